@@ -1,0 +1,45 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors that say what a caller can do. Engines wrap them with context.
+var (
+	// ErrNoTable: call EnsureTable first.
+	ErrNoTable = errors.New("no such table")
+	// ErrSchemaMismatch: the table on disk has other families; no retry helps.
+	ErrSchemaMismatch = errors.New("table schema mismatch")
+	// ErrBadKey, ErrBadMutation: the request breaks a rule or limit of the contract; no retry helps.
+	ErrBadKey      = errors.New("bad row key")
+	ErrBadMutation = errors.New("bad mutation")
+	// ErrCorrupt: stored data failed a checksum or did not parse.
+	ErrCorrupt = errors.New("corrupt data")
+	// ErrUnavailable: the engine cannot take the request now (no space, stalled, closing); retry later.
+	ErrUnavailable = errors.New("storage unavailable")
+)
+
+// RowError is the failure of one row of an Apply; Index is its position in the request.
+type RowError struct {
+	Index int
+	Err   error
+}
+
+// ApplyError lists the rows of an Apply that failed; all others were applied.
+type ApplyError struct {
+	Rows []RowError
+}
+
+func (e *ApplyError) Error() string {
+	return fmt.Sprintf("%d rows failed, first: row %d: %v", len(e.Rows), e.Rows[0].Index, e.Rows[0].Err)
+}
+
+// Unwrap lets errors.Is see the rows' errors.
+func (e *ApplyError) Unwrap() []error {
+	errs := make([]error, len(e.Rows))
+	for i, r := range e.Rows {
+		errs[i] = r.Err
+	}
+	return errs
+}
