@@ -1,0 +1,49 @@
+package storage
+
+import "time"
+
+// The fixed set of tables and their one-letter families. Names are stored on disk: never change them.
+const (
+	// TableData has one row per series and hour: metric#salt#tags#reversed-hour.
+	TableData = "data"
+	// TableSeries and TableLabels hold the series catalogue: metric#reversed-day and name#reversed-day.
+	TableSeries = "series"
+	TableLabels = "labels"
+	// TableMeta holds schema rules, counters, label sets too long for a key, and metric metadata.
+	TableMeta = "meta"
+
+	// FamilySamples holds float samples: single samples and packed runs.
+	FamilySamples = "s"
+	// FamilyHistograms holds native histograms.
+	FamilyHistograms = "h"
+	// FamilyExemplars holds exemplars.
+	FamilyExemplars = "x"
+	// FamilyCatalogue holds the catalogue's columns and dictionaries.
+	FamilyCatalogue = "c"
+	// FamilyMeta holds everything in TableMeta.
+	FamilyMeta = "m"
+)
+
+// DataSchema is the schema of TableData with raw retention; 0 keeps for ever. Cells carry the last millisecond of their
+// hour as timestamp, so that age is the age of the data.
+func DataSchema(retention time.Duration) TableSchema {
+	gc := GCPolicy{MaxAge: retention, MaxVersions: 1}
+	return TableSchema{Name: TableData, HourKeys: true, Families: []Family{
+		{Name: FamilySamples, GC: gc}, {Name: FamilyHistograms, GC: gc}, {Name: FamilyExemplars, GC: gc},
+	}}
+}
+
+// CatalogueSchema is the schema of TableSeries or TableLabels; cells carry the last millisecond of their day.
+func CatalogueSchema(name string, retention time.Duration) TableSchema {
+	if retention > 0 {
+		retention += 24 * time.Hour
+	}
+	return TableSchema{Name: name, Families: []Family{
+		{Name: FamilyCatalogue, GC: GCPolicy{MaxAge: retention, MaxVersions: 1}},
+	}}
+}
+
+// MetaSchema is the schema of TableMeta; cells carry timestamp 0.
+func MetaSchema() TableSchema {
+	return TableSchema{Name: TableMeta, Families: []Family{{Name: FamilyMeta, GC: GCPolicy{MaxVersions: 1}}}}
+}
