@@ -1,0 +1,213 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/grafana/regexp"
+	"github.com/prometheus/client_golang/prometheus"
+	promstorage "github.com/prometheus/prometheus/storage"
+)
+
+// Options configure a Server. Fields marked required must be set; the others have the default their comment states.
+type Options struct {
+	// Writer takes remote-write requests. Required.
+	Writer Writer
+	// Engine evaluates PromQL. Required.
+	Engine Engine
+	// Catalogue answers series and label look-ups. Required.
+	Catalogue Catalogue
+	// Queryable reads samples and chunks for remote read. Required.
+	Queryable promstorage.SampleAndChunkQueryable
+	// Metadata knows type, help and unit of metrics; nil answers every metadata request with an empty map.
+	Metadata MetadataSource
+	// Stats describes the store for /api/v1/status/tsdb; nil leaves the endpoint's figures at zero.
+	Stats StatsSource
+	// Flusher moves the head to the tables for POST /api/v1/admin/flush; nil answers that it is unavailable.
+	Flusher Flusher
+
+	// Ready says whether requests can be served; nil means always. It is asked once a request and must be cheap.
+	Ready func() Readiness
+	// Gatherer is what /metrics and /api/v1/status/self_metrics expose; nil means prometheus.DefaultGatherer.
+	Gatherer prometheus.Gatherer
+	// Registerer takes the server's own metrics; nil means they are counted but not registered.
+	Registerer prometheus.Registerer
+	// Logger takes panics and unexpected errors; nil discards them.
+	Logger *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+
+	// Build describes the program for the landing page and /api/v1/status/buildinfo.
+	Build BuildInfo
+	// Flags are the command line's flags and their values, for /api/v1/status/flags.
+	Flags map[string]string
+	// Config returns the configuration as YAML for /api/v1/status/config; nil answers with an empty document.
+	Config func() string
+	// Runtime describes the process for /api/v1/status/runtimeinfo; see RuntimeInfo. Nil reports only what Go knows.
+	Runtime func() RuntimeInfo
+
+	// AdminAPI allows the /api/v1/admin endpoints. Default false: they answer 403.
+	AdminAPI bool
+	// CORSOrigin is matched against the Origin header; a match is allowed to read answers from a browser. Nil, the
+	// default, allows none. The expression should be anchored.
+	CORSOrigin *regexp.Regexp
+	// Limits bound what a request may cost. The zero value of each takes its default.
+	Limits Limits
+}
+
+// Limits bound the resources that one request, or all of a kind together, may take.
+type Limits struct {
+	// WriteBytesMax bounds the body of a remote-write request as sent, that is, compressed. Default 32 MiB; more is 413.
+	WriteBytesMax int64
+	// WriteConcurrencyMax bounds the write requests handled at once. Default 64; further ones wait for WriteQueueWait.
+	WriteConcurrencyMax int
+	// WriteQueueWait is how long a write request may wait for its turn before it is answered 503. Default 5 s.
+	WriteQueueWait time.Duration
+	// FormBytesMax bounds the form body of a query or look-up. Default 10 MiB; more is 413.
+	FormBytesMax int64
+	// RangePointsMax bounds the steps of a range query. Default 11000.
+	RangePointsMax int
+	// LookupTimeout bounds series and label look-ups and remote reads. Default 2 min.
+	LookupTimeout time.Duration
+	// LookupConcurrencyMax bounds the look-ups handled at once. Default 20.
+	LookupConcurrencyMax int
+	// ReadBytesMax bounds the body of a remote-read request, compressed and decoded. Default 32 MiB.
+	ReadBytesMax int64
+	// ReadSamplesMax bounds the samples of an unstreamed remote read. Default 50 million; more is 400.
+	ReadSamplesMax int
+	// ReadConcurrencyMax bounds the remote reads handled at once. Default 10; further ones wait.
+	ReadConcurrencyMax int
+	// ReadFrameBytesMax bounds a frame of a streamed remote read. Default 1 MiB.
+	ReadFrameBytesMax int
+	// RetryAfterMin and RetryAfterMax are the bounds between which the Retry-After of a 503 is spread, so that the
+	// shards of a sender do not come back together. Defaults 1 s and 10 s.
+	RetryAfterMin, RetryAfterMax time.Duration
+	// BufferBytesMax is the largest body or answer buffer that is kept for reuse. Default 4 MiB.
+	BufferBytesMax int
+	// GzipBytesMin is the size from which answers are compressed for clients that ask for it. Default 1 KiB.
+	GzipBytesMin int
+}
+
+// Default values of Limits.
+const (
+	DefaultWriteBytesMax        = 32 << 20
+	DefaultWriteConcurrencyMax  = 64
+	DefaultWriteQueueWait       = 5 * time.Second
+	DefaultFormBytesMax         = 10 << 20
+	DefaultRangePointsMax       = 11000
+	DefaultLookupTimeout        = 2 * time.Minute
+	DefaultLookupConcurrencyMax = 20
+	DefaultReadBytesMax         = 32 << 20
+	DefaultReadSamplesMax       = 50_000_000
+	DefaultReadConcurrencyMax   = 10
+	DefaultReadFrameBytesMax    = 1 << 20
+	DefaultRetryAfterMin        = time.Second
+	DefaultRetryAfterMax        = 10 * time.Second
+	DefaultBufferBytesMax       = 4 << 20
+	DefaultGzipBytesMin         = 1 << 10
+)
+
+// BuildInfo describes the program.
+type BuildInfo struct {
+	// Name is the program's name for people. Default "Halite".
+	Name string
+	// Version is the program's own version. Default "unknown".
+	Version string
+	// APIVersion is the Prometheus version whose HTTP API this server is compatible with, a semantic version. Clients
+	// such as Grafana choose their requests by it. Default DefaultAPIVersion.
+	APIVersion string
+	// Revision, Branch, BuildUser, BuildDate and GoVersion are reported as they are.
+	Revision, Branch, BuildUser, BuildDate, GoVersion string
+}
+
+// DefaultAPIVersion is the Prometheus release whose HTTP API the server is compared with.
+const DefaultAPIVersion = "3.15.0"
+
+// RuntimeInfo describes the process for /api/v1/status/runtimeinfo. What Go itself knows (goroutines, GOMAXPROCS, memory
+// limit, GOGC, GODEBUG, host name, working directory) is filled in by the server.
+type RuntimeInfo struct {
+	// StartTime is when the process started.
+	StartTime time.Time
+	// ConfigLoaded says whether the configuration was taken successfully, at ConfigTime.
+	ConfigLoaded bool
+	ConfigTime   time.Time
+	// CorruptionCount is the number of damaged places found in the log.
+	CorruptionCount int64
+	// StorageRetention is the retention in words, such as "30d".
+	StorageRetention string
+}
+
+// Validate fills in defaults and reports every fault of the options at once.
+func (o *Options) Validate() error {
+	var faults []error
+	need := func(ok bool, name string) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("api: option %s is required", name))
+		}
+	}
+	need(o.Writer != nil, "Writer")
+	need(o.Engine != nil, "Engine")
+	need(o.Catalogue != nil, "Catalogue")
+	need(o.Queryable != nil, "Queryable")
+	if o.Ready == nil {
+		o.Ready = func() Readiness { return Readiness{Ready: true} }
+	}
+	if o.Gatherer == nil {
+		o.Gatherer = prometheus.DefaultGatherer
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Build.setDefaults()
+	return errors.Join(append(faults, o.Limits.Validate())...)
+}
+
+// Validate fills in defaults and reports every limit that makes no sense.
+func (l *Limits) Validate() error {
+	var faults []error
+	setPositive(&l.WriteBytesMax, DefaultWriteBytesMax, "WriteBytesMax", &faults)
+	setPositive(&l.WriteConcurrencyMax, DefaultWriteConcurrencyMax, "WriteConcurrencyMax", &faults)
+	setPositive(&l.WriteQueueWait, DefaultWriteQueueWait, "WriteQueueWait", &faults)
+	setPositive(&l.FormBytesMax, DefaultFormBytesMax, "FormBytesMax", &faults)
+	setPositive(&l.RangePointsMax, DefaultRangePointsMax, "RangePointsMax", &faults)
+	setPositive(&l.LookupTimeout, DefaultLookupTimeout, "LookupTimeout", &faults)
+	setPositive(&l.LookupConcurrencyMax, DefaultLookupConcurrencyMax, "LookupConcurrencyMax", &faults)
+	setPositive(&l.ReadBytesMax, DefaultReadBytesMax, "ReadBytesMax", &faults)
+	setPositive(&l.ReadSamplesMax, DefaultReadSamplesMax, "ReadSamplesMax", &faults)
+	setPositive(&l.ReadConcurrencyMax, DefaultReadConcurrencyMax, "ReadConcurrencyMax", &faults)
+	setPositive(&l.ReadFrameBytesMax, DefaultReadFrameBytesMax, "ReadFrameBytesMax", &faults)
+	setPositive(&l.RetryAfterMin, DefaultRetryAfterMin, "RetryAfterMin", &faults)
+	setPositive(&l.RetryAfterMax, max(DefaultRetryAfterMax, l.RetryAfterMin), "RetryAfterMax", &faults)
+	setPositive(&l.BufferBytesMax, DefaultBufferBytesMax, "BufferBytesMax", &faults)
+	setPositive(&l.GzipBytesMin, DefaultGzipBytesMin, "GzipBytesMin", &faults)
+	if l.RetryAfterMax < l.RetryAfterMin {
+		faults = append(faults, fmt.Errorf("api: limit RetryAfterMax %s is below RetryAfterMin %s",
+			l.RetryAfterMax, l.RetryAfterMin))
+	}
+	return errors.Join(faults...)
+}
+
+func setPositive[T ~int | ~int64](v *T, def T, name string, faults *[]error) {
+	if *v == 0 {
+		*v = def
+	}
+	if *v < 0 {
+		*faults = append(*faults, fmt.Errorf("api: limit %s is %d; it must be positive, or 0 for its default", name, *v))
+	}
+}
+
+func (b *BuildInfo) setDefaults() {
+	for _, f := range []struct {
+		v   *string
+		def string
+	}{{&b.Name, "Halite"}, {&b.Version, "unknown"}, {&b.APIVersion, DefaultAPIVersion}} {
+		if *f.v == "" {
+			*f.v = f.def
+		}
+	}
+}
