@@ -1,0 +1,83 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/prometheus/promql"
+)
+
+// ErrorType tells a front end how to answer; the strings are those of the errorType field of Prometheus' HTTP API.
+type ErrorType string
+
+const (
+	// ErrorBadData: the request is wrong and no retry helps (HTTP 400).
+	ErrorBadData ErrorType = "bad_data"
+	// ErrorTimeout: the query ran longer than it may (503).
+	ErrorTimeout ErrorType = "timeout"
+	// ErrorCanceled: the client went away or the query was cancelled by hand (499 or 503).
+	ErrorCanceled ErrorType = "canceled"
+	// ErrorExecution: the query is well formed but cannot be evaluated, for example it needs too many samples (422).
+	ErrorExecution ErrorType = "execution"
+	// ErrorInternal: the storage below failed (500).
+	ErrorInternal ErrorType = "internal"
+	// ErrorUnavailable: too many queries are running; retry later (503).
+	ErrorUnavailable ErrorType = "unavailable"
+)
+
+// Error is what every call of an Engine returns on failure.
+type Error struct {
+	Type ErrorType
+	// Param names the request parameter at fault, if one is: query, start, end, step, timeout, lookback_delta, limit.
+	Param string
+	Err   error
+}
+
+// Error gives the message as Prometheus words it, with the parameter at fault in front.
+func (e *Error) Error() string {
+	if e.Param != "" {
+		return fmt.Sprintf("invalid parameter %q: %v", e.Param, e.Err)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+var (
+	// ErrCancelled is the cause when Engine.Cancel ended a query.
+	ErrCancelled = errors.New("query was cancelled by request")
+	// ErrBusy is the cause when no place became free in time.
+	ErrBusy = errors.New("too many queries are running, try again later")
+)
+
+func badParam(param, format string, args ...any) *Error {
+	return &Error{Type: ErrorBadData, Param: param, Err: fmt.Errorf(format, args...)}
+}
+
+// classify gives an evaluation error its type. The cause of ctx goes first: when it has ended, whatever failed failed
+// because of that.
+func classify(ctx context.Context, err error) *Error {
+	var (
+		known    *Error
+		canceled promql.ErrQueryCanceled
+		timeout  promql.ErrQueryTimeout
+		storage  promql.ErrStorage
+	)
+	cause := context.Cause(ctx)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.Is(cause, ErrCancelled):
+		return &Error{Type: ErrorCanceled, Err: ErrCancelled}
+	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded), errors.Is(cause, context.DeadlineExceeded):
+		return &Error{Type: ErrorTimeout, Err: err}
+	case errors.As(err, &canceled), errors.Is(err, context.Canceled), cause != nil:
+		return &Error{Type: ErrorCanceled, Err: err}
+	case errors.As(err, &storage):
+		return &Error{Type: ErrorInternal, Err: err}
+	default:
+		return &Error{Type: ErrorExecution, Err: err}
+	}
+}

@@ -1,0 +1,105 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/promql/parser"
+	promstorage "github.com/prometheus/prometheus/storage"
+)
+
+// Options configures an Engine. Zero fields take the default named beside them.
+type Options struct {
+	// Queryable answers selectors; required.
+	Queryable promstorage.SampleAndChunkQueryable
+	// Timeout ends a query, its wait for a place included; 2 minutes. A request may ask for less.
+	Timeout time.Duration
+	// SamplesMax is the number of samples a query may hold in memory at once; 50,000,000.
+	SamplesMax int
+	// ConcurrencyMax is the number of queries evaluated at once; 20.
+	ConcurrencyMax int
+	// QueueWait is how long a query waits for a place before it is refused; 30 seconds.
+	QueueWait time.Duration
+	// PointsMax is the number of steps of a range query; 11,000.
+	PointsMax int
+	// QueryBytesMax is the length of an expression; 16 KiB.
+	QueryBytesMax int
+	// Lookback is how far an instant selector looks back for a sample; 5 minutes.
+	Lookback time.Duration
+	// SubqueryStep is the step of a subquery that names none; 1 minute.
+	SubqueryStep time.Duration
+	// Experimental accepts the functions, range selectors and modifiers that Prometheus keeps behind feature flags.
+	Experimental bool
+
+	Now        func() time.Time      // time.Now
+	Logger     *slog.Logger          // discards
+	Registerer prometheus.Registerer // not registered
+}
+
+// Validate lists everything that is wrong.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Queryable == nil {
+		errs = append(errs, errors.New("query: Queryable is required"))
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"Timeout", o.Timeout}, {"QueueWait", o.QueueWait}, {"Lookback", o.Lookback}, {"SubqueryStep", o.SubqueryStep},
+	} {
+		if d.value < 0 || d.value%time.Millisecond != 0 {
+			errs = append(errs, fmt.Errorf("query: %s must be a positive number of milliseconds, is %s", d.name, d.value))
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"SamplesMax", o.SamplesMax}, {"ConcurrencyMax", o.ConcurrencyMax}, {"PointsMax", o.PointsMax},
+		{"QueryBytesMax", o.QueryBytesMax},
+	} {
+		if n.value < 0 {
+			errs = append(errs, fmt.Errorf("query: %s must not be negative, is %d", n.name, n.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) withDefaults() Options {
+	orDefault(&o.Timeout, 2*time.Minute)
+	orDefault(&o.SamplesMax, 50_000_000)
+	orDefault(&o.ConcurrencyMax, 20)
+	orDefault(&o.QueueWait, 30*time.Second)
+	orDefault(&o.PointsMax, 11_000)
+	orDefault(&o.QueryBytesMax, 16<<10)
+	orDefault(&o.Lookback, 5*time.Minute)
+	orDefault(&o.SubqueryStep, time.Minute)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// parserOptions are those of a Prometheus 3 started without feature flags, or with all that concern PromQL.
+func (o Options) parserOptions() parser.Options {
+	return parser.Options{
+		ExperimentalDurationExpr:     true,
+		EnableExperimentalFunctions:  o.Experimental,
+		EnableExtendedRangeSelectors: o.Experimental,
+		EnableBinopFillModifiers:     o.Experimental,
+	}
+}

@@ -1,0 +1,94 @@
+package query
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Params are what instant and range requests share; zero fields mean the Engine's defaults.
+type Params struct {
+	// Timeout shortens the Engine's; it cannot lengthen it.
+	Timeout time.Duration
+	// Lookback replaces the Engine's.
+	Lookback time.Duration
+	// Limit cuts the result to that many series, with a warning.
+	Limit int
+	// Stats fills Result.Stats; StatsPerStep adds the samples of each step.
+	Stats, StatsPerStep bool
+}
+
+// InstantRequest asks for the value of an expression at one time.
+type InstantRequest struct {
+	Query  string
+	TimeMs int64
+	Params
+}
+
+// RangeRequest asks for the values of an expression at Start, Start+Step … End.
+type RangeRequest struct {
+	Query      string
+	Start, End time.Time
+	Step       time.Duration
+	Params
+}
+
+func (e *Engine) checkQuery(query string, p Params) error {
+	if len(query) > e.opts.QueryBytesMax {
+		return badParam("query", "the expression has %d bytes, more than the limit of %d (query-bytes-max)",
+			len(query), e.opts.QueryBytesMax)
+	}
+	switch {
+	case p.Timeout < 0:
+		return badParam("timeout", "must not be negative, is %s", p.Timeout)
+	case p.Lookback < 0:
+		return badParam("lookback_delta", "must not be negative, is %s", p.Lookback)
+	case p.Limit < 0:
+		return badParam("limit", "limit must be non-negative, is %d", p.Limit)
+	}
+	return nil
+}
+
+func (e *Engine) checkRange(r RangeRequest) error {
+	if err := e.checkQuery(r.Query, r.Params); err != nil {
+		return err
+	}
+	if r.End.Before(r.Start) {
+		return badParam("end", "end timestamp must not be before start time")
+	}
+	if r.Step <= 0 {
+		return badParam("step",
+			"zero or negative query resolution step widths are not accepted. Try a positive integer")
+	}
+	if r.Step < time.Millisecond {
+		return badParam("step", "steps below a millisecond are not accepted, is %s", r.Step)
+	}
+	if span := r.End.Sub(r.Start); int64(span/r.Step) > int64(e.opts.PointsMax) {
+		return &Error{Type: ErrorBadData, Err: fmt.Errorf("exceeded maximum resolution of %s points per timeseries. "+
+			"Try decreasing the query resolution (?step=%d)", grouped(e.opts.PointsMax), stepFor(span, e.opts.PointsMax))}
+	}
+	return nil
+}
+
+// stepFor gives the smallest whole number of seconds with which span has at most pointsMax steps.
+func stepFor(span time.Duration, pointsMax int) int64 {
+	for s := int64(span/time.Second) / int64(pointsMax); ; s++ {
+		if s > 0 && int64(span/(time.Duration(s)*time.Second)) <= int64(pointsMax) {
+			return s
+		}
+	}
+}
+
+// grouped prints n with commas between thousands.
+func grouped(n int) string {
+	digits := strconv.Itoa(n)
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}

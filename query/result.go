@@ -1,0 +1,53 @@
+package query
+
+import (
+	"errors"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/stats"
+)
+
+// errTruncated is the warning of a result cut by Params.Limit, in Prometheus' words.
+var errTruncated = errors.New("results truncated due to limit")
+
+// Result is the value of a query. Call Close once it has been written out, not before: its points live in pooled
+// memory.
+type Result struct {
+	// Value is a promql.Vector, promql.Matrix, promql.Scalar or promql.String.
+	Value parser.Value
+	// Warnings holds warnings and infos, to be told apart with its AsStrings.
+	Warnings annotations.Annotations
+	// Stats is nil unless asked for.
+	Stats stats.QueryStats
+
+	query promql.Query
+}
+
+// Close gives memory back; Value must not be used afterwards.
+func (r *Result) Close() {
+	if r.query != nil {
+		r.query.Close()
+		r.query = nil
+	}
+}
+
+// truncate cuts the value to limit series; 0 keeps all.
+func (r *Result) truncate(limit int) {
+	if limit <= 0 {
+		return
+	}
+	switch v := r.Value.(type) {
+	case promql.Matrix:
+		if len(v) > limit {
+			r.Value = v[:limit]
+			r.Warnings.Add(errTruncated)
+		}
+	case promql.Vector:
+		if len(v) > limit {
+			r.Value = v[:limit]
+			r.Warnings.Add(errTruncated)
+		}
+	}
+}
