@@ -1,0 +1,21 @@
+// Package ingest takes samples in, keeps the newest in memory and hands closed hours to the tables.
+//
+// An [Ingester] answers a write once its samples are in the write-ahead log and fdatasync'd. Until a row (one series,
+// one hour) is flushed to the data table its samples live in the head and are read from there; the rows of a closed
+// hour travel as one packed run each, spread over the minutes after the close.
+//
+// It is not the log (ingest/wal), not the in-memory rows (ingest/head) and not the wire format (ingest/decode); it ties
+// them to the series catalogue and the tables, enforces limits, and runs the background jobs.
+//
+// Invariants:
+//   - A sample is acknowledged only when it is durable, its series is in the log before it, and the catalogue knows the
+//     hour.
+//   - The order of a series' samples in the log is their order in the head: the later write of a timestamp wins.
+//   - A row leaves the head only after the table holds it. A reader that asks the head first, then the tables, and lets
+//     the head win, misses nothing and counts nothing twice.
+//   - The log is cut only below the oldest segment that a row still in the head needs, and only after the tables are
+//     synced.
+//
+// Concurrency: all methods of Ingester may be called by any number of goroutines; Close ends the background jobs and
+// waits for them.
+package ingest

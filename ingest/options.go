@@ -1,0 +1,179 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/index"
+)
+
+// Options configure an Ingester.
+type Options struct {
+	// Dir is the directory of the write-ahead log. Required.
+	Dir string
+	// FS is the file system of Dir; nil means the disk.
+	FS vfs.FS
+	// Store holds the data and meta tables. Required; the caller closes it after the ingester.
+	Store storage.Store
+	// Index is the series catalogue. Required.
+	Index *index.Index
+	// Schema is the one that Index was opened with. Required.
+	Schema *keyschema.Schema
+	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
+	Retention time.Duration
+	// Limits bound what a request may ask for.
+	Limits Limits
+	// Head tunes the in-memory rows and their flush.
+	Head HeadOptions
+	// WALSegmentBytesMax is the size of a log segment; 0 means the log's default.
+	WALSegmentBytesMax int64
+	// WALCommitDelay is how long a commit may wait for others to share its sync; 0 means the log's default.
+	WALCommitDelay time.Duration
+	// AcceptWALLoss opens a damaged log and gives up the records that its damage made unreadable.
+	AcceptWALLoss bool
+	// FreeBytesMin refuses writes while the log's file system has less free space; 0 means 1 GiB, negative turns it off.
+	FreeBytesMin int64
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Logger takes what an operator should know; nil discards it.
+	Logger *slog.Logger
+	// Registerer takes the metrics; nil means they are not registered.
+	Registerer prometheus.Registerer
+}
+
+// Limits bound what a request may ask for. Zero fields mean the default.
+type Limits struct {
+	// LabelsPerSeriesMax counts the labels with __name__; default 64.
+	LabelsPerSeriesMax int
+	// LabelNameBytesMax and LabelValueBytesMax bound one label; defaults 256 and 4096.
+	LabelNameBytesMax, LabelValueBytesMax int
+	// MetricNameBytesMax bounds the value of __name__; default and upper bound 1024.
+	MetricNameBytesMax int
+	// BodyBytesMax and DecodedBytesMax bound a request before and after decompression; default 32 MiB each.
+	BodyBytesMax, DecodedBytesMax int
+	// RequestSamplesMax bounds the series and the samples of one request; default 1,000,000.
+	RequestSamplesMax int
+	// AheadMax is how far a timestamp may lie in the future; default 10 minutes.
+	AheadMax time.Duration
+	// SeriesMax bounds the active series; 0 means no limit.
+	SeriesMax int
+	// InFlightBytesMax bounds the decoded bytes of all requests being served; default 256 MiB.
+	InFlightBytesMax int64
+	// ConcurrencyMax bounds the requests being decoded and stored at once; default four for each CPU.
+	ConcurrencyMax int
+	// QueueWaitMax is how long a request waits for its turn before it is refused; default 5 s.
+	QueueWaitMax time.Duration
+	// MetadataBytesMax bounds type, help and unit of one metric together; default 4096.
+	MetadataBytesMax int
+	// MetadataMetricsMax bounds the metrics that metadata is kept for; default 100,000.
+	MetadataMetricsMax int
+}
+
+// HeadOptions tune the in-memory rows and their flush. Zero fields mean the default.
+type HeadOptions struct {
+	// Stripes is the number of independently locked parts, a power of two; default 16.
+	Stripes int
+	// BytesMax is the memory of unflushed samples from which rows are flushed early; default 1 GiB. Writes are refused
+	// at a quarter more.
+	BytesMax int64
+	// RowBytesMax is the packed size from which one row is flushed early; default 256 KiB.
+	RowBytesMax int
+	// FlushInterval is the time between two looks for rows to flush; default 15 s. Negative turns the background jobs
+	// off: only Flush and Close flush then.
+	FlushInterval time.Duration
+	// Grace is how long after the end of an hour its rows stay open for stragglers; default 1 minute.
+	Grace time.Duration
+	// Spread is the time over which the stripes' flushes of one hour are spread; default 5 minutes.
+	Spread time.Duration
+	// CheckpointInterval is the least time between two truncations of the log; default 5 minutes.
+	CheckpointInterval time.Duration
+	// MaintainInterval is the time between two maintenance runs of the catalogue; default 24 h.
+	MaintainInterval time.Duration
+	// IdleAfter is how long a series may be without samples before the catalogue forgets its number; default 48 h.
+	IdleAfter time.Duration
+}
+
+func (l Limits) withDefaults(cpus int) Limits {
+	setDefault(&l.LabelsPerSeriesMax, 64)
+	setDefault(&l.LabelNameBytesMax, 256)
+	setDefault(&l.LabelValueBytesMax, 4096)
+	setDefault(&l.MetricNameBytesMax, keyschema.MetricBytesMax)
+	setDefault(&l.BodyBytesMax, 32<<20)
+	setDefault(&l.DecodedBytesMax, 32<<20)
+	setDefault(&l.RequestSamplesMax, 1_000_000)
+	setDefault(&l.AheadMax, 10*time.Minute)
+	setDefault(&l.InFlightBytesMax, 256<<20)
+	setDefault(&l.ConcurrencyMax, 4*cpus)
+	setDefault(&l.QueueWaitMax, 5*time.Second)
+	setDefault(&l.MetadataBytesMax, 4096)
+	setDefault(&l.MetadataMetricsMax, 100_000)
+	return l
+}
+
+func (h HeadOptions) withDefaults() HeadOptions {
+	setDefault(&h.Stripes, 16)
+	setDefault(&h.BytesMax, 1<<30)
+	setDefault(&h.RowBytesMax, 256<<10)
+	setDefault(&h.FlushInterval, 15*time.Second)
+	setDefault(&h.Grace, time.Minute)
+	setDefault(&h.Spread, 5*time.Minute)
+	setDefault(&h.CheckpointInterval, 5*time.Minute)
+	setDefault(&h.MaintainInterval, 24*time.Hour)
+	setDefault(&h.IdleAfter, 48*time.Hour)
+	return h
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate lists everything that is wrong with the options.
+func (o Options) Validate() error {
+	var errs []error
+	check := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(o.Dir == "", "Dir is empty")
+	check(o.Store == nil, "Store is nil")
+	check(o.Index == nil, "Index is nil")
+	check(o.Schema == nil, "Schema is nil")
+	check(o.Retention < 0, "Retention %s is negative", o.Retention)
+	s := o.Head.Stripes
+	check(s < 0 || s&(s-1) != 0 || s > 1<<10, "Head.Stripes %d is not a power of two up to 1024", s)
+	check(o.Head.BytesMax < 0, "Head.BytesMax %d is negative", o.Head.BytesMax)
+	check(o.Head.RowBytesMax < 0 || o.Head.RowBytesMax > 1<<20, "Head.RowBytesMax %d is not in 0…1 MiB", o.Head.RowBytesMax)
+	check(o.Head.Grace < 0 || o.Head.Spread < 0, "Head.Grace or Head.Spread is negative")
+	l := o.Limits
+	check(l.MetricNameBytesMax < 0 || l.MetricNameBytesMax > keyschema.MetricBytesMax,
+		"Limits.MetricNameBytesMax %d is not in 0…%d", l.MetricNameBytesMax, keyschema.MetricBytesMax)
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"LabelsPerSeriesMax", int64(l.LabelsPerSeriesMax)}, {"LabelNameBytesMax", int64(l.LabelNameBytesMax)},
+		{"LabelValueBytesMax", int64(l.LabelValueBytesMax)}, {"BodyBytesMax", int64(l.BodyBytesMax)},
+		{"DecodedBytesMax", int64(l.DecodedBytesMax)}, {"RequestSamplesMax", int64(l.RequestSamplesMax)},
+		{"AheadMax", int64(l.AheadMax)}, {"SeriesMax", int64(l.SeriesMax)},
+		{"InFlightBytesMax", l.InFlightBytesMax}, {"ConcurrencyMax", int64(l.ConcurrencyMax)},
+		{"QueueWaitMax", int64(l.QueueWaitMax)}, {"MetadataBytesMax", int64(l.MetadataBytesMax)},
+		{"MetadataMetricsMax", int64(l.MetadataMetricsMax)},
+	} {
+		check(f.value < 0, "Limits.%s %d is negative", f.name, f.value)
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("ingest options: %w", errors.Join(errs...))
+	}
+	return nil
+}
