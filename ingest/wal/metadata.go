@@ -1,0 +1,31 @@
+package wal
+
+// Metadata describes one metric.
+type Metadata struct {
+	Metric, Type, Help, Unit string
+}
+
+// AppendMetadata appends the record of one metric. A KindMetadata payload is any number of them.
+func AppendMetadata(dst []byte, m Metadata) []byte {
+	dst = appendString(dst, m.Metric)
+	dst = appendString(dst, m.Type)
+	dst = appendString(dst, m.Help)
+	return appendString(dst, m.Unit)
+}
+
+// ParseMetadata calls fn for each metric of a KindMetadata payload, in order. It ends with fn's error, or with
+// ErrBadRecord if the payload does not parse.
+func ParseMetadata(payload []byte, fn func(Metadata) error) error {
+	r := stringsReader{rest: payload}
+	for len(r.rest) > 0 {
+		at := len(payload) - len(r.rest)
+		m := Metadata{string(r.bytes()), string(r.bytes()), string(r.bytes()), string(r.bytes())}
+		if r.bad {
+			return badRecord("metadata", at)
+		}
+		if err := fn(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}

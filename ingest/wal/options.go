@@ -1,0 +1,106 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Defaults of the Options.
+const (
+	SegmentBytesDefault      = 128 << 20
+	CommitDelayDefault       = 2 * time.Millisecond
+	CommitBytesDefault       = 256 << 10
+	BufferBytesDefault       = 64 << 20
+	WatermarkIntervalDefault = time.Second
+)
+
+// PayloadBytesMax is the largest payload of one frame.
+const PayloadBytesMax = 1<<24 - 1
+
+// Options of a Log. Zero values mean the defaults.
+type Options struct {
+	// Dir holds the log and nothing else; it is created if missing.
+	Dir string
+	// FS is the file system; nil is the disk.
+	FS vfs.FS
+	// SegmentBytesMax is the size at which a new segment begins (128 MiB). A single larger frame gets a segment alone.
+	SegmentBytesMax int64
+	// CommitDelay is the least time between the starts of two commits (2 ms); negative means none. The first request
+	// after a pause never waits for it, so it bounds the number of syncs under load, not the latency of a quiet log.
+	CommitDelay time.Duration
+	// CommitBytes is the size of the buffer that starts a commit without regard to CommitDelay (256 KiB).
+	CommitBytes int
+	// BufferBytesMax bounds the bytes that wait while the disk stalls (64 MiB). Past it Append fails with ErrOverload.
+	BufferBytesMax int
+	// BlockWhenFull makes Append wait for room instead of failing with ErrOverload.
+	BlockWhenFull bool
+	// WatermarkInterval is the time between two updates of the watermark (1 s): the longest stretch of acknowledged
+	// frames at the very end of the log whose damage can pass for a torn tail.
+	WatermarkInterval time.Duration
+	// AcceptLoss makes Replay go on past damage, report it in ReplayStats.Losses and keep the damaged files in damaged/.
+	AcceptLoss bool
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Logger receives what an operator should know; nil discards.
+	Logger *slog.Logger
+	// Registerer receives the metrics tsdb_wal_…; nil registers none.
+	Registerer prometheus.Registerer
+}
+
+// Validate fills in the defaults and reports every option out of range.
+func (o *Options) Validate() error {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	setDefault(&o.SegmentBytesMax, SegmentBytesDefault)
+	setDefault(&o.CommitDelay, CommitDelayDefault)
+	setDefault(&o.CommitBytes, CommitBytesDefault)
+	setDefault(&o.BufferBytesMax, BufferBytesDefault)
+	setDefault(&o.WatermarkInterval, WatermarkIntervalDefault)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	var errs []error
+	if o.Dir == "" {
+		errs = append(errs, errors.New("Dir is empty"))
+	}
+	if o.SegmentBytesMax < segmentBytesLeast || o.SegmentBytesMax > segmentBytesMost {
+		errs = append(errs, fmt.Errorf("SegmentBytesMax %d is outside [%d, %d]",
+			o.SegmentBytesMax, segmentBytesLeast, segmentBytesMost))
+	}
+	if o.CommitBytes < 0 {
+		errs = append(errs, fmt.Errorf("CommitBytes %d is negative", o.CommitBytes))
+	}
+	if o.BufferBytesMax < 0 || o.BufferBytesMax > bufferBytesMost {
+		errs = append(errs, fmt.Errorf("BufferBytesMax %d is outside [0, %d]", o.BufferBytesMax, bufferBytesMost))
+	}
+	if o.WatermarkInterval < 0 {
+		errs = append(errs, fmt.Errorf("WatermarkInterval %v is negative", o.WatermarkInterval))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("wal options: %w", err)
+	}
+	return nil
+}
+
+// Bounds of the options. Offsets within a segment and a group must fit the 32 bits that a frame has for them.
+const (
+	segmentBytesLeast = 256
+	segmentBytesMost  = 1 << 30
+	bufferBytesMost   = 1 << 30
+)
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
