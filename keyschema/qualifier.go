@@ -1,0 +1,54 @@
+package keyschema
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// QualifierKind is the first byte of a qualifier in the samples family. The values are stored on disk: never change them.
+// Runs sort before samples, so that a reader that folds a row in cell order meets the winners last.
+type QualifierKind byte
+
+const (
+	// KindRun is a packed run: 'r' and a 4-byte big-endian sequence; of two runs the one with the higher sequence wins.
+	KindRun QualifierKind = 'r'
+	// KindSample is a single sample: 's' and its 4-byte big-endian offset in the hour in milliseconds.
+	KindSample QualifierKind = 's'
+
+	qualifierBytes = 5
+)
+
+// Qualifier is a parsed column qualifier. OffsetMs belongs to KindSample, Seq to KindRun; the other one is 0.
+type Qualifier struct {
+	Kind          QualifierKind
+	OffsetMs, Seq uint32
+}
+
+// AppendSampleQualifier appends the qualifier of the sample offsetMs < HourMs after the start of its row's hour.
+func AppendSampleQualifier(dst []byte, offsetMs uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, byte(KindSample)), offsetMs)
+}
+
+// AppendRunQualifier appends the qualifier of the packed run number seq of its row.
+func AppendRunQualifier(dst []byte, seq uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, byte(KindRun)), seq)
+}
+
+// ParseQualifier parses a qualifier of the samples family. All errors wrap [ErrBadQualifier].
+func ParseQualifier(q []byte) (Qualifier, error) {
+	if len(q) != qualifierBytes {
+		return Qualifier{}, fmt.Errorf("%w: %d bytes, want %d", ErrBadQualifier, len(q), qualifierBytes)
+	}
+	n := binary.BigEndian.Uint32(q[1:])
+	switch kind := QualifierKind(q[0]); kind {
+	case KindRun:
+		return Qualifier{Kind: kind, Seq: n}, nil
+	case KindSample:
+		if n >= HourMs {
+			return Qualifier{}, fmt.Errorf("%w: offset %d ms is outside the hour", ErrBadQualifier, n)
+		}
+		return Qualifier{Kind: kind, OffsetMs: n}, nil
+	default:
+		return Qualifier{}, fmt.Errorf("%w: unknown kind 0x%02x", ErrBadQualifier, q[0])
+	}
+}
