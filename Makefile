@@ -1,0 +1,39 @@
+.DEFAULT_GOAL := help
+TOOL := go tool -modfile=.ci/tools/go.mod
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build ./bin/tsdb
+	CGO_ENABLED=0 go build -trimpath -o bin/tsdb ./cmd/tsdb
+
+run: ## build and run the server on ./data
+	go run ./cmd/tsdb serve
+
+test: ## every test that a commit must pass
+	go test ./...
+
+race: ## the race detector where goroutines meet
+	go test -race ./ingest/... ./storage/... ./query/...
+
+lint: ## gofmt, vet, staticcheck
+	@test -z "$$(gofmt -l .)" || { echo "gofmt wants changes in:"; gofmt -l .; exit 1; }
+	go vet ./...
+	$(TOOL) staticcheck ./...
+
+fuzz: ## every fuzz target, 10 s each (FUZZTIME=2m for more)
+	.ci/fuzz
+
+crash: ## crash tests with many more seeds (HALITE_SEEDS=20000 for a night)
+	HALITE_SEEDS=$${HALITE_SEEDS:-5000} go test -run 'Crash' -timeout 8h ./ingest/... ./storage/...
+
+bench: ## benchmarks, ten runs each, for benchstat
+	go test -run '^$$' -bench . -benchmem -count 10 ./keyschema/... ./storage/... ./ingest/... ./query/...
+
+realinput: ## a real Prometheus and node_exporter write; queries must equal Prometheus's own
+	go test -tags realinput -run TestRealInput -v -timeout 30m ./cmd/tsdb
+
+golden: ## rewrite golden files; read the diff before you commit it
+	go test ./keyschema/... -rewrite
+
+.PHONY: help build run test race lint fuzz crash bench realinput golden

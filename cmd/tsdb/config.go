@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sort"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/alecthomas/units"
+	"github.com/prometheus/common/model"
+)
+
+// serveConfig holds the flags of `tsdb serve`; the fields follow the flags' groups.
+type serveConfig struct {
+	storagePath      string
+	retentionRaw     model.Duration
+	schemaRulesFile  string
+	cacheBytes       int64
+	memtableBytes    int64
+	catalogueBytes   int64
+	headBytesMax     int64
+	freeBytesMin     int64
+	acceptWALLoss    bool
+	listenAddress    string
+	externalURL      string
+	corsOrigin       string
+	adminAPI         bool
+	selfScrape       bool
+	selfScrapeEvery  time.Duration
+	shutdownTimeout  time.Duration
+	bodyBytesMax     int64
+	labelsMax        int
+	seriesMax        int
+	aheadMax         time.Duration
+	queryTimeout     time.Duration
+	queryLookback    time.Duration
+	querySamplesMax  int
+	queryBytesMax    int64
+	queryConcurrency int
+	queryPointsMax   int
+	logLevel         string
+	logFormat        string
+	flagValues       func() map[string]string
+}
+
+// addServeFlags declares the flags of `tsdb serve` on cmd, in Prometheus's style.
+func addServeFlags(cmd *kingpin.CmdClause) *serveConfig {
+	c := &serveConfig{}
+	c.addStorageFlags(cmd)
+	c.addWebFlags(cmd)
+	c.addIngestFlags(cmd)
+	c.addQueryFlags(cmd)
+	cmd.Flag("log.level", "Lowest level that is logged.").Default("info").
+		EnumVar(&c.logLevel, "debug", "info", "warn", "error")
+	cmd.Flag("log.format", "Form of log lines.").Default("logfmt").EnumVar(&c.logFormat, "logfmt", "json")
+	c.flagValues = func() map[string]string { return flagValues(cmd) }
+	return c
+}
+
+// asBytes lets a flag like "64MB" fill an int64; the units are powers of two.
+func asBytes(p *int64) *units.Base2Bytes {
+	return (*units.Base2Bytes)(p)
+}
+
+func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("storage.path", "Directory of all data; made if missing.").Default("./data").StringVar(&c.storagePath)
+	c.retentionRaw = model.Duration(30 * 24 * time.Hour)
+	cmd.Flag("storage.retention.raw", "How long raw samples are kept; 0 keeps them for ever and accepts any time since 1970.").
+		Default("30d").SetValue(&c.retentionRaw)
+	cmd.Flag("storage.schema-rules", "JSON file with the schema rules (salts, promoted tags); see docs/schema.md.").
+		StringVar(&c.schemaRulesFile)
+	cmd.Flag("storage.cache-bytes", "Memory for cached table blocks.").Default("256MB").BytesVar(asBytes(&c.cacheBytes))
+	cmd.Flag("storage.memtable-bytes", "Size of one memtable.").Default("64MB").BytesVar(asBytes(&c.memtableBytes))
+	cmd.Flag("storage.catalogue-bytes", "Memory for the catalogue of closed days.").Default("64MB").
+		BytesVar(asBytes(&c.catalogueBytes))
+	cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which rows are flushed early.").Default("1GB").
+		BytesVar(asBytes(&c.headBytesMax))
+	cmd.Flag("storage.free-bytes", "Free disk space below which writes are refused with 503.").Default("1GB").
+		BytesVar(asBytes(&c.freeBytesMin))
+	cmd.Flag("storage.accept-wal-loss", "Start although the log is damaged; what is lost is named and set aside.").
+		BoolVar(&c.acceptWALLoss)
+}
+
+func (c *serveConfig) addWebFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("web.listen-address", "Address of the HTTP API.").Default("127.0.0.1:9480").StringVar(&c.listenAddress)
+	cmd.Flag("web.external-url", "URL under which users reach this server; default: the listen address.").
+		StringVar(&c.externalURL)
+	cmd.Flag("web.cors.origin", "Regular expression of allowed CORS origins; empty allows none.").StringVar(&c.corsOrigin)
+	cmd.Flag("web.enable-admin-api", "Allow the calls below /api/v1/admin.").BoolVar(&c.adminAPI)
+	cmd.Flag("web.self-scrape", "Store this server's own metrics.").Default("true").BoolVar(&c.selfScrape)
+	cmd.Flag("web.self-scrape-interval", "How often.").Default("15s").DurationVar(&c.selfScrapeEvery)
+	cmd.Flag("web.shutdown-timeout", "How long requests under way may take after SIGTERM.").Default("30s").
+		DurationVar(&c.shutdownTimeout)
+}
+
+func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("ingest.max-body-bytes", "Largest request body, compressed and decoded each.").Default("32MiB").
+		BytesVar(asBytes(&c.bodyBytesMax))
+	cmd.Flag("ingest.max-labels", "Most labels of a series.").Default("64").IntVar(&c.labelsMax)
+	cmd.Flag("ingest.max-series", "Most active series; 0 means no limit.").Default("0").IntVar(&c.seriesMax)
+	cmd.Flag("ingest.max-ahead", "How far samples may lie in the future.").Default("10m").DurationVar(&c.aheadMax)
+}
+
+func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("query.timeout", "Longest time of a query.").Default("2m").DurationVar(&c.queryTimeout)
+	cmd.Flag("query.lookback-delta", "How far an instant selector looks back.").Default("5m").DurationVar(&c.queryLookback)
+	cmd.Flag("query.max-samples", "Most samples a query may hold in memory.").Default("50000000").
+		IntVar(&c.querySamplesMax)
+	cmd.Flag("query.max-bytes", "Most memory a query may use for samples.").Default("2GB").
+		BytesVar(asBytes(&c.queryBytesMax))
+	cmd.Flag("query.max-concurrency", "Most queries at a time.").Default("20").IntVar(&c.queryConcurrency)
+	cmd.Flag("query.max-points", "Most points of a series in a range query.").Default("11000").IntVar(&c.queryPointsMax)
+	cmd.Flag("query.max-text-bytes", "Longest text of a query.").Default("1048576").IntVar(&c.queryTextBytesMax)
+}
+
+// Validate reports every fault of the flags together.
+func (c *serveConfig) Validate() error {
+	var faults []error
+	positive := map[string]int64{
+		"storage.cache-bytes": c.cacheBytes, "storage.memtable-bytes": c.memtableBytes,
+		"storage.catalogue-bytes": c.catalogueBytes, "storage.head-bytes": c.headBytesMax,
+		"ingest.max-body-bytes": c.bodyBytesMax, "ingest.max-labels": int64(c.labelsMax),
+		"web.self-scrape-interval": int64(c.selfScrapeEvery), "query.timeout": int64(c.queryTimeout),
+		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),
+		"query.max-bytes": c.queryBytesMax, "query.max-concurrency": int64(c.queryConcurrency),
+		"query.max-points": int64(c.queryPointsMax), "query.max-text-bytes": int64(c.queryTextBytesMax),
+	}
+	for name, v := range positive {
+		if v <= 0 {
+			faults = append(faults, fmt.Errorf("--%s must be above 0", name))
+		}
+	}
+	if r := time.Duration(c.retentionRaw); r != 0 && r < 24*time.Hour {
+		faults = append(faults, fmt.Errorf("--storage.retention.raw is %s: at least 1d, the span of a partition, or 0", c.retentionRaw))
+	}
+	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 {
+		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead and --storage.free-bytes must not be negative"))
+	}
+	sort.Slice(faults, func(i, j int) bool { return faults[i].Error() < faults[j].Error() })
+	return errors.Join(faults...)
+}
+
+// logger writes to standard error in the chosen form.
+func (c *serveConfig) logger() *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.logLevel)); err != nil {
+		level = slog.LevelInfo
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if c.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+}
+
+// flagValues lists every flag of cmd with its value in force, for /api/v1/status/flags.
+func flagValues(cmd *kingpin.CmdClause) map[string]string {
+	values := make(map[string]string)
+	for _, f := range cmd.Model().Flags {
+		if f.Hidden || f.Name == "help" {
+			continue
+		}
+		values[f.Name] = f.Value.String()
+	}
+	return values
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/api"
+	"halite/ingest"
+	"halite/query"
+	"halite/query/promql"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/pebble"
+)
+
+// database is everything between HTTP and the disk, opened bottom up.
+type database struct {
+	store     storage.Store
+	index     *index.Index
+	ingester  *ingest.Ingester
+	queryable *promql.Queryable
+	engine    *query.Engine
+}
+
+// openDatabase opens the floors from the engine up. What was opened is closed again if a later floor fails.
+func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (db *database, err error) {
+	if err := os.MkdirAll(c.storagePath, 0o750); err != nil {
+		return nil, fmt.Errorf("--storage.path: %w", err)
+	}
+	store, err := pebble.Open(pebble.Options{
+		Dir: tablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, Logger: log, Registerer: r,
+	})
+	if errors.Is(err, pebble.ErrLocked) {
+		return nil, fmt.Errorf("%s: another process holds the lock of this directory: %w", c.storagePath, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	db = &database{store: store}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, db.close(ctx))
+			db = nil
+		}
+	}()
+	retention := time.Duration(c.retentionRaw)
+	schema, err := loadSchema(ctx, store, c.schemaRulesFile, time.Now())
+	if err != nil {
+		return db, err
+	}
+	data, err := store.EnsureTable(ctx, storage.DataSchema(retention))
+	if err != nil {
+		return db, err
+	}
+	db.index, err = index.Open(ctx, index.Options{
+		Store: store, Schema: schema, Retention: retention, CacheBytesMax: c.catalogueBytes, Logger: log, Registerer: r,
+	})
+	if err != nil {
+		return db, err
+	}
+	db.ingester, err = ingest.Open(ctx, ingest.Options{
+		Dir: walDir(c.storagePath), Store: store, Index: db.index, Schema: schema, Retention: retention,
+		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, Logger: log, Registerer: r,
+		Head: ingest.HeadOptions{BytesMax: c.headBytesMax},
+		Limits: ingest.Limits{
+			BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
+			SeriesMax: c.seriesMax, AheadMax: c.aheadMax,
+		},
+	})
+	if err != nil {
+		return db, err
+	}
+	db.queryable, err = promql.New(promql.Options{
+		Catalogue: db.index, Head: db.ingester, Data: data, Schema: schema, Retention: retention,
+		SamplesMax: c.querySamplesMax, BytesMax: c.queryBytesMax, Registerer: r,
+	})
+	if err != nil {
+		return db, err
+	}
+	db.engine, err = query.New(query.Options{
+		Queryable: db.queryable, Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax, ConcurrencyMax: c.queryConcurrency,
+		PointsMax: c.queryPointsMax, QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Logger: log, Registerer: r,
+	})
+	return db, err
+}
+
+// close closes what is open, top down: the ingester flushes its head first.
+func (db *database) close(ctx context.Context) error {
+	var errs []error
+	if db.ingester != nil {
+		errs = append(errs, db.ingester.Close(ctx))
+	}
+	if db.store != nil {
+		errs = append(errs, db.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// StoreStats describes the store for /api/v1/status/tsdb.
+func (db *database) StoreStats(limit int) api.StoreStats {
+	catalogue, head := db.index.Stats(limit), db.ingester.Stats()
+	return api.StoreStats{
+		Series: catalogue.Series, LabelPairs: catalogue.LabelPairs, Chunks: int64(head.Rows),
+		MinTimeMs: head.MinTimeMs, MaxTimeMs: head.MaxTimeMs,
+		SeriesByMetric: catalogue.SeriesByMetric, ValuesByLabel: catalogue.ValuesByLabel,
+		BytesByLabel: catalogue.BytesByLabel, SeriesByPair: catalogue.SeriesByPair,
+	}
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"halite/api"
+)
+
+// gate answers requests before the store is open and after it began to stop: 503 with Retry-After, so that a sender keeps
+// its samples and comes back.
+type gate struct {
+	handler  atomic.Pointer[http.Handler]
+	stopping atomic.Bool
+}
+
+func newGate() *gate { return &gate{} }
+
+// open lets requests through to h.
+func (g *gate) open(h http.Handler) { g.handler.Store(&h) }
+
+// stop makes readiness say that the server ends.
+func (g *gate) stop() { g.stopping.Store(true) }
+
+func (g *gate) readiness() api.Readiness {
+	switch {
+	case g.stopping.Load():
+		return api.Readiness{Stopping: true, Reason: "the server is shutting down"}
+	case g.handler.Load() == nil:
+		return api.Readiness{Reason: "the server is starting: it replays its log"}
+	}
+	return api.Readiness{Ready: true}
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h := g.handler.Load(); h != nil {
+		(*h).ServeHTTP(w, r)
+		return
+	}
+	if r.URL.Path == "/-/healthy" {
+		io.WriteString(w, "Halite is healthy.\n")
+		return
+	}
+	w.Header().Set("Retry-After", "2")
+	http.Error(w, g.readiness().Reason, http.StatusServiceUnavailable)
+}

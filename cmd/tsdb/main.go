@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/alecthomas/kingpin/v2"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "tsdb:", err)
+		os.Exit(1)
+	}
+}
+
+// run parses the arguments and runs one sub-command.
+func run(args []string) error {
+	app := kingpin.New("tsdb", "Halite, a time-series database on wide-column tables.")
+	app.HelpFlag.Short('h')
+	app.UsageWriter(os.Stdout)
+
+	serve := app.Command("serve", "Take remote write and answer queries.")
+	serveConfig := addServeFlags(serve)
+
+	inspect := app.Command("inspect", "Print what is stored, readably. The server must not be running on the same path.")
+	inspectCommands := addInspectCommands(inspect)
+
+	version := app.Command("version", "Print the version.")
+
+	command, err := app.Parse(args)
+	if err != nil {
+		return fmt.Errorf("%w (tsdb --help lists the commands and flags)", err)
+	}
+	switch command {
+	case serve.FullCommand():
+		return serveUntilSignal(serveConfig)
+	case version.FullCommand():
+		fmt.Println(versionText())
+		return nil
+	default:
+		return inspectCommands.run(command, os.Stdout)
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/ingest"
+)
+
+// sampleWriter takes samples as the server's own; *ingest.Ingester is one.
+type sampleWriter interface {
+	Write(ctx context.Context, samples []ingest.Sample) (ingest.Result, error)
+}
+
+// selfScraper stores the server's own metrics, so that there is a graph before the first sender is set up.
+type selfScraper struct {
+	gatherer prometheus.Gatherer
+	writer   sampleWriter
+	every    time.Duration
+	instance string
+	log      *slog.Logger
+}
+
+// run scrapes until ctx ends. A failed scrape is logged; the next one tries again.
+func (s *selfScraper) run(ctx context.Context) {
+	ticker := time.NewTicker(s.every)
+	defer ticker.Stop()
+	for {
+		if err := s.scrape(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			s.log.Warn("self-scrape failed", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *selfScraper) scrape(ctx context.Context, now time.Time) error {
+	families, err := s.gatherer.Gather()
+	if err != nil {
+		return err
+	}
+	tsMs := now.UnixMilli()
+	vector, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.Time(tsMs)}, families...)
+	if err != nil {
+		return err
+	}
+	samples := make([]ingest.Sample, 0, len(vector)+2)
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for _, v := range vector {
+		b.Reset(labels.EmptyLabels())
+		for name, value := range v.Metric {
+			b.Set(string(name), string(value))
+		}
+		samples = append(samples, ingest.Sample{Labels: s.identify(b), TsMs: tsMs, Value: float64(v.Value)})
+	}
+	own := map[string]float64{
+		"up":                      1,
+		"scrape_duration_seconds": time.Since(now).Seconds(),
+		"scrape_samples_scraped":  float64(len(vector)),
+	}
+	for name, value := range own {
+		b.Reset(labels.EmptyLabels())
+		b.Set(labels.MetricName, name)
+		samples = append(samples, ingest.Sample{Labels: s.identify(b), TsMs: tsMs, Value: value})
+	}
+	_, err = s.writer.Write(ctx, samples)
+	return err
+}
+
+func (s *selfScraper) identify(b *labels.Builder) labels.Labels {
+	return b.Set("job", "halite").Set("instance", s.instance).Labels()
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/grafana/regexp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"halite/api"
+)
+
+// serveUntilSignal runs the server until SIGTERM or SIGINT, then drains it.
+func serveUntilSignal(c *serveConfig) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	return serve(ctx, c, c.logger())
+}
+
+// serve listens first, so that senders are told to come back while the log is replayed, then opens the store, and serves
+// until ctx ends.
+func serve(ctx context.Context, c *serveConfig, log *slog.Logger) (err error) {
+	registry := newRegistry()
+	gate := newGate()
+	listener, err := net.Listen("tcp", c.listenAddress)
+	if err != nil {
+		return fmt.Errorf("--web.listen-address: %w", err)
+	}
+	httpServer := api.NewHTTPServer("", gate)
+	failed := make(chan error, 1)
+	go func() { failed <- httpServer.Serve(listener) }()
+	logStart(c, log, listener.Addr())
+
+	began := time.Now()
+	db, err := openDatabase(ctx, c, log, registry)
+	if err != nil {
+		return errors.Join(err, httpServer.Close())
+	}
+	server, err := newAPI(c, db, gate, registry, log)
+	if err != nil {
+		return errors.Join(err, httpServer.Close(), db.close(ctx))
+	}
+	gate.open(server.Handler())
+	log.Info("ready", "after", time.Since(began).Round(time.Millisecond), "url", c.reachedAt(listener.Addr()))
+
+	scraping, stopScraping := context.WithCancel(ctx)
+	scraped := make(chan struct{})
+	go func() {
+		defer close(scraped)
+		if c.selfScrape {
+			newSelfScraper(c, db, registry, listener.Addr(), log).run(scraping)
+		}
+	}()
+	select {
+	case <-ctx.Done():
+		log.Info("stopping: no new requests, finishing those under way")
+	case err = <-failed:
+	}
+	gate.stop()
+	stopScraping()
+	<-scraped
+	return errors.Join(err, drain(c, httpServer, db, log))
+}
+
+// drain finishes the requests under way, then flushes and closes the store.
+func drain(c *serveConfig, httpServer *http.Server, db *database, log *slog.Logger) error {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), c.shutdownTimeout)
+	defer cancel()
+	if err := httpServer.Shutdown(ctx); err != nil {
+		log.Warn("requests cut off", "err", err)
+		httpServer.Close()
+	}
+	if err := db.close(context.Background()); err != nil {
+		return err
+	}
+	log.Info("stopped", "after", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	build := readBuildInfo()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "tsdb_build_info", Help: "Always 1; the labels say what is running.",
+		ConstLabels: prometheus.Labels{"version": build.version, "revision": build.revision, "goversion": runtime.Version()},
+	})
+	info.Set(1)
+	registry.MustRegister(info)
+	return registry
+}
+
+func newAPI(c *serveConfig, db *database, gate *gate, registry *prometheus.Registry, log *slog.Logger) (*api.Server, error) {
+	var cors *regexp.Regexp
+	if c.corsOrigin != "" {
+		var err error
+		if cors, err = regexp.Compile("^(?:" + c.corsOrigin + ")$"); err != nil {
+			return nil, fmt.Errorf("--web.cors.origin: %w", err)
+		}
+	}
+	build, started := readBuildInfo(), time.Now()
+	return api.New(api.Options{
+		Writer: db.ingester, Engine: db.engine, Catalogue: db.index, Queryable: db.queryable, Metadata: db.ingester,
+		Stats: db, Flusher: db.ingester, Ready: gate.readiness, Gatherer: registry, Registerer: registry, Logger: log,
+		Build:    api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
+		Flags:    c.flagValues(),
+		Runtime:  func() api.RuntimeInfo { return runtimeInfo(c, started) },
+		AdminAPI: c.adminAPI, CORSOrigin: cors,
+		Limits: api.Limits{WriteBytesMax: c.bodyBytesMax, RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout},
+	})
+}
+
+func runtimeInfo(c *serveConfig, started time.Time) api.RuntimeInfo {
+	retention := "for ever"
+	if c.retentionRaw != 0 {
+		retention = c.retentionRaw.String()
+	}
+	return api.RuntimeInfo{StartTime: started, ConfigLoaded: true, ConfigTime: started, StorageRetention: retention}
+}
+
+func newSelfScraper(c *serveConfig, db *database, g prometheus.Gatherer, addr net.Addr, log *slog.Logger) *selfScraper {
+	return &selfScraper{gatherer: g, writer: db.ingester, every: c.selfScrapeEvery, instance: addr.String(), log: log}
+}
+
+func (c *serveConfig) reachedAt(addr net.Addr) string {
+	if c.externalURL != "" {
+		return c.externalURL
+	}
+	return "http://" + addr.String()
+}
+
+// logStart says what an operator wants to know first, and how to connect a Prometheus.
+func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
+	retention := "for ever"
+	if c.retentionRaw != 0 {
+		retention = c.retentionRaw.String()
+	}
+	log.Info("starting Halite", "version", version, "go", runtime.Version(), "pid", os.Getpid())
+	log.Info("listening", "address", addr.String(), "admin_api", c.adminAPI, "self_scrape", c.selfScrape)
+	log.Info("storing", "path", c.storagePath, "engine", "pebble", "retention", retention)
+	log.Info("durability: a write is acknowledged after fdatasync of the log; loss window 0 s")
+	log.Info("to send from Prometheus, add to its configuration", "remote_write",
+		fmt.Sprintf(`[{url: "%s/api/v1/write"}]`, c.reachedAt(addr)))
+}

@@ -1,0 +1,195 @@
+package halite_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// floors is the architecture in one table: a package may import packages of the module on strictly lower floors only.
+// External test packages (package x_test) may use any floor below the API's, whatever their own.
+var floors = map[string]int{
+	"keyschema":           0,
+	"keyschema/run":       1,
+	"storage":             2,
+	"storage/pebble":      3,
+	"storage/storagetest": 3,
+	"storage/index":       4,
+	"rollup":              5,
+	"ingest/wal":          6,
+	"ingest/head":         7,
+	"ingest/decode":       7,
+	"ingest":              8,
+	"query/promql":        6,
+	"query":               7,
+	"api":                 9,
+	"cmd/tsdb":            10,
+}
+
+// walls are pairs of folders that never import each other, whatever their floors.
+var walls = [][2]string{{"ingest", "query"}}
+
+// topFolders are the only folders at the root; a new one needs its reason in ARCHITECTURE.md.
+var topFolders = []string{"api", "cmd", "docs", "grafana", "ingest", "keyschema", "loadtest", "query", "rollup", "storage"}
+
+const (
+	apiFloor      = 9
+	funcLinesMax  = 70
+	fileLinesMax  = 800
+	lineRunesMax  = 120
+	modulePrefix  = "halite/"
+	engineAllowed = "cmd/tsdb" // the only package that picks an engine
+)
+
+func TestTopFolders(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if e.IsDir() && !strings.HasPrefix(name, ".") && !slices.Contains(topFolders, name) && name != "data" && name != "bin" {
+			t.Errorf("top-level folder %q has no place in the architecture", name)
+		}
+	}
+}
+
+func TestImportsPointDown(t *testing.T) {
+	seen := 0
+	for _, f := range goFiles(t) {
+		pkg := filepath.ToSlash(filepath.Dir(f.path))
+		if pkg == "." {
+			continue
+		}
+		floor, ok := floors[pkg]
+		if !ok {
+			t.Errorf("%s: package %q has no floor", f.path, pkg)
+			continue
+		}
+		external := strings.HasSuffix(f.ast.Name.Name, "_test")
+		for _, imp := range f.ast.Imports {
+			target, ours := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), modulePrefix)
+			if !ours || target == pkg {
+				continue
+			}
+			seen++
+			checkImport(t, f.path, pkg, target, floor, external)
+		}
+	}
+	if seen < 10 {
+		t.Errorf("only %d imports within the module seen: the walk is broken", seen)
+	}
+}
+
+func checkImport(t *testing.T, path, pkg, target string, floor int, external bool) {
+	t.Helper()
+	targetFloor, ok := floors[target]
+	switch {
+	case !ok:
+		t.Errorf("%s imports %q, which has no floor", path, target)
+	case external && (targetFloor < apiFloor || target == pkg):
+		return
+	case targetFloor >= floor:
+		t.Errorf("%s (floor %d) imports %s (floor %d): imports point strictly down", path, floor, target, targetFloor)
+	case target == "storage/pebble" && pkg != engineAllowed:
+		t.Errorf("%s imports an engine: only %s may", path, engineAllowed)
+	}
+	for _, w := range walls {
+		a, b := within(pkg, w[0]), within(pkg, w[1])
+		if a && within(target, w[1]) || b && within(target, w[0]) {
+			t.Errorf("%s imports %s: %s and %s never import each other", path, target, w[0], w[1])
+		}
+	}
+}
+
+func within(pkg, folder string) bool {
+	return pkg == folder || strings.HasPrefix(pkg, folder+"/")
+}
+
+func TestEveryPackageHasDoc(t *testing.T) {
+	for pkg := range floors {
+		if _, err := os.Stat(filepath.Join(pkg, "doc.go")); err != nil {
+			t.Errorf("%s: %v", pkg, err)
+		}
+	}
+}
+
+// TestLengths keeps code readable: a function fits on a screen, a file in one sitting.
+func TestLengths(t *testing.T) {
+	for _, f := range goFiles(t) {
+		lines := strings.Split(string(f.src), "\n")
+		if len(lines) > fileLinesMax {
+			t.Errorf("%s: %d lines, at most %d", f.path, len(lines), fileLinesMax)
+		}
+		for i, line := range lines {
+			if n := len([]rune(line)); n > lineRunesMax {
+				t.Errorf("%s:%d: %d characters, at most %d", f.path, i+1, n, lineRunesMax)
+			}
+		}
+		for _, d := range f.ast.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			if n := f.fset.Position(fn.End()).Line - f.fset.Position(fn.Pos()).Line + 1; n > funcLinesMax {
+				t.Errorf("%s: function %s has %d lines, at most %d", f.path, fn.Name.Name, n, funcLinesMax)
+			}
+		}
+	}
+}
+
+// TestNoUnfinishedWords keeps promises of later work out of the tree: a thing is built or it is not there.
+func TestNoUnfinishedWords(t *testing.T) {
+	banned := []string{"TO" + "DO", "FIX" + "ME", "not impl" + "emented"}
+	for _, f := range goFiles(t) {
+		for _, word := range banned {
+			if strings.Contains(string(f.src), word) {
+				t.Errorf("%s contains %q", f.path, word)
+			}
+		}
+	}
+}
+
+type goFile struct {
+	path string
+	src  []byte
+	fset *token.FileSet
+	ast  *ast.File
+}
+
+func goFiles(t *testing.T) []goFile {
+	t.Helper()
+	var files []goFile
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || path == "data" || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		src, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, src, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files = append(files, goFile{path: path, src: src, fset: fset, ast: file})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
