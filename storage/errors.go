@@ -16,6 +16,8 @@ var (
 	ErrBadMutation = errors.New("bad mutation")
 	// ErrCorrupt: stored data failed a checksum or did not parse.
 	ErrCorrupt = errors.New("corrupt data")
+	// ErrLocked: another process has the store open; stop it or choose another directory.
+	ErrLocked = errors.New("storage locked by another process")
 	// ErrUnavailable: the engine cannot take the request now (no space, stalled, closing); retry later.
 	ErrUnavailable = errors.New("storage unavailable")
 )

@@ -73,7 +73,8 @@ type Filter struct {
 	Families []string
 	// QualifierStart ≤ qualifier < QualifierEnd; an empty end is unbounded.
 	QualifierStart, QualifierEnd []byte
-	// FromMs ≤ cell timestamp < ToMs; ToMs 0 is unbounded.
+	// FromMs ≤ cell timestamp < ToMs; ToMs 0 is unbounded. An engine that places cells by time reads no other days, so a
+	// caller who knows the cells' time should give it even where the row key alone would do.
 	FromMs, ToMs int64
 	// VersionsMax keeps the newest that many cells of each column that passed the rest; 0 means all.
 	VersionsMax int

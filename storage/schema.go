@@ -38,7 +38,8 @@ const (
 type GCPolicy struct {
 	// MaxAge makes cells whose timestamp is older than now − MaxAge garbage; 0 means no limit.
 	MaxAge time.Duration
-	// MaxVersions keeps the newest that many cells of each column; 0 means no limit.
+	// MaxVersions keeps the newest that many cells of each column; 0 means no limit. A read with a time range sees the
+	// column as if it had no cells outside that range, and counts versions accordingly, until the garbage is collected.
 	MaxVersions int
 	// Intersection makes a cell garbage only if both limits say so; otherwise either suffices.
 	Intersection bool

@@ -1,0 +1,16 @@
+// Package pebble is the embedded engine: the wide-column contract of package storage on an LSM tree in one directory.
+//
+// Cells are placed by time: the physical key starts with table, family and the day of the cell's timestamp, so that a
+// family and day (a partition) lies in files of its own. Old days are never rewritten by new ones, retention drops
+// whole files, and a read of one family and day walks one sorted run of keys. FORMAT.md draws the keys. Reads put rows
+// together again by merging the partitions that the filter admits.
+//
+// Durability: there is no write-ahead log here. What Apply wrote survives power loss once Store.Sync has returned;
+// what Load wrote is durable when it returns; EnsureTable is durable when it returns. The caller owns the log.
+//
+// Atomicity: each row mutation is one batch of the tree. Mutations that must read first (deletes, CheckAndApply) hold
+// the exclusive side of their row's stripe lock; plain writes hold the shared side, and so never block one another.
+//
+// Damage and full disks never end the process: corrupt blocks surface as storage.ErrCorrupt from the read that met
+// them, lack of space as storage.ErrUnavailable from writes until a flush succeeds again.
+package pebble
