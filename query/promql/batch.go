@@ -1,0 +1,80 @@
+package promql
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// sampleBytes is the memory of one sample in a column.
+const sampleBytes = 16
+
+// Column is the samples of one series: times ascend strictly, stale markers are values like others. The slices are
+// only to be read, and only until the batch is released.
+type Column struct {
+	Labels labels.Labels
+	TsMs   []int64
+	Values []float64
+}
+
+// Batch is the columns of neighbouring series. It is counted against the query's budget until it is released.
+type Batch struct {
+	// First is the number of the first column's series in the Selection.
+	First   int
+	Columns []Column
+
+	refs   atomic.Int32
+	reader *reader
+	data   *buffer
+}
+
+// Retain keeps the batch alive for one more Release.
+func (b *Batch) Retain() { b.refs.Add(1) }
+
+// Release ends the use of the columns; the last Release lets another batch have their memory.
+func (b *Batch) Release() {
+	if b.refs.Add(-1) > 0 {
+		return
+	}
+	b.reader.budget.release(b.data.len(), int64(b.data.len())*sampleBytes)
+	b.reader.buffers.put(b.data)
+	b.data, b.Columns = nil, nil
+}
+
+// buffer is a pair of columns that is used again and again.
+type buffer struct {
+	tsMs   []int64
+	values []float64
+}
+
+// bufferSamplesMax keeps a pool from holding on to the memory of an unusual query.
+const bufferSamplesMax = 2 << 20
+
+// bufferPool saves the collector the work of columns that live as long as a batch.
+type bufferPool struct{ pool sync.Pool }
+
+// get returns an empty buffer with room for samples.
+func (p *bufferPool) get(samples int) *buffer {
+	b, ok := p.pool.Get().(*buffer)
+	if !ok {
+		b = new(buffer)
+	}
+	b.tsMs = slices.Grow(b.tsMs[:0], samples)
+	b.values = slices.Grow(b.values[:0], samples)
+	return b
+}
+
+func (p *bufferPool) put(b *buffer) {
+	if cap(b.tsMs) <= bufferSamplesMax {
+		p.pool.Put(b)
+	}
+}
+
+func (b *buffer) len() int { return len(b.tsMs) }
+
+func (b *buffer) append(tsMs []int64, values []float64) {
+	b.tsMs = append(b.tsMs, tsMs...)
+	b.values = append(b.values, values...)
+}

@@ -1,0 +1,19 @@
+// Package promql reads samples for PromQL: it answers selectors from the head and the data table together.
+//
+// A [Queryable] implements Prometheus' storage interfaces. Beneath them lies a columnar core that does not know those
+// interfaces: a [Selection] is the series that match, cut into batches; reading a batch gives each series' times and
+// values as two slices. The iterators, series sets and chunks that Prometheus' engine wants are thin covers over that,
+// and operators that work on whole columns can use the core alone.
+//
+// How a batch is read: the head first, series by series; then, for each day, one read of the data table with the row
+// ranges of all series of the batch, sorted, for only those hours that meet the window. Rows are folded into columns,
+// the hours joined, and the head laid over them: on equal times the head wins. Because a flushed row leaves the head
+// only after it is in the table, head first means that nothing is missed, and merging by time that nothing is doubled.
+//
+// Invariants: times in a column ascend strictly; no sample outside the window or older than retention is returned; a
+// failed read fails the whole query, a short answer is never given; what a query holds in memory at once is counted
+// and bounded.
+//
+// Concurrency: a Queryable may be used by any number of goroutines. A querier, its sets and iterators belong to one
+// query; series of one set may be iterated by several goroutines, each with an iterator of its own.
+package promql

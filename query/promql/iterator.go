@@ -1,0 +1,96 @@
+package promql
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// iterator walks over a column as Prometheus' engine wants it. It keeps the column's batch alive until it is given
+// another.
+type iterator struct {
+	tsMs   []int64
+	values []float64
+	at     int // -1 before the first sample, len(tsMs) when exhausted
+	batch  *Batch
+	err    error
+}
+
+var _ chunkenc.Iterator = (*iterator)(nil)
+
+// reset puts the iterator before the first sample of a column of a batch, which the caller has retained for it.
+func (it *iterator) reset(batch *Batch, column *Column, err error) {
+	if it.batch != nil {
+		it.batch.Release()
+	}
+	*it = iterator{at: -1, batch: batch, err: err}
+	if column != nil {
+		it.tsMs, it.values = column.TsMs, column.Values
+	}
+}
+
+// Next implements chunkenc.Iterator.
+func (it *iterator) Next() chunkenc.ValueType {
+	if it.at+1 >= len(it.tsMs) {
+		it.at = len(it.tsMs)
+		return chunkenc.ValNone
+	}
+	it.at++
+	return chunkenc.ValFloat
+}
+
+// Seek implements chunkenc.Iterator: forward only, and not at all if the current sample will do. It looks first in
+// the neighbourhood, as the engine seeks step by step.
+func (it *iterator) Seek(tsMs int64) chunkenc.ValueType {
+	from := max(it.at, 0)
+	if from >= len(it.tsMs) {
+		it.at = len(it.tsMs)
+		return chunkenc.ValNone
+	}
+	if it.tsMs[from] >= tsMs {
+		it.at = from
+		return chunkenc.ValFloat
+	}
+	// Invariant: tsMs[low] < the time sought ≤ tsMs[high], with infinity behind the end.
+	low, stride := from, 1
+	for low+stride < len(it.tsMs) && it.tsMs[low+stride] < tsMs {
+		low += stride
+		stride *= 2
+	}
+	high := min(low+stride, len(it.tsMs))
+	for high-low > 1 {
+		if mid := int(uint(low+high) >> 1); it.tsMs[mid] < tsMs {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	it.at = high
+	if high == len(it.tsMs) {
+		return chunkenc.ValNone
+	}
+	return chunkenc.ValFloat
+}
+
+// At implements chunkenc.Iterator.
+func (it *iterator) At() (int64, float64) { return it.tsMs[it.at], it.values[it.at] }
+
+// AtT implements chunkenc.Iterator.
+func (it *iterator) AtT() int64 { return it.tsMs[it.at] }
+
+// AtST implements chunkenc.Iterator; start timestamps are not stored.
+func (it *iterator) AtST() int64 { return 0 }
+
+// AtHistogram implements chunkenc.Iterator; a column holds floats only.
+func (it *iterator) AtHistogram(*histogram.Histogram) (int64, *histogram.Histogram) {
+	return math.MinInt64, nil
+}
+
+// AtFloatHistogram implements chunkenc.Iterator; a column holds floats only.
+func (it *iterator) AtFloatHistogram(*histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
+	return math.MinInt64, nil
+}
+
+// Err implements chunkenc.Iterator: the error of the read that should have filled the column.
+func (it *iterator) Err() error { return it.err }

@@ -1,0 +1,96 @@
+package promql
+
+import "sort"
+
+// columns is a pair of slices of one length, times ascending.
+type columns struct {
+	tsMs   []int64
+	values []float64
+}
+
+// from is the part with times at or after tsMs; before is the rest.
+func (c columns) cut(tsMs int64) (before, from columns) {
+	n := sort.Search(len(c.tsMs), func(i int) bool { return c.tsMs[i] >= tsMs })
+	return columns{c.tsMs[:n], c.values[:n]}, columns{c.tsMs[n:], c.values[n:]}
+}
+
+// clipColumns is a decoded row without the samples outside the window.
+func clipColumns(w window, row interface{ Columns() ([]int64, []float64) }) ([]int64, []float64) {
+	tsMs, values := row.Columns()
+	c := columns{tsMs, values}
+	if n := len(tsMs); n > 0 && tsMs[0] < w.mintMs {
+		_, c = c.cut(w.mintMs)
+	}
+	if n := len(c.tsMs); n > 0 && c.tsMs[n-1] > w.maxtMs {
+		c, _ = c.cut(w.maxtMs + 1)
+	}
+	return c.tsMs, c.values
+}
+
+// join makes the batch from what was read. Its samples stay charged until the batch is released.
+func (rd *batchReader) join(first int) (*Batch, error) {
+	total := rd.head.len()
+	for _, p := range rd.parts {
+		total += p.len()
+	}
+	// For a moment the samples are in memory twice.
+	if err := rd.budget.take(0, int64(total)*sampleBytes); err != nil {
+		return nil, err
+	}
+	out := rd.buffers.get(total)
+	batch := &Batch{First: first, Columns: make([]Column, len(rd.series)), reader: rd.reader, data: out}
+	batch.refs.Store(1)
+	headStart := 0
+	for i := range rd.series {
+		head := columns{rd.head.tsMs[headStart:rd.headEnds[i]], rd.head.values[headStart:rd.headEnds[i]]}
+		headStart = rd.headEnds[i]
+		start := out.len()
+		rd.joinSeries(out, i, head)
+		batch.Columns[i] = Column{
+			Labels: rd.series[i].Labels,
+			TsMs:   out.tsMs[start:len(out.tsMs):len(out.tsMs)],
+			Values: out.values[start:len(out.values):len(out.values)],
+		}
+	}
+	rd.held = out.len()
+	rd.budget.release(0, int64(total)*sampleBytes)
+	return batch, nil
+}
+
+// joinSeries appends the rows of a series in order of time, with the samples of the head between and over them.
+func (rd *batchReader) joinSeries(out *buffer, series int, head columns) {
+	for _, s := range rd.slots[rd.bases[series]:rd.bases[series+1]] {
+		if s.n == 0 {
+			continue
+		}
+		part := rd.parts[s.part]
+		row := columns{part.tsMs[s.start : s.start+s.n], part.values[s.start : s.start+s.n]}
+		if len(head.tsMs) > 0 && head.tsMs[0] <= row.tsMs[s.n-1] {
+			head = overlay(out, row, head)
+			continue
+		}
+		out.append(row.tsMs, row.values)
+	}
+	out.append(head.tsMs, head.values)
+}
+
+// overlay appends row and all of head up to the row's last time, head winning on equal times; it returns the rest of
+// head.
+func overlay(out *buffer, row, head columns) columns {
+	before, head := head.cut(row.tsMs[0])
+	out.append(before.tsMs, before.values)
+	over, rest := head.cut(row.tsMs[len(row.tsMs)-1] + 1)
+	h := 0
+	for i, ts := range row.tsMs {
+		for h < len(over.tsMs) && over.tsMs[h] < ts {
+			out.append(over.tsMs[h:h+1], over.values[h:h+1])
+			h++
+		}
+		if h < len(over.tsMs) && over.tsMs[h] == ts {
+			continue // the head's sample follows in the next turn, or after the loop
+		}
+		out.append(row.tsMs[i:i+1], row.values[i:i+1])
+	}
+	out.append(over.tsMs[h:], over.values[h:])
+	return rest
+}

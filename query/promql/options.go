@@ -1,0 +1,99 @@
+package promql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/index"
+)
+
+// Head holds samples that are not in the data table yet.
+type Head interface {
+	// AppendSamples appends the unflushed samples of a series with mintMs ≤ time ≤ maxtMs to the two columns, ascending
+	// and without duplicates, and returns them. A series it does not know has none.
+	AppendSamples(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
+}
+
+// Catalogue finds series and labels; *index.Index is one. Times are inclusive milliseconds, limit 0 means all, results
+// are sorted.
+type Catalogue interface {
+	Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
+	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)
+	LabelValues(ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
+	) ([]string, error)
+}
+
+// Options configures a Queryable. Zero fields take the default named beside them.
+type Options struct {
+	// Catalogue, Head, Data (the table storage.TableData) and Schema (which makes its row keys) are required.
+	Catalogue Catalogue
+	Head      Head
+	Data      storage.Table
+	Schema    *keyschema.Schema
+	// Retention hides samples older than now − Retention; 0 hides none.
+	Retention time.Duration
+	// SamplesMax is the number of samples a query may hold in memory at once; 50,000,000.
+	SamplesMax int
+	// BytesMax is the memory in bytes that a query's samples and series may take at once; 2 GiB.
+	BytesMax int64
+	// BatchRowsMax is the number of rows (series × hours) read together, if more than one series takes part; 4096.
+	BatchRowsMax int
+	// Concurrency is the number of reads that a batch may have under way; as many as there are CPUs, at most 4.
+	Concurrency int
+
+	Now        func() time.Time      // time.Now
+	Registerer prometheus.Registerer // not registered
+}
+
+// Validate lists everything that is wrong.
+func (o Options) Validate() error {
+	var errs []error
+	for _, field := range []struct {
+		name    string
+		missing bool
+	}{
+		{"Catalogue", o.Catalogue == nil}, {"Head", o.Head == nil}, {"Data", o.Data == nil}, {"Schema", o.Schema == nil},
+	} {
+		if field.missing {
+			errs = append(errs, fmt.Errorf("promql: %s is required", field.name))
+		}
+	}
+	for _, field := range []struct {
+		name  string
+		value int64
+	}{
+		{"Retention", int64(o.Retention)}, {"SamplesMax", int64(o.SamplesMax)}, {"BytesMax", o.BytesMax},
+		{"BatchRowsMax", int64(o.BatchRowsMax)}, {"Concurrency", int64(o.Concurrency)},
+	} {
+		if field.value < 0 {
+			errs = append(errs, fmt.Errorf("promql: %s must not be negative, is %d", field.name, field.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) withDefaults() Options {
+	orDefault(&o.SamplesMax, 50_000_000)
+	orDefault(&o.BytesMax, 2<<30)
+	orDefault(&o.BatchRowsMax, 4096)
+	orDefault(&o.Concurrency, min(4, runtime.GOMAXPROCS(0)))
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

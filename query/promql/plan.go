@@ -1,0 +1,134 @@
+package promql
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/index"
+)
+
+// rowPrefix is the part before the hour of a series' row keys, as one generation of the schema makes them.
+type rowPrefix struct {
+	prefix           []byte
+	series           int // its position in the batch
+	fromHour, toHour int64
+}
+
+// dayRead is one read of the data table: row ranges within one day, sorted and apart from each other.
+type dayRead struct {
+	day    int64
+	ranges []storage.RowRange
+	owners []rowPrefix // of each range
+}
+
+// rangesSplitMin is the number of ranges from which a day's read is worth splitting among workers.
+const rangesSplitMin = 256
+
+// prefixes returns the row prefixes of all series of the batch, sorted by key, so that the ranges of any day taken
+// from them in turn are sorted too.
+func (rd *batchReader) prefixes() []rowPrefix {
+	var (
+		out         = make([]rowPrefix, 0, len(rd.series))
+		arena       []byte
+		tags        []keyschema.Tag
+		generations = map[string][]keyschema.Generation{}
+		first, last = keyschema.HourOf(rd.window.mintMs), keyschema.HourOf(rd.window.maxtMs)
+	)
+	for i, s := range rd.series {
+		if len(s.Hours) == 0 {
+			continue
+		}
+		var metric string
+		metric, tags = split(s.Labels, tags[:0])
+		gens, ok := generations[metric]
+		if !ok {
+			gens = rd.opts.Schema.Generations(metric, first, last)
+			generations[metric] = gens
+		}
+		for _, g := range gens {
+			from, to := max(g.FromHour, s.Hours[0].First), min(g.ToHour, s.Hours[len(s.Hours)-1].Last)
+			if from > to {
+				continue
+			}
+			start := len(arena)
+			arena = g.Rule.AppendPrefix(arena, metric, tags)
+			out = append(out, rowPrefix{prefix: arena[start:len(arena):len(arena)], series: i, fromHour: from, toHour: to})
+		}
+	}
+	slices.SortFunc(out, func(a, b rowPrefix) int { return bytes.Compare(a.prefix, b.prefix) })
+	return out
+}
+
+// split takes labels apart into metric and tags.
+func split(ls labels.Labels, tags []keyschema.Tag) (string, []keyschema.Tag) {
+	var metric string
+	ls.Range(func(l labels.Label) {
+		if l.Name == labels.MetricName {
+			metric = l.Value
+			return
+		}
+		tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
+	})
+	return metric, tags
+}
+
+// plan lists the reads of the batch: one a day, or several when a day has many ranges.
+func (rd *batchReader) plan() []dayRead {
+	prefixes := rd.prefixes()
+	if len(prefixes) == 0 {
+		return nil
+	}
+	firstDay, lastDay := prefixes[0].fromHour/keyschema.DayHours, prefixes[0].toHour/keyschema.DayHours
+	for _, p := range prefixes {
+		firstDay = min(firstDay, p.fromHour/keyschema.DayHours)
+		lastDay = max(lastDay, p.toHour/keyschema.DayHours)
+	}
+	var reads []dayRead
+	for day := firstDay; day <= lastDay; day++ {
+		read := dayRead{day: day}
+		dayFrom, dayTo := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
+		for _, p := range prefixes {
+			from, to, ok := hull(rd.series[p.series].Hours, max(p.fromHour, dayFrom), min(p.toHour, dayTo))
+			if !ok {
+				continue
+			}
+			start, end := keyschema.SeriesRange(p.prefix, from, to)
+			read.ranges = append(read.ranges, storage.RowRange{Start: start, End: end})
+			read.owners = append(read.owners, p)
+		}
+		reads = read.appendSplit(reads, rd.opts.Concurrency)
+	}
+	return reads
+}
+
+// appendSplit appends the read to reads, in up to parts pieces; a read without ranges is left out.
+func (d dayRead) appendSplit(reads []dayRead, parts int) []dayRead {
+	n := len(d.ranges)
+	size := max(rangesSplitMin, (n+parts-1)/parts)
+	for from := 0; from < n; from += size {
+		to := min(from+size, n)
+		reads = append(reads, dayRead{day: d.day, ranges: d.ranges[from:to], owners: d.owners[from:to]})
+	}
+	return reads
+}
+
+// hull is the smallest span that holds all hours of spans within [from, to]; not ok when there are none.
+func hull(spans []index.HourSpan, from, to int64) (first, last int64, ok bool) {
+	at, _ := slices.BinarySearchFunc(spans, from, func(s index.HourSpan, hour int64) int {
+		if s.Last < hour {
+			return -1
+		}
+		return 1
+	})
+	for ; at < len(spans) && spans[at].First <= to; at++ {
+		if !ok {
+			first, ok = max(spans[at].First, from), true
+		}
+		last = min(spans[at].Last, to)
+	}
+	return first, last, ok && from <= to
+}

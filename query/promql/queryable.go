@@ -1,0 +1,107 @@
+package promql
+
+import (
+	"context"
+
+	"github.com/prometheus/prometheus/model/labels"
+	promstorage "github.com/prometheus/prometheus/storage"
+
+	"halite/keyschema"
+)
+
+// Queryable answers selectors from the head and the data table.
+type Queryable struct {
+	opts    Options
+	metrics *metrics
+	buffers bufferPool
+}
+
+var _ promstorage.SampleAndChunkQueryable = (*Queryable)(nil)
+
+// New makes a Queryable.
+func New(opts Options) (*Queryable, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(opts.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Queryable{opts: opts.withDefaults(), metrics: m}, nil
+}
+
+// Querier reads samples with mintMs ≤ time ≤ maxtMs. All that it holds at once counts against one budget.
+func (q *Queryable) Querier(mintMs, maxtMs int64) (promstorage.Querier, error) {
+	return &querier{reader: q.newReader(mintMs, maxtMs)}, nil
+}
+
+// ChunkQuerier is Querier for those who want XOR chunks.
+func (q *Queryable) ChunkQuerier(mintMs, maxtMs int64) (promstorage.ChunkQuerier, error) {
+	return &chunkQuerier{reader: q.newReader(mintMs, maxtMs)}, nil
+}
+
+// window is a span of time in milliseconds, both ends inclusive; it is empty when mint > maxt.
+type window struct{ mintMs, maxtMs int64 }
+
+func (w window) empty() bool { return w.mintMs > w.maxtMs }
+
+// clip narrows a window to times that can have samples: within retention and representable in a row key.
+func (q *Queryable) clip(w window) window {
+	oldest := int64(0)
+	if q.opts.Retention > 0 {
+		oldest = max(oldest, q.opts.Now().Add(-q.opts.Retention).UnixMilli())
+	}
+	return window{max(w.mintMs, oldest), min(w.maxtMs, keyschema.HourCellMs(keyschema.HourMax))}
+}
+
+// Select finds the series that match and have samples in the window, without reading samples yet. Hints may be nil;
+// of them Start, End, Limit and the shard are used. Close the Selection when done.
+func (q *Queryable) Select(
+	ctx context.Context, mintMs, maxtMs int64, hints *promstorage.SelectHints, matchers ...*labels.Matcher,
+) (*Selection, error) {
+	return q.newReader(mintMs, maxtMs).selection(ctx, hints, matchers)
+}
+
+// reader is what the selectors of one query share.
+type reader struct {
+	*Queryable
+	window window
+	budget *budget
+}
+
+func (q *Queryable) newReader(mintMs, maxtMs int64) *reader {
+	return &reader{
+		Queryable: q,
+		window:    q.clip(window{mintMs, maxtMs}),
+		budget:    newBudget(q.opts.SamplesMax, q.opts.BytesMax),
+	}
+}
+
+// selection asks the catalogue and cuts its answer into batches.
+func (r *reader) selection(
+	ctx context.Context, hints *promstorage.SelectHints, matchers []*labels.Matcher,
+) (*Selection, error) {
+	w := r.window
+	if hints != nil {
+		w = window{max(w.mintMs, hints.Start), min(w.maxtMs, hints.End)}
+	}
+	s := &Selection{reader: r, window: w}
+	if w.empty() {
+		return s, nil
+	}
+	series, err := r.opts.Catalogue.Select(ctx, w.mintMs, w.maxtMs, matchers...)
+	if err != nil {
+		return nil, storageError("select series", err)
+	}
+	if hints != nil {
+		series = shard(series, hints.ShardIndex, hints.ShardCount)
+		if hints.Limit > 0 && hints.Limit < len(series) {
+			series = series[:hints.Limit]
+		}
+	}
+	if err := s.hold(series); err != nil {
+		return nil, err
+	}
+	r.metrics.series.Add(float64(len(series)))
+	return s, nil
+}

@@ -1,0 +1,97 @@
+package promql
+
+import (
+	"github.com/prometheus/prometheus/model/labels"
+	promstorage "github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// cursor goes through the series of a selection; the two kinds of set share it.
+type cursor struct {
+	loader *loader
+	// skipEmpty reads each batch when its first series is reached, and leaves out series without samples.
+	skipEmpty bool
+
+	selection *Selection
+	at        int
+	err       error
+}
+
+func newCursor(l *loader, skipEmpty bool) cursor { return cursor{loader: l, skipEmpty: skipEmpty, at: -1} }
+
+// Next implements SeriesSet and ChunkSeriesSet.
+func (c *cursor) Next() bool {
+	if c.selection == nil && c.err == nil {
+		c.selection, c.err = c.loader.selected()
+	}
+	for c.err == nil {
+		c.at++
+		if c.at >= c.selection.Len() {
+			return false
+		}
+		if !c.skipEmpty {
+			return true
+		}
+		batch, column, err := c.loader.column(c.at)
+		if err != nil {
+			c.err = err
+			return false
+		}
+		empty := len(column.TsMs) == 0
+		batch.Release()
+		if !empty {
+			return true
+		}
+	}
+	return false
+}
+
+// Err implements SeriesSet and ChunkSeriesSet.
+func (c *cursor) Err() error { return c.err }
+
+// Warnings implements SeriesSet and ChunkSeriesSet.
+func (c *cursor) Warnings() annotations.Annotations { return nil }
+
+// seriesSet is a selection as Prometheus' engine wants it.
+type seriesSet struct {
+	cursor
+	labelsOnly bool
+	series     []series // made at once: the engine collects them all
+}
+
+var _ promstorage.SeriesSet = (*seriesSet)(nil)
+
+// At implements SeriesSet.
+func (s *seriesSet) At() promstorage.Series {
+	if s.series == nil {
+		s.series = make([]series, s.selection.Len())
+	}
+	out := &s.series[s.at]
+	*out = series{loader: s.loader, labels: s.selection.Labels(s.at), number: s.at, labelsOnly: s.labelsOnly}
+	return out
+}
+
+// series is one series of a selection; its samples are read when an iterator is asked for.
+type series struct {
+	loader     *loader
+	labels     labels.Labels
+	number     int
+	labelsOnly bool
+}
+
+// Labels implements Series.
+func (s *series) Labels() labels.Labels { return s.labels }
+
+// Iterator implements Series.
+func (s *series) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
+	if s.labelsOnly {
+		return chunkenc.NewNopIterator()
+	}
+	out, ok := it.(*iterator)
+	if !ok {
+		out = new(iterator)
+	}
+	out.reset(s.loader.column(s.number))
+	return out
+}
