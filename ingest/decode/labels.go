@@ -1,0 +1,108 @@
+package decode
+
+import (
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+)
+
+const (
+	labelName  = 1
+	labelValue = 2
+)
+
+// AppendLabels parses label fields as found in Series.Labels. A *FormatError counts its offset from the first of them.
+// The strings share one copy of the bytes.
+func AppendLabels(dst []prompb.Label, fields []byte) ([]prompb.Label, error) {
+	text := string(fields)
+	for pos := 0; pos < len(fields); {
+		at := pos
+		field, wire, next, err := tag(fields, pos, len(fields))
+		if err != nil {
+			return dst, err
+		}
+		if field != seriesLabel || wire != wireBytes {
+			return dst, fault(at, "field %d of wire type %d among the labels", field, wire)
+		}
+		var from int
+		if from, pos, err = span(fields, next, len(fields)); err != nil {
+			return dst, err
+		}
+		name, value, err := label(fields, from, pos)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, prompb.Label{Name: text[name.from:name.to], Value: text[value.from:value.to]})
+	}
+	return dst, nil
+}
+
+type extent struct{ from, to int }
+
+// label finds name and value of the Label message in b[pos:end]; as protobuf has it, the last of several counts.
+func label(b []byte, pos, end int) (name, value extent, err error) {
+	for pos < end {
+		at := pos
+		field, wire, next, err := tag(b, pos, end)
+		if err != nil {
+			return name, value, err
+		}
+		if field != labelName && field != labelValue {
+			if pos, err = skip(b, wire, next, end); err != nil {
+				return name, value, err
+			}
+			continue
+		}
+		if err := want("a label's text", wire, wireBytes, at); err != nil {
+			return name, value, err
+		}
+		var e extent
+		if e.from, e.to, err = span(b, next, end); err != nil {
+			return name, value, err
+		}
+		pos = e.to
+		if field == labelName {
+			name = e
+		} else {
+			value = e
+		}
+	}
+	return name, value, nil
+}
+
+// AppendFields writes a label set as the label fields of a TimeSeries, byte for byte as Prometheus does.
+func AppendFields(dst []byte, ls labels.Labels) []byte {
+	ls.Range(func(l labels.Label) {
+		size := 0
+		if l.Name != "" {
+			size += 1 + uvarintBytes(len(l.Name)) + len(l.Name)
+		}
+		if l.Value != "" {
+			size += 1 + uvarintBytes(len(l.Value)) + len(l.Value)
+		}
+		dst = appendUvarint(append(dst, seriesLabel<<3|wireBytes), size)
+		if l.Name != "" {
+			dst = appendUvarint(append(dst, labelName<<3|wireBytes), len(l.Name))
+			dst = append(dst, l.Name...)
+		}
+		if l.Value != "" {
+			dst = appendUvarint(append(dst, labelValue<<3|wireBytes), len(l.Value))
+			dst = append(dst, l.Value...)
+		}
+	})
+	return dst
+}
+
+func appendUvarint(dst []byte, n int) []byte {
+	for ; n >= 0x80; n >>= 7 {
+		dst = append(dst, byte(n)|0x80)
+	}
+	return append(dst, byte(n))
+}
+
+func uvarintBytes(n int) int {
+	size := 1
+	for ; n >= 0x80; n >>= 7 {
+		size++
+	}
+	return size
+}

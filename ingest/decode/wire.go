@@ -1,0 +1,123 @@
+package decode
+
+import (
+	"fmt"
+)
+
+// FormatError says where and why a body is not a WriteRequest.
+type FormatError struct {
+	// Offset is the position in the decoded body.
+	Offset int
+	Reason string
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("malformed protobuf at byte %d: %s", e.Offset, e.Reason)
+}
+
+// Wire types of protobuf.
+const (
+	wireVarint  = 0
+	wireFixed64 = 1
+	wireBytes   = 2
+	wireGroup   = 3
+	wireEnd     = 4
+	wireFixed32 = 5
+)
+
+func fault(offset int, format string, args ...any) error {
+	return &FormatError{Offset: offset, Reason: fmt.Sprintf(format, args...)}
+}
+
+// uvarint reads a varint in b[pos:end]. Like the generated decoders it takes at most ten bytes and lets the bits above
+// the 64th fall off.
+func uvarint(b []byte, pos, end int) (v uint64, next int, err error) {
+	if pos < end && b[pos] < 0x80 {
+		return uint64(b[pos]), pos + 1, nil
+	}
+	for i, shift := pos, uint(0); ; i, shift = i+1, shift+7 {
+		if shift >= 64 {
+			return 0, 0, fault(pos, "varint of more than ten bytes")
+		}
+		if i >= end {
+			return 0, 0, fault(pos, "varint is cut off")
+		}
+		v |= uint64(b[i]&0x7f) << shift
+		if b[i] < 0x80 {
+			return v, i + 1, nil
+		}
+	}
+}
+
+// tag reads a field's number and wire type. Numbers are cut to 32 bits as the generated decoders do.
+func tag(b []byte, pos, end int) (field int32, wire, next int, err error) {
+	v, next, err := uvarint(b, pos, end)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	field, wire = int32(v>>3), int(v&7)
+	if wire == wireEnd {
+		return 0, 0, 0, fault(pos, "end of a group that was not begun")
+	}
+	if field <= 0 {
+		return 0, 0, 0, fault(pos, "field number %d", field)
+	}
+	return field, wire, next, nil
+}
+
+// span reads the length of a field of wire type bytes and returns where its content begins and ends.
+func span(b []byte, pos, end int) (from, to int, err error) {
+	n, from, err := uvarint(b, pos, end)
+	if err != nil {
+		return 0, 0, err
+	}
+	if n > uint64(end-from) {
+		return 0, 0, fault(pos, "length %d exceeds the %d bytes left", n, end-from)
+	}
+	return from, from + int(n), nil
+}
+
+// skip passes over a field of an unknown number whose tag has been read; groups are passed over with what they hold.
+func skip(b []byte, wire, pos, end int) (next int, err error) {
+	for depth := 0; ; {
+		at := pos
+		switch wire {
+		case wireVarint:
+			_, pos, err = uvarint(b, pos, end)
+		case wireFixed64:
+			pos += 8
+		case wireBytes:
+			_, pos, err = span(b, pos, end)
+		case wireGroup:
+			depth++
+		case wireEnd:
+			depth--
+		case wireFixed32:
+			pos += 4
+		default:
+			err = fault(at, "wire type %d", wire)
+		}
+		if err != nil {
+			return 0, err
+		}
+		if pos > end {
+			return 0, fault(at, "field is cut off")
+		}
+		if depth == 0 {
+			return pos, nil
+		}
+		var v uint64
+		if v, pos, err = uvarint(b, pos, end); err != nil {
+			return 0, err
+		}
+		wire = int(v & 7)
+	}
+}
+
+// want checks the wire type of a known field.
+func want(name string, wire, wanted, pos int) error {
+	if wire != wanted {
+		return fault(pos, "wire type %d for %s", wire, name)
+	}
+	return nil
+}
