@@ -1,33 +1,274 @@
 package keyschema
 
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The characters that structure a key. No escaped text contains them.
+const (
+	fieldSep  = '#' // between metric, salt, tags and hour
+	tagSep    = ',' // between tags
+	valueSep  = '=' // between a tag's name and value
+	markTurn  = '+' // first byte of a value whose domain labels are in reverse order
+	markHash  = '$' // first byte of the content hash that stands for the tags
+	pastField = '$' // fieldSep + 1: the end of everything that continues a field by fieldSep
+	// pastTag ends the range of keys that continue a tag by fieldSep or tagSep: no escaped text starts between the two.
+	pastTag = tagSep + 1
+	// prefixBytesMax leaves room for the hour.
+	prefixBytesMax = KeyBytesMax - hourDigits
+	// clearBytesMax leaves room for ",$hash#" as well.
+	clearBytesMax = prefixBytesMax - tagsHashDigits - 3
+)
+
 // RowKey is a parsed row key.
 type RowKey struct {
-	Metric   string
-	Salt     int
-	Tags     []Tag
+	Metric string
+	Salt   int
+	// Tags are sorted by name. If TagsHash is set they are only those promoted tags that the key spells out.
+	Tags []Tag
+	// TagsHash is set if the tags did not fit: the full list is stored under this hash (see [Rule.LongTags]).
 	TagsHash string
 	Hour     int64
 }
 
-// Salt returns the salt of a series.
-func (r *Rule) Salt(metric string, tags []Tag) int { panic("declared") }
+// Salt returns the salt of a series in 0..Salts−1. It never changes for a given rule.
+func (r *Rule) Salt(metric string, tags []Tag) int {
+	if r.Salts == 1 {
+		return 0
+	}
+	h := saltHash(saltSeed).field(metric)
+	if r.Basis == BasisPromoted {
+		for _, name := range r.Promoted {
+			value, _ := tagValue(tags, name)
+			h = h.field(name).field(value)
+		}
+		return h.modulo(r.Salts)
+	}
+	for i := range tags {
+		h = h.field(tags[i].Name).field(tags[i].Value)
+	}
+	return h.modulo(r.Salts)
+}
 
-// AppendPrefix appends "metric#salt#tags#".
-func (r *Rule) AppendPrefix(dst []byte, metric string, tags []Tag) []byte { panic("declared") }
+// AppendPrefix appends "metric#salt#tags#": the row keys of a series under this rule without their hour. No prefix of one
+// rule is a prefix of another series' prefix. If a key would exceed KeyBytesMax, "$" and the content hash stand for the
+// tags behind those leading promoted tags that fit (see [Rule.LongTags]). Metric has 1 to MetricBytesMax bytes.
+func (r *Rule) AppendPrefix(dst []byte, metric string, tags []Tag) []byte {
+	start := len(dst)
+	salt := r.Salt(metric, tags)
+	dst = r.appendSalted(dst, metric, salt)
+	body := len(dst)
+	dst = append(r.appendTags(dst, tags), fieldSep)
+	if len(dst)-start > prefixBytesMax {
+		dst = r.appendHashed(dst[:body], start, tags)
+	}
+	return dst
+}
 
-// LongTags reports whether the tags do not fit in a key, and the hash that stands for them.
-func (r *Rule) LongTags(metric string, tags []Tag) (hash string, long bool) { panic("declared") }
+// LongTags reports whether the tags do not fit in this rule's keys of the metric, and the hash that then stands for them.
+// The caller has to store the tags under the hash before it writes rows.
+func (r *Rule) LongTags(metric string, tags []Tag) (hash string, long bool) {
+	size := escapedLen(metric) + r.saltDigits() + len("###")
+	for i := range tags {
+		size += escapedLen(tags[i].Name) + escapedLen(tags[i].Value) + len("=,")
+		if r.turns(&tags[i]) {
+			size++
+		}
+	}
+	if len(tags) > 0 {
+		size-- // one comma fewer than tags
+	}
+	if size <= prefixBytesMax {
+		return "", false
+	}
+	return string(appendTagsHash(nil, tags)), true
+}
 
-// ParseRowKey parses a row key.
-func ParseRowKey(key []byte) (RowKey, error) { panic("declared") }
+func escapedLen(s string) int {
+	n := len(s)
+	for i := range len(s) {
+		if !literal(s[i]) {
+			n += 2
+		}
+	}
+	return n
+}
 
-// SeriesRange returns the range of one series' hours.
-func SeriesRange(prefix []byte, fromHour, toHour int64) (start, end []byte) { panic("declared") }
+// appendSalted appends "metric#salt#".
+func (r *Rule) appendSalted(dst []byte, metric string, salt int) []byte {
+	dst = append(AppendEscaped(dst, metric), fieldSep)
+	return append(appendDigits(dst, salt, r.saltDigits()), fieldSep)
+}
 
-// MetricRange returns the range of a metric's rows in one salt.
-func (r *Rule) MetricRange(metric string, salt int) (start, end []byte) { panic("declared") }
+// appendTags appends the promoted tags, then the others, separated by commas.
+func (r *Rule) appendTags(dst []byte, tags []Tag) []byte {
+	first := true
+	add := func(dst []byte, t *Tag) []byte {
+		if !first {
+			dst = append(dst, tagSep)
+		}
+		first = false
+		return r.appendTag(dst, t)
+	}
+	for _, name := range r.Promoted {
+		for i := range tags {
+			if tags[i].Name == name {
+				dst = add(dst, &tags[i])
+			}
+		}
+	}
+	for i := range tags {
+		if len(r.Promoted) == 0 || !slices.Contains(r.Promoted, tags[i].Name) {
+			dst = add(dst, &tags[i])
+		}
+	}
+	return dst
+}
 
-// PromotedRange returns the range of the rows with the given values of the first promoted tags.
-func (r *Rule) PromotedRange(metric string, values []string) (salt int, start, end []byte, ok bool) {
-	panic("declared")
+// appendTag appends "name=value", turned and marked if the rule says so.
+func (r *Rule) appendTag(dst []byte, t *Tag) []byte {
+	dst = append(AppendEscaped(dst, t.Name), valueSep)
+	if r.turns(t) {
+		return appendTurned(append(dst, markTurn), t.Value)
+	}
+	return AppendEscaped(dst, t.Value)
+}
+
+func (r *Rule) turns(t *Tag) bool {
+	return len(r.ReversedDomains) > 0 && slices.Contains(r.ReversedDomains, t.Name) && turnable(t.Value)
+}
+
+// appendHashed appends the leading promoted tags that leave room, then the hash that stands for all tags. The key starts
+// at dst[start].
+func (r *Rule) appendHashed(dst []byte, start int, tags []Tag) []byte {
+	body := len(dst)
+	for _, name := range r.Promoted {
+		value, ok := tagValue(tags, name)
+		if !ok {
+			continue
+		}
+		before := len(dst)
+		if before > body {
+			dst = append(dst, tagSep)
+		}
+		if dst = r.appendTag(dst, &Tag{name, value}); len(dst)-start > clearBytesMax {
+			dst = dst[:before]
+			break
+		}
+	}
+	if len(dst) > body {
+		dst = append(dst, tagSep)
+	}
+	return append(appendTagsHash(append(dst, markHash), tags), fieldSep)
+}
+
+// ParseRowKey parses a row key made under any rule: salts of two and three digits and reversed domains tell themselves.
+// All errors wrap [ErrBadKey]. The result does not refer to key.
+func ParseRowKey(key []byte) (RowKey, error) {
+	k, err := parseRowKey(key)
+	if err != nil {
+		return RowKey{}, fmt.Errorf("%w %.200q: %w", ErrBadKey, key, err)
+	}
+	return k, nil
+}
+
+func parseRowKey(key []byte) (RowKey, error) {
+	if len(key) > KeyBytesMax {
+		return RowKey{}, fmt.Errorf("%d bytes exceed %d", len(key), KeyBytesMax)
+	}
+	metric, rest, found1 := strings.Cut(string(key), "#")
+	salt, rest, found2 := strings.Cut(rest, "#")
+	tags, hour, found3 := strings.Cut(rest, "#")
+	if !found1 || !found2 || !found3 {
+		return RowKey{}, errors.New("fewer than four fields")
+	}
+	var k RowKey
+	var err error
+	if k.Metric, err = unescape(metric); err != nil {
+		return RowKey{}, fmt.Errorf("metric: %w", err)
+	}
+	if k.Metric == "" || len(k.Metric) > MetricBytesMax {
+		return RowKey{}, fmt.Errorf("metric of %d bytes", len(k.Metric))
+	}
+	saltNumber, ok := parseDigits([]byte(salt))
+	if !ok || len(salt) < 2 || len(salt) > 3 {
+		return RowKey{}, fmt.Errorf("salt %q is not two or three digits", salt)
+	}
+	k.Salt = int(saltNumber)
+	reversed, ok := parseDigits([]byte(hour))
+	if !ok || len(hour) != hourDigits {
+		return RowKey{}, fmt.Errorf("hour %q is not seven digits", hour)
+	}
+	k.Hour = HourMax - reversed
+	return k, k.parseTags(tags)
+}
+
+func (k *RowKey) parseTags(text string) error {
+	if text == "" {
+		return nil
+	}
+	tags := make([]Tag, 0, 1+strings.Count(text, ","))
+	for more := true; more; {
+		var field string
+		field, text, more = strings.Cut(text, ",")
+		if !more && field != "" && field[0] == markHash {
+			if k.TagsHash = field[1:]; !isTagsHash(k.TagsHash) {
+				return fmt.Errorf("tags hash %q is not %d hexadecimal digits", k.TagsHash, tagsHashDigits)
+			}
+			break
+		}
+		tag, err := parseTag(field)
+		if err != nil {
+			return err
+		}
+		tags = append(tags, tag)
+	}
+	slices.SortFunc(tags, func(a, b Tag) int { return cmp.Compare(a.Name, b.Name) })
+	for i := 1; i < len(tags); i++ {
+		if tags[i].Name == tags[i-1].Name {
+			return fmt.Errorf("tag %q stands twice", tags[i].Name)
+		}
+	}
+	if len(tags) > 0 {
+		k.Tags = tags
+	}
+	return nil
+}
+
+func isTagsHash(s string) bool {
+	for i := range len(s) {
+		if (s[i] < '0' || s[i] > '9') && (s[i] < 'a' || s[i] > 'f') {
+			return false
+		}
+	}
+	return len(s) == tagsHashDigits
+}
+
+func parseTag(field string) (Tag, error) {
+	nameText, valueText, found := strings.Cut(field, "=")
+	if !found {
+		return Tag{}, fmt.Errorf("tag %q has no '='", field)
+	}
+	name, err := unescape(nameText)
+	if err != nil {
+		return Tag{}, fmt.Errorf("tag name: %w", err)
+	}
+	turned := valueText != "" && valueText[0] == markTurn
+	if turned {
+		valueText = valueText[1:]
+	}
+	value, err := unescape(valueText)
+	if err != nil {
+		return Tag{}, fmt.Errorf("value of tag %q: %w", name, err)
+	}
+	if turned {
+		if value = turn(value); !turnable(value) {
+			return Tag{}, fmt.Errorf("value %q of tag %q is never reversed", value, name)
+		}
+	}
+	return Tag{name, value}, nil
 }

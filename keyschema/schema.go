@@ -1,47 +1,132 @@
 package keyschema
 
-// Basis says which tags a salt is computed from.
-type Basis uint8
-
-const (
-	// BasisTags hashes the metric and all tags.
-	BasisTags Basis = iota
-	// BasisPromoted hashes the metric and the promoted tags only.
-	BasisPromoted
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
 )
 
-// Rule says how the row keys of a set of metrics are laid out from an hour on.
-type Rule struct {
-	Pattern         string   `json:"pattern"`
-	FromHour        int64    `json:"from_hour"`
-	Salts           int      `json:"salts"`
-	Promoted        []string `json:"promoted,omitempty"`
-	Basis           Basis    `json:"basis"`
-	ReversedDomains []string `json:"reversed_domains,omitempty"`
-}
-
-// Schema is an immutable set of rules.
+// Schema is an immutable set of rules, safe for concurrent use.
+//
+// For a metric and an hour, of the rules whose pattern matches and whose FromHour has come, the one with the most specific
+// pattern holds: first a pattern without wildcards, then the one with more literal bytes. Among equally specific rules the
+// one with the later FromHour holds, and among those the one that was listed last.
 type Schema struct {
-	rules []Rule
+	rules []Rule  // as given, and DefaultRule if nothing else covers all metrics from hour 0
+	order []*Rule // the same rules, the one to prefer first
 }
 
-// Generation is a span of hours in which one rule holds for a metric.
+// NewSchema validates rules and adds [DefaultRule] unless a rule for "*" from hour 0 is among them. The error lists all
+// faults and wraps [ErrBadRules].
+func NewSchema(rules []Rule) (*Schema, error) {
+	var faults []error
+	s := &Schema{rules: make([]Rule, 0, len(rules)+1)}
+	covered := false
+	for i := range rules {
+		r := rules[i].clone()
+		if err := r.Validate(); err != nil {
+			faults = append(faults, err)
+		}
+		for j := range s.rules {
+			if s.rules[j].Pattern == r.Pattern && s.rules[j].FromHour == r.FromHour {
+				faults = append(faults, fmt.Errorf("%w: %q: two rules from hour %d", ErrBadRules, r.Pattern, r.FromHour))
+			}
+		}
+		covered = covered || r.Pattern == "*" && r.FromHour == 0
+		s.rules = append(s.rules, r)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	if !covered {
+		s.rules = append(s.rules, DefaultRule())
+	}
+	for i := len(s.rules) - 1; i >= 0; i-- {
+		s.order = append(s.order, &s.rules[i])
+	}
+	slices.SortStableFunc(s.order, func(a, b *Rule) int {
+		return cmp.Or(cmp.Compare(specificity(b.Pattern), specificity(a.Pattern)), cmp.Compare(b.FromHour, a.FromHour))
+	})
+	return s, nil
+}
+
+// Rules returns a copy of the rules as they were given, followed by the default rule if it was added.
+func (s *Schema) Rules() []Rule {
+	out := make([]Rule, len(s.rules))
+	for i := range s.rules {
+		out[i] = s.rules[i].clone()
+	}
+	return out
+}
+
+// RuleAt returns the rule in force for a metric at an hour ≥ 0.
+func (s *Schema) RuleAt(metric string, hour int64) *Rule {
+	for _, r := range s.order {
+		if r.FromHour <= hour && matchPattern(r.Pattern, metric) {
+			return r
+		}
+	}
+	return s.order[len(s.order)-1]
+}
+
+// Generation is a span of hours, both ends included, in which one rule holds for a metric.
 type Generation struct {
 	Rule             *Rule
 	FromHour, ToHour int64
 }
 
-// DefaultRule is the rule of every metric that no other rule matches.
-func DefaultRule() Rule { return Rule{Pattern: "*", Salts: 16} }
+// Generations returns the rules in force for a metric from fromHour to toHour, newest first. The spans do not overlap and
+// cover all hours asked for; hours outside 0..HourMax are left out.
+func (s *Schema) Generations(metric string, fromHour, toHour int64) []Generation {
+	fromHour, toHour = max(fromHour, 0), min(toHour, HourMax)
+	if fromHour > toHour {
+		return nil
+	}
+	starts := []int64{fromHour}
+	for _, r := range s.order {
+		if r.FromHour > fromHour && r.FromHour <= toHour && matchPattern(r.Pattern, metric) {
+			starts = append(starts, r.FromHour)
+		}
+	}
+	slices.Sort(starts)
+	starts = slices.Compact(starts)
+	var out []Generation
+	last := toHour
+	for i := len(starts) - 1; i >= 0; i-- {
+		rule := s.RuleAt(metric, starts[i])
+		if n := len(out); n > 0 && out[n-1].Rule == rule {
+			out[n-1].FromHour = starts[i]
+		} else {
+			out = append(out, Generation{Rule: rule, FromHour: starts[i], ToHour: last})
+		}
+		last = starts[i] - 1
+	}
+	return out
+}
 
-// NewSchema validates rules.
-func NewSchema(rules []Rule) (*Schema, error) { panic("declared") }
+// CheckChange reports whether next may replace s at nowHour. Rows are never rewritten, so every rule that already holds
+// must stay as it is and every new one must start after nowHour; otherwise stored rows would no longer be found. The
+// error names each offending rule and wraps [ErrBadRules].
+func (s *Schema) CheckChange(next *Schema, nowHour int64) error {
+	var faults []error
+	for i := range s.rules {
+		if old := &s.rules[i]; old.FromHour <= nowHour && !next.has(old) {
+			faults = append(faults, fmt.Errorf("%w: %q from hour %d already holds and must stay unchanged",
+				ErrBadRules, old.Pattern, old.FromHour))
+		}
+	}
+	for i := range next.rules {
+		if r := &next.rules[i]; r.FromHour <= nowHour && !s.has(r) {
+			faults = append(faults, fmt.Errorf("%w: %q from hour %d is new and must start after hour %d",
+				ErrBadRules, r.Pattern, r.FromHour, nowHour))
+		}
+	}
+	return errors.Join(faults...)
+}
 
-// Rules returns the rules.
-func (s *Schema) Rules() []Rule { panic("declared") }
-
-// RuleAt returns the rule in force for a metric at an hour.
-func (s *Schema) RuleAt(metric string, hour int64) *Rule { panic("declared") }
-
-// Generations returns the rules of a metric over a span of hours, newest first.
-func (s *Schema) Generations(metric string, fromHour, toHour int64) []Generation { panic("declared") }
+func (s *Schema) has(rule *Rule) bool {
+	return slices.ContainsFunc(s.rules, func(r Rule) bool {
+		return r.Pattern == rule.Pattern && r.FromHour == rule.FromHour && r.sameLayout(rule)
+	})
+}

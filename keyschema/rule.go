@@ -1,0 +1,162 @@
+package keyschema
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// SaltsMax is the largest number of salts of a rule; with three digits it fits the key.
+const SaltsMax = 1000
+
+// DefaultSalts is the number of salts of metrics that no rule matches.
+const DefaultSalts = 16
+
+// Basis says which tags a salt is computed from.
+type Basis uint8
+
+const (
+	// BasisTags hashes the metric and all tags: a metric's series spread evenly.
+	BasisTags Basis = iota
+	// BasisPromoted hashes the metric and the promoted tags only: series that share them stay in one range.
+	BasisPromoted
+)
+
+// MarshalText returns "tags" or "promoted".
+func (b Basis) MarshalText() ([]byte, error) {
+	switch b {
+	case BasisTags:
+		return []byte("tags"), nil
+	case BasisPromoted:
+		return []byte("promoted"), nil
+	default:
+		return nil, fmt.Errorf("%w: unknown basis %d", ErrBadRules, b)
+	}
+}
+
+// UnmarshalText accepts what MarshalText returns.
+func (b *Basis) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "tags":
+		*b = BasisTags
+	case "promoted":
+		*b = BasisPromoted
+	default:
+		return fmt.Errorf("%w: basis %q, want \"tags\" or \"promoted\"", ErrBadRules, text)
+	}
+	return nil
+}
+
+// Rule says how the row keys of some metrics are laid out from an hour on. A Rule that was obtained from a [Schema] must
+// not be changed.
+type Rule struct {
+	// Pattern selects metrics: '*' stands for any bytes, '?' for exactly one byte, everything else for itself.
+	Pattern string `json:"pattern"`
+	// FromHour is the first hour (since 1970) whose rows follow the rule.
+	FromHour int64 `json:"from_hour"`
+	// Salts is the number of key ranges over which a metric's series spread, 1 to SaltsMax.
+	Salts int `json:"salts"`
+	// Promoted tags stand first in the key, in this order, so that a query on them reads one range.
+	Promoted []string `json:"promoted,omitempty"`
+	// Basis says what the salt is computed from; BasisPromoted needs promoted tags.
+	Basis Basis `json:"basis"`
+	// ReversedDomains are tags whose value is stored with its domain labels in reverse order.
+	ReversedDomains []string `json:"reversed_domains,omitempty"`
+}
+
+// DefaultRule is the rule of every metric that no other rule matches.
+func DefaultRule() Rule { return Rule{Pattern: "*", Salts: DefaultSalts} }
+
+// Validate returns every fault of the rule, each wrapping [ErrBadRules].
+func (r *Rule) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: %q: %s", ErrBadRules, r.Pattern, fmt.Sprintf(format, args...)))
+	}
+	if r.Pattern == "" {
+		fault("the pattern is empty")
+	}
+	if r.FromHour < 0 || r.FromHour > HourMax {
+		fault("from_hour %d is outside 0..%d", r.FromHour, HourMax)
+	}
+	if r.Salts < 1 || r.Salts > SaltsMax {
+		fault("salts %d is outside 1..%d", r.Salts, SaltsMax)
+	}
+	if r.Basis > BasisPromoted {
+		fault("unknown basis %d", r.Basis)
+	}
+	if r.Basis == BasisPromoted && len(r.Promoted) == 0 {
+		fault("basis \"promoted\" needs promoted tags")
+	}
+	for _, list := range [][]string{r.Promoted, r.ReversedDomains} {
+		for i, name := range list {
+			switch {
+			case name == "" || name == "__name__":
+				fault("%q cannot be promoted or reversed", name)
+			case slices.Contains(list[:i], name):
+				fault("tag %q is listed twice", name)
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// sameLayout reports whether two rules give the same keys.
+func (r *Rule) sameLayout(o *Rule) bool {
+	return r.Salts == o.Salts && r.Basis == o.Basis && slices.Equal(r.Promoted, o.Promoted) &&
+		slices.Equal(r.ReversedDomains, o.ReversedDomains)
+}
+
+func (r *Rule) clone() Rule {
+	c := *r
+	c.Promoted = slices.Clone(r.Promoted)
+	c.ReversedDomains = slices.Clone(r.ReversedDomains)
+	return c
+}
+
+// saltDigits is the width of the salt in keys.
+func (r *Rule) saltDigits() int {
+	if r.Salts <= 100 {
+		return 2
+	}
+	return 3
+}
+
+// matchPattern reports whether the whole of s matches a pattern of '*', '?' and literal bytes, in O(len(p)·len(s)).
+func matchPattern(p, s string) bool {
+	pi, si, star, resume := 0, 0, -1, 0
+	for si < len(s) {
+		switch {
+		case pi < len(p) && p[pi] == '*':
+			star, resume = pi, si
+			pi++
+		case pi < len(p) && (p[pi] == '?' || p[pi] == s[si]):
+			pi++
+			si++
+		case star >= 0:
+			resume++
+			pi, si = star+1, resume
+		default:
+			return false
+		}
+	}
+	for pi < len(p) && p[pi] == '*' {
+		pi++
+	}
+	return pi == len(p)
+}
+
+// specificity orders patterns: one without wildcards is above all others, then the number of literal bytes counts.
+func specificity(pattern string) int {
+	n := 0
+	for i := range len(pattern) {
+		if pattern[i] != '*' && pattern[i] != '?' {
+			n++
+		}
+	}
+	if n == len(pattern) {
+		return math.MaxInt
+	}
+	return n
+}
