@@ -1,0 +1,149 @@
+package rollup
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/model/value"
+)
+
+// State describes the samples of one series in a span. The zero State describes none. Stale markers are no samples;
+// NaN values are, and count in all fields but Min and Max.
+type State struct {
+	// Count is the number of samples, NaNs how many of them are NaN.
+	Count, NaNs int64
+	// FirstMs and First, LastMs and Last are the time and value of the first and last sample; unset while Count is 0.
+	FirstMs, LastMs int64
+	First, Last     float64
+	// Correction is what a counter lost in its resets: the sum of the values right before each of them.
+	Correction float64
+	// Resets counts samples smaller than the one before; Changes those unequal to it, where NaN equals NaN.
+	Resets, Changes int64
+	// Sum and SumLow add up to the sum of all values: SumLow collects what rounding took from Sum. See Total.
+	Sum, SumLow float64
+	// Min and Max leave NaN out, unless there is nothing else.
+	Min, Max float64
+	// Mean and M2 are the mean and the sum of squared distances from it; NaN once a value was NaN or infinite.
+	Mean, M2 float64
+	// Stale tells that a stale marker follows the last sample.
+	Stale bool
+}
+
+// FromColumns computes the state of samples with ascending times. The slices have equal length.
+func FromColumns(tsMs []int64, values []float64) State {
+	var s State
+	for i, ts := range tsMs {
+		s.Add(ts, values[i])
+	}
+	return s
+}
+
+// Add takes in a sample later than all before.
+func (s *State) Add(tsMs int64, v float64) {
+	if value.IsStaleNaN(v) {
+		s.Stale = true
+		return
+	}
+	s.Stale = false
+	if s.Count == 0 {
+		s.FirstMs, s.First, s.Min, s.Max = tsMs, v, v, v
+	} else {
+		s.step(v)
+		s.Min, s.Max = lower(s.Min, v), higher(s.Max, v)
+	}
+	s.Count++
+	if math.IsNaN(v) {
+		s.NaNs++
+	}
+	s.LastMs, s.Last = tsMs, v
+	s.Sum, s.SumLow = addExact(s.Sum, s.SumLow, v)
+	s.addMoment(v)
+}
+
+// step notes what happens between the last sample and a next one with value v.
+func (s *State) step(v float64) {
+	if v < s.Last {
+		s.Resets++
+		s.Correction += s.Last
+	}
+	if v != s.Last && !(math.IsNaN(v) && math.IsNaN(s.Last)) {
+		s.Changes++
+	}
+}
+
+// addMoment takes v into mean and M2 by Welford's method; Count is already that with v.
+func (s *State) addMoment(v float64) {
+	delta := v - s.Mean
+	if math.IsNaN(delta) || math.IsInf(delta, 0) {
+		s.Mean, s.M2 = math.NaN(), math.NaN()
+		return
+	}
+	s.Mean += delta / float64(s.Count)
+	s.M2 += delta * (v - s.Mean)
+}
+
+// Join is the state of the samples of a followed by those of b, all of which are later.
+func Join(a, b State) State {
+	if b.Count == 0 {
+		a.Stale = a.Stale || b.Stale
+		return a
+	}
+	if a.Count == 0 {
+		return b
+	}
+	out := a
+	out.step(b.First)
+	out.Count += b.Count
+	out.NaNs += b.NaNs
+	out.LastMs, out.Last, out.Stale = b.LastMs, b.Last, b.Stale
+	out.Correction += b.Correction
+	out.Resets += b.Resets
+	out.Changes += b.Changes
+	out.Sum, out.SumLow = addExact(a.Sum, a.SumLow, b.Sum)
+	if !math.IsInf(out.Sum, 0) {
+		out.SumLow += b.SumLow
+	}
+	out.Min, out.Max = lower(a.Min, b.Min), higher(a.Max, b.Max)
+	delta := b.Mean - a.Mean
+	share := float64(b.Count) / float64(out.Count)
+	out.Mean = a.Mean + delta*share
+	out.M2 = a.M2 + b.M2 + delta*delta*share*float64(a.Count)
+	return out
+}
+
+// Total is the sum of all values.
+func (s State) Total() float64 {
+	if math.IsInf(s.Sum, 0) {
+		return s.Sum
+	}
+	return s.Sum + s.SumLow
+}
+
+// Variance is the population variance, NaN without samples.
+func (s State) Variance() float64 { return s.M2 / float64(s.Count) }
+
+// addExact adds v to sum and what rounding loses to low (Neumaier). An infinite sum has lost nothing.
+func addExact(sum, low, v float64) (float64, float64) {
+	t := sum + v
+	switch {
+	case math.IsInf(t, 0):
+		return t, 0
+	case math.Abs(sum) >= math.Abs(v):
+		return t, low + ((sum - t) + v)
+	default:
+		return t, low + ((v - t) + sum)
+	}
+}
+
+func lower(a, b float64) float64 {
+	if b < a || math.IsNaN(a) {
+		return b
+	}
+	return a
+}
+
+func higher(a, b float64) float64 {
+	if b > a || math.IsNaN(a) {
+		return b
+	}
+	return a
+}
