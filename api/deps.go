@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
 
+	"halite/ingest"
+	"halite/query"
 	"halite/storage/index"
 )
 
@@ -14,7 +17,17 @@ type Writer interface {
 	// WriteRemote stores the request in body, a snappy-compressed prometheus.WriteRequest, and returns once it is
 	// durable. It does not keep body. Series that are invalid inside a well-formed request are reported in the result,
 	// the others are stored.
-	WriteRemote(ctx context.Context, body []byte) (WriteResult, error)
+	WriteRemote(ctx context.Context, body []byte) (ingest.Result, error)
+}
+
+// Engine evaluates PromQL; *query.Engine is one. Its errors are *query.Error.
+type Engine interface {
+	Instant(ctx context.Context, r query.InstantRequest) (*query.Result, error)
+	Range(ctx context.Context, r query.RangeRequest) (*query.Result, error)
+	// Parse parses an expression that is not evaluated.
+	Parse(expr string) (parser.Expr, error)
+	// Parser is what Parse and the evaluation use, for selectors.
+	Parser() parser.Parser
 }
 
 // Catalogue answers which series exist; *index.Index is one. Times are unix milliseconds, inclusive.
@@ -30,7 +43,7 @@ type Catalogue interface {
 type MetadataSource interface {
 	// Metadata returns the entries of one metric, or of all if metric is empty; limit bounds the number of metrics, 0
 	// means all.
-	Metadata(metric string, limit int) map[string][]Metadata
+	Metadata(metric string, limit int) map[string][]ingest.Metadata
 }
 
 // StatsSource describes the store.
@@ -43,7 +56,7 @@ type StatsSource interface {
 type StoreStats struct {
 	// Series and LabelPairs count the active series and the distinct name=value pairs among them.
 	Series, LabelPairs int
-	// Chunks counts the row buffers that are in memory only.
+	// Chunks counts the rows that are in memory only.
 	Chunks int64
 	// MinTimeMs and MaxTimeMs bound the samples in memory, unix milliseconds.
 	MinTimeMs, MaxTimeMs int64

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"log/slog"
 	"net/http"
 	"time"
 )
@@ -18,17 +17,16 @@ const (
 	HeaderBytesMax = 1 << 20
 )
 
-// NewHTTPServer returns an http.Server for addr with this server's handler and time limits that stop slow clients from
-// holding connections. There is no write timeout: a streamed remote read may take longer than any fixed time, and
-// queries end by their own timeout.
-func (s *Server) NewHTTPServer(addr string) *http.Server {
+// NewHTTPServer returns an http.Server for addr and h with time limits that stop slow clients from holding connections.
+// There is no write timeout: a streamed remote read may take longer than any fixed time, and queries end by their own
+// timeout. The caller may set ErrorLog before serving.
+func NewHTTPServer(addr string, h http.Handler) *http.Server {
 	return &http.Server{
 		Addr:              addr,
-		Handler:           s.Handler(),
+		Handler:           h,
 		ReadHeaderTimeout: HeaderReadTimeout,
 		ReadTimeout:       BodyReadTimeout,
 		IdleTimeout:       IdleTimeout,
 		MaxHeaderBytes:    HeaderBytesMax,
-		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelWarn),
 	}
 }

@@ -25,7 +25,7 @@ type Options struct {
 	Metadata MetadataSource
 	// Stats describes the store for /api/v1/status/tsdb; nil leaves the endpoint's figures at zero.
 	Stats StatsSource
-	// Flusher moves the head to the tables for POST /api/v1/admin/flush; nil answers that it is unavailable.
+	// Flusher moves the head to the tables for POST /api/v1/admin/flush; nil answers that there is nothing to flush to.
 	Flusher Flusher
 
 	// Ready says whether requests can be served; nil means always. It is asked once a request and must be cheap.
@@ -61,22 +61,29 @@ type Options struct {
 type Limits struct {
 	// WriteBytesMax bounds the body of a remote-write request as sent, that is, compressed. Default 32 MiB; more is 413.
 	WriteBytesMax int64
+	// WriteInflightBytesMax bounds the bodies of all write requests together, from their reading on. Default 256 MiB, at
+	// least WriteBytesMax; further requests wait for WriteQueueWait.
+	WriteInflightBytesMax int64
 	// WriteConcurrencyMax bounds the write requests handled at once. Default 64; further ones wait for WriteQueueWait.
 	WriteConcurrencyMax int
 	// WriteQueueWait is how long a write request may wait for its turn before it is answered 503. Default 5 s.
 	WriteQueueWait time.Duration
 	// FormBytesMax bounds the form body of a query or look-up. Default 10 MiB; more is 413.
 	FormBytesMax int64
-	// RangePointsMax bounds the steps of a range query. Default 11000.
+	// RangePointsMax bounds the steps of a range query. Default 11000. The engine has a bound of its own; this one is
+	// checked first and answers in Prometheus' words.
 	RangePointsMax int
-	// LookupTimeout bounds series and label look-ups and remote reads. Default 2 min.
+	// LookupTimeout bounds series and label look-ups, their wait for a place included. Default 2 min.
 	LookupTimeout time.Duration
 	// LookupConcurrencyMax bounds the look-ups handled at once. Default 20.
 	LookupConcurrencyMax int
-	// ReadBytesMax bounds the body of a remote-read request, compressed and decoded. Default 32 MiB.
+	// ReadBytesMax bounds the body of a remote-read request, compressed and decoded. Default 1 MiB, as decoded objects may
+	// take 50 times their encoded size.
 	ReadBytesMax int64
 	// ReadSamplesMax bounds the samples of an unstreamed remote read. Default 50 million; more is 400.
 	ReadSamplesMax int
+	// ReadTimeout bounds a remote read, its wait for a place included. Default 10 min.
+	ReadTimeout time.Duration
 	// ReadConcurrencyMax bounds the remote reads handled at once. Default 10; further ones wait.
 	ReadConcurrencyMax int
 	// ReadFrameBytesMax bounds a frame of a streamed remote read. Default 1 MiB.
@@ -92,21 +99,23 @@ type Limits struct {
 
 // Default values of Limits.
 const (
-	DefaultWriteBytesMax        = 32 << 20
-	DefaultWriteConcurrencyMax  = 64
-	DefaultWriteQueueWait       = 5 * time.Second
-	DefaultFormBytesMax         = 10 << 20
-	DefaultRangePointsMax       = 11000
-	DefaultLookupTimeout        = 2 * time.Minute
-	DefaultLookupConcurrencyMax = 20
-	DefaultReadBytesMax         = 32 << 20
-	DefaultReadSamplesMax       = 50_000_000
-	DefaultReadConcurrencyMax   = 10
-	DefaultReadFrameBytesMax    = 1 << 20
-	DefaultRetryAfterMin        = time.Second
-	DefaultRetryAfterMax        = 10 * time.Second
-	DefaultBufferBytesMax       = 4 << 20
-	DefaultGzipBytesMin         = 1 << 10
+	DefaultWriteBytesMax         = 32 << 20
+	DefaultWriteInflightBytesMax = 256 << 20
+	DefaultWriteConcurrencyMax   = 64
+	DefaultWriteQueueWait        = 5 * time.Second
+	DefaultFormBytesMax          = 10 << 20
+	DefaultRangePointsMax        = 11000
+	DefaultLookupTimeout         = 2 * time.Minute
+	DefaultLookupConcurrencyMax  = 20
+	DefaultReadBytesMax          = 1 << 20
+	DefaultReadSamplesMax        = 50_000_000
+	DefaultReadTimeout           = 10 * time.Minute
+	DefaultReadConcurrencyMax    = 10
+	DefaultReadFrameBytesMax     = 1 << 20
+	DefaultRetryAfterMin         = time.Second
+	DefaultRetryAfterMax         = 10 * time.Second
+	DefaultBufferBytesMax        = 4 << 20
+	DefaultGzipBytesMin          = 1 << 10
 )
 
 // BuildInfo describes the program.
@@ -118,12 +127,17 @@ type BuildInfo struct {
 	// APIVersion is the Prometheus version whose HTTP API this server is compatible with, a semantic version. Clients
 	// such as Grafana choose their requests by it. Default DefaultAPIVersion.
 	APIVersion string
+	// DocsURL is where the landing page sends readers. Default the reference of Prometheus' HTTP API.
+	DocsURL string
 	// Revision, Branch, BuildUser, BuildDate and GoVersion are reported as they are.
 	Revision, Branch, BuildUser, BuildDate, GoVersion string
 }
 
 // DefaultAPIVersion is the Prometheus release whose HTTP API the server is compared with.
 const DefaultAPIVersion = "3.15.0"
+
+// DefaultDocsURL describes the API that this server speaks.
+const DefaultDocsURL = "https://prometheus.io/docs/prometheus/latest/querying/api/"
 
 // RuntimeInfo describes the process for /api/v1/status/runtimeinfo. What Go itself knows (goroutines, GOMAXPROCS, memory
 // limit, GOGC, GODEBUG, host name, working directory) is filled in by the server.
@@ -142,15 +156,17 @@ type RuntimeInfo struct {
 // Validate fills in defaults and reports every fault of the options at once.
 func (o *Options) Validate() error {
 	var faults []error
-	need := func(ok bool, name string) {
-		if !ok {
-			faults = append(faults, fmt.Errorf("api: option %s is required", name))
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"Writer", o.Writer != nil}, {"Engine", o.Engine != nil},
+		{"Catalogue", o.Catalogue != nil}, {"Queryable", o.Queryable != nil},
+	} {
+		if !f.set {
+			faults = append(faults, fmt.Errorf("api: option %s is required", f.name))
 		}
 	}
-	need(o.Writer != nil, "Writer")
-	need(o.Engine != nil, "Engine")
-	need(o.Catalogue != nil, "Catalogue")
-	need(o.Queryable != nil, "Queryable")
 	if o.Ready == nil {
 		o.Ready = func() Readiness { return Readiness{Ready: true} }
 	}
@@ -171,6 +187,8 @@ func (o *Options) Validate() error {
 func (l *Limits) Validate() error {
 	var faults []error
 	setPositive(&l.WriteBytesMax, DefaultWriteBytesMax, "WriteBytesMax", &faults)
+	setPositive(&l.WriteInflightBytesMax, max(DefaultWriteInflightBytesMax, l.WriteBytesMax),
+		"WriteInflightBytesMax", &faults)
 	setPositive(&l.WriteConcurrencyMax, DefaultWriteConcurrencyMax, "WriteConcurrencyMax", &faults)
 	setPositive(&l.WriteQueueWait, DefaultWriteQueueWait, "WriteQueueWait", &faults)
 	setPositive(&l.FormBytesMax, DefaultFormBytesMax, "FormBytesMax", &faults)
@@ -179,12 +197,17 @@ func (l *Limits) Validate() error {
 	setPositive(&l.LookupConcurrencyMax, DefaultLookupConcurrencyMax, "LookupConcurrencyMax", &faults)
 	setPositive(&l.ReadBytesMax, DefaultReadBytesMax, "ReadBytesMax", &faults)
 	setPositive(&l.ReadSamplesMax, DefaultReadSamplesMax, "ReadSamplesMax", &faults)
+	setPositive(&l.ReadTimeout, DefaultReadTimeout, "ReadTimeout", &faults)
 	setPositive(&l.ReadConcurrencyMax, DefaultReadConcurrencyMax, "ReadConcurrencyMax", &faults)
 	setPositive(&l.ReadFrameBytesMax, DefaultReadFrameBytesMax, "ReadFrameBytesMax", &faults)
 	setPositive(&l.RetryAfterMin, DefaultRetryAfterMin, "RetryAfterMin", &faults)
 	setPositive(&l.RetryAfterMax, max(DefaultRetryAfterMax, l.RetryAfterMin), "RetryAfterMax", &faults)
 	setPositive(&l.BufferBytesMax, DefaultBufferBytesMax, "BufferBytesMax", &faults)
 	setPositive(&l.GzipBytesMin, DefaultGzipBytesMin, "GzipBytesMin", &faults)
+	if l.WriteInflightBytesMax < l.WriteBytesMax {
+		faults = append(faults, fmt.Errorf("api: limit WriteInflightBytesMax %d is below WriteBytesMax %d",
+			l.WriteInflightBytesMax, l.WriteBytesMax))
+	}
 	if l.RetryAfterMax < l.RetryAfterMin {
 		faults = append(faults, fmt.Errorf("api: limit RetryAfterMax %s is below RetryAfterMin %s",
 			l.RetryAfterMax, l.RetryAfterMin))
@@ -205,7 +228,7 @@ func (b *BuildInfo) setDefaults() {
 	for _, f := range []struct {
 		v   *string
 		def string
-	}{{&b.Name, "Halite"}, {&b.Version, "unknown"}, {&b.APIVersion, DefaultAPIVersion}} {
+	}{{&b.Name, "Halite"}, {&b.Version, "unknown"}, {&b.APIVersion, DefaultAPIVersion}, {&b.DocsURL, DefaultDocsURL}} {
 		if *f.v == "" {
 			*f.v = f.def
 		}

@@ -1,11 +1,26 @@
 package api
 
-import "net/http"
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/gorilla/mux"
+	"golang.org/x/sync/semaphore"
+)
 
 // Server answers the HTTP API. Make one with New.
 type Server struct {
 	opts    Options
+	metrics *metrics
+	landing *landingPage
 	handler http.Handler
+	buffers bufferPool // bodies and answers
+
+	writeBytes *semaphore.Weighted // bytes of write bodies in memory
+	writes     *semaphore.Weighted // write requests being stored
+	lookups    *semaphore.Weighted
+	reads      *semaphore.Weighted
+	poison     poisonList
 }
 
 // New checks opts and builds a Server. The error lists every fault of the options.
@@ -13,7 +28,28 @@ func New(opts Options) (*Server, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: opts}
+	m, err := newMetrics(opts.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("api: register metrics: %w", err)
+	}
+	landing, err := newLandingPage(opts.Build)
+	if err != nil {
+		return nil, fmt.Errorf("api: landing page: %w", err)
+	}
+	l := &opts.Limits
+	s := &Server{
+		opts: opts, metrics: m, landing: landing,
+		buffers:    bufferPool{bytesMax: l.BufferBytesMax},
+		writeBytes: semaphore.NewWeighted(l.WriteInflightBytesMax),
+		writes:     semaphore.NewWeighted(int64(l.WriteConcurrencyMax)),
+		lookups:    semaphore.NewWeighted(int64(l.LookupConcurrencyMax)),
+		reads:      semaphore.NewWeighted(int64(l.ReadConcurrencyMax)),
+	}
+	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	if err := s.routes(router); err != nil {
+		return nil, err
+	}
+	s.handler = router
 	return s, nil
 }
 

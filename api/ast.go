@@ -1,0 +1,151 @@
+package api
+
+import (
+	"strconv"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// node is one node of an expression's tree: its fields by the names that Prometheus' web interface reads.
+type node map[string]any
+
+// tree describes an expression for JSON. Durations are milliseconds; absent parts are null.
+func tree(e parser.Expr) any {
+	switch e := e.(type) {
+	case nil:
+		return nil
+	case *parser.AggregateExpr:
+		return node{
+			"type": "aggregation", "op": e.Op.String(), "expr": tree(e.Expr), "param": tree(e.Param),
+			"grouping": notNull(e.Grouping), "without": e.Without,
+		}
+	case *parser.BinaryExpr:
+		return node{
+			"type": "binaryExpr", "op": e.Op.String(), "lhs": tree(e.LHS), "rhs": tree(e.RHS),
+			"matching": matchingTree(e.VectorMatching), "bool": e.ReturnBool,
+		}
+	case *parser.Call:
+		return callTree(e)
+	case *parser.MatrixSelector:
+		return matrixTree(e)
+	case *parser.VectorSelector:
+		n := selectorTree(e)
+		n["type"] = "vectorSelector"
+		return n
+	case *parser.SubqueryExpr:
+		return node{
+			"type": "subquery", "expr": tree(e.Expr),
+			"range": e.Range.Milliseconds(), "rangeExpr": durationTree(e.RangeExpr),
+			"offset": e.OriginalOffset.Milliseconds(), "offsetExpr": durationTree(e.OriginalOffsetExpr),
+			"step": e.Step.Milliseconds(), "stepExpr": durationTree(e.StepExpr),
+			"timestamp": e.Timestamp, "startOrEnd": startOrEnd(e.StartOrEnd),
+		}
+	case *parser.DurationExpr:
+		return durationTree(e)
+	case *parser.NumberLiteral:
+		return node{"type": "numberLiteral", "val": strconv.FormatFloat(e.Val, 'f', -1, 64)}
+	case *parser.StringLiteral:
+		return node{"type": "stringLiteral", "val": e.Val}
+	case *parser.ParenExpr:
+		return node{"type": "parenExpr", "expr": tree(e.Expr)}
+	case *parser.UnaryExpr:
+		return node{"type": "unaryExpr", "op": e.Op.String(), "expr": tree(e.Expr)}
+	}
+	// A kind of node that this version does not know still prints as text.
+	return node{"type": "unknown", "val": e.String()}
+}
+
+func callTree(e *parser.Call) node {
+	args := make([]any, 0, len(e.Args))
+	for _, arg := range e.Args {
+		args = append(args, tree(arg))
+	}
+	return node{
+		"type": "call",
+		"func": node{
+			"name": e.Func.Name, "argTypes": e.Func.ArgTypes,
+			"variadic": e.Func.Variadic, "returnType": e.Func.ReturnType,
+		},
+		"args": args,
+	}
+}
+
+func matchingTree(m *parser.VectorMatching) any {
+	if m == nil {
+		return nil
+	}
+	return node{
+		"card": m.Card.String(), "labels": notNull(m.MatchingLabels), "on": m.On, "include": notNull(m.Include),
+		"fillValues": node{"lhs": m.FillValues.LHS, "rhs": m.FillValues.RHS},
+	}
+}
+
+func matrixTree(e *parser.MatrixSelector) any {
+	vs, ok := e.VectorSelector.(*parser.VectorSelector)
+	if !ok {
+		return node{"type": "unknown", "val": e.String()}
+	}
+	n := selectorTree(vs)
+	n["type"] = "matrixSelector"
+	n["range"] = e.Range.Milliseconds()
+	n["rangeExpr"] = durationTree(e.RangeExpr)
+	return n
+}
+
+// selectorTree has the fields that vector and matrix selectors share.
+func selectorTree(e *parser.VectorSelector) node {
+	return node{
+		"name": e.Name, "offset": e.OriginalOffset.Milliseconds(), "offsetExpr": durationTree(e.OriginalOffsetExpr),
+		"matchers": matcherTrees(e.LabelMatchers), "timestamp": e.Timestamp, "startOrEnd": startOrEnd(e.StartOrEnd),
+		"anchored": e.Anchored, "smoothed": e.Smoothed,
+	}
+}
+
+// durationTree describes a duration that was written as an expression; unlike elsewhere, numbers say whether they were
+// written as durations.
+func durationTree(e parser.Expr) any {
+	switch e := e.(type) {
+	case nil:
+		return nil
+	case *parser.DurationExpr:
+		if e == nil {
+			return nil
+		}
+		return node{
+			"type": "durationExpr", "op": e.Op.String(), "lhs": durationTree(e.LHS), "rhs": durationTree(e.RHS),
+			"wrapped": e.Wrapped,
+		}
+	case *parser.NumberLiteral:
+		if e == nil {
+			return nil
+		}
+		return node{
+			"type": "numberLiteral", "val": strconv.FormatFloat(e.Val, 'f', -1, 64), "duration": e.Duration,
+		}
+	default:
+		return tree(e)
+	}
+}
+
+func matcherTrees(matchers []*labels.Matcher) []node {
+	nodes := make([]node, 0, len(matchers))
+	for _, m := range matchers {
+		nodes = append(nodes, node{"name": m.Name, "value": m.Value, "type": m.Type.String()})
+	}
+	return nodes
+}
+
+func startOrEnd(t parser.ItemType) any {
+	if t == 0 {
+		return nil
+	}
+	return t.String()
+}
+
+func notNull(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"strconv"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// writeValue writes the result of an expression: a list for vectors and matrices, a pair for scalars and strings.
+func writeValue(j *jsonWriter, v parser.Value) {
+	switch v := v.(type) {
+	case promql.Vector:
+		j.list(len(v), func(i int) { j.buf = appendSample(j.buf, &v[i]) })
+	case promql.Matrix:
+		j.list(len(v), func(i int) { writeSeries(j, &v[i]) })
+	case promql.Scalar:
+		j.buf = appendScalar(j.buf, v)
+	case promql.String:
+		j.buf = append(appendSeconds(append(j.buf, '['), v.T), ',')
+		j.buf = append(appendString(j.buf, v.V, true), ']')
+	default:
+		j.raw("null")
+	}
+}
+
+// appendScalar differs from a vector's value in never using an exponent, as Prometheus' scalars do not.
+func appendScalar(dst []byte, v promql.Scalar) []byte {
+	dst = appendSeconds(append(dst, '['), v.T)
+	dst = append(dst, ',', '"')
+	dst = strconv.AppendFloat(dst, v.V, 'f', -1, 64)
+	return append(dst, '"', ']')
+}
+
+// appendSeconds appends the timestamp of a scalar or string.
+func appendSeconds(dst []byte, tsMs int64) []byte {
+	return strconv.AppendFloat(dst, float64(tsMs)/1000, 'f', -1, 64)
+}
+
+func appendSample(dst []byte, s *promql.Sample) []byte {
+	dst = append(dst, `{"metric":`...)
+	dst = appendLabels(dst, s.Metric)
+	if s.H == nil {
+		dst = append(dst, `,"value":`...)
+		dst = appendPoint(dst, s.T, s.F)
+	} else {
+		dst = append(dst, `,"histogram":`...)
+		dst = appendHistogramPoint(dst, s.T, s.H)
+	}
+	return append(dst, '}')
+}
+
+// writeSeries writes one series of a matrix, passing on full buffers between its points.
+func writeSeries(j *jsonWriter, s *promql.Series) {
+	j.raw(`{"metric":`)
+	j.buf = appendLabels(j.buf, s.Metric)
+	if len(s.Floats) > 0 {
+		j.raw(`,"values":`)
+		j.list(len(s.Floats), func(i int) { j.buf = appendPoint(j.buf, s.Floats[i].T, s.Floats[i].F) })
+	}
+	if len(s.Histograms) > 0 {
+		j.raw(`,"histograms":`)
+		j.list(len(s.Histograms), func(i int) {
+			j.buf = appendHistogramPoint(j.buf, s.Histograms[i].T, s.Histograms[i].H)
+		})
+	}
+	j.raw(`}`)
+}
+
+func appendPoint(dst []byte, tsMs int64, v float64) []byte {
+	dst = appendTimestamp(append(dst, '['), tsMs)
+	dst = appendFloat(append(dst, ','), v)
+	return append(dst, ']')
+}
+
+func appendHistogramPoint(dst []byte, tsMs int64, h *histogram.FloatHistogram) []byte {
+	dst = appendTimestamp(append(dst, '['), tsMs)
+	dst = appendHistogram(append(dst, ','), h)
+	return append(dst, ']')
+}
+
+// appendHistogram appends a native histogram: count, sum, and the buckets that are not empty, each with a code for
+// which of its bounds belong to it.
+func appendHistogram(dst []byte, h *histogram.FloatHistogram) []byte {
+	dst = appendFloat(append(dst, `{"count":`...), h.Count)
+	dst = appendFloat(append(dst, `,"sum":`...), h.Sum)
+	buckets := 0
+	for it := h.AllBucketIterator(); it.Next(); {
+		b := it.At()
+		if b.Count == 0 {
+			continue
+		}
+		if buckets == 0 {
+			dst = append(dst, `,"buckets":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		buckets++
+		dst = append(dst, '[', boundsCode(b.LowerInclusive, b.UpperInclusive), ',')
+		dst = append(appendFloat(dst, b.Lower), ',')
+		dst = append(appendFloat(dst, b.Upper), ',')
+		dst = append(appendFloat(dst, b.Count), ']')
+	}
+	if buckets > 0 {
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// boundsCode is 0 for (lower, upper], 1 for [lower, upper), 2 for (lower, upper), 3 for [lower, upper].
+func boundsCode(lowerInclusive, upperInclusive bool) byte {
+	switch {
+	case lowerInclusive && upperInclusive:
+		return '3'
+	case lowerInclusive:
+		return '1'
+	case upperInclusive:
+		return '0'
+	default:
+		return '2'
+	}
+}

@@ -1,0 +1,180 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"halite/storage/index"
+)
+
+// errTruncated is the warning of an answer that its limit cut short.
+var errTruncated = errors.New("results truncated due to limit")
+
+// lookup is what series, label names and label values have in common.
+type lookup struct {
+	mintMs, maxtMs int64
+	// empty is set if the time range lies outside of what can be stored.
+	empty bool
+	limit int
+	// sets are the selectors; a series is found if it matches any. None at all means every series.
+	sets [][]*labels.Matcher
+}
+
+// lookupParams reads limit, start, end and match[]. wrap puts a fault of match[] in the endpoint's words.
+func (s *Server) lookupParams(r *http.Request, wrap func(error) *apiError) (lookup, *apiError) {
+	var l lookup
+	var aerr *apiError
+	if l.limit, aerr = limitParam(r); aerr != nil {
+		return l, aerr
+	}
+	start, end, aerr := boundsParam(r)
+	if aerr != nil {
+		return l, aerr
+	}
+	var err error
+	if l.sets, err = matcherSets(s.opts.Engine.Parser(), r.Form["match[]"]); err != nil {
+		return l, wrap(err)
+	}
+	var ok bool
+	l.mintMs, l.maxtMs, ok = storeBounds(start, end)
+	l.empty = !ok
+	return l, nil
+}
+
+// admit waits for a place among the look-ups and bounds their time. The caller calls leave when it is done.
+func (s *Server) admit(r *http.Request) (ctx context.Context, leave func(), aerr *apiError) {
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.Limits.LookupTimeout)
+	if err := s.lookups.Acquire(ctx, 1); err != nil {
+		defer cancel()
+		if r.Context().Err() != nil {
+			return nil, nil, evalError(err)
+		}
+		return nil, nil, &apiError{typ: errUnavailable, err: errors.New("too many look-ups are waiting; try again later")}
+	}
+	return ctx, func() { s.lookups.Release(1); cancel() }, nil
+}
+
+// labelNames answers /api/v1/labels.
+func (s *Server) labelNames(r *http.Request) (reply, *apiError) {
+	l, aerr := s.lookupParams(r, badData)
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	return s.strings(r, l, func(ctx context.Context, set []*labels.Matcher) ([]string, error) {
+		return s.opts.Catalogue.LabelNames(ctx, l.mintMs, l.maxtMs, oneMore(l.limit), set...)
+	})
+}
+
+// labelValues answers /api/v1/label/<name>/values. The name may be escaped as Prometheus escapes names that are not
+// plain words ("U__" and then _ or hexadecimal code points between underscores).
+func (s *Server) labelValues(r *http.Request) (reply, *apiError) {
+	name, err := url.PathUnescape(mux.Vars(r)["name"])
+	if err != nil {
+		return reply{}, badData(fmt.Errorf("invalid label name: %w", err))
+	}
+	if strings.HasPrefix(name, "U__") {
+		name = model.UnescapeName(name, model.ValueEncodingEscaping)
+	}
+	if !model.UTF8Validation.IsValidLabelName(name) {
+		return reply{}, badData(fmt.Errorf("invalid label name: %q", name))
+	}
+	l, aerr := s.lookupParams(r, badData)
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	return s.strings(r, l, func(ctx context.Context, set []*labels.Matcher) ([]string, error) {
+		return s.opts.Catalogue.LabelValues(ctx, name, l.mintMs, l.maxtMs, oneMore(l.limit), set...)
+	})
+}
+
+// strings answers with the sorted union of what find returns for each selector.
+func (s *Server) strings(
+	r *http.Request, l lookup, find func(context.Context, []*labels.Matcher) ([]string, error),
+) (reply, *apiError) {
+	var list []string
+	if !l.empty {
+		ctx, leave, aerr := s.admit(r)
+		if aerr != nil {
+			return reply{}, aerr
+		}
+		defer leave()
+		sets := l.sets
+		if len(sets) == 0 {
+			sets = [][]*labels.Matcher{nil}
+		}
+		for _, set := range sets {
+			found, err := find(ctx, set)
+			if err != nil {
+				return reply{}, evalError(err)
+			}
+			list = append(list, found...)
+		}
+		slices.Sort(list)
+		list = slices.Compact(list)
+	}
+	list, notes := truncate(list, l.limit)
+	return reply{
+		data:  func(j *jsonWriter) { j.list(len(list), func(i int) { j.str(list[i]) }) },
+		notes: notes,
+	}, nil
+}
+
+// series answers /api/v1/series. Series are sorted by their labels.
+func (s *Server) series(r *http.Request) (reply, *apiError) {
+	if aerr := strictForm(r); aerr != nil {
+		return reply{}, aerr
+	}
+	if len(r.Form["match[]"]) == 0 {
+		return reply{}, badData(errors.New("no match[] parameter provided"))
+	}
+	l, aerr := s.lookupParams(r, func(err error) *apiError { return badParam("match[]", err) })
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	var list []index.Series
+	if !l.empty {
+		ctx, leave, aerr := s.admit(r)
+		if aerr != nil {
+			return reply{}, aerr
+		}
+		defer leave()
+		for _, set := range l.sets {
+			found, err := s.opts.Catalogue.Select(ctx, l.mintMs, l.maxtMs, set...)
+			if err != nil {
+				return reply{}, evalError(err)
+			}
+			list = append(list, found...)
+		}
+	}
+	if len(l.sets) > 1 {
+		slices.SortFunc(list, func(a, b index.Series) int { return labels.Compare(a.Labels, b.Labels) })
+		list = slices.CompactFunc(list, func(a, b index.Series) bool { return labels.Equal(a.Labels, b.Labels) })
+	}
+	list, notes := truncate(list, l.limit)
+	return reply{
+		data: func(j *jsonWriter) {
+			j.list(len(list), func(i int) { j.buf = appendLabels(j.buf, list[i].Labels) })
+		},
+		notes: notes,
+	}, nil
+}
+
+// truncate cuts a list to its limit, with a warning if something was cut off.
+func truncate[T any](list []T, limit int) ([]T, annotations.Annotations) {
+	if limit <= 0 || len(list) <= limit {
+		return list, nil
+	}
+	var notes annotations.Annotations
+	notes.Add(errTruncated)
+	return list[:limit], notes
+}

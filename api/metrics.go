@@ -1,0 +1,66 @@
+package api
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Reasons of tsdb_http_rejected_total.
+const (
+	rejectNotReady    = "not_ready"
+	rejectContentType = "content_type"
+	rejectEncoding    = "encoding"
+	rejectTooLarge    = "too_large"
+	rejectBody        = "body"
+	rejectOverload    = "overload"
+	rejectOrigin      = "cross_origin"
+	rejectPoison      = "repeated_panic"
+)
+
+type metrics struct {
+	requests      *prometheus.CounterVec
+	duration      *prometheus.HistogramVec
+	requestBytes  *prometheus.CounterVec
+	responseBytes *prometheus.CounterVec
+	rejected      *prometheus.CounterVec
+	inFlight      prometheus.Gauge
+	panics        prometheus.Counter
+	readQueries   prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	counter := func(name, help string, names ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, names)
+	}
+	m := &metrics{
+		requests: counter("tsdb_http_requests_total", "HTTP requests by endpoint and status code.", "handler", "code"),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "tsdb_http_request_duration_seconds", Help: "Time from the header of a request to the end of its answer.",
+			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60, 120},
+		}, []string{"handler"}),
+		requestBytes: counter("tsdb_http_request_bytes_total", "Bytes of request bodies read, as sent.", "handler"),
+		responseBytes: counter("tsdb_http_response_bytes_total",
+			"Bytes of answers' bodies, after compression.", "handler"),
+		rejected: counter("tsdb_http_rejected_total", "Requests refused before their work began.", "handler", "reason"),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tsdb_http_requests_in_flight", Help: "HTTP requests being answered.",
+		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tsdb_http_panics_total", Help: "Panics caught while answering HTTP requests. Each is a fault to report.",
+		}),
+		readQueries: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tsdb_http_remote_reads", Help: "Remote-read requests that run or wait for their turn.",
+		}),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	var faults []error
+	for _, c := range []prometheus.Collector{
+		m.requests, m.duration, m.requestBytes, m.responseBytes, m.rejected, m.inFlight, m.panics, m.readQueries,
+	} {
+		faults = append(faults, reg.Register(c))
+	}
+	return m, errors.Join(faults...)
+}

@@ -1,0 +1,168 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"halite/keyschema"
+)
+
+// secondsMax is the largest absolute number of unix seconds whose milliseconds fit an int64.
+const secondsMax = math.MaxInt64 / 1000
+
+// The bounds that Prometheus' clients send when they mean "from the beginning" and "until the end". They are also the
+// defaults of start and end in look-ups.
+var (
+	minTime = time.Unix(math.MinInt64/1000+62135596801, 0).UTC()
+	maxTime = time.Unix(math.MaxInt64/1000-62135596801, 999999999).UTC()
+
+	// Their years have more than four digits, which time.Parse does not take, so they are compared as text.
+	minTimeText = minTime.Format(time.RFC3339Nano)
+	maxTimeText = maxTime.Format(time.RFC3339Nano)
+)
+
+// parseTime reads a time as unix seconds, with an optional fraction of which milliseconds count, or as RFC 3339.
+// Unlike Prometheus it refuses NaN and seconds that overflow, which there become some arbitrary time.
+func parseTime(s string) (time.Time, error) {
+	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
+		if math.IsNaN(seconds) || math.Abs(seconds) > secondsMax {
+			return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", s)
+		}
+		whole, fraction := math.Modf(seconds)
+		millis := math.Round(fraction * 1000)
+		return time.Unix(int64(whole), int64(millis)*int64(time.Millisecond)).UTC(), nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return t, nil
+	}
+	switch s {
+	case minTimeText:
+		return minTime, nil
+	case maxTimeText:
+		return maxTime, nil
+	}
+	return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", s)
+}
+
+// parseDuration reads a duration as seconds, with an optional fraction, or in Prometheus' notation such as "1m30s".
+func parseDuration(s string) (time.Duration, error) {
+	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
+		nanos := seconds * float64(time.Second)
+		switch {
+		case math.IsNaN(nanos):
+			return 0, fmt.Errorf("cannot parse %q to a valid duration", s)
+		case nanos >= math.MaxInt64 || nanos <= math.MinInt64:
+			return 0, fmt.Errorf("cannot parse %q to a valid duration. It overflows int64", s)
+		}
+		return time.Duration(nanos), nil
+	}
+	if d, err := model.ParseDuration(s); err == nil {
+		return time.Duration(d), nil
+	}
+	return 0, fmt.Errorf("cannot parse %q to a valid duration", s)
+}
+
+// parseLimit reads the limit of a look-up or query; absent and 0 mean unlimited.
+func parseLimit(s string) (int, error) {
+	if s == "" {
+		return 0, nil
+	}
+	limit, err := strconv.Atoi(s)
+	if err != nil {
+		return 0, err
+	}
+	if limit < 0 {
+		return 0, errors.New("limit must be non-negative")
+	}
+	return limit, nil
+}
+
+// oneMore raises a limit by one, so that the caller sees whether something was cut off; unlimited stays so.
+func oneMore(limit int) int {
+	if limit > 0 && limit < math.MaxInt {
+		return limit + 1
+	}
+	return limit
+}
+
+// timeParam reads the time parameter name, or def if it is absent.
+func timeParam(r *http.Request, name string, def time.Time) (time.Time, *apiError) {
+	text := r.FormValue(name)
+	if text == "" {
+		return def, nil
+	}
+	t, err := parseTime(text)
+	if err != nil {
+		return time.Time{}, badParam(name, fmt.Errorf("invalid time value for '%s': %w", name, err))
+	}
+	return t, nil
+}
+
+// boundsParam reads start and end, which default to all of time.
+func boundsParam(r *http.Request) (start, end time.Time, aerr *apiError) {
+	if start, aerr = timeParam(r, "start", minTime); aerr != nil {
+		return start, end, aerr
+	}
+	end, aerr = timeParam(r, "end", maxTime)
+	return start, end, aerr
+}
+
+// limitParam reads the parameter limit.
+func limitParam(r *http.Request) (int, *apiError) {
+	limit, err := parseLimit(r.FormValue("limit"))
+	if err != nil {
+		return 0, badParam("limit", err)
+	}
+	return limit, nil
+}
+
+// matcherSets reads series selectors. Each must have a matcher that does not match the empty string, as otherwise it
+// selects everything.
+func matcherSets(p parser.Parser, selectors []string) ([][]*labels.Matcher, error) {
+	sets, err := p.ParseMetricSelectors(selectors)
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range sets {
+		if !selective(set) {
+			return nil, errors.New("match[] must contain at least one non-empty matcher")
+		}
+	}
+	return sets, nil
+}
+
+func selective(set []*labels.Matcher) bool {
+	for _, m := range set {
+		if m != nil && !m.Matches("") {
+			return true
+		}
+	}
+	return false
+}
+
+// storeBounds clips a time range to what the store can hold, unix milliseconds; ok is false if nothing is left.
+func storeBounds(start, end time.Time) (mintMs, maxtMs int64, ok bool) {
+	last := keyschema.HourCellMs(keyschema.HourMax)
+	mintMs, maxtMs = max(unixMs(start), 0), min(unixMs(end), last)
+	return mintMs, maxtMs, mintMs <= maxtMs
+}
+
+// unixMs is t in unix milliseconds, saturating; time.Time.UnixMilli overflows for far times.
+func unixMs(t time.Time) int64 {
+	switch s := t.Unix(); {
+	case s >= secondsMax:
+		return math.MaxInt64
+	case s <= -secondsMax:
+		return math.MinInt64
+	default:
+		return s*1000 + int64(t.Nanosecond())/int64(time.Millisecond)
+	}
+}

@@ -1,0 +1,222 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	promstorage "github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// Prometheus' own handler for remote read is not used: the package it is in brings service discovery and cloud clients
+// along, 18 MB of program, and it cannot break off a stream when the store fails in the middle of it.
+
+// readError is an error of remote read with its status; answers are plain text, as senders log them.
+func readError(code int, err error) *apiError { return &apiError{status: code, err: err} }
+
+// remoteRead answers /api/v1/read: raw samples of selected series, whole or as a stream of chunks.
+func (s *Server) remoteRead(w http.ResponseWriter, r *http.Request) {
+	if aerr := s.read(w, r); aerr != nil {
+		if aerr.status == http.StatusServiceUnavailable {
+			s.setRetryAfter(w, 0)
+		}
+		http.Error(w, aerr.err.Error(), aerr.status)
+	}
+}
+
+func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.Limits.ReadTimeout)
+	defer cancel()
+	s.metrics.readQueries.Inc()
+	defer s.metrics.readQueries.Dec()
+	if err := s.reads.Acquire(ctx, 1); err != nil {
+		return readError(http.StatusServiceUnavailable, errors.New("too many remote reads are waiting; try again later"))
+	}
+	defer s.reads.Release(1)
+
+	req, aerr := s.decodeRead(w, r)
+	if aerr != nil {
+		return aerr
+	}
+	switch typ, err := responseType(req.AcceptedResponseTypes); {
+	case err != nil:
+		return readError(http.StatusBadRequest, err)
+	case typ == prompb.ReadRequest_STREAMED_XOR_CHUNKS:
+		return s.readChunks(ctx, w, req)
+	default:
+		return s.readSamples(ctx, w, req)
+	}
+}
+
+// decodeRead reads the body: a snappy-compressed prometheus.ReadRequest.
+func (s *Server) decodeRead(w http.ResponseWriter, r *http.Request) (*prompb.ReadRequest, *apiError) {
+	bytesMax := s.opts.Limits.ReadBytesMax
+	tooLarge := readError(http.StatusRequestEntityTooLarge, fmt.Errorf("request exceeds the %d bytes limit", bytesMax))
+	if r.ContentLength > bytesMax {
+		return nil, tooLarge
+	}
+	buf := s.buffers.get()
+	defer s.buffers.put(buf)
+	body := http.MaxBytesReader(w, r.Body, bytesMax)
+	if err := readUnknown(body, buf, bytesMax, func(int64) bool { return true }); err != nil {
+		if over := new(http.MaxBytesError); errors.As(err, &over) || errors.Is(err, errBodyTooLarge) {
+			return nil, tooLarge
+		}
+		return nil, readError(http.StatusBadRequest, fmt.Errorf("reading the request body: %w", err))
+	}
+	// The stated size is compared before anything is allocated for it.
+	size, err := snappy.DecodedLen(*buf)
+	if err != nil {
+		return nil, readError(http.StatusBadRequest, err)
+	}
+	if int64(size) > bytesMax {
+		return nil, readError(http.StatusBadRequest,
+			fmt.Errorf("snappy: decoded length %d exceeds limit %d", size, bytesMax))
+	}
+	decoded, err := snappy.Decode(nil, *buf)
+	if err != nil {
+		return nil, readError(http.StatusBadRequest, err)
+	}
+	var req prompb.ReadRequest
+	if err := req.Unmarshal(decoded); err != nil {
+		return nil, readError(http.StatusBadRequest, err)
+	}
+	return &req, nil
+}
+
+// responseType is the first of the accepted types that the server knows; none accepted means whole samples.
+func responseType(accepted []prompb.ReadRequest_ResponseType) (prompb.ReadRequest_ResponseType, error) {
+	known := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_SAMPLES, prompb.ReadRequest_STREAMED_XOR_CHUNKS}
+	if len(accepted) == 0 {
+		return prompb.ReadRequest_SAMPLES, nil
+	}
+	for _, typ := range accepted {
+		if slices.Contains(known, typ) {
+			return typ, nil
+		}
+	}
+	return 0, fmt.Errorf("server does not support any of the requested response types: %v; supported: %v", accepted, known)
+}
+
+// selection is what one query of a read request asks for.
+func selection(q *prompb.Query) (hints *promstorage.SelectHints, matchers []*labels.Matcher, err error) {
+	types := map[prompb.LabelMatcher_Type]labels.MatchType{
+		prompb.LabelMatcher_EQ: labels.MatchEqual, prompb.LabelMatcher_NEQ: labels.MatchNotEqual,
+		prompb.LabelMatcher_RE: labels.MatchRegexp, prompb.LabelMatcher_NRE: labels.MatchNotRegexp,
+	}
+	for _, m := range q.Matchers {
+		typ, ok := types[m.Type]
+		if !ok {
+			return nil, nil, errors.New("invalid matcher type")
+		}
+		matcher, err := labels.NewMatcher(typ, m.Name, m.Value)
+		if err != nil {
+			return nil, nil, err
+		}
+		matchers = append(matchers, matcher)
+	}
+	if h := q.Hints; h != nil {
+		hints = &promstorage.SelectHints{
+			Start: h.StartMs, End: h.EndMs, Step: h.StepMs, Func: h.Func, Grouping: h.Grouping, Range: h.RangeMs, By: h.By,
+		}
+	}
+	return hints, matchers, nil
+}
+
+// readSamples answers with all samples in one message.
+func (s *Server) readSamples(ctx context.Context, w http.ResponseWriter, req *prompb.ReadRequest) *apiError {
+	left := s.opts.Limits.ReadSamplesMax
+	resp := prompb.ReadResponse{Results: make([]*prompb.QueryResult, 0, len(req.Queries))}
+	for _, q := range req.Queries {
+		result, aerr := s.querySamples(ctx, q, &left)
+		if aerr != nil {
+			return aerr
+		}
+		resp.Results = append(resp.Results, result)
+	}
+	message, err := resp.Marshal()
+	if err != nil {
+		return readError(http.StatusInternalServerError, err)
+	}
+	w.Header().Set("Content-Type", protobufType)
+	w.Header().Set("Content-Encoding", "snappy")
+	// A failed write means that the client is gone; nobody is left to tell.
+	_, _ = w.Write(snappy.Encode(nil, message))
+	return nil
+}
+
+// querySamples collects the samples of one query and subtracts their number from left.
+func (s *Server) querySamples(ctx context.Context, q *prompb.Query, left *int) (*prompb.QueryResult, *apiError) {
+	hints, matchers, err := selection(q)
+	if err != nil {
+		return nil, readError(http.StatusBadRequest, err)
+	}
+	querier, err := s.opts.Queryable.Querier(q.StartTimestampMs, q.EndTimestampMs)
+	if err != nil {
+		return nil, readFailure(err)
+	}
+	defer s.closeQuerier(querier)
+	result := &prompb.QueryResult{}
+	var it chunkenc.Iterator
+	set := querier.Select(ctx, false, hints, matchers...)
+	for set.Next() {
+		series := set.At()
+		it = series.Iterator(it)
+		ts := &prompb.TimeSeries{Labels: prompb.FromLabels(series.Labels(), nil)}
+		for typ := it.Next(); typ != chunkenc.ValNone; typ = it.Next() {
+			if *left--; *left < 0 {
+				return nil, readError(http.StatusBadRequest,
+					fmt.Errorf("exceeded sample limit (%d)", s.opts.Limits.ReadSamplesMax))
+			}
+			if err := appendReadSample(ts, it, typ); err != nil {
+				return nil, readFailure(err)
+			}
+		}
+		if err := it.Err(); err != nil {
+			return nil, readFailure(err)
+		}
+		result.Timeseries = append(result.Timeseries, ts)
+	}
+	if err := set.Err(); err != nil {
+		return nil, readFailure(err)
+	}
+	return result, nil
+}
+
+func appendReadSample(ts *prompb.TimeSeries, it chunkenc.Iterator, typ chunkenc.ValueType) error {
+	switch typ {
+	case chunkenc.ValFloat:
+		t, v := it.At()
+		ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: t, Value: v})
+	case chunkenc.ValHistogram:
+		t, h := it.AtHistogram(nil)
+		ts.Histograms = append(ts.Histograms, prompb.FromIntHistogram(t, h))
+	case chunkenc.ValFloatHistogram:
+		t, h := it.AtFloatHistogram(nil)
+		ts.Histograms = append(ts.Histograms, prompb.FromFloatHistogram(t, h))
+	default:
+		return fmt.Errorf("unknown kind of sample %v", typ)
+	}
+	return nil
+}
+
+// readFailure gives an error of the store its status. A read that ran out of time may work later.
+func readFailure(err error) *apiError {
+	aerr := evalError(err)
+	if aerr.typ == errExec {
+		aerr.typ = errInternal
+	}
+	return readError(aerr.code(), err)
+}
+
+func (s *Server) closeQuerier(q interface{ Close() error }) {
+	if err := q.Close(); err != nil {
+		s.opts.Logger.Warn("closing a querier after a remote read", "err", err)
+	}
+}

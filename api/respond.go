@@ -1,0 +1,95 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// annotationsMax bounds the warnings, and likewise the infos, of one answer.
+const annotationsMax = 10
+
+// reply is the successful outcome of an endpoint.
+type reply struct {
+	// data writes the data field; nil answers 204 without a body.
+	data func(j *jsonWriter)
+	// notes are warnings and infos; expr is the expression they have positions in, if any.
+	notes annotations.Annotations
+	expr  string
+	// done is called once the answer was written; it may be nil.
+	done func()
+}
+
+// document is a reply of a value that encoding/json knows to write.
+func document(v any) (reply, *apiError) {
+	return reply{data: func(j *jsonWriter) { j.marshal(v) }}, nil
+}
+
+// respond writes a successful answer in Prometheus' envelope.
+func (s *Server) respond(w http.ResponseWriter, r reply) {
+	if r.done != nil {
+		defer r.done()
+	}
+	if r.data == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	buf := s.buffers.get()
+	defer s.buffers.put(buf)
+	w.Header().Set("Content-Type", "application/json")
+	j := &jsonWriter{w: w, buf: *buf}
+	j.raw(`{"status":"success","data":`)
+	r.data(j)
+	warnings, infos := notes(r.notes, r.expr)
+	if len(warnings) > 0 {
+		j.raw(`,"warnings":`)
+		j.buf = appendStrings(j.buf, warnings)
+	}
+	if len(infos) > 0 {
+		j.raw(`,"infos":`)
+		j.buf = appendStrings(j.buf, infos)
+	}
+	j.raw(`}`)
+	if !j.spilled {
+		w.Header().Set("Content-Length", strconv.Itoa(len(j.buf)))
+	}
+	j.flush()
+	*buf = j.buf
+}
+
+// respondError writes an error in Prometheus' envelope.
+func (s *Server) respondError(w http.ResponseWriter, e *apiError) {
+	body := append([]byte(nil), `{"status":"error","errorType":`...)
+	body = appendString(body, string(e.typ), true)
+	body = append(body, `,"error":`...)
+	body = appendString(body, e.err.Error(), true)
+	body = append(body, '}')
+	code := e.code()
+	if code == http.StatusServiceUnavailable {
+		s.setRetryAfter(w, e.retryAfter)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	// A failed write means that the client is gone; nobody is left to tell.
+	_, _ = w.Write(body)
+}
+
+// notes tells warnings from infos, sorted so that equal results give equal answers, and bounds both.
+func notes(a annotations.Annotations, expr string) (warnings, infos []string) {
+	if len(a) == 0 {
+		return nil, nil
+	}
+	warnings, infos = a.AsStrings(expr, 0, 0)
+	return bounded(warnings, "warning"), bounded(infos, "info")
+}
+
+func bounded(list []string, kind string) []string {
+	slices.Sort(list)
+	if more := len(list) - annotationsMax; more > 0 {
+		list = append(list[:annotationsMax], fmt.Sprintf("%d more %s annotations omitted", more, kind))
+	}
+	return list
+}

@@ -1,0 +1,100 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Halite evaluates no rules, sends no alerts and scrapes no targets but itself. Grafana and other clients of Prometheus
+// ask for them all the same, so each of these endpoints checks its parameters and answers with empty lists.
+
+// rules answers /api/v1/rules.
+func (s *Server) rules(r *http.Request) (reply, *apiError) {
+	if aerr := strictForm(r); aerr != nil {
+		return reply{}, aerr
+	}
+	if _, err := matcherSets(s.opts.Engine.Parser(), r.Form["match[]"]); err != nil {
+		return reply{}, badData(err)
+	}
+	query := r.URL.Query()
+	switch typ := strings.ToLower(query.Get("type")); typ {
+	case "", "alert", "record":
+	default:
+		return reply{}, badParam("type", fmt.Errorf("not supported value %q", typ))
+	}
+	if text := strings.ToLower(query.Get("exclude_alerts")); text != "" {
+		if _, err := strconv.ParseBool(text); err != nil {
+			return reply{}, badParam("exclude_alerts", fmt.Errorf("error converting exclude_alerts: %w", err))
+		}
+	}
+	if aerr := checkGroupPage(query.Get("group_limit"), query.Get("group_next_token")); aerr != nil {
+		return reply{}, aerr
+	}
+	return document(map[string]any{"groups": []any{}})
+}
+
+// checkGroupPage checks the paging parameters of rules. As there are no groups, no token can be valid.
+func checkGroupPage(limit, token string) *apiError {
+	if limit == "" {
+		if token != "" {
+			return badParam("group_next_token",
+				errors.New("group_limit needs to be present in order to paginate over the groups"))
+		}
+		return nil
+	}
+	n, err := strconv.ParseInt(limit, 10, 32)
+	if err != nil {
+		return badParam("group_limit", fmt.Errorf("group_limit needs to be a valid number: %w", err))
+	}
+	if n <= 0 {
+		return badParam("group_limit", errors.New("group_limit needs to be greater than 0"))
+	}
+	if token != "" {
+		return badParam("group_next_token",
+			fmt.Errorf("invalid group_next_token '%v'. were rule groups changed?", token))
+	}
+	return nil
+}
+
+// alerts answers /api/v1/alerts.
+func (s *Server) alerts(*http.Request) (reply, *apiError) {
+	return document(map[string]any{"alerts": []any{}})
+}
+
+// alertmanagers answers /api/v1/alertmanagers.
+func (s *Server) alertmanagers(*http.Request) (reply, *apiError) {
+	return document(map[string]any{"activeAlertmanagers": []any{}, "droppedAlertmanagers": []any{}})
+}
+
+// scrapePools answers /api/v1/scrape_pools.
+func (s *Server) scrapePools(*http.Request) (reply, *apiError) {
+	return document(map[string]any{"scrapePools": []any{}})
+}
+
+// targets answers /api/v1/targets.
+func (s *Server) targets(*http.Request) (reply, *apiError) {
+	return document(struct {
+		Active  []any          `json:"activeTargets"`
+		Dropped []any          `json:"droppedTargets"`
+		Counts  map[string]int `json:"droppedTargetCounts"`
+	}{[]any{}, []any{}, map[string]int{}})
+}
+
+// targetMetadata answers /api/v1/targets/metadata.
+func (s *Server) targetMetadata(r *http.Request) (reply, *apiError) {
+	if _, aerr := numberParam(r, "limit"); aerr != nil {
+		return reply{}, aerr
+	}
+	if selector := r.FormValue("match_target"); selector != "" {
+		if _, err := s.opts.Engine.Parser().ParseMetricSelector(selector); err != nil {
+			return reply{}, badParam("match_target", err)
+		}
+	}
+	return document([]any{})
+}
+
+// notifications answers /api/v1/notifications.
+func (s *Server) notifications(*http.Request) (reply, *apiError) { return document([]any{}) }
