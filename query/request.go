@@ -71,9 +71,9 @@ func (e *Engine) checkRange(r RangeRequest) error {
 	return nil
 }
 
-// stepFor gives the smallest whole number of seconds with which span has at most pointsMax steps.
+// stepFor gives the smallest whole number of seconds with which span/step, rounded down, is at most pointsMax.
 func stepFor(span time.Duration, pointsMax int) int64 {
-	for s := int64(span/time.Second) / int64(pointsMax); ; s++ {
+	for s := int64(span/time.Second) / int64(pointsMax+1); ; s++ {
 		if s > 0 && int64(span/(time.Duration(s)*time.Second)) <= int64(pointsMax) {
 			return s
 		}
