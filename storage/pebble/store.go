@@ -1,8 +1,196 @@
 package pebble
 
-import "halite/storage"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
-type Store struct{ storage.Store }
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
 
-// Open opens or creates the store in opts.Dir.
-func Open(opts Options) (*Store, error) { panic("being written") }
+	"halite/storage"
+)
+
+// Store is an open store. It implements storage.Store.
+type Store struct {
+	opts   Options
+	db     *pebble.DB
+	health *health
+	lock   io.Closer
+	load   *loadDir
+	// loadOptions are for the files that Load writes.
+	loadOptions sstable.WriterOptions
+
+	mu         sync.Mutex // held while tables change
+	tables     map[string]*Table
+	tableIDMax uint16
+
+	applied atomic.Uint64 // writes that only a flush makes durable
+	synced  atomic.Uint64 // how many of them a flush has made durable
+	flushMu sync.Mutex
+
+	closed     atomic.Bool
+	unregister func()
+}
+
+var _ storage.Store = (*Store)(nil)
+
+// checkOpen fails once Close was called.
+func (s *Store) checkOpen() error {
+	if s.closed.Load() {
+		return fmt.Errorf("%w: store is closed", storage.ErrUnavailable)
+	}
+	return nil
+}
+
+// Table is part of storage.Store.
+func (s *Store) Table(_ context.Context, name string) (storage.Table, error) {
+	if err := s.checkOpen(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.tables[name]
+	if !ok {
+		return nil, fmt.Errorf("%w: %q", storage.ErrNoTable, name)
+	}
+	return t, nil
+}
+
+// Tables is part of storage.Store.
+func (s *Store) Tables(context.Context) ([]storage.TableSchema, error) {
+	if err := s.checkOpen(); err != nil {
+		return nil, err
+	}
+	var schemas []storage.TableSchema
+	for _, t := range s.tablesByName() {
+		schemas = append(schemas, t.Schema())
+	}
+	return schemas, nil
+}
+
+func (s *Store) tablesByName() []*Table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make([]string, 0, len(s.tables))
+	for name := range s.tables {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	tables := make([]*Table, len(names))
+	for i, name := range names {
+		tables[i] = s.tables[name]
+	}
+	return tables
+}
+
+// Sync is part of storage.Store: it flushes the memtables, or does nothing if they hold nothing new.
+func (s *Store) Sync(ctx context.Context) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	return s.maintainTablets(ctx)
+}
+
+// flush makes every write that applied counts durable.
+func (s *Store) flush(ctx context.Context) error {
+	want := s.applied.Load()
+	if s.synced.Load() >= want {
+		return s.health.fatal()
+	}
+	s.flushMu.Lock()
+	defer s.flushMu.Unlock()
+	if s.synced.Load() >= want {
+		return s.health.fatal()
+	}
+	want = s.applied.Load()
+	failures := s.health.flushFailures.Load()
+	done, err := s.db.AsyncFlush()
+	if err != nil {
+		return engineError("flush", err)
+	}
+	if err := s.awaitFlush(ctx, done, failures); err != nil {
+		return err
+	}
+	s.synced.Store(want)
+	return nil
+}
+
+// awaitFlush waits for a flush. The tree retries a failed one for ever, so it also watches for failures: the caller
+// learns of the first one, and may call again later.
+func (s *Store) awaitFlush(ctx context.Context, done <-chan struct{}, failures uint64) error {
+	poll := time.NewTicker(backgroundBackoff / 10)
+	defer poll.Stop()
+	for {
+		select {
+		case <-done:
+			return s.health.fatal()
+		case <-ctx.Done():
+			return fmt.Errorf("flush not awaited: %w", context.Cause(ctx))
+		case <-poll.C:
+			if err := s.health.fatal(); err != nil {
+				return err
+			}
+			if s.health.flushFailures.Load() > failures {
+				return fmt.Errorf("flush: %w: %w", storage.ErrUnavailable, s.health.lastFlushError())
+			}
+		}
+	}
+}
+
+// waitRoom returns when a write may enter, or an error that wraps storage.ErrUnavailable: when flushes fail, or when
+// the tree has held writes back for too long.
+func (s *Store) waitRoom(ctx context.Context) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
+	if !s.health.stalled.Load() {
+		return s.health.writable()
+	}
+	deadline := time.NewTimer(s.opts.StallWait)
+	defer deadline.Stop()
+	poll := time.NewTicker(backgroundBackoff / 10)
+	defer poll.Stop()
+	for s.health.stalled.Load() {
+		if err := s.health.writable(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for room: %w", context.Cause(ctx))
+		case <-deadline.C:
+			return fmt.Errorf("%w: writes stalled for %v, compactions cannot follow", storage.ErrUnavailable,
+				s.opts.StallWait)
+		case <-poll.C:
+		}
+	}
+	return s.health.writable()
+}
+
+// Close is part of storage.Store. If the flush fails the store is closed nevertheless, and the error says what was
+// not made durable.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	if s.unregister != nil {
+		s.unregister()
+	}
+	var errs []error
+	if err := s.flush(context.Background()); err != nil {
+		errs = append(errs, fmt.Errorf("last flush: %w", err))
+	}
+	if err := s.db.Close(); err != nil {
+		errs = append(errs, engineError("close", err))
+	}
+	errs = append(errs, s.lock.Close())
+	return errors.Join(errs...)
+}

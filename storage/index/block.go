@@ -1,0 +1,164 @@
+package index
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// block is the segment of one large metric, or of several small ones whose names follow each other: rows ordered by
+// metric, then labels; the hours of each row; a column of value ids for each label name.
+type block struct {
+	rows    uint32
+	metrics []metricRows
+	// hours are the distinct masks of hours; presence gives each row one of them.
+	hours    []uint32
+	presence packed
+	columns  []blockColumn // ascending by name
+}
+
+type metricRows struct {
+	metric uint32 // number of the metric in the day
+	from   uint32 // first row
+}
+
+type blockColumn struct {
+	name int // number of the label name in the day's root
+	ids  packed
+}
+
+const (
+	rowsMax = 1 << 27 // series of one block
+	// inlineBytesMax: a block whose columns fit keeps them in the header's cell.
+	inlineBytesMax = 48 << 10
+)
+
+// rowsEnd is the row behind the last of the i-th metric.
+func (b *block) rowsEnd(i int) uint32 {
+	if i+1 < len(b.metrics) {
+		return b.metrics[i+1].from
+	}
+	return b.rows
+}
+
+// column returns a label name's column, nil if no series of the block has the label.
+func (b *block) column(name int) *packed {
+	lo, hi := 0, len(b.columns)
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if b.columns[mid].name < name {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo < len(b.columns) && b.columns[lo].name == name {
+		return &b.columns[lo].ids
+	}
+	return nil
+}
+
+// hoursOf returns the hours of a row.
+func (b *block) hoursOf(row uint32) (uint32, error) {
+	i := b.presence.at(row)
+	if int(i) >= len(b.hours) {
+		return 0, fmt.Errorf("%w: hours of row %d", errRange, row)
+	}
+	return b.hours[i], nil
+}
+
+// packedColumns lists the presence and all columns: data cells are numbered in this order, from 1.
+func (b *block) packedColumns() []*packed {
+	out := make([]*packed, 0, len(b.columns)+1)
+	out = append(out, &b.presence)
+	for i := range b.columns {
+		out = append(out, &b.columns[i].ids)
+	}
+	return out
+}
+
+func (b *block) sizeBytes() int64 {
+	n := int64(128 + 8*len(b.metrics) + 4*len(b.hours))
+	for _, p := range b.packedColumns() {
+		n += p.sizeBytes() + 16
+	}
+	return n
+}
+
+// appendBlockHeader writes the header; the columns' data follows in it if inline.
+func appendBlockHeader(dst []byte, b *block, inline bool) []byte {
+	dst = binary.AppendUvarint(dst, uint64(b.rows))
+	dst = binary.AppendUvarint(dst, uint64(len(b.metrics)))
+	last := uint32(0)
+	for i, m := range b.metrics {
+		dst = binary.AppendUvarint(dst, uint64(m.metric-last))
+		dst = binary.AppendUvarint(dst, uint64(b.rowsEnd(i)-m.from))
+		last = m.metric
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(b.hours)))
+	for _, h := range b.hours {
+		dst = binary.AppendUvarint(dst, uint64(h))
+	}
+	dst = b.presence.appendHeader(dst)
+	dst = binary.AppendUvarint(dst, uint64(len(b.columns)))
+	last = 0
+	for i := range b.columns {
+		c := &b.columns[i]
+		dst = binary.AppendUvarint(dst, uint64(uint32(c.name)-last))
+		dst = c.ids.appendHeader(dst)
+		last = uint32(c.name) + 1
+	}
+	dst = append(dst, boolByte(inline))
+	if inline {
+		for _, p := range b.packedColumns() {
+			dst = append(dst, p.raw()...)
+		}
+	}
+	return dst
+}
+
+// parseBlockHeader reads the header of a block of the metrics [from, to) of a day with so many label names. If the data
+// is not inline, the caller adds it with setColumn.
+func parseBlockHeader(payload []byte, from, to uint32, names int) (b *block, inline bool, err error) {
+	c := &cursor{b: payload}
+	b = &block{rows: c.number(rowsMax)}
+	b.readMetrics(c, from, to)
+	hours := c.count(1)
+	for i := 0; i < hours && c.err == nil; i++ {
+		b.hours = append(b.hours, c.number(hoursMask))
+	}
+	b.presence = readPackedHeader(c, b.rows)
+	columns, next := c.count(5), uint64(0)
+	for i := 0; i < columns && c.err == nil; i++ {
+		name := next + c.uvarint()
+		if name < next || name >= uint64(names) {
+			c.fail(errRange)
+		}
+		b.columns = append(b.columns, blockColumn{name: int(name), ids: readPackedHeader(c, b.rows)})
+		next = name + 1
+	}
+	if inline = c.byte() != 0; inline {
+		for _, p := range b.packedColumns() {
+			readPackedData(c, p)
+		}
+	}
+	return b, inline, c.end()
+}
+
+func (b *block) readMetrics(c *cursor, from, to uint32) {
+	n, next, row := c.count(2), uint64(0), uint64(0)
+	for i := 0; i < n && c.err == nil; i++ {
+		step := c.uvarint()
+		m := metricRows{metric: uint32(next + step), from: uint32(row)}
+		rows := c.uvarint()
+		if step == 0 || next+step >= uint64(to) || i == 0 && m.metric != from ||
+			rows == 0 || rows > uint64(b.rows)-row {
+			c.fail(errOrder)
+			return
+		}
+		next, row = next+step, row+rows
+		b.metrics = append(b.metrics, m)
+	}
+	if c.err == nil && (row != uint64(b.rows) || n == 0) {
+		c.fail(errRange)
+	}
+}

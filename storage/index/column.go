@@ -1,0 +1,163 @@
+package index
+
+import "sync/atomic"
+
+// column holds one label of a metric's series: a value id for each ordinal, 0 where the label is absent.
+// It is appended to under the table's lock and read without one: a reader loads the table's length first, the array
+// afterwards; entries below the length never change, in whichever array they are read.
+type column struct {
+	dict *dictionary
+	data atomic.Pointer[columnData]
+}
+
+// columnData is one array of a column, of the narrowest width that holds its ids. With no array at all every ordinal
+// has the same id, which is what most columns of most metrics look like.
+type columnData struct {
+	same uint32
+	u8   []uint8
+	u16  []uint16
+	u32  []uint32
+}
+
+// newColumn starts a column in a table that has rows already: they lack the label.
+func newColumn(d *dictionary) *column {
+	c := &column{dict: d}
+	c.data.Store(&columnData{})
+	return c
+}
+
+func (d *columnData) at(row uint32) uint32 {
+	switch {
+	case d.u8 != nil:
+		return uint32(d.u8[row])
+	case d.u16 != nil:
+		return uint32(d.u16[row])
+	case d.u32 != nil:
+		return d.u32[row]
+	}
+	return d.same
+}
+
+func (d *columnData) cap() int {
+	switch {
+	case d.u8 != nil:
+		return cap(d.u8)
+	case d.u16 != nil:
+		return cap(d.u16)
+	case d.u32 != nil:
+		return cap(d.u32)
+	}
+	return 1<<32 - 1
+}
+
+func (d *columnData) idMax() uint32 {
+	switch {
+	case d.u8 != nil:
+		return 1<<8 - 1
+	case d.u16 != nil:
+		return 1<<16 - 1
+	}
+	return 1<<32 - 1
+}
+
+func (d *columnData) sizeBytes() int64 {
+	return int64(cap(d.u8)) + 2*int64(cap(d.u16)) + 4*int64(cap(d.u32)) + 88
+}
+
+// append stores the id of row n, the current length. The caller publishes the length afterwards.
+func (c *column) append(n, id uint32) {
+	d := c.data.Load()
+	if d.u8 == nil && d.u16 == nil && d.u32 == nil {
+		if n == 0 {
+			c.data.Store(&columnData{same: id})
+			return
+		}
+		if id == d.same {
+			return
+		}
+		d = d.grow(n, max(id, d.same))
+		c.data.Store(d)
+	} else if id > d.idMax() || int(n) == d.cap() {
+		d = d.grow(n, max(id, d.idMaxOfWidth()))
+		c.data.Store(d)
+	}
+	switch {
+	case d.u8 != nil:
+		d.u8[:cap(d.u8)][n] = uint8(id)
+	case d.u16 != nil:
+		d.u16[:cap(d.u16)][n] = uint16(id)
+	default:
+		d.u32[:cap(d.u32)][n] = id
+	}
+}
+
+// idMaxOfWidth is an id that needs the present width, so that growing keeps it.
+func (d *columnData) idMaxOfWidth() uint32 { return d.idMax() }
+
+// grow copies n rows to a larger array that is wide enough for id.
+func (d *columnData) grow(n, id uint32) *columnData {
+	size := growCap(int(n))
+	g := &columnData{}
+	switch {
+	case id < 1<<8:
+		g.u8 = make([]uint8, size)
+		copyIDs(g.u8, d, n)
+	case id < 1<<16:
+		g.u16 = make([]uint16, size)
+		copyIDs(g.u16, d, n)
+	default:
+		g.u32 = make([]uint32, size)
+		copyIDs(g.u32, d, n)
+	}
+	return g
+}
+
+func copyIDs[T uint8 | uint16 | uint32](dst []T, src *columnData, n uint32) {
+	for row := range n {
+		dst[row] = T(src.at(row))
+	}
+}
+
+// filter appends the rows in [from, to) whose id is in the set.
+func (d *columnData) filter(dst []uint32, from, to uint32, set *idSet) []uint32 {
+	switch {
+	case d.u8 != nil:
+		return filterIDs(dst, d.u8, from, to, set)
+	case d.u16 != nil:
+		return filterIDs(dst, d.u16, from, to, set)
+	case d.u32 != nil:
+		return filterIDs(dst, d.u32, from, to, set)
+	}
+	return appendRange(dst, from, to, set.has(d.same))
+}
+
+func filterIDs[T uint8 | uint16 | uint32](dst []uint32, ids []T, from, to uint32, set *idSet) []uint32 {
+	if want, one := set.single(); one {
+		if uint32(T(want)) != want {
+			return dst // wider than the column: no row can hold it
+		}
+		for i, id := range ids[from:to] {
+			if id == T(want) {
+				dst = append(dst, from+uint32(i))
+			}
+		}
+		return dst
+	}
+	for i, id := range ids[from:to] {
+		if set.has(uint32(id)) {
+			dst = append(dst, from+uint32(i))
+		}
+	}
+	return dst
+}
+
+// keep narrows rows to those whose id is in the set, in place.
+func (d *columnData) keep(rows []uint32, set *idSet) []uint32 {
+	out := rows[:0]
+	for _, row := range rows {
+		if set.has(d.at(row)) {
+			out = append(out, row)
+		}
+	}
+	return out
+}

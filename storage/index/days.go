@@ -1,0 +1,255 @@
+package index
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"halite/keyschema"
+)
+
+// openDays holds the hours touched on every day whose touches are not all folded into segments yet: usually today,
+// for an hour after midnight yesterday too, and days for which late data came.
+type openDays struct {
+	mu   sync.RWMutex // held shared by Touch, so that no touch falls between a fold and the day's removal
+	days map[int64]*openDay
+}
+
+// openDay has a word and a journal row for each ref, in pages by ref.
+type openDay struct {
+	day   int64
+	mu    sync.Mutex // serialises the growth of pages
+	pages atomic.Pointer[[]*dayPage]
+	// dirty is set when a word may have touches that the journal does not hold.
+	dirty atomic.Bool
+	// touchedNs is when the day got its last new touch, foldedNs when it was last folded: they throttle refolds.
+	touchedNs atomic.Int64
+
+	// The rest belongs to whoever holds Index.maint.
+	journal journalState
+}
+
+// dayPage: bits 0–23 of a word are the hours touched, wordDirty says that the journal lacks some of them. rows holds
+// the series' row in the day's journal plus one, 0 while it has none.
+type dayPage struct {
+	words [refPageSize]atomic.Uint32
+	rows  [refPageSize]uint32
+}
+
+const (
+	hoursMask = 1<<keyschema.DayHours - 1
+	wordDirty = 1 << 31
+)
+
+func newOpenDay(day int64) *openDay {
+	d := &openDay{day: day}
+	d.pages.Store(&[]*dayPage{})
+	return d
+}
+
+// touch marks an hour and reports whether it was new.
+func (o *openDays) touch(ref Ref, hour int64, now func() time.Time) bool {
+	day := dayOf(hour)
+	o.mu.RLock()
+	d := o.days[day]
+	if d == nil {
+		o.mu.RUnlock()
+		o.mu.Lock()
+		if d = o.days[day]; d == nil {
+			d = newOpenDay(day)
+			o.days[day] = d
+		}
+		o.mu.Unlock()
+		return o.touch(ref, hour, now)
+	}
+	defer o.mu.RUnlock()
+	return d.touch(ref, hourBit(hour), now)
+}
+
+func (d *openDay) touch(ref Ref, hours uint32, now func() time.Time) bool {
+	w := &d.page(ref).words[ref%refPageSize]
+	if w.Load()&hours == hours {
+		return false
+	}
+	w.Or(hours | wordDirty)
+	d.dirty.Store(true)
+	d.touchedNs.Store(now().UnixNano())
+	return true
+}
+
+// page returns the ref's page, making it if needed.
+func (d *openDay) page(ref Ref) *dayPage {
+	n := int(ref >> refPageBits)
+	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
+		return pages[n]
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	pages := *d.pages.Load()
+	if n < len(pages) && pages[n] != nil {
+		return pages[n]
+	}
+	grown := make([]*dayPage, max(n+1, len(pages)))
+	copy(grown, pages)
+	grown[n] = &dayPage{}
+	d.pages.Store(&grown)
+	return grown[n]
+}
+
+// hours returns the touched hours of a ref.
+func (d *openDay) hours(ref Ref) uint32 {
+	n := int(ref >> refPageBits)
+	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
+		return pages[n].words[ref%refPageSize].Load() & hoursMask
+	}
+	return 0
+}
+
+// each calls fn for every ref with touched hours, ascending.
+func (d *openDay) each(fn func(ref Ref, word *atomic.Uint32, row *uint32)) {
+	for n, p := range *d.pages.Load() {
+		if p == nil {
+			continue
+		}
+		for i := range p.words {
+			if p.words[i].Load() != 0 {
+				fn(Ref(n<<refPageBits|i), &p.words[i], &p.rows[i])
+			}
+		}
+	}
+}
+
+// count is the number of refs with touched hours.
+func (d *openDay) count() int {
+	n := 0
+	d.each(func(Ref, *atomic.Uint32, *uint32) { n++ })
+	return n
+}
+
+func (d *openDay) sizeBytes() int64 {
+	n := int64(0)
+	for _, p := range *d.pages.Load() {
+		if p != nil {
+			n += 8 * refPageSize
+		}
+	}
+	return n
+}
+
+// between returns the open days in [from, to], ascending.
+func (o *openDays) between(from, to int64) []*openDay {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	var out []*openDay
+	for day, d := range o.days {
+		if day < from || day > to {
+			continue
+		}
+		at := len(out)
+		out = append(out, d)
+		for ; at > 0 && out[at-1].day > day; at-- {
+			out[at] = out[at-1]
+		}
+		out[at] = d
+	}
+	return out
+}
+
+func (o *openDays) all() []*openDay { return o.between(0, dayMax) }
+
+func (o *openDays) get(day int64) *openDay {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.days[day]
+}
+
+// snapshot copies the words; index by ref.
+func (d *openDay) snapshot() maskPages {
+	pages := *d.pages.Load()
+	out := make(maskPages, len(pages))
+	for n, p := range pages {
+		if p == nil {
+			continue
+		}
+		m := make([]uint32, refPageSize)
+		for i := range p.words {
+			m[i] = p.words[i].Load() & hoursMask
+		}
+		out[n] = m
+	}
+	return out
+}
+
+// maskPages are the hours of each ref, in pages; missing pages are zero.
+type maskPages [][]uint32
+
+func (m maskPages) hours(ref Ref) uint32 {
+	if n := int(ref >> refPageBits); n < len(m) && m[n] != nil {
+		return m[n][ref%refPageSize]
+	}
+	return 0
+}
+
+// release clears the hours that a fold has stored and drops the day if nothing else is left.
+// Every journal row number is void afterwards: the fold has taken the journal's place.
+func (o *openDays) release(d *openDay, folded maskPages) {
+	o.mu.Lock() // no Touch is under way
+	defer o.mu.Unlock()
+	left := false
+	for n, p := range *d.pages.Load() {
+		if p == nil {
+			continue
+		}
+		p.rows = [refPageSize]uint32{}
+		for i := range p.words {
+			word := p.words[i].Load()
+			if word == 0 {
+				continue
+			}
+			rest := word & hoursMask &^ folded.hours(Ref(n<<refPageBits|i))
+			if rest != 0 {
+				left = true
+				rest |= wordDirty
+			}
+			p.words[i].Store(rest)
+		}
+	}
+	d.dirty.Store(left)
+	if !left {
+		delete(o.days, d.day)
+	}
+}
+
+// forget drops a day altogether: its samples are beyond retention.
+func (o *openDays) forget(day int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.days, day)
+}
+
+// appendSpans appends the touched hours of a day as spans, joining the last span if it is adjacent.
+func appendSpans(spans []HourSpan, day int64, hours uint32) []HourSpan {
+	for hours != 0 {
+		lo := bits.TrailingZeros32(hours)
+		n := bits.TrailingZeros32(^(hours >> lo))
+		hours &^= (1<<n - 1) << lo
+		first := firstHour(day) + int64(lo)
+		if k := len(spans) - 1; k >= 0 && spans[k].Last+1 == first {
+			spans[k].Last = first + int64(n) - 1
+			continue
+		}
+		spans = append(spans, HourSpan{First: first, Last: first + int64(n) - 1})
+	}
+	return spans
+}
+
+// hoursWithin is the mask of the hours of a day that lie in [from, to].
+func hoursWithin(day, from, to int64) uint32 {
+	lo, hi := max(from, firstHour(day)), min(to, lastHour(day))
+	if lo > hi {
+		return 0
+	}
+	n := uint(hi - lo + 1)
+	return uint32(1<<n-1) << uint(lo-firstHour(day))
+}

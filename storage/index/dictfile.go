@@ -1,0 +1,287 @@
+package index
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sort"
+	"unsafe"
+)
+
+// A closed day's dictionary of one label name: its distinct values sorted, numbered from 1, in chunks of up to
+// cellBytesMax, each value with the set of blocks in which it occurs. The header tells which chunk can hold a value, so
+// that looking one up reads a single chunk.
+
+// cellBytesMax bounds what goes into one cell: large cells would share storage blocks with small neighbours that are read
+// alone. A single longer value still gets a chunk of its own.
+const cellBytesMax = 60 << 10
+
+type dictHeader struct {
+	values uint32
+	chunks []chunkRef
+	sets   uint32
+	// setChunks is the first set of each chunk of sets; sets are numbered from 0.
+	setChunks []uint32
+}
+
+// chunkRef: values [first, next chunk's first).
+type chunkRef struct {
+	first uint32
+	value string // the first value
+}
+
+func appendDictHeader(dst []byte, h *dictHeader) []byte {
+	dst = binary.AppendUvarint(dst, uint64(h.values))
+	dst = binary.AppendUvarint(dst, uint64(len(h.chunks)))
+	for i, c := range h.chunks {
+		dst = binary.AppendUvarint(dst, uint64(h.chunkEnd(i)-c.first))
+		dst = appendText(dst, c.value)
+	}
+	dst = binary.AppendUvarint(dst, uint64(h.sets))
+	dst = binary.AppendUvarint(dst, uint64(len(h.setChunks)))
+	for i, first := range h.setChunks {
+		dst = binary.AppendUvarint(dst, uint64(h.setChunkEnd(i)-first))
+	}
+	return dst
+}
+
+func parseDictHeader(payload []byte) (*dictHeader, error) {
+	c := &cursor{b: payload}
+	h := &dictHeader{values: c.number(1<<32 - 2)}
+	chunks, next := c.count(2), uint64(1)
+	for i := 0; i < chunks && c.err == nil; i++ {
+		ref := chunkRef{first: uint32(next)}
+		n := c.uvarint()
+		ref.value = string(c.text())
+		if n == 0 || n > uint64(h.values)-(next-1) || i > 0 && h.chunks[i-1].value >= ref.value {
+			return nil, fmt.Errorf("%w: chunk %d", errOrder, i)
+		}
+		next += n
+		h.chunks = append(h.chunks, ref)
+	}
+	if c.err == nil && next != uint64(h.values)+1 {
+		c.fail(errRange)
+	}
+	h.sets = c.number(1<<32 - 1)
+	sets, first := c.count(1), uint64(0)
+	for i := 0; i < sets && c.err == nil; i++ {
+		n := c.uvarint()
+		if n == 0 || n > uint64(h.sets)-first {
+			return nil, fmt.Errorf("%w: chunk %d of sets", errOrder, i)
+		}
+		h.setChunks = append(h.setChunks, uint32(first))
+		first += n
+	}
+	if c.err == nil && first != uint64(h.sets) {
+		c.fail(errRange)
+	}
+	return h, c.end()
+}
+
+// chunkEnd is the id behind a chunk's last.
+func (h *dictHeader) chunkEnd(i int) uint32 {
+	if i+1 < len(h.chunks) {
+		return h.chunks[i+1].first
+	}
+	return h.values + 1
+}
+
+func (h *dictHeader) setChunkEnd(i int) uint32 {
+	if i+1 < len(h.setChunks) {
+		return h.setChunks[i+1]
+	}
+	return h.sets
+}
+
+// chunkOfValue is the only chunk that can hold the value, −1 if none can.
+func (h *dictHeader) chunkOfValue(value string) int {
+	return sort.Search(len(h.chunks), func(i int) bool { return h.chunks[i].value > value }) - 1
+}
+
+// chunkOfID is the chunk of an id in [1, values].
+func (h *dictHeader) chunkOfID(id uint32) int {
+	return sort.Search(len(h.chunks), func(i int) bool { return h.chunks[i].first > id }) - 1
+}
+
+func (h *dictHeader) chunkOfSet(set uint32) int {
+	return sort.Search(len(h.setChunks), func(i int) bool { return h.setChunks[i] > set }) - 1
+}
+
+func (h *dictHeader) sizeBytes() int64 {
+	n := int64(96 + 4*len(h.setChunks))
+	for _, c := range h.chunks {
+		n += int64(len(c.value)) + 24
+	}
+	return n
+}
+
+// valueChunk holds consecutive values of a dictionary.
+type valueChunk struct {
+	first   uint32 // id of the first value
+	count   uint32
+	offsets []byte // 2 or 4 bytes each, little-endian: the end of each value in text
+	wide    bool
+	text    string
+	sets    packed // set of each value, plus one
+}
+
+func appendValueChunk(dst []byte, values []string, sets []uint32) []byte {
+	size := 0
+	for _, v := range values {
+		size += len(v)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(values)))
+	wide := size >= 1<<16
+	dst = append(dst, boolByte(wide))
+	end := 0
+	for _, v := range values {
+		end += len(v)
+		if wide {
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(end))
+		} else {
+			dst = binary.LittleEndian.AppendUint16(dst, uint16(end))
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(size))
+	for _, v := range values {
+		dst = append(dst, v...)
+	}
+	p := pack(sets)
+	return append(p.appendHeader(dst), p.raw()...)
+}
+
+func boolByte(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// parseValueChunk reads a chunk that the header says holds the ids [first, end) out of so many sets. The result refers
+// to the payload.
+func parseValueChunk(payload []byte, first, end, sets uint32) (*valueChunk, error) {
+	c := &cursor{b: payload}
+	v := &valueChunk{first: first, count: c.number(1<<32 - 2)}
+	if c.err == nil && v.count != end-first {
+		return nil, fmt.Errorf("%w: %d values, the header says %d", errRange, v.count, end-first)
+	}
+	v.wide = c.byte() != 0
+	width := 2
+	if v.wide {
+		width = 4
+	}
+	v.offsets = c.bytes(int(v.count) * width)
+	text := c.text()
+	v.text = unsafe.String(unsafe.SliceData(text), len(text))
+	v.sets = readPackedHeader(c, v.count)
+	readPackedData(c, &v.sets)
+	if err := c.end(); err != nil {
+		return nil, err
+	}
+	last := ""
+	for i, end := uint32(0), 0; i < v.count; i++ {
+		next := v.end(i)
+		if next <= end || next > len(v.text) || v.text[end:next] <= last {
+			return nil, fmt.Errorf("%w: value %d", errOrder, i)
+		}
+		last, end = v.text[end:next], next
+		if v.sets.at(i) > sets {
+			return nil, fmt.Errorf("%w: set of value %d", errRange, i)
+		}
+	}
+	return v, nil
+}
+
+func (v *valueChunk) end(i uint32) int {
+	if v.wide {
+		return int(binary.LittleEndian.Uint32(v.offsets[4*i:]))
+	}
+	return int(binary.LittleEndian.Uint16(v.offsets[2*i:]))
+}
+
+// value returns the value of an id in the chunk; it keeps the chunk's memory alive.
+func (v *valueChunk) value(id uint32) string {
+	i, start := id-v.first, 0
+	if i > 0 {
+		start = v.end(i - 1)
+	}
+	return v.text[start:v.end(i)]
+}
+
+// set returns the set of blocks of an id in the chunk; ok is false if none is recorded (metric names).
+func (v *valueChunk) set(id uint32) (set uint32, ok bool) {
+	n := v.sets.at(id - v.first)
+	return n - 1, n != 0
+}
+
+// lookup returns the id of a value, 0 if the chunk lacks it.
+func (v *valueChunk) lookup(value string) uint32 {
+	if i := v.seek(value); i < v.first+v.count && v.value(i) == value {
+		return i
+	}
+	return 0
+}
+
+// seek returns the first id whose value is not less, the id behind the last if there is none.
+func (v *valueChunk) seek(value string) uint32 {
+	return v.first + uint32(sort.Search(int(v.count), func(i int) bool { return v.value(v.first+uint32(i)) >= value }))
+}
+
+func (v *valueChunk) sizeBytes() int64 {
+	return int64(len(v.text)+len(v.offsets)) + v.sets.sizeBytes() + 96
+}
+
+// setChunk holds consecutive sets of blocks.
+type setChunk struct {
+	first uint32
+	sets  [][]uint32 // ascending block numbers
+}
+
+func appendSetChunk(dst []byte, sets [][]uint32) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(sets)))
+	for _, set := range sets {
+		dst = appendSet(dst, set)
+	}
+	return dst
+}
+
+func appendSet(dst []byte, set []uint32) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(set)))
+	next := uint32(0)
+	for _, b := range set {
+		dst = binary.AppendUvarint(dst, uint64(b-next))
+		next = b + 1
+	}
+	return dst
+}
+
+// parseSetChunk reads sets [first, end) of blocks numbered below blocks.
+func parseSetChunk(payload []byte, first, end uint32, blocks int) (*setChunk, error) {
+	c := &cursor{b: payload}
+	n := c.count(1)
+	if c.err == nil && uint32(n) != end-first {
+		return nil, fmt.Errorf("%w: %d sets, the header says %d", errRange, n, end-first)
+	}
+	s := &setChunk{first: first, sets: make([][]uint32, 0, n)}
+	for range n {
+		size, next := c.count(1), uint64(0)
+		set := make([]uint32, 0, size)
+		for i := 0; i < size && c.err == nil; i++ {
+			b := next + c.uvarint()
+			if b >= uint64(blocks) || b < next {
+				c.fail(errRange)
+			}
+			set = append(set, uint32(b))
+			next = b + 1
+		}
+		s.sets = append(s.sets, set)
+	}
+	return s, c.end()
+}
+
+func (s *setChunk) sizeBytes() int64 {
+	n := int64(64)
+	for _, set := range s.sets {
+		n += int64(4*cap(set)) + 24
+	}
+	return n
+}

@@ -1,0 +1,136 @@
+package index
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/zeebo/xxh3"
+)
+
+// dictionary gives the distinct values of one label name dense ids, from 1, in order of appearance. It only grows.
+//
+// Readers take values by id without a lock: count is stored after the value, and the array is loaded after count.
+// Only look-ups by value lock, once per matcher, never per series.
+type dictionary struct {
+	id   uint32 // distinguishes dictionaries in row hashes
+	name string
+
+	count  atomic.Uint32
+	values atomic.Pointer[[]string] // values[id-1]
+
+	mu    sync.RWMutex
+	slots []uint32 // open addressing: value ids, 0 is free
+	arena []byte   // tail of the block from which values are cut
+	bytes int64
+}
+
+const (
+	arenaBytes     = 16 << 10
+	arenaValueMax  = 1 << 10 // longer values get memory of their own
+	dictSlotsFirst = 8
+)
+
+func newDictionary(id uint32, name string) *dictionary {
+	d := &dictionary{id: id, name: name, slots: make([]uint32, dictSlotsFirst)}
+	empty := make([]string, 0, 4)
+	d.values.Store(&empty)
+	return d
+}
+
+// value returns the value of an id that a published row holds.
+func (d *dictionary) value(id uint32) string { return (*d.values.Load())[:d.count.Load()][id-1] }
+
+// snapshot returns all values so far; values[i] has id i+1.
+func (d *dictionary) snapshot() []string {
+	n := d.count.Load()
+	return (*d.values.Load())[:n]
+}
+
+// lookup returns the id of a value, 0 if it has none.
+func (d *dictionary) lookup(value string) uint32 {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	id, _ := d.find(value)
+	return id
+}
+
+// find returns the id, or 0 and the free slot where it belongs.
+func (d *dictionary) find(value string) (id uint32, slot int) {
+	values, mask := *d.values.Load(), len(d.slots)-1
+	values = values[:cap(values)]
+	for slot = int(xxh3.HashString(value)) & mask; ; slot = (slot + 1) & mask {
+		id = d.slots[slot]
+		if id == 0 || values[id-1] == value {
+			return id, slot
+		}
+	}
+}
+
+// intern returns the id of a value, giving it one if needed; value may be reused by the caller.
+func (d *dictionary) intern(value string) uint32 {
+	if id := d.lookup(value); id != 0 {
+		return id
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id, slot := d.find(value)
+	if id != 0 {
+		return id
+	}
+	n := d.count.Load()
+	values := *d.values.Load()
+	if int(n) == cap(values) {
+		grown := make([]string, n, growCap(int(n)))
+		copy(grown, values[:n])
+		d.values.Store(&grown)
+		values = grown
+	}
+	values[: n+1 : cap(values)][n] = d.clone(value)
+	d.count.Store(n + 1)
+	d.slots[slot] = n + 1
+	if int(n+1)*4 > len(d.slots)*3 {
+		d.rehash()
+	}
+	return n + 1
+}
+
+func (d *dictionary) rehash() {
+	d.slots = make([]uint32, 2*len(d.slots))
+	mask := len(d.slots) - 1
+	for i, v := range d.snapshot() {
+		slot := int(xxh3.HashString(v)) & mask
+		for d.slots[slot] != 0 {
+			slot = (slot + 1) & mask
+		}
+		d.slots[slot] = uint32(i + 1)
+	}
+}
+
+// clone copies a value into the arena: one allocation for many values, and none of the caller's buffer is kept.
+func (d *dictionary) clone(value string) string {
+	d.bytes += int64(len(value))
+	if len(value) > arenaValueMax {
+		return strings.Clone(value)
+	}
+	if len(value) == 0 {
+		return ""
+	}
+	if len(d.arena) < len(value) {
+		// The first blocks are small: most dictionaries hold a handful of values.
+		d.arena = make([]byte, max(min(arenaBytes, 64+int(d.bytes)), len(value)))
+	}
+	n := copy(d.arena, value)
+	s := unsafe.String(unsafe.SliceData(d.arena), n)
+	d.arena = d.arena[n:]
+	return s
+}
+
+// growCap is the next capacity of an append-only array: doubling while small, by a quarter when large.
+func growCap(n int) int {
+	if n < 4096 {
+		return max(4, 2*n)
+	}
+	return n + n/4
+}

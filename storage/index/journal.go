@@ -1,0 +1,227 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// A day's journal is a sequence of parts, one row each. A part brings new series, numbered on from the parts before it,
+// and hours for any series of the journal. It carries its own dictionaries, so that it can be read with nothing else.
+
+// journalState is where the next part goes.
+type journalState struct {
+	known bool   // seq has been compared with the day's root
+	seq   uint32 // of the next part
+	rows  uint32 // series in the parts written since the last fold
+}
+
+const (
+	partRowsMax  = 8192    // new series in a part
+	partRunsMax  = 1 << 16 // runs of hours in a part
+	partRowLimit = 1 << 16 // what a reader accepts
+)
+
+var errPartGap = errors.New("part does not continue the parts before it")
+
+// part is a parsed journal part.
+type part struct {
+	base    uint32 // series in the parts before
+	rows    uint32 // new series
+	names   []partName
+	metrics []partMetric
+	runs    []hourRun
+}
+
+type partName struct {
+	name   string
+	values []string // values[i] has id i+1
+}
+
+type partMetric struct {
+	metric  string
+	rows    uint32
+	columns []partColumn
+}
+
+type partColumn struct {
+	name int // index in part.names
+	ids  packed
+}
+
+// hourRun gives the journal rows [row, row+count) these hours.
+type hourRun struct {
+	row, count, hours uint32
+}
+
+func appendPart(dst []byte, p *part) []byte {
+	dst = binary.AppendUvarint(dst, uint64(p.base))
+	dst = binary.AppendUvarint(dst, uint64(p.rows))
+	dst = binary.AppendUvarint(dst, uint64(len(p.names)))
+	for _, n := range p.names {
+		dst = appendText(dst, n.name)
+		dst = binary.AppendUvarint(dst, uint64(len(n.values)))
+		for _, v := range n.values {
+			dst = appendText(dst, v)
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(p.metrics)))
+	for _, m := range p.metrics {
+		dst = appendText(dst, m.metric)
+		dst = binary.AppendUvarint(dst, uint64(m.rows))
+		dst = binary.AppendUvarint(dst, uint64(len(m.columns)))
+		for i := range m.columns {
+			c := &m.columns[i]
+			dst = binary.AppendUvarint(dst, uint64(c.name))
+			dst = c.ids.appendHeader(dst)
+			dst = append(dst, c.ids.raw()...)
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(p.runs)))
+	next := uint32(0)
+	for _, r := range p.runs {
+		dst = binary.AppendUvarint(dst, uint64(r.row-next))
+		dst = binary.AppendUvarint(dst, uint64(r.count))
+		dst = binary.AppendUvarint(dst, uint64(r.hours))
+		next = r.row + r.count
+	}
+	return dst
+}
+
+// parsePart reads a payload; what it returns does not refer to the payload.
+func parsePart(payload []byte) (*part, error) {
+	c := &cursor{b: payload}
+	p := &part{base: c.number(1<<32 - 1), rows: c.number(partRowLimit)}
+	if uint64(p.base)+uint64(p.rows) > 1<<32-1 {
+		return nil, errRange
+	}
+	names := c.count(2)
+	for i := 0; i < names && c.err == nil; i++ {
+		n := partName{name: string(c.text())}
+		if c.err == nil && (n.name == "" || n.name == labels.MetricName) {
+			return nil, fmt.Errorf("%w: label name %q", errRange, n.name)
+		}
+		values := c.count(2)
+		n.values = make([]string, 0, values)
+		for range values {
+			v := string(c.text())
+			if v == "" {
+				c.fail(errTruncated)
+			}
+			n.values = append(n.values, v)
+		}
+		p.names = append(p.names, n)
+	}
+	rows := uint64(0)
+	metrics := c.count(3)
+	for i := 0; i < metrics && c.err == nil; i++ {
+		m := p.readMetric(c)
+		rows += uint64(m.rows)
+		p.metrics = append(p.metrics, m)
+	}
+	if c.err == nil && rows != uint64(p.rows) {
+		return nil, fmt.Errorf("%w: %d series announced, %d found", errRange, p.rows, rows)
+	}
+	p.readRuns(c)
+	return p, c.end()
+}
+
+func (p *part) readMetric(c *cursor) partMetric {
+	m := partMetric{metric: string(c.text()), rows: c.number(partRowLimit)}
+	if m.metric == "" {
+		c.fail(errTruncated)
+	}
+	columns, next := c.count(5), 0
+	for i := 0; i < columns && c.err == nil; i++ {
+		col := partColumn{name: int(c.number(1<<31 - 1))}
+		if col.name < next || col.name >= len(p.names) {
+			c.fail(errRange)
+			return m
+		}
+		next = col.name + 1
+		col.ids = readPackedHeader(c, m.rows)
+		readPackedData(c, &col.ids)
+		m.columns = append(m.columns, col)
+	}
+	return m
+}
+
+func (p *part) readRuns(c *cursor) {
+	runs, end := c.count(3), uint64(p.base)+uint64(p.rows)
+	next := uint64(0)
+	for i := 0; i < runs && c.err == nil; i++ {
+		row := next + c.uvarint()
+		r := hourRun{row: uint32(row), count: c.number(end), hours: c.number(hoursMask)}
+		next = row + uint64(r.count)
+		if row > end || next > end || r.count == 0 || r.hours == 0 {
+			c.fail(errRange)
+			return
+		}
+		p.runs = append(p.runs, r)
+	}
+}
+
+// journalReader takes a day's parts in order into a catalogue.
+type journalReader struct {
+	cat  *catalogue
+	rows []Ref // of each journal row
+}
+
+// add takes in the next part; touch is called for every series with hours, row is its journal row.
+func (j *journalReader) add(p *part, hour int64, touch func(ref Ref, row, hours uint32)) error {
+	if int(p.base) != len(j.rows) {
+		return fmt.Errorf("%w: it starts at series %d, they end at %d", errPartGap, p.base, len(j.rows))
+	}
+	remap := make([][]uint32, len(p.names))
+	for i, n := range p.names {
+		d := j.cat.dict(n.name)
+		remap[i] = make([]uint32, len(n.values)+1)
+		for k, v := range n.values {
+			remap[i][k+1] = d.intern(v)
+		}
+	}
+	for i := range p.metrics {
+		if err := j.addMetric(p, &p.metrics[i], remap, hour); err != nil {
+			return err
+		}
+	}
+	for _, r := range p.runs {
+		for row := r.row; row < r.row+r.count; row++ {
+			touch(j.rows[row], row, r.hours)
+		}
+	}
+	return nil
+}
+
+func (j *journalReader) addMetric(p *part, m *partMetric, remap [][]uint32, hour int64) error {
+	t := j.cat.tableFor(m.metric)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	positions := make([]int, len(m.columns))
+	for i, c := range m.columns {
+		positions[i] = t.columnOf(p.names[c.name].name, j.cat.dict)
+	}
+	columns := *t.columns.Load()
+	ids := make([]uint32, len(columns))
+	for row := range m.rows {
+		clear(ids)
+		for i := range m.columns {
+			c := &m.columns[i]
+			id := c.ids.at(row)
+			if int(id) >= len(remap[c.name]) {
+				return errRange
+			}
+			if id != 0 {
+				ids[positions[i]] = remap[c.name][id]
+			}
+		}
+		ref, _, err := j.cat.addRow(t, ids, hour)
+		if err != nil {
+			return err
+		}
+		j.rows = append(j.rows, ref)
+	}
+	return nil
+}

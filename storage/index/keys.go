@@ -1,0 +1,145 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+	"strconv"
+
+	"halite/keyschema"
+)
+
+// Row keys and qualifiers of the catalogue; FORMAT.md draws them.
+
+const (
+	dayMax    = 999_999 // days are written as six digits of dayMax − day, so that newer days sort first
+	dayDigits = 6
+
+	rootPrefix    = "#d#" // rows of a day's root; a metric cannot begin with '#', it would be escaped
+	journalPrefix = "#j#" // rows of a day's journal
+	specialStart  = "#d"
+	specialEnd    = "#k"
+
+	labelSetPrefix = "labelset#"
+)
+
+// Kinds of cells: the first byte of a qualifier. Stored on disk, never renumber.
+const (
+	qualRoot    = 'r' // root row: the day's current generation and directory
+	qualIntent  = 'i' // root row: a fold is or was under way
+	qualBlock   = 'b' // block row: 'b' gen column chunk
+	qualHeader  = 'h' // dictionary row: 'h' gen
+	qualValues  = 'v' // dictionary row: 'v' gen chunk
+	qualSets    = 'm' // dictionary row: 'm' gen chunk
+	qualPart    = 'p' // journal row
+	qualTagList = 't' // label set row in TableMeta
+)
+
+var errBadCatalogueKey = errors.New("not a catalogue key")
+
+func dayOf(hour int64) int64    { return hour / keyschema.DayHours }
+func firstHour(day int64) int64 { return day * keyschema.DayHours }
+func lastHour(day int64) int64  { return firstHour(day) + keyschema.DayHours - 1 }
+func dayCellMs(day int64) int64 { return keyschema.HourCellMs(lastHour(day)) }
+func hourBit(hour int64) uint32 { return 1 << uint(hour%keyschema.DayHours) }
+func validDay(day int64) bool   { return day >= 0 && day <= dayMax }
+func validHour(hour int64) bool {
+	return hour >= 0 && hour <= keyschema.HourMax && validDay(dayOf(hour))
+}
+func rootKey(day int64) []byte { return appendDay([]byte(rootPrefix), day) }
+func journalKey(day int64, seq uint32) []byte {
+	k := append(appendDay([]byte(journalPrefix), day), '#')
+	return appendHex(k, seq)
+}
+
+// blockKey is the row of the block whose first metric is given; dictKey that of a label's dictionary.
+func blockKey(metric string, day int64) []byte { return dayKey(metric, day) }
+func dictKey(name string, day int64) []byte    { return dayKey(name, day) }
+
+func dayKey(s string, day int64) []byte {
+	k := make([]byte, 0, len(s)+8)
+	return appendDay(append(keyschema.AppendEscaped(k, s), '#'), day)
+}
+
+func labelSetKey(hash string) []byte { return append([]byte(labelSetPrefix), hash...) }
+
+func appendDay(dst []byte, day int64) []byte {
+	v := dayMax - day
+	var d [dayDigits]byte
+	for i := dayDigits - 1; i >= 0; i-- {
+		d[i] = byte('0' + v%10)
+		v /= 10
+	}
+	return append(dst, d[:]...)
+}
+
+func parseDay(s []byte) (int64, error) {
+	if len(s) != dayDigits {
+		return 0, errBadCatalogueKey
+	}
+	v := int64(0)
+	for _, c := range s {
+		if c < '0' || c > '9' {
+			return 0, errBadCatalogueKey
+		}
+		v = v*10 + int64(c-'0')
+	}
+	return dayMax - v, nil
+}
+
+const hexDigits = "0123456789abcdef"
+
+func appendHex(dst []byte, v uint32) []byte {
+	for shift := 28; shift >= 0; shift -= 4 {
+		dst = append(dst, hexDigits[v>>uint(shift)&15])
+	}
+	return dst
+}
+
+// parseSpecial reads a root or journal row key.
+func parseSpecial(key []byte) (kind byte, day int64, seq uint32, err error) {
+	if len(key) < len(rootPrefix)+dayDigits {
+		return 0, 0, 0, errBadCatalogueKey
+	}
+	prefix, rest := string(key[:len(rootPrefix)]), key[len(rootPrefix):]
+	if day, err = parseDay(rest[:dayDigits]); err != nil {
+		return 0, 0, 0, err
+	}
+	rest = rest[dayDigits:]
+	switch {
+	case prefix == rootPrefix && len(rest) == 0:
+		return qualRoot, day, 0, nil
+	case prefix == journalPrefix && len(rest) == 9 && rest[0] == '#':
+		v, err := strconv.ParseUint(string(rest[1:]), 16, 32)
+		if err != nil {
+			return 0, 0, 0, errBadCatalogueKey
+		}
+		return qualPart, day, uint32(v), nil
+	}
+	return 0, 0, 0, errBadCatalogueKey
+}
+
+func genQualifier(kind byte, gen uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{kind}, gen)
+}
+
+func chunkQualifier(kind byte, gen, chunk uint32) []byte {
+	return binary.BigEndian.AppendUint32(genQualifier(kind, gen), chunk)
+}
+
+// columnQualifier addresses a chunk of a block's column; column 0 chunk 0 is the block's header.
+func columnQualifier(gen uint32, column, chunk int) []byte {
+	q := binary.BigEndian.AppendUint16(genQualifier(qualBlock, gen), uint16(column))
+	return binary.BigEndian.AppendUint16(q, uint16(chunk))
+}
+
+// qualifierGen returns the generation of a block's or dictionary's cell; ok is false for cells without one.
+func qualifierGen(q []byte) (gen uint32, ok bool) {
+	if len(q) < 5 {
+		return 0, false
+	}
+	switch q[0] {
+	case qualBlock, qualHeader, qualValues, qualSets:
+		return binary.BigEndian.Uint32(q[1:5]), true
+	}
+	return 0, false
+}

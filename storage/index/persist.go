@@ -1,0 +1,309 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync/atomic"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// unwritten is a series of a day whose hours the journal lacks.
+type unwritten struct {
+	ref   Ref
+	row   uint32 // journal row plus one, 0 if it has none
+	hours uint32
+}
+
+// Persist writes what the tables do not hold yet of the touches made before the call: new series of a day once, their
+// hours whenever there are new ones. It is durable after the caller's Store.Sync. If it fails, whatever was not written
+// stays due; call it again.
+func (x *Index) Persist(ctx context.Context) error {
+	x.maint.Lock()
+	defer x.maint.Unlock()
+	for _, d := range x.open.all() {
+		if err := x.persistDay(ctx, d); err != nil {
+			return fmt.Errorf("index: persist day %d: %w", d.day, err)
+		}
+	}
+	return nil
+}
+
+func (x *Index) persistDay(ctx context.Context, d *openDay) (err error) {
+	if !d.dirty.Load() {
+		return nil
+	}
+	if err := x.placeJournal(ctx, d); err != nil {
+		return err
+	}
+	d.dirty.Store(false) // before the words are read: a later touch sets it again
+	var fresh, known []unwritten
+	d.each(func(ref Ref, word *atomic.Uint32, row *uint32) {
+		old := word.And(^uint32(wordDirty))
+		switch {
+		case old&wordDirty == 0:
+		case *row == 0:
+			fresh = append(fresh, unwritten{ref: ref, hours: old & hoursMask})
+		default:
+			known = append(known, unwritten{ref: ref, row: *row, hours: old & hoursMask})
+		}
+	})
+	defer func() {
+		if err != nil {
+			d.markDirty(fresh)
+			d.markDirty(known)
+		}
+	}()
+	sort.Slice(known, func(i, j int) bool { return known[i].row < known[j].row })
+	enc := partEncoder{cat: x.cat, schema: x.opts.Schema, day: d.day}
+	for len(fresh)+len(known) > 0 {
+		taken, updated := fresh[:min(len(fresh), partRowsMax)], known[:min(len(known), partRunsMax/2)]
+		if err := x.writePart(ctx, d, &enc, taken, updated); err != nil {
+			return err
+		}
+		fresh, known = fresh[len(taken):], known[len(updated):]
+	}
+	return nil
+}
+
+func (d *openDay) markDirty(series []unwritten) {
+	for _, u := range series {
+		d.page(u.ref).words[u.ref%refPageSize].Or(wordDirty)
+	}
+	d.dirty.Store(true)
+}
+
+// placeJournal continues behind the parts that the day's segment already contains.
+func (x *Index) placeJournal(ctx context.Context, d *openDay) error {
+	if d.journal.known {
+		return nil
+	}
+	if c := x.closed.get(d.day); c != nil {
+		root, err := x.root(ctx, c)
+		if err != nil {
+			return err
+		}
+		d.journal.seq = max(d.journal.seq, root.journalSeq)
+	}
+	d.journal.known = true
+	return nil
+}
+
+func (x *Index) writePart(ctx context.Context, d *openDay, enc *partEncoder, fresh, known []unwritten) error {
+	p := enc.encode(d.journal.rows, fresh, known)
+	if len(enc.long) > 0 {
+		if err := x.meta.Apply(ctx, enc.long); err != nil {
+			return fmt.Errorf("label sets too long for a row key: %w", err)
+		}
+	}
+	key, qualifier := journalKey(d.day, d.journal.seq), []byte{qualPart}
+	blob := seal(appendPart(newBlob(64<<10), p), key, qualifier)
+	if err := x.series.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
+		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: dayCellMs(d.day), Value: blob,
+	}}}}); err != nil {
+		return err // the same sequence number is written again, whether this attempt reached the table or not
+	}
+	for _, r := range enc.order {
+		d.page(r.ref).rows[r.ref%refPageSize] = r.row
+	}
+	d.journal.seq++
+	d.journal.rows += p.rows
+	x.metrics.parts.Inc()
+	x.metrics.partBytes.Add(float64(len(blob)))
+	return nil
+}
+
+// partEncoder turns active series into parts, reusing its tables of ids.
+type partEncoder struct {
+	cat    *catalogue
+	schema *keyschema.Schema
+	day    int64
+
+	part  *part
+	dicts map[*dictionary]*partDict
+	order []unwritten           // the fresh series with their rows, after encode
+	long  []storage.RowMutation // label sets to store beside the part
+}
+
+// partDict gives the ids of an active dictionary part-local ones.
+type partDict struct {
+	name  int
+	local []uint32 // by active id; 0 = not in the part yet
+	used  []uint32
+}
+
+func (e *partEncoder) encode(base uint32, fresh, known []unwritten) *part {
+	e.part = &part{base: base, rows: uint32(len(fresh))}
+	e.order, e.long = e.order[:0], nil
+	for d, pd := range e.dicts {
+		if len(pd.used) == 0 {
+			delete(e.dicts, d) // not needed by the part before: let go of its memory
+			continue
+		}
+		for _, id := range pd.used {
+			pd.local[id] = 0
+		}
+		pd.used, pd.name = pd.used[:0], -1
+	}
+	for _, group := range e.byTable(fresh) {
+		e.metric(group)
+	}
+	runs := make([]unwritten, 0, len(known)+len(fresh))
+	runs = append(append(runs, known...), e.order...) // known rows come before fresh ones
+	for _, u := range runs {
+		e.part.addHours(u.row-1, u.hours)
+	}
+	return e.part
+}
+
+func (p *part) addHours(row, hours uint32) {
+	if k := len(p.runs) - 1; k >= 0 && p.runs[k].hours == hours && p.runs[k].row+p.runs[k].count == row {
+		p.runs[k].count++
+		return
+	}
+	p.runs = append(p.runs, hourRun{row: row, count: 1, hours: hours})
+}
+
+// tableGroup is the fresh series of one metric with their rows in its table.
+type tableGroup struct {
+	t      *table
+	series []unwritten
+	rows   []uint32
+}
+
+// byTable groups series by metric, ordered by metric. Retirement holds the same lock as Persist, so places hold still.
+func (e *partEncoder) byTable(fresh []unwritten) []*tableGroup {
+	groups := map[uint32]*tableGroup{}
+	var out []*tableGroup
+	for _, u := range fresh {
+		slot, row, ok := e.cat.refs.place(u.ref)
+		if !ok {
+			e.part.rows-- // touched after it was retired: nothing is known of it
+			continue
+		}
+		g := groups[slot]
+		if g == nil {
+			g = &tableGroup{t: e.cat.slot(slot)}
+			groups[slot] = g
+			out = append(out, g)
+		}
+		g.series, g.rows = append(g.series, u), append(g.rows, row)
+	}
+	slices.SortFunc(out, func(a, b *tableGroup) int { return strings.Compare(a.t.metric, b.t.metric) })
+	return out
+}
+
+func (e *partEncoder) metric(g *tableGroup) {
+	var v view
+	v.look(g.t)
+	m := partMetric{metric: g.t.metric, rows: uint32(len(g.rows))}
+	ids := make([]uint32, len(g.rows))
+	for pos, col := range v.columns {
+		any := uint32(0)
+		for i, row := range g.rows {
+			ids[i] = v.data[pos].at(row)
+			any |= ids[i]
+		}
+		if any == 0 {
+			continue
+		}
+		pd := e.dict(col.dict)
+		for i, id := range ids {
+			ids[i] = e.localID(pd, col.dict, id)
+		}
+		m.columns = append(m.columns, partColumn{name: pd.name, ids: pack(ids)})
+	}
+	slices.SortFunc(m.columns, func(a, b partColumn) int { return a.name - b.name })
+	e.part.metrics = append(e.part.metrics, m)
+	next := e.part.base + uint32(len(e.order))
+	for i, u := range g.series {
+		next++
+		e.order = append(e.order, unwritten{ref: u.ref, row: next, hours: u.hours})
+		e.checkLong(&v, g.rows[i])
+	}
+}
+
+func (e *partEncoder) dict(d *dictionary) *partDict {
+	if e.dicts == nil {
+		e.dicts = map[*dictionary]*partDict{}
+	}
+	pd := e.dicts[d]
+	if pd == nil {
+		pd = &partDict{name: -1}
+		e.dicts[d] = pd
+	}
+	if pd.name < 0 {
+		pd.name = len(e.part.names)
+		e.part.names = append(e.part.names, partName{name: d.name})
+	}
+	return pd
+}
+
+func (e *partEncoder) localID(pd *partDict, d *dictionary, id uint32) uint32 {
+	if id == 0 {
+		return 0
+	}
+	if int(id) >= len(pd.local) {
+		grown := make([]uint32, max(int(id), int(d.count.Load()))+1)
+		copy(grown, pd.local)
+		pd.local = grown
+	}
+	if pd.local[id] == 0 {
+		n := &e.part.names[pd.name]
+		n.values = append(n.values, d.value(id))
+		pd.local[id] = uint32(len(n.values))
+		pd.used = append(pd.used, id)
+	}
+	return pd.local[id]
+}
+
+// checkLong queues the label set for TableMeta if some rule of the day hashes it instead of spelling it in row keys.
+func (e *partEncoder) checkLong(v *view, row uint32) {
+	size := len(v.t.metric)
+	for pos, c := range v.columns {
+		if id := v.data[pos].at(row); id != 0 {
+			size += len(c.dict.name) + len(c.dict.value(id)) + 2
+		}
+	}
+	if size*3+64 < keyschema.KeyBytesMax { // escaping at most triples
+		return
+	}
+	tags := v.tags(nil, row)
+	for _, g := range e.schema.Generations(v.t.metric, firstHour(e.day), lastHour(e.day)) {
+		if hash, long := g.Rule.LongTags(v.t.metric, tags); long {
+			e.long = append(e.long, labelSetMutation(hash, tags))
+		}
+	}
+}
+
+// labelSetMutation stores a label set under its hash, for reading row keys that hold only the hash.
+func labelSetMutation(hash string, tags []keyschema.Tag) storage.RowMutation {
+	key, qualifier := labelSetKey(hash), []byte{qualTagList}
+	blob := binary.AppendUvarint(newBlob(256), uint64(len(tags)))
+	for _, t := range tags {
+		blob = appendText(appendText(blob, t.Name), t.Value)
+	}
+	return storage.RowMutation{Key: key, Entries: []storage.Entry{{
+		Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: qualifier, Value: seal(blob, key, qualifier),
+	}}}
+}
+
+// parseLabelSet reads the payload of a label set row.
+func parseLabelSet(payload []byte) ([]keyschema.Tag, error) {
+	c := &cursor{b: payload}
+	n := c.count(2)
+	tags := make([]keyschema.Tag, 0, n)
+	for range n {
+		t := keyschema.Tag{Name: string(c.text()), Value: string(c.text())}
+		if k := len(tags); c.err == nil && k > 0 && tags[k-1].Name >= t.Name {
+			return nil, errOrder
+		}
+		tags = append(tags, t)
+	}
+	return tags, c.end()
+}

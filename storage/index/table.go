@@ -1,0 +1,232 @@
+package index
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+)
+
+// table holds the series of one metric: a column for each label name, a row for each series in order of appearance.
+// Rows are appended under mu and read without it (see column). A retired row keeps its place with ref 0 until the table
+// is replaced by a smaller copy.
+type table struct {
+	metric string
+	slot   uint32
+
+	rows    atomic.Uint32
+	columns atomic.Pointer[[]*column] // in order of appearance; only grows
+	byName  atomic.Pointer[[]uint16]  // positions in columns, ordered by label name
+	refs    atomic.Pointer[[]uint32]  // Ref of each row, read and written atomically
+
+	mu       sync.Mutex
+	replaced bool     // a copy took this table's place; look the metric up again
+	dead     uint32   // rows with ref 0
+	identity []uint32 // open addressing: row+1, 0 is free; nil while the table is tiny
+	scratch  []uint32
+}
+
+const (
+	identityRowsMin = 8
+	columnsMax      = 1 << 15
+)
+
+func newTable(metric string, slot uint32) *table {
+	t := &table{metric: metric, slot: slot}
+	t.columns.Store(&[]*column{})
+	t.byName.Store(&[]uint16{})
+	refs := make([]uint32, 0)
+	t.refs.Store(&refs)
+	return t
+}
+
+// view is a reader's consistent look at a table.
+type view struct {
+	t       *table
+	rows    uint32
+	columns []*column
+	data    []*columnData
+	byName  []uint16
+	refs    []uint32
+}
+
+// look takes a look at a table, reusing v's memory. It fixes the length first: everything loaded afterwards holds at
+// least that many rows.
+func (v *view) look(t *table) {
+	v.t, v.rows = t, t.rows.Load()
+	v.columns = *t.columns.Load()
+	v.data = v.data[:0]
+	for _, c := range v.columns {
+		v.data = append(v.data, c.data.Load())
+	}
+	order := *t.byName.Load()
+	if len(order) != len(v.columns) { // a column came in between
+		kept := make([]uint16, 0, len(v.columns))
+		for _, pos := range order {
+			if int(pos) < len(v.columns) {
+				kept = append(kept, pos)
+			}
+		}
+		order = kept
+	}
+	v.byName = order
+	v.refs = *t.refs.Load()
+}
+
+func (v *view) ref(row uint32) Ref { return Ref(atomic.LoadUint32(&v.refs[row])) }
+
+// find returns the position of a label's column, −1 if no series has the label.
+func (v *view) find(name string) int {
+	for i, c := range v.columns {
+		if c.dict.name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// mix spreads one (label name, value) over 64 bits; a row's hash is the sum, so that the columns' order is free.
+func mix(dict, id uint32) uint64 {
+	hi, lo := bits.Mul64(uint64(dict)<<32|uint64(id)^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
+	h := hi ^ lo
+	hi, lo = bits.Mul64(h^0xa0761d6478bd642f, 0xe7037ed1a0b428db)
+	return hi ^ lo
+}
+
+func rowHash(columns []*column, ids []uint32) uint64 {
+	h := uint64(0)
+	for i, id := range ids {
+		if id != 0 {
+			h += mix(columns[i].dict.id, id)
+		}
+	}
+	return h
+}
+
+func (t *table) storedHash(columns []*column, row uint32) uint64 {
+	h := uint64(0)
+	for _, c := range columns {
+		if id := c.data.Load().at(row); id != 0 {
+			h += mix(c.dict.id, id)
+		}
+	}
+	return h
+}
+
+func (t *table) sameRow(columns []*column, row uint32, ids []uint32) bool {
+	for i, c := range columns {
+		if c.data.Load().at(row) != ids[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// search returns the live row with these ids. The caller holds mu.
+func (t *table) search(ids []uint32, hash uint64) (row uint32, ok bool) {
+	columns, refs := *t.columns.Load(), *t.refs.Load()
+	live := func(row uint32) bool { return atomic.LoadUint32(&refs[row]) != 0 && t.sameRow(columns, row, ids) }
+	if t.identity == nil {
+		for row = range t.rows.Load() {
+			if live(row) {
+				return row, true
+			}
+		}
+		return 0, false
+	}
+	mask := uint64(len(t.identity) - 1)
+	for slot := hash & mask; t.identity[slot] != 0; slot = (slot + 1) & mask {
+		if row = t.identity[slot] - 1; live(row) {
+			return row, true
+		}
+	}
+	return 0, false
+}
+
+// appendRow adds a series. The caller holds mu and has made sure that the row is new.
+func (t *table) appendRow(ids []uint32, hash uint64, ref Ref) {
+	n := t.rows.Load()
+	columns := *t.columns.Load()
+	for i, c := range columns {
+		c.append(n, ids[i])
+	}
+	refs := *t.refs.Load()
+	if int(n) == len(refs) {
+		grown := make([]uint32, growCap(int(n)))
+		for i := range refs {
+			grown[i] = atomic.LoadUint32(&refs[i])
+		}
+		t.refs.Store(&grown)
+		refs = grown
+	}
+	atomic.StoreUint32(&refs[n], uint32(ref))
+	t.rows.Store(n + 1)
+	t.identify(n, hash)
+}
+
+// identify enters a row into the identity map, growing it at three quarters.
+func (t *table) identify(row uint32, hash uint64) {
+	rows := int(t.rows.Load())
+	if rows <= identityRowsMin {
+		return
+	}
+	if rows*4 > len(t.identity)*3 {
+		size := 2 * identityRowsMin
+		for rows*4 > size*3 {
+			size *= 2
+		}
+		t.identity = make([]uint32, size)
+		columns := *t.columns.Load()
+		for r := range t.rows.Load() {
+			t.place(r, t.storedHash(columns, r))
+		}
+		return
+	}
+	t.place(row, hash)
+}
+
+func (t *table) place(row uint32, hash uint64) {
+	mask := uint64(len(t.identity) - 1)
+	slot := hash & mask
+	for t.identity[slot] != 0 {
+		slot = (slot + 1) & mask
+	}
+	t.identity[slot] = row + 1
+}
+
+// columnOf returns the position of a label's column, making it if needed. The caller holds mu.
+func (t *table) columnOf(name string, dict func(string) *dictionary) int {
+	columns := *t.columns.Load()
+	for i, c := range columns {
+		if c.dict.name == name {
+			return i
+		}
+	}
+	t.addColumn(newColumn(dict(name)))
+	return len(columns)
+}
+
+func (t *table) addColumn(c *column) {
+	columns := *t.columns.Load()
+	pos := len(columns)
+	grown := append(columns[:pos:pos], c)
+	order := *t.byName.Load()
+	at := 0
+	for at < len(order) && columns[order[at]].dict.name < c.dict.name {
+		at++
+	}
+	sorted := make([]uint16, 0, pos+1)
+	sorted = append(append(append(sorted, order[:at]...), uint16(pos)), order[at:]...)
+	t.columns.Store(&grown)
+	t.byName.Store(&sorted)
+}
+
+// sizeBytes is what the table takes beside the dictionaries.
+func (t *table) sizeBytes() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	size := int64(4*len(t.identity)+4*len(*t.refs.Load())) + 240
+	for _, c := range *t.columns.Load() {
+		size += c.data.Load().sizeBytes() + 24
+	}
+	return size
+}

@@ -1,0 +1,363 @@
+package pebble
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"halite/storage"
+)
+
+// Apply is part of storage.Table. Rows go to the tree in batches; a row is never divided between two.
+func (t *Table) Apply(ctx context.Context, muts []storage.RowMutation) error {
+	if err := storage.CheckApply(muts); err != nil {
+		return err
+	}
+	if err := t.store.waitRoom(ctx); err != nil {
+		return err
+	}
+	schema := &t.state.Load().schema
+	var failed []storage.RowError
+	var exclusive, shared stripeSet
+	for i := range muts {
+		if err := storage.CheckMutation(schema, &muts[i]); err != nil {
+			failed = append(failed, storage.RowError{Index: i, Err: err})
+			continue
+		}
+		if reads(&muts[i]) {
+			exclusive |= t.locks.stripeOf(muts[i].Key)
+		} else {
+			shared |= t.locks.stripeOf(muts[i].Key)
+		}
+	}
+	unlock := t.locks.lock(exclusive, shared)
+	defer unlock()
+	a := applier{t: t, muts: muts, failed: failed}
+	a.writer.t, a.writer.indexed = t, exclusive != 0
+	defer a.writer.close()
+	a.run(ctx)
+	if len(a.failed) > 0 {
+		return &storage.ApplyError{Rows: a.failed}
+	}
+	return nil
+}
+
+// reads tells whether a mutation must look at the row before it can be written.
+func reads(m *storage.RowMutation) bool {
+	for i := range m.Entries {
+		if k := m.Entries[i].Kind; k != storage.SetCell && k != storage.AddToCell {
+			return true
+		}
+	}
+	return false
+}
+
+// applier carries out one Apply.
+type applier struct {
+	t      *Table
+	muts   []storage.RowMutation
+	failed []storage.RowError // by index
+	writer rowWriter
+}
+
+// run writes all rows that have not failed, batch by batch.
+func (a *applier) run(ctx context.Context) {
+	for first := 0; first < len(a.muts); {
+		end, err := a.fill(ctx, first)
+		if err == nil {
+			err = a.writer.commit()
+		}
+		if err != nil {
+			// Neither this batch nor what follows was applied.
+			for i := first; i < len(a.muts); i++ {
+				a.fail(i, err)
+			}
+			return
+		}
+		a.t.tablets.wrote(a.muts[first:end])
+		first = end
+	}
+}
+
+// fill puts rows from first on into the batch until it is large, and returns where it stopped. A row that cannot be
+// written is left out; since a batch cannot forget, that means to fill it again without the row.
+func (a *applier) fill(ctx context.Context, first int) (end int, err error) {
+	for i := first; i < len(a.muts); i++ {
+		if a.hasFailed(i) {
+			continue
+		}
+		if err := a.writer.write(ctx, a.muts[i].Key, a.muts[i].Entries); err != nil {
+			if err := a.t.store.health.writable(); err != nil {
+				return 0, err
+			}
+			a.fail(i, err)
+			a.writer.discard()
+			return a.fill(ctx, first)
+		}
+		if a.writer.batch.Len() >= applyBatchBytesMax {
+			return i + 1, nil
+		}
+	}
+	return len(a.muts), nil
+}
+
+func (a *applier) hasFailed(i int) bool {
+	_, ok := slices.BinarySearchFunc(a.failed, i, byIndex)
+	return ok
+}
+
+func (a *applier) fail(i int, err error) {
+	if at, ok := slices.BinarySearchFunc(a.failed, i, byIndex); !ok {
+		a.failed = slices.Insert(a.failed, at, storage.RowError{Index: i, Err: err})
+	}
+}
+
+func byIndex(r storage.RowError, i int) int { return cmp.Compare(r.Index, i) }
+
+// rowWriter collects rows in a batch. It belongs to one goroutine, which holds the locks of the rows.
+type rowWriter struct {
+	t       *Table
+	indexed bool // the batch must see its own writes, since some of its rows are read
+	batch   *pebble.Batch
+	scratch []byte
+}
+
+// close gives back what was not committed.
+func (w *rowWriter) close() { w.discard() }
+
+// discard forgets the open batch.
+func (w *rowWriter) discard() {
+	if w.batch != nil {
+		_ = w.batch.Close() // only returns the memory
+		w.batch = nil
+	}
+}
+
+// write adds one row's entries, in order.
+func (w *rowWriter) write(ctx context.Context, key []byte, entries []storage.Entry) error {
+	if w.batch == nil {
+		if w.indexed {
+			w.batch = w.t.store.db.NewIndexedBatch()
+		} else {
+			w.batch = w.t.store.db.NewBatch()
+		}
+	}
+	for i := range entries {
+		e := &entries[i]
+		var err error
+		switch e.Kind {
+		case storage.SetCell, storage.AddToCell:
+			err = w.put(ctx, key, e)
+		case storage.DeleteCells:
+			err = w.remove(key, e.Family, func(c *cellKey) bool {
+				return string(c.qualifier) == string(e.Qualifier) && e.FromMs <= c.tsMs && (e.ToMs == 0 || c.tsMs < e.ToMs)
+			}, e.FromMs, e.ToMs)
+		case storage.DeleteFamily:
+			err = w.remove(key, e.Family, nil, 0, 0)
+		case storage.DeleteRow:
+			err = w.remove(key, "", nil, 0, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put adds a cell or an aggregate's operand.
+func (w *rowWriter) put(ctx context.Context, key []byte, e *storage.Entry) error {
+	t := w.t
+	f := t.family(e.Family)
+	day := dayOf(e.TsMs)
+	f.days.add(day)
+	if err := t.noteVersion(ctx, f, key, e.TsMs, false); err != nil {
+		return err
+	}
+	w.scratch = appendCellKey(w.scratch[:0], makeHeader(t.id, f.id, day), t.hourKeys, key, e.Qualifier, e.TsMs)
+	if e.Kind == storage.AddToCell {
+		op := w.batch.MergeDeferred(len(w.scratch), operandBytes)
+		copy(op.Key, w.scratch)
+		putOperand(op.Value, f.kind, e.Add)
+		return engineError("merge cell", op.Finish())
+	}
+	op := w.batch.SetDeferred(len(w.scratch), len(e.Value))
+	copy(op.Key, w.scratch)
+	copy(op.Value, e.Value)
+	return engineError("set cell", op.Finish())
+}
+
+// noteVersion keeps the family's flags about versions true before a cell is written.
+func (t *Table) noteVersion(ctx context.Context, f *family, key []byte, tsMs int64, durable bool) error {
+	if f.mixed.Load() {
+		if !f.unswept.Load() {
+			f.unswept.Store(true)
+		}
+		return nil
+	}
+	if tsMs == hourEndMs(parseHour(key[len(key)-hourDigits:])) {
+		return nil
+	}
+	if err := t.markMixed(ctx, f, durable); err != nil {
+		return fmt.Errorf("note that family %s has cells of any time: %w", f.name, err)
+	}
+	return nil
+}
+
+// remove deletes the row's cells that match, in one family or in all. A nil match means all cells.
+func (w *rowWriter) remove(key []byte, familyName string, match func(*cellKey) bool, fromMs, toMs int64) (err error) {
+	t := w.t
+	it, err := w.batch.NewIter(nil)
+	if err != nil {
+		return engineError("read row to delete", err)
+	}
+	defer func() { err = closeIter(it, err) }()
+	place, after := t.rowPlace(key)
+	var lower, upper []byte
+	var days []int32
+	for _, f := range t.families {
+		if familyName != "" && f.name != familyName {
+			continue
+		}
+		days = f.days.within(days[:0], fromMs, toMs)
+		for _, day := range days {
+			h := makeHeader(t.id, f.id, day)
+			lower, upper = place.appendSeek(lower[:0], h), after.appendSeek(upper[:0], h)
+			it.SetBounds(lower, upper)
+			for ok := it.First(); ok; ok = it.Next() {
+				c, ok := parseCellKey(it.Key(), t.hourKeys)
+				if !ok {
+					return damagedKey(it.Key())
+				}
+				if match != nil && !match(&c) {
+					continue
+				}
+				if err := w.batch.Delete(it.Key(), nil); err != nil {
+					return err
+				}
+			}
+			if err := it.Error(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rowPlace returns the bounds of one row.
+func (t *Table) rowPlace(key []byte) (at, after rowBound) {
+	arena := make([]byte, 0, 2*rowBoundBytesMax(len(key)+1))
+	at, arena = makeRowBound(arena, t.hourKeys, key)
+	after, _ = makeRowBound(arena, t.hourKeys, append(key[:len(key):len(key)], 0))
+	return at, after
+}
+
+// commit makes the open batch visible.
+func (w *rowWriter) commit() error {
+	if w.batch == nil {
+		return nil
+	}
+	b := w.batch
+	w.batch = nil
+	if b.Empty() {
+		return engineError("close batch", b.Close())
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		_ = b.Close() // the commit's error says more
+		return engineError("commit", err)
+	}
+	w.t.store.applied.Add(1)
+	return engineError("close batch", b.Close())
+}
+
+// CheckAndApply is part of storage.Table.
+func (t *Table) CheckAndApply(
+	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
+) (bool, error) {
+	schema := &t.state.Load().schema
+	if err := storage.CheckKey(schema, key); err != nil {
+		return false, err
+	}
+	for _, m := range []*storage.RowMutation{&then, &otherwise} {
+		if len(m.Entries) == 0 {
+			continue
+		}
+		if len(m.Key) > 0 && string(m.Key) != string(key) {
+			return false, fmt.Errorf("%w: branch names row %.80q, not %.80q", storage.ErrBadMutation, m.Key, key)
+		}
+		if err := storage.CheckMutation(schema, &storage.RowMutation{Key: key, Entries: m.Entries}); err != nil {
+			return false, err
+		}
+	}
+	if err := t.store.waitRoom(ctx); err != nil {
+		return false, err
+	}
+	unlock := t.locks.lock(t.locks.stripeOf(key), 0)
+	defer unlock()
+	matched, err := t.hasRow(ctx, key, cond)
+	if err != nil {
+		return false, err
+	}
+	chosen := storage.RowMutation{Key: key, Entries: otherwise.Entries}
+	if matched {
+		chosen.Entries = then.Entries
+	}
+	if len(chosen.Entries) == 0 {
+		return matched, nil
+	}
+	w := rowWriter{t: t, indexed: reads(&chosen)}
+	defer w.close()
+	if err := w.write(ctx, key, chosen.Entries); err != nil {
+		return false, err
+	}
+	if err := w.commit(); err != nil {
+		return false, err
+	}
+	t.tablets.wrote([]storage.RowMutation{chosen})
+	return matched, nil
+}
+
+// hasRow tells whether the row has a cell that passes the filter.
+func (t *Table) hasRow(ctx context.Context, key []byte, cond storage.Filter) (found bool, err error) {
+	it := t.ReadRows(ctx, storage.RowSet{Keys: [][]byte{key}}, storage.ReadOptions{Filter: cond, RowsMax: 1})
+	found = it.Next()
+	err = it.Err()
+	if closeErr := it.Close(); err == nil {
+		err = closeErr
+	}
+	return found, err
+}
+
+// DropRows is part of storage.Table: one range deletion for each family and day.
+func (t *Table) DropRows(ctx context.Context, r storage.RowRange) error {
+	if len(r.End) > 0 && string(r.Start) >= string(r.End) {
+		return nil
+	}
+	if err := t.store.waitRoom(ctx); err != nil {
+		return err
+	}
+	// All stripes: a row that is being written belongs wholly before or wholly after the drop.
+	unlock := t.locks.lock(allStripes, 0)
+	defer unlock()
+	b := t.store.db.NewBatch()
+	defer b.Close()
+	bounds := t.makeRanges([]storage.RowRange{r})[0]
+	for _, f := range t.families {
+		for _, day := range f.days.list() {
+			h := makeHeader(t.id, f.id, day)
+			if err := b.DeleteRange(bounds.seekStart(nil, h), bounds.seekEnd(nil, h), nil); err != nil {
+				return engineError("drop rows", err)
+			}
+		}
+	}
+	if b.Empty() {
+		return nil
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return engineError("drop rows", err)
+	}
+	t.store.applied.Add(1)
+	return nil
+}

@@ -1,0 +1,263 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"halite/storage"
+)
+
+// Table id 0 is the store's own key space: one record a table, and its tablets' split keys.
+const (
+	catalogTable  = 0
+	catalogTables = 1 // family id of table records
+	catalogSplits = 2 // family id of split keys
+)
+
+// tableRecord describes a table on disk, as JSON so that new fields can come without a new format.
+type tableRecord struct {
+	ID       uint16         `json:"id"`
+	Name     string         `json:"name"`
+	HourKeys bool           `json:"hour_keys"`
+	Families []familyRecord `json:"families"`
+}
+
+type familyRecord struct {
+	ID           uint8              `json:"id"`
+	Name         string             `json:"name"`
+	Kind         storage.FamilyKind `json:"kind"`
+	MaxAgeNs     int64              `json:"max_age_ns,omitempty"`
+	MaxVersions  int                `json:"max_versions,omitempty"`
+	Intersection bool               `json:"intersection,omitempty"`
+	Mixed        bool               `json:"mixed,omitempty"`
+}
+
+func newTableRecord(id uint16, schema *storage.TableSchema) tableRecord {
+	rec := tableRecord{ID: id, Name: schema.Name, HourKeys: schema.HourKeys}
+	for i, f := range schema.Families {
+		rec.Families = append(rec.Families, familyRecord{ID: uint8(i + 1), Name: f.Name, Kind: f.Kind,
+			MaxAgeNs: int64(f.GC.MaxAge), MaxVersions: f.GC.MaxVersions, Intersection: f.GC.Intersection,
+			Mixed: !schema.HourKeys})
+	}
+	return rec
+}
+
+func (r *tableRecord) schema() storage.TableSchema {
+	s := storage.TableSchema{Name: r.Name, HourKeys: r.HourKeys}
+	for _, f := range r.Families {
+		s.Families = append(s.Families, storage.Family{Name: f.Name, Kind: f.Kind, GC: storage.GCPolicy{
+			MaxAge: time.Duration(f.MaxAgeNs), MaxVersions: f.MaxVersions, Intersection: f.Intersection}})
+	}
+	return s
+}
+
+// withSchema returns the record with the GC policies of schema, or storage.ErrSchemaMismatch.
+func (r *tableRecord) withSchema(schema *storage.TableSchema) (tableRecord, error) {
+	if r.HourKeys != schema.HourKeys {
+		return tableRecord{}, fmt.Errorf("%w: table %s has HourKeys %t on disk", storage.ErrSchemaMismatch, r.Name,
+			r.HourKeys)
+	}
+	if len(r.Families) != len(schema.Families) {
+		return tableRecord{}, fmt.Errorf("%w: table %s has %d families on disk, not %d", storage.ErrSchemaMismatch,
+			r.Name, len(r.Families), len(schema.Families))
+	}
+	out := *r
+	out.Families = append([]familyRecord(nil), r.Families...)
+	for i := range out.Families {
+		f := &out.Families[i]
+		want, ok := schema.Family(f.Name)
+		if !ok || want.Kind != f.Kind {
+			return tableRecord{}, fmt.Errorf("%w: table %s has family %s of kind %d on disk", storage.ErrSchemaMismatch,
+				r.Name, f.Name, f.Kind)
+		}
+		f.MaxAgeNs, f.MaxVersions, f.Intersection = int64(want.GC.MaxAge), want.GC.MaxVersions, want.GC.Intersection
+	}
+	return out, nil
+}
+
+func catalogKey(family uint8, name string) []byte {
+	h := makeHeader(catalogTable, family, 0)
+	return append(append(h[:], name...), sentinel)
+}
+
+// readCatalog calls fn with name and value of every record of one kind.
+func readCatalog(db *pebble.DB, family uint8, fn func(name string, value []byte) error) (err error) {
+	h := makeHeader(catalogTable, family, 0)
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: appendPartitionStart(nil, h),
+		UpperBound: appendPartitionStart(nil, h.next())})
+	if err != nil {
+		return engineError("read table catalogue", err)
+	}
+	defer func() { err = closeIter(it, err) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if err := fn(string(bytes.TrimSuffix(it.Key()[headerBytes:], []byte{sentinel})), value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeIter closes an iterator and returns the first error of the read.
+func closeIter(it *pebble.Iterator, err error) error {
+	if closeErr := it.Close(); err == nil {
+		err = closeErr
+	}
+	return engineError("read", err)
+}
+
+// loadTables restores tables, their live partitions and tablets when a store opens.
+func (s *Store) loadTables() error {
+	err := readCatalog(s.db, catalogTables, func(name string, value []byte) error {
+		var rec tableRecord
+		if err := json.Unmarshal(value, &rec); err != nil || rec.Name != name || rec.ID == catalogTable {
+			return fmt.Errorf("%w: record of table %q: %v", storage.ErrCorrupt, name, err)
+		}
+		t := newTable(s, rec)
+		s.tables[name] = t
+		s.tableIDMax = max(s.tableIDMax, rec.ID)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range s.tables {
+		if err := t.discoverPartitions(); err != nil {
+			return err
+		}
+	}
+	return readCatalog(s.db, catalogSplits, func(name string, value []byte) error {
+		t, ok := s.tables[name]
+		if !ok {
+			return nil
+		}
+		var keys [][]byte
+		if err := json.Unmarshal(value, &keys); err != nil {
+			return fmt.Errorf("%w: split keys of table %q: %v", storage.ErrCorrupt, name, err)
+		}
+		t.tablets.restore(keys)
+		return nil
+	})
+}
+
+// discoverPartitions finds the days that have keys by one seek each.
+func (t *Table) discoverPartitions() (err error) {
+	lower := makeHeader(t.id, 0, dayMax)
+	it, err := t.store.db.NewIter(&pebble.IterOptions{LowerBound: appendPartitionStart(nil, lower),
+		UpperBound: appendPartitionStart(nil, makeHeader(t.id+1, 0, dayMax))})
+	if err != nil {
+		return engineError("find partitions", err)
+	}
+	defer func() { err = closeIter(it, err) }()
+	byID := make(map[uint8]*family, len(t.families))
+	for _, f := range t.families {
+		byID[f.id] = f
+	}
+	var seek []byte
+	for ok := it.First(); ok; ok = it.SeekGE(seek) {
+		var h header
+		copy(h[:], it.Key())
+		f := byID[h[tableIDBytes]]
+		if f == nil {
+			return damagedKey(it.Key())
+		}
+		f.days.add(h.day())
+		seek = appendPartitionStart(seek[:0], h.next())
+	}
+	return nil
+}
+
+// EnsureTable is part of storage.Store. A new or changed schema is durable when it returns, because rows that Load has
+// made durable mean nothing without it.
+func (s *Store) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
+	if err := schema.Validate(); err != nil {
+		return nil, err
+	}
+	if err := s.checkOpen(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, exists := s.tables[schema.Name]
+	var rec tableRecord
+	if exists {
+		var err error
+		if rec, err = t.record().withSchema(&schema); err != nil {
+			return nil, err
+		}
+		if slices.Equal(t.record().Families, rec.Families) {
+			return t, nil
+		}
+	} else {
+		if len(s.tables) >= storage.TablesMax {
+			return nil, fmt.Errorf("%w: %d tables exist already", storage.ErrBadMutation, storage.TablesMax)
+		}
+		rec = newTableRecord(s.tableIDMax+1, &schema)
+	}
+	if err := s.putRecord(ctx, catalogTables, schema.Name, rec); err != nil {
+		return nil, err
+	}
+	if err := s.flush(ctx); err != nil {
+		return nil, fmt.Errorf("make schema of table %s durable: %w", schema.Name, err)
+	}
+	if exists {
+		t.setRecord(rec)
+		return t, nil
+	}
+	s.tableIDMax = rec.ID
+	t = newTable(s, rec)
+	s.tables[schema.Name] = t
+	return t, nil
+}
+
+// markMixed notes durably enough that cells of any time follow in the family: the note is in the same or an earlier
+// flush than those cells. A caller that writes files directly passes durable.
+func (t *Table) markMixed(ctx context.Context, f *family, durable bool) error {
+	s := t.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.mixed.Load() {
+		return nil
+	}
+	rec := *t.record()
+	rec.Families = slices.Clone(rec.Families)
+	for i := range rec.Families {
+		if rec.Families[i].ID == f.id {
+			rec.Families[i].Mixed = true
+		}
+	}
+	if err := s.putRecord(ctx, catalogTables, rec.Name, rec); err != nil {
+		return err
+	}
+	if durable {
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+	}
+	t.setRecord(rec)
+	return nil
+}
+
+func (s *Store) putRecord(ctx context.Context, family uint8, name string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode catalogue record of %s: %w", name, err)
+	}
+	if err := s.waitRoom(ctx); err != nil {
+		return err
+	}
+	if err := s.db.Set(catalogKey(family, name), data, pebble.NoSync); err != nil {
+		return engineError("write catalogue record of "+name, err)
+	}
+	s.applied.Add(1)
+	return nil
+}

@@ -1,0 +1,146 @@
+package pebble
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// comparerName is stored in every file. A change of the key format needs a new name and a migration.
+const comparerName = "halite.cells.v1"
+
+// newComparer returns the order of physical keys: prefixes bytewise, then suffixes by hour and qualifier bytewise and
+// by time, newest first. Since a row's place is contained in prefix and hour, this is the order of rows and columns.
+func newComparer() *pebble.Comparer {
+	return &pebble.Comparer{
+		Name:                 comparerName,
+		Compare:              compareKeys,
+		Equal:                bytes.Equal,
+		ComparePointSuffixes: compareSuffixes,
+		CompareRangeSuffixes: compareSuffixes,
+		Split:                splitKey,
+		AbbreviatedKey:       abbreviateKey,
+		Separator:            separateKeys,
+		Successor:            succeedKey,
+		ImmediateSuccessor:   func(dst, prefix []byte) []byte { return append(append(dst, prefix...), sentinel) },
+		FormatKey:            func(key []byte) fmt.Formatter { return keyFormatter(key) },
+	}
+}
+
+type keyFormatter []byte
+
+func (k keyFormatter) Format(s fmt.State, _ rune) { fmt.Fprint(s, formatCellKey(k)) }
+
+func compareKeys(a, b []byte) int {
+	an, bn := splitKey(a), splitKey(b)
+	if c := bytes.Compare(a[:an], b[:bn]); c != 0 {
+		return c
+	}
+	return compareSuffixes(a[an:], b[bn:])
+}
+
+// compareSuffixes is a total order on all byte strings, so that damaged keys cannot confuse the tree: by body, by rank
+// in time, then bytewise, which makes equal mean identical.
+func compareSuffixes(a, b []byte) int {
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) - len(b)
+	}
+	aBody, aRank := suffixRank(a)
+	bBody, bRank := suffixRank(b)
+	if c := bytes.Compare(aBody, bBody); c != 0 {
+		return c
+	}
+	switch {
+	case aRank < bRank:
+		return -1
+	case aRank > bRank:
+		return 1
+	}
+	return bytes.Compare(a, b)
+}
+
+// suffixRank returns hour and qualifier, and a number that orders the times of one column, newest first.
+func suffixRank(suffix []byte) (body []byte, rank int64) {
+	body, kind, clock, ok := parseSuffix(suffix)
+	if !ok {
+		return suffix, -2
+	}
+	switch kind {
+	case kindBefore:
+		return body, -1
+	case kindAfter:
+		return body, 1 << 33
+	case kindHourEnd:
+		if len(body) < hourBytes {
+			return body, 0
+		}
+		hour := (hourValueMax - int64(hourOf(body))) % 24
+		if hour < 0 {
+			return body, 0
+		}
+		return body, (23 - hour) * hourMs
+	default:
+		return body, int64(clock)
+	}
+}
+
+// abbreviateKey packs the first eight bytes of the prefix, padded with zeros.
+func abbreviateKey(key []byte) uint64 {
+	prefix := key[:splitKey(key)]
+	if len(prefix) >= 8 {
+		return binary.BigEndian.Uint64(prefix)
+	}
+	var b [8]byte
+	copy(b[:], prefix)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// separateKeys appends a short key k with a ≤ k < b. Index blocks hold one for each data block, so it keeps the cached
+// index small. Between rows of different prefixes the common part and one byte suffice.
+func separateKeys(dst, a, b []byte) []byte {
+	an, bn := splitKey(a), splitKey(b)
+	start := len(dst)
+	at := commonBytes(a[:an], b[:bn])
+	if at < an && at < bn && a[at] < b[at] {
+		// b's own byte with nothing behind it is below b unless b ends there.
+		for _, cut := range [2]byte{a[at] + 1, b[at]} {
+			dst = append(append(dst[:start], a[:at]...), cut, sentinel)
+			if len(dst)-start < len(a) && compareKeys(a, dst[start:]) <= 0 && compareKeys(dst[start:], b) < 0 {
+				return dst
+			}
+		}
+		// Otherwise raise the first later byte of a that can be raised.
+		for i := at + 1; i < an; i++ {
+			if a[i] != 0xff {
+				dst = append(append(dst[:start], a[:i]...), a[i]+1, sentinel)
+				if len(dst)-start < len(a) && compareKeys(dst[start:], b) < 0 {
+					return dst
+				}
+				break
+			}
+		}
+	}
+	return append(dst[:start], a...)
+}
+
+// succeedKey appends a short key of at least a.
+func succeedKey(dst, a []byte) []byte {
+	for i := range splitKey(a) {
+		if a[i] != 0xff && i+2 < len(a) {
+			return append(append(dst, a[:i]...), a[i]+1, sentinel)
+		}
+	}
+	return append(dst, a...)
+}
+
+func commonBytes(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}

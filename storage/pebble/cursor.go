@@ -1,0 +1,161 @@
+package pebble
+
+import (
+	"bytes"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// cursor walks the cells of one partition that lie in the ranges of a read, in the read's direction.
+type cursor struct {
+	it       *pebble.Iterator
+	f        *family
+	h        header
+	hourKeys bool
+	reverse  bool
+	ranges   []placeRange
+	at       int // the range in or before which the cursor stands
+
+	valid bool
+	key   []byte // physical key under the iterator; valid until it moves
+	split int
+	place []byte // of key's row
+	seek  []byte // scratch
+	bound []byte // scratch
+}
+
+// open restricts the iterator to the partition's part that the ranges span, and moves to the first cell.
+func (c *cursor) open() error {
+	first, last := &c.ranges[0], &c.ranges[len(c.ranges)-1]
+	c.seek, c.bound = first.seekStart(c.seek[:0], c.h), last.seekEnd(c.bound[:0], c.h)
+	c.it.SetBounds(c.seek, c.bound)
+	if c.reverse {
+		c.at = len(c.ranges) - 1
+		return c.settle(c.it.Last())
+	}
+	c.at = 0
+	return c.settle(c.it.First())
+}
+
+// next moves by one cell.
+func (c *cursor) next() error {
+	if c.reverse {
+		return c.settle(c.it.Prev())
+	}
+	return c.settle(c.it.Next())
+}
+
+// settle takes the cell under the iterator, or seeks to the next range that has one.
+func (c *cursor) settle(ok bool) error {
+	for ok {
+		if err := c.take(); err != nil {
+			return err
+		}
+		in, seek := c.locate()
+		if in {
+			c.valid = true
+			return nil
+		}
+		if !seek {
+			break
+		}
+		r := &c.ranges[c.at]
+		if c.reverse {
+			c.seek = r.seekEnd(c.seek[:0], c.h)
+			ok = c.it.SeekLT(c.seek)
+		} else {
+			c.seek = r.seekStart(c.seek[:0], c.h)
+			ok = c.it.SeekGE(c.seek)
+		}
+	}
+	c.valid = false
+	return c.it.Error()
+}
+
+// take reads the iterator's key.
+func (c *cursor) take() error {
+	c.key = c.it.Key()
+	c.split = splitKey(c.key)
+	end := c.split
+	if c.hourKeys {
+		end += hourBytes
+	}
+	if end < headerBytes || end >= len(c.key) {
+		return damagedKey(c.key)
+	}
+	c.place = c.key[headerBytes:end]
+	return nil
+}
+
+// locate moves at to the range that the key is in or must be sought in; neither means that no range is left.
+func (c *cursor) locate() (in, seek bool) {
+	if c.reverse {
+		for ; c.at >= 0; c.at-- {
+			r := &c.ranges[c.at]
+			if r.pastEnd(c.place) {
+				return false, true
+			}
+			if !r.beforeStart(c.place) {
+				return true, false
+			}
+		}
+		return false, false
+	}
+	for ; c.at < len(c.ranges); c.at++ {
+		r := &c.ranges[c.at]
+		if !r.pastEnd(c.place) {
+			if r.beforeStart(c.place) {
+				return false, true
+			}
+			return true, false
+		}
+	}
+	return false, false
+}
+
+// less orders valid cursors by the row they stand at, in the read's direction, then by family and day.
+func (c *cursor) less(o *cursor) bool {
+	order := bytes.Compare(c.place, o.place)
+	if c.reverse {
+		order = -order
+	}
+	return order < 0
+}
+
+// cursorHeap has the cursor with the next row on top.
+type cursorHeap []*cursor
+
+func (h cursorHeap) init() {
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		h.down(i)
+	}
+}
+
+// down restores the heap after the cursor at i has moved.
+func (h cursorHeap) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if child+1 < len(h) && h[child+1].less(h[child]) {
+			child++
+		}
+		if !h[child].less(h[i]) {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}
+
+// fix restores the heap after the top has moved, and drops it if it is exhausted.
+func (h *cursorHeap) fix() {
+	old := *h
+	if !old[0].valid {
+		n := len(old) - 1
+		old[0] = old[n]
+		*h = old[:n]
+	}
+	h.down(0)
+}

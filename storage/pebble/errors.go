@@ -1,0 +1,28 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"halite/storage"
+)
+
+// engineError turns an error of the tree into one of the contract and says what was under way.
+func engineError(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrUnavailable),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s: %w", doing, err)
+	case pebble.IsCorruptionError(err):
+		return fmt.Errorf("%s: %w: %w", doing, storage.ErrCorrupt, err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, pebble.ErrClosed):
+		return fmt.Errorf("%s: %w: %w", doing, storage.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

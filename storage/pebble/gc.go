@@ -1,0 +1,5 @@
+package pebble
+
+import "context"
+
+func (s *Store) CollectGarbage(context.Context) error { return nil }

@@ -1,0 +1,199 @@
+package pebble
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"halite/storage"
+)
+
+const loadSuffix = ".load"
+
+// Load is part of storage.Table: each partition's cells are written to a sorted file of their own, and the tree takes
+// all files in one step, synced.
+func (t *Table) Load(ctx context.Context, muts []storage.RowMutation) error {
+	if len(muts) == 0 {
+		return nil
+	}
+	if err := storage.CheckLoad(&t.state.Load().schema, muts); err != nil {
+		return err
+	}
+	if err := t.store.waitRoom(ctx); err != nil {
+		return err
+	}
+	parts, err := t.loadPartitions(ctx, muts)
+	if err != nil {
+		return err
+	}
+	w := loadWriter{t: t, dir: t.store.load}
+	defer w.removeAll()
+	for _, p := range parts {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("load: %w", err)
+		}
+		if err := w.writePartition(p, muts); err != nil {
+			return engineError("write file to load", err)
+		}
+	}
+	// Shared: like a plain write, a load must not slip in between a row's check and its change.
+	unlock := t.locks.lock(0, allStripes)
+	defer unlock()
+	if err := t.store.db.Ingest(ctx, w.paths); err != nil {
+		return engineError("load files", err)
+	}
+	if err := t.store.health.fatal(); err != nil {
+		return err
+	}
+	t.tablets.wrote(muts)
+	return nil
+}
+
+// loadPartition is a family and day with cells to load.
+type loadPartition struct {
+	f   *family
+	day int32
+}
+
+// loadPartitions returns the partitions of all cells in the tree's order and makes them live.
+func (t *Table) loadPartitions(ctx context.Context, muts []storage.RowMutation) ([]loadPartition, error) {
+	seen := make(map[loadPartition]bool)
+	var parts []loadPartition
+	var last loadPartition
+	for i := range muts {
+		for j := range muts[i].Entries {
+			e := &muts[i].Entries[j]
+			if last.f == nil || last.f.name != e.Family {
+				last.f = t.family(e.Family)
+				last.day = -1
+			}
+			if err := t.noteVersion(ctx, last.f, muts[i].Key, e.TsMs, true); err != nil {
+				return nil, err
+			}
+			if day := dayOf(e.TsMs); day != last.day {
+				last.day = day
+				if !seen[last] {
+					seen[last] = true
+					parts = append(parts, last)
+					last.f.days.add(day)
+				}
+			}
+		}
+	}
+	slices.SortFunc(parts, func(a, b loadPartition) int {
+		return cmp.Or(cmp.Compare(a.f.id, b.f.id), newestFirst(a.day, b.day))
+	})
+	return parts, nil
+}
+
+// loadWriter writes the files of one Load.
+type loadWriter struct {
+	t     *Table
+	dir   *loadDir
+	paths []string
+	sst   *sstable.Writer
+	cells []*storage.Entry
+	key   []byte
+}
+
+// writePartition writes the cells of one partition to one file, or to several when they are very many.
+func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation) (err error) {
+	h := makeHeader(w.t.id, p.f.id, p.day)
+	defer func() {
+		if w.sst != nil {
+			err = errors.Join(err, w.finish())
+		}
+	}()
+	for i := range muts {
+		cells := w.rowCells(p, muts[i].Entries)
+		if len(cells) == 0 {
+			continue
+		}
+		if w.sst != nil && w.sst.Raw().EstimatedSize() >= loadFileBytesMax {
+			if err := w.finish(); err != nil {
+				return err
+			}
+		}
+		if w.sst == nil {
+			if err := w.begin(); err != nil {
+				return err
+			}
+		}
+		for _, e := range cells {
+			w.key = appendCellKey(w.key[:0], h, w.t.hourKeys, muts[i].Key, e.Qualifier, e.TsMs)
+			if err := w.sst.Set(w.key, e.Value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rowCells returns a row's cells in one partition in the tree's order; of several at one address the last counts.
+func (w *loadWriter) rowCells(p loadPartition, entries []storage.Entry) []*storage.Entry {
+	w.cells = w.cells[:0]
+	for j := range entries {
+		if e := &entries[j]; dayOf(e.TsMs) == p.day && e.Family == p.f.name {
+			w.cells = append(w.cells, e)
+		}
+	}
+	if len(w.cells) < 2 {
+		return w.cells
+	}
+	order := func(a, b *storage.Entry) int {
+		return cmp.Or(bytes.Compare(a.Qualifier, b.Qualifier), cmp.Compare(b.TsMs, a.TsMs))
+	}
+	slices.SortStableFunc(w.cells, order)
+	kept := w.cells[:0]
+	for i, e := range w.cells {
+		if i+1 < len(w.cells) && order(e, w.cells[i+1]) == 0 {
+			continue
+		}
+		kept = append(kept, e)
+	}
+	w.cells = kept
+	return kept
+}
+
+func (w *loadWriter) begin() error {
+	path := w.dir.fs.PathJoin(w.dir.dir, fmt.Sprintf("%d%s", w.dir.serial.Add(1), loadSuffix))
+	f, err := w.dir.fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	w.paths = append(w.paths, path)
+	w.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), w.t.store.loadOptions)
+	return nil
+}
+
+// finish completes and syncs the file.
+func (w *loadWriter) finish() error {
+	err := w.sst.Close()
+	w.sst = nil
+	return err
+}
+
+// removeAll removes the files that the tree has not taken. It takes them by linking or copying, and removes its
+// sources itself.
+func (w *loadWriter) removeAll() {
+	for _, path := range w.paths {
+		_ = w.dir.fs.Remove(path) // a leftover is removed by the next Open
+	}
+}
+
+// loadWriterOptions are the tree's own for its last level, where most loads end up, without compression: the next
+// compaction of the partition compresses, and until then writing is cheap.
+func loadWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions {
+	o := to.MakeWriterOptions(len(to.Levels)-1, db.TableFormat())
+	o.Compression = sstable.NoCompression
+	o.DisableValueBlocks = true
+	return o
+}

@@ -1,0 +1,80 @@
+package pebble
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"halite/storage"
+)
+
+// mergerName is stored in every file.
+const mergerName = "halite.aggregates.v1"
+
+// operandBytes is the size of an aggregate operand: the family's kind and a big-endian int64.
+const operandBytes = 1 + 8
+
+// putOperand writes an operand into dst, which has operandBytes.
+func putOperand(dst []byte, kind storage.FamilyKind, v int64) {
+	dst[0] = byte(kind)
+	binary.BigEndian.PutUint64(dst[1:], uint64(v))
+}
+
+// parseOperand returns an operand's kind and number; the error wraps storage.ErrCorrupt.
+func parseOperand(src []byte) (storage.FamilyKind, int64, error) {
+	if len(src) != operandBytes {
+		return 0, 0, fmt.Errorf("%w: aggregate of %d bytes, want %d", storage.ErrCorrupt, len(src), operandBytes)
+	}
+	kind := storage.FamilyKind(src[0])
+	if kind < storage.SumInt64 || kind > storage.MaxInt64 {
+		return 0, 0, fmt.Errorf("%w: aggregate of unknown kind %d", storage.ErrCorrupt, kind)
+	}
+	return kind, int64(binary.BigEndian.Uint64(src[1:])), nil
+}
+
+// newMerger returns the merge operator of aggregate families. Operands say their kind themselves, since the tree does
+// not know about families. Sums wrap around like Go's; all three kinds are associative and commutative.
+func newMerger() *pebble.Merger {
+	return &pebble.Merger{Name: mergerName, Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+		kind, v, err := parseOperand(value)
+		if err != nil {
+			return nil, err
+		}
+		return &aggregate{kind: kind, value: v}, nil
+	}}
+}
+
+// aggregate holds the merged number itself and so never keeps an operand's memory.
+type aggregate struct {
+	kind  storage.FamilyKind
+	value int64
+}
+
+func (a *aggregate) MergeNewer(operand []byte) error {
+	kind, v, err := parseOperand(operand)
+	if err == nil && kind != a.kind {
+		err = fmt.Errorf("%w: aggregate of kind %d meets one of kind %d", storage.ErrCorrupt, a.kind, kind)
+	}
+	if err != nil {
+		return err
+	}
+	switch a.kind {
+	case storage.SumInt64:
+		a.value += v
+	case storage.MinInt64:
+		a.value = min(a.value, v)
+	case storage.MaxInt64:
+		a.value = max(a.value, v)
+	}
+	return nil
+}
+
+func (a *aggregate) MergeOlder(operand []byte) error { return a.MergeNewer(operand) }
+
+func (a *aggregate) Finish(bool) ([]byte, io.Closer, error) {
+	out := make([]byte, operandBytes)
+	putOperand(out, a.kind, a.value)
+	return out, nil, nil
+}

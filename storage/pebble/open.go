@@ -1,0 +1,256 @@
+package pebble
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/sstable/colblk"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"halite/storage"
+)
+
+// Names in Options.Dir.
+const (
+	lockName   = "LOCK"
+	treeName   = "tree"
+	treeTemp   = "tree.new"
+	stagedName = "staged"
+	dirMode    = 0o755
+)
+
+// Open opens or creates the store in opts.Dir. It fails with storage.ErrLocked when another process has it open, and
+// with storage.ErrCorrupt when its metadata is damaged.
+func Open(opts Options) (*Store, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts = opts.withDefaults()
+	if opts.FS == nil {
+		opts.FS = vfs.Default
+	}
+	if err := makeDir(opts.FS, opts.Dir); err != nil {
+		return nil, engineError("create storage directory", err)
+	}
+	lock, err := opts.FS.Lock(opts.FS.PathJoin(opts.Dir, lockName))
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+			return nil, engineError("lock storage directory", err)
+		}
+		return nil, fmt.Errorf("%w: %s: %w", storage.ErrLocked, opts.Dir, err)
+	}
+	s, err := openLocked(opts, lock)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return s, nil
+}
+
+func openLocked(opts Options, lock io.Closer) (*Store, error) {
+	s := &Store{opts: opts, lock: lock, health: newHealth(opts.Logger, opts.Now), tables: map[string]*Table{}}
+	fs := opts.FS
+	tree := fs.PathJoin(opts.Dir, treeName)
+	if _, err := fs.Stat(tree); errors.Is(err, os.ErrNotExist) {
+		if err := createTree(fs, opts.Dir, s.health); err != nil {
+			return nil, fmt.Errorf("create store: %w", err)
+		}
+	} else if err != nil {
+		return nil, engineError("look for store", err)
+	}
+	cache := pebble.NewCache(opts.CacheBytes)
+	defer cache.Unref()
+	to := treeOptions(opts, s.health)
+	to.Cache = cache
+	db, err := pebble.Open(tree, to)
+	if err != nil {
+		return nil, engineError("open store", err)
+	}
+	s.db = db
+	s.loadOptions = loadWriterOptions(db, to)
+	if err := s.prepare(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// prepare reads what the store holds, after its tree is open.
+func (s *Store) prepare() error {
+	var err error
+	if s.load, err = newLoadDir(s.opts.FS, s.opts.FS.PathJoin(s.opts.Dir, stagedName)); err != nil {
+		return err
+	}
+	if err := s.health.fatal(); err != nil {
+		return err
+	}
+	if err := s.loadTables(); err != nil {
+		return err
+	}
+	return s.registerMetrics()
+}
+
+// createTree makes an empty tree under another name, makes all of it durable and then renames it. A crash at any point
+// leaves either no tree, which the next Open makes anew, or a whole one. Nothing is ever written to the temporary
+// name, so that removing it loses nothing.
+func createTree(fs vfs.FS, dir string, h *health) error {
+	temp, final := fs.PathJoin(dir, treeTemp), fs.PathJoin(dir, treeName)
+	if err := fs.RemoveAll(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return engineError("remove unfinished store", err)
+	}
+	if err := makeDir(fs, temp); err != nil {
+		return engineError("create directory", err)
+	}
+	cache := pebble.NewCache(1 << 20)
+	defer cache.Unref()
+	to := treeOptions(Options{FS: fs, Dir: dir}.withDefaults(), h)
+	to.Cache = cache
+	db, err := pebble.Open(temp, to)
+	if err != nil {
+		return engineError("create tree", err)
+	}
+	if err := db.Close(); err != nil {
+		return engineError("close new tree", err)
+	}
+	if err := h.fatal(); err != nil {
+		return err
+	}
+	if err := syncTree(fs, temp); err != nil {
+		return engineError("sync new tree", err)
+	}
+	if err := fs.Rename(temp, final); err != nil {
+		return engineError("rename new tree", err)
+	}
+	return engineError("sync directory", syncDir(fs, dir))
+}
+
+// syncTree syncs every file of a directory and the directory.
+func syncTree(fs vfs.FS, dir string) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		f, err := fs.OpenReadWrite(fs.PathJoin(dir, name), vfs.WriteCategoryUnspecified)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return syncDir(fs, dir)
+}
+
+func syncDir(fs vfs.FS, dir string) error {
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// makeDir creates a directory with its parents and makes their names durable.
+func makeDir(fs vfs.FS, dir string) error {
+	var missing []string
+	for at := dir; ; at = fs.PathDir(at) {
+		if _, err := fs.Stat(at); err == nil {
+			break
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		missing = append(missing, at)
+		if fs.PathDir(at) == at {
+			break
+		}
+	}
+	if err := fs.MkdirAll(dir, dirMode); err != nil {
+		return err
+	}
+	for _, at := range missing {
+		if err := syncDir(fs, fs.PathDir(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// treeOptions are the tree's settings. They suit two cores: few compactions at once, large memtables and blocks, no
+// compression but in the last level, where most bytes rest.
+func treeOptions(opts Options, h *health) *pebble.Options {
+	comparer := newComparer()
+	keySchema := colblk.DefaultKeySchema(comparer, 16)
+	o := &pebble.Options{
+		FS:                          pacedFS{FS: opts.FS, h: h},
+		Comparer:                    comparer,
+		Merger:                      newMerger(),
+		KeySchema:                   keySchema.Name,
+		KeySchemas:                  sstable.MakeKeySchemas(&keySchema),
+		FormatMajorVersion:          pebble.FormatValueSeparation,
+		DisableWAL:                  true,
+		MemTableSize:                uint64(opts.MemtableBytes),
+		MemTableStopWritesThreshold: memtablesQueuedMax,
+		L0CompactionThreshold:       l0CompactionSublevels,
+		L0StopWritesThreshold:       l0StopWritesSublevels,
+		LBaseMaxBytes:               levelBaseBytes,
+		MaxManifestFileSize:         manifestFileBytesMax,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, opts.CompactionsMax },
+		EventListener:               h.listener(),
+		Logger:                      treeLogger{h},
+	}
+	o.TargetFileSizes[0] = tableFileBytesL0
+	o.Experimental.EnableDeleteOnlyCompactionExcises = func() bool { return true }
+	o.Experimental.IngestSplit = func() bool { return true }
+	// A flush of the memtables is the only thing that makes their cells durable, and an ingested file that waited in
+	// the queue behind one would not be durable when Load returns.
+	o.Experimental.DisableIngestAsFlushable = func() bool { return true }
+	// Hours of a series are no versions of one another: their values belong beside their keys.
+	inPlace := pebble.SpanPolicy{DisableValueSeparationBySuffix: true,
+		ValueStoragePolicy: pebble.ValueStorageLowReadLatency}
+	o.Experimental.SpanPolicyFunc = func([]byte) (pebble.SpanPolicy, []byte, error) { return inPlace, nil, nil }
+	last := len(o.Levels) - 1
+	for i := range o.Levels {
+		level := &o.Levels[i]
+		level.BlockSize = blockBytes
+		level.FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
+		profile := sstable.NoCompression
+		if i == last {
+			profile = sstable.GoodCompression
+			level.FilterPolicy = pebble.NoFilterPolicy
+		}
+		level.Compression = func() *sstable.CompressionProfile { return profile }
+	}
+	return o
+}
+
+// loadDir is where files wait for their ingestion.
+type loadDir struct {
+	fs     vfs.FS
+	dir    string
+	serial atomic.Uint64 // numbers the files
+}
+
+// newLoadDir makes the directory and removes what a crash left there: such files were never part of the store.
+func newLoadDir(fs vfs.FS, dir string) (*loadDir, error) {
+	if err := makeDir(fs, dir); err != nil {
+		return nil, engineError("create directory for loads", err)
+	}
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, engineError("list directory for loads", err)
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, loadSuffix) {
+			continue
+		}
+		if err := fs.Remove(fs.PathJoin(dir, name)); err != nil {
+			return nil, engineError("remove an unfinished load", err)
+		}
+	}
+	return &loadDir{fs: fs, dir: dir}, nil
+}

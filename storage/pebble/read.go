@@ -1,0 +1,322 @@
+package pebble
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"halite/storage"
+)
+
+const (
+	// contextCheckRows is how many rows a read yields between two looks at its context.
+	contextCheckRows = 64
+	// arenaBytesKept is how large the buffer of a row's bytes may stay between rows.
+	arenaBytesKept = 1 << 20
+)
+
+// rowIter is a read in progress. All its cursors see the tree as of one moment.
+type rowIter struct {
+	t       *Table
+	ctx     context.Context
+	opts    storage.ReadOptions
+	rules   []familyRule // by family name, as in Table.families; nil name means not read
+	cursors []cursor
+	heap    cursorHeap
+
+	row    storage.Row
+	cells  []cell
+	out    []storage.Cell
+	arena  []byte
+	place  []byte
+	keyBuf []byte
+	rows   int
+	load   loadMeter
+	err    error
+	done   bool
+}
+
+// familyRule is what a read wants from a family.
+type familyRule struct {
+	f           *family
+	gc          storage.GCPolicy
+	cutoffMs    int64
+	hideOld     bool // age alone makes garbage
+	countToHide bool // versions must be counted
+}
+
+// cell is a gathered cell; its bytes lie in the arena, which may move while the row grows.
+type cell struct {
+	rule           int
+	tsMs           int64
+	qual, val, end int
+}
+
+// ReadRows is part of storage.Table.
+func (t *Table) ReadRows(ctx context.Context, set storage.RowSet, opts storage.ReadOptions) storage.RowIter {
+	it := &rowIter{t: t, ctx: ctx, opts: opts}
+	if it.err = cmp.Or(opts.Validate(), t.store.checkOpen(), ctx.Err()); it.err != nil {
+		return it
+	}
+	ranges := t.setRanges(&set)
+	if len(ranges) == 0 {
+		it.done = true
+		return it
+	}
+	it.load.init(t.tablets, opts.Reverse)
+	it.err = engineError("open read", it.open(ranges))
+	return it
+}
+
+// open fixes the view and makes a cursor for each partition that can hold cells of the read.
+func (it *rowIter) open(ranges []placeRange) error {
+	base, err := it.t.store.db.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	// The sets of days are loaded after the view is fixed, so that they name every day in it.
+	f := &it.opts.Filter
+	var days []int32
+	it.makeRules()
+	for i := range it.rules {
+		rule := &it.rules[i]
+		fromMs := f.FromMs
+		if rule.hideOld {
+			fromMs = max(fromMs, rule.cutoffMs)
+		}
+		days = rule.f.days.within(days[:0], fromMs, f.ToMs)
+		for _, day := range days {
+			it.cursors = append(it.cursors, cursor{f: rule.f, h: makeHeader(it.t.id, rule.f.id, day),
+				hourKeys: it.t.hourKeys, reverse: it.opts.Reverse, ranges: ranges})
+		}
+	}
+	if len(it.cursors) == 0 {
+		it.done = true
+		return base.Close()
+	}
+	it.cursors[0].it = base
+	for i := 1; i < len(it.cursors); i++ {
+		clone, err := base.Clone(pebble.CloneOptions{})
+		if err != nil {
+			return err
+		}
+		it.cursors[i].it = clone
+	}
+	it.heap = make(cursorHeap, 0, len(it.cursors))
+	for i := range it.cursors {
+		c := &it.cursors[i]
+		if err := c.open(); err != nil {
+			return err
+		}
+		if c.valid {
+			it.heap = append(it.heap, c)
+		}
+	}
+	it.heap.init()
+	return nil
+}
+
+// makeRules picks the families of the filter and their policies as of now.
+func (it *rowIter) makeRules() {
+	now := it.t.store.opts.Now()
+	gc := it.t.state.Load().gc
+	for _, f := range it.t.families {
+		names := it.opts.Filter.Families
+		if len(names) > 0 && !slices.Contains(names, f.name) {
+			continue
+		}
+		p := gc[f.name]
+		rule := familyRule{f: f, gc: p, cutoffMs: p.CutoffMs(now), hideOld: ageAlone(p)}
+		rule.countToHide = p.MaxVersions > 0 && f.mixed.Load()
+		it.rules = append(it.rules, rule)
+	}
+}
+
+// ageAlone tells whether a policy makes every old cell garbage.
+func ageAlone(p storage.GCPolicy) bool {
+	return p.MaxAge > 0 && (!p.Intersection || p.MaxVersions == 0)
+}
+
+// Next is part of storage.RowIter.
+func (it *rowIter) Next() bool {
+	for it.err == nil && !it.done {
+		if len(it.heap) == 0 || it.opts.RowsMax > 0 && it.rows == it.opts.RowsMax {
+			it.done = true
+			break
+		}
+		if err := it.gather(); err != nil {
+			it.err = engineError("read row", err)
+			break
+		}
+		if it.finishRow() {
+			it.rows++
+			if it.rows%contextCheckRows == 0 && it.ctx.Err() != nil {
+				it.err = fmt.Errorf("read rows: %w", context.Cause(it.ctx))
+				break
+			}
+			return true
+		}
+		if it.ctx.Err() != nil {
+			it.err = fmt.Errorf("read rows: %w", context.Cause(it.ctx))
+		}
+	}
+	it.row = storage.Row{}
+	return false
+}
+
+// gather collects the cells of the next row that pass the filter from every cursor that stands at it.
+func (it *rowIter) gather() error {
+	if cap(it.arena) > arenaBytesKept && len(it.arena) <= arenaBytesKept {
+		it.arena = nil
+	}
+	it.cells, it.arena = it.cells[:0], it.arena[:0]
+	top := it.heap[0]
+	it.place = append(it.place[:0], top.place...)
+	for len(it.heap) > 0 {
+		c := it.heap[0]
+		if !bytes.Equal(c.place, it.place) {
+			break
+		}
+		first := len(it.cells)
+		if err := it.drain(c); err != nil {
+			return err
+		}
+		if it.opts.Reverse {
+			slices.Reverse(it.cells[first:])
+		}
+		it.heap.fix()
+	}
+	return nil
+}
+
+// drain takes the cells of the current row from one cursor and leaves it at the row that follows.
+func (it *rowIter) drain(c *cursor) error {
+	rule := slices.IndexFunc(it.rules, func(r familyRule) bool { return r.f == c.f })
+	for c.valid && bytes.Equal(c.place, it.place) {
+		if err := it.addCell(c, rule); err != nil {
+			return err
+		}
+		if err := c.next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addCell adds the cell under the cursor if it passes everything but the count of versions.
+func (it *rowIter) addCell(c *cursor, rule int) error {
+	k, ok := parseCellKey(c.key, it.t.hourKeys)
+	if !ok {
+		return damagedKey(c.key)
+	}
+	f := &it.opts.Filter
+	r := &it.rules[rule]
+	if k.tsMs < f.FromMs || f.ToMs > 0 && k.tsMs >= f.ToMs || r.hideOld && k.tsMs < r.cutoffMs ||
+		bytes.Compare(k.qualifier, f.QualifierStart) < 0 ||
+		len(f.QualifierEnd) > 0 && bytes.Compare(k.qualifier, f.QualifierEnd) >= 0 {
+		return nil
+	}
+	got := cell{rule: rule, tsMs: k.tsMs, qual: len(it.arena)}
+	it.arena = append(it.arena, k.qualifier...)
+	got.val = len(it.arena)
+	if !f.KeysOnly {
+		value, err := c.it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if c.f.kind != storage.Plain {
+			if _, _, err := parseOperand(value); err != nil {
+				return err
+			}
+			value = value[1:]
+		}
+		it.arena = append(it.arena, value...)
+	}
+	got.end = len(it.arena)
+	it.cells = append(it.cells, got)
+	return nil
+}
+
+// finishRow sorts the gathered cells, hides versions and builds the row; false if no cell is left.
+func (it *rowIter) finishRow() bool {
+	if len(it.cells) == 0 {
+		return false
+	}
+	if len(it.cells) > 1 && len(it.cursors) > 1 {
+		it.sortCells()
+	}
+	it.out = it.out[:0]
+	newer := 0
+	for i := range it.cells {
+		c := &it.cells[i]
+		qualifier := it.arena[c.qual:c.val:c.val]
+		if i > 0 && c.rule == it.cells[i-1].rule && bytes.Equal(qualifier, it.qualifier(i-1)) {
+			newer++
+		} else {
+			newer = 0
+		}
+		r := &it.rules[c.rule]
+		if r.countToHide && r.gc.Garbage(c.tsMs, r.cutoffMs, newer) {
+			continue
+		}
+		if most := it.opts.Filter.VersionsMax; most > 0 && newer >= most {
+			continue
+		}
+		it.out = append(it.out, storage.Cell{Family: r.f.name, Qualifier: qualifier, TsMs: c.tsMs,
+			Value: it.arena[c.val:c.end:c.end]})
+	}
+	if len(it.out) == 0 {
+		return false
+	}
+	it.keyBuf = it.t.appendPlaceKey(it.keyBuf[:0], it.place)
+	it.row = storage.Row{Key: it.keyBuf, Cells: it.out}
+	it.load.read(it.keyBuf, len(it.arena))
+	return true
+}
+
+func (it *rowIter) qualifier(i int) []byte { return it.arena[it.cells[i].qual:it.cells[i].val] }
+
+func (it *rowIter) sortCells() {
+	slices.SortFunc(it.cells, func(a, b cell) int {
+		return cmp.Or(cmp.Compare(a.rule, b.rule),
+			bytes.Compare(it.arena[a.qual:a.val], it.arena[b.qual:b.val]), cmp.Compare(b.tsMs, a.tsMs))
+	})
+}
+
+// appendPlaceKey appends the logical key of the row at a place.
+func (t *Table) appendPlaceKey(dst, place []byte) []byte {
+	if !t.hourKeys {
+		return append(dst, place[:len(place)-1]...)
+	}
+	split := len(place) - hourBytes
+	return appendHourDigits(append(dst, place[:split-1]...), hourOf(place[split:]))
+}
+
+// Row is part of storage.RowIter.
+func (it *rowIter) Row() storage.Row { return it.row }
+
+// Err is part of storage.RowIter.
+func (it *rowIter) Err() error { return it.err }
+
+// Close is part of storage.RowIter.
+func (it *rowIter) Close() error {
+	var err error
+	for i := range it.cursors {
+		if c := &it.cursors[i]; c.it != nil {
+			if e := c.it.Close(); err == nil {
+				err = e
+			}
+			c.it = nil
+		}
+	}
+	it.load.flush()
+	it.cursors, it.heap, it.done = nil, nil, true
+	if it.err != nil {
+		return nil // Err has told
+	}
+	return engineError("close read", err)
+}
