@@ -1,34 +1,38 @@
 package run
 
-// Info describes a run.
+import "sync"
+
+// Info is what a run says about itself without its values.
 type Info struct {
-	Count           int
+	// Count is the number of samples, at least 1.
+	Count int
+	// FirstMs and LastMs are the timestamps of the first and last sample.
 	FirstMs, LastMs int64
 }
 
-// Encoder packs runs; not concurrent.
-type Encoder struct{}
+// The pools hold scratch space only.
+var (
+	encoders = sync.Pool{New: func() any { return new(Encoder) }}
+	decoders = sync.Pool{New: func() any { return new(Decoder) }}
+)
 
-// Decoder unpacks runs; not concurrent.
-type Decoder struct{}
-
-// Append packs the samples.
-func Append(dst []byte, hourStartMs int64, tsMs []int64, values []float64) ([]byte, error) { panic("declared") }
-
-// Append packs the samples.
-func (e *Encoder) Append(dst []byte, hourStartMs int64, tsMs []int64, values []float64) ([]byte, error) {
-	panic("declared")
+// Append is [Encoder.Append] with a pooled Encoder. It is safe for concurrent use.
+func Append(dst []byte, hourStartMs int64, tsMs []int64, values []float64) ([]byte, error) {
+	e := encoders.Get().(*Encoder)
+	defer encoders.Put(e)
+	return e.Append(dst, hourStartMs, tsMs, values)
 }
 
-// Decode unpacks a run.
+// Decode is [Decoder.Decode] with a pooled Decoder. It is safe for concurrent use.
 func Decode(src []byte, hourStartMs int64, tsMs []int64, values []float64) ([]int64, []float64, error) {
-	panic("declared")
+	d := decoders.Get().(*Decoder)
+	defer decoders.Put(d)
+	return d.Decode(src, hourStartMs, tsMs, values)
 }
 
-// Decode unpacks a run.
-func (d *Decoder) Decode(src []byte, hourStartMs int64, tsMs []int64, values []float64) ([]int64, []float64, error) {
-	panic("declared")
+// Stat is [Decoder.Stat] with a pooled Decoder. It is safe for concurrent use.
+func Stat(src []byte, hourStartMs int64) (Info, error) {
+	d := decoders.Get().(*Decoder)
+	defer decoders.Put(d)
+	return d.Stat(src, hourStartMs)
 }
-
-// Stat reads the header of a run.
-func Stat(src []byte, hourStartMs int64) (Info, error) { panic("declared") }

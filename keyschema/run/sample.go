@@ -2,15 +2,8 @@ package run
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
 )
-
-// ErrCorrupt: the bytes are not a run or sample of this format.
-var ErrCorrupt = errors.New("corrupt run")
-
-const sampleBytes = 8
 
 // AppendSampleValue appends the cell value of a single sample: the eight bytes of its bit pattern, big-endian.
 func AppendSampleValue(dst []byte, v float64) []byte {
@@ -20,7 +13,7 @@ func AppendSampleValue(dst []byte, v float64) []byte {
 // ParseSampleValue is the inverse of AppendSampleValue.
 func ParseSampleValue(src []byte) (float64, error) {
 	if len(src) != sampleBytes {
-		return 0, fmt.Errorf("%w: single sample of %d bytes, want %d", ErrCorrupt, len(src), sampleBytes)
+		return 0, corrupt("single sample of %d bytes, want %d", len(src), sampleBytes)
 	}
 	return math.Float64frombits(binary.BigEndian.Uint64(src)), nil
 }

@@ -1,0 +1,90 @@
+package run
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// jump says that from a sample on the grid is shifted.
+type jump struct {
+	index   int
+	shiftMs int64
+}
+
+// appendTimes appends irregular timestamps: as a column of offsets in the hour, or, if smaller, as a grid that jumps where
+// scrapes were missed or their phase changed, and a column of the distances from it.
+//
+//	byte: bits 0–3 mode, bit 5 = step, bit 6 = grid
+//	grid only: uvarint interval, uvarint number of jumps, each: uvarint samples since the one before, varint shift
+//	column
+func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byte {
+	e.offsets = slices.Grow(e.offsets[:0], len(tsMs))
+	for _, ts := range tsMs {
+		e.offsets = append(e.offsets, ts-hourStartMs)
+	}
+	e.plain.plan(e.offsets, false)
+	interval := medianInterval(e.offsets)
+	if e.findGrid(interval) {
+		e.gridded.plan(e.grid, false)
+		head := binary.AppendUvarint(nil, uint64(interval))
+		head = e.appendJumps(head)
+		if len(head)+e.gridded.sizeBytes() < e.plain.sizeBytes() {
+			c := &e.gridded
+			dst = append(dst, byte(c.mode)|c.stepFlag()|flagGrid)
+			return c.append(append(dst, head...))
+		}
+	}
+	c := &e.plain
+	return c.append(append(dst, byte(c.mode)|c.stepFlag()))
+}
+
+// medianInterval returns the median of some intervals spread over the run.
+func medianInterval(offsets []int64) int64 {
+	var sample [31]int64
+	n := len(offsets) - 1
+	k := min(n, len(sample))
+	for i := range k {
+		at := i * n / k
+		sample[i] = offsets[at+1] - offsets[at]
+	}
+	slices.Sort(sample[:k])
+	return sample[k/2]
+}
+
+// findGrid fills e.grid and e.jumps for an interval, unless the timestamps do not look like a grid.
+func (e *Encoder) findGrid(interval int64) bool {
+	e.jumps = e.jumps[:0]
+	e.grid = append(slices.Grow(e.grid[:0], len(e.offsets)), e.offsets[0])
+	jumpsMax := len(e.offsets)/4 + 1
+	at := int64(0)
+	for i := 1; i < len(e.offsets); i++ {
+		gap := e.offsets[i] - e.offsets[i-1]
+		at += interval
+		if off := gap - interval; 2*max(off, -off) > interval {
+			// A whole number of missed scrapes keeps the phase, and with it small distances; anything else moves it.
+			missed := (gap+interval/2)/interval - 1
+			shift := missed * interval
+			if rest := off - shift; 8*max(rest, -rest) > interval {
+				shift = off
+			}
+			at += shift
+			e.jumps = append(e.jumps, jump{i, shift})
+			if len(e.jumps) > jumpsMax {
+				return false
+			}
+		}
+		e.grid = append(e.grid, e.offsets[i]-at)
+	}
+	return true
+}
+
+func (e *Encoder) appendJumps(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(e.jumps)))
+	before := 0
+	for _, j := range e.jumps {
+		dst = binary.AppendUvarint(dst, uint64(j.index-before))
+		dst = binary.AppendVarint(dst, j.shiftMs)
+		before = j.index
+	}
+	return dst
+}
