@@ -1,0 +1,185 @@
+package wal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// checkpointBufferBytes is written at a time.
+const checkpointBufferBytes = 1 << 20
+
+// checkpointWriter writes a checkpoint under a temporary name.
+type checkpointWriter struct {
+	fs        vfs.FS
+	dir, name string
+	file      vfs.File
+	salt      uint64
+	buf       []byte
+	at        tip
+	written   int64
+}
+
+func newCheckpointWriter(fs vfs.FS, dir string, salt, number uint64) (*checkpointWriter, error) {
+	c := &checkpointWriter{fs: fs, dir: dir, name: checkpointName(number), salt: salt}
+	f, err := fs.Create(c.tempPath(), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, fmt.Errorf("create checkpoint: %w", withNoSpace(err))
+	}
+	c.file = f
+	h := header{typ: typeCheckpoint, salt: salt, number: number, firstSeq: 1}
+	c.buf = h.append(c.buf)
+	c.at = tip{seq: 1, sum: h.sum}
+	return c, nil
+}
+
+func (c *checkpointWriter) tempPath() string { return c.fs.PathJoin(c.dir, c.name+tempSuffix) }
+
+func (c *checkpointWriter) add(kind byte, payload []byte) error {
+	f := frame{kind: kind, seq: c.at.seq, prev: uint32(c.at.sum), payload: payload}
+	c.buf = appendFrame(c.buf, c.salt, &f)
+	c.at.seq, c.at.sum = f.seq+1, f.sum
+	if len(c.buf) < checkpointBufferBytes {
+		return nil
+	}
+	return c.flush()
+}
+
+func (c *checkpointWriter) flush() error {
+	if _, err := c.file.Write(c.buf); err != nil {
+		return fmt.Errorf("write checkpoint: %w", withNoSpace(err))
+	}
+	c.written += int64(len(c.buf))
+	c.buf = c.buf[:0]
+	// Start the disk on it now, so that the sync at the end does not stall the log's own syncs.
+	if _, err := c.file.SyncTo(c.written); err != nil {
+		return fmt.Errorf("write checkpoint: %w", withNoSpace(err))
+	}
+	return nil
+}
+
+// finish makes the temporary file complete and durable.
+func (c *checkpointWriter) finish() error {
+	count := binary.LittleEndian.AppendUint64(nil, c.at.seq-1)
+	if err := c.add(kindEnd, count); err != nil {
+		return err
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	if err := c.file.Sync(); err != nil {
+		return fmt.Errorf("sync checkpoint: %w", withNoSpace(err))
+	}
+	err := c.file.Close()
+	c.file = nil
+	if err != nil {
+		return fmt.Errorf("close checkpoint: %w", withNoSpace(err))
+	}
+	return nil
+}
+
+// discard closes and removes the temporary file. What it leaves behind the next Open removes.
+func (c *checkpointWriter) discard() error {
+	var err error
+	if c.file != nil {
+		err = c.file.Close()
+	}
+	return errors.Join(err, c.fs.Remove(c.tempPath()))
+}
+
+// publish gives the finished file its name.
+func (c *checkpointWriter) publish() error {
+	if err := c.fs.Rename(c.tempPath(), c.fs.PathJoin(c.dir, c.name)); err != nil {
+		return fmt.Errorf("rename checkpoint: %w", withNoSpace(err))
+	}
+	return syncDir(c.fs, c.dir)
+}
+
+// Truncate replaces all segments before the given one by a checkpoint of the frames that checkpoint emits: what replay
+// must still see of them. It waits until the segment exists and may run beside Append. If nothing lies before the
+// segment, it does nothing and does not call checkpoint.
+//
+// An error of checkpoint or of writing its file (ErrNoSpace among them) leaves the log as it was. If the log cannot tell
+// whether the checkpoint took effect, it fails (ErrFailed).
+func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, payload []byte) error) error) error {
+	l.truncating.Lock()
+	defer l.truncating.Unlock()
+	needed, err := l.awaitSegment(before)
+	if err != nil || !needed {
+		return err
+	}
+	c, err := newCheckpointWriter(l.fs, l.opts.Dir, l.salt, before)
+	if err != nil {
+		return err
+	}
+	err = checkpoint(func(kind byte, payload []byte) error {
+		if kind == 0 || kind > KindMax || len(payload) > PayloadBytesMax {
+			return fmt.Errorf("%w: kind %d, %d bytes in checkpoint", ErrTooLarge, kind, len(payload))
+		}
+		return c.add(kind, payload)
+	})
+	if err == nil {
+		err = c.finish()
+	}
+	if err != nil {
+		if discardErr := c.discard(); discardErr != nil {
+			l.logger.Warn("an unfinished checkpoint stays until the next start", "err", discardErr)
+		}
+		return err
+	}
+	if err := c.publish(); err != nil {
+		l.fail("checkpoint", err)
+		return err
+	}
+	l.metrics.truncates.Inc()
+	return l.dropSegments(segmentSize{before, c.written})
+}
+
+// awaitSegment waits until the segment exists on disk. needed is false if nothing lies before it.
+func (l *Log) awaitSegment(before uint64) (needed bool, err error) {
+	l.mu.Lock()
+	if l.err != nil {
+		defer l.mu.Unlock()
+		return false, l.err
+	}
+	if before > l.next.pos.Segment {
+		defer l.mu.Unlock()
+		return false, fmt.Errorf("wal: truncate before segment %d, but the log ends in %d", before, l.next.pos.Segment)
+	}
+	pos := Position{Segment: before}
+	if pos.Before(l.durable.pos) {
+		defer l.mu.Unlock()
+		return before > l.checkpoint.number && len(l.sealed) > 0 && l.sealed[0].number < before, nil
+	}
+	g := l.writing
+	if g == nil || !pos.Before(g.end.pos) {
+		g = l.gathering
+		signal(l.kick)
+	}
+	l.mu.Unlock()
+	// All segments before the awaited one are sealed then, at least one, for it was cut behind a frame.
+	<-g.done
+	return true, g.err
+}
+
+// dropSegments removes what the published checkpoint replaces.
+func (l *Log) dropSegments(checkpoint segmentSize) error {
+	l.mu.Lock()
+	var names []string
+	if l.checkpoint.number > 0 {
+		names = append(names, checkpointName(l.checkpoint.number))
+	}
+	for len(l.sealed) > 0 && l.sealed[0].number < checkpoint.number {
+		names = append(names, segmentName(l.sealed[0].number))
+		l.sealed = l.sealed[1:]
+	}
+	l.checkpoint = checkpoint
+	l.mu.Unlock()
+	// Should this be cut off, the next Open goes on with it.
+	if err := removeAll(l.fs, l.opts.Dir, names); err != nil {
+		return fmt.Errorf("remove what the checkpoint replaces: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package wal
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// Inspect writes what the log in dir holds, readable for people: watermark, files, damage, torn tail and, if verbose,
+// every frame. It changes nothing and takes no lock; beside a running log the end may appear torn. Damage is part of the
+// listing, not an error.
+func Inspect(fs vfs.FS, dir string, w io.Writer, verbose bool) error {
+	layout, err := readLayout(fs, dir)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(w)
+	in := inspection{out: out, verbose: verbose, kinds: make(map[byte]int64)}
+	in.walker = walker{fs: fs, dir: dir, layout: layout, accept: true}
+	in.visit, in.fileDone = in.frame, in.file
+	if err := in.run(); err != nil {
+		return errors.Join(err, out.Flush())
+	}
+	in.tail()
+	return out.Flush()
+}
+
+type inspection struct {
+	walker
+	out     *bufio.Writer
+	verbose bool
+	// kinds and payload count the current file, lossesShown the losses written so far.
+	kinds       map[byte]int64
+	payload     int64
+	first, last uint64
+	lossesShown int
+}
+
+func (in *inspection) frame(f *frame, _ bool, at Position) error {
+	if len(in.kinds) == 0 {
+		in.first = f.seq
+	}
+	in.last = f.seq
+	in.kinds[f.kind]++
+	in.payload += int64(len(f.payload))
+	if !in.verbose {
+		return nil
+	}
+	in.showLosses()
+	_, err := fmt.Fprintf(in.out, "  %10d  frame %d  %s  %d B  %s\n",
+		at.Offset, f.seq, kindName(f.kind), len(f.payload), describe(f.kind, f.payload))
+	return err
+}
+
+func (in *inspection) file(file walkedFile) {
+	in.showLosses()
+	fmt.Fprintf(in.out, "%s  %d B", file.name, file.sizeBytes)
+	if abandoned := file.sizeBytes - file.atEnd; abandoned > 0 {
+		fmt.Fprintf(in.out, " (%d B behind the end)", abandoned)
+	}
+	fmt.Fprintf(in.out, "  %d frames", file.frames)
+	if len(in.kinds) > 0 {
+		fmt.Fprintf(in.out, " (%d to %d)", in.first, in.last)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(in.kinds)) {
+		fmt.Fprintf(in.out, "  %s %d", kindName(kind), in.kinds[kind])
+	}
+	fmt.Fprintf(in.out, "  payload %d B\n", in.payload)
+	clear(in.kinds)
+	in.payload = 0
+}
+
+func (in *inspection) showLosses() {
+	for ; in.lossesShown < len(in.losses); in.lossesShown++ {
+		loss := &in.losses[in.lossesShown]
+		fmt.Fprintf(in.out, "DAMAGE: %v", &loss.Damage)
+		if loss.ToOffset > 0 {
+			fmt.Fprintf(in.out, "; readable again at byte %d", loss.ToOffset)
+		}
+		fmt.Fprintln(in.out)
+	}
+}
+
+func (in *inspection) tail() {
+	in.showLosses()
+	if in.torn.bytes > 0 {
+		fmt.Fprintf(in.out, "unfinished end at %v: %d B, %d whole frames, never acknowledged\n",
+			in.torn.at, in.torn.bytes, in.torn.frames)
+	}
+	for _, name := range in.obsolete {
+		fmt.Fprintf(in.out, "%s  obsolete, removed at the next start\n", name)
+	}
+	if in.markOK {
+		state := "the log is open or was cut off"
+		if in.mark.clean {
+			state = "the log was closed cleanly"
+		}
+		fmt.Fprintf(in.out, "watermark at %v, before frame %d; %s\n", in.mark.pos, in.mark.nextSeq, state)
+	}
+	if len(in.losses) == 0 {
+		fmt.Fprintln(in.out, "no damage")
+	}
+}
+
+func kindName(kind byte) string {
+	switch kind {
+	case KindSeries:
+		return "series"
+	case KindSamples:
+		return "samples"
+	case KindMetadata:
+		return "metadata"
+	}
+	return fmt.Sprintf("kind %d", kind)
+}
+
+// describe sums up a payload in a few words.
+func describe(kind byte, payload []byte) string {
+	switch kind {
+	case KindSeries:
+		return describeSeries(payload)
+	case KindSamples:
+		it := ReadSamples(payload)
+		count, least, most := it.Left(), int64(0), int64(0)
+		for first := true; it.Next(); first = false {
+			if first {
+				least, most = it.TsMs, it.TsMs
+			}
+			least, most = min(least, it.TsMs), max(most, it.TsMs)
+		}
+		if err := it.Err(); err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("%d samples, %d to %d ms", count, least, most)
+	case KindMetadata:
+		count, metric := 0, ""
+		err := ParseMetadata(payload, func(m Metadata) error {
+			if count++; count == 1 {
+				metric = m.Metric
+			}
+			return nil
+		})
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("%d metrics, first %q", count, metric)
+	}
+	return ""
+}
+
+func describeSeries(payload []byte) string {
+	count, sample := 0, ""
+	err := ParseSeries(payload, func(ref uint32, ls labels.Labels) error {
+		if count++; count == 1 {
+			sample = fmt.Sprintf("%d %s", ref, ls)
+		}
+		return nil
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%d series, first %s", count, sample)
+}

@@ -1,0 +1,160 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	segmentSuffix    = ".wal"
+	checkpointSuffix = ".ckpt"
+	tempSuffix       = ".tmp"
+	watermarkName    = "watermark"
+	lockName         = "LOCK"
+	damagedName      = "damaged"
+	nameDigits       = 8
+)
+
+func segmentName(number uint64) string {
+	return fmt.Sprintf("%0*d%s", nameDigits, number, segmentSuffix)
+}
+func checkpointName(number uint64) string {
+	return fmt.Sprintf("%0*d%s", nameDigits, number, checkpointSuffix)
+}
+
+// parseName gives the number in the name of a segment or checkpoint. Only the one spelling that segmentName and
+// checkpointName produce counts, so that two files never claim a number.
+func parseName(name, suffix string) (uint64, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || n == 0 || fmt.Sprintf("%0*d", nameDigits, n) != digits {
+		return 0, false
+	}
+	return n, true
+}
+
+// layout is what a log's directory holds.
+type layout struct {
+	// checkpoint is the newest one, 0 if there is none; segments are those from it on, ascending.
+	checkpoint uint64
+	segments   []uint64
+	// watermark says whether the watermark file exists.
+	watermark bool
+	// obsolete files were replaced by the checkpoint or never finished; their removal was cut off.
+	obsolete []string
+}
+
+func (l *layout) empty() bool { return l.checkpoint == 0 && len(l.segments) == 0 }
+
+func readLayout(fs vfs.FS, dir string) (layout, error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return layout{}, fmt.Errorf("list the log's directory: %w", err)
+	}
+	slices.Sort(names)
+	var l layout
+	for _, name := range names {
+		if n, ok := parseName(name, checkpointSuffix); ok {
+			l.checkpoint = max(l.checkpoint, n)
+		}
+	}
+	for _, name := range names {
+		if n, ok := parseName(name, segmentSuffix); ok && n >= l.checkpoint {
+			l.segments = append(l.segments, n)
+		} else if c, isCheckpoint := parseName(name, checkpointSuffix); ok || isCheckpoint && c < l.checkpoint {
+			l.obsolete = append(l.obsolete, name)
+		} else if strings.HasSuffix(name, tempSuffix) {
+			l.obsolete = append(l.obsolete, name)
+		} else if name == watermarkName {
+			l.watermark = true
+		}
+	}
+	slices.Sort(l.segments)
+	return l, nil
+}
+
+// makeDir creates dir and its missing parents, each durable in its own parent.
+func makeDir(fs vfs.FS, dir string) error {
+	var created []string
+	for d := dir; ; d = fs.PathDir(d) {
+		if _, err := fs.Stat(d); err == nil || d == fs.PathDir(d) {
+			break
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("look for the log's directory: %w", err)
+		}
+		created = append(created, d)
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("create the log's directory: %w", err)
+	}
+	for _, d := range slices.Backward(created) {
+		if err := syncDir(fs, fs.PathDir(d)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func syncDir(fs vfs.FS, dir string) error {
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return fmt.Errorf("open directory %s: %w", dir, withNoSpace(err))
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("sync directory %s: %w", dir, withNoSpace(err))
+	}
+	return nil
+}
+
+// removeAll removes the named files of dir for good. Files already gone are no error.
+func removeAll(fs vfs.FS, dir string, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	for _, name := range names {
+		if err := fs.Remove(fs.PathJoin(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove %s: %w", name, err)
+		}
+	}
+	return syncDir(fs, dir)
+}
+
+// writeNamed makes a file durable under its name all at once: temporary name, sync, rename, sync of the directory. It
+// returns the file open at its end.
+func writeNamed(fs vfs.FS, dir, name string, contents []byte) (vfs.File, error) {
+	temp := fs.PathJoin(dir, name+tempSuffix)
+	f, err := fs.Create(temp, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", name, withNoSpace(err))
+	}
+	if _, err = f.Write(contents); err != nil {
+		err = fmt.Errorf("write %s: %w", name, withNoSpace(err))
+	} else if err = f.Sync(); err != nil {
+		err = fmt.Errorf("sync %s: %w", name, withNoSpace(err))
+	} else if err = fs.Rename(temp, fs.PathJoin(dir, name)); err != nil {
+		err = fmt.Errorf("rename %s: %w", name, withNoSpace(err))
+	} else {
+		err = syncDir(fs, dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// withNoSpace marks the file system's "no space" with ErrNoSpace.
+func withNoSpace(err error) error {
+	if vfs.IsNoSpaceError(err) && !errors.Is(err, ErrNoSpace) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return err
+}

@@ -1,0 +1,139 @@
+package wal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	windowBytes = 1 << 20
+	// unreadableBytes is the grain in which a file with read errors is given up.
+	unreadableBytes = 4096
+)
+
+// fileReader gives views into a file through one window. Stretches that cannot be read appear as zeros, which no
+// checksum accepts; err keeps the first such error.
+type fileReader struct {
+	file vfs.File
+	size int64
+	buf  []byte
+	base int64
+	err  error
+}
+
+func openReader(fs vfs.FS, path string) (*fileReader, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &fileReader{file: f, size: info.Size()}, nil
+}
+
+func (r *fileReader) close() error { return r.file.Close() }
+
+// view gives the n bytes at off, fewer at the end of the file. It is valid until the next call.
+func (r *fileReader) view(off int64, n int) []byte {
+	n = int(max(0, min(int64(n), r.size-off)))
+	if n == 0 {
+		return nil
+	}
+	if off < r.base || off+int64(n) > r.base+int64(len(r.buf)) {
+		r.fill(off, int(min(int64(max(n, windowBytes)), r.size-off)))
+	}
+	i := int(off - r.base)
+	return r.buf[i : i+n : i+n]
+}
+
+func (r *fileReader) fill(off int64, n int) {
+	if cap(r.buf) < n {
+		r.buf = make([]byte, n)
+	}
+	r.buf, r.base = r.buf[:n], off
+	if r.readFull(r.buf, off) == nil {
+		return
+	}
+	for at := 0; at < n; at += unreadableBytes {
+		block := r.buf[at:min(at+unreadableBytes, n)]
+		if err := r.readFull(block, off+int64(at)); err != nil {
+			clear(block)
+			if r.err == nil {
+				r.err = fmt.Errorf("read at byte %d: %w", off+int64(at), err)
+			}
+		}
+	}
+}
+
+func (r *fileReader) readFull(b []byte, off int64) error {
+	for len(b) > 0 {
+		n, err := r.file.ReadAt(b, off)
+		b, off = b[n:], off+int64(n)
+		if len(b) == 0 {
+			return nil
+		}
+		if err == nil && n == 0 || errors.Is(err, io.EOF) {
+			return io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// frameAt parses the frame at off, which must end by limit. An empty reason means that its checksums hold.
+func (r *fileReader) frameAt(off, limit int64, salt uint64) (f frame, reason string) {
+	limit = min(limit, r.size)
+	if limit-off < frameHeaderBytes {
+		return f, fmt.Sprintf("frame header cut short at %d bytes", max(0, limit-off))
+	}
+	length, ok := frameLength(r.view(off, frameHeaderBytes), salt)
+	if !ok {
+		return f, "frame header fails its checksum"
+	}
+	if int64(length) > limit-off-frameHeaderBytes {
+		return f, fmt.Sprintf("frame of %d bytes cut short at %d", frameHeaderBytes+length, limit-off)
+	}
+	f, ok = parseFrame(r.view(off, frameHeaderBytes+length), salt)
+	if !ok {
+		return f, fmt.Sprintf("frame %d fails its checksum", f.seq)
+	}
+	return f, ""
+}
+
+// seqGapMax bounds how far ahead of the expected sequence number a frame behind damage may be. It only keeps random
+// bytes from being hashed.
+const seqGapMax = 1 << 40
+
+// nextFrame finds the first frame at or after from whose checksums hold and whose sequence number is at least seqMin.
+func (r *fileReader) nextFrame(from, limit int64, salt, seqMin uint64) (off int64, f frame, found bool) {
+	limit = min(limit, r.size)
+	for off = from; limit-off >= frameHeaderBytes; {
+		block := r.view(off, int(min(windowBytes, limit-off)))
+		hit := false
+		i := 0
+		for ; i+frameHeaderBytes <= len(block) && !hit; i++ {
+			seq := binary.LittleEndian.Uint64(block[i+frameSeqAt:])
+			if seq-seqMin < seqGapMax {
+				_, hit = frameLength(block[i:], salt)
+			}
+		}
+		if !hit {
+			off += int64(i)
+			continue
+		}
+		off += int64(i) - 1
+		if f, reason := r.frameAt(off, limit, salt); reason == "" {
+			return off, f, true
+		}
+		off++
+	}
+	return limit, frame{}, false
+}

@@ -1,0 +1,149 @@
+package wal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/zeebo/xxh3"
+)
+
+// The watermark file has two slots, in pages of their own and written in turn, so that a torn write spoils only the older
+// knowledge. It vouches for what must be readable at the next Open.
+const (
+	slotBytes      = 72
+	slotSpacing    = 4096
+	slotCount      = 2
+	watermarkBytes = slotCount * slotSpacing
+)
+
+var watermarkMagic = [8]byte{'H', 'A', 'L', 'I', 'T', 'W', 'M', 'K'}
+
+// mark is the contents of a slot.
+type mark struct {
+	salt       uint64
+	generation uint64
+	// pos is the end of what is durable, sum the checksum of the last frame before it (or of the segment's header) and
+	// nextSeq the sequence number of the frame that will begin there.
+	pos     Position
+	sum     uint64
+	nextSeq uint64
+	// clean: the log was closed, nothing lies behind pos.
+	clean bool
+}
+
+func (m *mark) append(dst []byte) []byte {
+	start := len(dst)
+	dst = append(dst, watermarkMagic[:]...)
+	flags := byte(0)
+	if m.clean {
+		flags = 1
+	}
+	dst = append(dst, formatVersion, 0, flags, 0, 0, 0, 0, 0)
+	for _, v := range [...]uint64{m.salt, m.generation, m.pos.Segment, uint64(m.pos.Offset), m.sum, m.nextSeq} {
+		dst = binary.LittleEndian.AppendUint64(dst, v)
+	}
+	return binary.LittleEndian.AppendUint64(dst, xxh3.Hash(dst[start:]))
+}
+
+func parseMark(b []byte) (m mark, ok bool, err error) {
+	if len(b) < slotBytes {
+		return m, false, nil
+	}
+	b = b[:slotBytes]
+	sum := binary.LittleEndian.Uint64(b[slotBytes-8:])
+	if [8]byte(b) != watermarkMagic || xxh3.Hash(b[:slotBytes-8]) != sum {
+		return m, false, nil
+	}
+	if v := binary.LittleEndian.Uint16(b[8:]); v != formatVersion {
+		return m, false, fmt.Errorf("%w: watermark has version %d, this program reads %d", ErrVersion, v, formatVersion)
+	}
+	m.clean = b[10]&1 != 0
+	m.salt = binary.LittleEndian.Uint64(b[16:])
+	m.generation = binary.LittleEndian.Uint64(b[24:])
+	m.pos.Segment = binary.LittleEndian.Uint64(b[32:])
+	m.pos.Offset = int64(binary.LittleEndian.Uint64(b[40:]))
+	m.sum = binary.LittleEndian.Uint64(b[48:])
+	m.nextSeq = binary.LittleEndian.Uint64(b[56:])
+	return m, true, nil
+}
+
+// readMark gives the newer of the two slots; ok is false if neither holds one.
+func readMark(fs vfs.FS, dir string) (m mark, ok bool, err error) {
+	r, err := openReader(fs, fs.PathJoin(dir, watermarkName))
+	if err != nil {
+		return m, false, fmt.Errorf("open the watermark: %w", err)
+	}
+	for slot := range int64(slotCount) {
+		s, slotOK, slotErr := parseMark(r.view(slot*slotSpacing, slotBytes))
+		if slotErr != nil {
+			return m, false, errors.Join(slotErr, r.close())
+		}
+		if slotOK && (!ok || s.generation > m.generation) {
+			m, ok = s, true
+		}
+	}
+	if r.err != nil {
+		// An older slot that happens to be readable must not pass for the newest.
+		return m, false, errors.Join(fmt.Errorf("watermark: %w", r.err), r.close())
+	}
+	return m, ok, r.close()
+}
+
+// watermark is the open file. Its methods may be called concurrently.
+type watermark struct {
+	mu   sync.Mutex
+	file vfs.File
+	last mark
+}
+
+// createWatermark replaces the file, all at once, by one that holds m.
+func createWatermark(fs vfs.FS, dir string, m mark) error {
+	contents := make([]byte, watermarkBytes)
+	copy(contents[m.generation%slotCount*slotSpacing:], m.append(nil))
+	f, err := writeNamed(fs, dir, watermarkName, contents)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("close the watermark: %w", err)
+	}
+	return nil
+}
+
+func openWatermark(fs vfs.FS, dir string, last mark) (*watermark, error) {
+	f, err := fs.OpenReadWrite(fs.PathJoin(dir, watermarkName), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, fmt.Errorf("open the watermark: %w", err)
+	}
+	return &watermark{file: f, last: last}, nil
+}
+
+// advance makes m durable, unless a later one already is. Salt and generation are filled in.
+func (w *watermark) advance(m mark) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m.pos.Before(w.last.pos) || m.pos == w.last.pos && m.clean == w.last.clean {
+		return nil
+	}
+	m.salt, m.generation = w.last.salt, w.last.generation+1
+	at := int64(m.generation % slotCount * slotSpacing)
+	if _, err := w.file.WriteAt(m.append(make([]byte, 0, slotBytes)), at); err != nil {
+		return fmt.Errorf("write the watermark: %w", withNoSpace(err))
+	}
+	if err := w.file.SyncData(); err != nil {
+		return fmt.Errorf("sync the watermark: %w", withNoSpace(err))
+	}
+	w.last = m
+	return nil
+}
+
+func (w *watermark) position() Position {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last.pos
+}
+
+func (w *watermark) close() error { return w.file.Close() }
