@@ -19,7 +19,7 @@ type decimals struct {
 // scaled returns the whole number m for which m / 10^e is v bit by bit, if there is one below 2^53. A division is exactly
 // rounded where a multiplication by 10^−e would not be. NaN, infinities and −0 fail the comparison of bits.
 func scaled(v, power float64) (int64, bool) {
-	m := int64(v*power + math.Copysign(0.5, v))
+	m := int64(math.RoundToEven(v * power))
 	if m >= mantissaLimit || m <= -mantissaLimit {
 		return 0, false
 	}

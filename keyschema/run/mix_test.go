@@ -18,25 +18,25 @@ var mix = []class{
 		counter(r, values, 1, func() int64 { return sometimes(r, 0.08) })
 	}},
 	{"int-counter", 10, func(r *rand.Rand, values []float64) {
-		rate := between(r, 40, 300)
+		rate := between(r, 15, 120)
 		counter(r, values, 1, func() int64 { return around(r, rate) })
 	}},
 	{"byte-counter", 10, func(r *rand.Rand, values []float64) {
-		rate := between(r, 200_000, 1_000_000)
+		rate := between(r, 150_000, 900_000)
 		counter(r, values, 1, func() int64 { return around(r, rate) })
 	}},
 	{"cpu-seconds", 12, func(r *rand.Rand, values []float64) {
-		rate := between(r, 30, 300)
+		rate := between(r, 10, 120)
 		counter(r, values, 100, func() int64 { return around(r, rate) })
 	}},
 	{"int-gauge", 6, func(r *rand.Rand, values []float64) {
-		counter(r, values, 1, func() int64 { return sometimes(r, 0.2) * (r.Int64N(7) - 3) })
+		counter(r, values, 1, func() int64 { return sometimes(r, 0.3) * (r.Int64N(7) - 3) })
 	}},
 	{"page-gauge", 8, func(r *rand.Rand, values []float64) {
-		counter(r, values, 1.0/4096, func() int64 { return sometimes(r, 0.5) * (r.Int64N(1001) - 500) })
+		counter(r, values, 1.0/4096, func() int64 { return sometimes(r, 0.6) * (r.Int64N(1001) - 500) })
 	}},
-	{"1-decimal", 6, func(r *rand.Rand, values []float64) { noise(r, values, 16, 10) }},
-	{"3-decimals", 4, func(r *rand.Rand, values []float64) { noise(r, values, 200, 1000) }},
+	{"1-decimal", 6, func(r *rand.Rand, values []float64) { noise(r, values, 14, 10) }},
+	{"3-decimals", 4, func(r *rand.Rand, values []float64) { noise(r, values, 150, 1000) }},
 	{"constant", 20, func(r *rand.Rand, values []float64) {
 		v := float64(r.Int64N(1 << r.Int64N(36)))
 		for i := range values {
@@ -53,13 +53,13 @@ var mix = []class{
 	{"float-noise", 3, func(r *rand.Rand, values []float64) {
 		base := math.Exp(10*r.Float64() - 5)
 		for i := range values {
-			values[i] = base * (0.75 + 0.5*r.Float64())
+			values[i] = base * (0.96 + 0.08*r.Float64())
 		}
 	}},
 	{"latency-sum", 4, func(r *rand.Rand, values []float64) {
-		sum := 1e4 * r.Float64()
+		sum := 5e4 * r.Float64()
 		for i := range values {
-			sum += 5 * r.ExpFloat64()
+			sum += 3 * r.ExpFloat64()
 			values[i] = sum
 		}
 	}},

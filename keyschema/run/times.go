@@ -24,7 +24,13 @@ func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byt
 	}
 	e.plain.plan(e.offsets, false)
 	interval := medianInterval(e.offsets)
-	if e.findGrid(interval) {
+	ok := e.findGrid(interval)
+	if better := e.meanInterval(); ok && better != interval {
+		// Jitter may put the median off by a little, which a long run adds up.
+		interval = better
+		ok = e.findGrid(interval)
+	}
+	if ok {
 		e.gridded.plan(e.grid, false)
 		head := binary.AppendUvarint(nil, uint64(interval))
 		head = e.appendJumps(head)
@@ -49,6 +55,16 @@ func medianInterval(offsets []int64) int64 {
 	}
 	slices.Sort(sample[:k])
 	return sample[k/2]
+}
+
+// meanInterval returns the mean interval without the jumps that were found.
+func (e *Encoder) meanInterval() int64 {
+	n := int64(len(e.offsets) - 1)
+	span := e.offsets[n] - e.offsets[0]
+	for _, j := range e.jumps {
+		span -= j.shiftMs
+	}
+	return max((span+n/2)/n, 1)
 }
 
 // findGrid fills e.grid and e.jumps for an interval, unless the timestamps do not look like a grid.
