@@ -1,0 +1,304 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+)
+
+// crashSeeds is the number of random crash runs; nightly runs set WAL_CRASH_SEEDS.
+func crashSeeds(t *testing.T) (first, count uint64) {
+	read := func(name string, otherwise uint64) uint64 {
+		s := os.Getenv(name)
+		if s == "" {
+			return otherwise
+		}
+		n, err := strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err, name)
+		return n
+	}
+	return read("WAL_CRASH_SEED", 1), read("WAL_CRASH_SEEDS", 600)
+}
+
+const kindSummary = KindMetadata
+
+// journal is the oracle: it numbers the frames in the order of Append and knows which were acknowledged.
+type journal struct {
+	mu    sync.Mutex
+	log   *Log
+	next  uint64
+	acked uint64
+}
+
+// append appends the next number, retrying nothing.
+func (j *journal) append(size int) (uint64, Position, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	pos, err := j.log.Append(KindSamples, payloadOf(j.next, size))
+	if err != nil {
+		return 0, pos, err
+	}
+	j.next++
+	return j.next - 1, pos, nil
+}
+
+func (j *journal) ack(n uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.acked = max(j.acked, n)
+}
+
+func (j *journal) snapshot() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.acked
+}
+
+// truncate replaces everything so far by a summary that says up to which number.
+func (j *journal) truncate() error {
+	j.mu.Lock()
+	cut, err := j.log.Cut()
+	highest := j.next - 1
+	j.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return j.log.Truncate(cut, func(emit func(byte, []byte) error) error {
+		return emit(kindSummary, payloadOf(highest, 5000))
+	})
+}
+
+// check makes sure that the frames are 1…n in order, an initial stretch perhaps as a summary, and returns n.
+func check(frames []replayed) (uint64, error) {
+	var n uint64
+	for i, f := range frames {
+		number := numberOf(f.payload)
+		if f.kind == kindSummary {
+			if i > 0 {
+				return 0, fmt.Errorf("summary of %d as frame %d", number, i)
+			}
+			n = number
+			continue
+		}
+		if number != n+1 {
+			return 0, fmt.Errorf("frame %d has number %d, want %d", i, number, n+1)
+		}
+		if want := payloadOf(number, len(f.payload)-8); !slices.Equal(want, f.payload) {
+			return 0, fmt.Errorf("payload %d differs", number)
+		}
+		n = number
+	}
+	return n, nil
+}
+
+// TestCrashLosesNothingAcknowledged cuts the power at a random file system operation under concurrent appenders, keeps a
+// random part of what was not synced, and opens the log again; several times a seed.
+func TestCrashLosesNothingAcknowledged(t *testing.T) {
+	first, count := crashSeeds(t)
+	var torn, summaries int
+	for seed := first; seed < first+count; seed++ {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		fs := vfs.NewCrashableMem()
+		for generation := range 4 {
+			var stats ReplayStats
+			var err error
+			fs, stats, err = crashOnce(fs, rng)
+			if err != nil {
+				t.Fatalf("generation %d: %v\nreproduce: WAL_CRASH_SEED=%d WAL_CRASH_SEEDS=1 go test -run %s ./ingest/wal",
+					generation, err, seed, t.Name())
+			}
+			if stats.TornBytes > 0 {
+				torn++
+			}
+			if stats.Checkpoint > 0 {
+				summaries++
+			}
+		}
+	}
+	t.Logf("%d seeds, %d torn ends, %d checkpoints", count, torn, summaries)
+	if count >= 100 {
+		require.NotZero(t, torn)
+		require.NotZero(t, summaries)
+	}
+}
+
+// crashOnce runs a log on fs, cuts the power, and returns what the disk holds then, after checking that it opens.
+func crashOnce(fs *vfs.MemFS, rng *rand.Rand) (*vfs.MemFS, ReplayStats, error) {
+	var j journal
+	var once sync.Once
+	var crashed *vfs.MemFS
+	var acked uint64
+	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, rng.IntN(101), 100}[rng.IntN(3)], RNG: rand.New(rand.NewPCG(rng.Uint64(), 0))}
+	crash := func() {
+		once.Do(func() {
+			acked = j.snapshot()
+			crashed = fs.CrashClone(cfg)
+		})
+	}
+	var operations atomic.Int64
+	crashAt := int64(rng.IntN([]int{30, 300}[rng.IntN(2)]))
+	opts := testOptions(errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && operations.Add(1) == crashAt {
+			crash()
+		}
+		return nil
+	})))
+	opts.SegmentBytesMax = int64(256 << rng.IntN(8))
+	opts.WatermarkInterval = []time.Duration{time.Hour, time.Millisecond}[rng.IntN(2)]
+	l, frames, _, err := tryOpen(opts)
+	if err != nil {
+		return nil, ReplayStats{}, fmt.Errorf("before: %w", err)
+	}
+	n, err := check(frames)
+	if err != nil {
+		return nil, ReplayStats{}, fmt.Errorf("before: %w", err)
+	}
+	j.mu.Lock()
+	j.log, j.next, j.acked = l, n+1, n
+	j.mu.Unlock()
+	if err := load(&j, rng); err != nil {
+		return nil, ReplayStats{}, err
+	}
+	crash()
+	if err := l.Close(); err != nil {
+		return nil, ReplayStats{}, err
+	}
+	l, frames, stats, err := tryOpen(testOptions(crashed))
+	if err != nil {
+		return nil, stats, fmt.Errorf("open after the crash (%d %% of the unsynced kept): %w", cfg.UnsyncedDataPercent, err)
+	}
+	if n, err = check(frames); err != nil {
+		return nil, stats, err
+	}
+	if n < acked {
+		return nil, stats, fmt.Errorf("%d was acknowledged, the log ends at %d", acked, n)
+	}
+	// Half of the time the next generation begins with a log that nobody closed.
+	next := crashed
+	if rng.IntN(2) == 0 {
+		next = crashed.CrashClone(vfs.CrashCloneCfg{})
+	}
+	return next, stats, l.Close()
+}
+
+// load appends from some goroutines and truncates now and then.
+func load(j *journal, rng *rand.Rand) error {
+	var wg sync.WaitGroup
+	errs := make(chan error, 8)
+	for range 1 + rng.IntN(4) {
+		rng := rand.New(rand.NewPCG(rng.Uint64(), 1))
+		sizeMax := []int{40, 400, 9000}[rng.IntN(3)]
+		wg.Go(func() {
+			for range 1 + rng.IntN(20) {
+				n, pos, err := j.append(rng.IntN(sizeMax))
+				if err == nil && rng.IntN(4) > 0 {
+					if err = j.log.Wait(context.Background(), pos); err == nil {
+						j.ack(n)
+					}
+				}
+				if err == nil && rng.IntN(20) == 0 {
+					err = j.truncate()
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	return <-errs
+}
+
+// script is a short life of a log without concurrency; acked is called behind each acknowledgement. It returns the first
+// error.
+func script(fs vfs.FS, j *journal) (err error) {
+	opts := testOptions(fs)
+	opts.SegmentBytesMax = 1024
+	for range 3 {
+		l, frames, _, err := tryOpen(opts)
+		if err != nil {
+			return err
+		}
+		n, err := check(frames)
+		if err != nil {
+			return err
+		}
+		j.mu.Lock()
+		j.log, j.next = l, n+1
+		j.mu.Unlock()
+		if err := scriptLoad(j); err != nil {
+			_ = l.Close()
+			return err
+		}
+		if err := l.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func scriptLoad(j *journal) error {
+	for i := range 12 {
+		n, pos, err := j.append(i * 37)
+		if err != nil {
+			return err
+		}
+		if i%3 == 1 {
+			continue
+		}
+		if err := j.log.Wait(context.Background(), pos); err != nil {
+			return err
+		}
+		j.ack(n)
+		if i == 8 {
+			if err := j.truncate(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// TestCrashAtEveryOperation cuts the power before each operation of the script in turn.
+func TestCrashAtEveryOperation(t *testing.T) {
+	for _, percent := range []int{0, 50, 100} {
+		for k, done := int64(1), false; !done; k++ {
+			fs := vfs.NewCrashableMem()
+			var j journal
+			var crashed *vfs.MemFS
+			var acked uint64
+			var operations atomic.Int64
+			inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && operations.Add(1) == k {
+					acked = j.snapshot()
+					crashed = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(uint64(k), 3))})
+				}
+				return nil
+			})
+			require.NoError(t, script(errorfs.Wrap(fs, inject), &j))
+			if done = crashed == nil; done {
+				require.Greater(t, k, int64(100))
+				break
+			}
+			l, frames, _, err := tryOpen(testOptions(crashed))
+			require.NoError(t, err, "operation %d, %d %%", k, percent)
+			n, err := check(frames)
+			require.NoError(t, err, "operation %d, %d %%", k, percent)
+			require.GreaterOrEqual(t, n, acked, "operation %d, %d %%", k, percent)
+			require.NoError(t, l.Close())
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+)
+
+// TestFaultAtEveryOperation fails each operation of the script in turn, once or from then on. Nothing panics, and what was
+// acknowledged is there afterwards, whether the machine lived on or lost its power.
+func TestFaultAtEveryOperation(t *testing.T) {
+	for _, forever := range []bool{false, true} {
+		for k, done := int64(1), false; !done; k++ {
+			fs := vfs.NewCrashableMem()
+			var j journal
+			var operations, injected atomic.Int64
+			inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
+				n := operations.Add(1)
+				// A failed close is no failed operation of the disk: what it was given had been synced.
+				if op.Kind == errorfs.OpFileClose || n != k && (!forever || n < k) {
+					return nil
+				}
+				injected.Add(1)
+				return errorfs.ErrInjected
+			})
+			err := script(errorfs.Wrap(fs, inject), &j)
+			if done = operations.Load() < k; done {
+				require.NoError(t, err)
+				require.Greater(t, k, int64(150))
+				break
+			}
+			if err != nil {
+				require.ErrorIs(t, err, errorfs.ErrInjected, "operation %d", k)
+			}
+			acked := j.snapshot()
+			for name, after := range map[string]*vfs.MemFS{
+				"lived on":   fs,
+				"lost power": fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(uint64(k), 4))}),
+			} {
+				l, frames, _, err := tryOpen(testOptions(after))
+				require.NoError(t, err, "operation %d, %s", k, name)
+				n, err := check(frames)
+				require.NoError(t, err, "operation %d, %s", k, name)
+				require.GreaterOrEqual(t, n, acked, "operation %d, %s", k, name)
+				require.NoError(t, l.Close())
+			}
+		}
+	}
+}
+
+// failing injects err into operations of one kind on the newest segment while armed.
+type failing struct {
+	kind  errorfs.OpKind
+	err   error
+	armed atomic.Bool
+}
+
+func (f *failing) MaybeError(op errorfs.Op) error {
+	if f.armed.Load() && op.Kind == f.kind {
+		return f.err
+	}
+	return nil
+}
+
+func (f *failing) String() string { return "failing" }
+
+func TestNothingIsAcknowledgedAfterAFailure(t *testing.T) {
+	for _, kind := range []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSyncData} {
+		fs := vfs.NewCrashableMem()
+		fault := &failing{kind: kind, err: syscall.EIO}
+		l, _, _ := mustOpen(t, testOptions(errorfs.Wrap(fs, fault)))
+		durable := appendWait(t, l, 1, payloadOf(1, 10))
+		fault.armed.Store(true)
+		pos, err := l.Append(1, payloadOf(2, 10))
+		require.NoError(t, err)
+		err = l.Wait(context.Background(), pos)
+		require.ErrorIs(t, err, ErrFailed)
+		require.ErrorIs(t, err, syscall.EIO)
+		require.NotErrorIs(t, err, ErrNoSpace)
+		// The disk "recovers", as after an fsync whose error was reported once.
+		fault.armed.Store(false)
+		_, err = l.Append(1, payloadOf(3, 10))
+		require.ErrorIs(t, err, ErrFailed)
+		require.ErrorIs(t, l.Wait(context.Background(), pos), ErrFailed)
+		require.ErrorIs(t, l.Wait(context.Background(), durable), ErrFailed)
+		_, err = l.Cut()
+		require.ErrorIs(t, err, ErrFailed)
+		require.ErrorIs(t, l.Truncate(1, nil), ErrFailed)
+		require.ErrorIs(t, l.Stats().Err, ErrFailed)
+		require.ErrorIs(t, l.Close(), ErrFailed)
+		l, frames, stats := mustOpen(t, testOptions(fs.CrashClone(vfs.CrashCloneCfg{})))
+		require.Equal(t, []uint64{1}, numbers(frames))
+		require.False(t, stats.Clean)
+		require.NoError(t, l.Close())
+	}
+}
+
+// TestFramesOfAFailedSyncAreWrittenAgain: the page cache shows frames whose sync failed, a restart replays them and builds
+// on them, and only then the power goes.
+func TestFramesOfAFailedSyncAreWrittenAgain(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	fault := &failing{kind: errorfs.OpFileSyncData, err: syscall.EIO}
+	l, _, _ := mustOpen(t, testOptions(errorfs.Wrap(fs, fault)))
+	appendWait(t, l, 1, payloadOf(1, 10))
+	fault.armed.Store(true)
+	for n := uint64(2); n <= 4; n++ {
+		_, err := l.Append(1, payloadOf(n, 10))
+		require.NoError(t, err)
+	}
+	require.ErrorIs(t, l.Close(), ErrFailed)
+
+	l, frames, _ := mustOpen(t, testOptions(fs))
+	require.Equal(t, sequence(1, 4), numbers(frames))
+	appendWait(t, l, 1, payloadOf(5, 10))
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	require.NoError(t, l.Close())
+	l, frames, _ = mustOpen(t, testOptions(crashed))
+	require.Equal(t, sequence(1, 5), numbers(frames))
+	require.NoError(t, l.Close())
+}
+
+func TestNoSpaceIsNamed(t *testing.T) {
+	fs := vfs.NewMem()
+	fault := &failing{kind: errorfs.OpFileWrite, err: syscall.ENOSPC}
+	l, _, _ := mustOpen(t, testOptions(errorfs.Wrap(fs, fault)))
+	appendWait(t, l, 1, payloadOf(1, 10))
+	cut, err := l.Cut()
+	require.NoError(t, err)
+	pos := appendWait(t, l, 1, payloadOf(2, 10))
+	fault.armed.Store(true)
+	err = l.Truncate(cut, func(emit func(byte, []byte) error) error { return nil })
+	require.ErrorIs(t, err, ErrNoSpace)
+	require.NotErrorIs(t, err, ErrFailed)
+	require.NoError(t, l.Wait(context.Background(), pos), "a checkpoint without space does no harm")
+	pos, err = l.Append(1, payloadOf(3, 10))
+	require.NoError(t, err)
+	err = l.Wait(context.Background(), pos)
+	require.ErrorIs(t, err, ErrNoSpace)
+	require.ErrorIs(t, err, ErrFailed)
+	require.True(t, errors.Is(l.Close(), ErrNoSpace))
+}
+
+// TestWatermarkFailureEndsTheLog: a log that can no longer vouch for its end must not go on as if it could.
+func TestWatermarkFailureEndsTheLog(t *testing.T) {
+	fs := vfs.NewMem()
+	fault := &failing{kind: errorfs.OpFileWriteAt, err: syscall.EIO}
+	opts := testOptions(errorfs.Wrap(fs, fault))
+	opts.WatermarkInterval = 1
+	l, _, _ := mustOpen(t, opts)
+	fault.armed.Store(true)
+	var err error
+	for err == nil {
+		var pos Position
+		if pos, err = l.Append(1, payloadOf(1, 1)); err == nil {
+			err = l.Wait(context.Background(), pos)
+		}
+	}
+	require.ErrorIs(t, err, ErrFailed)
+	require.ErrorIs(t, l.Close(), syscall.EIO)
+}
