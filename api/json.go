@@ -96,7 +96,7 @@ func appendLabels(dst []byte, ls labels.Labels) []byte {
 	return append(dst, '}')
 }
 
-// appendTimestamp appends unix milliseconds as seconds with as many decimals as are needed, at most three.
+// appendTimestamp appends unix milliseconds as seconds, with three decimals or none.
 func appendTimestamp(dst []byte, tsMs int64) []byte {
 	ms := uint64(tsMs)
 	if tsMs < 0 {

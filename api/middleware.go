@@ -51,11 +51,10 @@ func (b *countingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// instrument counts and times requests of the endpoint called name.
+// instrument counts and times requests of the endpoint called name. Its metrics appear with its first request, so that
+// endpoints nobody uses cost no series.
 func (s *Server) instrument(name string, next http.Handler) http.Handler {
 	m := s.metrics
-	duration := m.duration.WithLabelValues(name)
-	requestBytes, responseBytes := m.requestBytes.WithLabelValues(name), m.responseBytes.WithLabelValues(name)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		m.inFlight.Inc()
@@ -71,9 +70,9 @@ func (s *Server) instrument(name string, next http.Handler) http.Handler {
 				code = http.StatusOK
 			}
 			m.requests.WithLabelValues(name, strconv.Itoa(code)).Inc()
-			duration.Observe(time.Since(began).Seconds())
-			requestBytes.Add(float64(body.bytes))
-			responseBytes.Add(float64(rec.bytes))
+			m.duration.WithLabelValues(name).Observe(time.Since(began).Seconds())
+			m.requestBytes.WithLabelValues(name).Add(float64(body.bytes))
+			m.responseBytes.WithLabelValues(name).Add(float64(rec.bytes))
 		}()
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(rec, r)

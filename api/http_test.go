@@ -1,0 +1,276 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grafana/regexp"
+	"github.com/stretchr/testify/require"
+)
+
+func allowOrigin(o *Options) { o.CORSOrigin = regexp.MustCompile(`^https://good\.example$`) }
+
+// TestReadiness: until it is ready the server answers everything that needs the store with 503 and the reason.
+func TestReadiness(t *testing.T) {
+	state := Readiness{Reason: "replaying the log", RetryAfter: 7 * time.Second}
+	f := newFixture(t, func(o *Options) { o.Ready = func() Readiness { return state } })
+	w := f.get("/-/ready")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, "Service Unavailable: replaying the log\n", body(t, w))
+	require.Equal(t, "7", w.Header().Get("Retry-After"))
+	require.Equal(t, "false", w.Header().Get("X-Prometheus-Stopping"))
+	for _, target := range []string{"/api/v1/query?query=1", "/api/v1/labels", "/api/v1/status/buildinfo"} {
+		w := f.get(target)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code, target)
+		require.Equal(t, "7", w.Header().Get("Retry-After"))
+		require.Equal(t, `{"status":"error","errorType":"unavailable",`+
+			`"error":"service unavailable: replaying the log"}`, body(t, w))
+	}
+	require.Equal(t, http.StatusServiceUnavailable, f.write(strings.NewReader("x")).Code)
+	require.Equal(t, http.StatusServiceUnavailable, f.post("/api/v1/read", "x").Code)
+	require.Empty(t, f.writer.bodies)
+	require.Equal(t, 1., f.metric(t, "tsdb_http_rejected_total",
+		map[string]string{"handler": writePath, "reason": "not_ready"}))
+	for _, target := range []string{"/-/healthy", "/metrics", "/api/v1/status/walreplay", "/"} {
+		require.Equal(t, http.StatusOK, f.get(target).Code, target)
+	}
+	require.Contains(t, body(t, f.get("/")), "It is not ready: replaying the log.")
+
+	state = Readiness{Stopping: true, Reason: "shutting down"}
+	require.Equal(t, "true", f.get("/-/ready").Header().Get("X-Prometheus-Stopping"))
+
+	state = Readiness{Ready: true}
+	require.Equal(t, "Halite is Ready.\n", body(t, f.get("/-/ready")))
+	require.Equal(t, "Halite is Healthy.\n", body(t, f.get("/-/healthy")))
+	for _, target := range []string{"/-/ready", "/-/healthy"} {
+		w := f.do(httptest.NewRequest(http.MethodHead, target, nil))
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Empty(t, body(t, w))
+	}
+}
+
+// TestMethods: wrong methods are told which are right, unknown paths are 404 in JSON below /api/.
+func TestMethods(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, c := range []struct {
+		method, path, allow string
+		code                int
+	}{
+		{http.MethodPut, "/api/v1/query", "GET, POST, OPTIONS", 405},
+		{http.MethodDelete, "/api/v1/labels", "GET, POST, OPTIONS", 405},
+		{http.MethodPost, "/api/v1/label/job/values", "GET, OPTIONS", 405},
+		{http.MethodGet, "/api/v1/write", "POST, OPTIONS", 405},
+		{http.MethodGet, "/api/v1/read", "POST, OPTIONS", 405},
+		{http.MethodPost, "/-/healthy", "GET, HEAD, OPTIONS", 405},
+		{http.MethodOptions, "/api/v1/query", "GET, POST, OPTIONS", 204},
+		{http.MethodOptions, "/api/v1/write", "POST, OPTIONS", 204},
+		{http.MethodGet, "/api/v1/nothing", "", 404},
+		{http.MethodGet, "/api/v1/query/", "", 404},
+		{http.MethodGet, "/api/v1/label/a/b/values", "", 404},
+		{http.MethodGet, "/nothing", "", 404},
+		{http.MethodGet, "/api/v1/../../etc/passwd", "", 404},
+	} {
+		w := f.do(httptest.NewRequest(c.method, c.path, nil))
+		require.Equal(t, c.code, w.Code, "%s %s", c.method, c.path)
+		require.Equal(t, c.allow, w.Header().Get("Allow"), "%s %s", c.method, c.path)
+		require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+		if c.code == 405 || c.code == 404 && strings.HasPrefix(c.path, "/api/") {
+			require.True(t, json.Valid([]byte(body(t, w))), c.path)
+		}
+	}
+	require.Contains(t, body(t, f.get("/api/v1/nothing")), `"errorType":"not_found"`)
+	require.Equal(t, 6., f.metric(t, "tsdb_http_requests_total", map[string]string{"handler": "unknown", "code": "404"}))
+}
+
+// TestCORS: without the option no page of another origin can read an answer.
+func TestCORS(t *testing.T) {
+	ask := func(f *fixture, origin string) http.Header {
+		r := httptest.NewRequest(http.MethodGet, "/api/v1/labels", nil)
+		r.Header.Set("Origin", origin)
+		return f.do(r).Header()
+	}
+	closed, open := newFixture(t, nil), newFixture(t, allowOrigin)
+	require.Empty(t, ask(closed, "https://good.example").Get("Access-Control-Allow-Origin"))
+	require.Empty(t, ask(open, "https://evil.example").Get("Access-Control-Allow-Origin"))
+	h := ask(open, "https://good.example")
+	require.Equal(t, "https://good.example", h.Get("Access-Control-Allow-Origin"))
+	require.Equal(t, "GET, POST, OPTIONS", h.Get("Access-Control-Allow-Methods"))
+	require.Contains(t, h.Values("Vary"), "Origin")
+}
+
+// TestGzip compares a compressed answer with the plain one.
+func TestGzip(t *testing.T) {
+	f := newFixture(t, nil)
+	const target = "/api/v1/query_range?query=requests_total&start=0&end=600&step=1"
+	plain := body(t, f.get(target))
+	require.Greater(t, len(plain), 10<<10)
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	r.Header.Set("Accept-Encoding", "gzip")
+	w := f.do(r)
+	require.Equal(t, "gzip", w.Header().Get("Content-Encoding"))
+	require.Less(t, w.Body.Len(), len(plain)/2)
+	zr, err := gzip.NewReader(w.Body)
+	require.NoError(t, err)
+	unzipped, err := io.ReadAll(zr)
+	require.NoError(t, err)
+	require.Equal(t, plain, string(unzipped))
+	// Small answers and errors stay as they are.
+	r = httptest.NewRequest(http.MethodGet, "/api/v1/query?query=1", nil)
+	r.Header.Set("Accept-Encoding", "gzip")
+	require.Empty(t, f.do(r).Header().Get("Content-Encoding"))
+}
+
+// TestLargeAnswer: an answer that is passed on in parts is the same as one that is not.
+func TestLargeAnswer(t *testing.T) {
+	f := newFixture(t, nil)
+	const target = "/api/v1/query_range?query=requests_total&start=0&end=600&step=0.1"
+	w := f.get(target)
+	require.Greater(t, w.Body.Len(), 3*spillBytes/2)
+	require.Empty(t, w.Header().Get("Content-Length"))
+	var answer struct {
+		Data struct{ Result []struct{ Values [][2]any } }
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	require.Len(t, answer.Data.Result, 2)
+	require.Len(t, answer.Data.Result[0].Values, 6001)
+	require.Equal(t, []any{60.1, "40"}, answer.Data.Result[0].Values[601][:])
+	require.NotEmpty(t, f.get("/api/v1/labels").Header().Get("Content-Length"))
+}
+
+// TestPanic: a panic becomes a 500 and is counted and logged; in the middle of an answer it breaks the connection.
+func TestPanic(t *testing.T) {
+	var log bytes.Buffer
+	f := newFixture(t, func(o *Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		o.Catalogue = failing{before: func(context.Context) { panic("fault in the catalogue") }}
+	})
+	w := f.get("/api/v1/labels")
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+	require.Equal(t, `{"status":"error","errorType":"internal",`+
+		`"error":"unexpected error while answering; the server's log has the details"}`, body(t, w))
+	require.Equal(t, 1., f.metric(t, "tsdb_http_panics_total", map[string]string{}))
+	require.Equal(t, 1., f.metric(t, "tsdb_http_requests_total",
+		map[string]string{"handler": "/api/v1/labels", "code": "500"}))
+	require.Contains(t, log.String(), "fault in the catalogue")
+	require.Contains(t, log.String(), "http_test.go")
+	require.True(t, f.lookups.TryAcquire(int64(f.opts.Limits.LookupConcurrencyMax)), "the place was given back")
+
+	midway := f.instrument("midway", f.guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half an ans")
+		panic("fault")
+	})))
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() {
+		midway.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	})
+	require.Equal(t, 0., f.metric(t, "tsdb_http_requests_in_flight", map[string]string{}))
+}
+
+// TestLookupFailures pins how errors of the catalogue are answered.
+func TestLookupFailures(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+		typ  string
+	}{
+		{errors.New("boom"), 422, "execution"},
+		{context.Canceled, 499, "canceled"},
+		{context.DeadlineExceeded, 503, "timeout"},
+	} {
+		f := newFixture(t, func(o *Options) { o.Catalogue = failing{err: c.err} })
+		for _, target := range []string{"labels", "label/a/values", "series?match[]=up"} {
+			w := f.get("/api/v1/" + target)
+			require.Equal(t, c.code, w.Code, target)
+			require.Contains(t, body(t, w), `"errorType":"`+c.typ+`"`)
+		}
+	}
+}
+
+// TestLookupQueue: look-ups over the limit wait for their turn, but not longer than the time limit.
+func TestLookupQueue(t *testing.T) {
+	entered, leave := make(chan struct{}, 1), make(chan struct{})
+	f := newFixture(t, func(o *Options) {
+		o.Limits.LookupConcurrencyMax = 1
+		o.Limits.LookupTimeout = 20 * time.Millisecond
+		o.Catalogue = failing{before: func(ctx context.Context) {
+			_, bounded := ctx.Deadline()
+			if bounded {
+				entered <- struct{}{}
+				<-leave
+			}
+		}}
+	})
+	first := make(chan int)
+	go func() { first <- f.get("/api/v1/labels").Code }()
+	<-entered
+	w := f.get("/api/v1/labels")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Contains(t, body(t, w), `"errorType":"unavailable"`)
+	close(leave)
+	require.Equal(t, 200, <-first)
+}
+
+// TestLanding checks the page's policy against its own style, and that a strange Host cannot get into it.
+func TestLanding(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Build.Version = "1.2.3" })
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Host = "halite.example:9090"
+	w := f.do(r)
+	page := body(t, w)
+	require.Equal(t, "text/html; charset=utf-8", w.Header().Get("Content-Type"))
+	require.Contains(t, page, "  - url: http://halite.example:9090/api/v1/write")
+	require.Contains(t, page, "<small>1.2.3</small>")
+	require.NotContains(t, page, "src=")
+	_, style, _ := strings.Cut(page, "<style>")
+	style, _, ok := strings.Cut(style, "</style>")
+	require.True(t, ok)
+	sum := sha256.Sum256([]byte(style))
+	require.Contains(t, w.Header().Get("Content-Security-Policy"),
+		"style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+	require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
+
+	r.Host = `x"><script>`
+	require.Contains(t, body(t, f.do(r)), "http://localhost/api/v1/write")
+	r.Host, r.Header = "h", http.Header{"X-Forwarded-Proto": {"https"}}
+	require.Contains(t, body(t, f.do(r)), "https://h/api/v1/write")
+	require.Equal(t, 404, f.get("/index.html").Code)
+}
+
+// TestMetrics scrapes the server's own figures.
+func TestMetrics(t *testing.T) {
+	f := newFixture(t, nil)
+	answer := body(t, f.get("/api/v1/query?query=1"))
+	text := body(t, f.get("/metrics"))
+	for _, line := range []string{
+		`tsdb_http_requests_total{code="200",handler="/api/v1/query"} 1`,
+		`tsdb_http_request_duration_seconds_count{handler="/api/v1/query"} 1`,
+		`tsdb_http_requests_in_flight 1`,
+		fmt.Sprintf(`tsdb_http_response_bytes_total{handler="/api/v1/query"} %d`, len(answer)),
+	} {
+		require.True(t, strings.Contains(text, line), line)
+	}
+	_, err := New(f.opts)
+	require.ErrorContains(t, err, "register metrics")
+}
+
+// TestHTTPServer: the server has limits for slow clients, and none that would cut a long answer.
+func TestHTTPServer(t *testing.T) {
+	f := newFixture(t, nil)
+	server := NewHTTPServer("127.0.0.1:0", f.Handler())
+	require.Equal(t, HeaderReadTimeout, server.ReadHeaderTimeout)
+	require.Equal(t, BodyReadTimeout, server.ReadTimeout)
+	require.Zero(t, server.WriteTimeout)
+	require.Equal(t, HeaderBytesMax, server.MaxHeaderBytes)
+}

@@ -1,0 +1,248 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest"
+)
+
+const writePath = "/api/v1/write"
+
+// write sends body with the given header pairs.
+func (f *fixture) write(body io.Reader, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, writePath, body)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return f.do(r)
+}
+
+// TestWriteHeaders pins which content types and encodings are accepted.
+func TestWriteHeaders(t *testing.T) {
+	f := newFixture(t, nil)
+	const ctype, cenc = "Content-Type", "Content-Encoding"
+	for _, c := range []struct {
+		header []string
+		code   int
+		says   string
+	}{
+		{nil, 204, ""},
+		{[]string{ctype, "application/x-protobuf", cenc, "snappy"}, 204, ""},
+		{[]string{ctype, "application/x-protobuf;proto=prometheus.WriteRequest"}, 204, ""},
+		{[]string{ctype, `Application/X-Protobuf; charset=x; proto="prometheus.WriteRequest"`, cenc, "Snappy"}, 204, ""},
+		{
+			[]string{ctype, "application/x-protobuf;proto=io.prometheus.write.v2.Request", cenc, "snappy"}, 415,
+			"io.prometheus.write.v2.Request protobuf message is not accepted by this server; " +
+				"only accepts prometheus.WriteRequest",
+		},
+		{[]string{ctype, "application/x-protobuf;proto=x.Y"}, 415, "supported: prometheus.WriteRequest"},
+		{[]string{ctype, "application/x-protobuf;proto"}, 415, "parameter without a value"},
+		{[]string{ctype, "application/json"}, 415, "only application/x-protobuf;proto=prometheus.WriteRequest"},
+		{[]string{ctype, "text/plain"}, 415, "only application/x-protobuf"},
+		{[]string{cenc, "gzip"}, 415, "only snappy is acceptable"},
+		{[]string{cenc, "zstd"}, 415, "only snappy is acceptable"},
+	} {
+		w := f.write(strings.NewReader("body"), c.header...)
+		require.Equal(t, c.code, w.Code, "%v", c.header)
+		require.Contains(t, body(t, w), c.says)
+		if c.code == 204 {
+			require.Equal(t, "3", w.Header().Get("X-Prometheus-Remote-Write-Samples-Written"))
+			require.Equal(t, "0", w.Header().Get("X-Prometheus-Remote-Write-Histograms-Written"))
+			require.Equal(t, "0", w.Header().Get("X-Prometheus-Remote-Write-Exemplars-Written"))
+		}
+	}
+	require.Equal(t, 4, len(f.writer.bodies))
+	require.Equal(t, 5., f.metric(t, "tsdb_http_rejected_total",
+		map[string]string{"handler": writePath, "reason": "content_type"}))
+	require.Equal(t, 2., f.metric(t, "tsdb_http_rejected_total",
+		map[string]string{"handler": writePath, "reason": "encoding"}))
+	require.Equal(t, 4., f.metric(t, "tsdb_http_requests_total", map[string]string{"handler": writePath, "code": "204"}))
+	require.Equal(t, 16., f.metric(t, "tsdb_http_request_bytes_total", map[string]string{"handler": writePath}))
+}
+
+// onlyReader hides the length of a body, so that it is sent in chunks.
+type onlyReader struct{ io.Reader }
+
+// TestWriteBodies sends bodies of many lengths, stated and chunked, up to and over the limit, through buffers that are
+// used again.
+func TestWriteBodies(t *testing.T) {
+	const bytesMax = 300_000
+	f := newFixture(t, func(o *Options) { o.Limits.WriteBytesMax = bytesMax })
+	for _, size := range []int{0, 1, 1000, bodyGrowBytes - 1, bodyGrowBytes, bodyGrowBytes + 1, 200_000, 17, bytesMax} {
+		sent := make([]byte, size)
+		for i := range sent {
+			sent[i] = byte(i * size)
+		}
+		require.Equal(t, 204, f.write(bytes.NewReader(sent)).Code)
+		require.Equal(t, sent, f.writer.last(), "%d bytes", size)
+		require.Equal(t, 204, f.write(onlyReader{bytes.NewReader(sent)}).Code)
+		require.Equal(t, sent, f.writer.last(), "%d bytes in chunks", size)
+	}
+	before := len(f.writer.bodies)
+	for _, over := range []io.Reader{
+		bytes.NewReader(make([]byte, bytesMax+1)), onlyReader{bytes.NewReader(make([]byte, bytesMax+1))},
+		onlyReader{bytes.NewReader(make([]byte, 10*bytesMax))},
+	} {
+		w := f.write(over)
+		require.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
+		require.Equal(t, "request body exceeds the 300000 bytes limit\n", body(t, w))
+	}
+	require.Len(t, f.writer.bodies, before, "nothing of a body over the limit reaches the writer")
+	require.Equal(t, 3., f.metric(t, "tsdb_http_rejected_total",
+		map[string]string{"handler": writePath, "reason": "too_large"}))
+
+	// A stated length that does not come is refused without an answer being waited for.
+	r := httptest.NewRequest(http.MethodPost, writePath, strings.NewReader("short"))
+	r.ContentLength = 100
+	w := f.do(r)
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Contains(t, body(t, w), "ended after 5 of 100 bytes")
+
+	// All memory was given back.
+	require.True(t, f.writeBytes.TryAcquire(f.opts.Limits.WriteInflightBytesMax))
+}
+
+type brokenReader struct{ err error }
+
+func (b brokenReader) Read([]byte) (int, error) { return 0, b.err }
+
+type timeoutError struct{ error }
+
+func (timeoutError) Timeout() bool   { return true }
+func (timeoutError) Temporary() bool { return true }
+
+// TestWriteSlowSender: a sender that was too slow must send again, a broken body must not be repeated.
+func TestWriteSlowSender(t *testing.T) {
+	f := newFixture(t, nil)
+	w := f.write(brokenReader{timeoutError{errors.New("i/o timeout")}})
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.NotEmpty(t, w.Header().Get("Retry-After"))
+	require.Equal(t, http.StatusBadRequest, f.write(brokenReader{errors.New("malformed chunk")}).Code)
+}
+
+// TestWriteErrors pins the status of every outcome of the writer.
+func TestWriteErrors(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, c := range []struct {
+		err   error
+		code  int
+		retry string
+	}{
+		{&ingest.BadRequestError{Err: errors.New("snappy: corrupt input")}, 400, ""},
+		{ingest.ErrTooLarge, 413, ""},
+		{&ingest.OverloadError{Reason: "head is full", RetryAfter: 2500 * time.Millisecond}, 503, "3"},
+		{ingest.ErrClosed, 503, "any"},
+		{context.Canceled, 503, "any"},
+		{errors.New("disk on fire"), 500, ""},
+	} {
+		f.writer.answer = func([]byte) (ingest.Result, error) { return ingest.Result{}, c.err }
+		w := f.write(strings.NewReader("x"))
+		require.Equal(t, c.code, w.Code, c.err)
+		require.Equal(t, c.err.Error()+"\n", body(t, w))
+		retry := w.Header().Get("Retry-After")
+		if c.retry != "any" {
+			require.Equal(t, c.retry, retry)
+			continue
+		}
+		seconds, err := strconv.Atoi(retry)
+		require.NoError(t, err)
+		require.True(t, 1 <= seconds && seconds <= 10, retry)
+	}
+}
+
+// TestWritePartial: the good part of a request was stored, the sender is told what was not.
+func TestWritePartial(t *testing.T) {
+	f := newFixture(t, nil)
+	f.writer.answer = func([]byte) (ingest.Result, error) {
+		return ingest.Result{
+			Accepted: 5, Rejected: 3, Reasons: map[string]int{"too_far_ahead": 1, "label_name": 2},
+			First: `series {a=""}: empty label name`,
+		}, nil
+	}
+	w := f.write(strings.NewReader("x"))
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Equal(t, `3 of 8 samples rejected (label_name: 2, too_far_ahead: 1); first: series {a=""}: empty label name`+
+		"\n", body(t, w))
+	require.Equal(t, "5", w.Header().Get("X-Prometheus-Remote-Write-Samples-Written"))
+}
+
+// TestWriteOverload: requests over a limit wait and are then told to come back, those under way are finished.
+func TestWriteOverload(t *testing.T) {
+	f := newFixture(t, func(o *Options) {
+		o.Limits.WriteConcurrencyMax = 1
+		o.Limits.WriteQueueWait = time.Millisecond
+		o.Limits.WriteBytesMax, o.Limits.WriteInflightBytesMax = 100, 150
+	})
+	entered, leave := make(chan struct{}), make(chan struct{})
+	f.writer.answer = func([]byte) (ingest.Result, error) {
+		close(entered)
+		<-leave
+		return ingest.Result{Accepted: 1}, nil
+	}
+	first := make(chan int)
+	go func() { first <- f.write(bytes.NewReader(make([]byte, 100))).Code }()
+	<-entered
+	for _, second := range []io.Reader{
+		strings.NewReader("x"),             // no place
+		bytes.NewReader(make([]byte, 60)),  // no memory
+		onlyReader{strings.NewReader("x")}, // no memory for a body of unknown length
+	} {
+		w := f.write(second)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.NotEmpty(t, w.Header().Get("Retry-After"))
+	}
+	require.Equal(t, 3., f.metric(t, "tsdb_http_rejected_total",
+		map[string]string{"handler": writePath, "reason": "overload"}))
+	close(leave)
+	require.Equal(t, 204, <-first)
+	f.writer.answer = func([]byte) (ingest.Result, error) { return ingest.Result{}, nil }
+	require.Equal(t, 204, f.write(strings.NewReader("x")).Code)
+}
+
+// TestWritePanic: a request that keeps making the writer panic is given up after some tries, others are not affected.
+func TestWritePanic(t *testing.T) {
+	f := newFixture(t, nil)
+	f.writer.answer = func(body []byte) (ingest.Result, error) {
+		if string(body) == "poison" {
+			panic("fault in the writer")
+		}
+		return ingest.Result{}, nil
+	}
+	for range panicsMax {
+		require.Equal(t, http.StatusInternalServerError, f.write(strings.NewReader("poison")).Code)
+		require.Equal(t, 204, f.write(strings.NewReader("good")).Code)
+	}
+	w := f.write(strings.NewReader("poison"))
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Contains(t, body(t, w), "failed unexpectedly 3 times")
+	require.Equal(t, float64(panicsMax), f.metric(t, "tsdb_http_panics_total", map[string]string{}))
+	require.True(t, f.writeBytes.TryAcquire(f.opts.Limits.WriteInflightBytesMax), "panics give memory back")
+	require.True(t, f.writes.TryAcquire(int64(f.opts.Limits.WriteConcurrencyMax)), "and places")
+	for i := range 10 * poisonMax {
+		f.poison.add([]byte(strconv.Itoa(i)))
+	}
+	require.LessOrEqual(t, len(f.poison.panics), poisonMax)
+}
+
+// TestWriteCrossOrigin: no page in a browser can write, unless its origin is allowed.
+func TestWriteCrossOrigin(t *testing.T) {
+	f := newFixture(t, nil)
+	require.Equal(t, http.StatusForbidden,
+		f.write(strings.NewReader("x"), "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site").Code)
+	require.Empty(t, f.writer.bodies)
+	require.Equal(t, 204, f.write(strings.NewReader("x"), "Sec-Fetch-Site", "same-origin").Code)
+	f = newFixture(t, allowOrigin)
+	require.Equal(t, 204,
+		f.write(strings.NewReader("x"), "Origin", "https://good.example", "Sec-Fetch-Site", "cross-site").Code)
+}
