@@ -2,10 +2,21 @@ package ingest
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/ingest/head"
 	"halite/ingest/wal"
+	"halite/keyschema"
+	"halite/storage"
 	"halite/storage/index"
 )
 
@@ -33,7 +44,7 @@ type Metadata struct{ Type, Help, Unit string }
 
 // Stats describes the ingester at one moment.
 type Stats struct {
-	// Series is the number of series with a number, Rows and Samples what the head holds unflushed.
+	// Series is the number of active series, Rows and Samples what the head holds unflushed.
 	Series, Rows, Samples int
 	// HeadBytes is the memory in use for unflushed samples.
 	HeadBytes int64
@@ -44,39 +55,144 @@ type Stats struct {
 }
 
 // Ingester takes samples in. See the package comment.
+//
+// Locks, outermost first: flushMu, epoch, regMu or metadata.mu, a stripe of the head, the catalogue's and log's own.
 type Ingester struct {
-	opts Options
+	opts          Options
+	limits        Limits
+	hopts         HeadOptions
+	headBytesHard int64
+	metrics       *metrics
+	data, meta    storage.Table
+	log           *wal.Log
+	head          *head.Head
+	registry      *head.Registry
+	metadata      *metadataStore
+	started       time.Time
+
+	// epoch is read-locked from a request's first look-up to its last append, so that no series is forgotten in between.
+	epoch sync.RWMutex
+	// regMu serialises the registration of series.
+	regMu     sync.Mutex
+	nextLog   uint32 // next number in the log
+	restoring []byte // scratch of restore
+	series    atomic.Int64
+
+	// flushMu admits one flush, checkpoint or retirement at a time; it guards the fields below.
+	flushMu      sync.Mutex
+	sequence     *sequence
+	retired      []retiredSeries
+	truncated    uint64 // first segment of the log
+	unsynced     bool   // rows were flushed since the last sync
+	checkpointed time.Time
+
+	turns    chan struct{}
+	inFlight atomic.Int64
+	noSpace  atomic.Bool
+
+	gate     sync.Mutex // guards closed and the start of callers
+	closed   bool
+	callers  sync.WaitGroup
+	jobs     sync.WaitGroup
+	stopJobs context.CancelFunc
+	wake     chan struct{}
 }
 
 // Open replays the log into the head and starts the background jobs. A damaged log is a *wal.DamageError unless
 // Options.AcceptWALLoss.
-func Open(ctx context.Context, opts Options) (*Ingester, error) { panic("not yet") }
+func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	setDefault(&opts.FreeBytesMin, 1<<30)
+	if opts.FS == nil {
+		opts.FS = vfs.Default
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	i := &Ingester{
+		opts: opts, limits: opts.Limits.withDefaults(runtime.GOMAXPROCS(0)), hopts: opts.Head.withDefaults(),
+		metrics: newMetrics(opts.Registerer), registry: head.NewRegistry(), metadata: newMetadataStore(),
+		nextLog: 1, wake: make(chan struct{}, 1), started: opts.Now(),
+	}
+	i.checkpointed = i.started
+	i.turns = make(chan struct{}, i.limits.ConcurrencyMax)
+	i.headBytesHard = i.hopts.BytesMax + i.hopts.BytesMax/4
+	if i.head, err = head.New(head.Options{Stripes: i.hopts.Stripes, RowBytesMax: i.hopts.RowBytesMax}); err != nil {
+		return nil, err
+	}
+	if err := i.openTables(ctx); err != nil {
+		return nil, err
+	}
+	if i.log, err = wal.Open(wal.Options{
+		Dir: opts.Dir, FS: opts.FS, SegmentBytesMax: opts.WALSegmentBytesMax, CommitDelay: opts.WALCommitDelay,
+		AcceptLoss: opts.AcceptWALLoss, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
+	}); err != nil {
+		return nil, fmt.Errorf("open the write-ahead log: %w", err)
+	}
+	if err := i.replayLog(ctx); err != nil {
+		return nil, errors.Join(err, i.log.Close())
+	}
+	i.checkSpace()
+	i.watch(opts.Registerer)
+	i.startJobs()
+	return i, nil
+}
 
-// WriteRemote stores a remote write 1.0 body (snappy-compressed protobuf) and returns when it is durable. Series that
-// break a rule are left out and listed in the Result; the rest is stored. The error is a *BadRequestError, ErrTooLarge,
-// an *OverloadError, ErrClosed or something unexpected; nothing was acknowledged then.
-func (i *Ingester) WriteRemote(ctx context.Context, body []byte) (Result, error) { panic("not yet") }
-
-// Write stores samples by the same path and rules as WriteRemote.
-func (i *Ingester) Write(ctx context.Context, samples []Sample) (Result, error) { panic("not yet") }
+func (i *Ingester) openTables(ctx context.Context) (err error) {
+	store := i.opts.Store
+	if i.data, err = store.EnsureTable(ctx, storage.DataSchema(i.opts.Retention)); err != nil {
+		return fmt.Errorf("open table %s: %w", storage.TableData, err)
+	}
+	if i.meta, err = store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
+		return fmt.Errorf("open table %s: %w", storage.TableMeta, err)
+	}
+	if i.sequence, err = openSequence(ctx, store, i.meta); err != nil {
+		return err
+	}
+	return i.loadMetadata(ctx)
+}
 
 // AppendSamples appends the unflushed samples of a series in [mintMs, maxtMs] to the two columns: ascending, each
 // timestamp once.
 func (i *Ingester) AppendSamples(
 	ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64,
 ) ([]int64, []float64, error) {
-	panic("not yet")
+	return i.head.AppendSamples(uint32(ref), mintMs, maxtMs, tsMs, values)
 }
 
-// Flush writes the whole head to the tables, syncs them and truncates the log.
-func (i *Ingester) Flush(ctx context.Context) error { panic("not yet") }
-
-// Metadata returns what senders said about a metric, newest first, or about all metrics if metric is empty; limit
-// bounds the metrics, 0 means all.
-func (i *Ingester) Metadata(metric string, limit int) map[string][]Metadata { panic("not yet") }
-
 // Stats describes the ingester at this moment.
-func (i *Ingester) Stats() Stats { panic("not yet") }
+func (i *Ingester) Stats() Stats {
+	s := Stats{
+		Series: int(i.series.Load()), Rows: i.head.Rows(), Samples: i.head.Samples(), HeadBytes: i.head.Bytes(),
+		WAL: i.log.Stats(),
+	}
+	if first, last, ok := i.head.Bounds(); ok {
+		s.MinTimeMs, s.MaxTimeMs = keyschema.HourStartMs(first), keyschema.HourCellMs(last)
+	}
+	return s
+}
 
-// Close refuses new writes, waits for those under way, flushes and syncs everything and closes the log.
-func (i *Ingester) Close(ctx context.Context) error { panic("not yet") }
+// Close refuses new writes, waits for those under way, flushes and syncs everything and closes the log. If the flush
+// fails, the samples are still in the log and the next Open brings them back.
+func (i *Ingester) Close(ctx context.Context) error {
+	i.gate.Lock()
+	if i.closed {
+		i.gate.Unlock()
+		return ErrClosed
+	}
+	i.closed = true
+	i.gate.Unlock()
+	i.stopJobs()
+	i.callers.Wait()
+	i.jobs.Wait()
+	err := i.Flush(ctx)
+	if closeErr := i.log.Close(); closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("close the write-ahead log: %w", closeErr))
+	}
+	return err
+}

@@ -15,25 +15,45 @@ const (
 func AppendLabels(dst []prompb.Label, fields []byte) ([]prompb.Label, error) {
 	text := string(fields)
 	for pos := 0; pos < len(fields); {
-		at := pos
-		field, wire, next, err := tag(fields, pos, len(fields))
+		from, to, err := labelMessage(fields, pos)
 		if err != nil {
 			return dst, err
 		}
-		if field != seriesLabel || wire != wireBytes {
-			return dst, fault(at, "field %d of wire type %d among the labels", field, wire)
-		}
-		var from int
-		if from, pos, err = span(fields, next, len(fields)); err != nil {
-			return dst, err
-		}
-		name, value, err := label(fields, from, pos)
+		name, value, err := label(fields, from, to)
 		if err != nil {
 			return dst, err
 		}
+		pos = to
 		dst = append(dst, prompb.Label{Name: text[name.from:name.to], Value: text[value.from:value.to]})
 	}
 	return dst, nil
+}
+
+// CheckLabels finds the faults that AppendLabels would, without allocating.
+func CheckLabels(fields []byte) error {
+	for pos := 0; pos < len(fields); {
+		from, to, err := labelMessage(fields, pos)
+		if err != nil {
+			return err
+		}
+		if _, _, err := label(fields, from, to); err != nil {
+			return err
+		}
+		pos = to
+	}
+	return nil
+}
+
+// labelMessage finds the extent of the Label message whose tag is at pos.
+func labelMessage(fields []byte, pos int) (from, to int, err error) {
+	field, wire, next, err := tag(fields, pos, len(fields))
+	if err != nil {
+		return 0, 0, err
+	}
+	if field != seriesLabel || wire != wireBytes {
+		return 0, 0, fault(pos, "field %d of wire type %d among the labels", field, wire)
+	}
+	return span(fields, next, len(fields))
 }
 
 type extent struct{ from, to int }

@@ -1,0 +1,155 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/ingest/wal"
+	"halite/keyschema"
+	"halite/storage/index"
+)
+
+// retiredSeries is a forgotten series whose samples may still be in the log: replay must pass over them.
+type retiredSeries struct {
+	log uint32
+	// until is the first segment that has none of them.
+	until uint64
+}
+
+// checkpoint makes the tables durable and drops the part of the log that nothing needs any more. The caller holds
+// flushMu. force asks for it even if no segment could go.
+func (i *Ingester) checkpoint(ctx context.Context, force bool) error {
+	if oldest, ok := i.head.OldestSegment(); ok && oldest <= i.truncated && !force {
+		return nil
+	}
+	if err := i.persist(ctx); err != nil {
+		i.metrics.checkFails.Inc()
+		return err
+	}
+	// Samples logged before the cut are in rows by the time that OldestSegment has looked at their stripe.
+	point, err := i.log.Cut()
+	if err != nil {
+		i.metrics.checkFails.Inc()
+		return fmt.Errorf("cut the log: %w", err)
+	}
+	if oldest, ok := i.head.OldestSegment(); ok {
+		point = min(point, oldest)
+	}
+	if err := i.opts.Store.Sync(ctx); err != nil {
+		i.metrics.checkFails.Inc()
+		return fmt.Errorf("sync the tables: %w", err)
+	}
+	i.unsynced = false
+	if point <= i.truncated {
+		return nil
+	}
+	err = i.log.Truncate(point, func(emit func(kind byte, payload []byte) error) error {
+		return i.emitCheckpoint(point, emit)
+	})
+	if err != nil {
+		i.metrics.checkFails.Inc()
+		return fmt.Errorf("truncate the log before segment %d: %w", point, err)
+	}
+	i.truncated = point
+	i.metrics.checkpoints.Inc()
+	return nil
+}
+
+// persist writes what the tables lack besides rows.
+func (i *Ingester) persist(ctx context.Context) error {
+	if err := i.opts.Index.Persist(ctx); err != nil {
+		return fmt.Errorf("persist the catalogue: %w", err)
+	}
+	return i.persistMetadata(ctx)
+}
+
+// emitCheckpoint writes what replay must know before the segments from point on: the numbers of all series. A series
+// whose record comes after the cut of the log may be among them; a number given twice to the same series does no harm.
+func (i *Ingester) emitCheckpoint(point uint64, emit func(kind byte, payload []byte) error) error {
+	type number struct{ ref, log uint32 }
+	i.regMu.Lock()
+	numbers := make([]number, 0, i.series.Load())
+	i.head.EachSeries(func(ref, log uint32) { numbers = append(numbers, number{ref, log}) })
+	i.regMu.Unlock()
+	var payload []byte
+	write := func(least int) error {
+		if len(payload) <= least {
+			return nil
+		}
+		err := emit(wal.KindSeries, payload)
+		payload = payload[:0]
+		return err
+	}
+	kept := i.retired[:0]
+	for _, r := range i.retired {
+		if r.until <= point {
+			continue
+		}
+		kept = append(kept, r)
+		payload = wal.AppendSeries(payload, r.log, labels.EmptyLabels())
+		if err := write(seriesRecordBytes); err != nil {
+			return err
+		}
+	}
+	i.retired = kept
+	for _, n := range numbers {
+		payload = wal.AppendSeries(payload, n.log, i.opts.Index.Labels(index.Ref(n.ref)))
+		if err := write(seriesRecordBytes); err != nil {
+			return err
+		}
+	}
+	if err := write(0); err != nil {
+		return err
+	}
+	return i.emitMetadata(emit)
+}
+
+// Flush writes the whole head to the tables, syncs them and truncates the log.
+func (i *Ingester) Flush(ctx context.Context) error {
+	i.flushMu.Lock()
+	defer i.flushMu.Unlock()
+	if _, err := i.flushRows(ctx, everything); err != nil {
+		return err
+	}
+	return i.checkpoint(ctx, true)
+}
+
+// retire forgets series without samples for long. No request is worked on meanwhile.
+func (i *Ingester) retire(ctx context.Context) error {
+	i.flushMu.Lock()
+	defer i.flushMu.Unlock()
+	// What the catalogue forgets must be in the tables; series touched from here on have rows in the head.
+	if err := i.persist(ctx); err != nil {
+		return err
+	}
+	until, err := i.log.Cut()
+	if err != nil {
+		return fmt.Errorf("cut the log: %w", err)
+	}
+	before := i.opts.Now().Add(-i.hopts.IdleAfter).UnixMilli() / keyschema.HourMs
+	i.epoch.Lock()
+	defer i.epoch.Unlock()
+	retired := i.opts.Index.Retire(before, func(ref index.Ref) bool { return i.head.Busy(uint32(ref)) })
+	if len(retired) == 0 {
+		return nil
+	}
+	gone := make(map[uint32]struct{}, len(retired))
+	refs := make([]uint32, 0, len(retired))
+	for _, r := range retired {
+		ref := uint32(r)
+		log := i.head.LogRef(ref)
+		if log == 0 {
+			continue
+		}
+		gone[ref] = struct{}{}
+		refs = append(refs, ref)
+		i.retired = append(i.retired, retiredSeries{log: log, until: until})
+	}
+	i.registry.Forget(func(ref uint32) bool { _, g := gone[ref]; return g })
+	i.head.Forget(refs)
+	i.series.Add(-int64(len(refs)))
+	i.metrics.retired.Add(float64(len(refs)))
+	return nil
+}

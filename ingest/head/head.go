@@ -1,0 +1,249 @@
+package head
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"halite/keyschema"
+)
+
+// Sample is one value of the series with the number Ref. TsMs lies between 1970 and the end of keyschema.HourMax.
+type Sample struct {
+	Ref   uint32
+	TsMs  int64
+	Value float64
+}
+
+// Options of a Head.
+type Options struct {
+	// Stripes is the number of independently locked parts, a power of two.
+	Stripes int
+	// RowBytesMax is the packed size in bytes at which a row is closed for samples and reported as due.
+	RowBytesMax int
+}
+
+// Sink is what a writer does within the lock of a stripe.
+type Sink interface {
+	// Log writes the stripe's samples to the log and returns the segment they are in. If it fails nothing is stored.
+	Log() (segment uint64, err error)
+	// Touch is called for each row that begins.
+	Touch(ref uint32, hour int64)
+}
+
+const (
+	slotShift     = 9
+	slotChunkSize = 1 << slotShift
+)
+
+// slot is where a series' state hangs.
+type slot struct {
+	// row is the first of the series' rows, guarded by the stripe's lock.
+	row uint32
+	// log is the number of the series in the log, set before the ref is given to anyone, 0 if there is none.
+	log uint32
+}
+
+type slotChunk [slotChunkSize]slot
+
+// Head keeps unflushed samples. See the package comment.
+type Head struct {
+	opts    Options
+	stripes []stripe
+	slots   atomic.Pointer[[]*slotChunk]
+	tick    atomic.Uint32
+	bytes   atomic.Int64
+	rows    atomic.Int64
+	samples atomic.Int64
+	sealed  atomic.Int64 // rows closed for their size and not yet freed
+}
+
+// New returns an empty head.
+func New(opts Options) (*Head, error) {
+	if opts.Stripes < 1 || opts.Stripes&(opts.Stripes-1) != 0 {
+		return nil, fmt.Errorf("head: %d stripes, need a power of two", opts.Stripes)
+	}
+	if opts.RowBytesMax < 1 {
+		return nil, fmt.Errorf("head: RowBytesMax %d must be positive", opts.RowBytesMax)
+	}
+	h := &Head{opts: opts, stripes: make([]stripe, opts.Stripes)}
+	for i := range h.stripes {
+		h.stripes[i].slabs = newSlabs()
+	}
+	h.slots.Store(new([]*slotChunk))
+	return h, nil
+}
+
+// Stripes returns the number of stripes.
+func (h *Head) Stripes() int { return len(h.stripes) }
+
+// Stripe returns the stripe of a series. Neighbours by number share one, so that a request touches few.
+func (h *Head) Stripe(ref uint32) int { return int(ref>>slotShift) & (len(h.stripes) - 1) }
+
+// Register makes room for a series and notes its number in the log. It must happen before the ref is used elsewhere;
+// Register and Forget calls must be serialised by the caller.
+func (h *Head) Register(ref, log uint32) {
+	chunks := *h.slots.Load()
+	at := int(ref >> slotShift)
+	if at >= len(chunks) || chunks[at] == nil {
+		grown := make([]*slotChunk, max(at+1, len(chunks)))
+		copy(grown, chunks)
+		grown[at] = new(slotChunk)
+		h.slots.Store(&grown)
+		chunks = grown
+	}
+	chunks[at][ref&(slotChunkSize-1)].log = log
+}
+
+// Forget drops series that have no rows. No append may be under way.
+func (h *Head) Forget(refs []uint32) {
+	chunks := append([]*slotChunk(nil), *h.slots.Load()...)
+	for _, ref := range refs {
+		if at := h.slot(ref); at != nil {
+			at.log = 0
+		}
+	}
+	for i, chunk := range chunks {
+		if chunk != nil && *chunk == (slotChunk{}) {
+			chunks[i] = nil
+		}
+	}
+	h.slots.Store(&chunks)
+}
+
+func (h *Head) slot(ref uint32) *slot {
+	chunks := *h.slots.Load()
+	at := int(ref >> slotShift)
+	if at >= len(chunks) || chunks[at] == nil {
+		return nil
+	}
+	return &chunks[at][ref&(slotChunkSize-1)]
+}
+
+// LogRef returns the number of a series in the log, 0 if it is not registered.
+func (h *Head) LogRef(ref uint32) uint32 {
+	if at := h.slot(ref); at != nil {
+		return at.log
+	}
+	return 0
+}
+
+// EachSeries visits all registered series, in the order of their refs. No Register and no Forget may be under way.
+func (h *Head) EachSeries(visit func(ref, log uint32)) {
+	for i, chunk := range *h.slots.Load() {
+		if chunk == nil {
+			continue
+		}
+		for j := range chunk {
+			if log := chunk[j].log; log != 0 {
+				visit(uint32(i<<slotShift|j), log)
+			}
+		}
+	}
+}
+
+// Busy reports whether a series has rows. No append and no Free may be under way.
+func (h *Head) Busy(ref uint32) bool {
+	at := h.slot(ref)
+	return at != nil && at.row != 0
+}
+
+// SetTick sets the clock that rows measure their idleness with. Its unit is the caller's.
+func (h *Head) SetTick(tick uint32) { h.tick.Store(tick) }
+
+// Append stores samples of one stripe in their order, within one hold of its lock: first sink.Log, then each sample. All
+// refs must be registered. An error of sink.Log means that nothing was stored; any other that some samples may be
+// missing, although they are in the log.
+func (h *Head) Append(stripe int, samples []Sample, sink Sink) error {
+	s := &h.stripes[stripe]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	segment, err := sink.Log()
+	if err != nil {
+		return err
+	}
+	if segment > math.MaxUint32 {
+		return fmt.Errorf("head: log segment %d has more than 32 bits", segment)
+	}
+	bytes, rows, count := s.bytes, s.count, s.samples
+	err = h.appendLocked(s, samples, segment, sink)
+	h.bytes.Add(s.bytes - bytes)
+	h.rows.Add(s.count - rows)
+	h.samples.Add(s.samples - count)
+	return err
+}
+
+func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, sink Sink) error {
+	tick := h.tick.Load()
+	chunks := *h.slots.Load()
+	for i := range samples {
+		sample := &samples[i]
+		at := &chunks[sample.Ref>>slotShift][sample.Ref&(slotChunkSize-1)]
+		var r *row
+		if at.row != 0 {
+			r = s.row(at.row)
+		}
+		if r == nil || !r.open() || uint64(sample.TsMs-keyschema.HourStartMs(int64(r.hour))) >= keyschema.HourMs {
+			hour := keyschema.HourOf(sample.TsMs)
+			var made bool
+			if r, made = s.openRow(at, sample.Ref, hour, segment, tick); made {
+				sink.Touch(sample.Ref, hour)
+			}
+		}
+		offset := uint32(sample.TsMs - keyschema.HourStartMs(int64(r.hour)))
+		if err := s.add(r, offset, sample.Value); err != nil {
+			return err
+		}
+		r.lastTick = tick
+		if int(r.packedBytes) > h.opts.RowBytesMax {
+			r.flags |= flagFrozen
+			h.sealed.Add(1)
+		}
+	}
+	return nil
+}
+
+// Bytes is the memory of all rows. Slabs may hold more for rows to come.
+func (h *Head) Bytes() int64 { return h.bytes.Load() }
+
+// Rows is the number of rows, Samples that of the samples stored in them.
+func (h *Head) Rows() int { return int(h.rows.Load()) }
+
+// Samples counts what is stored; rewritten samples may count twice.
+func (h *Head) Samples() int { return int(h.samples.Load()) }
+
+// Sealed is the number of rows that were closed for their size and wait to be flushed.
+func (h *Head) Sealed() int { return int(h.sealed.Load()) }
+
+// Bounds returns the first and last hour of all rows; ok is false if there are none. It looks at each row.
+func (h *Head) Bounds() (first, last int64, ok bool) {
+	first, last = math.MaxInt64, -1
+	h.each(func(r *row) {
+		first, last = min(first, int64(r.hour)), max(last, int64(r.hour))
+	})
+	return first, last, last >= 0
+}
+
+// OldestSegment returns the smallest log segment that a row needs; ok is false if there are no rows. Samples whose
+// Append began before the call are considered.
+func (h *Head) OldestSegment() (segment uint64, ok bool) {
+	segment = math.MaxUint64
+	h.each(func(r *row) {
+		segment = min(segment, uint64(r.segment))
+	})
+	return segment, segment != math.MaxUint64
+}
+
+// each visits all rows, stripe by stripe under its read lock.
+func (h *Head) each(visit func(*row)) {
+	for i := range h.stripes {
+		s := &h.stripes[i]
+		s.mu.RLock()
+		for n := uint32(1); n <= s.made; n++ {
+			if r := s.row(n); r.ref != 0 {
+				visit(r)
+			}
+		}
+		s.mu.RUnlock()
+	}
+}

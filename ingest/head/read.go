@@ -1,0 +1,136 @@
+package head
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+
+	"halite/keyschema"
+	"halite/keyschema/run"
+)
+
+// rowCopy is what a row held at one moment, in a Reader's buffers.
+type rowCopy struct {
+	hour               int64
+	seq                uint32
+	flags              uint8
+	packedFrom, packed int // extent in Reader.packed
+	tailFrom, tail     int // extent in Reader.tailMs and Reader.tailValues
+}
+
+// Reader copies rows under a stripe's lock and unpacks them outside it. Not concurrent.
+type Reader struct {
+	rows       []rowCopy
+	packed     []byte
+	tailMs     []int64
+	tailValues []float64
+	decoder    run.Decoder
+	sorter     sorter
+	tsMs       []int64
+	values     []float64
+}
+
+var readers = sync.Pool{New: func() any { return new(Reader) }}
+
+func (d *Reader) reset() {
+	d.rows, d.packed, d.tailMs, d.tailValues = d.rows[:0], d.packed[:0], d.tailMs[:0], d.tailValues[:0]
+}
+
+// copyRow must be called under the stripe's lock.
+func (d *Reader) copyRow(s *stripe, r *row) {
+	c := rowCopy{hour: int64(r.hour), seq: r.seq, flags: r.flags, packedFrom: len(d.packed), tailFrom: len(d.tailMs)}
+	d.packed = s.appendPacked(d.packed, r)
+	c.packed = len(d.packed)
+	offsets, values := s.tailBlock(r)
+	startMs := keyschema.HourStartMs(c.hour)
+	for i := range int(r.tailLen) {
+		d.tailMs = append(d.tailMs, startMs+int64(binary.LittleEndian.Uint32(offsets[4*i:])))
+		d.tailValues = append(d.tailValues, math.Float64frombits(binary.LittleEndian.Uint64(values[8*i:])))
+	}
+	c.tail = len(d.tailMs)
+	d.rows = append(d.rows, c)
+}
+
+// columns unpacks rows of one hour, ordered by creation: ascending, each timestamp once, the last to arrive wins. The
+// columns are valid until the next call.
+func (d *Reader) columns(rows []rowCopy) ([]int64, []float64, error) {
+	tsMs, values := d.tsMs[:0], d.values[:0]
+	unsorted := len(rows) > 1
+	for _, c := range rows {
+		unsorted = unsorted || c.flags&flagUnsorted != 0
+		for packed := d.packed[c.packedFrom:c.packed]; len(packed) > 0; {
+			n, size := binary.Uvarint(packed)
+			if size <= 0 || n > uint64(len(packed)-size) {
+				return nil, nil, fmt.Errorf("head: a row's chain of runs is broken at its last %d bytes", len(packed))
+			}
+			packed = packed[size:]
+			var err error
+			tsMs, values, err = d.decoder.Decode(packed[:n], keyschema.HourStartMs(c.hour), tsMs, values)
+			if err != nil {
+				return nil, nil, fmt.Errorf("head: unpack a row: %w", err)
+			}
+			packed = packed[n:]
+		}
+		tsMs = append(tsMs, d.tailMs[c.tailFrom:c.tail]...)
+		values = append(values, d.tailValues[c.tailFrom:c.tail]...)
+	}
+	d.tsMs, d.values = tsMs, values
+	if unsorted {
+		tsMs, values = d.sorter.fold(tsMs, values)
+	}
+	return tsMs, values, nil
+}
+
+// AppendSamples appends the samples of a series in [mintMs, maxtMs] to the two columns: ascending, each timestamp once,
+// the last written value. It sees every Append that has returned and every row not yet freed.
+func (h *Head) AppendSamples(
+	ref uint32, mintMs, maxtMs int64, tsMs []int64, values []float64,
+) ([]int64, []float64, error) {
+	at := h.slot(ref)
+	if at == nil || maxtMs < mintMs {
+		return tsMs, values, nil
+	}
+	d := readers.Get().(*Reader)
+	defer readers.Put(d)
+	d.reset()
+	s := &h.stripes[h.Stripe(ref)]
+	s.mu.RLock()
+	for n := at.row; n != 0; {
+		r := s.row(n)
+		startMs := keyschema.HourStartMs(int64(r.hour))
+		if startMs <= maxtMs && startMs+keyschema.HourMs > mintMs {
+			d.copyRow(s, r)
+		}
+		n = r.next
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(d.rows, func(a, b rowCopy) int {
+		if c := cmp.Compare(a.hour, b.hour); c != 0 {
+			return c
+		}
+		return compareSeq(a.seq, b.seq)
+	})
+	for rows := d.rows; len(rows) > 0; {
+		n := 1
+		for n < len(rows) && rows[n].hour == rows[0].hour {
+			n++
+		}
+		hourMs, hourValues, err := d.columns(rows[:n])
+		if err != nil {
+			return tsMs, values, err
+		}
+		from := sort.Search(len(hourMs), func(i int) bool { return hourMs[i] >= mintMs })
+		to := sort.Search(len(hourMs), func(i int) bool { return hourMs[i] > maxtMs })
+		tsMs = append(tsMs, hourMs[from:to]...)
+		values = append(values, hourValues[from:to]...)
+		rows = rows[n:]
+	}
+	return tsMs, values, nil
+}
+
+// compareSeq orders creation numbers that may wrap around.
+func compareSeq(a, b uint32) int { return cmp.Compare(int32(a-b), 0) }

@@ -1,0 +1,191 @@
+package head
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Key is the 128-bit hash of the bytes that a sender wrote for a series' labels.
+type Key = xxh3.Uint128
+
+const (
+	entryChunkShift = 12
+	entryChunkSize  = 1 << entryChunkShift
+	tableSlotsMin   = 1 << 10
+)
+
+// entry is one encoding of one series' labels.
+type entry struct {
+	key Key
+	ref uint32
+	// next is the entry that was looked up after this one last time; senders repeat their order.
+	next uint32
+}
+
+// table is an open-addressing hash table: a slot is the key's tag in the upper half and the entry's number in the lower,
+// 0 if free. Slots are only ever filled; a table with entries taken out is a new table.
+type table struct {
+	mask  uint64
+	slots []uint64
+}
+
+// Registry finds the ref of a series by a hash of its encoded labels. Several encodings may lead to one ref. Neither
+// entries nor table contain pointers.
+//
+// Find and Cursor.Find take no lock and may run beside one call of Insert. Insert calls must be serialised by the
+// caller; Forget must be alone: neither Find nor Insert may run beside it.
+type Registry struct {
+	seed   uint64
+	chunks atomic.Pointer[[]*[entryChunkSize]entry]
+	count  atomic.Uint32 // entries ever made, the unused entry 0 included
+	table  atomic.Pointer[table]
+	free   []uint32 // numbers of forgotten entries
+	live   atomic.Int64
+}
+
+// NewRegistry returns an empty registry whose hash is seeded at random, so that no sender can prepare collisions.
+func NewRegistry() *Registry {
+	g := &Registry{seed: rand.Uint64()}
+	g.chunks.Store(&[]*[entryChunkSize]entry{new([entryChunkSize]entry)})
+	g.count.Store(1)
+	g.table.Store(newTable(tableSlotsMin))
+	return g
+}
+
+func newTable(slots int) *table {
+	return &table{mask: uint64(slots - 1), slots: make([]uint64, slots)}
+}
+
+// Hash returns the key of encoded labels.
+func (g *Registry) Hash(fields []byte) Key { return xxh3.Hash128Seed(fields, g.seed) }
+
+// Len is the number of encodings known.
+func (g *Registry) Len() int { return int(g.live.Load()) }
+
+func (g *Registry) entry(n uint32) *entry {
+	return &(*g.chunks.Load())[n>>entryChunkShift][n&(entryChunkSize-1)]
+}
+
+func slotOf(k Key, n uint32) uint64 { return k.Lo&^0xffffffff | uint64(n) }
+
+// find returns the number of a key's entry, 0 if there is none.
+func (g *Registry) find(k Key) uint32 {
+	t := g.table.Load()
+	for i := k.Hi & t.mask; ; i = (i + 1) & t.mask {
+		slot := atomic.LoadUint64(&t.slots[i])
+		if slot == 0 {
+			return 0
+		}
+		if (slot^k.Lo)>>32 == 0 && g.entry(uint32(slot)).key == k {
+			return uint32(slot)
+		}
+	}
+}
+
+// Find returns the ref that was inserted for a key.
+func (g *Registry) Find(k Key) (ref uint32, ok bool) {
+	n := g.find(k)
+	if n == 0 {
+		return 0, false
+	}
+	return g.entry(n).ref, true
+}
+
+// Insert adds an encoding of a series; inserting a known key changes nothing.
+func (g *Registry) Insert(k Key, ref uint32) {
+	if g.find(k) != 0 {
+		return
+	}
+	var n uint32
+	if last := len(g.free) - 1; last >= 0 {
+		n, g.free = g.free[last], g.free[:last]
+	} else {
+		n = g.count.Load()
+		if chunks := *g.chunks.Load(); int(n>>entryChunkShift) == len(chunks) {
+			grown := append(chunks[:len(chunks):len(chunks)], new([entryChunkSize]entry))
+			g.chunks.Store(&grown)
+		}
+	}
+	*g.entry(n) = entry{key: k, ref: ref}
+	if n == g.count.Load() {
+		g.count.Store(n + 1)
+	}
+	t := g.table.Load()
+	if live := int(g.live.Add(1)); live > len(t.slots)/4*3 {
+		t = g.rebuilt(2 * len(t.slots))
+		g.table.Store(t)
+		return
+	}
+	t.put(k, n)
+}
+
+func (t *table) put(k Key, n uint32) {
+	i := k.Hi & t.mask
+	for t.slots[i] != 0 {
+		i = (i + 1) & t.mask
+	}
+	atomic.StoreUint64(&t.slots[i], slotOf(k, n))
+}
+
+func (g *Registry) rebuilt(slots int) *table {
+	t := newTable(slots)
+	for n := uint32(1); n < g.count.Load(); n++ {
+		if e := g.entry(n); e.ref != 0 {
+			t.put(e.key, n)
+		}
+	}
+	return t
+}
+
+// Forget takes out all encodings of the refs for which gone is true.
+func (g *Registry) Forget(gone func(ref uint32) bool) {
+	for n := uint32(1); n < g.count.Load(); n++ {
+		if e := g.entry(n); e.ref != 0 && gone(e.ref) {
+			*e = entry{}
+			g.free = append(g.free, n)
+			g.live.Add(-1)
+		}
+	}
+	slots := tableSlotsMin
+	for int(g.live.Load()) > slots/2 {
+		slots *= 2
+	}
+	g.table.Store(g.rebuilt(slots))
+}
+
+// Cursor looks up the series of one request in turn. It first compares with the series that followed the previous one
+// last time, or was inserted after it: in a steady stream that is the one, and no table is touched.
+type Cursor struct {
+	g    *Registry
+	last uint32
+}
+
+// Cursor returns a cursor at no series.
+func (g *Registry) Cursor() Cursor { return Cursor{g: g} }
+
+// Find is Registry.Find, faster if the order of calls was seen before.
+func (c *Cursor) Find(k Key) (ref uint32, ok bool) {
+	g := c.g
+	last := g.entry(c.last)
+	guess := atomic.LoadUint32(&last.next)
+	if guess == 0 {
+		guess = c.last + 1
+	}
+	if guess < g.count.Load() {
+		if e := g.entry(guess); e.key == k && e.ref != 0 {
+			c.last = guess
+			return e.ref, true
+		}
+	}
+	n := g.find(k)
+	if n == 0 {
+		return 0, false
+	}
+	if c.last != 0 {
+		atomic.StoreUint32(&last.next, n)
+	}
+	c.last = n
+	return g.entry(n).ref, true
+}

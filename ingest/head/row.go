@@ -1,0 +1,262 @@
+package head
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+
+	"halite/keyschema"
+)
+
+// row holds the unflushed samples of one series in one hour. It has no pointers: blocks are numbers in the stripe's
+// slabs.
+type row struct {
+	ref uint32
+	// next is the series' next row, or the next free row.
+	next uint32
+	hour int32
+	// seq orders the rows of one series and hour by creation.
+	seq uint32
+	// segment is the first log segment that holds a sample of the row.
+	segment uint32
+	samples uint32
+	// maxOffset is the largest offset in the hour so far.
+	maxOffset uint32
+	tail      uint32
+	// packedFirst and packedLast are the ends of the chain of packed blocks: number·2 + (1 if large).
+	packedFirst, packedLast uint32
+	packedBytes             uint32
+	blocks                  uint32
+	madeTick, lastTick      uint32
+	// room is what is left of the last packed block.
+	room    uint16
+	tailLen uint8
+	flags   uint8
+}
+
+const rowBytes = int(unsafe.Sizeof(row{}))
+
+// Flags of a row.
+const (
+	// frozen rows take no samples.
+	flagFrozen = 1 << iota
+	// flushing rows are in the hands of a flush.
+	flagFlushing
+	// unsorted rows must be sorted when read: a sample came with a timestamp not above all before.
+	flagUnsorted
+	// tailLarge tails have sixteen places instead of four.
+	flagTailLarge
+)
+
+// sealed rows have room for samples no more.
+func (r *row) open() bool { return r.flags&flagFrozen == 0 }
+
+func (r *row) tailPlaces() int {
+	if r.flags&flagTailLarge != 0 {
+		return tailSamples
+	}
+	return tailSmallSamples
+}
+
+// tailBlock returns the row's tail: offsets first, then values.
+func (s *stripe) tailBlock(r *row) (offsets, values []byte) {
+	if r.flags&flagTailLarge != 0 {
+		b := s.slabs[classTail].block(r.tail)
+		return b[:tailSamples*4], b[tailSamples*4:]
+	}
+	b := s.slabs[classTailSmall].block(r.tail)
+	return b[:tailSmallSamples*4], b[tailSmallSamples*4:]
+}
+
+// add stores one sample. An error means that a full tail could not be packed; the sample is not stored then.
+func (s *stripe) add(r *row, offset uint32, value float64) error {
+	offsets, values := s.tailBlock(r)
+	n := int(r.tailLen)
+	if offset <= r.maxOffset && r.samples > 0 {
+		if n > 0 && binary.LittleEndian.Uint32(offsets[4*(n-1):]) == offset {
+			binary.LittleEndian.PutUint64(values[8*(n-1):], math.Float64bits(value))
+			return nil
+		}
+		r.flags |= flagUnsorted
+	} else {
+		r.maxOffset = offset
+	}
+	if n == r.tailPlaces() {
+		if n == tailSamples {
+			if err := s.pack(r); err != nil {
+				return err
+			}
+			n = 0
+		} else {
+			s.growTail(r)
+			offsets, values = s.tailBlock(r)
+		}
+	}
+	binary.LittleEndian.PutUint32(offsets[4*n:], offset)
+	binary.LittleEndian.PutUint64(values[8*n:], math.Float64bits(value))
+	r.tailLen = uint8(n + 1)
+	r.samples++
+	s.samples++
+	return nil
+}
+
+func (s *stripe) growTail(r *row) {
+	offsets, values := s.tailBlock(r)
+	small := r.tail
+	r.tail = s.slabs[classTail].alloc()
+	r.flags |= flagTailLarge
+	toOffsets, toValues := s.tailBlock(r)
+	copy(toOffsets, offsets)
+	copy(toValues, values)
+	s.slabs[classTailSmall].release(small)
+	s.bytes += (tailSamples - tailSmallSamples) * tailSampleBytes
+}
+
+// tailColumns copies the tail into columns of the stripe's scratch, in the order of arrival.
+func (s *stripe) tailColumns(r *row) ([]int64, []float64) {
+	offsets, values := s.tailBlock(r)
+	startMs := keyschema.HourStartMs(int64(r.hour))
+	for i := range int(r.tailLen) {
+		s.tsMs[i] = startMs + int64(binary.LittleEndian.Uint32(offsets[4*i:]))
+		s.values[i] = math.Float64frombits(binary.LittleEndian.Uint64(values[8*i:]))
+	}
+	return s.tsMs[:r.tailLen], s.values[:r.tailLen]
+}
+
+// pack turns the tail into a run at the end of the packed chain, preceded by its length.
+func (s *stripe) pack(r *row) error {
+	tsMs, values := s.tailColumns(r)
+	if r.flags&flagUnsorted != 0 {
+		tsMs, values = s.sorter.fold(tsMs, values)
+	}
+	packed, err := s.encoder.Append(s.packed[:0], keyschema.HourStartMs(int64(r.hour)), tsMs, values)
+	if err != nil {
+		return fmt.Errorf("pack samples of an open row: %w", err)
+	}
+	s.packed = packed
+	var length [binary.MaxVarintLen32]byte
+	s.chain(r, length[:binary.PutUvarint(length[:], uint64(len(packed)))])
+	s.chain(r, packed)
+	r.tailLen = 0
+	return nil
+}
+
+// chain appends bytes to the row's packed chain.
+func (s *stripe) chain(r *row, b []byte) {
+	r.packedBytes += uint32(len(b))
+	for len(b) > 0 {
+		if r.room == 0 {
+			s.lengthen(r)
+		}
+		block := s.packedBlock(r.packedLast)
+		n := copy(block[len(block)-int(r.room):], b)
+		r.room -= uint16(n)
+		b = b[n:]
+	}
+}
+
+func (s *stripe) packedBlock(id uint32) []byte {
+	if id&1 != 0 {
+		return s.slabs[classPacked].block(id >> 1)
+	}
+	return s.slabs[classPackedSmall].block(id >> 1)
+}
+
+func (s *stripe) lengthen(r *row) {
+	var id uint32
+	if r.blocks < packedSmallBlocks {
+		id = s.slabs[classPackedSmall].alloc() << 1
+	} else {
+		id = s.slabs[classPacked].alloc()<<1 | 1
+	}
+	block := s.packedBlock(id)
+	binary.LittleEndian.PutUint32(block, 0)
+	if r.packedLast == 0 {
+		r.packedFirst = id
+	} else {
+		binary.LittleEndian.PutUint32(s.packedBlock(r.packedLast), id)
+	}
+	r.packedLast = id
+	r.room = uint16(len(block) - linkBytes)
+	r.blocks++
+	s.bytes += int64(len(block))
+}
+
+// appendPacked appends the bytes of the packed chain to dst.
+func (s *stripe) appendPacked(dst []byte, r *row) []byte {
+	for id := r.packedFirst; id != 0; {
+		block := s.packedBlock(id)
+		id = binary.LittleEndian.Uint32(block)
+		if id == 0 {
+			dst = append(dst, block[linkBytes:len(block)-int(r.room)]...)
+		} else {
+			dst = append(dst, block[linkBytes:]...)
+		}
+	}
+	return dst
+}
+
+// memory is what the row occupies.
+func (s *stripe) memory(r *row) int64 {
+	small := min(r.blocks, packedSmallBlocks)
+	return int64(rowBytes + r.tailPlaces()*tailSampleBytes + int(small)*packedSmallBytes + int(r.blocks-small)*packedBytes)
+}
+
+// release gives the row's blocks back.
+func (s *stripe) release(r *row) {
+	s.bytes -= s.memory(r)
+	s.samples -= int64(r.samples)
+	if r.flags&flagTailLarge != 0 {
+		s.slabs[classTail].release(r.tail)
+	} else {
+		s.slabs[classTailSmall].release(r.tail)
+	}
+	for id := r.packedFirst; id != 0; {
+		next := binary.LittleEndian.Uint32(s.packedBlock(id))
+		if id&1 != 0 {
+			s.slabs[classPacked].release(id >> 1)
+		} else {
+			s.slabs[classPackedSmall].release(id >> 1)
+		}
+		id = next
+	}
+}
+
+// sorter folds columns in the order of arrival into ascending ones. Not concurrent; its result is valid until the next
+// fold.
+type sorter struct {
+	order  []arrival
+	tsMs   []int64
+	values []float64
+}
+
+type arrival struct {
+	tsMs  int64
+	value float64
+	nth   int
+}
+
+// fold sorts by time; of samples with one timestamp the last to arrive stays.
+func (o *sorter) fold(tsMs []int64, values []float64) ([]int64, []float64) {
+	o.order = o.order[:0]
+	for i, t := range tsMs {
+		o.order = append(o.order, arrival{t, values[i], i})
+	}
+	slices.SortFunc(o.order, func(a, b arrival) int {
+		if c := cmp.Compare(a.tsMs, b.tsMs); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.nth, b.nth)
+	})
+	o.tsMs, o.values = o.tsMs[:0], o.values[:0]
+	for i, a := range o.order {
+		if i+1 < len(o.order) && o.order[i+1].tsMs == a.tsMs {
+			continue
+		}
+		o.tsMs, o.values = append(o.tsMs, a.tsMs), append(o.values, a.value)
+	}
+	return o.tsMs, o.values
+}

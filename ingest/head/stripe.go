@@ -1,0 +1,94 @@
+package head
+
+import (
+	"sync"
+
+	"halite/keyschema/run"
+)
+
+const (
+	rowChunkShift = 8
+	rowChunkSize  = 1 << rowChunkShift
+)
+
+// stripe is a part of the head with a lock of its own. Rows are numbered from 1.
+type stripe struct {
+	mu    sync.RWMutex
+	rows  []*[rowChunkSize]row
+	free  uint32
+	made  uint32
+	seq   uint32
+	slabs [classes]slab
+
+	// bytes, samples and count describe the rows in use.
+	bytes, samples, count int64
+
+	// Scratch of the writer that holds mu.
+	encoder run.Encoder
+	sorter  sorter
+	packed  []byte
+	tsMs    [tailSamples]int64
+	values  [tailSamples]float64
+
+	_ [64]byte // keeps neighbours' locks off this one's cache line
+}
+
+func (s *stripe) row(n uint32) *row {
+	n--
+	return &s.rows[n>>rowChunkShift][n&(rowChunkSize-1)]
+}
+
+// openRow finds the row of a series that takes samples of the hour, or makes one. The series' rows form a list whose
+// first is the one used last: streams stay in one hour for long, whatever the hour.
+func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick uint32) (r *row, made bool) {
+	var before *row
+	for n := at.row; n != 0; {
+		r := s.row(n)
+		if int64(r.hour) == hour && r.open() {
+			if before != nil {
+				before.next, r.next = r.next, at.row
+				at.row = n
+			}
+			return r, false
+		}
+		before, n = r, r.next
+	}
+	n := s.free
+	if n != 0 {
+		s.free = s.row(n).next
+	} else {
+		if int(s.made)>>rowChunkShift == len(s.rows) {
+			s.rows = append(s.rows, new([rowChunkSize]row))
+		}
+		s.made++
+		n = s.made
+	}
+	s.seq++
+	r = s.row(n)
+	*r = row{
+		ref: ref, next: at.row, hour: int32(hour), seq: s.seq, segment: uint32(segment),
+		madeTick: tick, lastTick: tick, tail: s.slabs[classTailSmall].alloc(),
+	}
+	at.row = n
+	s.bytes += s.memory(r)
+	s.count++
+	return r, true
+}
+
+// unlink takes a row out of its series' list and gives its memory back.
+func (s *stripe) unlink(at *slot, n uint32) {
+	r := s.row(n)
+	if at.row == n {
+		at.row = r.next
+	} else {
+		before := s.row(at.row)
+		for before.next != n {
+			before = s.row(before.next)
+		}
+		before.next = r.next
+	}
+	s.release(r)
+	*r = row{next: s.free}
+	s.free = n
+	s.count--
+}

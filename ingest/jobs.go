@@ -1,0 +1,101 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// spaceInterval is the time between two looks at the free disk space.
+const spaceInterval = time.Second
+
+// startJobs starts the goroutines that Close ends.
+func (i *Ingester) startJobs() {
+	ctx, stop := context.WithCancel(context.Background())
+	i.stopJobs = stop
+	if i.hopts.FlushInterval < 0 {
+		return
+	}
+	i.every(ctx, i.hopts.FlushInterval, i.wake, func() {
+		if err := i.step(ctx); err != nil && ctx.Err() == nil {
+			i.opts.Logger.Error("flush failed; its samples stay in memory and in the log, the next run retries", "err", err)
+		}
+	})
+	i.every(ctx, spaceInterval, nil, i.checkSpace)
+	i.every(ctx, i.hopts.MaintainInterval, nil, func() {
+		if err := i.maintain(ctx); err != nil && ctx.Err() == nil {
+			i.opts.Logger.Error("maintenance of the catalogue failed; the next run retries", "err", err)
+		}
+	})
+}
+
+// every runs job at each tick and wake-up until ctx ends.
+func (i *Ingester) every(ctx context.Context, interval time.Duration, wake <-chan struct{}, job func()) {
+	i.jobs.Add(1)
+	go func() {
+		defer i.jobs.Done()
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			case <-wake:
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			job()
+		}
+	}()
+}
+
+// wakeFlusher makes the flush job look at once. It never blocks.
+func (i *Ingester) wakeFlusher() {
+	select {
+	case i.wake <- struct{}{}:
+	default:
+	}
+}
+
+// step is one run of the flush job: rows that are due, memory pressure, the log's truncation.
+func (i *Ingester) step(ctx context.Context) error {
+	i.flushMu.Lock()
+	defer i.flushMu.Unlock()
+	now := i.opts.Now()
+	// Wake-ups must not let rows look idle sooner: ticks follow the clock.
+	i.head.SetTick(i.tickAt(now))
+	_, err := i.flushRows(ctx, i.due(now, i.tickAt(now)))
+	_, relieveErr := i.relieve(ctx)
+	if err = errors.Join(err, relieveErr); err != nil {
+		return err
+	}
+	if !i.unsynced || now.Sub(i.checkpointed) < i.hopts.CheckpointInterval {
+		return nil
+	}
+	if err := i.checkpoint(ctx, false); err != nil {
+		return err
+	}
+	i.checkpointed = now
+	return nil
+}
+
+// tickAt counts flush intervals since the start.
+func (i *Ingester) tickAt(now time.Time) uint32 {
+	interval := i.hopts.FlushInterval
+	if interval < 0 {
+		interval = time.Second
+	}
+	return uint32(max(0, now.Sub(i.started)/interval))
+}
+
+// maintain runs the catalogue's upkeep.
+func (i *Ingester) maintain(ctx context.Context) error {
+	err := i.opts.Index.Maintain(ctx)
+	err = errors.Join(err, i.retire(ctx))
+	if err != nil {
+		i.metrics.maintFails.Inc()
+	}
+	return err
+}

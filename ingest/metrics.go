@@ -1,0 +1,78 @@
+package ingest
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+type metrics struct {
+	accepted     prometheus.Counter
+	rejected     *prometheus.CounterVec
+	requests     prometheus.Counter
+	badRequests  prometheus.Counter
+	overloads    *prometheus.CounterVec
+	newSeries    prometheus.Counter
+	replayed     prometheus.Counter
+	orphans      prometheus.Counter
+	flushedRows  prometheus.Counter
+	flushedBytes prometheus.Counter
+	flushFails   prometheus.Counter
+	flushSeconds prometheus.Histogram
+	checkpoints  prometheus.Counter
+	checkFails   prometheus.Counter
+	maintFails   prometheus.Counter
+	retired      prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Name: "tsdb_ingest_" + name, Help: help})
+	}
+	return &metrics{
+		accepted: counter("samples_total", "Samples acknowledged."),
+		rejected: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "tsdb_ingest_rejected_total", Help: "Samples, exemplars and metadata not stored, by reason.",
+		}, []string{"reason"}),
+		requests:    counter("requests_total", "Write requests taken up."),
+		badRequests: counter("bad_requests_total", "Write requests that could not be understood or were too large."),
+		overloads: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "tsdb_ingest_overload_total", Help: "Write requests refused for lack of a resource, by resource.",
+		}, []string{"resource"}),
+		newSeries:    counter("series_created_total", "Series taken into the log for the first time."),
+		replayed:     counter("replayed_samples_total", "Samples read back from the log at start."),
+		orphans:      counter("replayed_orphans_total", "Samples in the log without a series, left out at start."),
+		flushedRows:  counter("flushed_rows_total", "Rows written to the data table."),
+		flushedBytes: counter("flushed_bytes_total", "Bytes of the runs written to the data table."),
+		flushFails:   counter("flush_failures_total", "Flushes that the storage refused; their rows stay in the head."),
+		flushSeconds: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "tsdb_ingest_flush_seconds", Help: "Time of a flush that wrote rows.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+		}),
+		checkpoints: counter("checkpoints_total", "Truncations of the log."),
+		checkFails:  counter("checkpoint_failures_total", "Failed syncs of the tables or truncations of the log."),
+		maintFails:  counter("maintenance_failures_total", "Failed maintenance runs of the catalogue."),
+		retired:     counter("series_retired_total", "Idle series forgotten."),
+	}
+}
+
+// watch registers the gauges that read the ingester's state.
+func (i *Ingester) watch(reg prometheus.Registerer) {
+	f := promauto.With(reg)
+	gauge := func(name, help string, value func() float64) {
+		f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_ingest_" + name, Help: help}, value)
+	}
+	gauge("series", "Active series.", func() float64 { return float64(i.series.Load()) })
+	gauge("head_rows", "Unflushed rows.", func() float64 { return float64(i.head.Rows()) })
+	gauge("head_samples", "Unflushed samples.", func() float64 { return float64(i.head.Samples()) })
+	gauge("head_bytes", "Memory of unflushed rows.", func() float64 { return float64(i.head.Bytes()) })
+	gauge("in_flight_bytes", "Decoded bytes of requests being served.", func() float64 {
+		return float64(i.inFlight.Load())
+	})
+	gauge("refusing_for_space", "1 while writes are refused for lack of disk space.", func() float64 {
+		if i.noSpace.Load() {
+			return 1
+		}
+		return 0
+	})
+}

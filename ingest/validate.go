@@ -1,0 +1,141 @@
+package ingest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+)
+
+// Reasons for which a sample is not stored; the values of the label reason of tsdb_ingest_rejected_total.
+const (
+	ReasonTooManyLabels       = "too_many_labels"
+	ReasonLabelNameTooLong    = "label_name_too_long"
+	ReasonLabelValueTooLong   = "label_value_too_long"
+	ReasonMetricNameTooLong   = "metric_name_too_long"
+	ReasonNoMetricName        = "missing_metric_name"
+	ReasonEmptyLabelName      = "empty_label_name"
+	ReasonInvalidUTF8         = "invalid_utf8"
+	ReasonDuplicateLabel      = "duplicate_label"
+	ReasonUnsortedLabels      = "unsorted_labels"
+	ReasonSeriesLimit         = "series_limit"
+	ReasonBefore1970          = "timestamp_before_1970"
+	ReasonBeforeRetention     = "before_retention"
+	ReasonTooFarAhead         = "too_far_ahead"
+	ReasonUnsupportedHist     = "unsupported_histogram"
+	ReasonUnsupportedExemplar = "unsupported_exemplar"
+	ReasonMetadataInvalid     = "metadata_invalid"
+	ReasonMetadataLimit       = "metadata_limit"
+)
+
+// rejection says why a series or sample is not stored; the zero value means that nothing is wrong.
+type rejection struct {
+	reason string
+	detail string
+}
+
+func rejectf(reason, format string, args ...any) rejection {
+	return rejection{reason, fmt.Sprintf(format, args...)}
+}
+
+// validate checks a label set as sent and returns it without its empty values, which Prometheus treats as absent. The
+// result shares pairs.
+func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
+	kept := pairs[:0]
+	metric := ""
+	previous := ""
+	for n, p := range pairs {
+		switch {
+		case p.Name == "":
+			return nil, rejectf(ReasonEmptyLabelName, "label %d has an empty name", n+1)
+		case !utf8.ValidString(p.Name):
+			return nil, rejectf(ReasonInvalidUTF8, "label name %q is not valid UTF-8", p.Name)
+		case !utf8.ValidString(p.Value):
+			return nil, rejectf(ReasonInvalidUTF8, "value of label %q is not valid UTF-8", p.Name)
+		case len(p.Name) > l.LabelNameBytesMax:
+			return nil, rejectf(ReasonLabelNameTooLong, "label name of %d bytes, %d allowed (%.64q…)",
+				len(p.Name), l.LabelNameBytesMax, p.Name)
+		case n > 0 && p.Name == previous:
+			return nil, rejectf(ReasonDuplicateLabel, "label %q appears twice", p.Name)
+		case n > 0 && p.Name < previous:
+			return nil, rejectf(ReasonUnsortedLabels, "label %q comes after %q", p.Name, previous)
+		}
+		previous = p.Name
+		if p.Value == "" {
+			continue
+		}
+		if p.Name == labels.MetricName {
+			metric = p.Value
+			if len(metric) > l.MetricNameBytesMax {
+				return nil, rejectf(ReasonMetricNameTooLong, "metric name of %d bytes, %d allowed",
+					len(metric), l.MetricNameBytesMax)
+			}
+		} else if len(p.Value) > l.LabelValueBytesMax {
+			return nil, rejectf(ReasonLabelValueTooLong, "value of label %q has %d bytes, %d allowed",
+				p.Name, len(p.Value), l.LabelValueBytesMax)
+		}
+		kept = append(kept, p)
+	}
+	if metric == "" {
+		return nil, rejectf(ReasonNoMetricName, "no metric name")
+	}
+	if len(kept) > l.LabelsPerSeriesMax {
+		return nil, rejectf(ReasonTooManyLabels, "%d labels, %d allowed", len(kept), l.LabelsPerSeriesMax)
+	}
+	return kept, rejection{}
+}
+
+// describeBytesMax bounds a series in a message: a sender's monster must not fill logs and answers.
+const describeBytesMax = 400
+
+// describe writes a label set for a message: metric{name="value",…}.
+func describe(pairs []prompb.Label) string {
+	var b strings.Builder
+	for _, p := range pairs {
+		if p.Name == labels.MetricName {
+			b.WriteString(printable(p.Value))
+			break
+		}
+	}
+	b.WriteByte('{')
+	first := true
+	for _, p := range pairs {
+		if p.Name == labels.MetricName {
+			continue
+		}
+		if !first {
+			b.WriteByte(',')
+		}
+		first = false
+		if b.Len() > describeBytesMax {
+			b.WriteString("…")
+			break
+		}
+		fmt.Fprintf(&b, "%s=%s", printable(p.Name), strconv.Quote(shorten(p.Value)))
+	}
+	b.WriteByte('}')
+	return b.String()
+}
+
+func describeLabels(ls labels.Labels) string { return describe(prompb.FromLabels(ls, nil)) }
+
+func shorten(s string) string {
+	if len(s) > describeBytesMax/2 {
+		return strings.ToValidUTF8(s[:describeBytesMax/2], "") + "…"
+	}
+	return s
+}
+
+// printable quotes names that would not read as one word.
+func printable(s string) string {
+	s = shorten(s)
+	for _, c := range s {
+		if c <= ' ' || c == '"' || c == '{' || c == '}' || c == utf8.RuneError || !strconv.IsPrint(c) {
+			return strconv.Quote(s)
+		}
+	}
+	return s
+}
