@@ -36,7 +36,8 @@ func randomWorld(t testing.TB, rng *rand.Rand, rules ...keyschema.Rule) *world {
 			s.ref = 0
 		}
 		from := base + rng.Int64N(2*day)
-		for ts := from; ts < from+rng.Int64N(2*day)+1; ts += 1 + rng.Int64N(20*60_000) {
+		to := from + 1 + rng.Int64N(2*day)
+		for ts := from; ts < to; ts += 1 + rng.Int64N(20*60_000) {
 			if rng.IntN(30) == 0 {
 				ts += rng.Int64N(day)
 			}
@@ -110,6 +111,11 @@ func TestSelectMergesHeadAndTable(t *testing.T) {
 		})
 		win := window{base + rng.Int64N(3*day), 0}
 		win.maxtMs = win.mintMs + rng.Int64N(3*day)
+		if c := w.series[rng.IntN(len(w.series))].truth(window{0, math.MaxInt64}); rng.IntN(3) > 0 {
+			// Both ends belong to the window.
+			i := rng.IntN(len(c.tsMs))
+			win = window{c.tsMs[i], c.tsMs[i+rng.IntN(len(c.tsMs)-i)]}
+		}
 		sorted := rng.IntN(2) == 0
 		querier, err := q.Querier(win.mintMs, win.maxtMs)
 		require.NoError(t, err)

@@ -1,0 +1,258 @@
+package promql_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+
+	"halite/ingest"
+)
+
+const (
+	hourMs = int64(3_600_000)
+	// dataFrom is three hours before a midnight, dataTo four hours after it.
+	dataFrom = int64(20_000)*24*hourMs + 21*hourMs
+	dataTo   = dataFrom + 7*hourMs
+)
+
+// dataset is series as they are in the end, sorted by labels, times ascending.
+type dataset []dataSeries
+
+type dataSeries struct {
+	labels labels.Labels
+	tsMs   []int64
+	values []float64
+}
+
+// newDataset makes counters with resets, gauges with special values, classic histograms and sparse series, each with
+// its own interval, jitter, gaps and life.
+func newDataset(rng *rand.Rand) dataset {
+	var d dataset
+	for i := range 10 {
+		ls := labels.FromStrings("__name__", "c_total", "job", fmt.Sprint(i%3), "inst", fmt.Sprint(i))
+		total := 0.0
+		d = append(d, newSeries(rng, ls, 15_000, func() float64 {
+			total += rng.Float64() * 10
+			if rng.IntN(200) == 0 {
+				total = rng.Float64()
+			}
+			return total
+		}))
+	}
+	for i := range 10 {
+		ls := labels.FromStrings("__name__", "g", "job", fmt.Sprint(i%3), "inst", fmt.Sprint(i), "zone", "abc"[i%3:i%3+1])
+		d = append(d, newSeries(rng, ls, 30_000, func() float64 {
+			if rng.IntN(100) == 0 {
+				return []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1)}[rng.IntN(4)]
+			}
+			return rng.NormFloat64() * 1000
+		}))
+	}
+	for _, job := range []string{"0", "1"} {
+		d = append(d, newHistogram(rng, job)...)
+	}
+	for i := range 3 {
+		ls := labels.FromStrings("__name__", "sparse", "inst", fmt.Sprint(i))
+		d = append(d, newSeries(rng, ls, 7*60_000, rng.Float64))
+	}
+	slices.SortFunc(d, func(a, b dataSeries) int { return labels.Compare(a.labels, b.labels) })
+	return d
+}
+
+func newSeries(rng *rand.Rand, ls labels.Labels, intervalMs int64, next func() float64) dataSeries {
+	s := dataSeries{labels: ls}
+	jitter := int64(0)
+	if rng.IntN(2) == 0 {
+		jitter = intervalMs / 10
+	}
+	from, to := dataFrom, dataTo
+	if rng.IntN(4) == 0 {
+		from += rng.Int64N(3 * hourMs)
+	}
+	if rng.IntN(4) == 0 {
+		to -= rng.Int64N(3 * hourMs)
+	}
+	for ts := from; ts < to; ts += intervalMs {
+		v := next()
+		if rng.IntN(150) == 0 {
+			v = math.Float64frombits(value.StaleNaN)
+		}
+		s.tsMs = append(s.tsMs, ts+rng.Int64N(jitter+1))
+		s.values = append(s.values, v)
+		if rng.IntN(120) == 0 {
+			ts += rng.Int64N(hourMs/2) / intervalMs * intervalMs
+		}
+	}
+	return s
+}
+
+// newHistogram makes buckets that agree with each other at every scrape.
+func newHistogram(rng *rand.Rand, job string) dataset {
+	bounds := []string{"0.1", "0.5", "1", "5", "+Inf"}
+	d := make(dataset, len(bounds))
+	counts := make([]float64, len(bounds))
+	for i, le := range bounds {
+		d[i].labels = labels.FromStrings("__name__", "h_bucket", "job", job, "le", le)
+	}
+	for ts := dataFrom; ts < dataTo; ts += 20_000 {
+		total := 0.0
+		for i := range bounds {
+			counts[i] += float64(rng.IntN(9))
+			total += counts[i]
+			d[i].tsMs = append(d[i].tsMs, ts)
+			d[i].values = append(d[i].values, total)
+		}
+	}
+	return d
+}
+
+// history is the data as a sequence of writes after which only the dataset is left: in any order, some samples first
+// with another value.
+func (d dataset) history(rng *rand.Rand) []ingest.Sample {
+	var first, last []ingest.Sample
+	for _, s := range d {
+		for i, ts := range s.tsMs {
+			last = append(last, ingest.Sample{Labels: s.labels, TsMs: ts, Value: s.values[i]})
+			if rng.IntN(50) == 0 {
+				first = append(first, ingest.Sample{Labels: s.labels, TsMs: ts, Value: rng.Float64()})
+			}
+		}
+	}
+	// Mostly in order of time, with a tenth of the samples late.
+	slices.SortStableFunc(last, func(a, b ingest.Sample) int { return int(a.TsMs - b.TsMs) })
+	var onTime, late []ingest.Sample
+	for _, s := range last {
+		if rng.IntN(10) == 0 {
+			late = append(late, s)
+		} else {
+			onTime = append(onTime, s)
+		}
+	}
+	rng.Shuffle(len(late), func(i, j int) { late[i], late[j] = late[j], late[i] })
+	return slices.Concat(first, onTime, late)
+}
+
+// exprs writes random expressions.
+type exprs struct{ *rand.Rand }
+
+func pick[T any](g exprs, from ...T) T { return from[g.IntN(len(from))] }
+
+func (g exprs) duration() string { return pick(g, "1m", "2m", "5m", "10m", "37m", "1h", "2h30m") }
+
+// modifiers are offset and @, on selectors and subqueries.
+func (g exprs) modifiers() string {
+	out := ""
+	if g.IntN(6) == 0 {
+		out += " offset " + pick(g, "1m", "-3m", "1h", "17s")
+	}
+	if g.IntN(10) == 0 {
+		out += " @ " + pick(g, "start()", "end()", fmt.Sprint(float64(dataFrom+g.Int64N(8*hourMs))/1000))
+	}
+	return out
+}
+
+func (g exprs) series() string {
+	name := pick(g, "c_total", "c_total", "g", "g", "sparse", "h_bucket")
+	matcher := pick(g, "", "", "", `{job="1"}`, `{job!="1"}`, `{inst=~"[1-4]"}`, `{inst!~"[1-4]"}`, `{zone="a"}`, `{zone=""}`)
+	if g.IntN(15) == 0 {
+		return `{__name__=~"c.*|g",job="2"}`
+	}
+	return name + matcher
+}
+
+func (g exprs) labels() string {
+	return strings.Join([]string{"job", "inst", "zone", "le"}[:g.IntN(5)], ",")
+}
+
+// vector writes an expression of type instant vector, at most so deep.
+func (g exprs) vector(depth int) string {
+	if depth == 0 {
+		return g.series() + g.modifiers()
+	}
+	switch g.IntN(9) {
+	case 0:
+		return g.series() + g.modifiers()
+	case 1, 2:
+		return g.overRange(g.series() + "[" + g.duration() + "]" + g.modifiers())
+	case 3:
+		step := pick(g, "", "30s", "1m", "7m")
+		return g.overRange(g.subject(depth) + "[" + pick(g, "5m", "20m", "1h") + ":" + step + "]" + g.modifiers())
+	case 4, 5:
+		return g.aggregate(depth)
+	case 6:
+		return g.function(g.vector(depth - 1))
+	case 7:
+		return g.binary(depth)
+	default:
+		by := pick(g, "h_bucket", "rate(h_bucket[5m])", "sum by (le) (rate(h_bucket[10m]))", "sum by (le,job) (h_bucket)")
+		return fmt.Sprintf("histogram_quantile(%.2f, %s)", g.Float64()*1.2-0.1, by)
+	}
+}
+
+func (g exprs) subject(depth int) string { return "(" + g.vector(depth-1) + ")" }
+
+func (g exprs) overRange(matrix string) string {
+	switch g.IntN(8) {
+	case 0:
+		return fmt.Sprintf("quantile_over_time(%.2f, %s)", g.Float64(), matrix)
+	case 1:
+		return fmt.Sprintf("predict_linear(%s, %d)", matrix, g.IntN(3600))
+	}
+	return pick(g, "rate", "rate", "increase", "delta", "irate", "idelta", "deriv", "resets", "changes", "avg_over_time",
+		"min_over_time", "max_over_time", "sum_over_time", "count_over_time", "last_over_time", "first_over_time",
+		"present_over_time", "stddev_over_time", "stdvar_over_time", "mad_over_time", "absent_over_time") +
+		"(" + matrix + ")"
+}
+
+func (g exprs) aggregate(depth int) string {
+	inner := g.vector(depth - 1)
+	by := pick(g, "", " by ("+g.labels()+")", " without ("+g.labels()+")")
+	switch g.IntN(6) {
+	case 0:
+		// Of equal values, NaN among them, Prometheus takes any: only values that are never equal give one answer.
+		inner = pick(g, "c_total", "rate(c_total[5m])", "increase(c_total[37m])", "avg_over_time(c_total[10m:1m])")
+		return fmt.Sprintf("%s%s (%d, %s)", pick(g, "topk", "bottomk"), by, 1+g.IntN(4), inner)
+	case 1:
+		return fmt.Sprintf("quantile%s (%.2f, %s)", by, g.Float64(), inner)
+	}
+	return pick(g, "sum", "sum", "avg", "min", "max", "count", "group", "stddev", "stdvar") + by + " (" + inner + ")"
+}
+
+func (g exprs) function(inner string) string {
+	switch g.IntN(7) {
+	case 0:
+		return fmt.Sprintf("clamp(%s, %d, %d)", inner, -g.IntN(300), g.IntN(300))
+	case 1:
+		return "label_replace(" + inner + `, "x", "$1-y", "inst", "(.)")`
+	case 2:
+		return "label_join(" + inner + `, "x", "/", "job", "inst")`
+	case 3:
+		return "round(" + inner + ", 0.5)"
+	}
+	return pick(g, "abs", "ceil", "floor", "sgn", "sqrt", "exp", "ln", "timestamp", "-", "absent", "sort", "minute") +
+		"(" + inner + ")"
+}
+
+func (g exprs) binary(depth int) string {
+	left, right := g.subject(depth), g.subject(depth)
+	op := pick(g, "+", "-", "*", "/", "%", "^", "atan2")
+	comparison := pick(g, ">", "<", ">=", "<=", "==", "!=") + pick(g, "", " bool")
+	switch g.IntN(6) {
+	case 0:
+		return fmt.Sprintf("%s %s %.1f", left, pick(g, op, comparison), g.NormFloat64()*100)
+	case 1:
+		return left + " " + pick(g, "and", "or", "unless") + pick(g, "", " on (job)", " ignoring (zone)") + " " + right
+	case 2:
+		return left + " " + pick(g, op, comparison) + " on (inst, job) " + right
+	case 3:
+		return "(" + g.series() + ") " + op + " on (job) group_left () sum by (job) " + right
+	case 4:
+		return left + " " + pick(g, op, comparison) + " scalar(" + g.series() + ")"
+	}
+	return left + " " + pick(g, op, comparison) + " ignoring (zone, le) " + right
+}

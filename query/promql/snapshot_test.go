@@ -1,0 +1,112 @@
+package promql_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest"
+)
+
+// TestNothingMissedOrDoubledBesideFlushes writes, flushes and reads at once. Sample k of every series has the value k
+// and comes k steps after the first, so that a reader sees at once what is missing, doubled or wrong; all that was
+// acknowledged before it began must be there.
+func TestNothingMissedOrDoubledBesideFlushes(t *testing.T) {
+	const (
+		rounds = 150
+		series = 20
+		stepMs = 90_000
+	)
+	s := newStack(t)
+	defer func() { require.NoError(t, s.Close()) }()
+	var (
+		acknowledged atomic.Int64
+		done         = make(chan struct{})
+		wg           sync.WaitGroup
+		reads        atomic.Int64
+	)
+	wg.Go(func() {
+		defer close(done)
+		for k := range int64(rounds) {
+			var request []ingest.Sample
+			for i := range series {
+				ls := labels.FromStrings("__name__", "n", "i", fmt.Sprint(i))
+				request = append(request, ingest.Sample{Labels: ls, TsMs: dataFrom + k*stepMs, Value: float64(k)})
+			}
+			if _, err := s.ingester.Write(context.Background(), request); err != nil {
+				t.Error(err)
+				return
+			}
+			acknowledged.Store(k + 1)
+		}
+	})
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				if err := s.ingester.Flush(context.Background()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	for range 2 {
+		wg.Go(func() {
+			for last := false; !last; {
+				select {
+				case <-done:
+					last = true
+				default:
+				}
+				if err := readAll(s, acknowledged.Load(), series, stepMs); err != nil {
+					t.Error(err)
+					return
+				}
+				reads.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d reads", reads.Load())
+}
+
+func readAll(s *stack, atLeast, series, stepMs int64) error {
+	q, err := s.Querier(dataFrom, dataTo+1000*hourMs)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = q.Close() }()
+	set := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchEqual, "__name__", "n"))
+	found := int64(0)
+	var it chunkenc.Iterator
+	for set.Next() {
+		found++
+		it = set.At().Iterator(it)
+		k := int64(0)
+		for ; it.Next() == chunkenc.ValFloat; k++ {
+			if ts, v := it.At(); ts != dataFrom+k*stepMs || v != float64(k) {
+				return fmt.Errorf("sample %d of %s is %d steps after the first and has value %v",
+					k, set.At().Labels(), (ts-dataFrom)/stepMs, v)
+			}
+		}
+		if err := it.Err(); err != nil {
+			return err
+		}
+		if k < atLeast {
+			return fmt.Errorf("%s has %d samples, %d were acknowledged before", set.At().Labels(), k, atLeast)
+		}
+	}
+	if atLeast > 0 && found != series {
+		return fmt.Errorf("%d series of %d", found, series)
+	}
+	return set.Err()
+}

@@ -1,0 +1,191 @@
+package promql_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	promstorage "github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest"
+	"halite/keyschema"
+	"halite/query/promql"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/pebble"
+)
+
+// stack is all of the database that a query depends on, on a file system in memory.
+type stack struct {
+	*promql.Queryable
+	tb       testing.TB
+	store    storage.Store
+	index    *index.Index
+	ingester *ingest.Ingester
+}
+
+func newStack(tb testing.TB, rules ...keyschema.Rule) *stack {
+	tb.Helper()
+	ctx := context.Background()
+	fs := vfs.NewMem()
+	store, err := pebble.Open(pebble.Options{Dir: "store", FS: fs})
+	require.NoError(tb, err)
+	data, err := store.EnsureTable(ctx, storage.DataSchema(0))
+	require.NoError(tb, err)
+	schema, err := keyschema.NewSchema(rules)
+	require.NoError(tb, err)
+	x, err := index.Open(ctx, index.Options{Store: store, Schema: schema})
+	require.NoError(tb, err)
+	// The hours are flushed when a test says so, not by themselves.
+	in, err := ingest.Open(ctx, ingest.Options{
+		Dir: "wal", FS: fs, Store: store, Index: x, Schema: schema, FreeBytesMin: -1,
+		Head: ingest.HeadOptions{FlushInterval: -1},
+	})
+	require.NoError(tb, err)
+	q, err := promql.New(promql.Options{Catalogue: x, Head: in, Data: data, Schema: schema, BatchRowsMax: 64})
+	require.NoError(tb, err)
+	return &stack{Queryable: q, tb: tb, store: store, index: x, ingester: in}
+}
+
+func (s *stack) Close() error {
+	if err := s.ingester.Close(context.Background()); err != nil {
+		return err
+	}
+	return s.store.Close()
+}
+
+func (s *stack) write(samples []ingest.Sample) {
+	s.tb.Helper()
+	if len(samples) == 0 {
+		return
+	}
+	res, err := s.ingester.Write(context.Background(), samples)
+	require.NoError(s.tb, err)
+	require.Zero(s.tb, res.Rejected, res.First)
+	require.Equal(s.tb, len(samples), res.Accepted)
+}
+
+func (s *stack) flush() {
+	s.tb.Helper()
+	require.NoError(s.tb, s.ingester.Flush(context.Background()))
+	require.Zero(s.tb, s.ingester.Stats().Samples, "samples in the head after a flush")
+}
+
+// flushMode says where samples are when they are queried.
+type flushMode string
+
+const (
+	inHead     flushMode = "head"   // all in the head
+	inTables   flushMode = "tables" // all in the tables
+	inBoth     flushMode = "both"   // every other sample in the tables, the rest, out of order, in the head
+	intoTables flushMode = "late"   // as inBoth, then all in the tables: rows that were written twice
+)
+
+var flushModes = []flushMode{inHead, inTables, inBoth, intoTables}
+
+// adapter makes a stack the storage of Prometheus' test files. Samples that Halite does not store (native histograms,
+// start timestamps) go to a Prometheus storage beside it and are counted.
+type adapter struct {
+	*stack
+	mode     flushMode
+	beside   *teststorage.TestStorage
+	diverted func()
+}
+
+var _ promstorage.Storage = (*adapter)(nil)
+
+func (a *adapter) Querier(mint, maxt int64) (promstorage.Querier, error) {
+	ours, err := a.stack.Querier(mint, maxt)
+	if err != nil || a.beside == nil {
+		return ours, err
+	}
+	theirs, err := a.beside.Querier(mint, maxt)
+	if err != nil {
+		return nil, err
+	}
+	return promstorage.NewMergeQuerier([]promstorage.Querier{ours, theirs}, nil, promstorage.ChainedSeriesMerge), nil
+}
+
+func (a *adapter) Appender(context.Context) promstorage.Appender     { panic("test files use AppenderV2") }
+func (a *adapter) StartTime() (int64, error)                         { return 0, nil }
+func (a *adapter) AppenderV2(context.Context) promstorage.AppenderV2 { return &appender{adapter: a} }
+
+func (a *adapter) Close() error {
+	if a.beside != nil {
+		if err := a.beside.Close(); err != nil {
+			return err
+		}
+	}
+	return a.stack.Close()
+}
+
+type appender struct {
+	*adapter
+	samples []ingest.Sample
+	theirs  promstorage.AppenderV2
+}
+
+func (a *appender) Append(
+	_ promstorage.SeriesRef, ls labels.Labels, st, t int64, v float64, h *histogram.Histogram,
+	fh *histogram.FloatHistogram, opts promstorage.AppendV2Options,
+) (promstorage.SeriesRef, error) {
+	if h == nil && fh == nil && st == 0 && len(opts.Exemplars) == 0 {
+		a.samples = append(a.samples, ingest.Sample{Labels: ls, TsMs: t, Value: v})
+		return 0, nil
+	}
+	a.diverted()
+	if a.beside == nil {
+		a.beside = teststorage.New(a.tb, func(o *tsdb.Options) {
+			o.EnableSTStorage, o.EnableHistogramSTEncoding, o.FloatChunkEncoding = true, true, chunkenc.EncXOR2
+		})
+	}
+	if a.theirs == nil {
+		a.theirs = a.beside.AppenderV2(context.Background())
+	}
+	return a.theirs.Append(0, ls, st, t, v, h, fh, opts)
+}
+
+func (a *appender) Commit() error {
+	if a.theirs != nil {
+		if err := a.theirs.Commit(); err != nil {
+			return err
+		}
+	}
+	switch a.mode {
+	case inBoth, intoTables:
+		a.write(everyOther(a.samples, 1))
+		a.flush()
+		a.write(everyOther(a.samples, 0))
+		if a.mode == intoTables {
+			a.flush()
+		}
+	case inTables:
+		a.write(a.samples)
+		a.flush()
+	default:
+		a.write(a.samples)
+	}
+	return nil
+}
+
+func everyOther(samples []ingest.Sample, first int) []ingest.Sample {
+	var out []ingest.Sample
+	for i := first; i < len(samples); i += 2 {
+		out = append(out, samples[i])
+	}
+	return out
+}
+
+func (a *appender) Rollback() error {
+	a.samples = nil
+	if a.theirs != nil {
+		return a.theirs.Rollback()
+	}
+	return nil
+}
