@@ -1,0 +1,506 @@
+package head_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest/head"
+	"halite/keyschema"
+)
+
+const baseMs = 472_222 * keyschema.HourMs
+
+// sink counts what the head asks for and gives a settable segment.
+type sink struct {
+	mu      sync.Mutex
+	segment uint64
+	touched map[[2]int64]int
+}
+
+func (s *sink) Log() (uint64, error) { return s.segment, nil }
+
+func (s *sink) Touch(ref uint32, hour int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.touched == nil {
+		s.touched = make(map[[2]int64]int)
+	}
+	s.touched[[2]int64{int64(ref), hour}]++
+}
+
+func newHead(t testing.TB, opts head.Options, series int) *head.Head {
+	h, err := head.New(opts)
+	require.NoError(t, err)
+	for ref := 1; ref <= series; ref++ {
+		h.Register(uint32(ref), uint32(ref))
+	}
+	return h
+}
+
+// appendAll groups samples by stripe, as a writer does.
+func appendAll(t testing.TB, h *head.Head, samples []head.Sample, s head.Sink) {
+	for stripe := range h.Stripes() {
+		var some []head.Sample
+		for _, x := range samples {
+			if h.Stripe(x.Ref) == stripe {
+				some = append(some, x)
+			}
+		}
+		if len(some) > 0 {
+			require.NoError(t, h.Append(stripe, some, s))
+		}
+	}
+}
+
+// column is a series in the oracle: bits by time.
+type column map[int64]uint64
+
+func requireColumn(t testing.TB, want column, tsMs []int64, values []float64) {
+	t.Helper()
+	times := slices.Sorted(maps.Keys(want))
+	require.Equal(t, len(times), len(tsMs))
+	require.Equal(t, len(tsMs), len(values))
+	for i, at := range times {
+		require.Equal(t, at, tsMs[i])
+		require.Equal(t, want[at], math.Float64bits(values[i]), "at %d", at)
+	}
+}
+
+var oddValues = []float64{
+	0, math.Copysign(0, -1), math.NaN(), math.Float64frombits(0x7ff0000000000002), math.Inf(1), math.Inf(-1),
+	math.MaxFloat64, math.SmallestNonzeroFloat64, 0.1, 1e15 + 0.5,
+}
+
+func randomValue(rng *rand.Rand) float64 {
+	switch rng.IntN(4) {
+	case 0:
+		return oddValues[rng.IntN(len(oddValues))]
+	case 1:
+		return math.Float64frombits(rng.Uint64())
+	default:
+		return float64(rng.IntN(1000)) / 10
+	}
+}
+
+// model drives a head and an oracle. table plays the data table: what was flushed.
+type model struct {
+	t       testing.TB
+	rng     *rand.Rand
+	h       *head.Head
+	sink    sink
+	series  int
+	oracle  map[uint32]column
+	table   map[uint32]column
+	flying  [][]head.Row // frozen parts, each of one stripe
+	unsaved []map[uint32]column
+}
+
+func (m *model) write() {
+	var samples []head.Sample
+	for range m.rng.IntN(200) {
+		ref := uint32(1 + m.rng.IntN(m.series))
+		at := int64(baseMs + m.rng.IntN(3)*keyschema.HourMs)
+		switch m.rng.IntN(4) {
+		case 0:
+			at += int64(m.rng.IntN(50)) // many equal ones
+		case 1:
+			at += keyschema.HourMs - 1 - int64(m.rng.IntN(3))
+		default:
+			at += int64(m.rng.IntN(240)) * 15_000
+		}
+		for range 1 + m.rng.IntN(20) {
+			samples = append(samples, head.Sample{Ref: ref, TsMs: at, Value: randomValue(m.rng)})
+			if m.rng.IntN(10) > 0 {
+				at += int64(1 + m.rng.IntN(20_000))
+			}
+		}
+	}
+	m.sink.segment++
+	appendAll(m.t, m.h, samples, &m.sink)
+	for _, s := range samples {
+		if m.oracle[s.Ref] == nil {
+			m.oracle[s.Ref] = column{}
+		}
+		m.oracle[s.Ref][s.TsMs] = math.Float64bits(s.Value)
+		require.Positive(m.t, m.sink.touched[[2]int64{int64(s.Ref), keyschema.HourOf(s.TsMs)}])
+	}
+}
+
+// freeze takes some rows of each stripe and reads them as a flush does.
+func (m *model) freeze() {
+	share := m.rng.IntN(4)
+	for stripe := range m.h.Stripes() {
+		rows := m.h.Freeze(nil, stripe, func(r head.RowInfo) bool { return r.Frozen || m.rng.IntN(4) < share })
+		if len(rows) == 0 {
+			continue
+		}
+		var d head.Reader
+		m.h.Load(&d, rows)
+		flushed := map[uint32]column{}
+		for from := 0; from < len(rows); {
+			to := from + 1
+			for to < len(rows) && rows[to].Ref == rows[from].Ref && rows[to].Hour == rows[from].Hour {
+				to++
+			}
+			tsMs, values, err := d.Columns(from, to)
+			require.NoError(m.t, err)
+			if flushed[rows[from].Ref] == nil {
+				flushed[rows[from].Ref] = column{}
+			}
+			for i, at := range tsMs {
+				require.Equal(m.t, rows[from].Hour, keyschema.HourOf(at))
+				if i > 0 {
+					require.Less(m.t, tsMs[i-1], at)
+				}
+				flushed[rows[from].Ref][at] = math.Float64bits(values[i])
+			}
+			from = to
+		}
+		m.flying = append(m.flying, rows)
+		m.unsaved = append(m.unsaved, flushed)
+	}
+}
+
+// settle lets every flush under way succeed or fail. Flushes never overlap, so the table gets rows in order.
+func (m *model) settle() {
+	for i, rows := range m.flying {
+		if m.rng.IntN(3) == 0 {
+			m.h.Thaw(rows)
+			continue
+		}
+		for ref, c := range m.unsaved[i] {
+			if m.table[ref] == nil {
+				m.table[ref] = column{}
+			}
+			maps.Copy(m.table[ref], c)
+		}
+		m.h.Free(rows)
+	}
+	m.flying, m.unsaved = nil, nil
+}
+
+func (m *model) check(ref uint32, mintMs, maxtMs int64) {
+	m.t.Helper()
+	// One sample stands in the columns already: reads must append.
+	tsMs, values, err := m.h.AppendSamples(ref, mintMs, maxtMs, []int64{-1}, []float64{-1})
+	require.NoError(m.t, err)
+	require.Equal(m.t, int64(-1), tsMs[0])
+	inHead, want := column{}, column{}
+	for i, at := range tsMs[1:] {
+		if i > 0 {
+			require.Less(m.t, tsMs[i], at)
+		}
+		require.True(m.t, mintMs <= at && at <= maxtMs)
+		inHead[at] = math.Float64bits(values[i+1])
+	}
+	got := maps.Clone(m.table[ref])
+	if got == nil {
+		got = column{}
+	}
+	maps.DeleteFunc(got, func(at int64, _ uint64) bool { return at < mintMs || at > maxtMs })
+	maps.Copy(got, inHead)
+	for at, v := range m.oracle[ref] {
+		if mintMs <= at && at <= maxtMs {
+			want[at] = v
+		}
+	}
+	require.Equal(m.t, want, got, "series %d in [%d, %d]", ref, mintMs, maxtMs)
+}
+
+// TestHeadAgainstMap writes, freezes, frees, thaws and reads at random; head and flushed rows together must hold what a
+// map holds, to the bit.
+func TestHeadAgainstMap(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			m := &model{
+				t: t, rng: rng, series: 1 + rng.IntN(1200), oracle: map[uint32]column{}, table: map[uint32]column{},
+			}
+			m.h = newHead(t, head.Options{Stripes: 1 << rng.IntN(3), RowBytesMax: 200 + rng.IntN(5000)}, m.series)
+			for range 40 {
+				switch rng.IntN(6) {
+				case 0, 1, 2:
+					m.write()
+				case 3:
+					m.settle()
+					m.freeze()
+				case 4:
+					m.settle()
+				case 5:
+					for range 20 {
+						ref := uint32(1 + rng.IntN(m.series))
+						from := baseMs + int64(rng.IntN(3*keyschema.HourMs))
+						m.check(ref, from, from+int64(rng.IntN(2*keyschema.HourMs)))
+					}
+				}
+			}
+			for ref := range m.oracle {
+				m.check(ref, 0, math.MaxInt64)
+			}
+			m.finish()
+		})
+	}
+}
+
+// finish flushes everything: no memory may stay accounted for, and the blocks must be usable again.
+func (m *model) finish() {
+	m.settle()
+	for stripe := range m.h.Stripes() {
+		if rows := m.h.Freeze(nil, stripe, func(head.RowInfo) bool { return true }); len(rows) > 0 {
+			m.h.Free(rows)
+		}
+	}
+	require.Zero(m.t, m.h.Bytes())
+	require.Zero(m.t, m.h.Rows())
+	require.Zero(m.t, m.h.Samples())
+	require.Zero(m.t, m.h.Sealed())
+	_, ok := m.h.OldestSegment()
+	require.False(m.t, ok)
+	m.oracle, m.table = map[uint32]column{}, map[uint32]column{}
+	m.write()
+	for ref := range m.oracle {
+		m.check(ref, 0, math.MaxInt64)
+	}
+}
+
+func TestOldestSegmentIsThatOfTheRowsFirstSample(t *testing.T) {
+	h := newHead(t, head.Options{Stripes: 2, RowBytesMax: 1 << 16}, 2000)
+	s := &sink{segment: 7}
+	appendAll(t, h, []head.Sample{{Ref: 1, TsMs: baseMs}}, s)
+	s.segment = 9
+	appendAll(t, h, []head.Sample{{Ref: 1, TsMs: baseMs + 1}, {Ref: 2000, TsMs: baseMs}}, s)
+	oldest, ok := h.OldestSegment()
+	require.True(t, ok)
+	require.Equal(t, uint64(7), oldest)
+	rows := h.Freeze(nil, h.Stripe(1), func(r head.RowInfo) bool { return r.Ref == 1 })
+	h.Free(rows)
+	oldest, ok = h.OldestSegment()
+	require.True(t, ok)
+	require.Equal(t, uint64(9), oldest)
+	first, last, ok := h.Bounds()
+	require.True(t, ok)
+	require.Equal(t, []int64{keyschema.HourOf(baseMs), keyschema.HourOf(baseMs)}, []int64{first, last})
+}
+
+func TestForgottenSeriesReadAsEmpty(t *testing.T) {
+	h := newHead(t, head.Options{Stripes: 1, RowBytesMax: 1 << 16}, 3000)
+	appendAll(t, h, []head.Sample{{Ref: 700, TsMs: baseMs, Value: 1}}, &sink{})
+	require.True(t, h.Busy(700))
+	require.False(t, h.Busy(701))
+	var idle []uint32
+	for ref := uint32(1); ref <= 3000; ref++ {
+		if !h.Busy(ref) {
+			idle = append(idle, ref)
+		}
+	}
+	h.Forget(idle)
+	require.Zero(t, h.LogRef(701))
+	require.Equal(t, uint32(700), h.LogRef(700))
+	seen := 0
+	h.EachSeries(func(ref, log uint32) { seen++; require.Equal(t, uint32(700), ref) })
+	require.Equal(t, 1, seen)
+	for _, ref := range []uint32{1, 701, 2999, 1 << 20} {
+		tsMs, _, err := h.AppendSamples(ref, 0, math.MaxInt64, nil, nil)
+		require.NoError(t, err)
+		require.Empty(t, tsMs)
+	}
+	h.Register(3001, 5)
+	appendAll(t, h, []head.Sample{{Ref: 3001, TsMs: baseMs, Value: 2}, {Ref: 700, TsMs: baseMs + 1, Value: 2}}, &sink{})
+	tsMs, _, err := h.AppendSamples(3001, 0, math.MaxInt64, nil, nil)
+	require.NoError(t, err)
+	require.Len(t, tsMs, 1)
+}
+
+// TestReadersSeeWholePrefixes runs one writer for each stripe, readers and a flusher together. A writer counts up; a
+// reader must find, in table and head together, the numbers 0…n without a gap.
+func TestReadersSeeWholePrefixes(t *testing.T) {
+	const writers, samples = 4, 3000
+	h := newHead(t, head.Options{Stripes: writers, RowBytesMax: 600}, writers*512)
+	var table sync.Map // ref → *flushedCounts
+	var running sync.WaitGroup
+	done := make(chan struct{})
+	for w := range writers {
+		ref := uint32(w*512 + 1)
+		table.Store(ref, new(flushedCounts))
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			s := &sink{}
+			for i := range samples {
+				err := h.Append(h.Stripe(ref), []head.Sample{{Ref: ref, TsMs: baseMs + int64(i), Value: float64(i)}}, s)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}()
+	}
+	var helpers sync.WaitGroup
+	helpers.Add(2)
+	go func() {
+		defer helpers.Done()
+		flushUntil(t, h, &table, done)
+	}()
+	go func() {
+		defer helpers.Done()
+		rng := rand.New(rand.NewPCG(3, 3))
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			readPrefix(t, h, &table, uint32(rng.IntN(writers)*512+1))
+		}
+	}()
+	running.Wait()
+	close(done)
+	helpers.Wait()
+	for w := range writers {
+		require.Equal(t, samples, readPrefix(t, h, &table, uint32(w*512+1)))
+	}
+}
+
+type flushedCounts struct {
+	mu   sync.Mutex
+	tsMs map[int64]float64
+}
+
+func readPrefix(t *testing.T, h *head.Head, table *sync.Map, ref uint32) int {
+	tsMs, values, err := h.AppendSamples(ref, 0, math.MaxInt64, nil, nil)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	all := map[int64]float64{}
+	stored, _ := table.Load(ref)
+	counts := stored.(*flushedCounts)
+	counts.mu.Lock()
+	maps.Copy(all, counts.tsMs)
+	counts.mu.Unlock()
+	for i, at := range tsMs {
+		all[at] = values[i]
+	}
+	for i := range len(all) {
+		if v, ok := all[baseMs+int64(i)]; !ok || v != float64(i) {
+			t.Errorf("series %d lacks %d of %d", ref, i, len(all))
+			return 0
+		}
+	}
+	return len(all)
+}
+
+func flushUntil(t *testing.T, h *head.Head, table *sync.Map, done chan struct{}) {
+	var d head.Reader
+	rng := rand.New(rand.NewPCG(4, 4))
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		for stripe := range h.Stripes() {
+			rows := h.Freeze(nil, stripe, func(head.RowInfo) bool { return rng.IntN(2) == 0 })
+			if len(rows) == 0 {
+				continue
+			}
+			h.Load(&d, rows)
+			tsMs, values, err := d.Columns(0, len(rows))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if rng.IntN(4) == 0 {
+				h.Thaw(rows)
+				continue
+			}
+			stored, _ := table.Load(rows[0].Ref)
+			counts := stored.(*flushedCounts)
+			counts.mu.Lock()
+			if counts.tsMs == nil {
+				counts.tsMs = map[int64]float64{}
+			}
+			for i, at := range tsMs {
+				counts.tsMs[at] = values[i]
+			}
+			counts.mu.Unlock()
+			h.Free(rows)
+		}
+	}
+}
+
+// benchmarkAppend appends one sample to each of the series per round, 15 s apart.
+func benchmarkAppend(b *testing.B, series int) {
+	h := newHead(b, head.Options{Stripes: 16, RowBytesMax: 1 << 18}, series)
+	s := &sink{}
+	samples := make([]head.Sample, 512)
+	b.ReportAllocs()
+	b.ResetTimer()
+	n := 0
+	for round := 0; n < b.N; round++ {
+		for first := 1; first+len(samples) <= series+1 && n < b.N; first += len(samples) {
+			for i := range samples {
+				samples[i] = head.Sample{
+					Ref: uint32(first + i), TsMs: baseMs + int64(round%240)*15_000, Value: float64(round * (i%7 + 1)),
+				}
+			}
+			// Refs of a block share a stripe except the first block, which lacks ref 0.
+			from := 0
+			for from < len(samples) {
+				to := from + 1
+				for to < len(samples) && h.Stripe(samples[to].Ref) == h.Stripe(samples[from].Ref) {
+					to++
+				}
+				if err := h.Append(h.Stripe(samples[from].Ref), samples[from:to], s); err != nil {
+					b.Fatal(err)
+				}
+				from = to
+			}
+			n += len(samples)
+		}
+		if round%240 == 239 {
+			b.StopTimer()
+			for stripe := range h.Stripes() {
+				h.Free(h.Freeze(nil, stripe, func(head.RowInfo) bool { return true }))
+			}
+			b.StartTimer()
+		}
+	}
+	b.ReportMetric(float64(h.Bytes())/float64(max(1, h.Rows())), "B/row")
+}
+
+// BenchmarkAppend reports the time for one sample.
+func BenchmarkAppend(b *testing.B) {
+	for _, series := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprint("series=", series), func(b *testing.B) { benchmarkAppend(b, series) })
+	}
+}
+
+// BenchmarkRead reports the time to read one series' row of 240 samples.
+func BenchmarkRead(b *testing.B) {
+	h := newHead(b, head.Options{Stripes: 16, RowBytesMax: 1 << 18}, 1000)
+	for round := range 240 {
+		for ref := uint32(1); ref <= 1000; ref++ {
+			sample := head.Sample{Ref: ref, TsMs: baseMs + int64(round)*15_000, Value: float64(round) * float64(ref)}
+			require.NoError(b, h.Append(h.Stripe(ref), []head.Sample{sample}, &sink{}))
+		}
+	}
+	var tsMs []int64
+	var values []float64
+	b.ReportAllocs()
+	ref := uint32(0)
+	for b.Loop() {
+		ref = ref%1000 + 1
+		var err error
+		if tsMs, values, err = h.AppendSamples(ref, 0, math.MaxInt64, tsMs[:0], values[:0]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

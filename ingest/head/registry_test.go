@@ -1,0 +1,127 @@
+package head_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest/head"
+)
+
+func encoding(n int) []byte { return fmt.Appendf(nil, "series number %d", n) }
+
+func TestRegistryAgainstMap(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	g := head.NewRegistry()
+	want := map[int]uint32{}
+	for range 20 {
+		for range 3000 {
+			n := rng.IntN(20_000)
+			ref := uint32(1 + n/2) // two encodings lead to each ref
+			g.Insert(g.Hash(encoding(n)), ref)
+			want[n] = ref
+		}
+		require.Equal(t, len(want), g.Len())
+		gone := uint32(rng.IntN(10))
+		g.Forget(func(ref uint32) bool { return ref%10 == gone })
+		for n, ref := range want {
+			if ref%10 == gone {
+				delete(want, n)
+			}
+		}
+		cursor := g.Cursor()
+		for n := range 20_000 {
+			ref, ok := g.Find(g.Hash(encoding(n)))
+			require.Equal(t, want[n], ref)
+			require.Equal(t, want[n] != 0, ok)
+			ref, ok = cursor.Find(g.Hash(encoding(n)))
+			require.Equal(t, want[n], ref)
+			require.Equal(t, want[n] != 0, ok)
+		}
+	}
+}
+
+// TestCursorFollowsAnyOrder repeats orders so that predictions are made, hit and broken.
+func TestCursorFollowsAnyOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	g := head.NewRegistry()
+	keys := make([]head.Key, 500)
+	for n := range keys {
+		keys[n] = g.Hash(encoding(n))
+		g.Insert(keys[n], uint32(n+1))
+	}
+	for range 50 {
+		order := rng.Perm(len(keys))
+		for range 2 {
+			cursor := g.Cursor()
+			for _, n := range order {
+				ref, ok := cursor.Find(keys[n])
+				require.True(t, ok)
+				require.Equal(t, uint32(n+1), ref)
+			}
+			_, ok := cursor.Find(g.Hash(encoding(1_000_000)))
+			require.False(t, ok)
+		}
+	}
+}
+
+func TestRegistryFindsBesideInsert(t *testing.T) {
+	g := head.NewRegistry()
+	const all = 20_000
+	var running sync.WaitGroup
+	for range 3 {
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			cursor := g.Cursor()
+			for found := 0; found < all; {
+				key := g.Hash(encoding(found))
+				ref, ok := cursor.Find(key)
+				if !ok {
+					continue
+				}
+				if ref != uint32(found+1) {
+					t.Errorf("encoding %d leads to %d", found, ref)
+					return
+				}
+				found++
+			}
+		}()
+	}
+	for n := range all {
+		g.Insert(g.Hash(encoding(n)), uint32(n+1))
+	}
+	running.Wait()
+}
+
+// BenchmarkCursor reports the time of one look-up in the order seen before, and in a new order each time.
+func BenchmarkCursor(b *testing.B) {
+	g := head.NewRegistry()
+	keys := make([]head.Key, 1_000_000)
+	for n := range keys {
+		keys[n] = g.Hash(encoding(n))
+		g.Insert(keys[n], uint32(n+1))
+	}
+	b.Run("same order", func(b *testing.B) {
+		cursor := g.Cursor()
+		n := 0
+		for b.Loop() {
+			if _, ok := cursor.Find(keys[n]); !ok {
+				b.Fatal("not found")
+			}
+			n = (n + 1) % len(keys)
+		}
+	})
+	b.Run("random order", func(b *testing.B) {
+		rng := rand.New(rand.NewPCG(1, 1))
+		cursor := g.Cursor()
+		for b.Loop() {
+			if _, ok := cursor.Find(keys[rng.IntN(len(keys))]); !ok {
+				b.Fatal("not found")
+			}
+		}
+	})
+}
