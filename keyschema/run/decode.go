@@ -11,6 +11,7 @@ import (
 type Decoder struct {
 	blocks    blockReader
 	numbers   [blockLen]uint64
+	ints      [blockLen]int64
 	stretches []stretch
 	times     []int64
 }
@@ -222,7 +223,8 @@ func (d *Decoder) decodeValues(src []byte, h head, values []float64) ([]float64,
 		return nil, corrupt("no values")
 	}
 	scale := int(src[0] & scaleMask)
-	if src[0]&^(scaleMask|flagStep) != 0 || scale > exponentMax && scale != scaleRaw {
+	near := src[0]&flagUlps != 0
+	if src[0]&^(scaleMask|flagStep|flagUlps) != 0 || scale > exponentMax && (scale != scaleRaw || near) {
 		return nil, corrupt("scale byte 0x%02x", src[0])
 	}
 	c, err := d.openColumn(src[1:], mode(h.first&modeMask), src[0]&flagStep != 0, scale == scaleRaw, n)
@@ -234,6 +236,11 @@ func (d *Decoder) decodeValues(src []byte, h head, values []float64) ([]float64,
 	if err := c.floats(values[start:start+n], scale); err != nil {
 		return nil, err
 	}
+	if near {
+		if err := d.decodeUlps(values[start : start+n]); err != nil {
+			return nil, err
+		}
+	}
 	if len(d.blocks.src) != 0 {
 		return nil, corrupt("%d bytes too many", len(d.blocks.src))
 	}
@@ -241,6 +248,19 @@ func (d *Decoder) decodeValues(src []byte, h head, values []float64) ([]float64,
 		d.spread(values[start:], listed)
 	}
 	return values, nil
+}
+
+// decodeUlps reads the column of distances that follows the values of near decimals and applies it.
+func (d *Decoder) decodeUlps(values []float64) error {
+	src := d.blocks.src
+	if len(src) == 0 || src[0]&^(modeMask|flagStep) != 0 {
+		return corrupt("byte of the column of distances")
+	}
+	c, err := d.openColumn(src[1:], mode(src[0]&modeMask), src[0]&flagStep != 0, false, len(values))
+	if err != nil {
+		return err
+	}
+	return c.addUlps(values)
 }
 
 // reader unpacks a column of n numbers from d.blocks.
@@ -296,70 +316,66 @@ func (d *Decoder) openColumn(src []byte, m mode, stepped, raw bool, n int) (read
 
 // ints unpacks the column into out.
 func (r *reader) ints(out []int64) error {
-	at, slope := r.lead, r.slope
-	if r.mode != modeFrame {
-		out[0] = at
-		out = out[1:]
-	}
-	if r.mode == modeConst {
-		for i := range out {
-			out[i] = at
-		}
-		return nil
-	}
-	for len(out) > 0 {
-		u := r.d.numbers[:min(len(out), blockLen)]
-		if !r.d.blocks.block(u) {
-			return corrupt("block of %d numbers", len(u))
-		}
-		at, slope = r.undo(u, at, slope)
-		for i, x := range u {
-			out[i] = int64(x)
-		}
-		out = out[len(u):]
-	}
-	return nil
+	return r.each(len(out), func(from int, x []int64) { copy(out[from:], x) })
 }
 
 // floats unpacks the column into out as values of a scale.
 func (r *reader) floats(out []float64, scale int) error {
-	at, slope := r.lead, r.slope
-	if r.mode != modeFrame {
-		out[0] = unscale(at, scale)
-		out = out[1:]
-	}
 	if r.mode == modeConst {
-		v := unscale(at, scale)
+		v := unscale(r.lead, scale)
 		for i := range out {
 			out[i] = v
 		}
 		return nil
 	}
-	for len(out) > 0 {
-		u := r.d.numbers[:min(len(out), blockLen)]
-		if !r.d.blocks.block(u) {
-			return corrupt("block of %d numbers", len(u))
+	return r.each(len(out), func(from int, x []int64) { unscaleAll(out[from:from+len(x)], x, scale) })
+}
+
+// each unpacks the column of n numbers and hands it on in pieces of at most blockLen.
+func (r *reader) each(n int, piece func(from int, x []int64)) error {
+	d, at, slope, from := r.d, r.lead, r.slope, 0
+	if r.mode != modeFrame {
+		d.ints[0] = at
+		piece(0, d.ints[:1])
+		from = 1
+	}
+	for from < n {
+		k := min(n-from, blockLen)
+		if r.mode == modeConst {
+			for i := range d.ints[:k] {
+				d.ints[i] = at
+			}
+		} else {
+			u := d.numbers[:k]
+			if !d.blocks.block(u) {
+				return corrupt("block of %d numbers", k)
+			}
+			at, slope = r.undo(d.ints[:k], u, at, slope)
 		}
-		at, slope = r.undo(u, at, slope)
-		into := out[:len(u)]
-		switch scale {
-		case scaleRaw:
-			for i, x := range u {
-				into[i] = unordered(int64(x))
-			}
-		case 0:
-			for i, x := range u {
-				into[i] = float64(int64(x))
-			}
-		default:
-			power := powers[scale]
-			for i, x := range u {
-				into[i] = float64(int64(x)) / power
-			}
-		}
-		out = out[len(u):]
+		piece(from, d.ints[:k])
+		from += k
 	}
 	return nil
+}
+
+// unscaleAll turns the numbers of a column into values.
+func unscaleAll(out []float64, x []int64, scale int) {
+	out = out[:len(x)]
+	switch scale {
+	case scaleRaw:
+		for i, n := range x {
+			out[i] = unordered(n)
+		}
+	case 0:
+		for i, n := range x {
+			out[i] = float64(n)
+		}
+	default:
+		power := powers[scale]
+		for i, n := range x {
+			out[i] = float64(n) / power
+		}
+	}
 }
 
 func unscale(x int64, scale int) float64 {
@@ -369,35 +385,36 @@ func unscale(x int64, scale int) float64 {
 	return float64(x) / powers[scale]
 }
 
-// undo turns the numbers of a block back into those of the column, in place; at and slope carry over between blocks.
-func (r *reader) undo(u []uint64, at, slope int64) (int64, int64) {
+// undo turns the numbers of a block back into those of the column, into out; at and slope carry over between blocks.
+func (r *reader) undo(out []int64, u []uint64, at, slope int64) (int64, int64) {
 	step := r.step
+	out = out[:len(u)]
 	switch r.mode {
 	case modeFrame:
 		for i, x := range u {
-			u[i] = uint64(at + int64(x)*step)
+			out[i] = at + int64(x)*step
 		}
 	case modeDelta:
 		base := slope * step
 		for i, x := range u {
 			at += int64(x)*step + base
-			u[i] = uint64(at)
+			out[i] = at
 		}
 	case modeZigzag:
 		for i, x := range u {
 			at += unzigzag(x) * step
-			u[i] = uint64(at)
+			out[i] = at
 		}
 	case modeZigzag2:
 		for i, x := range u {
 			slope += unzigzag(x)
 			at += slope * step
-			u[i] = uint64(at)
+			out[i] = at
 		}
 	case modeXor:
 		for i, x := range u {
 			at ^= int64(x) * step
-			u[i] = uint64(at)
+			out[i] = at
 		}
 	}
 	return at, slope

@@ -13,16 +13,19 @@ import (
 // Encoder packs runs and keeps its scratch space between them, a few dozen bytes for each sample of the longest run. It is
 // not for concurrent use; the zero value is ready.
 type Encoder struct {
-	offsets  []int64
-	jumps    []jump
-	grid     []int64
-	plain    column
-	gridded  column
-	decimal  decimals
-	values   column
-	patterns []int64
-	left     []int
-	other    []byte
+	offsets   []int64
+	jumps     []jump
+	grid      []int64
+	plain     column
+	gridded   column
+	decimal   decimals
+	values    column
+	patterns  []int64
+	left      []int
+	near      nearDecimals
+	mantissas column
+	ulps      column
+	other     []byte
 }
 
 // Append packs 1 to 3.6 million samples of one hour onto dst: strictly ascending timestamps from hourStartMs on and below
@@ -78,17 +81,21 @@ func (e *Encoder) appendValues(dst []byte, head int, values []float64) []byte {
 	}
 	start, first := len(dst), dst[head]
 	if !e.decimal.scale(values) {
-		return e.appendRaw(dst, head, values)
+		return e.appendBits(dst, head, values)
 	}
 	d := &e.decimal
-	dst = e.appendColumn(dst, head, values, d.left, d.mantissas, d.exponent)
+	dst = appendLeft(dst, head, values, d.left)
+	if len(d.mantissas) > 0 {
+		e.values.plan(d.mantissas, false)
+		dst = appendColumn(dst, head, &e.values, byte(d.exponent))
+	}
 	if size := len(dst) - start; d.failed == 0 && size <= 4*len(values) {
 		return dst
 	}
 	// Values left out or long mantissas: bit patterns may be smaller.
 	e.other = append(e.other[:0], dst[head:]...)
 	dst[head] = first
-	if dst = e.appendRaw(dst[:start], head, values); len(dst)-head <= len(e.other) {
+	if dst = e.appendBits(dst[:start], head, values); len(dst)-head <= len(e.other) {
 		return dst
 	}
 	return append(dst[:head], e.other...)
@@ -123,8 +130,8 @@ func unordered(x int64) float64 {
 	return math.Float64frombits(bits.RotateLeft64(uint64(x)^1<<63, -1))
 }
 
-// appendRaw appends the values as bit patterns.
-func (e *Encoder) appendRaw(dst []byte, head int, values []float64) []byte {
+// appendBits appends values that are no decimals: as bit patterns, or as near decimals if that is shorter.
+func (e *Encoder) appendBits(dst []byte, head int, values []float64) []byte {
 	e.left = e.left[:0]
 	e.patterns = slices.Grow(e.patterns[:0], len(values))
 	for i, v := range values {
@@ -134,20 +141,33 @@ func (e *Encoder) appendRaw(dst []byte, head int, values []float64) []byte {
 			e.patterns = append(e.patterns, ordered(v))
 		}
 	}
-	return e.appendColumn(dst, head, values, e.left, e.patterns, scaleRaw)
-}
-
-// appendColumn appends the values listed in left, then the column of all others with its scale.
-func (e *Encoder) appendColumn(dst []byte, head int, values []float64, left []int, x []int64, scale int) []byte {
-	if len(left) > 0 {
-		dst[head] |= flagSpecials
-		dst = appendSpecials(dst, values, left)
-	}
-	if len(x) == 0 {
+	dst = appendLeft(dst, head, values, e.left)
+	if len(e.patterns) == 0 {
 		return dst
 	}
-	c := &e.values
-	c.plan(x, scale == scaleRaw)
+	e.values.plan(e.patterns, true)
+	if e.near.find(e.patterns) {
+		e.mantissas.plan(e.near.mantissas, false)
+		e.ulps.plan(e.near.ulps, false)
+		if e.mantissas.sizeBytes()+1+e.ulps.sizeBytes() < e.values.sizeBytes() {
+			dst = appendColumn(dst, head, &e.mantissas, byte(e.near.exponent)|flagUlps)
+			return e.ulps.append(append(dst, byte(e.ulps.mode)|e.ulps.stepFlag()))
+		}
+	}
+	return appendColumn(dst, head, &e.values, scaleRaw)
+}
+
+// appendLeft appends the list of the values that the column leaves out.
+func appendLeft(dst []byte, head int, values []float64, left []int) []byte {
+	if len(left) == 0 {
+		return dst
+	}
+	dst[head] |= flagSpecials
+	return appendSpecials(dst, values, left)
+}
+
+// appendColumn appends the scale byte and a planned column, and completes the first byte of the run at dst[head].
+func appendColumn(dst []byte, head int, c *column, scale byte) []byte {
 	dst[head] |= byte(c.mode)
-	return c.append(append(dst, byte(scale)|c.stepFlag()))
+	return c.append(append(dst, scale|c.stepFlag()))
 }

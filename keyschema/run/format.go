@@ -16,6 +16,7 @@ const (
 	modeMask       = 0x0f // mode of the value column
 	scaleMask      = 0x1f // in the byte after: decimal exponent of the value column, or scaleRaw
 	flagStep       = 0x20 // a common divisor of the differences follows the column's lead
+	flagUlps       = 0x40 // in the scale byte: a column of distances in floats follows the value column
 	flagGrid       = 0x40 // in the byte of a column of timestamps: it holds distances from a grid
 	scaleRaw       = 31   // the column holds bit patterns
 	exponentMax    = 22   // 10^22 is the largest power of ten that a float64 holds exactly

@@ -65,6 +65,20 @@ var mix = []class{
 	}},
 }
 
+// durationSum is not part of the mix: a sum of durations in nanoseconds, which rounding moves off the decimal grid.
+var durationSum = class{"duration-sum", 0, func(r *rand.Rand, values []float64) {
+	sum := float64(r.Int64N(1e12)) / 1e9
+	for i := range values {
+		for range r.Int64N(10) {
+			sum += float64(100_000+r.Int64N(20_000_000)) / 1e9
+		}
+		values[i] = sum
+	}
+}}
+
+// allClasses are those of the mix and durationSum.
+func allClasses() []class { return append(mix[:len(mix):len(mix)], durationSum) }
+
 // counter fills values with the running sum of steps, divided by div.
 func counter(r *rand.Rand, values []float64, div float64, step func() int64) {
 	at := r.Int64N(10_000_000)

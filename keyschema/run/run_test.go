@@ -29,7 +29,7 @@ func checkRound(t *testing.T, hourStart int64, ts []int64, vs []float64) []byte 
 func TestMixRoundTrip(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 16, 60, 127, 128, 129, 130, 240, 257, 3600} {
 		for _, j := range []int64{0, 3, 200} {
-			for _, c := range mix {
+			for _, c := range allClasses() {
 				for _, h := range makeHours(7, c, 20, n, j) {
 					checkRound(t, 0, h.tsMs, h.values)
 				}
