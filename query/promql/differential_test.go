@@ -3,6 +3,7 @@ package promql_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -85,92 +86,128 @@ func (s *stack) fill(history []ingest.Sample, mode flushMode) {
 }
 
 func compareAll(t *testing.T, g exprs, ours, theirs *query.Engine, cases int) {
-	filled, failed := 0, 0
+	filled, failed, ambiguous := 0, 0, 0
 	for i := range cases {
 		text := g.vector(1 + g.IntN(3))
 		run := instantCase(g, text)
 		if i%2 == 0 {
 			run = rangeCase(g, text)
 		}
-		got, gotErr := run(ours)
-		want, wantErr := run(theirs)
-		if wantErr != nil || gotErr != nil {
-			failed++
-			requireSameError(t, text, wantErr, gotErr)
-			continue
+		want := run(theirs)
+		got := run(ours)
+		if diff := difference(want, got); diff != nil {
+			if !disagrees(want, func() answer { return run(theirs) }) {
+				t.Fatalf("%s:\n%v", text, diff)
+			}
+			ambiguous++
 		}
-		filled += requireSame(t, text, want, got)
-		got.Close()
-		want.Close()
+		if want.err != nil {
+			failed++
+		} else if len(want.points) > 0 {
+			filled++
+		}
 	}
-	t.Logf("%d cases: %d with a result, %d with an error", cases, filled, failed)
+	t.Logf("%d cases: %d with a result, %d with an error, %d ambiguous", cases, filled, failed, ambiguous)
 	require.Greater(t, filled, cases/2, "the generator asks for things that exist")
 	require.Less(t, failed, cases/4, "the generator writes expressions that make sense")
+	require.LessOrEqual(t, ambiguous, cases/50, "the generator writes expressions that have one answer")
 }
 
-func instantCase(g exprs, text string) func(*query.Engine) (*query.Result, error) {
+// disagrees reports whether Prometheus gives another answer when it is asked again: it adds up series in the order of
+// a hash map, which shows where a sum of large numbers is small.
+func disagrees(want answer, again func() answer) bool {
+	for range 20 {
+		if difference(want, again()) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// answer is a result that is closed already, or an error.
+type answer struct {
+	points          promengine.Matrix
+	warnings, infos []string
+	err             error
+}
+
+func answerOf(text string, res *query.Result, err error) answer {
+	if err != nil {
+		return answer{err: err}
+	}
+	defer res.Close()
+	a := answer{points: points(res.Value)}
+	a.warnings, a.infos = res.Warnings.AsStrings(text, 0, 0)
+	slices.Sort(a.warnings)
+	slices.Sort(a.infos)
+	return a
+}
+
+func instantCase(g exprs, text string) func(*query.Engine) answer {
 	r := query.InstantRequest{Query: text, TimeMs: dataFrom - hourMs/2 + g.Int64N(8*hourMs)}
-	return func(e *query.Engine) (*query.Result, error) { return e.Instant(context.Background(), r) }
+	return func(e *query.Engine) answer {
+		res, err := e.Instant(context.Background(), r)
+		return answerOf(text, res, err)
+	}
 }
 
-func rangeCase(g exprs, text string) func(*query.Engine) (*query.Result, error) {
+func rangeCase(g exprs, text string) func(*query.Engine) answer {
 	start := dataFrom - hourMs/2 + g.Int64N(8*hourMs)
 	step := pick(g, time.Second, 15*time.Second, time.Minute, 13*time.Minute, time.Hour)
 	end := start + g.Int64N(100)*step.Milliseconds() + g.Int64N(1000)
 	r := query.RangeRequest{Query: text, Start: time.UnixMilli(start), End: time.UnixMilli(end), Step: step}
-	return func(e *query.Engine) (*query.Result, error) { return e.Range(context.Background(), r) }
-}
-
-func requireSameError(t *testing.T, text string, want, got error) {
-	t.Helper()
-	var wantTyped, gotTyped *query.Error
-	if !errors.As(want, &wantTyped) || !errors.As(got, &gotTyped) || wantTyped.Type != gotTyped.Type {
-		t.Fatalf("%s:\nPrometheus: %v\nHalite: %v", text, want, got)
+	return func(e *query.Engine) answer {
+		res, err := e.Range(context.Background(), r)
+		return answerOf(text, res, err)
 	}
 }
 
-// requireSame compares two results: labels, times and annotations exactly, values to 1e-12. It returns 1 if there is
-// anything in them.
-func requireSame(t *testing.T, text string, want, got *query.Result) int {
-	t.Helper()
-	wantWarnings, wantInfos := want.Warnings.AsStrings(text, 0, 0)
-	gotWarnings, gotInfos := got.Warnings.AsStrings(text, 0, 0)
-	require.ElementsMatch(t, wantWarnings, gotWarnings, text)
-	require.ElementsMatch(t, wantInfos, gotInfos, text)
-	wantPoints, gotPoints := points(t, want.Value), points(t, got.Value)
-	require.Len(t, gotPoints, len(wantPoints), text)
-	for i, w := range wantPoints {
-		g := gotPoints[i]
+// difference is nil if two answers are the same: labels, times, annotations and types of error exactly, values to 1e-12.
+func difference(want, got answer) error {
+	if want.err != nil || got.err != nil {
+		var wantTyped, gotTyped *query.Error
+		if !errors.As(want.err, &wantTyped) || !errors.As(got.err, &gotTyped) || wantTyped.Type != gotTyped.Type {
+			return fmt.Errorf("error %v, want %v", got.err, want.err)
+		}
+		return nil
+	}
+	if !slices.Equal(want.warnings, got.warnings) || !slices.Equal(want.infos, got.infos) {
+		return fmt.Errorf("annotations %q %q, want %q %q", got.warnings, got.infos, want.warnings, want.infos)
+	}
+	if len(want.points) != len(got.points) {
+		return fmt.Errorf("%d series, want %d", len(got.points), len(want.points))
+	}
+	for i, w := range want.points {
+		g := got.points[i]
 		if !labels.Equal(w.Metric, g.Metric) || len(w.Floats) != len(g.Floats) {
-			t.Fatalf("%s:\nPrometheus: %v\nHalite: %v", text, w, g)
+			return fmt.Errorf("series %v, want %v", g, w)
 		}
 		for j := range w.Floats {
 			if w.Floats[j].T != g.Floats[j].T || !near(w.Floats[j].F, g.Floats[j].F) {
-				t.Fatalf("%s: %s:\nPrometheus: %v\nHalite: %v", text, w.Metric, w.Floats[j], g.Floats[j])
+				return fmt.Errorf("%s: %v, want %v", w.Metric, g.Floats[j], w.Floats[j])
 			}
 		}
 	}
-	return min(1, len(wantPoints))
+	return nil
 }
 
-// points is any value as a matrix; a vector's order is part of the result only after a sort, which orders both alike.
-func points(t *testing.T, v parser.Value) promengine.Matrix {
-	t.Helper()
+// points copies any value into a matrix sorted by labels.
+func points(v parser.Value) promengine.Matrix {
+	var m promengine.Matrix
 	switch v := v.(type) {
 	case promengine.Matrix:
-		return v
+		for _, s := range v {
+			m = append(m, promengine.Series{Metric: s.Metric, Floats: slices.Clone(s.Floats)})
+		}
 	case promengine.Vector:
-		var m promengine.Matrix
 		for _, s := range v {
 			m = append(m, promengine.Series{Metric: s.Metric, Floats: []promengine.FPoint{{T: s.T, F: s.F}}})
 		}
-		slices.SortFunc(m, func(a, b promengine.Series) int { return labels.Compare(a.Metric, b.Metric) })
-		return m
-	case promengine.Scalar:
-		return promengine.Matrix{{Floats: []promengine.FPoint{{T: v.T, F: v.V}}}}
+	default:
+		panic(fmt.Sprintf("the generator writes vectors, not %T", v))
 	}
-	t.Fatalf("unexpected %T", v)
-	return nil
+	slices.SortFunc(m, func(a, b promengine.Series) int { return labels.Compare(a.Metric, b.Metric) })
+	return m
 }
 
 func near(a, b float64) bool {

@@ -30,6 +30,7 @@ func TestNothingMissedOrDoubledBesideFlushes(t *testing.T) {
 		done         = make(chan struct{})
 		wg           sync.WaitGroup
 		reads        atomic.Int64
+		flushes      int
 	)
 	wg.Go(func() {
 		defer close(done)
@@ -56,6 +57,7 @@ func TestNothingMissedOrDoubledBesideFlushes(t *testing.T) {
 					t.Error(err)
 					return
 				}
+				flushes++
 			}
 		}
 	})
@@ -76,7 +78,8 @@ func TestNothingMissedOrDoubledBesideFlushes(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d reads", reads.Load())
+	t.Logf("%d flushes, %d reads", flushes, reads.Load())
+	require.Greater(t, flushes, 10, "flushes beside writes")
 }
 
 func readAll(s *stack, atLeast, series, stepMs int64) error {
