@@ -22,14 +22,16 @@ type checkpointWriter struct {
 	written   int64
 }
 
-func newCheckpointWriter(fs vfs.FS, dir string, salt, number uint64) (*checkpointWriter, error) {
-	c := &checkpointWriter{fs: fs, dir: dir, name: checkpointName(number), salt: salt}
+// newCheckpointWriter begins the checkpoint that stands before the segment next, of which it needs salt, number and
+// firstSeq.
+func newCheckpointWriter(fs vfs.FS, dir string, next *header) (*checkpointWriter, error) {
+	c := &checkpointWriter{fs: fs, dir: dir, name: checkpointName(next.number), salt: next.salt}
 	f, err := fs.Create(c.tempPath(), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, fmt.Errorf("create checkpoint: %w", withNoSpace(err))
 	}
 	c.file = f
-	h := header{typ: typeCheckpoint, salt: salt, number: number, firstSeq: 1}
+	h := header{typ: typeCheckpoint, salt: next.salt, number: next.number, firstSeq: next.firstSeq}
 	c.buf = h.append(c.buf)
 	c.at = tip{seq: 1, sum: h.sum}
 	return c, nil
@@ -110,7 +112,7 @@ func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, paylo
 	if err != nil || !needed {
 		return err
 	}
-	c, err := newCheckpointWriter(l.fs, l.opts.Dir, l.salt, before)
+	c, err := newCheckpointWriter(l.fs, l.opts.Dir, l.segmentHeader(before))
 	if err != nil {
 		return err
 	}
@@ -134,7 +136,20 @@ func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, paylo
 		return err
 	}
 	l.metrics.truncates.Inc()
-	return l.dropSegments(segmentSize{before, c.written})
+	return l.dropSegments(segmentMeta{number: before, bytes: c.written})
+}
+
+// segmentHeader gives number, firstSeq and salt of a segment that exists.
+func (l *Log) segmentHeader(number uint64) *header {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := &header{salt: l.salt, number: number, firstSeq: l.firstSeq}
+	for _, s := range l.sealed {
+		if s.number == number {
+			h.firstSeq = s.firstSeq
+		}
+	}
+	return h
 }
 
 // awaitSegment waits until the segment exists on disk. needed is false if nothing lies before it.
@@ -165,7 +180,7 @@ func (l *Log) awaitSegment(before uint64) (needed bool, err error) {
 }
 
 // dropSegments removes what the published checkpoint replaces.
-func (l *Log) dropSegments(checkpoint segmentSize) error {
+func (l *Log) dropSegments(checkpoint segmentMeta) error {
 	l.mu.Lock()
 	var names []string
 	if l.checkpoint.number > 0 {

@@ -123,7 +123,8 @@ func (l *Log) beginSegment(h header) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sealed = append(l.sealed, segmentSize{h.number - 1, h.prevBytes})
+	l.sealed = append(l.sealed, segmentMeta{h.number - 1, h.prevBytes, l.firstSeq})
+	l.firstSeq = h.firstSeq
 	l.durable = at
 	return nil
 }

@@ -139,7 +139,7 @@ func crashOnce(fs *vfs.MemFS, rng *rand.Rand) (*vfs.MemFS, ReplayStats, error) {
 	var once sync.Once
 	var crashed *vfs.MemFS
 	var acked uint64
-	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, rng.IntN(101), 100}[rng.IntN(3)], RNG: rand.New(rand.NewPCG(rng.Uint64(), 0))}
+	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 100, rng.IntN(101), 20 + rng.IntN(60)}[rng.IntN(4)], RNG: rand.New(rand.NewPCG(rng.Uint64(), 0))}
 	crash := func() {
 		once.Do(func() {
 			acked = j.snapshot()
@@ -147,9 +147,14 @@ func crashOnce(fs *vfs.MemFS, rng *rand.Rand) (*vfs.MemFS, ReplayStats, error) {
 		})
 	}
 	var operations atomic.Int64
-	crashAt := int64(rng.IntN([]int{30, 300}[rng.IntN(2)]))
+	crashAt := int64(1 + rng.IntN([]int{8, 80}[rng.IntN(2)]))
+	syncsOnly := rng.IntN(2) == 0
 	opts := testOptions(errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && operations.Add(1) == crashAt {
+		counts := op.Kind.ReadOrWrite() == errorfs.OpIsWrite
+		if syncsOnly {
+			counts = op.Kind == errorfs.OpFileSyncData
+		}
+		if counts && operations.Add(1) == crashAt {
 			crash()
 		}
 		return nil
@@ -198,10 +203,18 @@ func load(j *journal, rng *rand.Rand) error {
 	errs := make(chan error, 8)
 	for range 1 + rng.IntN(4) {
 		rng := rand.New(rand.NewPCG(rng.Uint64(), 1))
-		sizeMax := []int{40, 400, 9000}[rng.IntN(3)]
+		sizeMax := []int{40, 1000, 9000, 9000}[rng.IntN(4)]
 		wg.Go(func() {
 			for range 1 + rng.IntN(20) {
-				n, pos, err := j.append(rng.IntN(sizeMax))
+				var n uint64
+				var pos Position
+				var err error
+				// Bursts make groups of several frames over several pages, of which a crash can keep any.
+				for range 1 + rng.IntN(6) {
+					if n, pos, err = j.append(rng.IntN(sizeMax)); err != nil {
+						break
+					}
+				}
 				if err == nil && rng.IntN(4) > 0 {
 					if err = j.log.Wait(context.Background(), pos); err == nil {
 						j.ack(n)

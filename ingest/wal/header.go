@@ -23,7 +23,8 @@ type header struct {
 	typ    byte
 	salt   uint64
 	number uint64
-	// firstSeq is the sequence number of the file's first frame.
+	// firstSeq is the sequence number of the segment's first frame. A checkpoint, whose own frames count from 1, holds
+	// that of the segment with its number.
 	firstSeq uint64
 	// prevBytes of the preceding segment count, and the last frame in them has the sum prevSum. What lies behind is the
 	// torn tail of a run that ended there. Both are 0 if nothing precedes or a checkpoint stands in for it.

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
+	"github.com/zeebo/xxh3"
 )
 
 // replayed is one frame as Replay gave it.
@@ -105,4 +108,21 @@ func writeFile(t testing.TB, fs vfs.FS, path string, contents []byte) {
 	require.NoError(t, f.Sync())
 	require.NoError(t, f.Close())
 	require.NoError(t, syncDir(fs, fs.PathDir(path)))
+}
+
+// rehash makes the sum at the end of a header or watermark slot fit again.
+func rehash(b []byte) {
+	binary.LittleEndian.PutUint64(b[len(b)-8:], xxh3.Hash(b[:len(b)-8]))
+}
+
+var errBadSector = errors.New("bad sector")
+
+// readFault makes every read of the named file fail.
+func readFault(fs vfs.FS, name string) vfs.FS {
+	return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && fs.PathBase(op.Path) == name {
+			return errBadSector
+		}
+		return nil
+	}))
 }

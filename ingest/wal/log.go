@@ -48,9 +48,10 @@ type Log struct {
 	// gathering takes appends, writing is being committed (nil if none), spare is a buffer to use again.
 	gathering, writing *group
 	spare              []byte
-	// sealed are the sizes of the segments before the newest durable one, oldest first.
-	sealed         []segmentSize
-	checkpoint     segmentSize
+	// sealed are the segments before the newest durable one, oldest first; firstSeq is that of the newest.
+	sealed         []segmentMeta
+	firstSeq       uint64
+	checkpoint     segmentMeta
 	framesAppended uint64
 	commits        uint64
 	bytesWritten   uint64
@@ -64,9 +65,10 @@ type tip struct {
 	sum uint64
 }
 
-type segmentSize struct {
-	number uint64
-	bytes  int64
+type segmentMeta struct {
+	number   uint64
+	bytes    int64
+	firstSeq uint64
 }
 
 // group is what one sync makes durable.

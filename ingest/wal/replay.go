@@ -98,7 +98,7 @@ func (l *Log) resume(w *walker) error {
 			h.number, h.firstSeq, h.prevBytes, h.prevSum = last.number+1, w.carry.seq, w.carry.off, w.carry.sum
 		}
 		for i := range n {
-			l.sealed = append(l.sealed, segmentSize{w.files[i].number, w.files[i].size})
+			l.sealed = append(l.sealed, segmentMeta{w.files[i].number, w.files[i].size, w.files[i].header.firstSeq})
 		}
 		var err error
 		if frames, at, err = w.carried(&h); err != nil {
@@ -193,9 +193,9 @@ func (l *Log) begin(w *walker, h header, frames []byte, at tip) error {
 	defer l.mu.Unlock()
 	l.salt = w.salt
 	l.next, l.durable = at, at
-	l.groupStart = at.pos.Offset
+	l.groupStart, l.firstSeq = at.pos.Offset, h.firstSeq
 	if w.checkpoint > 0 {
-		l.checkpoint = segmentSize{w.checkpoint, w.ckpt.size}
+		l.checkpoint = segmentMeta{number: w.checkpoint, bytes: w.ckpt.size}
 	}
 	return nil
 }

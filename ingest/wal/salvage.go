@@ -27,7 +27,7 @@ func (l *Log) salvage(w *walker, frames int64) error {
 		return err
 	}
 	l.file = f
-	size, err := l.checkpointSurvivors(w, number, frames)
+	size, err := l.checkpointSurvivors(w, &h, frames)
 	if err != nil {
 		return err
 	}
@@ -48,14 +48,15 @@ func (l *Log) salvage(w *walker, frames int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.salt = w.salt
-	l.next, l.durable, l.groupStart = at, at, at.pos.Offset
-	l.checkpoint = segmentSize{number, size}
+	l.next, l.durable = at, at
+	l.groupStart, l.firstSeq = at.pos.Offset, h.firstSeq
+	l.checkpoint = segmentMeta{number: number, bytes: size}
 	return nil
 }
 
 // checkpointSurvivors writes and publishes the checkpoint of everything readable.
-func (l *Log) checkpointSurvivors(w *walker, number uint64, frames int64) (sizeBytes int64, err error) {
-	c, err := newCheckpointWriter(l.fs, l.opts.Dir, w.salt, number)
+func (l *Log) checkpointSurvivors(w *walker, next *header, frames int64) (sizeBytes int64, err error) {
+	c, err := newCheckpointWriter(l.fs, l.opts.Dir, next)
 	if err != nil {
 		return 0, err
 	}

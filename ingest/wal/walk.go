@@ -195,6 +195,12 @@ func (s *segmentFile) orphan() bool {
 // checkFirst makes sure that nothing is missing before the first segment.
 func (w *walker) checkFirst() error {
 	w.cur = cursor{seq: 1}
+	if w.checkpoint > 0 {
+		w.cur.seq = 0
+		if w.ckpt.bad == "" {
+			w.cur.seq = w.ckpt.header.firstSeq
+		}
+	}
 	if len(w.files) == 0 {
 		return w.missing(max(w.checkpoint, w.mark.pos.Segment, 1), w.mark.nextSeq)
 	}
@@ -202,10 +208,9 @@ func (w *walker) checkFirst() error {
 	begin := w.firstSeq(0)
 	switch {
 	case w.checkpoint > 0 && first.number > w.checkpoint:
-		w.cur.seq = 0
 		return w.missing(w.checkpoint, begin)
 	case w.checkpoint > 0:
-		w.cur.seq = begin
+		return nil
 	case first.number > 1:
 		w.cur.seq = 0
 		return w.lose(DamageError{File: checkpointName(first.number), Segment: first.number, LostFrames: -1,

@@ -1,0 +1,460 @@
+package wal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+)
+
+// specimen is a log at rest whose every frame is known.
+type specimen struct {
+	fs     *vfs.MemFS
+	frames []replayed
+	// marked is the number of the last frame that the watermark vouches for.
+	marked uint64
+}
+
+// newSpecimen makes a log of a checkpoint and several segments. In the last one the watermark lies behind some frames and
+// the frames behind it are in groups of one, unless clean.
+func newSpecimen(t testing.TB, clean bool) *specimen {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	l, _, _ := mustOpen(t, testOptions(fs))
+	next := uint64(1)
+	add := func(count int) {
+		for range count {
+			appendWait(t, l, KindSamples, payloadOf(next, int(next*37%700)))
+			next++
+		}
+	}
+	add(12)
+	cut, err := l.Cut()
+	require.NoError(t, err)
+	require.NoError(t, l.Truncate(cut, func(emit func(byte, []byte) error) error {
+		for n := range next - 1 {
+			if err := emit(KindSeries, payloadOf(n+1, 100)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	add(30)
+	_, err = l.Cut()
+	require.NoError(t, err)
+	add(4)
+	s := &specimen{marked: next - 1}
+	d := l.durable
+	require.NoError(t, l.mark.advance(mark{pos: d.pos, sum: d.sum, nextSeq: d.seq}))
+	if !clean {
+		add(4)
+		s.fs = fs.CrashClone(vfs.CrashCloneCfg{})
+		require.NoError(t, l.Close())
+	} else {
+		require.NoError(t, l.Close())
+		s.fs = fs
+	}
+	l, frames, _ := mustOpen(t, testOptions(s.copy()))
+	require.Equal(t, sequence(1, next-1), numbers(frames))
+	require.NoError(t, l.Close())
+	s.frames = frames
+	return s
+}
+
+func (s *specimen) copy() *vfs.MemFS { return s.fs.CrashClone(vfs.CrashCloneCfg{}) }
+
+func path(name string) string { return "data/wal/" + name }
+
+// files are the names that hold data, sorted.
+func (s *specimen) files(t testing.TB) []string {
+	names, err := s.fs.List("data/wal")
+	require.NoError(t, err)
+	names = slices.DeleteFunc(names, func(n string) bool { return n == lockName || n == watermarkName })
+	slices.Sort(names)
+	return names
+}
+
+// at gives the place of damage that a reader must name for a changed byte, and the number of the frame that it spoils (0:
+// the file's header).
+func (s *specimen) at(t testing.TB, name string, offset int64) (frameOffset int64, number uint64) {
+	if offset < headerBytes {
+		return 0, 0
+	}
+	r, err := openReader(s.fs, path(name))
+	require.NoError(t, err)
+	defer r.close()
+	h, _, err := parseHeader(r.view(0, headerBytes))
+	require.NoError(t, err)
+	for off := int64(headerBytes); off < r.size; {
+		f, reason := r.frameAt(off, r.size, h.salt)
+		require.Empty(t, reason)
+		if offset < off+f.sizeBytes() {
+			return off, numberOf(f.payload)
+		}
+		off += f.sizeBytes()
+	}
+	t.Fatalf("%s has no byte %d", name, offset)
+	return 0, 0
+}
+
+// open opens a damaged copy, first without and then with leave to accept the loss, and once more without.
+func openDamaged(t testing.TB, fs *vfs.MemFS) (refusal error, damage *DamageError, frames []replayed, stats ReplayStats) {
+	l, frames, stats, refusal := tryOpen(testOptions(fs))
+	if refusal == nil {
+		require.NoError(t, l.Close())
+		return nil, nil, frames, stats
+	}
+	require.ErrorAs(t, refusal, &damage)
+	opts := testOptions(fs)
+	opts.AcceptLoss = true
+	l, frames, stats, err := tryOpen(opts)
+	require.NoError(t, err)
+	require.NotEmpty(t, stats.Losses)
+	appendWait(t, l, KindSamples, payloadOf(1<<40, 8))
+	require.NoError(t, l.Close())
+	l, again, healed := mustOpen(t, testOptions(fs))
+	require.Empty(t, healed.Losses)
+	require.Equal(t, append(numbers(frames), 1<<40), numbers(again), "what survived stays")
+	require.NoError(t, l.Close())
+	return refusal, damage, frames, stats
+}
+
+func without(ns []uint64, n uint64) []uint64 {
+	return slices.DeleteFunc(slices.Clone(ns), func(m uint64) bool { return m == n })
+}
+
+func TestOneFlippedBit(t *testing.T) {
+	for _, clean := range []bool{false, true} {
+		s := newSpecimen(t, clean)
+		all := numbers(s.frames)
+		names := s.files(t)
+		require.GreaterOrEqual(t, len(names), 4)
+		last := names[len(names)-1]
+		unmarked := 0
+		for _, name := range names {
+			contents := readFile(t, s.fs, path(name))
+			step := 5
+			if os.Getenv("WAL_EVERY_BYTE") != "" {
+				step = 1
+			}
+			for offset := 0; offset < len(contents); offset += step {
+				bit := offset * 5 % 8
+				broken := bytes.Clone(contents)
+				broken[offset] ^= 1 << bit
+				fs := s.copy()
+				writeFile(t, fs, path(name), broken)
+				at, number := s.at(t, name, int64(offset))
+				refusal, damage, frames, stats := openDamaged(t, fs)
+				where := fmt.Sprintf("%s byte %d bit %d (frame %d at %d): %v", name, offset, bit, number, at, refusal)
+				if refusal == nil {
+					// Only the very last frame can pass for torn, and only if the watermark does not vouch for it.
+					unmarked++
+					require.Equal(t, last, name, where)
+					require.Equal(t, all[len(all)-1], number, where)
+					require.Greater(t, number, s.marked, where)
+					require.Equal(t, without(all, number), numbers(frames), where)
+					require.NotZero(t, stats.TornBytes, where)
+					continue
+				}
+				require.Equal(t, name, damage.File, where)
+				require.Equal(t, at, damage.Offset, where)
+				require.Len(t, stats.Losses, 1, where)
+				require.Equal(t, "damaged/"+name, stats.Losses[0].Kept, where)
+				require.Equal(t, broken, readFile(t, fs, path("damaged/"+name)), where)
+				if number == 0 && at == 0 || strings.HasSuffix(name, checkpointSuffix) {
+					lost := len(all) - len(frames)
+					require.LessOrEqual(t, lost, 1, where)
+					continue
+				}
+				require.Equal(t, without(all, number), numbers(frames), where)
+				require.EqualValues(t, 1, damage.LostFrames, where)
+			}
+		}
+		require.Equal(t, clean, unmarked == 0)
+	}
+}
+
+func TestZeroedPage(t *testing.T) {
+	s := newSpecimen(t, true)
+	all := numbers(s.frames)
+	for _, name := range s.files(t) {
+		contents := readFile(t, s.fs, path(name))
+		for from := 0; from < len(contents); from += 512 {
+			broken := bytes.Clone(contents)
+			clear(broken[from:min(from+512, len(broken))])
+			fs := s.copy()
+			writeFile(t, fs, path(name), broken)
+			at, _ := s.at(t, name, int64(from))
+			refusal, damage, frames, stats := openDamaged(t, fs)
+			require.Error(t, refusal, "%s from byte %d", name, from)
+			require.Equal(t, name, damage.File)
+			require.Equal(t, at, damage.Offset)
+			require.Subset(t, all, numbers(frames))
+			if name != checkpointName(2) {
+				require.EqualValues(t, len(all)-len(frames), stats.Losses[0].Damage.LostFrames)
+			}
+		}
+	}
+}
+
+func TestTruncatedFile(t *testing.T) {
+	for _, clean := range []bool{false, true} {
+		s := newSpecimen(t, clean)
+		all := numbers(s.frames)
+		names := s.files(t)
+		last := names[len(names)-1]
+		for _, name := range names {
+			contents := readFile(t, s.fs, path(name))
+			for size := 0; size < len(contents); size += 7 {
+				fs := s.copy()
+				writeFile(t, fs, path(name), contents[:size])
+				at, number := s.at(t, name, int64(size))
+				refusal, damage, frames, _ := openDamaged(t, fs)
+				where := fmt.Sprintf("%s cut to %d bytes (frame %d at %d): %v", name, size, number, at, refusal)
+				if refusal == nil {
+					require.Equal(t, last, name, where)
+					require.Greater(t, number, s.marked, where)
+					require.Equal(t, sequence(1, number-1), numbers(frames), where)
+					continue
+				}
+				require.Equal(t, name, damage.File, where)
+				require.Equal(t, at, damage.Offset, where)
+				require.Subset(t, all, numbers(frames), where)
+			}
+		}
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	s := newSpecimen(t, false)
+	all := numbers(s.frames)
+	for _, name := range append(s.files(t), watermarkName) {
+		fs := s.copy()
+		require.NoError(t, fs.Remove(path(name)))
+		refusal, damage, frames, stats := openDamaged(t, fs)
+		require.Error(t, refusal, name)
+		require.Equal(t, name, damage.File)
+		require.Contains(t, damage.Reason, "missing")
+		require.Subset(t, all, numbers(frames))
+		require.Empty(t, stats.Losses[0].Kept)
+		if strings.HasSuffix(name, segmentSuffix) && name != s.files(t)[len(s.files(t))-1] {
+			require.EqualValues(t, len(all)-len(frames), damage.LostFrames, name)
+		}
+		if name == watermarkName {
+			require.Equal(t, all, numbers(frames))
+		}
+	}
+}
+
+func TestAllSegmentsMissing(t *testing.T) {
+	s := newSpecimen(t, true)
+	fs := s.copy()
+	for _, name := range s.files(t) {
+		require.NoError(t, fs.Remove(path(name)))
+	}
+	refusal, _, frames, stats := openDamaged(t, fs)
+	require.Error(t, refusal)
+	require.Empty(t, frames)
+	require.EqualValues(t, len(s.frames), stats.Losses[0].Damage.LostFrames)
+}
+
+func TestSwappedAndForeignFiles(t *testing.T) {
+	s := newSpecimen(t, true)
+	all := numbers(s.frames)
+	names := s.files(t)
+	var segments []string
+	for _, name := range names {
+		if strings.HasSuffix(name, segmentSuffix) {
+			segments = append(segments, name)
+		}
+	}
+	for i, a := range segments {
+		for _, b := range segments[i+1:] {
+			fs := s.copy()
+			writeFile(t, fs, path(a), readFile(t, s.fs, path(b)))
+			writeFile(t, fs, path(b), readFile(t, s.fs, path(a)))
+			refusal, damage, frames, _ := openDamaged(t, fs)
+			require.Error(t, refusal)
+			require.Equal(t, a, damage.File)
+			got := numbers(frames)
+			require.True(t, slices.IsSorted(got))
+			require.Subset(t, all, got)
+		}
+	}
+	other := newSpecimen(t, true)
+	for _, name := range names {
+		fs := s.copy()
+		writeFile(t, fs, path(name), readFile(t, other.fs, path(name)))
+		refusal, damage, frames, _ := openDamaged(t, fs)
+		require.Error(t, refusal, name)
+		require.Equal(t, name, damage.File)
+		require.Equal(t, "file belongs to another log", damage.Reason)
+		require.Subset(t, all, numbers(frames))
+	}
+}
+
+// TestOlderCopyOfTheLastSegment: a file that verifies in itself but ends before the watermark, or went another way.
+func TestOlderCopyOfTheLastSegment(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	l, _, _ := mustOpen(t, testOptions(fs))
+	appendWait(t, l, 1, payloadOf(1, 10))
+	older := fs.CrashClone(vfs.CrashCloneCfg{})
+	appendWait(t, l, 1, payloadOf(2, 10))
+	require.NoError(t, l.Close())
+
+	fork, _, _ := mustOpen(t, testOptions(older.CrashClone(vfs.CrashCloneCfg{})))
+	appendWait(t, fork, 1, payloadOf(77, 10))
+	forkFile := readFile(t, fork.fs, path(segmentName(fork.Stats().Segment)))
+	require.NoError(t, fork.Close())
+
+	for name, contents := range map[string][]byte{
+		"shorter": readFile(t, older, path(segmentName(1))),
+		"other":   forkFile,
+	} {
+		fs := fs.CrashClone(vfs.CrashCloneCfg{})
+		writeFile(t, fs, path(segmentName(1)), contents)
+		refusal, damage, _, _ := openDamaged(t, fs)
+		require.Error(t, refusal, name)
+		require.Equal(t, segmentName(1), damage.File, name)
+		require.Positive(t, damage.Offset, name)
+	}
+}
+
+// TestWatermarkSlots: one bad slot is a torn write and does no harm, two are damage.
+func TestWatermarkSlots(t *testing.T) {
+	s := newSpecimen(t, false)
+	contents := readFile(t, s.fs, path(watermarkName))
+	for slot := range slotCount {
+		fs := s.copy()
+		broken := bytes.Clone(contents)
+		broken[slot*slotSpacing+20] ^= 1
+		writeFile(t, fs, path(watermarkName), broken)
+		refusal, _, frames, _ := openDamaged(t, fs)
+		require.NoError(t, refusal)
+		require.Len(t, frames, len(s.frames))
+	}
+	fs := s.copy()
+	writeFile(t, fs, path(watermarkName), make([]byte, watermarkBytes))
+	refusal, damage, frames, stats := openDamaged(t, fs)
+	require.Error(t, refusal)
+	require.Equal(t, watermarkName, damage.File)
+	require.Len(t, frames, len(s.frames))
+	require.Equal(t, "damaged/watermark", stats.Losses[0].Kept)
+}
+
+// TestGarbageBehindTheEnd is a torn tail after a crash and damage after a clean close.
+func TestGarbageBehindTheEnd(t *testing.T) {
+	for _, clean := range []bool{false, true} {
+		s := newSpecimen(t, clean)
+		names := s.files(t)
+		last := names[len(names)-1]
+		garbage := make([]byte, 5000)
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i := range garbage {
+			garbage[i] = byte(rng.Uint32())
+		}
+		fs := s.copy()
+		contents := readFile(t, s.fs, path(last))
+		writeFile(t, fs, path(last), append(contents, garbage...))
+		refusal, damage, frames, stats := openDamaged(t, fs)
+		require.Equal(t, clean, refusal != nil)
+		require.Equal(t, numbers(s.frames), numbers(frames))
+		if clean {
+			require.EqualValues(t, len(contents), damage.Offset)
+			continue
+		}
+		require.EqualValues(t, len(garbage), stats.TornBytes)
+		require.EqualValues(t, len(contents), stats.TornAt.Offset)
+		require.Zero(t, stats.TornFrames)
+	}
+}
+
+// TestFrameOfALaterGroupProvesDamage: two groups behind the watermark; a hole in the first was durable, for the second was
+// written only after its sync. A hole in a group with more of the same group behind may be a crash.
+func TestFrameOfALaterGroupProvesDamage(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	opts := testOptions(fs)
+	opts.SegmentBytesMax = 1 << 20
+	l, _, _ := mustOpen(t, opts)
+	var positions []Position
+	for n := uint64(1); n <= 6; n++ {
+		pos, err := l.Append(1, payloadOf(n, 100))
+		require.NoError(t, err)
+		positions = append(positions, pos)
+		if n%3 == 0 {
+			require.NoError(t, l.Wait(context.Background(), pos))
+		}
+	}
+	at := fs.CrashClone(vfs.CrashCloneCfg{})
+	require.NoError(t, l.Close())
+	contents := readFile(t, at, path(segmentName(1)))
+	for i, pos := range positions {
+		fs := at.CrashClone(vfs.CrashCloneCfg{})
+		broken := bytes.Clone(contents)
+		clear(broken[pos.Offset : pos.Offset+60])
+		writeFile(t, fs, path(segmentName(1)), broken)
+		refusal, damage, frames, stats := openDamaged(t, fs)
+		if i < 3 {
+			require.Error(t, refusal, "frame %d", i+1)
+			require.Equal(t, pos.Offset, damage.Offset)
+			require.Len(t, frames, 5)
+			continue
+		}
+		require.NoError(t, refusal, "frame %d", i+1)
+		require.Len(t, frames, i)
+		require.EqualValues(t, 5-i, stats.TornFrames)
+	}
+}
+
+func TestNewerFormatIsRefusedAndKept(t *testing.T) {
+	s := newSpecimen(t, true)
+	for _, name := range append(s.files(t), watermarkName) {
+		fs := s.copy()
+		contents := readFile(t, s.fs, path(name))
+		if name == watermarkName {
+			for slot := range slotCount {
+				b := contents[slot*slotSpacing:]
+				b[8] = 2
+				rehash(b[:slotBytes])
+			}
+		} else {
+			contents[8] = 2
+			rehash(contents[:headerBytes])
+		}
+		writeFile(t, fs, path(name), contents)
+		opts := testOptions(fs)
+		opts.AcceptLoss = true
+		_, _, _, err := tryOpen(opts)
+		require.ErrorIs(t, err, ErrVersion, name)
+		require.Equal(t, contents, readFile(t, fs, path(name)))
+	}
+}
+
+func TestReadErrorIsDamageAndChangesNothing(t *testing.T) {
+	s := newSpecimen(t, false)
+	before, err := s.fs.List("data/wal")
+	require.NoError(t, err)
+	for _, name := range s.files(t) {
+		fs := s.copy()
+		opts := testOptions(readFault(fs, name))
+		_, _, _, err := tryOpen(opts)
+		var damage *DamageError
+		require.ErrorAs(t, err, &damage, name)
+		require.True(t, errors.Is(err, errBadSector), name)
+		require.Equal(t, name, damage.File)
+		after, err := fs.List("data/wal")
+		require.NoError(t, err)
+		require.ElementsMatch(t, before, after)
+		l, frames, _ := mustOpen(t, testOptions(fs))
+		require.Len(t, frames, len(s.frames))
+		require.NoError(t, l.Close())
+	}
+}
