@@ -62,7 +62,7 @@ func unescape(s string) (string, error) {
 
 // unescapeFrom unescapes s, whose first plain bytes are known to be literal.
 func unescapeFrom(s string, plain int) (string, error) {
-	out := append(make([]byte, 0, len(s)-2), s[:plain]...)
+	out := append(make([]byte, 0, len(s)), s[:plain]...)
 	for i := plain; i < len(s); {
 		if literal(s[i]) {
 			out = append(out, s[i])

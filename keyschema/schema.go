@@ -11,7 +11,8 @@ import (
 //
 // For a metric and an hour, of the rules whose pattern matches and whose FromHour has come, the one with the most specific
 // pattern holds: first a pattern without wildcards, then the one with more literal bytes. Among equally specific rules the
-// one with the later FromHour holds, and among those the one that was listed last.
+// one with the later FromHour holds, and among those the one that was listed last. DefaultRule
+// holds where none of the given rules does.
 type Schema struct {
 	rules []Rule  // as given, and DefaultRule if nothing else covers all metrics from hour 0
 	order []*Rule // the same rules, the one to prefer first
@@ -42,12 +43,15 @@ func NewSchema(rules []Rule) (*Schema, error) {
 	if !covered {
 		s.rules = append(s.rules, DefaultRule())
 	}
-	for i := len(s.rules) - 1; i >= 0; i-- {
+	for i := len(rules) - 1; i >= 0; i-- {
 		s.order = append(s.order, &s.rules[i])
 	}
 	slices.SortStableFunc(s.order, func(a, b *Rule) int {
 		return cmp.Or(cmp.Compare(specificity(b.Pattern), specificity(a.Pattern)), cmp.Compare(b.FromHour, a.FromHour))
 	})
+	if !covered {
+		s.order = append(s.order, &s.rules[len(rules)]) // behind every rule that was given
+	}
 	return s, nil
 }
 

@@ -1,0 +1,51 @@
+package keyschema
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+func TestQualifierRoundTripAndOrder(t *testing.T) {
+	var before []byte
+	check := func(q []byte, want Qualifier) {
+		t.Helper()
+		if got, err := ParseQualifier(q); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", q, got, err)
+		}
+		if bytes.Compare(before, q) >= 0 {
+			t.Errorf("%q is not behind %q", q, before)
+		}
+		before = q
+	}
+	for _, seq := range []uint32{0, 1, 255, 256, 1 << 31, 1<<32 - 1} {
+		check(AppendRunQualifier(nil, seq), Qualifier{Kind: KindRun, Seq: seq})
+	}
+	for _, offset := range []uint32{0, 1, 255, 256, 15_000, HourMs - 1} {
+		check(AppendSampleQualifier(nil, offset), Qualifier{Kind: KindSample, OffsetMs: offset})
+	}
+}
+
+func FuzzParseQualifier(f *testing.F) {
+	f.Add(AppendRunQualifier(nil, 7))
+	f.Add(AppendSampleQualifier(nil, HourMs-1))
+	f.Add(AppendSampleQualifier(nil, HourMs))
+	f.Add([]byte("q0000"))
+	f.Add([]byte("s"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		q, err := ParseQualifier(text)
+		if err != nil {
+			if !errors.Is(err, ErrBadQualifier) {
+				t.Fatalf("error %v", err)
+			}
+			return
+		}
+		again := AppendRunQualifier(nil, q.Seq)
+		if q.Kind == KindSample {
+			again = AppendSampleQualifier(nil, q.OffsetMs)
+		}
+		if !bytes.Equal(again, text) {
+			t.Fatalf("%q is a second form of %q", text, again)
+		}
+	})
+}
