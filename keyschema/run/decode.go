@@ -17,23 +17,41 @@ type Decoder struct {
 }
 
 // Decode appends the samples of a run to the two columns. hourStartMs is the start of the hour that the run belongs to.
-// Bytes that Append did not make give an error that wraps [ErrCorrupt] and leave the columns' lengths as they were; what
-// is allocated is bounded by the run's length except for values that are all equal at equal intervals, of which an hour
-// holds at most 3.6 million.
+// Bytes that Append did not make give an error that wraps [ErrCorrupt] and leave the columns' lengths as they were, or
+// samples that some run could hold: storage has checksums, runs have none. What is allocated is bounded by the length of
+// src, except that stretches of equal values at equal intervals may be as long as an hour allows: 3.6 million samples.
 func (d *Decoder) Decode(src []byte, hourStartMs int64, tsMs []int64, values []float64) ([]int64, []float64, error) {
 	h, src, err := parseHead(src)
 	if err != nil {
 		return tsMs, values, err
 	}
-	times, src, err := d.decodeTimes(src, h, hourStartMs, tsMs)
+	if h.first&flagIrregular != 0 {
+		times, src, err := d.decodeIrregular(src, h, hourStartMs, tsMs)
+		if err != nil {
+			return tsMs, values, err
+		}
+		all, err := d.decodeValues(src, h, values)
+		if err != nil {
+			return tsMs, values, err
+		}
+		return times, all, nil
+	}
+	base, interval, src, err := parseRegular(src, h.count)
 	if err != nil {
 		return tsMs, values, err
 	}
+	// The values come first: only they show whether the count is true.
 	all, err := d.decodeValues(src, h, values)
 	if err != nil {
 		return tsMs, values, err
 	}
-	return times, all, nil
+	start, ts := len(tsMs), hourStartMs+base
+	tsMs = grow(tsMs, h.count)
+	for i := range tsMs[start:] {
+		tsMs[start+i] = ts
+		ts += interval
+	}
+	return tsMs, all, nil
 }
 
 // Stat reads the number of samples and their first and last timestamp. It checks the timestamps but not the values.
@@ -49,7 +67,7 @@ func (d *Decoder) Stat(src []byte, hourStartMs int64) (Info, error) {
 		}
 		return Info{h.count, hourStartMs + base, hourStartMs + base + int64(h.count-1)*interval}, nil
 	}
-	times, _, err := d.decodeTimes(src, h, hourStartMs, d.times[:0])
+	times, _, err := d.decodeIrregular(src, h, hourStartMs, d.times[:0])
 	if err != nil {
 		return Info{}, err
 	}
@@ -97,24 +115,6 @@ func parseRegular(src []byte, count int) (base, interval int64, rest []byte, err
 
 // grow appends n elements that the caller overwrites.
 func grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
-
-func (d *Decoder) decodeTimes(src []byte, h head, hourStartMs int64, tsMs []int64) ([]int64, []byte, error) {
-	if h.first&flagIrregular != 0 {
-		return d.decodeIrregular(src, h, hourStartMs, tsMs)
-	}
-	base, interval, src, err := parseRegular(src, h.count)
-	if err != nil {
-		return nil, nil, err
-	}
-	start := len(tsMs)
-	tsMs = grow(tsMs, h.count)
-	ts := hourStartMs + base
-	for i := range tsMs[start:] {
-		tsMs[start+i] = ts
-		ts += interval
-	}
-	return tsMs, src, nil
-}
 
 // decodeIrregular reads timestamps that are a column.
 func (d *Decoder) decodeIrregular(src []byte, h head, hourStartMs int64, tsMs []int64) ([]int64, []byte, error) {

@@ -46,11 +46,12 @@ func (n *nearDecimals) find(patterns []int64) bool {
 		if math.Abs(t) >= mantissaLimit {
 			return false
 		}
-		ulps := int64(math.Float64bits(v) - math.Float64bits(t/power))
+		m := int64(t) // of a whole number, so that t = −0 becomes 0
+		ulps := int64(math.Float64bits(v) - math.Float64bits(float64(m)/power))
 		if ulps <= -ulpsMax || ulps >= ulpsMax {
 			return false
 		}
-		n.mantissas = append(n.mantissas, int64(t))
+		n.mantissas = append(n.mantissas, m)
 		n.ulps = append(n.ulps, ulps)
 	}
 	return true

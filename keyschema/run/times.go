@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 )
 
@@ -25,10 +26,12 @@ func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byt
 	e.plain.plan(e.offsets, false)
 	interval := medianInterval(e.offsets)
 	ok := e.findGrid(interval)
-	if better := e.meanInterval(); ok && better != interval {
-		// Jitter may put the median off by a little, which a long run adds up.
-		interval = better
-		ok = e.findGrid(interval)
+	if ok {
+		// Jitter puts the median off by a little, which a long run adds up; the slope of the distances shows it.
+		if drift := e.drift(); drift != 0 && interval+drift > 0 {
+			interval += drift
+			ok = e.findGrid(interval)
+		}
 	}
 	if ok {
 		e.gridded.plan(e.grid, false)
@@ -57,14 +60,14 @@ func medianInterval(offsets []int64) int64 {
 	return sample[k/2]
 }
 
-// meanInterval returns the mean interval without the jumps that were found.
-func (e *Encoder) meanInterval() int64 {
-	n := int64(len(e.offsets) - 1)
-	span := e.offsets[n] - e.offsets[0]
-	for _, j := range e.jumps {
-		span -= j.shiftMs
+// drift returns the slope of the distances from the grid, rounded to whole milliseconds a sample (least squares).
+func (e *Encoder) drift() int64 {
+	n := float64(len(e.grid))
+	middle, sum, first := (n-1)/2, 0.0, e.grid[0]
+	for i, distance := range e.grid {
+		sum += (float64(i) - middle) * float64(distance-first)
 	}
-	return max((span+n/2)/n, 1)
+	return int64(math.Round(sum / (n * (n*n - 1) / 12)))
 }
 
 // findGrid fills e.grid and e.jumps for an interval, unless the timestamps do not look like a grid.
