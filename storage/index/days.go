@@ -4,7 +4,6 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"halite/keyschema"
 )
@@ -23,8 +22,6 @@ type openDay struct {
 	pages atomic.Pointer[[]*dayPage]
 	// dirty is set when a word may have touches that the journal does not hold.
 	dirty atomic.Bool
-	// touchedNs is when the day got its last new touch, foldedNs when it was last folded: they throttle refolds.
-	touchedNs atomic.Int64
 
 	// The rest belongs to whoever holds Index.maint.
 	journal journalState
@@ -49,7 +46,7 @@ func newOpenDay(day int64) *openDay {
 }
 
 // touch marks an hour and reports whether it was new.
-func (o *openDays) touch(ref Ref, hour int64, now func() time.Time) bool {
+func (o *openDays) touch(ref Ref, hour int64) bool {
 	day := dayOf(hour)
 	o.mu.RLock()
 	d := o.days[day]
@@ -61,20 +58,19 @@ func (o *openDays) touch(ref Ref, hour int64, now func() time.Time) bool {
 			o.days[day] = d
 		}
 		o.mu.Unlock()
-		return o.touch(ref, hour, now)
+		return o.touch(ref, hour)
 	}
 	defer o.mu.RUnlock()
-	return d.touch(ref, hourBit(hour), now)
+	return d.touch(ref, hourBit(hour))
 }
 
-func (d *openDay) touch(ref Ref, hours uint32, now func() time.Time) bool {
+func (d *openDay) touch(ref Ref, hours uint32) bool {
 	w := &d.page(ref).words[ref%refPageSize]
 	if w.Load()&hours == hours {
 		return false
 	}
 	w.Or(hours | wordDirty)
 	d.dirty.Store(true)
-	d.touchedNs.Store(now().UnixNano())
 	return true
 }
 
@@ -216,6 +212,7 @@ func (o *openDays) release(d *openDay, folded maskPages) {
 		}
 	}
 	d.dirty.Store(left)
+	d.journal = journalState{} // the next part goes behind what the new root contains
 	if !left {
 		delete(o.days, d.day)
 	}

@@ -2,7 +2,11 @@ package index
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,13 +19,16 @@ import (
 // Ref is the dense number of an active series, counted from 1. It is never given to another series within a process.
 type Ref uint32
 
+// cacheBytesDefault is what Options.CacheBytesMax means by 0: 30 closed days of a million series nearly fit.
+const cacheBytesDefault = 128 << 20
+
 // Options configure an Index.
 type Options struct {
-	// Store holds the catalogue's tables and the data rows. Required.
+	// Store holds the catalogue's tables and the data rows. Required. The index does not close it.
 	Store storage.Store
 	// Schema gives the row keys. Required.
 	Schema *keyschema.Schema
-	// Retention is how long samples are kept; days that end before it are not answered. 0 keeps all.
+	// Retention is how long samples are kept; days that ended before it are not answered. 0 keeps all.
 	Retention time.Duration
 	// CacheBytesMax bounds the decoded segments and dictionaries of closed days; 0 means 128 MiB.
 	CacheBytesMax int64
@@ -33,82 +40,144 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Index is the series catalogue.
+// Validate reports what is missing or out of range.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.Store == nil {
+		errs = append(errs, errors.New("index: Options.Store is missing"))
+	}
+	if o.Schema == nil {
+		errs = append(errs, errors.New("index: Options.Schema is missing"))
+	}
+	if o.Retention < 0 {
+		errs = append(errs, fmt.Errorf("index: Options.Retention is %v, it must not be negative", o.Retention))
+	}
+	if o.CacheBytesMax < 0 {
+		errs = append(errs, fmt.Errorf("index: Options.CacheBytesMax is %d, it must not be negative", o.CacheBytesMax))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) setDefaults() {
+	if o.CacheBytesMax == 0 {
+		o.CacheBytesMax = cacheBytesDefault
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Index is the series catalogue. All methods may be called by any number of goroutines.
 type Index struct {
-	opts Options
+	opts    Options
+	series  storage.Table
+	labels  storage.Table
+	meta    storage.Table
+	seed    uint64 // of the hashes by which queries join label sets
+	metrics *indexMetrics
+
+	cat    *catalogue
+	open   openDays
+	closed closedDays
+	cache  *cache
+
+	// maint serialises everything that changes tables or retires refs; it also guards the fields below and the journals'
+	// state. Add, Touch and the readers never take it.
+	maint    sync.Mutex
+	foldedAt map[int64]time.Time // when this process folded a day last
+	unclean  map[int64]bool      // days with leftovers of an interrupted fold
+	retired  int64               // series retired since the dictionaries were last rebuilt
 }
 
-// HourSpan is a range of unix hours, both inclusive.
-type HourSpan struct{ First, Last int64 }
-
-// Series is one label set found by a query.
-type Series struct {
-	Labels labels.Labels
-	// Ref is the series' number among the active ones, 0 if it is not active.
-	Ref Ref
-	// Hours are the spans in which the series may have samples: ascending, apart from each other, clipped to the query.
-	Hours []HourSpan
+// Open ensures the catalogue's tables and restores the days that are not folded yet from their journals. A damaged
+// journal is made anew from the data rows. Nothing runs in the background: the caller calls Persist and Maintain.
+func Open(ctx context.Context, opts Options) (*Index, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts.setDefaults()
+	x := &Index{
+		opts: opts, seed: rand.Uint64(), cat: newCatalogue(),
+		foldedAt: map[int64]time.Time{}, unclean: map[int64]bool{},
+	}
+	x.open.days = map[int64]*openDay{}
+	x.closed.days = map[int64]*closedDay{}
+	x.metrics = newMetrics(x)
+	x.cache = newCache(opts.CacheBytesMax, x.metrics.cacheHits, x.metrics.cacheMisses)
+	for _, t := range []struct {
+		to     *storage.Table
+		schema storage.TableSchema
+	}{
+		{&x.series, storage.CatalogueSchema(storage.TableSeries, opts.Retention)},
+		{&x.labels, storage.CatalogueSchema(storage.TableLabels, opts.Retention)},
+		{&x.meta, storage.MetaSchema()},
+	} {
+		table, err := opts.Store.EnsureTable(ctx, t.schema)
+		if err != nil {
+			return nil, fmt.Errorf("index: table %s: %w", t.schema.Name, err)
+		}
+		*t.to = table
+	}
+	if err := x.restore(ctx); err != nil {
+		return nil, fmt.Errorf("index: restore the catalogue: %w", err)
+	}
+	if err := x.metrics.register(opts.Registerer); err != nil {
+		return nil, fmt.Errorf("index: register metrics: %w", err)
+	}
+	return x, nil
 }
 
-// NameCount is one line of a ranking in Stats.
-type NameCount struct {
-	Name  string
-	Count uint64
+// Add returns the Ref of a label set, taking it into the active catalogue if it is new there. Labels are sorted, have a
+// metric name and no empty value; they may be reused afterwards. Errors wrap ErrBadLabels, or say that the process has
+// used up its refs. A series that was added shows up in reads once it is touched; it is not retired before the hour of the
+// call has become idle.
+func (x *Index) Add(ls labels.Labels) (ref Ref, created bool, err error) {
+	ref, created, err = x.cat.add(ls, keyschema.HourOf(max(0, x.opts.Now().UnixMilli())))
+	if created {
+		x.metrics.added.Inc()
+	}
+	return ref, created, err
 }
 
-// Stats describes the active catalogue, for /api/v1/status/tsdb.
-type Stats struct {
-	// Series is the number of active series, LabelPairs that of distinct name=value pairs among them.
-	Series, LabelPairs int
-	// SeriesByMetric, ValuesByLabel, BytesByLabel and SeriesByPair are the largest of their kind, descending.
-	SeriesByMetric, ValuesByLabel, BytesByLabel, SeriesByPair []NameCount
+// Touch records that the series has samples in the unix hour; readers see it as soon as Touch has returned. Call it once
+// for each series and hour before the sample is acknowledged; calling it again costs next to nothing. An unknown ref and
+// an hour outside of what row keys can hold are ignored.
+func (x *Index) Touch(ref Ref, hour int64) {
+	if !validHour(hour) || x.cat.refs.page(ref) == nil || ref == 0 {
+		return
+	}
+	if x.open.touch(ref, hour) {
+		x.cat.refs.touch(ref, hour)
+	}
 }
-
-// Open ensures the catalogue's tables and restores the days that are still open.
-func Open(ctx context.Context, opts Options) (*Index, error) { panic("not yet") }
-
-// Add returns the Ref of a label set, taking it into the active catalogue if it is new there.
-func (x *Index) Add(ls labels.Labels) (ref Ref, created bool, err error) { panic("not yet") }
-
-// Touch records that the series has samples in the hour.
-func (x *Index) Touch(ref Ref, hour int64) { panic("not yet") }
 
 // Labels returns the label set of an active series, empty if ref is unknown or retired.
-func (x *Index) Labels(ref Ref) labels.Labels { panic("not yet") }
-
-// AppendRowKey appends the series' logical row key of an hour, under the rule in force at that hour.
-func (x *Index) AppendRowKey(dst []byte, ref Ref, hour int64) []byte { panic("not yet") }
-
-// Persist writes deltas of all touches that the tables do not hold yet.
-func (x *Index) Persist(ctx context.Context) error { panic("not yet") }
-
-// Maintain folds closed days, drops idle series and applies retention.
-func (x *Index) Maintain(ctx context.Context) error { panic("not yet") }
-
-// Retire forgets active series that were not touched since idleBeforeHour and for which busy reports false.
-func (x *Index) Retire(idleBeforeHour int64, busy func(Ref) bool) []Ref { panic("not yet") }
-
-// Rebuild makes the catalogue of the unix days fromDay to toDay, both inclusive, anew from the row keys of TableData.
-func (x *Index) Rebuild(ctx context.Context, fromDay, toDay int64) error { panic("not yet") }
-
-// Select returns the series that match and may have samples in [mintMs, maxtMs], sorted by labels.
-func (x *Index) Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]Series, error) {
-	panic("not yet")
+func (x *Index) Labels(ref Ref) labels.Labels {
+	var out labels.Labels
+	b := labels.NewScratchBuilder(16)
+	if !x.cat.row(ref, func(v *view, row uint32) { out = v.labels(row, &b) }) {
+		return labels.EmptyLabels()
+	}
+	return out
 }
 
-// LabelNames returns the label names of the series that Select would find, sorted; limit 0 means all.
-func (x *Index) LabelNames(
-	ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
-) ([]string, error) {
-	panic("not yet")
+// AppendRowKey appends the series' logical row key of an hour, under the rule in force at that hour; nothing if ref is
+// unknown or retired.
+func (x *Index) AppendRowKey(dst []byte, ref Ref, hour int64) []byte {
+	tags := tagPool.Get().(*[]keyschema.Tag)
+	defer tagPool.Put(tags)
+	out := dst
+	if !x.cat.row(ref, func(v *view, row uint32) {
+		*tags = v.tags((*tags)[:0], row)
+		out = x.opts.Schema.RuleAt(v.t.metric, hour).AppendPrefix(dst, v.t.metric, *tags)
+		out = keyschema.AppendHour(out, hour)
+	}) {
+		return dst
+	}
+	return out
 }
 
-// LabelValues returns the values of a label among the series that Select would find, sorted; limit 0 means all.
-func (x *Index) LabelValues(
-	ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
-) ([]string, error) {
-	panic("not yet")
-}
-
-// Stats describes the active catalogue; limit bounds each ranking, 0 means 10.
-func (x *Index) Stats(limit int) Stats { panic("not yet") }
+var tagPool = sync.Pool{New: func() any { return new([]keyschema.Tag) }}

@@ -14,8 +14,9 @@ import (
 // journalState is where the next part goes.
 type journalState struct {
 	known bool   // seq has been compared with the day's root
+	first uint32 // of the parts written since the last fold
 	seq   uint32 // of the next part
-	rows  uint32 // series in the parts written since the last fold
+	rows  uint32 // series in the parts since first
 }
 
 const (

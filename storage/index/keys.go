@@ -52,8 +52,15 @@ func journalKey(day int64, seq uint32) []byte {
 }
 
 // blockKey is the row of the block whose first metric is given; dictKey that of a label's dictionary.
-func blockKey(metric string, day int64) []byte { return dayKey(metric, day) }
-func dictKey(name string, day int64) []byte    { return dayKey(name, day) }
+func blockKey(metric string, day int64, part uint32) []byte {
+	k := dayKey(metric, day)
+	if part == 0 {
+		return k
+	}
+	return appendHex(append(k, '#'), part)
+}
+
+func dictKey(name string, day int64) []byte { return dayKey(name, day) }
 
 func dayKey(s string, day int64) []byte {
 	k := make([]byte, 0, len(s)+8)

@@ -83,14 +83,11 @@ func (x *Index) placeJournal(ctx context.Context, d *openDay) error {
 	if d.journal.known {
 		return nil
 	}
-	if c := x.closed.get(d.day); c != nil {
-		root, err := x.root(ctx, c)
-		if err != nil {
-			return err
-		}
-		d.journal.seq = max(d.journal.seq, root.journalSeq)
+	seq, err := x.journalEnd(ctx, d.day)
+	if err != nil {
+		return err
 	}
-	d.journal.known = true
+	d.journal = journalState{known: true, first: seq, seq: seq}
 	return nil
 }
 

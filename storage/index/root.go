@@ -3,6 +3,8 @@ package index
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"sort"
 
 	"github.com/prometheus/prometheus/model/labels"
 )
@@ -22,9 +24,11 @@ type root struct {
 	blocks []blockRef
 }
 
-// blockRef: the block holds the metrics from firstMetric up to the next block's.
+// blockRef: the block holds the metrics from firstMetric up to the next block's. A metric with more than blockRowsMax
+// series has several blocks, numbered by part.
 type blockRef struct {
 	firstMetric uint32
+	part        uint32
 	rows        uint32
 }
 
@@ -64,8 +68,11 @@ func parseRoot(payload []byte) (*root, error) {
 	for i := 0; i < blocks && c.err == nil; i++ {
 		step := c.uvarint()
 		b := blockRef{firstMetric: uint32(last + step), rows: c.number(rowsMax)}
-		if step == 0 || step > uint64(r.metrics)-last || i == 0 && step != 1 {
+		if step > uint64(r.metrics)-last || i == 0 && step != 1 {
 			return nil, fmt.Errorf("%w: block %d", errOrder, i)
+		}
+		if step == 0 {
+			b.part = r.blocks[i-1].part + 1
 		}
 		last += step
 		r.blocks = append(r.blocks, b)
@@ -78,38 +85,25 @@ func parseRoot(payload []byte) (*root, error) {
 
 // name returns the number of a label name, ok is false if no series of the day has it.
 func (r *root) name(name string) (int, bool) {
-	lo, hi := 0, len(r.names)
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if r.names[mid] < name {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo, lo < len(r.names) && r.names[lo] == name
+	return slices.BinarySearch(r.names, name)
 }
 
-// block returns the number of the block that holds a metric.
-func (r *root) block(metric uint32) int {
-	lo, hi := 0, len(r.blocks)
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if r.blocks[mid].firstMetric <= metric {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
+// blocksOf returns the numbers [from, to) of the blocks that hold a metric.
+func (r *root) blocksOf(metric uint32) (from, to int) {
+	to = sort.Search(len(r.blocks), func(i int) bool { return r.blocks[i].firstMetric > metric })
+	for from = to - 1; from > 0 && r.blocks[from].part > 0; {
+		from--
 	}
-	return lo - 1
+	return from, to
 }
 
 // metricRange returns the metrics [from, to) of a block.
 func (r *root) metricRange(block int) (from, to uint32) {
+	from, to = r.blocks[block].firstMetric, r.metrics+1
 	if block+1 < len(r.blocks) {
-		return r.blocks[block].firstMetric, r.blocks[block+1].firstMetric
+		to = r.blocks[block+1].firstMetric
 	}
-	return r.blocks[block].firstMetric, r.metrics + 1
+	return from, max(to, from+1)
 }
 
 func (r *root) sizeBytes() int64 {

@@ -1,0 +1,332 @@
+package index
+
+import (
+	"context"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/storage"
+)
+
+const (
+	// smallMetricRows: metrics with fewer series share blocks, so that a day of many tiny metrics is a few rows.
+	smallMetricRows = 512
+	// sharedBlockRows and sharedBlockColumns close a shared block.
+	sharedBlockRows    = 1024
+	sharedBlockColumns = 256
+	// blockRowsMax splits the series of a huge metric: a row of the table must stay below 100 MiB.
+	blockRowsMax = 1 << 19
+	// applyBytes is how much a fold sends in one request.
+	applyBytes = 1 << 20
+)
+
+// dayWriter writes one generation of a day. Nothing it writes is seen until the root names the generation.
+type dayWriter struct {
+	x    *Index
+	day  int64
+	gen  uint32
+	m    *merge
+	root *root
+
+	pending     []pendingMetric
+	pendingRows int
+	sets        []*valueSets // of each label name
+	muts        []storage.RowMutation
+	mutBytes    int
+	table       storage.Table // where muts go
+}
+
+type pendingMetric struct {
+	metric uint32
+	series *metricSeries
+}
+
+// valueSets grows, block by block, the set of blocks in which each value of a label occurs. A set is a node whose parent
+// is the set without its last block, so that values that occur together share their sets.
+type valueSets struct {
+	of     []uint32 // node of each rank, 0 = empty
+	nodes  []setNode
+	next   map[setNode]uint32
+	parent setNode // the transition looked up last, and its result
+	result uint32
+}
+
+type setNode struct{ parent, block uint32 }
+
+func newValueSets(values int) *valueSets {
+	return &valueSets{of: make([]uint32, values+1), nodes: make([]setNode, 1), next: map[setNode]uint32{}}
+}
+
+// add records that a value occurs in a block; blocks come in ascending order.
+func (s *valueSets) add(rank, block uint32) {
+	at := s.of[rank]
+	if at != 0 && s.nodes[at].block == block {
+		return
+	}
+	step := setNode{at, block}
+	if step != s.parent || s.result == 0 {
+		n, ok := s.next[step]
+		if !ok {
+			n = uint32(len(s.nodes))
+			s.nodes = append(s.nodes, step)
+			s.next[step] = n
+		}
+		s.parent, s.result = step, n
+	}
+	s.of[rank] = s.result
+}
+
+// number replaces nodes by dense set numbers, from 1, in order of first use, and returns the sets.
+func (s *valueSets) number() [][]uint32 {
+	numbers := make([]uint32, len(s.nodes))
+	var sets [][]uint32
+	for rank, node := range s.of {
+		if node == 0 {
+			continue
+		}
+		if numbers[node] == 0 {
+			var set []uint32
+			for n := node; n != 0; n = s.nodes[n].parent {
+				set = append(set, s.nodes[n].block)
+			}
+			slices.Reverse(set)
+			sets = append(sets, set)
+			numbers[node] = uint32(len(sets))
+		}
+		s.of[rank] = numbers[node]
+	}
+	return sets
+}
+
+// write puts all blocks and dictionaries of the merge into the tables and returns the root to switch to.
+func (w *dayWriter) write(ctx context.Context) (*root, error) {
+	w.root = &root{gen: w.gen, metrics: uint32(len(w.m.metrics)), names: w.m.names}
+	for _, values := range w.m.values {
+		w.root.values = append(w.root.values, uint32(len(values)))
+		w.sets = append(w.sets, newValueSets(len(values)))
+	}
+	w.table = w.x.series
+	for i, metric := range w.m.metrics {
+		s, err := w.m.series(ctx, metric)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.metric(ctx, uint32(i)+1, s); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.closeShared(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.flush(ctx); err != nil {
+		return nil, err
+	}
+	w.table = w.x.labels
+	if err := w.dictionary(ctx, labels.MetricName, w.m.metrics, nil); err != nil {
+		return nil, err
+	}
+	for k, name := range w.m.names {
+		if err := w.dictionary(ctx, name, w.m.values[k], w.sets[k]); err != nil {
+			return nil, err
+		}
+	}
+	return w.root, w.flush(ctx)
+}
+
+func (w *dayWriter) metric(ctx context.Context, metric uint32, s *metricSeries) error {
+	w.root.series += uint64(len(s.hours))
+	if len(s.hours) < smallMetricRows {
+		w.pending = append(w.pending, pendingMetric{metric, s})
+		w.pendingRows += len(s.hours)
+		if w.pendingRows >= sharedBlockRows || w.pendingColumns() >= sharedBlockColumns {
+			return w.closeShared(ctx)
+		}
+		return nil
+	}
+	if err := w.closeShared(ctx); err != nil { // blocks are in order of metrics
+		return err
+	}
+	for from, part := 0, uint32(0); from < len(s.hours); part++ {
+		to := min(from+blockRowsMax, len(s.hours))
+		b := &block{rows: uint32(to - from), metrics: []metricRows{{metric: metric}}}
+		b.setHours(s.hours[from:to])
+		for c, name := range s.columns {
+			b.columns = append(b.columns, blockColumn{name: name, ids: w.column(name, s.ids[c][from:to])})
+		}
+		if err := w.block(ctx, b, part); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+func (w *dayWriter) pendingColumns() int {
+	n := 0
+	for _, p := range w.pending {
+		n += len(p.series.columns)
+	}
+	return n / max(1, len(w.pending)/8) // names repeat among small metrics
+}
+
+// closeShared writes the small metrics gathered so far as one block.
+func (w *dayWriter) closeShared(ctx context.Context) error {
+	if len(w.pending) == 0 {
+		return nil
+	}
+	b := &block{rows: uint32(w.pendingRows)}
+	var names []int
+	var hours []uint32
+	for _, p := range w.pending {
+		b.metrics = append(b.metrics, metricRows{metric: p.metric, from: uint32(len(hours))})
+		hours = append(hours, p.series.hours...)
+		names = append(names, p.series.columns...)
+	}
+	b.setHours(hours)
+	slices.Sort(names)
+	ids := make([]uint32, len(hours))
+	for _, name := range slices.Compact(names) {
+		clear(ids)
+		for i, p := range w.pending {
+			if c, ok := slices.BinarySearch(p.series.columns, name); ok {
+				copy(ids[b.metrics[i].from:], p.series.ids[c])
+			}
+		}
+		b.columns = append(b.columns, blockColumn{name: name, ids: w.column(name, ids)})
+	}
+	w.pending, w.pendingRows = nil, 0
+	return w.block(ctx, b, 0)
+}
+
+// column packs a column and records its values' block.
+func (w *dayWriter) column(name int, ids []uint32) packed {
+	sets, last := w.sets[name], uint32(0)
+	for _, id := range ids {
+		if id != 0 && id != last {
+			sets.add(id, uint32(len(w.root.blocks)))
+			last = id
+		}
+	}
+	return pack(ids)
+}
+
+// setHours gives the rows their hours.
+func (b *block) setHours(hours []uint32) {
+	index := map[uint32]uint32{}
+	ids := make([]uint32, len(hours))
+	for i, h := range hours {
+		n, ok := index[h]
+		if !ok {
+			n = uint32(len(b.hours))
+			index[h] = n
+			b.hours = append(b.hours, h)
+		}
+		ids[i] = n
+	}
+	b.presence = pack(ids)
+}
+
+func (w *dayWriter) block(ctx context.Context, b *block, part uint32) error {
+	first := b.metrics[0].metric
+	w.root.blocks = append(w.root.blocks, blockRef{firstMetric: first, part: part, rows: b.rows})
+	key := blockKey(w.m.metrics[first-1], w.day, part)
+	columns, size := b.packedColumns(), 0
+	for _, p := range columns {
+		size += packedBytes(p.count, p.width)
+	}
+	inline := size <= inlineBytesMax
+	mut := storage.RowMutation{Key: key}
+	w.cell(&mut, columnQualifier(w.gen, 0, 0), appendBlockHeader(newBlob(1024+size), b, inline))
+	for i, p := range columns {
+		if inline {
+			break
+		}
+		raw := p.raw()
+		for chunk := 0; len(raw) > 0; chunk++ {
+			n := min(len(raw), cellBytesMax)
+			w.cell(&mut, columnQualifier(w.gen, i+1, chunk), append(newBlob(n), raw[:n]...))
+			raw = raw[n:]
+		}
+	}
+	return w.add(ctx, mut)
+}
+
+// dictionary writes the values of a label name, which are sorted, with their sets of blocks.
+func (w *dayWriter) dictionary(ctx context.Context, name string, values []string, sets *valueSets) error {
+	h := &dictHeader{values: uint32(len(values))}
+	mut := storage.RowMutation{Key: dictKey(name, w.day)}
+	ids := make([]uint32, len(values)+1)
+	var list [][]uint32
+	if sets != nil {
+		list = sets.number()
+		ids = sets.of
+	}
+	for from := 0; from < len(values); {
+		to, size := from, 0
+		for to < len(values) && (to == from || size+len(values[to])+8 <= cellBytesMax) {
+			size += len(values[to]) + 8
+			to++
+		}
+		q := chunkQualifier(qualValues, w.gen, uint32(len(h.chunks)))
+		h.chunks = append(h.chunks, chunkRef{first: uint32(from) + 1, value: values[from]})
+		w.cell(&mut, q, appendValueChunk(newBlob(size), values[from:to], ids[from+1:to+1]))
+		from = to
+		if err := w.addFull(ctx, &mut); err != nil {
+			return err
+		}
+	}
+	h.sets = uint32(len(list))
+	for from := 0; from < len(list); {
+		to, size := from, 0
+		for to < len(list) && (to == from || size+5*len(list[to])+5 <= cellBytesMax) {
+			size += 5*len(list[to]) + 5
+			to++
+		}
+		q := chunkQualifier(qualSets, w.gen, uint32(len(h.setChunks)))
+		h.setChunks = append(h.setChunks, uint32(from))
+		w.cell(&mut, q, appendSetChunk(newBlob(size/2), list[from:to]))
+		from = to
+	}
+	q := genQualifier(qualHeader, w.gen)
+	w.cell(&mut, q, appendDictHeader(newBlob(256), h))
+	return w.add(ctx, mut)
+}
+
+// cell adds a sealed value to a row.
+func (w *dayWriter) cell(mut *storage.RowMutation, qualifier, blob []byte) {
+	blob = seal(blob, mut.Key, qualifier)
+	mut.Entries = append(mut.Entries, storage.Entry{
+		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: dayCellMs(w.day), Value: blob,
+	})
+	w.mutBytes += len(blob) + len(qualifier)
+}
+
+func (w *dayWriter) add(ctx context.Context, mut storage.RowMutation) error {
+	w.muts = append(w.muts, mut)
+	w.mutBytes += len(mut.Key)
+	if w.mutBytes < applyBytes {
+		return nil
+	}
+	return w.flush(ctx)
+}
+
+// addFull sends what a row has so far if that is much: nothing is seen before the root is switched, so a row need not be
+// written in one mutation.
+func (w *dayWriter) addFull(ctx context.Context, mut *storage.RowMutation) error {
+	if w.mutBytes < applyBytes {
+		return nil
+	}
+	err := w.add(ctx, *mut)
+	mut.Entries = nil
+	return err
+}
+
+func (w *dayWriter) flush(ctx context.Context) error {
+	if len(w.muts) == 0 {
+		return nil
+	}
+	err := w.table.Apply(ctx, w.muts)
+	w.muts, w.mutBytes = w.muts[:0], 0
+	return err
+}

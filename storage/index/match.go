@@ -1,0 +1,181 @@
+package index
+
+import (
+	"context"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// A matcher is evaluated once for each distinct value of its label, never for each series: the result is the set of
+// value ids that match, with id 0 for "the label is absent", which Prometheus treats as the empty string.
+
+// matcher is a labels.Matcher with what the scans ask of it again and again.
+type matcher struct {
+	*labels.Matcher
+	metric bool // it is on the metric's name
+	absent bool // it matches series without the label
+	text   string
+}
+
+func newMatchers(ms []*labels.Matcher) []matcher {
+	out := make([]matcher, 0, len(ms))
+	for _, m := range ms {
+		if m == nil {
+			continue
+		}
+		out = append(out, matcher{
+			Matcher: m, metric: m.Name == labels.MetricName, absent: m.Matches(""), text: m.String(),
+		})
+	}
+	return out
+}
+
+// finite returns the only values that can match, if the matcher names them. The absent label may match in addition.
+func (m *matcher) finite() (values []string, ok bool) {
+	switch m.Type {
+	case labels.MatchEqual:
+		return []string{m.Value}, true
+	case labels.MatchRegexp:
+		if set := m.SetMatches(); len(set) > 0 {
+			return set, true
+		}
+		if m.Value == "" {
+			return nil, true
+		}
+	}
+	return nil, false
+}
+
+// matchMetric reports whether all matchers on the metric's name take it.
+func matchMetric(ms []matcher, metric string) bool {
+	for i := range ms {
+		if ms[i].metric && !ms[i].Matches(metric) {
+			return false
+		}
+	}
+	return true
+}
+
+// metricNamed returns the metric that the matchers ask for by name.
+func metricNamed(ms []matcher) (metric string, ok bool) {
+	for i := range ms {
+		if ms[i].metric && ms[i].Type == labels.MatchEqual {
+			return ms[i].Value, true
+		}
+	}
+	return "", false
+}
+
+// matchActive evaluates a matcher on an active dictionary as it is now.
+func matchActive(ctx context.Context, m *matcher, d *dictionary) (*idSet, error) {
+	if values, ok := m.finite(); ok {
+		return matchFinite(m, values, d.count.Load(), func(v string) (uint32, error) { return d.lookup(v), nil })
+	}
+	values := d.snapshot()
+	set := newIDSet(uint32(len(values)))
+	if m.absent {
+		set.add(0)
+	}
+	for i, v := range values {
+		if i%4096 == 4095 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if m.Matches(v) {
+			set.add(uint32(i) + 1)
+		}
+	}
+	return set, nil
+}
+
+// matchFinite looks up the values that a matcher names.
+func matchFinite(m *matcher, values []string, idMax uint32, lookup func(string) (uint32, error)) (*idSet, error) {
+	var ids []uint32
+	for _, v := range values {
+		if v == "" {
+			continue
+		}
+		id, err := lookup(v)
+		if err != nil {
+			return nil, err
+		}
+		if id != 0 && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+			idMax = max(idMax, id)
+		}
+	}
+	if !m.absent && len(ids) == 1 {
+		return singleton(ids[0]), nil
+	}
+	if !m.absent && len(ids) == 0 {
+		return &idSet{}, nil
+	}
+	set := newIDSet(idMax)
+	if m.absent {
+		set.add(0)
+	}
+	for _, id := range ids {
+		set.add(id)
+	}
+	return set, nil
+}
+
+// matchClosed evaluates a matcher on a closed day's dictionary; results of regular expressions are cached, because the
+// dictionary never changes.
+func matchClosed(ctx context.Context, m *matcher, d *segmentDict) (*idSet, error) {
+	if values, ok := m.finite(); ok {
+		return matchFinite(m, values, d.header.values, func(v string) (uint32, error) { return d.lookup(ctx, v) })
+	}
+	key := d.s.key(kindMatch, m.text, 0)
+	if set, ok := cached[*idSet](d.s.x.cache, key); ok {
+		return set, nil
+	}
+	set := newIDSet(d.header.values)
+	if m.absent {
+		set.add(0)
+	}
+	prefix := ""
+	if m.Type == labels.MatchRegexp {
+		prefix = m.Prefix()
+	}
+	first := 0
+	if prefix != "" {
+		first = max(0, d.header.chunkOfValue(prefix))
+	}
+	for i := first; i < len(d.header.chunks); i++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if prefix != "" && i > first && !hasPrefixOrLess(d.header.chunks[i].value, prefix) {
+			break
+		}
+		c, err := d.chunk(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		matchChunk(m, c, prefix, set)
+	}
+	d.s.x.cache.put(key, set, set.sizeBytes())
+	return set, nil
+}
+
+// hasPrefixOrLess reports whether values with the prefix can be at or behind v in order.
+func hasPrefixOrLess(v, prefix string) bool {
+	return v < prefix || len(v) >= len(prefix) && v[:len(prefix)] == prefix
+}
+
+func matchChunk(m *matcher, c *valueChunk, prefix string, set *idSet) {
+	id := c.first
+	if prefix != "" {
+		id = c.seek(prefix)
+	}
+	for ; id < c.first+c.count; id++ {
+		v := c.value(id)
+		if prefix != "" && !hasPrefixOrLess(v, prefix) {
+			return
+		}
+		if m.Matches(v) {
+			set.add(id)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// merge joins the sources of a fold: it gives every value of the day its rank in the sorted dictionary of its label name
+// and yields the series of one metric after another as columns of ranks.
+type merge struct {
+	sources []source
+	metrics []string
+	names   []string   // sorted
+	values  [][]string // of each name, sorted; values[k][i] has rank i+1
+	// label[s][n] is the number in names of source s's name n; rank[s][n] maps that source's ids to ranks.
+	label [][]int
+	rank  [][][]uint32
+}
+
+func newMerge(ctx context.Context, sources []source) (*merge, error) {
+	m := &merge{sources: sources}
+	for _, s := range sources {
+		metrics, err := s.metrics(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m.metrics = append(m.metrics, metrics...)
+		m.names = append(m.names, s.names()...)
+	}
+	slices.Sort(m.metrics)
+	m.metrics = slices.Compact(m.metrics)
+	slices.Sort(m.names)
+	m.names = slices.Compact(m.names)
+	m.values = make([][]string, len(m.names))
+	for _, s := range sources {
+		var label []int
+		for _, name := range s.names() {
+			k, _ := slices.BinarySearch(m.names, name)
+			label = append(label, k)
+		}
+		m.label = append(m.label, label)
+		m.rank = append(m.rank, make([][]uint32, len(label)))
+	}
+	for k := range m.names {
+		if err := m.rankName(ctx, k); err != nil {
+			return nil, err
+		}
+	}
+	m.dropUnused()
+	return m, nil
+}
+
+// sourceValue is a value with the source that numbers it.
+type sourceValue struct {
+	value  string
+	source int
+	name   int
+	id     uint32
+}
+
+// rankName sorts the values of one label name over all sources.
+func (m *merge) rankName(ctx context.Context, k int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var all []sourceValue
+	for s, src := range m.sources {
+		for n, label := range m.label[s] {
+			if label != k {
+				continue
+			}
+			idMax := uint32(0)
+			if err := src.values(ctx, n, func(id uint32, value string) {
+				all = append(all, sourceValue{value: value, source: s, name: n, id: id})
+				idMax = max(idMax, id)
+			}); err != nil {
+				return err
+			}
+			m.rank[s][n] = make([]uint32, idMax+1)
+		}
+	}
+	slices.SortFunc(all, func(a, b sourceValue) int { return strings.Compare(a.value, b.value) })
+	for i, v := range all {
+		if i == 0 || all[i-1].value != v.value {
+			m.values[k] = append(m.values[k], v.value)
+		}
+		m.rank[v.source][v.name][v.id] = uint32(len(m.values[k]))
+	}
+	return nil
+}
+
+// dropUnused takes out the names that no series has.
+func (m *merge) dropUnused() {
+	keep := make([]int, len(m.names))
+	n := 0
+	for k := range m.names {
+		keep[k] = -1
+		if len(m.values[k]) > 0 {
+			keep[k] = n
+			m.names[n], m.values[n] = m.names[k], m.values[k]
+			n++
+		}
+	}
+	m.names, m.values = m.names[:n], m.values[:n]
+	for s := range m.label {
+		for i, k := range m.label[s] {
+			m.label[s][i] = keep[k]
+		}
+	}
+}
+
+// metricSeries are the series of one metric: ids[c][i] is the rank of series i in the label columns[c], 0 if absent.
+type metricSeries struct {
+	columns []int // label numbers, ascending
+	ids     [][]uint32
+	hours   []uint32
+}
+
+// series returns the series of a metric sorted by labels, each label set once.
+func (m *merge) series(ctx context.Context, metric string) (*metricSeries, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	out := &metricSeries{}
+	byLabel := map[int][]uint32{}
+	for s, src := range m.sources {
+		rows, err := src.rows(ctx, metric)
+		if err != nil {
+			return nil, err
+		}
+		before := len(out.hours)
+		out.hours = append(out.hours, rows.hours...)
+		for _, c := range rows.columns {
+			k, rank := m.label[s][c.name], m.rank[s][c.name]
+			column := byLabel[k]
+			if column == nil {
+				out.columns = append(out.columns, k)
+			}
+			column = append(column, make([]uint32, len(out.hours)-len(column))...)
+			for i, id := range c.ids {
+				if int(id) >= len(rank) || id != 0 && rank[id] == 0 {
+					return nil, fmt.Errorf("%w: value %d of label %s in metric %s", errRange, id, m.names[k], metric)
+				}
+				if id != 0 {
+					column[before+i] = rank[id]
+				}
+			}
+			byLabel[k] = column
+		}
+	}
+	slices.Sort(out.columns)
+	for _, k := range out.columns {
+		column := byLabel[k]
+		out.ids = append(out.ids, append(column, make([]uint32, len(out.hours)-len(column))...))
+	}
+	out.sort(m.names)
+	return out, nil
+}
+
+// sort orders the series by labels and joins equal ones. Comparing ranks compares values; of two series that differ in
+// whether they have a label, the one that has it comes first, unless the other has no label from there on.
+func (r *metricSeries) sort(names []string) {
+	first := len(r.columns) // columns from here on are behind the metric's name
+	for i, k := range r.columns {
+		if names[k] > labels.MetricName {
+			first = i
+			break
+		}
+	}
+	ended := func(c int, i uint32) bool {
+		if c < first {
+			return false
+		}
+		for c++; c < len(r.ids); c++ {
+			if r.ids[c][i] != 0 {
+				return false
+			}
+		}
+		return true
+	}
+	compare := func(a, b uint32) int {
+		for c, ids := range r.ids {
+			x, y := ids[a], ids[b]
+			switch {
+			case x == y:
+				continue
+			case x != 0 && y != 0:
+				if x < y {
+					return -1
+				}
+				return 1
+			case x == 0:
+				if ended(c, a) {
+					return -1
+				}
+				return 1
+			case ended(c, b):
+				return 1
+			default:
+				return -1
+			}
+		}
+		return 0
+	}
+	order := make([]uint32, len(r.hours))
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	if !slices.IsSortedFunc(order, compare) {
+		slices.SortFunc(order, compare)
+	}
+	r.permute(order, compare)
+}
+
+// permute puts the series in order, equal ones together.
+func (r *metricSeries) permute(order []uint32, compare func(a, b uint32) int) {
+	unique, hours := order[:0], make([]uint32, 0, len(order))
+	for _, i := range order {
+		if n := len(unique); n > 0 && compare(unique[n-1], i) == 0 {
+			hours[n-1] |= r.hours[i]
+			continue
+		}
+		unique, hours = append(unique, i), append(hours, r.hours[i])
+	}
+	for c, ids := range r.ids {
+		sorted := make([]uint32, len(unique))
+		for n, i := range unique {
+			sorted[n] = ids[i]
+		}
+		r.ids[c] = sorted
+	}
+	r.hours = hours
+}

@@ -1,0 +1,218 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// restore reads which days have segments, and the journals.
+func (x *Index) restore(ctx context.Context) error {
+	x.maint.Lock()
+	defer x.maint.Unlock()
+	if err := x.findDays(ctx); err != nil {
+		return err
+	}
+	x.expireLocked()
+	damaged, err := x.readJournals(ctx)
+	if err != nil {
+		return err
+	}
+	for _, day := range damaged {
+		if err := x.repairJournal(ctx, day); err != nil {
+			return fmt.Errorf("repair the journal of day %d: %w", day, err)
+		}
+	}
+	return nil
+}
+
+// findDays lists the days with a root or an intent.
+func (x *Index) findDays(ctx context.Context) error {
+	it := x.series.ReadRows(ctx, specialRows(rootPrefix), storage.ReadOptions{Filter: storage.Filter{KeysOnly: true}})
+	defer func() { _ = it.Close() }()
+	for it.Next() {
+		row := it.Row()
+		kind, day, _, err := parseSpecial(row.Key)
+		if err != nil || kind != qualRoot {
+			return corrupt(storage.TableSeries, row.Key, nil, errBadCatalogueKey)
+		}
+		for _, c := range row.Cells {
+			switch string(c.Qualifier) {
+			case string(rune(qualRoot)):
+				x.closed.days[day] = &closedDay{day: day}
+			case string(rune(qualIntent)):
+				x.unclean[day] = true
+			}
+		}
+	}
+	return it.Err()
+}
+
+func specialRows(prefix string) storage.RowSet {
+	end := []byte(prefix)
+	end[len(end)-1]++
+	return storage.RowSet{Ranges: []storage.RowRange{{Start: []byte(prefix), End: end}}}
+}
+
+// readJournals takes the parts that no segment contains into memory and returns the days whose journals are damaged.
+func (x *Index) readJournals(ctx context.Context) (damaged []int64, err error) {
+	it := x.series.ReadRows(ctx, specialRows(journalPrefix), storage.ReadOptions{Filter: storage.Filter{VersionsMax: 1}})
+	defer func() { _ = it.Close() }()
+	var r dayRestorer
+	for it.Next() {
+		row := it.Row()
+		kind, day, seq, err := parseSpecial(row.Key)
+		if err != nil || kind != qualPart {
+			return nil, corrupt(storage.TableSeries, row.Key, nil, errBadCatalogueKey)
+		}
+		if r.day == nil || r.day.day != day {
+			if r, err = x.dayRestorer(ctx, day); err != nil {
+				return nil, err
+			}
+		}
+		if seq < r.fromSeq {
+			x.unclean[day] = true // contained in the segment, left over
+			continue
+		}
+		if err := r.add(row, seq); err != nil && !slices.Contains(damaged, day) {
+			x.opts.Logger.Error("catalogue journal is damaged, the day is made anew from the data rows", "err", err)
+			x.metrics.repairs.Inc()
+			damaged = append(damaged, day)
+		}
+		if x.open.days[day] == nil {
+			x.open.days[day] = r.day
+		}
+	}
+	return damaged, it.Err()
+}
+
+// dayRestorer takes the parts of one day's journal.
+type dayRestorer struct {
+	x       *Index
+	day     *openDay
+	fromSeq uint32
+	reader  journalReader
+	broken  bool
+}
+
+func (x *Index) dayRestorer(ctx context.Context, day int64) (dayRestorer, error) {
+	r := dayRestorer{x: x, day: newOpenDay(day), reader: journalReader{cat: x.cat}}
+	r.day.journal.known = true
+	if c := x.closed.days[day]; c != nil {
+		root, err := x.root(ctx, c)
+		switch {
+		case errors.Is(err, storage.ErrCorrupt):
+			// Reads of the day fail until it is rebuilt. Which parts the segment contains is unknown: take all of them.
+			x.opts.Logger.Error("catalogue day is damaged, reads of it fail until it is rebuilt", "day", day, "err", err)
+		case err != nil:
+			return r, err
+		default:
+			r.fromSeq = root.journalSeq
+		}
+	}
+	return r, nil
+}
+
+// add takes in a part; after a damaged one the rest cannot be understood.
+func (r *dayRestorer) add(row storage.Row, seq uint32) error {
+	if r.day.journal.seq == 0 {
+		r.day.journal.first = seq
+	}
+	r.day.journal.seq = seq + 1
+	if r.broken {
+		return nil
+	}
+	err := r.take(row)
+	if err == nil {
+		r.day.journal.rows = uint32(len(r.reader.rows))
+		return nil
+	}
+	r.broken = true
+	return err
+}
+
+func (r *dayRestorer) take(row storage.Row) error {
+	i := slices.IndexFunc(row.Cells, func(c storage.Cell) bool { return string(c.Qualifier) == string(rune(qualPart)) })
+	if i < 0 {
+		return corrupt(storage.TableSeries, row.Key, []byte{qualPart}, errMissing)
+	}
+	payload, err := unseal(row.Cells[i].Value, row.Key, []byte{qualPart})
+	if err != nil {
+		return corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
+	}
+	p, err := parsePart(payload)
+	if err == nil {
+		err = r.reader.add(p, firstHour(r.day.day), func(ref Ref, row, hours uint32) {
+			page := r.day.page(ref)
+			page.words[ref%refPageSize].Or(hours)
+			page.rows[ref%refPageSize] = row + 1
+			r.x.cat.refs.touch(ref, lastTouched(r.day.day, hours))
+		})
+	}
+	if err != nil {
+		return corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
+	}
+	return nil
+}
+
+// repairJournal joins what the data rows say with what could be read, and writes a journal that takes the place of the
+// damaged one. If that is interrupted the damaged part is still there and the next Open repairs again.
+func (x *Index) repairJournal(ctx context.Context, day int64) error {
+	d := x.open.days[day]
+	temp, hours, err := x.scanData(ctx, day)
+	if err != nil {
+		return err
+	}
+	if err := x.takeIn(temp, hours, day); err != nil {
+		return err
+	}
+	d.each(func(_ Ref, word *atomic.Uint32, row *uint32) {
+		word.Or(wordDirty)
+		*row = 0
+	})
+	d.dirty.Store(true)
+	end := d.journal.seq
+	d.journal = journalState{known: true, first: end, seq: end}
+	if err := x.persistDay(ctx, d); err != nil {
+		return err
+	}
+	if err := x.opts.Store.Sync(ctx); err != nil {
+		return err
+	}
+	return x.deleteJournal(ctx, day, end)
+}
+
+// deleteJournal removes the parts below seq.
+func (x *Index) deleteJournal(ctx context.Context, day int64, seq uint32) error {
+	it := x.series.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{
+		Start: journalKey(day, 0), End: journalKey(day, seq),
+	}}}, storage.ReadOptions{Filter: storage.Filter{KeysOnly: true}})
+	defer func() { _ = it.Close() }()
+	d := deleter{ctx: ctx, table: x.series}
+	for it.Next() {
+		row := it.Row()
+		for _, c := range row.Cells {
+			if err := d.cell(row.Key, c.Qualifier); err != nil {
+				return err
+			}
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	return d.flush()
+}
+
+// lastTouched is the last of a day's hours.
+func lastTouched(day int64, hours uint32) int64 {
+	spans := appendSpans(nil, day, hours)
+	if len(spans) == 0 {
+		return firstHour(day)
+	}
+	return min(spans[len(spans)-1].Last, keyschema.HourMax)
+}

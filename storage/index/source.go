@@ -1,0 +1,242 @@
+package index
+
+import (
+	"context"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// source is where a fold takes the series of a day from: the active catalogue, the day's former segment, or what a
+// rebuild has read from the data rows.
+type source interface {
+	// metrics returns the metrics that have series, sorted.
+	metrics(ctx context.Context) ([]string, error)
+	// names returns the label names by the source's own numbers; a name may occur more than once.
+	names() []string
+	// values calls fn for the values in use of a label name.
+	values(ctx context.Context, name int, fn func(id uint32, value string)) error
+	// rows returns the series of a metric, column by column; metrics without any give nothing.
+	rows(ctx context.Context, metric string) (sourceRows, error)
+}
+
+// sourceRows: the i-th series has the id columns[k].ids[i] of each label, 0 if absent, and hours[i].
+type sourceRows struct {
+	columns []sourceColumn
+	hours   []uint32
+}
+
+type sourceColumn struct {
+	name int
+	ids  []uint32
+}
+
+// activeSource reads a catalogue as of a snapshot of a day's hours. The caller keeps retirement out meanwhile.
+type activeSource struct {
+	cat    *catalogue
+	hours  maskPages
+	tables []*table
+	dicts  []*dictionary
+	used   []*idSet
+	number map[*dictionary]int
+}
+
+func newActiveSource(cat *catalogue, hours maskPages) *activeSource {
+	s := &activeSource{cat: cat, hours: hours, number: map[*dictionary]int{}}
+	var v view
+	for _, t := range cat.sorted() {
+		v.look(t)
+		touched := s.touched(&v)
+		if len(touched) == 0 {
+			continue
+		}
+		s.tables = append(s.tables, t)
+		for pos, c := range v.columns {
+			n, ok := s.number[c.dict]
+			if !ok {
+				n = len(s.dicts)
+				s.number[c.dict] = n
+				s.dicts = append(s.dicts, c.dict)
+				s.used = append(s.used, newIDSet(c.dict.count.Load()))
+			}
+			set, data := s.used[n], v.data[pos]
+			for _, row := range touched {
+				// Ids given since the set was made belong to series that were added, hence touched, after the snapshot.
+				if id := data.at(row); int(id/64) < len(set.words) {
+					set.add(id)
+				}
+			}
+		}
+	}
+	return s
+}
+
+// touched lists the rows that have hours.
+func (s *activeSource) touched(v *view) []uint32 {
+	var rows []uint32
+	for row := range v.rows {
+		if s.hours.hours(v.ref(row)) != 0 {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+func (s *activeSource) metrics(context.Context) ([]string, error) {
+	out := make([]string, len(s.tables))
+	for i, t := range s.tables {
+		out[i] = t.metric
+	}
+	return out, nil
+}
+
+func (s *activeSource) names() []string {
+	out := make([]string, len(s.dicts))
+	for i, d := range s.dicts {
+		out[i] = d.name
+	}
+	return out
+}
+
+func (s *activeSource) values(_ context.Context, name int, fn func(id uint32, value string)) error {
+	d := s.dicts[name]
+	s.used[name].each(func(id uint32) bool {
+		fn(id, d.value(id))
+		return true
+	})
+	return nil
+}
+
+func (s *activeSource) rows(_ context.Context, metric string) (sourceRows, error) {
+	var out sourceRows
+	t := s.cat.table(metric)
+	if t == nil {
+		return out, nil
+	}
+	var v view
+	v.look(t)
+	touched := s.touched(&v)
+	for _, row := range touched {
+		out.hours = append(out.hours, s.hours.hours(v.ref(row)))
+	}
+	for pos, c := range v.columns {
+		n, ok := s.number[c.dict]
+		if !ok {
+			continue
+		}
+		ids, any := make([]uint32, len(touched)), uint32(0)
+		for i, row := range touched {
+			ids[i] = v.data[pos].at(row)
+			any |= ids[i]
+		}
+		if any != 0 {
+			out.columns = append(out.columns, sourceColumn{name: n, ids: ids})
+		}
+	}
+	return out, nil
+}
+
+// closedSource reads a day's segment.
+type closedSource struct{ s *segment }
+
+func (c closedSource) metrics(ctx context.Context) ([]string, error) {
+	d, err := c.s.dict(ctx, labels.MetricName)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, 0, d.header.values)
+	for id := uint32(1); id <= d.header.values; id++ {
+		v, err := d.value(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func (c closedSource) names() []string { return c.s.root.names }
+
+func (c closedSource) values(ctx context.Context, name int, fn func(id uint32, value string)) error {
+	d, err := c.s.dict(ctx, c.s.root.names[name])
+	if err != nil {
+		return err
+	}
+	for i := range d.header.chunks {
+		chunk, err := d.chunk(ctx, i)
+		if err != nil {
+			return err
+		}
+		for id := chunk.first; id < chunk.first+chunk.count; id++ {
+			fn(id, chunk.value(id))
+		}
+	}
+	return nil
+}
+
+func (c closedSource) rows(ctx context.Context, metric string) (sourceRows, error) {
+	var out sourceRows
+	names, err := c.s.dict(ctx, labels.MetricName)
+	if err != nil {
+		return out, err
+	}
+	id, err := names.lookup(ctx, metric)
+	if err != nil || id == 0 {
+		return out, err
+	}
+	from, to := c.s.root.blocksOf(id)
+	for n := from; n < to; n++ {
+		blocks, err := c.s.load(ctx, []int{n})
+		if err != nil {
+			return out, err
+		}
+		if err := out.addBlock(c.s, blocks[0], id); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// addBlock appends the rows of a metric that a block holds.
+func (r *sourceRows) addBlock(s *segment, b *block, metric uint32) error {
+	for i, m := range b.metrics {
+		if m.metric != metric {
+			continue
+		}
+		before, to := len(r.hours), b.rowsEnd(i)
+		for row := m.from; row < to; row++ {
+			hours, err := b.hoursOf(row)
+			if err != nil {
+				return s.badHours(b, err)
+			}
+			r.hours = append(r.hours, hours)
+		}
+		for k := range b.columns {
+			c := &b.columns[k]
+			ids, any := make([]uint32, 0, to-m.from), uint32(0)
+			for row := m.from; row < to; row++ {
+				id := c.ids.at(row)
+				ids = append(ids, id)
+				any |= id
+			}
+			if any != 0 {
+				r.addColumn(c.name, before, ids)
+			}
+		}
+		for k := range r.columns {
+			c := &r.columns[k]
+			c.ids = append(c.ids, make([]uint32, len(r.hours)-len(c.ids))...)
+		}
+	}
+	return nil
+}
+
+// addColumn continues a column whose rows so far end at before.
+func (r *sourceRows) addColumn(name, before int, ids []uint32) {
+	at := slices.IndexFunc(r.columns, func(c sourceColumn) bool { return c.name == name })
+	if at < 0 {
+		at = len(r.columns)
+		r.columns = append(r.columns, sourceColumn{name: name, ids: make([]uint32, before)})
+	}
+	r.columns[at].ids = append(r.columns[at].ids, ids...)
+}

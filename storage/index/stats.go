@@ -1,0 +1,145 @@
+package index
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// NameCount is one line of a ranking in Stats.
+type NameCount struct {
+	Name  string
+	Count uint64
+}
+
+// Stats describes the active catalogue, as /api/v1/status/tsdb shows it.
+type Stats struct {
+	// Series is the number of active series, LabelPairs that of distinct name=value pairs among them.
+	Series, LabelPairs int
+	// SeriesByMetric counts the series of a metric, ValuesByLabel the distinct values of a label name, BytesByLabel the
+	// length of a label's values summed over all series, SeriesByPair the series that have a name=value pair. Each holds
+	// the largest, descending.
+	SeriesByMetric, ValuesByLabel, BytesByLabel, SeriesByPair []NameCount
+	// CatalogueBytes is about what the active catalogue takes in memory, CacheBytes what closed days take.
+	CatalogueBytes, CacheBytes int64
+	// OpenDays and ClosedDays count the days held in memory and those with segments.
+	OpenDays, ClosedDays int
+}
+
+const statsLimitDefault = 10
+
+// Stats describes the active catalogue; limit bounds each ranking, 0 means 10. It looks at every series.
+func (x *Index) Stats(limit int) Stats {
+	if limit <= 0 {
+		limit = statsLimitDefault
+	}
+	out := Stats{CacheBytes: x.cache.sizeBytes(), CatalogueBytes: x.sizeBytes()}
+	out.OpenDays, out.ClosedDays = len(x.open.all()), len(x.closed.between(0, dayMax))
+	pairs := map[string]map[*dictionary][]uint64{}
+	var v view
+	for _, t := range x.cat.all() {
+		v.look(t)
+		live := uint64(0)
+		for row := range v.rows {
+			if v.ref(row) == 0 {
+				continue
+			}
+			live++
+			for pos, c := range v.columns {
+				countPair(pairs, c.dict, v.data[pos].at(row))
+			}
+		}
+		if live > 0 {
+			out.Series += int(live)
+			out.LabelPairs++
+			out.SeriesByMetric = append(out.SeriesByMetric, NameCount{t.metric, live})
+			out.SeriesByPair = append(out.SeriesByPair, NameCount{labels.MetricName + "=" + t.metric, live})
+		}
+	}
+	bytes := uint64(0)
+	for _, m := range out.SeriesByMetric {
+		bytes += uint64(len(m.Name)) * m.Count
+	}
+	out.ValuesByLabel = append(out.ValuesByLabel, NameCount{labels.MetricName, uint64(len(out.SeriesByMetric))})
+	out.BytesByLabel = append(out.BytesByLabel, NameCount{labels.MetricName, bytes})
+	for name, dicts := range pairs {
+		out.addLabel(name, dicts)
+	}
+	for _, ranking := range []*[]NameCount{
+		&out.SeriesByMetric, &out.ValuesByLabel, &out.BytesByLabel, &out.SeriesByPair,
+	} {
+		*ranking = largest(*ranking, limit)
+	}
+	return out
+}
+
+func countPair(pairs map[string]map[*dictionary][]uint64, d *dictionary, id uint32) {
+	if id == 0 {
+		return
+	}
+	dicts := pairs[d.name]
+	if dicts == nil {
+		dicts = map[*dictionary][]uint64{}
+		pairs[d.name] = dicts
+	}
+	counts := dicts[d]
+	if int(id) >= len(counts) {
+		counts = append(counts, make([]uint64, max(int(id), int(d.count.Load()))+1-len(counts))...)
+		dicts[d] = counts
+	}
+	counts[id]++
+}
+
+func (s *Stats) addLabel(name string, dicts map[*dictionary][]uint64) {
+	byValue := map[string]uint64{}
+	for d, counts := range dicts {
+		for id, n := range counts {
+			if n > 0 {
+				byValue[d.value(uint32(id))] += n
+			}
+		}
+	}
+	bytes := uint64(0)
+	for value, n := range byValue {
+		bytes += uint64(len(value)) * n
+		s.SeriesByPair = append(s.SeriesByPair, NameCount{name + "=" + value, n})
+	}
+	s.LabelPairs += len(byValue)
+	s.ValuesByLabel = append(s.ValuesByLabel, NameCount{name, uint64(len(byValue))})
+	s.BytesByLabel = append(s.BytesByLabel, NameCount{name, bytes})
+}
+
+// largest returns the first entries by count, then name.
+func largest(all []NameCount, limit int) []NameCount {
+	slices.SortFunc(all, func(a, b NameCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
+	return slices.Clone(all[:min(limit, len(all))])
+}
+
+// sizeBytes is about what the active catalogue and the open days take.
+func (x *Index) sizeBytes() int64 {
+	n := int64(0)
+	for _, t := range x.cat.all() {
+		n += t.sizeBytes()
+	}
+	x.cat.dictMu.RLock()
+	for _, d := range x.cat.dicts {
+		d.mu.RLock()
+		n += d.bytes + int64(4*len(d.slots)+16*cap(*d.values.Load())) + 200
+		d.mu.RUnlock()
+	}
+	x.cat.dictMu.RUnlock()
+	if pages := x.cat.refs.pages.Load(); pages != nil {
+		for _, p := range *pages {
+			if p != nil {
+				n += 12*refPageSize + 4
+			}
+		}
+	}
+	for _, d := range x.open.all() {
+		n += d.sizeBytes()
+	}
+	return n
+}
