@@ -15,35 +15,36 @@ import (
 
 // serveConfig holds the flags of `tsdb serve`; the fields follow the flags' groups.
 type serveConfig struct {
-	storagePath      string
-	retentionRaw     model.Duration
-	schemaRulesFile  string
-	cacheBytes       int64
-	memtableBytes    int64
-	catalogueBytes   int64
-	headBytesMax     int64
-	freeBytesMin     int64
-	acceptWALLoss    bool
-	listenAddress    string
-	externalURL      string
-	corsOrigin       string
-	adminAPI         bool
-	selfScrape       bool
-	selfScrapeEvery  time.Duration
-	shutdownTimeout  time.Duration
-	bodyBytesMax     int64
-	labelsMax        int
-	seriesMax        int
-	aheadMax         time.Duration
-	queryTimeout     time.Duration
-	queryLookback    time.Duration
-	querySamplesMax  int
-	queryBytesMax    int64
-	queryConcurrency int
-	queryPointsMax   int
-	logLevel         string
-	logFormat        string
-	flagValues       func() map[string]string
+	storagePath       string
+	retentionRaw      model.Duration
+	schemaRulesFile   string
+	cacheBytes        int64
+	memtableBytes     int64
+	catalogueBytes    int64
+	headBytesMax      int64
+	freeBytesMin      int64
+	acceptWALLoss     bool
+	listenAddress     string
+	externalURL       string
+	corsOrigin        string
+	adminAPI          bool
+	selfScrape        bool
+	selfScrapeEvery   time.Duration
+	shutdownTimeout   time.Duration
+	bodyBytesMax      int64
+	labelsMax         int
+	seriesMax         int
+	aheadMax          time.Duration
+	queryTimeout      time.Duration
+	queryLookback     time.Duration
+	querySamplesMax   int
+	queryBytesMax     int64
+	queryConcurrency  int
+	queryPointsMax    int
+	queryTextBytesMax int
+	logLevel          string
+	logFormat         string
+	flagValues        func() map[string]string
 }
 
 // addServeFlags declares the flags of `tsdb serve` on cmd, in Prometheus's style.

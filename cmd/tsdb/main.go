@@ -8,14 +8,14 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := runCommand(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "tsdb:", err)
 		os.Exit(1)
 	}
 }
 
-// run parses the arguments and runs one sub-command.
-func run(args []string) error {
+// runCommand parses the arguments and runs one sub-command.
+func runCommand(args []string) error {
 	app := kingpin.New("tsdb", "Halite, a time-series database on wide-column tables.")
 	app.HelpFlag.Short('h')
 	app.UsageWriter(os.Stdout)
