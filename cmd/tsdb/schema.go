@@ -36,7 +36,8 @@ func loadSchema(ctx context.Context, store storage.Store, file string, now time.
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRulesKept(stored, wanted, keyschema.HourOf(now.UnixMilli()), len(stored) == 0 && isEmpty(ctx, store)); err != nil {
+	empty := len(stored) == 0 && isEmpty(ctx, store)
+	if err := checkRulesKept(stored, wanted, keyschema.HourOf(now.UnixMilli()), empty); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	schema, err := keyschema.NewSchema(wanted)

@@ -42,9 +42,17 @@ type inspection struct {
 	lossesShown int
 }
 
-func (in *inspection) frame(f *frame, _ bool, at Position) error {
+func (in *inspection) frame(f *frame, inCheckpoint bool, at Position) error {
 	if len(in.kinds) == 0 {
 		in.first = f.seq
+		if in.verbose {
+			in.showLosses()
+			name := segmentName(at.Segment)
+			if inCheckpoint {
+				name = checkpointName(at.Segment)
+			}
+			fmt.Fprintf(in.out, "%s, frame by frame:\n", name)
+		}
 	}
 	in.last = f.seq
 	in.kinds[f.kind]++

@@ -16,10 +16,10 @@ func AppendMetadata(dst []byte, m Metadata) []byte {
 // ParseMetadata calls fn for each metric of a KindMetadata payload, in order. It ends with fn's error, or with
 // ErrBadRecord if the payload does not parse.
 func ParseMetadata(payload []byte, fn func(Metadata) error) error {
-	r := stringsReader{rest: payload}
+	r := fieldReader{rest: string(payload)}
 	for len(r.rest) > 0 {
 		at := len(payload) - len(r.rest)
-		m := Metadata{string(r.bytes()), string(r.bytes()), string(r.bytes()), string(r.bytes())}
+		m := Metadata{r.field(), r.field(), r.field(), r.field()}
 		if r.bad {
 			return badRecord("metadata", at)
 		}

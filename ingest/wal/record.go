@@ -14,39 +14,50 @@ const (
 	// KindMetadata describes metrics: see AppendMetadata.
 	KindMetadata byte = 3
 	// Kinds 4 (native histograms), 5 (float histograms), 6 (exemplars) and 7 (deletions) are spoken for.
-	kindReservedFirst, kindReservedLast = 4, 7
+
 	// KindMax is the highest kind that Append takes; those above are the log's own.
 	KindMax byte = 0xef
 	// kindEnd ends a checkpoint; its payload is the number of frames before it.
 	kindEnd byte = 0xff
 )
 
-// stringsReader walks a payload of length-prefixed fields. After the first fault everything it returns is zero.
-type stringsReader struct {
-	rest []byte
+// fieldReader walks a payload of varints and length-prefixed strings. After the first fault all it returns is zero.
+type fieldReader struct {
+	rest string
 	bad  bool
 }
 
-func (r *stringsReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.bad, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
+func (r *fieldReader) fault() {
+	r.bad, r.rest = true, ""
 }
 
-// bytes returns a view into the payload.
-func (r *stringsReader) bytes() []byte {
+func (r *fieldReader) uvarint() uint64 {
+	var v uint64
+	for i := 0; i < len(r.rest) && i < binary.MaxVarintLen64; i++ {
+		b := r.rest[i]
+		if b < 0x80 {
+			if i == binary.MaxVarintLen64-1 && b > 1 {
+				break
+			}
+			r.rest = r.rest[i+1:]
+			return v | uint64(b)<<(7*i)
+		}
+		v |= uint64(b&0x7f) << (7 * i)
+	}
+	r.fault()
+	return 0
+}
+
+// field returns the next string, a view into the payload.
+func (r *fieldReader) field() string {
 	n := r.uvarint()
 	if n > uint64(len(r.rest)) {
-		r.bad, r.rest = true, nil
-		return nil
+		r.fault()
+		return ""
 	}
-	b := r.rest[:n:n]
+	s := r.rest[:n]
 	r.rest = r.rest[n:]
-	return b
+	return s
 }
 
 func appendString(dst []byte, s string) []byte {

@@ -22,7 +22,8 @@ func AppendSeries(dst []byte, ref uint32, ls labels.Labels) []byte {
 // with fn's error, or with ErrBadRecord if the payload does not parse or label names do not ascend.
 func ParseSeries(payload []byte, fn func(ref uint32, ls labels.Labels) error) error {
 	builder := labels.NewScratchBuilder(16)
-	r := stringsReader{rest: payload}
+	// One copy for all labels: they are views into it or copied from it, as the labels package sees fit.
+	r := fieldReader{rest: string(payload)}
 	for len(r.rest) > 0 {
 		at := len(payload) - len(r.rest)
 		ref := r.uvarint()
@@ -33,7 +34,7 @@ func ParseSeries(payload []byte, fn func(ref uint32, ls labels.Labels) error) er
 		builder.Reset()
 		previous := ""
 		for i := range count {
-			name, value := string(r.bytes()), string(r.bytes())
+			name, value := r.field(), r.field()
 			if r.bad || i > 0 && name <= previous {
 				return badRecord("series labels", at)
 			}

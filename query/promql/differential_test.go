@@ -22,6 +22,7 @@ import (
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
+	"halite/query/promql"
 )
 
 // differentialCases is the number of expressions for each flush mode; HALITE_CASES asks for more, HALITE_SEED for the
@@ -47,7 +48,11 @@ func TestAgainstPrometheus(t *testing.T) {
 			s := newStack(t, keyschema.Rule{Pattern: "c_*", FromHour: dataFrom/hourMs + 2, Salts: 5, Promoted: []string{"job"}})
 			defer func() { require.NoError(t, s.Close()) }()
 			s.fill(data.history(rng), mode)
-			compareAll(t, exprs{rng}, newQueryEngine(t, s), theirs, int(fromEnv("HALITE_CASES", differentialCases)))
+			small := s.options
+			small.BatchRowsMax = 30 // several batches a selector
+			q, err := promql.New(small)
+			require.NoError(t, err)
+			compareAll(t, exprs{rng}, newQueryEngine(t, q), theirs, int(fromEnv("HALITE_CASES", differentialCases)))
 		})
 	}
 }

@@ -25,8 +25,8 @@ import (
 type stack struct {
 	*promql.Queryable
 	tb       testing.TB
+	options  promql.Options
 	store    storage.Store
-	index    *index.Index
 	ingester *ingest.Ingester
 }
 
@@ -48,9 +48,11 @@ func newStack(tb testing.TB, rules ...keyschema.Rule) *stack {
 		Head: ingest.HeadOptions{FlushInterval: -1},
 	})
 	require.NoError(tb, err)
-	q, err := promql.New(promql.Options{Catalogue: x, Head: in, Data: data, Schema: schema, BatchRowsMax: 64})
+	s := &stack{tb: tb, store: store, ingester: in}
+	s.options = promql.Options{Catalogue: x, Head: in, Data: data, Schema: schema}
+	s.Queryable, err = promql.New(s.options)
 	require.NoError(tb, err)
-	return &stack{Queryable: q, tb: tb, store: store, index: x, ingester: in}
+	return s
 }
 
 func (s *stack) Close() error {

@@ -26,11 +26,8 @@ type blockColumn struct {
 	ids  packed
 }
 
-const (
-	rowsMax = 1 << 27 // series of one block
-	// inlineBytesMax: a block whose columns fit keeps them in the header's cell.
-	inlineBytesMax = 48 << 10
-)
+// rowsMax is the number of series in a block that a reader accepts.
+const rowsMax = 1 << 27
 
 // rowsEnd is the row behind the last of the i-th metric.
 func (b *block) rowsEnd(i int) uint32 {

@@ -359,13 +359,16 @@ func (s *segment) parseBlock(cells []rawCell, number int) (*block, error) {
 	if b.rows != s.root.blocks[number].rows {
 		return fail(head, fmt.Errorf("%w: %d rows, the root says %d", errRange, b.rows, s.root.blocks[number].rows))
 	}
-	rest := cells[1:]
+	rest, restBytes := cells[1:], 0
+	for _, c := range rest {
+		restBytes += len(c.value)
+	}
 	for i, p := range b.packedColumns() {
 		if inline {
 			break
 		}
 		size := packedBytes(p.count, p.width)
-		data := make([]byte, 0, min(size, len(rest)*(cellBytesMax+sealBytes))+packedPad)
+		data := make([]byte, 0, min(size, restBytes)+packedPad)
 		for chunk := 0; len(data) < size; chunk++ {
 			q := columnQualifier(s.root.gen, i+1, chunk)
 			if len(rest) == 0 || string(rest[0].qualifier) != string(q) {

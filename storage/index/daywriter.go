@@ -9,17 +9,32 @@ import (
 	"halite/storage"
 )
 
-const (
+// layout holds the sizes by which the catalogue is cut into rows and cells. They are not part of the format: a reader
+// takes whatever it finds.
+type layout struct {
 	// smallMetricRows: metrics with fewer series share blocks, so that a day of many tiny metrics is a few rows.
-	smallMetricRows = 512
+	smallMetricRows int
 	// sharedBlockRows and sharedBlockColumns close a shared block.
-	sharedBlockRows    = 1024
-	sharedBlockColumns = 256
-	// blockRowsMax splits the series of a huge metric: a row of the table must stay below 100 MiB.
-	blockRowsMax = 1 << 19
+	sharedBlockRows, sharedBlockColumns int
+	// blockRows splits the series of a huge metric: a row of the table must stay below 100 MiB.
+	blockRows int
+	// inlineBytes: a block whose columns fit keeps them in the header's cell.
+	inlineBytes int
+	// cellBytes bounds what goes into one cell: large cells would share storage blocks with small neighbours that are
+	// read alone. A single longer value still gets a chunk of its own.
+	cellBytes int
+	// partRows and partRuns bound the new series and the runs of hours in a part of a journal.
+	partRows, partRuns int
 	// applyBytes is how much a fold sends in one request.
-	applyBytes = 1 << 20
-)
+	applyBytes int
+}
+
+func defaultLayout() layout {
+	return layout{
+		smallMetricRows: 512, sharedBlockRows: 1024, sharedBlockColumns: 256, blockRows: 1 << 19,
+		inlineBytes: 48 << 10, cellBytes: 60 << 10, partRows: 8192, partRuns: 1 << 15, applyBytes: 1 << 20,
+	}
+}
 
 // dayWriter writes one generation of a day. Nothing it writes is seen until the root names the generation.
 type dayWriter struct {
@@ -136,10 +151,10 @@ func (w *dayWriter) write(ctx context.Context) (*root, error) {
 
 func (w *dayWriter) metric(ctx context.Context, metric uint32, s *metricSeries) error {
 	w.root.series += uint64(len(s.hours))
-	if len(s.hours) < smallMetricRows {
+	if len(s.hours) < w.x.layout.smallMetricRows {
 		w.pending = append(w.pending, pendingMetric{metric, s})
 		w.pendingRows += len(s.hours)
-		if w.pendingRows >= sharedBlockRows || w.pendingColumns() >= sharedBlockColumns {
+		if w.pendingRows >= w.x.layout.sharedBlockRows || w.pendingColumns() >= w.x.layout.sharedBlockColumns {
 			return w.closeShared(ctx)
 		}
 		return nil
@@ -148,7 +163,7 @@ func (w *dayWriter) metric(ctx context.Context, metric uint32, s *metricSeries) 
 		return err
 	}
 	for from, part := 0, uint32(0); from < len(s.hours); part++ {
-		to := min(from+blockRowsMax, len(s.hours))
+		to := min(from+w.x.layout.blockRows, len(s.hours))
 		b := &block{rows: uint32(to - from), metrics: []metricRows{{metric: metric}}}
 		b.setHours(s.hours[from:to])
 		for c, name := range s.columns {
@@ -235,7 +250,7 @@ func (w *dayWriter) block(ctx context.Context, b *block, part uint32) error {
 	for _, p := range columns {
 		size += packedBytes(p.count, p.width)
 	}
-	inline := size <= inlineBytesMax
+	inline := size <= w.x.layout.inlineBytes
 	mut := storage.RowMutation{Key: key}
 	w.cell(&mut, columnQualifier(w.gen, 0, 0), appendBlockHeader(newBlob(1024+size), b, inline))
 	for i, p := range columns {
@@ -244,7 +259,7 @@ func (w *dayWriter) block(ctx context.Context, b *block, part uint32) error {
 		}
 		raw := p.raw()
 		for chunk := 0; len(raw) > 0; chunk++ {
-			n := min(len(raw), cellBytesMax)
+			n := min(len(raw), w.x.layout.cellBytes)
 			w.cell(&mut, columnQualifier(w.gen, i+1, chunk), append(newBlob(n), raw[:n]...))
 			raw = raw[n:]
 		}
@@ -264,7 +279,7 @@ func (w *dayWriter) dictionary(ctx context.Context, name string, values []string
 	}
 	for from := 0; from < len(values); {
 		to, size := from, 0
-		for to < len(values) && (to == from || size+len(values[to])+8 <= cellBytesMax) {
+		for to < len(values) && (to == from || size+len(values[to])+8 <= w.x.layout.cellBytes) {
 			size += len(values[to]) + 8
 			to++
 		}
@@ -279,7 +294,7 @@ func (w *dayWriter) dictionary(ctx context.Context, name string, values []string
 	h.sets = uint32(len(list))
 	for from := 0; from < len(list); {
 		to, size := from, 0
-		for to < len(list) && (to == from || size+5*len(list[to])+5 <= cellBytesMax) {
+		for to < len(list) && (to == from || size+5*len(list[to])+5 <= w.x.layout.cellBytes) {
 			size += 5*len(list[to]) + 5
 			to++
 		}
@@ -305,7 +320,7 @@ func (w *dayWriter) cell(mut *storage.RowMutation, qualifier, blob []byte) {
 func (w *dayWriter) add(ctx context.Context, mut storage.RowMutation) error {
 	w.muts = append(w.muts, mut)
 	w.mutBytes += len(mut.Key)
-	if w.mutBytes < applyBytes {
+	if w.mutBytes < w.x.layout.applyBytes {
 		return nil
 	}
 	return w.flush(ctx)
@@ -314,7 +329,7 @@ func (w *dayWriter) add(ctx context.Context, mut storage.RowMutation) error {
 // addFull sends what a row has so far if that is much: nothing is seen before the root is switched, so a row need not be
 // written in one mutation.
 func (w *dayWriter) addFull(ctx context.Context, mut *storage.RowMutation) error {
-	if w.mutBytes < applyBytes {
+	if w.mutBytes < w.x.layout.applyBytes {
 		return nil
 	}
 	err := w.add(ctx, *mut)

@@ -7,13 +7,9 @@ import (
 	"unsafe"
 )
 
-// A closed day's dictionary of one label name: its distinct values sorted, numbered from 1, in chunks of up to
-// cellBytesMax, each value with the set of blocks in which it occurs. The header tells which chunk can hold a value, so
-// that looking one up reads a single chunk.
-
-// cellBytesMax bounds what goes into one cell: large cells would share storage blocks with small neighbours that are read
-// alone. A single longer value still gets a chunk of its own.
-const cellBytesMax = 60 << 10
+// A closed day's dictionary of one label name: its distinct values sorted, numbered from 1, in chunks of up to a cell's
+// size, each value with the set of blocks in which it occurs. The header tells which chunk can hold a value, so that
+// looking one up reads a single chunk.
 
 type dictHeader struct {
 	values uint32

@@ -78,6 +78,7 @@ type Index struct {
 	meta    storage.Table
 	seed    uint64 // of the hashes by which queries join label sets
 	metrics *indexMetrics
+	layout  layout
 
 	cat    *catalogue
 	open   openDays
@@ -100,7 +101,7 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 	}
 	opts.setDefaults()
 	x := &Index{
-		opts: opts, seed: rand.Uint64(), cat: newCatalogue(),
+		opts: opts, seed: rand.Uint64(), cat: newCatalogue(), layout: defaultLayout(),
 		foldedAt: map[int64]time.Time{}, unclean: map[int64]bool{},
 	}
 	x.open.days = map[int64]*openDay{}

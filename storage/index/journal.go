@@ -19,11 +19,8 @@ type journalState struct {
 	rows  uint32 // series in the parts since first
 }
 
-const (
-	partRowsMax  = 8192    // new series in a part
-	partRunsMax  = 1 << 16 // runs of hours in a part
-	partRowLimit = 1 << 16 // what a reader accepts
-)
+// partRowLimit is the number of new series in a part that a reader accepts.
+const partRowLimit = 1 << 16
 
 var errPartGap = errors.New("part does not continue the parts before it")
 

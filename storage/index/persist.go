@@ -62,7 +62,7 @@ func (x *Index) persistDay(ctx context.Context, d *openDay) (err error) {
 	sort.Slice(known, func(i, j int) bool { return known[i].row < known[j].row })
 	enc := partEncoder{cat: x.cat, schema: x.opts.Schema, day: d.day}
 	for len(fresh)+len(known) > 0 {
-		taken, updated := fresh[:min(len(fresh), partRowsMax)], known[:min(len(known), partRunsMax/2)]
+		taken, updated := fresh[:min(len(fresh), x.layout.partRows)], known[:min(len(known), x.layout.partRuns)]
 		if err := x.writePart(ctx, d, &enc, taken, updated); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ const (
 	headerBytes    = tableIDBytes + 1 + dayBytes
 	hourBytes      = 3
 	clockBytes     = 4
+	maxTableID     = 1<<(8*tableIDBytes) - 1
 	dayMax         = 1<<(8*dayBytes) - 1
 	dayMs          = 24 * hourMs
 	hourMs         = 3_600_000

@@ -194,3 +194,16 @@ func (s *Store) Close() error {
 	errs = append(errs, s.lock.Close())
 	return errors.Join(errs...)
 }
+
+// Compact rewrites all files into the last level. It is for tests and offline care; the store does what is needed by
+// itself.
+func (s *Store) Compact(ctx context.Context) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	first, last := makeHeader(0, 0, dayMax), makeHeader(maxTableID, 0, dayMax)
+	return engineError("compact", s.db.Compact(ctx, appendPartitionStart(nil, first), appendPartitionStart(nil, last), false))
+}
