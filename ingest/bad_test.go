@@ -1,0 +1,302 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest/decode"
+	"halite/ingest/wal"
+	"halite/storage/storagetest"
+)
+
+// TestEachRejection sends one bad series between two good ones: the good ones are stored, the bad one is counted and
+// named.
+func TestEachRejection(t *testing.T) {
+	const retention = 30 * 24 * time.Hour
+	long := strings.Repeat("x", 5000)
+	var many []string
+	for _, n := range strings.Split("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789éèêë", "") {
+		many = append(many, "l"+n, "v")
+	}
+	now := sample(startMs, 1)
+	good := []string{"__name__", "bad", "job", "x"}
+	for _, tc := range []struct {
+		reason string
+		series prompb.TimeSeries
+		says   []string
+	}{
+		{ReasonUnsortedLabels, series([]string{"__name__", "bad", "b", "1", "a", "2"}, now), []string{`bad{b="1",a="2"}`}},
+		{ReasonDuplicateLabel, series([]string{"__name__", "bad", "a", "1", "a", "2"}, now), []string{`"a" appears twice`}},
+		{ReasonEmptyLabelName, series([]string{"", "x", "__name__", "bad"}, now), []string{"label 1"}},
+		{ReasonInvalidUTF8, series([]string{"__name__", "bad", "a", "\xff"}, now), []string{`"a"`}},
+		{ReasonInvalidUTF8, series([]string{"__name__", "bad", "a\xff", "x"}, now), []string{`a\xff`}},
+		{ReasonInvalidUTF8, series([]string{"__name__", "bad\xff"}, now), nil},
+		{ReasonNoMetricName, series([]string{"job", "x"}, now), []string{`{job="x"}`}},
+		{ReasonNoMetricName, series([]string{"__name__", "", "job", "x"}, now), nil},
+		{ReasonNoMetricName, series(nil, now), []string{"{}"}},
+		{ReasonTooManyLabels, series(append([]string{"__name__", "bad"}, sorted(many)...), now), []string{"67 labels, 64"}},
+		{ReasonLabelNameTooLong, series([]string{"__name__", "bad", long, "x"}, now), []string{"5000 bytes, 256"}},
+		{ReasonLabelValueTooLong, series([]string{"__name__", "bad", "a", long}, now), []string{"5000 bytes, 4096"}},
+		{ReasonMetricNameTooLong, series([]string{"__name__", long}, now), []string{"5000 bytes, 1024"}},
+		{ReasonBefore1970, series(good, sample(-1, 1)), []string{`bad{job="x"}`, "-1 ms"}},
+		{ReasonBeforeRetention, series(good, sample(startMs-retention.Milliseconds()-1, 1)), []string{`bad{job="x"}`}},
+		{ReasonTooFarAhead, series(good, sample(startMs+600_001, 1)), []string{`bad{job="x"}`, "600000 ms ahead"}},
+		{ReasonTooFarAhead, series(good, sample(math.MaxInt64, 1)), nil},
+		{ReasonBefore1970, series(good, sample(math.MinInt64, 1)), nil},
+		{ReasonUnsupportedHist, prompb.TimeSeries{
+			Labels: series(good).Labels, Histograms: []prompb.Histogram{{Timestamp: startMs}},
+		}, []string{`bad{job="x"}`}},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			c := newClock()
+			r := openRig(t, vfs.NewMem(), c, func(o *Options) { o.Retention = retention })
+			other := []string{"__name__", "good"}
+			for range 2 { // the second time the good series are known
+				result, err := r.WriteRemote(context.Background(), body(t, &prompb.WriteRequest{
+					Timeseries: []prompb.TimeSeries{series(upNames, now), tc.series, series(other, now)},
+				}))
+				require.NoError(t, err)
+				require.Equal(t, 2, result.Accepted)
+				require.Equal(t, 1, result.Rejected)
+				require.Equal(t, map[string]int{tc.reason: 1}, result.Reasons)
+				require.Contains(t, result.First, tc.reason)
+				for _, word := range tc.says {
+					require.Contains(t, result.First, word)
+				}
+				require.Less(t, len(result.First), 1200)
+			}
+			require.Equal(t, 2.0, r.rejected(tc.reason))
+			require.Equal(t, 2, r.Stats().Series)
+			r.requireSeries(up, column{startMs: math.Float64bits(1)})
+			r.requireSeries(labels.FromStrings(other...), column{startMs: math.Float64bits(1)})
+			r.close()
+		})
+	}
+}
+
+func sorted(names []string) []string {
+	ls := labels.FromStrings(names...)
+	var out []string
+	ls.Range(func(l labels.Label) { out = append(out, l.Name, l.Value) })
+	return out
+}
+
+// TestTimesWithinBoundsAreTaken sends the first and last acceptable timestamps.
+func TestTimesWithinBoundsAreTaken(t *testing.T) {
+	for _, retention := range []time.Duration{0, time.Hour} {
+		r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) { o.Retention = retention })
+		first := int64(0)
+		if retention > 0 {
+			first = startMs - retention.Milliseconds()
+		}
+		r.write(series(upNames, sample(first, 1), sample(startMs+600_000, 2)))
+		r.requireSeries(up, column{first: math.Float64bits(1), startMs + 600_000: math.Float64bits(2)})
+		r.close()
+	}
+}
+
+func TestExemplarsAreCountedSilently(t *testing.T) {
+	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	ts := series(upNames, sample(startMs, 1))
+	ts.Exemplars = []prompb.Exemplar{{Value: 1, Timestamp: startMs}, {Value: 2}}
+	r.write(ts)
+	require.Equal(t, 2.0, r.rejected(ReasonUnsupportedExemplar))
+	r.requireSeries(up, column{startMs: math.Float64bits(1)})
+	r.close()
+}
+
+// TestBrokenBodiesStoreNothing sends good series followed by a fault.
+func TestBrokenBodiesStoreNothing(t *testing.T) {
+	req := &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{series(upNames, sample(startMs, 1))}}
+	plain, err := req.Marshal()
+	require.NoError(t, err)
+	badLabel := append(bytes.Clone(plain), 0x0a, 4, 0x0a, 2, 0x0a, 9) // a label whose name is cut off
+	whole := snappy.Encode(nil, plain)
+	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	const notSnappy = -1
+	for name, tc := range map[string]struct {
+		body   []byte
+		offset int
+	}{
+		"empty":           {nil, notSnappy},
+		"not snappy":      {[]byte("hello, world"), notSnappy},
+		"cut snappy":      {whole[:len(whole)-3], notSnappy},
+		"cut protobuf":    {snappy.Encode(nil, plain[:len(plain)-3]), 1}, // the length of the message is too large
+		"field 0":         {snappy.Encode(nil, append(bytes.Clone(plain), 0)), len(plain)},
+		"bad label":       {snappy.Encode(nil, badLabel), len(plain) + 5},
+		"wrong wire type": {snappy.Encode(nil, append(bytes.Clone(plain), 0x08, 1)), len(plain)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, err := r.WriteRemote(context.Background(), tc.body)
+			var bad *BadRequestError
+			require.ErrorAs(t, err, &bad)
+			require.Equal(t, Result{}, result)
+			require.Zero(t, r.Stats().Rows)
+			var format *decode.FormatError
+			if tc.offset == notSnappy {
+				require.ErrorIs(t, err, decode.ErrCorrupt)
+				return
+			}
+			require.ErrorAs(t, err, &format)
+			require.ErrorContains(t, err, "at byte")
+			require.Equal(t, tc.offset, format.Offset)
+		})
+	}
+	require.Equal(t, 7.0, r.counter("tsdb_ingest_bad_requests_total", "", ""))
+	r.write(series(upNames, sample(startMs, 1)))
+	r.close()
+}
+
+func TestLimitsOfARequest(t *testing.T) {
+	ctx := context.Background()
+	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) {
+		o.Limits = Limits{BodyBytesMax: 2000, DecodedBytesMax: 4000, RequestSamplesMax: 50, SeriesMax: 2}
+	})
+	_, err := r.WriteRemote(ctx, make([]byte, 2001))
+	require.ErrorIs(t, err, ErrTooLarge)
+	_, err = r.WriteRemote(ctx, append(binary.AppendUvarint(nil, 4001), 0))
+	require.ErrorIs(t, err, ErrTooLarge)
+	ts := series(upNames)
+	for n := range 51 {
+		ts.Samples = append(ts.Samples, sample(startMs+int64(n), 1))
+	}
+	_, err = r.WriteRemote(ctx, body(t, &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{ts}}))
+	require.ErrorIs(t, err, ErrTooLarge)
+	_, err = r.WriteRemote(ctx, body(t, &prompb.WriteRequest{Timeseries: make([]prompb.TimeSeries, 51)}))
+	require.ErrorIs(t, err, ErrTooLarge)
+	_, err = r.Write(ctx, make([]Sample, 51))
+	require.ErrorIs(t, err, ErrTooLarge)
+	require.Zero(t, r.Stats().Series)
+
+	r.write(series(upNames, sample(startMs, 1)), series([]string{"__name__", "a"}, sample(startMs, 1)))
+	result, err := r.WriteRemote(ctx, body(t, &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{
+		series([]string{"__name__", "b"}, sample(startMs, 1)), series(upNames, sample(startMs+1, 1)),
+		series([]string{"__name__", "a", "empty", ""}, sample(startMs+1, 1)), // known, in another encoding
+	}}))
+	require.NoError(t, err)
+	require.Equal(t, 2, result.Accepted)
+	require.Equal(t, map[string]int{ReasonSeriesLimit: 1}, result.Reasons)
+	r.close()
+}
+
+func requireOverload(t *testing.T, err error) {
+	t.Helper()
+	var overload *OverloadError
+	require.ErrorAs(t, err, &overload)
+	require.GreaterOrEqual(t, overload.RetryAfter, time.Second)
+	require.LessOrEqual(t, overload.RetryAfter, 10*time.Second)
+	require.NotEmpty(t, overload.Reason)
+}
+
+func TestOverloadIsRefused(t *testing.T) {
+	ctx := context.Background()
+	fs := vfs.NewMem()
+	r := openRig(t, fs, newClock(), func(o *Options) {
+		o.Limits = Limits{ConcurrencyMax: 1, QueueWaitMax: time.Millisecond, InFlightBytesMax: 1000}
+		o.Head.BytesMax = 1000
+	})
+	one := body(t, &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{series(upNames, sample(startMs, 1))}})
+	try := func() error { _, err := r.WriteRemote(ctx, one); return err }
+	require.NoError(t, try())
+
+	r.turns <- struct{}{}
+	requireOverload(t, try())
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	r.limits.QueueWaitMax = time.Hour
+	_, err := r.WriteRemote(cancelled, one)
+	require.ErrorIs(t, err, context.Canceled)
+	<-r.turns
+	require.NoError(t, try())
+
+	r.inFlight.Add(990)
+	requireOverload(t, try())
+	r.inFlight.Add(-990)
+	require.NoError(t, try())
+	require.Zero(t, r.inFlight.Load())
+
+	fs.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 20})
+	r.checkSpace()
+	requireOverload(t, try())
+	fs.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 2 << 30})
+	r.checkSpace()
+	require.NoError(t, try())
+
+	for n := 0; r.head.Bytes() <= r.headBytesHard; n++ {
+		_, err := r.Write(ctx, []Sample{{Labels: labels.FromStrings("__name__", "m", "n", string(rune('a'+n))), TsMs: startMs}})
+		require.NoError(t, err)
+	}
+	requireOverload(t, try())
+	r.doStep()
+	require.NoError(t, try())
+	for _, resource := range []string{resourceTurns, resourceBytes, resourceSpace, resourceHead} {
+		require.Equal(t, 1.0, r.counter("tsdb_ingest_overload_total", "resource", resource), resource)
+	}
+	r.close()
+}
+
+// TestOrphansAreNamed opens a log that has samples without their series.
+func TestOrphansAreNamed(t *testing.T) {
+	fs, c := vfs.NewMem(), newClock()
+	log, err := wal.Open(wal.Options{Dir: "/db/wal", FS: fs})
+	require.NoError(t, err)
+	_, err = log.Replay(func(byte, []byte, wal.Position) error { return nil })
+	require.NoError(t, err)
+	pos, err := log.Append(wal.KindSamples, wal.AppendSamples(nil, []wal.Sample{{Ref: 5, TsMs: startMs}}))
+	require.NoError(t, err)
+	require.NoError(t, log.Wait(context.Background(), pos))
+	require.NoError(t, log.Close())
+	_, err = tryRig(t, fs, c, nil)
+	require.ErrorIs(t, err, errOrphan)
+	r := openRig(t, fs, c, func(o *Options) { o.AcceptWALLoss = true })
+	require.Equal(t, 1.0, r.counter("tsdb_ingest_replayed_orphans_total", "", ""))
+	r.write(series(upNames, sample(startMs, 1)))
+	r.close()
+}
+
+// FuzzWriteRemote sends any bytes: no panic, an answer that adds up, and the server takes good writes afterwards.
+func FuzzWriteRemote(f *testing.F) {
+	good, err := (&prompb.WriteRequest{Timeseries: []prompb.TimeSeries{
+		series(upNames, sample(startMs, 1), sample(startMs-1, 2)), series([]string{"a", "b"}, sample(5, 0)),
+	}, Metadata: []prompb.MetricMetadata{{MetricFamilyName: "up", Help: "h"}}}).Marshal()
+	require.NoError(f, err)
+	f.Add(good, false)
+	f.Add(snappy.Encode(nil, good), true)
+	c := newClock()
+	r, err := rigOn(context.Background(), f, vfs.NewMem(), c, storagetest.NewModel(c.now), func(o *Options) {
+		o.Limits.RequestSamplesMax, o.Limits.DecodedBytesMax = 1000, 1<<16
+	})
+	require.NoError(f, err)
+	f.Cleanup(func() { r.close() })
+	f.Fuzz(func(t *testing.T, b []byte, encoded bool) {
+		if !encoded {
+			b = snappy.Encode(nil, b)
+		}
+		result, err := r.WriteRemote(context.Background(), b)
+		var bad *BadRequestError
+		if err != nil && !errors.As(err, &bad) && !errors.Is(err, ErrTooLarge) {
+			t.Fatal(err)
+		}
+		total := 0
+		for _, n := range result.Reasons {
+			total += n
+		}
+		if total != result.Rejected || err != nil && result.Accepted > 0 {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		r.t = t
+		r.write(series(upNames, sample(startMs, 1)))
+	})
+}
