@@ -1,0 +1,147 @@
+package comparison
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Exchange is a request and Prometheus' answer to it, normalised; there is no body where only the status counts.
+type Exchange struct {
+	Request Request
+	Code    int
+	Body    json.RawMessage `json:",omitempty"`
+}
+
+// Record sends every request to Prometheus' handler.
+func Record(prometheus http.Handler) ([]Exchange, error) {
+	var recorded []Exchange
+	for _, r := range Requests() {
+		w := r.Send(prometheus)
+		body, err := normalise(r, w.Code, w.Body.Bytes())
+		if err != nil {
+			return nil, err
+		}
+		recorded = append(recorded, Exchange{Request: r, Code: w.Code, Body: body})
+	}
+	return recorded, nil
+}
+
+// Write writes exchanges, one a line.
+func Write(w io.Writer, recorded []Exchange) error {
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false)
+	for _, e := range recorded {
+		if err := lines.Encode(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read reads what Write wrote.
+func Read(b []byte) (recorded []Exchange, err error) {
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	lines.Buffer(nil, len(b)+1)
+	for lines.Scan() {
+		var e Exchange
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, err
+		}
+		recorded = append(recorded, e)
+	}
+	return recorded, lines.Err()
+}
+
+// Differences sends every request to h and describes each answer that is not Prometheus'.
+func Differences(h http.Handler, recorded []Exchange) (list []string) {
+	requests := Requests()
+	if len(requests) != len(recorded) {
+		return []string{fmt.Sprintf("%d answers recorded for %d requests; record them again", len(recorded), len(requests))}
+	}
+	for i, r := range requests {
+		want := recorded[i]
+		if want.Request != r {
+			return append(list, fmt.Sprintf("the answer to %s is not recorded; record them again", r))
+		}
+		w := r.Send(h)
+		body, err := normalise(r, w.Code, w.Body.Bytes())
+		switch {
+		case err != nil:
+			list = append(list, err.Error())
+		case w.Code != want.Code:
+			list = append(list, fmt.Sprintf("%s\n  status %d, Prometheus answers %d\n  %s\n  %s",
+				r, w.Code, want.Code, cut(body), cut(want.Body)))
+		case !bytes.Equal(body, want.Body):
+			list = append(list, fmt.Sprintf("%s\n  answer     %s\n  Prometheus %s", r, cut(body), cut(want.Body)))
+		}
+	}
+	return list
+}
+
+func cut(b []byte) []byte { return b[:min(len(b), 2000)] }
+
+// normalise writes an answer so that equal ones are equal bytes: series, where their order has no meaning, and warnings
+// sorted, times of the machine left out.
+func normalise(r Request, code int, body []byte) (json.RawMessage, error) {
+	if code == http.StatusNotFound || code == http.StatusMethodNotAllowed || len(body) == 0 {
+		// Prometheus answers these in plain text, so that the status is all there is to compare.
+		return nil, nil
+	}
+	var answer map[string]any
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", r, err, cut(body))
+	}
+	if text, ok := answer["error"].(string); ok {
+		// Our engine says which step would do.
+		answer["error"] = regexp.MustCompile(`\(\?step=\w+\)`).ReplaceAllString(text, "(?step=XX)")
+	}
+	switch data := answer["data"].(type) {
+	case map[string]any:
+		normaliseResult(r, data)
+	case []any:
+		if r.Path == "series" {
+			sortByText(data)
+		}
+	}
+	for _, name := range []string{"warnings", "infos"} {
+		if list, ok := answer[name].([]any); ok {
+			sortByText(list)
+		}
+	}
+	return json.Marshal(answer)
+}
+
+// normaliseResult normalises the result of an expression.
+func normaliseResult(r Request, data map[string]any) {
+	if stats, ok := data["stats"].(map[string]any); ok {
+		if timings, ok := stats["timings"].(map[string]any); ok {
+			stats["timings"] = slices.Sorted(maps.Keys(timings))
+		}
+	}
+	if kind := data["resultType"]; kind != "vector" && kind != "matrix" {
+		return
+	}
+	if text := r.Query + r.Form; strings.Contains(text, "sort") || strings.Contains(text, "topk") {
+		return
+	}
+	if list, ok := data["result"].([]any); ok {
+		sortByText(list)
+	}
+}
+
+func sortByText(list []any) {
+	slices.SortFunc(list, func(a, b any) int {
+		// Values that came out of JSON go back into it.
+		left, _ := json.Marshal(a)
+		right, _ := json.Marshal(b)
+		return bytes.Compare(left, right)
+	})
+}

@@ -1,0 +1,71 @@
+package api_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"halite/api"
+	"halite/api/internal/comparison"
+	"halite/ingest"
+	"halite/keyschema"
+	"halite/query"
+	"halite/query/promql"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/pebble"
+)
+
+// stack is the whole database on a file system in memory.
+type stack struct {
+	*api.Server
+	ingester *ingest.Ingester
+}
+
+func newStack(tb testing.TB) *stack {
+	tb.Helper()
+	ctx := context.Background()
+	fs := vfs.NewMem()
+	store, err := pebble.Open(pebble.Options{Dir: "store", FS: fs})
+	require.NoError(tb, err)
+	data, err := store.EnsureTable(ctx, storage.DataSchema(0))
+	require.NoError(tb, err)
+	schema, err := keyschema.NewSchema(nil)
+	require.NoError(tb, err)
+	now := comparison.Now
+	catalogue, err := index.Open(ctx, index.Options{Store: store, Schema: schema, Now: now})
+	require.NoError(tb, err)
+	in, err := ingest.Open(ctx, ingest.Options{
+		Dir: "wal", FS: fs, Store: store, Index: catalogue, Schema: schema, FreeBytesMin: -1, Now: now,
+		Head: ingest.HeadOptions{FlushInterval: -1},
+	})
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
+		require.NoError(tb, in.Close(context.Background()))
+		require.NoError(tb, store.Close())
+	})
+	queryable, err := promql.New(promql.Options{Catalogue: catalogue, Head: in, Data: data, Schema: schema, Now: now})
+	require.NoError(tb, err)
+	engine, err := query.New(query.Options{Queryable: queryable, QueryBytesMax: 1 << 20})
+	require.NoError(tb, err)
+	server, err := api.New(api.Options{
+		Writer: in, Engine: engine, Catalogue: catalogue, Queryable: queryable, Metadata: in, Flusher: in, Now: now,
+		AdminAPI: true,
+	})
+	require.NoError(tb, err)
+	return &stack{Server: server, ingester: in}
+}
+
+// load writes the samples of the comparison.
+func (s *stack) load(tb testing.TB) {
+	tb.Helper()
+	var list []ingest.Sample
+	for _, sample := range comparison.Samples() {
+		list = append(list, ingest.Sample(sample))
+	}
+	result, err := s.ingester.Write(context.Background(), list)
+	require.NoError(tb, err)
+	require.Zero(tb, result.Rejected, result.First)
+}
