@@ -23,7 +23,7 @@ func (l *Log) commitLoop() {
 			l.commit()
 			return
 		}
-		if wait := l.opts.CommitDelay - time.Since(last); wait > 0 && !last.IsZero() {
+		if wait := l.opts.CommitDelay - time.Since(last); wait > 0 && !last.IsZero() && l.worthWaiting() {
 			timer.Reset(wait)
 			select {
 			case <-timer.C:
@@ -36,6 +36,14 @@ func (l *Log) commitLoop() {
 	}
 }
 
+// worthWaiting: others may come to share the next sync. A lone client that sends its next request when the last is
+// answered would only be slowed down.
+func (l *Log) worthWaiting() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.gathering.data) < l.opts.CommitBytes && (l.lastWaiters > 1 || l.gathering.waiters != 1)
+}
+
 // commit makes the gathering group durable.
 func (l *Log) commit() {
 	l.mu.Lock()
@@ -46,6 +54,7 @@ func (l *Log) commit() {
 	}
 	g.end = l.next
 	l.writing = g
+	l.lastWaiters = g.waiters
 	l.gathering = &group{data: l.spare[:0], done: make(chan struct{})}
 	l.spare = nil
 	l.groupStart = l.next.pos.Offset

@@ -49,9 +49,11 @@ type Log struct {
 	gathering, writing *group
 	spare              []byte
 	// sealed are the segments before the newest durable one, oldest first; firstSeq is that of the newest.
-	sealed         []segmentMeta
-	firstSeq       uint64
-	checkpoint     segmentMeta
+	sealed     []segmentMeta
+	firstSeq   uint64
+	checkpoint segmentMeta
+	// lastWaiters is the number of waiters of the last commit.
+	lastWaiters    int
 	framesAppended uint64
 	commits        uint64
 	bytesWritten   uint64
@@ -76,6 +78,8 @@ type group struct {
 	data []byte
 	cuts []cut
 	end  tip
+	// waiters counts the calls of Wait that share the sync.
+	waiters int
 	// done is closed when the group is durable or err says why it never will be.
 	done chan struct{}
 	err  error
@@ -225,6 +229,7 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 	g := l.writing
 	if g == nil || !pos.Before(g.end.pos) {
 		g = l.gathering
+		g.waiters++
 		signal(l.kick)
 	}
 	l.mu.Unlock()

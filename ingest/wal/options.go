@@ -30,8 +30,8 @@ type Options struct {
 	FS vfs.FS
 	// SegmentBytesMax is the size at which a new segment begins (128 MiB). A single larger frame gets a segment alone.
 	SegmentBytesMax int64
-	// CommitDelay is the least time between the starts of two commits (2 ms); negative means none. The first request
-	// after a pause never waits for it, so it bounds the number of syncs under load, not the latency of a quiet log.
+	// CommitDelay is the least time between the starts of two commits (2 ms); negative means none. It bounds the number
+	// of syncs that many clients cause. A request after a pause or of a lone client does not wait for it.
 	CommitDelay time.Duration
 	// CommitBytes is the size of the buffer that starts a commit without regard to CommitDelay (256 KiB).
 	CommitBytes int

@@ -1,0 +1,153 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const benchSamples = 2000
+
+// benchPayload is a batch as one scrape gives it: consecutive series, one timestamp.
+func benchPayload() []byte { return AppendSamples(nil, benchBatch()) }
+
+func benchBatch() []Sample {
+	samples := make([]Sample, benchSamples)
+	for i := range samples {
+		samples[i] = Sample{uint32(100_000 + i), 1_700_000_000_000 + int64(i%3), float64(i) * 1.5}
+	}
+	return samples
+}
+
+// perSample reports the time of one of the samples that each iteration handles.
+func perSample(b *testing.B, samplesEach int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*samplesEach), "ns/sample")
+}
+
+func BenchmarkEncodeSamples(b *testing.B) {
+	samples := benchBatch()
+	buf := make([]byte, 0, 64<<10)
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = AppendSamples(buf[:0], samples)
+	}
+	perSample(b, benchSamples)
+}
+
+func BenchmarkDecodeSamples(b *testing.B) {
+	payload := benchPayload()
+	var sum float64
+	b.ReportAllocs()
+	for b.Loop() {
+		for it := ReadSamples(payload); it.Next(); {
+			sum += it.Value
+		}
+	}
+	_ = sum
+	perSample(b, benchSamples)
+}
+
+// BenchmarkAppend is the time under the log's lock, the disk left out.
+func BenchmarkAppend(b *testing.B) {
+	l, _, _ := mustOpen(b, Options{Dir: "wal", FS: discardFS{vfs.NewMem()}, BlockWhenFull: true})
+	payload := benchPayload()
+	b.SetBytes(int64(len(payload)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := l.Append(KindSamples, payload); err != nil {
+			b.Fatal(err)
+		}
+	}
+	perSample(b, benchSamples)
+	if err := l.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkWait is Append and Wait on the disk under the temporary directory, by concurrent writers.
+func BenchmarkWait(b *testing.B) {
+	for _, delay := range []time.Duration{-1, CommitDelayDefault, 10 * time.Millisecond} {
+		for _, writers := range []int{1, 2, 8, 64} {
+			b.Run(fmt.Sprintf("delay=%v/writers=%d", max(0, delay), writers), func(b *testing.B) {
+				l, _, _ := mustOpen(b, Options{Dir: b.TempDir(), CommitDelay: delay})
+				payload := benchPayload()
+				b.ResetTimer()
+				var wg sync.WaitGroup
+				for w := range writers {
+					wg.Go(func() {
+						for i := w; i < b.N; i += writers {
+							pos, err := l.Append(KindSamples, payload)
+							if err == nil {
+								err = l.Wait(context.Background(), pos)
+							}
+							if err != nil {
+								b.Error(err)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				perSample(b, benchSamples)
+				b.ReportMetric(float64(b.N)/float64(l.Stats().Commits), "frames/commit")
+				b.ReportMetric(float64(l.Stats().Commits)/b.Elapsed().Seconds(), "commits/s")
+				b.StopTimer()
+				if err := l.Close(); err != nil {
+					b.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkReplay reads and decodes four million samples from the disk (or its cache).
+func BenchmarkReplay(b *testing.B) {
+	const batches = 2000
+	dir := b.TempDir()
+	l, _, _ := mustOpen(b, Options{Dir: dir, BlockWhenFull: true})
+	payload := benchPayload()
+	for range batches {
+		if _, err := l.Append(KindSamples, payload); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(batches * len(payload)))
+	var sum float64
+	for b.Loop() {
+		l, err := Open(Options{Dir: dir})
+		if err == nil {
+			_, err = l.Replay(func(_ byte, payload []byte, _ Position) error {
+				it := ReadSamples(payload)
+				for it.Next() {
+					sum += it.Value
+				}
+				return it.Err()
+			})
+		}
+		if err == nil {
+			err = l.Close()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	perSample(b, batches*benchSamples)
+}
+
+// discardFS keeps files but forgets what is appended to them.
+type discardFS struct{ vfs.FS }
+
+func (fs discardFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := fs.FS.Create(name, category)
+	return discardFile{f}, err
+}
+
+type discardFile struct{ vfs.File }
+
+func (discardFile) Write(b []byte) (int, error) { return len(b), nil }
