@@ -1,0 +1,174 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+)
+
+// TestReadersBesideFlushMissNothing has writers count up, over three hours and some stripes, while everything is flushed
+// again and again. Each read must find all numbers acknowledged before it began, without a gap and each once.
+func TestReadersBesideFlushMissNothing(t *testing.T) {
+	const writers, rounds, perRound = 3, 60, 25
+	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) { o.Head.RowBytesMax = 400 })
+	ctx := context.Background()
+	at := func(n int) int64 { return startMs - int64(n%3)*keyschema.HourMs + int64(n) }
+	var written [writers]atomic.Int64
+	var running, helpers sync.WaitGroup
+	done := make(chan struct{})
+	series := func(w int) labels.Labels { return labels.FromStrings("__name__", "c", "w", strconv.Itoa(w)) }
+	for w := range writers {
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			for round := range rounds {
+				var samples []Sample
+				for k := range perRound {
+					n := round*perRound + k
+					samples = append(samples, Sample{Labels: series(w), TsMs: at(n), Value: float64(n)})
+				}
+				if result, err := r.Write(ctx, samples); err != nil || result.Accepted != perRound {
+					t.Errorf("%+v, %v", result, err)
+					return
+				}
+				written[w].Store(int64((round + 1) * perRound))
+			}
+		}()
+	}
+	helpers.Add(2)
+	go func() {
+		defer helpers.Done()
+		for ended := false; !ended; {
+			select {
+			case <-done:
+				ended = true
+			default:
+			}
+			if err := r.Flush(ctx); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	check := func(w int) error {
+		least := int(written[w].Load())
+		got, err := r.read(series(w))
+		if err != nil {
+			return err
+		}
+		if len(got) < least {
+			return fmt.Errorf("%d samples, %d were acknowledged", len(got), least)
+		}
+		for n := range got {
+			if v := math.Float64frombits(got[n]); at(int(v)) != n {
+				return fmt.Errorf("%v at %d", v, n)
+			}
+		}
+		for n := range least {
+			if _, found := got[at(n)]; !found {
+				return fmt.Errorf("number %d of %d is missing", n, least)
+			}
+		}
+		return nil
+	}
+	go func() {
+		defer helpers.Done()
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if err := check(n % writers); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	running.Wait()
+	close(done)
+	helpers.Wait()
+	for w := range writers {
+		require.NoError(t, check(w))
+		require.Equal(t, int64(rounds*perRound), written[w].Load())
+	}
+	r.close()
+}
+
+// TestConcurrentRegistrationIsOneSeries lets many writers bring the same new series at once, while series are forgotten.
+func TestConcurrentRegistrationIsOneSeries(t *testing.T) {
+	const writers, each = 6, 40
+	fs := vfs.NewCrashableMem()
+	c := newClock()
+	r := openRig(t, fs, c, func(o *Options) { o.Head.IdleAfter = time.Hour })
+	ctx := context.Background()
+	var running sync.WaitGroup
+	for w := range writers {
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			for n := range each {
+				// Old enough to be forgotten as soon as it is flushed.
+				at := startMs - 5*keyschema.HourMs + int64(w*each+n)
+				ls := labels.FromStrings("__name__", "s", "n", strconv.Itoa(n))
+				if _, err := r.Write(ctx, []Sample{{Labels: ls, TsMs: at, Value: float64(w)}}); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	for range 10 {
+		require.NoError(t, r.Flush(ctx))
+		require.NoError(t, r.retire(ctx))
+	}
+	running.Wait()
+	check := func(r *rig) {
+		for n := range each {
+			want := column{}
+			for w := range writers {
+				want[startMs-5*keyschema.HourMs+int64(w*each+n)] = math.Float64bits(float64(w))
+			}
+			r.requireSeries(labels.FromStrings("__name__", "s", "n", strconv.Itoa(n)), want)
+		}
+	}
+	check(r)
+	crashed := openRig(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, nil)
+	check(crashed)
+	crashed.close()
+	r.close()
+}
+
+// TestRunNumbersSurviveCrash loads rows as files, which are durable at once, and cuts the power: later runs must not get
+// the same numbers.
+func TestRunNumbersSurviveCrash(t *testing.T) {
+	fs, c := vfs.NewCrashableMem(), newClock()
+	r := openRig(t, fs, c, nil)
+	var samples []Sample
+	for n := range flushLoadRows {
+		ls := labels.FromStrings("__name__", "s", "n", strconv.Itoa(n))
+		samples = append(samples, Sample{Labels: ls, TsMs: startMs, Value: 1})
+	}
+	_, err := r.Write(context.Background(), samples)
+	require.NoError(t, err)
+	r.flushMu.Lock()
+	_, err = r.flushRows(context.Background(), everything)
+	used := r.sequence.next
+	r.flushMu.Unlock()
+	require.NoError(t, err)
+	require.Positive(t, used)
+	crashed := openRig(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, nil)
+	require.GreaterOrEqual(t, crashed.sequence.next, used)
+	crashed.close()
+	r.close()
+}
