@@ -86,7 +86,8 @@ func (x *Index) foldOpen(ctx context.Context, d *openDay) (err error) {
 		}
 		sources = append(sources, closedSource{s})
 	}
-	return x.foldInto(ctx, d.day, sources, d.journal.seq, func() { x.open.release(d, hours) })
+	// A part whose write was reported as failed may be in the table all the same, at seq; what it holds is in memory.
+	return x.foldInto(ctx, d.day, sources, d.journal.seq+1, func() { x.open.release(d, hours) })
 }
 
 // foldInto writes a day's next generation from sources and switches to it. It contains the journal's parts below

@@ -261,13 +261,7 @@ func (e *partEncoder) localID(pd *partDict, d *dictionary, id uint32) uint32 {
 
 // checkLong queues the label set for TableMeta if some rule of the day hashes it instead of spelling it in row keys.
 func (e *partEncoder) checkLong(v *view, row uint32) {
-	size := len(v.t.metric)
-	for pos, c := range v.columns {
-		if id := v.data[pos].at(row); id != 0 {
-			size += len(c.dict.name) + len(c.dict.value(id)) + 2
-		}
-	}
-	if size*3+64 < keyschema.KeyBytesMax { // escaping at most triples
+	if !v.perhapsLong(row) {
 		return
 	}
 	tags := v.tags(nil, row)
@@ -276,6 +270,17 @@ func (e *partEncoder) checkLong(v *view, row uint32) {
 			e.long = append(e.long, labelSetMutation(hash, tags))
 		}
 	}
+}
+
+// perhapsLong reports whether some rule may hash the row's label set: escaping at most triples a text.
+func (v *view) perhapsLong(row uint32) bool {
+	size := len(v.t.metric)
+	for pos, c := range v.columns {
+		if id := v.data[pos].at(row); id != 0 {
+			size += len(c.dict.name) + len(c.dict.value(id)) + 2
+		}
+	}
+	return size*3+64 >= keyschema.KeyBytesMax
 }
 
 // labelSetMutation stores a label set under its hash, for reading row keys that hold only the hash.

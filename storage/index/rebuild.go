@@ -13,8 +13,9 @@ import (
 )
 
 // Rebuild makes the catalogue of the unix days fromDay to toDay, both inclusive, anew from the row keys of TableData.
-// Days that have ended get a new segment in the place of the present one, whatever state that is in. For days that are
-// still open the rows are joined with what is in memory, which may know of samples that are not in rows yet.
+// Days that have ended get a new segment in the place of the present one, whatever state that is in. What the catalogue
+// knows of active series is kept as far as it can be read, for they may have samples that are not in rows yet; flush them
+// first if a segment is damaged. Days that are still open are joined with what the rows say.
 func (x *Index) Rebuild(ctx context.Context, fromDay, toDay int64) error {
 	for day := max(fromDay, 0); day <= min(toDay, dayMax); day++ {
 		if err := x.rebuildDay(ctx, day); err != nil {
@@ -27,21 +28,24 @@ func (x *Index) Rebuild(ctx context.Context, fromDay, toDay int64) error {
 func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	temp, hours, err := x.scanData(ctx, day)
+	s, err := x.scanData(ctx, day, false)
 	if err != nil {
 		return err
 	}
 	open, closed := x.open.get(day), x.closed.get(day)
 	if open != nil || !x.dayEnded(day, 0) {
-		if err := x.takeIn(temp, hours, day); err != nil {
+		if err := x.takeIn(s); err != nil {
 			return err
 		}
 		if closed == nil {
 			return nil // it is folded when its time has come
 		}
 	}
-	if temp.series.Load() == 0 && closed == nil {
+	if s.cat.series.Load() == 0 && closed == nil {
 		return nil
+	}
+	if err := s.keepActive(); err != nil {
+		return err
 	}
 	seq, err := x.journalEnd(ctx, day)
 	if err != nil {
@@ -53,23 +57,48 @@ func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 		}
 		seq = open.journal.first // its parts are not contained in the new segment: they hold what is in memory
 	}
-	return x.foldInto(ctx, day, []source{newActiveSource(temp, hours)}, seq, func() {})
+	return x.foldInto(ctx, day, []source{newActiveSource(s.cat, s.day.snapshot())}, seq, func() {})
 }
 
-// takeIn adds and touches everything of a temporary catalogue.
-func (x *Index) takeIn(temp *catalogue, hours maskPages, day int64) error {
+// keepActive adds what the catalogue says of active series. Damage is what a rebuild is for, so it ends the reading.
+func (s *dataScan) keepActive() error {
+	from := keyschema.HourStartMs(firstHour(s.day.day))
+	known, err := s.x.Select(s.ctx, from, from+keyschema.DayHours*keyschema.HourMs-1)
+	if errors.Is(err, storage.ErrCorrupt) {
+		s.x.opts.Logger.Warn("rebuilding a damaged catalogue day from data rows alone", "day", s.day.day, "err", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, k := range known {
+		if k.Ref == 0 {
+			continue
+		}
+		ref, _, err := s.cat.add(k.Labels, 0)
+		if err != nil {
+			return err
+		}
+		for _, span := range k.Hours {
+			s.day.touch(ref, hoursWithin(s.day.day, span.First, span.Last))
+		}
+	}
+	return nil
+}
+
+// takeIn adds and touches in the active catalogue everything that a scan has found.
+func (x *Index) takeIn(s *dataScan) error {
 	b := labels.NewScratchBuilder(16)
 	var v view
-	for _, t := range temp.sorted() {
+	for _, t := range s.cat.sorted() {
 		v.look(t)
 		for row := range v.rows {
-			mask := hours.hours(v.ref(row))
 			ref, _, err := x.Add(v.labels(row, &b))
 			if err != nil {
 				return err
 			}
-			for _, s := range appendSpans(nil, day, mask) {
-				for hour := s.First; hour <= s.Last; hour++ {
+			for _, span := range appendSpans(nil, s.day.day, s.day.hours(v.ref(row))) {
+				for hour := span.First; hour <= span.Last; hour++ {
 					x.Touch(ref, hour)
 				}
 			}
@@ -107,15 +136,19 @@ func (x *Index) journalEnd(ctx context.Context, day int64) (uint32, error) {
 	return end, it.Err()
 }
 
-// scanData reads the keys of a day's data rows into a catalogue of its own.
-func (x *Index) scanData(ctx context.Context, day int64) (*catalogue, maskPages, error) {
-	s := dataScan{x: x, ctx: ctx, cat: newCatalogue(), day: newOpenDay(day), b: labels.NewScratchBuilder(16)}
+// scanData reads the keys of a day's data rows into a catalogue of its own. With lenient it leaves out rows whose label
+// set was not stored: Persist has not come to them yet, so they are still in the log and its replay brings them.
+func (x *Index) scanData(ctx context.Context, day int64, lenient bool) (*dataScan, error) {
+	s := &dataScan{
+		x: x, ctx: ctx, lenient: lenient,
+		cat: newCatalogue(), day: newOpenDay(day), b: labels.NewScratchBuilder(16),
+	}
 	data, err := x.opts.Store.Table(ctx, storage.TableData)
 	if errors.Is(err, storage.ErrNoTable) {
-		return s.cat, s.day.snapshot(), nil // nothing was ever written
+		return s, nil // nothing was ever written
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	from := keyschema.HourStartMs(firstHour(day))
 	it := data.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
@@ -124,24 +157,22 @@ func (x *Index) scanData(ctx context.Context, day int64) (*catalogue, maskPages,
 	defer func() { _ = it.Close() }()
 	for it.Next() {
 		if err := s.row(it.Row().Key); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	if err := it.Err(); err != nil {
-		return nil, nil, err
-	}
-	return s.cat, s.day.snapshot(), nil
+	return s, it.Err()
 }
 
 // dataScan takes row keys; rows of one series follow each other, so most need no parsing.
 type dataScan struct {
-	x      *Index
-	ctx    context.Context
-	cat    *catalogue
-	day    *openDay
-	prefix []byte
-	ref    Ref
-	b      labels.ScratchBuilder
+	x       *Index
+	ctx     context.Context
+	lenient bool
+	cat     *catalogue
+	day     *openDay
+	prefix  []byte
+	ref     Ref // of the rows with prefix; 0: they are left out
+	b       labels.ScratchBuilder
 }
 
 const hourDigits = 7
@@ -149,16 +180,7 @@ const hourDigits = 7
 func (s *dataScan) row(key []byte) error {
 	cut := max(0, len(key)-hourDigits)
 	if len(s.prefix) == 0 || !bytes.Equal(s.prefix, key[:cut]) {
-		k, err := keyschema.ParseRowKey(key)
-		if err != nil {
-			return corrupt(storage.TableData, key, nil, err)
-		}
-		if k.TagsHash != "" {
-			if k.Tags, err = s.x.labelSet(s.ctx, k.TagsHash); err != nil {
-				return err
-			}
-		}
-		if s.ref, _, err = s.cat.add(tagLabels(&s.b, k.Metric, k.Tags), k.Hour); err != nil {
+		if err := s.newSeries(key); err != nil {
 			return err
 		}
 		s.prefix = append(s.prefix[:0], key[:cut]...)
@@ -167,10 +189,30 @@ func (s *dataScan) row(key []byte) error {
 	if err != nil {
 		return corrupt(storage.TableData, key, nil, err)
 	}
-	if dayOf(hour) == s.day.day {
+	if s.ref != 0 && dayOf(hour) == s.day.day {
 		s.day.touch(s.ref, hourBit(hour))
 	}
 	return nil
+}
+
+func (s *dataScan) newSeries(key []byte) error {
+	s.ref = 0
+	k, err := keyschema.ParseRowKey(key)
+	if err != nil {
+		return corrupt(storage.TableData, key, nil, err)
+	}
+	if k.TagsHash != "" {
+		k.Tags, err = s.x.labelSet(s.ctx, k.Metric, k.TagsHash)
+		if s.lenient && errors.Is(err, errMissing) {
+			s.x.opts.Logger.Warn("data row without its label set is left to the replay of the log", "row", string(key))
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.ref, _, err = s.cat.add(tagLabels(&s.b, k.Metric, k.Tags), k.Hour)
+	return err
 }
 
 // keyHour reads the reversed hour at the end of a row key.
@@ -198,14 +240,18 @@ func tagLabels(b *labels.ScratchBuilder, metric string, tags []keyschema.Tag) la
 	return b.Labels()
 }
 
-// labelSet reads the tags for which a hash stands in row keys.
-func (x *Index) labelSet(ctx context.Context, hash string) ([]keyschema.Tag, error) {
+// labelSet reads the tags for which a hash stands in row keys. Rows may have been written before Persist stored their
+// label set; then the series is active, if only by the replay of the log.
+func (x *Index) labelSet(ctx context.Context, metric, hash string) ([]keyschema.Tag, error) {
 	key, qualifier := labelSetKey(hash), []byte{qualTagList}
 	value, err := readCell(ctx, x.meta, key, qualifier)
 	if err != nil {
 		return nil, err
 	}
 	if value == nil {
+		if tags := x.activeLongTags(metric, hash); tags != nil {
+			return tags, nil
+		}
 		return nil, corrupt(storage.TableMeta, key, qualifier, errMissing)
 	}
 	payload, err := unseal(value, key, qualifier)
@@ -216,6 +262,29 @@ func (x *Index) labelSet(ctx context.Context, hash string) ([]keyschema.Tag, err
 		}
 	}
 	return nil, corrupt(storage.TableMeta, key, qualifier, err)
+}
+
+// activeLongTags finds an active series whose tags have the hash.
+func (x *Index) activeLongTags(metric, hash string) []keyschema.Tag {
+	t := x.cat.table(metric)
+	if t == nil {
+		return nil
+	}
+	rules := x.opts.Schema.Generations(metric, 0, keyschema.HourMax)
+	var v view
+	v.look(t)
+	for row := range v.rows {
+		if !v.perhapsLong(row) {
+			continue
+		}
+		tags := v.tags(nil, row)
+		for _, g := range rules {
+			if h, long := g.Rule.LongTags(metric, tags); long && h == hash {
+				return tags
+			}
+		}
+	}
+	return nil
 }
 
 // Difference is what Verify found for a day.
@@ -229,41 +298,45 @@ type Difference struct {
 
 // Verify compares the catalogue of a day with the row keys of TableData. Rows written meanwhile may show up as missing.
 func (x *Index) Verify(ctx context.Context, day int64) (Difference, error) {
-	var diff Difference
-	temp, hours, err := x.scanData(ctx, day)
+	diff, err := x.verify(ctx, day)
 	if err != nil {
-		return diff, fmt.Errorf("index: verify day %d: %w", day, err)
+		err = fmt.Errorf("index: verify day %d: %w", day, err)
+	}
+	return diff, err
+}
+
+func (x *Index) verify(ctx context.Context, day int64) (diff Difference, err error) {
+	s, err := x.scanData(ctx, day, false)
+	if err != nil {
+		return diff, err
 	}
 	from := keyschema.HourStartMs(firstHour(day))
 	found, err := x.Select(ctx, from, from+keyschema.DayHours*keyschema.HourMs-1)
 	if err != nil {
-		return diff, fmt.Errorf("index: verify day %d: %w", day, err)
+		return diff, err
 	}
 	seen := map[Ref]bool{}
-	for _, s := range found {
+	for _, k := range found {
 		mask := uint32(0)
-		for _, span := range s.Hours {
+		for _, span := range k.Hours {
 			mask |= hoursWithin(day, span.First, span.Last)
 		}
-		ref, created, err := temp.add(s.Labels, 0)
+		ref, _, err := s.cat.add(k.Labels, 0)
 		if err != nil {
 			return diff, err
 		}
 		seen[ref] = true
-		rows := uint32(0)
-		if !created {
-			rows = hours.hours(ref)
-		}
+		rows := s.day.hours(ref)
 		if rows&^mask != 0 {
-			diff.Missing = append(diff.Missing, s.Labels)
+			diff.Missing = append(diff.Missing, k.Labels)
 		}
 		if mask&^rows != 0 {
-			diff.Surplus = append(diff.Surplus, s.Labels)
+			diff.Surplus = append(diff.Surplus, k.Labels)
 		}
 	}
 	b := labels.NewScratchBuilder(16)
 	var v view
-	for _, t := range temp.sorted() {
+	for _, t := range s.cat.sorted() {
 		v.look(t)
 		for row := range v.rows {
 			if !seen[v.ref(row)] {

@@ -164,11 +164,11 @@ func (r *dayRestorer) take(row storage.Row) error {
 // damaged one. If that is interrupted the damaged part is still there and the next Open repairs again.
 func (x *Index) repairJournal(ctx context.Context, day int64) error {
 	d := x.open.days[day]
-	temp, hours, err := x.scanData(ctx, day)
+	s, err := x.scanData(ctx, day, true)
 	if err != nil {
 		return err
 	}
-	if err := x.takeIn(temp, hours, day); err != nil {
+	if err := x.takeIn(s); err != nil {
 		return err
 	}
 	d.each(func(_ Ref, word *atomic.Uint32, row *uint32) {

@@ -1,0 +1,73 @@
+package index
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestAgainstOracle drives random touches, persists, folds, crashes, retirements and rebuilds over some days and compares
+// every look-up with a naive map, hour by hour.
+func TestAgainstOracle(t *testing.T) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, seed)
+			for range 150 {
+				w.step()
+				w.check()
+			}
+		})
+	}
+}
+
+// step does one random thing.
+func (w *world) step() {
+	op := w.rng.IntN(16)
+	w.t.Logf("op %d at hour %d", op, w.hourNow())
+	switch op {
+	case 0, 1, 2, 3, 4, 5:
+		w.touchSome()
+	case 6, 7:
+		w.persist()
+	case 8, 9:
+		w.now = w.now.Add(time.Duration(w.rng.IntN(8)) * time.Hour)
+	case 10:
+		w.now = w.now.Add(31 * time.Minute)
+		w.maintain()
+	case 11:
+		w.persist()
+		w.reopen()
+	case 12:
+		w.reopen()
+	case 13:
+		w.retire()
+	case 14:
+		w.rebuild()
+	case 15:
+		w.failSome()
+	}
+}
+
+// failSome lets some Applies through and fails the rest of a persist or fold, then goes on in the same process or after
+// a crash.
+func (w *world) failSome() {
+	w.store.budget.Store(int64(w.rng.IntN(12)))
+	w.store.after = w.rng.IntN(2) == 0
+	for range 3 {
+		w.now = w.now.Add(31 * time.Minute)
+		if w.rng.IntN(2) == 0 {
+			w.persist()
+		} else {
+			w.maintain()
+		}
+	}
+	w.store.budget.Store(1 << 60)
+	if w.rng.IntN(2) == 0 {
+		w.reopen()
+	}
+}
