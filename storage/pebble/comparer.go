@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 
@@ -45,20 +46,14 @@ func compareKeys(a, b []byte) int {
 // in time, then bytewise, which makes equal mean identical.
 func compareSuffixes(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
-		return len(a) - len(b)
+		return cmp.Compare(len(a), len(b)) // the tree relies on exactly -1, 0 and 1
 	}
 	aBody, aRank := suffixRank(a)
 	bBody, bRank := suffixRank(b)
 	if c := bytes.Compare(aBody, bBody); c != 0 {
 		return c
 	}
-	switch {
-	case aRank < bRank:
-		return -1
-	case aRank > bRank:
-		return 1
-	}
-	return bytes.Compare(a, b)
+	return cmp.Or(cmp.Compare(aRank, bRank), bytes.Compare(a, b))
 }
 
 // suffixRank returns hour and qualifier, and a number that orders the times of one column, newest first.

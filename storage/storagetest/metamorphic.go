@@ -1,0 +1,5 @@
+package storagetest
+
+import "testing"
+
+func testMetamorphic(t *testing.T, s *suite) {}
