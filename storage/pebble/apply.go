@@ -77,7 +77,7 @@ func (a *applier) run(ctx context.Context) {
 			}
 			return
 		}
-		a.t.tablets.wrote(a.muts[first:end])
+		a.t.tablets.wrote(a.muts[first:end], func(i int) bool { return a.hasFailed(first + i) }, false)
 		first = end
 	}
 }
@@ -315,7 +315,7 @@ func (t *Table) CheckAndApply(
 	if err := w.commit(); err != nil {
 		return false, err
 	}
-	t.tablets.wrote([]storage.RowMutation{chosen})
+	t.tablets.wrote([]storage.RowMutation{chosen}, nil, false)
 	return matched, nil
 }
 

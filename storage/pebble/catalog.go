@@ -122,9 +122,7 @@ func (s *Store) loadTables() error {
 		if err := json.Unmarshal(value, &rec); err != nil || rec.Name != name || rec.ID == catalogTable {
 			return fmt.Errorf("%w: record of table %q: %v", storage.ErrCorrupt, name, err)
 		}
-		t := newTable(s, rec)
-		s.tables[name] = t
-		s.tableIDMax = max(s.tableIDMax, rec.ID)
+		s.addTable(newTable(s, rec))
 		return nil
 	})
 	if err != nil {
@@ -213,9 +211,8 @@ func (s *Store) EnsureTable(ctx context.Context, schema storage.TableSchema) (st
 		t.setRecord(rec)
 		return t, nil
 	}
-	s.tableIDMax = rec.ID
 	t = newTable(s, rec)
-	s.tables[schema.Name] = t
+	s.addTable(t)
 	return t, nil
 }
 

@@ -1,5 +1,149 @@
 package pebble
 
-import "context"
+import (
+	"context"
+	"fmt"
 
-func (s *Store) CollectGarbage(context.Context) error { return nil }
+	"github.com/cockroachdb/pebble/v2"
+
+	"halite/storage"
+)
+
+// sweepRowsMax is how many rows a sweep cleans under one set of locks.
+const sweepRowsMax = 256
+
+// CollectGarbage is part of storage.Store. Days that are wholly too old go by one range deletion each, which drops
+// whole files. Other garbage is deleted cell by cell, but only in families that can have any: the day that is just
+// growing too old waits until it is wholly so.
+func (s *Store) CollectGarbage(ctx context.Context) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
+	for _, t := range s.tablesByName() {
+		for _, f := range t.families {
+			if err := t.collectFamily(ctx, f); err != nil {
+				return fmt.Errorf("collect garbage in table %s family %s: %w", t.record().Name, f.name, err)
+			}
+		}
+	}
+	// A range deletion frees nothing while it is in a memtable.
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	return s.checkTablets(ctx)
+}
+
+func (t *Table) collectFamily(ctx context.Context, f *family) error {
+	p := t.state.Load().gc[f.name]
+	if ageAlone(p) {
+		if err := t.dropDays(ctx, f, p.CutoffMs(t.store.opts.Now())); err != nil {
+			return err
+		}
+	}
+	if p.MaxVersions > 0 && f.mixed.Load() && (f.unswept.Load() || p.Intersection && p.MaxAge > 0) {
+		return t.sweep(ctx, f)
+	}
+	return nil
+}
+
+// dropDays deletes the days that end before the cutoff.
+func (t *Table) dropDays(ctx context.Context, f *family, cutoffMs int64) error {
+	if err := t.store.waitRoom(ctx); err != nil {
+		return err
+	}
+	// All stripes: nobody may be adding a cell to a day that leaves the set of live days.
+	unlock := t.locks.lock(allStripes, 0)
+	defer unlock()
+	b := t.store.db.NewBatch()
+	defer b.Close()
+	var gone []int32
+	for _, day := range f.days.list() {
+		if (int64(day)+1)*dayMs > cutoffMs {
+			continue
+		}
+		h := makeHeader(t.id, f.id, day)
+		if err := b.DeleteRange(appendPartitionStart(nil, h), appendPartitionStart(nil, h.next()), nil); err != nil {
+			return engineError("drop day", err)
+		}
+		gone = append(gone, day)
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return engineError("drop days", err)
+	}
+	t.store.applied.Add(1)
+	f.days.remove(gone)
+	return nil
+}
+
+// sweep deletes the cells of a family that count as garbage.
+func (t *Table) sweep(ctx context.Context, f *family) (err error) {
+	// Whoever wrote before this point is visible to the scan; whoever writes after it sets the flag again.
+	unlock := t.locks.lock(allStripes, 0)
+	f.unswept.Store(false)
+	unlock()
+	defer func() {
+		if err != nil {
+			f.unswept.Store(true)
+		}
+	}()
+	scan := t.newSweep(ctx, f, storage.RowSet{Ranges: []storage.RowRange{{}}})
+	defer scan.Close()
+	var found storage.RowSet
+	for scan.Next() {
+		found.Keys = append(found.Keys, append([]byte(nil), scan.Row().Key...))
+		if len(found.Keys) == sweepRowsMax {
+			if err := t.sweepRows(ctx, f, found); err != nil {
+				return err
+			}
+			found.Keys = found.Keys[:0]
+		}
+	}
+	if err := scan.Err(); err != nil {
+		return err
+	}
+	return t.sweepRows(ctx, f, found)
+}
+
+// newSweep returns a read that yields only garbage.
+func (t *Table) newSweep(ctx context.Context, f *family, set storage.RowSet) *rowIter {
+	it := &rowIter{t: t, ctx: ctx, sweep: true, opts: storage.ReadOptions{
+		Filter: storage.Filter{Families: []string{f.name}, KeysOnly: true}}}
+	it.start(set)
+	return it
+}
+
+// sweepRows looks at rows again, now under their locks, and deletes what is garbage.
+func (t *Table) sweepRows(ctx context.Context, f *family, rows storage.RowSet) error {
+	if len(rows.Keys) == 0 {
+		return nil
+	}
+	if err := t.store.waitRoom(ctx); err != nil {
+		return err
+	}
+	var stripes stripeSet
+	for _, key := range rows.Keys {
+		stripes |= t.locks.stripeOf(key)
+	}
+	unlock := t.locks.lock(stripes, 0)
+	defer unlock()
+	it := t.newSweep(ctx, f, rows)
+	defer it.Close()
+	w := rowWriter{t: t, batch: t.store.db.NewBatch()}
+	defer w.close()
+	for it.Next() {
+		for _, c := range it.Row().Cells {
+			w.scratch = appendCellKey(w.scratch[:0], makeHeader(t.id, f.id, dayOf(c.TsMs)), t.hourKeys, it.Row().Key,
+				c.Qualifier, c.TsMs)
+			if err := w.batch.Delete(w.scratch, nil); err != nil {
+				return engineError("delete garbage", err)
+			}
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	return w.commit()
+}

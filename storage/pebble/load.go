@@ -47,13 +47,18 @@ func (t *Table) Load(ctx context.Context, muts []storage.RowMutation) error {
 	// Shared: like a plain write, a load must not slip in between a row's check and its change.
 	unlock := t.locks.lock(0, allStripes)
 	defer unlock()
+	for _, p := range parts {
+		if p.f.mixed.Load() {
+			p.f.unswept.Store(true)
+		}
+	}
 	if err := t.store.db.Ingest(ctx, w.paths); err != nil {
 		return engineError("load files", err)
 	}
 	if err := t.store.health.fatal(); err != nil {
 		return err
 	}
-	t.tablets.wrote(muts)
+	t.tablets.wrote(muts, nil, true)
 	return nil
 }
 

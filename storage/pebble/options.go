@@ -12,32 +12,28 @@ import (
 
 // Defaults of Options, for a machine with two cores and a few gigabytes of memory.
 const (
-	CacheBytesDefault      = 128 << 20
-	MemtableBytesDefault   = 64 << 20
-	TabletBytesDefault     = 1 << 30
-	TabletRowsHotDefault   = 64 << 20
-	StallWaitDefault       = 5 * time.Second
-	memtableBytesMin       = 64 << 10
-	tabletBytesMin         = 4 << 10
-	compactionsMaxDefault  = 2
-	loadFileBytesMax       = 128 << 20
-	applyBatchBytesMax     = 4 << 20
-	backgroundBackoff      = 100 * time.Millisecond
-	logIntervalMin         = 10 * time.Second
-	diskSlowAfter          = 5 * time.Second
-	l0StopWritesSublevels  = 24
-	l0CompactionSublevels  = 4
-	memtablesQueuedMax     = 4
-	blockBytes             = 32 << 10
-	bloomBitsPerKey        = 10
-	levelBaseBytes         = 128 << 20
-	tableFileBytesL0       = 4 << 20
-	manifestFileBytesMax   = 16 << 20
-	compactionsMaxAllowed  = 64
-	tabletsPerTableMax     = 1024
-	tabletSamplesMax       = 64
-	tabletSplitSamplesMin  = 8
-	tabletSizeCacheSeconds = 10
+	CacheBytesDefault     = 128 << 20
+	MemtableBytesDefault  = 64 << 20
+	TabletBytesDefault    = 1 << 30
+	TabletRowsHotDefault  = 64 << 20
+	StallWaitDefault      = 5 * time.Second
+	memtableBytesMin      = 64 << 10
+	tabletBytesMin        = 4 << 10
+	compactionsMaxDefault = 2
+	loadFileBytesMax      = 128 << 20
+	applyBatchBytesMax    = 4 << 20
+	backgroundBackoff     = 100 * time.Millisecond
+	logIntervalMin        = 10 * time.Second
+	diskSlowAfter         = 5 * time.Second
+	l0StopWritesSublevels = 24
+	l0CompactionSublevels = 4
+	memtablesQueuedMax    = 4
+	blockBytes            = 32 << 10
+	bloomBitsPerKey       = 10
+	levelBaseBytes        = 128 << 20
+	tableFileBytesL0      = 4 << 20
+	manifestFileBytesMax  = 16 << 20
+	compactionsMaxAllowed = 64
 )
 
 // Options configure Open. Only Dir is required.

@@ -36,6 +36,7 @@ type rowIter struct {
 	keyBuf []byte
 	rows   int
 	load   loadMeter
+	sweep  bool // yield what policies hide, and only that
 	err    error
 	done   bool
 }
@@ -59,17 +60,22 @@ type cell struct {
 // ReadRows is part of storage.Table.
 func (t *Table) ReadRows(ctx context.Context, set storage.RowSet, opts storage.ReadOptions) storage.RowIter {
 	it := &rowIter{t: t, ctx: ctx, opts: opts}
-	if it.err = cmp.Or(opts.Validate(), t.store.checkOpen(), ctx.Err()); it.err != nil {
-		return it
+	it.start(set)
+	return it
+}
+
+// start begins the read; errors wait for Err.
+func (it *rowIter) start(set storage.RowSet) {
+	it.load.ts = it.t.tablets
+	if it.err = cmp.Or(it.opts.Validate(), it.t.store.checkOpen(), it.ctx.Err()); it.err != nil {
+		return
 	}
-	ranges := t.setRanges(&set)
+	ranges := it.t.setRanges(&set)
 	if len(ranges) == 0 {
 		it.done = true
-		return it
+		return
 	}
-	it.load.init(t.tablets, opts.Reverse)
 	it.err = engineError("open read", it.open(ranges))
-	return it
 }
 
 // open fixes the view and makes a cursor for each partition that can hold cells of the read.
@@ -132,6 +138,9 @@ func (it *rowIter) makeRules() {
 		p := gc[f.name]
 		rule := familyRule{f: f, gc: p, cutoffMs: p.CutoffMs(now), hideOld: ageAlone(p)}
 		rule.countToHide = p.MaxVersions > 0 && f.mixed.Load()
+		if it.sweep {
+			rule.hideOld, rule.countToHide = false, true
+		}
 		it.rules = append(it.rules, rule)
 	}
 }
@@ -260,7 +269,7 @@ func (it *rowIter) finishRow() bool {
 			newer = 0
 		}
 		r := &it.rules[c.rule]
-		if r.countToHide && r.gc.Garbage(c.tsMs, r.cutoffMs, newer) {
+		if r.countToHide && r.gc.Garbage(c.tsMs, r.cutoffMs, newer) != it.sweep {
 			continue
 		}
 		if most := it.opts.Filter.VersionsMax; most > 0 && newer >= most {
@@ -274,7 +283,9 @@ func (it *rowIter) finishRow() bool {
 	}
 	it.keyBuf = it.t.appendPlaceKey(it.keyBuf[:0], it.place)
 	it.row = storage.Row{Key: it.keyBuf, Cells: it.out}
-	it.load.read(it.keyBuf, len(it.arena))
+	if !it.sweep {
+		it.load.read(it.keyBuf, len(it.arena))
+	}
 	return true
 }
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +31,7 @@ type Store struct {
 	mu         sync.Mutex // held while tables change
 	tables     map[string]*Table
 	tableIDMax uint16
+	byName     atomic.Pointer[[]*Table]
 
 	applied atomic.Uint64 // writes that only a flush makes durable
 	synced  atomic.Uint64 // how many of them a flush has made durable
@@ -74,19 +77,21 @@ func (s *Store) Tables(context.Context) ([]storage.TableSchema, error) {
 	return schemas, nil
 }
 
+// tablesByName returns all tables in order. It takes no lock.
 func (s *Store) tablesByName() []*Table {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	names := make([]string, 0, len(s.tables))
-	for name := range s.tables {
-		names = append(names, name)
+	if p := s.byName.Load(); p != nil {
+		return *p
 	}
-	slices.Sort(names)
-	tables := make([]*Table, len(names))
-	for i, name := range names {
-		tables[i] = s.tables[name]
-	}
-	return tables
+	return nil
+}
+
+// addTable makes a table known. s.mu is held, or the store not yet open.
+func (s *Store) addTable(t *Table) {
+	s.tables[t.record().Name] = t
+	list := append(slices.Clone(s.tablesByName()), t)
+	slices.SortFunc(list, func(a, b *Table) int { return strings.Compare(a.record().Name, b.record().Name) })
+	s.byName.Store(&list)
+	s.tableIDMax = max(s.tableIDMax, t.id)
 }
 
 // Sync is part of storage.Store: it flushes the memtables, or does nothing if they hold nothing new.
@@ -97,7 +102,11 @@ func (s *Store) Sync(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	return s.maintainTablets(ctx)
+	if err := s.maintainTablets(ctx); err != nil {
+		// The flush has succeeded and is what was asked for; the next Sync tries again.
+		s.health.report("tablets could not be checked", slog.LevelWarn, "err", err)
+	}
+	return nil
 }
 
 // flush makes every write that applied counts durable.
@@ -121,6 +130,9 @@ func (s *Store) flush(ctx context.Context) error {
 		return err
 	}
 	s.synced.Store(want)
+	for _, t := range s.tablesByName() {
+		t.tablets.flushed()
+	}
 	return nil
 }
 
