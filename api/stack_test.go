@@ -2,9 +2,11 @@ package api_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
 	"halite/api"
@@ -21,7 +23,8 @@ import (
 // stack is the whole database on a file system in memory.
 type stack struct {
 	*api.Server
-	ingester *ingest.Ingester
+	ingester  *ingest.Ingester
+	queryable promstorage.SampleAndChunkQueryable
 }
 
 func newStack(tb testing.TB) *stack {
@@ -43,7 +46,9 @@ func newStack(tb testing.TB) *stack {
 	})
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
-		require.NoError(tb, in.Close(context.Background()))
+		if err := in.Close(context.Background()); !errors.Is(err, ingest.ErrClosed) {
+			require.NoError(tb, err)
+		}
 		require.NoError(tb, store.Close())
 	})
 	queryable, err := promql.New(promql.Options{Catalogue: catalogue, Head: in, Data: data, Schema: schema, Now: now})
@@ -55,7 +60,7 @@ func newStack(tb testing.TB) *stack {
 		AdminAPI: true,
 	})
 	require.NoError(tb, err)
-	return &stack{Server: server, ingester: in}
+	return &stack{Server: server, ingester: in, queryable: queryable}
 }
 
 // load writes the samples of the comparison.
