@@ -2,8 +2,9 @@ package keyschema
 
 import "strings"
 
-// turnable reports whether a value of a reversed-domain tag is stored turned: its host part has a dot and does not end in
-// a label that starts with a digit, which no domain does but IPv4 addresses do; their prefix is at the front already.
+// turnable reports whether a value of a reversed-domain tag is stored turned: its host part has a dot and does not
+// end in a label that starts with a digit, which no domain does but IPv4 addresses do; their prefix is at the front
+// already.
 func turnable(value string) bool {
 	host, _ := splitHost(value)
 	dot := strings.LastIndexByte(host, '.')

@@ -2,12 +2,12 @@ package keyschema
 
 import "fmt"
 
-// Escaping makes any bytes printable ASCII without the characters that structure a key, and keeps their order: for all a
-// and b, the escaped forms compare like a and b.
+// Escaping makes any bytes printable ASCII without the characters that structure a key, and keeps their order: for
+// all a and b, the escaped forms compare like a and b.
 //
-// Bytes 0x2D..0x7D ('-' to '}') stand for themselves except '<' and '='. Every other byte becomes three characters, a lead
-// and two upper-case hexadecimal digits. Order survives because each lead sorts where the bytes it stands for belong:
-// '!' below every literal, '<' in its own place, '~' above every literal.
+// Bytes 0x2D..0x7D ('-' to '}') stand for themselves except '<' and '='. Every other byte becomes three characters, a
+// lead and two upper-case hexadecimal digits. Order survives because each lead sorts where the bytes it stands for
+// belong: '!' below every literal, '<' in its own place, '~' above every literal.
 const (
 	leadLow  = '!' // 0x00..0x2C: control bytes, space and !"#$%&'()*+,
 	leadMid  = '<' // 0x3C and 0x3D: '<' and '='
@@ -46,8 +46,8 @@ func AppendEscaped(dst []byte, s string) []byte {
 	return append(dst, s[start:]...)
 }
 
-// Unescape is the inverse of [AppendEscaped]. It accepts nothing that AppendEscaped cannot make, so that each string has
-// one escaped form; all errors wrap [ErrBadEscape].
+// Unescape is the inverse of [AppendEscaped]. It accepts nothing that AppendEscaped cannot make, so that each string
+// has one escaped form; all errors wrap [ErrBadEscape].
 func Unescape(src []byte) (string, error) { return unescape(string(src)) }
 
 // unescape returns s itself if nothing in it is escaped.

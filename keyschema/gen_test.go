@@ -30,7 +30,8 @@ func newRand(t testing.TB) *rand.Rand {
 
 // awkward are the bytes and characters around which escaping and order may go wrong.
 var awkward = []string{
-	"#", "=", ",", "%", "~", "!", "<", "+", "$", "-", ".", ":", "}", "|", ">", ";", "/", "0", "9", "A", "a", "z", "_", " ",
+	"#", "=", ",", "%", "~", "!", "<", "+", "$", "-", ".", ":", "}", "|", ">", ";", "/", "0", "9", "A", "a", "z", "_",
+	" ",
 	"\x00", "\x01", "\x1f", "\x7f", "\x80", "\xff", "\u00e9", "\u4e16", "\U0001f600",
 }
 

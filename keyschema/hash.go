@@ -51,8 +51,8 @@ const (
 )
 
 // appendTagsHash appends the content hash of tags as 40 hexadecimal digits: the first 20 bytes of the SHA-256 of each
-// name and value in turn, each preceded by its length as a uvarint. Tags are sorted by name. It is a cryptographic hash
-// because equal hashes would merge two series for good.
+// name and value in turn, each preceded by its length as a uvarint. Tags are sorted by name. It is a cryptographic
+// hash because equal hashes would merge two series for good.
 func appendTagsHash(dst []byte, tags []Tag) []byte {
 	start := len(dst)
 	for i := range tags {

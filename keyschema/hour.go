@@ -4,8 +4,8 @@ package keyschema
 const (
 	// HourMs is an hour in milliseconds.
 	HourMs = 3_600_000
-	// HourMax is the last hour that a key can name (in the year 3110); keys hold HourMax − hour, so that the newest row of
-	// a series sorts first.
+	// HourMax is the last hour that a key can name (in the year 3110); keys hold HourMax − hour, so that the newest
+	// row of a series sorts first.
 	HourMax = 9_999_999
 	// DayHours is the number of hours in a day.
 	DayHours = 24
@@ -19,8 +19,8 @@ func HourOf(tsMs int64) int64 { return tsMs / HourMs }
 // HourStartMs returns the first millisecond of an hour.
 func HourStartMs(hour int64) int64 { return hour * HourMs }
 
-// HourCellMs returns the timestamp that the cells of an hour's row carry: the hour's last millisecond. Deletion by age is
-// then exact retention, and an engine can place cells by the time of their data.
+// HourCellMs returns the timestamp that the cells of an hour's row carry: the hour's last millisecond. Deletion by
+// age is then exact retention, and an engine can place cells by the time of their data.
 func HourCellMs(hour int64) int64 { return hour*HourMs + HourMs - 1 }
 
 // AppendHour appends the seven digits of HourMax − hour to a prefix made by [Rule.AppendPrefix]. It panics unless

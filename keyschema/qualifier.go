@@ -5,12 +5,13 @@ import (
 	"fmt"
 )
 
-// QualifierKind is the first byte of a qualifier in the samples family. The values are stored on disk: never change them.
-// Runs sort before samples, so that a reader that folds a row in cell order meets the winners last.
+// QualifierKind is the first byte of a qualifier in the samples family. The values are stored on disk: never change
+// them. Runs sort before samples, so that a reader that folds a row in cell order meets the winners last.
 type QualifierKind byte
 
 const (
-	// KindRun is a packed run: 'r' and a 4-byte big-endian sequence; of two runs the one with the higher sequence wins.
+	// KindRun is a packed run: 'r' and a 4-byte big-endian sequence; of two runs the one with the higher sequence
+	// wins.
 	KindRun QualifierKind = 'r'
 	// KindSample is a single sample: 's' and its 4-byte big-endian offset in the hour in milliseconds.
 	KindSample QualifierKind = 's'

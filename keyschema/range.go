@@ -1,8 +1,8 @@
 package keyschema
 
-// SeriesRange returns the range [start, end) of the rows of one series from fromHour to toHour, both included; prefix is
-// what [Rule.AppendPrefix] made. Hours outside 0..HourMax are left out; without any hour left the range is empty. No other
-// key lies in the range.
+// SeriesRange returns the range [start, end) of the rows of one series from fromHour to toHour, both included; prefix
+// is what [Rule.AppendPrefix] made. Hours outside 0..HourMax are left out; without any hour left the range is empty.
+// No other key lies in the range.
 func SeriesRange(prefix []byte, fromHour, toHour int64) (start, end []byte) {
 	fromHour, toHour = max(fromHour, 0), min(toHour, HourMax)
 	bound := func() []byte { return append(make([]byte, 0, len(prefix)+hourDigits), prefix...) }
@@ -19,7 +19,8 @@ func SeriesRange(prefix []byte, fromHour, toHour int64) (start, end []byte) {
 	return start, end
 }
 
-// MetricRange returns the range [start, end) of all rows of a metric in one salt of this rule. No other key lies in it.
+// MetricRange returns the range [start, end) of all rows of a metric in one salt of this rule. No other key lies in
+// it.
 func (r *Rule) MetricRange(metric string, salt int) (start, end []byte) {
 	start = r.appendSalted(nil, metric, salt)
 	end = append([]byte(nil), start...)
@@ -27,11 +28,11 @@ func (r *Rule) MetricRange(metric string, salt int) (start, end []byte) {
 	return start, end
 }
 
-// PromotedRange returns the salt and the range [start, end) of all rows of a metric whose first len(values) promoted tags
-// have these values; an empty value asks for rows without the tag. No other key lies in the range. It returns false if
-// there is no such single range: the rows are spread over several salts (BasisTags, or not all promoted tags given), the
-// last value is empty, there are more values than promoted tags, or the values are too long to stand in a key. The caller
-// then reads the metric's ranges.
+// PromotedRange returns the salt and the range [start, end) of all rows of a metric whose first len(values) promoted
+// tags have these values; an empty value asks for rows without the tag. No other key lies in the range. It returns
+// false if there is no such single range: the rows are spread over several salts (BasisTags, or not all promoted tags
+// given), the last value is empty, there are more values than promoted tags, or the values are too long to stand in a
+// key. The caller then reads the metric's ranges.
 func (r *Rule) PromotedRange(metric string, values []string) (salt int, start, end []byte, ok bool) {
 	n := len(values)
 	if n == 0 || n > len(r.Promoted) || values[n-1] == "" {

@@ -16,7 +16,8 @@ const (
 	markTurn  = '+' // first byte of a value whose domain labels are in reverse order
 	markHash  = '$' // first byte of the content hash that stands for the tags
 	pastField = '$' // fieldSep + 1: the end of everything that continues a field by fieldSep
-	// pastTag ends the range of keys that continue a tag by fieldSep or tagSep: no escaped text starts between the two.
+	// pastTag ends the range of keys that continue a tag by fieldSep or tagSep: no escaped text starts between the
+	// two.
 	pastTag = tagSep + 1
 	// prefixBytesMax leaves room for the hour.
 	prefixBytesMax = KeyBytesMax - hourDigits
@@ -54,9 +55,10 @@ func (r *Rule) Salt(metric string, tags []Tag) int {
 	return h.modulo(r.Salts)
 }
 
-// AppendPrefix appends "metric#salt#tags#": the row keys of a series under this rule without their hour. No prefix of one
-// rule is a prefix of another series' prefix. If a key would exceed KeyBytesMax, "$" and the content hash stand for the
-// tags behind those leading promoted tags that fit (see [Rule.LongTags]). Metric has 1 to MetricBytesMax bytes.
+// AppendPrefix appends "metric#salt#tags#": the row keys of a series under this rule without their hour. No prefix of
+// one rule is a prefix of another series' prefix. If a key would exceed KeyBytesMax, "$" and the content hash stand
+// for the tags behind those leading promoted tags that fit (see [Rule.LongTags]). Metric has 1 to MetricBytesMax
+// bytes.
 func (r *Rule) AppendPrefix(dst []byte, metric string, tags []Tag) []byte {
 	start := len(dst)
 	salt := r.Salt(metric, tags)
@@ -69,8 +71,8 @@ func (r *Rule) AppendPrefix(dst []byte, metric string, tags []Tag) []byte {
 	return dst
 }
 
-// LongTags reports whether the tags do not fit in this rule's keys of the metric, and the hash that then stands for them.
-// The caller has to store the tags under the hash before it writes rows.
+// LongTags reports whether the tags do not fit in this rule's keys of the metric, and the hash that then stands for
+// them. The caller has to store the tags under the hash before it writes rows.
 func (r *Rule) LongTags(metric string, tags []Tag) (hash string, long bool) {
 	size := escapedLen(metric) + r.saltDigits() + len("###")
 	for i := range tags {
@@ -142,8 +144,8 @@ func (r *Rule) turns(t *Tag) bool {
 	return len(r.ReversedDomains) > 0 && slices.Contains(r.ReversedDomains, t.Name) && turnable(t.Value)
 }
 
-// appendHashed appends the leading promoted tags that leave room, then the hash that stands for all tags. The key starts
-// at dst[start].
+// appendHashed appends the leading promoted tags that leave room, then the hash that stands for all tags. The key
+// starts at dst[start].
 func (r *Rule) appendHashed(dst []byte, start int, tags []Tag) []byte {
 	body := len(dst)
 	for _, name := range r.Promoted {
@@ -166,8 +168,8 @@ func (r *Rule) appendHashed(dst []byte, start int, tags []Tag) []byte {
 	return append(appendTagsHash(append(dst, markHash), tags), fieldSep)
 }
 
-// ParseRowKey parses a row key made under any rule: salts of two and three digits and reversed domains tell themselves.
-// All errors wrap [ErrBadKey]. The result does not refer to key.
+// ParseRowKey parses a row key made under any rule: salts of two and three digits and reversed domains tell
+// themselves. All errors wrap [ErrBadKey]. The result does not refer to key.
 func ParseRowKey(key []byte) (RowKey, error) {
 	k, err := parseRowKey(key)
 	if err != nil {

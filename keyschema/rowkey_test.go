@@ -39,8 +39,8 @@ func TestRowKeyRoundTrip(t *testing.T) {
 	}
 }
 
-// letters spells a key's fields in an alphabet in which the separators have places of their own: '#' and ',' between the
-// contents ',' and '-', and '=' behind the content '='. It is the order that keys are documented to have.
+// letters spells a key's fields in an alphabet in which the separators have places of their own: '#' and ',' between
+// the contents ',' and '-', and '=' behind the content '='. It is the order that keys are documented to have.
 func letters(r *Rule, s series, hour int64) []int {
 	const comma, equals = 4*',' + 2, 4*'=' + 1
 	const hash = 4*',' + 1
@@ -122,7 +122,8 @@ func TestPrefixesAreFree(t *testing.T) {
 				if all[i].equal(all[j]) {
 					continue
 				}
-				a, b := rule.AppendPrefix(nil, all[i].metric, all[i].tags), rule.AppendPrefix(nil, all[j].metric, all[j].tags)
+				a := rule.AppendPrefix(nil, all[i].metric, all[i].tags)
+				b := rule.AppendPrefix(nil, all[j].metric, all[j].tags)
 				if bytes.HasPrefix(a, b) {
 					t.Fatalf("%q of %q starts with %q of %q", a, all[i], b, all[j])
 				}
@@ -134,12 +135,14 @@ func TestPrefixesAreFree(t *testing.T) {
 func TestParseRowKeyRefuses(t *testing.T) {
 	hash := strings.Repeat("0a", tagsHashBytes)
 	for _, text := range []string{
-		"", "#", "m", "m#00", "m#00#a=b", "m#00##999999", "m#00##99999999", "m#00##999999x", "m#00##9999999 ", "m#00###9999999",
+		"", "#", "m", "m#00", "m#00#a=b", "m#00##999999", "m#00##99999999", "m#00##999999x", "m#00##9999999 ",
+		"m#00###9999999",
 		"#00##9999999", "m#0##9999999", "m#0000##9999999", "m#0a##9999999", "m####9999999", "m n#00##9999999",
 		"m#00#a#9999999", "m#00#a=b,#9999999", "m#00#,a=b#9999999", "m#00#a=b,a=c#9999999", "m#00#a=b=c#9999999",
 		"m#00#a=b c#9999999", "m#00#a==#9999999", "m#00#+a=b#9999999", "m#00#a=+b#9999999", "m#00#a=+1.0.0.10#9999999",
 		"m#00#$#9999999", "m#00#$" + hash[1:] + "#9999999", "m#00#$" + strings.ToUpper(hash) + "#9999999",
-		"m#00#$" + hash + ",a=b#9999999", "m#00#a=b,$#9999999", "m#00##-000001", strings.Repeat("m", 4096) + "#00##9999999",
+		"m#00#$" + hash + ",a=b#9999999", "m#00#a=b,$#9999999", "m#00##-000001",
+		strings.Repeat("m", 4096) + "#00##9999999",
 		strings.Repeat("m", MetricBytesMax+1) + "#00##9999999",
 	} {
 		if k, err := ParseRowKey([]byte(text)); !errors.Is(err, ErrBadKey) {
@@ -151,7 +154,8 @@ func TestParseRowKeyRefuses(t *testing.T) {
 func TestLongTags(t *testing.T) {
 	rule := &Rule{Pattern: "*", Salts: 16, Promoted: []string{"route", "zone"}, ReversedDomains: []string{"host"}}
 	fill := func(n int) series {
-		return series{"m", []Tag{{"fill", strings.Repeat("x", n)}, {"host", "a.example.com"}, {"route", "7"}, {"zone", "b"}}}
+		tags := []Tag{{"fill", strings.Repeat("x", n)}, {"host", "a.example.com"}, {"route", "7"}, {"zone", "b"}}
+		return series{"m", tags}
 	}
 	const spare = KeyBytesMax - len("m#00#route=7,zone=b,fill=,host=+com.example.a##hhhhhhh") + 1
 	for n := spare - 3; n <= spare+3; n++ {
@@ -165,7 +169,8 @@ func TestLongTags(t *testing.T) {
 		switch {
 		case long != (n > spare):
 			t.Errorf("%d filling bytes: long = %v", n, long)
-		case !long && (len(k) != KeyBytesMax-spare+n || !reflect.DeepEqual(parsed.Tags, s.tags) || parsed.TagsHash != ""):
+		case !long && (len(k) != KeyBytesMax-spare+n || parsed.TagsHash != "" ||
+			!reflect.DeepEqual(parsed.Tags, s.tags)):
 			t.Errorf("%d filling bytes: %d bytes, %+v", n, len(k), parsed)
 		case long && (parsed.TagsHash != hash || !reflect.DeepEqual(parsed.Tags, s.tags[2:])):
 			t.Errorf("%d filling bytes: %q", n, k)
@@ -181,7 +186,8 @@ func TestLongTags(t *testing.T) {
 // TestLongestKey has everything at its limit: the metric at its longest, escaped, and promoted tags that do not fit.
 func TestLongestKey(t *testing.T) {
 	rule := &Rule{Pattern: "*", Salts: 1000, Promoted: []string{"p", "q"}}
-	s := series{strings.Repeat("\xff", MetricBytesMax), []Tag{{"p", strings.Repeat("y", 900)}, {"q", strings.Repeat("z", 900)}}}
+	tags := []Tag{{"p", strings.Repeat("y", 900)}, {"q", strings.Repeat("z", 900)}}
+	s := series{strings.Repeat("\xff", MetricBytesMax), tags}
 	k := key(rule, s, 0)
 	parsed, err := ParseRowKey(k)
 	if err != nil || len(k) > KeyBytesMax {
@@ -261,7 +267,8 @@ func BenchmarkParseRowKey(b *testing.B) {
 	}
 }
 
-// FuzzParseRowKey checks that no bytes make ParseRowKey panic and that a key has one spelling for each order of its tags.
+// FuzzParseRowKey checks that no bytes make ParseRowKey panic and that a key has one spelling for each order of its
+// tags.
 func FuzzParseRowKey(f *testing.F) {
 	f.Add([]byte("http_requests_total#07#job=node,le=!2BInf#9519999"))
 	f.Add([]byte("veh#163#route=7,a=x!20y,host=+com.example.www:9100#9519999"))

@@ -48,8 +48,8 @@ func (b *Basis) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Rule says how the row keys of some metrics are laid out from an hour on. A Rule that was obtained from a [Schema] must
-// not be changed.
+// Rule says how the row keys of some metrics are laid out from an hour on. A Rule that was obtained from a [Schema]
+// must not be changed.
 type Rule struct {
 	// Pattern selects metrics: '*' stands for any bytes, '?' for exactly one byte, everything else for itself.
 	Pattern string `json:"pattern"`

@@ -9,17 +9,17 @@ import (
 
 // Schema is an immutable set of rules, safe for concurrent use.
 //
-// For a metric and an hour, of the rules whose pattern matches and whose FromHour has come, the one with the most specific
-// pattern holds: first a pattern without wildcards, then the one with more literal bytes. Among equally specific rules the
-// one with the later FromHour holds, and among those the one that was listed last. DefaultRule
+// For a metric and an hour, of the rules whose pattern matches and whose FromHour has come, the one with the most
+// specific pattern holds: first a pattern without wildcards, then the one with more literal bytes. Among equally
+// specific rules the one with the later FromHour holds, and among those the one that was listed last. DefaultRule
 // holds where none of the given rules does.
 type Schema struct {
 	rules []Rule  // as given, and DefaultRule if nothing else covers all metrics from hour 0
 	order []*Rule // the same rules, the one to prefer first
 }
 
-// NewSchema validates rules and adds [DefaultRule] unless a rule for "*" from hour 0 is among them. The error lists all
-// faults and wraps [ErrBadRules].
+// NewSchema validates rules and adds [DefaultRule] unless a rule for "*" from hour 0 is among them. The error lists
+// all faults and wraps [ErrBadRules].
 func NewSchema(rules []Rule) (*Schema, error) {
 	var faults []error
 	s := &Schema{rules: make([]Rule, 0, len(rules)+1)}
@@ -31,7 +31,8 @@ func NewSchema(rules []Rule) (*Schema, error) {
 		}
 		for j := range s.rules {
 			if s.rules[j].Pattern == r.Pattern && s.rules[j].FromHour == r.FromHour {
-				faults = append(faults, fmt.Errorf("%w: %q: two rules from hour %d", ErrBadRules, r.Pattern, r.FromHour))
+				err := fmt.Errorf("%w: %q: two rules from hour %d", ErrBadRules, r.Pattern, r.FromHour)
+				faults = append(faults, err)
 			}
 		}
 		covered = covered || r.Pattern == "*" && r.FromHour == 0
@@ -80,8 +81,8 @@ type Generation struct {
 	FromHour, ToHour int64
 }
 
-// Generations returns the rules in force for a metric from fromHour to toHour, newest first. The spans do not overlap and
-// cover all hours asked for; hours outside 0..HourMax are left out.
+// Generations returns the rules in force for a metric from fromHour to toHour, newest first. The spans do not overlap
+// and cover all hours asked for; hours outside 0..HourMax are left out.
 func (s *Schema) Generations(metric string, fromHour, toHour int64) []Generation {
 	fromHour, toHour = max(fromHour, 0), min(toHour, HourMax)
 	if fromHour > toHour {
@@ -109,9 +110,9 @@ func (s *Schema) Generations(metric string, fromHour, toHour int64) []Generation
 	return out
 }
 
-// CheckChange reports whether next may replace s at nowHour. Rows are never rewritten, so every rule that already holds
-// must stay as it is and every new one must start after nowHour; otherwise stored rows would no longer be found. The
-// error names each offending rule and wraps [ErrBadRules].
+// CheckChange reports whether next may replace s at nowHour. Rows are never rewritten, so every rule that already
+// holds must stay as it is and every new one must start after nowHour; otherwise stored rows would no longer be
+// found. The error names each offending rule and wraps [ErrBadRules].
 func (s *Schema) CheckChange(next *Schema, nowHour int64) error {
 	var faults []error
 	for i := range s.rules {

@@ -95,10 +95,12 @@ func TestGenerationsCoverTheSpan(t *testing.T) {
 func TestNewSchemaListsAllFaults(t *testing.T) {
 	good := Rule{Pattern: "ok", Salts: 1}
 	faulty := []Rule{
-		{Pattern: "", Salts: 1}, {Pattern: "a", Salts: 0}, {Pattern: "b", Salts: SaltsMax + 1}, {Pattern: "c", Salts: 1, FromHour: -1},
+		{Pattern: "", Salts: 1}, {Pattern: "a", Salts: 0}, {Pattern: "b", Salts: SaltsMax + 1},
+		{Pattern: "c", Salts: 1, FromHour: -1},
 		{Pattern: "d", Salts: 1, FromHour: HourMax + 1}, {Pattern: "e", Salts: 1, Basis: BasisPromoted},
 		{Pattern: "f", Salts: 1, Basis: 9}, {Pattern: "g", Salts: 1, Promoted: []string{"x", "x"}},
-		{Pattern: "h", Salts: 1, Promoted: []string{""}}, {Pattern: "i", Salts: 1, ReversedDomains: []string{"__name__"}},
+		{Pattern: "h", Salts: 1, Promoted: []string{""}},
+		{Pattern: "i", Salts: 1, ReversedDomains: []string{"__name__"}},
 		good,
 	}
 	_, err := NewSchema(append([]Rule{good}, faulty...))
@@ -115,7 +117,8 @@ func TestSchemaIsImmutable(t *testing.T) {
 	s := mustSchema(t, rules...)
 	rules[0].Promoted[0] = "changed"
 	s.Rules()[0].Promoted[0] = "changed"
-	if want := []Rule{{Pattern: "m", Salts: 1, Promoted: []string{"a"}}, DefaultRule()}; !reflect.DeepEqual(s.Rules(), want) {
+	want := []Rule{{Pattern: "m", Salts: 1, Promoted: []string{"a"}}, DefaultRule()}
+	if !reflect.DeepEqual(s.Rules(), want) {
 		t.Errorf("%+v", s.Rules())
 	}
 	own := Rule{Pattern: "*", Salts: 3}
@@ -161,7 +164,8 @@ func TestCheckChange(t *testing.T) {
 		{"dropped rule", mustSchema(t), 50, false},
 		{"dropped default", mustSchema(t, a, Rule{Pattern: "*", Salts: 3}), 50, false},
 	} {
-		if err := old.CheckChange(c.next, c.nowHour); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrBadRules) {
+		err := old.CheckChange(c.next, c.nowHour)
+		if (err == nil) != c.ok || err != nil && !errors.Is(err, ErrBadRules) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -190,7 +194,8 @@ func TestSaltSpreads(t *testing.T) {
 		rule, counts := Rule{Salts: salts}, make([]int, salts)
 		const perSalt = 400
 		for i := range perSalt * salts {
-			tags := []Tag{{"cpu", string(rune('0' + i%10))}, {"host", strings.Repeat("h", i/10%7) + string(rune(1000+i/70))}}
+			host := strings.Repeat("h", i/10%7) + string(rune(1000+i/70))
+			tags := []Tag{{"cpu", string(rune('0' + i%10))}, {"host", host}}
 			counts[rule.Salt("node_cpu_seconds_total", tags)]++
 		}
 		for salt, n := range counts {

@@ -5,7 +5,8 @@ import (
 	"math/bits"
 )
 
-// A block is up to blockLen values packed at one width; values that need more bits are exceptions whose high bits follow.
+// A block is up to blockLen values packed at one width; values that need more bits are exceptions whose high bits
+// follow.
 //
 //	width byte: bits 0–6 width 0..64, bit 7 = has exceptions
 //	exceptions byte, if any: bits 0–6 width of the high parts, bit 7 = positions are a bitmap (else a list)
@@ -21,11 +22,12 @@ const (
 	widthMask      = 0x7f
 )
 
-// lengths counts the values of a block by their bit length, which is all it takes to know the block's size at each width.
+// lengths counts the values of a block by their bit length, which is all it takes to know the block's size at each
+// width.
 type lengths [65]uint16
 
-// cheapest returns the width at which a block of n values with these lengths is smallest, and its size; top is the block's
-// largest value.
+// cheapest returns the width at which a block of n values with these lengths is smallest, and its size; top is the
+// block's largest value.
 func (h *lengths) cheapest(n int, top uint64) (width uint8, sizeBytes int) {
 	widest := bits.Len64(top)
 	width, sizeBytes = uint8(widest), 1+packedBytes(n, widest)

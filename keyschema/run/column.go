@@ -19,8 +19,8 @@ const (
 	modesPlanned      = 6
 )
 
-// column finds the smallest encoding of a column of integers without packing it more than once: for each mode it counts
-// bit lengths block by block. All arithmetic is modulo 2^64, so that it is exact for every input.
+// column finds the smallest encoding of a column of integers without packing it more than once: for each mode it
+// counts bit lengths block by block. All arithmetic is modulo 2^64, so that it is exact for every input.
 type column struct {
 	x     []int64
 	diffs []int64 // x[i+1] − x[i], divided by step
@@ -255,7 +255,8 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// inverseOf returns the number whose product with an odd g is 1 modulo 2^64; multiplying by it divides multiples of g.
+// inverseOf returns the number whose product with an odd g is 1 modulo 2^64; multiplying by it divides multiples of
+// g.
 func inverseOf(g uint64) uint64 {
 	inverse := g // right in the low three bits; each round doubles that
 	for range 5 {

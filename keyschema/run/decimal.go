@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// decimals turns values into whole numbers m with one exponent e, such that m / 10^e gives each value back bit by bit.
-// Values for which that fails are left out and listed.
+// decimals turns values into whole numbers m with one exponent e, such that m / 10^e gives each value back bit by
+// bit. Values for which that fails are left out and listed.
 type decimals struct {
 	exponent  int
 	mantissas []int64
@@ -16,8 +16,8 @@ type decimals struct {
 	failed int
 }
 
-// scaled returns the whole number m for which m / 10^e is v bit by bit, if there is one below 2^53. A division is exactly
-// rounded where a multiplication by 10^−e would not be. NaN, infinities and −0 fail the comparison of bits.
+// scaled returns the whole number m for which m / 10^e is v bit by bit, if there is one below 2^53. A division is
+// exactly rounded where a multiplication by 10^−e would not be. NaN, infinities and −0 fail the comparison of bits.
 func scaled(v, power float64) (int64, bool) {
 	m := int64(math.RoundToEven(v * power))
 	if m >= mantissaLimit || m <= -mantissaLimit {

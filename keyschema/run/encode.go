@@ -10,8 +10,8 @@ import (
 	"halite/keyschema"
 )
 
-// Encoder packs runs and keeps its scratch space between them, a few dozen bytes for each sample of the longest run. It is
-// not for concurrent use; the zero value is ready.
+// Encoder packs runs and keeps its scratch space between them, a few dozen bytes for each sample of the longest run.
+// It is not for concurrent use; the zero value is ready.
 type Encoder struct {
 	offsets   []int64
 	jumps     []jump
@@ -28,8 +28,9 @@ type Encoder struct {
 	other     []byte
 }
 
-// Append packs 1 to 3.6 million samples of one hour onto dst: strictly ascending timestamps from hourStartMs on and below
-// hourStartMs + HourMs, and as many values of any bit pattern. On an error, which wraps [ErrBadColumns], dst is unchanged.
+// Append packs 1 to 3.6 million samples of one hour onto dst: strictly ascending timestamps from hourStartMs on and
+// below hourStartMs + HourMs, and as many values of any bit pattern. On an error, which wraps [ErrBadColumns], dst is
+// unchanged.
 func (e *Encoder) Append(dst []byte, hourStartMs int64, tsMs []int64, values []float64) ([]byte, error) {
 	if len(tsMs) == 0 || len(tsMs) != len(values) {
 		return dst, fmt.Errorf("%w: %d timestamps and %d values", ErrBadColumns, len(tsMs), len(values))

@@ -39,8 +39,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip reads a run's samples from bytes: two for the gap to the timestamp before and eight for the value, or with
-// the gap's top bit set none, for the value before plus one.
+// FuzzRoundTrip reads a run's samples from bytes: two for the gap to the timestamp before and eight for the value, or
+// with the gap's top bit set none, for the value before plus one.
 func FuzzRoundTrip(f *testing.F) {
 	for _, pattern := range oddValues {
 		text := []byte{0x00, 0x00}

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// nearDecimals holds values that are decimals but for rounding errors, as the running sums of decimals are: each value is
-// m / 10^e moved by a small number of steps between neighbouring floats. Two columns of small numbers then take less room
-// than one of bit patterns.
+// nearDecimals holds values that are decimals but for rounding errors, as the running sums of decimals are: each
+// value is m / 10^e moved by a small number of steps between neighbouring floats. Two columns of small numbers then
+// take less room than one of bit patterns.
 type nearDecimals struct {
 	exponent  int
 	mantissas []int64
@@ -70,6 +70,19 @@ func looksNear(patterns []int64, power float64) (near, fits bool) {
 		}
 	}
 	return true, true
+}
+
+// decodeUlps reads the column of distances that follows the values of near decimals and applies it.
+func (d *Decoder) decodeUlps(values []float64) error {
+	src := d.blocks.src
+	if len(src) == 0 || src[0]&^(modeMask|flagStep) != 0 {
+		return corrupt("byte of the column of distances")
+	}
+	c, err := d.openColumn(src[1:], mode(src[0]&modeMask), src[0]&flagStep != 0, false, len(values))
+	if err != nil {
+		return err
+	}
+	return c.addUlps(values)
 }
 
 // addUlps moves each value by as many floats as the column says.

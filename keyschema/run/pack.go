@@ -38,8 +38,8 @@ func appendPacked(dst []byte, u []uint64, w uint) []byte {
 // unpackSlack is the number of bytes behind the packed ones that unpack may load.
 const unpackSlack = 8
 
-// unpack is the inverse of appendPacked for len(out) values. src holds packedBytes(len(out), w)+unpackSlack bytes or more.
-// One load of eight bytes serves as many values as are sure to lie in it.
+// unpack is the inverse of appendPacked for len(out) values. src holds packedBytes(len(out), w)+unpackSlack bytes or
+// more. One load of eight bytes serves as many values as are sure to lie in it.
 func unpack(out []uint64, src []byte, w uint) {
 	mask := ^uint64(0) >> (64 - w)
 	n := len(out)

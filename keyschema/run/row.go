@@ -8,8 +8,9 @@ import (
 	"halite/keyschema"
 )
 
-// Row folds the cells of one row's samples family into two columns. Single samples win over runs, and a run wins over those
-// with a lower sequence; of two cells with the same qualifier the one added later wins. The cells may come in any order.
+// Row folds the cells of one row's samples family into two columns. Single samples win over runs, and a run wins over
+// those with a lower sequence; of two cells with the same qualifier the one added later wins. The cells may come in
+// any order.
 //
 // A Row keeps its memory over Reset; it is not for concurrent use. Reset comes before the first Add.
 type Row struct {
@@ -45,8 +46,8 @@ func (r *Row) Reset(hourStartMs int64) {
 	r.runs, r.tsMs, r.values, r.singles = r.runs[:0], r.tsMs[:0], r.values[:0], r.singles[:0]
 }
 
-// Add adds a cell; it keeps neither slice. On an error, which wraps [ErrCorrupt] or [keyschema.ErrBadQualifier], the row is
-// as before and can be used.
+// Add adds a cell; it keeps neither slice. On an error, which wraps [ErrCorrupt] or [keyschema.ErrBadQualifier], the
+// row is as before and can be used.
 func (r *Row) Add(qualifier, value []byte) error {
 	q, err := keyschema.ParseQualifier(qualifier)
 	if err != nil {
@@ -68,8 +69,8 @@ func (r *Row) Add(qualifier, value []byte) error {
 	return nil
 }
 
-// Columns returns the row's samples in ascending order of time, one for each timestamp. The slices are valid until the next
-// call of any method. A row of a single run and nothing else costs no more than decoding it.
+// Columns returns the row's samples in ascending order of time, one for each timestamp. The slices are valid until
+// the next call of any method. A row of a single run and nothing else costs no more than decoding it.
 func (r *Row) Columns() (tsMs []int64, values []float64) {
 	if len(r.singles) == 0 && len(r.runs) <= 1 {
 		return r.tsMs, r.values
@@ -125,8 +126,8 @@ func total(parts []columns) int {
 	return n
 }
 
-// appendMerged appends the union of two ascending columns and returns it; at equal timestamps later wins. The columns have
-// room for it, so that what was returned before stays in place.
+// appendMerged appends the union of two ascending columns and returns it; at equal timestamps later wins. The columns
+// have room for it, so that what was returned before stays in place.
 func (c *columns) appendMerged(earlier, later columns) columns {
 	from := len(c.tsMs)
 	for len(earlier.tsMs) > 0 && len(later.tsMs) > 0 {

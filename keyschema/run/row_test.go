@@ -36,7 +36,8 @@ func TestRowAgainstMap(t *testing.T) {
 					tsMs[i] = start + int64(r.IntN(20)+40*i)
 					offer(tsMs[i], int64(seq), values[i])
 				}
-				if err := row.Add(keyschema.AppendRunQualifier(nil, seq), checkRoundTrip(t, start, tsMs, values)); err != nil {
+				packed := checkRoundTrip(t, start, tsMs, values)
+				if err := row.Add(keyschema.AppendRunQualifier(nil, seq), packed); err != nil {
 					t.Fatal(err)
 				}
 				continue

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Values that no column of numbers should hold are listed instead: NaNs, infinities, −0, and values that are no decimals
-// in a run of decimals. The list consists of stretches of equal values:
+// Values that no column of numbers should hold are listed instead: NaNs, infinities, −0, and values that are no
+// decimals in a run of decimals. The list consists of stretches of equal values:
 //
 //	uvarint number of stretches
 //	each: uvarint number of column values since the stretch before, uvarint (length − 1)·8 + code,
@@ -84,8 +84,8 @@ func continues(values []float64, left []int, i int) bool {
 		math.Float64bits(values[left[i]]) == math.Float64bits(values[left[i-1]])
 }
 
-// specials reads a list for a run of n samples into d.stretches, and returns the rest of src and the number of values that
-// are listed.
+// specials reads a list for a run of n samples into d.stretches, and returns the rest of src and the number of values
+// that are listed.
 func (d *Decoder) specials(src []byte, n int) (rest []byte, listed int, err error) {
 	d.stretches = d.stretches[:0]
 	number, src, ok := cutUvarint(src)
@@ -115,7 +115,8 @@ func (d *Decoder) specials(src []byte, n int) (rest []byte, listed int, err erro
 	return src, listed, nil
 }
 
-// spread moves the column's values, which stand at the front of values, to their places and fills in the special ones.
+// spread moves the column's values, which stand at the front of values, to their places and fills in the special
+// ones.
 func (d *Decoder) spread(values []float64, listed int) {
 	to, from := len(values), len(values)-listed
 	tail := from

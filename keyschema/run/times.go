@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+
+	"halite/keyschema"
 )
 
 // jump says that from a sample on the grid is shifted.
@@ -12,8 +14,8 @@ type jump struct {
 	shiftMs int64
 }
 
-// appendTimes appends irregular timestamps: as a column of offsets in the hour, or, if smaller, as a grid that jumps where
-// scrapes were missed or their phase changed, and a column of the distances from it.
+// appendTimes appends irregular timestamps: as a column of offsets in the hour, or, if smaller, as a grid that jumps
+// where scrapes were missed or their phase changed, and a column of the distances from it.
 //
 //	byte: bits 0–3 mode, bit 5 = step, bit 6 = grid
 //	grid only: uvarint interval, uvarint number of jumps, each: uvarint samples since the one before, varint shift
@@ -106,4 +108,88 @@ func (e *Encoder) appendJumps(dst []byte) []byte {
 		before = j.index
 	}
 	return dst
+}
+
+// decodeIrregular reads timestamps that are a column.
+func (d *Decoder) decodeIrregular(src []byte, h header, hourStartMs int64, tsMs []int64) ([]int64, []byte, error) {
+	if len(src) == 0 || src[0]&^(modeMask|flagStep|flagGrid) != 0 {
+		return nil, nil, corrupt("byte of the timestamp column")
+	}
+	kind := src[0]
+	src = src[1:]
+	var interval uint64
+	var jumps []byte
+	if kind&flagGrid != 0 {
+		var err error
+		if interval, jumps, src, err = parseGrid(src, h.count); err != nil {
+			return nil, nil, err
+		}
+	}
+	c, err := d.openColumn(src, mode(kind&modeMask), kind&flagStep != 0, false, h.count)
+	if err != nil {
+		return nil, nil, err
+	}
+	start := len(tsMs)
+	tsMs = grow(tsMs, h.count)
+	offsets := tsMs[start:]
+	if err := c.ints(offsets); err != nil {
+		return nil, nil, err
+	}
+	if kind&flagGrid != 0 {
+		addGrid(offsets, int64(interval), jumps)
+	}
+	before := int64(-1)
+	for i, offset := range offsets {
+		if offset <= before || offset >= keyschema.HourMs {
+			return nil, nil, corrupt("timestamp %d does not ascend inside the hour", i)
+		}
+		before = offset
+		offsets[i] = hourStartMs + offset
+	}
+	return tsMs, d.blocks.src, nil
+}
+
+// parseGrid reads a grid's interval and checks its jumps, which it returns as they are.
+func parseGrid(src []byte, count int) (interval uint64, jumps, rest []byte, err error) {
+	interval, src, ok := cutUvarint(src)
+	if !ok || interval == 0 || interval >= keyschema.HourMs {
+		return 0, nil, nil, corrupt("interval %d", interval)
+	}
+	number, src, ok := cutUvarint(src)
+	if !ok || number > uint64(len(src))/2 {
+		return 0, nil, nil, corrupt("%d jumps in %d bytes", number, len(src))
+	}
+	jumps, index := src, uint64(0)
+	for range number {
+		gap, next, ok1 := cutUvarint(src)
+		_, next, ok2 := cutVarint(next)
+		if index += gap; !ok1 || !ok2 || gap == 0 || gap >= uint64(count) || index >= uint64(count) {
+			return 0, nil, nil, corrupt("jump of the timestamps")
+		}
+		src = next
+	}
+	return interval, jumps[:len(jumps)-len(src)], src, nil
+}
+
+// addGrid adds the grid to the distances from it.
+func addGrid(offsets []int64, interval int64, jumps []byte) {
+	at, from := int64(0), 0
+	for {
+		to, shift := len(offsets), int64(0)
+		if len(jumps) > 0 {
+			var gap uint64
+			gap, jumps, _ = cutUvarint(jumps)
+			shift, jumps, _ = cutVarint(jumps)
+			to = from + int(gap)
+		}
+		for i := from; i < to; i++ {
+			offsets[i] += at
+			at += interval
+		}
+		if to == len(offsets) {
+			return
+		}
+		at += shift
+		from = to
+	}
 }

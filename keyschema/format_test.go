@@ -1,0 +1,146 @@
+package keyschema
+
+import (
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestFormat pins the bytes of keys and qualifiers and checks that FORMAT.md shows each example as it is.
+func TestFormat(t *testing.T) {
+	document, err := os.ReadFile("FORMAT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	datadriven.RunTest(t, "testdata/format", func(t *testing.T, d *datadriven.TestData) string {
+		out := example(t, d)
+		example := strings.TrimSpace(fmt.Sprintf("%s\n----\n%s", strings.TrimSpace(d.Input), out))
+		if !rewriting() && !strings.Contains(string(document), example) {
+			t.Errorf("%s: FORMAT.md does not show\n%s", d.Pos, example)
+		}
+		return out
+	})
+}
+
+func example(t *testing.T, d *datadriven.TestData) string {
+	var out strings.Builder
+	rule := DefaultRule()
+	rule.Pattern = "m*"
+	scanRule(t, d, &rule)
+	for _, line := range strings.Split(strings.TrimSpace(d.Input), "\n") {
+		switch d.Cmd {
+		case "escape":
+			text, err := strconv.Unquote(line)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			fmt.Fprintf(&out, "%s\n", AppendEscaped(nil, text))
+		case "key":
+			s, hour := scanSeries(t, line)
+			fmt.Fprintf(&out, "%s\n", key(&rule, s, hour))
+		case "hex":
+			s, hour := scanSeries(t, line)
+			out.WriteString(hex.Dump(key(&rule, s, hour)))
+		case "hash":
+			s, _ := scanSeries(t, line)
+			h := saltHash(saltSeed).field(s.metric)
+			for _, tag := range s.tags {
+				h = h.field(tag.Name).field(tag.Value)
+			}
+			fmt.Fprintf(&out, "state %016x, salts of 2, 16, 100, 1000: %d %d %d %d\n", uint64(h),
+				h.modulo(2), h.modulo(16), h.modulo(100), h.modulo(1000))
+		case "tagshash":
+			s, _ := scanSeries(t, line)
+			fmt.Fprintf(&out, "%s\n", appendTagsHash(nil, s.tags))
+		case "series-range", "metric-range", "promoted-range":
+			out.WriteString(exampleRange(t, d.Cmd, &rule, line))
+		case "qualifier":
+			kind, text, _ := strings.Cut(line, " ")
+			n, err := strconv.ParseUint(text, 10, 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := AppendRunQualifier(nil, uint32(n))
+			if kind == "sample" {
+				q = AppendSampleQualifier(nil, uint32(n))
+			}
+			fmt.Fprintf(&out, "% x\n", q)
+		default:
+			t.Fatalf("%s: unknown command", d.Pos)
+		}
+	}
+	return out.String()
+}
+
+func scanRule(t *testing.T, d *datadriven.TestData, rule *Rule) {
+	d.MaybeScanArgs(t, "salts", &rule.Salts)
+	for _, arg := range d.CmdArgs {
+		switch arg.Key {
+		case "promoted":
+			rule.Promoted = arg.Vals
+		case "basis":
+			if err := rule.Basis.UnmarshalText([]byte(arg.Vals[0])); err != nil {
+				t.Fatal(err)
+			}
+		case "reversed":
+			rule.ReversedDomains = arg.Vals
+		}
+	}
+	if err := rule.Validate(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scanSeries reads metric{name="value", …} and an optional hour.
+func scanSeries(t *testing.T, line string) (series, int64) {
+	metric, rest, _ := strings.Cut(line, "{")
+	inner, hourText, _ := strings.Cut(rest, "}")
+	s := series{metric: metric}
+	for _, field := range strings.Split(inner, ", ") {
+		if name, quoted, ok := strings.Cut(field, "="); ok {
+			value, err := strconv.Unquote(quoted)
+			if err != nil {
+				t.Fatalf("%s: %v", field, err)
+			}
+			s.tags = append(s.tags, Tag{name, value})
+		}
+	}
+	hour, err := strconv.ParseInt("0"+strings.TrimSpace(hourText), 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return s, hour
+}
+
+func exampleRange(t *testing.T, cmd string, rule *Rule, line string) string {
+	s, hour := scanSeries(t, line)
+	switch cmd {
+	case "series-range": // three hours up to the one given
+		start, end := SeriesRange(rule.AppendPrefix(nil, s.metric, s.tags), hour-2, hour)
+		return fmt.Sprintf("from %s\nto   %s\n", start, end)
+	case "metric-range":
+		start, end := rule.MetricRange(s.metric, rule.Salt(s.metric, s.tags))
+		return fmt.Sprintf("from %s\nto   %s\n", start, end)
+	}
+	var values []string
+	for _, tag := range s.tags {
+		values = append(values, tag.Value)
+	}
+	_, start, end, ok := rule.PromotedRange(s.metric, values)
+	if !ok {
+		return "none\n"
+	}
+	return fmt.Sprintf("from %s\nto   %s\n", start, end)
+}
+
+// rewriting reports whether the examples are being written anew, so that FORMAT.md cannot show them yet.
+func rewriting() bool {
+	rewrite := flag.Lookup("rewrite")
+	return rewrite != nil && rewrite.Value.String() == "true"
+}
