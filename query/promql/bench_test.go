@@ -18,7 +18,8 @@ func benchStack(b *testing.B) *stack {
 	s := newStack(b)
 	b.Cleanup(func() { require.NoError(b, s.Close()) })
 	for i := range 1000 {
-		ls := labels.FromStrings("__name__", "requests_total", "instance", fmt.Sprintf("host-%03d", i), "job", fmt.Sprint(i%10))
+		ls := labels.FromStrings("__name__", "requests_total",
+			"instance", fmt.Sprintf("host-%03d", i), "job", fmt.Sprint(i%10))
 		var request []ingest.Sample
 		for k := range int64(480) {
 			request = append(request, ingest.Sample{Labels: ls, TsMs: dataFrom + k*15_000, Value: float64(k * int64(i%7))})

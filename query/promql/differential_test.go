@@ -167,7 +167,8 @@ func rangeCase(g exprs, text string) func(*query.Engine) answer {
 	}
 }
 
-// difference is nil if two answers are the same: labels, times, annotations and types of error exactly, values to 1e-12.
+// difference is nil if two answers are the same: labels, times, annotations and types of error exactly, values to
+// 1e-12.
 func difference(want, got answer) error {
 	if want.err != nil || got.err != nil {
 		var wantTyped, gotTyped *query.Error

@@ -32,6 +32,9 @@ var openFiles = map[string]string{
 func TestPrometheusFiles(t *testing.T) {
 	for _, mode := range flushModes {
 		t.Run(string(mode), func(t *testing.T) {
+			if testing.Short() && mode != inBoth {
+				t.Skip("one mode is enough for a short run")
+			}
 			engine := promqltest.NewTestEngine(t, false, 5*time.Minute, promqltest.DefaultMaxSamplesPerQuery)
 			diverted := map[string]int{}
 			var files []string

@@ -158,7 +158,8 @@ func (g exprs) modifiers() string {
 
 func (g exprs) series() string {
 	name := pick(g, "c_total", "c_total", "g", "g", "sparse", "h_bucket")
-	matcher := pick(g, "", "", "", `{job="1"}`, `{job!="1"}`, `{inst=~"[1-4]"}`, `{inst!~"[1-4]"}`, `{zone="a"}`, `{zone=""}`)
+	matcher := pick(g, "", "", "",
+		`{job="1"}`, `{job!="1"}`, `{inst=~"[1-4]"}`, `{inst!~"[1-4]"}`, `{zone="a"}`, `{zone=""}`)
 	if g.IntN(15) == 0 {
 		return `{__name__=~"c.*|g",job="2"}`
 	}

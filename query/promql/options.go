@@ -60,7 +60,8 @@ func (o Options) Validate() error {
 		name    string
 		missing bool
 	}{
-		{"Catalogue", o.Catalogue == nil}, {"Head", o.Head == nil}, {"Data", o.Data == nil}, {"Schema", o.Schema == nil},
+		{"Catalogue", o.Catalogue == nil}, {"Head", o.Head == nil},
+		{"Data", o.Data == nil}, {"Schema", o.Schema == nil},
 	} {
 		if field.missing {
 			errs = append(errs, fmt.Errorf("promql: %s is required", field.name))

@@ -25,6 +25,9 @@ type dayRead struct {
 	owners []rowPrefix // of each range
 }
 
+// labelMetric is the label that holds the metric.
+const labelMetric = "__name__"
+
 // rangesSplitMin is the number of ranges from which a day's read is worth splitting among workers.
 const rangesSplitMin = 256
 
@@ -67,7 +70,7 @@ func (rd *batchReader) prefixes() []rowPrefix {
 func split(ls labels.Labels, tags []keyschema.Tag) (string, []keyschema.Tag) {
 	var metric string
 	ls.Range(func(l labels.Label) {
-		if l.Name == labels.MetricName {
+		if l.Name == labelMetric {
 			metric = l.Value
 			return
 		}

@@ -25,7 +25,7 @@ const day = keyschema.DayHours * keyschema.HourMs
 // base is the start of a day.
 const base = int64(20_000) * day
 
-var all = labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".+")
+var all = labels.MustNewMatcher(labels.MatchRegexp, labelMetric, ".+")
 
 // randomWorld has a few dozen series over some days, samples of each in the table, the head or both.
 func randomWorld(t testing.TB, rng *rand.Rand, rules ...keyschema.Rule) *world {
@@ -266,7 +266,9 @@ func requireNothingHeld(t *testing.T, r *reader) {
 
 func TestRowOutsideTheRangesIsCorruption(t *testing.T) {
 	owner := rowPrefix{prefix: []byte("m#01#a=b#")}
-	for _, key := range []string{"m#01#a=b#", "m#01#a=b#999999", "m#01#a=b#99x9999", "m#01#a=b#99999999", "n#01#a=b#9999999"} {
+	for _, key := range []string{
+		"m#01#a=b#", "m#01#a=b#999999", "m#01#a=b#99x9999", "m#01#a=b#99999999", "n#01#a=b#9999999",
+	} {
 		_, err := hourOf([]byte(key), owner.prefix)
 		require.ErrorIs(t, err, errBadRowHour, key)
 	}
