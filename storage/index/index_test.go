@@ -9,9 +9,9 @@ import (
 // TestAgainstOracle drives random touches, persists, folds, crashes, retirements and rebuilds over some days and compares
 // every look-up with a naive map, hour by hour.
 func TestAgainstOracle(t *testing.T) {
-	seeds := uint64(60)
+	seeds := uint64(25)
 	if testing.Short() {
-		seeds = 10
+		seeds = 5
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
