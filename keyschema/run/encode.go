@@ -25,7 +25,7 @@ type Encoder struct {
 	near      nearDecimals
 	mantissas column
 	ulps      column
-	other     []byte
+	other     []byte // scratch: what might be written instead
 }
 
 // Append packs 1 to 3.6 million samples of one hour onto dst: strictly ascending timestamps from hourStartMs on and

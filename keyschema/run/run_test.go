@@ -173,7 +173,7 @@ func TestAppendRefuses(t *testing.T) {
 func TestDamage(t *testing.T) {
 	r := newRand(t)
 	var d Decoder
-	for range 150 {
+	for range 60 {
 		n := randomLength(r)
 		values := make([]float64, n)
 		randomValues(r, values)

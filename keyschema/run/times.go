@@ -37,12 +37,11 @@ func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byt
 	}
 	if ok {
 		e.gridded.plan(e.grid, false)
-		head := binary.AppendUvarint(nil, uint64(interval))
-		head = e.appendJumps(head)
-		if len(head)+e.gridded.sizeBytes() < e.plain.sizeBytes() {
+		e.other = e.appendJumps(binary.AppendUvarint(e.other[:0], uint64(interval)))
+		if len(e.other)+e.gridded.sizeBytes() < e.plain.sizeBytes() {
 			c := &e.gridded
 			dst = append(dst, byte(c.mode)|c.stepFlag()|flagGrid)
-			return c.append(append(dst, head...))
+			return c.append(append(dst, e.other...))
 		}
 	}
 	c := &e.plain
