@@ -154,5 +154,5 @@ func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	log.Info("storing", "path", c.storagePath, "engine", "pebble", "retention", retention)
 	log.Info("durability: a write is acknowledged after fdatasync of the log; loss window 0 s")
 	log.Info("to send from Prometheus, add to its configuration", "remote_write",
-		fmt.Sprintf(`[{url: "%s/api/v1/write"}]`, c.reachedAt(addr)))
+		"[{url: "+c.reachedAt(addr)+"/api/v1/write}]")
 }
