@@ -108,6 +108,9 @@ func (f *flusher) add(ctx context.Context, rows []head.Row, from, to int) error 
 	key := f.cut(func(dst []byte) []byte {
 		return f.i.opts.Index.AppendRowKey(dst, index.Ref(rows[from].Ref), hour)
 	})
+	if len(key) == 0 {
+		return fmt.Errorf("series %d has rows in the head but is unknown to the catalogue", rows[from].Ref)
+	}
 	firstEntry := len(f.entries)
 	for part := 0; from < to; part++ {
 		size, end := f.reader.PackedBytes(from), from+1

@@ -3,7 +3,9 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"halite/ingest/head"
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
@@ -323,13 +326,21 @@ func TestReplayPassesOverRetiredSeries(t *testing.T) {
 	c := newClock()
 	fs := vfs.NewCrashableMem()
 	r := openRig(t, fs, c, nil)
-	c.advance(72 * time.Hour)
-	later := c.ms.Load()
-	// One segment: the first row keeps it, the second is flushed and its series forgotten.
-	r.write(series([]string{"__name__", "open"}, sample(later, 1)), series(upNames, sample(startMs, 1)))
-	c.advance(time.Minute)
-	r.doStep()
+	// The series' record is in the first segment, which goes; a sample of it is in the second, which an open row keeps.
+	open := labels.FromStrings("__name__", "open")
+	r.write(series(upNames, sample(startMs-1, 1)))
+	_, err := r.log.Cut()
+	require.NoError(t, err)
+	r.write(series([]string{"__name__", "open"}, sample(startMs, 1)), series(upNames, sample(startMs, 1)))
+	r.flushMu.Lock()
+	_, err = r.flushRows(ctx, func(_ int, row head.RowInfo) bool {
+		return labels.Equal(up, r.index.Labels(index.Ref(row.Ref)))
+	})
+	r.flushMu.Unlock()
+	require.NoError(t, err)
 	require.Equal(t, 1, r.Stats().Rows)
+	c.advance(72 * time.Hour)
+	require.NoError(t, r.index.Maintain(ctx))
 	require.NoError(t, r.retire(ctx))
 	require.Equal(t, 1, r.Stats().Series)
 	r.flushMu.Lock()
@@ -338,8 +349,8 @@ func TestReplayPassesOverRetiredSeries(t *testing.T) {
 	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
 	r.close()
 	r = openRig(t, crashed, c, nil)
-	r.requireSeries(up, column{startMs: math.Float64bits(1)})
-	r.requireSeries(labels.FromStrings("__name__", "open"), column{later: math.Float64bits(1)})
+	r.requireSeries(up, column{startMs - 1: math.Float64bits(1), startMs: math.Float64bits(1)})
+	r.requireSeries(open, column{startMs: math.Float64bits(1)})
 	r.flush()
 	r.flushMu.Lock()
 	require.Empty(t, r.retired)
@@ -382,5 +393,19 @@ func TestOptionsAreChecked(t *testing.T) {
 	for _, word := range []string{"Dir", "Store", "Index", "Schema", "Retention", "Stripes", "AheadMax"} {
 		require.ErrorContains(t, err, word)
 	}
-	require.NotEqual(t, index.Ref(0), index.Ref(1))
+}
+
+// TestSeriesTooLongForAKeyIsStored has labels within the limits that no row key can hold.
+func TestSeriesTooLongForAKeyIsStored(t *testing.T) {
+	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	names := []string{"__name__", "long"}
+	for n := range 60 {
+		names = append(names, fmt.Sprintf("label_%02d", n), strings.Repeat(string(rune('a'+n%26)), 4000))
+	}
+	r.write(series(names, sample(startMs, 1)))
+	want := column{startMs: math.Float64bits(1)}
+	r.requireSeries(labels.FromStrings(names...), want)
+	r = r.reopen(nil)
+	r.requireSeries(labels.FromStrings(names...), want)
+	r.close()
 }

@@ -1,0 +1,192 @@
+package ingest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+)
+
+// benchSeries makes label sets like those of node_exporter.
+func benchSeries(n int) prompb.TimeSeries {
+	return series([]string{
+		"__name__", fmt.Sprintf("node_filesystem_metric_%d_bytes", n%50), "cluster", "production-eu-west-1",
+		"device", fmt.Sprintf("/dev/nvme%dn1p%d", n/50%4, n/200%8), "fstype", "ext4",
+		"instance", fmt.Sprintf("node-%05d.example.internal:9100", n/1600), "job", "node-exporter",
+		"mountpoint", "/var/lib/containers/storage", "namespace", "monitoring",
+	}, sample(startMs, float64(n)))
+}
+
+// bodies holds plain WriteRequests of 2,000 series with one sample each; stamp moves their samples in time.
+type bodies struct {
+	plain [][]byte
+	at    [][]int // offsets of the samples' last field
+}
+
+func newBodies(b testing.TB, seriesCount int) *bodies {
+	bs := &bodies{}
+	for from := 0; from < seriesCount; from += 2000 {
+		req := &prompb.WriteRequest{}
+		for n := from; n < min(from+2000, seriesCount); n++ {
+			req.Timeseries = append(req.Timeseries, benchSeries(n))
+		}
+		plain, err := req.Marshal()
+		require.NoError(b, err)
+		var at []int
+		for end := 0; end < len(plain); {
+			size, n := binary.Uvarint(plain[end+1:])
+			end += 1 + n + int(size)
+			at = append(at, end)
+		}
+		bs.plain, bs.at = append(bs.plain, plain), append(bs.at, at)
+	}
+	return bs
+}
+
+// stamp gives all samples of a body a time and returns it compressed.
+func (bs *bodies) stamp(dst []byte, n int, tsMs int64) []byte {
+	for _, end := range bs.at[n] {
+		binary.PutUvarint(bs.plain[n][end-6:], uint64(tsMs))
+	}
+	return snappy.Encode(dst[:cap(dst)], bs.plain[n])
+}
+
+// benchRig keeps log and tables in memory, so that no disk is measured.
+func benchRig(b testing.TB, fs vfs.FS, c *clock) *rig {
+	return openRig(b, fs, c, func(o *Options) {
+		o.Head.Stripes = 16
+		o.WALCommitDelay = 0
+		o.Limits.AheadMax = 1000 * time.Hour
+	})
+}
+
+// BenchmarkWriteRemote reports the time of one body of 2,000 known series with one sample each, 15 s after the last.
+// Compression is the sender's and not counted; closed hours are flushed outside the measured time.
+func BenchmarkWriteRemote(b *testing.B) {
+	for _, count := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprint("series=", count), func(b *testing.B) {
+			c := newClock()
+			r := benchRig(b, vfs.NewMem(), c)
+			bs := newBodies(b, count)
+			var buf []byte
+			write := func(n int, tsMs int64) {
+				buf = bs.stamp(buf, n, tsMs)
+				b.StartTimer()
+				result, err := r.WriteRemote(context.Background(), buf)
+				b.StopTimer()
+				if err != nil || result.Rejected > 0 {
+					b.Fatal(result, err)
+				}
+			}
+			for n := range bs.plain {
+				write(n, startMs)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.StopTimer()
+			for n := range b.N {
+				round := 1 + n/len(bs.plain)
+				if n%len(bs.plain) == 0 && round%240 == 0 {
+					r.flush()
+				}
+				write(n%len(bs.plain), startMs+int64(round)*15_000)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2000, "ns/sample")
+			r.close()
+		})
+	}
+}
+
+// BenchmarkFirstSight reports the time of a body of 2,000 series that were never seen before.
+func BenchmarkFirstSight(b *testing.B) {
+	c := newClock()
+	r := benchRig(b, vfs.NewMem(), c)
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		b.StopTimer()
+		req := &prompb.WriteRequest{}
+		for k := range 2000 {
+			req.Timeseries = append(req.Timeseries, benchSeries(n*2000+k))
+		}
+		encoded := body(b, req)
+		b.StartTimer()
+		if result, err := r.WriteRemote(context.Background(), encoded); err != nil || result.Rejected > 0 {
+			b.Fatal(result, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2000, "ns/series")
+	r.close()
+}
+
+// BenchmarkFlush reports the time to flush 20,000 rows of 240 samples.
+func BenchmarkFlush(b *testing.B) {
+	const count = 20_000
+	c := newClock()
+	r := benchRig(b, vfs.NewMem(), c)
+	var samples []Sample
+	for n := range count {
+		ts := benchSeries(n)
+		builder := labels.NewScratchBuilder(8)
+		samples = append(samples, Sample{Labels: ts.ToLabels(&builder, nil), Value: float64(n)})
+	}
+	hour := keyschema.HourOf(startMs)
+	b.StopTimer()
+	b.ResetTimer()
+	for range b.N {
+		hour++
+		for k := range 240 {
+			for n := range samples {
+				samples[n].TsMs = keyschema.HourStartMs(hour) + int64(k)*15_000
+				samples[n].Value += float64(n % 10)
+			}
+			if result, err := r.Write(context.Background(), samples); err != nil || result.Rejected > 0 {
+				b.Fatal(result, err)
+			}
+		}
+		b.StartTimer()
+		r.flush()
+		b.StopTimer()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/count, "ns/row")
+	r.close()
+}
+
+// BenchmarkReplay reports the time to read back a log of 10,000 series with 100 samples each.
+func BenchmarkReplay(b *testing.B) {
+	fs := vfs.NewCrashableMem()
+	c := newClock()
+	r := benchRig(b, fs, c)
+	bs := newBodies(b, 10_000)
+	var buf []byte
+	for k := range 100 {
+		for n := range bs.plain {
+			buf = bs.stamp(buf, n, startMs+int64(k)*15_000)
+			_, err := r.WriteRemote(context.Background(), buf)
+			require.NoError(b, err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		clone := fs.CrashClone(vfs.CrashCloneCfg{})
+		b.StartTimer()
+		again := benchRig(b, clone, c)
+		b.StopTimer()
+		require.Equal(b, 1_000_000, again.Stats().Samples)
+		require.NoError(b, again.log.Close())
+		require.NoError(b, again.store.Close())
+		again.stopJobs()
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1e6, "ns/sample")
+	r.close()
+}
