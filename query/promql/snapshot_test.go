@@ -3,6 +3,7 @@ package promql_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,71 +20,59 @@ import (
 // acknowledged before it began must be there.
 func TestNothingMissedOrDoubledBesideFlushes(t *testing.T) {
 	const (
-		rounds = 150
-		series = 20
-		stepMs = 90_000
+		flushesMin = 25
+		roundsMin  = 150
+		series     = 20
+		stepMs     = 90_000
 	)
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
 	var (
-		acknowledged atomic.Int64
-		done         = make(chan struct{})
-		wg           sync.WaitGroup
-		reads        atomic.Int64
-		flushes      int
+		acknowledged, flushes, reads atomic.Int64
+		wg                           sync.WaitGroup
 	)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	check := func(err error) bool {
+		if err != nil && ctx.Err() == nil {
+			t.Error(err)
+			stop()
+		}
+		return err == nil && ctx.Err() == nil
+	}
 	wg.Go(func() {
-		defer close(done)
-		for k := range int64(rounds) {
+		defer stop()
+		for k := int64(0); k < roundsMin || flushes.Load() < flushesMin; k++ {
 			var request []ingest.Sample
 			for i := range series {
 				ls := labels.FromStrings("__name__", "n", "i", fmt.Sprint(i))
 				request = append(request, ingest.Sample{Labels: ls, TsMs: dataFrom + k*stepMs, Value: float64(k)})
 			}
-			if _, err := s.ingester.Write(context.Background(), request); err != nil {
-				t.Error(err)
+			if _, err := s.ingester.Write(ctx, request); !check(err) {
 				return
 			}
 			acknowledged.Store(k + 1)
 		}
 	})
 	wg.Go(func() {
-		for {
-			select {
-			case <-done:
-				return
-			default:
-				if err := s.ingester.Flush(context.Background()); err != nil {
-					t.Error(err)
-					return
-				}
-				flushes++
-			}
+		for check(s.ingester.Flush(context.Background())) {
+			flushes.Add(1)
 		}
 	})
 	for range 2 {
 		wg.Go(func() {
-			for last := false; !last; {
-				select {
-				case <-done:
-					last = true
-				default:
-				}
-				if err := readAll(s, acknowledged.Load(), series, stepMs); err != nil {
-					t.Error(err)
-					return
-				}
+			for check(readAll(s, acknowledged.Load(), series, stepMs)) {
 				reads.Add(1)
 			}
 		})
 	}
 	wg.Wait()
-	t.Logf("%d flushes, %d reads", flushes, reads.Load())
-	require.Greater(t, flushes, 10, "flushes beside writes")
+	t.Logf("%d rounds, %d flushes, %d reads", acknowledged.Load(), flushes.Load(), reads.Load())
+	require.NoError(t, readAll(s, acknowledged.Load(), series, stepMs))
 }
 
 func readAll(s *stack, atLeast, series, stepMs int64) error {
-	q, err := s.Querier(dataFrom, dataTo+1000*hourMs)
+	q, err := s.Querier(dataFrom, math.MaxInt64)
 	if err != nil {
 		return err
 	}
