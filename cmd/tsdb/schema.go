@@ -36,15 +36,20 @@ func loadSchema(ctx context.Context, store storage.Store, file string, now time.
 	if err != nil {
 		return nil, err
 	}
-	empty := len(stored) == 0 && isEmpty(ctx, store)
-	if err := checkRulesKept(stored, wanted, keyschema.HourOf(now.UnixMilli()), empty); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	schema, err := keyschema.NewSchema(wanted)
+	next, err := keyschema.NewSchema(wanted)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return schema, writeRules(ctx, store, meta, wanted)
+	if len(stored) > 0 || !isEmpty(ctx, store) {
+		current, err := keyschema.NewSchema(stored)
+		if err != nil {
+			return nil, fmt.Errorf("stored schema rules: %w", err)
+		}
+		if err := current.CheckChange(next, keyschema.HourOf(now.UnixMilli())); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return next, writeRules(ctx, store, meta, wanted)
 }
 
 func readRulesFile(file string) ([]keyschema.Rule, error) {
@@ -59,39 +64,6 @@ func readRulesFile(file string) ([]keyschema.Rule, error) {
 		return nil, fmt.Errorf("%s, byte %d: %w", file, d.InputOffset(), err)
 	}
 	return rules, nil
-}
-
-// checkRulesKept compares the wanted rules with the stored ones: what holds at hour must stay, what is new must begin
-// later, unless the store is empty.
-func checkRulesKept(stored, wanted []keyschema.Rule, hour int64, empty bool) error {
-	if empty {
-		return nil
-	}
-	var faults []error
-	for _, old := range stored {
-		if old.FromHour <= hour && !containsRule(wanted, old) {
-			faults = append(faults, fmt.Errorf("rule %q from hour %d holds already and must stay as it is", old.Pattern, old.FromHour))
-		}
-	}
-	for _, rule := range wanted {
-		if rule.FromHour <= hour && !containsRule(stored, rule) {
-			faults = append(faults, fmt.Errorf("new rule %q must begin after hour %d, it begins at %d", rule.Pattern, hour, rule.FromHour))
-		}
-	}
-	return errors.Join(faults...)
-}
-
-func containsRule(rules []keyschema.Rule, rule keyschema.Rule) bool {
-	want, err := json.Marshal(rule)
-	if err != nil {
-		return false
-	}
-	for _, r := range rules {
-		if got, err := json.Marshal(r); err == nil && bytes.Equal(got, want) {
-			return true
-		}
-	}
-	return false
 }
 
 // isEmpty reports whether no row of samples was ever written.

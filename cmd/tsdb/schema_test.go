@@ -62,9 +62,9 @@ func TestSchemaIsRememberedAndOnlyGrows(t *testing.T) {
 	require.Equal(t, 64, schema.RuleAt("abc", 500000).Salts)
 
 	_, err = loadSchema(ctx, store, rulesFile(t, pastRules), now)
-	require.ErrorContains(t, err, "must begin after hour 490000")
+	require.ErrorContains(t, err, "must start after hour 490000")
 	_, err = loadSchema(ctx, store, rulesFile(t, `[]`), now)
-	require.ErrorContains(t, err, `rule "a*" from hour 0 holds already`)
+	require.ErrorContains(t, err, `"a*" from hour 0 already holds`)
 	_, err = loadSchema(ctx, store, rulesFile(t, `[{"pattern":"a*","sallts":4}]`), now)
 	require.ErrorContains(t, err, "sallts")
 	_, err = loadSchema(ctx, store, rulesFile(t, `[{"pattern":"a*","from_hour":600000,"salts":-1}]`), now)
