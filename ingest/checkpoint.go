@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -11,10 +12,12 @@ import (
 	"halite/storage/index"
 )
 
-// retiredSeries is a forgotten series whose samples may still be in the log: replay must pass over them.
-type retiredSeries struct {
+// formerNumber is a number in the log that no new samples are written under, but that samples in the log may still have.
+type formerNumber struct {
 	log uint32
-	// until is the first segment that has none of them.
+	// ref is the series' present ref; 0 if it is forgotten: replay passes over its samples then, the tables have them.
+	ref index.Ref
+	// until is the first segment without such samples.
 	until uint64
 }
 
@@ -65,8 +68,9 @@ func (i *Ingester) persist(ctx context.Context) error {
 	return i.persistMetadata(ctx)
 }
 
-// emitCheckpoint writes what replay must know before the segments from point on: the numbers of all series. A series
-// whose record comes after the cut of the log may be among them; a number given twice to the same series does no harm.
+// emitCheckpoint writes what replay must know before the segments from point on: the numbers of all series, former ones
+// first. A series without labels is a forgotten one. A series whose record comes after the cut of the log may be among
+// them; a number given twice to the same series does no harm.
 func (i *Ingester) emitCheckpoint(point uint64, emit func(kind byte, payload []byte) error) error {
 	type number struct{ ref, log uint32 }
 	i.regMu.Lock()
@@ -82,18 +86,17 @@ func (i *Ingester) emitCheckpoint(point uint64, emit func(kind byte, payload []b
 		payload = payload[:0]
 		return err
 	}
-	kept := i.retired[:0]
-	for _, r := range i.retired {
-		if r.until <= point {
-			continue
+	i.formers = slices.DeleteFunc(i.formers, func(f formerNumber) bool { return f.until <= point })
+	for _, f := range i.formers {
+		ls := labels.EmptyLabels()
+		if f.ref != 0 {
+			ls = i.opts.Index.Labels(f.ref) // empty if it was forgotten meanwhile
 		}
-		kept = append(kept, r)
-		payload = wal.AppendSeries(payload, r.log, labels.EmptyLabels())
+		payload = wal.AppendSeries(payload, f.log, ls)
 		if err := write(seriesRecordBytes); err != nil {
 			return err
 		}
 	}
-	i.retired = kept
 	for _, n := range numbers {
 		payload = wal.AppendSeries(payload, n.log, i.opts.Index.Labels(index.Ref(n.ref)))
 		if err := write(seriesRecordBytes); err != nil {
@@ -145,7 +148,7 @@ func (i *Ingester) retire(ctx context.Context) error {
 		}
 		gone[ref] = struct{}{}
 		refs = append(refs, ref)
-		i.retired = append(i.retired, retiredSeries{log: log, until: until})
+		i.formers = append(i.formers, formerNumber{log: log, until: until})
 	}
 	i.registry.Forget(func(ref uint32) bool { _, g := gone[ref]; return g })
 	i.head.Forget(refs)

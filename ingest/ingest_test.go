@@ -353,8 +353,58 @@ func TestReplayPassesOverRetiredSeries(t *testing.T) {
 	r.requireSeries(open, column{startMs: math.Float64bits(1)})
 	r.flush()
 	r.flushMu.Lock()
-	require.Empty(t, r.retired)
+	require.Empty(t, r.formers)
 	r.flushMu.Unlock()
+	r.close()
+}
+
+// TestSeriesUnderTwoNumbersInTheLog forgets a series that returns at once: the log then has its samples under two
+// numbers, and a checkpoint between two crashes must keep both.
+func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
+	ctx := context.Background()
+	c := newClock()
+	fs := vfs.NewCrashableMem()
+	open := labels.FromStrings("__name__", "open")
+	r := openRig(t, fs, c, nil)
+	r.write(series([]string{"__name__", "first"}, sample(startMs, 1)), series(upNames, sample(startMs-1, 1)))
+	_, err := r.log.Cut()
+	require.NoError(t, err)
+	r.write(series([]string{"__name__", "open"}, sample(startMs, 1)), series(upNames, sample(startMs, 1)))
+	flushAllBut := func(kept ...labels.Labels) {
+		r.flushMu.Lock()
+		defer r.flushMu.Unlock()
+		_, err := r.flushRows(ctx, func(_ int, row head.RowInfo) bool {
+			for _, ls := range kept {
+				if labels.Equal(ls, r.index.Labels(index.Ref(row.Ref))) {
+					return false
+				}
+			}
+			return true
+		})
+		require.NoError(t, err)
+	}
+	flushAllBut(open, labels.FromStrings("__name__", "first"))
+	c.advance(72 * time.Hour)
+	require.NoError(t, r.index.Maintain(ctx))
+	require.NoError(t, r.retire(ctx))
+	r.write(series(upNames, sample(c.ms.Load(), 2)))
+	want := column{startMs - 1: math.Float64bits(1), startMs: math.Float64bits(1), c.ms.Load(): math.Float64bits(2)}
+	for range 2 {
+		next := fs.CrashClone(vfs.CrashCloneCfg{})
+		r.close()
+		fs = next
+		r = openRig(t, fs, c, nil)
+		r.requireSeries(up, want)
+		// Drop the first segment; both numbers of the series are in those that stay.
+		flushAllBut(open, up)
+		r.flushMu.Lock()
+		require.NoError(t, r.checkpoint(ctx, true))
+		r.flushMu.Unlock()
+	}
+	r.flush()
+	require.Empty(t, r.formers)
+	r.requireSeries(up, want)
+	r.requireSeries(open, column{startMs: math.Float64bits(1)})
 	r.close()
 }
 

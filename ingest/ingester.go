@@ -81,10 +81,12 @@ type Ingester struct {
 	// flushMu admits one flush, checkpoint or retirement at a time; it guards the fields below.
 	flushMu      sync.Mutex
 	sequence     *sequence
-	retired      []retiredSeries
+	formers      []formerNumber
 	truncated    uint64 // first segment of the log
 	unsynced     bool   // rows were flushed since the last sync
 	checkpointed time.Time
+
+	collectedDay int64 // of the last garbage collection; the maintenance goroutine's own
 
 	turns    chan struct{}
 	inFlight atomic.Int64
@@ -188,11 +190,29 @@ func (i *Ingester) Close(ctx context.Context) error {
 	i.closed = true
 	i.gate.Unlock()
 	i.stopJobs()
-	i.callers.Wait()
+	err := i.drain(ctx)
 	i.jobs.Wait()
-	err := i.Flush(ctx)
+	if err == nil {
+		err = i.Flush(ctx)
+	}
 	if closeErr := i.log.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("close the write-ahead log: %w", closeErr))
 	}
+	i.callers.Wait() // those that the closed log sent away
 	return err
+}
+
+// drain waits for the writes under way.
+func (i *Ingester) drain(ctx context.Context) error {
+	drained := make(chan struct{})
+	go func() {
+		i.callers.Wait()
+		close(drained)
+	}()
+	select {
+	case <-drained:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for writes under way: %w", ctx.Err())
+	}
 }

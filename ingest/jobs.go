@@ -3,7 +3,10 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"halite/keyschema"
 )
 
 // spaceInterval is the time between two looks at the free disk space.
@@ -24,7 +27,7 @@ func (i *Ingester) startJobs() {
 	i.every(ctx, spaceInterval, nil, i.checkSpace)
 	i.every(ctx, i.hopts.MaintainInterval, nil, func() {
 		if err := i.maintain(ctx); err != nil && ctx.Err() == nil {
-			i.opts.Logger.Error("maintenance of the catalogue failed; the next run retries", "err", err)
+			i.opts.Logger.Error("maintenance failed; the next run retries", "err", err)
 		}
 	})
 }
@@ -90,10 +93,18 @@ func (i *Ingester) tickAt(now time.Time) uint32 {
 	return uint32(max(0, now.Sub(i.started)/interval))
 }
 
-// maintain runs the catalogue's upkeep.
+// maintain runs the catalogue's upkeep and, once a day, the engine's garbage collection.
 func (i *Ingester) maintain(ctx context.Context) error {
 	err := i.opts.Index.Maintain(ctx)
 	err = errors.Join(err, i.retire(ctx))
+	if day := i.opts.Now().UnixMilli() / (keyschema.HourMs * keyschema.DayHours); day != i.collectedDay {
+		collectErr := i.opts.Store.CollectGarbage(ctx)
+		if collectErr == nil {
+			i.collectedDay = day
+		} else {
+			err = errors.Join(err, fmt.Errorf("collect garbage: %w", collectErr))
+		}
+	}
 	if err != nil {
 		i.metrics.maintFails.Inc()
 	}

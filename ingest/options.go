@@ -94,7 +94,8 @@ type HeadOptions struct {
 	Spread time.Duration
 	// CheckpointInterval is the least time between two truncations of the log; default 5 minutes.
 	CheckpointInterval time.Duration
-	// MaintainInterval is the time between two maintenance runs of the catalogue; default 24 h.
+	// MaintainInterval is the time between two looks for maintenance: days of the catalogue to fold, idle series to
+	// forget, and once a day garbage to collect; default 1 h.
 	MaintainInterval time.Duration
 	// IdleAfter is how long a series may be without samples before the catalogue forgets its number; default 48 h.
 	IdleAfter time.Duration
@@ -125,7 +126,7 @@ func (h HeadOptions) withDefaults() HeadOptions {
 	setDefault(&h.Grace, time.Minute)
 	setDefault(&h.Spread, 5*time.Minute)
 	setDefault(&h.CheckpointInterval, 5*time.Minute)
-	setDefault(&h.MaintainInterval, 24*time.Hour)
+	setDefault(&h.MaintainInterval, time.Hour)
 	setDefault(&h.IdleAfter, 48*time.Hour)
 	return h
 }

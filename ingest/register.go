@@ -166,15 +166,22 @@ func (r *request) abandon() {
 
 // restore gives a series read back from the log its number there and its ref.
 func (i *Ingester) restore(log uint32, ls labels.Labels) (index.Ref, error) {
-	ref, _, err := i.opts.Index.Add(ls)
+	number, _, err := i.opts.Index.Add(ls)
 	if err != nil {
 		return 0, fmt.Errorf("add series %s to the catalogue: %w", describeLabels(ls), err)
 	}
-	if i.head.LogRef(uint32(ref)) == 0 {
+	ref := uint32(number)
+	switch former := i.head.LogRef(ref); former {
+	case log:
+		return number, nil
+	case 0:
 		i.series.Add(1)
+	default:
+		// It was forgotten and came back: the log may have samples under both numbers.
+		i.formers = append(i.formers, formerNumber{log: former, ref: number})
 	}
-	i.head.Register(uint32(ref), log)
+	i.head.Register(ref, log)
 	i.restoring = decode.AppendFields(i.restoring[:0], ls)
-	i.registry.Insert(i.registry.Hash(i.restoring), uint32(ref))
-	return ref, nil
+	i.registry.Insert(i.registry.Hash(i.restoring), ref)
+	return number, nil
 }

@@ -30,7 +30,6 @@ type replay struct {
 	refs    []*[logRefChunkSize]uint32 // by number in the log
 	request request                    // its scatter by stripe
 	segment uint64
-	retired []uint32
 	lost    int
 	samples int
 }
@@ -67,8 +66,8 @@ func (i *Ingester) replayLog(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cut the log: %w", err)
 	}
-	for _, log := range p.retired {
-		i.retired = append(i.retired, retiredSeries{log: log, until: until})
+	for n := range i.formers {
+		i.formers[n].until = until
 	}
 	i.metrics.replayed.Add(float64(p.samples))
 	i.metrics.orphans.Add(float64(p.lost))
@@ -106,7 +105,7 @@ func (p *replay) record(kind byte, payload []byte, pos wal.Position) error {
 func (p *replay) series(log uint32, ls labels.Labels) error {
 	p.i.nextLog = max(p.i.nextLog, log+1)
 	if ls.IsEmpty() {
-		p.retired = append(p.retired, log)
+		p.i.formers = append(p.i.formers, formerNumber{log: log})
 		p.setRef(log, retiredRef)
 		return nil
 	}
