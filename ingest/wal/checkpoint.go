@@ -103,8 +103,8 @@ func (c *checkpointWriter) publish() error {
 // must still see of them. It waits until the segment exists and may run beside Append. If nothing lies before the
 // segment, it does nothing and does not call checkpoint.
 //
-// An error of checkpoint or of writing its file (ErrNoSpace among them) leaves the log as it was. If the log cannot tell
-// whether the checkpoint took effect, it fails (ErrFailed).
+// An error of checkpoint or of writing its file (ErrNoSpace among them) leaves the log as it was. If the log cannot
+// tell whether the checkpoint took effect, it fails (ErrFailed).
 func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, payload []byte) error) error) error {
 	l.truncating.Lock()
 	defer l.truncating.Unlock()

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// spareBytesMax is the largest buffer that is kept for the next group, so that one burst does not hold memory for ever.
+// spareBytesMax is the largest buffer that is kept for the next group, so that one burst does not hold memory for
+// ever.
 const spareBytesMax = 8 << 20
 
 // commitLoop commits when kicked, at most once in CommitDelay unless much is waiting. While a commit runs, the next

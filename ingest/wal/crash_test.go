@@ -102,8 +102,8 @@ func check(frames []replayed) (uint64, error) {
 	return n, nil
 }
 
-// TestCrashLosesNothingAcknowledged cuts the power at a random file system operation under concurrent appenders, keeps a
-// random part of what was not synced, and opens the log again; several times a seed.
+// TestCrashLosesNothingAcknowledged cuts the power at a random file system operation under concurrent appenders,
+// keeps a random part of what was not synced, and opens the log again; several times a seed.
 func TestCrashLosesNothingAcknowledged(t *testing.T) {
 	first, count := crashSeeds(t)
 	var torn, summaries int
@@ -139,7 +139,10 @@ func crashOnce(fs *vfs.MemFS, rng *rand.Rand) (*vfs.MemFS, ReplayStats, error) {
 	var once sync.Once
 	var crashed *vfs.MemFS
 	var acked uint64
-	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 100, rng.IntN(101), 20 + rng.IntN(60)}[rng.IntN(4)], RNG: rand.New(rand.NewPCG(rng.Uint64(), 0))}
+	cfg := vfs.CrashCloneCfg{
+		UnsyncedDataPercent: []int{0, 100, rng.IntN(101), 20 + rng.IntN(60)}[rng.IntN(4)],
+		RNG:                 rand.New(rand.NewPCG(rng.Uint64(), 0)),
+	}
 	crash := func() {
 		once.Do(func() {
 			acked = j.snapshot()
@@ -235,8 +238,8 @@ func load(j *journal, rng *rand.Rand) error {
 	return <-errs
 }
 
-// script is a short life of a log without concurrency; acked is called behind each acknowledgement. It returns the first
-// error.
+// script is a short life of a log without concurrency; acked is called behind each acknowledgement. It returns the
+// first error.
 func script(fs vfs.FS, j *journal) (err error) {
 	opts := testOptions(fs)
 	opts.SegmentBytesMax = 1024
@@ -289,29 +292,70 @@ func scriptLoad(j *journal) error {
 func TestCrashAtEveryOperation(t *testing.T) {
 	for _, percent := range []int{0, 50, 100} {
 		for k, done := int64(1), false; !done; k++ {
-			fs := vfs.NewCrashableMem()
 			var j journal
-			var crashed *vfs.MemFS
-			var acked uint64
-			var operations atomic.Int64
-			inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
-				if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && operations.Add(1) == k {
-					acked = j.snapshot()
-					crashed = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(uint64(k), 3))})
-				}
-				return nil
-			})
-			require.NoError(t, script(errorfs.Wrap(fs, inject), &j))
-			if done = crashed == nil; done {
+			disk, acked := crashBefore(vfs.NewCrashableMem(), k, percent, &j)
+			require.NoError(t, script(disk.fs, &j))
+			if done = disk.crashed == nil; done {
 				require.Greater(t, k, int64(100))
 				break
 			}
-			l, frames, _, err := tryOpen(testOptions(crashed))
+			l, frames, _, err := tryOpen(testOptions(disk.crashed))
 			require.NoError(t, err, "operation %d, %d %%", k, percent)
 			n, err := check(frames)
 			require.NoError(t, err, "operation %d, %d %%", k, percent)
-			require.GreaterOrEqual(t, n, acked, "operation %d, %d %%", k, percent)
+			require.GreaterOrEqual(t, n, *acked, "operation %d, %d %%", k, percent)
 			require.NoError(t, l.Close())
 		}
 	}
+}
+
+// TestCrashWhileOpening cuts the power once during the script and again before each operation of the next start.
+func TestCrashWhileOpening(t *testing.T) {
+	for k, done := int64(1), false; !done; k++ {
+		fs := vfs.NewCrashableMem()
+		var j journal
+		first, acked := crashBefore(fs, k, 50, &j)
+		require.NoError(t, script(first.fs, &j))
+		if done = first.crashed == nil; done {
+			break
+		}
+		for m, opened := int64(1), false; !opened; m++ {
+			again := first.crashed.CrashClone(vfs.CrashCloneCfg{})
+			second, _ := crashBefore(again, m, []int{0, 50, 100}[(k+m)%3], &j)
+			l, _, _, err := tryOpen(testOptions(second.fs))
+			require.NoError(t, err, "operations %d and %d", k, m)
+			opened = second.crashed == nil
+			require.NoError(t, l.Close())
+			if second.crashed == nil {
+				continue
+			}
+			l, frames, _, err := tryOpen(testOptions(second.crashed))
+			require.NoError(t, err, "operations %d and %d", k, m)
+			n, err := check(frames)
+			require.NoError(t, err, "operations %d and %d", k, m)
+			require.GreaterOrEqual(t, n, *acked, "operations %d and %d", k, m)
+			require.NoError(t, l.Close())
+		}
+	}
+}
+
+// crashing wraps a file system; crashed is what its disk held before the k-th operation that writes.
+type crashing struct {
+	fs      vfs.FS
+	crashed *vfs.MemFS
+}
+
+func crashBefore(fs *vfs.MemFS, k int64, percent int, j *journal) (*crashing, *uint64) {
+	c := &crashing{}
+	acked := new(uint64)
+	var operations atomic.Int64
+	c.fs = errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && operations.Add(1) == k {
+			*acked = j.snapshot()
+			cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(uint64(k), 3))}
+			c.crashed = fs.CrashClone(cfg)
+		}
+		return nil
+	}))
+	return c, acked
 }

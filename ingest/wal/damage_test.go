@@ -23,8 +23,8 @@ type specimen struct {
 	marked uint64
 }
 
-// newSpecimen makes a log of a checkpoint and several segments. In the last one the watermark lies behind some frames and
-// the frames behind it are in groups of one, unless clean.
+// newSpecimen makes a log of a checkpoint and several segments. In the last one the watermark lies behind some frames
+// and the frames behind it are in groups of one, unless clean.
 func newSpecimen(t testing.TB, clean bool) *specimen {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
@@ -82,8 +82,8 @@ func (s *specimen) files(t testing.TB) []string {
 	return names
 }
 
-// at gives the place of damage that a reader must name for a changed byte, and the number of the frame that it spoils (0:
-// the file's header).
+// at gives the place of damage that a reader must name for a changed byte, and the number of the frame that it spoils
+// (0: the file's header).
 func (s *specimen) at(t testing.TB, name string, offset int64) (frameOffset int64, number uint64) {
 	if offset < headerBytes {
 		return 0, 0
@@ -105,12 +105,14 @@ func (s *specimen) at(t testing.TB, name string, offset int64) (frameOffset int6
 	return 0, 0
 }
 
-// open opens a damaged copy, first without and then with leave to accept the loss, and once more without.
-func openDamaged(t testing.TB, fs *vfs.MemFS) (refusal error, damage *DamageError, frames []replayed, stats ReplayStats) {
+// openDamaged opens a damaged copy, first without and then with leave to accept the loss, and once more without.
+func openDamaged(t testing.TB, fs *vfs.MemFS) (
+	frames []replayed, stats ReplayStats, damage *DamageError, refusal error,
+) {
 	l, frames, stats, refusal := tryOpen(testOptions(fs))
 	if refusal == nil {
 		require.NoError(t, l.Close())
-		return nil, nil, frames, stats
+		return frames, stats, nil, nil
 	}
 	require.ErrorAs(t, refusal, &damage)
 	opts := testOptions(fs)
@@ -124,7 +126,7 @@ func openDamaged(t testing.TB, fs *vfs.MemFS) (refusal error, damage *DamageErro
 	require.Empty(t, healed.Losses)
 	require.Equal(t, append(numbers(frames), 1<<40), numbers(again), "what survived stays")
 	require.NoError(t, l.Close())
-	return refusal, damage, frames, stats
+	return frames, stats, damage, refusal
 }
 
 func without(ns []uint64, n uint64) []uint64 {
@@ -152,7 +154,7 @@ func TestOneFlippedBit(t *testing.T) {
 				fs := s.copy()
 				writeFile(t, fs, path(name), broken)
 				at, number := s.at(t, name, int64(offset))
-				refusal, damage, frames, stats := openDamaged(t, fs)
+				frames, stats, damage, refusal := openDamaged(t, fs)
 				where := fmt.Sprintf("%s byte %d bit %d (frame %d at %d): %v", name, offset, bit, number, at, refusal)
 				if refusal == nil {
 					// Only the very last frame can pass for torn, and only if the watermark does not vouch for it.
@@ -193,7 +195,7 @@ func TestZeroedPage(t *testing.T) {
 			fs := s.copy()
 			writeFile(t, fs, path(name), broken)
 			at, _ := s.at(t, name, int64(from))
-			refusal, damage, frames, stats := openDamaged(t, fs)
+			frames, stats, damage, refusal := openDamaged(t, fs)
 			require.Error(t, refusal, "%s from byte %d", name, from)
 			require.Equal(t, name, damage.File)
 			require.Equal(t, at, damage.Offset)
@@ -217,7 +219,7 @@ func TestTruncatedFile(t *testing.T) {
 				fs := s.copy()
 				writeFile(t, fs, path(name), contents[:size])
 				at, number := s.at(t, name, int64(size))
-				refusal, damage, frames, _ := openDamaged(t, fs)
+				frames, _, damage, refusal := openDamaged(t, fs)
 				where := fmt.Sprintf("%s cut to %d bytes (frame %d at %d): %v", name, size, number, at, refusal)
 				if refusal == nil {
 					require.Equal(t, last, name, where)
@@ -239,7 +241,7 @@ func TestMissingFile(t *testing.T) {
 	for _, name := range append(s.files(t), watermarkName) {
 		fs := s.copy()
 		require.NoError(t, fs.Remove(path(name)))
-		refusal, damage, frames, stats := openDamaged(t, fs)
+		frames, stats, damage, refusal := openDamaged(t, fs)
 		require.Error(t, refusal, name)
 		require.Equal(t, name, damage.File)
 		require.Contains(t, damage.Reason, "missing")
@@ -260,7 +262,7 @@ func TestAllSegmentsMissing(t *testing.T) {
 	for _, name := range s.files(t) {
 		require.NoError(t, fs.Remove(path(name)))
 	}
-	refusal, _, frames, stats := openDamaged(t, fs)
+	frames, stats, _, refusal := openDamaged(t, fs)
 	require.Error(t, refusal)
 	require.Empty(t, frames)
 	require.EqualValues(t, len(s.frames), stats.Losses[0].Damage.LostFrames)
@@ -281,7 +283,7 @@ func TestSwappedAndForeignFiles(t *testing.T) {
 			fs := s.copy()
 			writeFile(t, fs, path(a), readFile(t, s.fs, path(b)))
 			writeFile(t, fs, path(b), readFile(t, s.fs, path(a)))
-			refusal, damage, frames, _ := openDamaged(t, fs)
+			frames, _, damage, refusal := openDamaged(t, fs)
 			require.Error(t, refusal)
 			require.Equal(t, a, damage.File)
 			got := numbers(frames)
@@ -293,7 +295,7 @@ func TestSwappedAndForeignFiles(t *testing.T) {
 	for _, name := range names {
 		fs := s.copy()
 		writeFile(t, fs, path(name), readFile(t, other.fs, path(name)))
-		refusal, damage, frames, _ := openDamaged(t, fs)
+		frames, _, damage, refusal := openDamaged(t, fs)
 		require.Error(t, refusal, name)
 		require.Equal(t, name, damage.File)
 		require.Equal(t, "file belongs to another log", damage.Reason)
@@ -305,14 +307,16 @@ func TestSwappedAndForeignFiles(t *testing.T) {
 func TestOlderCopyOfTheLastSegment(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	l, _, _ := mustOpen(t, testOptions(fs))
+	begin := fs.CrashClone(vfs.CrashCloneCfg{})
 	appendWait(t, l, 1, payloadOf(1, 10))
 	older := fs.CrashClone(vfs.CrashCloneCfg{})
 	appendWait(t, l, 1, payloadOf(2, 10))
 	require.NoError(t, l.Close())
 
-	fork, _, _ := mustOpen(t, testOptions(older.CrashClone(vfs.CrashCloneCfg{})))
+	fork, _, _ := mustOpen(t, testOptions(begin))
 	appendWait(t, fork, 1, payloadOf(77, 10))
-	forkFile := readFile(t, fork.fs, path(segmentName(fork.Stats().Segment)))
+	appendWait(t, fork, 1, payloadOf(78, 10))
+	forkFile := readFile(t, begin, path(segmentName(1)))
 	require.NoError(t, fork.Close())
 
 	for name, contents := range map[string][]byte{
@@ -321,7 +325,7 @@ func TestOlderCopyOfTheLastSegment(t *testing.T) {
 	} {
 		fs := fs.CrashClone(vfs.CrashCloneCfg{})
 		writeFile(t, fs, path(segmentName(1)), contents)
-		refusal, damage, _, _ := openDamaged(t, fs)
+		_, _, damage, refusal := openDamaged(t, fs)
 		require.Error(t, refusal, name)
 		require.Equal(t, segmentName(1), damage.File, name)
 		require.Positive(t, damage.Offset, name)
@@ -337,13 +341,13 @@ func TestWatermarkSlots(t *testing.T) {
 		broken := bytes.Clone(contents)
 		broken[slot*slotSpacing+20] ^= 1
 		writeFile(t, fs, path(watermarkName), broken)
-		refusal, _, frames, _ := openDamaged(t, fs)
+		frames, _, _, refusal := openDamaged(t, fs)
 		require.NoError(t, refusal)
 		require.Len(t, frames, len(s.frames))
 	}
 	fs := s.copy()
 	writeFile(t, fs, path(watermarkName), make([]byte, watermarkBytes))
-	refusal, damage, frames, stats := openDamaged(t, fs)
+	frames, stats, damage, refusal := openDamaged(t, fs)
 	require.Error(t, refusal)
 	require.Equal(t, watermarkName, damage.File)
 	require.Len(t, frames, len(s.frames))
@@ -364,7 +368,7 @@ func TestGarbageBehindTheEnd(t *testing.T) {
 		fs := s.copy()
 		contents := readFile(t, s.fs, path(last))
 		writeFile(t, fs, path(last), append(contents, garbage...))
-		refusal, damage, frames, stats := openDamaged(t, fs)
+		frames, stats, damage, refusal := openDamaged(t, fs)
 		require.Equal(t, clean, refusal != nil)
 		require.Equal(t, numbers(s.frames), numbers(frames))
 		if clean {
@@ -377,8 +381,8 @@ func TestGarbageBehindTheEnd(t *testing.T) {
 	}
 }
 
-// TestFrameOfALaterGroupProvesDamage: two groups behind the watermark; a hole in the first was durable, for the second was
-// written only after its sync. A hole in a group with more of the same group behind may be a crash.
+// TestFrameOfALaterGroupProvesDamage: two groups behind the watermark; a hole in the first was durable, for the
+// second was written only after its sync. A hole in a group with more of the same group behind may be a crash.
 func TestFrameOfALaterGroupProvesDamage(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	opts := testOptions(fs)
@@ -401,7 +405,7 @@ func TestFrameOfALaterGroupProvesDamage(t *testing.T) {
 		broken := bytes.Clone(contents)
 		clear(broken[pos.Offset : pos.Offset+60])
 		writeFile(t, fs, path(segmentName(1)), broken)
-		refusal, damage, frames, stats := openDamaged(t, fs)
+		frames, stats, damage, refusal := openDamaged(t, fs)
 		if i < 3 {
 			require.Error(t, refusal, "frame %d", i+1)
 			require.Equal(t, pos.Offset, damage.Offset)

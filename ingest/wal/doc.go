@@ -12,7 +12,8 @@
 // Invariants:
 //   - A group is written only after the group before it was synced, and each frame names the start of its group. A
 //     frame that verifies behind a hole therefore proves whether the hole was once durable (damage) or not (torn tail).
-//   - A file gets its name only after its contents were synced, so a named file with a bad header is damaged, never torn.
+//   - A file gets its name only after its contents were synced, so a named file with a bad header is damaged, never
+//     torn.
 //   - The watermark never names more than what is durable, and each new segment is named by it before its first frame
 //     is acknowledged.
 //   - Nothing is acknowledged after a failed write or sync, for ever; only a new Open can help.

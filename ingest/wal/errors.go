@@ -8,7 +8,8 @@ import (
 
 // Errors that say what a caller can do. They come wrapped with their cause.
 var (
-	// ErrFailed: a write or sync failed; the log takes and acknowledges nothing more. Close it, mend the disk, open anew.
+	// ErrFailed: a write or sync failed; the log takes and acknowledges nothing more. Close it, mend the disk, open
+	// anew.
 	ErrFailed = errors.New("write-ahead log failed")
 	// ErrNoSpace: the file system is full. Together with ErrFailed the log is dead; alone (Truncate) it still works.
 	ErrNoSpace = errors.New("no space left for the write-ahead log")

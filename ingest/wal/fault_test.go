@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFaultAtEveryOperation fails each operation of the script in turn, once or from then on. Nothing panics, and what was
-// acknowledged is there afterwards, whether the machine lived on or lost its power.
+// TestFaultAtEveryOperation fails each operation of the script in turn, once or from then on. Nothing panics, and
+// what was acknowledged is there afterwards, whether the machine lived on or lost its power.
 func TestFaultAtEveryOperation(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for k, done := int64(1), false; !done; k++ {
@@ -102,8 +102,8 @@ func TestNothingIsAcknowledgedAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestFramesOfAFailedSyncAreWrittenAgain: the page cache shows frames whose sync failed, a restart replays them and builds
-// on them, and only then the power goes.
+// TestFramesOfAFailedSyncAreWrittenAgain: the page cache shows frames whose sync failed, a restart replays them and
+// builds on them, and only then the power goes.
 func TestFramesOfAFailedSyncAreWrittenAgain(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	fault := &failing{kind: errorfs.OpFileSyncData, err: syscall.EIO}

@@ -8,9 +8,9 @@ import (
 
 // A frame is a header of 32 bytes and the payload; FORMAT.md draws it. Two checks guard it. The short one covers the
 // header alone, so that a reader never trusts a length it has not verified and can step over a frame whose payload is
-// bad. The long one covers header and payload; 64 bits because after damage it is tried at every byte of a segment, where
-// a CRC of 32 bits would let garbage pass once in a few hundred segments. Both are seeded with the log's salt, so that
-// neither another log's frames nor bytes that a client put into a label can pass for a frame.
+// bad. The long one covers header and payload; 64 bits because after damage it is tried at every byte of a segment,
+// where a CRC of 32 bits would let garbage pass once in some thirty segments. Both are seeded with the log's salt,
+// so that neither another log's frames nor bytes that a client put into a label can pass for a frame.
 const (
 	frameHeaderBytes = 32
 

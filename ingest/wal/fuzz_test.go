@@ -104,8 +104,8 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// FuzzMutatedDirectory changes a stretch of one file: the log opens or says why not, never hands out a frame that was not
-// written, or twice, or out of order, and never loses one that the watermark vouches for without saying so.
+// FuzzMutatedDirectory changes a stretch of one file: the log opens or says why not, never hands out a frame that was
+// not written, or twice, or out of order, and never loses one that the watermark vouches for without saying so.
 func FuzzMutatedDirectory(f *testing.F) {
 	s := newSpecimen(f, false)
 	f.Add(uint8(0), uint16(100), []byte{0xff}, false)
@@ -127,7 +127,7 @@ func FuzzMutatedDirectory(f *testing.F) {
 		fs := s.copy()
 		writeFile(t, fs, path(name), contents)
 		require.NoError(t, Inspect(fs, "data/wal", &bytes.Buffer{}, true))
-		refusal, _, frames, _ := openDamaged(t, fs)
+		frames, _, _, refusal := openDamaged(t, fs)
 		got := numbers(frames)
 		require.True(t, slices.IsSorted(got))
 		require.Len(t, slices.Compact(slices.Clone(got)), len(got))

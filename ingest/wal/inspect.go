@@ -13,8 +13,8 @@ import (
 )
 
 // Inspect writes what the log in dir holds, readable for people: watermark, files, damage, torn tail and, if verbose,
-// every frame. It changes nothing and takes no lock; beside a running log the end may appear torn. Damage is part of the
-// listing, not an error.
+// every frame. It changes nothing and takes no lock; beside a running log the end may appear torn. Damage is part of
+// the listing, not an error.
 func Inspect(fs vfs.FS, dir string, w io.Writer, verbose bool) error {
 	layout, err := readLayout(fs, dir)
 	if err != nil {

@@ -120,8 +120,9 @@ func Open(opts Options) (*Log, error) {
 	return l, nil
 }
 
-// Append puts a frame into the buffer and returns its position; Wait makes sure that it is durable. The order of Append
-// is the order of replay. kind is 1 to KindMax. Errors: ErrOverload, ErrTooLarge, ErrFailed, ErrClosed, ErrNotReplayed.
+// Append puts a frame into the buffer and returns its position; Wait makes sure that it is durable. The order of
+// Append is the order of replay. kind is 1 to KindMax. Errors: ErrOverload, ErrTooLarge, ErrFailed, ErrClosed,
+// ErrNotReplayed.
 func (l *Log) Append(kind byte, payload []byte) (Position, error) {
 	if kind == 0 || kind > KindMax {
 		return Position{}, fmt.Errorf("wal: kind %d is outside 1…%d", kind, KindMax)
@@ -196,8 +197,8 @@ func (l *Log) cutLocked() {
 	l.groupStart = headerBytes
 }
 
-// Cut ends the current segment, unless it is empty: all frames appended before lie in segments before the returned one,
-// all appended later in it or after.
+// Cut ends the current segment, unless it is empty: all frames appended before lie in segments before the returned
+// one, all appended later in it or after.
 func (l *Log) Cut() (segment uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -266,8 +267,8 @@ func (l *Log) Stats() Stats {
 	return s
 }
 
-// Close commits what is buffered, marks the log as cleanly ended and unlocks the directory. Later calls return nil. A log
-// that failed is closed too, and its failure returned.
+// Close commits what is buffered, marks the log as cleanly ended and unlocks the directory. Later calls return nil. A
+// log that failed is closed too, and its failure returned.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {

@@ -42,7 +42,8 @@ type Options struct {
 	// WatermarkInterval is the time between two updates of the watermark (1 s): the longest stretch of acknowledged
 	// frames at the very end of the log whose damage can pass for a torn tail.
 	WatermarkInterval time.Duration
-	// AcceptLoss makes Replay go on past damage, report it in ReplayStats.Losses and keep the damaged files in damaged/.
+	// AcceptLoss makes Replay go on past damage, report it in ReplayStats.Losses and keep the damaged files in
+	// damaged/.
 	AcceptLoss bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -70,7 +71,7 @@ func (o *Options) Validate() error {
 	}
 	var errs []error
 	if o.Dir == "" {
-		errs = append(errs, errors.New("Dir is empty"))
+		errs = append(errs, errors.New("no Dir given"))
 	}
 	if o.SegmentBytesMax < segmentBytesLeast || o.SegmentBytesMax > segmentBytesMost {
 		errs = append(errs, fmt.Errorf("SegmentBytesMax %d is outside [%d, %d]",

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// Replay hands every frame of the log to fn, the newest checkpoint's first, and makes the log ready for Append. It runs
-// once. The payload is valid during the call of fn. Frames of the checkpoint have its number as segment and offset 0. A
-// log that cannot be read back whole is a *DamageError, unless Options.AcceptLoss; nothing on disk is changed then. An
-// error of fn ends the replay and is returned.
+// Replay hands every frame of the log to fn, the newest checkpoint's first, and makes the log ready for Append. It
+// runs once. The payload is valid during the call of fn. Frames of the checkpoint have its number as segment and
+// offset 0. A log that cannot be read back whole is a *DamageError, unless Options.AcceptLoss; nothing on disk is
+// changed then. An error of fn ends the replay and is returned.
 func (l *Log) Replay(fn func(kind byte, payload []byte, pos Position) error) (ReplayStats, error) {
 	l.replaying.Lock()
 	defer l.replaying.Unlock()
@@ -90,8 +90,8 @@ func (l *Log) resume(w *walker) error {
 	at := tip{seq: 1}
 	if n := len(w.files); n > 0 {
 		last := &w.files[n-1]
-		if w.carry.off == headerBytes {
-			// Nothing in it is certain: the new file takes its place.
+		if w.end.off == headerBytes {
+			// It is empty: the new file takes its place, with the same header, for the watermark may name that.
 			h = last.header
 			n--
 		} else {

@@ -13,7 +13,8 @@ type Stats struct {
 	SizeBytes int64
 	// BufferBytes wait to be written.
 	BufferBytes int
-	// Appended is the end of what was appended, Durable of what is synced, Watermark of what the watermark file vouches for.
+	// Appended is the end of what was appended, Durable of what is synced, Watermark of what the watermark file
+	// vouches for.
 	Appended, Durable, Watermark Position
 	// FramesAppended, Commits and BytesWritten count since Open.
 	FramesAppended, Commits, BytesWritten uint64
@@ -30,8 +31,8 @@ type ReplayStats struct {
 	Frames, PayloadBytes int64
 	// Clean says that the log had been closed, not cut off.
 	Clean bool
-	// TornAt is where the incomplete end of an uncleanly ended log began, TornBytes its size and TornFrames the number of
-	// whole frames in it. They were never acknowledged (or within the last WatermarkInterval, see Options).
+	// TornAt is where the incomplete end of an uncleanly ended log began, TornBytes its size and TornFrames the
+	// number of whole frames in it. They were never acknowledged (or within the last WatermarkInterval, see Options).
 	TornAt     Position
 	TornBytes  int64
 	TornFrames int64

@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// walker reads a whole log, checkpoint first, and judges what it finds. It changes nothing on disk; Replay, salvage and
-// Inspect are built on it.
+// walker reads a whole log, checkpoint first, and judges what it finds. It changes nothing on disk; Replay, salvage
+// and Inspect are built on it.
 type walker struct {
 	fs  vfs.FS
 	dir string
@@ -186,8 +186,8 @@ func (w *walker) judgeHeader(s *segmentFile, typ byte) {
 	}
 }
 
-// orphan is the empty segment of a salvage that was cut off before its checkpoint got its name: only a checkpoint of the
-// same number can precede it, and then it is the first.
+// orphan is the empty segment of a salvage that was cut off before its checkpoint got its name: only a checkpoint of
+// the same number can precede it, and then it is the first.
 func (s *segmentFile) orphan() bool {
 	return s.bad == "" && s.size == headerBytes && s.number > 1 && s.header.prevBytes == 0
 }

@@ -11,7 +11,8 @@ type segmentScan struct {
 	*walker
 	file *segmentFile
 	r    *fileReader
-	// limit is where the segment's frames end: as the next segment says, or else (limitKnown false) the end of the file.
+	// limit is where the segment's frames end: as the next segment says, or else (limitKnown false) the end of the
+	// file.
 	limit      int64
 	limitKnown bool
 	last       bool
@@ -262,7 +263,8 @@ func (w *walker) walkCheckpoint() (err error) {
 			}
 		}
 		to, f, found := r.nextFrame(w.cur.off+1, r.size, w.salt, w.cur.seq)
-		d := DamageError{File: s.name, Segment: s.number, Offset: w.cur.off, Reason: reason, Err: errors.Join(s.readErr, r.err)}
+		d := DamageError{File: s.name, Segment: s.number, Offset: w.cur.off, Reason: reason,
+			Err: errors.Join(s.readErr, r.err)}
 		if err := w.loseUntil(d, to, f.seq); err != nil || !found {
 			return err
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// The watermark file has two slots, in pages of their own and written in turn, so that a torn write spoils only the older
-// knowledge. It vouches for what must be readable at the next Open.
+// The watermark file has two slots, in pages of their own and written in turn, so that a torn write spoils only the
+// older knowledge. It vouches for what must be readable at the next Open.
 const (
 	slotBytes      = 72
 	slotSpacing    = 4096
