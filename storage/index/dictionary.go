@@ -1,6 +1,7 @@
 package index
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,15 @@ type dictionary struct {
 	slots []uint32 // open addressing: value ids, 0 is free
 	arena []byte   // tail of the block from which values are cut
 	bytes int64
+
+	orderMu sync.Mutex
+	order   atomic.Pointer[dictOrder]
+}
+
+// dictOrder sorts the first values of a dictionary.
+type dictOrder struct {
+	ids   []uint32 // by value
+	ranks []uint32 // by id, from 1; ranks[0] is 0
 }
 
 const (
@@ -106,6 +116,34 @@ func (d *dictionary) rehash() {
 		}
 		d.slots[slot] = uint32(i + 1)
 	}
+}
+
+// sorted returns the order of all values so far, or of more. It is kept; values that came since are merged in.
+func (d *dictionary) sorted() *dictOrder {
+	values := d.snapshot()
+	if o := d.order.Load(); o != nil && len(o.ids) >= len(values) {
+		return o
+	}
+	d.orderMu.Lock()
+	defer d.orderMu.Unlock()
+	values = d.snapshot()
+	var old []uint32
+	if o := d.order.Load(); o != nil {
+		old = o.ids
+	}
+	added := make([]uint32, 0, len(values)-len(old))
+	for id := len(old) + 1; id <= len(values); id++ {
+		added = append(added, uint32(id))
+	}
+	compare := func(a, b uint32) int { return strings.Compare(values[a-1], values[b-1]) }
+	slices.SortFunc(added, compare)
+	o := &dictOrder{ids: make([]uint32, len(values)), ranks: make([]uint32, len(values)+1)}
+	mergeTwo(o.ids, old, added, compare)
+	for i, id := range o.ids {
+		o.ranks[id] = uint32(i) + 1
+	}
+	d.order.Store(o)
+	return o
 }
 
 // clone copies a value into the arena: one allocation for many values, and none of the caller's buffer is kept.

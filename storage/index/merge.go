@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/prometheus/prometheus/model/labels"
 )
 
 // merge joins the sources of a fold: it gives every value of the day its rank in the sorted dictionary of its label name
@@ -161,66 +159,24 @@ func (m *merge) series(ctx context.Context, metric string) (*metricSeries, error
 	return out, nil
 }
 
-// sort orders the series by labels and joins equal ones. Comparing ranks compares values; of two series that differ in
-// whether they have a label, the one that has it comes first, unless the other has no label from there on.
+// sort orders the series by labels and joins equal ones.
 func (r *metricSeries) sort(names []string) {
-	first := len(r.columns) // columns from here on are behind the metric's name
-	for i, k := range r.columns {
-		if names[k] > labels.MetricName {
-			first = i
-			break
-		}
+	columns := rankColumns{ranks: r.ids, rows: len(r.hours)}
+	for _, k := range r.columns {
+		columns.names = append(columns.names, names[k])
 	}
-	ended := func(c int, i uint32) bool {
-		if c < first {
-			return false
-		}
-		for c++; c < len(r.ids); c++ {
-			if r.ids[c][i] != 0 {
+	order := columns.order()
+	same := func(a, b uint32) bool {
+		for _, ids := range r.ids {
+			if ids[a] != ids[b] {
 				return false
 			}
 		}
 		return true
 	}
-	compare := func(a, b uint32) int {
-		for c, ids := range r.ids {
-			x, y := ids[a], ids[b]
-			switch {
-			case x == y:
-				continue
-			case x != 0 && y != 0:
-				if x < y {
-					return -1
-				}
-				return 1
-			case x == 0:
-				if ended(c, a) {
-					return -1
-				}
-				return 1
-			case ended(c, b):
-				return 1
-			default:
-				return -1
-			}
-		}
-		return 0
-	}
-	order := make([]uint32, len(r.hours))
-	for i := range order {
-		order[i] = uint32(i)
-	}
-	if !slices.IsSortedFunc(order, compare) {
-		slices.SortFunc(order, compare)
-	}
-	r.permute(order, compare)
-}
-
-// permute puts the series in order, equal ones together.
-func (r *metricSeries) permute(order []uint32, compare func(a, b uint32) int) {
 	unique, hours := order[:0], make([]uint32, 0, len(order))
 	for _, i := range order {
-		if n := len(unique); n > 0 && compare(unique[n-1], i) == 0 {
+		if n := len(unique); n > 0 && same(unique[n-1], i) {
 			hours[n-1] |= r.hours[i]
 			continue
 		}

@@ -1,6 +1,9 @@
 package index
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -24,7 +27,9 @@ func (n *nameScan) run() error {
 			for _, name := range s.root.names {
 				n.names[name] = true
 			}
-			n.names[labels.MetricName] = n.names[labels.MetricName] || s.root.series > 0
+			if s.root.series > 0 {
+				n.names[labels.MetricName] = true
+			}
 			continue
 		}
 		mask := hoursWithin(d.day, n.q.from, n.q.to)
@@ -33,9 +38,6 @@ func (n *nameScan) run() error {
 		}); err != nil {
 			return err
 		}
-	}
-	if !n.names[labels.MetricName] {
-		delete(n.names, labels.MetricName)
 	}
 	return nil
 }
@@ -97,9 +99,10 @@ func (n *nameScan) closed(s *segment, b *block, rows []uint32, mask uint32) erro
 type valueScan struct {
 	q      *query
 	name   string
-	values map[string]bool
+	values []string // sorted
 
-	seen map[*dictionary]*idSet
+	metrics []string // found in the active catalogue, if name is the metric's
+	seen    map[*dictionary]*idSet
 }
 
 func (s *valueScan) run() error {
@@ -107,26 +110,46 @@ func (s *valueScan) run() error {
 	if err := s.q.scanActive(s.active); err != nil {
 		return err
 	}
+	slices.Sort(s.metrics)
+	s.values = s.metrics
 	for d, ids := range s.seen {
-		ids.each(func(id uint32) bool {
-			s.values[d.value(id)] = true
-			return true
-		})
+		s.values = union(s.values, ids.values(d))
 	}
 	s.q.findClosed()
 	for _, d := range s.q.closed {
-		if err := s.closedDay(d); err != nil {
+		values, err := s.closedDay(d)
+		if err != nil {
 			return err
 		}
+		s.values = union(s.values, values)
 	}
 	return nil
+}
+
+// values returns the values of the ids, sorted.
+func (s *idSet) values(d *dictionary) []string {
+	out := make([]string, 0, s.count)
+	if s.count*16 > int(d.count.Load()) {
+		for _, id := range d.sorted().ids {
+			if s.has(id) {
+				out = append(out, d.value(id))
+			}
+		}
+		return out
+	}
+	s.each(func(id uint32) bool {
+		out = append(out, d.value(id))
+		return true
+	})
+	slices.Sort(out)
+	return out
 }
 
 func (s *valueScan) active(v *view, rows []uint32) error {
 	if s.name == labels.MetricName {
 		for _, row := range rows {
 			if s.q.touched(v.ref(row)) {
-				s.values[v.t.metric] = true
+				s.metrics = append(s.metrics, v.t.metric)
 				return nil
 			}
 		}
@@ -154,51 +177,75 @@ func (s *valueScan) active(v *view, rows []uint32) error {
 	return nil
 }
 
-func (s *valueScan) closedDay(d *closedDay) error {
-	found := map[uint32]*idSet{} // by generation: a retry after a fold starts anew
-	mask := hoursWithin(d.day, s.q.from, s.q.to)
-	whole := s.q.wholeDay(d.day) && len(s.q.matchers) == 0
-	if whole {
-		seg, err := s.q.x.segment(s.q.ctx, d)
-		if err != nil {
-			return err
+// closedDay returns the day's values, sorted.
+func (s *valueScan) closedDay(d *closedDay) (out []string, err error) {
+	for try := 0; ; try++ {
+		if len(s.q.matchers) == 0 && s.q.wholeDay(d.day) {
+			out, err = s.wholeDay(d)
+		} else {
+			out, err = s.partOfDay(d)
 		}
-		if ok, err := s.allValues(seg); err == nil || !ok {
-			return err
+		if !errors.Is(err, errStale) || try == staleRetriesMax {
+			return out, err
 		}
 	}
-	return s.q.scanClosed(d, func(seg *segment, b *block, rows []uint32) error {
-		ids := found[seg.root.gen]
-		return s.closedBlock(seg, b, rows, mask, &ids, func(set *idSet) { found[seg.root.gen] = set })
-	})
 }
 
-// allValues takes the day's whole dictionary; after an error with ok set the blocks can be scanned instead.
-func (s *valueScan) allValues(seg *segment) (ok bool, err error) {
-	if _, has := seg.root.name(s.name); !has && s.name != labels.MetricName {
-		return false, nil
-	}
-	d, err := seg.dict(s.q.ctx, s.name)
+// wholeDay returns all values that the day has: its dictionary.
+func (s *valueScan) wholeDay(d *closedDay) ([]string, error) {
+	seg, err := s.q.x.segment(s.q.ctx, d)
 	if err != nil {
-		return true, err
+		return nil, err
 	}
-	for i := range d.header.chunks {
-		c, err := d.chunk(s.q.ctx, i)
+	if _, has := seg.root.name(s.name); !has && s.name != labels.MetricName || seg.root.series == 0 {
+		return nil, nil
+	}
+	dict, err := seg.dict(s.q.ctx, s.name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, 0, dict.header.values)
+	for i := range dict.header.chunks {
+		c, err := dict.chunk(s.q.ctx, i)
 		if err != nil {
-			return true, err
+			return nil, err
 		}
 		for id := c.first; id < c.first+c.count; id++ {
-			s.values[c.value(id)] = true
+			out = append(out, c.value(id))
 		}
 	}
-	return true, nil
+	return out, nil
 }
 
-func (s *valueScan) closedBlock(
-	seg *segment, b *block, rows []uint32, mask uint32, ids **idSet, keep func(*idSet),
-) error {
-	n, has := seg.root.name(s.name)
-	metric := s.name == labels.MetricName
+// partOfDay returns the values of the series that match and were touched in the window.
+func (s *valueScan) partOfDay(d *closedDay) ([]string, error) {
+	c := closedValues{s: s, mask: hoursWithin(d.day, s.q.from, s.q.to)}
+	if err := s.q.scanClosed(d, c.block); err != nil || c.seg == nil {
+		return nil, err
+	}
+	out := make([]string, 0, c.ids.count)
+	var err error
+	c.ids.each(func(id uint32) bool {
+		var v string
+		v, err = c.dict.value(s.q.ctx, id)
+		out = append(out, v)
+		return err == nil
+	})
+	return out, err
+}
+
+// closedValues gathers the value ids of a day.
+type closedValues struct {
+	s    *valueScan
+	mask uint32
+	seg  *segment
+	dict *segmentDict
+	ids  *idSet
+}
+
+func (c *closedValues) block(seg *segment, b *block, rows []uint32) error {
+	n, has := seg.root.name(c.s.name)
+	metric := c.s.name == labels.MetricName
 	var column *packed
 	if has {
 		column = b.column(n)
@@ -206,13 +253,12 @@ func (s *valueScan) closedBlock(
 	if column == nil && !metric {
 		return nil
 	}
-	d, err := seg.dict(s.q.ctx, s.name)
-	if err != nil {
-		return err
-	}
-	if *ids == nil {
-		*ids = newIDSet(d.header.values)
-		keep(*ids)
+	if c.seg != seg { // the first block, or the day was folded meanwhile and starts anew
+		d, err := seg.dict(c.s.q.ctx, c.s.name)
+		if err != nil {
+			return err
+		}
+		c.seg, c.dict, c.ids = seg, d, newIDSet(d.header.values)
 	}
 	at := 0
 	for _, row := range rows {
@@ -225,22 +271,19 @@ func (s *valueScan) closedBlock(
 		} else {
 			id = column.at(row)
 		}
-		if id == 0 || (*ids).has(id) {
+		if id == 0 || c.ids.has(id) {
 			continue
 		}
 		hours, err := b.hoursOf(row)
+		if err == nil && int(id/64) >= len(c.ids.words) {
+			err = errRange
+		}
 		if err != nil {
 			return seg.badHours(b, err)
 		}
-		if hours&mask == 0 {
-			continue
+		if hours&c.mask != 0 {
+			c.ids.add(id)
 		}
-		value, err := d.value(s.q.ctx, id)
-		if err != nil {
-			return err
-		}
-		(*ids).add(id)
-		s.values[value] = true
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/zeebo/xxh3"
@@ -74,6 +73,7 @@ type found struct {
 }
 
 func (c *collector) active(v *view, rows []uint32) error {
+	rows = v.sortRows(rows)
 	var kept *view
 	for i, row := range rows {
 		if i%4096 == 4095 && c.q.ctx.Err() != nil {
@@ -100,6 +100,34 @@ func (c *collector) active(v *view, rows []uint32) error {
 		f.Ref, f.v, f.row, f.Hours = ref, kept, row, hours
 	}
 	return nil
+}
+
+// sortRowsMin is the number of rows from which ranking whole dictionaries beats comparing strings at the end.
+const sortRowsMin = 64
+
+// sortRows puts rows of a table in the order of their labels, if they are many.
+func (v *view) sortRows(rows []uint32) []uint32 {
+	if len(rows) < sortRowsMin {
+		return rows
+	}
+	columns := rankColumns{rows: len(rows)}
+	for _, pos := range v.byName {
+		d, data := v.columns[pos].dict, v.data[pos]
+		if int(d.count.Load()) > 16*len(rows) {
+			return rows
+		}
+		order := d.sorted()
+		ranks := make([]uint32, len(rows))
+		for i, row := range rows {
+			ranks[i] = order.ranks[data.at(row)]
+		}
+		columns.names, columns.ranks = append(columns.names, d.name), append(columns.ranks, ranks)
+	}
+	order := columns.order()
+	for i, n := range order {
+		order[i] = rows[n]
+	}
+	return order
 }
 
 // newSpans runs fill on spare memory of the collector, so that most series need no allocation of their own.
@@ -261,10 +289,8 @@ func (c *collector) finish() ([]Series, error) {
 		f.Hours = normal(f.Hours)
 		out = append(out, f.Series)
 	}
-	compare := func(a, b Series) int { return labels.Compare(a.Labels, b.Labels) }
-	if !slices.IsSortedFunc(out, compare) {
-		slices.SortFunc(out, compare)
-	}
+	// Rows come sorted from each segment and from each table with many matches.
+	out = mergeRuns(out, func(a, b Series) int { return labels.Compare(a.Labels, b.Labels) })
 	return out, c.q.ctx.Err()
 }
 
@@ -313,11 +339,14 @@ func (x *Index) LabelValues(
 	if !ok {
 		return nil, ctx.Err()
 	}
-	s := valueScan{q: q, name: name, values: map[string]bool{}}
+	s := valueScan{q: q, name: name}
 	if err := s.run(); err != nil {
 		return nil, err
 	}
-	return sortedKeys(s.values, limit), nil
+	if limit > 0 && len(s.values) > limit {
+		s.values = s.values[:limit]
+	}
+	return s.values, nil
 }
 
 func sortedKeys(set map[string]bool, limit int) []string {
@@ -328,9 +357,6 @@ func sortedKeys(set map[string]bool, limit int) []string {
 	slices.Sort(out)
 	if limit > 0 && len(out) > limit {
 		out = out[:limit]
-	}
-	for i := range out {
-		out[i] = strings.Clone(out[i]) // let go of chunks
 	}
 	return out
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"halite/storage"
 )
@@ -140,19 +139,3 @@ func (l treeLogger) Fatalf(format string, args ...any) {
 	l.h.mu.Unlock()
 	l.h.report("storage failed", slog.LevelError, "err", err)
 }
-
-// pacedFS slows down the creation of files while flushes fail. The tree retries at once and for ever; without a pause
-// it would spin until space is back.
-type pacedFS struct {
-	vfs.FS
-	h *health
-}
-
-func (p pacedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if p.h.flushFailing.Load() {
-		time.Sleep(backgroundBackoff)
-	}
-	return p.FS.Create(name, category)
-}
-
-func (p pacedFS) Unwrap() vfs.FS { return p.FS }

@@ -186,7 +186,7 @@ func treeOptions(opts Options, h *health) *pebble.Options {
 	comparer := newComparer()
 	keySchema := colblk.DefaultKeySchema(comparer, 16)
 	o := &pebble.Options{
-		FS:                          pacedFS{FS: opts.FS, h: h},
+		FS:                          treeFS{FS: opts.FS, h: h},
 		Comparer:                    comparer,
 		Merger:                      newMerger(),
 		KeySchema:                   keySchema.Name,

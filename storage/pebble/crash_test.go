@@ -1,0 +1,329 @@
+package pebble_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+
+	"halite/storage"
+	"halite/storage/pebble"
+)
+
+const (
+	crashSeedsEnv     = "HALITE_CRASH_SEEDS"
+	crashSeedEnv      = "HALITE_CRASH_SEED"
+	crashSeedsDefault = 200
+	crashRows         = 24
+	crashRounds       = 3
+)
+
+// TestCrash cuts the power at a random file operation, also during the first Open and during recovery from an earlier
+// cut, and looks at what is left.
+func TestCrash(t *testing.T) {
+	if text := os.Getenv(crashSeedEnv); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		runCrash(t, seed)
+		return
+	}
+	seeds := crashSeedsDefault
+	if text := os.Getenv(crashSeedsEnv); text != "" {
+		var err error
+		seeds, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	if testing.Short() {
+		seeds /= 10
+	}
+	first := rand.Uint64()
+	for i := range seeds {
+		runCrash(t, first+uint64(i))
+		if t.Failed() {
+			t.Fatalf("repeat with %s=%d", crashSeedEnv, first+uint64(i))
+		}
+	}
+}
+
+// crashRun is one seed: a file system that survives its stores, and what its rows may look like.
+type crashRun struct {
+	*testing.T
+	rng *rand.Rand
+	ctx context.Context
+
+	mu      sync.Mutex // the store's goroutines take the clone
+	fs      *vfs.MemFS
+	armed   bool
+	cutAt   int // the operation before which the power goes
+	ops     int
+	clone   *vfs.MemFS
+	floor   [crashRows]int // version that the clone must have at least
+	durable [crashRows]int // version of each row that must survive
+	applied [crashRows]int // version of each row that some completed call has written
+	issued  [crashRows]int // version of each row that some call may have written
+	tables  bool           // EnsureTable has returned
+	deletes map[[2]int]bool
+}
+
+func runCrash(t *testing.T, seed uint64) {
+	c := &crashRun{T: t, rng: rand.New(rand.NewPCG(seed, 1)), ctx: t.Context(), fs: vfs.NewCrashableMem(),
+		deletes: map[[2]int]bool{}}
+	for range crashRounds {
+		c.round(seed)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// MaybeError is part of errorfs.Injector: it never fails, but takes the clone at the chosen operation.
+func (c *crashRun) MaybeError(op errorfs.Op) error {
+	if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ops++
+		if c.armed && c.ops >= c.cutAt {
+			c.cut()
+		}
+	}
+	return nil
+}
+
+func (c *crashRun) String() string { return "crash" }
+
+// cut takes the clone. What must survive is read before, what may be there is read later.
+func (c *crashRun) cut() {
+	c.armed = false
+	c.floor = c.durable
+	percent := []int{0, 20, 50, 80, 100}[c.rng.IntN(5)]
+	c.clone = c.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent,
+		RNG: rand.New(rand.NewPCG(c.rng.Uint64(), 2))})
+}
+
+// round opens the store, writes until the power goes, and goes on with the clone.
+func (c *crashRun) round(seed uint64) {
+	c.mu.Lock()
+	c.armed, c.ops, c.cutAt, c.clone = true, 0, 1+c.rng.IntN(400), nil
+	if c.rng.IntN(4) == 0 {
+		c.cutAt = 1 + c.rng.IntN(60)
+	}
+	c.mu.Unlock()
+	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: errorfs.Wrap(c.fs, c), MemtableBytes: 64 << 10})
+	require.NoError(c, err, "seed %d", seed)
+	c.write(s, seed)
+	c.mu.Lock()
+	if c.armed {
+		c.cut()
+	}
+	before := c.issued
+	c.mu.Unlock()
+	require.NoError(c, s.Close())
+	c.fs = c.clone
+	c.verify(before, seed)
+}
+
+func (c *crashRun) running() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.armed
+}
+
+// write does random work until the clone exists.
+func (c *crashRun) write(s *pebble.Store, seed uint64) {
+	table, err := s.EnsureTable(c.ctx, storage.DataSchema(0))
+	require.NoError(c, err, "seed %d", seed)
+	c.mu.Lock()
+	c.tables = c.tables || c.armed
+	c.mu.Unlock()
+	for step := 0; step < 300 && c.running(); step++ {
+		switch n := c.rng.IntN(20); {
+		case n < 12:
+			c.change(table, false)
+		case n < 17:
+			c.change(table, true)
+		case n < 19:
+			written := c.applied
+			require.NoError(c, s.Sync(c.ctx))
+			c.settle(written)
+		default:
+			if c.rng.IntN(3) == 0 {
+				require.NoError(c, s.Compact(c.ctx))
+			} else {
+				require.NoError(c, s.CollectGarbage(c.ctx))
+			}
+		}
+	}
+}
+
+// settle notes that these versions are durable.
+func (c *crashRun) settle(versions [crashRows]int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, v := range versions {
+		c.durable[i] = max(c.durable[i], v)
+	}
+}
+
+const crashHour = 475_000
+
+func crashKey(row int) []byte {
+	return fmt.Appendf(nil, "m#%02d#row=%d#%07d", row%4, row, 9_999_999-crashHour+row)
+}
+
+// crashEntries is version v of a row: four cells in two families and two days, all of the same content.
+func crashEntries(row, version int) []storage.Entry {
+	endMs := int64(crashHour-row+1)*3_600_000 - 1
+	value := fmt.Appendf(nil, "%d:%d:%01000d", row, version, version)
+	return []storage.Entry{
+		{Family: "s", Qualifier: []byte("a"), TsMs: endMs, Value: value},
+		{Family: "s", Qualifier: []byte("b"), TsMs: endMs, Value: value},
+		{Family: "s", Qualifier: []byte("c"), TsMs: endMs - 20*24*3_600_000, Value: value},
+		{Family: "h", Qualifier: []byte("a"), TsMs: endMs, Value: value},
+	}
+}
+
+// change writes new versions of some rows; a version may also be the absence of the row.
+func (c *crashRun) change(table storage.Table, load bool) {
+	var muts []storage.RowMutation
+	var rows []int
+	c.mu.Lock()
+	for row := range crashRows {
+		if c.rng.IntN(4) > 0 {
+			continue
+		}
+		c.issued[row]++
+		v := c.issued[row]
+		m := storage.RowMutation{Key: crashKey(row), Entries: crashEntries(row, v)}
+		if !load && c.rng.IntN(5) == 0 {
+			m.Entries = []storage.Entry{{Kind: storage.DeleteRow}}
+			c.deletes[[2]int{row, v}] = true
+		}
+		muts, rows = append(muts, m), append(rows, row)
+	}
+	c.mu.Unlock()
+	var err error
+	if load {
+		sortMutations(muts)
+		err = table.Load(c.ctx, muts)
+	} else {
+		err = table.Apply(c.ctx, muts)
+	}
+	require.NoError(c, err)
+	versions := c.applied
+	for _, row := range rows {
+		versions[row] = c.issued[row]
+	}
+	c.applied = versions
+	if load {
+		var loaded [crashRows]int
+		for _, row := range rows {
+			loaded[row] = c.issued[row]
+		}
+		c.settle(loaded)
+	}
+}
+
+// verify opens the clone and checks every row: whole, no older than what was durable, no newer than what was issued.
+func (c *crashRun) verify(issued [crashRows]int, seed uint64) {
+	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: c.fs, MemtableBytes: 64 << 10})
+	require.NoError(c, err, "seed %d: a store must always open", seed)
+	defer func() { require.NoError(c, s.Close()) }()
+	table, err := s.Table(c.ctx, storage.TableData)
+	if errors.Is(err, storage.ErrNoTable) && !c.tables {
+		return
+	}
+	require.NoError(c, err, "seed %d", seed)
+	c.tables = true
+	found := map[string][]string{}
+	it := table.ReadRows(c.ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{})
+	for it.Next() {
+		for _, cell := range it.Row().Cells {
+			found[string(it.Row().Key)] = append(found[string(it.Row().Key)], string(cell.Value))
+		}
+	}
+	require.NoError(c, it.Err(), "seed %d", seed)
+	require.NoError(c, it.Close())
+	for row := range crashRows {
+		c.verifyRow(row, found[string(crashKey(row))], issued[row], seed)
+		delete(found, string(crashKey(row)))
+	}
+	require.Empty(c, found, "seed %d: rows from nowhere", seed)
+	require.NoError(c, s.Sync(c.ctx))
+}
+
+func (c *crashRun) verifyRow(row int, cells []string, issued int, seed uint64) {
+	version := -1
+	if len(cells) == 0 {
+		for v := issued; v >= c.floor[row]; v-- {
+			if v == 0 || c.deletes[[2]int{row, v}] {
+				version = v
+				break
+			}
+		}
+		require.GreaterOrEqual(c, version, 0, "seed %d: row %d is gone, version %d was durable", seed, row, c.floor[row])
+	} else {
+		require.Len(c, cells, 4, "seed %d: row %d is torn", seed, row)
+		for _, cell := range cells {
+			require.Equal(c, cells[0], cell, "seed %d: row %d is torn", seed, row)
+		}
+		var gotRow int
+		_, err := fmt.Sscanf(cells[0], "%d:%d:", &gotRow, &version)
+		require.NoError(c, err)
+		require.Equal(c, row, gotRow)
+		require.False(c, c.deletes[[2]int{row, version}])
+		require.GreaterOrEqual(c, version, c.floor[row], "seed %d: row %d lost a durable version", seed, row)
+		require.LessOrEqual(c, version, issued, "seed %d: row %d", seed, row)
+	}
+	// The next round starts from here; versions stay unique because issued only grows.
+	c.durable[row], c.applied[row] = version, version
+	for v := range version {
+		delete(c.deletes, [2]int{row, v})
+	}
+}
+
+// TestFirstOpenCrash cuts the power at every single file operation of a first Open.
+func TestFirstOpenCrash(t *testing.T) {
+	for _, percent := range []int{0, 50, 100} {
+		for at := 1; ; at++ {
+			fs := vfs.NewCrashableMem()
+			var mu sync.Mutex
+			var clone *vfs.MemFS
+			ops := 0
+			inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+					return nil
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if ops++; ops == at {
+					clone = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent,
+						RNG: rand.New(rand.NewPCG(uint64(at), 2))})
+				}
+				return nil
+			})
+			s, err := pebble.Open(pebble.Options{Dir: "/x/y/z", FS: errorfs.Wrap(fs, inject)})
+			require.NoError(t, err)
+			mu.Lock()
+			done := clone == nil
+			mu.Unlock()
+			require.NoError(t, s.Close())
+			if done {
+				require.Greater(t, at, 10)
+				break
+			}
+			s, err = pebble.Open(pebble.Options{Dir: "/x/y/z", FS: clone})
+			require.NoError(t, err, "power lost before operation %d with %d %% of unsynced data", at, percent)
+			_, err = s.EnsureTable(t.Context(), storage.MetaSchema())
+			require.NoError(t, err)
+			require.NoError(t, s.Close())
+		}
+	}
+}
