@@ -86,6 +86,9 @@ func evalError(err error) *apiError {
 		store    promql.ErrStorage
 	)
 	switch {
+	case errors.Is(err, query.ErrCancelled):
+		// The client is still there: an operator ended its query.
+		return &apiError{typ: errCanceled, status: http.StatusServiceUnavailable, err: err}
 	case errors.As(err, &typed):
 		return &apiError{typ: errorType(typed.Type), err: err}
 	case errors.As(err, &canceled), errors.Is(err, context.Canceled):

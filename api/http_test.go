@@ -18,7 +18,10 @@ import (
 	"time"
 
 	"github.com/grafana/regexp"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
+
+	"halite/query"
 )
 
 func allowOrigin(o *Options) { o.CORSOrigin = regexp.MustCompile(`^https://good\.example$`) }
@@ -188,12 +191,18 @@ func TestLookupFailures(t *testing.T) {
 		{errors.New("boom"), 422, "execution"},
 		{context.Canceled, 499, "canceled"},
 		{context.DeadlineExceeded, 503, "timeout"},
+		{promql.ErrQueryTimeout("query"), 503, "timeout"},
+		{promql.ErrQueryCanceled("query"), 499, "canceled"},
+		{promql.ErrStorage{Err: errors.New("disk")}, 500, "internal"},
+		{&query.Error{Type: query.ErrorUnavailable, Err: query.ErrBusy}, 503, "unavailable"},
+		{&query.Error{Type: query.ErrorCanceled, Err: query.ErrCancelled}, 503, "canceled"},
 	} {
 		f := newFixture(t, func(o *Options) { o.Catalogue = failing{err: c.err} })
 		for _, target := range []string{"labels", "label/a/values", "series?match[]=up"} {
 			w := f.get("/api/v1/" + target)
 			require.Equal(t, c.code, w.Code, target)
 			require.Contains(t, body(t, w), `"errorType":"`+c.typ+`"`)
+			require.Equal(t, c.code == http.StatusServiceUnavailable, w.Header().Get("Retry-After") != "")
 		}
 	}
 }

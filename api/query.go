@@ -94,7 +94,7 @@ func thousands(n int) string {
 }
 
 // queryParams reads what instant and range queries have in common. Any value of stats asks for statistics, "all" for
-// those of every step as well.
+// those of every step as well; Prometheus adds a warning to values other than "true" and "all".
 func queryParams(r *http.Request, limit int) (query.Params, *apiError) {
 	p := query.Params{Limit: limit}
 	var err error

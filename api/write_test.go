@@ -246,3 +246,23 @@ func TestWriteCrossOrigin(t *testing.T) {
 	require.Equal(t, 204,
 		f.write(strings.NewReader("x"), "Origin", "https://good.example", "Sec-Fetch-Site", "cross-site").Code)
 }
+
+// BenchmarkWrite is what the handler adds to storing a request of 100 KB.
+func BenchmarkWrite(b *testing.B) {
+	f := newFixture(b, func(o *Options) { o.Writer = discardWriter{} })
+	sent := make([]byte, 100<<10)
+	b.SetBytes(int64(len(sent)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequest(http.MethodPost, writePath, bytes.NewReader(sent))
+		if w := f.do(r); w.Code != http.StatusNoContent {
+			b.Fatal(w.Code)
+		}
+	}
+}
+
+type discardWriter struct{}
+
+func (discardWriter) WriteRemote(context.Context, []byte) (ingest.Result, error) {
+	return ingest.Result{Accepted: 1}, nil
+}

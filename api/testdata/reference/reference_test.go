@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,6 +139,26 @@ func TestRecordIsCurrent(t *testing.T) {
 	file, err := os.ReadFile(recordPath)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(now.Bytes(), file), "run this test with -args -record and read the difference")
+}
+
+// TestBytes: where the order of an answer is settled, it is Prometheus' to the byte.
+func TestBytes(t *testing.T) {
+	theirs, ours := newPrometheus(t), newOverPrometheus(t)
+	compared := 0
+	for _, r := range comparison.Requests() {
+		want := r.Send(theirs)
+		if want.Code == http.StatusNotFound || want.Code == http.StatusMethodNotAllowed || want.Code == http.StatusNoContent ||
+			r.Path == "parse_query" || strings.Contains(r.Query+r.Form, "stats=") ||
+			strings.Contains(want.Body.String(), `"infos":[`) || strings.Contains(want.Body.String(), `"warnings":[`) ||
+			strings.Contains(want.Body.String(), "?step=") || r.Path == "series" {
+			continue
+		}
+		require.Equal(t, want.Body.String(), r.Send(ours).Body.String(), r.String())
+		require.Equal(t, want.Header().Get("Content-Type"), r.Send(ours).Header().Get("Content-Type"))
+		compared++
+	}
+	require.Greater(t, compared, 300)
+	t.Logf("%d answers are the same bytes", compared)
 }
 
 // newOverPrometheus is this package's API over Prometheus' storage, which tells faults of the API from those of the
