@@ -1,0 +1,274 @@
+package pebble_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+
+	"halite/storage"
+	"halite/storage/pebble"
+)
+
+func openStore(t testing.TB, fs vfs.FS) *pebble.Store {
+	t.Helper()
+	s, err := pebble.Open(pebble.Options{Dir: "/data", FS: fs, MemtableBytes: 256 << 10, CacheBytes: 1 << 20,
+		StallWait: 50 * time.Millisecond})
+	require.NoError(t, err)
+	return s
+}
+
+func faultRow(i int) storage.RowMutation {
+	key := fmt.Sprintf("m#00#row=%04d#9500000", i)
+	return storage.RowMutation{Key: []byte(key), Entries: []storage.Entry{{Family: "s", Qualifier: []byte("q"),
+		TsMs: 500_000*3_600_000 - 1, Value: []byte(strings.Repeat(key, 20))}}}
+}
+
+func faultRows(from, to int) []storage.RowMutation {
+	var muts []storage.RowMutation
+	for i := from; i < to; i++ {
+		muts = append(muts, faultRow(i))
+	}
+	return muts
+}
+
+// readKeys reads the table and checks that every value belongs to its key.
+func readKeys(t *testing.T, table storage.Table) ([]string, error) {
+	t.Helper()
+	it := table.ReadRows(t.Context(), storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{})
+	var keys []string
+	for it.Next() {
+		key := string(it.Row().Key)
+		require.Len(t, it.Row().Cells, 1)
+		require.Equal(t, strings.Repeat(key, 20), string(it.Row().Cells[0].Value), "a wrong value")
+		keys = append(keys, key)
+	}
+	return keys, errors.Join(it.Err(), it.Close())
+}
+
+// TestCorruption flips single bits of the files: every read answers rightly or fails, and the process lives.
+func TestCorruption(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openStore(t, fs)
+	table, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
+	require.NoError(t, err)
+	require.NoError(t, table.Load(t.Context(), faultRows(0, 300)))
+	require.NoError(t, table.Apply(t.Context(), faultRows(300, 600)))
+	require.NoError(t, s.Close())
+	names, err := fs.List("/data/tree")
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(3, 4))
+	failures := 0
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".sst") {
+			continue
+		}
+		path := "/data/tree/" + name
+		good := readFile(t, fs, path)
+		for range 25 {
+			bad := append([]byte(nil), good...)
+			bad[rng.IntN(len(bad))] ^= 1 << rng.IntN(8)
+			writeFile(t, fs, path, bad)
+			if !readDamaged(t, fs) {
+				failures++
+			}
+		}
+		writeFile(t, fs, path, good)
+	}
+	require.Greater(t, failures, 20, "flipped bits must be noticed")
+	require.True(t, readDamaged(t, fs), "the repaired store is whole")
+}
+
+// readDamaged tells whether all rows could be read.
+func readDamaged(t *testing.T, fs vfs.FS) bool {
+	s, err := pebble.Open(pebble.Options{Dir: "/data", FS: fs, CacheBytes: 1 << 20})
+	if err != nil {
+		require.ErrorIs(t, err, storage.ErrCorrupt)
+		return false
+	}
+	defer func() { _ = s.Close() }() // closing a damaged store may fail; it must not panic
+	table, err := s.Table(t.Context(), storage.TableData)
+	require.NoError(t, err)
+	keys, err := readKeys(t, table)
+	for i, key := range keys {
+		require.Equal(t, string(faultRow(i).Key), key)
+	}
+	if err != nil {
+		require.ErrorIs(t, err, storage.ErrCorrupt)
+		return false
+	}
+	require.Len(t, keys, 600)
+	return true
+}
+
+func readFile(t *testing.T, fs vfs.FS, path string) []byte {
+	f, err := fs.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	require.NoError(t, err)
+	return data
+}
+
+func writeFile(t *testing.T, fs vfs.FS, path string, data []byte) {
+	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	require.NoError(t, err)
+	_, err = f.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+// fullDisk fails writes to the chosen files while it is on.
+type fullDisk struct {
+	full  atomic.Bool
+	match string
+}
+
+func (d *fullDisk) String() string { return "full disk" }
+
+func (d *fullDisk) MaybeError(op errorfs.Op) error {
+	switch op.Kind {
+	case errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFilePreallocate, errorfs.OpFileSync, errorfs.OpLink:
+		if d.full.Load() && strings.Contains(op.Path, d.match) {
+			return syscall.ENOSPC
+		}
+	}
+	return nil
+}
+
+// TestDiskFull fills the disk: writes are refused, reads go on, and when there is space again so is everything else.
+func TestDiskFull(t *testing.T) {
+	disk := &fullDisk{match: "."}
+	fs := errorfs.Wrap(vfs.NewMem(), disk)
+	s := openStore(t, fs)
+	table, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
+	require.NoError(t, err)
+	require.NoError(t, table.Apply(t.Context(), faultRows(0, 50)))
+	disk.match = ".sst"
+	disk.full.Store(true)
+	require.ErrorIs(t, s.Sync(t.Context()), storage.ErrUnavailable)
+	require.ErrorIs(t, table.Apply(t.Context(), faultRows(50, 60)), storage.ErrUnavailable)
+	require.ErrorIs(t, table.Load(t.Context(), faultRows(60, 70)), storage.ErrUnavailable)
+	require.ErrorIs(t, table.DropRows(t.Context(), storage.RowRange{}), storage.ErrUnavailable)
+	_, err = table.CheckAndApply(t.Context(), faultRow(1).Key, storage.Filter{}, faultRow(1), storage.RowMutation{})
+	require.ErrorIs(t, err, storage.ErrUnavailable)
+	keys, err := readKeys(t, table)
+	require.NoError(t, err)
+	require.Len(t, keys, 50)
+	errorsBefore := s.Stats().BackgroundErrors
+	time.Sleep(300 * time.Millisecond)
+	require.Less(t, s.Stats().BackgroundErrors-errorsBefore, uint64(50), "retries must not spin")
+	disk.full.Store(false)
+	require.Eventually(t, func() bool { return s.Sync(t.Context()) == nil }, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, table.Apply(t.Context(), faultRows(50, 60)))
+	require.NoError(t, table.Load(t.Context(), faultRows(60, 70)))
+	require.NoError(t, s.Close())
+	s = openStore(t, fs)
+	table, err = s.Table(t.Context(), storage.TableData)
+	require.NoError(t, err)
+	keys, err = readKeys(t, table)
+	require.NoError(t, err)
+	require.Len(t, keys, 70)
+	require.NoError(t, s.Close())
+}
+
+// TestLoadDiskFull fails only the file that Load writes.
+func TestLoadDiskFull(t *testing.T) {
+	disk := &fullDisk{match: ".load"}
+	mem := vfs.NewMem()
+	s := openStore(t, errorfs.Wrap(mem, disk))
+	table, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
+	require.NoError(t, err)
+	disk.full.Store(true)
+	require.ErrorIs(t, table.Load(t.Context(), faultRows(0, 10)), storage.ErrUnavailable)
+	require.NoError(t, table.Apply(t.Context(), faultRows(10, 20)))
+	disk.full.Store(false)
+	require.NoError(t, table.Load(t.Context(), faultRows(0, 10)))
+	keys, err := readKeys(t, table)
+	require.NoError(t, err)
+	require.Len(t, keys, 20)
+	left, err := mem.List("/data/staged")
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.NoError(t, s.Close())
+}
+
+// TestManifestFull loses the manifest: the store refuses writes until it is opened again, and has what was synced.
+func TestManifestFull(t *testing.T) {
+	disk := &fullDisk{match: "MANIFEST"}
+	fs := errorfs.Wrap(vfs.NewMem(), disk)
+	s := openStore(t, fs)
+	table, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
+	require.NoError(t, err)
+	require.NoError(t, table.Apply(t.Context(), faultRows(0, 30)))
+	require.NoError(t, s.Sync(t.Context()))
+	require.NoError(t, table.Apply(t.Context(), faultRows(30, 40)))
+	disk.full.Store(true)
+	require.ErrorIs(t, s.Sync(t.Context()), storage.ErrUnavailable)
+	disk.full.Store(false)
+	require.ErrorIs(t, s.Sync(t.Context()), storage.ErrUnavailable, "a failed manifest cannot be trusted again")
+	require.ErrorIs(t, table.Apply(t.Context(), faultRows(40, 50)), storage.ErrUnavailable)
+	keys, err := readKeys(t, table)
+	require.NoError(t, err)
+	require.Len(t, keys, 40)
+	require.ErrorIs(t, s.Close(), storage.ErrUnavailable)
+	s = openStore(t, fs)
+	table, err = s.Table(t.Context(), storage.TableData)
+	require.NoError(t, err)
+	keys, err = readKeys(t, table)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(keys), 30)
+	require.NoError(t, s.Close())
+}
+
+func TestSyncCanBeCanceled(t *testing.T) {
+	s := openStore(t, vfs.NewMem())
+	table, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
+	require.NoError(t, err)
+	require.NoError(t, table.Apply(t.Context(), faultRows(0, 3)))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Sync(ctx); err != nil {
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.NoError(t, s.Sync(t.Context()))
+	require.NoError(t, s.Close())
+}
+
+func TestLocked(t *testing.T) {
+	for name, fs := range map[string]vfs.FS{"memory": vfs.NewMem(), "disk": nil} {
+		t.Run(name, func(t *testing.T) {
+			opts := pebble.Options{Dir: t.TempDir(), FS: fs}
+			s, err := pebble.Open(opts)
+			require.NoError(t, err)
+			_, err = pebble.Open(opts)
+			require.ErrorIs(t, err, storage.ErrLocked)
+			require.NoError(t, s.Close())
+			require.NoError(t, s.Close(), "closing twice is harmless")
+			_, err = s.Table(t.Context(), "x")
+			require.ErrorIs(t, err, storage.ErrUnavailable)
+			s, err = pebble.Open(opts)
+			require.NoError(t, err)
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, opts := range []pebble.Options{{}, {Dir: "d", CacheBytes: -1}, {Dir: "d", MemtableBytes: 1},
+		{Dir: "d", CompactionsMax: 1000}, {Dir: "d", TabletBytesMax: 1}, {Dir: "d", TabletRowsHot: -1}} {
+		opts.FS = vfs.NewMem()
+		_, err := pebble.Open(opts)
+		require.Error(t, err, "%+v", opts)
+	}
+}
