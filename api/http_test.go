@@ -283,3 +283,27 @@ func TestHTTPServer(t *testing.T) {
 	require.Zero(t, server.WriteTimeout)
 	require.Equal(t, HeaderBytesMax, server.MaxHeaderBytes)
 }
+
+// TestClientGone: when a client hangs up, the work done for it ends.
+func TestClientGone(t *testing.T) {
+	began, ended := make(chan struct{}), make(chan error, 1)
+	f := newFixture(t, func(o *Options) {
+		o.Catalogue = failing{err: context.Canceled, before: func(ctx context.Context) {
+			close(began)
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+		}}
+	})
+	server := httptest.NewServer(f.Handler())
+	defer server.Close()
+	ctx, hangUp := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/api/v1/labels", nil)
+	require.NoError(t, err)
+	go func() {
+		<-began
+		hangUp()
+	}()
+	_, err = server.Client().Do(r)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, <-ended, context.Canceled)
+}

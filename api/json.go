@@ -8,6 +8,9 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
+// wholeMax bounds the numbers that are written as integers: up to here every integer is a float64 of its own.
+const wholeMax = 1 << 53
+
 const hexDigits = "0123456789abcdef"
 
 // appendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the answer stays JSON.
@@ -119,6 +122,11 @@ func appendTimestamp(dst []byte, tsMs int64) []byte {
 
 // appendFloat appends a value as a quoted number: shortest decimal form, with an exponent below 1e-6 and from 1e21 on.
 func appendFloat(dst []byte, v float64) []byte {
+	// Counters are mostly whole numbers, which are several times faster to write than fractions.
+	if whole := int64(v); float64(whole) == v && whole != 0 && -wholeMax <= whole && whole <= wholeMax {
+		dst = strconv.AppendInt(append(dst, '"'), whole, 10)
+		return append(dst, '"')
+	}
 	format := byte('f')
 	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
 		format = 'e'

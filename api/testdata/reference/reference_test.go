@@ -222,3 +222,25 @@ func (c prometheusCatalogue) LabelValues(
 	list, _, err := q.LabelValues(ctx, name, &promstorage.LabelHints{Limit: limit}, ms...)
 	return list, err
 }
+
+// BenchmarkPrometheusCodec encodes the result that BenchmarkEncodeMatrix of package api encodes, with Prometheus' codec.
+func BenchmarkPrometheusCodec(b *testing.B) {
+	m := make(promql.Matrix, 100)
+	points := 0
+	for i := range m {
+		m[i].Metric = labels.FromStrings("__name__", "node_cpu_seconds_total", "cpu", "3", "instance", "host:9100",
+			"job", "node", "mode", "idle")
+		for k := range int64(240) {
+			m[i].Floats = append(m[i].Floats, promql.FPoint{T: 1700000000000 + k*15000, F: float64(k) * 1.37})
+			points++
+		}
+	}
+	resp := &v1.Response{Status: "success", Data: &v1.QueryData{ResultType: m.Type(), Result: m}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := (v1.JSONCodec{}).Encode(resp); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(points)*float64(b.N)/b.Elapsed().Seconds(), "points/s")
+}
