@@ -82,7 +82,7 @@ func (x *Index) root(ctx context.Context, d *closedDay) (*root, error) {
 
 func (x *Index) readRoot(ctx context.Context, day int64) (*root, error) {
 	key, qualifier := rootKey(day), []byte{qualRoot}
-	value, err := readCell(ctx, x.series, key, qualifier)
+	value, err := readCell(ctx, x.series, dayCellMs(day), key, qualifier)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +99,11 @@ func (x *Index) readRoot(ctx context.Context, day int64) (*root, error) {
 // rawCell is a copied cell.
 type rawCell struct{ key, qualifier, value []byte }
 
-// readCells reads the cells of rows whose qualifiers lie in [start, end), copied.
-func readCells(ctx context.Context, t storage.Table, keys [][]byte, start, end []byte) ([]rawCell, error) {
+// readCells reads the cells of rows whose qualifiers lie in [start, end) and whose timestamp is atMs, copied. The
+// timestamp lets an engine that places cells by time look in one place.
+func readCells(ctx context.Context, t storage.Table, atMs int64, keys [][]byte, start, end []byte) ([]rawCell, error) {
 	it := t.ReadRows(ctx, storage.RowSet{Keys: keys}, storage.ReadOptions{Filter: storage.Filter{
-		QualifierStart: start, QualifierEnd: end, VersionsMax: 1,
+		QualifierStart: start, QualifierEnd: end, FromMs: atMs, ToMs: atMs + 1, VersionsMax: 1,
 	}})
 	defer func() { _ = it.Close() }() // Err has been asked
 	var out []rawCell
@@ -120,9 +121,9 @@ func readCells(ctx context.Context, t storage.Table, keys [][]byte, start, end [
 }
 
 // readCell reads one cell; nil if there is none.
-func readCell(ctx context.Context, t storage.Table, key, qualifier []byte) ([]byte, error) {
+func readCell(ctx context.Context, t storage.Table, atMs int64, key, qualifier []byte) ([]byte, error) {
 	end := append(slices.Clone(qualifier), 0)
-	cells, err := readCells(ctx, t, [][]byte{key}, qualifier, end)
+	cells, err := readCells(ctx, t, atMs, [][]byte{key}, qualifier, end)
 	if err != nil || len(cells) == 0 {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func loadCell[T interface{ sizeBytes() int64 }](
 	}
 	var none T
 	row := dictKey(name, s.day.day)
-	value, err := readCell(ctx, s.x.labels, row, qualifier)
+	value, err := readCell(ctx, s.x.labels, dayCellMs(s.day.day), row, qualifier)
 	if err != nil {
 		return none, err
 	}
@@ -310,7 +311,7 @@ func (s *segment) load(ctx context.Context, numbers []int) ([]*block, error) {
 		return out, nil
 	}
 	gen := s.root.gen
-	cells, err := readCells(ctx, s.x.series, keys, columnQualifier(gen, 0, 0), blockEnd(gen))
+	cells, err := readCells(ctx, s.x.series, dayCellMs(s.day.day), keys, columnQualifier(gen, 0, 0), blockEnd(gen))
 	if err != nil {
 		return nil, err
 	}

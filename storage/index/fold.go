@@ -157,7 +157,7 @@ func (x *Index) applyRootCell(ctx context.Context, day int64, kind byte, blob []
 
 // nextGeneration is above every generation of which cells may exist.
 func (x *Index) nextGeneration(ctx context.Context, day int64) (uint32, error) {
-	cells, err := readCells(ctx, x.series, [][]byte{rootKey(day)}, nil, nil)
+	cells, err := readCells(ctx, x.series, dayCellMs(day), [][]byte{rootKey(day)}, nil, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -203,12 +203,14 @@ func (x *Index) newestGeneration(ctx context.Context, day int64) (uint32, error)
 	return newest, nil
 }
 
+// dayFilter passes the places of a day's cells.
+func dayFilter(day int64) storage.Filter {
+	return storage.Filter{FromMs: dayCellMs(day), ToMs: dayCellMs(day) + 1, KeysOnly: true}
+}
+
 // eachDayCell calls fn with the place of each cell of a day; the slices are valid during the call only.
 func eachDayCell(ctx context.Context, t storage.Table, day int64, fn func(key, qualifier []byte) error) error {
-	at := dayCellMs(day)
-	it := t.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
-		Filter: storage.Filter{FromMs: at, ToMs: at + 1, KeysOnly: true},
-	})
+	it := t.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{Filter: dayFilter(day)})
 	defer func() { _ = it.Close() }()
 	for it.Next() {
 		row := it.Row()

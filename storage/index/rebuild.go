@@ -126,7 +126,7 @@ func (x *Index) journalEnd(ctx context.Context, day int64) (uint32, error) {
 	}
 	it := x.series.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{
 		Start: journalKey(day, 0), End: append(journalKey(day, 1<<32-1), 0),
-	}}}, storage.ReadOptions{Reverse: true, RowsMax: 1, Filter: storage.Filter{KeysOnly: true}})
+	}}}, storage.ReadOptions{Reverse: true, RowsMax: 1, Filter: dayFilter(day)})
 	defer func() { _ = it.Close() }()
 	for it.Next() {
 		if _, _, seq, err := parseSpecial(it.Row().Key); err == nil {
@@ -244,7 +244,7 @@ func tagLabels(b *labels.ScratchBuilder, metric string, tags []keyschema.Tag) la
 // label set; then the series is active, if only by the replay of the log.
 func (x *Index) labelSet(ctx context.Context, metric, hash string) ([]keyschema.Tag, error) {
 	key, qualifier := labelSetKey(hash), []byte{qualTagList}
-	value, err := readCell(ctx, x.meta, key, qualifier)
+	value, err := readCell(ctx, x.meta, 0, key, qualifier)
 	if err != nil {
 		return nil, err
 	}

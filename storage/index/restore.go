@@ -191,7 +191,7 @@ func (x *Index) repairJournal(ctx context.Context, day int64) error {
 func (x *Index) deleteJournal(ctx context.Context, day int64, seq uint32) error {
 	it := x.series.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{
 		Start: journalKey(day, 0), End: journalKey(day, seq),
-	}}}, storage.ReadOptions{Filter: storage.Filter{KeysOnly: true}})
+	}}}, storage.ReadOptions{Filter: dayFilter(day)})
 	defer func() { _ = it.Close() }()
 	d := deleter{ctx: ctx, table: x.series}
 	for it.Next() {

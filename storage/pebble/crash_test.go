@@ -116,7 +116,8 @@ func (c *crashRun) round(seed uint64) {
 		c.cutAt = 1 + c.rng.IntN(60)
 	}
 	c.mu.Unlock()
-	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: errorfs.Wrap(c.fs, c), MemtableBytes: 64 << 10})
+	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: errorfs.Wrap(c.fs, c), MemtableBytes: 64 << 10,
+		CacheBytes: 1 << 20})
 	require.NoError(c, err, "seed %d", seed)
 	c.write(s, seed)
 	c.mu.Lock()
@@ -233,7 +234,8 @@ func (c *crashRun) change(table storage.Table, load bool) {
 
 // verify opens the clone and checks every row: whole, no older than what was durable, no newer than what was issued.
 func (c *crashRun) verify(issued [crashRows]int, seed uint64) {
-	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: c.fs, MemtableBytes: 64 << 10})
+	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: c.fs, MemtableBytes: 64 << 10,
+		CacheBytes: 1 << 20})
 	require.NoError(c, err, "seed %d: a store must always open", seed)
 	defer func() { require.NoError(c, s.Close()) }()
 	table, err := s.Table(c.ctx, storage.TableData)
@@ -291,7 +293,7 @@ func (c *crashRun) verifyRow(row int, cells []string, issued int, seed uint64) {
 
 // TestFirstOpenCrash cuts the power at every single file operation of a first Open.
 func TestFirstOpenCrash(t *testing.T) {
-	for _, percent := range []int{0, 50, 100} {
+	for i, percent := range []int{0, 20, 50, 50, 80, 100} {
 		for at := 1; ; at++ {
 			fs := vfs.NewCrashableMem()
 			var mu sync.Mutex
@@ -305,11 +307,11 @@ func TestFirstOpenCrash(t *testing.T) {
 				defer mu.Unlock()
 				if ops++; ops == at {
 					clone = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent,
-						RNG: rand.New(rand.NewPCG(uint64(at), 2))})
+						RNG: rand.New(rand.NewPCG(uint64(at), uint64(i)))})
 				}
 				return nil
 			})
-			s, err := pebble.Open(pebble.Options{Dir: "/x/y/z", FS: errorfs.Wrap(fs, inject)})
+			s, err := pebble.Open(pebble.Options{Dir: "/x/y/z", FS: errorfs.Wrap(fs, inject), CacheBytes: 1 << 20})
 			require.NoError(t, err)
 			mu.Lock()
 			done := clone == nil
@@ -319,7 +321,7 @@ func TestFirstOpenCrash(t *testing.T) {
 				require.Greater(t, at, 10)
 				break
 			}
-			s, err = pebble.Open(pebble.Options{Dir: "/x/y/z", FS: clone})
+			s, err = pebble.Open(pebble.Options{Dir: "/x/y/z", FS: clone, CacheBytes: 1 << 20})
 			require.NoError(t, err, "power lost before operation %d with %d %% of unsynced data", at, percent)
 			_, err = s.EnsureTable(t.Context(), storage.MetaSchema())
 			require.NoError(t, err)

@@ -93,11 +93,13 @@ func (h *health) listener() *pebble.EventListener {
 			h.report("writes are held back", slog.LevelWarn, "reason", info.Reason)
 		},
 		WriteStallEnd: func() { h.stalled.Store(false) },
-		DiskSlow: func(info pebble.DiskSlowInfo) {
-			h.slowWrites.Add(1)
-			h.report("disk is slow", slog.LevelWarn, "path", info.Path, "duration", info.Duration)
-		},
+		DiskSlow:      h.diskSlow,
 	}
+}
+
+func (h *health) diskSlow(info pebble.DiskSlowInfo) {
+	h.slowWrites.Add(1)
+	h.report("disk is slow", slog.LevelWarn, "path", info.Path, "duration", info.Duration)
 }
 
 // flushEnded notes how a flush ended. An error here is no failure yet: a flush that found nothing to write ends with

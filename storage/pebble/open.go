@@ -33,9 +33,22 @@ func Open(opts Options) (*Store, error) {
 		return nil, err
 	}
 	opts = opts.withDefaults()
+	h := newHealth(opts.Logger, opts.Now)
+	closers := closerList{}
 	if opts.FS == nil {
-		opts.FS = vfs.Default
+		fs, watch := vfs.WithDiskHealthChecks(vfs.Default, diskSlowAfter, nil, h.diskSlow)
+		opts.FS, closers = fs, closerList{watch}
 	}
+	s, err := openFS(opts, h)
+	if err != nil {
+		return nil, errors.Join(err, closers.Close())
+	}
+	s.closers = append(closerList{s.lock}, closers...)
+	return s, nil
+}
+
+// openFS opens the store on a given file system.
+func openFS(opts Options, h *health) (*Store, error) {
 	if err := makeDir(opts.FS, opts.Dir); err != nil {
 		return nil, engineError("create storage directory", err)
 	}
@@ -46,15 +59,15 @@ func Open(opts Options) (*Store, error) {
 		}
 		return nil, fmt.Errorf("%w: %s: %w", storage.ErrLocked, opts.Dir, err)
 	}
-	s, err := openLocked(opts, lock)
+	s, err := openLocked(opts, h, lock)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return s, nil
 }
 
-func openLocked(opts Options, lock io.Closer) (*Store, error) {
-	s := &Store{opts: opts, lock: lock, health: newHealth(opts.Logger, opts.Now), tables: map[string]*Table{}}
+func openLocked(opts Options, h *health, lock io.Closer) (*Store, error) {
+	s := &Store{opts: opts, lock: lock, health: h, tables: map[string]*Table{}}
 	fs := opts.FS
 	tree := fs.PathJoin(opts.Dir, treeName)
 	if _, err := fs.Stat(tree); errors.Is(err, os.ErrNotExist) {
@@ -78,6 +91,18 @@ func openLocked(opts Options, lock io.Closer) (*Store, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
+}
+
+// closerList closes its members in order.
+type closerList []io.Closer
+
+// Close closes all members and joins their errors.
+func (l closerList) Close() error {
+	var errs []error
+	for _, c := range l {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // prepare reads what the store holds, after its tree is open.
@@ -205,7 +230,6 @@ func treeOptions(opts Options, h *health) *pebble.Options {
 	}
 	o.TargetFileSizes[0] = tableFileBytesL0
 	o.Experimental.EnableDeleteOnlyCompactionExcises = func() bool { return true }
-	o.Experimental.IngestSplit = func() bool { return true }
 	// A flush of the memtables is the only thing that makes their cells durable, and an ingested file that waited in
 	// the queue behind one would not be durable when Load returns.
 	o.Experimental.DisableIngestAsFlushable = func() bool { return true }

@@ -24,7 +24,9 @@ type Store struct {
 	db     *pebble.DB
 	health *health
 	lock   io.Closer
-	load   *loadDir
+	// closers are closed last, the lock first.
+	closers closerList
+	load    *loadDir
 	// loadOptions are for the files that Load writes.
 	loadOptions sstable.WriterOptions
 
@@ -203,7 +205,7 @@ func (s *Store) Close() error {
 	if err := s.db.Close(); err != nil {
 		errs = append(errs, engineError("close", err))
 	}
-	errs = append(errs, s.lock.Close())
+	errs = append(errs, s.closers.Close())
 	return errors.Join(errs...)
 }
 

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -66,6 +67,21 @@ func testLimits(t *testing.T, s *suite) {
 		require.NoError(t, b.table.Apply(b.ctx, []storage.RowMutation{m}))
 		m.Entries = append(m.Entries, storage.Entry{Family: "c"})
 		require.ErrorIs(t, b.table.Apply(b.ctx, []storage.RowMutation{m}), storage.ErrBadMutation)
+	})
+	t.Run("tables", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("creates a thousand tables")
+		}
+		b := s.start(t, plainSchema(storage.GCPolicy{}))
+		schema := storage.TableSchema{Families: []storage.Family{{Name: "f"}}}
+		for i := 1; i < storage.TablesMax; i++ {
+			schema.Name = fmt.Sprintf("t%d", i)
+			_, err := b.store.EnsureTable(b.ctx, schema)
+			require.NoError(t, err)
+		}
+		schema.Name = "one_more"
+		_, err := b.store.EnsureTable(b.ctx, schema)
+		require.ErrorIs(t, err, storage.ErrBadMutation)
 	})
 	t.Run("hour keys", func(t *testing.T) {
 		b := s.start(t, storage.DataSchema(0))
