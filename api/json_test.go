@@ -27,7 +27,8 @@ func stream(write func(*jsoniter.Stream)) string {
 func floats(rng *rand.Rand) []float64 {
 	list := []float64{
 		0, math.Copysign(0, -1), 1, -1, 0.1, 1e-6, 9.99e-7, 1e21, 9.99e20, 1e300, 5e-324, math.MaxFloat64,
-		math.NaN(), math.Inf(1), math.Inf(-1), 1.0 / 3, 123456789, 1e15, 1 << 53, 1<<53 - 1, 1<<53 + 2, -1 << 53, 1 << 62, 1 << 63, -1 << 63, 1 << 64, math.Float64frombits(0x7ff0000000000002),
+		math.NaN(), math.Inf(1), math.Inf(-1), 1.0 / 3, 123456789, 1e15, 1 << 53, 1<<53 - 1, 1<<53 + 2,
+		-1 << 53, 1 << 62, 1 << 63, -1 << 63, 1 << 64, math.Float64frombits(0x7ff0000000000002),
 	}
 	for range 2000 {
 		list = append(list, math.Float64frombits(rng.Uint64()), math.Trunc(rng.NormFloat64()*1e6), rng.NormFloat64(),
