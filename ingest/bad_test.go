@@ -235,7 +235,8 @@ func TestOverloadIsRefused(t *testing.T) {
 	require.NoError(t, try())
 
 	for n := 0; r.head.Bytes() <= r.headBytesHard; n++ {
-		_, err := r.Write(ctx, []Sample{{Labels: labels.FromStrings("__name__", "m", "n", string(rune('a'+n))), TsMs: startMs}})
+		ls := labels.FromStrings("__name__", "m", "n", string(rune('a'+n)))
+		_, err := r.Write(ctx, []Sample{{Labels: ls, TsMs: startMs}})
 		require.NoError(t, err)
 	}
 	requireOverload(t, try())

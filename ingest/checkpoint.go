@@ -12,7 +12,7 @@ import (
 	"halite/storage/index"
 )
 
-// formerNumber is a number in the log that no new samples are written under, but that samples in the log may still have.
+// formerNumber is a number in the log that no new samples are written under, but that samples there may still have.
 type formerNumber struct {
 	log uint32
 	// ref is the series' present ref; 0 if it is forgotten: replay passes over its samples then, the tables have them.

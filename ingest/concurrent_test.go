@@ -17,72 +17,71 @@ import (
 	"halite/keyschema"
 )
 
-// TestReadersBesideFlushMissNothing has writers count up, over three hours and some stripes, while everything is flushed
-// again and again. Each read must find all numbers acknowledged before it began, without a gap and each once.
+// counters is writers that count up over three hours, one series each, and readers that look for gaps.
+type counters struct {
+	r       *rig
+	written []atomic.Int64 // acknowledged numbers of each series
+}
+
+func (c *counters) series(w int) labels.Labels {
+	return labels.FromStrings("__name__", "c", "w", strconv.Itoa(w))
+}
+
+func (c *counters) at(n int) int64 { return startMs - int64(n%3)*keyschema.HourMs + int64(n) }
+
+func (c *counters) write(w, rounds, perRound int) error {
+	for round := range rounds {
+		var samples []Sample
+		for k := range perRound {
+			n := round*perRound + k
+			samples = append(samples, Sample{Labels: c.series(w), TsMs: c.at(n), Value: float64(n)})
+		}
+		if result, err := c.r.Write(context.Background(), samples); err != nil || result.Accepted != perRound {
+			return fmt.Errorf("%+v: %w", result, err)
+		}
+		c.written[w].Store(int64((round + 1) * perRound))
+	}
+	return nil
+}
+
+// check reads a series: all numbers acknowledged before must be there, each at its time.
+func (c *counters) check(w int) error {
+	least := int(c.written[w].Load())
+	got, err := c.r.read(c.series(w))
+	if err != nil {
+		return err
+	}
+	for at, bits := range got {
+		if v := math.Float64frombits(bits); c.at(int(v)) != at {
+			return fmt.Errorf("%v at %d", v, at)
+		}
+	}
+	for n := range least {
+		if _, found := got[c.at(n)]; !found {
+			return fmt.Errorf("number %d of %d is missing", n, least)
+		}
+	}
+	return nil
+}
+
+// TestReadersBesideFlushMissNothing reads while everything is written and flushed again and again. Each read must find
+// all numbers acknowledged before it began, without a gap and each once.
 func TestReadersBesideFlushMissNothing(t *testing.T) {
 	const writers, rounds, perRound = 3, 60, 25
 	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) { o.Head.RowBytesMax = 400 })
-	ctx := context.Background()
-	at := func(n int) int64 { return startMs - int64(n%3)*keyschema.HourMs + int64(n) }
-	var written [writers]atomic.Int64
+	c := &counters{r: r, written: make([]atomic.Int64, writers)}
 	var running, helpers sync.WaitGroup
-	done := make(chan struct{})
-	series := func(w int) labels.Labels { return labels.FromStrings("__name__", "c", "w", strconv.Itoa(w)) }
 	for w := range writers {
 		running.Add(1)
 		go func() {
 			defer running.Done()
-			for round := range rounds {
-				var samples []Sample
-				for k := range perRound {
-					n := round*perRound + k
-					samples = append(samples, Sample{Labels: series(w), TsMs: at(n), Value: float64(n)})
-				}
-				if result, err := r.Write(ctx, samples); err != nil || result.Accepted != perRound {
-					t.Errorf("%+v, %v", result, err)
-					return
-				}
-				written[w].Store(int64((round + 1) * perRound))
+			if err := c.write(w, rounds, perRound); err != nil {
+				t.Error(err)
 			}
 		}()
 	}
-	helpers.Add(2)
-	go func() {
-		defer helpers.Done()
-		for ended := false; !ended; {
-			select {
-			case <-done:
-				ended = true
-			default:
-			}
-			if err := r.Flush(ctx); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	}()
-	check := func(w int) error {
-		least := int(written[w].Load())
-		got, err := r.read(series(w))
-		if err != nil {
-			return err
-		}
-		if len(got) < least {
-			return fmt.Errorf("%d samples, %d were acknowledged", len(got), least)
-		}
-		for n := range got {
-			if v := math.Float64frombits(got[n]); at(int(v)) != n {
-				return fmt.Errorf("%v at %d", v, n)
-			}
-		}
-		for n := range least {
-			if _, found := got[at(n)]; !found {
-				return fmt.Errorf("number %d of %d is missing", n, least)
-			}
-		}
-		return nil
-	}
-	go func() {
+	done := make(chan struct{})
+	untilDone := func(work func(n int) error) {
 		defer helpers.Done()
 		for n := 0; ; n++ {
 			select {
@@ -90,23 +89,26 @@ func TestReadersBesideFlushMissNothing(t *testing.T) {
 				return
 			default:
 			}
-			if err := check(n % writers); err != nil {
+			if err := work(n); err != nil {
 				t.Error(err)
 				return
 			}
 		}
-	}()
+	}
+	helpers.Add(2)
+	go untilDone(func(int) error { return r.Flush(context.Background()) })
+	go untilDone(func(n int) error { return c.check(n % writers) })
 	running.Wait()
 	close(done)
 	helpers.Wait()
 	for w := range writers {
-		require.NoError(t, check(w))
-		require.Equal(t, int64(rounds*perRound), written[w].Load())
+		require.NoError(t, c.check(w))
+		require.Equal(t, int64(rounds*perRound), c.written[w].Load())
 	}
 	r.close()
 }
 
-// TestConcurrentRegistrationIsOneSeries lets many writers bring the same new series at once, while series are forgotten.
+// TestConcurrentRegistrationIsOneSeries lets many writers bring the same new series at once, while some are forgotten.
 func TestConcurrentRegistrationIsOneSeries(t *testing.T) {
 	const writers, each = 6, 40
 	fs := vfs.NewCrashableMem()
@@ -149,8 +151,8 @@ func TestConcurrentRegistrationIsOneSeries(t *testing.T) {
 	r.close()
 }
 
-// TestRunNumbersSurviveCrash loads rows as files, which are durable at once, and cuts the power: later runs must not get
-// the same numbers.
+// TestRunNumbersSurviveCrash loads rows as files, which are durable at once, and cuts the power: later runs must not
+// get the same numbers.
 func TestRunNumbersSurviveCrash(t *testing.T) {
 	fs, c := vfs.NewCrashableMem(), newClock()
 	r := openRig(t, fs, c, nil)

@@ -21,7 +21,7 @@ import (
 	"halite/keyschema"
 )
 
-// crashSeeds is the number of random crash runs; longer runs set INGEST_CRASH_SEEDS.
+// crashSeeds is the number of random crash runs; longer runs set HALITE_SEEDS. The race detector gets fewer by default.
 func crashSeeds(t *testing.T) (first, count uint64) {
 	read := func(name string, otherwise uint64) uint64 {
 		s := os.Getenv(name)
@@ -32,7 +32,7 @@ func crashSeeds(t *testing.T) (first, count uint64) {
 		require.NoError(t, err, name)
 		return n
 	}
-	return read("INGEST_CRASH_SEED", 1), read("INGEST_CRASH_SEEDS", 500)
+	return read("HALITE_SEED", 1), read("HALITE_SEEDS", crashSeedsDefault)
 }
 
 // history is all values that were written to one timestamp, in order. Those up to acked−1 were acknowledged or came
@@ -115,6 +115,8 @@ func (o *oracle) check(r *rig, acked map[string]map[int64]int) (*oracle, error) 
 				if n > 0 {
 					return nil, fmt.Errorf("%s at %d: acknowledged sample is gone", name, at)
 				}
+				// The table may hold it all the same, in a row that the catalogue does not know until it is written again.
+				next.series[name][at] = &history{bits: h.bits}
 				continue
 			}
 			if !contains(h.bits[max(0, n-1):], bits) {
@@ -156,7 +158,7 @@ func TestCrashLosesNothingAcknowledged(t *testing.T) {
 	for seed := first; seed < first+count; seed++ {
 		n, err := crashSeed(t, seed)
 		if err != nil {
-			t.Fatalf("%v\nreproduce: INGEST_CRASH_SEED=%d INGEST_CRASH_SEEDS=1 go test -run %s ./ingest", err, seed, t.Name())
+			t.Fatalf("%v\nreproduce: HALITE_SEED=%d HALITE_SEEDS=1 go test -run %s ./ingest", err, seed, t.Name())
 		}
 		samples += n
 	}

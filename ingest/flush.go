@@ -101,8 +101,8 @@ func (f *flusher) gather(ctx context.Context, rows []head.Row) (rest []head.Row,
 
 func sameHour(a, b head.Row) bool { return a.Ref == b.Ref && a.Hour == b.Hour }
 
-// add makes one mutation of the loaded rows [from, to), which are of one series and hour: a run, or several in the order
-// of arrival if there is very much.
+// add makes one mutation of the loaded rows [from, to), which are of one series and hour: a run, or several in the
+// order of arrival if there is very much.
 func (f *flusher) add(ctx context.Context, rows []head.Row, from, to int) error {
 	hour := rows[from].Hour
 	key := f.cut(func(dst []byte) []byte {

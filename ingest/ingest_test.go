@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"halite/ingest/head"
+	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
@@ -59,7 +60,8 @@ func TestLaterWriteWinsWhateverTheOrder(t *testing.T) {
 	r.flush()
 	r.write(series(upNames, sample(old, 3)), series(upNames, sample(old, 4), sample(old+1, 5)))
 	r.requireSeries(up, column{
-		startMs: math.Float64bits(2), startMs - 1: math.Float64bits(1), old: math.Float64bits(4), old + 1: math.Float64bits(5),
+		startMs: math.Float64bits(2), startMs - 1: math.Float64bits(1),
+		old: math.Float64bits(4), old + 1: math.Float64bits(5),
 	})
 	r.close()
 }
@@ -89,7 +91,9 @@ func TestEncodingsOfOneSeriesMeet(t *testing.T) {
 	r.write(series(upNames, sample(startMs+1, 2)))
 	r.write(series([]string{"__name__", "up", "instance", "", "job", "node"}, sample(startMs+2, 3)))
 	require.Equal(t, 1, r.Stats().Series)
-	r.requireSeries(up, column{startMs: math.Float64bits(1), startMs + 1: math.Float64bits(2), startMs + 2: math.Float64bits(3)})
+	r.requireSeries(up, column{
+		startMs: math.Float64bits(1), startMs + 1: math.Float64bits(2), startMs + 2: math.Float64bits(3),
+	})
 	r.close()
 }
 
@@ -97,8 +101,7 @@ func TestEncodingsOfOneSeriesMeet(t *testing.T) {
 func TestEndlessEncodingsDoNotFillMemory(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), newClock(), nil)
 	for n := range 2 * aliasSlack {
-		names := []string{"__name__", "up", "e" + string(rune('a'+n%26)) + string(rune('a'+n/26%26)) + string(rune('a'+n/676)), "",
-			"job", "node"}
+		names := []string{"__name__", "up", fmt.Sprint("e", n), "", "job", "node"}
 		r.write(series(names, sample(startMs+int64(n), 1)))
 	}
 	require.LessOrEqual(t, r.registry.Len(), aliasSlack+3)
@@ -364,13 +367,13 @@ func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
 	ctx := context.Background()
 	c := newClock()
 	fs := vfs.NewCrashableMem()
-	open := labels.FromStrings("__name__", "open")
+	first, open := labels.FromStrings("__name__", "first"), labels.FromStrings("__name__", "open")
 	r := openRig(t, fs, c, nil)
 	r.write(series([]string{"__name__", "first"}, sample(startMs, 1)), series(upNames, sample(startMs-1, 1)))
 	_, err := r.log.Cut()
 	require.NoError(t, err)
 	r.write(series([]string{"__name__", "open"}, sample(startMs, 1)), series(upNames, sample(startMs, 1)))
-	flushAllBut := func(kept ...labels.Labels) {
+	flushOld := func(kept ...labels.Labels) {
 		r.flushMu.Lock()
 		defer r.flushMu.Unlock()
 		_, err := r.flushRows(ctx, func(_ int, row head.RowInfo) bool {
@@ -379,24 +382,25 @@ func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
 					return false
 				}
 			}
-			return true
+			return row.Hour == keyschema.HourOf(startMs)
 		})
 		require.NoError(t, err)
 	}
-	flushAllBut(open, labels.FromStrings("__name__", "first"))
+	flushOld(open, first)
 	c.advance(72 * time.Hour)
+	later := c.ms.Load()
 	require.NoError(t, r.index.Maintain(ctx))
 	require.NoError(t, r.retire(ctx))
-	r.write(series(upNames, sample(c.ms.Load(), 2)))
-	want := column{startMs - 1: math.Float64bits(1), startMs: math.Float64bits(1), c.ms.Load(): math.Float64bits(2)}
-	for range 2 {
+	r.write(series(upNames, sample(later, 2)))
+	want := column{startMs - 1: math.Float64bits(1), startMs: math.Float64bits(1), later: math.Float64bits(2)}
+	for range 3 {
 		next := fs.CrashClone(vfs.CrashCloneCfg{})
 		r.close()
 		fs = next
 		r = openRig(t, fs, c, nil)
 		r.requireSeries(up, want)
-		// Drop the first segment; both numbers of the series are in those that stay.
-		flushAllBut(open, up)
+		// Drop the first segment, and with it the record of the old number; its samples are in the second, too.
+		flushOld(open)
 		r.flushMu.Lock()
 		require.NoError(t, r.checkpoint(ctx, true))
 		r.flushMu.Unlock()
@@ -457,5 +461,33 @@ func TestSeriesTooLongForAKeyIsStored(t *testing.T) {
 	r.requireSeries(labels.FromStrings(names...), want)
 	r = r.reopen(nil)
 	r.requireSeries(labels.FromStrings(names...), want)
+	r.close()
+}
+
+// TestCloseHeedsItsContext closes while a write hangs: the log is closed in order, nothing is flushed, nothing is lost.
+func TestCloseHeedsItsContext(t *testing.T) {
+	fs, c := vfs.NewMem(), newClock()
+	r := openRig(t, fs, c, nil)
+	r.write(series(upNames, sample(startMs, 1)))
+	require.NoError(t, r.begin())
+	ctx, cancel := context.WithCancel(context.Background())
+	closed := make(chan error)
+	go func() { closed <- r.Close(ctx) }()
+	require.Eventually(t, func() bool {
+		r.gate.Lock()
+		defer r.gate.Unlock()
+		return r.closed
+	}, 10*time.Second, time.Millisecond)
+	cancel()
+	require.Eventually(t, func() bool {
+		_, err := r.log.Cut()
+		return errors.Is(err, wal.ErrClosed)
+	}, 10*time.Second, time.Millisecond)
+	r.callers.Done()
+	require.ErrorIs(t, <-closed, context.Canceled)
+	require.Equal(t, 1, r.Stats().Rows)
+	require.NoError(t, r.store.Close())
+	r = openRig(t, fs, c, nil)
+	r.requireSeries(up, column{startMs: math.Float64bits(1)})
 	r.close()
 }

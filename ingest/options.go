@@ -154,7 +154,8 @@ func (o Options) Validate() error {
 	s := o.Head.Stripes
 	check(s < 0 || s&(s-1) != 0 || s > 1<<10, "Head.Stripes %d is not a power of two up to 1024", s)
 	check(o.Head.BytesMax < 0, "Head.BytesMax %d is negative", o.Head.BytesMax)
-	check(o.Head.RowBytesMax < 0 || o.Head.RowBytesMax > 1<<20, "Head.RowBytesMax %d is not in 0…1 MiB", o.Head.RowBytesMax)
+	row := o.Head.RowBytesMax
+	check(row < 0 || row > 1<<20, "Head.RowBytesMax %d is not in 0…1 MiB", row)
 	check(o.Head.Grace < 0 || o.Head.Spread < 0, "Head.Grace or Head.Spread is negative")
 	l := o.Limits
 	check(l.MetricNameBytesMax < 0 || l.MetricNameBytesMax > keyschema.MetricBytesMax,

@@ -172,8 +172,8 @@ func (r *request) timeFault(tsMs int64) rejection {
 		return rejectf(ReasonBeforeRetention, "timestamp %d ms lies before the retention, which begins at %d ms",
 			tsMs, r.minMs)
 	default:
-		return rejectf(ReasonTooFarAhead, "timestamp %d ms is too far ahead: up to %d ms, %d ms ahead of the clock, is allowed",
-			tsMs, r.maxMs, r.aheadMs)
+		return rejectf(ReasonTooFarAhead,
+			"timestamp %d ms is too far ahead: up to %d ms, %d ms ahead of the clock, is allowed", tsMs, r.maxMs, r.aheadMs)
 	}
 }
 
@@ -262,7 +262,7 @@ func (r *request) stripe(h *head.Head) {
 	}
 }
 
-// Log implements head.Sink: it runs under a stripe's lock, so that the log has each series' samples in the head's order.
+// Log implements head.Sink: it runs under a stripe's lock, so that the log has a series' samples in the head's order.
 func (r *request) Log() (segment uint64, err error) {
 	pos, err := r.i.log.Append(wal.KindSamples, r.payload)
 	if err != nil {

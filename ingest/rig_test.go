@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/klauspost/compress/snappy"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
@@ -139,7 +140,7 @@ func (r *rig) read(ls labels.Labels) (column, error) {
 	var tags []keyschema.Tag
 	ls.Range(func(l labels.Label) {
 		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))
-		if l.Name != labels.MetricName {
+		if l.Name != model.MetricNameLabel {
 			tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
 		}
 	})
@@ -168,7 +169,7 @@ func (r *rig) readSeries(ctx context.Context, s index.Series, tags []keyschema.T
 	if err != nil {
 		return err
 	}
-	metric := s.Labels.Get(labels.MetricName)
+	metric := s.Labels.Get(model.MetricNameLabel)
 	var set storage.RowSet
 	for _, span := range s.Hours {
 		for hour := span.First; hour <= span.Last; hour++ {

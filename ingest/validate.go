@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 )
@@ -67,7 +68,7 @@ func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
 		if p.Value == "" {
 			continue
 		}
-		if p.Name == labels.MetricName {
+		if p.Name == model.MetricNameLabel {
 			metric = p.Value
 			if len(metric) > l.MetricNameBytesMax {
 				return nil, rejectf(ReasonMetricNameTooLong, "metric name of %d bytes, %d allowed",
@@ -95,7 +96,7 @@ const describeBytesMax = 400
 func describe(pairs []prompb.Label) string {
 	var b strings.Builder
 	for _, p := range pairs {
-		if p.Name == labels.MetricName {
+		if p.Name == model.MetricNameLabel {
 			b.WriteString(printable(p.Value))
 			break
 		}
@@ -103,7 +104,7 @@ func describe(pairs []prompb.Label) string {
 	b.WriteByte('{')
 	first := true
 	for _, p := range pairs {
-		if p.Name == labels.MetricName {
+		if p.Name == model.MetricNameLabel {
 			continue
 		}
 		if !first {

@@ -151,8 +151,8 @@ func (h *Head) Busy(ref uint32) bool {
 // SetTick sets the clock that rows measure their idleness with. Its unit is the caller's.
 func (h *Head) SetTick(tick uint32) { h.tick.Store(tick) }
 
-// Append stores samples of one stripe in their order, within one hold of its lock: first sink.Log, then each sample. All
-// refs must be registered. An error of sink.Log means that nothing was stored; any other that some samples may be
+// Append stores samples of one stripe in their order, within one hold of its lock: first sink.Log, then each sample.
+// All refs must be registered. An error of sink.Log means that nothing was stored; any other that some samples may be
 // missing, although they are in the log.
 func (h *Head) Append(stripe int, samples []Sample, sink Sink) error {
 	s := &h.stripes[stripe]

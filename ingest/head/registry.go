@@ -24,8 +24,8 @@ type entry struct {
 	next uint32
 }
 
-// table is an open-addressing hash table: a slot is the key's tag in the upper half and the entry's number in the lower,
-// 0 if free. Slots are only ever filled; a table with entries taken out is a new table.
+// table is an open-addressing hash table: a slot is the key's tag in the upper half and the entry's number in the
+// lower, 0 if free. Slots are only ever filled; a table with entries taken out is a new table.
 type table struct {
 	mask  uint64
 	slots []uint64

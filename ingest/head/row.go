@@ -201,8 +201,9 @@ func (s *stripe) appendPacked(dst []byte, r *row) []byte {
 
 // memory is what the row occupies.
 func (s *stripe) memory(r *row) int64 {
-	small := min(r.blocks, packedSmallBlocks)
-	return int64(rowBytes + r.tailPlaces()*tailSampleBytes + int(small)*packedSmallBytes + int(r.blocks-small)*packedBytes)
+	small := int(min(r.blocks, packedSmallBlocks))
+	packed := small*packedSmallBytes + (int(r.blocks)-small)*packedBytes
+	return int64(rowBytes + r.tailPlaces()*tailSampleBytes + packed)
 }
 
 // release gives the row's blocks back.
