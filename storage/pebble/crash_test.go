@@ -60,6 +60,7 @@ type crashRun struct {
 	ctx context.Context
 
 	mu      sync.Mutex // the store's goroutines take the clone
+	cutRNG  *rand.Rand // for the clone only
 	fs      *vfs.MemFS
 	armed   bool
 	cutAt   int // the operation before which the power goes
@@ -74,7 +75,7 @@ type crashRun struct {
 }
 
 func runCrash(t *testing.T, seed uint64) {
-	c := &crashRun{T: t, rng: rand.New(rand.NewPCG(seed, 1)), ctx: t.Context(), fs: vfs.NewCrashableMem(),
+	c := &crashRun{T: t, rng: rand.New(rand.NewPCG(seed, 1)), cutRNG: rand.New(rand.NewPCG(seed, 3)), ctx: t.Context(), fs: vfs.NewCrashableMem(),
 		deletes: map[[2]int]bool{}}
 	for range crashRounds {
 		c.round(seed)
@@ -103,9 +104,9 @@ func (c *crashRun) String() string { return "crash" }
 func (c *crashRun) cut() {
 	c.armed = false
 	c.floor = c.durable
-	percent := []int{0, 20, 50, 80, 100}[c.rng.IntN(5)]
+	percent := []int{0, 20, 50, 80, 100}[c.cutRNG.IntN(5)]
 	c.clone = c.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent,
-		RNG: rand.New(rand.NewPCG(c.rng.Uint64(), 2))})
+		RNG: rand.New(rand.NewPCG(c.cutRNG.Uint64(), 2))})
 }
 
 // round opens the store, writes until the power goes, and goes on with the clone.
