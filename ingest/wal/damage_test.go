@@ -143,7 +143,7 @@ func TestOneFlippedBit(t *testing.T) {
 		unmarked := 0
 		for _, name := range names {
 			contents := readFile(t, s.fs, path(name))
-			step := 5
+			step := 11
 			if os.Getenv("WAL_EVERY_BYTE") != "" {
 				step = 1
 			}
@@ -448,7 +448,7 @@ func TestReadErrorIsDamageAndChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range s.files(t) {
 		fs := s.copy()
-		opts := testOptions(readFault(fs, name))
+		opts := testOptions(badSectors{fs, name, 0, 1})
 		_, _, _, err := tryOpen(opts)
 		var damage *DamageError
 		require.ErrorAs(t, err, &damage, name)
@@ -460,5 +460,41 @@ func TestReadErrorIsDamageAndChangesNothing(t *testing.T) {
 		l, frames, _ := mustOpen(t, testOptions(fs))
 		require.Len(t, frames, len(s.frames))
 		require.NoError(t, l.Close())
+	}
+}
+
+// TestBadSector: one page of a segment cannot be read. Even in the tail, past the watermark, that is no torn end. With
+// leave to accept, only the frames in that page are lost.
+func TestBadSector(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	opts := testOptions(fs)
+	opts.SegmentBytesMax = 1 << 20
+	l, _, _ := mustOpen(t, opts)
+	var positions []Position
+	for n := uint64(1); n <= 40; n++ {
+		positions = append(positions, appendWait(t, l, 1, payloadOf(n, 500)))
+	}
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	require.NoError(t, l.Close())
+	size := int64(len(readFile(t, crashed, path(segmentName(1)))))
+	for lo := int64(unreadableBytes); lo < size; lo += unreadableBytes {
+		first := slices.IndexFunc(positions, func(p Position) bool { return p.Offset+532+8 > lo })
+		for _, accept := range []bool{false, true} {
+			disk := crashed.CrashClone(vfs.CrashCloneCfg{})
+			opts := testOptions(badSectors{disk, segmentName(1), lo, lo + 10})
+			opts.AcceptLoss = accept
+			l, frames, stats, err := tryOpen(opts)
+			if accept {
+				require.NoError(t, err, "from byte %d", lo)
+				require.NoError(t, l.Close())
+				require.ErrorIs(t, stats.Losses[0].Damage.Err, errBadSector)
+				require.GreaterOrEqual(t, len(frames), 40-unreadableBytes/532-2)
+				continue
+			}
+			var damage *DamageError
+			require.ErrorAs(t, err, &damage, "from byte %d", lo)
+			require.ErrorIs(t, err, errBadSector)
+			require.Equal(t, positions[first].Offset, damage.Offset)
+		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
 )
@@ -58,10 +57,10 @@ func mustOpen(t testing.TB, opts Options) (*Log, []replayed, ReplayStats) {
 func payloadOf(i uint64, size int) []byte {
 	p := binary.LittleEndian.AppendUint64(nil, i)
 	rng := rand.New(rand.NewPCG(i, 1))
-	for range size {
-		p = append(p, byte(rng.Uint32()))
+	for len(p) < 8+size {
+		p = binary.LittleEndian.AppendUint64(p, rng.Uint64())
 	}
-	return p
+	return p[:8+size]
 }
 
 func numberOf(payload []byte) uint64 { return binary.LittleEndian.Uint64(payload) }
@@ -117,12 +116,29 @@ func rehash(b []byte) {
 
 var errBadSector = errors.New("bad sector")
 
-// readFault makes every read of the named file fail.
-func readFault(fs vfs.FS, name string) vfs.FS {
-	return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileReadAt && fs.PathBase(op.Path) == name {
-			return errBadSector
-		}
-		return nil
-	}))
+// badSectors makes every read of the named file fail that touches bytes from lo on and before hi.
+type badSectors struct {
+	vfs.FS
+	name   string
+	lo, hi int64
+}
+
+func (fs badSectors) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := fs.FS.Open(name, opts...)
+	if err != nil || fs.PathBase(name) != fs.name {
+		return f, err
+	}
+	return badSectorFile{f, fs.lo, fs.hi}, nil
+}
+
+type badSectorFile struct {
+	vfs.File
+	lo, hi int64
+}
+
+func (f badSectorFile) ReadAt(b []byte, off int64) (int, error) {
+	if off < f.hi && off+int64(len(b)) > f.lo {
+		return 0, errBadSector
+	}
+	return f.File.ReadAt(b, off)
 }

@@ -60,14 +60,17 @@ func (r *fileReader) fill(off int64, n int) {
 	if r.readFull(r.buf, off) == nil {
 		return
 	}
-	for at := 0; at < n; at += unreadableBytes {
-		block := r.buf[at:min(at+unreadableBytes, n)]
-		if err := r.readFull(block, off+int64(at)); err != nil {
+	for at := off; at < off+int64(n); {
+		// In the file's own pages, so that a bad one takes nothing of its neighbours with it.
+		to := min(at/unreadableBytes*unreadableBytes+unreadableBytes, off+int64(n))
+		block := r.buf[at-off : to-off]
+		if err := r.readFull(block, at); err != nil {
 			clear(block)
 			if r.err == nil {
-				r.err = fmt.Errorf("read at byte %d: %w", off+int64(at), err)
+				r.err = fmt.Errorf("read at byte %d: %w", at, err)
 			}
 		}
+		at = to
 	}
 }
 

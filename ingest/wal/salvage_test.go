@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCrashDuringSalvage: the power goes at each operation of a start that accepts a loss. The damage is then as it was,
-// or healed, and accepting it again gives the same frames.
+// TestCrashDuringSalvage: the power goes at each operation of a start that accepts a loss. The damage is then as it
+// was, or healed, and accepting it again gives the same frames.
 func TestCrashDuringSalvage(t *testing.T) {
 	s := newSpecimen(t, false)
 	broken := s.copy()
@@ -56,8 +56,8 @@ func TestCrashDuringSalvage(t *testing.T) {
 	require.NotZero(t, refused)
 }
 
-// TestForgedFrame: a frame that verifies in itself, as from an older copy of the file, but is not the one that the frames
-// around it know.
+// TestForgedFrame: a frame that verifies in itself, as from an older copy of the file, but is not the one that the
+// frames around it know.
 func TestForgedFrame(t *testing.T) {
 	s := newSpecimen(t, true)
 	names := s.files(t)
@@ -89,8 +89,8 @@ func TestForgedFrame(t *testing.T) {
 	}
 }
 
-// TestCarriedFramesAreVouchedForAtOnce: the start wrote uncertain frames again into a new segment and lost its power before
-// the watermark followed. Damage to them is damage all the same, even at the very end.
+// TestCarriedFramesAreVouchedForAtOnce: the start wrote uncertain frames again into a new segment and lost its power
+// before the watermark followed. Damage to them is damage all the same, even at the very end.
 func TestCarriedFramesAreVouchedForAtOnce(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	l, _, _ := mustOpen(t, testOptions(fs))

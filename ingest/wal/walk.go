@@ -158,8 +158,11 @@ func (w *walker) readHeader(s *segmentFile) error {
 		return nil
 	}
 	s.size = r.size
-	s.header, s.bad, err = parseHeader(r.view(0, headerBytes))
-	s.readErr = errors.Join(r.err, r.close())
+	// Only the header's own bytes: an unreadable page further on is judged where it stands.
+	b := make([]byte, min(headerBytes, r.size))
+	s.readErr = r.readFull(b, 0)
+	s.header, s.bad, err = parseHeader(b)
+	s.readErr = errors.Join(s.readErr, r.close())
 	if err != nil && s.readErr == nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
