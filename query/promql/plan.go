@@ -95,17 +95,35 @@ func (rd *batchReader) plan() []dayRead {
 		read := dayRead{day: day}
 		dayFrom, dayTo := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
 		for _, p := range prefixes {
-			from, to, ok := hull(rd.series[p.series].Hours, max(p.fromHour, dayFrom), min(p.toHour, dayTo))
-			if !ok {
-				continue
+			from, to := max(p.fromHour, dayFrom), min(p.toHour, dayTo)
+			if rd.needed != nil {
+				read.addEach(p, rd.series[p.series].Hours, from, to)
+			} else if from, to, ok := hull(rd.series[p.series].Hours, from, to); ok {
+				read.add(p, from, to)
 			}
-			start, end := keyschema.SeriesRange(p.prefix, from, to)
-			read.ranges = append(read.ranges, storage.RowRange{Start: start, End: end})
-			read.owners = append(read.owners, p)
 		}
 		reads = read.appendSplit(reads, rd.opts.Concurrency)
 	}
 	return reads
+}
+
+// add adds the row range of a prefix for some hours.
+func (d *dayRead) add(p rowPrefix, from, to int64) {
+	start, end := keyschema.SeriesRange(p.prefix, from, to)
+	d.ranges = append(d.ranges, storage.RowRange{Start: start, End: end})
+	d.owners = append(d.owners, p)
+}
+
+// addEach adds a row range for each of the spans within [from, to]. The latest comes first: hours are reversed in keys.
+func (d *dayRead) addEach(p rowPrefix, spans []index.HourSpan, from, to int64) {
+	for _, span := range slices.Backward(spans) {
+		if span.Last < from {
+			return
+		}
+		if span.First <= to {
+			d.add(p, max(span.First, from), min(span.Last, to))
+		}
+	}
 }
 
 // appendSplit appends the read to reads, in up to parts pieces; a read without ranges is left out.

@@ -7,6 +7,7 @@ import (
 	promstorage "github.com/prometheus/prometheus/storage"
 
 	"halite/keyschema"
+	"halite/storage/index"
 )
 
 // Queryable answers selectors from the head and the data table.
@@ -65,8 +66,11 @@ func (q *Queryable) Select(
 // reader is what the selectors of one query share.
 type reader struct {
 	*Queryable
-	window window
-	budget *budget
+	window  window
+	budget  *budget
+	figures *figures
+	// needed are the only hours to read; nil means all of the window.
+	needed []index.HourSpan
 }
 
 func (q *Queryable) newReader(mintMs, maxtMs int64) *reader {
@@ -74,6 +78,7 @@ func (q *Queryable) newReader(mintMs, maxtMs int64) *reader {
 		Queryable: q,
 		window:    q.clip(window{mintMs, maxtMs}),
 		budget:    newBudget(q.opts.SamplesMax, q.opts.BytesMax),
+		figures:   new(figures),
 	}
 }
 
@@ -92,6 +97,9 @@ func (r *reader) selection(
 	series, err := r.opts.Catalogue.Select(ctx, w.mintMs, w.maxtMs, matchers...)
 	if err != nil {
 		return nil, storageError("select series", err)
+	}
+	if r.needed != nil {
+		series = thin(series, r.needed)
 	}
 	if hints != nil {
 		series = shard(series, hints.ShardIndex, hints.ShardCount)

@@ -56,6 +56,7 @@ func (rd *batchReader) readHead(ctx context.Context) error {
 		}
 		rd.headEnds[i] = rd.head.len()
 	}
+	rd.figures.samples.Add(int64(rd.head.len()))
 	return nil
 }
 
@@ -107,8 +108,11 @@ func (rd *batchReader) readDay(ctx context.Context, part int, read dayRead, row 
 	it := rd.opts.Data.ReadRows(ctx, storage.RowSet{Ranges: read.ranges}, storage.ReadOptions{Filter: storage.Filter{
 		Families: []string{storage.FamilySamples}, FromMs: read.day * dayMs, ToMs: (read.day + 1) * dayMs, VersionsMax: 1,
 	}})
-	rows, samples := 0, 0
+	rows, used, samples := 0, 0, 0
 	defer func() {
+		rd.figures.rows.Add(int64(rows))
+		rd.figures.rowsUsed.Add(int64(used))
+		rd.figures.samples.Add(int64(samples))
 		rd.metrics.rows.Add(float64(rows))
 		rd.metrics.samples.Add(float64(samples))
 		if closeErr := it.Close(); closeErr != nil && err == nil {
@@ -131,6 +135,9 @@ func (rd *batchReader) readDay(ctx context.Context, part int, read dayRead, row 
 			return err
 		}
 		samples += n
+		if n > 0 {
+			used++
+		}
 	}
 	if err := it.Err(); err != nil {
 		return storageError("read rows", err)

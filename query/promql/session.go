@@ -1,0 +1,124 @@
+package promql
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/storage/index"
+)
+
+// Windows are the spans of time that a selector needs: for each of Steps ends, StepMs apart from FirstEndMs on, the
+// samples with end − RangeMs < time ≤ end. RangeMs and Steps are positive; StepMs may be 0 for a single step.
+type Windows struct {
+	FirstEndMs, StepMs, RangeMs int64
+	Steps                       int
+}
+
+// hull is the window from the first sample needed to the last.
+func (w Windows) hull() window {
+	return window{w.FirstEndMs - w.RangeMs + 1, w.FirstEndMs + int64(w.Steps-1)*w.StepMs}
+}
+
+// sparse reports whether whole hours may lie between two neighbouring spans.
+func (w Windows) sparse() bool { return w.Steps > 1 && w.StepMs-w.RangeMs >= keyschema.HourMs }
+
+// hours are the hours that meet a span, ascending, none before the oldest time that can have samples.
+func (w Windows) hours(clip window) []index.HourSpan {
+	var out []index.HourSpan
+	for i := range w.Steps {
+		end := w.FirstEndMs + int64(i)*w.StepMs
+		from, to := max(end-w.RangeMs+1, clip.mintMs), min(end, clip.maxtMs)
+		if from > to {
+			continue
+		}
+		first, last := keyschema.HourOf(from), keyschema.HourOf(to)
+		if n := len(out); n > 0 && first <= out[n-1].Last+1 {
+			out[n-1].Last = max(out[n-1].Last, last)
+			continue
+		}
+		out = append(out, index.HourSpan{First: first, Last: last})
+	}
+	return out
+}
+
+// Figures say what the selections of a session have read so far.
+type Figures struct {
+	Series int64 // selected
+	// Rows came from the data table; RowsUsed of them had samples in the window.
+	Rows, RowsUsed int64
+	// Samples were decoded or copied from the head, and were in the window.
+	Samples int64
+}
+
+// Session is what the selections of one query share: a budget and figures. It may be used by several goroutines.
+type Session struct {
+	queryable *Queryable
+	budget    *budget
+	figures   figures
+}
+
+type figures struct{ series, rows, rowsUsed, samples atomic.Int64 }
+
+// Session begins a query.
+func (q *Queryable) Session() *Session {
+	return &Session{queryable: q, budget: newBudget(q.opts.SamplesMax, q.opts.BytesMax)}
+}
+
+// Select finds the series that match and have samples in the hull of the windows. Rows of hours that meet no window
+// are not read, where that saves whole hours; samples between windows may be returned nevertheless.
+func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Matcher) (*Selection, error) {
+	r := &reader{Queryable: s.queryable, window: s.queryable.clip(w.hull()), budget: s.budget, figures: &s.figures}
+	if w.sparse() {
+		r.needed = w.hours(r.window)
+	}
+	sel, err := r.selection(ctx, nil, matchers)
+	if err != nil {
+		return nil, err
+	}
+	s.figures.series.Add(int64(sel.Len()))
+	return sel, nil
+}
+
+// Take charges memory of an evaluation to the budget of the session, or fails with a *LimitError.
+func (s *Session) Take(bytes int64) error { return s.budget.take(0, bytes) }
+
+// Release gives back what Take has charged.
+func (s *Session) Release(bytes int64) { s.budget.release(0, bytes) }
+
+// Figures are those of all selections up to now.
+func (s *Session) Figures() Figures {
+	return Figures{
+		Series: s.figures.series.Load(), Rows: s.figures.rows.Load(), RowsUsed: s.figures.rowsUsed.Load(),
+		Samples: s.figures.samples.Load(),
+	}
+}
+
+// thin keeps of each series' hours those that are needed, and the series that have any.
+func thin(series []index.Series, needed []index.HourSpan) []index.Series {
+	out := series[:0:0]
+	for _, s := range series {
+		if s.Hours = intersect(s.Hours, needed); len(s.Hours) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// intersect gives the hours that both have; both ascend.
+func intersect(a, b []index.HourSpan) []index.HourSpan {
+	var out []index.HourSpan
+	for len(a) > 0 && len(b) > 0 {
+		if first, last := max(a[0].First, b[0].First), min(a[0].Last, b[0].Last); first <= last {
+			out = append(out, index.HourSpan{First: first, Last: last})
+		}
+		if a[0].Last < b[0].Last {
+			a = a[1:]
+		} else {
+			b = b[1:]
+		}
+	}
+	return out
+}
