@@ -151,7 +151,7 @@ func (sc *segmentScan) checkMark() error {
 // ends says whether what stands at the cursor is the end of the log's frames rather than damage.
 func (sc *segmentScan) ends() bool {
 	w := sc.walker
-	if sc.r.err != nil || sc.limitKnown {
+	if sc.limitKnown {
 		return false
 	}
 	if !sc.last {
