@@ -77,12 +77,17 @@ func (i *Ingester) emitCheckpoint(point uint64, emit func(kind byte, payload []b
 	numbers := make([]number, 0, i.series.Load())
 	i.head.EachSeries(func(ref, log uint32) { numbers = append(numbers, number{ref, log}) })
 	i.regMu.Unlock()
+	packer, err := wal.NewSeriesPacker()
+	if err != nil {
+		return err
+	}
+	defer packer.Close()
 	var payload []byte
 	write := func(least int) error {
 		if len(payload) <= least {
 			return nil
 		}
-		err := emit(wal.KindSeries, payload)
+		err := emit(wal.KindPackedSeries, packer.Pack(payload))
 		payload = payload[:0]
 		return err
 	}

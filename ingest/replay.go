@@ -29,6 +29,7 @@ type replay struct {
 	ctx     context.Context
 	refs    []*[logRefChunkSize]uint32 // by number in the log
 	request request                    // its scatter by stripe
+	packer  *wal.SeriesPacker
 	segment uint64
 	lost    int
 	samples int
@@ -56,7 +57,12 @@ func (p *replay) setRef(log, ref uint32) {
 // replayLog runs once, before anything is written.
 func (i *Ingester) replayLog(ctx context.Context) error {
 	start := time.Now()
-	p := &replay{i: i, ctx: ctx}
+	packer, err := wal.NewSeriesPacker()
+	if err != nil {
+		return err
+	}
+	defer packer.Close()
+	p := &replay{i: i, ctx: ctx, packer: packer}
 	p.request.i = i
 	stats, err := i.log.Replay(p.record)
 	if err != nil {
@@ -90,6 +96,12 @@ func (p *replay) record(kind byte, payload []byte, pos wal.Position) error {
 	switch kind {
 	case wal.KindSeries:
 		return wal.ParseSeries(payload, p.series)
+	case wal.KindPackedSeries:
+		series, err := p.packer.Unpack(payload)
+		if err != nil {
+			return fmt.Errorf("%w at %s", err, pos)
+		}
+		return wal.ParseSeries(series, p.series)
 	case wal.KindSamples:
 		return p.store(payload, pos)
 	case wal.KindMetadata:

@@ -120,6 +120,8 @@ func kindName(kind byte) string {
 	switch kind {
 	case KindSeries:
 		return "series"
+	case KindPackedSeries:
+		return "packed series"
 	case KindSamples:
 		return "samples"
 	case KindMetadata:
@@ -133,6 +135,8 @@ func describe(kind byte, payload []byte) string {
 	switch kind {
 	case KindSeries:
 		return describeSeries(payload)
+	case KindPackedSeries:
+		return describePackedSeries(payload)
 	case KindSamples:
 		it := ReadSamples(payload)
 		count, least, most := it.Left(), int64(0), int64(0)
@@ -174,4 +178,17 @@ func describeSeries(payload []byte) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("%d series, first %s", count, sample)
+}
+
+func describePackedSeries(packed []byte) string {
+	p, err := NewSeriesPacker()
+	if err != nil {
+		return err.Error()
+	}
+	defer p.Close()
+	payload, err := p.Unpack(packed)
+	if err != nil {
+		return err.Error()
+	}
+	return describeSeries(payload)
 }

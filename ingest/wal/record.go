@@ -13,6 +13,8 @@ const (
 	KindSamples byte = 2
 	// KindMetadata describes metrics: see AppendMetadata.
 	KindMetadata byte = 3
+	// KindPackedSeries is a KindSeries payload compressed by SeriesPacker, for checkpoints.
+	KindPackedSeries byte = 8
 	// Kinds 4 (native histograms), 5 (float histograms), 6 (exemplars) and 7 (deletions) are spoken for.
 
 	// KindMax is the highest kind that Append takes; those above are the log's own.
