@@ -108,13 +108,14 @@ func TestCheckMutation(t *testing.T) {
 		require.NoError(t, storage.CheckMutation(&schema, &m), name)
 	}
 	for name, m := range map[string]storage.RowMutation{
-		"100 MiB and a byte":        with(full, storage.Entry{Family: "a", Qualifier: []byte("q")}),
-		"100,001 entries":           with(many, storage.Entry{Family: "a"}),
-		"no entries":                {Key: []byte("k")},
-		"time too large":            one(storage.Entry{Family: "a", TsMs: storage.TsMsMax + 1}),
-		"set in an aggregate":       one(storage.Entry{Family: "n"}),
-		"add in a plain family":     one(storage.Entry{Kind: storage.AddToCell, Family: "a"}),
-		"long qualifier to delete":  one(storage.Entry{Kind: storage.DeleteCells, Family: "a", Qualifier: cell[:storage.QualifierBytesMax+1]}),
+		"100 MiB and a byte":    with(full, storage.Entry{Family: "a", Qualifier: []byte("q")}),
+		"100,001 entries":       with(many, storage.Entry{Family: "a"}),
+		"no entries":            {Key: []byte("k")},
+		"time too large":        one(storage.Entry{Family: "a", TsMs: storage.TsMsMax + 1}),
+		"set in an aggregate":   one(storage.Entry{Family: "n"}),
+		"add in a plain family": one(storage.Entry{Kind: storage.AddToCell, Family: "a"}),
+		"long qualifier to delete": one(storage.Entry{Kind: storage.DeleteCells, Family: "a",
+			Qualifier: cell[:storage.QualifierBytesMax+1]}),
 		"negative range":            one(storage.Entry{Kind: storage.DeleteCells, Family: "a", FromMs: -1}),
 		"range ends at its start":   one(storage.Entry{Kind: storage.DeleteCells, Family: "a", FromMs: 2, ToMs: 2}),
 		"range ends before it":      one(storage.Entry{Kind: storage.DeleteCells, Family: "a", FromMs: 2, ToMs: 1}),

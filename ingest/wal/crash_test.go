@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crashSeeds is the number of random crash runs; nightly runs set WAL_CRASH_SEEDS.
+// crashSeeds is the number of random crash runs; nightly runs set HALITE_SEEDS.
 func crashSeeds(t *testing.T) (first, count uint64) {
 	read := func(name string, otherwise uint64) uint64 {
 		s := os.Getenv(name)
@@ -28,7 +28,7 @@ func crashSeeds(t *testing.T) (first, count uint64) {
 		require.NoError(t, err, name)
 		return n
 	}
-	return read("WAL_CRASH_SEED", 1), read("WAL_CRASH_SEEDS", 600)
+	return read("HALITE_SEED", 1), read("HALITE_SEEDS", 600)
 }
 
 const kindSummary = KindMetadata
@@ -115,7 +115,7 @@ func TestCrashLosesNothingAcknowledged(t *testing.T) {
 			var err error
 			fs, stats, err = crashOnce(fs, rng)
 			if err != nil {
-				t.Fatalf("generation %d: %v\nreproduce: WAL_CRASH_SEED=%d WAL_CRASH_SEEDS=1 go test -run %s ./ingest/wal",
+				t.Fatalf("generation %d: %v\nreproduce: HALITE_SEED=%d HALITE_SEEDS=1 go test -run %s ./ingest/wal",
 					generation, err, seed, t.Name())
 			}
 			if stats.TornBytes > 0 {

@@ -144,7 +144,7 @@ func TestOneFlippedBit(t *testing.T) {
 		for _, name := range names {
 			contents := readFile(t, s.fs, path(name))
 			step := 11
-			if os.Getenv("WAL_EVERY_BYTE") != "" {
+			if os.Getenv("HALITE_EVERY_BYTE") != "" {
 				step = 1
 			}
 			for offset := 0; offset < len(contents); offset += step {

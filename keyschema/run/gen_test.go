@@ -12,19 +12,19 @@ import (
 	"halite/keyschema"
 )
 
-// newRand returns a source whose seed is printed when the test fails; KEYSCHEMA_SEED repeats a run.
+// newRand returns a source whose seed is printed when the test fails; HALITE_SEED repeats a run.
 func newRand(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("KEYSCHEMA_SEED"); text != "" {
+	if text := os.Getenv("HALITE_SEED"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			t.Fatalf("KEYSCHEMA_SEED: %v", err)
+			t.Fatalf("HALITE_SEED: %v", err)
 		}
 		seed = n
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("repeat with KEYSCHEMA_SEED=%d", seed)
+			t.Logf("repeat with HALITE_SEED=%d", seed)
 		}
 	})
 	return rand.New(rand.NewPCG(seed, 0))

@@ -20,8 +20,8 @@ const (
 )
 
 func benchPrefix(series int) string {
-	return fmt.Sprintf("node_cpu_seconds_total#%02d#cluster=eu-west-1,cpu=%02d,environment=production,host=host-%05d.example.com,"+
-		"instance=host-%05d.example.com:9100,job=node-exporter,mode=user,region=eu-west,team=platform#",
+	return fmt.Sprintf("node_cpu_seconds_total#%02d#"+
+		"cluster=eu-west-1,cpu=%02d,environment=production,host=host-%05d.example.com,instance=host-%05d.example.com:9100,job=node-exporter,mode=user,region=eu-west,team=platform#",
 		series*16/benchSeries, series%16, series, series)
 }
 
@@ -102,7 +102,8 @@ func BenchmarkApply(b *testing.B) {
 // BenchmarkSeriesScan reads a day of one series, warm.
 func BenchmarkSeriesScan(b *testing.B) {
 	table := benchDay(b)
-	set := storage.RowSet{Ranges: []storage.RowRange{{Start: []byte(benchPrefix(4321)), End: []byte(benchPrefix(4321) + ":")}}}
+	prefix := benchPrefix(4321)
+	set := storage.RowSet{Ranges: []storage.RowRange{{Start: []byte(prefix), End: []byte(prefix + ":")}}}
 	benchScan(b, table, set, benchHours, benchHours)
 }
 

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	crashSeedsEnv     = "HALITE_CRASH_SEEDS"
-	crashSeedEnv      = "HALITE_CRASH_SEED"
+	crashSeedsEnv     = "HALITE_SEEDS"
+	crashSeedEnv      = "HALITE_SEED"
 	crashSeedsDefault = 200
 	crashRows         = 24
 	crashRounds       = 3
@@ -75,8 +75,8 @@ type crashRun struct {
 }
 
 func runCrash(t *testing.T, seed uint64) {
-	c := &crashRun{T: t, rng: rand.New(rand.NewPCG(seed, 1)), cutRNG: rand.New(rand.NewPCG(seed, 3)), ctx: t.Context(), fs: vfs.NewCrashableMem(),
-		deletes: map[[2]int]bool{}}
+	c := &crashRun{T: t, rng: rand.New(rand.NewPCG(seed, 1)), cutRNG: rand.New(rand.NewPCG(seed, 3)),
+		ctx: t.Context(), fs: vfs.NewCrashableMem(), deletes: map[[2]int]bool{}}
 	for range crashRounds {
 		c.round(seed)
 		if t.Failed() {

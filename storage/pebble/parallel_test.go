@@ -19,8 +19,8 @@ import (
 func TestEverythingAtOnce(t *testing.T) {
 	const rounds = 40
 	now := time.UnixMilli(500_000 * 3_600_000)
-	s, err := pebble.Open(pebble.Options{Dir: "/data", FS: vfs.NewMem(), MemtableBytes: 128 << 10, TabletBytesMax: 32 << 10,
-		CacheBytes: 1 << 20, Now: func() time.Time { return now }})
+	s, err := pebble.Open(pebble.Options{Dir: "/data", FS: vfs.NewMem(), MemtableBytes: 128 << 10,
+		TabletBytesMax: 32 << 10, CacheBytes: 1 << 20, Now: func() time.Time { return now }})
 	require.NoError(t, err)
 	schema := storage.DataSchema(24 * time.Hour)
 	table, err := s.EnsureTable(t.Context(), schema)

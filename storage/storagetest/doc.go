@@ -4,7 +4,7 @@
 // engine and a plain map, [NewModel], must give the same answers to the same operations. An engine that cannot do
 // something says so in [Caps]; whatever it does not name there and fails is a fault of the engine.
 //
-// A random run prints its seed when it fails. HALITE_STORAGETEST_SEED repeats that one run, and
+// A random run prints its seed when it fails. HALITE_SEED repeats that one run, and
 // HALITE_STORAGETEST_RUNS asks for more runs than usual.
 //
 // Nothing here measures speed.

@@ -48,6 +48,22 @@ func testLimits(t *testing.T, s *suite) {
 	bad("kind unknown", mutation("n", storage.Entry{Kind: 77, Family: "a"}), storage.ErrBadMutation)
 	bad("time range empty", mutation("n", storage.Entry{Kind: storage.DeleteCells, Family: "a", FromMs: 5, ToMs: 5}),
 		storage.ErrBadMutation)
+	testRequestLimits(t, b)
+	t.Run("tables", func(t *testing.T) { testTableLimit(t, s) })
+	t.Run("hour keys", func(t *testing.T) {
+		b := s.start(t, storage.DataSchema(0))
+		for _, key := range []string{"a#b#c#123456", "a#b#c#12345678", "a#b#c#123456x", "a#b#1234567", "a#b#c#d#1234567",
+			"a#b#c1234567", "1234567", "#1234567", "##1234567", "a#b#c#1234567#"} {
+			err := b.table.Apply(b.ctx, []storage.RowMutation{mutation(key, setCell("s", "q", 1, "v"))})
+			require.ErrorIs(t, err, storage.ErrBadKey, key)
+		}
+		b.set("###0000000", "s", "", 0, "v")
+		b.set("a#b#c#9999999", "s", "", 0, "v")
+		require.Len(t, b.read(everything(), storage.ReadOptions{}), 2)
+	})
+}
+
+func testRequestLimits(t *testing.T, b *bench) {
 	t.Run("row too large", func(t *testing.T) {
 		value := make([]byte, storage.CellBytesMax)
 		m := mutation("large")
@@ -68,30 +84,20 @@ func testLimits(t *testing.T, s *suite) {
 		m.Entries = append(m.Entries, storage.Entry{Family: "c"})
 		require.ErrorIs(t, b.table.Apply(b.ctx, []storage.RowMutation{m}), storage.ErrBadMutation)
 	})
-	t.Run("tables", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("creates a thousand tables")
-		}
-		b := s.start(t, plainSchema(storage.GCPolicy{}))
-		schema := storage.TableSchema{Families: []storage.Family{{Name: "f"}}}
-		for i := 1; i < storage.TablesMax; i++ {
-			schema.Name = fmt.Sprintf("t%d", i)
-			_, err := b.store.EnsureTable(b.ctx, schema)
-			require.NoError(t, err)
-		}
-		schema.Name = "one_more"
+}
+
+func testTableLimit(t *testing.T, s *suite) {
+	if testing.Short() {
+		t.Skip("creates a thousand tables")
+	}
+	b := s.start(t, plainSchema(storage.GCPolicy{}))
+	schema := storage.TableSchema{Families: []storage.Family{{Name: "f"}}}
+	for i := 1; i < storage.TablesMax; i++ {
+		schema.Name = fmt.Sprintf("t%d", i)
 		_, err := b.store.EnsureTable(b.ctx, schema)
-		require.ErrorIs(t, err, storage.ErrBadMutation)
-	})
-	t.Run("hour keys", func(t *testing.T) {
-		b := s.start(t, storage.DataSchema(0))
-		for _, key := range []string{"a#b#c#123456", "a#b#c#12345678", "a#b#c#123456x", "a#b#1234567", "a#b#c#d#1234567",
-			"a#b#c1234567", "1234567", "#1234567", "##1234567", "a#b#c#1234567#"} {
-			err := b.table.Apply(b.ctx, []storage.RowMutation{mutation(key, setCell("s", "q", 1, "v"))})
-			require.ErrorIs(t, err, storage.ErrBadKey, key)
-		}
-		b.set("###0000000", "s", "", 0, "v")
-		b.set("a#b#c#9999999", "s", "", 0, "v")
-		require.Len(t, b.read(everything(), storage.ReadOptions{}), 2)
-	})
+		require.NoError(t, err)
+	}
+	schema.Name = "one_more"
+	_, err := b.store.EnsureTable(b.ctx, schema)
+	require.ErrorIs(t, err, storage.ErrBadMutation)
 }

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	seedEnv      = "HALITE_STORAGETEST_SEED"
+	seedEnv      = "HALITE_SEED"
 	runsEnv      = "HALITE_STORAGETEST_RUNS"
 	runsDefault  = 8
 	stepsDefault = 400

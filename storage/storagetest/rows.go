@@ -86,16 +86,17 @@ func testSchemaMismatch(t *testing.T, s *suite) {
 
 // oddKeys are keys in byte order that break engines which join key parts carelessly.
 func oddKeys() []string {
-	return []string{"\x00", "\x00\x00", "\x00\x00\x01", "\x00\x01", "\x00\xff", "\x01", "!", "#", "##", "###", "###0000000",
-		"a", "a\x00", "a\x00\x00", "a\x00\x00\x00", "a\x00\x01", "a\x00\xff", "a\x01", "a#", "a#b", "aa", "a\xff", "a\xff\x00",
-		"a\xff\xff", "b", "b\x02", "b\x06", "b\x0a", "b\xfd", "\xfe", "\xff", "\xff\x00", "\xff\xff", "\xff\xff\xff\xff\xff\xff"}
+	return []string{"\x00", "\x00\x00", "\x00\x00\x01", "\x00\x01", "\x00\xff", "\x01", "!", "#", "##", "###",
+		"###0000000", "a", "a\x00", "a\x00\x00", "a\x00\x00\x00", "a\x00\x01", "a\x00\xff", "a\x01", "a#", "a#b", "aa",
+		"a\xff", "a\xff\x00", "a\xff\xff", "b", "b\x02", "b\x06", "b\x0a", "b\xfd", "\xfe", "\xff", "\xff\x00", "\xff\xff",
+		"\xff\xff\xff\xff\xff\xff"}
 }
 
 // oddPrefixes are escaped and unescaped beginnings of hour keys, in byte order.
 func oddPrefixes() []string {
-	return []string{"###", "#\x01##", "#0#a#", "\x00#\x00#\x00#", "a##\xff#", "a#0##", "a#00##", "a#00#a#", "a#00#a=%23,b=c#",
-		"a#00#a=b#", "a#00#a=b,c=d#", "a#00#a=b%2c#", "a#00#a=b\x00#", "a#00#a=b\xff#", "a#01#a=b#", "a0#00#a=b#", "a\xff#0#0#",
-		"aa#00#a=b#"}
+	return []string{"###", "#\x01##", "#0#a#", "\x00#\x00#\x00#", "a##\xff#", "a#0##", "a#00##", "a#00#a#",
+		"a#00#a=%23,b=c#", "a#00#a=b#", "a#00#a=b,c=d#", "a#00#a=b%2c#", "a#00#a=b\x00#", "a#00#a=b\xff#", "a#01#a=b#",
+		"a0#00#a=b#", "a\xff#0#0#", "aa#00#a=b#"}
 }
 
 func testRows(t *testing.T, s *suite) {
@@ -192,7 +193,8 @@ func testHourKeys(t *testing.T, s *suite) {
 	}
 	// Every cut of a key, and keys that no row can have, bound ranges like any byte string.
 	cuts := []string{"a#00#a=b#5", "a#00#a=b#:", "a#00#a=b#/", "a#00#a=b#", "a#00#a=b", "a#", "a#00#a=b#95299990",
-		"a#00#a=b#9999999\x00", "a#00#a=b#99999999", "a#00#a=b#\xff", "a#00#a=b#9999999#", "#", "\xff", names[3], names[20] + "\x00"}
+		"a#00#a=b#9999999\x00", "a#00#a=b#99999999", "a#00#a=b#\xff", "a#00#a=b#9999999#", "#", "\xff",
+		names[3], names[20] + "\x00"}
 	for _, start := range cuts {
 		for _, end := range append(cuts, "") {
 			var want []string

@@ -56,36 +56,7 @@ func testVersions(t *testing.T, s *suite) {
 }
 
 func testGC(t *testing.T, s *suite) {
-	t.Run("age", func(t *testing.T) {
-		b := s.start(t, plainSchema(storage.GCPolicy{MaxAge: 2 * time.Hour}))
-		for _, tsMs := range []int64{startMs - 2*hourMs - 1, startMs - 2*hourMs, startMs, startMs + dayMs} {
-			b.set("k", "a", "q", tsMs, "v")
-		}
-		b.set("k", "c", "keeps", 0, "v")
-		count := func(want int) {
-			t.Helper()
-			rows := b.read(everything(), storage.ReadOptions{})
-			require.Len(t, rows, 1)
-			require.Len(t, rows[0].Cells, want+1)
-		}
-		count(3)
-		require.NoError(t, b.store.CollectGarbage(b.ctx))
-		count(3)
-		b.clock.advance(time.Millisecond)
-		count(2)
-		b.clock.advance(2 * time.Hour)
-		count(1)
-		require.NoError(t, b.store.CollectGarbage(b.ctx))
-		count(1)
-		b.clock.advance(48 * time.Hour)
-		count(0)
-		require.NoError(t, b.store.CollectGarbage(b.ctx))
-		count(0)
-		b.set("k", "a", "q", startMs, "late")
-		count(0)
-		b.set("k", "a", "q", startMs+3*dayMs, "fresh")
-		count(1)
-	})
+	t.Run("age", func(t *testing.T) { testGCAge(t, s) })
 	t.Run("versions", func(t *testing.T) {
 		b := s.start(t, plainSchema(storage.GCPolicy{MaxVersions: 2}))
 		for i := range int64(5) {
@@ -173,4 +144,35 @@ func testGCHours(t *testing.T, s *suite) {
 	if !s.caps.InexactGC {
 		b.want(everything(), storage.ReadOptions{Filter: storage.Filter{ToMs: hourEndMs(hour) + 1, Families: []string{"s"}}})
 	}
+}
+
+func testGCAge(t *testing.T, s *suite) {
+	b := s.start(t, plainSchema(storage.GCPolicy{MaxAge: 2 * time.Hour}))
+	for _, tsMs := range []int64{startMs - 2*hourMs - 1, startMs - 2*hourMs, startMs, startMs + dayMs} {
+		b.set("k", "a", "q", tsMs, "v")
+	}
+	b.set("k", "c", "keeps", 0, "v")
+	count := func(want int) {
+		t.Helper()
+		rows := b.read(everything(), storage.ReadOptions{})
+		require.Len(t, rows, 1)
+		require.Len(t, rows[0].Cells, want+1)
+	}
+	count(3)
+	require.NoError(t, b.store.CollectGarbage(b.ctx))
+	count(3)
+	b.clock.advance(time.Millisecond)
+	count(2)
+	b.clock.advance(2 * time.Hour)
+	count(1)
+	require.NoError(t, b.store.CollectGarbage(b.ctx))
+	count(1)
+	b.clock.advance(48 * time.Hour)
+	count(0)
+	require.NoError(t, b.store.CollectGarbage(b.ctx))
+	count(0)
+	b.set("k", "a", "q", startMs, "late")
+	count(0)
+	b.set("k", "a", "q", startMs+3*dayMs, "fresh")
+	count(1)
 }
