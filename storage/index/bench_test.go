@@ -231,7 +231,8 @@ func BenchmarkLookups(b *testing.B) {
 			return len(v), err
 		}},
 		{"values-instance-of-rack", func(x *Index, from, to int64) (int, error) {
-			v, err := x.LabelValues(context.Background(), "instance", from, to, 0, name("x10"), m(labels.MatchEqual, "rack", "7"))
+			rack := m(labels.MatchEqual, "rack", "7")
+			v, err := x.LabelValues(context.Background(), "instance", from, to, 0, name("x10"), rack)
 			return len(v), err
 		}},
 		{"names", func(x *Index, from, to int64) (int, error) {

@@ -200,24 +200,70 @@ func (s *segment) dict(ctx context.Context, name string) (*segmentDict, error) {
 	if d := s.dicts[name]; d != nil {
 		return d, nil
 	}
-	h, err := loadCell(ctx, s, name, s.key(qualHeader, name, 0), genQualifier(qualHeader, s.root.gen), parseDictHeader)
-	if err != nil {
+	d := &segmentDict{s: s, name: name}
+	h, ok := cached[*dictHeader](s.x.cache, s.key(qualHeader, name, 0))
+	if ok {
+		d.open(h)
+	} else if err := d.read(ctx); err != nil {
 		return nil, err
-	}
-	want := s.root.metrics
-	if i, ok := s.root.name(name); ok && name != labels.MetricName {
-		want = s.root.values[i]
-	}
-	if h.values != want {
-		return nil, s.fault(storage.TableLabels, dictKey(name, s.day.day), genQualifier(qualHeader, s.root.gen),
-			fmt.Errorf("%w: %d values, the root says %d", errRange, h.values, want))
-	}
-	d := &segmentDict{
-		s: s, name: name, header: h,
-		chunks: make([]*valueChunk, len(h.chunks)), sets: make([]*setChunk, len(h.setChunks)),
 	}
 	s.dicts[name] = d
 	return d, nil
+}
+
+func (d *segmentDict) open(h *dictHeader) {
+	d.header, d.chunks, d.sets = h, make([]*valueChunk, len(h.chunks)), make([]*setChunk, len(h.setChunks))
+}
+
+// read reads the header and, with it, the first chunk of values: most dictionaries have no other.
+func (d *segmentDict) read(ctx context.Context) error {
+	s, row := d.s, dictKey(d.name, d.s.day.day)
+	head, first := genQualifier(qualHeader, s.root.gen), chunkQualifier(qualValues, s.root.gen, 0)
+	end := chunkQualifier(qualValues, s.root.gen, 1)
+	cells, err := readCells(ctx, s.x.labels, dayCellMs(s.day.day), [][]byte{row}, head, end)
+	if err != nil {
+		return err
+	}
+	if len(cells) == 0 || string(cells[0].qualifier) != string(head) {
+		return s.fault(storage.TableLabels, row, head, errMissing)
+	}
+	payload, err := unseal(cells[0].value, row, head)
+	if err != nil {
+		return s.fault(storage.TableLabels, row, head, err)
+	}
+	h, err := parseDictHeader(payload)
+	if err == nil {
+		want := s.root.metrics
+		if i, ok := s.root.name(d.name); ok && d.name != labels.MetricName {
+			want = s.root.values[i]
+		}
+		if h.values != want {
+			err = fmt.Errorf("%w: %d values, the root says %d", errRange, h.values, want)
+		}
+	}
+	if err != nil {
+		return s.fault(storage.TableLabels, row, head, err)
+	}
+	d.open(h)
+	s.x.cache.put(s.key(qualHeader, d.name, 0), h, h.sizeBytes())
+	for _, c := range cells[1:] {
+		if string(c.qualifier) != string(first) || len(h.chunks) == 0 {
+			continue
+		}
+		payload, err := unseal(c.value, row, first)
+		if err == nil {
+			d.chunks[0], err = d.parseChunk(payload, 0)
+		}
+		if err != nil {
+			return s.fault(storage.TableLabels, row, first, err)
+		}
+		s.x.cache.put(s.key(qualValues, d.name, 0), d.chunks[0], d.chunks[0].sizeBytes())
+	}
+	return nil
+}
+
+func (d *segmentDict) parseChunk(payload []byte, i int) (*valueChunk, error) {
+	return parseValueChunk(payload, d.header.chunks[i].first, d.header.chunkEnd(i), d.header.sets)
 }
 
 func (d *segmentDict) chunk(ctx context.Context, i int) (*valueChunk, error) {
@@ -226,7 +272,7 @@ func (d *segmentDict) chunk(ctx context.Context, i int) (*valueChunk, error) {
 	}
 	q := chunkQualifier(qualValues, d.s.root.gen, uint32(i))
 	c, err := loadCell(ctx, d.s, d.name, d.s.key(qualValues, d.name, uint32(i)), q, func(p []byte) (*valueChunk, error) {
-		return parseValueChunk(p, d.header.chunks[i].first, d.header.chunkEnd(i), d.header.sets)
+		return d.parseChunk(p, i)
 	})
 	d.chunks[i] = c
 	return c, err

@@ -57,8 +57,8 @@ type pendingMetric struct {
 	series *metricSeries
 }
 
-// valueSets grows, block by block, the set of blocks in which each value of a label occurs. A set is a node whose parent
-// is the set without its last block, so that values that occur together share their sets.
+// valueSets grows, block by block, the set of blocks in which each value of a label occurs. A set is a node whose
+// parent is the set without its last block, so that values that occur together share their sets.
 type valueSets struct {
 	of     []uint32 // node of each rank, 0 = empty
 	nodes  []setNode
@@ -326,8 +326,8 @@ func (w *dayWriter) add(ctx context.Context, mut storage.RowMutation) error {
 	return w.flush(ctx)
 }
 
-// addFull sends what a row has so far if that is much: nothing is seen before the root is switched, so a row need not be
-// written in one mutation.
+// addFull sends what a row has so far if that is much: nothing is seen before the root is switched, so a row need not
+// be written in one mutation.
 func (w *dayWriter) addFull(ctx context.Context, mut *storage.RowMutation) error {
 	if w.mutBytes < w.x.layout.applyBytes {
 		return nil

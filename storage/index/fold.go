@@ -9,8 +9,8 @@ import (
 	"halite/storage"
 )
 
-// A fold replaces a day's journal, and the segment it may have already, by a new segment. Its steps, each of which may be
-// the last one before a crash:
+// A fold replaces a day's journal, and the segment it may have already, by a new segment. Its steps, each of which
+// may be the last one before a crash:
 //
 //	1  the intent cell names the new generation
 //	2  blocks and dictionaries are written under it, then synced
@@ -266,8 +266,8 @@ func (x *Index) sweep(ctx context.Context, day int64) error {
 	return nil
 }
 
-// deleter gathers deletions of cells. Readers hold no iterator over what it deletes, except the one that calls it, which
-// sees the table as it was.
+// deleter gathers deletions of cells. Readers hold no iterator over what it deletes, except the one that calls it,
+// which sees the table as it was.
 type deleter struct {
 	ctx   context.Context
 	table storage.Table

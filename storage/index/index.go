@@ -131,10 +131,10 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 	return x, nil
 }
 
-// Add returns the Ref of a label set, taking it into the active catalogue if it is new there. Labels are sorted, have a
-// metric name and no empty value; they may be reused afterwards. Errors wrap ErrBadLabels, or say that the process has
-// used up its refs. A series that was added shows up in reads once it is touched; it is not retired before the hour of the
-// call has become idle.
+// Add returns the Ref of a label set, taking it into the active catalogue if it is new there. Labels are sorted, have
+// a metric name and no empty value; they may be reused afterwards. Errors wrap ErrBadLabels, or say that the process
+// has used up its refs. A series that was added shows up in reads once it is touched; it is not retired before the
+// hour of the call has become idle.
 func (x *Index) Add(ls labels.Labels) (ref Ref, created bool, err error) {
 	ref, created, err = x.cat.add(ls, keyschema.HourOf(max(0, x.opts.Now().UnixMilli())))
 	if created {
@@ -143,9 +143,9 @@ func (x *Index) Add(ls labels.Labels) (ref Ref, created bool, err error) {
 	return ref, created, err
 }
 
-// Touch records that the series has samples in the unix hour; readers see it as soon as Touch has returned. Call it once
-// for each series and hour before the sample is acknowledged; calling it again costs next to nothing. An unknown ref and
-// an hour outside of what row keys can hold are ignored.
+// Touch records that the series has samples in the unix hour; readers see it as soon as Touch has returned. Call it
+// once for each series and hour before the sample is acknowledged; calling it again costs next to nothing. An unknown
+// ref and an hour outside of what row keys can hold are ignored.
 func (x *Index) Touch(ref Ref, hour int64) {
 	if !validHour(hour) || x.cat.refs.page(ref) == nil || ref == 0 {
 		return

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestAgainstOracle drives random touches, persists, folds, crashes, retirements and rebuilds over some days and compares
-// every look-up with a naive map, hour by hour.
+// TestAgainstOracle drives random touches, persists, folds, crashes, retirements and rebuilds over some days and
+// compares every look-up with a naive map, hour by hour.
 func TestAgainstOracle(t *testing.T) {
 	seeds := uint64(25)
 	if testing.Short() {
@@ -35,9 +35,9 @@ func (w *world) step() {
 	case 6, 7:
 		w.persist()
 	case 8, 9:
-		w.now = w.now.Add(time.Duration(w.rng.IntN(8)) * time.Hour)
+		w.advance(time.Duration(w.rng.IntN(8)) * time.Hour)
 	case 10:
-		w.now = w.now.Add(31 * time.Minute)
+		w.advance(31 * time.Minute)
 		w.maintain()
 	case 11:
 		w.persist()
@@ -59,7 +59,7 @@ func (w *world) failSome() {
 	w.store.budget.Store(int64(w.rng.IntN(12)))
 	w.store.after = w.rng.IntN(2) == 0
 	for range 3 {
-		w.now = w.now.Add(31 * time.Minute)
+		w.advance(31 * time.Minute)
 		if w.rng.IntN(2) == 0 {
 			w.persist()
 		} else {

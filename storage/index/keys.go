@@ -29,7 +29,7 @@ const (
 	qualBlock   = 'b' // block row: 'b' gen column chunk
 	qualHeader  = 'h' // dictionary row: 'h' gen
 	qualValues  = 'v' // dictionary row: 'v' gen chunk
-	qualSets    = 'm' // dictionary row: 'm' gen chunk
+	qualSets    = 'w' // dictionary row: 'w' gen chunk
 	qualPart    = 'p' // journal row
 	qualTagList = 't' // label set row in TableMeta
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// merge joins the sources of a fold: it gives every value of the day its rank in the sorted dictionary of its label name
-// and yields the series of one metric after another as columns of ranks.
+// merge joins the sources of a fold: it gives every value of the day its rank in the sorted dictionary of its label
+// name and yields the series of one metric after another as columns of ranks.
 type merge struct {
 	sources []source
 	metrics []string

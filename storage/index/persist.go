@@ -1,11 +1,11 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"sync/atomic"
 
@@ -59,7 +59,10 @@ func (x *Index) persistDay(ctx context.Context, d *openDay) (err error) {
 			d.markDirty(known)
 		}
 	}()
-	sort.Slice(known, func(i, j int) bool { return known[i].row < known[j].row })
+	byRow := func(a, b unwritten) int { return cmp.Compare(a.row, b.row) }
+	if !slices.IsSortedFunc(known, byRow) {
+		slices.SortFunc(known, byRow)
+	}
 	enc := partEncoder{cat: x.cat, schema: x.opts.Schema, day: d.day}
 	for len(fresh)+len(known) > 0 {
 		taken, updated := fresh[:min(len(fresh), x.layout.partRows)], known[:min(len(known), x.layout.partRuns)]

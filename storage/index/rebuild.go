@@ -13,9 +13,9 @@ import (
 )
 
 // Rebuild makes the catalogue of the unix days fromDay to toDay, both inclusive, anew from the row keys of TableData.
-// Days that have ended get a new segment in the place of the present one, whatever state that is in. What the catalogue
-// knows of active series is kept as far as it can be read, for they may have samples that are not in rows yet; flush them
-// first if a segment is damaged. Days that are still open are joined with what the rows say.
+// Days that have ended get a new segment in the place of the present one, whatever state that is in. What the
+// catalogue knows of active series is kept as far as it can be read, for they may have samples that are not in rows
+// yet; flush them first if a segment is damaged. Days that are still open are joined with what the rows say.
 func (x *Index) Rebuild(ctx context.Context, fromDay, toDay int64) error {
 	for day := max(fromDay, 0); day <= min(toDay, dayMax); day++ {
 		if err := x.rebuildDay(ctx, day); err != nil {
@@ -151,9 +151,9 @@ func (x *Index) scanData(ctx context.Context, day int64, lenient bool) (*dataSca
 		return nil, err
 	}
 	from := keyschema.HourStartMs(firstHour(day))
-	it := data.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
-		Filter: storage.Filter{FromMs: from, ToMs: from + keyschema.DayHours*keyschema.HourMs, KeysOnly: true, VersionsMax: 1},
-	})
+	it := data.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{Filter: storage.Filter{
+		FromMs: from, ToMs: from + keyschema.DayHours*keyschema.HourMs, KeysOnly: true, VersionsMax: 1,
+	}})
 	defer func() { _ = it.Close() }()
 	for it.Next() {
 		if err := s.row(it.Row().Key); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync/atomic"
 
@@ -210,9 +211,5 @@ func (x *Index) deleteJournal(ctx context.Context, day int64, seq uint32) error 
 
 // lastTouched is the last of a day's hours.
 func lastTouched(day int64, hours uint32) int64 {
-	spans := appendSpans(nil, day, hours)
-	if len(spans) == 0 {
-		return firstHour(day)
-	}
-	return min(spans[len(spans)-1].Last, keyschema.HourMax)
+	return min(firstHour(day)+int64(max(1, bits.Len32(hours)))-1, keyschema.HourMax)
 }

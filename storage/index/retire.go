@@ -4,10 +4,10 @@ import (
 	"sync/atomic"
 )
 
-// Retire forgets active series that were neither added nor touched in idleBeforeHour or later, whose touched days are all
-// folded, and for which busy reports false; it returns them. The caller drops its own state for them and must not use
-// these refs any more: from the moment busy has said false it may not touch the ref. busy must not call the Index.
-// Retired series stay in the catalogue of the days they were touched on.
+// Retire forgets active series that were neither added nor touched in idleBeforeHour or later, whose touched days are
+// all folded, and for which busy reports false; it returns them. The caller drops its own state for them and must not
+// use these refs any more: from the moment busy has said false it may not touch the ref. busy must not call the
+// Index. Retired series stay in the catalogue of the days they were touched on.
 func (x *Index) Retire(idleBeforeHour int64, busy func(Ref) bool) []Ref {
 	x.maint.Lock()
 	defer x.maint.Unlock()
@@ -72,8 +72,8 @@ func (c *catalogue) retireFrom(t *table, out []Ref, gone func(Ref) bool) []Ref {
 	return out
 }
 
-// newDictionaries makes all columns made from now on use dictionaries of their own, so that values of retired series can
-// be let go of. Tables are moved over one by one; meanwhile both kinds are in use.
+// newDictionaries makes all columns made from now on use dictionaries of their own, so that values of retired series
+// can be let go of. Tables are moved over one by one; meanwhile both kinds are in use.
 func (c *catalogue) newDictionaries() {
 	c.dictMu.Lock()
 	defer c.dictMu.Unlock()

@@ -18,9 +18,10 @@ type rankColumns struct {
 
 // order returns the series' numbers sorted as labels.Compare sorts their label sets.
 //
-// Of two series that differ first in whether they have a label, the one that has it comes first, unless the other has no
-// label at all from there on. So in each column an absent label counts as less than every value if nothing follows, and
-// as more than every value if something does. These codes, less the least in the column, usually fit in 128 bits.
+// Of two series that differ first in whether they have a label, the one that has it comes first, unless the other has
+// no label at all from there on. So in each column an absent label counts as less than every value if nothing
+// follows, and as more than every value if something does. These codes, less the least in the column, usually fit in
+// 128 bits.
 func (r *rankColumns) order() []uint32 {
 	out := make([]uint32, r.rows)
 	for i := range out {

@@ -20,9 +20,9 @@ const (
 )
 
 func benchPrefix(series int) string {
-	return fmt.Sprintf("node_cpu_seconds_total#%02d#"+
-		"cluster=eu-west-1,cpu=%02d,environment=production,host=host-%05d.example.com,instance=host-%05d.example.com:9100,job=node-exporter,mode=user,region=eu-west,team=platform#",
-		series*16/benchSeries, series%16, series, series)
+	return fmt.Sprintf("node_cpu_seconds_total#%02d#cluster=eu-west-1,cpu=%02d,environment=production,"+
+		"host=host-%05d.example.com,instance=host-%05d.example.com:9100,job=node-exporter,mode=user,region=eu-west,"+
+		"team=platform#", series*16/benchSeries, series%16, series, series)
 }
 
 func benchKey(series int, hour int64) []byte {

@@ -92,8 +92,8 @@ func abbreviateKey(key []byte) uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// separateKeys appends a short key k with a ≤ k < b. Index blocks hold one for each data block, so it keeps the cached
-// index small. Between rows of different prefixes the common part and one byte suffice.
+// separateKeys appends a short key k with a ≤ k < b. Index blocks hold one for each data block, so this keeps the
+// cached index small. Between rows of different prefixes the common part and one byte suffice.
 func separateKeys(dst, a, b []byte) []byte {
 	an, bn := splitKey(a), splitKey(b)
 	start := len(dst)

@@ -21,7 +21,6 @@ import (
 const (
 	lockName   = "LOCK"
 	treeName   = "tree"
-	treeTemp   = "tree.new"
 	stagedName = "staged"
 	dirMode    = 0o755
 )
@@ -70,12 +69,10 @@ func openLocked(opts Options, h *health, lock io.Closer) (*Store, error) {
 	s := &Store{opts: opts, lock: lock, health: h, tables: map[string]*Table{}}
 	fs := opts.FS
 	tree := fs.PathJoin(opts.Dir, treeName)
-	if _, err := fs.Stat(tree); errors.Is(err, os.ErrNotExist) {
-		if err := createTree(fs, opts.Dir, s.health); err != nil {
-			return nil, fmt.Errorf("create store: %w", err)
-		}
-	} else if err != nil {
-		return nil, engineError("look for store", err)
+	// The tree makes its directory itself, but not the directory's name durable. From here on a crash at any point leaves
+	// a directory that opens: see treeFS.
+	if err := makeDir(fs, tree); err != nil {
+		return nil, engineError("create directory", err)
 	}
 	cache := pebble.NewCache(opts.CacheBytes)
 	defer cache.Unref()
@@ -120,58 +117,7 @@ func (s *Store) prepare() error {
 	return s.registerMetrics()
 }
 
-// createTree makes an empty tree under another name, makes all of it durable and then renames it. A crash at any point
-// leaves either no tree, which the next Open makes anew, or a whole one. Nothing is ever written to the temporary
-// name, so that removing it loses nothing.
-func createTree(fs vfs.FS, dir string, h *health) error {
-	temp, final := fs.PathJoin(dir, treeTemp), fs.PathJoin(dir, treeName)
-	if err := fs.RemoveAll(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return engineError("remove unfinished store", err)
-	}
-	if err := makeDir(fs, temp); err != nil {
-		return engineError("create directory", err)
-	}
-	cache := pebble.NewCache(1 << 20)
-	defer cache.Unref()
-	to := treeOptions(Options{FS: fs, Dir: dir}.withDefaults(), h)
-	to.Cache = cache
-	db, err := pebble.Open(temp, to)
-	if err != nil {
-		return engineError("create tree", err)
-	}
-	if err := db.Close(); err != nil {
-		return engineError("close new tree", err)
-	}
-	if err := h.fatal(); err != nil {
-		return err
-	}
-	if err := syncTree(fs, temp); err != nil {
-		return engineError("sync new tree", err)
-	}
-	if err := fs.Rename(temp, final); err != nil {
-		return engineError("rename new tree", err)
-	}
-	return engineError("sync directory", syncDir(fs, dir))
-}
-
-// syncTree syncs every file of a directory and the directory.
-func syncTree(fs vfs.FS, dir string) error {
-	names, err := fs.List(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		f, err := fs.OpenReadWrite(fs.PathJoin(dir, name), vfs.WriteCategoryUnspecified)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
-			return err
-		}
-	}
-	return syncDir(fs, dir)
-}
-
+// syncDir makes the names in a directory durable.
 func syncDir(fs vfs.FS, dir string) error {
 	d, err := fs.OpenDir(dir)
 	if err != nil {

@@ -218,6 +218,7 @@ func (s *Store) Compact(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	first, last := makeHeader(0, 0, dayMax), makeHeader(maxTableID, 0, dayMax)
-	return engineError("compact", s.db.Compact(ctx, appendPartitionStart(nil, first), appendPartitionStart(nil, last), false))
+	first := appendPartitionStart(nil, makeHeader(catalogTable, 0, dayMax))
+	last := appendPartitionStart(nil, makeHeader(maxTableID, 0, dayMax))
+	return engineError("compact", s.db.Compact(ctx, first, last, false))
 }

@@ -20,7 +20,7 @@ type treeFS struct {
 //
 // It also makes a directory's names durable before a marker joins them. The tree creates a manifest, then the marker
 // that names it, and syncs the directory once after both. Power lost in between could keep the marker and lose the
-// manifest, and the store would never open again.
+// manifest, and the store would never open again; at its first Open as at any later one.
 func (fs treeFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if fs.h.flushFailing.Load() {
 		time.Sleep(backgroundBackoff)

@@ -1,0 +1,184 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// lateWorld has a folded day with late touches, two more closed days and an open one, all persisted. It is the same for
+// the same seed.
+func lateWorld(t *testing.T, seed uint64) *world {
+	w := newWorld(t, seed)
+	for range 20 {
+		w.touchSome()
+		w.advance(2 * time.Hour)
+	}
+	require.True(t, w.persist())
+	require.True(t, w.maintain())
+	w.advance(time.Hour)
+	for range 40 {
+		w.touch(w.add(), w.hourNow()-int64(w.rng.IntN(60)))
+	}
+	require.True(t, w.persist())
+	return w
+}
+
+// everything compares all series over all hours and some random look-ups.
+func (w *world) everything() {
+	w.t.Helper()
+	mint, maxt := int64(0), keyschema.HourCellMs((baseDay+20)*24)
+	got, err := w.x.Select(context.Background(), mint, maxt)
+	require.NoError(w.t, err)
+	w.same(w.expect(mint, maxt, nil), got, "everything")
+	for range 5 {
+		w.check()
+	}
+}
+
+// TestFoldFailsAnywhere lets the n-th request of a fold fail, with and without effect, for every n: in the same process
+// and after a crash every series is found, and the next Maintain finishes the fold and leaves nothing behind.
+func TestFoldFailsAnywhere(t *testing.T) {
+	for seed := range uint64(2) {
+		requests := int64(0)
+		{
+			w := lateWorld(t, seed)
+			before := w.store.budget.Load()
+			require.True(t, w.maintain())
+			requests = before - w.store.budget.Load()
+			require.Greater(t, requests, int64(6))
+		}
+		step := max(1, requests/12)
+		for n := int64(0); n < requests; n += step {
+			for _, after := range []bool{false, true} {
+				for _, crash := range []bool{false, true} {
+					name := fmt.Sprintf("seed %d request %d of %d after=%v crash=%v", seed, n, requests, after, crash)
+					w := lateWorld(t, seed)
+					w.store.budget.Store(n)
+					w.store.after = after
+					require.False(t, w.maintain(), name)
+					w.store.budget.Store(1 << 60)
+					if crash {
+						w.reopen()
+					}
+					w.everything()
+					w.advance(24 * time.Hour)
+					require.True(t, w.maintain(), name)
+					w.everything()
+					w.tidy(name)
+					w.reopen()
+					w.everything()
+				}
+			}
+		}
+	}
+}
+
+// tidy checks that the tables hold nothing but each day's current generation and the journals of open days.
+func (w *world) tidy(name string) {
+	w.t.Helper()
+	for day := int64(baseDay - 5); day < baseDay+10; day++ {
+		gen, open := uint32(0), w.x.open.get(day) != nil
+		if c := w.x.closed.get(day); c != nil {
+			r, err := w.x.root(context.Background(), c)
+			require.NoError(w.t, err, name)
+			gen = r.gen
+		}
+		for _, t := range []storage.Table{w.x.series, w.x.labels} {
+			require.NoError(w.t, eachDayCell(context.Background(), t, day, func(key, qualifier []byte) error {
+				if g, ok := qualifierGen(qualifier); ok {
+					require.Equal(w.t, gen, g, "%s: %q %q", name, key, qualifier)
+					return nil
+				}
+				require.NotEqual(w.t, byte(qualIntent), qualifier[0], name)
+				require.True(w.t, qualifier[0] == qualRoot || open, "%s: journal of a folded day: %q", name, key)
+				return nil
+			}))
+		}
+	}
+}
+
+// TestFoldIsSeenWhole runs look-ups from another goroutine while days are folded: at no moment is a series missing.
+func TestFoldIsSeenWhole(t *testing.T) {
+	w := lateWorld(t, 5)
+	mint, maxt := int64(0), keyschema.HourCellMs((baseDay+20)*24)
+	want := len(w.expect(mint, maxt, nil))
+	stop, done := make(chan struct{}), make(chan error)
+	x := w.x
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			got, err := x.Select(context.Background(), mint, maxt)
+			if err == nil && len(got) != want {
+				err = fmt.Errorf("%d of %d series found", len(got), want)
+			}
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for range 6 {
+		w.maintain()
+		w.advance(24 * time.Hour)
+		for _, s := range w.series {
+			if s.hours[baseDay*24+5] {
+				x.Touch(s.ref, baseDay*24+5)
+			}
+		}
+	}
+	close(stop)
+	require.NoError(t, <-done)
+}
+
+func TestRefoldIsThrottled(t *testing.T) {
+	w := lateWorld(t, 9)
+	require.True(t, w.maintain())
+	c := w.x.closed.get(baseDay)
+	gen := c.root.Load().gen
+	s := w.add()
+	w.touch(s, baseDay*24)
+	require.True(t, w.maintain())
+	require.Equal(t, gen, c.root.Load().gen, "folded a moment ago")
+	w.advance(refoldEvery)
+	require.True(t, w.maintain())
+	require.Equal(t, gen+1, c.root.Load().gen)
+	require.Nil(t, w.x.open.get(baseDay))
+}
+
+func TestRetention(t *testing.T) {
+	w := newWorld(t, 3)
+	w.x.opts.Retention = 48 * time.Hour
+	ls := labels.FromStrings(labels.MetricName, "old", "a", "b")
+	ref, _, err := w.x.Add(ls)
+	require.NoError(t, err)
+	w.x.Touch(ref, w.hourNow())
+	w.advance(26 * time.Hour)
+	require.True(t, w.maintain())
+	all := func() []Series {
+		got, err := w.x.Select(context.Background(), 0, 1<<60)
+		require.NoError(t, err)
+		return got
+	}
+	require.Len(t, all(), 1)
+	w.advance(24 * time.Hour)
+	require.Empty(t, all(), "beyond retention, though the day is still there")
+	w.advance(24 * time.Hour)
+	require.True(t, w.maintain())
+	require.Nil(t, w.x.closed.get(baseDay))
+	names, err := w.x.LabelNames(context.Background(), 0, 1<<60, 0)
+	require.NoError(t, err)
+	require.Empty(t, names)
+}
