@@ -28,6 +28,7 @@ type serveConfig struct {
 	externalURL       string
 	corsOrigin        string
 	adminAPI          bool
+	profiles          bool
 	selfScrape        bool
 	selfScrapeEvery   time.Duration
 	shutdownTimeout   time.Duration
@@ -91,6 +92,7 @@ func (c *serveConfig) addWebFlags(cmd *kingpin.CmdClause) {
 		StringVar(&c.externalURL)
 	cmd.Flag("web.cors.origin", "Regular expression of allowed CORS origins; empty allows none.").StringVar(&c.corsOrigin)
 	cmd.Flag("web.enable-admin-api", "Allow the calls below /api/v1/admin.").BoolVar(&c.adminAPI)
+	cmd.Flag("web.enable-pprof", "Serve the Go runtime's profiles below /debug/pprof/.").BoolVar(&c.profiles)
 	cmd.Flag("web.self-scrape", "Store this server's own metrics.").Default("true").BoolVar(&c.selfScrape)
 	cmd.Flag("web.self-scrape-interval", "How often.").Default("15s").DurationVar(&c.selfScrapeEvery)
 	cmd.Flag("web.shutdown-timeout", "How long requests under way may take after SIGTERM.").Default("30s").

@@ -3,6 +3,8 @@ package main
 import (
 	"io"
 	"net/http"
+	"net/http/pprof"
+	"strings"
 	"sync/atomic"
 
 	"halite/api"
@@ -13,9 +15,24 @@ import (
 type gate struct {
 	handler  atomic.Pointer[http.Handler]
 	stopping atomic.Bool
+	// profiles answers below /debug/pprof/; nil hides it.
+	profiles http.Handler
 }
 
-func newGate() *gate { return &gate{} }
+// newGate returns a closed gate; with profiles the Go runtime's profiles are served from the start.
+func newGate(profiles bool) *gate {
+	g := &gate{}
+	if profiles {
+		mux := http.NewServeMux()
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		g.profiles = mux
+	}
+	return g
+}
 
 // open lets requests through to h.
 func (g *gate) open(h http.Handler) { g.handler.Store(&h) }
@@ -34,6 +51,10 @@ func (g *gate) readiness() api.Readiness {
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.profiles != nil && strings.HasPrefix(r.URL.Path, "/debug/pprof/") {
+		g.profiles.ServeHTTP(w, r)
+		return
+	}
 	if h := g.handler.Load(); h != nil {
 		(*h).ServeHTTP(w, r)
 		return

@@ -34,7 +34,7 @@ func serveUntilSignal(c *serveConfig) error {
 // until ctx ends.
 func serve(ctx context.Context, c *serveConfig, log *slog.Logger) (err error) {
 	registry := newRegistry()
-	gate := newGate()
+	gate := newGate(c.profiles)
 	listener, err := net.Listen("tcp", c.listenAddress)
 	if err != nil {
 		return fmt.Errorf("--web.listen-address: %w", err)
