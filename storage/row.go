@@ -14,7 +14,7 @@ type Cell struct {
 	Value     []byte
 }
 
-// RowMutation changes one row; its entries apply in order and atomically.
+// RowMutation changes one row; its entries, at least one, apply in order and atomically.
 type RowMutation struct {
 	Key     []byte
 	Entries []Entry
@@ -82,7 +82,7 @@ type Filter struct {
 	KeysOnly bool
 }
 
-// Tablet is a contiguous row range with its load since it came to be.
+// Tablet is a contiguous row range with its load since it came to be, or since the store was opened if that is later.
 type Tablet struct {
 	Range                   RowRange
 	SizeBytes               uint64

@@ -14,7 +14,8 @@ type cursor struct {
 	hourKeys bool
 	reverse  bool
 	ranges   []placeRange
-	at       int // the range in or before which the cursor stands
+	picked   []int32 // which of the ranges to read; nil is all
+	at       int     // the range in or before which the cursor stands
 
 	valid bool
 	key   []byte // physical key under the iterator; valid until it moves
@@ -24,13 +25,29 @@ type cursor struct {
 	bound []byte // scratch
 }
 
+// count returns the number of ranges to read.
+func (c *cursor) count() int {
+	if c.picked != nil {
+		return len(c.picked)
+	}
+	return len(c.ranges)
+}
+
+// rangeAt returns the i-th range to read.
+func (c *cursor) rangeAt(i int) *placeRange {
+	if c.picked != nil {
+		i = int(c.picked[i])
+	}
+	return &c.ranges[i]
+}
+
 // open restricts the iterator to the partition's part that the ranges span, and moves to the first cell.
 func (c *cursor) open() error {
-	first, last := &c.ranges[0], &c.ranges[len(c.ranges)-1]
+	first, last := c.rangeAt(0), c.rangeAt(c.count()-1)
 	c.seek, c.bound = first.seekStart(c.seek[:0], c.h), last.seekEnd(c.bound[:0], c.h)
 	c.it.SetBounds(c.seek, c.bound)
 	if c.reverse {
-		c.at = len(c.ranges) - 1
+		c.at = c.count() - 1
 		return c.settle(c.it.Last())
 	}
 	c.at = 0
@@ -59,7 +76,7 @@ func (c *cursor) settle(ok bool) error {
 		if !seek {
 			break
 		}
-		r := &c.ranges[c.at]
+		r := c.rangeAt(c.at)
 		if c.reverse {
 			c.seek = r.seekEnd(c.seek[:0], c.h)
 			ok = c.it.SeekLT(c.seek)
@@ -91,7 +108,7 @@ func (c *cursor) take() error {
 func (c *cursor) locate() (in, seek bool) {
 	if c.reverse {
 		for ; c.at >= 0; c.at-- {
-			r := &c.ranges[c.at]
+			r := c.rangeAt(c.at)
 			if r.pastEnd(c.place) {
 				return false, true
 			}
@@ -101,8 +118,8 @@ func (c *cursor) locate() (in, seek bool) {
 		}
 		return false, false
 	}
-	for ; c.at < len(c.ranges); c.at++ {
-		r := &c.ranges[c.at]
+	for ; c.at < c.count(); c.at++ {
+		r := c.rangeAt(c.at)
 		if !r.pastEnd(c.place) {
 			if r.beforeStart(c.place) {
 				return false, true

@@ -67,7 +67,7 @@ type Options struct {
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Dir == "" {
-		errs = append(errs, errors.New("Dir is empty"))
+		errs = append(errs, errors.New("no Dir is given"))
 	}
 	if o.CacheBytes < 0 {
 		errs = append(errs, fmt.Errorf("CacheBytes %d is negative", o.CacheBytes))

@@ -12,6 +12,43 @@ type placeRange struct {
 	start, end rowBound
 }
 
+// hours returns the hour values of a range within one series; ok is false for a range that may touch several.
+func (r *placeRange) hours() (first, last uint32, ok bool) {
+	start, end := r.start.place, r.end.place
+	split := len(start) - hourBytes
+	if !r.start.hour || !r.end.hour || len(end) != len(start) || !bytes.Equal(start[:split], end[:split]) {
+		return 0, 0, false
+	}
+	return hourOf(start[split:]), hourOf(end[split:]) - 1, true
+}
+
+// pickByDay returns for each of the days, newest first, which ranges can have rows there, in a family whose cells all
+// carry the end of their row's hour. Without it a read of one hour a day over a year would seek each hour in each day.
+func pickByDay(ranges []placeRange, days []int32) [][]int32 {
+	picks := make([][]int32, len(days))
+	for i := range ranges {
+		first, last, ok := ranges[i].hours()
+		if !ok {
+			for d := range picks {
+				picks[d] = append(picks[d], int32(i))
+			}
+			continue
+		}
+		if first > hourValueMax {
+			continue
+		}
+		newest, oldest := dayOfHour(first), dayOfHour(min(last, hourValueMax))
+		d, _ := slices.BinarySearchFunc(days, newest, newestFirst)
+		for ; d < len(days) && days[d] >= oldest; d++ {
+			picks[d] = append(picks[d], int32(i))
+		}
+	}
+	return picks
+}
+
+// dayOfHour returns the day that holds the cells of a row's hour.
+func dayOfHour(value uint32) int32 { return int32(hourValueMax-value) / 24 }
+
 // beforeStart tells whether a row's place lies below the range.
 func (r *placeRange) beforeStart(place []byte) bool { return bytes.Compare(place, r.start.place) < 0 }
 

@@ -85,21 +85,8 @@ func (it *rowIter) open(ranges []placeRange) error {
 		return err
 	}
 	// The sets of days are loaded after the view is fixed, so that they name every day in it.
-	f := &it.opts.Filter
-	var days []int32
 	it.makeRules()
-	for i := range it.rules {
-		rule := &it.rules[i]
-		fromMs := f.FromMs
-		if rule.hideOld {
-			fromMs = max(fromMs, rule.cutoffMs)
-		}
-		days = rule.f.days.within(days[:0], fromMs, f.ToMs)
-		for _, day := range days {
-			it.cursors = append(it.cursors, cursor{f: rule.f, h: makeHeader(it.t.id, rule.f.id, day),
-				hourKeys: it.t.hourKeys, reverse: it.opts.Reverse, ranges: ranges})
-		}
-	}
+	it.makeCursors(ranges)
 	if len(it.cursors) == 0 {
 		it.done = true
 		return base.Close()
@@ -124,6 +111,34 @@ func (it *rowIter) open(ranges []placeRange) error {
 	}
 	it.heap.init()
 	return nil
+}
+
+// makeCursors names the partitions that can hold cells of the read.
+func (it *rowIter) makeCursors(ranges []placeRange) {
+	f := &it.opts.Filter
+	var days []int32
+	for i := range it.rules {
+		rule := &it.rules[i]
+		fromMs := f.FromMs
+		if rule.hideOld {
+			fromMs = max(fromMs, rule.cutoffMs)
+		}
+		days = rule.f.days.within(days[:0], fromMs, f.ToMs)
+		var picks [][]int32
+		if it.t.hourKeys && !rule.f.mixed.Load() {
+			picks = pickByDay(ranges, days)
+		}
+		for d, day := range days {
+			c := cursor{f: rule.f, h: makeHeader(it.t.id, rule.f.id, day), hourKeys: it.t.hourKeys,
+				reverse: it.opts.Reverse, ranges: ranges}
+			if picks != nil {
+				if c.picked = picks[d]; c.picked == nil {
+					continue
+				}
+			}
+			it.cursors = append(it.cursors, c)
+		}
+	}
 }
 
 // makeRules picks the families of the filter and their policies as of now.

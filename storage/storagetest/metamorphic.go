@@ -115,7 +115,7 @@ func errorKind(err error) string {
 	return kind
 }
 
-// ensureAll creates the run's three tables with random policies.
+// ensureAll creates the run's tables with random policies.
 func (p *pair) ensureAll() {
 	aggregates := []storage.Family{{Name: "sum", Kind: storage.SumInt64, GC: p.policy()}, {Name: "p", GC: p.policy()}}
 	if !p.caps.NoMinMax {
@@ -125,6 +125,8 @@ func (p *pair) ensureAll() {
 	for _, schema := range []storage.TableSchema{
 		{Name: "plain", Families: []storage.Family{{Name: "b", GC: p.policy()}, {Name: "a", GC: p.policy()}}},
 		{Name: "hours", HourKeys: true, Families: []storage.Family{{Name: "s", GC: p.policy()}, {Name: "h", GC: p.policy()}}},
+		{Name: "even_hours", HourKeys: true, Families: []storage.Family{{Name: "s", GC: p.policy()},
+			{Name: "h", GC: p.policy()}}},
 		{Name: "agg", Families: aggregates},
 	} {
 		p.note("ensure %+v", schema)

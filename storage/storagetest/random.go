@@ -20,7 +20,7 @@ func (p *pair) text(lengthMax int) string {
 
 // key returns a row key that the table takes, from a set small enough that keys recur.
 func (p *pair) key(name string) []byte {
-	if name != "hours" {
+	if !p.hourKeys(name) {
 		odd := oddKeys()
 		if p.rng.IntN(3) > 0 {
 			return []byte(odd[p.rng.IntN(len(odd))])
@@ -36,6 +36,10 @@ func (p *pair) key(name string) []byte {
 	return []byte(hourKey(prefix, p.hour()))
 }
 
+// hourKeys tells whether a table has them. In even_hours all cells carry the end of their row's hour, as they do in the
+// life of a series.
+func (p *pair) hourKeys(name string) bool { return name == "hours" || name == "even_hours" }
+
 // hour returns an hour near the clock, sometimes one far away.
 func (p *pair) hour() int64 {
 	if p.rng.IntN(20) == 0 {
@@ -46,7 +50,7 @@ func (p *pair) hour() int64 {
 
 // tsMs returns a timestamp for a cell of that row: mostly the end of its hour, and otherwise near now or at an edge.
 func (p *pair) tsMs(name string, key []byte) int64 {
-	if name == "hours" && p.rng.IntN(4) > 0 {
+	if name == "even_hours" || name == "hours" && p.rng.IntN(4) > 0 {
 		var hour int64
 		if _, err := fmt.Sscanf(string(key[len(key)-7:]), "%d", &hour); err == nil {
 			return hourEndMs(hourMax - hour)

@@ -1,0 +1,213 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/storagetest"
+)
+
+func TestOptions(t *testing.T) {
+	_, err := Open(context.Background(), Options{Retention: -1, CacheBytesMax: -1})
+	for _, want := range []string{"Store", "Schema", "Retention", "CacheBytesMax"} {
+		require.ErrorContains(t, err, "Options."+want)
+	}
+	w := newWorld(t, 1)
+	r := prometheus.NewRegistry()
+	opts := Options{Store: w.store, Schema: w.schema, Registerer: r}
+	_, err = Open(context.Background(), opts)
+	require.NoError(t, err)
+	families, err := r.Gather()
+	require.NoError(t, err)
+	require.Len(t, families, 14)
+	_, err = Open(context.Background(), opts)
+	require.ErrorContains(t, err, "register")
+}
+
+func TestBadLabels(t *testing.T) {
+	w := newWorld(t, 1)
+	for name, ls := range map[string]labels.Labels{
+		"no metric name": labels.FromStrings("a", "b"),
+		"metric name of": labels.FromStrings(labels.MetricName, strings.Repeat("m", keyschema.MetricBytesMax+1)),
+		"empty label":    labels.FromStrings("", "x", labels.MetricName, "m"),
+		"label name of":  labels.FromStrings(labels.MetricName, "m", strings.Repeat("n", labelNameBytesMax+1), "x"),
+		"label v of":     labels.FromStrings(labels.MetricName, "m", "v", strings.Repeat("x", labelValueBytesMax+1)),
+	} {
+		_, _, err := w.x.Add(ls)
+		require.ErrorIs(t, err, ErrBadLabels, name)
+		require.ErrorContains(t, err, name)
+	}
+	b := labels.NewScratchBuilder(0)
+	b.Add(labels.MetricName, "m")
+	for i := range columnsMax + 1 {
+		b.Add(fmt.Sprintf("l%07d", i), "x")
+	}
+	_, _, err := w.x.Add(b.Labels())
+	require.ErrorIs(t, err, ErrBadLabels)
+	require.Zero(t, w.x.Stats(0).Series)
+}
+
+func TestUnknownRefs(t *testing.T) {
+	w := newWorld(t, 1)
+	for _, ref := range []Ref{0, 1, 5, 1 << 31, 1<<32 - 1} {
+		w.x.Touch(ref, baseDay*24)
+		require.True(t, w.x.Labels(ref).IsEmpty())
+		require.Equal(t, "before", string(w.x.AppendRowKey([]byte("before"), ref, 1)))
+	}
+	ref, created, err := w.x.Add(labels.FromStrings(labels.MetricName, "m"))
+	require.NoError(t, err)
+	require.True(t, created)
+	for _, hour := range []int64{-1, keyschema.HourMax + 1, 1 << 60} {
+		w.x.Touch(ref, hour)
+	}
+	require.Empty(t, w.x.open.all())
+	w.x.Touch(ref, keyschema.HourMax)
+	w.x.Touch(ref, 0)
+	got, err := w.x.Select(context.Background(), 0, 1<<62)
+	require.NoError(t, err)
+	require.Equal(t, []HourSpan{{0, 0}, {keyschema.HourMax, keyschema.HourMax}}, got[0].Hours)
+}
+
+func TestRowKeys(t *testing.T) {
+	w := newWorld(t, 1)
+	ls := labels.FromStrings("A", "1", labels.MetricName, "m1", "b", "x,y", "c", "")
+	ref, _, err := w.x.Add(ls)
+	require.NoError(t, err)
+	tags := []keyschema.Tag{{Name: "A", Value: "1"}, {Name: "b", Value: "x,y"}}
+	for _, hour := range []int64{baseDay * 24, (baseDay + 1) * 24} { // another rule holds from the second day
+		want := w.schema.RuleAt("m1", hour).AppendPrefix([]byte("k"), "m1", tags)
+		want = keyschema.AppendHour(want, hour)
+		require.Equal(t, string(want), string(w.x.AppendRowKey([]byte("k"), ref, hour)))
+	}
+	require.NotEqual(t, w.x.AppendRowKey(nil, ref, baseDay*24)[:12], w.x.AppendRowKey(nil, ref, (baseDay+1)*24)[:12])
+}
+
+func TestLongLabelSets(t *testing.T) {
+	w := newWorld(t, 1)
+	ls := labels.FromStrings(labels.MetricName, "m1", "a", "b", "long", strings.Repeat("#", 2000))
+	hour := int64(baseDay * 24)
+	ref, _, err := w.x.Add(ls)
+	require.NoError(t, err)
+	w.x.Touch(ref, hour)
+	key, err := keyschema.ParseRowKey(w.x.AppendRowKey(nil, ref, hour))
+	require.NoError(t, err)
+	require.NotEmpty(t, key.TagsHash)
+	_, err = w.x.labelSet(context.Background(), "other", key.TagsHash)
+	require.ErrorIs(t, err, storage.ErrCorrupt)
+	want := []keyschema.Tag{{Name: "a", Value: "b"}, {Name: "long", Value: strings.Repeat("#", 2000)}}
+	tags, err := w.x.labelSet(context.Background(), "m1", key.TagsHash)
+	require.NoError(t, err)
+	require.Equal(t, want, tags, "not stored yet, but active")
+	require.NoError(t, w.x.Persist(context.Background()))
+	tags, err = w.x.labelSet(context.Background(), "other", key.TagsHash)
+	require.NoError(t, err)
+	require.Equal(t, want, tags)
+}
+
+// TestRetireFreesMemory churns through series: their refs, rows and values go, and what lives stays as it is.
+func TestRetireFreesMemory(t *testing.T) {
+	w := newWorld(t, 1)
+	w.layout = defaultLayout()
+	w.x.layout = w.layout
+	stay := labels.FromStrings(labels.MetricName, "pods", "uid", "stays")
+	stayRef, _, err := w.x.Add(stay)
+	require.NoError(t, err)
+	sizes := []int64{}
+	for day := range 6 {
+		for i := range 5000 {
+			ls := labels.FromStrings(labels.MetricName, "pods", "uid", fmt.Sprintf("%d-%0100d", day, i))
+			ref, _, err := w.x.Add(ls)
+			require.NoError(t, err)
+			w.x.Touch(ref, w.hourNow())
+		}
+		w.x.Touch(stayRef, w.hourNow())
+		w.advance(26 * time.Hour)
+		require.True(t, w.maintain())
+		gone := w.x.Retire(w.hourNow()-20, func(ref Ref) bool { return ref == stayRef })
+		require.Len(t, gone, 5000)
+		sizes = append(sizes, w.x.sizeBytes())
+		require.Equal(t, stay, w.x.Labels(stayRef))
+		require.True(t, w.x.Labels(gone[7]).IsEmpty())
+		again, created, err := w.x.Add(stay)
+		require.NoError(t, err)
+		require.False(t, created)
+		require.Equal(t, stayRef, again)
+	}
+	require.Less(t, sizes[5], 2*sizes[0])
+	require.Less(t, sizes[5], int64(200_000))
+	got, err := w.x.Select(context.Background(), 0, 1<<60, labels.MustNewMatcher(labels.MatchRegexp, "uid", ".*0007|stays"))
+	require.NoError(t, err)
+	require.Len(t, got, 6+1)
+	require.Equal(t, stayRef, got[6].Ref)
+	require.Len(t, got[6].Hours, 6)
+}
+
+func TestStats(t *testing.T) {
+	w := newWorld(t, 1)
+	for i := range 12 {
+		_, _, err := w.x.Add(labels.FromStrings(labels.MetricName, fmt.Sprint("m", i%3), "even", fmt.Sprint(i%2 == 0), "i", fmt.Sprint(i)))
+		require.NoError(t, err)
+	}
+	s := w.x.Stats(2)
+	require.Equal(t, 12, s.Series)
+	require.Equal(t, 3+2+12, s.LabelPairs)
+	require.Equal(t, []NameCount{{"m0", 4}, {"m1", 4}}, s.SeriesByMetric)
+	require.Equal(t, []NameCount{{"i", 12}, {"__name__", 3}}, s.ValuesByLabel)
+	require.Equal(t, []NameCount{{"even", 54}, {"__name__", 24}}, s.BytesByLabel)
+	require.Equal(t, []NameCount{{"even=false", 6}, {"even=true", 6}}, s.SeriesByPair)
+	require.Len(t, w.x.Stats(0).SeriesByPair, statsLimitDefault)
+}
+
+func TestCancelled(t *testing.T) {
+	w := lateWorld(t, 2)
+	require.True(t, w.maintain())
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := w.x.Select(ctx, 0, 1<<60)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = w.x.LabelNames(ctx, 0, 1<<60, 0)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = w.x.LabelValues(ctx, "b", 0, 1<<60, 0)
+	require.ErrorIs(t, err, context.Canceled)
+	got, err := w.x.Select(context.Background(), 10, 5)
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
+
+// TestCacheBound fills the cache far beyond its bound.
+func TestCacheBound(t *testing.T) {
+	w := lateWorld(t, 2)
+	require.True(t, w.maintain())
+	x, err := Open(context.Background(), Options{Store: w.store, Schema: w.schema, Now: w.now, CacheBytesMax: 5000})
+	require.NoError(t, err)
+	for range 50 {
+		w.x = x
+		w.check()
+		require.LessOrEqual(t, x.cache.sizeBytes(), int64(5000))
+	}
+	require.NotEmpty(t, x.cache.items)
+}
+
+func TestEmpty(t *testing.T) {
+	schema, err := keyschema.NewSchema(nil)
+	require.NoError(t, err)
+	x, err := Open(context.Background(), Options{Store: storagetest.NewModel(time.Now), Schema: schema})
+	require.NoError(t, err)
+	require.NoError(t, x.Persist(context.Background()))
+	require.NoError(t, x.Maintain(context.Background()))
+	require.NoError(t, x.Rebuild(context.Background(), 0, 3))
+	require.Empty(t, x.Retire(1<<40, nil))
+	got, err := x.Select(context.Background(), 0, time.Now().UnixMilli())
+	require.NoError(t, err)
+	require.Empty(t, got)
+	require.Zero(t, x.Stats(1).Series)
+}

@@ -1,0 +1,189 @@
+package index
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+)
+
+// TestOrder compares the order by ranks with that of labels.Compare, in and beyond 128 bits.
+func TestOrder(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		names := []string{"A", "B", "Z", "_", "_a", "a", "b", "c", "d", "e", "f", "g"}[:1+rng.IntN(12)]
+		values := make([][]string, len(names))
+		for i := range names {
+			for range 1 + rng.IntN(1<<uint(rng.IntN(14))) {
+				values[i] = append(values[i], fmt.Sprintf("%x", rng.Uint32()))
+			}
+			slices.Sort(values[i])
+			values[i] = slices.Compact(values[i])
+		}
+		r := rankColumns{names: names, rows: rng.IntN(300)}
+		sets := make([]labels.Labels, r.rows)
+		builders := make([]*labels.Builder, r.rows)
+		for i := range builders {
+			builders[i] = labels.NewBuilder(labels.FromStrings(labels.MetricName, "m"))
+		}
+		sparse := rng.IntN(10)
+		for c, name := range names {
+			column := make([]uint32, r.rows)
+			for i := range column {
+				if rng.IntN(10) >= sparse {
+					column[i] = 1 + rng.Uint32N(uint32(len(values[c])))
+					builders[i].Set(name, values[c][column[i]-1])
+				}
+			}
+			r.ranks = append(r.ranks, column)
+		}
+		for i, b := range builders {
+			sets[i] = b.Labels()
+		}
+		order := r.order()
+		for i := 1; i < len(order); i++ {
+			require.LessOrEqual(t, labels.Compare(sets[order[i-1]], sets[order[i]]), 0,
+				"seed %d: %s before %s", seed, sets[order[i-1]], sets[order[i]])
+		}
+	}
+}
+
+func TestPacked(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		ids := make([]uint32, rng.IntN(200))
+		width := rng.IntN(33)
+		for i := range ids {
+			if rng.IntN(4) > 0 || seed%3 == 0 {
+				ids[i] = uint32(rng.Uint64() >> (64 - width))
+			}
+		}
+		for i := range rng.IntN(len(ids) + 1) {
+			ids[i] = 0
+		}
+		p := pack(ids)
+		c := &cursor{b: append(p.appendHeader(nil), p.raw()...)}
+		q := readPackedHeader(c, uint32(len(ids)))
+		readPackedData(c, &q)
+		require.NoError(t, c.end(), "seed %d", seed)
+		set := newIDSet(1 << 10)
+		for range rng.IntN(20) {
+			set.add(rng.Uint32N(1 << 10))
+		}
+		if len(ids) > 0 {
+			one := singleton(max(1, ids[rng.IntN(len(ids))]))
+			if rng.IntN(2) == 0 {
+				set = one
+			}
+		}
+		var want []uint32
+		from := uint32(rng.IntN(len(ids) + 1))
+		for row := range ids {
+			require.Equal(t, ids[row], q.at(uint32(row)), "seed %d row %d", seed, row)
+			if uint32(row) >= from && set.has(ids[row]) {
+				want = append(want, uint32(row))
+			}
+		}
+		require.Equal(t, want, q.filter(nil, from, uint32(len(ids)), set), "seed %d", seed)
+		all := appendRange(nil, from, uint32(len(ids)), true)
+		require.Equal(t, fmt.Sprint(want), fmt.Sprint(q.keep(all, set)), "seed %d", seed)
+	}
+}
+
+func TestColumn(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		c := newColumn(newDictionary(1, "x"))
+		limit := []uint32{2, 200, 300, 70_000, 1 << 31}[rng.IntN(5)]
+		var ids []uint32
+		for n := range uint32(rng.IntN(6000)) {
+			id := rng.Uint32N(limit)
+			if rng.IntN(2) == 0 && n > 0 {
+				id = ids[n-1]
+			}
+			ids = append(ids, id)
+			c.append(n, id)
+			limit = min(limit+rng.Uint32N(2), 1<<31)
+		}
+		d := c.data.Load()
+		set := newIDSet(400)
+		set.add(rng.Uint32N(400))
+		set.add(rng.Uint32N(400))
+		var want []uint32
+		for row, id := range ids {
+			require.Equal(t, id, d.at(uint32(row)), "seed %d", seed)
+			if set.has(id) {
+				want = append(want, uint32(row))
+			}
+		}
+		n := uint32(len(ids))
+		require.Equal(t, fmt.Sprint(want), fmt.Sprint(d.filter(nil, 0, n, set)), "seed %d", seed)
+		require.Equal(t, fmt.Sprint(want), fmt.Sprint(d.keep(appendRange(nil, 0, n, true), set)), "seed %d", seed)
+	}
+}
+
+func TestSpans(t *testing.T) {
+	spans := appendSpans(nil, 10, 0b111)
+	require.Equal(t, []HourSpan{{240, 242}}, spans)
+	spans = appendSpans(spans, 10, 1<<23|1<<5)
+	require.Equal(t, []HourSpan{{240, 242}, {245, 245}, {263, 263}}, spans)
+	spans = appendSpans(spans, 11, hoursMask)
+	require.Equal(t, []HourSpan{{240, 242}, {245, 245}, {263, 287}}, spans)
+	require.Equal(t, []HourSpan{{1, 7}, {9, 9}}, normal([]HourSpan{{4, 7}, {9, 9}, {1, 5}}))
+	require.Equal(t, uint32(0b1100), hoursWithin(10, 242, 243))
+	require.Equal(t, uint32(hoursMask), hoursWithin(10, 0, 1000))
+	require.Zero(t, hoursWithin(10, 264, 1000))
+}
+
+func TestMergeRunsAndUnion(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		var all, a, b []string
+		for range rng.IntN(8) {
+			var run []string
+			for range rng.IntN(10) {
+				run = append(run, fmt.Sprint(rng.IntN(30)))
+			}
+			slices.Sort(run)
+			all = append(all, run...)
+		}
+		want := slices.Sorted(slices.Values(all))
+		require.Equal(t, fmt.Sprint(want), fmt.Sprint(mergeRuns(all, strings.Compare)))
+		for range rng.IntN(10) {
+			a, b = append(a, fmt.Sprint(rng.IntN(9))), append(b, fmt.Sprint(rng.IntN(9)))
+		}
+		slices.Sort(a)
+		slices.Sort(b)
+		a, b = slices.Compact(a), slices.Compact(b)
+		both := slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+		require.Equal(t, fmt.Sprint(both), fmt.Sprint(union(a, b)))
+	}
+}
+
+func TestDictionaryOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 5))
+	d := newDictionary(1, "x")
+	known := map[string]uint32{}
+	for range 3000 {
+		v := strings.Repeat(fmt.Sprint(rng.IntN(5000)), 1+rng.IntN(200)*rng.IntN(2))
+		id := d.intern(v)
+		if old, ok := known[v]; ok {
+			require.Equal(t, old, id)
+		}
+		known[v] = id
+		require.Equal(t, v, d.value(id))
+		if rng.IntN(100) == 0 {
+			o := d.sorted()
+			require.Len(t, o.ids, len(known))
+			for i, id := range o.ids {
+				require.Equal(t, uint32(i)+1, o.ranks[id])
+				require.True(t, i == 0 || d.value(o.ids[i-1]) < d.value(id))
+			}
+		}
+	}
+	require.Zero(t, d.lookup("absent"))
+}
