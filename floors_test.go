@@ -31,7 +31,7 @@ var floors = map[string]int{
 	"api":                 9,
 	// What the API's tests send to Prometheus and to us; nothing else imports it.
 	"api/internal/comparison": 8,
-	"cmd/tsdb":            10,
+	"cmd/tsdb":                10,
 }
 
 // walls are pairs of folders that never import each other, whatever their floors.

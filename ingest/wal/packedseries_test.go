@@ -15,7 +15,8 @@ func TestPackedSeriesComeBackSmaller(t *testing.T) {
 	defer p.Close()
 	var payload []byte
 	for n := range uint32(1000) {
-		payload = AppendSeries(payload, n+1, labels.FromStrings("__name__", "up", "instance", fmt.Sprintf("host-%d:80", n), "job", "node"))
+		ls := labels.FromStrings("__name__", "up", "instance", fmt.Sprintf("host-%d:80", n), "job", "node")
+		payload = AppendSeries(payload, n+1, ls)
 	}
 	packed := bytes.Clone(p.Pack(payload))
 	require.Less(t, len(packed), len(payload)/3)
