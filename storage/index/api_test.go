@@ -189,8 +189,11 @@ func TestCacheBound(t *testing.T) {
 	require.True(t, w.maintain())
 	x, err := Open(context.Background(), Options{Store: w.store, Schema: w.schema, Now: w.now, CacheBytesMax: 5000})
 	require.NoError(t, err)
+	w.x = x
+	for _, s := range w.series {
+		s.ref = 0
+	}
 	for range 50 {
-		w.x = x
 		w.check()
 		require.LessOrEqual(t, x.cache.sizeBytes(), int64(5000))
 	}

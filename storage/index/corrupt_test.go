@@ -35,6 +35,15 @@ func (w *world) storedCells() (out []placedCell) {
 	return out
 }
 
+func partCells(cells []placedCell) (out []placedCell) {
+	for _, c := range cells {
+		if c.cell.Qualifier[0] == qualPart {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 type placedCell struct {
 	table storage.Table
 	key   []byte
@@ -81,6 +90,9 @@ func TestDamageIsNoticed(t *testing.T) {
 		for range 60 {
 			cells := w.storedCells()
 			c := cells[w.rng.IntN(len(cells))]
+			if parts := partCells(cells); w.rng.IntN(5) == 0 && len(parts) > 0 {
+				c = parts[w.rng.IntN(len(parts))]
+			}
 			bad := damage(w.rng, c.cell.Value, cells[w.rng.IntN(len(cells))].cell.Value)
 			if string(bad) == string(c.cell.Value) || c.cell.Qualifier[0] == qualPart && bad == nil {
 				continue // a journal without its last part looks like a shorter one; parts are synced in order
