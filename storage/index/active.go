@@ -27,7 +27,7 @@ type catalogue struct {
 	mu     sync.RWMutex
 	tables map[string]*table
 	free   []uint32 // slots for reuse
-	parked []uint32 // slots freed since the last retirement: a slow reader may still follow a ref into them
+	parked []uint32 // slots freed by the last compaction: a slow reader may still follow a ref into them
 
 	slots atomic.Pointer[[]atomic.Pointer[table]]
 

@@ -13,8 +13,8 @@ import (
 	"halite/keyschema"
 )
 
-// TestConcurrent adds and touches from several goroutines while others look up, persist, fold, retire and move the clock.
-// A series is found at once after its touch, by its own writer and at the end by everyone.
+// TestConcurrent adds and touches from several goroutines while others look up, persist, fold, retire and move the
+// clock. A series is found at once after its touch, by its own writer and at the end by everyone.
 func TestConcurrent(t *testing.T) {
 	w := newWorld(t, 1)
 	w.layout = defaultLayout()

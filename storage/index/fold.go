@@ -27,7 +27,8 @@ const foldDelay = time.Hour
 // refoldEvery is the least time between two folds of one day: late samples trickle.
 const refoldEvery = 30 * time.Minute
 
-// Maintain folds the days that are closed, cleans up after interrupted folds and forgets days beyond retention. A day
+// Maintain folds the days that are closed, cleans up after interrupted folds, forgets days beyond retention and frees
+// the memory of retired series. A day
 // whose fold fails stays as it was; the others are folded all the same, and the first error is returned.
 func (x *Index) Maintain(ctx context.Context) error {
 	x.expire()
@@ -49,6 +50,9 @@ func (x *Index) Maintain(ctx context.Context) error {
 			keep(x.foldOpen(ctx, d))
 		}
 	}
+	x.maint.Lock()
+	defer x.maint.Unlock()
+	x.compactActive()
 	return first
 }
 

@@ -85,12 +85,14 @@ type Index struct {
 	closed closedDays
 	cache  *cache
 
-	// maint serialises everything that changes tables or retires refs; it also guards the fields below and the journals'
-	// state. Add, Touch and the readers never take it.
+	// maint serialises everything that writes to the store or moves the active catalogue's tables; it also guards the
+	// next two fields and the journals' state. Add, Touch, Retire and the readers never take it.
 	maint    sync.Mutex
 	foldedAt map[int64]time.Time // when this process folded a day last
 	unclean  map[int64]bool      // days with leftovers of an interrupted fold
-	retired  int64               // series retired since the dictionaries were last rebuilt
+
+	retireMu sync.Mutex // taken after maint
+	retired  int64      // series retired since the dictionaries were last rebuilt
 }
 
 // Open ensures the catalogue's tables and restores the days that are not folded yet from their journals. A damaged

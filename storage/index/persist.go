@@ -176,7 +176,8 @@ type tableGroup struct {
 	rows   []uint32
 }
 
-// byTable groups series by metric, ordered by metric. Retirement holds the same lock as Persist, so places hold still.
+// byTable groups series by metric, ordered by metric. Series of open days are not retired, and tables are moved under
+// the lock that Persist holds, so places hold still.
 func (e *partEncoder) byTable(fresh []unwritten) []*tableGroup {
 	groups := map[uint32]*tableGroup{}
 	var out []*tableGroup

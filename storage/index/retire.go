@@ -6,12 +6,12 @@ import (
 
 // Retire forgets active series that were neither added nor touched in idleBeforeHour or later, whose touched days are
 // all folded, and for which busy reports false; it returns them. The caller drops its own state for them and must not
-// use these refs any more: from the moment busy has said false it may not touch the ref. busy must not call the
-// Index. Retired series stay in the catalogue of the days they were touched on.
+// use these refs any more: from the moment busy has said false it may not touch the ref. busy must not call the Index.
+// Retired series stay in the catalogue of the days they were touched on; Maintain frees their memory. Retire does not
+// wait for folds.
 func (x *Index) Retire(idleBeforeHour int64, busy func(Ref) bool) []Ref {
-	x.maint.Lock()
-	defer x.maint.Unlock()
-	x.cat.unpark()
+	x.retireMu.Lock()
+	defer x.retireMu.Unlock()
 	open := x.open.all()
 	idle := func(ref Ref) bool {
 		if ref == 0 || x.cat.refs.touched(ref) >= idleBeforeHour {
@@ -22,13 +22,22 @@ func (x *Index) Retire(idleBeforeHour int64, busy func(Ref) bool) []Ref {
 				return false
 			}
 		}
-		return true
+		return busy == nil || !busy(ref)
 	}
 	var gone []Ref
 	for _, t := range x.cat.all() {
-		gone = x.cat.retireFrom(t, gone, func(ref Ref) bool { return idle(ref) && (busy == nil || !busy(ref)) })
+		gone = x.cat.retireFrom(t, gone, idle)
 	}
 	x.retired += int64(len(gone))
+	x.metrics.retired.Add(float64(len(gone)))
+	return gone
+}
+
+// compactActive frees what retired series take. The caller holds maint: folds and persists rely on tables staying put.
+func (x *Index) compactActive() {
+	x.retireMu.Lock()
+	defer x.retireMu.Unlock()
+	x.cat.unpark()
 	renew := x.retired*4 > x.cat.series.Load()+x.retired && x.retired > 1024
 	if renew {
 		x.cat.newDictionaries()
@@ -37,11 +46,9 @@ func (x *Index) Retire(idleBeforeHour int64, busy func(Ref) bool) []Ref {
 	for _, t := range x.cat.all() {
 		x.cat.compact(t, renew)
 	}
-	x.metrics.retired.Add(float64(len(gone)))
-	return gone
 }
 
-// unpark gives the slots freed by the last retirement free for reuse: no reader is that slow.
+// unpark gives the slots freed by the last compaction free for reuse: no reader is that slow.
 func (c *catalogue) unpark() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

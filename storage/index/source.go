@@ -31,7 +31,8 @@ type sourceColumn struct {
 	ids  []uint32
 }
 
-// activeSource reads a catalogue as of a snapshot of a day's hours. The caller keeps retirement out meanwhile.
+// activeSource reads a catalogue as of a snapshot of a day's hours. The caller holds maint, so that no table is
+// replaced.
 type activeSource struct {
 	cat    *catalogue
 	hours  maskPages

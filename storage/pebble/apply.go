@@ -173,7 +173,7 @@ func (w *rowWriter) put(ctx context.Context, key []byte, e *storage.Entry) error
 	f := t.family(e.Family)
 	day := dayOf(e.TsMs)
 	f.days.add(day)
-	if err := t.noteVersion(ctx, f, key, e.TsMs, false); err != nil {
+	if err := t.noteVersion(ctx, f, key, e.TsMs); err != nil {
 		return err
 	}
 	w.scratch = appendCellKey(w.scratch[:0], makeHeader(t.id, f.id, day), t.hourKeys, key, e.Qualifier, e.TsMs)
@@ -190,7 +190,7 @@ func (w *rowWriter) put(ctx context.Context, key []byte, e *storage.Entry) error
 }
 
 // noteVersion keeps the family's flags about versions true before a cell is written.
-func (t *Table) noteVersion(ctx context.Context, f *family, key []byte, tsMs int64, durable bool) error {
+func (t *Table) noteVersion(ctx context.Context, f *family, key []byte, tsMs int64) error {
 	if f.mixed.Load() {
 		if !f.unswept.Load() {
 			f.unswept.Store(true)
@@ -200,7 +200,7 @@ func (t *Table) noteVersion(ctx context.Context, f *family, key []byte, tsMs int
 	if tsMs == hourEndMs(parseHour(key[len(key)-hourDigits:])) {
 		return nil
 	}
-	if err := t.markMixed(ctx, f, durable); err != nil {
+	if err := t.markMixed(ctx, f); err != nil {
 		return fmt.Errorf("note that family %s has cells of any time: %w", f.name, err)
 	}
 	return nil

@@ -216,9 +216,9 @@ func (s *Store) EnsureTable(ctx context.Context, schema storage.TableSchema) (st
 	return t, nil
 }
 
-// markMixed notes durably enough that cells of any time follow in the family: the note is in the same or an earlier
-// flush than those cells. A caller that writes files directly passes durable.
-func (t *Table) markMixed(ctx context.Context, f *family, durable bool) error {
+// markMixed notes durably that cells of any time follow in the family. Without the note such cells would be sought in
+// the wrong day; and a later Load could be durable before an earlier Apply.
+func (t *Table) markMixed(ctx context.Context, f *family) error {
 	s := t.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,10 +235,8 @@ func (t *Table) markMixed(ctx context.Context, f *family, durable bool) error {
 	if err := s.putRecord(ctx, catalogTables, rec.Name, rec); err != nil {
 		return err
 	}
-	if durable {
-		if err := s.flush(ctx); err != nil {
-			return err
-		}
+	if err := s.flush(ctx); err != nil {
+		return err
 	}
 	t.setRecord(rec)
 	return nil

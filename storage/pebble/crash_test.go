@@ -255,6 +255,14 @@ func (c *crashRun) verify(issued [crashRows]int, seed uint64) {
 	require.NoError(c, it.Err(), "seed %d", seed)
 	require.NoError(c, it.Close())
 	for row := range crashRows {
+		single := 0
+		it := table.ReadRows(c.ctx, storage.RowSet{Keys: [][]byte{crashKey(row)}}, storage.ReadOptions{})
+		for it.Next() {
+			single += len(it.Row().Cells)
+		}
+		require.NoError(c, it.Err())
+		require.NoError(c, it.Close())
+		require.Len(c, found[string(crashKey(row))], single, "seed %d: row %d read by itself", seed, row)
 		c.verifyRow(row, found[string(crashKey(row))], issued[row], seed)
 		delete(found, string(crashKey(row)))
 	}

@@ -80,7 +80,7 @@ func (t *Table) loadPartitions(ctx context.Context, muts []storage.RowMutation) 
 				last.f = t.family(e.Family)
 				last.day = -1
 			}
-			if err := t.noteVersion(ctx, last.f, muts[i].Key, e.TsMs, true); err != nil {
+			if err := t.noteVersion(ctx, last.f, muts[i].Key, e.TsMs); err != nil {
 				return nil, err
 			}
 			if day := dayOf(e.TsMs); day != last.day {

@@ -59,6 +59,23 @@ func testLoad(t *testing.T, s *suite) {
 			require.Empty(t, b.read(everything(), storage.ReadOptions{}), name)
 		}
 	})
+	t.Run("cells of any time in hour tables", func(t *testing.T) {
+		b := s.start(t, storage.DataSchema(0))
+		hour := int64(startMs / hourMs)
+		key := hourKey("m#00#a=b#", hour)
+		load := func(tsMs int64, value string) {
+			require.NoError(t, b.table.Load(b.ctx, []storage.RowMutation{mutation(key, setCell("s", "q", tsMs, value))}))
+		}
+		load(hourEndMs(hour), "regular")
+		load(hourEndMs(hour)+3*dayMs, "newer")
+		for range 2 {
+			b.want(keys(key), storage.ReadOptions{}, fmt.Sprintf(`%q s:"q"@%d="newer"`, key, hourEndMs(hour)+3*dayMs))
+			if s.caps.Reopen != nil {
+				b.store = s.caps.Reopen(t, b.store, b.clock.now)
+				b.ensure(storage.DataSchema(0))
+			}
+		}
+	})
 	t.Run("visible at once", func(t *testing.T) { testLoadAtOnce(t, s) })
 }
 
