@@ -31,7 +31,7 @@ type oracleSeries struct {
 
 // world drives an Index and a naive map beside it.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	rng    *rand.Rand
 	clock  atomic.Int64 // Unix nanoseconds
 	store  *faultyStore
@@ -42,7 +42,7 @@ type world struct {
 	keys   []string
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
+func newWorld(t testing.TB, seed uint64) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 7)), series: map[string]*oracleSeries{},
 	}

@@ -1,0 +1,203 @@
+package index
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// exampleDay is the day drawn in FORMAT.md, first as a journal, then as a segment.
+func exampleDay(t testing.TB) (journal, segment []placedCell) {
+	w := newWorld(t, 1)
+	w.layout = defaultLayout()
+	w.x.layout = w.layout
+	for _, s := range []struct {
+		ls    labels.Labels
+		hours []int64
+	}{
+		{labels.FromStrings(labels.MetricName, "up", "instance", "a:9100", "job", "node"), []int64{5, 6}},
+		{labels.FromStrings(labels.MetricName, "requests", "code", "500", "job", "web"), []int64{5}},
+		{labels.FromStrings(labels.MetricName, "requests", "code", "200", "job", "web"), []int64{5, 6}},
+	} {
+		ref, _, err := w.x.Add(s.ls)
+		require.NoError(t, err)
+		for _, h := range s.hours {
+			w.x.Touch(ref, baseDay*24+h)
+		}
+	}
+	require.NoError(t, w.x.Persist(context.Background()))
+	journal = w.storedCells()
+	w.advance(48 * time.Hour)
+	require.True(t, w.maintain())
+	segment = w.storedCells()
+	m, err := w.store.Table(context.Background(), storage.TableMeta)
+	require.NoError(t, err)
+	tags := []keyschema.Tag{{Name: "code", Value: "200"}, {Name: "job", Value: "web"}}
+	mut := labelSetMutation("0123456789abcdef0123456789abcdef01234567", tags)
+	e := mut.Entries[0]
+	cell := storage.Cell{Family: e.Family, Qualifier: e.Qualifier, Value: e.Value}
+	return journal, append(segment, placedCell{m, mut.Key, cell})
+}
+
+func dump(cells []placedCell) string {
+	var b strings.Builder
+	for _, c := range cells {
+		fmt.Fprintf(&b, "%s %s %q\n", c.table.Schema().Name, c.key, c.cell.Qualifier)
+		for line := range strings.Lines(hex.Dump(c.cell.Value)) {
+			fmt.Fprintf(&b, "  %s", line[4:])
+		}
+	}
+	return b.String()
+}
+
+// TestFormat compares what is stored with the bytes drawn in FORMAT.md.
+func TestFormat(t *testing.T) {
+	doc, err := os.ReadFile("FORMAT.md")
+	require.NoError(t, err)
+	journal, segment := exampleDay(t)
+	for _, part := range []string{dump(journal), dump(segment)} {
+		if !strings.Contains(string(doc), "```\n"+part+"```\n") {
+			t.Errorf("FORMAT.md does not contain\n%s", part)
+		}
+	}
+}
+
+// parsers reads each kind of payload; the second result writes again what was read.
+var parsers = []struct {
+	name  string
+	parse func(p []byte) (any, func() []byte, error)
+}{
+	{"part", func(p []byte) (any, func() []byte, error) {
+		v, err := parsePart(p)
+		return v, func() []byte { return appendPart(nil, v) }, err
+	}},
+	{"root", func(p []byte) (any, func() []byte, error) {
+		v, err := parseRoot(p)
+		return v, func() []byte { return appendRoot(nil, v) }, err
+	}},
+	{"dictionary", func(p []byte) (any, func() []byte, error) {
+		v, err := parseDictHeader(p)
+		return v, func() []byte { return appendDictHeader(nil, v) }, err
+	}},
+	{"values", func(p []byte) (any, func() []byte, error) {
+		c := cursor{b: p}
+		n := c.number(1 << 20)
+		v, err := parseValueChunk(p, 7, 7+n, 5)
+		if err != nil {
+			return nil, nil, err
+		}
+		values, sets := []string{}, []uint32{}
+		for id := v.first; id < v.first+v.count; id++ {
+			values, sets = append(values, v.value(id)), append(sets, v.sets.at(id-v.first))
+		}
+		return values, func() []byte { return appendValueChunk(nil, values, sets) }, nil
+	}},
+	{"sets", func(p []byte) (any, func() []byte, error) {
+		c := cursor{b: p}
+		v, err := parseSetChunk(p, 3, 3+c.number(1<<20), 100)
+		if err != nil {
+			return nil, nil, err
+		}
+		return v.sets, func() []byte { return appendSetChunk(nil, v.sets) }, nil
+	}},
+	{"block", func(p []byte) (any, func() []byte, error) {
+		v, inline, err := parseBlockHeader(p, 1, 9, 20)
+		if err != nil || !inline {
+			return nil, nil, errRange
+		}
+		return v, func() []byte { return appendBlockHeader(nil, v, true) }, nil
+	}},
+	{"tags", func(p []byte) (any, func() []byte, error) {
+		v, err := parseLabelSet(p)
+		return v, func() []byte {
+			mut := labelSetMutation("", v)
+			blob := mut.Entries[0].Value
+			return blob[1 : len(blob)-4]
+		}, err
+	}},
+}
+
+// FuzzParse feeds arbitrary bytes to every parser: none panics, and what is accepted survives being written again.
+func FuzzParse(f *testing.F) {
+	journal, segment := exampleDay(f)
+	for _, c := range append(journal, segment...) {
+		for kind := range parsers {
+			f.Add(kind, c.cell.Value[1:len(c.cell.Value)-4])
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind int, payload []byte) {
+		p := parsers[uint(kind)%uint(len(parsers))]
+		v, again, err := p.parse(payload)
+		if err != nil {
+			return
+		}
+		w, _, err := p.parse(again())
+		if err != nil {
+			t.Fatalf("%s: accepted, but not what was written from it: %v", p.name, err)
+		}
+		if b, ok := v.(*block); ok {
+			sameBlock(t, b, w.(*block))
+			return
+		}
+		if p.name != "part" && !reflect.DeepEqual(v, w) {
+			t.Fatalf("%s: %#v became %#v", p.name, v, w)
+		}
+	})
+}
+
+// sameBlock compares what blocks say, row by row for as many rows as fit a fuzzer's patience.
+func sameBlock(t *testing.T, a, b *block) {
+	if a.rows != b.rows || !reflect.DeepEqual(a.metrics, b.metrics) || len(a.columns) != len(b.columns) {
+		t.Fatalf("%#v became %#v", a, b)
+	}
+	for row := range min(a.rows, 1000) {
+		x, errX := a.hoursOf(row)
+		y, errY := b.hoursOf(row)
+		if x != y || (errX == nil) != (errY == nil) {
+			t.Fatalf("hours %x became %x", x, y)
+		}
+		for i := range a.columns {
+			if a.columns[i].ids.at(row) != b.columns[i].ids.at(row) {
+				t.Fatalf("row %d of column %d differs", row, i)
+			}
+		}
+	}
+	set := newIDSet(100)
+	set.add(3)
+	for i := range a.columns {
+		_ = a.columns[i].ids.filter(nil, 0, min(a.rows, 1000), set)
+	}
+}
+
+// FuzzSeal: a sealed value opens only in its place and only unchanged.
+func FuzzSeal(f *testing.F) {
+	f.Add([]byte("payload"), []byte("row"), []byte("q"), uint16(3))
+	f.Fuzz(func(t *testing.T, payload, key, qualifier []byte, at uint16) {
+		blob := seal(append(newBlob(0), payload...), key, qualifier)
+		got, err := unseal(blob, key, qualifier)
+		if err != nil || string(got) != string(payload) {
+			t.Fatalf("%x, %v", got, err)
+		}
+		if _, err := unseal(blob, append(key, 'x'), qualifier); err == nil {
+			t.Fatal("opened in another row")
+		}
+		blob[int(at)%len(blob)] ^= 1
+		if _, err := unseal(blob, key, qualifier); err == nil {
+			t.Fatal("opened after a change")
+		}
+		_, _ = unseal(payload, key, qualifier)
+		_, _, _, _ = parseSpecial(key)
+		_, _ = parseIntent(payload)
+	})
+}
