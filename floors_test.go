@@ -27,7 +27,8 @@ var floors = map[string]int{
 	"ingest/decode":       7,
 	"ingest":              8,
 	"query/promql":        6,
-	"query":               7,
+	"query/columnar":      7,
+	"query":               8,
 	"api":                 9,
 	// What the API's tests send to Prometheus and to us; nothing else imports it.
 	"api/internal/comparison": 8,

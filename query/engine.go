@@ -16,7 +16,7 @@ import (
 type Engine struct {
 	opts    Options
 	parser  parser.Parser
-	inner   *promql.Engine
+	inner   *hybrid
 	gate    *gate
 	active  *activeList
 	metrics *metrics
@@ -34,7 +34,7 @@ func New(opts Options) (*Engine, error) {
 	}
 	subqueryStepMs := opts.SubqueryStep.Milliseconds()
 	p := parser.NewParser(opts.parserOptions())
-	inner := promql.NewEngine(promql.EngineOpts{
+	inner := newHybrid(promql.EngineOpts{
 		Logger:                   opts.Logger,
 		MaxSamples:               opts.SamplesMax,
 		Timeout:                  opts.Timeout,
@@ -93,7 +93,7 @@ func (e *Engine) ParseSelector(selector string) ([]*labels.Matcher, error) {
 func (e *Engine) Instant(ctx context.Context, r InstantRequest) (*Result, error) {
 	return e.run(ctx, "instant", r.Query, r.Params, func() error { return e.checkQuery(r.Query, r.Params) },
 		func(ctx context.Context, o promql.QueryOpts) (promql.Query, error) {
-			return e.inner.NewInstantQuery(ctx, e.opts.Queryable, o, r.Query, time.UnixMilli(r.TimeMs))
+			return e.engine(r.Params).NewInstantQuery(ctx, e.opts.Queryable, o, r.Query, time.UnixMilli(r.TimeMs))
 		})
 }
 
@@ -101,8 +101,20 @@ func (e *Engine) Instant(ctx context.Context, r InstantRequest) (*Result, error)
 func (e *Engine) Range(ctx context.Context, r RangeRequest) (*Result, error) {
 	return e.run(ctx, "range", r.Query, r.Params, func() error { return e.checkRange(r) },
 		func(ctx context.Context, o promql.QueryOpts) (promql.Query, error) {
-			return e.inner.NewRangeQuery(ctx, e.opts.Queryable, o, r.Query, r.Start, r.End, r.Step)
+			return e.engine(r.Params).NewRangeQuery(ctx, e.opts.Queryable, o, r.Query, r.Start, r.End, r.Step)
 		})
+}
+
+// engine is the one that evaluates a request.
+func (e *Engine) engine(p Params) promql.QueryEngine {
+	choice := p.Columnar
+	if choice == Default {
+		choice = e.opts.Columnar
+	}
+	if choice == Off {
+		return e.inner.Engine
+	}
+	return e.inner
 }
 
 type prepareFunc func(context.Context, promql.QueryOpts) (promql.Query, error)
@@ -149,7 +161,9 @@ func (e *Engine) evaluate(
 		return nil, classify(ctx, err)
 	}
 	defer leave()
+	began := time.Now()
 	res := qry.Exec(ctx)
+	took := time.Since(began)
 	e.metrics.samples.Add(float64(qry.Stats().Samples.SamplesRead))
 	if res.Err != nil {
 		qry.Close()
@@ -162,6 +176,9 @@ func (e *Engine) evaluate(
 	result.truncate(p.Limit)
 	if p.Stats || p.StatsPerStep {
 		result.Stats = stats.NewQueryStats(qry.Stats())
+	}
+	if p.Explain {
+		result.Explain = explainOf(qry, took)
 	}
 	return result, nil
 }

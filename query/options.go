@@ -11,6 +11,17 @@ import (
 	promstorage "github.com/prometheus/prometheus/storage"
 )
 
+// Switch is on or off, or leaves it to the default.
+type Switch uint8
+
+const (
+	// Default leaves the decision to the next in line.
+	Default Switch = iota
+	// On and Off decide.
+	On
+	Off
+)
+
 // Options configures an Engine. Zero fields take the default named beside them.
 type Options struct {
 	// Queryable answers selectors; required.
@@ -31,6 +42,8 @@ type Options struct {
 	Lookback time.Duration
 	// SubqueryStep is the step of a subquery that names none; 1 minute.
 	SubqueryStep time.Duration
+	// Columnar turns the columnar operators off; they are on by default. A request may decide otherwise.
+	Columnar Switch
 	// Experimental accepts the functions, range selectors and modifiers that Prometheus keeps behind feature flags.
 	Experimental bool
 

@@ -17,6 +17,10 @@ type Params struct {
 	Limit int
 	// Stats fills Result.Stats; StatsPerStep adds the samples of each step.
 	Stats, StatsPerStep bool
+	// Columnar decides for this request whether the columnar operators take part; Default means as the Engine's.
+	Columnar Switch
+	// Explain fills Result.Explain.
+	Explain bool
 }
 
 // InstantRequest asks for the value of an expression at one time.

@@ -21,6 +21,8 @@ type Result struct {
 	Warnings annotations.Annotations
 	// Stats is nil unless asked for.
 	Stats stats.QueryStats
+	// Explain is nil unless asked for.
+	Explain *Explain
 
 	query promql.Query
 }

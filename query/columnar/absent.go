@@ -1,0 +1,52 @@
+package columnar
+
+import "github.com/prometheus/prometheus/model/labels"
+
+// missing is absent and absent_over_time: 1 at the steps at which the operand has no series.
+type missing struct {
+	name   string
+	child  vector
+	labels labels.Labels
+}
+
+func (n *missing) names() naming { return nameless }
+
+func (n *missing) describe(d *description) { d.node(n.name, n.child) }
+
+func (n *missing) run(ev *eval, emit emitFunc) error {
+	before := ev.held
+	row := constantRow(ev.grid.Steps, 1)
+	err := n.child.run(ev, func(_ Series, values []float64) error {
+		for k, v := range values {
+			if !isAbsent(v) {
+				row[k] = absent()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	present := count(row)
+	if err := ev.settle(before, present); err != nil || present == 0 {
+		return err
+	}
+	return emit(Series{Labels: n.labels}, row)
+}
+
+// labelsOfMissing are those that the matchers require with one value.
+func labelsOfMissing(matchers []*labels.Matcher) labels.Labels {
+	b := labels.NewBuilder(labels.EmptyLabels())
+	seen := map[string]bool{}
+	for _, m := range matchers {
+		switch {
+		case m.Name == labels.MetricName:
+		case m.Type == labels.MatchEqual && !seen[m.Name]:
+			b.Set(m.Name, m.Value)
+			seen[m.Name] = true
+		default:
+			b.Del(m.Name)
+		}
+	}
+	return b.Labels()
+}

@@ -1,0 +1,308 @@
+package columnar
+
+import (
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+	"github.com/prometheus/prometheus/schema"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// grouping tells series apart by some of their labels.
+type grouping struct {
+	without bool
+	labels  []string // sorted
+	// bare is labels for series whose name was dropped without rewriting their labels.
+	bare []string
+	text string
+}
+
+func newGrouping(e *parser.AggregateExpr) grouping {
+	g := grouping{without: e.Without, labels: slices.Clone(e.Grouping)}
+	slices.Sort(g.labels)
+	if g.without {
+		g.bare = append(slices.Clone(g.labels), "__name__", "__type__", "__unit__")
+		slices.Sort(g.bare)
+		g.bare = slices.Compact(g.bare)
+	} else {
+		g.bare = slices.DeleteFunc(slices.Clone(g.labels), schema.IsMetadataLabel)
+	}
+	return g
+}
+
+// names: by labels other than the name leaves none; without drops it, but types and units stay.
+func (g grouping) names() naming {
+	if !g.without && len(g.bare) < len(g.labels) {
+		return anyName
+	}
+	return nameless
+}
+
+func (g grouping) of(ev *eval, s Series) []string {
+	if s.dropped && !ev.opts.DelayedNames {
+		return g.bare
+	}
+	return g.labels
+}
+
+// key is the hash of the group of a series.
+func (g grouping) key(ev *eval, s Series, buf []byte) (uint64, []byte) {
+	names := g.of(ev, s)
+	switch {
+	case g.without:
+		return s.Labels.HashWithoutLabels(buf, names...)
+	case len(names) == 0:
+		return 0, buf
+	}
+	return s.Labels.HashForLabels(buf, names...)
+}
+
+// result is the labels of the group of a series.
+func (g grouping) result(ev *eval, s Series) labels.Labels {
+	names := g.of(ev, s)
+	b := labels.NewBuilder(s.Labels)
+	switch {
+	case g.without:
+		b.Del(names...)
+		b.Del(labels.MetricName)
+	case len(names) > 0:
+		b.Keep(names...)
+	default:
+		return labels.EmptyLabels()
+	}
+	return b.Labels()
+}
+
+// groups finds the group of each series; groups keep the order in which they appeared.
+type groups[T any] struct {
+	grouping
+	index  map[uint64]int
+	buf    []byte
+	list   []T
+	create func(s Series) (T, error)
+}
+
+func newGroups[T any](g grouping, create func(s Series) (T, error)) *groups[T] {
+	return &groups[T]{grouping: g, index: map[uint64]int{}, buf: make([]byte, 0, 1024), create: create}
+}
+
+func (g *groups[T]) find(ev *eval, s Series) (*T, error) {
+	var key uint64
+	key, g.buf = g.key(ev, s, g.buf)
+	i, ok := g.index[key]
+	if !ok {
+		created, err := g.create(s)
+		if err != nil {
+			return nil, err
+		}
+		i = len(g.list)
+		g.list = append(g.list, created)
+		g.index[key] = i
+	}
+	return &g.list[i], nil
+}
+
+// aggregate is an aggregation with an accumulator for each group and step.
+type aggregate struct {
+	grouping
+	op    string
+	child vector
+	accumulation
+}
+
+func (n *aggregate) describe(d *description) { d.node("aggregate "+n.op+n.text, n.child) }
+
+// accumulator holds the state of a group, columns of one value a step. seen is absent or, in the first column, a value
+// for each step that has had one.
+type accumulator struct {
+	series Series
+	a      []float64
+	b      []float64
+	c      []float64
+	// incremental marks, for averages, the steps that have gone over to an incremental mean; nil if none has.
+	incremental []bool
+	lastStep    int // for delayed names
+}
+
+// accumulation is what tells one aggregation from another.
+type accumulation struct {
+	columns int // that the accumulator needs
+	add     func(g *accumulator, values []float64)
+	// finish leaves the results in the first column; nil if they are there already.
+	finish func(g *accumulator)
+}
+
+func (n *aggregate) run(ev *eval, emit emitFunc) error {
+	before := ev.held
+	bytes := int64(0)
+	defer func() { ev.session.Release(bytes) }()
+	all := newGroups(n.grouping, func(s Series) (accumulator, error) {
+		size := int64(ev.grid.Steps*n.columns*8 + seriesBytes)
+		if err := ev.session.Take(size); err != nil {
+			return accumulator{}, err
+		}
+		bytes += size
+		return n.accumulator(ev, s), nil
+	})
+	err := n.child.run(ev, func(s Series, values []float64) error {
+		g, err := all.find(ev, s)
+		if err != nil {
+			return err
+		}
+		n.add(g, values)
+		if ev.opts.DelayedNames {
+			g.delayDrop(s, values)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return n.finishAll(ev, all.list, before, emit)
+}
+
+func (n *aggregate) accumulator(ev *eval, s Series) accumulator {
+	steps := ev.grid.Steps
+	columns := make([]float64, steps*n.columns)
+	g := accumulator{series: Series{Labels: n.result(ev, s)}, a: columns[:steps:steps], lastStep: -1}
+	clearRow(g.a)
+	if n.columns > 1 {
+		g.b = columns[steps : 2*steps : 2*steps]
+	}
+	if n.columns > 2 {
+		g.c = columns[2*steps:]
+	}
+	return g
+}
+
+// finishAll hands on the groups, in order.
+func (n *aggregate) finishAll(ev *eval, list []accumulator, before int, emit emitFunc) error {
+	result := 0
+	for i := range list {
+		result += count(list[i].a)
+	}
+	if err := ev.settle(before, result); err != nil {
+		return err
+	}
+	for i := range list {
+		if n.finish != nil {
+			n.finish(&list[i])
+		}
+		if err := emit(list[i].series, list[i].a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delayDrop marks the name of the group to be dropped if that of a series is that has a value at the group's last step.
+func (g *accumulator) delayDrop(s Series, values []float64) {
+	last := len(values) - 1
+	for isAbsent(values[last]) {
+		last--
+	}
+	switch {
+	case last > g.lastStep:
+		g.lastStep, g.series.dropped = last, s.dropped
+	case last == g.lastStep:
+		g.series.dropped = g.series.dropped || s.dropped
+	}
+}
+
+// quantileOf is the quantile aggregation: it has to keep all values.
+type quantileOf struct {
+	grouping
+	child vector
+	q     float64
+	pos   posrange.PositionRange
+}
+
+func (n *quantileOf) describe(d *description) { d.node("aggregate quantile"+n.text, n.child) }
+
+type quantileGroup struct {
+	accumulator
+	members []int
+}
+
+func (n *quantileOf) run(ev *eval, emit emitFunc) error {
+	before := ev.held
+	all, err := ev.collect(n.child)
+	if err != nil {
+		return err
+	}
+	defer ev.free(all)
+	if badQuantile(n.q) {
+		ev.annos.Add(annotations.NewInvalidQuantileWarning(n.q, n.pos))
+	}
+	gs := newGroups(n.grouping, func(s Series) (quantileGroup, error) {
+		return quantileGroup{accumulator: accumulator{series: Series{Labels: n.result(ev, s)}, lastStep: -1}}, nil
+	})
+	for i, s := range all.series {
+		g, err := gs.find(ev, s)
+		if err != nil {
+			return err
+		}
+		g.members = append(g.members, i)
+		if ev.opts.DelayedNames {
+			g.delayDrop(s, all.rows[i])
+		}
+	}
+	return n.emitAll(ev, all, gs.list, before, emit)
+}
+
+func (n *quantileOf) emitAll(ev *eval, all *matrix, list []quantileGroup, before int, emit emitFunc) error {
+	if err := ev.settle(before, 0); err != nil {
+		return err
+	}
+	row := make([]float64, ev.grid.Steps)
+	var values []float64
+	for _, g := range list {
+		present := 0
+		for k := range row {
+			values = values[:0]
+			for _, i := range g.members {
+				if v := all.rows[i][k]; !isAbsent(v) {
+					values = append(values, v)
+				}
+			}
+			row[k] = absent()
+			if len(values) > 0 {
+				row[k] = quantile(n.q, values)
+				present++
+			}
+		}
+		if err := ev.hold(present); err != nil {
+			return err
+		}
+		if err := emit(g.series, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// accumulationOf returns the accumulation of an operator.
+func accumulationOf(op parser.ItemType) (accumulation, bool) {
+	switch op {
+	case parser.SUM:
+		return accumulation{columns: 2, add: addSum, finish: finishSum}, true
+	case parser.AVG:
+		return accumulation{columns: 3, add: addAverage, finish: finishAverage}, true
+	case parser.MIN:
+		return accumulation{columns: 1, add: addMin}, true
+	case parser.MAX:
+		return accumulation{columns: 1, add: addMax}, true
+	case parser.COUNT:
+		return accumulation{columns: 1, add: addCount}, true
+	case parser.GROUP:
+		return accumulation{columns: 1, add: addGroup}, true
+	case parser.STDVAR:
+		return accumulation{columns: 3, add: addVariance, finish: finishVariance(func(v float64) float64 { return v })}, true
+	case parser.STDDEV:
+		return accumulation{columns: 3, add: addVariance, finish: finishVariance(math.Sqrt)}, true
+	}
+	return accumulation{}, false
+}

@@ -1,0 +1,263 @@
+package columnar
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/grafana/regexp"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+const pi = math.Pi
+
+// call compiles a function that returns a vector.
+func (c compiler) call(e *parser.Call) vector {
+	name := e.Func.Name
+	for i, a := range e.Args {
+		if m, ok := a.(*parser.MatrixSelector); ok {
+			return c.overRange(e, m, i)
+		}
+	}
+	switch name {
+	case "vector":
+		if child := c.scalar(e.Args[0]); child != nil {
+			return ofScalar{child}
+		}
+		return nil
+	case "histogram_quantile":
+		return c.histogramQuantile(e)
+	}
+	if len(e.Args) == 0 {
+		return c.date(name)
+	}
+	if name == "timestamp" {
+		// Of a selector, it is the time of the sample and not of the step.
+		if vs, ok := e.Args[0].(*parser.VectorSelector); ok {
+			if c.selectable(vs) {
+				return &instantSelector{selector: newSelector(vs), times: true}
+			}
+			return nil
+		}
+	}
+	if e.Args[0].Type() != parser.ValueTypeVector {
+		return nil
+	}
+	child := c.vector(e.Args[0])
+	if child == nil {
+		return nil
+	}
+	switch name {
+	case "label_replace":
+		return labelReplace(e, child)
+	case "label_join":
+		return labelJoin(e, child)
+	case "sort", "sort_desc":
+		return &sorted{child: child, descending: name == "sort_desc", pos: e.PositionRange()}
+	case "absent":
+		n := &missing{name: name, child: child}
+		if vs, ok := e.Args[0].(*parser.VectorSelector); ok {
+			n.labels = labelsOfMissing(vs.LabelMatchers)
+		}
+		return n
+	}
+	return c.mapped(e, child)
+}
+
+// mapped compiles a function that is applied to each value.
+func (c compiler) mapped(e *parser.Call, child vector) vector {
+	n := &mapped{name: e.Func.Name, child: child}
+	for _, a := range e.Args[1:] {
+		arg := c.scalar(a)
+		if arg == nil {
+			return nil
+		}
+		n.args = append(n.args, arg)
+	}
+	switch e.Func.Name {
+	case "clamp":
+		n.prepare = clamp
+	case "clamp_min":
+		n.prepare = clampMin
+	case "clamp_max":
+		n.prepare = clampMax
+	case "round":
+		n.prepare = round
+	case "timestamp":
+		n.prepare = stepTime
+	default:
+		f := simpleFunctions(e.Func.Name)
+		if f == nil {
+			return nil
+		}
+		n.prepare = simple(f)
+	}
+	return n
+}
+
+// date compiles a date function without argument: that of the step's time.
+func (c compiler) date(name string) vector {
+	f := dateFunction(name)
+	if f == nil {
+		return nil
+	}
+	return ofScalar{ofClock{f}}
+}
+
+// ofClock is a function of the time of the step, in whole seconds.
+type ofClock struct{ f func(t time.Time) float64 }
+
+func (n ofClock) values(ev *eval) ([]float64, error) {
+	row := make([]float64, ev.grid.Steps)
+	for k := range row {
+		row[k] = n.f(time.Unix(ev.grid.at(k)/1000, 0).UTC())
+	}
+	return row, nil
+}
+
+func (n ofClock) describe(*description) {}
+
+func (c compiler) histogramQuantile(e *parser.Call) vector {
+	q, child := c.scalar(e.Args[0]), c.vector(e.Args[1])
+	if q == nil || child == nil {
+		return nil
+	}
+	return &histogramQuantile{
+		q: q, qPos: e.Args[0].PositionRange(), child: child, argPos: e.Args[1].PositionRange(),
+	}
+}
+
+// overRange compiles a function over a range selector.
+func (c compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position int) vector {
+	vs, ok := m.VectorSelector.(*parser.VectorSelector)
+	if !ok || !c.selectable(vs) || m.Range < time.Millisecond {
+		return nil
+	}
+	name := e.Func.Name
+	n := &rangeSelector{selector: newSelector(vs), name: name, rangeMs: m.Range.Milliseconds()}
+	for i, a := range e.Args {
+		if i == position {
+			continue
+		}
+		p := c.scalar(a)
+		if p == nil {
+			return nil
+		}
+		n.params = append(n.params, p)
+	}
+	if n.fn = rangeFunction(name, e, n.rangeMs); n.fn == nil {
+		return nil
+	}
+	switch name {
+	case "rate", "increase":
+		n.after = counterInfo(e.Args[0].PositionRange())
+	case "last_over_time", "first_over_time":
+		n.keepsName = true
+	case "absent_over_time":
+		n.keepsName = true // nobody sees it: label sets need not be told apart
+		return &missing{name: name, child: n, labels: labelsOfMissing(vs.LabelMatchers)}
+	}
+	return n
+}
+
+func rangeFunction(name string, e *parser.Call, rangeMs int64) windowFunc {
+	switch name {
+	case "rate":
+		return increase(rangeMs, true, true)
+	case "increase":
+		return increase(rangeMs, true, false)
+	case "delta":
+		return increase(rangeMs, false, false)
+	case "irate":
+		return lastPair(true)
+	case "idelta":
+		return lastPair(false)
+	case "count_over_time":
+		return countOverTime()
+	case "present_over_time", "absent_over_time":
+		return presentOverTime()
+	case "last_over_time":
+		return lastOverTime()
+	case "first_over_time":
+		return firstOverTime()
+	case "sum_over_time":
+		return sumOverTime()
+	case "avg_over_time":
+		return avgOverTime()
+	case "min_over_time":
+		return minOverTime()
+	case "max_over_time":
+		return maxOverTime()
+	case "stdvar_over_time":
+		return varianceOverTime(func(v float64) float64 { return v })
+	case "stddev_over_time":
+		return varianceOverTime(math.Sqrt)
+	case "quantile_over_time":
+		return quantileOverTime(e.Args[0].PositionRange())
+	case "resets":
+		return resets()
+	case "changes":
+		return changes()
+	case "deriv":
+		return deriv()
+	case "predict_linear":
+		return predictLinear()
+	}
+	return nil
+}
+
+// text is the value of a string argument.
+func text(e parser.Expr) (string, bool) {
+	s, ok := e.(*parser.StringLiteral)
+	if !ok {
+		return "", false
+	}
+	return s.Val, true
+}
+
+func texts(args parser.Expressions) ([]string, bool) {
+	out := make([]string, len(args))
+	for i, a := range args {
+		var ok bool
+		if out[i], ok = text(a); !ok {
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+// labelReplace compiles label_replace; bad arguments are left to the engine, which has the words.
+func labelReplace(e *parser.Call, child vector) vector {
+	args, ok := texts(e.Args[1:])
+	if !ok || !model.UTF8Validation.IsValidLabelName(args[0]) {
+		return nil
+	}
+	pattern, err := regexp.Compile("^(?s:" + args[3] + ")$")
+	if err != nil {
+		return nil
+	}
+	return &relabel{name: e.Func.Name, child: child, dst: args[0], value: replacement(pattern, args[1], args[2])}
+}
+
+// labelJoin compiles label_join.
+func labelJoin(e *parser.Call, child vector) vector {
+	args, ok := texts(e.Args[1:])
+	if !ok || !model.UTF8Validation.IsValidLabelName(args[0]) {
+		return nil
+	}
+	sources := args[2:]
+	for _, s := range sources {
+		if !model.UTF8Validation.IsValidLabelName(s) {
+			return nil
+		}
+	}
+	return &relabel{name: e.Func.Name, child: child, dst: args[0], value: func(ls labels.Labels) (string, bool) {
+		values := make([]string, len(sources))
+		for i, s := range sources {
+			values[i] = ls.Get(s)
+		}
+		return strings.Join(values, args[1]), true
+	}}
+}

@@ -1,0 +1,249 @@
+package columnar
+
+import (
+	"math"
+	"time"
+)
+
+// mapped applies a function to each value; the metric name is dropped. args are the scalar arguments after the vector.
+type mapped struct {
+	name  string
+	child vector
+	args  []scalar
+	// prepare is given the arguments, a row each, and returns the function of value and step; nil drops everything.
+	prepare func(ev *eval, args [][]float64) func(v float64, k int) float64
+}
+
+func (n *mapped) names() naming { return nameless }
+
+func (n *mapped) describe(d *description) {
+	d.node(n.name, n.child)
+	for _, a := range n.args {
+		a.describe(d)
+	}
+}
+
+func (n *mapped) run(ev *eval, emit emitFunc) error {
+	args, annos, err := ev.scalars(n.args)
+	if err != nil {
+		return err
+	}
+	f := n.prepare(ev, args)
+	unique := newGuard(n.child.names())
+	err = n.child.run(ev, func(s Series, values []float64) error {
+		present := false
+		for k, v := range values {
+			if !isAbsent(v) {
+				values[k] = f(v, k)
+				present = present || !isAbsent(values[k])
+			}
+		}
+		if !present {
+			return nil
+		}
+		s.dropped = true
+		if err := unique.check(ev, s); err != nil {
+			return err
+		}
+		return emit(s, values)
+	})
+	ev.annos.Merge(annos)
+	return err
+}
+
+// simple makes the preparation of a function that only depends on the value.
+func simple(f func(float64) float64) func(*eval, [][]float64) func(float64, int) float64 {
+	return func(*eval, [][]float64) func(float64, int) float64 {
+		return func(v float64, _ int) float64 { return f(v) }
+	}
+}
+
+// stepTime is timestamp() of anything but a selector: the time of the step.
+func stepTime(ev *eval, _ [][]float64) func(float64, int) float64 {
+	return func(_ float64, k int) float64 { return float64(ev.grid.at(k)) / 1000 }
+}
+
+func clampMin(_ *eval, args [][]float64) func(float64, int) float64 {
+	return func(v float64, k int) float64 { return math.Max(args[0][k], math.Min(math.Inf(+1), v)) }
+}
+
+func clampMax(_ *eval, args [][]float64) func(float64, int) float64 {
+	return func(v float64, k int) float64 { return math.Max(math.Inf(-1), math.Min(args[0][k], v)) }
+}
+
+func clamp(_ *eval, args [][]float64) func(float64, int) float64 {
+	return func(v float64, k int) float64 {
+		if args[1][k] < args[0][k] {
+			return absent()
+		}
+		return math.Max(args[0][k], math.Min(args[1][k], v))
+	}
+}
+
+func round(_ *eval, args [][]float64) func(float64, int) float64 {
+	return func(v float64, k int) float64 {
+		inverse := 1.0
+		if len(args) > 0 {
+			inverse = 1.0 / args[0][k]
+		}
+		return math.Floor(v*inverse+0.5) / inverse
+	}
+}
+
+// simpleFunctions are those of one value that drop the name.
+func simpleFunctions(name string) func(float64) float64 {
+	switch name {
+	case "abs":
+		return math.Abs
+	case "ceil":
+		return math.Ceil
+	case "floor":
+		return math.Floor
+	case "exp":
+		return math.Exp
+	case "sqrt":
+		return math.Sqrt
+	case "ln":
+		return math.Log
+	case "log2":
+		return math.Log2
+	case "log10":
+		return math.Log10
+	case "sgn":
+		return sign
+	case "rad":
+		return func(v float64) float64 { return v * math.Pi / 180 }
+	case "deg":
+		return func(v float64) float64 { return v * 180 / math.Pi }
+	}
+	if f := dateFunction(name); f != nil {
+		return func(v float64) float64 { return f(time.Unix(int64(v), 0).UTC()) }
+	}
+	return nil
+}
+
+func sign(v float64) float64 {
+	switch {
+	case v < 0:
+		return -1
+	case v > 0:
+		return 1
+	}
+	return v
+}
+
+// dateFunction is the function of that name of a time in UTC, nil if there is none.
+func dateFunction(name string) func(t time.Time) float64 {
+	switch name {
+	case "minute":
+		return func(t time.Time) float64 { return float64(t.Minute()) }
+	case "hour":
+		return func(t time.Time) float64 { return float64(t.Hour()) }
+	case "day_of_week":
+		return func(t time.Time) float64 { return float64(t.Weekday()) }
+	case "day_of_month":
+		return func(t time.Time) float64 { return float64(t.Day()) }
+	case "day_of_year":
+		return func(t time.Time) float64 { return float64(t.YearDay()) }
+	case "month":
+		return func(t time.Time) float64 { return float64(t.Month()) }
+	case "year":
+		return func(t time.Time) float64 { return float64(t.Year()) }
+	}
+	return nil
+}
+
+// withScalar is an operation between a vector and a scalar.
+type withScalar struct {
+	child  vector
+	number scalar
+	op     string
+	// One of the two is set; operands are in the order of the expression.
+	arithmetic func(a, b float64) float64
+	compare    func(a, b float64) bool
+	// scalarLeft: the scalar is the left operand. asBool: comparisons give 0 or 1 instead of filtering.
+	scalarLeft, asBool bool
+}
+
+func (n *withScalar) drops() bool { return n.arithmetic != nil || n.asBool }
+
+func (n *withScalar) names() naming {
+	if n.drops() {
+		return nameless
+	}
+	return n.child.names()
+}
+
+func (n *withScalar) describe(d *description) {
+	d.node(n.op+" scalar", n.child)
+	n.number.describe(d)
+}
+
+func (n *withScalar) run(ev *eval, emit emitFunc) error {
+	number, annos, err := ev.scalars([]scalar{n.number})
+	if err != nil {
+		return err
+	}
+	if n.scalarLeft {
+		// Then it is also evaluated first.
+		ev.annos.Merge(annos)
+	}
+	unique := newGuard(n.child.names())
+	err = n.child.run(ev, func(s Series, values []float64) error {
+		n.apply(values, number[0])
+		if !anyPresent(values) {
+			return nil
+		}
+		if n.drops() {
+			s.dropped = true
+			if err := unique.check(ev, s); err != nil {
+				return err
+			}
+		}
+		return emit(s, values)
+	})
+	if !n.scalarLeft {
+		ev.annos.Merge(annos)
+	}
+	return err
+}
+
+func (n *withScalar) apply(values, number []float64) {
+	for k, v := range values {
+		if isAbsent(v) {
+			continue
+		}
+		a, b := v, number[k]
+		if n.scalarLeft {
+			a, b = b, a
+		}
+		switch {
+		case n.arithmetic != nil:
+			values[k] = n.arithmetic(a, b)
+		case n.asBool:
+			values[k] = truth(n.compare(a, b))
+		case !n.compare(a, b):
+			values[k] = absent()
+		}
+	}
+}
+
+// ofScalar is vector().
+type ofScalar struct{ child scalar }
+
+func (n ofScalar) names() naming { return nameless }
+
+func (n ofScalar) describe(d *description) { n.child.describe(d) }
+
+func (n ofScalar) run(ev *eval, emit emitFunc) error {
+	values, err := n.child.values(ev)
+	if err != nil {
+		return err
+	}
+	if err := ev.hold(len(values)); err != nil {
+		return err
+	}
+	row := make([]float64, len(values))
+	copy(row, values)
+	return emit(Series{}, row)
+}

@@ -1,0 +1,242 @@
+package columnar
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// ErrUndecided ends an evaluation that only the engine can finish: it is no failure of the query.
+var ErrUndecided = errors.New("columnar: only the engine can evaluate this")
+
+// activity names the evaluation in errors, as the engine does.
+const activity = "query execution"
+
+// Options configures a plan.
+type Options struct {
+	// LookbackMs is how far an instant selector looks back, in milliseconds; required.
+	LookbackMs int64
+	// SamplesMax is the number of samples the query may hold; required.
+	SamplesMax int
+	// DelayedNames drops metric names at the end of the evaluation, as the engine does with EnableDelayedNameRemoval.
+	DelayedNames bool
+}
+
+// vector is a node whose value is an instant vector at every step.
+type vector interface {
+	// run hands on each series of the result that has a value. The values belong to emit until it returns.
+	run(ev *eval, emit emitFunc) error
+	names() naming
+	describe(d *description)
+}
+
+type emitFunc func(s Series, values []float64) error
+
+// scalar is a node whose value is a number at every step.
+type scalar interface {
+	// values has one value for each step; it may be shared and must not be changed.
+	values(ev *eval) ([]float64, error)
+	describe(d *description)
+}
+
+// state is what all nodes of an evaluation share.
+type state struct {
+	ctx     context.Context
+	session Session
+	opts    Options
+	annos   annotations.Annotations
+	// held is the number of samples that count against SamplesMax now; peak the most there were.
+	held, peak int
+	// typed is set once a series has type or unit labels: then dropping names may make label sets equal even when all
+	// have one name.
+	typed bool
+
+	selecting, reading time.Duration
+}
+
+// eval is the evaluation of nodes on a grid.
+type eval struct {
+	*state
+	grid Grid
+	// total and read count samples for each step, as the engine's statistics do.
+	total, read []int64
+}
+
+func newEval(s *state, g Grid) *eval {
+	return &eval{state: s, grid: g, total: make([]int64, g.Steps), read: make([]int64, g.Steps)}
+}
+
+// hold counts samples against the limit.
+func (ev *eval) hold(samples int) error {
+	ev.held += samples
+	ev.peak = max(ev.peak, ev.held)
+	if ev.held > ev.opts.SamplesMax {
+		return promql.ErrTooManySamples(activity)
+	}
+	return nil
+}
+
+// settle ends an operator: what was held since before is replaced by its result.
+func (ev *eval) settle(before, result int) error {
+	ev.held = before
+	return ev.hold(result)
+}
+
+// aside evaluates f and keeps its annotations back, for nodes that must evaluate operands in another order than the
+// engine: of two annotations with the same words the later one stays.
+func (ev *eval) aside(f func() error) (annotations.Annotations, error) {
+	kept := ev.annos
+	ev.annos = nil
+	err := f()
+	got := ev.annos
+	ev.annos = kept
+	return got, err
+}
+
+// scalars evaluates several scalars aside.
+func (ev *eval) scalars(nodes []scalar) (rows [][]float64, annos annotations.Annotations, err error) {
+	annos, err = ev.aside(func() error {
+		for _, n := range nodes {
+			row, err := n.values(ev)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, row)
+		}
+		return nil
+	})
+	return rows, annos, err
+}
+
+// metric is the labels of a series as the engine has them now.
+func (ev *eval) metric(s Series) Series {
+	if s.dropped && !ev.opts.DelayedNames {
+		return Series{Labels: dropNames(s.Labels)}
+	}
+	return s
+}
+
+// guard finds label sets that dropping names has made equal; what then happens depends on times and operators, and is
+// left to the engine.
+type guard struct {
+	names naming
+	seen  map[uint64]struct{}
+}
+
+func newGuard(n naming) *guard { return &guard{names: n, seen: map[uint64]struct{}{}} }
+
+func (g *guard) check(ev *eval, s Series) error {
+	if ev.opts.DelayedNames || !s.dropped || g.names != anyName && !ev.typed {
+		return nil
+	}
+	return g.add(ev.metric(s))
+}
+
+func (g *guard) add(s Series) error {
+	h := s.Labels.Hash()
+	if _, found := g.seen[h]; found {
+		return ErrUndecided
+	}
+	g.seen[h] = struct{}{}
+	return nil
+}
+
+// matrix is a result that was collected.
+type matrix struct {
+	series []Series
+	rows   [][]float64
+	bytes  int64
+}
+
+const slabRows = 64
+
+// seriesBytes is about what a collected series costs beside its values.
+const seriesBytes = 64
+
+// collect runs a node and keeps copies of its rows.
+func (ev *eval) collect(v vector) (*matrix, error) {
+	var (
+		m    matrix
+		slab []float64
+	)
+	err := v.run(ev, func(s Series, values []float64) error {
+		bytes := int64(len(values))*8 + seriesBytes
+		if err := ev.session.Take(bytes); err != nil {
+			return err
+		}
+		m.bytes += bytes
+		if len(slab) < len(values) {
+			slab = make([]float64, len(values)*min(slabRows, len(m.rows)+1))
+		}
+		row := slab[:len(values):len(values)]
+		slab = slab[len(values):]
+		copy(row, values)
+		m.series = append(m.series, s)
+		m.rows = append(m.rows, row)
+		return nil
+	})
+	if err != nil {
+		ev.free(&m)
+		return nil, err
+	}
+	return &m, nil
+}
+
+// free gives the memory of a matrix back to the budget.
+func (ev *eval) free(m *matrix) { ev.session.Release(m.bytes) }
+
+// invariant has the same value at every step: it is evaluated once.
+type invariant struct{ child vector }
+
+func (n invariant) names() naming { return n.child.names() }
+
+func (n invariant) describe(d *description) { d.node("once", n.child) }
+
+func (n invariant) run(ev *eval, emit emitFunc) error {
+	once := newEval(ev.state, ev.grid.first())
+	defer func() { ev.countOnce(once) }()
+	row := make([]float64, ev.grid.Steps)
+	return n.child.run(once, func(s Series, values []float64) error {
+		for k := range row {
+			row[k] = values[0]
+		}
+		if err := ev.hold(ev.grid.Steps - 1); err != nil {
+			return err
+		}
+		return emit(s, row)
+	})
+}
+
+// countOnce adds the statistics of what was evaluated once: every step has its samples, they were read once.
+func (ev *eval) countOnce(once *eval) {
+	for k := range ev.total {
+		ev.total[k] += once.total[0]
+	}
+	ev.read[0] += once.read[0]
+}
+
+// invariantScalar is invariant for scalars.
+type invariantScalar struct{ child scalar }
+
+func (n invariantScalar) describe(d *description) { n.child.describe(d) }
+
+func (n invariantScalar) values(ev *eval) ([]float64, error) {
+	once := newEval(ev.state, ev.grid.first())
+	values, err := n.child.values(once)
+	if err != nil {
+		return nil, err
+	}
+	ev.countOnce(once)
+	return constantRow(ev.grid.Steps, values[0]), nil
+}
+
+func constantRow(n int, v float64) []float64 {
+	row := make([]float64, n)
+	for k := range row {
+		row[k] = v
+	}
+	return row
+}

@@ -1,0 +1,160 @@
+package columnar
+
+import (
+	"context"
+	"math"
+	"sort"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	promstorage "github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// Queryable answers the selectors of the rest of a plan: those that stand for parts with what the parts evaluate to,
+// all others from q.
+func (r *Run) Queryable(q promstorage.Queryable) promstorage.Queryable {
+	return promstorage.QueryableFunc(func(mint, maxt int64) (promstorage.Querier, error) {
+		inner, err := q.Querier(mint, maxt)
+		if err != nil {
+			return nil, err
+		}
+		return &handoffQuerier{Querier: inner, run: r}, nil
+	})
+}
+
+type handoffQuerier struct {
+	promstorage.Querier
+	run *Run
+}
+
+// Select implements Querier.
+func (q *handoffQuerier) Select(
+	ctx context.Context, sortSeries bool, hints *promstorage.SelectHints, matchers ...*labels.Matcher,
+) promstorage.SeriesSet {
+	if len(matchers) == 1 {
+		if h := q.run.plan.handoffs[matchers[0]]; h != nil {
+			return &handoffSet{run: q.run, handoff: h, at: -1}
+		}
+	}
+	return q.Querier.Select(ctx, sortSeries, hints, matchers...)
+}
+
+// handoffSet evaluates a part when its first series is wanted.
+type handoffSet struct {
+	run     *Run
+	handoff *handoff
+	matrix  *matrix
+	annos   annotations.Annotations
+	err     error
+	at      int
+}
+
+// Next implements SeriesSet.
+func (s *handoffSet) Next() bool {
+	if s.matrix == nil && s.err == nil {
+		s.evaluate()
+	}
+	s.at++
+	return s.err == nil && s.at < len(s.matrix.rows)
+}
+
+func (s *handoffSet) evaluate() {
+	r := s.run
+	ev := r.eval
+	if s.handoff.grid != ev.grid {
+		ev = newEval(&r.state, s.handoff.grid)
+	}
+	s.annos, s.err = ev.aside(func() (err error) {
+		s.matrix, err = ev.collect(s.handoff.vector)
+		return err
+	})
+	if ev != r.eval && s.err == nil {
+		r.eval.countOnce(ev)
+	}
+}
+
+// At implements SeriesSet.
+func (s *handoffSet) At() promstorage.Series {
+	return handoffSeries{
+		labels: s.run.eval.metric(s.matrix.series[s.at]).Labels, grid: s.handoff.grid, row: s.matrix.rows[s.at],
+	}
+}
+
+// Err implements SeriesSet.
+func (s *handoffSet) Err() error { return s.err }
+
+// Warnings implements SeriesSet.
+func (s *handoffSet) Warnings() annotations.Annotations { return s.annos }
+
+// handoffSeries has a sample at every step: a stale marker where there is no value.
+type handoffSeries struct {
+	labels labels.Labels
+	grid   Grid
+	row    []float64
+}
+
+// Labels implements Series.
+func (s handoffSeries) Labels() labels.Labels { return s.labels }
+
+// Iterator implements Series.
+func (s handoffSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
+	out, ok := it.(*rowIterator)
+	if !ok {
+		out = new(rowIterator)
+	}
+	*out = rowIterator{grid: s.grid, row: s.row, at: -1}
+	return out
+}
+
+// rowIterator walks over the row of a series.
+type rowIterator struct {
+	grid Grid
+	row  []float64
+	at   int
+}
+
+var _ chunkenc.Iterator = (*rowIterator)(nil)
+
+func (it *rowIterator) move(to int) chunkenc.ValueType {
+	it.at = min(to, len(it.row))
+	if it.at == len(it.row) {
+		return chunkenc.ValNone
+	}
+	return chunkenc.ValFloat
+}
+
+// Next implements chunkenc.Iterator.
+func (it *rowIterator) Next() chunkenc.ValueType { return it.move(it.at + 1) }
+
+// timeMs is int64 under a name that keeps go vet from taking Seek for that of an io.Seeker.
+type timeMs = int64
+
+// Seek implements chunkenc.Iterator.
+func (it *rowIterator) Seek(t timeMs) chunkenc.ValueType {
+	from := max(it.at, 0)
+	return it.move(from + sort.Search(len(it.row)-from, func(i int) bool { return it.grid.at(from+i) >= t }))
+}
+
+// At implements chunkenc.Iterator.
+func (it *rowIterator) At() (int64, float64) { return it.grid.at(it.at), it.row[it.at] }
+
+// AtT implements chunkenc.Iterator.
+func (it *rowIterator) AtT() int64 { return it.grid.at(it.at) }
+
+// AtST implements chunkenc.Iterator; there are no start timestamps.
+func (it *rowIterator) AtST() int64 { return 0 }
+
+// AtHistogram implements chunkenc.Iterator; rows hold floats only.
+func (it *rowIterator) AtHistogram(*histogram.Histogram) (int64, *histogram.Histogram) {
+	return math.MinInt64, nil
+}
+
+// AtFloatHistogram implements chunkenc.Iterator; rows hold floats only.
+func (it *rowIterator) AtFloatHistogram(*histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
+	return math.MinInt64, nil
+}
+
+// Err implements chunkenc.Iterator.
+func (it *rowIterator) Err() error { return nil }

@@ -1,0 +1,185 @@
+package columnar
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// histogramQuantile is histogram_quantile over classic buckets.
+type histogramQuantile struct {
+	q      scalar
+	qPos   posrange.PositionRange
+	child  vector
+	argPos posrange.PositionRange
+}
+
+func (n *histogramQuantile) names() naming { return nameless }
+
+func (n *histogramQuantile) describe(d *description) {
+	d.node("histogram_quantile", n.child)
+	n.q.describe(d)
+}
+
+// bucketGroup is a classic histogram: buckets ordered by their bound.
+type bucketGroup struct {
+	series  Series
+	buckets []bucketRow
+	out     []float64
+}
+
+type bucketRow struct {
+	bound float64
+	row   []float64
+}
+
+func (n *histogramQuantile) run(ev *eval, emit emitFunc) error {
+	before := ev.held
+	var (
+		q   []float64
+		all *matrix
+	)
+	// The engine merges the annotations of a step twice, which shows in how often one of them says that it occurred.
+	var ofCall annotations.Annotations
+	ofSteps, err := ev.aside(func() (err error) {
+		if q, err = n.q.values(ev); err != nil {
+			return err
+		}
+		all, err = ev.collect(n.child)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer ev.free(all)
+	groups, bad, err := n.groups(ev, all)
+	if err != nil {
+		return err
+	}
+	for k := range q {
+		var annos annotations.Annotations
+		if badQuantile(q[k]) {
+			annos.Add(annotations.NewInvalidQuantileWarning(q[k], n.qPos))
+		}
+		n.warnOfBounds(ev, k, all, bad, &annos)
+		n.step(ev, k, q[k], groups, &annos)
+		ofSteps.Merge(ofCall.Merge(annos))
+	}
+	ev.annos.Merge(ofSteps)
+	return n.emitAll(ev, groups, before, emit)
+}
+
+func (n *histogramQuantile) emitAll(ev *eval, groups []*bucketGroup, before int, emit emitFunc) error {
+	if err := ev.settle(before, 0); err != nil {
+		return err
+	}
+	unique := newGuard(anyName)
+	for _, g := range groups {
+		present := count(g.out)
+		if present == 0 {
+			continue
+		}
+		if err := ev.hold(present); err != nil {
+			return err
+		}
+		if !ev.opts.DelayedNames {
+			if err := unique.add(ev.metric(g.series)); err != nil {
+				return err
+			}
+		}
+		if err := emit(g.series, g.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groups puts buckets together that differ in their bound only. bad are the series whose bound is none.
+func (n *histogramQuantile) groups(ev *eval, all *matrix) (out []*bucketGroup, bad []int, err error) {
+	var (
+		index = map[string]*bucketGroup{}
+		buf   []byte
+	)
+	for i, s := range all.series {
+		s = ev.metric(s)
+		bound, err := strconv.ParseFloat(s.Labels.Get(labels.BucketLabel), 64)
+		if err != nil {
+			bad = append(bad, i)
+			continue
+		}
+		if math.IsNaN(bound) {
+			return nil, nil, ErrUndecided // it has no place in the order
+		}
+		buf = s.Labels.BytesWithoutLabels(buf, labels.BucketLabel)
+		g, found := index[string(buf)]
+		if !found {
+			metric := labels.NewBuilder(s.Labels).Del(labels.BucketLabel).Labels()
+			g = &bucketGroup{series: Series{Labels: metric, dropped: true}, out: make([]float64, ev.grid.Steps)}
+			clearRow(g.out)
+			index[string(buf)] = g
+			out = append(out, g)
+		}
+		g.buckets = append(g.buckets, bucketRow{bound, all.rows[i]})
+	}
+	for _, g := range out {
+		slices.SortStableFunc(g.buckets, func(a, b bucketRow) int {
+			switch {
+			case a.bound < b.bound:
+				return -1
+			case a.bound > b.bound:
+				return 1
+			}
+			return 0
+		})
+	}
+	return out, bad, nil
+}
+
+func (n *histogramQuantile) step(
+	ev *eval, k int, q float64, groups []*bucketGroup, annos *annotations.Annotations,
+) {
+	var buckets promql.Buckets
+	for _, g := range groups {
+		buckets = buckets[:0]
+		for _, b := range g.buckets {
+			if v := b.row[k]; !isAbsent(v) {
+				buckets = append(buckets, promql.Bucket{UpperBound: b.bound, Count: v})
+			}
+		}
+		if len(buckets) == 0 {
+			continue
+		}
+		value, forced, _, minBucket, maxBucket, maxDiff := promql.BucketQuantile(q, buckets)
+		if forced {
+			name := ""
+			if ev.opts.DelayedNames {
+				name = g.series.Labels.Get(labels.MetricName)
+			}
+			annos.Add(annotations.NewHistogramQuantileForcedMonotonicityInfo(
+				name, n.argPos, ev.grid.at(k), minBucket, maxBucket, maxDiff))
+		}
+		g.out[k] = value
+	}
+}
+
+// warnOfBounds raises the warning for each series at this step whose bound is no number.
+func (n *histogramQuantile) warnOfBounds(
+	ev *eval, k int, all *matrix, bad []int, annos *annotations.Annotations,
+) {
+	for _, b := range bad {
+		if isAbsent(all.rows[b][k]) {
+			continue
+		}
+		ls := all.series[b].Labels
+		name := ""
+		if ev.opts.DelayedNames {
+			name = ls.Get(labels.MetricName)
+		}
+		annos.Add(annotations.NewBadBucketLabelWarning(name, ls.Get(labels.BucketLabel), n.argPos))
+	}
+}

@@ -1,0 +1,169 @@
+package columnar
+
+import (
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/schema"
+)
+
+// join is an arithmetic operator or a comparison between two vectors.
+type join struct {
+	left, right vector
+	matching    *parser.VectorMatching
+	op          string
+	arithmetic  func(a, b float64) float64
+	compare     func(a, b float64) bool
+	asBool      bool
+}
+
+// filters reports whether values are kept or left out rather than computed.
+func (n *join) filters() bool { return n.compare != nil && !n.asBool }
+
+func (n *join) names() naming {
+	for _, name := range n.matching.Include {
+		if schema.IsMetadataLabel(name) {
+			return anyName
+		}
+	}
+	if n.filters() {
+		return anyName
+	}
+	return nameless
+}
+
+func (n *join) describe(d *description) { d.node("join "+n.op, n.left, n.right) }
+
+func (n *join) run(ev *eval, emit emitFunc) error {
+	before := ev.held
+	left, right, err := operands(ev, n.left, n.right)
+	if err != nil {
+		return err
+	}
+	defer ev.free(left)
+	defer ev.free(right)
+	many, one := left, right
+	if n.matching.Card == parser.CardOneToMany {
+		many, one = right, left
+	}
+	sigs := newSignatures(n.matching)
+	partners, err := partnersOf(sigs, one)
+	if err != nil {
+		return err
+	}
+	out := newOutputs()
+	matched := map[int]bool{} // signatures that a series of the many side has had
+	for i, s := range many.series {
+		sig := sigs.of(s.Labels)
+		found := partners[sig]
+		if len(found) == 0 {
+			continue
+		}
+		if n.matching.Card == parser.CardOneToOne && matched[sig] && n.compare != nil {
+			return ErrUndecided // an error if both match at one step, which the result would not show
+		}
+		matched[sig] = true
+		for j, p := range found {
+			row := many.rows[i]
+			if j+1 < len(found) {
+				if row, err = ev.copyRow(many, row); err != nil {
+					return err
+				}
+			}
+			n.combine(row, one.rows[p])
+			merged, err := out.add(n.result(ev, s, one.series[p]), row)
+			if err != nil {
+				return err
+			}
+			if merged && n.filters() {
+				return ErrUndecided
+			}
+		}
+	}
+	return out.emitAll(ev, before, emit)
+}
+
+// copyRow copies a row for the time that m is held.
+func (ev *eval) copyRow(m *matrix, row []float64) ([]float64, error) {
+	bytes := int64(len(row)) * 8
+	if err := ev.session.Take(bytes); err != nil {
+		return nil, err
+	}
+	m.bytes += bytes
+	return append([]float64(nil), row...), nil
+}
+
+// partnersOf lists the series of the one side by signature. Two that have values at one step are an error to the engine.
+func partnersOf(sigs *signatures, one *matrix) (map[int][]int, error) {
+	partners := make(map[int][]int, len(one.series))
+	for i, s := range one.series {
+		sig := sigs.of(s.Labels)
+		for _, p := range partners[sig] {
+			if overlap(one.rows[i], one.rows[p]) {
+				return nil, ErrUndecided
+			}
+		}
+		partners[sig] = append(partners[sig], i)
+	}
+	return partners, nil
+}
+
+func overlap(a, b []float64) bool {
+	for k := range a {
+		if !isAbsent(a[k]) && !isAbsent(b[k]) {
+			return true
+		}
+	}
+	return false
+}
+
+// combine applies the operator to a row of the many side, in place.
+func (n *join) combine(row, one []float64) {
+	swap := n.matching.Card == parser.CardOneToMany
+	for k, v := range row {
+		if isAbsent(v) {
+			continue
+		}
+		w := one[k]
+		if isAbsent(w) {
+			row[k] = w
+			continue
+		}
+		a, b := v, w
+		if swap {
+			a, b = b, a
+		}
+		switch {
+		case n.arithmetic != nil:
+			row[k] = n.arithmetic(a, b)
+		case n.asBool:
+			row[k] = truth(n.compare(a, b))
+		case n.compare(a, b):
+			row[k] = a
+		default:
+			row[k] = absent()
+		}
+	}
+}
+
+// result is the series that a pair makes.
+func (n *join) result(ev *eval, many, one Series) Series {
+	b := labels.NewBuilder(many.Labels)
+	if n.arithmetic != nil || n.asBool && !ev.opts.DelayedNames {
+		b.Del(labels.MetricName, "__type__", "__unit__")
+	}
+	if n.matching.Card == parser.CardOneToOne {
+		if n.matching.On {
+			b.Keep(n.matching.MatchingLabels...)
+		} else {
+			b.Del(n.matching.MatchingLabels...)
+		}
+	}
+	for _, name := range n.matching.Include {
+		if v := one.Labels.Get(name); v != "" {
+			b.Set(name, v)
+		} else {
+			b.Del(name)
+		}
+	}
+	return Series{Labels: b.Labels(), dropped: n.asBool && ev.opts.DelayedNames}
+}

@@ -1,0 +1,239 @@
+package columnar
+
+import (
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/kahansum"
+)
+
+func countOverTime() windowFunc {
+	return each(1, func(w *window, k int) float64 { return float64(w.hi[k] - w.lo[k]) })
+}
+
+func presentOverTime() windowFunc {
+	return each(1, func(*window, int) float64 { return 1 })
+}
+
+func lastOverTime() windowFunc {
+	return each(1, func(w *window, k int) float64 { return w.vs[w.hi[k]-1] })
+}
+
+func firstOverTime() windowFunc {
+	return each(1, func(w *window, k int) float64 { return w.vs[w.lo[k]] })
+}
+
+func sumOverTime() windowFunc {
+	return each(1, func(w *window, k int) float64 {
+		var sum, c float64
+		for _, v := range w.values(k) {
+			sum, c = kahansum.Inc(v, sum, c)
+		}
+		if math.IsInf(sum, 0) {
+			return sum
+		}
+		return sum + c
+	})
+}
+
+func avgOverTime() windowFunc {
+	return each(1, func(w *window, k int) float64 { return average(w.values(k)) })
+}
+
+// average is the compensated sum over the count, or an incremental mean from where the sum would overflow.
+func average(vs []float64) float64 {
+	sum, c := vs[0], 0.0
+	for i, v := range vs[1:] {
+		newSum, newC := kahansum.Inc(v, sum, c)
+		if math.IsInf(newSum, 0) {
+			return incrementalMean(vs[i+1:], float64(i+1), sum, c)
+		}
+		sum, c = newSum, newC
+	}
+	n := float64(len(vs))
+	return sum/n + c/n
+}
+
+// incrementalMean goes on after n samples with a sum and its compensation.
+func incrementalMean(vs []float64, n, sum, c float64) float64 {
+	mean := sum / n
+	c /= n
+	for _, v := range vs {
+		n++
+		q := (n - 1) / n
+		mean, c = kahansum.Inc(v/n, q*mean, q*c)
+	}
+	return mean + c
+}
+
+func varianceOverTime(result func(variance float64) float64) windowFunc {
+	return each(1, func(w *window, k int) float64 {
+		var count, mean, cMean, aux, cAux float64
+		for _, v := range w.values(k) {
+			count++
+			delta := v - (mean + cMean)
+			mean, cMean = kahansum.Inc(delta/count, mean, cMean)
+			aux, cAux = kahansum.Inc(delta*(v-(mean+cMean)), aux, cAux)
+		}
+		return result((aux + cAux) / count)
+	})
+}
+
+// extremeOverTime makes min_over_time and max_over_time with a queue of the samples that may yet be the answer: each
+// step looks only at what has come and gone. NaN gives way to any number, and of equal values the first counts.
+func extremeOverTime(better func(a, b float64) bool) windowFunc {
+	return func(w *window, out []float64) {
+		queue, head := w.marks[:0], 0
+		next := 0 // the first sample that was not in a window yet
+		for k := range out {
+			lo, hi := w.lo[k], w.hi[k]
+			if lo == hi {
+				out[k] = absent()
+				continue
+			}
+			if next < lo {
+				queue, head, next = queue[:0], 0, lo
+			}
+			for ; next < hi; next++ {
+				v := w.vs[next]
+				if math.IsNaN(v) {
+					continue
+				}
+				for len(queue) > head && better(v, w.vs[queue[len(queue)-1]]) {
+					queue = queue[:len(queue)-1]
+				}
+				queue = append(queue, next)
+			}
+			for head < len(queue) && queue[head] < lo {
+				head++
+			}
+			if head == len(queue) {
+				out[k] = w.vs[hi-1] // all are NaN
+				continue
+			}
+			out[k] = w.vs[queue[head]]
+		}
+		w.marks = queue
+	}
+}
+
+func minOverTime() windowFunc {
+	return extremeOverTime(func(a, b float64) bool { return a < b })
+}
+
+func maxOverTime() windowFunc {
+	return extremeOverTime(func(a, b float64) bool { return a > b })
+}
+
+// changesOverTime counts, with running totals, the samples of a window that differ from the one before.
+func changesOverTime(differs func(before, v float64) bool) windowFunc {
+	return func(w *window, out []float64) {
+		totals := slices.Grow(w.marks[:0], len(w.vs))
+		total := 0
+		for i, v := range w.vs {
+			if i > 0 && differs(w.vs[i-1], v) {
+				total++
+			}
+			totals = append(totals, total)
+		}
+		w.marks = totals
+		for k := range out {
+			if w.lo[k] == w.hi[k] {
+				out[k] = absent()
+				continue
+			}
+			out[k] = float64(totals[w.hi[k]-1] - totals[w.lo[k]])
+		}
+	}
+}
+
+func resets() windowFunc {
+	return changesOverTime(func(before, v float64) bool { return v < before })
+}
+
+func changes() windowFunc {
+	return changesOverTime(func(before, v float64) bool {
+		return v != before && !(math.IsNaN(v) && math.IsNaN(before))
+	})
+}
+
+// quantileOverTime takes the quantile from its first parameter.
+func quantileOverTime(pos posrange.PositionRange) windowFunc {
+	return each(1, func(w *window, k int) float64 {
+		q := w.params[0][k]
+		if badQuantile(q) {
+			w.annos = append(w.annos, annotations.NewInvalidQuantileWarning(q, pos))
+		}
+		w.scratch = append(w.scratch[:0], w.values(k)...)
+		return quantile(q, w.scratch)
+	})
+}
+
+func badQuantile(q float64) bool { return math.IsNaN(q) || q < 0 || q > 1 }
+
+// quantile sorts values, NaN first, and interpolates between the two nearest ranks.
+func quantile(q float64, values []float64) float64 {
+	switch {
+	case len(values) == 0 || math.IsNaN(q):
+		return math.NaN()
+	case q < 0:
+		return math.Inf(-1)
+	case q > 1:
+		return math.Inf(+1)
+	}
+	slices.Sort(values)
+	n := float64(len(values))
+	rank := q * (n - 1)
+	lower := math.Max(0, math.Floor(rank))
+	upper := math.Min(n-1, lower+1)
+	weight := rank - math.Floor(rank)
+	return values[int(lower)]*(1-weight) + values[int(upper)]*weight
+}
+
+func deriv() windowFunc {
+	return each(2, func(w *window, k int) float64 {
+		slope, _ := w.regression(k, w.ts[w.lo[k]])
+		return slope
+	})
+}
+
+// predictLinear looks ahead by its first parameter, in seconds after the step.
+func predictLinear() windowFunc {
+	return each(2, func(w *window, k int) float64 {
+		slope, intercept := w.regression(k, w.grid.at(k))
+		return slope*w.params[0][k] + intercept
+	})
+}
+
+// regression fits a line to the window of step k by least squares; the intercept is its value at originMs.
+func (w *window) regression(k int, originMs int64) (slope, intercept float64) {
+	var n, sumX, cX, sumY, cY, sumXY, cXY, sumX2, cX2 float64
+	values := w.values(k)
+	times := w.ts[w.lo[k]:w.hi[k]]
+	constant := true
+	for i, y := range values {
+		if constant && i > 0 && y != values[0] {
+			constant = false
+		}
+		n++
+		x := float64(times[i]-originMs) / 1e3
+		sumX, cX = kahansum.Inc(x, sumX, cX)
+		sumY, cY = kahansum.Inc(y, sumY, cY)
+		sumXY, cXY = kahansum.Inc(x*y, sumXY, cXY)
+		sumX2, cX2 = kahansum.Inc(x*x, sumX2, cX2)
+	}
+	if constant {
+		if math.IsInf(values[0], 0) {
+			return math.NaN(), math.NaN()
+		}
+		return 0, values[0]
+	}
+	sumX += cX
+	sumY += cY
+	sumXY += cXY
+	sumX2 += cX2
+	slope = (sumXY - sumX*sumY/n) / (sumX2 - sumX*sumX/n)
+	return slope, sumY/n - slope*sumX/n
+}

@@ -1,0 +1,185 @@
+package columnar
+
+import (
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+)
+
+// handoffLabel is the label of the selectors that stand for supported parts of an expression. Which part one stands for
+// is told by its matcher itself, so that a label of that name in the data or the query means nothing special.
+const handoffLabel = "__columnar__"
+
+// Plan says how an expression is evaluated.
+type Plan struct {
+	grid Grid
+	opts Options
+
+	vector vector // the whole expression, if it is a supported vector
+	scalar scalar // the same for a scalar
+
+	rest     parser.Expr // what the engine evaluates
+	handoffs map[*labels.Matcher]*handoff
+	order    []*handoff
+}
+
+// handoff is a supported part of an expression that is not supported as a whole.
+type handoff struct {
+	vector vector
+	grid   Grid
+}
+
+// Build plans a preprocessed expression, which it takes over. It returns nil if the engine has to do all of the work.
+func Build(e parser.Expr, g Grid, opts Options) *Plan {
+	p := &Plan{grid: g, opts: opts, handoffs: map[*labels.Matcher]*handoff{}}
+	switch e.Type() {
+	case parser.ValueTypeVector:
+		p.vector = compiler{}.vector(e)
+	case parser.ValueTypeScalar:
+		p.scalar = compiler{}.scalar(e)
+	}
+	if p.Whole() {
+		return p
+	}
+	if opts.DelayedNames {
+		// The engine could not be told which series are to lose their names in the end.
+		return nil
+	}
+	p.rest = p.rewrite(e, false)
+	if len(p.order) == 0 {
+		return nil
+	}
+	return p
+}
+
+// Whole reports whether the plan needs no engine.
+func (p *Plan) Whole() bool { return p.vector != nil || p.scalar != nil }
+
+// Rest is the expression for the engine, to be evaluated over [Run.Queryable]; it is not preprocessed. It is nil if the
+// plan is whole.
+func (p *Plan) Rest() parser.Expr { return p.rest }
+
+// Operators is the tree of operators, a line each.
+func (p *Plan) Operators() []string {
+	d := new(description)
+	switch {
+	case p.vector != nil:
+		p.vector.describe(d)
+	case p.scalar != nil:
+		d.node("scalar expression", p.scalar)
+	default:
+		d.node("engine")
+		d.depth++
+		for _, h := range p.order {
+			h.vector.describe(d)
+		}
+	}
+	return d.lines
+}
+
+// rewrite replaces the largest supported parts of an expression by selectors and takes out the marks of preprocessing,
+// which the engine sets anew. once is set within what is evaluated at one step only.
+func (p *Plan) rewrite(e parser.Expr, once bool) parser.Expr {
+	if e == nil {
+		return nil
+	}
+	if worthwhile(e) {
+		if v := (compiler{once: once}).vector(e); v != nil {
+			return p.handOff(v, e.PositionRange(), once || isOnce(e))
+		}
+	}
+	switch e := e.(type) {
+	case *parser.StepInvariantExpr:
+		return p.rewrite(e.Expr, true)
+	case *parser.ParenExpr:
+		e.Expr = p.rewrite(e.Expr, once)
+	case *parser.UnaryExpr:
+		e.Expr = p.rewrite(e.Expr, once)
+	case *parser.BinaryExpr:
+		e.LHS, e.RHS = p.rewrite(e.LHS, once), p.rewrite(e.RHS, once)
+	case *parser.AggregateExpr:
+		e.Expr = p.rewrite(e.Expr, once)
+	case *parser.Call:
+		for i, a := range e.Args {
+			if leavesOperands(e.Func.Name) {
+				e.Args[i] = strip(a)
+				continue
+			}
+			e.Args[i] = p.rewrite(a, once)
+		}
+	case *parser.SubqueryExpr:
+		// A grid of its own.
+		e.Expr = strip(e.Expr)
+	}
+	return e
+}
+
+// leavesOperands names the functions that look at the expression of their operand and not only at its value.
+func leavesOperands(name string) bool {
+	switch name {
+	case "info", "absent", "absent_over_time", "timestamp", "start_timestamp":
+		return true
+	}
+	return false
+}
+
+// worthwhile is false for what the engine reads as well by itself.
+func worthwhile(e parser.Expr) bool {
+	switch e := e.(type) {
+	case *parser.ParenExpr:
+		return worthwhile(e.Expr)
+	case *parser.StepInvariantExpr:
+		return worthwhile(e.Expr)
+	case *parser.VectorSelector, nil:
+		return false
+	}
+	return e.Type() == parser.ValueTypeVector
+}
+
+func isOnce(e parser.Expr) bool {
+	_, ok := e.(*parser.StepInvariantExpr)
+	return ok
+}
+
+// strip takes the marks of preprocessing out of an expression that is otherwise left as it is.
+func strip(e parser.Expr) parser.Expr {
+	switch e := e.(type) {
+	case *parser.StepInvariantExpr:
+		return strip(e.Expr)
+	case *parser.ParenExpr:
+		e.Expr = strip(e.Expr)
+	case *parser.UnaryExpr:
+		e.Expr = strip(e.Expr)
+	case *parser.BinaryExpr:
+		e.LHS, e.RHS = strip(e.LHS), strip(e.RHS)
+	case *parser.AggregateExpr:
+		e.Expr = strip(e.Expr)
+	case *parser.SubqueryExpr:
+		e.Expr = strip(e.Expr)
+	case *parser.Call:
+		for i, a := range e.Args {
+			e.Args[i] = strip(a)
+		}
+	}
+	return e
+}
+
+// handOff makes the selector that stands for a part. One that is evaluated once is pinned to the first step, so that
+// the engine evaluates it, and what is around it, once too.
+func (p *Plan) handOff(v vector, pos posrange.PositionRange, once bool) parser.Expr {
+	h := &handoff{vector: v, grid: p.grid}
+	vs := &parser.VectorSelector{PosRange: pos}
+	if once {
+		h.grid = p.grid.first()
+		start := p.grid.StartMs
+		vs.Timestamp = &start
+		if inv, ok := v.(invariant); ok {
+			h.vector = inv.child
+		}
+	}
+	m := labels.MustNewMatcher(labels.MatchEqual, handoffLabel, "")
+	vs.LabelMatchers = []*labels.Matcher{m}
+	p.handoffs[m] = h
+	p.order = append(p.order, h)
+	return vs
+}

@@ -1,0 +1,55 @@
+package columnar
+
+import (
+	"github.com/grafana/regexp"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/schema"
+)
+
+// relabel is label_replace and label_join: new labels for each series.
+type relabel struct {
+	name  string
+	child vector
+	dst   string
+	// value of the label dst; not ok leaves the series alone.
+	value func(ls labels.Labels) (v string, ok bool)
+}
+
+func (n *relabel) names() naming {
+	if schema.IsMetadataLabel(n.dst) {
+		return anyName
+	}
+	return n.child.names()
+}
+
+func (n *relabel) describe(d *description) { d.node(n.name, n.child) }
+
+func (n *relabel) run(ev *eval, emit emitFunc) error {
+	unique := newGuard(anyName)
+	b := labels.NewBuilder(labels.EmptyLabels())
+	return n.child.run(ev, func(s Series, values []float64) error {
+		s = ev.metric(s)
+		if v, ok := n.value(s.Labels); ok {
+			b.Reset(s.Labels)
+			b.Set(n.dst, v)
+			s.Labels = b.Labels()
+			s.dropped = s.dropped && n.dst != labels.MetricName
+		}
+		if err := unique.add(s); err != nil {
+			return err
+		}
+		return emit(s, values)
+	})
+}
+
+// replacement is the value that label_replace sets.
+func replacement(pattern *regexp.Regexp, template, src string) func(labels.Labels) (string, bool) {
+	return func(ls labels.Labels) (string, bool) {
+		v := ls.Get(src)
+		found := pattern.FindStringSubmatchIndex(v)
+		if found == nil {
+			return "", false
+		}
+		return string(pattern.ExpandString(nil, template, v, found)), true
+	}
+}

@@ -1,0 +1,133 @@
+package columnar
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/stats"
+)
+
+// Run is one evaluation of a plan over a session.
+type Run struct {
+	plan  *Plan
+	state state
+	eval  *eval
+}
+
+// Begin prepares the evaluation of a plan.
+func (p *Plan) Begin(ctx context.Context, s Session) *Run {
+	r := &Run{plan: p, state: state{ctx: ctx, session: s, opts: p.opts}}
+	r.eval = newEval(&r.state, p.grid)
+	return r
+}
+
+// Instant evaluates a whole plan at its only step.
+func (r *Run) Instant() (parser.Value, annotations.Annotations, error) {
+	if r.plan.scalar != nil {
+		values, err := r.plan.scalar.values(r.eval)
+		if err != nil {
+			return nil, r.state.annos, err
+		}
+		return promql.Scalar{T: r.plan.grid.StartMs, V: values[0]}, r.state.annos, nil
+	}
+	out := promql.Vector{}
+	unique := newGuard(anyName)
+	err := r.plan.vector.run(r.eval, func(s Series, values []float64) error {
+		ls, err := r.finalLabels(s, unique)
+		if err != nil {
+			return err
+		}
+		out = append(out, promql.Sample{Metric: ls, T: r.plan.grid.StartMs, F: values[0]})
+		return nil
+	})
+	if err != nil {
+		return nil, r.state.annos, err
+	}
+	return out, r.state.annos, nil
+}
+
+// Range evaluates a whole plan at all steps. Series are sorted by labels.
+func (r *Run) Range() (promql.Matrix, annotations.Annotations, error) {
+	out := promql.Matrix{}
+	unique := newGuard(anyName)
+	add := func(s Series, values []float64) error {
+		ls, err := r.finalLabels(s, unique)
+		if err != nil {
+			return err
+		}
+		points, err := r.points(values)
+		if err != nil {
+			return err
+		}
+		out = append(out, promql.Series{Metric: ls, Floats: points})
+		return nil
+	}
+	var err error
+	if r.plan.scalar != nil {
+		var values []float64
+		if values, err = r.plan.scalar.values(r.eval); err == nil {
+			err = add(Series{}, values)
+		}
+	} else {
+		err = r.plan.vector.run(r.eval, add)
+	}
+	if err != nil {
+		return nil, r.state.annos, err
+	}
+	slices.SortFunc(out, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
+	return out, r.state.annos, nil
+}
+
+// pointBytes is the memory of a point of a result.
+const pointBytes = 16
+
+func (r *Run) points(values []float64) ([]promql.FPoint, error) {
+	n := count(values)
+	if err := r.state.session.Take(int64(n) * pointBytes); err != nil {
+		return nil, err
+	}
+	points := make([]promql.FPoint, 0, n)
+	for k, v := range values {
+		if !isAbsent(v) {
+			points = append(points, promql.FPoint{T: r.plan.grid.at(k), F: v})
+		}
+	}
+	return points, nil
+}
+
+// finalLabels are those of the result. Delayed dropping of names may make some equal here.
+func (r *Run) finalLabels(s Series, unique *guard) (labels.Labels, error) {
+	if !s.dropped {
+		if r.state.opts.DelayedNames {
+			return s.Labels, unique.add(s)
+		}
+		return s.Labels, nil
+	}
+	s.Labels = dropNames(s.Labels)
+	if r.state.opts.DelayedNames {
+		return s.Labels, unique.add(s)
+	}
+	return s.Labels, nil
+}
+
+// CountSamples adds what was evaluated to the statistics of a query, whose step tracking is set up.
+func (r *Run) CountSamples(to *stats.QuerySamples) {
+	for k := range r.eval.total {
+		to.IncrementSamplesAtStep(k, r.eval.total[k])
+		to.IncrementSamplesReadAtStep(k, r.eval.read[k])
+	}
+	to.UpdatePeak(r.state.peak)
+}
+
+// Times are how long the stages of a run have taken: finding series and reading samples. What else it took was
+// evaluation.
+func (r *Run) Times() (selecting, reading time.Duration) { return r.state.selecting, r.state.reading }
+
+// Undecided reports whether an error means that the engine has to evaluate the query.
+func Undecided(err error) bool { return errors.Is(err, ErrUndecided) }

@@ -1,0 +1,161 @@
+package columnar
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// literal is a number.
+type literal float64
+
+func (n literal) values(ev *eval) ([]float64, error) {
+	return constantRow(ev.grid.Steps, float64(n)), nil
+}
+
+func (n literal) describe(*description) {}
+
+// clock is time(), in seconds.
+type clock struct{}
+
+func (clock) values(ev *eval) ([]float64, error) {
+	row := make([]float64, ev.grid.Steps)
+	for k := range row {
+		row[k] = float64(ev.grid.at(k)) / 1000
+	}
+	return row, nil
+}
+
+func (clock) describe(*description) {}
+
+// negated is the unary minus of a scalar.
+type negated struct{ child scalar }
+
+func (n negated) values(ev *eval) ([]float64, error) {
+	in, err := n.child.values(ev)
+	if err != nil {
+		return nil, err
+	}
+	row := make([]float64, len(in))
+	for k, v := range in {
+		row[k] = -v
+	}
+	return row, nil
+}
+
+func (n negated) describe(d *description) { n.child.describe(d) }
+
+// scalarBinary is an operation between two scalars.
+type scalarBinary struct {
+	left, right scalar
+	op          func(a, b float64) float64
+}
+
+func (n scalarBinary) values(ev *eval) ([]float64, error) {
+	left, err := n.left.values(ev)
+	if err != nil {
+		return nil, err
+	}
+	right, err := n.right.values(ev)
+	if err != nil {
+		return nil, err
+	}
+	row := make([]float64, len(left))
+	for k := range row {
+		row[k] = n.op(left[k], right[k])
+	}
+	return row, nil
+}
+
+func (n scalarBinary) describe(d *description) {
+	n.left.describe(d)
+	n.right.describe(d)
+}
+
+// only is scalar(): the value of the only series at a step, NaN if there is not exactly one.
+type only struct{ child vector }
+
+func (n only) values(ev *eval) ([]float64, error) {
+	before := ev.held
+	row := make([]float64, ev.grid.Steps)
+	found := make([]bool, ev.grid.Steps)
+	for k := range row {
+		row[k] = math.NaN()
+	}
+	err := n.child.run(ev, func(_ Series, values []float64) error {
+		for k, v := range values {
+			if isAbsent(v) {
+				continue
+			}
+			if found[k] {
+				v = math.NaN()
+			}
+			row[k], found[k] = v, true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return row, ev.settle(before, ev.grid.Steps)
+}
+
+func (n only) describe(d *description) { d.node("scalar", n.child) }
+
+// arithmetic returns the function of an operator, nil if it is not arithmetic.
+func arithmetic(op parser.ItemType) func(a, b float64) float64 {
+	switch op {
+	case parser.ADD:
+		return func(a, b float64) float64 { return a + b }
+	case parser.SUB:
+		return func(a, b float64) float64 { return a - b }
+	case parser.MUL:
+		return func(a, b float64) float64 { return a * b }
+	case parser.DIV:
+		return func(a, b float64) float64 { return a / b }
+	case parser.POW:
+		return math.Pow
+	case parser.MOD:
+		return math.Mod
+	case parser.ATAN2:
+		return math.Atan2
+	}
+	return nil
+}
+
+// comparison returns the function of an operator, nil if it is not a comparison.
+func comparison(op parser.ItemType) func(a, b float64) bool {
+	switch op {
+	case parser.EQLC:
+		return func(a, b float64) bool { return a == b }
+	case parser.NEQ:
+		return func(a, b float64) bool { return a != b }
+	case parser.GTR:
+		return func(a, b float64) bool { return a > b }
+	case parser.LSS:
+		return func(a, b float64) bool { return a < b }
+	case parser.GTE:
+		return func(a, b float64) bool { return a >= b }
+	case parser.LTE:
+		return func(a, b float64) bool { return a <= b }
+	}
+	return nil
+}
+
+func truth(ok bool) float64 {
+	if ok {
+		return 1
+	}
+	return 0
+}
+
+// scalarOperation is the function of an operator between two scalars: comparisons give 0 or 1.
+func scalarOperation(op parser.ItemType) func(a, b float64) float64 {
+	if f := arithmetic(op); f != nil {
+		return f
+	}
+	if compare := comparison(op); compare != nil {
+		return func(a, b float64) float64 { return truth(compare(a, b)) }
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package columnar
+
+import "github.com/prometheus/prometheus/promql/parser"
+
+// set is and, or, unless.
+type set struct {
+	left, right vector
+	matching    *parser.VectorMatching
+	op          parser.ItemType
+}
+
+func (n *set) names() naming {
+	if n.op != parser.LOR {
+		return n.left.names()
+	}
+	if n.left.names() == nameless && n.right.names() == nameless {
+		return nameless
+	}
+	return anyName
+}
+
+func (n *set) describe(d *description) { d.node(n.op.String(), n.left, n.right) }
+
+func (n *set) run(ev *eval, emit emitFunc) error {
+	before := ev.held
+	left, right, err := operands(ev, n.left, n.right)
+	if err != nil {
+		return err
+	}
+	defer ev.free(left)
+	defer ev.free(right)
+	sigs := newSignatures(n.matching)
+	out := newOutputs()
+	switch n.op {
+	case parser.LOR:
+		present := presence(sigs, left, ev.grid.Steps)
+		filter(sigs, right, present, false)
+		if err := addAll(out, left); err != nil {
+			return err
+		}
+		err = addAll(out, right)
+	case parser.LUNLESS:
+		filter(sigs, left, presence(sigs, right, ev.grid.Steps), false)
+		err = addAll(out, left)
+	default:
+		filter(sigs, left, presence(sigs, right, ev.grid.Steps), true)
+		err = addAll(out, left)
+	}
+	if err != nil {
+		return err
+	}
+	return out.emitAll(ev, before, emit)
+}
+
+// presence tells for each signature at which steps a series has a value.
+func presence(sigs *signatures, m *matrix, steps int) map[int][]bool {
+	present := make(map[int][]bool, len(m.series))
+	for i, s := range m.series {
+		sig := sigs.of(s.Labels)
+		at := present[sig]
+		if at == nil {
+			at = make([]bool, steps)
+			present[sig] = at
+		}
+		for k, v := range m.rows[i] {
+			at[k] = at[k] || !isAbsent(v)
+		}
+	}
+	return present
+}
+
+// filter keeps the values of steps at which the signature is present, or those of the others.
+func filter(sigs *signatures, m *matrix, present map[int][]bool, keep bool) {
+	for i, s := range m.series {
+		at := present[sigs.of(s.Labels)]
+		row := m.rows[i]
+		for k := range row {
+			if (at != nil && at[k]) != keep {
+				row[k] = absent()
+			}
+		}
+	}
+}
+
+func addAll(out *outputs, m *matrix) error {
+	for i, s := range m.series {
+		if _, err := out.add(s, m.rows[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package columnar
+
+import (
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// signatures numbers the label sets by which the series of two operands match.
+type signatures struct {
+	on    bool
+	names []string
+	index map[string]int
+	buf   []byte
+}
+
+func newSignatures(m *parser.VectorMatching) *signatures {
+	s := &signatures{on: m.On, names: slices.Clone(m.MatchingLabels), index: map[string]int{}, buf: make([]byte, 0, 1024)}
+	if !m.On {
+		s.names = append(s.names, labels.MetricName)
+	}
+	slices.Sort(s.names)
+	return s
+}
+
+// of numbers the signature of a series; labels are as the engine has them.
+func (s *signatures) of(ls labels.Labels) int {
+	if s.on {
+		s.buf = ls.BytesWithLabels(s.buf, s.names...)
+	} else {
+		s.buf = ls.BytesWithoutLabels(s.buf, s.names...)
+	}
+	n, found := s.index[string(s.buf)]
+	if !found {
+		n = len(s.index)
+		s.index[string(s.buf)] = n
+	}
+	return n
+}
+
+// operands evaluates both sides of a binary operator, with labels as the engine has them.
+func operands(ev *eval, left, right vector) (l, r *matrix, err error) {
+	if l, err = ev.collect(left); err != nil {
+		return nil, nil, err
+	}
+	if r, err = ev.collect(right); err != nil {
+		ev.free(l)
+		return nil, nil, err
+	}
+	for _, m := range []*matrix{l, r} {
+		for i, s := range m.series {
+			m.series[i] = ev.metric(s)
+		}
+	}
+	return l, r, nil
+}
+
+// outputs gathers rows by labels: several pairs of operands may make up one series, at different steps.
+type outputs struct {
+	series []Series
+	rows   [][]float64
+	index  map[uint64]int
+}
+
+func newOutputs() *outputs { return &outputs{index: map[uint64]int{}} }
+
+// add adds a row, or merges it into the one with the same labels. merged tells which.
+func (o *outputs) add(s Series, row []float64) (merged bool, err error) {
+	h := s.Labels.Hash()
+	i, found := o.index[h]
+	if !found {
+		o.index[h] = len(o.rows)
+		o.series = append(o.series, s)
+		o.rows = append(o.rows, row)
+		return false, nil
+	}
+	to := o.rows[i]
+	for k, v := range row {
+		if isAbsent(v) {
+			continue
+		}
+		if !isAbsent(to[k]) {
+			return true, ErrUndecided
+		}
+		to[k] = v
+	}
+	return true, nil
+}
+
+// emitAll ends an operator by handing on its rows.
+func (o *outputs) emitAll(ev *eval, before int, emit emitFunc) error {
+	if err := ev.settle(before, 0); err != nil {
+		return err
+	}
+	for i, row := range o.rows {
+		present := count(row)
+		if present == 0 {
+			continue
+		}
+		if err := ev.hold(present); err != nil {
+			return err
+		}
+		if err := emit(o.series[i], row); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package columnar
+
+import (
+	"container/heap"
+	"math"
+	"sort"
+)
+
+// topK is topk and bottomk: a heap of the k best for each group and step.
+type topK struct {
+	grouping
+	op     string
+	bottom bool
+	k      int64
+	child  vector
+}
+
+// names of series are kept.
+func (n *topK) names() naming { return n.child.names() }
+
+func (n *topK) describe(d *description) { d.node("aggregate "+n.op+n.text, n.child) }
+
+// ranked is a value of a series.
+type ranked struct {
+	value  float64
+	series int32
+}
+
+// ranking is a heap with the worst value on top, NaN being worse than any.
+type ranking struct {
+	entries []ranked
+	bottom  bool
+}
+
+func (r *ranking) Len() int      { return len(r.entries) }
+func (r *ranking) Swap(i, j int) { r.entries[i], r.entries[j] = r.entries[j], r.entries[i] }
+func (r *ranking) Push(any)      {}
+func (r *ranking) Pop() any      { return nil }
+
+func (r *ranking) Less(i, j int) bool {
+	a, b := r.entries[i].value, r.entries[j].value
+	if math.IsNaN(a) {
+		return true
+	}
+	if r.bottom {
+		return a > b
+	}
+	return a < b
+}
+
+// offer takes an entry in if it is among the k best. The heap's moves are those of the engine, so that of equal values
+// the same ones stay.
+func (r *ranking) offer(e ranked, k int64) (grown bool) {
+	if int64(len(r.entries)) < k {
+		r.entries = append(r.entries, e)
+		heap.Fix(r, len(r.entries)-1)
+		return true
+	}
+	worst := r.entries[0].value
+	better := worst < e.value
+	if r.bottom {
+		better = worst > e.value
+	}
+	if better || math.IsNaN(worst) && !math.IsNaN(e.value) {
+		r.entries[0] = e
+		if k > 1 {
+			heap.Fix(r, 0)
+		}
+	}
+	return false
+}
+
+const rankedBytes = 16
+
+func (n *topK) run(ev *eval, emit emitFunc) error {
+	before := ev.held
+	if n.k < 1 {
+		// The operand is evaluated nevertheless: it may annotate.
+		if err := n.child.run(ev, func(Series, []float64) error { return nil }); err != nil {
+			return err
+		}
+		return ev.settle(before, 0)
+	}
+	bytes := int64(0)
+	defer func() { ev.session.Release(bytes) }()
+	var series []Series
+	gs := newGroups(n.grouping, func(Series) ([]ranking, error) {
+		steps := make([]ranking, ev.grid.Steps)
+		for k := range steps {
+			steps[k].bottom = n.bottom
+		}
+		return steps, nil
+	})
+	err := n.child.run(ev, func(s Series, values []float64) error {
+		g, err := gs.find(ev, s)
+		if err != nil {
+			return err
+		}
+		grown := 0
+		for k, v := range values {
+			if !isAbsent(v) && (*g)[k].offer(ranked{v, int32(len(series))}, n.k) {
+				grown++
+			}
+		}
+		series = append(series, s)
+		if grown == 0 {
+			return nil
+		}
+		bytes += int64(grown) * rankedBytes
+		return ev.session.Take(int64(grown) * rankedBytes)
+	})
+	if err != nil {
+		return err
+	}
+	if err := ev.settle(before, int(bytes/rankedBytes)); err != nil {
+		return err
+	}
+	if ev.grid.instant() {
+		return n.emitInOrder(series, gs.list, emit)
+	}
+	return n.emitSeries(ev, series, gs.list, emit)
+}
+
+// emitInOrder hands on the series of one step, best first in each group.
+func (n *topK) emitInOrder(series []Series, groups [][]ranking, emit emitFunc) error {
+	row := make([]float64, 1)
+	for _, steps := range groups {
+		r := &steps[0]
+		if r.Len() > 1 {
+			sort.Sort(sort.Reverse(r))
+		}
+		for _, e := range r.entries {
+			row[0] = e.value
+			if err := emit(series[e.series], row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// emitSeries hands on each series that is among the best at some step.
+func (n *topK) emitSeries(ev *eval, series []Series, groups [][]ranking, emit emitFunc) error {
+	type point struct {
+		value float64
+		step  int32
+	}
+	chosen := map[int32][]point{}
+	var order []int32
+	for _, steps := range groups {
+		for k := range steps {
+			for _, e := range steps[k].entries {
+				if _, found := chosen[e.series]; !found {
+					order = append(order, e.series)
+				}
+				chosen[e.series] = append(chosen[e.series], point{e.value, int32(k)})
+			}
+		}
+	}
+	row := make([]float64, ev.grid.Steps)
+	for _, i := range order {
+		clearRow(row)
+		for _, p := range chosen[i] {
+			row[p.step] = p.value
+		}
+		if err := emit(series[i], row); err != nil {
+			return err
+		}
+	}
+	return nil
+}

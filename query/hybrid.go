@@ -1,0 +1,313 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	promstorage "github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/stats"
+
+	"halite/query/columnar"
+	readers "halite/query/promql"
+)
+
+// hybrid is a query engine that evaluates what it can with columnar operators and leaves the rest to Prometheus'
+// engine.
+type hybrid struct {
+	*promql.Engine
+	parser   *preparedParser
+	options  columnar.Options
+	lookback time.Duration
+	logger   *slog.Logger
+}
+
+var _ promql.QueryEngine = (*hybrid)(nil)
+
+func newHybrid(opts promql.EngineOpts) *hybrid {
+	p := &preparedParser{Parser: opts.Parser, prepared: map[string]parser.Expr{}}
+	opts.Parser = p
+	return &hybrid{
+		Engine: promql.NewEngine(opts), parser: p, lookback: opts.LookbackDelta, logger: opts.Logger,
+		options: columnar.Options{SamplesMax: opts.MaxSamples, DelayedNames: opts.EnableDelayedNameRemoval},
+	}
+}
+
+// columnarSource is implemented by a Queryable that wraps one of ours and knows how to read columns.
+type columnarSource interface{ ColumnarSource() columnar.Source }
+
+// sourceOf finds the columns behind a Queryable; nil if there are none.
+func sourceOf(q promstorage.Queryable) columnar.Source {
+	switch q := q.(type) {
+	case *readers.Queryable:
+		return columnar.Over(q)
+	case columnarSource:
+		return q.ColumnarSource()
+	}
+	return nil
+}
+
+// NewInstantQuery implements promql.QueryEngine.
+func (h *hybrid) NewInstantQuery(
+	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, ts time.Time,
+) (promql.Query, error) {
+	return h.newQuery(ctx, q, opts, span{text: qs, start: ts, end: ts})
+}
+
+// NewRangeQuery implements promql.QueryEngine.
+func (h *hybrid) NewRangeQuery(
+	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time,
+	interval time.Duration,
+) (promql.Query, error) {
+	return h.newQuery(ctx, q, opts, span{text: qs, start: start, end: end, step: interval, isRange: true})
+}
+
+// span is what a query asks and for when; step is 0 for an instant query.
+type span struct {
+	text       string
+	start, end time.Time
+	step       time.Duration
+	isRange    bool
+}
+
+func (s span) grid() columnar.Grid {
+	if !s.isRange {
+		return columnar.NewGrid(s.start.UnixMilli(), s.start.UnixMilli(), 1)
+	}
+	return columnar.NewGrid(s.start.UnixMilli(), s.end.UnixMilli(), s.step.Milliseconds())
+}
+
+// engineQuery makes the query as the engine alone evaluates it; text may be that of a prepared expression.
+func (h *hybrid) engineQuery(
+	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s span, text string,
+) (promql.Query, error) {
+	if s.isRange {
+		return h.Engine.NewRangeQuery(ctx, q, opts, text, s.start, s.end, s.step)
+	}
+	return h.Engine.NewInstantQuery(ctx, q, opts, text, s.start)
+}
+
+func (h *hybrid) newQuery(
+	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s span,
+) (promql.Query, error) {
+	source := sourceOf(q)
+	if source == nil {
+		return h.engineQuery(ctx, q, opts, s, s.text)
+	}
+	began := time.Now()
+	plan, err := h.plan(opts, s)
+	if err != nil {
+		return nil, err
+	}
+	if plan == nil {
+		return h.engineQuery(ctx, q, opts, s, s.text)
+	}
+	perStep := opts != nil && opts.EnablePerStepStats()
+	return &hybridQuery{
+		hybrid: h, span: s, opts: opts, queryable: q, source: source, plan: plan, planning: time.Since(began),
+		statistics: &stats.Statistics{Timers: stats.NewQueryTimers(), Samples: stats.NewQuerySamples(perStep)},
+	}, nil
+}
+
+// plan parses and plans; it returns nil if the engine is to evaluate the query, or to find what is wrong with it.
+func (h *hybrid) plan(opts promql.QueryOpts, s span) (*columnar.Plan, error) {
+	expr, err := h.parser.Parser.ParseExpr(s.text)
+	if err != nil {
+		return nil, err
+	}
+	if t := expr.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar || s.end.Before(s.start) {
+		return nil, nil
+	}
+	if s.isRange && s.step < time.Millisecond {
+		return nil, nil
+	}
+	if expr, err = promql.PreprocessExpr(expr, s.start, s.end, s.step); err != nil {
+		return nil, nil //nolint:nilerr // the engine finds the same error and reports it
+	}
+	lookback := h.lookback
+	if opts != nil && opts.LookbackDelta() > 0 {
+		lookback = opts.LookbackDelta()
+	}
+	options := h.options
+	options.LookbackMs = lookback.Milliseconds()
+	return columnar.Build(expr, s.grid(), options), nil
+}
+
+// hybridQuery is a query of which at least a part is evaluated by columnar operators.
+type hybridQuery struct {
+	*hybrid
+	span
+	opts       promql.QueryOpts
+	queryable  promstorage.Queryable
+	source     columnar.Source
+	plan       *columnar.Plan
+	planning   time.Duration
+	statistics *stats.Statistics
+	explain    Explain
+
+	mu     sync.Mutex
+	cancel context.CancelFunc
+	inner  promql.Query // the engine's, if it was asked
+}
+
+var _ promql.Query = (*hybridQuery)(nil)
+
+// Exec implements promql.Query.
+func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	q.mu.Lock()
+	q.cancel = cancel
+	q.mu.Unlock()
+	began := time.Now()
+	session := q.source.Session()
+	run := q.plan.Begin(ctx, session)
+	result := q.evaluate(ctx, run)
+	if columnar.Undecided(result.Err) {
+		q.explain = Explain{Undecided: true}
+		result = q.askEngine(ctx, q.queryable, q.text)
+	}
+	q.explain.fill(q.plan, run, session.Figures(), q.planning, time.Since(began))
+	return result
+}
+
+// evaluate runs the plan. A panic is a fault of ours: it is logged, and the engine asked instead.
+func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) (result *promql.Result) {
+	defer func() {
+		if r := recover(); r != nil {
+			q.logger.Error("columnar evaluation panicked, the engine evaluates the query",
+				"query", q.text, "panic", r, "stack", string(debug.Stack()))
+			result = &promql.Result{Err: columnar.ErrUndecided}
+		}
+	}()
+	if !q.plan.Whole() {
+		text, forget := q.parser.prepare(q.text, q.plan.Rest())
+		defer forget()
+		result := q.askEngine(ctx, run.Queryable(q.queryable), text)
+		return result
+	}
+	total, ctx := q.statistics.Timers.GetSpanTimer(ctx, stats.ExecTotalTime)
+	defer total.Finish()
+	evalTimer, ctx := q.statistics.Timers.GetSpanTimer(ctx, stats.EvalTotalTime)
+	defer evalTimer.Finish()
+	inner, _ := q.statistics.Timers.GetSpanTimer(ctx, stats.InnerEvalTime)
+	defer inner.Finish()
+	var (
+		value parser.Value
+		annos annotations.Annotations
+		err   error
+	)
+	if q.isRange {
+		value, annos, err = run.Range()
+	} else {
+		value, annos, err = run.Instant()
+	}
+	g := q.grid()
+	q.statistics.Samples.InitStepTracking(g.StartMs, g.EndMs, g.StepMs)
+	run.CountSamples(q.statistics.Samples)
+	if err != nil {
+		return &promql.Result{Err: err, Warnings: annos}
+	}
+	return &promql.Result{Value: value, Warnings: annos}
+}
+
+// askEngine has the engine evaluate text over queryable.
+func (q *hybridQuery) askEngine(ctx context.Context, queryable promstorage.Queryable, text string) *promql.Result {
+	inner, err := q.engineQuery(ctx, queryable, q.opts, q.span, text)
+	if err != nil {
+		return &promql.Result{Err: fmt.Errorf("prepare the engine's part: %w", err)}
+	}
+	q.mu.Lock()
+	if q.inner != nil {
+		q.inner.Close()
+	}
+	q.inner = inner
+	q.mu.Unlock()
+	return inner.Exec(ctx)
+}
+
+// Close implements promql.Query.
+func (q *hybridQuery) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.inner != nil {
+		q.inner.Close()
+	}
+}
+
+// Cancel implements promql.Query.
+func (q *hybridQuery) Cancel() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.cancel != nil {
+		q.cancel()
+	}
+}
+
+// Statement implements promql.Query.
+func (q *hybridQuery) Statement() parser.Statement {
+	expr, err := q.parser.Parser.ParseExpr(q.text)
+	if err != nil {
+		return nil // it was parsed before
+	}
+	return &parser.EvalStmt{Expr: expr, Start: q.start, End: q.end, Interval: q.step, LookbackDelta: q.lookback}
+}
+
+// Stats implements promql.Query.
+func (q *hybridQuery) Stats() *stats.Statistics {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.inner != nil {
+		return q.inner.Stats()
+	}
+	return q.statistics
+}
+
+// String implements promql.Query.
+func (q *hybridQuery) String() string { return q.text }
+
+// preparedParser gives the engine expressions that were made before: the engine only takes text.
+type preparedParser struct {
+	parser.Parser
+
+	mu       sync.Mutex
+	last     uint64
+	prepared map[string]parser.Expr
+}
+
+// preparedMark begins the text that stands for a prepared expression; no expression can be parsed that begins so.
+const preparedMark = "\x00"
+
+// prepare keeps an expression under a text until forget is called.
+func (p *preparedParser) prepare(query string, e parser.Expr) (text string, forget func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last++
+	text = preparedMark + strconv.FormatUint(p.last, 10) + " " + query
+	p.prepared[text] = e
+	return text, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.prepared, text)
+	}
+}
+
+// ParseExpr implements parser.Parser.
+func (p *preparedParser) ParseExpr(input string) (parser.Expr, error) {
+	if strings.HasPrefix(input, preparedMark) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if e := p.prepared[input]; e != nil {
+			return e, nil
+		}
+	}
+	return p.Parser.ParseExpr(input)
+}
