@@ -136,7 +136,7 @@ func (c *catalogue) slot(slot uint32) *table {
 
 // add returns the ref of a label set, entering it if it is new. hour keeps the series from being retired until then.
 func (c *catalogue) add(ls labels.Labels, hour int64) (ref Ref, created bool, err error) {
-	metric := ls.Get(labels.MetricName)
+	metric := ls.Get(metricName)
 	if err := checkLabels(metric, ls); err != nil {
 		return 0, false, err
 	}
@@ -161,7 +161,7 @@ func (c *catalogue) addTo(t *table, ls labels.Labels, hour int64) (Ref, bool, er
 		ids = append(ids, 0)
 	}
 	ls.Range(func(l labels.Label) {
-		if l.Name == labels.MetricName || l.Value == "" {
+		if l.Name == metricName || l.Value == "" {
 			return
 		}
 		pos := t.columnOf(l.Name, c.dict)
@@ -243,8 +243,8 @@ func (v *view) labels(row uint32, b *labels.ScratchBuilder) labels.Labels {
 	named := false
 	for _, pos := range v.byName {
 		c := v.columns[pos]
-		if !named && c.dict.name > labels.MetricName {
-			b.Add(labels.MetricName, v.t.metric)
+		if !named && c.dict.name > metricName {
+			b.Add(metricName, v.t.metric)
 			named = true
 		}
 		if id := v.data[pos].at(row); id != 0 {
@@ -252,7 +252,7 @@ func (v *view) labels(row uint32, b *labels.ScratchBuilder) labels.Labels {
 		}
 	}
 	if !named {
-		b.Add(labels.MetricName, v.t.metric)
+		b.Add(metricName, v.t.metric)
 	}
 	return b.Labels()
 }

@@ -37,17 +37,17 @@ func TestBadLabels(t *testing.T) {
 	w := newWorld(t, 1)
 	for name, ls := range map[string]labels.Labels{
 		"no metric name": labels.FromStrings("a", "b"),
-		"metric name of": labels.FromStrings(labels.MetricName, strings.Repeat("m", keyschema.MetricBytesMax+1)),
-		"empty label":    labels.FromStrings("", "x", labels.MetricName, "m"),
-		"label name of":  labels.FromStrings(labels.MetricName, "m", strings.Repeat("n", labelNameBytesMax+1), "x"),
-		"label v of":     labels.FromStrings(labels.MetricName, "m", "v", strings.Repeat("x", labelValueBytesMax+1)),
+		"metric name of": labels.FromStrings(metricName, strings.Repeat("m", keyschema.MetricBytesMax+1)),
+		"empty label":    labels.FromStrings("", "x", metricName, "m"),
+		"label name of":  labels.FromStrings(metricName, "m", strings.Repeat("n", labelNameBytesMax+1), "x"),
+		"label v of":     labels.FromStrings(metricName, "m", "v", strings.Repeat("x", labelValueBytesMax+1)),
 	} {
 		_, _, err := w.x.Add(ls)
 		require.ErrorIs(t, err, ErrBadLabels, name)
 		require.ErrorContains(t, err, name)
 	}
 	b := labels.NewScratchBuilder(0)
-	b.Add(labels.MetricName, "m")
+	b.Add(metricName, "m")
 	for i := range columnsMax + 1 {
 		b.Add(fmt.Sprintf("l%07d", i), "x")
 	}
@@ -63,7 +63,7 @@ func TestUnknownRefs(t *testing.T) {
 		require.True(t, w.x.Labels(ref).IsEmpty())
 		require.Equal(t, "before", string(w.x.AppendRowKey([]byte("before"), ref, 1)))
 	}
-	ref, created, err := w.x.Add(labels.FromStrings(labels.MetricName, "m"))
+	ref, created, err := w.x.Add(labels.FromStrings(metricName, "m"))
 	require.NoError(t, err)
 	require.True(t, created)
 	for _, hour := range []int64{-1, keyschema.HourMax + 1, 1 << 60} {
@@ -79,7 +79,7 @@ func TestUnknownRefs(t *testing.T) {
 
 func TestRowKeys(t *testing.T) {
 	w := newWorld(t, 1)
-	ls := labels.FromStrings("A", "1", labels.MetricName, "m1", "b", "x,y", "c", "")
+	ls := labels.FromStrings("A", "1", metricName, "m1", "b", "x,y", "c", "")
 	ref, _, err := w.x.Add(ls)
 	require.NoError(t, err)
 	tags := []keyschema.Tag{{Name: "A", Value: "1"}, {Name: "b", Value: "x,y"}}
@@ -93,7 +93,7 @@ func TestRowKeys(t *testing.T) {
 
 func TestLongLabelSets(t *testing.T) {
 	w := newWorld(t, 1)
-	ls := labels.FromStrings(labels.MetricName, "m1", "a", "b", "long", strings.Repeat("#", 2000))
+	ls := labels.FromStrings(metricName, "m1", "a", "b", "long", strings.Repeat("#", 2000))
 	hour := int64(baseDay * 24)
 	ref, _, err := w.x.Add(ls)
 	require.NoError(t, err)
@@ -118,13 +118,13 @@ func TestRetireFreesMemory(t *testing.T) {
 	w := newWorld(t, 1)
 	w.layout = defaultLayout()
 	w.x.layout = w.layout
-	stay := labels.FromStrings(labels.MetricName, "pods", "uid", "stays")
+	stay := labels.FromStrings(metricName, "pods", "uid", "stays")
 	stayRef, _, err := w.x.Add(stay)
 	require.NoError(t, err)
 	sizes := []int64{}
 	for day := range 6 {
 		for i := range 5000 {
-			ls := labels.FromStrings(labels.MetricName, "pods", "uid", fmt.Sprintf("%d-%0100d", day, i))
+			ls := labels.FromStrings(metricName, "pods", "uid", fmt.Sprintf("%d-%0100d", day, i))
 			ref, _, err := w.x.Add(ls)
 			require.NoError(t, err)
 			w.x.Touch(ref, w.hourNow())
@@ -145,7 +145,8 @@ func TestRetireFreesMemory(t *testing.T) {
 	}
 	require.Less(t, sizes[5], 2*sizes[0])
 	require.Less(t, sizes[5], int64(200_000))
-	got, err := w.x.Select(context.Background(), 0, 1<<60, labels.MustNewMatcher(labels.MatchRegexp, "uid", ".*0007|stays"))
+	uids := labels.MustNewMatcher(labels.MatchRegexp, "uid", ".*0007|stays")
+	got, err := w.x.Select(context.Background(), 0, 1<<60, uids)
 	require.NoError(t, err)
 	require.Len(t, got, 6+1)
 	require.Equal(t, stayRef, got[6].Ref)
@@ -155,7 +156,8 @@ func TestRetireFreesMemory(t *testing.T) {
 func TestStats(t *testing.T) {
 	w := newWorld(t, 1)
 	for i := range 12 {
-		_, _, err := w.x.Add(labels.FromStrings(labels.MetricName, fmt.Sprint("m", i%3), "even", fmt.Sprint(i%2 == 0), "i", fmt.Sprint(i)))
+		metric, even := fmt.Sprint("m", i%3), fmt.Sprint(i%2 == 0)
+		_, _, err := w.x.Add(labels.FromStrings(metricName, metric, "even", even, "i", fmt.Sprint(i)))
 		require.NoError(t, err)
 	}
 	s := w.x.Stats(2)

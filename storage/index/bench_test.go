@@ -33,7 +33,7 @@ func benchLabels(b *labels.ScratchBuilder, host, i int) labels.Labels {
 		metric = "x10"
 	}
 	b.Reset()
-	b.Add(labels.MetricName, metric)
+	b.Add(metricName, metric)
 	b.Add("arch", []string{"x64", "arm"}[host%2])
 	if cpu != "" {
 		b.Add("cpu", cpu)
@@ -214,7 +214,7 @@ func BenchmarkFold(b *testing.B) {
 func BenchmarkLookups(b *testing.B) {
 	active, closed := benchWorlds(b)
 	m := labels.MustNewMatcher
-	name := func(metric string) *labels.Matcher { return m(labels.MatchEqual, labels.MetricName, metric) }
+	name := func(metric string) *labels.Matcher { return m(labels.MatchEqual, metricName, metric) }
 	instance := m(labels.MatchEqual, "instance", "host-04711.example.net:9100")
 	lookups := []struct {
 		name string

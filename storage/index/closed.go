@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"halite/storage"
 )
 
@@ -234,7 +232,7 @@ func (d *segmentDict) read(ctx context.Context) error {
 	h, err := parseDictHeader(payload)
 	if err == nil {
 		want := s.root.metrics
-		if i, ok := s.root.name(d.name); ok && d.name != labels.MetricName {
+		if i, ok := s.root.name(d.name); ok && d.name != metricName {
 			want = s.root.values[i]
 		}
 		if h.values != want {
@@ -341,7 +339,7 @@ func (s *segment) load(ctx context.Context, numbers []int) ([]*block, error) {
 			out[i] = b
 			continue
 		}
-		names, err := s.dict(ctx, labels.MetricName)
+		names, err := s.dict(ctx, metricName)
 		if err != nil {
 			return nil, err
 		}

@@ -57,7 +57,8 @@ func (p placedCell) write(t *testing.T, value []byte) {
 	if value == nil {
 		e = storage.Entry{Kind: storage.DeleteCells, Family: p.cell.Family, Qualifier: p.cell.Qualifier}
 	}
-	require.NoError(t, p.table.Apply(context.Background(), []storage.RowMutation{{Key: p.key, Entries: []storage.Entry{e}}}))
+	mut := storage.RowMutation{Key: p.key, Entries: []storage.Entry{e}}
+	require.NoError(t, p.table.Apply(context.Background(), []storage.RowMutation{mut}))
 }
 
 // damage returns a broken copy of a value: a flipped bit, a cut, another cell's value, or nothing at all.

@@ -116,13 +116,6 @@ func (d *openDay) each(fn func(ref Ref, word *atomic.Uint32, row *uint32)) {
 	}
 }
 
-// count is the number of refs with touched hours.
-func (d *openDay) count() int {
-	n := 0
-	d.each(func(Ref, *atomic.Uint32, *uint32) { n++ })
-	return n
-}
-
 func (d *openDay) sizeBytes() int64 {
 	n := int64(0)
 	for _, p := range *d.pages.Load() {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"halite/storage"
 )
 
@@ -138,7 +136,7 @@ func (w *dayWriter) write(ctx context.Context) (*root, error) {
 		return nil, err
 	}
 	w.table = w.x.labels
-	if err := w.dictionary(ctx, labels.MetricName, w.m.metrics, nil); err != nil {
+	if err := w.dictionary(ctx, metricName, w.m.metrics, nil); err != nil {
 		return nil, err
 	}
 	for k, name := range w.m.names {

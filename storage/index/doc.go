@@ -1,35 +1,36 @@
 // Package index is the series catalogue: which label sets exist, and in which hours each has samples.
 //
-// The wide-column model has one index, the row key; matchers need more. The catalogue keeps, for each metric, a table with
-// a column of value ids per label name. A matcher is evaluated once per distinct value of its label, in the dictionary of
-// that label, and then columns of small integers are scanned; there are no postings. The same shape exists three times:
+// The wide-column model has one index, the row key; matchers need more. The catalogue keeps, for each metric, a table
+// with a column of value ids per label name. A matcher is evaluated once per distinct value of its label, in the
+// dictionary of that label; then columns of small integers are scanned. There are no postings. The same shape exists
+// three times:
 //
 //   - active, in memory: the series being written ([Index.Add]), append-only columns over dictionaries shared by all
 //     metrics, read without locks. Beside it each open day has a word per [Ref] with the hours touched ([Index.Touch]).
 //   - as a journal: what [Index.Persist] writes of days that are not folded yet, so that a restart knows them.
-//   - as a segment: what [Index.Maintain] folds a closed day into, one block of columns for each large metric and one for
-//     several small ones, with dictionaries shared by all metrics of the day, read on demand through a bounded cache.
+//   - as a segment: what [Index.Maintain] folds a closed day into, one block of columns for each large metric and one
+//     for several small ones, with dictionaries shared by all metrics of the day, read on demand through a cache.
 //
 // It is not a store of samples, knows no rows but their keys, and starts no goroutines.
 //
 // # Invariants
 //
 //   - A touch is seen by reads from the moment Touch has returned. A fold installs a day's segment before it clears the
-//     day's touches from memory, and readers look at memory first: no series is missed meanwhile, duplicates are joined.
+//     day's touches from memory, and readers look at memory first: no series is missed, duplicates are joined.
 //   - After Persist and a Sync of the store every touch made before survives; later ones must be touched again, as a
 //     replay of the log does. Presence is exact by the hour: never narrower than the touches, nor wider.
-//   - A day's generation is switched by one cell. Whatever a crash leaves, either the old or the new generation is whole,
-//     and everything else is swept up later.
+//   - A day's generation is switched by one cell. Whatever a crash leaves, either the old or the new generation is
+//     whole, and everything else is swept up later.
 //   - Stored values are checksummed together with their place. A damaged journal is made anew from the keys of the data
-//     rows when the catalogue is opened; a damaged segment makes reads of its day fail with storage.ErrCorrupt, naming row
-//     and qualifier, until [Index.Rebuild].
+//     rows when the catalogue is opened; a damaged segment makes reads of its day fail with storage.ErrCorrupt, naming
+//     row and qualifier, until [Index.Rebuild].
 //   - The order of a segment's rows is that of labels.Compare, so that results need merging, not sorting.
 //
 // # Concurrency
 //
-// All methods may be called at once. Add, Touch and reads never wait for Persist, Maintain or Rebuild, which exclude each
-// other. Series are identified by ids within their metric's table, and across days, in queries, by a seeded 128-bit hash
-// of their labels.
+// All methods may be called at once. Add, Touch, Retire and reads never wait for Persist, Maintain or Rebuild, which
+// exclude each other. Series are identified by ids within their metric's table and across days, in queries, by a seeded
+// 128-bit hash of their labels.
 //
 // FORMAT.md draws what is stored.
 package index

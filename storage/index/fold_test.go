@@ -161,7 +161,7 @@ func TestRefoldIsThrottled(t *testing.T) {
 func TestRetention(t *testing.T) {
 	w := newWorld(t, 3)
 	w.x.opts.Retention = 48 * time.Hour
-	ls := labels.FromStrings(labels.MetricName, "old", "a", "b")
+	ls := labels.FromStrings(metricName, "old", "a", "b")
 	ref, _, err := w.x.Add(ls)
 	require.NoError(t, err)
 	w.x.Touch(ref, w.hourNow())

@@ -26,9 +26,9 @@ func exampleDay(t testing.TB) (journal, segment []placedCell) {
 		ls    labels.Labels
 		hours []int64
 	}{
-		{labels.FromStrings(labels.MetricName, "up", "instance", "a:9100", "job", "node"), []int64{5, 6}},
-		{labels.FromStrings(labels.MetricName, "requests", "code", "500", "job", "web"), []int64{5}},
-		{labels.FromStrings(labels.MetricName, "requests", "code", "200", "job", "web"), []int64{5, 6}},
+		{labels.FromStrings(metricName, "up", "instance", "a:9100", "job", "node"), []int64{5, 6}},
+		{labels.FromStrings(metricName, "requests", "code", "500", "job", "web"), []int64{5}},
+		{labels.FromStrings(metricName, "requests", "code", "200", "job", "web"), []int64{5, 6}},
 	} {
 		ref, _, err := w.x.Add(s.ls)
 		require.NoError(t, err)

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
-	"github.com/prometheus/prometheus/model/labels"
 )
 
 // A day's journal is a sequence of parts, one row each. A part brings new series, numbered on from the parts before it,
@@ -98,7 +96,7 @@ func parsePart(payload []byte) (*part, error) {
 	names := c.count(2)
 	for i := 0; i < names && c.err == nil; i++ {
 		n := partName{name: string(c.text())}
-		if c.err == nil && (n.name == "" || n.name == labels.MetricName) {
+		if c.err == nil && (n.name == "" || n.name == metricName) {
 			return nil, fmt.Errorf("%w: label name %q", errRange, n.name)
 		}
 		values := c.count(2)

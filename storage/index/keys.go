@@ -5,8 +5,13 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/prometheus/common/model"
+
 	"halite/keyschema"
 )
+
+// metricName is the label that holds a series' metric.
+const metricName = model.MetricNameLabel
 
 // Row keys and qualifiers of the catalogue; FORMAT.md draws them.
 

@@ -25,7 +25,7 @@ func newMatchers(ms []*labels.Matcher) []matcher {
 			continue
 		}
 		out = append(out, matcher{
-			Matcher: m, metric: m.Name == labels.MetricName, absent: m.Matches(""), text: m.String(),
+			Matcher: m, metric: m.Name == metricName, absent: m.Matches(""), text: m.String(),
 		})
 	}
 	return out

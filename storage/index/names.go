@@ -3,8 +3,6 @@ package index
 import (
 	"errors"
 	"slices"
-
-	"github.com/prometheus/prometheus/model/labels"
 )
 
 // nameScan gathers the label names of matching series.
@@ -28,7 +26,7 @@ func (n *nameScan) run() error {
 				n.names[name] = true
 			}
 			if s.root.series > 0 {
-				n.names[labels.MetricName] = true
+				n.names[metricName] = true
 			}
 			continue
 		}
@@ -55,7 +53,7 @@ func (n *nameScan) active(v *view, rows []uint32) error {
 			}
 		}
 	}
-	check(labels.MetricName, func(uint32) bool { return true })
+	check(metricName, func(uint32) bool { return true })
 	for pos, c := range v.columns {
 		check(c.dict.name, func(row uint32) bool { return v.data[pos].at(row) != 0 })
 	}
@@ -82,7 +80,7 @@ func (n *nameScan) closed(s *segment, b *block, rows []uint32, mask uint32) erro
 		}
 		return nil
 	}
-	if err := check(labels.MetricName, func(uint32) bool { return true }); err != nil {
+	if err := check(metricName, func(uint32) bool { return true }); err != nil {
 		return err
 	}
 	for i := range b.columns {
@@ -146,7 +144,7 @@ func (s *idSet) values(d *dictionary) []string {
 }
 
 func (s *valueScan) active(v *view, rows []uint32) error {
-	if s.name == labels.MetricName {
+	if s.name == metricName {
 		for _, row := range rows {
 			if s.q.touched(v.ref(row)) {
 				s.metrics = append(s.metrics, v.t.metric)
@@ -197,7 +195,7 @@ func (s *valueScan) wholeDay(d *closedDay) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, has := seg.root.name(s.name); !has && s.name != labels.MetricName || seg.root.series == 0 {
+	if _, has := seg.root.name(s.name); !has && s.name != metricName || seg.root.series == 0 {
 		return nil, nil
 	}
 	dict, err := seg.dict(s.q.ctx, s.name)
@@ -245,7 +243,7 @@ type closedValues struct {
 
 func (c *closedValues) block(seg *segment, b *block, rows []uint32) error {
 	n, has := seg.root.name(c.s.name)
-	metric := c.s.name == labels.MetricName
+	metric := c.s.name == metricName
 	var column *packed
 	if has {
 		column = b.column(n)

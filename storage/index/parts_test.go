@@ -28,7 +28,7 @@ func TestOrder(t *testing.T) {
 		sets := make([]labels.Labels, r.rows)
 		builders := make([]*labels.Builder, r.rows)
 		for i := range builders {
-			builders[i] = labels.NewBuilder(labels.FromStrings(labels.MetricName, "m"))
+			builders[i] = labels.NewBuilder(labels.FromStrings(metricName, "m"))
 		}
 		sparse := rng.IntN(10)
 		for c, name := range names {

@@ -232,7 +232,7 @@ func keyHour(digits []byte) (int64, error) {
 
 func tagLabels(b *labels.ScratchBuilder, metric string, tags []keyschema.Tag) labels.Labels {
 	b.Reset()
-	b.Add(labels.MetricName, metric)
+	b.Add(metricName, metric)
 	for _, t := range tags {
 		b.Add(t.Name, t.Value)
 	}

@@ -119,10 +119,3 @@ func (r *refTable) touch(ref Ref, hour int64) {
 		}
 	}
 }
-
-// maxRef is the highest ref handed out.
-func (r *refTable) maxRef() Ref {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return Ref(r.next)
-}

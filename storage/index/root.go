@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-
-	"github.com/prometheus/prometheus/model/labels"
 )
 
 // root is the directory of a closed day, held in one cell. Writing that cell is what makes a fold take effect: it names
@@ -58,7 +56,7 @@ func parseRoot(payload []byte) (*root, error) {
 	names := c.count(3)
 	for i := 0; i < names && c.err == nil; i++ {
 		name := string(c.text())
-		if name == "" || name == labels.MetricName || i > 0 && r.names[i-1] >= name {
+		if name == "" || name == metricName || i > 0 && r.names[i-1] >= name {
 			c.fail(errOrder)
 		}
 		r.names = append(r.names, name)

@@ -218,7 +218,7 @@ type rowReader struct {
 }
 
 func (s *segment) rowReader(ctx context.Context, b *block) (*rowReader, error) {
-	metrics, err := s.dict(ctx, labels.MetricName)
+	metrics, err := s.dict(ctx, metricName)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (r *rowReader) key(dst []byte, row uint32) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	r.current = append(r.current[:0], labels.Label{Name: labels.MetricName, Value: metric})
+	r.current = append(r.current[:0], labels.Label{Name: metricName, Value: metric})
 	dst = appendKeyed(dst, metric)
 	for i := range r.dicts {
 		id := r.b.columns[i].ids.at(row)
@@ -264,11 +264,11 @@ func (r *rowReader) key(dst []byte, row uint32) ([]byte, error) {
 func (r *rowReader) labels(b *labels.ScratchBuilder) labels.Labels {
 	b.Reset()
 	rest := r.current[1:]
-	for len(rest) > 0 && rest[0].Name < labels.MetricName {
+	for len(rest) > 0 && rest[0].Name < metricName {
 		b.Add(rest[0].Name, rest[0].Value)
 		rest = rest[1:]
 	}
-	b.Add(labels.MetricName, r.current[0].Value)
+	b.Add(metricName, r.current[0].Value)
 	for _, l := range rest {
 		b.Add(l.Name, l.Value)
 	}

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
-
-	"github.com/prometheus/prometheus/model/labels"
 )
-
 // rankColumns are series of one metric, column by column: ranks[c][i] is the rank of series i's value among the sorted
 // values of label names[c], 0 if it lacks the label. Names are ascending and do not contain the metric's.
 type rankColumns struct {
@@ -84,7 +81,7 @@ func (r *rankColumns) codes() (codes [][]uint32, widths []uint8, total int) {
 	follows := make([]bool, r.rows)
 	behindMetric := true
 	for c := len(r.ranks) - 1; c >= 0; c-- {
-		if behindMetric && r.names[c] < labels.MetricName {
+		if behindMetric && r.names[c] < metricName {
 			behindMetric = false
 			for i := range follows {
 				follows[i] = true

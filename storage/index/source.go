@@ -3,8 +3,6 @@ package index
 import (
 	"context"
 	"slices"
-
-	"github.com/prometheus/prometheus/model/labels"
 )
 
 // source is where a fold takes the series of a day from: the active catalogue, the day's former segment, or what a
@@ -141,7 +139,7 @@ func (s *activeSource) rows(_ context.Context, metric string) (sourceRows, error
 type closedSource struct{ s *segment }
 
 func (c closedSource) metrics(ctx context.Context) ([]string, error) {
-	d, err := c.s.dict(ctx, labels.MetricName)
+	d, err := c.s.dict(ctx, metricName)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +175,7 @@ func (c closedSource) values(ctx context.Context, name int, fn func(id uint32, v
 
 func (c closedSource) rows(ctx context.Context, metric string) (sourceRows, error) {
 	var out sourceRows
-	names, err := c.s.dict(ctx, labels.MetricName)
+	names, err := c.s.dict(ctx, metricName)
 	if err != nil {
 		return out, err
 	}

@@ -3,8 +3,6 @@ package index
 import (
 	"cmp"
 	"slices"
-
-	"github.com/prometheus/prometheus/model/labels"
 )
 
 // NameCount is one line of a ranking in Stats.
@@ -54,15 +52,15 @@ func (x *Index) Stats(limit int) Stats {
 			out.Series += int(live)
 			out.LabelPairs++
 			out.SeriesByMetric = append(out.SeriesByMetric, NameCount{t.metric, live})
-			out.SeriesByPair = append(out.SeriesByPair, NameCount{labels.MetricName + "=" + t.metric, live})
+			out.SeriesByPair = append(out.SeriesByPair, NameCount{metricName + "=" + t.metric, live})
 		}
 	}
 	bytes := uint64(0)
 	for _, m := range out.SeriesByMetric {
 		bytes += uint64(len(m.Name)) * m.Count
 	}
-	out.ValuesByLabel = append(out.ValuesByLabel, NameCount{labels.MetricName, uint64(len(out.SeriesByMetric))})
-	out.BytesByLabel = append(out.BytesByLabel, NameCount{labels.MetricName, bytes})
+	out.ValuesByLabel = append(out.ValuesByLabel, NameCount{metricName, uint64(len(out.SeriesByMetric))})
+	out.BytesByLabel = append(out.BytesByLabel, NameCount{metricName, bytes})
 	for name, dicts := range pairs {
 		out.addLabel(name, dicts)
 	}

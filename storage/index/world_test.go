@@ -96,7 +96,7 @@ func (w *world) pick(values ...string) string { return values[w.rng.IntN(len(val
 func (w *world) randomLabels() labels.Labels {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	tiny := fmt.Sprintf("tiny%d", w.rng.IntN(30))
-	b.Set(labels.MetricName, w.pick("m1", "m1", "m1", "m2", "m2", "up", "x:y", "größe", tiny))
+	b.Set(metricName, w.pick("m1", "m1", "m1", "m2", "m2", "up", "x:y", "größe", tiny))
 	for _, name := range []string{"A", "b", "c", "z", "ünï"} {
 		switch w.rng.IntN(4) {
 		case 0:
@@ -217,7 +217,7 @@ func (w *world) rebuild() {
 }
 
 func (w *world) matcher() *labels.Matcher {
-	name := w.pick(labels.MetricName, "A", "b", "c", "z", "ünï", "long", "nope")
+	name := w.pick(metricName, "A", "b", "c", "z", "ünï", "long", "nope")
 	typ := labels.MatchType(w.rng.IntN(4))
 	value := w.pick("", "v1", "v2", "m1", "m2", "up", "tiny3", "nope", "日本", fmt.Sprintf("v%d", w.rng.IntN(40)))
 	if typ == labels.MatchRegexp || typ == labels.MatchNotRegexp {
@@ -282,7 +282,7 @@ func (w *world) check() {
 	got, err := w.x.Select(ctx, mint, maxt, ms...)
 	require.NoError(w.t, err)
 	names, values := map[string]bool{}, map[string]bool{}
-	label := w.pick(labels.MetricName, "A", "b", "c", "z", "nope")
+	label := w.pick(metricName, "A", "b", "c", "z", "nope")
 	for i := range want {
 		want[i].Labels.Range(func(l labels.Label) { names[l.Name] = true })
 		if v := want[i].Labels.Get(label); v != "" {
