@@ -17,6 +17,9 @@ const (
 	modeZigzag2  mode = 4 // difference of differences, zigzag
 	modeXor      mode = 5 // exclusive or with the one before; bit patterns only
 	modesPlanned      = 6
+
+	// slopeLoss is the share of the differences' range by which rounding the smallest may widen it.
+	slopeLoss = 100
 )
 
 // column finds the smallest encoding of a column of integers without packing it more than once: for each mode it
@@ -30,8 +33,9 @@ type column struct {
 	min   int64  // of x, in steps from x[0]
 	small int64  // the smallest difference
 	size  int    // of the blocks, in bytes
-	// widths of the blocks in each mode
-	widths [modesPlanned][]uint8
+	// shapes of the blocks in each mode
+	shapes [modesPlanned][]shape
+	counts [modesPlanned]lengths
 	buffer [blockLen]uint64
 }
 
@@ -63,10 +67,14 @@ func (c *column) plan(x []int64, raw bool) {
 	}
 	var at int64
 	c.min, c.small = 0, c.diffs[0]
+	large := c.small
 	for _, d := range c.diffs {
 		at += d
 		c.min = min(c.min, at)
-		c.small = min(c.small, d)
+		c.small, large = min(c.small, d), max(large, d)
+	}
+	if floor := floorSlope(c.small); uint64(c.small-floor) <= uint64(large-c.small)/slopeLoss {
+		c.small = floor
 	}
 	c.choose()
 	if raw {
@@ -78,43 +86,32 @@ func (c *column) plan(x []int64, raw bool) {
 func (c *column) choose() {
 	var sizes [modesPlanned]int
 	for m := modeFrame; m < modesPlanned; m++ {
-		c.widths[m] = c.widths[m][:0]
+		c.shapes[m] = c.shapes[m][:0]
 	}
 	at, last := int64(0), c.diffs[0]
 	for from := 0; from < len(c.x); from += blockLen {
-		var counts [modesPlanned]lengths
-		var tops [modesPlanned]uint64
+		c.counts = [modesPlanned]lengths{}
 		block := c.diffs[min(from, len(c.diffs)):min(from+blockLen, len(c.diffs))]
 		for _, d := range block {
-			frame, delta, zig, zig2 := uint64(at-c.min), uint64(d-c.small), zigzag(d), zigzag(d-last)
-			counts[modeFrame][bits.Len64(frame)]++
-			counts[modeDelta][bits.Len64(delta)]++
-			counts[modeZigzag][bits.Len64(zig)]++
-			counts[modeZigzag2][bits.Len64(zig2)]++
-			tops[modeFrame] = max(tops[modeFrame], frame)
-			tops[modeDelta] = max(tops[modeDelta], delta)
-			tops[modeZigzag] = max(tops[modeZigzag], zig)
-			tops[modeZigzag2] = max(tops[modeZigzag2], zig2)
+			c.counts[modeFrame].add(uint64(at - c.min))
+			c.counts[modeDelta].add(uint64(d - c.small))
+			c.counts[modeZigzag].add(zigzag(d))
+			c.counts[modeZigzag2].add(zigzag(d - last))
 			at += d
 			last = d
 		}
 		for m := modeDelta; m <= modeZigzag2 && len(block) > 0; m++ {
-			width, size := counts[m].cheapest(len(block), tops[m])
-			c.widths[m] = append(c.widths[m], width)
-			sizes[m] += size
+			sizes[m] += c.planBlock(m, len(block))
 		}
 		n := min(len(c.x)-from, blockLen)
 		if n > len(block) {
-			frame := uint64(at - c.min) // the frame has one value more than there are differences
-			counts[modeFrame][bits.Len64(frame)]++
-			tops[modeFrame] = max(tops[modeFrame], frame)
+			// The frame has one number more than there are differences.
+			c.counts[modeFrame].add(uint64(at - c.min))
 		}
-		width, size := counts[modeFrame].cheapest(n, tops[modeFrame])
-		c.widths[modeFrame] = append(c.widths[modeFrame], width)
-		sizes[modeFrame] += size
+		sizes[modeFrame] += c.planBlock(modeFrame, n)
 	}
-	sizes[modeDelta] += varintLen(c.small)
-	sizes[modeZigzag2] += varintLen(c.diffs[0])
+	sizes[modeDelta] += slopeLen(c.small)
+	sizes[modeZigzag2] += slopeLen(c.diffs[0])
 	c.mode, c.size = modeFrame, sizes[modeFrame]
 	for m := modeDelta; m <= modeZigzag2; m++ {
 		if sizes[m] < c.size {
@@ -123,21 +120,24 @@ func (c *column) choose() {
 	}
 }
 
+// planBlock keeps the shape of the next block of a mode, of n numbers, and returns its size.
+func (c *column) planBlock(m mode, n int) int {
+	best, size := c.counts[m].cheapest(n)
+	c.shapes[m] = append(c.shapes[m], best)
+	return size
+}
+
 // tryXor sizes modeXor and chooses it if it is the smallest.
 func (c *column) tryXor(twos uint) {
 	size := 0
 	for from := 1; from < len(c.x); from += blockLen {
-		var counts lengths
-		var top uint64
+		counts := &c.counts[modeXor]
+		*counts = lengths{}
 		block := c.x[from:min(from+blockLen, len(c.x))]
 		for i, v := range block {
-			u := uint64(v^c.x[from-1+i]) >> twos
-			counts[bits.Len64(u)]++
-			top = max(top, u)
+			counts.add(uint64(v^c.x[from-1+i]) >> twos)
 		}
-		width, blockBytes := counts.cheapest(len(block), top)
-		c.widths[modeXor] = append(c.widths[modeXor], width)
-		size += blockBytes
+		size += c.planBlock(modeXor, len(block))
 	}
 	if size < c.size {
 		c.mode, c.size = modeXor, size
@@ -150,24 +150,44 @@ func (c *column) append(dst []byte) []byte {
 	if c.mode == modeFrame {
 		lead += c.min * int64(c.step)
 	}
+	if c.step > 1 {
+		dst, lead = c.appendStep(dst, lead)
+	}
 	if c.raw {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(lead))
 	} else {
 		dst = binary.AppendVarint(dst, lead)
 	}
-	if c.mode == modeConst {
-		return dst
-	}
-	if c.step > 1 {
-		dst = binary.AppendUvarint(dst, c.step)
-	}
 	switch c.mode {
+	case modeConst:
+		return dst
 	case modeDelta:
-		dst = binary.AppendVarint(dst, c.small)
+		dst = appendSlope(dst, c.small)
 	case modeZigzag2:
-		dst = binary.AppendVarint(dst, c.diffs[0])
+		dst = appendSlope(dst, c.diffs[0])
 	}
 	return c.appendBlocks(dst)
+}
+
+// The step of a column: a byte, and, if it has an odd divisor too, a uvarint.
+const (
+	stepTwos    = 0x3f // power of two
+	stepOdd     = 0x40 // the odd divisor follows, at least 3
+	stepDivides = 0x80 // the lead is stored in steps; not for bit patterns
+)
+
+// appendStep appends the step, which is above 1, and returns the lead as it is to be stored.
+func (c *column) appendStep(dst []byte, lead int64) ([]byte, int64) {
+	twos := bits.TrailingZeros64(c.step)
+	kind, odd := byte(twos), c.step>>twos
+	if !c.raw && c.step < 1<<63 && lead%int64(c.step) == 0 {
+		kind |= stepDivides
+		lead /= int64(c.step)
+	}
+	if odd == 1 {
+		return append(dst, kind), lead
+	}
+	return binary.AppendUvarint(append(dst, kind|stepOdd), odd), lead
 }
 
 func (c *column) appendBlocks(dst []byte) []byte {
@@ -176,7 +196,7 @@ func (c *column) appendBlocks(dst []byte) []byte {
 		n++
 	}
 	at, last := int64(0), c.diffs[0]
-	for b, width := range c.widths[c.mode] {
+	for b, shape := range c.shapes[c.mode] {
 		from, to := b*blockLen, min((b+1)*blockLen, n)
 		u := c.buffer[:to-from]
 		switch c.mode {
@@ -206,16 +226,17 @@ func (c *column) appendBlocks(dst []byte) []byte {
 				u[i] = uint64(v^c.x[from+i]) >> twos
 			}
 		}
-		dst = appendBlock(dst, u, width)
+		dst = appendBlock(dst, u, shape)
 	}
 	return dst
 }
 
-func (c *column) stepFlag() byte {
+// kind is mode and step flag of the planned column, for the byte in front of it.
+func (c *column) kind() byte {
 	if c.step > 1 {
-		return flagStep
+		return byte(c.mode) | flagStep
 	}
-	return 0
+	return byte(c.mode)
 }
 
 // sizeBytes is what append will write, give or take a few bytes.

@@ -1,10 +1,6 @@
 package run
 
-import (
-	"slices"
-
-	"halite/keyschema"
-)
+import "slices"
 
 // Decoder unpacks runs and keeps its scratch space between them. It is not for concurrent use; the zero value is
 // ready.
@@ -27,30 +23,26 @@ func (d *Decoder) Decode(src []byte, hourStartMs int64, tsMs []int64, values []f
 		return tsMs, values, err
 	}
 	if h.first&flagIrregular != 0 {
-		times, src, err := d.decodeIrregular(src, h, hourStartMs, tsMs)
+		times, src, err := d.decodeIrregular(src, &h, hourStartMs, tsMs)
 		if err != nil {
 			return tsMs, values, err
 		}
-		all, err := d.decodeValues(src, h, values)
+		all, err := d.decodeValues(src, &h, values)
 		if err != nil {
 			return tsMs, values, err
 		}
 		return times, all, nil
 	}
-	base, interval, src, err := parseRegular(src, h.count)
-	if err != nil {
-		return tsMs, values, err
-	}
 	// The values come first: only they show whether the count is true.
-	all, err := d.decodeValues(src, h, values)
+	all, err := d.decodeValues(src, &h, values)
 	if err != nil {
 		return tsMs, values, err
 	}
-	start, ts := len(tsMs), hourStartMs+base
+	start, ts := len(tsMs), hourStartMs+h.offsetMs
 	tsMs = grow(tsMs, h.count)
 	for i := range tsMs[start:] {
 		tsMs[start+i] = ts
-		ts += interval
+		ts += h.intervalMs
 	}
 	return tsMs, all, nil
 }
@@ -62,13 +54,10 @@ func (d *Decoder) Stat(src []byte, hourStartMs int64) (Info, error) {
 		return Info{}, err
 	}
 	if h.first&flagIrregular == 0 {
-		base, interval, _, err := parseRegular(src, h.count)
-		if err != nil {
-			return Info{}, err
-		}
-		return Info{h.count, hourStartMs + base, hourStartMs + base + int64(h.count-1)*interval}, nil
+		first := hourStartMs + h.offsetMs
+		return Info{h.count, first, first + int64(h.count-1)*h.intervalMs}, nil
 	}
-	times, _, err := d.decodeIrregular(src, h, hourStartMs, d.times[:0])
+	times, _, err := d.decodeIrregular(src, &h, hourStartMs, d.times[:0])
 	if err != nil {
 		return Info{}, err
 	}
@@ -76,49 +65,11 @@ func (d *Decoder) Stat(src []byte, hourStartMs int64) (Info, error) {
 	return Info{h.count, times[0], times[h.count-1]}, nil
 }
 
-// header is the start of every run.
-type header struct {
-	first byte
-	count int
-}
-
-func parseHead(src []byte) (header, []byte, error) {
-	if len(src) == 0 {
-		return header{}, nil, corrupt("no bytes")
-	}
-	h := header{first: src[0]}
-	if h.first&versionMask != version {
-		return header{}, nil, corrupt("version %d is unknown", h.first>>6)
-	}
-	count, rest, ok := cutUvarint(src[1:])
-	if !ok || count == 0 || count > countMax {
-		return header{}, nil, corrupt("count %d", count)
-	}
-	h.count = int(count)
-	return h, rest, nil
-}
-
-// parseRegular reads the timestamps of a run at equal intervals.
-func parseRegular(src []byte, count int) (base, interval int64, rest []byte, err error) {
-	b, src, ok := cutUvarint(src)
-	if !ok || b >= keyschema.HourMs {
-		return 0, 0, nil, corrupt("first timestamp")
-	}
-	if count == 1 {
-		return int64(b), 0, src, nil
-	}
-	i, src, ok := cutUvarint(src)
-	if !ok || i == 0 || i >= keyschema.HourMs || b+i*uint64(count-1) >= keyschema.HourMs {
-		return 0, 0, nil, corrupt("%d samples every %d ms from %d ms on leave the hour", count, i, b)
-	}
-	return int64(b), int64(i), src, nil
-}
-
 // grow appends n elements that the caller overwrites.
 func grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
 
 // decodeValues reads the rest of a run, which has to end with src.
-func (d *Decoder) decodeValues(src []byte, h header, values []float64) ([]float64, error) {
+func (d *Decoder) decodeValues(src []byte, h *header, values []float64) ([]float64, error) {
 	listed := 0
 	if h.first&flagSpecials != 0 {
 		var err error
@@ -128,7 +79,7 @@ func (d *Decoder) decodeValues(src []byte, h header, values []float64) ([]float6
 	}
 	n := h.count - listed
 	if n == 0 {
-		if len(src) != 0 || h.first&modeMask != 0 {
+		if len(src) != 0 {
 			return nil, corrupt("%d bytes after special values only", len(src))
 		}
 		start := len(values)
@@ -139,17 +90,24 @@ func (d *Decoder) decodeValues(src []byte, h header, values []float64) ([]float6
 	if len(src) == 0 {
 		return nil, corrupt("no values")
 	}
-	scale := int(src[0] & scaleMask)
-	near := src[0]&flagUlps != 0
-	if src[0]&^(scaleMask|flagStep|flagUlps) != 0 || scale > exponentMax && (scale != scaleRaw || near) {
-		return nil, corrupt("scale byte 0x%02x", src[0])
+	kind, scale := src[0], int(src[0]>>scaleShift&scaleMask)
+	raw, near := scale == scaleRaw, scale == scaleNear
+	src = src[1:]
+	if near || scale == scaleLong {
+		if len(src) == 0 || src[0] > exponentMax {
+			return nil, corrupt("exponent")
+		}
+		scale, src = int(src[0]), src[1:]
 	}
-	c, err := d.openColumn(src[1:], mode(h.first&modeMask), src[0]&flagStep != 0, scale == scaleRaw, n)
+	c, err := d.openColumn(src, kind, raw, n)
 	if err != nil {
 		return nil, err
 	}
 	start := len(values)
 	values = grow(values, h.count)
+	if raw {
+		scale = exponentRaw
+	}
 	if err := c.floats(values[start:start+n], scale); err != nil {
 		return nil, err
 	}

@@ -40,14 +40,10 @@ func (e *Encoder) Append(dst []byte, hourStartMs int64, tsMs []int64, values []f
 		return dst, err
 	}
 	head := len(dst)
-	dst = binary.AppendUvarint(append(dst, version), uint64(len(tsMs)))
 	if regular {
-		dst = binary.AppendUvarint(dst, uint64(tsMs[0]-hourStartMs))
-		if len(tsMs) > 1 {
-			dst = binary.AppendUvarint(dst, uint64(tsMs[1]-tsMs[0]))
-		}
+		dst = appendRegular(append(dst, version), hourStartMs, tsMs)
 	} else {
-		dst[head] |= flagIrregular
+		dst = binary.AppendUvarint(append(dst, version|flagIrregular), uint64(len(tsMs)))
 		dst = e.appendTimes(dst, hourStartMs, tsMs)
 	}
 	return e.appendValues(dst, head, values), nil
@@ -88,7 +84,8 @@ func (e *Encoder) appendValues(dst []byte, head int, values []float64) []byte {
 	dst = appendLeft(dst, head, values, d.left)
 	if len(d.mantissas) > 0 {
 		e.values.plan(d.mantissas, false)
-		dst = appendColumn(dst, head, &e.values, byte(d.exponent))
+		dst = appendScale(dst, &e.values, d.exponent)
+		dst = e.values.append(dst)
 	}
 	if size := len(dst) - start; d.failed == 0 && size <= 4*len(values) {
 		return dst
@@ -115,9 +112,11 @@ func isConst(values []float64, pattern uint64) bool {
 // appendConst appends the value of a run with only one, as a decimal if that is shorter than its bits.
 func (e *Encoder) appendConst(dst []byte, v float64) []byte {
 	if m, exponent, ok := smallestExponent(v, 0); ok && varintLen(m) < 8 {
-		return binary.AppendVarint(append(dst, byte(exponent)), m)
+		e.patterns = append(e.patterns[:0], m)
+		e.values.plan(e.patterns, false)
+		return e.values.append(appendScale(dst, &e.values, exponent))
 	}
-	return binary.LittleEndian.AppendUint64(append(dst, scaleRaw), uint64(ordered(v)))
+	return binary.LittleEndian.AppendUint64(append(dst, scaleRaw<<scaleShift), uint64(ordered(v)))
 }
 
 // ordered maps a bit pattern to a whole number: by magnitude, with the sign in the lowest bit, so that values of one
@@ -151,11 +150,12 @@ func (e *Encoder) appendBits(dst []byte, head int, values []float64) []byte {
 		e.mantissas.plan(e.near.mantissas, false)
 		e.ulps.plan(e.near.ulps, false)
 		if e.mantissas.sizeBytes()+1+e.ulps.sizeBytes() < e.values.sizeBytes() {
-			dst = appendColumn(dst, head, &e.mantissas, byte(e.near.exponent)|flagUlps)
-			return e.ulps.append(append(dst, byte(e.ulps.mode)|e.ulps.stepFlag()))
+			dst = append(dst, e.mantissas.kind()|scaleNear<<scaleShift, byte(e.near.exponent))
+			dst = e.mantissas.append(dst)
+			return e.ulps.append(append(dst, e.ulps.kind()))
 		}
 	}
-	return appendColumn(dst, head, &e.values, scaleRaw)
+	return e.values.append(append(dst, e.values.kind()|scaleRaw<<scaleShift))
 }
 
 // appendLeft appends the list of the values that the column leaves out.
@@ -167,8 +167,10 @@ func appendLeft(dst []byte, head int, values []float64, left []int) []byte {
 	return appendSpecials(dst, values, left)
 }
 
-// appendColumn appends the scale byte and a planned column, and completes the first byte of the run at dst[head].
-func appendColumn(dst []byte, head int, c *column, scale byte) []byte {
-	dst[head] |= byte(c.mode)
-	return c.append(append(dst, scale|c.stepFlag()))
+// appendScale appends what precedes a column of decimals.
+func appendScale(dst []byte, c *column, exponent int) []byte {
+	if exponent < scaleRaw {
+		return append(dst, c.kind()|byte(exponent)<<scaleShift)
+	}
+	return append(dst, c.kind()|scaleLong<<scaleShift, byte(exponent))
 }

@@ -9,21 +9,37 @@ import (
 
 // The first byte of a run.
 const (
-	version       = 0x40 // bits 6–7: the format's version, 1
+	version       = 0x80 // bits 6–7: the format's version, 2
 	versionMask   = 0xc0
-	flagIrregular = 0x20 // the timestamps are a column, not start and interval
+	flagIrregular = 0x20 // the timestamps are a column; bits 0–3 are 0
 	flagSpecials  = 0x10 // a list of special values follows the timestamps
-	modeMask      = 0x0f // mode of the value column
-	scaleMask     = 0x1f // in the byte after: decimal exponent of the value column, or scaleRaw
-	flagStep      = 0x20 // a common divisor of the differences follows the column's lead
-	flagUlps      = 0x40 // in the scale byte: a column of distances in floats follows the value column
-	flagGrid      = 0x40 // in the byte of a column of timestamps: it holds distances from a grid
-	scaleRaw      = 31   // the column holds bit patterns
-	exponentMax   = 22   // 10^22 is the largest power of ten that a float64 holds exactly
+	flagPartial   = 0x08 // the samples do not fill the hour
+	intervalMask  = 0x07 // index in intervals
+)
+
+// The byte in front of a column.
+const (
+	modeMask   = 0x07
+	flagGrid   = 0x08 // timestamps only: they are distances from a grid
+	scaleShift = 3    // values only: bits 3–6 are the decimal exponent, or one of the scale codes
+	scaleMask  = 0x0f
+	flagStep   = 0x80 // a common divisor of the differences comes first
+
+	scaleRaw  = 13 // the column holds bit patterns
+	scaleNear = 14 // a byte with the exponent follows, and a column of distances in floats follows the column
+	scaleLong = 15 // a byte with the exponent follows
+)
+
+const (
+	exponentRaw   = -1 // stands for bit patterns where a decimal exponent is expected
+	exponentMax   = 22 // 10^22 is the largest power of ten that a float64 holds exactly
 	countMax      = keyschema.HourMs
 	mantissaLimit = 1 << 53
 	sampleBytes   = 8
 )
+
+// intervals are those of regular timestamps that take no room: 0 stands for any other. Never written to.
+var intervals = [intervalMask + 1]int64{0, 1000, 5000, 10_000, 15_000, 30_000, 60_000, keyschema.HourMs}
 
 // Errors. Both are wrapped with what is wrong.
 var (

@@ -104,12 +104,9 @@ func describe(t *testing.T, packed []byte) string {
 			word += " of distances from a grid"
 		}
 		words = append(words, word)
-		_, src, err = d.decodeIrregular(src, h, 0, nil)
-	} else {
-		_, _, src, err = parseRegular(src, h.count)
-	}
-	if err != nil {
-		t.Fatal(err)
+		if _, src, err = d.decodeIrregular(src, &h, 0, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if h.first&flagSpecials != 0 {
 		var listed int
@@ -119,17 +116,20 @@ func describe(t *testing.T, packed []byte) string {
 		words = append(words, fmt.Sprintf("%d special", listed))
 	}
 	if len(src) > 0 {
-		word := "values: " + modeNames[mode(h.first&modeMask)]
-		if src[0]&flagUlps != 0 {
+		word, exponent := "values: "+modeNames[mode(src[0]&modeMask)], int(src[0]>>scaleShift&scaleMask)
+		if exponent == scaleNear {
 			word += " of near decimals"
 		}
 		if src[0]&flagStep != 0 {
 			word += " with a step"
 		}
-		if scale := src[0] & scaleMask; scale == scaleRaw {
+		switch exponent {
+		case scaleRaw:
 			word += " of bit patterns"
-		} else {
-			word += fmt.Sprintf(", exponent %d", scale)
+		case scaleNear, scaleLong:
+			word += fmt.Sprintf(", exponent %d", src[1])
+		default:
+			word += fmt.Sprintf(", exponent %d", exponent)
 		}
 		words = append(words, word)
 	}

@@ -78,7 +78,7 @@ func (d *Decoder) decodeUlps(values []float64) error {
 	if len(src) == 0 || src[0]&^(modeMask|flagStep) != 0 {
 		return corrupt("byte of the column of distances")
 	}
-	c, err := d.openColumn(src[1:], mode(src[0]&modeMask), src[0]&flagStep != 0, false, len(values))
+	c, err := d.openColumn(src[1:], src[0], false, len(values))
 	if err != nil {
 		return err
 	}

@@ -28,35 +28,76 @@ func TestPackEveryWidth(t *testing.T) {
 	}
 }
 
-// TestBlockSizeIsWhatWasPlanned packs blocks with few and many outliers at each width and at the cheapest.
+// everyShape returns all shapes of blocks.
+func everyShape() []shape {
+	var all []shape
+	for low := range uint8(65) {
+		all = append(all, shape{low, 1})
+		for base := uint8(radixMin); base <= radixMax; base += 2 {
+			if int(low)+bits.Len8(base) <= 64 {
+				all = append(all, shape{low, base})
+			}
+		}
+	}
+	return all
+}
+
+func TestRadixEveryShape(t *testing.T) {
+	r := newRand(t)
+	for _, s := range everyShape() {
+		if s.base == 1 {
+			continue
+		}
+		limit, _ := s.limit()
+		for _, n := range []int{1, 2, 3, 7, 11, 12, 13, 57, 127, 128} {
+			u, out := make([]uint64, n), make([]uint64, n)
+			for i := range u {
+				if u[i] = r.Uint64N(limit); r.IntN(4) == 0 {
+					u[i] = limit - 1
+				}
+			}
+			packed := appendRadix([]byte{9}, u, uint(s.low), s.base)
+			if len(packed) != 1+radixBytes(n, uint(s.low), s.base) {
+				t.Fatalf("%d numbers of shape %v take %d bytes", n, s, len(packed)-1)
+			}
+			slack := bytes.Repeat([]byte{0xff}, unpackSlack)
+			unradix(out, append(packed[1:], slack...), uint(s.low), s.base)
+			if !slices.Equal(out, u) {
+				t.Fatalf("%d numbers of shape %v: %x, want %x", n, s, out, u)
+			}
+		}
+	}
+}
+
+// TestBlockSizeIsWhatWasPlanned packs blocks with few and many outliers in each shape and in the cheapest.
 func TestBlockSizeIsWhatWasPlanned(t *testing.T) {
 	r := newRand(t)
 	var reader blockReader
-	for range 3_000 {
+	shapes := everyShape()
+	for range 60 {
 		u := make([]uint64, 1+r.IntN(blockLen))
 		var counts lengths
-		var top uint64
 		width, outliers := r.IntN(64), r.Float64()*r.Float64()
 		for i := range u {
 			u[i] = r.Uint64() >> (63 - width)
 			if r.Float64() > outliers {
 				u[i] >>= r.IntN(width + 1)
 			}
-			counts[bits.Len64(u[i])]++
-			top = max(top, u[i])
+			counts.add(u[i])
 		}
-		cheapest, size := counts.cheapest(len(u), top)
-		for w := range uint8(65) {
-			packed := appendBlock(nil, u, w)
-			if w == cheapest && len(packed) != size {
-				t.Fatalf("width %d was to take %d bytes and takes %d", w, size, len(packed))
+		cheapest, size := counts.cheapest(len(u))
+		for _, s := range shapes {
+			packed := appendBlock(nil, slices.Clone(u), s)
+			if s == cheapest && len(packed) != size {
+				t.Fatalf("shape %v was to take %d bytes and takes %d", s, size, len(packed))
 			}
-			if int(w) <= bits.Len64(top) && len(packed) < size {
-				t.Fatalf("width %d takes %d bytes, the cheapest was to be %d with %d", w, len(packed), cheapest, size)
+			// The plan looks at one limit for each bit length only; others gain next to nothing.
+			if len(packed) < size-size/20-2 {
+				t.Fatalf("shape %v takes %d bytes, the cheapest was to be %d with %v", s, len(packed), size, cheapest)
 			}
 			out := make([]uint64, len(u))
 			if reader.src = packed; !reader.block(out) || len(reader.src) != 0 || !slices.Equal(out, u) {
-				t.Fatalf("width %d: %x comes back as %x", w, u, out)
+				t.Fatalf("shape %v: %x comes back as %x", s, u, out)
 			}
 		}
 	}

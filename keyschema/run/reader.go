@@ -12,10 +12,19 @@ type reader struct {
 	slope int64 // smallest difference of modeDelta, first difference of modeZigzag2
 }
 
-// openColumn reads what precedes a column's blocks and checks that the blocks can hold n numbers.
-func (d *Decoder) openColumn(src []byte, m mode, stepped, raw bool, n int) (reader, error) {
+// openColumn reads what precedes a column's blocks, after the byte with mode and step flag, and checks that the blocks can hold n numbers.
+func (d *Decoder) openColumn(src []byte, kind byte, raw bool, n int) (reader, error) {
+	m, stepped := mode(kind&modeMask), kind&flagStep != 0
 	r := reader{d: d, mode: m, n: n, step: 1}
-	ok := true
+	if m > modeXor || m == modeXor && !raw || m != modeConst && n < 2 || m == modeConst && stepped {
+		return r, corrupt("mode %d for %d values", m, n)
+	}
+	divided, ok := false, true
+	if stepped {
+		if divided, src, ok = r.cutStep(src); !ok || divided && raw {
+			return r, corrupt("step")
+		}
+	}
 	if raw {
 		if len(src) < 8 {
 			return r, corrupt("first value is cut off")
@@ -24,25 +33,15 @@ func (d *Decoder) openColumn(src []byte, m mode, stepped, raw bool, n int) (read
 	} else if r.lead, src, ok = cutVarint(src); !ok {
 		return r, corrupt("first value is cut off")
 	}
+	if divided {
+		r.lead *= r.step
+	}
 	if m == modeConst {
 		d.blocks.src = src
-		if stepped {
-			return r, corrupt("equal values with a step")
-		}
 		return r, nil
 	}
-	if m > modeXor || m == modeXor && !raw || n < 2 {
-		return r, corrupt("mode %d for %d values", m, n)
-	}
-	if stepped {
-		step, rest, ok := cutUvarint(src)
-		if !ok || step < 2 {
-			return r, corrupt("step %d", step)
-		}
-		r.step, src = int64(step), rest
-	}
 	if m == modeDelta || m == modeZigzag2 {
-		if r.slope, src, ok = cutVarint(src); !ok {
+		if r.slope, src, ok = cutSlope(src); !ok {
 			return r, corrupt("slope is cut off")
 		}
 	}
@@ -51,6 +50,23 @@ func (d *Decoder) openColumn(src []byte, m mode, stepped, raw bool, n int) (read
 	}
 	d.blocks.src = src
 	return r, nil
+}
+
+// cutStep cuts the step off src; divided tells that the lead is stored in steps.
+func (r *reader) cutStep(src []byte) (divided bool, rest []byte, ok bool) {
+	if len(src) == 0 {
+		return false, nil, false
+	}
+	kind, src := src[0], src[1:]
+	odd := uint64(1)
+	if kind&stepOdd != 0 {
+		if odd, src, ok = cutUvarint(src); !ok || odd < 3 || odd&1 == 0 {
+			return false, nil, false
+		}
+	}
+	twos := uint(kind & stepTwos)
+	r.step = int64(odd << twos)
+	return kind&stepDivides != 0, src, r.step != 1 && odd<<twos>>twos == odd
 }
 
 // ints unpacks the column into out.
@@ -101,7 +117,7 @@ func (r *reader) each(n int, piece func(from int, x []int64)) error {
 func unscaleAll(out []float64, x []int64, scale int) {
 	out = out[:len(x)]
 	switch scale {
-	case scaleRaw:
+	case exponentRaw:
 		for i, n := range x {
 			out[i] = unordered(n)
 		}
@@ -118,7 +134,7 @@ func unscaleAll(out []float64, x []int64, scale int) {
 }
 
 func unscale(x int64, scale int) float64 {
-	if scale == scaleRaw {
+	if scale == exponentRaw {
 		return unordered(x)
 	}
 	return float64(x) / powers[scale]

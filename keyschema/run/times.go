@@ -17,7 +17,7 @@ type jump struct {
 // appendTimes appends irregular timestamps: as a column of offsets in the hour, or, if smaller, as a grid that jumps
 // where scrapes were missed or their phase changed, and a column of the distances from it.
 //
-//	byte: bits 0–3 mode, bit 5 = step, bit 6 = grid
+//	byte: bits 0–2 mode, bit 3 = grid, bit 7 = step
 //	grid only: uvarint interval, uvarint number of jumps, each: uvarint samples since the one before, varint shift
 //	column
 func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byte {
@@ -40,12 +40,12 @@ func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byt
 		e.other = e.appendJumps(binary.AppendUvarint(e.other[:0], uint64(interval)))
 		if len(e.other)+e.gridded.sizeBytes() < e.plain.sizeBytes() {
 			c := &e.gridded
-			dst = append(dst, byte(c.mode)|c.stepFlag()|flagGrid)
+			dst = append(dst, c.kind()|flagGrid)
 			return c.append(append(dst, e.other...))
 		}
 	}
 	c := &e.plain
-	return c.append(append(dst, byte(c.mode)|c.stepFlag()))
+	return c.append(append(dst, c.kind()))
 }
 
 // medianInterval returns the median of some intervals spread over the run.
@@ -110,7 +110,7 @@ func (e *Encoder) appendJumps(dst []byte) []byte {
 }
 
 // decodeIrregular reads timestamps that are a column.
-func (d *Decoder) decodeIrregular(src []byte, h header, hourStartMs int64, tsMs []int64) ([]int64, []byte, error) {
+func (d *Decoder) decodeIrregular(src []byte, h *header, hourStartMs int64, tsMs []int64) ([]int64, []byte, error) {
 	if len(src) == 0 || src[0]&^(modeMask|flagStep|flagGrid) != 0 {
 		return nil, nil, corrupt("byte of the timestamp column")
 	}
@@ -124,7 +124,7 @@ func (d *Decoder) decodeIrregular(src []byte, h header, hourStartMs int64, tsMs 
 			return nil, nil, err
 		}
 	}
-	c, err := d.openColumn(src, mode(kind&modeMask), kind&flagStep != 0, false, h.count)
+	c, err := d.openColumn(src, kind, false, h.count)
 	if err != nil {
 		return nil, nil, err
 	}
