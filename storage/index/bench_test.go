@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"testing"
@@ -209,6 +210,55 @@ func BenchmarkFold(b *testing.B) {
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchSeries, "ns/series")
+}
+
+// BenchmarkStress has one metric of half a million series with a unique random label and 50,000 metrics of ten series.
+func BenchmarkStress(b *testing.B) {
+	w := newBenchWorld(b)
+	ctx, hour := context.Background(), keyschema.HourOf(w.now.UnixMilli())
+	rng := rand.New(rand.NewPCG(1, 1))
+	unique := func() string { return fmt.Sprintf("%016x%016x", rng.Uint64(), rng.Uint64()) }
+	start := time.Now()
+	var some string
+	for i := range 500_000 {
+		some = unique()
+		ref, _, err := w.x.Add(labels.FromStrings(metricName, "pods", "ns", fmt.Sprint(i%50), "uid", some))
+		require.NoError(b, err)
+		w.x.Touch(ref, hour)
+		tiny := fmt.Sprint("tiny_metric_", i/10)
+		ref, _, err = w.x.Add(labels.FromStrings(metricName, tiny, "job", "x", "i", fmt.Sprint(i%10)))
+		require.NoError(b, err)
+		w.x.Touch(ref, hour)
+	}
+	b.Logf("add %v, %d B a series", time.Since(start), w.x.sizeBytes()/benchSeries)
+	start = time.Now()
+	require.NoError(b, w.x.Persist(ctx))
+	b.Logf("persist %v", time.Since(start))
+	w.now = w.now.Add(14 * time.Hour)
+	start = time.Now()
+	require.NoError(b, w.x.Maintain(ctx))
+	b.Logf("fold %v, %d blocks", time.Since(start), len(w.x.closed.get(baseDay).root.Load().blocks))
+	tiny := labels.MustNewMatcher(labels.MatchEqual, metricName, "tiny_metric_4711")
+	uid := labels.MustNewMatcher(labels.MatchEqual, "uid", some)
+	for _, l := range []struct {
+		name string
+		ms   []*labels.Matcher
+	}{{"tiny-metric", []*labels.Matcher{tiny}}, {"unique-label-no-metric", []*labels.Matcher{uid}}} {
+		for _, cold := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/cold=%v", l.name, cold), func(b *testing.B) {
+				for b.Loop() {
+					if cold {
+						b.StopTimer()
+						w.open(b)
+						b.StartTimer()
+					}
+					n, err := selecting(l.ms...)(w.x, w.now.UnixMilli()-20*3600_000, w.now.UnixMilli())
+					require.NoError(b, err)
+					require.NotZero(b, n)
+				}
+			})
+		}
+	}
 }
 
 func BenchmarkLookups(b *testing.B) {

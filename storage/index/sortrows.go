@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 )
+
 // rankColumns are series of one metric, column by column: ranks[c][i] is the rank of series i's value among the sorted
 // values of label names[c], 0 if it lacks the label. Names are ascending and do not contain the metric's.
 type rankColumns struct {
