@@ -1,4 +1,4 @@
-package promql_test
+package query_test
 
 import (
 	"context"

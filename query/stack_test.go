@@ -1,4 +1,4 @@
-package promql_test
+package query_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"halite/ingest"
 	"halite/keyschema"
+	"halite/query/columnar"
 	"halite/query/promql"
 	"halite/storage"
 	"halite/storage/index"
@@ -29,6 +30,9 @@ type stack struct {
 	store    storage.Store
 	ingester *ingest.Ingester
 }
+
+// ColumnarSource lets operators read the columns of a stack.
+func (s *stack) ColumnarSource() columnar.Source { return columnar.Over(s.Queryable) }
 
 func newStack(tb testing.TB, rules ...keyschema.Rule) *stack {
 	tb.Helper()
@@ -98,6 +102,7 @@ type adapter struct {
 	mode     flushMode
 	beside   *teststorage.TestStorage
 	diverted func()
+	columns  bool // offers columns to operators
 }
 
 var _ promstorage.Storage = (*adapter)(nil)
@@ -112,6 +117,17 @@ func (a *adapter) Querier(mint, maxt int64) (promstorage.Querier, error) {
 		return nil, err
 	}
 	return promstorage.NewMergeQuerier([]promstorage.Querier{ours, theirs}, nil, promstorage.ChainedSeriesMerge), nil
+}
+
+// ColumnarSource offers our columns, or both storages' series as columns.
+func (a *adapter) ColumnarSource() columnar.Source {
+	switch {
+	case !a.columns:
+		return nil
+	case a.beside == nil:
+		return a.stack.ColumnarSource()
+	}
+	return anySource{a}
 }
 
 func (a *adapter) Appender(context.Context) promstorage.Appender     { panic("test files use AppenderV2") }

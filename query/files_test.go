@@ -1,4 +1,4 @@
-package promql_test
+package query_test
 
 import (
 	"path"
@@ -6,9 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
+
+	"halite/query"
 )
 
 // openFiles are Prometheus' test files that load samples which Halite does not store yet, and which. In them those
@@ -35,7 +39,8 @@ func TestPrometheusFiles(t *testing.T) {
 			if testing.Short() && mode != inBoth {
 				t.Skip("one mode is enough for a short run")
 			}
-			engine := promqltest.NewTestEngine(t, false, 5*time.Minute, promqltest.DefaultMaxSamplesPerQuery)
+			engine := query.NewTallied(filesEngine())
+			t.Cleanup(func() { require.NoError(t, engine.Close()) })
 			diverted := map[string]int{}
 			var files []string
 			promqltest.RunBuiltinTestsWithStorage(t, engine, func(tb testing.TB) promstorage.Storage {
@@ -43,7 +48,7 @@ func TestPrometheusFiles(t *testing.T) {
 				if !slices.Contains(files, file) {
 					files = append(files, file)
 				}
-				return &adapter{stack: newStack(tb), mode: mode, diverted: func() { diverted[file]++ }}
+				return &adapter{stack: newStack(tb), mode: mode, diverted: func() { diverted[file]++ }, columns: true}
 			})
 			alone := 0
 			for _, file := range files {
@@ -55,7 +60,27 @@ func TestPrometheusFiles(t *testing.T) {
 				alone++
 			}
 			require.Len(t, files, alone+len(openFiles), "every open file exists")
-			t.Logf("%d files, %d of them on our storage alone", len(files), alone)
+			t.Logf("%d files, %d of them on our storage alone; %d queries columnar, %d mixed, %d given up, %d by the engine",
+				len(files), alone, engine.Whole.Load(), engine.Mixed.Load(), engine.Undecided.Load(), engine.Tally.Engine.Load())
+			require.Greater(t, engine.Whole.Load(), int64(8000), "the files test our operators")
 		})
 	}
+}
+
+// filesEngine has what the test files need: names dropped at the end, and all that is experimental.
+func filesEngine() promql.EngineOpts {
+	return promql.EngineOpts{
+		MaxSamples: promqltest.DefaultMaxSamplesPerQuery, Timeout: 100 * time.Second, LookbackDelta: 5 * time.Minute,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+		EnableAtModifier:         true, EnableNegativeOffset: true, EnableDelayedNameRemoval: true, UseStartTimestamps: true,
+		Parser: parser.NewParser(promqltest.TestParserOpts),
+	}
+}
+
+// TestPrometheusFilesWithoutOperators runs the files on the engine alone, over our storage.
+func TestPrometheusFilesWithoutOperators(t *testing.T) {
+	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, promqltest.DefaultMaxSamplesPerQuery)
+	promqltest.RunBuiltinTestsWithStorage(t, engine, func(tb testing.TB) promstorage.Storage {
+		return &adapter{stack: newStack(tb), mode: inBoth, diverted: func() {}}
+	})
 }

@@ -1,0 +1,65 @@
+package query
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	promstorage "github.com/prometheus/prometheus/storage"
+
+	"halite/query/columnar"
+)
+
+// Tally counts how queries were evaluated.
+type Tally struct{ Whole, Mixed, Undecided, Engine atomic.Int64 }
+
+// TalliedEngine is the engine inside an Engine, for Prometheus' own tests, with a count of what it did.
+type TalliedEngine struct {
+	*hybrid
+	Tally
+}
+
+// NewTallied makes an engine with any of Prometheus' options.
+func NewTallied(opts promql.EngineOpts) *TalliedEngine {
+	return &TalliedEngine{hybrid: newHybrid(opts)}
+}
+
+type talliedQuery struct {
+	promql.Query
+	tally *Tally
+}
+
+func (t *TalliedEngine) NewInstantQuery(
+	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, ts time.Time,
+) (promql.Query, error) {
+	query, err := t.hybrid.NewInstantQuery(ctx, q, opts, qs, ts)
+	return talliedQuery{query, &t.Tally}, err
+}
+
+func (t *TalliedEngine) NewRangeQuery(
+	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time,
+	step time.Duration,
+) (promql.Query, error) {
+	query, err := t.hybrid.NewRangeQuery(ctx, q, opts, qs, start, end, step)
+	return talliedQuery{query, &t.Tally}, err
+}
+
+func (q talliedQuery) Exec(ctx context.Context) *promql.Result {
+	result := q.Query.Exec(ctx)
+	h, ok := q.Query.(*hybridQuery)
+	switch {
+	case !ok:
+		q.tally.Engine.Add(1)
+	case h.explain.Undecided:
+		q.tally.Undecided.Add(1)
+	case h.plan.Whole():
+		q.tally.Whole.Add(1)
+	default:
+		q.tally.Mixed.Add(1)
+	}
+	return result
+}
+
+// ColumnsOf is the source of a Queryable of ours.
+func ColumnsOf(q promstorage.Queryable) columnar.Source { return sourceOf(q) }
