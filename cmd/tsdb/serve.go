@@ -33,6 +33,7 @@ func serveUntilSignal(c *serveConfig) error {
 // serve listens first, so that senders are told to come back while the log is replayed, then opens the store, and serves
 // until ctx ends.
 func serve(ctx context.Context, c *serveConfig, log *slog.Logger) (err error) {
+	limitMemory(log)
 	registry := newRegistry()
 	gate := newGate(c.profiles)
 	listener, err := net.Listen("tcp", c.listenAddress)
