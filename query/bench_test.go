@@ -13,15 +13,15 @@ import (
 	"halite/query"
 )
 
-// benchStack has 1,000 series of two hours at 15 s, in the tables.
-func benchStack(b *testing.B) *stack {
+// benchStack has 1,000 series of two hours at 15 s, in the tables, or more of fewer samples.
+func benchStack(b *testing.B, series int, samples int64) *stack {
 	s := newStack(b)
 	b.Cleanup(func() { require.NoError(b, s.Close()) })
-	for i := range 1000 {
+	for i := range series {
 		ls := labels.FromStrings("__name__", "requests_total",
-			"instance", fmt.Sprintf("host-%03d", i), "job", fmt.Sprint(i%10))
+			"instance", fmt.Sprintf("host-%03d", i/10), "job", fmt.Sprint(i%10), "le", leOf(i))
 		var request []ingest.Sample
-		for k := range int64(480) {
+		for k := range samples {
 			request = append(request, ingest.Sample{Labels: ls, TsMs: dataFrom + k*15_000, Value: float64(k * int64(i%7))})
 		}
 		s.write(request)
@@ -32,9 +32,13 @@ func benchStack(b *testing.B) *stack {
 	return s
 }
 
+func leOf(i int) string {
+	return []string{"0.1", "0.2", "0.5", "1", "2", "5", "10", "20", "50", "+Inf"}[i%10]
+}
+
 // BenchmarkRead reads the last hour of all series into columns: 240,000 samples.
 func BenchmarkRead(b *testing.B) {
-	s := benchStack(b)
+	s := benchStack(b, 1000, 480)
 	for b.Loop() {
 		sel, err := s.Select(context.Background(), dataFrom+hourMs, dataFrom+2*hourMs-1, nil,
 			labels.MustNewMatcher(labels.MatchEqual, "__name__", "requests_total"))
@@ -54,19 +58,51 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/240_000, "ns/sample")
 }
 
-// BenchmarkSumRate asks for sum by (job) (rate(…[5m])) over an hour at a step of 15 s.
-func BenchmarkSumRate(b *testing.B) {
-	s := benchStack(b)
-	e, err := query.New(query.Options{Queryable: s})
-	require.NoError(b, err)
-	r := query.RangeRequest{
-		Query: "sum by (job) (rate(requests_total[5m]))", Step: 15 * time.Second,
-		Start: time.UnixMilli(dataFrom + hourMs), End: time.UnixMilli(dataFrom + 2*hourMs - 1),
+// BenchmarkRange asks over an hour of 1,000 series at a step of 15 s, with operators and without.
+func BenchmarkRange(b *testing.B) {
+	for _, text := range []string{
+		"sum by (job) (rate(requests_total[5m]))",
+		"avg_over_time(requests_total[5m])",
+		"max_over_time(requests_total[5m])",
+		"topk(5, requests_total)",
+		"sum by (job) (requests_total)",
+		"histogram_quantile(0.9, sum by (le) (rate(requests_total[5m])))",
+		"sum by (job) (rate(requests_total[5m])) / on (job) sum by (job) (requests_total)",
+	} {
+		r := query.RangeRequest{
+			Query: text, Step: 15 * time.Second,
+			Start: time.UnixMilli(dataFrom + hourMs), End: time.UnixMilli(dataFrom + 2*hourMs - 1),
+		}
+		for way, columns := range map[string]query.Switch{"columnar": query.On, "engine": query.Off} {
+			b.Run(text+"/"+way, func(b *testing.B) {
+				e, err := query.New(query.Options{Queryable: benchStack(b, 1000, 480), Columnar: columns})
+				require.NoError(b, err)
+				for b.Loop() {
+					res, err := e.Range(context.Background(), r)
+					require.NoError(b, err)
+					require.NotEmpty(b, res.Value)
+					res.Close()
+				}
+			})
+		}
 	}
-	for b.Loop() {
-		res, err := e.Range(context.Background(), r)
-		require.NoError(b, err)
-		require.Len(b, res.Value, 10)
-		res.Close()
+}
+
+// BenchmarkInstant asks for one step of 10,000 series.
+func BenchmarkInstant(b *testing.B) {
+	for _, text := range []string{"requests_total", "sum by (job) (rate(requests_total[5m]))"} {
+		r := query.InstantRequest{Query: text, TimeMs: dataFrom + hourMs/2}
+		for way, columns := range map[string]query.Switch{"columnar": query.On, "engine": query.Off} {
+			b.Run(text+"/"+way, func(b *testing.B) {
+				e, err := query.New(query.Options{Queryable: benchStack(b, 10_000, 120), Columnar: columns})
+				require.NoError(b, err)
+				for b.Loop() {
+					res, err := e.Instant(context.Background(), r)
+					require.NoError(b, err)
+					require.NotEmpty(b, res.Value)
+					res.Close()
+				}
+			})
+		}
 	}
 }

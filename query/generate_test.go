@@ -56,6 +56,11 @@ func newDataset(rng *rand.Rand) dataset {
 	for _, job := range []string{"0", "1"} {
 		d = append(d, newHistogram(rng, job)...)
 	}
+	d = append(d, newOddHistogram(rng)...)
+	for i := range 3 {
+		ls := labels.FromStrings("__name__", "info", "inst", fmt.Sprint(i), "version", fmt.Sprint(rng.IntN(3)))
+		d = append(d, newSeries(rng, ls, 60_000, func() float64 { return 1 }))
+	}
 	for i := range 3 {
 		ls := labels.FromStrings("__name__", "sparse", "inst", fmt.Sprint(i))
 		d = append(d, newSeries(rng, ls, 7*60_000, rng.Float64))
@@ -111,6 +116,23 @@ func newHistogram(rng *rand.Rand, job string) dataset {
 	return d
 }
 
+// newOddHistogram makes buckets that do not agree, miss samples, start anew, and one whose bound is no number.
+func newOddHistogram(rng *rand.Rand) dataset {
+	var d dataset
+	for _, le := range []string{"0.5", "1", "1.0", "7", "+Inf", "many"} {
+		total := 0.0
+		s := newSeries(rng, labels.FromStrings("__name__", "odd_bucket", "job", "1", "le", le), 30_000, func() float64 {
+			total += float64(rng.IntN(20))
+			if rng.IntN(300) == 0 {
+				total = 0
+			}
+			return total
+		})
+		d = append(d, s)
+	}
+	return d
+}
+
 // history is the data as a sequence of writes after which only the dataset is left: in any order, some samples first
 // with another value.
 func (d dataset) history(rng *rand.Rand) []ingest.Sample {
@@ -157,16 +179,22 @@ func (g exprs) modifiers() string {
 }
 
 func (g exprs) series() string {
-	name := pick(g, "c_total", "c_total", "g", "g", "sparse", "h_bucket")
+	name := pick(g, "c_total", "c_total", "c_total", "g", "g", "g", "sparse", "h_bucket", "info", "odd_bucket", "none")
 	matcher := pick(g, "", "", "",
 		`{job="1"}`, `{job!="1"}`, `{inst=~"[1-4]"}`, `{inst!~"[1-4]"}`, `{zone="a"}`, `{zone=""}`)
-	if g.IntN(15) == 0 {
+	switch g.IntN(20) {
+	case 0:
 		return `{__name__=~"c.*|g",job="2"}`
+	case 1:
+		return `{__name__=~"info|sparse"}`
 	}
 	return name + matcher
 }
 
 func (g exprs) labels() string {
+	if g.IntN(10) == 0 {
+		return "__name__, job"
+	}
 	return strings.Join([]string{"job", "inst", "zone", "le"}[:g.IntN(5)], ",")
 }
 
@@ -190,15 +218,17 @@ func (g exprs) vector(depth int) string {
 	case 7:
 		return g.binary(depth)
 	default:
-		by := pick(g, "h_bucket", "rate(h_bucket[5m])", "sum by (le) (rate(h_bucket[10m]))", "sum by (le,job) (h_bucket)")
-		return fmt.Sprintf("histogram_quantile(%.2f, %s)", g.Float64()*1.2-0.1, by)
+		by := pick(g, "h_bucket", "rate(h_bucket[5m])", "sum by (le) (rate(h_bucket[10m]))", "sum by (le,job) (h_bucket)",
+			"odd_bucket", "rate(odd_bucket[5m])", "max without (job) ({__name__=~'.*_bucket'})", "sum by (le) (g)")
+		q := pick(g, fmt.Sprintf("%.2f", g.Float64()*1.2-0.1), "scalar(sparse{inst='1'})", "0.9")
+		return fmt.Sprintf("histogram_quantile(%s, %s)", q, by)
 	}
 }
 
 func (g exprs) subject(depth int) string { return "(" + g.vector(depth-1) + ")" }
 
 func (g exprs) overRange(matrix string) string {
-	switch g.IntN(8) {
+	switch g.IntN(10) {
 	case 0:
 		return fmt.Sprintf("quantile_over_time(%.2f, %s)", g.Float64(), matrix)
 	case 1:
@@ -206,28 +236,37 @@ func (g exprs) overRange(matrix string) string {
 	}
 	return pick(g, "rate", "rate", "increase", "delta", "irate", "idelta", "deriv", "resets", "changes", "avg_over_time",
 		"min_over_time", "max_over_time", "sum_over_time", "count_over_time", "last_over_time", "first_over_time",
-		"present_over_time", "stddev_over_time", "stdvar_over_time", "mad_over_time", "absent_over_time") +
+		"present_over_time", "stddev_over_time", "stdvar_over_time", "mad_over_time", "absent_over_time",
+		"ts_of_max_over_time", "ts_of_last_over_time") +
 		"(" + matrix + ")"
 }
 
 func (g exprs) aggregate(depth int) string {
 	inner := g.vector(depth - 1)
 	by := pick(g, "", " by ("+g.labels()+")", " without ("+g.labels()+")")
-	switch g.IntN(6) {
+	switch g.IntN(7) {
+	case 6:
+		return fmt.Sprintf(`count_values%s ("v", round(%s, 100))`, by, inner)
 	case 0:
 		// Of equal values, NaN among them, Prometheus takes any: only values that are never equal give one answer.
 		inner = pick(g, "c_total", "rate(c_total[5m])", "increase(c_total[37m])", "avg_over_time(c_total[10m:1m])")
-		return fmt.Sprintf("%s%s (%d, %s)", pick(g, "topk", "bottomk"), by, 1+g.IntN(4), inner)
+		return fmt.Sprintf("%s%s (%d, %s)", pick(g, "topk", "bottomk"), by, g.IntN(5), inner)
 	case 1:
-		return fmt.Sprintf("quantile%s (%.2f, %s)", by, g.Float64(), inner)
+		return fmt.Sprintf("quantile%s (%.2f, %s)", by, g.Float64()*1.2-0.1, inner)
 	}
 	return pick(g, "sum", "sum", "avg", "min", "max", "count", "group", "stddev", "stdvar") + by + " (" + inner + ")"
 }
 
 func (g exprs) function(inner string) string {
-	switch g.IntN(7) {
+	switch g.IntN(12) {
 	case 0:
-		return fmt.Sprintf("clamp(%s, %d, %d)", inner, -g.IntN(300), g.IntN(300))
+		return fmt.Sprintf("clamp(%s, %d, %d)", inner, -g.IntN(300), g.IntN(300)-10)
+	case 4:
+		return fmt.Sprintf("%s(%s, %s)", pick(g, "clamp_min", "clamp_max"), inner, pick(g, "0", "scalar(g{inst='1'})", "time() % 100"))
+	case 5:
+		return "label_replace(" + inner + `, "__name__", "new_$1", "job", "(.*)")`
+	case 6:
+		return "vector(scalar(" + inner + "))"
 	case 1:
 		return "label_replace(" + inner + `, "x", "$1-y", "inst", "(.)")`
 	case 2:
@@ -235,7 +274,8 @@ func (g exprs) function(inner string) string {
 	case 3:
 		return "round(" + inner + ", 0.5)"
 	}
-	return pick(g, "abs", "ceil", "floor", "sgn", "sqrt", "exp", "ln", "timestamp", "-", "absent", "sort", "minute") +
+	return pick(g, "abs", "ceil", "floor", "sgn", "sqrt", "exp", "ln", "timestamp", "-", "absent", "sort", "sort_desc",
+		"minute", "hour", "day_of_week", "year", "log2", "log10", "sin", "deg", "scalar(sparse) + ") +
 		"(" + inner + ")"
 }
 
@@ -243,7 +283,18 @@ func (g exprs) binary(depth int) string {
 	left, right := g.subject(depth), g.subject(depth)
 	op := pick(g, "+", "-", "*", "/", "%", "^", "atan2")
 	comparison := pick(g, ">", "<", ">=", "<=", "==", "!=") + pick(g, "", " bool")
-	switch g.IntN(6) {
+	switch g.IntN(11) {
+	case 6:
+		return fmt.Sprintf("%.1f %s %s", g.NormFloat64()*100, pick(g, op, comparison), right)
+	case 7:
+		return left + " " + pick(g, op, comparison) + pick(g, " on (inst)", " ignoring (version, job, zone)") +
+			" group_left (version) info"
+	case 8:
+		return "sum by (job) " + left + " " + pick(g, op, comparison) + " on (job) group_right () (" + g.series() + ")"
+	case 9:
+		return "rate(" + g.series() + "[5m]) " + pick(g, "or", "and", "unless") + " rate(" + g.series() + "[1h])"
+	case 10:
+		return left + " " + pick(g, op, comparison) + " (time() - " + fmt.Sprint(dataFrom/1000) + ")"
 	case 0:
 		return fmt.Sprintf("%s %s %.1f", left, pick(g, op, comparison), g.NormFloat64()*100)
 	case 1:
