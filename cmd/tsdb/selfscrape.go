@@ -69,7 +69,7 @@ func (s *selfScraper) scrape(ctx context.Context, now time.Time) error {
 	}
 	for name, value := range own {
 		b.Reset(labels.EmptyLabels())
-		b.Set(labels.MetricName, name)
+		b.Set(model.MetricNameLabel, name)
 		samples = append(samples, ingest.Sample{Labels: s.identify(b), TsMs: tsMs, Value: value})
 	}
 	_, err = s.writer.Write(ctx, samples)
