@@ -65,8 +65,6 @@ func suffixRank(suffix []byte) (body []byte, rank int64) {
 	switch kind {
 	case kindBefore:
 		return body, -1
-	case kindAfter:
-		return body, 1 << 33
 	case kindHourEnd:
 		if len(body) < hourBytes {
 			return body, 0

@@ -38,8 +38,6 @@ const (
 	kindClock suffixKind = 1
 	// kindHourEnd has none: the cell carries the last millisecond of its row's hour.
 	kindHourEnd suffixKind = 2
-	// kindAfter sorts after every cell with the same hour and qualifier; it occurs in bounds only.
-	kindAfter suffixKind = 3
 )
 
 // header is the first part of a physical key: table, family and day, newest day first.

@@ -194,11 +194,12 @@ func (w *loadWriter) removeAll() {
 	}
 }
 
-// loadWriterOptions are the tree's own for its last level, where most loads end up, without compression: the next
-// compaction of the partition compresses, and until then writing is cheap.
+// loadWriterOptions are the tree's own for its last level, where most loads end up, but with the compression of the
+// levels above: it costs less than writing the keys in full would, and the next compaction of the partition compresses
+// thoroughly.
 func loadWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions {
 	o := to.MakeWriterOptions(len(to.Levels)-1, db.TableFormat())
-	o.Compression = sstable.NoCompression
+	o.Compression = sstable.FastestCompression
 	o.DisableValueBlocks = true
 	return o
 }

@@ -29,6 +29,8 @@ const (
 	l0CompactionSublevels = 4
 	memtablesQueuedMax    = 4
 	blockBytes            = 32 << 10
+	blockBytesLast        = 64 << 10 // fewer first keys and index entries
+	lastReductionPercent  = 3        // below it a block stays as it is
 	bloomBitsPerKey       = 10
 	levelBaseBytes        = 128 << 20
 	tableFileBytesL0      = 4 << 20
