@@ -62,6 +62,7 @@ type crashRun struct {
 	mu      sync.Mutex // the store's goroutines take the clone
 	cutRNG  *rand.Rand // for the clone only
 	fs      *vfs.MemFS
+	links   sync.RWMutex // see linkFS
 	armed   bool
 	cutAt   int // the operation before which the power goes
 	ops     int
@@ -72,6 +73,19 @@ type crashRun struct {
 	issued  [crashRows]int // version of each row that some call may have written
 	tables  bool           // EnsureTable has returned
 	deletes map[[2]int]bool
+}
+
+// linkFS keeps clones and links apart. MemFS.Link takes its lock twice for reading, and a clone that wants it for
+// writing in between would wait for ever, and everybody with it.
+type linkFS struct {
+	vfs.FS
+	links *sync.RWMutex
+}
+
+func (fs linkFS) Link(oldname, newname string) error {
+	fs.links.RLock()
+	defer fs.links.RUnlock()
+	return fs.FS.Link(oldname, newname)
 }
 
 func runCrash(t *testing.T, seed uint64) {
@@ -105,6 +119,8 @@ func (c *crashRun) cut() {
 	c.armed = false
 	c.floor = c.durable
 	percent := []int{0, 20, 50, 80, 100}[c.cutRNG.IntN(5)]
+	c.links.Lock()
+	defer c.links.Unlock()
 	c.clone = c.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent,
 		RNG: rand.New(rand.NewPCG(c.cutRNG.Uint64(), 2))})
 }
@@ -117,8 +133,9 @@ func (c *crashRun) round(seed uint64) {
 		c.cutAt = 1 + c.rng.IntN(60)
 	}
 	c.mu.Unlock()
-	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: errorfs.Wrap(c.fs, c), MemtableBytes: 64 << 10,
-		CacheBytes: 1 << 20})
+	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: errorfs.Wrap(linkFS{c.fs, &c.links}, c),
+		MemtableBytes: 64 << 10,
+		CacheBytes:    1 << 20})
 	require.NoError(c, err, "seed %d", seed)
 	c.write(s, seed)
 	c.mu.Lock()

@@ -9,7 +9,7 @@ import (
 // cursor walks the cells of one partition that lie in the ranges of a read, in the read's direction.
 type cursor struct {
 	it       *pebble.Iterator
-	f        *family
+	rule     int // of the read, for the partition's family
 	h        header
 	hourKeys bool
 	reverse  bool

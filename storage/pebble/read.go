@@ -129,7 +129,7 @@ func (it *rowIter) makeCursors(ranges []placeRange) {
 			picks = pickByDay(ranges, days)
 		}
 		for d, day := range days {
-			c := cursor{f: rule.f, h: makeHeader(it.t.id, rule.f.id, day), hourKeys: it.t.hourKeys,
+			c := cursor{rule: i, h: makeHeader(it.t.id, rule.f.id, day), hourKeys: it.t.hourKeys,
 				reverse: it.opts.Reverse, ranges: ranges}
 			if picks != nil {
 				if c.picked = picks[d]; c.picked == nil {
@@ -219,9 +219,8 @@ func (it *rowIter) gather() error {
 
 // drain takes the cells of the current row from one cursor and leaves it at the row that follows.
 func (it *rowIter) drain(c *cursor) error {
-	rule := slices.IndexFunc(it.rules, func(r familyRule) bool { return r.f == c.f })
 	for c.valid && bytes.Equal(c.place, it.place) {
-		if err := it.addCell(c, rule); err != nil {
+		if err := it.addCell(c); err != nil {
 			return err
 		}
 		if err := c.next(); err != nil {
@@ -232,19 +231,19 @@ func (it *rowIter) drain(c *cursor) error {
 }
 
 // addCell adds the cell under the cursor if it passes everything but the count of versions.
-func (it *rowIter) addCell(c *cursor, rule int) error {
+func (it *rowIter) addCell(c *cursor) error {
 	k, ok := parseCellKey(c.key, it.t.hourKeys)
 	if !ok {
 		return damagedKey(c.key)
 	}
 	f := &it.opts.Filter
-	r := &it.rules[rule]
+	r := &it.rules[c.rule]
 	if k.tsMs < f.FromMs || f.ToMs > 0 && k.tsMs >= f.ToMs || r.hideOld && k.tsMs < r.cutoffMs ||
 		bytes.Compare(k.qualifier, f.QualifierStart) < 0 ||
 		len(f.QualifierEnd) > 0 && bytes.Compare(k.qualifier, f.QualifierEnd) >= 0 {
 		return nil
 	}
-	got := cell{rule: rule, tsMs: k.tsMs, qual: len(it.arena)}
+	got := cell{rule: c.rule, tsMs: k.tsMs, qual: len(it.arena)}
 	it.arena = append(it.arena, k.qualifier...)
 	got.val = len(it.arena)
 	if !f.KeysOnly {
@@ -252,7 +251,7 @@ func (it *rowIter) addCell(c *cursor, rule int) error {
 		if err != nil {
 			return err
 		}
-		if c.f.kind != storage.Plain {
+		if r.f.kind != storage.Plain {
 			if _, _, err := parseOperand(value); err != nil {
 				return err
 			}
