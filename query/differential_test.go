@@ -241,3 +241,9 @@ func near(a, b float64) bool {
 	}
 	return a == b || math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), math.Abs(b))
 }
+
+func newRandOf(t *testing.T) *rand.Rand {
+	seed := fromEnv("HALITE_SEED", uint64(time.Now().UnixNano()))
+	t.Logf("HALITE_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}

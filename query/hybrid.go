@@ -2,9 +2,9 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -171,6 +171,11 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 	session := q.source.Session()
 	run := q.plan.Begin(ctx, session)
 	result := q.evaluate(ctx, run)
+	var fault *columnar.PanicError
+	if errors.As(result.Err, &fault) {
+		q.logger.Error("columnar evaluation panicked, the engine evaluates the query",
+			"query", q.text, "panic", fault.Value, "stack", fault.Stack)
+	}
 	if columnar.Undecided(result.Err) {
 		q.explain = Explain{Undecided: true}
 		result = q.askEngine(ctx, q.queryable, q.text)
@@ -179,20 +184,12 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 	return result
 }
 
-// evaluate runs the plan. A panic is a fault of ours: it is logged, and the engine asked instead.
-func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) (result *promql.Result) {
-	defer func() {
-		if r := recover(); r != nil {
-			q.logger.Error("columnar evaluation panicked, the engine evaluates the query",
-				"query", q.text, "panic", r, "stack", string(debug.Stack()))
-			result = &promql.Result{Err: columnar.ErrUndecided}
-		}
-	}()
+// evaluate runs the plan.
+func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.Result {
 	if !q.plan.Whole() {
 		text, forget := q.parser.prepare(q.text, q.plan.Rest())
 		defer forget()
-		result := q.askEngine(ctx, run.Queryable(q.queryable), text)
-		return result
+		return q.askEngine(ctx, run.Queryable(q.queryable), text)
 	}
 	total, ctx := q.statistics.Timers.GetSpanTimer(ctx, stats.ExecTotalTime)
 	defer total.Finish()

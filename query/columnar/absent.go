@@ -16,7 +16,9 @@ func (n *missing) describe(d *description) { d.node(n.name, n.child) }
 func (n *missing) run(ev *eval, emit emitFunc) error {
 	before := ev.held
 	row := constantRow(ev.grid.Steps, 1)
+	series := 0
 	err := n.child.run(ev, func(_ Series, values []float64) error {
+		series++
 		for k, v := range values {
 			if !isAbsent(v) {
 				row[k] = absent()
@@ -28,6 +30,9 @@ func (n *missing) run(ev *eval, emit emitFunc) error {
 		return err
 	}
 	present := count(row)
+	if err := ev.hold(present + series + 1); err != nil {
+		return err
+	}
 	if err := ev.settle(before, present); err != nil || present == 0 {
 		return err
 	}

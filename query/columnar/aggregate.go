@@ -188,6 +188,9 @@ func (n *aggregate) finishAll(ev *eval, list []accumulator, before int, emit emi
 		return err
 	}
 	for i := range list {
+		if err := ev.tick(); err != nil {
+			return err
+		}
 		if n.finish != nil {
 			n.finish(&list[i])
 		}
@@ -229,6 +232,9 @@ type quantileGroup struct {
 
 func (n *quantileOf) run(ev *eval, emit emitFunc) error {
 	before := ev.held
+	if err := ev.hold(ev.grid.Steps); err != nil { // the parameter
+		return err
+	}
 	all, err := ev.collect(n.child)
 	if err != nil {
 		return err
@@ -261,6 +267,9 @@ func (n *quantileOf) emitAll(ev *eval, all *matrix, list []quantileGroup, before
 	var values []float64
 	for _, g := range list {
 		present := 0
+		if err := ev.tick(); err != nil {
+			return err
+		}
 		for k := range row {
 			values = values[:0]
 			for _, i := range g.members {

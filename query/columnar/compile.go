@@ -36,7 +36,7 @@ func (c compiler) vector(e parser.Expr) vector {
 		if child == nil || e.Op == parser.ADD {
 			return child
 		}
-		return &mapped{name: "-", child: child, prepare: simple(func(v float64) float64 { return -v })}
+		return &mapped{name: "-", child: child, prepare: simple(func(v float64) float64 { return present(-v) })}
 	case *parser.BinaryExpr:
 		return c.binary(e)
 	case *parser.AggregateExpr:

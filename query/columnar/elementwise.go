@@ -31,15 +31,17 @@ func (n *mapped) run(ev *eval, emit emitFunc) error {
 	f := n.prepare(ev, args)
 	unique := newGuard(n.child.names())
 	err = n.child.run(ev, func(s Series, values []float64) error {
-		present := false
 		for k, v := range values {
 			if !isAbsent(v) {
 				values[k] = f(v, k)
-				present = present || !isAbsent(values[k])
 			}
 		}
-		if !present {
+		present := count(values)
+		if present == 0 {
 			return nil
+		}
+		if err := ev.hold(present + 1); err != nil {
+			return err
 		}
 		s.dropped = true
 		if err := unique.check(ev, s); err != nil {
@@ -94,7 +96,7 @@ func round(_ *eval, args [][]float64) func(float64, int) float64 {
 func simpleFunctions(name string) func(float64) float64 {
 	switch name {
 	case "abs":
-		return math.Abs
+		return func(v float64) float64 { return present(math.Abs(v)) }
 	case "ceil":
 		return math.Ceil
 	case "floor":
@@ -191,8 +193,12 @@ func (n *withScalar) run(ev *eval, emit emitFunc) error {
 	unique := newGuard(n.child.names())
 	err = n.child.run(ev, func(s Series, values []float64) error {
 		n.apply(values, number[0])
-		if !anyPresent(values) {
+		present := count(values)
+		if present == 0 {
 			return nil
+		}
+		if err := ev.hold(present + 1); err != nil {
+			return err
 		}
 		if n.drops() {
 			s.dropped = true
@@ -236,11 +242,11 @@ func (n ofScalar) names() naming { return nameless }
 func (n ofScalar) describe(d *description) { n.child.describe(d) }
 
 func (n ofScalar) run(ev *eval, emit emitFunc) error {
-	values, err := n.child.values(ev)
+	values, err := ev.number(n.child)
 	if err != nil {
 		return err
 	}
-	if err := ev.hold(len(values)); err != nil {
+	if err := ev.hold(len(values) + 1); err != nil {
 		return err
 	}
 	row := make([]float64, len(values))

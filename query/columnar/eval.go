@@ -3,6 +3,8 @@ package columnar
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
@@ -11,6 +13,24 @@ import (
 
 // ErrUndecided ends an evaluation that only the engine can finish: it is no failure of the query.
 var ErrUndecided = errors.New("columnar: only the engine can evaluate this")
+
+// PanicError is a panic while evaluating: a fault of ours, that the engine has to make good. It is an ErrUndecided.
+type PanicError struct {
+	Value any
+	Stack string
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("columnar: panic: %v", e.Value) }
+
+// Unwrap makes it an ErrUndecided.
+func (e *PanicError) Unwrap() error { return ErrUndecided }
+
+// catch turns a panic into an error.
+func catch(err *error) {
+	if r := recover(); r != nil {
+		*err = &PanicError{Value: r, Stack: string(debug.Stack())}
+	}
+}
 
 // activity names the evaluation in errors, as the engine does.
 const activity = "query execution"
@@ -55,6 +75,18 @@ type state struct {
 	typed bool
 
 	selecting, reading time.Duration
+	ticks              int
+}
+
+// ticksBetweenChecks is the number of ticks after which the context is looked at again.
+const ticksBetweenChecks = 64
+
+// tick is called for each row that an operator works on; it fails when the query has ended.
+func (s *state) tick() error {
+	if s.ticks++; s.ticks%ticksBetweenChecks == 0 {
+		return s.ctx.Err()
+	}
+	return nil
 }
 
 // eval is the evaluation of nodes on a grid.
@@ -96,11 +128,20 @@ func (ev *eval) aside(f func() error) (annotations.Annotations, error) {
 	return got, err
 }
 
+// number evaluates a scalar and counts it, as the engine does.
+func (ev *eval) number(n scalar) ([]float64, error) {
+	row, err := n.values(ev)
+	if err != nil {
+		return nil, err
+	}
+	return row, ev.hold(len(row) + 1)
+}
+
 // scalars evaluates several scalars aside.
 func (ev *eval) scalars(nodes []scalar) (rows [][]float64, annos annotations.Annotations, err error) {
 	annos, err = ev.aside(func() error {
 		for _, n := range nodes {
-			row, err := n.values(ev)
+			row, err := ev.number(n)
 			if err != nil {
 				return err
 			}
@@ -163,6 +204,9 @@ func (ev *eval) collect(v vector) (*matrix, error) {
 		slab []float64
 	)
 	err := v.run(ev, func(s Series, values []float64) error {
+		if err := ev.tick(); err != nil {
+			return err
+		}
 		bytes := int64(len(values))*8 + seriesBytes
 		if err := ev.session.Take(bytes); err != nil {
 			return err

@@ -43,6 +43,14 @@ func absent() float64 { return math.Float64frombits(value.StaleNaN) }
 
 func isAbsent(v float64) bool { return math.Float64bits(v) == value.StaleNaN }
 
+// present is v, or another NaN if a change of sign has made it the mark of an absent value.
+func present(v float64) float64 {
+	if isAbsent(v) {
+		return math.NaN()
+	}
+	return v
+}
+
 // count is the number of values in a row.
 func count(row []float64) int {
 	n := 0

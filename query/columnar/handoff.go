@@ -61,6 +61,7 @@ func (s *handoffSet) Next() bool {
 }
 
 func (s *handoffSet) evaluate() {
+	defer catch(&s.err)
 	r := s.run
 	ev := r.eval
 	if s.handoff.grid != ev.grid {

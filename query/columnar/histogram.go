@@ -47,7 +47,7 @@ func (n *histogramQuantile) run(ev *eval, emit emitFunc) error {
 	// The engine merges the annotations of a step twice, which shows in how often one of them says that it occurred.
 	var ofCall annotations.Annotations
 	ofSteps, err := ev.aside(func() (err error) {
-		if q, err = n.q.values(ev); err != nil {
+		if q, err = ev.number(n.q); err != nil {
 			return err
 		}
 		all, err = ev.collect(n.child)
@@ -62,6 +62,9 @@ func (n *histogramQuantile) run(ev *eval, emit emitFunc) error {
 		return err
 	}
 	for k := range q {
+		if err := ev.tick(); err != nil {
+			return err
+		}
 		var annos annotations.Annotations
 		if badQuantile(q[k]) {
 			annos.Add(annotations.NewInvalidQuantileWarning(q[k], n.qPos))
@@ -75,6 +78,14 @@ func (n *histogramQuantile) run(ev *eval, emit emitFunc) error {
 }
 
 func (n *histogramQuantile) emitAll(ev *eval, groups []*bucketGroup, before int, emit emitFunc) error {
+	// For a moment there are the buckets, the quantiles asked for, the result and a step of each.
+	total := 0
+	for _, g := range groups {
+		total += count(g.out) + len(g.buckets) + 1
+	}
+	if err := ev.hold(total + ev.grid.Steps + 1); err != nil {
+		return err
+	}
 	if err := ev.settle(before, 0); err != nil {
 		return err
 	}

@@ -50,9 +50,12 @@ func (n *join) run(ev *eval, emit emitFunc) error {
 	if err != nil {
 		return err
 	}
-	out := newOutputs()
+	out := newOutputs(left, right)
 	matched := map[int]bool{} // signatures that a series of the many side has had
 	for i, s := range many.series {
+		if err := ev.tick(); err != nil {
+			return err
+		}
 		sig := sigs.of(s.Labels)
 		found := partners[sig]
 		if len(found) == 0 {

@@ -25,8 +25,10 @@ func firstOverTime() windowFunc {
 	return each(1, func(w *window, k int) float64 { return w.vs[w.lo[k]] })
 }
 
+// sumOverTime adds up each window in the order of time, with compensation. Long windows that overlap are made up of
+// blocks that were added up before: that may change the last bits of a result.
 func sumOverTime() windowFunc {
-	return each(1, func(w *window, k int) float64 {
+	return blockwise(func(w *window, k int) float64 {
 		var sum, c float64
 		for _, v := range w.values(k) {
 			sum, c = kahansum.Inc(v, sum, c)
@@ -35,11 +37,12 @@ func sumOverTime() windowFunc {
 			return sum
 		}
 		return sum + c
-	})
+	}, func(sum, c, _ float64) float64 { return sum + c })
 }
 
 func avgOverTime() windowFunc {
-	return each(1, func(w *window, k int) float64 { return average(w.values(k)) })
+	return blockwise(func(w *window, k int) float64 { return average(w.values(k)) },
+		func(sum, c, n float64) float64 { return sum/n + c/n })
 }
 
 // average is the compensated sum over the count, or an incremental mean from where the sum would overflow.

@@ -28,9 +28,10 @@ func (p *Plan) Begin(ctx context.Context, s Session) *Run {
 }
 
 // Instant evaluates a whole plan at its only step.
-func (r *Run) Instant() (parser.Value, annotations.Annotations, error) {
+func (r *Run) Instant() (value parser.Value, annos annotations.Annotations, err error) {
+	defer catch(&err)
 	if r.plan.scalar != nil {
-		values, err := r.plan.scalar.values(r.eval)
+		values, err := r.eval.number(r.plan.scalar)
 		if err != nil {
 			return nil, r.state.annos, err
 		}
@@ -38,7 +39,7 @@ func (r *Run) Instant() (parser.Value, annotations.Annotations, error) {
 	}
 	out := promql.Vector{}
 	unique := newGuard(anyName)
-	err := r.plan.vector.run(r.eval, func(s Series, values []float64) error {
+	err = r.plan.vector.run(r.eval, func(s Series, values []float64) error {
 		ls, err := r.finalLabels(s, unique)
 		if err != nil {
 			return err
@@ -53,8 +54,9 @@ func (r *Run) Instant() (parser.Value, annotations.Annotations, error) {
 }
 
 // Range evaluates a whole plan at all steps. Series are sorted by labels.
-func (r *Run) Range() (promql.Matrix, annotations.Annotations, error) {
-	out := promql.Matrix{}
+func (r *Run) Range() (out promql.Matrix, annos annotations.Annotations, err error) {
+	defer catch(&err)
+	out = promql.Matrix{}
 	unique := newGuard(anyName)
 	add := func(s Series, values []float64) error {
 		ls, err := r.finalLabels(s, unique)
@@ -68,10 +70,9 @@ func (r *Run) Range() (promql.Matrix, annotations.Annotations, error) {
 		out = append(out, promql.Series{Metric: ls, Floats: points})
 		return nil
 	}
-	var err error
 	if r.plan.scalar != nil {
 		var values []float64
-		if values, err = r.plan.scalar.values(r.eval); err == nil {
+		if values, err = r.eval.number(r.plan.scalar); err == nil {
 			err = add(Series{}, values)
 		}
 	} else {

@@ -32,7 +32,7 @@ func (clock) describe(*description) {}
 type negated struct{ child scalar }
 
 func (n negated) values(ev *eval) ([]float64, error) {
-	in, err := n.child.values(ev)
+	in, err := ev.number(n.child)
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +52,11 @@ type scalarBinary struct {
 }
 
 func (n scalarBinary) values(ev *eval) ([]float64, error) {
-	left, err := n.left.values(ev)
+	left, err := ev.number(n.left)
 	if err != nil {
 		return nil, err
 	}
-	right, err := n.right.values(ev)
+	right, err := ev.number(n.right)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,9 @@ func (n only) values(ev *eval) ([]float64, error) {
 	for k := range row {
 		row[k] = math.NaN()
 	}
+	series := 0
 	err := n.child.run(ev, func(_ Series, values []float64) error {
+		series++
 		for k, v := range values {
 			if isAbsent(v) {
 				continue
@@ -97,7 +99,10 @@ func (n only) values(ev *eval) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return row, ev.settle(before, ev.grid.Steps)
+	if err := ev.hold(len(row) + series + 1); err != nil {
+		return nil, err
+	}
+	return row, ev.settle(before, len(row))
 }
 
 func (n only) describe(d *description) { d.node("scalar", n.child) }

@@ -64,9 +64,6 @@ func (s selector) columns(ev *eval, w promql.Windows, use func(c *promql.Column)
 	return nil
 }
 
-// seriesBetweenChecks is the number of series after which the context is looked at again.
-const seriesBetweenChecks = 64
-
 func (ev *eval) batch(sel Selection, i int, use func(c *promql.Column) error) error {
 	if err := ev.ctx.Err(); err != nil {
 		return err
@@ -79,22 +76,21 @@ func (ev *eval) batch(sel Selection, i int, use func(c *promql.Column) error) er
 	}
 	defer batch.Release()
 	for j := range batch.Columns {
-		if j%seriesBetweenChecks == seriesBetweenChecks-1 && ev.ctx.Err() != nil {
-			return ev.ctx.Err()
+		if err := ev.tick(); err != nil {
+			return err
 		}
 		c := &batch.Columns[j]
 		if len(c.TsMs) == 0 {
 			continue
 		}
 		// The samples of the series count while it is worked on.
-		before := ev.held
 		if err := ev.hold(len(c.TsMs)); err != nil {
 			return err
 		}
-		ev.held = before
 		if err := use(c); err != nil {
 			return err
 		}
+		ev.held -= len(c.TsMs)
 	}
 	return nil
 }
@@ -194,7 +190,7 @@ func (n *rangeSelector) run(ev *eval, emit emitFunc) error {
 	params := make([][]float64, len(n.params))
 	for i, p := range n.params {
 		var err error
-		if params[i], err = p.values(ev); err != nil {
+		if params[i], err = ev.number(p); err != nil {
 			return err
 		}
 	}

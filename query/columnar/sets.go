@@ -30,7 +30,7 @@ func (n *set) run(ev *eval, emit emitFunc) error {
 	defer ev.free(left)
 	defer ev.free(right)
 	sigs := newSignatures(n.matching)
-	out := newOutputs()
+	out := newOutputs(left, right)
 	switch n.op {
 	case parser.LOR:
 		present := presence(sigs, left, ev.grid.Steps)

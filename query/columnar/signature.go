@@ -61,9 +61,13 @@ type outputs struct {
 	series []Series
 	rows   [][]float64
 	index  map[uint64]int
+	// operands is the number of series that went in.
+	operands int
 }
 
-func newOutputs() *outputs { return &outputs{index: map[uint64]int{}} }
+func newOutputs(left, right *matrix) *outputs {
+	return &outputs{index: map[uint64]int{}, operands: len(left.rows) + len(right.rows)}
+}
 
 // add adds a row, or merges it into the one with the same labels. merged tells which.
 func (o *outputs) add(s Series, row []float64) (merged bool, err error) {
@@ -90,16 +94,20 @@ func (o *outputs) add(s Series, row []float64) (merged bool, err error) {
 
 // emitAll ends an operator by handing on its rows.
 func (o *outputs) emitAll(ev *eval, before int, emit emitFunc) error {
-	if err := ev.settle(before, 0); err != nil {
+	total := 0
+	for _, row := range o.rows {
+		total += count(row)
+	}
+	// For a moment there are the operands, the result and a step of each.
+	if err := ev.hold(total + 2*o.operands); err != nil {
+		return err
+	}
+	if err := ev.settle(before, total); err != nil {
 		return err
 	}
 	for i, row := range o.rows {
-		present := count(row)
-		if present == 0 {
+		if !anyPresent(row) {
 			continue
-		}
-		if err := ev.hold(present); err != nil {
-			return err
 		}
 		if err := emit(o.series[i], row); err != nil {
 			return err

@@ -29,6 +29,9 @@ func (n *sorted) run(ev *eval, emit emitFunc) error {
 		return err
 	}
 	defer ev.free(all)
+	if err := ev.hold(2 * len(all.rows)); err != nil {
+		return err
+	}
 	sort.Sort(sort.Reverse(byValue{all, !n.descending}))
 	for i, s := range all.series {
 		if err := emit(s, all.rows[i]); err != nil {

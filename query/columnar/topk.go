@@ -74,6 +74,9 @@ const rankedBytes = 16
 
 func (n *topK) run(ev *eval, emit emitFunc) error {
 	before := ev.held
+	if err := ev.hold(ev.grid.Steps); err != nil { // the parameter
+		return err
+	}
 	if n.k < 1 {
 		// The operand is evaluated nevertheless: it may annotate.
 		if err := n.child.run(ev, func(Series, []float64) error { return nil }); err != nil {

@@ -23,6 +23,7 @@ type window struct {
 	staleVs []float64
 	scratch []float64
 	marks   []int
+	blocks  blocks
 }
 
 // windowFunc computes a value for each step, or absent.

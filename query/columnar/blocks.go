@@ -1,0 +1,91 @@
+package columnar
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/util/kahansum"
+)
+
+const (
+	// blockSamples is the number of samples that are added up together.
+	blockSamples = 32
+	// blockwiseMin is the number of samples from which a window is made up of blocks.
+	blockwiseMin = 8 * blockSamples
+)
+
+// blocks are compensated sums of blockSamples neighbouring samples each, from the first sample of the series.
+type blocks struct {
+	sums, comps []float64
+	sizes       []float64 // sums of absolute values
+	// usable is false if a sum is not finite: then the order of the additions shows.
+	usable bool
+}
+
+func (b *blocks) reset(vs []float64) {
+	b.sums, b.comps, b.sizes, b.usable = b.sums[:0], b.comps[:0], b.sizes[:0], true
+	for len(vs) >= blockSamples {
+		var t total
+		t.add(vs[:blockSamples])
+		b.sums, b.comps, b.sizes = append(b.sums, t.sum), append(b.comps, t.c), append(b.sizes, t.size)
+		b.usable = b.usable && !math.IsNaN(t.sum) && !math.IsInf(t.sum, 0)
+		vs = vs[blockSamples:]
+	}
+}
+
+// total is a compensated sum, and the sum of absolute values.
+type total struct{ sum, c, size float64 }
+
+func (t *total) add(vs []float64) {
+	for _, v := range vs {
+		t.sum, t.c = kahansum.Inc(v, t.sum, t.c)
+		t.size += math.Abs(v)
+	}
+}
+
+// cancels reports whether so much of the sum has cancelled out that the order of the additions may show.
+func (t *total) cancels() bool {
+	return !(math.Abs(t.sum+t.c)*1000 >= t.size) || math.IsInf(t.size, 0)
+}
+
+// sum adds up the samples from lo to before hi.
+func (b *blocks) sum(vs []float64, lo, hi int) total {
+	var t total
+	first, last := (lo+blockSamples-1)/blockSamples, hi/blockSamples
+	t.add(vs[lo : first*blockSamples])
+	for i := first; i < last; i++ {
+		t.sum, t.c = kahansum.Inc(b.sums[i], t.sum, t.c)
+		t.c += b.comps[i]
+		t.size += b.sizes[i]
+	}
+	t.add(vs[last*blockSamples : hi])
+	return t
+}
+
+// blockwise makes a windowFunc of sums: direct computes a window from its samples; finish does so from its sum, the
+// compensation and the number of samples.
+func blockwise(direct func(w *window, k int) float64, finish func(sum, c, n float64) float64) windowFunc {
+	return func(w *window, out []float64) {
+		prepared := false
+		for k := range out {
+			lo, hi := w.lo[k], w.hi[k]
+			if lo == hi {
+				out[k] = absent()
+				continue
+			}
+			// Blocks only save work where windows share most of their samples.
+			if hi-lo >= blockwiseMin && 2*w.StepMs <= w.RangeMs && len(out) > 1 {
+				if !prepared {
+					w.blocks.reset(w.vs)
+					prepared = true
+				}
+				if w.blocks.usable {
+					if t := w.blocks.sum(w.vs, lo, hi); !t.cancels() {
+						out[k] = finish(t.sum, t.c, float64(hi-lo))
+						continue
+					}
+				}
+			}
+			out[k] = direct(w, k)
+		}
+	}
+}

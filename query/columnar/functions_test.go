@@ -1,0 +1,156 @@
+package columnar
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/require"
+
+	readers "halite/query/promql"
+)
+
+func newRand(t *testing.T) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if n, err := strconv.ParseUint(os.Getenv("HALITE_SEED"), 10, 64); err == nil {
+		seed = n
+	}
+	t.Logf("HALITE_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// TestFunctionsAgainstPrometheus computes random windows of random samples with each function and with Prometheus' own
+// of that name. All must be equal to the last bit, but for sums made up of blocks.
+func TestFunctionsAgainstPrometheus(t *testing.T) {
+	rng := newRand(t)
+	p := parser.NewParser(parser.Options{EnableExperimentalFunctions: true})
+	for _, call := range []string{
+		"rate(m[%s])", "increase(m[%s])", "delta(m[%s])", "irate(m[%s])", "idelta(m[%s])", "resets(m[%s])", "changes(m[%s])",
+		"count_over_time(m[%s])", "present_over_time(m[%s])", "last_over_time(m[%s])", "first_over_time(m[%s])",
+		"sum_over_time(m[%s])", "avg_over_time(m[%s])", "min_over_time(m[%s])", "max_over_time(m[%s])",
+		"stddev_over_time(m[%s])", "stdvar_over_time(m[%s])", "quantile_over_time(0.3, m[%s])", "deriv(m[%s])",
+		"predict_linear(m[%s], 600)",
+	} {
+		for range 15 {
+			rangeMs := []int64{1, 15_000, 60_000, 300_000, 3_600_000, 30_000_000}[rng.IntN(6)]
+			e, err := p.ParseExpr(fmt.Sprintf(call, time.Duration(rangeMs)*time.Millisecond))
+			require.NoError(t, err)
+			compareFunction(t, rng, e.(*parser.Call), rangeMs)
+		}
+	}
+}
+
+func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64) {
+	ts, vs := randomSamples(rng)
+	g := NewGrid(rng.Int64N(20_000_000), 40_000_000, 1+rng.Int64N(rangeMs*2+200_000))
+	if g.Steps > 200 {
+		g = NewGrid(g.at(g.Steps-200), g.EndMs, g.StepMs)
+	}
+	n := compiler{}.vector(e).(*rangeSelector)
+	ev := newEval(new(state), g)
+	var params [][]float64
+	for _, p := range n.params {
+		row, err := p.values(ev)
+		require.NoError(t, err)
+		params = append(params, row)
+	}
+	w := newWindow(n.windows(g, rangeMs), g, params)
+	row := make([]float64, g.Steps)
+	if !w.reset(ev, ts, vs) {
+		clearRow(row)
+	} else {
+		n.fn(w, row)
+	}
+	for k := range row {
+		want, ok := reference(e, params, ts, vs, g.at(k), rangeMs, k)
+		if !ok {
+			require.True(t, isAbsent(row[k]), "%s at %d: %v", e, k, row[k])
+			continue
+		}
+		exact := w.hi[k]-w.lo[k] < blockwiseMin
+		if !sameValue(want, row[k], exact) {
+			t.Fatalf("%s, step %d: %v, want %v", e, k, row[k], want)
+		}
+	}
+}
+
+// reference asks Prometheus' function.
+func reference(
+	e *parser.Call, params [][]float64, ts []int64, vs []float64, at, rangeMs int64, k int,
+) (float64, bool) {
+	var points []promql.FPoint
+	for i, t := range ts {
+		if t > at-rangeMs && t <= at && !isAbsent(vs[i]) {
+			points = append(points, promql.FPoint{T: t, F: vs[i]})
+		}
+	}
+	if len(points) == 0 {
+		return 0, false
+	}
+	vectors := make([]promql.Vector, len(params))
+	for i, p := range params {
+		vectors[i] = promql.Vector{{F: p[k]}}
+	}
+	matrix := promql.Matrix{{Metric: labels.FromStrings("__name__", "m"), Floats: points}}
+	out, _ := promql.FunctionCalls[e.Func.Name](vectors, matrix, e.Args, &promql.EvalNodeHelper{Ts: at})
+	if len(out) == 0 {
+		return 0, false
+	}
+	return out[0].F, true
+}
+
+func randomSamples(rng *rand.Rand) (ts []int64, vs []float64) {
+	interval := []int64{1000, 15_000, 60_000}[rng.IntN(3)]
+	odd := []int{0, 20, 200}[rng.IntN(3)]
+	scale := []float64{1, 1e-3, 1e12, 1e306}[rng.IntN(4)]
+	v := 0.0
+	for t := rng.Int64N(20_000_000); t < 40_000_000 && len(ts) < 3000; t += interval {
+		v += rng.Float64()
+		if rng.IntN(100) == 0 {
+			v = 0
+		}
+		if rng.IntN(100) == 0 {
+			t += rng.Int64N(3_600_000)
+		}
+		value := v * scale
+		if odd > 0 && rng.IntN(odd) == 0 {
+			value = []float64{absent(), math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -value, 0}[rng.IntN(7)]
+		}
+		ts, vs = append(ts, t), append(vs, value)
+	}
+	return ts, vs
+}
+
+func sameValue(a, b float64, exact bool) bool {
+	switch {
+	case math.IsNaN(a) || math.IsNaN(b):
+		return math.IsNaN(a) && math.IsNaN(b)
+	case a == b:
+		return true
+	case exact:
+		return false
+	}
+	return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), math.Abs(b))
+}
+
+// TestBlocksAreNotUsedWhereOrderShows: of these samples, all that counts cancels out.
+func TestBlocksAreNotUsedWhereOrderShows(t *testing.T) {
+	w := newWindow(readers.Windows{FirstEndMs: 3999, StepMs: 1, RangeMs: 3000, Steps: 2}, NewGrid(3999, 4000, 1), nil)
+	var ts []int64
+	var vs []float64
+	for i := range int64(4000) {
+		ts = append(ts, i)
+		vs = append(vs, []float64{1, 1e100, 1, -1e100}[i%4])
+	}
+	require.True(t, w.reset(newEval(new(state), w.grid), ts, vs))
+	out := make([]float64, 2)
+	sumOverTime()(w, out)
+	require.Equal(t, 1500.0, out[0])
+}

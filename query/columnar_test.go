@@ -1,0 +1,260 @@
+package query_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	promstorage "github.com/prometheus/prometheus/storage"
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest"
+	"halite/query"
+	"halite/query/columnar"
+	"halite/query/promql"
+)
+
+const dayMs = 24 * hourMs
+
+func ask(e *query.Engine, text string, start, end int64, step time.Duration, p query.Params) (*query.Result, error) {
+	return e.Range(context.Background(), query.RangeRequest{
+		Query: text, Start: time.UnixMilli(start), End: time.UnixMilli(end), Step: step, Params: p,
+	})
+}
+
+// TestOnlyRowsOfWindowsAreRead: at a step of a day, a window of minutes needs one row of the day's 24.
+func TestOnlyRowsOfWindowsAreRead(t *testing.T) {
+	s := newStack(t)
+	defer func() { require.NoError(t, s.Close()) }()
+	const days, series = 12, 3
+	for i := range series {
+		var request []ingest.Sample
+		for ts := dataFrom; ts < dataFrom+days*dayMs; ts += 300_000 {
+			request = append(request, ingest.Sample{
+				Labels: labels.FromStrings("__name__", "c_total", "i", fmt.Sprint(i)), TsMs: ts, Value: float64(ts % 7_000_000),
+			})
+		}
+		s.write(request)
+	}
+	s.flush()
+	for _, c := range []struct {
+		text string
+		step time.Duration
+		rows int64 // a series and step
+	}{
+		{"rate(c_total[15m])", 24 * time.Hour, 1},
+		{"sum by (i) (c_total)", 24 * time.Hour, 1},
+		{"c_total offset 90m", 7 * time.Hour, 2},
+		{"rate(c_total[100m])", 4 * time.Hour, 3},
+	} {
+		e := newQueryEngine(t, s.Queryable, query.On)
+		start, end := dataFrom+hourMs/2, dataFrom+days*dayMs-1
+		res, err := ask(e, c.text, start, end, c.step, query.Params{Explain: true})
+		require.NoError(t, err)
+		steps := (end-start)/c.step.Milliseconds() + 1
+		read := res.Explain.Reading
+		require.LessOrEqual(t, read.Rows, series*(steps*c.rows+1), c.text)
+		require.GreaterOrEqual(t, read.RowsUsed, series*(steps-1), c.text)
+		want, err := ask(e, c.text, start, end, c.step, query.Params{Columnar: query.Off, Explain: true})
+		require.NoError(t, err)
+		require.Equal(t, []string{"engine"}, want.Explain.Operators)
+		require.NoError(t, difference(answerOf(c.text, want, nil), answerOf(c.text, res, nil)))
+	}
+}
+
+func TestExplain(t *testing.T) {
+	s := newStack(t)
+	defer func() { require.NoError(t, s.Close()) }()
+	s.write([]ingest.Sample{{Labels: labels.FromStrings("__name__", "m", "i", "1"), TsMs: dataFrom, Value: 3}})
+	e := newQueryEngine(t, s, query.Default)
+	for text, want := range map[string][]string{
+		"sum by (i) (rate(m[5m])) > 0": {
+			"> scalar", "  aggregate sum by (i)", "    rate over 5m0s of m",
+		},
+		"mad_over_time(m[5m]) + sum(m)": {"engine", "  aggregate sum", "    instant m"},
+		"mad_over_time(m[5m])":          {"engine"},
+		"1 + 1":                         {"scalar expression"},
+	} {
+		res, err := ask(e, text, dataFrom, dataFrom+hourMs, time.Minute, query.Params{Explain: true})
+		require.NoError(t, err)
+		require.Equal(t, want, res.Explain.Operators)
+		require.Contains(t, res.Explain.String(), want[len(want)-1]+"\n")
+	}
+	res, err := ask(e, "sum(m)", dataFrom, dataFrom+hourMs, time.Minute, query.Params{Stats: true, StatsPerStep: true})
+	require.NoError(t, err)
+	require.Nil(t, res.Explain)
+	samples := res.Stats.Builtin().Samples
+	require.Equal(t, int64(5), samples.SamplesRead, "five steps within the lookback")
+	require.Len(t, samples.SamplesReadPerStep, 61)
+}
+
+// TestStatisticsAreThoseOfTheEngine compares what queries say they have read.
+func TestStatisticsAreThoseOfTheEngine(t *testing.T) {
+	w := newRandomStack(t)
+	for _, text := range []string{
+		"g", "rate(c_total[5m])", "sum(rate(c_total[37m] offset 1m))", "g @ start() + 1", "timestamp(g)",
+		"quantile_over_time(0.5, g[10m])", "g + on (inst) c_total", "rate(c_total[1m] @ end())",
+	} {
+		var got [2]string
+		for i, way := range []query.Switch{query.On, query.Off} {
+			p := query.Params{Stats: true, StatsPerStep: true, Columnar: way}
+			res, err := ask(w.engine, text, dataFrom+hourMs, dataFrom+2*hourMs, 3*time.Minute, p)
+			require.NoError(t, err)
+			s := res.Stats.Builtin().Samples
+			got[i] = fmt.Sprint(s.SamplesRead, s.SamplesReadPerStep, s.TotalQueryableSamples, s.TotalQueryableSamplesPerStep)
+		}
+		require.Equal(t, got[1], got[0], text)
+	}
+}
+
+type randomStack struct {
+	exprs
+	*stack
+	engine *query.Engine
+}
+
+// newRandomStack holds random data, partly in the head.
+func newRandomStack(t *testing.T) randomStack {
+	rng := newRandOf(t)
+	s := newStack(t)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	s.fill(newDataset(rng).history(rng), inBoth)
+	return randomStack{exprs{rng}, s, newQueryEngine(t, s, query.On)}
+}
+
+const limitCases = 400
+
+// TestLimitsAreNotLaxerThanTheEngines: what the engine refuses for its samples, operators refuse too if they evaluate
+// all of a query.
+func TestLimitsAreNotLaxerThanTheEngines(t *testing.T) {
+	w := newRandomStack(t)
+	refused := 0
+	for range int(fromEnv("HALITE_CASES", limitCases)) {
+		text := w.vector(1 + w.IntN(3))
+		limit := 1 << w.IntN(14)
+		e, err := query.New(query.Options{Queryable: w.stack, Experimental: true, SamplesMax: limit})
+		require.NoError(t, err)
+		start := dataFrom + w.Int64N(4*hourMs)
+		_, err = ask(e, text, start, start+hourMs, 5*time.Minute, query.Params{Columnar: query.Off})
+		var typed *query.Error
+		if !errors.As(err, &typed) {
+			continue
+		}
+		refused++
+		res, err := ask(e, text, start, start+hourMs, 5*time.Minute, query.Params{Explain: true})
+		if err == nil && wayOf(res.Explain) == "mixed" {
+			continue // both count, each for itself
+		}
+		require.ErrorAs(t, err, &typed, "%s with %d samples", text, limit)
+	}
+	require.Greater(t, refused, 50)
+}
+
+// TestErrorsAreTheEngines: what operators cannot decide is asked of the engine, errors included.
+func TestErrorsAreTheEngines(t *testing.T) {
+	w := newRandomStack(t)
+	for _, name := range []string{"same_a", "same_b"} {
+		ls := labels.FromStrings("__name__", name, "x", "1")
+		w.write([]ingest.Sample{{Labels: ls, TsMs: dataFrom + 1, Value: 1}, {Labels: ls, TsMs: dataFrom + 2, Value: 2}})
+	}
+	for _, text := range []string{
+		`rate({__name__=~"same.*"}[2h])`, `abs({__name__=~"same.*"})`, "g + on (job) c_total", "g == on (job) group_left () c_total",
+		`label_replace(g, "inst", "", "", "")`, "topk(0/0, g)", "g * on (job) group_left (inst) g",
+	} {
+		_, want := ask(w.engine, text, dataFrom+2000, dataTo, time.Hour, query.Params{Columnar: query.Off})
+		require.Error(t, want, text)
+		_, got := ask(w.engine, text, dataFrom+2000, dataTo, time.Hour, query.Params{})
+		require.Error(t, got, text)
+		var wantTyped, gotTyped *query.Error
+		require.ErrorAs(t, want, &wantTyped)
+		require.ErrorAs(t, got, &gotTyped)
+		require.Equal(t, wantTyped.Type, gotTyped.Type, text)
+	}
+}
+
+// faultySource breaks the columns it hands out, or ends the query.
+type faultySource struct {
+	*stack
+	onRead func(b *columnar.Batch)
+}
+
+func (s faultySource) ColumnarSource() columnar.Source { return faultySessions{s} }
+
+type faultySessions struct{ faultySource }
+
+func (s faultySessions) Session() columnar.Session {
+	return faultySession{columnar.Over(s.Queryable).Session(), s.onRead}
+}
+
+type faultySession struct {
+	columnar.Session
+	onRead func(b *columnar.Batch)
+}
+
+func (s faultySession) Select(
+	ctx context.Context, w promql.Windows, matchers ...*labels.Matcher,
+) (columnar.Selection, error) {
+	sel, err := s.Session.Select(ctx, w, matchers...)
+	return faultySelection{sel, s.onRead}, err
+}
+
+type faultySelection struct {
+	columnar.Selection
+	onRead func(b *columnar.Batch)
+}
+
+func (s faultySelection) Read(ctx context.Context, i int) (columnar.Batch, error) {
+	b, err := s.Selection.Read(ctx, i)
+	if err == nil {
+		s.onRead(&b)
+	}
+	return b, err
+}
+
+var _ promstorage.SampleAndChunkQueryable = faultySource{}
+
+// TestPanicsAreLeftToTheEngine: a fault of an operator costs time, not the answer.
+func TestPanicsAreLeftToTheEngine(t *testing.T) {
+	w := newRandomStack(t)
+	broken := faultySource{w.stack, func(b *columnar.Batch) { b.Columns[0].Values = nil }}
+	e := newQueryEngine(t, broken, query.On)
+	for _, text := range []string{"sum by (job) (g)", "mad_over_time(g[5m]) + on (inst) max by (inst) (g)"} {
+		got, err := ask(e, text, dataFrom, dataTo, time.Hour, query.Params{Explain: true})
+		require.NoError(t, err)
+		require.True(t, got.Explain.Undecided)
+		want, err := ask(e, text, dataFrom, dataTo, time.Hour, query.Params{Columnar: query.Off, Explain: true})
+		require.NoError(t, err)
+		require.NoError(t, difference(answerOf(text, want, nil), answerOf(text, got, nil)))
+	}
+}
+
+func TestCancelWhileReading(t *testing.T) {
+	w := newRandomStack(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	e := newQueryEngine(t, faultySource{w.stack, func(*columnar.Batch) { cancel() }}, query.On)
+	// A second selector has to notice: the first has few series.
+	_, err := e.Range(ctx, query.RangeRequest{
+		Query: "sum(g) + sum(c_total)", Start: time.UnixMilli(dataFrom), End: time.UnixMilli(dataTo), Step: time.Minute,
+	})
+	var typed *query.Error
+	require.ErrorAs(t, err, &typed)
+	require.Equal(t, query.ErrorCanceled, typed.Type)
+}
+
+// TestNaNsThatLookLikeStaleMarkers: a change of sign must not make a value vanish.
+func TestNaNsThatLookLikeStaleMarkers(t *testing.T) {
+	s := newStack(t)
+	defer func() { require.NoError(t, s.Close()) }()
+	v := math.Float64frombits(0xfff0000000000002)
+	s.write([]ingest.Sample{{Labels: labels.FromStrings("__name__", "m"), TsMs: dataFrom, Value: v}})
+	e := newQueryEngine(t, s, query.On)
+	for _, text := range []string{"-m", "abs(m)", "m"} {
+		res, err := ask(e, text, dataFrom, dataFrom, time.Minute, query.Params{Explain: true})
+		require.NoError(t, err)
+		require.Len(t, answerOf(text, res, nil).points, 1, text)
+	}
+}
