@@ -156,7 +156,7 @@ func makeDir(fs vfs.FS, dir string) error {
 // levels above are several times smaller with a compression that costs next to nothing.
 func treeOptions(opts Options, h *health) *pebble.Options {
 	comparer := newComparer()
-	keySchema := colblk.DefaultKeySchema(comparer, 16)
+	keySchema := colblk.DefaultKeySchema(comparer, keyBundleRows)
 	o := &pebble.Options{
 		FS:                          treeFS{FS: opts.FS, h: h},
 		Comparer:                    comparer,

@@ -30,6 +30,7 @@ const (
 	memtablesQueuedMax    = 4
 	blockBytes            = 32 << 10
 	blockBytesLast        = 64 << 10 // fewer first keys and index entries
+	keyBundleRows         = 64       // rows whose keys share one stored start
 	lastReductionPercent  = 3        // below it a block stays as it is
 	bloomBitsPerKey       = 10
 	levelBaseBytes        = 128 << 20
