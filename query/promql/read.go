@@ -49,6 +49,7 @@ func (rd *batchReader) readHead(ctx context.Context) error {
 			if err != nil {
 				return storageError("read head", err)
 			}
+			tsMs, values = keepHours(s.Hours, rd.head.len(), tsMs, values)
 			if err := rd.charge(len(tsMs) - rd.head.len()); err != nil {
 				return err
 			}
@@ -58,6 +59,26 @@ func (rd *batchReader) readHead(ctx context.Context) error {
 	}
 	rd.figures.samples.Add(int64(rd.head.len()))
 	return nil
+}
+
+// keepHours leaves out the samples, from the given one on, of hours in which the series was not selected. They came
+// after the query had begun, and older ones that came in between may be flushed already: they would be seen without them.
+func keepHours(hours []index.HourSpan, from int, tsMs []int64, values []float64) ([]int64, []float64) {
+	span, kept := 0, from
+	for i := from; i < len(tsMs); i++ {
+		hour := keyschema.HourOf(tsMs[i])
+		for span < len(hours) && hours[span].Last < hour {
+			span++
+		}
+		if span == len(hours) {
+			break
+		}
+		if hours[span].First <= hour {
+			tsMs[kept], values[kept] = tsMs[i], values[i]
+			kept++
+		}
+	}
+	return tsMs[:kept], values[:kept]
 }
 
 func (rd *batchReader) charge(samples int) error {
