@@ -203,9 +203,23 @@ type crashRun struct {
 	armed   atomic.Bool
 	left    atomic.Int64 // file system operations until the cut
 	once    sync.Once
+	links   sync.RWMutex
 	crashed *vfs.MemFS
 	acked   map[string]map[int64]int
 	done    chan struct{}
+}
+
+// linkFS keeps clones and links apart: MemFS.Link takes its lock twice for reading, and a clone that wants it for writing
+// in between would wait for ever, and everybody with it.
+type linkFS struct {
+	vfs.FS
+	links *sync.RWMutex
+}
+
+func (fs linkFS) Link(oldname, newname string) error {
+	fs.links.RLock()
+	defer fs.links.RUnlock()
+	return fs.FS.Link(oldname, newname)
 }
 
 // wrap returns the file system that cuts the power.
@@ -213,7 +227,7 @@ func (c *crashRun) wrap() vfs.FS {
 	c.done = make(chan struct{})
 	c.left.Store(int64(1 + c.rng.IntN(250)))
 	percent, seed := []int{0, 30, 70, 100}[c.rng.IntN(4)], c.rng.Uint64()
-	return errorfs.Wrap(c.fs, errorfs.InjectorFunc(func(errorfs.Op) error {
+	return errorfs.Wrap(linkFS{c.fs, &c.links}, errorfs.InjectorFunc(func(errorfs.Op) error {
 		if c.armed.Load() && c.left.Add(-1) == 0 {
 			c.cut(percent, seed)
 		}
@@ -224,6 +238,8 @@ func (c *crashRun) wrap() vfs.FS {
 func (c *crashRun) cut(percent int, seed uint64) {
 	c.once.Do(func() {
 		c.acked = c.oracle.snapshot()
+		c.links.Lock()
+		defer c.links.Unlock()
 		c.crashed = c.fs.CrashClone(vfs.CrashCloneCfg{
 			UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 12)),
 		})
