@@ -199,7 +199,7 @@ func (w *loadWriter) removeAll() {
 // thoroughly.
 func loadWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions {
 	o := to.MakeWriterOptions(len(to.Levels)-1, db.TableFormat())
-	o.Compression = sstable.FastestCompression
+	o.Compression = compression(sstable.FastestCompression)
 	o.DisableValueBlocks = true
 	return o
 }

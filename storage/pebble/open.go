@@ -189,25 +189,25 @@ func treeOptions(opts Options, h *health) *pebble.Options {
 		level := &o.Levels[i]
 		level.BlockSize = blockBytes
 		level.FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
-		profile := sstable.FastestCompression
+		profile := compression(sstable.FastestCompression)
 		switch i {
 		case 0:
 			profile = sstable.NoCompression
 		case last:
 			level.BlockSize = blockBytesLast
 			level.FilterPolicy = pebble.NoFilterPolicy
-			profile = lastProfile()
+			profile = compression(sstable.ZstdCompression)
 		}
 		level.Compression = func() *sstable.CompressionProfile { return profile }
 	}
 	return o
 }
 
-// lastProfile is how the last level is compressed, where nearly all bytes rest: always thoroughly. Values are packed
-// already and do not shrink, but keys do, which are a tenth of a block or more.
-func lastProfile() *sstable.CompressionProfile {
-	p := *sstable.ZstdCompression
-	p.MinReductionPercent = lastReductionPercent
+// compression is a profile that keeps what a block gains by it even if that is little: values are packed already and do
+// not shrink, but keys do, which are a tenth of a block or more.
+func compression(of *sstable.CompressionProfile) *sstable.CompressionProfile {
+	p := *of
+	p.MinReductionPercent = reductionPercentMin
 	return &p
 }
 

@@ -31,7 +31,7 @@ const (
 	blockBytes            = 32 << 10
 	blockBytesLast        = 64 << 10 // fewer first keys and index entries
 	keyBundleRows         = 64       // rows whose keys share one stored start
-	lastReductionPercent  = 3        // below it a block stays as it is
+	reductionPercentMin   = 3        // below it a block is not compressed
 	bloomBitsPerKey       = 10
 	levelBaseBytes        = 128 << 20
 	tableFileBytesL0      = 4 << 20
