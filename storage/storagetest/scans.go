@@ -70,18 +70,22 @@ func testScans(t *testing.T, s *suite) {
 		if s.caps.NoReverse {
 			t.Skip("declared gap")
 		}
-		forward := b.read(everything(), storage.ReadOptions{})
-		backward := b.read(everything(), storage.ReadOptions{Reverse: true})
-		slices.Reverse(backward)
-		require.Equal(t, forward, backward)
-		near := s.start(t, plainSchema(storage.GCPolicy{}))
-		near.apply(mutation("k1", setCell("a", "p", 1, "v"), setCell("a", "q", 5, "v"), setCell("a", "q", 7, "v")),
-			mutation("k2", setCell("a", "p", 1, "v"), setCell("a", "q", 5, "v")))
-		near.want(everything(), storage.ReadOptions{Reverse: true}, `"k2" a:"p"@1="v"`, `"k2" a:"q"@5="v"`,
-			`"k1" a:"p"@1="v"`, `"k1" a:"q"@7="v"`, `"k1" a:"q"@5="v"`)
+		testReverseScan(t, s, b)
 	})
 	t.Run("ends", func(t *testing.T) { testScanEnds(t, b) })
 	t.Run("thousands of ranges", func(t *testing.T) { testManyRanges(t, s) })
+}
+
+func testReverseScan(t *testing.T, s *suite, b *bench) {
+	forward := b.read(everything(), storage.ReadOptions{})
+	backward := b.read(everything(), storage.ReadOptions{Reverse: true})
+	slices.Reverse(backward)
+	require.Equal(t, forward, backward)
+	near := s.start(t, plainSchema(storage.GCPolicy{}))
+	near.apply(mutation("k1", setCell("a", "p", 1, "v"), setCell("a", "q", 5, "v"), setCell("a", "q", 7, "v")),
+		mutation("k2", setCell("a", "p", 1, "v"), setCell("a", "q", 5, "v")))
+	near.want(everything(), storage.ReadOptions{Reverse: true}, `"k2" a:"p"@1="v"`, `"k2" a:"q"@5="v"`,
+		`"k1" a:"p"@1="v"`, `"k1" a:"q"@7="v"`, `"k1" a:"q"@5="v"`)
 }
 
 func testScanFilters(t *testing.T, b *bench) {
