@@ -17,8 +17,9 @@
 // equal to the last bit except where windows of many samples are summed block by block (see sumOverTime).
 //
 // The limit on samples: every value that a selector or function hands on counts until the operator above it has its
-// result, whether it is still in memory or not, and so do the samples of the series being read. That is at least what
-// the engine counts. Where the engine evaluates a part of the query it counts its own samples, apart from ours.
+// result, whether it is still in memory or not, and so do the samples of the largest window of the series being read.
+// That is at least what the engine counts. Where the engine evaluates a part of the query it counts its own samples,
+// apart from ours.
 //
 // Concurrency: a Plan is used by one goroutine, once.
 package columnar

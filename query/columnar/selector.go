@@ -83,14 +83,9 @@ func (ev *eval) batch(sel Selection, i int, use func(c *promql.Column) error) er
 		if len(c.TsMs) == 0 {
 			continue
 		}
-		// The samples of the series count while it is worked on.
-		if err := ev.hold(len(c.TsMs)); err != nil {
-			return err
-		}
 		if err := use(c); err != nil {
 			return err
 		}
-		ev.held -= len(c.TsMs)
 	}
 	return nil
 }
@@ -198,9 +193,15 @@ func (n *rangeSelector) run(ev *eval, emit emitFunc) error {
 	row := make([]float64, ev.grid.Steps)
 	unique := newGuard(n.selector.names())
 	return n.columns(ev, w.Windows, func(c *promql.Column) error {
-		if !w.reset(ev, c.TsMs, c.Values) {
+		largest := w.reset(ev, c.TsMs, c.Values)
+		if largest == 0 {
 			return nil
 		}
+		// The samples of a window count while the series is worked on.
+		if err := ev.hold(largest); err != nil {
+			return err
+		}
+		defer func() { ev.held -= largest }()
 		n.fn(w, row)
 		for _, a := range w.annos {
 			ev.annos.Add(a)

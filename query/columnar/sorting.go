@@ -22,7 +22,12 @@ func (n *sorted) describe(d *description) { d.node("sort", n.child) }
 func (n *sorted) run(ev *eval, emit emitFunc) error {
 	if !ev.grid.instant() {
 		defer func() { ev.annos.Add(annotations.NewSortInRangeQueryWarning(n.pos)) }()
-		return n.child.run(ev, emit)
+		return n.child.run(ev, func(s Series, values []float64) error {
+			if err := ev.hold(count(values) + 1); err != nil { // the engine copies them
+				return err
+			}
+			return emit(s, values)
+		})
 	}
 	all, err := ev.collect(n.child)
 	if err != nil {

@@ -33,14 +33,13 @@ func newWindow(w promql.Windows, g Grid, params [][]float64) *window {
 	return &window{Windows: w, grid: g, params: params, lo: make([]int, w.Steps), hi: make([]int, w.Steps)}
 }
 
-// reset takes the samples of a series; it reports whether any window has one.
-func (w *window) reset(ev *eval, ts []int64, vs []float64) bool {
+// reset takes the samples of a series; it returns how many the window with most of them has.
+func (w *window) reset(ev *eval, ts []int64, vs []float64) (largest int) {
 	w.ts, w.vs = ts, vs
 	if slices.ContainsFunc(vs, isAbsent) {
 		w.leaveOutStale()
 	}
 	ts = w.ts
-	found := false
 	lo, hi := 0, 0
 	end := w.FirstEndMs
 	for k := range w.hi {
@@ -53,13 +52,13 @@ func (w *window) reset(ev *eval, ts []int64, vs []float64) bool {
 		}
 		w.lo[k], w.hi[k] = lo, hi
 		if hi > lo {
-			found = true
+			largest = max(largest, hi-lo)
 			ev.total[k] += int64(hi - lo)
 			ev.read[k] += int64(hi - max(lo, before))
 		}
 		end += w.StepMs
 	}
-	return found
+	return largest
 }
 
 func (w *window) leaveOutStale() {
