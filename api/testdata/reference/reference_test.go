@@ -149,6 +149,7 @@ func TestBytes(t *testing.T) {
 		want := r.Send(theirs)
 		if want.Code == http.StatusNotFound || want.Code == http.StatusMethodNotAllowed || want.Code == http.StatusNoContent ||
 			r.Path == "parse_query" || strings.Contains(r.Query+r.Form, "stats=") ||
+			strings.Contains(r.Query+r.Form, "count_values") || // in the order of a map
 			strings.Contains(want.Body.String(), `"infos":[`) || strings.Contains(want.Body.String(), `"warnings":[`) ||
 			strings.Contains(want.Body.String(), "?step=") || r.Path == "series" {
 			continue
