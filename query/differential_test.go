@@ -165,8 +165,17 @@ func answerOf(text string, res *query.Result, err error) answer {
 	return a
 }
 
+// time is one about that of the data, every other time one at which there may be samples.
+func (g exprs) time() int64 {
+	t := dataFrom - hourMs/2 + g.Int64N(8*hourMs)
+	if g.IntN(2) == 0 {
+		t -= t % 30_000
+	}
+	return t
+}
+
 func instantCase(g exprs, text string) func(*query.Engine) answer {
-	r := query.InstantRequest{Query: text, TimeMs: dataFrom - hourMs/2 + g.Int64N(8*hourMs)}
+	r := query.InstantRequest{Query: text, TimeMs: g.time()}
 	r.Explain, r.Lookback = true, pick(g, 0, 0, 0, time.Minute, time.Hour)
 	return func(e *query.Engine) answer {
 		res, err := e.Instant(context.Background(), r)
@@ -175,7 +184,7 @@ func instantCase(g exprs, text string) func(*query.Engine) answer {
 }
 
 func rangeCase(g exprs, text string) func(*query.Engine) answer {
-	start := dataFrom - hourMs/2 + g.Int64N(8*hourMs)
+	start := g.time()
 	step := pick(g, time.Second, 15*time.Second, time.Minute, 13*time.Minute, time.Hour)
 	end := start + g.Int64N(100)*step.Milliseconds() + g.Int64N(1000)
 	r := query.RangeRequest{Query: text, Start: time.UnixMilli(start), End: time.UnixMilli(end), Step: step}

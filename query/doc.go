@@ -1,9 +1,14 @@
-// Package query evaluates PromQL: Prometheus' own engine behind limits, a queue and a list of what is running.
+// Package query evaluates PromQL: columnar operators for the shapes that dashboards use, Prometheus' own engine for the
+// rest, behind limits, a queue and a list of what is running.
 //
 // An [Engine] takes an expression and times, checks every limit that can be checked before work begins (length of the
 // query, number of points, step), waits for one of a fixed number of places, and lets the engine evaluate over the
 // Queryable it was given. Errors are always *[Error] with the type that Prometheus' HTTP API would report, so that a
 // front end only has to print them.
+//
+// Which of the two evaluates what is decided query by query (see query/columnar); results, annotations and errors are
+// the engine's in either case. [Params.Columnar] and [Options.Columnar] turn the operators off, [Params.Explain] tells
+// what was done.
 //
 // The package knows nothing of tables, heads or HTTP; reading samples is the affair of query/promql below it.
 //

@@ -1,6 +1,9 @@
 package columnar
 
-import "github.com/prometheus/prometheus/model/labels"
+import (
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+)
 
 // missing is absent and absent_over_time: 1 at the steps at which the operand has no series.
 type missing struct {
@@ -45,7 +48,7 @@ func labelsOfMissing(matchers []*labels.Matcher) labels.Labels {
 	seen := map[string]bool{}
 	for _, m := range matchers {
 		switch {
-		case m.Name == labels.MetricName:
+		case m.Name == model.MetricNameLabel:
 		case m.Type == labels.MatchEqual && !seen[m.Name]:
 			b.Set(m.Name, m.Value)
 			seen[m.Name] = true

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
@@ -67,7 +68,7 @@ func (g grouping) result(ev *eval, s Series) labels.Labels {
 	switch {
 	case g.without:
 		b.Del(names...)
-		b.Del(labels.MetricName)
+		b.Del(model.MetricNameLabel)
 	case len(names) > 0:
 		b.Keep(names...)
 	default:

@@ -3,6 +3,7 @@ package columnar
 import (
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
@@ -168,7 +169,7 @@ func groupingText(e *parser.AggregateExpr) string {
 func counterInfo(pos posrange.PositionRange) func(ev *eval, ls labels.Labels) {
 	last := ""
 	return func(ev *eval, ls labels.Labels) {
-		name := ls.Get(labels.MetricName)
+		name := ls.Get(model.MetricNameLabel)
 		if name == "" || name == last {
 			return
 		}

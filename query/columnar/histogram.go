@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
@@ -169,7 +170,7 @@ func (n *histogramQuantile) step(
 		if forced {
 			name := ""
 			if ev.opts.DelayedNames {
-				name = g.series.Labels.Get(labels.MetricName)
+				name = g.series.Labels.Get(model.MetricNameLabel)
 			}
 			annos.Add(annotations.NewHistogramQuantileForcedMonotonicityInfo(
 				name, n.argPos, ev.grid.at(k), minBucket, maxBucket, maxDiff))
@@ -189,7 +190,7 @@ func (n *histogramQuantile) warnOfBounds(
 		ls := all.series[b].Labels
 		name := ""
 		if ev.opts.DelayedNames {
-			name = ls.Get(labels.MetricName)
+			name = ls.Get(model.MetricNameLabel)
 		}
 		annos.Add(annotations.NewBadBucketLabelWarning(name, ls.Get(labels.BucketLabel), n.argPos))
 	}

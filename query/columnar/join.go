@@ -1,6 +1,7 @@
 package columnar
 
 import (
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/schema"
@@ -152,7 +153,7 @@ func (n *join) combine(row, one []float64) {
 func (n *join) result(ev *eval, many, one Series) Series {
 	b := labels.NewBuilder(many.Labels)
 	if n.arithmetic != nil || n.asBool && !ev.opts.DelayedNames {
-		b.Del(labels.MetricName, "__type__", "__unit__")
+		b.Del(model.MetricNameLabel, "__type__", "__unit__")
 	}
 	if n.matching.Card == parser.CardOneToOne {
 		if n.matching.On {

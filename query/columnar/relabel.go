@@ -2,6 +2,7 @@ package columnar
 
 import (
 	"github.com/grafana/regexp"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/schema"
 )
@@ -33,7 +34,7 @@ func (n *relabel) run(ev *eval, emit emitFunc) error {
 			b.Reset(s.Labels)
 			b.Set(n.dst, v)
 			s.Labels = b.Labels()
-			s.dropped = s.dropped && n.dst != labels.MetricName
+			s.dropped = s.dropped && n.dst != model.MetricNameLabel
 		}
 		if err := unique.add(s); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -27,7 +28,7 @@ func newSelector(vs *parser.VectorSelector) selector {
 // names is oneName if the metric is given.
 func (s selector) names() naming {
 	for _, m := range s.matchers {
-		if m.Name == labels.MetricName && m.Type == labels.MatchEqual {
+		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
 			return oneName
 		}
 	}

@@ -3,6 +3,7 @@ package columnar
 import (
 	"slices"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -18,7 +19,7 @@ type signatures struct {
 func newSignatures(m *parser.VectorMatching) *signatures {
 	s := &signatures{on: m.On, names: slices.Clone(m.MatchingLabels), index: map[string]int{}, buf: make([]byte, 0, 1024)}
 	if !m.On {
-		s.names = append(s.names, labels.MetricName)
+		s.names = append(s.names, model.MetricNameLabel)
 	}
 	slices.Sort(s.names)
 	return s

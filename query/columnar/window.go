@@ -72,9 +72,6 @@ func (w *window) leaveOutStale() {
 	w.ts, w.vs = w.staleTs, w.staleVs
 }
 
-// endMs is the end of the window of step k, as offset and @ have moved it.
-func (w *window) endMs(k int) int64 { return w.FirstEndMs + int64(k)*w.StepMs }
-
 // each makes a windowFunc of a function of one window that has at least samplesMin samples.
 func each(samplesMin int, f func(w *window, k int) float64) windowFunc {
 	return func(w *window, out []float64) {
