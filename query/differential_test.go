@@ -176,7 +176,7 @@ func (g exprs) time() int64 {
 
 func instantCase(g exprs, text string) func(*query.Engine) answer {
 	r := query.InstantRequest{Query: text, TimeMs: g.time()}
-	r.Explain, r.Lookback = true, pick(g, 0, 0, 0, time.Minute, time.Hour)
+	r.Explain, r.Lookback = true, pick(g, 0, 0, 0, time.Minute, time.Hour, time.Microsecond)
 	return func(e *query.Engine) answer {
 		res, err := e.Instant(context.Background(), r)
 		return answerOf(text, res, err)
@@ -188,7 +188,7 @@ func rangeCase(g exprs, text string) func(*query.Engine) answer {
 	step := pick(g, time.Second, 15*time.Second, time.Minute, 13*time.Minute, time.Hour)
 	end := start + g.Int64N(100)*step.Milliseconds() + g.Int64N(1000)
 	r := query.RangeRequest{Query: text, Start: time.UnixMilli(start), End: time.UnixMilli(end), Step: step}
-	r.Explain, r.Lookback = true, pick(g, 0, 0, 0, time.Minute, time.Hour)
+	r.Explain, r.Lookback = true, pick(g, 0, 0, 0, time.Minute, time.Hour, time.Microsecond)
 	return func(e *query.Engine) answer {
 		res, err := e.Range(context.Background(), r)
 		return answerOf(text, res, err)

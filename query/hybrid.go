@@ -136,6 +136,9 @@ func (h *hybrid) plan(opts promql.QueryOpts, s span) (*columnar.Plan, error) {
 	if opts != nil && opts.LookbackDelta() > 0 {
 		lookback = opts.LookbackDelta()
 	}
+	if lookback < time.Millisecond {
+		return nil, nil
+	}
 	options := h.options
 	options.LookbackMs = lookback.Milliseconds()
 	return columnar.Build(expr, s.grid(), options), nil

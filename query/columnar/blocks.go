@@ -8,9 +8,9 @@ import (
 
 const (
 	// blockSamples is the number of samples that are added up together.
-	blockSamples = 32
+	blockSamples = 16
 	// blockwiseMin is the number of samples from which a window is made up of blocks.
-	blockwiseMin = 8 * blockSamples
+	blockwiseMin = 4 * blockSamples
 )
 
 // blocks are compensated sums of blockSamples neighbouring samples each, from the first sample of the series.

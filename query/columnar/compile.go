@@ -2,6 +2,7 @@ package columnar
 
 import (
 	"strings"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -50,7 +51,7 @@ func (c compiler) vector(e parser.Expr) vector {
 
 // selectable reports whether a selector has nothing that is left to the engine.
 func (c compiler) selectable(vs *parser.VectorSelector) bool {
-	return !vs.Anchored && !vs.Smoothed && (vs.Timestamp == nil || c.once)
+	return !vs.Anchored && !vs.Smoothed && (vs.Timestamp == nil || c.once) && vs.OriginalOffset%time.Millisecond == 0
 }
 
 // scalar compiles an expression of type scalar.

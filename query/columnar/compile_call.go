@@ -36,7 +36,8 @@ func (c compiler) call(e *parser.Call) vector {
 	if name == "timestamp" {
 		// Of a selector, it is the time of the sample and not of the step.
 		if vs, ok := e.Args[0].(*parser.VectorSelector); ok {
-			if c.selectable(vs) {
+			// With @, Prometheus forgets the offset when it looks for samples, but not when it asks for them.
+			if c.selectable(vs) && (vs.Timestamp == nil || vs.OriginalOffset == 0) {
 				return &instantSelector{selector: newSelector(vs), times: true}
 			}
 			return nil
@@ -132,7 +133,7 @@ func (c compiler) histogramQuantile(e *parser.Call) vector {
 // overRange compiles a function over a range selector.
 func (c compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position int) vector {
 	vs, ok := m.VectorSelector.(*parser.VectorSelector)
-	if !ok || !c.selectable(vs) || m.Range < time.Millisecond {
+	if !ok || !c.selectable(vs) || m.Range < time.Millisecond || m.Range%time.Millisecond != 0 {
 		return nil
 	}
 	name := e.Func.Name
