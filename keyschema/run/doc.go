@@ -3,7 +3,8 @@
 // A run holds 1 to 3.6 million samples bit by bit: any NaN payload, infinities, −0 and denormals, at any strictly
 // ascending milliseconds of the hour. Values become whole numbers with one decimal exponent where that is exact, else
 // bit patterns; numbers become differences, whichever kind is smallest; these are packed in blocks of 256, in
-// fractions of bits where that is smaller, with outliers patched in. Equal intervals cost nothing for each sample. FORMAT.md of package keyschema draws all bytes.
+// fractions of bits where that is smaller, with outliers patched in. Equal intervals cost nothing for
+// each sample. FORMAT.md of package keyschema draws all bytes.
 //
 // [Encoder] and [Decoder] convert columns; [Row] joins single samples and runs, the later write winning. The package
 // knows no series, tables or files, and runs carry no checksum: what stores them has one.

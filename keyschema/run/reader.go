@@ -12,7 +12,8 @@ type reader struct {
 	slope int64 // smallest difference of modeDelta, first difference of modeZigzag2
 }
 
-// openColumn reads what precedes a column's blocks, after the byte with mode and step flag, and checks that the blocks can hold n numbers.
+// openColumn reads what precedes a column's blocks, after the byte with mode and step flag, and checks that the
+// blocks can hold n numbers.
 func (d *Decoder) openColumn(src []byte, kind byte, raw bool, n int) (reader, error) {
 	m, stepped := mode(kind&modeMask), kind&flagStep != 0
 	r := reader{d: d, mode: m, n: n, step: 1}
