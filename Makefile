@@ -27,6 +27,9 @@ fuzz: ## every fuzz target, 10 s each (FUZZTIME=2m for more)
 crash: ## crash tests with many more seeds (HALITE_SEEDS=20000 for a night)
 	HALITE_SEEDS=$${HALITE_SEEDS:-5000} go test -run 'Crash' -timeout 8h ./ingest/... ./storage/...
 
+differential: ## random queries against Prometheus's own storage and engine (HALITE_CASES=20000 for a night)
+	HALITE_CASES=$${HALITE_CASES:-20000} go test -run TestAgainstPrometheus -timeout 8h ./query
+
 bench: ## benchmarks, ten runs each, for benchstat
 	go test -run '^$$' -bench . -benchmem -count 10 ./keyschema/... ./storage/... ./ingest/... ./query/...
 
@@ -36,4 +39,4 @@ realinput: ## a real Prometheus and node_exporter write; queries must equal Prom
 golden: ## rewrite golden files; read the diff before you commit it
 	go test ./keyschema/... -rewrite
 
-.PHONY: help build run test race lint fuzz crash bench realinput golden
+.PHONY: help build run test race lint fuzz crash differential bench realinput golden
