@@ -126,15 +126,18 @@ func newAPI(c *serveConfig, db *database, gate *gate, registry *prometheus.Regis
 }
 
 func runtimeInfo(c *serveConfig, started time.Time) api.RuntimeInfo {
-	retention := "for ever"
-	if c.retentionRaw != 0 {
-		retention = c.retentionRaw.String()
-	}
-	return api.RuntimeInfo{StartTime: started, ConfigLoaded: true, ConfigTime: started, StorageRetention: retention}
+	return api.RuntimeInfo{StartTime: started, ConfigLoaded: true, ConfigTime: started, StorageRetention: c.retentionText()}
 }
 
 func newSelfScraper(c *serveConfig, db *database, g prometheus.Gatherer, addr net.Addr, log *slog.Logger) *selfScraper {
 	return &selfScraper{gatherer: g, writer: db.ingester, every: c.selfScrapeEvery, instance: addr.String(), log: log}
+}
+
+func (c *serveConfig) retentionText() string {
+	if c.retentionRaw == 0 {
+		return "for ever"
+	}
+	return c.retentionRaw.String()
 }
 
 func (c *serveConfig) reachedAt(addr net.Addr) string {
@@ -146,13 +149,9 @@ func (c *serveConfig) reachedAt(addr net.Addr) string {
 
 // logStart says what an operator wants to know first, and how to connect a Prometheus.
 func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
-	retention := "for ever"
-	if c.retentionRaw != 0 {
-		retention = c.retentionRaw.String()
-	}
 	log.Info("starting Halite", "version", version, "go", runtime.Version(), "pid", os.Getpid())
 	log.Info("listening", "address", addr.String(), "admin_api", c.adminAPI, "self_scrape", c.selfScrape)
-	log.Info("storing", "path", c.storagePath, "engine", "pebble", "retention", retention)
+	log.Info("storing", "path", c.storagePath, "engine", "pebble", "retention", c.retentionText())
 	log.Info("durability: a write is acknowledged after fdatasync of the log; loss window 0 s")
 	log.Info("to send from Prometheus, add to its configuration", "remote_write",
 		"[{url: "+c.reachedAt(addr)+"/api/v1/write}]")
