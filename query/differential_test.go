@@ -53,7 +53,7 @@ func TestAgainstPrometheus(t *testing.T) {
 			defer func() { require.NoError(t, s.Close()) }()
 			s.fill(data.history(rng), mode)
 			small := s.options
-			small.BatchRowsMax = 30 // several batches a selector
+			small.BatchRowsMax = 7 // several batches a selector, several pieces a batch
 			q, err := promql.New(small)
 			require.NoError(t, err)
 			// Where the samples lie matters to the engine alone as well.

@@ -78,7 +78,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	db.queryable, err = promql.New(promql.Options{
 		Catalogue: db.index, Head: db.ingester, Data: data, Schema: schema, Retention: retention,
-		SamplesMax: c.querySamplesMax, BytesMax: c.queryBytesMax, Registerer: r,
+		BytesMax: c.queryBytesMax, Registerer: r,
 	})
 	if err != nil {
 		return db, err

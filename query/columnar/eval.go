@@ -68,8 +68,11 @@ type state struct {
 	session Session
 	opts    Options
 	annos   annotations.Annotations
-	// held is the number of samples that count against SamplesMax now; peak the most there were.
+	// held is the number of samples that count against SamplesMax now; peak the most there were. They are never fewer
+	// than the engine has.
 	held, peak int
+	// surely is a number of samples that the engine too has at once: the values of the largest selector.
+	surely int
 	// typed is set once a series has type or unit labels: then dropping names may make label sets equal even when all
 	// have one name.
 	typed bool
@@ -93,22 +96,33 @@ func (s *state) tick() error {
 type eval struct {
 	*state
 	grid Grid
-	// total and read count samples for each step, as the engine's statistics do.
-	total, read []int64
+	// total and fresh count samples for each step, as the engine's statistics do: those of its window, and those of them
+	// that were not in a window before.
+	total, fresh []int64
 }
 
 func newEval(s *state, g Grid) *eval {
-	return &eval{state: s, grid: g, total: make([]int64, g.Steps), read: make([]int64, g.Steps)}
+	return &eval{state: s, grid: g, total: make([]int64, g.Steps), fresh: make([]int64, g.Steps)}
 }
 
-// hold counts samples against the limit.
+// hold counts samples against the limit. Where it is not certain that the engine counts too many as well, the engine has
+// to say so.
 func (ev *eval) hold(samples int) error {
 	ev.held += samples
 	ev.peak = max(ev.peak, ev.held)
-	if ev.held > ev.opts.SamplesMax {
+	switch {
+	case ev.held <= ev.opts.SamplesMax:
+		return nil
+	case ev.surely > ev.opts.SamplesMax:
 		return promql.ErrTooManySamples(activity)
 	}
-	return nil
+	return ErrUndecided
+}
+
+// selected counts values that a selector hands on; of them it has handed on before so far.
+func (ev *eval) selected(before, values int) error {
+	ev.surely = max(ev.surely, before+values)
+	return ev.hold(values)
 }
 
 // settle ends an operator: what was held since before is replaced by its result.
@@ -137,8 +151,12 @@ func (ev *eval) number(n scalar) ([]float64, error) {
 	return row, ev.hold(len(row) + 1)
 }
 
-// scalars evaluates several scalars aside.
+// scalars evaluates several scalars aside. They count as many samples from then on as they ever did: the engine may
+// evaluate them when it has other operands already.
 func (ev *eval) scalars(nodes []scalar) (rows [][]float64, annos annotations.Annotations, err error) {
+	before, peak := ev.held, ev.peak
+	ev.peak = before
+	defer func() { ev.held, ev.peak = ev.peak, max(peak, ev.peak) }()
 	annos, err = ev.aside(func() error {
 		for _, n := range nodes {
 			row, err := ev.number(n)
@@ -259,7 +277,7 @@ func (ev *eval) countOnce(once *eval) {
 	for k := range ev.total {
 		ev.total[k] += once.total[0]
 	}
-	ev.read[0] += once.read[0]
+	ev.fresh[0] += once.fresh[0]
 }
 
 // invariantScalar is invariant for scalars.

@@ -63,7 +63,7 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 	}
 	w := newWindow(n.windows(g, rangeMs), g, params)
 	row := make([]float64, g.Steps)
-	if w.reset(ev, ts, vs) == 0 {
+	if w.reset(ev, 0, ts, vs) == 0 {
 		clearRow(row)
 	} else {
 		n.fn(w, row)
@@ -149,7 +149,7 @@ func TestBlocksAreNotUsedWhereOrderShows(t *testing.T) {
 		ts = append(ts, i)
 		vs = append(vs, []float64{1, 1e100, 1, -1e100}[i%4])
 	}
-	require.NotZero(t, w.reset(newEval(new(state), w.grid), ts, vs))
+	require.NotZero(t, w.reset(newEval(new(state), w.grid), 0, ts, vs))
 	out := make([]float64, 2)
 	sumOverTime()(w, out)
 	require.Equal(t, 1500.0, out[0])

@@ -121,7 +121,7 @@ func (r *Run) finalLabels(s Series, unique *guard) (labels.Labels, error) {
 func (r *Run) CountSamples(to *stats.QuerySamples) {
 	for k := range r.eval.total {
 		to.IncrementSamplesAtStep(k, r.eval.total[k])
-		to.IncrementSamplesReadAtStep(k, r.eval.read[k])
+		to.IncrementSamplesReadAtStep(k, r.eval.fresh[k])
 	}
 	to.UpdatePeak(r.state.peak)
 }

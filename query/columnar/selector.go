@@ -44,8 +44,17 @@ func (s selector) windows(g Grid, rangeMs int64) promql.Windows {
 	return promql.Windows{FirstEndMs: first - s.offsetMs, StepMs: g.StepMs, RangeMs: rangeMs, Steps: g.Steps}
 }
 
-// columns reads the series batch by batch.
-func (s selector) columns(ev *eval, w promql.Windows, use func(c *promql.Column) error) error {
+// evaluator makes rows of columns.
+type evaluator interface {
+	// section fills row with the values of the steps from first on, from all samples of their windows. It returns how many
+	// samples the largest window has.
+	section(ev *eval, c *promql.Column, first int, row []float64) (largest int)
+	// done hands the row of a series on.
+	done(ev *eval, ls labels.Labels, row []float64, largest int) error
+}
+
+// evaluate reads the series batch by batch and has e make rows of them.
+func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator) error {
 	began := time.Now()
 	sel, err := ev.session.Select(ev.ctx, w, s.matchers...)
 	ev.selecting += time.Since(began)
@@ -57,34 +66,47 @@ func (s selector) columns(ev *eval, w promql.Windows, use func(c *promql.Column)
 		ls := sel.Labels(i)
 		ev.typed = ls.Has("__type__") || ls.Has("__unit__")
 	}
+	row := make([]float64, w.Steps)
 	for i := range sel.Batches() {
-		if err := ev.batch(sel, i, use); err != nil {
+		batch, err := ev.read(func() (Batch, error) { return sel.Read(ev.ctx, i) })
+		if err != nil {
+			return err
+		}
+		if batch.Next != nil {
+			err = ev.pieces(batch, w, e)
+		} else {
+			err = ev.whole(batch, e, row)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (ev *eval) batch(sel Selection, i int, use func(c *promql.Column) error) error {
+// read reads a batch and counts the time.
+func (ev *eval) read(f func() (Batch, error)) (Batch, error) {
 	if err := ev.ctx.Err(); err != nil {
-		return err
+		return Batch{}, err
 	}
 	began := time.Now()
-	batch, err := sel.Read(ev.ctx, i)
-	ev.reading += time.Since(began)
-	if err != nil {
-		return err
-	}
-	defer batch.Release()
-	for j := range batch.Columns {
+	defer func() { ev.reading += time.Since(began) }()
+	return f()
+}
+
+// whole evaluates series of which all samples are there.
+func (ev *eval) whole(b Batch, e evaluator, row []float64) error {
+	defer b.Release()
+	for j := range b.Columns {
 		if err := ev.tick(); err != nil {
 			return err
 		}
-		c := &batch.Columns[j]
+		c := &b.Columns[j]
 		if len(c.TsMs) == 0 {
 			continue
 		}
-		if err := use(c); err != nil {
+		largest := e.section(ev, c, 0, row)
+		if err := e.done(ev, c.Labels, row, largest); err != nil {
 			return err
 		}
 	}
@@ -109,53 +131,63 @@ func (n *instantSelector) describe(d *description) {
 
 func (n *instantSelector) run(ev *eval, emit emitFunc) error {
 	w := n.windows(ev.grid, ev.opts.LookbackMs)
-	row := make([]float64, w.Steps)
-	unique := newGuard(n.selector.names())
-	return n.columns(ev, w, func(c *promql.Column) error {
-		present := n.fill(ev, w, c, row)
-		if present == 0 {
-			return nil
-		}
-		if err := ev.hold(present); err != nil {
-			return err
-		}
-		s := Series{Labels: c.Labels, dropped: n.times}
-		if err := unique.check(ev, s); err != nil {
-			return err
-		}
-		return emit(s, row)
-	})
+	return n.evaluate(ev, w, &instantRun{instantSelector: n, windows: w, emit: emit, unique: newGuard(n.selector.names())})
 }
 
-// fill writes the row of a series and returns the number of values. A stale marker is the mark of an absent value, and
-// is copied like any other.
-func (n *instantSelector) fill(ev *eval, w promql.Windows, c *promql.Column, row []float64) int {
+// instantRun is an evaluation of an instantSelector.
+type instantRun struct {
+	*instantSelector
+	windows  promql.Windows
+	emit     emitFunc
+	unique   *guard
+	handedOn int
+}
+
+// section implements evaluator. A stale marker is the mark of an absent value, and is copied like any other.
+func (r *instantRun) section(ev *eval, c *promql.Column, first int, row []float64) int {
 	var (
-		ts      = c.TsMs
-		next    = 0 // the first sample after the step
-		end     = w.FirstEndMs
-		present = 0
+		ts    = c.TsMs
+		next  = 0 // the first sample after the step
+		end   = r.windows.FirstEndMs + int64(first)*r.windows.StepMs
+		total = ev.total[first : first+len(row)]
+		read  = ev.fresh[first : first+len(row)]
 	)
 	for k := range row {
 		for next < len(ts) && ts[next] <= end {
 			next++
 		}
 		v := absent()
-		if next > 0 && ts[next-1] > end-w.RangeMs {
+		if next > 0 && ts[next-1] > end-r.windows.RangeMs {
 			v = c.Values[next-1]
 		}
 		if !isAbsent(v) {
-			present++
-			ev.total[k]++
-			ev.read[k]++
-			if n.times {
+			total[k]++
+			read[k]++
+			if r.times {
 				v = float64(ts[next-1]) / 1000
 			}
 		}
 		row[k] = v
-		end += w.StepMs
+		end += r.windows.StepMs
 	}
-	return present
+	return 0
+}
+
+// done implements evaluator.
+func (r *instantRun) done(ev *eval, ls labels.Labels, row []float64, _ int) error {
+	present := count(row)
+	if present == 0 {
+		return nil
+	}
+	if err := ev.selected(r.handedOn, present); err != nil {
+		return err
+	}
+	r.handedOn += present
+	s := Series{Labels: ls, dropped: r.times}
+	if err := r.unique.check(ev, s); err != nil {
+		return err
+	}
+	return r.emit(s, row)
 }
 
 // rangeSelector applies a function to the samples of each window.
@@ -191,37 +223,59 @@ func (n *rangeSelector) run(ev *eval, emit emitFunc) error {
 		}
 	}
 	w := newWindow(n.windows(ev.grid, n.rangeMs), ev.grid, params)
-	row := make([]float64, ev.grid.Steps)
-	unique := newGuard(n.selector.names())
-	return n.columns(ev, w.Windows, func(c *promql.Column) error {
-		largest := w.reset(ev, c.TsMs, c.Values)
-		if largest == 0 {
-			return nil
-		}
-		// The samples of a window count while the series is worked on.
-		if err := ev.hold(largest); err != nil {
-			return err
-		}
-		defer func() { ev.held -= largest }()
-		n.fn(w, row)
-		for _, a := range w.annos {
-			ev.annos.Add(a)
-		}
-		w.annos = w.annos[:0]
-		present := count(row)
-		if present == 0 {
-			return nil
-		}
-		if err := ev.hold(present); err != nil {
-			return err
-		}
-		s := Series{Labels: c.Labels, dropped: !n.keepsName}
-		if err := unique.check(ev, s); err != nil {
-			return err
-		}
-		if n.after != nil {
-			n.after(ev, c.Labels)
-		}
-		return emit(s, row)
-	})
+	return n.evaluate(ev, w.Windows, &rangeRun{rangeSelector: n, window: w, emit: emit, unique: newGuard(n.selector.names())})
+}
+
+// rangeRun is an evaluation of a rangeSelector.
+type rangeRun struct {
+	*rangeSelector
+	window   *window
+	emit     emitFunc
+	unique   *guard
+	handedOn int
+}
+
+// section implements evaluator.
+func (r *rangeRun) section(ev *eval, c *promql.Column, first int, row []float64) int {
+	w := r.window.section(first, len(row))
+	largest := w.reset(ev, first, c.TsMs, c.Values)
+	if largest == 0 {
+		clearRow(row)
+		return 0
+	}
+	r.fn(w, row)
+	for _, a := range w.annos {
+		ev.annos.Add(a)
+	}
+	w.annos = w.annos[:0]
+	return largest
+}
+
+// done implements evaluator.
+func (r *rangeRun) done(ev *eval, ls labels.Labels, row []float64, largest int) error {
+	if largest == 0 {
+		return nil
+	}
+	// The samples of a window count while the series is worked on.
+	ev.surely = max(ev.surely, r.handedOn+largest)
+	if err := ev.hold(largest); err != nil {
+		return err
+	}
+	defer func() { ev.held -= largest }()
+	present := count(row)
+	if present == 0 {
+		return nil
+	}
+	if err := ev.selected(r.handedOn, present); err != nil {
+		return err
+	}
+	r.handedOn += present
+	s := Series{Labels: ls, dropped: !r.keepsName}
+	if err := r.unique.check(ev, s); err != nil {
+		return err
+	}
+	if r.after != nil {
+		r.after(ev, ls)
+	}
+	return r.emit(s, row)
 }

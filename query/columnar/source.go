@@ -25,14 +25,21 @@ type Selection interface {
 	Len() int
 	Labels(i int) labels.Labels
 	Batches() int
+	// Read reads batch i, or its first piece.
 	Read(ctx context.Context, i int) (Batch, error)
+	// Close also ends what was not read to its end.
 	Close()
 }
 
-// Batch is the columns of neighbouring series; Release ends their use.
+// Batch is the columns of neighbouring series, or a piece of them: their samples in a span of time. Release ends their
+// use.
 type Batch struct {
 	Columns []promql.Column
 	Release func()
+	// Next reads the next piece of the same series, once this one is released; nil if there is none.
+	Next func(ctx context.Context) (Batch, error)
+	// ToMs is the end of the span if there is a next piece, which only has samples after it.
+	ToMs int64
 }
 
 // Over makes a Source of a Queryable.
@@ -49,15 +56,45 @@ func (s session) Select(ctx context.Context, w promql.Windows, matchers ...*labe
 	if err != nil {
 		return nil, err
 	}
-	return selection{sel}, nil
+	return &selection{Selection: sel}, nil
 }
 
-type selection struct{ *promql.Selection }
+type selection struct {
+	*promql.Selection
+	stream *promql.Stream // the latest
+}
 
-func (s selection) Read(ctx context.Context, i int) (Batch, error) {
-	b, err := s.Selection.Read(ctx, i)
+func (s *selection) Read(ctx context.Context, i int) (Batch, error) {
+	s.end()
+	var err error
+	if s.stream, err = s.Open(ctx, i); err != nil {
+		return Batch{}, err
+	}
+	return s.next(ctx)
+}
+
+func (s *selection) next(ctx context.Context) (Batch, error) {
+	b, err := s.stream.Next(ctx)
 	if err != nil {
 		return Batch{}, err
 	}
-	return Batch{Columns: b.Columns, Release: b.Release}, nil
+	out := Batch{Columns: b.Columns, Release: b.Release, ToMs: b.ToMs}
+	if s.stream.More() {
+		out.Next = s.next
+	} else {
+		s.end()
+	}
+	return out, nil
+}
+
+func (s *selection) end() {
+	if s.stream != nil {
+		s.stream.Close()
+		s.stream = nil
+	}
+}
+
+func (s *selection) Close() {
+	s.end()
+	s.Selection.Close()
 }

@@ -24,6 +24,7 @@ type window struct {
 	scratch []float64
 	marks   []int
 	blocks  blocks
+	part    *window // the section asked for last
 }
 
 // windowFunc computes a value for each step, or absent.
@@ -33,8 +34,30 @@ func newWindow(w promql.Windows, g Grid, params [][]float64) *window {
 	return &window{Windows: w, grid: g, params: params, lo: make([]int, w.Steps), hi: make([]int, w.Steps)}
 }
 
-// reset takes the samples of a series; it returns how many the window with most of them has.
-func (w *window) reset(ev *eval, ts []int64, vs []float64) (largest int) {
+// section is the window of some of the steps. It is valid until the next call.
+func (w *window) section(first, steps int) *window {
+	if steps == w.Steps {
+		return w
+	}
+	if w.part == nil {
+		w.part = &window{params: make([][]float64, len(w.params))}
+	}
+	p := w.part
+	p.Windows, p.grid = w.Windows, w.grid
+	p.FirstEndMs += int64(first) * w.StepMs
+	p.grid.StartMs = w.grid.at(first)
+	p.Steps, p.grid.Steps = steps, steps
+	p.grid.EndMs = p.grid.at(steps - 1)
+	for i, values := range w.params {
+		p.params[i] = values[first : first+steps]
+	}
+	p.lo, p.hi = w.lo[:steps], w.hi[:steps]
+	return p
+}
+
+// reset takes the samples of a series; it returns how many the window with most of them has. first is the number of the
+// first step.
+func (w *window) reset(ev *eval, first int, ts []int64, vs []float64) (largest int) {
 	w.ts, w.vs = ts, vs
 	if slices.ContainsFunc(vs, isAbsent) {
 		w.leaveOutStale()
@@ -42,6 +65,13 @@ func (w *window) reset(ev *eval, ts []int64, vs []float64) (largest int) {
 	ts = w.ts
 	lo, hi := 0, 0
 	end := w.FirstEndMs
+	if first > 0 {
+		// What the step before had was counted.
+		for hi < len(ts) && ts[hi] <= end-w.StepMs {
+			hi++
+		}
+	}
+	total, fresh := ev.total[first:first+len(w.hi)], ev.fresh[first:first+len(w.hi)]
 	for k := range w.hi {
 		before := hi
 		for hi < len(ts) && ts[hi] <= end {
@@ -53,8 +83,8 @@ func (w *window) reset(ev *eval, ts []int64, vs []float64) (largest int) {
 		w.lo[k], w.hi[k] = lo, hi
 		if hi > lo {
 			largest = max(largest, hi-lo)
-			ev.total[k] += int64(hi - lo)
-			ev.read[k] += int64(hi - max(lo, before))
+			total[k] += int64(hi - lo)
+			fresh[k] += int64(hi - max(lo, before))
 		}
 		end += w.StepMs
 	}

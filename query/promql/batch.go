@@ -11,19 +11,22 @@ import (
 // sampleBytes is the memory of one sample in a column.
 const sampleBytes = 16
 
-// Column is the samples of one series: times ascend strictly, stale markers are values like others. The slices are
-// only to be read, and only until the batch is released.
+// Column is the samples of one series, or a piece of them: times ascend strictly, stale markers are values like others.
+// The slices are only to be read, and only until the batch is released.
 type Column struct {
 	Labels labels.Labels
 	TsMs   []int64
 	Values []float64
 }
 
-// Batch is the columns of neighbouring series. It is counted against the query's budget until it is released.
+// Batch is the columns of neighbouring series within a span of time. It is counted against the query's budget until it
+// is released.
 type Batch struct {
 	// First is the number of the first column's series in the Selection.
 	First   int
 	Columns []Column
+	// ToMs is the end of the span: no later batch of a Stream has samples up to it.
+	ToMs int64
 
 	refs   atomic.Int32
 	reader *reader
@@ -38,7 +41,7 @@ func (b *Batch) Release() {
 	if b.refs.Add(-1) > 0 {
 		return
 	}
-	b.reader.budget.release(b.data.len(), int64(b.data.len())*sampleBytes)
+	b.reader.budget.release(int64(b.data.len()) * sampleBytes)
 	b.reader.buffers.put(b.data)
 	b.data, b.Columns = nil, nil
 }

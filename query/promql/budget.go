@@ -11,15 +11,23 @@ import (
 
 // LimitError says that a query would hold more than it may. To errors.As it is also Prometheus' ErrTooManySamples.
 type LimitError struct {
-	// Limit is what ran out, "samples" or "bytes"; Value is how many of it are allowed.
+	// Limit is what ran out, "series" or "bytes"; Value is how many of it are allowed.
 	Limit string
 	Value int64
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("query would hold more than %d %s in memory while reading; "+
-		"select fewer series or a shorter range", e.Value, e.Limit)
+	if e.Limit == limitSeries {
+		return fmt.Sprintf("query selects more than %d series (SeriesMax); select fewer or a shorter range", e.Value)
+	}
+	return fmt.Sprintf("query would hold more than %d bytes in memory while reading (BytesMax); "+
+		"select fewer series or a shorter range", e.Value)
 }
+
+const (
+	limitSeries = "series"
+	limitBytes  = "bytes"
+)
 
 // As makes those who know only Prometheus' errors see ErrTooManySamples.
 func (e *LimitError) As(target any) bool {
@@ -60,29 +68,39 @@ func storageError(op string, err error) error {
 
 // budget counts what a query holds at once.
 type budget struct {
-	samplesMax, bytesMax int64
-	samples, bytes       atomic.Int64
+	seriesMax, bytesMax int64
+	series, bytes       atomic.Int64
 }
 
-func newBudget(samplesMax int, bytesMax int64) *budget {
-	return &budget{samplesMax: int64(samplesMax), bytesMax: bytesMax}
+func newBudget(o *Options) *budget {
+	return &budget{seriesMax: int64(o.SeriesMax), bytesMax: o.BytesMax}
 }
 
-// take counts samples and bytes in, or neither and fails with a *LimitError.
-func (b *budget) take(samples int, bytes int64) error {
-	if b.samples.Add(int64(samples)) > b.samplesMax {
-		b.samples.Add(-int64(samples))
-		return &LimitError{Limit: "samples", Value: b.samplesMax}
-	}
+// take counts bytes in, or fails with a *LimitError.
+func (b *budget) take(bytes int64) error {
 	if b.bytes.Add(bytes) > b.bytesMax {
-		b.samples.Add(-int64(samples))
 		b.bytes.Add(-bytes)
-		return &LimitError{Limit: "bytes", Value: b.bytesMax}
+		return &LimitError{Limit: limitBytes, Value: b.bytesMax}
 	}
 	return nil
 }
 
-func (b *budget) release(samples int, bytes int64) {
-	b.samples.Add(-int64(samples))
-	b.bytes.Add(-bytes)
+func (b *budget) release(bytes int64) { b.bytes.Add(-bytes) }
+
+// takeSeries counts selected series in, or fails with a *LimitError.
+func (b *budget) takeSeries(n int) error {
+	if b.series.Add(int64(n)) > b.seriesMax {
+		b.series.Add(-int64(n))
+		return &LimitError{Limit: limitSeries, Value: b.seriesMax}
+	}
+	err := b.take(int64(n) * seriesBytes)
+	if err != nil {
+		b.series.Add(-int64(n))
+	}
+	return err
+}
+
+func (b *budget) releaseSeries(n int) {
+	b.series.Add(-int64(n))
+	b.release(int64(n) * seriesBytes)
 }

@@ -56,36 +56,25 @@ func (s *chunkSeries) Iterator(it chunks.Iterator) chunks.Iterator {
 	if !ok {
 		out = new(chunkIterator)
 	}
-	if out.batch != nil {
-		out.batch.Release()
-	}
-	*out = chunkIterator{}
-
-	var column *Column
-	out.batch, column, out.err = s.loader.column(s.number)
-	if column != nil {
-		out.tsMs, out.values = column.TsMs, column.Values
-	}
+	out.release()
+	*out = chunkIterator{column: s.loader.column(s.number)}
 	return out
 }
 
 // chunkIterator encodes a column chunk by chunk; each chunk has memory of its own, as consumers gather several.
 type chunkIterator struct {
-	tsMs   []int64
-	values []float64
-	meta   chunks.Meta
-	batch  *Batch
-	err    error
+	column
+	meta chunks.Meta
 }
 
 var _ chunks.Iterator = (*chunkIterator)(nil)
 
 // Next implements chunks.Iterator.
 func (it *chunkIterator) Next() bool {
-	n := min(len(it.tsMs), chunkSamplesMax)
-	if n == 0 || it.err != nil {
+	if it.err != nil || len(it.tsMs) == 0 && !it.next() {
 		return false
 	}
+	n := min(len(it.tsMs), chunkSamplesMax)
 	chunk := chunkenc.NewXORChunk()
 	app, err := chunk.Appender()
 	if err != nil {

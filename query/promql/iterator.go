@@ -7,50 +7,53 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
-// iterator walks over a column as Prometheus' engine wants it. It keeps the column's batch alive until it is given
+// iterator walks over a column as Prometheus' engine wants it. It keeps what the column holds alive until it is given
 // another.
 type iterator struct {
-	tsMs   []int64
-	values []float64
-	at     int // -1 before the first sample, len(tsMs) when exhausted
-	batch  *Batch
-	err    error
+	column
+	at int // -1 before the first sample, len(tsMs) when exhausted
 }
 
 var _ chunkenc.Iterator = (*iterator)(nil)
 
 // release lets go of the column.
 func (it *iterator) release() {
-	if it.batch != nil {
-		it.batch.Release()
-	}
-	*it = iterator{}
+	it.column.release()
+	it.at = 0
 }
 
-// reset puts a released iterator before the first sample of a column of a batch, which the caller has retained for it.
-func (it *iterator) reset(batch *Batch, column *Column, err error) {
-	*it = iterator{at: -1, batch: batch, err: err}
-	if column != nil {
-		it.tsMs, it.values = column.TsMs, column.Values
-	}
-}
+// reset puts a released iterator before the first sample of a column.
+func (it *iterator) reset(c column) { it.column, it.at = c, -1 }
 
 // Next implements chunkenc.Iterator.
 func (it *iterator) Next() chunkenc.ValueType {
-	if it.at+1 >= len(it.tsMs) {
-		it.at = len(it.tsMs)
-		return chunkenc.ValNone
+	if it.at+1 < len(it.tsMs) {
+		it.at++
+		return chunkenc.ValFloat
 	}
-	it.at++
-	return chunkenc.ValFloat
+	if it.next() {
+		it.at = 0
+		return chunkenc.ValFloat
+	}
+	it.at = len(it.tsMs)
+	return chunkenc.ValNone
 }
 
 // timeMs is int64 under a name that keeps go vet from taking Seek for that of an io.Seeker.
 type timeMs = int64
 
-// Seek implements chunkenc.Iterator: forward only, and not at all if the current sample will do. It looks first in
-// the neighbourhood, as the engine seeks step by step.
+// Seek implements chunkenc.Iterator: forward only, and not at all if the current sample will do.
 func (it *iterator) Seek(tsMs timeMs) chunkenc.ValueType {
+	for {
+		if kind := it.seek(tsMs); kind != chunkenc.ValNone || !it.next() {
+			return kind
+		}
+		it.at = 0
+	}
+}
+
+// seek looks in the piece at hand, first in the neighbourhood, as the engine seeks step by step.
+func (it *iterator) seek(tsMs timeMs) chunkenc.ValueType {
 	from := max(it.at, 0)
 	if from >= len(it.tsMs) {
 		it.at = len(it.tsMs)

@@ -26,7 +26,7 @@ func columnIterator(tsMs []int64) *iterator {
 		values[i] = float64(ts) / 2
 	}
 	it := new(iterator)
-	it.reset(nil, &Column{TsMs: tsMs, Values: values}, nil)
+	it.reset(column{tsMs: tsMs, values: values})
 	return it
 }
 

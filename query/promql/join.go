@@ -14,56 +14,63 @@ func (c columns) cut(tsMs int64) (before, from columns) {
 	return columns{c.tsMs[:n], c.values[:n]}, columns{c.tsMs[n:], c.values[n:]}
 }
 
-// clipColumns is a decoded row without the samples outside the window.
-func clipColumns(w window, row interface{ Columns() ([]int64, []float64) }) ([]int64, []float64) {
-	tsMs, values := row.Columns()
-	c := columns{tsMs, values}
-	if n := len(tsMs); n > 0 && tsMs[0] < w.mintMs {
+// clip is the part of columns that lies in the window.
+func (w window) clip(c columns) columns {
+	if n := len(c.tsMs); n > 0 && c.tsMs[0] < w.mintMs {
 		_, c = c.cut(w.mintMs)
 	}
 	if n := len(c.tsMs); n > 0 && c.tsMs[n-1] > w.maxtMs {
 		c, _ = c.cut(w.maxtMs + 1)
 	}
-	return c.tsMs, c.values
+	return c
 }
 
-// join makes the batch from what was read. Its samples stay charged until the batch is released.
-func (rd *batchReader) join(first int) (*Batch, error) {
-	total := rd.head.len()
-	for _, p := range rd.parts {
-		total += p.len()
+// join makes the batch from what was read of a piece. Its samples stay charged until the batch is released.
+func (p *piece) join() (*Batch, error) {
+	total := 0
+	for i := range p.series {
+		total += len(p.headOf(i).tsMs)
+	}
+	for _, part := range p.parts {
+		total += part.len()
 	}
 	// For a moment the samples are in memory twice.
-	if err := rd.budget.take(0, int64(total)*sampleBytes); err != nil {
+	if err := p.budget.take(int64(total) * sampleBytes); err != nil {
 		return nil, err
 	}
-	out := rd.buffers.get(total)
-	batch := &Batch{First: first, Columns: make([]Column, len(rd.series)), reader: rd.reader, data: out}
+	out := p.buffers.get(total)
+	batch := &Batch{First: p.first, Columns: make([]Column, len(p.series)), ToMs: p.window.maxtMs, reader: p.reader, data: out}
 	batch.refs.Store(1)
-	headStart := 0
-	for i := range rd.series {
-		head := columns{rd.head.tsMs[headStart:rd.headEnds[i]], rd.head.values[headStart:rd.headEnds[i]]}
-		headStart = rd.headEnds[i]
+	for i := range p.series {
 		start := out.len()
-		rd.joinSeries(out, i, head)
+		p.joinSeries(out, i, p.headOf(i))
 		batch.Columns[i] = Column{
-			Labels: rd.series[i].Labels,
+			Labels: p.series[i].Labels,
 			TsMs:   out.tsMs[start:len(out.tsMs):len(out.tsMs)],
 			Values: out.values[start:len(out.values):len(out.values)],
 		}
 	}
-	rd.passedOn = out.len()
-	rd.budget.release(0, int64(total-out.len())*sampleBytes)
+	p.budget.release(int64(total-out.len()) * sampleBytes)
 	return batch, nil
 }
 
+// headOf is what the head had of a series, within a piece.
+func (p *piece) headOf(series int) columns {
+	start := 0
+	if series > 0 {
+		start = p.headEnds[series-1]
+	}
+	end := p.headEnds[series]
+	return p.window.clip(columns{p.head.tsMs[start:end], p.head.values[start:end]})
+}
+
 // joinSeries appends the rows of a series in order of time, with the samples of the head between and over them.
-func (rd *batchReader) joinSeries(out *buffer, series int, head columns) {
-	for _, s := range rd.slots[rd.bases[series]:rd.bases[series+1]] {
+func (p *piece) joinSeries(out *buffer, series int, head columns) {
+	for _, s := range p.slots[p.bases[series]:p.bases[series+1]] {
 		if s.n == 0 {
 			continue
 		}
-		part := rd.parts[s.part]
+		part := p.parts[s.part]
 		row := columns{part.tsMs[s.start : s.start+s.n], part.values[s.start : s.start+s.n]}
 		if len(head.tsMs) > 0 && head.tsMs[0] <= row.tsMs[s.n-1] {
 			head = overlay(out, row, head)

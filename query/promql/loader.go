@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	promstorage "github.com/prometheus/prometheus/storage"
 
@@ -24,6 +25,8 @@ type loader struct {
 	batch     *Batch
 	number    int // of batch
 	err       error
+
+	closed atomic.Bool
 }
 
 func (r *reader) newLoader(
@@ -42,15 +45,84 @@ func (l *loader) selected() (*Selection, error) {
 	return l.selection, l.err
 }
 
-// column returns series i of the selection and its batch, retained for the caller. After an error every later call
-// fails too.
-func (l *loader) column(i int) (*Batch, *Column, error) {
+// column is a series as it is read: the first piece of it, in a batch that was retained for the caller, and what gives
+// the others, if there are any. After an error there is neither.
+type column struct {
+	batch  *Batch
+	stream *Stream
+	tsMs   []int64
+	values []float64
+	err    error
+	loader *loader
+}
+
+// release lets go of the column.
+func (c *column) release() {
+	if c.batch != nil {
+		c.batch.Release()
+	}
+	if c.stream != nil {
+		c.stream.Close()
+	}
+	*c = column{}
+}
+
+// next replaces the piece by the next one that has samples; it returns false when there is none, or on an error.
+func (c *column) next() bool {
+	for c.stream != nil && c.err == nil && c.stream.More() {
+		if c.batch != nil {
+			c.batch.Release()
+			c.batch, c.tsMs, c.values = nil, nil, nil
+		}
+		if c.loader.closed.Load() {
+			c.err = errClosed
+			break
+		}
+		if c.batch, c.err = c.stream.Next(c.loader.ctx); c.err != nil {
+			break
+		}
+		if only := c.batch.Columns[0]; len(only.TsMs) > 0 {
+			c.tsMs, c.values = only.TsMs, only.Values
+			return true
+		}
+	}
+	return false
+}
+
+// column begins to read series i of the selection. After an error every later call fails too.
+func (l *loader) column(i int) column {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		return nil, nil, l.err
+		return column{err: l.err}
 	}
-	if number := l.selection.BatchOf(i); l.batch == nil || l.number != number {
+	number := l.selection.BatchOf(i)
+	if l.selection.cuts[number].streamed {
+		l.drop()
+		return l.stream(number)
+	}
+	batch, only, err := l.batchColumn(i, number)
+	if err != nil {
+		return column{err: err}
+	}
+	return column{batch: batch, tsMs: only.TsMs, values: only.Values}
+}
+
+// stream begins to read a batch of one series in pieces.
+func (l *loader) stream(number int) column {
+	st, err := l.selection.Open(l.ctx, number)
+	if err != nil {
+		l.err = err
+		return column{err: err}
+	}
+	c := column{stream: st, loader: l}
+	c.next()
+	return c
+}
+
+// batchColumn returns series i and its batch, retained for the caller.
+func (l *loader) batchColumn(i, number int) (*Batch, *Column, error) {
+	if l.batch == nil || l.number != number {
 		l.drop()
 		batch, err := l.selection.Read(l.ctx, number)
 		if err != nil {
@@ -72,6 +144,7 @@ func (l *loader) drop() {
 
 // close gives back what is held; iterators that are still about keep their batch.
 func (l *loader) close() {
+	l.closed.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop()

@@ -40,11 +40,11 @@ type Options struct {
 	Schema    *keyschema.Schema
 	// Retention hides samples older than now − Retention; 0 hides none.
 	Retention time.Duration
-	// SamplesMax is the number of samples a query may hold in memory at once; 50,000,000.
-	SamplesMax int
+	// SeriesMax is the number of series that the selectors of a query may have selected at once; 5,000,000.
+	SeriesMax int
 	// BytesMax is the memory in bytes that a query's samples and series may take at once; 2 GiB.
 	BytesMax int64
-	// BatchRowsMax is the number of rows (series × hours) read together, if more than one series takes part; 4096.
+	// BatchRowsMax is the number of rows (series × hours) read together, if they are of more than one day; 4096.
 	BatchRowsMax int
 	// Concurrency is the number of reads that a batch may have under way; as many as there are CPUs, at most 4.
 	Concurrency int
@@ -71,7 +71,7 @@ func (o Options) Validate() error {
 		name  string
 		value int64
 	}{
-		{"Retention", int64(o.Retention)}, {"SamplesMax", int64(o.SamplesMax)}, {"BytesMax", o.BytesMax},
+		{"Retention", int64(o.Retention)}, {"SeriesMax", int64(o.SeriesMax)}, {"BytesMax", o.BytesMax},
 		{"BatchRowsMax", int64(o.BatchRowsMax)}, {"Concurrency", int64(o.Concurrency)},
 	} {
 		if field.value < 0 {
@@ -82,7 +82,7 @@ func (o Options) Validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	orDefault(&o.SamplesMax, 50_000_000)
+	orDefault(&o.SeriesMax, 5_000_000)
 	orDefault(&o.BytesMax, 2<<30)
 	orDefault(&o.BatchRowsMax, 4096)
 	orDefault(&o.Concurrency, min(4, runtime.GOMAXPROCS(0)))

@@ -2,6 +2,7 @@ package promql
 
 import (
 	"bytes"
+	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -31,9 +32,9 @@ const labelMetric = "__name__"
 // rangesSplitMin is the number of ranges from which a day's read is worth splitting among workers.
 const rangesSplitMin = 256
 
-// prefixes returns the row prefixes of all series of the batch, sorted by key, so that the ranges of any day taken
+// makePrefixes lists the row prefixes of all series of the batch, sorted by key, so that the ranges of any day taken
 // from them in turn are sorted too.
-func (rd *batchReader) prefixes() []rowPrefix {
+func (rd *batchReader) makePrefixes() {
 	var (
 		out         = make([]rowPrefix, 0, len(rd.series))
 		arena       []byte
@@ -63,7 +64,7 @@ func (rd *batchReader) prefixes() []rowPrefix {
 		}
 	}
 	slices.SortFunc(out, func(a, b rowPrefix) int { return bytes.Compare(a.prefix, b.prefix) })
-	return out
+	rd.prefixes = out
 }
 
 // split takes labels apart into metric and tags.
@@ -79,30 +80,31 @@ func split(ls labels.Labels, tags []keyschema.Tag) (string, []keyschema.Tag) {
 	return metric, tags
 }
 
-// plan lists the reads of the batch: one a day, or several when a day has many ranges.
-func (rd *batchReader) plan() []dayRead {
-	prefixes := rd.prefixes()
-	if len(prefixes) == 0 {
-		return nil
+// plan lists the reads of the piece: one a day, or several when a day has many ranges.
+func (p *piece) plan() []dayRead {
+	if p.prefixes == nil {
+		p.makePrefixes()
 	}
-	firstDay, lastDay := prefixes[0].fromHour/keyschema.DayHours, prefixes[0].toHour/keyschema.DayHours
-	for _, p := range prefixes {
-		firstDay = min(firstDay, p.fromHour/keyschema.DayHours)
-		lastDay = max(lastDay, p.toHour/keyschema.DayHours)
+	firstDay, lastDay := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, r := range p.prefixes {
+		if hours := p.hoursOf(r.series); len(hours) > 0 {
+			firstDay = min(firstDay, max(r.fromHour, hours[0].First)/keyschema.DayHours)
+			lastDay = max(lastDay, min(r.toHour, hours[len(hours)-1].Last)/keyschema.DayHours)
+		}
 	}
 	var reads []dayRead
 	for day := firstDay; day <= lastDay; day++ {
 		read := dayRead{day: day}
 		dayFrom, dayTo := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
-		for _, p := range prefixes {
-			from, to := max(p.fromHour, dayFrom), min(p.toHour, dayTo)
-			if rd.needed != nil {
-				read.addEach(p, rd.series[p.series].Hours, from, to)
-			} else if from, to, ok := hull(rd.series[p.series].Hours, from, to); ok {
-				read.add(p, from, to)
+		for _, r := range p.prefixes {
+			from, to := max(r.fromHour, dayFrom), min(r.toHour, dayTo)
+			if p.needed != nil {
+				read.addEach(r, p.hoursOf(r.series), from, to)
+			} else if from, to, ok := hull(p.hoursOf(r.series), from, to); ok {
+				read.add(r, from, to)
 			}
 		}
-		reads = read.appendSplit(reads, rd.opts.Concurrency)
+		reads = read.appendSplit(reads, p.opts.Concurrency)
 	}
 	return reads
 }
@@ -139,17 +141,22 @@ func (d dayRead) appendSplit(reads []dayRead, parts int) []dayRead {
 
 // hull is the smallest span that holds all hours of spans within [from, to]; not ok when there are none.
 func hull(spans []index.HourSpan, from, to int64) (first, last int64, ok bool) {
-	at, _ := slices.BinarySearchFunc(spans, from, func(s index.HourSpan, hour int64) int {
-		if s.Last < hour {
-			return -1
-		}
-		return 1
-	})
-	for ; at < len(spans) && spans[at].First <= to; at++ {
+	for at := searchSpan(spans, from); at < len(spans) && spans[at].First <= to; at++ {
 		if !ok {
 			first, ok = max(spans[at].First, from), true
 		}
 		last = min(spans[at].Last, to)
 	}
 	return first, last, ok && from <= to
+}
+
+// searchSpan is the number of spans that end before an hour.
+func searchSpan(spans []index.HourSpan, hour int64) int {
+	at, _ := slices.BinarySearchFunc(spans, hour, func(s index.HourSpan, hour int64) int {
+		if s.Last < hour {
+			return -1
+		}
+		return 1
+	})
+	return at
 }

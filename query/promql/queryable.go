@@ -71,13 +71,15 @@ type reader struct {
 	figures *figures
 	// needed are the only hours to read; nil means all of the window.
 	needed []index.HourSpan
+	// steps is the number of values that a series is evaluated to; 0 if series are read one after the other.
+	steps int
 }
 
 func (q *Queryable) newReader(mintMs, maxtMs int64) *reader {
 	return &reader{
 		Queryable: q,
 		window:    q.clip(window{mintMs, maxtMs}),
-		budget:    newBudget(q.opts.SamplesMax, q.opts.BytesMax),
+		budget:    newBudget(&q.opts),
 		figures:   new(figures),
 	}
 }

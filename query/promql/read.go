@@ -20,16 +20,32 @@ import (
 type batchReader struct {
 	*reader
 	window window
+	first  int // number of the first series in the selection
 	series []index.Series
 
 	head     *buffer
 	headEnds []int // end of each series' samples in head
 
+	prefixes []rowPrefix // of all row keys, sorted
+}
+
+// piece is a span of time of a batch.
+type piece struct {
+	*batchReader
+	window window
+	hours  [][]index.HourSpan // of each series; nil if they are all of its hours
+
 	parts []*buffer // one a worker
 	slots []slot    // one for each series and hour, series after series, hours ascending
 	bases []int     // first slot of each series, and the end
+}
 
-	passedOn int // samples that the batch keeps charged
+// hoursOf are the hours of a series within the piece.
+func (p *piece) hoursOf(series int) []index.HourSpan {
+	if p.hours == nil {
+		return p.series[series].Hours
+	}
+	return p.hours[series]
 }
 
 // slot says where the samples of one row are; n is 0 while there are none.
@@ -81,61 +97,59 @@ func keepHours(hours []index.HourSpan, from int, tsMs []int64, values []float64)
 	return tsMs[:kept], values[:kept]
 }
 
-func (rd *batchReader) charge(samples int) error {
-	return rd.budget.take(samples, int64(samples)*sampleBytes)
-}
+func (rd *batchReader) charge(samples int) error { return rd.budget.take(int64(samples) * sampleBytes) }
 
 // readTable reads the rows of all series, days side by side as far as Concurrency allows.
-func (rd *batchReader) readTable(ctx context.Context) error {
-	rd.bases = make([]int, len(rd.series)+1)
-	for i, s := range rd.series {
-		rd.bases[i+1] = rd.bases[i] + rowCount(s.Hours)
+func (p *piece) readTable(ctx context.Context) error {
+	p.bases = make([]int, len(p.series)+1)
+	for i := range p.series {
+		p.bases[i+1] = p.bases[i] + rowCount(p.hoursOf(i))
 	}
-	rd.slots = make([]slot, rd.bases[len(rd.series)])
-	reads := rd.plan()
-	workers := min(rd.opts.Concurrency, len(reads))
-	rd.parts = make([]*buffer, workers)
-	for i := range rd.parts {
-		rd.parts[i] = rd.buffers.get(0)
+	p.slots = make([]slot, p.bases[len(p.series)])
+	reads := p.plan()
+	workers := min(p.opts.Concurrency, len(reads))
+	p.parts = make([]*buffer, workers)
+	for i := range p.parts {
+		p.parts[i] = p.buffers.get(0)
 	}
 	if workers < 2 {
-		return rd.work(ctx, 0, reads, new(atomic.Int64))
+		return p.work(ctx, 0, reads, new(atomic.Int64))
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
 	for part := range workers {
-		group.Go(func() error { return rd.work(ctx, part, reads, &next) })
+		group.Go(func() error { return p.work(ctx, part, reads, &next) })
 	}
 	return group.Wait()
 }
 
 // work takes reads one after another until none is left and decodes their rows into its part.
-func (rd *batchReader) work(ctx context.Context, part int, reads []dayRead, next *atomic.Int64) error {
+func (p *piece) work(ctx context.Context, part int, reads []dayRead, next *atomic.Int64) error {
 	var row run.Row
 	for {
 		i := int(next.Add(1)) - 1
 		if i >= len(reads) {
 			return nil
 		}
-		if err := rd.readDay(ctx, part, reads[i], &row); err != nil {
+		if err := p.readDay(ctx, part, reads[i], &row); err != nil {
 			return err
 		}
 	}
 }
 
 // readDay reads the rows of one day.
-func (rd *batchReader) readDay(ctx context.Context, part int, read dayRead, row *run.Row) (err error) {
+func (p *piece) readDay(ctx context.Context, part int, read dayRead, row *run.Row) (err error) {
 	const dayMs = keyschema.DayHours * keyschema.HourMs
-	it := rd.opts.Data.ReadRows(ctx, storage.RowSet{Ranges: read.ranges}, storage.ReadOptions{Filter: storage.Filter{
+	it := p.opts.Data.ReadRows(ctx, storage.RowSet{Ranges: read.ranges}, storage.ReadOptions{Filter: storage.Filter{
 		Families: []string{storage.FamilySamples}, FromMs: read.day * dayMs, ToMs: (read.day + 1) * dayMs, VersionsMax: 1,
 	}})
 	rows, used, samples := 0, 0, 0
 	defer func() {
-		rd.figures.rows.Add(int64(rows))
-		rd.figures.rowsUsed.Add(int64(used))
-		rd.figures.samples.Add(int64(samples))
-		rd.metrics.rows.Add(float64(rows))
-		rd.metrics.samples.Add(float64(samples))
+		p.figures.rows.Add(int64(rows))
+		p.figures.rowsUsed.Add(int64(used))
+		p.figures.samples.Add(int64(samples))
+		p.metrics.rows.Add(float64(rows))
+		p.metrics.samples.Add(float64(samples))
 		if closeErr := it.Close(); closeErr != nil && err == nil {
 			err = storageError("close read of rows", closeErr)
 		}
@@ -151,7 +165,7 @@ func (rd *batchReader) readDay(ctx context.Context, part int, read dayRead, row 
 		if at == len(read.ranges) {
 			return storageError("read rows", fmt.Errorf("%w: row %q was not asked for", storage.ErrCorrupt, stored.Key))
 		}
-		n, err := rd.addRow(part, read.owners[at], stored, row)
+		n, err := p.addRow(part, read.owners[at], stored, row)
 		if err != nil {
 			return err
 		}
@@ -167,12 +181,12 @@ func (rd *batchReader) readDay(ctx context.Context, part int, read dayRead, row 
 }
 
 // addRow decodes a row into a part and notes where. It returns the number of samples.
-func (rd *batchReader) addRow(part int, owner rowPrefix, stored storage.Row, row *run.Row) (int, error) {
+func (p *piece) addRow(part int, owner rowPrefix, stored storage.Row, row *run.Row) (int, error) {
 	hour, err := hourOf(stored.Key, owner.prefix)
 	if err != nil {
 		return 0, storageError("read rows", fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, stored.Key, err))
 	}
-	at := rd.slotOf(owner.series, hour)
+	at := p.slotOf(owner.series, hour)
 	if at < 0 {
 		// The hour was not the series' when it was selected: whatever it has now came later than the query.
 		return 0, nil
@@ -183,12 +197,15 @@ func (rd *batchReader) addRow(part int, owner rowPrefix, stored storage.Row, row
 			return 0, storageError("read rows", fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, stored.Key, err))
 		}
 	}
-	tsMs, values := clipColumns(rd.window, row)
-	if err := rd.charge(len(tsMs)); err != nil {
+	var all columns
+	all.tsMs, all.values = row.Columns()
+	c := p.window.clip(all)
+	tsMs, values := c.tsMs, c.values
+	if err := p.charge(len(tsMs)); err != nil {
 		return 0, err
 	}
-	to := rd.parts[part]
-	rd.slots[at] = slot{part: int32(part), start: int32(to.len()), n: int32(len(tsMs))}
+	to := p.parts[part]
+	p.slots[at] = slot{part: int32(part), start: int32(to.len()), n: int32(len(tsMs))}
 	to.append(tsMs, values)
 	return len(tsMs), nil
 }
@@ -211,9 +228,9 @@ func hourOf(key, prefix []byte) (int64, error) {
 }
 
 // slotOf is the slot of a series' hour, -1 if the series was not selected for that hour.
-func (rd *batchReader) slotOf(series int, hour int64) int {
-	at := rd.bases[series]
-	for _, span := range rd.series[series].Hours {
+func (p *piece) slotOf(series int, hour int64) int {
+	at := p.bases[series]
+	for _, span := range p.hoursOf(series) {
 		if hour < span.First {
 			return -1
 		}
@@ -225,14 +242,23 @@ func (rd *batchReader) slotOf(series int, hour int64) int {
 	return -1
 }
 
-// close gives back what join did not pass on.
-func (rd *batchReader) close() {
-	samples := 0
-	for _, b := range append(rd.parts, rd.head) {
-		if b != nil {
-			samples += b.len()
-			rd.buffers.put(b)
-		}
+// close gives back what was read of the table; what join has passed on is charged apart.
+func (p *piece) close() {
+	for _, b := range p.parts {
+		p.giveBack(b)
 	}
-	rd.budget.release(samples-rd.passedOn, int64(samples)*sampleBytes)
+	p.parts = nil
+}
+
+// close gives back what was read of the head.
+func (rd *batchReader) close() {
+	rd.giveBack(rd.head)
+	rd.head = nil
+}
+
+func (rd *batchReader) giveBack(b *buffer) {
+	if b != nil {
+		rd.budget.release(int64(b.len()) * sampleBytes)
+		rd.buffers.put(b)
+	}
 }

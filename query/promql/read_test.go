@@ -260,7 +260,7 @@ type querierType = querier
 
 func requireNothingHeld(t *testing.T, r *reader) {
 	t.Helper()
-	require.Zero(t, r.budget.samples.Load(), "samples charged")
+	require.Zero(t, r.budget.series.Load(), "series charged")
 	require.Zero(t, r.budget.bytes.Load(), "bytes charged")
 }
 
@@ -291,24 +291,31 @@ func TestLimits(t *testing.T) {
 		require.NoError(t, querier.Close())
 		return err
 	}
-	for name, change := range map[string]func(*Options){
-		"samples": func(o *Options) { o.SamplesMax = total - 1 },
-		"bytes":   func(o *Options) { o.BytesMax = int64(total) * sampleBytes },
-		"series":  func(o *Options) { o.BytesMax = seriesBytes },
+	for _, c := range []struct {
+		change func(*Options)
+		want   LimitError
+	}{
+		{func(o *Options) { o.SeriesMax = len(w.series) - 1 }, LimitError{limitSeries, int64(len(w.series) - 1)}},
+		{func(o *Options) { o.BytesMax = int64(total) * sampleBytes }, LimitError{limitBytes, int64(total) * sampleBytes}},
+		{func(o *Options) { o.BytesMax = seriesBytes }, LimitError{limitBytes, seriesBytes}},
 	} {
-		err := read(change)
+		err := read(c.change)
 		var limit *LimitError
-		require.ErrorAs(t, err, &limit, name)
+		require.ErrorAs(t, err, &limit)
+		require.Equal(t, c.want, *limit)
+		require.ErrorContains(t, err, fmt.Sprint(c.want.Value), "the error names the limit's value")
 		var known promengine.ErrTooManySamples
-		require.ErrorAs(t, err, &known, name)
+		require.ErrorAs(t, err, &known)
 	}
-	// What counts is what is held at once: batch by batch much less will do.
-	require.NoError(t, read(func(o *Options) { o.SamplesMax, o.BatchRowsMax = total/2, 1 }))
+	// What counts is what is held at once: batch by batch, and piece by piece, much less will do.
+	require.NoError(t, read(func(o *Options) {
+		o.BytesMax, o.BatchRowsMax, o.Concurrency = int64(len(w.series))*seriesBytes+int64(total)*sampleBytes/2, 1, 1
+	}))
 }
 
 func TestMemoryIsGivenBack(t *testing.T) {
 	w := randomWorld(t, newRand(t))
-	q := w.queryable(func(o *Options) { o.BatchRowsMax = 50 })
+	q := w.queryable(func(o *Options) { o.BatchRowsMax = 100 })
 	querier, err := q.Querier(0, math.MaxInt64)
 	require.NoError(t, err)
 	set := querier.Select(t.Context(), false, nil, all)
@@ -387,8 +394,8 @@ func TestChunksAreSmall(t *testing.T) {
 }
 
 func TestOptionsValidate(t *testing.T) {
-	_, err := New(Options{SamplesMax: -1})
-	for _, want := range []string{"Catalogue", "Head", "Data", "Schema", "SamplesMax"} {
+	_, err := New(Options{SeriesMax: -1})
+	for _, want := range []string{"Catalogue", "Head", "Data", "Schema", "SeriesMax"} {
 		require.ErrorContains(t, err, want)
 	}
 }

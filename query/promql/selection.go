@@ -1,11 +1,13 @@
 package promql
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/keyschema"
 	"halite/storage/index"
 )
 
@@ -18,8 +20,15 @@ type Selection struct {
 	reader *reader
 	window window
 	series []index.Series
-	starts []int // first series of each batch
-	bytes  int64
+	cuts   []cut
+	held   int // series charged
+}
+
+// cut is where a batch begins.
+type cut struct {
+	first    int // series
+	streamed bool
+	dayRows  int // rows of a day, at most
 }
 
 // Len is the number of series.
@@ -29,11 +38,11 @@ func (s *Selection) Len() int { return len(s.series) }
 func (s *Selection) Labels(i int) labels.Labels { return s.series[i].Labels }
 
 // Batches is the number of batches.
-func (s *Selection) Batches() int { return len(s.starts) }
+func (s *Selection) Batches() int { return len(s.cuts) }
 
 // BatchOf is the number of the batch that series i is in.
 func (s *Selection) BatchOf(i int) int {
-	n, found := slices.BinarySearch(s.starts, i)
+	n, found := slices.BinarySearchFunc(s.cuts, i, func(c cut, i int) int { return cmp.Compare(c.first, i) })
 	if found {
 		return n
 	}
@@ -42,47 +51,93 @@ func (s *Selection) BatchOf(i int) int {
 
 // Close gives the budget back; batches that were read stay valid until they are released.
 func (s *Selection) Close() {
-	s.reader.budget.release(0, s.bytes)
-	s.bytes = 0
+	s.reader.budget.releaseSeries(s.held)
+	s.held = 0
 }
 
-// hold charges the series to the budget and cuts them into batches. A batch has at most BatchRowsMax rows, or one
-// series.
+// hold charges the series to the budget and cuts them into batches.
 func (s *Selection) hold(series []index.Series) error {
-	bytes := int64(len(series)) * seriesBytes
-	if err := s.reader.budget.take(0, bytes); err != nil {
+	if err := s.reader.budget.takeSeries(len(series)); err != nil {
 		return err
 	}
-	s.bytes, s.series = bytes, series
-	rows := 0
-	for i := range series {
-		n := rowCount(series[i].Hours)
-		if i == 0 || rows+n > s.reader.opts.BatchRowsMax {
-			s.starts = append(s.starts, i)
-			rows = 0
-		}
-		rows += n
-	}
+	s.held, s.series = len(series), series
+	s.cut()
 	return nil
 }
 
-// Read reads batch i: the head, then the table. Its columns are those of the batch's series in order, empty ones
-// included. Release the batch when done.
+const (
+	// pieceShare is the part of BatchRowsMax that a piece of a streamed batch has.
+	pieceShare = 4
+	// streamShare is the part of BatchRowsMax from which on a series is streamed, so that others can be read with it.
+	streamShare = 16
+	// batchValuesMax is the number of results (series × steps) of a streamed batch: they are all kept until its last
+	// piece has been read.
+	batchValuesMax = 1 << 20
+)
+
+// pieceRows is the number of rows of a piece, if a day has not more.
+func (o *Options) pieceRows() int { return max(1, o.BatchRowsMax/pieceShare) }
+
+// cut makes batches. Those of short series have at most BatchRowsMax rows. Those of long series are streamed; if they are
+// evaluated together they have many series, so that few reads of a day are needed, otherwise one.
+func (s *Selection) cut() {
+	var (
+		o          = &s.reader.opts
+		perDay     = s.reader.neededADay()
+		rows       int // of the batch
+		longSeries = o.BatchRowsMax
+	)
+	if s.reader.steps > 0 {
+		longSeries = max(1, o.BatchRowsMax/streamShare)
+	}
+	for i := range s.series {
+		n := rowCount(s.series[i].Hours)
+		long, dayRows := n > longSeries, min(n, perDay)
+		if i > 0 {
+			last := &s.cuts[len(s.cuts)-1]
+			count := i - last.first + 1
+			switch {
+			case long != last.streamed:
+			case !long && rows+n <= o.BatchRowsMax:
+				rows += n
+				continue
+			case long && last.dayRows+dayRows <= o.pieceRows() && count*s.reader.steps <= batchValuesMax && s.reader.steps > 0:
+				last.dayRows += dayRows
+				continue
+			}
+		}
+		s.cuts = append(s.cuts, cut{first: i, streamed: long, dayRows: dayRows})
+		rows = n
+	}
+}
+
+// neededADay is the largest number of hours of a day that are read.
+func (r *reader) neededADay() int {
+	if r.needed == nil {
+		return keyschema.DayHours
+	}
+	most, day, rows := 1, int64(-1), 0
+	for _, span := range r.needed {
+		for hour := span.First; hour <= span.Last && most < keyschema.DayHours; hour++ {
+			if hour/keyschema.DayHours != day {
+				day, rows = hour/keyschema.DayHours, 0
+			}
+			rows++
+			most = max(most, rows)
+		}
+	}
+	return most
+}
+
+// Read reads batch i as a whole: the head, then the table. Its columns are those of the batch's series in order, empty
+// ones included. Release the batch when done.
 func (s *Selection) Read(ctx context.Context, i int) (*Batch, error) {
-	first, end := s.starts[i], len(s.series)
-	if i+1 < len(s.starts) {
-		end = s.starts[i+1]
-	}
-	series := s.series[first:end]
-	rd := &batchReader{reader: s.reader, window: s.window, series: series}
-	defer rd.close()
-	if err := rd.readHead(ctx); err != nil {
+	st, err := s.open(ctx, i)
+	if err != nil {
 		return nil, err
 	}
-	if err := rd.readTable(ctx); err != nil {
-		return nil, err
-	}
-	return rd.join(first)
+	defer st.Close()
+	return st.Next(ctx)
 }
 
 // rowCount is the number of hours in the spans.

@@ -64,13 +64,13 @@ type figures struct{ series, rows, rowsUsed, samples atomic.Int64 }
 
 // Session begins a query.
 func (q *Queryable) Session() *Session {
-	return &Session{queryable: q, budget: newBudget(q.opts.SamplesMax, q.opts.BytesMax)}
+	return &Session{queryable: q, budget: newBudget(&q.opts)}
 }
 
 // Select finds the series that match and have samples in the hull of the windows. Rows of hours that meet no window
 // are not read, where that saves whole hours; samples between windows may be returned nevertheless.
 func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Matcher) (*Selection, error) {
-	r := &reader{Queryable: s.queryable, window: s.queryable.clip(w.hull()), budget: s.budget, figures: &s.figures}
+	r := &reader{Queryable: s.queryable, window: s.queryable.clip(w.hull()), budget: s.budget, figures: &s.figures, steps: w.Steps}
 	if w.sparse() {
 		r.needed = w.hours(r.window)
 	}
@@ -83,10 +83,10 @@ func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Mat
 }
 
 // Take charges memory of an evaluation to the budget of the session, or fails with a *LimitError.
-func (s *Session) Take(bytes int64) error { return s.budget.take(0, bytes) }
+func (s *Session) Take(bytes int64) error { return s.budget.take(bytes) }
 
 // Release gives back what Take has charged.
-func (s *Session) Release(bytes int64) { s.budget.release(0, bytes) }
+func (s *Session) Release(bytes int64) { s.budget.release(bytes) }
 
 // Figures are those of all selections up to now.
 func (s *Session) Figures() Figures {

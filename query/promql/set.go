@@ -35,13 +35,13 @@ func (c *cursor) Next() bool {
 		if !c.skipEmpty {
 			return true
 		}
-		batch, column, err := c.loader.column(c.at)
+		first := c.loader.column(c.at)
+		empty, err := len(first.tsMs) == 0, first.err
+		first.release()
 		if err != nil {
 			c.err = err
 			return false
 		}
-		empty := len(column.TsMs) == 0
-		batch.Release()
 		if !empty {
 			return true
 		}

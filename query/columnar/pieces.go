@@ -1,0 +1,145 @@
+package columnar
+
+import (
+	"slices"
+
+	"halite/query/promql"
+)
+
+// carried is a series of which more pieces follow: the results up to now, and the samples that later windows need.
+type carried struct {
+	tsMs    []int64
+	values  []float64
+	row     []float64
+	largest int
+	any     bool
+}
+
+// sampleBytes is the memory of a sample that is carried over.
+const sampleBytes = 16
+
+// pieceRun is the evaluation of a batch that is read piece by piece.
+type pieceRun struct {
+	*eval
+	windows   promql.Windows
+	evaluator evaluator
+	series    []carried
+	bytes     int64 // charged
+	done      int   // steps
+}
+
+// pieces evaluates the series of a batch, given its first piece. Each piece fills the steps whose windows it ends; only
+// the samples of windows that go on are kept.
+func (ev *eval) pieces(b Batch, w promql.Windows, e evaluator) error {
+	r := &pieceRun{eval: ev, windows: w, evaluator: e, series: make([]carried, len(b.Columns))}
+	defer func() { ev.session.Release(r.bytes) }()
+	if err := r.charge(0); err != nil {
+		b.Release()
+		return err
+	}
+	rows := make([]float64, len(r.series)*w.Steps)
+	clearRow(rows)
+	for j := range r.series {
+		r.series[j].row = rows[j*w.Steps : (j+1)*w.Steps]
+	}
+	for {
+		err := r.add(b)
+		if err != nil || b.Next == nil {
+			defer b.Release() // the labels are still needed
+			if err == nil {
+				err = r.finish(b)
+			}
+			return err
+		}
+		next := b.Next
+		b.Release()
+		if b, err = ev.read(func() (Batch, error) { return next(ev.ctx) }); err != nil {
+			return err
+		}
+	}
+}
+
+// charge counts the memory of the rows and of samples that are carried over.
+func (r *pieceRun) charge(samples int) error {
+	bytes := int64(len(r.series))*int64(r.windows.Steps)*8 + int64(samples)*sampleBytes
+	more := bytes - r.bytes
+	if more > 0 {
+		if err := r.session.Take(more); err != nil {
+			return err
+		}
+	} else {
+		r.session.Release(-more)
+	}
+	r.bytes = bytes
+	return nil
+}
+
+// add evaluates a piece.
+func (r *pieceRun) add(b Batch) error {
+	end := r.windows.Steps
+	if b.Next != nil {
+		end = stepsUpTo(r.windows, b.ToMs)
+	}
+	samples := 0
+	for j := range r.series {
+		if err := r.tick(); err != nil {
+			return err
+		}
+		s := &r.series[j]
+		s.add(r.eval, r.windows, r.evaluator, &b.Columns[j], r.done, end)
+		samples += len(s.tsMs)
+	}
+	r.done = end
+	return r.charge(samples)
+}
+
+// finish hands the rows on.
+func (r *pieceRun) finish(b Batch) error {
+	for j := range r.series {
+		if err := r.tick(); err != nil {
+			return err
+		}
+		if s := &r.series[j]; s.any {
+			if err := r.evaluator.done(r.eval, b.Columns[j].Labels, s.row, s.largest); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// add evaluates the steps from first to before end, of which all samples are there now.
+func (s *carried) add(ev *eval, w promql.Windows, e evaluator, c *promql.Column, first, end int) {
+	s.any = s.any || len(c.TsMs) > 0
+	if !s.any {
+		return
+	}
+	all := *c
+	if len(s.tsMs) > 0 {
+		s.tsMs, s.values = append(s.tsMs, c.TsMs...), append(s.values, c.Values...)
+		all.TsMs, all.Values = s.tsMs, s.values
+	}
+	if end > first && len(all.TsMs) > 0 {
+		s.largest = max(s.largest, e.section(ev, &all, first, s.row[first:end]))
+	}
+	// Later windows begin no earlier than that of the step after.
+	from := w.FirstEndMs + int64(end)*w.StepMs - w.RangeMs
+	at, _ := slices.BinarySearch(all.TsMs, from+1)
+	if at < len(all.TsMs)/2 && len(s.tsMs) > 0 {
+		s.tsMs, s.values = s.tsMs[at:], s.values[at:] // without a copy; memory moves when it is full
+		return
+	}
+	s.tsMs = append(s.tsMs[:0], all.TsMs[at:]...)
+	s.values = append(s.values[:0], all.Values[at:]...)
+}
+
+// stepsUpTo is the number of steps that end by a time.
+func stepsUpTo(w promql.Windows, tsMs int64) int {
+	if tsMs < w.FirstEndMs {
+		return 0
+	}
+	if w.StepMs == 0 {
+		return w.Steps
+	}
+	return int(min((tsMs-w.FirstEndMs)/w.StepMs+1, int64(w.Steps)))
+}
