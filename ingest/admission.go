@@ -16,6 +16,7 @@ const (
 	resourceHead  = "head_memory"
 	resourceSpace = "disk_space"
 	resourceLog   = "log_buffer"
+	resourceSize  = "log_size"
 )
 
 // overload refuses a write. The delay is spread over 1–10 s, so that senders do not come back together.
@@ -42,6 +43,9 @@ func (i *Ingester) admit(ctx context.Context, sizeBytes int) (release func(), er
 	switch {
 	case i.noSpace.Load():
 		return nil, i.overload(resourceSpace, "too little disk space left")
+	case i.logFull.Load():
+		i.wakeFlusher()
+		return nil, i.overload(resourceSize, "the write-ahead log is too long and cannot be shortened")
 	case i.head.Bytes() > i.headBytesHard:
 		i.wakeFlusher()
 		return nil, i.overload(resourceHead, "the memory for unflushed samples is used up")

@@ -102,8 +102,13 @@ func (i *Ingester) emitCheckpoint(point uint64, emit func(kind byte, payload []b
 			return err
 		}
 	}
+	var ls labels.Labels
+	builder := labels.NewScratchBuilder(16)
 	for _, n := range numbers {
-		payload = wal.AppendSeries(payload, n.log, i.opts.Index.Labels(index.Ref(n.ref)))
+		if !i.opts.Index.ReadLabels(index.Ref(n.ref), &builder, &ls) {
+			ls = labels.EmptyLabels()
+		}
+		payload = wal.AppendSeries(payload, n.log, ls)
 		if err := write(seriesRecordBytes); err != nil {
 			return err
 		}

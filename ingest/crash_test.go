@@ -142,8 +142,9 @@ func contains(all []uint64, x uint64) bool {
 
 // crashTweak makes everything small, so that segments, rows and files turn over within a run.
 func crashTweak(o *Options) {
-	o.WALSegmentBytesMax = 4 << 10
+	o.WALSegmentBytesMax, o.WALBytesMax = 4<<10, 64<<10
 	o.Head = HeadOptions{
+		FlushBytes: 4 << 10, // several slices a flush
 		Stripes: 2, FlushInterval: -1, RowBytesMax: 300, BytesMax: 256 << 10, CheckpointInterval: time.Minute,
 		IdleAfter: 10 * time.Hour,
 	}

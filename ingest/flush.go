@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"halite/ingest/head"
 	"halite/keyschema"
@@ -15,97 +14,125 @@ import (
 )
 
 const (
-	// flushBatchBytes is the encoded size of rows that are handed to the table at once.
-	flushBatchBytes = 32 << 20
 	// flushLoadRows is the number of rows from which sorted files beat the memtable.
 	flushLoadRows = 512
 	// flushReadRows is the number of rows copied within one hold of a stripe's lock.
 	flushReadRows = 256
 	// runBytesMax bounds the unpacked rows folded into one run, well below what a cell may hold.
 	runBytesMax = 2 << 20
-	// arenaBytes is the size of the pieces that keys and runs of a batch are cut from.
-	arenaBytes = 1 << 20
 )
 
-// flusher writes frozen rows to the data table. One flush runs at a time, under Ingester.flushMu.
+// flusher writes rows to the data table, one range of keys after the other: the files of one flush do not overlap, and
+// little memory is needed at a time. One flush runs at a time, under Ingester.flushMu.
 type flusher struct {
 	i       *Ingester
 	reader  head.Reader
 	encoder run.Encoder
-	frozen  []head.Row
+	chosen  []head.Row
+	frozen  []head.Row // rows of the slice under way; those before written are in the table
+	written int
+	rows    int // in the table, of all slices
 
-	// The batch being gathered.
+	// The batch being gathered; its memory serves the next.
 	muts    []storage.RowMutation
 	entries []storage.Entry
-	arena   []byte
-	bytes   int
-	parts   [][]head.Row // rows of the batch, each part of one stripe
-	first   uint32       // run number of the batch's first runs
-	runs    int          // run numbers that the batch uses
-	rows    int
+	arena   arena
+	first   uint32 // run number of the batch's first runs
+	runs    int    // run numbers that the batch uses
 }
 
-// flush freezes the rows that pick chooses, stripe by stripe, and writes them. Rows that could not be written stay in
-// the head. It returns the number of rows written.
-func (f *flusher) flush(ctx context.Context, pick func(stripe int, row head.RowInfo) bool) (rows int, err error) {
+// flush freezes the rows that pick chooses, slice by slice, and writes them. Rows that could not be written stay in the
+// head. It returns the number of rows written.
+func (f *flusher) flush(ctx context.Context, pick func(row head.RowInfo) bool) (rows int, err error) {
 	start := f.i.opts.Now()
-	for stripe := range f.i.head.Stripes() {
-		f.frozen = f.i.head.Freeze(f.frozen[:0], stripe, func(row head.RowInfo) bool { return pick(stripe, row) })
-		rest, err := f.gather(ctx, f.frozen)
-		if err != nil {
-			f.i.head.Thaw(rest)
-			f.abandon()
+	bytes := f.choose(pick)
+	if len(f.chosen) == 0 {
+		return 0, nil
+	}
+	f.i.order.sort(f.i, f.chosen, bytes)
+	for rest := f.chosen; len(rest) > 0; {
+		n := f.i.order.firstSlice(rest)
+		if err := f.flushSlice(ctx, rest[:n]); err != nil {
 			return f.rows, err
 		}
+		rest = rest[n:]
 	}
-	if err := f.write(ctx); err != nil {
-		return f.rows, err
-	}
-	if f.rows > 0 {
-		f.i.metrics.flushSeconds.Observe(f.i.opts.Now().Sub(start).Seconds())
-	}
+	f.i.metrics.flushSeconds.Observe(f.i.opts.Now().Sub(start).Seconds())
 	return f.rows, nil
 }
 
-// gather adds the rows of one stripe to the batch and writes it whenever it is full. After an error rest are the rows
-// that the batch does not answer for.
-func (f *flusher) gather(ctx context.Context, rows []head.Row) (rest []head.Row, err error) {
-	for len(rows) > 0 {
-		n := min(len(rows), flushReadRows)
-		for n < len(rows) && sameHour(rows[n], rows[n-1]) {
-			n++
-		}
-		some := slices.Clone(rows[:n])
+// choose collects the rows that pick chooses, ordered by stripe, and returns the memory that they use.
+func (f *flusher) choose(pick func(row head.RowInfo) bool) (bytes int64) {
+	f.chosen = f.chosen[:0]
+	for stripe := range f.i.head.Stripes() {
+		f.chosen = f.i.head.Choose(f.chosen, stripe, func(row head.RowInfo) bool {
+			if !pick(row) {
+				return false
+			}
+			bytes += row.Bytes
+			return true
+		})
+	}
+	return bytes
+}
+
+// flushSlice freezes and writes rows, in batches if there is very much of them.
+func (f *flusher) flushSlice(ctx context.Context, rows []head.Row) error {
+	f.frozen, f.written = f.i.head.Freeze(f.frozen[:0], rows), 0
+	err := f.writeFrozen(ctx)
+	if err != nil {
+		// Rows that the table took all the same do no harm: they will be written again under a higher number.
+		f.i.head.Thaw(f.frozen[f.written:])
+	}
+	f.clear()
+	return err
+}
+
+func (f *flusher) writeFrozen(ctx context.Context) error {
+	for from := 0; from < len(f.frozen); {
+		to := f.sameStripe(from)
+		some := f.frozen[from:to]
 		f.i.head.Load(&f.reader, some)
-		for from := 0; from < n; {
-			to := from + 1
-			for to < n && sameHour(some[to], some[from]) {
-				to++
+		for first := 0; first < len(some); {
+			end := first + 1
+			for end < len(some) && sameHour(some[end], some[first]) {
+				end++
 			}
-			if err := f.add(ctx, some, from, to); err != nil {
-				f.i.head.Thaw(some)
-				return rows[n:], err
+			if err := f.add(ctx, some, first, end); err != nil {
+				return err
 			}
-			from = to
+			first = end
 		}
-		f.parts = append(f.parts, some)
-		rows = rows[n:]
-		if f.bytes >= flushBatchBytes {
-			if err := f.write(ctx); err != nil {
-				return rows, err
+		from = to
+		if from == len(f.frozen) || int64(f.arena.used) >= f.i.hopts.FlushBytes {
+			if err := f.write(ctx, from); err != nil {
+				return err
 			}
 		}
 	}
-	return nil, nil
+	return nil
 }
 
-func sameHour(a, b head.Row) bool { return a.Ref == b.Ref && a.Hour == b.Hour }
+// sameStripe returns the end of the frozen rows from the given one on that can be read within one hold of a lock; rows
+// of one series and hour stay together.
+func (f *flusher) sameStripe(from int) (to int) {
+	h, rows := f.i.head, f.frozen
+	stripe := h.Stripe(rows[from].Ref)
+	for to = from + 1; to < len(rows) && h.Stripe(rows[to].Ref) == stripe; to++ {
+		if to-from >= flushReadRows && !sameHour(rows[to], rows[to-1]) {
+			break
+		}
+	}
+	return to
+}
+
+func sameHour(a, b head.Row) bool { return a.Ref == b.Ref && a.Hour() == b.Hour() }
 
 // add makes one mutation of the loaded rows [from, to), which are of one series and hour: a run, or several in the
 // order of arrival if there is very much.
 func (f *flusher) add(ctx context.Context, rows []head.Row, from, to int) error {
-	hour := rows[from].Hour
-	key := f.cut(func(dst []byte) []byte {
+	hour := rows[from].Hour()
+	key := f.arena.cut(func(dst []byte) []byte {
 		return f.i.opts.Index.AppendRowKey(dst, index.Ref(rows[from].Ref), hour)
 	})
 	if len(key) == 0 {
@@ -153,7 +180,7 @@ func (f *flusher) run(hour int64, from, to, part int) (storage.Entry, error) {
 	if err != nil {
 		return storage.Entry{}, err
 	}
-	value := f.cut(func(dst []byte) []byte {
+	value := f.arena.cut(func(dst []byte) []byte {
 		dst, err = f.encoder.Append(dst, keyschema.HourStartMs(hour), tsMs, values)
 		return dst
 	})
@@ -162,26 +189,12 @@ func (f *flusher) run(hour int64, from, to, part int) (storage.Entry, error) {
 	}
 	return storage.Entry{
 		Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour), Value: value,
-		Qualifier: f.cut(func(dst []byte) []byte { return keyschema.AppendRunQualifier(dst, f.first+uint32(part)) }),
+		Qualifier: f.arena.cut(func(dst []byte) []byte { return keyschema.AppendRunQualifier(dst, f.first+uint32(part)) }),
 	}, nil
 }
 
-// cut lets write append to the arena and returns what it wrote. What was cut before stays valid.
-func (f *flusher) cut(write func(dst []byte) []byte) []byte {
-	if cap(f.arena)-len(f.arena) < arenaBytes/16 {
-		f.arena = make([]byte, 0, arenaBytes)
-	}
-	start := len(f.arena)
-	f.arena = write(f.arena)
-	f.bytes += len(f.arena) - start
-	return f.arena[start:len(f.arena):len(f.arena)]
-}
-
-// write hands the batch to the table and frees its rows.
-func (f *flusher) write(ctx context.Context) error {
-	if len(f.muts) == 0 {
-		return nil
-	}
+// write hands the batch to the table and frees its rows, which are those up to the given one.
+func (f *flusher) write(ctx context.Context, to int) error {
 	slices.SortFunc(f.muts, func(a, b storage.RowMutation) int { return bytes.Compare(a.Key, b.Key) })
 	var err error
 	if len(f.muts) >= flushLoadRows {
@@ -190,39 +203,25 @@ func (f *flusher) write(ctx context.Context) error {
 		err = f.i.data.Apply(ctx, f.muts)
 	}
 	if err != nil {
-		err = fmt.Errorf("write %d rows to table %s: %w", len(f.muts), storage.TableData, err)
-		f.abandon()
-		return err
+		return fmt.Errorf("write %d rows to table %s: %w", len(f.muts), storage.TableData, err)
 	}
-	for _, part := range f.parts {
-		f.i.head.Free(part)
-		f.rows += len(part)
-		f.i.metrics.flushedRows.Add(float64(len(part)))
-	}
-	f.i.metrics.flushedBytes.Add(float64(f.bytes))
+	rows := f.frozen[f.written:to]
+	f.written = to
+	f.i.head.Free(rows)
+	f.rows += len(rows)
+	f.i.metrics.flushedRows.Add(float64(len(rows)))
+	f.i.metrics.flushedBytes.Add(float64(f.arena.used))
 	f.clear()
 	return nil
 }
 
-// abandon gives the batch's rows back to the head. Rows of it that the table took all the same do no harm: they will be
-// written again under a higher number.
-func (f *flusher) abandon() {
-	for _, part := range f.parts {
-		f.i.head.Thaw(part)
-	}
-	f.clear()
-}
-
 func (f *flusher) clear() {
-	clear(f.muts)
-	clear(f.entries)
-	clear(f.parts)
-	f.muts, f.entries, f.parts = f.muts[:0], f.entries[:0], f.parts[:0]
-	f.arena, f.bytes, f.runs = nil, 0, 0
+	f.muts, f.entries, f.runs = f.muts[:0], f.entries[:0], 0
+	f.arena.reset()
 }
 
 // flushRows is flusher.flush with the bookkeeping of failures. The caller holds flushMu.
-func (i *Ingester) flushRows(ctx context.Context, pick func(stripe int, row head.RowInfo) bool) (int, error) {
+func (i *Ingester) flushRows(ctx context.Context, pick func(row head.RowInfo) bool) (int, error) {
 	f := flusher{i: i}
 	rows, err := f.flush(ctx, pick)
 	if rows > 0 {
@@ -235,50 +234,5 @@ func (i *Ingester) flushRows(ctx context.Context, pick func(stripe int, row head
 	return rows, nil
 }
 
-// Ticks of Options.Head.FlushInterval that decide about late rows.
-const (
-	// idleTicks without a sample make a row of a closed hour due: a backfill has moved on.
-	idleTicks = 2
-	// patienceTicks after its first sample it is due anyway.
-	patienceTicks = 40
-)
-
-// due chooses rows whose hour closed a while ago, later for later stripes, so that not all go at once; and rows that
-// wait for another reason.
-func (i *Ingester) due(now time.Time, tick uint32) func(stripe int, row head.RowInfo) bool {
-	nowMs, graceMs := now.UnixMilli(), i.hopts.Grace.Milliseconds()
-	spreadMs, stripes := i.hopts.Spread.Milliseconds(), int64(i.head.Stripes())
-	return func(stripe int, row head.RowInfo) bool {
-		if row.Frozen {
-			return true
-		}
-		closedMs := keyschema.HourCellMs(row.Hour) + graceMs + spreadMs*int64(stripe)/stripes
-		return closedMs < nowMs && (tick-row.LastTick >= idleTicks || tick-row.MadeTick >= patienceTicks)
-	}
-}
-
-// relieve flushes early what memory pressure demands: first all rows of closed hours, then the largest open ones. The
-// caller holds flushMu.
-func (i *Ingester) relieve(ctx context.Context) (rows int, err error) {
-	if i.head.Bytes() <= i.hopts.BytesMax {
-		return 0, nil
-	}
-	target := i.hopts.BytesMax / 4 * 3
-	current := keyschema.HourOf(max(0, i.opts.Now().UnixMilli()))
-	rows, err = i.flushRows(ctx, func(_ int, row head.RowInfo) bool { return row.Frozen || row.Hour < current })
-	if err != nil || i.head.Bytes() <= target {
-		return rows, err
-	}
-	excess := i.head.Bytes() - target
-	sizes := i.head.Pressure()
-	exp := len(sizes) - 1
-	for ; exp > 0 && excess > sizes[exp]; exp-- {
-		excess -= sizes[exp]
-	}
-	least := int64(1) << exp / 2
-	more, err := i.flushRows(ctx, func(_ int, row head.RowInfo) bool { return row.Bytes >= least })
-	return rows + more, err
-}
-
 // everything chooses all rows.
-func everything(int, head.RowInfo) bool { return true }
+func everything(head.RowInfo) bool { return true }

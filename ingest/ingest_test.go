@@ -113,9 +113,11 @@ func TestEndlessEncodingsDoNotFillMemory(t *testing.T) {
 
 func TestRowsAreFlushedAfterTheirHour(t *testing.T) {
 	c := newClock()
-	r := openRig(t, vfs.NewMem(), c, func(o *Options) { o.Head.Grace, o.Head.Spread = time.Minute, 4*time.Minute })
+	r := openRig(t, vfs.NewMem(), c, func(o *Options) {
+		o.Head.Grace, o.Head.Spread, o.Head.FlushBytes = time.Minute, 4*time.Minute, 60<<10
+	})
 	var all []prompb.TimeSeries
-	for n := range 4 * 512 { // four stripes of the head
+	for n := range 4 * 512 {
 		all = append(all, series([]string{"__name__", "m", "n", string(rune(0x4e00 + n))}, sample(startMs, 1)))
 	}
 	r.write(all...)
@@ -125,7 +127,7 @@ func TestRowsAreFlushedAfterTheirHour(t *testing.T) {
 	require.Equal(t, 2048, rows(), "within grace")
 	c.advance(2 * time.Second)
 	first := rows()
-	require.Less(t, first, 2048, "the first stripe is due")
+	require.Less(t, first, 2048, "the first slice is due")
 	require.Greater(t, first, 1000)
 	c.advance(3 * time.Minute)
 	require.Zero(t, rows())
@@ -336,7 +338,7 @@ func TestReplayPassesOverRetiredSeries(t *testing.T) {
 	require.NoError(t, err)
 	r.write(series([]string{"__name__", "open"}, sample(startMs, 1)), series(upNames, sample(startMs, 1)))
 	r.flushMu.Lock()
-	_, err = r.flushRows(ctx, func(_ int, row head.RowInfo) bool {
+	_, err = r.flushRows(ctx, func(row head.RowInfo) bool {
 		return labels.Equal(up, r.index.Labels(index.Ref(row.Ref)))
 	})
 	r.flushMu.Unlock()
@@ -376,7 +378,7 @@ func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
 	flushOld := func(kept ...labels.Labels) {
 		r.flushMu.Lock()
 		defer r.flushMu.Unlock()
-		_, err := r.flushRows(ctx, func(_ int, row head.RowInfo) bool {
+		_, err := r.flushRows(ctx, func(row head.RowInfo) bool {
 			for _, ls := range kept {
 				if labels.Equal(ls, r.index.Labels(index.Ref(row.Ref))) {
 					return false

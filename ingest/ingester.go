@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,6 +63,7 @@ type Ingester struct {
 	limits        Limits
 	hopts         HeadOptions
 	headBytesHard int64
+	segmentBytes  int64
 	metrics       *metrics
 	data, meta    storage.Table
 	log           *wal.Log
@@ -81,6 +83,7 @@ type Ingester struct {
 	// flushMu admits one flush, checkpoint or retirement at a time; it guards the fields below.
 	flushMu      sync.Mutex
 	sequence     *sequence
+	order        order
 	formers      []formerNumber
 	truncated    uint64 // first segment of the log
 	unsynced     bool   // rows were flushed since the last sync
@@ -91,6 +94,7 @@ type Ingester struct {
 	turns    chan struct{}
 	inFlight atomic.Int64
 	noSpace  atomic.Bool
+	logFull  atomic.Bool
 
 	gate     sync.Mutex // guards closed and the start of callers
 	closed   bool
@@ -107,6 +111,7 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 		return nil, err
 	}
 	setDefault(&opts.FreeBytesMin, 1<<30)
+	setDefault(&opts.WALBytesMax, 4<<30)
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 	}
@@ -124,6 +129,7 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	i.checkpointed = i.started
 	i.turns = make(chan struct{}, i.limits.ConcurrencyMax)
 	i.headBytesHard = i.hopts.BytesMax + i.hopts.BytesMax/4
+	i.segmentBytes = cmp.Or(opts.WALSegmentBytesMax, wal.SegmentBytesDefault)
 	if i.head, err = head.New(head.Options{Stripes: i.hopts.Stripes, RowBytesMax: i.hopts.RowBytesMax}); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"halite/keyschema"
 )
 
-// spaceInterval is the time between two looks at the free disk space.
+// spaceInterval is the time between two looks at the free disk space and the size of the log.
 const spaceInterval = time.Second
 
 // startJobs starts the goroutines that Close ends.
@@ -24,7 +24,7 @@ func (i *Ingester) startJobs() {
 			i.opts.Logger.Error("flush failed; its samples stay in memory and in the log, the next run retries", "err", err)
 		}
 	})
-	i.every(ctx, spaceInterval, nil, i.checkSpace)
+	i.every(ctx, spaceInterval, nil, func() { i.checkSpace(); i.checkLog() })
 	i.every(ctx, i.hopts.MaintainInterval, nil, func() {
 		if err := i.maintain(ctx); err != nil && ctx.Err() == nil {
 			i.opts.Logger.Error("maintenance failed; the next run retries", "err", err)
@@ -62,16 +62,16 @@ func (i *Ingester) wakeFlusher() {
 	}
 }
 
-// step is one run of the flush job: rows that are due, memory pressure, the log's truncation.
+// step is one run of the flush job: rows that are due, memory pressure, the log's length and truncation.
 func (i *Ingester) step(ctx context.Context) error {
 	i.flushMu.Lock()
 	defer i.flushMu.Unlock()
 	now := i.opts.Now()
 	// Wake-ups must not let rows look idle sooner: ticks follow the clock.
 	i.head.SetTick(i.tickAt(now))
-	_, err := i.flushRows(ctx, i.due(now, i.tickAt(now)))
+	err := i.flushDue(ctx, now)
 	_, relieveErr := i.relieve(ctx)
-	if err = errors.Join(err, relieveErr); err != nil {
+	if err = errors.Join(err, relieveErr, i.shorten(ctx)); err != nil {
 		return err
 	}
 	if !i.unsynced || now.Sub(i.checkpointed) < i.hopts.CheckpointInterval {

@@ -6,13 +6,16 @@ import (
 	"slices"
 )
 
-// Row names a row that a flush has in its hands.
+// Row names a row that was chosen for a flush. Its number stays that row's as long as nothing is freed.
 type Row struct {
 	Ref  uint32
-	Hour int64
+	hour int32
 	seq  uint32
 	n    uint32
 }
+
+// Hour is the row's hour since 1970.
+func (r Row) Hour() int64 { return int64(r.hour) }
 
 // RowInfo describes a row to the one who chooses what to flush.
 type RowInfo struct {
@@ -22,6 +25,8 @@ type RowInfo struct {
 	Bytes int64
 	// Samples were stored in the row.
 	Samples int
+	// Segment is the first segment of the log that the row needs.
+	Segment uint64
 	// MadeTick and LastTick are the ticks of the first and last sample's arrival.
 	MadeTick, LastTick uint32
 	// Frozen rows wait since an earlier flush failed, or because they grew too large.
@@ -31,52 +36,65 @@ type RowInfo struct {
 // freezeBatch is the number of rows looked at within one hold of a stripe's lock, so that writers never wait for long.
 const freezeBatch = 2048
 
-// Freeze closes the rows of a stripe that pick chooses and appends them to dst, ordered by series, hour and creation.
-// Older rows of the same series and hour come along, so that the table never gets them in the wrong order. Frozen rows
-// stay readable until Free; those already in the hands of a flush are left out. pick is called under the lock.
-func (h *Head) Freeze(dst []Row, stripe int, pick func(RowInfo) bool) []Row {
+// Choose appends the rows of a stripe that pick chooses to dst, but for those already in the hands of a flush. Nothing
+// happens to them yet. pick is called under the lock.
+func (h *Head) Choose(dst []Row, stripe int, pick func(RowInfo) bool) []Row {
 	s := &h.stripes[stripe]
-	from := len(dst)
 	for next := uint32(1); next != 0; {
-		dst, next = h.freezeSome(dst, s, next, pick)
+		dst, next = s.choose(dst, next, pick)
 	}
-	slices.SortFunc(dst[from:], func(a, b Row) int {
-		if c := cmp.Compare(a.Ref, b.Ref); c != 0 {
-			return c
-		}
-		if c := cmp.Compare(a.Hour, b.Hour); c != 0 {
-			return c
-		}
-		return compareSeq(a.seq, b.seq)
-	})
 	return dst
 }
 
-func (h *Head) freezeSome(dst []Row, s *stripe, first uint32, pick func(RowInfo) bool) (rows []Row, next uint32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *stripe) choose(dst []Row, first uint32, pick func(RowInfo) bool) (rows []Row, next uint32) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	last := min(s.made, first+freezeBatch-1)
 	for n := first; n <= last; n++ {
 		r := s.row(n)
-		if r.ref == 0 || r.flags&flagFlushing != 0 || !pick(RowInfo{
-			Ref: r.ref, Hour: int64(r.hour), Bytes: s.memory(r), Samples: int(r.samples),
+		if r.ref != 0 && r.flags&flagFlushing == 0 && pick(RowInfo{
+			Ref: r.ref, Hour: int64(r.hour), Bytes: s.memory(r), Samples: int(r.samples), Segment: uint64(r.segment),
 			MadeTick: r.madeTick, LastTick: r.lastTick, Frozen: !r.open(),
 		}) {
-			continue
-		}
-		for m := h.slot(r.ref).row; m != 0; {
-			other := s.row(m)
-			if other.hour == r.hour && other.flags&flagFlushing == 0 && compareSeq(other.seq, r.seq) <= 0 {
-				other.flags |= flagFrozen | flagFlushing
-				dst = append(dst, Row{Ref: other.ref, Hour: int64(other.hour), seq: other.seq, n: m})
-			}
-			m = other.next
+			dst = append(dst, Row{Ref: r.ref, hour: r.hour, seq: r.seq, n: n})
 		}
 	}
 	if last == s.made {
 		return dst, 0
 	}
 	return dst, last + 1
+}
+
+// Freeze closes chosen rows, those of one stripe next to each other, and appends them to dst, stripe by stripe, each
+// ordered by series, hour and creation. Older rows of the same series and hour come along, so that the table never gets
+// them in the wrong order. Frozen rows stay readable until Free; those already in the hands of a flush are left out.
+// Nothing may have been freed since the rows were chosen.
+func (h *Head) Freeze(dst []Row, rows []Row) []Row {
+	for len(rows) > 0 {
+		at, from, some := h.Stripe(rows[0].Ref), len(dst), 1
+		for some < len(rows) && h.Stripe(rows[some].Ref) == at {
+			some++
+		}
+		h.withRows(rows[:some], func(s *stripe, _ uint32, r *row) { dst = h.freezeOlder(dst, s, r) })
+		slices.SortFunc(dst[from:], func(a, b Row) int {
+			return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.hour, b.hour), compareSeq(a.seq, b.seq))
+		})
+		rows = rows[some:]
+	}
+	return dst
+}
+
+// freezeOlder freezes r and the rows of its series and hour that were made before it.
+func (h *Head) freezeOlder(dst []Row, s *stripe, r *row) []Row {
+	for n := h.slot(r.ref).row; n != 0; {
+		other := s.row(n)
+		if other.hour == r.hour && other.flags&flagFlushing == 0 && compareSeq(other.seq, r.seq) <= 0 {
+			other.flags |= flagFrozen | flagFlushing
+			dst = append(dst, Row{Ref: other.ref, hour: other.hour, seq: other.seq, n: n})
+		}
+		n = other.next
+	}
+	return dst
 }
 
 // Pressure sums the memory of rows by the power of two that their size is below: sizes[i] is that of the rows of less
@@ -121,7 +139,7 @@ func (d *Reader) PackedBytes(i int) int {
 	return c.packed - c.packedFrom + (c.tail-c.tailFrom)*tailSampleBytes
 }
 
-// Free drops frozen rows of one stripe, which the tables now hold.
+// Free drops frozen rows, those of one stripe next to each other, which the tables now hold.
 func (h *Head) Free(rows []Row) {
 	h.withRows(rows, func(s *stripe, n uint32, r *row) {
 		if int(r.packedBytes) > h.opts.RowBytesMax {
@@ -131,8 +149,8 @@ func (h *Head) Free(rows []Row) {
 	})
 }
 
-// Thaw gives frozen rows of one stripe back after a failed flush. A row opens again unless it is full or a newer row of
-// its series and hour exists; the others stay frozen and belong to the next flush.
+// Thaw gives frozen rows, those of one stripe next to each other, back after a failed flush. A row opens again unless it
+// is full or a newer row of its series and hour exists; the others stay frozen and belong to the next flush.
 func (h *Head) Thaw(rows []Row) {
 	h.withRows(rows, func(s *stripe, _ uint32, r *row) {
 		r.flags &^= flagFlushing
@@ -150,20 +168,26 @@ func (h *Head) Thaw(rows []Row) {
 	})
 }
 
-// withRows visits rows of one stripe under its lock, which it lets go now and then.
+// withRows visits rows, those of one stripe next to each other, under its lock, which it lets go now and then.
 func (h *Head) withRows(rows []Row, visit func(s *stripe, n uint32, r *row)) {
 	for len(rows) > 0 {
-		some := rows[:min(len(rows), freezeBatch)]
-		s := &h.stripes[h.Stripe(rows[0].Ref)]
-		s.mu.Lock()
-		bytes, count, samples := s.bytes, s.count, s.samples
-		for _, row := range some {
-			visit(s, row.n, s.row(row.n))
+		at, some := h.Stripe(rows[0].Ref), 1
+		for some < min(len(rows), freezeBatch) && h.Stripe(rows[some].Ref) == at {
+			some++
 		}
-		h.bytes.Add(s.bytes - bytes)
-		h.rows.Add(s.count - count)
-		h.samples.Add(s.samples - samples)
-		s.mu.Unlock()
-		rows = rows[len(some):]
+		h.withStripe(&h.stripes[at], rows[:some], visit)
+		rows = rows[some:]
 	}
+}
+
+func (h *Head) withStripe(s *stripe, rows []Row, visit func(s *stripe, n uint32, r *row)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bytes, count, samples := s.bytes, s.count, s.samples
+	for _, row := range rows {
+		visit(s, row.n, s.row(row.n))
+	}
+	h.bytes.Add(s.bytes - bytes)
+	h.rows.Add(s.count - count)
+	h.samples.Add(s.samples - samples)
 }

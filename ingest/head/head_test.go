@@ -125,7 +125,7 @@ func (m *model) write() {
 func (m *model) freeze() {
 	share := m.rng.IntN(4)
 	for stripe := range m.h.Stripes() {
-		rows := m.h.Freeze(nil, stripe, func(r head.RowInfo) bool { return r.Frozen || m.rng.IntN(4) < share })
+		rows := freeze(m.h, stripe, func(r head.RowInfo) bool { return r.Frozen || m.rng.IntN(4) < share })
 		if len(rows) == 0 {
 			continue
 		}
@@ -134,7 +134,7 @@ func (m *model) freeze() {
 		flushed := map[uint32]column{}
 		for from := 0; from < len(rows); {
 			to := from + 1
-			for to < len(rows) && rows[to].Ref == rows[from].Ref && rows[to].Hour == rows[from].Hour {
+			for to < len(rows) && rows[to].Ref == rows[from].Ref && rows[to].Hour() == rows[from].Hour() {
 				to++
 			}
 			tsMs, values, err := d.Columns(from, to)
@@ -143,7 +143,7 @@ func (m *model) freeze() {
 				flushed[rows[from].Ref] = column{}
 			}
 			for i, at := range tsMs {
-				require.Equal(m.t, rows[from].Hour, keyschema.HourOf(at))
+				require.Equal(m.t, rows[from].Hour(), keyschema.HourOf(at))
 				if i > 0 {
 					require.Less(m.t, tsMs[i-1], at)
 				}
@@ -241,7 +241,7 @@ func TestHeadAgainstMap(t *testing.T) {
 func (m *model) finish() {
 	m.settle()
 	for stripe := range m.h.Stripes() {
-		if rows := m.h.Freeze(nil, stripe, func(head.RowInfo) bool { return true }); len(rows) > 0 {
+		if rows := freeze(m.h, stripe, func(head.RowInfo) bool { return true }); len(rows) > 0 {
 			m.h.Free(rows)
 		}
 	}
@@ -267,7 +267,7 @@ func TestOldestSegmentIsThatOfTheRowsFirstSample(t *testing.T) {
 	oldest, ok := h.OldestSegment()
 	require.True(t, ok)
 	require.Equal(t, uint64(7), oldest)
-	rows := h.Freeze(nil, h.Stripe(1), func(r head.RowInfo) bool { return r.Ref == 1 })
+	rows := freeze(h, h.Stripe(1), func(r head.RowInfo) bool { return r.Ref == 1 })
 	h.Free(rows)
 	oldest, ok = h.OldestSegment()
 	require.True(t, ok)
@@ -395,7 +395,7 @@ func flushUntil(t *testing.T, h *head.Head, table *sync.Map, done chan struct{})
 		default:
 		}
 		for stripe := range h.Stripes() {
-			rows := h.Freeze(nil, stripe, func(head.RowInfo) bool { return rng.IntN(2) == 0 })
+			rows := freeze(h, stripe, func(head.RowInfo) bool { return rng.IntN(2) == 0 })
 			if len(rows) == 0 {
 				continue
 			}
@@ -422,6 +422,11 @@ func flushUntil(t *testing.T, h *head.Head, table *sync.Map, done chan struct{})
 			h.Free(rows)
 		}
 	}
+}
+
+// freeze freezes the rows of a stripe that pick chooses.
+func freeze(h *head.Head, stripe int, pick func(head.RowInfo) bool) []head.Row {
+	return h.Freeze(nil, h.Choose(nil, stripe, pick))
 }
 
 // benchmarkAppend appends one sample to each of the series per round, 15 s apart.
@@ -456,7 +461,7 @@ func benchmarkAppend(b *testing.B, series int) {
 		if round%240 == 239 {
 			b.StopTimer()
 			for stripe := range h.Stripes() {
-				h.Free(h.Freeze(nil, stripe, func(head.RowInfo) bool { return true }))
+				h.Free(freeze(h, stripe, func(head.RowInfo) bool { return true }))
 			}
 			b.StartTimer()
 		}

@@ -242,6 +242,23 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 	}
 }
 
+// Since returns the first segment from which on the log has at most that many bytes, checkpoint and unsynced frames left
+// aside; the one after the newest if that is larger alone.
+func (l *Log) Since(sizeBytes int64) (segment uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	segment = l.durable.pos.Segment + 1
+	sizeBytes -= l.durable.pos.Offset
+	for n := len(l.sealed) - 1; sizeBytes >= 0; n-- {
+		segment--
+		if n < 0 {
+			break
+		}
+		sizeBytes -= l.sealed[n].bytes
+	}
+	return segment
+}
+
 // Stats gives a snapshot.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()

@@ -6,6 +6,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
+// packWindowBytes is how far back repetitions are looked for: a payload of series seldom is larger. It bounds the memory
+// of a packer.
+const packWindowBytes = 1 << 20
+
 // SeriesPacker turns KindSeries payloads into KindPackedSeries ones and back: a checkpoint holds every series, and label
 // sets of one fleet repeat each other, so that it shrinks to about a tenth. It is not for concurrent use.
 type SeriesPacker struct {
@@ -17,6 +21,7 @@ type SeriesPacker struct {
 // NewSeriesPacker returns a packer; Close frees it.
 func NewSeriesPacker() (*SeriesPacker, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault),
+		zstd.WithWindowSize(packWindowBytes), zstd.WithLowerEncoderMem(true),
 		zstd.WithEncoderCRC(false)) // frames are checksummed as they are
 	if err != nil {
 		return nil, err

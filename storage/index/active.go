@@ -214,10 +214,14 @@ func checkLabels(metric string, ls labels.Labels) error {
 	})
 }
 
+// viewPool keeps looks for row: a flush asks for each of its series.
+var viewPool = sync.Pool{New: func() any { return new(view) }}
+
 // row calls fn with the look at the table in which ref is and its row; it reports whether ref is active.
 // A ref may move to another table meanwhile, so its place is checked again after fn; fn then runs once more.
 func (c *catalogue) row(ref Ref, fn func(v *view, row uint32)) bool {
-	var v view
+	v := viewPool.Get().(*view)
+	defer viewPool.Put(v)
 	for {
 		slot, ordinal, ok := c.refs.place(ref)
 		if !ok {
@@ -229,7 +233,7 @@ func (c *catalogue) row(ref Ref, fn func(v *view, row uint32)) bool {
 		}
 		v.look(t)
 		if ordinal < v.rows {
-			fn(&v, ordinal)
+			fn(v, ordinal)
 		}
 		if s, o, ok := c.refs.place(ref); ok && s == slot && o == ordinal && ordinal < v.rows {
 			return true
@@ -237,8 +241,14 @@ func (c *catalogue) row(ref Ref, fn func(v *view, row uint32)) bool {
 	}
 }
 
-// labels builds the label set of a row.
+// labels returns the label set of a row.
 func (v *view) labels(row uint32, b *labels.ScratchBuilder) labels.Labels {
+	v.build(row, b)
+	return b.Labels()
+}
+
+// build puts the label set of a row into b.
+func (v *view) build(row uint32, b *labels.ScratchBuilder) {
 	b.Reset()
 	named := false
 	for _, pos := range v.byName {
@@ -254,7 +264,6 @@ func (v *view) labels(row uint32, b *labels.ScratchBuilder) labels.Labels {
 	if !named {
 		b.Add(metricName, v.t.metric)
 	}
-	return b.Labels()
 }
 
 // tags appends the labels other than the metric's name, by name.

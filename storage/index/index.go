@@ -167,6 +167,12 @@ func (x *Index) Labels(ref Ref) labels.Labels {
 	return out
 }
 
+// ReadLabels is Labels for many series in turn: it builds in b and overwrites the memory of into, which must not be in use
+// elsewhere. It reports whether ref is active.
+func (x *Index) ReadLabels(ref Ref, b *labels.ScratchBuilder, into *labels.Labels) bool {
+	return x.cat.row(ref, func(v *view, row uint32) { v.build(row, b); b.Overwrite(into) })
+}
+
 // AppendRowKey appends the series' logical row key of an hour, under the rule in force at that hour; nothing if ref is
 // unknown or retired.
 func (x *Index) AppendRowKey(dst []byte, ref Ref, hour int64) []byte {

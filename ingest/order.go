@@ -1,0 +1,104 @@
+package ingest
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"halite/ingest/head"
+	"halite/storage/index"
+)
+
+const (
+	// orderSlicesMax is the largest number of slices: a slice must fit into a byte with 0 left for unknown.
+	orderSlicesMax = 255
+	// orderSamplesPerSlice is the number of keys looked at for each slice.
+	orderSamplesPerSlice = 64
+)
+
+// order divides the series into slices of about one size, by row key: slice after slice is a walk through the table in
+// the order of its keys, without all keys in memory. It is as good as it was when it was made: a series of a later day
+// or with the ref of another may be in a wrong slice, which only makes the files of a flush overlap. Guarded by
+// Ingester.flushMu.
+type order struct {
+	hour  int64 // for whose close it was made
+	bytes int64 // of the rows that it was made from
+	// bounds are the first keys of all slices but the first; empty if there is one slice.
+	bounds [][]byte
+	// of is the slice of a ref plus one; 0 if it is not known.
+	of  []uint8
+	key []byte
+}
+
+// make divides anew, into so many slices that the rows, which use so many bytes, come in parts of sliceBytes.
+func (o *order) make(i *Ingester, rows []head.Row, bytesTotal int64) {
+	o.bytes, o.bounds, o.of = bytesTotal, nil, nil
+	slicesWanted := int(min((bytesTotal+i.hopts.FlushBytes-1)/i.hopts.FlushBytes, orderSlicesMax))
+	if slicesWanted < 2 {
+		return
+	}
+	step := max(1, len(rows)/(slicesWanted*orderSamplesPerSlice))
+	var keys [][]byte
+	for n := 0; n < len(rows); n += step {
+		keys = append(keys, i.opts.Index.AppendRowKey(nil, index.Ref(rows[n].Ref), rows[n].Hour()))
+	}
+	slices.SortFunc(keys, bytes.Compare)
+	for n := 1; n < slicesWanted; n++ {
+		o.bounds = append(o.bounds, keys[n*len(keys)/slicesWanted])
+	}
+	for _, row := range rows {
+		o.place(i, row)
+	}
+}
+
+// slices is the number of slices.
+func (o *order) slices() int { return len(o.bounds) + 1 }
+
+// slice returns the slice of a series; one that is not known is in the first.
+func (o *order) slice(ref uint32) int {
+	if int(ref) < len(o.of) {
+		return max(0, int(o.of[ref])-1)
+	}
+	return 0
+}
+
+// place finds the slice of a row's series, unless it is known.
+func (o *order) place(i *Ingester, row head.Row) {
+	if int(row.Ref) >= len(o.of) {
+		o.of = append(o.of, make([]uint8, int(row.Ref)+1-len(o.of))...)
+	}
+	if o.of[row.Ref] != 0 {
+		return
+	}
+	o.key = i.opts.Index.AppendRowKey(o.key[:0], index.Ref(row.Ref), row.Hour())
+	at, found := slices.BinarySearchFunc(o.bounds, o.key, bytes.Compare)
+	if found {
+		at++
+	}
+	o.of[row.Ref] = uint8(at + 1)
+}
+
+// sort brings rows, which use so many bytes, into the order of slices and within each of stripes.
+func (o *order) sort(i *Ingester, rows []head.Row, bytesTotal int64) {
+	if bytesTotal > 2*max(o.bytes, i.hopts.FlushBytes/2) {
+		o.make(i, rows, bytesTotal)
+	}
+	if len(o.bounds) == 0 {
+		return
+	}
+	for _, row := range rows {
+		o.place(i, row)
+	}
+	slices.SortFunc(rows, func(a, b head.Row) int {
+		return cmp.Or(cmp.Compare(o.of[a.Ref], o.of[b.Ref]), cmp.Compare(i.head.Stripe(a.Ref), i.head.Stripe(b.Ref)))
+	})
+}
+
+// firstSlice returns how many of the sorted rows are of the first one's slice.
+func (o *order) firstSlice(rows []head.Row) int {
+	n := 1
+	for n < len(rows) && o.slice(rows[n].Ref) == o.slice(rows[0].Ref) {
+		n++
+	}
+	return n
+}
