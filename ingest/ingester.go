@@ -70,6 +70,7 @@ type Ingester struct {
 	head          *head.Head
 	registry      *head.Registry
 	metadata      *metadataStore
+	changes       *changeLog
 	started       time.Time
 
 	// epoch is read-locked from a request's first look-up to its last append, so that no series is forgotten in between.
@@ -124,7 +125,7 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	i := &Ingester{
 		opts: opts, limits: opts.Limits.withDefaults(runtime.GOMAXPROCS(0)), hopts: opts.Head.withDefaults(),
 		metrics: newMetrics(opts.Registerer), registry: head.NewRegistry(), metadata: newMetadataStore(),
-		nextLog: 1, wake: make(chan struct{}, 1), started: opts.Now(),
+		changes: newChangeLog(), nextLog: 1, wake: make(chan struct{}, 1), started: opts.Now(),
 	}
 	i.checkpointed = i.started
 	i.turns = make(chan struct{}, i.limits.ConcurrencyMax)

@@ -45,6 +45,7 @@ type request struct {
 
 	striped []head.Sample
 	starts  []int
+	spans   []int64 // of noteChanges
 	encoder wal.SamplesEncoder
 	payload []byte
 	last    wal.Position
@@ -203,6 +204,7 @@ func (r *request) reject(n int, ref uint32, fields []byte, why rejection) {
 func (r *request) store() error {
 	h := r.i.head
 	r.stripe(h)
+	defer func() { r.noteChanges(r.striped) }()
 	for stripe := range h.Stripes() {
 		samples := r.striped[r.starts[stripe]:r.starts[stripe+1]]
 		for len(samples) > 0 {
