@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,41 +14,59 @@ type ActiveQuery struct {
 	Kind  string // "instant" or "range"
 	Query string
 	Start time.Time
+	// FromMs, ToMs and StepMs are the range that was asked for; both ends are equal for an instant query.
+	FromMs, ToMs, StepMs int64
+	// Waiting is true until the query has a place.
+	Waiting bool
+	// Samples is how many samples columnar operators have read so far.
+	Samples int64
 }
 
 type activeList struct {
 	mu      sync.Mutex
 	last    uint64
-	queries map[uint64]activeEntry
+	queries map[uint64]*activeEntry
 }
 
 type activeEntry struct {
 	ActiveQuery
-	cancel context.CancelCauseFunc
+	cancel     context.CancelCauseFunc
+	evaluating atomic.Bool
+	figures    atomic.Pointer[hybridQuery]
 }
 
-func newActiveList() *activeList { return &activeList{queries: map[uint64]activeEntry{}} }
+func newActiveList() *activeList { return &activeList{queries: map[uint64]*activeEntry{}} }
 
-// add lists a query; the function it returns removes it.
-func (l *activeList) add(query, kind string, start time.Time, cancel context.CancelCauseFunc) (remove func()) {
+// add lists a query until it is removed.
+func (l *activeList) add(q question, start time.Time, cancel context.CancelCauseFunc) *activeEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last++
-	id := l.last
-	l.queries[id] = activeEntry{ActiveQuery{ID: id, Kind: kind, Query: query, Start: start}, cancel}
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.queries, id)
-	}
+	e := &activeEntry{cancel: cancel, ActiveQuery: ActiveQuery{
+		ID: l.last, Kind: q.kind, Query: q.text, Start: start, FromMs: q.start.UnixMilli(), ToMs: q.end.UnixMilli(),
+		StepMs: q.step.Milliseconds(),
+	}}
+	l.queries[l.last] = e
+	return e
+}
+
+func (l *activeList) remove(e *activeEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.queries, e.ID)
 }
 
 func (l *activeList) list() []ActiveQuery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]ActiveQuery, 0, len(l.queries))
-	for _, q := range l.queries {
-		out = append(out, q.ActiveQuery)
+	for _, e := range l.queries {
+		q := e.ActiveQuery
+		q.Waiting = !e.evaluating.Load()
+		if h := e.figures.Load(); h != nil {
+			q.Samples = h.samplesSoFar()
+		}
+		out = append(out, q)
 	}
 	// Ids are handed out in order of arrival.
 	slices.SortFunc(out, func(a, b ActiveQuery) int { return int(int64(a.ID) - int64(b.ID)) })

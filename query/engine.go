@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
-	"github.com/prometheus/prometheus/util/stats"
 )
 
 // Engine evaluates queries within limits.
@@ -20,6 +19,7 @@ type Engine struct {
 	gate    *gate
 	active  *activeList
 	metrics *metrics
+	cache   *resultCache // nil keeps nothing
 }
 
 // New makes an Engine over opts.Queryable.
@@ -45,8 +45,12 @@ func New(opts Options) (*Engine, error) {
 		EnablePerStepStats:       true,
 		Parser:                   p,
 	})
+	cache, err := newResultCache(opts)
+	if err != nil {
+		return nil, err
+	}
 	return &Engine{
-		opts: opts, parser: p, inner: inner, metrics: m,
+		opts: opts, parser: p, inner: inner, metrics: m, cache: cache,
 		gate:   newGate(opts.ConcurrencyMax, opts.QueueWait, m),
 		active: newActiveList(),
 	}, nil
@@ -91,41 +95,64 @@ func (e *Engine) ParseSelector(selector string) ([]*labels.Matcher, error) {
 
 // Instant evaluates an expression at one time. The error is an *Error.
 func (e *Engine) Instant(ctx context.Context, r InstantRequest) (*Result, error) {
-	return e.run(ctx, "instant", r.Query, r.Params, func() error { return e.checkQuery(r.Query, r.Params) },
-		func(ctx context.Context, o promql.QueryOpts) (promql.Query, error) {
-			return e.engine(r.Params).NewInstantQuery(ctx, e.opts.Queryable, o, r.Query, time.UnixMilli(r.TimeMs))
-		})
+	at := time.UnixMilli(r.TimeMs)
+	return e.run(ctx, question{
+		kind: "instant", span: span{text: r.Query, start: at, end: at}, Params: r.Params,
+		check: func() error { return e.checkQuery(r.Query, r.Params) },
+	})
 }
 
 // Range evaluates an expression at every step of a range. The error is an *Error.
 func (e *Engine) Range(ctx context.Context, r RangeRequest) (*Result, error) {
-	return e.run(ctx, "range", r.Query, r.Params, func() error { return e.checkRange(r) },
-		func(ctx context.Context, o promql.QueryOpts) (promql.Query, error) {
-			return e.engine(r.Params).NewRangeQuery(ctx, e.opts.Queryable, o, r.Query, r.Start, r.End, r.Step)
-		})
+	return e.run(ctx, question{
+		kind: "range", span: span{text: r.Query, start: r.Start, end: r.End, step: r.Step, isRange: true}, Params: r.Params,
+		check: func() error { return e.checkRange(r) },
+	})
 }
 
-// engine is the one that evaluates a request.
-func (e *Engine) engine(p Params) promql.QueryEngine {
-	choice := p.Columnar
-	if choice == Default {
-		choice = e.opts.Columnar
-	}
-	if choice == Off {
-		return e.inner.Engine
-	}
-	return e.inner
+// question is a request of either kind.
+type question struct {
+	kind string
+	span
+	Params
+	check func() error
 }
 
-type prepareFunc func(context.Context, promql.QueryOpts) (promql.Query, error)
+// columns decides whether columnar operators take part.
+func (e *Engine) columns(p Params) bool {
+	if p.Columnar == Default {
+		return e.opts.Columnar != Off
+	}
+	return p.Columnar == On
+}
 
-// run takes a query through its life: checks, place, evaluation, figures.
-func (e *Engine) run(
-	ctx context.Context, kind, query string, p Params, check func() error, prepare prepareFunc,
-) (*Result, error) {
+// prepare makes the query of a question, or of a part of it.
+func (e *Engine) prepare(ctx context.Context, s span, p Params) (promql.Query, error) {
+	var (
+		engine promql.QueryEngine = e.inner
+		opts                      = promql.NewPrometheusQueryOpts(p.StatsPerStep, p.Lookback)
+		qry    promql.Query
+		err    error
+	)
+	if !e.columns(p) {
+		engine = e.inner.Engine
+	}
+	if s.isRange {
+		qry, err = engine.NewRangeQuery(ctx, e.opts.Queryable, opts, s.text, s.start, s.end, s.step)
+	} else {
+		qry, err = engine.NewInstantQuery(ctx, e.opts.Queryable, opts, s.text, s.start)
+	}
+	if err != nil {
+		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
+	}
+	return qry, nil
+}
+
+// run takes a query through its life: checks, cache, place, evaluation, figures.
+func (e *Engine) run(ctx context.Context, q question) (*Result, error) {
 	began := e.opts.Now()
-	result, err := e.evaluate(ctx, kind, query, p, check, prepare)
-	e.metrics.duration.WithLabelValues(kind).Observe(e.opts.Now().Sub(began).Seconds())
+	result, err := e.answer(ctx, q)
+	e.metrics.duration.WithLabelValues(q.kind).Observe(e.opts.Now().Sub(began).Seconds())
 	if err != nil {
 		var typed *Error
 		errors.As(err, &typed)
@@ -135,52 +162,67 @@ func (e *Engine) run(
 	return result, nil
 }
 
-func (e *Engine) evaluate(
-	ctx context.Context, kind, query string, p Params, check func() error, prepare prepareFunc,
-) (*Result, error) {
-	if err := check(); err != nil {
+func (e *Engine) answer(ctx context.Context, q question) (*Result, error) {
+	if err := q.check(); err != nil {
 		return nil, err
 	}
+	ex := newExplainer(q, e)
+	in, err := e.inquire(q)
+	if err != nil {
+		return nil, err
+	}
+	if value := in.look(); value != nil {
+		return e.finish(q, &Result{Value: value}, in, ex), nil
+	}
 	timeout := e.opts.Timeout
-	if p.Timeout > 0 {
-		timeout = min(timeout, p.Timeout)
+	if q.Timeout > 0 {
+		timeout = min(timeout, q.Timeout)
 	}
 	ctx, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer e.active.add(query, kind, e.opts.Now(), cancel)()
+	work := &work{engine: e, question: q, explainer: ex, listed: e.active.add(q, e.opts.Now(), cancel)}
+	defer e.active.remove(work.listed)
+	result, err := work.do(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	in.keep(result)
+	return e.finish(q, result, in, ex), nil
+}
 
-	qry, err := prepare(ctx, promql.NewPrometheusQueryOpts(p.StatsPerStep, p.Lookback))
+// finish turns a value into the result that was asked for.
+func (e *Engine) finish(q question, r *Result, in *inquiry, ex *explainer) *Result {
+	if r.Warnings == nil {
+		r.Warnings = annotations.Annotations{}
+	}
+	in.finish()
+	r.truncate(q.Limit)
+	if q.Explain {
+		r.Explain = ex.finish(in)
+	}
+	return r
+}
+
+// inquire asks the result cache about a question; the answer is nil if it is off.
+func (e *Engine) inquire(q question) (*inquiry, error) {
+	switch {
+	case e.cache == nil:
+		return nil, nil
+	case q.NoCache, q.Stats, q.StatsPerStep, !e.columns(q.Params):
+		// Statistics are those of an evaluation, and the engine alone may be asked for comparison.
+		return e.cache.bypass(q.span), nil
+	}
+	lookback := q.Lookback
+	if lookback <= 0 {
+		lookback = e.opts.Lookback
+	}
+	in, err := e.cache.inquire(e.parser, q.span, lookback)
 	if err != nil {
 		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
 	}
-	leave, err := e.gate.enter(ctx)
-	if err != nil {
-		qry.Close()
-		return nil, classify(ctx, err)
-	}
-	defer leave()
-	began := time.Now()
-	res := qry.Exec(ctx)
-	took := time.Since(began)
-	e.metrics.samples.Add(float64(qry.Stats().Samples.SamplesRead))
-	if res.Err != nil {
-		qry.Close()
-		return nil, classify(ctx, res.Err)
-	}
-	result := &Result{Value: res.Value, Warnings: res.Warnings, query: qry}
-	if result.Warnings == nil {
-		result.Warnings = annotations.Annotations{}
-	}
-	result.truncate(p.Limit)
-	if p.Stats || p.StatsPerStep {
-		result.Stats = stats.NewQueryStats(qry.Stats())
-	}
-	if p.Explain {
-		result.Explain = explainOf(qry, took)
-	}
-	return result, nil
+	return in, nil
 }
 
 // Active lists the queries that run or wait, oldest first.

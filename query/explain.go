@@ -11,31 +11,101 @@ import (
 	readers "halite/query/promql"
 )
 
-// Explain says how a query was evaluated and what it took. Its figures are those of the columnar operators; what the
-// engine reads by itself is in the statistics.
+// Explain says how a query was evaluated and what it took. Its figures of reading are those of the columnar operators;
+// what the engine reads by itself is in the statistics.
 type Explain struct {
 	// Operators is the tree of operators, a line each, indented by two spaces a level. "engine" stands for all that
-	// Prometheus' engine evaluates, with the parts below it that reached it precomputed.
+	// Prometheus' engine evaluates, with the parts below it that reached it precomputed. It is empty if the cache had
+	// all of the result.
 	Operators []string
 	// Undecided: columnar operators gave up, and the engine evaluated all of the query after them.
 	Undecided bool
+	// Engine lists the parts of the expression that only the engine evaluates, and why.
+	Engine []EnginePart
+	// Selectors lists what had to be selected for the whole query.
+	Selectors []SelectorSpan
 	// Reading says what was selected and read.
 	Reading readers.Figures
+	// Cache says what the result cache did.
+	Cache CacheUse
 	// Planning, Selecting, Reading and Evaluating follow each other; ReadTime is the decoding of rows and the copy of
-	// the head.
-	PlanTime, SelectTime, ReadTime, EvaluateTime time.Duration
+	// the head. QueueTime was spent waiting for a place, TotalTime is all from the request on.
+	PlanTime, SelectTime, ReadTime, EvaluateTime, QueueTime, TotalTime time.Duration
 }
 
-// engineAlone explains a query without columnar operators.
-func engineAlone(took time.Duration) *Explain {
-	return &Explain{Operators: []string{"engine"}, EvaluateTime: took}
+// CacheUse is what the result cache did for a query.
+type CacheUse struct {
+	// Outcome is hit, partial, miss, refused, bypassed or off.
+	Outcome string
+	// Reason says why the result was refused or not kept; Whole why it can only be used again for the same range. Empty
+	// if that is not so.
+	Reason, Whole string
+	// StepsReused came from the cache, StepsEvaluated did not.
+	StepsReused, StepsEvaluated int
 }
 
-func explainOf(q promql.Query, took time.Duration) *Explain {
-	if h, ok := q.(*hybridQuery); ok {
-		return &h.explain
+// explainer gathers the explanation of a query.
+type explainer struct {
+	engine  *Engine
+	asked   question
+	began   time.Time
+	queue   time.Duration
+	explain Explain
+}
+
+func newExplainer(q question, e *Engine) *explainer {
+	return &explainer{engine: e, asked: q, began: time.Now()}
+}
+
+// add takes in the evaluation of the query or of a part of it.
+func (x *explainer) add(q promql.Query, took time.Duration) {
+	if !x.asked.Explain {
+		return
 	}
-	return engineAlone(took)
+	e := &x.explain
+	h, ok := q.(*hybridQuery)
+	if !ok {
+		e.Operators = []string{"engine"}
+		e.EvaluateTime += took
+		return
+	}
+	e.Operators = h.explain.Operators
+	e.Undecided = e.Undecided || h.explain.Undecided
+	e.Reading.Series = max(e.Reading.Series, h.explain.Reading.Series)
+	e.Reading.Rows += h.explain.Reading.Rows
+	e.Reading.RowsUsed += h.explain.Reading.RowsUsed
+	e.Reading.Samples += h.explain.Reading.Samples
+	e.PlanTime += h.explain.PlanTime
+	e.SelectTime += h.explain.SelectTime
+	e.ReadTime += h.explain.ReadTime
+	e.EvaluateTime += h.explain.EvaluateTime
+}
+
+// finish completes the explanation; in may be nil.
+func (x *explainer) finish(in *inquiry) *Explain {
+	e := &x.explain
+	e.Cache = in.use()
+	e.QueueTime = x.queue
+	e.Selectors, e.Engine = x.engine.inner.describe(x.engine.columns(x.asked.Params), x.asked)
+	e.TotalTime = time.Since(x.began)
+	return e
+}
+
+// use says what was done; of no inquiry, that the cache is off.
+func (q *inquiry) use() CacheUse {
+	if q == nil {
+		return CacheUse{Outcome: cacheOff}
+	}
+	u := CacheUse{Outcome: q.outcome, Reason: string(q.why)}
+	if q.outcome == cacheRefused || q.outcome == cacheBypassed {
+		return u
+	}
+	u.Whole = string(q.shape.whySliding)
+	if !q.isRange {
+		u.Whole = "instant"
+	}
+	u.StepsReused, u.StepsEvaluated = q.reused, q.steps-q.reused
+	return u
 }
 
 func (e *Explain) fill(
@@ -57,8 +127,13 @@ func (e *Explain) String() string {
 	if e.Undecided {
 		b.WriteString("given up; evaluated by the engine\n")
 	}
-	fmt.Fprintf(&b, "series %d, rows read %d, used %d, samples %d\n",
-		e.Reading.Series, e.Reading.Rows, e.Reading.RowsUsed, e.Reading.Samples)
-	fmt.Fprintf(&b, "plan %s, select %s, read %s, evaluate %s\n", e.PlanTime, e.SelectTime, e.ReadTime, e.EvaluateTime)
+	for _, p := range e.Engine {
+		fmt.Fprintf(&b, "engine: %s: %s\n", p.Expression, p.Reason)
+	}
+	fmt.Fprintf(&b, "series %d, rows read %d, used %d, samples %d; cache %s, %d of %d steps\n",
+		e.Reading.Series, e.Reading.Rows, e.Reading.RowsUsed, e.Reading.Samples,
+		e.Cache.Outcome, e.Cache.StepsReused, e.Cache.StepsReused+e.Cache.StepsEvaluated)
+	fmt.Fprintf(&b, "queue %s, plan %s, select %s, read %s, evaluate %s, in all %s\n",
+		e.QueueTime, e.PlanTime, e.SelectTime, e.ReadTime, e.EvaluateTime, e.TotalTime)
 	return b.String()
 }

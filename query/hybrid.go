@@ -156,9 +156,10 @@ type hybridQuery struct {
 	statistics *stats.Statistics
 	explain    Explain
 
-	mu     sync.Mutex
-	cancel context.CancelFunc
-	inner  promql.Query // the engine's, if it was asked
+	mu      sync.Mutex
+	cancel  context.CancelFunc
+	inner   promql.Query     // the engine's, if it was asked
+	session columnar.Session // nil before Exec
 }
 
 var _ promql.Query = (*hybridQuery)(nil)
@@ -167,11 +168,11 @@ var _ promql.Query = (*hybridQuery)(nil)
 func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	session := q.source.Session()
 	q.mu.Lock()
-	q.cancel = cancel
+	q.cancel, q.session = cancel, session
 	q.mu.Unlock()
 	began := time.Now()
-	session := q.source.Session()
 	run := q.plan.Begin(ctx, session)
 	result := q.evaluate(ctx, run)
 	var fault *columnar.PanicError
@@ -185,6 +186,19 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 	}
 	q.explain.fill(q.plan, run, session.Figures(), q.planning, time.Since(began))
 	return result
+}
+
+// alone reports whether columnar operators have made all of the result.
+func (q *hybridQuery) alone() bool { return q.plan.Whole() && !q.explain.Undecided }
+
+// samplesSoFar is the number of samples read, also while the query runs.
+func (q *hybridQuery) samplesSoFar() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.session == nil {
+		return 0
+	}
+	return q.session.Figures().Samples
 }
 
 // evaluate runs the plan.

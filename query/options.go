@@ -44,6 +44,16 @@ type Options struct {
 	SubqueryStep time.Duration
 	// Columnar turns the columnar operators off; they are on by default. A request may decide otherwise.
 	Columnar Switch
+	// Changes tells when samples change; without it no results are kept.
+	Changes Changes
+	// ResultCacheBytes is the memory for results that may be needed again, 64 MiB; negative keeps none. Less than 32 MiB
+	// is taken as 32 MiB.
+	ResultCacheBytes int64
+	// ResultCacheRecent keeps steps out of the cache that look at samples younger than this; 0, the default, keeps them
+	// too, as every use is checked against Changes.
+	ResultCacheRecent time.Duration
+	// Retention is how long samples are kept, 0 for ever: results near its end are not kept.
+	Retention time.Duration
 	// Experimental accepts the functions, range selectors and modifiers that Prometheus keeps behind feature flags.
 	Experimental bool
 
@@ -63,6 +73,7 @@ func (o Options) Validate() error {
 		value time.Duration
 	}{
 		{"Timeout", o.Timeout}, {"QueueWait", o.QueueWait}, {"Lookback", o.Lookback}, {"SubqueryStep", o.SubqueryStep},
+		{"ResultCacheRecent", o.ResultCacheRecent}, {"Retention", o.Retention},
 	} {
 		if d.value < 0 || d.value%time.Millisecond != 0 {
 			errs = append(errs, fmt.Errorf("query: %s must be a positive number of milliseconds, is %s", d.name, d.value))
@@ -91,6 +102,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.QueryBytesMax, 16<<10)
 	orDefault(&o.Lookback, 5*time.Minute)
 	orDefault(&o.SubqueryStep, time.Minute)
+	orDefault(&o.ResultCacheBytes, 64<<20)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

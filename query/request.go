@@ -21,6 +21,8 @@ type Params struct {
 	Columnar Switch
 	// Explain fills Result.Explain.
 	Explain bool
+	// NoCache has everything evaluated anew, and nothing kept.
+	NoCache bool
 }
 
 // InstantRequest asks for the value of an expression at one time.

@@ -24,15 +24,17 @@ type Result struct {
 	// Explain is nil unless asked for.
 	Explain *Explain
 
-	query promql.Query
+	queries []promql.Query
+	// local is empty if columnar operators alone made the value, step by step.
+	local refusal
 }
 
 // Close gives memory back; Value must not be used afterwards.
 func (r *Result) Close() {
-	if r.query != nil {
-		r.query.Close()
-		r.query = nil
+	for _, q := range r.queries {
+		q.Close()
 	}
+	r.queries = nil
 }
 
 // truncate cuts the value to limit series; 0 keeps all.

@@ -1,0 +1,244 @@
+package query
+
+import (
+	"math"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// refusal says why a result, or a part of it, is not kept.
+type refusal string
+
+const (
+	refusedNone        refusal = ""
+	refusedFunction    refusal = "function"    // its operands are not known to the cache
+	refusedAt          refusal = "at"          // @: the value of a step depends on more than the step
+	refusedSubquery    refusal = "subquery"    // evaluated by the engine, which promises no order
+	refusedNames       refusal = "names"       // dropping or rewriting labels may make series equal that never meet
+	refusedOrder       refusal = "order"       // the result depends on the order of series, and that on the range
+	refusedDuration    refusal = "duration"    // a duration computed from the query's range
+	refusedEngine      refusal = "engine"      // not all of it was evaluated by columnar operators
+	refusedAnnotations refusal = "annotations" // they belong to steps that are not known
+	refusedSize        refusal = "size"
+	refusedRetention   refusal = "retention" // the oldest samples vanish as time goes by
+	refusedKind        refusal = "kind"      // scalars, strings and range vectors cost nothing to evaluate
+	refusedRecent      refusal = "recent"    // all of it is too young
+	refusedTime        refusal = "time"      // before 1970, or not whole milliseconds
+)
+
+// shape is what the cache knows of an expression.
+type shape struct {
+	expr      parser.Expr // as parsed; not to be changed
+	canonical string
+	kind      parser.ValueType
+	// sliding is set if the value of a step depends on nothing but the samples around it, to the last bit: then parts
+	// of a result may be used for other ranges. whySliding is empty then.
+	sliding    bool
+	whySliding refusal
+	// known is false if samples outside the bounds that the selectors name may matter.
+	known bool
+}
+
+// shapeOf analyses an expression.
+func shapeOf(e parser.Expr) *shape {
+	s := &shape{expr: e, canonical: e.String(), kind: e.Type(), known: true}
+	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+		switch n := n.(type) {
+		case *parser.Call:
+			s.known = s.known && n.Func.Name != "info" && !n.Func.Experimental
+		case *parser.VectorSelector:
+			s.known = s.known && !n.Anchored && !n.Smoothed
+		}
+		return nil
+	})
+	l := locality{}
+	l.check(e)
+	s.whySliding = l.why
+	s.sliding = s.known && l.why == refusedNone
+	if !s.known && l.why == refusedNone {
+		s.whySliding = refusedFunction
+	}
+	return s
+}
+
+// bounds are the times of the samples that evaluations from startMs to endMs may look at. The expression must be
+// preprocessed unless it is sliding.
+func bounds(e parser.Expr, startMs, endMs int64, lookback time.Duration) (mintMs, maxtMs int64) {
+	return promql.FindMinMaxTime(&parser.EvalStmt{
+		Expr: e, Start: time.UnixMilli(startMs), End: time.UnixMilli(endMs), LookbackDelta: lookback,
+	})
+}
+
+// reach is how far before and after a step the samples may lie that a sliding expression looks at.
+func (s *shape) reach(lookback time.Duration) (beforeMs, afterMs int64) {
+	const at = int64(1) << 50
+	mint, maxt := bounds(s.expr, at, at, lookback)
+	if mint == 0 && maxt == 0 {
+		return 0, 0 // no selector
+	}
+	return at - mint, maxt - at
+}
+
+// locality finds out whether an expression is sliding. What it does not know is not.
+type locality struct{ why refusal }
+
+// refuse notes the first reason.
+func (l *locality) refuse(why refusal) {
+	if l.why == refusedNone {
+		l.why = why
+	}
+}
+
+// check reports whether the series of a vector come in an order that does not depend on the range: that of their
+// labels in storage. Groups come in the order of their first series, which another range may not have.
+func (l *locality) check(e parser.Expr) (ordered bool) {
+	switch e := e.(type) {
+	case *parser.NumberLiteral, *parser.StringLiteral:
+		return true
+	case *parser.ParenExpr:
+		return l.check(e.Expr)
+	case *parser.UnaryExpr:
+		if e.Op == parser.SUB && e.Type() == parser.ValueTypeVector && !named(e.Expr) {
+			l.refuse(refusedNames)
+		}
+		return l.check(e.Expr)
+	case *parser.VectorSelector:
+		l.selector(e)
+		return true
+	case *parser.BinaryExpr:
+		left, right := l.check(e.LHS), l.check(e.RHS)
+		vectors := e.LHS.Type() == parser.ValueTypeVector && e.RHS.Type() == parser.ValueTypeVector
+		if m := e.VectorMatching; m != nil && (m.FillValues.LHS != nil || m.FillValues.RHS != nil) {
+			l.refuse(refusedFunction)
+		}
+		return left && right && !vectors
+	case *parser.AggregateExpr:
+		return l.aggregation(e)
+	case *parser.Call:
+		return l.call(e)
+	case *parser.SubqueryExpr:
+		l.refuse(refusedSubquery)
+	default:
+		l.refuse(refusedFunction)
+	}
+	return false
+}
+
+func (l *locality) selector(vs *parser.VectorSelector) {
+	switch {
+	case vs.Timestamp != nil || vs.StartOrEnd != 0:
+		l.refuse(refusedAt)
+	case vs.OriginalOffsetExpr != nil:
+		l.refuse(refusedDuration)
+	}
+}
+
+// aggregation: floating point sums depend on the order of the summands, the best of equals on who came first, and of
+// −0 and 0 the first is the smallest.
+func (l *locality) aggregation(e *parser.AggregateExpr) bool {
+	ordered := l.check(e.Expr)
+	if e.Param != nil {
+		l.check(e.Param)
+	}
+	switch e.Op {
+	case parser.COUNT, parser.GROUP:
+	case parser.SUM, parser.AVG, parser.MIN, parser.MAX, parser.STDDEV, parser.STDVAR, parser.QUANTILE,
+		parser.TOPK, parser.BOTTOMK:
+		if !ordered {
+			l.refuse(refusedOrder)
+		}
+	default:
+		l.refuse(refusedFunction)
+	}
+	return false
+}
+
+func (l *locality) call(e *parser.Call) bool {
+	name := e.Func.Name
+	for _, a := range e.Args {
+		if m, ok := a.(*parser.MatrixSelector); ok {
+			return l.overRange(name, m, e.Args)
+		}
+	}
+	switch name {
+	case "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "clamp", "clamp_max", "clamp_min", "cos",
+		"cosh", "day_of_month", "day_of_week", "day_of_year", "days_in_month", "deg", "exp", "floor", "hour", "ln",
+		"log10", "log2", "minute", "month", "rad", "round", "sgn", "sin", "sinh", "sqrt", "tan", "tanh", "timestamp",
+		"year", "pi", "time", "vector", "scalar", "absent":
+		ordered := true
+		for _, a := range e.Args {
+			ordered = l.check(a) && ordered
+		}
+		return ordered
+	case "histogram_quantile", "sort", "sort_desc":
+		for _, a := range e.Args {
+			l.check(a)
+		}
+		return false
+	case "label_replace", "label_join":
+		l.refuse(refusedNames)
+	default:
+		l.refuse(refusedFunction)
+	}
+	return false
+}
+
+// overRange: that label sets are unique without the metric is checked for all of the range, not for each step.
+func (l *locality) overRange(name string, m *parser.MatrixSelector, args parser.Expressions) bool {
+	vs, ok := m.VectorSelector.(*parser.VectorSelector)
+	if !ok {
+		l.refuse(refusedFunction)
+		return false
+	}
+	l.selector(vs)
+	if m.RangeExpr != nil {
+		l.refuse(refusedDuration)
+	}
+	for _, a := range args {
+		if a != parser.Expr(m) {
+			l.check(a)
+		}
+	}
+	switch name {
+	case "last_over_time", "absent_over_time":
+		return true
+	case "rate", "increase", "delta", "irate", "idelta", "count_over_time", "present_over_time", "sum_over_time",
+		"avg_over_time", "min_over_time", "max_over_time", "stdvar_over_time", "stddev_over_time", "quantile_over_time",
+		"resets", "changes", "deriv", "predict_linear":
+		if !named(vs) {
+			l.refuse(refusedNames)
+		}
+		return true
+	}
+	l.refuse(refusedFunction)
+	return false
+}
+
+// named reports whether all series of an expression have the same name, or none, so that they differ without it.
+func named(e parser.Expr) bool {
+	switch e := e.(type) {
+	case *parser.ParenExpr:
+		return named(e.Expr)
+	case *parser.VectorSelector:
+		for _, m := range e.LabelMatchers {
+			if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
+				return true
+			}
+		}
+	case *parser.AggregateExpr:
+		for _, name := range e.Grouping {
+			if name == model.MetricNameLabel {
+				return false
+			}
+		}
+		return e.Op != parser.TOPK && e.Op != parser.BOTTOMK
+	}
+	return false
+}
+
+// overflows reports whether a time is too far away to compute with.
+func overflows(tMs int64) bool { return tMs < 0 || tMs > math.MaxInt64/4 }

@@ -1,0 +1,144 @@
+package query
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"halite/keyschema"
+	"halite/query/columnar"
+)
+
+// EnginePart is a part of an expression that only Prometheus' engine evaluates.
+type EnginePart struct{ Expression, Reason string }
+
+// SelectorSpan is a selector with the samples that it needs.
+type SelectorSpan struct {
+	Selector string
+	// FromMs and ToMs bound the samples over all steps, unix milliseconds, inclusive.
+	FromMs, ToMs int64
+	// FirstDay and LastDay bound the day partitions that may be read, as 2006-01-02; Days counts them.
+	FirstDay, LastDay string
+	Days              int
+}
+
+// describe lists the selectors of a question, and what of it the engine has to evaluate.
+func (h *hybrid) describe(columns bool, q question) ([]SelectorSpan, []EnginePart) {
+	parse := func() parser.Expr {
+		e, err := h.parser.Parser.ParseExpr(q.text)
+		if err != nil {
+			return nil
+		}
+		if e, err = promql.PreprocessExpr(e, q.start, q.end, q.step); err != nil {
+			return nil
+		}
+		return e
+	}
+	e := parse()
+	if e == nil {
+		return nil, nil
+	}
+	lookback := h.lookback
+	if q.Lookback > 0 {
+		lookback = q.Lookback
+	}
+	selectors := selectorsOf(e, q.span, lookback)
+	if !columns {
+		return selectors, []EnginePart{{Expression: e.String(), Reason: "columnar operators are off"}}
+	}
+	if t := e.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar {
+		return selectors, []EnginePart{{Expression: e.String(), Reason: "the result is a " + parser.DocumentedType(t)}}
+	}
+	d := describer{}
+	d.walk(e, false)
+	return selectors, d.parts
+}
+
+// selectorsOf lists each selector with the span of samples that Prometheus' rules give it.
+func selectorsOf(e parser.Expr, s span, lookback time.Duration) []SelectorSpan {
+	var out []SelectorSpan
+	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
+		vs, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		span := SelectorSpan{Selector: vs.String()}
+		span.FromMs, span.ToMs = bounds(alone(vs, path), s.start.UnixMilli(), s.end.UnixMilli(), lookback)
+		day := func(ms int64) int64 { return ms / (keyschema.DayHours * keyschema.HourMs) }
+		first, last := max(0, span.FromMs), max(0, span.ToMs)
+		date := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
+		span.FirstDay, span.LastDay, span.Days = date(first), date(last), int(day(last)-day(first))+1
+		out = append(out, span)
+		return nil
+	})
+	return out
+}
+
+// alone is the expression that leads to a selector without its other operands, for its span only.
+func alone(vs *parser.VectorSelector, path []parser.Node) parser.Expr {
+	var e parser.Expr = vs
+	for i := len(path) - 1; i >= 0; i-- {
+		switch n := path[i].(type) {
+		case *parser.MatrixSelector:
+			m := *n
+			m.VectorSelector = vs
+			e = &m
+		case *parser.SubqueryExpr:
+			q := *n
+			q.Expr = e
+			e = &q
+		}
+	}
+	return e
+}
+
+// describer finds the smallest parts of an expression that columnar operators cannot evaluate.
+type describer struct{ parts []EnginePart }
+
+// walk reports whether all of e is supported, or is an operand that is looked at with what it is an operand of.
+func (d *describer) walk(e parser.Expr, once bool) bool {
+	switch e.Type() {
+	case parser.ValueTypeVector, parser.ValueTypeScalar:
+		if columnar.Supports(e, once) {
+			return true
+		}
+	case parser.ValueTypeMatrix:
+		if _, subquery := e.(*parser.SubqueryExpr); !subquery {
+			return true
+		}
+	default:
+		return true
+	}
+	if inv, ok := e.(*parser.StepInvariantExpr); ok {
+		return d.walk(inv.Expr, true)
+	}
+	blamed := len(d.parts)
+	for child := range parser.ChildrenIter(e) {
+		if c, ok := child.(parser.Expr); ok && c != nil {
+			d.walk(c, once)
+		}
+	}
+	if len(d.parts) == blamed {
+		d.parts = append(d.parts, EnginePart{Expression: e.String(), Reason: reasonOf(e)})
+	}
+	return false
+}
+
+// reasonOf names what is not supported about a node whose operands are.
+func reasonOf(e parser.Expr) string {
+	switch e := e.(type) {
+	case *parser.SubqueryExpr:
+		return "subqueries are the engine's"
+	case *parser.Call:
+		return fmt.Sprintf("no columnar form of %s with these arguments", e.Func.Name)
+	case *parser.AggregateExpr:
+		return fmt.Sprintf("no columnar form of %s with this parameter", e.Op)
+	case *parser.BinaryExpr:
+		return fmt.Sprintf("no columnar form of %s between these operands", e.Op)
+	case *parser.VectorSelector:
+		return "no columnar form of a selector with these modifiers"
+	}
+	return "no columnar form"
+}

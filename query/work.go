@@ -1,0 +1,112 @@
+package query
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/util/stats"
+)
+
+// work is the evaluation of a question, as a whole or by the parts that the cache does not have.
+type work struct {
+	engine *Engine
+	question
+	explainer *explainer
+	listed    *activeEntry
+}
+
+// do waits for a place and evaluates.
+func (w *work) do(ctx context.Context, in *inquiry) (*Result, error) {
+	e := w.engine
+	// What cannot be evaluated at all is told without waiting.
+	qry, err := e.prepare(ctx, w.span, w.Params)
+	if err != nil {
+		return nil, err
+	}
+	queued := time.Now()
+	leave, err := e.gate.enter(ctx)
+	w.explainer.queue = time.Since(queued)
+	if err != nil {
+		qry.Close()
+		return nil, classify(ctx, err)
+	}
+	defer leave()
+	w.listed.evaluating.Store(true)
+	if in.partial() {
+		result, err := w.parts(ctx, in)
+		if result != nil || err != nil {
+			qry.Close()
+			return result, err
+		}
+		in.evaluateAll()
+	}
+	res, err := w.evaluate(ctx, qry)
+	if err != nil {
+		return nil, err
+	}
+	if res.local != refusedNone {
+		in.demote(res.local)
+	}
+	if w.Stats || w.StatsPerStep {
+		res.Stats = stats.NewQueryStats(qry.Stats())
+	}
+	return res, nil
+}
+
+// evaluate runs a query. It is the result's to close, or closed after an error.
+func (w *work) evaluate(ctx context.Context, qry promql.Query) (*Result, error) {
+	h, columns := qry.(*hybridQuery)
+	if columns {
+		w.listed.figures.Store(h)
+	}
+	began := time.Now()
+	res := qry.Exec(ctx)
+	w.explainer.add(qry, time.Since(began))
+	w.engine.metrics.samples.Add(float64(qry.Stats().Samples.SamplesRead))
+	if res.Err != nil {
+		qry.Close()
+		return nil, classify(ctx, res.Err)
+	}
+	out := &Result{Value: res.Value, Warnings: res.Warnings, queries: []promql.Query{qry}, local: refusedEngine}
+	if columns && h.alone() {
+		out.local = refusedNone
+	}
+	return out, nil
+}
+
+// parts evaluates what the cache does not have and joins all parts. The result is nil if the parts cannot be joined:
+// then everything has to be evaluated.
+func (w *work) parts(ctx context.Context, in *inquiry) (*Result, error) {
+	joined := &Result{}
+	matrices := make([]promql.Matrix, 0, len(in.parts))
+	for _, p := range in.parts {
+		if p.cached {
+			matrices = append(matrices, p.matrix)
+			continue
+		}
+		s := w.span
+		s.start, s.end = time.UnixMilli(in.at(p.from)), time.UnixMilli(in.at(p.to-1))
+		qry, err := w.engine.prepare(ctx, s, w.Params)
+		if err != nil {
+			joined.Close()
+			return nil, err
+		}
+		res, err := w.evaluate(ctx, qry)
+		if err != nil {
+			joined.Close()
+			return nil, err
+		}
+		joined.queries = append(joined.queries, res.queries...)
+		joined.Warnings.Merge(res.Warnings)
+		m, ok := res.Value.(promql.Matrix)
+		if !ok || res.local != refusedNone {
+			joined.Close()
+			in.demote(res.local)
+			return nil, nil
+		}
+		matrices = append(matrices, m)
+	}
+	joined.Value = merged(matrices)
+	return joined, nil
+}
