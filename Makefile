@@ -36,7 +36,10 @@ bench: ## benchmarks, ten runs each, for benchstat
 realinput: ## a real Prometheus and node_exporter write; queries must equal Prometheus's own
 	go test -tags realinput -run TestRealInput -v -timeout 30m ./cmd/tsdb
 
+realsizes: ## bytes a sample of a day of real scrapes (VICTORIA_METRICS=/path/to/binary for a peer)
+	go test -tags realinput -run TestRealSizes -v -timeout 60m ./cmd/tsdb
+
 golden: ## rewrite golden files; read the diff before you commit it
 	go test ./keyschema/... -rewrite
 
-.PHONY: help build run test race lint fuzz crash differential bench realinput golden
+.PHONY: help build run test race lint fuzz crash differential bench realinput realsizes golden
