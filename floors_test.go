@@ -30,6 +30,9 @@ var floors = map[string]int{
 	"query/columnar":      7,
 	"query":               8,
 	"api":                 9,
+	// A client: it knows the keys, and the server from outside only.
+	"loadtest/fleet": 1,
+	"loadtest":       9,
 	// What the API's tests send to Prometheus and to us; nothing else imports it.
 	"api/internal/comparison": 8,
 	"cmd/tsdb":                10,

@@ -27,6 +27,8 @@ type Options struct {
 	Stats StatsSource
 	// Flusher moves the head to the tables for POST /api/v1/admin/flush; nil answers that there is nothing to flush to.
 	Flusher Flusher
+	// Tablets lists tables and tablets for /api/v1/status/tablets; nil answers with none.
+	Tablets TabletSource
 
 	// Ready says whether requests can be served; nil means always. It is asked once a request and must be cheap.
 	Ready func() Readiness

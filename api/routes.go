@@ -89,6 +89,7 @@ func (s *Server) readOnlyEndpoints() map[string]endpoint {
 		"/api/v1/status/config":       s.config,
 		"/api/v1/status/flags":        s.flags,
 		"/api/v1/status/runtimeinfo":  s.runtimeInfo,
+		"/api/v1/status/tablets":      s.tablets,
 		"/api/v1/status/tsdb":         s.tsdbStatus,
 		"/api/v1/status/tsdb/blocks":  s.tsdbBlocks,
 	}

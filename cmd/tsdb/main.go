@@ -26,6 +26,9 @@ func runCommand(args []string) error {
 	inspect := app.Command("inspect", "Print what is stored, readably. The server must not be running on the same path.")
 	inspectCommands := addInspectCommands(inspect)
 
+	load := app.Command("loadtest", "Load a running server and find out whether it kept everything; see docs/loadtest.md.")
+	loadtestCommands := addLoadtestCommands(load)
+
 	version := app.Command("version", "Print the version.")
 
 	command, err := app.Parse(args)
@@ -38,6 +41,8 @@ func runCommand(args []string) error {
 	case version.FullCommand():
 		fmt.Println(versionText())
 		return nil
+	case loadtestCommands.run.FullCommand(), loadtestCommands.compare.FullCommand():
+		return loadtestCommands.loadtest(command, os.Stdout)
 	default:
 		return inspectCommands.run(command, os.Stdout)
 	}

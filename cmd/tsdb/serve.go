@@ -120,7 +120,7 @@ func newAPI(c *serveConfig, db *database, gate *gate, registry *prometheus.Regis
 		Build:    api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
 		Flags:    c.flagValues(),
 		Runtime:  func() api.RuntimeInfo { return runtimeInfo(c, started) },
-		AdminAPI: c.adminAPI, CORSOrigin: cors,
+		AdminAPI: c.adminAPI, CORSOrigin: cors, Tablets: db.store,
 		Limits: api.Limits{WriteBytesMax: c.bodyBytesMax, RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout},
 	})
 }

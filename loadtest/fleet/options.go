@@ -1,0 +1,109 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Options describe a fleet. The zero value of each field takes the default that its comment states.
+type Options struct {
+	// Seed decides everything that looks random. Default 1.
+	Seed uint64
+	// Job is the value of the label job of every series, by which the fleet's series are told from others. Default
+	// "loadtest".
+	Job string
+	// Hosts is the number of hosts. Default 0: the fleet may consist of the hot and Zipf-sized metrics alone.
+	Hosts int
+	// Services is the number of services on each host. Default 3, which makes 100 series a host; negative means none.
+	Services int
+	// HotSeries is the number of series of one single metric, told apart by a sequential id. Default 0.
+	HotSeries int
+	// ZipfSeries is the number of series of ZipfMetrics metrics whose sizes fall with their rank. Default 0.
+	ZipfSeries int
+	// ZipfMetrics is the number of those metrics. Default 100.
+	ZipfMetrics int
+	// ChurnPercent of the hosts are replaced by new ones every ChurnSteps steps. Default 0.
+	ChurnPercent float64
+	// ChurnSteps is the number of steps between replacements. Default 20.
+	ChurnSteps int
+	// StepSeconds is the time that a step stands for: counters grow by it. Default 15.
+	StepSeconds float64
+	// SeriesMax bounds the series of the fleet at any one time. Default 20 million.
+	SeriesMax int
+}
+
+// Default values of Options.
+const (
+	DefaultJob         = "loadtest"
+	DefaultServices    = 3
+	DefaultZipfMetrics = 100
+	DefaultChurnSteps  = 20
+	DefaultStepSeconds = 15
+	DefaultSeriesMax   = 20_000_000
+)
+
+// ErrOptions is wrapped by all errors of Validate; the caller has to change the options.
+var ErrOptions = errors.New("fleet options")
+
+// Validate fills in defaults and reports every fault at once.
+func (o *Options) Validate() error {
+	o.setDefaults()
+	var faults []error
+	refuse := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...)))
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"Hosts", o.Hosts}, {"HotSeries", o.HotSeries}, {"ZipfSeries", o.ZipfSeries}} {
+		if n.value < 0 {
+			refuse("%s is %d, it must not be negative", n.name, n.value)
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		value float64
+	}{
+		{"ZipfMetrics", float64(o.ZipfMetrics)}, {"ChurnSteps", float64(o.ChurnSteps)},
+		{"StepSeconds", o.StepSeconds}, {"SeriesMax", float64(o.SeriesMax)},
+	} {
+		if !(n.value > 0) {
+			refuse("%s is %g, it must be above 0", n.name, n.value)
+		}
+	}
+	if !(o.ChurnPercent >= 0 && o.ChurnPercent <= 100) {
+		refuse("ChurnPercent is %g, it must be 0 to 100", o.ChurnPercent)
+	}
+	if o.ZipfSeries > 0 && o.ZipfMetrics > o.ZipfSeries {
+		refuse("ZipfMetrics is %d, at most ZipfSeries, which is %d", o.ZipfMetrics, o.ZipfSeries)
+	}
+	series := float64(o.Hosts)*float64(o.hostSeries()) + float64(o.HotSeries) + float64(o.ZipfSeries)
+	switch {
+	case series < 1:
+		refuse("there are no series: set Hosts, HotSeries or ZipfSeries")
+	case series > float64(o.SeriesMax):
+		refuse("%.0f series, SeriesMax is %d", series, o.SeriesMax)
+	}
+	return errors.Join(faults...)
+}
+
+func (o *Options) setDefaults() {
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	if o.Job == "" {
+		o.Job = DefaultJob
+	}
+	setDefault(&o.Services, DefaultServices)
+	o.Services = max(o.Services, 0)
+	setDefault(&o.ZipfMetrics, DefaultZipfMetrics)
+	setDefault(&o.ChurnSteps, DefaultChurnSteps)
+	setDefault(&o.StepSeconds, DefaultStepSeconds)
+	setDefault(&o.SeriesMax, DefaultSeriesMax)
+}
+
+func setDefault[T int | float64](v *T, def T) {
+	if *v == 0 {
+		*v = def
+	}
+}
