@@ -45,7 +45,7 @@ func addLoadtestCommands(cmd *kingpin.CmdClause) *loadtestCommands {
 		c.addLoadFlags(sub)
 	}
 	c.addRunFlags(c.run)
-	c.compare.Flag("target", "'name=…;write=URL;query=URL;pid=…;dir=…;flush=URL;params=…', once for each server; ratios are to the first.").
+	c.compare.Flag("target", "'name=…;write=URL;query=URL;pid=…;dir=…;flush=URL;params=…', once for each; ratios are to the first.").
 		Required().StringsVar(&c.targets)
 	c.compare.Flag("slice-samples", "Samples encoded, then sent to each server in turn.").Default("1000000").
 		IntVar(&c.comparing.SliceSamples)
