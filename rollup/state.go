@@ -92,22 +92,32 @@ func Join(a, b State) State {
 	}
 	out := a
 	out.step(b.First)
-	out.Count += b.Count
 	out.NaNs += b.NaNs
 	out.LastMs, out.Last, out.Stale = b.LastMs, b.Last, b.Stale
 	out.Correction += b.Correction
 	out.Resets += b.Resets
 	out.Changes += b.Changes
-	out.Sum, out.SumLow = addExact(a.Sum, a.SumLow, b.Sum)
-	if !math.IsInf(out.Sum, 0) {
-		out.SumLow += b.SumLow
-	}
+	joinSum(&out, b.Sum, b.SumLow)
 	out.Min, out.Max = lower(a.Min, b.Min), higher(a.Max, b.Max)
-	delta := b.Mean - a.Mean
-	share := float64(b.Count) / float64(out.Count)
-	out.Mean = a.Mean + delta*share
-	out.M2 = a.M2 + b.M2 + delta*delta*share*float64(a.Count)
+	joinMoments(&out, b.Count, b.Mean, b.M2)
+	out.Count += b.Count
 	return out
+}
+
+// joinSum adds a later span's sum to that of s.
+func joinSum(s *State, sum, low float64) {
+	s.Sum, s.SumLow = addExact(s.Sum, s.SumLow, sum)
+	if !math.IsInf(s.Sum, 0) {
+		s.SumLow += low
+	}
+}
+
+// joinMoments joins mean and M2 of a later span of so many samples to those of s, whose Count is still without them.
+func joinMoments(s *State, count int64, mean, m2 float64) {
+	delta := mean - s.Mean
+	share := float64(count) / float64(s.Count+count)
+	m2 += s.M2 + float64(delta*delta*share*float64(s.Count)) // not fused: the same bits everywhere
+	s.Mean, s.M2 = s.Mean+float64(delta*share), m2
 }
 
 // Total is the sum of all values.

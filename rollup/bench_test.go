@@ -1,0 +1,186 @@
+package rollup
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// fleetClass is a kind of series that servers export: how many of 100 there are, and a day of values of one.
+type fleetClass struct {
+	name   string
+	series int
+	fill   func(rng *rand.Rand, values []float64)
+}
+
+// fleet adds up to 100 series.
+var fleet = []fleetClass{
+	{"cpu-seconds", 30, func(rng *rand.Rand, values []float64) { counter(rng, values, rng.Float64()*1000, 100) }},
+	{"slow-counter", 10, func(rng *rand.Rand, values []float64) { counter(rng, values, 0.05, 1) }},
+	{"operations", 8, func(rng *rand.Rand, values []float64) { counter(rng, values, 500, 1) }},
+	{"bytes", 6, func(rng *rand.Rand, values []float64) { counter(rng, values, 2e7, 1) }},
+	{"bucket", 8, func(rng *rand.Rand, values []float64) { counter(rng, values, 700, 1) }},
+	{"duration-sum", 2, func(rng *rand.Rand, values []float64) {
+		at := 1e4 * rng.Float64()
+		for i := range values {
+			at += rng.ExpFloat64()
+			values[i] = at
+		}
+	}},
+	{"memory", 8, func(rng *rand.Rand, values []float64) { gauge(rng, values, 1e6, 3000, 1.0/4096) }},
+	{"load", 4, func(rng *rand.Rand, values []float64) { gauge(rng, values, 240, 7, 100) }},
+	{"temperature", 4, func(rng *rand.Rand, values []float64) { gauge(rng, values, 580, 4, 10) }},
+	{"queue", 4, func(rng *rand.Rand, values []float64) { gauge(rng, values, 60, 5, 1) }},
+	{"quantile", 2, func(rng *rand.Rand, values []float64) {
+		for i := range values {
+			values[i] = 0.03 * (0.9 + 0.2*rng.Float64())
+		}
+	}},
+	{"constant", 14, func(rng *rand.Rand, values []float64) {
+		v := float64(rng.Int64N(1 << rng.Int64N(36)))
+		for i := range values {
+			values[i] = v
+		}
+	}},
+}
+
+// counter grows by a random number around step, which is scaled by the hour of the day, and restarts now and then.
+func counter(rng *rand.Rand, values []float64, step, div float64) {
+	at := math.Floor(step * 1e5 * rng.Float64())
+	for i := range values {
+		load := 1 + 0.5*math.Sin(2*math.Pi*float64(i)/5760)
+		at += math.Floor(step*load*(0.7+0.6*rng.Float64()) + rng.Float64())
+		if rng.IntN(100_000) == 0 {
+			at = 0
+		}
+		values[i] = at / div
+	}
+}
+
+// gauge walks and returns to its base.
+func gauge(rng *rand.Rand, values []float64, base, step, div float64) {
+	at := base
+	for i := range values {
+		at = math.Round(at + (rng.Float64()*2-1)*step + (base-at)*0.02)
+		values[i] = at / div
+	}
+}
+
+// fleetDay is a day of one series at an interval.
+func fleetDay(class *fleetClass, seed uint64, intervalMs, jitterMs int64) ([]int64, []float64) {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	n := int(dayMs / intervalMs)
+	tsMs, values := make([]int64, n), make([]float64, n)
+	phase := rng.Int64N(intervalMs)
+	for i := range tsMs {
+		tsMs[i] = int64(i)*intervalMs + phase
+		if jitterMs > 0 {
+			tsMs[i] = min(max(0, tsMs[i]+rng.Int64N(jitterMs)), dayMs-1)
+		}
+	}
+	class.fill(rng, values)
+	return tsMs, values
+}
+
+// hoursOf computes the hour states of a day.
+func hoursOf(tsMs []int64, values []float64) []State {
+	states := make([]State, 24)
+	for from := 0; from < len(tsMs); {
+		h, to := tsMs[from]/hourMs, from
+		for to < len(tsMs) && tsMs[to]/hourMs == h {
+			to++
+		}
+		states[h] = Compute(tsMs[from:to], values[from:to])
+		from = to
+	}
+	return states
+}
+
+// BenchmarkFleetSize reports the bytes of day cells per raw sample at 15 s, by class and for the fleet.
+func BenchmarkFleetSize(b *testing.B) {
+	for _, jitterMs := range []int64{0, 8} {
+		b.Run(fmt.Sprintf("jitter=%dms", jitterMs), func(b *testing.B) {
+			var e Encoder
+			for b.Loop() {
+				total, samples := 0.0, 0.0
+				for c := range fleet {
+					class, bytes := &fleet[c], 0
+					const days = 8
+					for seed := range uint64(days) {
+						tsMs, values := fleetDay(class, seed, 15_000, jitterMs)
+						cell, err := e.Append(nil, testRow, testQualifier, 0, hourMs, FieldsAll, hoursOf(tsMs, values))
+						if err != nil {
+							b.Fatal(err)
+						}
+						bytes += len(cell)
+					}
+					b.ReportMetric(float64(bytes)/days/5760, class.name+"-B/sample")
+					total += float64(bytes*class.series) / days
+					samples += float64(class.series) * 5760
+				}
+				b.ReportMetric(total/samples, "B/sample")
+			}
+		})
+	}
+}
+
+// BenchmarkCompute reports the time of the states of a day per raw sample.
+func BenchmarkCompute(b *testing.B) {
+	for _, name := range []string{"cpu-seconds", "load", "constant"} {
+		b.Run(name, func(b *testing.B) {
+			tsMs, values := fleetDay(byName(name), 1, 15_000, 0)
+			for b.Loop() {
+				hoursOf(tsMs, values)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/5760, "ns/sample")
+		})
+	}
+}
+
+func byName(name string) *fleetClass {
+	for i := range fleet {
+		if fleet[i].name == name {
+			return &fleet[i]
+		}
+	}
+	return nil
+}
+
+// BenchmarkEncode and BenchmarkDecode are of one day cell.
+func BenchmarkEncode(b *testing.B) {
+	for _, name := range []string{"cpu-seconds", "load", "constant"} {
+		b.Run(name, func(b *testing.B) {
+			states := hoursOf(fleetDay(byName(name), 1, 15_000, 0))
+			var e Encoder
+			var cell []byte
+			for b.Loop() {
+				cell, _ = e.Append(cell[:0], testRow, testQualifier, 0, hourMs, FieldsAll, states)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/5760, "ns/sample")
+			b.ReportMetric(float64(len(cell)), "B")
+		})
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, name := range []string{"cpu-seconds", "load", "constant"} {
+		for field, fields := range map[string]Fields{
+			"all": FieldsAll, "max": FieldMax, "avg": FieldSum, "increase": FieldEdges | FieldCounter,
+		} {
+			b.Run(name+"/"+field, func(b *testing.B) {
+				states := hoursOf(fleetDay(byName(name), 1, 15_000, 0))
+				var e Encoder
+				var d Decoder
+				var c Columns
+				cell, _ := e.Append(nil, testRow, testQualifier, 0, hourMs, FieldsAll, states)
+				for b.Loop() {
+					c.Reset(0, hourMs, 24, fields)
+					if _, err := d.Decode(&c, testRow, testQualifier, cell, 0, 24); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package rollup
+
+import "slices"
+
+// Columns are the states of consecutive buckets of one series, column by column. Only the columns named by Fields are
+// filled in; all have the same length. The zero value is ready for Reset, which keeps memory.
+type Columns struct {
+	// FromMs is the start of the first bucket, BucketMs the length of each.
+	FromMs, BucketMs int64
+	// Fields are the columns that were asked for.
+	Fields Fields
+	// Known tells for each bucket whether its state is known. One that is known may have no samples.
+	Known []bool
+
+	Count, FirstMs, LastMs, NaNs, Resets, Changes      []int64
+	First, Last, Correction, Sum, SumLow, Min, Max, M2 []float64
+	Mean                                               []float64
+	Stale                                              []bool
+}
+
+// Reset makes all n buckets from fromMs on unknown and empty.
+func (c *Columns) Reset(fromMs, bucketMs int64, n int, fields Fields) {
+	c.FromMs, c.BucketMs, c.Fields = fromMs, bucketMs, fields
+	c.Known, c.Stale = zeroed(c.Known, n), zeroed(c.Stale, n)
+	for _, p := range c.integers() {
+		*p = zeroed(*p, n)
+	}
+	for _, p := range c.floats() {
+		*p = zeroed(*p, n)
+	}
+}
+
+func (c *Columns) integers() [6]*[]int64 {
+	return [6]*[]int64{&c.Count, &c.FirstMs, &c.LastMs, &c.NaNs, &c.Resets, &c.Changes}
+}
+
+func (c *Columns) floats() [9]*[]float64 {
+	return [9]*[]float64{&c.First, &c.Last, &c.Correction, &c.Sum, &c.SumLow, &c.Min, &c.Max, &c.Mean, &c.M2}
+}
+
+func zeroed[T any](s []T, n int) []T {
+	s = slices.Grow(s[:0], n)[:n]
+	clear(s)
+	return s
+}
+
+// Len is the number of buckets.
+func (c *Columns) Len() int { return len(c.Known) }
+
+// State returns the state of bucket i; fields that were not asked for are zero.
+func (c *Columns) State(i int) State {
+	return State{
+		Count: c.Count[i], NaNs: c.NaNs[i], FirstMs: c.FirstMs[i], LastMs: c.LastMs[i], First: c.First[i], Last: c.Last[i],
+		Correction: c.Correction[i], Resets: c.Resets[i], Changes: c.Changes[i], Sum: c.Sum[i], SumLow: c.SumLow[i],
+		Min: c.Min[i], Max: c.Max[i], Mean: c.Mean[i], M2: c.M2[i], Stale: c.Stale[i],
+	}
+}
+
+// Set makes s the known state of bucket i.
+func (c *Columns) Set(i int, s State) {
+	c.Known[i] = true
+	c.Count[i], c.NaNs[i], c.FirstMs[i], c.LastMs[i], c.First[i], c.Last[i] = s.Count, s.NaNs, s.FirstMs, s.LastMs, s.First, s.Last
+	c.Correction[i], c.Resets[i], c.Changes[i], c.Sum[i], c.SumLow[i] = s.Correction, s.Resets, s.Changes, s.Sum, s.SumLow
+	c.Min[i], c.Max[i], c.Mean[i], c.M2[i], c.Stale[i] = s.Min, s.Max, s.Mean, s.M2, s.Stale
+}
+
+// Unset makes bucket i unknown and empty.
+func (c *Columns) Unset(i int) {
+	c.Set(i, State{})
+	c.Known[i] = false
+}
+
+// Join is the state of buckets i to j−1, of which Known is not looked at; fields that were not asked for mean nothing.
+func (c *Columns) Join(i, j int) State {
+	var s State
+	for ; i < j; i++ {
+		if c.Count[i] == 0 {
+			s.Stale = s.Stale || c.Stale[i]
+			continue
+		}
+		if s.Count == 0 {
+			stale := c.Stale[i]
+			s = c.State(i)
+			s.Stale = stale
+			continue
+		}
+		c.joinTo(&s, i)
+	}
+	return s
+}
+
+// joinTo joins bucket i, which has samples, to s, which has some, too; only what Fields asks for.
+func (c *Columns) joinTo(s *State, i int) {
+	n := c.Count[i]
+	if c.Fields&(FieldCounter|FieldChanges) != 0 {
+		s.step(c.First[i])
+		s.Correction += c.Correction[i]
+		s.Resets += c.Resets[i]
+		s.Changes += c.Changes[i]
+	}
+	if c.Fields&FieldMin != 0 {
+		s.Min = lower(s.Min, c.Min[i])
+	}
+	if c.Fields&FieldMax != 0 {
+		s.Max = higher(s.Max, c.Max[i])
+	}
+	if c.Fields&FieldMoments != 0 {
+		joinMoments(s, n, c.Mean[i], c.M2[i])
+	}
+	if c.Fields&FieldSum != 0 {
+		joinSum(s, c.Sum[i], c.SumLow[i])
+	}
+	s.Count += n
+	s.NaNs += c.NaNs[i]
+	s.LastMs, s.Last, s.Stale = c.LastMs[i], c.Last[i], c.Stale[i]
+}
+
+// Inside returns the range [i, j) of buckets that lie wholly in the window (startMs, endMs], by the times of their
+// samples where these are known: a bucket that begins at startMs is inside if its first sample comes later.
+func (c *Columns) Inside(startMs, endMs int64) (i, j int) {
+	n := int64(c.Len())
+	first := (startMs - c.FromMs) / c.BucketMs // of the bucket in or before which the window starts
+	if startMs < c.FromMs {
+		first = 0
+	}
+	last := (endMs - c.FromMs) / c.BucketMs
+	if endMs < c.FromMs || first >= n {
+		return 0, 0
+	}
+	i, j = int(first), int(min(last, n-1))+1
+	if i < j && !c.whole(i, startMs, endMs) {
+		i++
+	}
+	if i < j && !c.whole(j-1, startMs, endMs) {
+		j--
+	}
+	return i, max(i, j)
+}
+
+// whole tells whether all that bucket i has, or may have, is in the window.
+func (c *Columns) whole(i int, startMs, endMs int64) bool {
+	from := c.FromMs + int64(i)*c.BucketMs
+	if from > startMs && from+c.BucketMs-1 <= endMs {
+		return true
+	}
+	return c.Known[i] && c.Count[i] > 0 && c.FirstMs[i] > startMs && c.LastMs[i] <= endMs
+}

@@ -1,0 +1,147 @@
+package rollup
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/model/value"
+)
+
+const (
+	// lowBits is how many significant bits SumLow keeps: the sum of a bucket is then good to 2^-58 of itself.
+	lowBits = 6
+	// momentBits is how many significant bits M2 keeps: 1e-13 of itself.
+	momentBits = 42
+)
+
+// Compute is FromColumns for states that are stored. It is several times as fast, and what addition leaves to chance is
+// settled, so that states pack well: Sum is the rounded total, SumLow and M2 keep only the bits that later joins need, and
+// Mean is the total divided by Count wherever that is possible. The other fields have the bits of FromColumns.
+//
+// Equal samples give equal bits on every machine.
+func Compute(tsMs []int64, values []float64) State {
+	n := len(values)
+	stale := false
+	for n > 0 && value.IsStaleNaN(values[n-1]) {
+		n, stale = n-1, true
+	}
+	if n == 0 {
+		return State{Stale: stale}
+	}
+	s, ok := computeFinite(tsMs[:n], values[:n])
+	if !ok {
+		s = FromColumns(tsMs[:n], values[:n])
+	}
+	s.Stale = stale
+	return s.Canonical()
+}
+
+// computeFinite is the usual case: no NaN, nothing infinite, nothing that overflows.
+func computeFinite(tsMs []int64, values []float64) (State, bool) {
+	first := values[0]
+	before, low, high := first, first, first
+	var sum, rest, correction, correctionRest, odd float64
+	var resets, changes int64
+	for _, v := range values {
+		odd += v - v // 0, or NaN for ever once v was not finite
+		if v < low {
+			low = v
+		}
+		if v > high {
+			high = v
+		}
+		if v != before {
+			changes++
+			if v < before {
+				resets++
+				t, e := twoSum(correction, before)
+				correction, correctionRest = t, correctionRest+e
+			}
+			before = v
+		}
+		t, e := twoSum(sum, v)
+		sum, rest = t, rest+e
+	}
+	if odd != 0 || sum+rest-(sum+rest) != 0 {
+		return State{}, false
+	}
+	n := len(values)
+	s := State{
+		Count: int64(n), FirstMs: tsMs[0], LastMs: tsMs[n-1], First: first, Last: values[n-1],
+		Correction: correction + correctionRest, Resets: resets, Changes: changes,
+		Sum: sum, SumLow: rest, Min: low, Max: high,
+	}
+	if low != high {
+		s.Mean = (sum + rest) / float64(n)
+		s.M2 = squares(values, s.Mean)
+	}
+	return s, s.M2-s.M2 == 0
+}
+
+// squares is the sum of squared distances from the mean, corrected for the rounding of the mean.
+func squares(values []float64, mean float64) float64 {
+	var sum, square float64
+	for _, v := range values {
+		d := v - mean
+		sum += d
+		square += float64(d * d) // not fused with the addition: the same bits everywhere
+	}
+	return max(0, square-float64(sum*sum)/float64(len(values)))
+}
+
+// Canonical settles what additions leave to chance; see [Compute].
+func (s State) Canonical() State {
+	if s.Count == 0 {
+		return State{Stale: s.Stale}
+	}
+	s.Sum, s.SumLow = twoSum(s.Sum, s.SumLow)
+	if !(s.Sum-s.Sum == 0) {
+		s.SumLow = 0
+	}
+	s.Sum, s.SumLow = plainNaN(s.Sum), roundBits(s.SumLow, lowBits)
+	s.Correction = plainNaN(s.Correction)
+	if !math.IsNaN(s.Mean) && s.Sum-s.Sum == 0 {
+		s.Mean = s.predictedMean()
+	}
+	s.Mean, s.M2 = plainNaN(s.Mean), plainNaN(roundBits(s.M2, momentBits))
+	return s
+}
+
+// predictedMean is the mean as the other fields give it.
+func (s *State) predictedMean() float64 {
+	if s.Min == s.Max {
+		return s.Min
+	}
+	return s.Total() / float64(s.Count)
+}
+
+// plainNaN gives every NaN that arithmetic made the same bits.
+func plainNaN(v float64) float64 {
+	if v != v {
+		return math.NaN()
+	}
+	return v
+}
+
+// roundBits rounds a finite number to so many significant bits.
+func roundBits(v float64, bits uint) float64 {
+	if !(v-v == 0) {
+		return v
+	}
+	drop := 53 - bits
+	pattern := math.Float64bits(v) + 1<<(drop-1)
+	rounded := math.Float64frombits(pattern &^ (1<<drop - 1))
+	if rounded-rounded != 0 {
+		return v // it was the largest there is
+	}
+	return rounded
+}
+
+// twoSum is a + b and what rounding lost of it. An infinite or undefined sum has lost nothing.
+func twoSum(a, b float64) (sum, lost float64) {
+	sum = a + b
+	if sum-sum != 0 {
+		return sum, 0
+	}
+	part := sum - a
+	return sum, (a - (sum - part)) + (b - part)
+}
