@@ -145,7 +145,7 @@ func crashTweak(o *Options) {
 	o.WALSegmentBytesMax, o.WALBytesMax = 4<<10, 64<<10
 	o.Head = HeadOptions{
 		FlushBytes: 4 << 10, // several slices a flush
-		Stripes: 2, FlushInterval: -1, RowBytesMax: 300, BytesMax: 256 << 10, CheckpointInterval: time.Minute,
+		Stripes:    2, FlushInterval: -1, RowBytesMax: 300, BytesMax: 256 << 10, CheckpointInterval: time.Minute,
 		IdleAfter: 10 * time.Hour,
 	}
 }

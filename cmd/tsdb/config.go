@@ -22,6 +22,7 @@ type serveConfig struct {
 	memtableBytes     int64
 	catalogueBytes    int64
 	headBytesMax      int64
+	walBytesMax       int64
 	freeBytesMin      int64
 	acceptWALLoss     bool
 	listenAddress     string
@@ -80,6 +81,8 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 		BytesVar(asBytes(&c.catalogueBytes))
 	cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which rows are flushed early.").Default("1GB").
 		BytesVar(asBytes(&c.headBytesMax))
+	cmd.Flag("storage.wal-bytes", "Size of the write-ahead log above which rows are flushed early to cut it.").Default("4GB").
+		BytesVar(asBytes(&c.walBytesMax))
 	cmd.Flag("storage.free-bytes", "Free disk space below which writes are refused with 503.").Default("1GB").
 		BytesVar(asBytes(&c.freeBytesMin))
 	cmd.Flag("storage.accept-wal-loss", "Start although the log is damaged; what is lost is named and set aside.").
@@ -125,6 +128,7 @@ func (c *serveConfig) Validate() error {
 	positive := map[string]int64{
 		"storage.cache-bytes": c.cacheBytes, "storage.memtable-bytes": c.memtableBytes,
 		"storage.catalogue-bytes": c.catalogueBytes, "storage.head-bytes": c.headBytesMax,
+		"storage.wal-bytes":     c.walBytesMax,
 		"ingest.max-body-bytes": c.bodyBytesMax, "ingest.max-labels": int64(c.labelsMax),
 		"web.self-scrape-interval": int64(c.selfScrapeEvery), "query.timeout": int64(c.queryTimeout),
 		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),

@@ -66,8 +66,9 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	db.ingester, err = ingest.Open(ctx, ingest.Options{
 		Dir: walDir(c.storagePath), Store: store, Index: db.index, Schema: schema, Retention: retention,
-		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, Logger: log, Registerer: r,
-		Head: ingest.HeadOptions{BytesMax: c.headBytesMax},
+		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log,
+		Registerer: r,
+		Head:       ingest.HeadOptions{BytesMax: c.headBytesMax},
 		Limits: ingest.Limits{
 			BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
 			SeriesMax: c.seriesMax, AheadMax: c.aheadMax,

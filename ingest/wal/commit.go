@@ -76,6 +76,7 @@ func (l *Log) commit() {
 		return // The watermark failed meanwhile, and fail has told the waiters.
 	}
 	l.durable = g.end
+	l.resumeLocked()
 	l.commits++
 	l.bytesWritten += uint64(len(g.data))
 	l.metrics.committed(len(g.data))
@@ -105,7 +106,7 @@ func (l *Log) writeSync(b []byte) (operation string, err error) {
 	if len(b) == 0 {
 		return "", nil
 	}
-	if _, err := l.file.Write(b); err != nil {
+	if err := l.writeAll(b); err != nil {
 		return "write", err
 	}
 	start := l.now()
@@ -118,7 +119,7 @@ func (l *Log) writeSync(b []byte) (operation string, err error) {
 
 // beginSegment creates the segment of h behind the current one, all of which is durable.
 func (l *Log) beginSegment(h header) error {
-	f, err := writeNamed(l.fs, l.opts.Dir, segmentName(h.number), h.append(nil))
+	f, err := l.nextSegment(&h)
 	if err != nil {
 		return err
 	}

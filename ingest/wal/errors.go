@@ -11,7 +11,8 @@ var (
 	// ErrFailed: a write or sync failed; the log takes and acknowledges nothing more. Close it, mend the disk, open
 	// anew.
 	ErrFailed = errors.New("write-ahead log failed")
-	// ErrNoSpace: the file system is full. Together with ErrFailed the log is dead; alone (Truncate) it still works.
+	// ErrNoSpace: the file system is full. Together with ErrFailed the log is dead; otherwise it goes on when there is
+	// space.
 	ErrNoSpace = errors.New("no space left for the write-ahead log")
 	// ErrOverload: the disk does not keep up and the buffer is full; nothing was appended, retry later.
 	ErrOverload = errors.New("write-ahead log overloaded")

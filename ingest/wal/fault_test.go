@@ -2,11 +2,11 @@ package wal
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -143,8 +143,79 @@ func TestNoSpaceIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	err = l.Wait(context.Background(), pos)
 	require.ErrorIs(t, err, ErrNoSpace)
-	require.ErrorIs(t, err, ErrFailed)
-	require.True(t, errors.Is(l.Close(), ErrNoSpace))
+	require.ErrorIs(t, err, ErrOverload)
+	require.ErrorIs(t, l.Close(), ErrNoSpace, "closed without space")
+}
+
+// fullDisk lets so many bytes through to segments, writing what fits of the last.
+type fullDisk struct {
+	vfs.FS
+	room *atomic.Int64
+}
+
+type fullFile struct {
+	vfs.File
+	room *atomic.Int64
+}
+
+func (fs fullDisk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if fs.room.Load() <= 0 {
+		return nil, syscall.ENOSPC
+	}
+	f, err := fs.FS.Create(name, category)
+	return fullFile{f, fs.room}, err
+}
+
+func (f fullFile) Write(b []byte) (int, error) {
+	left := f.room.Add(-int64(len(b)))
+	if left >= 0 {
+		return f.File.Write(b)
+	}
+	n := max(0, len(b)+int(left))
+	f.room.Store(0)
+	if n, err := f.File.Write(b[:n]); err != nil {
+		return n, err
+	}
+	return n, syscall.ENOSPC
+}
+
+// TestFullDiskHoldsTheLogUp fills the disk within a frame or at a new segment: callers are sent away at once, and when
+// there is room again the log goes on and has everything, each frame once.
+func TestFullDiskHoldsTheLogUp(t *testing.T) {
+	for _, room := range []int64{0, 1, 31, 40, 1500, 3000, 3990, 4050} {
+		mem := vfs.NewMem()
+		disk := fullDisk{mem, new(atomic.Int64)}
+		disk.room.Store(1 << 30)
+		l, _, _ := mustOpen(t, testOptions(disk))
+		appendWait(t, l, 1, payloadOf(1, 10))
+		disk.room.Store(room)
+		next, refused := uint64(2), false
+		for !refused {
+			pos, err := l.Append(1, payloadOf(next, 100))
+			if err == nil {
+				next++ // from here on it may become durable
+				err = l.Wait(context.Background(), pos)
+			}
+			if refused = err != nil; refused {
+				require.ErrorIs(t, err, ErrOverload)
+				require.ErrorIs(t, err, ErrNoSpace)
+			}
+			require.Less(t, next, uint64(1000))
+		}
+		_, err := l.Append(1, payloadOf(next, 100))
+		require.ErrorIs(t, err, ErrNoSpace, "full all the while")
+		disk.room.Store(1 << 30)
+		for err != nil {
+			require.ErrorIs(t, err, ErrOverload)
+			time.Sleep(time.Millisecond)
+			_, err = l.Append(1, payloadOf(next, 100))
+		}
+		appendWait(t, l, 1, payloadOf(next+1, 10))
+		require.NoError(t, l.Close())
+		l, frames, _ := mustOpen(t, testOptions(mem))
+		require.Equal(t, sequence(1, next+1), numbers(frames), "room for %d bytes", room)
+		require.NoError(t, l.Close())
+	}
 }
 
 // TestWatermarkFailureEndsTheLog: a log that can no longer vouch for its end must not go on as if it could.

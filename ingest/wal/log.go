@@ -52,6 +52,9 @@ type Log struct {
 	sealed     []segmentMeta
 	firstSeq   uint64
 	checkpoint segmentMeta
+	// stalled is closed while the file system is full (isStalled).
+	stalled   chan struct{}
+	isStalled bool
 	// lastWaiters is the number of waiters of the last commit.
 	lastWaiters    int
 	framesAppended uint64
@@ -111,8 +114,8 @@ func Open(opts Options) (*Log, error) {
 	l := &Log{
 		opts: opts, fs: opts.FS, logger: opts.Logger, lock: lock,
 		kick: make(chan struct{}, 1), full: make(chan struct{}, 1), stop: make(chan struct{}),
-		gathering: &group{done: make(chan struct{})},
-		err:       ErrNotReplayed,
+		gathering: &group{done: make(chan struct{})}, stalled: make(chan struct{}),
+		err: ErrNotReplayed,
 	}
 	if l.metrics, err = newMetrics(l, opts.Registerer); err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -140,6 +143,10 @@ func (l *Log) Append(kind byte, payload []byte) (Position, error) {
 		waiting := len(l.gathering.data)
 		if l.writing != nil {
 			waiting += len(l.writing.data)
+		}
+		if l.isStalled && !l.opts.BlockWhenFull {
+			l.metrics.overloads.Inc()
+			return Position{}, errStalled
 		}
 		if waiting == 0 || waiting+size <= l.opts.BufferBytesMax {
 			break
@@ -212,7 +219,8 @@ func (l *Log) Cut() (segment uint64, err error) {
 }
 
 // Wait returns nil once the frame at pos and all before it are synced. Errors: the context's; ErrFailed if the log
-// failed, even if that was after the frame became durable; ErrClosed.
+// failed, even if that was after the frame became durable; ErrOverload with ErrNoSpace while the file system is full: the
+// frame may become durable all the same; ErrClosed.
 func (l *Log) Wait(ctx context.Context, pos Position) error {
 	l.mu.Lock()
 	if l.err != nil {
@@ -233,10 +241,13 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 		g.waiters++
 		signal(l.kick)
 	}
+	stalled := l.stalled
 	l.mu.Unlock()
 	select {
 	case <-g.done:
 		return g.err
+	case <-stalled:
+		return errStalled
 	case <-ctx.Done():
 		return ctx.Err()
 	}

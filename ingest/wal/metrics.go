@@ -15,6 +15,7 @@ type metrics struct {
 	group     prometheus.Histogram
 	failures  *prometheus.CounterVec
 	overloads prometheus.Counter
+	stalls    prometheus.Counter
 	truncates prometheus.Counter
 	tornBytes prometheus.Gauge
 	lost      prometheus.Gauge
@@ -37,6 +38,9 @@ func newMetrics(l *Log, registerer prometheus.Registerer) (*metrics, error) {
 		overloads: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_wal_overloads_total", Help: "Appends refused because the buffer for the disk was full.",
 		}),
+		stalls: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tsdb_wal_no_space_total", Help: "Times that the log's file system was found full.",
+		}),
 		truncates: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_wal_truncations_total", Help: "Checkpoints that replaced old segments.",
 		}),
@@ -47,7 +51,7 @@ func newMetrics(l *Log, registerer prometheus.Registerer) (*metrics, error) {
 			Name: "tsdb_wal_replay_losses", Help: "Damaged stretches that the last replay was told to accept.",
 		}),
 	}
-	m.collectors = []prometheus.Collector{m.fsync, m.group, m.failures, m.overloads, m.truncates, m.tornBytes, m.lost}
+	m.collectors = []prometheus.Collector{m.fsync, m.group, m.failures, m.overloads, m.stalls, m.truncates, m.tornBytes, m.lost}
 	for _, g := range []struct {
 		name, help string
 		counter    bool

@@ -1,0 +1,173 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/stretchr/testify/require"
+
+	"halite/storage"
+)
+
+// recordingStore keeps the first and last key of each batch written to its tables.
+type recordingStore struct {
+	storage.Store
+	batches [][2]string
+}
+
+type recordingTable struct {
+	storage.Table
+	s *recordingStore
+}
+
+func (s *recordingStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
+	table, err := s.Store.EnsureTable(ctx, schema)
+	if schema.Name != storage.TableData {
+		return table, err
+	}
+	return &recordingTable{table, s}, err
+}
+
+func (t *recordingTable) note(muts []storage.RowMutation) {
+	t.s.batches = append(t.s.batches, [2]string{string(muts[0].Key), string(muts[len(muts)-1].Key)})
+}
+
+func (t *recordingTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
+	t.note(muts)
+	return t.Table.Apply(ctx, muts)
+}
+
+func (t *recordingTable) Load(ctx context.Context, muts []storage.RowMutation) error {
+	t.note(muts)
+	return t.Table.Load(ctx, muts)
+}
+
+func numbered(n int, samples ...prompb.Sample) prompb.TimeSeries {
+	return series([]string{"__name__", fmt.Sprint("m", n%7), "n", fmt.Sprint(n * 7919 % 10007)}, samples...)
+}
+
+// TestFlushWalksTheTable flushes many slices, at once and spread over time: their key ranges follow each other.
+func TestFlushWalksTheTable(t *testing.T) {
+	c := newClock()
+	store := &recordingStore{}
+	r := openRig(t, vfs.NewMem(), c, func(o *Options) {
+		store.Store, o.Store = o.Store, store
+		o.Head.FlushBytes = 20 << 10
+	})
+	check := func(least int) {
+		t.Helper()
+		require.GreaterOrEqual(t, len(store.batches), least)
+		for n := 1; n < len(store.batches); n++ {
+			require.Less(t, store.batches[n-1][1], store.batches[n][0], "batch %d", n)
+		}
+		store.batches = nil
+	}
+	write := func() {
+		var all []prompb.TimeSeries
+		for n := range 3000 {
+			all = append(all, numbered(n, sample(c.ms.Load(), 1)))
+		}
+		r.write(all...)
+	}
+	write()
+	r.flush()
+	check(10)
+	write()
+	for r.Stats().Rows > 0 {
+		c.advance(15 * time.Second)
+		r.doStep()
+		require.Less(t, c.ms.Load(), int64(startMs+50*time.Minute.Milliseconds()))
+	}
+	check(10)
+	r.close()
+}
+
+// TestLogIsKeptShort writes into one hour, far more than the log may hold: open rows are flushed again and again, and
+// replay finds little.
+func TestLogIsKeptShort(t *testing.T) {
+	const limit = 64 << 10
+	for _, lack := range []bool{false, true} {
+		fs, c := vfs.NewMem(), newClock()
+		tweak := func(o *Options) {
+			o.WALSegmentBytesMax, o.WALBytesMax = 8<<10, limit
+			if lack {
+				o.WALSegmentBytesMax, o.WALBytesMax = limit, 1<<30
+			}
+		}
+		r := openRig(t, fs, c, tweak)
+		if lack {
+			fs.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 20})
+		}
+		want := column{}
+		for n := range 400 {
+			at := startMs + int64(n)*1000
+			ts := series(upNames)
+			for k := range 100 {
+				v := math.Sqrt(float64(n*100 + k))
+				ts.Samples = append(ts.Samples, sample(at+int64(k), v))
+				want[at+int64(k)] = math.Float64bits(v)
+			}
+			r.write(ts)
+			r.checkSpace()
+			r.doStep()
+			r.noSpace.Store(false)
+			require.LessOrEqual(t, r.log.Stats().SizeBytes, int64(limit+8<<10))
+		}
+		require.Positive(t, r.counter("tsdb_ingest_flushed_rows_total", "", ""))
+		require.Less(t, r.counter("tsdb_ingest_flushed_rows_total", "", ""), 50.0, "not at each step")
+		r.requireSeries(up, want)
+		r = r.reopen(tweak)
+		r.requireSeries(up, want)
+		r.close()
+	}
+}
+
+// TestTooLongLogRefusesWrites has tables that take nothing: the log grows to its limit and no further, nothing
+// acknowledged is lost, and writes are taken again when the tables work.
+func TestTooLongLogRefusesWrites(t *testing.T) {
+	failing := &failingStore{}
+	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) {
+		failing.Store, o.Store = o.Store, failing
+		o.WALSegmentBytesMax, o.WALBytesMax = 4<<10, 32<<10
+	})
+	r.write(series(upNames, sample(startMs, 0)))
+	r.flush() // reserves run numbers
+	failing.fail = true
+	want := column{startMs: 0}
+	put := func(n int) error {
+		v := math.Sqrt(float64(n))
+		result, err := r.Write(context.Background(), slices.Repeat([]Sample{{
+			Labels: labels.FromStrings(upNames...), TsMs: startMs + int64(n), Value: v,
+		}}, 50))
+		if err == nil {
+			require.Equal(t, 50, result.Accepted)
+			want[startMs+int64(n)] = math.Float64bits(v)
+		}
+		return err
+	}
+	var err error
+	n := 0
+	for ; err == nil; n++ {
+		err = put(n)
+		r.checkLog()
+		require.Less(t, r.log.Stats().SizeBytes, int64(48<<10))
+	}
+	requireOverload(t, err)
+	require.ErrorIs(t, r.step(context.Background()), errNo)
+	r.checkLog()
+	requireOverload(t, put(n))
+	failing.fail = false
+	r.doStep()
+	r.checkLog()
+	require.NoError(t, put(n))
+	r.requireSeries(up, want)
+	require.Equal(t, 2.0, r.counter("tsdb_ingest_overload_total", "resource", resourceSize))
+	r.close()
+}
