@@ -204,7 +204,8 @@ func (c *resultCache) inquire(p parser.Parser, s span, lookback time.Duration) (
 	q := &inquiry{cache: c, span: s, lookback: lookback, shape: sh, steps: 1, stepMs: 1}
 	q.startMs = s.start.UnixMilli()
 	if s.isRange {
-		q.stepMs = s.step.Milliseconds()
+		q.stepMs = max(1, s.step.Milliseconds())
+		q.shape = sh.at(q.stepMs)
 		q.steps = int((s.end.UnixMilli()-q.startMs)/q.stepMs) + 1
 	}
 	if q.why = q.refuse(p); q.why != refusedNone {
@@ -221,7 +222,7 @@ func (q *inquiry) at(step int) int64 { return q.startMs + int64(step)*q.stepMs }
 func (q *inquiry) lastMs() int64 { return q.at(q.steps - 1) }
 
 // sliding reports whether parts of the result may be used: of a range query only.
-func (q *inquiry) sliding() bool { return q.shape.sliding && q.isRange }
+func (q *inquiry) sliding() bool { return q.shape != nil && q.shape.sliding && q.isRange }
 
 // refuse checks what can be checked before the evaluation, and finds the bounds of the samples that matter.
 func (q *inquiry) refuse(p parser.Parser) refusal {

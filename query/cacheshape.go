@@ -39,6 +39,9 @@ type shape struct {
 	// of a result may be used for other ranges. whySliding is empty then.
 	sliding    bool
 	whySliding refusal
+	// sumsMs is the longest range whose samples are added up. Where such windows overlap much they are made up of sums
+	// that they share, and whose bounds depend on the range of the query: that shows in the last bits.
+	sumsMs int64
 	// known is false if samples outside the bounds that the selectors name may matter.
 	known bool
 }
@@ -57,12 +60,22 @@ func shapeOf(e parser.Expr) *shape {
 	})
 	l := locality{}
 	l.check(e)
-	s.whySliding = l.why
+	s.whySliding, s.sumsMs = l.why, l.sumsMs
 	s.sliding = s.known && l.why == refusedNone
 	if !s.known && l.why == refusedNone {
 		s.whySliding = refusedFunction
 	}
 	return s
+}
+
+// at is the shape for a query with that step.
+func (s *shape) at(stepMs int64) *shape {
+	if !s.sliding || 2*stepMs > s.sumsMs {
+		return s
+	}
+	whole := *s
+	whole.sliding, whole.whySliding = false, refusedOrder
+	return &whole
 }
 
 // bounds are the times of the samples that evaluations from startMs to endMs may look at. The expression must be
@@ -84,7 +97,10 @@ func (s *shape) reach(lookback time.Duration) (beforeMs, afterMs int64) {
 }
 
 // locality finds out whether an expression is sliding. What it does not know is not.
-type locality struct{ why refusal }
+type locality struct {
+	why    refusal
+	sumsMs int64
+}
 
 // refuse notes the first reason.
 func (l *locality) refuse(why refusal) {
@@ -204,8 +220,12 @@ func (l *locality) overRange(name string, m *parser.MatrixSelector, args parser.
 		}
 	}
 	switch name {
+	case "sum_over_time", "avg_over_time":
+		l.sumsMs = max(l.sumsMs, m.Range.Milliseconds())
 	case "last_over_time", "absent_over_time":
 		return true
+	}
+	switch name {
 	case "rate", "increase", "delta", "irate", "idelta", "count_over_time", "present_over_time", "sum_over_time",
 		"avg_over_time", "min_over_time", "max_over_time", "stdvar_over_time", "stddev_over_time", "quantile_over_time",
 		"resets", "changes", "deriv", "predict_linear":
