@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// lowBits is how many significant bits SumLow keeps: the sum of a bucket is then good to 2^-58 of itself.
-	lowBits = 6
-	// momentBits is how many significant bits M2 keeps: 1e-13 of itself.
-	momentBits = 42
+	// lowBits is how many bits below the last one of Sum are kept in SumLow: the sum of a bucket is good to 2^-60.
+	lowBits = 7
+	// momentBits is how many significant bits M2 keeps: 5e-13 of itself.
+	momentBits = 40
 )
 
 // Compute is FromColumns for states that are stored. It is several times as fast, and what addition leaves to chance is
@@ -97,7 +97,7 @@ func (s State) Canonical() State {
 	if !(s.Sum-s.Sum == 0) {
 		s.SumLow = 0
 	}
-	s.Sum, s.SumLow = plainNaN(s.Sum), roundBits(s.SumLow, lowBits)
+	s.Sum, s.SumLow = plainNaN(s.Sum), roundLow(s.Sum, s.SumLow)
 	s.Correction = plainNaN(s.Correction)
 	if !math.IsNaN(s.Mean) && s.Sum-s.Sum == 0 {
 		s.Mean = s.predictedMean()
@@ -120,6 +120,18 @@ func plainNaN(v float64) float64 {
 		return math.NaN()
 	}
 	return v
+}
+
+// roundLow rounds what is missing from a sum to a whole number of lowUnits.
+func roundLow(sum, low float64) float64 {
+	if low == 0 || low-low != 0 {
+		return 0
+	}
+	unit := lowUnit(sum)
+	if unit == 0 {
+		return low
+	}
+	return math.Round(low/unit) * unit
 }
 
 // roundBits rounds a finite number to so many significant bits.

@@ -123,9 +123,6 @@ func (d *Decoder) parseColumns(src []byte) error {
 		return corrupt("columns are cut off")
 	}
 	d.mask, src = binary.LittleEndian.Uint16(src), src[2:]
-	if d.mask>>columnsAll != 0 {
-		return corrupt("unknown columns %#x", d.mask)
-	}
 	for rest := d.mask; rest != 0; rest &= rest - 1 {
 		c := bits.TrailingZeros16(rest)
 		x, used := binary.Uvarint(src)
@@ -176,7 +173,7 @@ func (d *Decoder) read(c columnID) error {
 	switch {
 	case c.isInteger() || decimals && c.isMantissa():
 		if d.mask>>c&1 != 0 && d.forms[c] == formFloats {
-			if c.isInteger() || c <= colMax {
+			if c.isInteger() && c != colSumLow || c <= colMax {
 				return corrupt("column %d is not whole", c)
 			}
 			return d.readWholeFloats(c)
@@ -188,7 +185,15 @@ func (d *Decoder) read(c columnID) error {
 			return nil // waits for Last
 		}
 		d.predictNumbers(c)
-		if decimals && c.isMantissa() {
+		switch {
+		case c == colSumLow:
+			for i, x := range d.s.numbers[c][:d.s.k] {
+				d.s.floats[c][i] = 0
+				if x != 0 {
+					d.s.floats[c][i] = float64(x) * lowUnit(d.s.floats[colSum][i])
+				}
+			}
+		case decimals && c.isMantissa():
 			d.toFloats(c)
 		}
 		return nil
@@ -199,6 +204,7 @@ func (d *Decoder) read(c columnID) error {
 
 // readWholeFloats unpacks a column of a cell of decimals that is floats all the same.
 func (d *Decoder) readWholeFloats(c columnID) error {
+	clear(d.s.numbers[c][:d.s.k])
 	body := d.bodies[c]
 	if len(body) == 0 || body[0] > 1 {
 		return corrupt("column %d is cut off", c)
@@ -337,9 +343,12 @@ func (d *Decoder) store(c *Columns, fromMs int64, wanted uint16) {
 		}
 	}
 	integers := [...][]int64{c.Count, c.FirstMs, c.LastMs, c.NaNs, c.Resets, c.Changes}
-	floats := [...][]float64{c.First, c.Last, c.Min, c.Max, c.Sum, c.Correction, c.SumLow, c.Mean, c.M2}
+	floats := [columnsAll][]float64{
+		colFirst: c.First, colLast: c.Last, colMin: c.Min, colMax: c.Max, colSum: c.Sum, colCorrection: c.Correction,
+		colSumLow: c.SumLow, colMean: c.Mean, colM2: c.M2,
+	}
 	for col := range columnsAll {
-		if wanted>>col&1 == 0 {
+		if wanted>>col&1 == 0 || col == colSquares {
 			continue
 		}
 		for i := range d.s.k {
@@ -350,10 +359,10 @@ func (d *Decoder) store(c *Columns, fromMs int64, wanted uint16) {
 			switch {
 			case col == colFirstMs || col == colLastMs:
 				integers[col][to] = d.s.numbers[col][i] + c.FromMs + to*c.BucketMs
-			case col.isInteger():
+			case col <= colChanges:
 				integers[col][to] = d.s.numbers[col][i]
 			default:
-				floats[col-colFirst][to] = d.s.floats[col][i]
+				floats[col][to] = d.s.floats[col][i]
 			}
 		}
 	}

@@ -66,10 +66,11 @@ func (e *Encoder) load(fromMs, bucketMs int64, fields Fields, states []State) (p
 		for c, x := range [...]int64{st.Count, first, last, st.NaNs, st.Resets, st.Changes} {
 			s.numbers[c][i] = x
 		}
-		for c, v := range [...]float64{
-			st.First, st.Last, st.Min, st.Max, st.Sum, st.Correction, st.SumLow, st.Mean, st.M2,
+		for c, v := range [columnsAll]float64{
+			colFirst: st.First, colLast: st.Last, colMin: st.Min, colMax: st.Max, colSum: st.Sum,
+			colCorrection: st.Correction, colSumLow: st.SumLow, colMean: st.Mean, colM2: st.M2,
 		} {
-			s.floats[int(colFirst)+c][i] = v
+			s.floats[c][i] = v
 		}
 	}
 	for c := range columnsAll {
@@ -185,6 +186,13 @@ func (e *Encoder) appendColumns(dst []byte, fields Fields) ([]byte, error) {
 // column packs a column; body is nil if all is as predicted.
 func (e *Encoder) column(c columnID) (body []byte, f form, err error) {
 	switch {
+	case c == colSquares:
+		return e.squares()
+	case c == colSumLow:
+		if e.lowsToNumbers() {
+			return e.numberColumn(c)
+		}
+		return e.loneFloats(c)
 	case c.isInteger():
 		return e.numberColumn(c)
 	case e.s.exponent < 0 || !c.isMantissa():
@@ -192,6 +200,12 @@ func (e *Encoder) column(c columnID) (body []byte, f form, err error) {
 	case c <= colMax || e.toNumbers(c, power(e.s.exponent)):
 		return e.numberColumn(c)
 	}
+	return e.loneFloats(c)
+}
+
+// loneFloats packs a column of floats where whole numbers were expected.
+func (e *Encoder) loneFloats(c columnID) (body []byte, f form, err error) {
+	clear(e.s.numbers[c][:e.s.k])
 	copy(e.values[:], e.s.floats[c][:e.s.k])
 	body, specials, err := e.pack(0, e.s.k)
 	e.some = append(e.some[:0], 0)
@@ -202,12 +216,60 @@ func (e *Encoder) column(c columnID) (body []byte, f form, err error) {
 	return e.some, formFloats, err
 }
 
+// lowsToNumbers makes SumLow whole, in units that the sums give.
+func (e *Encoder) lowsToNumbers() bool {
+	s := &e.s
+	for i := range s.k {
+		low, unit := s.floats[colSumLow][i], lowUnit(s.floats[colSum][i])
+		x := low / unit
+		if !(math.Abs(x) <= 1<<(lowBits+1)) || math.Float64bits(float64(int64(x))*unit) != math.Float64bits(low) {
+			return false
+		}
+		s.numbers[colSumLow][i] = int64(x)
+	}
+	return true
+}
+
+// squares packs the whole numbers that M2 of decimals comes from, if that is smaller than M2; the buckets whose M2 they
+// do not give to the last bit are packed with M2.
+func (e *Encoder) squares() (body []byte, f form, err error) {
+	s := &e.s
+	numbers := &s.numbers[colSquares]
+	clear(numbers[:s.k])
+	if s.exponent < 0 {
+		return nil, 0, nil
+	}
+	plain, _, err := e.floatColumn(colM2)
+	if err != nil || plain == nil {
+		return nil, 0, err
+	}
+	plainBytes, p := len(plain), power(s.exponent)
+	for i := range s.k {
+		x := s.floats[colM2][i] * float64(s.numbers[colCount][i]) * (p * p)
+		if !(x >= 0 && x < 1<<53) {
+			clear(numbers[:s.k])
+			return nil, 0, nil
+		}
+		numbers[i] = int64(math.Round(x))
+	}
+	rest, _, err := e.floatColumn(colM2)
+	if err != nil {
+		return nil, 0, err
+	}
+	restBytes := len(rest)
+	if body, f, err = e.numberColumn(colSquares); err == nil && len(body)+restBytes >= plainBytes {
+		clear(numbers[:s.k])
+		body = nil
+	}
+	return body, f, err
+}
+
 // numberColumn packs whole numbers by whichever prediction makes them smallest.
 func (e *Encoder) numberColumn(c columnID) (body []byte, f form, err error) {
 	s := &e.s
 	var best []byte
 	for try := formPlain; try <= formSecond; try++ {
-		if try == formSecond && c != colChanges && c != colSum && c != colCorrection ||
+		if try == formSecond && c != colChanges && c != colSum && c != colCorrection && c != colSquares ||
 			try == formResidual && (c.isInteger() || c == colCorrection) {
 			continue // predicted as 0, like formPlain
 		}

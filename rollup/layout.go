@@ -49,12 +49,13 @@ const (
 	colCorrection
 	colSumLow
 	colMean
+	colSquares
 	colM2
 	columnsAll
 )
 
 // isInteger tells whether the column has whole numbers by its nature.
-func (c columnID) isInteger() bool { return c <= colChanges }
+func (c columnID) isInteger() bool { return c <= colChanges || c == colSumLow || c == colSquares }
 
 // isMantissa tells whether the column has whole numbers in a cell of decimals.
 func (c columnID) isMantissa() bool { return c >= colFirst && c <= colCorrection }
@@ -64,7 +65,7 @@ func columnFields() [columnsAll]Fields {
 	return [columnsAll]Fields{
 		colNaNs: FieldNaNs, colResets: FieldCounter, colChanges: FieldChanges, colFirst: FieldEdges, colLast: FieldEdges,
 		colMin: FieldMin, colMax: FieldMax, colSum: FieldSum, colCorrection: FieldCounter, colSumLow: FieldSum,
-		colMean: FieldMoments, colM2: FieldMoments,
+		colMean: FieldMoments, colSquares: FieldMoments, colM2: FieldMoments,
 	}
 }
 
@@ -106,7 +107,9 @@ func (s *scratch) predict(c columnID, f form, i int) int64 {
 			if n[colResets][i] == 1 {
 				return n[colMax][i]
 			}
-			return n[colResets][i] * ((n[colMin][i] + n[colMax][i]) / 2)
+			return n[colResets][i] * s.middle(i)
+		case colSquares:
+			return s.squaresOfLine(i)
 		}
 		return 0
 	}
@@ -133,6 +136,34 @@ func sumOfLine(count, first, last int64) int64 {
 	return count*(twice>>1) + (twice&1)*(count>>1)
 }
 
+// middle is the mean of bucket i, or what it may be if the sum is no whole number.
+func (s *scratch) middle(i int) int64 {
+	n := &s.numbers
+	if sum := n[colSum][i]; sum != 0 {
+		return sum / n[colCount][i]
+	}
+	return (n[colMin][i] + n[colMax][i]) / 2
+}
+
+// squaresOfLine is what colSquares is for numbers from first to last at equal distances, or 0 if that is too large.
+func (s *scratch) squaresOfLine(i int) int64 {
+	count, rise := float64(s.numbers[colCount][i]), float64(s.numbers[colLast][i]-s.numbers[colFirst][i])
+	if count < 2 {
+		return 0
+	}
+	x := float64(rise*rise) * float64(count*count*(count+1)/(12*(count-1)))
+	if !(x < 1<<53) {
+		return 0
+	}
+	return int64(x)
+}
+
+// lowUnit is the unit in which SumLow is stored: a part of the last bit of a sum.
+func lowUnit(sum float64) float64 {
+	_, exponent := math.Frexp(sum)
+	return math.Ldexp(1, exponent-53-lowBits)
+}
+
 // predictFloat returns the prediction of value i of a column of floats, from columns before it.
 func (s *scratch) predictFloat(c columnID, i int) float64 {
 	v := &s.floats
@@ -148,8 +179,18 @@ func (s *scratch) predictFloat(c columnID, i int) float64 {
 			Count: s.numbers[colCount][i], Sum: v[colSum][i], SumLow: v[colSumLow][i], Min: v[colMin][i], Max: v[colMax][i],
 		}
 		return plainNaN(st.predictedMean())
+	case colM2:
+		if x := s.numbers[colSquares][i]; x != 0 && s.exponent >= 0 {
+			return s.squaresToM2(i, x)
+		}
 	}
 	return 0
+}
+
+// squaresToM2 is M2 of bucket i by the whole number in colSquares: M2 · Count · 10^(2 · exponent).
+func (s *scratch) squaresToM2(i int, x int64) float64 {
+	p := power(s.exponent)
+	return roundBits(float64(x)/(float64(s.numbers[colCount][i])*(p*p)), momentBits)
 }
 
 // needs are the columns that must be read before c.
@@ -164,8 +205,9 @@ func needs() [columnsAll]uint16 {
 	extremes := edges | bits(colMin, colMax)
 	return [columnsAll]uint16{
 		colLastMs: bits(colCount), colChanges: bits(colCount), colFirst: bits(colLast), colLast: bits(colFirst),
-		colMin: edges, colMax: edges, colSum: extremes | bits(colCount), colCorrection: extremes | bits(colResets),
-		colMean: extremes | bits(colCount, colSum, colSumLow),
+		colMin: edges, colMax: edges, colSum: extremes | bits(colCount), colCorrection: extremes | bits(colResets, colCount, colSum),
+		colSumLow: bits(colSum), colMean: extremes | bits(colCount, colSum, colSumLow),
+		colSquares: edges | bits(colCount), colM2: bits(colCount, colSquares),
 	}
 }
 
