@@ -1,0 +1,304 @@
+package bigtable
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	gcp "cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
+
+	"halite/storage"
+)
+
+// pending is one row of an Apply on its way.
+type pending struct {
+	index     int // in the request
+	key       string
+	mutation  *gcp.Mutation
+	entries   int
+	sizeBytes int
+	once      bool // must not run twice
+	err       error
+}
+
+// Apply implements storage.Table.
+func (t *table) Apply(ctx context.Context, muts []storage.RowMutation) error {
+	if t.s.closed.Load() {
+		return errClosed
+	}
+	if err := storage.CheckApply(muts); err != nil {
+		return err
+	}
+	return t.applyAll(ctx, muts)
+}
+
+// applyAll is Apply without the bound on entries.
+func (t *table) applyAll(ctx context.Context, muts []storage.RowMutation) error {
+	schema := t.schema.Load()
+	rows := make([]pending, 0, len(muts))
+	var failed []storage.RowError
+	for i := range muts {
+		if err := storage.CheckMutation(schema, &muts[i]); err != nil {
+			failed = append(failed, storage.RowError{Index: i, Err: err})
+			continue
+		}
+		if row := encodeRow(schema, &muts[i], i); row.entries > 0 {
+			rows = append(rows, row)
+		}
+	}
+	all := waves(rows)
+	for n, wave := range all {
+		if n > 0 {
+			wave = skipAfterFailure(all[:n], wave)
+		}
+		t.send(ctx, wave)
+	}
+	for i := range rows {
+		if rows[i].err != nil {
+			failed = append(failed, storage.RowError{Index: rows[i].index, Err: rows[i].err})
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	slices.SortFunc(failed, func(a, b storage.RowError) int { return a.Index - b.Index })
+	return &storage.ApplyError{Rows: failed}
+}
+
+// Load implements storage.Table, but for the moment at which rows become visible: each does by itself.
+func (t *table) Load(ctx context.Context, muts []storage.RowMutation) error {
+	if t.s.closed.Load() {
+		return errClosed
+	}
+	schema := t.schema.Load()
+	if err := storage.CheckLoad(schema, muts); err != nil {
+		return err
+	}
+	if err := t.applyAll(ctx, muts); err != nil {
+		return fmt.Errorf("load, of which the other rows are stored by now: %w", err)
+	}
+	return nil
+}
+
+// waves splits rows so that no key occurs twice in one: the service applies the rows of a request in any order.
+func waves(rows []pending) [][]pending {
+	if len(rows) == 0 {
+		return nil
+	}
+	ascending := true
+	for i := 1; i < len(rows) && ascending; i++ {
+		ascending = rows[i-1].key < rows[i].key
+	}
+	if ascending {
+		return [][]pending{rows}
+	}
+	seen := make(map[string]int, len(rows))
+	numbers := make([]int, len(rows))
+	last := 0
+	for i := range rows {
+		numbers[i] = seen[rows[i].key]
+		seen[rows[i].key]++
+		last = max(last, numbers[i])
+	}
+	if last == 0 {
+		return [][]pending{rows}
+	}
+	// Waves are parts of one slice, in order, so that errors end up in rows.
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return numbers[a] - numbers[b] })
+	sorted := make([]pending, len(rows))
+	for to, from := range order {
+		sorted[to] = rows[from]
+	}
+	copy(rows, sorted)
+	slices.Sort(numbers)
+	var out [][]pending
+	for from := 0; from < len(rows); {
+		to := from
+		for to < len(rows) && numbers[to] == numbers[from] {
+			to++
+		}
+		out = append(out, rows[from:to:to])
+		from = to
+	}
+	return out
+}
+
+// skipAfterFailure gives up the rows of a wave whose key failed in an earlier one, since that earlier mutation may yet take
+// effect and must not do so after a later one. It returns the rest.
+func skipAfterFailure(before [][]pending, wave []pending) []pending {
+	failed := map[string]error{}
+	for _, rows := range before {
+		for i := range rows {
+			if rows[i].err != nil {
+				failed[rows[i].key] = rows[i].err
+			}
+		}
+	}
+	if len(failed) == 0 {
+		return wave
+	}
+	slices.SortStableFunc(wave, func(a, b pending) int {
+		_, aFailed := failed[a.key]
+		_, bFailed := failed[b.key]
+		switch {
+		case aFailed == bFailed:
+			return 0
+		case bFailed:
+			return -1
+		}
+		return 1
+	})
+	good := len(wave)
+	for good > 0 && failed[wave[good-1].key] != nil {
+		good--
+		wave[good].err = fmt.Errorf("an earlier mutation of the same row failed: %w", failed[wave[good].key])
+	}
+	return wave[:good]
+}
+
+// send writes the rows, in as many requests as the limits ask for, and sets their errors.
+func (t *table) send(ctx context.Context, rows []pending) {
+	var group errgroup.Group
+	group.SetLimit(t.s.opts.WritesInFlightMax)
+	for from := 0; from < len(rows); {
+		to, entries, sizeBytes := from, 0, 0
+		for ; to < len(rows) && rows[to].once == rows[from].once; to++ {
+			entries += rows[to].entries
+			sizeBytes += rows[to].sizeBytes
+			if to > from && (entries > t.s.opts.RequestMutationsMax || sizeBytes > t.s.opts.RequestBytesMax) {
+				break
+			}
+		}
+		batch := rows[from:to]
+		group.Go(func() error {
+			if batch[0].once {
+				t.sendOnce(ctx, batch)
+			} else {
+				t.sendBulk(ctx, batch)
+			}
+			return nil
+		})
+		from = to
+	}
+	_ = group.Wait() // the rows hold the errors
+	failed, entries := 0, 0
+	for i := range rows {
+		if rows[i].err != nil {
+			failed++
+		} else {
+			entries += rows[i].entries
+		}
+	}
+	m := t.s.metrics
+	m.rowsWritten.Add(float64(len(rows) - failed))
+	m.rowsFailed.Add(float64(failed))
+	m.mutations.Add(float64(entries))
+	t.load.wrote(rows)
+}
+
+// sendBulk writes rows with one request, which the client repeats for those rows that may yet succeed.
+func (t *table) sendBulk(ctx context.Context, rows []pending) {
+	keys, muts, sizeBytes := make([]string, len(rows)), make([]*gcp.Mutation, len(rows)), 0
+	for i := range rows {
+		keys[i], muts[i] = rows[i].key, rows[i].mutation
+		sizeBytes += rows[i].sizeBytes
+	}
+	t.s.metrics.writeBytes.Observe(float64(sizeBytes))
+	call, cancel := context.WithTimeout(ctx, t.s.opts.WriteTimeout)
+	defer cancel()
+	errs, err := t.rows.ApplyBulk(call, keys, muts)
+	for i := range rows {
+		switch {
+		case err != nil:
+			rows[i].err = mapError(ctx, "write rows of "+t.name, err)
+		case errs != nil && errs[i] != nil:
+			rows[i].err = mapError(ctx, "write a row of "+t.name, errs[i])
+		}
+	}
+}
+
+// sendOnce writes rows that must not be written twice. The client repeats bulk requests and plain mutations whatever is in
+// them, but never conditional ones: so each row goes as a mutation whose condition cannot hold.
+func (t *table) sendOnce(ctx context.Context, rows []pending) {
+	for i := range rows {
+		call, cancel := context.WithTimeout(ctx, t.s.opts.WriteTimeout)
+		err := t.rows.Apply(call, rows[i].key, gcp.NewCondMutation(gcp.BlockAllFilter(), nil, rows[i].mutation))
+		cancel()
+		rows[i].err = unknownOutcome(mapError(ctx, "add to a row of "+t.name, err))
+	}
+}
+
+// encodeRow turns a checked mutation into the client's. It has no entries if the mutation changes nothing.
+func encodeRow(schema *storage.TableSchema, m *storage.RowMutation, index int) pending {
+	row := pending{index: index, key: string(m.Key), mutation: gcp.NewMutation(), sizeBytes: len(m.Key)}
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		if !encodeEntry(row.mutation, e) {
+			continue
+		}
+		row.entries++
+		row.sizeBytes += len(e.Qualifier) + len(e.Value)
+		if e.Kind == storage.AddToCell {
+			row.sizeBytes += 8
+			row.once = row.once || !addsSafely(schema, m.Entries[:i], e)
+		}
+	}
+	return row
+}
+
+// addsSafely tells whether an addition may run twice: a minimum or maximum may, a sum may if the same mutation has
+// emptied its cell before.
+func addsSafely(schema *storage.TableSchema, before []storage.Entry, e *storage.Entry) bool {
+	if f, _ := schema.Family(e.Family); f.Kind != storage.SumInt64 {
+		return true
+	}
+	return slices.ContainsFunc(before, func(b storage.Entry) bool {
+		switch b.Kind {
+		case storage.DeleteRow:
+			return true
+		case storage.DeleteFamily:
+			return b.Family == e.Family
+		case storage.DeleteCells:
+			return b.Family == e.Family && bytes.Equal(b.Qualifier, e.Qualifier) && b.FromMs <= e.TsMs &&
+				(b.ToMs == 0 || e.TsMs < b.ToMs)
+		}
+		return false
+	})
+}
+
+// encodeEntry adds one entry; false if it changes nothing.
+func encodeEntry(to *gcp.Mutation, e *storage.Entry) bool {
+	switch e.Kind {
+	case storage.SetCell:
+		to.Set(e.Family, string(e.Qualifier), micros(e.TsMs), e.Value)
+	case storage.AddToCell:
+		to.AddIntToCell(e.Family, string(e.Qualifier), micros(e.TsMs), e.Add)
+	case storage.DeleteCells:
+		if e.FromMs > storage.TsMsMax {
+			return false
+		}
+		toMs := e.ToMs
+		if toMs > storage.TsMsMax {
+			toMs = 0 // no cell is that late
+		}
+		if e.FromMs == 0 && toMs == 0 {
+			to.DeleteCellsInColumn(e.Family, string(e.Qualifier))
+		} else {
+			to.DeleteTimestampRange(e.Family, string(e.Qualifier), micros(e.FromMs), micros(toMs))
+		}
+	case storage.DeleteFamily:
+		to.DeleteCellsInFamily(e.Family)
+	case storage.DeleteRow:
+		to.DeleteRow()
+	}
+	return true
+}
+
+// micros is a time in Bigtable's unit. Times up to TsMsMax do not overflow.
+func micros(tsMs int64) gcp.Timestamp { return gcp.Timestamp(tsMs * 1000) }

@@ -1,0 +1,224 @@
+package bigtable
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"time"
+
+	gcp "cloud.google.com/go/bigtable"
+
+	"halite/storage"
+)
+
+const (
+	// filterBytesMax is the largest filter that the service takes, less some room for its encoding.
+	filterBytesMax = 20<<10 - 1<<10
+	// filterPushBytesMax is the size up to which qualifier bounds of a read are sent; longer ones are applied here.
+	filterPushBytesMax = 4 << 10
+)
+
+// scanPlan says how a read is filtered: there and here.
+type scanPlan struct {
+	filter gcp.Filter // nil passes all
+	// empty: no cell can pass.
+	empty bool
+	// exact: the service returns just the rows that have a passing cell, so that it may count them.
+	exact bool
+	// raw: cells are handed on as the service returns them.
+	raw bool
+	// rules by family name; a family without one does not pass.
+	rules map[string]familyRule
+	want  storage.Filter
+}
+
+// familyRule is what hides the cells of one family.
+type familyRule struct {
+	cutoffMs    int64
+	versionsMax int
+	// intersection: a cell is hidden only if it is too old and has enough newer versions.
+	intersection bool
+}
+
+// planScan turns a filter and the GC policies in force at now into a filter for the service and rules for here. Qualifier
+// bounds go into the filter while it stays below bytesMax.
+func planScan(schema *storage.TableSchema, f storage.Filter, now time.Time, bytesMax int) scanPlan {
+	p := scanPlan{want: f, exact: true, rules: map[string]familyRule{}}
+	if len(f.QualifierEnd) > 0 && bytes.Compare(f.QualifierStart, f.QualifierEnd) >= 0 ||
+		f.ToMs != 0 && f.FromMs >= f.ToMs || f.FromMs > storage.TsMsMax {
+		p.empty = true
+		return p
+	}
+	var names []string
+	for _, family := range schema.Families {
+		if len(f.Families) > 0 && !slices.Contains(f.Families, family.Name) {
+			continue
+		}
+		gc := family.GC
+		p.rules[family.Name] = familyRule{cutoffMs: gc.CutoffMs(now), versionsMax: gc.MaxVersions,
+			intersection: gc.Intersection && gc.MaxAge > 0 && gc.MaxVersions > 0}
+		names = append(names, family.Name)
+	}
+	if len(names) == 0 {
+		p.empty = true
+		return p
+	}
+	slices.Sort(names)
+	bounded := len(f.QualifierStart) > 0 || len(f.QualifierEnd) > 0
+	if bounded && len(names)*(len(f.QualifierStart)+len(f.QualifierEnd)+64) > bytesMax {
+		bounded, p.exact = false, false
+	}
+	p.filter = p.serverFilter(names, len(names) == len(schema.Families), bounded)
+	return p
+}
+
+// serverFilter builds one chain for each group of families with the same rule, and one for each family if qualifiers are
+// bounded, since the service bounds them by family.
+func (p *scanPlan) serverFilter(names []string, all, bounded bool) gcp.Filter {
+	var chains []gcp.Filter
+	for len(names) > 0 {
+		rule := p.rules[names[0]]
+		var group, rest []string
+		for _, name := range names {
+			if p.rules[name] == rule && (!bounded || len(group) == 0) {
+				group = append(group, name)
+			} else {
+				rest = append(rest, name)
+			}
+		}
+		var chain []gcp.Filter
+		switch {
+		case bounded:
+			chain = append(chain, gcp.ColumnRangeFilter(group[0], string(p.want.QualifierStart), string(p.want.QualifierEnd)))
+		case !all || len(rest) > 0 || len(chains) > 0:
+			// Names are of [a-z0-9_]: nothing to escape.
+			chain = append(chain, gcp.FamilyFilter(strings.Join(group, "|")))
+		}
+		chains = append(chains, chainOf(append(chain, p.cellFilters(rule)...)))
+		names = rest
+	}
+	var whole gcp.Filter
+	if len(chains) > 1 {
+		whole = gcp.InterleaveFilters(chains...)
+	} else {
+		whole = chains[0]
+	}
+	if !p.want.KeysOnly {
+		return whole
+	}
+	if whole == nil {
+		return gcp.StripValueFilter()
+	}
+	return gcp.ChainFilters(whole, gcp.StripValueFilter())
+}
+
+// chainOf returns nil for no filter at all.
+func chainOf(filters []gcp.Filter) gcp.Filter {
+	switch len(filters) {
+	case 0:
+		return nil
+	case 1:
+		return filters[0]
+	}
+	return gcp.ChainFilters(filters...)
+}
+
+// cellFilters bounds times and versions as far as the rule allows the service to.
+func (p *scanPlan) cellFilters(rule familyRule) []gcp.Filter {
+	var out []gcp.Filter
+	fromMs, toMs, versions := p.want.FromMs, p.want.ToMs, p.want.VersionsMax
+	if toMs > storage.TsMsMax {
+		toMs = 0
+	}
+	if !rule.intersection {
+		fromMs = max(fromMs, rule.cutoffMs)
+		if rule.versionsMax > 0 && (versions == 0 || rule.versionsMax < versions) {
+			versions = rule.versionsMax
+		}
+	}
+	switch {
+	case fromMs > storage.TsMsMax || toMs != 0 && fromMs >= toMs:
+		return append(out, gcp.BlockAllFilter())
+	case fromMs > 0 || toMs > 0:
+		out = append(out, gcp.TimestampRangeFilterMicros(micros(fromMs), micros(toMs)))
+	}
+	if versions > 0 {
+		out = append(out, gcp.LatestNFilter(versions))
+	}
+	return out
+}
+
+// decodeRow turns a row of the client into ours: families in order, only visible cells. It returns no cells if none is.
+func (p *scanPlan) decodeRow(row gcp.Row) storage.Row {
+	out := storage.Row{Key: []byte(row.Key())}
+	names := make([]string, 0, len(row))
+	cells, qualifierBytes := 0, 0
+	for name, items := range row {
+		names = append(names, name)
+		cells += len(items)
+		for i := range items {
+			qualifierBytes += len(items[i].Column) - len(name) - 1
+		}
+	}
+	slices.Sort(names)
+	out.Cells = make([]storage.Cell, 0, cells)
+	arena := make([]byte, 0, qualifierBytes)
+	for _, name := range names {
+		first := len(out.Cells)
+		for i := range row[name] {
+			item := &row[name][i]
+			start := len(arena)
+			arena = append(arena, item.Column[len(name)+1:]...)
+			out.Cells = append(out.Cells, storage.Cell{Family: name, Qualifier: arena[start:len(arena):len(arena)],
+				TsMs: int64(item.Timestamp) / 1000, Value: item.Value[:len(item.Value):len(item.Value)]})
+		}
+		if !p.raw {
+			out.Cells = append(out.Cells[:first], p.visible(name, out.Cells[first:])...)
+		}
+	}
+	return out
+}
+
+// visible filters the cells of one family in place, exactly as the contract says. The service has done most of it.
+func (p *scanPlan) visible(family string, cells []storage.Cell) []storage.Cell {
+	rule, ok := p.rules[family]
+	if !ok {
+		return nil
+	}
+	f := &p.want
+	kept := cells[:0]
+	var column []byte
+	newer, passed, lastMs := 0, 0, int64(-1)
+	for i, c := range cells {
+		if c.TsMs < f.FromMs || f.ToMs != 0 && c.TsMs >= f.ToMs {
+			continue
+		}
+		switch {
+		case i == 0 || lastMs < 0 || !bytes.Equal(c.Qualifier, column):
+			column, newer, passed = c.Qualifier, 0, 0
+		case c.TsMs == lastMs:
+			continue // a cell that two branches of the filter passed, or that an emulator shows twice
+		default:
+			newer++
+		}
+		lastMs = c.TsMs
+		old, many := c.TsMs < rule.cutoffMs, rule.versionsMax > 0 && newer >= rule.versionsMax
+		hidden := old || many
+		if rule.intersection {
+			hidden = old && many
+		}
+		if hidden || bytes.Compare(c.Qualifier, f.QualifierStart) < 0 ||
+			len(f.QualifierEnd) > 0 && bytes.Compare(c.Qualifier, f.QualifierEnd) >= 0 {
+			continue
+		}
+		passed++
+		if f.VersionsMax > 0 && passed > f.VersionsMax {
+			continue
+		}
+		if f.KeysOnly {
+			c.Value = nil
+		}
+		kept = append(kept, c)
+	}
+	return kept
+}

@@ -1,0 +1,148 @@
+package bigtable
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/api/option"
+
+	"halite/storage"
+)
+
+// Defaults of Options. The hard limits are the service's.
+const (
+	RequestMutationsDefault   = storage.EntriesMax
+	RequestBytesDefault       = 16 << 20
+	RequestRowSetBytesDefault = 400 << 10
+	WritesInFlightDefault     = 4
+	ReadsInFlightDefault      = 2
+	WriteTimeoutDefault       = 60 * time.Second
+	ReadStallTimeoutDefault   = 60 * time.Second
+	AdminTimeoutDefault       = 2 * time.Minute
+
+	// requestBytesHardMax leaves room below the 256 MiB that a message may have.
+	requestBytesHardMax = 200 << 20
+	// requestRowSetBytesHardMax leaves room below the 512 KB that a read request may have.
+	requestRowSetBytesHardMax = 500 << 10
+	requestRowSetBytesMin     = 4 * storage.KeyBytesMax
+	inFlightMax               = 64
+	tablePrefixBytesMax       = 20
+)
+
+// Options configure Open. Project and Instance are required.
+type Options struct {
+	// Project and Instance name the Bigtable instance. An emulator takes any valid names.
+	Project, Instance string
+	// AppProfile names an app profile with single-cluster routing; empty is the instance's default profile.
+	AppProfile string
+	// TablePrefix begins the name of each table, so that several databases can share an instance; up to 20 of [a-z0-9_.-].
+	TablePrefix string
+	// EmulatorHost is HOST:PORT of an emulator, reached without credentials; empty means the service, or what
+	// BIGTABLE_EMULATOR_HOST names.
+	EmulatorHost string
+	// CheckTablesOnly makes EnsureTable fail with storage.ErrNoTable where it would create a table, and with
+	// storage.ErrSchemaMismatch where it would replace a GC policy; the error holds the command that does it. It is for
+	// accounts without the right to administer tables.
+	CheckTablesOnly bool
+	// RequestMutationsMax bounds the entries of one write request; 0 is 100,000, which is also the service's limit.
+	RequestMutationsMax int
+	// RequestBytesMax bounds the keys, qualifiers and values of one write request; a single row may exceed it. 0 is
+	// 16 MiB.
+	RequestBytesMax int
+	// RequestRowSetBytesMax bounds the keys and ranges of one read request; 0 is 400 KiB. The service's limit for the
+	// whole request is 512 KB.
+	RequestRowSetBytesMax int
+	// WritesInFlightMax bounds the requests that one Apply or Load has under way; 0 is 4.
+	WritesInFlightMax int
+	// ReadsInFlightMax bounds the requests that one ReadRows has under way; 0 is 2.
+	ReadsInFlightMax int
+	// WriteTimeout bounds one write request with its retries; 0 is 60 s.
+	WriteTimeout time.Duration
+	// ReadStallTimeout is how long a read may wait for the service's next message, retries included; 0 is 60 s.
+	ReadStallTimeout time.Duration
+	// AdminTimeout bounds one call that lists, creates or changes tables or drops rows; 0 is 2 minutes.
+	AdminTimeout time.Duration
+	// ClientOptions are handed to the client last, for endpoints or credentials out of the ordinary.
+	ClientOptions []option.ClientOption
+	// Now is the clock for GC policies; nil is time.Now.
+	Now func() time.Time
+	// Logger receives what an operator should know; nil discards it.
+	Logger *slog.Logger
+	// Registerer receives the metrics tsdb_bigtable_…; nil means they are not registered.
+	Registerer prometheus.Registerer
+}
+
+// The service's own rules for names.
+const (
+	projectPattern  = `^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`
+	instancePattern = `^[a-z][a-z0-9-]{4,31}[a-z0-9]$`
+	profilePattern  = `^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`
+	prefixPattern   = `^([a-z0-9_][a-z0-9_.-]{0,19})?$`
+)
+
+// Validate reports every option that is missing or out of range.
+func (o *Options) Validate() error {
+	var errs []error
+	check := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	name := func(what, value, pattern, example string) {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("no %s is given", what))
+			return
+		}
+		check(!regexp.MustCompile(pattern).MatchString(value), "%s %q is no valid name: it looks like %s", what, value, example)
+	}
+	name("Project", o.Project, projectPattern, "my-project-123")
+	name("Instance", o.Instance, instancePattern, "my-instance")
+	if o.AppProfile != "" {
+		name("AppProfile", o.AppProfile, profilePattern, "halite")
+	}
+	check(!regexp.MustCompile(prefixPattern).MatchString(o.TablePrefix),
+		"TablePrefix %q is not up to %d of [a-z0-9_.-]", o.TablePrefix, tablePrefixBytesMax)
+	between := func(what string, value, least, most int) {
+		check(value != 0 && (value < least || value > most), "%s %d is outside %d-%d", what, value, least, most)
+	}
+	between("RequestMutationsMax", o.RequestMutationsMax, 1, storage.EntriesMax)
+	between("RequestBytesMax", o.RequestBytesMax, 1, requestBytesHardMax)
+	between("RequestRowSetBytesMax", o.RequestRowSetBytesMax, requestRowSetBytesMin, requestRowSetBytesHardMax)
+	between("WritesInFlightMax", o.WritesInFlightMax, 1, inFlightMax)
+	between("ReadsInFlightMax", o.ReadsInFlightMax, 1, inFlightMax)
+	check(o.WriteTimeout < 0 || o.ReadStallTimeout < 0 || o.AdminTimeout < 0,
+		"WriteTimeout, ReadStallTimeout or AdminTimeout is negative")
+	if len(errs) > 0 {
+		return fmt.Errorf("bigtable options: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.RequestMutationsMax, RequestMutationsDefault)
+	setDefault(&o.RequestBytesMax, RequestBytesDefault)
+	setDefault(&o.RequestRowSetBytesMax, RequestRowSetBytesDefault)
+	setDefault(&o.WritesInFlightMax, WritesInFlightDefault)
+	setDefault(&o.ReadsInFlightMax, ReadsInFlightDefault)
+	setDefault(&o.WriteTimeout, WriteTimeoutDefault)
+	setDefault(&o.ReadStallTimeout, ReadStallTimeoutDefault)
+	setDefault(&o.AdminTimeout, AdminTimeoutDefault)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

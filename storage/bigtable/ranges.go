@@ -1,0 +1,113 @@
+package bigtable
+
+import (
+	"cmp"
+	"slices"
+
+	gcp "cloud.google.com/go/bigtable"
+
+	"halite/storage"
+)
+
+// spanOverheadBytes is what a range costs in a request beside its keys.
+const spanOverheadBytes = 12
+
+// span is a range of keys [start, end); an empty end is unbounded.
+type span struct {
+	start, end string
+}
+
+// isKey tells whether the span holds one key only.
+func (s span) isKey() bool {
+	return len(s.end) == len(s.start)+1 && s.end[:len(s.start)] == s.start && s.end[len(s.start)] == 0
+}
+
+// sizeBytes is about what the span takes in a request.
+func (s span) sizeBytes() int {
+	if s.isKey() {
+		return len(s.start) + spanOverheadBytes
+	}
+	return len(s.start) + len(s.end) + 2*spanOverheadBytes
+}
+
+// spansOf puts a row set in order: disjoint spans, ascending.
+func spansOf(set storage.RowSet) []span {
+	spans := make([]span, 0, len(set.Keys)+len(set.Ranges))
+	for _, k := range set.Keys {
+		if len(k) > 0 {
+			spans = append(spans, span{start: string(k), end: string(k) + "\x00"})
+		}
+	}
+	for _, r := range set.Ranges {
+		if len(r.End) == 0 || string(r.Start) < string(r.End) {
+			spans = append(spans, span{start: string(r.Start), end: string(r.End)})
+		}
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	out := spans[:0]
+	for _, s := range spans {
+		last := len(out) - 1
+		if last < 0 || out[last].end != "" && out[last].end < s.start {
+			out = append(out, s)
+			continue
+		}
+		if out[last].end != "" && (s.end == "" || s.end > out[last].end) {
+			out[last].end = s.end
+		}
+	}
+	return out
+}
+
+// batchesOf cuts spans into requests, in the order of the scan.
+func batchesOf(spans []span, bytesMax int, reverse bool) [][]span {
+	var out [][]span
+	for from := 0; from < len(spans); {
+		to, sizeBytes := from, 0
+		for ; to < len(spans); to++ {
+			sizeBytes += spans[to].sizeBytes()
+			if to > from && sizeBytes > bytesMax {
+				break
+			}
+		}
+		out = append(out, spans[from:to:to])
+		from = to
+	}
+	if reverse {
+		slices.Reverse(out)
+	}
+	return out
+}
+
+// restOf returns what a scan that got as far as the row last has yet to read.
+func restOf(spans []span, last string, reverse bool) []span {
+	var out []span
+	for _, s := range spans {
+		if reverse {
+			if s.end == "" || s.end > last {
+				s.end = last
+			}
+		} else if s.start <= last {
+			s.start = last + "\x00"
+		}
+		if s.end == "" && !reverse || s.start < s.end {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// rowSetOf is the client's form: keys alone as keys, everything else as ranges.
+func rowSetOf(spans []span) gcp.RowSet {
+	if !slices.ContainsFunc(spans, func(s span) bool { return !s.isKey() }) {
+		keys := make(gcp.RowList, len(spans))
+		for i, s := range spans {
+			keys[i] = s.start
+		}
+		return keys
+	}
+	ranges := make(gcp.RowRangeList, len(spans))
+	for i, s := range spans {
+		ranges[i] = gcp.NewRange(s.start, s.end)
+	}
+	return ranges
+}

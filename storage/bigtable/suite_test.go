@@ -1,0 +1,83 @@
+package bigtable_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/storage"
+	"halite/storage/bigtable"
+	"halite/storage/bigtable/emulator"
+	"halite/storage/storagetest"
+)
+
+// Environment that points TestContract at a real instance instead of the emulator. Its tables begin with a prefix of
+// their own and stay behind empty of meaning: use an instance for tests.
+const (
+	projectEnv  = "HALITE_BIGTABLE_PROJECT"
+	instanceEnv = "HALITE_BIGTABLE_INSTANCE"
+	profileEnv  = "HALITE_BIGTABLE_APP_PROFILE"
+)
+
+// gaps is what the engine lacks wherever it runs.
+var gaps = storagetest.Caps{NoAtomicLoad: true, InexactGC: true}
+
+// startEmulator runs an emulator for one test and returns options that reach it.
+func startEmulator(t testing.TB, opts emulator.Options) bigtable.Options {
+	t.Helper()
+	server, err := emulator.Start(opts)
+	require.NoError(t, err)
+	t.Cleanup(server.Close)
+	return bigtable.Options{Project: "test-project", Instance: "test-instance", EmulatorHost: server.Addr()}
+}
+
+func open(t testing.TB, opts bigtable.Options) *bigtable.Store {
+	t.Helper()
+	s, err := bigtable.Open(context.Background(), opts)
+	require.NoError(t, err)
+	return s
+}
+
+// TestContract runs the suite on the emulator, or on the instance that the environment names.
+func TestContract(t *testing.T) {
+	if os.Getenv(projectEnv) != "" {
+		t.Skipf("%s is set: TestContractOnService runs instead", projectEnv)
+	}
+	caps := gaps
+	caps.NoMinMax = true // the emulator keeps the last value instead
+	opened := map[storage.Store]bigtable.Options{}
+	start := func(t testing.TB, opts bigtable.Options, now func() time.Time) storage.Store {
+		opts.Now = now
+		s := open(t, opts)
+		opened[s] = opts
+		return s
+	}
+	caps.Reopen = func(t testing.TB, s storage.Store, now func() time.Time) storage.Store {
+		require.NoError(t, s.Close())
+		return start(t, opened[s], now)
+	}
+	storagetest.Run(t, func(t testing.TB, now func() time.Time) storage.Store {
+		return start(t, startEmulator(t, emulator.Options{}), now)
+	}, caps)
+}
+
+// TestContractOnService is TestContract on a real instance, with one table prefix a store.
+func TestContractOnService(t *testing.T) {
+	if os.Getenv(projectEnv) == "" {
+		t.Skipf("%s and %s name no instance", projectEnv, instanceEnv)
+	}
+	caps := gaps
+	// Each table costs an administrative call of a second, and the clock of the tests is not the service's.
+	caps.Runs, caps.StepsMax = 1, 200
+	var stores atomic.Int64
+	run := time.Now().Unix() % 1_000_000
+	storagetest.Run(t, func(t testing.TB, now func() time.Time) storage.Store {
+		return open(t, bigtable.Options{Project: os.Getenv(projectEnv), Instance: os.Getenv(instanceEnv),
+			AppProfile: os.Getenv(profileEnv), TablePrefix: fmt.Sprintf("t%d-%d.", run, stores.Add(1)), Now: now})
+	}, caps)
+}
