@@ -51,7 +51,7 @@ func New(opts Options) (*Engine, error) {
 	}
 	return &Engine{
 		opts: opts, parser: p, inner: inner, metrics: m, cache: cache,
-		gate:   newGate(opts.ConcurrencyMax, opts.QueueWait, m),
+		gate:   newGate(opts, m),
 		active: newActiveList(),
 	}, nil
 }

@@ -2,18 +2,24 @@ package query
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"time"
 )
 
 // gate lets a fixed number of queries in and makes the others wait a while.
 type gate struct {
-	places  chan struct{}
-	wait    time.Duration
-	metrics *metrics
+	places   chan struct{}
+	wait     time.Duration
+	queueMax int64
+	queued   atomic.Int64
+	metrics  *metrics
 }
 
-func newGate(places int, wait time.Duration, m *metrics) *gate {
-	return &gate{places: make(chan struct{}, places), wait: wait, metrics: m}
+func newGate(o Options, m *metrics) *gate {
+	return &gate{
+		places: make(chan struct{}, o.ConcurrencyMax), wait: o.QueueWait, queueMax: int64(o.QueueMax), metrics: m,
+	}
 }
 
 // enter returns once a place is free; leave gives it back. It fails with ErrBusy or with the error of ctx.
@@ -36,6 +42,10 @@ func (g *gate) enter(ctx context.Context) (leave func(), err error) {
 }
 
 func (g *gate) queue(ctx context.Context) error {
+	defer g.queued.Add(-1)
+	if g.queued.Add(1) > g.queueMax {
+		return g.busy(fmt.Sprintf("%d queries wait for one of %d places already (query.max-queue)", g.queueMax, cap(g.places)))
+	}
 	g.metrics.queued.Inc()
 	defer g.metrics.queued.Dec()
 	timer := time.NewTimer(g.wait)
@@ -44,8 +54,13 @@ func (g *gate) queue(ctx context.Context) error {
 	case g.places <- struct{}{}:
 		return nil
 	case <-timer.C:
-		return &Error{Type: ErrorUnavailable, Err: ErrBusy}
+		return g.busy(fmt.Sprintf("none of %d places (query.max-concurrency) became free within %s (query.queue-wait)",
+			cap(g.places), g.wait))
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+func (g *gate) busy(why string) error {
+	return &Error{Type: ErrorUnavailable, Err: fmt.Errorf("%w: %s", ErrBusy, why)}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,8 +31,11 @@ type Options struct {
 	Timeout time.Duration
 	// SamplesMax is the number of samples a query may hold in memory at once; 50,000,000.
 	SamplesMax int
-	// ConcurrencyMax is the number of queries evaluated at once; 20.
+	// ConcurrencyMax is the number of queries evaluated at once; twice the number of CPUs, at least 4: more would only
+	// take turns with each other and with writes, and hold their memory longer.
 	ConcurrencyMax int
+	// QueueMax is the number of queries that may wait for a place; 1000.
+	QueueMax int
 	// QueueWait is how long a query waits for a place before it is refused; 30 seconds.
 	QueueWait time.Duration
 	// PointsMax is the number of steps of a range query; 11,000.
@@ -83,7 +87,7 @@ func (o Options) Validate() error {
 		name  string
 		value int
 	}{
-		{"SamplesMax", o.SamplesMax}, {"ConcurrencyMax", o.ConcurrencyMax}, {"PointsMax", o.PointsMax},
+		{"SamplesMax", o.SamplesMax}, {"ConcurrencyMax", o.ConcurrencyMax}, {"PointsMax", o.PointsMax}, {"QueueMax", o.QueueMax},
 		{"QueryBytesMax", o.QueryBytesMax},
 	} {
 		if n.value < 0 {
@@ -96,7 +100,8 @@ func (o Options) Validate() error {
 func (o Options) withDefaults() Options {
 	orDefault(&o.Timeout, 2*time.Minute)
 	orDefault(&o.SamplesMax, 50_000_000)
-	orDefault(&o.ConcurrencyMax, 20)
+	orDefault(&o.ConcurrencyMax, max(4, 2*runtime.GOMAXPROCS(0)))
+	orDefault(&o.QueueMax, 1000)
 	orDefault(&o.QueueWait, 30*time.Second)
 	orDefault(&o.PointsMax, 11_000)
 	orDefault(&o.QueryBytesMax, 16<<10)

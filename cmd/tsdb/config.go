@@ -44,6 +44,10 @@ type serveConfig struct {
 	queryConcurrency  int
 	queryPointsMax    int
 	queryTextBytesMax int
+	queryQueueMax     int
+	queryQueueWait    time.Duration
+	resultCacheBytes  int64
+	resultCacheRecent time.Duration
 	logLevel          string
 	logFormat         string
 	flagValues        func() map[string]string
@@ -117,7 +121,16 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		IntVar(&c.querySamplesMax)
 	cmd.Flag("query.max-bytes", "Most memory a query may use for samples.").Default("2GB").
 		BytesVar(asBytes(&c.queryBytesMax))
-	cmd.Flag("query.max-concurrency", "Most queries at a time.").Default("20").IntVar(&c.queryConcurrency)
+	cmd.Flag("query.max-concurrency", "Most queries evaluated at a time; 0 means twice the number of CPUs, at least 4.").
+		Default("0").IntVar(&c.queryConcurrency)
+	cmd.Flag("query.max-queue", "Most queries that wait for a place; further ones are refused with 503.").Default("1000").
+		IntVar(&c.queryQueueMax)
+	cmd.Flag("query.queue-wait", "Longest wait for a place; then a query is refused with 503.").Default("30s").
+		DurationVar(&c.queryQueueWait)
+	cmd.Flag("query.result-cache-bytes", "Memory for results that may be asked for again; 0 keeps none.").Default("64MB").
+		BytesVar(asBytes(&c.resultCacheBytes))
+	cmd.Flag("query.result-cache-recent", "Samples younger than this are always looked at again, although every use of "+
+		"a kept result is checked against what was written since.").Default("0s").DurationVar(&c.resultCacheRecent)
 	cmd.Flag("query.max-points", "Most points of a series in a range query.").Default("11000").IntVar(&c.queryPointsMax)
 	cmd.Flag("query.max-text-bytes", "Longest text of a query.").Default("1048576").IntVar(&c.queryTextBytesMax)
 }
@@ -132,7 +145,7 @@ func (c *serveConfig) Validate() error {
 		"ingest.max-body-bytes": c.bodyBytesMax, "ingest.max-labels": int64(c.labelsMax),
 		"web.self-scrape-interval": int64(c.selfScrapeEvery), "query.timeout": int64(c.queryTimeout),
 		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),
-		"query.max-bytes": c.queryBytesMax, "query.max-concurrency": int64(c.queryConcurrency),
+		"query.max-bytes": c.queryBytesMax, "query.max-queue": int64(c.queryQueueMax), "query.queue-wait": int64(c.queryQueueWait),
 		"query.max-points": int64(c.queryPointsMax), "query.max-text-bytes": int64(c.queryTextBytesMax),
 	}
 	for name, v := range positive {
@@ -145,6 +158,10 @@ func (c *serveConfig) Validate() error {
 	}
 	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 {
 		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead and --storage.free-bytes must not be negative"))
+	}
+	if c.queryConcurrency < 0 || c.resultCacheBytes < 0 || c.resultCacheRecent < 0 {
+		faults = append(faults, errors.New("--query.max-concurrency, --query.result-cache-bytes and "+
+			"--query.result-cache-recent must not be negative"))
 	}
 	sort.Slice(faults, func(i, j int) bool { return faults[i].Error() < faults[j].Error() })
 	return errors.Join(faults...)
