@@ -28,9 +28,9 @@ func (t *Table) Apply(ctx context.Context, muts []storage.RowMutation) error {
 			continue
 		}
 		if reads(&muts[i]) {
-			exclusive |= t.locks.stripeOf(muts[i].Key)
+			exclusive |= t.stripeOf(muts[i].Key)
 		} else {
-			shared |= t.locks.stripeOf(muts[i].Key)
+			shared |= t.stripeOf(muts[i].Key)
 		}
 	}
 	unlock := t.locks.lock(exclusive, shared)
@@ -123,6 +123,9 @@ type rowWriter struct {
 	indexed bool // the batch must see its own writes, since some of its rows are read
 	batch   *pebble.Batch
 	scratch []byte
+	// touched is the day that was changed last, of touchedFamily.
+	touched       *dayState
+	touchedFamily *family
 }
 
 // close gives back what was not committed.
@@ -172,11 +175,14 @@ func (w *rowWriter) put(ctx context.Context, key []byte, e *storage.Entry) error
 	t := w.t
 	f := t.family(e.Family)
 	day := dayOf(e.TsMs)
-	f.days.add(day)
+	state := w.touch(f, day)
 	if err := t.noteVersion(ctx, f, key, e.TsMs); err != nil {
 		return err
 	}
 	w.scratch = appendCellKey(w.scratch[:0], makeHeader(t.id, f.id, day), t.hourKeys, key, e.Qualifier, e.TsMs)
+	if t.hourKeys {
+		state.lateBytes.Add(int64(len(w.scratch) + len(e.Value)))
+	}
 	if e.Kind == storage.AddToCell {
 		op := w.batch.MergeDeferred(len(w.scratch), operandBytes)
 		copy(op.Key, w.scratch)
@@ -187,6 +193,15 @@ func (w *rowWriter) put(ctx context.Context, key []byte, e *storage.Entry) error
 	copy(op.Key, w.scratch)
 	copy(op.Value, e.Value)
 	return engineError("set cell", op.Finish())
+}
+
+// touch makes a day live and notes that this writer changes it.
+func (w *rowWriter) touch(f *family, day int32) *dayState {
+	if w.touched == nil || w.touchedFamily != f || w.touched.day != day {
+		w.touchedFamily, w.touched = f, f.days.add(day)
+		w.touched.changed(w.t.store.opts.Now)
+	}
+	return w.touched
 }
 
 // noteVersion keeps the family's flags about versions true before a cell is written.
@@ -221,12 +236,20 @@ func (w *rowWriter) remove(key []byte, familyName string, match func(*cellKey) b
 		if familyName != "" && f.name != familyName {
 			continue
 		}
-		days = f.days.within(days[:0], fromMs, toMs)
+		days = f.days.load().within(days[:0], fromMs, toMs)
 		for _, day := range days {
 			h := makeHeader(t.id, f.id, day)
+			if w.touch(f, day).bundled.Load() {
+				if err := w.unbundle(it, h, placeRange{place, after}, match); err != nil {
+					return err
+				}
+			}
 			lower, upper = place.appendSeek(lower[:0], h), after.appendSeek(upper[:0], h)
 			it.SetBounds(lower, upper)
 			for ok := it.First(); ok; ok = it.Next() {
+				if isBundleKey(it.Key(), splitKey(it.Key())) {
+					continue // unbundle has seen to it
+				}
 				c, ok := parseCellKey(it.Key(), t.hourKeys)
 				if !ok {
 					return damagedKey(it.Key())
@@ -294,7 +317,7 @@ func (t *Table) CheckAndApply(
 	if err := t.store.waitRoom(ctx); err != nil {
 		return false, err
 	}
-	unlock := t.locks.lock(t.locks.stripeOf(key), 0)
+	unlock := t.locks.lock(t.stripeOf(key), 0)
 	defer unlock()
 	matched, err := t.hasRow(ctx, key, cond)
 	if err != nil {
@@ -345,10 +368,16 @@ func (t *Table) DropRows(ctx context.Context, r storage.RowRange) error {
 	defer b.Close()
 	bounds := t.makeRanges([]storage.RowRange{r})[0]
 	for _, f := range t.families {
-		for _, day := range f.days.list() {
-			h := makeHeader(t.id, f.id, day)
+		for _, state := range f.days.states() {
+			h := makeHeader(t.id, f.id, state.day)
+			state.changed(t.store.opts.Now)
 			if err := b.DeleteRange(bounds.seekStart(nil, h), bounds.seekEnd(nil, h), nil); err != nil {
 				return engineError("drop rows", err)
+			}
+			if state.bundled.Load() {
+				if err := t.dropBundled(b, h, bounds); err != nil {
+					return engineError("drop rows", err)
+				}
 			}
 		}
 	}

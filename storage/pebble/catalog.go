@@ -26,6 +26,17 @@ type tableRecord struct {
 	Name     string         `json:"name"`
 	HourKeys bool           `json:"hour_keys"`
 	Families []familyRecord `json:"families"`
+	// Bundle names the codec of the bundles, if there are any, and Bundled the days that may have some.
+	Bundle  string       `json:"bundle,omitempty"`
+	Bundled []bundledDay `json:"bundled,omitempty"`
+}
+
+// bundledDay is a family and day that may have bundles.
+type bundledDay struct {
+	Family uint8 `json:"f"`
+	Day    int32 `json:"d"`
+	// Complete says that nothing was left beside the bundles when this was written.
+	Complete bool `json:"c,omitempty"`
 }
 
 type familyRecord struct {
@@ -122,6 +133,9 @@ func (s *Store) loadTables() error {
 		if err := json.Unmarshal(value, &rec); err != nil || rec.Name != name || rec.ID == catalogTable {
 			return fmt.Errorf("%w: record of table %q: %v", storage.ErrCorrupt, name, err)
 		}
+		if err := s.checkCodec(&rec); err != nil {
+			return err
+		}
 		s.addTable(newTable(s, rec))
 		return nil
 	})
@@ -170,6 +184,14 @@ func (t *Table) discoverPartitions() (err error) {
 		}
 		f.days.add(h.day())
 		seek = appendPartitionStart(seek[:0], h.next())
+	}
+	for _, b := range t.record().Bundled {
+		if f := byID[b.Family]; f != nil {
+			if state := f.days.load().state(b.Day); state != nil {
+				state.bundled.Store(true)
+				state.complete = b.Complete
+			}
+		}
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"halite/storage"
 )
 
 // cursor walks the cells of one partition that lie in the ranges of a read, in the read's direction.
@@ -18,11 +20,13 @@ type cursor struct {
 	at       int     // the range in or before which the cursor stands
 
 	valid bool
+	place []byte // of the cell's row
 	key   []byte // physical key under the iterator; valid until it moves
 	split int
-	place []byte // of key's row
 	seek  []byte // scratch
 	bound []byte // scratch
+	// bundles is nil in partitions that have none.
+	bundles *bundleCursor
 }
 
 // count returns the number of ranges to read.
@@ -44,7 +48,7 @@ func (c *cursor) rangeAt(i int) *placeRange {
 // open restricts the iterator to the partition's part that the ranges span, and moves to the first cell.
 func (c *cursor) open() error {
 	first, last := c.rangeAt(0), c.rangeAt(c.count()-1)
-	c.seek, c.bound = first.seekStart(c.seek[:0], c.h), last.seekEnd(c.bound[:0], c.h)
+	c.seek, c.bound = c.seekStart(c.seek[:0], first), last.seekEnd(c.bound[:0], c.h)
 	c.it.SetBounds(c.seek, c.bound)
 	if c.reverse {
 		c.at = c.count() - 1
@@ -54,16 +58,35 @@ func (c *cursor) open() error {
 	return c.settle(c.it.First())
 }
 
+// seekStart appends the key from which to read a range.
+func (c *cursor) seekStart(dst []byte, r *placeRange) []byte {
+	if c.bundles != nil {
+		return r.seekPrefix(dst, c.h)
+	}
+	return r.seekStart(dst, c.h)
+}
+
 // next moves by one cell.
 func (c *cursor) next() error {
-	if c.reverse {
-		return c.settle(c.it.Prev())
+	if c.bundles != nil {
+		return c.bundles.next(c)
 	}
-	return c.settle(c.it.Next())
+	return c.settle(c.step())
+}
+
+// step moves the iterator.
+func (c *cursor) step() bool {
+	if c.reverse {
+		return c.it.Prev()
+	}
+	return c.it.Next()
 }
 
 // settle takes the cell under the iterator, or seeks to the next range that has one.
 func (c *cursor) settle(ok bool) error {
+	if c.bundles != nil {
+		return c.bundles.settle(c, ok)
+	}
 	for ok {
 		if err := c.take(); err != nil {
 			return err
@@ -102,6 +125,34 @@ func (c *cursor) take() error {
 	}
 	c.place = c.key[headerBytes:end]
 	return nil
+}
+
+// address returns qualifier and time of the cell; ok is false if its key is damaged. They are valid until the cursor
+// moves.
+func (c *cursor) address() (qualifier []byte, tsMs int64, ok bool) {
+	if b := c.bundles; b != nil && b.current {
+		return b.open.qualifier(b.i), hourEndMs(hourOf(c.place[len(c.place)-hourBytes:])), true
+	}
+	k, ok := parseCellKey(c.key, c.hourKeys)
+	return k.qualifier, k.tsMs, ok
+}
+
+// appendValue appends the value of the cell.
+func (c *cursor) appendValue(dst []byte, kind storage.FamilyKind) ([]byte, error) {
+	if b := c.bundles; b != nil && b.current {
+		return b.open.appendValue(dst, b.i)
+	}
+	value, err := c.it.ValueAndErr()
+	if err != nil {
+		return dst, err
+	}
+	if kind != storage.Plain {
+		if _, _, err := parseOperand(value); err != nil {
+			return dst, err
+		}
+		value = value[1:]
+	}
+	return append(dst, value...), nil
 }
 
 // locate moves at to the range that the key is in or must be sought in; neither means that no range is left.

@@ -30,6 +30,7 @@ func (s *Store) CollectGarbage(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
+	s.bundleDue(ctx, 0)
 	return s.checkTablets(ctx)
 }
 
@@ -57,10 +58,12 @@ func (t *Table) dropDays(ctx context.Context, f *family, cutoffMs int64) error {
 	b := t.store.db.NewBatch()
 	defer b.Close()
 	var gone []int32
-	for _, day := range f.days.list() {
+	for _, state := range f.days.states() {
+		day := state.day
 		if (int64(day)+1)*dayMs > cutoffMs {
 			continue
 		}
+		state.changed(t.store.opts.Now)
 		h := makeHeader(t.id, f.id, day)
 		if err := b.DeleteRange(appendPartitionStart(nil, h), appendPartitionStart(nil, h.next()), nil); err != nil {
 			return engineError("drop day", err)
@@ -125,16 +128,22 @@ func (t *Table) sweepRows(ctx context.Context, f *family, rows storage.RowSet) e
 	}
 	var stripes stripeSet
 	for _, key := range rows.Keys {
-		stripes |= t.locks.stripeOf(key)
+		stripes |= t.stripeOf(key)
 	}
 	unlock := t.locks.lock(stripes, 0)
 	defer unlock()
 	it := t.newSweep(ctx, f, rows)
 	defer it.Close()
-	w := rowWriter{t: t, batch: t.store.db.NewBatch()}
+	w := rowWriter{t: t, indexed: true, batch: t.store.db.NewIndexedBatch()}
 	defer w.close()
 	for it.Next() {
 		for _, c := range it.Row().Cells {
+			if w.touch(f, dayOf(c.TsMs)).bundled.Load() {
+				if err := w.removeCell(f, it.Row().Key, &c); err != nil {
+					return engineError("delete garbage", err)
+				}
+				continue
+			}
 			w.scratch = appendCellKey(w.scratch[:0], makeHeader(t.id, f.id, dayOf(c.TsMs)), t.hourKeys, it.Row().Key,
 				c.Qualifier, c.TsMs)
 			if err := w.batch.Delete(w.scratch, nil); err != nil {

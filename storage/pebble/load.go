@@ -43,14 +43,20 @@ func (t *Table) Load(ctx context.Context, muts []storage.RowMutation) error {
 		if err := w.writePartition(p, muts); err != nil {
 			return engineError("write file to load", err)
 		}
+		w.sizes = append(w.sizes, w.sizeBytes)
+		w.sizeBytes = 0
 	}
 	// Shared: like a plain write, a load must not slip in between a row's check and its change.
 	unlock := t.locks.lock(0, allStripes)
 	defer unlock()
-	for _, p := range parts {
+	for i, p := range parts {
 		if p.f.mixed.Load() {
 			p.f.unswept.Store(true)
 		}
+		// Again, now under the locks: garbage collection may have taken the day away.
+		state := p.f.days.add(p.day)
+		state.changed(t.store.opts.Now)
+		state.lateBytes.Add(w.sizes[i])
 	}
 	if err := t.store.db.Ingest(ctx, w.paths); err != nil {
 		return engineError("load files", err)
@@ -107,6 +113,9 @@ type loadWriter struct {
 	sst   *sstable.Writer
 	cells []*storage.Entry
 	key   []byte
+	// sizes of the partitions so far, and sizeBytes of the present one.
+	sizes     []int64
+	sizeBytes int64
 }
 
 // writePartition writes the cells of one partition to one file, or to several when they are very many.
@@ -137,6 +146,7 @@ func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation)
 			if err := w.sst.Set(w.key, e.Value); err != nil {
 				return err
 			}
+			w.sizeBytes += int64(len(w.key) + len(e.Value))
 		}
 	}
 	return nil
@@ -200,6 +210,13 @@ func (w *loadWriter) removeAll() {
 func loadWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions {
 	o := to.MakeWriterOptions(len(to.Levels)-1, db.TableFormat())
 	o.Compression = compression(sstable.FastestCompression)
+	o.DisableValueBlocks = true
+	return o
+}
+
+// bundleWriterOptions are the tree's own for its last level, where bundled days go at once and stay.
+func bundleWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions {
+	o := to.MakeWriterOptions(len(to.Levels)-1, db.TableFormat())
 	o.DisableValueBlocks = true
 	return o
 }

@@ -19,6 +19,10 @@ const (
 	StallWaitDefault      = 5 * time.Second
 	memtableBytesMin      = 64 << 10
 	tabletBytesMin        = 4 << 10
+	BundleAfterDefault    = time.Hour
+	BundleQuietDefault    = time.Minute
+	BundleEveryDefault    = 30 * time.Second
+	BundleLateDefault     = 10 // percent
 	compactionsMaxDefault = 2
 	loadFileBytesMax      = 128 << 20
 	applyBatchBytesMax    = 4 << 20
@@ -58,12 +62,45 @@ type Options struct {
 	TabletRowsHot int64
 	// StallWait is how long a write waits for room before it fails with storage.ErrUnavailable; 0 is StallWaitDefault.
 	StallWait time.Duration
+	// Bundle packs the hours of a series and day into one value once the day is closed; nil keeps them apart. A store
+	// with bundles opens only with the codec of the same name.
+	Bundle *BundleCodec
+	// BundleAfter is how long after its end a day may be bundled; 0 is BundleAfterDefault.
+	BundleAfter time.Duration
+	// BundleQuiet is how long a day must not have been written to before it is bundled; 0 is BundleQuietDefault.
+	BundleQuiet time.Duration
+	// BundleEvery is the time between two looks for days to bundle; 0 is BundleEveryDefault, negative values leave it to
+	// CollectGarbage.
+	BundleEvery time.Duration
+	// BundleLatePercent is how much must have come late to a bundled day, in percent of its size, for it to be bundled
+	// once more; 0 is BundleLateDefault.
+	BundleLatePercent int
 	// Now is the clock for GC policies; nil is time.Now.
 	Now func() time.Time
 	// Logger receives background failures, rate limited; nil discards them.
 	Logger *slog.Logger
 	// Registerer receives the metrics tsdb_pebble_…; nil means they are not registered.
 	Registerer prometheus.Registerer
+}
+
+// BundleCodec packs the values of a series' cells of one day, of which the engine knows nothing. Its functions are safe
+// for concurrent use.
+type BundleCodec struct {
+	// Name is stored and must change with the bytes.
+	Name string
+	// Append appends one blob with all values; they may be anything, but are likely of consecutive hours, newest first.
+	Append func(dst []byte, values [][]byte) []byte
+	// NewSplitter returns what makes the values again.
+	NewSplitter func() Splitter
+}
+
+// Splitter takes blobs of a BundleCodec apart, one after the other. It belongs to one goroutine.
+type Splitter interface {
+	// Open takes a blob of so many values, and keeps it until the next call. It fails for bytes that Append did not make,
+	// or gives values that it might have been given.
+	Open(blob []byte, count int) error
+	// Append appends value i of the open blob, identical to what was packed.
+	Append(dst []byte, i int) []byte
 }
 
 // Validate reports options out of range. Zero values are valid everywhere but in Dir.
@@ -87,6 +124,12 @@ func (o *Options) Validate() error {
 	if o.TabletRowsHot < 0 || o.StallWait < 0 {
 		errs = append(errs, errors.New("TabletRowsHot or StallWait is negative"))
 	}
+	if o.BundleAfter < 0 || o.BundleQuiet < 0 || o.BundleLatePercent < 0 {
+		errs = append(errs, errors.New("BundleAfter, BundleQuiet or BundleLatePercent is negative"))
+	}
+	if c := o.Bundle; c != nil && (c.Name == "" || c.Append == nil || c.NewSplitter == nil) {
+		errs = append(errs, errors.New("Bundle lacks a name or a function"))
+	}
 	if len(errs) > 0 {
 		return fmt.Errorf("storage options: %w", errors.Join(errs...))
 	}
@@ -101,6 +144,10 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.TabletBytesMax, TabletBytesDefault)
 	setDefault(&o.TabletRowsHot, TabletRowsHotDefault)
 	setDefault(&o.StallWait, StallWaitDefault)
+	setDefault(&o.BundleAfter, BundleAfterDefault)
+	setDefault(&o.BundleQuiet, BundleQuietDefault)
+	setDefault(&o.BundleEvery, BundleEveryDefault)
+	setDefault(&o.BundleLatePercent, BundleLateDefault)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

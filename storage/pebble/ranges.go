@@ -65,6 +65,14 @@ func (r *placeRange) seekStart(dst []byte, h header) []byte {
 	return r.start.appendSeek(dst, h)
 }
 
+// seekPrefix appends the physical key before all that the range's first prefix has in a partition, bundle included.
+func (r *placeRange) seekPrefix(dst []byte, h header) []byte {
+	if len(r.start.place) == 0 {
+		return appendPartitionStart(dst, h)
+	}
+	return r.start.appendPrefixSeek(dst, h)
+}
+
 // seekEnd appends the physical key at the end of the range in a partition.
 func (r *placeRange) seekEnd(dst []byte, h header) []byte {
 	if r.end.place == nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -80,7 +81,7 @@ func (it *rowIter) start(set storage.RowSet) {
 
 // open fixes the view and makes a cursor for each partition that can hold cells of the read.
 func (it *rowIter) open(ranges []placeRange) error {
-	base, err := it.t.store.db.NewIter(nil)
+	base, err := it.t.store.newView(it.concerns)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,8 @@ func (it *rowIter) makeCursors(ranges []placeRange) {
 		if rule.hideOld {
 			fromMs = max(fromMs, rule.cutoffMs)
 		}
-		days = rule.f.days.within(days[:0], fromMs, f.ToMs)
+		list := rule.f.days.load()
+		days = list.within(days[:0], fromMs, f.ToMs)
 		var picks [][]int32
 		if it.t.hourKeys && !rule.f.mixed.Load() {
 			picks = pickByDay(ranges, days)
@@ -136,9 +138,27 @@ func (it *rowIter) makeCursors(ranges []placeRange) {
 					continue
 				}
 			}
+			if list.state(day).bundled.Load() {
+				c.bundles = &bundleCursor{open: openBundle{codec: it.t.store.opts.Bundle}}
+			}
 			it.cursors = append(it.cursors, c)
 		}
 	}
+}
+
+// concerns tells whether the read may look into a partition.
+func (it *rowIter) concerns(h header) bool {
+	if binary.BigEndian.Uint16(h[:]) != it.t.id {
+		return false
+	}
+	startMs := int64(h.day()) * dayMs
+	if f := &it.opts.Filter; startMs+dayMs <= f.FromMs || f.ToMs > 0 && startMs >= f.ToMs {
+		return false
+	}
+	names := it.opts.Filter.Families
+	return slices.ContainsFunc(it.t.families, func(f *family) bool {
+		return f.id == h[tableIDBytes] && (len(names) == 0 || slices.Contains(names, f.name))
+	})
 }
 
 // makeRules picks the families of the filter and their policies as of now.
@@ -232,32 +252,25 @@ func (it *rowIter) drain(c *cursor) error {
 
 // addCell adds the cell under the cursor if it passes everything but the count of versions.
 func (it *rowIter) addCell(c *cursor) error {
-	k, ok := parseCellKey(c.key, it.t.hourKeys)
+	qualifier, tsMs, ok := c.address()
 	if !ok {
 		return damagedKey(c.key)
 	}
 	f := &it.opts.Filter
 	r := &it.rules[c.rule]
-	if k.tsMs < f.FromMs || f.ToMs > 0 && k.tsMs >= f.ToMs || r.hideOld && k.tsMs < r.cutoffMs ||
-		bytes.Compare(k.qualifier, f.QualifierStart) < 0 ||
-		len(f.QualifierEnd) > 0 && bytes.Compare(k.qualifier, f.QualifierEnd) >= 0 {
+	if tsMs < f.FromMs || f.ToMs > 0 && tsMs >= f.ToMs || r.hideOld && tsMs < r.cutoffMs ||
+		bytes.Compare(qualifier, f.QualifierStart) < 0 ||
+		len(f.QualifierEnd) > 0 && bytes.Compare(qualifier, f.QualifierEnd) >= 0 {
 		return nil
 	}
-	got := cell{rule: c.rule, tsMs: k.tsMs, qual: len(it.arena)}
-	it.arena = append(it.arena, k.qualifier...)
+	got := cell{rule: c.rule, tsMs: tsMs, qual: len(it.arena)}
+	it.arena = append(it.arena, qualifier...)
 	got.val = len(it.arena)
 	if !f.KeysOnly {
-		value, err := c.it.ValueAndErr()
-		if err != nil {
+		var err error
+		if it.arena, err = c.appendValue(it.arena, r.f.kind); err != nil {
 			return err
 		}
-		if r.f.kind != storage.Plain {
-			if _, _, err := parseOperand(value); err != nil {
-				return err
-			}
-			value = value[1:]
-		}
-		it.arena = append(it.arena, value...)
 	}
 	got.end = len(it.arena)
 	it.cells = append(it.cells, got)
@@ -336,6 +349,11 @@ func (it *rowIter) Close() error {
 				err = e
 			}
 			c.it = nil
+			if b := c.bundles; b != nil && b.side != nil {
+				if e := b.side.Close(); err == nil {
+					err = e
+				}
+			}
 		}
 	}
 	it.load.flush()

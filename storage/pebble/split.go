@@ -189,15 +189,25 @@ func (ts *tablets) storedKeys(tb *tablet) ([]weightedKey, error) {
 				if len(user) < headerBytes || binary.BigEndian.Uint16(user) != ts.t.id {
 					continue
 				}
-				if c, ok := parseCellKey(user, ts.t.hourKeys); ok {
-					if key := c.appendRowKey(nil, ts.t.hourKeys); tb.contains(key) {
-						keys = append(keys, weightedKey{key, level[i].Size / 2})
-					}
+				if key := ts.t.rowKeyOf(user); key != nil && tb.contains(key) {
+					keys = append(keys, weightedKey{key, level[i].Size / 2})
 				}
 			}
 		}
 	}
 	return keys, nil
+}
+
+// rowKeyOf returns the key of the row that a physical key belongs to, of a bundle the first one it may have; nil for
+// what is neither.
+func (t *Table) rowKeyOf(user []byte) []byte {
+	if split := splitKey(user); isBundleKey(user, split) {
+		return appendHourDigits(append([]byte(nil), user[headerBytes:split-1]...), 0)
+	}
+	if c, ok := parseCellKey(user, t.hourKeys); ok {
+		return c.appendRowKey(nil, t.hourKeys)
+	}
+	return nil
 }
 
 // median returns the key in the middle of the weights, or the nearest one that divides the tablet. In tables with

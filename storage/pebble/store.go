@@ -27,13 +27,19 @@ type Store struct {
 	// closers are closed last, the lock first.
 	closers closerList
 	load    *loadDir
-	// loadOptions are for the files that Load writes.
-	loadOptions sstable.WriterOptions
+	// loadOptions are for the files that Load writes, bundleOptions for those of bundled days.
+	loadOptions, bundleOptions sstable.WriterOptions
 
 	mu         sync.Mutex // held while tables change
 	tables     map[string]*Table
 	tableIDMax uint16
 	byName     atomic.Pointer[[]*Table]
+
+	swaps      swapGate
+	bundleMu   sync.Mutex // held while days are bundled
+	bundled    bundleFigures
+	stopBundle func()
+	bundleJob  sync.WaitGroup
 
 	applied atomic.Uint64 // writes that only a flush makes durable
 	synced  atomic.Uint64 // how many of them a flush has made durable
@@ -198,6 +204,10 @@ func (s *Store) Close() error {
 	if s.unregister != nil {
 		s.unregister()
 	}
+	if s.stopBundle != nil {
+		s.stopBundle()
+	}
+	s.bundleJob.Wait()
 	var errs []error
 	if err := s.flush(context.Background()); err != nil {
 		errs = append(errs, fmt.Errorf("last flush: %w", err))

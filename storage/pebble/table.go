@@ -41,16 +41,21 @@ func (t *Table) record() *tableRecord { return &t.state.Load().record }
 
 // setRecord puts a new record into force.
 func (t *Table) setRecord(rec tableRecord) {
-	st := &tableState{record: rec, schema: rec.schema(), gc: make(map[string]storage.GCPolicy, len(rec.Families))}
-	for _, f := range st.schema.Families {
-		st.gc[f.Name] = f.GC
-	}
 	for _, f := range rec.Families {
 		own := t.family(f.Name)
 		if f.Mixed {
 			own.mixed.Store(true)
 		}
 		own.unswept.Store(true)
+	}
+	t.replaceRecord(rec)
+}
+
+// replaceRecord puts a record with the same families into force.
+func (t *Table) replaceRecord(rec tableRecord) {
+	st := &tableState{record: rec, schema: rec.schema(), gc: make(map[string]storage.GCPolicy, len(rec.Families))}
+	for _, f := range st.schema.Families {
+		st.gc[f.Name] = f.GC
 	}
 	t.state.Store(st)
 }
@@ -70,4 +75,13 @@ func (t *Table) family(name string) *family {
 		}
 	}
 	return nil
+}
+
+// stripeOf returns the lock of a row. All hours of a series have one, because they may share a bundle. The key must
+// have passed storage.CheckKey.
+func (t *Table) stripeOf(key []byte) stripeSet {
+	if t.hourKeys {
+		key = key[:len(key)-hourDigits]
+	}
+	return t.locks.stripeOf(key)
 }

@@ -1,0 +1,230 @@
+package pebble
+
+import (
+	"bytes"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// bundleCursor is what a cursor needs more in a partition with bundles: it merges the cells of a prefix's bundle with
+// those that lie beside it. Of two at one address the one beside the bundle is the later and wins.
+type bundleCursor struct {
+	open  openBundle
+	value []byte // the open bundle's; the iterator moves on
+	place []byte // of the bundle's cell in turn: the prefix, which stays, and the hour
+	first uint32 // value of the day's newest hour
+	i     int    // the cell in turn
+	left  bool   // there is one
+	probe bool   // reverse: place has a prefix whose bundle has been looked for
+	ok    bool   // the iterator stands at a key
+	// current says that the cursor stands at the bundle's cell, not at the iterator's.
+	current bool
+	side    *pebble.Iterator // reverse: finds the bundle before the cells that follow it; made when needed
+}
+
+// prefix is that of the open bundle, or of the one that was looked for.
+func (b *bundleCursor) prefix() []byte { return b.place[:len(b.place)-hourBytes] }
+
+// next moves by one cell.
+func (b *bundleCursor) next(c *cursor) error {
+	if b.current {
+		b.turn(c)
+		return b.settle(c, b.ok)
+	}
+	return b.settle(c, c.step())
+}
+
+// turn goes on to the bundle's next cell.
+func (b *bundleCursor) turn(c *cursor) {
+	if c.reverse {
+		b.i--
+		b.left = b.i >= 0
+	} else {
+		b.i++
+		b.left = b.i < b.open.count()
+	}
+	b.setHour()
+}
+
+func (b *bundleCursor) setHour() {
+	if !b.left {
+		return
+	}
+	hour := b.first + uint32(b.open.hours[b.i])
+	at := b.place[len(b.place)-hourBytes:]
+	at[0], at[1], at[2] = byte(hour>>16), byte(hour>>8), byte(hour)
+}
+
+// settle chooses the next cell of both sources, or seeks to the next range that has one; ok tells whether the iterator
+// stands at a key.
+func (b *bundleCursor) settle(c *cursor, ok bool) error {
+	b.ok = ok
+	for {
+		plain, err := b.arrive(c)
+		if err != nil {
+			return err
+		}
+		if !plain && !b.left {
+			break
+		}
+		b.choose(c, plain)
+		in, seek := c.locate()
+		if in {
+			c.valid = true
+			return nil
+		}
+		if !seek {
+			break
+		}
+		b.skip(c)
+	}
+	c.valid = false
+	return c.it.Error()
+}
+
+// arrive opens the bundle that the iterator has come to, and tells whether the iterator stands at a cell that may be
+// next. While an open bundle has cells left, cells of other prefixes may not.
+func (b *bundleCursor) arrive(c *cursor) (plain bool, err error) {
+	for b.ok {
+		c.key = c.it.Key()
+		c.split = splitKey(c.key)
+		if c.split < headerBytes {
+			return false, damagedKey(c.key)
+		}
+		prefix := c.key[headerBytes:c.split]
+		known := len(b.place) > 0 && bytes.Equal(prefix, b.prefix())
+		if b.left && !known {
+			return false, nil
+		}
+		if isBundleKey(c.key, c.split) {
+			// In reverse the cells behind the bundle have it open already.
+			if !known || !c.reverse || !b.probe {
+				if err := b.take(c, c.it); err != nil {
+					return false, err
+				}
+			}
+			b.ok = c.step()
+			continue
+		}
+		if c.reverse && (!known || !b.probe) {
+			if err := b.look(c); err != nil {
+				return false, err
+			}
+		}
+		if c.split+hourBytes >= len(c.key) {
+			return false, damagedKey(c.key)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// take opens the bundle under an iterator, whose key is in c.key.
+func (b *bundleCursor) take(c *cursor, it *pebble.Iterator) error {
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	b.value = append(b.value[:0], value...)
+	if err := b.open.open(b.value); err != nil {
+		return err
+	}
+	b.setPrefix(c)
+	b.i, b.left = 0, true
+	if c.reverse {
+		b.i = b.open.count() - 1
+	}
+	b.setHour()
+	return nil
+}
+
+// setPrefix makes the prefix of c.key that of the bundle cursor.
+func (b *bundleCursor) setPrefix(c *cursor) {
+	b.first = newestHour(c.h.day())
+	b.place = append(append(b.place[:0], c.key[headerBytes:c.split]...), 0, 0, 0)
+	b.probe = true
+}
+
+// look opens the bundle of the prefix of c.key, if there is one.
+func (b *bundleCursor) look(c *cursor) error {
+	if b.side == nil {
+		side, err := c.it.Clone(pebble.CloneOptions{})
+		if err != nil {
+			return err
+		}
+		b.side = side
+	}
+	c.seek = append(append(c.seek[:0], c.key[:c.split]...), bundleSuffix)
+	if b.side.SeekGE(c.seek) && bytes.Equal(b.side.Key(), c.seek) {
+		return b.take(c, b.side)
+	}
+	b.setPrefix(c)
+	b.left = false
+	return b.side.Error()
+}
+
+// choose makes the first of the two cells in turn the cursor's.
+func (b *bundleCursor) choose(c *cursor, plain bool) {
+	b.current = b.left
+	if plain {
+		c.place = c.key[headerBytes : c.split+hourBytes]
+		if !b.left {
+			return
+		}
+		switch order := b.compare(c); {
+		case order == 0:
+			b.turn(c)
+			b.current = false
+		case c.reverse:
+			b.current = order > 0
+		default:
+			b.current = order < 0
+		}
+	}
+	if b.current {
+		c.place = b.place
+	}
+}
+
+// compare tells the order of the bundle's cell in turn and the iterator's, both of one prefix.
+func (b *bundleCursor) compare(c *cursor) int {
+	if order := bytes.Compare(b.place, c.place); order != 0 {
+		return order
+	}
+	var buf [64]byte
+	suffix := append(append(buf[:0], b.place[len(b.place)-hourBytes:]...), b.open.qualifier(b.i)...)
+	return compareSuffixes(appendTrailer(suffix, 0, kindHourEnd), c.key[c.split:])
+}
+
+// skip goes to the range that locate found. Within one prefix the bundle stays open and the iterator need not come to
+// it again.
+func (b *bundleCursor) skip(c *cursor) {
+	r := c.rangeAt(c.at)
+	bound := r.start
+	if c.reverse {
+		bound = r.end
+	}
+	within := bound.hour && bytes.Equal(bound.prefix(), c.place[:len(c.place)-hourBytes])
+	if !within {
+		b.left, b.probe, b.place = false, false, b.place[:0]
+		if c.reverse {
+			c.seek = r.seekEnd(c.seek[:0], c.h)
+			b.ok = c.it.SeekLT(c.seek)
+		} else {
+			c.seek = r.seekPrefix(c.seek[:0], c.h)
+			b.ok = c.it.SeekGE(c.seek)
+		}
+		return
+	}
+	c.seek = bound.appendSeek(c.seek[:0], c.h)
+	for b.left && (c.reverse && r.pastEnd(b.place) || !c.reverse && r.beforeStart(b.place)) {
+		b.turn(c)
+	}
+	switch {
+	case !b.ok:
+	case c.reverse && compareKeys(c.it.Key(), c.seek) >= 0:
+		b.ok = c.it.SeekLT(c.seek)
+	case !c.reverse && compareKeys(c.it.Key(), c.seek) < 0:
+		b.ok = c.it.SeekGE(c.seek)
+	}
+}

@@ -1,0 +1,267 @@
+package pebble
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"halite/storage"
+)
+
+// A bundle's value; FORMAT.md draws it.
+const (
+	bundleVersion     = 0x10 // in the high four bits of the first byte
+	bundleVersionMask = 0xf0
+	bundleHoursMask   = 0x03
+	bundleHoursAll    = 0x00 // one cell in each hour of the day
+	bundleHoursSome   = 0x01 // one cell in each hour of a bitmap of three bytes
+	bundleHoursList   = 0x02 // uvarint number of cells, the hour of each
+	bundleQualsMask   = 0x0c
+	bundleQualsEqual  = 0x00 // one qualifier
+	bundleQualsSerial = 0x04 // equal but for the last four bytes, a big-endian number: its differences
+	bundleQualsList   = 0x08 // each by itself
+
+	dayHours       = 24
+	hoursAll       = 1<<dayHours - 1
+	serialBytes    = 4
+	bundleCellsMax = 256 // cells in a bundle; those that are left stay cells
+)
+
+// newestHour returns the value of a day's newest hour, which sorts first.
+func newestHour(day int32) uint32 { return hourValueMax - uint32(day)*dayHours - (dayHours - 1) }
+
+// bundleCells is a series' cells of one day, in order, on their way into a bundle.
+type bundleCells struct {
+	hours  []uint8  // from the newest of the day
+	quals  []byte   // all qualifiers
+	qualTo []int    // ends of the qualifiers
+	bytes  []byte   // all values
+	valTo  []int    // ends of the values
+	values [][]byte // scratch
+}
+
+func (c *bundleCells) count() int { return len(c.hours) }
+
+func (c *bundleCells) reset() {
+	c.hours, c.quals, c.qualTo, c.bytes, c.valTo = c.hours[:0], c.quals[:0], c.qualTo[:0], c.bytes[:0], c.valTo[:0]
+}
+
+// add adds a cell whose value has just been appended to bytes.
+func (c *bundleCells) add(hour uint8, qualifier []byte) {
+	c.hours = append(c.hours, hour)
+	c.quals = append(c.quals, qualifier...)
+	c.qualTo = append(c.qualTo, len(c.quals))
+	c.valTo = append(c.valTo, len(c.bytes))
+}
+
+func sliceOf(all []byte, ends []int, i int) []byte {
+	from := 0
+	if i > 0 {
+		from = ends[i-1]
+	}
+	return all[from:ends[i]:ends[i]]
+}
+
+func (c *bundleCells) qualifier(i int) []byte { return sliceOf(c.quals, c.qualTo, i) }
+
+// appendValue appends the value of the bundle.
+func (c *bundleCells) appendValue(dst []byte, codec *BundleCodec) []byte {
+	c.values = c.values[:0]
+	for i := range c.hours {
+		c.values = append(c.values, sliceOf(c.bytes, c.valTo, i))
+	}
+	at := len(dst)
+	dst = append(dst, bundleVersion)
+	dst, hours := c.appendHours(dst)
+	dst, quals := c.appendQualifiers(dst)
+	dst[at] |= hours | quals
+	return codec.Append(dst, c.values)
+}
+
+func (c *bundleCells) appendHours(dst []byte) ([]byte, byte) {
+	bitmap := uint32(0)
+	for _, h := range c.hours {
+		bitmap |= 1 << h
+	}
+	switch {
+	case bits.OnesCount32(bitmap) < len(c.hours):
+		dst = binary.AppendUvarint(dst, uint64(len(c.hours)))
+		return append(dst, c.hours...), bundleHoursList
+	case bitmap == hoursAll:
+		return dst, bundleHoursAll
+	}
+	return append(dst, byte(bitmap), byte(bitmap>>8), byte(bitmap>>16)), bundleHoursSome
+}
+
+func (c *bundleCells) appendQualifiers(dst []byte) ([]byte, byte) {
+	first := c.qualifier(0)
+	equal, serial := true, len(first) >= serialBytes
+	stem := max(len(first)-serialBytes, 0)
+	for i := range c.hours {
+		q := c.qualifier(i)
+		equal = equal && bytes.Equal(q, first)
+		serial = serial && len(q) == len(first) && bytes.Equal(q[:stem], first[:stem])
+	}
+	dst = append(binary.AppendUvarint(dst, uint64(len(first))), first...)
+	if equal {
+		return dst, bundleQualsEqual
+	}
+	for i := 1; i < len(c.hours); i++ {
+		q := c.qualifier(i)
+		if serial {
+			before := c.qualifier(i - 1)
+			change := int64(binary.BigEndian.Uint32(q[stem:])) - int64(binary.BigEndian.Uint32(before[stem:]))
+			dst = binary.AppendVarint(dst, change)
+			continue
+		}
+		dst = append(binary.AppendUvarint(dst, uint64(len(q))), q...)
+	}
+	if serial {
+		return dst, bundleQualsSerial
+	}
+	return dst, bundleQualsList
+}
+
+// openBundle is a bundle being read: its cells' addresses, and their values on demand.
+type openBundle struct {
+	codec    *BundleCodec
+	splitter Splitter
+	split    bool // splitter has the blob
+	hours    []uint8
+	quals    []byte
+	qualTo   []int
+	blob     []byte
+}
+
+func (b *openBundle) count() int { return len(b.hours) }
+
+func (b *openBundle) qualifier(i int) []byte { return sliceOf(b.quals, b.qualTo, i) }
+
+// open takes a bundle's value, which must stay as it is while values are read. Errors wrap storage.ErrCorrupt.
+func (b *openBundle) open(value []byte) error {
+	b.hours, b.quals, b.qualTo, b.split = b.hours[:0], b.quals[:0], b.qualTo[:0], false
+	if len(value) == 0 || value[0]&bundleVersionMask != bundleVersion {
+		return fmt.Errorf("%w: bundle of an unknown version", storage.ErrCorrupt)
+	}
+	form := value[0]
+	rest, ok := b.cutHours(value[1:], form&bundleHoursMask)
+	if ok {
+		rest, ok = b.cutQualifiers(rest, form&bundleQualsMask)
+	}
+	if !ok {
+		return fmt.Errorf("%w: addresses of a bundle", storage.ErrCorrupt)
+	}
+	b.blob = rest
+	return nil
+}
+
+func (b *openBundle) cutHours(src []byte, form byte) (rest []byte, ok bool) {
+	bitmap := uint32(hoursAll)
+	switch form {
+	case bundleHoursList:
+		n, size := binary.Uvarint(src)
+		if size <= 0 || n == 0 || n > bundleCellsMax || n > uint64(len(src)-size) {
+			return nil, false
+		}
+		b.hours = append(b.hours, src[size:size+int(n)]...)
+		return src[size+int(n):], b.hours[n-1] < dayHours && slices.IsSorted(b.hours)
+	case bundleHoursSome:
+		if len(src) < 3 {
+			return nil, false
+		}
+		bitmap = uint32(src[0]) | uint32(src[1])<<8 | uint32(src[2])<<16
+		src = src[3:]
+	case bundleHoursAll:
+	default:
+		return nil, false
+	}
+	for ; bitmap != 0; bitmap &= bitmap - 1 {
+		b.hours = append(b.hours, uint8(bits.TrailingZeros32(bitmap)))
+	}
+	return src, len(b.hours) > 0
+}
+
+// cutBytes cuts a uvarint length and so many bytes off src.
+func cutBytes(src []byte) (cut, rest []byte, ok bool) {
+	n, size := binary.Uvarint(src)
+	if size <= 0 || n > storage.QualifierBytesMax || n > uint64(len(src)-size) {
+		return nil, nil, false
+	}
+	return src[size : size+int(n)], src[size+int(n):], true
+}
+
+func (b *openBundle) cutQualifiers(src []byte, form byte) (rest []byte, ok bool) {
+	first, src, ok := cutBytes(src)
+	if !ok || form == bundleQualsMask || form == bundleQualsSerial && len(first) < serialBytes {
+		return nil, false
+	}
+	b.quals = append(b.quals, first...)
+	b.qualTo = append(b.qualTo, len(b.quals))
+	if form == bundleQualsEqual {
+		for range b.hours[1:] {
+			b.quals = append(b.quals, first...)
+			b.qualTo = append(b.qualTo, len(b.quals))
+		}
+		return src, len(b.quals) <= len(b.hours)*storage.QualifierBytesMax
+	}
+	var number uint32
+	stem := len(first) - serialBytes
+	if form == bundleQualsSerial {
+		number = binary.BigEndian.Uint32(first[stem:])
+	}
+	for range b.hours[1:] {
+		if form == bundleQualsSerial {
+			change, size := binary.Varint(src)
+			if size <= 0 {
+				return nil, false
+			}
+			src = src[size:]
+			number += uint32(change)
+			b.quals = binary.BigEndian.AppendUint32(append(b.quals, first[:stem]...), number)
+		} else {
+			var q []byte
+			if q, src, ok = cutBytes(src); !ok {
+				return nil, false
+			}
+			b.quals = append(b.quals, q...)
+		}
+		b.qualTo = append(b.qualTo, len(b.quals))
+	}
+	return src, true
+}
+
+// appendValue appends the value of a cell.
+func (b *openBundle) appendValue(dst []byte, i int) ([]byte, error) {
+	if !b.split {
+		if b.splitter == nil {
+			b.splitter = b.codec.NewSplitter()
+		}
+		if err := b.splitter.Open(b.blob, len(b.hours)); err != nil {
+			return dst, fmt.Errorf("%w: values of a bundle: %w", storage.ErrCorrupt, err)
+		}
+		b.split = true
+	}
+	return b.splitter.Append(dst, i), nil
+}
+
+// without returns the bundle without the cells that drop chooses, an empty value if none is left; changed tells
+// whether it chose any.
+func (b *openBundle) without(drop func(hour uint8, qualifier []byte) bool) (value []byte, changed bool, err error) {
+	var kept bundleCells
+	for i, hour := range b.hours {
+		if drop(hour, b.qualifier(i)) {
+			changed = true
+			continue
+		}
+		if kept.bytes, err = b.appendValue(kept.bytes, i); err != nil {
+			return nil, false, err
+		}
+		kept.add(hour, b.qualifier(i))
+	}
+	if !changed || kept.count() == 0 {
+		return nil, changed, nil
+	}
+	return kept.appendValue(nil, b.codec), true, nil
+}

@@ -1,0 +1,63 @@
+package pebble
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// swapGate keeps new reads from seeing half of a swap. When the tree excises a span and takes files for it, there is a
+// moment at which the old files are gone and the new ones not visible yet. A view made in that moment is thrown away.
+type swapGate struct {
+	mu    sync.RWMutex // held during a swap
+	state atomic.Pointer[swapState]
+}
+
+// swapState says whether a swap is under way and in which partition. It never changes; serial counts the states.
+type swapState struct {
+	serial uint64
+	active bool
+	at     header
+}
+
+func (g *swapGate) load() *swapState {
+	if s := g.state.Load(); s != nil {
+		return s
+	}
+	return &swapState{}
+}
+
+// swap runs do, which swaps a span of a partition.
+func (g *swapGate) swap(h header, do func() error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	serial := g.load().serial
+	g.state.Store(&swapState{serial: serial + 1, active: true, at: h})
+	defer g.state.Store(&swapState{serial: serial + 2})
+	return do()
+}
+
+// newView returns an iterator over the tree as of one moment, for a read that may look into those partitions that
+// concerns admits. The caller must not hold a lock that a swap of such a partition waits for.
+func (s *Store) newView(concerns func(h header) bool) (*pebble.Iterator, error) {
+	for {
+		before := s.swaps.load()
+		if before.active && concerns(before.at) {
+			s.swaps.mu.RLock() // wait until it is over
+			s.swaps.mu.RUnlock()
+			continue
+		}
+		it, err := s.db.NewIter(nil)
+		if err != nil {
+			return nil, err
+		}
+		after := s.swaps.load()
+		if after.serial == before.serial || after.serial == before.serial+1 && (!after.active || !concerns(after.at)) {
+			return it, nil
+		}
+		if err := it.Close(); err != nil {
+			return nil, err
+		}
+	}
+}
