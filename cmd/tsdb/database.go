@@ -35,6 +35,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	store, err := pebble.Open(pebble.Options{
 		Dir: tablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, Logger: log, Registerer: r,
+		Bundle: bundleCodec(),
 	})
 	if errors.Is(err, storage.ErrLocked) {
 		return nil, fmt.Errorf("%s: another process holds the lock of this directory: %w", c.storagePath, err)

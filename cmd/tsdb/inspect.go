@@ -54,7 +54,7 @@ func (c *inspectCommands) run(command string, w io.Writer) error {
 	if command == c.wal.FullCommand() {
 		return wal.Inspect(vfs.Default, walDir(c.path), w, c.verbose)
 	}
-	store, err := pebble.Open(pebble.Options{Dir: tablesDir(c.path)})
+	store, err := pebble.Open(pebble.Options{Dir: tablesDir(c.path), Bundle: bundleCodec(), BundleEvery: -1})
 	if err != nil {
 		return err
 	}

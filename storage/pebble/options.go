@@ -20,8 +20,8 @@ const (
 	memtableBytesMin      = 64 << 10
 	tabletBytesMin        = 4 << 10
 	BundleAfterDefault    = time.Hour
-	BundleQuietDefault    = time.Minute
-	BundleEveryDefault    = 30 * time.Second
+	BundleQuietDefault    = 30 * time.Second
+	BundleEveryDefault    = 15 * time.Second
 	BundleLateDefault     = 10 // percent
 	compactionsMaxDefault = 2
 	loadFileBytesMax      = 128 << 20
