@@ -54,6 +54,7 @@ func TestAgainstPrometheus(t *testing.T) {
 			s.fill(data.history(rng), mode)
 			small := s.options
 			small.BatchRowsMax = 7 // several batches a selector, several pieces a batch
+			small.Watch = s.watch  // most rows are found decoded
 			q, err := promql.New(small)
 			require.NoError(t, err)
 			// Where the samples lie matters to the engine alone as well.

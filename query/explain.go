@@ -74,6 +74,7 @@ func (x *explainer) add(q promql.Query, took time.Duration) {
 	e.Reading.Series = max(e.Reading.Series, h.explain.Reading.Series)
 	e.Reading.Rows += h.explain.Reading.Rows
 	e.Reading.RowsUsed += h.explain.Reading.RowsUsed
+	e.Reading.RowsCached += h.explain.Reading.RowsCached
 	e.Reading.Samples += h.explain.Reading.Samples
 	e.PlanTime += h.explain.PlanTime
 	e.SelectTime += h.explain.SelectTime

@@ -29,6 +29,7 @@ type stack struct {
 	options  promql.Options
 	store    storage.Store
 	ingester *ingest.Ingester
+	watch    *promql.RowWatch
 }
 
 // ColumnarSource lets operators read the columns of a stack.
@@ -38,8 +39,10 @@ func newStack(tb testing.TB, rules ...keyschema.Rule) *stack {
 	tb.Helper()
 	ctx := context.Background()
 	fs := vfs.NewMem()
-	store, err := pebble.Open(pebble.Options{Dir: "store", FS: fs})
+	tables, err := pebble.Open(pebble.Options{Dir: "store", FS: fs})
 	require.NoError(tb, err)
+	watch := promql.NewRowWatch()
+	store := watch.Store(tables)
 	data, err := store.EnsureTable(ctx, storage.DataSchema(0))
 	require.NoError(tb, err)
 	schema, err := keyschema.NewSchema(rules)
@@ -52,7 +55,7 @@ func newStack(tb testing.TB, rules ...keyschema.Rule) *stack {
 		Head: ingest.HeadOptions{FlushInterval: -1},
 	})
 	require.NoError(tb, err)
-	s := &stack{tb: tb, store: store, ingester: in}
+	s := &stack{tb: tb, store: store, ingester: in, watch: watch}
 	s.options = promql.Options{Catalogue: x, Head: in, Data: data, Schema: schema}
 	s.Queryable, err = promql.New(s.options)
 	require.NoError(tb, err)

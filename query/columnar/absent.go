@@ -10,6 +10,8 @@ type missing struct {
 	name   string
 	child  vector
 	labels labels.Labels
+	// overTime tells absent_over_time from absent.
+	overTime bool
 }
 
 func (n *missing) names() naming { return nameless }
@@ -35,6 +37,9 @@ func (n *missing) run(ev *eval, emit emitFunc) error {
 	present := count(row)
 	if err := ev.hold(present + series + 1); err != nil {
 		return err
+	}
+	if n.overTime {
+		before = ev.held // the engine goes on counting the series that were there
 	}
 	if err := ev.settle(before, present); err != nil || present == 0 {
 		return err

@@ -158,7 +158,7 @@ func (c compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position i
 		n.keepsName = true
 	case "absent_over_time":
 		n.keepsName = true // nobody sees it: label sets need not be told apart
-		return &missing{name: name, child: n, labels: labelsOfMissing(vs.LabelMatchers)}
+		return &missing{name: name, child: n, labels: labelsOfMissing(vs.LabelMatchers), overTime: true}
 	}
 	return n
 }

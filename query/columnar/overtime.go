@@ -88,6 +88,12 @@ func varianceOverTime(result func(variance float64) float64) windowFunc {
 // step looks only at what has come and gone. NaN gives way to any number, and of equal values the first counts.
 func extremeOverTime(better func(a, b float64) bool) windowFunc {
 	return func(w *window, out []float64) {
+		if w.apart() {
+			for k := range out {
+				out[k] = extreme(w.values(k), better)
+			}
+			return
+		}
 		queue, head := w.marks[:0], 0
 		next := 0 // the first sample that was not in a window yet
 		for k := range out {
@@ -120,6 +126,20 @@ func extremeOverTime(better func(a, b float64) bool) windowFunc {
 		}
 		w.marks = queue
 	}
+}
+
+// extreme is the best of values, absent if there is none.
+func extreme(vs []float64, better func(a, b float64) bool) float64 {
+	if len(vs) == 0 {
+		return absent()
+	}
+	best := vs[0]
+	for _, v := range vs[1:] {
+		if better(v, best) || math.IsNaN(best) {
+			best = v
+		}
+	}
+	return best
 }
 
 func minOverTime() windowFunc {

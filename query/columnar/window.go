@@ -72,14 +72,12 @@ func (w *window) reset(ev *eval, first int, ts []int64, vs []float64) (largest i
 		}
 	}
 	total, fresh := ev.total[first:first+len(w.hi)], ev.fresh[first:first+len(w.hi)]
+	ahead, behind := 0, 0 // how far the ends moved at the last step: they mostly do so again
 	for k := range w.hi {
-		before := hi
-		for hi < len(ts) && ts[hi] <= end {
-			hi++
-		}
-		for lo < hi && ts[lo] <= end-w.RangeMs {
-			lo++
-		}
+		before, from := hi, lo
+		hi = advance(ts, hi, ahead, end)
+		lo = advance(ts[:hi], min(lo, hi), behind, end-w.RangeMs)
+		ahead, behind = hi-before, lo-from
 		w.lo[k], w.hi[k] = lo, hi
 		if hi > lo {
 			largest = max(largest, hi-lo)
@@ -89,6 +87,17 @@ func (w *window) reset(ev *eval, first int, ts []int64, vs []float64) (largest i
 		end += w.StepMs
 	}
 	return largest
+}
+
+// advance returns the number of times up to endMs, given that those before at are; guess is how many more may be.
+func advance(ts []int64, at, guess int, endMs int64) int {
+	if next := at + guess; guess > 1 && next <= len(ts) && ts[next-1] <= endMs {
+		at = next
+	}
+	for at < len(ts) && ts[at] <= endMs {
+		at++
+	}
+	return at
 }
 
 func (w *window) leaveOutStale() {
@@ -101,6 +110,9 @@ func (w *window) leaveOutStale() {
 	}
 	w.ts, w.vs = w.staleTs, w.staleVs
 }
+
+// apart reports whether no two windows share samples.
+func (w *window) apart() bool { return w.Steps == 1 || w.StepMs >= w.RangeMs }
 
 // each makes a windowFunc of a function of one window that has at least samplesMin samples.
 func each(samplesMin int, f func(w *window, k int) float64) windowFunc {

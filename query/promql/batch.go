@@ -30,7 +30,7 @@ type Batch struct {
 
 	refs   atomic.Int32
 	reader *reader
-	data   *buffer
+	data   []*buffer // that the columns lie in
 }
 
 // Retain keeps the batch alive for one more Release.
@@ -41,8 +41,9 @@ func (b *Batch) Release() {
 	if b.refs.Add(-1) > 0 {
 		return
 	}
-	b.reader.budget.release(int64(b.data.len()) * sampleBytes)
-	b.reader.buffers.put(b.data)
+	for _, d := range b.data {
+		b.reader.giveBack(d)
+	}
 	b.data, b.Columns = nil, nil
 }
 
@@ -76,6 +77,8 @@ func (p *bufferPool) put(b *buffer) {
 }
 
 func (b *buffer) len() int { return len(b.tsMs) }
+
+func (b *buffer) truncate(n int) { b.tsMs, b.values = b.tsMs[:n], b.values[:n] }
 
 func (b *buffer) append(tsMs []int64, values []float64) {
 	b.tsMs = append(b.tsMs, tsMs...)

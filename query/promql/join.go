@@ -27,31 +27,74 @@ func (w window) clip(c columns) columns {
 
 // join makes the batch from what was read of a piece. Its samples stay charged until the batch is released.
 func (p *piece) join() (*Batch, error) {
+	batch := &Batch{First: p.first, Columns: make([]Column, len(p.series)), ToMs: p.window.maxtMs, reader: p.reader}
+	batch.refs.Store(1)
+	var apart []int // series whose samples do not lie side by side
 	total := 0
 	for i := range p.series {
-		total += len(p.headOf(i).tsMs)
-	}
-	for _, part := range p.parts {
-		total += part.len()
-	}
-	// For a moment the samples are in memory twice.
-	if err := p.budget.take(int64(total) * sampleBytes); err != nil {
-		return nil, err
-	}
-	out := p.buffers.get(total)
-	batch := &Batch{First: p.first, Columns: make([]Column, len(p.series)), ToMs: p.window.maxtMs, reader: p.reader, data: out}
-	batch.refs.Store(1)
-	for i := range p.series {
-		start := out.len()
-		p.joinSeries(out, i, p.headOf(i))
-		batch.Columns[i] = Column{
-			Labels: p.series[i].Labels,
-			TsMs:   out.tsMs[start:len(out.tsMs):len(out.tsMs)],
-			Values: out.values[start:len(out.values):len(out.values)],
+		c := &batch.Columns[i]
+		c.Labels = p.series[i].Labels
+		head := p.headOf(i)
+		rows, ok := p.adjacent(i)
+		switch {
+		case ok && len(head.tsMs) == 0:
+			c.TsMs, c.Values = rows.tsMs, rows.values
+		default:
+			apart = append(apart, i)
+			total += len(head.tsMs) + p.rowSamples(i)
 		}
 	}
-	p.budget.release(int64(total-out.len()) * sampleBytes)
+	if len(apart) > 0 {
+		// For a moment the samples are in memory twice.
+		if err := p.budget.take(int64(total) * sampleBytes); err != nil {
+			return nil, err
+		}
+		out := p.buffers.get(total)
+		for _, i := range apart {
+			start := out.len()
+			p.joinSeries(out, i, p.headOf(i))
+			c := &batch.Columns[i]
+			c.TsMs = out.tsMs[start:len(out.tsMs):len(out.tsMs)]
+			c.Values = out.values[start:len(out.values):len(out.values)]
+		}
+		p.budget.release(int64(total-out.len()) * sampleBytes)
+		batch.data = append(batch.data, out)
+	}
+	if len(apart) < len(p.series) {
+		batch.data = append(batch.data, p.parts...)
+		p.parts = nil
+	}
 	return batch, nil
+}
+
+// adjacent is the rows of a series as one column, if they lie side by side in the order of time.
+func (p *piece) adjacent(series int) (c columns, ok bool) {
+	slots := p.slots[p.bases[series]:p.bases[series+1]]
+	at := slot{}
+	for _, s := range slots {
+		switch {
+		case s.n == 0:
+		case at.n == 0:
+			at = s
+		case s.part != at.part || s.start != at.start+at.n:
+			return columns{}, false
+		default:
+			at.n += s.n
+		}
+	}
+	if at.n == 0 {
+		return columns{}, true
+	}
+	part, end := p.parts[at.part], at.start+at.n
+	return columns{part.tsMs[at.start:end:end], part.values[at.start:end:end]}, true
+}
+
+func (p *piece) rowSamples(series int) int {
+	n := 0
+	for _, s := range p.slots[p.bases[series]:p.bases[series+1]] {
+		n += int(s.n)
+	}
+	return n
 }
 
 // headOf is what the head had of a series, within a piece.

@@ -46,6 +46,10 @@ type Options struct {
 	BytesMax int64
 	// BatchRowsMax is the number of rows (series × hours) read together, if they are of more than one day; 4096.
 	BatchRowsMax int
+	// Watch sees all that is written to Data; without it no decoded rows are kept.
+	Watch *RowWatch
+	// RowCacheBytes bounds the memory in bytes of rows that are kept decoded; 256 MiB. Below zero none are kept.
+	RowCacheBytes int64
 	// Concurrency is the number of reads that a batch may have under way; as many as there are CPUs, at most 4.
 	Concurrency int
 
@@ -85,6 +89,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.SeriesMax, 5_000_000)
 	orDefault(&o.BytesMax, 2<<30)
 	orDefault(&o.BatchRowsMax, 4096)
+	orDefault(&o.RowCacheBytes, 256<<20)
 	orDefault(&o.Concurrency, min(4, runtime.GOMAXPROCS(0)))
 	if o.Now == nil {
 		o.Now = time.Now

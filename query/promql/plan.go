@@ -32,9 +32,9 @@ const labelMetric = "__name__"
 // rangesSplitMin is the number of ranges from which a day's read is worth splitting among workers.
 const rangesSplitMin = 256
 
-// makePrefixes lists the row prefixes of all series of the batch, sorted by key, so that the ranges of any day taken
+// makePrefixes lists the row prefixes of the series that have hours, sorted by key, so that the ranges of any day taken
 // from them in turn are sorted too.
-func (rd *batchReader) makePrefixes() {
+func (rd *batchReader) makePrefixes(hoursOf func(series int) []index.HourSpan) []rowPrefix {
 	var (
 		out         = make([]rowPrefix, 0, len(rd.series))
 		arena       []byte
@@ -43,7 +43,8 @@ func (rd *batchReader) makePrefixes() {
 		first, last = keyschema.HourOf(rd.window.mintMs), keyschema.HourOf(rd.window.maxtMs)
 	)
 	for i, s := range rd.series {
-		if len(s.Hours) == 0 {
+		hours := hoursOf(i)
+		if len(hours) == 0 {
 			continue
 		}
 		var metric string
@@ -54,7 +55,7 @@ func (rd *batchReader) makePrefixes() {
 			generations[metric] = gens
 		}
 		for _, g := range gens {
-			from, to := max(g.FromHour, s.Hours[0].First), min(g.ToHour, s.Hours[len(s.Hours)-1].Last)
+			from, to := max(g.FromHour, hours[0].First), min(g.ToHour, hours[len(hours)-1].Last)
 			if from > to {
 				continue
 			}
@@ -64,7 +65,7 @@ func (rd *batchReader) makePrefixes() {
 		}
 	}
 	slices.SortFunc(out, func(a, b rowPrefix) int { return bytes.Compare(a.prefix, b.prefix) })
-	rd.prefixes = out
+	return out
 }
 
 // split takes labels apart into metric and tags.
@@ -82,12 +83,18 @@ func split(ls labels.Labels, tags []keyschema.Tag) (string, []keyschema.Tag) {
 
 // plan lists the reads of the piece: one a day, or several when a day has many ranges.
 func (p *piece) plan() []dayRead {
-	if p.prefixes == nil {
-		p.makePrefixes()
+	prefixes := p.prefixes
+	switch {
+	case prefixes != nil:
+	case p.wanted != nil:
+		prefixes = p.makePrefixes(p.wantedOf)
+	default:
+		prefixes = p.makePrefixes(func(i int) []index.HourSpan { return p.series[i].Hours })
+		p.prefixes = prefixes
 	}
 	firstDay, lastDay := int64(math.MaxInt64), int64(math.MinInt64)
-	for _, r := range p.prefixes {
-		if hours := p.hoursOf(r.series); len(hours) > 0 {
+	for _, r := range prefixes {
+		if hours := p.wantedOf(r.series); len(hours) > 0 {
 			firstDay = min(firstDay, max(r.fromHour, hours[0].First)/keyschema.DayHours)
 			lastDay = max(lastDay, min(r.toHour, hours[len(hours)-1].Last)/keyschema.DayHours)
 		}
@@ -96,11 +103,11 @@ func (p *piece) plan() []dayRead {
 	for day := firstDay; day <= lastDay; day++ {
 		read := dayRead{day: day}
 		dayFrom, dayTo := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
-		for _, r := range p.prefixes {
+		for _, r := range prefixes {
 			from, to := max(r.fromHour, dayFrom), min(r.toHour, dayTo)
 			if p.needed != nil {
-				read.addEach(r, p.hoursOf(r.series), from, to)
-			} else if from, to, ok := hull(p.hoursOf(r.series), from, to); ok {
+				read.addEach(r, p.wantedOf(r.series), from, to)
+			} else if from, to, ok := hull(p.wantedOf(r.series), from, to); ok {
 				read.add(r, from, to)
 			}
 		}

@@ -15,6 +15,7 @@ type Queryable struct {
 	opts    Options
 	metrics *metrics
 	buffers bufferPool
+	cache   *rowCache // nil if there is none
 }
 
 var _ promstorage.SampleAndChunkQueryable = (*Queryable)(nil)
@@ -28,7 +29,12 @@ func New(opts Options) (*Queryable, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Queryable{opts: opts.withDefaults(), metrics: m}, nil
+	opts = opts.withDefaults()
+	cache, err := newRowCache(&opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Queryable{opts: opts, metrics: m, cache: cache}, nil
 }
 
 // Querier reads samples with mintMs ≤ time ≤ maxtMs. All that it holds at once counts against one budget.

@@ -27,6 +27,7 @@ type batchReader struct {
 	headEnds []int // end of each series' samples in head
 
 	prefixes []rowPrefix // of all row keys, sorted
+	cache    *rowCache   // nil if it is not to be used
 }
 
 // piece is a span of time of a batch.
@@ -35,9 +36,12 @@ type piece struct {
 	window window
 	hours  [][]index.HourSpan // of each series; nil if they are all of its hours
 
-	parts []*buffer // one a worker
+	parts []*buffer // that of the cache, if it is used; one a worker
 	slots []slot    // one for each series and hour, series after series, hours ascending
 	bases []int     // first slot of each series, and the end
+
+	wanted [][]index.HourSpan // hours of each series that are not in the cache; nil if it is not used
+	epochs hourEpochs         // for the cache
 }
 
 // hoursOf are the hours of a series within the piece.
@@ -48,8 +52,11 @@ func (p *piece) hoursOf(series int) []index.HourSpan {
 	return p.hours[series]
 }
 
-// slot says where the samples of one row are; n is 0 while there are none.
-type slot struct{ part, start, n int32 }
+// slot says where the samples of one row are; n is 0 while there are none. It is known once the row was found.
+type slot struct {
+	part, start, n int32
+	known          bool
+}
 
 // readHead copies the unflushed samples of all series.
 func (rd *batchReader) readHead(ctx context.Context) error {
@@ -106,39 +113,61 @@ func (p *piece) readTable(ctx context.Context) error {
 		p.bases[i+1] = p.bases[i] + rowCount(p.hoursOf(i))
 	}
 	p.slots = make([]slot, p.bases[len(p.series)])
+	if p.cache != nil {
+		if err := p.fromCache(ctx); err != nil {
+			return err
+		}
+	}
+	if err := p.readRows(ctx); err != nil {
+		return err
+	}
+	if p.wanted != nil {
+		p.keepMissing()
+	}
+	return nil
+}
+
+// readRows reads the rows that are wanted.
+func (p *piece) readRows(ctx context.Context) error {
 	reads := p.plan()
 	workers := min(p.opts.Concurrency, len(reads))
-	p.parts = make([]*buffer, workers)
-	for i := range p.parts {
-		p.parts[i] = p.buffers.get(0)
+	first := len(p.parts)
+	for range workers {
+		p.parts = append(p.parts, p.buffers.get(0))
 	}
 	if workers < 2 {
-		return p.work(ctx, 0, reads, new(atomic.Int64))
+		return p.work(ctx, first, reads, new(atomic.Int64))
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	for part := range workers {
-		group.Go(func() error { return p.work(ctx, part, reads, &next) })
+	for i := range workers {
+		group.Go(func() error { return p.work(ctx, first+i, reads, &next) })
 	}
 	return group.Wait()
 }
 
+// rowReader is what a worker decodes rows with.
+type rowReader struct {
+	row  run.Row
+	keep rowCacheUser
+}
+
 // work takes reads one after another until none is left and decodes their rows into its part.
 func (p *piece) work(ctx context.Context, part int, reads []dayRead, next *atomic.Int64) error {
-	var row run.Row
+	with := rowReader{keep: rowCacheUser{rowCache: p.cache, epochs: p.epochs}}
 	for {
 		i := int(next.Add(1)) - 1
 		if i >= len(reads) {
 			return nil
 		}
-		if err := p.readDay(ctx, part, reads[i], &row); err != nil {
+		if err := p.readDay(ctx, part, reads[i], &with); err != nil {
 			return err
 		}
 	}
 }
 
 // readDay reads the rows of one day.
-func (p *piece) readDay(ctx context.Context, part int, read dayRead, row *run.Row) (err error) {
+func (p *piece) readDay(ctx context.Context, part int, read dayRead, with *rowReader) (err error) {
 	const dayMs = keyschema.DayHours * keyschema.HourMs
 	it := p.opts.Data.ReadRows(ctx, storage.RowSet{Ranges: read.ranges}, storage.ReadOptions{Filter: storage.Filter{
 		Families: []string{storage.FamilySamples}, FromMs: read.day * dayMs, ToMs: (read.day + 1) * dayMs, VersionsMax: 1,
@@ -165,7 +194,7 @@ func (p *piece) readDay(ctx context.Context, part int, read dayRead, row *run.Ro
 		if at == len(read.ranges) {
 			return storageError("read rows", fmt.Errorf("%w: row %q was not asked for", storage.ErrCorrupt, stored.Key))
 		}
-		n, err := p.addRow(part, read.owners[at], stored, row)
+		n, err := p.addRow(part, read.owners[at], stored, with)
 		if err != nil {
 			return err
 		}
@@ -181,7 +210,7 @@ func (p *piece) readDay(ctx context.Context, part int, read dayRead, row *run.Ro
 }
 
 // addRow decodes a row into a part and notes where. It returns the number of samples.
-func (p *piece) addRow(part int, owner rowPrefix, stored storage.Row, row *run.Row) (int, error) {
+func (p *piece) addRow(part int, owner rowPrefix, stored storage.Row, with *rowReader) (int, error) {
 	hour, err := hourOf(stored.Key, owner.prefix)
 	if err != nil {
 		return 0, storageError("read rows", fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, stored.Key, err))
@@ -191,6 +220,10 @@ func (p *piece) addRow(part int, owner rowPrefix, stored storage.Row, row *run.R
 		// The hour was not the series' when it was selected: whatever it has now came later than the query.
 		return 0, nil
 	}
+	if p.slots[at].known {
+		return 0, nil // it lies between two that were not in the cache
+	}
+	row := &with.row
 	row.Reset(keyschema.HourStartMs(hour))
 	for _, cell := range stored.Cells {
 		if err := row.Add(cell.Qualifier, cell.Value); err != nil {
@@ -199,13 +232,16 @@ func (p *piece) addRow(part int, owner rowPrefix, stored storage.Row, row *run.R
 	}
 	var all columns
 	all.tsMs, all.values = row.Columns()
+	if p.cache != nil {
+		with.keep.keep(&p.series[owner.series], hour, all)
+	}
 	c := p.window.clip(all)
 	tsMs, values := c.tsMs, c.values
 	if err := p.charge(len(tsMs)); err != nil {
 		return 0, err
 	}
 	to := p.parts[part]
-	p.slots[at] = slot{part: int32(part), start: int32(to.len()), n: int32(len(tsMs))}
+	p.slots[at] = slot{part: int32(part), start: int32(to.len()), n: int32(len(tsMs)), known: true}
 	to.append(tsMs, values)
 	return len(tsMs), nil
 }
@@ -256,9 +292,10 @@ func (rd *batchReader) close() {
 	rd.head = nil
 }
 
-func (rd *batchReader) giveBack(b *buffer) {
+// giveBack ends the use of a buffer whose samples are charged.
+func (r *reader) giveBack(b *buffer) {
 	if b != nil {
-		rd.budget.release(int64(b.len()) * sampleBytes)
-		rd.buffers.put(b)
+		r.budget.release(int64(b.len()) * sampleBytes)
+		r.buffers.put(b)
 	}
 }

@@ -22,6 +22,7 @@ type Selection struct {
 	series []index.Series
 	cuts   []cut
 	held   int // series charged
+	cache  *rowCache
 }
 
 // cut is where a batch begins.
@@ -85,6 +86,7 @@ func (s *Selection) cut() {
 		o          = &s.reader.opts
 		perDay     = s.reader.neededADay()
 		rows       int // of the batch
+		all        int
 		longSeries = o.BatchRowsMax
 	)
 	if s.reader.steps > 0 {
@@ -92,6 +94,7 @@ func (s *Selection) cut() {
 	}
 	for i := range s.series {
 		n := rowCount(s.series[i].Hours)
+		all += n
 		long, dayRows := n > longSeries, min(n, perDay)
 		if i > 0 {
 			last := &s.cuts[len(s.cuts)-1]
@@ -108,6 +111,9 @@ func (s *Selection) cut() {
 		}
 		s.cuts = append(s.cuts, cut{first: i, streamed: long, dayRows: dayRows})
 		rows = n
+	}
+	if s.reader.cache.admits(all) {
+		s.cache = s.reader.cache
 	}
 }
 

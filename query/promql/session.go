@@ -49,6 +49,8 @@ type Figures struct {
 	Series int64 // selected
 	// Rows came from the data table; RowsUsed of them had samples in the window.
 	Rows, RowsUsed int64
+	// RowsCached were found decoded and did not have to be read.
+	RowsCached int64
 	// Samples were decoded or copied from the head, and were in the window.
 	Samples int64
 }
@@ -60,7 +62,7 @@ type Session struct {
 	figures   figures
 }
 
-type figures struct{ series, rows, rowsUsed, samples atomic.Int64 }
+type figures struct{ series, rows, rowsUsed, rowsCached, samples atomic.Int64 }
 
 // Session begins a query.
 func (q *Queryable) Session() *Session {
@@ -92,7 +94,7 @@ func (s *Session) Release(bytes int64) { s.budget.release(bytes) }
 func (s *Session) Figures() Figures {
 	return Figures{
 		Series: s.figures.series.Load(), Rows: s.figures.rows.Load(), RowsUsed: s.figures.rowsUsed.Load(),
-		Samples: s.figures.samples.Load(),
+		RowsCached: s.figures.rowsCached.Load(), Samples: s.figures.samples.Load(),
 	}
 }
 

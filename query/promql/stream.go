@@ -37,7 +37,7 @@ func (s *Selection) open(ctx context.Context, i int) (*Stream, error) {
 	if i+1 < len(s.cuts) {
 		end = s.cuts[i+1].first
 	}
-	rd := &batchReader{reader: s.reader, window: s.window, first: first, series: s.series[first:end]}
+	rd := &batchReader{reader: s.reader, window: s.window, first: first, series: s.series[first:end], cache: s.cache}
 	if err := rd.readHead(ctx); err != nil {
 		rd.close()
 		return nil, err
