@@ -47,6 +47,7 @@ type serveConfig struct {
 	queryQueueMax     int
 	queryQueueWait    time.Duration
 	resultCacheBytes  int64
+	rowCacheBytes     int64
 	resultCacheRecent time.Duration
 	logLevel          string
 	logFormat         string
@@ -129,6 +130,8 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		DurationVar(&c.queryQueueWait)
 	cmd.Flag("query.result-cache-bytes", "Memory for results that may be asked for again; 0 keeps none.").Default("64MB").
 		BytesVar(asBytes(&c.resultCacheBytes))
+	cmd.Flag("query.row-cache-bytes", "Memory for rows of the tables that are kept decoded; 0 keeps none.").Default("256MB").
+		BytesVar(asBytes(&c.rowCacheBytes))
 	cmd.Flag("query.result-cache-recent", "Samples younger than this are always looked at again, although every use of "+
 		"a kept result is checked against what was written since.").Default("0s").DurationVar(&c.resultCacheRecent)
 	cmd.Flag("query.max-points", "Most points of a series in a range query.").Default("11000").IntVar(&c.queryPointsMax)
@@ -159,8 +162,8 @@ func (c *serveConfig) Validate() error {
 	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 {
 		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead and --storage.free-bytes must not be negative"))
 	}
-	if c.queryConcurrency < 0 || c.resultCacheBytes < 0 || c.resultCacheRecent < 0 {
-		faults = append(faults, errors.New("--query.max-concurrency, --query.result-cache-bytes and "+
+	if c.queryConcurrency < 0 || c.resultCacheBytes < 0 || c.rowCacheBytes < 0 || c.resultCacheRecent < 0 {
+		faults = append(faults, errors.New("--query.max-concurrency, --query.result-cache-bytes, --query.row-cache-bytes and "+
 			"--query.result-cache-recent must not be negative"))
 	}
 	sort.Slice(faults, func(i, j int) bool { return faults[i].Error() < faults[j].Error() })

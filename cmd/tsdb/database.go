@@ -33,7 +33,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err := os.MkdirAll(c.storagePath, 0o750); err != nil {
 		return nil, fmt.Errorf("--storage.path: %w", err)
 	}
-	store, err := pebble.Open(pebble.Options{
+	tables, err := pebble.Open(pebble.Options{
 		Dir: tablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, Logger: log, Registerer: r,
 		Bundle: bundleCodec(),
 	})
@@ -43,6 +43,8 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err != nil {
 		return nil, err
 	}
+	watch := promql.NewRowWatch()
+	store := watch.Store(tables)
 	db = &database{store: store}
 	defer func() {
 		if err != nil {
@@ -80,7 +82,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	db.queryable, err = promql.New(promql.Options{
 		Catalogue: db.index, Head: db.ingester, Data: data, Schema: schema, Retention: retention,
-		BytesMax: c.queryBytesMax, Registerer: r,
+		BytesMax: c.queryBytesMax, Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r,
 	})
 	if err != nil {
 		return db, err
@@ -125,4 +127,12 @@ func (db *database) StoreStats(limit int) api.StoreStats {
 		SeriesByMetric: catalogue.SeriesByMetric, ValuesByLabel: catalogue.ValuesByLabel,
 		BytesByLabel: catalogue.BytesByLabel, SeriesByPair: catalogue.SeriesByPair,
 	}
+}
+
+// noneIfZero turns the size of a flag, of which 0 means none, into that of an option, of which 0 means the default.
+func noneIfZero(sizeBytes int64) int64 {
+	if sizeBytes == 0 {
+		return -1
+	}
+	return sizeBytes
 }
