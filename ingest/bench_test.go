@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -16,14 +18,14 @@ import (
 	"halite/keyschema"
 )
 
-// benchSeries makes label sets like those of node_exporter.
+// benchSeries makes label sets like those of node_exporter. The value is never 0, which would not be encoded.
 func benchSeries(n int) prompb.TimeSeries {
 	return series([]string{
 		"__name__", fmt.Sprintf("node_filesystem_metric_%d_bytes", n%50), "cluster", "production-eu-west-1",
 		"device", fmt.Sprintf("/dev/nvme%dn1p%d", n/50%4, n/200%8), "fstype", "ext4",
 		"instance", fmt.Sprintf("node-%05d.example.internal:9100", n/1600), "job", "node-exporter",
 		"mountpoint", "/var/lib/containers/storage", "namespace", "monitoring",
-	}, sample(startMs, float64(n)))
+	}, sample(startMs, float64(n+1)))
 }
 
 // bodies holds plain WriteRequests of 2,000 series with one sample each; stamp moves their samples in time.
@@ -58,6 +60,30 @@ func (bs *bodies) stamp(dst []byte, n int, tsMs int64) []byte {
 		binary.PutUvarint(bs.plain[n][end-6:], uint64(tsMs))
 	}
 	return snappy.Encode(dst[:cap(dst)], bs.plain[n])
+}
+
+// change gives the i-th sample of a body a time and a value.
+func (bs *bodies) change(n int, sample func(i int) (tsMs int64, value float64)) {
+	for i, end := range bs.at[n] {
+		tsMs, value := sample(i)
+		binary.PutUvarint(bs.plain[n][end-6:], uint64(tsMs))
+		binary.LittleEndian.PutUint64(bs.plain[n][end-15:], math.Float64bits(value))
+	}
+}
+
+// shuffle changes the order of the series in a body.
+func (bs *bodies) shuffle(n int, rng *rand.Rand) {
+	order := rng.Perm(len(bs.at[n]))
+	plain := make([]byte, 0, len(bs.plain[n]))
+	for k, i := range order {
+		from := 0
+		if i > 0 {
+			from = bs.at[n][i-1]
+		}
+		plain = append(plain, bs.plain[n][from:bs.at[n][i]]...)
+		order[k] = len(plain)
+	}
+	bs.plain[n], bs.at[n] = plain, order
 }
 
 // benchRig keeps log and tables in memory, so that no disk is measured.
@@ -101,6 +127,66 @@ func BenchmarkWriteRemote(b *testing.B) {
 				write(n%len(bs.plain), startMs+int64(round)*15_000)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2000, "ns/sample")
+			r.close()
+		})
+	}
+}
+
+// BenchmarkStreams reports the time of a sample of 10,000 series every 15 s, the flush of each hour included, when all
+// come as expected and when some do not: a tenth comes a round late, out of order; a tenth writes the sample of the
+// round before again; the series come in another order each time; a tenth is of the hour before.
+func BenchmarkStreams(b *testing.B) {
+	const late = 10 // one in so many
+	for _, kind := range []string{"ordinary", "late", "rewritten", "shuffled", "hourBefore"} {
+		b.Run(kind, func(b *testing.B) {
+			c := newClock()
+			r := benchRig(b, vfs.NewMem(), c)
+			bs := newBodies(b, 10_000)
+			rng := rand.New(rand.NewPCG(1, 1))
+			var buf []byte
+			round := func(k int) {
+				atMs := startMs + int64(k)*15_000
+				for n := range bs.plain {
+					bs.change(n, func(i int) (tsMs int64, value float64) {
+						value = float64(i) + float64(k*i%97)
+						if (i+k)%late != 0 || k%240 == 0 {
+							return atMs, value
+						}
+						switch kind {
+						case "late":
+							return atMs - 20_000, value
+						case "rewritten":
+							return atMs - 15_000, value
+						case "hourBefore":
+							return atMs - keyschema.HourMs, value
+						}
+						return atMs, value
+					})
+					if kind == "shuffled" {
+						bs.shuffle(n, rng)
+					}
+					buf = snappy.Encode(buf[:cap(buf)], bs.plain[n])
+					b.StartTimer()
+					result, err := r.WriteRemote(context.Background(), buf)
+					b.StopTimer()
+					if err != nil || result.Rejected > 0 {
+						b.Fatal(result, err)
+					}
+				}
+			}
+			round(0)
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.StopTimer()
+			for n := range b.N {
+				for k := range 240 {
+					round(n*240 + k + 1)
+				}
+				b.StartTimer()
+				r.flush()
+				b.StopTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/240/10_000, "ns/sample")
 			r.close()
 		})
 	}

@@ -497,3 +497,20 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 }
+
+// TestFoldIsASort compares columns in any order, near to sorted and far from it, with a map.
+func TestFoldIsASort(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 12))
+	for round := range 500 {
+		n, spread := rng.IntN(400), 1+rng.IntN(1+round)
+		var tsMs []int64
+		var values []float64
+		want := map[int64]float64{}
+		for i := range n {
+			at, v := int64(i+rng.IntN(spread)), float64(i)
+			tsMs, values = append(tsMs, at), append(values, v)
+			want[at] = v
+		}
+		head.RequireFold(t, tsMs, values, want)
+	}
+}

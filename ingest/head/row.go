@@ -240,8 +240,34 @@ type arrival struct {
 	nth   int
 }
 
-// fold sorts by time; of samples with one timestamp the last to arrive stays.
+// foldMovesPerSample is the number of places that samples may be moved by, on average, before sorting is cheaper.
+const foldMovesPerSample = 16
+
+// fold sorts by time; of samples with one timestamp the last to arrive stays. Samples that are not far from their place,
+// like most that come late or are written again, are moved there one by one.
 func (o *sorter) fold(tsMs []int64, values []float64) ([]int64, []float64) {
+	o.tsMs, o.values = o.tsMs[:0], o.values[:0]
+	moves := foldMovesPerSample * len(tsMs)
+	for i, t := range tsMs {
+		n := len(o.tsMs)
+		at := n
+		for at > 0 && o.tsMs[at-1] >= t {
+			at--
+		}
+		if at < n && o.tsMs[at] == t {
+			o.values[at] = values[i]
+		} else {
+			o.tsMs, o.values = slices.Insert(o.tsMs, at, t), slices.Insert(o.values, at, values[i])
+		}
+		if moves -= n - at; moves < 0 {
+			return o.sort(tsMs, values)
+		}
+	}
+	return o.tsMs, o.values
+}
+
+// sort is fold for any order.
+func (o *sorter) sort(tsMs []int64, values []float64) ([]int64, []float64) {
 	o.order = o.order[:0]
 	for i, t := range tsMs {
 		o.order = append(o.order, arrival{t, values[i], i})

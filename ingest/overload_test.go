@@ -1,0 +1,119 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/stretchr/testify/require"
+)
+
+// flood is senders that write flat out, each to its own series, and remember what was acknowledged.
+type flood struct {
+	r        *rig
+	acked    []column // by sender
+	accepted atomic.Int64
+	refused  atomic.Int64
+	most     atomic.Int64 // bytes of the head
+}
+
+func (f *flood) names(sender int) []string {
+	return []string{"__name__", "f", "sender", fmt.Sprint(sender)}
+}
+
+// send writes a request of 200 samples until it is taken or ctx ends. Senders come back far sooner than they are asked
+// to.
+func (f *flood) send(ctx context.Context, sender, k int) error {
+	ts := series(f.names(sender))
+	for n := k * 200; n < (k+1)*200; n++ {
+		ts.Samples = append(ts.Samples, sample(startMs+int64(n), math.Sqrt(float64(n*(sender+1)+1))))
+	}
+	encoded := body(f.r.t, &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{ts}})
+	for {
+		result, err := f.r.WriteRemote(ctx, encoded)
+		f.most.Store(max(f.most.Load(), f.r.head.Bytes()))
+		var overload *OverloadError
+		switch {
+		case err == nil && result.Accepted == len(ts.Samples):
+			f.accepted.Add(1)
+			for _, s := range ts.Samples {
+				f.acked[sender][s.Timestamp] = math.Float64bits(s.Value)
+			}
+			return nil
+		case ctx.Err() != nil:
+			return nil
+		case !errors.As(err, &overload):
+			return fmt.Errorf("%+v: %w", result, err)
+		case overload.RetryAfter < time.Second:
+			return fmt.Errorf("come back in %s", overload.RetryAfter)
+		}
+		f.refused.Add(1)
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestFloodIsSurvived has more senders than the limits allow for and less memory and log than they fill: some writes are
+// refused, memory stays bounded, what was acknowledged is there, also after a restart, and when the flood is over every
+// write is taken again without help.
+func TestFloodIsSurvived(t *testing.T) {
+	const senders, headBytes = 16, 96 << 10
+	fs := vfs.NewMem()
+	tweak := func(o *Options) {
+		o.Limits.ConcurrencyMax, o.Limits.QueueWaitMax, o.Limits.InFlightBytesMax = 2, time.Millisecond, 20<<10
+		o.Head = HeadOptions{
+			Stripes: 4, BytesMax: headBytes, RowBytesMax: 16 << 10, FlushInterval: 5 * time.Millisecond,
+			CheckpointInterval: 20 * time.Millisecond,
+		}
+		o.WALSegmentBytesMax, o.WALBytesMax, o.WALCommitDelay = 64<<10, 512<<10, 0
+	}
+	f := &flood{r: openRig(t, fs, newClock(), tweak)}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	failed := make(chan error, senders)
+	for sender := range senders {
+		f.acked = append(f.acked, column{})
+		done.Go(func() {
+			for k := 0; ctx.Err() == nil; k++ {
+				if err := f.send(ctx, sender, k); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	require.Eventually(t, func() bool {
+		return len(failed) > 0 || f.accepted.Load() > 500 && f.refused.Load() > 100 &&
+			f.r.counter("tsdb_ingest_checkpoints_total", "", "") > 2
+	}, time.Minute, time.Millisecond)
+	cancel()
+	done.Wait()
+	require.Empty(t, failed)
+	// What is admitted below the limit may go over it by what was under way: two requests.
+	require.Less(t, f.most.Load(), int64(headBytes+headBytes/4+2*200*20))
+	require.Eventually(t, func() bool {
+		_, err := f.r.Write(context.Background(), []Sample{{Labels: labels.FromStrings("__name__", "after"), TsMs: startMs}})
+		return err == nil
+	}, time.Minute, time.Millisecond, "it recovers by itself")
+	check := func(r *rig) {
+		for sender := range senders {
+			got, err := r.read(labels.FromStrings(f.names(sender)...))
+			require.NoError(t, err)
+			for at, bits := range f.acked[sender] {
+				require.Equal(t, bits, got[at], "sender %d at %d", sender, at)
+			}
+		}
+	}
+	check(f.r)
+	again := f.r.reopen(tweak)
+	check(again)
+	again.close()
+	t.Logf("%d requests taken, %d refused, at most %d bytes in the head", f.accepted.Load(), f.refused.Load(), f.most.Load())
+}
