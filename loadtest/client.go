@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/snappy"
@@ -18,6 +20,9 @@ import (
 
 // queryAnswerBytesMax bounds what is read of an answer to a query.
 const queryAnswerBytesMax = 1 << 30
+
+// snappyRatioMax is more than snappy can compress: three bytes stand for 64 at most.
+const snappyRatioMax = 22
 
 // errAnswerTooLarge: the answer exceeds queryAnswerBytesMax; ask for less.
 var errAnswerTooLarge = errors.New("answer too large")
@@ -103,21 +108,32 @@ type point struct {
 	value float64
 }
 
-// UnmarshalJSON reads [seconds, "value"].
+// errPoint: not the form in which the query API writes a sample.
+var errPoint = errors.New("not a sample")
+
+// UnmarshalJSON reads [seconds, "value"]. It does so by hand, as most of an answer consists of them.
 func (p *point) UnmarshalJSON(src []byte) error {
-	var pair [2]json.RawMessage
-	if err := json.Unmarshal(src, &pair); err != nil {
-		return err
+	text, open := strings.CutPrefix(string(src), "[")
+	text, closed := strings.CutSuffix(text, "]")
+	at, value, pair := strings.Cut(text, ",")
+	value, quoted := strings.CutPrefix(strings.TrimSpace(value), `"`)
+	value, unquoted := strings.CutSuffix(value, `"`)
+	if !open || !closed || !pair || !quoted || !unquoted {
+		return fmt.Errorf("%w: %.100q", errPoint, src)
 	}
-	var seconds float64
-	var text string
-	if err := errors.Join(json.Unmarshal(pair[0], &seconds), json.Unmarshal(pair[1], &text)); err != nil {
-		return err
+	secs, err := strconv.ParseFloat(strings.TrimSpace(at), 64)
+	if err != nil || !(math.Abs(secs) < secondsMax) {
+		return fmt.Errorf("%w: %.100q: %w", errPoint, src, err)
 	}
-	value, err := strconv.ParseFloat(text, 64)
-	p.tsMs, p.value = int64(seconds*1000+0.5), value
-	return err
+	p.tsMs = int64(math.Round(secs * 1000))
+	if p.value, err = strconv.ParseFloat(value, 64); err != nil {
+		return fmt.Errorf("%w: %.100q: %w", errPoint, src, err)
+	}
+	return nil
 }
+
+// secondsMax bounds times in answers, so that milliseconds fit an int64.
+const secondsMax = 1e15
 
 // result is a series of an answer: an instant vector fills Value, a matrix Values.
 type result struct {
@@ -193,8 +209,12 @@ func (c *reader) remoteRead(ctx context.Context, labels []prompb.Label, fromMs, 
 // parseRead reads the answer to a remote read of one query.
 func parseRead(answer []byte) (*prompb.QueryResult, error) {
 	n, err := snappy.DecodedLen(answer)
-	if err != nil || n > queryAnswerBytesMax {
-		return nil, fmt.Errorf("answer of a remote read of %d bytes: %w", n, errors.Join(err, errAnswerTooLarge))
+	if err != nil {
+		return nil, fmt.Errorf("answer of a remote read: %w", err)
+	}
+	// A claim that the answer is too short for must not make us allocate.
+	if n > queryAnswerBytesMax || n > snappyRatioMax*len(answer) {
+		return nil, fmt.Errorf("answer of a remote read that claims %d bytes: %w", n, errAnswerTooLarge)
 	}
 	message, err := snappy.Decode(nil, answer)
 	if err != nil {

@@ -139,7 +139,12 @@ func (g *gate) enter(sender, step int) {
 }
 
 // leave lets the others go on without a sender.
-func (g *gate) leave(sender int) { g.enter(sender, math.MaxInt) }
+func (g *gate) leave(sender int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.at[sender] = math.MaxInt
+	g.changed.Broadcast()
+}
 
 func (g *gate) last() int {
 	low := math.MaxInt
