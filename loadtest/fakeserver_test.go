@@ -42,7 +42,9 @@ func newFakeServer(t testing.TB) *fakeServer {
 	return s
 }
 
-func (s *fakeServer) target() Target { return Target{WriteURL: s.URL + "/api/v1/write", QueryURL: s.URL} }
+func (s *fakeServer) target() Target {
+	return Target{WriteURL: s.URL + "/api/v1/write", QueryURL: s.URL}
+}
 
 func labelsKey(labels []prompb.Label) string {
 	m := make(map[string]string)
