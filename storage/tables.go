@@ -9,6 +9,8 @@ const (
 	// TableSeries and TableLabels hold the series catalogue: metric#reversed-day and name#reversed-day.
 	TableSeries = "series"
 	TableLabels = "labels"
+	// TableRollup has one row per series and month: metric#salt#tags#reversed-month.
+	TableRollup = "rollup"
 	// TableMeta holds schema rules, counters, label sets too long for a key, and metric metadata.
 	TableMeta = "meta"
 
@@ -20,6 +22,9 @@ const (
 	FamilyExemplars = "x"
 	// FamilyCatalogue holds the catalogue's columns and dictionaries.
 	FamilyCatalogue = "c"
+	// FamilyHours and FamilyDays hold the states of a series' hours, a cell a day, and of its days, a cell a month.
+	FamilyHours = "h"
+	FamilyDays  = "d"
 	// FamilyMeta holds everything in TableMeta.
 	FamilyMeta = "m"
 )
@@ -40,6 +45,15 @@ func CatalogueSchema(name string, retention time.Duration) TableSchema {
 	}
 	return TableSchema{Name: name, Families: []Family{
 		{Name: FamilyCatalogue, GC: GCPolicy{MaxAge: retention, MaxVersions: 1}},
+	}}
+}
+
+// RollupSchema is the schema of TableRollup with the retention of hours and days; 0 keeps for ever. Cells of hours carry
+// the last millisecond of their day, cells of days that of their month, so that a cell lives until all of it is too old.
+func RollupSchema(hours, days time.Duration) TableSchema {
+	return TableSchema{Name: TableRollup, Families: []Family{
+		{Name: FamilyHours, GC: GCPolicy{MaxAge: hours, MaxVersions: 1}},
+		{Name: FamilyDays, GC: GCPolicy{MaxAge: days, MaxVersions: 1}},
 	}}
 }
 

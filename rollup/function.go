@@ -1,0 +1,177 @@
+package rollup
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Func is a function over a range that states can answer.
+type Func uint8
+
+// The functions, named as in PromQL.
+const (
+	CountOverTime Func = iota
+	PresentOverTime
+	SumOverTime
+	AvgOverTime
+	MinOverTime
+	MaxOverTime
+	FirstOverTime
+	LastOverTime
+	TsOfFirstOverTime
+	TsOfLastOverTime
+	StddevOverTime
+	StdvarOverTime
+	Rate
+	Increase
+	Delta
+	Resets
+	Changes
+	functionsAll
+)
+
+func functionNames() [functionsAll]string {
+	return [functionsAll]string{
+		"count_over_time", "present_over_time", "sum_over_time", "avg_over_time", "min_over_time", "max_over_time",
+		"first_over_time", "last_over_time", "ts_of_first_over_time", "ts_of_last_over_time", "stddev_over_time",
+		"stdvar_over_time", "rate", "increase", "delta", "resets", "changes",
+	}
+}
+
+// ParseFunc finds a function by its name in PromQL. absent_over_time is the absence of a value of present_over_time. All
+// others need the samples: their order (quantile_over_time, mad_over_time, double_exponential_smoothing), all of them
+// with their times (deriv, predict_linear), or the last two (irate, idelta).
+func ParseFunc(name string) (Func, bool) {
+	for f, n := range functionNames() {
+		if n == name {
+			return Func(f), true
+		}
+	}
+	return 0, false
+}
+
+// String is the function's name in PromQL.
+func (f Func) String() string {
+	if f >= functionsAll {
+		return fmt.Sprintf("function %d", f)
+	}
+	return functionNames()[f]
+}
+
+// Fields are the fields of a State that the function needs.
+func (f Func) Fields() Fields {
+	switch f {
+	case SumOverTime, AvgOverTime:
+		return FieldSum
+	case MinOverTime:
+		return FieldMin
+	case MaxOverTime:
+		return FieldMax
+	case FirstOverTime, LastOverTime, Delta:
+		return FieldEdges
+	case StddevOverTime, StdvarOverTime:
+		return FieldMoments
+	case Rate, Increase, Resets:
+		return FieldEdges | FieldCounter
+	case Changes:
+		return FieldEdges | FieldChanges
+	default:
+		return 0
+	}
+}
+
+// Eval is the function over the window (startMs, endMs] whose samples have the state s. It gives what Prometheus' engine
+// gives for the samples: exactly, but for the order of additions, and for stddev and stdvar up to the rounding of Mean and
+// M2. has is false if there is no value. exact is false if a sum is infinite: it may have overflowed here and not in the
+// order of the samples, or the other way round, so that only these can tell.
+func (f Func) Eval(s *State, startMs, endMs int64) (v float64, has, exact bool) {
+	if s.Count == 0 {
+		return 0, false, true
+	}
+	switch f {
+	case CountOverTime:
+		return float64(s.Count), true, true
+	case PresentOverTime:
+		return 1, true, true
+	case SumOverTime:
+		return s.Total(), true, !math.IsInf(s.Sum, 0)
+	case AvgOverTime:
+		return s.Total() / float64(s.Count), true, !math.IsInf(s.Sum, 0)
+	case MinOverTime:
+		return s.Min, true, true
+	case MaxOverTime:
+		return s.Max, true, true
+	case FirstOverTime:
+		return s.First, true, true
+	case LastOverTime:
+		return s.Last, true, true
+	case TsOfFirstOverTime:
+		return float64(s.FirstMs) / 1000, true, true
+	case TsOfLastOverTime:
+		return float64(s.LastMs) / 1000, true, true
+	case StddevOverTime:
+		return math.Sqrt(s.Variance()), true, true
+	case StdvarOverTime:
+		return s.Variance(), true, true
+	case Rate:
+		return s.extrapolate(startMs, endMs, true, true)
+	case Increase:
+		return s.extrapolate(startMs, endMs, true, false)
+	case Delta:
+		return s.extrapolate(startMs, endMs, false, false)
+	case Resets:
+		return float64(s.Resets), true, true
+	case Changes:
+		return float64(s.Changes), true, true
+	default:
+		return 0, false, false
+	}
+}
+
+// extrapolate stretches the difference between the last and the first sample over the window, as Prometheus does.
+func (s *State) extrapolate(startMs, endMs int64, counter, perSecond bool) (v float64, has, exact bool) {
+	if s.Count < 2 {
+		return 0, false, true
+	}
+	diff := s.Last - s.First
+	if counter {
+		diff += s.Correction
+	}
+	toStart := float64(s.FirstMs-startMs) / 1000
+	toEnd := float64(endMs-s.LastMs) / 1000
+	sampled := float64(s.LastMs-s.FirstMs) / 1000
+	between := sampled / float64(s.Count-1)
+	threshold := between * 1.1
+	// Near an end, the series is taken to go on to it; otherwise half an interval further.
+	if toStart >= threshold {
+		toStart = between / 2
+	}
+	if counter && diff > 0 && s.First >= 0 {
+		// A counter was never below zero.
+		toStart = min(toStart, sampled*(s.First/diff))
+	}
+	if toEnd >= threshold {
+		toEnd = between / 2
+	}
+	factor := (sampled + toStart + toEnd) / sampled
+	if perSecond {
+		factor /= (time.Duration(endMs-startMs) * time.Millisecond).Seconds()
+	}
+	return diff * factor, true, true
+}
+
+// Window is the state of a window: samples at its start, the buckets [i, j) of c, samples at its end. Stale markers among
+// the samples do not count.
+func Window(
+	leftMs []int64, left []float64, c *Columns, i, j int, rightMs []int64, right []float64,
+) State {
+	s := FromColumns(leftMs, left)
+	if i < j {
+		s = Join(s, c.Join(i, j))
+	}
+	if len(rightMs) > 0 {
+		s = Join(s, FromColumns(rightMs, right))
+	}
+	return s
+}

@@ -1,0 +1,266 @@
+package tiers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// Guard returns the store through which the data table is to be written: before rows of closed days change, their states
+// are marked as stale. Everything else goes straight to store.
+func (t *Tiers) Guard(store storage.Store) storage.Store { return &guardedStore{store, t} }
+
+type guardedStore struct {
+	storage.Store
+	tiers *Tiers
+}
+
+// EnsureTable is part of storage.Store.
+func (s *guardedStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
+	table, err := s.Store.EnsureTable(ctx, schema)
+	return s.guard(table, err)
+}
+
+// Table is part of storage.Store.
+func (s *guardedStore) Table(ctx context.Context, name string) (storage.Table, error) {
+	table, err := s.Store.Table(ctx, name)
+	return s.guard(table, err)
+}
+
+func (s *guardedStore) guard(table storage.Table, err error) (storage.Table, error) {
+	if err != nil || table.Schema().Name != storage.TableData {
+		return table, err
+	}
+	return &guardedTable{table, s.tiers}, nil
+}
+
+// guardedTable is the data table; reads go straight through.
+type guardedTable struct {
+	storage.Table
+	tiers *Tiers
+}
+
+// Apply is part of storage.Table.
+func (g *guardedTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
+	return g.tiers.announced(ctx, keysOf(muts), func() error { return g.Table.Apply(ctx, muts) })
+}
+
+// Load is part of storage.Table.
+func (g *guardedTable) Load(ctx context.Context, muts []storage.RowMutation) error {
+	return g.tiers.announced(ctx, keysOf(muts), func() error { return g.Table.Load(ctx, muts) })
+}
+
+// CheckAndApply is part of storage.Table.
+func (g *guardedTable) CheckAndApply(
+	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
+) (matched bool, err error) {
+	err = g.tiers.announced(ctx, func(yield func([]byte) bool) { yield(key) }, func() (err error) {
+		matched, err = g.Table.CheckAndApply(ctx, key, cond, then, otherwise)
+		return err
+	})
+	return matched, err
+}
+
+// DropRows is part of storage.Table.
+func (g *guardedTable) DropRows(ctx context.Context, r storage.RowRange) error {
+	return g.tiers.dropping(ctx, r, func() error { return g.Table.DropRows(ctx, r) })
+}
+
+func keysOf(muts []storage.RowMutation) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for i := range muts {
+			if !yield(muts[i].Key) {
+				return
+			}
+		}
+	}
+}
+
+// MarkStale tells that the samples of the rows with these keys are about to change, and lets change do it. It is what
+// the guard does for every write; who changes the data table past the guard calls it.
+func (t *Tiers) MarkStale(ctx context.Context, rowKeys [][]byte, change func() error) error {
+	return t.announced(ctx, func(yield func([]byte) bool) {
+		for _, key := range rowKeys {
+			if !yield(key) {
+				return
+			}
+		}
+	}, change)
+}
+
+// staleHours are hours of one series and day, as a bitmap.
+type staleHours struct {
+	prefix []byte
+	day    int64
+	hours  uint32
+}
+
+// announced marks the states of closed days' rows as stale, then writes them.
+func (t *Tiers) announced(ctx context.Context, keys func(yield func([]byte) bool), write func() error) error {
+	l := t.ledger
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	// Closed only changes while nobody holds the gate.
+	closed := l.record.Closed
+	var stale []staleHours
+	for key := range keys {
+		prefix, hour, ok := parseDataKey(key)
+		if !ok || hour < 0 || hour/keyschema.DayHours > closed {
+			continue // the table refuses what is no key
+		}
+		day, bit := hour/keyschema.DayHours, uint32(1)<<(hour%keyschema.DayHours)
+		if n := len(stale); n > 0 && stale[n-1].day == day && bytes.Equal(stale[n-1].prefix, prefix) {
+			stale[n-1].hours |= bit
+			continue
+		}
+		stale = append(stale, staleHours{prefix, day, bit})
+	}
+	if len(stale) > 0 {
+		if err := t.mark(ctx, stale); err != nil {
+			return fmt.Errorf("mark states as stale: %w", err)
+		}
+	}
+	return write()
+}
+
+// mark makes sure that no reader takes these states for valid. The caller holds the gate shared.
+func (t *Tiers) mark(ctx context.Context, stale []staleHours) error {
+	l, now := t.ledger, t.opts.Now()
+	counts := map[int64]int{}
+	for i := range stale {
+		counts[stale[i].day]++
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed := false
+	for day, n := range counts {
+		changed = l.note(day, n, t.opts.MarksMax, now) || changed
+	}
+	if changed {
+		if err := l.save(ctx); err != nil {
+			return err
+		}
+	}
+	var muts []storage.RowMutation
+	for i := range stale {
+		s := &stale[i]
+		passing := s.day == l.pass
+		if l.record.Days[s.day] == workWhole && (!passing || l.again) {
+			continue // all of it will be computed
+		}
+		if passing {
+			l.touched[string(s.prefix)] = struct{}{}
+		}
+		muts = append(muts, markMutation(s))
+	}
+	t.metrics.marks.Add(float64(len(muts)))
+	return applyAll(ctx, t.table, muts)
+}
+
+// note takes up n announcements of a day and tells whether the ledger has changed. The caller holds mu.
+func (l *ledger) note(day int64, n, most int, now time.Time) (changed bool) {
+	c, ok := l.quiet[day]
+	if !ok {
+		c.first = now
+	}
+	c.last = now
+	l.quiet[day] = c
+	passing := day == l.pass
+	if passing && n+len(l.touched) > most {
+		l.again = true
+	}
+	former := l.record.Days[day]
+	switch {
+	case former == workWhole:
+		return false
+	case n > most || passing && l.again:
+		l.record.Days[day] = workWhole
+	default:
+		l.record.Days[day] = workPart
+	}
+	return l.record.Days[day] != former
+}
+
+func markMutation(s *staleHours) storage.RowMutation {
+	month := MonthOfDay(s.day)
+	dayOfMonth := int(s.day-monthStart(month)) + 1
+	m := storage.RowMutation{Key: appendKey(nil, s.prefix, month)}
+	for hour := range keyschema.DayHours {
+		if s.hours>>hour&1 != 0 {
+			m.Entries = append(m.Entries, storage.Entry{
+				Kind: storage.SetCell, Family: storage.FamilyHours, TsMs: dayCellMs(s.day),
+				Qualifier: markQualifier(dayOfMonth, hour), Value: []byte{markLive},
+			})
+		}
+	}
+	return m
+}
+
+// applyAll applies mutations in requests of a permitted size.
+func applyAll(ctx context.Context, table storage.Table, muts []storage.RowMutation) error {
+	const rowsMax = storage.EntriesMax / keyschema.DayHours
+	for len(muts) > 0 {
+		n := min(len(muts), rowsMax)
+		if err := table.Apply(ctx, muts[:n]); err != nil {
+			return fmt.Errorf("write table %s: %w", storage.TableRollup, err)
+		}
+		muts = muts[n:]
+	}
+	return nil
+}
+
+// dropping marks all states of the range's rows as stale, then drops the rows.
+func (t *Tiers) dropping(ctx context.Context, r storage.RowRange, drop func() error) error {
+	l := t.ledger
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	var stale []staleHours
+	// A series' rows lie at one place in both tables; of those at the edges some more are marked than need be.
+	wide := storage.RowRange{Start: seriesOf(r.Start)}
+	if len(r.End) > 0 {
+		wide.End = append(seriesOf(r.End), ':') // behind all digits
+	}
+	it := t.table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{wide}}, storage.ReadOptions{
+		Filter: storage.Filter{Families: []string{storage.FamilyHours}, KeysOnly: true},
+	})
+	for it.Next() {
+		prefix, month, ok := parseKey(it.Row().Key)
+		if !ok {
+			continue
+		}
+		for _, c := range it.Row().Cells {
+			if len(c.Qualifier) == 2 && c.Qualifier[1] == kindStates {
+				day := monthStart(month) + int64(c.Qualifier[0]) - 1
+				stale = append(stale, staleHours{bytes.Clone(prefix), day, 1<<keyschema.DayHours - 1})
+			}
+		}
+	}
+	if err := errors.Join(it.Err(), it.Close()); err != nil {
+		return fmt.Errorf("find states of dropped rows: %w", err)
+	}
+	if len(stale) > 0 {
+		if err := t.mark(ctx, stale); err != nil {
+			return fmt.Errorf("mark states as stale: %w", err)
+		}
+	}
+	return drop()
+}
+
+// seriesOf cuts a bound in the data table off behind the series' part, if it reaches that far.
+func seriesOf(bound []byte) []byte {
+	rest, n := bound, 0
+	for range 3 {
+		i := bytes.IndexByte(rest, '#')
+		if i < 0 {
+			return bytes.Clone(bound)
+		}
+		n += i + 1
+		rest = rest[i+1:]
+	}
+	return bytes.Clone(bound[:n])
+}

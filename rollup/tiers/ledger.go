@@ -1,0 +1,259 @@
+package tiers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"halite/storage"
+)
+
+// Where the ledger is stored.
+const (
+	ledgerRow       = "rollup"
+	ledgerQualifier = "ledger"
+)
+
+// work says what is to be done about a day. The words are stored.
+type work string
+
+const (
+	workWhole work = "whole" // no state of the day is valid
+	workPart  work = "part"  // those with marks are not
+)
+
+// record is the ledger as stored.
+type record struct {
+	// Closed is the last closed day, since 1970; later days have no states. ClosedMonth likewise.
+	Closed      int64 `json:"closed"`
+	ClosedMonth int64 `json:"closed_month"`
+	// Days and Months are those to compute.
+	Days   map[int64]work `json:"days,omitempty"`
+	Months map[int64]bool `json:"months,omitempty"`
+}
+
+// ledger knows which days and months have valid states.
+//
+// Locks: gate before mu. A writer of rows holds gate shared from its announcement until its rows are in the table, so
+// that whoever takes it exclusively knows of all rows that are, or will be told of all that come.
+type ledger struct {
+	store storage.Store
+	meta  storage.Table
+
+	gate sync.RWMutex
+
+	seen atomic.Pointer[record] // a copy of record for readers, who never wait for mu
+
+	mu      sync.Mutex
+	record  record
+	quiet   map[int64]calm // of the days to compute
+	pass    int64          // day being computed, −1 if none
+	touched map[string]struct{}
+	again   bool // the whole pass must be repeated
+}
+
+// calm is when a day was first and last announced.
+type calm struct{ first, last time.Time }
+
+// openLedger reads the ledger; found is false if there is none yet.
+func openLedger(ctx context.Context, store storage.Store) (l *ledger, found bool, err error) {
+	l = &ledger{store: store, pass: -1, quiet: map[int64]calm{}, record: record{Closed: -1, ClosedMonth: -1}}
+	if l.meta, err = store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
+		return nil, false, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
+	}
+	it := l.meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(ledgerRow)}}, storage.ReadOptions{})
+	defer it.Close()
+	for it.Next() {
+		for _, c := range it.Row().Cells {
+			if !bytes.Equal(c.Qualifier, []byte(ledgerQualifier)) {
+				continue
+			}
+			found = true
+			if err := json.Unmarshal(c.Value, &l.record); err != nil {
+				return nil, false, fmt.Errorf("%w: rollup ledger: %w; run tsdb rollup rebuild", storage.ErrCorrupt, err)
+			}
+		}
+	}
+	if l.record.Days == nil {
+		l.record.Days = map[int64]work{}
+	}
+	if l.record.Months == nil {
+		l.record.Months = map[int64]bool{}
+	}
+	l.show()
+	if err := it.Err(); err != nil {
+		return nil, false, fmt.Errorf("read rollup ledger: %w", err)
+	}
+	return l, found, nil
+}
+
+// save stores the ledger. The caller holds mu.
+func (l *ledger) save(ctx context.Context) error {
+	l.show()
+	value, err := json.Marshal(l.record)
+	if err != nil {
+		return fmt.Errorf("rollup ledger: %w", err)
+	}
+	err = l.meta.Apply(ctx, []storage.RowMutation{{Key: []byte(ledgerRow), Entries: []storage.Entry{{
+		Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte(ledgerQualifier), Value: value,
+	}}}})
+	if err != nil {
+		return fmt.Errorf("write rollup ledger: %w", err)
+	}
+	return nil
+}
+
+// saveSynced is save, durable.
+func (l *ledger) saveSynced(ctx context.Context) error {
+	if err := l.save(ctx); err != nil {
+		return err
+	}
+	if err := l.store.Sync(ctx); err != nil {
+		return fmt.Errorf("sync rollup ledger: %w", err)
+	}
+	return nil
+}
+
+// close moves the last closed day on; those of days are to be computed. It returns once every write that was let
+// through as one of open days is in the table.
+func (l *ledger) close(ctx context.Context, day int64, days []int64) error {
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	former := l.record.Closed
+	l.record.Closed = max(former, day)
+	for _, d := range days {
+		l.record.Days[d] = workWhole
+	}
+	return l.saveSynced(ctx)
+}
+
+// begin starts a pass over a day and returns what is to be done.
+func (l *ledger) begin(day int64) work {
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pass, l.touched, l.again = day, map[string]struct{}{}, false
+	delete(l.quiet, day)
+	return l.record.Days[day]
+}
+
+// finish ends a pass over a day; done tells that it went through.
+func (l *ledger) finish(ctx context.Context, day int64, done bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	again, touched := l.again, len(l.touched) > 0
+	l.pass, l.touched, l.again = -1, nil, false
+	if !done {
+		return nil
+	}
+	switch {
+	case again:
+		l.record.Days[day] = workWhole
+	case touched:
+		l.record.Days[day] = workPart
+	default:
+		delete(l.record.Days, day)
+	}
+	if month := MonthOfDay(day); month <= l.record.ClosedMonth {
+		l.record.Months[month] = true
+	}
+	return l.saveSynced(ctx)
+}
+
+// next returns a day to compute, the newest first, that has been quiet for long enough.
+func (l *ledger) next(now time.Time, settle time.Duration) (day int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	days := slices.Sorted(maps.Keys(l.record.Days))
+	for _, day := range slices.Backward(days) {
+		c, announced := l.quiet[day]
+		if !announced || now.Sub(c.last) >= settle || now.Sub(c.first) >= 12*settle {
+			return day, true
+		}
+	}
+	return 0, false
+}
+
+// closeMonths moves the last closed month on; a month is closed with its last day. The new ones are to be computed.
+func (l *ledger) closeMonths(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	month := MonthOfDay(l.record.Closed+1) - 1
+	if month <= l.record.ClosedMonth {
+		return nil
+	}
+	for m := max(l.record.ClosedMonth+1, month-12*100); m <= month; m++ {
+		l.record.Months[m] = true
+	}
+	l.record.ClosedMonth = month
+	return l.saveSynced(ctx)
+}
+
+// nextMonth returns a month to compute none of whose days is to be.
+func (l *ledger) nextMonth() (month int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	months := slices.Sorted(maps.Keys(l.record.Months))
+	for _, month := range slices.Backward(months) {
+		if !l.hasDays(month) {
+			return month, true
+		}
+	}
+	return 0, false
+}
+
+// hasDays tells whether a day of the month is to be computed. The caller holds mu.
+func (l *ledger) hasDays(month int64) bool {
+	for day := range l.record.Days {
+		if MonthOfDay(day) == month {
+			return true
+		}
+	}
+	return false
+}
+
+// finishMonth ends the pass over a month, unless one of its days has to be computed by now.
+func (l *ledger) finishMonth(ctx context.Context, month int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hasDays(month) {
+		return nil
+	}
+	delete(l.record.Months, month)
+	return l.saveSynced(ctx)
+}
+
+// show lets readers see the ledger as it is. The caller holds mu.
+func (l *ledger) show() {
+	r := l.record
+	r.Days, r.Months = maps.Clone(r.Days), maps.Clone(r.Months)
+	l.seen.Store(&r)
+}
+
+// view is the ledger as readers see it; it is not to be changed.
+func (l *ledger) view() *record { return l.seen.Load() }
+
+// hasHours tells whether the states of a day's hours may be used where no mark forbids it.
+func (r *record) hasHours(day int64) bool { return day <= r.Closed && r.Days[day] != workWhole }
+
+// hasMonth tells whether the states of a month's days may be used.
+func (r *record) hasMonth(month int64) bool {
+	if month > r.ClosedMonth || r.Months[month] {
+		return false
+	}
+	for day := range r.Days {
+		if MonthOfDay(day) == month {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,111 @@
+package tiers
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/storage"
+)
+
+// Options configure Open. Zero fields take the default named beside them.
+type Options struct {
+	// Store holds the data, rollup and meta tables. Required; the caller closes it after the Tiers.
+	Store storage.Store
+	// Raw, Hours and Days are how long samples, states of hours and states of days are kept; 0 is for ever. No tier may
+	// be shorter than the one before, and none shorter than a day.
+	Raw, Hours, Days time.Duration
+	// Delay is how long after its end a day is closed; 30 minutes.
+	Delay time.Duration
+	// Settle is how long a day must have had no late rows before it is computed again, unless it has waited twelve times
+	// as long; 5 minutes. Negative means not at all.
+	Settle time.Duration
+	// Interval is the time between two looks for work; 1 minute.
+	Interval time.Duration
+	// Share is the part of one core that the job may keep busy, up to 1; 0.25.
+	Share float64
+	// MarksMax is the number of stale marks of a day in one write, and of series touched during a pass, above which the
+	// whole day is computed again; 4096.
+	MarksMax int
+	// BatchBytes is the size of the cells and keys that are loaded at once; 8 MiB.
+	BatchBytes int
+
+	Now        func() time.Time      // time.Now
+	Logger     *slog.Logger          // discarded
+	Registerer prometheus.Registerer // not registered
+}
+
+// Validate lists everything that is wrong.
+func (o Options) Validate() error {
+	var errs []error
+	check := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(o.Store == nil, "Store is nil")
+	errs = append(errs, CheckRetention(o.Raw, o.Hours, o.Days))
+	check(o.Delay < 0 || o.Interval < 0, "Delay or Interval is negative")
+	check(o.Share < 0 || o.Share > 1, "Share %g is not in 0…1", o.Share)
+	check(o.MarksMax < 0 || o.BatchBytes < 0, "MarksMax or BatchBytes is negative")
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("rollup options: %w", err)
+	}
+	return nil
+}
+
+// CheckRetention says what is wrong with how long samples, hours and days are to be kept; 0 is for ever.
+func CheckRetention(raw, hours, days time.Duration) error {
+	const day = 24 * time.Hour
+	var errs []error
+	for _, tier := range []struct {
+		name string
+		age  time.Duration
+	}{{"hours", hours}, {"days", days}} {
+		if tier.age < 0 || tier.age > 0 && tier.age < day {
+			errs = append(errs, fmt.Errorf("retention of %s is %s: at least 24h, or 0 for ever", tier.name, tier.age))
+		}
+	}
+	longer := func(a, b time.Duration) bool { return b > 0 && (a == 0 || a > b) }
+	if longer(raw, hours) {
+		errs = append(errs, fmt.Errorf("raw samples are kept longer (%s) than hours (%s): keep hours at least as long", age(raw), age(hours)))
+	}
+	if longer(hours, days) {
+		errs = append(errs, fmt.Errorf("hours are kept longer (%s) than days (%s): keep days at least as long", age(hours), age(days)))
+	}
+	return errors.Join(errs...)
+}
+
+func age(d time.Duration) string {
+	if d == 0 {
+		return "for ever"
+	}
+	return d.String()
+}
+
+func (o Options) withDefaults() Options {
+	orDefault(&o.Delay, 30*time.Minute)
+	orDefault(&o.Settle, 5*time.Minute)
+	orDefault(&o.Interval, time.Minute)
+	orDefault(&o.Share, 0.25)
+	orDefault(&o.MarksMax, 4096)
+	orDefault(&o.BatchBytes, 8<<20)
+	o.Settle = max(o.Settle, 0)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,214 @@
+package tiers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"halite/storage"
+)
+
+// Tiers are the stored states of hours and days. See the package comment.
+type Tiers struct {
+	opts    Options
+	data    storage.Table
+	table   storage.Table
+	ledger  *ledger
+	metrics *metrics
+
+	passing sync.Mutex // held by the pass under way
+	stop    context.CancelFunc
+	stopped chan struct{}
+	// wait sleeps; tests replace it.
+	wait func(ctx context.Context, d time.Duration)
+}
+
+// Open reads the ledger. On its first call for a store it plans all closed days that have samples.
+func Open(ctx context.Context, opts Options) (*Tiers, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	t := &Tiers{opts: opts.withDefaults(), wait: sleep}
+	var err error
+	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(opts.Raw)); err != nil {
+		return nil, fmt.Errorf("open table %s: %w", storage.TableData, err)
+	}
+	if t.table, err = opts.Store.EnsureTable(ctx, storage.RollupSchema(opts.Hours, opts.Days)); err != nil {
+		return nil, fmt.Errorf("open table %s: %w", storage.TableRollup, err)
+	}
+	l, found, err := openLedger(ctx, opts.Store)
+	if err != nil {
+		return nil, err
+	}
+	t.ledger = l
+	if !found {
+		if err := t.plan(ctx, t.oldest(), t.lastClosed()); err != nil {
+			return nil, err
+		}
+	}
+	if t.metrics, err = newMetrics(opts.Registerer, l, &t.opts); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// lastClosed is the last day that is over.
+func (t *Tiers) lastClosed() int64 {
+	return floorDay(t.opts.Now().Add(-t.opts.Delay).UnixMilli()) - 1
+}
+
+func floorDay(tsMs int64) int64 {
+	if tsMs < 0 {
+		return -1
+	}
+	return tsMs / dayMs
+}
+
+// oldest is the first day that can have samples.
+func (t *Tiers) oldest() int64 {
+	if t.opts.Raw == 0 {
+		return 0
+	}
+	return max(0, floorDay(t.opts.Now().Add(-t.opts.Raw).UnixMilli()))
+}
+
+// plan closes the days up to the last one and puts those from first on that have samples into the ledger.
+func (t *Tiers) plan(ctx context.Context, first, last int64) error {
+	var days []int64
+	for day := first; day <= last; day++ {
+		has, err := t.hasSamples(ctx, day)
+		if err != nil {
+			return fmt.Errorf("look for samples of day %d: %w", day, err)
+		}
+		if has {
+			days = append(days, day)
+		}
+	}
+	return t.ledger.close(ctx, last, days)
+}
+
+// hasSamples tells whether a day has a row.
+func (t *Tiers) hasSamples(ctx context.Context, day int64) (bool, error) {
+	it := t.data.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
+		RowsMax: 1,
+		Filter: storage.Filter{
+			Families: []string{storage.FamilySamples}, FromMs: day * dayMs, ToMs: (day + 1) * dayMs, KeysOnly: true,
+		},
+	})
+	has := it.Next()
+	return has, errors.Join(it.Err(), it.Close())
+}
+
+// Start runs the job in the background until Close.
+func (t *Tiers) Start() {
+	ctx, stop := context.WithCancel(context.Background())
+	t.stop, t.stopped = stop, make(chan struct{})
+	go func() {
+		defer close(t.stopped)
+		ticker := time.NewTicker(t.opts.Interval)
+		defer ticker.Stop()
+		for {
+			t.drain(ctx)
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	}()
+}
+
+// drain works until there is nothing to do.
+func (t *Tiers) drain(ctx context.Context) {
+	for ctx.Err() == nil {
+		worked, err := t.Step(ctx)
+		if err != nil && ctx.Err() == nil {
+			t.opts.Logger.Error("computing rollups failed; the next run repeats it", "err", err)
+		}
+		if err != nil || !worked {
+			return
+		}
+	}
+}
+
+// Close ends the background job and waits for it. States that are not computed yet will be after the next Open.
+func (t *Tiers) Close() {
+	if t.stop != nil {
+		t.stop()
+		<-t.stopped
+	}
+}
+
+// Step does one piece of work: it closes days that are over, then computes one day or one month. It tells whether there
+// was anything to compute.
+func (t *Tiers) Step(ctx context.Context) (worked bool, err error) {
+	t.passing.Lock()
+	defer t.passing.Unlock()
+	defer func() {
+		if err != nil {
+			t.metrics.failures.Inc()
+		}
+	}()
+	if view, last := t.ledger.view(), t.lastClosed(); last > view.Closed {
+		if err := t.plan(ctx, max(view.Closed+1, t.oldest()), last); err != nil {
+			return false, err
+		}
+	}
+	if err := t.ledger.closeMonths(ctx); err != nil {
+		return false, err
+	}
+	if day, ok := t.ledger.next(t.opts.Now(), t.opts.Settle); ok {
+		if err := t.computeDay(ctx, day); err != nil {
+			return false, fmt.Errorf("compute the hours of %s: %w", dayText(day), err)
+		}
+		return true, nil
+	}
+	if month, ok := t.ledger.nextMonth(); ok {
+		if err := t.computeMonth(ctx, month); err != nil {
+			return false, fmt.Errorf("compute the days of %s: %w", dayText(monthStart(month))[:7], err)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+func dayText(day int64) string { return time.UnixMilli(day * dayMs).UTC().Format(time.DateOnly) }
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// throttle keeps a pass within its share of a core.
+type throttle struct {
+	t     *Tiers
+	since time.Time
+	calls int
+}
+
+const (
+	throttleCalls = 16
+	throttleBurst = 5 * time.Millisecond
+)
+
+// pause sleeps if the pass has worked for a while.
+func (p *throttle) pause(ctx context.Context) {
+	if p.calls++; p.calls%throttleCalls != 0 {
+		return
+	}
+	busy := time.Since(p.since)
+	if busy < throttleBurst {
+		return
+	}
+	p.t.metrics.busySeconds.Add(busy.Seconds())
+	if share := p.t.opts.Share; share < 1 {
+		p.t.wait(ctx, time.Duration(float64(busy)*(1/share-1)))
+	}
+	p.since = time.Now()
+}
