@@ -85,12 +85,16 @@ func varianceOverTime(result func(variance float64) float64) windowFunc {
 }
 
 // extremeOverTime makes min_over_time and max_over_time with a queue of the samples that may yet be the answer: each
-// step looks only at what has come and gone. NaN gives way to any number, and of equal values the first counts.
-func extremeOverTime(better func(a, b float64) bool) windowFunc {
+// step looks only at what has come and gone. NaN gives way to any number, and of equal values the first counts. Where
+// no two windows share samples there is nothing to remember, and of looks through each.
+func extremeOverTime(better func(a, b float64) bool, of func(vs []float64) float64) windowFunc {
 	return func(w *window, out []float64) {
 		if w.apart() {
 			for k := range out {
-				out[k] = extreme(w.values(k), better)
+				out[k] = absent()
+				if vs := w.values(k); len(vs) > 0 {
+					out[k] = of(vs)
+				}
 			}
 			return
 		}
@@ -128,26 +132,28 @@ func extremeOverTime(better func(a, b float64) bool) windowFunc {
 	}
 }
 
-// extreme is the best of values, absent if there is none.
-func extreme(vs []float64, better func(a, b float64) bool) float64 {
-	if len(vs) == 0 {
-		return absent()
-	}
-	best := vs[0]
-	for _, v := range vs[1:] {
-		if better(v, best) || math.IsNaN(best) {
-			best = v
-		}
-	}
-	return best
-}
-
 func minOverTime() windowFunc {
-	return extremeOverTime(func(a, b float64) bool { return a < b })
+	return extremeOverTime(func(a, b float64) bool { return a < b }, func(vs []float64) float64 {
+		best := vs[0]
+		for _, v := range vs[1:] {
+			if v < best || math.IsNaN(best) {
+				best = v
+			}
+		}
+		return best
+	})
 }
 
 func maxOverTime() windowFunc {
-	return extremeOverTime(func(a, b float64) bool { return a > b })
+	return extremeOverTime(func(a, b float64) bool { return a > b }, func(vs []float64) float64 {
+		best := vs[0]
+		for _, v := range vs[1:] {
+			if v > best || math.IsNaN(best) {
+				best = v
+			}
+		}
+		return best
+	})
 }
 
 // changesOverTime counts, with running totals, the samples of a window that differ from the one before.

@@ -69,7 +69,7 @@ func storageError(op string, err error) error {
 // budget counts what a query holds at once.
 type budget struct {
 	seriesMax, bytesMax int64
-	series, bytes       atomic.Int64
+	series, bytes, peak atomic.Int64
 }
 
 func newBudget(o *Options) *budget {
@@ -78,9 +78,13 @@ func newBudget(o *Options) *budget {
 
 // take counts bytes in, or fails with a *LimitError.
 func (b *budget) take(bytes int64) error {
-	if b.bytes.Add(bytes) > b.bytesMax {
+	now := b.bytes.Add(bytes)
+	if now > b.bytesMax {
 		b.bytes.Add(-bytes)
 		return &LimitError{Limit: limitBytes, Value: b.bytesMax}
+	}
+	for most := b.peak.Load(); now > most && !b.peak.CompareAndSwap(most, now); {
+		most = b.peak.Load()
 	}
 	return nil
 }

@@ -53,6 +53,8 @@ type Figures struct {
 	RowsCached int64
 	// Samples were decoded or copied from the head, and were in the window.
 	Samples int64
+	// BytesPeak is the most memory that was charged to the budget at once.
+	BytesPeak int64
 }
 
 // Session is what the selections of one query share: a budget and figures. It may be used by several goroutines.
@@ -95,6 +97,7 @@ func (s *Session) Figures() Figures {
 	return Figures{
 		Series: s.figures.series.Load(), Rows: s.figures.rows.Load(), RowsUsed: s.figures.rowsUsed.Load(),
 		RowsCached: s.figures.rowsCached.Load(), Samples: s.figures.samples.Load(),
+		BytesPeak: s.budget.peak.Load(),
 	}
 }
 
