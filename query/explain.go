@@ -75,6 +75,7 @@ func (x *explainer) add(q promql.Query, took time.Duration) {
 	e.Reading.Rows += h.explain.Reading.Rows
 	e.Reading.RowsUsed += h.explain.Reading.RowsUsed
 	e.Reading.RowsCached += h.explain.Reading.RowsCached
+	e.Reading.BytesPeak = max(e.Reading.BytesPeak, h.explain.Reading.BytesPeak)
 	e.Reading.Samples += h.explain.Reading.Samples
 	e.PlanTime += h.explain.PlanTime
 	e.SelectTime += h.explain.SelectTime

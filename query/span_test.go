@@ -60,13 +60,15 @@ func TestLongScansAreFlat(t *testing.T) {
 	s.fillSpan(1, spanFrom, spanFrom+days*dayMs, 240_000)
 	e := newQueryEngine(t, s.Queryable, query.On)
 	to := spanFrom + days*dayMs - 1
-	for _, text := range []string{
-		"avg_over_time(c_total[1d])", "rate(c_total[1h])", "sum by (job) (max_over_time(c_total[3d]))", "c_total",
+	for text, step := range map[string]time.Duration{
+		"avg_over_time(c_total[1d])": 24 * time.Hour, "sum by (job) (max_over_time(c_total[3d]))": 24 * time.Hour,
+		"rate(c_total[90m])": time.Hour, "c_total": time.Hour, "quantile_over_time(0.5, c_total[2h])": 2 * time.Hour,
 	} {
 		peak := func(days int64) int64 {
-			read := scan(t, e, text, to-days*dayMs, to, 24*time.Hour)
+			read := scan(t, e, text, to-days*dayMs, to, step)
+			require.Greater(t, read.BytesPeak, int64(200_000), text)
 			// Values while the series is read, groups, points.
-			return read.BytesPeak - days*(8+16+16)
+			return read.BytesPeak - days*dayMs/step.Milliseconds()*(8+16+16)
 		}
 		require.LessOrEqual(t, peak(310), peak(80)+peak(80)/20, text)
 	}
