@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -76,7 +77,7 @@ func openLocked(opts Options, h *health, lock io.Closer) (*Store, error) {
 	}
 	cache := pebble.NewCache(opts.CacheBytes)
 	defer cache.Unref()
-	to := treeOptions(opts, s.health)
+	to := treeOptions(opts, s.health, s.spanEnd)
 	to.Cache = cache
 	db, err := pebble.Open(tree, to)
 	if err != nil {
@@ -155,7 +156,7 @@ func makeDir(fs vfs.FS, dir string) error {
 // treeOptions are the tree's settings. They suit two cores: few compactions at once, large memtables and blocks,
 // thorough compression in the last level only, where most bytes rest. Keys of neighbouring rows are so alike that the
 // levels above are several times smaller with a compression that costs next to nothing.
-func treeOptions(opts Options, h *health) *pebble.Options {
+func treeOptions(opts Options, h *health, spanEnd func(key []byte) []byte) *pebble.Options {
 	comparer := newComparer()
 	keySchema := colblk.DefaultKeySchema(comparer, keyBundleRows)
 	o := &pebble.Options{
@@ -184,7 +185,9 @@ func treeOptions(opts Options, h *health) *pebble.Options {
 	// Hours of a series are no versions of one another: their values belong beside their keys.
 	inPlace := pebble.SpanPolicy{DisableValueSeparationBySuffix: true,
 		ValueStoragePolicy: pebble.ValueStorageLowReadLatency}
-	o.Experimental.SpanPolicyFunc = func([]byte) (pebble.SpanPolicy, []byte, error) { return inPlace, nil, nil }
+	o.Experimental.SpanPolicyFunc = func(key []byte) (pebble.SpanPolicy, []byte, error) {
+		return inPlace, spanEnd(key), nil
+	}
 	last := len(o.Levels) - 1
 	for i := range o.Levels {
 		level := &o.Levels[i]
@@ -202,6 +205,27 @@ func treeOptions(opts Options, h *health) *pebble.Options {
 		level.Compression = func() *sstable.CompressionProfile { return profile }
 	}
 	return o
+}
+
+// spanEnd returns the key before which the file that begins with key must end: no file holds cells of two tables, nor of
+// two partitions of a table with HourKeys. Otherwise a small file of catalogue rows, first key to last, would draw all
+// days between them into its compactions.
+func (s *Store) spanEnd(key []byte) []byte {
+	if len(key) < headerBytes {
+		return nil
+	}
+	var h header
+	copy(h[:], key)
+	id := binary.BigEndian.Uint16(h[:])
+	for _, t := range s.tablesByName() {
+		if t.id == id && t.hourKeys {
+			return appendPartitionStart(nil, h.next())
+		}
+	}
+	if id == maxTableID {
+		return nil
+	}
+	return appendPartitionStart(nil, makeHeader(id+1, 0, dayMax))
 }
 
 // compression is a profile that keeps what a block gains by it even if that is little: values are packed already and do
