@@ -15,6 +15,7 @@ import (
 
 // serveConfig holds the flags of `tsdb serve`; the fields follow the flags' groups.
 type serveConfig struct {
+	engine            string
 	storagePath       string
 	retentionRaw      model.Duration
 	schemaRulesFile   string
@@ -25,6 +26,8 @@ type serveConfig struct {
 	walBytesMax       int64
 	freeBytesMin      int64
 	acceptWALLoss     bool
+	bigtable          bigtableConfig
+	takeOver          bool
 	listenAddress     string
 	externalURL       string
 	corsOrigin        string
@@ -74,6 +77,11 @@ func asBytes(p *int64) *units.Base2Bytes {
 }
 
 func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("storage.engine", "Where tables are kept: in --storage.path, or in Google Cloud Bigtable; the log is always in the path.").
+		Default(enginePebble).EnumVar(&c.engine, enginePebble, engineBigtable)
+	c.bigtable.addFlags(cmd)
+	cmd.Flag("bigtable.take-over", "Become the owner of tables that belong to another server's directory. That server must have "+
+		"stopped for good.").BoolVar(&c.takeOver)
 	cmd.Flag("storage.path", "Directory of all data; made if missing.").Default("./data").StringVar(&c.storagePath)
 	c.retentionRaw = model.Duration(30 * 24 * time.Hour)
 	cmd.Flag("storage.retention.raw", "How long raw samples are kept; 0 keeps them for ever and accepts any time since 1970.").
@@ -155,6 +163,9 @@ func (c *serveConfig) Validate() error {
 		if v <= 0 {
 			faults = append(faults, fmt.Errorf("--%s must be above 0", name))
 		}
+	}
+	if err := c.bigtable.Validate(); c.engine == engineBigtable && err != nil {
+		faults = append(faults, err)
 	}
 	if r := time.Duration(c.retentionRaw); r != 0 && r < 24*time.Hour {
 		faults = append(faults, fmt.Errorf("--storage.retention.raw is %s: at least 1d, the span of a partition, or 0", c.retentionRaw))

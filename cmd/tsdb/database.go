@@ -16,7 +16,6 @@ import (
 	"halite/query/promql"
 	"halite/storage"
 	"halite/storage/index"
-	"halite/storage/pebble"
 )
 
 // database is everything between HTTP and the disk, opened bottom up.
@@ -33,13 +32,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err := os.MkdirAll(c.storagePath, 0o750); err != nil {
 		return nil, fmt.Errorf("--storage.path: %w", err)
 	}
-	tables, err := pebble.Open(pebble.Options{
-		Dir: tablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, Logger: log, Registerer: r,
-		Bundle: bundleCodec(),
-	})
-	if errors.Is(err, storage.ErrLocked) {
-		return nil, fmt.Errorf("%s: another process holds the lock of this directory: %w", c.storagePath, err)
-	}
+	tables, err := openStore(ctx, c, log, r)
 	if err != nil {
 		return nil, err
 	}

@@ -268,12 +268,16 @@ func testInspect(t *testing.T, dir string) {
 	}
 }
 
-func TestKillUnderLoadLosesNothing(t *testing.T) {
+func TestKillUnderLoadLosesNothing(t *testing.T) { killUnderLoad(t) }
+
+// killUnderLoad kills a server with these flags three times while it takes writes; none that it acknowledged may be gone.
+func killUnderLoad(t *testing.T, flags ...string) {
 	dir := t.TempDir()
+	flags = append([]string{"--no-web.self-scrape"}, flags...)
 	end := time.Now().Truncate(time.Second)
 	var acked []point
 	for round := 0; round < 3; round++ {
-		s := startServer(t, dir, "--no-web.self-scrape")
+		s := startServer(t, dir, flags...)
 		stop := time.After(700 * time.Millisecond)
 		kill := make(chan struct{})
 		go func() { <-stop; s.cmd.Process.Signal(syscall.SIGKILL); close(kill) }()
@@ -292,7 +296,7 @@ func TestKillUnderLoadLosesNothing(t *testing.T) {
 		<-kill
 		<-s.done
 	}
-	s := startServer(t, dir, "--no-web.self-scrape")
+	s := startServer(t, dir, flags...)
 	got := s.series("killed", end, "5h")
 	require.NotEmpty(t, acked)
 	for _, p := range acked {

@@ -29,6 +29,12 @@ func runCommand(args []string) error {
 	load := app.Command("loadtest", "Load a running server and find out whether it kept everything; see docs/loadtest.md.")
 	loadtestCommands := addLoadtestCommands(load)
 
+	migrate := app.Command("migrate", "Copy all tables between --storage.path and Bigtable, row for row, and prove that they are equal.")
+	migrateConfig := addMigrateFlags(migrate)
+
+	emulator := app.Command("emulator", "Run a Bigtable in memory, to try out --storage.engine=bigtable on one machine.")
+	emulatorConfig := addEmulatorFlags(emulator)
+
 	version := app.Command("version", "Print the version.")
 
 	command, err := app.Parse(args)
@@ -38,6 +44,10 @@ func runCommand(args []string) error {
 	switch command {
 	case serve.FullCommand():
 		return serveUntilSignal(serveConfig)
+	case migrate.FullCommand():
+		return migrateUntilSignal(migrateConfig, os.Stdout)
+	case emulator.FullCommand():
+		return emulate(emulatorConfig, os.Stdout)
 	case version.FullCommand():
 		fmt.Println(versionText())
 		return nil

@@ -151,7 +151,7 @@ func (c *serveConfig) reachedAt(addr net.Addr) string {
 func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	log.Info("starting Halite", "version", version, "go", runtime.Version(), "pid", os.Getpid())
 	log.Info("listening", "address", addr.String(), "admin_api", c.adminAPI, "self_scrape", c.selfScrape)
-	log.Info("storing", "path", c.storagePath, "engine", "pebble", "retention", c.retentionText())
+	log.Info("storing", "path", c.storagePath, "engine", c.engine, "retention", c.retentionText())
 	log.Info("durability: a write is acknowledged after fdatasync of the log; loss window 0 s")
 	log.Info("to send from Prometheus, add to its configuration", "remote_write",
 		"[{url: "+c.reachedAt(addr)+"/api/v1/write}]")

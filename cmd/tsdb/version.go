@@ -33,6 +33,6 @@ func readBuildInfo() buildInfo {
 
 func versionText() string {
 	b := readBuildInfo()
-	return fmt.Sprintf("tsdb (Halite) %s, commit %s of %s, %s %s/%s, engine pebble",
+	return fmt.Sprintf("tsdb (Halite) %s, commit %s of %s, %s %s/%s, engines pebble, bigtable",
 		b.version, b.revision, b.date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

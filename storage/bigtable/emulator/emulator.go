@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/bigtable/bttest"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 )
 
 // messageBytesMax bounds one message in either direction, as the service's clients do.
@@ -75,6 +76,10 @@ func (g *gate) enter(method string) (leave func()) {
 
 func (g *gate) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	defer g.enter(info.FullMethod)()
+	// Who gave up while waiting is not served late.
+	if err := ctx.Err(); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
 	return handler(ctx, req)
 }
 
@@ -108,11 +113,14 @@ func (s *heldStream) run(srv any, handler grpc.StreamHandler) error {
 }
 
 func (s *heldStream) RecvMsg(m any) error {
-	err := s.ServerStream.RecvMsg(m)
-	if err == nil && s.leave == nil {
-		s.leave = s.gate.enter(s.method)
+	if err := s.ServerStream.RecvMsg(m); err != nil || s.leave != nil {
+		return err
 	}
-	return err
+	s.leave = s.gate.enter(s.method)
+	if err := s.Context().Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	return nil
 }
 
 // SendMsg keeps the message. Nothing in it changes later: writers replace values of cells and never overwrite them.

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/storage"
+	"halite/storage/bigtable"
+	"halite/storage/pebble"
+)
+
+// Names of the engines, as --storage.engine takes them.
+const (
+	enginePebble   = "pebble"
+	engineBigtable = "bigtable"
+)
+
+// bigtableConfig holds the flags that name a Bigtable instance.
+type bigtableConfig struct {
+	project, instance, appProfile, tablePrefix string
+	checkTablesOnly                            bool
+}
+
+func (c *bigtableConfig) addFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("bigtable.project", "Google Cloud project. Credentials come from the standard environment; "+
+		"BIGTABLE_EMULATOR_HOST names an emulator instead.").StringVar(&c.project)
+	cmd.Flag("bigtable.instance", "Bigtable instance of the project.").StringVar(&c.instance)
+	cmd.Flag("bigtable.app-profile", "App profile; it must route to a single cluster. Default: the instance's default profile.").
+		StringVar(&c.appProfile)
+	cmd.Flag("bigtable.table-prefix", "Begins the names of all tables, so that databases can share an instance.").
+		StringVar(&c.tablePrefix)
+	cmd.Flag("bigtable.check-tables-only", "Create no tables and change no policies; say which commands would.").
+		BoolVar(&c.checkTablesOnly)
+}
+
+func (c *bigtableConfig) options() bigtable.Options {
+	return bigtable.Options{Project: c.project, Instance: c.instance, AppProfile: c.appProfile, TablePrefix: c.tablePrefix,
+		CheckTablesOnly: c.checkTablesOnly}
+}
+
+// name is how messages and checkpoints call the database.
+func (c *bigtableConfig) name() string {
+	return fmt.Sprintf("%s:%s/%s/%s", engineBigtable, c.project, c.instance, c.tablePrefix)
+}
+
+// Validate reports missing and malformed names, by their flags.
+func (c *bigtableConfig) Validate() error {
+	var faults []error
+	if c.project == "" {
+		faults = append(faults, errors.New("--bigtable.project is missing: --storage.engine=bigtable needs the project's name"))
+	}
+	if c.instance == "" {
+		faults = append(faults, errors.New("--bigtable.instance is missing: --storage.engine=bigtable needs the instance's name"))
+	}
+	if len(faults) > 0 {
+		return errors.Join(faults...)
+	}
+	opts := c.options()
+	if err := opts.Validate(); err != nil {
+		return fmt.Errorf("--bigtable.*: %w", err)
+	}
+	return nil
+}
+
+// openStore opens the engine that the flags pick.
+func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (storage.Store, error) {
+	if c.engine == engineBigtable {
+		opts := c.bigtable.options()
+		opts.Logger, opts.Registerer = log, r
+		store, err := bigtable.Open(ctx, opts)
+		if err != nil {
+			return nil, err
+		}
+		if err := claim(ctx, store, c.storagePath, c.takeOver, time.Now()); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+		return store, nil
+	}
+	store, err := pebble.Open(pebble.Options{
+		Dir: tablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, Logger: log, Registerer: r,
+		Bundle: bundleCodec(),
+	})
+	if errors.Is(err, storage.ErrLocked) {
+		return nil, fmt.Errorf("%s: another process holds the lock of this directory: %w", c.storagePath, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}

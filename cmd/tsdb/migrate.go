@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"halite/storage"
+	"halite/storage/bigtable"
+	"halite/storage/pebble"
+)
+
+// migrateConfig holds the flags of `tsdb migrate`.
+type migrateConfig struct {
+	to, storagePath, checkpoint string
+	bigtable                    bigtableConfig
+	verifyOnly                  bool
+	batchBytes                  int64
+}
+
+func addMigrateFlags(cmd *kingpin.CmdClause) *migrateConfig {
+	c := &migrateConfig{}
+	cmd.Flag("to", "Where the tables go; they come from the other one.").Required().EnumVar(&c.to, engineBigtable, enginePebble)
+	cmd.Flag("storage.path", "Directory of the data on this machine. Its server must have stopped.").Default("./data").
+		StringVar(&c.storagePath)
+	cmd.Flag("checkpoint", "File that remembers how far the copy got; default: migrate.json in --storage.path.").
+		StringVar(&c.checkpoint)
+	cmd.Flag("verify-only", "Copy nothing, compare only.").BoolVar(&c.verifyOnly)
+	cmd.Flag("batch-bytes", "Size of rows that are written at once.").Default("16MB").BytesVar(asBytes(&c.batchBytes))
+	c.bigtable.addFlags(cmd)
+	return c
+}
+
+// migrateUntilSignal runs the migration; a signal stops it at a checkpoint.
+func migrateUntilSignal(c *migrateConfig, w io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	err := runMigration(ctx, c, w)
+	if ctx.Err() != nil {
+		return fmt.Errorf("stopped; the same command goes on where it was: %w", err)
+	}
+	return err
+}
+
+func runMigration(ctx context.Context, c *migrateConfig, w io.Writer) (err error) {
+	if err := c.bigtable.Validate(); err != nil {
+		return err
+	}
+	if c.batchBytes <= 0 {
+		return errors.New("--batch-bytes must be above 0")
+	}
+	if _, err := os.Stat(tablesDir(c.storagePath)); c.to == engineBigtable && err != nil {
+		return fmt.Errorf("--storage.path: %s holds no tables: %w", c.storagePath, err)
+	}
+	if c.checkpoint == "" {
+		c.checkpoint = filepath.Join(c.storagePath, "migrate.json")
+	}
+	// Both sides judge by the same moment which cells are too old.
+	began := time.Now()
+	now := func() time.Time { return began }
+	local, err := pebble.Open(pebble.Options{Dir: tablesDir(c.storagePath), Now: now, Bundle: bundleCodec(), BundleEvery: -1})
+	if errors.Is(err, storage.ErrLocked) {
+		return fmt.Errorf("%s is in use: stop its server first: %w", c.storagePath, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, local.Close()) }()
+	opts := c.bigtable.options()
+	opts.Now = now
+	cloud, err := bigtable.Open(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cloud.Close()) }()
+
+	m := &migration{from: local, to: cloud, out: w, batchBytes: int(c.batchBytes), file: c.checkpoint,
+		state: migrationState{Version: migrationVersion, From: c.storagePath, To: c.bigtable.name()}}
+	if c.to == enginePebble {
+		m.from, m.to, m.state.From, m.state.To = cloud, local, m.state.To, m.state.From
+	}
+	if !c.verifyOnly {
+		if err := m.copyAll(ctx); err != nil {
+			return err
+		}
+	}
+	if err := m.verifyAll(ctx); err != nil {
+		return err
+	}
+	if err := os.Remove(c.checkpoint); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	fmt.Fprintf(w, "All tables of %s and %s are equal, after %s.\n", m.state.From, m.state.To,
+		time.Since(began).Round(time.Millisecond))
+	return nil
+}

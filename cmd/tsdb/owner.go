@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"halite/storage"
+)
+
+// A server that keeps its log and its head on a local disk must be the only one that writes to its tables: run numbers and
+// the catalogue's open day are its own. On a local engine the directory's lock sees to that; tables in the cloud name the
+// directory that they belong to, in one row of the meta table.
+const (
+	ownerRow       = "owner"
+	ownerQualifier = "directory"
+	ownerFile      = "id"
+	ownerIDBytes   = 16
+)
+
+// owner is what the row holds.
+type owner struct {
+	// ID is the random name in the file id of the directory.
+	ID string `json:"id"`
+	// Host and Path say where that directory is, for people.
+	Host  string    `json:"host"`
+	Path  string    `json:"path"`
+	Since time.Time `json:"since"`
+}
+
+// claim makes the directory at path the owner of the store's tables, or fails if another directory is. With takeOver it
+// becomes the owner all the same.
+func claim(ctx context.Context, store storage.Store, path string, takeOver bool, now time.Time) error {
+	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
+	if err != nil {
+		return err
+	}
+	id, err := directoryID(path)
+	if err != nil {
+		return err
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	us := owner{ID: id, Host: host, Path: absolute, Since: now.UTC()}
+	value, err := json.Marshal(us)
+	if err != nil {
+		return err
+	}
+	write := storage.RowMutation{Key: []byte(ownerRow), Entries: []storage.Entry{{Kind: storage.SetCell,
+		Family: storage.FamilyMeta, Qualifier: []byte(ownerQualifier), Value: value}}}
+	if takeOver {
+		return meta.Apply(ctx, []storage.RowMutation{write})
+	}
+	owned, err := meta.CheckAndApply(ctx, []byte(ownerRow), storage.Filter{}, storage.RowMutation{}, write)
+	// The answer may be lost after the row was written: the row itself says who owns the tables.
+	if err != nil && !errors.Is(err, storage.ErrUnavailable) || err == nil && !owned {
+		return err
+	}
+	them, readErr := readOwner(ctx, meta)
+	switch {
+	case readErr != nil:
+		return errors.Join(err, readErr)
+	case them.ID == "":
+		return fmt.Errorf("claim the tables for %s: %w", absolute, err)
+	case them.ID != id:
+		return fmt.Errorf("the tables belong to the server with directory %s on %s since %s, whose log may hold samples that are "+
+			"not in the tables yet: stop that server (it flushes when it stops), then start this one with --bigtable.take-over",
+			them.Path, them.Host, them.Since.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func readOwner(ctx context.Context, meta storage.Table) (owner, error) {
+	var o owner
+	it := meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(ownerRow)}}, storage.ReadOptions{})
+	var parseErr error
+	for it.Next() {
+		for _, c := range it.Row().Cells {
+			if bytes.Equal(c.Qualifier, []byte(ownerQualifier)) {
+				parseErr = json.Unmarshal(c.Value, &o)
+			}
+		}
+	}
+	return o, errors.Join(parseErr, it.Err(), it.Close())
+}
+
+// directoryID returns the random name of a directory, which it gets when it is first asked for.
+func directoryID(path string) (string, error) {
+	if err := os.MkdirAll(path, 0o750); err != nil {
+		return "", err
+	}
+	name := filepath.Join(path, ownerFile)
+	src, err := os.ReadFile(name)
+	if err == nil {
+		id := strings.TrimSpace(string(src))
+		if raw, err := hex.DecodeString(id); err != nil || len(raw) != ownerIDBytes {
+			return "", fmt.Errorf("%s does not hold %d bytes in hexadecimal: restore it, or delete it and use --bigtable.take-over",
+				name, ownerIDBytes)
+		}
+		return id, nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	raw := make([]byte, ownerIDBytes)
+	if _, err := rand.Read(raw); err != nil {
+		return "", err
+	}
+	id := hex.EncodeToString(raw)
+	return id, writeFileDurably(name, []byte(id+"\n"))
+}
+
+// writeFileDurably replaces a file so that it is either the old or the new one, also after a power loss.
+func writeFileDurably(name string, content []byte) error {
+	temporary := name + ".new"
+	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, name); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,246 @@
+package bigtable_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"halite/storage"
+)
+
+// TestFaults works on an emulator behind faults and keeps book of what each row may hold: after an acknowledged write one
+// value, after a failed one the old or the new. A read must fail or return exactly such values, for all rows asked for.
+func TestFaults(t *testing.T) {
+	seeds := []uint64{1, 2}
+	if text := os.Getenv("HALITE_SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		seeds = []uint64{seed}
+	}
+	faults, outcomes := map[string]int{}, map[string]int{}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { runFaults(t, seed, faults, outcomes) })
+	}
+	// A fault that never struck proves nothing.
+	for _, kind := range append(append([]string{outage}, writeKinds...), readKinds...) {
+		require.NotZero(t, faults[kind], "no fault of kind %s was injected", kind)
+	}
+	for _, kind := range []string{"written", "write failed", "added", "swapped", "read"} {
+		require.NotZero(t, outcomes[kind], "nothing was ever %s", kind)
+	}
+}
+
+func runFaults(t *testing.T, seed uint64, faults, outcomes map[string]int) {
+	f := newFaults(seed)
+	opts := startEmulator(t, f.options())
+	opts.WriteTimeout, opts.ReadStallTimeout = 300*time.Millisecond, 300*time.Millisecond
+	opts.RequestMutationsMax, opts.RequestRowSetBytesMax, opts.Registerer = 8, 16<<10, prometheus.NewRegistry()
+	s := open(t, opts)
+	defer func() { require.NoError(t, s.Close()) }()
+	table, err := s.EnsureTable(t.Context(), storage.TableSchema{Name: "t", Families: []storage.Family{
+		{Name: "a", GC: storage.GCPolicy{MaxVersions: 1}}, {Name: "n", Kind: storage.SumInt64}}})
+	require.NoError(t, err)
+	w := &faultyWorld{t: t, rng: rand.New(rand.NewPCG(seed, 1)), table: table, rows: map[string]map[string]bool{},
+		sums: map[string]map[int64]bool{}, count: map[string]int{}}
+	f.turn(true)
+	for w.step = range 1500 {
+		switch n := w.rng.IntN(10); {
+		case n < 4:
+			w.write()
+		case n < 5:
+			w.add()
+		case n < 6:
+			w.swap()
+		default:
+			w.read(false)
+		}
+	}
+	f.turn(false)
+	w.read(true)
+	t.Logf("seed %d: faults %v, outcomes %v", seed, f.seen(), w.count)
+	for kind, n := range f.seen() {
+		faults[kind] += n
+	}
+	for kind, n := range w.count {
+		outcomes[kind] += n
+	}
+}
+
+// faultyWorld is the test's book.
+type faultyWorld struct {
+	t     *testing.T
+	rng   *rand.Rand
+	table storage.Table
+	step  int
+	// rows maps each row key to the values its cell may have; "" is no cell.
+	rows map[string]map[string]bool
+	// sums maps each row key to what its sum may be.
+	sums  map[string]map[int64]bool
+	count map[string]int
+}
+
+const faultyRows = 200
+
+func (w *faultyWorld) key() string { return fmt.Sprintf("row%03d", w.rng.IntN(faultyRows)) }
+
+// failures returns the error of each row of an Apply.
+func (w *faultyWorld) failures(err error, rows int) []error {
+	errs := make([]error, rows)
+	var failed *storage.ApplyError
+	if errors.As(err, &failed) {
+		for _, r := range failed.Rows {
+			require.ErrorIs(w.t, r.Err, storage.ErrUnavailable)
+			errs[r.Index] = r.Err
+		}
+	} else {
+		require.NoError(w.t, err)
+	}
+	return errs
+}
+
+func (w *faultyWorld) write() {
+	var muts []storage.RowMutation
+	var values []string
+	for i := range 1 + w.rng.IntN(30) {
+		value := fmt.Sprintf("%d/%d", w.step, i)
+		values = append(values, value)
+		muts = append(muts, storage.RowMutation{Key: []byte(w.key()), Entries: []storage.Entry{
+			{Family: "a", Qualifier: []byte("q"), TsMs: 5, Value: []byte(value)}}})
+	}
+	for i, err := range w.failures(w.table.Apply(w.t.Context(), muts), len(muts)) {
+		key := string(muts[i].Key)
+		if err == nil {
+			w.count["written"]++
+			w.rows[key] = map[string]bool{values[i]: true}
+			continue
+		}
+		w.count["write failed"]++
+		w.mayBe(key, values[i])
+	}
+}
+
+func (w *faultyWorld) mayBe(key, value string) {
+	if w.rows[key] == nil {
+		w.rows[key] = map[string]bool{"": true}
+	}
+	w.rows[key][value] = true
+}
+
+// add adds to a sum. Failed additions may have happened once, never twice.
+func (w *faultyWorld) add() {
+	key, n := w.key(), 1+w.rng.Int64N(1_000_000_000)
+	err := w.failures(w.table.Apply(w.t.Context(), []storage.RowMutation{{Key: []byte(key), Entries: []storage.Entry{
+		{Kind: storage.AddToCell, Family: "n", Qualifier: []byte("sum"), TsMs: 5, Add: n}}}}), 1)[0]
+	before := w.sums[key]
+	if before == nil {
+		before = map[int64]bool{0: true}
+	}
+	after := map[int64]bool{}
+	for sum := range before {
+		after[sum+n] = true
+		if err != nil {
+			after[sum] = true
+		}
+	}
+	w.sums[key] = after
+	if err == nil {
+		w.count["added"]++
+	} else {
+		w.count["add failed"]++
+	}
+}
+
+// swap writes one value if the row has a cell and another one if not.
+func (w *faultyWorld) swap() {
+	key := w.key()
+	mutation := func(value string) storage.RowMutation {
+		return storage.RowMutation{Entries: []storage.Entry{{Family: "a", Qualifier: []byte("q"), TsMs: 5, Value: []byte(value)}}}
+	}
+	had, hadNot := fmt.Sprintf("%d/had", w.step), fmt.Sprintf("%d/had not", w.step)
+	matched, err := w.table.CheckAndApply(w.t.Context(), []byte(key), storage.Filter{Families: []string{"a"}}, mutation(had),
+		mutation(hadNot))
+	if w.rows[key] == nil {
+		w.rows[key] = map[string]bool{"": true}
+	}
+	if err != nil {
+		require.ErrorIs(w.t, err, storage.ErrUnavailable)
+		w.count["swap failed"]++
+		w.mayBe(key, had)
+		w.mayBe(key, hadNot)
+		return
+	}
+	w.count["swapped"]++
+	if matched {
+		require.False(w.t, len(w.rows[key]) == 1 && w.rows[key][""], "row %s never had a cell", key)
+		w.rows[key] = map[string]bool{had: true}
+	} else {
+		require.True(w.t, w.rows[key][""], "row %s must have a cell: %v", key, w.rows[key])
+		w.rows[key] = map[string]bool{hadNot: true}
+	}
+}
+
+// read reads some rows and checks each that was asked for; what it learns settles doubts.
+func (w *faultyWorld) read(all bool) {
+	start, end := w.key(), w.key()
+	if start > end {
+		start, end = end, start
+	}
+	set := storage.RowSet{Ranges: []storage.RowRange{{Start: []byte(start), End: []byte(end)}}}
+	asked := func(key string) bool { return key >= start && key < end }
+	if all || w.rng.IntN(3) == 0 {
+		set, asked = storage.RowSet{Ranges: []storage.RowRange{{}}}, func(string) bool { return true }
+	}
+	opts := storage.ReadOptions{Reverse: w.rng.IntN(3) == 0}
+	values, sums := map[string]string{}, map[string]int64{}
+	it := w.table.ReadRows(context.Background(), set, opts)
+	last := ""
+	for it.Next() {
+		key := string(it.Row().Key)
+		require.True(w.t, last == "" || (key > last) != opts.Reverse, "row %s comes after %s", key, last)
+		last = key
+		for _, c := range it.Row().Cells {
+			if c.Family == "a" {
+				values[key] = string(c.Value)
+			} else {
+				sums[key] = int64(binary.BigEndian.Uint64(c.Value))
+			}
+		}
+	}
+	err := it.Err()
+	require.NoError(w.t, it.Close())
+	if err != nil {
+		require.False(w.t, all, "reads do not fail without faults: %v", err)
+		require.ErrorIs(w.t, err, storage.ErrUnavailable)
+		w.count["read failed"]++
+		return
+	}
+	w.count["read"]++
+	for i := range faultyRows {
+		key := fmt.Sprintf("row%03d", i)
+		if !asked(key) {
+			require.NotContains(w.t, values, key)
+			continue
+		}
+		may := w.rows[key]
+		if may == nil {
+			may = map[string]bool{"": true}
+		}
+		require.True(w.t, may[values[key]], "step %d: row %s holds %q, may hold %v", w.step, key, values[key], may)
+		w.rows[key] = map[string]bool{values[key]: true}
+		maySum := w.sums[key]
+		if maySum == nil {
+			maySum = map[int64]bool{0: true}
+		}
+		require.True(w.t, maySum[sums[key]], "step %d: row %s has the sum %d, may have %v", w.step, key, sums[key], maySum)
+		w.sums[key] = map[int64]bool{sums[key]: true}
+	}
+}
