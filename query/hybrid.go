@@ -206,7 +206,11 @@ func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.R
 	if !q.plan.Whole() {
 		text, forget := q.parser.prepare(q.text, q.plan.Rest())
 		defer forget()
-		return q.askEngine(ctx, run.Queryable(q.queryable), text)
+		result := q.askEngine(ctx, run.Queryable(q.queryable), text)
+		if result.Err == nil && q.Stats().Samples.PeakSamples+run.PeakSamples() > q.options.SamplesMax {
+			return &promql.Result{Err: columnar.ErrUndecided} // each has counted for itself
+		}
+		return result
 	}
 	total, ctx := q.statistics.Timers.GetSpanTimer(ctx, stats.ExecTotalTime)
 	defer total.Finish()

@@ -126,6 +126,9 @@ func (r *Run) CountSamples(to *stats.QuerySamples) {
 	to.UpdatePeak(r.state.peak)
 }
 
+// PeakSamples is the most samples that counted at once, or a few more than that.
+func (r *Run) PeakSamples() int { return r.state.peak }
+
 // Times are how long the stages of a run have taken: finding series and reading samples. What else it took was
 // evaluation.
 func (r *Run) Times() (selecting, reading time.Duration) { return r.state.selecting, r.state.reading }
