@@ -28,6 +28,10 @@ type Engine interface {
 	Parse(expr string) (parser.Expr, error)
 	// Parser is what Parse and the evaluation use, for selectors.
 	Parser() parser.Parser
+	// Active lists the queries that run or wait, oldest first.
+	Active() []query.ActiveQuery
+	// Cancel ends a query; it reports whether there is one with that id.
+	Cancel(id uint64) bool
 }
 
 // Catalogue answers which series exist; *index.Index is one. Times are unix milliseconds, inclusive.

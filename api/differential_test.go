@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/api/internal/comparison"
+	"halite/query"
 )
 
 // TestLikePrometheus sends the requests of the comparison to the whole database, with the samples in the head and then
@@ -19,8 +20,9 @@ func TestLikePrometheus(t *testing.T) {
 	require.NoError(t, err)
 	s := newStack(t)
 	s.load(t)
+	server := s.Server
 	check := func(t *testing.T) {
-		differences := comparison.Differences(s.Handler(), recorded)
+		differences := comparison.Differences(server.Handler(), recorded)
 		for _, d := range differences {
 			t.Error(d)
 		}
@@ -29,4 +31,7 @@ func TestLikePrometheus(t *testing.T) {
 	t.Run("head", check)
 	require.NoError(t, s.ingester.Flush(context.Background()))
 	t.Run("tables", check)
+	server = s.server(t, query.Options{Changes: s.ingester})
+	t.Run("first", check)
+	t.Run("cached", check)
 }

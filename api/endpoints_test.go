@@ -183,6 +183,9 @@ func badQueryCases() []badCase {
 			bad(`invalid parameter \"time\": invalid time value for 'time': cannot parse \"x\" to a valid timestamp`),
 		},
 		{"query?query=up&timeout=x", bad(`invalid parameter \"timeout\": cannot parse \"x\" to a valid duration`)},
+		{"query?query=up&explain=x", bad(`invalid parameter \"explain\": cannot parse \"x\" to a valid boolean, use 1 or 0`)},
+		{"query?query=up&nocache=x", bad(`invalid parameter \"nocache\": cannot parse \"x\" to a valid boolean, use 1 or 0`)},
+		{"explain?query=up&start=1", bad(`invalid parameter \"end\": cannot parse \"\" to a valid timestamp`)},
 		{"query?query=up&limit=x", bad(`invalid parameter \"limit\": strconv.Atoi: parsing \"x\": invalid syntax`)},
 		{"query?query=up&limit=-1", bad(`invalid parameter \"limit\": limit must be non-negative`)},
 		{
@@ -205,7 +208,7 @@ func badQueryCases() []badCase {
 		{
 			"query_range?query=up&start=0&end=11001&step=1",
 			bad(`exceeded maximum resolution of 11,000 points per timeseries. ` +
-				`Try decreasing the query resolution (?step=XX)`),
+				`Try decreasing the query resolution (?step=2)`),
 		},
 		{
 			"query_range?query=up&start=0&end=1&step=1e30",
@@ -261,7 +264,7 @@ func TestAdmin(t *testing.T) {
 	disabled := `{"status":"error","errorType":"unavailable","error":"admin APIs disabled"}`
 	flusher := &fakeFlusher{}
 	closed := newFixture(t, func(o *Options) { o.Flusher = flusher })
-	for _, path := range []string{"flush", "tsdb/delete_series", "tsdb/clean_tombstones", "tsdb/snapshot"} {
+	for _, path := range []string{"cancel_query", "flush", "tsdb/delete_series", "tsdb/clean_tombstones", "tsdb/snapshot"} {
 		w := closed.post("/api/v1/admin/"+path, "")
 		require.Equal(t, http.StatusForbidden, w.Code, path)
 		require.Equal(t, disabled, body(t, w))
@@ -284,6 +287,8 @@ func TestAdmin(t *testing.T) {
 		"tsdb/clean_tombstones":           http.StatusUnprocessableEntity,
 		"tsdb/snapshot?skip_head=perhaps": http.StatusBadRequest,
 		"tsdb/snapshot":                   http.StatusUnprocessableEntity,
+		"cancel_query":                    http.StatusBadRequest,
+		"cancel_query?id=77":              http.StatusNotFound,
 	} {
 		require.Equal(t, code, open.post("/api/v1/admin/"+path, "").Code, path)
 	}

@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -18,85 +16,73 @@ import (
 
 // query answers /api/v1/query: an expression at one time.
 func (s *Server) query(r *http.Request) (reply, *apiError) {
-	limit, aerr := limitParam(r)
+	req, aerr := s.instantRequest(r)
 	if aerr != nil {
 		return reply{}, aerr
 	}
-	at, aerr := timeParam(r, "time", s.opts.Now())
-	if aerr != nil {
-		return reply{}, aerr
-	}
-	params, aerr := queryParams(r, limit)
-	if aerr != nil {
-		return reply{}, aerr
-	}
-	expr := r.FormValue("query")
-	result, err := s.opts.Engine.Instant(withOrigin(r), query.InstantRequest{
-		Query: expr, TimeMs: unixMs(at), Params: params,
-	})
-	return queryReply(expr, result, err)
+	result, err := s.opts.Engine.Instant(withOrigin(r), req)
+	return queryReply(r, req.Query, result, err)
 }
 
 // queryRange answers /api/v1/query_range: an expression at start, start+step and so on to end.
 func (s *Server) queryRange(r *http.Request) (reply, *apiError) {
-	limit, aerr := limitParam(r)
+	req, aerr := s.rangeRequest(r)
 	if aerr != nil {
 		return reply{}, aerr
 	}
-	req := query.RangeRequest{Query: r.FormValue("query")}
+	result, err := s.opts.Engine.Range(withOrigin(r), req)
+	return queryReply(r, req.Query, result, err)
+}
+
+// instantRequest reads the parameters of an expression at one time, which is now unless stated.
+func (s *Server) instantRequest(r *http.Request) (req query.InstantRequest, aerr *apiError) {
+	limit, aerr := limitParam(r)
+	if aerr != nil {
+		return req, aerr
+	}
+	at, aerr := timeParam(r, "time", s.opts.Now())
+	if aerr != nil {
+		return req, aerr
+	}
+	params, aerr := queryParams(r, limit)
+	return query.InstantRequest{Query: r.FormValue("query"), TimeMs: unixMs(at), Params: params}, aerr
+}
+
+// rangeRequest reads the parameters of an expression over a range.
+func (s *Server) rangeRequest(r *http.Request) (req query.RangeRequest, aerr *apiError) {
+	limit, aerr := limitParam(r)
+	if aerr != nil {
+		return req, aerr
+	}
+	req.Query = r.FormValue("query")
 	var err error
 	if req.Start, err = parseTime(r.FormValue("start")); err != nil {
-		return reply{}, badParam("start", err)
+		return req, badParam("start", err)
 	}
 	if req.End, err = parseTime(r.FormValue("end")); err != nil {
-		return reply{}, badParam("end", err)
+		return req, badParam("end", err)
 	}
 	if req.End.Before(req.Start) {
-		return reply{}, badParam("end", errors.New("end timestamp must not be before start time"))
+		return req, badParam("end", errors.New("end timestamp must not be before start time"))
 	}
 	if req.Step, err = parseDuration(r.FormValue("step")); err != nil {
-		return reply{}, badParam("step", err)
+		return req, badParam("step", err)
 	}
-	if aerr := s.checkGrid(req.End.Sub(req.Start), req.Step); aerr != nil {
-		return reply{}, aerr
-	}
-	if req.Params, aerr = queryParams(r, limit); aerr != nil {
-		return reply{}, aerr
-	}
-	result, err := s.opts.Engine.Range(withOrigin(r), req)
-	return queryReply(req.Query, result, err)
-}
-
-// checkGrid bounds the number of points that a range query asks for.
-func (s *Server) checkGrid(span, step time.Duration) *apiError {
-	if step <= 0 {
-		return badParam("step",
+	if req.Step <= 0 {
+		return req, badParam("step",
 			errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
 	}
-	if points := s.opts.Limits.RangePointsMax; int64(span/step) > int64(points) {
-		return badData(fmt.Errorf("exceeded maximum resolution of %s points per timeseries. "+
-			"Try decreasing the query resolution (?step=XX)", thousands(points)))
+	if err := query.CheckPoints(req.End.Sub(req.Start), req.Step, s.opts.Limits.RangePointsMax); err != nil {
+		return req, badData(err)
 	}
-	return nil
-}
-
-// thousands formats n with commas.
-func thousands(n int) string {
-	digits := strconv.Itoa(n)
-	var b strings.Builder
-	for i := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteByte(digits[i])
-	}
-	return b.String()
+	req.Params, aerr = queryParams(r, limit)
+	return req, aerr
 }
 
 // queryParams reads what instant and range queries have in common. Any value of stats asks for statistics, "all" for
-// those of every step as well; Prometheus adds a warning to values other than "true" and "all".
+// those of every step as well.
 func queryParams(r *http.Request, limit int) (query.Params, *apiError) {
-	p := query.Params{Limit: limit}
+	p := query.Params{Limit: limit, Client: r.RemoteAddr}
 	var err error
 	if text := r.FormValue("timeout"); text != "" {
 		if p.Timeout, err = parseDuration(text); err != nil {
@@ -108,9 +94,45 @@ func queryParams(r *http.Request, limit int) (query.Params, *apiError) {
 			return p, badData(fmt.Errorf("error parsing lookback delta duration: %w", err))
 		}
 	}
+	var aerr *apiError
+	if p.Explain, aerr = boolParam(r, "explain"); aerr != nil {
+		return p, aerr
+	}
+	if p.NoCache, aerr = boolParam(r, "nocache"); aerr != nil {
+		return p, aerr
+	}
 	stats := r.FormValue("stats")
-	p.Stats, p.StatsPerStep = stats != "", stats == "all"
+	p.Stats, p.StatsPerStep = stats != "", stats == statsAll
 	return p, nil
+}
+
+// The values of the parameter stats that are not going to be refused one day.
+const (
+	statsTrue = "true"
+	statsAll  = "all"
+)
+
+// statsWarning is what Prometheus says to other values of stats.
+func statsWarning(value string) error {
+	switch value {
+	case "", statsTrue, statsAll:
+		return nil
+	}
+	return fmt.Errorf("value %q for parameter \"stats\" is deprecated and will be rejected in the next major release, "+
+		"use %q or %q", value, statsTrue, statsAll)
+}
+
+// boolParam reads a parameter that is true or false in any of Go's spellings; absent is false.
+func boolParam(r *http.Request, name string) (bool, *apiError) {
+	text := r.FormValue(name)
+	if text == "" {
+		return false, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, badParam(name, fmt.Errorf("cannot parse %q to a valid boolean, use 1 or 0", text))
+	}
+	return value, nil
 }
 
 // withOrigin notes in the context who asked, for the engine's query log.
@@ -125,9 +147,12 @@ func withOrigin(r *http.Request) context.Context {
 }
 
 // queryReply turns the outcome of an evaluation into an answer.
-func queryReply(expr string, result *query.Result, err error) (reply, *apiError) {
+func queryReply(r *http.Request, expr string, result *query.Result, err error) (reply, *apiError) {
 	if err != nil {
 		return reply{}, evalError(err)
+	}
+	if warning := statsWarning(r.FormValue("stats")); warning != nil {
+		result.Warnings.Add(warning)
 	}
 	data := func(j *jsonWriter) {
 		j.raw(`{"resultType":`)
@@ -137,6 +162,10 @@ func queryReply(expr string, result *query.Result, err error) (reply, *apiError)
 		if result.Stats != nil {
 			j.raw(`,"stats":`)
 			j.marshal(result.Stats)
+		}
+		if result.Explain != nil {
+			j.raw(`,"explain":`)
+			j.marshal(explanation(result.Explain))
 		}
 		j.raw(`}`)
 	}

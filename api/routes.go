@@ -66,6 +66,7 @@ func (s *Server) queryEndpoints() map[string]endpoint {
 	return map[string]endpoint{
 		"/api/v1/query":           s.query,
 		"/api/v1/query_range":     s.queryRange,
+		"/api/v1/explain":         s.explain,
 		"/api/v1/query_exemplars": s.queryExemplars,
 		"/api/v1/format_query":    s.formatQuery,
 		"/api/v1/parse_query":     s.parseQuery,
@@ -76,27 +77,29 @@ func (s *Server) queryEndpoints() map[string]endpoint {
 
 func (s *Server) readOnlyEndpoints() map[string]endpoint {
 	return map[string]endpoint{
-		"/api/v1/label/{name}/values": s.labelValues,
-		"/api/v1/metadata":            s.metricMetadata,
-		"/api/v1/rules":               s.rules,
-		"/api/v1/alerts":              s.alerts,
-		"/api/v1/alertmanagers":       s.alertmanagers,
-		"/api/v1/scrape_pools":        s.scrapePools,
-		"/api/v1/targets":             s.targets,
-		"/api/v1/targets/metadata":    s.targetMetadata,
-		"/api/v1/notifications":       s.notifications,
-		"/api/v1/status/buildinfo":    s.buildInfo,
-		"/api/v1/status/config":       s.config,
-		"/api/v1/status/flags":        s.flags,
-		"/api/v1/status/runtimeinfo":  s.runtimeInfo,
-		"/api/v1/status/tablets":      s.tablets,
-		"/api/v1/status/tsdb":         s.tsdbStatus,
-		"/api/v1/status/tsdb/blocks":  s.tsdbBlocks,
+		"/api/v1/label/{name}/values":   s.labelValues,
+		"/api/v1/metadata":              s.metricMetadata,
+		"/api/v1/rules":                 s.rules,
+		"/api/v1/alerts":                s.alerts,
+		"/api/v1/alertmanagers":         s.alertmanagers,
+		"/api/v1/scrape_pools":          s.scrapePools,
+		"/api/v1/targets":               s.targets,
+		"/api/v1/targets/metadata":      s.targetMetadata,
+		"/api/v1/notifications":         s.notifications,
+		"/api/v1/status/active_queries": s.activeQueries,
+		"/api/v1/status/buildinfo":      s.buildInfo,
+		"/api/v1/status/config":         s.config,
+		"/api/v1/status/flags":          s.flags,
+		"/api/v1/status/runtimeinfo":    s.runtimeInfo,
+		"/api/v1/status/tablets":        s.tablets,
+		"/api/v1/status/tsdb":           s.tsdbStatus,
+		"/api/v1/status/tsdb/blocks":    s.tsdbBlocks,
 	}
 }
 
 func (s *Server) adminEndpoints() map[string]endpoint {
 	return map[string]endpoint{
+		"/api/v1/admin/cancel_query":          s.cancelQuery,
 		"/api/v1/admin/flush":                 s.flush,
 		"/api/v1/admin/tsdb/delete_series":    s.deleteSeries,
 		"/api/v1/admin/tsdb/clean_tombstones": s.cleanTombstones,

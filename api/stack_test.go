@@ -25,6 +25,7 @@ type stack struct {
 	*api.Server
 	ingester  *ingest.Ingester
 	queryable promstorage.SampleAndChunkQueryable
+	catalogue *index.Index
 }
 
 func newStack(tb testing.TB) *stack {
@@ -53,14 +54,23 @@ func newStack(tb testing.TB) *stack {
 	})
 	queryable, err := promql.New(promql.Options{Catalogue: catalogue, Head: in, Data: data, Schema: schema, Now: now})
 	require.NoError(tb, err)
-	engine, err := query.New(query.Options{Queryable: queryable, QueryBytesMax: 1 << 20})
+	s := &stack{ingester: in, queryable: queryable, catalogue: catalogue}
+	s.Server = s.server(tb, query.Options{})
+	return s
+}
+
+// server is one with an engine of its own over the stack.
+func (s *stack) server(tb testing.TB, o query.Options) *api.Server {
+	tb.Helper()
+	o.Queryable, o.QueryBytesMax = s.queryable, 1<<20
+	engine, err := query.New(o)
 	require.NoError(tb, err)
 	server, err := api.New(api.Options{
-		Writer: in, Engine: engine, Catalogue: catalogue, Queryable: queryable, Metadata: in, Flusher: in, Now: now,
-		AdminAPI: true,
+		Writer: s.ingester, Engine: engine, Catalogue: s.catalogue, Queryable: s.queryable, Metadata: s.ingester,
+		Flusher: s.ingester, Now: comparison.Now, AdminAPI: true,
 	})
 	require.NoError(tb, err)
-	return &stack{Server: server, ingester: in, queryable: queryable}
+	return server
 }
 
 // load writes the samples of the comparison.

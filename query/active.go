@@ -16,6 +16,8 @@ type ActiveQuery struct {
 	Start time.Time
 	// FromMs, ToMs and StepMs are the range that was asked for; both ends are equal for an instant query.
 	FromMs, ToMs, StepMs int64
+	// Client is Params.Client.
+	Client string
 	// Waiting is true until the query has a place.
 	Waiting bool
 	// Samples is how many samples columnar operators have read so far.
@@ -44,7 +46,7 @@ func (l *activeList) add(q question, start time.Time, cancel context.CancelCause
 	l.last++
 	e := &activeEntry{cancel: cancel, ActiveQuery: ActiveQuery{
 		ID: l.last, Kind: q.kind, Query: q.text, Start: start, FromMs: q.start.UnixMilli(), ToMs: q.end.UnixMilli(),
-		StepMs: q.step.Milliseconds(),
+		StepMs: q.step.Milliseconds(), Client: q.Client,
 	}}
 	l.queries[l.last] = e
 	return e

@@ -176,8 +176,12 @@ func (l *locality) aggregation(e *parser.AggregateExpr) bool {
 func (l *locality) call(e *parser.Call) bool {
 	name := e.Func.Name
 	for _, a := range e.Args {
-		if m, ok := a.(*parser.MatrixSelector); ok {
-			return l.overRange(name, m, e.Args)
+		switch a := a.(type) {
+		case *parser.MatrixSelector:
+			return l.overRange(name, a, e.Args)
+		case *parser.SubqueryExpr:
+			l.refuse(refusedSubquery)
+			return false
 		}
 	}
 	switch name {

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -83,7 +84,7 @@ func (e *Engine) Parse(query string) (parser.Expr, error) {
 // ParseSelector parses a series selector such as up{job="a"}, the value of a match[] parameter.
 func (e *Engine) ParseSelector(selector string) ([]*labels.Matcher, error) {
 	if len(selector) > e.opts.QueryBytesMax {
-		return nil, badParam("match[]", "the selector has %d bytes, more than the limit of %d (query-bytes-max)",
+		return nil, badParam("match[]", "the selector has %d bytes, more than the limit of %d (query.max-text-bytes)",
 			len(selector), e.opts.QueryBytesMax)
 	}
 	matchers, err := e.parser.ParseMetricSelector(selector)
@@ -167,6 +168,9 @@ func (e *Engine) answer(ctx context.Context, q question) (*Result, error) {
 		return nil, err
 	}
 	ex := newExplainer(q, e)
+	if err := e.checkWork(q); err != nil {
+		return nil, err
+	}
 	in, err := e.inquire(q)
 	if err != nil {
 		return nil, err
@@ -203,6 +207,32 @@ func (e *Engine) finish(q question, r *Result, in *inquiry, ex *explainer) *Resu
 		r.Explain = ex.finish(in)
 	}
 	return r
+}
+
+// checkWork refuses what could not be stopped once it runs.
+func (e *Engine) checkWork(q question) error {
+	if !strings.Contains(q.text, ":") && !strings.Contains(q.text, "label_") {
+		return nil // neither subqueries nor label functions
+	}
+	expr, err := e.parser.ParseExpr(q.text)
+	if err == nil {
+		expr, err = promql.PreprocessExpr(expr, q.start, q.end, q.step)
+	}
+	if err != nil {
+		return &Error{Type: ErrorBadData, Param: "query", Err: err}
+	}
+	steps := int64(1)
+	if q.isRange {
+		steps += int64(q.end.Sub(q.start) / q.step)
+	}
+	l := subqueryLimits{
+		stepsMax: e.opts.SubqueryStepsMax, pointsMax: e.opts.SubqueryPointsMax,
+		stepDefaultMs: e.opts.SubqueryStep.Milliseconds(),
+	}
+	if err := checkLabels(expr, int64(e.opts.LabelGrowthMax)); err != nil {
+		return err
+	}
+	return l.check(expr, q.end.Sub(q.start).Milliseconds(), steps)
 }
 
 // inquire asks the result cache about a question; the answer is nil if it is off.

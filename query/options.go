@@ -40,8 +40,19 @@ type Options struct {
 	QueueWait time.Duration
 	// PointsMax is the number of steps of a range query; 11,000.
 	PointsMax int
+	// SubqueryPointsMax is the number of points of subqueries that a function may look at for one series, over all
+	// steps: range/step of the subquery for each step of what it is in. 100,000,000. Functions do not notice the end of a
+	// query before they are done with a series.
+	SubqueryPointsMax int64
+	// SubqueryStepsMax is the number of steps of a subquery, over all steps of what it is in; 1,000,000. Each costs
+	// memory even where there are no series.
+	SubqueryStepsMax int64
+	// LabelGrowthMax is how many times longer than in the data label_replace and label_join may make labels; 100.
+	LabelGrowthMax int
 	// QueryBytesMax is the length of an expression; 16 KiB.
 	QueryBytesMax int
+	// DepthMax is how deep an expression may be nested, a chain of operators included; 2000.
+	DepthMax int
 	// Lookback is how far an instant selector looks back for a sample; 5 minutes.
 	Lookback time.Duration
 	// SubqueryStep is the step of a subquery that names none; 1 minute.
@@ -88,7 +99,9 @@ func (o Options) Validate() error {
 		value int
 	}{
 		{"SamplesMax", o.SamplesMax}, {"ConcurrencyMax", o.ConcurrencyMax}, {"PointsMax", o.PointsMax}, {"QueueMax", o.QueueMax},
-		{"QueryBytesMax", o.QueryBytesMax},
+		{"QueryBytesMax", o.QueryBytesMax}, {"SubqueryPointsMax", int(o.SubqueryPointsMax)},
+		{"SubqueryStepsMax", int(o.SubqueryStepsMax)}, {"DepthMax", o.DepthMax},
+		{"LabelGrowthMax", o.LabelGrowthMax},
 	} {
 		if n.value < 0 {
 			errs = append(errs, fmt.Errorf("query: %s must not be negative, is %d", n.name, n.value))
@@ -105,6 +118,10 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.QueueWait, 30*time.Second)
 	orDefault(&o.PointsMax, 11_000)
 	orDefault(&o.QueryBytesMax, 16<<10)
+	orDefault(&o.DepthMax, 2000)
+	orDefault(&o.LabelGrowthMax, 100)
+	orDefault(&o.SubqueryPointsMax, 100_000_000)
+	orDefault(&o.SubqueryStepsMax, 1_000_000)
 	orDefault(&o.Lookback, 5*time.Minute)
 	orDefault(&o.SubqueryStep, time.Minute)
 	orDefault(&o.ResultCacheBytes, 64<<20)

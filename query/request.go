@@ -21,6 +21,8 @@ type Params struct {
 	Columnar Switch
 	// Explain fills Result.Explain.
 	Explain bool
+	// Client says who asks, for the list of active queries.
+	Client string
 	// NoCache has everything evaluated anew, and nothing kept.
 	NoCache bool
 }
@@ -42,8 +44,11 @@ type RangeRequest struct {
 
 func (e *Engine) checkQuery(query string, p Params) error {
 	if len(query) > e.opts.QueryBytesMax {
-		return badParam("query", "the expression has %d bytes, more than the limit of %d (query-bytes-max)",
+		return badParam("query", "the expression has %d bytes, more than the limit of %d (query.max-text-bytes)",
 			len(query), e.opts.QueryBytesMax)
+	}
+	if err := checkNesting(query, e.opts.DepthMax); err != nil {
+		return err
 	}
 	switch {
 	case p.Timeout < 0:
@@ -70,11 +75,20 @@ func (e *Engine) checkRange(r RangeRequest) error {
 	if r.Step < time.Millisecond {
 		return badParam("step", "steps below a millisecond are not accepted, is %s", r.Step)
 	}
-	if span := r.End.Sub(r.Start); int64(span/r.Step) > int64(e.opts.PointsMax) {
-		return &Error{Type: ErrorBadData, Err: fmt.Errorf("exceeded maximum resolution of %s points per timeseries. "+
-			"Try decreasing the query resolution (?step=%d)", grouped(e.opts.PointsMax), stepFor(span, e.opts.PointsMax))}
+	if err := CheckPoints(r.End.Sub(r.Start), r.Step, e.opts.PointsMax); err != nil {
+		return &Error{Type: ErrorBadData, Err: err}
 	}
 	return nil
+}
+
+// CheckPoints refuses a range with more than pointsMax steps after the first, in Prometheus' words, and says which step
+// would do. The step must be positive.
+func CheckPoints(span, step time.Duration, pointsMax int) error {
+	if int64(span/step) <= int64(pointsMax) {
+		return nil
+	}
+	return fmt.Errorf("exceeded maximum resolution of %s points per timeseries. "+
+		"Try decreasing the query resolution (?step=%d)", grouped(pointsMax), stepFor(span, pointsMax))
 }
 
 // stepFor gives the smallest whole number of seconds with which span/step, rounded down, is at most pointsMax.

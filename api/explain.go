@@ -1,0 +1,116 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"halite/query"
+)
+
+// explanationData is the plan of a query and what it took. Times of the stages are in seconds.
+type explanationData struct {
+	Operators []string             `json:"operators"`
+	Undecided bool                 `json:"givenUp,omitempty"`
+	Engine    []explanationPart    `json:"engine"`
+	Selectors []explanationSpan    `json:"selectors"`
+	Reading   explanationReading   `json:"reading"`
+	Cache     explanationCache     `json:"cache"`
+	Stages    map[string]stageTime `json:"stages"`
+}
+
+type explanationPart struct {
+	Expression string `json:"expression"`
+	Reason     string `json:"reason"`
+}
+
+type explanationSpan struct {
+	Selector string    `json:"selector"`
+	From     unixMilli `json:"from"`
+	To       unixMilli `json:"to"`
+	FirstDay string    `json:"firstDay"`
+	LastDay  string    `json:"lastDay"`
+	Days     int       `json:"days"`
+}
+
+type explanationReading struct {
+	Series   int64 `json:"series"`
+	RowsRead int64 `json:"rowsRead"`
+	RowsUsed int64 `json:"rowsUsed"`
+	Samples  int64 `json:"samplesDecoded"`
+}
+
+type explanationCache struct {
+	Outcome        string `json:"outcome"`
+	Reason         string `json:"reason,omitempty"`
+	SameRangeOnly  string `json:"sameRangeOnly,omitempty"`
+	StepsReused    int    `json:"stepsReused"`
+	StepsEvaluated int    `json:"stepsEvaluated"`
+}
+
+// unixMilli prints unix milliseconds as seconds, like all times of the API.
+type unixMilli int64
+
+// MarshalJSON implements json.Marshaler.
+func (t unixMilli) MarshalJSON() ([]byte, error) { return appendTimestamp(nil, int64(t)), nil }
+
+type stageTime float64
+
+func seconds(d time.Duration) stageTime { return stageTime(d.Seconds()) }
+
+func explanation(e *query.Explain) explanationData {
+	d := explanationData{
+		Operators: append([]string{}, e.Operators...), Undecided: e.Undecided,
+		Engine: []explanationPart{}, Selectors: []explanationSpan{},
+		Reading: explanationReading{
+			Series: e.Reading.Series, RowsRead: e.Reading.Rows, RowsUsed: e.Reading.RowsUsed, Samples: e.Reading.Samples,
+		},
+		Cache: explanationCache{
+			Outcome: e.Cache.Outcome, Reason: e.Cache.Reason, SameRangeOnly: e.Cache.Whole,
+			StepsReused: e.Cache.StepsReused, StepsEvaluated: e.Cache.StepsEvaluated,
+		},
+		Stages: map[string]stageTime{
+			"queue": seconds(e.QueueTime), "plan": seconds(e.PlanTime), "select": seconds(e.SelectTime),
+			"read": seconds(e.ReadTime), "evaluate": seconds(e.EvaluateTime), "total": seconds(e.TotalTime),
+		},
+	}
+	for _, p := range e.Engine {
+		d.Engine = append(d.Engine, explanationPart(p))
+	}
+	for _, s := range e.Selectors {
+		d.Selectors = append(d.Selectors, explanationSpan{
+			Selector: s.Selector, From: unixMilli(s.FromMs), To: unixMilli(s.ToMs),
+			FirstDay: s.FirstDay, LastDay: s.LastDay, Days: s.Days,
+		})
+	}
+	return d
+}
+
+// explain answers /api/v1/explain: it evaluates as query_range does, or as query if there is no start, end or step, and
+// tells how, without the result.
+func (s *Server) explain(r *http.Request) (reply, *apiError) {
+	var (
+		result *query.Result
+		err    error
+		aerr   *apiError
+	)
+	if r.FormValue("start")+r.FormValue("end")+r.FormValue("step") != "" {
+		var req query.RangeRequest
+		if req, aerr = s.rangeRequest(r); aerr != nil {
+			return reply{}, aerr
+		}
+		req.Explain = true
+		result, err = s.opts.Engine.Range(withOrigin(r), req)
+	} else {
+		var req query.InstantRequest
+		if req, aerr = s.instantRequest(r); aerr != nil {
+			return reply{}, aerr
+		}
+		req.Explain = true
+		result, err = s.opts.Engine.Instant(withOrigin(r), req)
+	}
+	if err != nil {
+		return reply{}, evalError(err)
+	}
+	defer result.Close()
+	return document(explanation(result.Explain))
+}

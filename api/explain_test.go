@@ -1,0 +1,247 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/api/internal/comparison"
+	"halite/ingest"
+	"halite/query"
+)
+
+// plan is what clients read of an explanation.
+type plan struct {
+	Operators []string
+	GivenUp   bool
+	Engine    []struct{ Expression, Reason string }
+	Selectors []struct {
+		Selector          string
+		From, To          float64
+		FirstDay, LastDay string
+		Days              int
+	}
+	Reading struct{ Series, RowsRead, RowsUsed, SamplesDecoded int64 }
+	Cache   struct {
+		Outcome, Reason, SameRangeOnly string
+		StepsReused, StepsEvaluated    int
+	}
+	Stages map[string]float64
+}
+
+func send(h http.Handler, method, target, form string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(form))
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// steady is a counter of some instances over two days, at whole minutes.
+func steady(t *testing.T, s *stack) (endMs int64) {
+	t.Helper()
+	endMs = comparison.Now().UnixMilli() / 60_000 * 60_000
+	var list []ingest.Sample
+	for i := range 5 {
+		ls := labels.FromStrings("__name__", "steady_total", "inst", string(rune('a'+i)))
+		for at := endMs - 48*3_600_000; at <= endMs; at += 60_000 {
+			list = append(list, ingest.Sample{Labels: ls, TsMs: at, Value: float64(at / 60_000 % 100_000)})
+		}
+	}
+	result, err := s.ingester.Write(context.Background(), list)
+	require.NoError(t, err)
+	require.Zero(t, result.Rejected, result.First)
+	return endMs
+}
+
+func seconds(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+
+// TestExplain reads plans: what operators do, what is left to the engine and why, what was read and where from.
+func TestExplain(t *testing.T) {
+	s := newStack(t)
+	end := steady(t, s)
+	require.NoError(t, s.ingester.Flush(context.Background()))
+	h := s.server(t, query.Options{Changes: s.ingester}).Handler()
+	explain := func(method, expr string, fromMs, toMs int64, more ...string) (p plan) {
+		v := url.Values{"query": {expr}, "start": {seconds(fromMs)}, "end": {seconds(toMs)}, "step": {"60"}}
+		for i := 0; i < len(more); i += 2 {
+			v.Set(more[i], more[i+1])
+		}
+		w := send(h, method, "/api/v1/explain?"+v.Encode(), "")
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		answer := struct{ Data *plan }{&p}
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+		return p
+	}
+	const hour = 3_600_000
+	p := explain("GET", "sum by (inst) (rate(steady_total[5m]))", end-hour, end)
+	require.Equal(t, []string{"aggregate sum by (inst)", "  rate over 5m0s of steady_total"}, p.Operators)
+	require.Empty(t, p.Engine)
+	require.EqualValues(t, 5, p.Reading.Series)
+	require.LessOrEqual(t, p.Reading.RowsRead, int64(15))
+	require.GreaterOrEqual(t, p.Reading.RowsRead, p.Reading.RowsUsed)
+	require.EqualValues(t, 5*65, p.Reading.SamplesDecoded)
+	require.Len(t, p.Selectors, 1)
+	require.Equal(t, float64(end-hour-300_000+1)/1000, p.Selectors[0].From)
+	require.Equal(t, float64(end)/1000, p.Selectors[0].To)
+	require.Equal(t, time.UnixMilli(end).UTC().Format(time.DateOnly), p.Selectors[0].LastDay)
+	require.Equal(t, "miss", p.Cache.Outcome)
+	for _, stage := range []string{"queue", "plan", "select", "read", "evaluate", "total"} {
+		require.Contains(t, p.Stages, stage)
+	}
+
+	p = explain("POST", "sum by (inst) (rate(steady_total[5m]))", end-hour, end)
+	require.Equal(t, "hit", p.Cache.Outcome)
+	require.Empty(t, p.Operators)
+	require.Zero(t, p.Reading.SamplesDecoded)
+	require.Equal(t, 61, p.Cache.StepsReused)
+	p = explain("GET", "sum by (inst) ( rate(steady_total[5m]) )", end-hour+120_000, end+120_000)
+	require.Equal(t, "partial", p.Cache.Outcome, "the same expression, moved by two minutes")
+	require.Equal(t, 59, p.Cache.StepsReused)
+	require.Equal(t, 2, p.Cache.StepsEvaluated)
+	p = explain("GET", "sum by (inst) (rate(steady_total[5m]))", end-hour, end, "nocache", "1")
+	require.Equal(t, "bypassed", p.Cache.Outcome)
+
+	p = explain("GET", "max_over_time(rate(steady_total[5m])[1h:1m]) + on (inst) deriv(steady_total[10m] offset 1d)", end-hour, end)
+	require.Equal(t, "engine", p.Operators[0])
+	require.Contains(t, strings.Join(p.Operators, "\n"), "deriv over 10m0s")
+	require.Len(t, p.Engine, 1)
+	require.Contains(t, p.Engine[0].Reason, "subquer")
+	require.Len(t, p.Selectors, 2)
+	require.Equal(t, float64(end-hour-hour-300_000+1)/1000, p.Selectors[0].From, "the subquery's range comes on top")
+	require.Equal(t, "subquery", p.Cache.SameRangeOnly)
+
+	p = explain("GET", "steady_total @ end()", end-hour, end)
+	require.Equal(t, "at", p.Cache.SameRangeOnly)
+	require.Empty(t, p.Engine, "operators evaluate it once")
+}
+
+// TestExplainBesideTheResult: explain=1 adds the plan to the answer that is given anyway.
+func TestExplainBesideTheResult(t *testing.T) {
+	s := newStack(t)
+	end := steady(t, s)
+	h := s.Handler()
+	for _, target := range []string{
+		"/api/v1/query?query=steady_total&time=" + seconds(end),
+		"/api/v1/query_range?query=steady_total&step=60&start=" + seconds(end-600_000) + "&end=" + seconds(end),
+	} {
+		plain, explained := send(h, "GET", target, ""), send(h, "GET", target+"&explain=1", "")
+		var a, b struct {
+			Data struct {
+				ResultType string
+				Result     json.RawMessage
+				Explain    *plan
+			}
+		}
+		require.NoError(t, json.Unmarshal(plain.Body.Bytes(), &a))
+		require.NoError(t, json.Unmarshal(explained.Body.Bytes(), &b))
+		require.Nil(t, a.Data.Explain)
+		require.NotNil(t, b.Data.Explain)
+		require.Equal(t, "off", b.Data.Explain.Cache.Outcome)
+		b.Data.Explain = nil
+		require.Equal(t, a, b)
+	}
+	w := send(h, "GET", "/api/v1/query?query=1&stats=perhaps", "")
+	require.Contains(t, w.Body.String(), `"warnings":["value \"perhaps\" for parameter \"stats\" is deprecated`)
+}
+
+// endless is an expression whose evaluation takes minutes unless it is stopped.
+const endless = `max_over_time((nothing + nothing)[3d:1ms])`
+
+// unbounded lets it pass.
+var unbounded = query.Options{SubqueryPointsMax: math.MaxInt64, SubqueryStepsMax: math.MaxInt64, ConcurrencyMax: 1}
+
+// awaitActive waits until one query is under way.
+func awaitActive(t *testing.T, h http.Handler) (id string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var answer struct {
+			Data []struct {
+				ID, Query, Kind  string
+				Start, End, Step int64
+				Waiting          bool
+			}
+		}
+		require.NoError(t, json.Unmarshal(send(h, "GET", "/api/v1/status/active_queries", "").Body.Bytes(), &answer))
+		if len(answer.Data) != 1 || answer.Data[0].Waiting {
+			return false
+		}
+		require.Equal(t, endless, answer.Data[0].Query)
+		require.Equal(t, "instant", answer.Data[0].Kind)
+		id = answer.Data[0].ID
+		return true
+	}, time.Minute, time.Millisecond)
+	return id
+}
+
+func awaitNone(t *testing.T, h http.Handler) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return strings.HasSuffix(send(h, "GET", "/api/v1/status/active_queries", "").Body.String(), `"data":[]}`)
+	}, time.Minute, time.Millisecond)
+}
+
+// TestCancelQuery ends a query by its id; the one who asked is told.
+func TestCancelQuery(t *testing.T) {
+	s := newStack(t)
+	end := steady(t, s)
+	h := s.server(t, unbounded).Handler()
+	answered := make(chan *httptest.ResponseRecorder)
+	go func() {
+		answered <- send(h, "POST", "/api/v1/query", url.Values{"query": {endless}, "time": {seconds(end)}}.Encode())
+	}()
+	id := awaitActive(t, h)
+	require.Equal(t, http.StatusNoContent, send(h, "POST", "/api/v1/admin/cancel_query?id="+id, "").Code)
+	w := <-answered
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Contains(t, w.Body.String(), `"errorType":"canceled"`)
+	require.Contains(t, w.Body.String(), "query was cancelled by request")
+	awaitNone(t, h)
+}
+
+// TestDisconnect: when the client leaves, the evaluation ends, and with it the place it held.
+func TestDisconnect(t *testing.T) {
+	s := newStack(t)
+	end := steady(t, s)
+	server := httptest.NewServer(s.server(t, unbounded).Handler())
+	defer server.Close()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	ask := func(ctx context.Context, expr string) (*http.Response, error) {
+		body := url.Values{"query": {expr}, "time": {seconds(end)}}.Encode()
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/api/v1/query", strings.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		return server.Client().Do(r)
+	}
+	left := make(chan error)
+	go func() {
+		_, err := ask(ctx, endless)
+		left <- err
+	}()
+	awaitActive(t, server.Config.Handler)
+	leave()
+	began := time.Now()
+	require.ErrorIs(t, <-left, context.Canceled)
+	awaitNone(t, server.Config.Handler)
+	t.Logf("the evaluation had ended %s after its client left", time.Since(began))
+	// The only place is free again.
+	res, err := ask(t.Context(), "1")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, res.StatusCode, string(b))
+}
