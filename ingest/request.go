@@ -32,6 +32,7 @@ type request struct {
 
 	walker  decode.Walker
 	cursor  head.Cursor
+	lookups lookups
 	samples []head.Sample
 	pending []pending
 	news    []decode.Metadata
@@ -66,6 +67,7 @@ func (i *Ingester) newRequest() *request {
 	r.i = i
 	r.cursor = i.registry.Cursor()
 	r.samples, r.pending, r.news, r.fields = r.samples[:0], r.pending[:0], r.news[:0], r.fields[:0]
+	r.lookups.n = 0
 	r.series, r.last, r.logged, r.result = 0, wal.Position{}, false, Result{}
 	nowMs := i.opts.Now().UnixMilli()
 	r.minMs, r.aheadMs = 0, i.limits.AheadMax.Milliseconds()
@@ -92,7 +94,11 @@ func (r *request) read(body []byte) error {
 	w := &r.walker
 	w.Reset(body)
 	for {
-		switch w.Next() {
+		kind := w.Next()
+		if kind != decode.TimeSeries && r.lookUp(w) {
+			continue
+		}
+		switch kind {
 		case decode.TimeSeries:
 			if r.series++; r.series > r.i.limits.RequestSamplesMax {
 				return tooManySamples(r.i.limits.RequestSamplesMax)
@@ -117,6 +123,13 @@ func (r *request) read(body []byte) error {
 
 func (r *request) readSeries(w *decode.Walker) error {
 	guess, sample, guessed := w.Tail()
+	if guessed && r.postpone(w, guess, sample) {
+		return nil
+	}
+	if r.lookUp(w) {
+		r.series-- // it will come again
+		return nil
+	}
 	if guessed {
 		if ref, known := r.cursor.Find(r.i.registry.Hash(guess)); known {
 			r.take(ref, nil, sample)

@@ -58,6 +58,7 @@ type Series struct {
 type Walker struct {
 	b       []byte
 	pos     int
+	at      int // where the current message's tag is
 	from    int
 	to      int
 	err     error
@@ -74,6 +75,12 @@ func (w *Walker) Err() error { return w.err }
 
 // Offset is where the current message begins.
 func (w *Walker) Offset() int { return w.from }
+
+// Mark is where Rewind goes to come to the current message again.
+func (w *Walker) Mark() int { return w.at }
+
+// Rewind makes Next come again to the message that was current when Mark was asked.
+func (w *Walker) Rewind(mark int) { w.pos = mark }
 
 // Next goes to the next message. Messages that are not read are not checked for faults inside them.
 func (w *Walker) Next() Kind {
@@ -95,7 +102,7 @@ func (w *Walker) Next() Kind {
 		if w.from, w.to, err = span(w.b, pos, len(w.b)); err != nil {
 			return w.fail(err)
 		}
-		w.pos = w.to
+		w.pos, w.at = w.to, at
 		if field == requestMetadata {
 			return MetricMetadata
 		}

@@ -177,6 +177,9 @@ func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, sink Si
 	tick := h.tick.Load()
 	chunks := *h.slots.Load()
 	for i := range samples {
+		if i%warmSamples == 0 {
+			s.warm(chunks, samples[i:min(len(samples), i+warmSamples)])
+		}
 		sample := &samples[i]
 		at := &chunks[sample.Ref>>slotShift][sample.Ref&(slotChunkSize-1)]
 		var r *row

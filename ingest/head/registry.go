@@ -160,7 +160,16 @@ func (g *Registry) Forget(gone func(ref uint32) bool) {
 type Cursor struct {
 	g    *Registry
 	last uint32
+	// missed counts the known series in a row that did not come after their predecessor.
+	missed int
 }
+
+const (
+	// cursorPatience is the number of known series in a row out of their order after which a cursor is lost.
+	cursorPatience = 8
+	// FindBatch is the largest number of keys that FindAll takes.
+	FindBatch = 64
+)
 
 // Cursor returns a cursor at no series.
 func (g *Registry) Cursor() Cursor { return Cursor{g: g} }
@@ -175,17 +184,55 @@ func (c *Cursor) Find(k Key) (ref uint32, ok bool) {
 	}
 	if guess < g.count.Load() {
 		if e := g.entry(guess); e.key == k && e.ref != 0 {
-			c.last = guess
+			c.last, c.missed = guess, 0
 			return e.ref, true
 		}
 	}
 	n := g.find(k)
 	if n == 0 {
+		c.missed = 0
 		return 0, false
 	}
+	c.missed++
 	if c.last != 0 {
 		atomic.StoreUint32(&last.next, n)
 	}
 	c.last = n
 	return g.entry(n).ref, true
+}
+
+// Lost tells that the series come in an order that was not seen before, so that FindAll is faster.
+func (c *Cursor) Lost() bool { return c.missed >= cursorPatience }
+
+// FindAll is Find for at most FindBatch keys in turn. All keys are looked for side by
+// side: what one waits for from memory hides behind what the others wait for. It stops at an unknown key and returns
+// false; the cursor is lost no more then.
+func (c *Cursor) FindAll(keys []Key, refs []uint32) (all bool) {
+	g := c.g
+	t := g.table.Load()
+	var numbers [FindBatch]uint32
+	for i := range keys {
+		slot := atomic.LoadUint64(&t.slots[keys[i].Hi&t.mask])
+		if (slot^keys[i].Lo)>>32 == 0 {
+			numbers[i] = uint32(slot)
+		}
+	}
+	for i := range keys {
+		refs[i] = g.entry(numbers[i]).ref // entry 0 has none
+	}
+	for i := range keys {
+		n := numbers[i]
+		if n == 0 || g.entry(n).key != keys[i] {
+			if n = g.find(keys[i]); n == 0 {
+				c.missed = 0
+				return false
+			}
+			refs[i] = g.entry(n).ref
+		}
+		if last := g.entry(c.last); c.last != 0 && atomic.LoadUint32(&last.next) != n {
+			atomic.StoreUint32(&last.next, n)
+		}
+		c.last = n
+	}
+	return true
 }

@@ -124,3 +124,27 @@ func BenchmarkCursor(b *testing.B) {
 		}
 	})
 }
+
+// TestFindAllIsFind looks up keys together and one by one, with unknown ones among them.
+func TestFindAllIsFind(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	g := head.NewRegistry()
+	key := func(n int) head.Key { return g.Hash(encoding(n)) }
+	for n := range 5000 {
+		g.Insert(key(n), uint32(n+1))
+	}
+	for range 300 {
+		c := g.Cursor()
+		keys, want := make([]head.Key, 1+rng.IntN(head.FindBatch)), []uint32{}
+		for i := range keys {
+			n := rng.IntN(5020)
+			keys[i] = key(n)
+			if n < 5000 && len(want) == i {
+				want = append(want, uint32(n+1))
+			}
+		}
+		refs := make([]uint32, len(keys))
+		require.Equal(t, len(want) == len(keys), c.FindAll(keys, refs))
+		require.Equal(t, want, refs[:len(want)])
+	}
+}

@@ -29,6 +29,7 @@ type stripe struct {
 	packed  []byte
 	tsMs    [tailSamples]int64
 	values  [tailSamples]float64
+	touched uint8 // see warm
 
 	_ [64]byte // keeps neighbours' locks off this one's cache line
 }
