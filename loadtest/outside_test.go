@@ -113,6 +113,13 @@ func TestMeter(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		require.Empty(t, notes)
 		require.Positive(t, use.RSSBytes)
+		fine, ok := processCPU(os.Getpid())
+		require.True(t, ok)
+		coarse, err := os.ReadFile("/proc/self/stat")
+		require.NoError(t, err)
+		ticks, err := parseStat(string(coarse))
+		require.NoError(t, err)
+		require.InDelta(t, ticks, fine, 0.5+ticks/10, "both clocks count the same")
 		require.GreaterOrEqual(t, use.PeakEverBytes, use.RSSBytes)
 	}
 	target = Target{PID: 1 << 30, Dir: filepath.Join(dir, "nowhere")}

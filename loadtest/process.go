@@ -32,6 +32,9 @@ func readProcess(pid int) (processUse, error) {
 		return u, fmt.Errorf("memory of process %d: %w", pid, err)
 	}
 	u.cpuSeconds, err = parseStat(string(stat))
+	if fine, ok := processCPU(pid); ok {
+		u.cpuSeconds = fine
+	}
 	u.rssBytes, u.peakRSS = statusBytes(string(status), "VmRSS:"), statusBytes(string(status), "VmHWM:")
 	return u, err
 }

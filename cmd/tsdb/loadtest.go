@@ -30,6 +30,7 @@ type loadtestCommands struct {
 	comparing    loadtest.CompareOptions
 	from, to     string
 	schemaFile   string
+	format       string
 	jsonFile     string
 	quiet        bool
 	noVerify     bool
@@ -91,7 +92,8 @@ func (c *loadtestCommands) addLoadFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("no-verify", "Do not read back what was acknowledged.").BoolVar(&c.noVerify)
 	cmd.Flag("verify", "Percent of the hosts read back.").Default("100").Float64Var(&o.VerifyPercent)
 	cmd.Flag("settle", "Rest after the load before CPU and disk are measured again.").Default("5s").DurationVar(&o.Settle)
-	cmd.Flag("json", "File for the report as JSON; - is standard output, instead of the text.").StringVar(&c.jsonFile)
+	cmd.Flag("format", "Form in which the report is printed.").Default("text").EnumVar(&c.format, "text", "json")
+	cmd.Flag("json", "File for the report as JSON, beside what is printed.").StringVar(&c.jsonFile)
 	cmd.Flag("quiet", "No progress.").Short('q').BoolVar(&c.quiet)
 }
 
@@ -216,24 +218,22 @@ type outcome interface {
 
 // print writes the report where it is wanted, and says whether the test failed.
 func (c *loadtestCommands) print(w io.Writer, o outcome) error {
-	if c.jsonFile != "" {
-		text, err := json.MarshalIndent(o, "", "  ")
-		if err != nil {
-			return err
-		}
-		text = append(text, '\n')
-		if c.jsonFile == "-" {
-			_, err = w.Write(text)
-		} else {
-			err = os.WriteFile(c.jsonFile, text, 0o644)
-		}
-		if err != nil {
-			return fmt.Errorf("--json: %w", err)
-		}
+	text, err := json.MarshalIndent(o, "", "  ")
+	if err != nil {
+		return err
 	}
-	if c.jsonFile != "-" {
-		if err := o.WriteText(w); err != nil {
-			return err
+	text = append(text, '\n')
+	if c.format == "json" {
+		_, err = w.Write(text)
+	} else {
+		err = o.WriteText(w)
+	}
+	if err != nil {
+		return err
+	}
+	if c.jsonFile != "" {
+		if err := os.WriteFile(c.jsonFile, text, 0o644); err != nil {
+			return fmt.Errorf("--json: %w", err)
 		}
 	}
 	if o.Failed() {
