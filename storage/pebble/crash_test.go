@@ -73,6 +73,7 @@ type crashRun struct {
 	issued  [crashRows]int // version of each row that some call may have written
 	tables  bool           // EnsureTable has returned
 	deletes map[[2]int]bool
+	bundled bool // all cells end their hours, and days are bundled
 }
 
 // linkFS keeps clones and links apart. MemFS.Link takes its lock twice for reading, and a clone that wants it for
@@ -90,7 +91,7 @@ func (fs linkFS) Link(oldname, newname string) error {
 
 func runCrash(t *testing.T, seed uint64) {
 	c := &crashRun{T: t, rng: rand.New(rand.NewPCG(seed, 1)), cutRNG: rand.New(rand.NewPCG(seed, 3)),
-		ctx: t.Context(), fs: vfs.NewCrashableMem(), deletes: map[[2]int]bool{}}
+		ctx: t.Context(), fs: vfs.NewCrashableMem(), deletes: map[[2]int]bool{}, bundled: seed%2 == 0}
 	for range crashRounds {
 		c.round(seed)
 		if t.Failed() {
@@ -135,7 +136,7 @@ func (c *crashRun) round(seed uint64) {
 	c.mu.Unlock()
 	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: errorfs.Wrap(linkFS{c.fs, &c.links}, c),
 		MemtableBytes: 64 << 10,
-		CacheBytes:    1 << 20})
+		CacheBytes:    1 << 20, Bundle: bundleCodec(), BundleEvery: -1})
 	require.NoError(c, err, "seed %d", seed)
 	c.write(s, seed)
 	c.mu.Lock()
@@ -164,6 +165,8 @@ func (c *crashRun) write(s *pebble.Store, seed uint64) {
 	c.mu.Unlock()
 	for step := 0; step < 300 && c.running(); step++ {
 		switch n := c.rng.IntN(20); {
+		case c.bundled && n < 3:
+			require.Zero(c, s.BundleAll(c.ctx))
 		case n < 12:
 			c.change(table, false)
 		case n < 17:
@@ -193,18 +196,28 @@ func (c *crashRun) settle(versions [crashRows]int) {
 
 const crashHour = 475_000
 
-func crashKey(row int) []byte {
-	return fmt.Appendf(nil, "m#%02d#row=%d#%07d", row%4, row, 9_999_999-crashHour+row)
+// crashKey returns the key of a row. With bundles six rows are hours of one series, and of one day or two.
+func (c *crashRun) crashKey(row int) []byte {
+	series := row
+	if c.bundled {
+		series = row % 4
+	}
+	return fmt.Appendf(nil, "m#%02d#row=%d#%07d", row%4, series, 9_999_999-crashHour+row)
 }
 
-// crashEntries is version v of a row: four cells in two families and two days, all of the same content.
-func crashEntries(row, version int) []storage.Entry {
+// crashEntries is version v of a row: four cells in two families and, without bundles, two days, all of the same
+// content.
+func (c *crashRun) crashEntries(row, version int) []storage.Entry {
 	endMs := int64(crashHour-row+1)*3_600_000 - 1
 	value := fmt.Appendf(nil, "%d:%d:%01000d", row, version, version)
+	otherMs := endMs - 20*24*3_600_000
+	if c.bundled {
+		otherMs = endMs
+	}
 	return []storage.Entry{
 		{Family: "s", Qualifier: []byte("a"), TsMs: endMs, Value: value},
 		{Family: "s", Qualifier: []byte("b"), TsMs: endMs, Value: value},
-		{Family: "s", Qualifier: []byte("c"), TsMs: endMs - 20*24*3_600_000, Value: value},
+		{Family: "s", Qualifier: []byte("c"), TsMs: otherMs, Value: value},
 		{Family: "h", Qualifier: []byte("a"), TsMs: endMs, Value: value},
 	}
 }
@@ -220,7 +233,7 @@ func (c *crashRun) change(table storage.Table, load bool) {
 		}
 		c.issued[row]++
 		v := c.issued[row]
-		m := storage.RowMutation{Key: crashKey(row), Entries: crashEntries(row, v)}
+		m := storage.RowMutation{Key: c.crashKey(row), Entries: c.crashEntries(row, v)}
 		if !load && c.rng.IntN(5) == 0 {
 			m.Entries = []storage.Entry{{Kind: storage.DeleteRow}}
 			c.deletes[[2]int{row, v}] = true
@@ -253,7 +266,7 @@ func (c *crashRun) change(table storage.Table, load bool) {
 // verify opens the clone and checks every row: whole, no older than what was durable, no newer than what was issued.
 func (c *crashRun) verify(issued [crashRows]int, seed uint64) {
 	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: c.fs, MemtableBytes: 64 << 10,
-		CacheBytes: 1 << 20})
+		CacheBytes: 1 << 20, Bundle: bundleCodec(), BundleEvery: -1})
 	require.NoError(c, err, "seed %d: a store must always open", seed)
 	defer func() { require.NoError(c, s.Close()) }()
 	table, err := s.Table(c.ctx, storage.TableData)
@@ -273,15 +286,15 @@ func (c *crashRun) verify(issued [crashRows]int, seed uint64) {
 	require.NoError(c, it.Close())
 	for row := range crashRows {
 		single := 0
-		it := table.ReadRows(c.ctx, storage.RowSet{Keys: [][]byte{crashKey(row)}}, storage.ReadOptions{})
+		it := table.ReadRows(c.ctx, storage.RowSet{Keys: [][]byte{c.crashKey(row)}}, storage.ReadOptions{})
 		for it.Next() {
 			single += len(it.Row().Cells)
 		}
 		require.NoError(c, it.Err())
 		require.NoError(c, it.Close())
-		require.Len(c, found[string(crashKey(row))], single, "seed %d: row %d read by itself", seed, row)
-		c.verifyRow(row, found[string(crashKey(row))], issued[row], seed)
-		delete(found, string(crashKey(row)))
+		require.Len(c, found[string(c.crashKey(row))], single, "seed %d: row %d read by itself", seed, row)
+		c.verifyRow(row, found[string(c.crashKey(row))], issued[row], seed)
+		delete(found, string(c.crashKey(row)))
 	}
 	require.Empty(c, found, "seed %d: rows from nowhere", seed)
 	require.NoError(c, s.Sync(c.ctx))
