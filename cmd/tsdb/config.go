@@ -47,6 +47,10 @@ type serveConfig struct {
 	queryConcurrency  int
 	queryPointsMax    int
 	queryTextBytesMax int
+	queryDepthMax     int
+	subqueryStepsMax  int64
+	subqueryPointsMax int64
+	labelGrowthMax    int
 	queryQueueMax     int
 	queryQueueWait    time.Duration
 	resultCacheBytes  int64
@@ -128,10 +132,17 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("query.lookback-delta", "How far an instant selector looks back.").Default("5m").DurationVar(&c.queryLookback)
 	cmd.Flag("query.max-samples", "Most samples a query may hold in memory.").Default("50000000").
 		IntVar(&c.querySamplesMax)
-	cmd.Flag("query.max-bytes", "Most memory a query may use for samples.").Default("2GB").
-		BytesVar(asBytes(&c.queryBytesMax))
+	cmd.Flag("query.max-bytes", "Most memory a query may use for samples; 0 means an eighth of the process's memory limit, "+
+		"from 64MB to 2GB.").Default("0").BytesVar(asBytes(&c.queryBytesMax))
 	cmd.Flag("query.max-concurrency", "Most queries evaluated at a time; 0 means twice the number of CPUs, at least 4.").
 		Default("0").IntVar(&c.queryConcurrency)
+	cmd.Flag("query.max-depth", "How deep an expression may be nested, chains of operators included.").Default("2000").
+		IntVar(&c.queryDepthMax)
+	cmd.Flag("query.max-subquery-steps", "Most steps of a subquery.").Default("1000000").Int64Var(&c.subqueryStepsMax)
+	cmd.Flag("query.max-subquery-points", "Most points of subqueries that a function may look at, a series over all steps.").
+		Default("100000000").Int64Var(&c.subqueryPointsMax)
+	cmd.Flag("query.max-label-growth", "How many times longer label_replace and label_join may make labels.").
+		Default("100").IntVar(&c.labelGrowthMax)
 	cmd.Flag("query.max-queue", "Most queries that wait for a place; further ones are refused with 503.").Default("1000").
 		IntVar(&c.queryQueueMax)
 	cmd.Flag("query.queue-wait", "Longest wait for a place; then a query is refused with 503.").Default("30s").
@@ -156,7 +167,9 @@ func (c *serveConfig) Validate() error {
 		"ingest.max-body-bytes": c.bodyBytesMax, "ingest.max-labels": int64(c.labelsMax),
 		"web.self-scrape-interval": int64(c.selfScrapeEvery), "query.timeout": int64(c.queryTimeout),
 		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),
-		"query.max-bytes": c.queryBytesMax, "query.max-queue": int64(c.queryQueueMax), "query.queue-wait": int64(c.queryQueueWait),
+		"query.max-queue": int64(c.queryQueueMax), "query.max-depth": int64(c.queryDepthMax),
+		"query.max-subquery-steps": c.subqueryStepsMax, "query.max-subquery-points": c.subqueryPointsMax,
+		"query.max-label-growth": int64(c.labelGrowthMax), "query.queue-wait": int64(c.queryQueueWait),
 		"query.max-points": int64(c.queryPointsMax), "query.max-text-bytes": int64(c.queryTextBytesMax),
 	}
 	for name, v := range positive {
@@ -172,6 +185,9 @@ func (c *serveConfig) Validate() error {
 	}
 	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 {
 		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead and --storage.free-bytes must not be negative"))
+	}
+	if c.queryBytesMax < 0 {
+		faults = append(faults, errors.New("--query.max-bytes must not be negative"))
 	}
 	if c.queryConcurrency < 0 || c.resultCacheBytes < 0 || c.rowCacheBytes < 0 || c.resultCacheRecent < 0 {
 		faults = append(faults, errors.New("--query.max-concurrency, --query.result-cache-bytes, --query.row-cache-bytes and "+

@@ -75,7 +75,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	db.queryable, err = promql.New(promql.Options{
 		Catalogue: db.index, Head: db.ingester, Data: data, Schema: schema, Retention: retention,
-		BytesMax: c.queryBytesMax, Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r,
+		BytesMax: bytesOfQuery(c.queryBytesMax), Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r,
 	})
 	if err != nil {
 		return db, err
@@ -91,7 +91,8 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 		QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
 		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Logger: log, Registerer: r,
 		Changes: db.ingester, ResultCacheBytes: c.resultCacheBytes, ResultCacheRecent: c.resultCacheRecent,
-		Retention: time.Duration(c.retentionRaw),
+		Retention: time.Duration(c.retentionRaw), DepthMax: c.queryDepthMax, SubqueryStepsMax: c.subqueryStepsMax,
+		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
 	}
 	if c.resultCacheBytes == 0 {
 		o.ResultCacheBytes = -1

@@ -26,3 +26,20 @@ func limitMemory(log *slog.Logger) {
 		log.Debug("no memory limit of a container found", "err", err)
 	}
 }
+
+// The memory of a query is an eighth of what the process may use: several run at a time, each leaves garbage behind, and
+// the head and the caches need their part.
+const (
+	queryMemoryShare = 8
+	queryBytesLeast  = 64 << 20
+	queryBytesMost   = 2 << 30
+)
+
+// bytesOfQuery is the memory that a query may use: as configured or, for 0, fitted to the memory limit. limitMemory must
+// have run.
+func bytesOfQuery(configured int64) int64 {
+	if configured > 0 {
+		return configured
+	}
+	return min(max(debug.SetMemoryLimit(-1)/queryMemoryShare, queryBytesLeast), queryBytesMost)
+}
