@@ -141,6 +141,7 @@ func (h *hybrid) plan(opts promql.QueryOpts, s span) (*columnar.Plan, error) {
 	}
 	options := h.options
 	options.LookbackMs = lookback.Milliseconds()
+	options.CountAll = opts != nil && opts.EnablePerStepStats()
 	return columnar.Build(expr, s.grid(), options), nil
 }
 

@@ -201,3 +201,31 @@ func BenchmarkRowsRead(b *testing.B) {
 		require.NoError(b, s.Close())
 	}
 }
+
+// TestJoinsReadOnlyWhatCanMatch: of the right operand, series that match none of the left one are not read, unless they
+// may be an error.
+func TestJoinsReadOnlyWhatCanMatch(t *testing.T) {
+	s := newStack(t)
+	defer func() { require.NoError(t, s.Close()) }()
+	const series = 40
+	s.fillSpan(series, spanFrom, spanFrom+2*hourMs, 60_000)
+	e := newQueryEngine(t, s.Queryable, query.On)
+	from, to := spanFrom+hourMs, spanFrom+2*hourMs-1
+	for text, rows := range map[string]int64{
+		`c_total{i=~"00000[12]"} / on (i) c_total`:   2*2 + 2*2,
+		`c_total{i=~"00000[12]"} and on (i) c_total`: 2*2 + 2*2,
+		`c_total{i="none"} or c_total`:               2 * series,
+	} {
+		read := scan(t, e, text, from, to, time.Minute)
+		require.Equal(t, rows, read.Rows, text)
+		want, err := ask(e, text, from, to, time.Minute, query.Params{Columnar: query.Off, Explain: true})
+		require.NoError(t, err)
+		got, err := ask(e, text, from, to, time.Minute, query.Params{Explain: true})
+		require.NoError(t, err)
+		require.NoError(t, difference(answerOf(text, want, nil), answerOf(text, got, nil)))
+	}
+	// Two series of the other jobs are one too many, though none of them matches.
+	text := `c_total{i="000001"} / on (job) c_total{i!~"0000(05|09|13|17|21|25|29|33|37)"}`
+	_, err := ask(e, text, from, to, time.Minute, query.Params{})
+	require.ErrorContains(t, err, "duplicate series")
+}

@@ -16,10 +16,16 @@
 // would have them in an instant query. Floating point operations are done in the engine's order, so that results are
 // equal to the last bit except where windows of many samples are summed block by block (see sumOverTime).
 //
-// The limit on samples: every value that a selector or function hands on counts until the operator above it has its
-// result, whether it is still in memory or not, and so do the samples of the largest window of the series being read.
-// That is at least what the engine counts. Where the engine evaluates a part of the query it counts its own samples,
-// apart from ours.
+// Series with many hours come piece by piece, in spans of time. Each piece fills the steps whose windows end in it; only
+// the samples of windows that go on are carried over to the next. So a query holds results and some days of samples,
+// however long its range is.
+//
+// The limit on samples is the engine's. Every value that a selector or function hands on counts until the operator above
+// it has its result, whether it is still in memory or not, and so do the samples of the largest window of the series
+// being read: never less than the engine counts. Where that is too much, but not for certain by the engine's count, the
+// engine is asked ([ErrUndecided]).
+//
+// The right operand of a join is read without the series that match none on the left, if it is a plain selector.
 //
 // Concurrency: a Plan is used by one goroutine, once.
 package columnar

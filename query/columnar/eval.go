@@ -41,6 +41,8 @@ type Options struct {
 	LookbackMs int64
 	// SamplesMax is the number of samples the query may hold; required.
 	SamplesMax int
+	// CountAll reads also what cannot show in the result, so that statistics count it as the engine does.
+	CountAll bool
 	// DelayedNames drops metric names at the end of the evaluation, as the engine does with EnableDelayedNameRemoval.
 	DelayedNames bool
 }

@@ -36,7 +36,10 @@ func (n *join) describe(d *description) { d.node("join "+n.op, n.left, n.right) 
 
 func (n *join) run(ev *eval, emit emitFunc) error {
 	before := ev.held
-	left, right, err := operands(ev, n.left, n.right)
+	sigs := newSignatures(n.matching)
+	left, right, err := operands(ev, n.left, n.right, func(right vector, left *matrix) vector {
+		return ev.narrowRight(right, sigs, left, n.matching.Card != parser.CardOneToMany)
+	})
 	if err != nil {
 		return err
 	}
@@ -46,7 +49,6 @@ func (n *join) run(ev *eval, emit emitFunc) error {
 	if n.matching.Card == parser.CardOneToMany {
 		many, one = right, left
 	}
-	sigs := newSignatures(n.matching)
 	partners, err := partnersOf(sigs, one)
 	if err != nil {
 		return err

@@ -53,8 +53,8 @@ type evaluator interface {
 	done(ev *eval, ls labels.Labels, row []float64, largest int) error
 }
 
-// evaluate reads the series batch by batch and has e make rows of them.
-func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator) error {
+// evaluate reads the series batch by batch and has e make rows of them. narrow, if there is one, leaves series out.
+func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator, narrow narrowFunc) error {
 	began := time.Now()
 	sel, err := ev.session.Select(ev.ctx, w, s.matchers...)
 	ev.selecting += time.Since(began)
@@ -65,6 +65,12 @@ func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator) error {
 	for i := 0; i < sel.Len() && !ev.typed; i++ {
 		ls := sel.Labels(i)
 		ev.typed = ls.Has("__type__") || ls.Has("__unit__")
+	}
+	if narrow != nil {
+		// What is left out is not read, but counts against the limit as much as it could at most.
+		if err := ev.hold(narrow(sel) * w.Steps); err != nil {
+			return err
+		}
 	}
 	row := make([]float64, w.Steps)
 	for i := range sel.Batches() {
@@ -129,9 +135,12 @@ func (n *instantSelector) describe(d *description) {
 	d.node("instant " + n.text)
 }
 
-func (n *instantSelector) run(ev *eval, emit emitFunc) error {
+func (n *instantSelector) run(ev *eval, emit emitFunc) error { return n.runNarrow(ev, emit, nil) }
+
+func (n *instantSelector) runNarrow(ev *eval, emit emitFunc, narrow narrowFunc) error {
 	w := n.windows(ev.grid, ev.opts.LookbackMs)
-	return n.evaluate(ev, w, &instantRun{instantSelector: n, windows: w, emit: emit, unique: newGuard(n.selector.names())})
+	r := &instantRun{instantSelector: n, windows: w, emit: emit, unique: newGuard(n.selector.names())}
+	return n.evaluate(ev, w, r, narrow)
 }
 
 // instantRun is an evaluation of an instantSelector.
@@ -223,7 +232,7 @@ func (n *rangeSelector) run(ev *eval, emit emitFunc) error {
 		}
 	}
 	w := newWindow(n.windows(ev.grid, n.rangeMs), ev.grid, params)
-	return n.evaluate(ev, w.Windows, &rangeRun{rangeSelector: n, window: w, emit: emit, unique: newGuard(n.selector.names())})
+	return n.evaluate(ev, w.Windows, &rangeRun{rangeSelector: n, window: w, emit: emit, unique: newGuard(n.selector.names())}, nil)
 }
 
 // rangeRun is an evaluation of a rangeSelector.

@@ -23,13 +23,18 @@ func (n *set) describe(d *description) { d.node(n.op.String(), n.left, n.right) 
 
 func (n *set) run(ev *eval, emit emitFunc) error {
 	before := ev.held
-	left, right, err := operands(ev, n.left, n.right)
+	sigs := newSignatures(n.matching)
+	left, right, err := operands(ev, n.left, n.right, func(right vector, left *matrix) vector {
+		if n.op == parser.LOR {
+			return right
+		}
+		return ev.narrowRight(right, sigs, left, false)
+	})
 	if err != nil {
 		return err
 	}
 	defer ev.free(left)
 	defer ev.free(right)
-	sigs := newSignatures(n.matching)
 	out := newOutputs(left, right)
 	switch n.op {
 	case parser.LOR:

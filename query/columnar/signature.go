@@ -40,21 +40,25 @@ func (s *signatures) of(ls labels.Labels) int {
 	return n
 }
 
-// operands evaluates both sides of a binary operator, with labels as the engine has them.
-func operands(ev *eval, left, right vector) (l, r *matrix, err error) {
+// operands evaluates both sides of a binary operator, with labels as the engine has them. narrow may leave series out of
+// the right one once the left one is known.
+func operands(ev *eval, left, right vector, narrow func(right vector, left *matrix) vector) (l, r *matrix, err error) {
 	if l, err = ev.collect(left); err != nil {
 		return nil, nil, err
 	}
-	if r, err = ev.collect(right); err != nil {
+	ev.rename(l)
+	if r, err = ev.collect(narrow(right, l)); err != nil {
 		ev.free(l)
 		return nil, nil, err
 	}
-	for _, m := range []*matrix{l, r} {
-		for i, s := range m.series {
-			m.series[i] = ev.metric(s)
-		}
-	}
+	ev.rename(r)
 	return l, r, nil
+}
+
+func (ev *eval) rename(m *matrix) {
+	for i, s := range m.series {
+		m.series[i] = ev.metric(s)
+	}
 }
 
 // outputs gathers rows by labels: several pairs of operands may make up one series, at different steps.

@@ -10,6 +10,10 @@
 // the hours joined, and the head laid over them: on equal times the head wins. Because a flushed row leaves the head
 // only after it is in the table, head first means that nothing is missed, and merging by time that nothing is doubled.
 //
+// Series of many hours are read as a [Stream] of pieces, so that memory does not grow with the range. Decoded rows are
+// kept ([Options.RowCacheBytes]) and taken instead of those in the table as long as no row of their hour was written:
+// a [RowWatch] sees each write before its samples leave the head.
+//
 // Invariants: times in a column ascend strictly; no sample outside the window or older than retention is returned; a
 // failed read fails the whole query, a short answer is never given; what a query holds in memory at once is counted
 // and bounded.

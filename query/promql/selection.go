@@ -38,6 +38,19 @@ func (s *Selection) Len() int { return len(s.series) }
 // Labels are the labels of series i.
 func (s *Selection) Labels(i int) labels.Labels { return s.series[i].Labels }
 
+// Keep leaves out the series for which keep is false, before any batch is read.
+func (s *Selection) Keep(keep func(i int) bool) {
+	kept := make([]index.Series, 0, len(s.series))
+	for i := range s.series {
+		if keep(i) {
+			kept = append(kept, s.series[i])
+		}
+	}
+	s.reader.budget.releaseSeries(len(s.series) - len(kept))
+	s.series, s.held, s.cuts = kept, len(kept), nil
+	s.cut()
+}
+
 // Batches is the number of batches.
 func (s *Selection) Batches() int { return len(s.cuts) }
 
