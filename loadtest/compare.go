@@ -117,9 +117,11 @@ func Compare(ctx, verify context.Context, targets []Target, opts Options, compar
 	if compare.QueryRepeats > 0 && ctx.Err() == nil {
 		out.Queries = compareQueries(ctx, sides, compare)
 	}
+	reading, cancel := readingContext(ctx, verify)
+	defer cancel()
 	for _, s := range sides {
 		s.progress.line("reading back from %s", s.target.Name)
-		s.readBack(verify)
+		s.readBack(reading)
 	}
 	return out, nil
 }

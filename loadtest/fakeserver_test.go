@@ -21,6 +21,7 @@ type fakeServer struct {
 	*httptest.Server
 	t          testing.TB
 	remoteRead bool // else the endpoint is missing
+	busyReads  int  // so many reads are answered 503 first
 	// store returns the value to be stored and whether to store it at all, for each sample of a load.
 	store func(labels string, s prompb.Sample) (float64, bool)
 	// refuse may answer a write request itself; n counts them from 1.
@@ -134,6 +135,14 @@ func (s *fakeServer) find(matchers map[string]string, fromMs, toMs int64) []prom
 func (s *fakeServer) read(w http.ResponseWriter, r *http.Request) {
 	if !s.remoteRead {
 		http.NotFound(w, r)
+		return
+	}
+	s.mu.Lock()
+	s.busyReads--
+	busy := s.busyReads >= 0
+	s.mu.Unlock()
+	if busy {
+		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
 	body, _ := io.ReadAll(r.Body)

@@ -75,7 +75,7 @@ func (m *meter) finish(ctx context.Context, samples int64) (*ServerUse, *DiskUse
 		return use, nil
 	}
 	var err error
-	if m.disk.AfterBytes, err = dirBytes(m.target.Dir); err == nil && m.target.FlushURL != "" {
+	if m.disk.AfterBytes, err = dirBytes(m.target.Dir); err == nil && m.target.FlushURL != "" && ctx.Err() == nil {
 		if err = flush(ctx, m.target); err == nil {
 			m.disk.FlushedBytes, err = dirBytes(m.target.Dir)
 		}

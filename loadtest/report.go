@@ -22,7 +22,7 @@ type Report struct {
 }
 
 // Failed reports whether the run found something wrong with the server: acknowledged samples that are missing or
-// different, or writes or canaries that were lost for good.
+// different, or samples that it never acknowledged.
 func (r *Report) Failed() bool {
 	return r.Verified != nil && !r.Verified.Passed() || r.Writes.Rejected > 0 || r.Writes.Abandoned > 0
 }

@@ -28,8 +28,8 @@ type runner struct {
 	report   *Report
 }
 
-// Run loads a target and reports. When ctx ends, the load ends early and what was sent is reported; verify, which bounds
-// reading back, may live longer than ctx. The error is nil unless the load could not be run at all.
+// Run loads a target and reports. When ctx ends, what is under way ends early: the load, after which what was sent is
+// read back until verify ends, or the reading back. The error is nil unless the load could not be run at all.
 func Run(ctx, verify context.Context, target Target, opts Options) (*Report, error) {
 	r, err := newRunner(target, opts)
 	if err != nil {
@@ -40,9 +40,21 @@ func Run(ctx, verify context.Context, target Target, opts Options) (*Report, err
 	}
 	before := r.tablets(ctx)
 	r.measure(ctx)
-	r.readBack(verify)
+	reading, cancel := readingContext(ctx, verify)
+	defer cancel()
+	r.readBack(reading)
 	r.spread(verify, before)
 	return r.report, nil
+}
+
+// readingContext is the context of reading back. It ends with ctx too, unless ctx has ended the load already: one
+// signal ends what is under way.
+func readingContext(ctx, verify context.Context) (context.Context, context.CancelFunc) {
+	reading, cancel := context.WithCancel(verify)
+	if ctx.Err() == nil {
+		context.AfterFunc(ctx, cancel)
+	}
+	return reading, cancel
 }
 
 func newRunner(target Target, opts Options) (*runner, error) {

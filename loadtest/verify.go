@@ -182,7 +182,7 @@ func (v *verifier) window(ctx context.Context, unit, gen, firstSlot int, window 
 	part := &Verification{}
 	last := window[0].first + len(window[0].values) - 1
 	fromMs, toMs := v.timeline.tsMs(firstSlot, window[0].first), v.timeline.tsMs(firstSlot, last)
-	found, err := v.read(ctx, unit, gen, fromMs, toMs)
+	found, err := v.readAgain(ctx, unit, gen, fromMs, toMs)
 	if err != nil {
 		return part, fmt.Errorf("reading %s back: %w", v.fleet.Instance(unit, gen), err)
 	}
@@ -197,13 +197,34 @@ func (v *verifier) window(ctx context.Context, unit, gen, firstSlot int, window 
 	return part, nil
 }
 
+// readTries bounds the tries of one read.
+const readTries = 5
+
+// readAgain reads, and once more after a pause if the server is too busy or the connection breaks.
+func (v *verifier) readAgain(ctx context.Context, unit, gen int, fromMs, toMs int64) (map[string][]point, error) {
+	wait := retryWaitMin
+	for try := 1; ; try++ {
+		found, err := v.read(ctx, unit, gen, fromMs, toMs)
+		var status *statusError
+		if err == nil || try == readTries || ctx.Err() != nil || errors.As(err, &status) && !busy(status.code) {
+			return found, err
+		}
+		sleep(ctx, wait)
+		wait = min(4*wait, retryWaitMax)
+	}
+}
+
+func busy(code int) bool {
+	return code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests
+}
+
 // read returns the samples of a unit by the encoded labels of its series, through remote read if the server has it.
 func (v *verifier) read(ctx context.Context, unit, gen int, fromMs, toMs int64) (map[string][]point, error) {
 	instance, job := v.fleet.Instance(unit, gen), v.fleet.Options().Job
 	if !v.selector.Load() {
 		found, err := v.readRemote(ctx, instance, job, fromMs, toMs)
 		var status *statusError
-		if err == nil || !errors.As(err, &status) || status.code == http.StatusServiceUnavailable {
+		if err == nil || !errors.As(err, &status) || busy(status.code) {
 			return found, err
 		}
 		v.selector.Store(true)

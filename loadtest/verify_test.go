@@ -40,7 +40,7 @@ func runSmall(t *testing.T, s *fakeServer, o Options) *Report {
 func TestRunAgainstGoodServer(t *testing.T) {
 	for _, remoteRead := range []bool{true, false} {
 		s := newFakeServer(t)
-		s.remoteRead = remoteRead
+		s.remoteRead, s.busyReads = remoteRead, 2
 		r := runSmall(t, s, small())
 		require.False(t, r.Failed(), "%+v", r.Verified)
 		require.Equal(t, map[bool]string{true: "remote read", false: "range selectors"}[remoteRead], r.Verified.Through)
@@ -160,6 +160,34 @@ func TestInterruptedRun(t *testing.T) {
 	require.True(t, r.Verified.Passed())
 	require.Positive(t, r.Verified.Checked)
 	require.Less(t, r.Verified.Checked, int64(4200))
+}
+
+// TestInterruptedReading: the end of the context while samples are read back ends that, and the report says so.
+func TestInterruptedReading(t *testing.T) {
+	s := newFakeServer(t)
+	s.busyReads = 1 << 30
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := small()
+	o.CanaryEvery = -1
+	var progress lineWatch
+	o.Settle, progress.seen = time.Millisecond, func() { time.AfterFunc(50*time.Millisecond, cancel) }
+	o.Progress = &progress
+	r, err := Run(ctx, t.Context(), s.target(), o)
+	require.NoError(t, err)
+	require.False(t, r.Interrupted)
+	require.NotEmpty(t, r.Verified.Error)
+	require.False(t, r.Verified.Passed())
+}
+
+// lineWatch calls seen when the rest after a load is announced.
+type lineWatch struct{ seen func() }
+
+func (w *lineWatch) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("settling")) {
+		w.seen()
+	}
+	return len(p), nil
 }
 
 func TestLiveLoad(t *testing.T) {

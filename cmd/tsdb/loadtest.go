@@ -109,8 +109,8 @@ func (c *loadtestCommands) addRunFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("schema-rules", "The server's file of schema rules, for the salts; see docs/schema.md.").StringVar(&c.schemaFile)
 }
 
-// loadtest runs a sub-command until its end or a signal. The first signal ends the load and the report follows; the
-// second also ends reading back.
+// loadtest runs a sub-command until its end or a signal. The first signal ends the load, and what was acknowledged is read
+// back; or it ends the reading. A second one always does.
 func (c *loadtestCommands) loadtest(command string, w io.Writer) error {
 	if err := c.complete(time.Now()); err != nil {
 		return err
