@@ -20,7 +20,7 @@ const (
 	tagLabelValue = 2<<3 | 2
 	tagSamples    = 2<<3 | 2
 	tagValue      = 1<<3 | 1
-	tagTimestamp  = 2<<3 | 0
+	tagTimestamp  = 2 << 3
 )
 
 // metricLabel is the name of the label that holds the metric; it sorts before all lower-case names.

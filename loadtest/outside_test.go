@@ -17,7 +17,8 @@ import (
 )
 
 func TestParsePoints(t *testing.T) {
-	list, err := parseResults([]byte(`{"resultType":"matrix","result":[{"metric":{"a":"b"},"values":[[1763683200.123, "1.5e-07"],[2,"NaN"]]}]}`))
+	list, err := parseResults([]byte(`{"resultType":"matrix","result":[{"metric":{"a":"b"},` +
+		`"values":[[1763683200.123, "1.5e-07"],[2,"NaN"]]}]}`))
 	require.NoError(t, err)
 	require.Equal(t, point{1763683200123, 1.5e-07}, list[0].Values[0])
 	require.True(t, math.IsNaN(list[0].Values[1].value))

@@ -158,7 +158,9 @@ func TestHeldHeap(t *testing.T) {
 func TestTimeline(t *testing.T) {
 	now := timeOf(0)
 	clock := func() time.Time { return now }
-	live := newTestRunner(t, Options{Fleet: fleet.Options{Hosts: 10}, Rate: 500, Duration: time.Minute, RewrittenPercent: 50, Now: clock})
+	live := newTestRunner(t, Options{
+		Fleet: fleet.Options{Hosts: 10}, Rate: 500, Duration: time.Minute, RewrittenPercent: 50, Now: clock,
+	})
 	require.Equal(t, 3000.0, live.timeline.intervalMs, "1000 series and half of them again at 500/s")
 	require.Equal(t, 20, live.timeline.steps)
 	require.Equal(t, timeOf(6000).UnixMilli(), live.timeline.tsMs(0, 2))

@@ -35,7 +35,8 @@ func TestLoadtestFindsEverything(t *testing.T) {
 	s := startServer(t, dir, "--no-web.self-scrape", "--web.enable-admin-api")
 	args := []string{
 		"--url", s.url, "--format", "json", "--hosts", "4", "--hot-series", "150", "--zipf-series", "100", "--zipf-metrics", "10",
-		"--from", "3h", "--to", "10m", "--interval", "1m", "--late", "10", "--rewritten", "10", "--out-of-order", "10", "--late-by", "70m",
+		"--from", "3h", "--to", "10m", "--interval", "1m",
+		"--late", "10", "--rewritten", "10", "--out-of-order", "10", "--late-by", "70m",
 		"--churn", "20", "--churn-steps", "50", "--shuffle", "--request-samples", "500", "--settle", "0s", "--query-rate", "50",
 		"--pid", strconv.Itoa(s.cmd.Process.Pid), "--dir", dir, "--flush", s.url + "/api/v1/admin/flush",
 	}
@@ -62,7 +63,8 @@ func TestLoadtestFindsEverything(t *testing.T) {
 // TestLoadtestSignal: Ctrl-C ends a load with a report of what was sent.
 func TestLoadtestSignal(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape")
-	cmd := exec.Command(binary, "loadtest", "--url", s.url, "--hosts", "5", "--rate", "2000", "--duration", "10m", "--format", "json")
+	cmd := exec.Command(binary, "loadtest", "--url", s.url,
+		"--hosts", "5", "--rate", "2000", "--duration", "10m", "--format", "json")
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	require.NoError(t, cmd.Start())
@@ -84,8 +86,10 @@ func TestLoadtestSignal(t *testing.T) {
 
 // TestLoadtestCompare: two servers of one make give equal answers.
 func TestLoadtestCompare(t *testing.T) {
-	args := []string{"compare", "--hosts", "10", "--from", "1h", "--slice-samples", "50000", "--query-repeats", "3", "--settle", "0s",
-		"--format", "json"}
+	args := []string{
+		"compare", "--hosts", "10", "--from", "1h", "--slice-samples", "50000", "--query-repeats", "3", "--settle", "0s",
+		"--format", "json",
+	}
 	for i := range 2 {
 		dir := filepath.Join(t.TempDir(), "data")
 		s := startServer(t, dir, "--no-web.self-scrape")
