@@ -10,6 +10,12 @@
 // the engine's in either case. [Params.Columnar] and [Options.Columnar] turn the operators off, [Params.Explain] tells
 // what was done.
 //
+// Results are kept for those who ask again. What is kept is used only if no sample that it depends on has changed since,
+// which the write side tells through [Changes]; the steps around those that have changed, and those not asked for before,
+// are evaluated and joined to the rest. Parts of a result are used only where each value depends on the samples around
+// its step alone and not on the range of the query, to the last bit; the comments of locality say where that is not so.
+// Other results answer the same question again, for the same range.
+//
 // The package knows nothing of tables, heads or HTTP; reading samples is the affair of query/promql below it.
 //
 // Invariants: no query runs without holding a place; a place is given back exactly once; a [Result] keeps pooled

@@ -186,7 +186,7 @@ func (e *Engine) answer(ctx context.Context, q question) (*Result, error) {
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	work := &work{engine: e, question: q, explainer: ex, listed: e.active.add(q, e.opts.Now(), cancel)}
+	work := &work{engine: e, question: q, explainer: ex, timeout: timeout, listed: e.active.add(q, e.opts.Now(), cancel)}
 	defer e.active.remove(work.listed)
 	result, err := work.do(ctx, in)
 	if err != nil {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/prometheus/promql"
+
+	readers "halite/query/promql"
 )
 
 // ErrorType tells a front end how to answer; the strings are those of the errorType field of Prometheus' HTTP API.
@@ -80,4 +83,22 @@ func classify(ctx context.Context, err error) *Error {
 	default:
 		return &Error{Type: ErrorExecution, Err: err}
 	}
+}
+
+// limited adds to an error of a limit which one it is and what can be done.
+func (o Options) limited(e *Error, timeout time.Duration) *Error {
+	var (
+		samples promql.ErrTooManySamples
+		reading *readers.LimitError
+	)
+	switch {
+	case e.Type == ErrorTimeout:
+		e.Err = fmt.Errorf("%w; a query may take %s (query.timeout, or the request's own timeout): select fewer series, a "+
+			"shorter range or a longer step", e.Err, timeout)
+	case errors.As(e.Err, &reading):
+	case errors.As(e.Err, &samples):
+		e.Err = fmt.Errorf("%w; it may hold %d (query.max-samples): select fewer series, a shorter range or a longer step",
+			e.Err, o.SamplesMax)
+	}
+	return e
 }

@@ -14,6 +14,7 @@ type work struct {
 	question
 	explainer *explainer
 	listed    *activeEntry
+	timeout   time.Duration
 }
 
 // do waits for a place and evaluates.
@@ -29,7 +30,7 @@ func (w *work) do(ctx context.Context, in *inquiry) (*Result, error) {
 	w.explainer.queue = time.Since(queued)
 	if err != nil {
 		qry.Close()
-		return nil, classify(ctx, err)
+		return nil, e.opts.limited(classify(ctx, err), w.timeout)
 	}
 	defer leave()
 	w.listed.evaluating.Store(true)
@@ -66,7 +67,7 @@ func (w *work) evaluate(ctx context.Context, qry promql.Query) (*Result, error) 
 	w.engine.metrics.samples.Add(float64(qry.Stats().Samples.SamplesRead))
 	if res.Err != nil {
 		qry.Close()
-		return nil, classify(ctx, res.Err)
+		return nil, w.engine.opts.limited(classify(ctx, res.Err), w.timeout)
 	}
 	out := &Result{Value: res.Value, Warnings: res.Warnings, queries: []promql.Query{qry}, local: refusedEngine}
 	if columns && h.alone() {
