@@ -23,15 +23,15 @@ const (
 func (i *Ingester) flushDue(ctx context.Context, now time.Time) error {
 	nowMs, graceMs, tick := now.UnixMilli(), i.hopts.Grace.Milliseconds(), i.tickAt(now)
 	open := keyschema.HourOf(max(0, nowMs-graceMs))
+	f := flusher{i: i}
 	if i.order.hour != open {
-		f := flusher{i: i}
 		if bytes := f.choose(func(row head.RowInfo) bool { return row.Hour < open }); bytes > 0 {
 			i.order.make(i, f.chosen, bytes)
 			i.order.hour = open
 		}
 	}
 	spreadMs, count := i.hopts.Spread.Milliseconds(), int64(i.order.slices())
-	_, err := i.flushRows(ctx, func(row head.RowInfo) bool {
+	_, err := i.flushWith(ctx, &f, func(row head.RowInfo) bool {
 		if row.Frozen {
 			return true
 		}

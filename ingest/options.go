@@ -88,7 +88,7 @@ type HeadOptions struct {
 	BytesMax int64
 	// RowBytesMax is the packed size from which one row is flushed early; default 256 KiB.
 	RowBytesMax int
-	// FlushBytes is the memory of the rows that a flush takes into its hands at a time; default 8 MiB. Larger flushes go
+	// FlushBytes is the memory of the rows that a flush takes into its hands at a time; default 4 MiB. Larger flushes go
 	// through the table's keys slice by slice.
 	FlushBytes int64
 	// FlushInterval is the time between two looks for rows to flush; default 15 s. Negative turns the background jobs
@@ -128,7 +128,7 @@ func (h HeadOptions) withDefaults() HeadOptions {
 	setDefault(&h.Stripes, 16)
 	setDefault(&h.BytesMax, 1<<30)
 	setDefault(&h.RowBytesMax, 256<<10)
-	setDefault(&h.FlushBytes, 8<<20)
+	setDefault(&h.FlushBytes, 4<<20)
 	setDefault(&h.FlushInterval, 15*time.Second)
 	setDefault(&h.Grace, time.Minute)
 	setDefault(&h.Spread, 5*time.Minute)
