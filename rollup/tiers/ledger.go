@@ -33,7 +33,7 @@ type record struct {
 	// Closed is the last closed day, since 1970; later days have no states. ClosedMonth likewise.
 	Closed      int64 `json:"closed"`
 	ClosedMonth int64 `json:"closed_month"`
-	// Days and Months are those to compute.
+	// Days and Months are those to compute; months that are not closed wait.
 	Days   map[int64]work `json:"days,omitempty"`
 	Months map[int64]bool `json:"months,omitempty"`
 }
@@ -61,8 +61,8 @@ type ledger struct {
 // calm is when a day was first and last announced.
 type calm struct{ first, last time.Time }
 
-// openLedger reads the ledger; found is false if there is none yet.
-func openLedger(ctx context.Context, store storage.Store) (l *ledger, found bool, err error) {
+// openLedger reads the ledger; found is false if there is none yet, or it is to be forgotten.
+func openLedger(ctx context.Context, store storage.Store, reset bool) (l *ledger, found bool, err error) {
 	l = &ledger{store: store, pass: -1, quiet: map[int64]calm{}, record: record{Closed: -1, ClosedMonth: -1}}
 	if l.meta, err = store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
 		return nil, false, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
@@ -71,7 +71,7 @@ func openLedger(ctx context.Context, store storage.Store) (l *ledger, found bool
 	defer it.Close()
 	for it.Next() {
 		for _, c := range it.Row().Cells {
-			if !bytes.Equal(c.Qualifier, []byte(ledgerQualifier)) {
+			if reset || !bytes.Equal(c.Qualifier, []byte(ledgerQualifier)) {
 				continue
 			}
 			found = true
@@ -163,9 +163,7 @@ func (l *ledger) finish(ctx context.Context, day int64, done bool) error {
 	default:
 		delete(l.record.Days, day)
 	}
-	if month := MonthOfDay(day); month <= l.record.ClosedMonth {
-		l.record.Months[month] = true
-	}
+	l.record.Months[MonthOfDay(day)] = true // for when it is closed, if it is not
 	return l.saveSynced(ctx)
 }
 
@@ -183,7 +181,7 @@ func (l *ledger) next(now time.Time, settle time.Duration) (day int64, ok bool) 
 	return 0, false
 }
 
-// closeMonths moves the last closed month on; a month is closed with its last day. The new ones are to be computed.
+// closeMonths moves the last closed month on; a month is closed with its last day.
 func (l *ledger) closeMonths(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,20 +189,17 @@ func (l *ledger) closeMonths(ctx context.Context) error {
 	if month <= l.record.ClosedMonth {
 		return nil
 	}
-	for m := max(l.record.ClosedMonth+1, month-12*100); m <= month; m++ {
-		l.record.Months[m] = true
-	}
 	l.record.ClosedMonth = month
 	return l.saveSynced(ctx)
 }
 
-// nextMonth returns a month to compute none of whose days is to be.
+// nextMonth returns a closed month to compute none of whose days is to be.
 func (l *ledger) nextMonth() (month int64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	months := slices.Sorted(maps.Keys(l.record.Months))
 	for _, month := range slices.Backward(months) {
-		if !l.hasDays(month) {
+		if month <= l.record.ClosedMonth && !l.hasDays(month) {
 			return month, true
 		}
 	}

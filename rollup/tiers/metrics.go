@@ -44,7 +44,7 @@ func newMetrics(r prometheus.Registerer, l *ledger, opts *Options) (*metrics, er
 	for _, c := range []prometheus.Collector{
 		m.series, m.samples, m.bytes, m.failures, m.marks, m.corrupt, m.unreadable, m.busySeconds, m.passes, m.passSeries,
 		gauge("pending_days", "Days of which states are to be computed.", func() float64 { v := l.view(); return float64(len(v.Days)) }),
-		gauge("pending_months", "Months of which states are to be computed.", func() float64 {
+		gauge("pending_months", "Months of which states are to be computed, the open one among them.", func() float64 {
 			v := l.view()
 			return float64(len(v.Months))
 		}),

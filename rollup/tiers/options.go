@@ -27,6 +27,8 @@ type Options struct {
 	Interval time.Duration
 	// Share is the part of one core that the job may keep busy, up to 1; 0.25.
 	Share float64
+	// Reset forgets the ledger, which may be damaged, and plans all days that have samples anew.
+	Reset bool
 	// MarksMax is the number of stale marks of a day in one write, and of series touched during a pass, above which the
 	// whole day is computed again; 4096.
 	MarksMax int

@@ -38,7 +38,7 @@ func Open(ctx context.Context, opts Options) (*Tiers, error) {
 	if t.table, err = opts.Store.EnsureTable(ctx, storage.RollupSchema(opts.Hours, opts.Days)); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableRollup, err)
 	}
-	l, found, err := openLedger(ctx, opts.Store)
+	l, found, err := openLedger(ctx, opts.Store, opts.Reset)
 	if err != nil {
 		return nil, err
 	}

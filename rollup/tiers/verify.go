@@ -1,0 +1,239 @@
+package tiers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"halite/keyschema"
+	"halite/rollup"
+	"halite/storage"
+)
+
+// Difference is a bucket whose stored state is not that of its samples.
+type Difference struct {
+	// Prefix names the series: its row key without the hour.
+	Prefix string
+	// Unit and Bucket name the hour or day, since 1970.
+	Unit   Unit
+	Bucket int64
+	// Stored is what readers get, Computed what the samples (of an hour) or the hours (of a day) say.
+	Stored, Computed rollup.State
+	// Err is set if the stored cell is damaged; readers take the samples then.
+	Err error
+}
+
+// Verification is the outcome of Verify.
+type Verification struct {
+	// Hours and Days are the buckets compared, Different those that differ.
+	Hours, Days, Different int
+	// Missing series and days have samples but no cell, Stale hours a mark: readers take the samples.
+	Missing, Stale int
+	// PendingDays and PendingMonths were left out, because they are yet to be computed.
+	PendingDays, PendingMonths int
+}
+
+// Verify computes the states of the days from first to last once more and compares them with what is stored, bit by bit.
+// Each bucket that differs is reported; an error of report ends it. Samples must not change meanwhile.
+func (t *Tiers) Verify(ctx context.Context, first, last int64, report func(Difference) error) (Verification, error) {
+	t.passing.Lock()
+	defer t.passing.Unlock()
+	v := verifier{t: t, report: report}
+	view := t.ledger.view()
+	last = min(last, view.Closed)
+	for day := max(first, t.oldest()); day <= last; day++ {
+		if !view.hasHours(day) {
+			v.out.PendingDays++
+			continue
+		}
+		if err := v.verifyDay(ctx, day); err != nil {
+			return v.out, fmt.Errorf("verify the hours of %s: %w", dayText(day), err)
+		}
+	}
+	if last < first {
+		return v.out, nil
+	}
+	for month := MonthOfDay(max(first, 0)); month <= min(MonthOfDay(last), view.ClosedMonth); month++ {
+		if !view.hasMonth(month) {
+			v.out.PendingMonths++
+			continue
+		}
+		if err := v.verifyMonth(ctx, month); err != nil {
+			return v.out, fmt.Errorf("verify the days of %s: %w", dayText(monthStart(month))[:7], err)
+		}
+	}
+	return v.out, nil
+}
+
+type verifier struct {
+	t       *Tiers
+	report  func(Difference) error
+	out     Verification
+	decoder rollup.Decoder
+	columns rollup.Columns
+}
+
+// verifyDay compares a day's hours with the samples.
+func (v *verifier) verifyDay(ctx context.Context, day int64) (err error) {
+	old := v.t.scanOld(ctx, day, everything())
+	defer func() { err = errors.Join(err, old.close()) }()
+	raw := v.t.scanRaw(ctx, day, everything().Ranges)
+	defer func() { err = errors.Join(err, raw.close()) }()
+	expiredMs := int64(math.MinInt64)
+	if age := v.t.opts.Raw; age > 0 {
+		expiredMs = v.t.opts.Now().Add(-age).UnixMilli()
+	}
+	var empty rawDay
+	r, o := raw.next(), old.next()
+	for r != nil || o != nil {
+		if err := errors.Join(raw.it.Err(), old.it.Err(), ctx.Err()); err != nil {
+			return err
+		}
+		switch {
+		case o == nil || r != nil && bytes.Compare(r.prefix, o.prefix) < 0:
+			v.out.Missing++
+			r = raw.next()
+		case r == nil || bytes.Compare(o.prefix, r.prefix) < 0:
+			if err := v.verifySeries(day, &empty, o, expiredMs); err != nil {
+				return err
+			}
+			o = old.next()
+		default:
+			if err := v.verifySeries(day, r, o, expiredMs); err != nil {
+				return err
+			}
+			r, o = raw.next(), old.next()
+		}
+	}
+	return nil
+}
+
+// verifySeries compares the hours of one series.
+func (v *verifier) verifySeries(day int64, raw *rawDay, old *oldDay, expiredMs int64) error {
+	if old.states == nil {
+		v.out.Missing++
+		return nil
+	}
+	month := MonthOfDay(day)
+	key := appendKey(nil, old.prefix, month)
+	qualifier := statesQualifier(int(day-monthStart(month)) + 1)
+	v.columns.Reset(day*dayMs, keyschema.HourMs, keyschema.DayHours, rollup.FieldsAll)
+	difference := Difference{Prefix: string(old.prefix), Unit: Hours, Bucket: day * keyschema.DayHours}
+	_, difference.Err = v.decoder.Decode(&v.columns, key, qualifier, old.states, day*dayMs, keyschema.DayHours)
+	if difference.Err != nil {
+		v.out.Different++
+		return v.report(difference)
+	}
+	for h := range raw.states {
+		hour := day*keyschema.DayHours + int64(h)
+		switch {
+		case old.stale>>h&1 != 0:
+			v.out.Stale++
+			continue
+		case keyschema.HourCellMs(hour) < expiredMs && raw.found>>h&1 == 0:
+			continue // only the state is left
+		}
+		v.out.Hours++
+		if stored := v.columns.State(h); !same(stored, raw.states[h]) {
+			v.out.Different++
+			difference.Bucket, difference.Stored, difference.Computed = hour, stored, raw.states[h]
+			if err := v.report(difference); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// verifyMonth compares a month's days with the hours.
+func (v *verifier) verifyMonth(ctx context.Context, month int64) (err error) {
+	first, end := monthStart(month), monthStart(month+1)
+	it := v.t.table.ReadRows(ctx, everything(), storage.ReadOptions{Filter: storage.Filter{
+		FromMs: first * dayMs, ToMs: end * dayMs,
+	}})
+	defer func() { err = errors.Join(err, it.Close()) }()
+	p := &monthPass{batch: newBatch(v.t), month: month, days: int(end - first)}
+	for it.Next() {
+		if err := v.verifyDays(p, it.Row()); err != nil {
+			return err
+		}
+	}
+	return it.Err()
+}
+
+// verifyDays compares the days of one series whose hours are still there.
+func (v *verifier) verifyDays(p *monthPass, row storage.Row) error {
+	prefix, _, _ := parseKey(row.Key)
+	firstMs := monthStart(p.month) * dayMs
+	found := false
+	for i := range row.Cells {
+		c := &row.Cells[i]
+		if c.Family != storage.FamilyDays || len(c.Qualifier) != 1 {
+			continue
+		}
+		found = true
+		v.columns.Reset(firstMs, dayMs, p.days, rollup.FieldsAll)
+		if _, err := v.decoder.Decode(&v.columns, row.Key, c.Qualifier, c.Value, firstMs, p.days); err != nil {
+			v.out.Different++
+			return v.report(Difference{Prefix: string(prefix), Unit: Days, Bucket: firstMs / dayMs, Err: err})
+		}
+	}
+	if !found {
+		v.out.Missing++
+		return nil
+	}
+	for i := range row.Cells {
+		c := &row.Cells[i]
+		if c.Family != storage.FamilyHours || !isStates(c.Qualifier) || !p.isDay(c.Qualifier[0]) {
+			continue
+		}
+		day := int(c.Qualifier[0]) - 1
+		computed, err := p.dayState(row.Key, c, firstMs+int64(day)*dayMs)
+		if err != nil {
+			continue // named with the hours
+		}
+		v.out.Days++
+		if stored := v.columns.State(day); !same(stored, computed) {
+			v.out.Different++
+			d := Difference{Prefix: string(prefix), Unit: Days, Bucket: firstMs/dayMs + int64(day), Stored: stored, Computed: computed}
+			if err := v.report(d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// same compares states bit by bit.
+func same(a, b rollup.State) bool {
+	for _, pair := range [][2]*float64{
+		{&a.First, &b.First}, {&a.Last, &b.Last}, {&a.Correction, &b.Correction}, {&a.Sum, &b.Sum}, {&a.SumLow, &b.SumLow},
+		{&a.Min, &b.Min}, {&a.Max, &b.Max}, {&a.Mean, &b.Mean}, {&a.M2, &b.M2},
+	} {
+		if math.Float64bits(*pair[0]) != math.Float64bits(*pair[1]) {
+			return false
+		}
+		*pair[0], *pair[1] = 0, 0 // NaN is not equal to itself
+	}
+	return a == b
+}
+
+// Rebuild computes the days from first to last that have samples once more, and the months they lie in. Until a day is
+// done, readers take its samples.
+func (t *Tiers) Rebuild(ctx context.Context, first, last int64) error {
+	last = min(last, t.lastClosed())
+	t.passing.Lock()
+	err := t.plan(ctx, max(first, t.oldest()), last)
+	t.passing.Unlock()
+	if err != nil {
+		return err
+	}
+	for {
+		worked, err := t.Step(ctx)
+		if err != nil || !worked {
+			return err
+		}
+	}
+}
