@@ -101,6 +101,29 @@ var (
 	benchClosed *benchWorld
 )
 
+// storedBytes sums keys, qualifiers and values of the catalogue's tables, of months or of everything else.
+func (w *benchWorld) storedBytes(tb testing.TB, months bool) (n int) {
+	for _, name := range []string{storage.TableSeries, storage.TableLabels} {
+		t, err := w.store.Table(context.Background(), name)
+		require.NoError(tb, err)
+		it := t.ReadRows(context.Background(), storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{})
+		for it.Next() {
+			row := it.Row()
+			for _, c := range row.Cells {
+				if month := (c.TsMs+1)%1000 != 0; month == months {
+					n += len(row.Key) + len(c.Qualifier) + len(c.Value)
+				}
+			}
+		}
+		require.NoError(tb, it.Err())
+		require.NoError(tb, it.Close())
+	}
+	return n
+}
+
+// benchDay is the first of 30 closed days, half of which lie in the next month: the worst that a window of 30 days meets.
+const benchDay = baseDay + 13
+
 // benchWorlds are made once for all benchmarks: one with the day active, one with 30 closed days and nothing active.
 func benchWorlds(b *testing.B) (active, closed *benchWorld) {
 	benchOnce.Do(func() {
@@ -108,7 +131,7 @@ func benchWorlds(b *testing.B) (active, closed *benchWorld) {
 		benchActive.fill(b)
 		benchClosed = newBenchWorld(b)
 		for day := range 30 {
-			benchClosed.now = time.UnixMilli(keyschema.HourStartMs((baseDay+int64(day))*24 + 12))
+			benchClosed.now = time.UnixMilli(keyschema.HourStartMs((benchDay+int64(day))*24 + 12))
 			benchClosed.fill(b)
 			benchClosed.now = benchClosed.now.Add(14 * time.Hour)
 			require.NoError(b, benchClosed.x.Maintain(context.Background()))
@@ -154,6 +177,7 @@ func BenchmarkAddNew(b *testing.B) {
 		start := time.Now()
 		require.NoError(b, w.x.Persist(context.Background()))
 		b.ReportMetric(float64(time.Since(start).Nanoseconds())/benchSeries, "persist-ns/series")
+		b.ReportMetric(float64(w.storedBytes(b, false))/benchSeries, "journal-B/series")
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchSeries, "ns/series")
 }
@@ -206,6 +230,7 @@ func BenchmarkFold(b *testing.B) {
 		b.StartTimer()
 		require.NoError(b, w.x.Maintain(context.Background()))
 		b.StopTimer()
+		b.ReportMetric(float64(w.storedBytes(b, false))/benchSeries, "B/series")
 		require.NoError(b, w.store.Close())
 		b.StartTimer()
 	}
@@ -258,66 +283,5 @@ func BenchmarkStress(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-func BenchmarkLookups(b *testing.B) {
-	active, closed := benchWorlds(b)
-	m := labels.MustNewMatcher
-	name := func(metric string) *labels.Matcher { return m(labels.MatchEqual, metricName, metric) }
-	instance := m(labels.MatchEqual, "instance", "host-04711.example.net:9100")
-	lookups := []struct {
-		name string
-		run  func(x *Index, from, to int64) (int, error)
-	}{
-		{"x10-eq", selecting(name("x10"), instance)},
-		{"x10-regexp", selecting(name("x10"), m(labels.MatchRegexp, "instance", "host-.*11.example.net:9100"))},
-		{"x100-regexp", selecting(name("x100"), m(labels.MatchRegexp, "instance", "host-.*11.example.net:9100"))},
-		{"x100-rack", selecting(name("x100"), m(labels.MatchEqual, "rack", "7"))},
-		{"x100-all", selecting(name("x100"))},
-		{"instance-no-metric", selecting(instance)},
-		{"values-instance", func(x *Index, from, to int64) (int, error) {
-			v, err := x.LabelValues(context.Background(), "instance", from, to, 0)
-			return len(v), err
-		}},
-		{"values-instance-of-rack", func(x *Index, from, to int64) (int, error) {
-			rack := m(labels.MatchEqual, "rack", "7")
-			v, err := x.LabelValues(context.Background(), "instance", from, to, 0, name("x10"), rack)
-			return len(v), err
-		}},
-		{"names", func(x *Index, from, to int64) (int, error) {
-			v, err := x.LabelNames(context.Background(), from, to, 0)
-			return len(v), err
-		}},
-	}
-	lastDay := keyschema.HourStartMs((baseDay + 29) * 24)
-	for _, l := range lookups {
-		run := func(name string, w *benchWorld, from, to int64, cold bool) {
-			b.Run(l.name+"/"+name, func(b *testing.B) {
-				for b.Loop() {
-					if cold {
-						b.StopTimer()
-						w.open(b)
-						b.StartTimer()
-					}
-					n, err := l.run(w.x, from, to)
-					require.NoError(b, err)
-					require.NotZero(b, n)
-				}
-			})
-		}
-		at := active.now.UnixMilli()
-		run("active", active, at-3600_000, at, false)
-		run("day-warm", closed, lastDay, lastDay+24*3600_000-1, false)
-		run("day-cold", closed, lastDay, lastDay+24*3600_000-1, true)
-		run("30d-warm", closed, lastDay-29*24*3600_000, lastDay+24*3600_000-1, false)
-		run("30d-cold", closed, lastDay-29*24*3600_000, lastDay+24*3600_000-1, true)
-	}
-}
-
-func selecting(ms ...*labels.Matcher) func(x *Index, from, to int64) (int, error) {
-	return func(x *Index, from, to int64) (int, error) {
-		s, err := x.Select(context.Background(), from, to, ms...)
-		return len(s), err
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 const (
 	formatV1  = 1
+	formatV2  = 2 // roots and values that say when they were touched, packed parts of journals
 	sealBytes = 5 // format byte and checksum
 )
 
@@ -39,25 +40,37 @@ func placeCRC(key, qualifier []byte) uint32 {
 // newBlob starts a value; append the payload and end with seal.
 func newBlob(sizeHint int) []byte { return append(make([]byte, 0, sizeHint+sealBytes), formatV1) }
 
+// newBlobV2 is newBlob of kinds that have a second format.
+func newBlobV2(sizeHint int) []byte { return append(make([]byte, 0, sizeHint+sealBytes), formatV2) }
+
 func seal(blob, key, qualifier []byte) []byte {
 	crc := crc32.Update(placeCRC(key, qualifier), castagnoli, blob)
 	return binary.LittleEndian.AppendUint32(blob, crc)
 }
 
-// unseal returns the payload of a stored value, a part of value.
+// unseal returns the payload of a stored value of a kind that has one format, a part of value.
 func unseal(value, key, qualifier []byte) ([]byte, error) {
+	payload, format, err := unsealAny(value, key, qualifier)
+	if err == nil && format != formatV1 {
+		err = fmt.Errorf("%w %d", errFormat, format)
+	}
+	return payload, err
+}
+
+// unsealAny is unseal of kinds that have two formats.
+func unsealAny(value, key, qualifier []byte) (payload []byte, format byte, err error) {
 	if len(value) < sealBytes {
-		return nil, errTruncated
+		return nil, 0, errTruncated
 	}
 	body := value[:len(value)-4]
 	crc := crc32.Update(placeCRC(key, qualifier), castagnoli, body)
 	if crc != binary.LittleEndian.Uint32(value[len(value)-4:]) {
-		return nil, errChecksum
+		return nil, 0, errChecksum
 	}
-	if body[0] != formatV1 {
-		return nil, fmt.Errorf("%w %d", errFormat, body[0])
+	if body[0] != formatV1 && body[0] != formatV2 {
+		return nil, 0, fmt.Errorf("%w %d", errFormat, body[0])
 	}
-	return body[1:], nil
+	return body[1:], body[0], nil
 }
 
 // corrupt wraps a fault of a stored value with its place.

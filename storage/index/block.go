@@ -10,19 +10,20 @@ import (
 type block struct {
 	rows    uint32
 	metrics []metricRows
-	// hours are the distinct masks of hours; presence gives each row one of them.
-	hours    []uint32
+	// runs holds the distinct patterns of hours one after another, ends the end of each; presence gives each row one.
+	runs     []dayRun
+	ends     []uint32
 	presence packed
 	columns  []blockColumn // ascending by name
 }
 
 type metricRows struct {
-	metric uint32 // number of the metric in the day
+	metric uint32 // number of the metric in the period
 	from   uint32 // first row
 }
 
 type blockColumn struct {
-	name int // number of the label name in the day's root
+	name int // number of the label name in the period's root
 	ids  packed
 }
 
@@ -54,13 +55,34 @@ func (b *block) column(name int) *packed {
 	return nil
 }
 
-// hoursOf returns the hours of a row.
-func (b *block) hoursOf(row uint32) (uint32, error) {
+// patternNumber returns the number of a row's pattern.
+func (b *block) patternNumber(row uint32) (uint32, error) {
 	i := b.presence.at(row)
-	if int(i) >= len(b.hours) {
+	if int(i) >= len(b.ends) {
 		return 0, fmt.Errorf("%w: hours of row %d", errRange, row)
 	}
-	return b.hours[i], nil
+	return i, nil
+}
+
+// pattern returns a pattern by its number.
+func (b *block) pattern(i uint32) pattern {
+	from := uint32(0)
+	if i > 0 {
+		from = b.ends[i-1]
+	}
+	return pattern(b.runs[from:b.ends[i]])
+}
+
+// meets reports whether a row has hours in the window.
+func (b *block) meets(row uint32, w *window) (bool, error) {
+	i, err := b.patternNumber(row)
+	return err == nil && b.pattern(i).meets(w), err
+}
+
+// addPattern appends a pattern.
+func (b *block) addPattern(p pattern) {
+	b.runs = append(b.runs, p...)
+	b.ends = append(b.ends, uint32(len(b.runs)))
 }
 
 // packedColumns lists the presence and all columns: data cells are numbered in this order, from 1.
@@ -74,15 +96,15 @@ func (b *block) packedColumns() []*packed {
 }
 
 func (b *block) sizeBytes() int64 {
-	n := int64(128 + 8*len(b.metrics) + 4*len(b.hours))
+	n := int64(128 + 8*len(b.metrics) + 8*cap(b.runs) + 4*cap(b.ends))
 	for _, p := range b.packedColumns() {
 		n += p.sizeBytes() + 16
 	}
 	return n
 }
 
-// appendBlockHeader writes the header; the columns' data follows in it if inline.
-func appendBlockHeader(dst []byte, b *block, inline bool) []byte {
+// appendBlockHeader writes the header; the columns' data follows in it if inline. The patterns of a day are masks.
+func appendBlockHeader(dst []byte, b *block, month, inline bool) []byte {
 	dst = binary.AppendUvarint(dst, uint64(b.rows))
 	dst = binary.AppendUvarint(dst, uint64(len(b.metrics)))
 	last := uint32(0)
@@ -91,9 +113,13 @@ func appendBlockHeader(dst []byte, b *block, inline bool) []byte {
 		dst = binary.AppendUvarint(dst, uint64(b.rowsEnd(i)-m.from))
 		last = m.metric
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(b.hours)))
-	for _, h := range b.hours {
-		dst = binary.AppendUvarint(dst, uint64(h))
+	dst = binary.AppendUvarint(dst, uint64(len(b.ends)))
+	for i := range b.ends {
+		if p := b.pattern(uint32(i)); month {
+			dst = appendPattern(dst, p)
+		} else {
+			dst = binary.AppendUvarint(dst, uint64(p[0].hours))
+		}
 	}
 	dst = b.presence.appendHeader(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(b.columns)))
@@ -113,16 +139,13 @@ func appendBlockHeader(dst []byte, b *block, inline bool) []byte {
 	return dst
 }
 
-// parseBlockHeader reads the header of a block of the metrics [from, to) of a day with so many label names. If the data
-// is not inline, the caller adds it with setColumn.
-func parseBlockHeader(payload []byte, from, to uint32, names int) (b *block, inline bool, err error) {
+// parseBlockHeader reads the header of a block of the metrics [from, to) of a period with so many label names. If the
+// data is not inline, the caller adds it with setColumn. The block refers to the payload.
+func parseBlockHeader(payload []byte, from, to uint32, names int, month bool) (b *block, inline bool, err error) {
 	c := &cursor{b: payload}
 	b = &block{rows: c.number(rowsMax)}
 	b.readMetrics(c, from, to)
-	hours := c.count(1)
-	for i := 0; i < hours && c.err == nil; i++ {
-		b.hours = append(b.hours, c.number(hoursMask))
-	}
+	b.readPatterns(c, month)
 	b.presence = readPackedHeader(c, b.rows)
 	columns, next := c.count(5), uint64(0)
 	for i := 0; i < columns && c.err == nil; i++ {
@@ -135,10 +158,22 @@ func parseBlockHeader(payload []byte, from, to uint32, names int) (b *block, inl
 	}
 	if inline = c.byte() != 0; inline {
 		for _, p := range b.packedColumns() {
-			readPackedData(c, p)
+			refPackedData(c, p)
 		}
 	}
 	return b, inline, c.end()
+}
+
+func (b *block) readPatterns(c *cursor, month bool) {
+	n := c.count(1)
+	for i := 0; i < n && c.err == nil; i++ {
+		if month {
+			b.runs = readPattern(c, b.runs)
+		} else {
+			b.runs = append(b.runs, dayRun{days: 1, hours: c.number(hoursMask)})
+		}
+		b.ends = append(b.ends, uint32(len(b.runs)))
+	}
 }
 
 func (b *block) readMetrics(c *cursor, from, to uint32) {

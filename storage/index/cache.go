@@ -7,12 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// cache keeps decoded parts of closed days, least recently used first out, within a number of bytes.
+// cache keeps decoded parts of segments, least recently used first out, within a number of bytes.
 // What it holds is immutable; values may be used after they fell out.
 type cache struct {
 	bytesMax int64
 	hits     prometheus.Counter
 	misses   prometheus.Counter
+	evicted  prometheus.Counter
 
 	mu    sync.Mutex
 	items map[cacheKey]*list.Element
@@ -21,7 +22,7 @@ type cache struct {
 }
 
 type cacheKey struct {
-	day  int64
+	of   period
 	gen  uint32
 	kind byte
 	name string // label name or matcher
@@ -39,9 +40,9 @@ const cacheItemBytes = 200 // what the map and the list take for an item
 // kindMatch marks cached results of matchers; the other kinds are those of qualifiers.
 const kindMatch = '~'
 
-func newCache(bytesMax int64, hits, misses prometheus.Counter) *cache {
+func newCache(bytesMax int64, hits, misses, evicted prometheus.Counter) *cache {
 	return &cache{
-		bytesMax: bytesMax, hits: hits, misses: misses,
+		bytesMax: bytesMax, hits: hits, misses: misses, evicted: evicted,
 		items: map[cacheKey]*list.Element{}, order: list.New(),
 	}
 }
@@ -76,6 +77,7 @@ func (c *cache) put(key cacheKey, value any, bytes int64) {
 	c.bytes += bytes
 	for c.bytes > c.bytesMax {
 		c.remove(c.order.Back())
+		c.evicted.Inc()
 	}
 }
 
@@ -85,12 +87,12 @@ func (c *cache) remove(e *list.Element) {
 	c.bytes -= item.bytes
 }
 
-// dropDay lets go of everything of a day: a fold has replaced it, or it is beyond retention.
-func (c *cache) dropDay(day int64) {
+// drop lets go of everything of a period: a fold has replaced it, or it is beyond retention.
+func (c *cache) drop(p period) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, e := range c.items {
-		if key.day == day {
+		if key.of == p {
 			c.remove(e)
 		}
 	}

@@ -1,9 +1,11 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,83 +13,152 @@ import (
 	"halite/storage"
 )
 
-// closedDays are the days that have segments.
+// closedDays are the days and months that have segments.
 type closedDays struct {
-	mu   sync.RWMutex
-	days map[int64]*closedDay
+	mu     sync.RWMutex
+	days   map[int64]*folded
+	months map[period]*folded
 }
 
-type closedDay struct {
-	day  int64
+// folded is a period that has a segment.
+type folded struct {
+	of   period
+	gen  atomic.Uint32        // that the root names; 0 while it is unknown, for the root is damaged
 	root atomic.Pointer[root] // nil until it is needed
+	// broken is set when a month was found damaged: its days are read instead until it is folded anew.
+	broken atomic.Bool
 }
 
 var (
-	// errStale: a fold replaced the day's generation while it was being read; read the day again.
-	errStale   = errors.New("the day was folded meanwhile")
+	// errStale: a fold replaced the generation while it was being read; read the period again.
+	errStale   = errors.New("the period was folded meanwhile")
 	errMissing = errors.New("missing")
 )
 
-func (c *closedDays) get(day int64) *closedDay {
+func (c *closedDays) get(day int64) *folded {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.days[day]
 }
 
-func (c *closedDays) between(from, to int64) []*closedDay {
+func (c *closedDays) month(p period) *folded {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	var out []*closedDay
+	return c.months[p]
+}
+
+// period returns what is folded of a day or month, nil if nothing is.
+func (c *closedDays) period(p period) *folded {
+	if p.isMonth() {
+		return c.month(p)
+	}
+	return c.get(int64(p))
+}
+
+// between returns the closed days in [from, to], ascending.
+func (c *closedDays) between(from, to int64) []*folded {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var out []*folded
 	for day, d := range c.days {
 		if day >= from && day <= to {
 			out = append(out, d)
 		}
 	}
-	slices.SortFunc(out, func(a, b *closedDay) int { return int(a.day - b.day) })
+	slices.SortFunc(out, func(a, b *folded) int { return cmp.Compare(a.of, b.of) })
 	return out
 }
 
-// install makes a day's new root visible to readers.
-func (c *closedDays) install(day int64, r *root) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d := c.days[day]
-	if d == nil {
-		d = &closedDay{day: day}
-		c.days[day] = d
+// monthDays are the closed days of a month that a query asks for, and the month's own segment if it has one.
+type monthDays struct {
+	month *folded
+	of    period
+	days  []*folded
+}
+
+// byMonth returns the closed days in [from, to] by month, ascending.
+func (c *closedDays) byMonth(from, to int64) []monthDays {
+	var out []monthDays
+	var next int64 // first day of the month behind out's last
+	for _, d := range c.between(from, to) {
+		if day := d.of.firstDay(); len(out) == 0 || day >= next {
+			m := monthOf(day)
+			next = m.lastDay() + 1
+			out = append(out, monthDays{month: c.month(m), of: m})
+		}
+		k := len(out) - 1
+		out[k].days = append(out[k].days, d)
 	}
-	d.root.Store(r)
+	return out
 }
 
-func (c *closedDays) forget(day int64) {
+// allMonths returns the months that have segments.
+func (c *closedDays) allMonths() []*folded {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Collect(maps.Values(c.months))
+}
+
+// install makes a period's new root visible to readers.
+func (c *closedDays) install(p period, r *root) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.days, day)
+	f := c.found(p)
+	f.root.Store(r)
+	f.gen.Store(r.gen)
+	f.broken.Store(false)
 }
 
-// root returns the day's directory, reading it if needed.
-func (x *Index) root(ctx context.Context, d *closedDay) (*root, error) {
-	if r := d.root.Load(); r != nil {
+// found returns a period's entry, making it if needed. The caller holds mu.
+func (c *closedDays) found(p period) *folded {
+	f := &folded{of: p}
+	if p.isMonth() {
+		if old := c.months[p]; old != nil {
+			return old
+		}
+		c.months[p] = f
+		return f
+	}
+	if old := c.days[int64(p)]; old != nil {
+		return old
+	}
+	c.days[int64(p)] = f
+	return f
+}
+
+func (c *closedDays) forget(p period) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.isMonth() {
+		delete(c.months, p)
+	} else {
+		delete(c.days, int64(p))
+	}
+}
+
+// root returns the period's directory, reading it if needed.
+func (x *Index) root(ctx context.Context, f *folded) (*root, error) {
+	if r := f.root.Load(); r != nil {
 		return r, nil
 	}
-	r, err := x.readRoot(ctx, d.day)
+	r, err := x.readRoot(ctx, f.of)
 	if err != nil {
 		return nil, err
 	}
-	d.root.CompareAndSwap(nil, r) // a fold may have installed a newer one
-	return d.root.Load(), nil
+	f.root.CompareAndSwap(nil, r) // a fold may have installed a newer one
+	return f.root.Load(), nil
 }
 
-func (x *Index) readRoot(ctx context.Context, day int64) (*root, error) {
-	key, qualifier := rootKey(day), []byte{qualRoot}
-	value, err := readCell(ctx, x.series, dayCellMs(day), key, qualifier)
+func (x *Index) readRoot(ctx context.Context, p period) (*root, error) {
+	key, qualifier := p.rootKey(), []byte{qualRoot}
+	value, err := readCell(ctx, x.series, p.cellMs(), key, qualifier)
 	if err != nil {
 		return nil, err
 	}
-	payload, err := unseal(value, key, qualifier)
+	payload, format, err := unsealAny(value, key, qualifier)
 	if err == nil {
 		var r *root
-		if r, err = parseRoot(payload); err == nil {
+		if r, err = parseRoot(payload, format, p.isMonth()); err == nil {
 			return r, nil
 		}
 	}
@@ -96,6 +167,11 @@ func (x *Index) readRoot(ctx context.Context, day int64) (*root, error) {
 
 // rawCell is a copied cell.
 type rawCell struct{ key, qualifier, value []byte }
+
+// clonePadded copies a value with room behind it, so that columns of bits need not be copied once more.
+func clonePadded(value []byte) []byte {
+	return append(make([]byte, 0, len(value)+packedPad), value...)
+}
 
 // readCells reads the cells of rows whose qualifiers lie in [start, end) and whose timestamp is atMs, copied. The
 // timestamp lets an engine that places cells by time look in one place.
@@ -109,7 +185,7 @@ func readCells(ctx context.Context, t storage.Table, atMs int64, keys [][]byte, 
 		row := it.Row()
 		key := slices.Clone(row.Key)
 		for _, c := range row.Cells {
-			out = append(out, rawCell{key: key, qualifier: slices.Clone(c.Qualifier), value: slices.Clone(c.Value)})
+			out = append(out, rawCell{key: key, qualifier: slices.Clone(c.Qualifier), value: clonePadded(c.Value)})
 		}
 	}
 	if err := it.Err(); err != nil {
@@ -126,310 +202,4 @@ func readCell(ctx context.Context, t storage.Table, atMs int64, key, qualifier [
 		return nil, err
 	}
 	return cells[0].value, nil
-}
-
-// segment reads one generation of a closed day. It belongs to one query.
-type segment struct {
-	x     *Index
-	day   *closedDay
-	root  *root
-	dicts map[string]*segmentDict
-}
-
-// segmentDict is a dictionary with the chunks that the query has used, so that the cache is not asked for every row.
-type segmentDict struct {
-	s      *segment
-	name   string
-	header *dictHeader
-	chunks []*valueChunk
-	sets   []*setChunk
-}
-
-func (x *Index) segment(ctx context.Context, d *closedDay) (*segment, error) {
-	r, err := x.root(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	return &segment{x: x, day: d, root: r, dicts: map[string]*segmentDict{}}, nil
-}
-
-func (s *segment) key(kind byte, name string, n uint32) cacheKey {
-	return cacheKey{day: s.day.day, gen: s.root.gen, kind: kind, name: name, n: n}
-}
-
-// fault says what a missing or broken cell means: the generation may have been replaced, else it is corrupt.
-func (s *segment) fault(table string, key, qualifier []byte, err error) error {
-	if now := s.day.root.Load(); now != nil && now.gen != s.root.gen {
-		return errStale
-	}
-	return corrupt(table, key, qualifier, err)
-}
-
-// loadCell reads and parses one cell of the labels table through the cache.
-func loadCell[T interface{ sizeBytes() int64 }](
-	ctx context.Context, s *segment, name string, key cacheKey, qualifier []byte, parse func([]byte) (T, error),
-) (T, error) {
-	if v, ok := cached[T](s.x.cache, key); ok {
-		return v, nil
-	}
-	var none T
-	row := dictKey(name, s.day.day)
-	value, err := readCell(ctx, s.x.labels, dayCellMs(s.day.day), row, qualifier)
-	if err != nil {
-		return none, err
-	}
-	if value == nil {
-		return none, s.fault(storage.TableLabels, row, qualifier, errMissing)
-	}
-	payload, err := unseal(value, row, qualifier)
-	if err != nil {
-		return none, s.fault(storage.TableLabels, row, qualifier, err)
-	}
-	v, err := parse(payload)
-	if err != nil {
-		return none, s.fault(storage.TableLabels, row, qualifier, err)
-	}
-	s.x.cache.put(key, v, v.sizeBytes())
-	return v, nil
-}
-
-// dict opens the dictionary of a label name, __name__ included; the day must have the name.
-func (s *segment) dict(ctx context.Context, name string) (*segmentDict, error) {
-	if d := s.dicts[name]; d != nil {
-		return d, nil
-	}
-	d := &segmentDict{s: s, name: name}
-	h, ok := cached[*dictHeader](s.x.cache, s.key(qualHeader, name, 0))
-	if ok {
-		d.open(h)
-	} else if err := d.read(ctx); err != nil {
-		return nil, err
-	}
-	s.dicts[name] = d
-	return d, nil
-}
-
-func (d *segmentDict) open(h *dictHeader) {
-	d.header, d.chunks, d.sets = h, make([]*valueChunk, len(h.chunks)), make([]*setChunk, len(h.setChunks))
-}
-
-// read reads the header and, with it, the first chunk of values: most dictionaries have no other.
-func (d *segmentDict) read(ctx context.Context) error {
-	s, row := d.s, dictKey(d.name, d.s.day.day)
-	head, first := genQualifier(qualHeader, s.root.gen), chunkQualifier(qualValues, s.root.gen, 0)
-	end := chunkQualifier(qualValues, s.root.gen, 1)
-	cells, err := readCells(ctx, s.x.labels, dayCellMs(s.day.day), [][]byte{row}, head, end)
-	if err != nil {
-		return err
-	}
-	if len(cells) == 0 || string(cells[0].qualifier) != string(head) {
-		return s.fault(storage.TableLabels, row, head, errMissing)
-	}
-	payload, err := unseal(cells[0].value, row, head)
-	if err != nil {
-		return s.fault(storage.TableLabels, row, head, err)
-	}
-	h, err := parseDictHeader(payload)
-	if err == nil {
-		want := s.root.metrics
-		if i, ok := s.root.name(d.name); ok && d.name != metricName {
-			want = s.root.values[i]
-		}
-		if h.values != want {
-			err = fmt.Errorf("%w: %d values, the root says %d", errRange, h.values, want)
-		}
-	}
-	if err != nil {
-		return s.fault(storage.TableLabels, row, head, err)
-	}
-	d.open(h)
-	s.x.cache.put(s.key(qualHeader, d.name, 0), h, h.sizeBytes())
-	for _, c := range cells[1:] {
-		if string(c.qualifier) != string(first) || len(h.chunks) == 0 {
-			continue
-		}
-		payload, err := unseal(c.value, row, first)
-		if err == nil {
-			d.chunks[0], err = d.parseChunk(payload, 0)
-		}
-		if err != nil {
-			return s.fault(storage.TableLabels, row, first, err)
-		}
-		s.x.cache.put(s.key(qualValues, d.name, 0), d.chunks[0], d.chunks[0].sizeBytes())
-	}
-	return nil
-}
-
-func (d *segmentDict) parseChunk(payload []byte, i int) (*valueChunk, error) {
-	return parseValueChunk(payload, d.header.chunks[i].first, d.header.chunkEnd(i), d.header.sets)
-}
-
-func (d *segmentDict) chunk(ctx context.Context, i int) (*valueChunk, error) {
-	if d.chunks[i] != nil {
-		return d.chunks[i], nil
-	}
-	q := chunkQualifier(qualValues, d.s.root.gen, uint32(i))
-	c, err := loadCell(ctx, d.s, d.name, d.s.key(qualValues, d.name, uint32(i)), q, func(p []byte) (*valueChunk, error) {
-		return d.parseChunk(p, i)
-	})
-	d.chunks[i] = c
-	return c, err
-}
-
-// value returns the value of an id found in a block; it keeps a chunk alive, so clone what is kept.
-func (d *segmentDict) value(ctx context.Context, id uint32) (string, error) {
-	if id == 0 || id > d.header.values {
-		return "", d.s.fault(storage.TableLabels, dictKey(d.name, d.s.day.day),
-			genQualifier(qualHeader, d.s.root.gen), fmt.Errorf("%w: value %d of %d", errRange, id, d.header.values))
-	}
-	c, err := d.chunk(ctx, d.header.chunkOfID(id))
-	if err != nil {
-		return "", err
-	}
-	return c.value(id), nil
-}
-
-// lookup returns the id of a value, 0 if the day lacks it; it reads one chunk.
-func (d *segmentDict) lookup(ctx context.Context, value string) (uint32, error) {
-	i := d.header.chunkOfValue(value)
-	if i < 0 {
-		return 0, nil
-	}
-	c, err := d.chunk(ctx, i)
-	if err != nil {
-		return 0, err
-	}
-	return c.lookup(value), nil
-}
-
-// blocksOf appends the blocks in which the value occurs to set.
-func (d *segmentDict) blocksOf(ctx context.Context, id uint32, into *idSet, seen map[uint32]bool) error {
-	c, err := d.chunk(ctx, d.header.chunkOfID(id))
-	if err != nil {
-		return err
-	}
-	n, ok := c.set(id)
-	if !ok || seen[n] {
-		return nil
-	}
-	seen[n] = true
-	i := d.header.chunkOfSet(n)
-	if d.sets[i] == nil {
-		q := chunkQualifier(qualSets, d.s.root.gen, uint32(i))
-		key := d.s.key(qualSets, d.name, uint32(i))
-		if d.sets[i], err = loadCell(ctx, d.s, d.name, key, q, func(p []byte) (*setChunk, error) {
-			return parseSetChunk(p, d.header.setChunks[i], d.header.setChunkEnd(i), len(d.s.root.blocks))
-		}); err != nil {
-			return err
-		}
-	}
-	for _, b := range d.sets[i].sets[n-d.sets[i].first] {
-		into.add(b + 1)
-	}
-	return nil
-}
-
-// load returns blocks, reading those that are not cached in one request.
-func (s *segment) load(ctx context.Context, numbers []int) ([]*block, error) {
-	out := make([]*block, len(numbers))
-	var keys [][]byte
-	missing := map[string]int{} // row key → position in numbers
-	for i, n := range numbers {
-		if b, ok := cached[*block](s.x.cache, s.key(qualBlock, "", uint32(n))); ok {
-			out[i] = b
-			continue
-		}
-		names, err := s.dict(ctx, metricName)
-		if err != nil {
-			return nil, err
-		}
-		metric, err := names.value(ctx, s.root.blocks[n].firstMetric)
-		if err != nil {
-			return nil, err
-		}
-		key := blockKey(metric, s.day.day, s.root.blocks[n].part)
-		missing[string(key)] = i
-		keys = append(keys, key)
-	}
-	if len(keys) == 0 {
-		return out, nil
-	}
-	gen := s.root.gen
-	cells, err := readCells(ctx, s.x.series, dayCellMs(s.day.day), keys, columnQualifier(gen, 0, 0), blockEnd(gen))
-	if err != nil {
-		return nil, err
-	}
-	for len(cells) > 0 {
-		n := 1
-		for n < len(cells) && string(cells[n].key) == string(cells[0].key) {
-			n++
-		}
-		at := missing[string(cells[0].key)]
-		b, err := s.parseBlock(cells[:n], numbers[at])
-		if err != nil {
-			return nil, err
-		}
-		out[at] = b
-		s.x.cache.put(s.key(qualBlock, "", uint32(numbers[at])), b, b.sizeBytes())
-		cells = cells[n:]
-	}
-	for key, at := range missing {
-		if out[at] == nil {
-			return nil, s.fault(storage.TableSeries, []byte(key), columnQualifier(gen, 0, 0), errMissing)
-		}
-	}
-	return out, nil
-}
-
-// blockEnd is the qualifier behind all cells of a generation's block.
-func blockEnd(gen uint32) []byte {
-	return append(columnQualifier(gen, 1<<16-1, 1<<16-1), 0)
-}
-
-// parseBlock puts a block together from its cells, which are in order.
-func (s *segment) parseBlock(cells []rawCell, number int) (*block, error) {
-	head := cells[0]
-	fail := func(c rawCell, err error) (*block, error) {
-		return nil, s.fault(storage.TableSeries, c.key, c.qualifier, err)
-	}
-	payload, err := unseal(head.value, head.key, head.qualifier)
-	if err != nil {
-		return fail(head, err)
-	}
-	from, to := s.root.metricRange(number)
-	b, inline, err := parseBlockHeader(payload, from, to, len(s.root.names))
-	if err != nil {
-		return fail(head, err)
-	}
-	if b.rows != s.root.blocks[number].rows {
-		return fail(head, fmt.Errorf("%w: %d rows, the root says %d", errRange, b.rows, s.root.blocks[number].rows))
-	}
-	rest, restBytes := cells[1:], 0
-	for _, c := range rest {
-		restBytes += len(c.value)
-	}
-	for i, p := range b.packedColumns() {
-		if inline {
-			break
-		}
-		size := packedBytes(p.count, p.width)
-		data := make([]byte, 0, min(size, restBytes)+packedPad)
-		for chunk := 0; len(data) < size; chunk++ {
-			q := columnQualifier(s.root.gen, i+1, chunk)
-			if len(rest) == 0 || string(rest[0].qualifier) != string(q) {
-				return fail(rawCell{key: head.key, qualifier: q}, errMissing)
-			}
-			raw, err := unseal(rest[0].value, head.key, q)
-			if err != nil || len(raw) == 0 || len(data)+len(raw) > size {
-				return fail(rest[0], errors.Join(err, errRange))
-			}
-			data = append(data, raw...)
-			rest = rest[1:]
-		}
-		p.data = append(data, make([]byte, packedPad)...)
-	}
-	if len(rest) > 0 {
-		return fail(rest[0], errTrailing)
-	}
-	return b, nil
 }

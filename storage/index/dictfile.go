@@ -3,13 +3,14 @@ package index
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sort"
 	"unsafe"
 )
 
-// A closed day's dictionary of one label name: its distinct values sorted, numbered from 1, in chunks of up to a cell's
-// size, each value with the set of blocks in which it occurs. The header tells which chunk can hold a value, so that
-// looking one up reads a single chunk.
+// A segment's dictionary of one label name: its distinct values sorted, numbered from 1, in chunks of up to a cell's
+// size, each value with the set of blocks in which it occurs and with the hours, or days, in which series that have it
+// were touched. The header tells which chunk can hold a value, so that looking one up reads a single chunk.
 
 type dictHeader struct {
 	values uint32
@@ -118,9 +119,13 @@ type valueChunk struct {
 	wide    bool
 	text    string
 	sets    packed // set of each value, plus one
+	// masks are the distinct masks of hours of a day, or days of a month; touched gives each value one. Empty in format 1.
+	masks   []uint32
+	touched packed
 }
 
-func appendValueChunk(dst []byte, values []string, sets []uint32) []byte {
+// appendValueChunk writes values with their sets, plus one, and the masks in which they were touched.
+func appendValueChunk(dst []byte, values []string, sets, touched []uint32) []byte {
 	size := 0
 	for _, v := range values {
 		size += len(v)
@@ -142,6 +147,24 @@ func appendValueChunk(dst []byte, values []string, sets []uint32) []byte {
 		dst = append(dst, v...)
 	}
 	p := pack(sets)
+	dst = append(p.appendHeader(dst), p.raw()...)
+	return appendMasks(dst, touched)
+}
+
+func appendMasks(dst []byte, touched []uint32) []byte {
+	masks := slices.Clone(touched)
+	slices.Sort(masks)
+	masks = slices.Compact(masks)
+	ids := make([]uint32, len(touched))
+	for i, mask := range touched {
+		n, _ := slices.BinarySearch(masks, mask)
+		ids[i] = uint32(n)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(masks)))
+	for _, mask := range masks {
+		dst = binary.AppendUvarint(dst, uint64(mask))
+	}
+	p := pack(ids)
 	return append(p.appendHeader(dst), p.raw()...)
 }
 
@@ -154,7 +177,7 @@ func boolByte(b bool) byte {
 
 // parseValueChunk reads a chunk that the header says holds the ids [first, end) out of so many sets. The result refers
 // to the payload.
-func parseValueChunk(payload []byte, first, end, sets uint32) (*valueChunk, error) {
+func parseValueChunk(payload []byte, format byte, first, end, sets uint32) (*valueChunk, error) {
 	c := &cursor{b: payload}
 	v := &valueChunk{first: first, count: c.number(1<<32 - 2)}
 	if c.err == nil && v.count != end-first {
@@ -170,6 +193,9 @@ func parseValueChunk(payload []byte, first, end, sets uint32) (*valueChunk, erro
 	v.text = unsafe.String(unsafe.SliceData(text), len(text))
 	v.sets = readPackedHeader(c, v.count)
 	readPackedData(c, &v.sets)
+	if format != formatV1 {
+		v.readMasks(c)
+	}
 	if err := c.end(); err != nil {
 		return nil, err
 	}
@@ -183,8 +209,37 @@ func parseValueChunk(payload []byte, first, end, sets uint32) (*valueChunk, erro
 		if v.sets.at(i) > sets {
 			return nil, fmt.Errorf("%w: set of value %d", errRange, i)
 		}
+		if format != formatV1 && int(v.touched.at(i)) >= len(v.masks) {
+			return nil, fmt.Errorf("%w: mask of value %d", errRange, i)
+		}
 	}
 	return v, nil
+}
+
+func (v *valueChunk) readMasks(c *cursor) {
+	masks := c.count(1)
+	for i := 0; i < masks && c.err == nil; i++ {
+		v.masks = append(v.masks, c.number(1<<monthDaysMax-1))
+	}
+	v.touched = readPackedHeader(c, v.count)
+	readPackedData(c, &v.touched)
+}
+
+// appendTouched appends the values that were touched in one of the hours, or days, of mask.
+func (v *valueChunk) appendTouched(dst []string, mask uint32) []string {
+	all, none := true, true
+	for _, m := range v.masks {
+		all, none = all && m&mask != 0, none && m&mask == 0
+	}
+	if none {
+		return dst
+	}
+	for id := v.first; id < v.first+v.count; id++ {
+		if all || v.masks[v.touched.at(id-v.first)]&mask != 0 {
+			dst = append(dst, v.value(id))
+		}
+	}
+	return dst
 }
 
 func (v *valueChunk) end(i uint32) int {
@@ -223,7 +278,7 @@ func (v *valueChunk) seek(value string) uint32 {
 }
 
 func (v *valueChunk) sizeBytes() int64 {
-	return int64(len(v.text)+len(v.offsets)) + v.sets.sizeBytes() + 96
+	return int64(len(v.text)+len(v.offsets)+4*cap(v.masks)) + v.sets.sizeBytes() + v.touched.sizeBytes() + 128
 }
 
 // setChunk holds consecutive sets of blocks.

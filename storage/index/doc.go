@@ -9,7 +9,8 @@
 //     metrics, read without locks. Beside it each open day has a word per [Ref] with the hours touched ([Index.Touch]).
 //   - as a journal: what [Index.Persist] writes of days that are not folded yet, so that a restart knows them.
 //   - as a segment: what [Index.Maintain] folds a closed day into, one block of columns for each large metric and one
-//     for several small ones, with dictionaries shared by all metrics of the day, read on demand through a cache.
+//     for several small ones, with dictionaries shared by all metrics of the day, read on demand through a cache. The
+//     segments of a month's days are folded on into one of the month, to date, in which long windows are looked up.
 //
 // It is not a store of samples, knows no rows but their keys, and starts no goroutines.
 //
@@ -19,6 +20,8 @@
 //     day's touches from memory, and readers look at memory first: no series is missed, duplicates are joined.
 //   - After Persist and a Sync of the store every touch made before survives; later ones must be touched again, as a
 //     replay of the log does. Presence is exact by the hour: never narrower than the touches, nor wider.
+//   - A month repeats what its days hold and says which generation of each; a day that has been folded since is read by
+//     itself. A month that is late, damaged or gone costs time, never an answer.
 //   - A day's generation is switched by one cell. Whatever a crash leaves, either the old or the new generation is
 //     whole, and everything else is swept up later.
 //   - Stored values are checksummed together with their place. A damaged journal is made anew from the keys of the data

@@ -2,15 +2,18 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"halite/keyschema"
 	"halite/storage"
 )
 
-// A fold replaces a day's journal, and the segment it may have already, by a new segment. Its steps, each of which
-// may be the last one before a crash:
+// A fold replaces a day's journal, and the segment it may have already, by a new segment; a month's has no journal. Its
+// steps, each of which may be the last one before a crash:
 //
 //	1  the intent cell names the new generation
 //	2  blocks and dictionaries are written under it, then synced
@@ -27,9 +30,9 @@ const foldDelay = time.Hour
 // refoldEvery is the least time between two folds of one day: late samples trickle.
 const refoldEvery = 30 * time.Minute
 
-// Maintain folds the days that are closed, cleans up after interrupted folds, forgets days beyond retention and frees
-// the memory of retired series. A day
-// whose fold fails stays as it was; the others are folded all the same, and the first error is returned.
+// Maintain folds the days that are closed, and these into months, cleans up after interrupted folds, forgets days beyond
+// retention and frees the memory of retired series. A day whose fold fails stays as it was; the others are folded all
+// the same, and the first error is returned.
 func (x *Index) Maintain(ctx context.Context) error {
 	x.expire()
 	var first error
@@ -38,8 +41,8 @@ func (x *Index) Maintain(ctx context.Context) error {
 			first = err
 		}
 	}
-	for _, day := range x.uncleanDays() {
-		keep(x.cleanDay(ctx, day))
+	for _, p := range x.uncleanPeriods() {
+		keep(x.clean(ctx, p))
 	}
 	for _, d := range x.open.all() {
 		if err := ctx.Err(); err != nil {
@@ -50,6 +53,7 @@ func (x *Index) Maintain(ctx context.Context) error {
 			keep(x.foldOpen(ctx, d))
 		}
 	}
+	keep(x.foldMonths(ctx))
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	x.compactActive()
@@ -65,7 +69,7 @@ func (x *Index) dayEnded(day int64, delay time.Duration) bool {
 func (x *Index) foldDue(d *openDay) bool {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	last, folded := x.foldedAt[d.day]
+	last, folded := x.foldedAt[dayPeriod(d.day)]
 	return x.dayEnded(d.day, foldDelay) && (!folded || x.opts.Now().Sub(last) >= refoldEvery)
 }
 
@@ -83,60 +87,76 @@ func (x *Index) foldOpen(ctx context.Context, d *openDay) (err error) {
 	}
 	hours := d.snapshot()
 	sources := []source{newActiveSource(x.cat, hours)}
-	if c := x.closed.get(d.day); c != nil {
+	if c := x.closed.get(d.day); c == nil {
+		if err := x.forgetInMonth(ctx, dayPeriod(d.day)); err != nil {
+			return err
+		}
+	} else {
 		s, err := x.segment(ctx, c)
 		if err != nil {
 			return err
 		}
-		sources = append(sources, closedSource{s})
+		sources = append(sources, closedSource{s: s})
 	}
 	// A part whose write was reported as failed may be in the table all the same, at seq; what it holds is in memory.
-	return x.foldInto(ctx, d.day, sources, d.journal.seq+1, func() { x.open.release(d, hours) })
+	contains := contents{journalSeq: d.journal.seq + 1}
+	return x.foldInto(ctx, dayPeriod(d.day), sources, contains, func() { x.open.release(d, hours) })
 }
 
-// foldInto writes a day's next generation from sources and switches to it. It contains the journal's parts below
-// journalSeq. The caller holds maint; release is called once readers see the new segment.
+// contents is what a root says of where its segment came from: the journal's parts below journalSeq, or, in a month,
+// the generations of its days.
+type contents struct {
+	journalSeq uint32
+	days       []monthDay
+}
+
+// foldInto writes a period's next generation from sources and switches to it. The caller holds maint; release is called
+// once readers see the new segment.
 func (x *Index) foldInto(
-	ctx context.Context, day int64, sources []source, journalSeq uint32, release func(),
+	ctx context.Context, p period, sources []source, contains contents, release func(),
 ) error {
 	start := time.Now() // a duration, not a time of the data
-	gen, err := x.nextGeneration(ctx, day)
+	gen, err := x.nextGeneration(ctx, p)
 	if err != nil {
 		return err
 	}
-	m, err := newMerge(ctx, sources)
+	m, err := newMerge(ctx, p, sources)
 	if err != nil {
 		return err
 	}
-	if err := x.applyRootCell(ctx, day, qualIntent, appendIntent(newBlob(8), gen)); err != nil {
+	if err := x.applyRootCell(ctx, p, qualIntent, appendIntent(newBlob(8), gen)); err != nil {
 		return err
 	}
-	x.unclean[day] = true
-	w := &dayWriter{x: x, day: day, gen: gen, m: m}
+	x.unclean[p] = true
+	w := &segmentWriter{x: x, of: p, gen: gen, m: m}
 	r, err := w.write(ctx)
 	if err != nil {
 		return err
 	}
-	r.journalSeq = journalSeq
+	r.journalSeq, r.days = contains.journalSeq, contains.days
 	if err := x.opts.Store.Sync(ctx); err != nil {
 		return err
 	}
-	if err := x.applyRootCell(ctx, day, qualRoot, appendRoot(newBlob(1024), r)); err != nil {
+	if err := x.applyRootCell(ctx, p, qualRoot, appendRoot(newBlobV2(1024), r)); err != nil {
 		return err
 	}
 	if err := x.opts.Store.Sync(ctx); err != nil {
 		// Whether the switch survives a crash is unknown, but both states are whole: go on with the new one.
-		x.opts.Logger.Error("catalogue day switched but not synced", "day", day, "err", err)
+		x.opts.Logger.Error("catalogue period switched but not synced", "period", p.String(), "err", err)
 	}
-	x.closed.install(day, r)
+	x.closed.install(p, r)
 	release()
-	x.cache.dropDay(day)
-	x.foldedAt[day] = x.opts.Now()
-	x.metrics.folds.Inc()
+	x.cache.drop(p)
+	x.foldedAt[p] = x.opts.Now()
+	if p.isMonth() {
+		x.metrics.monthFolds.Inc()
+	} else {
+		x.metrics.folds.Inc()
+	}
 	x.metrics.foldSeconds.Add(time.Since(start).Seconds())
-	x.opts.Logger.Info("catalogue day folded", "day", day, "generation", gen, "series", r.series,
+	x.opts.Logger.Info("catalogue folded", "period", p.String(), "generation", gen, "series", r.series,
 		"metrics", r.metrics, "blocks", len(r.blocks))
-	return x.sweep(ctx, day)
+	return x.sweep(ctx, p)
 }
 
 func appendIntent(dst []byte, gen uint32) []byte {
@@ -150,37 +170,42 @@ func parseIntent(payload []byte) (uint32, error) {
 	return uint32(payload[0])<<24 | uint32(payload[1])<<16 | uint32(payload[2])<<8 | uint32(payload[3]), nil
 }
 
-// applyRootCell seals and writes a cell of the day's root row.
-func (x *Index) applyRootCell(ctx context.Context, day int64, kind byte, blob []byte) error {
-	key, qualifier := rootKey(day), []byte{kind}
+// applyRootCell seals and writes a cell of the period's root row.
+func (x *Index) applyRootCell(ctx context.Context, p period, kind byte, blob []byte) error {
+	key, qualifier := p.rootKey(), []byte{kind}
 	return x.series.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
 		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier,
-		TsMs: dayCellMs(day), Value: seal(blob, key, qualifier),
+		TsMs: p.cellMs(), Value: seal(blob, key, qualifier),
 	}}}})
 }
 
 // nextGeneration is above every generation of which cells may exist.
-func (x *Index) nextGeneration(ctx context.Context, day int64) (uint32, error) {
-	cells, err := readCells(ctx, x.series, dayCellMs(day), [][]byte{rootKey(day)}, nil, nil)
+func (x *Index) nextGeneration(ctx context.Context, p period) (uint32, error) {
+	cells, err := readCells(ctx, x.series, p.cellMs(), [][]byte{p.rootKey()}, nil, nil)
 	if err != nil {
 		return 0, err
 	}
-	gen := uint32(0)
+	gen, err := x.generationInMonth(ctx, p)
+	if err == nil && len(cells) == 0 { // the period is new, or its root was lost and its other cells are still there
+		var left uint32
+		left, err = x.newestGeneration(ctx, p)
+		gen = max(gen, left)
+	}
+	if err != nil {
+		return 0, err
+	}
 	for _, c := range cells {
-		payload, err := unseal(c.value, c.key, c.qualifier)
+		payload, _, err := unsealAny(c.value, c.key, c.qualifier)
 		var of uint32
 		switch {
 		case err != nil || len(c.qualifier) == 0:
 		case c.qualifier[0] == qualRoot:
-			var r *root
-			if r, err = parseRoot(payload); err == nil {
-				of = r.gen
-			}
+			of, err = rootGen(payload)
 		case c.qualifier[0] == qualIntent:
 			of, err = parseIntent(payload)
 		}
 		if err != nil { // unreadable: ask the cells themselves
-			of, err = x.newestGeneration(ctx, day)
+			of, err = x.newestGeneration(ctx, p)
 			if err != nil {
 				return 0, err
 			}
@@ -190,11 +215,33 @@ func (x *Index) nextGeneration(ctx context.Context, day int64) (uint32, error) {
 	return gen + 1, nil
 }
 
-// newestGeneration looks through the day's cells.
-func (x *Index) newestGeneration(ctx context.Context, day int64) (uint32, error) {
+// generationInMonth is the generation of a day that its month contains, 0 if none: a number that a month knows must not
+// be given to other contents, not even after the day's root was lost.
+func (x *Index) generationInMonth(ctx context.Context, p period) (uint32, error) {
+	if p.isMonth() {
+		return 0, nil
+	}
+	of := monthOf(p.firstDay())
+	m := x.closed.month(of)
+	if m == nil {
+		return 0, nil
+	}
+	r, err := x.root(ctx, m)
+	if errors.Is(err, storage.ErrCorrupt) {
+		x.monthBroken(m, err)
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return r.days[p.firstDay()-of.firstDay()].gen, nil
+}
+
+// newestGeneration looks through the period's cells.
+func (x *Index) newestGeneration(ctx context.Context, p period) (uint32, error) {
 	newest := uint32(0)
 	for _, t := range []storage.Table{x.series, x.labels} {
-		err := eachDayCell(ctx, t, day, func(_, qualifier []byte) error {
+		err := eachCell(ctx, t, p, func(_, qualifier []byte) error {
 			if gen, ok := qualifierGen(qualifier); ok {
 				newest = max(newest, gen)
 			}
@@ -207,14 +254,14 @@ func (x *Index) newestGeneration(ctx context.Context, day int64) (uint32, error)
 	return newest, nil
 }
 
-// dayFilter passes the places of a day's cells.
-func dayFilter(day int64) storage.Filter {
-	return storage.Filter{FromMs: dayCellMs(day), ToMs: dayCellMs(day) + 1, KeysOnly: true}
+// placeFilter passes the places of a period's cells.
+func placeFilter(p period) storage.Filter {
+	return storage.Filter{FromMs: p.cellMs(), ToMs: p.cellMs() + 1, KeysOnly: true}
 }
 
-// eachDayCell calls fn with the place of each cell of a day; the slices are valid during the call only.
-func eachDayCell(ctx context.Context, t storage.Table, day int64, fn func(key, qualifier []byte) error) error {
-	it := t.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{Filter: dayFilter(day)})
+// eachCell calls fn with the place of each cell of a period; the slices are valid during the call only.
+func eachCell(ctx context.Context, t storage.Table, p period, fn func(key, qualifier []byte) error) error {
+	it := t.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{Filter: placeFilter(p)})
 	defer func() { _ = it.Close() }()
 	for it.Next() {
 		row := it.Row()
@@ -227,11 +274,11 @@ func eachDayCell(ctx context.Context, t storage.Table, day int64, fn func(key, q
 	return it.Err()
 }
 
-// sweep removes a day's cells of other generations than the root's, the journal's parts that the root contains, and the
+// sweep removes a period's cells of other generations than the root's, the journal's parts that the root contains, and the
 // intent. The caller holds maint.
-func (x *Index) sweep(ctx context.Context, day int64) error {
+func (x *Index) sweep(ctx context.Context, p period) error {
 	keep, journalSeq := uint32(0), uint32(0)
-	if c := x.closed.get(day); c != nil {
+	if c := x.closed.period(p); c != nil {
 		r, err := x.root(ctx, c)
 		if err != nil {
 			return err
@@ -240,7 +287,7 @@ func (x *Index) sweep(ctx context.Context, day int64) error {
 	}
 	for _, t := range []storage.Table{x.series, x.labels} {
 		d := deleter{ctx: ctx, table: t}
-		err := eachDayCell(ctx, t, day, func(key, qualifier []byte) error {
+		err := eachCell(ctx, t, p, func(key, qualifier []byte) error {
 			if gen, ok := qualifierGen(qualifier); ok && gen != keep {
 				return d.cell(key, qualifier)
 			}
@@ -260,13 +307,13 @@ func (x *Index) sweep(ctx context.Context, day int64) error {
 		return err
 	}
 	d := deleter{ctx: ctx, table: x.series}
-	if err := d.cell(rootKey(day), []byte{qualIntent}); err != nil {
+	if err := d.cell(p.rootKey(), []byte{qualIntent}); err != nil {
 		return err
 	}
 	if err := d.flush(); err != nil {
 		return err
 	}
-	delete(x.unclean, day)
+	delete(x.unclean, p)
 	return nil
 }
 
@@ -303,22 +350,18 @@ func (d *deleter) flush() error {
 	return err
 }
 
-func (x *Index) uncleanDays() []int64 {
+func (x *Index) uncleanPeriods() []period {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	var out []int64
-	for day := range x.unclean {
-		out = append(out, day)
-	}
-	return out
+	return slices.Collect(maps.Keys(x.unclean))
 }
 
-// cleanDay sweeps a day whose fold was interrupted.
-func (x *Index) cleanDay(ctx context.Context, day int64) error {
+// clean sweeps a period whose fold was interrupted.
+func (x *Index) clean(ctx context.Context, p period) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	if err := x.sweep(ctx, day); err != nil {
-		return fmt.Errorf("index: clean up day %d: %w", day, err)
+	if err := x.sweep(ctx, p); err != nil {
+		return fmt.Errorf("index: clean up %v: %w", p, err)
 	}
 	return nil
 }
@@ -343,18 +386,20 @@ func (x *Index) expireLocked() {
 	for _, d := range x.open.between(0, oldest-1) {
 		x.open.forget(d.day)
 	}
-	for _, d := range x.closed.between(0, oldest-1) {
-		x.closed.forget(d.day)
-		x.cache.dropDay(d.day)
-	}
-	for day := range x.foldedAt {
-		if day < oldest {
-			delete(x.foldedAt, day)
+	for _, d := range append(x.closed.between(0, oldest-1), x.closed.allMonths()...) {
+		if d.of.lastDay() < oldest {
+			x.closed.forget(d.of)
+			x.cache.drop(d.of)
 		}
 	}
-	for day := range x.unclean {
-		if day < oldest {
-			delete(x.unclean, day)
+	for p := range x.foldedAt {
+		if p.lastDay() < oldest {
+			delete(x.foldedAt, p)
+		}
+	}
+	for p := range x.unclean {
+		if p.lastDay() < oldest {
+			delete(x.unclean, p)
 		}
 	}
 }

@@ -84,15 +84,19 @@ func TestFoldFailsAnywhere(t *testing.T) {
 // tidy checks that the tables hold nothing but each day's current generation and the journals of open days.
 func (w *world) tidy(name string) {
 	w.t.Helper()
+	periods := []period{}
 	for day := int64(baseDay - 5); day < baseDay+10; day++ {
-		gen, open := uint32(0), w.x.open.get(day) != nil
-		if c := w.x.closed.get(day); c != nil {
+		periods = append(periods, dayPeriod(day), monthOf(day))
+	}
+	for _, p := range periods {
+		gen, open := uint32(0), !p.isMonth() && w.x.open.get(int64(p)) != nil
+		if c := w.x.closed.period(p); c != nil {
 			r, err := w.x.root(context.Background(), c)
 			require.NoError(w.t, err, name)
 			gen = r.gen
 		}
 		for _, t := range []storage.Table{w.x.series, w.x.labels} {
-			require.NoError(w.t, eachDayCell(context.Background(), t, day, func(key, qualifier []byte) error {
+			require.NoError(w.t, eachCell(context.Background(), t, p, func(key, qualifier []byte) error {
 				if g, ok := qualifierGen(qualifier); ok {
 					require.Equal(w.t, gen, g, "%s: %q %q", name, key, qualifier)
 					return nil

@@ -1,11 +1,13 @@
 package index
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,35 @@ func exampleDay(t testing.TB) (journal, segment []placedCell) {
 	return journal, append(segment, placedCell{m, mut.Key, cell})
 }
 
+// exampleMonth is the month drawn in FORMAT.md: its root and its only block, folded from the day above and the next.
+func exampleMonth(t testing.TB) (out []placedCell) {
+	w := newWorld(t, 1)
+	w.layout = defaultLayout()
+	w.layout.months.daysMin = 2
+	w.x.layout = w.layout
+	for _, s := range []struct {
+		ls    labels.Labels
+		hours []int64
+	}{
+		{labels.FromStrings(metricName, "up", "instance", "a:9100", "job", "node"), []int64{5, 6, 24 + 5, 24 + 6}},
+		{labels.FromStrings(metricName, "up", "instance", "b:9100", "job", "node"), []int64{24 + 23}},
+	} {
+		ref, _, err := w.x.Add(s.ls)
+		require.NoError(t, err)
+		for _, h := range s.hours {
+			w.x.Touch(ref, baseDay*24+h)
+		}
+	}
+	w.advance(72 * time.Hour)
+	require.True(t, w.maintain())
+	for _, c := range w.storedCells() {
+		if c.cell.TsMs == monthOf(baseDay).cellMs() && c.table.Schema().Name == storage.TableSeries {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 func dump(cells []placedCell) string {
 	var b strings.Builder
 	for _, c := range cells {
@@ -66,7 +97,7 @@ func TestFormat(t *testing.T) {
 	doc, err := os.ReadFile("FORMAT.md")
 	require.NoError(t, err)
 	journal, segment := exampleDay(t)
-	for _, part := range []string{dump(journal), dump(segment)} {
+	for _, part := range []string{dump(journal), dump(segment), dump(exampleMonth(t))} {
 		if !strings.Contains(string(doc), "```\n"+part+"```\n") {
 			t.Errorf("FORMAT.md does not contain\n%s", part)
 		}
@@ -83,7 +114,11 @@ var parsers = []struct {
 		return v, func() []byte { return appendPart(nil, v) }, err
 	}},
 	{"root", func(p []byte) (any, func() []byte, error) {
-		v, err := parseRoot(p)
+		v, err := parseRoot(p, formatV2, false)
+		return v, func() []byte { return appendRoot(nil, v) }, err
+	}},
+	{"month root", func(p []byte) (any, func() []byte, error) {
+		v, err := parseRoot(p, formatV2, true)
 		return v, func() []byte { return appendRoot(nil, v) }, err
 	}},
 	{"dictionary", func(p []byte) (any, func() []byte, error) {
@@ -93,15 +128,17 @@ var parsers = []struct {
 	{"values", func(p []byte) (any, func() []byte, error) {
 		c := cursor{b: p}
 		n := c.number(1 << 20)
-		v, err := parseValueChunk(p, 7, 7+n, 5)
+		_, _ = parseValueChunk(p, formatV1, 7, 7+n, 5)
+		v, err := parseValueChunk(p, formatV2, 7, 7+n, 5)
 		if err != nil {
 			return nil, nil, err
 		}
-		values, sets := []string{}, []uint32{}
+		values, sets, touched := []string{}, []uint32{}, []uint32{}
 		for id := v.first; id < v.first+v.count; id++ {
 			values, sets = append(values, v.value(id)), append(sets, v.sets.at(id-v.first))
+			touched = append(touched, v.masks[v.touched.at(id-v.first)])
 		}
-		return values, func() []byte { return appendValueChunk(nil, values, sets) }, nil
+		return []any{values, sets, touched}, func() []byte { return appendValueChunk(nil, values, sets, touched) }, nil
 	}},
 	{"sets", func(p []byte) (any, func() []byte, error) {
 		c := cursor{b: p}
@@ -112,11 +149,10 @@ var parsers = []struct {
 		return v.sets, func() []byte { return appendSetChunk(nil, v.sets) }, nil
 	}},
 	{"block", func(p []byte) (any, func() []byte, error) {
-		v, inline, err := parseBlockHeader(p, 1, 9, 20)
-		if err != nil || !inline {
-			return nil, nil, errRange
-		}
-		return v, func() []byte { return appendBlockHeader(nil, v, true) }, nil
+		return parseInline(p, false)
+	}},
+	{"month block", func(p []byte) (any, func() []byte, error) {
+		return parseInline(p, true)
 	}},
 	{"tags", func(p []byte) (any, func() []byte, error) {
 		v, err := parseLabelSet(p)
@@ -128,10 +164,18 @@ var parsers = []struct {
 	}},
 }
 
+func parseInline(p []byte, month bool) (any, func() []byte, error) {
+	v, inline, err := parseBlockHeader(p, 1, 9, 20, month)
+	if err != nil || !inline {
+		return nil, nil, errRange
+	}
+	return v, func() []byte { return appendBlockHeader(nil, v, month, true) }, nil
+}
+
 // FuzzParse feeds arbitrary bytes to every parser: none panics, and what is accepted survives being written again.
 func FuzzParse(f *testing.F) {
 	journal, segment := exampleDay(f)
-	for _, c := range append(journal, segment...) {
+	for _, c := range slices.Concat(journal, segment, exampleMonth(f)) {
 		for kind := range parsers {
 			f.Add(kind, c.cell.Value[1:len(c.cell.Value)-4])
 		}
@@ -162,10 +206,10 @@ func sameBlock(t *testing.T, a, b *block) {
 		t.Fatalf("%#v became %#v", a, b)
 	}
 	for row := range min(a.rows, 1000) {
-		x, errX := a.hoursOf(row)
-		y, errY := b.hoursOf(row)
-		if x != y || (errX == nil) != (errY == nil) {
-			t.Fatalf("hours %x became %x", x, y)
+		x, errX := a.patternNumber(row)
+		y, errY := b.patternNumber(row)
+		if x != y || (errX == nil) != (errY == nil) || errX == nil && !slices.Equal(a.pattern(x), b.pattern(y)) {
+			t.Fatalf("hours of row %d differ", row)
 		}
 		for i := range a.columns {
 			if a.columns[i].ids.at(row) != b.columns[i].ids.at(row) {
@@ -199,5 +243,25 @@ func FuzzSeal(f *testing.F) {
 		_, _ = unseal(payload, key, qualifier)
 		_, _, _, _ = parseSpecial(key)
 		_, _ = parseIntent(payload)
+	})
+}
+
+// FuzzPartPacker: what it packs it unpacks, and arbitrary bytes neither panic nor grow beyond the bound.
+func FuzzPartPacker(f *testing.F) {
+	journal, _ := exampleDay(f)
+	f.Add(bytes.Repeat(journal[0].cell.Value, 20))
+	f.Add([]byte("\x05\x28\xb5\x2f\xfd\x04\x00\x29\x00\x00hello"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var k partPacker
+		defer k.close()
+		if out, err := k.payload(data, formatV2); err == nil {
+			_, _ = parsePart(out)
+		}
+		blob, err := k.blob(data)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(blob), len(data)+sealBytes)
+		back, err := k.payload(blob[1:], blob[0])
+		require.NoError(t, err)
+		require.Equal(t, string(data), string(back))
 	})
 }

@@ -30,7 +30,7 @@ type Options struct {
 	Schema *keyschema.Schema
 	// Retention is how long samples are kept; days that ended before it are not answered. 0 keeps all.
 	Retention time.Duration
-	// CacheBytesMax bounds the decoded segments and dictionaries of closed days; 0 means 128 MiB.
+	// CacheBytesMax bounds the decoded segments and dictionaries of closed days and months; 0 means 128 MiB.
 	CacheBytesMax int64
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -88,8 +88,8 @@ type Index struct {
 	// maint serialises everything that writes to the store or moves the active catalogue's tables; it also guards the
 	// next two fields and the journals' state. Add, Touch, Retire and the readers never take it.
 	maint    sync.Mutex
-	foldedAt map[int64]time.Time // when this process folded a day last
-	unclean  map[int64]bool      // days with leftovers of an interrupted fold
+	foldedAt map[period]time.Time // when this process folded a period last
+	unclean  map[period]bool      // periods with leftovers of an interrupted fold
 
 	retireMu sync.Mutex // taken after maint
 	retired  int64      // series retired since the dictionaries were last rebuilt
@@ -104,12 +104,12 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 	opts.setDefaults()
 	x := &Index{
 		opts: opts, seed: rand.Uint64(), cat: newCatalogue(), layout: defaultLayout(),
-		foldedAt: map[int64]time.Time{}, unclean: map[int64]bool{},
+		foldedAt: map[period]time.Time{}, unclean: map[period]bool{},
 	}
 	x.open.days = map[int64]*openDay{}
-	x.closed.days = map[int64]*closedDay{}
+	x.closed.days, x.closed.months = map[int64]*folded{}, map[period]*folded{}
 	x.metrics = newMetrics(x)
-	x.cache = newCache(opts.CacheBytesMax, x.metrics.cacheHits, x.metrics.cacheMisses)
+	x.cache = newCache(opts.CacheBytesMax, x.metrics.cacheHits, x.metrics.cacheMisses, x.metrics.cacheEvicted)
 	for _, t := range []struct {
 		to     *storage.Table
 		schema storage.TableSchema

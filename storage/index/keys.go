@@ -19,17 +19,16 @@ const (
 	dayMax    = 999_999 // days are written as six digits of dayMax − day, so that newer days sort first
 	dayDigits = 6
 
-	rootPrefix    = "#d#" // rows of a day's root; a metric cannot begin with '#', it would be escaped
-	journalPrefix = "#j#" // rows of a day's journal
-	specialStart  = "#d"
-	specialEnd    = "#k"
+	rootPrefix      = "#d#" // rows of a day's root; a metric cannot begin with '#', it would be escaped
+	journalPrefix   = "#j#" // rows of a day's journal
+	monthRootPrefix = "#m#" // rows of a month's root
 
 	labelSetPrefix = "labelset#"
 )
 
 // Kinds of cells: the first byte of a qualifier. Stored on disk, never renumber.
 const (
-	qualRoot    = 'r' // root row: the day's current generation and directory
+	qualRoot    = 'r' // root row: the period's current generation and directory
 	qualIntent  = 'i' // root row: a fold is or was under way
 	qualBlock   = 'b' // block row: 'b' gen column chunk
 	qualHeader  = 'h' // dictionary row: 'h' gen
@@ -50,26 +49,25 @@ func validDay(day int64) bool   { return day >= 0 && day <= dayMax }
 func validHour(hour int64) bool {
 	return hour >= 0 && hour <= keyschema.HourMax && validDay(dayOf(hour))
 }
-func rootKey(day int64) []byte { return appendDay([]byte(rootPrefix), day) }
 func journalKey(day int64, seq uint32) []byte {
 	k := append(appendDay([]byte(journalPrefix), day), '#')
 	return appendHex(k, seq)
 }
 
 // blockKey is the row of the block whose first metric is given; dictKey that of a label's dictionary.
-func blockKey(metric string, day int64, part uint32) []byte {
-	k := dayKey(metric, day)
+func blockKey(metric string, p period, part uint32) []byte {
+	k := periodKey(metric, p)
 	if part == 0 {
 		return k
 	}
 	return appendHex(append(k, '#'), part)
 }
 
-func dictKey(name string, day int64) []byte { return dayKey(name, day) }
+func dictKey(name string, p period) []byte { return periodKey(name, p) }
 
-func dayKey(s string, day int64) []byte {
-	k := make([]byte, 0, len(s)+8)
-	return appendDay(append(keyschema.AppendEscaped(k, s), '#'), day)
+func periodKey(s string, p period) []byte {
+	k := make([]byte, 0, len(s)+9)
+	return p.appendTo(append(keyschema.AppendEscaped(k, s), '#'))
 }
 
 func labelSetKey(hash string) []byte { return append([]byte(labelSetPrefix), hash...) }
@@ -108,18 +106,22 @@ func appendHex(dst []byte, v uint32) []byte {
 }
 
 // parseSpecial reads a root or journal row key.
-func parseSpecial(key []byte) (kind byte, day int64, seq uint32, err error) {
+func parseSpecial(key []byte) (kind byte, p period, seq uint32, err error) {
 	if len(key) < len(rootPrefix)+dayDigits {
 		return 0, 0, 0, errBadCatalogueKey
 	}
 	prefix, rest := string(key[:len(rootPrefix)]), key[len(rootPrefix):]
-	if day, err = parseDay(rest[:dayDigits]); err != nil {
+	n, err := parseDay(rest[:dayDigits])
+	if err != nil {
 		return 0, 0, 0, err
 	}
+	day := dayPeriod(n)
 	rest = rest[dayDigits:]
 	switch {
 	case prefix == rootPrefix && len(rest) == 0:
 		return qualRoot, day, 0, nil
+	case prefix == monthRootPrefix && len(rest) == 0:
+		return qualRoot, period(n) | monthBit, 0, nil
 	case prefix == journalPrefix && len(rest) == 9 && rest[0] == '#':
 		v, err := strconv.ParseUint(string(rest[1:]), 16, 32)
 		if err != nil {

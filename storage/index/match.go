@@ -120,7 +120,7 @@ func matchFinite(m *matcher, values []string, idMax uint32, lookup func(string) 
 	return set, nil
 }
 
-// matchClosed evaluates a matcher on a closed day's dictionary; results of regular expressions are cached, because the
+// matchClosed evaluates a matcher on a segment's dictionary; results of regular expressions are cached, because the
 // dictionary never changes.
 func matchClosed(ctx context.Context, m *matcher, d *segmentDict) (*idSet, error) {
 	if values, ok := m.finite(); ok {

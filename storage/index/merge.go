@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// merge joins the sources of a fold: it gives every value of the day its rank in the sorted dictionary of its label
+// merge joins the sources of a fold: it gives every value of the period its rank in the sorted dictionary of its label
 // name and yields the series of one metric after another as columns of ranks.
 type merge struct {
 	sources []source
+	hours   *presences
 	metrics []string
 	names   []string   // sorted
 	values  [][]string // of each name, sorted; values[k][i] has rank i+1
@@ -19,8 +20,8 @@ type merge struct {
 	rank  [][][]uint32
 }
 
-func newMerge(ctx context.Context, sources []source) (*merge, error) {
-	m := &merge{sources: sources}
+func newMerge(ctx context.Context, p period, sources []source) (*merge, error) {
+	m := &merge{sources: sources, hours: newPresences(p.isMonth())}
 	for _, s := range sources {
 		metrics, err := s.metrics(ctx)
 		if err != nil {
@@ -115,7 +116,7 @@ func (m *merge) dropUnused() {
 type metricSeries struct {
 	columns []int // label numbers, ascending
 	ids     [][]uint32
-	hours   []uint32
+	hours   []uint32 // numbers of the merge's presences
 }
 
 // series returns the series of a metric sorted by labels, each label set once.
@@ -126,7 +127,7 @@ func (m *merge) series(ctx context.Context, metric string) (*metricSeries, error
 	out := &metricSeries{}
 	byLabel := map[int][]uint32{}
 	for s, src := range m.sources {
-		rows, err := src.rows(ctx, metric)
+		rows, err := src.rows(ctx, metric, m.hours)
 		if err != nil {
 			return nil, err
 		}
@@ -155,12 +156,12 @@ func (m *merge) series(ctx context.Context, metric string) (*metricSeries, error
 		column := byLabel[k]
 		out.ids = append(out.ids, append(column, make([]uint32, len(out.hours)-len(column))...))
 	}
-	out.sort(m.names)
+	out.sort(m.names, m.hours)
 	return out, nil
 }
 
 // sort orders the series by labels and joins equal ones.
-func (r *metricSeries) sort(names []string) {
+func (r *metricSeries) sort(names []string, presences *presences) {
 	columns := rankColumns{ranks: r.ids, rows: len(r.hours)}
 	for _, k := range r.columns {
 		columns.names = append(columns.names, names[k])
@@ -177,7 +178,7 @@ func (r *metricSeries) sort(names []string) {
 	unique, hours := order[:0], make([]uint32, 0, len(order))
 	for _, i := range order {
 		if n := len(unique); n > 0 && same(unique[n-1], i) {
-			hours[n-1] |= r.hours[i]
+			hours[n-1] = presences.join(hours[n-1], r.hours[i])
 			continue
 		}
 		unique, hours = append(unique, i), append(hours, r.hours[i])

@@ -6,6 +6,8 @@ import "github.com/prometheus/client_golang/prometheus"
 type indexMetrics struct {
 	added, retired, parts, partBytes    prometheus.Counter
 	folds, foldFailures, foldSeconds    prometheus.Counter
+	monthFolds, dayReads, monthReads    prometheus.Counter
+	cacheEvicted                        prometheus.Counter
 	repairs, cacheHits, cacheMisses     prometheus.Counter
 	series, cacheBytes, memory, waiting prometheus.GaugeFunc
 }
@@ -23,15 +25,19 @@ func newMetrics(x *Index) *indexMetrics {
 		parts:        counter("journal_parts_total", "Journal parts written by persisting."),
 		partBytes:    counter("journal_bytes_total", "Bytes of journal parts written by persisting."),
 		folds:        counter("folds_total", "Days folded into segments, repeated folds for late data included."),
-		foldFailures: counter("fold_failures_total", "Folds that failed; the day stays as it was and is tried again."),
-		foldSeconds:  counter("fold_seconds_total", "Time spent folding days."),
-		repairs:      counter("repairs_total", "Damaged journals made anew from the data rows."),
-		cacheHits:    counter("cache_hits_total", "Parts of closed days found in the cache."),
-		cacheMisses:  counter("cache_misses_total", "Parts of closed days that had to be read."),
+		monthFolds:   counter("month_folds_total", "Months folded from their days, usually once for each new day."),
+		dayReads:     counter("day_reads_total", "Segments of days that look-ups read, from the cache or not."),
+		monthReads:   counter("month_reads_total", "Segments of months that look-ups read, from the cache or not."),
+		cacheEvicted: counter("cache_evictions_total", "Parts of segments that the cache let go of for want of room."),
+		foldFailures: counter("fold_failures_total", "Folds that failed; the day or month stays as it was and is tried again."),
+		foldSeconds:  counter("fold_seconds_total", "Time spent folding days and months."),
+		repairs:      counter("repairs_total", "Damaged journals and months that had to be made anew."),
+		cacheHits:    counter("cache_hits_total", "Parts of segments found in the cache."),
+		cacheMisses:  counter("cache_misses_total", "Parts of segments that had to be read."),
 		series: gauge("active_series", "Series in the active catalogue.", func() float64 {
 			return float64(x.cat.series.Load())
 		}),
-		cacheBytes: gauge("cache_bytes", "Memory taken by parts of closed days.", func() float64 {
+		cacheBytes: gauge("cache_bytes", "Memory taken by parts of segments.", func() float64 {
 			return float64(x.cache.sizeBytes())
 		}),
 		memory: gauge("memory_bytes", "Memory taken by the active catalogue and the open days.", func() float64 {
@@ -48,7 +54,8 @@ func (m *indexMetrics) register(r prometheus.Registerer) error {
 		return nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.added, m.retired, m.parts, m.partBytes, m.folds, m.foldFailures, m.foldSeconds, m.repairs,
+		m.added, m.retired, m.parts, m.partBytes, m.folds, m.monthFolds, m.dayReads, m.monthReads, m.cacheEvicted,
+		m.foldFailures, m.foldSeconds, m.repairs,
 		m.cacheHits, m.cacheMisses, m.series, m.cacheBytes, m.memory, m.waiting,
 	} {
 		if err := r.Register(c); err != nil {

@@ -1,9 +1,6 @@
 package index
 
-import (
-	"errors"
-	"slices"
-)
+import "slices"
 
 // nameScan gathers the label names of matching series.
 type nameScan struct {
@@ -16,29 +13,36 @@ func (n *nameScan) run() error {
 		return err
 	}
 	n.q.findClosed()
-	for _, d := range n.q.closed {
-		if len(n.q.matchers) == 0 && n.q.wholeDay(d.day) {
-			s, err := n.q.x.segment(n.q.ctx, d)
-			if err != nil {
-				return err
-			}
-			for _, name := range s.root.names {
+	if len(n.q.matchers) > 0 {
+		return n.q.eachClosed(false, n.scan)
+	}
+	return n.q.eachClosed(true, func(s *segment) error {
+		mask, ok := s.askedOf()
+		if !ok {
+			return n.scan(s)
+		}
+		for i, name := range s.root.names {
+			if s.root.touchedNames[i]&mask != 0 {
 				n.names[name] = true
 			}
-			if s.root.series > 0 {
-				n.names[metricName] = true
-			}
-			continue
 		}
-		mask := hoursWithin(d.day, n.q.from, n.q.to)
-		if err := n.q.scanClosed(d, func(s *segment, b *block, rows []uint32) error {
-			return n.closed(s, b, rows, mask)
-		}); err != nil {
-			return err
+		if s.root.touched&mask != 0 && s.root.series > 0 {
+			n.names[metricName] = true
 		}
-	}
-	return nil
+		return nil
+	})
 }
+
+// askedOf is what the window asks for in the terms of the masks of a dictionary: hours of a day, or days of a month. It
+// is false if these masks cannot tell, because they do not exist in the first format.
+func (s *segment) askedOf() (mask uint32, ok bool) {
+	if s.of.of.isMonth() {
+		return s.window.daysWithin(), true
+	}
+	return s.window[0], s.root.dated || s.window[0] == hoursMask
+}
+
+func (n *nameScan) scan(s *segment) error { return n.q.scanSegment(s, n.closed) }
 
 // active looks for each name that is not found yet for one touched row that has it.
 func (n *nameScan) active(v *view, rows []uint32) error {
@@ -60,7 +64,7 @@ func (n *nameScan) active(v *view, rows []uint32) error {
 	return nil
 }
 
-func (n *nameScan) closed(s *segment, b *block, rows []uint32, mask uint32) error {
+func (n *nameScan) closed(s *segment, b *block, rows []uint32) error {
 	check := func(name string, has func(row uint32) bool) error {
 		if n.names[name] {
 			return nil
@@ -69,11 +73,11 @@ func (n *nameScan) closed(s *segment, b *block, rows []uint32, mask uint32) erro
 			if !has(row) {
 				continue
 			}
-			hours, err := b.hoursOf(row)
+			meets, err := b.meets(row, &s.window)
 			if err != nil {
 				return s.badHours(b, err)
 			}
-			if hours&mask != 0 {
+			if meets {
 				n.names[name] = true
 				return nil
 			}
@@ -114,14 +118,14 @@ func (s *valueScan) run() error {
 		s.values = union(s.values, ids.values(d))
 	}
 	s.q.findClosed()
-	for _, d := range s.q.closed {
-		values, err := s.closedDay(d)
-		if err != nil {
-			return err
+	plain := len(s.q.matchers) == 0
+	return s.q.eachClosed(plain, func(seg *segment) error {
+		values, err := s.closed(seg, plain)
+		if err == nil {
+			s.values = union(s.values, values)
 		}
-		s.values = union(s.values, values)
-	}
-	return nil
+		return err
+	})
 }
 
 // values returns the values of the ids, sorted.
@@ -175,28 +179,14 @@ func (s *valueScan) active(v *view, rows []uint32) error {
 	return nil
 }
 
-// closedDay returns the day's values, sorted.
-func (s *valueScan) closedDay(d *closedDay) (out []string, err error) {
-	for try := 0; ; try++ {
-		if len(s.q.matchers) == 0 && s.q.wholeDay(d.day) {
-			out, err = s.wholeDay(d)
-		} else {
-			out, err = s.partOfDay(d)
-		}
-		if !errors.Is(err, errStale) || try == staleRetriesMax {
-			return out, err
-		}
-	}
-}
-
-// wholeDay returns all values that the day has: its dictionary.
-func (s *valueScan) wholeDay(d *closedDay) ([]string, error) {
-	seg, err := s.q.x.segment(s.q.ctx, d)
-	if err != nil {
-		return nil, err
-	}
+// closed returns the segment's values, sorted. Without matchers the dictionary knows.
+func (s *valueScan) closed(seg *segment, plain bool) ([]string, error) {
 	if _, has := seg.root.name(s.name); !has && s.name != metricName || seg.root.series == 0 {
 		return nil, nil
+	}
+	mask, ok := seg.askedOf()
+	if !plain || !ok {
+		return s.scan(seg)
 	}
 	dict, err := seg.dict(s.q.ctx, s.name)
 	if err != nil {
@@ -208,21 +198,28 @@ func (s *valueScan) wholeDay(d *closedDay) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		for id := c.first; id < c.first+c.count; id++ {
-			out = append(out, c.value(id))
+		if c.masks == nil { // the first format, and a whole day
+			for id := c.first; id < c.first+c.count; id++ {
+				out = append(out, c.value(id))
+			}
+			continue
 		}
+		out = c.appendTouched(out, mask)
 	}
 	return out, nil
 }
 
-// partOfDay returns the values of the series that match and were touched in the window.
-func (s *valueScan) partOfDay(d *closedDay) ([]string, error) {
-	c := closedValues{s: s, mask: hoursWithin(d.day, s.q.from, s.q.to)}
-	if err := s.q.scanClosed(d, c.block); err != nil || c.seg == nil {
+// scan returns the values of the series that match and were touched in the window.
+func (s *valueScan) scan(seg *segment) ([]string, error) {
+	d, err := seg.dict(s.q.ctx, s.name)
+	if err != nil {
+		return nil, err
+	}
+	c := closedValues{s: s, dict: d, ids: newIDSet(d.header.values)}
+	if err := s.q.scanSegment(seg, c.block); err != nil {
 		return nil, err
 	}
 	out := make([]string, 0, c.ids.count)
-	var err error
 	c.ids.each(func(id uint32) bool {
 		var v string
 		v, err = c.dict.value(s.q.ctx, id)
@@ -232,11 +229,9 @@ func (s *valueScan) partOfDay(d *closedDay) ([]string, error) {
 	return out, err
 }
 
-// closedValues gathers the value ids of a day.
+// closedValues gathers the value ids of a segment.
 type closedValues struct {
 	s    *valueScan
-	mask uint32
-	seg  *segment
 	dict *segmentDict
 	ids  *idSet
 }
@@ -250,13 +245,6 @@ func (c *closedValues) block(seg *segment, b *block, rows []uint32) error {
 	}
 	if column == nil && !metric {
 		return nil
-	}
-	if c.seg != seg { // the first block, or the day was folded meanwhile and starts anew
-		d, err := seg.dict(c.s.q.ctx, c.s.name)
-		if err != nil {
-			return err
-		}
-		c.seg, c.dict, c.ids = seg, d, newIDSet(d.header.values)
 	}
 	at := 0
 	for _, row := range rows {
@@ -272,14 +260,14 @@ func (c *closedValues) block(seg *segment, b *block, rows []uint32) error {
 		if id == 0 || c.ids.has(id) {
 			continue
 		}
-		hours, err := b.hoursOf(row)
+		meets, err := b.meets(row, &seg.window)
 		if err == nil && int(id/64) >= len(c.ids.words) {
 			err = errRange
 		}
 		if err != nil {
 			return seg.badHours(b, err)
 		}
-		if hours&c.mask != 0 {
+		if meets {
 			c.ids.add(id)
 		}
 	}

@@ -61,6 +61,17 @@ func (p *packed) setRaw(raw []byte) {
 	copy(p.data, raw)
 }
 
+// refRaw is setRaw without a copy, if enough bytes to load from lie behind raw; whatever they are, they are masked off.
+func (p *packed) refRaw(raw []byte) {
+	switch {
+	case p.width == 0:
+	case cap(raw) >= len(raw)+packedPad:
+		p.data = raw[: len(raw)+packedPad : len(raw)+packedPad]
+	default:
+		p.setRaw(raw)
+	}
+}
+
 func (p *packed) sizeBytes() int64 { return int64(cap(p.data)) + 32 }
 
 // at returns the id of a row, 0 outside the stored rows.
@@ -100,6 +111,17 @@ func readPackedHeader(c *cursor, rows uint32) packed {
 
 // readPackedData reads the data that belongs to the header.
 func readPackedData(c *cursor, p *packed) { p.setRaw(c.bytes(packedBytes(p.count, p.width))) }
+
+// refPackedData is readPackedData without a copy: the column refers to the payload.
+func refPackedData(c *cursor, p *packed) {
+	n := packedBytes(p.count, p.width)
+	if n > len(c.b) {
+		c.fail(errTruncated)
+		return
+	}
+	p.refRaw(c.b[:n])
+	c.b = c.b[n:]
+}
 
 // filter appends the rows in [from, to) whose id is in the set.
 func (p *packed) filter(dst []uint32, from, to uint32, set *idSet) []uint32 {

@@ -64,6 +64,7 @@ func (x *Index) persistDay(ctx context.Context, d *openDay) (err error) {
 		slices.SortFunc(known, byRow)
 	}
 	enc := partEncoder{cat: x.cat, schema: x.opts.Schema, day: d.day}
+	defer enc.packer.close()
 	for len(fresh)+len(known) > 0 {
 		taken, updated := fresh[:min(len(fresh), x.layout.partRows)], known[:min(len(known), x.layout.partRuns)]
 		if err := x.writePart(ctx, d, &enc, taken, updated); err != nil {
@@ -102,7 +103,12 @@ func (x *Index) writePart(ctx context.Context, d *openDay, enc *partEncoder, fre
 		}
 	}
 	key, qualifier := journalKey(d.day, d.journal.seq), []byte{qualPart}
-	blob := seal(appendPart(newBlob(64<<10), p), key, qualifier)
+	enc.payload = appendPart(enc.payload[:0], p)
+	blob, err := enc.packer.blob(enc.payload)
+	if err != nil {
+		return err
+	}
+	blob = seal(blob, key, qualifier)
 	if err := x.series.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
 		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: dayCellMs(d.day), Value: blob,
 	}}}}); err != nil {
@@ -123,6 +129,9 @@ type partEncoder struct {
 	cat    *catalogue
 	schema *keyschema.Schema
 	day    int64
+
+	packer  partPacker
+	payload []byte
 
 	part  *part
 	dicts map[*dictionary]*partDict

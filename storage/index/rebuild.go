@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -57,7 +59,11 @@ func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 		}
 		seq = open.journal.first // its parts are not contained in the new segment: they hold what is in memory
 	}
-	return x.foldInto(ctx, day, []source{newActiveSource(s.cat, s.day.snapshot())}, seq, func() {})
+	if err := x.voidMonth(ctx, monthOf(day)); err != nil {
+		return err
+	}
+	sources := []source{newActiveSource(s.cat, s.day.snapshot())}
+	return x.foldInto(ctx, dayPeriod(day), sources, contents{journalSeq: seq}, func() {})
 }
 
 // keepActive adds what the catalogue says of active series. Damage is what a rebuild is for, so it ends the reading.
@@ -126,7 +132,7 @@ func (x *Index) journalEnd(ctx context.Context, day int64) (uint32, error) {
 	}
 	it := x.series.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{
 		Start: journalKey(day, 0), End: append(journalKey(day, 1<<32-1), 0),
-	}}}, storage.ReadOptions{Reverse: true, RowsMax: 1, Filter: dayFilter(day)})
+	}}}, storage.ReadOptions{Reverse: true, RowsMax: 1, Filter: placeFilter(dayPeriod(day))})
 	defer func() { _ = it.Close() }()
 	for it.Next() {
 		if _, _, seq, err := parseSpecial(it.Row().Key); err == nil {
@@ -296,7 +302,8 @@ type Difference struct {
 	Surplus []labels.Labels
 }
 
-// Verify compares the catalogue of a day with the row keys of TableData. Rows written meanwhile may show up as missing.
+// Verify compares the catalogue of a day, and what its month says of it, with the row keys of TableData. Rows written
+// meanwhile may show up as missing.
 func (x *Index) Verify(ctx context.Context, day int64) (Difference, error) {
 	diff, err := x.verify(ctx, day)
 	if err != nil {
@@ -305,44 +312,73 @@ func (x *Index) Verify(ctx context.Context, day int64) (Difference, error) {
 	return diff, err
 }
 
+// Rules that read a day from one place only.
+var (
+	byDays   = monthRule{daysMin: monthDaysMax + 1, share: 1}
+	byMonths = monthRule{daysMin: 1, share: 1<<64 - 1}
+)
+
 func (x *Index) verify(ctx context.Context, day int64) (diff Difference, err error) {
 	s, err := x.scanData(ctx, day, false)
 	if err != nil {
 		return diff, err
 	}
+	v := verifier{s: s, missing: map[Ref]labels.Labels{}, surplus: map[Ref]labels.Labels{}}
 	from := keyschema.HourStartMs(firstHour(day))
-	found, err := x.Select(ctx, from, from+keyschema.DayHours*keyschema.HourMs-1)
-	if err != nil {
-		return diff, err
+	for _, rule := range []monthRule{byDays, byMonths} {
+		found, err := x.selectBy(ctx, rule, from, from+keyschema.DayHours*keyschema.HourMs-1)
+		if err != nil {
+			return diff, err
+		}
+		if err := v.compare(found); err != nil {
+			return diff, err
+		}
+		if x.closed.month(monthOf(day)) == nil {
+			break
+		}
 	}
-	seen := map[Ref]bool{}
+	return Difference{Missing: sortedSets(v.missing), Surplus: sortedSets(v.surplus)}, nil
+}
+
+// verifier compares answers of the catalogue with what a scan of the data rows has found.
+type verifier struct {
+	s                *dataScan
+	missing, surplus map[Ref]labels.Labels // by refs of the scan's catalogue
+}
+
+func (v *verifier) compare(found []Series) error {
+	day, seen := v.s.day.day, map[Ref]bool{}
 	for _, k := range found {
 		mask := uint32(0)
 		for _, span := range k.Hours {
 			mask |= hoursWithin(day, span.First, span.Last)
 		}
-		ref, _, err := s.cat.add(k.Labels, 0)
+		ref, _, err := v.s.cat.add(k.Labels, 0)
 		if err != nil {
-			return diff, err
+			return err
 		}
 		seen[ref] = true
-		rows := s.day.hours(ref)
+		rows := v.s.day.hours(ref)
 		if rows&^mask != 0 {
-			diff.Missing = append(diff.Missing, k.Labels)
+			v.missing[ref] = k.Labels
 		}
 		if mask&^rows != 0 {
-			diff.Surplus = append(diff.Surplus, k.Labels)
+			v.surplus[ref] = k.Labels
 		}
 	}
 	b := labels.NewScratchBuilder(16)
-	var v view
-	for _, t := range s.cat.sorted() {
-		v.look(t)
-		for row := range v.rows {
-			if !seen[v.ref(row)] {
-				diff.Missing = append(diff.Missing, v.labels(row, &b))
+	var look view
+	for _, t := range v.s.cat.sorted() {
+		look.look(t)
+		for row := range look.rows {
+			if ref := look.ref(row); !seen[ref] && v.s.day.hours(ref) != 0 {
+				v.missing[ref] = look.labels(row, &b)
 			}
 		}
 	}
-	return diff, nil
+	return nil
+}
+
+func sortedSets(sets map[Ref]labels.Labels) []labels.Labels {
+	return slices.SortedFunc(maps.Values(sets), labels.Compare)
 }

@@ -12,11 +12,11 @@ import (
 	"halite/storage"
 )
 
-// restore reads which days have segments, and the journals.
+// restore reads which days and months have segments, and the journals.
 func (x *Index) restore(ctx context.Context) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	if err := x.findDays(ctx); err != nil {
+	if err := x.findPeriods(ctx); err != nil {
 		return err
 	}
 	x.expireLocked()
@@ -32,22 +32,28 @@ func (x *Index) restore(ctx context.Context) error {
 	return nil
 }
 
-// findDays lists the days with a root or an intent.
-func (x *Index) findDays(ctx context.Context) error {
-	it := x.series.ReadRows(ctx, specialRows(rootPrefix), storage.ReadOptions{Filter: storage.Filter{KeysOnly: true}})
+// findPeriods lists the days and months with a root or an intent, and the generations that the roots name.
+func (x *Index) findPeriods(ctx context.Context) error {
+	rows := specialRows(rootPrefix)
+	rows.Ranges = append(rows.Ranges, specialRows(monthRootPrefix).Ranges...)
+	it := x.series.ReadRows(ctx, rows, storage.ReadOptions{Filter: storage.Filter{VersionsMax: 1}})
 	defer func() { _ = it.Close() }()
 	for it.Next() {
 		row := it.Row()
-		kind, day, _, err := parseSpecial(row.Key)
+		kind, p, _, err := parseSpecial(row.Key)
 		if err != nil || kind != qualRoot {
 			return corrupt(storage.TableSeries, row.Key, nil, errBadCatalogueKey)
 		}
 		for _, c := range row.Cells {
 			switch string(c.Qualifier) {
 			case string(rune(qualRoot)):
-				x.closed.days[day] = &closedDay{day: day}
+				f := x.closed.found(p)
+				if payload, _, err := unsealAny(c.Value, row.Key, c.Qualifier); err == nil {
+					gen, _ := rootGen(payload) // what is damaged shows up when it is needed
+					f.gen.Store(gen)
+				}
 			case string(rune(qualIntent)):
-				x.unclean[day] = true
+				x.unclean[p] = true
 			}
 		}
 	}
@@ -65,19 +71,23 @@ func (x *Index) readJournals(ctx context.Context) (damaged []int64, err error) {
 	it := x.series.ReadRows(ctx, specialRows(journalPrefix), storage.ReadOptions{Filter: storage.Filter{VersionsMax: 1}})
 	defer func() { _ = it.Close() }()
 	var r dayRestorer
+	packer := &partPacker{}
+	defer packer.close()
 	for it.Next() {
 		row := it.Row()
-		kind, day, seq, err := parseSpecial(row.Key)
+		kind, of, seq, err := parseSpecial(row.Key)
 		if err != nil || kind != qualPart {
 			return nil, corrupt(storage.TableSeries, row.Key, nil, errBadCatalogueKey)
 		}
+		day := of.firstDay()
 		if r.day == nil || r.day.day != day {
 			if r, err = x.dayRestorer(ctx, day); err != nil {
 				return nil, err
 			}
+			r.packer = packer
 		}
 		if seq < r.fromSeq {
-			x.unclean[day] = true // contained in the segment, left over
+			x.unclean[of] = true // contained in the segment, left over
 			continue
 		}
 		if err := r.add(row, seq); err != nil && !slices.Contains(damaged, day) {
@@ -98,6 +108,7 @@ type dayRestorer struct {
 	day     *openDay
 	fromSeq uint32
 	reader  journalReader
+	packer  *partPacker
 	broken  bool
 }
 
@@ -142,7 +153,11 @@ func (r *dayRestorer) take(row storage.Row) error {
 	if i < 0 {
 		return corrupt(storage.TableSeries, row.Key, []byte{qualPart}, errMissing)
 	}
-	payload, err := unseal(row.Cells[i].Value, row.Key, []byte{qualPart})
+	stored, format, err := unsealAny(row.Cells[i].Value, row.Key, []byte{qualPart})
+	var payload []byte
+	if err == nil {
+		payload, err = r.packer.payload(stored, format)
+	}
 	if err != nil {
 		return corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
 	}
@@ -192,7 +207,7 @@ func (x *Index) repairJournal(ctx context.Context, day int64) error {
 func (x *Index) deleteJournal(ctx context.Context, day int64, seq uint32) error {
 	it := x.series.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{
 		Start: journalKey(day, 0), End: journalKey(day, seq),
-	}}}, storage.ReadOptions{Filter: dayFilter(day)})
+	}}}, storage.ReadOptions{Filter: placeFilter(dayPeriod(day))})
 	defer func() { _ = it.Close() }()
 	d := deleter{ctx: ctx, table: x.series}
 	for it.Next() {

@@ -8,7 +8,7 @@ import (
 // all folded, and for which busy reports false; it returns them. The caller drops its own state for them and must not
 // use these refs any more: from the moment busy has said false it may not touch the ref. busy must not call the Index.
 // Retired series stay in the catalogue of the days they were touched on; Maintain frees their memory. Retire does not
-// wait for folds.
+// wait for folds, and an Add waits for a part of a millisecond at most.
 func (x *Index) Retire(idleBeforeHour int64, busy func(Ref) bool) []Ref {
 	x.retireMu.Lock()
 	defer x.retireMu.Unlock()
@@ -56,16 +56,27 @@ func (c *catalogue) unpark() {
 	c.parked = nil
 }
 
-// retireFrom retires the rows of a table that gone accepts. It holds the table's lock, so that no Add can find a series
-// between the question and its retirement.
+// sliceRows is the number of rows for which a table is locked at once while series are retired or moved: what waits,
+// waits for well below a millisecond.
+const sliceRows = 2048
+
+// retireFrom retires the rows of a table that gone accepts, slice by slice. It holds the table's lock, so that no Add can
+// find a series between the question and its retirement. The caller holds retireMu: the table is not replaced.
 func (c *catalogue) retireFrom(t *table, out []Ref, gone func(Ref) bool) []Ref {
+	for from := uint32(0); from < t.rows.Load(); from += sliceRows {
+		out = c.retireSlice(t, from, out, gone)
+	}
+	return out
+}
+
+func (c *catalogue) retireSlice(t *table, from uint32, out []Ref, gone func(Ref) bool) []Ref {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.replaced {
 		return out
 	}
 	refs := *t.refs.Load()
-	for row := range t.rows.Load() {
+	for row := from; row < min(from+sliceRows, t.rows.Load()); row++ {
 		ref := Ref(atomic.LoadUint32(&refs[row]))
 		if !gone(ref) {
 			continue
@@ -88,77 +99,106 @@ func (c *catalogue) newDictionaries() {
 }
 
 // compact replaces a table by a copy without its retired rows, if a quarter of them are or if its dictionaries have to
-// go. An empty table disappears.
+// go. An empty table disappears. The copy is made beside the table while series are added to it; only for the last few
+// of these, and the switch, adding waits. The caller holds maint and retireMu: nothing else moves or retires series.
 func (c *catalogue) compact(t *table, always bool) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.replaced || t.dead*4 < t.rows.Load() && !always {
-		return
-	}
-	if t.dead == 0 && !always {
+	due := !t.replaced && (always || t.dead > 0 && t.dead*4 >= t.rows.Load())
+	t.mu.Unlock()
+	if !due {
 		return
 	}
 	c.mu.Lock()
 	small := newTable(t.metric, c.takeSlot())
 	c.mu.Unlock()
-	small.mu.Lock()
-	c.copyLive(small, t, always)
-	small.mu.Unlock()
+	k := tableCopy{c: c, to: small, translate: always}
+	var v view
+	for v.look(t); v.rows-k.done > sliceRows; v.look(t) {
+		k.rows(&v)
+	}
+	moved := c.replace(t, small, &k)
 
+	// Until all refs are moved, those that are not lead to the old table, which stays as it was.
+	refs := *small.refs.Load()
+	for row := range moved {
+		c.refs.move(Ref(atomic.LoadUint32(&refs[row])), small.slot, row)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if small.rows.Load() > 0 {
+	(*c.slots.Load())[t.slot].Store(nil)
+	c.parked = append(c.parked, t.slot)
+}
+
+// replace copies the rows that came last and makes Add and readers use the copy; it returns the number of its rows.
+func (c *catalogue) replace(t, small *table, k *tableCopy) (rows uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var v view
+	v.look(t)
+	k.rows(&v)
+	rows = small.rows.Load()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if rows > 0 {
 		c.setSlot(small)
 		c.tables[t.metric] = small
 	} else {
 		delete(c.tables, t.metric)
 		c.free = append(c.free, small.slot)
 	}
-	refs := *small.refs.Load()
-	for row := range small.rows.Load() {
-		c.refs.move(Ref(refs[row]), small.slot, row)
-	}
 	t.replaced = true
-	(*c.slots.Load())[t.slot].Store(nil)
-	c.parked = append(c.parked, t.slot)
+	return rows
 }
 
-// copyLive appends the live rows of a table to an empty one.
-func (c *catalogue) copyLive(to, from *table, translate bool) {
-	columns, refs := *from.columns.Load(), *from.refs.Load()
-	remap := make([][]uint32, len(columns))
-	target := make([]int, len(columns)) // −1: no live row has had the label so far
-	for i, col := range columns {
-		target[i] = -1
-		if translate {
-			remap[i] = make([]uint32, col.dict.count.Load()+1)
-		}
+// tableCopy appends the live rows of a table to an empty one, bit by bit.
+type tableCopy struct {
+	c         *catalogue
+	to        *table
+	translate bool
+	done      uint32     // rows of the source that were looked at
+	target    []int      // column of each of the source's, −1: no live row has had the label so far
+	remap     [][]uint32 // ids of each column's new dictionary, with translate
+	ids       []uint32
+}
+
+// rows copies the rows of the look that were not copied before.
+func (k *tableCopy) rows(v *view) {
+	for len(k.target) < len(v.columns) {
+		k.target, k.remap = append(k.target, -1), append(k.remap, nil)
 	}
-	var ids []uint32
-	for row := range from.rows.Load() {
-		if refs[row] == 0 {
+	for ; k.done < v.rows; k.done++ {
+		ref := v.ref(k.done)
+		if ref == 0 {
 			continue
 		}
-		clear(ids)
-		for i, col := range columns {
-			id := col.data.Load().at(row)
-			if id == 0 {
-				continue
+		clear(k.ids)
+		for i, col := range v.columns {
+			if id := v.data[i].at(k.done); id != 0 {
+				k.set(i, col.dict, id)
 			}
-			if target[i] < 0 {
-				target[i] = to.adopt(c, col.dict, translate)
-				ids = append(ids, 0)
-			}
-			if translate {
-				if remap[i][id] == 0 {
-					remap[i][id] = (*to.columns.Load())[target[i]].dict.intern(col.dict.value(id))
-				}
-				id = remap[i][id]
-			}
-			ids[target[i]] = id
 		}
-		to.appendRow(ids, rowHash(*to.columns.Load(), ids), Ref(refs[row]))
+		k.to.appendRow(k.ids, rowHash(*k.to.columns.Load(), k.ids), ref)
 	}
+}
+
+// set puts the value of the source's i-th column into ids.
+func (k *tableCopy) set(i int, d *dictionary, id uint32) {
+	if k.target[i] < 0 {
+		k.target[i] = k.to.adopt(k.c, d, k.translate)
+		k.ids = append(k.ids, 0)
+	}
+	if k.translate {
+		if int(id) >= len(k.remap[i]) {
+			grown := make([]uint32, max(int(id), int(d.count.Load()))+1)
+			copy(grown, k.remap[i])
+			k.remap[i] = grown
+		}
+		if k.remap[i][id] == 0 {
+			k.remap[i][id] = (*k.to.columns.Load())[k.target[i]].dict.intern(d.value(id))
+		}
+		id = k.remap[i][id]
+	}
+	k.ids[k.target[i]] = id
 }
 
 // adopt makes a column for a dictionary, or for the current one of the same name.

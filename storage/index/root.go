@@ -7,8 +7,8 @@ import (
 	"sort"
 )
 
-// root is the directory of a closed day, held in one cell. Writing that cell is what makes a fold take effect: it names
-// the generation, and only cells of that generation belong to the day.
+// root is the directory of a segment, held in one cell. Writing that cell is what makes a fold take effect: it names
+// the generation, and only cells of that generation belong to the period.
 type root struct {
 	gen uint32
 	// journalSeq: parts below it are contained in the generation.
@@ -18,8 +18,21 @@ type root struct {
 	// names are the label names but for the metric name, sorted; values is the size of each one's dictionary.
 	names  []string
 	values []uint32
+	// touched tells the hours of the day, or the days of the month, in which any series was touched; touchedNames that of
+	// the series that have each label. dated is false if the root does not say (format 1): then they are all.
+	dated        bool
+	touched      uint32
+	touchedNames []uint32
 	// blocks are ordered by metric; metrics are numbered from 1 in order of their names.
 	blocks []blockRef
+	// days are what a month contains, by the day of the month; nil in a day.
+	days []monthDay
+}
+
+// monthDay: the month contains this generation of the day, 0 if it contains none, with that many series.
+type monthDay struct {
+	gen    uint32
+	series uint64
 }
 
 // blockRef: the block holds the metrics from firstMetric up to the next block's. A metric with more than blockRowsMax
@@ -35,9 +48,11 @@ func appendRoot(dst []byte, r *root) []byte {
 	dst = binary.AppendUvarint(dst, uint64(r.journalSeq))
 	dst = binary.AppendUvarint(dst, r.series)
 	dst = binary.AppendUvarint(dst, uint64(r.metrics))
+	dst = binary.AppendUvarint(dst, uint64(r.touched))
 	dst = binary.AppendUvarint(dst, uint64(len(r.names)))
 	for i, n := range r.names {
 		dst = binary.AppendUvarint(appendText(dst, n), uint64(r.values[i]))
+		dst = binary.AppendUvarint(dst, uint64(r.touchedNames[i]))
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(r.blocks)))
 	last := uint32(0)
@@ -46,13 +61,32 @@ func appendRoot(dst []byte, r *root) []byte {
 		dst = binary.AppendUvarint(dst, uint64(b.rows))
 		last = b.firstMetric
 	}
+	if r.days == nil {
+		return dst
+	}
+	for _, d := range r.days {
+		dst = binary.AppendUvarint(dst, uint64(d.gen))
+		if d.gen != 0 {
+			dst = binary.AppendUvarint(dst, d.series)
+		}
+	}
 	return dst
 }
 
-func parseRoot(payload []byte) (*root, error) {
+// rootGen reads the generation that a root names, and nothing else.
+func rootGen(payload []byte) (uint32, error) {
+	c := &cursor{b: payload}
+	return c.number(1<<32 - 1), c.err
+}
+
+func parseRoot(payload []byte, format byte, month bool) (*root, error) {
 	c := &cursor{b: payload}
 	r := &root{gen: c.number(1<<32 - 1), journalSeq: c.number(1<<32 - 1), series: c.uvarint()}
 	r.metrics = c.number(1<<32 - 2)
+	r.dated, r.touched = format != formatV1, hoursMask
+	if r.dated {
+		r.touched = c.number(1<<monthDaysMax - 1)
+	}
 	names := c.count(3)
 	for i := 0; i < names && c.err == nil; i++ {
 		name := string(c.text())
@@ -61,6 +95,11 @@ func parseRoot(payload []byte) (*root, error) {
 		}
 		r.names = append(r.names, name)
 		r.values = append(r.values, c.number(1<<32-2))
+		touched := uint32(hoursMask)
+		if r.dated {
+			touched = c.number(1<<monthDaysMax - 1)
+		}
+		r.touchedNames = append(r.touchedNames, touched)
 	}
 	blocks, last := c.count(2), uint64(0)
 	for i := 0; i < blocks && c.err == nil; i++ {
@@ -77,6 +116,13 @@ func parseRoot(payload []byte) (*root, error) {
 	}
 	if c.err == nil && (blocks == 0) != (r.metrics == 0) {
 		c.fail(errRange)
+	}
+	for i := 0; month && i < monthDaysMax; i++ {
+		d := monthDay{gen: c.number(1<<32 - 1)}
+		if d.gen != 0 {
+			d.series = c.uvarint()
+		}
+		r.days = append(r.days, d)
 	}
 	return r, c.end()
 }
@@ -105,9 +151,9 @@ func (r *root) metricRange(block int) (from, to uint32) {
 }
 
 func (r *root) sizeBytes() int64 {
-	n := int64(128 + 8*len(r.blocks))
+	n := int64(128 + 12*len(r.blocks) + 16*len(r.days))
 	for _, name := range r.names {
-		n += int64(len(name)) + 20
+		n += int64(len(name)) + 24
 	}
 	return n
 }

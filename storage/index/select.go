@@ -25,10 +25,18 @@ type Series struct {
 // Select returns the series that match and were touched in an hour that overlaps [mintMs, maxtMs], both inclusive,
 // sorted by labels, each label set once. Without matchers it returns all series of the window.
 func (x *Index) Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]Series, error) {
+	return x.selectBy(ctx, x.layout.months, mintMs, maxtMs, matchers...)
+}
+
+// selectBy is Select with a rule of its own for the choice between days and months.
+func (x *Index) selectBy(
+	ctx context.Context, months monthRule, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+) ([]Series, error) {
 	q, ok := x.newQuery(ctx, mintMs, maxtMs, matchers)
 	if !ok {
 		return nil, ctx.Err()
 	}
+	q.months = months
 	c := collector{q: q, builder: labels.NewScratchBuilder(16)}
 	// Closed days that come into being during the scan hold what the scan has seen in memory or, if it was late, what
 	// findClosed finds: see query.
@@ -43,11 +51,8 @@ func (x *Index) Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*l
 			return nil, err
 		}
 	}
-	for _, d := range q.closed {
-		c.mask = hoursWithin(d.day, q.from, q.to)
-		if err := q.scanClosed(d, c.closed); err != nil {
-			return nil, err
-		}
+	if err := q.eachClosed(false, func(s *segment) error { return q.scanSegment(s, c.closed) }); err != nil {
+		return nil, err
 	}
 	return c.finish()
 }
@@ -62,7 +67,6 @@ type collector struct {
 	found   []found
 	spans   []HourSpan // memory from which Hours are cut
 	key     []byte
-	mask    uint32 // hours of the closed day being scanned that lie in the window
 }
 
 // found is a series, its labels not built yet if it is an active one without hours so far.
@@ -178,15 +182,20 @@ func (c *collector) closed(s *segment, b *block, rows []uint32) error {
 	if err != nil {
 		return err
 	}
+	var hours []HourSpan // of the pattern that came last: most rows have the same
+	last := uint32(1<<32 - 1)
 	for i, row := range rows {
 		if i%4096 == 4095 && c.q.ctx.Err() != nil {
 			return c.q.ctx.Err()
 		}
-		hours, err := b.hoursOf(row)
+		n, err := b.patternNumber(row)
 		if err != nil {
 			return s.badHours(b, err)
 		}
-		if hours &= c.mask; hours == 0 {
+		if n != last {
+			hours, last = b.pattern(n).appendSpans(hours[:0], s.of.of.firstDay(), &s.window), n
+		}
+		if len(hours) == 0 {
 			continue
 		}
 		key, err := r.key(c.key[:0], row)
@@ -198,10 +207,14 @@ func (c *collector) closed(s *segment, b *block, rows []uint32) error {
 		if f.v == nil && f.Labels.IsEmpty() {
 			f.Labels = r.labels(&c.builder)
 		}
-		if len(f.Hours) == 0 {
-			f.Hours = c.newSpans(func(sp []HourSpan) []HourSpan { return appendSpans(sp, s.day.day, hours) })
-		} else {
-			f.Hours = appendSpans(f.Hours, s.day.day, hours)
+		switch k := len(f.Hours) - 1; {
+		case k < 0:
+			f.Hours = c.newSpans(func(sp []HourSpan) []HourSpan { return append(sp, hours...) })
+		case f.Hours[k].Last+1 == hours[0].First:
+			f.Hours[k].Last = hours[0].Last
+			f.Hours = append(f.Hours, hours[1:]...)
+		default:
+			f.Hours = append(f.Hours, hours...)
 		}
 	}
 	return nil

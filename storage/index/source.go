@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// source is where a fold takes the series of a day from: the active catalogue, the day's former segment, or what a
-// rebuild has read from the data rows.
+// source is where a fold takes the series of a period from: the active catalogue, a former segment, the segment of one
+// of its days, or what a rebuild has read from the data rows.
 type source interface {
 	// metrics returns the metrics that have series, sorted.
 	metrics(ctx context.Context) ([]string, error)
@@ -15,10 +15,10 @@ type source interface {
 	// values calls fn for the values in use of a label name.
 	values(ctx context.Context, name int, fn func(id uint32, value string)) error
 	// rows returns the series of a metric, column by column; metrics without any give nothing.
-	rows(ctx context.Context, metric string) (sourceRows, error)
+	rows(ctx context.Context, metric string, hours *presences) (sourceRows, error)
 }
 
-// sourceRows: the i-th series has the id columns[k].ids[i] of each label, 0 if absent, and hours[i].
+// sourceRows: the i-th series has the id columns[k].ids[i] of each label, 0 if absent, and the presence hours[i].
 type sourceRows struct {
 	columns []sourceColumn
 	hours   []uint32
@@ -106,7 +106,7 @@ func (s *activeSource) values(_ context.Context, name int, fn func(id uint32, va
 	return nil
 }
 
-func (s *activeSource) rows(_ context.Context, metric string) (sourceRows, error) {
+func (s *activeSource) rows(_ context.Context, metric string, _ *presences) (sourceRows, error) {
 	var out sourceRows
 	t := s.cat.table(metric)
 	if t == nil {
@@ -135,8 +135,11 @@ func (s *activeSource) rows(_ context.Context, metric string) (sourceRows, error
 	return out, nil
 }
 
-// closedSource reads a day's segment.
-type closedSource struct{ s *segment }
+// closedSource reads a segment, whose first day is the shift-th of the period that is being folded.
+type closedSource struct {
+	s     *segment
+	shift uint8
+}
 
 func (c closedSource) metrics(ctx context.Context) ([]string, error) {
 	d, err := c.s.dict(ctx, metricName)
@@ -173,7 +176,7 @@ func (c closedSource) values(ctx context.Context, name int, fn func(id uint32, v
 	return nil
 }
 
-func (c closedSource) rows(ctx context.Context, metric string) (sourceRows, error) {
+func (c closedSource) rows(ctx context.Context, metric string, hours *presences) (sourceRows, error) {
 	var out sourceRows
 	names, err := c.s.dict(ctx, metricName)
 	if err != nil {
@@ -189,7 +192,7 @@ func (c closedSource) rows(ctx context.Context, metric string) (sourceRows, erro
 		if err != nil {
 			return out, err
 		}
-		if err := out.addBlock(c.s, blocks[0], id); err != nil {
+		if err := out.addBlock(c, blocks[0], id, hours); err != nil {
 			return out, err
 		}
 	}
@@ -197,18 +200,22 @@ func (c closedSource) rows(ctx context.Context, metric string) (sourceRows, erro
 }
 
 // addBlock appends the rows of a metric that a block holds.
-func (r *sourceRows) addBlock(s *segment, b *block, metric uint32) error {
+func (r *sourceRows) addBlock(c closedSource, b *block, metric uint32, hours *presences) error {
+	numbers := make([]uint32, len(b.ends)) // of the block's patterns, 0 = not asked for yet
 	for i, m := range b.metrics {
 		if m.metric != metric {
 			continue
 		}
 		before, to := len(r.hours), b.rowsEnd(i)
 		for row := m.from; row < to; row++ {
-			hours, err := b.hoursOf(row)
+			n, err := b.patternNumber(row)
 			if err != nil {
-				return s.badHours(b, err)
+				return c.s.badHours(b, err)
 			}
-			r.hours = append(r.hours, hours)
+			if numbers[n] == 0 {
+				numbers[n] = hours.of(b.pattern(n).later(c.shift))
+			}
+			r.hours = append(r.hours, numbers[n])
 		}
 		for k := range b.columns {
 			c := &b.columns[k]

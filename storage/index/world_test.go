@@ -40,6 +40,9 @@ type world struct {
 	layout layout
 	series map[string]*oracleSeries
 	keys   []string
+	// long makes the world one of months: late data comes later, windows are longer, series come and go.
+	long      bool
+	retention time.Duration
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
@@ -60,7 +63,8 @@ func newWorld(t testing.TB, seed uint64) *world {
 			smallMetricRows: 1 + w.rng.IntN(8), sharedBlockRows: 1 + w.rng.IntN(20),
 			sharedBlockColumns: 1 + w.rng.IntN(10), blockRows: 1 + w.rng.IntN(30), inlineBytes: w.rng.IntN(40),
 			cellBytes: 1 + w.rng.IntN(60), partRows: 1 + w.rng.IntN(20), partRuns: 1 + w.rng.IntN(20),
-			applyBytes: 1 + w.rng.IntN(500),
+			applyBytes: 1 + w.rng.IntN(500), monthRows: uint64(w.rng.IntN(100)),
+			months: monthRule{daysMin: 1 + w.rng.IntN(4), share: 1 + uint64(w.rng.IntN(3)*w.rng.IntN(1000))},
 		}
 	}
 	w.reopen()
@@ -76,7 +80,7 @@ func (w *world) reopen() {
 	x, err := Open(context.Background(), Options{
 		Store: w.store, Schema: w.schema, Now: w.now,
 		Logger:        slog.New(slog.NewTextHandler(w.t.Output(), nil)),
-		CacheBytesMax: int64(1 + w.rng.IntN(1<<uint(w.rng.IntN(20)))),
+		CacheBytesMax: int64(1 + w.rng.IntN(1<<uint(w.rng.IntN(20)))), Retention: w.retention,
 	})
 	require.NoError(w.t, err)
 	x.layout = w.layout
@@ -114,6 +118,9 @@ func (w *world) randomLabels() labels.Labels {
 
 func (w *world) add() *oracleSeries {
 	if len(w.keys) > 0 && w.rng.IntN(3) > 0 {
+		if w.long { // most of what is old has no samples any more
+			return w.series[w.keys[max(0, len(w.keys)-1-w.rng.IntN(1+w.rng.IntN(len(w.keys))))]]
+		}
 		return w.series[w.keys[w.rng.IntN(len(w.keys))]]
 	}
 	ls := w.randomLabels()
@@ -148,7 +155,11 @@ func (w *world) touchSome() {
 		hour := w.hourNow()
 		switch w.rng.IntN(12) {
 		case 0:
-			hour = max(0, hour-int64(w.rng.IntN(100)))
+			late := 100
+			if w.long {
+				late = 24 * 40
+			}
+			hour = max(0, hour-int64(w.rng.IntN(late)))
 		case 1:
 			hour += int64(w.rng.IntN(3))
 		}
@@ -211,6 +222,9 @@ func (w *world) retire() {
 
 func (w *world) rebuild() {
 	day := baseDay + int64(w.rng.IntN(8)) - 2
+	if w.long {
+		day = dayOf(w.hourNow()) - int64(w.rng.IntN(45))
+	}
 	if err := w.x.Rebuild(context.Background(), day, day+int64(w.rng.IntN(2))); err != nil {
 		require.ErrorIs(w.t, err, errInjected)
 	}
@@ -233,11 +247,24 @@ func (w *world) window() (mint, maxt int64) {
 	if w.rng.IntN(3) == 0 {
 		first, length = int64(baseDay+w.rng.IntN(6)-1)*24, 24*int64(1+w.rng.IntN(4))-1
 	}
+	if w.long {
+		first = w.hourNow() - int64(w.rng.IntN(24*80))
+		length = int64(w.rng.IntN(1 + w.rng.IntN(24*80)))
+		switch w.rng.IntN(4) {
+		case 0: // whole days
+			first, length = first/24*24, (length/24+1)*24-1
+		case 1: // the whole history
+			return 0, 1 << 60
+		}
+	}
 	return keyschema.HourStartMs(first) + int64(w.rng.IntN(keyschema.HourMs)), keyschema.HourCellMs(first + length)
 }
 
 // expect is the naive answer.
 func (w *world) expect(mint, maxt int64, ms []*labels.Matcher) []Series {
+	if w.retention > 0 {
+		mint = max(mint, w.now().Add(-w.retention).UnixMilli())
+	}
 	var out []Series
 	for _, s := range w.series {
 		ok := true

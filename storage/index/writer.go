@@ -25,19 +25,24 @@ type layout struct {
 	partRows, partRuns int
 	// applyBytes is how much a fold sends in one request.
 	applyBytes int
+	// months says when months are read and, by daysMin, when they are written; monthRows bounds the series of the days
+	// that one fold of a month takes in.
+	months    monthRule
+	monthRows uint64
 }
 
 func defaultLayout() layout {
 	return layout{
 		smallMetricRows: 512, sharedBlockRows: 1024, sharedBlockColumns: 256, blockRows: 1 << 19,
 		inlineBytes: 48 << 10, cellBytes: 60 << 10, partRows: 8192, partRuns: 1 << 15, applyBytes: 1 << 20,
+		months: monthRule{daysMin: 4, share: 2}, monthRows: 4 << 20,
 	}
 }
 
-// dayWriter writes one generation of a day. Nothing it writes is seen until the root names the generation.
-type dayWriter struct {
+// segmentWriter writes one generation of a period. Nothing it writes is seen until the root names the generation.
+type segmentWriter struct {
 	x    *Index
-	day  int64
+	of   period
 	gen  uint32
 	m    *merge
 	root *root
@@ -45,6 +50,8 @@ type dayWriter struct {
 	pending     []pendingMetric
 	pendingRows int
 	sets        []*valueSets // of each label name
+	touched     [][]uint32   // of each label name and rank: hours, or days in a month, of the series that have the value
+	touchedOf   []uint32     // of each metric, by number
 	muts        []storage.RowMutation
 	mutBytes    int
 	table       storage.Table // where muts go
@@ -113,12 +120,14 @@ func (s *valueSets) number() [][]uint32 {
 }
 
 // write puts all blocks and dictionaries of the merge into the tables and returns the root to switch to.
-func (w *dayWriter) write(ctx context.Context) (*root, error) {
-	w.root = &root{gen: w.gen, metrics: uint32(len(w.m.metrics)), names: w.m.names}
+func (w *segmentWriter) write(ctx context.Context) (*root, error) {
+	w.root = &root{gen: w.gen, metrics: uint32(len(w.m.metrics)), names: w.m.names, dated: true}
 	for _, values := range w.m.values {
 		w.root.values = append(w.root.values, uint32(len(values)))
 		w.sets = append(w.sets, newValueSets(len(values)))
+		w.touched = append(w.touched, make([]uint32, len(values)+1))
 	}
+	w.touchedOf = make([]uint32, len(w.m.metrics)+1)
 	w.table = w.x.series
 	for i, metric := range w.m.metrics {
 		s, err := w.m.series(ctx, metric)
@@ -136,19 +145,28 @@ func (w *dayWriter) write(ctx context.Context) (*root, error) {
 		return nil, err
 	}
 	w.table = w.x.labels
-	if err := w.dictionary(ctx, metricName, w.m.metrics, nil); err != nil {
+	if err := w.dictionary(ctx, metricName, w.m.metrics, nil, w.touchedOf); err != nil {
 		return nil, err
 	}
 	for k, name := range w.m.names {
-		if err := w.dictionary(ctx, name, w.m.values[k], w.sets[k]); err != nil {
+		all := uint32(0)
+		for _, mask := range w.touched[k][1:] { // 0 stands for series without the label
+			all |= mask
+		}
+		w.root.touchedNames = append(w.root.touchedNames, all)
+		if err := w.dictionary(ctx, name, w.m.values[k], w.sets[k], w.touched[k]); err != nil {
 			return nil, err
 		}
 	}
 	return w.root, w.flush(ctx)
 }
 
-func (w *dayWriter) metric(ctx context.Context, metric uint32, s *metricSeries) error {
+func (w *segmentWriter) metric(ctx context.Context, metric uint32, s *metricSeries) error {
 	w.root.series += uint64(len(s.hours))
+	for _, n := range s.hours {
+		w.touchedOf[metric] |= w.m.hours.touched(n)
+	}
+	w.root.touched |= w.touchedOf[metric]
 	if len(s.hours) < w.x.layout.smallMetricRows {
 		w.pending = append(w.pending, pendingMetric{metric, s})
 		w.pendingRows += len(s.hours)
@@ -163,19 +181,20 @@ func (w *dayWriter) metric(ctx context.Context, metric uint32, s *metricSeries) 
 	for from, part := 0, uint32(0); from < len(s.hours); part++ {
 		to := min(from+w.x.layout.blockRows, len(s.hours))
 		b := &block{rows: uint32(to - from), metrics: []metricRows{{metric: metric}}}
-		b.setHours(s.hours[from:to])
+		touched := w.setHours(b, s.hours[from:to])
 		for c, name := range s.columns {
-			b.columns = append(b.columns, blockColumn{name: name, ids: w.column(name, s.ids[c][from:to])})
+			b.columns = append(b.columns, blockColumn{name: name, ids: w.column(name, s.ids[c][from:to], touched)})
 		}
 		if err := w.block(ctx, b, part); err != nil {
 			return err
 		}
 		from = to
 	}
+	w.m.hours.reset()
 	return nil
 }
 
-func (w *dayWriter) pendingColumns() int {
+func (w *segmentWriter) pendingColumns() int {
 	n := 0
 	for _, p := range w.pending {
 		n += len(p.series.columns)
@@ -184,7 +203,7 @@ func (w *dayWriter) pendingColumns() int {
 }
 
 // closeShared writes the small metrics gathered so far as one block.
-func (w *dayWriter) closeShared(ctx context.Context) error {
+func (w *segmentWriter) closeShared(ctx context.Context) error {
 	if len(w.pending) == 0 {
 		return nil
 	}
@@ -196,7 +215,7 @@ func (w *dayWriter) closeShared(ctx context.Context) error {
 		hours = append(hours, p.series.hours...)
 		names = append(names, p.series.columns...)
 	}
-	b.setHours(hours)
+	touched := w.setHours(b, hours)
 	slices.Sort(names)
 	ids := make([]uint32, len(hours))
 	for _, name := range slices.Compact(names) {
@@ -206,16 +225,18 @@ func (w *dayWriter) closeShared(ctx context.Context) error {
 				copy(ids[b.metrics[i].from:], p.series.ids[c])
 			}
 		}
-		b.columns = append(b.columns, blockColumn{name: name, ids: w.column(name, ids)})
+		b.columns = append(b.columns, blockColumn{name: name, ids: w.column(name, ids, touched)})
 	}
 	w.pending, w.pendingRows = nil, 0
+	w.m.hours.reset()
 	return w.block(ctx, b, 0)
 }
 
-// column packs a column and records its values' block.
-func (w *dayWriter) column(name int, ids []uint32) packed {
-	sets, last := w.sets[name], uint32(0)
-	for _, id := range ids {
+// column packs a column and records its values' block and when they were touched.
+func (w *segmentWriter) column(name int, ids, touched []uint32) packed {
+	sets, last, masks := w.sets[name], uint32(0), w.touched[name]
+	for i, id := range ids {
+		masks[id] |= touched[i]
 		if id != 0 && id != last {
 			sets.add(id, uint32(len(w.root.blocks)))
 			last = id
@@ -224,33 +245,35 @@ func (w *dayWriter) column(name int, ids []uint32) packed {
 	return pack(ids)
 }
 
-// setHours gives the rows their hours.
-func (b *block) setHours(hours []uint32) {
+// setHours gives the rows of a block their presences and returns the hours, or days, in which each was touched.
+func (w *segmentWriter) setHours(b *block, numbers []uint32) (touched []uint32) {
 	index := map[uint32]uint32{}
-	ids := make([]uint32, len(hours))
-	for i, h := range hours {
-		n, ok := index[h]
+	ids := make([]uint32, len(numbers))
+	touched = make([]uint32, len(numbers))
+	for i, number := range numbers {
+		n, ok := index[number]
 		if !ok {
-			n = uint32(len(b.hours))
-			index[h] = n
-			b.hours = append(b.hours, h)
+			n = uint32(len(b.ends))
+			index[number] = n
+			b.addPattern(w.m.hours.pattern(number))
 		}
-		ids[i] = n
+		ids[i], touched[i] = n, w.m.hours.touched(number)
 	}
 	b.presence = pack(ids)
+	return touched
 }
 
-func (w *dayWriter) block(ctx context.Context, b *block, part uint32) error {
+func (w *segmentWriter) block(ctx context.Context, b *block, part uint32) error {
 	first := b.metrics[0].metric
 	w.root.blocks = append(w.root.blocks, blockRef{firstMetric: first, part: part, rows: b.rows})
-	key := blockKey(w.m.metrics[first-1], w.day, part)
+	key := blockKey(w.m.metrics[first-1], w.of, part)
 	columns, size := b.packedColumns(), 0
 	for _, p := range columns {
 		size += packedBytes(p.count, p.width)
 	}
 	inline := size <= w.x.layout.inlineBytes
 	mut := storage.RowMutation{Key: key}
-	w.cell(&mut, columnQualifier(w.gen, 0, 0), appendBlockHeader(newBlob(1024+size), b, inline))
+	w.cell(&mut, columnQualifier(w.gen, 0, 0), appendBlockHeader(newBlob(1024+size), b, w.of.isMonth(), inline))
 	for i, p := range columns {
 		if inline {
 			break
@@ -265,10 +288,12 @@ func (w *dayWriter) block(ctx context.Context, b *block, part uint32) error {
 	return w.add(ctx, mut)
 }
 
-// dictionary writes the values of a label name, which are sorted, with their sets of blocks.
-func (w *dayWriter) dictionary(ctx context.Context, name string, values []string, sets *valueSets) error {
+// dictionary writes the values of a label name, which are sorted, with their sets of blocks and when they were touched.
+func (w *segmentWriter) dictionary(
+	ctx context.Context, name string, values []string, sets *valueSets, touched []uint32,
+) error {
 	h := &dictHeader{values: uint32(len(values))}
-	mut := storage.RowMutation{Key: dictKey(name, w.day)}
+	mut := storage.RowMutation{Key: dictKey(name, w.of)}
 	ids := make([]uint32, len(values)+1)
 	var list [][]uint32
 	if sets != nil {
@@ -283,7 +308,7 @@ func (w *dayWriter) dictionary(ctx context.Context, name string, values []string
 		}
 		q := chunkQualifier(qualValues, w.gen, uint32(len(h.chunks)))
 		h.chunks = append(h.chunks, chunkRef{first: uint32(from) + 1, value: values[from]})
-		w.cell(&mut, q, appendValueChunk(newBlob(size), values[from:to], ids[from+1:to+1]))
+		w.cell(&mut, q, appendValueChunk(newBlobV2(size), values[from:to], ids[from+1:to+1], touched[from+1:to+1]))
 		from = to
 		if err := w.addFull(ctx, &mut); err != nil {
 			return err
@@ -307,15 +332,15 @@ func (w *dayWriter) dictionary(ctx context.Context, name string, values []string
 }
 
 // cell adds a sealed value to a row.
-func (w *dayWriter) cell(mut *storage.RowMutation, qualifier, blob []byte) {
+func (w *segmentWriter) cell(mut *storage.RowMutation, qualifier, blob []byte) {
 	blob = seal(blob, mut.Key, qualifier)
 	mut.Entries = append(mut.Entries, storage.Entry{
-		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: dayCellMs(w.day), Value: blob,
+		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: w.of.cellMs(), Value: blob,
 	})
 	w.mutBytes += len(blob) + len(qualifier)
 }
 
-func (w *dayWriter) add(ctx context.Context, mut storage.RowMutation) error {
+func (w *segmentWriter) add(ctx context.Context, mut storage.RowMutation) error {
 	w.muts = append(w.muts, mut)
 	w.mutBytes += len(mut.Key)
 	if w.mutBytes < w.x.layout.applyBytes {
@@ -326,7 +351,7 @@ func (w *dayWriter) add(ctx context.Context, mut storage.RowMutation) error {
 
 // addFull sends what a row has so far if that is much: nothing is seen before the root is switched, so a row need not
 // be written in one mutation.
-func (w *dayWriter) addFull(ctx context.Context, mut *storage.RowMutation) error {
+func (w *segmentWriter) addFull(ctx context.Context, mut *storage.RowMutation) error {
 	if w.mutBytes < w.x.layout.applyBytes {
 		return nil
 	}
@@ -335,7 +360,7 @@ func (w *dayWriter) addFull(ctx context.Context, mut *storage.RowMutation) error
 	return err
 }
 
-func (w *dayWriter) flush(ctx context.Context) error {
+func (w *segmentWriter) flush(ctx context.Context) error {
 	if len(w.muts) == 0 {
 		return nil
 	}

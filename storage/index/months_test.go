@@ -1,0 +1,309 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+)
+
+// newLongWorld has days to come for months, half of the time with a retention.
+func newLongWorld(t testing.TB, seed uint64) *world {
+	w := newWorld(t, seed)
+	w.long = true
+	if w.rng.IntN(2) == 0 {
+		w.retention = time.Duration(20+w.rng.IntN(40)) * 24 * time.Hour
+	}
+	w.reopen()
+	return w
+}
+
+// longStep is a step of a world in which days pass quickly.
+func (w *world) longStep() {
+	switch op := w.rng.IntN(20); op {
+	case 0, 1, 2, 3, 4, 5, 6:
+		w.touchSome()
+	case 7, 8, 9, 10:
+		w.advance(time.Duration(w.rng.IntN(60)) * time.Hour)
+	case 11, 12, 13, 14:
+		w.advance(31 * time.Minute)
+		w.maintain()
+	case 15:
+		w.persist()
+	case 16:
+		w.persist()
+		w.reopen()
+	case 17:
+		w.retire()
+	case 18:
+		w.rebuild()
+	case 19:
+		w.failSome()
+	}
+}
+
+// TestMonthsAgainstOracle drives a world through more than two months of churn, late data, retention, crashes and
+// rebuilds, and compares every look-up with a naive map, hour by hour, whichever of days and months it is read from.
+func TestMonthsAgainstOracle(t *testing.T) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w := newLongWorld(t, seed)
+			reads := 0.0
+			for w.now().Before(time.UnixMilli(keyschema.HourStartMs((baseDay + 75) * 24))) {
+				before := w.x
+				w.longStep()
+				if w.x != before {
+					reads += testutil.ToFloat64(before.metrics.monthReads)
+				}
+				w.check()
+				w.eachLevel()
+			}
+			reads += testutil.ToFloat64(w.x.metrics.monthReads)
+			require.Greater(t, reads, 10.0)
+		})
+	}
+}
+
+// eachLevel compares a look-up read from days alone with one that takes what it can from months.
+func (w *world) eachLevel() {
+	mint, maxt := w.window()
+	m := w.matcher()
+	days, err := w.x.selectBy(context.Background(), byDays, mint, maxt, m)
+	require.NoError(w.t, err)
+	months, err := w.x.selectBy(context.Background(), byMonths, mint, maxt, m)
+	require.NoError(w.t, err)
+	w.same(days, months, fmt.Sprintf("days and months of %d..%d, %v", mint/keyschema.HourMs, maxt/keyschema.HourMs, m))
+}
+
+// monthWorld has a month of ten days, all folded and contained.
+func monthWorld(t *testing.T, seed uint64) *world {
+	w := newWorld(t, seed)
+	w.layout.months = monthRule{daysMin: 2, share: 1000}
+	w.x.layout = w.layout
+	for range 10 {
+		for range 3 {
+			w.touchSome()
+		}
+		w.advance(26 * time.Hour)
+		require.True(t, w.persist())
+		require.True(t, w.maintain())
+	}
+	return w
+}
+
+// monthReads counts the months that one look-up over everything reads, and compares its answer.
+func (w *world) monthReads() float64 {
+	before := testutil.ToFloat64(w.x.metrics.monthReads)
+	w.everything()
+	return testutil.ToFloat64(w.x.metrics.monthReads) - before
+}
+
+// TestDamagedMonth breaks each cell of a month in turn: answers come from the days then, and the next Maintain makes the
+// month anew.
+func TestDamagedMonth(t *testing.T) {
+	w := monthWorld(t, 3)
+	require.NotZero(t, w.monthReads())
+	at, seen := monthOf(baseDay).cellMs(), 0
+	for n := 0; ; n++ {
+		var cells []placedCell
+		for _, c := range w.storedCells() {
+			if c.cell.TsMs == at {
+				cells = append(cells, c)
+			}
+		}
+		if n*7 >= len(cells) {
+			require.Greater(t, n, 3)
+			break
+		}
+		c := cells[n*7]
+		bad := damage(w.rng, c.cell.Value, nil)
+		if string(bad) == string(c.cell.Value) {
+			continue
+		}
+		c.write(t, bad)
+		w.reopen()
+		w.everything()
+		noticed := w.x.closed.month(monthOf(baseDay)) == nil || w.x.closed.month(monthOf(baseDay)).broken.Load()
+		require.True(t, w.maintain())
+		if noticed {
+			require.False(t, w.x.closed.month(monthOf(baseDay)).broken.Load())
+			require.NotZero(t, w.monthReads(), "%q %q", c.key, c.cell.Qualifier)
+			w.tidy("after damage")
+			seen++
+		}
+	}
+	require.Greater(t, seen, 5)
+}
+
+// TestLostDayRoot loses the root of a day that a month contains. The day is gone then, and what is made in its place is
+// never taken for what the month holds of it.
+func TestLostDayRoot(t *testing.T) {
+	w := monthWorld(t, 4)
+	day := int64(baseDay + 2)
+	gen := w.x.closed.get(day).gen.Load()
+	for _, c := range w.storedCells() {
+		if string(c.key) == string(dayPeriod(day).rootKey()) {
+			c.write(t, nil)
+		}
+	}
+	w.reopen()
+	require.Nil(t, w.x.closed.get(day))
+	s := w.add()
+	w.touch(s, day*24+3) // late data makes a small segment
+	require.True(t, w.maintain())
+	require.Greater(t, w.x.closed.get(day).gen.Load(), gen)
+	from := keyschema.HourStartMs(day * 24)
+	got, err := w.x.selectBy(context.Background(), byMonths, from, from+24*keyschema.HourMs-1)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.NoError(t, w.x.Rebuild(context.Background(), day, day))
+	w.everything()
+}
+
+// TestMonthVerified tells what a month says wrongly of a day.
+func TestMonthVerified(t *testing.T) {
+	w := monthWorld(t, 5)
+	day := int64(baseDay + 1)
+	diff, err := w.x.Verify(context.Background(), day)
+	require.NoError(t, err)
+	require.Empty(t, diff)
+	// The month takes the contents of another day for this one's.
+	month := w.x.closed.month(monthOf(day))
+	other, err := w.x.segment(context.Background(), w.x.closed.get(day+1))
+	require.NoError(t, err)
+	r := *month.root.Load()
+	at := day - month.of.firstDay()
+	wrong := []source{closedSource{s: other, shift: uint8(at)}}
+	w.x.maint.Lock()
+	err = w.x.foldInto(context.Background(), month.of, wrong, contents{days: r.days}, func() {})
+	w.x.maint.Unlock()
+	require.NoError(t, err)
+	diff, err = w.x.Verify(context.Background(), day)
+	require.NoError(t, err)
+	require.NotEmpty(t, diff.Missing)
+	require.NotEmpty(t, diff.Surplus)
+	require.NoError(t, w.x.Rebuild(context.Background(), day, day))
+	diff, err = w.x.Verify(context.Background(), day)
+	require.NoError(t, err)
+	require.Empty(t, diff)
+	w.everything()
+}
+
+// TestMonthFoldIsThrottled: late data of contained days alone folds a month anew only after hours, new days at once.
+func TestMonthFoldIsThrottled(t *testing.T) {
+	w := monthWorld(t, 6)
+	month := w.x.closed.month(monthOf(baseDay))
+	gen := month.gen.Load()
+	w.touch(w.add(), baseDay*24+1)
+	w.advance(refoldEvery)
+	require.True(t, w.maintain())
+	require.Equal(t, gen, month.gen.Load())
+	w.everything()
+	w.advance(monthRefoldEvery)
+	require.True(t, w.maintain())
+	require.Equal(t, gen+1, month.gen.Load())
+	w.everything()
+}
+
+// TestExpiredMonth: a month goes with its last day.
+func TestExpiredMonth(t *testing.T) {
+	w := monthWorld(t, 7)
+	w.x.opts.Retention = 30 * 24 * time.Hour
+	w.retention = w.x.opts.Retention
+	for range 50 {
+		w.advance(24 * time.Hour)
+		require.True(t, w.maintain())
+		w.check()
+	}
+	require.Empty(t, w.x.closed.allMonths())
+	require.Empty(t, w.x.closed.between(0, dayMax))
+}
+
+// formerFormat rewrites the cells of days in format 1.
+func (w *world) formerFormat() {
+	for _, c := range w.storedCells() {
+		if (c.cell.TsMs+1)%1000 != 0 {
+			c.write(w.t.(*testing.T), nil) // there were no months
+			continue
+		}
+		payload, format, err := unsealAny(c.cell.Value, c.key, c.cell.Qualifier)
+		require.NoError(w.t, err)
+		if format == formatV1 {
+			continue
+		}
+		old := newBlob(len(payload))
+		switch c.cell.Qualifier[0] {
+		case qualRoot:
+			old = append(old, rootV1(w.t, payload)...)
+		case qualValues:
+			k := &cursor{b: payload}
+			values := k.number(1 << 30)
+			k.bytes(int(values) * (2 + 2*int(k.byte())))
+			k.text()
+			p := readPackedHeader(k, values)
+			readPackedData(k, &p)
+			require.NoError(w.t, k.err)
+			old = append(old, payload[:len(payload)-len(k.b)]...)
+		case qualPart:
+			var k partPacker
+			part, err := k.payload(payload, format)
+			require.NoError(w.t, err)
+			old = append(old, part...)
+		}
+		c.write(w.t.(*testing.T), seal(old, c.key, c.cell.Qualifier))
+	}
+}
+
+// rootV1 writes a day's root as format 1 did, without masks.
+func rootV1(t testing.TB, payload []byte) []byte {
+	r, err := parseRoot(payload, formatV2, false)
+	require.NoError(t, err)
+	number := func(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
+	dst := number(number(number(number(nil, uint64(r.gen)), uint64(r.journalSeq)), r.series), uint64(r.metrics))
+	dst = number(dst, uint64(len(r.names)))
+	for i, n := range r.names {
+		dst = number(appendText(dst, n), uint64(r.values[i]))
+	}
+	dst = number(dst, uint64(len(r.blocks)))
+	last := uint32(0)
+	for _, b := range r.blocks {
+		dst = number(number(dst, uint64(b.firstMetric-last)), uint64(b.rows))
+		last = b.firstMetric
+	}
+	return dst
+}
+
+// TestFormerFormat reads segments and journals of format 1, and folds them on.
+func TestFormerFormat(t *testing.T) {
+	for seed := range uint64(4) {
+		w := lateWorld(t, seed)
+		require.True(t, w.maintain())
+		for range 30 {
+			w.touch(w.add(), w.hourNow()-int64(w.rng.IntN(60)))
+		}
+		require.True(t, w.persist())
+		w.formerFormat()
+		w.reopen()
+		for range 20 {
+			w.everything()
+		}
+		w.advance(40 * time.Hour)
+		require.True(t, w.maintain())
+		for range 20 {
+			w.everything()
+		}
+		require.NoError(t, w.x.Rebuild(context.Background(), baseDay, baseDay))
+		w.everything()
+	}
+}
