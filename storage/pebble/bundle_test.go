@@ -90,7 +90,7 @@ func TestContractBundled(t *testing.T) {
 			var days atomic.Uint64
 			open := func(t testing.TB, fs vfs.FS, now func() time.Time) storage.Store {
 				inner, err := pebble.Open(pebble.Options{Dir: "/data", FS: fs, Now: now, MemtableBytes: 256 << 10,
-					Bundle: bundleCodec()})
+					Bundle: bundleCodec(), BundleSpanBytes: map[uint64]int64{1: 1, 3: 0}[every]})
 				require.NoError(t, err)
 				s := newEager(t, inner, every)
 				systems[s] = fs

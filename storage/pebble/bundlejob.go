@@ -19,8 +19,6 @@ import (
 )
 
 const (
-	// bundleSpanBytes is about how much of a partition is swapped at once.
-	bundleSpanBytes = 64 << 20
 	// bundleBytesMax bounds the values in a bundle; those that are left stay cells.
 	bundleBytesMax = 1 << 20
 	// bundleTriesMax is how often a span is read again because somebody wrote to it.
@@ -287,7 +285,7 @@ func (j *bundleJob) write(ctx context.Context, c *cursor) error {
 			if err := j.writeSeries(ctx); err != nil {
 				return err
 			}
-			if j.sst != nil && j.sst.Raw().EstimatedSize() >= bundleSpanBytes {
+			if j.sst != nil && j.sst.Raw().EstimatedSize() >= uint64(j.t.store.opts.BundleSpanBytes) {
 				j.end = append(append(make([]byte, 0, headerBytes+len(prefix)), j.h[:]...), prefix...)
 				return nil
 			}

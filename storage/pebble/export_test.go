@@ -10,3 +10,6 @@ func (s *Store) BundleAll(ctx context.Context) uint64 {
 
 // BundledDays returns how many days were bundled.
 func (s *Store) BundledDays() uint64 { return s.bundled.days.Load() }
+
+// BundledCells returns how many cells have gone into bundles.
+func (s *Store) BundledCells() uint64 { return s.bundled.cells.Load() }

@@ -23,6 +23,7 @@ const (
 	BundleQuietDefault    = 30 * time.Second
 	BundleEveryDefault    = 15 * time.Second
 	BundleLateDefault     = 10 // percent
+	BundleSpanDefault     = 64 << 20
 	compactionsMaxDefault = 2
 	loadFileBytesMax      = 128 << 20
 	applyBatchBytesMax    = 4 << 20
@@ -75,6 +76,8 @@ type Options struct {
 	// BundleLatePercent is how much must have come late to a bundled day, in percent of its size, for it to be bundled
 	// once more; 0 is BundleLateDefault.
 	BundleLatePercent int
+	// BundleSpanBytes is about how much of a day is rewritten and swapped at once; 0 is BundleSpanDefault.
+	BundleSpanBytes int64
 	// Now is the clock for GC policies; nil is time.Now.
 	Now func() time.Time
 	// Logger receives background failures, rate limited; nil discards them.
@@ -124,8 +127,8 @@ func (o *Options) Validate() error {
 	if o.TabletRowsHot < 0 || o.StallWait < 0 {
 		errs = append(errs, errors.New("TabletRowsHot or StallWait is negative"))
 	}
-	if o.BundleAfter < 0 || o.BundleQuiet < 0 || o.BundleLatePercent < 0 {
-		errs = append(errs, errors.New("BundleAfter, BundleQuiet or BundleLatePercent is negative"))
+	if o.BundleAfter < 0 || o.BundleQuiet < 0 || o.BundleLatePercent < 0 || o.BundleSpanBytes < 0 {
+		errs = append(errs, errors.New("BundleAfter, BundleQuiet, BundleLatePercent or BundleSpanBytes is negative"))
 	}
 	if c := o.Bundle; c != nil && (c.Name == "" || c.Append == nil || c.NewSplitter == nil) {
 		errs = append(errs, errors.New("Bundle lacks a name or a function"))
@@ -148,6 +151,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.BundleQuiet, BundleQuietDefault)
 	setDefault(&o.BundleEvery, BundleEveryDefault)
 	setDefault(&o.BundleLatePercent, BundleLateDefault)
+	setDefault(&o.BundleSpanBytes, BundleSpanDefault)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

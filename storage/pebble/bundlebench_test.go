@@ -1,0 +1,53 @@
+package pebble_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/storage"
+	"halite/storage/pebble"
+)
+
+// BenchmarkBundled reads 30 days of 300 series, apart and in bundles: all, one series, single rows.
+func BenchmarkBundled(b *testing.B) {
+	const series, hours = 300, 30 * 24
+	rows := bundleRows(series, 0, hours)
+	for _, bundled := range []bool{false, true} {
+		s, table := bundleStore(b, func(o *pebble.Options) {
+			o.CacheBytes = 128 << 20
+			o.Now = func() time.Time { return time.UnixMilli((bundleFirstHour + hours + 48) * 3_600_000) }
+		})
+		require.NoError(b, table.Load(b.Context(), rows))
+		if bundled {
+			require.Zero(b, s.BundleAll(b.Context()))
+		} else {
+			require.NoError(b, s.Compact(b.Context()))
+		}
+		read := func(name string, set storage.RowSet, opts storage.ReadOptions, want int) {
+			b.Run(fmt.Sprintf("%s/bundled=%t", name, bundled), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					n := 0
+					it := table.ReadRows(b.Context(), set, opts)
+					for it.Next() {
+						n++
+					}
+					require.NoError(b, it.Err())
+					require.NoError(b, it.Close())
+					require.Equal(b, want, n)
+				}
+				perRow(b, want)
+			})
+		}
+		read("all", storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{}, series*hours)
+		read("keys", storage.RowSet{Ranges: []storage.RowRange{{}}},
+			storage.ReadOptions{Filter: storage.Filter{KeysOnly: true}}, series*hours)
+		prefix := string(rows[hours*100].Key[:len(rows[hours*100].Key)-7])
+		read("series", storage.RowSet{Ranges: []storage.RowRange{{Start: []byte(prefix), End: []byte(prefix + ":")}}},
+			storage.ReadOptions{}, hours)
+		read("row", storage.RowSet{Keys: [][]byte{rows[hours*100+hours/2+5].Key}}, storage.ReadOptions{}, 1)
+	}
+}
