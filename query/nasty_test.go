@@ -78,7 +78,10 @@ func nastyExpressions() []nasty {
 		{`label_replace(m, "i", "x", "", "")`, query.ErrorExecution, "same labelset"},
 		{`label_replace(m, "bad-\xff", "x", "", "")`, query.ErrorExecution, "invalid"},
 		{`label_replace(m, "x", "$1", "i", "(((((((((("`, query.ErrorBadData, ""},
-		{`label_replace(m, "x", "` + strings.Repeat("$1", 10_000) + `", "i", "(.*)")`, query.ErrorExecution, "(query.max-label-growth)"},
+		{
+			`label_replace(m, "x", "` + strings.Repeat("$1", 10_000) + `", "i", "(.*)")`, query.ErrorExecution,
+			"(query.max-label-growth)",
+		},
 		{bomb(6), "", ""},
 		{bomb(7), query.ErrorExecution, "(query.max-label-growth)"},
 		{bomb(40), query.ErrorExecution, "(query.max-label-growth)"},
