@@ -18,7 +18,8 @@ var (
 	ErrCorrupt = errors.New("corrupt data")
 	// ErrLocked: another process has the store open; stop it or choose another directory.
 	ErrLocked = errors.New("storage locked by another process")
-	// ErrUnavailable: the engine cannot take the request now (no space, stalled, closing); retry later.
+	// ErrUnavailable: the engine cannot take the request now (no space, stalled, closing, a service that does not answer or
+	// whose quota is used up); retry later. What was asked for may have happened all the same.
 	ErrUnavailable = errors.New("storage unavailable")
 )
 

@@ -26,7 +26,7 @@ func mapError(ctx context.Context, doing string, err error) error {
 	if errors.Is(err, storage.ErrUnavailable) {
 		return fmt.Errorf("bigtable: %s: %w", doing, err)
 	}
-	sentinel, advice := advise(status.Code(err))
+	advice, sentinel := advise(status.Code(err))
 	if sentinel == nil {
 		return fmt.Errorf("bigtable: %s: %s: %w", doing, advice, err)
 	}
@@ -34,27 +34,27 @@ func mapError(ctx context.Context, doing string, err error) error {
 }
 
 // advise says for each status what it means here. A nil sentinel is an error that no caller can act upon by itself.
-func advise(code codes.Code) (sentinel error, advice string) {
+func advise(code codes.Code) (advice string, sentinel error) {
 	switch code {
 	case codes.NotFound:
-		return storage.ErrNoTable, "the table, app profile, instance or project does not exist: check the names, or create it"
+		return "the table, app profile, instance or project does not exist: check the names, or create it", storage.ErrNoTable
 	case codes.PermissionDenied:
-		return nil, "the account lacks a role: it needs roles/bigtable.user on the instance, to create tables roles/bigtable.admin"
+		return "the account lacks a role: it needs roles/bigtable.user on the instance, to create tables roles/bigtable.admin", nil
 	case codes.Unauthenticated:
-		return nil, "the credentials were refused: set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login"
+		return "the credentials were refused: set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login", nil
 	case codes.ResourceExhausted:
-		return storage.ErrUnavailable, "a quota is used up: repeat later, add nodes, or ask for a higher quota"
+		return "a quota is used up: repeat later, add nodes, or ask for a higher quota", storage.ErrUnavailable
 	case codes.InvalidArgument, codes.OutOfRange:
-		return storage.ErrBadMutation, "the service refuses the request: no retry helps"
+		return "the service refuses the request: no retry helps", storage.ErrBadMutation
 	case codes.FailedPrecondition:
-		return nil, "the service refuses the call in this state: conditional writes need an app profile with single-cluster routing"
+		return "the service refuses the call in this state: conditional writes need an app profile with single-cluster routing", nil
 	case codes.Unimplemented:
-		return nil, "the server does not know this call: an old emulator?"
+		return "the server does not know this call: an old emulator?", nil
 	case codes.DataLoss:
-		return storage.ErrCorrupt, "the service reports lost data"
+		return "the service reports lost data", storage.ErrCorrupt
 	}
 	// Unavailable, DeadlineExceeded, Aborted, Internal, Canceled by the server, Unknown: all may pass.
-	return storage.ErrUnavailable, "the service did not answer in time or failed: repeat later"
+	return "the service did not answer in time or failed: repeat later", storage.ErrUnavailable
 }
 
 // unknownOutcome is added to failures of calls that are not retried because they must not run twice.

@@ -31,7 +31,7 @@ const (
 
 // TestOplog does one log of operations on a map, on the embedded engine and on the emulator. All answers are the same.
 func TestOplog(t *testing.T) {
-	ops, seed := oplogOpsDefault, uint64(1)
+	ops, seed := oplogOpsDefault/slowdown, uint64(1)
 	if text := os.Getenv(oplogOpsEnv); text != "" {
 		var err error
 		ops, err = strconv.Atoi(text)

@@ -64,6 +64,20 @@ func TestContract(t *testing.T) {
 	storagetest.Run(t, func(t testing.TB, now func() time.Time) storage.Store {
 		return start(t, startEmulator(t, emulator.Options{}), now)
 	}, caps)
+	showGaps(t, caps)
+}
+
+// showGaps prints one skipped test for each gap, so that nobody takes silence for a proof.
+func showGaps(t *testing.T, caps storagetest.Caps) {
+	for name, gap := range map[string]bool{
+		"minima and maxima merge (the emulator keeps the last value)":                            caps.NoMinMax,
+		"rows of a load become visible together (each does by itself)":                           caps.NoAtomicLoad,
+		"deleting a newer version never brings back one that a policy hid (the service decides)": caps.InexactGC,
+	} {
+		if gap {
+			t.Run("gap", func(t *testing.T) { t.Skip("not promised: " + name) })
+		}
+	}
 }
 
 // TestContractOnService is TestContract on a real instance, with one table prefix a store.
@@ -80,4 +94,5 @@ func TestContractOnService(t *testing.T) {
 		return open(t, bigtable.Options{Project: os.Getenv(projectEnv), Instance: os.Getenv(instanceEnv),
 			AppProfile: os.Getenv(profileEnv), TablePrefix: fmt.Sprintf("t%d-%d.", run, stores.Add(1)), Now: now})
 	}, caps)
+	showGaps(t, caps)
 }

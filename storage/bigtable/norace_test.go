@@ -1,0 +1,6 @@
+//go:build !race
+
+package bigtable_test
+
+// slowdown divides the work of long tests under the race detector.
+const slowdown = 1
