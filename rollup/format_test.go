@@ -1,0 +1,65 @@
+package rollup
+
+import (
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+)
+
+// TestFormat pins the bytes of cells and checks that FORMAT.md shows each example as it is. An example's lines are hours:
+// first time in the hour and interval in milliseconds, then values; or "none".
+func TestFormat(t *testing.T) {
+	document, err := os.ReadFile("FORMAT.md")
+	require.NoError(t, err)
+	datadriven.RunTest(t, "testdata/format", func(t *testing.T, d *datadriven.TestData) string {
+		var states []State
+		for h, line := range strings.Split(strings.TrimSpace(d.Input), "\n") {
+			states = append(states, scanHour(t, int64(h)*hourMs, line))
+		}
+		var e Encoder
+		cell, err := e.Append(nil, []byte("up#03##99351"), []byte("\x07s"), 0, hourMs, FieldsAll, states)
+		require.NoError(t, err)
+		var c Columns
+		c.Reset(0, hourMs, len(states), FieldsAll)
+		var dec Decoder
+		_, err = dec.Decode(&c, []byte("up#03##99351"), []byte("\x07s"), cell, 0, len(states))
+		require.NoError(t, err)
+		for h := range states {
+			require.Equal(t, bitsOf(states[h]), bitsOf(c.State(h)))
+		}
+		out := fmt.Sprintf("%d bytes\n", len(cell)) + hex.Dump(cell)
+		example := strings.TrimSpace(fmt.Sprintf("%s\n----\n%s", strings.TrimSpace(d.Input), out))
+		if f := flag.Lookup("rewrite"); (f == nil || f.Value.String() != "true") && !strings.Contains(string(document), example) {
+			t.Errorf("%s: FORMAT.md does not show\n%s", d.Pos, example)
+		}
+		return out
+	})
+}
+
+// scanHour reads "7 every 15000: 1 2 3".
+func scanHour(t *testing.T, startMs int64, line string) State {
+	if line == "none" {
+		return State{}
+	}
+	times, rest, _ := strings.Cut(line, ":")
+	words := strings.Fields(times)
+	first, err := strconv.ParseInt(words[0], 10, 64)
+	require.NoError(t, err)
+	interval, err := strconv.ParseInt(words[2], 10, 64)
+	require.NoError(t, err)
+	var tsMs []int64
+	var values []float64
+	for i, word := range strings.Fields(rest) {
+		v, err := strconv.ParseFloat(word, 64)
+		require.NoError(t, err)
+		tsMs, values = append(tsMs, startMs+first+int64(i)*interval), append(values, v)
+	}
+	return Compute(tsMs, values)
+}
