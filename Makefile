@@ -25,13 +25,13 @@ fuzz: ## every fuzz target, 10 s each (FUZZTIME=2m for more)
 	.ci/fuzz
 
 crash: ## crash tests with many more seeds (HALITE_SEEDS=20000 for a night)
-	HALITE_SEEDS=$${HALITE_SEEDS:-5000} go test -run 'Crash' -timeout 8h ./ingest/... ./storage/...
+	HALITE_SEEDS=$${HALITE_SEEDS:-5000} go test -run 'Crash' -timeout 8h ./ingest/... ./storage/... ./rollup/...
 
 differential: ## random queries against Prometheus's own storage and engine (HALITE_CASES=20000 for a night)
 	HALITE_SEED=$${HALITE_SEED:-$$(date +%s)} HALITE_CASES=$${HALITE_CASES:-20000} go test -run TestAgainstPrometheus -timeout 8h ./query
 
 bench: ## benchmarks, ten runs each, for benchstat
-	go test -run '^$$' -bench . -benchmem -count 10 ./keyschema/... ./storage/... ./ingest/... ./query/...
+	go test -run '^$$' -bench . -benchmem -count 10 ./keyschema/... ./storage/... ./rollup/... ./ingest/... ./query/...
 
 realinput: ## a real Prometheus and node_exporter write; queries must equal Prometheus's own
 	go test -tags realinput -run TestRealInput -v -timeout 30m ./cmd/tsdb
@@ -40,6 +40,6 @@ realsizes: ## bytes a sample of a day of real scrapes (VICTORIA_METRICS=/path/to
 	go test -tags realinput -run TestRealSizes -v -timeout 60m ./cmd/tsdb
 
 golden: ## rewrite golden files; read the diff before you commit it
-	go test ./keyschema/... -rewrite
+	go test ./keyschema/... ./rollup -rewrite
 
 .PHONY: help build run test race lint fuzz crash differential bench realinput realsizes golden

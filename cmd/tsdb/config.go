@@ -18,6 +18,7 @@ type serveConfig struct {
 	engine            string
 	storagePath       string
 	retentionRaw      model.Duration
+	rollups           rollupConfig
 	schemaRulesFile   string
 	cacheBytes        int64
 	memtableBytes     int64
@@ -90,6 +91,7 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	c.retentionRaw = model.Duration(30 * 24 * time.Hour)
 	cmd.Flag("storage.retention.raw", "How long raw samples are kept; 0 keeps them for ever and accepts any time since 1970.").
 		Default("30d").SetValue(&c.retentionRaw)
+	c.rollups.addFlags(cmd)
 	cmd.Flag("storage.schema-rules", "JSON file with the schema rules (salts, promoted tags); see docs/schema.md.").
 		StringVar(&c.schemaRulesFile)
 	cmd.Flag("storage.cache-bytes", "Memory for cached table blocks.").Default("256MB").BytesVar(asBytes(&c.cacheBytes))
@@ -182,6 +184,9 @@ func (c *serveConfig) Validate() error {
 	}
 	if r := time.Duration(c.retentionRaw); r != 0 && r < 24*time.Hour {
 		faults = append(faults, fmt.Errorf("--storage.retention.raw is %s: at least 1d, the span of a partition, or 0", c.retentionRaw))
+	}
+	if err := c.rollups.Validate(time.Duration(c.retentionRaw)); err != nil {
+		faults = append(faults, err)
 	}
 	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 {
 		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead and --storage.free-bytes must not be negative"))

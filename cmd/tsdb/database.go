@@ -14,6 +14,7 @@ import (
 	"halite/ingest"
 	"halite/query"
 	"halite/query/promql"
+	"halite/rollup/tiers"
 	"halite/storage"
 	"halite/storage/index"
 )
@@ -21,6 +22,7 @@ import (
 // database is everything between HTTP and the disk, opened bottom up.
 type database struct {
 	store     storage.Store
+	tiers     *tiers.Tiers // nil on Bigtable
 	index     *index.Index
 	ingester  *ingest.Ingester
 	queryable *promql.Queryable
@@ -36,15 +38,22 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err != nil {
 		return nil, err
 	}
-	watch := promql.NewRowWatch()
-	store := watch.Store(tables)
-	db = &database{store: store}
+	db = &database{store: tables}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, db.close(ctx))
 			db = nil
 		}
 	}()
+	if c.engine == enginePebble {
+		if db.tiers, err = openTiers(ctx, c, tables, log, r); err != nil {
+			return db, err
+		}
+		db.store = db.tiers.Guard(tables)
+	}
+	watch := promql.NewRowWatch()
+	store := watch.Store(db.store)
+	db.store = store
 	retention := time.Duration(c.retentionRaw)
 	schema, err := loadSchema(ctx, store, c.schemaRulesFile, time.Now())
 	if err != nil {
@@ -80,8 +89,13 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err != nil {
 		return db, err
 	}
-	db.engine, err = query.New(db.queryOptions(c, log, r))
-	return db, err
+	if db.engine, err = query.New(db.queryOptions(c, log, r)); err != nil {
+		return db, err
+	}
+	if db.tiers != nil && !c.rollups.off {
+		db.tiers.Start()
+	}
+	return db, nil
 }
 
 // queryOptions are those of the query engine.
@@ -103,6 +117,9 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 // close closes what is open, top down: the ingester flushes its head first.
 func (db *database) close(ctx context.Context) error {
 	var errs []error
+	if db.tiers != nil {
+		db.tiers.Close()
+	}
 	if db.ingester != nil {
 		errs = append(errs, db.ingester.Close(ctx))
 	}

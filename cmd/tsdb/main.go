@@ -35,6 +35,9 @@ func runCommand(args []string) error {
 	emulator := app.Command("emulator", "Run a Bigtable in memory, to try out --storage.engine=bigtable on one machine.")
 	emulatorConfig := addEmulatorFlags(emulator)
 
+	rollups := app.Command("rollup", "Check or compute the rollups of a stopped server; see its sub-commands.")
+	rollupCommands := addRollupCommands(rollups)
+
 	version := app.Command("version", "Print the version.")
 
 	command, err := app.Parse(args)
@@ -48,6 +51,8 @@ func runCommand(args []string) error {
 		return migrateUntilSignal(migrateConfig, os.Stdout)
 	case emulator.FullCommand():
 		return emulate(emulatorConfig, os.Stdout)
+	case rollupCommands.verify.FullCommand(), rollupCommands.rebuild.FullCommand():
+		return rollupCommands.run(command, os.Stdout)
 	case version.FullCommand():
 		fmt.Println(versionText())
 		return nil

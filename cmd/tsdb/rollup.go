@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+
+	"halite/keyschema"
+	"halite/rollup"
+	"halite/rollup/tiers"
+	"halite/storage"
+	"halite/storage/pebble"
+)
+
+// hoursDefault is how long the states of hours are kept, unless samples are kept longer.
+const hoursDefault = 400 * 24 * time.Hour
+
+// rollupConfig holds the flags of `tsdb serve` about rollups.
+type rollupConfig struct {
+	hours    model.Duration
+	hoursSet bool
+	days     model.Duration
+	off      bool
+}
+
+func (c *rollupConfig) addFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("storage.retention.hours", "How long rollups of hours are kept, at least as long as raw samples; 0 keeps them for "+
+		"ever. Default: 400d, or as long as raw samples if that is longer.").IsSetByUser(&c.hoursSet).SetValue(&c.hours)
+	cmd.Flag("storage.retention.days", "How long rollups of days are kept, at least as long as those of hours; 0 keeps them "+
+		"for ever.").Default("0s").SetValue(&c.days)
+	cmd.Flag("storage.no-rollups", "Compute no rollups. Days that close meanwhile are computed when this is taken back.").
+		BoolVar(&c.off)
+}
+
+// retention is how long hours and days are kept beside raw samples.
+func (c *rollupConfig) retention(raw time.Duration) (hours, days time.Duration) {
+	if c.hoursSet {
+		return time.Duration(c.hours), time.Duration(c.days)
+	}
+	if raw == 0 {
+		return 0, time.Duration(c.days)
+	}
+	return max(hoursDefault, raw), time.Duration(c.days)
+}
+
+// Validate names flags that contradict each other.
+func (c *rollupConfig) Validate(raw time.Duration) error {
+	hours, days := c.retention(raw)
+	if err := tiers.CheckRetention(raw, hours, days); err != nil {
+		return fmt.Errorf("--storage.retention.hours, --storage.retention.days: %w", err)
+	}
+	return nil
+}
+
+// openTiers opens the rollups beside the data table. The job does not run yet.
+func openTiers(
+	ctx context.Context, c *serveConfig, store storage.Store, log *slog.Logger, r prometheus.Registerer,
+) (*tiers.Tiers, error) {
+	raw := time.Duration(c.retentionRaw)
+	hours, days := c.rollups.retention(raw)
+	return tiers.Open(ctx, tiers.Options{
+		Store: store, Raw: raw, Hours: hours, Days: days, Logger: log, Registerer: r,
+	})
+}
+
+// rollupCommands verify and rebuild the rollups of a stopped server.
+type rollupCommands struct {
+	verify, rebuild *kingpin.CmdClause
+	path            string
+	from, to        string
+	reset           bool
+}
+
+func addRollupCommands(cmd *kingpin.CmdClause) *rollupCommands {
+	c := &rollupCommands{}
+	c.verify = cmd.Command("verify", "Compute rollups from raw samples once more and name each bucket that differs. After a crash, "+
+		"start and stop the server once before, so that its log is in the tables.")
+	c.rebuild = cmd.Command("rebuild", "Compute rollups from raw samples once more and store them.")
+	for _, sub := range []*kingpin.CmdClause{c.verify, c.rebuild} {
+		sub.Flag("storage.path", "Directory of all data. Its server must have stopped.").Default("./data").StringVar(&c.path)
+		sub.Flag("from", "First day, as 2006-01-02 in UTC; default: the first with samples.").StringVar(&c.from)
+		sub.Flag("to", "Last day; default: the last that has closed.").StringVar(&c.to)
+	}
+	c.rebuild.Flag("reset", "Forget which days are valid, as after damage to that record, and compute all days with samples.").
+		BoolVar(&c.reset)
+	return c
+}
+
+// run runs one of the commands until it is done or interrupted.
+func (c *rollupCommands) run(command string, w io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	first, last, err := c.days()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(tablesDir(c.path)); err != nil {
+		return fmt.Errorf("%s holds no data of this server: %w", c.path, err)
+	}
+	store, err := pebble.Open(pebble.Options{Dir: tablesDir(c.path), Bundle: bundleCodec(), BundleEvery: -1})
+	if err != nil {
+		return err
+	}
+	opts := tiers.Options{Store: store, Share: 1, Settle: -1, Reset: c.reset && command == c.rebuild.FullCommand()}
+	if err := storedRetention(ctx, store, &opts); err != nil {
+		return errors.Join(err, store.Close())
+	}
+	t, err := tiers.Open(ctx, opts)
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	if command == c.rebuild.FullCommand() {
+		if err = t.Rebuild(ctx, first, last); err == nil {
+			fmt.Fprintln(w, "rebuilt")
+		}
+	} else {
+		err = verifyRollups(ctx, t, first, last, w)
+	}
+	return errors.Join(err, store.Close())
+}
+
+// days are the first and last day asked for, since 1970.
+func (c *rollupCommands) days() (first, last int64, err error) {
+	first, last = 0, math.MaxInt32
+	for _, flag := range []struct {
+		name, text string
+		day        *int64
+	}{{"--from", c.from, &first}, {"--to", c.to, &last}} {
+		if flag.text == "" {
+			continue
+		}
+		at, err := time.Parse(time.DateOnly, flag.text)
+		if err != nil || at.Unix() < 0 {
+			return 0, 0, fmt.Errorf("%s: %q is no day since 1970 in the form 2006-01-02", flag.name, flag.text)
+		}
+		*flag.day = at.UnixMilli() / (keyschema.DayHours * keyschema.HourMs)
+	}
+	if last < first {
+		return 0, 0, fmt.Errorf("--to %s is before --from %s", c.to, c.from)
+	}
+	return first, last, nil
+}
+
+// storedRetention keeps the retention that the server last ran with.
+func storedRetention(ctx context.Context, store storage.Store, opts *tiers.Options) error {
+	schemas, err := store.Tables(ctx)
+	if err != nil {
+		return err
+	}
+	for _, schema := range schemas {
+		for _, f := range schema.Families {
+			switch {
+			case schema.Name == storage.TableData && f.Name == storage.FamilySamples:
+				opts.Raw = f.GC.MaxAge
+			case schema.Name == storage.TableRollup && f.Name == storage.FamilyHours:
+				opts.Hours = f.GC.MaxAge
+			case schema.Name == storage.TableRollup && f.Name == storage.FamilyDays:
+				opts.Days = f.GC.MaxAge
+			}
+		}
+	}
+	return nil
+}
+
+// verifyRollups prints each difference and fails if there is one.
+func verifyRollups(ctx context.Context, t *tiers.Tiers, first, last int64, w io.Writer) error {
+	v, err := t.Verify(ctx, first, last, func(d tiers.Difference) error {
+		at, unit := time.UnixMilli(d.Bucket*d.Unit.Ms()).UTC().Format(time.RFC3339), "hour"
+		if d.Unit == tiers.Days {
+			unit = "day"
+		}
+		if d.Err != nil {
+			_, err := fmt.Fprintf(w, "%s from %s of %s: %v\n", unit, at, d.Prefix, d.Err)
+			return err
+		}
+		_, err := fmt.Fprintf(w, "%s %s of %s: stored %s, computed %s\n", unit, at, d.Prefix, stateText(d.Stored), stateText(d.Computed))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%d hours and %d days compared, %d differ; %d hours marked as stale, %d series without a cell, "+
+		"%d days and %d months yet to compute\n", v.Hours, v.Days, v.Different, v.Stale, v.Missing, v.PendingDays, v.PendingMonths)
+	if v.Different > 0 {
+		return errors.New("rollups differ from raw samples: tsdb rollup rebuild repairs them")
+	}
+	return nil
+}
+
+func stateText(s rollup.State) string {
+	return fmt.Sprintf("{count %d, first %g, last %g, sum %g, min %g, max %g, resets %d, changes %d}",
+		s.Count, s.First, s.Last, s.Total(), s.Min, s.Max, s.Resets, s.Changes)
+}
