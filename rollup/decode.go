@@ -16,6 +16,7 @@ type Decoder struct {
 	mask   uint16
 	done   uint16 // columns that are in s
 	needs  [columnsAll]uint16
+	of     [columnsAll]Fields
 	bodies [columnsAll][]byte
 	forms  [columnsAll]form
 	joined []byte
@@ -33,9 +34,12 @@ func (d *Decoder) Decode(c *Columns, row, qualifier, cell []byte, fromMs int64, 
 	if err := d.parse(row, qualifier, cell, n); err != nil {
 		return 0, err
 	}
-	of, wanted := columnFields(), uint16(0)
+	if d.needs == [columnsAll]uint16{} {
+		d.needs, d.of = needs(), columnFields()
+	}
+	wanted := uint16(0)
 	for col := range columnsAll {
-		if of[col] == 0 || c.Fields&of[col] != 0 {
+		if d.of[col] == 0 || c.Fields&d.of[col] != 0 {
 			wanted |= 1 << col
 		}
 	}
@@ -141,9 +145,6 @@ func (d *Decoder) parseColumns(src []byte) error {
 
 // readAll reads the wanted columns and those that they are predicted from.
 func (d *Decoder) readAll(wanted uint16) error {
-	if d.needs == [columnsAll]uint16{} {
-		d.needs = needs()
-	}
 	for before := uint16(0); wanted != before; {
 		before = wanted
 		for rest := wanted; rest != 0; rest &= rest - 1 {
@@ -164,7 +165,7 @@ func (d *Decoder) readAll(wanted uint16) error {
 
 // read reads a column whose needs are there, except that First and Last, which lean on each other, are read together.
 func (d *Decoder) read(c columnID) error {
-	if of := columnFields()[c]; !d.stored.Has(of) {
+	if !d.stored.Has(d.of[c]) {
 		clear(d.s.numbers[c][:d.s.k])
 		clear(d.s.floats[c][:d.s.k])
 		return nil
@@ -229,7 +230,16 @@ func (d *Decoder) readNumbers(c columnID) error {
 		clear(out)
 		return nil
 	}
-	values, err := d.unpack(d.bodies[c], d.s.k, false)
+	body := d.bodies[c]
+	if len(body) > 1 && body[0] == 0 { // a run of one whole number, as most of these columns are
+		if x, used := binary.Varint(body[1:]); used == len(body)-1 && x > -1<<53 && x < 1<<53 {
+			for i := range out {
+				out[i] = x
+			}
+			return nil
+		}
+	}
+	values, err := d.unpack(body, d.s.k, false)
 	if err != nil {
 		return err
 	}
@@ -247,6 +257,16 @@ func (d *Decoder) predictNumbers(c columnID) {
 	n := &d.s.numbers
 	if c == colLast {
 		first, last := d.formOf(colFirst), d.formOf(colLast)
+		if first == formResidual && last == formResidual { // usually
+			at, lasts := int64(0), n[colLast][:d.s.k]
+			for i, x := range n[colFirst][:len(lasts)] {
+				n[colFirst][i] = at + x
+				at += x + lasts[i]
+				lasts[i] = at
+			}
+			d.toFloats(colFirst)
+			return
+		}
 		for i := range d.s.k {
 			if first != formPlain {
 				n[colFirst][i] += d.s.predict(colFirst, first, i)
@@ -268,6 +288,12 @@ func (d *Decoder) predictNumbers(c columnID) {
 }
 
 func (d *Decoder) toFloats(c columnID) {
+	if d.s.exponent == 0 {
+		for i, m := range d.s.numbers[c][:d.s.k] {
+			d.s.floats[c][i] = float64(m)
+		}
+		return
+	}
 	p := power(d.s.exponent)
 	for i, m := range d.s.numbers[c][:d.s.k] {
 		d.s.floats[c][i] = float64(m) / p
@@ -349,6 +375,14 @@ func (d *Decoder) store(c *Columns, fromMs int64, wanted uint16) {
 	}
 	for col := range columnsAll {
 		if wanted>>col&1 == 0 || col == colSquares {
+			continue
+		}
+		if d.s.k == d.s.n && shift >= 0 && shift+int64(d.s.n) <= size && col != colFirstMs && col != colLastMs {
+			if col <= colChanges {
+				copy(integers[col][shift:], d.s.numbers[col][:d.s.k])
+			} else {
+				copy(floats[col][shift:], d.s.floats[col][:d.s.k])
+			}
 			continue
 		}
 		for i := range d.s.k {
