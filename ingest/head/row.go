@@ -18,6 +18,8 @@ type row struct {
 	// next is the series' next row, or the next free row.
 	next uint32
 	hour int32
+	// newest is at least the hour of this row and of all rows behind it in the series' list.
+	newest int32
 	// seq orders the rows of one series and hour by creation.
 	seq uint32
 	// segment is the first log segment that holds a sample of the row.

@@ -40,15 +40,23 @@ func (s *stripe) row(n uint32) *row {
 }
 
 // openRow finds the row of a series that takes samples of the hour, or makes one. The series' rows form a list whose
-// first is the one used last: streams stay in one hour for long, whatever the hour.
+// first is the one used last: streams stay in one hour for long, whatever the hour. When a stream reaches its next hour,
+// the search ends as soon as only older rows are left, so that filling in months of a series does not walk them all.
 func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick uint32) (r *row, made bool) {
+	newest := int32(hour)
+	if at.row != 0 {
+		newest = max(newest, s.row(at.row).newest)
+	}
 	var before *row
 	for n := at.row; n != 0; {
 		r := s.row(n)
+		if hour > int64(r.newest) {
+			break
+		}
 		if int64(r.hour) == hour && r.open() {
 			if before != nil {
 				before.next, r.next = r.next, at.row
-				at.row = n
+				r.newest, at.row = newest, n
 			}
 			return r, false
 		}
@@ -67,7 +75,7 @@ func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick 
 	s.seq++
 	r = s.row(n)
 	*r = row{
-		ref: ref, next: at.row, hour: int32(hour), seq: s.seq, segment: uint32(segment),
+		ref: ref, next: at.row, hour: int32(hour), newest: newest, seq: s.seq, segment: uint32(segment),
 		madeTick: tick, lastTick: tick, tail: s.slabs[classTailSmall].alloc(),
 	}
 	at.row = n
