@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,9 +21,13 @@ import (
 	"github.com/klauspost/compress/snappy"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"halite/storage"
 	"halite/storage/bigtable"
+	"halite/storage/bigtable/emulator"
 )
 
 var bigtableFlags = []string{"--storage.engine=bigtable", "--bigtable.project=test-project", "--bigtable.instance=test-instance"}
@@ -55,8 +60,8 @@ func onBigtable(flags ...string) []string {
 
 func (s *server) flush() {
 	s.t.Helper()
-	status, text, _ := s.post("/api/v1/admin/flush", nil)
-	require.Less(s.t, status, 300, text)
+	code, text, _ := s.post("/api/v1/admin/flush", nil)
+	require.Less(s.t, code, 300, text)
 }
 
 func TestBigtableSurvivesEveryEnd(t *testing.T) {
@@ -183,6 +188,94 @@ func TestMigrateThereAndBack(t *testing.T) {
 	require.Contains(t, out, "row "+string(row.Key)+" has other cells")
 }
 
+// TestEnginesAnswerAlike gives two servers the same samples, flushed and unflushed, on either engine.
+func TestEnginesAnswerAlike(t *testing.T) {
+	startEmulator(t)
+	now := time.Now().Truncate(time.Minute)
+	old := wave("alike", 30, now.Add(-3*time.Hour), now.Add(-30*time.Minute), 20*time.Second)
+	late := append(wave("alike", 15, now.Add(-2*time.Hour), now, 50*time.Second), wave("other", 30, now.Add(-time.Hour), now,
+		time.Minute)...)
+	var servers []*server
+	for _, flags := range [][]string{{"--no-web.self-scrape"}, onBigtable()} {
+		s := startServer(t, t.TempDir(), append(flags, "--web.enable-admin-api")...)
+		s.write(old)
+		s.flush()
+		s.write(late)
+		servers = append(servers, s)
+	}
+	for _, query := range []string{"alike", "sum(rate(alike[5m]))", `max by (instance) (alike{instance=~"host-1.*"})`,
+		"alike - on (instance) other", "count_over_time(alike[20m])", "quantile_over_time(0.9, other[10m:1m])", "topk(3, alike)",
+		`alike{instance="host-3"} offset 1h`, "absent(nothing)", "sum(alike) / count(other)"} {
+		var answers []string
+		for _, s := range servers {
+			code, a := s.get("/api/v1/query_range", url.Values{"query": {query}, "step": {"47"},
+				"start": {fmt.Sprint(now.Add(-3 * time.Hour).Unix())}, "end": {fmt.Sprint(now.Unix())}})
+			require.Equal(t, http.StatusOK, code, a.Error)
+			answers = append(answers, string(a.Data))
+		}
+		require.Contains(t, answers[0], `"values"`, query)
+		require.Equal(t, answers[0], answers[1], query)
+	}
+}
+
+// TestBigtableQuotaUsedUp has the service refuse everything for a while: writes are acknowledged by the log, flushes and
+// queries fail as a whole, and afterwards everything is there.
+func TestBigtableQuotaUsedUp(t *testing.T) {
+	var refuses atomic.Bool
+	refused := func() error {
+		if refuses.Load() {
+			return status.Error(codes.ResourceExhausted, "injected")
+		}
+		return nil
+	}
+	service, err := emulator.Start(emulator.Options{
+		Unary: func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			if err := refused(); err != nil {
+				return nil, err
+			}
+			return handler(ctx, req)
+		},
+		Stream: func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+			if err := refused(); err != nil {
+				return err
+			}
+			return handler(srv, stream)
+		},
+	})
+	require.NoError(t, err)
+	defer service.Close()
+	t.Setenv("BIGTABLE_EMULATOR_HOST", service.Addr())
+	dir := t.TempDir()
+	now := time.Now().Truncate(time.Second)
+	first := wave("e2e_metric", 20, now.Add(-3*time.Hour), now.Add(-time.Hour), 15*time.Second)
+	second := wave("e2e_metric", 20, now.Add(-time.Hour), now, 15*time.Second)
+	s := startServer(t, dir, onBigtable("--web.enable-admin-api")...)
+	s.write(first)
+	s.flush()
+
+	refuses.Store(true)
+	s.write(second)
+	code, text, _ := s.post("/api/v1/admin/flush", nil)
+	require.GreaterOrEqual(t, code, 500, text)
+	require.Contains(t, text, "quota")
+	code, a := s.get("/api/v1/query", url.Values{"query": {"count_over_time(e2e_metric[3h])"}})
+	require.NotEqual(t, http.StatusOK, code, "a query without its rows must fail: %s", a.Data)
+	require.Contains(t, a.Error, "quota")
+	args := append([]string{"serve", "--storage.path", t.TempDir(), "--web.listen-address", freeAddress(t)}, onBigtable()...)
+	out, err := exec.Command(binary, args...).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "quota", "the start says why it fails")
+
+	refuses.Store(false)
+	all := append(append([]point{}, first...), second...)
+	requirePoints(t, s, "e2e_metric", now, all)
+	s.flush()
+	require.Error(t, s.end(syscall.SIGKILL))
+	s = startServer(t, dir, onBigtable()...)
+	requirePoints(t, s, "e2e_metric", now, all)
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+}
+
 // TestBigtableCost writes one hour of many series, and counts what goes to Bigtable: for the flush, and for a query over
 // all of it by a server that has just started.
 func TestBigtableCost(t *testing.T) {
@@ -212,9 +305,9 @@ func TestBigtableCost(t *testing.T) {
 
 	s = startServer(t, dir, onBigtable()...)
 	before = s.bigtableMetrics()
-	status, a := s.get("/api/v1/query_range", url.Values{"query": {"sum(cost_metric)"}, "step": {"60"},
+	code, a := s.get("/api/v1/query_range", url.Values{"query": {"sum(cost_metric)"}, "step": {"60"},
 		"start": {fmt.Sprint(hour.Unix())}, "end": {fmt.Sprint(hour.Add(59 * time.Minute).Unix())}})
-	require.Equal(t, http.StatusOK, status, a.Error)
+	require.Equal(t, http.StatusOK, code, a.Error)
 	require.Contains(t, string(a.Data), fmt.Sprintf(`"%d"`, 100*series*(series-1)/2), "the sum over all series at the start")
 	after = s.bigtableMetrics()
 	requests := 0.0
@@ -247,8 +340,8 @@ func writeHour(s *server, series, samples int, hour time.Time) {
 		}
 		body, err := req.Marshal()
 		require.NoError(s.t, err)
-		status, text, _ := s.post("/api/v1/write", snappy.Encode(nil, body))
-		require.Equal(s.t, http.StatusNoContent, status, text)
+		code, text, _ := s.post("/api/v1/write", snappy.Encode(nil, body))
+		require.Equal(s.t, http.StatusNoContent, code, text)
 	}
 }
 

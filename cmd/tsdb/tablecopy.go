@@ -279,5 +279,6 @@ func (m *migration) progress(table string, last []byte, always bool) {
 	if last != nil {
 		where = "at " + printable(last)
 	}
-	fmt.Fprintf(m.out, "%s: %d rows, %.1f MB so far, %.0f rows/s, %s\n", table, m.state.Rows, float64(m.state.Bytes)/1e6, rate, where)
+	fmt.Fprintf(m.out, "%s: %d rows, %.1f MB so far, %.0f rows/s, %s\n", table, m.state.Rows, float64(m.state.Bytes)/1e6, rate,
+		where)
 }
