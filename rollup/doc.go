@@ -14,9 +14,10 @@
 // Tables, rows and the job lie in package tiers below. States are of floats; native histograms would be another state in
 // families of their own.
 //
-// Invariants: a cell gives back the bits of its states, or an error that wraps [ErrCorrupt], whatever its bytes. [Join] is associative and has the zero State as identity on both sides. Counts, extremes, first, last,
-// resets and changes of a join are exactly those of the samples themselves; sums, counter correction and moments are
-// equal up to the order of additions.
+// Invariants: a cell gives back the bits of its states, or an error that wraps [ErrCorrupt], whatever its bytes.
+// [Join] is associative and has the zero State as identity on both sides. Counts, extremes, first, last, resets and
+// changes of a join are exactly those of the samples themselves; sums, counter correction and moments are equal up to
+// the order of additions.
 //
 // Concurrency: a State is a value; Encoder, Decoder and Columns belong to one goroutine at a time.
 package rollup

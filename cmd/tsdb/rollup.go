@@ -184,7 +184,8 @@ func verifyRollups(ctx context.Context, t *tiers.Tiers, first, last int64, w io.
 			_, err := fmt.Fprintf(w, "%s from %s of %s: %v\n", unit, at, d.Prefix, d.Err)
 			return err
 		}
-		_, err := fmt.Fprintf(w, "%s %s of %s: stored %s, computed %s\n", unit, at, d.Prefix, stateText(d.Stored), stateText(d.Computed))
+		_, err := fmt.Fprintf(w, "%s %s of %s: stored %s, computed %s\n", unit, at, d.Prefix, stateText(d.Stored),
+			stateText(d.Computed))
 		return err
 	})
 	if err != nil {

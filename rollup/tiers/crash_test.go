@@ -183,7 +183,8 @@ func (c *crashRun) put(t *testing.T, r *rig, all []*series, day int64) {
 // verify compares all states that readers get with the samples in the table.
 func (c *crashRun) verify(r *rig) (hours int, err error) {
 	v, err := r.Verify(context.Background(), firstDay-1, 1<<40, func(d Difference) error {
-		return fmt.Errorf("unit %d, bucket %d of %s: stored %+v, computed %+v, %v", d.Unit, d.Bucket, d.Prefix, d.Stored, d.Computed, d.Err)
+		return fmt.Errorf("unit %d, bucket %d of %s: stored %+v, computed %+v, %v", d.Unit, d.Bucket, d.Prefix, d.Stored,
+			d.Computed, d.Err)
 	})
 	return v.Hours, err
 }

@@ -31,7 +31,8 @@ func newMetrics(r prometheus.Registerer, l *ledger, opts *Options) (*metrics, er
 		unreadable:  counter("unreadable_rows_total", "Rows of samples that were damaged; their hours have no states."),
 		busySeconds: counter("busy_seconds_total", "Time in which the job was at work."),
 		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tsdb_rollup_passes_total", Help: "Passes that went through, by what they computed: whole or part of a day, or a month.",
+			Name: "tsdb_rollup_passes_total",
+			Help: "Passes that went through, by what they computed: whole or part of a day, or a month.",
 		}, []string{"kind"}),
 		passSeries: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "tsdb_rollup_pass_series", Help: "Series computed so far by the pass under way; 0 if none is.",

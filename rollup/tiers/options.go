@@ -73,10 +73,12 @@ func CheckRetention(raw, hours, days time.Duration) error {
 	}
 	longer := func(a, b time.Duration) bool { return b > 0 && (a == 0 || a > b) }
 	if longer(raw, hours) {
-		errs = append(errs, fmt.Errorf("raw samples are kept longer (%s) than hours (%s): keep hours at least as long", age(raw), age(hours)))
+		errs = append(errs, fmt.Errorf("raw samples are kept longer (%s) than hours (%s): keep hours at least as long",
+			age(raw), age(hours)))
 	}
 	if longer(hours, days) {
-		errs = append(errs, fmt.Errorf("hours are kept longer (%s) than days (%s): keep days at least as long", age(hours), age(days)))
+		errs = append(errs, fmt.Errorf("hours are kept longer (%s) than days (%s): keep days at least as long",
+			age(hours), age(days)))
 	}
 	return errors.Join(errs...)
 }

@@ -11,8 +11,6 @@ import (
 	"halite/storage"
 )
 
-const hoursAll = uint32(1)<<keyschema.DayHours - 1
-
 // rawDay is what the rows of a series and day say.
 type rawDay struct {
 	prefix  []byte
