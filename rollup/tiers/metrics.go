@@ -43,11 +43,11 @@ func newMetrics(r prometheus.Registerer, l *ledger, opts *Options) (*metrics, er
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.series, m.samples, m.bytes, m.failures, m.marks, m.corrupt, m.unreadable, m.busySeconds, m.passes, m.passSeries,
-		gauge("pending_days", "Days of which states are to be computed.", func() float64 { v := l.view(); return float64(len(v.Days)) }),
+		m.series, m.samples, m.bytes, m.failures, m.marks, m.corrupt, m.unreadable, m.busySeconds, m.passes,
+		m.passSeries,
+		gauge("pending_days", "Days of which states are to be computed.", func() float64 { return float64(len(l.view().Days)) }),
 		gauge("pending_months", "Months of which states are to be computed, the open one among them.", func() float64 {
-			v := l.view()
-			return float64(len(v.Months))
+			return float64(len(l.view().Months))
 		}),
 		gauge("lag_seconds", "Age of the oldest day that lacks valid states, counted from its end; 0 if only open days do.",
 			func() float64 { return lag(l, opts) }),
