@@ -17,9 +17,36 @@ type bundleCursor struct {
 	left  bool   // there is one
 	probe bool   // reverse: place has a prefix whose bundle has been looked for
 	ok    bool   // the iterator stands at a key
+	// beyond says that the iterator's key is none of the open bundle's prefix: it need not be looked at while cells are
+	// left.
+	beyond bool
 	// current says that the cursor stands at the bundle's cell, not at the iterator's.
 	current bool
 	side    *pebble.Iterator // reverse: finds the bundle before the cells that follow it; made when needed
+}
+
+// bundleCursor returns an idle one, or nil for a partition without bundles.
+func (s *Store) bundleCursor(state *dayState) *bundleCursor {
+	if !state.bundled.Load() {
+		return nil
+	}
+	if b, ok := s.idle.Get().(*bundleCursor); ok {
+		return b
+	}
+	return &bundleCursor{open: openBundle{codec: s.opts.Bundle}}
+}
+
+// release gives a bundle cursor back.
+func (s *Store) release(b *bundleCursor) error {
+	var err error
+	if b.side != nil {
+		err = b.side.Close()
+	}
+	if cap(b.value) <= arenaBytesKept {
+		b.place, b.side, b.left, b.probe, b.ok, b.current, b.beyond = b.place[:0], nil, false, false, false, false, false
+		s.idle.Put(b)
+	}
+	return err
 }
 
 // prefix is that of the open bundle, or of the one that was looked for.
@@ -60,9 +87,11 @@ func (b *bundleCursor) setHour() {
 func (b *bundleCursor) settle(c *cursor, ok bool) error {
 	b.ok = ok
 	for {
-		plain, err := b.arrive(c)
-		if err != nil {
-			return err
+		plain, err := false, error(nil)
+		if !b.left || !b.beyond {
+			if plain, err = b.arrive(c); err != nil {
+				return err
+			}
 		}
 		if !plain && !b.left {
 			break
@@ -85,6 +114,7 @@ func (b *bundleCursor) settle(c *cursor, ok bool) error {
 // arrive opens the bundle that the iterator has come to, and tells whether the iterator stands at a cell that may be
 // next. While an open bundle has cells left, cells of other prefixes may not.
 func (b *bundleCursor) arrive(c *cursor) (plain bool, err error) {
+	b.beyond = false
 	for b.ok {
 		c.key = c.it.Key()
 		c.split = splitKey(c.key)
@@ -94,6 +124,7 @@ func (b *bundleCursor) arrive(c *cursor) (plain bool, err error) {
 		prefix := c.key[headerBytes:c.split]
 		known := len(b.place) > 0 && bytes.Equal(prefix, b.prefix())
 		if b.left && !known {
+			b.beyond = true
 			return false, nil
 		}
 		if isBundleKey(c.key, c.split) {
@@ -116,6 +147,7 @@ func (b *bundleCursor) arrive(c *cursor) (plain bool, err error) {
 		}
 		return true, nil
 	}
+	b.beyond = true
 	return false, nil
 }
 
@@ -206,7 +238,7 @@ func (b *bundleCursor) skip(c *cursor) {
 	}
 	within := bound.hour && bytes.Equal(bound.prefix(), c.place[:len(c.place)-hourBytes])
 	if !within {
-		b.left, b.probe, b.place = false, false, b.place[:0]
+		b.left, b.probe, b.beyond, b.place = false, false, false, b.place[:0]
 		if c.reverse {
 			c.seek = r.seekEnd(c.seek[:0], c.h)
 			b.ok = c.it.SeekLT(c.seek)

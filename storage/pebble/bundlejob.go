@@ -223,7 +223,7 @@ func (j *bundleJob) span(ctx context.Context) (err error) {
 		}
 	}()
 	err = j.write(ctx, c)
-	if closeErr := c.close(); err == nil {
+	if closeErr := j.close(c); err == nil {
 		err = closeErr
 	}
 	if err != nil {
@@ -256,17 +256,15 @@ func (j *bundleJob) open() (*cursor, error) {
 	if len(j.start) > headerBytes+1 {
 		c.ranges[0].start.place = j.start[headerBytes:]
 	}
-	if j.state.bundled.Load() {
-		c.bundles = &bundleCursor{open: openBundle{codec: j.t.store.opts.Bundle}}
-	}
+	c.bundles = j.t.store.bundleCursor(j.state)
 	return c, nil
 }
 
-// close closes the cursor's iterators.
-func (c *cursor) close() error {
+// close closes the job's cursor.
+func (j *bundleJob) close(c *cursor) error {
 	err := c.it.Close()
-	if b := c.bundles; b != nil && b.side != nil {
-		err = errors.Join(err, b.side.Close())
+	if c.bundles != nil {
+		err = errors.Join(err, j.t.store.release(c.bundles))
 	}
 	return err
 }

@@ -138,9 +138,7 @@ func (it *rowIter) makeCursors(ranges []placeRange) {
 					continue
 				}
 			}
-			if list.state(day).bundled.Load() {
-				c.bundles = &bundleCursor{open: openBundle{codec: it.t.store.opts.Bundle}}
-			}
+			c.bundles = it.t.store.bundleCursor(list.state(day))
 			it.cursors = append(it.cursors, c)
 		}
 	}
@@ -344,16 +342,14 @@ func (it *rowIter) Err() error { return it.err }
 func (it *rowIter) Close() error {
 	var err error
 	for i := range it.cursors {
-		if c := &it.cursors[i]; c.it != nil {
-			if e := c.it.Close(); err == nil {
-				err = e
-			}
+		c := &it.cursors[i]
+		if c.it != nil {
+			err = cmp.Or(err, c.it.Close())
 			c.it = nil
-			if b := c.bundles; b != nil && b.side != nil {
-				if e := b.side.Close(); err == nil {
-					err = e
-				}
-			}
+		}
+		if c.bundles != nil {
+			err = cmp.Or(err, it.t.store.release(c.bundles))
+			c.bundles = nil
 		}
 	}
 	it.load.flush()

@@ -36,6 +36,7 @@ type Store struct {
 	byName     atomic.Pointer[[]*Table]
 
 	swaps      swapGate
+	idle       sync.Pool  // of *bundleCursor
 	bundleMu   sync.Mutex // held while days are bundled
 	bundled    bundleFigures
 	stopBundle func()

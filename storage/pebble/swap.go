@@ -38,14 +38,19 @@ func (g *swapGate) swap(h header, do func() error) error {
 	return do()
 }
 
+// wait returns once the swap that is under way is over.
+func (g *swapGate) wait() {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+}
+
 // newView returns an iterator over the tree as of one moment, for a read that may look into those partitions that
 // concerns admits. The caller must not hold a lock that a swap of such a partition waits for.
 func (s *Store) newView(concerns func(h header) bool) (*pebble.Iterator, error) {
 	for {
 		before := s.swaps.load()
 		if before.active && concerns(before.at) {
-			s.swaps.mu.RLock() // wait until it is over
-			s.swaps.mu.RUnlock()
+			s.swaps.wait()
 			continue
 		}
 		it, err := s.db.NewIter(nil)
