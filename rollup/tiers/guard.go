@@ -155,6 +155,10 @@ func (t *Tiers) mark(ctx context.Context, stale []staleHours) error {
 		}
 		if passing {
 			l.touched[string(s.prefix)] = struct{}{}
+			if l.record.Days[s.day] == workWhole {
+				// The pass will leave out the series, whose other hours may be stale without a mark.
+				s.hours = 1<<keyschema.DayHours - 1
+			}
 		}
 		muts = append(muts, markMutation(s))
 	}
