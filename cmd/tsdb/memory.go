@@ -10,7 +10,7 @@ import (
 
 // gcPercent replaces Go's 100. Nearly all of the heap is slabs without pointers, which cost nothing to mark, so that
 // collecting more often costs little and keeps the garbage of a flush small. GOGC overrules it.
-const gcPercent = 50
+const gcPercent = 35
 
 // memoryShare is the part of the container's memory that the heap may use; the rest is for the kernel's page cache and
 // for what the runtime does not count. GOMEMLIMIT overrules it.
