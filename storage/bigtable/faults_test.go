@@ -39,13 +39,14 @@ const (
 	cut         = "cut"         // the stream breaks midway
 	slow        = "slow"        // pauses between messages
 	stuck       = "stuck"       // the stream stops, nothing more comes
+	quota       = "quota"       // the stream breaks midway for good
 	outage      = "outage"
 )
 
 var (
 	unaryKinds = []string{unavailable, deadline, aborted, lost}
 	writeKinds = []string{unavailable, deadline, aborted, lost, partial, omitted}
-	readKinds  = []string{unavailable, deadline, aborted, cut, slow, stuck}
+	readKinds  = []string{unavailable, deadline, aborted, cut, slow, stuck, quota}
 )
 
 func newFaults(seed uint64) *faults {
@@ -194,10 +195,13 @@ func (s *faultyStream) SendMsg(m any) error {
 		slices.Reverse(resp.Entries)
 	case slow:
 		time.Sleep(2 * time.Millisecond)
-	case cut, stuck:
+	case cut, stuck, quota:
 		if s.breakAt == 0 {
-			if s.kind == cut {
+			switch s.kind {
+			case cut:
 				return status.Error(codes.Internal, "injected: stream terminated by RST_STREAM")
+			case quota:
+				return status.Error(codes.ResourceExhausted, "injected")
 			}
 			<-s.Context().Done()
 			return s.Context().Err()

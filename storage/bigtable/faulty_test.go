@@ -37,7 +37,7 @@ func TestFaults(t *testing.T) {
 	for _, kind := range append(append([]string{outage}, writeKinds...), readKinds...) {
 		require.NotZero(t, faults[kind], "no fault of kind %s was injected", kind)
 	}
-	for _, kind := range []string{"written", "write failed", "added", "swapped", "read"} {
+	for _, kind := range []string{"written", "write failed", "added", "swapped", "read", "read failed"} {
 		require.NotZero(t, outcomes[kind], "nothing was ever %s", kind)
 	}
 }
