@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest/wal"
-	"halite/keyschema"
 	"halite/storage/index"
 )
 
@@ -127,42 +126,4 @@ func (i *Ingester) Flush(ctx context.Context) error {
 		return err
 	}
 	return i.checkpoint(ctx, true)
-}
-
-// retire forgets series without samples for long. No request is worked on meanwhile.
-func (i *Ingester) retire(ctx context.Context) error {
-	i.flushMu.Lock()
-	defer i.flushMu.Unlock()
-	// What the catalogue forgets must be in the tables; series touched from here on have rows in the head.
-	if err := i.persist(ctx); err != nil {
-		return err
-	}
-	until, err := i.log.Cut()
-	if err != nil {
-		return fmt.Errorf("cut the log: %w", err)
-	}
-	before := i.opts.Now().Add(-i.hopts.IdleAfter).UnixMilli() / keyschema.HourMs
-	i.epoch.Lock()
-	defer i.epoch.Unlock()
-	retired := i.opts.Index.Retire(before, func(ref index.Ref) bool { return i.head.Busy(uint32(ref)) })
-	if len(retired) == 0 {
-		return nil
-	}
-	gone := make(map[uint32]struct{}, len(retired))
-	refs := make([]uint32, 0, len(retired))
-	for _, r := range retired {
-		ref := uint32(r)
-		log := i.head.LogRef(ref)
-		if log == 0 {
-			continue
-		}
-		gone[ref] = struct{}{}
-		refs = append(refs, ref)
-		i.formers = append(i.formers, formerNumber{log: log, until: until})
-	}
-	i.registry.Forget(func(ref uint32) bool { _, g := gone[ref]; return g })
-	i.head.Forget(refs)
-	i.series.Add(-int64(len(refs)))
-	i.metrics.retired.Add(float64(len(refs)))
-	return nil
 }

@@ -3,6 +3,7 @@ package head
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"halite/keyschema"
@@ -95,20 +96,30 @@ func (h *Head) Register(ref, log uint32) {
 	chunks[at][ref&(slotChunkSize-1)].log = log
 }
 
-// Forget drops series that have no rows. No append may be under way.
+// Forget drops series that have no rows, fastest if the refs are ascending. No append may be under way.
 func (h *Head) Forget(refs []uint32) {
-	chunks := append([]*slotChunk(nil), *h.slots.Load()...)
+	var touched []int
 	for _, ref := range refs {
 		if at := h.slot(ref); at != nil {
 			at.log = 0
+			if n := int(ref >> slotShift); len(touched) == 0 || touched[len(touched)-1] != n {
+				touched = append(touched, n)
+			}
 		}
 	}
-	for i, chunk := range chunks {
-		if chunk != nil && *chunk == (slotChunk{}) {
-			chunks[i] = nil
+	var chunks []*slotChunk
+	for _, n := range touched {
+		if *(*h.slots.Load())[n] != (slotChunk{}) {
+			continue
 		}
+		if chunks == nil {
+			chunks = slices.Clone(*h.slots.Load())
+		}
+		chunks[n] = nil
 	}
-	h.slots.Store(&chunks)
+	if chunks != nil {
+		h.slots.Store(&chunks)
+	}
 }
 
 func (h *Head) slot(ref uint32) *slot {

@@ -25,7 +25,7 @@ type entry struct {
 }
 
 // table is an open-addressing hash table: a slot is the key's tag in the upper half and the entry's number in the
-// lower, 0 if free. Slots are only ever filled; a table with entries taken out is a new table.
+// lower, 0 if free.
 type table struct {
 	mask  uint64
 	slots []uint64
@@ -35,7 +35,7 @@ type table struct {
 // entries nor table contain pointers.
 //
 // Find and Cursor.Find take no lock and may run beside one call of Insert. Insert calls must be serialised by the
-// caller; Forget must be alone: neither Find nor Insert may run beside it.
+// caller. Encodings are forgotten by a Removal.
 type Registry struct {
 	seed   uint64
 	chunks atomic.Pointer[[]*[entryChunkSize]entry]
@@ -43,6 +43,8 @@ type Registry struct {
 	table  atomic.Pointer[table]
 	free   []uint32 // numbers of forgotten entries
 	live   atomic.Int64
+	// removal is under way; nil if none is.
+	removal *Removal
 }
 
 // NewRegistry returns an empty registry whose hash is seeded at random, so that no sender can prepare collisions.
@@ -109,6 +111,9 @@ func (g *Registry) Insert(k Key, ref uint32) {
 		}
 	}
 	*g.entry(n) = entry{key: k, ref: ref}
+	if g.removal != nil {
+		g.removal.inserted(ref, n)
+	}
 	if n == g.count.Load() {
 		g.count.Store(n + 1)
 	}
@@ -137,22 +142,6 @@ func (g *Registry) rebuilt(slots int) *table {
 		}
 	}
 	return t
-}
-
-// Forget takes out all encodings of the refs for which gone is true.
-func (g *Registry) Forget(gone func(ref uint32) bool) {
-	for n := uint32(1); n < g.count.Load(); n++ {
-		if e := g.entry(n); e.ref != 0 && gone(e.ref) {
-			*e = entry{}
-			g.free = append(g.free, n)
-			g.live.Add(-1)
-		}
-	}
-	slots := tableSlotsMin
-	for int(g.live.Load()) > slots/2 {
-		slots *= 2
-	}
-	g.table.Store(g.rebuilt(slots))
 }
 
 // Cursor looks up the series of one request in turn. It first compares with the series that followed the previous one

@@ -3,8 +3,10 @@ package head_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,7 +28,7 @@ func TestRegistryAgainstMap(t *testing.T) {
 		}
 		require.Equal(t, len(want), g.Len())
 		gone := uint32(rng.IntN(10))
-		g.Forget(func(ref uint32) bool { return ref%10 == gone })
+		forget(g, want, gone)
 		for n, ref := range want {
 			if ref%10 == gone {
 				delete(want, n)
@@ -40,6 +42,80 @@ func TestRegistryAgainstMap(t *testing.T) {
 				t.Fatalf("encoding %d leads to %d and %d, want %d", n, found, followed, want[n])
 			}
 		}
+	}
+}
+
+// forget takes out the encodings of all refs that end in the digit, in slices between which an encoding is added.
+func forget(g *head.Registry, want map[int]uint32, digit uint32) {
+	var refs []uint32
+	for ref := range uint32(3000) {
+		if ref%10 == digit {
+			refs = append(refs, ref)
+		}
+	}
+	removal := g.Remove(refs)
+	for n := 0; removal.Scan(); n++ {
+		g.Insert(g.Hash(encoding(n)), uint32(1+n/2))
+		want[n] = uint32(1 + n/2)
+	}
+	for slice := range slices.Chunk(refs, 17) {
+		last := 2*int(slice[len(slice)-1]) - 1 // an encoding of a ref of the slice
+		g.Insert(g.Hash(encoding(last)), slice[len(slice)-1])
+		removal.Forget(slice)
+	}
+	removal.Close()
+}
+
+// TestRegistryShrinks forgets nearly all of many series.
+func TestRegistryShrinks(t *testing.T) {
+	g := head.NewRegistry()
+	refs := make([]uint32, 100_000)
+	for n := range refs {
+		refs[n] = uint32(n + 1)
+		g.Insert(g.Hash(encoding(n)), refs[n])
+	}
+	removal := g.Remove(refs[100:])
+	for removal.Scan() {
+	}
+	removal.Forget(refs[100:])
+	removal.Close()
+	require.Equal(t, 100, g.Len())
+	for n := range refs {
+		ref, ok := g.Find(g.Hash(encoding(n)))
+		require.Equal(t, n < 100, ok)
+		require.True(t, !ok || ref == refs[n])
+	}
+}
+
+// BenchmarkForget takes half of a million series out and reports the longest that anybody waits.
+func BenchmarkForget(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		g := head.NewRegistry()
+		var refs []uint32
+		for n := range uint32(1_000_000) {
+			g.Insert(g.Hash(encoding(int(n))), n+1)
+			if n%2 == 0 {
+				refs = append(refs, n+1)
+			}
+		}
+		b.StartTimer()
+		longest := time.Duration(0)
+		timed := func(fn func()) {
+			start := time.Now()
+			fn()
+			longest = max(longest, time.Since(start))
+		}
+		var removal *head.Removal
+		timed(func() { removal = g.Remove(refs) })
+		for more := true; more; {
+			timed(func() { more = removal.Scan() })
+		}
+		for slice := range slices.Chunk(refs, 2048) {
+			timed(func() { removal.Forget(slice) })
+		}
+		timed(removal.Close)
+		b.ReportMetric(float64(longest.Microseconds())/1000, "longest-ms")
 	}
 }
 

@@ -137,7 +137,8 @@ func benchWorlds(b *testing.B) (active, closed *benchWorld) {
 			require.NoError(b, benchClosed.x.Maintain(context.Background()))
 		}
 		benchClosed.now = benchClosed.now.Add(48 * time.Hour)
-		require.NotEmpty(b, benchClosed.x.Retire(keyschema.HourOf(benchClosed.now.UnixMilli()), nil))
+		before := keyschema.HourOf(benchClosed.now.UnixMilli())
+		require.NotEmpty(b, benchClosed.x.Retire(benchClosed.x.Idle(before), before, nil))
 	})
 	return benchActive, benchClosed
 }

@@ -210,7 +210,8 @@ func (w *world) retire() {
 	for _, s := range w.series {
 		busy[s.ref] = len(s.pending) > 0 // the head holds samples
 	}
-	gone := w.x.Retire(w.hourNow()-int64(w.rng.IntN(40)), func(ref Ref) bool { return ref%5 == 0 || busy[ref] })
+	before := w.hourNow() - int64(w.rng.IntN(40))
+	gone := w.x.Retire(w.x.Idle(before), before, func(ref Ref) bool { return ref%5 == 0 || busy[ref] })
 	for _, s := range w.series {
 		if slices.Contains(gone, s.ref) {
 			require.NotZero(w.t, s.ref%5)
