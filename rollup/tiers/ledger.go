@@ -76,7 +76,8 @@ func openLedger(ctx context.Context, store storage.Store, reset bool) (l *ledger
 			}
 			found = true
 			if err := json.Unmarshal(c.Value, &l.record); err != nil {
-				return nil, false, fmt.Errorf("%w: rollup ledger: %w; stop the server and run tsdb rollup rebuild --reset", storage.ErrCorrupt, err)
+				return nil, false, fmt.Errorf("%w: rollup ledger: %w; stop the server and run tsdb rollup rebuild --reset",
+					storage.ErrCorrupt, err)
 			}
 		}
 	}
