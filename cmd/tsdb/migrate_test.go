@@ -90,7 +90,8 @@ func TestMigrationGoesOnWhereItStopped(t *testing.T) {
 	server, err := emulator.Start(emulator.Options{})
 	require.NoError(t, err)
 	defer server.Close()
-	cloud, err := bigtable.Open(ctx, bigtable.Options{Project: "test-project", Instance: "test-instance", EmulatorHost: server.Addr()})
+	cloud, err := bigtable.Open(ctx, bigtable.Options{Project: "test-project", Instance: "test-instance",
+		EmulatorHost: server.Addr()})
 	require.NoError(t, err)
 	defer cloud.Close()
 	to := &brittle{Store: cloud, written: map[string]int{}}

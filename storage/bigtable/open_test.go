@@ -58,11 +58,9 @@ func TestOpenWithoutServer(t *testing.T) {
 }
 
 func TestOpenWithoutCredentials(t *testing.T) {
-	for _, name := range []string{"GOOGLE_APPLICATION_CREDENTIALS", "BIGTABLE_EMULATOR_HOST"} {
-		t.Setenv(name, "")
-	}
-	_, err := bigtable.Open(t.Context(), bigtable.Options{Project: "test-project", Instance: "test-instance",
-		ClientOptions: []option.ClientOption{option.WithCredentialsFile("/nonexistent/key.json")}})
+	t.Setenv("BIGTABLE_EMULATOR_HOST", "")
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
+	_, err := bigtable.Open(t.Context(), bigtable.Options{Project: "test-project", Instance: "test-instance"})
 	require.ErrorContains(t, err, "GOOGLE_APPLICATION_CREDENTIALS")
 	require.ErrorContains(t, err, "/nonexistent/key.json")
 }
