@@ -397,6 +397,12 @@ func (x *Index) expireLocked() {
 			delete(x.foldedAt, p)
 		}
 	}
+	for p := range x.damaged {
+		if p.lastDay() < oldest {
+			delete(x.damaged, p)
+		}
+	}
+	x.metrics.damagedDays.Set(float64(len(x.damaged)))
 	for p := range x.unclean {
 		if p.lastDay() < oldest {
 			delete(x.unclean, p)

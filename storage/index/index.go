@@ -86,10 +86,11 @@ type Index struct {
 	cache  *cache
 
 	// maint serialises everything that writes to the store or moves the active catalogue's tables; it also guards the
-	// next two fields and the journals' state. Add, Touch, Retire and the readers never take it.
+	// next three fields and the journals' state. Add, Touch, Retire and the readers never take it.
 	maint    sync.Mutex
 	foldedAt map[period]time.Time // when this process folded a period last
 	unclean  map[period]bool      // periods with leftovers of an interrupted fold
+	damaged  map[period]damagedDay
 
 	retireMu sync.Mutex // taken after maint
 	retired  int64      // series retired since the dictionaries were last rebuilt
@@ -104,7 +105,7 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 	opts.setDefaults()
 	x := &Index{
 		opts: opts, seed: rand.Uint64(), cat: newCatalogue(), layout: defaultLayout(),
-		foldedAt: map[period]time.Time{}, unclean: map[period]bool{},
+		foldedAt: map[period]time.Time{}, unclean: map[period]bool{}, damaged: map[period]damagedDay{},
 	}
 	x.open.days = map[int64]*openDay{}
 	x.closed.days, x.closed.months = map[int64]*folded{}, map[period]*folded{}

@@ -9,6 +9,7 @@ type indexMetrics struct {
 	monthFolds, dayReads, monthReads    prometheus.Counter
 	cacheEvicted                        prometheus.Counter
 	repairs, cacheHits, cacheMisses     prometheus.Counter
+	damagedDays                         prometheus.Gauge
 	series, cacheBytes, memory, waiting prometheus.GaugeFunc
 }
 
@@ -34,6 +35,9 @@ func newMetrics(x *Index) *indexMetrics {
 		repairs:      counter("repairs_total", "Damaged journals and months that had to be made anew."),
 		cacheHits:    counter("cache_hits_total", "Parts of segments found in the cache."),
 		cacheMisses:  counter("cache_misses_total", "Parts of segments that had to be read."),
+		damagedDays: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tsdb_index_damaged_days", Help: "Days left out of their month because their segment is damaged; rebuild them.",
+		}),
 		series: gauge("active_series", "Series in the active catalogue.", func() float64 {
 			return float64(x.cat.series.Load())
 		}),
@@ -55,7 +59,7 @@ func (m *indexMetrics) register(r prometheus.Registerer) error {
 	}
 	for _, c := range []prometheus.Collector{
 		m.added, m.retired, m.parts, m.partBytes, m.folds, m.monthFolds, m.dayReads, m.monthReads, m.cacheEvicted,
-		m.foldFailures, m.foldSeconds, m.repairs,
+		m.foldFailures, m.foldSeconds, m.repairs, m.damagedDays,
 		m.cacheHits, m.cacheMisses, m.series, m.cacheBytes, m.memory, m.waiting,
 	} {
 		if err := r.Register(c); err != nil {

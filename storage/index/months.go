@@ -16,7 +16,8 @@ import (
 // monthRefoldEvery is the least time between two folds of a month that bring no new day, only late data.
 const monthRefoldEvery = 6 * time.Hour
 
-// foldMonths folds the months whose days have changed. One that fails stays as it was, and the first error is returned.
+// foldMonths folds the months whose days have changed. One that fails stays as it was, and the first error is returned. A
+// damaged day is left out, which is no error: it has been logged, and whoever reads the day is told.
 func (x *Index) foldMonths(ctx context.Context) error {
 	var first error
 	for _, g := range x.closed.byMonth(0, dayMax) {
@@ -56,23 +57,80 @@ func (x *Index) foldMonth(ctx context.Context, g monthDays) (more bool, err erro
 	}
 	due := x.monthDue(g, held)
 	rows := uint64(0)
-	for i, d := range due {
+	taken := 0
+	for _, d := range due {
 		s, err := x.segment(ctx, d)
+		if errors.Is(err, storage.ErrCorrupt) {
+			x.dayDamaged(d, err)
+			continue
+		}
 		if err != nil {
 			return false, err
 		}
-		if rows += s.root.series; i > 0 && rows > x.layout.monthRows {
+		if rows += s.root.series; taken > 0 && rows > x.layout.monthRows {
 			more = true
 			break
 		}
+		taken++
 		at := d.of.firstDay() - g.of.firstDay()
 		held[at] = monthDay{gen: s.root.gen, series: s.root.series}
 		sources = append(sources, closedSource{s: s, shift: uint8(at)})
 	}
-	if len(due) == 0 {
+	if taken == 0 {
 		return false, nil
 	}
-	return more, x.foldInto(ctx, g.of, sources, contents{days: held}, func() {})
+	err = x.foldInto(ctx, g.of, sources, contents{days: held}, func() {})
+	if x.blame(sources, err) {
+		return true, nil // again, without what is damaged
+	}
+	return more, err
+}
+
+// blame notes which of a fold's sources are damaged, if that is why it failed, and reports whether it found any.
+func (x *Index) blame(sources []source, err error) (found bool) {
+	if !errors.Is(err, storage.ErrCorrupt) {
+		return false
+	}
+	for _, src := range sources {
+		c, ok := src.(closedSource)
+		switch {
+		case !ok || !c.s.damaged:
+			continue
+		case c.s.of.of.isMonth():
+			x.monthBroken(c.s.of, err)
+		default:
+			x.dayDamaged(c.s.of, err)
+		}
+		found = true
+	}
+	return found
+}
+
+// damagedDay is a generation that a month could not take in.
+type damagedDay struct {
+	gen   uint32
+	tried time.Time
+}
+
+// dayDamaged leaves a day out of its month until it is rebuilt, or for some hours. The caller holds maint.
+func (x *Index) dayDamaged(d *folded, err error) {
+	gen := d.gen.Load()
+	if was, ok := x.damaged[d.of]; !ok || was.gen != gen {
+		x.opts.Logger.Error("catalogue day is damaged and left out of its month; rebuild it", "period", d.of.String(), "err", err)
+	}
+	x.damaged[d.of] = damagedDay{gen: gen, tried: x.opts.Now()}
+	x.metrics.damagedDays.Set(float64(len(x.damaged)))
+}
+
+// leftOut reports whether a day is known to be damaged as it is. The caller holds maint.
+func (x *Index) leftOut(d *folded) bool {
+	was, ok := x.damaged[d.of]
+	if ok && was.gen != d.gen.Load() {
+		delete(x.damaged, d.of)
+		x.metrics.damagedDays.Set(float64(len(x.damaged)))
+		return false
+	}
+	return ok && x.opts.Now().Sub(was.tried) < monthRefoldEvery
 }
 
 // formerMonth is the month's segment, nil if there is none or only a damaged one.
@@ -97,6 +155,9 @@ func (x *Index) monthDue(g monthDays, held []monthDay) (due []*folded) {
 		return nil
 	}
 	for _, d := range g.days {
+		if x.leftOut(d) {
+			continue
+		}
 		has := held[d.of.firstDay()-g.of.firstDay()]
 		if d.gen.Load() != has.gen || has.gen == 0 {
 			due = append(due, d)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
+	"halite/storage"
 )
 
 // newLongWorld has days to come for months, half of the time with a retention.
@@ -144,6 +145,52 @@ func TestDamagedMonth(t *testing.T) {
 		}
 	}
 	require.Greater(t, seen, 5)
+}
+
+// TestDamagedDayIsLeftOut breaks cells of one day after another. The month does without the day, silently but for the first
+// time, until the day is rebuilt.
+func TestDamagedDayIsLeftOut(t *testing.T) {
+	w := monthWorld(t, 8)
+	damagedDays := func() float64 { return testutil.ToFloat64(w.x.metrics.damagedDays) }
+	for n := range 6 {
+		w.x.maint.Lock()
+		require.NoError(t, w.x.voidMonth(context.Background(), monthOf(baseDay)))
+		w.x.maint.Unlock()
+		day := baseDay + int64(n)
+		w.breakDay(day)
+		month := w.x.closed.month(monthOf(baseDay))
+		for range 3 {
+			require.True(t, w.maintain())
+			require.EqualValues(t, 1, damagedDays())
+			w.advance(time.Minute)
+		}
+		gen := month.gen.Load()
+		require.Zero(t, month.root.Load().days[day-month.of.firstDay()].gen)
+		require.True(t, w.maintain())
+		require.Equal(t, gen, month.gen.Load())
+		_, err := w.x.selectBy(context.Background(), byMonths, 0, w.now().UnixMilli())
+		require.ErrorIs(t, err, storage.ErrCorrupt)
+		require.NoError(t, w.x.Rebuild(context.Background(), day, day))
+		require.True(t, w.maintain())
+		require.Zero(t, damagedDays())
+		w.everything()
+		require.NotZero(t, w.monthReads())
+	}
+}
+
+// breakDay changes a cell of a day's segment that a fold reads, and opens the catalogue anew.
+func (w *world) breakDay(day int64) {
+	var cells []placedCell
+	for _, c := range w.storedCells() {
+		kind := c.cell.Qualifier[0]
+		if c.cell.TsMs == dayPeriod(day).cellMs() && (kind == qualRoot || kind == qualBlock || kind == qualValues) {
+			cells = append(cells, c)
+		}
+	}
+	c := cells[w.rng.IntN(len(cells))]
+	c.cell.Value[w.rng.IntN(len(c.cell.Value))] ^= 4
+	c.write(w.t.(*testing.T), c.cell.Value)
+	w.reopen()
 }
 
 // TestLostDayRoot loses the root of a day that a month contains. The day is gone then, and what is made in its place is

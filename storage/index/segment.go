@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"halite/storage"
 )
@@ -16,6 +17,8 @@ type segment struct {
 	dicts map[string]*segmentDict
 	// window is what the query asks of each day of the period.
 	window window
+	// damaged is set once something of the segment could not be read as it was written.
+	damaged bool
 }
 
 // segmentDict is a dictionary with the chunks that the query has used, so that the cache is not asked for every row.
@@ -44,7 +47,17 @@ func (s *segment) fault(table string, key, qualifier []byte, err error) error {
 	if now := s.of.root.Load(); now != nil && now.gen != s.root.gen {
 		return errStale
 	}
+	s.damaged = true
 	return corrupt(table, key, qualifier, err)
+}
+
+// cells is readCells of the period.
+func (s *segment) cells(ctx context.Context, t storage.Table, keys [][]byte, start, end []byte) ([]rawCell, error) {
+	out, err := readCells(ctx, t, s.of.of.cellMs(), keys, start, end)
+	if errors.Is(err, storage.ErrCorrupt) {
+		s.damaged = true
+	}
+	return out, err
 }
 
 // loadCell reads and parses one cell of the labels table through the cache.
@@ -56,14 +69,14 @@ func loadCell[T interface{ sizeBytes() int64 }](
 	}
 	var none T
 	row := dictKey(name, s.of.of)
-	value, err := readCell(ctx, s.x.labels, s.of.of.cellMs(), row, qualifier)
+	cells, err := s.cells(ctx, s.x.labels, [][]byte{row}, qualifier, append(slices.Clone(qualifier), 0))
 	if err != nil {
 		return none, err
 	}
-	if value == nil {
+	if len(cells) == 0 {
 		return none, s.fault(storage.TableLabels, row, qualifier, errMissing)
 	}
-	payload, format, err := unsealAny(value, row, qualifier)
+	payload, format, err := unsealAny(cells[0].value, row, qualifier)
 	if err != nil {
 		return none, s.fault(storage.TableLabels, row, qualifier, err)
 	}
@@ -100,7 +113,7 @@ func (d *segmentDict) read(ctx context.Context) error {
 	s, row := d.s, dictKey(d.name, d.s.of.of)
 	head, first := genQualifier(qualHeader, s.root.gen), chunkQualifier(qualValues, s.root.gen, 0)
 	end := chunkQualifier(qualValues, s.root.gen, 1)
-	cells, err := readCells(ctx, s.x.labels, s.of.of.cellMs(), [][]byte{row}, head, end)
+	cells, err := s.cells(ctx, s.x.labels, [][]byte{row}, head, end)
 	if err != nil {
 		return err
 	}
@@ -238,7 +251,7 @@ func (s *segment) load(ctx context.Context, numbers []int) ([]*block, error) {
 		return out, nil
 	}
 	gen := s.root.gen
-	cells, err := readCells(ctx, s.x.series, s.of.of.cellMs(), keys, columnQualifier(gen, 0, 0), blockEnd(gen))
+	cells, err := s.cells(ctx, s.x.series, keys, columnQualifier(gen, 0, 0), blockEnd(gen))
 	if err != nil {
 		return nil, err
 	}
