@@ -28,7 +28,7 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, err)
 	families, err := r.Gather()
 	require.NoError(t, err)
-	require.Len(t, families, 18)
+	require.Len(t, families, 19)
 	_, err = Open(context.Background(), opts)
 	require.ErrorContains(t, err, "register")
 }

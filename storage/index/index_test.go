@@ -2,18 +2,29 @@ package index
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
+
+// seedCount is the number of seeds of a random test; HALITE_SEEDS asks for more.
+func seedCount(t testing.TB, otherwise uint64) uint64 {
+	s := os.Getenv("HALITE_SEEDS")
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(s, 10, 32)
+	require.NoError(t, err, "HALITE_SEEDS")
+	return n
+}
 
 // TestAgainstOracle drives random touches, persists, folds, crashes, retirements and rebuilds over some days and
 // compares every look-up with a naive map, hour by hour.
 func TestAgainstOracle(t *testing.T) {
-	seeds := uint64(25)
-	if testing.Short() {
-		seeds = 5
-	}
-	for seed := range seeds {
+	for seed := range seedCount(t, 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, seed)
