@@ -2,7 +2,6 @@ package promql
 
 import (
 	"context"
-	"math"
 
 	"halite/keyschema"
 	"halite/storage/index"
@@ -13,13 +12,14 @@ import (
 // The head was read before: a sample that had left it by then was in the table, and known to be so, when the epochs are
 // read now.
 func (p *piece) fromCache(ctx context.Context) error {
-	first, last := int64(math.MaxInt64), int64(-1)
-	for i := range p.series {
-		if hours := p.hoursOf(i); len(hours) > 0 {
-			first, last = min(first, hours[0].First), max(last, hours[len(hours)-1].Last)
-		}
+	first, last := p.hoursHull()
+	if last >= 0 {
+		p.firstDay = first / keyschema.DayHours
+		p.epochs = p.cache.watch.epochsOf(
+			p.firstDay*keyschema.DayHours, last-last%keyschema.DayHours+keyschema.DayHours-1)
+		p.days = p.dayBlocksOf(first, last)
+		p.found = make([]uint8, len(p.series)*len(p.days))
 	}
-	p.epochs = p.cache.watch.epochsOf(first, last)
 	u := rowCacheUser{rowCache: p.cache, epochs: p.epochs}
 	defer u.count()
 	part := p.buffers.get(0)
@@ -44,22 +44,13 @@ func (p *piece) fromCache(ctx context.Context) error {
 
 // cachedRows takes the rows of a series that are kept; it returns the hours of the others.
 func (p *piece) cachedRows(u *rowCacheUser, series int, part *buffer) (wanted []index.HourSpan) {
-	n := u.setSeries(&p.series[series])
+	s := search{p: p, u: u, series: series, key: u.setSeries(&p.series[series]), part: part}
 	at := p.bases[series]
 	for _, span := range p.hoursOf(series) {
-		for hour := span.First; hour <= span.Last; hour++ {
-			start := part.len()
-			if u.get(n, hour, p.window, part) {
-				p.slots[at] = slot{part: 0, start: int32(start), n: int32(part.len() - start), known: true}
-			} else if k := len(wanted); k > 0 && wanted[k-1].Last == hour-1 {
-				wanted[k-1].Last = hour
-			} else {
-				wanted = append(wanted, index.HourSpan{First: hour, Last: hour})
-			}
-			at++
-		}
+		s.span(span, at)
+		at += int(span.Last - span.First + 1)
 	}
-	return wanted
+	return s.wanted
 }
 
 // keepMissing remembers of rows that were looked for that they are not there.
@@ -68,7 +59,7 @@ func (p *piece) keepMissing() {
 	for i := range p.wanted {
 		for _, span := range p.wanted[i] {
 			for hour := span.First; hour <= span.Last; hour++ {
-				if !p.slots[p.slotOf(i, hour)].known {
+				if !p.keptTogether(hour) && !p.slots[p.slotOf(i, hour)].known {
 					u.put(&p.series[i], hour, columns{})
 				}
 			}

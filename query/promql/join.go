@@ -60,6 +60,9 @@ func (p *piece) join() (*Batch, error) {
 		p.budget.release(int64(total-out.len()) * sampleBytes)
 		batch.data = append(batch.data, out)
 	}
+	if p.cache != nil {
+		p.keepAllBlocks(batch)
+	}
 	if len(apart) < len(p.series) {
 		batch.data = append(batch.data, p.parts...)
 		p.parts = nil

@@ -44,7 +44,7 @@ type Options struct {
 	SeriesMax int
 	// BytesMax is the memory in bytes that a query's samples and series may take at once; 2 GiB.
 	BytesMax int64
-	// BatchRowsMax is the number of rows (series × hours) read together, if they are of more than one day; 4096.
+	// BatchRowsMax is the number of rows (series × hours) read together, if they are of more than one day; 1024.
 	BatchRowsMax int
 	// Watch sees all that is written to Data; without it no decoded rows are kept.
 	Watch *RowWatch
@@ -88,7 +88,7 @@ func (o Options) Validate() error {
 func (o Options) withDefaults() Options {
 	orDefault(&o.SeriesMax, 5_000_000)
 	orDefault(&o.BytesMax, 2<<30)
-	orDefault(&o.BatchRowsMax, 4096)
+	orDefault(&o.BatchRowsMax, 1024)
 	orDefault(&o.RowCacheBytes, 256<<20)
 	orDefault(&o.Concurrency, min(4, runtime.GOMAXPROCS(0)))
 	if o.Now == nil {

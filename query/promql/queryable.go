@@ -102,6 +102,9 @@ func (r *reader) selection(
 	if w.empty() {
 		return s, nil
 	}
+	if r.cache != nil {
+		s.epoch = r.cache.watch.latest()
+	}
 	series, err := r.opts.Catalogue.Select(ctx, w.mintMs, w.maxtMs, matchers...)
 	if err != nil {
 		return nil, storageError("select series", err)

@@ -28,6 +28,7 @@ type batchReader struct {
 
 	prefixes []rowPrefix // of all row keys, sorted
 	cache    *rowCache   // nil if it is not to be used
+	epoch    uint64      // of the table when the series were selected
 }
 
 // piece is a span of time of a batch.
@@ -41,7 +42,11 @@ type piece struct {
 	bases []int     // first slot of each series, and the end
 
 	wanted [][]index.HourSpan // hours of each series that are not in the cache; nil if it is not used
-	epochs hourEpochs         // for the cache
+	epochs hourEpochs         // for the cache, of whole days
+	// days are the blocks that may be kept, from firstDay on; found tells, series by series, which were.
+	days     []dayBlocks
+	firstDay int64
+	found    []uint8
 }
 
 // hoursOf are the hours of a series within the piece.
@@ -232,7 +237,7 @@ func (p *piece) addRow(part int, owner rowPrefix, stored storage.Row, with *rowR
 	}
 	var all columns
 	all.tsMs, all.values = row.Columns()
-	if p.cache != nil {
+	if p.cache != nil && !p.keptTogether(hour) {
 		with.keep.keep(&p.series[owner.series], hour, all)
 	}
 	c := p.window.clip(all)

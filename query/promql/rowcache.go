@@ -3,7 +3,6 @@ package promql
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/VictoriaMetrics/fastcache"
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,8 +14,9 @@ import (
 // rowCache keeps decoded rows of the data table, rows that are not there among them. Its keys hold the epoch of the
 // row's hour, so that a row written since is not found.
 //
-// An entry is, little-endian: the number of samples and the offset of the first from the hour's start, 4 bytes each; the
-// interval between samples in 4 bytes, 0 if they are not evenly spaced: then an offset of 4 bytes for each; the values.
+// An entry is the values, 8 bytes each as they lie in memory; their offsets from the hour's start, 4 bytes each, if they
+// are not evenly spaced; and a trailer of three numbers of 4 bytes: how many samples there are, the offset of the first,
+// and the interval between them, 0 where there are offsets. So a look-up can copy it to where the values are wanted.
 type rowCache struct {
 	entries  *fastcache.Cache
 	watch    *RowWatch
@@ -34,7 +34,7 @@ const (
 	// rowCacheEntryMax is the size of an entry that fastcache keeps, less that of a key.
 	rowCacheEntryMax = 60 << 10
 
-	rowEntryHeader = 12
+	rowEntryTrailer = 12
 )
 
 func newRowCache(o *Options) (*rowCache, error) {
@@ -83,6 +83,7 @@ type rowCacheUser struct {
 	*rowCache
 	epochs       hourEpochs
 	key, entry   []byte
+	guess        int // about how many values an entry is as long as
 	found, tried int
 }
 
@@ -103,26 +104,27 @@ func (u *rowCacheUser) setSeries(s *index.Series) int {
 }
 
 // setHour completes the key of a series, whose length setSeries has told.
-func (u *rowCacheUser) setHour(n int, hour int64) {
+func (u *rowCacheUser) setHour(n int, hour int64) { u.setEpoch(n, hour, u.epochs.of(hour)) }
+
+func (u *rowCacheUser) setEpoch(n int, hour int64, epoch uint64) {
 	u.key = binary.LittleEndian.AppendUint32(u.key[:n], uint32(hour))
-	u.key = binary.LittleEndian.AppendUint64(u.key, u.epochs.of(hour))
+	u.key = binary.LittleEndian.AppendUint64(u.key, epoch)
 }
 
 // get appends the samples of a row within the window to a buffer; not ok if it is not known.
 func (u *rowCacheUser) get(n int, hour int64, w window, to *buffer) (ok bool) {
 	u.setHour(n, hour)
 	u.tried++
-	if u.entry, ok = u.entries.HasGet(u.entry[:0], u.key); !ok {
+	if !u.appendEntry(keyschema.HourStartMs(hour), w, to) {
 		return false
 	}
 	u.found++
-	appendEntry(u.entry, keyschema.HourStartMs(hour), w, to)
 	return true
 }
 
 // put keeps a row.
 func (u *rowCacheUser) put(s *index.Series, hour int64, c columns) {
-	if rowEntryHeader+12*len(c.tsMs) > rowCacheEntryMax {
+	if rowEntryBytes(c) > rowCacheEntryMax {
 		return
 	}
 	u.setHour(u.setSeries(s), hour)
@@ -148,57 +150,4 @@ func interval(tsMs []int64) int64 {
 		}
 	}
 	return step
-}
-
-func appendRowEntry(dst []byte, startMs int64, c columns) []byte {
-	first, step := int64(0), interval(c.tsMs)
-	if len(c.tsMs) > 0 {
-		first = c.tsMs[0] - startMs
-	}
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(c.tsMs)))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(first))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(step))
-	if step == 0 {
-		for _, ts := range c.tsMs {
-			dst = binary.LittleEndian.AppendUint32(dst, uint32(ts-startMs))
-		}
-	}
-	for _, v := range c.values {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
-	}
-	return dst
-}
-
-// appendEntry appends the samples of an entry that lie in the window.
-func appendEntry(entry []byte, startMs int64, w window, to *buffer) {
-	n := int64(binary.LittleEndian.Uint32(entry))
-	first := startMs + int64(binary.LittleEndian.Uint32(entry[4:]))
-	step := int64(binary.LittleEndian.Uint32(entry[8:]))
-	entry = entry[rowEntryHeader:]
-	if step == 0 {
-		offsets := entry[:4*n]
-		entry = entry[4*n:]
-		for i := range n {
-			ts := startMs + int64(binary.LittleEndian.Uint32(offsets[4*i:]))
-			if ts >= w.mintMs && ts <= w.maxtMs {
-				to.tsMs = append(to.tsMs, ts)
-				to.values = append(to.values, math.Float64frombits(binary.LittleEndian.Uint64(entry[8*i:])))
-			}
-		}
-		return
-	}
-	from, end := int64(0), n
-	if first < w.mintMs {
-		from = min(n, (w.mintMs-first+step-1)/step)
-	}
-	if first+(n-1)*step > w.maxtMs {
-		end = max(from, (w.maxtMs-first+step)/step)
-	}
-	for i := from; i < end; i++ {
-		to.tsMs = append(to.tsMs, first+i*step)
-	}
-	entry = entry[8*from : 8*end]
-	for ; len(entry) >= 8; entry = entry[8:] {
-		to.values = append(to.values, math.Float64frombits(binary.LittleEndian.Uint64(entry)))
-	}
 }

@@ -37,6 +37,13 @@ func (w *RowWatch) appendEpochs(dst []uint64, first, last int64) []uint64 {
 	return dst
 }
 
+// latest is the largest epoch of any hour.
+func (w *RowWatch) latest() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.epoch
+}
+
 // changing tells of a write to rows of some hours, nil meaning any. It is called before a reader can see the write and
 // again before the writer learns that it is done: what is read in between is not kept for longer.
 func (w *RowWatch) changing(hours []int64) {

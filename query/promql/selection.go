@@ -23,6 +23,7 @@ type Selection struct {
 	cuts   []cut
 	held   int // series charged
 	cache  *rowCache
+	epoch  uint64 // of the table before the catalogue was asked
 }
 
 // cut is where a batch begins.
@@ -80,17 +81,12 @@ func (s *Selection) hold(series []index.Series) error {
 }
 
 const (
-	// pieceShare is the part of BatchRowsMax that a piece of a streamed batch has.
-	pieceShare = 4
 	// streamShare is the part of BatchRowsMax from which on a series is streamed, so that others can be read with it.
-	streamShare = 16
+	streamShare = 4
 	// batchValuesMax is the number of results (series × steps) of a streamed batch: they are all kept until its last
 	// piece has been read.
 	batchValuesMax = 1 << 20
 )
-
-// pieceRows is the number of rows of a piece, if a day has not more.
-func (o *Options) pieceRows() int { return max(1, o.BatchRowsMax/pieceShare) }
 
 // cut makes batches. Those of short series have at most BatchRowsMax rows. Those of long series are streamed; if they are
 // evaluated together they have many series, so that few reads of a day are needed, otherwise one.
@@ -117,7 +113,7 @@ func (s *Selection) cut() {
 			case !long && rows+n <= o.BatchRowsMax:
 				rows += n
 				continue
-			case long && last.dayRows+dayRows <= o.pieceRows() && count*s.reader.steps <= batchValuesMax && s.reader.steps > 0:
+			case long && last.dayRows+dayRows <= o.BatchRowsMax && count*s.reader.steps <= batchValuesMax && s.reader.steps > 0:
 				last.dayRows += dayRows
 				continue
 			}

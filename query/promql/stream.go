@@ -26,7 +26,7 @@ func (s *Selection) Open(ctx context.Context, i int) (*Stream, error) {
 		return nil, err
 	}
 	if cut.streamed {
-		st.hours = pieceHours(s.reader.opts.pieceRows(), max(1, cut.dayRows))
+		st.hours = pieceHours(s.reader.opts.BatchRowsMax, max(1, cut.dayRows))
 	}
 	return st, nil
 }
@@ -37,7 +37,8 @@ func (s *Selection) open(ctx context.Context, i int) (*Stream, error) {
 	if i+1 < len(s.cuts) {
 		end = s.cuts[i+1].first
 	}
-	rd := &batchReader{reader: s.reader, window: s.window, first: first, series: s.series[first:end], cache: s.cache}
+	rd := &batchReader{reader: s.reader, window: s.window, first: first, series: s.series[first:end],
+		cache: s.cache, epoch: s.epoch}
 	if err := rd.readHead(ctx); err != nil {
 		rd.close()
 		return nil, err

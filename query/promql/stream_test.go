@@ -20,7 +20,7 @@ func TestStreamsGiveAllSamplesInPieces(t *testing.T) {
 	for range 40 {
 		w := randomWorld(t, rng,
 			keyschema.Rule{Pattern: "m1", FromHour: base/keyschema.HourMs + rng.Int64N(72), Salts: 8, Promoted: []string{"zone"}})
-		q := w.queryable(func(o *Options) { o.BatchRowsMax, o.Concurrency = 1+rng.IntN(600), 1+rng.IntN(3) })
+		q := w.queryable(func(o *Options) { o.BatchRowsMax, o.Concurrency = 1+rng.IntN(150), 1+rng.IntN(3) })
 		spans := Windows{FirstEndMs: base + rng.Int64N(day), StepMs: 1 + rng.Int64N(day), Steps: 1 + rng.IntN(8)}
 		spans.RangeMs = 1 + rng.Int64N(day)
 		session := q.Session()
@@ -103,7 +103,7 @@ func longWorld(t testing.TB, days int64) (*world, *worldSeries) {
 func TestIteratorsHoldAPiece(t *testing.T) {
 	w, s := longWorld(t, 40)
 	// A piece of 2 days is in memory twice for a moment.
-	q := w.queryable(func(o *Options) { o.BatchRowsMax, o.BytesMax = 48*pieceShare, seriesBytes+2*2*1440*sampleBytes })
+	q := w.queryable(func(o *Options) { o.BatchRowsMax, o.BytesMax = 48, seriesBytes+2*2*1440*sampleBytes })
 	querier, err := q.Querier(base, base+40*day)
 	require.NoError(t, err)
 	check(t, w, window{base, base + 40*day}, querier.Select(t.Context(), true, nil, all), true)
@@ -135,7 +135,7 @@ func TestIteratorsHoldAPiece(t *testing.T) {
 // TestCancelBetweenPieces: the context of the query ends a stream.
 func TestCancelBetweenPieces(t *testing.T) {
 	w, _ := longWorld(t, 10)
-	q := w.queryable(func(o *Options) { o.BatchRowsMax = 24 * pieceShare })
+	q := w.queryable(func(o *Options) { o.BatchRowsMax = 24 })
 	sel, err := q.Session().Select(t.Context(), Windows{FirstEndMs: base + 10*day, Steps: 1, RangeMs: 10 * day}, all)
 	require.NoError(t, err)
 	defer sel.Close()

@@ -1,0 +1,258 @@
+package promql
+
+import (
+	"math"
+	"slices"
+
+	"halite/keyschema"
+	"halite/storage/index"
+)
+
+// Blocks of hours, days and their quarters, are kept as one entry once all their rows have been read: one look-up then
+// does for all of them.
+
+const (
+	quarterHours = 6
+	dayQuarters  = keyschema.DayHours / quarterHours
+	// blockHoursFew is the number of hours of a block below which they are looked for one by one first: a block is copied
+	// as a whole.
+	blockHoursFew = 3
+
+	quarterFound uint8 = 1                // shifted by the number of the quarter
+	dayFound           = 1 << dayQuarters // of a series and day
+)
+
+// block is some hours of a day.
+type block struct {
+	firstHour, hours int64
+	epoch            uint64 // the latest of its hours'
+	// usable is set if the block is over and no row of it was written since the series were selected: then the series
+	// have all hours that an entry may have.
+	usable bool
+	// whole is set if all of its hours are read, so that it can be kept.
+	whole bool
+}
+
+func (b *block) lastHour() int64 { return b.firstHour + b.hours - 1 }
+
+// keeps reports whether the rows of the block are to be kept together.
+func (b *block) keeps() bool { return b.usable && b.whole }
+
+// dayBlocks are a day and its quarters.
+type dayBlocks struct {
+	day      block
+	quarters [dayQuarters]block
+}
+
+// dayBlocksOf lists the days from that of one hour to that of another.
+func (p *piece) dayBlocksOf(first, last int64) []dayBlocks {
+	nowHour := keyschema.HourOf(p.opts.Now().UnixMilli())
+	make1 := func(firstHour, hours int64) block {
+		b := block{firstHour: firstHour, hours: hours}
+		for hour := firstHour; hour < firstHour+hours; hour++ {
+			b.epoch = max(b.epoch, p.epochs.of(hour))
+		}
+		b.usable = b.epoch <= p.epoch && b.lastHour() < nowHour
+		b.whole = p.needed == nil && keyschema.HourStartMs(firstHour) >= p.window.mintMs &&
+			keyschema.HourStartMs(firstHour+hours) <= p.window.maxtMs+1
+		return b
+	}
+	var out []dayBlocks
+	for day := first / keyschema.DayHours; day <= last/keyschema.DayHours; day++ {
+		d := dayBlocks{day: make1(day*keyschema.DayHours, keyschema.DayHours)}
+		for i := range d.quarters {
+			d.quarters[i] = make1(d.day.firstHour+int64(i)*quarterHours, quarterHours)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// keptTogether reports whether the row of an hour is kept with others, when all have been read.
+func (p *piece) keptTogether(hour int64) bool {
+	d := &p.days[hour/keyschema.DayHours-p.firstDay]
+	return d.day.keeps() || d.quarters[hour%keyschema.DayHours/quarterHours].keeps()
+}
+
+// search looks for the rows of a series among those that are kept.
+type search struct {
+	p      *piece
+	u      *rowCacheUser
+	series int
+	key    int // length of the key's beginning
+	part   *buffer
+	wanted []index.HourSpan // hours that were not found
+}
+
+// span looks for the hours of a span, the first of which has slot at.
+func (s *search) span(span index.HourSpan, at int) {
+	for hour := span.First; hour <= span.Last; {
+		end := min(span.Last, hour-hour%keyschema.DayHours+keyschema.DayHours-1)
+		s.day(hour, end, at)
+		at += int(end - hour + 1)
+		hour = end + 1
+	}
+}
+
+// day looks for some hours of a day.
+func (s *search) day(first, last int64, at int) {
+	n := int(first/keyschema.DayHours - s.p.firstDay)
+	d, found := &s.p.days[n], &s.p.found[s.series*len(s.p.days)+n]
+	early := d.day.usable && (last-first+1 >= blockHoursFew || d.day.whole)
+	if early && s.block(&d.day, first, last, at) {
+		*found |= dayFound
+		return
+	}
+	for hour := first; hour <= last; {
+		i := hour % keyschema.DayHours / quarterHours
+		q := &d.quarters[i]
+		end := min(last, q.lastHour())
+		quarterEarly := q.usable && (end-hour+1 >= blockHoursFew || q.whole)
+		if quarterEarly && s.block(q, hour, end, at) {
+			*found |= quarterFound << i
+			at += int(end - hour + 1)
+			hour = end + 1
+			continue
+		}
+		for ; hour <= end; hour++ {
+			switch {
+			case s.row(hour, at):
+			case !quarterEarly && q.usable && s.block(q, hour, hour, at):
+			case !early && d.day.usable && s.block(&d.day, hour, hour, at):
+			default:
+				s.want(hour)
+			}
+			at++
+		}
+	}
+}
+
+// row looks for one row.
+func (s *search) row(hour int64, at int) bool {
+	start := s.part.len()
+	if !s.u.get(s.key, hour, s.p.window, s.part) {
+		return false
+	}
+	s.p.slots[at] = slot{part: 0, start: int32(start), n: int32(s.part.len() - start), known: true}
+	return true
+}
+
+// block takes some hours of a block; the first has slot at.
+func (s *search) block(b *block, first, last int64, at int) bool {
+	w := window{
+		max(s.p.window.mintMs, keyschema.HourStartMs(first)), min(s.p.window.maxtMs, keyschema.HourStartMs(last+1)-1),
+	}
+	start := s.part.len()
+	if !s.u.getBlock(s.key, b, w, s.part) {
+		return false
+	}
+	s.u.found += int(last - first + 1)
+	s.u.tried += int(last - first + 1)
+	s.p.slots[at] = slot{part: 0, start: int32(start), n: int32(s.part.len() - start), known: true}
+	for i := at + 1; i <= at+int(last-first); i++ {
+		s.p.slots[i].known = true
+	}
+	return true
+}
+
+func (s *search) want(hour int64) {
+	if k := len(s.wanted); k > 0 && s.wanted[k-1].Last == hour-1 {
+		s.wanted[k-1].Last = hour
+		return
+	}
+	s.wanted = append(s.wanted, index.HourSpan{First: hour, Last: hour})
+}
+
+// keepBlocks remembers the blocks of a series that were read as a whole, given its samples of the table.
+func (p *piece) keepBlocks(u *rowCacheUser, series int, c columns, head columns) {
+	spans := p.hoursOf(series)
+	for n := range p.days {
+		d, found := &p.days[n], p.found[series*len(p.days)+n]
+		if at := searchSpan(spans, d.day.firstHour); at == len(spans) || spans[at].First > d.day.lastHour() {
+			continue
+		}
+		if d.day.keeps() && (found&dayFound != 0 || u.putBlock(&p.series[series], &d.day, c, head)) {
+			continue
+		}
+		for i := range d.quarters {
+			if q := &d.quarters[i]; q.keeps() && found&(quarterFound<<i) == 0 {
+				p.keepQuarter(u, series, q, c, head)
+			}
+		}
+	}
+}
+
+// keepQuarter keeps a block, or row by row if it is too large.
+func (p *piece) keepQuarter(u *rowCacheUser, series int, q *block, c columns, head columns) {
+	if u.putBlock(&p.series[series], q, c, head) {
+		return
+	}
+	for hour := q.firstHour; hour <= q.lastHour(); hour++ {
+		one := block{firstHour: hour, hours: 1}
+		if row, ok := one.of(c, head); ok {
+			u.put(&p.series[series], hour, row)
+		}
+	}
+}
+
+// of is the part of a column that lies in the block; not ok if the head had some of it.
+func (b *block) of(c, head columns) (_ columns, ok bool) {
+	w := window{keyschema.HourStartMs(b.firstHour), keyschema.HourStartMs(b.firstHour+b.hours) - 1}
+	if len(w.clip(head).tsMs) > 0 {
+		return columns{}, false
+	}
+	return w.clip(c), true
+}
+
+// setBlock completes the key of a series for a block.
+func (u *rowCacheUser) setBlock(n int, b *block) {
+	u.setEpoch(n, b.firstHour|b.hours<<hourKeyBits, b.epoch)
+}
+
+// hourKeyBits is the number of bits that an hour takes in a key; above are the hours of a block.
+const hourKeyBits = 24
+
+// getBlock appends the samples of a block within the window to a buffer; not ok if it is not known.
+func (u *rowCacheUser) getBlock(n int, b *block, w window, to *buffer) (ok bool) {
+	u.setBlock(n, b)
+	return u.appendEntry(keyschema.HourStartMs(b.firstHour), w, to)
+}
+
+// putBlock keeps a block of a series' column; not ok if it is too large. It does nothing if the head had some of it.
+func (u *rowCacheUser) putBlock(s *index.Series, b *block, c, head columns) (ok bool) {
+	rows, ok := b.of(c, head)
+	if !ok {
+		return true
+	}
+	if rowEntryBytes(rows) > rowCacheEntryMax {
+		return false
+	}
+	u.setBlock(u.setSeries(s), b)
+	u.entry = appendRowEntry(u.entry[:0], keyschema.HourStartMs(b.firstHour), rows)
+	u.entries.Set(u.key, u.entry)
+	return true
+}
+
+// hoursHull is the first and the last hour of the series of a piece; last is below 0 if there are none.
+func (p *piece) hoursHull() (first, last int64) {
+	first, last = math.MaxInt64, -1
+	for i := range p.series {
+		if hours := p.hoursOf(i); len(hours) > 0 {
+			first, last = min(first, hours[0].First), max(last, hours[len(hours)-1].Last)
+		}
+	}
+	return first, last
+}
+
+// keepAllBlocks remembers the blocks of all series that were read as a whole.
+func (p *piece) keepAllBlocks(b *Batch) {
+	if !slices.ContainsFunc(p.days, func(d dayBlocks) bool {
+		return slices.ContainsFunc(d.quarters[:], func(q block) bool { return q.keeps() })
+	}) {
+		return
+	}
+	u := rowCacheUser{rowCache: p.cache}
+	for i := range b.Columns {
+		p.keepBlocks(&u, i, columns{b.Columns[i].TsMs, b.Columns[i].Values}, p.headOf(i))
+	}
+}
