@@ -400,7 +400,7 @@ func (j *bundleJob) begin() error {
 		return err
 	}
 	j.path = path
-	j.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), j.t.store.bundleOptions)
+	j.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), j.t.store.loadOptions)
 	return nil
 }
 

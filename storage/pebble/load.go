@@ -204,18 +204,9 @@ func (w *loadWriter) removeAll() {
 	}
 }
 
-// loadWriterOptions are the tree's own for its last level, where most loads end up, but with the compression of the
-// levels above: it costs less than writing the keys in full would, and the next compaction of the partition compresses
-// thoroughly.
+// loadWriterOptions are the tree's own for its last level: bundled days go there at once, and loads rest where they land
+// until their day is bundled. Compressing thoroughly costs a hundredth of the CPU of ingesting what is loaded.
 func loadWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions {
-	o := to.MakeWriterOptions(len(to.Levels)-1, db.TableFormat())
-	o.Compression = compression(sstable.FastestCompression)
-	o.DisableValueBlocks = true
-	return o
-}
-
-// bundleWriterOptions are the tree's own for its last level, where bundled days go at once and stay.
-func bundleWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions {
 	o := to.MakeWriterOptions(len(to.Levels)-1, db.TableFormat())
 	o.DisableValueBlocks = true
 	return o

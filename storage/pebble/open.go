@@ -84,7 +84,7 @@ func openLocked(opts Options, h *health, lock io.Closer) (*Store, error) {
 		return nil, engineError("open store", err)
 	}
 	s.db = db
-	s.loadOptions, s.bundleOptions = loadWriterOptions(db, to), bundleWriterOptions(db, to)
+	s.loadOptions = loadWriterOptions(db, to)
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

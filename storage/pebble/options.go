@@ -31,7 +31,7 @@ const (
 	logIntervalMin        = 10 * time.Second
 	diskSlowAfter         = 5 * time.Second
 	l0StopWritesSublevels = 24
-	l0CompactionSublevels = 4
+	l0CompactionSublevels = 12
 	memtablesQueuedMax    = 4
 	blockBytes            = 32 << 10
 	blockBytesLast        = 64 << 10 // fewer first keys and index entries

@@ -27,8 +27,8 @@ type Store struct {
 	// closers are closed last, the lock first.
 	closers closerList
 	load    *loadDir
-	// loadOptions are for the files that Load writes, bundleOptions for those of bundled days.
-	loadOptions, bundleOptions sstable.WriterOptions
+	// loadOptions are for the files of Load and of bundled days.
+	loadOptions sstable.WriterOptions
 
 	mu         sync.Mutex // held while tables change
 	tables     map[string]*Table
