@@ -29,7 +29,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return f.NewCounter(prometheus.CounterOpts{Name: "tsdb_ingest_" + name, Help: help})
 	}
-	return &metrics{
+	m := &metrics{
 		accepted: counter("samples_total", "Samples acknowledged."),
 		rejected: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_ingest_rejected_total", Help: "Samples, exemplars and metadata not stored, by reason.",
@@ -54,6 +54,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		maintFails:  counter("maintenance_failures_total", "Failed maintenance runs of the catalogue."),
 		retired:     counter("series_retired_total", "Idle series forgotten."),
 	}
+	// A counter that is there before its first event shows that event as an increase.
+	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSpace, resourceLog, resourceSize} {
+		m.overloads.WithLabelValues(resource)
+	}
+	return m
 }
 
 // watch registers the gauges that read the ingester's state.
