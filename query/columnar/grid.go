@@ -43,6 +43,15 @@ func absent() float64 { return math.Float64frombits(value.StaleNaN) }
 
 func isAbsent(v float64) bool { return math.Float64bits(v) == value.StaleNaN }
 
+func hasAbsent(vs []float64) bool {
+	for _, v := range vs {
+		if isAbsent(v) {
+			return true
+		}
+	}
+	return false
+}
+
 // present is v, or another NaN if a change of sign has made it the mark of an absent value.
 func present(v float64) float64 {
 	if isAbsent(v) {

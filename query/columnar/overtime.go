@@ -132,11 +132,20 @@ func extremeOverTime(better func(a, b float64) bool, of func(vs []float64) float
 	}
 }
 
+// fromNumber is the values from the first that is not NaN on, or the last.
+func fromNumber(vs []float64) []float64 {
+	for len(vs) > 1 && math.IsNaN(vs[0]) {
+		vs = vs[1:]
+	}
+	return vs
+}
+
 func minOverTime() windowFunc {
 	return extremeOverTime(func(a, b float64) bool { return a < b }, func(vs []float64) float64 {
+		vs = fromNumber(vs)
 		best := vs[0]
 		for _, v := range vs[1:] {
-			if v < best || math.IsNaN(best) {
+			if v < best {
 				best = v
 			}
 		}
@@ -146,9 +155,10 @@ func minOverTime() windowFunc {
 
 func maxOverTime() windowFunc {
 	return extremeOverTime(func(a, b float64) bool { return a > b }, func(vs []float64) float64 {
+		vs = fromNumber(vs)
 		best := vs[0]
 		for _, v := range vs[1:] {
-			if v > best || math.IsNaN(best) {
+			if v > best {
 				best = v
 			}
 		}
@@ -202,7 +212,7 @@ func quantileOverTime(pos posrange.PositionRange) windowFunc {
 
 func badQuantile(q float64) bool { return math.IsNaN(q) || q < 0 || q > 1 }
 
-// quantile sorts values, NaN first, and interpolates between the two nearest ranks.
+// quantile interpolates between the two nearest ranks of the values, which it reorders; NaN ranks first.
 func quantile(q float64, values []float64) float64 {
 	switch {
 	case len(values) == 0 || math.IsNaN(q):
@@ -212,13 +222,13 @@ func quantile(q float64, values []float64) float64 {
 	case q > 1:
 		return math.Inf(+1)
 	}
-	slices.Sort(values)
 	n := float64(len(values))
 	rank := q * (n - 1)
 	lower := math.Max(0, math.Floor(rank))
 	upper := math.Min(n-1, lower+1)
 	weight := rank - math.Floor(rank)
-	return values[int(lower)]*(1-weight) + values[int(upper)]*weight
+	below, above := twoRanks(values, int(lower), int(upper))
+	return below*(1-weight) + above*weight
 }
 
 func deriv() windowFunc {

@@ -116,8 +116,11 @@ func (s *carried) add(ev *eval, w promql.Windows, e evaluator, c *promql.Column,
 	}
 	all := *c
 	if len(s.tsMs) > 0 {
-		s.tsMs, s.values = append(s.tsMs, c.TsMs...), append(s.values, c.Values...)
+		first = s.bridge(ev, w, e, c, first, end)
 		all.TsMs, all.Values = s.tsMs, s.values
+		if len(s.tsMs) == 0 {
+			all = *c
+		}
 	}
 	if end > first && len(all.TsMs) > 0 {
 		s.largest = max(s.largest, e.section(ev, &all, first, s.row[first:end]))
@@ -131,6 +134,29 @@ func (s *carried) add(ev *eval, w promql.Windows, e evaluator, c *promql.Column,
 	}
 	s.tsMs = append(s.tsMs[:0], all.TsMs[at:]...)
 	s.values = append(s.values[:0], all.Values[at:]...)
+}
+
+// bridge evaluates the steps that need both what was carried over and some of the new piece, by a copy of no more of it
+// than they need, if the steps after them and later pieces do with the piece alone; then nothing is carried any more.
+// Otherwise it adds the piece to what is carried. It returns the first step that is left.
+func (s *carried) bridge(ev *eval, w promql.Windows, e evaluator, c *promql.Column, first, end int) int {
+	last := s.tsMs[len(s.tsMs)-1]
+	alone := first // steps before this one have windows that begin before the end of what is carried
+	for alone < end && w.FirstEndMs+int64(alone)*w.StepMs-w.RangeMs < last {
+		alone++
+	}
+	if alone == end {
+		s.tsMs, s.values = append(s.tsMs, c.TsMs...), append(s.values, c.Values...)
+		return first
+	}
+	if alone > first {
+		n, _ := slices.BinarySearch(c.TsMs, w.FirstEndMs+int64(alone-1)*w.StepMs+1)
+		s.tsMs, s.values = append(s.tsMs, c.TsMs[:n]...), append(s.values, c.Values[:n]...)
+		all := promql.Column{Labels: c.Labels, TsMs: s.tsMs, Values: s.values}
+		s.largest = max(s.largest, e.section(ev, &all, first, s.row[first:alone]))
+	}
+	s.tsMs, s.values = s.tsMs[:0], s.values[:0]
+	return alone
 }
 
 // stepsUpTo is the number of steps that end by a time.

@@ -1,10 +1,6 @@
 package columnar
 
-import (
-	"slices"
-
-	"halite/query/promql"
-)
+import "halite/query/promql"
 
 // window is the samples of a series and, for each step, which of them are in the window that ends there.
 type window struct {
@@ -59,7 +55,7 @@ func (w *window) section(first, steps int) *window {
 // first step.
 func (w *window) reset(ev *eval, first int, ts []int64, vs []float64) (largest int) {
 	w.ts, w.vs = ts, vs
-	if slices.ContainsFunc(vs, isAbsent) {
+	if hasAbsent(vs) {
 		w.leaveOutStale()
 	}
 	ts = w.ts
