@@ -1,9 +1,11 @@
 package index
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +28,7 @@ const (
 type catalogue struct {
 	mu     sync.RWMutex
 	tables map[string]*table
+	order  []*table // of tables by metric; nil after a change, never changed itself
 	free   []uint32 // slots for reuse
 	parked []uint32 // slots freed by the last compaction: a slow reader may still follow a ref into them
 
@@ -71,21 +74,31 @@ func (c *catalogue) table(metric string) *table {
 	return c.tables[metric]
 }
 
-// all returns the tables in no particular order.
-func (c *catalogue) all() []*table {
+// sorted returns the tables by metric. The caller must not change the slice.
+func (c *catalogue) sorted() []*table {
 	c.mu.RLock()
-	defer c.mu.RUnlock()
-	out := make([]*table, 0, len(c.tables))
-	for _, t := range c.tables {
-		out = append(out, t)
+	order := c.order
+	c.mu.RUnlock()
+	if order != nil {
+		return order
 	}
-	return out
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.order == nil {
+		c.order = slices.SortedFunc(maps.Values(c.tables), func(a, b *table) int { return cmp.Compare(a.metric, b.metric) })
+	}
+	return c.order
 }
 
-func (c *catalogue) sorted() []*table {
-	out := c.all()
-	sort.Slice(out, func(i, j int) bool { return out[i].metric < out[j].metric })
-	return out
+// setTable makes t the metric's table, nil for none. The caller holds mu.
+func (c *catalogue) setTable(metric string, t *table) {
+	c.order = nil
+	if t == nil {
+		delete(c.tables, metric)
+		return
+	}
+	c.setSlot(t)
+	c.tables[metric] = t
 }
 
 func (c *catalogue) tableFor(metric string) *table {
@@ -98,8 +111,7 @@ func (c *catalogue) tableFor(metric string) *table {
 		return t
 	}
 	t := newTable(strings.Clone(metric), c.takeSlot())
-	c.setSlot(t)
-	c.tables[t.metric] = t
+	c.setTable(t.metric, t)
 	return t
 }
 

@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -63,20 +64,28 @@ func (q *query) touched(ref Ref) bool {
 	return false
 }
 
-// scanActive calls visit with the matching rows of each metric, whatever their hours. rows is reused.
+// scanScratch is memory that scans of the active catalogue use again.
+type scanScratch struct {
+	v    view
+	rows []uint32
+}
+
+var scanPool = sync.Pool{New: func() any { return new(scanScratch) }}
+
+// scanActive calls visit with the matching rows of each metric, by metric, whatever their hours. The view and rows are
+// reused.
 func (q *query) scanActive(visit func(v *view, rows []uint32) error) error {
-	tables := q.x.cat.all
-	if metric, ok := metricNamed(q.matchers); ok {
-		tables = func() []*table {
-			if t := q.x.cat.table(metric); t != nil {
-				return []*table{t}
-			}
-			return nil
-		}
+	var one [1]*table
+	var tables []*table
+	if metric, ok := metricNamed(q.matchers); !ok {
+		tables = q.x.cat.sorted()
+	} else if one[0] = q.x.cat.table(metric); one[0] != nil {
+		tables = one[:]
 	}
-	var v view
-	var rows []uint32
-	for i, t := range tables() {
+	scratch := scanPool.Get().(*scanScratch)
+	defer scanPool.Put(scratch)
+	v, rows := &scratch.v, scratch.rows
+	for i, t := range tables {
 		if i%256 == 255 && q.ctx.Err() != nil {
 			return q.ctx.Err()
 		}
@@ -85,11 +94,13 @@ func (q *query) scanActive(visit func(v *view, rows []uint32) error) error {
 		}
 		v.look(t)
 		var err error
-		if rows, err = q.activeRows(&v, rows[:0]); err != nil {
+		rows, err = q.activeRows(v, rows[:0])
+		scratch.rows = rows
+		if err != nil {
 			return err
 		}
 		if len(rows) > 0 {
-			if err := visit(&v, rows); err != nil {
+			if err := visit(v, rows); err != nil {
 				return err
 			}
 		}

@@ -10,7 +10,7 @@ func (x *Index) Idle(idleBeforeHour int64) []Ref {
 	var out []Ref
 	idle := x.idle(idleBeforeHour)
 	var v view
-	for _, t := range x.cat.all() {
+	for _, t := range x.cat.sorted() {
 		v.look(t)
 		for row := range v.rows {
 			if ref := v.ref(row); idle(ref) {
@@ -69,7 +69,7 @@ func (x *Index) compactActive() {
 		x.cat.newDictionaries()
 		x.retired = 0
 	}
-	for _, t := range x.cat.all() {
+	for _, t := range x.cat.sorted() {
 		x.cat.compact(t, renew)
 	}
 }
@@ -157,10 +157,9 @@ func (c *catalogue) replace(t, small *table, k *tableCopy) (rows uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if rows > 0 {
-		c.setSlot(small)
-		c.tables[t.metric] = small
+		c.setTable(t.metric, small)
 	} else {
-		delete(c.tables, t.metric)
+		c.setTable(t.metric, nil)
 		c.free = append(c.free, small.slot)
 	}
 	t.replaced = true

@@ -2,11 +2,9 @@ package index
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/zeebo/xxh3"
 )
 
 // HourSpan is a range of unix hours, both inclusive.
@@ -38,6 +36,7 @@ func (x *Index) selectBy(
 	}
 	q.months = months
 	c := collector{q: q, builder: labels.NewScratchBuilder(16)}
+	defer c.close()
 	// Closed days that come into being during the scan hold what the scan has seen in memory or, if it was late, what
 	// findClosed finds: see query.
 	c.merging = len(x.closed.between(dayOf(q.from), dayOf(q.to))) > 0
@@ -46,82 +45,35 @@ func (x *Index) selectBy(
 	}
 	q.findClosed()
 	if len(q.closed) > 0 && !c.merging {
-		c = collector{q: q, builder: c.builder, merging: true}
+		c.close()
+		c.merging = true
 		if err := q.scanActive(c.active); err != nil {
 			return nil, err
 		}
 	}
-	if err := q.eachClosed(false, func(s *segment) error { return q.scanSegment(s, c.closed) }); err != nil {
+	if err := q.eachClosed(false, c.segment); err != nil {
 		return nil, err
 	}
 	return c.finish()
 }
 
-// collector gathers the rows that a query visits. If closed days are in the window it knows each series by a 128-bit
-// hash of its labels, so that a label set found on many days is built once.
-type collector struct {
-	q       *query
-	builder labels.ScratchBuilder
-	merging bool
-	index   map[xxh3.Uint128]int
-	found   []found
-	spans   []HourSpan // memory from which Hours are cut
-	key     []byte
-}
-
-// found is a series, its labels not built yet if it is an active one without hours so far.
-type found struct {
-	Series
-	v   *view
-	row uint32
-}
-
-func (c *collector) active(v *view, rows []uint32) error {
-	rows = v.sortRows(rows)
-	var kept *view
-	for i, row := range rows {
-		if i%4096 == 4095 && c.q.ctx.Err() != nil {
-			return c.q.ctx.Err()
-		}
-		ref := v.ref(row)
-		if ref == 0 {
-			continue // retired
-		}
-		hours := c.newSpans(func(s []HourSpan) []HourSpan { return c.q.activeHours(s, ref) })
-		if !c.merging {
-			if len(hours) > 0 {
-				c.found = append(c.found, found{Series: Series{Labels: v.labels(row, &c.builder), Ref: ref, Hours: hours}})
-			}
-			continue
-		}
-		// Its hours may lie on closed days only; its ref is wanted all the same, for what the head still holds.
-		if kept == nil {
-			own := *v
-			own.data = slices.Clone(v.data)
-			kept = &own
-		}
-		f := c.entry(c.activeKey(v, row))
-		f.Ref, f.v, f.row, f.Hours = ref, kept, row, hours
-	}
-	return nil
-}
-
 // sortRowsMin is the number of rows from which ranking whole dictionaries beats comparing strings at the end.
 const sortRowsMin = 64
 
-// sortRows puts rows of a table in the order of their labels, if they are many.
-func (v *view) sortRows(rows []uint32) []uint32 {
+// sortRows puts rows of a table in the order of their labels, if they are many. The result may lie in scratch.
+func (v *view) sortRows(rows []uint32, scratch *rankScratch) []uint32 {
 	if len(rows) < sortRowsMin {
 		return rows
 	}
-	columns := rankColumns{rows: len(rows)}
+	scratch.reset()
+	columns := rankColumns{rows: len(rows), scratch: scratch}
 	for _, pos := range v.byName {
 		d, data := v.columns[pos].dict, v.data[pos]
 		if int(d.count.Load()) > 16*len(rows) {
 			return rows
 		}
 		order := d.sorted()
-		ranks := make([]uint32, len(rows))
+		ranks := scratch.column(len(rows))
 		for i, row := range rows {
 			ranks[i] = order.ranks[data.at(row)]
 		}
@@ -132,92 +84,6 @@ func (v *view) sortRows(rows []uint32) []uint32 {
 		order[i] = rows[n]
 	}
 	return order
-}
-
-// newSpans runs fill on spare memory of the collector, so that most series need no allocation of their own.
-func (c *collector) newSpans(fill func([]HourSpan) []HourSpan) []HourSpan {
-	if cap(c.spans)-len(c.spans) < 32 {
-		c.spans = make([]HourSpan, 0, 1024)
-	}
-	n := len(c.spans)
-	out := fill(c.spans[n:n])
-	if n+len(out) <= cap(c.spans) {
-		c.spans = c.spans[:n+len(out)]
-	}
-	return slices.Clip(out)
-}
-
-// entry returns the series of a key, making it if it is new.
-func (c *collector) entry(key xxh3.Uint128) *found {
-	if c.index == nil {
-		c.index = map[xxh3.Uint128]int{}
-	}
-	i, ok := c.index[key]
-	if !ok {
-		i = len(c.found)
-		c.index[key] = i
-		c.found = append(c.found, found{})
-	}
-	return &c.found[i]
-}
-
-func appendKeyed(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
-func (c *collector) activeKey(v *view, row uint32) xxh3.Uint128 {
-	key := appendKeyed(c.key[:0], v.t.metric)
-	for _, pos := range v.byName {
-		if id := v.data[pos].at(row); id != 0 {
-			d := v.columns[pos].dict
-			key = appendKeyed(appendKeyed(key, d.name), d.value(id))
-		}
-	}
-	c.key = key
-	return xxh3.Hash128Seed(key, c.q.x.seed)
-}
-
-func (c *collector) closed(s *segment, b *block, rows []uint32) error {
-	r, err := s.rowReader(c.q.ctx, b)
-	if err != nil {
-		return err
-	}
-	var hours []HourSpan // of the pattern that came last: most rows have the same
-	last := uint32(1<<32 - 1)
-	for i, row := range rows {
-		if i%4096 == 4095 && c.q.ctx.Err() != nil {
-			return c.q.ctx.Err()
-		}
-		n, err := b.patternNumber(row)
-		if err != nil {
-			return s.badHours(b, err)
-		}
-		if n != last {
-			hours, last = b.pattern(n).appendSpans(hours[:0], s.of.of.firstDay(), &s.window), n
-		}
-		if len(hours) == 0 {
-			continue
-		}
-		key, err := r.key(c.key[:0], row)
-		if err != nil {
-			return err
-		}
-		c.key = key
-		f := c.entry(xxh3.Hash128Seed(key, c.q.x.seed))
-		if f.v == nil && f.Labels.IsEmpty() {
-			f.Labels = r.labels(&c.builder)
-		}
-		switch k := len(f.Hours) - 1; {
-		case k < 0:
-			f.Hours = c.newSpans(func(sp []HourSpan) []HourSpan { return append(sp, hours...) })
-		case f.Hours[k].Last+1 == hours[0].First:
-			f.Hours[k].Last = hours[0].Last
-			f.Hours = append(f.Hours, hours[1:]...)
-		default:
-			f.Hours = append(f.Hours, hours...)
-		}
-	}
-	return nil
 }
 
 // rowReader reads the labels of one row after another of a block.
@@ -286,46 +152,6 @@ func (r *rowReader) labels(b *labels.ScratchBuilder) labels.Labels {
 		b.Add(l.Name, l.Value)
 	}
 	return b.Labels()
-}
-
-// finish builds what labels are missing, sorts, and drops series without hours.
-func (c *collector) finish() ([]Series, error) {
-	out := make([]Series, 0, len(c.found))
-	for i := range c.found {
-		f := &c.found[i]
-		if len(f.Hours) == 0 {
-			continue
-		}
-		if f.v != nil {
-			f.Labels = f.v.labels(f.row, &c.builder)
-		}
-		f.Hours = normal(f.Hours)
-		out = append(out, f.Series)
-	}
-	// Rows come sorted from each segment and from each table with many matches.
-	out = mergeRuns(out, func(a, b Series) int { return labels.Compare(a.Labels, b.Labels) })
-	return out, c.q.ctx.Err()
-}
-
-// normal sorts spans and joins those that overlap or touch, in place.
-func normal(spans []HourSpan) []HourSpan {
-	sorted := true
-	for i := 1; i < len(spans) && sorted; i++ {
-		sorted = spans[i].First > spans[i-1].Last+1
-	}
-	if sorted {
-		return spans
-	}
-	slices.SortFunc(spans, func(a, b HourSpan) int { return int(a.First - b.First) })
-	out := spans[:1]
-	for _, s := range spans[1:] {
-		if k := len(out) - 1; s.First <= out[k].Last+1 {
-			out[k].Last = max(out[k].Last, s.Last)
-			continue
-		}
-		out = append(out, s)
-	}
-	return out
 }
 
 // LabelNames returns the label names of the series that Select would find, sorted; a limit above 0 keeps that many.

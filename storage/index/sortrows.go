@@ -12,6 +12,49 @@ type rankColumns struct {
 	names []string
 	ranks [][]uint32
 	rows  int
+	// scratch is memory to work in, for those who sort again and again; nil allocates it.
+	scratch *rankScratch
+}
+
+// rankScratch is memory for one sort after another.
+type rankScratch struct {
+	words   []uint32
+	keys    []rowKey128
+	follows []bool
+}
+
+// reset gives all memory free.
+func (s *rankScratch) reset() { s.words = s.words[:0] }
+
+// column returns memory for n numbers of any value.
+func (s *rankScratch) column(n int) []uint32 {
+	if s == nil {
+		return make([]uint32, n)
+	}
+	if cap(s.words)-len(s.words) < n {
+		s.words = make([]uint32, 0, max(2*cap(s.words), n, 256)) // what was given out stays as it is
+	}
+	from := len(s.words)
+	s.words = s.words[:from+n]
+	return s.words[from : from+n : from+n]
+}
+
+func (s *rankScratch) rowKeys(n int) []rowKey128 {
+	if s == nil {
+		return make([]rowKey128, n)
+	}
+	s.keys = slices.Grow(s.keys[:0], n)[:n]
+	clear(s.keys)
+	return s.keys
+}
+
+func (s *rankScratch) flags(n int) []bool {
+	if s == nil {
+		return make([]bool, n)
+	}
+	s.follows = slices.Grow(s.follows[:0], n)[:n]
+	clear(s.follows)
+	return s.follows
 }
 
 // order returns the series' numbers sorted as labels.Compare sorts their label sets.
@@ -21,7 +64,7 @@ type rankColumns struct {
 // follows, and as more than every value if something does. These codes, less the least in the column, usually fit in
 // 128 bits.
 func (r *rankColumns) order() []uint32 {
-	out := make([]uint32, r.rows)
+	out := r.scratch.column(r.rows)
 	for i := range out {
 		out[i] = uint32(i)
 	}
@@ -43,7 +86,7 @@ func (r *rankColumns) order() []uint32 {
 		}
 		return out
 	}
-	keys := make([]rowKey128, r.rows)
+	keys := r.scratch.rowKeys(r.rows)
 	for c, column := range codes {
 		w := widths[c]
 		for i := range keys {
@@ -79,7 +122,7 @@ func (a rowKey128) compare(b rowKey128) int {
 // codes returns the columns that differ between series as codes to compare, with their widths in bits.
 func (r *rankColumns) codes() (codes [][]uint32, widths []uint8, total int) {
 	// follows[i]: series i has a label behind the column being looked at.
-	follows := make([]bool, r.rows)
+	follows := r.scratch.flags(r.rows)
 	behindMetric := true
 	for c := len(r.ranks) - 1; c >= 0; c-- {
 		if behindMetric && r.names[c] < metricName {
@@ -89,7 +132,7 @@ func (r *rankColumns) codes() (codes [][]uint32, widths []uint8, total int) {
 			}
 		}
 		low, high := uint32(1<<32-1), uint32(0)
-		column := make([]uint32, r.rows)
+		column := r.scratch.column(r.rows)
 		for i, rank := range r.ranks[c] {
 			switch {
 			case rank != 0:

@@ -36,7 +36,7 @@ func (x *Index) Stats(limit int) Stats {
 	out.OpenDays, out.ClosedDays = len(x.open.all()), len(x.closed.between(0, dayMax))
 	pairs := map[string]map[*dictionary][]uint64{}
 	var v view
-	for _, t := range x.cat.all() {
+	for _, t := range x.cat.sorted() {
 		v.look(t)
 		live := uint64(0)
 		for row := range v.rows {
@@ -119,7 +119,7 @@ func largest(all []NameCount, limit int) []NameCount {
 // sizeBytes is about what the active catalogue and the open days take.
 func (x *Index) sizeBytes() int64 {
 	n := int64(0)
-	for _, t := range x.cat.all() {
+	for _, t := range x.cat.sorted() {
 		n += t.sizeBytes()
 	}
 	x.cat.dictMu.RLock()

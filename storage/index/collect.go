@@ -1,0 +1,293 @@
+package index
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/zeebo/xxh3"
+)
+
+// collector gathers the rows that a query visits. If closed days are in the window it knows each series by a 128-bit
+// hash of its labels, so that a label set found on many days is built once.
+//
+// Rows come in the order of labels from the active catalogue and from each segment. So the series looked for is mostly
+// the one that follows the last one, and the hash table is made only when that has failed.
+type collector struct {
+	q       *query
+	builder labels.ScratchBuilder
+	merging bool
+	found   []*foundPage
+	count   int
+	next    int // number of the series that probably comes next
+	fresh   bool
+	index   keyIndex
+	spans   []HourSpan // memory from which hours are cut
+	key     []byte
+	sort    rankScratch
+}
+
+// found is a series. If it has no labels yet it is an active one, at row of v.
+type found struct {
+	key    xxh3.Uint128
+	labels labels.Labels
+	hours  []HourSpan
+	v      *view
+	row    uint32
+	ref    Ref
+}
+
+const foundPageSize = 64
+
+type foundPage [foundPageSize]found
+
+var foundPool = sync.Pool{New: func() any { return new(foundPage) }}
+
+func (c *collector) at(i int) *found { return &c.found[i/foundPageSize][i%foundPageSize] }
+
+// add makes a series.
+func (c *collector) add() *found {
+	if c.count == len(c.found)*foundPageSize {
+		c.found = append(c.found, foundPool.Get().(*foundPage))
+	}
+	c.count++
+	return c.at(c.count - 1)
+}
+
+// close gives the memory back; what has been returned does not refer to it.
+func (c *collector) close() {
+	for _, p := range c.found {
+		clear(p[:])
+		foundPool.Put(p)
+	}
+	c.found, c.count = nil, 0
+}
+
+// entry returns the series of a key, making it if it is new.
+func (c *collector) entry(key xxh3.Uint128) *found {
+	if c.next < c.count {
+		if f := c.at(c.next); f.key == key {
+			c.next++
+			return f
+		}
+	}
+	if !c.fresh {
+		for i := c.index.count; i < c.count; i++ {
+			c.index.add(c, c.at(i).key)
+		}
+		if i, ok := c.index.find(c, key); ok {
+			c.next = i + 1
+			return c.at(i)
+		}
+	}
+	f := c.add()
+	f.key = key
+	if c.fresh {
+		c.next = c.count
+	}
+	return f
+}
+
+// keyIndex is a hash table of the first count series of a collector: a slot is a part of the key in the upper half and
+// the series' number plus one in the lower, 0 if free.
+type keyIndex struct {
+	slots []uint64
+	count int
+}
+
+func keySlot(key xxh3.Uint128, i int) uint64 { return key.Lo&^0xffffffff | uint64(i+1) }
+
+// add enters the key of the next series.
+func (x *keyIndex) add(c *collector, key xxh3.Uint128) {
+	if (x.count+1)*4 > len(x.slots)*3 {
+		size := max(256, 2*len(x.slots))
+		for c.count*4 > size*3 {
+			size *= 2
+		}
+		x.slots = make([]uint64, size)
+		for i := range x.count {
+			x.place(c.at(i).key, i)
+		}
+	}
+	x.place(key, x.count)
+	x.count++
+}
+
+func (x *keyIndex) place(key xxh3.Uint128, i int) {
+	mask := uint64(len(x.slots) - 1)
+	at := key.Hi & mask
+	for x.slots[at] != 0 {
+		at = (at + 1) & mask
+	}
+	x.slots[at] = keySlot(key, i)
+}
+
+func (x *keyIndex) find(c *collector, key xxh3.Uint128) (i int, ok bool) {
+	mask := uint64(len(x.slots) - 1)
+	for at := key.Hi & mask; x.slots[at] != 0; at = (at + 1) & mask {
+		if slot := x.slots[at]; (slot^key.Lo)>>32 == 0 {
+			if i = int(uint32(slot)) - 1; c.at(i).key == key {
+				return i, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func (c *collector) active(v *view, rows []uint32) error {
+	rows = v.sortRows(rows, &c.sort)
+	var kept *view
+	for i, row := range rows {
+		if i%4096 == 4095 && c.q.ctx.Err() != nil {
+			return c.q.ctx.Err()
+		}
+		ref := v.ref(row)
+		if ref == 0 {
+			continue // retired
+		}
+		hours := c.newSpans(func(s []HourSpan) []HourSpan { return c.q.activeHours(s, ref) })
+		if !c.merging {
+			if len(hours) > 0 {
+				f := c.add()
+				f.labels, f.ref, f.hours = v.labels(row, &c.builder), ref, hours
+			}
+			continue
+		}
+		// Its hours may lie on closed days only; its ref is wanted all the same, for what the head still holds.
+		if kept == nil {
+			own := *v
+			own.data = slices.Clone(v.data)
+			kept = &own
+		}
+		f := c.add()
+		f.key, f.ref, f.v, f.row, f.hours = c.activeKey(v, row), ref, kept, row, hours
+	}
+	return nil
+}
+
+// newSpans runs fill on spare memory of the collector, so that most series need no allocation of their own.
+func (c *collector) newSpans(fill func([]HourSpan) []HourSpan) []HourSpan {
+	const spansMax = 32 // that one series is likely to need
+	if cap(c.spans)-len(c.spans) < spansMax {
+		c.spans = make([]HourSpan, 0, min(max(2*spansMax, 2*cap(c.spans)), 4096))
+	}
+	n := len(c.spans)
+	out := fill(c.spans[n:n])
+	if n+len(out) <= cap(c.spans) {
+		c.spans = c.spans[:n+len(out)]
+	}
+	return slices.Clip(out)
+}
+
+func appendKeyed(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func (c *collector) activeKey(v *view, row uint32) xxh3.Uint128 {
+	key := appendKeyed(c.key[:0], v.t.metric)
+	for _, pos := range v.byName {
+		if id := v.data[pos].at(row); id != 0 {
+			d := v.columns[pos].dict
+			key = appendKeyed(appendKeyed(key, d.name), d.value(id))
+		}
+	}
+	c.key = key
+	return xxh3.Hash128Seed(key, c.q.x.seed)
+}
+
+// segment gathers the rows of a segment. Its series differ from each other, so that the first one to be read needs no
+// comparing.
+func (c *collector) segment(s *segment) error {
+	c.fresh, c.next = c.count == 0, 0
+	return c.q.scanSegment(s, c.closed)
+}
+
+func (c *collector) closed(s *segment, b *block, rows []uint32) error {
+	r, err := s.rowReader(c.q.ctx, b)
+	if err != nil {
+		return err
+	}
+	var hours []HourSpan // of the pattern that came last: most rows have the same
+	last := uint32(1<<32 - 1)
+	for i, row := range rows {
+		if i%4096 == 4095 && c.q.ctx.Err() != nil {
+			return c.q.ctx.Err()
+		}
+		n, err := b.patternNumber(row)
+		if err != nil {
+			return s.badHours(b, err)
+		}
+		if n != last {
+			hours, last = b.pattern(n).appendSpans(hours[:0], s.of.of.firstDay(), &s.window), n
+		}
+		if len(hours) == 0 {
+			continue
+		}
+		key, err := r.key(c.key[:0], row)
+		if err != nil {
+			return err
+		}
+		c.key = key
+		f := c.entry(xxh3.Hash128Seed(key, c.q.x.seed))
+		if f.v == nil && f.labels.IsEmpty() {
+			f.labels = r.labels(&c.builder)
+		}
+		switch k := len(f.hours) - 1; {
+		case k < 0:
+			f.hours = c.newSpans(func(sp []HourSpan) []HourSpan { return append(sp, hours...) })
+		case f.hours[k].Last+1 == hours[0].First:
+			f.hours[k].Last = hours[0].Last
+			f.hours = append(f.hours, hours[1:]...)
+		default:
+			f.hours = append(f.hours, hours...)
+		}
+	}
+	return nil
+}
+
+// finish builds what labels are missing, sorts, and drops series without hours.
+func (c *collector) finish() ([]Series, error) {
+	count := 0
+	for i := range c.count {
+		if len(c.at(i).hours) > 0 {
+			count++
+		}
+	}
+	out := make([]Series, 0, count)
+	for i := range c.count {
+		f := c.at(i)
+		if len(f.hours) == 0 {
+			continue
+		}
+		ls := f.labels
+		if f.v != nil {
+			ls = f.v.labels(f.row, &c.builder)
+		}
+		out = append(out, Series{Labels: ls, Ref: f.ref, Hours: normal(f.hours)})
+	}
+	// Rows come sorted from each segment and from each table with many matches.
+	out = mergeRuns(out, func(a, b Series) int { return labels.Compare(a.Labels, b.Labels) })
+	return out, c.q.ctx.Err()
+}
+
+// normal sorts spans and joins those that overlap or touch, in place.
+func normal(spans []HourSpan) []HourSpan {
+	sorted := true
+	for i := 1; i < len(spans) && sorted; i++ {
+		sorted = spans[i].First > spans[i-1].Last+1
+	}
+	if sorted {
+		return spans
+	}
+	slices.SortFunc(spans, func(a, b HourSpan) int { return int(a.First - b.First) })
+	out := spans[:1]
+	for _, s := range spans[1:] {
+		if k := len(out) - 1; s.First <= out[k].Last+1 {
+			out[k].Last = max(out[k].Last, s.Last)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
