@@ -54,6 +54,9 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger) (err error) {
 	if err != nil {
 		return errors.Join(err, httpServer.Close(), db.close(ctx))
 	}
+	if c.engine == enginePebble { // Bigtable would be asked over the network at every scrape
+		registry.MustRegister(newTabletCollector(db.store))
+	}
 	gate.open(server.Handler())
 	log.Info("ready", "after", time.Since(began).Round(time.Millisecond), "url", c.reachedAt(listener.Addr()))
 
