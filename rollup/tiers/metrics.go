@@ -38,6 +38,9 @@ func newMetrics(r prometheus.Registerer, l *ledger, opts *Options) (*metrics, er
 			Name: "tsdb_rollup_pass_series", Help: "Series computed so far by the pass under way; 0 if none is.",
 		}),
 	}
+	for _, kind := range []string{string(workWhole), string(workPart), "month"} {
+		m.passes.WithLabelValues(kind) // there before its first event, which then shows as an increase
+	}
 	if r == nil {
 		return m, nil
 	}
