@@ -156,6 +156,7 @@ type hybridQuery struct {
 	planning   time.Duration
 	statistics *stats.Statistics
 	explain    Explain
+	typed      bool // series with type or unit labels were selected
 
 	mu      sync.Mutex
 	cancel  context.CancelFunc
@@ -176,6 +177,7 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 	began := time.Now()
 	run := q.plan.Begin(ctx, session)
 	result := q.evaluate(ctx, run)
+	q.typed = run.Typed()
 	var fault *columnar.PanicError
 	if errors.As(result.Err, &fault) {
 		q.logger.Error("columnar evaluation panicked, the engine evaluates the query",

@@ -70,7 +70,10 @@ func (w *work) evaluate(ctx context.Context, qry promql.Query) (*Result, error) 
 		return nil, w.engine.opts.limited(classify(ctx, res.Err), w.timeout)
 	}
 	out := &Result{Value: res.Value, Warnings: res.Warnings, queries: []promql.Query{qry}, local: refusedEngine}
-	if columns && h.alone() {
+	switch {
+	case columns && h.alone() && h.typed:
+		out.local = refusedNames
+	case columns && h.alone():
 		out.local = refusedNone
 	}
 	return out, nil

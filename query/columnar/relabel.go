@@ -34,6 +34,10 @@ func (n *relabel) run(ev *eval, emit emitFunc) error {
 			b.Reset(s.Labels)
 			b.Set(n.dst, v)
 			s.Labels = b.Labels()
+			// They stay for as long as the result, and are longer than what they were made of.
+			if err := ev.session.Take(int64(s.Labels.ByteSize())); err != nil {
+				return err
+			}
 			s.dropped = s.dropped && n.dst != model.MetricNameLabel
 		}
 		if err := unique.add(s); err != nil {

@@ -129,6 +129,10 @@ func (r *Run) CountSamples(to *stats.QuerySamples) {
 // PeakSamples is the most samples that counted at once, or a few more than that.
 func (r *Run) PeakSamples() int { return r.state.peak }
 
+// Typed reports whether series with the labels __type__ or __unit__ were selected. Then series may become equal when their
+// names are dropped although all have one name, which is looked for over all of the range.
+func (r *Run) Typed() bool { return r.state.typed }
+
 // Times are how long the stages of a run have taken: finding series and reading samples. What else it took was
 // evaluation.
 func (r *Run) Times() (selecting, reading time.Duration) { return r.state.selecting, r.state.reading }

@@ -18,9 +18,9 @@ type LimitError struct {
 
 func (e *LimitError) Error() string {
 	if e.Limit == limitSeries {
-		return fmt.Sprintf("query selects more than %d series (SeriesMax); select fewer or a shorter range", e.Value)
+		return fmt.Sprintf("query selects more than %d series (query.max-series); select fewer or a shorter range", e.Value)
 	}
-	return fmt.Sprintf("query would hold more than %d bytes in memory while reading (BytesMax); "+
+	return fmt.Sprintf("query would hold more than %d bytes in memory while reading (query.max-bytes); "+
 		"select fewer series or a shorter range", e.Value)
 }
 
