@@ -45,6 +45,7 @@ type serveConfig struct {
 	queryLookback     time.Duration
 	querySamplesMax   int
 	queryBytesMax     int64
+	querySeriesMax    int
 	queryConcurrency  int
 	queryPointsMax    int
 	queryTextBytesMax int
@@ -136,6 +137,8 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		IntVar(&c.querySamplesMax)
 	cmd.Flag("query.max-bytes", "Most memory a query may use for samples; 0 means an eighth of the process's memory limit, "+
 		"from 64MB to 2GB.").Default("0").BytesVar(asBytes(&c.queryBytesMax))
+	cmd.Flag("query.max-series", "Most series that the selectors of a query may have selected at once.").Default("5000000").
+		IntVar(&c.querySeriesMax)
 	cmd.Flag("query.max-concurrency", "Most queries evaluated at a time; 0 means twice the number of CPUs, at least 4.").
 		Default("0").IntVar(&c.queryConcurrency)
 	cmd.Flag("query.max-depth", "How deep an expression may be nested, chains of operators included.").Default("2000").
@@ -169,7 +172,8 @@ func (c *serveConfig) Validate() error {
 		"ingest.max-body-bytes": c.bodyBytesMax, "ingest.max-labels": int64(c.labelsMax),
 		"web.self-scrape-interval": int64(c.selfScrapeEvery), "query.timeout": int64(c.queryTimeout),
 		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),
-		"query.max-queue": int64(c.queryQueueMax), "query.max-depth": int64(c.queryDepthMax),
+		"query.max-series": int64(c.querySeriesMax),
+		"query.max-queue":  int64(c.queryQueueMax), "query.max-depth": int64(c.queryDepthMax),
 		"query.max-subquery-steps": c.subqueryStepsMax, "query.max-subquery-points": c.subqueryPointsMax,
 		"query.max-label-growth": int64(c.labelGrowthMax), "query.queue-wait": int64(c.queryQueueWait),
 		"query.max-points": int64(c.queryPointsMax), "query.max-text-bytes": int64(c.queryTextBytesMax),

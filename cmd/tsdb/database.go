@@ -84,7 +84,8 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	db.queryable, err = promql.New(promql.Options{
 		Catalogue: db.index, Head: db.ingester, Data: data, Schema: schema, Retention: retention,
-		BytesMax: bytesOfQuery(c.queryBytesMax), Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r,
+		SeriesMax: c.querySeriesMax, BytesMax: bytesOfQuery(c.queryBytesMax),
+		Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r,
 	})
 	if err != nil {
 		return db, err
