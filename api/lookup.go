@@ -117,10 +117,12 @@ func (s *Server) strings(
 			if err != nil {
 				return reply{}, evalError(err)
 			}
-			list = append(list, found...)
+			list = joined(list, found)
 		}
-		slices.Sort(list)
-		list = slices.Compact(list)
+		if len(sets) > 1 {
+			slices.Sort(list)
+			list = slices.Compact(list)
+		}
 	}
 	list, notes := truncate(list, l.limit)
 	return reply{
@@ -153,7 +155,7 @@ func (s *Server) series(r *http.Request) (reply, *apiError) {
 			if err != nil {
 				return reply{}, evalError(err)
 			}
-			list = append(list, found...)
+			list = joined(list, found)
 		}
 	}
 	if len(l.sets) > 1 {
@@ -167,6 +169,14 @@ func (s *Server) series(r *http.Request) (reply, *apiError) {
 		},
 		notes: notes,
 	}, nil
+}
+
+// joined appends what was found to a list; the first finding is the list.
+func joined[T any](list, found []T) []T {
+	if len(list) == 0 {
+		return found
+	}
+	return append(list, found...)
 }
 
 // truncate cuts a list to its limit, with a warning if something was cut off.

@@ -81,7 +81,7 @@ func damage(rng *rand.Rand, value, other []byte) []byte {
 // wrong; a damaged journal is repaired when the catalogue is opened, anything else by Rebuild.
 func TestDamageIsNoticed(t *testing.T) {
 	errs, repairs := 0, 0
-	for seed := uint64(20); seed < 23; seed++ {
+	for seed := uint64(20); seed < 22; seed++ {
 		w := lateWorld(t, seed)
 		require.True(t, w.maintain())
 		for range 30 { // late ones again, so that there is a journal beside a segment
@@ -106,8 +106,8 @@ func TestDamageIsNoticed(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, errs, 60)
-	require.Greater(t, repairs, 5)
+	require.Greater(t, errs, 40)
+	require.Greater(t, repairs, 3)
 }
 
 // damaged checks the answers beside a damaged cell, rebuilds, and reports whether the damage showed up as an error.

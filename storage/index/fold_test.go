@@ -46,7 +46,7 @@ func (w *world) everything() {
 // TestFoldFailsAnywhere lets the n-th request of a fold fail, with and without effect, for every n: in the same process
 // and after a crash every series is found, and the next Maintain finishes the fold and leaves nothing behind.
 func TestFoldFailsAnywhere(t *testing.T) {
-	for seed := range uint64(2) {
+	for seed := range seedCount(t, 1) {
 		requests := int64(0)
 		{
 			w := lateWorld(t, seed)
@@ -55,7 +55,7 @@ func TestFoldFailsAnywhere(t *testing.T) {
 			requests = before - w.store.budget.Load()
 			require.Greater(t, requests, int64(6))
 		}
-		step := max(1, requests/12)
+		step := max(1, requests/5)
 		for n := int64(0); n < requests; n += step {
 			for _, after := range []bool{false, true} {
 				for _, crash := range []bool{false, true} {

@@ -46,22 +46,25 @@ func (n *nameScan) scan(s *segment) error { return n.q.scanSegment(s, n.closed) 
 
 // active looks for each name that is not found yet for one touched row that has it.
 func (n *nameScan) active(v *view, rows []uint32) error {
-	check := func(name string, has func(row uint32) bool) {
-		if n.names[name] {
-			return
-		}
-		for _, row := range rows {
-			if has(row) && n.q.touched(v.ref(row)) {
-				n.names[name] = true
-				return
-			}
-		}
+	if !n.names[metricName] && n.touched(v, rows, nil) {
+		n.names[metricName] = true
 	}
-	check(metricName, func(uint32) bool { return true })
 	for pos, c := range v.columns {
-		check(c.dict.name, func(row uint32) bool { return v.data[pos].at(row) != 0 })
+		if !n.names[c.dict.name] && n.touched(v, rows, v.data[pos]) {
+			n.names[c.dict.name] = true
+		}
 	}
 	return nil
+}
+
+// touched reports whether one of the rows has the label of the column, nil for any, and hours in the window.
+func (n *nameScan) touched(v *view, rows []uint32, data *columnData) bool {
+	for _, row := range rows {
+		if (data == nil || data.at(row) != 0) && n.q.touched(v.ref(row)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (n *nameScan) closed(s *segment, b *block, rows []uint32) error {
@@ -112,8 +115,7 @@ func (s *valueScan) run() error {
 	if err := s.q.scanActive(s.active); err != nil {
 		return err
 	}
-	slices.Sort(s.metrics)
-	s.values = s.metrics
+	s.values = s.metrics // tables come by metric
 	for d, ids := range s.seen {
 		s.values = union(s.values, ids.values(d))
 	}
@@ -151,6 +153,9 @@ func (s *valueScan) active(v *view, rows []uint32) error {
 	if s.name == metricName {
 		for _, row := range rows {
 			if s.q.touched(v.ref(row)) {
+				if s.metrics == nil {
+					s.metrics = make([]string, 0, 64)
+				}
 				s.metrics = append(s.metrics, v.t.metric)
 				return nil
 			}

@@ -2,7 +2,6 @@ package index
 
 import (
 	"encoding/binary"
-	"math/bits"
 )
 
 // A pattern is the hours in which a series has samples within a period: runs of days with the same hours. Most series
@@ -218,16 +217,3 @@ func (w *window) daysWithin() uint32 {
 	}
 	return mask
 }
-
-// some reports whether the window asks for anything.
-func (w *window) some() bool {
-	for _, hours := range w {
-		if hours != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// lowestDay is the number of the first day in a mask.
-func lowestDay(mask uint32) int { return bits.TrailingZeros32(mask) }
