@@ -83,7 +83,7 @@ func asBytes(p *int64) *units.Base2Bytes {
 }
 
 func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("storage.engine", "Where tables are kept: in --storage.path, or in Google Cloud Bigtable; the log is always in the path.").
+	cmd.Flag("storage.engine", "Where tables are kept: in --storage.path, or in Google Cloud Bigtable; the log is always local.").
 		Default(enginePebble).EnumVar(&c.engine, enginePebble, engineBigtable)
 	c.bigtable.addFlags(cmd)
 	cmd.Flag("bigtable.take-over", "Become the owner of tables that belong to another server's directory. That server must have "+

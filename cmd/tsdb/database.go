@@ -93,7 +93,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if db.engine, err = query.New(db.queryOptions(c, log, r)); err != nil {
 		return db, err
 	}
-	if db.tiers != nil && !c.rollups.off {
+	if db.tiers != nil && c.rollups.on {
 		db.tiers.Start()
 	}
 	return db, nil

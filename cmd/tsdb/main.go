@@ -29,7 +29,7 @@ func runCommand(args []string) error {
 	load := app.Command("loadtest", "Load a running server and find out whether it kept everything; see docs/loadtest.md.")
 	loadtestCommands := addLoadtestCommands(load)
 
-	migrate := app.Command("migrate", "Copy all tables between --storage.path and Bigtable, row for row, and prove that they are equal.")
+	migrate := app.Command("migrate", "Copy all tables between --storage.path and Bigtable, row for row, and prove them equal.")
 	migrateConfig := addMigrateFlags(migrate)
 
 	emulator := app.Command("emulator", "Run a Bigtable in memory, to try out --storage.engine=bigtable on one machine.")

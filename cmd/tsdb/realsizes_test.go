@@ -222,8 +222,8 @@ func record(t *testing.T, path string) {
 	config := fmt.Sprintf(strings.SplitN(realInputConfig, "remote_write", 2)[0], promAddr, nodeAddr)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644))
 	startProcess(t, exporter, "--web.listen-address="+nodeAddr)
-	startProcess(t, prometheus, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "prom"),
-		"--web.listen-address="+promAddr)
+	startProcess(t, prometheus, "--config.file="+filepath.Join(dir, "prometheus.yml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "prom"), "--web.listen-address="+promAddr)
 	waitHealthy(t, "http://"+promAddr+"/-/ready")
 	f, err := os.Create(path)
 	require.NoError(t, err)

@@ -31,7 +31,7 @@ type rollupConfig struct {
 	hours    model.Duration
 	hoursSet bool
 	days     model.Duration
-	off      bool
+	on       bool
 }
 
 func (c *rollupConfig) addFlags(cmd *kingpin.CmdClause) {
@@ -39,8 +39,7 @@ func (c *rollupConfig) addFlags(cmd *kingpin.CmdClause) {
 		"ever. Default: 400d, or as long as raw samples if that is longer.").IsSetByUser(&c.hoursSet).SetValue(&c.hours)
 	cmd.Flag("storage.retention.days", "How long rollups of days are kept, at least as long as those of hours; 0 keeps them "+
 		"for ever.").Default("0s").SetValue(&c.days)
-	cmd.Flag("storage.no-rollups", "Compute no rollups. Days that close meanwhile are computed when this is taken back.").
-		BoolVar(&c.off)
+	cmd.Flag("storage.rollups", "Compute rollups of closed days, past ones too. Queries do not read them yet.").BoolVar(&c.on)
 }
 
 // retention is how long hours and days are kept beside raw samples.
