@@ -1,0 +1,60 @@
+package grafana
+
+func rollups() Dashboard {
+	b := newDashboard("rollups", "Rollups and retention",
+		"Are the rollups up to date, what does computing them cost, and what is kept?")
+	b.row("Up to date", EnginePebble,
+		graph{title: "Behind", unit: unitSeconds,
+			about: "Age of the oldest closed day that lacks valid rollups, from its end; 0 is up to date.",
+			exprs: one("max by (instance) (tsdb_rollup_lag_seconds{@})", "{{instance}}")},
+		graph{title: "To be computed", unit: unitShort,
+			about: "Days and months whose rollups are to be computed; the open month is one.",
+			exprs: []expr{
+				{"sum by (instance) (tsdb_rollup_pending_days{@})", "days {{instance}}"},
+				{"sum by (instance) (tsdb_rollup_pending_months{@})", "months {{instance}}"},
+			}},
+		graph{title: "Made stale", unit: unitPerSec, about: "Series and days marked as stale by late, changed or deleted samples.",
+			exprs: one("sum by (instance) (rate(tsdb_rollup_marks_total{@}[@]))", "{{instance}}")},
+	)
+	b.row("Work", EnginePebble,
+		graph{title: "Passes", unit: unitShort, about: "Days, parts of days and months computed since the start.",
+			exprs: one("sum by (kind) (tsdb_rollup_passes_total{@})", "{{kind}}")},
+		graph{title: "Series", unit: unitPerSec, about: "Series whose rollups of a day were computed a second.",
+			exprs: one("sum by (instance) (rate(tsdb_rollup_series_total{@}[@]))", "{{instance}}")},
+		graph{title: "Pass under way", unit: unitShort, about: "Series computed so far; 0 if no pass is under way.",
+			exprs: one("sum by (instance) (tsdb_rollup_pass_series{@})", "{{instance}}")},
+		graph{title: "Samples read", unit: unitPerSec, about: "Samples that rollups were computed from a second.",
+			exprs: one("sum by (instance) (rate(tsdb_rollup_samples_total{@}[@]))", "{{instance}}")},
+		graph{title: "Bytes written", unit: unitByteRate, about: "Bytes of rollups written a second.",
+			exprs: one("sum by (instance) (rate(tsdb_rollup_bytes_total{@}[@]))", "{{instance}}")},
+		graph{title: "Busy", unit: unitRatio, max: 1, about: "Share of the time in which the job was at work.",
+			exprs: one("sum by (instance) (rate(tsdb_rollup_busy_seconds_total{@}[@]))", "{{instance}}")},
+	)
+	b.row("Faults", EnginePebble,
+		graph{title: "Failed passes", unit: unitShort, width: 12,
+			about: "Passes that failed since the start; the next run repeats them.",
+			exprs: one("sum by (instance) (tsdb_rollup_failures_total{@})", "{{instance}}")},
+		graph{title: "Damaged", unit: unitShort, width: 12,
+			about: "Damaged rollups, for which samples were read instead, and damaged rows of samples, which have no rollups.",
+			exprs: []expr{
+				{"sum by (instance) (tsdb_rollup_corrupt_cells_total{@})", "rollups {{instance}}"},
+				{"sum by (instance) (tsdb_rollup_unreadable_rows_total{@})", "rows {{instance}}"},
+			}},
+	)
+	b.row("Kept", "",
+		graph{title: "Samples and rollups on disk", unit: unitBytes, engine: EnginePebble,
+			about: "Estimated size of the tables of samples, hours and days. Retention makes each level off.",
+			exprs: one("sum by (table) (tsdb_table_size_bytes{@})", "{{table}}")},
+		graph{title: "Days in the catalogue", unit: unitShort,
+			about: "Days not folded yet, days folded and months folded since the start.",
+			exprs: []expr{
+				{"sum by (instance) (tsdb_index_open_days{@})", "open {{instance}}"},
+				{"sum by (instance) (tsdb_index_folds_total{@})", "days folded {{instance}}"},
+				{"sum by (instance) (tsdb_index_month_folds_total{@})", "months folded {{instance}}"},
+			}},
+		graph{title: "Series dropped", unit: unitPerSec,
+			about: "Idle series dropped from the active catalogue; look-ups still find their days.",
+			exprs: one("sum by (instance) (rate(tsdb_index_series_retired_total{@}[@]))", "{{instance}}")},
+	)
+	return b.d
+}
