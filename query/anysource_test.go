@@ -23,6 +23,16 @@ func (anySession) Take(int64) error        { return nil }
 func (anySession) Release(int64)           {}
 func (anySession) Figures() promql.Figures { return promql.Figures{} }
 
+func (s anySession) Metrics(ctx context.Context, w promql.Windows, matchers ...*labels.Matcher) ([]string, error) {
+	q, err := s.Querier(w.FirstEndMs-w.RangeMs+1, w.FirstEndMs+int64(w.Steps-1)*w.StepMs)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = q.Close() }()
+	names, _, err := q.LabelValues(ctx, labels.MetricName, nil, matchers...)
+	return names, err
+}
+
 func (s anySession) Select(
 	ctx context.Context, w promql.Windows, matchers ...*labels.Matcher,
 ) (columnar.Selection, error) {

@@ -25,12 +25,12 @@ func TestTypedSeriesAreNotJoinedFromParts(t *testing.T) {
 		case k > 60:
 			continue
 		}
-		ls := labels.FromStrings("__name__", "x", "__type__", kind)
+		ls := labels.FromStrings("__name__", "x_total", "__type__", kind)
 		history = append(history, ingest.Sample{Labels: ls, TsMs: dataFrom + k*60_000, Value: float64(k)})
 	}
 	s.write(history)
 	e := cachingEngine(t, s, nil)
-	const text = "rate(x[5m])"
+	const text = "rate(x_total[5m])"
 	at := func(k int64) int64 { return dataFrom + k*60_000 }
 	for range 2 {
 		_, err := ask(e, text, at(0), at(70), time.Minute, query.Params{})

@@ -148,7 +148,7 @@ func (n *aggregate) run(ev *eval, emit emitFunc) error {
 		bytes += size
 		return n.accumulator(ev, s), nil
 	})
-	err := n.child.run(ev, func(s Series, values []float64) error {
+	err := n.runChild(ev, func(s Series, values []float64) error {
 		g, err := all.find(ev, s)
 		if err != nil {
 			return err

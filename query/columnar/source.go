@@ -14,6 +14,8 @@ type Source interface{ Session() Session }
 // Session answers the selectors of one query and counts what it holds.
 type Session interface {
 	Select(ctx context.Context, w promql.Windows, matchers ...*labels.Matcher) (Selection, error)
+	// Metrics lists the metrics that match.
+	Metrics(ctx context.Context, w promql.Windows, matchers ...*labels.Matcher) ([]string, error)
 	// Take charges bytes to the query's budget or fails; Release gives them back.
 	Take(bytes int64) error
 	Release(bytes int64)

@@ -86,6 +86,19 @@ func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Mat
 	return sel, nil
 }
 
+// Metrics lists the metrics of the series that match and have samples in the hull of the windows, sorted.
+func (s *Session) Metrics(ctx context.Context, w Windows, matchers ...*labels.Matcher) ([]string, error) {
+	clip := s.queryable.clip(w.hull())
+	if clip.empty() {
+		return nil, nil
+	}
+	names, err := s.queryable.opts.Catalogue.LabelValues(ctx, labelMetric, clip.mintMs, clip.maxtMs, 0, matchers...)
+	if err != nil {
+		return nil, storageError("list metrics", err)
+	}
+	return names, nil
+}
+
 // Take charges memory of an evaluation to the budget of the session, or fails with a *LimitError.
 func (s *Session) Take(bytes int64) error { return s.budget.take(bytes) }
 

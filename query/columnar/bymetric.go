@@ -1,0 +1,85 @@
+package columnar
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/grafana/regexp"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/query/promql"
+)
+
+// namePartsMax is the number of parts into which the metrics of a selector are divided.
+const namePartsMax = 64
+
+// runChild runs the operand. If it is a selector of series of any metric, and the order of the summands cannot show, it
+// runs metric by metric where all series at once are, or may be, too many to hold.
+func (n *aggregate) runChild(ev *eval, emit emitFunc) error {
+	s, ok := n.child.(*instantSelector)
+	if !ok || s.times || s.names() != anyName || ev.opts.DelayedNames || n.op != "count" && n.op != "group" {
+		return n.child.run(ev, emit)
+	}
+	if !slices.ContainsFunc(s.matchers, func(m *labels.Matcher) bool { return m.Name != model.MetricNameLabel }) {
+		return s.runByMetric(ev, emit)
+	}
+	emitted := false
+	err := s.run(ev, func(s Series, values []float64) error {
+		emitted = true
+		return emit(s, values)
+	})
+	var limit *promql.LimitError
+	if !emitted && errors.As(err, &limit) {
+		return s.runByMetric(ev, emit)
+	}
+	return err
+}
+
+// runByMetric runs the selector for some metrics after others, those without one last. This is the order of labels, and
+// so the engine's order of groups, if no label sorts before the metric's.
+func (n *instantSelector) runByMetric(ev *eval, emit emitFunc) error {
+	names, err := ev.session.Metrics(ev.ctx, n.windows(ev.grid, ev.opts.LookbackMs), n.matchers...)
+	if err != nil {
+		return err
+	}
+	check := func(s Series, values []float64) error {
+		if sortsBeforeName(s.Labels) {
+			return ErrUndecided
+		}
+		return emit(s, values)
+	}
+	size := (len(names) + namePartsMax - 1) / namePartsMax
+	for part := range slices.Chunk(names, max(1, size)) {
+		if err := n.ofMetrics(part).run(ev, check); err != nil {
+			return err
+		}
+	}
+	return n.ofMetrics([]string{""}).run(ev, check)
+}
+
+// ofMetrics is the selector for those metrics alone.
+func (n *instantSelector) ofMetrics(names []string) *instantSelector {
+	one := *n
+	m := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, names[0])
+	if len(names) > 1 {
+		quoted := make([]string, len(names))
+		for i, name := range names {
+			quoted[i] = regexp.QuoteMeta(name)
+		}
+		m = labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(quoted, "|"))
+	}
+	one.matchers = append(slices.Clone(n.matchers), m)
+	return &one
+}
+
+var errStop = errors.New("stop")
+
+func sortsBeforeName(ls labels.Labels) (before bool) {
+	_ = ls.Validate(func(l labels.Label) error {
+		before = l.Name < model.MetricNameLabel
+		return errStop
+	})
+	return before
+}
