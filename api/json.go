@@ -17,11 +17,15 @@ const hexDigits = "0123456789abcdef"
 // With html true the characters < > & and U+2028, U+2029 are escaped too, as Prometheus does everywhere but in labels.
 func appendString(dst []byte, s string, html bool) []byte {
 	dst = append(dst, '"')
+	kind := plainLabel
+	if html {
+		kind = plainHTML
+	}
 	from := 0
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {
-			if plain(c, html) {
+			if asPlain[c]&kind != 0 {
 				i++
 				continue
 			}
@@ -49,13 +53,25 @@ func appendString(dst []byte, s string, html bool) []byte {
 	return append(dst, '"')
 }
 
-// plain reports whether the ASCII character c stands for itself in a JSON string.
-func plain(c byte, html bool) bool {
-	if c < ' ' || c == '"' || c == '\\' {
-		return false
+// Bits of asPlain.
+const (
+	plainLabel byte = 1 << iota
+	plainHTML
+)
+
+// asPlain tells for each ASCII character in which strings it stands for itself.
+var asPlain = func() (of [utf8.RuneSelf]byte) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		switch c {
+		case '"', '\\':
+		case '<', '>', '&':
+			of[c] = plainLabel
+		default:
+			of[c] = plainLabel | plainHTML
+		}
 	}
-	return !html || (c != '<' && c != '>' && c != '&')
-}
+	return of
+}()
 
 func appendEscape(dst []byte, c byte) []byte {
 	switch c {

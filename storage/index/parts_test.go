@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -48,6 +49,31 @@ func TestOrder(t *testing.T) {
 		for i := 1; i < len(order); i++ {
 			require.LessOrEqual(t, labels.Compare(sets[order[i-1]], sets[order[i]]), 0,
 				"seed %d: %s before %s", seed, sets[order[i-1]], sets[order[i]])
+		}
+	}
+}
+
+// TestCompareRows compares rows of an active table pairwise as labels.Compare does.
+func TestCompareRows(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		c := newCatalogue()
+		for range 60 {
+			b := labels.NewBuilder(labels.FromStrings(metricName, "m"))
+			for _, name := range []string{"A", "Z", "_", "_a", "a", "b"} {
+				b.Set(name, []string{"", "", "x", "xy", "y"}[rng.IntN(5)])
+			}
+			_, _, err := c.add(b.Labels(), 0)
+			require.NoError(t, err)
+		}
+		var v view
+		v.look(c.table("m"))
+		builder := labels.NewScratchBuilder(8)
+		for a := range v.rows {
+			for b := range v.rows {
+				want := labels.Compare(v.labels(a, &builder), v.labels(b, &builder))
+				require.Equal(t, cmp.Compare(want, 0), cmp.Compare(v.compareRows(a, b), 0), "seed %d rows %d and %d", seed, a, b)
+			}
 		}
 	}
 }

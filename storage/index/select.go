@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
 )
@@ -57,12 +58,13 @@ func (x *Index) selectBy(
 	return c.finish()
 }
 
-// sortRowsMin is the number of rows from which ranking whole dictionaries beats comparing strings at the end.
+// sortRowsMin is the number of rows from which ranking whole dictionaries beats comparing strings.
 const sortRowsMin = 64
 
-// sortRows puts rows of a table in the order of their labels, if they are many. The result may lie in scratch.
+// sortRows puts rows of a table in the order of their labels, unless dictionaries would have to be ranked for too few. The result may lie in scratch.
 func (v *view) sortRows(rows []uint32, scratch *rankScratch) []uint32 {
 	if len(rows) < sortRowsMin {
+		slices.SortFunc(rows, v.compareRows)
 		return rows
 	}
 	scratch.reset()
@@ -152,6 +154,40 @@ func (r *rowReader) labels(b *labels.ScratchBuilder) labels.Labels {
 		b.Add(l.Name, l.Value)
 	}
 	return b.Labels()
+}
+
+// compareRows compares two rows of a table as labels.Compare compares their label sets; see rankColumns.order.
+func (v *view) compareRows(a, b uint32) int {
+	for i, pos := range v.byName {
+		data, dict := v.data[pos], v.columns[pos].dict
+		x, y := data.at(a), data.at(b)
+		switch {
+		case x == y:
+			continue
+		case x != 0 && y != 0:
+			return strings.Compare(dict.value(x), dict.value(y))
+		case x != 0:
+			return v.having(b, dict.name, v.byName[i+1:])
+		default:
+			return -v.having(a, dict.name, v.byName[i+1:])
+		}
+	}
+	return 0
+}
+
+// having compares a row that has the label name with one that lacks it, both being equal before it: the label that the
+// other has instead, the metric's name or one of the columns behind, has a greater name; if there is none, the other is
+// shorter.
+func (v *view) having(lacking uint32, name string, behind []uint16) int {
+	if name < metricName {
+		return -1
+	}
+	for _, pos := range behind {
+		if v.data[pos].at(lacking) != 0 {
+			return -1
+		}
+	}
+	return 1
 }
 
 // LabelNames returns the label names of the series that Select would find, sorted; a limit above 0 keeps that many.
