@@ -25,6 +25,8 @@
 // being read: never less than the engine counts. Where that is too much, but not for certain by the engine's count, the
 // engine is asked ([ErrUndecided]).
 //
+// Counts of series of any metric are made metric by metric where all those series at once are too many to hold.
+//
 // The right operand of a join is read without the series that match none on the left, if it is a plain selector.
 //
 // Concurrency: a Plan is used by one goroutine, once.
