@@ -136,6 +136,8 @@ func benchWorlds(b *testing.B) (active, closed *benchWorld) {
 			benchClosed.now = benchClosed.now.Add(14 * time.Hour)
 			require.NoError(b, benchClosed.x.Maintain(context.Background()))
 		}
+		b.Logf("30 days: %.2f B a series and day, their months %.2f B",
+			float64(benchClosed.storedBytes(b, false))/benchSeries/30, float64(benchClosed.storedBytes(b, true))/benchSeries/30)
 		benchClosed.now = benchClosed.now.Add(48 * time.Hour)
 		before := keyschema.HourOf(benchClosed.now.UnixMilli())
 		require.NotEmpty(b, benchClosed.x.Retire(benchClosed.x.Idle(before), before, nil))
