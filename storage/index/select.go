@@ -61,7 +61,8 @@ func (x *Index) selectBy(
 // sortRowsMin is the number of rows from which ranking whole dictionaries beats comparing strings.
 const sortRowsMin = 64
 
-// sortRows puts rows of a table in the order of their labels, unless dictionaries would have to be ranked for too few. The result may lie in scratch.
+// sortRows puts rows of a table in the order of their labels, unless dictionaries would have to be ranked for too few.
+// The result may lie in scratch.
 func (v *view) sortRows(rows []uint32, scratch *rankScratch) []uint32 {
 	if len(rows) < sortRowsMin {
 		slices.SortFunc(rows, v.compareRows)
