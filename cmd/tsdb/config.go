@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -61,6 +62,10 @@ type serveConfig struct {
 	logLevel          string
 	logFormat         string
 	flagValues        func() map[string]string
+
+	// background, if not nil, runs beside the server once that is ready, with what takes the server's own samples and
+	// the URL that others reach it at. An error ends the server.
+	background func(ctx context.Context, w sampleWriter, url string, log *slog.Logger) error
 }
 
 // addServeFlags declares the flags of `tsdb serve` on cmd, in Prometheus's style.

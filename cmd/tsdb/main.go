@@ -23,6 +23,12 @@ func runCommand(args []string) error {
 	serve := app.Command("serve", "Take remote write and answer queries.")
 	serveConfig := addServeFlags(serve)
 
+	demo := app.Command("demo", "Serve six hours of a made-up fleet, and go on with it; takes the flags of serve.")
+	demoConfig := addDemoFlags(demo)
+
+	graph := app.Command("graph", "Draw a query of a running server in the terminal.")
+	graphConfig := addGraphFlags(graph)
+
 	inspect := app.Command("inspect", "Print what is stored, readably. The server must not be running on the same path.")
 	inspectCommands := addInspectCommands(inspect)
 
@@ -47,6 +53,10 @@ func runCommand(args []string) error {
 	switch command {
 	case serve.FullCommand():
 		return serveUntilSignal(serveConfig)
+	case demo.FullCommand():
+		return runDemo(demoConfig, os.Stdout)
+	case graph.FullCommand():
+		return drawGraph(graphConfig, os.Stdout)
 	case migrate.FullCommand():
 		return migrateUntilSignal(migrateConfig, os.Stdout)
 	case emulator.FullCommand():

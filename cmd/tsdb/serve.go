@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,12 +30,12 @@ func serveUntilSignal(c *serveConfig) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	return serve(ctx, c, c.logger())
+	return serve(ctx, c, c.logger(), os.Stdout)
 }
 
 // serve listens first, so that senders are told to come back while the log is replayed, then opens the store, and serves
-// until ctx ends.
-func serve(ctx context.Context, c *serveConfig, log *slog.Logger) (err error) {
+// until ctx ends. What people are to read goes to out.
+func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer) (err error) {
 	limitMemory(log)
 	registry := newRegistry()
 	gate := newGate(c.profiles)
@@ -41,9 +44,10 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger) (err error) {
 		return fmt.Errorf("--web.listen-address: %w", err)
 	}
 	httpServer := api.NewHTTPServer("", gate)
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
 	go func() { failed <- httpServer.Serve(listener) }()
 	logStart(c, log, listener.Addr())
+	fmt.Fprintf(out, connectText, c.reachedAt(listener.Addr()))
 
 	began := time.Now()
 	db, err := openDatabase(ctx, c, log, registry)
@@ -60,22 +64,26 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger) (err error) {
 	gate.open(server.Handler())
 	log.Info("ready", "after", time.Since(began).Round(time.Millisecond), "url", c.reachedAt(listener.Addr()))
 
-	scraping, stopScraping := context.WithCancel(ctx)
-	scraped := make(chan struct{})
-	go func() {
-		defer close(scraped)
-		if c.selfScrape {
-			newSelfScraper(c, db, registry, listener.Addr(), log).run(scraping)
-		}
-	}()
+	working, stopWork := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	if c.selfScrape {
+		work.Go(func() { newSelfScraper(c, db, registry, listener.Addr(), log).run(working) })
+	}
+	if c.background != nil {
+		work.Go(func() {
+			if err := c.background(working, db.ingester, c.reachedAt(listener.Addr()), log); err != nil {
+				failed <- err
+			}
+		})
+	}
 	select {
 	case <-ctx.Done():
 		log.Info("stopping: no new requests, finishing those under way")
 	case err = <-failed:
 	}
 	gate.stop()
-	stopScraping()
-	<-scraped
+	stopWork()
+	work.Wait()
 	return errors.Join(err, drain(c, httpServer, db, log))
 }
 
@@ -147,15 +155,27 @@ func (c *serveConfig) reachedAt(addr net.Addr) string {
 	if c.externalURL != "" {
 		return c.externalURL
 	}
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return "http://localhost:" + strconv.Itoa(tcp.Port) // all addresses are none that one could paste
+	}
 	return "http://" + addr.String()
 }
 
-// logStart says what an operator wants to know first, and how to connect a Prometheus.
+// logStart says what an operator wants to know first.
 func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	log.Info("starting Halite", "version", version, "go", runtime.Version(), "pid", os.Getpid())
 	log.Info("listening", "address", addr.String(), "admin_api", c.adminAPI, "self_scrape", c.selfScrape)
 	log.Info("storing", "path", c.storagePath, "engine", c.engine, "retention", c.retentionText())
 	log.Info("durability: a write is acknowledged after fdatasync of the log; loss window 0 s")
-	log.Info("to send from Prometheus, add to its configuration", "remote_write",
-		"[{url: "+c.reachedAt(addr)+"/api/v1/write}]")
 }
+
+// connectText is ready to be pasted.
+const connectText = `
+To send samples from Prometheus, paste this into prometheus.yml and reload it:
+
+remote_write:
+  - url: %[1]s/api/v1/write
+
+To look at them in Grafana, add a data source of type Prometheus with the URL %[1]s
+
+`
