@@ -210,31 +210,55 @@ func (t *Table) rowKeyOf(user []byte) []byte {
 	return nil
 }
 
-// median returns the key in the middle of the weights, or the nearest one that divides the tablet. In tables with
-// hours it prefers to cut between series.
+// median returns the key in the middle of the weights, or the nearest one that divides the tablet. In tables with hours
+// it cuts between series only: one series is never much.
 func (ts *tablets) median(tb *tablet, keys []weightedKey) []byte {
-	slices.SortFunc(keys, func(a, b weightedKey) int { return bytes.Compare(a.key, b.key) })
-	var total, below uint64
-	for _, k := range keys {
-		total += k.weight
+	if len(keys) == 0 {
+		return nil
 	}
-	for wholeSeries := ts.t.hourKeys; ; wholeSeries = false {
-		var best []byte
-		var bestOff uint64
-		below = 0
-		for _, k := range keys {
-			key := k.key
-			if wholeSeries {
-				key = key[:len(key)-hourDigits]
-			}
-			off := max(below, total/2) - min(below, total/2)
-			if bytes.Compare(key, tb.start) > 0 && bytes.Compare(key, keys[0].key) > 0 && (best == nil || off < bestOff) {
-				best, bestOff = key, off
-			}
-			below += k.weight
+	slices.SortFunc(keys, func(a, b weightedKey) int { return bytes.Compare(a.key, b.key) })
+	m := middle{after: keys[0].key, before: tb.end}
+	if bytes.Compare(tb.start, m.after) > 0 {
+		m.after = tb.start
+	}
+	for _, k := range keys {
+		m.half += k.weight
+	}
+	m.half /= 2
+	var below uint64
+	for _, k := range keys {
+		if ts.t.hourKeys {
+			series := k.key[:len(k.key)-hourDigits]
+			m.try(series, below)
+			m.try(afterSeries(series), below+k.weight)
+		} else {
+			m.try(k.key, below)
 		}
-		if best != nil || !wholeSeries {
-			return best
-		}
+		below += k.weight
+	}
+	return m.key
+}
+
+// afterSeries returns the least key behind all rows of a series, given what their keys have in common.
+func afterSeries(series []byte) []byte {
+	end := bytes.Clone(series)
+	end[len(end)-1]++
+	return end
+}
+
+// middle is the key nearest to half of the weights.
+type middle struct {
+	after, before []byte // the key is above the one and below the other, if there is one
+	half          uint64
+	key           []byte
+	off           uint64
+}
+
+// try takes the key if it is the best so far; below is the weight of what lies before it.
+func (m *middle) try(key []byte, below uint64) {
+	off := max(below, m.half) - min(below, m.half)
+	inside := bytes.Compare(key, m.after) > 0 && (len(m.before) == 0 || bytes.Compare(key, m.before) < 0)
+	if inside && (m.key == nil || off < m.off) {
+		m.key, m.off = key, off
 	}
 }
