@@ -3,6 +3,7 @@ package query_test
 import (
 	"context"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -29,7 +30,7 @@ func (s anySession) Metrics(ctx context.Context, w promql.Windows, matchers ...*
 		return nil, err
 	}
 	defer func() { _ = q.Close() }()
-	names, _, err := q.LabelValues(ctx, labels.MetricName, nil, matchers...)
+	names, _, err := q.LabelValues(ctx, model.MetricNameLabel, nil, matchers...)
 	return names, err
 }
 
