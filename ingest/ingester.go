@@ -111,8 +111,8 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	setDefault(&opts.FreeBytesMin, 1<<30)
-	setDefault(&opts.WALBytesMax, 4<<30)
+	opts.FreeBytesMin = cmp.Or(opts.FreeBytesMin, 1<<30)
+	opts.WALBytesMax = cmp.Or(opts.WALBytesMax, 4<<30)
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 	}

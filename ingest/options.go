@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -108,41 +109,34 @@ type HeadOptions struct {
 }
 
 func (l Limits) withDefaults(cpus int) Limits {
-	setDefault(&l.LabelsPerSeriesMax, 64)
-	setDefault(&l.LabelNameBytesMax, 256)
-	setDefault(&l.LabelValueBytesMax, 4096)
-	setDefault(&l.MetricNameBytesMax, keyschema.MetricBytesMax)
-	setDefault(&l.BodyBytesMax, 32<<20)
-	setDefault(&l.DecodedBytesMax, 32<<20)
-	setDefault(&l.RequestSamplesMax, 1_000_000)
-	setDefault(&l.AheadMax, 10*time.Minute)
-	setDefault(&l.InFlightBytesMax, 256<<20)
-	setDefault(&l.ConcurrencyMax, 4*cpus)
-	setDefault(&l.QueueWaitMax, 5*time.Second)
-	setDefault(&l.MetadataBytesMax, 4096)
-	setDefault(&l.MetadataMetricsMax, 100_000)
+	l.LabelsPerSeriesMax = cmp.Or(l.LabelsPerSeriesMax, 64)
+	l.LabelNameBytesMax = cmp.Or(l.LabelNameBytesMax, 256)
+	l.LabelValueBytesMax = cmp.Or(l.LabelValueBytesMax, 4096)
+	l.MetricNameBytesMax = cmp.Or(l.MetricNameBytesMax, keyschema.MetricBytesMax)
+	l.BodyBytesMax = cmp.Or(l.BodyBytesMax, 32<<20)
+	l.DecodedBytesMax = cmp.Or(l.DecodedBytesMax, 32<<20)
+	l.RequestSamplesMax = cmp.Or(l.RequestSamplesMax, 1_000_000)
+	l.AheadMax = cmp.Or(l.AheadMax, 10*time.Minute)
+	l.InFlightBytesMax = cmp.Or(l.InFlightBytesMax, 256<<20)
+	l.ConcurrencyMax = cmp.Or(l.ConcurrencyMax, 4*cpus)
+	l.QueueWaitMax = cmp.Or(l.QueueWaitMax, 5*time.Second)
+	l.MetadataBytesMax = cmp.Or(l.MetadataBytesMax, 4096)
+	l.MetadataMetricsMax = cmp.Or(l.MetadataMetricsMax, 100_000)
 	return l
 }
 
 func (h HeadOptions) withDefaults() HeadOptions {
-	setDefault(&h.Stripes, 16)
-	setDefault(&h.BytesMax, 1<<30)
-	setDefault(&h.RowBytesMax, 256<<10)
-	setDefault(&h.FlushBytes, 4<<20)
-	setDefault(&h.FlushInterval, 15*time.Second)
-	setDefault(&h.Grace, time.Minute)
-	setDefault(&h.Spread, 5*time.Minute)
-	setDefault(&h.CheckpointInterval, 5*time.Minute)
-	setDefault(&h.MaintainInterval, time.Hour)
-	setDefault(&h.IdleAfter, 48*time.Hour)
+	h.Stripes = cmp.Or(h.Stripes, 16)
+	h.BytesMax = cmp.Or(h.BytesMax, 1<<30)
+	h.RowBytesMax = cmp.Or(h.RowBytesMax, 256<<10)
+	h.FlushBytes = cmp.Or(h.FlushBytes, 4<<20)
+	h.FlushInterval = cmp.Or(h.FlushInterval, 15*time.Second)
+	h.Grace = cmp.Or(h.Grace, time.Minute)
+	h.Spread = cmp.Or(h.Spread, 5*time.Minute)
+	h.CheckpointInterval = cmp.Or(h.CheckpointInterval, 5*time.Minute)
+	h.MaintainInterval = cmp.Or(h.MaintainInterval, time.Hour)
+	h.IdleAfter = cmp.Or(h.IdleAfter, 48*time.Hour)
 	return h
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate lists everything that is wrong with the options.

@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +31,8 @@ const (
 
 // Validate fills in defaults and reports every fault at once.
 func (o *CompareOptions) Validate() error {
-	setDefault(&o.SliceSamples, DefaultSliceSamples)
-	setDefault(&o.Tolerance, DefaultTolerance)
+	o.SliceSamples = cmp.Or(o.SliceSamples, DefaultSliceSamples)
+	o.Tolerance = cmp.Or(o.Tolerance, DefaultTolerance)
 	var faults []error
 	if o.SliceSamples < 0 || o.SliceSamples > sliceSamplesMax {
 		faults = append(faults, fmt.Errorf("%w: SliceSamples is %d, it must be 1 to %d", ErrOptions, o.SliceSamples, sliceSamplesMax))

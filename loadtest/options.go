@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -133,28 +134,22 @@ func (o *Options) Validate() error {
 }
 
 func (o *Options) setDefaults() {
-	setDefault(&o.Duration, DefaultDuration)
+	o.Duration = cmp.Or(o.Duration, DefaultDuration)
 	if !o.live() {
-		setDefault(&o.Interval, DefaultInterval)
+		o.Interval = cmp.Or(o.Interval, DefaultInterval)
 	}
-	setDefault(&o.Senders, DefaultSenders)
-	setDefault(&o.RequestSamples, DefaultRequestSamples)
-	setDefault(&o.LateBy, DefaultLateBy)
-	setDefault(&o.RetryFor, DefaultRetryFor)
-	setDefault(&o.RequestTimeout, DefaultRequestTimeout)
-	setDefault(&o.CanaryEvery, DefaultCanaryEvery)
-	setDefault(&o.VerifyPercent, DefaultVerifyPercent)
-	setDefault(&o.SamplesMax, DefaultSamplesMax)
+	o.Senders = cmp.Or(o.Senders, DefaultSenders)
+	o.RequestSamples = cmp.Or(o.RequestSamples, DefaultRequestSamples)
+	o.LateBy = cmp.Or(o.LateBy, DefaultLateBy)
+	o.RetryFor = cmp.Or(o.RetryFor, DefaultRetryFor)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
+	o.CanaryEvery = cmp.Or(o.CanaryEvery, DefaultCanaryEvery)
+	o.VerifyPercent = cmp.Or(o.VerifyPercent, DefaultVerifyPercent)
+	o.SamplesMax = cmp.Or(o.SamplesMax, DefaultSamplesMax)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Progress == nil {
 		o.Progress = io.Discard
-	}
-}
-
-func setDefault[T ~int | ~int64 | ~float64](v *T, def T) {
-	if *v == 0 {
-		*v = def
 	}
 }

@@ -14,12 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest"
-	"halite/keyschema"
 	"halite/query"
-	"halite/query/promql"
-	"halite/storage"
-	"halite/storage/index"
-	"halite/storage/pebble"
 )
 
 // cachingEngine is an engine over a stack whose results are kept.
@@ -286,28 +281,4 @@ func TestCacheAcrossRestarts(t *testing.T) {
 		require.Positive(t, outcomes["hit"])
 		require.NoError(t, s.Close())
 	}
-}
-
-// openStack opens a stack on a file system, with what it holds.
-func openStack(tb testing.TB, fs vfs.FS) *stack {
-	tb.Helper()
-	ctx := context.Background()
-	store, err := pebble.Open(pebble.Options{Dir: "store", FS: fs})
-	require.NoError(tb, err)
-	data, err := store.EnsureTable(ctx, storage.DataSchema(0))
-	require.NoError(tb, err)
-	schema, err := keyschema.NewSchema(nil)
-	require.NoError(tb, err)
-	x, err := index.Open(ctx, index.Options{Store: store, Schema: schema})
-	require.NoError(tb, err)
-	in, err := ingest.Open(ctx, ingest.Options{
-		Dir: "wal", FS: fs, Store: store, Index: x, Schema: schema, FreeBytesMin: -1,
-		Head: ingest.HeadOptions{FlushInterval: -1},
-	})
-	require.NoError(tb, err)
-	s := &stack{tb: tb, store: store, ingester: in}
-	s.options = promql.Options{Catalogue: x, Head: in, Data: data, Schema: schema}
-	s.Queryable, err = promql.New(s.options)
-	require.NoError(tb, err)
-	return s
 }

@@ -37,8 +37,13 @@ func (s *stack) ColumnarSource() columnar.Source { return columnar.Over(s.Querya
 
 func newStack(tb testing.TB, rules ...keyschema.Rule) *stack {
 	tb.Helper()
+	return openStack(tb, vfs.NewMem(), rules...)
+}
+
+// openStack opens a stack on a file system, with what it holds.
+func openStack(tb testing.TB, fs vfs.FS, rules ...keyschema.Rule) *stack {
+	tb.Helper()
 	ctx := context.Background()
-	fs := vfs.NewMem()
 	tables, err := pebble.Open(pebble.Options{Dir: "store", FS: fs})
 	require.NoError(tb, err)
 	watch := promql.NewRowWatch()

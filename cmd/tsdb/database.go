@@ -101,18 +101,14 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 
 // queryOptions are those of the query engine.
 func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.Registerer) query.Options {
-	o := query.Options{
+	return query.Options{
 		Queryable: db.queryable, Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax, ConcurrencyMax: c.queryConcurrency,
 		QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
 		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Logger: log, Registerer: r,
-		Changes: db.ingester, ResultCacheBytes: c.resultCacheBytes, ResultCacheRecent: c.resultCacheRecent,
+		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,
 		Retention: time.Duration(c.retentionRaw), DepthMax: c.queryDepthMax, SubqueryStepsMax: c.subqueryStepsMax,
 		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
 	}
-	if c.resultCacheBytes == 0 {
-		o.ResultCacheBytes = -1
-	}
-	return o
 }
 
 // close closes what is open, top down: the ingester flushes its head first.

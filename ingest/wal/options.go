@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -58,11 +59,11 @@ func (o *Options) Validate() error {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
-	setDefault(&o.SegmentBytesMax, SegmentBytesDefault)
-	setDefault(&o.CommitDelay, CommitDelayDefault)
-	setDefault(&o.CommitBytes, CommitBytesDefault)
-	setDefault(&o.BufferBytesMax, BufferBytesDefault)
-	setDefault(&o.WatermarkInterval, WatermarkIntervalDefault)
+	o.SegmentBytesMax = cmp.Or(o.SegmentBytesMax, SegmentBytesDefault)
+	o.CommitDelay = cmp.Or(o.CommitDelay, CommitDelayDefault)
+	o.CommitBytes = cmp.Or(o.CommitBytes, CommitBytesDefault)
+	o.BufferBytesMax = cmp.Or(o.BufferBytesMax, BufferBytesDefault)
+	o.WatermarkInterval = cmp.Or(o.WatermarkInterval, WatermarkIntervalDefault)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -98,10 +99,3 @@ const (
 	segmentBytesMost  = 1 << 30
 	bufferBytesMost   = 1 << 30
 )
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}

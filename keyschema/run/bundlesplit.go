@@ -164,48 +164,39 @@ func (s *Splitter) entries(src []byte, flags byte) ([]byte, error) {
 
 // indexes reads which entries the runs have, and whose first block has exceptions.
 func (s *Splitter) indexes(src []byte, flags byte) ([]byte, error) {
-	ok := true
-	if n := len(s.times); n > 1 {
-		if src, ok = s.cutPacked(src, s.runs, bits.Len(uint(n-1))); !ok {
-			return nil, corrupt("bundle is cut off")
-		}
-		at := 0
-		for i := range s.parts {
-			if p := &s.parts[i]; !p.verbatim {
-				if s.words[at] >= uint64(n) {
-					return nil, corrupt("times entry %d of %d", s.words[at], n)
-				}
-				p.times = uint8(s.words[at])
-				at++
-			}
-		}
+	src, err := s.choices(src, len(s.times), func(p *part, entry uint8) { p.times = entry })
+	if err != nil {
+		return nil, err
 	}
-	if n := len(s.kinds); n > 1 {
-		if src, ok = s.cutPacked(src, s.runs, bits.Len(uint(n-1))); !ok {
-			return nil, corrupt("bundle is cut off")
-		}
-		at := 0
-		for i := range s.parts {
-			if p := &s.parts[i]; !p.verbatim {
-				if s.words[at] >= uint64(n) {
-					return nil, corrupt("kind entry %d of %d", s.words[at], n)
-				}
-				p.kind = uint8(s.words[at])
-				at++
-			}
-		}
+	if src, err = s.choices(src, len(s.kinds), func(p *part, entry uint8) { p.kind = entry }); err != nil {
+		return nil, err
 	}
-	if flags&bundleExceptions != 0 {
-		if src, ok = s.cutPacked(src, s.runs, 1); !ok {
-			return nil, corrupt("bundle is cut off")
+	if flags&bundleExceptions == 0 {
+		return src, nil
+	}
+	return s.choices(src, 2, func(p *part, entry uint8) { p.exceptions = entry != 0 })
+}
+
+// choices reads for each run which of n things it has, and sets it. Where there is no choice nothing is stored.
+func (s *Splitter) choices(src []byte, n int, set func(p *part, entry uint8)) ([]byte, error) {
+	if n <= 1 {
+		return src, nil
+	}
+	src, ok := s.cutPacked(src, s.runs, bits.Len(uint(n-1)))
+	if !ok {
+		return nil, corrupt("bundle is cut off")
+	}
+	at := 0
+	for i := range s.parts {
+		p := &s.parts[i]
+		if p.verbatim {
+			continue
 		}
-		at := 0
-		for i := range s.parts {
-			if p := &s.parts[i]; !p.verbatim {
-				p.exceptions = s.words[at] != 0
-				at++
-			}
+		if s.words[at] >= uint64(n) {
+			return nil, corrupt("entry %d of %d", s.words[at], n)
 		}
+		set(p, uint8(s.words[at]))
+		at++
 	}
 	return src, nil
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -94,16 +95,10 @@ func (o *Options) setDefaults() {
 	if o.Job == "" {
 		o.Job = DefaultJob
 	}
-	setDefault(&o.Services, DefaultServices)
+	o.Services = cmp.Or(o.Services, DefaultServices)
 	o.Services = max(o.Services, 0)
-	setDefault(&o.ZipfMetrics, DefaultZipfMetrics)
-	setDefault(&o.ChurnSteps, DefaultChurnSteps)
-	setDefault(&o.StepSeconds, DefaultStepSeconds)
-	setDefault(&o.SeriesMax, DefaultSeriesMax)
-}
-
-func setDefault[T int | float64](v *T, def T) {
-	if *v == 0 {
-		*v = def
-	}
+	o.ZipfMetrics = cmp.Or(o.ZipfMetrics, DefaultZipfMetrics)
+	o.ChurnSteps = cmp.Or(o.ChurnSteps, DefaultChurnSteps)
+	o.StepSeconds = cmp.Or(o.StepSeconds, DefaultStepSeconds)
+	o.SeriesMax = cmp.Or(o.SeriesMax, DefaultSeriesMax)
 }

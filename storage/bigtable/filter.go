@@ -34,10 +34,8 @@ type scanPlan struct {
 
 // familyRule is what hides the cells of one family.
 type familyRule struct {
-	cutoffMs    int64
-	versionsMax int
-	// intersection: a cell is hidden only if it is too old and has enough newer versions.
-	intersection bool
+	gc       storage.GCPolicy
+	cutoffMs int64
 }
 
 // planScan turns a filter and the GC policies in force at now into a filter for the service and rules for here. Qualifier
@@ -54,9 +52,7 @@ func planScan(schema *storage.TableSchema, f storage.Filter, now time.Time, byte
 		if len(f.Families) > 0 && !slices.Contains(f.Families, family.Name) {
 			continue
 		}
-		gc := family.GC
-		p.rules[family.Name] = familyRule{cutoffMs: gc.CutoffMs(now), versionsMax: gc.MaxVersions,
-			intersection: gc.Intersection && gc.MaxAge > 0 && gc.MaxVersions > 0}
+		p.rules[family.Name] = familyRule{gc: family.GC, cutoffMs: family.GC.CutoffMs(now)}
 		names = append(names, family.Name)
 	}
 	if len(names) == 0 {
@@ -130,10 +126,11 @@ func (p *scanPlan) cellFilters(rule familyRule) []gcp.Filter {
 	if toMs > storage.TsMsMax {
 		toMs = 0
 	}
-	if !rule.intersection {
+	// Where a cell is hidden only if it is too old and has enough newer versions, the service cannot do it.
+	if gc := rule.gc; !gc.Intersection || gc.MaxAge <= 0 || gc.MaxVersions <= 0 {
 		fromMs = max(fromMs, rule.cutoffMs)
-		if rule.versionsMax > 0 && (versions == 0 || rule.versionsMax < versions) {
-			versions = rule.versionsMax
+		if gc.MaxVersions > 0 && (versions == 0 || gc.MaxVersions < versions) {
+			versions = gc.MaxVersions
 		}
 	}
 	switch {
@@ -202,12 +199,7 @@ func (p *scanPlan) visible(family string, cells []storage.Cell) []storage.Cell {
 			newer++
 		}
 		lastMs = c.TsMs
-		old, many := c.TsMs < rule.cutoffMs, rule.versionsMax > 0 && newer >= rule.versionsMax
-		hidden := old || many
-		if rule.intersection {
-			hidden = old && many
-		}
-		if hidden || bytes.Compare(c.Qualifier, f.QualifierStart) < 0 ||
+		if rule.gc.Garbage(c.TsMs, rule.cutoffMs, newer) || bytes.Compare(c.Qualifier, f.QualifierStart) < 0 ||
 			len(f.QualifierEnd) > 0 && bytes.Compare(c.Qualifier, f.QualifierEnd) >= 0 {
 			continue
 		}

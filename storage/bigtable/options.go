@@ -1,6 +1,7 @@
 package bigtable
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -123,14 +124,14 @@ func (o *Options) Validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.RequestMutationsMax, RequestMutationsDefault)
-	setDefault(&o.RequestBytesMax, RequestBytesDefault)
-	setDefault(&o.RequestRowSetBytesMax, RequestRowSetBytesDefault)
-	setDefault(&o.WritesInFlightMax, WritesInFlightDefault)
-	setDefault(&o.ReadsInFlightMax, ReadsInFlightDefault)
-	setDefault(&o.WriteTimeout, WriteTimeoutDefault)
-	setDefault(&o.ReadStallTimeout, ReadStallTimeoutDefault)
-	setDefault(&o.AdminTimeout, AdminTimeoutDefault)
+	o.RequestMutationsMax = cmp.Or(o.RequestMutationsMax, RequestMutationsDefault)
+	o.RequestBytesMax = cmp.Or(o.RequestBytesMax, RequestBytesDefault)
+	o.RequestRowSetBytesMax = cmp.Or(o.RequestRowSetBytesMax, RequestRowSetBytesDefault)
+	o.WritesInFlightMax = cmp.Or(o.WritesInFlightMax, WritesInFlightDefault)
+	o.ReadsInFlightMax = cmp.Or(o.ReadsInFlightMax, ReadsInFlightDefault)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, WriteTimeoutDefault)
+	o.ReadStallTimeout = cmp.Or(o.ReadStallTimeout, ReadStallTimeoutDefault)
+	o.AdminTimeout = cmp.Or(o.AdminTimeout, AdminTimeoutDefault)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -138,11 +139,4 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

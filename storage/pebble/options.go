@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -141,17 +142,17 @@ func (o *Options) Validate() error {
 
 // withDefaults returns a copy with every zero field set.
 func (o Options) withDefaults() Options {
-	setDefault(&o.CacheBytes, CacheBytesDefault)
-	setDefault(&o.MemtableBytes, MemtableBytesDefault)
-	setDefault(&o.CompactionsMax, compactionsMaxDefault)
-	setDefault(&o.TabletBytesMax, TabletBytesDefault)
-	setDefault(&o.TabletRowsHot, TabletRowsHotDefault)
-	setDefault(&o.StallWait, StallWaitDefault)
-	setDefault(&o.BundleAfter, BundleAfterDefault)
-	setDefault(&o.BundleQuiet, BundleQuietDefault)
-	setDefault(&o.BundleEvery, BundleEveryDefault)
-	setDefault(&o.BundleLatePercent, BundleLateDefault)
-	setDefault(&o.BundleSpanBytes, BundleSpanDefault)
+	o.CacheBytes = cmp.Or(o.CacheBytes, CacheBytesDefault)
+	o.MemtableBytes = cmp.Or(o.MemtableBytes, MemtableBytesDefault)
+	o.CompactionsMax = cmp.Or(o.CompactionsMax, compactionsMaxDefault)
+	o.TabletBytesMax = cmp.Or(o.TabletBytesMax, TabletBytesDefault)
+	o.TabletRowsHot = cmp.Or(o.TabletRowsHot, TabletRowsHotDefault)
+	o.StallWait = cmp.Or(o.StallWait, StallWaitDefault)
+	o.BundleAfter = cmp.Or(o.BundleAfter, BundleAfterDefault)
+	o.BundleQuiet = cmp.Or(o.BundleQuiet, BundleQuietDefault)
+	o.BundleEvery = cmp.Or(o.BundleEvery, BundleEveryDefault)
+	o.BundleLatePercent = cmp.Or(o.BundleLatePercent, BundleLateDefault)
+	o.BundleSpanBytes = cmp.Or(o.BundleSpanBytes, BundleSpanDefault)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -159,11 +160,4 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
