@@ -16,12 +16,26 @@ const (
 	tableSlotsMin   = 1 << 10
 )
 
-// entry is one encoding of one series' labels.
+// entry is one encoding of one series' labels. A Cursor may guess the number of an entry that is just being filled, so
+// its fields are written one by one, ref last.
 type entry struct {
-	key Key
-	ref uint32
+	hi, lo atomic.Uint64
+	ref    atomic.Uint32 // 0 if the entry is free
 	// next is the entry that was looked up after this one last time; senders repeat their order.
-	next uint32
+	next atomic.Uint32
+}
+
+func (e *entry) key() Key { return Key{Hi: e.hi.Load(), Lo: e.lo.Load()} }
+
+func (e *entry) fill(k Key, ref uint32) {
+	e.hi.Store(k.Hi)
+	e.lo.Store(k.Lo)
+	e.ref.Store(ref)
+}
+
+func (e *entry) clear() {
+	e.fill(Key{}, 0)
+	e.next.Store(0)
 }
 
 // table is an open-addressing hash table: a slot is the key's tag in the upper half and the entry's number in the
@@ -80,7 +94,7 @@ func (g *Registry) find(k Key) uint32 {
 		if slot == 0 {
 			return 0
 		}
-		if (slot^k.Lo)>>32 == 0 && g.entry(uint32(slot)).key == k {
+		if (slot^k.Lo)>>32 == 0 && g.entry(uint32(slot)).key() == k {
 			return uint32(slot)
 		}
 	}
@@ -92,7 +106,7 @@ func (g *Registry) Find(k Key) (ref uint32, ok bool) {
 	if n == 0 {
 		return 0, false
 	}
-	return g.entry(n).ref, true
+	return g.entry(n).ref.Load(), true
 }
 
 // Insert adds an encoding of a series; inserting a known key changes nothing.
@@ -110,7 +124,7 @@ func (g *Registry) Insert(k Key, ref uint32) {
 			g.chunks.Store(&grown)
 		}
 	}
-	*g.entry(n) = entry{key: k, ref: ref}
+	g.entry(n).fill(k, ref)
 	if g.removal != nil {
 		g.removal.inserted(ref, n)
 	}
@@ -137,8 +151,8 @@ func (t *table) put(k Key, n uint32) {
 func (g *Registry) rebuilt(slots int) *table {
 	t := newTable(slots)
 	for n := uint32(1); n < g.count.Load(); n++ {
-		if e := g.entry(n); e.ref != 0 {
-			t.put(e.key, n)
+		if e := g.entry(n); e.ref.Load() != 0 {
+			t.put(e.key(), n)
 		}
 	}
 	return t
@@ -167,14 +181,16 @@ func (g *Registry) Cursor() Cursor { return Cursor{g: g} }
 func (c *Cursor) Find(k Key) (ref uint32, ok bool) {
 	g := c.g
 	last := g.entry(c.last)
-	guess := atomic.LoadUint32(&last.next)
+	guess := last.next.Load()
 	if guess == 0 {
 		guess = c.last + 1
 	}
 	if guess < g.count.Load() {
-		if e := g.entry(guess); e.key == k && e.ref != 0 {
-			c.last, c.missed = guess, 0
-			return e.ref, true
+		if e := g.entry(guess); e.key() == k {
+			if ref := e.ref.Load(); ref != 0 {
+				c.last, c.missed = guess, 0
+				return ref, true
+			}
 		}
 	}
 	n := g.find(k)
@@ -184,10 +200,10 @@ func (c *Cursor) Find(k Key) (ref uint32, ok bool) {
 	}
 	c.missed++
 	if c.last != 0 {
-		atomic.StoreUint32(&last.next, n)
+		last.next.Store(n)
 	}
 	c.last = n
-	return g.entry(n).ref, true
+	return g.entry(n).ref.Load(), true
 }
 
 // Lost tells that the series come in an order that was not seen before, so that FindAll is faster.
@@ -207,19 +223,19 @@ func (c *Cursor) FindAll(keys []Key, refs []uint32) (all bool) {
 		}
 	}
 	for i := range keys {
-		refs[i] = g.entry(numbers[i]).ref // entry 0 has none
+		refs[i] = g.entry(numbers[i]).ref.Load() // entry 0 has none
 	}
 	for i := range keys {
 		n := numbers[i]
-		if n == 0 || g.entry(n).key != keys[i] {
+		if n == 0 || g.entry(n).key() != keys[i] {
 			if n = g.find(keys[i]); n == 0 {
 				c.missed = 0
 				return false
 			}
-			refs[i] = g.entry(n).ref
+			refs[i] = g.entry(n).ref.Load()
 		}
-		if last := g.entry(c.last); c.last != 0 && atomic.LoadUint32(&last.next) != n {
-			atomic.StoreUint32(&last.next, n)
+		if last := g.entry(c.last); c.last != 0 && last.next.Load() != n {
+			last.next.Store(n)
 		}
 		c.last = n
 	}

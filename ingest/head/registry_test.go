@@ -184,6 +184,46 @@ func TestRegistryFindsBesideInsert(t *testing.T) {
 	running.Wait()
 }
 
+// TestCursorBesideReuse follows kept encodings whose successors were forgotten, while the successors' entries are filled
+// anew.
+func TestCursorBesideReuse(t *testing.T) {
+	g := head.NewRegistry()
+	const all = 20_000
+	refs := make([]uint32, all)
+	cursor := g.Cursor()
+	for n := range refs {
+		refs[n] = uint32(n + 1)
+		g.Insert(g.Hash(encoding(n)), refs[n])
+		cursor.Find(g.Hash(encoding(n)))
+	}
+	kept := func(n int) bool { return n%3 == 0 }
+	removal := g.Remove(refs)
+	for removal.Scan() {
+	}
+	for n, ref := range refs {
+		if !kept(n) {
+			removal.Forget([]uint32{ref})
+		}
+	}
+	removal.Close()
+
+	var running sync.WaitGroup
+	running.Go(func() {
+		cursor := g.Cursor()
+		for n := range refs {
+			if ref, ok := cursor.Find(g.Hash(encoding(n))); kept(n) && !ok || ok && ref != refs[n] {
+				t.Errorf("encoding %d leads to %d, %t", n, ref, ok)
+			}
+		}
+	})
+	for n := range refs {
+		if !kept(n) {
+			g.Insert(g.Hash(encoding(n)), refs[n])
+		}
+	}
+	running.Wait()
+}
+
 // BenchmarkCursor reports the time of one look-up in the order seen before, and in a new order each time.
 func BenchmarkCursor(b *testing.B) {
 	g := head.NewRegistry()

@@ -36,8 +36,8 @@ func (r *Removal) wants(ref uint32) bool {
 func (r *Removal) Scan() (more bool) {
 	end := min(r.next+entryChunkSize, r.g.count.Load())
 	for ; r.next < end; r.next++ {
-		if e := r.g.entry(r.next); e.ref != 0 && r.wants(e.ref) {
-			r.entries = append(r.entries, uint64(e.ref)<<32|uint64(r.next))
+		if ref := r.g.entry(r.next).ref.Load(); ref != 0 && r.wants(ref) {
+			r.entries = append(r.entries, uint64(ref)<<32|uint64(r.next))
 		}
 	}
 	return r.next < r.g.count.Load()
@@ -90,11 +90,11 @@ func slotsFor(live int) int {
 // forget takes out an entry if it is still one of the ref.
 func (g *Registry) forget(n, ref uint32) {
 	e := g.entry(n)
-	if e.ref != ref {
+	if e.ref.Load() != ref {
 		return
 	}
-	g.unslot(g.table.Load(), e.key, n)
-	*e = entry{}
+	g.unslot(g.table.Load(), e.key(), n)
+	e.clear()
 	g.free = append(g.free, n)
 	g.live.Add(-1)
 }
@@ -110,7 +110,7 @@ func (g *Registry) unslot(t *table, k Key, n uint32) {
 		hole = (hole + 1) & t.mask
 	}
 	for i := (hole + 1) & t.mask; t.slots[i] != 0; i = (i + 1) & t.mask {
-		home := g.entry(uint32(t.slots[i])).key.Hi & t.mask
+		home := g.entry(uint32(t.slots[i])).key().Hi & t.mask
 		if (i-home)&t.mask >= (i-hole)&t.mask {
 			t.slots[hole] = t.slots[i]
 			hole = i
