@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"halite/storage"
 )
 
 // allowAdmin refuses requests unless the admin API is switched on.
@@ -28,7 +30,10 @@ func (s *Server) flush(r *http.Request) (reply, *apiError) {
 	if s.opts.Flusher == nil {
 		return reply{}, unavailable("there is no head to flush")
 	}
-	if err := s.opts.Flusher.Flush(r.Context()); err != nil {
+	switch err := s.opts.Flusher.Flush(r.Context()); {
+	case errors.Is(err, storage.ErrUnavailable):
+		return reply{}, &apiError{typ: errUnavailable, err: fmt.Errorf("flush: %w", err)}
+	case err != nil:
 		return reply{}, &apiError{typ: errInternal, err: fmt.Errorf("flush: %w", err)}
 	}
 	return reply{}, nil

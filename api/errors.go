@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 
 	"halite/query"
+	"halite/storage"
 )
 
 // errorType is the errorType field of an error answer.
@@ -95,6 +96,8 @@ func evalError(err error) *apiError {
 		return &apiError{typ: errCanceled, err: err}
 	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
 		return &apiError{typ: errTimeout, err: err}
+	case errors.Is(err, storage.ErrUnavailable):
+		return &apiError{typ: errUnavailable, err: err}
 	case errors.As(err, &store):
 		return &apiError{typ: errInternal, err: err}
 	}

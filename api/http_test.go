@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/query"
+	"halite/storage"
 )
 
 func allowOrigin(o *Options) { o.CORSOrigin = regexp.MustCompile(`^https://good\.example$`) }
@@ -194,6 +195,7 @@ func TestLookupFailures(t *testing.T) {
 		{promql.ErrQueryTimeout("query"), 503, "timeout"},
 		{promql.ErrQueryCanceled("query"), 499, "canceled"},
 		{promql.ErrStorage{Err: errors.New("disk")}, 500, "internal"},
+		{fmt.Errorf("quota: %w", storage.ErrUnavailable), 503, "unavailable"},
 		{&query.Error{Type: query.ErrorUnavailable, Err: query.ErrBusy}, 503, "unavailable"},
 		{&query.Error{Type: query.ErrorCanceled, Err: query.ErrCancelled}, 503, "canceled"},
 	} {

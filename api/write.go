@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"halite/ingest"
+	"halite/storage"
 )
 
 const (
@@ -141,7 +142,8 @@ func classifyWrite(err error) *writeError {
 		f := writeFailure(http.StatusServiceUnavailable, "", err)
 		f.retryAfter = overload.RetryAfter
 		return f
-	case errors.Is(err, ingest.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, ingest.ErrClosed), errors.Is(err, storage.ErrUnavailable), errors.Is(err, context.Canceled),
+		errors.Is(err, context.DeadlineExceeded):
 		return writeFailure(http.StatusServiceUnavailable, "", err)
 	}
 	return writeFailure(http.StatusInternalServerError, "", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest"
+	"halite/storage"
 )
 
 const writePath = "/api/v1/write"
@@ -143,6 +145,7 @@ func TestWriteErrors(t *testing.T) {
 		{ingest.ErrTooLarge, 413, ""},
 		{&ingest.OverloadError{Reason: "head is full", RetryAfter: 2500 * time.Millisecond}, 503, "3"},
 		{ingest.ErrClosed, 503, "any"},
+		{fmt.Errorf("quota: %w", storage.ErrUnavailable), 503, "any"},
 		{context.Canceled, 503, "any"},
 		{errors.New("disk on fire"), 500, ""},
 	} {

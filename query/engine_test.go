@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/query/promql"
+	"halite/storage"
 )
 
 const load = `
@@ -218,6 +220,7 @@ func TestStorageErrorsHaveTheirTypes(t *testing.T) {
 		want ErrorType
 	}{
 		{&promql.StorageError{Op: "read", Err: errors.New("disk on fire")}, ErrorInternal},
+		{&promql.StorageError{Op: "read", Err: fmt.Errorf("quota: %w", storage.ErrUnavailable)}, ErrorUnavailable},
 		{&promql.LimitError{Limit: "samples", Value: 3}, ErrorExecution},
 		{context.DeadlineExceeded, ErrorTimeout},
 		{context.Canceled, ErrorCanceled},

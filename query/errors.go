@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 
 	readers "halite/query/promql"
+	"halite/storage"
 )
 
 // ErrorType tells a front end how to answer; the strings are those of the errorType field of Prometheus' HTTP API.
@@ -25,7 +26,7 @@ const (
 	ErrorExecution ErrorType = "execution"
 	// ErrorInternal: the storage below failed (500).
 	ErrorInternal ErrorType = "internal"
-	// ErrorUnavailable: too many queries are running; retry later (503).
+	// ErrorUnavailable: too many queries are running, or the storage does not answer; retry later (503).
 	ErrorUnavailable ErrorType = "unavailable"
 )
 
@@ -66,7 +67,7 @@ func classify(ctx context.Context, err error) *Error {
 		known    *Error
 		canceled promql.ErrQueryCanceled
 		timeout  promql.ErrQueryTimeout
-		storage  promql.ErrStorage
+		store    promql.ErrStorage
 	)
 	cause := context.Cause(ctx)
 	switch {
@@ -78,7 +79,9 @@ func classify(ctx context.Context, err error) *Error {
 		return &Error{Type: ErrorTimeout, Err: err}
 	case errors.As(err, &canceled), errors.Is(err, context.Canceled), cause != nil:
 		return &Error{Type: ErrorCanceled, Err: err}
-	case errors.As(err, &storage):
+	case errors.Is(err, storage.ErrUnavailable):
+		return &Error{Type: ErrorUnavailable, Err: err}
+	case errors.As(err, &store):
 		return &Error{Type: ErrorInternal, Err: err}
 	default:
 		return &Error{Type: ErrorExecution, Err: err}
