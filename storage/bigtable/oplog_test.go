@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +21,7 @@ import (
 
 const (
 	oplogOpsEnv     = "HALITE_OPLOG_OPS"
-	oplogOpsDefault = 10_000
+	oplogOpsDefault = 6_000
 	oplogStartMs    = 1_709_251_200_000
 	oplogHourMs     = 3_600_000
 	oplogRows       = 60
@@ -31,17 +29,8 @@ const (
 
 // TestOplog does one log of operations on a map, on the embedded engine and on the emulator. All answers are the same.
 func TestOplog(t *testing.T) {
-	ops, seed := oplogOpsDefault/slowdown, uint64(1)
-	if text := os.Getenv(oplogOpsEnv); text != "" {
-		var err error
-		ops, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
-	if text := os.Getenv("HALITE_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
+	t.Parallel()
+	ops, seed := int(fromEnv(t, oplogOpsEnv, oplogOpsDefault/slowdown)), fromEnv(t, seedEnv, 1)
 	at := time.UnixMilli(oplogStartMs)
 	now := func() time.Time { return at }
 	embedded, err := pebble.Open(pebble.Options{Dir: "/data", FS: vfs.NewMem(), Now: now, MemtableBytes: 256 << 10})
@@ -68,7 +57,7 @@ func TestOplog(t *testing.T) {
 			if i == 0 {
 				first = answer
 			} else if answer != first {
-				t.Fatalf("seed %d, operation %d: %s\nstore 0 says %s\nstore %d says %s", seed, n, op.text, first, i, answer)
+				t.Fatalf("seed %d, operation %d: %s\nstore 0 says %s\nstore %d says %s", seed, n, op.text(), first, i, answer)
 			}
 		}
 		if n%50 == 49 {
@@ -86,8 +75,9 @@ type oplog struct {
 }
 
 type operation struct {
-	table, text string
-	run         func(storage.Table) string
+	table string
+	text  func() string // for a failure
+	run   func(storage.Table) string
 }
 
 // Tables of the log. In kept, whose policy counts versions, nothing but whole families and rows is deleted and no read is
@@ -123,7 +113,7 @@ func (l *oplog) next() operation {
 		for i := range muts {
 			muts[i] = l.mutation(op.table, false)
 		}
-		op.text = fmt.Sprintf("apply %s %v", op.table, muts)
+		op.text = func() string { return fmt.Sprintf("apply %s %v", op.table, muts) }
 		op.run = func(t storage.Table) string { return outcome(t.Apply(ctx, muts)) }
 	case n < 45:
 		var muts []storage.RowMutation
@@ -132,13 +122,15 @@ func (l *oplog) next() operation {
 		}
 		slices.SortFunc(muts, func(a, b storage.RowMutation) int { return slices.Compare(a.Key, b.Key) })
 		muts = slices.CompactFunc(muts, func(a, b storage.RowMutation) bool { return slices.Equal(a.Key, b.Key) })
-		op.text = fmt.Sprintf("load %s %v", op.table, muts)
+		op.text = func() string { return fmt.Sprintf("load %s %v", op.table, muts) }
 		op.run = func(t storage.Table) string { return outcome(t.Load(ctx, muts)) }
 	case n < 52:
 		key, cond := l.key(op.table), l.filter(op.table)
 		then, otherwise := l.mutation(op.table, false), l.mutation(op.table, false)
 		then.Key, otherwise.Key = nil, nil
-		op.text = fmt.Sprintf("check %s %q %+v then %v else %v", op.table, key, cond, then, otherwise)
+		op.text = func() string {
+			return fmt.Sprintf("check %s %q %+v then %v else %v", op.table, key, cond, then, otherwise)
+		}
 		op.run = func(t storage.Table) string {
 			matched, err := t.CheckAndApply(ctx, key, cond, then, otherwise)
 			return fmt.Sprint(matched, outcome(err))
@@ -149,14 +141,14 @@ func (l *oplog) next() operation {
 			last := len(r.Start) - 1
 			r.End = append(slices.Clone(r.Start[:last]), r.Start[last]+1)
 		}
-		op.text = fmt.Sprintf("drop %s %q", op.table, r)
+		op.text = func() string { return fmt.Sprintf("drop %s %q", op.table, r) }
 		op.run = func(t storage.Table) string { return outcome(t.DropRows(ctx, r)) }
 	default:
 		set, opts := l.rowSet(op.table), storage.ReadOptions{Filter: l.filter(op.table), Reverse: l.rng.IntN(3) == 0}
 		if l.rng.IntN(4) == 0 {
 			opts.RowsMax = 1 + l.rng.IntN(20)
 		}
-		op.text = fmt.Sprintf("read %s %q %+v", op.table, set, opts)
+		op.text = func() string { return fmt.Sprintf("read %s %q %+v", op.table, set, opts) }
 		op.run = func(t storage.Table) string { return readText(ctx, t, set, opts) }
 	}
 	return op

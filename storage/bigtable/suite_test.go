@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +24,23 @@ const (
 	instanceEnv = "HALITE_BIGTABLE_INSTANCE"
 	profileEnv  = "HALITE_BIGTABLE_APP_PROFILE"
 )
+
+// Environment that asks for one seed, or for many.
+const (
+	seedEnv  = "HALITE_SEED"
+	seedsEnv = "HALITE_SEEDS"
+)
+
+// fromEnv reads a number from the environment.
+func fromEnv(t testing.TB, name string, preset uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return preset
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	require.NoError(t, err, name)
+	return n
+}
 
 // gaps is what the engine lacks wherever it runs.
 var gaps = storagetest.Caps{NoAtomicLoad: true, InexactGC: true}
