@@ -22,7 +22,7 @@ import (
 // database is everything between HTTP and the disk, opened bottom up.
 type database struct {
 	store     storage.Store
-	tiers     *tiers.Tiers // nil on Bigtable
+	tiers     *tiers.Tiers // nil in Bigtable until they are asked for
 	index     *index.Index
 	ingester  *ingest.Ingester
 	queryable *promql.Queryable
@@ -45,10 +45,10 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 			db = nil
 		}
 	}()
-	if c.engine == enginePebble {
-		if db.tiers, err = openTiers(ctx, c, tables, log, r); err != nil {
-			return db, err
-		}
+	if db.tiers, err = openTiers(ctx, c, tables, log, r); err != nil {
+		return db, err
+	}
+	if db.tiers != nil {
 		db.store = db.tiers.Guard(tables)
 	}
 	watch := promql.NewRowWatch()

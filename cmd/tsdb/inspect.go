@@ -16,13 +16,13 @@ import (
 	"halite/keyschema"
 	"halite/keyschema/run"
 	"halite/storage"
-	"halite/storage/pebble"
 )
 
 // inspectCommands are the readers of a stopped server's data.
 type inspectCommands struct {
 	keys, rows, wal, tables *kingpin.CmdClause
-	path, table, prefix     string
+	source                  offlineConfig
+	table, prefix           string
 	rowsMax                 int
 	verbose                 bool
 }
@@ -33,9 +33,10 @@ func addInspectCommands(cmd *kingpin.CmdClause) *inspectCommands {
 	c.rows = cmd.Command("rows", "Rows of a table with their cells; packed runs are counted, with --verbose decoded.")
 	c.wal = cmd.Command("wal", "Segments and records of the log.")
 	c.tables = cmd.Command("tables", "Tables, families and tablets.")
-	for _, sub := range []*kingpin.CmdClause{c.keys, c.rows, c.wal, c.tables} {
-		sub.Flag("storage.path", "Directory of all data.").Default("./data").StringVar(&c.path)
+	for _, sub := range []*kingpin.CmdClause{c.keys, c.rows, c.tables} {
+		c.source.addFlags(sub)
 	}
+	c.wal.Flag("storage.path", "Directory of all data.").Default("./data").StringVar(&c.source.storagePath)
 	for _, sub := range []*kingpin.CmdClause{c.keys, c.rows} {
 		sub.Flag("table", "Table to read.").Default(storage.TableData).StringVar(&c.table)
 		sub.Flag("prefix", "Only row keys that begin so.").StringVar(&c.prefix)
@@ -48,17 +49,17 @@ func addInspectCommands(cmd *kingpin.CmdClause) *inspectCommands {
 }
 
 func (c *inspectCommands) run(command string, w io.Writer) error {
-	if _, err := os.Stat(tablesDir(c.path)); err != nil {
-		return fmt.Errorf("%s holds no data of this server: %w", c.path, err)
-	}
 	if command == c.wal.FullCommand() {
-		return wal.Inspect(vfs.Default, walDir(c.path), w, c.verbose)
+		if _, err := os.Stat(walDir(c.source.storagePath)); err != nil {
+			return fmt.Errorf("%s holds no log of this server: %w", c.source.storagePath, err)
+		}
+		return wal.Inspect(vfs.Default, walDir(c.source.storagePath), w, c.verbose)
 	}
-	store, err := pebble.Open(pebble.Options{Dir: tablesDir(c.path), Bundle: bundleCodec(), BundleEvery: -1})
+	ctx := context.Background()
+	store, err := c.source.open(ctx)
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
 	switch command {
 	case c.tables.FullCommand():
 		err = printTables(ctx, store, w)

@@ -30,9 +30,19 @@ func loadtestReport(t *testing.T, into any, args ...string) {
 
 // TestLoadtestFindsEverything loads a real server with every kind of disorder over a past range that spans closed hours,
 // kills the server, and loads it once more; the second time everything is read back from a log and tables of both.
-func TestLoadtestFindsEverything(t *testing.T) {
+func TestLoadtestFindsEverything(t *testing.T) { loadAndKill(t) }
+
+// TestBigtableLoadtest does the same on Bigtable.
+func TestBigtableLoadtest(t *testing.T) {
+	startEmulator(t)
+	loadAndKill(t, bigtableFlags...)
+}
+
+// loadAndKill is TestLoadtestFindsEverything for a server with these flags.
+func loadAndKill(t *testing.T, flags ...string) {
 	dir := t.TempDir()
-	s := startServer(t, dir, "--no-web.self-scrape", "--web.enable-admin-api")
+	flags = append([]string{"--no-web.self-scrape", "--web.enable-admin-api"}, flags...)
+	s := startServer(t, dir, flags...)
 	args := []string{
 		"--url", s.url, "--format", "json", "--hosts", "4", "--hot-series", "150", "--zipf-series", "100", "--zipf-metrics", "10",
 		"--from", "3h", "--to", "10m", "--interval", "1m",
@@ -53,7 +63,7 @@ func TestLoadtestFindsEverything(t *testing.T) {
 	require.Positive(t, r.Disk.FlushedBytes)
 
 	require.Error(t, s.end(syscall.SIGKILL))
-	s = startServerAt(t, dir, s.url[len("http://"):], "--no-web.self-scrape", "--web.enable-admin-api")
+	s = startServerAt(t, dir, s.url[len("http://"):], flags...)
 	args[slices.Index(args, "--pid")+1] = strconv.Itoa(s.cmd.Process.Pid)
 	// Another seed writes other values over the same timestamps.
 	loadtestReport(t, &r, append(args, "--seed", "2")...)

@@ -29,7 +29,7 @@ func runCommand(args []string) error {
 	graph := app.Command("graph", "Draw a query of a running server in the terminal.")
 	graphConfig := addGraphFlags(graph)
 
-	inspect := app.Command("inspect", "Print what is stored, readably. The server must not be running on the same path.")
+	inspect := app.Command("inspect", "Print what is stored, readably. A server on the same path must have stopped.")
 	inspectCommands := addInspectCommands(inspect)
 
 	load := app.Command("loadtest", "Load a running server and find out whether it kept everything; see docs/loadtest.md.")

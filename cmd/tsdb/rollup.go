@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -20,7 +21,6 @@ import (
 	"halite/rollup"
 	"halite/rollup/tiers"
 	"halite/storage"
-	"halite/storage/pebble"
 )
 
 // hoursDefault is how long the states of hours are kept, unless samples are kept longer.
@@ -62,10 +62,19 @@ func (c *rollupConfig) Validate(raw time.Duration) error {
 	return nil
 }
 
-// openTiers opens the rollups beside the data table. The job does not run yet.
+// openTiers opens the rollups beside the data table; nil if nobody needs them. The job does not run yet. In Bigtable, where
+// to look for days with samples may mean to read the whole table, rollups exist once they were asked for; from then on
+// they are kept true.
 func openTiers(
 	ctx context.Context, c *serveConfig, store storage.Store, log *slog.Logger, r prometheus.Registerer,
 ) (*tiers.Tiers, error) {
+	if c.engine == engineBigtable && !c.rollups.on {
+		schemas, err := store.Tables(ctx)
+		exists := slices.ContainsFunc(schemas, func(s storage.TableSchema) bool { return s.Name == storage.TableRollup })
+		if err != nil || !exists {
+			return nil, err
+		}
+	}
 	raw := time.Duration(c.retentionRaw)
 	hours, days := c.rollups.retention(raw)
 	return tiers.Open(ctx, tiers.Options{
@@ -76,7 +85,7 @@ func openTiers(
 // rollupCommands verify and rebuild the rollups of a stopped server.
 type rollupCommands struct {
 	verify, rebuild *kingpin.CmdClause
-	path            string
+	tables          offlineConfig
 	from, to        string
 	reset           bool
 }
@@ -87,7 +96,7 @@ func addRollupCommands(cmd *kingpin.CmdClause) *rollupCommands {
 		"start and stop the server once before, so that its log is in the tables.")
 	c.rebuild = cmd.Command("rebuild", "Compute rollups from raw samples once more and store them.")
 	for _, sub := range []*kingpin.CmdClause{c.verify, c.rebuild} {
-		sub.Flag("storage.path", "Directory of all data. Its server must have stopped.").Default("./data").StringVar(&c.path)
+		c.tables.addFlags(sub)
 		sub.Flag("from", "First day, as 2006-01-02 in UTC; default: the first with samples.").StringVar(&c.from)
 		sub.Flag("to", "Last day; default: the last that has closed.").StringVar(&c.to)
 	}
@@ -104,10 +113,7 @@ func (c *rollupCommands) run(command string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(tablesDir(c.path)); err != nil {
-		return fmt.Errorf("%s holds no data of this server: %w", c.path, err)
-	}
-	store, err := pebble.Open(pebble.Options{Dir: tablesDir(c.path), Bundle: bundleCodec(), BundleEvery: -1})
+	store, err := c.tables.openAlone(ctx)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func writeHour(t *testing.T, path string, hour int64, value float64) {
 func TestRollupVerifyAndRebuild(t *testing.T) {
 	path := t.TempDir()
 	_, err := rollupCommand(t, "verify", "--storage.path", path)
-	require.ErrorContains(t, err, "holds no data")
+	require.ErrorContains(t, err, "holds no tables")
 
 	day := time.Now().UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour)
 	hour := keyschema.HourOf(day.UnixMilli()) + 5

@@ -1,0 +1,177 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tsdb runs a command that ends by itself.
+func tsdb(args ...string) (string, error) {
+	out, err := exec.Command(binary, args...).CombinedOutput()
+	return string(out), err
+}
+
+// offline are the arguments of a command that works on the tables of dir in Bigtable.
+func offline(dir string, args ...string) []string {
+	return append(append(args, "--storage.path", dir), bigtableFlags...)
+}
+
+func (s *server) metrics() string {
+	s.t.Helper()
+	resp, err := http.Get(s.url + "/metrics")
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	return string(text)
+}
+
+// TestBigtableRollups computes rollups of a day that has closed, and has the commands for stopped servers check, repair
+// and print them.
+func TestBigtableRollups(t *testing.T) {
+	startEmulator(t)
+	dir := t.TempDir()
+	day := time.Now().UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour)
+	first := wave("rolled", 20, day.Add(5*time.Hour), day.Add(7*time.Hour), time.Minute)
+	s := startServer(t, dir, onBigtable("--web.enable-admin-api")...)
+	s.write(first)
+	s.flush()
+	require.NotContains(t, s.metrics(), "tsdb_rollup_", "nobody has asked for rollups")
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+
+	s = startServer(t, dir, onBigtable("--storage.rollups", "--storage.retention.hours=500d")...)
+	require.Eventually(t, func() bool { return strings.Contains(s.metrics(), `tsdb_rollup_passes_total{kind="whole"} 1`) },
+		time.Minute, 50*time.Millisecond, "%s", s.log)
+	out, err := tsdb(offline(dir, "rollup", "verify")...)
+	require.Error(t, err, "the server runs")
+	require.Contains(t, out, "stop its server")
+	out, err = tsdb(offline(t.TempDir(), "rollup", "verify")...)
+	require.Error(t, err, "the tables belong to another directory")
+	require.Contains(t, out, dir)
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+
+	out, err = tsdb(offline(dir, "rollup", "verify")...)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "480 hours and", "20 series of 24 hours: %s", out)
+	require.Contains(t, out, ", 0 differ; 0 hours marked as stale")
+
+	// Without the flag the rollups are not computed, but what changes below them is still marked.
+	s = startServer(t, dir, onBigtable("--web.enable-admin-api")...)
+	s.write(wave("rolled", 2, day.Add(5*time.Hour), day.Add(6*time.Hour), 7*time.Minute))
+	s.flush()
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+	out, err = tsdb(offline(dir, "rollup", "verify")...)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "; 2 hours marked as stale")
+	out, err = tsdb(offline(dir, "rollup", "rebuild")...)
+	require.NoError(t, err, out)
+	out, err = tsdb(offline(dir, "rollup", "verify")...)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "; 0 hours marked as stale")
+}
+
+// TestBigtableInspect prints keys, rows and tables while a server writes to them.
+func TestBigtableInspect(t *testing.T) {
+	startEmulator(t)
+	dir := t.TempDir()
+	now := time.Now().Truncate(time.Second)
+	s := startServer(t, dir, onBigtable("--web.enable-admin-api", "--storage.retention.raw=40d")...)
+	s.write(wave("seen", 3, now.Add(-2*time.Hour), now.Add(-time.Hour), time.Minute))
+	s.flush()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"keys", "--prefix", "seen"}, "seen#"},
+		{[]string{"rows", "--prefix", "seen"}, "run 0: "},
+		{[]string{"keys", "--table", "series"}, "#"},
+		{[]string{"tables"}, "family s kind 0 max-age 960h0m0s"},
+	} {
+		out, err := tsdb(offline(dir, append([]string{"inspect"}, c.args...)...)...)
+		require.NoError(t, err, out)
+		require.Contains(t, out, c.want, "%v", c.args)
+	}
+	out, err := tsdb("inspect", "wal", "--storage.path", dir)
+	require.NoError(t, err, out)
+	out, err = tsdb("inspect", "tables", "--storage.path", dir)
+	require.Error(t, err)
+	require.Contains(t, out, "--storage.engine")
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+
+	// Another retention is another GC policy; what is too old is gone at once.
+	s = startServer(t, dir, onBigtable("--storage.retention.raw=2d")...)
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+	out, err = tsdb(offline(dir, "inspect", "tables")...)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "family s kind 0 max-age 48h0m0s")
+}
+
+// TestBigtableRetention shortens the retention below the age of stored samples: reads hide them at once.
+func TestBigtableRetention(t *testing.T) {
+	startEmulator(t)
+	dir := t.TempDir()
+	now := time.Now().Truncate(time.Minute)
+	s := startServer(t, dir, onBigtable("--web.enable-admin-api", "--storage.retention.raw=10d")...)
+	s.write(wave("kept", 2, now.Add(-5*24*time.Hour), now.Add(-5*24*time.Hour+time.Hour), time.Minute))
+	s.write(wave("kept", 2, now.Add(-24*time.Hour), now.Add(-23*time.Hour), time.Minute))
+	s.flush()
+	count := func(at time.Time) int { return len(s.series("kept", at, "2h")) }
+	old, young := now.Add(-5*24*time.Hour+time.Hour), now.Add(-23*time.Hour)
+	require.Equal(t, 2, count(old))
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+	s = startServer(t, dir, onBigtable("--storage.retention.raw=3d")...)
+	require.Equal(t, 0, count(old))
+	require.Equal(t, 2, count(young))
+}
+
+// TestBigtableStatus asks a server on Bigtable for what the embedded engine also answers.
+func TestBigtableStatus(t *testing.T) {
+	startEmulator(t)
+	s := startServer(t, t.TempDir(), onBigtable("--web.enable-admin-api")...)
+	now := time.Now().Truncate(time.Second)
+	s.write(wave("seen", 3, now.Add(-2*time.Hour), now, time.Minute))
+	var head struct {
+		HeadStats struct{ NumSeries int }
+	}
+	code, a := s.get("/api/v1/status/tsdb", nil)
+	require.Equal(t, http.StatusOK, code, a.Error)
+	require.NoError(t, json.Unmarshal(a.Data, &head))
+	require.Equal(t, 3, head.HeadStats.NumSeries)
+	s.flush()
+	var status struct {
+		Tables []struct {
+			Name    string
+			Tablets []struct{ RowsWritten int }
+		}
+	}
+	code, a = s.get("/api/v1/status/tablets", nil)
+	require.Equal(t, http.StatusOK, code, a.Error)
+	require.NoError(t, json.Unmarshal(a.Data, &status))
+	names, written := "", 0
+	for _, table := range status.Tables {
+		names += table.Name + " "
+		if table.Name == "data" {
+			for _, tablet := range table.Tablets {
+				written += tablet.RowsWritten
+			}
+		}
+	}
+	require.Equal(t, "data labels meta series ", names)
+	require.GreaterOrEqual(t, written, 3*2, "three series in at least two hours")
+	for _, path := range []string{"/api/v1/status/flags", "/api/v1/status/runtimeinfo", "/api/v1/labels"} {
+		code, a := s.get(path, nil)
+		require.Equal(t, http.StatusOK, code, "%s: %s", path, a.Error)
+	}
+	code, text, _ := s.post("/api/v1/admin/tsdb/snapshot", nil)
+	require.NotEqual(t, http.StatusOK, code)
+	require.Contains(t, text, "snapshots cannot be taken", fmt.Sprint(code))
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"halite/ingest/wal"
+	"halite/storage"
+	"halite/storage/bigtable"
+	"halite/storage/pebble"
+)
+
+// offlineConfig holds the flags of commands that work on tables without a server.
+type offlineConfig struct {
+	engine, storagePath string
+	bigtable            bigtableConfig
+}
+
+func (c *offlineConfig) addFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("storage.engine", "Where the tables are: in --storage.path, or in Google Cloud Bigtable.").
+		Default(enginePebble).EnumVar(&c.engine, enginePebble, engineBigtable)
+	cmd.Flag("storage.path", "Directory of the server, which must have stopped.").Default("./data").StringVar(&c.storagePath)
+	c.bigtable.addFlags(cmd)
+}
+
+// open opens the tables. On one machine that takes the lock of the directory; tables in Bigtable may be in use.
+func (c *offlineConfig) open(ctx context.Context) (storage.Store, error) {
+	if c.engine == engineBigtable {
+		if err := c.bigtable.Validate(); err != nil {
+			return nil, err
+		}
+		return bigtable.Open(ctx, c.bigtable.options())
+	}
+	if _, err := os.Stat(tablesDir(c.storagePath)); err != nil {
+		return nil, fmt.Errorf("%s holds no tables of this server (another engine is named by --storage.engine): %w", c.storagePath,
+			err)
+	}
+	return pebble.Open(pebble.Options{Dir: tablesDir(c.storagePath), Bundle: bundleCodec(), BundleEvery: -1})
+}
+
+// openAlone opens the tables so that nobody else writes to them until they are closed: their server has stopped.
+func (c *offlineConfig) openAlone(ctx context.Context) (storage.Store, error) {
+	store, err := c.open(ctx)
+	if err != nil || c.engine == enginePebble {
+		return store, err
+	}
+	if err := claim(ctx, store, c.storagePath, false, time.Now()); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	log, err := wal.Open(wal.Options{Dir: walDir(c.storagePath), FS: vfs.Default})
+	if errors.Is(err, wal.ErrLocked) {
+		err = fmt.Errorf("%s is in use: stop its server first: %w", c.storagePath, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return &lockedStore{store, log}, nil
+}
+
+// lockedStore is a store whose server's directory is locked as well.
+type lockedStore struct {
+	storage.Store
+	lock io.Closer
+}
+
+// Close is part of storage.Store.
+func (s *lockedStore) Close() error { return errors.Join(s.Store.Close(), s.lock.Close()) }
