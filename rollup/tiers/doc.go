@@ -10,8 +10,8 @@
 // A state that Read gives equals the rows of the data table. Nobody has to remember to say so when rows change: every
 // write to the data table goes through the store that [Tiers.Guard] returns, which first marks the hours that have
 // states as stale (in the row of the states itself, so that a reader sees state and mark together), then lets the write
-// through. A day with very many of them is put aside as a whole instead, in the ledger. Stale hours are unknown to
-// readers until the job has computed them again.
+// through. A day with very many of them is put aside as a whole instead, in the ledger, and so is one that has no
+// states. Stale hours are unknown to readers until the job has computed them again.
 //
 // A reader who also reads samples in memory asks these first, as for rows: an hour that has samples there is not to be
 // taken from here.

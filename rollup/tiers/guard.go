@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"halite/keyschema"
@@ -139,6 +140,16 @@ func (t *Tiers) mark(ctx context.Context, stale []staleHours) error {
 	defer l.mu.Unlock()
 	changed := false
 	for day, n := range counts {
+		if l.record.Days[day] == "" {
+			// Nobody writes states of a day that is not in the ledger: what is there now stays all.
+			has, err := t.hasStates(ctx, day)
+			if err != nil {
+				return err
+			}
+			if !has {
+				n = math.MaxInt // marks would say nothing, in more bytes than samples take
+			}
+		}
 		changed = l.note(day, n, t.opts.MarksMax, now) || changed
 	}
 	if changed {
@@ -164,6 +175,15 @@ func (t *Tiers) mark(ctx context.Context, stale []staleHours) error {
 	}
 	t.metrics.marks.Add(float64(len(muts)))
 	return applyAll(ctx, t.table, muts)
+}
+
+// hasStates tells whether a day has cells of any kind.
+func (t *Tiers) hasStates(ctx context.Context, day int64) (bool, error) {
+	has, err := hasRow(ctx, t.table, storage.FamilyHours, day)
+	if err != nil {
+		return false, fmt.Errorf("look for states of day %d: %w", day, err)
+	}
+	return has, nil
 }
 
 // note takes up n announcements of a day and tells whether the ledger has changed. The caller holds mu.

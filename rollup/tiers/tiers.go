@@ -78,7 +78,7 @@ func (t *Tiers) oldest() int64 {
 func (t *Tiers) plan(ctx context.Context, first, last int64) error {
 	var days []int64
 	for day := first; day <= last; day++ {
-		has, err := t.hasSamples(ctx, day)
+		has, err := hasRow(ctx, t.data, storage.FamilySamples, day)
 		if err != nil {
 			return fmt.Errorf("look for samples of day %d: %w", day, err)
 		}
@@ -89,12 +89,12 @@ func (t *Tiers) plan(ctx context.Context, first, last int64) error {
 	return t.ledger.close(ctx, last, days)
 }
 
-// hasSamples tells whether a day has a row.
-func (t *Tiers) hasSamples(ctx context.Context, day int64) (bool, error) {
-	it := t.data.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
+// hasRow tells whether a table has a cell of the family and day.
+func hasRow(ctx context.Context, table storage.Table, family string, day int64) (bool, error) {
+	it := table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
 		RowsMax: 1,
 		Filter: storage.Filter{
-			Families: []string{storage.FamilySamples}, FromMs: day * dayMs, ToMs: (day + 1) * dayMs, KeysOnly: true,
+			Families: []string{family}, FromMs: day * dayMs, ToMs: (day + 1) * dayMs, KeysOnly: true,
 		},
 	})
 	has := it.Next()

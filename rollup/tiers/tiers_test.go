@@ -134,6 +134,29 @@ func TestManyLateSeriesPutTheDayAside(t *testing.T) {
 	require.Equal(t, len(all[0].samples), samples)
 }
 
+// TestClosedDaysWithoutStatesGetNoMarks backfills days that nothing was ever computed for.
+func TestClosedDaysWithoutStatesGetNoMarks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	r := openRig(t, vfs.NewMem(), newClock(firstDay+4), nil)
+	defer r.close(t)
+	s := newSeries(0)
+	r.write(t, rng, s, generate(rng, 1, firstDay*dayMs, (firstDay+2)*dayMs, 300_000))
+	require.Equal(t, map[int64]work{firstDay: workWhole, firstDay + 1: workWhole}, r.ledger.view().Days)
+	require.Zero(t, testutil.ToFloat64(r.metrics.marks))
+	r.work(t)
+	known, samples := r.known(t, s, Hours, 2)
+	require.Equal(t, 48, known)
+	require.Equal(t, len(s.samples), samples)
+	// A day with states, and one that has none still.
+	r.write(t, rng, s, map[int64]float64{firstDay*dayMs + 1: 3, (firstDay+2)*dayMs + 1: 4})
+	require.Equal(t, map[int64]work{firstDay: workPart, firstDay + 2: workWhole}, r.ledger.view().Days)
+	require.InDelta(t, 1, testutil.ToFloat64(r.metrics.marks), 0)
+	r.work(t)
+	known, _ = r.known(t, s, Hours, 3)
+	require.Equal(t, 72, known)
+	r.verified(t)
+}
+
 func TestDroppedAndDeletedRows(t *testing.T) {
 	r, all, _ := filled(t, 3, nil)
 	defer r.close(t)
