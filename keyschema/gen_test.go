@@ -78,6 +78,7 @@ func randomRule(r *rand.Rand) *Rule {
 	}
 	if len(rule.Promoted) > 0 && r.IntN(2) == 0 {
 		rule.Basis = BasisPromoted
+		rule.SaltTags = r.IntN(len(rule.Promoted) + 1)
 	}
 	if r.IntN(2) == 0 {
 		rule.ReversedDomains = []string{"host"}

@@ -43,7 +43,7 @@ func (r *Rule) Salt(metric string, tags []Tag) int {
 	}
 	h := saltHash(saltSeed).field(metric)
 	if r.Basis == BasisPromoted {
-		for _, name := range r.Promoted {
+		for _, name := range r.salted() {
 			value, _ := tagValue(tags, name)
 			h = h.field(name).field(value)
 		}
@@ -88,6 +88,16 @@ func (r *Rule) LongTags(metric string, tags []Tag) (hash string, long bool) {
 		return "", false
 	}
 	return string(appendTagsHash(nil, tags)), true
+}
+
+// MayBeLong reports whether tags might not fit in keys of the metric under some rule, and the hash that then stands for
+// them. A rule that comes later may hash what present ones spell out.
+func MayBeLong(metric string, tags []Tag) (hash string, long bool) {
+	widest := Rule{Salts: SaltsMax, ReversedDomains: make([]string, len(tags))}
+	for i := range tags {
+		widest.ReversedDomains[i] = tags[i].Name
+	}
+	return widest.LongTags(metric, tags)
 }
 
 func escapedLen(s string) int {

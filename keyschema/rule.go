@@ -61,6 +61,9 @@ type Rule struct {
 	Promoted []string `json:"promoted,omitempty"`
 	// Basis says what the salt is computed from; BasisPromoted needs promoted tags.
 	Basis Basis `json:"basis"`
+	// SaltTags is how many of the promoted tags, from the first on, BasisPromoted takes; 0 is all of them. Rows that share
+	// those tags lie in one salt, in the order of the further promoted tags: a range of their values is one range of keys.
+	SaltTags int `json:"salt_tags,omitempty"`
 	// ReversedDomains are tags whose value is stored with its domain labels in reverse order.
 	ReversedDomains []string `json:"reversed_domains,omitempty"`
 }
@@ -89,6 +92,9 @@ func (r *Rule) Validate() error {
 	if r.Basis == BasisPromoted && len(r.Promoted) == 0 {
 		fault("basis \"promoted\" needs promoted tags")
 	}
+	if r.SaltTags < 0 || r.SaltTags > len(r.Promoted) || r.SaltTags > 0 && r.Basis != BasisPromoted {
+		fault("salt_tags %d: at most the number of promoted tags, and with basis \"promoted\" only", r.SaltTags)
+	}
 	for _, list := range [][]string{r.Promoted, r.ReversedDomains} {
 		for i, name := range list {
 			switch {
@@ -104,7 +110,7 @@ func (r *Rule) Validate() error {
 
 // sameLayout reports whether two rules give the same keys.
 func (r *Rule) sameLayout(o *Rule) bool {
-	return r.Salts == o.Salts && r.Basis == o.Basis && slices.Equal(r.Promoted, o.Promoted) &&
+	return r.Salts == o.Salts && r.Basis == o.Basis && len(r.salted()) == len(o.salted()) && slices.Equal(r.Promoted, o.Promoted) &&
 		slices.Equal(r.ReversedDomains, o.ReversedDomains)
 }
 
@@ -113,6 +119,14 @@ func (r *Rule) clone() Rule {
 	c.Promoted = slices.Clone(r.Promoted)
 	c.ReversedDomains = slices.Clone(r.ReversedDomains)
 	return c
+}
+
+// salted returns the promoted tags that decide the salt with BasisPromoted.
+func (r *Rule) salted() []string {
+	if r.SaltTags == 0 {
+		return r.Promoted
+	}
+	return r.Promoted[:r.SaltTags]
 }
 
 // saltDigits is the width of the salt in keys.

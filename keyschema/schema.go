@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 )
 
-// Schema is an immutable set of rules, safe for concurrent use.
+// Schema is a set of rules, safe for concurrent use. It changes only by [Schema.Replace], and only for hours to come.
 //
 // For a metric and an hour, of the rules whose pattern matches and whose FromHour has come, the one with the most
 // specific pattern holds: first a pattern without wildcards, then the one with more literal bytes. Among equally
 // specific rules the one with the later FromHour holds, and among those the one that was listed last. DefaultRule
 // holds where none of the given rules does.
-type Schema struct {
+type Schema struct{ set atomic.Pointer[ruleSet] }
+
+// ruleSet is immutable: a Rule that was obtained from one stays valid when another has taken its place.
+type ruleSet struct {
 	rules []Rule  // as given, and DefaultRule if nothing else covers all metrics from hour 0
 	order []*Rule // the same rules, the one to prefer first
 }
@@ -21,8 +25,18 @@ type Schema struct {
 // NewSchema validates rules and adds [DefaultRule] unless a rule for "*" from hour 0 is among them. The error lists
 // all faults and wraps [ErrBadRules].
 func NewSchema(rules []Rule) (*Schema, error) {
+	set, err := newRuleSet(rules)
+	if err != nil {
+		return nil, err
+	}
+	s := new(Schema)
+	s.set.Store(set)
+	return s, nil
+}
+
+func newRuleSet(rules []Rule) (*ruleSet, error) {
 	var faults []error
-	s := &Schema{rules: make([]Rule, 0, len(rules)+1)}
+	s := &ruleSet{rules: make([]Rule, 0, len(rules)+1)}
 	covered := false
 	for i := range rules {
 		r := rules[i].clone()
@@ -58,15 +72,18 @@ func NewSchema(rules []Rule) (*Schema, error) {
 
 // Rules returns a copy of the rules as they were given, followed by the default rule if it was added.
 func (s *Schema) Rules() []Rule {
-	out := make([]Rule, len(s.rules))
-	for i := range s.rules {
-		out[i] = s.rules[i].clone()
+	rules := s.set.Load().rules
+	out := make([]Rule, len(rules))
+	for i := range rules {
+		out[i] = rules[i].clone()
 	}
 	return out
 }
 
 // RuleAt returns the rule in force for a metric at an hour ≥ 0.
-func (s *Schema) RuleAt(metric string, hour int64) *Rule {
+func (s *Schema) RuleAt(metric string, hour int64) *Rule { return s.set.Load().ruleAt(metric, hour) }
+
+func (s *ruleSet) ruleAt(metric string, hour int64) *Rule {
 	for _, r := range s.order {
 		if r.FromHour <= hour && matchPattern(r.Pattern, metric) {
 			return r
@@ -88,8 +105,9 @@ func (s *Schema) Generations(metric string, fromHour, toHour int64) []Generation
 	if fromHour > toHour {
 		return nil
 	}
+	set := s.set.Load()
 	starts := []int64{fromHour}
-	for _, r := range s.order {
+	for _, r := range set.order {
 		if r.FromHour > fromHour && r.FromHour <= toHour && matchPattern(r.Pattern, metric) {
 			starts = append(starts, r.FromHour)
 		}
@@ -99,7 +117,7 @@ func (s *Schema) Generations(metric string, fromHour, toHour int64) []Generation
 	var out []Generation
 	last := toHour
 	for i := len(starts) - 1; i >= 0; i-- {
-		rule := s.RuleAt(metric, starts[i])
+		rule := set.ruleAt(metric, starts[i])
 		if n := len(out); n > 0 && out[n-1].Rule == rule {
 			out[n-1].FromHour = starts[i]
 		} else {
@@ -114,6 +132,25 @@ func (s *Schema) Generations(metric string, fromHour, toHour int64) []Generation
 // holds must stay as it is and every new one must start after nowHour; otherwise stored rows would no longer be
 // found. The error names each offending rule and wraps [ErrBadRules].
 func (s *Schema) CheckChange(next *Schema, nowHour int64) error {
+	return s.set.Load().checkChange(next.set.Load(), nowHour)
+}
+
+// Replace puts the rules of next into force, all at once, if [Schema.CheckChange] allows it; otherwise nothing changes.
+// No row of an hour after nowHour may have been keyed yet: the caller adds to its clock how far samples may lie ahead.
+func (s *Schema) Replace(next *Schema, nowHour int64) error {
+	set := next.set.Load()
+	for {
+		old := s.set.Load()
+		if err := old.checkChange(set, nowHour); err != nil {
+			return err
+		}
+		if s.set.CompareAndSwap(old, set) {
+			return nil
+		}
+	}
+}
+
+func (s *ruleSet) checkChange(next *ruleSet, nowHour int64) error {
 	var faults []error
 	for i := range s.rules {
 		if old := &s.rules[i]; old.FromHour <= nowHour && !next.has(old) {
@@ -130,7 +167,7 @@ func (s *Schema) CheckChange(next *Schema, nowHour int64) error {
 	return errors.Join(faults...)
 }
 
-func (s *Schema) has(rule *Rule) bool {
+func (s *ruleSet) has(rule *Rule) bool {
 	return slices.ContainsFunc(s.rules, func(r Rule) bool {
 		return r.Pattern == rule.Pattern && r.FromHour == rule.FromHour && r.sameLayout(rule)
 	})

@@ -171,6 +171,57 @@ func TestCheckChange(t *testing.T) {
 	}
 }
 
+func TestReplace(t *testing.T) {
+	a := Rule{Pattern: "m*", Salts: 4}
+	grown := Rule{Pattern: "m*", FromHour: 100, Salts: 16}
+	s := mustSchema(t, a)
+	before := s.RuleAt("m1", 99)
+	if err := s.Replace(mustSchema(t, a, grown), 100); !errors.Is(err, ErrBadRules) {
+		t.Errorf("a rule of an hour that has come: %v", err)
+	}
+	if got := s.RuleAt("m1", 100).Salts; got != 4 {
+		t.Errorf("a refused change left %d salts", got)
+	}
+	if err := s.Replace(mustSchema(t, a, grown), 99); err != nil {
+		t.Fatal(err)
+	}
+	if got, now, later := before.Salts, s.RuleAt("m1", 99).Salts, s.RuleAt("m1", 100).Salts; got != 4 || now != 4 || later != 16 {
+		t.Errorf("salts %d, %d, %d", got, now, later)
+	}
+	if g := s.Generations("m1", 98, 101); len(g) != 2 || g[0].FromHour != 100 || g[1].ToHour != 99 {
+		t.Errorf("generations %+v", g)
+	}
+	if err := s.Replace(mustSchema(t, a), 100); err == nil {
+		t.Error("a rule that holds was dropped")
+	}
+}
+
+// TestReplaceWhileUsed: whoever asks meanwhile sees the rules before or after, never a mixture.
+func TestReplaceWhileUsed(t *testing.T) {
+	s := mustSchema(t, Rule{Pattern: "m*", Salts: 1})
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 500 {
+				g := s.Generations("m1", 0, 1000)
+				for i := range g {
+					if i > 0 && g[i].Rule.Salts != g[i-1].Rule.Salts-1 {
+						t.Errorf("generations %+v", g)
+					}
+				}
+			}
+		})
+	}
+	rules := []Rule{{Pattern: "m*", Salts: 1}}
+	for i := range 50 {
+		rules = append(rules, Rule{Pattern: "m*", FromHour: int64(10 * (i + 1)), Salts: i + 2})
+		if err := s.Replace(mustSchema(t, rules...), int64(10*i)); err != nil {
+			t.Error(err)
+		}
+	}
+	group.Wait()
+}
+
 func TestMatchPattern(t *testing.T) {
 	r := newRand(t)
 	for range 20_000 {
@@ -221,6 +272,44 @@ func TestSaltBasis(t *testing.T) {
 	}
 	if !differ {
 		t.Error("the salt does not depend on all tags")
+	}
+}
+
+func TestSaltTags(t *testing.T) {
+	rule := Rule{Pattern: "*", Salts: 1000, Promoted: []string{"road", "mile"}, Basis: BasisPromoted, SaltTags: 1}
+	if err := rule.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	want := rule.Salt("speed", []Tag{{"road", "I-80"}})
+	for _, mile := range []string{"001", "002", "417"} {
+		if got := rule.Salt("speed", []Tag{{"lane", "2"}, {"mile", mile}, {"road", "I-80"}}); got != want {
+			t.Errorf("mile %s lies in salt %d, the road in %d", mile, got, want)
+		}
+	}
+	salt, start, end, ok := rule.PromotedRange("speed", []string{"I-80"})
+	if !ok || salt != want {
+		t.Fatalf("no range of a road: %d, %v", salt, ok)
+	}
+	if k := key(&rule, series{"speed", []Tag{{"mile", "002"}, {"road", "I-80"}}}, 9); !inside(k, start, end) {
+		t.Errorf("%q is not in [%q, %q)", k, start, end)
+	}
+	for _, bad := range []Rule{
+		{Pattern: "*", Salts: 2, Promoted: []string{"a"}, Basis: BasisPromoted, SaltTags: 2},
+		{Pattern: "*", Salts: 2, Promoted: []string{"a"}, Basis: BasisPromoted, SaltTags: -1},
+		{Pattern: "*", Salts: 2, Promoted: []string{"a"}, SaltTags: 1},
+	} {
+		if err := bad.Validate(); !errors.Is(err, ErrBadRules) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	all := Rule{Pattern: "*", Salts: 2, Promoted: []string{"a", "b"}, Basis: BasisPromoted, SaltTags: 2}
+	unset := all
+	unset.SaltTags = 0
+	if first := all; !first.sameLayout(&unset) {
+		t.Error("all promoted tags are all of them, however said")
+	}
+	if first := rule; first.sameLayout(&Rule{Salts: 1000, Promoted: rule.Promoted, Basis: BasisPromoted}) {
+		t.Error("other salts are another layout")
 	}
 }
 

@@ -63,7 +63,7 @@ func (x *Index) persistDay(ctx context.Context, d *openDay) (err error) {
 	if !slices.IsSortedFunc(known, byRow) {
 		slices.SortFunc(known, byRow)
 	}
-	enc := partEncoder{cat: x.cat, schema: x.opts.Schema, day: d.day}
+	enc := partEncoder{cat: x.cat}
 	defer enc.packer.close()
 	for len(fresh)+len(known) > 0 {
 		taken, updated := fresh[:min(len(fresh), x.layout.partRows)], known[:min(len(known), x.layout.partRuns)]
@@ -127,9 +127,6 @@ func (x *Index) writePart(ctx context.Context, d *openDay, enc *partEncoder, fre
 // partEncoder turns active series into parts, reusing its tables of ids.
 type partEncoder struct {
 	cat    *catalogue
-	schema *keyschema.Schema
-	day    int64
-
 	packer  partPacker
 	payload []byte
 
@@ -272,16 +269,15 @@ func (e *partEncoder) localID(pd *partDict, d *dictionary, id uint32) uint32 {
 	return pd.local[id]
 }
 
-// checkLong queues the label set for TableMeta if some rule of the day hashes it instead of spelling it in row keys.
+// checkLong queues the label set for TableMeta if some rule, that of a later hour of the day included, hashes it instead of
+// spelling it in row keys.
 func (e *partEncoder) checkLong(v *view, row uint32) {
 	if !v.perhapsLong(row) {
 		return
 	}
 	tags := v.tags(nil, row)
-	for _, g := range e.schema.Generations(v.t.metric, firstHour(e.day), lastHour(e.day)) {
-		if hash, long := g.Rule.LongTags(v.t.metric, tags); long {
-			e.long = append(e.long, labelSetMutation(hash, tags))
-		}
+	if hash, long := keyschema.MayBeLong(v.t.metric, tags); long {
+		e.long = append(e.long, labelSetMutation(hash, tags))
 	}
 }
 

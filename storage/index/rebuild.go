@@ -276,7 +276,6 @@ func (x *Index) activeLongTags(metric, hash string) []keyschema.Tag {
 	if t == nil {
 		return nil
 	}
-	rules := x.opts.Schema.Generations(metric, 0, keyschema.HourMax)
 	var v view
 	v.look(t)
 	for row := range v.rows {
@@ -284,10 +283,8 @@ func (x *Index) activeLongTags(metric, hash string) []keyschema.Tag {
 			continue
 		}
 		tags := v.tags(nil, row)
-		for _, g := range rules {
-			if h, long := g.Rule.LongTags(metric, tags); long && h == hash {
-				return tags
-			}
+		if h, long := keyschema.MayBeLong(metric, tags); long && h == hash {
+			return tags
 		}
 	}
 	return nil
