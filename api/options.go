@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"github.com/grafana/regexp"
 	"github.com/prometheus/client_golang/prometheus"
 	promstorage "github.com/prometheus/prometheus/storage"
+
+	"halite/keyschema"
 )
 
 // Options configure a Server. Fields marked required must be set; the others have the default their comment states.
@@ -49,6 +52,11 @@ type Options struct {
 	Config func() string
 	// Runtime describes the process for /api/v1/status/runtimeinfo; see RuntimeInfo. Nil reports only what Go knows.
 	Runtime func() RuntimeInfo
+
+	// Rules returns the schema rules in force, for /api/v1/status/schema; nil answers with none.
+	Rules func() []keyschema.Rule
+	// Reload reads the configuration again, for /-/reload; nil answers 403.
+	Reload func(ctx context.Context) error
 
 	// AdminAPI allows the /api/v1/admin endpoints. Default false: they answer 403.
 	AdminAPI bool

@@ -55,6 +55,8 @@ func (s *Server) routes(router *mux.Router) error {
 	handle("/metrics", s.guard(s.byMethod(getAndHead(exposition))))
 	handle("/-/healthy", s.guard(s.byMethod(getAndHead(http.HandlerFunc(s.healthy)))))
 	handle("/-/ready", s.guard(s.byMethod(getAndHead(http.HandlerFunc(s.ready)))))
+	reload := s.sameOrigin("/-/reload", http.HandlerFunc(s.reload))
+	handle("/-/reload", s.guard(s.byMethod(methods{http.MethodPost: reload, http.MethodPut: reload})))
 	handle("/", zipped(s.byMethod(getAndHead(http.HandlerFunc(s.landingPage)))))
 
 	router.NotFoundHandler = s.instrument("unknown", s.guard(http.HandlerFunc(s.notFound)))
@@ -91,6 +93,7 @@ func (s *Server) readOnlyEndpoints() map[string]endpoint {
 		"/api/v1/status/config":         s.config,
 		"/api/v1/status/flags":          s.flags,
 		"/api/v1/status/runtimeinfo":    s.runtimeInfo,
+		"/api/v1/status/schema":         s.schemaRules,
 		"/api/v1/status/tablets":        s.tablets,
 		"/api/v1/status/tsdb":           s.tsdbStatus,
 		"/api/v1/status/tsdb/blocks":    s.tsdbBlocks,

@@ -64,7 +64,7 @@ type Limits struct {
 	BodyBytesMax, DecodedBytesMax int
 	// RequestSamplesMax bounds the series and the samples of one request; default 1,000,000.
 	RequestSamplesMax int
-	// AheadMax is how far a timestamp may lie in the future; default 10 minutes.
+	// AheadMax is how far a timestamp may lie in the future; default AheadMaxDefault.
 	AheadMax time.Duration
 	// SeriesMax bounds the active series; 0 means no limit.
 	SeriesMax int
@@ -108,6 +108,9 @@ type HeadOptions struct {
 	IdleAfter time.Duration
 }
 
+// AheadMaxDefault is the default of Limits.AheadMax.
+const AheadMaxDefault = 10 * time.Minute
+
 func (l Limits) withDefaults(cpus int) Limits {
 	l.LabelsPerSeriesMax = cmp.Or(l.LabelsPerSeriesMax, 64)
 	l.LabelNameBytesMax = cmp.Or(l.LabelNameBytesMax, 256)
@@ -116,7 +119,7 @@ func (l Limits) withDefaults(cpus int) Limits {
 	l.BodyBytesMax = cmp.Or(l.BodyBytesMax, 32<<20)
 	l.DecodedBytesMax = cmp.Or(l.DecodedBytesMax, 32<<20)
 	l.RequestSamplesMax = cmp.Or(l.RequestSamplesMax, 1_000_000)
-	l.AheadMax = cmp.Or(l.AheadMax, 10*time.Minute)
+	l.AheadMax = cmp.Or(l.AheadMax, AheadMaxDefault)
 	l.InFlightBytesMax = cmp.Or(l.InFlightBytesMax, 256<<20)
 	l.ConcurrencyMax = cmp.Or(l.ConcurrencyMax, 4*cpus)
 	l.QueueWaitMax = cmp.Or(l.QueueWaitMax, 5*time.Second)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/alecthomas/units"
 	"github.com/prometheus/common/model"
+
+	"halite/ingest"
 )
 
 // serveConfig holds the flags of `tsdb serve`; the fields follow the flags' groups.
@@ -34,6 +37,7 @@ type serveConfig struct {
 	externalURL       string
 	corsOrigin        string
 	adminAPI          bool
+	lifecycle         bool
 	profiles          bool
 	selfScrape        bool
 	selfScrapeEvery   time.Duration
@@ -62,6 +66,8 @@ type serveConfig struct {
 	logLevel          string
 	logFormat         string
 	flagValues        func() map[string]string
+	// now is the clock; nil is time.Now.
+	now func() time.Time
 
 	// background, if not nil, runs beside the server once that is ready, with what takes the server's own samples and
 	// the URL that others reach it at. An error ends the server.
@@ -120,6 +126,8 @@ func (c *serveConfig) addWebFlags(cmd *kingpin.CmdClause) {
 		StringVar(&c.externalURL)
 	cmd.Flag("web.cors.origin", "Regular expression of allowed CORS origins; empty allows none.").StringVar(&c.corsOrigin)
 	cmd.Flag("web.enable-admin-api", "Allow the calls below /api/v1/admin.").BoolVar(&c.adminAPI)
+	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload, which reads --storage.schema-rules again, as SIGHUP does.").
+		BoolVar(&c.lifecycle)
 	cmd.Flag("web.enable-pprof", "Serve the Go runtime's profiles below /debug/pprof/.").BoolVar(&c.profiles)
 	cmd.Flag("web.self-scrape", "Store this server's own metrics.").Default("true").BoolVar(&c.selfScrape)
 	cmd.Flag("web.self-scrape-interval", "How often.").Default("15s").DurationVar(&c.selfScrapeEvery)
@@ -209,6 +217,19 @@ func (c *serveConfig) Validate() error {
 	}
 	sort.Slice(faults, func(i, j int) bool { return faults[i].Error() < faults[j].Error() })
 	return errors.Join(faults...)
+}
+
+// clock is the clock of all floors.
+func (c *serveConfig) clock() func() time.Time {
+	if c.now == nil {
+		return time.Now
+	}
+	return c.now
+}
+
+// aheadOrDefault is how far samples may lie in the future.
+func (c *serveConfig) aheadOrDefault() time.Duration {
+	return cmp.Or(c.aheadMax, ingest.AheadMaxDefault)
 }
 
 // logger writes to standard error in the chosen form.

@@ -12,6 +12,7 @@ import (
 
 	"halite/api"
 	"halite/ingest"
+	"halite/keyschema"
 	"halite/query"
 	"halite/query/promql"
 	"halite/rollup/tiers"
@@ -22,6 +23,7 @@ import (
 // database is everything between HTTP and the disk, opened bottom up.
 type database struct {
 	store     storage.Store
+	schema    *keyschema.Schema
 	tiers     *tiers.Tiers // nil in Bigtable until they are asked for
 	index     *index.Index
 	ingester  *ingest.Ingester
@@ -55,7 +57,8 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	store := watch.Store(db.store)
 	db.store = store
 	retention := time.Duration(c.retentionRaw)
-	schema, err := loadSchema(ctx, store, c.schemaRulesFile, time.Now())
+	now := c.clock()
+	db.schema, err = loadSchema(ctx, store, c.schemaRulesFile, now().Add(c.aheadOrDefault()))
 	if err != nil {
 		return db, err
 	}
@@ -64,16 +67,17 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		return db, err
 	}
 	db.index, err = index.Open(ctx, index.Options{
-		Store: store, Schema: schema, Retention: retention, CacheBytesMax: c.catalogueBytes, Logger: log, Registerer: r,
+		Store: store, Schema: db.schema, Retention: retention, CacheBytesMax: c.catalogueBytes, Logger: log, Registerer: r,
+		Now: now,
 	})
 	if err != nil {
 		return db, err
 	}
 	db.ingester, err = ingest.Open(ctx, ingest.Options{
-		Dir: walDir(c.storagePath), Store: store, Index: db.index, Schema: schema, Retention: retention,
+		Dir: walDir(c.storagePath), Store: store, Index: db.index, Schema: db.schema, Retention: retention,
 		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log,
-		Registerer: r,
-		Head:       ingest.HeadOptions{BytesMax: c.headBytesMax},
+		Registerer: r, Now: now,
+		Head: ingest.HeadOptions{BytesMax: c.headBytesMax},
 		Limits: ingest.Limits{
 			BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
 			SeriesMax: c.seriesMax, AheadMax: c.aheadMax,
@@ -83,9 +87,9 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		return db, err
 	}
 	db.queryable, err = promql.New(promql.Options{
-		Catalogue: db.index, Head: db.ingester, Data: data, Schema: schema, Retention: retention,
+		Catalogue: db.index, Head: db.ingester, Data: data, Schema: db.schema, Retention: retention,
 		SeriesMax: c.querySeriesMax, BytesMax: bytesOfQuery(c.queryBytesMax),
-		Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r,
+		Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r, Now: now,
 	})
 	if err != nil {
 		return db, err

@@ -78,7 +78,7 @@ func openTiers(
 	raw := time.Duration(c.retentionRaw)
 	hours, days := c.rollups.retention(raw)
 	return tiers.Open(ctx, tiers.Options{
-		Store: store, Raw: raw, Hours: hours, Days: days, Logger: log, Registerer: r,
+		Store: store, Raw: raw, Hours: hours, Days: days, Logger: log, Registerer: r, Now: c.clock(),
 	})
 }
 

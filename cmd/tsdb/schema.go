@@ -19,8 +19,9 @@ var (
 )
 
 // loadSchema returns the rules in force: those of the file if one is named, else those the store remembers. It refuses a
-// file that drops or changes a rule which already holds, because rows written under it could not be found again.
-func loadSchema(ctx context.Context, store storage.Store, file string, now time.Time) (*keyschema.Schema, error) {
+// file that drops or changes a rule which already holds, because rows written under it could not be found again; latest is
+// the last time of which there may be samples.
+func loadSchema(ctx context.Context, store storage.Store, file string, latest time.Time) (*keyschema.Schema, error) {
 	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
 	if err != nil {
 		return nil, err
@@ -45,11 +46,14 @@ func loadSchema(ctx context.Context, store storage.Store, file string, now time.
 		if err != nil {
 			return nil, fmt.Errorf("stored schema rules: %w", err)
 		}
-		if err := current.CheckChange(next, keyschema.HourOf(now.UnixMilli())); err != nil {
+		if err := current.CheckChange(next, keyschema.HourOf(latest.UnixMilli())); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	return next, writeRules(ctx, store, meta, wanted)
+	if err := writeRules(ctx, meta, wanted); err != nil {
+		return nil, err
+	}
+	return next, store.Sync(ctx)
 }
 
 func readRulesFile(file string) ([]keyschema.Rule, error) {
@@ -91,16 +95,13 @@ func readRules(ctx context.Context, meta storage.Table) ([]keyschema.Rule, error
 	return rules, errors.Join(parseErr, it.Err(), it.Close())
 }
 
-func writeRules(ctx context.Context, store storage.Store, meta storage.Table, rules []keyschema.Rule) error {
+// writeRules stores rules; they are durable after the next Sync.
+func writeRules(ctx context.Context, meta storage.Table, rules []keyschema.Rule) error {
 	value, err := json.Marshal(rules)
 	if err != nil {
 		return err
 	}
-	err = meta.Apply(ctx, []storage.RowMutation{{Key: schemaRowKey, Entries: []storage.Entry{{
+	return meta.Apply(ctx, []storage.RowMutation{{Key: schemaRowKey, Entries: []storage.Entry{{
 		Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: schemaQualifier, Value: value,
 	}}}})
-	if err != nil {
-		return err
-	}
-	return store.Sync(ctx)
 }

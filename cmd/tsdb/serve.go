@@ -37,6 +37,8 @@ func serveUntilSignal(c *serveConfig) error {
 // until ctx ends. What people are to read goes to out.
 func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer) (err error) {
 	limitMemory(log)
+	hangups := catchHangups()
+	defer signal.Stop(hangups)
 	registry := newRegistry()
 	gate := newGate(c.profiles)
 	listener, err := net.Listen("tcp", c.listenAddress)
@@ -54,7 +56,8 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return errors.Join(err, httpServer.Close())
 	}
-	server, err := newAPI(c, db, gate, registry, log)
+	rules := newRulesReloader(c, db, registry)
+	server, err := newAPI(c, db, gate, rules, registry, log)
 	if err != nil {
 		return errors.Join(err, httpServer.Close(), db.close(ctx))
 	}
@@ -66,6 +69,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 
 	working, stopWork := context.WithCancel(ctx)
 	var work sync.WaitGroup
+	work.Go(func() { rules.reloadOn(working, hangups, log) })
 	if c.selfScrape {
 		work.Go(func() { newSelfScraper(c, db, registry, listener.Addr(), log).run(working) })
 	}
@@ -116,7 +120,9 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-func newAPI(c *serveConfig, db *database, gate *gate, registry *prometheus.Registry, log *slog.Logger) (*api.Server, error) {
+func newAPI(
+	c *serveConfig, db *database, gate *gate, rules *rulesReloader, registry *prometheus.Registry, log *slog.Logger,
+) (*api.Server, error) {
 	var cors *regexp.Regexp
 	if c.corsOrigin != "" {
 		var err error
@@ -125,19 +131,25 @@ func newAPI(c *serveConfig, db *database, gate *gate, registry *prometheus.Regis
 		}
 	}
 	build, started := readBuildInfo(), time.Now()
+	var reload func(context.Context) error
+	if c.lifecycle {
+		reload = rules.Reload
+	}
 	return api.New(api.Options{
 		Writer: db.ingester, Engine: db.engine, Catalogue: db.index, Queryable: db.queryable, Metadata: db.ingester,
 		Stats: db, Flusher: db.ingester, Ready: gate.readiness, Gatherer: registry, Registerer: registry, Logger: log,
-		Build:    api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
-		Flags:    c.flagValues(),
-		Runtime:  func() api.RuntimeInfo { return runtimeInfo(c, started) },
+		Build:   api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
+		Flags:   c.flagValues(),
+		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, rules, started) },
+		Reload:  reload, Rules: db.schema.Rules,
 		AdminAPI: c.adminAPI, CORSOrigin: cors, Tablets: db.store,
 		Limits: api.Limits{WriteBytesMax: c.bodyBytesMax, RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout},
 	})
 }
 
-func runtimeInfo(c *serveConfig, started time.Time) api.RuntimeInfo {
-	return api.RuntimeInfo{StartTime: started, ConfigLoaded: true, ConfigTime: started, StorageRetention: c.retentionText()}
+func runtimeInfo(c *serveConfig, rules *rulesReloader, started time.Time) api.RuntimeInfo {
+	ok, at := rules.last()
+	return api.RuntimeInfo{StartTime: started, ConfigLoaded: ok, ConfigTime: at, StorageRetention: c.retentionText()}
 }
 
 func newSelfScraper(c *serveConfig, db *database, g prometheus.Gatherer, addr net.Addr, log *slog.Logger) *selfScraper {

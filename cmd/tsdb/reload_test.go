@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest"
+	"halite/keyschema"
+	"halite/query"
+	"halite/storage"
+)
+
+const (
+	growSeries = 60
+	growStep   = 15 * time.Second
+	// growRules is the layout before the change; growLater what is added to it, from the hour that is filled in.
+	growRules = `[{"pattern":"hot_*","from_hour":0,"salts":2}]`
+	growLater = `[{"pattern":"hot_*","from_hour":0,"salts":2},
+		{"pattern":"hot_*","from_hour":%d,"salts":32,"promoted":["route"],"basis":"promoted"}]`
+)
+
+// growing is a database under load whose clock is moved by the load.
+type growing struct {
+	t      *testing.T
+	config *serveConfig
+	db     *database
+	rules  *rulesReloader
+	nowMs  atomic.Int64
+
+	labels  []labels.Labels
+	mu      sync.Mutex
+	written map[string]map[int64]float64 // by series, what was acknowledged
+}
+
+// openGrowing opens a database in dir at a time.
+func openGrowing(t *testing.T, dir string, at time.Time) *growing {
+	g := &growing{t: t, written: make(map[string]map[int64]float64)}
+	g.nowMs.Store(at.UnixMilli())
+	for i := range growSeries {
+		g.labels = append(g.labels, labels.FromStrings("__name__", "hot_total", "route", fmt.Sprint(i%7), "vehicle", fmt.Sprint(i)))
+	}
+	app := kingpin.New("tsdb", "")
+	g.config = addServeFlags(app.Command("serve", ""))
+	g.config.now = func() time.Time { return time.UnixMilli(g.nowMs.Load()) }
+	_, err := app.Parse([]string{"serve", "--storage.path", dir, "--storage.schema-rules", filepath.Join(dir, "rules.json")})
+	require.NoError(t, err)
+	g.open()
+	return g
+}
+
+func (g *growing) open() {
+	registry := prometheus.NewRegistry()
+	var err error
+	g.db, err = openDatabase(context.Background(), g.config, slog.New(slog.DiscardHandler), registry)
+	require.NoError(g.t, err)
+	g.rules = newRulesReloader(g.config, g.db, registry)
+}
+
+func (g *growing) putRules(format string, args ...any) {
+	require.NoError(g.t, os.WriteFile(g.config.schemaRulesFile, fmt.Appendf(nil, format, args...), 0o600))
+}
+
+// write moves the clock by a step and writes a sample to every series, and every tenth time one of two hours ago.
+func (g *growing) write(step int) error {
+	nowMs := g.nowMs.Add(growStep.Milliseconds())
+	var batch []ingest.Sample
+	for i, ls := range g.labels {
+		batch = append(batch, ingest.Sample{Labels: ls, TsMs: nowMs, Value: float64(step*1000 + i)})
+		if (step+i)%10 == 0 {
+			batch = append(batch, ingest.Sample{Labels: ls, TsMs: nowMs - 2*keyschema.HourMs + 7, Value: -float64(step + i)})
+		}
+	}
+	result, err := g.db.ingester.Write(context.Background(), batch)
+	if err != nil || result.Rejected > 0 {
+		return fmt.Errorf("write: %w, %d rejected: %s", err, result.Rejected, result.First)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range batch {
+		key := s.Labels.String()
+		if g.written[key] == nil {
+			g.written[key] = make(map[int64]float64)
+		}
+		g.written[key][s.TsMs] = s.Value
+	}
+	return nil
+}
+
+// ask evaluates an expression now.
+func (g *growing) ask(expr string) (*query.Result, error) {
+	return g.db.engine.Instant(context.Background(), query.InstantRequest{Query: expr, TimeMs: g.nowMs.Load()})
+}
+
+// compare demands that every series has exactly what was acknowledged.
+func (g *growing) compare() {
+	g.t.Helper()
+	result, err := g.ask("hot_total[6h]")
+	require.NoError(g.t, err)
+	defer result.Close()
+	matrix := result.Value.(promql.Matrix)
+	require.Len(g.t, matrix, growSeries)
+	for _, s := range matrix {
+		want := g.written[s.Metric.String()]
+		require.Len(g.t, s.Floats, len(want), s.Metric.String())
+		for _, p := range s.Floats {
+			require.Equal(g.t, want[p.T], p.F, "%s at %d", s.Metric, p.T)
+		}
+	}
+}
+
+// salts counts, hour by hour, the salts that rows of the data table have, and the series of each route's salts.
+func (g *growing) salts() (byHour map[int64]map[int]bool, byRoute map[string]map[int]bool, boundary int64) {
+	boundary = keyschema.HourOf(g.nowMs.Load())
+	byHour, byRoute = make(map[int64]map[int]bool), make(map[string]map[int]bool)
+	table, err := g.db.store.Table(context.Background(), storage.TableData)
+	require.NoError(g.t, err)
+	it := table.ReadRows(context.Background(), storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{})
+	defer it.Close()
+	for it.Next() {
+		key, err := keyschema.ParseRowKey(it.Row().Key)
+		require.NoError(g.t, err)
+		if byHour[key.Hour] == nil {
+			byHour[key.Hour] = make(map[int]bool)
+		}
+		byHour[key.Hour][key.Salt] = true
+		if key.Hour == boundary {
+			route := key.Tags[0].Value
+			if byRoute[route] == nil {
+				byRoute[route] = make(map[int]bool)
+			}
+			byRoute[route][key.Salt] = true
+		}
+	}
+	require.NoError(g.t, it.Err())
+	return byHour, byRoute, boundary
+}
+
+// TestSaltsGrowUnderLoad gives a metric more salts and promotes a tag while it is written to, asked and flushed, and moves
+// the clock over the hour from which the new layout holds: nothing fails, and all series are what was acknowledged.
+func TestSaltsGrowUnderLoad(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.json"), []byte(growRules), 0o600))
+	hour := keyschema.HourOf(time.Now().UnixMilli()) - 4
+	g := openGrowing(t, dir, time.UnixMilli(keyschema.HourStartMs(hour)).Add(20*time.Minute))
+	ending := make(chan struct{})
+	var beside sync.WaitGroup
+	require.NoError(t, g.write(0))
+	for _, expr := range []string{"count(hot_total)", `sum(count by (route) (rate(hot_total[5m]) or hot_total))`} {
+		beside.Go(func() {
+			for asked := 0; ; asked++ {
+				select {
+				case <-ending:
+					require.Positive(t, asked)
+					return
+				case <-time.After(2 * time.Millisecond):
+				}
+				result, err := g.ask(expr)
+				if err != nil {
+					t.Errorf("%s: %v", expr, err)
+					return
+				}
+				if v := result.Value.(promql.Vector); len(v) != 1 || v[0].F != growSeries {
+					t.Errorf("%s: %v", expr, v)
+				}
+				result.Close()
+			}
+		})
+	}
+	beside.Go(func() {
+		for {
+			select {
+			case <-ending:
+				return
+			case <-time.After(5 * time.Millisecond):
+				if err := g.db.ingester.Flush(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	for step := 1; step <= 240; step++ { // an hour: from :20 over the full one to :20
+		if step == 60 { // :35
+			g.putRules(growLater, hour+1)
+			require.NoError(t, g.rules.Reload(t.Context()))
+			require.Equal(t, 2, g.db.schema.RuleAt("hot_total", hour).Salts)
+			require.Equal(t, 32, g.db.schema.RuleAt("hot_total", hour+1).Salts)
+		}
+		require.NoError(t, g.write(step))
+		if step%40 == 0 {
+			g.compare()
+		}
+	}
+	close(ending)
+	beside.Wait()
+	require.NoError(t, g.db.ingester.Flush(t.Context()))
+	g.compare()
+	byHour, byRoute, boundary := g.salts()
+	require.Equal(t, hour+1, boundary)
+	require.Len(t, byHour[hour], 2)
+	require.Greater(t, len(byHour[boundary]), 2, "the new rule spreads rows over more salts")
+	require.Len(t, byRoute, 7)
+	for route, salts := range byRoute {
+		require.Len(t, salts, 1, "vehicles of route %s share a salt", route)
+	}
+	require.NoError(t, g.db.close(t.Context()))
+	g.config.schemaRulesFile = "" // the store remembers
+	g.open()
+	g.compare()
+	require.NoError(t, g.db.close(t.Context()))
+}
+
+// TestReloadRefuses: whatever is wrong with new rules, the former ones hold, and the reason is told.
+func TestReloadRefuses(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.json"), []byte(growRules), 0o600))
+	hour := keyschema.HourOf(time.Now().UnixMilli()) - 4
+	g := openGrowing(t, dir, time.UnixMilli(keyschema.HourStartMs(hour)).Add(52*time.Minute))
+	defer func() { require.NoError(t, g.db.close(context.Background())) }()
+	require.NoError(t, g.write(0))
+	refused := func(want string) {
+		t.Helper()
+		require.ErrorContains(t, g.rules.Reload(t.Context()), want)
+		ok, _ := g.rules.last()
+		require.False(t, ok)
+		require.Equal(t, 2, g.db.schema.RuleAt("hot_total", hour+2).Salts)
+	}
+	g.putRules(growLater, hour)
+	refused("must start after hour")
+	g.putRules("[]")
+	refused("already holds")
+	g.putRules("[")
+	refused("unexpected EOF")
+	require.NoError(t, os.Remove(g.config.schemaRulesFile))
+	refused("no such file")
+	g.nowMs.Add((90 * time.Second).Milliseconds())
+	g.putRules(growLater, hour+1)
+	refused("must start after hour") // samples may be ten minutes ahead
+	g.putRules(growLater, hour+2)
+	require.NoError(t, g.rules.Reload(t.Context()))
+	ok, at := g.rules.last()
+	require.True(t, ok)
+	require.Equal(t, g.config.now(), at)
+	require.Equal(t, 32, g.db.schema.RuleAt("hot_total", hour+2).Salts)
+
+	// The clock goes back: rows of hours that seem to come were keyed long ago.
+	_, err := g.db.ingester.Write(t.Context(), []ingest.Sample{{Labels: g.labels[0], TsMs: g.nowMs.Load() + 599_000}})
+	require.NoError(t, err)
+	g.nowMs.Add(-(20 * time.Minute).Milliseconds())
+	g.putRules(`[{"pattern":"hot_*","from_hour":0,"salts":2},{"pattern":"hot_*","from_hour":%d,"salts":8}]`, hour+1)
+	require.ErrorContains(t, g.rules.Reload(t.Context()), `metric "hot_total" has samples after hour`)
+	g.rules.file = ""
+	require.ErrorIs(t, g.rules.Reload(t.Context()), errNoRulesFile)
+}
