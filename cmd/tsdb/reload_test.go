@@ -165,7 +165,7 @@ func TestSaltsGrowUnderLoad(t *testing.T) {
 				case <-ending:
 					require.Positive(t, asked)
 					return
-				case <-time.After(2 * time.Millisecond):
+				case <-time.After(5 * time.Millisecond):
 				}
 				result, err := g.ask(expr)
 				if err != nil {
@@ -184,7 +184,7 @@ func TestSaltsGrowUnderLoad(t *testing.T) {
 			select {
 			case <-ending:
 				return
-			case <-time.After(5 * time.Millisecond):
+			case <-time.After(40 * time.Millisecond):
 				if err := g.db.ingester.Flush(context.Background()); err != nil {
 					t.Error(err)
 				}

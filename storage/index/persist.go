@@ -126,7 +126,7 @@ func (x *Index) writePart(ctx context.Context, d *openDay, enc *partEncoder, fre
 
 // partEncoder turns active series into parts, reusing its tables of ids.
 type partEncoder struct {
-	cat    *catalogue
+	cat     *catalogue
 	packer  partPacker
 	payload []byte
 
