@@ -31,8 +31,8 @@ func (r *Rule) MetricRange(metric string, salt int) (start, end []byte) {
 // PromotedRange returns the salt and the range [start, end) of all rows of a metric whose first len(values) promoted
 // tags have these values; an empty value asks for rows without the tag. No other key lies in the range. It returns
 // false if there is no such single range: the rows are spread over several salts (BasisTags, or not all those promoted
-// tags given that decide the salt), the last value is empty, there are more values than promoted tags, or the values are too long to stand in a
-// key. The caller then reads the metric's ranges.
+// tags given that decide the salt), the last value is empty, there are more values than promoted tags, or the values
+// are too long to stand in a key. The caller then reads the metric's ranges.
 func (r *Rule) PromotedRange(metric string, values []string) (salt int, start, end []byte, ok bool) {
 	n := len(values)
 	if n == 0 || n > len(r.Promoted) || values[n-1] == "" {

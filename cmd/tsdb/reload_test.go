@@ -148,6 +148,20 @@ func (g *growing) salts() (byHour map[int64]map[int]bool, byRoute map[string]map
 	return byHour, byRoute, boundary
 }
 
+// flushUntil flushes again and again.
+func (g *growing) flushUntil(ending <-chan struct{}) {
+	for {
+		select {
+		case <-ending:
+			return
+		case <-time.After(40 * time.Millisecond):
+			if err := g.db.ingester.Flush(context.Background()); err != nil {
+				g.t.Error(err)
+			}
+		}
+	}
+}
+
 // TestSaltsGrowUnderLoad gives a metric more salts and promotes a tag while it is written to, asked and flushed, and moves
 // the clock over the hour from which the new layout holds: nothing fails, and all series are what was acknowledged.
 func TestSaltsGrowUnderLoad(t *testing.T) {
@@ -179,18 +193,7 @@ func TestSaltsGrowUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	beside.Go(func() {
-		for {
-			select {
-			case <-ending:
-				return
-			case <-time.After(40 * time.Millisecond):
-				if err := g.db.ingester.Flush(context.Background()); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-	})
+	beside.Go(func() { g.flushUntil(ending) })
 	for step := 1; step <= 240; step++ { // an hour: from :20 over the full one to :20
 		if step == 60 { // :35
 			g.putRules(growLater, hour+1)
