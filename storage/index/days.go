@@ -25,18 +25,23 @@ type openDay struct {
 
 	// The rest belongs to whoever holds Index.maint.
 	journal journalState
+	// parts are the keys of parts with a writer that are contained in the day, to be removed once it is folded.
+	parts [][]byte
 }
 
-// dayPage: bits 0–23 of a word are the hours touched, wordDirty says that the journal lacks some of them. rows holds
-// the series' row in the day's journal plus one, 0 while it has none.
+// dayPage: bits 0–23 of a word are the hours touched, wordDirty says that the journal lacks some of them, wordWriting that
+// some are on their way there. rows holds the series' row in the day's journal plus one, 0 while it has none. dirty is
+// set when one of the words may be.
 type dayPage struct {
 	words [refPageSize]atomic.Uint32
 	rows  [refPageSize]uint32
+	dirty atomic.Bool
 }
 
 const (
-	hoursMask = 1<<keyschema.DayHours - 1
-	wordDirty = 1 << 31
+	hoursMask   = 1<<keyschema.DayHours - 1
+	wordDirty   = 1 << 31
+	wordWriting = 1 << 30
 )
 
 func newOpenDay(day int64) *openDay {
@@ -65,13 +70,25 @@ func (o *openDays) touch(ref Ref, hour int64) bool {
 }
 
 func (d *openDay) touch(ref Ref, hours uint32) bool {
-	w := &d.page(ref).words[ref%refPageSize]
+	page := d.page(ref)
+	w := &page.words[ref%refPageSize]
 	if w.Load()&hours == hours {
 		return false
 	}
 	w.Or(hours | wordDirty)
+	page.dirty.Store(true)
 	d.dirty.Store(true)
 	return true
+}
+
+// stored reports whether the hours are touched and nothing of the series' day waits for being written.
+func (d *openDay) stored(ref Ref, hours uint32) bool {
+	n := int(ref >> refPageBits)
+	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
+		word := pages[n].words[ref%refPageSize].Load()
+		return word&hours == hours && word&(wordDirty|wordWriting) == 0
+	}
+	return false
 }
 
 // page returns the ref's page, making it if needed.
@@ -200,12 +217,45 @@ func (o *openDays) release(d *openDay, folded maskPages) {
 			if rest != 0 {
 				left = true
 				rest |= wordDirty
+				p.dirty.Store(true)
 			}
 			p.words[i].Store(rest)
 		}
 	}
 	d.dirty.Store(left)
-	d.journal = journalState{} // the next part goes behind what the new root contains
+	d.journal, d.parts = journalState{}, nil // the next part goes behind what the new root contains
+	if !left {
+		delete(o.days, d.day)
+	}
+}
+
+// day returns the open day, making it if needed.
+func (o *openDays) day(day int64) *openDay {
+	if d := o.get(day); d != nil {
+		return d
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	d := o.days[day]
+	if d == nil {
+		d = newOpenDay(day)
+		o.days[day] = d
+	}
+	return d
+}
+
+// keep lets go of the hours of a day that are in its segment by now: all but those of journal, which is what the parts
+// say that are left, and those of series with hours that are not written yet.
+func (o *openDays) keep(d, journal *openDay) {
+	o.mu.Lock() // no Touch is under way
+	defer o.mu.Unlock()
+	left := false
+	d.each(func(ref Ref, word *atomic.Uint32, _ *uint32) {
+		if word.Load()&wordDirty == 0 {
+			word.Store(journal.hours(ref))
+		}
+		left = left || word.Load() != 0
+	})
 	if !left {
 		delete(o.days, d.day)
 	}

@@ -29,6 +29,13 @@
 //     row and qualifier, until [Index.Rebuild].
 //   - The order of a segment's rows is that of labels.Compare, so that results need merging, not sorting.
 //
+// # Several processes
+//
+// With [Options.Writer] any number of processes share the tables. Each writes parts of journals under its own name, takes in
+// those of the others with [Index.Refresh], and leaves folding to one process at a time, which calls [Index.Fold]; a fold
+// is fenced in the root row, so that two of them cost work and nothing else. Presence is never narrower than the touches,
+// but may be wider: a process may have failed between telling of a series and storing its samples.
+//
 // # Concurrency
 //
 // All methods may be called at once. Add, Touch, Retire and reads never wait for Persist, Maintain or Rebuild, which

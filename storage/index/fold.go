@@ -35,6 +35,12 @@ const refoldEvery = 30 * time.Minute
 // the same, and the first error is returned.
 func (x *Index) Maintain(ctx context.Context) error {
 	x.expire()
+	if x.shared() {
+		x.maint.Lock()
+		defer x.maint.Unlock()
+		x.compactActive()
+		return nil
+	}
 	var first error
 	keep := func(err error) {
 		if err != nil && first == nil {
@@ -99,8 +105,11 @@ func (x *Index) foldOpen(ctx context.Context, d *openDay) (err error) {
 		sources = append(sources, closedSource{s: s})
 	}
 	// A part whose write was reported as failed may be in the table all the same, at seq; what it holds is in memory.
-	contains := contents{journalSeq: d.journal.seq + 1}
-	return x.foldInto(ctx, dayPeriod(d.day), sources, contains, func() { x.open.release(d, hours) })
+	contains, parts := contents{journalSeq: d.journal.seq + 1}, d.parts
+	if err := x.foldInto(ctx, dayPeriod(d.day), sources, contains, func() { x.open.release(d, hours) }); err != nil {
+		return err
+	}
+	return x.deleteParts(ctx, parts)
 }
 
 // contents is what a root says of where its segment came from: the journal's parts below journalSeq, or, in a month,
@@ -116,15 +125,12 @@ func (x *Index) foldInto(
 	ctx context.Context, p period, sources []source, contains contents, release func(),
 ) error {
 	start := time.Now() // a duration, not a time of the data
-	gen, err := x.nextGeneration(ctx, p)
-	if err != nil {
-		return err
-	}
 	m, err := newMerge(ctx, p, sources)
 	if err != nil {
 		return err
 	}
-	if err := x.applyRootCell(ctx, p, qualIntent, appendIntent(newBlob(8), gen)); err != nil {
+	gen, err := x.begin(ctx, p)
+	if err != nil {
 		return err
 	}
 	x.unclean[p] = true
@@ -137,7 +143,7 @@ func (x *Index) foldInto(
 	if err := x.opts.Store.Sync(ctx); err != nil {
 		return err
 	}
-	if err := x.applyRootCell(ctx, p, qualRoot, appendRoot(newBlobV2(1024), r)); err != nil {
+	if err := x.switchRoot(ctx, p, r); err != nil {
 		return err
 	}
 	if err := x.opts.Store.Sync(ctx); err != nil {
@@ -170,13 +176,41 @@ func parseIntent(payload []byte) (uint32, error) {
 	return uint32(payload[0])<<24 | uint32(payload[1])<<16 | uint32(payload[2])<<8 | uint32(payload[3]), nil
 }
 
-// applyRootCell seals and writes a cell of the period's root row.
-func (x *Index) applyRootCell(ctx context.Context, p period, kind byte, blob []byte) error {
-	key, qualifier := p.rootKey(), []byte{kind}
-	return x.series.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
+// begin returns the number of the period's next generation after it has left word of it. The caller holds maint.
+func (x *Index) begin(ctx context.Context, p period) (uint32, error) {
+	if x.shared() {
+		gen, reserved := x.reserved[p]
+		delete(x.reserved, p)
+		if reserved {
+			return gen, nil
+		}
+		return x.reserve(ctx, p)
+	}
+	gen, err := x.nextGeneration(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	intent := rootCell(p, []byte{qualIntent}, appendIntent(newBlob(8), gen))
+	return gen, x.series.Apply(ctx, []storage.RowMutation{{Key: p.rootKey(), Entries: []storage.Entry{intent}}})
+}
+
+// switchRoot makes a generation the period's.
+func (x *Index) switchRoot(ctx context.Context, p period, r *root) error {
+	cell := rootCell(p, []byte{qualRoot}, appendRoot(newBlobV2(1024), r))
+	if x.shared() {
+		return x.switchReserved(ctx, p, r.gen, cell)
+	}
+	// What several writers may have left there once is not this root's.
+	void := storage.Entry{Kind: storage.DeleteCells, Family: storage.FamilyCatalogue, Qualifier: []byte{qualGen}}
+	return x.series.Apply(ctx, []storage.RowMutation{{Key: p.rootKey(), Entries: []storage.Entry{cell, void}}})
+}
+
+// rootCell is a sealed cell of the period's root row.
+func rootCell(p period, qualifier, blob []byte) storage.Entry {
+	return storage.Entry{
 		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier,
-		TsMs: p.cellMs(), Value: seal(blob, key, qualifier),
-	}}}})
+		TsMs: p.cellMs(), Value: seal(blob, p.rootKey(), qualifier),
+	}
 }
 
 // nextGeneration is above every generation of which cells may exist.
@@ -201,6 +235,8 @@ func (x *Index) nextGeneration(ctx context.Context, p period) (uint32, error) {
 		case err != nil || len(c.qualifier) == 0:
 		case c.qualifier[0] == qualRoot:
 			of, err = rootGen(payload)
+		case isReservation(c.qualifier):
+			of = reservedGen(c.qualifier)
 		case c.qualifier[0] == qualIntent:
 			of, err = parseIntent(payload)
 		}
@@ -285,14 +321,18 @@ func (x *Index) sweep(ctx context.Context, p period) error {
 		}
 		keep, journalSeq = r.gen, r.journalSeq
 	}
+	var words [][]byte // of folds begun, which go last
 	for _, t := range []storage.Table{x.series, x.labels} {
 		d := deleter{ctx: ctx, table: t}
 		err := eachCell(ctx, t, p, func(key, qualifier []byte) error {
-			if gen, ok := qualifierGen(qualifier); ok && gen != keep {
+			gen, ok := qualifierGen(qualifier)
+			switch kind, _, seq, err := parseSpecial(key); {
+			case ok && gen != keep && (gen < keep || !x.shared()): // another server may be at work on a later one
 				return d.cell(key, qualifier)
-			}
-			if kind, _, seq, err := parseSpecial(key); err == nil && kind == qualPart && seq < journalSeq {
+			case err == nil && kind == qualPart && seq < journalSeq:
 				return d.cell(key, qualifier)
+			case err == nil && kind == qualRoot && isReservation(qualifier):
+				words = append(words, slices.Clone(qualifier))
 			}
 			return nil
 		})
@@ -306,9 +346,14 @@ func (x *Index) sweep(ctx context.Context, p period) error {
 	if err := x.opts.Store.Sync(ctx); err != nil { // the intent must not go before what it stands for
 		return err
 	}
+	if x.shared() {
+		return x.endReserved(ctx, p, keep)
+	}
 	d := deleter{ctx: ctx, table: x.series}
-	if err := d.cell(p.rootKey(), []byte{qualIntent}); err != nil {
-		return err
+	for _, qualifier := range append(words, []byte{qualIntent}) {
+		if err := d.cell(p.rootKey(), qualifier); err != nil {
+			return err
+		}
 	}
 	if err := d.flush(); err != nil {
 		return err
@@ -403,6 +448,7 @@ func (x *Index) expireLocked() {
 		}
 	}
 	x.metrics.damagedDays.Set(float64(len(x.damaged)))
+	maps.DeleteFunc(x.seen.days, func(day int64, _ *seenDay) bool { return day < oldest })
 	for p := range x.unclean {
 		if p.lastDay() < oldest {
 			delete(x.unclean, p)

@@ -30,6 +30,10 @@ type Options struct {
 	Schema *keyschema.Schema
 	// Retention is how long samples are kept; days that ended before it are not answered. 0 keeps all.
 	Retention time.Duration
+	// Writer, if not empty, is the name of this process among several that share the tables, as NewWriter makes them; no two
+	// may have the same one. The caller then calls Refresh every few seconds, and Fold on one process at a time; Maintain
+	// folds nothing. It must be empty in a process that has the tables for itself.
+	Writer string
 	// CacheBytesMax bounds the decoded segments and dictionaries of closed days and months; 0 means 128 MiB.
 	CacheBytesMax int64
 	// Now is the clock; nil means time.Now.
@@ -48,6 +52,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Schema == nil {
 		errs = append(errs, errors.New("index: Options.Schema is missing"))
+	}
+	if o.Writer != "" {
+		errs = append(errs, checkWriter(o.Writer))
 	}
 	if o.Retention < 0 {
 		errs = append(errs, fmt.Errorf("index: Options.Retention is %v, it must not be negative", o.Retention))
@@ -91,6 +98,17 @@ type Index struct {
 	foldedAt map[period]time.Time // when this process folded a period last
 	unclean  map[period]bool      // periods with leftovers of an interrupted fold
 	damaged  map[period]damagedDay
+	reserved map[period]uint32 // generations that this process has reserved and not used yet
+	seen     seenParts
+	written  map[int64]uint32 // parts with a writer that this process has written, by day
+	// collecting notes the keys of the parts read, for who folds them.
+	collecting bool
+
+	begun map[period]uint32 // generations that a process has reserved and perhaps not cleaned up after
+
+	refreshMu sync.Mutex           // admits one Refresh; taken before maint
+	foldMu    sync.Mutex           // admits one Fold
+	foldTimes map[period]time.Time // foldedAt of Fold
 
 	retireMu sync.Mutex // taken after maint
 	retired  int64      // series retired since the dictionaries were last rebuilt
@@ -103,14 +121,8 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 		return nil, err
 	}
 	opts.setDefaults()
-	x := &Index{
-		opts: opts, seed: rand.Uint64(), cat: newCatalogue(), layout: defaultLayout(),
-		foldedAt: map[period]time.Time{}, unclean: map[period]bool{}, damaged: map[period]damagedDay{},
-	}
-	x.open.days = map[int64]*openDay{}
-	x.closed.days, x.closed.months = map[int64]*folded{}, map[period]*folded{}
-	x.metrics = newMetrics(x)
-	x.cache = newCache(opts.CacheBytesMax, x.metrics.cacheHits, x.metrics.cacheMisses, x.metrics.cacheEvicted)
+	x := newIndex(opts)
+	x.collecting = !x.shared()
 	for _, t := range []struct {
 		to     *storage.Table
 		schema storage.TableSchema
@@ -132,6 +144,20 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 		return nil, fmt.Errorf("index: register metrics: %w", err)
 	}
 	return x, nil
+}
+
+// newIndex makes an Index that knows nothing yet and has no tables.
+func newIndex(opts Options) *Index {
+	x := &Index{
+		opts: opts, seed: rand.Uint64(), cat: newCatalogue(), layout: defaultLayout(),
+		foldedAt: map[period]time.Time{}, unclean: map[period]bool{}, damaged: map[period]damagedDay{},
+		reserved: map[period]uint32{}, begun: map[period]uint32{}, foldTimes: map[period]time.Time{}, seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
+	}
+	x.open.days = map[int64]*openDay{}
+	x.closed.days, x.closed.months = map[int64]*folded{}, map[period]*folded{}
+	x.metrics = newMetrics(x)
+	x.cache = newCache(opts.CacheBytesMax, x.metrics.cacheHits, x.metrics.cacheMisses, x.metrics.cacheEvicted)
+	return x
 }
 
 // Add returns the Ref of a label set, taking it into the active catalogue if it is new there. Labels are sorted, have

@@ -35,7 +35,16 @@ const (
 	qualValues  = 'v' // dictionary row: 'v' gen chunk
 	qualSets    = 'w' // dictionary row: 'w' gen chunk
 	qualPart    = 'p' // journal row
+	qualGen     = 'g' // root row of tables with several writers: the root's generation alone
 	qualTagList = 't' // label set row in TableMeta
+)
+
+// kindWriterPart is what parseSpecial calls the journal rows of one of several writers; it is not stored.
+const kindWriterPart = 'P'
+
+const (
+	writerMark   = 'w'
+	writerDigits = 16
 )
 
 var errBadCatalogueKey = errors.New("not a catalogue key")
@@ -52,6 +61,18 @@ func validHour(hour int64) bool {
 func journalKey(day int64, seq uint32) []byte {
 	k := append(appendDay([]byte(journalPrefix), day), '#')
 	return appendHex(k, seq)
+}
+
+// writerPartKey is the row of a part that one of several writers wrote. They sort behind the parts without a writer.
+func writerPartKey(day int64, writer string, seq uint32) []byte {
+	k := append(appendDay([]byte(journalPrefix), day), '#', writerMark)
+	return appendHex(append(append(k, writer...), '#'), seq)
+}
+
+// parseWriter reads the writer of a part that has one.
+func parseWriter(key []byte) string {
+	at := len(journalPrefix) + dayDigits + 2
+	return string(key[at : at+writerDigits])
 }
 
 // blockKey is the row of the block whose first metric is given; dictKey that of a label's dictionary.
@@ -128,6 +149,12 @@ func parseSpecial(key []byte) (kind byte, p period, seq uint32, err error) {
 			return 0, 0, 0, errBadCatalogueKey
 		}
 		return qualPart, day, uint32(v), nil
+	case prefix == journalPrefix && len(rest) == writerDigits+11 && rest[0] == '#' && rest[1] == writerMark:
+		v, err := strconv.ParseUint(string(rest[writerDigits+3:]), 16, 32)
+		if err != nil || rest[writerDigits+2] != '#' || checkWriter(string(rest[2:writerDigits+2])) != nil {
+			return 0, 0, 0, errBadCatalogueKey
+		}
+		return kindWriterPart, day, uint32(v), nil
 	}
 	return 0, 0, 0, errBadCatalogueKey
 }

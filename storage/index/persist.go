@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"halite/keyschema"
 	"halite/storage"
@@ -43,8 +42,7 @@ func (x *Index) persistDay(ctx context.Context, d *openDay) (err error) {
 	}
 	d.dirty.Store(false) // before the words are read: a later touch sets it again
 	var fresh, known []unwritten
-	d.each(func(ref Ref, word *atomic.Uint32, row *uint32) {
-		old := word.And(^uint32(wordDirty))
+	d.takeDirty(func(ref Ref, old uint32, row *uint32) {
 		switch {
 		case old&wordDirty == 0:
 		case *row == 0:
@@ -55,8 +53,8 @@ func (x *Index) persistDay(ctx context.Context, d *openDay) (err error) {
 	})
 	defer func() {
 		if err != nil {
-			d.markDirty(fresh)
-			d.markDirty(known)
+			d.settle(fresh, wordDirty)
+			d.settle(known, wordDirty)
 		}
 	}()
 	byRow := func(a, b unwritten) int { return cmp.Compare(a.row, b.row) }
@@ -70,21 +68,51 @@ func (x *Index) persistDay(ctx context.Context, d *openDay) (err error) {
 		if err := x.writePart(ctx, d, &enc, taken, updated); err != nil {
 			return err
 		}
+		d.settle(taken, 0)
+		d.settle(updated, 0)
 		fresh, known = fresh[len(taken):], known[len(updated):]
 	}
 	return nil
 }
 
-func (d *openDay) markDirty(series []unwritten) {
-	for _, u := range series {
-		d.page(u.ref).words[u.ref%refPageSize].Or(wordDirty)
+// takeDirty calls fn for every ref with hours that the journal lacks, ascending, and notes that they are being written.
+func (d *openDay) takeDirty(fn func(ref Ref, word uint32, row *uint32)) {
+	for n, p := range *d.pages.Load() {
+		if p == nil || !p.dirty.Swap(false) { // before its words are read
+			continue
+		}
+		for i := range p.words {
+			w := &p.words[i]
+			for old := w.Load(); old&wordDirty != 0; old = w.Load() {
+				if w.CompareAndSwap(old, old&^wordDirty|wordWriting) {
+					fn(Ref(n<<refPageBits|i), old, &p.rows[i])
+					break
+				}
+			}
+		}
 	}
-	d.dirty.Store(true)
 }
 
-// placeJournal continues behind the parts that the day's segment already contains.
+// settle ends the writing of series; mark is wordDirty if it failed, else 0.
+func (d *openDay) settle(series []unwritten, mark uint32) {
+	for _, u := range series {
+		p := d.page(u.ref)
+		w := &p.words[u.ref%refPageSize]
+		w.Or(mark)
+		w.And(^uint32(wordWriting))
+		if mark != 0 {
+			p.dirty.Store(true)
+		}
+	}
+	if mark != 0 && len(series) > 0 {
+		d.dirty.Store(true)
+	}
+}
+
+// placeJournal continues behind the parts that the day's segment already contains. Parts of several writers need no such
+// place.
 func (x *Index) placeJournal(ctx context.Context, d *openDay) error {
-	if d.journal.known {
+	if d.journal.known || x.shared() {
 		return nil
 	}
 	seq, err := x.journalEnd(ctx, d.day)
@@ -96,13 +124,17 @@ func (x *Index) placeJournal(ctx context.Context, d *openDay) error {
 }
 
 func (x *Index) writePart(ctx context.Context, d *openDay, enc *partEncoder, fresh, known []unwritten) error {
-	p := enc.encode(d.journal.rows, fresh, known)
+	base, key := d.journal.rows, journalKey(d.day, d.journal.seq)
+	if x.shared() {
+		base, key = 0, x.nextPartKey(d.day)
+	}
+	p := enc.encode(base, fresh, known)
 	if len(enc.long) > 0 {
 		if err := x.meta.Apply(ctx, enc.long); err != nil {
 			return fmt.Errorf("label sets too long for a row key: %w", err)
 		}
 	}
-	key, qualifier := journalKey(d.day, d.journal.seq), []byte{qualPart}
+	qualifier := []byte{qualPart}
 	enc.payload = appendPart(enc.payload[:0], p)
 	blob, err := enc.packer.blob(enc.payload)
 	if err != nil {
@@ -114,13 +146,16 @@ func (x *Index) writePart(ctx context.Context, d *openDay, enc *partEncoder, fre
 	}}}}); err != nil {
 		return err // the same sequence number is written again, whether this attempt reached the table or not
 	}
+	x.metrics.parts.Inc()
+	x.metrics.partBytes.Add(float64(len(blob)))
+	if x.shared() {
+		return nil // each part stands for itself
+	}
 	for _, r := range enc.order {
 		d.page(r.ref).rows[r.ref%refPageSize] = r.row
 	}
 	d.journal.seq++
 	d.journal.rows += p.rows
-	x.metrics.parts.Inc()
-	x.metrics.partBytes.Add(float64(len(blob)))
 	return nil
 }
 

@@ -20,7 +20,7 @@ func (x *Index) restore(ctx context.Context) error {
 		return err
 	}
 	x.expireLocked()
-	damaged, err := x.readJournals(ctx)
+	damaged, err := x.readJournals(ctx, specialRows(journalPrefix))
 	if err != nil {
 		return err
 	}
@@ -54,6 +54,8 @@ func (x *Index) findPeriods(ctx context.Context) error {
 				}
 			case string(rune(qualIntent)):
 				x.unclean[p] = true
+			default:
+				x.foundReservation(p, row.Key, c)
 			}
 		}
 	}
@@ -67,8 +69,8 @@ func specialRows(prefix string) storage.RowSet {
 }
 
 // readJournals takes the parts that no segment contains into memory and returns the days whose journals are damaged.
-func (x *Index) readJournals(ctx context.Context) (damaged []int64, err error) {
-	it := x.series.ReadRows(ctx, specialRows(journalPrefix), storage.ReadOptions{Filter: storage.Filter{VersionsMax: 1}})
+func (x *Index) readJournals(ctx context.Context, rows storage.RowSet) (damaged []int64, err error) {
+	it := x.series.ReadRows(ctx, rows, storage.ReadOptions{Filter: storage.Filter{VersionsMax: 1}})
 	defer func() { _ = it.Close() }()
 	var r dayRestorer
 	packer := &partPacker{}
@@ -76,10 +78,17 @@ func (x *Index) readJournals(ctx context.Context) (damaged []int64, err error) {
 	for it.Next() {
 		row := it.Row()
 		kind, of, seq, err := parseSpecial(row.Key)
-		if err != nil || kind != qualPart {
+		if err != nil || kind != qualPart && kind != kindWriterPart {
 			return nil, corrupt(storage.TableSeries, row.Key, nil, errBadCatalogueKey)
 		}
 		day := of.firstDay()
+		if kind == kindWriterPart {
+			if !x.takePart(row, day, seq, packer) && !slices.Contains(damaged, day) {
+				damaged = append(damaged, day)
+			}
+			continue
+		}
+		x.seen.exclusive(day)
 		if r.day == nil || r.day.day != day {
 			if r, err = x.dayRestorer(ctx, day); err != nil {
 				return nil, err
@@ -99,6 +108,7 @@ func (x *Index) readJournals(ctx context.Context) (damaged []int64, err error) {
 			x.open.days[day] = r.day
 		}
 	}
+	x.seen.settle()
 	return damaged, it.Err()
 }
 
@@ -110,6 +120,8 @@ type dayRestorer struct {
 	reader  journalReader
 	packer  *partPacker
 	broken  bool
+	// plain leaves out the numbers of journal rows: the part is one of several writers.
+	plain bool
 }
 
 func (x *Index) dayRestorer(ctx context.Context, day int64) (dayRestorer, error) {
@@ -162,11 +174,16 @@ func (r *dayRestorer) take(row storage.Row) error {
 		return corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
 	}
 	p, err := parsePart(payload)
+	if err == nil && r.plain && p.base != 0 {
+		err = errPartGap
+	}
 	if err == nil {
 		err = r.reader.add(p, firstHour(r.day.day), func(ref Ref, row, hours uint32) {
 			page := r.day.page(ref)
 			page.words[ref%refPageSize].Or(hours)
-			page.rows[ref%refPageSize] = row + 1
+			if !r.plain {
+				page.rows[ref%refPageSize] = row + 1
+			}
 			r.x.cat.refs.touch(ref, lastTouched(r.day.day, hours))
 		})
 	}
@@ -179,13 +196,18 @@ func (r *dayRestorer) take(row storage.Row) error {
 // repairJournal joins what the data rows say with what could be read, and writes a journal that takes the place of the
 // damaged one. If that is interrupted the damaged part is still there and the next Open repairs again.
 func (x *Index) repairJournal(ctx context.Context, day int64) error {
-	d := x.open.days[day]
+	d := x.open.day(day)
 	s, err := x.scanData(ctx, day, true)
 	if err != nil {
 		return err
 	}
 	if err := x.takeIn(s); err != nil {
 		return err
+	}
+	for _, p := range *d.pages.Load() {
+		if p != nil {
+			p.dirty.Store(true)
+		}
 	}
 	d.each(func(_ Ref, word *atomic.Uint32, row *uint32) {
 		word.Or(wordDirty)
@@ -200,6 +222,10 @@ func (x *Index) repairJournal(ctx context.Context, day int64) error {
 	if err := x.opts.Store.Sync(ctx); err != nil {
 		return err
 	}
+	if err := x.deleteParts(ctx, d.parts); err != nil {
+		return err
+	}
+	d.parts = nil
 	return x.deleteJournal(ctx, day, end)
 }
 

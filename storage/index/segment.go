@@ -44,7 +44,7 @@ func (s *segment) key(kind byte, name string, n uint32) cacheKey {
 
 // fault says what a missing or broken cell means: the generation may have been replaced, else it is corrupt.
 func (s *segment) fault(table string, key, qualifier []byte, err error) error {
-	if now := s.of.root.Load(); now != nil && now.gen != s.root.gen {
+	if now := s.of.root.Load(); now != nil && now.gen != s.root.gen || s.x.replaced(s.of, s.root.gen) {
 		return errStale
 	}
 	s.damaged = true

@@ -1,0 +1,252 @@
+package index
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"halite/storage"
+)
+
+// Several processes may share a catalogue. What a day's journal holds is then a set of facts (this series has samples in
+// these hours) to which each process adds parts that stand for themselves, under its own name; nothing is ever numbered
+// across parts. Facts may be told twice and in any order. They leave the journal only after they are in a segment, which
+// one process at a time sees to (Fold); the others notice by the generation in the root row (Refresh).
+
+// NewWriter returns a random name for Options.Writer.
+func NewWriter() string {
+	var raw [writerDigits / 2]byte
+	_, _ = rand.Read(raw[:]) // never fails
+	return hex.EncodeToString(raw[:])
+}
+
+func checkWriter(name string) error {
+	if raw, err := hex.DecodeString(name); err != nil || len(raw) != writerDigits/2 || hex.EncodeToString(raw) != name {
+		return fmt.Errorf("index: Options.Writer is %q, it must be %d lower-case hexadecimal digits", name, writerDigits)
+	}
+	return nil
+}
+
+func (x *Index) shared() bool { return x.opts.Writer != "" }
+
+// nextPartKey is the row of this process's next part of a day. A number is used once, whatever becomes of its write: a
+// write that failed may yet take effect. The caller holds maint.
+func (x *Index) nextPartKey(day int64) []byte {
+	seq := x.written[day]
+	x.written[day]++
+	return writerPartKey(day, x.opts.Writer, seq)
+}
+
+// Stored reports whether the catalogue's tables hold that the series has samples in the hour. A false may be out of date;
+// Touch and Persist make it true, unless the day was folded meanwhile.
+func (x *Index) Stored(ref Ref, hour int64) bool {
+	d := x.open.get(dayOf(hour))
+	return d != nil && d.stored(ref, hourBit(hour))
+}
+
+// takePart takes a part with a writer into memory. It returns false if the part is damaged; its key is among the day's
+// parts then. The caller holds maint.
+func (x *Index) takePart(row storage.Row, day int64, seq uint32, packer *partPacker) (ok bool) {
+	d := x.open.day(day)
+	x.seen.add(day, parseWriter(row.Key), seq)
+	err := x.readPart(d, row, packer)
+	if err != nil {
+		x.opts.Logger.Error("catalogue journal is damaged, the day is made anew from the data rows", "err", err)
+		x.metrics.repairs.Inc()
+	}
+	if err != nil || x.collecting {
+		d.parts = append(d.parts, slices.Clone(row.Key))
+	}
+	return err == nil
+}
+
+// readPart adds the facts of a part to a day.
+func (x *Index) readPart(d *openDay, row storage.Row, packer *partPacker) error {
+	r := dayRestorer{x: x, day: d, reader: journalReader{cat: x.cat}, packer: packer, plain: true}
+	return r.take(row)
+}
+
+// deleteParts removes journal rows.
+func (x *Index) deleteParts(ctx context.Context, keys [][]byte) error {
+	d := deleter{ctx: ctx, table: x.series}
+	for _, key := range keys {
+		if err := d.cell(key, []byte{qualPart}); err != nil {
+			return err
+		}
+	}
+	return d.flush()
+}
+
+// Refresh takes in what other processes have written since the last call: series and hours become visible, and days that
+// were folded are read from their segments. Without Options.Writer there are no others and it does nothing.
+func (x *Index) Refresh(ctx context.Context) error {
+	if !x.shared() {
+		return nil
+	}
+	x.refreshMu.Lock()
+	defer x.refreshMu.Unlock()
+	changed, damaged, err := x.look(ctx)
+	for _, p := range changed {
+		if err != nil {
+			break
+		}
+		err = x.follow(ctx, p)
+	}
+	for _, day := range damaged {
+		if err == nil {
+			err = x.repairShared(ctx, day)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("index: look for what other servers have written: %w", err)
+	}
+	return nil
+}
+
+// look reads the parts that were not seen yet and lists the periods with another generation than the one known. Roots
+// come before parts in the table, so that a part that has gone into a newer generation is missed at most until the next
+// look, which sees the generation.
+func (x *Index) look(ctx context.Context) (changed []period, damaged []int64, err error) {
+	ranges := append(specialRows(rootPrefix).Ranges, specialRows(monthRootPrefix).Ranges...)
+	x.maint.Lock()
+	ranges = append(ranges, x.seen.unseen()...)
+	x.maint.Unlock()
+	it := x.series.ReadRows(ctx, storage.RowSet{Ranges: ranges}, storage.ReadOptions{Filter: storage.Filter{
+		QualifierStart: []byte{qualGen}, QualifierEnd: []byte{qualPart + 1}, VersionsMax: 1,
+	}})
+	defer func() { _ = it.Close() }() // Err is asked
+	packer := &partPacker{}
+	defer packer.close()
+	for it.Next() {
+		row := it.Row()
+		kind, p, seq, err := parseSpecial(row.Key)
+		switch {
+		case err != nil:
+			return changed, damaged, corrupt(storage.TableSeries, row.Key, nil, err)
+		case kind == qualRoot && x.isNews(p, row):
+			changed = append(changed, p)
+		case kind == kindWriterPart:
+			x.maint.Lock()
+			ok := x.takePart(row, p.firstDay(), seq, packer)
+			x.maint.Unlock()
+			if !ok && !slices.Contains(damaged, p.firstDay()) {
+				damaged = append(damaged, p.firstDay())
+			}
+		}
+	}
+	x.maint.Lock()
+	x.seen.settle()
+	x.maint.Unlock()
+	return changed, damaged, it.Err()
+}
+
+// isNews reports whether a root row names another generation than the one in use.
+func (x *Index) isNews(p period, row storage.Row) bool {
+	for _, c := range row.Cells {
+		if string(c.Qualifier) != string(rune(qualGen)) {
+			continue
+		}
+		payload, err := unseal(c.Value, row.Key, c.Qualifier)
+		if err != nil {
+			return true
+		}
+		gen, err := parseIntent(payload)
+		known := x.closed.period(p)
+		return err != nil || known == nil || known.gen.Load() != gen
+	}
+	return false
+}
+
+// followTriesMax bounds how often follow reads a day again because it was folded meanwhile; folds are minutes apart.
+const followTriesMax = 3
+
+// follow makes a period's new segment visible and lets go of the hours in memory that are in it.
+func (x *Index) follow(ctx context.Context, p period) error {
+	x.maint.Lock()
+	defer x.maint.Unlock()
+	for range followTriesMax {
+		r, err := x.readRoot(ctx, p)
+		if err != nil {
+			return err
+		}
+		x.closed.install(p, r)
+		x.cache.drop(p)
+		if p.isMonth() {
+			return nil
+		}
+		// The day is its segment and the parts that are left. A part that was removed before it could be read here is in the
+		// segment if that is still the same afterwards.
+		left, damaged, err := x.readLeft(ctx, p.firstDay())
+		if err == nil && damaged {
+			err = x.repairJournal(ctx, p.firstDay())
+		}
+		if err != nil {
+			return err
+		}
+		again, err := x.readRoot(ctx, p)
+		if err != nil {
+			return err
+		}
+		if again.gen == r.gen {
+			if d := x.open.get(p.firstDay()); d != nil {
+				x.open.keep(d, left)
+			}
+			return nil
+		}
+	}
+	return nil // what memory holds besides is right; the next look lets go of it
+}
+
+// readLeft reads all parts with a writer that a day has, into memory and into a day of its own.
+func (x *Index) readLeft(ctx context.Context, day int64) (left *openDay, damaged bool, err error) {
+	left = newOpenDay(day)
+	prefix := appendDay([]byte(journalPrefix), day)
+	prefix = append(prefix, '#', writerMark)
+	it := x.series.ReadRows(ctx, specialRows(string(prefix)), storage.ReadOptions{Filter: storage.Filter{VersionsMax: 1}})
+	defer func() { _ = it.Close() }() // Err is asked
+	packer := &partPacker{}
+	defer packer.close()
+	for it.Next() {
+		row := it.Row()
+		_, _, seq, err := parseSpecial(row.Key)
+		if err != nil {
+			return nil, false, corrupt(storage.TableSeries, row.Key, nil, err)
+		}
+		if !x.takePart(row, day, seq, packer) {
+			damaged = true
+			continue
+		}
+		if err := x.readPart(left, row, packer); err != nil {
+			return nil, false, err
+		}
+	}
+	return left, damaged, it.Err()
+}
+
+// repairShared makes a day with a damaged part anew from the data rows. Others may do the same.
+func (x *Index) repairShared(ctx context.Context, day int64) error {
+	x.maint.Lock()
+	defer x.maint.Unlock()
+	return x.repairJournal(ctx, day)
+}
+
+// replacedTimeout bounds the look at a root that replaced takes.
+const replacedTimeout = 10 * time.Second
+
+// replaced tells a reader who misses a cell whether another process has folded the period meanwhile.
+func (x *Index) replaced(f *folded, gen uint32) bool {
+	if !x.shared() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), replacedTimeout)
+	defer cancel()
+	r, err := x.readRoot(ctx, f.of)
+	if err != nil || r.gen == gen {
+		return false
+	}
+	f.root.Store(r) // the generation in use stays, so that Refresh lets go of what memory holds besides
+	return true
+}

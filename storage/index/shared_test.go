@@ -1,0 +1,322 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/storagetest"
+)
+
+// hookedStore asks hook before each write; what it returns may fail the write before or after it took effect.
+type hookedStore struct {
+	storage.Store
+	hook func() (before, after error)
+}
+
+func (s *hookedStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
+	t, err := s.Store.EnsureTable(ctx, schema)
+	return &hookedTable{t, s}, err
+}
+
+type hookedTable struct {
+	storage.Table
+	s *hookedStore
+}
+
+func (t *hookedTable) write(do func() error) error {
+	before, after := t.s.hook()
+	if before != nil {
+		return before
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	return after
+}
+
+func (t *hookedTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
+	return t.write(func() error { return t.Table.Apply(ctx, muts) })
+}
+
+func (t *hookedTable) CheckAndApply(
+	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
+) (matched bool, err error) {
+	err = t.write(func() error {
+		matched, err = t.Table.CheckAndApply(ctx, key, cond, then, otherwise)
+		return err
+	})
+	return matched, err
+}
+
+// fact: a series has samples in an hour.
+type fact struct {
+	series string
+	hour   int64
+}
+
+// sharedWorld is several processes over the same tables.
+type sharedWorld struct {
+	t      *testing.T
+	rng    *rand.Rand
+	clock  atomic.Int64 // hours since 1970
+	tables storage.Store
+	schema *keyschema.Schema
+	nodes  []*Index
+	layout layout
+
+	attempted, stored map[fact]bool
+	sets              map[string]labels.Labels
+	faults            bool
+	depth             int // of processes that run within a write of another one
+}
+
+func newSharedWorld(t *testing.T, seed uint64, processes int) *sharedWorld {
+	w := &sharedWorld{t: t, rng: rand.New(rand.NewPCG(seed, 3)), attempted: map[fact]bool{}, stored: map[fact]bool{},
+		sets: map[string]labels.Labels{}}
+	w.clock.Store(baseDay*24 + 20)
+	w.tables = storagetest.NewModel(w.now)
+	var err error
+	w.schema, err = keyschema.NewSchema(nil)
+	require.NoError(t, err)
+	w.layout = newWorld(t, seed).layout
+	w.layout.months.daysMin = 1
+	for range processes {
+		w.nodes = append(w.nodes, w.start())
+	}
+	return w
+}
+
+func (w *sharedWorld) now() time.Time { return time.UnixMilli(keyschema.HourStartMs(w.clock.Load())) }
+
+// start opens the tables as a new process.
+func (w *sharedWorld) start() *Index {
+	faults := w.faults
+	w.faults = false
+	defer func() { w.faults = faults }()
+	x, err := Open(context.Background(), Options{
+		Store: &hookedStore{w.tables, w.interfere}, Schema: w.schema, Now: w.now, Writer: NewWriter(), CacheBytesMax: 1 << 16,
+	})
+	require.NoError(w.t, err)
+	x.layout = w.layout
+	return x
+}
+
+// interfere fails writes, and now and then lets other processes do a lot before one goes on.
+func (w *sharedWorld) interfere() (before, after error) {
+	if !w.faults {
+		return nil, nil
+	}
+	unavailable := fmt.Errorf("injected: %w", storage.ErrUnavailable)
+	switch w.rng.IntN(40) {
+	case 0, 1:
+		return unavailable, nil
+	case 2, 3:
+		return nil, unavailable
+	case 4, 5:
+		if w.depth < 1 {
+			w.depth++
+			w.others()
+			w.depth--
+		}
+	}
+	return nil, nil
+}
+
+// others has a process of its own tell facts and fold, while some other process is in the middle of a write.
+func (w *sharedWorld) others() {
+	x := w.start()
+	w.tell(x)
+	if w.rng.IntN(2) == 0 {
+		_ = x.Fold(context.Background()) // it may fail like any
+	}
+}
+
+// tell touches series in a process and persists them, as a write request does.
+func (w *sharedWorld) tell(x *Index) {
+	var told []fact
+	refs := map[fact]Ref{}
+	for range 1 + w.rng.IntN(10) {
+		ls := labels.FromStrings(metricName, fmt.Sprint("m", w.rng.IntN(3)), "a", fmt.Sprint(w.rng.IntN(12)))
+		hour := w.clock.Load()
+		if w.rng.IntN(4) == 0 {
+			hour -= w.rng.Int64N(60)
+		}
+		f := fact{ls.String(), hour}
+		w.sets[f.series] = ls
+		ref, _, err := x.Add(ls)
+		require.NoError(w.t, err)
+		w.attempted[f] = true
+		if !x.Stored(ref, hour) {
+			x.Touch(ref, hour)
+		}
+		told, refs[f] = append(told, f), ref
+	}
+	if x.Persist(context.Background()) != nil {
+		return
+	}
+	for _, f := range told {
+		require.True(w.t, x.Stored(refs[f], f.hour))
+		w.stored[f] = true
+	}
+}
+
+// check compares what a process sees with what is stored for sure and what may be.
+func (w *sharedWorld) check(x *Index, stored map[fact]bool, what string) {
+	w.t.Helper()
+	found, err := x.Select(context.Background(), 0, keyschema.HourCellMs(w.clock.Load()))
+	require.NoError(w.t, err, what)
+	seen := map[fact]bool{}
+	for _, s := range found {
+		for _, span := range s.Hours {
+			for hour := span.First; hour <= span.Last; hour++ {
+				f := fact{s.Labels.String(), hour}
+				seen[f] = true
+				require.True(w.t, w.attempted[f], "%s: nobody ever told %v", what, f)
+			}
+		}
+	}
+	for f := range stored {
+		require.True(w.t, seen[f], "%s: %v was stored and is not seen", what, f)
+	}
+}
+
+func (w *sharedWorld) step() {
+	n := w.rng.IntN(len(w.nodes))
+	x := w.nodes[n]
+	switch w.rng.IntN(9) {
+	case 0, 1, 2, 3:
+		w.tell(x)
+	case 4, 5:
+		before := map[fact]bool{}
+		for f := range w.stored {
+			before[f] = true
+		}
+		// A look may be beside a fold; the one after it sees what the first one missed.
+		faults := w.faults
+		w.faults = false
+		require.NoError(w.t, x.Refresh(context.Background()))
+		require.NoError(w.t, x.Refresh(context.Background()))
+		w.faults = faults
+		w.check(x, before, "after a refresh")
+	case 6:
+		_ = x.Fold(context.Background())
+	case 7:
+		w.clock.Add(w.rng.Int64N(9))
+		require.NoError(w.t, x.Maintain(context.Background()))
+	case 8:
+		w.nodes[n] = w.start()
+		w.check(w.nodes[n], w.stored, "after a start")
+	}
+}
+
+// TestSharedCatalogue: several processes tell facts, fold and crash in any order, also in the middle of each other's
+// writes, some of which fail before or after they took effect. Whatever was stored is seen by everybody after a refresh,
+// for ever, and nothing else is; in the end the journal is empty and the segments hold everything.
+func TestSharedCatalogue(t *testing.T) {
+	for seed := range seedCount(t, 12) {
+		if text := os.Getenv("HALITE_SEED"); text != "" && text != strconv.FormatUint(seed, 10) {
+			continue
+		}
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			w := newSharedWorld(t, seed, 3)
+			for i := range 250 {
+				w.faults = i%50 > 15
+				w.step()
+			}
+			w.faults = false
+			w.clock.Add(26)
+			for _, x := range w.nodes {
+				require.NoError(t, x.Persist(context.Background()))
+			}
+			require.NoError(t, w.nodes[0].Fold(context.Background()))
+			w.clock.Add(1) // what was folded half an hour ago is due again
+			require.NoError(t, w.nodes[0].Fold(context.Background()))
+			for f := range w.attempted { // what had failed was due in some process or died with it
+				if w.seesStored(f) {
+					w.stored[f] = true
+				}
+			}
+			require.Empty(t, w.journal(), "all parts are folded")
+			for _, x := range append(w.nodes, w.start()) {
+				require.NoError(t, x.Refresh(context.Background()))
+				w.check(x, w.stored, "in the end")
+				require.Empty(t, x.open.all(), "all days are folded")
+			}
+			w.exclusive()
+		})
+	}
+}
+
+// exclusive opens the tables as the only process: what it is told and folds joins the rest.
+func (w *sharedWorld) exclusive() {
+	w.tell(w.nodes[1]) // leaves a part behind
+	x, err := Open(context.Background(), Options{Store: w.tables, Schema: w.schema, Now: w.now})
+	require.NoError(w.t, err)
+	w.check(x, w.stored, "alone")
+	w.clock.Add(26)
+	require.NoError(w.t, x.Maintain(context.Background()))
+	w.check(x, w.stored, "alone, folded")
+	require.Empty(w.t, w.journal())
+	w.check(w.start(), w.stored, "shared again")
+}
+
+func (w *sharedWorld) seesStored(f fact) bool {
+	from := keyschema.HourStartMs(f.hour)
+	found, err := w.nodes[0].Select(context.Background(), from, from)
+	require.NoError(w.t, err)
+	return slices.ContainsFunc(found, func(s Series) bool { return s.Labels.String() == f.series })
+}
+
+func (w *sharedWorld) journal() (keys []string) {
+	it := w.nodes[0].series.ReadRows(context.Background(), specialRows(journalPrefix), storage.ReadOptions{})
+	for it.Next() {
+		keys = append(keys, string(it.Row().Key))
+	}
+	require.NoError(w.t, it.Err())
+	return keys
+}
+
+// TestSeenParts: what follows a gap is read until the gap was there twice.
+func TestSeenParts(t *testing.T) {
+	s := seenParts{days: map[int64]*seenDay{}}
+	writer := NewWriter()
+	in := func(seq uint32) bool {
+		key := string(writerPartKey(5, writer, seq))
+		return slices.ContainsFunc(s.unseen(), func(r storage.RowRange) bool {
+			return key >= string(r.Start) && key < string(r.End)
+		})
+	}
+	s.add(5, writer, 0)
+	s.add(5, writer, 2)
+	s.settle()
+	require.False(t, in(0))
+	require.True(t, in(1))
+	require.True(t, in(2))
+	s.add(5, writer, 1)
+	s.add(5, writer, 2)
+	s.settle()
+	require.False(t, in(1))
+	require.False(t, in(2))
+	s.add(5, writer, 4)
+	s.settle()
+	require.True(t, in(3))
+	s.add(5, writer, 4)
+	s.settle()
+	require.False(t, in(3))
+	require.False(t, in(4))
+	require.True(t, in(5))
+	require.True(t, len(s.unseen()) == 2)
+}

@@ -1,0 +1,226 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"halite/storage"
+)
+
+// A fold among several processes is fenced on the root row, so that one that was thought to be gone does no harm: it
+// reserves the number of its generation there, which takes the reservation away from whoever had one, then reads what it
+// folds, and the root is switched only if the reservation still stands. A number is never reserved twice, and cells of
+// later generations than the root's are somebody's who is at work.
+
+var errFenced = errors.New("another server has begun to fold the period")
+
+// reserveTriesMax bounds how often reserve tries the next number.
+const reserveTriesMax = 16
+
+func isReservation(qualifier []byte) bool { return len(qualifier) == 5 && qualifier[0] == qualIntent }
+
+func reservedGen(qualifier []byte) uint32 { return binary.BigEndian.Uint32(qualifier[1:5]) }
+
+// exactly passes the cell of a period's root row with that qualifier.
+func exactly(p period, qualifier []byte) storage.Filter {
+	return storage.Filter{
+		QualifierStart: qualifier, QualifierEnd: append(slices.Clone(qualifier), 0), FromMs: p.cellMs(), ToMs: p.cellMs() + 1,
+	}
+}
+
+// reserve takes the number of the period's next generation, and the reservation of any other process.
+func (x *Index) reserve(ctx context.Context, p period) (uint32, error) {
+	for range reserveTriesMax {
+		gen, err := x.nextGeneration(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		qualifier := genQualifier(qualIntent, gen)
+		cells, err := readCells(ctx, x.series, p.cellMs(), [][]byte{p.rootKey()}, []byte{qualIntent}, qualifier)
+		if err != nil {
+			return 0, err
+		}
+		take := storage.RowMutation{Entries: []storage.Entry{rootCell(p, qualifier, appendIntent(newBlob(8), gen))}}
+		for _, c := range cells {
+			take.Entries = append(take.Entries, storage.Entry{
+				Kind: storage.DeleteCells, Family: storage.FamilyCatalogue, Qualifier: c.qualifier,
+			})
+		}
+		taken, err := x.series.CheckAndApply(ctx, p.rootKey(), exactly(p, qualifier), storage.RowMutation{}, take)
+		if err == nil && !taken {
+			return gen, nil
+		}
+		// If the outcome is unknown the number may be ours or another's: take the next.
+		if err != nil && !errors.Is(err, storage.ErrUnavailable) {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("%w: no generation could be reserved", storage.ErrUnavailable)
+}
+
+// switchReserved makes a reserved generation the period's, unless another process has reserved a later one.
+func (x *Index) switchReserved(ctx context.Context, p period, gen uint32, cell storage.Entry) error {
+	word := rootCell(p, []byte{qualGen}, appendIntent(newBlob(8), gen))
+	held, err := x.series.CheckAndApply(ctx, p.rootKey(), exactly(p, genQualifier(qualIntent, gen)),
+		storage.RowMutation{Entries: []storage.Entry{cell, word}}, storage.RowMutation{})
+	if err == nil && !held {
+		return errFenced
+	}
+	if errors.Is(err, storage.ErrUnavailable) { // it may have happened all the same
+		if r, readErr := x.readRoot(ctx, p); readErr == nil && r.gen == gen {
+			return nil
+		}
+	}
+	return err
+}
+
+// endReserved notes that nothing is left of generations before gen. The caller holds maint.
+func (x *Index) endReserved(ctx context.Context, p period, gen uint32) error {
+	qualifier := genQualifier(qualIntent, gen)
+	_, err := x.series.CheckAndApply(ctx, p.rootKey(), exactly(p, qualifier),
+		storage.RowMutation{Entries: []storage.Entry{rootCell(p, qualifier, newBlob(0))}}, storage.RowMutation{})
+	if err != nil {
+		return err
+	}
+	delete(x.unclean, p)
+	delete(x.begun, p)
+	return nil
+}
+
+// foundReservation takes note of a reservation that was not ended.
+func (x *Index) foundReservation(p period, key []byte, c storage.Cell) {
+	if !isReservation(c.Qualifier) {
+		return
+	}
+	if payload, err := unseal(c.Value, key, c.Qualifier); err != nil || len(payload) > 0 {
+		x.begun[p] = reservedGen(c.Qualifier)
+		x.unclean[p] = true
+	}
+}
+
+// Fold folds the days that are closed, and these into months, where several processes share the catalogue. One process at
+// a time should do it; if two do, one of them works in vain. It reads the tables into an Index of its own, so that nobody
+// waits for it; this Index, like those of other processes, learns of the result by Refresh.
+func (x *Index) Fold(ctx context.Context) error {
+	if !x.shared() {
+		return nil
+	}
+	x.foldMu.Lock()
+	defer x.foldMu.Unlock()
+	f := newIndex(x.opts)
+	f.series, f.labels, f.meta, f.metrics, f.layout = x.series, x.labels, x.meta, x.metrics, x.layout
+	f.foldedAt, f.collecting = x.foldTimes, true
+	days, err := f.findDays(ctx)
+	if err != nil {
+		return fmt.Errorf("index: fold: %w", err)
+	}
+	var errs []error
+	keep := func(err error) {
+		if err != nil && !errors.Is(err, errFenced) {
+			errs = append(errs, err)
+		}
+	}
+	for p, gen := range maps.Clone(f.begun) {
+		// Of a fold that was broken off before its switch the next one of the period cleans up.
+		if c := f.closed.period(p); c != nil && c.gen.Load() == gen {
+			keep(f.clean(ctx, p))
+		}
+	}
+	for _, day := range days {
+		if ctx.Err() == nil && f.foldDue(newOpenDay(day)) {
+			keep(f.foldShared(ctx, day))
+		}
+	}
+	keep(f.foldMonths(ctx))
+	return errors.Join(errs...)
+}
+
+// findDays reads which periods have segments, and lists the days with a journal.
+func (x *Index) findDays(ctx context.Context) (days []int64, err error) {
+	x.maint.Lock()
+	defer x.maint.Unlock()
+	if err := x.findPeriods(ctx); err != nil {
+		return nil, err
+	}
+	x.expireLocked()
+	it := x.series.ReadRows(ctx, specialRows(journalPrefix), storage.ReadOptions{Filter: storage.Filter{KeysOnly: true}})
+	defer func() { _ = it.Close() }() // Err is asked
+	for it.Next() {
+		key := it.Row().Key
+		_, p, _, err := parseSpecial(key)
+		if err != nil {
+			return nil, corrupt(storage.TableSeries, key, nil, err)
+		}
+		if k := len(days) - 1; k < 0 || days[k] != p.firstDay() {
+			days = append(days, p.firstDay())
+		}
+	}
+	return days, it.Err()
+}
+
+// foldShared folds a day's journal and segment into a new segment.
+func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
+	x.maint.Lock()
+	defer x.maint.Unlock()
+	p := dayPeriod(day)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("day %d: %w", day, err)
+			x.metrics.foldFailures.Inc()
+		}
+	}()
+	gen, err := x.reserve(ctx, p)
+	if err != nil {
+		return err
+	}
+	x.reserved[p] = gen
+	defer delete(x.reserved, p)
+	// From here on nobody else switches the root: what is read now is what there is.
+	sources, contains, err := x.formerDay(ctx, p)
+	if err != nil {
+		return err
+	}
+	damaged, err := x.readJournals(ctx, specialRows(string(append(appendDay([]byte(journalPrefix), day), '#'))))
+	if err != nil {
+		return err
+	}
+	if len(damaged) > 0 {
+		return fmt.Errorf("%w: the day's journal is damaged; the next server that reads it repairs it", storage.ErrCorrupt)
+	}
+	d := x.open.get(day)
+	if d == nil && x.unclean[p] {
+		return x.sweep(ctx, p) // the segment contains all of the journal
+	}
+	if d == nil {
+		return nil
+	}
+	contains.journalSeq = max(contains.journalSeq, d.journal.seq)
+	sources = append([]source{newActiveSource(x.cat, d.snapshot())}, sources...)
+	if err := x.foldInto(ctx, p, sources, contains, func() { x.open.forget(day) }); err != nil {
+		return err
+	}
+	return x.deleteParts(ctx, d.parts)
+}
+
+// formerDay is the segment that a day has now, as a source of its next one.
+func (x *Index) formerDay(ctx context.Context, p period) (sources []source, contains contents, err error) {
+	value, err := readCell(ctx, x.series, p.cellMs(), p.rootKey(), []byte{qualRoot})
+	if err != nil {
+		return nil, contains, err
+	}
+	if value == nil {
+		x.closed.forget(p)
+		return nil, contains, x.forgetInMonth(ctx, p)
+	}
+	r, err := x.readRoot(ctx, p)
+	if err != nil {
+		return nil, contains, err
+	}
+	x.closed.install(p, r)
+	s, err := x.segment(ctx, x.closed.period(p))
+	return []source{closedSource{s: s}}, contents{journalSeq: r.journalSeq}, err
+}
