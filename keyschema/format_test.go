@@ -67,8 +67,11 @@ func example(t *testing.T, d *datadriven.TestData) string {
 				t.Fatal(err)
 			}
 			q := AppendRunQualifier(nil, uint32(n))
-			if kind == "sample" {
+			switch kind {
+			case "sample":
 				q = AppendSampleQualifier(nil, uint32(n))
+			case "mark":
+				q = AppendMarkQualifier(nil, n)
 			}
 			fmt.Fprintf(&out, "% x\n", q)
 		default:

@@ -15,14 +15,25 @@ const (
 	KindRun QualifierKind = 'r'
 	// KindSample is a single sample: 's' and its 4-byte big-endian offset in the hour in milliseconds.
 	KindSample QualifierKind = 's'
+	// KindMark says that single samples came after their hour could have been packed: 'r', four bytes 0xff and the 8
+	// bytes of a random number. It holds no samples. Marks sort behind all runs and before all samples, so that one range
+	// of qualifiers covers the marks and the runs from some sequence on.
+	KindMark QualifierKind = 'm'
+
+	// RunSeqMax is the highest sequence of a run.
+	RunSeqMax = 1<<32 - 2
 
 	qualifierBytes = 5
+	markBytes      = qualifierBytes + 8
+	markSeq        = 1<<32 - 1
 )
 
-// Qualifier is a parsed column qualifier. OffsetMs belongs to KindSample, Seq to KindRun; the other one is 0.
+// Qualifier is a parsed column qualifier. OffsetMs belongs to KindSample, Seq to KindRun, Mark to KindMark; the others
+// are 0.
 type Qualifier struct {
 	Kind          QualifierKind
 	OffsetMs, Seq uint32
+	Mark          uint64
 }
 
 // AppendSampleQualifier appends the qualifier of the sample offsetMs < HourMs after the start of its row's hour.
@@ -35,8 +46,16 @@ func AppendRunQualifier(dst []byte, seq uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, byte(KindRun)), seq)
 }
 
+// AppendMarkQualifier appends the qualifier of a mark with a random number.
+func AppendMarkQualifier(dst []byte, mark uint64) []byte {
+	return binary.BigEndian.AppendUint64(AppendRunQualifier(dst, markSeq), mark)
+}
+
 // ParseQualifier parses a qualifier of the samples family. All errors wrap [ErrBadQualifier].
 func ParseQualifier(q []byte) (Qualifier, error) {
+	if len(q) == markBytes && q[0] == byte(KindRun) && binary.BigEndian.Uint32(q[1:]) == markSeq {
+		return Qualifier{Kind: KindMark, Mark: binary.BigEndian.Uint64(q[qualifierBytes:])}, nil
+	}
 	if len(q) != qualifierBytes {
 		return Qualifier{}, fmt.Errorf("%w: %d bytes, want %d", ErrBadQualifier, len(q), qualifierBytes)
 	}

@@ -21,6 +21,9 @@ func TestQualifierRoundTripAndOrder(t *testing.T) {
 	for _, seq := range []uint32{0, 1, 255, 256, 1 << 31, 1<<32 - 1} {
 		check(AppendRunQualifier(nil, seq), Qualifier{Kind: KindRun, Seq: seq})
 	}
+	for _, mark := range []uint64{0, 1, 1<<64 - 1} {
+		check(AppendMarkQualifier(nil, mark), Qualifier{Kind: KindMark, Mark: mark})
+	}
 	for _, offset := range []uint32{0, 1, 255, 256, 15_000, HourMs - 1} {
 		check(AppendSampleQualifier(nil, offset), Qualifier{Kind: KindSample, OffsetMs: offset})
 	}
@@ -30,6 +33,7 @@ func FuzzParseQualifier(f *testing.F) {
 	f.Add(AppendRunQualifier(nil, 7))
 	f.Add(AppendSampleQualifier(nil, HourMs-1))
 	f.Add(AppendSampleQualifier(nil, HourMs))
+	f.Add(AppendMarkQualifier(nil, 7))
 	f.Add([]byte("q0000"))
 	f.Add([]byte("s"))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -41,8 +45,11 @@ func FuzzParseQualifier(f *testing.F) {
 			return
 		}
 		again := AppendRunQualifier(nil, q.Seq)
-		if q.Kind == KindSample {
+		switch q.Kind {
+		case KindSample:
 			again = AppendSampleQualifier(nil, q.OffsetMs)
+		case KindMark:
+			again = AppendMarkQualifier(nil, q.Mark)
 		}
 		if !bytes.Equal(again, text) {
 			t.Fatalf("%q is a second form of %q", text, again)

@@ -143,7 +143,10 @@ func (c *inspectCommands) describeSamples(key []byte, cell storage.Cell) (string
 		return "", err
 	}
 	startMs := keyschema.HourStartMs(row.Hour)
-	if q.Kind == keyschema.KindSample {
+	switch q.Kind {
+	case keyschema.KindMark:
+		return "mark of samples that came late", nil
+	case keyschema.KindSample:
 		v, err := run.ParseSampleValue(cell.Value)
 		return fmt.Sprintf("sample +%d ms = %g", q.OffsetMs, v), err
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // Row folds the cells of one row's samples family into two columns. Single samples win over runs, and a run wins over
-// those with a lower sequence; of two cells with the same qualifier the one added later wins. The cells may come in
-// any order.
+// those with a lower sequence; of two cells with the same qualifier the one added later wins. Marks say nothing here. The
+// cells may come in any order.
 //
 // A Row keeps its memory over Reset; it is not for concurrent use. Reset comes before the first Add.
 type Row struct {
@@ -53,7 +53,10 @@ func (r *Row) Add(qualifier, value []byte) error {
 	if err != nil {
 		return err
 	}
-	if q.Kind == keyschema.KindSample {
+	switch q.Kind {
+	case keyschema.KindMark:
+		return nil
+	case keyschema.KindSample:
 		v, err := ParseSampleValue(value)
 		if err != nil {
 			return fmt.Errorf("sample %d ms after the hour: %w", q.OffsetMs, err)

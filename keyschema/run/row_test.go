@@ -96,6 +96,9 @@ func TestRowKeepsWhatItHasOnErrors(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+	if err := row.Add(keyschema.AppendMarkQualifier(nil, 5), nil); err != nil {
+		t.Errorf("a mark: %v", err)
+	}
 	if tsMs, values := row.Columns(); !slices.Equal(tsMs, []int64{1, 2}) || !slices.Equal(values, []float64{3, 4}) {
 		t.Errorf("%v %v", tsMs, values)
 	}

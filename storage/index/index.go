@@ -151,7 +151,8 @@ func newIndex(opts Options) *Index {
 	x := &Index{
 		opts: opts, seed: rand.Uint64(), cat: newCatalogue(), layout: defaultLayout(),
 		foldedAt: map[period]time.Time{}, unclean: map[period]bool{}, damaged: map[period]damagedDay{},
-		reserved: map[period]uint32{}, begun: map[period]uint32{}, foldTimes: map[period]time.Time{}, seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
+		reserved: map[period]uint32{}, begun: map[period]uint32{}, foldTimes: map[period]time.Time{},
+		seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
 	}
 	x.open.days = map[int64]*openDay{}
 	x.closed.days, x.closed.months = map[int64]*folded{}, map[period]*folded{}
