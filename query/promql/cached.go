@@ -25,32 +25,22 @@ func (p *piece) fromCache(ctx context.Context) error {
 	part := p.buffers.get(0)
 	p.parts = append(p.parts, part)
 	p.wanted = make([][]index.HourSpan, len(p.series))
+	p.cache.table.mu.RLock()
+	defer p.cache.table.mu.RUnlock()
+	s := search{p: p, u: &u, hits: make([]hit, 0, len(p.slots))}
 	for i := range p.series {
 		if i%256 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		before := part.len()
-		p.wanted[i] = p.cachedRows(&u, i, part)
-		if err := p.charge(part.len() - before); err != nil {
-			part.truncate(before) // is not charged
-			return err
-		}
+		p.wanted[i] = s.rows(i)
+	}
+	if err := s.take(part); err != nil {
+		return err
 	}
 	p.figures.samples.Add(int64(part.len()))
 	p.figures.rowsCached.Add(int64(u.found))
 	p.metrics.samples.Add(float64(part.len()))
 	return nil
-}
-
-// cachedRows takes the rows of a series that are kept; it returns the hours of the others.
-func (p *piece) cachedRows(u *rowCacheUser, series int, part *buffer) (wanted []index.HourSpan) {
-	s := search{p: p, u: u, series: series, key: u.setSeries(&p.series[series]), part: part}
-	at := p.bases[series]
-	for _, span := range p.hoursOf(series) {
-		s.span(span, at)
-		at += int(span.Last - span.First + 1)
-	}
-	return s.wanted
 }
 
 // keepMissing remembers of rows that were looked for that they are not there.
@@ -60,7 +50,7 @@ func (p *piece) keepMissing() {
 		for _, span := range p.wanted[i] {
 			for hour := span.First; hour <= span.Last; hour++ {
 				if !p.keptTogether(hour) && !p.slots[p.slotOf(i, hour)].known {
-					u.put(&p.series[i], hour, columns{})
+					u.keep(&p.series[i], hour, columns{}, traitsOf(columns{}))
 				}
 			}
 		}
@@ -68,10 +58,10 @@ func (p *piece) keepMissing() {
 }
 
 // keep remembers a row.
-func (u *rowCacheUser) keep(s *index.Series, hour int64, row columns) {
+func (u *rowCacheUser) keep(s *index.Series, hour int64, row columns, t traits) {
 	startMs := keyschema.HourStartMs(hour)
 	if n := len(row.tsMs); n == 0 || row.tsMs[0] >= startMs && row.tsMs[n-1] < startMs+keyschema.HourMs {
-		u.put(s, hour, row)
+		u.put(s, hour, 1, u.epochs.of(hour), row, t)
 	}
 }
 

@@ -61,6 +61,7 @@ func (p *piece) hoursOf(series int) []index.HourSpan {
 type slot struct {
 	part, start, n int32
 	known          bool
+	traits         traits
 }
 
 // readHead copies the unflushed samples of all series.
@@ -237,8 +238,9 @@ func (p *piece) addRow(part int, owner rowPrefix, stored storage.Row, with *rowR
 	}
 	var all columns
 	all.tsMs, all.values = row.Columns()
+	traits := traitsOf(all)
 	if p.cache != nil && !p.keptTogether(hour) {
-		with.keep.keep(&p.series[owner.series], hour, all)
+		with.keep.keep(&p.series[owner.series], hour, all, traits)
 	}
 	c := p.window.clip(all)
 	tsMs, values := c.tsMs, c.values
@@ -246,7 +248,7 @@ func (p *piece) addRow(part int, owner rowPrefix, stored storage.Row, with *rowR
 		return 0, err
 	}
 	to := p.parts[part]
-	p.slots[at] = slot{part: int32(part), start: int32(to.len()), n: int32(len(tsMs)), known: true}
+	p.slots[at] = slot{part: int32(part), start: int32(to.len()), n: int32(len(tsMs)), known: true, traits: traits}
 	to.append(tsMs, values)
 	return len(tsMs), nil
 }

@@ -74,14 +74,61 @@ func (p *piece) keptTogether(hour int64) bool {
 	return d.day.keeps() || d.quarters[hour%keyschema.DayHours/quarterHours].keeps()
 }
 
-// search looks for the rows of a series among those that are kept.
+// search looks for the rows of one series after another among those that are kept. What it has found is copied when all
+// was looked for: so the memory can work on many look-ups at once.
 type search struct {
 	p      *piece
 	u      *rowCacheUser
 	series int
-	key    int // length of the key's beginning
-	part   *buffer
+	number uint64           // the beginning of the series' keys
+	known  bool             // it has one
 	wanted []index.HourSpan // hours that were not found
+	hits   []hit
+}
+
+// hit is an entry that was found, for a slot.
+type hit struct {
+	shape   rowShape
+	place   uint32
+	slot    int
+	startMs int64
+	window  window
+}
+
+// rows looks for the rows of a series; it returns the hours of those that were not found.
+func (s *search) rows(series int) (wanted []index.HourSpan) {
+	s.series, s.wanted = series, nil
+	s.number, s.known = s.u.number(&s.p.series[series])
+	at := s.p.bases[series]
+	for _, span := range s.p.hoursOf(series) {
+		s.span(span, at)
+		at += int(span.Last - span.First + 1)
+	}
+	return s.wanted
+}
+
+// chargeSamples is the number of samples that are charged at once.
+const chargeSamples = 1 << 12
+
+// take copies the samples of the hits.
+func (s *search) take(part *buffer) error {
+	charged := part.len()
+	for i := range s.hits {
+		h := &s.hits[i]
+		words := s.u.table.words(h.place, h.shape.words())
+		from, end := h.shape.within(words, h.startMs, h.window)
+		start := part.len()
+		part.appendEntry(h.shape, words, h.startMs, from, end)
+		s.p.slots[h.slot] = slot{part: 0, start: int32(start), n: int32(end - from), known: true, traits: h.shape.traits()}
+		if n := part.len() - charged; n >= chargeSamples || i == len(s.hits)-1 {
+			if err := s.p.charge(n); err != nil {
+				part.truncate(charged) // the rest is not charged
+				return err
+			}
+			charged = part.len()
+		}
+	}
+	return nil
 }
 
 // span looks for the hours of a span, the first of which has slot at.
@@ -129,11 +176,11 @@ func (s *search) day(first, last int64, at int) {
 
 // row looks for one row.
 func (s *search) row(hour int64, at int) bool {
-	start := s.part.len()
-	if !s.u.get(s.key, hour, s.p.window, s.part) {
+	s.u.tried++
+	if !s.find(hour, 1, s.p.epochs.of(hour), at, s.p.window) {
 		return false
 	}
-	s.p.slots[at] = slot{part: 0, start: int32(start), n: int32(s.part.len() - start), known: true}
+	s.u.found++
 	return true
 }
 
@@ -142,16 +189,29 @@ func (s *search) block(b *block, first, last int64, at int) bool {
 	w := window{
 		max(s.p.window.mintMs, keyschema.HourStartMs(first)), min(s.p.window.maxtMs, keyschema.HourStartMs(last+1)-1),
 	}
-	start := s.part.len()
-	if !s.u.getBlock(s.key, b, w, s.part) {
+	if !s.find(b.firstHour, b.hours, b.epoch, at, w) {
 		return false
 	}
 	s.u.found += int(last - first + 1)
 	s.u.tried += int(last - first + 1)
-	s.p.slots[at] = slot{part: 0, start: int32(start), n: int32(s.part.len() - start), known: true}
 	for i := at + 1; i <= at+int(last-first); i++ {
 		s.p.slots[i].known = true
 	}
+	return true
+}
+
+// find notes the entry of some hours of the series as a hit.
+func (s *search) find(firstHour, hours int64, epoch uint64, at int, w window) bool {
+	if !s.known {
+		return false
+	}
+	e := s.u.table.get(blockKey(s.number, firstHour, hours), epoch)
+	if e == nil {
+		return false
+	}
+	s.hits = append(s.hits, hit{
+		shape: e.rowShape, place: e.place, slot: at, startMs: keyschema.HourStartMs(firstHour), window: w,
+	})
 	return true
 }
 
@@ -190,7 +250,7 @@ func (p *piece) keepQuarter(u *rowCacheUser, series int, q *block, c columns, he
 	for hour := q.firstHour; hour <= q.lastHour(); hour++ {
 		one := block{firstHour: hour, hours: 1}
 		if row, ok := one.of(c, head); ok {
-			u.put(&p.series[series], hour, row)
+			u.put(&p.series[series], hour, 1, p.epochs.of(hour), row, traitsOf(row))
 		}
 	}
 }
@@ -204,33 +264,10 @@ func (b *block) of(c, head columns) (_ columns, ok bool) {
 	return w.clip(c), true
 }
 
-// setBlock completes the key of a series for a block.
-func (u *rowCacheUser) setBlock(n int, b *block) {
-	u.setEpoch(n, b.firstHour|b.hours<<hourKeyBits, b.epoch)
-}
-
-// hourKeyBits is the number of bits that an hour takes in a key; above are the hours of a block.
-const hourKeyBits = 24
-
-// getBlock appends the samples of a block within the window to a buffer; not ok if it is not known.
-func (u *rowCacheUser) getBlock(n int, b *block, w window, to *buffer) (ok bool) {
-	u.setBlock(n, b)
-	return u.appendEntry(keyschema.HourStartMs(b.firstHour), w, to)
-}
-
 // putBlock keeps a block of a series' column; not ok if it is too large. It does nothing if the head had some of it.
 func (u *rowCacheUser) putBlock(s *index.Series, b *block, c, head columns) (ok bool) {
 	rows, ok := b.of(c, head)
-	if !ok {
-		return true
-	}
-	if rowEntryBytes(rows) > rowCacheEntryMax {
-		return false
-	}
-	u.setBlock(u.setSeries(s), b)
-	u.entry = appendRowEntry(u.entry[:0], keyschema.HourStartMs(b.firstHour), rows)
-	u.entries.Set(u.key, u.entry)
-	return true
+	return !ok || u.put(s, b.firstHour, b.hours, b.epoch, rows, traitsOf(rows))
 }
 
 // hoursHull is the first and the last hour of the series of a piece; last is below 0 if there are none.

@@ -1,26 +1,31 @@
 package promql
 
 import (
-	"encoding/binary"
 	"fmt"
+	"math"
+	"math/rand/v2"
 
-	"github.com/VictoriaMetrics/fastcache"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/zeebo/xxh3"
 
 	"halite/keyschema"
 	"halite/storage/index"
 )
 
-// rowCache keeps decoded rows of the data table, rows that are not there among them. Its keys hold the epoch of the
-// row's hour, so that a row written since is not found.
+// rowCache keeps decoded rows of the data table, rows that are not there among them, each with the epoch of its hour, so
+// that a row written since is not found.
 //
-// An entry is the values, 8 bytes each as they lie in memory; their offsets from the hour's start, 4 bytes each, if they
-// are not evenly spaced; and a trailer of three numbers of 4 bytes: how many samples there are, the offset of the first,
-// and the interval between them, 0 where there are offsets. So a look-up can copy it to where the values are wanted.
+// The words of an entry are the values, as they lie in memory, and their offsets from the start of the first hour in
+// milliseconds, two in a word, if they are not evenly spaced. Where they are, its shape is enough to know the times.
 type rowCache struct {
-	entries  *fastcache.Cache
+	table    *rowTable
 	watch    *RowWatch
 	bytesMax int64
+
+	// numbers are those of series that are not active, by a hash of their labels; guarded by the table's lock.
+	numbers    map[xxh3.Uint128]uint32
+	lastNumber uint32
+	seed       uint64
 
 	hits, misses prometheus.Counter
 }
@@ -31,10 +36,10 @@ const (
 	rowCacheQueryShare = 2
 	// rowCacheRowBytes is about what an entry takes.
 	rowCacheRowBytes = 1 << 10
-	// rowCacheEntryMax is the size of an entry that fastcache keeps, less that of a key.
-	rowCacheEntryMax = 60 << 10
-
-	rowEntryTrailer = 12
+	// rowNumberBytes is about what the number of a series that is not active takes.
+	rowNumberBytes = 64
+	// rowNumberShare is the part of the cache that numbers may take.
+	rowNumberShare = 16
 )
 
 func newRowCache(o *Options) (*rowCache, error) {
@@ -42,7 +47,8 @@ func newRowCache(o *Options) (*rowCache, error) {
 		return nil, nil
 	}
 	c := &rowCache{
-		entries: fastcache.New(int(o.RowCacheBytes)), watch: o.Watch, bytesMax: o.RowCacheBytes,
+		table: newRowTable(o.RowCacheBytes - o.RowCacheBytes/rowNumberShare), watch: o.Watch, bytesMax: o.RowCacheBytes,
+		numbers: map[xxh3.Uint128]uint32{}, seed: rand.Uint64(),
 		hits: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_query_row_cache_hits_total", Help: "Rows that queries found decoded.",
 		}),
@@ -57,11 +63,7 @@ func newRowCache(o *Options) (*rowCache, error) {
 		c.hits, c.misses,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "tsdb_query_row_cache_bytes", Help: "Memory of the cache of decoded rows in use.",
-		}, func() float64 {
-			var s fastcache.Stats
-			c.entries.UpdateStats(&s)
-			return float64(s.BytesSize)
-		}),
+		}, func() float64 { return float64(c.sizeBytes()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "tsdb_query_row_cache_bytes_max", Help: "Memory that the cache of decoded rows may use.",
 		}, func() float64 { return float64(c.bytesMax) }),
@@ -78,76 +80,85 @@ func (c *rowCache) admits(rows int) bool {
 	return c != nil && int64(rows) <= c.bytesMax/rowCacheRowBytes/rowCacheQueryShare
 }
 
+func (c *rowCache) sizeBytes() int64 {
+	c.table.mu.RLock()
+	defer c.table.mu.RUnlock()
+	return c.table.sizeBytes() + int64(len(c.numbers))*rowNumberBytes
+}
+
 // rowCacheUser is what one goroutine needs to use the cache.
 type rowCacheUser struct {
 	*rowCache
 	epochs       hourEpochs
-	key, entry   []byte
-	guess        int // about how many values an entry is as long as
+	buf          []byte
 	found, tried int
 }
 
-// Kinds of keys.
+// A key is the number of a series below what else it says: the first hour of the entry, how many there are, and
+// whether the number is that of an active series.
 const (
-	keyByRef    = 1
-	keyByLabels = 2
+	keyHourShift  = 32
+	keyHoursShift = keyHourShift + 24
+	keyInactive   = 1 << 62
+	keyOfRow      = 1 << 63 // no key is 0
 )
 
-// setSeries makes the key of a series, without hour and epoch. Numbers of active series are never used again.
-func (u *rowCacheUser) setSeries(s *index.Series) int {
+// number is the beginning of the keys of a series; not ok if it has none. Numbers of active series are never used again.
+// The caller holds the table's lock.
+func (u *rowCacheUser) number(s *index.Series) (key uint64, ok bool) {
 	if s.Ref != 0 {
-		u.key = append(binary.LittleEndian.AppendUint64(u.key[:0], uint64(s.Ref)), keyByRef)
-		return len(u.key)
+		return keyOfRow | uint64(s.Ref), true
 	}
-	u.key = append(s.Labels.Bytes(u.key), keyByLabels)
-	return len(u.key)
+	n, ok := u.numbers[u.hash(s)]
+	return keyOfRow | keyInactive | uint64(n), ok
 }
 
-// setHour completes the key of a series, whose length setSeries has told.
-func (u *rowCacheUser) setHour(n int, hour int64) { u.setEpoch(n, hour, u.epochs.of(hour)) }
-
-func (u *rowCacheUser) setEpoch(n int, hour int64, epoch uint64) {
-	u.key = binary.LittleEndian.AppendUint32(u.key[:n], uint32(hour))
-	u.key = binary.LittleEndian.AppendUint64(u.key, epoch)
+func (u *rowCacheUser) hash(s *index.Series) xxh3.Uint128 {
+	u.buf = s.Labels.Bytes(u.buf)
+	return xxh3.Hash128Seed(u.buf, u.seed)
 }
 
-// get appends the samples of a row within the window to a buffer; not ok if it is not known.
-func (u *rowCacheUser) get(n int, hour int64, w window, to *buffer) (ok bool) {
-	u.setHour(n, hour)
-	u.tried++
-	if !u.appendEntry(keyschema.HourStartMs(hour), w, to) {
+// makeNumber is number for an entry to be made. When there are too many numbers all are forgotten, and so
+// nobody finds their entries any more; none is given out twice.
+func (u *rowCacheUser) makeNumber(s *index.Series) (key uint64, ok bool) {
+	if key, ok = u.number(s); ok {
+		return key, true
+	}
+	if u.lastNumber == math.MaxUint32 {
+		return 0, false
+	}
+	if int64(len(u.numbers)+1)*rowNumberBytes > u.bytesMax/rowNumberShare {
+		clear(u.numbers)
+	}
+	u.lastNumber++
+	u.numbers[u.hash(s)] = u.lastNumber
+	return u.number(s)
+}
+
+// blockKey completes the key of a series for some hours.
+func blockKey(number uint64, firstHour, hours int64) uint64 {
+	return number | uint64(firstHour)<<keyHourShift | uint64(hours)<<keyHoursShift
+}
+
+// put keeps the rows of some hours of a series; not ok if there are too many samples.
+func (u *rowCacheUser) put(s *index.Series, firstHour, hours int64, epoch uint64, c columns, t traits) (ok bool) {
+	shape := rowShapeOf(keyschema.HourStartMs(firstHour), c, t)
+	words := shape.words()
+	if words > u.table.entryWordsMax() {
 		return false
 	}
-	u.found++
-	return true
-}
-
-// put keeps a row.
-func (u *rowCacheUser) put(s *index.Series, hour int64, c columns) {
-	if rowEntryBytes(c) > rowCacheEntryMax {
-		return
+	u.table.mu.Lock()
+	defer u.table.mu.Unlock()
+	if number, ok := u.makeNumber(s); ok {
+		u.table.put(blockKey(number, firstHour, hours), epoch, shape, words, func(words []uint64) {
+			shape.write(words, keyschema.HourStartMs(firstHour), c)
+		})
 	}
-	u.setHour(u.setSeries(s), hour)
-	u.entry = appendRowEntry(u.entry[:0], keyschema.HourStartMs(hour), c)
-	u.entries.Set(u.key, u.entry)
+	return true
 }
 
 // count adds what was looked for to the metrics.
 func (u *rowCacheUser) count() {
 	u.hits.Add(float64(u.found))
 	u.misses.Add(float64(u.tried - u.found))
-}
-
-// interval is the time between neighbouring samples, 0 if it is not always the same.
-func interval(tsMs []int64) int64 {
-	if len(tsMs) < 2 {
-		return 1
-	}
-	step := tsMs[1] - tsMs[0]
-	for i := 2; i < len(tsMs); i++ {
-		if tsMs[i]-tsMs[i-1] != step {
-			return 0
-		}
-	}
-	return step
 }

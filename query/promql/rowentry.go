@@ -1,105 +1,145 @@
 package promql
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
+	"sort"
 	"unsafe"
+
+	"github.com/prometheus/prometheus/model/value"
 )
 
-// appendRowEntry appends the entry of rows that begin at a time.
-func appendRowEntry(dst []byte, startMs int64, c columns) []byte {
-	first, step := int64(0), interval(c.tsMs)
-	if len(c.tsMs) > 0 {
-		first = c.tsMs[0] - startMs
-	}
+// traits are what is known of samples beyond their number. It holds for parts of them too.
+type traits struct {
+	// stepMs is the time between neighbouring samples, 0 if it is not always the same.
+	stepMs int64
+	// plain is set if no value is a stale marker, rising if none is less than the one before.
+	plain, rising bool
+}
+
+func traitsOf(c columns) traits {
+	t := traits{stepMs: interval(c.tsMs), plain: true, rising: true}
+	before := math.Inf(-1)
 	for _, v := range c.values {
-		dst = binary.NativeEndian.AppendUint64(dst, math.Float64bits(v))
+		t.plain = t.plain && math.Float64bits(v) != value.StaleNaN
+		t.rising = t.rising && !(v < before)
+		before = v
 	}
-	if step == 0 {
-		for _, ts := range c.tsMs {
-			dst = binary.NativeEndian.AppendUint32(dst, uint32(ts-startMs))
+	return t
+}
+
+// interval is the time between neighbouring samples, 0 if it is not always the same.
+func interval(tsMs []int64) int64 {
+	if len(tsMs) < 2 {
+		return 1
+	}
+	step := tsMs[1] - tsMs[0]
+	for i := 2; i < len(tsMs); i++ {
+		if tsMs[i]-tsMs[i-1] != step {
+			return 0
 		}
 	}
-	dst = binary.NativeEndian.AppendUint32(dst, uint32(len(c.tsMs)))
-	dst = binary.NativeEndian.AppendUint32(dst, uint32(first))
-	return binary.NativeEndian.AppendUint32(dst, uint32(step))
+	return step
 }
 
-// rowEntryBytes is the length of an entry.
-func rowEntryBytes(c columns) int {
-	if interval(c.tsMs) == 0 {
-		return rowEntryTrailer + 12*len(c.tsMs)
-	}
-	return rowEntryTrailer + 8*len(c.tsMs)
+// rowShape is what an entry of the cache has beside its words.
+type rowShape struct {
+	samples uint32 // with flags above
+	firstMs uint32 // of the first sample, after the start of the entry's first hour
+	stepMs  uint32 // between samples, 0 if there are offsets
 }
 
-// appendEntry appends the samples within the window of the entry under the key; not ok if there is none. The entry is
-// copied behind the buffer's values, so that those of it are where they belong.
-func (u *rowCacheUser) appendEntry(startMs int64, w window, to *buffer) (ok bool) {
-	at := len(to.values)
-	to.values = slices.Grow(to.values, u.guess)
-	spare := to.values[at:cap(to.values)]
-	place := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(spare))), 8*len(spare))
-	entry, ok := u.entries.HasGet(place[:0], u.key)
-	if !ok {
-		return false
+const (
+	shapeRising = 1 << 31
+	shapePlain  = 1 << 30
+	shapeFlags  = shapeRising | shapePlain
+)
+
+func rowShapeOf(startMs int64, c columns, t traits) rowShape {
+	s := rowShape{samples: uint32(len(c.tsMs)), stepMs: uint32(t.stepMs)}
+	if len(c.tsMs) > 0 {
+		s.firstMs = uint32(c.tsMs[0] - startMs)
 	}
-	u.guess = max(u.guess, len(entry)/8+1)
-	trailer := entry[len(entry)-rowEntryTrailer:]
-	n := int(binary.NativeEndian.Uint32(trailer))
-	first := startMs + int64(binary.NativeEndian.Uint32(trailer[4:]))
-	step := int64(binary.NativeEndian.Uint32(trailer[8:]))
-	if len(entry) > len(place) { // it is elsewhere
-		to.values = slices.Grow(to.values, n)
-		for i := range n {
-			to.values[:at+n][at+i] = math.Float64frombits(binary.NativeEndian.Uint64(entry[8*i:]))
+	if t.rising {
+		s.samples |= shapeRising
+	}
+	if t.plain {
+		s.samples |= shapePlain
+	}
+	return s
+}
+
+func (s rowShape) len() int { return int(s.samples &^ shapeFlags) }
+
+func (s rowShape) traits() traits {
+	return traits{stepMs: int64(s.stepMs), plain: s.samples&shapePlain != 0, rising: s.samples&shapeRising != 0}
+}
+
+// words is the length of the entry.
+func (s rowShape) words() int {
+	if n := s.len(); s.stepMs == 0 {
+		return n + (n+1)/2
+	}
+	return s.len()
+}
+
+func (s rowShape) write(words []uint64, startMs int64, c columns) {
+	for i, v := range c.values {
+		words[i] = math.Float64bits(v)
+	}
+	if s.stepMs == 0 {
+		offsets := offsetsIn(words, len(c.tsMs))
+		for i, ts := range c.tsMs {
+			offsets[i] = uint32(ts - startMs)
 		}
 	}
-	to.values = to.values[:at+n]
-	if step == 0 {
-		to.appendUneven(entry[8*n:len(entry)-rowEntryTrailer], startMs, w, at)
-	} else {
-		to.appendEven(first, step, w, at)
-	}
-	return true
 }
 
-// appendUneven appends the times of the values from one on, and leaves out those outside the window.
-func (b *buffer) appendUneven(offsets []byte, startMs int64, w window, at int) {
-	kept := at
-	for i := at; i < len(b.values); i++ {
-		ts := startMs + int64(binary.NativeEndian.Uint32(offsets[4*(i-at):]))
-		if ts >= w.mintMs && ts <= w.maxtMs {
-			b.tsMs = append(b.tsMs, ts)
-			b.values[kept] = b.values[i]
-			kept++
-		}
-	}
-	b.values = b.values[:kept]
+// valuesIn are the values of an entry that has n of them.
+func valuesIn(words []uint64, n int) []float64 {
+	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(words))), n)
 }
 
-// appendEven does so where times are evenly spaced.
-func (b *buffer) appendEven(first, step int64, w window, at int) {
-	n := int64(len(b.values) - at)
-	if n == 0 {
-		return
+// offsetsIn are the offsets behind n values.
+func offsetsIn(words []uint64, n int) []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(words[n:]))), n)
+}
+
+// within gives the samples from one to before the end that lie in a window, of an entry that begins at startMs.
+func (s rowShape) within(words []uint64, startMs int64, w window) (from, end int) {
+	if s.stepMs == 0 {
+		offsets := offsetsIn(words, s.len())
+		from = sort.Search(len(offsets), func(i int) bool { return startMs+int64(offsets[i]) >= w.mintMs })
+		end = from + sort.Search(len(offsets)-from, func(i int) bool { return startMs+int64(offsets[from+i]) > w.maxtMs })
+		return from, end
 	}
-	from, end := int64(0), n
+	n, step := int64(s.len()), int64(s.stepMs)
+	first := startMs + int64(s.firstMs)
+	lo, hi := int64(0), n
 	if first < w.mintMs {
-		from = min(n, (w.mintMs-first+step-1)/step)
+		lo = min(n, (w.mintMs-first+step-1)/step)
 	}
 	if first+(n-1)*step > w.maxtMs {
-		end = max(from, (w.maxtMs-first+step)/step)
+		hi = max(lo, (w.maxtMs-first+step)/step)
 	}
-	if from > 0 {
-		copy(b.values[at:], b.values[at+int(from):at+int(end)])
+	return int(lo), int(hi)
+}
+
+// appendEntry appends some of the samples of an entry that begins at startMs.
+func (b *buffer) appendEntry(s rowShape, words []uint64, startMs int64, from, end int) {
+	b.values = append(b.values, valuesIn(words, s.len())[from:end]...)
+	at := len(b.tsMs)
+	b.tsMs = slices.Grow(b.tsMs, end-from)[:at+end-from]
+	tsMs := b.tsMs[at:]
+	if s.stepMs == 0 {
+		for i, offset := range offsetsIn(words, s.len())[from:end] {
+			tsMs[i] = startMs + int64(offset)
+		}
+		return
 	}
-	b.values = b.values[:at+int(end-from)]
-	b.tsMs = slices.Grow(b.tsMs, int(end-from))[:len(b.values)]
-	ts := first + from*step
-	for i := at; i < len(b.tsMs); i++ {
-		b.tsMs[i] = ts
-		ts += step
+	ts := startMs + int64(s.firstMs) + int64(from)*int64(s.stepMs)
+	for i := range tsMs {
+		tsMs[i] = ts
+		ts += int64(s.stepMs)
 	}
 }

@@ -1,0 +1,206 @@
+package promql
+
+import (
+	"math/bits"
+	"sync"
+)
+
+// rowTable keeps words under keys, within a bound on memory; what came first goes first. The words lie in regions that
+// are filled one after the other; one hash table says where. A look-up touches a slot of it and the words it wants, no
+// more: with many series it is the memory's latency that counts.
+//
+// Readers hold mu for reading while they use slots and words.
+type rowTable struct {
+	mu      sync.RWMutex
+	slots   []rowSlot // a power of two
+	used    int       // at most three quarters of slotsMax
+	regions []rowRegion
+	current int // region that is being filled
+	at      int // words of it in use
+
+	slotsMax, regionsMax int
+	regionBits           uint // of the number of words of a region
+	off                  bool // no memory is to be had
+}
+
+// rowSlot says where an entry is. A key of 0 marks a free slot.
+type rowSlot struct {
+	key   uint64
+	epoch uint64
+	place uint32 // word, counted over all regions
+	rowShape
+}
+
+// rowRegion is memory for entries, with the keys of those that were put there.
+type rowRegion struct {
+	words []uint64
+	keys  []uint64
+}
+
+const (
+	rowSlotBytes = 32
+	rowKeyBytes  = 8
+	// rowSlotShare is the part of the memory that slots and keys may take.
+	rowSlotShare = 8
+	rowSlotsMin  = 1 << 8
+	// rowRegionsMin is the number of regions, if memory is for more than a few: one of them goes at once.
+	rowRegionsMin    = 16
+	rowRegionBitsMin = 10
+	rowRegionBitsMax = 17
+	// rowRegionEntries is the number of entries that a region has room for, however long they are.
+	rowRegionEntries = 4
+	rowWordsMax      = 1 << 32 // that a place can tell apart
+)
+
+// newRowTable makes a table that takes about so many bytes at most.
+func newRowTable(bytesMax int64) *rowTable {
+	forSlots := bytesMax / rowSlotShare
+	words := (bytesMax - forSlots) / 8
+	t := &rowTable{slotsMax: rowSlotsMin}
+	for int64(2*t.slotsMax)*(rowSlotBytes+rowKeyBytes) <= forSlots {
+		t.slotsMax *= 2
+	}
+	t.regionBits = uint(min(max(bits.Len64(uint64(words/rowRegionsMin))-1, rowRegionBitsMin), rowRegionBitsMax))
+	t.regionsMax = int(min(max(words>>t.regionBits, 2), rowWordsMax>>t.regionBits))
+	t.slots = make([]rowSlot, rowSlotsMin)
+	return t
+}
+
+// entryWordsMax is the length of the longest entry.
+func (t *rowTable) entryWordsMax() int { return t.regionWords() / rowRegionEntries }
+
+func (t *rowTable) regionWords() int { return 1 << t.regionBits }
+
+func rowHash(key uint64) uint64 {
+	key *= 0x9e3779b97f4a7c15
+	key ^= key >> 32
+	return key * 0xd6e8feb86659fd93 >> 20
+}
+
+// home is where the search for a key begins.
+func (t *rowTable) home(key uint64) uint64 { return rowHash(key) & uint64(len(t.slots)-1) }
+
+// next is the slot behind another.
+func (t *rowTable) next(at uint64) uint64 { return (at + 1) & uint64(len(t.slots)-1) }
+
+// find is the slot of a key, or the free one where it would be.
+func (t *rowTable) find(key uint64) uint64 {
+	at := t.home(key)
+	for k := t.slots[at].key; k != key && k != 0; k = t.slots[at].key {
+		at = t.next(at)
+	}
+	return at
+}
+
+// get is the slot of a key, nil if there is none as of the epoch. The caller holds mu, for reading at least.
+func (t *rowTable) get(key, epoch uint64) *rowSlot {
+	if s := &t.slots[t.find(key)]; s.key == key && s.epoch == epoch {
+		return s
+	}
+	return nil
+}
+
+// words are those of an entry from its place on.
+func (t *rowTable) words(place uint32, n int) []uint64 {
+	at := int(place) & (t.regionWords() - 1)
+	return t.regions[place>>t.regionBits].words[at : at+n : at+n]
+}
+
+// put keeps an entry of some words, no more than entryWordsMax, which fill writes, in place of what the key had. The
+// caller holds mu.
+func (t *rowTable) put(key, epoch uint64, shape rowShape, words int, fill func([]uint64)) {
+	if !t.reserve(words) {
+		return
+	}
+	s := &t.slots[t.find(key)]
+	if s.key == 0 {
+		t.used++
+	}
+	place := uint32(t.current<<t.regionBits + t.at)
+	*s = rowSlot{key: key, epoch: epoch, place: place, rowShape: shape}
+	fill(t.words(place, words))
+	t.at += words
+	r := &t.regions[t.current]
+	r.keys = append(r.keys, key)
+}
+
+// reserve makes room for an entry; it reports whether there is any.
+func (t *rowTable) reserve(words int) bool {
+	if t.off {
+		return false
+	}
+	if t.full() && len(t.slots) < t.slotsMax {
+		t.rehash(2 * len(t.slots))
+	}
+	for len(t.regions) == 0 || t.at+max(words, 1) > t.regionWords() || t.full() {
+		if !t.turn() {
+			return false
+		}
+	}
+	return true
+}
+
+// full reports whether another key would make look-ups slow.
+func (t *rowTable) full() bool { return t.used >= len(t.slots)/4*3 }
+
+// turn goes on to the next region, whose entries go.
+func (t *rowTable) turn() bool {
+	next := 0
+	if len(t.regions) > 0 {
+		next = (t.current + 1) % t.regionsMax
+	}
+	if next == len(t.regions) {
+		words, err := newRowMemory(t.regionWords())
+		switch {
+		case err == nil:
+			t.regions = append(t.regions, rowRegion{words: words})
+		case next == 0:
+			t.off = true
+			return false
+		default:
+			t.regionsMax = next
+			next = 0
+		}
+	}
+	t.current, t.at = next, 0
+	r := &t.regions[next]
+	for _, key := range r.keys {
+		if at := t.find(key); t.slots[at].key == key && int(t.slots[at].place>>t.regionBits) == next {
+			t.remove(at)
+		}
+	}
+	r.keys = r.keys[:0]
+	return true
+}
+
+// remove frees a slot. Those behind it that would not be found any more move up.
+func (t *rowTable) remove(hole uint64) {
+	mask := uint64(len(t.slots) - 1)
+	for at := t.next(hole); t.slots[at].key != 0; at = t.next(at) {
+		if home := t.home(t.slots[at].key); (at-home)&mask >= (at-hole)&mask {
+			t.slots[hole] = t.slots[at]
+			hole = at
+		}
+	}
+	t.slots[hole] = rowSlot{}
+	t.used--
+}
+
+func (t *rowTable) rehash(slots int) {
+	old := t.slots
+	t.slots = make([]rowSlot, slots)
+	for i := range old {
+		if old[i].key != 0 {
+			t.slots[t.find(old[i].key)] = old[i]
+		}
+	}
+}
+
+// sizeBytes is the memory in use. The caller holds mu.
+func (t *rowTable) sizeBytes() int64 {
+	n := int64(len(t.slots)) * rowSlotBytes
+	for i := range t.regions {
+		n += int64(len(t.regions[i].words))*8 + int64(cap(t.regions[i].keys))*rowKeyBytes
+	}
+	return n
+}

@@ -1,0 +1,105 @@
+package promql
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRowTableAgainstMap puts entries of all lengths under few and many keys: what is found is what was put last, the
+// latest are found, and memory stays within its bound.
+func TestRowTableAgainstMap(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, bytesMax := range []int64{1 << 18, 1 << 21} {
+		for _, keys := range []uint64{40, 100_000} {
+			checkRowTable(t, rng, bytesMax, keys)
+		}
+	}
+}
+
+func checkRowTable(t *testing.T, rng *rand.Rand, bytesMax int64, keys uint64) {
+	type entry struct{ epoch, first, words uint64 }
+	var (
+		table = newRowTable(bytesMax)
+		model = map[uint64]entry{}
+		find  = func(key uint64) bool {
+			want := model[key]
+			s := table.get(key, want.epoch)
+			if s == nil {
+				return false
+			}
+			require.Nil(t, table.get(key, want.epoch+1))
+			require.Equal(t, int(want.words), s.len())
+			for i, w := range table.words(s.place, s.len()) {
+				if w != want.first+uint64(i) {
+					t.Fatalf("word %d of key %d is %d, not %d", i, key, w, want.first+uint64(i))
+				}
+			}
+			return true
+		}
+	)
+	found := 0
+	for range 20_000 {
+		key := 1 + rng.Uint64N(keys)
+		e := entry{epoch: rng.Uint64N(3), first: rng.Uint64(), words: rng.Uint64N(8)}
+		if rng.IntN(20) == 0 {
+			e.words = rng.Uint64N(uint64(table.entryWordsMax()) + 1)
+		}
+		table.put(key, e.epoch, rowShape{samples: uint32(e.words), stepMs: 1}, int(e.words), func(words []uint64) {
+			for i := range words {
+				words[i] = e.first + uint64(i)
+			}
+		})
+		model[key] = e
+		require.True(t, find(key), "what was put last")
+		for other := range model {
+			if find(other) {
+				found++
+			}
+			break
+		}
+	}
+	require.Positive(t, found)
+	require.LessOrEqual(t, table.sizeBytes(), bytesMax+bytesMax/8)
+}
+
+// TestEntriesWithinWindows compares the samples that an entry gives for a window with those of the columns it was made of.
+func TestEntriesWithinWindows(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	const startMs = 3_600_000
+	for range 2_000 {
+		var c columns
+		ts, step := startMs+rng.Int64N(1000), 1+rng.Int64N(2000)
+		uneven := rng.IntN(2) == 0
+		for range rng.IntN(12) {
+			c.tsMs, c.values = append(c.tsMs, ts), append(c.values, rng.NormFloat64())
+			if ts += step; uneven && rng.IntN(4) == 0 {
+				ts++
+			}
+		}
+		traits := traitsOf(c)
+		shape := rowShapeOf(startMs, c, traits)
+		require.Equal(t, traits, shape.traits())
+		words := make([]uint64, shape.words())
+		shape.write(words, startMs, c)
+		w := window{startMs + rng.Int64N(12_000), startMs + rng.Int64N(30_000)}
+		if w.empty() {
+			continue
+		}
+		from, end := shape.within(words, startMs, w)
+		var got buffer
+		got.appendEntry(shape, words, startMs, from, end)
+		want := w.clip(c)
+		require.Equal(t, len(want.tsMs), got.len())
+		for i := range want.tsMs {
+			require.Equal(t, want.tsMs[i], got.tsMs[i])
+			require.Equal(t, want.values[i], got.values[i])
+		}
+	}
+}
