@@ -66,6 +66,7 @@ type serveConfig struct {
 	logLevel          string
 	logFormat         string
 	flagValues        func() map[string]string
+	shared            []*sharedBytes // see fitMemory
 	// now is the clock; nil is time.Now.
 	now func() time.Time
 
@@ -106,12 +107,14 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	c.rollups.addFlags(cmd)
 	cmd.Flag("storage.schema-rules", "JSON file with the schema rules (salts, promoted tags); see docs/schema.md.").
 		StringVar(&c.schemaRulesFile)
-	cmd.Flag("storage.cache-bytes", "Memory for cached table blocks.").Default("256MB").BytesVar(asBytes(&c.cacheBytes))
-	cmd.Flag("storage.memtable-bytes", "Size of one memtable.").Default("64MB").BytesVar(asBytes(&c.memtableBytes))
+	c.addShared(cmd.Flag("storage.cache-bytes", "Memory for cached table blocks; by default at most an eighth of the memory limit.").
+		Default("256MB"), sharedBytes{sizeBytes: &c.cacheBytes, part: 8, offHeap: true})
+	c.addShared(cmd.Flag("storage.memtable-bytes", "Size of one memtable; by default at most a thirty-second of the memory limit.").
+		Default("64MB"), sharedBytes{sizeBytes: &c.memtableBytes, part: 32, offHeap: true})
 	cmd.Flag("storage.catalogue-bytes", "Memory for the catalogue of closed days.").Default("64MB").
 		BytesVar(asBytes(&c.catalogueBytes))
-	cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which rows are flushed early.").Default("1GB").
-		BytesVar(asBytes(&c.headBytesMax))
+	c.addShared(cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which rows are flushed early; by default at "+
+		"most a third of the memory limit.").Default("1GB"), sharedBytes{sizeBytes: &c.headBytesMax, part: 3})
 	cmd.Flag("storage.wal-bytes", "Size of the write-ahead log above which rows are flushed early to cut it.").Default("4GB").
 		BytesVar(asBytes(&c.walBytesMax))
 	cmd.Flag("storage.free-bytes", "Free disk space below which writes are refused with 503.").Default("1GB").
@@ -148,7 +151,7 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("query.lookback-delta", "How far an instant selector looks back.").Default("5m").DurationVar(&c.queryLookback)
 	cmd.Flag("query.max-samples", "Most samples a query may hold in memory.").Default("50000000").
 		IntVar(&c.querySamplesMax)
-	cmd.Flag("query.max-bytes", "Most memory a query may use for samples; 0 means an eighth of the process's memory limit, "+
+	cmd.Flag("query.max-bytes", "Most memory a query may use for samples; 0 means an eighth of the heap's memory limit, "+
 		"from 64MB to 2GB.").Default("0").BytesVar(asBytes(&c.queryBytesMax))
 	cmd.Flag("query.max-series", "Most series that the selectors of a query may have selected at once.").Default("5000000").
 		IntVar(&c.querySeriesMax)
@@ -165,10 +168,12 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		IntVar(&c.queryQueueMax)
 	cmd.Flag("query.queue-wait", "Longest wait for a place; then a query is refused with 503.").Default("30s").
 		DurationVar(&c.queryQueueWait)
-	cmd.Flag("query.result-cache-bytes", "Memory for results that may be asked for again; 0 keeps none.").Default("64MB").
-		BytesVar(asBytes(&c.resultCacheBytes))
-	cmd.Flag("query.row-cache-bytes", "Memory for rows of the tables that are kept decoded; 0 keeps none.").Default("256MB").
-		BytesVar(asBytes(&c.rowCacheBytes))
+	c.addShared(cmd.Flag("query.result-cache-bytes", "Memory for results that may be asked for again, by default at most a "+
+		"thirty-second of the memory limit; 0 keeps none.").Default("64MB"),
+		sharedBytes{sizeBytes: &c.resultCacheBytes, part: 32, offHeap: true})
+	c.addShared(cmd.Flag("query.row-cache-bytes", "Memory for rows of the tables that are kept decoded, by default at most an "+
+		"eighth of the memory limit; 0 keeps none.").Default("256MB"),
+		sharedBytes{sizeBytes: &c.rowCacheBytes, part: 8, offHeap: true})
 	cmd.Flag("query.result-cache-recent", "Samples younger than this are always looked at again, although every use of "+
 		"a kept result is checked against what was written since.").Default("0s").DurationVar(&c.resultCacheRecent)
 	cmd.Flag("query.max-points", "Most points of a series in a range query.").Default("11000").IntVar(&c.queryPointsMax)

@@ -36,7 +36,7 @@ func serveUntilSignal(c *serveConfig) error {
 // serve listens first, so that senders are told to come back while the log is replayed, then opens the store, and serves
 // until ctx ends. What people are to read goes to out.
 func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer) (err error) {
-	limitMemory(log)
+	c.fitMemory(log)
 	hangups := catchHangups()
 	defer signal.Stop(hangups)
 	registry := newRegistry()

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -275,6 +276,33 @@ func TestOldestSegmentIsThatOfTheRowsFirstSample(t *testing.T) {
 	first, last, ok := h.Bounds()
 	require.True(t, ok)
 	require.Equal(t, []int64{keyschema.HourOf(baseMs), keyschema.HourOf(baseMs)}, []int64{first, last})
+}
+
+// TestEmptyHeadLetsMemoryGo frees the rows of many series.
+func TestEmptyHeadLetsMemoryGo(t *testing.T) {
+	const series = 100_000
+	h := newHead(t, head.Options{Stripes: 4, RowBytesMax: 1 << 16}, series)
+	heapBytes := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	empty := heapBytes()
+	samples := make([]head.Sample, series)
+	for i := range samples {
+		samples[i] = head.Sample{Ref: uint32(i + 1), TsMs: baseMs, Value: float64(i)}
+	}
+	appendAll(t, h, samples, &sink{})
+	full := heapBytes()
+	for stripe := range 4 {
+		h.Free(freeze(h, stripe, func(head.RowInfo) bool { return true }))
+	}
+	require.Less(t, heapBytes()-empty, (full-empty)/4)
+	appendAll(t, h, samples[:10], &sink{})
+	tsMs, _, err := h.AppendSamples(7, 0, math.MaxInt64, nil, nil)
+	require.NoError(t, err)
+	require.Len(t, tsMs, 1)
 }
 
 func TestForgottenSeriesReadAsEmpty(t *testing.T) {

@@ -39,6 +39,9 @@ func (s *slab) release(n uint32) {
 	s.free = n
 }
 
+// empty forgets all blocks; none may be in use.
+func (s *slab) empty() { *s = slab{blockBytes: s.blockBytes} }
+
 // Size classes. A tail starts small because many series see few samples; packed runs go to small blocks first so that
 // little of the last one is wasted.
 const (

@@ -100,4 +100,15 @@ func (s *stripe) unlink(at *slot, n uint32) {
 	*r = row{next: s.free}
 	s.free = n
 	s.count--
+	if s.count == 0 {
+		s.empty()
+	}
+}
+
+// empty lets go of the memory of a stripe that has no rows, so that a burst of series does not hold it for ever.
+func (s *stripe) empty() {
+	s.rows, s.free, s.made = nil, 0, 0
+	for i := range s.slabs {
+		s.slabs[i].empty()
+	}
 }

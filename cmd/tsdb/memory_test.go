@@ -1,0 +1,42 @@
+package main
+
+import (
+	"log/slog"
+	"math"
+	"runtime/debug"
+	"testing"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/stretchr/testify/require"
+)
+
+// TestMemoryIsShared fits the flags to memory limits.
+func TestMemoryIsShared(t *testing.T) {
+	limit, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
+	defer func() { debug.SetMemoryLimit(limit); debug.SetGCPercent(percent) }()
+	fit := func(limit int64, args ...string) *serveConfig {
+		app := kingpin.New("tsdb", "")
+		c := addServeFlags(app.Command("serve", ""))
+		_, err := app.Parse(append([]string{"serve"}, args...))
+		require.NoError(t, err)
+		debug.SetMemoryLimit(limit)
+		c.fitMemory(slog.New(slog.DiscardHandler))
+		return c
+	}
+	t.Setenv("GOMEMLIMIT", "set by the test")
+
+	c := fit(math.MaxInt64)
+	require.Equal(t, int64(256<<20), c.rowCacheBytes)
+	require.Equal(t, int64(math.MaxInt64), debug.SetMemoryLimit(-1))
+	require.NoError(t, c.Validate())
+
+	c = fit(960<<20, "--query.row-cache-bytes=200MB")
+	require.Equal(t, []int64{120 << 20, 320 << 20, 30 << 20, 30 << 20, 200 << 20},
+		[]int64{c.cacheBytes, c.headBytesMax, c.memtableBytes, c.resultCacheBytes, c.rowCacheBytes})
+	require.Equal(t, int64((960-120-30-30-200)<<20), debug.SetMemoryLimit(-1))
+	require.Equal(t, "120MiB", c.flagValues()["storage.cache-bytes"])
+	require.NoError(t, c.Validate())
+
+	fit(960<<20, "--query.row-cache-bytes=2GB")
+	require.Equal(t, int64(480<<20), debug.SetMemoryLimit(-1), "half is for the heap")
+}
