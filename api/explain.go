@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"time"
 
+	"halite/keyschema"
 	"halite/query"
+	"halite/query/promql"
 )
 
 // explanationData is the plan of a query and what it took. Times of the stages are in seconds.
@@ -33,10 +35,38 @@ type explanationSpan struct {
 }
 
 type explanationReading struct {
-	Series   int64 `json:"series"`
-	RowsRead int64 `json:"rowsRead"`
-	RowsUsed int64 `json:"rowsUsed"`
-	Samples  int64 `json:"samplesDecoded"`
+	Series     int64             `json:"series"`
+	Ranges     int64             `json:"ranges"`
+	RowsRead   int64             `json:"rowsRead"`
+	RowsUsed   int64             `json:"rowsUsed"`
+	RowsCached int64             `json:"rowsCached"`
+	Samples    int64             `json:"samplesDecoded"`
+	Scans      []explanationScan `json:"scans"`
+}
+
+// explanationScan is a read of one day, see promql.Scan; start and end are row keys, the hours of the first and the last row
+// are times.
+type explanationScan struct {
+	Day      string     `json:"day"`
+	Ranges   int        `json:"ranges"`
+	Start    string     `json:"start"`
+	End      string     `json:"end"`
+	RowsRead int        `json:"rowsRead"`
+	RowsUsed int        `json:"rowsUsed"`
+	First    *unixMilli `json:"firstRowHour,omitempty"`
+	Last     *unixMilli `json:"lastRowHour,omitempty"`
+}
+
+func explainScan(s *promql.Scan) explanationScan {
+	e := explanationScan{
+		Day:    time.UnixMilli(s.Day * keyschema.DayHours * keyschema.HourMs).UTC().Format(time.DateOnly),
+		Ranges: s.Ranges, Start: keyText(s.Start), End: keyText(s.End), RowsRead: s.Rows, RowsUsed: s.Used,
+	}
+	if s.FirstHour >= 0 {
+		first, last := unixMilli(keyschema.HourStartMs(s.FirstHour)), unixMilli(keyschema.HourStartMs(s.LastHour))
+		e.First, e.Last = &first, &last
+	}
+	return e
 }
 
 type explanationCache struct {
@@ -62,7 +92,8 @@ func explanation(e *query.Explain) explanationData {
 		Operators: append([]string{}, e.Operators...), Undecided: e.Undecided,
 		Engine: []explanationPart{}, Selectors: []explanationSpan{},
 		Reading: explanationReading{
-			Series: e.Reading.Series, RowsRead: e.Reading.Rows, RowsUsed: e.Reading.RowsUsed, Samples: e.Reading.Samples,
+			Series: e.Reading.Series, Ranges: e.Reading.Ranges, RowsRead: e.Reading.Rows, RowsUsed: e.Reading.RowsUsed,
+			RowsCached: e.Reading.RowsCached, Samples: e.Reading.Samples, Scans: []explanationScan{},
 		},
 		Cache: explanationCache{
 			Outcome: e.Cache.Outcome, Reason: e.Cache.Reason, SameRangeOnly: e.Cache.Whole,
@@ -72,6 +103,9 @@ func explanation(e *query.Explain) explanationData {
 			"queue": seconds(e.QueueTime), "plan": seconds(e.PlanTime), "select": seconds(e.SelectTime),
 			"read": seconds(e.ReadTime), "evaluate": seconds(e.EvaluateTime), "total": seconds(e.TotalTime),
 		},
+	}
+	for i := range e.Reading.Scans {
+		d.Reading.Scans = append(d.Reading.Scans, explainScan(&e.Reading.Scans[i]))
 	}
 	for _, p := range e.Engine {
 		d.Engine = append(d.Engine, explanationPart(p))

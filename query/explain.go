@@ -72,6 +72,8 @@ func (x *explainer) add(q promql.Query, took time.Duration) {
 	e.Operators = h.explain.Operators
 	e.Undecided = e.Undecided || h.explain.Undecided
 	e.Reading.Series = max(e.Reading.Series, h.explain.Reading.Series)
+	e.Reading.Ranges += h.explain.Reading.Ranges
+	e.Reading.Scans = append(e.Reading.Scans, h.explain.Reading.Scans...)
 	e.Reading.Rows += h.explain.Reading.Rows
 	e.Reading.RowsUsed += h.explain.Reading.RowsUsed
 	e.Reading.RowsCached += h.explain.Reading.RowsCached
@@ -132,8 +134,8 @@ func (e *Explain) String() string {
 	for _, p := range e.Engine {
 		fmt.Fprintf(&b, "engine: %s: %s\n", p.Expression, p.Reason)
 	}
-	fmt.Fprintf(&b, "series %d, rows read %d, used %d, samples %d; cache %s, %d of %d steps\n",
-		e.Reading.Series, e.Reading.Rows, e.Reading.RowsUsed, e.Reading.Samples,
+	fmt.Fprintf(&b, "series %d, ranges %d, rows read %d, used %d, samples %d; cache %s, %d of %d steps\n",
+		e.Reading.Series, e.Reading.Ranges, e.Reading.Rows, e.Reading.RowsUsed, e.Reading.Samples,
 		e.Cache.Outcome, e.Cache.StepsReused, e.Cache.StepsReused+e.Cache.StepsEvaluated)
 	fmt.Fprintf(&b, "queue %s, plan %s, select %s, read %s, evaluate %s, in all %s\n",
 		e.QueueTime, e.PlanTime, e.SelectTime, e.ReadTime, e.EvaluateTime, e.TotalTime)

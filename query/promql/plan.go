@@ -17,6 +17,7 @@ type rowPrefix struct {
 	prefix           []byte
 	series           int // its position in the batch
 	fromHour, toHour int64
+	lead             int // see condition.leadOf
 }
 
 // dayRead is one read of the data table: row ranges within one day, sorted and apart from each other.
@@ -24,6 +25,9 @@ type dayRead struct {
 	day    int64
 	ranges []storage.RowRange
 	owners []rowPrefix // of each range
+	// merged, if not nil, are ranges that hold all of these and nothing else in the hours from fromHour to toHour.
+	merged           []storage.RowRange
+	fromHour, toHour int64
 }
 
 // labelMetric is the label that holds the metric.
@@ -61,7 +65,9 @@ func (rd *batchReader) makePrefixes(hoursOf func(series int) []index.HourSpan) [
 			}
 			start := len(arena)
 			arena = g.Rule.AppendPrefix(arena, metric, tags)
-			out = append(out, rowPrefix{prefix: arena[start:len(arena):len(arena)], series: i, fromHour: from, toHour: to})
+			prefix := arena[start:len(arena):len(arena)]
+			lead := rd.condition.leadOf(g.Rule, prefix, tags)
+			out = append(out, rowPrefix{prefix: prefix, series: i, fromHour: from, toHour: to, lead: lead})
 		}
 	}
 	slices.SortFunc(out, func(a, b rowPrefix) int { return bytes.Compare(a.prefix, b.prefix) })
@@ -101,8 +107,8 @@ func (p *piece) plan() []dayRead {
 	}
 	var reads []dayRead
 	for day := firstDay; day <= lastDay; day++ {
-		read := dayRead{day: day}
 		dayFrom, dayTo := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
+		read := dayRead{day: day, fromHour: dayFrom, toHour: dayTo}
 		for _, r := range prefixes {
 			from, to := max(r.fromHour, dayFrom), min(r.toHour, dayTo)
 			if p.needed != nil {
@@ -141,7 +147,9 @@ func (d dayRead) appendSplit(reads []dayRead, parts int) []dayRead {
 	size := max(rangesSplitMin, (n+parts-1)/parts)
 	for from := 0; from < n; from += size {
 		to := min(from+size, n)
-		reads = append(reads, dayRead{day: d.day, ranges: d.ranges[from:to], owners: d.owners[from:to]})
+		part := d
+		part.ranges, part.owners = d.ranges[from:to], d.owners[from:to]
+		reads = append(reads, part)
 	}
 	return reads
 }

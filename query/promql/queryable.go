@@ -112,6 +112,9 @@ func (r *reader) selection(
 	if r.needed != nil {
 		series = thin(series, r.needed)
 	}
+	if hints == nil || hints.ShardCount < 2 {
+		s.condition = newCondition(matchers)
+	}
 	if hints != nil {
 		series = shard(series, hints.ShardIndex, hints.ShardCount)
 		if hints.Limit > 0 && hints.Limit < len(series) {

@@ -28,7 +28,9 @@ type batchReader struct {
 
 	prefixes []rowPrefix // of all row keys, sorted
 	cache    *rowCache   // nil if it is not to be used
-	epoch    uint64      // of the table when the series were selected
+	// condition is nil if nothing is known of the series between those of the batch.
+	condition *condition
+	epoch     uint64 // of the table when the series were selected
 }
 
 // piece is a span of time of a batch.
@@ -136,6 +138,9 @@ func (p *piece) readTable(ctx context.Context) error {
 // readRows reads the rows that are wanted.
 func (p *piece) readRows(ctx context.Context) error {
 	reads := p.plan()
+	if err := p.coalesce(ctx, reads); err != nil {
+		return err
+	}
 	workers := min(p.opts.Concurrency, len(reads))
 	first := len(p.parts)
 	for range workers {
@@ -174,12 +179,16 @@ func (p *piece) work(ctx context.Context, part int, reads []dayRead, next *atomi
 
 // readDay reads the rows of one day.
 func (p *piece) readDay(ctx context.Context, part int, read dayRead, with *rowReader) (err error) {
-	const dayMs = keyschema.DayHours * keyschema.HourMs
-	it := p.opts.Data.ReadRows(ctx, storage.RowSet{Ranges: read.ranges}, storage.ReadOptions{Filter: storage.Filter{
-		Families: []string{storage.FamilySamples}, FromMs: read.day * dayMs, ToMs: (read.day + 1) * dayMs, VersionsMax: 1,
+	it := p.opts.Data.ReadRows(ctx, storage.RowSet{Ranges: read.asked()}, storage.ReadOptions{Filter: storage.Filter{
+		Families: []string{storage.FamilySamples}, FromMs: keyschema.HourStartMs(read.fromHour),
+		ToMs: keyschema.HourStartMs(read.toHour + 1), VersionsMax: 1,
 	}})
 	rows, used, samples := 0, 0, 0
+	scan := beginScan(&read)
 	defer func() {
+		scan.Used = used
+		p.figures.scans.add(scan.end())
+		p.figures.ranges.Add(int64(scan.Ranges))
 		p.figures.rows.Add(int64(rows))
 		p.figures.rowsUsed.Add(int64(used))
 		p.figures.samples.Add(int64(samples))
@@ -194,8 +203,12 @@ func (p *piece) readDay(ctx context.Context, part int, read dayRead, with *rowRe
 			return ctx.Err()
 		}
 		stored := it.Row()
+		scan.row(stored.Key)
 		for at < len(read.ranges) && bytes.Compare(stored.Key, read.ranges[at].End) >= 0 {
 			at++
+		}
+		if read.merged != nil && (at == len(read.ranges) || bytes.Compare(stored.Key, read.ranges[at].Start) < 0) {
+			continue // of a series, or an hour, that was not there when the series were selected
 		}
 		if at == len(read.ranges) {
 			return storageError("read rows", fmt.Errorf("%w: row %q was not asked for", storage.ErrCorrupt, stored.Key))

@@ -24,6 +24,8 @@ type Selection struct {
 	held   int // series charged
 	cache  *rowCache
 	epoch  uint64 // of the table before the catalogue was asked
+	// condition is nil if series were left out that the matchers take.
+	condition *condition
 }
 
 // cut is where a batch begins.
@@ -46,6 +48,9 @@ func (s *Selection) Keep(keep func(i int) bool) {
 		if keep(i) {
 			kept = append(kept, s.series[i])
 		}
+	}
+	if len(kept) < len(s.series) {
+		s.condition = nil
 	}
 	s.reader.budget.releaseSeries(len(s.series) - len(kept))
 	s.series, s.held, s.cuts = kept, len(kept), nil

@@ -47,6 +47,9 @@ func (w Windows) hours(clip window) []index.HourSpan {
 // Figures say what the selections of a session have read so far.
 type Figures struct {
 	Series int64 // selected
+	// Ranges of rows were asked for; Scans tells of the first reads, the newest day first.
+	Ranges int64
+	Scans  []Scan
 	// Rows came from the data table; RowsUsed of them had samples in the window.
 	Rows, RowsUsed int64
 	// RowsCached were found decoded and did not have to be read.
@@ -64,7 +67,10 @@ type Session struct {
 	figures   figures
 }
 
-type figures struct{ series, rows, rowsUsed, rowsCached, samples atomic.Int64 }
+type figures struct {
+	series, ranges, rows, rowsUsed, rowsCached, samples atomic.Int64
+	scans                                               scanLog
+}
 
 // Session begins a query.
 func (q *Queryable) Session() *Session {
@@ -108,7 +114,7 @@ func (s *Session) Release(bytes int64) { s.budget.release(bytes) }
 // Figures are those of all selections up to now.
 func (s *Session) Figures() Figures {
 	return Figures{
-		Series: s.figures.series.Load(), Rows: s.figures.rows.Load(), RowsUsed: s.figures.rowsUsed.Load(),
+		Series: s.figures.series.Load(), Ranges: s.figures.ranges.Load(), Scans: s.figures.scans.list(), Rows: s.figures.rows.Load(), RowsUsed: s.figures.rowsUsed.Load(),
 		RowsCached: s.figures.rowsCached.Load(), Samples: s.figures.samples.Load(),
 		BytesPeak: s.budget.peak.Load(),
 	}

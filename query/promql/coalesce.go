@@ -1,0 +1,201 @@
+package promql
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// condition is what the matchers of a selection ask of labels, as far as it says that neighbours in the table are all
+// selected. If they look at leading promoted tags of a rule only, the series that share these tags are all selected or none
+// is, and lie side by side: their rows are one range. It must not be used if series were left out for other reasons.
+type condition struct {
+	names []string        // labels that matchers look at, without the metric
+	equal map[string]bool // those of which one value is asked for
+}
+
+func newCondition(matchers []*labels.Matcher) *condition {
+	c := &condition{equal: make(map[string]bool)}
+	for _, m := range matchers {
+		if m.Name == labelMetric || m.Type == labels.MatchRegexp && m.Value == ".*" {
+			continue
+		}
+		if !slices.Contains(c.names, m.Name) {
+			c.names = append(c.names, m.Name)
+		}
+		if m.Type == labels.MatchEqual {
+			c.equal[m.Name] = true
+		}
+	}
+	return c
+}
+
+// depth is the number of promoted tags, from the first on, that the condition looks at; 0 if it looks at others too, or at
+// none.
+func (c *condition) depth(rule *keyschema.Rule) int {
+	if c == nil {
+		return 0
+	}
+	depth := 0
+	for _, name := range c.names {
+		at := slices.Index(rule.Promoted, name)
+		if at < 0 {
+			return 0
+		}
+		depth = max(depth, at+1)
+	}
+	return depth
+}
+
+// leadOf is the number of bytes of a row prefix, up to and with the promoted tags that the condition looks at, which it has
+// in common with all series that are selected because of them; 0 if there is no such thing.
+func (c *condition) leadOf(rule *keyschema.Rule, prefix []byte, tags []keyschema.Tag) int {
+	depth := c.depth(rule)
+	if depth == 0 {
+		return 0
+	}
+	for _, name := range rule.Promoted[:depth] {
+		if !slices.ContainsFunc(tags, func(t keyschema.Tag) bool { return t.Name == name && t.Value != "" }) {
+			return 0
+		}
+	}
+	at := bytes.IndexByte(prefix, '#') + 1
+	at += bytes.IndexByte(prefix[at:], '#') + 1
+	for range depth {
+		if prefix[at] == '$' {
+			return 0 // the tags did not fit, a hash stands for them
+		}
+		at += bytes.IndexAny(prefix[at:], ",#") + 1
+	}
+	return at - 1
+}
+
+// coalesce joins the row ranges of neighbouring series where every row between them is wanted too. Rows that come to lie
+// there later are read in vain.
+func (p *piece) coalesce(ctx context.Context, reads []dayRead) error {
+	if p.condition == nil || p.needed != nil || !p.cold() {
+		return nil
+	}
+	joins := joiner{piece: p, values: make(map[string][]string)}
+	for i := range reads {
+		r := &reads[i]
+		merged := make([]storage.RowRange, 0, len(r.ranges))
+		for k := range r.ranges {
+			if k > 0 {
+				ok, err := joins.adjoin(ctx, r.owners, k)
+				if err != nil {
+					return err
+				}
+				if ok {
+					merged[len(merged)-1].End = r.ranges[k].End
+					continue
+				}
+			}
+			merged = append(merged, r.ranges[k])
+		}
+		if len(merged) < len(r.ranges) {
+			r.merged = merged
+			r.fromHour = max(r.fromHour, keyschema.HourOf(p.window.mintMs))
+			r.toHour = min(r.toHour, keyschema.HourOf(p.window.maxtMs))
+		}
+	}
+	return nil
+}
+
+// cold reports whether all rows are to be read, none of them being known.
+func (p *piece) cold() bool {
+	for i := range p.wanted {
+		if rowCount(p.wanted[i]) != rowCount(p.hoursOf(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// joiner decides which neighbours adjoin.
+type joiner struct {
+	*piece
+	// values are the tags that occur, as they stand in row keys and sorted, behind what precedes them there; nil if they are
+	// too many to know.
+	values map[string][]string
+}
+
+// adjoin reports whether nothing but selected series lies between owner k and the one before it.
+func (j *joiner) adjoin(ctx context.Context, owners []rowPrefix, k int) (bool, error) {
+	a, b := owners[k-1], owners[k]
+	if a.lead == 0 || b.lead == 0 {
+		return false, nil
+	}
+	before, lead := a.prefix[:a.lead], b.prefix[:b.lead]
+	if bytes.Equal(before, lead) {
+		return true, nil
+	}
+	// They differ in promoted tags. If only in the last one, all values of it between the two must be selected.
+	stem := bytes.LastIndexAny(lead, ",#") + 1
+	if !bytes.HasPrefix(before, lead[:stem]) || bytes.IndexAny(before[stem:], ",#") >= 0 {
+		return false, nil
+	}
+	values, known := j.values[string(lead[:stem])]
+	if !known {
+		var err error
+		if values, err = j.occurring(ctx, owners, k, lead[:stem]); err != nil {
+			return false, err
+		}
+		j.values[string(lead[:stem])] = values
+	}
+	at, found := slices.BinarySearch(values, string(before[stem:]))
+	return found && at+1 < len(values) && values[at+1] == string(lead[stem:]), nil
+}
+
+// occurring lists the values that the last tag of a lead has among all series with the tags before it, not only the selected
+// ones; nil if there are many more than selected, or if their order is not that of row keys.
+func (j *joiner) occurring(ctx context.Context, owners []rowPrefix, k int, stem []byte) ([]string, error) {
+	ls := j.series[owners[k].series].Labels
+	metric := ls.Get(labelMetric)
+	rule := j.opts.Schema.RuleAt(metric, owners[k].fromHour)
+	depth := j.condition.depth(rule)
+	name := rule.Promoted[depth-1]
+	if j.condition.equal[name] || slices.Contains(rule.ReversedDomains, name) {
+		return nil, nil
+	}
+	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, labelMetric, metric)}
+	for _, before := range rule.Promoted[:depth-1] {
+		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, before, ls.Get(before)))
+	}
+	selected := 0
+	for i := k - 1; i < len(owners) && bytes.HasPrefix(owners[i].prefix, stem); i++ {
+		selected++
+	}
+	limit := 4*selected + occurringSlack
+	list, err := j.opts.Catalogue.LabelValues(ctx, name, j.window.mintMs, j.window.maxtMs, limit, matchers...)
+	if err != nil {
+		return nil, storageError("look up promoted tags", err)
+	}
+	if len(list) == limit {
+		return nil, nil
+	}
+	escaped := string(keyschema.AppendEscaped(nil, name)) + "="
+	out := make([]string, len(list))
+	for i, value := range list {
+		out[i] = escaped + string(keyschema.AppendEscaped(nil, value))
+	}
+	slices.SortFunc(out, strings.Compare)
+	return out, nil
+}
+
+// occurringSlack is how many more values than selected series are looked at, and four times these.
+const occurringSlack = 64
+
+// asked are the ranges to read.
+func (d *dayRead) asked() []storage.RowRange {
+	if d.merged != nil {
+		return d.merged
+	}
+	return d.ranges
+}
