@@ -18,6 +18,7 @@ import (
 type condition struct {
 	names []string        // labels that matchers look at, without the metric
 	equal map[string]bool // those of which one value is asked for
+	parts bool            // the selection is read in several batches
 }
 
 func newCondition(matchers []*labels.Matcher) *condition {
@@ -37,7 +38,8 @@ func newCondition(matchers []*labels.Matcher) *condition {
 }
 
 // depth is the number of promoted tags, from the first on, that the condition looks at; 0 if it looks at others too, or at
-// none.
+// none, or if a batch need not have neighbours: batches are cut in the order of labels, which is that of row keys only among
+// series with all promoted tags in common.
 func (c *condition) depth(rule *keyschema.Rule) int {
 	if c == nil {
 		return 0
@@ -49,6 +51,9 @@ func (c *condition) depth(rule *keyschema.Rule) int {
 			return 0
 		}
 		depth = max(depth, at+1)
+	}
+	if c.parts && depth < len(rule.Promoted) {
+		return 0
 	}
 	return depth
 }
@@ -135,6 +140,9 @@ func (j *joiner) adjoin(ctx context.Context, owners []rowPrefix, k int) (bool, e
 	before, lead := a.prefix[:a.lead], b.prefix[:b.lead]
 	if bytes.Equal(before, lead) {
 		return true, nil
+	}
+	if j.condition.parts {
+		return false, nil
 	}
 	// They differ in promoted tags. If only in the last one, all values of it between the two must be selected.
 	stem := bytes.LastIndexAny(lead, ",#") + 1

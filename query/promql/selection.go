@@ -126,6 +126,9 @@ func (s *Selection) cut() {
 		s.cuts = append(s.cuts, cut{first: i, streamed: long, dayRows: dayRows})
 		rows = n
 	}
+	if s.condition != nil {
+		s.condition.parts = len(s.cuts) > 1
+	}
 	if s.reader.cache.admits(all) {
 		s.cache = s.reader.cache
 	}
