@@ -10,6 +10,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index"
 )
 
 // condition is what the matchers of a selection ask of labels, as far as it says that neighbours in the table are all
@@ -84,12 +85,19 @@ func (c *condition) leadOf(rule *keyschema.Rule, prefix []byte, tags []keyschema
 // coalesce joins the row ranges of neighbouring series where every row between them is wanted too. Rows that come to lie
 // there later are read in vain.
 func (p *piece) coalesce(ctx context.Context, reads []dayRead) error {
-	if p.condition == nil || p.needed != nil || !p.cold() {
+	if p.condition == nil || p.needed != nil {
 		return nil
 	}
 	joins := joiner{piece: p, values: make(map[string][]string)}
 	for i := range reads {
 		r := &reads[i]
+		if !slices.ContainsFunc(r.owners, func(o rowPrefix) bool { return o.lead > 0 }) {
+			continue
+		}
+		from, to, ok := p.wantedAlike(r.fromHour, r.toHour)
+		if !ok {
+			continue
+		}
 		merged := make([]storage.RowRange, 0, len(r.ranges))
 		for k := range r.ranges {
 			if k > 0 {
@@ -105,22 +113,36 @@ func (p *piece) coalesce(ctx context.Context, reads []dayRead) error {
 			merged = append(merged, r.ranges[k])
 		}
 		if len(merged) < len(r.ranges) {
-			r.merged = merged
-			r.fromHour = max(r.fromHour, keyschema.HourOf(p.window.mintMs))
-			r.toHour = min(r.toHour, keyschema.HourOf(p.window.maxtMs))
+			r.merged, r.fromHour, r.toHour = merged, from, to
 		}
 	}
 	return nil
 }
 
-// cold reports whether all rows are to be read, none of them being known.
-func (p *piece) cold() bool {
-	for i := range p.wanted {
-		if rowCount(p.wanted[i]) != rowCount(p.hoursOf(i)) {
-			return false
+// wantedAlike finds the hours, of those from the first to the last, of which all rows of all series are wanted and no others
+// are; not ok if rows that are kept decoded lie between.
+func (p *piece) wantedAlike(first, last int64) (from, to int64, ok bool) {
+	from, to = last+1, first-1
+	for i := range p.series {
+		if a, b, some := hull(p.wantedOf(i), first, last); some {
+			from, to = min(from, a), max(to, b)
 		}
 	}
-	return true
+	for i := range p.series {
+		if p.wanted != nil && hoursWithin(p.hoursOf(i), from, to) != hoursWithin(p.wanted[i], from, to) {
+			return 0, 0, false
+		}
+	}
+	return from, to, from <= to
+}
+
+// hoursWithin counts the hours of spans from the first to the last.
+func hoursWithin(spans []index.HourSpan, first, last int64) int64 {
+	n := int64(0)
+	for _, s := range spans {
+		n += max(0, min(s.Last, last)-max(s.First, first)+1)
+	}
+	return n
 }
 
 // joiner decides which neighbours adjoin.

@@ -114,7 +114,8 @@ func (s *Session) Release(bytes int64) { s.budget.release(bytes) }
 // Figures are those of all selections up to now.
 func (s *Session) Figures() Figures {
 	return Figures{
-		Series: s.figures.series.Load(), Ranges: s.figures.ranges.Load(), Scans: s.figures.scans.list(), Rows: s.figures.rows.Load(), RowsUsed: s.figures.rowsUsed.Load(),
+		Series: s.figures.series.Load(), Ranges: s.figures.ranges.Load(), Scans: s.figures.scans.list(),
+		Rows: s.figures.rows.Load(), RowsUsed: s.figures.rowsUsed.Load(),
 		RowsCached: s.figures.rowsCached.Load(), Samples: s.figures.samples.Load(),
 		BytesPeak: s.budget.peak.Load(),
 	}
