@@ -22,6 +22,7 @@ import (
 
 // database is everything between HTTP and the disk, opened bottom up.
 type database struct {
+	tables    storage.Store // as the engine has opened it
 	store     storage.Store
 	schema    *keyschema.Schema
 	tiers     *tiers.Tiers // nil in Bigtable until they are asked for
@@ -40,7 +41,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err != nil {
 		return nil, err
 	}
-	db = &database{store: tables}
+	db = &database{tables: tables, store: tables}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, db.close(ctx))

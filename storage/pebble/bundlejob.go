@@ -55,9 +55,20 @@ func (s *Store) startBundling() {
 				return
 			case <-ticker.C:
 				s.bundleDue(ctx, bundlePause)
+			case <-s.bundleWake:
+				s.bundleDays(ctx, bundlePause, (*Table).isLoose)
 			}
 		}
 	})
+}
+
+// BundleSoon has the background job bundle all days that have enough loose cells, open ones too. It does not wait, and
+// does nothing in a store without that job.
+func (s *Store) BundleSoon() {
+	select {
+	case s.bundleWake <- struct{}{}:
+	default: // it is about to look
+	}
 }
 
 // Bundle bundles the closed days that are due, at once. Failures are counted and logged: the days stay as they are.
@@ -89,7 +100,11 @@ func (s *Store) bundleDays(ctx context.Context, pause int, due func(*Table, *fam
 				if !t.hourKeys || f.kind != storage.Plain || f.mixed.Load() {
 					continue
 				}
-				if err := t.bundleDay(ctx, f, state, pause, due); err != nil && ctx.Err() == nil {
+				err := t.bundleDay(ctx, f, state, pause, due)
+				if errors.Is(err, errWritten) && !t.isClosed(state) {
+					continue // it will be bundled once it is closed
+				}
+				if err != nil && ctx.Err() == nil {
 					state.failedTimes++
 					state.failedMs = s.opts.Now().UnixMilli()
 					s.bundled.failures.Add(1)
@@ -123,13 +138,24 @@ func (t *Table) bundleDay(
 func (t *Table) bundleIsDue(f *family, state *dayState) bool {
 	o := &t.store.opts
 	nowMs := o.Now().UnixMilli()
-	if (int64(state.day)+1)*dayMs+o.BundleAfter.Milliseconds() > nowMs ||
-		state.wroteMs.Load() > nowMs-o.BundleQuiet.Milliseconds() {
+	if !t.isClosed(state) || state.wroteMs.Load() > nowMs-o.BundleQuiet.Milliseconds() {
 		return false
 	}
 	if n := state.failedTimes; n > 0 && nowMs < state.failedMs+o.BundleQuiet.Milliseconds()<<min(n, bundleDoublingsMax) {
 		return false
 	}
+	return t.isLoose(f, state)
+}
+
+// isClosed tells whether a day has been over for Options.BundleAfter.
+func (t *Table) isClosed(state *dayState) bool {
+	o := &t.store.opts
+	return (int64(state.day)+1)*dayMs+o.BundleAfter.Milliseconds() <= o.Now().UnixMilli()
+}
+
+// isLoose tells whether enough of a day is not bundled, and will be kept.
+func (t *Table) isLoose(f *family, state *dayState) bool {
+	o := &t.store.opts
 	if p := t.state.Load().gc[f.name]; ageAlone(p) && (int64(state.day)+1)*dayMs <= p.CutoffMs(o.Now()) {
 		return false // garbage
 	}

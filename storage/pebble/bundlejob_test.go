@@ -118,6 +118,39 @@ func TestBundleCodecNeeded(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// TestBundleSoon bundles an open day when it is asked to, again only once enough has come, and then as a closed day.
+func TestBundleSoon(t *testing.T) {
+	var nowMs atomic.Int64
+	nowMs.Store(int64(bundleFirstHour+12) * 3_600_000)
+	s, table := bundleStore(t, func(o *pebble.Options) {
+		o.BundleEvery = time.Hour
+		o.Now = func() time.Time { return time.UnixMilli(nowMs.Load()) }
+	})
+	rows := bundleRows(50, 0, 12)
+	require.NoError(t, table.Load(t.Context(), rows))
+	require.NoError(t, s.Bundle(t.Context()))
+	require.Zero(t, s.BundledDays(), "the day is open")
+	bundled := func() uint64 { return s.BundledDays() }
+	s.BundleSoon()
+	require.Eventually(t, func() bool { return bundled() == 1 }, 20*time.Second, time.Millisecond)
+	wantRows(t, table, rows)
+	require.Equal(t, uint64(len(rows)), s.BundledCells())
+	late := bundleRows(50, 12, 13)
+	require.NoError(t, table.Apply(t.Context(), late[:1]))
+	s.BundleSoon()
+	require.NoError(t, table.Load(t.Context(), late))
+	s.BundleSoon()
+	require.Eventually(t, func() bool { return bundled() >= 2 }, 20*time.Second, time.Millisecond)
+	rows = append(rows, late...)
+	sortMutations(rows)
+	wantRows(t, table, rows)
+	nowMs.Store(int64(bundleFirstHour+48) * 3_600_000)
+	n := bundled()
+	require.NoError(t, s.Bundle(t.Context()))
+	require.Equal(t, n, bundled(), "nothing has come since")
+	wantRows(t, table, rows)
+}
+
 // TestBundleDue moves a clock: only closed and quiet days are bundled, and late cells only if they are many.
 func TestBundleDue(t *testing.T) {
 	var nowMs atomic.Int64

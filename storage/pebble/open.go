@@ -67,7 +67,7 @@ func openFS(opts Options, h *health) (*Store, error) {
 }
 
 func openLocked(opts Options, h *health, lock io.Closer) (*Store, error) {
-	s := &Store{opts: opts, lock: lock, health: h, tables: map[string]*Table{}}
+	s := &Store{opts: opts, lock: lock, health: h, tables: map[string]*Table{}, bundleWake: make(chan struct{}, 1)}
 	fs := opts.FS
 	tree := fs.PathJoin(opts.Dir, treeName)
 	// The tree makes its directory itself, but not the directory's name durable. From here on a crash at any point leaves

@@ -39,6 +39,7 @@ type Store struct {
 	idle       sync.Pool  // of *bundleCursor
 	bundleMu   sync.Mutex // held while days are bundled
 	bundled    bundleFigures
+	bundleWake chan struct{}
 	stopBundle func()
 	bundleJob  sync.WaitGroup
 
