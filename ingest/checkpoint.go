@@ -11,6 +11,9 @@ import (
 	"halite/storage/index"
 )
 
+// checkpointRecordBytes of series are written as one record; the more, the better it packs.
+const checkpointRecordBytes = 8 << 20
+
 // formerNumber is a number in the log that no new samples are written under, but that samples there may still have.
 type formerNumber struct {
 	log uint32
@@ -76,28 +79,18 @@ func (i *Ingester) emitCheckpoint(point uint64, emit func(kind byte, payload []b
 	numbers := make([]number, 0, i.series.Load())
 	i.head.EachSeries(func(ref, log uint32) { numbers = append(numbers, number{ref, log}) })
 	i.regMu.Unlock()
-	packer, err := wal.NewSeriesPacker()
+	w, err := newSeriesWriter(emit)
 	if err != nil {
 		return err
 	}
-	defer packer.Close()
-	var payload []byte
-	write := func(least int) error {
-		if len(payload) <= least {
-			return nil
-		}
-		err := emit(wal.KindPackedSeries, packer.Pack(payload))
-		payload = payload[:0]
-		return err
-	}
+	defer w.packer.Close()
 	i.formers = slices.DeleteFunc(i.formers, func(f formerNumber) bool { return f.until <= point })
 	for _, f := range i.formers {
 		ls := labels.EmptyLabels()
 		if f.ref != 0 {
 			ls = i.opts.Index.Labels(f.ref) // empty if it was forgotten meanwhile
 		}
-		payload = wal.AppendSeries(payload, f.log, ls)
-		if err := write(seriesRecordBytes); err != nil {
+		if err := w.add(f.log, ls); err != nil {
 			return err
 		}
 	}
@@ -107,15 +100,47 @@ func (i *Ingester) emitCheckpoint(point uint64, emit func(kind byte, payload []b
 		if !i.opts.Index.ReadLabels(index.Ref(n.ref), &builder, &ls) {
 			ls = labels.EmptyLabels()
 		}
-		payload = wal.AppendSeries(payload, n.log, ls)
-		if err := write(seriesRecordBytes); err != nil {
+		if err := w.add(n.log, ls); err != nil {
 			return err
 		}
 	}
-	if err := write(0); err != nil {
+	if err := w.flush(); err != nil {
 		return err
 	}
 	return i.emitMetadata(emit)
+}
+
+// seriesWriter writes the series of a checkpoint, record by record.
+type seriesWriter struct {
+	packer  *wal.SeriesPacker
+	columns *wal.SeriesColumns
+	payload []byte
+	emit    func(kind byte, payload []byte) error
+}
+
+func newSeriesWriter(emit func(kind byte, payload []byte) error) (*seriesWriter, error) {
+	packer, err := wal.NewSeriesPacker()
+	if err != nil {
+		return nil, err
+	}
+	return &seriesWriter{packer: packer, columns: wal.NewSeriesColumns(), emit: emit}, nil
+}
+
+func (w *seriesWriter) add(log uint32, ls labels.Labels) error {
+	w.columns.Add(log, ls)
+	if w.columns.SizeBytes() < checkpointRecordBytes {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *seriesWriter) flush() error {
+	if w.columns.SizeBytes() == 0 {
+		return nil
+	}
+	w.payload = w.columns.Append(w.payload[:0])
+	w.columns = wal.NewSeriesColumns()
+	return w.emit(wal.KindSeriesColumns, w.packer.Pack(w.payload))
 }
 
 // Flush writes the whole head to the tables, syncs them and truncates the log.

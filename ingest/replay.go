@@ -96,10 +96,13 @@ func (p *replay) record(kind byte, payload []byte, pos wal.Position) error {
 	switch kind {
 	case wal.KindSeries:
 		return wal.ParseSeries(payload, p.series)
-	case wal.KindPackedSeries:
+	case wal.KindPackedSeries, wal.KindSeriesColumns:
 		series, err := p.packer.Unpack(payload)
 		if err != nil {
 			return fmt.Errorf("%w at %s", err, pos)
+		}
+		if kind == wal.KindSeriesColumns {
+			return wal.ParseSeriesColumns(series, p.series)
 		}
 		return wal.ParseSeries(series, p.series)
 	case wal.KindSamples:

@@ -122,6 +122,8 @@ func kindName(kind byte) string {
 		return "series"
 	case KindPackedSeries:
 		return "packed series"
+	case KindSeriesColumns:
+		return "series in columns"
 	case KindSamples:
 		return "samples"
 	case KindMetadata:
@@ -134,9 +136,11 @@ func kindName(kind byte) string {
 func describe(kind byte, payload []byte) string {
 	switch kind {
 	case KindSeries:
-		return describeSeries(payload)
+		return describeSeries(payload, ParseSeries)
 	case KindPackedSeries:
-		return describePackedSeries(payload)
+		return describePackedSeries(payload, ParseSeries)
+	case KindSeriesColumns:
+		return describePackedSeries(payload, ParseSeriesColumns)
 	case KindSamples:
 		it := ReadSamples(payload)
 		count, least, most := it.Left(), int64(0), int64(0)
@@ -166,9 +170,11 @@ func describe(kind byte, payload []byte) string {
 	return ""
 }
 
-func describeSeries(payload []byte) string {
+type parseSeries func(payload []byte, fn func(ref uint32, ls labels.Labels) error) error
+
+func describeSeries(payload []byte, parse parseSeries) string {
 	count, sample := 0, ""
-	err := ParseSeries(payload, func(ref uint32, ls labels.Labels) error {
+	err := parse(payload, func(ref uint32, ls labels.Labels) error {
 		if count++; count == 1 {
 			sample = fmt.Sprintf("%d %s", ref, ls)
 		}
@@ -180,7 +186,7 @@ func describeSeries(payload []byte) string {
 	return fmt.Sprintf("%d series, first %s", count, sample)
 }
 
-func describePackedSeries(packed []byte) string {
+func describePackedSeries(packed []byte, parse parseSeries) string {
 	p, err := NewSeriesPacker()
 	if err != nil {
 		return err.Error()
@@ -190,5 +196,5 @@ func describePackedSeries(packed []byte) string {
 	if err != nil {
 		return err.Error()
 	}
-	return describeSeries(payload)
+	return describeSeries(payload, parse)
 }

@@ -6,12 +6,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// packWindowBytes is how far back repetitions are looked for: a payload of series seldom is larger. It bounds the memory
-// of a packer.
+// packWindowBytes is how far back repetitions are looked for. It bounds the memory of a packer.
 const packWindowBytes = 1 << 20
 
-// SeriesPacker turns KindSeries payloads into KindPackedSeries ones and back: a checkpoint holds every series, and label
-// sets of one fleet repeat each other, so that it shrinks to about a tenth. It is not for concurrent use.
+// SeriesPacker turns payloads of series into KindSeriesColumns ones, or KindPackedSeries, and back: a checkpoint holds
+// every series, and label sets of one fleet repeat each other. It is not for concurrent use.
 type SeriesPacker struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
@@ -33,13 +32,13 @@ func NewSeriesPacker() (*SeriesPacker, error) {
 	return &SeriesPacker{encoder: encoder, decoder: decoder}, nil
 }
 
-// Pack returns the packed form of a KindSeries payload, valid until the next call.
+// Pack returns the packed form of a payload, valid until the next call.
 func (p *SeriesPacker) Pack(payload []byte) []byte {
 	p.buffer = p.encoder.EncodeAll(payload, p.buffer[:0])
 	return p.buffer
 }
 
-// Unpack returns the KindSeries payload, valid until the next call. What does not unpack, or to more than
+// Unpack returns the payload, valid until the next call. What does not unpack, or to more than
 // PayloadBytesMax, is ErrBadRecord.
 func (p *SeriesPacker) Unpack(packed []byte) ([]byte, error) {
 	payload, err := p.decoder.DecodeAll(packed, p.buffer[:0])

@@ -13,8 +13,10 @@ const (
 	KindSamples byte = 2
 	// KindMetadata describes metrics: see AppendMetadata.
 	KindMetadata byte = 3
-	// KindPackedSeries is a KindSeries payload compressed by SeriesPacker, for checkpoints.
+	// KindPackedSeries is a KindSeries payload compressed by SeriesPacker; former checkpoints have it.
 	KindPackedSeries byte = 8
+	// KindSeriesColumns is what SeriesColumns makes, compressed by SeriesPacker, for checkpoints.
+	KindSeriesColumns byte = 9
 	// Kinds 4 (native histograms), 5 (float histograms), 6 (exemplars) and 7 (deletions) are spoken for.
 
 	// KindMax is the highest kind that Append takes; those above are the log's own.
