@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,12 +33,18 @@ type hybrid struct {
 
 var _ promql.QueryEngine = (*hybrid)(nil)
 
+// concurrencyMax bounds the processors that one query works on.
+const concurrencyMax = 4
+
 func newHybrid(opts promql.EngineOpts) *hybrid {
 	p := &preparedParser{Parser: opts.Parser, prepared: map[string]parser.Expr{}}
 	opts.Parser = p
 	return &hybrid{
 		Engine: promql.NewEngine(opts), parser: p, lookback: opts.LookbackDelta, logger: opts.Logger,
-		options: columnar.Options{SamplesMax: opts.MaxSamples, DelayedNames: opts.EnableDelayedNameRemoval},
+		options: columnar.Options{
+			SamplesMax: opts.MaxSamples, DelayedNames: opts.EnableDelayedNameRemoval,
+			Concurrency: min(concurrencyMax, runtime.GOMAXPROCS(0)),
+		},
 	}
 }
 

@@ -43,6 +43,8 @@ type Options struct {
 	SamplesMax int
 	// CountAll reads also what cannot show in the result, so that statistics count it as the engine does.
 	CountAll bool
+	// Concurrency is the number of batches of series that are read and evaluated at once; below 2 one after the other.
+	Concurrency int
 	// DelayedNames drops metric names at the end of the evaluation, as the engine does with EnableDelayedNameRemoval.
 	DelayedNames bool
 }
@@ -272,6 +274,14 @@ func (n invariant) run(ev *eval, emit emitFunc) error {
 		}
 		return emit(s, row)
 	})
+}
+
+// addCounts adds the statistics of a part of the same grid.
+func (ev *eval) addCounts(part *eval) {
+	for k := range ev.total {
+		ev.total[k] += part.total[k]
+		ev.fresh[k] += part.fresh[k]
+	}
 }
 
 // countOnce adds the statistics of what was evaluated once: every step has its samples, they were read once.

@@ -51,6 +51,8 @@ type evaluator interface {
 	section(ev *eval, c *promql.Column, first int, row []float64) (largest int)
 	// done hands the row of a series on.
 	done(ev *eval, ls labels.Labels, row []float64, largest int) error
+	// fork is an evaluator whose section may be called beside this one's.
+	fork() evaluator
 }
 
 // evaluate reads the series batch by batch and has e make rows of them. narrow, if there is one, leaves series out.
@@ -72,22 +74,28 @@ func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator, narrow narro
 			return err
 		}
 	}
+	if t := newTeam(ev, sel, w); t != nil {
+		return t.run(e)
+	}
 	row := make([]float64, w.Steps)
 	for i := range sel.Batches() {
-		batch, err := ev.read(func() (Batch, error) { return sel.Read(ev.ctx, i) })
-		if err != nil {
-			return err
-		}
-		if batch.Next != nil {
-			err = ev.pieces(batch, w, e)
-		} else {
-			err = ev.whole(batch, e, row)
-		}
-		if err != nil {
+		if err := ev.batch(sel, i, w, e, row); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// batch reads and evaluates one batch.
+func (ev *eval) batch(sel Selection, i int, w promql.Windows, e evaluator, row []float64) error {
+	batch, err := ev.read(func() (Batch, error) { return sel.Read(ev.ctx, i) })
+	switch {
+	case err != nil:
+		return err
+	case batch.Next != nil:
+		return ev.pieces(batch, w, e)
+	}
+	return ev.whole(batch, e, row)
 }
 
 // read reads a batch and counts the time.
@@ -182,6 +190,9 @@ func (r *instantRun) section(ev *eval, c *promql.Column, first int, row []float6
 	return 0
 }
 
+// fork implements evaluator.
+func (r *instantRun) fork() evaluator { return r }
+
 // done implements evaluator.
 func (r *instantRun) done(ev *eval, ls labels.Labels, row []float64, _ int) error {
 	present := count(row)
@@ -258,6 +269,13 @@ func (r *rangeRun) section(ev *eval, c *promql.Column, first int, row []float64)
 	}
 	w.annos = w.annos[:0]
 	return largest
+}
+
+// fork implements evaluator.
+func (r *rangeRun) fork() evaluator {
+	own := *r
+	own.window = newWindow(r.window.Windows, r.window.grid, r.window.params)
+	return &own
 }
 
 // done implements evaluator.

@@ -61,18 +61,26 @@ func (s session) Select(ctx context.Context, w promql.Windows, matchers ...*labe
 	return &selection{Selection: sel}, nil
 }
 
+// selection reads batches of one piece side by side if asked to; those of several one after the other.
 type selection struct {
 	*promql.Selection
-	stream *promql.Stream // the latest
+	stream *promql.Stream // the latest of several pieces
 }
 
 func (s *selection) Read(ctx context.Context, i int) (Batch, error) {
-	s.end()
-	var err error
-	if s.stream, err = s.Open(ctx, i); err != nil {
+	if s.Streamed(i) {
+		s.end()
+		var err error
+		if s.stream, err = s.Open(ctx, i); err != nil {
+			return Batch{}, err
+		}
+		return s.next(ctx)
+	}
+	b, err := s.Selection.Read(ctx, i)
+	if err != nil {
 		return Batch{}, err
 	}
-	return s.next(ctx)
+	return Batch{Columns: b.Columns, Release: b.Release, ToMs: b.ToMs}, nil
 }
 
 func (s *selection) next(ctx context.Context) (Batch, error) {

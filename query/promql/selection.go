@@ -60,6 +60,9 @@ func (s *Selection) Keep(keep func(i int) bool) {
 // Batches is the number of batches.
 func (s *Selection) Batches() int { return len(s.cuts) }
 
+// Streamed reports whether batch i is to be read piece by piece. All others may be read side by side.
+func (s *Selection) Streamed(i int) bool { return s.cuts[i].streamed }
+
 // BatchOf is the number of the batch that series i is in.
 func (s *Selection) BatchOf(i int) int {
 	n, found := slices.BinarySearchFunc(s.cuts, i, func(c cut, i int) int { return cmp.Compare(c.first, i) })

@@ -1,0 +1,202 @@
+package columnar
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"halite/query/promql"
+)
+
+// concurrent is a Selection whose batches may be read side by side, except those that come in pieces.
+type concurrent interface{ Streamed(i int) bool }
+
+// team reads and evaluates the batches of a selection on several processors; their rows are handed on in order, by one.
+type team struct {
+	*eval
+	sel      Selection
+	streamed func(i int) bool
+	windows  promql.Windows
+	shares   []chan *share // that of each batch
+	free     chan *share   // bounds how many batches are held
+	next     atomic.Int64  // batch
+}
+
+// share is a batch that a member of the team has read.
+type share struct {
+	batch Batch
+	rows  []float64 // of the columns, one behind the other, if it was evaluated
+	// largest is the number of samples of the largest window of each column, -1 if it has no samples at all.
+	largest   []int
+	evaluated bool
+	bytes     int64 // charged
+	annos     annotations.Annotations
+	err       error
+}
+
+// shareValuesMax is the number of values up to which the rows of a batch are made beside those of others. Larger batches
+// are only read beside them.
+const shareValuesMax = 1 << 17
+
+// newTeam returns nil if there is nothing to divide.
+func newTeam(ev *eval, sel Selection, w promql.Windows) *team {
+	c, ok := sel.(concurrent)
+	if !ok || ev.opts.Concurrency < 2 || sel.Batches() < 2 {
+		return nil
+	}
+	t := &team{eval: ev, sel: sel, streamed: c.Streamed, windows: w, shares: make([]chan *share, sel.Batches())}
+	for i := range t.shares {
+		t.shares[i] = make(chan *share, 1)
+	}
+	t.free = make(chan *share, ev.opts.Concurrency+1)
+	for range cap(t.free) {
+		t.free <- new(share)
+	}
+	return t
+}
+
+// run evaluates all batches.
+func (t *team) run(e evaluator) (err error) {
+	ctx, cancel := context.WithCancel(t.ctx)
+	var (
+		members sync.WaitGroup
+		evals   []*eval
+	)
+	for range min(t.opts.Concurrency, len(t.shares)) {
+		own := newEval(&state{ctx: ctx, session: t.session, opts: t.opts}, t.grid)
+		evals = append(evals, own)
+		members.Go(func() { t.work(own, e.fork()) })
+	}
+	defer func() {
+		cancel()
+		members.Wait()
+		for _, own := range evals {
+			t.addCounts(own)
+		}
+		for _, c := range t.shares {
+			if len(c) > 0 {
+				t.release(<-c)
+			}
+		}
+	}()
+	row := make([]float64, t.windows.Steps)
+	for i := range t.shares {
+		if err := t.handOn(i, e, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// work is what a member does: batch after batch, until none is left.
+func (t *team) work(own *eval, e evaluator) {
+	for {
+		var s *share
+		select {
+		case s = <-t.free:
+		case <-own.ctx.Done():
+			return
+		}
+		i := int(t.next.Add(1)) - 1
+		if i >= len(t.shares) {
+			return
+		}
+		if t.streamed(i) {
+			t.free <- s
+			continue
+		}
+		s.err = t.read(own, e, i, s)
+		t.shares[i] <- s
+	}
+}
+
+// read reads a batch and makes its rows.
+func (t *team) read(own *eval, e evaluator, i int, s *share) (err error) {
+	defer catch(&err)
+	if s.batch, err = t.sel.Read(own.ctx, i); err != nil {
+		return err
+	}
+	steps := t.windows.Steps
+	values := len(s.batch.Columns) * steps
+	if values > shareValuesMax {
+		return nil
+	}
+	if err := t.session.Take(int64(values) * 8); err != nil {
+		return err
+	}
+	s.bytes = int64(values) * 8
+	if cap(s.rows) < values {
+		s.rows = make([]float64, values)
+	}
+	s.rows, s.largest = s.rows[:values], s.largest[:0]
+	for j := range s.batch.Columns {
+		if err := own.tick(); err != nil {
+			return err
+		}
+		largest := -1
+		if c := &s.batch.Columns[j]; len(c.TsMs) > 0 {
+			largest = e.section(own, c, 0, s.rows[j*steps:(j+1)*steps])
+		}
+		s.largest = append(s.largest, largest)
+	}
+	s.annos, own.annos = own.annos, nil
+	s.evaluated = true
+	return nil
+}
+
+// handOn waits for a batch and hands its rows on.
+func (t *team) handOn(i int, e evaluator, row []float64) error {
+	if t.streamed(i) {
+		return t.batch(t.sel, i, t.windows, e, row)
+	}
+	var s *share
+	batch, err := t.eval.read(func() (Batch, error) {
+		select {
+		case s = <-t.shares[i]:
+			return s.batch, s.err
+		case <-t.ctx.Done():
+			return Batch{}, t.ctx.Err()
+		}
+	})
+	if s == nil {
+		return err
+	}
+	defer func() {
+		t.release(s)
+		t.free <- s
+	}()
+	switch {
+	case err != nil:
+		return err
+	case !s.evaluated:
+		s.batch = Batch{}
+		return t.whole(batch, e, row)
+	}
+	for _, a := range s.annos {
+		t.annos.Add(a)
+	}
+	steps := t.windows.Steps
+	for j, largest := range s.largest {
+		if err := t.tick(); err != nil {
+			return err
+		}
+		if largest < 0 {
+			continue
+		}
+		if err := e.done(t.eval, batch.Columns[j].Labels, s.rows[j*steps:(j+1)*steps], largest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release gives back what a share holds.
+func (t *team) release(s *share) {
+	if s.batch.Release != nil {
+		s.batch.Release()
+	}
+	t.session.Release(s.bytes)
+	s.batch, s.bytes, s.annos, s.evaluated = Batch{}, 0, nil, false
+}
