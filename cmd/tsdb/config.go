@@ -114,7 +114,7 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.catalogue-bytes", "Memory for the catalogue of closed days.").Default("64MB").
 		BytesVar(asBytes(&c.catalogueBytes))
 	c.addShared(cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which rows are flushed early; by default at "+
-		"most a third of the memory limit.").Default("1GB"), sharedBytes{sizeBytes: &c.headBytesMax, part: 3})
+		"most half of the memory limit.").Default("1GB"), sharedBytes{sizeBytes: &c.headBytesMax, part: 2})
 	cmd.Flag("storage.wal-bytes", "Size of the write-ahead log above which rows are flushed early to cut it.").Default("4GB").
 		BytesVar(asBytes(&c.walBytesMax))
 	cmd.Flag("storage.free-bytes", "Free disk space below which writes are refused with 503.").Default("1GB").

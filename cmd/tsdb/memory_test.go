@@ -31,7 +31,7 @@ func TestMemoryIsShared(t *testing.T) {
 	require.NoError(t, c.Validate())
 
 	c = fit(960<<20, "--query.row-cache-bytes=200MB")
-	require.Equal(t, []int64{120 << 20, 320 << 20, 30 << 20, 30 << 20, 200 << 20},
+	require.Equal(t, []int64{120 << 20, 480 << 20, 30 << 20, 30 << 20, 200 << 20},
 		[]int64{c.cacheBytes, c.headBytesMax, c.memtableBytes, c.resultCacheBytes, c.rowCacheBytes})
 	require.Equal(t, int64((960-120-30-30-200)<<20), debug.SetMemoryLimit(-1))
 	require.Equal(t, "120MiB", c.flagValues()["storage.cache-bytes"])
