@@ -67,7 +67,8 @@ func (t *team) run(e evaluator) (err error) {
 	for range min(t.opts.Concurrency, len(t.shares)) {
 		own := newEval(&state{ctx: ctx, session: t.session, opts: t.opts}, t.grid)
 		evals = append(evals, own)
-		members.Go(func() { t.work(own, e.fork()) })
+		fork := e.fork()
+		members.Go(func() { t.work(own, fork) })
 	}
 	defer func() {
 		cancel()
