@@ -16,6 +16,7 @@ type explanationData struct {
 	Engine    []explanationPart    `json:"engine"`
 	Selectors []explanationSpan    `json:"selectors"`
 	Reading   explanationReading   `json:"reading"`
+	Tiers     []explanationTier    `json:"tiers"`
 	Cache     explanationCache     `json:"cache"`
 	Stages    map[string]stageTime `json:"stages"`
 }
@@ -69,6 +70,18 @@ func explainScan(s *promql.Scan) explanationScan {
 	return e
 }
 
+// explanationTier says what stood for the samples of a selector with a window of several hours.
+type explanationTier struct {
+	Selector   string `json:"selector"`
+	Tier       string `json:"tier"`
+	Reason     string `json:"reason"`
+	DayStates  int64  `json:"dayStates"`
+	HourStates int64  `json:"hourStates"`
+	RowsRead   int64  `json:"rowsRead"`
+	Samples    int64  `json:"samples"`
+	FromRows   int64  `json:"seriesFromRowsAlone"`
+}
+
 type explanationCache struct {
 	Outcome        string `json:"outcome"`
 	Reason         string `json:"reason,omitempty"`
@@ -90,7 +103,7 @@ func seconds(d time.Duration) stageTime { return stageTime(d.Seconds()) }
 func explanation(e *query.Explain) explanationData {
 	d := explanationData{
 		Operators: append([]string{}, e.Operators...), Undecided: e.Undecided,
-		Engine: []explanationPart{}, Selectors: []explanationSpan{},
+		Engine: []explanationPart{}, Selectors: []explanationSpan{}, Tiers: []explanationTier{},
 		Reading: explanationReading{
 			Series: e.Reading.Series, Ranges: e.Reading.Ranges, RowsRead: e.Reading.Rows, RowsUsed: e.Reading.RowsUsed,
 			RowsCached: e.Reading.RowsCached, Samples: e.Reading.Samples, Scans: []explanationScan{},
@@ -109,6 +122,13 @@ func explanation(e *query.Explain) explanationData {
 	}
 	for _, p := range e.Engine {
 		d.Engine = append(d.Engine, explanationPart(p))
+	}
+	for i := range e.Tiers {
+		u := &e.Tiers[i]
+		d.Tiers = append(d.Tiers, explanationTier{
+			Selector: u.Selector, Tier: u.Tier(), Reason: u.Reason, DayStates: u.Days, HourStates: u.Hours, RowsRead: u.Rows,
+			Samples: u.Samples, FromRows: u.Fallbacks,
+		})
 	}
 	for _, s := range e.Selectors {
 		d.Selectors = append(d.Selectors, explanationSpan{

@@ -101,9 +101,24 @@ func queryParams(r *http.Request, limit int) (query.Params, *apiError) {
 	if p.NoCache, aerr = boolParam(r, "nocache"); aerr != nil {
 		return p, aerr
 	}
+	if p.Tiers, aerr = tiersParam(r); aerr != nil {
+		return p, aerr
+	}
 	stats := r.FormValue("stats")
 	p.Stats, p.StatsPerStep = stats != "", stats == statsAll
 	return p, nil
+}
+
+// tiersParam reads whether rollups may stand for samples: auto is the server's choice, raw forbids it.
+func tiersParam(r *http.Request) (query.Switch, *apiError) {
+	switch text := r.FormValue("tiers"); text {
+	case "", "auto":
+		return query.Default, nil
+	case "raw":
+		return query.Off, nil
+	default:
+		return query.Default, badParam("tiers", fmt.Errorf("is %q: use auto or raw", text))
+	}
 }
 
 // The values of the parameter stats that are not going to be refused one day.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	readers "halite/query/promql"
 )
 
 // Changes tells when samples have changed: what a result cache needs to be exact. A write is told of after readers can
@@ -44,9 +47,11 @@ type resultCache struct {
 	changes   Changes
 	recentMs  int64
 	retention time.Duration
-	marginMs  int64 // by which a query must stay clear of the retention
-	now       func() time.Time
-	metrics   *cacheMetrics
+	// tiersFromMs is the range from which states of hours and days may stand for samples.
+	tiersFromMs int64
+	marginMs    int64 // by which a query must stay clear of the retention
+	now         func() time.Time
+	metrics     *cacheMetrics
 
 	mu         sync.Mutex
 	shapes     map[string]*shape
@@ -77,6 +82,10 @@ func newResultCache(o Options) (*resultCache, error) {
 		entries: fastcache.New(int(o.ResultCacheBytes)), bytesMax: o.ResultCacheBytes, changes: o.Changes,
 		recentMs: o.ResultCacheRecent.Milliseconds(), retention: o.Retention, marginMs: o.Timeout.Milliseconds(),
 		now: o.Now, shapes: map[string]*shape{}, metrics: newCacheMetrics(),
+	}
+	c.tiersFromMs = math.MaxInt64
+	if o.Tiers != Off {
+		c.tiersFromMs = readers.TierRangeMinMs
 	}
 	return c, c.register(o.Registerer)
 }
@@ -205,7 +214,7 @@ func (c *resultCache) inquire(p parser.Parser, s span, lookback time.Duration) (
 	q.startMs = s.start.UnixMilli()
 	if s.isRange {
 		q.stepMs = max(1, s.step.Milliseconds())
-		q.shape = sh.at(q.stepMs)
+		q.shape = sh.at(q.stepMs, c.tiersFromMs)
 		q.steps = int((s.end.UnixMilli()-q.startMs)/q.stepMs) + 1
 	}
 	if q.why = q.refuse(p); q.why != refusedNone {

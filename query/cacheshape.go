@@ -42,6 +42,9 @@ type shape struct {
 	// sumsMs is the longest range whose samples are added up. Where such windows overlap much they are made up of sums
 	// that they share, and whose bounds depend on the range of the query: that shows in the last bits.
 	sumsMs int64
+	// orderedMs is the longest range of a function whose last bits depend on the order of additions at any step, once hours
+	// or days are added up apart.
+	orderedMs int64
 	// known is false if samples outside the bounds that the selectors name may matter.
 	known bool
 }
@@ -60,7 +63,7 @@ func shapeOf(e parser.Expr) *shape {
 	})
 	l := locality{}
 	l.check(e)
-	s.whySliding, s.sumsMs = l.why, l.sumsMs
+	s.whySliding, s.sumsMs, s.orderedMs = l.why, l.sumsMs, l.orderedMs
 	s.sliding = s.known && l.why == refusedNone
 	if !s.known && l.why == refusedNone {
 		s.whySliding = refusedFunction
@@ -68,9 +71,9 @@ func shapeOf(e parser.Expr) *shape {
 	return s
 }
 
-// at is the shape for a query with that step.
-func (s *shape) at(stepMs int64) *shape {
-	if !s.sliding || 2*stepMs > s.sumsMs {
+// at is the shape for a query with that step. States of hours and days may stand for ranges from tiersFromMs on.
+func (s *shape) at(stepMs, tiersFromMs int64) *shape {
+	if !s.sliding || 2*stepMs > s.sumsMs && s.orderedMs < tiersFromMs {
 		return s
 	}
 	whole := *s
@@ -98,8 +101,8 @@ func (s *shape) reach(lookback time.Duration) (beforeMs, afterMs int64) {
 
 // locality finds out whether an expression is sliding. What it does not know is not.
 type locality struct {
-	why    refusal
-	sumsMs int64
+	why               refusal
+	sumsMs, orderedMs int64
 }
 
 // refuse notes the first reason.
@@ -224,8 +227,13 @@ func (l *locality) overRange(name string, m *parser.MatrixSelector, args parser.
 		}
 	}
 	switch name {
+	case "rate", "increase", "stddev_over_time", "stdvar_over_time":
+		l.orderedMs = max(l.orderedMs, m.Range.Milliseconds())
+	}
+	switch name {
 	case "sum_over_time", "avg_over_time":
 		l.sumsMs = max(l.sumsMs, m.Range.Milliseconds())
+		l.orderedMs = max(l.orderedMs, l.sumsMs)
 	case "last_over_time", "absent_over_time":
 		return true
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"halite/query/columnar"
 )
 
 // Engine evaluates queries within limits.
@@ -127,6 +129,17 @@ func (e *Engine) columns(p Params) bool {
 	return p.Columnar == On
 }
 
+// tiers decides when states of hours and days stand for samples.
+func (e *Engine) tiers(p Params) columnar.Tiers {
+	switch {
+	case p.Tiers == On:
+		return columnar.TiersAlways
+	case p.Tiers == Off, e.opts.Tiers == Off:
+		return columnar.TiersOff
+	}
+	return columnar.TiersAuto
+}
+
 // prepare makes the query of a question, or of a part of it.
 func (e *Engine) prepare(ctx context.Context, s span, p Params) (promql.Query, error) {
 	var (
@@ -137,6 +150,8 @@ func (e *Engine) prepare(ctx context.Context, s span, p Params) (promql.Query, e
 	)
 	if !e.columns(p) {
 		engine = e.inner.Engine
+	} else if t := e.tiers(p); t != e.inner.options.Tiers {
+		engine = e.inner.withTiers(t)
 	}
 	if s.isRange {
 		qry, err = engine.NewRangeQuery(ctx, e.opts.Queryable, opts, s.text, s.start, s.end, s.step)
@@ -240,8 +255,8 @@ func (e *Engine) inquire(q question) (*inquiry, error) {
 	switch {
 	case e.cache == nil:
 		return nil, nil
-	case q.NoCache, q.Stats, q.StatsPerStep, !e.columns(q.Params):
-		// Statistics are those of an evaluation, and the engine alone may be asked for comparison.
+	case q.NoCache, q.Stats, q.StatsPerStep, !e.columns(q.Params), q.Tiers != Default:
+		// Statistics are those of an evaluation, and the engine alone, or samples alone, may be asked for comparison.
 		return e.cache.bypass(q.span), nil
 	}
 	lookback := q.Lookback

@@ -26,6 +26,8 @@ type Explain struct {
 	Selectors []SelectorSpan
 	// Reading says what was selected and read.
 	Reading readers.Figures
+	// Tiers says, of each selector with a window of several hours, whether states of hours and days stood for its samples.
+	Tiers []readers.TierUse
 	// Cache says what the result cache did.
 	Cache CacheUse
 	// Planning, Selecting, Reading and Evaluating follow each other; ReadTime is the decoding of rows and the copy of
@@ -79,6 +81,7 @@ func (x *explainer) add(q promql.Query, took time.Duration) {
 	e.Reading.RowsCached += h.explain.Reading.RowsCached
 	e.Reading.BytesPeak = max(e.Reading.BytesPeak, h.explain.Reading.BytesPeak)
 	e.Reading.Samples += h.explain.Reading.Samples
+	e.Tiers = append(e.Tiers, h.explain.Tiers...)
 	e.PlanTime += h.explain.PlanTime
 	e.SelectTime += h.explain.SelectTime
 	e.ReadTime += h.explain.ReadTime
@@ -113,10 +116,13 @@ func (q *inquiry) use() CacheUse {
 }
 
 func (e *Explain) fill(
-	plan *columnar.Plan, run *columnar.Run, read readers.Figures, planning, total time.Duration,
+	plan *columnar.Plan, run *columnar.Run, session columnar.Session, planning, total time.Duration,
 ) {
 	e.Operators = plan.Operators()
-	e.Reading = read
+	e.Reading = session.Figures()
+	if s, ok := session.(interface{ TierUses() []readers.TierUse }); ok {
+		e.Tiers = s.TierUses()
+	}
 	e.PlanTime = planning
 	e.SelectTime, e.ReadTime = run.Times()
 	e.EvaluateTime = total - e.SelectTime - e.ReadTime
@@ -133,6 +139,11 @@ func (e *Explain) String() string {
 	}
 	for _, p := range e.Engine {
 		fmt.Fprintf(&b, "engine: %s: %s\n", p.Expression, p.Reason)
+	}
+	for i := range e.Tiers {
+		u := &e.Tiers[i]
+		fmt.Fprintf(&b, "tiers: %s: %s: %s; states of %d days and %d hours, %d rows, %d series from rows alone\n",
+			u.Selector, u.Tier(), u.Reason, u.Days, u.Hours, u.Rows, u.Fallbacks)
 	}
 	fmt.Fprintf(&b, "series %d, ranges %d, rows read %d, used %d, samples %d; cache %s, %d of %d steps\n",
 		e.Reading.Series, e.Reading.Ranges, e.Reading.Rows, e.Reading.RowsUsed, e.Reading.Samples,

@@ -48,6 +48,13 @@ func newHybrid(opts promql.EngineOpts) *hybrid {
 	}
 }
 
+// withTiers is the engine with another use of states of hours and days.
+func (h *hybrid) withTiers(t columnar.Tiers) *hybrid {
+	with := *h
+	with.options.Tiers = t
+	return &with
+}
+
 // columnarSource is implemented by a Queryable that wraps one of ours and knows how to read columns.
 type columnarSource interface{ ColumnarSource() columnar.Source }
 
@@ -194,7 +201,7 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 		q.explain = Explain{Undecided: true}
 		result = q.askEngine(ctx, q.queryable, q.text)
 	}
-	q.explain.fill(q.plan, run, session.Figures(), q.planning, time.Since(began))
+	q.explain.fill(q.plan, run, session, q.planning, time.Since(began))
 	return result
 }
 

@@ -59,6 +59,9 @@ type Options struct {
 	SubqueryStep time.Duration
 	// Columnar turns the columnar operators off; they are on by default. A request may decide otherwise.
 	Columnar Switch
+	// Tiers turns answers from states of hours and days off; they are on by default where Queryable has any. A request may
+	// decide otherwise.
+	Tiers Switch
 	// Changes tells when samples change; without it no results are kept.
 	Changes Changes
 	// ResultCacheBytes is the memory for results that may be needed again, 64 MiB; negative keeps none. Less than 32 MiB

@@ -19,6 +19,9 @@ type Params struct {
 	Stats, StatsPerStep bool
 	// Columnar decides for this request whether the columnar operators take part; Default means as the Engine's.
 	Columnar Switch
+	// Tiers decides for this request whether states of hours and days stand for samples: On takes them wherever there are
+	// some, Default, as the Engine's, where that is cheaper.
+	Tiers Switch
 	// Explain fills Result.Explain.
 	Explain bool
 	// Client says who asks, for the list of active queries.

@@ -2,7 +2,9 @@ package query_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/histogram"
@@ -17,6 +19,7 @@ import (
 	"halite/keyschema"
 	"halite/query/columnar"
 	"halite/query/promql"
+	"halite/rollup/tiers"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/pebble"
@@ -30,6 +33,8 @@ type stack struct {
 	store    storage.Store
 	ingester *ingest.Ingester
 	watch    *promql.RowWatch
+	tiers    *tiers.Tiers
+	clock    *atomic.Int64 // ms
 }
 
 // ColumnarSource lets operators read the columns of a stack.
@@ -43,28 +48,68 @@ func newStack(tb testing.TB, rules ...keyschema.Rule) *stack {
 // openStack opens a stack on a file system, with what it holds.
 func openStack(tb testing.TB, fs vfs.FS, rules ...keyschema.Rule) *stack {
 	tb.Helper()
+	return openStackWith(tb, fs, stackOptions{rules: rules})
+}
+
+// stackOptions are what stacks may differ in.
+type stackOptions struct {
+	rules []keyschema.Rule
+	// clock tells the time in ms; nil is the true one.
+	clock *atomic.Int64
+	// tiers keeps states of hours and days, as long as that; the job runs when a test says so.
+	tiers            bool
+	raw, hours, days time.Duration
+}
+
+func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
+	tb.Helper()
 	ctx := context.Background()
-	tables, err := pebble.Open(pebble.Options{Dir: "store", FS: fs})
+	now := time.Now
+	if o.clock != nil {
+		now = func() time.Time { return time.UnixMilli(o.clock.Load()) }
+	}
+	s := &stack{tb: tb, watch: promql.NewRowWatch(), clock: o.clock}
+	var tables storage.Store
+	tables, err := pebble.Open(pebble.Options{Dir: "store", FS: fs, Now: now})
 	require.NoError(tb, err)
-	watch := promql.NewRowWatch()
-	store := watch.Store(tables)
-	data, err := store.EnsureTable(ctx, storage.DataSchema(0))
+	catalogueRetention := o.raw
+	if o.tiers {
+		s.tiers, err = tiers.Open(ctx, tiers.Options{
+			Store: tables, Raw: o.raw, Hours: o.hours, Days: o.days, Settle: -1, Share: 1, Now: now,
+		})
+		require.NoError(tb, err)
+		tables, catalogueRetention = s.tiers.Guard(tables), o.days
+	}
+	s.store = s.watch.Store(tables)
+	data, err := s.store.EnsureTable(ctx, storage.DataSchema(o.raw))
 	require.NoError(tb, err)
-	schema, err := keyschema.NewSchema(rules)
+	schema, err := keyschema.NewSchema(o.rules)
 	require.NoError(tb, err)
-	x, err := index.Open(ctx, index.Options{Store: store, Schema: schema})
+	x, err := index.Open(ctx, index.Options{Store: s.store, Schema: schema, Retention: catalogueRetention, Now: now})
 	require.NoError(tb, err)
 	// The hours are flushed when a test says so, not by themselves.
-	in, err := ingest.Open(ctx, ingest.Options{
-		Dir: "wal", FS: fs, Store: store, Index: x, Schema: schema, FreeBytesMin: -1,
+	s.ingester, err = ingest.Open(ctx, ingest.Options{
+		Dir: "wal", FS: fs, Store: s.store, Index: x, Schema: schema, FreeBytesMin: -1, Retention: o.raw, Now: now,
 		Head: ingest.HeadOptions{FlushInterval: -1},
 	})
 	require.NoError(tb, err)
-	s := &stack{tb: tb, store: store, ingester: in, watch: watch}
-	s.options = promql.Options{Catalogue: x, Head: in, Data: data, Schema: schema}
+	s.options = promql.Options{Catalogue: x, Head: s.ingester, Data: data, Schema: schema, Retention: o.raw, Now: now}
+	if s.tiers != nil {
+		s.options.Tiers, s.options.TierHours, s.options.TierDays = s.tiers, o.hours, o.days
+	}
 	s.Queryable, err = promql.New(s.options)
 	require.NoError(tb, err)
 	return s
+}
+
+// rollUp computes the states of all days that are over.
+func (s *stack) rollUp() {
+	s.tb.Helper()
+	for worked := true; worked; {
+		var err error
+		worked, err = s.tiers.Step(context.Background())
+		require.NoError(s.tb, err)
+	}
 }
 
 func (s *stack) Close() error {

@@ -74,45 +74,15 @@ func (c *Columns) Unset(i int) {
 func (c *Columns) Join(i, j int) State {
 	var s State
 	for ; i < j; i++ {
-		if c.Count[i] == 0 {
-			s.Stale = s.Stale || c.Stale[i]
-			continue
-		}
-		if s.Count == 0 {
-			stale := c.Stale[i]
-			s = c.State(i)
-			s.Stale = stale
-			continue
-		}
-		c.joinTo(&s, i)
+		c.JoinTo(&s, i)
 	}
 	return s
 }
 
-// joinTo joins bucket i, which has samples, to s, which has some, too; only what Fields asks for.
-func (c *Columns) joinTo(s *State, i int) {
-	n := c.Count[i]
-	if c.Fields&(FieldCounter|FieldChanges) != 0 {
-		s.step(c.First[i])
-		s.Correction += c.Correction[i]
-		s.Resets += c.Resets[i]
-		s.Changes += c.Changes[i]
-	}
-	if c.Fields&FieldMin != 0 {
-		s.Min = lower(s.Min, c.Min[i])
-	}
-	if c.Fields&FieldMax != 0 {
-		s.Max = higher(s.Max, c.Max[i])
-	}
-	if c.Fields&FieldMoments != 0 {
-		joinMoments(s, n, c.Mean[i], c.M2[i])
-	}
-	if c.Fields&FieldSum != 0 {
-		joinSum(s, c.Sum[i], c.SumLow[i])
-	}
-	s.Count += n
-	s.NaNs += c.NaNs[i]
-	s.LastMs, s.Last, s.Stale = c.LastMs[i], c.Last[i], c.Stale[i]
+// JoinTo joins bucket i to s, whose samples are earlier; only what Fields asks for.
+func (c *Columns) JoinTo(s *State, i int) {
+	b := c.State(i)
+	s.Append(&b, c.Fields)
 }
 
 // Inside returns the range [i, j) of buckets that lie wholly in the window (startMs, endMs], by the times of their

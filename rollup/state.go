@@ -83,25 +83,42 @@ func (s *State) addMoment(v float64) {
 
 // Join is the state of the samples of a followed by those of b, all of which are later.
 func Join(a, b State) State {
+	a.Append(&b, FieldsAll)
+	return a
+}
+
+// Append joins b to s: samples that are later than all of s. Beside count and times only the fields named are joined; the
+// others mean nothing then.
+func (s *State) Append(b *State, fields Fields) {
 	if b.Count == 0 {
-		a.Stale = a.Stale || b.Stale
-		return a
+		s.Stale = s.Stale || b.Stale
+		return
 	}
-	if a.Count == 0 {
-		return b
+	if s.Count == 0 {
+		*s = *b
+		return
 	}
-	out := a
-	out.step(b.First)
-	out.NaNs += b.NaNs
-	out.LastMs, out.Last, out.Stale = b.LastMs, b.Last, b.Stale
-	out.Correction += b.Correction
-	out.Resets += b.Resets
-	out.Changes += b.Changes
-	joinSum(&out, b.Sum, b.SumLow)
-	out.Min, out.Max = lower(a.Min, b.Min), higher(a.Max, b.Max)
-	joinMoments(&out, b.Count, b.Mean, b.M2)
-	out.Count += b.Count
-	return out
+	if fields&(FieldCounter|FieldChanges) != 0 {
+		s.step(b.First)
+		s.Correction += b.Correction
+		s.Resets += b.Resets
+		s.Changes += b.Changes
+	}
+	if fields&FieldMin != 0 {
+		s.Min = lower(s.Min, b.Min)
+	}
+	if fields&FieldMax != 0 {
+		s.Max = higher(s.Max, b.Max)
+	}
+	if fields&FieldMoments != 0 {
+		joinMoments(s, b.Count, b.Mean, b.M2)
+	}
+	if fields&FieldSum != 0 {
+		joinSum(s, b.Sum, b.SumLow)
+	}
+	s.Count += b.Count
+	s.NaNs += b.NaNs
+	s.LastMs, s.Last, s.Stale = b.LastMs, b.Last, b.Stale
 }
 
 // joinSum adds a later span's sum to that of s.

@@ -45,9 +45,23 @@ type Options struct {
 	CountAll bool
 	// Concurrency is the number of batches of series that are read and evaluated at once; below 2 one after the other.
 	Concurrency int
+	// Tiers says when states of hours and days stand for the samples of long windows.
+	Tiers Tiers
 	// DelayedNames drops metric names at the end of the evaluation, as the engine does with EnableDelayedNameRemoval.
 	DelayedNames bool
 }
+
+// Tiers says when states of hours and days stand for samples.
+type Tiers uint8
+
+const (
+	// TiersOff never uses states.
+	TiersOff Tiers = iota
+	// TiersAuto uses them where that is exact and cheaper, or where samples are retired.
+	TiersAuto
+	// TiersAlways uses them wherever there are some.
+	TiersAlways
+)
 
 // vector is a node whose value is an instant vector at every step.
 type vector interface {

@@ -64,10 +64,7 @@ func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator, narrow narro
 		return err
 	}
 	defer sel.Close()
-	for i := 0; i < sel.Len() && !ev.typed; i++ {
-		ls := sel.Labels(i)
-		ev.typed = ls.Has("__type__") || ls.Has("__unit__")
-	}
+	ev.noteTypes(sel)
 	if narrow != nil {
 		// What is left out is not read, but counts against the limit as much as it could at most.
 		if err := ev.hold(narrow(sel) * w.Steps); err != nil {
@@ -77,6 +74,22 @@ func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator, narrow narro
 	if t := newTeam(ev, sel, w); t != nil {
 		return t.run(e)
 	}
+	return ev.batches(sel, w, e)
+}
+
+// noteTypes looks for labels of type and unit.
+func (s *state) noteTypes(sel interface {
+	Len() int
+	Labels(i int) labels.Labels
+}) {
+	for i := 0; i < sel.Len() && !s.typed; i++ {
+		ls := sel.Labels(i)
+		s.typed = ls.Has("__type__") || ls.Has("__unit__")
+	}
+}
+
+// batches evaluates a selection batch by batch.
+func (ev *eval) batches(sel Selection, w promql.Windows, e evaluator) error {
 	row := make([]float64, w.Steps)
 	for i := range sel.Batches() {
 		if err := ev.batch(sel, i, w, e, row); err != nil {
@@ -243,7 +256,11 @@ func (n *rangeSelector) run(ev *eval, emit emitFunc) error {
 		}
 	}
 	w := newWindow(n.windows(ev.grid, n.rangeMs), ev.grid, params)
-	return n.evaluate(ev, w.Windows, &rangeRun{rangeSelector: n, window: w, emit: emit, unique: newGuard(n.selector.names())}, nil)
+	r := &rangeRun{rangeSelector: n, window: w, emit: emit, unique: newGuard(n.selector.names())}
+	if t := newTieredRun(ev, r); t != nil {
+		return t.run()
+	}
+	return n.evaluate(ev, w.Windows, r, nil)
 }
 
 // rangeRun is an evaluation of a rangeSelector.

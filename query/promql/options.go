@@ -40,6 +40,11 @@ type Options struct {
 	Schema    *keyschema.Schema
 	// Retention hides samples older than now − Retention; 0 hides none.
 	Retention time.Duration
+	// Tiers holds states of hours and days; without it all is answered from samples. TierHours and TierDays are how long
+	// they are kept, none shorter than the one before or than Retention; 0 is for ever. Catalogue knows series as long as
+	// the longest.
+	Tiers               Tiers
+	TierHours, TierDays time.Duration
 	// SeriesMax is the number of series that the selectors of a query may have selected at once; 5,000,000.
 	SeriesMax int
 	// BytesMax is the memory in bytes that a query's samples and series may take at once; 2 GiB.
@@ -75,7 +80,8 @@ func (o Options) Validate() error {
 		name  string
 		value int64
 	}{
-		{"Retention", int64(o.Retention)}, {"SeriesMax", int64(o.SeriesMax)}, {"BytesMax", o.BytesMax},
+		{"Retention", int64(o.Retention)}, {"TierHours", int64(o.TierHours)}, {"TierDays", int64(o.TierDays)},
+		{"SeriesMax", int64(o.SeriesMax)}, {"BytesMax", o.BytesMax},
 		{"BatchRowsMax", int64(o.BatchRowsMax)}, {"Concurrency", int64(o.Concurrency)},
 	} {
 		if field.value < 0 {

@@ -17,7 +17,8 @@ type rowPrefix struct {
 	prefix           []byte
 	series           int // its position in the batch
 	fromHour, toHour int64
-	lead             int // see condition.leadOf
+	lead             int                   // see condition.leadOf
+	rule             *keyschema.Generation // in force, in those of the hours that were asked for
 }
 
 // dayRead is one read of the data table: row ranges within one day, sorted and apart from each other.
@@ -44,7 +45,7 @@ func (rd *batchReader) makePrefixes(hoursOf func(series int) []index.HourSpan) [
 		arena       []byte
 		tags        []keyschema.Tag
 		generations = map[string][]keyschema.Generation{}
-		first, last = keyschema.HourOf(rd.window.mintMs), keyschema.HourOf(rd.window.maxtMs)
+		first, last = wholeDays(keyschema.HourOf(rd.window.mintMs), keyschema.HourOf(rd.window.maxtMs))
 	)
 	for i, s := range rd.series {
 		hours := hoursOf(i)
@@ -58,7 +59,8 @@ func (rd *batchReader) makePrefixes(hoursOf func(series int) []index.HourSpan) [
 			gens = rd.opts.Schema.Generations(metric, first, last)
 			generations[metric] = gens
 		}
-		for _, g := range gens {
+		for n := range gens {
+			g := &gens[n]
 			from, to := max(g.FromHour, hours[0].First), min(g.ToHour, hours[len(hours)-1].Last)
 			if from > to {
 				continue
@@ -67,11 +69,16 @@ func (rd *batchReader) makePrefixes(hoursOf func(series int) []index.HourSpan) [
 			arena = g.Rule.AppendPrefix(arena, metric, tags)
 			prefix := arena[start:len(arena):len(arena)]
 			lead := rd.condition.leadOf(g.Rule, prefix, tags)
-			out = append(out, rowPrefix{prefix: prefix, series: i, fromHour: from, toHour: to, lead: lead})
+			out = append(out, rowPrefix{prefix: prefix, series: i, fromHour: from, toHour: to, lead: lead, rule: g})
 		}
 	}
 	slices.SortFunc(out, func(a, b rowPrefix) int { return bytes.Compare(a.prefix, b.prefix) })
 	return out
+}
+
+// wholeDays widens a span of hours to days.
+func wholeDays(first, last int64) (int64, int64) {
+	return first - first%keyschema.DayHours, last - last%keyschema.DayHours + keyschema.DayHours - 1
 }
 
 // split takes labels apart into metric and tags.

@@ -65,6 +65,7 @@ type Session struct {
 	queryable *Queryable
 	budget    *budget
 	figures   figures
+	tierUses  tierUses
 }
 
 type figures struct {

@@ -194,3 +194,13 @@ func (r *reader) mark(bucket int64) {
 		r.stale = append(r.stale, int(bucket-r.req.From))
 	}
 }
+
+// Has tells whether there may be valid states: of the hours of a day, or of the day itself. Of single series they may be
+// unknown nevertheless.
+func (t *Tiers) Has(unit Unit, day int64) bool {
+	if view := t.ledger.view(); unit == Hours {
+		return view.hasHours(day)
+	} else {
+		return view.hasMonth(MonthOfDay(day))
+	}
+}

@@ -1,0 +1,97 @@
+package columnar
+
+import (
+	"math"
+
+	"halite/rollup"
+)
+
+// slider joins neighbouring states to those of windows that slide over them. A state goes through three joins at most,
+// however many windows it is in: before mid, suffixes are joined up to mid; what comes after is joined as it comes.
+type slider struct {
+	fields   rollup.Fields
+	states   []rollup.State
+	suffixes []rollup.State // suffixes[i] is the join of states[i:mid]
+	mid, end int
+	tail     rollup.State // the join of states[mid:end]
+	out      rollup.State
+}
+
+// reset begins with other states.
+func (s *slider) reset(states []rollup.State) {
+	s.states, s.mid, s.end, s.tail = states, 0, 0, rollup.State{}
+	if len(s.suffixes) < len(states) {
+		s.suffixes = make([]rollup.State, len(states))
+	}
+}
+
+// window is the join of states[lo:hi]; neither bound may go back. It is valid until the next call.
+func (s *slider) window(lo, hi int) *rollup.State {
+	if lo >= s.mid {
+		s.turn(lo, hi)
+	}
+	for ; s.end < hi; s.end++ {
+		s.tail.Append(&s.states[s.end], s.fields)
+	}
+	if s.tail.Count == 0 && lo < s.mid {
+		return &s.suffixes[lo]
+	}
+	s.out = rollup.State{}
+	if lo < s.mid {
+		s.out = s.suffixes[lo]
+	}
+	s.out.Append(&s.tail, s.fields)
+	return &s.out
+}
+
+// turn makes suffixes of states[lo:hi].
+func (s *slider) turn(lo, hi int) {
+	s.mid, s.end, s.tail = hi, hi, rollup.State{}
+	if lo >= hi {
+		return
+	}
+	s.suffixes[hi-1] = s.states[hi-1]
+	for i := hi - 2; i >= lo; i-- {
+		s.suffixes[i] = s.states[i]
+		s.suffixes[i].Append(&s.suffixes[i+1], s.fields)
+	}
+}
+
+const (
+	// cancelMax is how many times larger than a sum the largest value times the count may be: sums of states are good to
+	// 2^-60 of their own, which leaves 2^-42 of the result.
+	cancelMax = 1 << 18
+	// spreadMax is how many times larger than the variance the square of the mean may be.
+	spreadMax = 1e7
+	// correctionMax is how many times larger than an increase the values may be that it was computed from, where the order
+	// of additions may show.
+	correctionMax = 2000
+)
+
+// exactly reports whether the value of a function of a window's state is that of the samples, to 1e-12. It is not where
+// so much cancels out that the order of additions shows, or where sums are not finite: they may be in another order.
+func exactly(fn rollup.Func, s *rollup.State) bool {
+	if s.Count == 0 {
+		return true
+	}
+	switch fn {
+	case rollup.SumOverTime, rollup.AvgOverTime:
+		total := s.Total()
+		if math.IsNaN(total) || math.IsInf(total, 0) {
+			return s.NaNs > 0
+		}
+		return s.Min >= 0 || s.Max <= 0 || math.Abs(total)*cancelMax >= float64(s.Count)*max(-s.Min, s.Max)
+	case rollup.StddevOverTime, rollup.StdvarOverTime:
+		if math.IsNaN(s.M2) || math.IsInf(s.M2, 0) {
+			return s.NaNs > 0
+		}
+		return s.Min == s.Max || s.Variance()*spreadMax >= s.Mean*s.Mean
+	case rollup.Rate, rollup.Increase:
+		if s.Resets < 2 {
+			return true
+		}
+		diff := s.Last - s.First + s.Correction
+		return math.Abs(diff)*correctionMax >= max(math.Abs(s.First), math.Abs(s.Last), math.Abs(s.Correction))
+	}
+	return true
+}

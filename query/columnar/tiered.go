@@ -1,0 +1,222 @@
+package columnar
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/query/promql"
+	"halite/rollup"
+)
+
+// tieredSession is a Session that may have states of hours and days.
+type tieredSession interface {
+	// TierPlan is nil if windows are not worth a thought.
+	TierPlan(w promql.Windows, fields rollup.Fields, always bool) *promql.TierPlan
+	SelectTiered(ctx context.Context, p *promql.TierPlan, matchers ...*labels.Matcher) (*promql.TieredSelection, error)
+	NoteTiers(u promql.TierUse)
+}
+
+// tieredRun is an evaluation of a rangeSelector from states of hours and days, and samples where these do not do.
+type tieredRun struct {
+	*rangeRun
+	ev      *eval
+	session tieredSession
+	fn      rollup.Func
+	plan    *promql.TierPlan
+
+	atoms []rollup.State
+	slide slider
+	total []int64 // samples of each window of a series
+	fresh []int64 // those of them that were not in the window before
+}
+
+// newTieredRun returns nil if all is to be evaluated from samples.
+func newTieredRun(ev *eval, r *rangeRun) *tieredRun {
+	session, ok := ev.session.(tieredSession)
+	if !ok || ev.opts.Tiers == TiersOff {
+		return nil
+	}
+	name := r.name
+	if name == "absent_over_time" {
+		name = rollup.PresentOverTime.String()
+	}
+	fn, ok := rollup.ParseFunc(name)
+	if !ok {
+		return nil
+	}
+	t := &tieredRun{rangeRun: r, ev: ev, session: session, fn: fn}
+	t.plan = session.TierPlan(r.window.Windows, neededFields(fn), ev.opts.Tiers == TiersAlways)
+	if t.plan == nil {
+		return nil
+	}
+	if !t.plan.Use {
+		session.NoteTiers(promql.TierUse{Selector: r.text, Reason: t.plan.Reason})
+		return nil
+	}
+	return t
+}
+
+// neededFields are those that the function and exactly need.
+func neededFields(fn rollup.Func) rollup.Fields {
+	f := fn.Fields()
+	if f&(rollup.FieldSum|rollup.FieldMoments) != 0 {
+		f |= rollup.FieldMin | rollup.FieldMax | rollup.FieldNaNs
+	}
+	return f
+}
+
+// run reads and evaluates batch by batch.
+func (t *tieredRun) run() error {
+	ev := t.ev
+	began := time.Now()
+	sel, err := t.session.SelectTiered(ev.ctx, t.plan, t.matchers...)
+	ev.selecting += time.Since(began)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		use := sel.Use()
+		use.Selector = t.text
+		t.session.NoteTiers(use)
+		sel.Close()
+	}()
+	ev.noteTypes(sel)
+	t.atoms = make([]rollup.State, len(t.plan.Bounds)+1)
+	t.total, t.fresh = make([]int64, t.plan.Steps), make([]int64, t.plan.Steps)
+	t.slide.fields = t.plan.Fields
+	row := make([]float64, t.plan.Steps)
+	for i := range sel.Batches() {
+		var b *promql.TieredBatch
+		_, err := ev.read(func() (_ Batch, err error) {
+			b, err = sel.ReadTiered(ev.ctx, i)
+			return Batch{}, err
+		})
+		if err != nil {
+			return err
+		}
+		err = t.batch(sel, b, row)
+		b.Release()
+		if err != nil {
+			return err
+		}
+	}
+	if use := sel.Use(); use.Retired != promql.OfSamples {
+		ev.annos.Add(&promql.Retirement{Resolution: use.Retired, BeforeMs: t.plan.RetiredBeforeMs})
+	}
+	return nil
+}
+
+// batch evaluates the series of a batch.
+func (t *tieredRun) batch(sel *promql.TieredSelection, b *promql.TieredBatch, row []float64) error {
+	for j := range b.Columns {
+		if err := t.ev.tick(); err != nil {
+			return err
+		}
+		c := &b.Columns[j]
+		if !b.Incomplete[j] {
+			largest, ok := t.evaluate(b.Spans[j], c, row)
+			// Where samples are retired the states have the last word, be it less exact.
+			if largest == 0 {
+				continue
+			}
+			if ok || sel.Use().Retired != promql.OfSamples {
+				t.count()
+				if err := t.done(t.ev, c.Labels, row, largest); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if err := t.fromRows(sel, b.First+j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fromRows evaluates a series from its samples alone.
+func (t *tieredRun) fromRows(sel *promql.TieredSelection, i int) error {
+	rows, err := sel.Rows(i)
+	if err != nil {
+		return err
+	}
+	only := &selection{Selection: rows}
+	defer only.Close()
+	return t.ev.batches(only, t.plan.Windows, t.rangeRun)
+}
+
+// evaluate fills a row from what was read of a series. It returns how many samples the largest window has; not ok if
+// only the samples can tell a value.
+func (t *tieredRun) evaluate(spans []promql.Span, c *promql.Column, row []float64) (largest int, ok bool) {
+	ok = true
+	if len(spans) == 0 && len(c.TsMs) == 0 {
+		return 0, true
+	}
+	t.fold(spans, c)
+	t.slide.reset(t.atoms)
+	end, before := t.plan.FirstEndMs, 0
+	for k := range row {
+		lo, hi := t.plan.Lo[k], t.plan.Hi[k]
+		s := t.slide.window(lo, hi)
+		v, has, exact := t.fn.Eval(s, end-t.plan.RangeMs, end)
+		ok = ok && exact && exactly(t.fn, s)
+		row[k] = v
+		if !has {
+			row[k] = absent()
+		}
+		t.total[k], t.fresh[k] = s.Count, 0
+		for a := max(lo, before); a < hi; a++ {
+			t.fresh[k] += t.atoms[a].Count
+		}
+		before = hi
+		largest = max(largest, int(s.Count))
+		end += t.plan.StepMs
+	}
+	return largest, ok
+}
+
+// fold joins what was read to the states of atoms.
+func (t *tieredRun) fold(spans []promql.Span, c *promql.Column) {
+	clear(t.atoms)
+	ts, vs, atom := c.TsMs, c.Values, 0
+	for i := range spans {
+		s := &spans[i]
+		n := 0
+		for n < len(ts) && ts[n] < s.FirstMs {
+			n++
+		}
+		atom = t.foldSamples(ts[:n], vs[:n], atom)
+		ts, vs = ts[n:], vs[n:]
+		t.atoms[s.Atom].Append(&s.State, t.plan.Fields)
+	}
+	t.foldSamples(ts, vs, atom)
+}
+
+// foldSamples joins samples to the states of atoms, none before the given one; it returns the last.
+func (t *tieredRun) foldSamples(ts []int64, vs []float64, atom int) int {
+	bounds := t.plan.Bounds
+	for len(ts) > 0 {
+		atom = t.plan.Atom(ts[0], atom)
+		n := len(ts)
+		if atom < len(bounds) && ts[n-1] > bounds[atom] {
+			for n = 1; ts[n] <= bounds[atom]; n++ {
+			}
+		}
+		if t.plan.Used(atom) {
+			s := rollup.Compute(ts[:n], vs[:n])
+			t.atoms[atom].Append(&s, t.plan.Fields)
+		}
+		ts, vs = ts[n:], vs[n:]
+	}
+	return atom
+}
+
+// count adds the samples of a series to the statistics.
+func (t *tieredRun) count() {
+	for k := range t.total {
+		t.ev.total[k] += t.total[k]
+		t.ev.fresh[k] += t.fresh[k]
+	}
+}

@@ -1,0 +1,250 @@
+package promql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"halite/keyschema"
+	"halite/rollup"
+	"halite/rollup/tiers"
+	"halite/storage/index"
+)
+
+// Tiers gives the states of hours and days; *tiers.Tiers is one.
+type Tiers interface {
+	Read(ctx context.Context, req tiers.Request, each func(i int, c *rollup.Columns) error) error
+	// Has tells whether there may be valid states of a bucket.
+	Has(unit tiers.Unit, bucket int64) bool
+}
+
+const dayMs = keyschema.DayHours * keyschema.HourMs
+
+// What reading takes for each series, in nanoseconds of processor time: a row of 60 to 240 samples, the states of a day's
+// hours, those of a month's days; and what it takes for all series, once. From BenchmarkTierCosts in package query.
+const (
+	rowCost      = 1500
+	hoursDayCost = 2200
+	monthCost    = 2600
+)
+
+// TierRangeMinMs is the length of a window from which states are considered: below, rows are as good.
+const TierRangeMinMs = 3 * keyschema.HourMs
+
+// TierPlan says which times of some windows are answered from states, and which from rows. It belongs to one query.
+type TierPlan struct {
+	Windows
+	// Fields are those of the states that are read.
+	Fields rollup.Fields
+	// Use tells whether states are read at all; Reason says why or why not.
+	Use    bool
+	Reason string
+	// RetiredBeforeMs is the time before which samples are retired, so that only states tell of it; 0 if none are.
+	RetiredBeforeMs int64
+
+	// Bounds cut time into atoms, which lie in a window as a whole or not at all: atom a is Bounds[a−1] < time ≤ Bounds[a].
+	Bounds []int64
+	// Lo[k] ≤ atom < Hi[k] is the window of step k.
+	Lo, Hi []int
+
+	always   bool
+	used     []bool // atoms that lie in a window
+	clip     window // what can have samples or states
+	hours    []index.HourSpan
+	firstDay int64
+	days     []dayPlan // from firstDay on
+	rows     int       // that remain to be read for a series that has all states
+}
+
+// dayPlan is how a day is read first; what is missing is read in the next finer way.
+type dayPlan uint8
+
+const (
+	dayUnused dayPlan = iota
+	dayRows
+	dayHours
+	dayWhole
+)
+
+// TierPlan plans the reading of windows; nil if there are no tiers, or no window is long enough and nothing is retired.
+// always takes states wherever there are some, whatever they cost.
+func (s *Session) TierPlan(w Windows, fields rollup.Fields, always bool) *TierPlan {
+	q := s.queryable
+	if q.opts.Tiers == nil {
+		return nil
+	}
+	now := q.opts.Now()
+	p := &TierPlan{Windows: w, Fields: fields, always: always, clip: q.clipTiers(w.hull())}
+	if q.opts.Retention > 0 {
+		p.RetiredBeforeMs = max(0, now.Add(-q.opts.Retention).UnixMilli())
+	}
+	if p.clip.empty() || !always && w.RangeMs < TierRangeMinMs && p.clip.mintMs >= p.RetiredBeforeMs {
+		return nil
+	}
+	if p.hours = w.hours(p.clip); len(p.hours) == 0 {
+		return nil
+	}
+	p.cut()
+	hoursFromMs := int64(0)
+	if q.opts.TierHours > 0 {
+		hoursFromMs = now.Add(-q.opts.TierHours).UnixMilli()
+	}
+	p.planDays(q.opts.Tiers, hoursFromMs)
+	return p
+}
+
+// clipTiers narrows a window to times that can have samples or states.
+func (q *Queryable) clipTiers(w window) window {
+	if q.opts.Retention == 0 {
+		return q.clip(w)
+	}
+	oldest := int64(0)
+	if longest := q.opts.TierDays; longest > 0 {
+		oldest = max(oldest, q.opts.Now().Add(-longest).UnixMilli())
+	}
+	return window{max(w.mintMs, oldest), min(w.maxtMs, keyschema.HourCellMs(keyschema.HourMax))}
+}
+
+// cut finds the atoms.
+func (p *TierPlan) cut() {
+	w := p.Windows
+	p.Bounds = make([]int64, 0, 2*w.Steps)
+	for k := range w.Steps {
+		end := w.FirstEndMs + int64(k)*w.StepMs
+		p.Bounds = append(p.Bounds, end-w.RangeMs, end)
+	}
+	slices.Sort(p.Bounds)
+	p.Bounds = slices.Compact(p.Bounds)
+	p.used = make([]bool, len(p.Bounds)+1)
+	p.Lo, p.Hi = make([]int, w.Steps), make([]int, w.Steps)
+	lo, hi, known := 0, 0, 0
+	for k := range w.Steps {
+		end := w.FirstEndMs + int64(k)*w.StepMs
+		lo, hi = p.Atom(end-w.RangeMs, lo)+1, p.Atom(end, hi)+1
+		p.Lo[k], p.Hi[k] = lo, hi
+		for known = max(known, lo); known < hi; known++ {
+			p.used[known] = true
+		}
+		lo, hi = lo-1, hi-1
+	}
+}
+
+// Atom is the atom that holds a time, from the one given on: times are asked for in ascending order.
+func (p *TierPlan) Atom(tsMs int64, from int) int {
+	if at := from + 1; at >= len(p.Bounds) || p.Bounds[at] >= tsMs { // mostly
+		for from < len(p.Bounds) && p.Bounds[from] < tsMs {
+			from++
+		}
+		return from
+	}
+	at, _ := slices.BinarySearch(p.Bounds[from:], tsMs)
+	return from + at
+}
+
+// Used tells whether an atom lies in a window.
+func (p *TierPlan) Used(atom int) bool { return p.used[atom] }
+
+// planDays decides on the way to read each day.
+func (p *TierPlan) planDays(t Tiers, hoursFromMs int64) {
+	var all, hourDays, months int
+	cut := p.cutHours()
+	firstHour, lastHour := p.hours[0].First, p.hours[len(p.hours)-1].Last
+	p.firstDay = firstHour / keyschema.DayHours
+	p.days = make([]dayPlan, lastHour/keyschema.DayHours-p.firstDay+1)
+	month := int64(-1)
+	for i := range p.days {
+		day := p.firstDay + int64(i)
+		hours, cutThere := p.hoursOfDay(day), cut.within(day*keyschema.DayHours, (day+1)*keyschema.DayHours)
+		all += hours
+		if hours == 0 {
+			continue
+		}
+		retired := day*dayMs < p.RetiredBeforeMs
+		fresh := hoursFromMs <= (day+1)*dayMs-1 // hours are still kept
+		hasHours := fresh && t.Has(tiers.Hours, day)
+		whole := t.Has(tiers.Days, day) && (retired && !hasHours || hours == keyschema.DayHours && cutThere == 0)
+		switch {
+		case whole:
+			p.days[i] = dayWhole
+			if m := tiers.MonthOfDay(day); m != month {
+				month = m
+				months++
+			}
+		case hasHours && (retired || p.always || (hours-cutThere)*rowCost > hoursDayCost):
+			p.days[i] = dayHours
+			hourDays++
+			p.rows += cutThere
+		default:
+			p.days[i] = dayRows
+			p.rows += hours
+		}
+	}
+	p.decide(all, hourDays, months)
+}
+
+// decide compares the costs.
+func (p *TierPlan) decide(all, hourDays, months int) {
+	raw, tier := all*rowCost, p.rows*rowCost+hourDays*hoursDayCost+months*monthCost
+	cost := fmt.Sprintf("%s a series from %d rows, %s from states of %d months and %d days and from %d rows",
+		time.Duration(raw), all, time.Duration(tier), months, hourDays, p.rows)
+	switch {
+	case p.clip.mintMs < p.RetiredBeforeMs:
+		p.Use, p.Reason = true, "raw samples are retired; "+cost
+	case p.always && hourDays+months > 0:
+		p.Use, p.Reason = true, "asked for; "+cost
+	case tier*10 < raw*9:
+		p.Use, p.Reason = true, "cheaper: "+cost
+	default:
+		p.Reason = "rows are as cheap: " + cost
+	}
+}
+
+// cutHours are the hours that hold a bound between their first and their last millisecond, ascending, each once.
+func (p *TierPlan) cutHours() hourList {
+	var out hourList
+	for _, b := range p.Bounds {
+		if b < p.clip.mintMs || b >= p.clip.maxtMs {
+			continue
+		}
+		hour := keyschema.HourOf(b)
+		if start := keyschema.HourStartMs(hour); b == start || b == start+keyschema.HourMs-1 {
+			continue
+		}
+		if n := len(out); n == 0 || out[n-1] != hour {
+			out = append(out, hour)
+		}
+	}
+	return out
+}
+
+// hourList is hours, ascending.
+type hourList []int64
+
+// within is the number of hours from first to before end.
+func (l hourList) within(first, end int64) int {
+	from, _ := slices.BinarySearch(l, first)
+	to, _ := slices.BinarySearch(l[from:], end)
+	return to
+}
+
+// hoursOfDay is the number of hours of a day that meet a window.
+func (p *TierPlan) hoursOfDay(day int64) int {
+	first, last := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
+	n := 0
+	for at := searchSpan(p.hours, first); at < len(p.hours) && p.hours[at].First <= last; at++ {
+		n += int(min(last, p.hours[at].Last) - max(first, p.hours[at].First) + 1)
+	}
+	return n
+}
+
+// plan is how a day is read first.
+func (p *TierPlan) plan(day int64) dayPlan {
+	if i := day - p.firstDay; i >= 0 && i < int64(len(p.days)) {
+		return p.days[i]
+	}
+	return dayUnused
+}
+
+// retired tells whether samples before a time, that of a bucket's start, are retired.
+func (p *TierPlan) retired(startMs int64) bool { return startMs < p.RetiredBeforeMs }

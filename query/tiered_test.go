@@ -1,0 +1,309 @@
+package query_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	promengine "github.com/prometheus/prometheus/promql"
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest"
+	"halite/keyschema"
+	"halite/query"
+	"halite/query/promql"
+)
+
+// tieredSeeds is the number of random databases; HALITE_SEEDS asks for more. Each is asked for tieredWindows windows.
+const (
+	tieredSeeds   = 4
+	tieredWindows = 2600
+)
+
+// tieredFrom is the 20th of January, 2024: days cross the ends of months.
+const tieredFrom = 19_742 * dayMs
+
+// tieredWorld is random series over some months, with all that makes states stale.
+type tieredWorld struct {
+	*rand.Rand
+	*stack
+	from, to int64
+	names    []string
+}
+
+func newTieredWorld(t *testing.T, seed uint64) *tieredWorld {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	days := int64(3 + rng.IntN(60))
+	clock := new(atomic.Int64)
+	clock.Store(tieredFrom + days*dayMs + rng.Int64N(dayMs))
+	opts := stackOptions{tiers: true, clock: clock}
+	if rng.IntN(3) == 0 { // keys change on the way, in the midst of a day
+		opts.rules = []keyschema.Rule{{
+			Pattern: "m*", FromHour: tieredFrom/hourMs + rng.Int64N(days*24), Salts: 5, Promoted: []string{"job"},
+		}}
+	}
+	w := &tieredWorld{Rand: rng, stack: openStackWith(t, vfs.NewMem(), opts), from: tieredFrom, to: clock.Load()}
+	for i := range 6 + rng.IntN(6) {
+		w.names = append(w.names, fmt.Sprintf("m%d", i))
+	}
+	for _, name := range w.names {
+		w.write(w.history(name))
+		if w.IntN(4) == 0 {
+			w.flush()
+		}
+	}
+	w.flush()
+	w.rollUp()
+	w.disturb()
+	return w
+}
+
+// history is a random series.
+func (w *tieredWorld) history(name string) []ingest.Sample {
+	ls := labels.FromStrings("__name__", name, "job", fmt.Sprint(w.IntN(3)))
+	interval := []int64{60_000, 300_000, 600_000, 3_600_000, 4_000_123}[w.IntN(5)]
+	if w.to-w.from > 20*dayMs {
+		interval = max(interval, 300_000)
+	}
+	offset := []int64{0, 1, w.Int64N(interval), 3_599_999 % interval}[w.IntN(4)]
+	next := w.values()
+	var out []ingest.Sample
+	for ts := w.from + offset; ts < w.to; ts += interval {
+		switch w.IntN(400) {
+		case 0:
+			ts += w.Int64N(40*hourMs) / interval * interval // a gap
+		case 1:
+			out = append(out, ingest.Sample{Labels: ls, TsMs: ts, Value: math.Float64frombits(value.StaleNaN)})
+			continue
+		}
+		at := ts
+		if w.IntN(20) == 0 {
+			at += w.Int64N(interval)
+		}
+		out = append(out, ingest.Sample{Labels: ls, TsMs: min(at, w.to), Value: next()})
+	}
+	return out
+}
+
+// values makes the values of a series.
+func (w *tieredWorld) values() func() float64 {
+	at, kind := 0.0, w.IntN(7)
+	return func() float64 {
+		switch kind {
+		case 0: // a counter
+			if at += float64(w.IntN(50)); w.IntN(200) == 0 {
+				at = float64(w.IntN(5))
+			}
+		case 1: // a counter of fractions, with resets all the time
+			if at += w.Float64() * 1e6; w.IntN(5) == 0 {
+				at = w.Float64()
+			}
+		case 2:
+			return math.Round(w.NormFloat64()*1e4) / 100
+		case 3:
+			return w.NormFloat64() * math.Pow(10, float64(w.IntN(12)))
+		case 4:
+			if w.IntN(300) == 0 {
+				at++
+			}
+		case 5:
+			special := []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 0, 1e308, -1e308}
+			if w.IntN(50) == 0 {
+				return special[w.IntN(len(special))]
+			}
+			return float64(w.IntN(3))
+		default:
+			return 3e9 + w.Float64()
+		}
+		return at
+	}
+}
+
+// disturb writes late samples and other values for the same times, of which some states are computed again, some rows are
+// flushed, and the rest is in the head.
+func (w *tieredWorld) disturb() {
+	for range w.IntN(4) {
+		var late []ingest.Sample
+		for range 1 + w.IntN(30) {
+			name := w.names[w.IntN(len(w.names))]
+			ts := w.from + w.Int64N(w.to-w.from)
+			if w.IntN(2) == 0 {
+				ts -= ts % 60_000
+			}
+			late = append(late, ingest.Sample{
+				Labels: labels.FromStrings("__name__", name, "job", fmt.Sprint(w.IntN(3))), TsMs: ts, Value: float64(w.IntN(100)),
+			})
+		}
+		w.write(late)
+		if w.IntN(2) == 0 {
+			w.flush()
+		}
+		if w.IntN(3) == 0 {
+			w.rollUp()
+		}
+	}
+}
+
+// tieredFunctions tells of each function whether states give its very bits.
+var tieredFunctions = map[string]bool{
+	"count_over_time": true, "present_over_time": true, "absent_over_time": true, "min_over_time": true,
+	"max_over_time": true, "last_over_time": true, "first_over_time": true, "resets": true, "changes": true, "delta": true,
+	"sum_over_time": false, "avg_over_time": false, "stddev_over_time": false, "stdvar_over_time": false, "rate": false,
+	"increase": false,
+}
+
+// question is a random expression over random windows.
+func (w *tieredWorld) question(functions []string) (text string, exact bool, start, end, step int64) {
+	name := functions[w.IntN(len(functions))]
+	units := []int64{hourMs, dayMs, 60_000, 1}
+	unit := units[w.IntN(len(units))]
+	span := w.to - w.from
+	length := 1 + w.Int64N(span*5/4)
+	if w.IntN(2) == 0 {
+		length = 1 + w.Int64N(3*dayMs)
+	}
+	length = max(unit, length-length%unit)
+	steps := []int64{1, 1, 2, 7, 40}[w.IntN(5)]
+	step = max(1, []int64{length, length / 3, hourMs, dayMs, span / steps, 2*length + 1}[w.IntN(6)])
+	start = w.from + w.Int64N(span+dayMs)
+	start -= start % unit
+	end = start + (steps-1)*step
+	selector := w.names[w.IntN(len(w.names))]
+	if w.IntN(4) == 0 {
+		selector = fmt.Sprintf(`m1{job="%d"}`, w.IntN(4))
+	}
+	text = fmt.Sprintf("%s(%s[%dms])", name, selector, length)
+	if w.IntN(5) == 0 {
+		text = fmt.Sprintf("%s(%s[%dms] offset %dms)", name, selector, length, w.Int64N(2*hourMs)-hourMs)
+	}
+	return text, tieredFunctions[name], start, end, step
+}
+
+// TestTiersAreExact: whatever states stand for samples, answers are those of the samples.
+func TestTiersAreExact(t *testing.T) {
+	first, seeds := fromEnv("HALITE_SEED", defaultSeed), fromEnv("HALITE_SEEDS", tieredSeeds)
+	var functions []string
+	for name := range tieredFunctions {
+		functions = append(functions, name)
+	}
+	windows, fromStates, fallbacks := 0, int64(0), int64(0)
+	for seed := first; seed < first+seeds; seed++ {
+		w := newTieredWorld(t, seed)
+		options := w.options
+		if w.IntN(2) == 0 {
+			options.Watch = w.watch // rows are found decoded
+		}
+		q, err := promql.New(options)
+		require.NoError(t, err)
+		e := newQueryEngine(t, q, query.On)
+		for asked := 0; asked < tieredWindows; {
+			text, exact, start, end, step := w.question(functions)
+			way := []query.Switch{query.On, query.On, query.Default}[w.IntN(3)]
+			stepTime := time.Duration(step) * time.Millisecond
+			want, err := ask(e, text, start, end, stepTime, query.Params{Tiers: query.Off})
+			require.NoError(t, err, "HALITE_SEED=%d %s", seed, text)
+			got, err := ask(e, text, start, end, stepTime, query.Params{Tiers: way, Explain: true})
+			require.NoError(t, err, "HALITE_SEED=%d %s", seed, text)
+			require.NoError(t, tieredDifference(want.Value.(promengine.Matrix), got.Value.(promengine.Matrix), exact),
+				"HALITE_SEED=%d %s from %d to %d by %s: %s", seed, text, start, end, stepTime, got.Explain)
+			for _, u := range got.Explain.Tiers {
+				fromStates += u.Days + u.Hours
+				fallbacks += u.Fallbacks
+			}
+			asked += int((end-start)/step) + 1
+			windows += int((end-start)/step) + 1
+			want.Close()
+			got.Close()
+		}
+		require.NoError(t, w.Close())
+	}
+	t.Logf("%d windows, %d states, %d series from rows alone", windows, fromStates, fallbacks)
+	require.Greater(t, fromStates, int64(windows))
+}
+
+// tieredDifference compares results: bit by bit, or to 1e-12.
+func tieredDifference(want, got promengine.Matrix, exact bool) error {
+	if len(want) != len(got) {
+		return fmt.Errorf("%d series, want %d", len(got), len(want))
+	}
+	for i, s := range want {
+		if !labels.Equal(s.Metric, got[i].Metric) || len(s.Floats) != len(got[i].Floats) {
+			return fmt.Errorf("%v, want %v", got[i], s)
+		}
+		for j, p := range s.Floats {
+			g := got[i].Floats[j]
+			if p.T != g.T || math.Float64bits(p.F) != math.Float64bits(g.F) && (exact || !near(p.F, g.F)) {
+				return fmt.Errorf("%s at %d: %v, want %v", s.Metric, p.T, g.F, p.F)
+			}
+		}
+	}
+	return nil
+}
+
+// TestTiersExplain: the explanation says which states were read and why, and of the rows only those of the edges are.
+func TestTiersExplain(t *testing.T) {
+	clock := new(atomic.Int64)
+	clock.Store(tieredFrom + 60*dayMs)
+	s := openStackWith(t, vfs.NewMem(), stackOptions{tiers: true, clock: clock})
+	defer func() { require.NoError(t, s.Close()) }()
+	const series = 3
+	var samples []ingest.Sample
+	for i := range series {
+		for ts := tieredFrom + int64(i) + 1; ts < clock.Load(); ts += 600_000 {
+			samples = append(samples, ingest.Sample{
+				Labels: labels.FromStrings("__name__", "m_total", "i", fmt.Sprint(i)), TsMs: ts, Value: float64(ts % 1_000_000),
+			})
+		}
+	}
+	s.write(samples)
+	s.flush()
+	e := newQueryEngine(t, s.Queryable, query.On)
+	end := tieredFrom + 50*dayMs + 90*60_000
+	explain := func(text string, p query.Params) *query.Explain {
+		p.Explain = true
+		res, err := ask(e, text, end, end, time.Second, p)
+		require.NoError(t, err)
+		defer res.Close()
+		require.Empty(t, res.Warnings)
+		return res.Explain
+	}
+	x := explain("max_over_time(m_total[40d])", query.Params{})
+	require.Len(t, x.Tiers, 1)
+	require.Equal(t, "raw", x.Tiers[0].Tier(), "nothing is rolled up yet")
+	require.Equal(t, int64(series*961), x.Tiers[0].Rows, "all are marked as stale")
+	s.rollUp()
+	x = explain("max_over_time(m_total[40d])", query.Params{})
+	use := x.Tiers[0]
+	require.Equal(t, "hours and days", use.Tier())
+	require.Contains(t, use.Reason, "cheaper")
+	require.Equal(t, int64(series*2), use.Rows, "the hours that the window cuts")
+	require.Equal(t, x.Reading.Rows, use.Rows)
+	require.Equal(t, int64(series*(39*24+23)), use.Days*24+use.Hours)
+	require.Contains(t, x.String(), "tiers: m_total: hours and days: cheaper")
+	require.Empty(t, explain("max_over_time(m_total[1h])", query.Params{}).Tiers)
+	require.Empty(t, explain("max_over_time(m_total[40d])", query.Params{Tiers: query.Off}).Tiers)
+	require.Empty(t, explain("quantile_over_time(0.5, m_total[40d])", query.Params{}).Tiers)
+
+	// A late sample makes one hour unknown, in the head and flushed.
+	late := ingest.Sample{
+		Labels: labels.FromStrings("__name__", "m_total", "i", "1"), TsMs: tieredFrom + 30*dayMs + 5*hourMs + 7, Value: 5e9,
+	}
+	s.write([]ingest.Sample{late})
+	for _, flushed := range []bool{false, true} {
+		if flushed {
+			s.flush()
+		}
+		res, err := ask(e, "max_over_time(m_total[40d])", end, end, time.Second, query.Params{Explain: true})
+		require.NoError(t, err)
+		require.True(t, strings.Contains(res.Value.String(), "5000000000"), res.Value.String())
+		require.Equal(t, int64(series*2+1), res.Explain.Tiers[0].Rows)
+		res.Close()
+	}
+}
