@@ -79,6 +79,26 @@ func TestCellRoundTrip(t *testing.T) {
 	}
 }
 
+// TestCellKeepsNegativeZero: among values that are decimals otherwise, it is none.
+func TestCellKeepsNegativeZero(t *testing.T) {
+	zero := math.Copysign(0, -1)
+	for _, values := range [][]float64{{zero}, {1, zero}, {zero, 1}, {2.5, zero, 1}} {
+		states := make([]State, 24)
+		for h := range states {
+			states[h] = Compute([]int64{int64(h) * hourMs}, []float64{values[h%len(values)]})
+		}
+		cell, err := new(Encoder).Append(nil, testRow, testQualifier, 0, hourMs, FieldsAll, states)
+		require.NoError(t, err)
+		var c Columns
+		c.Reset(0, hourMs, 24, FieldsAll)
+		_, err = new(Decoder).Decode(&c, testRow, testQualifier, cell, 0, 24)
+		require.NoError(t, err)
+		for h, want := range states {
+			require.Equal(t, bitsOf(want), bitsOf(c.State(h)), "hour %d of %v", h, values)
+		}
+	}
+}
+
 // TestCellOfSomeFields stores and asks for random fields: what both have must come back, whatever else is missing.
 func TestCellOfSomeFields(t *testing.T) {
 	rng := seeded(t)

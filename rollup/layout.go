@@ -255,9 +255,10 @@ func power(e int) float64 {
 
 // mantissa returns the whole number m with m / p = v, bit by bit.
 func mantissa(v, p float64) (int64, bool) {
-	m := math.Round(v * p)
-	if !(math.Abs(m) < 1<<53) || math.Float64bits(m/p) != math.Float64bits(v) {
+	rounded := math.Round(v * p)
+	if !(math.Abs(rounded) < 1<<53) {
 		return 0, false
 	}
-	return int64(m), true
+	m := int64(rounded)
+	return m, math.Float64bits(float64(m)/p) == math.Float64bits(v)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/rollup"
-	"halite/rollup/tiers"
 	"halite/storage/index"
 )
 
@@ -57,7 +56,7 @@ type TierUse struct {
 	Days, Hours, Rows, Samples int64
 	// Fallbacks are series of which all samples had to be read.
 	Fallbacks int64
-	// Retired is the unit of the coarsest states used for samples that are retired; none if there was no need.
+	// Retired is the finest that there is of the oldest samples used that are retired; OfSamples if none are.
 	Retired Resolution
 }
 
@@ -224,12 +223,4 @@ func (r *Retirement) Error() string {
 	}
 	return "answered from " + states + " states: raw samples before " +
 		time.UnixMilli(r.BeforeMs).UTC().Format(time.RFC3339) + " are retired"
-}
-
-// unitOf is the resolution of states of a unit.
-func unitOf(u tiers.Unit) Resolution {
-	if u == tiers.Days {
-		return OfDays
-	}
-	return OfHours
 }

@@ -65,6 +65,7 @@ const (
 	dayRows
 	dayHours
 	dayWhole
+	dayOnly // as dayWhole, and there is nothing finer
 )
 
 // TierPlan plans the reading of windows; nil if there are no tiers, or no window is long enough and nothing is retired.
@@ -148,7 +149,7 @@ func (p *TierPlan) Used(atom int) bool { return p.used[atom] }
 // planDays decides on the way to read each day.
 func (p *TierPlan) planDays(t Tiers, hoursFromMs int64) {
 	var all, hourDays, months int
-	cut := p.cutHours()
+	cut, cutDays := p.cutBuckets(keyschema.HourMs), p.cutBuckets(dayMs)
 	firstHour, lastHour := p.hours[0].First, p.hours[len(p.hours)-1].Last
 	p.firstDay = firstHour / keyschema.DayHours
 	p.days = make([]dayPlan, lastHour/keyschema.DayHours-p.firstDay+1)
@@ -163,10 +164,13 @@ func (p *TierPlan) planDays(t Tiers, hoursFromMs int64) {
 		retired := day*dayMs < p.RetiredBeforeMs
 		fresh := hoursFromMs <= (day+1)*dayMs-1 // hours are still kept
 		hasHours := fresh && t.Has(tiers.Hours, day)
-		whole := t.Has(tiers.Days, day) && (retired && !hasHours || hours == keyschema.DayHours && cutThere == 0)
+		only := retired && !hasHours
+		whole := only || hours == keyschema.DayHours && cutDays.within(day, day+1) == 0
 		switch {
-		case whole:
-			p.days[i] = dayWhole
+		case whole && t.Has(tiers.Days, day):
+			if p.days[i] = dayWhole; only {
+				p.days[i] = dayOnly
+			}
 			if m := tiers.MonthOfDay(day); m != month {
 				month = m
 				months++
@@ -200,29 +204,29 @@ func (p *TierPlan) decide(all, hourDays, months int) {
 	}
 }
 
-// cutHours are the hours that hold a bound between their first and their last millisecond, ascending, each once.
-func (p *TierPlan) cutHours() hourList {
-	var out hourList
+// cutBuckets are the hours or days that hold a bound between their first and their last millisecond, ascending, each once.
+func (p *TierPlan) cutBuckets(bucketMs int64) bucketList {
+	var out bucketList
 	for _, b := range p.Bounds {
 		if b < p.clip.mintMs || b >= p.clip.maxtMs {
 			continue
 		}
-		hour := keyschema.HourOf(b)
-		if start := keyschema.HourStartMs(hour); b == start || b == start+keyschema.HourMs-1 {
+		bucket := b / bucketMs
+		if start := bucket * bucketMs; b == start || b == start+bucketMs-1 {
 			continue
 		}
-		if n := len(out); n == 0 || out[n-1] != hour {
-			out = append(out, hour)
+		if n := len(out); n == 0 || out[n-1] != bucket {
+			out = append(out, bucket)
 		}
 	}
 	return out
 }
 
-// hourList is hours, ascending.
-type hourList []int64
+// bucketList is hours or days, ascending.
+type bucketList []int64
 
-// within is the number of hours from first to before end.
-func (l hourList) within(first, end int64) int {
+// within is the number of them from first to before end.
+func (l bucketList) within(first, end int64) int {
 	from, _ := slices.BinarySearch(l, first)
 	to, _ := slices.BinarySearch(l[from:], end)
 	return to

@@ -83,7 +83,7 @@ func (r *stateReader) read(ctx context.Context) error {
 	r.groupPrefixes()
 	first, last := int64(-1), int64(-1)
 	for i, how := range r.plan.days {
-		if how == dayWhole {
+		if how >= dayWhole {
 			if first < 0 {
 				first = int64(i)
 			}
@@ -170,20 +170,22 @@ type spanWriter struct {
 	used int64
 }
 
-// fits finds the atom of bucket i; retired buckets go where their last sample lies if they do not fit into one.
-func (w *spanWriter) fits(i int, unit tiers.Unit) bool {
+// fits finds the atom of bucket i. If there is nothing finer, a bucket that does not fit goes where its last sample lies.
+func (w *spanWriter) fits(i int, unit tiers.Unit, only bool) bool {
 	p := w.r.plan
 	atom := p.Atom(w.c.FirstMs[i], w.atom)
 	last := p.Atom(w.c.LastMs[i], atom)
-	fromMs := w.c.FromMs + int64(i)*w.c.BucketMs
-	retired := p.retired(fromMs)
-	if last != atom && !retired {
+	if last != atom && !only {
 		return false
 	}
 	w.open = w.open && last == w.atom
 	w.atom = last
-	if retired && p.used[last] {
-		w.r.noteRetired(unitOf(unit))
+	if p.retired(w.c.FromMs+int64(i)*w.c.BucketMs) && p.used[last] {
+		if unit == tiers.Days && only {
+			w.r.noteRetired(OfDays)
+		} else {
+			w.r.noteRetired(OfHours)
+		}
 	}
 	return true
 }
@@ -216,7 +218,8 @@ func (r *stateReader) takeDays(p *rowPrefix, c *rollup.Columns) {
 	for i := range c.Known {
 		day := c.FromMs/dayMs + int64(i)
 		first, last := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
-		if r.plan.plan(day) != dayWhole || last < p.fromHour || first > p.toHour {
+		how := r.plan.plan(day)
+		if how < dayWhole || last < p.fromHour || first > p.toHour {
 			w.open = false
 			continue
 		}
@@ -225,7 +228,7 @@ func (r *stateReader) takeDays(p *rowPrefix, c *rollup.Columns) {
 			w.s.setDone(first-r.firstHour, keyschema.DayHours)
 			continue
 		}
-		if !known || !w.fits(i, tiers.Days) {
+		if !known || !w.fits(i, tiers.Days, how == dayOnly) {
 			r.finer[day-r.plan.firstDay].Store(true)
 			w.open = false
 			continue
@@ -257,7 +260,7 @@ func (r *stateReader) takeHours(p *rowPrefix, c *rollup.Columns) {
 			w.s.setDone(n, 1)
 			continue
 		}
-		if !known || !w.fits(i, tiers.Hours) {
+		if !known || !w.fits(i, tiers.Hours, r.plan.retired(keyschema.HourStartMs(hour))) {
 			w.open = false
 			continue
 		}
