@@ -277,7 +277,7 @@ func TestTiersExplain(t *testing.T) {
 	x := explain("max_over_time(m_total[40d])", query.Params{})
 	require.Len(t, x.Tiers, 1)
 	require.Equal(t, "raw", x.Tiers[0].Tier(), "nothing is rolled up yet")
-	require.Equal(t, int64(series*961), x.Tiers[0].Rows, "all are marked as stale")
+	require.Equal(t, int64(series*961), x.Reading.RowsUsed)
 	s.rollUp()
 	x = explain("max_over_time(m_total[40d])", query.Params{})
 	use := x.Tiers[0]
