@@ -26,6 +26,8 @@ type serveConfig struct {
 	schemaRulesFile   string
 	cacheBytes        int64
 	memtableBytes     int64
+	tabletBytes       int64
+	tabletRows        int64
 	catalogueBytes    int64
 	headBytesMax      int64
 	walBytesMax       int64
@@ -111,6 +113,10 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 		Default("256MB"), sharedBytes{sizeBytes: &c.cacheBytes, part: 8, offHeap: true})
 	c.addShared(cmd.Flag("storage.memtable-bytes", "Size of one memtable; by default at most a thirty-second of the memory limit.").
 		Default("64MB"), sharedBytes{sizeBytes: &c.memtableBytes, part: 32, offHeap: true})
+	cmd.Flag("storage.tablet-bytes", "Size above which a range of row keys is counted as several tablets; they are for "+
+		"/api/v1/status/tablets and metrics, no data is moved.").Default("1GB").BytesVar(asBytes(&c.tabletBytes))
+	cmd.Flag("storage.tablet-rows", "Rows written and read between two checks above which a tablet is divided.").
+		Default("67108864").Int64Var(&c.tabletRows)
 	cmd.Flag("storage.catalogue-bytes", "Memory for the catalogue of closed days.").Default("64MB").
 		BytesVar(asBytes(&c.catalogueBytes))
 	c.addShared(cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which rows are flushed early; by default at "+
@@ -186,7 +192,7 @@ func (c *serveConfig) Validate() error {
 	positive := map[string]int64{
 		"storage.cache-bytes": c.cacheBytes, "storage.memtable-bytes": c.memtableBytes,
 		"storage.catalogue-bytes": c.catalogueBytes, "storage.head-bytes": c.headBytesMax,
-		"storage.wal-bytes":     c.walBytesMax,
+		"storage.wal-bytes": c.walBytesMax, "storage.tablet-bytes": c.tabletBytes, "storage.tablet-rows": c.tabletRows,
 		"ingest.max-body-bytes": c.bodyBytesMax, "ingest.max-labels": int64(c.labelsMax),
 		"web.self-scrape-interval": int64(c.selfScrapeEvery), "query.timeout": int64(c.queryTimeout),
 		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),

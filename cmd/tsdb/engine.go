@@ -83,7 +83,8 @@ func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 		return store, nil
 	}
 	store, err := pebble.Open(pebble.Options{
-		Dir: tablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, Logger: log, Registerer: r,
+		Dir: tablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, TabletBytesMax: c.tabletBytes,
+		TabletRowsHot: c.tabletRows, Logger: log, Registerer: r,
 		Bundle: bundleCodec(), Now: c.clock(),
 	})
 	if errors.Is(err, storage.ErrLocked) {

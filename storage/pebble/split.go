@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"math"
 	"slices"
 )
 
@@ -38,7 +39,8 @@ type measured struct {
 	rows      uint64 // read and written since the last check
 }
 
-// check splits tablets that are large or hot and joins neighbours that are small and cold. It stores the result.
+// check splits tablets that are large or hot, into parts that are not, and joins neighbours that are small and of which
+// others have much more to do. It stores the result.
 func (ts *tablets) check(ctx context.Context) error {
 	ts.checkMu.Lock()
 	defer ts.checkMu.Unlock()
@@ -50,6 +52,7 @@ func (ts *tablets) check(ctx context.Context) error {
 	var lastSize, lastRows uint64
 	changed := false
 	old := ts.snapshot()
+	cold := ts.cold(old)
 	for _, tb := range old {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -60,20 +63,20 @@ func (ts *tablets) check(ctx context.Context) error {
 		}
 		m := measured{tablet: tb, sizeBytes: sizeBytes, rows: tb.touched() - tb.rowsAtCheck}
 		tb.rowsAtCheck = tb.touched()
-		if (m.sizeBytes > sizeMax || m.rows > rowsMax) && len(list)+len(old) < tabletsPerTableMax {
-			key, err := ts.splitKey(m, m.rows > rowsMax)
+		parts := max(partsOf(m.sizeBytes, sizeMax), partsOf(m.rows, rowsMax))
+		if parts = min(parts, tabletsPerTableMax-len(list)-len(old)); parts > 1 {
+			keys, err := ts.splitKeys(m, parts)
 			if err != nil {
 				return err
 			}
-			if key != nil {
-				left, right := tb.split(key)
-				list = append(list, left, right)
+			if len(keys) > 0 {
+				list = append(list, tb.split(keys)...)
 				lastSize, lastRows = sizeMax, rowsMax // not joined with what follows
 				changed = true
 				continue
 			}
 		}
-		if n := len(list); n > 0 && lastSize+m.sizeBytes < sizeMax/4 && lastRows+m.rows < rowsMax/4 {
+		if n := len(list); n > 0 && lastSize+m.sizeBytes < sizeMax/4 && lastRows+m.rows <= min(cold, rowsMax/4) {
 			list[n-1] = list[n-1].join(tb)
 			lastSize, lastRows = lastSize+m.sizeBytes, lastRows+m.rows
 			changed = true
@@ -103,42 +106,78 @@ func (ts *tablets) install(ctx context.Context, list []*tablet) error {
 	return nil
 }
 
-// split divides a tablet. The halves start counting anew, but keep what they know of their keys.
-func (tb *tablet) split(key []byte) (left, right *tablet) {
-	left, right = &tablet{start: tb.start, end: key}, &tablet{start: key, end: tb.end}
+// partsOf is the number of parts of which none is above most.
+func partsOf(load, most uint64) int { return int(min((load+most-1)/most, tabletsPerTableMax)) }
+
+// cold is what two neighbours may have had to do since the last check to be one tablet: little beside the others, however
+// long ago that check was. Otherwise tablets would be joined as soon as what made them hot ends, and split when it returns.
+func (ts *tablets) cold(list []*tablet) uint64 {
+	var rows uint64
+	for _, tb := range list {
+		rows += tb.touched() - tb.rowsAtCheck
+	}
+	return rows / uint64(4*len(list))
+}
+
+// split divides a tablet at ascending keys. The parts start counting anew, but keep what they know of their keys.
+func (tb *tablet) split(keys [][]byte) []*tablet {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
-	for _, sample := range tb.samples {
-		half := right
-		if bytes.Compare(sample, key) < 0 {
-			half = left
+	parts := make([]*tablet, len(keys)+1)
+	unflushed := tb.unflushed.Load() / uint64(len(parts))
+	start := tb.start
+	for i := range parts {
+		end := tb.end
+		if i < len(keys) {
+			end = keys[i]
 		}
-		half.samples = append(half.samples, sample)
-		half.seen++
+		parts[i] = &tablet{start: start, end: end, stride: tb.stride}
+		parts[i].unflushed.Store(unflushed)
+		start = end
 	}
-	unflushed := tb.unflushed.Load()
-	left.unflushed.Store(unflushed / 2)
-	right.unflushed.Store(unflushed - unflushed/2)
-	return left, right
+	for _, sample := range tb.samples {
+		at, found := slices.BinarySearchFunc(keys, sample, bytes.Compare)
+		if found {
+			at++
+		}
+		parts[at].samples = append(parts[at].samples, sample)
+	}
+	return parts
 }
 
 // join makes one tablet of two neighbours.
 func (tb *tablet) join(next *tablet) *tablet {
 	joined := &tablet{start: tb.start, end: next.end}
+	left, leftStride := tb.known()
+	right, rightStride := next.known()
+	joined.stride = max(leftStride, rightStride)
+	joined.samples = append(every(left, joined.stride/leftStride), every(right, joined.stride/rightStride)...)
+	joined.thin(tabletSamplesMax)
 	for _, part := range []*tablet{tb, next} {
-		part.mu.Lock()
-		joined.samples = append(joined.samples, part.samples...)
-		joined.seen += part.seen
-		part.mu.Unlock()
 		joined.rowsWritten.Add(part.rowsWritten.Load())
 		joined.rowsRead.Add(part.rowsRead.Load())
 		joined.bytesWritten.Add(part.bytesWritten.Load())
 		joined.bytesRead.Add(part.bytesRead.Load())
 		joined.unflushed.Add(part.unflushed.Load())
 	}
-	joined.samples = joined.samples[:min(len(joined.samples), tabletSamplesMax)]
 	joined.rowsAtCheck = joined.touched()
 	return joined
+}
+
+// known returns the samples and how many offered keys each of them stands for.
+func (tb *tablet) known() (samples [][]byte, stride int) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	return slices.Clone(tb.samples), max(tb.stride, 1)
+}
+
+// every keeps the first of so many samples, again and again.
+func every(samples [][]byte, n int) [][]byte {
+	kept := samples[:0]
+	for i := 0; i < len(samples); i += n {
+		kept = append(kept, samples[i])
+	}
+	return kept
 }
 
 // weightedKey is a row key with the bytes or rows that it stands for.
@@ -147,31 +186,37 @@ type weightedKey struct {
 	weight uint64
 }
 
-// splitKey returns a key inside the tablet that halves its load or its size; nil if none is known.
-func (ts *tablets) splitKey(m measured, hot bool) ([]byte, error) {
+// splitKeys returns up to parts−1 keys inside the tablet that divide its load or its size; none if it knows too few. What is
+// written tells more than the ends of files, which say nothing of what lies between.
+func (ts *tablets) splitKeys(m measured, parts int) ([][]byte, error) {
 	written := m.writtenKeys()
+	if keys := ts.cuts(m.tablet, written, parts); len(written) >= parts*samplesPerPart && len(keys) > 0 {
+		return keys, nil
+	}
 	stored, err := ts.storedKeys(m.tablet)
 	if err != nil {
 		return nil, err
 	}
 	sources := [2][]weightedKey{stored, written}
-	if hot {
+	if m.rows > uint64(ts.t.store.opts.TabletRowsHot) {
 		sources = [2][]weightedKey{written, stored}
 	}
 	for _, source := range sources {
-		if key := ts.median(m.tablet, source); key != nil {
-			return key, nil
+		if keys := ts.cuts(m.tablet, source, parts); len(keys) > 0 {
+			return keys, nil
 		}
 	}
 	return nil, nil
 }
 
+// samplesPerPart is how many samples of the keys written there must be for each part.
+const samplesPerPart = 8
+
 func (tb *tablet) writtenKeys() []weightedKey {
-	tb.mu.Lock()
-	defer tb.mu.Unlock()
-	keys := make([]weightedKey, len(tb.samples))
-	for i, sample := range tb.samples {
-		keys[i] = weightedKey{bytes.Clone(sample), 1}
+	samples, _ := tb.known()
+	keys := make([]weightedKey, len(samples))
+	for i, sample := range samples {
+		keys[i] = weightedKey{sample, 1}
 	}
 	return keys
 }
@@ -210,55 +255,64 @@ func (t *Table) rowKeyOf(user []byte) []byte {
 	return nil
 }
 
-// median returns the key in the middle of the weights, or the nearest one that divides the tablet. In tables with hours
-// it cuts between series only: one series is never much.
-func (ts *tablets) median(tb *tablet, keys []weightedKey) []byte {
-	if len(keys) == 0 {
-		return nil
-	}
+// cuts returns ascending keys that divide the weights into parts of about one size. In tables with hours it cuts between
+// series only: one series is never much. Of cuts that are nearly as good, it takes the shortest key: between two salts rather
+// than between two series of a salt.
+func (ts *tablets) cuts(tb *tablet, keys []weightedKey, parts int) [][]byte {
 	slices.SortFunc(keys, func(a, b weightedKey) int { return bytes.Compare(a.key, b.key) })
-	m := middle{after: keys[0].key, before: tb.end}
-	if bytes.Compare(tb.start, m.after) > 0 {
-		m.after = tb.start
-	}
-	for _, k := range keys {
-		m.half += k.weight
-	}
-	m.half /= 2
+	var places []weightedKey // with the weight below them
 	var below uint64
-	for _, k := range keys {
-		if ts.t.hourKeys {
-			series := k.key[:len(k.key)-hourDigits]
-			m.try(series, below)
-			m.try(afterSeries(series), below+k.weight)
-		} else {
-			m.try(k.key, below)
+	for i, k := range keys {
+		if i > 0 {
+			if key := separator(ts.cutKey(keys[i-1].key), ts.cutKey(k.key)); key != nil && tb.contains(key) {
+				places = append(places, weightedKey{key, below})
+			}
 		}
 		below += k.weight
 	}
-	return m.key
-}
-
-// afterSeries returns the least key behind all rows of a series, given what their keys have in common.
-func afterSeries(series []byte) []byte {
-	end := bytes.Clone(series)
-	end[len(end)-1]++
-	return end
-}
-
-// middle is the key nearest to half of the weights.
-type middle struct {
-	after, before []byte // the key is above the one and below the other, if there is one
-	half          uint64
-	key           []byte
-	off           uint64
-}
-
-// try takes the key if it is the best so far; below is the weight of what lies before it.
-func (m *middle) try(key []byte, below uint64) {
-	off := max(below, m.half) - min(below, m.half)
-	inside := bytes.Compare(key, m.after) > 0 && (len(m.before) == 0 || bytes.Compare(key, m.before) < 0)
-	if inside && (m.key == nil || off < m.off) {
-		m.key, m.off = key, off
+	var out [][]byte
+	for part := 1; part < parts && len(places) > 0; part++ {
+		at := nearest(places, below*uint64(part)/uint64(parts), below/uint64(parts*cutNear))
+		if key := places[at].key; bytes.Compare(key, tb.start) > 0 {
+			out = append(out, key)
+		}
+		places = places[at+1:]
 	}
+	return out
+}
+
+// cutNear is the part of a tablet's share, one in so many, by which a cut may be off to be a shorter key.
+const cutNear = 12
+
+// nearest returns the place with about so much below it: the shortest key of those that are near, or else the closest one.
+func nearest(places []weightedKey, target, near uint64) int {
+	best, bestOff := 0, uint64(math.MaxUint64)
+	for i, p := range places {
+		off := max(p.weight, target) - min(p.weight, target)
+		shorter, longer := len(p.key) < len(places[best].key), len(p.key) > len(places[best].key)
+		switch {
+		case off <= near && bestOff <= near && (shorter || !longer && off < bestOff),
+			bestOff > near && off < bestOff:
+			best, bestOff = i, off
+		}
+	}
+	return best
+}
+
+// separator returns a short key above all that begins with a and not above b, which follows a; nil if they are equal.
+func separator(a, b []byte) []byte {
+	for i := range b {
+		if i == len(a) || a[i] != b[i] {
+			return bytes.Clone(b[:i+1])
+		}
+	}
+	return nil
+}
+
+// cutKey is where the table may be cut before a row: before its series, if it has hours.
+func (ts *tablets) cutKey(key []byte) []byte {
+	if ts.t.hourKeys {
+		return key[:len(key)-hourDigits]
+	}
+	return key
 }

@@ -3,7 +3,6 @@ package pebble
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,10 +13,13 @@ import (
 const (
 	// tabletsPerTableMax bounds the metadata of a table.
 	tabletsPerTableMax = 1024
-	// tabletSamplesMax bounds the row keys remembered of a tablet.
-	tabletSamplesMax = 64
+	// tableSamplesMax bounds the row keys remembered of all tablets of a table, unless each has few, and tabletSamplesMin and
+	// tabletSamplesMax those of one.
+	tableSamplesMax  = 8192
+	tabletSamplesMin = 64
+	tabletSamplesMax = 1024
 	// sampleRows is the number of consecutive rows of a write of which one is remembered.
-	sampleRows = 256
+	sampleRows = 64
 )
 
 // tablets divides a table's rows into contiguous ranges and accounts for their load. The division is metadata only: it
@@ -42,8 +44,9 @@ type tablet struct {
 	rowsAtCheck             uint64        // of rowsWritten+rowsRead; belongs to the check
 
 	mu      sync.Mutex
-	samples [][]byte // a uniform sample of the row keys written
-	seen    int
+	samples [][]byte // every stride-th of the row keys offered, in the order of their coming
+	stride  int      // a power of two; 0 is 1
+	skipped int
 }
 
 func newTablets(t *Table) *tablets { return &tablets{t: t, list: []*tablet{{}}} }
@@ -89,6 +92,7 @@ func (ts *tablets) snapshot() []*tablet {
 // wrote accounts for rows written, but those for which skip is true; a nil skip skips none. Rows that went to files
 // directly are durable.
 func (ts *tablets) wrote(muts []storage.RowMutation, skip func(i int) bool, durable bool) {
+	keep := ts.samplesMax()
 	var tb *tablet
 	var rows, sizeBytes uint64
 	count := func() {
@@ -114,7 +118,7 @@ func (ts *tablets) wrote(muts []storage.RowMutation, skip func(i int) bool, dura
 			tb = ts.find(m.Key)
 		}
 		if rows%sampleRows == 0 {
-			tb.sample(m.Key)
+			tb.sample(m.Key, keep)
 		}
 		rows++
 		sizeBytes += uint64(len(m.Key))
@@ -125,15 +129,37 @@ func (ts *tablets) wrote(muts []storage.RowMutation, skip func(i int) bool, dura
 	count()
 }
 
-// sample offers a key to the reservoir.
-func (tb *tablet) sample(key []byte) {
+// samplesMax is how many keys are remembered of each tablet.
+func (ts *tablets) samplesMax() int {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	return min(max(tableSamplesMax/len(ts.list), tabletSamplesMin), tabletSamplesMax)
+}
+
+// sample offers a key. Rows come sorted, many at a time: every so manieth divides them more evenly than random ones would.
+func (tb *tablet) sample(key []byte, keep int) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
-	tb.seen++
-	if len(tb.samples) < tabletSamplesMax {
-		tb.samples = append(tb.samples, bytes.Clone(key))
-	} else if at := rand.IntN(tb.seen); at < tabletSamplesMax {
-		tb.samples[at] = append(tb.samples[at][:0], key...)
+	if tb.skipped++; tb.skipped < tb.stride {
+		return
+	}
+	tb.skipped = 0
+	tb.samples = append(tb.samples, bytes.Clone(key))
+	if len(tb.samples) >= keep {
+		tb.thin(keep / 2)
+	}
+}
+
+// thin forgets every second sample until at most keep are left. tb.mu is held.
+func (tb *tablet) thin(keep int) {
+	for len(tb.samples) > keep {
+		for i := range len(tb.samples) / 2 {
+			tb.samples[i] = tb.samples[2*i]
+		}
+		half := len(tb.samples) / 2
+		clear(tb.samples[half:])
+		tb.samples = tb.samples[:half]
+		tb.stride = 2 * max(tb.stride, 1)
 	}
 }
 
