@@ -34,6 +34,15 @@ func NewSchema(rules []Rule) (*Schema, error) {
 	return s, nil
 }
 
+// DefaultSchema has [DefaultRule] alone.
+func DefaultSchema() *Schema {
+	s, err := NewSchema(nil)
+	if err != nil {
+		panic(err) // no rules have no faults
+	}
+	return s
+}
+
 func newRuleSet(rules []Rule) (*ruleSet, error) {
 	var faults []error
 	s := &ruleSet{rules: make([]Rule, 0, len(rules)+1)}

@@ -1,6 +1,9 @@
 package loadtest
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // boundDoubt is the probability with which an even spread may exceed boundMaxOverMean.
 const boundDoubt = 0.01
@@ -46,16 +49,18 @@ type Spread struct {
 	Bound float64 `json:"bound,omitempty"`
 }
 
+func (s *Spread) sum() (sum int64) {
+	for _, n := range s.Loads {
+		sum += n
+	}
+	return sum
+}
+
 // newSpread sums up loads; series is the number of balls, 0 for none.
 func newSpread(loads []int64, series int) Spread {
 	s := Spread{Ranges: len(loads), Loads: loads}
-	sum, most := int64(0), int64(0)
-	for _, n := range loads {
-		sum += n
-		most = max(most, n)
-	}
-	if sum > 0 {
-		s.HottestShare = float64(most) / float64(sum)
+	if sum := s.sum(); sum > 0 {
+		s.HottestShare = float64(slices.Max(loads)) / float64(sum)
 		s.MaxOverMean = s.HottestShare * float64(len(loads))
 	}
 	if series > 0 {

@@ -53,7 +53,7 @@ type Options struct {
 	VerifyPercent float64
 	// Settle is the rest after the load, after which CPU and disk are measured once more. Default 0.
 	Settle time.Duration
-	// Schema decides the salts of series; nil means the default rule for all.
+	// Schema decides the salts of series; nil asks the server, and means the default rule if that does not tell.
 	Schema *keyschema.Schema
 	// SamplesMax bounds the samples of the load, as two bits are kept of each. Default 10 billion.
 	SamplesMax int64

@@ -140,8 +140,8 @@ func TestTabletsByKey(t *testing.T) {
 	for _, x := range all {
 		r.ledger.acknowledged([]mark{x.mark})
 	}
-	tablets := []tablet{{"", "loadtest_hot_total#08#", 0}, {"loadtest_hot_total#08#", "", 0}}
-	s := &spreader{fleet: r.fleet, timeline: r.timeline, ledger: r.ledger, schema: r.opts.Schema, tablets: tablets}
+	tablets := []tablet{{"", "loadtest_hot_total#08#", 0, 0}, {"loadtest_hot_total#08#", "", 0, 0}}
+	s := &spreader{fleet: r.fleet, timeline: r.timeline, ledger: r.ledger, schema: keyschema.DefaultSchema(), tablets: tablets}
 	got := s.run()
 	require.Len(t, got.Metrics, 1)
 	loads := got.Metrics[0].Rows.Loads
@@ -159,8 +159,18 @@ func TestTabletsByKey(t *testing.T) {
 	require.Equal(t, got.Metrics[0].Rows.Loads, got.Salts[0].Samples.Loads, "one sample in each row")
 	require.Less(t, got.Metrics[0].Rows.MaxOverMean, got.Metrics[0].Rows.Bound)
 
-	got.Tablets.written([]tablet{{"", "", 50}}, []tablet{{"", "m", 30}, {"m", "", 10}})
-	require.Equal(t, []int64{30, 10}, got.Tablets.RowsWritten.Loads)
-	got.Tablets.written([]tablet{{"", "m", 30}, {"m", "", 10}}, []tablet{{"", "m", 31}, {"m", "", 13}})
+	clock := time.Unix(1000, 0)
+	w := &tabletWatch{now: func() time.Time { return clock }}
+	w.look([]tablet{{"", "", 50, 500}})
+	w.finish([]tablet{{"", "m", 30, 300}, {"m", "", 10, 100}}, got.Tablets)
+	require.Equal(t, []int64{30, 10}, got.Tablets.RowsWritten.Loads, "divided at the end, each counts for itself")
+	require.Zero(t, got.Tablets.CountedSeconds)
+	clock = clock.Add(time.Minute)
+	w.look([]tablet{{"", "n", 1, 1}, {"n", "", 1, 1}})
+	w.look([]tablet{{"", "m", 35, 350}, {"m", "", 15, 150}})
+	clock = clock.Add(time.Minute)
+	w.finish([]tablet{{"", "m", 36, 370}, {"m", "", 18, 190}}, got.Tablets)
 	require.Equal(t, []int64{1, 3}, got.Tablets.RowsWritten.Loads)
+	require.Equal(t, []int64{20, 40}, got.Tablets.BytesWritten.Loads)
+	require.Equal(t, 60., got.Tablets.CountedSeconds)
 }

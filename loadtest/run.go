@@ -38,12 +38,15 @@ func Run(ctx, verify context.Context, target Target, opts Options) (*Report, err
 	if err := r.reader.reachable(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", r.target.QueryURL, ErrUnreachable, err)
 	}
-	before := r.tablets(ctx)
-	r.measure(ctx)
+	if r.opts.Schema == nil {
+		r.readSchema(ctx)
+	}
+	watch := &tabletWatch{reader: r.reader, now: r.opts.Now}
+	r.measure(ctx, watch)
 	reading, cancel := readingContext(ctx, verify)
 	defer cancel()
 	r.readBack(reading)
-	r.spread(verify, before)
+	r.spread(verify, watch)
 	return r.report, nil
 }
 
@@ -70,11 +73,6 @@ func newRunner(target Target, opts Options) (*runner, error) {
 		return nil, err
 	}
 	opts.Fleet = f.Options()
-	if opts.Schema == nil {
-		if opts.Schema, err = keyschema.NewSchema(nil); err != nil {
-			return nil, err
-		}
-	}
 	return &runner{
 		opts: opts, target: target, fleet: f, timeline: timeline, ledger: newLedger(f.Slots()),
 		poster: newPoster(&target, &opts), reader: newReader(&target, &opts),
@@ -96,13 +94,26 @@ func (r *runner) note(format string, args ...any) {
 	r.report.Notes = append(r.report.Notes, fmt.Sprintf(format, args...))
 }
 
+// readSchema asks the server for its rules. One that does not tell them is taken to have the default ones.
+func (r *runner) readSchema(ctx context.Context) {
+	schema, err := readRules(ctx, r.reader)
+	if err != nil {
+		r.note("salts are those of the default rule: the server does not tell its schema rules: %s", err)
+		return
+	}
+	r.opts.Schema = schema
+}
+
 // measure sends the load and measures the server meanwhile.
-func (r *runner) measure(ctx context.Context) {
+func (r *runner) measure(ctx context.Context, watch *tabletWatch) {
 	meter := newMeter(&r.target, r.note)
 	// What runs beside the load ends with it.
 	beside, stopBeside := context.WithCancel(ctx)
 	var others sync.WaitGroup
 	others.Go(func() { meter.run(beside) })
+	if watch != nil {
+		others.Go(func() { watch.run(beside) })
+	}
 	var canary *canary
 	if r.opts.CanaryEvery > 0 {
 		canary = newCanary(&r.target, &r.opts)
@@ -235,23 +246,18 @@ func (r *runner) readBack(ctx context.Context) {
 	stop()
 }
 
-// tablets returns the server's tablets, nil if it does not tell them.
-func (r *runner) tablets(ctx context.Context) []tablet {
-	list, err := readTablets(ctx, r.reader)
-	if err != nil {
-		return nil // the second time, after the load, the report says why
-	}
-	return list
-}
-
 // spread says how the load fell on salts and tablets.
-func (r *runner) spread(ctx context.Context, before []tablet) {
+func (r *runner) spread(ctx context.Context, watch *tabletWatch) {
+	schema := r.opts.Schema
+	if schema == nil {
+		schema = keyschema.DefaultSchema()
+	}
 	after, err := readTablets(ctx, r.reader)
-	s := &spreader{fleet: r.fleet, timeline: r.timeline, ledger: r.ledger, schema: r.opts.Schema, tablets: after}
+	s := &spreader{fleet: r.fleet, timeline: r.timeline, ledger: r.ledger, schema: schema, tablets: after}
 	r.report.Spread = s.run()
 	if err != nil {
 		r.report.Spread.TabletsError = err.Error()
 		return
 	}
-	r.report.Spread.Tablets.written(before, after)
+	watch.finish(after, r.report.Spread.Tablets)
 }

@@ -47,16 +47,20 @@ type TabletSpread struct {
 	// Samples and Rows of this load, placed by their keys.
 	Samples Spread `json:"samples"`
 	Rows    Spread `json:"rows"`
-	// RowsWritten is what the server itself counted during the load. Rows reach tablets when their hour is flushed, so
-	// that a short load may have none.
-	RowsWritten Spread `json:"rows_written"`
+	// RowsWritten and BytesWritten are what the server itself counted, over the last CountedSeconds: since the load began,
+	// or since it last divided its tablets anew. Rows reach tablets when their hour is flushed, so that a short load may have
+	// none. CountedSeconds is 0 if the tablets were divided at the very end; then each has counted since.
+	RowsWritten    Spread  `json:"rows_written"`
+	BytesWritten   Spread  `json:"bytes_written"`
+	CountedSeconds float64 `json:"counted_seconds"`
 }
 
 // tablet is one of the server's tablets of samples.
 type tablet struct {
-	Start       string `json:"start"`
-	End         string `json:"end"`
-	RowsWritten uint64 `json:"rowsWritten"`
+	Start        string `json:"start"`
+	End          string `json:"end"`
+	RowsWritten  uint64 `json:"rowsWritten"`
+	BytesWritten uint64 `json:"bytesWritten"`
 }
 
 // readTablets asks for the tablets of the table of samples.
@@ -84,6 +88,25 @@ func readTablets(ctx context.Context, c *reader) ([]tablet, error) {
 		}
 	}
 	return nil, fmt.Errorf("list of tablets: no table %q in it", "data")
+}
+
+// readRules asks for the schema rules in force.
+func readRules(ctx context.Context, c *reader) (*keyschema.Schema, error) {
+	body, err := c.get(ctx, "/api/v1/status/schema", nil)
+	if err != nil {
+		return nil, err
+	}
+	data, err := openEnvelope(body)
+	if err != nil {
+		return nil, err
+	}
+	var d struct {
+		Rules []keyschema.Rule `json:"rules"`
+	}
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, fmt.Errorf("schema rules: %w", err)
+	}
+	return keyschema.NewSchema(d.Rules)
 }
 
 // saltLoads are the loads of one group of series.
@@ -116,16 +139,22 @@ type spreader struct {
 	tablets  []tablet // sorted; empty if unknown
 
 	groups        map[int]*saltLoads
-	metrics       map[string]*saltLoads
+	metrics       map[metricSalts]*saltLoads
 	tabletSamples []int64
 	tabletRows    []int64
+}
+
+// metricSalts is a metric under a rule; another rule may hold for it from some hour on.
+type metricSalts struct {
+	metric string
+	salts  int
 }
 
 // sampleWireBytes is what a sample takes on the wire beside its labels.
 const sampleWireBytes = 1 + 2 + 2 + 16
 
 func (s *spreader) run() *KeySpread {
-	s.groups, s.metrics = make(map[int]*saltLoads), make(map[string]*saltLoads)
+	s.groups, s.metrics = make(map[int]*saltLoads), make(map[metricSalts]*saltLoads)
 	s.tabletSamples, s.tabletRows = make([]int64, len(s.tablets)), make([]int64, len(s.tablets))
 	for u := range s.fleet.Units() {
 		s.unit(u)
@@ -135,11 +164,11 @@ func (s *spreader) run() *KeySpread {
 		out.Salts = append(out.Salts, g.spread())
 	}
 	sort.Slice(out.Salts, func(i, j int) bool { return out.Salts[i].Samples.Ranges < out.Salts[j].Samples.Ranges })
-	var names []string
+	var names []metricSalts
 	for name := range s.metrics {
 		names = append(names, name)
 	}
-	total := func(name string) (n int64) {
+	total := func(name metricSalts) (n int64) {
 		for _, x := range s.metrics[name].samples {
 			n += x
 		}
@@ -147,10 +176,10 @@ func (s *spreader) run() *KeySpread {
 	}
 	sort.Slice(names, func(i, j int) bool {
 		a, b := total(names[i]), total(names[j])
-		return a > b || a == b && names[i] < names[j]
+		return a > b || a == b && names[i].metric < names[j].metric
 	})
 	for _, name := range names[:min(len(names), spreadMetricsMax)] {
-		out.Metrics = append(out.Metrics, MetricSpread{name, s.metrics[name].spread()})
+		out.Metrics = append(out.Metrics, MetricSpread{name.metric, s.metrics[name].spread()})
 	}
 	if len(s.tablets) > 0 {
 		out.Tablets = &TabletSpread{Samples: newSpread(s.tabletSamples, 0), Rows: newSpread(s.tabletRows, 0)}
@@ -200,25 +229,28 @@ func (s *spreader) unit(u int) {
 func (s *spreader) place(names []fleet.Series, hours [][]hourSamples) {
 	var key []byte
 	for i, name := range names {
-		if len(hours[i]) == 0 {
-			continue
-		}
-		rule := s.schema.RuleAt(name.Metric, hours[i][0].hour)
-		salt := rule.Salt(name.Metric, name.Tags)
-		var samples int64
-		for _, h := range hours[i] {
-			samples += h.samples
-			if len(s.tablets) > 0 {
-				key = s.schema.RuleAt(name.Metric, h.hour).AppendPrefix(key[:0], name.Metric, name.Tags)
-				key = keyschema.AppendHour(key, h.hour)
-				at := s.tabletOf(string(key))
-				s.tabletSamples[at] += h.samples
-				s.tabletRows[at]++
+		for len(hours[i]) > 0 {
+			rule := s.schema.RuleAt(name.Metric, hours[i][0].hour)
+			var samples, rows int64
+			for _, h := range hours[i] {
+				if s.schema.RuleAt(name.Metric, h.hour) != rule {
+					break
+				}
+				samples += h.samples
+				rows++
+				if len(s.tablets) > 0 {
+					key = keyschema.AppendHour(rule.AppendPrefix(key[:0], name.Metric, name.Tags), h.hour)
+					at := s.tabletOf(string(key))
+					s.tabletSamples[at] += h.samples
+					s.tabletRows[at]++
+				}
 			}
-		}
-		wireBytes := samples * int64(len(appendSeriesLabels(key[:0], name))+sampleWireBytes)
-		for _, loads := range []*saltLoads{s.group(rule.Salts), s.metric(name.Metric, rule.Salts)} {
-			loads.add(salt, samples, int64(len(hours[i])), wireBytes)
+			hours[i] = hours[i][rows:]
+			salt := rule.Salt(name.Metric, name.Tags)
+			wireBytes := samples * int64(len(appendSeriesLabels(key[:0], name))+sampleWireBytes)
+			for _, loads := range []*saltLoads{s.group(rule.Salts), s.metric(name.Metric, rule.Salts)} {
+				loads.add(salt, samples, rows, wireBytes)
+			}
 		}
 	}
 }
@@ -230,17 +262,13 @@ func (s *spreader) group(salts int) *saltLoads {
 	return s.groups[salts]
 }
 
-// metric returns the loads of a metric. If a new rule gives it more salts within the load, they grow.
+// metric returns the loads of a metric while it has so many salts.
 func (s *spreader) metric(name string, salts int) *saltLoads {
-	m := s.metrics[name]
-	if m == nil {
-		m = newSaltLoads(salts)
-		s.metrics[name] = m
+	at := metricSalts{name, salts}
+	if s.metrics[at] == nil {
+		s.metrics[at] = newSaltLoads(salts)
 	}
-	for len(m.samples) < salts {
-		m.samples, m.rows, m.bytes = append(m.samples, 0), append(m.rows, 0), append(m.bytes, 0)
-	}
-	return m
+	return s.metrics[at]
 }
 
 func (s *spreader) tabletOf(key string) int {
@@ -249,18 +277,4 @@ func (s *spreader) tabletOf(key string) int {
 		at--
 	}
 	return max(at, 0)
-}
-
-// written fills in what the server counted between two lists of tablets. A tablet that was split meanwhile counts with
-// what its parts counted since.
-func (t *TabletSpread) written(before, after []tablet) {
-	earlier := make(map[string]uint64, len(before))
-	for _, b := range before {
-		earlier[b.Start+"\x00"+b.End] = b.RowsWritten
-	}
-	loads := make([]int64, len(after))
-	for i, a := range after {
-		loads[i] = int64(a.RowsWritten - min(earlier[a.Start+"\x00"+a.End], a.RowsWritten))
-	}
-	t.RowsWritten = newSpread(loads, 0)
 }

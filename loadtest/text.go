@@ -106,25 +106,57 @@ func (p *printer) verification(v *Verification) {
 func (p *printer) spread(s *KeySpread) {
 	for _, g := range s.Salts {
 		p.line("spread        %s series over %d salts: max/mean %.3f in samples, %.3f in rows, %.3f in bytes; bound %.3f; "+
-			"hottest %.2f%%", grouped(int64(g.Series)), g.Samples.Ranges, g.Samples.MaxOverMean, g.Rows.MaxOverMean, g.Bytes.MaxOverMean,
-			g.Samples.Bound, g.Samples.HottestShare*100)
+			"hottest %s", grouped(int64(g.Series)), g.Samples.Ranges, g.Samples.MaxOverMean, g.Rows.MaxOverMean, g.Bytes.MaxOverMean,
+			g.Samples.Bound, hottestText(&g.Samples))
+		p.loads("samples", g.Samples.Loads)
 	}
 	for _, m := range s.Metrics {
-		p.line("  %-42s %9s series over %d salts: max/mean %.3f, bound %.3f, hottest %.2f%%", m.Metric,
-			grouped(int64(m.Series)), m.Samples.Ranges, m.Samples.MaxOverMean, m.Samples.Bound, m.Samples.HottestShare*100)
+		p.line("  %-42s %9s series over %d salts: max/mean %.3f, bound %.3f, hottest %s", m.Metric,
+			grouped(int64(m.Series)), m.Samples.Ranges, m.Samples.MaxOverMean, m.Samples.Bound, hottestText(&m.Samples))
 	}
 	if t := s.Tablets; t != nil {
-		p.line("tablets       %d: samples by key max/mean %.3f, hottest %.2f%%", t.Samples.Ranges, t.Samples.MaxOverMean,
-			t.Samples.HottestShare*100)
-		if t.RowsWritten.HottestShare > 0 {
-			p.line("              rows written by the server max/mean %.3f, hottest %.2f%%", t.RowsWritten.MaxOverMean,
-				t.RowsWritten.HottestShare*100)
-		} else {
-			p.line("              no rows written yet: they come when their hour is flushed")
-		}
+		p.tablets(t)
 	} else if s.TabletsError != "" {
 		p.line("tablets       not told by the server: %s", s.TabletsError)
 	}
+}
+
+func (p *printer) tablets(t *TabletSpread) {
+	p.line("tablets       %d: samples by key max/mean %.3f, hottest %s", t.Samples.Ranges, t.Samples.MaxOverMean,
+		hottestText(&t.Samples))
+	rows, bytes := &t.RowsWritten, &t.BytesWritten
+	if rows.HottestShare == 0 {
+		p.line("              no rows written yet: they come when their hour is flushed")
+		return
+	}
+	p.line("              written, by the server's count: rows max/mean %.3f, hottest %s; bytes max/mean %.3f, hottest %s",
+		rows.MaxOverMean, hottestText(rows), bytes.MaxOverMean, hottestText(bytes))
+	if t.CountedSeconds > 0 {
+		perMinute := 60 / t.CountedSeconds
+		p.line("              %s rows and %s MiB a minute over %s", grouped(int64(float64(rows.sum())*perMinute)),
+			mib(int64(float64(bytes.sum())*perMinute)), seconds1(t.CountedSeconds))
+	}
+	p.loads("rows", rows.Loads)
+}
+
+// loadsShown is the most loads of salts or tablets that a line lists.
+const loadsShown = 32
+
+// loads lists what each salt or tablet got.
+func (p *printer) loads(what string, loads []int64) {
+	var texts []string
+	for _, n := range loads[:min(len(loads), loadsShown)] {
+		texts = append(texts, grouped(n))
+	}
+	if more := len(loads) - loadsShown; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	p.line("              %s each: %s", what, strings.Join(texts, " "))
+}
+
+// hottestText compares the share of the hottest range with that of an even spread.
+func hottestText(s *Spread) string {
+	return fmt.Sprintf("%.2f%% (even %.2f%%)", s.HottestShare*100, 100/float64(max(s.Ranges, 1)))
 }
 
 func interruptedText(yes bool) string {

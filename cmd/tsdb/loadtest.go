@@ -35,6 +35,8 @@ type loadtestCommands struct {
 	quiet        bool
 	noVerify     bool
 	noCanary     bool
+	profile      string
+	series       int
 }
 
 func addLoadtestCommands(cmd *kingpin.CmdClause) *loadtestCommands {
@@ -61,6 +63,10 @@ func (c *loadtestCommands) addFleetFlags(cmd *kingpin.CmdClause) {
 	f := &c.opts.Fleet
 	cmd.Flag("seed", "Decides everything that looks random.").Default("1").Uint64Var(&f.Seed)
 	cmd.Flag("job", "Label job of all series.").Default("loadtest").StringVar(&f.Job)
+	cmd.Flag("profile", "What is loaded: the fleet of the flags below, or --series series of one hot metric, of one told apart by "+
+		"a sequential id, or of metrics whose sizes follow Zipf's law.").Default(profileFleet).
+		EnumVar(&c.profile, profileFleet, profileHot, profileSequential, profileZipf)
+	cmd.Flag("series", "Series of such a profile, in place of hosts.").Default("100000").IntVar(&c.series)
 	cmd.Flag("hosts", "Hosts; with 3 services each they have 100 series.").Default("100").IntVar(&f.Hosts)
 	cmd.Flag("services", "Services on each host, 20 series each beside the host's own 40; -1 for none.").Default("3").
 		IntVar(&f.Services)
@@ -154,8 +160,30 @@ func (c *loadtestCommands) loadtest(command string, w io.Writer) error {
 	return c.print(w, report)
 }
 
+// Profiles of --profile.
+const (
+	profileFleet      = "fleet"
+	profileHot        = "hot"
+	profileSequential = "sequential"
+	profileZipf       = "zipf"
+)
+
+// applyProfile replaces the fleet by what --profile names.
+func (c *loadtestCommands) applyProfile() {
+	f := &c.opts.Fleet
+	if c.profile == profileFleet {
+		return
+	}
+	f.Hosts, f.HotSeries, f.ZipfSeries = 0, c.series, 0
+	f.HotScattered = c.profile == profileHot
+	if c.profile == profileZipf {
+		f.HotSeries, f.ZipfSeries = 0, c.series
+	}
+}
+
 // complete turns flags into options.
 func (c *loadtestCommands) complete(now time.Time) error {
+	c.applyProfile()
 	c.target.QueryURL, c.target.WriteURL = c.url, c.write
 	if c.write == "" {
 		c.target.WriteURL = c.url + "/api/v1/write"

@@ -116,6 +116,7 @@ const (
 	saltRestart
 	saltStep
 	saltRewrite
+	saltSession
 )
 
 func (f *Fleet) kindOf(u int) (k kind, number int) {
@@ -179,8 +180,12 @@ func (f *Fleet) specs(u int) []spec {
 func (f *Fleet) hotSpecs(from, to int) []spec {
 	list := make([]spec, 0, to-from)
 	for i := from; i < to; i++ {
+		session := fmt.Sprintf("%08d", i)
+		if f.opts.HotScattered {
+			session = fmt.Sprintf("%016x%04x", Mix(f.opts.Seed^saltSession, uint64(i), 0), i&0xffff)
+		}
 		list = append(list, spec{
-			metric: HotMetric, own: tags("session", fmt.Sprintf("%08d", i)), shape: counter, rate: 12, per: 1, service: -1,
+			metric: HotMetric, own: tags("session", session), shape: counter, rate: 12, per: 1, service: -1,
 		})
 	}
 	return list

@@ -19,6 +19,8 @@ type Options struct {
 	Services int
 	// HotSeries is the number of series of one single metric, told apart by a sequential id. Default 0.
 	HotSeries int
+	// HotScattered gives these series random ids instead of sequential ones.
+	HotScattered bool
 	// ZipfSeries is the number of series of ZipfMetrics metrics whose sizes fall with their rank. Default 0.
 	ZipfSeries int
 	// ZipfMetrics is the number of those metrics. Default 100.

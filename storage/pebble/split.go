@@ -282,7 +282,7 @@ func (ts *tablets) cuts(tb *tablet, keys []weightedKey, parts int) [][]byte {
 }
 
 // cutNear is the part of a tablet's share, one in so many, by which a cut may be off to be a shorter key.
-const cutNear = 12
+const cutNear = 25
 
 // nearest returns the place with about so much below it: the shortest key of those that are near, or else the closest one.
 func nearest(places []weightedKey, target, near uint64) int {
