@@ -54,6 +54,8 @@ func openStack(tb testing.TB, fs vfs.FS, rules ...keyschema.Rule) *stack {
 // stackOptions are what stacks may differ in.
 type stackOptions struct {
 	rules []keyschema.Rule
+	// tables is the engine; nil is an embedded one on the file system.
+	tables storage.Store
 	// clock tells the time in ms; nil is the true one.
 	clock *atomic.Int64
 	// tiers keeps states of hours and days, as long as that; the job runs when a test says so.
@@ -69,9 +71,11 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 		now = func() time.Time { return time.UnixMilli(o.clock.Load()) }
 	}
 	s := &stack{tb: tb, watch: promql.NewRowWatch(), clock: o.clock}
-	var tables storage.Store
-	tables, err := pebble.Open(pebble.Options{Dir: "store", FS: fs, Now: now})
-	require.NoError(tb, err)
+	tables, err := o.tables, error(nil)
+	if tables == nil {
+		tables, err = pebble.Open(pebble.Options{Dir: "store", FS: fs, Now: now})
+		require.NoError(tb, err)
+	}
 	catalogueRetention := o.raw
 	if o.tiers {
 		s.tiers, err = tiers.Open(ctx, tiers.Options{
