@@ -30,11 +30,13 @@ crash: ## crash tests with many more seeds (HALITE_SEEDS=20000 for a night)
 differential: ## random queries against Prometheus's own storage and engine (HALITE_CASES=20000 for a night)
 	HALITE_SEED=$${HALITE_SEED:-$$(date +%s)} HALITE_CASES=$${HALITE_CASES:-20000} go test -run TestAgainstPrometheus -timeout 8h ./query
 	HALITE_SEEDS=$${HALITE_SEEDS:-250} go test -run TestTiersEqualSamples -timeout 8h ./rollup/tiers
+	HALITE_SEEDS=$${HALITE_SEEDS:-250} HALITE_CASES=400 go test -run TestEnginesAgree -timeout 8h ./query
+	HALITE_OPLOG_OPS=100000 go test -run TestOplog -timeout 8h ./storage/bigtable
 
 bench: ## benchmarks, ten runs each, for benchstat
 	go test -run '^$$' -bench . -benchmem -count 10 ./keyschema/... ./storage/... ./rollup/... ./ingest/... ./query/...
 
-realinput: ## a real Prometheus and node_exporter write; queries must equal Prometheus's own
+realinput: ## a real Prometheus and node_exporter write; queries must equal Prometheus's own (REALINPUT_ENGINE=bigtable)
 	go test -tags realinput -run TestRealInput -v -timeout 30m ./cmd/tsdb
 
 realsizes: ## bytes a sample of a day of real scrapes (VICTORIA_METRICS=/path/to/binary for a peer)

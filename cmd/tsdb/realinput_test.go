@@ -65,14 +65,20 @@ var realInputQueries = []string{
 }
 
 // TestRealInput lets a real Prometheus scrape itself and node_exporter every 5 s and remote-write to the server, kills the
-// server with SIGKILL on the way, and then demands that every query gives on both what the other gives.
-// PROMETHEUS and NODE_EXPORTER name the binaries; REALINPUT_SECONDS the length.
+// server with SIGKILL on the way, has it flush what it then has, and demands that every query gives on both what the
+// other gives. PROMETHEUS and NODE_EXPORTER name the binaries; REALINPUT_SECONDS the length; REALINPUT_ENGINE=bigtable
+// keeps the tables in an emulator.
 func TestRealInput(t *testing.T) {
 	seconds := envInt(t, "REALINPUT_SECONDS", 240)
 	require.GreaterOrEqual(t, seconds, 200, "the queries' windows must lie within the data")
 	prometheus, exporter := findBinary(t, "PROMETHEUS", "prometheus"), findBinary(t, "NODE_EXPORTER", "prometheus-node-exporter")
 	dir, dataDir := t.TempDir(), t.TempDir()
-	s := startServer(t, dataDir, "--no-web.self-scrape")
+	flags := []string{"--no-web.self-scrape", "--web.enable-admin-api"}
+	if envOr("REALINPUT_ENGINE", "pebble") == "bigtable" {
+		startEmulator(t)
+		flags = append(flags, bigtableFlags...)
+	}
+	s := startServer(t, dataDir, flags...)
 	promAddr, nodeAddr := freeAddress(t), freeAddress(t)
 	startProcess(t, exporter, "--web.listen-address="+nodeAddr)
 	config := fmt.Sprintf(realInputConfig, promAddr, nodeAddr, s.url)
@@ -85,7 +91,8 @@ func TestRealInput(t *testing.T) {
 	addr := strings.TrimPrefix(s.url, "http://")
 	require.Error(t, s.end(syscall.SIGKILL))
 	time.Sleep(7 * time.Second)
-	s = startServerAt(t, dataDir, addr, "--no-web.self-scrape")
+	s = startServerAt(t, dataDir, addr, flags...)
+	s.flush()
 	time.Sleep(time.Until(begin.Add(time.Duration(seconds) * time.Second)))
 	end := time.Now().Add(-10 * time.Second)
 	prom := "http://" + promAddr
