@@ -44,6 +44,9 @@ func runCommand(args []string) error {
 	rollups := app.Command("rollup", "Check or compute the rollups of a stopped server; see its sub-commands.")
 	rollupCommands := addRollupCommands(rollups)
 
+	planning := app.Command("plan", "Reckon what a load takes in Bigtable: rows, bytes and nodes; see docs/bigtable.md.")
+	planConfig := addPlanFlags(planning)
+
 	version := app.Command("version", "Print the version.")
 
 	command, err := app.Parse(args)
@@ -63,6 +66,8 @@ func runCommand(args []string) error {
 		return emulate(emulatorConfig, os.Stdout)
 	case rollupCommands.verify.FullCommand(), rollupCommands.rebuild.FullCommand():
 		return rollupCommands.run(command, os.Stdout)
+	case planning.FullCommand():
+		return planConfig.run(os.Stdout)
 	case version.FullCommand():
 		fmt.Println(versionText())
 		return nil

@@ -179,7 +179,7 @@ func (t *Tiers) mark(ctx context.Context, stale []staleHours) error {
 
 // hasStates tells whether a day has cells of any kind.
 func (t *Tiers) hasStates(ctx context.Context, day int64) (bool, error) {
-	has, err := hasRow(ctx, t.table, storage.FamilyHours, day)
+	has, err := hasRow(ctx, t.table, storage.FamilyHours, day, day)
 	if err != nil {
 		return false, fmt.Errorf("look for states of day %d: %w", day, err)
 	}

@@ -76,25 +76,42 @@ func (t *Tiers) oldest() int64 {
 
 // plan closes the days up to the last one and puts those from first on that have samples into the ledger.
 func (t *Tiers) plan(ctx context.Context, first, last int64) error {
-	var days []int64
-	for day := first; day <= last; day++ {
-		has, err := hasRow(ctx, t.data, storage.FamilySamples, day)
-		if err != nil {
-			return fmt.Errorf("look for samples of day %d: %w", day, err)
-		}
-		if has {
-			days = append(days, day)
-		}
+	days, err := t.daysWithSamples(ctx, first, last, nil)
+	if err != nil {
+		return err
 	}
 	return t.ledger.close(ctx, last, days)
 }
 
-// hasRow tells whether a table has a cell of the family and day.
-func hasRow(ctx context.Context, table storage.Table, family string, day int64) (bool, error) {
+// daysWithSamples appends the days of a span that have samples. Spans are halved: an engine that keeps no days apart reads
+// the whole table to find that one has none, and most of a long span are such.
+func (t *Tiers) daysWithSamples(ctx context.Context, first, last int64, days []int64) ([]int64, error) {
+	if first > last {
+		return days, nil
+	}
+	has, err := hasRow(ctx, t.data, storage.FamilySamples, first, last)
+	if err != nil {
+		return nil, fmt.Errorf("look for samples of days %d to %d: %w", first, last, err)
+	}
+	if !has {
+		return days, nil
+	}
+	if first == last {
+		return append(days, first), nil
+	}
+	middle := first + (last-first)/2
+	if days, err = t.daysWithSamples(ctx, first, middle, days); err != nil {
+		return nil, err
+	}
+	return t.daysWithSamples(ctx, middle+1, last, days)
+}
+
+// hasRow tells whether a table has a cell of the family in a span of days.
+func hasRow(ctx context.Context, table storage.Table, family string, first, last int64) (bool, error) {
 	it := table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
 		RowsMax: 1,
 		Filter: storage.Filter{
-			Families: []string{family}, FromMs: day * dayMs, ToMs: (day + 1) * dayMs, KeysOnly: true,
+			Families: []string{family}, FromMs: first * dayMs, ToMs: (last + 1) * dayMs, KeysOnly: true,
 		},
 	})
 	has := it.Next()
