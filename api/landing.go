@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	_ "embed" // of the page and its style
 	"encoding/base64"
@@ -9,8 +10,11 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/grafana/regexp"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 //go:embed landing.html
@@ -49,10 +53,12 @@ func newLandingPage(build BuildInfo) (*landingPage, error) {
 // landingPage answers /.
 func (s *Server) landingPage(w http.ResponseWriter, r *http.Request) {
 	l, state := s.landing, s.opts.Ready()
+	arriving, known := s.arriving(r.Context(), state.Ready)
 	var page bytes.Buffer
 	err := l.page.Execute(&page, map[string]any{
 		"Name": l.build.Name, "Version": l.build.Version, "APIVersion": l.build.APIVersion, "DocsURL": l.build.DocsURL,
 		"Style": template.CSS(landingCSS), "URL": l.url(r), "Ready": state.Ready, "Reason": state.Reason,
+		"Arriving": arriving, "Waiting": known && !arriving, "OwnJob": s.opts.OwnJob,
 	})
 	if err != nil {
 		s.respondError(w, &apiError{typ: errInternal, err: fmt.Errorf("landing page: %w", err)})
@@ -66,6 +72,26 @@ func (s *Server) landingPage(w http.ResponseWriter, r *http.Request) {
 	// A failed write means that the client is gone; nobody is left to tell.
 	_, _ = w.Write(page.Bytes())
 }
+
+// arriving reports whether samples that are not the server's own have come within the past hour; it is not known if the
+// catalogue cannot tell soon.
+func (s *Server) arriving(ctx context.Context, ready bool) (arriving, known bool) {
+	if !ready {
+		return false, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, landingWait)
+	defer cancel()
+	var others []*labels.Matcher
+	if s.opts.OwnJob != "" {
+		others = append(others, labels.MustNewMatcher(labels.MatchNotEqual, "job", s.opts.OwnJob))
+	}
+	nowMs := s.opts.Now().UnixMilli()
+	names, err := s.opts.Catalogue.LabelValues(ctx, model.MetricNameLabel, nowMs-time.Hour.Milliseconds(), nowMs, 1, others...)
+	return len(names) > 0, err == nil
+}
+
+// landingWait bounds the look-up for the landing page.
+const landingWait = time.Second
 
 // url is the address under which the client reached this server.
 func (l *landingPage) url(r *http.Request) string {

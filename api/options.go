@@ -44,6 +44,8 @@ type Options struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
+	// OwnJob is the label job of the server's own samples, which do not count as arrived on the landing page. Default none.
+	OwnJob string
 	// Build describes the program for the landing page and /api/v1/status/buildinfo.
 	Build BuildInfo
 	// Flags are the command line's flags and their values, for /api/v1/status/flags.

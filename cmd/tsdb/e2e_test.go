@@ -313,6 +313,12 @@ func TestSelfScrapeShowsUp(t *testing.T) {
 	}, 20*time.Second, 200*time.Millisecond, s.log.String())
 	_, a := s.get("/api/v1/query", url.Values{"query": {`up{job="halite"}`}})
 	require.Contains(t, string(a.Data), `"1"`)
+	resp, err := http.Get(s.url + "/")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(page), "No samples have arrived in the past hour but its own")
 }
 
 func TestSecondStartNamesTheLock(t *testing.T) {

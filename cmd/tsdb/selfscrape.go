@@ -18,6 +18,9 @@ type sampleWriter interface {
 	Write(ctx context.Context, samples []ingest.Sample) (ingest.Result, error)
 }
 
+// ownJob is the label job of these samples.
+const ownJob = "halite"
+
 // selfScraper stores the server's own metrics, so that there is a graph before the first sender is set up.
 type selfScraper struct {
 	gatherer prometheus.Gatherer
@@ -77,5 +80,5 @@ func (s *selfScraper) scrape(ctx context.Context, now time.Time) error {
 }
 
 func (s *selfScraper) identify(b *labels.Builder) labels.Labels {
-	return b.Set("job", "halite").Set("instance", s.instance).Labels()
+	return b.Set("job", ownJob).Set("instance", s.instance).Labels()
 }

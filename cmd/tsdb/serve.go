@@ -141,7 +141,7 @@ func newAPI(
 		Build:   api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
 		Flags:   c.flagValues(),
 		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, rules, started) },
-		Reload:  reload, Rules: db.schema.Rules,
+		Reload:  reload, Rules: db.schema.Rules, OwnJob: ownJob,
 		AdminAPI: c.adminAPI, CORSOrigin: cors, Tablets: db.store,
 		Limits: api.Limits{WriteBytesMax: c.bodyBytesMax, RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout},
 	})
