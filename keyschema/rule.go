@@ -55,7 +55,8 @@ type Rule struct {
 	Pattern string `json:"pattern"`
 	// FromHour is the first hour (since 1970) whose rows follow the rule.
 	FromHour int64 `json:"from_hour"`
-	// Salts is the number of key ranges over which a metric's series spread, 1 to SaltsMax.
+	// Salts is the number of key ranges over which a metric's series spread, 1 to SaltsMax. A rule that has nothing but
+	// Retention has none: other rules lay out the keys of its metrics.
 	Salts int `json:"salts"`
 	// Promoted tags stand first in the key, in this order, so that a query on them reads one range.
 	Promoted []string `json:"promoted,omitempty"`
@@ -66,6 +67,13 @@ type Rule struct {
 	SaltTags int `json:"salt_tags,omitempty"`
 	// ReversedDomains are tags whose value is stored with its domain labels in reverse order.
 	ReversedDomains []string `json:"reversed_domains,omitempty"`
+	// Retention is how long the metrics are kept, whatever FromHour; nil leaves that to other rules.
+	Retention *RuleAges `json:"retention,omitempty"`
+}
+
+// agesOnly tells that the rule says nothing about keys.
+func (r *Rule) agesOnly() bool {
+	return r.Retention != nil && r.Salts == 0 && len(r.Promoted) == 0 && r.Basis == BasisTags && len(r.ReversedDomains) == 0
 }
 
 // DefaultRule is the rule of every metric that no other rule matches.
@@ -82,6 +90,17 @@ func (r *Rule) Validate() error {
 	}
 	if r.FromHour < 0 || r.FromHour > HourMax {
 		fault("from_hour %d is outside 0..%d", r.FromHour, HourMax)
+	}
+	if r.Retention != nil {
+		for _, text := range r.Retention.faults() {
+			fault("%s", text)
+		}
+	}
+	if r.agesOnly() {
+		if r.FromHour != 0 {
+			fault("from_hour is %d, but a rule without salts, which is about retention only, holds at once: leave it out", r.FromHour)
+		}
+		return errors.Join(faults...)
 	}
 	if r.Salts < 1 || r.Salts > SaltsMax {
 		fault("salts %d is outside 1..%d", r.Salts, SaltsMax)
@@ -118,6 +137,7 @@ func (r *Rule) clone() Rule {
 	c := *r
 	c.Promoted = slices.Clone(r.Promoted)
 	c.ReversedDomains = slices.Clone(r.ReversedDomains)
+	c.Retention = r.Retention.clone()
 	return c
 }
 

@@ -19,7 +19,7 @@ type Schema struct{ set atomic.Pointer[ruleSet] }
 // ruleSet is immutable: a Rule that was obtained from one stays valid when another has taken its place.
 type ruleSet struct {
 	rules []Rule  // as given, and DefaultRule if nothing else covers all metrics from hour 0
-	order []*Rule // the same rules, the one to prefer first
+	order []*Rule // those that say how keys are laid out, the one to prefer first
 }
 
 // NewSchema validates rules and adds [DefaultRule] unless a rule for "*" from hour 0 is among them. The error lists
@@ -53,12 +53,18 @@ func newRuleSet(rules []Rule) (*ruleSet, error) {
 			faults = append(faults, err)
 		}
 		for j := range s.rules {
-			if s.rules[j].Pattern == r.Pattern && s.rules[j].FromHour == r.FromHour {
+			if s.rules[j].Pattern != r.Pattern {
+				continue
+			}
+			if s.rules[j].Retention != nil && r.Retention != nil {
+				faults = append(faults, fmt.Errorf("%w: %q: two rules with a retention", ErrBadRules, r.Pattern))
+			}
+			if s.rules[j].FromHour == r.FromHour && !r.agesOnly() && !s.rules[j].agesOnly() {
 				err := fmt.Errorf("%w: %q: two rules from hour %d", ErrBadRules, r.Pattern, r.FromHour)
 				faults = append(faults, err)
 			}
 		}
-		covered = covered || r.Pattern == "*" && r.FromHour == 0
+		covered = covered || r.Pattern == "*" && r.FromHour == 0 && !r.agesOnly()
 		s.rules = append(s.rules, r)
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -68,7 +74,9 @@ func newRuleSet(rules []Rule) (*ruleSet, error) {
 		s.rules = append(s.rules, DefaultRule())
 	}
 	for i := len(rules) - 1; i >= 0; i-- {
-		s.order = append(s.order, &s.rules[i])
+		if !s.rules[i].agesOnly() {
+			s.order = append(s.order, &s.rules[i])
+		}
 	}
 	slices.SortStableFunc(s.order, func(a, b *Rule) int {
 		return cmp.Or(cmp.Compare(specificity(b.Pattern), specificity(a.Pattern)), cmp.Compare(b.FromHour, a.FromHour))
@@ -139,7 +147,7 @@ func (s *Schema) Generations(metric string, fromHour, toHour int64) []Generation
 
 // CheckChange reports whether next may replace s at nowHour. Rows are never rewritten, so every rule that already
 // holds must stay as it is and every new one must start after nowHour; otherwise stored rows would no longer be
-// found. The error names each offending rule and wraps [ErrBadRules].
+// found. Ages may always change. The error names each offending rule and wraps [ErrBadRules].
 func (s *Schema) CheckChange(next *Schema, nowHour int64) error {
 	return s.set.Load().checkChange(next.set.Load(), nowHour)
 }
@@ -162,13 +170,13 @@ func (s *Schema) Replace(next *Schema, nowHour int64) error {
 func (s *ruleSet) checkChange(next *ruleSet, nowHour int64) error {
 	var faults []error
 	for i := range s.rules {
-		if old := &s.rules[i]; old.FromHour <= nowHour && !next.has(old) {
+		if old := &s.rules[i]; !old.agesOnly() && old.FromHour <= nowHour && !next.has(old) {
 			faults = append(faults, fmt.Errorf("%w: %q from hour %d already holds and must stay unchanged",
 				ErrBadRules, old.Pattern, old.FromHour))
 		}
 	}
 	for i := range next.rules {
-		if r := &next.rules[i]; r.FromHour <= nowHour && !s.has(r) {
+		if r := &next.rules[i]; !r.agesOnly() && r.FromHour <= nowHour && !s.has(r) {
 			faults = append(faults, fmt.Errorf("%w: %q from hour %d is new and must start after hour %d",
 				ErrBadRules, r.Pattern, r.FromHour, nowHour))
 		}

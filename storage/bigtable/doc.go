@@ -15,6 +15,7 @@
 //   - DropRows of a range that is neither a prefix nor everything deletes row by row; rows written into the range at the
 //     same time may go or stay.
 //   - A read sees each row whole, but rows of one read may be of different moments.
+//   - DropCells deletes cell by cell, and SpanBytes and Days are not supported: the service does not tell.
 //   - Garbage is freed when the service sees fit: CollectGarbage does nothing, and deleting the newest version of a cell
 //     may bring back an older one that a policy on versions had hidden.
 //   - The load in Tablets counts what this process did; splits keep the sum, not the exact place.

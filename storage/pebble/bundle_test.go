@@ -30,7 +30,7 @@ type eager struct {
 }
 
 type eagerTable struct {
-	storage.Table
+	storage.SpanTable
 	s *eager
 }
 
@@ -43,7 +43,7 @@ func (s *eager) EnsureTable(ctx context.Context, schema storage.TableSchema) (st
 	if err != nil {
 		return nil, err
 	}
-	return eagerTable{table, s}, nil
+	return eagerTable{table.(storage.SpanTable), s}, nil
 }
 
 func (s *eager) Table(ctx context.Context, name string) (storage.Table, error) {
@@ -51,7 +51,7 @@ func (s *eager) Table(ctx context.Context, name string) (storage.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return eagerTable{table, s}, nil
+	return eagerTable{table.(storage.SpanTable), s}, nil
 }
 
 func (s *eager) wrote() {
@@ -62,24 +62,29 @@ func (s *eager) wrote() {
 
 func (t eagerTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
 	defer t.s.wrote()
-	return t.Table.Apply(ctx, muts)
+	return t.SpanTable.Apply(ctx, muts)
 }
 
 func (t eagerTable) Load(ctx context.Context, muts []storage.RowMutation) error {
 	defer t.s.wrote()
-	return t.Table.Load(ctx, muts)
+	return t.SpanTable.Load(ctx, muts)
 }
 
 func (t eagerTable) CheckAndApply(
 	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
 ) (bool, error) {
 	defer t.s.wrote()
-	return t.Table.CheckAndApply(ctx, key, cond, then, otherwise)
+	return t.SpanTable.CheckAndApply(ctx, key, cond, then, otherwise)
 }
 
 func (t eagerTable) DropRows(ctx context.Context, r storage.RowRange) error {
 	defer t.s.wrote()
-	return t.Table.DropRows(ctx, r)
+	return t.SpanTable.DropRows(ctx, r)
+}
+
+func (t eagerTable) DropCells(ctx context.Context, span storage.CellSpan) error {
+	defer t.s.wrote()
+	return t.SpanTable.DropCells(ctx, span)
 }
 
 // TestContractBundled runs the suite on stores that bundle after every write, and after every third.

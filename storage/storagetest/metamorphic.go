@@ -165,8 +165,10 @@ func (p *pair) step() {
 		p.loadSome(name)
 	case n < 80:
 		p.compareRead(name)
-	case n < 85:
+	case n < 84:
 		p.checkSome(name)
+	case n < 85:
+		p.dropCells(name)
 	case n < 87:
 		r := p.rowRange(name)
 		p.note("drop %s %q", name, r)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -262,6 +263,41 @@ func (t *modelTable) DropRows(_ context.Context, r storage.RowRange) error {
 	}
 	maps.DeleteFunc(t.rows, func(key string, _ modelRow) bool { return inRange(r, key) })
 	return nil
+}
+
+// DropCells is part of storage.SpanTable.
+func (t *modelTable) DropCells(_ context.Context, span storage.CellSpan) error {
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	if t.m.closed {
+		return storage.ErrUnavailable
+	}
+	if err := storage.CheckSpan(&t.schema, &span); err != nil {
+		return err
+	}
+	for key, row := range t.rows {
+		if !inSet(storage.RowSet{Ranges: span.Rows}, key) {
+			continue
+		}
+		maps.DeleteFunc(row, func(a address, _ []byte) bool {
+			day := a.tsMs / storage.DayMs
+			return a.family == span.Family && day >= span.FromDay && day < span.ToDay
+		})
+	}
+	return nil
+}
+
+// Reclaim is part of storage.SpanTable.
+func (t *modelTable) Reclaim(context.Context, storage.CellSpan) error { return nil }
+
+// SpanBytes is part of storage.SpanTable.
+func (t *modelTable) SpanBytes(context.Context, storage.CellSpan) (int64, error) {
+	return 0, errors.ErrUnsupported
+}
+
+// Days is part of storage.SpanTable.
+func (t *modelTable) Days(context.Context, string) ([]int64, error) {
+	return nil, errors.ErrUnsupported
 }
 
 func (t *modelTable) Tablets(context.Context) ([]storage.Tablet, error) {

@@ -50,7 +50,7 @@ func Run(t *testing.T, open func(t testing.TB, now func() time.Time) storage.Sto
 	}{
 		{"tables", testTables}, {"rows", testRows}, {"families", testFamilies}, {"versions", testVersions},
 		{"aggregates", testAggregates}, {"gc", testGC}, {"conditional", testConditional}, {"scans", testScans},
-		{"limits", testLimits}, {"load", testLoad}, {"drop", testDrop}, {"tablets", testTablets},
+		{"limits", testLimits}, {"load", testLoad}, {"drop", testDrop}, {"spans", testSpans}, {"tablets", testTablets},
 		{"durability", testDurability}, {"concurrency", testConcurrency}, {"metamorphic", testMetamorphic},
 	} {
 		t.Run(theme.name, func(t *testing.T) { theme.run(t, s) })

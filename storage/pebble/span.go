@@ -1,0 +1,120 @@
+package pebble
+
+import (
+	"context"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"halite/storage"
+)
+
+// spanDays returns the family of a checked span and those of its days that are live, newest first.
+func (t *Table) spanDays(span *storage.CellSpan) (*family, []*dayState, error) {
+	if err := t.store.checkOpen(); err != nil {
+		return nil, nil, err
+	}
+	if err := storage.CheckSpan(&t.state.Load().schema, span); err != nil {
+		return nil, nil, err
+	}
+	f := t.family(span.Family)
+	var days []*dayState
+	for _, state := range f.days.states() {
+		if day := int64(state.day); day >= span.FromDay && day < span.ToDay {
+			days = append(days, state)
+		}
+	}
+	return f, days, nil
+}
+
+// DropCells is part of storage.SpanTable: one range deletion for each range of rows and day.
+func (t *Table) DropCells(ctx context.Context, span storage.CellSpan) error {
+	f, days, err := t.spanDays(&span)
+	if err != nil || len(days) == 0 {
+		return err
+	}
+	ranges := t.makeRanges(span.Rows)
+	if len(ranges) == 0 {
+		return nil
+	}
+	if err := t.store.waitRoom(ctx); err != nil {
+		return err
+	}
+	// All stripes: a row that is being written belongs wholly before or wholly after the drop.
+	unlock := t.locks.lock(allStripes, 0)
+	defer unlock()
+	b := t.store.db.NewBatch()
+	defer b.Close()
+	for _, state := range days {
+		h := makeHeader(t.id, f.id, state.day)
+		state.changed(t.store.opts.Now)
+		for _, r := range ranges {
+			if err := b.DeleteRange(r.seekStart(nil, h), r.seekEnd(nil, h), nil); err != nil {
+				return engineError("drop cells", err)
+			}
+			if state.bundled.Load() {
+				if err := t.dropBundled(b, h, r); err != nil {
+					return engineError("drop cells", err)
+				}
+			}
+		}
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return engineError("drop cells", err)
+	}
+	t.store.applied.Add(1)
+	return nil
+}
+
+// Reclaim is part of storage.SpanTable: it merges the files that the span's deletions lie over.
+func (t *Table) Reclaim(ctx context.Context, span storage.CellSpan) error {
+	f, days, err := t.spanDays(&span)
+	if err != nil || len(days) == 0 {
+		return err
+	}
+	if err := t.store.flush(ctx); err != nil {
+		return err
+	}
+	for _, state := range days {
+		h := makeHeader(t.id, f.id, state.day)
+		for _, r := range t.makeRanges(span.Rows) {
+			if err := t.store.db.Compact(ctx, r.seekStart(nil, h), r.seekEnd(nil, h), false); err != nil {
+				return engineError("compact", err)
+			}
+		}
+	}
+	return nil
+}
+
+// SpanBytes is part of storage.SpanTable.
+func (t *Table) SpanBytes(_ context.Context, span storage.CellSpan) (int64, error) {
+	f, days, err := t.spanDays(&span)
+	if err != nil {
+		return 0, err
+	}
+	sum := uint64(0)
+	for _, r := range t.makeRanges(span.Rows) {
+		for _, state := range days {
+			h := makeHeader(t.id, f.id, state.day)
+			size, err := t.store.db.EstimateDiskUsage(r.seekStart(nil, h), r.seekEnd(nil, h))
+			if err != nil {
+				return 0, engineError("estimate size", err)
+			}
+			sum += size
+		}
+	}
+	return int64(sum), nil
+}
+
+// Days is part of storage.SpanTable.
+func (t *Table) Days(_ context.Context, name string) ([]int64, error) {
+	_, days, err := t.spanDays(&storage.CellSpan{Family: name, ToDay: storage.TsMsMax/storage.DayMs + 1})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]int64, 0, len(days))
+	for _, state := range slices.Backward(days) {
+		out = append(out, int64(state.day))
+	}
+	return out, nil
+}
