@@ -29,6 +29,8 @@ type Options struct {
 	Schema *keyschema.Schema
 	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
 	Retention time.Duration
+	// Ages are those of metrics whose samples are refused sooner; nil if there are none.
+	Ages *keyschema.Lifetimes
 	// Limits bound what a request may ask for.
 	Limits Limits
 	// Head tunes the in-memory rows and their flush.

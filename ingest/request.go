@@ -3,6 +3,7 @@ package ingest
 import (
 	"sync"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 
@@ -27,8 +28,9 @@ type pending struct {
 // unknown ones, store stripe by stripe.
 type request struct {
 	i            *Ingester
-	minMs, maxMs int64 // accepted timestamps
-	aheadMs      int64 // maxMs is the clock plus this
+	minMs, maxMs int64              // timestamps accepted of all metrics
+	cutoffs      *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
+	aheadMs      int64              // maxMs is the clock plus this
 
 	walker  decode.Walker
 	cursor  head.Cursor
@@ -74,6 +76,9 @@ func (i *Ingester) newRequest() *request {
 	r.maxMs = min(nowMs+r.aheadMs, timestampMaxMs)
 	if i.opts.Retention > 0 {
 		r.minMs = max(0, nowMs-i.opts.Retention.Milliseconds())
+	}
+	if r.cutoffs = i.opts.Ages.Since(nowMs, r.minMs); r.cutoffs != nil {
+		r.minMs = r.cutoffs.LatestMs()
 	}
 	return r
 }
@@ -172,23 +177,50 @@ func (r *request) takeSeries(s decode.Series, searched bool) {
 // take keeps a sample if its time is acceptable. fields are the series' label fields if ref is not known yet.
 func (r *request) take(ref uint32, fields []byte, s decode.Sample) {
 	if s.TsMs < r.minMs || s.TsMs > r.maxMs {
-		r.reject(1, ref, fields, r.timeFault(s.TsMs))
-		return
+		if why, bad := r.timeFault(ref, fields, s.TsMs); bad {
+			r.reject(1, ref, fields, why)
+			return
+		}
 	}
 	r.samples = append(r.samples, head.Sample{Ref: ref, TsMs: s.TsMs, Value: s.Value})
 }
 
-func (r *request) timeFault(tsMs int64) rejection {
+// timeFault says what is wrong with a timestamp outside of what is accepted of all metrics, if anything is.
+func (r *request) timeFault(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
 	switch {
 	case tsMs < 0:
-		return rejectf(ReasonBefore1970, "timestamp %d ms lies before 1970", tsMs)
-	case tsMs < r.minMs:
-		return rejectf(ReasonBeforeRetention, "timestamp %d ms lies before the retention, which begins at %d ms",
-			tsMs, r.minMs)
-	default:
+		return rejectf(ReasonBefore1970, "timestamp %d ms lies before 1970", tsMs), true
+	case tsMs > r.maxMs:
 		return rejectf(ReasonTooFarAhead,
-			"timestamp %d ms is too far ahead: up to %d ms, %d ms ahead of the clock, is allowed", tsMs, r.maxMs, r.aheadMs)
+			"timestamp %d ms is too far ahead: up to %d ms, %d ms ahead of the clock, is allowed", tsMs, r.maxMs, r.aheadMs), true
 	}
+	beginMs := r.minMs
+	if r.cutoffs != nil {
+		beginMs = r.cutoffs.Ms(r.metric(ref, fields))
+	}
+	if tsMs >= beginMs {
+		return rejection{}, false
+	}
+	return rejectf(ReasonBeforeRetention, "timestamp %d ms lies before the retention, which begins at %d ms",
+		tsMs, beginMs), true
+}
+
+// metric is that of a series; fields are its label fields if ref is not known yet.
+func (r *request) metric(ref uint32, fields []byte) string {
+	if ref != 0 {
+		return r.i.opts.Index.Metric(index.Ref(ref))
+	}
+	pairs, err := decode.AppendLabels(r.pairs[:0], fields)
+	if err != nil {
+		return "" // the series will be refused
+	}
+	r.pairs = pairs
+	for i := range pairs {
+		if pairs[i].Name == model.MetricNameLabel {
+			return pairs[i].Value
+		}
+	}
+	return ""
 }
 
 // reject counts n samples as not stored; the first rejection of a request is described.

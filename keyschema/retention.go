@@ -1,6 +1,7 @@
 package keyschema
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -139,6 +140,9 @@ func (s *Schema) Retention(rest Ages) (*Retention, error) {
 	return out, errors.Join(faults...)
 }
 
+// Uniform gives all metrics the same ages.
+func Uniform(ages Ages) *Retention { return &Retention{order: []PatternAges{{"*", ages}}} }
+
 // Of returns the ages of a metric.
 func (r *Retention) Of(metric string) Ages { return r.order[r.RuleOf(metric)].Ages }
 
@@ -198,6 +202,19 @@ func MetricRows(metric string) (start, end []byte) {
 	return start, end
 }
 
+// MetricOf returns the metric of a row key, or of the beginning of one with the first '#' in it. The error wraps [ErrBadKey].
+func MetricOf(key []byte) (string, error) {
+	at := bytes.IndexByte(key, fieldSep)
+	if at < 0 {
+		return "", fmt.Errorf("%w: %q has no %q", ErrBadKey, key, fieldSep)
+	}
+	metric, err := Unescape(key[:at])
+	if err != nil {
+		return "", fmt.Errorf("%w: metric of %q: %w", ErrBadKey, key, err)
+	}
+	return metric, nil
+}
+
 // after returns the smallest key above all that begin with prefix; nil if there is none.
 func after(prefix []byte) []byte {
 	end := slices.Clone(prefix)
@@ -209,4 +226,60 @@ func after(prefix []byte) []byte {
 	}
 	end[len(end)-1]++
 	return end
+}
+
+// Lifetimes say how long one tier of each metric is kept. They are immutable and safe for concurrent use.
+type Lifetimes struct {
+	retention         *Retention
+	tier              Tier
+	longest, shortest Age
+}
+
+// Tier returns the ages of one tier.
+func (r *Retention) Tier(t Tier) *Lifetimes {
+	return &Lifetimes{retention: r, tier: t, longest: r.Longest()[t], shortest: r.Shortest()[t]}
+}
+
+// Of returns the age of a metric.
+func (l *Lifetimes) Of(metric string) Age { return l.retention.Of(metric)[l.tier] }
+
+// Longest and Shortest return the extremes among all metrics.
+func (l *Lifetimes) Longest() Age  { return l.longest }
+func (l *Lifetimes) Shortest() Age { return l.shortest }
+
+// Since returns the cutoffs at a moment of those metrics that are kept shorter than others; nil if none of them lies
+// after fromMs, so that whoever looks at later times only need not ask for each metric. A nil receiver has none.
+func (l *Lifetimes) Since(nowMs, fromMs int64) *Cutoffs {
+	if l == nil || l.shortest == l.longest || l.shortest.CutoffMs(nowMs) <= fromMs {
+		return nil
+	}
+	return &Cutoffs{lifetimes: l, nowMs: nowMs}
+}
+
+// Cutoffs are the oldest times that are kept of each metric at one moment. They belong to one goroutine. Nil hides nothing.
+type Cutoffs struct {
+	lifetimes *Lifetimes
+	nowMs     int64
+	metric    string // asked for last
+	ms        int64
+	asked     bool
+}
+
+// LatestMs is the time from which on all metrics are kept.
+func (c *Cutoffs) LatestMs() int64 {
+	if c == nil {
+		return 0
+	}
+	return c.lifetimes.shortest.CutoffMs(c.nowMs)
+}
+
+// Ms is the oldest time that is kept of a metric.
+func (c *Cutoffs) Ms(metric string) int64 {
+	if c == nil {
+		return 0
+	}
+	if !c.asked || c.metric != metric {
+		c.metric, c.ms, c.asked = metric, c.lifetimes.Of(metric).CutoffMs(c.nowMs), true
+	}
+	return c.ms
 }

@@ -63,6 +63,7 @@ func (p *piece) join() (*Batch, error) {
 	if p.cache != nil {
 		p.keepAllBlocks(batch)
 	}
+	p.hideOld(batch)
 	if len(apart) < len(p.series) {
 		batch.data = append(batch.data, p.parts...)
 		p.parts = nil

@@ -40,6 +40,8 @@ type Options struct {
 	Schema    *keyschema.Schema
 	// Retention hides samples older than now − Retention; 0 hides none.
 	Retention time.Duration
+	// Ages are those of metrics whose samples are hidden sooner; nil if there are none.
+	Ages *keyschema.Lifetimes
 	// Tiers holds states of hours and days; without it all is answered from samples. TierHours and TierDays are how long
 	// they are kept, none shorter than the one before or than Retention; 0 is for ever. Catalogue knows series as long as
 	// the longest.

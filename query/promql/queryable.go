@@ -75,6 +75,7 @@ type reader struct {
 	window  window
 	budget  *budget
 	figures *figures
+	nowMs   int64 // when it began
 	// needed are the only hours to read; nil means all of the window.
 	needed []index.HourSpan
 	// steps is the number of values that a series is evaluated to; 0 if series are read one after the other.
@@ -87,6 +88,7 @@ func (q *Queryable) newReader(mintMs, maxtMs int64) *reader {
 		window:    q.clip(window{mintMs, maxtMs}),
 		budget:    newBudget(&q.opts),
 		figures:   new(figures),
+		nowMs:     q.opts.Now().UnixMilli(),
 	}
 }
 
@@ -109,6 +111,7 @@ func (r *reader) selection(
 	if err != nil {
 		return nil, storageError("select series", err)
 	}
+	series = r.kept(w, series)
 	if r.needed != nil {
 		series = thin(series, r.needed)
 	}

@@ -226,16 +226,17 @@ func (s *search) want(hour int64) {
 // keepBlocks remembers the blocks of a series that were read as a whole, given its samples of the table.
 func (p *piece) keepBlocks(u *rowCacheUser, series int, c columns, head columns) {
 	spans := p.hoursOf(series)
+	kept := p.keptHour(series)
 	for n := range p.days {
 		d, found := &p.days[n], p.found[series*len(p.days)+n]
 		if at := searchSpan(spans, d.day.firstHour); at == len(spans) || spans[at].First > d.day.lastHour() {
 			continue
 		}
-		if d.day.keeps() && (found&dayFound != 0 || u.putBlock(&p.series[series], &d.day, c, head)) {
+		if d.day.firstHour >= kept && d.day.keeps() && (found&dayFound != 0 || u.putBlock(&p.series[series], &d.day, c, head)) {
 			continue
 		}
 		for i := range d.quarters {
-			if q := &d.quarters[i]; q.keeps() && found&(quarterFound<<i) == 0 {
+			if q := &d.quarters[i]; q.firstHour >= kept && q.keeps() && found&(quarterFound<<i) == 0 {
 				p.keepQuarter(u, series, q, c, head)
 			}
 		}

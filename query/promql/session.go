@@ -81,7 +81,8 @@ func (q *Queryable) Session() *Session {
 // Select finds the series that match and have samples in the hull of the windows. Rows of hours that meet no window
 // are not read, where that saves whole hours; samples between windows may be returned nevertheless.
 func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Matcher) (*Selection, error) {
-	r := &reader{Queryable: s.queryable, window: s.queryable.clip(w.hull()), budget: s.budget, figures: &s.figures, steps: w.Steps}
+	r := s.queryable.newReader(w.hull().mintMs, w.hull().maxtMs)
+	r.budget, r.figures, r.steps = s.budget, &s.figures, w.Steps
 	if w.sparse() {
 		r.needed = w.hours(r.window)
 	}

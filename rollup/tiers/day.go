@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -25,7 +24,7 @@ type dayPass struct {
 	encoder   rollup.Encoder
 	decoder   rollup.Decoder
 	columns   rollup.Columns
-	expiredMs int64 // rows whose cells are older may be gone
+	raw       *kept // rows whose cells are older may be gone
 }
 
 // computeDay computes what the ledger says of a day.
@@ -110,10 +109,7 @@ func (p *dayPass) some(ctx context.Context, old storage.RowIter, stale []oldDay)
 
 // merge brings together what the rows say and what is stored, series by series. Both come in key order.
 func (p *dayPass) merge(ctx context.Context, raw *rawScan, old storage.RowIter, nextOld func() *oldDay) error {
-	p.expiredMs = math.MinInt64
-	if age := p.t.opts.Raw; age > 0 {
-		p.expiredMs = p.t.opts.Now().Add(-age).UnixMilli()
-	}
+	p.raw = p.t.keptOf(keyschema.Raw)
 	pace := throttle{t: p.t, since: time.Now()}
 	r, o := raw.next(), nextOld()
 	for r != nil || o != nil {
@@ -207,7 +203,8 @@ func (p *dayPass) entry(qualifier, value []byte) storage.Entry {
 
 // keepExpired keeps the stored states of hours whose rows retention has taken.
 func (p *dayPass) keepExpired(states *[keyschema.DayHours]rollup.State, found uint32, key []byte, old *oldDay) {
-	if p.day*dayMs >= p.expiredMs {
+	keptMs := p.raw.sinceMs(key)
+	if p.day*dayMs >= keptMs {
 		return
 	}
 	p.columns.Reset(p.day*dayMs, keyschema.HourMs, keyschema.DayHours, rollup.FieldsAll)
@@ -216,7 +213,7 @@ func (p *dayPass) keepExpired(states *[keyschema.DayHours]rollup.State, found ui
 		return
 	}
 	for h := range states {
-		if found>>h&1 == 0 && keyschema.HourCellMs(p.day*keyschema.DayHours+int64(h)) < p.expiredMs {
+		if found>>h&1 == 0 && keyschema.HourCellMs(p.day*keyschema.DayHours+int64(h)) < keptMs {
 			states[h] = p.columns.State(h)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"halite/keyschema"
@@ -15,28 +14,25 @@ import (
 // monthPass computes the days of one month from their hours.
 type monthPass struct {
 	batch
-	month     int64
-	days      int
-	encoder   rollup.Encoder
-	decoder   rollup.Decoder
-	hours     rollup.Columns
-	former    rollup.Columns
-	expiredMs int64 // hours whose cells are older may be gone
+	month   int64
+	days    int
+	encoder rollup.Encoder
+	decoder rollup.Decoder
+	hours   rollup.Columns
+	former  rollup.Columns
+	kept    *kept // hours whose cells are older may be gone
 }
 
 // computeMonth computes the states of a month's days.
 func (t *Tiers) computeMonth(ctx context.Context, month int64) (err error) {
 	began := t.opts.Now()
 	first, end := monthStart(month), monthStart(month+1)
-	p := &monthPass{batch: newBatch(t), month: month, days: int(end - first), expiredMs: math.MinInt64}
+	p := &monthPass{batch: newBatch(t), month: month, days: int(end - first), kept: t.keptOf(keyschema.Hours)}
 	defer t.metrics.passSeries.Set(0)
 	it := t.table.ReadRows(ctx, everything(), storage.ReadOptions{Filter: storage.Filter{
 		FromMs: first * dayMs, ToMs: end * dayMs,
 	}})
 	defer func() { err = errors.Join(err, it.Close()) }()
-	if age := t.opts.Hours; age > 0 {
-		p.expiredMs = t.opts.Now().Add(-age).UnixMilli()
-	}
 	pace := throttle{t: t, since: time.Now()}
 	for it.Next() {
 		if err := p.add(ctx, it.Row()); err != nil {
@@ -92,7 +88,7 @@ func (p *monthPass) add(ctx context.Context, row storage.Row) error {
 	}
 	for day := range p.days {
 		// Hours live shorter than days: what they said stays.
-		if have>>day&1 == 0 && p.former.Known[day] && firstMs+int64(day+1)*dayMs-1 < p.expiredMs {
+		if have>>day&1 == 0 && p.former.Known[day] && firstMs+int64(day+1)*dayMs-1 < p.kept.sinceMs(row.Key) {
 			states[day] = p.former.State(day)
 		}
 		if damaged>>day&1 != 0 {

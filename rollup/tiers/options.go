@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halite/keyschema"
 	"halite/storage"
 )
 
@@ -18,6 +19,8 @@ type Options struct {
 	// Raw, Hours and Days are how long samples, states of hours and states of days are kept; 0 is for ever. No tier may
 	// be shorter than the one before, and none shorter than a day.
 	Raw, Hours, Days time.Duration
+	// Ages are those of each metric, none longer than Raw, Hours and Days; nil is these for all.
+	Ages *keyschema.Retention
 	// Delay is how long after its end a day is closed; 30 minutes.
 	Delay time.Duration
 	// Settle is how long a day must have had no late rows before it is computed again, unless it has waited twelve times
@@ -98,6 +101,9 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.MarksMax, 4096)
 	orDefault(&o.BatchBytes, 8<<20)
 	o.Settle = max(o.Settle, 0)
+	if o.Ages == nil {
+		o.Ages = keyschema.Uniform(keyschema.AgesOf(o.Raw, o.Hours, o.Days))
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -89,10 +89,16 @@ type reader struct {
 	columns rollup.Columns
 	decoder rollup.Decoder
 	stale   []int // buckets of the current series that are marked
+	kept    *kept
+	keptMs  int64 // of the current series
 }
 
 func newReader(t *Tiers, req *Request) *reader {
-	r := &reader{t: t, req: req, ledger: t.ledger.view(), first: req.From, last: req.To}
+	r := &reader{t: t, req: req, ledger: t.ledger.view(), first: req.From, last: req.To,
+		kept: t.keptOf(keyschema.Hours)}
+	if req.Unit == Days {
+		r.kept.tier = keyschema.Days
+	}
 	if req.Unit == Hours {
 		r.first, r.last = req.From/keyschema.DayHours, req.To/keyschema.DayHours
 	}
@@ -126,6 +132,7 @@ func (r *reader) walk(it storage.RowIter, each func(i int, c *rollup.Columns) er
 	for i, prefix := range r.req.Prefixes {
 		r.columns.Reset(r.req.From*r.req.Unit.Ms(), r.req.Unit.Ms(), int(r.req.To-r.req.From+1), r.req.Fields)
 		r.stale = r.stale[:0]
+		r.keptMs = r.kept.sinceMs(prefix)
 		for more {
 			row := it.Row()
 			of, month, ok := parseKey(row.Key)
@@ -157,6 +164,7 @@ func (r *reader) take(row storage.Row, month int64) {
 	for i := range row.Cells {
 		c := &row.Cells[i]
 		switch {
+		case c.TsMs < r.keptMs: // space that is yet to be freed
 		case c.Family == storage.FamilyHours && isStates(c.Qualifier):
 			if day := start + int64(c.Qualifier[0]) - 1; r.ledger.hasHours(day) {
 				r.decode(row.Key, c, day*dayMs, keyschema.DayHours)

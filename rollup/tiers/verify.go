@@ -81,10 +81,7 @@ func (v *verifier) verifyDay(ctx context.Context, day int64) (err error) {
 	defer func() { err = errors.Join(err, old.close()) }()
 	raw := v.t.scanRaw(ctx, day, everything().Ranges)
 	defer func() { err = errors.Join(err, raw.close()) }()
-	expiredMs := int64(math.MinInt64)
-	if age := v.t.opts.Raw; age > 0 {
-		expiredMs = v.t.opts.Now().Add(-age).UnixMilli()
-	}
+	kept := v.t.keptOf(keyschema.Raw)
 	var empty rawDay
 	r, o := raw.next(), old.next()
 	for r != nil || o != nil {
@@ -96,12 +93,12 @@ func (v *verifier) verifyDay(ctx context.Context, day int64) (err error) {
 			v.out.Missing++
 			r = raw.next()
 		case r == nil || bytes.Compare(o.prefix, r.prefix) < 0:
-			if err := v.verifySeries(day, &empty, o, expiredMs); err != nil {
+			if err := v.verifySeries(day, &empty, o, kept.sinceMs(o.prefix)); err != nil {
 				return err
 			}
 			o = old.next()
 		default:
-			if err := v.verifySeries(day, r, o, expiredMs); err != nil {
+			if err := v.verifySeries(day, r, o, kept.sinceMs(o.prefix)); err != nil {
 				return err
 			}
 			r, o = raw.next(), old.next()
@@ -111,7 +108,7 @@ func (v *verifier) verifyDay(ctx context.Context, day int64) (err error) {
 }
 
 // verifySeries compares the hours of one series.
-func (v *verifier) verifySeries(day int64, raw *rawDay, old *oldDay, expiredMs int64) error {
+func (v *verifier) verifySeries(day int64, raw *rawDay, old *oldDay, keptMs int64) error {
 	if old.states == nil {
 		v.out.Missing++
 		return nil
@@ -132,7 +129,7 @@ func (v *verifier) verifySeries(day int64, raw *rawDay, old *oldDay, expiredMs i
 		case old.stale>>h&1 != 0:
 			v.out.Stale++
 			continue
-		case keyschema.HourCellMs(hour) < expiredMs && raw.found>>h&1 == 0:
+		case keyschema.HourCellMs(hour) < keptMs && raw.found>>h&1 == 0:
 			continue // only the state is left
 		}
 		v.out.Hours++

@@ -30,6 +30,8 @@ type Options struct {
 	Schema *keyschema.Schema
 	// Retention is how long samples are kept; days that ended before it are not answered. 0 keeps all.
 	Retention time.Duration
+	// Ages are those of metrics that are not answered for as long as that; nil if there are none.
+	Ages *keyschema.Lifetimes
 	// Writer, if not empty, is the name of this process among several that share the tables, as NewWriter makes them; no two
 	// may have the same one. The caller then calls Refresh every few seconds, and Fold on one process at a time; Maintain
 	// folds nothing. It must be empty in a process that has the tables for itself.
@@ -193,6 +195,15 @@ func (x *Index) Labels(ref Ref) labels.Labels {
 		return labels.EmptyLabels()
 	}
 	return out
+}
+
+// Metric returns the metric of an active series, empty if ref is unknown or retired.
+func (x *Index) Metric(ref Ref) string {
+	var metric string
+	if !x.cat.row(ref, func(v *view, _ uint32) { metric = v.t.metric }) {
+		return ""
+	}
+	return metric
 }
 
 // ReadLabels is Labels for many series in turn: it builds in b and overwrites the memory of into, which must not be in use

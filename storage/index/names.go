@@ -18,7 +18,7 @@ func (n *nameScan) run() error {
 	}
 	return n.q.eachClosed(true, func(s *segment) error {
 		mask, ok := s.askedOf()
-		if !ok {
+		if !ok || n.q.lapsed(s) {
 			return n.scan(s)
 		}
 		for i, name := range s.root.names {
@@ -190,7 +190,7 @@ func (s *valueScan) closed(seg *segment, plain bool) ([]string, error) {
 		return nil, nil
 	}
 	mask, ok := seg.askedOf()
-	if !plain || !ok {
+	if !plain || !ok || s.q.lapsed(seg) {
 		return s.scan(seg)
 	}
 	dict, err := seg.dict(s.q.ctx, s.name)

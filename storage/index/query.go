@@ -16,6 +16,8 @@ type query struct {
 	x        *Index
 	ctx      context.Context
 	from, to int64 // unix hours
+	first    int64 // hour from which on the active metric at hand is kept, at least from
+	cutoffs  *keyschema.Cutoffs
 	matchers []matcher
 	open     []*openDay
 	closed   []monthDays
@@ -31,14 +33,16 @@ type activeSetKey struct {
 // newQuery clips the window to what can exist; ok is false if nothing can.
 func (x *Index) newQuery(ctx context.Context, mintMs, maxtMs int64, ms []*labels.Matcher) (q *query, ok bool) {
 	mintMs = max(mintMs, 0, x.oldestMs())
+	cutoffs := x.opts.Ages.Since(x.opts.Now().UnixMilli(), mintMs)
 	maxtMs = min(maxtMs, keyschema.HourCellMs(lastHour(dayMax)))
 	if mintMs > maxtMs {
 		return nil, false
 	}
 	q = &query{
 		x: x, ctx: ctx, from: keyschema.HourOf(mintMs), to: min(keyschema.HourOf(maxtMs), keyschema.HourMax),
-		matchers: newMatchers(ms), sets: map[activeSetKey]*idSet{}, months: x.layout.months,
+		cutoffs: cutoffs, matchers: newMatchers(ms), sets: map[activeSetKey]*idSet{}, months: x.layout.months,
 	}
+	q.first = q.from
 	q.open = x.open.between(dayOf(q.from), dayOf(q.to))
 	return q, q.from <= q.to
 }
@@ -49,7 +53,7 @@ func (q *query) findClosed() { q.closed = q.x.closed.byMonth(dayOf(q.from), dayO
 // activeHours appends the spans in which the ref was touched on open days.
 func (q *query) activeHours(spans []HourSpan, ref Ref) []HourSpan {
 	for _, d := range q.open {
-		spans = appendSpans(spans, d.day, d.hours(ref)&hoursWithin(d.day, q.from, q.to))
+		spans = appendSpans(spans, d.day, d.hours(ref)&hoursWithin(d.day, q.first, q.to))
 	}
 	return spans
 }
@@ -57,7 +61,7 @@ func (q *query) activeHours(spans []HourSpan, ref Ref) []HourSpan {
 // touched reports whether activeHours would find any.
 func (q *query) touched(ref Ref) bool {
 	for _, d := range q.open {
-		if d.hours(ref)&hoursWithin(d.day, q.from, q.to) != 0 {
+		if d.hours(ref)&hoursWithin(d.day, q.first, q.to) != 0 {
 			return true
 		}
 	}
@@ -93,6 +97,7 @@ func (q *query) scanActive(visit func(v *view, rows []uint32) error) error {
 			continue
 		}
 		v.look(t)
+		q.first = q.firstHourOf(t.metric)
 		var err error
 		rows, err = q.activeRows(v, rows[:0])
 		scratch.rows = rows

@@ -43,7 +43,7 @@ func (q *query) scanSegment(s *segment, visit func(s *segment, b *block, rows []
 			if len(rows) == 0 {
 				continue
 			}
-			if err := visit(s, b, rows); err != nil {
+			if err := q.visitKept(s, b, rows, visit); err != nil {
 				return err
 			}
 		}
