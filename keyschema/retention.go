@@ -119,7 +119,7 @@ type Retention struct {
 // error lists the rules by which a tier would be kept shorter than the one before, and wraps [ErrBadRules].
 func (s *Schema) Retention(rest Ages) (*Retention, error) {
 	var named []*Rule
-	for _, r := range slices.Backward(s.rules) {
+	for _, r := range slices.Backward(s.set.Load().rules) {
 		if r.Retention != nil {
 			named = append(named, &r)
 		}

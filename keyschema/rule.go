@@ -73,7 +73,8 @@ type Rule struct {
 
 // agesOnly tells that the rule says nothing about keys.
 func (r *Rule) agesOnly() bool {
-	return r.Retention != nil && r.Salts == 0 && len(r.Promoted) == 0 && r.Basis == BasisTags && len(r.ReversedDomains) == 0
+	return r.Retention != nil && r.Salts == 0 && len(r.Promoted) == 0 && r.Basis == BasisTags && r.SaltTags == 0 &&
+		len(r.ReversedDomains) == 0
 }
 
 // DefaultRule is the rule of every metric that no other rule matches.

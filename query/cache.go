@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"halite/keyschema"
 	readers "halite/query/promql"
 )
 
@@ -47,6 +48,7 @@ type resultCache struct {
 	changes   Changes
 	recentMs  int64
 	retention time.Duration
+	ages      *keyschema.Lifetimes
 	// tiersFromMs is the range from which states of hours and days may stand for samples.
 	tiersFromMs int64
 	marginMs    int64 // by which a query must stay clear of the retention
@@ -80,7 +82,7 @@ func newResultCache(o Options) (*resultCache, error) {
 	}
 	c := &resultCache{
 		entries: fastcache.New(int(o.ResultCacheBytes)), bytesMax: o.ResultCacheBytes, changes: o.Changes,
-		recentMs: o.ResultCacheRecent.Milliseconds(), retention: o.Retention, marginMs: o.Timeout.Milliseconds(),
+		recentMs: o.ResultCacheRecent.Milliseconds(), retention: o.Retention, ages: o.Ages, marginMs: o.Timeout.Milliseconds(),
 		now: o.Now, shapes: map[string]*shape{}, metrics: newCacheMetrics(),
 	}
 	c.tiersFromMs = math.MaxInt64
@@ -259,10 +261,27 @@ func (q *inquiry) refuse(p parser.Parser) refusal {
 		q.mintMs, q.maxtMs = bounds(e, q.startMs, q.end.UnixMilli(), q.lookback)
 	}
 	nowMs := q.cache.now().UnixMilli()
-	if r := q.cache.retention; r > 0 && q.mintMs < nowMs-r.Milliseconds()+q.cache.marginMs {
+	if r := q.retention(); r > 0 && q.mintMs < nowMs-r.Milliseconds()+q.cache.marginMs {
 		return refusedRetention
 	}
 	return refusedNone
+}
+
+// retention is how long all metrics are kept that the query may read.
+func (q *inquiry) retention() time.Duration {
+	if q.cache.ages == nil {
+		return q.cache.retention
+	}
+	if q.shape.unnamed {
+		return time.Duration(q.cache.ages.Shortest())
+	}
+	shortest := q.cache.ages.Longest()
+	for _, metric := range q.shape.metrics {
+		if age := q.cache.ages.Of(metric); shortest.Outlives(age) {
+			shortest = age
+		}
+	}
+	return time.Duration(shortest)
 }
 
 // makeKey names the entry: all that the result depends on but samples.

@@ -47,6 +47,9 @@ type shape struct {
 	orderedMs int64
 	// known is false if samples outside the bounds that the selectors name may matter.
 	known bool
+	// metrics are those of its selectors; unnamed is set if one of them names none.
+	metrics []string
+	unnamed bool
 }
 
 // shapeOf analyses an expression.
@@ -58,6 +61,7 @@ func shapeOf(e parser.Expr) *shape {
 			s.known = s.known && n.Func.Name != "info" && !n.Func.Experimental
 		case *parser.VectorSelector:
 			s.known = s.known && !n.Anchored && !n.Smoothed
+			s.name(n)
 		}
 		return nil
 	})
@@ -69,6 +73,17 @@ func shapeOf(e parser.Expr) *shape {
 		s.whySliding = refusedFunction
 	}
 	return s
+}
+
+// name notes the metric of a selector.
+func (s *shape) name(vs *parser.VectorSelector) {
+	for _, m := range vs.LabelMatchers {
+		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual && m.Value != "" {
+			s.metrics = append(s.metrics, m.Value)
+			return
+		}
+	}
+	s.unnamed = true
 }
 
 // at is the shape for a query with that step. States of hours and days may stand for ranges from tiersFromMs on.

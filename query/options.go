@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/promql/parser"
 	promstorage "github.com/prometheus/prometheus/storage"
+
+	"halite/keyschema"
 )
 
 // Switch is on or off, or leaves it to the default.
@@ -72,6 +74,8 @@ type Options struct {
 	ResultCacheRecent time.Duration
 	// Retention is how long samples are kept, 0 for ever: results near its end are not kept.
 	Retention time.Duration
+	// Ages are those of metrics that are kept shorter; nil if there are none.
+	Ages *keyschema.Lifetimes
 	// Experimental accepts the functions, range selectors and modifiers that Prometheus keeps behind feature flags.
 	Experimental bool
 

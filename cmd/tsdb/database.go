@@ -29,6 +29,7 @@ type database struct {
 	index     *index.Index
 	ingester  *ingest.Ingester
 	queryable *promql.Queryable
+	retention *keyschema.Retention
 	engine    *query.Engine
 }
 
@@ -48,7 +49,14 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 			db = nil
 		}
 	}()
-	if db.tiers, err = openTiers(ctx, c, tables, log, r); err != nil {
+	now := c.clock()
+	if db.schema, err = loadSchema(ctx, tables, c.schemaRulesFile, now().Add(c.aheadOrDefault())); err != nil {
+		return db, err
+	}
+	if db.retention, err = retentionOf(c, db.schema); err != nil {
+		return db, err
+	}
+	if db.tiers, err = openTiers(ctx, c, tables, db.retention, log, r); err != nil {
 		return db, err
 	}
 	if db.tiers != nil {
@@ -57,19 +65,15 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	watch := promql.NewRowWatch()
 	store := watch.Store(db.store)
 	db.store = store
-	retention := time.Duration(c.retentionRaw)
-	now := c.clock()
-	db.schema, err = loadSchema(ctx, store, c.schemaRulesFile, now().Add(c.aheadOrDefault()))
-	if err != nil {
-		return db, err
-	}
+	ages := db.retention.Tier(keyschema.Raw)
+	retention := time.Duration(ages.Longest())
 	data, err := store.EnsureTable(ctx, storage.DataSchema(retention))
 	if err != nil {
 		return db, err
 	}
 	db.index, err = index.Open(ctx, index.Options{
 		Store: store, Schema: db.schema, Retention: retention, CacheBytesMax: c.catalogueBytes, Logger: log, Registerer: r,
-		Now: now,
+		Now: now, Ages: ages,
 	})
 	if err != nil {
 		return db, err
@@ -77,7 +81,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	db.ingester, err = ingest.Open(ctx, ingest.Options{
 		Dir: walDir(c.storagePath), Store: store, Index: db.index, Schema: db.schema, Retention: retention,
 		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log,
-		Registerer: r, Now: now,
+		Registerer: r, Now: now, Ages: ages,
 		Head: ingest.HeadOptions{BytesMax: c.headBytesMax},
 		Limits: ingest.Limits{
 			BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
@@ -90,7 +94,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	db.queryable, err = promql.New(promql.Options{
 		Catalogue: db.index, Head: db.ingester, Data: data, Schema: db.schema, Retention: retention,
 		SeriesMax: c.querySeriesMax, BytesMax: bytesOfQuery(c.queryBytesMax),
-		Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r, Now: now,
+		Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r, Now: now, Ages: ages,
 	})
 	if err != nil {
 		return db, err
@@ -111,7 +115,7 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 		QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
 		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Logger: log, Registerer: r,
 		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,
-		Retention: time.Duration(c.retentionRaw), DepthMax: c.queryDepthMax, SubqueryStepsMax: c.subqueryStepsMax,
+		Retention: time.Duration(db.retention.Longest()[keyschema.Raw]), Ages: db.retention.Tier(keyschema.Raw), DepthMax: c.queryDepthMax, SubqueryStepsMax: c.subqueryStepsMax,
 		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
 	}
 }

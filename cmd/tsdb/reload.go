@@ -33,8 +33,11 @@ type rulesReloader struct {
 	schema *keyschema.Schema
 	store  storage.Store
 	file   string
-	ahead  time.Duration // how far samples may lie in the future
-	now    func() time.Time
+	// retention is what the server was started with, ages the part of it that comes from flags.
+	retention *keyschema.Retention
+	ages      keyschema.Ages
+	ahead     time.Duration // how far samples may lie in the future
+	now       func() time.Time
 	// stray names metrics that have samples from a time on.
 	stray func(ctx context.Context, fromMs int64) ([]string, error)
 
@@ -47,7 +50,7 @@ type rulesReloader struct {
 // newRulesReloader begins with the rules that were loaded at the start.
 func newRulesReloader(c *serveConfig, db *database, r prometheus.Registerer) *rulesReloader {
 	x := &rulesReloader{schema: db.schema, store: db.store, file: c.schemaRulesFile, ahead: c.aheadOrDefault(), now: c.clock(),
-		loaded: true}
+		retention: db.retention, ages: c.ages(), loaded: true}
 	x.at = x.now()
 	x.stray = func(ctx context.Context, fromMs int64) ([]string, error) {
 		return db.index.LabelValues(ctx, "__name__", fromMs, keyschema.HourCellMs(keyschema.HourMax), 1)
@@ -99,6 +102,11 @@ func (x *rulesReloader) reload(ctx context.Context) error {
 	next, err := keyschema.NewSchema(wanted)
 	if err != nil {
 		return fmt.Errorf("%s: %w", x.file, err)
+	}
+	if retention, err := next.Retention(x.ages); err != nil {
+		return fmt.Errorf("%s: %w", x.file, err)
+	} else if !sameRetention(retention, x.retention) {
+		return fmt.Errorf("%s: how long metrics are kept is changed by a restart only", x.file)
 	}
 	nowHour := keyschema.HourOf(x.now().Add(x.ahead + reloadMargin).UnixMilli())
 	if err := x.schema.CheckChange(next, nowHour); err != nil {

@@ -66,7 +66,8 @@ func (c *rollupConfig) Validate(raw time.Duration) error {
 // to look for days with samples may mean to read the whole table, rollups exist once they were asked for; from then on
 // they are kept true.
 func openTiers(
-	ctx context.Context, c *serveConfig, store storage.Store, log *slog.Logger, r prometheus.Registerer,
+	ctx context.Context, c *serveConfig, store storage.Store, retention *keyschema.Retention, log *slog.Logger,
+	r prometheus.Registerer,
 ) (*tiers.Tiers, error) {
 	if c.engine == engineBigtable && !c.rollups.on {
 		schemas, err := store.Tables(ctx)
@@ -75,10 +76,10 @@ func openTiers(
 			return nil, err
 		}
 	}
-	raw := time.Duration(c.retentionRaw)
-	hours, days := c.rollups.retention(raw)
+	longest := retention.Longest()
 	return tiers.Open(ctx, tiers.Options{
-		Store: store, Raw: raw, Hours: hours, Days: days, Logger: log, Registerer: r, Now: c.clock(),
+		Store: store, Raw: time.Duration(longest[keyschema.Raw]), Hours: time.Duration(longest[keyschema.Hours]),
+		Days: time.Duration(longest[keyschema.Days]), Ages: retention, Logger: log, Registerer: r, Now: c.clock(),
 	})
 }
 
