@@ -24,6 +24,7 @@ var floors = map[string]int{
 	"storage/bigtable/emulator": 2,
 	"storage/storagetest":       3,
 	"storage/index":             4,
+	"storage/retention":         4,
 	"rollup":                    4,
 	"rollup/tiers":              5,
 	"ingest/wal":                6,

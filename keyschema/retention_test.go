@@ -25,7 +25,8 @@ func TestAgeText(t *testing.T) {
 			t.Errorf("%q is written as %q, which reads as %d, %v", text, got, again, err)
 		}
 	}
-	for _, text := range []string{"", "d", "7", "-7d", "7d7d", "1h1d", "1.5d", "7 d", "300000000y", "99999999999999999999d", "0d7", "∞"} {
+	for _, text := range []string{"", "d", "7", "-7d", "7d7d", "1h1d", "1.5d", "7 d", "300000000y",
+		"99999999999999999999d", "0d7", "∞"} {
 		if got, err := ParseAge(text); !errors.Is(err, ErrBadRules) {
 			t.Errorf("ParseAge(%q) = %d, %v, want ErrBadRules", text, got, err)
 		}
@@ -133,9 +134,9 @@ func TestRetentionFaultsNameRuleAndField(t *testing.T) {
 	for text, want := range map[string][]string{
 		`[{"pattern": "a", "retention": {"raw": "12h"}}]`:                     {`"a"`, "retention.raw is 12h", "at least 1d"},
 		`[{"pattern": "a", "retention": {}}]`:                                 {`"a"`, "names no age"},
-		`[{"pattern": "a", "retention": {"hours": "7d"}}]`:                    {`"a"`, "retention.hours is 1w", "retention.raw, which is 30d"},
-		`[{"pattern": "a", "retention": {"raw": "9d", "hours": "8d"}}]`:       {`"a"`, "retention.hours is 8d", "retention.raw, which is 9d"},
-		`[{"pattern": "a", "retention": {"days": "9d"}}]`:                     {`"a"`, "retention.days is 9d", "retention.hours, which is 60d"},
+		`[{"pattern": "a", "retention": {"hours": "7d"}}]`:                    {`"a"`, "hours is 1w", "raw, which is 30d"},
+		`[{"pattern": "a", "retention": {"raw": "9d", "hours": "8d"}}]`:       {`"a"`, "hours is 8d", "raw, which is 9d"},
+		`[{"pattern": "a", "retention": {"days": "9d"}}]`:                     {`"a"`, "days is 9d", "hours, which is 60d"},
 		`[{"pattern": "a", "retention": {"raw": "0", "hours": "60d"}}]`:       {`"a"`, "retention.hours is 60d", "for ever"},
 		`[{"pattern": "a", "from_hour": 7, "retention": {"raw": "7d"}}]`:      {`"a"`, "from_hour is 7"},
 		`[{"pattern": "a", "basis": "promoted", "retention": {"raw": "7d"}}]`: {`"a"`, "salts 0"},

@@ -18,6 +18,7 @@ import (
 	"halite/rollup/tiers"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/retention"
 )
 
 // database is everything between HTTP and the disk, opened bottom up.
@@ -30,6 +31,7 @@ type database struct {
 	ingester  *ingest.Ingester
 	queryable *promql.Queryable
 	retention *keyschema.Retention
+	sweeper   *retention.Sweeper
 	engine    *query.Engine
 }
 
@@ -49,14 +51,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 			db = nil
 		}
 	}()
-	now := c.clock()
-	if db.schema, err = loadSchema(ctx, tables, c.schemaRulesFile, now().Add(c.aheadOrDefault())); err != nil {
-		return db, err
-	}
-	if db.retention, err = retentionOf(c, db.schema); err != nil {
-		return db, err
-	}
-	if db.tiers, err = openTiers(ctx, c, tables, db.retention, log, r); err != nil {
+	if err := db.openRules(ctx, c, tables, log, r); err != nil {
 		return db, err
 	}
 	if db.tiers != nil {
@@ -65,21 +60,21 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	watch := promql.NewRowWatch()
 	store := watch.Store(db.store)
 	db.store = store
-	ages := db.retention.Tier(keyschema.Raw)
-	retention := time.Duration(ages.Longest())
-	data, err := store.EnsureTable(ctx, storage.DataSchema(retention))
+	now, ages := c.clock(), db.retention.Tier(keyschema.Raw)
+	longest := time.Duration(ages.Longest())
+	data, err := store.EnsureTable(ctx, storage.DataSchema(longest))
 	if err != nil {
 		return db, err
 	}
 	db.index, err = index.Open(ctx, index.Options{
-		Store: store, Schema: db.schema, Retention: retention, CacheBytesMax: c.catalogueBytes, Logger: log, Registerer: r,
+		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.catalogueBytes, Logger: log, Registerer: r,
 		Now: now, Ages: ages,
 	})
 	if err != nil {
 		return db, err
 	}
 	db.ingester, err = ingest.Open(ctx, ingest.Options{
-		Dir: walDir(c.storagePath), Store: store, Index: db.index, Schema: db.schema, Retention: retention,
+		Dir: walDir(c.storagePath), Store: store, Index: db.index, Schema: db.schema, Retention: longest,
 		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log,
 		Registerer: r, Now: now, Ages: ages,
 		Head: ingest.HeadOptions{BytesMax: c.headBytesMax},
@@ -92,7 +87,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		return db, err
 	}
 	db.queryable, err = promql.New(promql.Options{
-		Catalogue: db.index, Head: db.ingester, Data: data, Schema: db.schema, Retention: retention,
+		Catalogue: db.index, Head: db.ingester, Data: data, Schema: db.schema, Retention: longest,
 		SeriesMax: c.querySeriesMax, BytesMax: bytesOfQuery(c.queryBytesMax),
 		Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r, Now: now, Ages: ages,
 	})
@@ -105,17 +100,19 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if db.tiers != nil && c.rollups.on {
 		db.tiers.Start()
 	}
+	db.sweeper.Start()
 	return db, nil
 }
 
 // queryOptions are those of the query engine.
 func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.Registerer) query.Options {
+	ages := db.retention.Tier(keyschema.Raw)
 	return query.Options{
 		Queryable: db.queryable, Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax, ConcurrencyMax: c.queryConcurrency,
 		QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
 		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Logger: log, Registerer: r,
 		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,
-		Retention: time.Duration(db.retention.Longest()[keyschema.Raw]), Ages: db.retention.Tier(keyschema.Raw), DepthMax: c.queryDepthMax, SubqueryStepsMax: c.subqueryStepsMax,
+		Retention: time.Duration(ages.Longest()), Ages: ages, DepthMax: c.queryDepthMax, SubqueryStepsMax: c.subqueryStepsMax,
 		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
 	}
 }
@@ -123,6 +120,9 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 // close closes what is open, top down: the ingester flushes its head first.
 func (db *database) close(ctx context.Context) error {
 	var errs []error
+	if db.sweeper != nil {
+		db.sweeper.Close()
+	}
 	if db.tiers != nil {
 		db.tiers.Close()
 	}

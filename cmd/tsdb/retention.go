@@ -1,12 +1,44 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/retention"
 )
+
+// openRules loads the schema rules and opens what depends on how long they keep metrics: rollups and the sweeper, which
+// does not run yet.
+func (db *database) openRules(
+	ctx context.Context, c *serveConfig, tables storage.Store, log *slog.Logger, r prometheus.Registerer,
+) (err error) {
+	db.schema, err = loadSchema(ctx, tables, c.schemaRulesFile, c.clock()().Add(c.aheadOrDefault()))
+	if err != nil {
+		return err
+	}
+	if db.retention, err = retentionOf(c, db.schema); err != nil {
+		return err
+	}
+	if err := retention.StoreServerAges(ctx, tables, c.ages()); err != nil {
+		return err
+	}
+	if db.tiers, err = openTiers(ctx, c, tables, db.retention, log, r); err != nil {
+		return err
+	}
+	opts := retention.Options{Store: tables, Ages: db.retention, Now: c.clock(), Logger: log, Registerer: r}
+	if db.tiers != nil && c.rollups.on {
+		opts.Needed = db.tiers.Needed
+	}
+	db.sweeper, err = retention.New(opts)
+	return err
+}
 
 // ages are those of metrics about which no schema rule says anything.
 func (c *serveConfig) ages() keyschema.Ages {
@@ -17,11 +49,11 @@ func (c *serveConfig) ages() keyschema.Ages {
 
 // retentionOf gives each metric its ages, by rule or by flag.
 func retentionOf(c *serveConfig, schema *keyschema.Schema) (*keyschema.Retention, error) {
-	retention, err := schema.Retention(c.ages())
+	kept, err := schema.Retention(c.ages())
 	if err != nil {
 		return nil, fmt.Errorf("--storage.schema-rules: %w", err)
 	}
-	return retention, nil
+	return kept, nil
 }
 
 // sameRetention reports whether two sets of rules keep everything equally long.

@@ -43,7 +43,7 @@ func testSpans(t *testing.T, s *suite) {
 		}
 	}
 	table := b.table.(storage.SpanTable)
-	span := storage.CellSpan{Family: "s", Rows: []storage.RowRange{{Start: []byte("a#"), End: []byte("a$")}}, FromDay: 0, ToDay: day - 1}
+	span := storage.CellSpan{Family: "s", Rows: []storage.RowRange{{Start: []byte("a#"), End: []byte("a$")}}, ToDay: day - 1}
 	b.checkBytes(table, span)
 	require.NoError(b, table.DropCells(b.ctx, span))
 	require.NoError(b, b.store.Sync(b.ctx))

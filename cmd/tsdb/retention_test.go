@@ -1,0 +1,434 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest"
+	"halite/keyschema"
+	"halite/query"
+	"halite/rollup"
+	"halite/rollup/tiers"
+	"halite/storage"
+)
+
+const (
+	agingSeedEnv  = "HALITE_SEED"
+	agingSeedsEnv = "HALITE_SEEDS"
+	agingSeeds    = 6
+	agingSteps    = 40
+	agingGrace    = 6 * time.Hour // the sweeper's default
+	agingDay      = 24 * time.Hour
+)
+
+// aging is a database whose clock moves by hours and days, and a plain model of what it has.
+type aging struct {
+	*testing.T
+	rng    *rand.Rand
+	dir    string
+	config *serveConfig
+	db     *database
+	nowMs  atomic.Int64
+	log    []string
+
+	rules []keyschema.Rule
+	rest  keyschema.Ages
+	// all has the samples that were acknowledged; the value is false if a sample has once been too old, so that it need
+	// not be there when ages grow.
+	all map[string]map[int64]*agingSample
+	// counts are of hours whose states were computed from all samples, by series.
+	counts map[string]map[int64]int64
+}
+
+type agingSample struct {
+	value float64
+	must  bool
+}
+
+var agingMetrics = []string{"debug_a", "debug_b", "keep_a", "x_debug", "other", "büro_a"}
+
+// TestRetentionOfRules writes samples of any age, moves the clock, changes rules and flags, sweeps and restarts, at random,
+// and compares samples, states, labels and stored rows with the model.
+func TestRetentionOfRules(t *testing.T) {
+	if text := os.Getenv(agingSeedEnv); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		runAging(t, seed)
+		return
+	}
+	seeds := agingSeeds
+	if text := os.Getenv(agingSeedsEnv); text != "" {
+		var err error
+		seeds, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	first := rand.Uint64()
+	for i := range seeds {
+		t.Run(strconv.Itoa(i), func(t *testing.T) { runAging(t, first+uint64(i)) })
+	}
+}
+
+func runAging(t *testing.T, seed uint64) {
+	g := &aging{T: t, rng: rand.New(rand.NewPCG(seed, 0)), dir: t.TempDir(), all: map[string]map[int64]*agingSample{},
+		counts: map[string]map[int64]int64{}}
+	g.nowMs.Store(time.Date(2024, 3, 20, 7, 0, 0, 0, time.UTC).UnixMilli() + g.rng.Int64N(agingDay.Milliseconds()))
+	defer func() {
+		if t.Failed() {
+			t.Logf("repeat with %s=%d; what was done:\n%s", agingSeedEnv, seed, strings.Join(g.log, "\n"))
+		}
+	}()
+	g.changeAges()
+	g.open()
+	defer func() { require.NoError(t, g.db.close(context.Background())) }()
+	for range agingSteps {
+		g.step()
+	}
+	g.sweep()
+	g.compare()
+}
+
+func (g *aging) note(format string, args ...any) { g.log = append(g.log, fmt.Sprintf(format, args...)) }
+
+func (g *aging) now() time.Time { return time.UnixMilli(g.nowMs.Load()) }
+
+// changeAges makes new rules and flags.
+func (g *aging) changeAges() {
+	age := func() *keyschema.Age {
+		age := keyschema.Age(agingDay) * keyschema.Age(1+g.rng.IntN(9))
+		if g.rng.IntN(6) == 0 {
+			age = 0
+		}
+		return &age
+	}
+	for {
+		g.rules = nil
+		for _, pattern := range []string{"debug_*", "*_a", "keep_?", "other", "*", "b*"} {
+			if g.rng.IntN(2) == 0 {
+				named := &keyschema.RuleAges{Raw: age()}
+				if g.rng.IntN(2) == 0 {
+					named.Hours = age()
+				}
+				g.rules = append(g.rules, keyschema.Rule{Pattern: pattern, Retention: named})
+			}
+		}
+		raw := *age()
+		g.rest = keyschema.Ages{raw, raw, 0}
+		schema, err := keyschema.NewSchema(g.rules)
+		require.NoError(g, err)
+		if _, err := schema.Retention(g.rest); err == nil {
+			break
+		}
+	}
+	text, err := json.Marshal(g.rules)
+	require.NoError(g, err)
+	g.note("rules %s, flags %v", text, g.rest)
+	require.NoError(g, os.WriteFile(filepath.Join(g.dir, "rules.json"), text, 0o600))
+}
+
+func (g *aging) open() {
+	app := kingpin.New("tsdb", "")
+	g.config = addServeFlags(app.Command("serve", ""))
+	g.config.now = g.now
+	_, err := app.Parse([]string{"serve", "--storage.path", filepath.Join(g.dir, "data"), "--storage.rollups",
+		"--storage.schema-rules", filepath.Join(g.dir, "rules.json"), "--storage.retention.raw", g.rest[keyschema.Raw].String(),
+		"--storage.retention.hours", g.rest[keyschema.Hours].String()})
+	require.NoError(g, err)
+	g.config.rollups.on = false // the test runs the job
+	g.db, err = openDatabase(context.Background(), g.config, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	require.NoError(g, err)
+}
+
+func (g *aging) age(metric string) keyschema.Age { return g.db.retention.Of(metric)[keyschema.Raw] }
+
+func (g *aging) step() {
+	ctx := context.Background()
+	switch n := g.rng.IntN(20); {
+	case n < 9:
+		g.write()
+	case n < 12:
+		d := time.Duration(g.rng.Int64N(int64(30 * time.Hour)))
+		g.nowMs.Add(d.Milliseconds())
+		g.note("advance %s", d)
+		g.forget()
+	case n < 13:
+		g.note("flush")
+		require.NoError(g, g.db.ingester.Flush(ctx))
+	case n < 14:
+		g.note("collect garbage")
+		require.NoError(g, g.db.store.CollectGarbage(ctx))
+	case n < 15:
+		g.note("roll up")
+		require.NoError(g, g.db.ingester.Flush(ctx))
+		g.rollUp()
+	case n < 16:
+		g.sweep()
+	case n < 17:
+		g.note("restart")
+		require.NoError(g, g.db.close(ctx))
+		g.changeAges()
+		g.open()
+		g.forget()
+	default:
+		g.compare()
+	}
+}
+
+// forget notes which samples are too old now.
+func (g *aging) forget() {
+	for series, samples := range g.all {
+		cutoffMs := g.age(series[:strings.IndexByte(series, '/')]).CutoffMs(g.nowMs.Load())
+		for tsMs, s := range samples {
+			s.must = s.must && tsMs >= cutoffMs
+		}
+		cutoffMs = g.db.retention.Of(series[:strings.IndexByte(series, '/')])[keyschema.Hours].CutoffMs(g.nowMs.Load())
+		maps.DeleteFunc(g.counts[series], func(hour, _ int64) bool {
+			return (hour/keyschema.DayHours+1)*storage.DayMs-1 < cutoffMs
+		})
+	}
+}
+
+// write sends a batch of samples of any age; those older than their metric is kept must be refused, and no others.
+func (g *aging) write() {
+	var batch []ingest.Sample
+	refused := 0
+	for range 1 + g.rng.IntN(20) {
+		metric, instance := agingMetrics[g.rng.IntN(len(agingMetrics))], strconv.Itoa(g.rng.IntN(3))
+		tsMs := g.nowMs.Load() - g.rng.Int64N((12 * agingDay).Milliseconds())
+		if g.rng.IntN(3) == 0 {
+			tsMs = g.nowMs.Load() - g.rng.Int64N(time.Hour.Milliseconds())
+		}
+		if cutoffMs := g.age(metric).CutoffMs(g.nowMs.Load()); cutoffMs > 0 && g.rng.IntN(6) == 0 {
+			tsMs = cutoffMs - 1 + g.rng.Int64N(3)
+		}
+		s := ingest.Sample{Labels: labels.FromStrings("__name__", metric, "instance", instance), TsMs: tsMs, Value: g.rng.Float64()}
+		batch = append(batch, s)
+		if tsMs < g.age(metric).CutoffMs(g.nowMs.Load()) {
+			refused++
+			continue
+		}
+		series := metric + "/" + instance
+		if g.all[series] == nil {
+			g.all[series] = map[int64]*agingSample{}
+		}
+		g.all[series][tsMs] = &agingSample{s.Value, true}
+		delete(g.counts[series], keyschema.HourOf(tsMs)) // until it is computed again
+	}
+	g.note("write %v", batch)
+	result, err := g.db.ingester.Write(context.Background(), batch)
+	require.NoError(g, err)
+	require.Equal(g, refused, result.Rejected, "%+v", result)
+	require.Equal(g, len(batch)-refused, result.Accepted)
+	require.Equal(g, refused, result.Reasons[ingest.ReasonBeforeRetention])
+}
+
+func (g *aging) rollUp() {
+	for worked := true; worked; {
+		var err error
+		worked, err = g.db.tiers.Step(context.Background())
+		require.NoError(g, err)
+	}
+	// All that is kept is in the states, and perhaps what is not kept any more.
+	for series, samples := range g.all {
+		least, most := map[int64]int64{}, map[int64]int64{}
+		for tsMs, s := range samples {
+			most[keyschema.HourOf(tsMs)]++
+			if s.must {
+				least[keyschema.HourOf(tsMs)]++
+			}
+		}
+		g.counts[series] = g.states(series)
+		for hour, count := range g.counts[series] {
+			require.GreaterOrEqual(g, count, least[hour], "state of hour %d of %s", hour, series)
+			require.LessOrEqual(g, count, most[hour], "state of hour %d of %s", hour, series)
+		}
+	}
+}
+
+// sweep drops what is too old and looks at what is left in the table.
+func (g *aging) sweep() {
+	g.note("sweep")
+	ctx := context.Background()
+	require.NoError(g, g.db.ingester.Flush(ctx))
+	_, err := g.db.sweeper.Sweep(ctx)
+	require.NoError(g, err)
+	for tier, place := range map[keyschema.Tier][2]string{
+		keyschema.Raw: {storage.TableData, storage.FamilySamples}, keyschema.Hours: {storage.TableRollup, storage.FamilyHours},
+	} {
+		table, err := g.db.store.Table(ctx, place[0])
+		require.NoError(g, err)
+		rows := g.rows(table, place[1])
+		for _, key := range slices.Sorted(maps.Keys(rows)) {
+			metric, err := keyschema.MetricOf([]byte(key))
+			require.NoError(g, err)
+			age := g.db.retention.Of(metric)[tier]
+			if age == g.db.retention.Longest()[tier] {
+				continue
+			}
+			first := age.CutoffMs(g.now().Add(-agingGrace).UnixMilli()) / storage.DayMs
+			require.GreaterOrEqual(g, rows[key], first, "row %s of tier %s, kept %s", key, tier, age)
+		}
+	}
+}
+
+// rows returns the first day of the cells of each row.
+func (g *aging) rows(table storage.Table, family string) map[string]int64 {
+	it := table.ReadRows(context.Background(), storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
+		Filter: storage.Filter{Families: []string{family}, KeysOnly: true}})
+	days := map[string]int64{}
+	for it.Next() {
+		day := it.Row().Cells[0].TsMs / storage.DayMs
+		for _, c := range it.Row().Cells {
+			day = min(day, c.TsMs/storage.DayMs)
+		}
+		days[string(it.Row().Key)] = day
+	}
+	require.NoError(g, it.Err())
+	require.NoError(g, it.Close())
+	return days
+}
+
+// compare demands that all that is kept is there, and nothing else.
+func (g *aging) compare() {
+	g.Helper()
+	g.compareSamples()
+	g.compareLabels()
+	g.compareStates()
+}
+
+func (g *aging) compareSamples() {
+	g.Helper()
+	for _, expr := range []string{`{__name__=~".+"}[20d]`, `debug_a[20d]`, `{instance="1"}[4d]`} {
+		result, err := g.db.engine.Instant(context.Background(), query.InstantRequest{Query: expr, TimeMs: g.nowMs.Load()})
+		require.NoError(g, err)
+		got := map[string]map[int64]float64{}
+		for _, s := range result.Value.(promql.Matrix) {
+			series := s.Metric.Get("__name__") + "/" + s.Metric.Get("instance")
+			got[series] = map[int64]float64{}
+			for _, p := range s.Floats {
+				got[series][p.T] = p.F
+			}
+		}
+		fromMs := g.nowMs.Load() - (20 * agingDay).Milliseconds()
+		if strings.Contains(expr, "4d") {
+			fromMs = g.nowMs.Load() - (4 * agingDay).Milliseconds()
+		}
+		for series, samples := range g.all {
+			metric, instance, _ := strings.Cut(series, "/")
+			asked := strings.HasPrefix(expr, `{__name__`) || strings.HasPrefix(expr, metric) || expr[0] == '{' && instance == "1"
+			cutoffMs := max(g.age(metric).CutoffMs(g.nowMs.Load()), fromMs+1)
+			for tsMs, s := range samples {
+				value, ok := got[series][tsMs]
+				switch {
+				case !asked || tsMs < cutoffMs || tsMs > g.nowMs.Load():
+					require.False(g, ok, "%s: %s at %d is shown, which begins at %d", expr, series, tsMs, cutoffMs)
+				case s.must:
+					require.True(g, ok, "%s: %s at %d is missing, kept from %d on", expr, series, tsMs, cutoffMs)
+				}
+				if ok {
+					require.Equal(g, s.value, value)
+				}
+				delete(got[series], tsMs)
+			}
+			require.Empty(g, got[series], "%s: samples of %s that nobody wrote", expr, series)
+		}
+	}
+}
+
+// compareLabels looks at the lists of series and label values.
+func (g *aging) compareLabels() {
+	g.Helper()
+	must, may := map[string]bool{}, map[string]bool{}
+	instances := map[string]bool{}
+	for series, samples := range g.all {
+		metric, instance, _ := strings.Cut(series, "/")
+		// Series are known by the hour.
+		firstMs := keyschema.HourStartMs(keyschema.HourOf(g.age(metric).CutoffMs(g.nowMs.Load())))
+		for tsMs, s := range samples {
+			if tsMs >= firstMs {
+				may[series], instances[instance] = true, true
+			}
+			must[series] = must[series] || s.must
+		}
+	}
+	ctx := context.Background()
+	fromMs, toMs := g.nowMs.Load()-(40*agingDay).Milliseconds(), g.nowMs.Load()
+	found, err := g.db.index.Select(ctx, fromMs, toMs)
+	require.NoError(g, err)
+	listed, metrics := map[string]bool{}, map[string]bool{}
+	for _, s := range found {
+		series := s.Labels.Get("__name__") + "/" + s.Labels.Get("instance")
+		require.True(g, may[series], "%s is listed with hours %v", series, s.Hours)
+		listed[series], metrics[s.Labels.Get("__name__")] = true, true
+	}
+	for series, is := range must {
+		require.True(g, !is || listed[series], "%s is not listed", series)
+	}
+	names, err := g.db.index.LabelValues(ctx, "__name__", fromMs, toMs, 0)
+	require.NoError(g, err)
+	require.Equal(g, slices.Sorted(maps.Keys(metrics)), slices.Sorted(slices.Values(names)))
+	values, err := g.db.index.LabelValues(ctx, "instance", fromMs, toMs, 0)
+	require.NoError(g, err)
+	for _, v := range values {
+		require.True(g, instances[v], "instance %s is listed", v)
+	}
+	none, err := g.db.index.LabelNames(ctx, fromMs, toMs, 0)
+	require.NoError(g, err)
+	require.Equal(g, len(found) > 0, len(none) > 0)
+}
+
+// states returns the count of each hour of a series whose state is known, over the last twenty days.
+func (g *aging) states(series string) map[int64]int64 {
+	g.Helper()
+	const span = 20 * keyschema.DayHours
+	metric, instance, _ := strings.Cut(series, "/")
+	rule, last := keyschema.DefaultRule(), keyschema.HourOf(g.nowMs.Load())
+	prefix := rule.AppendPrefix(nil, metric, []keyschema.Tag{{Name: "instance", Value: instance}})
+	// A cell is kept until the whole day is too old.
+	cutoffMs := g.db.retention.Of(metric)[keyschema.Hours].CutoffMs(g.nowMs.Load())
+	out := map[int64]int64{}
+	err := g.db.tiers.Read(context.Background(), tiers.Request{Prefixes: [][]byte{prefix}, Unit: tiers.Hours,
+		From: last - span, To: last, Fields: rollup.FieldsAll}, func(_ int, c *rollup.Columns) error {
+		for i := range span + 1 {
+			if !c.Known[i] {
+				continue
+			}
+			hour := last - span + int64(i)
+			require.GreaterOrEqual(g, (hour/keyschema.DayHours+1)*storage.DayMs-1, cutoffMs, "state of hour %d of %s", hour, series)
+			out[hour] = int64(c.State(i).Count)
+		}
+		return nil
+	})
+	require.NoError(g, err)
+	return out
+}
+
+// compareStates looks at the hours of closed days: those that were computed stay until they are too old themselves.
+func (g *aging) compareStates() {
+	g.Helper()
+	for series := range g.all {
+		states := g.states(series)
+		for hour, count := range g.counts[series] {
+			got, known := states[hour]
+			require.True(g, known, "state of hour %d of %s is gone", hour, series)
+			require.Equal(g, count, got, "state of hour %d of %s", hour, series)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package retention
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// Options configure New. Zero fields take the default named beside them.
+type Options struct {
+	// Store is the engine's own: its tables are storage.SpanTables. Required; the caller closes it after the Sweeper.
+	Store storage.Store
+	// Ages are how long each metric is kept. Required.
+	Ages *keyschema.Retention
+	// Needed returns the first day of a tier from which something is yet to be computed; nil: there is none.
+	Needed func(t keyschema.Tier) (day int64, some bool)
+	// Grace is how much longer than its age something stays in the files, for rows that are still in memory when it is
+	// reached; 6 hours. Negative means none.
+	Grace time.Duration
+	// Interval is the time between two sweeps; 10 minutes.
+	Interval time.Duration
+	// Share is the part of one core that a sweep may keep busy, up to 1; 0.2.
+	Share float64
+	// RangesMax is the number of metrics whose rows are dropped by one request; 256.
+	RangesMax int
+
+	Now        func() time.Time      // time.Now
+	Logger     *slog.Logger          // discarded
+	Registerer prometheus.Registerer // not registered
+}
+
+// Validate lists everything that is wrong.
+func (o Options) Validate() error {
+	var errs []error
+	check := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(o.Store == nil, "Store is nil")
+	check(o.Ages == nil, "Ages is nil")
+	check(o.Interval < 0, "Interval %s is negative", o.Interval)
+	check(o.Share < 0 || o.Share > 1, "Share %g is not in 0…1", o.Share)
+	check(o.RangesMax < 0, "RangesMax %d is negative", o.RangesMax)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("retention options: %w", err)
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	o.Grace = max(0, cmp.Or(o.Grace, 6*time.Hour))
+	o.Interval = cmp.Or(o.Interval, 10*time.Minute)
+	o.Share = cmp.Or(o.Share, 0.2)
+	o.RangesMax = cmp.Or(o.RangesMax, 256)
+	if o.Needed == nil {
+		o.Needed = func(keyschema.Tier) (int64, bool) { return 0, false }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// place is where a tier is stored.
+type place struct {
+	table    string
+	families []string
+}
+
+// placeOf returns the table and families of a tier.
+func placeOf(t keyschema.Tier) place {
+	switch t {
+	case keyschema.Hours:
+		return place{storage.TableRollup, []string{storage.FamilyHours}}
+	case keyschema.Days:
+		return place{storage.TableRollup, []string{storage.FamilyDays}}
+	default:
+		return place{storage.TableData, []string{storage.FamilySamples, storage.FamilyHistograms, storage.FamilyExemplars}}
+	}
+}

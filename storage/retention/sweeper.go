@@ -1,0 +1,76 @@
+package retention
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Sweeper frees the space of what rules keep shorter than others. See the package comment.
+type Sweeper struct {
+	opts    Options
+	metrics *metrics
+
+	sweeping sync.Mutex
+	stop     context.CancelFunc
+	stopped  chan struct{}
+	// wait sleeps; tests replace it.
+	wait func(ctx context.Context, d time.Duration)
+}
+
+// New makes a Sweeper; nothing runs before Start or Sweep.
+func New(opts Options) (*Sweeper, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Sweeper{opts: opts.withDefaults(), wait: sleep}
+	var err error
+	s.metrics, err = newMetrics(s.opts.Registerer, s.opts.Ages)
+	return s, err
+}
+
+// Start sweeps in the background, at once and then at each interval, until Close.
+func (s *Sweeper) Start() {
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop, s.stopped = stop, make(chan struct{})
+	go func() {
+		defer close(s.stopped)
+		ticker := time.NewTicker(s.opts.Interval)
+		defer ticker.Stop()
+		for ctx.Err() == nil {
+			s.sweepAndTell(ctx)
+			select {
+			case <-ctx.Done():
+			case <-ticker.C:
+			}
+		}
+	}()
+}
+
+func (s *Sweeper) sweepAndTell(ctx context.Context) {
+	freed, err := s.Sweep(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		s.opts.Logger.Error("freeing what is too old failed; the next run goes on", "err", err)
+	case err == nil && freed.Ranges > 0:
+		s.opts.Logger.Info("dropped what is older than its metric is kept", "metrics_and_days", freed.Ranges, "rows", freed.Rows,
+			"bytes", freed.Bytes)
+	}
+}
+
+// Close ends the background job and waits for it.
+func (s *Sweeper) Close() {
+	if s.stop != nil {
+		s.stop()
+		<-s.stopped
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
