@@ -33,7 +33,7 @@ import (
 const (
 	agingSeedEnv  = "HALITE_SEED"
 	agingSeedsEnv = "HALITE_SEEDS"
-	agingSeeds    = 6
+	agingSeeds    = 20
 	agingSteps    = 40
 	agingGrace    = 6 * time.Hour // the sweeper's default
 	agingDay      = 24 * time.Hour
