@@ -144,6 +144,7 @@ func (t *TieredSelection) Use() TierUse { return t.use }
 func (t *TieredSelection) Rows(i int) (*Selection, error) {
 	t.use.Fallbacks++
 	r := *t.reader
+	r.nowMs = r.opts.Now().UnixMilli() // samples are hidden by the age of their metric, states are by those of tiers
 	if r.window = r.clip(r.window); !t.plan.sparse() {
 		r.needed = nil
 	}
@@ -192,6 +193,7 @@ func (t *TieredSelection) ReadTiered(ctx context.Context, i int) (*TieredBatch, 
 func (t *TieredSelection) readOpen(ctx context.Context, rd *batchReader, series []index.Series) (*Batch, error) {
 	before := t.session.Figures()
 	r := *t.reader
+	r.nowMs = r.opts.Now().UnixMilli() // samples are hidden by the age of their metric, states are by those of tiers
 	r.window = r.clip(r.window)
 	rows := &batchReader{
 		reader: &r, window: window{max(rd.window.mintMs, r.window.mintMs), rd.window.maxtMs}, first: rd.first, series: series,
