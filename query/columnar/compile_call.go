@@ -153,7 +153,10 @@ func (c compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position i
 	}
 	switch name {
 	case "rate", "increase":
+		n.knowsEven = true
 		n.after = counterInfo(e.Args[0].PositionRange())
+	case "delta":
+		n.knowsEven = true
 	case "last_over_time", "first_over_time":
 		n.keepsName = true
 	case "absent_over_time":

@@ -117,10 +117,39 @@ type eval struct {
 	// total and fresh count samples for each step, as the engine's statistics do: those of its window, and those of them
 	// that were not in a window before.
 	total, fresh []int64
+	// totalRuns and freshRuns are what is to be added to them from a step on.
+	totalRuns, freshRuns []int64
 }
 
 func newEval(s *state, g Grid) *eval {
-	return &eval{state: s, grid: g, total: make([]int64, g.Steps), fresh: make([]int64, g.Steps)}
+	n := g.Steps
+	counts := make([]int64, 4*n+2)
+	return &eval{
+		state: s, grid: g, total: counts[:n], fresh: counts[n : 2*n],
+		totalRuns: counts[2*n : 3*n+1], freshRuns: counts[3*n+1:],
+	}
+}
+
+// spans counts so many samples for each of the steps from one to before the end.
+func (ev *eval) spans(from, end int, total, fresh int64) {
+	ev.totalRuns[from] += total
+	ev.totalRuns[end] -= total
+	ev.freshRuns[from] += fresh
+	ev.freshRuns[end] -= fresh
+}
+
+// counts are the samples of each step.
+func (ev *eval) counts() (total, fresh []int64) {
+	var moreTotal, moreFresh int64
+	for k := range ev.total {
+		moreTotal += ev.totalRuns[k]
+		moreFresh += ev.freshRuns[k]
+		ev.total[k] += moreTotal
+		ev.fresh[k] += moreFresh
+	}
+	clear(ev.totalRuns)
+	clear(ev.freshRuns)
+	return ev.total, ev.fresh
 }
 
 // hold counts samples against the limit. Where it is not certain that the engine counts too many as well, the engine has
@@ -292,18 +321,20 @@ func (n invariant) run(ev *eval, emit emitFunc) error {
 
 // addCounts adds the statistics of a part of the same grid.
 func (ev *eval) addCounts(part *eval) {
+	total, fresh := part.counts()
 	for k := range ev.total {
-		ev.total[k] += part.total[k]
-		ev.fresh[k] += part.fresh[k]
+		ev.total[k] += total[k]
+		ev.fresh[k] += fresh[k]
 	}
 }
 
 // countOnce adds the statistics of what was evaluated once: every step has its samples, they were read once.
 func (ev *eval) countOnce(once *eval) {
+	total, fresh := once.counts()
 	for k := range ev.total {
-		ev.total[k] += once.total[0]
+		ev.total[k] += total[0]
 	}
-	ev.fresh[0] += once.fresh[0]
+	ev.fresh[0] += fresh[0]
 }
 
 // invariantScalar is invariant for scalars.

@@ -49,7 +49,14 @@ func TestFunctionsAgainstPrometheus(t *testing.T) {
 
 func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64) {
 	ts, vs := randomSamples(rng)
-	g := NewGrid(rng.Int64N(20_000_000), 40_000_000, 1+rng.Int64N(rangeMs*2+200_000))
+	stepMs := 1 + rng.Int64N(rangeMs*2+200_000)
+	if rng.IntN(2) == 0 {
+		stepMs = (1 + rng.Int64N(8)) * 15_000 // mostly so many samples
+	}
+	g := NewGrid(rng.Int64N(20_000_000), 40_000_000, stepMs)
+	if rng.IntN(8) == 0 {
+		g = g.first()
+	}
 	if g.Steps > 200 {
 		g = NewGrid(g.at(g.Steps-200), g.EndMs, g.StepMs)
 	}
@@ -63,11 +70,8 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 	}
 	w := newWindow(n.windows(g, rangeMs), g, params)
 	row := make([]float64, g.Steps)
-	if w.reset(ev, 0, ts, vs) == 0 {
-		clearRow(row)
-	} else {
-		n.fn(w, row)
-	}
+	largest := (&rangeRun{rangeSelector: n, window: w}).section(ev, &readers.Column{TsMs: ts, Values: vs}, 0, row)
+	checkKnown(t, n, params, g, columnOf(ts, vs), row, ev, largest)
 	for k := range row {
 		want, ok := reference(e, params, ts, vs, g.at(k), rangeMs, k)
 		if !ok {
@@ -78,6 +82,77 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 		if !sameValue(want, row[k], exact) {
 			t.Fatalf("%s, step %d: %v, want %v", e, k, row[k], want)
 		}
+	}
+}
+
+// columnOf makes a column of which all is known that can be.
+func columnOf(ts []int64, vs []float64) *readers.Column {
+	c := &readers.Column{TsMs: ts, Values: vs, StepMs: 1, Plain: !hasAbsent(vs), Rising: len(appendResets(nil, vs)) == 0}
+	for i := 1; i < len(ts); i++ {
+		if c.StepMs = ts[i] - ts[i-1]; c.StepMs != ts[1]-ts[0] {
+			c.StepMs = 0
+			break
+		}
+	}
+	return c
+}
+
+// checkKnown compares what a function makes of a column of which more is known, all at once and section by section, with
+// what it makes of one of which nothing is: to the last bit, and with equal statistics.
+func checkKnown(
+	t *testing.T, n *rangeSelector, params [][]float64, g Grid, c *readers.Column, want []float64, counted *eval, largest int,
+) {
+	total, fresh := counted.counts()
+	for _, cut := range []int{g.Steps, g.Steps / 2} {
+		ev := newEval(new(state), g)
+		r := &rangeRun{rangeSelector: n, window: newWindow(n.windows(g, n.rangeMs), g, params)}
+		row := make([]float64, g.Steps)
+		got := 0
+		if cut > 0 {
+			got = r.section(ev, c, 0, row[:cut])
+		}
+		if cut < g.Steps {
+			got = max(got, r.section(ev, c, cut, row[cut:]))
+		}
+		require.Equal(t, largest, got)
+		for k := range row {
+			require.True(t, sameValue(want[k], row[k], cut == g.Steps), "%s, step %d of %d: %v, want %v", n.name, k, g.Steps, row[k], want[k])
+		}
+		gotTotal, gotFresh := ev.counts()
+		require.Equal(t, total, gotTotal)
+		require.Equal(t, fresh, gotFresh)
+	}
+}
+
+// TestInstantsOfKnownColumns does so with instant selectors.
+func TestInstantsOfKnownColumns(t *testing.T) {
+	rng := newRand(t)
+	for range 300 {
+		ts, vs := randomSamples(rng)
+		g := NewGrid(rng.Int64N(20_000_000), 40_000_000, (1+rng.Int64N(8))*15_000)
+		if rng.IntN(8) == 0 {
+			g = g.first()
+		}
+		r := &instantRun{instantSelector: &instantSelector{}}
+		r.windows = r.instantSelector.windows(g, []int64{1, 14_000, 15_000, 300_000, 1_000_000}[rng.IntN(5)])
+		want, plain := make([]float64, g.Steps), newEval(new(state), g)
+		r.section(plain, &readers.Column{TsMs: ts, Values: vs}, 0, want)
+		row, ev := make([]float64, g.Steps), newEval(new(state), g)
+		cut := rng.IntN(g.Steps + 1)
+		c := columnOf(ts, vs)
+		if cut > 0 {
+			r.section(ev, c, 0, row[:cut])
+		}
+		if cut < g.Steps {
+			r.section(ev, c, cut, row[cut:])
+		}
+		for k := range row {
+			require.Equal(t, math.Float64bits(want[k]), math.Float64bits(row[k]), "step %d of %d", k, g.Steps)
+		}
+		total, fresh := plain.counts()
+		gotTotal, gotFresh := ev.counts()
+		require.Equal(t, total, gotTotal)
+		require.Equal(t, fresh, gotFresh)
 	}
 }
 
@@ -111,12 +186,13 @@ func randomSamples(rng *rand.Rand) (ts []int64, vs []float64) {
 	odd := []int{0, 20, 200}[rng.IntN(3)]
 	scale := []float64{1, 1e-3, 1e12, 1e306}[rng.IntN(4)]
 	v := 0.0
+	even, monotone := rng.IntN(2) == 0, rng.IntN(2) == 0
 	for t := rng.Int64N(20_000_000); t < 40_000_000 && len(ts) < 3000; t += interval {
 		v += rng.Float64()
-		if rng.IntN(100) == 0 {
+		if rng.IntN(100) == 0 && !monotone {
 			v = 0
 		}
-		if rng.IntN(100) == 0 {
+		if rng.IntN(100) == 0 && !even {
 			t += rng.Int64N(3_600_000)
 		}
 		value := v * scale
@@ -149,7 +225,7 @@ func TestBlocksAreNotUsedWhereOrderShows(t *testing.T) {
 		ts = append(ts, i)
 		vs = append(vs, []float64{1, 1e100, 1, -1e100}[i%4])
 	}
-	require.NotZero(t, w.reset(newEval(new(state), w.grid), 0, ts, vs))
+	require.NotZero(t, w.reset(newEval(new(state), w.grid), 0, columnOf(ts, vs), false))
 	out := make([]float64, 2)
 	sumOverTime()(w, out)
 	require.Equal(t, 1500.0, out[0])

@@ -117,9 +117,8 @@ func (s *carried) add(ev *eval, w promql.Windows, e evaluator, c *promql.Column,
 	all := *c
 	if len(s.tsMs) > 0 {
 		first = s.bridge(ev, w, e, c, first, end)
-		all.TsMs, all.Values = s.tsMs, s.values
-		if len(s.tsMs) == 0 {
-			all = *c
+		if len(s.tsMs) > 0 {
+			all = promql.Column{Labels: c.Labels, TsMs: s.tsMs, Values: s.values}
 		}
 	}
 	if end > first && len(all.TsMs) > 0 {

@@ -10,32 +10,76 @@ func increase(rangeMs int64, counter, perSecond bool) windowFunc {
 		rangeSeconds: (time.Duration(rangeMs) * time.Millisecond).Seconds(),
 	}
 	return func(w *window, out []float64) {
-		resets := w.marks[:0]
-		if counter {
-			resets = appendResets(resets, w.vs)
-			w.marks = resets
+		d := difference{window: w, extrapolation: e}
+		if counter && !w.rising {
+			w.marks = appendResets(w.marks[:0], w.vs)
+			d.resets = w.marks
+		}
+		if w.even.perStep > 0 {
+			d.evenSteps(out)
+			return
 		}
 		end := w.FirstEndMs
 		for k := range out {
-			lo, hi := w.lo[k], w.hi[k]
-			if hi-lo < 2 {
-				out[k] = absent()
-				end += w.StepMs
-				continue
-			}
-			diff := w.vs[hi-1] - w.vs[lo]
-			for len(resets) > 0 && resets[0] <= lo {
-				resets = resets[1:]
-			}
-			for _, r := range resets {
-				if r >= hi {
-					break
-				}
-				diff += w.vs[r-1]
-			}
-			out[k] = e.extrapolate(w, lo, hi, end, diff)
+			out[k] = d.step(w.lo[k], w.hi[k], end)
 			end += w.StepMs
 		}
+	}
+}
+
+// difference computes increases step by step.
+type difference struct {
+	*window
+	extrapolation
+	resets []int // positions of those that later windows may have
+}
+
+// step is the value of a window.
+func (d *difference) step(lo, hi int, endMs int64) float64 {
+	if hi-lo < 2 {
+		return absent()
+	}
+	s := d.stretch(d.window, lo, hi, endMs)
+	return s.of(d.sum(lo, hi), d.vs[lo])
+}
+
+// sum is the difference between the samples lo and hi-1, with what was lost by resets between them.
+func (d *difference) sum(lo, hi int) float64 {
+	diff := d.vs[hi-1] - d.vs[lo]
+	for len(d.resets) > 0 && d.resets[0] <= lo {
+		d.resets = d.resets[1:]
+	}
+	for _, r := range d.resets {
+		if r >= hi {
+			break
+		}
+		diff += d.vs[r-1]
+	}
+	return diff
+}
+
+// evenSteps computes all steps where samples and steps are evenly spaced: all whole windows are stretched alike.
+func (d *difference) evenSteps(out []float64) {
+	e := &d.even
+	k := 0
+	for ; k < min(e.from, len(out)); k++ {
+		lo, hi := e.at(k)
+		out[k] = d.step(lo, hi, d.FirstEndMs+int64(k)*d.StepMs)
+	}
+	if lo, hi := e.at(k); k < e.end && hi-lo >= 2 {
+		s := d.stretch(d.window, lo, hi, d.FirstEndMs+int64(k)*d.StepMs)
+		for ; k < e.end; k++ {
+			diff := d.vs[hi-1] - d.vs[lo]
+			if len(d.resets) > 0 {
+				diff = d.sum(lo, hi)
+			}
+			out[k] = s.of(diff, d.vs[lo])
+			lo, hi = lo+e.perStep, hi+e.perStep
+		}
+	}
+	for ; k < len(out); k++ {
+		lo, hi := e.at(k)
+		out[k] = d.step(lo, hi, d.FirstEndMs+int64(k)*d.StepMs)
 	}
 }
 
@@ -54,43 +98,57 @@ type extrapolation struct {
 	rangeSeconds       float64
 }
 
-// extrapolate stretches the difference between samples lo and hi-1 over the window that ends at endMs. The order of the
-// operations is Prometheus', for equal bits.
-func (e *extrapolation) extrapolate(w *window, lo, hi int, endMs int64, diff float64) float64 {
+// stretch is what the times of a window make of the difference between its first and its last sample.
+type stretch struct {
+	*extrapolation
+	sampled, toStart, toEnd float64
+	factor                  float64 // where the series may begin as early as toStart
+}
+
+// stretch looks at the window of samples lo to hi-1 that ends at endMs. The order of the operations is Prometheus', for
+// equal bits.
+func (e *extrapolation) stretch(w *window, lo, hi int, endMs int64) stretch {
 	firstMs, lastMs := w.ts[lo], w.ts[hi-1]
-	toStart := float64(firstMs-(endMs-w.RangeMs)) / 1000
-	toEnd := float64(endMs-lastMs) / 1000
-	sampled := float64(lastMs-firstMs) / 1000
-	between := sampled / float64(hi-lo-1)
+	s := stretch{
+		extrapolation: e, sampled: float64(lastMs-firstMs) / 1000,
+		toStart: float64(firstMs-(endMs-w.RangeMs)) / 1000, toEnd: float64(endMs-lastMs) / 1000,
+	}
+	between := s.sampled / float64(hi-lo-1)
 	threshold := between * 1.1
 
 	// Near an end, the series is taken to go on to it; otherwise half an interval further.
-	if toStart >= threshold {
-		toStart = between / 2
+	if s.toStart >= threshold {
+		s.toStart = between / 2
 	}
-	if e.counter {
-		toZero := toStart
-		// From twice the difference on, a counter was zero longer ago than toStart, which is at most 1.1 times sampled:
-		// that saves a division.
-		if first := w.vs[lo]; diff > 0 && first >= 0 && first < 2*diff {
-			toZero = sampled * (first / diff)
-		}
-		// A counter was never below zero.
-		if toZero < toStart {
-			toStart = toZero
-		}
+	if s.toEnd >= threshold {
+		s.toEnd = between / 2
 	}
-	if toEnd >= threshold {
-		toEnd = between / 2
-	}
+	s.factor = s.from(s.toStart)
+	return s
+}
+
+// from is the factor for a series that begins that many seconds before the first sample.
+func (s *stretch) from(toStart float64) float64 {
 	factor := 1.0
-	if sampled != 0 {
-		factor = (sampled + toStart + toEnd) / sampled
+	if s.sampled != 0 {
+		factor = (s.sampled + toStart + s.toEnd) / s.sampled
 	}
-	if e.perSecond {
-		factor /= e.rangeSeconds
+	if s.perSecond {
+		factor /= s.rangeSeconds
 	}
-	return diff * factor
+	return factor
+}
+
+// of stretches a difference over the window; first is the value of the first sample.
+func (s *stretch) of(diff, first float64) float64 {
+	// A counter was never below zero. From twice the difference on, it was zero longer ago than toStart, which is at most
+	// 1.1 times sampled: that saves a division.
+	if s.counter && diff > 0 && first >= 0 && first < 2*diff {
+		if toZero := s.sampled * (first / diff); toZero < s.toStart {
+			return diff * s.from(toZero)
+		}
+	}
+	return diff * s.factor
 }
 
 // lastPair makes irate and idelta, of the last two samples of a window.

@@ -119,9 +119,10 @@ func (r *Run) finalLabels(s Series, unique *guard) (labels.Labels, error) {
 
 // CountSamples adds what was evaluated to the statistics of a query, whose step tracking is set up.
 func (r *Run) CountSamples(to *stats.QuerySamples) {
-	for k := range r.eval.total {
-		to.IncrementSamplesAtStep(k, r.eval.total[k])
-		to.IncrementSamplesReadAtStep(k, r.eval.fresh[k])
+	total, fresh := r.eval.counts()
+	for k := range total {
+		to.IncrementSamplesAtStep(k, total[k])
+		to.IncrementSamplesReadAtStep(k, fresh[k])
 	}
 	to.UpdatePeak(r.state.peak)
 }

@@ -175,6 +175,10 @@ type instantRun struct {
 
 // section implements evaluator. A stale marker is the mark of an absent value, and is copied like any other.
 func (r *instantRun) section(ev *eval, c *promql.Column, first int, row []float64) int {
+	if c.Plain && !r.times && c.StepMs > 0 && (r.windows.Steps == 1 || r.windows.StepMs%c.StepMs == 0) {
+		r.evenSection(ev, c, first, row)
+		return 0
+	}
 	var (
 		ts    = c.TsMs
 		next  = 0 // the first sample after the step
@@ -201,6 +205,41 @@ func (r *instantRun) section(ev *eval, c *promql.Column, first int, row []float6
 		end += r.windows.StepMs
 	}
 	return 0
+}
+
+// evenSection fills a row from evenly spaced samples of which each step is a number.
+func (r *instantRun) evenSection(ev *eval, c *promql.Column, first int, row []float64) {
+	var (
+		perStep = int(r.windows.StepMs / c.StepMs)
+		end     = r.windows.FirstEndMs + int64(first)*r.windows.StepMs
+		at      = samplesUpTo(c.TsMs[0], c.StepMs, end) - 1
+		last    = len(c.TsMs) - 1
+		k, from = 0, 0
+	)
+	for ; k < len(row) && at < 0; k++ {
+		row[k] = absent()
+		at += perStep
+	}
+	from = k
+	// Between samples the latest is young enough, if it ever is.
+	if c.StepMs <= r.windows.RangeMs {
+		for ; k < len(row) && at <= last; k++ {
+			row[k] = c.Values[at]
+			at += perStep
+		}
+		ev.spans(first+from, first+k, 1, 1)
+	}
+	end += int64(k) * r.windows.StepMs
+	for ; k < len(row); k++ {
+		i := min(at, last)
+		row[k] = absent()
+		if c.TsMs[i] > end-r.windows.RangeMs {
+			row[k] = c.Values[i]
+			ev.spans(first+k, first+k+1, 1, 1)
+		}
+		at += perStep
+		end += r.windows.StepMs
+	}
 }
 
 // fork implements evaluator.
@@ -230,6 +269,8 @@ type rangeSelector struct {
 	rangeMs int64
 	params  []scalar
 	fn      windowFunc
+	// knowsEven is set if fn needs no bounds of windows where there is an even.
+	knowsEven bool
 	// keepsName is set for the functions that act like an offset.
 	keepsName bool
 	// after sees each series that has a result; it may annotate.
@@ -275,7 +316,7 @@ type rangeRun struct {
 // section implements evaluator.
 func (r *rangeRun) section(ev *eval, c *promql.Column, first int, row []float64) int {
 	w := r.window.section(first, len(row))
-	largest := w.reset(ev, first, c.TsMs, c.Values)
+	largest := w.reset(ev, first, c, r.knowsEven)
 	if largest == 0 {
 		clearRow(row)
 		return 0

@@ -10,8 +10,12 @@ type window struct {
 
 	ts []int64   // without stale markers
 	vs []float64 // of the same length
-	// lo[k] ≤ i < hi[k] are the samples of step k.
+	// lo[k] ≤ i < hi[k] are the samples of step k. They are not there for a function that knows what to do with even.
 	lo, hi []int
+	// even is set if samples and steps are evenly spaced and a step is so many samples.
+	even even
+	// rising is set if it is known that no value is less than the one before.
+	rising bool
 
 	annos []error // raised by the function
 
@@ -52,13 +56,27 @@ func (w *window) section(first, steps int) *window {
 }
 
 // reset takes the samples of a series; it returns how many the window with most of them has. first is the number of the
-// first step.
-func (w *window) reset(ev *eval, first int, ts []int64, vs []float64) (largest int) {
-	w.ts, w.vs = ts, vs
-	if hasAbsent(vs) {
+// first step. knowsEven says that the function needs no bounds where there is an even.
+func (w *window) reset(ev *eval, first int, c *promql.Column, knowsEven bool) (largest int) {
+	w.ts, w.vs, w.rising, w.even = c.TsMs, c.Values, c.Plain && c.Rising, even{}
+	stepMs := c.StepMs
+	if !c.Plain && hasAbsent(c.Values) {
 		w.leaveOutStale()
+		stepMs = 0
 	}
-	ts = w.ts
+	if stepMs > 0 && len(w.ts) > 0 && (w.Steps == 1 && first == 0 || w.StepMs%stepMs == 0) {
+		w.even = newEven(w, stepMs)
+		if !knowsEven {
+			w.even.bounds(w.lo, w.hi)
+		}
+		return w.even.count(ev, first, len(w.lo))
+	}
+	return w.search(ev, first)
+}
+
+// search finds the bounds of all windows.
+func (w *window) search(ev *eval, first int) (largest int) {
+	ts := w.ts
 	lo, hi := 0, 0
 	end := w.FirstEndMs
 	if first > 0 {

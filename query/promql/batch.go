@@ -17,6 +17,16 @@ type Column struct {
 	Labels labels.Labels
 	TsMs   []int64
 	Values []float64
+	// StepMs is the time between neighbouring samples where it is known to be always the same, otherwise 0.
+	StepMs int64
+	// Plain is set if it is known that no value is a stale marker, Rising if none is less than the one before.
+	Plain, Rising bool
+}
+
+// set gives a column its samples.
+func (c *Column) set(of columns, t traits) {
+	c.TsMs, c.Values = of.tsMs, of.values
+	c.StepMs, c.Plain, c.Rising = t.stepMs, t.plain, t.rising
 }
 
 // Batch is the columns of neighbouring series within a span of time. It is counted against the query's budget until it

@@ -35,10 +35,10 @@ func (p *piece) join() (*Batch, error) {
 		c := &batch.Columns[i]
 		c.Labels = p.series[i].Labels
 		head := p.headOf(i)
-		rows, ok := p.adjacent(i)
+		rows, traits, ok := p.adjacent(i)
 		switch {
 		case ok && len(head.tsMs) == 0:
-			c.TsMs, c.Values = rows.tsMs, rows.values
+			c.set(rows, traits)
 		default:
 			apart = append(apart, i)
 			total += len(head.tsMs) + p.rowSamples(i)
@@ -53,9 +53,8 @@ func (p *piece) join() (*Batch, error) {
 		for _, i := range apart {
 			start := out.len()
 			p.joinSeries(out, i, p.headOf(i))
-			c := &batch.Columns[i]
-			c.TsMs = out.tsMs[start:len(out.tsMs):len(out.tsMs)]
-			c.Values = out.values[start:len(out.values):len(out.values)]
+			all := columns{out.tsMs[start:len(out.tsMs):len(out.tsMs)], out.values[start:len(out.values):len(out.values)]}
+			batch.Columns[i].set(all, traitsOf(all))
 		}
 		p.budget.release(int64(total-out.len()) * sampleBytes)
 		batch.data = append(batch.data, out)
@@ -72,25 +71,26 @@ func (p *piece) join() (*Batch, error) {
 }
 
 // adjacent is the rows of a series as one column, if they lie side by side in the order of time.
-func (p *piece) adjacent(series int) (c columns, ok bool) {
-	slots := p.slots[p.bases[series]:p.bases[series+1]]
-	at := slot{}
-	for _, s := range slots {
+func (p *piece) adjacent(series int) (c columns, t traits, ok bool) {
+	at, t := slot{}, traits{stepMs: 1, plain: true, rising: true}
+	for _, s := range p.slots[p.bases[series]:p.bases[series+1]] {
 		switch {
 		case s.n == 0:
 		case at.n == 0:
-			at = s
+			at, t = s, s.traits
 		case s.part != at.part || s.start != at.start+at.n:
-			return columns{}, false
+			return columns{}, traits{}, false
 		default:
+			part := p.parts[s.part]
+			t = t.joined(s.traits, int(at.n), columns{part.tsMs[at.start : s.start+s.n], part.values[at.start : s.start+s.n]})
 			at.n += s.n
 		}
 	}
 	if at.n == 0 {
-		return columns{}, true
+		return columns{}, t, true
 	}
 	part, end := p.parts[at.part], at.start+at.n
-	return columns{part.tsMs[at.start:end:end], part.values[at.start:end:end]}, true
+	return columns{part.tsMs[at.start:end:end], part.values[at.start:end:end]}, t, true
 }
 
 func (p *piece) rowSamples(series int) int {

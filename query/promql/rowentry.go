@@ -28,6 +28,19 @@ func traitsOf(c columns) traits {
 	return t
 }
 
+// joined are the traits of samples of which the first n have those of t and the others, of which there are some, those
+// of next.
+func (t traits) joined(next traits, n int, all columns) traits {
+	between := all.tsMs[n] - all.tsMs[n-1]
+	if n > 1 && t.stepMs != between || len(all.tsMs)-n > 1 && next.stepMs != between {
+		between = 0
+	}
+	return traits{
+		stepMs: between, plain: t.plain && next.plain,
+		rising: t.rising && next.rising && !(all.values[n] < all.values[n-1]),
+	}
+}
+
 // interval is the time between neighbouring samples, 0 if it is not always the same.
 func interval(tsMs []int64) int64 {
 	if len(tsMs) < 2 {
