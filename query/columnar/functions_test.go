@@ -116,7 +116,7 @@ func checkKnown(
 		}
 		require.Equal(t, largest, got)
 		for k := range row {
-			require.True(t, sameValue(want[k], row[k], cut == g.Steps), "%s, step %d of %d: %v, want %v", n.name, k, g.Steps, row[k], want[k])
+			require.True(t, sameValue(want[k], row[k], cut == g.Steps), "%s, step %d of %d", n.name, k, g.Steps)
 		}
 		gotTotal, gotFresh := ev.counts()
 		require.Equal(t, total, gotTotal)
