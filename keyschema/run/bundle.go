@@ -6,8 +6,12 @@ import (
 	"sync"
 )
 
-// BundleFormat names the bytes that [AppendBundle] makes; what stores bundles stores it with them.
-const BundleFormat = "halite.runs.1"
+// BundleFormat names the bytes that [AppendBundle] makes; what stores bundles stores it with them. A [Splitter] also
+// takes bundles of BundleFormat1 apart, which lacks the short form.
+const (
+	BundleFormat  = "halite.runs.2"
+	BundleFormat1 = "halite.runs.1"
+)
 
 // The first byte of a bundle.
 const (

@@ -207,6 +207,8 @@ func checkAnyBundle(t testing.TB, s *Splitter, blob []byte, count int) {
 func FuzzBundle(f *testing.F) {
 	for i := range fleet {
 		f.Add(AppendBundle(nil, seriesHours(f, &fleet[i], 1, 5, 60, 60_000)), uint8(5))
+		f.Add(AppendBundle(nil, seriesHours(f, &fleet[i], 1, 2, 20, 60_000)), uint8(2))
+		f.Add(AppendBundle(nil, seriesHours(f, &fleet[i], 1, 12, 60, 60_000)), uint8(12))
 	}
 	all := seeds(f)
 	f.Add(AppendBundle(nil, all[:20]), uint8(20))
@@ -240,7 +242,11 @@ func TestBundleFlips(t *testing.T) {
 	r := newRand(t)
 	var s Splitter
 	for range 200 {
-		values := seriesHours(t, &fleet[r.IntN(len(fleet))], r.Uint64(), 1+r.IntN(24), 60, 60_000)
+		rows := 1 + r.IntN(24)
+		if r.IntN(2) == 0 {
+			rows = 1 + r.IntN(shortRunsMax)
+		}
+		values := seriesHours(t, &fleet[r.IntN(len(fleet))], r.Uint64(), rows, 60-r.IntN(2), 60_000)
 		blob := AppendBundle(nil, values)
 		for range 100 {
 			bad := bytes.Clone(blob)
@@ -292,6 +298,49 @@ func TestBundleFormat(t *testing.T) {
 		}
 		return out
 	})
+}
+
+// TestFormerBundle splits a bundle of BundleFormat1 that would be a short one today.
+func TestFormerBundle(t *testing.T) {
+	blob := []byte("\x1c\x86\x07\x00\x03\x00\x82\x88\x08\xa4\x02\x0b\x00\x00\x00\xc0\x05\x80\x10\x0a\xff\xf7\x0f\x00\x00\x01\x1d")
+	var s Splitter
+	if err := s.Open(blob, 4); err != nil {
+		t.Fatal(err)
+	}
+	for i, words := range []string{"512*60", "256*30 512*30", "0.5*60", "0.5*60"} {
+		values := scanValues(t, strings.Fields(words))
+		want := checkRoundTrip(t, 0, scanTimes(t, strings.Fields("every 60000 from 7"), len(values)), values)
+		if got := s.Append(nil, i); !bytes.Equal(got, want) {
+			t.Errorf("value %d: %x, want %x", i, got, want)
+		}
+	}
+}
+
+// TestShortBundles checks what few hours of a fleet's series have in common: most of a head.
+func TestShortBundles(t *testing.T) {
+	var s Splitter
+	for i := range fleet {
+		c := &fleet[i]
+		size, alone, short := 0, 0, 0
+		for seed := range uint64(20) {
+			values := seriesHours(t, c, seed, 2, 120, 15_000)
+			blob := checkBundle(t, &s, values)
+			size += len(blob)
+			for _, v := range values {
+				alone += len(v)
+			}
+			if blob[0]&bundleShort == bundleShort {
+				short++
+			}
+		}
+		t.Logf("%-16s %6.1f -> %6.1f bytes for two runs, %d of 20 short", c.name, float64(alone)/20, float64(size)/20, short)
+		if short < 10 && c.kind != fleetSum {
+			t.Errorf("%s: %d of 20 bundles are short", c.name, short)
+		}
+		if short == 20 && size > alone-20*3 {
+			t.Errorf("%s: bundles of 2 runs take %d bytes, alone %d", c.name, size/20, alone/20)
+		}
+	}
 }
 
 // BenchmarkBundle packs and splits days of all series of a fleet.

@@ -19,6 +19,8 @@ type packer struct {
 	others [2]column
 	x, y   []int64
 	words  []uint64
+	grid   []byte // of the short form
+	short  []byte
 	check  Splitter
 	again  []byte
 }
@@ -35,6 +37,12 @@ func (p *packer) append(dst []byte, values [][]byte) []byte {
 	}
 	p.takeApart(values)
 	dst = p.write(dst, values)
+	if short, ok := p.appendShort(p.short[:0]); ok {
+		p.short = short
+		if len(short) <= len(dst)-start {
+			dst = append(dst[:start], short...)
+		}
+	}
 	if len(dst)-start < plain && p.comesBack(dst[start:], values) {
 		return dst
 	}

@@ -16,6 +16,7 @@ type Splitter struct {
 	counts  []int
 	numbers []int64
 	words   []uint64
+	made    []byte // times entries of the short form
 	runs    int
 }
 
@@ -31,8 +32,15 @@ func (s *Splitter) Open(blob []byte, count int) error {
 		return corrupt("bundle of no bytes")
 	}
 	flags, src := blob[0], blob[1:]
+	if flags == bundlePlain {
+		return s.plain(src)
+	}
 	if flags&bundlePlain != 0 {
-		return s.plain(src, flags)
+		src, err := s.short(src, flags)
+		if err != nil {
+			return err
+		}
+		return s.findBodies(src, flags)
 	}
 	s.runs = count
 	if flags&bundleVerbatim != 0 {
@@ -58,10 +66,10 @@ func (s *Splitter) Open(blob []byte, count int) error {
 }
 
 // plain finds the values of a bundle without heads.
-func (s *Splitter) plain(src []byte, flags byte) error {
+func (s *Splitter) plain(src []byte) error {
 	n := len(s.parts)
-	if flags != bundlePlain || n == 0 && len(src) > 0 {
-		return corrupt("flags %#x of a bundle of %d values", flags, n)
+	if n == 0 && len(src) > 0 {
+		return corrupt("bundle of no values")
 	}
 	sum := 0
 	for i := range s.parts {
@@ -268,6 +276,11 @@ func (s *Splitter) shapes(src []byte, kind byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return src, s.setShapes()
+}
+
+// setShapes gives the runs that have blocks their shapes, which are in numbers.
+func (s *Splitter) setShapes() error {
 	at, ok := 0, false
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -275,11 +288,11 @@ func (s *Splitter) shapes(src []byte, kind byte) ([]byte, error) {
 			continue
 		}
 		if p.shape, ok = shapeOfNumber(s.numbers[at]); !ok || p.exceptions && p.shape.low == 64 {
-			return nil, corrupt("shape %d", s.numbers[at])
+			return corrupt("shape %d", s.numbers[at])
 		}
 		at++
 	}
-	return src, nil
+	return nil
 }
 
 func (s *Splitter) slopes(src []byte, kind byte, log bool) ([]byte, error) {
@@ -296,6 +309,11 @@ func (s *Splitter) slopes(src []byte, kind byte, log bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return src, s.setSlopes(log)
+}
+
+// setSlopes gives the runs that have slopes theirs, which are in numbers.
+func (s *Splitter) setSlopes(log bool) error {
 	at, ok := 0, true
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -305,12 +323,12 @@ func (s *Splitter) slopes(src []byte, kind byte, log bool) ([]byte, error) {
 		p.slope = s.numbers[at]
 		if log {
 			if p.slope, ok = slopeOfNumber(p.slope); !ok {
-				return nil, corrupt("slope %d", s.numbers[at])
+				return corrupt("slope %d", s.numbers[at])
 			}
 		}
 		at++
 	}
-	return src, nil
+	return nil
 }
 
 // findBodies finds where each part's body lies, and its lead.
