@@ -126,7 +126,10 @@ func (t *Table) bundleDay(
 		}
 		return nil
 	}
-	j := bundleJob{t: t, f: f, state: state, h: makeHeader(t.id, f.id, state.day), pause: pause}
+	j := bundleJob{t: t, f: f, state: state, h: makeHeader(t.id, f.id, state.day), pause: pause, options: t.store.loadOptions}
+	if !t.isClosed(state) {
+		j.options = thoroughOptions(j.options)
+	}
 	if err := j.run(ctx); err != nil {
 		return err
 	}
@@ -189,8 +192,9 @@ type bundleJob struct {
 	worked     time.Time
 	series     int
 
-	path string
-	sst  *sstable.Writer
+	path    string
+	sst     *sstable.Writer
+	options sstable.WriterOptions
 }
 
 // plainCell is a cell that stays beside its prefix's bundle.
@@ -426,7 +430,7 @@ func (j *bundleJob) begin() error {
 		return err
 	}
 	j.path = path
-	j.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), j.t.store.loadOptions)
+	j.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), j.options)
 	return nil
 }
 

@@ -146,6 +146,9 @@ func (s *Store) loadTables() error {
 		if err := t.discoverPartitions(); err != nil {
 			return err
 		}
+		if err := t.takeCodec(context.Background()); err != nil {
+			return err
+		}
 	}
 	return readCatalog(s.db, catalogSplits, func(name string, value []byte) error {
 		t, ok := s.tables[name]

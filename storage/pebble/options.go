@@ -38,6 +38,7 @@ const (
 	blockBytesLast        = 64 << 10 // fewer first keys and index entries
 	keyBundleRows         = 64       // rows whose keys share one stored start
 	reductionPercentMin   = 3        // below it a block is not compressed
+	zstdLevelThorough     = 7
 	bloomBitsPerKey       = 10
 	levelBaseBytes        = 128 << 20
 	tableFileBytesL0      = 4 << 20
@@ -92,6 +93,9 @@ type Options struct {
 type BundleCodec struct {
 	// Name is stored and must change with the bytes.
 	Name string
+	// Former names codecs whose blobs NewSplitter takes apart as well. A store that has some opens, and is one of Name from
+	// then on.
+	Former []string
 	// Append appends one blob with all values; they may be anything, but are likely of consecutive hours, newest first.
 	Append func(dst []byte, values [][]byte) []byte
 	// NewSplitter returns what makes the values again.
