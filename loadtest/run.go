@@ -214,14 +214,20 @@ func (r *runner) sendStream(ctx, ending context.Context, i int, s *stream, g *ga
 	_ = s.drain(send)
 }
 
+// rateOver is the least time over which progress shows a rate.
+const rateOver = 2 * time.Second
+
 // loadLook shows the load: by samples if their number is known, else by time.
 func (r *runner) loadLook(began time.Time) look {
 	var last int64
+	var rate float64
 	lastAt := began
 	return func() (float64, float64, string) {
 		acked, now := r.poster.tally.acked(), r.opts.Now()
-		rate := float64(acked-last) / max(now.Sub(lastAt).Seconds(), 1e-3)
-		last, lastAt = acked, now
+		// Samples come by the request: a rate over less than this jumps.
+		if took := now.Sub(lastAt); took >= rateOver || rate == 0 && took > 0 {
+			rate, last, lastAt = float64(acked-last)/took.Seconds(), acked, now
+		}
 		text := fmt.Sprintf("%s samples, %s/s, p99 %.1f ms", grouped(acked), grouped(int64(rate)),
 			r.poster.tally.latency.quantiles().P99Ms)
 		if r.timeline.intervalMs == 0 {
