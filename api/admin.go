@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"halite/storage"
 )
@@ -39,47 +38,13 @@ func (s *Server) flush(r *http.Request) (reply, *apiError) {
 	return reply{}, nil
 }
 
-// deleteSeries answers /api/v1/admin/tsdb/delete_series. Parameters are checked first, so that a wrong request is told
-// from one that cannot be carried out.
-func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
-	if aerr := s.allowAdmin(); aerr != nil {
-		return reply{}, aerr
-	}
-	if aerr := strictForm(r); aerr != nil {
-		return reply{}, aerr
-	}
-	selectors := r.Form["match[]"]
-	if len(selectors) == 0 {
-		return reply{}, badData(errors.New("no match[] parameter provided"))
-	}
-	if _, _, aerr := boundsParam(r); aerr != nil {
-		return reply{}, aerr
-	}
-	for _, selector := range selectors {
-		if _, err := s.opts.Engine.Parser().ParseMetricSelector(selector); err != nil {
-			return reply{}, badParam("match[]", err)
-		}
-	}
-	return reply{}, unavailable("series cannot be deleted through the API")
-}
-
-// cleanTombstones answers /api/v1/admin/tsdb/clean_tombstones.
-func (s *Server) cleanTombstones(*http.Request) (reply, *apiError) {
-	if aerr := s.allowAdmin(); aerr != nil {
-		return reply{}, aerr
-	}
-	return reply{}, unavailable("there are no tombstones to clean")
-}
-
 // snapshot answers /api/v1/admin/tsdb/snapshot.
 func (s *Server) snapshot(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
 	}
-	if text := r.FormValue("skip_head"); text != "" {
-		if _, err := strconv.ParseBool(text); err != nil {
-			return reply{}, badParam("skip_head", fmt.Errorf("unable to parse boolean: %w", err))
-		}
+	if _, aerr := boolParam(r, "skip_head"); aerr != nil {
+		return reply{}, aerr
 	}
 	return reply{}, unavailable("snapshots cannot be taken through the API")
 }

@@ -30,6 +30,9 @@ type Options struct {
 	Stats StatsSource
 	// Flusher moves the head to the tables for POST /api/v1/admin/flush; nil answers that there is nothing to flush to.
 	Flusher Flusher
+	// Deleter deletes samples for POST /api/v1/admin/tsdb/delete_series and clean_tombstones; nil answers that nothing can be
+	// deleted.
+	Deleter Deleter
 	// Tablets lists tables and tablets for /api/v1/status/tablets; nil answers with none.
 	Tablets TabletSource
 

@@ -66,6 +66,21 @@ func (c *changeLog) touch(span int64) {
 	}
 }
 
+// noteTimes says that samples with mintMs ≤ time ≤ maxtMs have changed.
+func (c *changeLog) noteTimes(mintMs, maxtMs int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.generation++
+	first, last := mintMs/changeSpanMs, maxtMs/changeSpanMs
+	if last-first >= changeSpansMax {
+		c.forgotten = c.generation
+		return
+	}
+	for span := first; span <= last; span++ {
+		c.touch(span)
+	}
+}
+
 func (c *changeLog) current() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

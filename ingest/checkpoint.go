@@ -67,6 +67,11 @@ func (i *Ingester) persist(ctx context.Context) error {
 	if err := i.opts.Index.Persist(ctx); err != nil {
 		return fmt.Errorf("persist the catalogue: %w", err)
 	}
+	if i.opts.Tombstones != nil {
+		if err := i.opts.Tombstones.Save(ctx); err != nil {
+			return err
+		}
+	}
 	return i.persistMetadata(ctx)
 }
 

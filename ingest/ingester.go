@@ -90,6 +90,9 @@ type Ingester struct {
 	unsynced     bool   // rows were flushed since the last sync
 	checkpointed time.Time
 
+	// cleanMu admits one cleaning of tombstones at a time; taken before flushMu.
+	cleanMu sync.Mutex
+
 	collectedDay int64 // of the last garbage collection; the maintenance goroutine's own
 
 	turns    chan struct{}

@@ -96,7 +96,7 @@ func (i *Ingester) tickAt(now time.Time) uint32 {
 // maintain runs the catalogue's upkeep and, once a day, the engine's garbage collection.
 func (i *Ingester) maintain(ctx context.Context) error {
 	err := i.opts.Index.Maintain(ctx)
-	err = errors.Join(err, i.retire(ctx))
+	err = errors.Join(err, i.retire(ctx), i.settlePending(ctx))
 	if day := i.opts.Now().UnixMilli() / (keyschema.HourMs * keyschema.DayHours); day != i.collectedDay {
 		collectErr := i.opts.Store.CollectGarbage(ctx)
 		if collectErr == nil {

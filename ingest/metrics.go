@@ -22,6 +22,9 @@ type metrics struct {
 	checkFails   prometheus.Counter
 	maintFails   prometheus.Counter
 	retired      prometheus.Counter
+	deletions    prometheus.Counter
+	cleanedRows  prometheus.Counter
+	cleanedBytes prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -53,6 +56,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		checkFails:  counter("checkpoint_failures_total", "Failed syncs of the tables or truncations of the log."),
 		maintFails:  counter("maintenance_failures_total", "Failed maintenance runs of the catalogue."),
 		retired:     counter("series_retired_total", "Idle series forgotten."),
+		deletions: f.NewCounter(prometheus.CounterOpts{
+			Name: "tsdb_tombstones_created_total", Help: "Deletions carried out.",
+		}),
+		cleanedRows: f.NewCounter(prometheus.CounterOpts{
+			Name: "tsdb_tombstones_cleaned_rows_total", Help: "Rows written anew or removed because samples in them were deleted.",
+		}),
+		cleanedBytes: f.NewCounter(prometheus.CounterOpts{
+			Name: "tsdb_tombstones_cleaned_bytes_total", Help: "Bytes of runs that cleaning has taken out of rows.",
+		}),
 	}
 	// A counter that is there before its first event shows that event as an increase.
 	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSpace, resourceLog, resourceSize} {

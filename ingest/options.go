@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/tombstone"
 )
 
 // Options configure an Ingester.
@@ -27,6 +29,11 @@ type Options struct {
 	Index *index.Index
 	// Schema is the one that Index was opened with. Required.
 	Schema *keyschema.Schema
+	// Tombstones are the deletions in force; nil means that nothing can be deleted. Store reads through its Store.
+	Tombstones *tombstone.Set
+	// Deleting, if set, is called for each deletion and has to call change, after which the deletion is seen by readers.
+	// It tells those who keep what they made of samples.
+	Deleting func(ctx context.Context, d Deleting, change func() error) error
 	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
 	Retention time.Duration
 	// Ages are those of metrics whose samples are refused sooner; nil if there are none.

@@ -11,6 +11,7 @@ import (
 	"halite/ingest/head"
 	"halite/ingest/wal"
 	"halite/storage/index"
+	"halite/storage/tombstone"
 )
 
 const (
@@ -33,6 +34,9 @@ type replay struct {
 	segment uint64
 	lost    int
 	samples int
+	flushed bool                   // rows went to the table
+	deleted []index.Ref            // of a deletion whose last record is still to come
+	cleaned []*tombstone.Tombstone // deletions whose rows are clean
 }
 
 func (p *replay) ref(log uint32) uint32 {
@@ -75,6 +79,9 @@ func (i *Ingester) replayLog(ctx context.Context) error {
 	for n := range i.formers {
 		i.formers[n].until = until
 	}
+	if err := p.settle(); err != nil {
+		return err
+	}
 	i.metrics.replayed.Add(float64(p.samples))
 	i.metrics.orphans.Add(float64(p.lost))
 	i.opts.Logger.Info("write-ahead log read back", "segments", stats.Segments, "series", i.series.Load(),
@@ -112,6 +119,8 @@ func (p *replay) record(kind byte, payload []byte, pos wal.Position) error {
 			p.i.metadata.put(m.Metric, Metadata{Type: m.Type, Help: m.Help, Unit: m.Unit})
 			return nil
 		})
+	case wal.KindDeletion:
+		return p.deletion(payload, pos)
 	default:
 		return fmt.Errorf("record of unknown kind %d at %s: the log was written by a newer version", kind, pos)
 	}
@@ -167,7 +176,8 @@ func (p *replay) store(payload []byte, pos wal.Position) error {
 		}
 	}
 	// The log may hold far more than the head: rows flushed before the crash are in it until it is truncated.
-	_, err := p.i.relieve(p.ctx)
+	rows, err := p.i.relieve(p.ctx)
+	p.flushed = p.flushed || rows > 0
 	return err
 }
 

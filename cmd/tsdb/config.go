@@ -32,6 +32,7 @@ type serveConfig struct {
 	headBytesMax      int64
 	walBytesMax       int64
 	freeBytesMin      int64
+	tombstonesMax     int
 	acceptWALLoss     bool
 	bigtable          bigtableConfig
 	takeOver          bool
@@ -119,6 +120,8 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 		Default("67108864").Int64Var(&c.tabletRows)
 	cmd.Flag("storage.catalogue-bytes", "Memory for the catalogue of closed days.").Default("64MB").
 		BytesVar(asBytes(&c.catalogueBytes))
+	cmd.Flag("storage.tombstones-max", "Most deletions that may wait for their rows to be cleaned.").Default("10000").
+		IntVar(&c.tombstonesMax)
 	c.addShared(cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which rows are flushed early; by default at "+
 		"most half of the memory limit.").Default("1GB"), sharedBytes{sizeBytes: &c.headBytesMax, part: 2})
 	cmd.Flag("storage.wal-bytes", "Size of the write-ahead log above which rows are flushed early to cut it.").Default("4GB").
@@ -216,8 +219,9 @@ func (c *serveConfig) Validate() error {
 	if err := c.rollups.Validate(time.Duration(c.retentionRaw)); err != nil {
 		faults = append(faults, err)
 	}
-	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 {
-		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead and --storage.free-bytes must not be negative"))
+	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 || c.tombstonesMax < 0 {
+		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead, --storage.free-bytes and "+
+			"--storage.tombstones-max must not be negative"))
 	}
 	if c.queryBytesMax < 0 {
 		faults = append(faults, errors.New("--query.max-bytes must not be negative"))

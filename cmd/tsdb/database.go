@@ -19,12 +19,14 @@ import (
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/retention"
+	"halite/storage/tombstone"
 )
 
 // database is everything between HTTP and the disk, opened bottom up.
 type database struct {
 	tables    storage.Store // as the engine has opened it
 	store     storage.Store
+	deleted   *tombstone.Set
 	schema    *keyschema.Schema
 	tiers     *tiers.Tiers // nil in Bigtable until they are asked for
 	index     *index.Index
@@ -51,11 +53,14 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 			db = nil
 		}
 	}()
+	if db.deleted, db.store, err = openTombstones(ctx, c, tables, log, r); err != nil {
+		return db, err
+	}
 	if err := db.openRules(ctx, c, tables, log, r); err != nil {
 		return db, err
 	}
 	if db.tiers != nil {
-		db.store = db.tiers.Guard(tables)
+		db.store = db.tiers.Guard(db.store)
 	}
 	watch := promql.NewRowWatch()
 	store := watch.Store(db.store)
@@ -73,23 +78,15 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err != nil {
 		return db, err
 	}
-	db.ingester, err = ingest.Open(ctx, ingest.Options{
-		Dir: walDir(c.storagePath), Store: store, Index: db.index, Schema: db.schema, Retention: longest,
-		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log,
-		Registerer: r, Now: now, Ages: ages,
-		Head: ingest.HeadOptions{BytesMax: c.headBytesMax},
-		Limits: ingest.Limits{
-			BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
-			SeriesMax: c.seriesMax, AheadMax: c.aheadMax,
-		},
-	})
+	db.deleted.SetLabelSets(db.index.LabelSet)
+	db.ingester, err = ingest.Open(ctx, db.ingestOptions(c, watch, log, r))
 	if err != nil {
 		return db, err
 	}
 	db.queryable, err = promql.New(promql.Options{
 		Catalogue: db.index, Head: db.ingester, Data: data, Schema: db.schema, Retention: longest,
 		SeriesMax: c.querySeriesMax, BytesMax: bytesOfQuery(c.queryBytesMax),
-		Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r, Now: now, Ages: ages,
+		Tombstones: db.deleted, Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r, Now: now, Ages: ages,
 	})
 	if err != nil {
 		return db, err
@@ -102,6 +99,25 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	db.sweeper.Start()
 	return db, nil
+}
+
+// ingestOptions are those of the ingester.
+func (db *database) ingestOptions(
+	c *serveConfig, watch *promql.RowWatch, log *slog.Logger, r prometheus.Registerer,
+) ingest.Options {
+	ages := db.retention.Tier(keyschema.Raw)
+	return ingest.Options{
+		Tombstones: db.deleted, Deleting: db.deleting(watch),
+		Dir: walDir(c.storagePath), Store: db.store, Index: db.index, Schema: db.schema,
+		Retention: time.Duration(ages.Longest()), Ages: ages,
+		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log,
+		Registerer: r, Now: c.clock(),
+		Head: ingest.HeadOptions{BytesMax: c.headBytesMax},
+		Limits: ingest.Limits{
+			BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
+			SeriesMax: c.seriesMax, AheadMax: c.aheadMax,
+		},
+	}
 }
 
 // queryOptions are those of the query engine.

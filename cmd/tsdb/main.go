@@ -29,6 +29,9 @@ func runCommand(args []string) error {
 	graph := app.Command("graph", "Draw a query of a running server in the terminal.")
 	graphConfig := addGraphFlags(graph)
 
+	remove := app.Command("delete", "Delete samples of a running server, or count what would be deleted.")
+	deleteConfig := addDeleteFlags(remove)
+
 	inspect := app.Command("inspect", "Print what is stored, readably. A server on the same path must have stopped.")
 	inspectCommands := addInspectCommands(inspect)
 
@@ -60,6 +63,8 @@ func runCommand(args []string) error {
 		return runDemo(demoConfig, os.Stdout)
 	case graph.FullCommand():
 		return drawGraph(graphConfig, os.Stdout)
+	case remove.FullCommand():
+		return deleteFromServer(deleteConfig, os.Stdout)
 	case migrate.FullCommand():
 		return migrateUntilSignal(migrateConfig, os.Stdout)
 	case emulator.FullCommand():

@@ -29,7 +29,7 @@ func (db *database) openRules(
 	if err := retention.StoreServerAges(ctx, tables, c.ages()); err != nil {
 		return err
 	}
-	if db.tiers, err = openTiers(ctx, c, tables, db.retention, log, r); err != nil {
+	if db.tiers, err = openTiers(ctx, c, db.store, db.retention, log, r); err != nil {
 		return err
 	}
 	opts := retention.Options{Store: tables, Ages: db.retention, Now: c.clock(), Logger: log, Registerer: r}

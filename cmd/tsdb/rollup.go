@@ -118,7 +118,11 @@ func (c *rollupCommands) run(command string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	opts := tiers.Options{Store: store, Share: 1, Settle: -1, Reset: c.reset && command == c.rebuild.FullCommand()}
+	_, undeleted, err := openTombstones(ctx, &serveConfig{}, store, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	opts := tiers.Options{Store: undeleted, Share: 1, Settle: -1, Reset: c.reset && command == c.rebuild.FullCommand()}
 	if err := storedRetention(ctx, store, &opts); err != nil {
 		return errors.Join(err, store.Close())
 	}

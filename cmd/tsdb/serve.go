@@ -137,7 +137,8 @@ func newAPI(
 	}
 	return api.New(api.Options{
 		Writer: db.ingester, Engine: db.engine, Catalogue: db.index, Queryable: db.queryable, Metadata: db.ingester,
-		Stats: db, Flusher: db, Ready: gate.readiness, Gatherer: registry, Registerer: registry, Logger: log,
+		Stats: db, Flusher: db, Deleter: db.ingester,
+		Ready: gate.readiness, Gatherer: registry, Registerer: registry, Logger: log,
 		Build:   api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
 		Flags:   c.flagValues(),
 		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, rules, started) },

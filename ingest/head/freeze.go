@@ -157,14 +157,9 @@ func (h *Head) Thaw(rows []Row) {
 		if int(r.packedBytes) > h.opts.RowBytesMax {
 			return
 		}
-		for m := h.slot(r.ref).row; m != 0; {
-			other := s.row(m)
-			if other.hour == r.hour && compareSeq(other.seq, r.seq) > 0 {
-				return
-			}
-			m = other.next
+		if s.newestOfHour(h.slot(r.ref), r) {
+			r.flags &^= flagFrozen
 		}
-		r.flags &^= flagFrozen
 	})
 }
 

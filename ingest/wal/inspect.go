@@ -128,6 +128,8 @@ func kindName(kind byte) string {
 		return "samples"
 	case KindMetadata:
 		return "metadata"
+	case KindDeletion:
+		return "deletion"
 	}
 	return fmt.Sprintf("kind %d", kind)
 }
@@ -166,6 +168,12 @@ func describe(kind byte, payload []byte) string {
 			return err.Error()
 		}
 		return fmt.Sprintf("%d metrics, first %q", count, metric)
+	case KindDeletion:
+		d, err := ParseDeletion(payload)
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("%d series, last record of the deletion: %t", len(d.Refs), d.Last)
 	}
 	return ""
 }

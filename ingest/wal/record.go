@@ -17,7 +17,9 @@ const (
 	KindPackedSeries byte = 8
 	// KindSeriesColumns is what SeriesColumns makes, compressed by SeriesPacker, for checkpoints.
 	KindSeriesColumns byte = 9
-	// Kinds 4 (native histograms), 5 (float histograms), 6 (exemplars) and 7 (deletions) are spoken for.
+	// KindDeletion takes samples back: see AppendDeletion.
+	KindDeletion byte = 7
+	// Kinds 4 (native histograms), 5 (float histograms) and 6 (exemplars) are spoken for.
 
 	// KindMax is the highest kind that Append takes; those above are the log's own.
 	KindMax byte = 0xef

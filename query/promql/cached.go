@@ -20,6 +20,11 @@ func (p *piece) fromCache(ctx context.Context) error {
 		p.days = p.dayBlocksOf(first, last)
 		p.found = make([]uint8, len(p.series)*len(p.days))
 	}
+	if !p.deletions.current() {
+		// What is kept may lack what was deleted since, which the query has to see.
+		p.cache, p.days, p.found = nil, nil, nil
+		return nil
+	}
 	u := rowCacheUser{rowCache: p.cache, epochs: p.epochs}
 	defer u.count()
 	part := p.buffers.get(0)

@@ -13,6 +13,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/tombstone"
 )
 
 // Head holds samples that are not in the data table yet.
@@ -57,6 +58,8 @@ type Options struct {
 	Watch *RowWatch
 	// RowCacheBytes bounds the memory in bytes of rows that are kept decoded; 256 MiB. Below zero none are kept.
 	RowCacheBytes int64
+	// Tombstones are what was deleted; Data reads without it. nil if nothing can be deleted.
+	Tombstones *tombstone.Set
 	// Concurrency is the number of reads that a batch may have under way; as many as there are CPUs, at most 4.
 	Concurrency int
 

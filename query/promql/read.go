@@ -31,6 +31,8 @@ type batchReader struct {
 	// condition is nil if nothing is known of the series between those of the batch.
 	condition *condition
 	epoch     uint64 // of the table when the series were selected
+	// deletions are as of the moment at which the head was read.
+	deletions deletions
 }
 
 // piece is a span of time of a batch.
@@ -179,6 +181,7 @@ func (p *piece) work(ctx context.Context, part int, reads []dayRead, next *atomi
 
 // readDay reads the rows of one day.
 func (p *piece) readDay(ctx context.Context, part int, read dayRead, with *rowReader) (err error) {
+	ctx = p.deletions.context(ctx)
 	it := p.opts.Data.ReadRows(ctx, storage.RowSet{Ranges: read.asked()}, storage.ReadOptions{Filter: storage.Filter{
 		Families: []string{storage.FamilySamples}, FromMs: keyschema.HourStartMs(read.fromHour),
 		ToMs: keyschema.HourStartMs(read.toHour + 1), VersionsMax: 1,
@@ -310,6 +313,7 @@ func (p *piece) close() {
 func (rd *batchReader) close() {
 	rd.giveBack(rd.head)
 	rd.head = nil
+	rd.deletions.release()
 }
 
 // giveBack ends the use of a buffer whose samples are charged.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 
+	"halite/keyschema"
 	"halite/storage"
 )
 
@@ -65,6 +66,19 @@ func (w *RowWatch) during(hours []int64, write func() error) error {
 	w.changing(hours)
 	defer w.changing(hours)
 	return write()
+}
+
+// Changing tells of a change to what reads of rows from fromMs to toMs give, which is not a write.
+func (w *RowWatch) Changing(fromMs, toMs int64, change func() error) error {
+	first, last := keyschema.HourOf(fromMs), keyschema.HourOf(toMs)
+	if last-first >= watchedHoursMax {
+		return w.during(nil, change)
+	}
+	hours := make([]int64, 0, last-first+1)
+	for hour := first; hour <= last; hour++ {
+		hours = append(hours, hour)
+	}
+	return w.during(hours, change)
 }
 
 // hoursOfRows lists the hours of the rows of mutations; nil if one has no hour.

@@ -95,11 +95,12 @@ type Index struct {
 	cache  *cache
 
 	// maint serialises everything that writes to the store or moves the active catalogue's tables; it also guards the
-	// next three fields and the journals' state. Add, Touch, Retire and the readers never take it.
+	// next four fields and the journals' state. Add, Touch, Retire and the readers never take it.
 	maint    sync.Mutex
 	foldedAt map[period]time.Time // when this process folded a period last
 	unclean  map[period]bool      // periods with leftovers of an interrupted fold
 	damaged  map[period]damagedDay
+	cleared  map[int64]bool    // days whose journals know hours that a removal has cleared
 	reserved map[period]uint32 // generations that this process has reserved and not used yet
 	seen     seenParts
 	written  map[int64]uint32 // parts with a writer that this process has written, by day
@@ -155,6 +156,7 @@ func newIndex(opts Options) *Index {
 		foldedAt: map[period]time.Time{}, unclean: map[period]bool{}, damaged: map[period]damagedDay{},
 		reserved: map[period]uint32{}, begun: map[period]uint32{}, foldTimes: map[period]time.Time{},
 		seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
+		cleared: map[int64]bool{},
 	}
 	x.open.days = map[int64]*openDay{}
 	x.closed.days, x.closed.months = map[int64]*folded{}, map[period]*folded{}

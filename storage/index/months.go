@@ -10,8 +10,8 @@ import (
 )
 
 // A month is folded from its days as they are folded: from its former generation and the days that are new or were
-// folded again since. That is right because a fold of a day only adds to its segment; a rebuild, which may take away, and
-// a fold of a day whose segment was lost void the month first, so that it is folded from its days alone.
+// folded again since. That is right because a fold of a day only adds to its segment; a rebuild and a removal, which may
+// take away, and a fold of a day whose segment was lost void the month first, so that it is folded from its days alone.
 
 // monthRefoldEvery is the least time between two folds of a month that bring no new day, only late data.
 const monthRefoldEvery = 6 * time.Hour

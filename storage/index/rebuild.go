@@ -249,15 +249,23 @@ func tagLabels(b *labels.ScratchBuilder, metric string, tags []keyschema.Tag) la
 // labelSet reads the tags for which a hash stands in row keys. Rows may have been written before Persist stored their
 // label set; then the series is active, if only by the replay of the log.
 func (x *Index) labelSet(ctx context.Context, metric, hash string) ([]keyschema.Tag, error) {
+	tags, err := StoredLabelSet(ctx, x.meta, hash)
+	if errors.Is(err, errMissing) {
+		if tags := x.activeLongTags(metric, hash); tags != nil {
+			return tags, nil
+		}
+	}
+	return tags, err
+}
+
+// StoredLabelSet reads from table meta the tags that a hash stands for in row keys.
+func StoredLabelSet(ctx context.Context, meta storage.Table, hash string) ([]keyschema.Tag, error) {
 	key, qualifier := labelSetKey(hash), []byte{qualTagList}
-	value, err := readCell(ctx, x.meta, 0, key, qualifier)
+	value, err := readCell(ctx, meta, 0, key, qualifier)
 	if err != nil {
 		return nil, err
 	}
 	if value == nil {
-		if tags := x.activeLongTags(metric, hash); tags != nil {
-			return tags, nil
-		}
 		return nil, corrupt(storage.TableMeta, key, qualifier, errMissing)
 	}
 	payload, err := unseal(value, key, qualifier)
@@ -378,4 +386,9 @@ func (v *verifier) compare(found []Series) error {
 
 func sortedSets(sets map[Ref]labels.Labels) []labels.Labels {
 	return slices.SortedFunc(maps.Values(sets), labels.Compare)
+}
+
+// LabelSet returns the tags that a hash stands for in the row keys of a metric, stored or active.
+func (x *Index) LabelSet(ctx context.Context, metric, hash string) ([]keyschema.Tag, error) {
+	return x.labelSet(ctx, metric, hash)
 }

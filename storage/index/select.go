@@ -16,8 +16,7 @@ type Series struct {
 	Labels labels.Labels
 	// Ref is the series' number among the active ones, 0 if it is not active.
 	Ref Ref
-	// Hours are the spans in which the series has samples, or had some that were deleted: ascending, with gaps between
-	// them, clipped to the query.
+	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query.
 	Hours []HourSpan
 }
 

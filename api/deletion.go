@@ -1,0 +1,141 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/ingest"
+	"halite/storage/tombstone"
+)
+
+// Deleter deletes samples; *ingest.Ingester is one.
+type Deleter interface {
+	// DeleteSeries deletes durably and returns the number of series that match.
+	DeleteSeries(ctx context.Context, d ingest.Deletion) (series int, err error)
+	// CountDeletion counts what DeleteSeries would delete.
+	CountDeletion(ctx context.Context, d ingest.Deletion) (ingest.DeletionCount, error)
+	// CleanTombstones frees the space of what was deleted.
+	CleanTombstones(ctx context.Context) (ingest.CleanReport, error)
+}
+
+// deleteSeries answers /api/v1/admin/tsdb/delete_series. Besides Prometheus' parameters it takes all=true, which permits
+// selectors that match everything, and dry_run=true, which answers what would be deleted.
+func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
+	if aerr := s.allowAdmin(); aerr != nil {
+		return reply{}, aerr
+	}
+	d, aerr := s.deletionParams(r)
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	dry, aerr := boolParam(r, "dry_run")
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	if s.opts.Deleter == nil {
+		return reply{}, unavailable("series cannot be deleted through the API")
+	}
+	if !dry {
+		_, err := s.opts.Deleter.DeleteSeries(r.Context(), d)
+		return reply{}, deletionError(err)
+	}
+	count, err := s.opts.Deleter.CountDeletion(r.Context(), d)
+	if err != nil {
+		return reply{}, deletionError(err)
+	}
+	return document(struct {
+		Series  int   `json:"series"`
+		Samples int64 `json:"samples"`
+		Bytes   int64 `json:"bytes"`
+	}{count.Series, count.Samples, count.Bytes})
+}
+
+func (s *Server) deletionParams(r *http.Request) (d ingest.Deletion, aerr *apiError) {
+	if aerr := strictForm(r); aerr != nil {
+		return d, aerr
+	}
+	selectors := r.Form["match[]"]
+	if len(selectors) == 0 {
+		return d, badData(errors.New("no match[] parameter provided"))
+	}
+	start, end, aerr := boundsParam(r)
+	if aerr != nil {
+		return d, aerr
+	}
+	if end.Before(start) {
+		return d, badParam("end", errors.New("end timestamp must not be before start time"))
+	}
+	d.FromMs, d.ToMs = start.UnixMilli(), end.UnixMilli()
+	for _, selector := range selectors {
+		ms, err := s.opts.Engine.Parser().ParseMetricSelector(selector)
+		if err != nil {
+			return d, badParam("match[]", err)
+		}
+		d.Selectors = append(d.Selectors, append([]*labels.Matcher(nil), ms...))
+	}
+	d.Everything, aerr = boolParam(r, "all")
+	return d, aerr
+}
+
+// deletionError places an error of a Deleter; nil stays nil.
+func deletionError(err error) *apiError {
+	var limit *tombstone.LimitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ingest.ErrDeletesEverything):
+		return badData(fmt.Errorf("%w; set all=true if that is meant", err))
+	case errors.Is(err, ingest.ErrBadDeletion):
+		return badData(err)
+	case errors.As(err, &limit):
+		return &apiError{typ: errExec, err: err}
+	case errors.Is(err, ingest.ErrNoDeletions):
+		return unavailable("series cannot be deleted through the API")
+	case errors.Is(err, ingest.ErrClosed):
+		return &apiError{typ: errUnavailable, err: err}
+	case errors.Is(err, context.Canceled):
+		return &apiError{typ: errCanceled, err: err}
+	default:
+		return &apiError{typ: errInternal, err: err}
+	}
+}
+
+// tableBytes is the size of a table before and after a cleaning.
+type tableBytes struct {
+	Table  string `json:"table"`
+	Before uint64 `json:"bytesBefore"`
+	After  uint64 `json:"bytesAfter"`
+}
+
+// cleanTombstones answers /api/v1/admin/tsdb/clean_tombstones. With report=true it answers what was done, otherwise, as
+// Prometheus does, nothing.
+func (s *Server) cleanTombstones(r *http.Request) (reply, *apiError) {
+	if aerr := s.allowAdmin(); aerr != nil {
+		return reply{}, aerr
+	}
+	wanted, aerr := boolParam(r, "report")
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	if s.opts.Deleter == nil {
+		return reply{}, unavailable("there are no tombstones to clean")
+	}
+	report, err := s.opts.Deleter.CleanTombstones(r.Context())
+	if err != nil || !wanted {
+		return reply{}, deletionError(err)
+	}
+	tables := make([]tableBytes, 0, len(report.Tables))
+	for _, t := range report.Tables {
+		tables = append(tables, tableBytes(t))
+	}
+	return document(struct {
+		Tombstones    int          `json:"tombstones"`
+		RowsRewritten int64        `json:"rowsRewritten"`
+		RowsRemoved   int64        `json:"rowsRemoved"`
+		Tables        []tableBytes `json:"tables"`
+	}{report.Tombstones, report.RowsRewritten, report.RowsRemoved, tables})
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest"
+	"halite/storage/tombstone"
+)
+
+type fakeDeleter struct {
+	asked []ingest.Deletion
+	clean int
+	err   error
+}
+
+func (f *fakeDeleter) DeleteSeries(_ context.Context, d ingest.Deletion) (int, error) {
+	f.asked = append(f.asked, d)
+	return 1, f.err
+}
+
+func (f *fakeDeleter) CountDeletion(_ context.Context, d ingest.Deletion) (ingest.DeletionCount, error) {
+	return ingest.DeletionCount{Series: 1, Samples: 20, Bytes: 300}, f.err
+}
+
+func (f *fakeDeleter) CleanTombstones(context.Context) (ingest.CleanReport, error) {
+	f.clean++
+	return ingest.CleanReport{Tombstones: 2, RowsRewritten: 3, RowsRemoved: 4,
+		Tables: []ingest.TableBytes{{Table: "data", Before: 50, After: 6}}}, f.err
+}
+
+func TestDeleteSeriesParameters(t *testing.T) {
+	deleter := &fakeDeleter{}
+	f := newFixture(t, func(o *Options) { o.Deleter, o.AdminAPI = deleter, true })
+	const path = "/api/v1/admin/tsdb/delete_series"
+	w := f.post(path+"?match[]=up&match[]=%7Bjob%3D%22x%22%7D&start=1700000000.123&end=2023-11-14T22:13:21.456Z", "")
+	require.Equal(t, http.StatusNoContent, w.Code)
+	require.Empty(t, w.Body.String())
+	d := deleter.asked[0]
+	require.Equal(t, `{__name__="up"} or {job="x"}`, tombstone.SelectorsText(d.Selectors))
+	require.EqualValues(t, 1_700_000_000_123, d.FromMs)
+	require.EqualValues(t, 1_700_000_001_456, d.ToMs)
+	require.False(t, d.Everything)
+
+	require.Equal(t, http.StatusNoContent, f.post(path+"?match[]=up&all=true", "").Code)
+	require.True(t, deleter.asked[1].Everything)
+	require.Negative(t, deleter.asked[1].FromMs)
+	require.Greater(t, deleter.asked[1].ToMs, int64(1e15))
+
+	w = f.post(path+"?match[]=up&dry_run=1", "")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.JSONEq(t, `{"status":"success","data":{"series":1,"samples":20,"bytes":300}}`, body(t, w))
+	require.Len(t, deleter.asked, 2)
+}
+
+func TestBadDeletions(t *testing.T) {
+	deleter := &fakeDeleter{}
+	f := newFixture(t, func(o *Options) { o.Deleter, o.AdminAPI = deleter, true })
+	const path = "/api/v1/admin/tsdb/"
+	for target, want := range map[string]string{
+		"delete_series":                           `no match[] parameter provided`,
+		"delete_series?match[]=up%7B":             `invalid parameter \"match[]\"`,
+		"delete_series?match[]=up&start=soon":     `invalid parameter \"start\"`,
+		"delete_series?match[]=up&end=late":       `invalid parameter \"end\"`,
+		"delete_series?match[]=up&start=5&end=4":  `end timestamp must not be before start time`,
+		"delete_series?match[]=up&dry_run=maybe":  `invalid parameter \"dry_run\"`,
+		"delete_series?match[]=up&all=everything": `invalid parameter \"all\"`,
+		"delete_series?match[]=up&start=%zz":      `error parsing form values`,
+		"clean_tombstones?report=long":            `invalid parameter \"report\"`,
+	} {
+		w := f.post(path+target, "")
+		require.Equal(t, http.StatusBadRequest, w.Code, target)
+		require.Contains(t, w.Body.String(), `"errorType":"bad_data"`, target)
+		require.Contains(t, w.Body.String(), want, target)
+	}
+	require.Empty(t, deleter.asked)
+	for _, c := range []struct {
+		err  error
+		code int
+		text string
+	}{
+		{fmt.Errorf("%w: x", ingest.ErrDeletesEverything), http.StatusBadRequest, "all=true"},
+		{fmt.Errorf("%w: x", ingest.ErrBadDeletion), http.StatusBadRequest, "bad_data"},
+		{&tombstone.LimitError{Max: 7}, http.StatusUnprocessableEntity, "storage.tombstones-max"},
+		{ingest.ErrNoDeletions, http.StatusUnprocessableEntity, "execution"},
+		{ingest.ErrClosed, http.StatusServiceUnavailable, "unavailable"},
+		{errors.New("disk"), http.StatusInternalServerError, "internal"},
+		{context.Canceled, statusClientClosed, "canceled"},
+	} {
+		deleter.err = c.err
+		for _, target := range []string{"delete_series?match[]=up", "delete_series?match[]=up&dry_run=true"} {
+			w := f.post(path+target, "")
+			require.Equal(t, c.code, w.Code, c.err)
+			require.Contains(t, w.Body.String(), c.text)
+		}
+	}
+}
+
+func TestCleanTombstones(t *testing.T) {
+	deleter := &fakeDeleter{}
+	f := newFixture(t, func(o *Options) { o.Deleter, o.AdminAPI = deleter, true })
+	w := f.post("/api/v1/admin/tsdb/clean_tombstones", "")
+	require.Equal(t, http.StatusNoContent, w.Code)
+	require.Empty(t, w.Body.String())
+	w = f.post("/api/v1/admin/tsdb/clean_tombstones?report=true", "")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.JSONEq(t, `{"status":"success","data":{"tombstones":2,"rowsRewritten":3,"rowsRemoved":4,
+		"tables":[{"table":"data","bytesBefore":50,"bytesAfter":6}]}}`, body(t, w))
+	require.Equal(t, 2, deleter.clean)
+}

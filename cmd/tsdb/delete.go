@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kingpin/v2"
+)
+
+// deleteConfig holds the flags of `tsdb delete`.
+type deleteConfig struct {
+	url      string
+	matches  []string
+	from, to string
+	dryRun   bool
+	all      bool
+	clean    bool
+}
+
+func addDeleteFlags(cmd *kingpin.CmdClause) *deleteConfig {
+	c := &deleteConfig{}
+	cmd.Flag("url", "The server; it runs with --web.enable-admin-api.").Default("http://127.0.0.1:9480").StringVar(&c.url)
+	cmd.Flag("match", "Selector of series; may be repeated.").StringsVar(&c.matches)
+	cmd.Flag("from", "First time to delete: RFC 3339 or seconds since 1970, to the millisecond; default: the beginning.").
+		StringVar(&c.from)
+	cmd.Flag("to", "Last time to delete; default: the end.").StringVar(&c.to)
+	cmd.Flag("dry-run", "Only count what would be deleted.").BoolVar(&c.dryRun)
+	cmd.Flag("all", "Permit selectors that match everything.").BoolVar(&c.all)
+	cmd.Flag("clean", "Free the space of all that was deleted so far, and say how much; without --match nothing else is done.").
+		BoolVar(&c.clean)
+	return c
+}
+
+// answerBytesMax bounds what is read of an answer of the admin API.
+const answerBytesMax = 1 << 20
+
+// deleteFromServer carries out `tsdb delete`.
+func deleteFromServer(c *deleteConfig, w io.Writer) error {
+	if len(c.matches) == 0 && (!c.clean || c.dryRun || c.all || c.from != "" || c.to != "") {
+		return errors.New("--match is required, unless --clean is all that is wanted")
+	}
+	if c.clean && c.dryRun {
+		return errors.New("--dry-run and --clean contradict each other")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if len(c.matches) > 0 {
+		if err := c.delete(ctx, w); err != nil {
+			return err
+		}
+	}
+	if c.clean {
+		return c.cleanUp(ctx, w)
+	}
+	return nil
+}
+
+// delete deletes, or counts what would be.
+func (c *deleteConfig) delete(ctx context.Context, w io.Writer) error {
+	form := url.Values{"match[]": c.matches}
+	for name, value := range map[string]string{"start": c.from, "end": c.to} {
+		if value != "" {
+			form.Set(name, value)
+		}
+	}
+	if c.all {
+		form.Set("all", "true")
+	}
+	if !c.dryRun {
+		if err := c.post(ctx, "delete_series", form, nil); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(w, "deleted; the space is freed by --clean")
+		return err
+	}
+	form.Set("dry_run", "true")
+	var count struct {
+		Series         int
+		Samples, Bytes int64
+	}
+	if err := c.post(ctx, "delete_series", form, &count); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "would delete %d samples of %d series, %d bytes\n", count.Samples, count.Series, count.Bytes)
+	return err
+}
+
+// cleanUp frees space.
+func (c *deleteConfig) cleanUp(ctx context.Context, w io.Writer) error {
+	var report struct {
+		Tombstones, RowsRewritten, RowsRemoved int64
+		Tables                                 []struct {
+			Table                   string
+			BytesBefore, BytesAfter int64
+		}
+	}
+	if err := c.post(ctx, "clean_tombstones", url.Values{"report": {"true"}}, &report); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "deletions cleaned: %d; rows removed: %d, written anew: %d\n", report.Tombstones, report.RowsRemoved,
+		report.RowsRewritten)
+	for _, t := range report.Tables {
+		if _, err := fmt.Fprintf(w, "table %-8s %12d bytes before, %12d after\n", t.Table, t.BytesBefore, t.BytesAfter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// post asks the admin API and reads the data of the answer into data, unless that is nil.
+func (c *deleteConfig) post(ctx context.Context, endpoint string, form url.Values, data any) error {
+	target := strings.TrimSuffix(c.url, "/") + "/api/v1/admin/tsdb/" + endpoint
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, strings.NewReader(form.Encode()))
+	if err != nil {
+		return fmt.Errorf("--url: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("is a server running there? %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNoContent && data == nil {
+		return nil
+	}
+	answer := struct {
+		Error string
+		Data  any
+	}{Data: data}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, answerBytesMax)).Decode(&answer); err != nil {
+		return fmt.Errorf("%s answered %s and no JSON: %w", target, resp.Status, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s: %s", target, resp.Status, answer.Error)
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/ingest"
+	"halite/keyschema"
+	"halite/query/promql"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/tombstone"
+)
+
+// openTombstones reads what was deleted and returns the store that reads without it.
+func openTombstones(
+	ctx context.Context, c *serveConfig, store storage.Store, log *slog.Logger, r prometheus.Registerer,
+) (*tombstone.Set, storage.Store, error) {
+	set, err := tombstone.Open(ctx, tombstone.Options{
+		Store: store, TombstonesMax: c.tombstonesMax, AcceptLoss: c.acceptWALLoss, Logger: log, Registerer: r,
+	})
+	if err != nil {
+		return nil, store, err
+	}
+	set.SetLabelSets(func(ctx context.Context, _, hash string) ([]keyschema.Tag, error) {
+		meta, err := store.Table(ctx, storage.TableMeta)
+		if err != nil {
+			return nil, err
+		}
+		return index.StoredLabelSet(ctx, meta, hash)
+	})
+	return set, set.Store(), nil
+}
+
+// deleting tells rollups and kept rows of a deletion, and lets it take effect.
+func (db *database) deleting(watch *promql.RowWatch) func(context.Context, ingest.Deleting, func() error) error {
+	return func(ctx context.Context, d ingest.Deleting, change func() error) error {
+		watched := func() error { return watch.Changing(d.FromMs, d.ToMs, change) }
+		if db.tiers == nil {
+			return watched()
+		}
+		return db.tiers.MarkDeleted(ctx, d.FromMs, d.ToMs, d.Rows, watched)
+	}
+}

@@ -1,0 +1,329 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"halite/keyschema"
+	"halite/keyschema/run"
+	"halite/storage"
+	"halite/storage/tombstone"
+)
+
+const (
+	// cleanRows is the number of rows that are written anew together; flushes wait meanwhile.
+	cleanRows = 256
+	// cleanRunSamplesMax bounds a run that is made of several.
+	cleanRunSamplesMax = 1 << 18
+)
+
+// CleanReport says what CleanTombstones has done.
+type CleanReport struct {
+	// Tombstones are the deletions that are done with.
+	Tombstones int
+	// Rows were written anew, or removed if nothing of them was left.
+	RowsRewritten, RowsRemoved int64
+	// Tables are the sizes before and after; what was written meanwhile is in them.
+	Tables []TableBytes
+}
+
+// TableBytes is the size of a table on disk, about.
+type TableBytes struct {
+	Table         string
+	Before, After uint64
+}
+
+// CleanTombstones takes what was deleted out of the tables: it writes the rows anew that have samples left, removes the
+// others, frees their space and then forgets the tombstones. It may take long; writes and queries go on. If it is cut off,
+// what is left to do is done by the next call. Deletions that come meanwhile wait for the next call.
+func (i *Ingester) CleanTombstones(ctx context.Context) (report CleanReport, err error) {
+	set := i.opts.Tombstones
+	if set == nil {
+		return report, ErrNoDeletions
+	}
+	if err := i.begin(); err != nil {
+		return report, err
+	}
+	defer i.callers.Done()
+	i.cleanMu.Lock()
+	defer i.cleanMu.Unlock()
+	// What is pending would look like hours without rows after a crash.
+	if err := i.settlePending(ctx); err != nil {
+		return report, err
+	}
+	view := set.View()
+	todo := view.List()
+	view.Release()
+	if err := i.opts.Store.Sync(ctx); err != nil {
+		return report, fmt.Errorf("sync the tables: %w", err)
+	}
+	if err := i.sizes(ctx, &report, func(t *TableBytes) *uint64 { return &t.Before }); err != nil {
+		return report, err
+	}
+	if len(todo) > 0 {
+		if err := i.clean(ctx, todo, &report); err != nil {
+			return report, fmt.Errorf("clean the rows of %d deletions: %w", len(todo), err)
+		}
+	}
+	if err := i.sizes(ctx, &report, func(t *TableBytes) *uint64 { return &t.After }); err != nil {
+		return report, err
+	}
+	i.opts.Logger.Info("tombstones cleaned", "deletions", report.Tombstones, "rows_rewritten", report.RowsRewritten,
+		"rows_removed", report.RowsRemoved, "tables", fmt.Sprintf("%+v", report.Tables))
+	return report, nil
+}
+
+// sizes fills in the sizes of all tables.
+func (i *Ingester) sizes(ctx context.Context, report *CleanReport, field func(*TableBytes) *uint64) error {
+	store := i.opts.Tombstones.Base()
+	schemas, err := store.Tables(ctx)
+	if err != nil {
+		return fmt.Errorf("list the tables: %w", err)
+	}
+	for _, schema := range schemas {
+		at := slices.IndexFunc(report.Tables, func(t TableBytes) bool { return t.Table == schema.Name })
+		if at < 0 {
+			at = len(report.Tables)
+			report.Tables = append(report.Tables, TableBytes{Table: schema.Name})
+		}
+		table, err := store.Table(ctx, schema.Name)
+		if err != nil {
+			return err
+		}
+		tablets, err := table.Tablets(ctx)
+		if err != nil {
+			return fmt.Errorf("ask for the size of table %s: %w", schema.Name, err)
+		}
+		for _, t := range tablets {
+			*field(&report.Tables[at]) += t.SizeBytes
+		}
+	}
+	return nil
+}
+
+// clean cleans the rows of tombstones and drops these.
+func (i *Ingester) clean(ctx context.Context, todo []*tombstone.Tombstone, report *CleanReport) error {
+	set := i.opts.Tombstones
+	raw, err := set.Base().Table(ctx, storage.TableData)
+	if err != nil {
+		return err
+	}
+	c := cleaner{i: i, raw: raw, report: report}
+	defer func() {
+		if c.view != nil {
+			c.view.Release()
+		}
+	}()
+	if err := c.renew(ctx); err != nil {
+		return err
+	}
+	fromMs, toMs := todo[0].FromMs, todo[0].ToMs
+	ids := make([]uint64, len(todo))
+	for n, t := range todo {
+		fromMs, toMs, ids[n] = min(fromMs, t.FromMs), max(toMs, t.ToMs), t.ID
+	}
+	if err := c.scan(ctx, fromMs, toMs, i.rowsOf(todo)); err != nil {
+		return err
+	}
+	if err := i.opts.Store.Sync(ctx); err != nil {
+		return fmt.Errorf("sync the tables: %w", err)
+	}
+	c.view.Release()
+	c.view = nil
+	if err := set.Drop(ctx, ids); err != nil {
+		return err
+	}
+	report.Tombstones = len(ids)
+	if spans, ok := raw.(storage.SpanTable); ok {
+		span := storage.CellSpan{Family: storage.FamilySamples, Rows: i.rowsOf(todo).Ranges,
+			FromDay: fromMs / storage.DayMs, ToDay: toMs/storage.DayMs + 1}
+		if err := spans.Reclaim(ctx, span); err != nil {
+			return fmt.Errorf("free the space of table %s: %w", storage.TableData, err)
+		}
+	}
+	return nil
+}
+
+// rowsOf are the ranges of rows that tombstones may concern.
+func (i *Ingester) rowsOf(todo []*tombstone.Tombstone) storage.RowSet {
+	var set storage.RowSet
+	seen := map[string]bool{}
+	for _, t := range todo {
+		metrics, ok := tombstone.Metrics(t.Selectors)
+		if !ok {
+			return storage.RowSet{Ranges: []storage.RowRange{{}}}
+		}
+		for _, metric := range metrics {
+			for _, g := range i.opts.Schema.Generations(metric, 0, keyschema.HourMax) {
+				for salt := range g.Rule.Salts {
+					start, end := g.Rule.MetricRange(metric, salt)
+					if !seen[string(start)] {
+						seen[string(start)] = true
+						set.Ranges = append(set.Ranges, storage.RowRange{Start: start, End: end})
+					}
+				}
+			}
+		}
+	}
+	return set
+}
+
+// cleaner writes rows anew.
+type cleaner struct {
+	i      *Ingester
+	raw    storage.Table // with what was deleted
+	view   *tombstone.View
+	report *CleanReport
+
+	row     run.Row
+	encoder run.Encoder
+}
+
+// renew takes the tombstones as they are now, and waits until nobody reads rows as of before.
+func (c *cleaner) renew(ctx context.Context) error {
+	if c.view != nil {
+		c.view.Release()
+	}
+	c.view = c.i.opts.Tombstones.View()
+	return c.i.opts.Tombstones.WaitOlder(ctx)
+}
+
+// scan looks for rows that have lost samples and cleans them.
+func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowSet) (err error) {
+	filter := c.view.NewFilter()
+	it := c.raw.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
+		Families: []string{storage.FamilySamples}, KeysOnly: true,
+		FromMs: keyschema.HourStartMs(keyschema.HourOf(fromMs)), ToMs: keyschema.HourStartMs(keyschema.HourOf(toMs) + 1),
+	}})
+	defer func() { err = errors.Join(err, it.Close()) }()
+	var keys [][]byte
+	for it.Next() {
+		row := it.Row()
+		concerned, err := filter.Concerned(ctx, &row)
+		if err != nil {
+			return err
+		}
+		if !concerned {
+			continue
+		}
+		if keys = append(keys, bytes.Clone(row.Key)); len(keys) == cleanRows {
+			if err := c.rows(ctx, keys); err != nil {
+				return err
+			}
+			keys = keys[:0]
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	return c.rows(ctx, keys)
+}
+
+// rows cleans rows. No deletion is carried out and no run is written meanwhile, so that what is written here is the
+// newest of its row.
+func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	i := c.i
+	i.flushMu.Lock()
+	for !c.view.Current() {
+		i.flushMu.Unlock() // queries that it waits for may be slow
+		if err := c.renew(ctx); err != nil {
+			return err
+		}
+		i.flushMu.Lock()
+	}
+	defer i.flushMu.Unlock()
+	muts, err := c.mutations(ctx, keys)
+	if err != nil || len(muts) == 0 {
+		return err
+	}
+	if err := i.data.Apply(ctx, muts); err != nil {
+		return fmt.Errorf("write %d rows to table %s: %w", len(muts), storage.TableData, err)
+	}
+	i.unsynced = true
+	i.metrics.cleanedRows.Add(float64(len(muts)))
+	return nil
+}
+
+// mutations makes what is to be written to the rows.
+func (c *cleaner) mutations(ctx context.Context, keys [][]byte) (muts []storage.RowMutation, err error) {
+	it := c.raw.ReadRows(ctx, storage.RowSet{Keys: keys}, storage.ReadOptions{Filter: storage.Filter{
+		Families: []string{storage.FamilySamples}, VersionsMax: 1,
+	}})
+	defer func() { err = errors.Join(err, it.Close()) }()
+	filter := c.view.NewFilter()
+	for it.Next() {
+		row := it.Row()
+		before := row
+		_, changed, err := filter.Row(ctx, &row)
+		if err != nil {
+			return nil, err
+		}
+		if !changed {
+			continue
+		}
+		m, err := c.mutation(ctx, before, row)
+		if err != nil {
+			return nil, fmt.Errorf("row %s: %w", row.Key, err)
+		}
+		muts = append(muts, m)
+	}
+	return muts, it.Err()
+}
+
+// mutation replaces the runs of a row by what is left of them.
+func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m storage.RowMutation, err error) {
+	k, err := keyschema.ParseRowKey(before.Key)
+	if err != nil {
+		return m, err
+	}
+	m.Key = bytes.Clone(before.Key)
+	freed := 0
+	for _, cell := range before.Cells {
+		if q, err := keyschema.ParseQualifier(cell.Qualifier); err == nil && q.Kind == keyschema.KindRun {
+			freed += len(cell.Value)
+			m.Entries = append(m.Entries, storage.Entry{
+				Kind: storage.DeleteCells, Family: storage.FamilySamples, Qualifier: bytes.Clone(cell.Qualifier),
+			})
+		}
+	}
+	c.row.Reset(keyschema.HourStartMs(k.Hour))
+	for _, cell := range after.Cells {
+		if q, err := keyschema.ParseQualifier(cell.Qualifier); err == nil && q.Kind == keyschema.KindSample {
+			continue // stays where it is
+		}
+		if err := c.row.Add(cell.Qualifier, cell.Value); err != nil {
+			return m, fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
+		}
+	}
+	tsMs, values := c.row.Columns()
+	if len(tsMs) == 0 {
+		c.report.RowsRemoved++
+	} else {
+		c.report.RowsRewritten++
+	}
+	for len(tsMs) > 0 {
+		n := min(len(tsMs), cleanRunSamplesMax)
+		seq, err := c.i.sequence.take(ctx, 1)
+		if err != nil {
+			return m, err
+		}
+		value, err := c.encoder.Append(nil, keyschema.HourStartMs(k.Hour), tsMs[:n], values[:n])
+		if err != nil {
+			return m, err
+		}
+		freed -= len(value)
+		m.Entries = append(m.Entries, storage.Entry{
+			Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(k.Hour),
+			Qualifier: keyschema.AppendRunQualifier(nil, seq), Value: value,
+		})
+		tsMs, values = tsMs[n:], values[n:]
+	}
+	c.i.metrics.cleanedBytes.Add(float64(max(0, freed)))
+	return m, nil
+}

@@ -1,0 +1,154 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"halite/keyschema"
+	"halite/keyschema/run"
+	"halite/storage"
+	"halite/storage/index"
+)
+
+// DeletionCount says what a deletion would delete.
+type DeletionCount struct {
+	// Series have samples there.
+	Series int
+	// Samples are counted as a query would.
+	Samples int64
+	// Bytes is what the samples take in the data table, and in memory if they are not in the table yet; about, where rows
+	// hold others besides.
+	Bytes int64
+}
+
+// CountDeletion counts what DeleteSeries would delete, and deletes nothing. It reads all of it.
+func (i *Ingester) CountDeletion(ctx context.Context, d Deletion) (DeletionCount, error) {
+	var count DeletionCount
+	if i.opts.Tombstones == nil {
+		return count, ErrNoDeletions
+	}
+	d, err := d.clip()
+	if err != nil || d.ToMs < d.FromMs {
+		return count, err
+	}
+	found, err := i.selected(ctx, d)
+	if err != nil {
+		return count, err
+	}
+	for some := range slices.Chunk(found, settleSeries) {
+		c := counter{i: i, d: d, series: some}
+		if err := c.count(ctx, &count); err != nil {
+			return count, err
+		}
+	}
+	return count, nil
+}
+
+// counter counts some series.
+type counter struct {
+	i       *Ingester
+	d       Deletion
+	series  []index.Series
+	head    [][]int64 // times of each series in memory, those found in the table taken out
+	samples []int64
+	bytes   int64
+	row     run.Row
+}
+
+// headSampleBytes is about what a sample takes in memory.
+const headSampleBytes = 12
+
+func (c *counter) count(ctx context.Context, into *DeletionCount) error {
+	c.head, c.samples = make([][]int64, len(c.series)), make([]int64, len(c.series))
+	view, err := c.i.opts.Tombstones.Read(c.readHead)
+	if err != nil {
+		return err
+	}
+	defer view.Release()
+	if err := c.readRows(view.Context(ctx)); err != nil {
+		return err
+	}
+	for n := range c.series {
+		unflushed := int64(len(c.head[n]))
+		if c.samples[n]+unflushed > 0 {
+			into.Series++
+		}
+		into.Samples += c.samples[n] + unflushed
+		into.Bytes += unflushed * headSampleBytes
+	}
+	into.Bytes += c.bytes
+	return nil
+}
+
+func (c *counter) readHead() error {
+	for n, s := range c.series {
+		if s.Ref == 0 {
+			continue
+		}
+		tsMs, _, err := c.i.AppendSamples(s.Ref, c.d.FromMs, c.d.ToMs, nil, nil)
+		if err != nil {
+			return err
+		}
+		c.head[n] = tsMs
+	}
+	return nil
+}
+
+func (c *counter) readRows(ctx context.Context) (err error) {
+	var set storage.RowSet
+	owners := map[string]int{}
+	first, last := keyschema.HourOf(c.d.FromMs), keyschema.HourOf(c.d.ToMs)
+	for n := range c.series {
+		c.i.prefixes(&c.series[n], first, last, func(prefix []byte, from, to int64) {
+			owners[string(prefix)] = n
+			start, end := keyschema.SeriesRange(prefix, from, to)
+			set.Ranges = append(set.Ranges, storage.RowRange{Start: start, End: end})
+		})
+	}
+	if len(set.Ranges) == 0 {
+		return nil
+	}
+	it := c.i.data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
+		Families: []string{storage.FamilySamples}, VersionsMax: 1,
+		FromMs: keyschema.HourStartMs(first), ToMs: keyschema.HourStartMs(last + 1),
+	}})
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.Next() {
+		if err := c.add(it.Row(), owners); err != nil {
+			return fmt.Errorf("%w: table %s: %w", storage.ErrCorrupt, storage.TableData, err)
+		}
+	}
+	return it.Err()
+}
+
+// add counts a row's samples.
+func (c *counter) add(row storage.Row, owners map[string]int) error {
+	k, err := keyschema.ParseRowKey(row.Key)
+	if err != nil {
+		return err
+	}
+	n := owners[string(row.Key[:len(row.Key)-rowHourDigits])]
+	c.row.Reset(keyschema.HourStartMs(k.Hour))
+	size := int64(0)
+	for _, cell := range row.Cells {
+		if err := c.row.Add(cell.Qualifier, cell.Value); err != nil {
+			return fmt.Errorf("row %s: %w", row.Key, err)
+		}
+		size += int64(len(cell.Value))
+	}
+	tsMs, _ := c.row.Columns()
+	from, _ := slices.BinarySearch(tsMs, c.d.FromMs)
+	to, _ := slices.BinarySearch(tsMs, c.d.ToMs+1)
+	if from == to {
+		return nil
+	}
+	c.samples[n] += int64(to - from)
+	c.bytes += size * int64(to-from) / int64(len(tsMs))
+	c.head[n] = slices.DeleteFunc(c.head[n], func(ts int64) bool {
+		_, both := slices.BinarySearch(tsMs, ts)
+		return both
+	})
+	return nil
+}

@@ -1,0 +1,132 @@
+package head
+
+import (
+	"slices"
+
+	"halite/keyschema"
+)
+
+// Delete takes the samples with mintMs ≤ time ≤ maxtMs of registered series out of all rows, and rows that have none left.
+// First log writes it to the log, then samples go, then done is called; appends and reads of all series wait meanwhile. If
+// log fails nothing has happened. No row may be in the hands of a flush. It returns the number of samples taken out, of
+// which rewritten ones may count twice; an error of another kind than log's means that some may still be there.
+func (h *Head) Delete(refs []uint32, mintMs, maxtMs int64, log func() error, done func()) (samples int64, err error) {
+	for i := range h.stripes {
+		h.stripes[i].mu.Lock()
+		defer h.stripes[i].mu.Unlock()
+	}
+	if err := log(); err != nil {
+		return 0, err
+	}
+	d := readers.Get().(*Reader)
+	defer readers.Put(d)
+	for _, ref := range refs {
+		s := &h.stripes[h.Stripe(ref)]
+		bytes, rows, count := s.bytes, s.count, s.samples
+		err = h.cut(d, s, ref, mintMs, maxtMs)
+		samples += count - s.samples
+		h.bytes.Add(s.bytes - bytes)
+		h.rows.Add(s.count - rows)
+		h.samples.Add(s.samples - count)
+		if err != nil {
+			return samples, err
+		}
+	}
+	done()
+	return samples, nil
+}
+
+// cut is Delete for one series, under its stripe's lock.
+func (h *Head) cut(d *Reader, s *stripe, ref uint32, mintMs, maxtMs int64) error {
+	at := h.slot(ref)
+	if at == nil {
+		return nil
+	}
+	for n := at.row; n != 0; {
+		r := s.row(n)
+		next, startMs := r.next, keyschema.HourStartMs(int64(r.hour))
+		if startMs <= maxtMs && startMs+keyschema.HourMs > mintMs {
+			if err := h.cutRow(d, s, at, n, mintMs, maxtMs); err != nil {
+				return err
+			}
+		}
+		n = next
+	}
+	return nil
+}
+
+// cutRow takes samples out of a row by writing the others into it once more.
+func (h *Head) cutRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs int64) error {
+	r := s.row(n)
+	d.reset()
+	d.copyRow(s, r)
+	tsMs, values, err := d.columns(d.rows)
+	if err != nil {
+		return err
+	}
+	from, _ := slices.BinarySearch(tsMs, mintMs)
+	to, _ := slices.BinarySearch(tsMs, maxtMs+1)
+	if from == to {
+		return nil
+	}
+	full := int(r.packedBytes) > h.opts.RowBytesMax
+	if full {
+		h.sealed.Add(-1)
+	}
+	if from == 0 && to == len(tsMs) {
+		s.unlink(at, n)
+		return nil
+	}
+	s.release(r)
+	*r = row{
+		ref: r.ref, next: r.next, hour: r.hour, newest: r.newest, seq: r.seq, segment: r.segment, madeTick: r.madeTick,
+		lastTick: r.lastTick, flags: r.flags & flagFrozen, tail: s.slabs[classTailSmall].alloc(),
+	}
+	s.bytes += s.memory(r)
+	startMs := keyschema.HourStartMs(int64(r.hour))
+	for i, ts := range tsMs {
+		if i >= from && i < to {
+			continue
+		}
+		if err := s.add(r, uint32(ts-startMs), values[i]); err != nil {
+			return err
+		}
+	}
+	if full && int(r.packedBytes) > h.opts.RowBytesMax {
+		h.sealed.Add(1)
+	} else if full && s.newestOfHour(at, r) {
+		r.flags &^= flagFrozen
+	}
+	return nil
+}
+
+// newestOfHour reports whether no newer row of the series and hour exists: only one of them takes samples.
+func (s *stripe) newestOfHour(at *slot, r *row) bool {
+	for m := at.row; m != 0; {
+		other := s.row(m)
+		if other.hour == r.hour && compareSeq(other.seq, r.seq) > 0 {
+			return false
+		}
+		m = other.next
+	}
+	return true
+}
+
+// Hours calls visit with what tells of an hour whether the series has a row of it; the series' stripe is locked meanwhile.
+func (h *Head) Hours(ref uint32, visit func(has func(hour int64) bool)) {
+	s := &h.stripes[h.Stripe(ref)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	visit(func(hour int64) bool {
+		at := h.slot(ref)
+		if at == nil {
+			return false
+		}
+		for n := at.row; n != 0; n = s.row(n).next {
+			if int64(s.row(n).hour) == hour {
+				return true
+			}
+		}
+		return false
+	})
+}

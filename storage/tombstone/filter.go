@@ -1,0 +1,218 @@
+package tombstone
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"halite/keyschema"
+	"halite/keyschema/run"
+	"halite/storage"
+)
+
+const hourDigits = 7
+
+// Filter takes deleted samples out of rows of the data table. It belongs to one goroutine.
+type Filter struct {
+	set  *Set
+	view *View
+
+	prefix []byte       // of the row keys of the series at hand
+	of     []*Tombstone // that concern it
+	hits   []*Tombstone // of these, those that concern a cell
+
+	cells   []storage.Cell
+	bytes   []byte // of values written anew
+	decoder run.Decoder
+	encoder run.Encoder
+	tsMs    []int64
+	values  []float64
+}
+
+// NewFilter makes a filter for the tombstones of a view, which the caller holds.
+func (v *View) NewFilter() *Filter { return &Filter{set: v.set, view: v} }
+
+// Row takes the deleted samples out of a row, which was read with values. Not kept is a row without any cell left; a
+// row that is unchanged is as it was passed. What is changed is valid until the next call.
+func (f *Filter) Row(ctx context.Context, row *storage.Row) (kept, changed bool, err error) {
+	hour, ok, err := f.begin(ctx, row.Key)
+	if err != nil || !ok {
+		return true, false, err
+	}
+	for i := range row.Cells {
+		c, keep, same := f.cell(hour, &row.Cells[i])
+		if same && !changed {
+			continue
+		}
+		if !changed {
+			f.cells, changed = append(f.cells[:0], row.Cells[:i]...), true
+		}
+		if keep {
+			f.cells = append(f.cells, c)
+		}
+	}
+	if changed {
+		f.set.metrics.rows.Inc()
+		row.Cells = f.cells
+	}
+	return len(row.Cells) > 0, changed, nil
+}
+
+// Keys is Row for one that was read without values. Undecided is a row that has to be read with them.
+func (f *Filter) Keys(ctx context.Context, row *storage.Row) (kept, undecided bool, err error) {
+	hour, ok, err := f.begin(ctx, row.Key)
+	if err != nil || !ok {
+		return true, false, err
+	}
+	kept = len(row.Cells) == 0
+	for i := range row.Cells {
+		whole := f.strike(hour, &row.Cells[i])
+		if !whole && len(f.hits) > 0 {
+			return true, true, nil
+		}
+		kept = kept || !whole
+	}
+	if kept && len(row.Cells) > 0 {
+		f.cells = f.cells[:0]
+		for i := range row.Cells {
+			if !f.strike(hour, &row.Cells[i]) {
+				f.cells = append(f.cells, row.Cells[i])
+			}
+		}
+		row.Cells = f.cells
+	}
+	return kept, false, nil
+}
+
+// begin finds out whether tombstones concern a row, which need not be of a series.
+func (f *Filter) begin(ctx context.Context, key []byte) (hour int64, concerned bool, err error) {
+	f.bytes = f.bytes[:0]
+	cut := len(key) - hourDigits
+	if cut < 1 {
+		return 0, false, nil
+	}
+	for _, c := range key[cut:] {
+		if c < '0' || c > '9' {
+			return 0, false, nil
+		}
+		hour = hour*10 + int64(c-'0')
+	}
+	hour = keyschema.HourMax - hour
+	if !f.view.concerns(keyschema.HourStartMs(hour), keyschema.HourStartMs(hour+1)) {
+		return 0, false, nil
+	}
+	if len(f.prefix) == 0 || !bytes.Equal(f.prefix, key[:cut]) {
+		if err := f.series(ctx, key); err != nil {
+			f.prefix = f.prefix[:0]
+			return 0, false, err
+		}
+		f.prefix = append(f.prefix[:0], key[:cut]...)
+	}
+	for _, t := range f.of {
+		if t.overlaps(hour) {
+			return hour, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+var errNoLabelSets = errors.New("its label set cannot be looked up yet")
+
+// series finds the tombstones of the series that a row key names.
+func (f *Filter) series(ctx context.Context, key []byte) error {
+	f.of = f.of[:0]
+	k, err := keyschema.ParseRowKey(key)
+	if err != nil {
+		return fmt.Errorf("%w: table %s: %w", storage.ErrCorrupt, storage.TableData, err)
+	}
+	if k.TagsHash != "" {
+		if !f.view.perhaps(k.Metric) {
+			return nil
+		}
+		find := f.set.labelSets.Load()
+		if find == nil {
+			return fmt.Errorf("find out whether row %s was deleted: %w", key, errNoLabelSets)
+		}
+		if k.Tags, err = (*find)(ctx, k.Metric, k.TagsHash); err != nil {
+			return fmt.Errorf("find out whether row %s was deleted: %w", key, err)
+		}
+	}
+	f.of = f.view.of(f.of, k.Metric, k.Tags)
+	return nil
+}
+
+// strike collects the tombstones that concern a cell, and reports whether they take all of it.
+func (f *Filter) strike(hour int64, c *storage.Cell) (whole bool) {
+	f.hits = f.hits[:0]
+	if c.Family != storage.FamilySamples {
+		return false
+	}
+	q, err := keyschema.ParseQualifier(c.Qualifier)
+	if err != nil || q.Kind != keyschema.KindRun {
+		return false
+	}
+	for _, t := range f.of {
+		if q.Seq < t.Seq && t.overlaps(hour) {
+			f.hits = append(f.hits, t)
+			whole = whole || t.covers(hour)
+		}
+	}
+	return whole
+}
+
+// cell takes the deleted samples out of a cell. One that cannot be read is left to who reads it.
+func (f *Filter) cell(hour int64, c *storage.Cell) (out storage.Cell, keep, same bool) {
+	whole := f.strike(hour, c)
+	if whole {
+		return out, false, false
+	}
+	if len(f.hits) == 0 {
+		return *c, true, true
+	}
+	startMs := keyschema.HourStartMs(hour)
+	var err error
+	if f.tsMs, f.values, err = f.decoder.Decode(c.Value, startMs, f.tsMs[:0], f.values[:0]); err != nil {
+		return *c, true, true
+	}
+	all, n := len(f.tsMs), 0
+	for i, ts := range f.tsMs {
+		if !deleted(f.hits, ts) {
+			f.tsMs[n], f.values[n] = ts, f.values[i]
+			n++
+		}
+	}
+	if n == 0 || n == all {
+		return *c, n > 0, n > 0
+	}
+	start := len(f.bytes)
+	if f.bytes, err = f.encoder.Append(f.bytes, startMs, f.tsMs[:n], f.values[:n]); err != nil {
+		return *c, true, true // it was decoded, so it can be encoded
+	}
+	out = *c
+	out.Value = f.bytes[start:len(f.bytes):len(f.bytes)]
+	return out, true, false
+}
+
+func deleted(by []*Tombstone, tsMs int64) bool {
+	for _, t := range by {
+		if t.FromMs <= tsMs && tsMs <= t.ToMs {
+			return true
+		}
+	}
+	return false
+}
+
+// Concerned reports whether a tombstone may still take something out of the row, which was read with or without values.
+func (f *Filter) Concerned(ctx context.Context, row *storage.Row) (bool, error) {
+	hour, ok, err := f.begin(ctx, row.Key)
+	if err != nil || !ok {
+		return false, err
+	}
+	for i := range row.Cells {
+		if f.strike(hour, &row.Cells[i]); len(f.hits) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,310 @@
+package tombstone
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+const (
+	metaRow       = "tombstones#live"
+	nextQualifier = "next"
+	idBytes       = 8
+)
+
+// LabelSets finds the tags that a hash stands for in row keys.
+type LabelSets func(ctx context.Context, metric, hash string) ([]keyschema.Tag, error)
+
+// Options configure a Set. Zero fields take the default named beside them.
+type Options struct {
+	// Store holds the data and meta tables. Required; the Set does not close it.
+	Store storage.Store
+	// TombstonesMax bounds the tombstones in force; 10,000.
+	TombstonesMax int
+	// AcceptLoss leaves out tombstones that cannot be read instead of refusing to open: what they deleted is back.
+	AcceptLoss bool
+	// Logger takes what an operator should know; nil discards it.
+	Logger *slog.Logger
+	// Registerer takes the metrics; nil means they are not registered.
+	Registerer prometheus.Registerer
+}
+
+// Validate lists what is wrong with the options.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Store == nil {
+		errs = append(errs, errors.New("tombstone: Options.Store is missing"))
+	}
+	if o.TombstonesMax < 0 {
+		errs = append(errs, fmt.Errorf("tombstone: Options.TombstonesMax is %d, it must not be negative", o.TombstonesMax))
+	}
+	return errors.Join(errs...)
+}
+
+// LimitError: there are as many tombstones as may be.
+type LimitError struct{ Max int }
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%d deletions wait for their rows to be cleaned, which is the limit (storage.tombstones-max); "+
+		"clean the tombstones first", e.Max)
+}
+
+// Set is the tombstones of a store. See the package comment.
+type Set struct {
+	opts      Options
+	meta      storage.Table
+	metrics   *metrics
+	labelSets atomic.Pointer[LabelSets]
+
+	// gate is held for reading while samples in memory are read, and for writing while a deletion takes effect.
+	gate   sync.RWMutex
+	latest atomic.Pointer[View]
+
+	mu    sync.Mutex // guards the rest, and users of views
+	older map[*View]struct{}
+	next  uint64            // id
+	dirty map[uint64][]byte // what the meta table does not say yet; nil: to be removed
+	saved uint64            // the next id that the meta table says
+
+	saving sync.Mutex // admits one Save at a time
+}
+
+// Open reads the tombstones of a store.
+func Open(ctx context.Context, opts Options) (*Set, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts.TombstonesMax = cmp.Or(opts.TombstonesMax, 10_000)
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Set{opts: opts, older: map[*View]struct{}{}, dirty: map[uint64][]byte{}, next: 1}
+	var err error
+	if s.meta, err = opts.Store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
+		return nil, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
+	}
+	list, err := s.load(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the tombstones: %w", err)
+	}
+	s.saved = s.next
+	s.latest.Store(newView(s, list))
+	if s.metrics, err = newMetrics(s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// load reads the row of tombstones.
+func (s *Set) load(ctx context.Context) (list []*Tombstone, err error) {
+	it := s.meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(metaRow)}},
+		storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyMeta}, VersionsMax: 1}})
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.Next() {
+		for _, c := range it.Row().Cells {
+			if string(c.Qualifier) == nextQualifier {
+				if len(c.Value) != idBytes {
+					return nil, fmt.Errorf("%w: next tombstone of %d bytes in table %s", storage.ErrCorrupt, len(c.Value),
+						storage.TableMeta)
+				}
+				s.next = max(s.next, binary.BigEndian.Uint64(c.Value))
+				continue
+			}
+			t, err := Parse(c.Value)
+			if err == nil && (len(c.Qualifier) != idBytes || binary.BigEndian.Uint64(c.Qualifier) != t.ID) {
+				err = fmt.Errorf("%w: number %d", ErrBadTombstone, t.ID)
+			}
+			if err != nil && !s.opts.AcceptLoss {
+				return nil, fmt.Errorf("%w: table %s, row %s, qualifier %x: %w", storage.ErrCorrupt, storage.TableMeta, metaRow,
+					c.Qualifier, err)
+			}
+			if err != nil {
+				s.opts.Logger.Error("a deletion cannot be read and is left out, as accepted", "qualifier", fmt.Sprintf("%x", c.Qualifier),
+					"err", err)
+				continue
+			}
+			list = append(list, t)
+			s.next = max(s.next, t.ID+1)
+		}
+	}
+	return list, it.Err()
+}
+
+// SetLabelSets says how to find tags that row keys do not spell out. Until then a read of such a row of a metric that a
+// tombstone may concern fails.
+func (s *Set) SetLabelSets(find LabelSets) { s.labelSets.Store(&find) }
+
+// View takes the tombstones as they are now.
+func (s *Set) View() *View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.latest.Load()
+	v.users++
+	return v
+}
+
+// Read runs read, which looks at samples in memory, and takes the tombstones as of the same moment: no deletion takes
+// effect in between. On an error there is no view.
+func (s *Set) Read(read func() error) (*View, error) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if err := read(); err != nil {
+		return nil, err
+	}
+	return s.View(), nil
+}
+
+// Room returns a *LimitError if no tombstone may be added.
+func (s *Set) Room() error {
+	if s.Len() >= s.opts.TombstonesMax {
+		return &LimitError{Max: s.opts.TombstonesMax}
+	}
+	return nil
+}
+
+// NextID is the id of the next tombstone. Those who add must agree among themselves who does.
+func (s *Set) NextID() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next
+}
+
+// Find returns the tombstone with an id that is in force, nil if there is none.
+func (s *Set) Find(id uint64) *Tombstone {
+	for _, t := range s.latest.Load().list {
+		if t.ID == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// Add lets cut take the samples out of memory and puts the tombstone in force, together for all who use Read. If cut
+// fails nothing has happened. The tombstone is not stored yet: see Save.
+func (s *Set) Add(t *Tombstone, cut func() error) error {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if err := cut(); err != nil {
+		return err
+	}
+	s.Put(t)
+	return nil
+}
+
+// Put puts a tombstone in force, in the place of one with the same id if there is one.
+func (s *Set) Put(t *Tombstone) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = max(s.next, t.ID+1)
+	list := slices.DeleteFunc(slices.Clone(s.latest.Load().list), func(o *Tombstone) bool { return o.ID == t.ID })
+	list = append(list, t)
+	slices.SortFunc(list, func(a, b *Tombstone) int { return cmp.Compare(a.ID, b.ID) })
+	s.dirty[t.ID] = Append(nil, t)
+	s.publish(list)
+}
+
+// Settle notes that the catalogue no longer has hours without samples because of a tombstone. See Save.
+func (s *Set) Settle(id uint64) {
+	if t := s.Find(id); t != nil && t.Pending {
+		settled := *t
+		settled.Pending = false
+		s.Put(&settled)
+	}
+}
+
+// publish makes a list the latest. The caller holds mu.
+func (s *Set) publish(list []*Tombstone) {
+	old, now := s.latest.Load(), newView(s, list)
+	if old.users > 0 {
+		s.older[old] = struct{}{}
+	}
+	s.latest.Store(now)
+}
+
+// Drop takes tombstones out of force whose rows no longer need them, durably.
+func (s *Set) Drop(ctx context.Context, ids []uint64) error {
+	s.mu.Lock()
+	list := slices.DeleteFunc(slices.Clone(s.latest.Load().list), func(t *Tombstone) bool { return slices.Contains(ids, t.ID) })
+	for _, id := range ids {
+		s.dirty[id] = nil
+	}
+	s.publish(list)
+	s.mu.Unlock()
+	if err := s.Save(ctx); err != nil {
+		return err
+	}
+	if err := s.opts.Store.Sync(ctx); err != nil {
+		return fmt.Errorf("sync the tombstones: %w", err)
+	}
+	return nil
+}
+
+// Save writes to the meta table what it does not say yet; it is durable after the store's Sync. What could not be
+// written waits for the next Save.
+func (s *Set) Save(ctx context.Context) error {
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	s.mu.Lock()
+	m := storage.RowMutation{Key: []byte(metaRow)}
+	todo, next := s.dirty, s.next
+	s.dirty = map[uint64][]byte{}
+	if next > s.saved {
+		m.Entries = append(m.Entries, storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta,
+			Qualifier: []byte(nextQualifier), Value: binary.BigEndian.AppendUint64(nil, next)})
+	}
+	s.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(todo)) {
+		e := storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Value: todo[id],
+			Qualifier: binary.BigEndian.AppendUint64(nil, id)}
+		if e.Value == nil {
+			e.Kind = storage.DeleteCells
+		}
+		m.Entries = append(m.Entries, e)
+	}
+	if len(m.Entries) == 0 {
+		return nil
+	}
+	err := s.meta.Apply(ctx, []storage.RowMutation{m})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.saved = next
+		return nil
+	}
+	for id, value := range todo {
+		if _, newer := s.dirty[id]; !newer {
+			s.dirty[id] = value
+		}
+	}
+	return fmt.Errorf("write the tombstones to table %s: %w", storage.TableMeta, err)
+}
+
+// WaitOlder returns once no view is held any more that was taken before the latest tombstone was added or dropped.
+func (s *Set) WaitOlder(ctx context.Context) error {
+	s.mu.Lock()
+	older := slices.Collect(maps.Keys(s.older))
+	s.mu.Unlock()
+	for _, v := range older {
+		select {
+		case <-v.done:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for queries that began before a deletion: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// Len is the number of tombstones in force.
+func (s *Set) Len() int { return s.latest.Load().Len() }

@@ -1,0 +1,159 @@
+package tombstone
+
+import (
+	"context"
+
+	"halite/storage"
+)
+
+// Store returns the store whose data table lacks what was deleted. Everything else goes straight to the store below.
+func (s *Set) Store() storage.Store { return &filteredStore{s.opts.Store, s} }
+
+// Base is the store below, whose data table has all that is stored.
+func (s *Set) Base() storage.Store { return s.opts.Store }
+
+type filteredStore struct {
+	storage.Store
+	set *Set
+}
+
+// EnsureTable is part of storage.Store.
+func (s *filteredStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
+	t, err := s.Store.EnsureTable(ctx, schema)
+	return s.filtered(t, err)
+}
+
+// Table is part of storage.Store.
+func (s *filteredStore) Table(ctx context.Context, name string) (storage.Table, error) {
+	t, err := s.Store.Table(ctx, name)
+	return s.filtered(t, err)
+}
+
+func (s *filteredStore) filtered(t storage.Table, err error) (storage.Table, error) {
+	if err != nil || t.Schema().Name != storage.TableData {
+		return t, err
+	}
+	return &filteredTable{t, s.set}, nil
+}
+
+// filteredTable is the data table without what was deleted; writes go straight through.
+type filteredTable struct {
+	storage.Table
+	set *Set
+}
+
+// ReadRows is part of storage.Table. The tombstones are those of the context's View, or else those of now.
+func (t *filteredTable) ReadRows(ctx context.Context, set storage.RowSet, opts storage.ReadOptions) storage.RowIter {
+	view, held := ctx.Value(viewKey{}).(*View)
+	if !held {
+		view = t.set.latest.Load()
+	}
+	if opts.RowsMax < 0 || !view.concerns(opts.Filter.FromMs, opts.Filter.ToMs) {
+		return t.Table.ReadRows(ctx, set, opts)
+	}
+	if !held {
+		view = t.set.View()
+	}
+	it := &rowIter{table: t.Table, ctx: ctx, filter: view.NewFilter(), opts: opts, held: held, rows: opts.RowsMax}
+	below := opts
+	below.RowsMax = 0 // rows that are left out do not count
+	it.below = t.Table.ReadRows(ctx, set, below)
+	return it
+}
+
+// rowIter yields the rows that have something left.
+type rowIter struct {
+	table  storage.Table
+	below  storage.RowIter
+	ctx    context.Context
+	opts   storage.ReadOptions
+	filter *Filter
+	held   bool // the view is somebody else's
+	closed bool
+	rows   int // yet to be yielded, if opts.RowsMax is set
+	row    storage.Row
+	err    error
+}
+
+// Next is part of storage.RowIter.
+func (it *rowIter) Next() bool {
+	if it.err != nil || it.opts.RowsMax > 0 && it.rows == 0 {
+		return false
+	}
+	for it.below.Next() {
+		it.row = it.below.Row()
+		kept, err := it.keep()
+		if err != nil {
+			it.err = err
+			return false
+		}
+		if kept {
+			it.rows--
+			return true
+		}
+	}
+	return false
+}
+
+func (it *rowIter) keep() (kept bool, err error) {
+	if !it.opts.Filter.KeysOnly {
+		kept, _, err = it.filter.Row(it.ctx, &it.row)
+		return kept, err
+	}
+	kept, undecided, err := it.filter.Keys(it.ctx, &it.row)
+	if err == nil && undecided {
+		return it.lookInto()
+	}
+	return kept, err
+}
+
+// lookInto reads a row of which only the keys were asked for: what of it is left is for its values to say.
+func (it *rowIter) lookInto() (kept bool, err error) {
+	opts := storage.ReadOptions{Filter: it.opts.Filter}
+	opts.Filter.KeysOnly = false
+	one := it.table.ReadRows(it.ctx, storage.RowSet{Keys: [][]byte{it.row.Key}}, opts)
+	defer func() {
+		if closeErr := one.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	if !one.Next() {
+		return false, one.Err()
+	}
+	row := one.Row()
+	if kept, _, err = it.filter.Row(it.ctx, &row); err != nil || !kept {
+		return false, err
+	}
+	cells := make([]storage.Cell, 0, len(row.Cells))
+	for _, c := range row.Cells {
+		c.Qualifier, c.Value = append([]byte(nil), c.Qualifier...), nil
+		cells = append(cells, c)
+	}
+	it.row.Cells = cells
+	return true, nil
+}
+
+// Row is part of storage.RowIter.
+func (it *rowIter) Row() storage.Row { return it.row }
+
+// Err is part of storage.RowIter.
+func (it *rowIter) Err() error {
+	if it.err != nil {
+		return it.err
+	}
+	return it.below.Err()
+}
+
+// Close is part of storage.RowIter.
+func (it *rowIter) Close() error {
+	if !it.closed && !it.held {
+		it.filter.view.Release()
+	}
+	it.closed = true
+	return it.below.Close()
+}
+
+var (
+	_ storage.Store = (*filteredStore)(nil)
+	_ storage.Table = (*filteredTable)(nil)
+)

@@ -1,0 +1,87 @@
+package tombstone
+
+import (
+	"context"
+	"math"
+
+	"halite/keyschema"
+)
+
+// View is the tombstones in force at one moment. Release it when done: rows are written anew only once no view is held
+// that lacks the tombstones they are written for.
+type View struct {
+	set      *Set
+	list     []*Tombstone            // by id
+	byMetric map[string][]*Tombstone // those of which a selector names the metric
+	others   []*Tombstone
+	fromMs   int64 // hull of all
+	toMs     int64
+	users    int           // guarded by set.mu
+	done     chan struct{} // closed when users is 0 and the view is not the latest
+}
+
+func newView(set *Set, list []*Tombstone) *View {
+	v := &View{set: set, list: list, byMetric: map[string][]*Tombstone{}, fromMs: math.MaxInt64, toMs: -1,
+		done: make(chan struct{})}
+	for _, t := range list {
+		v.fromMs, v.toMs = min(v.fromMs, t.FromMs), max(v.toMs, t.ToMs)
+		names, ok := Metrics(t.Selectors)
+		if !ok {
+			v.others = append(v.others, t)
+			continue
+		}
+		for _, name := range names {
+			if of := v.byMetric[name]; len(of) == 0 || of[len(of)-1] != t {
+				v.byMetric[name] = append(of, t)
+			}
+		}
+	}
+	return v
+}
+
+// Len is the number of tombstones.
+func (v *View) Len() int { return len(v.list) }
+
+// List returns the tombstones by id. It is not to be changed.
+func (v *View) List() []*Tombstone { return v.list }
+
+// Current reports whether no tombstone has been added or dropped since the view was taken.
+func (v *View) Current() bool { return v.set.latest.Load() == v }
+
+// Release ends the use of the view.
+func (v *View) Release() {
+	s := v.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v.users--; v.users == 0 && s.latest.Load() != v {
+		delete(s.older, v)
+		close(v.done)
+	}
+}
+
+// concerns reports whether a tombstone may concern a time from mintMs to before endMs; endMs 0 is open.
+func (v *View) concerns(mintMs, endMs int64) bool {
+	return len(v.list) > 0 && v.toMs >= mintMs && (endMs == 0 || v.fromMs < endMs)
+}
+
+// of appends the tombstones that concern a series.
+func (v *View) of(dst []*Tombstone, metric string, tags []keyschema.Tag) []*Tombstone {
+	for _, list := range [][]*Tombstone{v.byMetric[metric], v.others} {
+		for _, t := range list {
+			if t.Matches(metric, tags) {
+				dst = append(dst, t)
+			}
+		}
+	}
+	return dst
+}
+
+// perhaps reports whether a tombstone may concern series of a metric.
+func (v *View) perhaps(metric string) bool { return len(v.byMetric[metric])+len(v.others) > 0 }
+
+type viewKey struct{}
+
+// Context makes reads of the data table with the returned context use this view.
+func (v *View) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, viewKey{}, v)
+}
