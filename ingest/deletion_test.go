@@ -280,7 +280,7 @@ func randomDeletion(t testing.TB, rng *rand.Rand, fromMs, toMs int64) Deletion {
 // random, and compares all that can be asked with a map.
 func TestDeletionModel(t *testing.T) {
 	first, count := crashSeeds(t)
-	for seed := first; seed < first+max(4, count/40); seed++ {
+	for seed := first; seed < first+max(4, count/60); seed++ {
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { deletionSeed(t, seed) }) {
 			t.Fatalf("reproduce: HALITE_SEED=%d HALITE_SEEDS=1 go test -run %s ./ingest", seed, t.Name())
 		}

@@ -23,7 +23,7 @@ import (
 func TestDeletionCrash(t *testing.T) {
 	first, count := crashSeeds(t)
 	deletions := map[string]int{}
-	for seed := first; seed < first+max(1, count/10); seed++ {
+	for seed := first; seed < first+max(3, count/20); seed++ {
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { deletionCrashSeed(t, seed, deletions) }) {
 			t.Fatalf("reproduce: HALITE_SEED=%d HALITE_SEEDS=1 go test -run %s ./ingest", seed, t.Name())
 		}
