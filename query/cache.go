@@ -246,10 +246,13 @@ func (q *inquiry) refuse(p parser.Parser) refusal {
 		q.lookback < time.Millisecond:
 		return refusedTime
 	}
-	if q.sliding() {
+	switch {
+	case q.sliding():
 		q.beforeMs, q.afterMs = q.shape.reach(q.lookback)
 		q.mintMs, q.maxtMs = q.startMs-q.beforeMs, q.lastMs()+q.afterMs
-	} else {
+	case !q.shape.computed:
+		q.mintMs, q.maxtMs = bounds(q.shape.expr, q.startMs, q.end.UnixMilli(), q.lookback)
+	default:
 		// Preprocessing changes the expression.
 		e, err := p.ParseExpr(q.text)
 		if err != nil {

@@ -45,6 +45,8 @@ type shape struct {
 	// orderedMs is the longest range of a function whose last bits depend on the order of additions at any step, once hours
 	// or days are added up apart.
 	orderedMs int64
+	// computed is set if only the preprocessed expression tells its bounds: @, subqueries, durations that are expressions.
+	computed bool
 	// known is false if samples outside the bounds that the selectors name may matter.
 	known bool
 	// metrics are those of its selectors; unnamed is set if one of them names none.
@@ -61,7 +63,12 @@ func shapeOf(e parser.Expr) *shape {
 			s.known = s.known && n.Func.Name != "info" && !n.Func.Experimental
 		case *parser.VectorSelector:
 			s.known = s.known && !n.Anchored && !n.Smoothed
+			s.computed = s.computed || n.Timestamp != nil || n.StartOrEnd != 0 || n.OriginalOffsetExpr != nil
 			s.name(n)
+		case *parser.MatrixSelector:
+			s.computed = s.computed || n.RangeExpr != nil
+		case *parser.SubqueryExpr:
+			s.computed = true
 		}
 		return nil
 	})
@@ -97,7 +104,7 @@ func (s *shape) at(stepMs, tiersFromMs int64) *shape {
 }
 
 // bounds are the times of the samples that evaluations from startMs to endMs may look at. The expression must be
-// preprocessed unless it is sliding.
+// preprocessed if they are computed.
 func bounds(e parser.Expr, startMs, endMs int64, lookback time.Duration) (mintMs, maxtMs int64) {
 	return promql.FindMinMaxTime(&parser.EvalStmt{
 		Expr: e, Start: time.UnixMilli(startMs), End: time.UnixMilli(endMs), LookbackDelta: lookback,

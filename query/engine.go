@@ -226,7 +226,8 @@ func (e *Engine) finish(q question, r *Result, in *inquiry, ex *explainer) *Resu
 
 // checkWork refuses what could not be stopped once it runs.
 func (e *Engine) checkWork(q question) error {
-	if !strings.Contains(q.text, ":") && !strings.Contains(q.text, "label_") {
+	_, ranges, _ := strings.Cut(q.text, "[")
+	if !strings.Contains(ranges, ":") && !strings.Contains(q.text, "label_") {
 		return nil // neither subqueries nor label functions
 	}
 	expr, err := e.parser.ParseExpr(q.text)
