@@ -22,13 +22,9 @@ func (s span) isKey() bool {
 	return len(s.end) == len(s.start)+1 && s.end[:len(s.start)] == s.start && s.end[len(s.start)] == 0
 }
 
-// sizeBytes is about what the span takes in a request.
-func (s span) sizeBytes() int {
-	if s.isKey() {
-		return len(s.start) + spanOverheadBytes
-	}
-	return len(s.start) + len(s.end) + 2*spanOverheadBytes
-}
+// keyBytes and rangeBytes are about what the span takes in a request, as a key and as a range.
+func (s span) keyBytes() int   { return len(s.start) + spanOverheadBytes }
+func (s span) rangeBytes() int { return len(s.start) + len(s.end) + 2*spanOverheadBytes }
 
 // spansOf puts a row set in order: disjoint spans, ascending.
 func spansOf(set storage.RowSet) []span {
@@ -62,10 +58,13 @@ func spansOf(set storage.RowSet) []span {
 func batchesOf(spans []span, bytesMax int, reverse bool) [][]span {
 	var out [][]span
 	for from := 0; from < len(spans); {
-		to, sizeBytes := from, 0
+		// Beside a single range all keys are sent as ranges, see rowSetOf.
+		to, keyBytes, rangeBytes, keys := from, 0, 0, true
 		for ; to < len(spans); to++ {
-			sizeBytes += spans[to].sizeBytes()
-			if to > from && sizeBytes > bytesMax {
+			keys = keys && spans[to].isKey()
+			keyBytes += spans[to].keyBytes()
+			rangeBytes += spans[to].rangeBytes()
+			if to > from && (keys && keyBytes > bytesMax || !keys && rangeBytes > bytesMax) {
 				break
 			}
 		}
