@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	gcp "cloud.google.com/go/bigtable"
 	"github.com/stretchr/testify/require"
 
 	"halite/storage"
@@ -18,7 +20,7 @@ import (
 )
 
 // Environment that points TestContract at a real instance instead of the emulator. Its tables begin with a prefix of
-// their own and stay behind empty of meaning: use an instance for tests.
+// their own and are deleted after each test.
 const (
 	projectEnv  = "HALITE_BIGTABLE_PROJECT"
 	instanceEnv = "HALITE_BIGTABLE_INSTANCE"
@@ -92,6 +94,7 @@ func TestContract(t *testing.T) {
 func showGaps(t *testing.T, caps storagetest.Caps) {
 	for name, gap := range map[string]bool{
 		"minima and maxima merge (the emulator keeps the last value)":                            caps.NoMinMax,
+		"an instance takes a thousand tables and no more (others use it too)":                    caps.SharedTables,
 		"rows of a load become visible together (each does by itself)":                           caps.NoAtomicLoad,
 		"deleting a newer version never brings back one that a policy hid (the service decides)": caps.InexactGC,
 	} {
@@ -107,13 +110,31 @@ func TestContractOnService(t *testing.T) {
 		t.Skipf("%s and %s name no instance", projectEnv, instanceEnv)
 	}
 	caps := gaps
+	caps.SharedTables, caps.OwnClock, caps.NoMinMax = true, true, os.Getenv("BIGTABLE_EMULATOR_HOST") != ""
 	// Each table costs an administrative call of a second, and the clock of the tests is not the service's.
 	caps.Runs, caps.StepsMax = 1, 200
 	var stores atomic.Int64
 	run := time.Now().Unix() % 1_000_000
 	storagetest.Run(t, func(t testing.TB, now func() time.Time) storage.Store {
-		return open(t, bigtable.Options{Project: os.Getenv(projectEnv), Instance: os.Getenv(instanceEnv),
-			AppProfile: os.Getenv(profileEnv), TablePrefix: fmt.Sprintf("t%d-%d.", run, stores.Add(1)), Now: now})
+		opts := bigtable.Options{Project: os.Getenv(projectEnv), Instance: os.Getenv(instanceEnv),
+			AppProfile: os.Getenv(profileEnv), TablePrefix: fmt.Sprintf("t%d-%d.", run, stores.Add(1)), Now: now}
+		t.Cleanup(func() { deleteTables(t, opts) })
+		return open(t, opts)
 	}, caps)
 	showGaps(t, caps)
+}
+
+// deleteTables deletes the tables of one store: an instance has room for a thousand.
+func deleteTables(t testing.TB, opts bigtable.Options) {
+	ctx := context.Background()
+	admin, err := gcp.NewAdminClient(ctx, opts.Project, opts.Instance)
+	require.NoError(t, err)
+	defer admin.Close()
+	names, err := admin.Tables(ctx)
+	require.NoError(t, err)
+	for _, name := range names {
+		if strings.HasPrefix(name, opts.TablePrefix) {
+			require.NoError(t, admin.DeleteTable(ctx, name))
+		}
+	}
 }

@@ -90,6 +90,9 @@ func testTableLimit(t *testing.T, s *suite) {
 	if testing.Short() {
 		t.Skip("creates a thousand tables")
 	}
+	if s.caps.SharedTables {
+		t.Skip("others have tables beside those of a store")
+	}
 	b := s.start(t, plainSchema(storage.GCPolicy{}))
 	schema := storage.TableSchema{Families: []storage.Family{{Name: "f"}}}
 	for i := 1; i < storage.TablesMax; i++ {

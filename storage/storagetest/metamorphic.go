@@ -145,7 +145,7 @@ func (p *pair) ensure(schema storage.TableSchema) {
 
 func (p *pair) policy() storage.GCPolicy {
 	var gc storage.GCPolicy
-	if p.rng.IntN(2) == 0 {
+	if p.rng.IntN(2) == 0 && !p.caps.OwnClock {
 		gc.MaxAge = time.Duration(1+p.rng.IntN(100)) * time.Hour
 	}
 	if p.rng.IntN(2) == 0 && !p.caps.InexactGC {

@@ -28,6 +28,11 @@ type Caps struct {
 	// InexactGC: garbage may be freed before CollectGarbage is called or after it has returned, so that deleting a newer
 	// version may or may not bring back an older one.
 	InexactGC bool
+	// OwnClock: garbage is collected by another clock than that of the tests, whose samples are years old by it. Random
+	// runs then have no policies on age.
+	OwnClock bool
+	// SharedTables: others have tables where a store has its own, so that it may hold fewer than the limit.
+	SharedTables bool
 	// Reopen closes the store and opens it again on the same data; nil if the engine keeps nothing.
 	Reopen func(t testing.TB, s storage.Store, now func() time.Time) storage.Store
 	// Compact rewrites the store's files; nil if there is nothing of the kind.
