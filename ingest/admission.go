@@ -3,8 +3,6 @@ package ingest
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -19,26 +17,7 @@ const (
 	resourceSize  = "log_size"
 )
 
-// overload refuses a write. The delay is spread over 1–10 s, so that senders do not come back together.
-func (i *Ingester) overload(resource, reason string) error {
-	i.metrics.overloads.WithLabelValues(resource).Inc()
-	delay := time.Second + rand.N(9*time.Second)
-	return &OverloadError{Reason: reason, RetryAfter: delay.Round(time.Second)}
-}
-
-// begin counts a caller in, so that Close can wait for it.
-func (i *Ingester) begin() error {
-	i.gate.Lock()
-	defer i.gate.Unlock()
-	if i.closed {
-		return ErrClosed
-	}
-	i.callers.Add(1)
-	return nil
-}
-
-// admit takes what a request of that many decoded bytes needs to be worked on: its bytes and a turn. release gives both
-// back.
+// admit implements sink: it refuses while there is no room for what comes.
 func (i *Ingester) admit(ctx context.Context, sizeBytes int) (release func(), err error) {
 	switch {
 	case i.noSpace.Load():
@@ -50,36 +29,7 @@ func (i *Ingester) admit(ctx context.Context, sizeBytes int) (release func(), er
 		i.wakeFlusher()
 		return nil, i.overload(resourceHead, "the memory for unflushed samples is used up")
 	}
-	if i.inFlight.Add(int64(sizeBytes)) > i.limits.InFlightBytesMax {
-		i.inFlight.Add(int64(-sizeBytes))
-		return nil, i.overload(resourceBytes, "too many bytes of requests in flight")
-	}
-	if err := i.turn(ctx); err != nil {
-		i.inFlight.Add(int64(-sizeBytes))
-		return nil, err
-	}
-	return func() {
-		<-i.turns
-		i.inFlight.Add(int64(-sizeBytes))
-	}, nil
-}
-
-func (i *Ingester) turn(ctx context.Context) error {
-	select {
-	case i.turns <- struct{}{}:
-		return nil
-	default:
-	}
-	timer := time.NewTimer(i.limits.QueueWaitMax)
-	defer timer.Stop()
-	select {
-	case i.turns <- struct{}{}:
-		return nil
-	case <-timer.C:
-		return i.overload(resourceTurns, "too many requests at once")
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return i.enter(ctx, sizeBytes)
 }
 
 // checkSpace looks at the free space of the log's file system and sets whether writes are refused.

@@ -141,12 +141,12 @@ func (r *request) noteChanges(samples []head.Sample) {
 	r.i.changes.note(first, bits, r.spans)
 }
 
-// Generation counts the changes of samples so far, since Open.
-func (i *Ingester) Generation() uint64 { return i.changes.current() }
+// Generation counts the changes of samples so far, since the start.
+func (i *intake) Generation() uint64 { return i.changes.current() }
 
-// ChangedSince reports whether samples with mintMs ≤ time ≤ maxtMs may have been added or replaced since the Ingester
-// had that generation, and between which times. What was acknowledged is always told; what is told may be more than
+// ChangedSince reports whether samples with mintMs ≤ time ≤ maxtMs may have been added or replaced since there was
+// that generation, and between which times. What was acknowledged is always told; what is told may be more than
 // what has changed: whole minutes, for all series.
-func (i *Ingester) ChangedSince(generation uint64, mintMs, maxtMs int64) (fromMs, toMs int64, changed bool) {
+func (i *intake) ChangedSince(generation uint64, mintMs, maxtMs int64) (fromMs, toMs int64, changed bool) {
 	return i.changes.since(generation, mintMs, maxtMs)
 }

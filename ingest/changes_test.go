@@ -15,7 +15,7 @@ func TestChangesAreTold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const day = 24 * 60 * changeSpanMs
 	c := newChangeLog()
-	r := &request{i: &Ingester{changes: c}}
+	r := &request{i: &intake{changes: c}}
 	type change struct {
 		generation uint64
 		tsMs       int64
@@ -76,7 +76,7 @@ func TestForgottenChanges(t *testing.T) {
 }
 
 func BenchmarkNoteChanges(b *testing.B) {
-	r := &request{i: &Ingester{changes: newChangeLog()}}
+	r := &request{i: &intake{changes: newChangeLog()}}
 	samples := make([]head.Sample, 2000)
 	for i := range samples {
 		samples[i].TsMs = 1_700_000_000_000 + int64(i%4)*15_000

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,27 +58,18 @@ type Stats struct {
 //
 // Locks, outermost first: flushMu, epoch, regMu or metadata.mu, a stripe of the head, the catalogue's and log's own.
 type Ingester struct {
+	intake
 	opts          Options
-	limits        Limits
 	hopts         HeadOptions
 	headBytesHard int64
 	segmentBytes  int64
-	metrics       *metrics
-	data, meta    storage.Table
+	data          storage.Table
 	log           *wal.Log
 	head          *head.Head
-	registry      *head.Registry
-	metadata      *metadataStore
-	changes       *changeLog
 	started       time.Time
 
-	// epoch is read-locked from a request's first look-up to its last append, so that no series is forgotten in between.
-	epoch sync.RWMutex
-	// regMu serialises the registration of series.
-	regMu     sync.Mutex
-	nextLog   uint32 // next number in the log
+	nextLog   uint32 // next number in the log; guarded by regMu
 	restoring []byte // scratch of restore
-	series    atomic.Int64
 
 	// flushMu admits one flush, checkpoint or retirement at a time; it guards the fields below.
 	flushMu      sync.Mutex
@@ -95,15 +85,9 @@ type Ingester struct {
 
 	collectedDay int64 // of the last garbage collection; the maintenance goroutine's own
 
-	turns    chan struct{}
-	inFlight atomic.Int64
-	noSpace  atomic.Bool
-	logFull  atomic.Bool
+	noSpace atomic.Bool
+	logFull atomic.Bool
 
-	gate     sync.Mutex // guards closed and the start of callers
-	closed   bool
-	callers  sync.WaitGroup
-	jobs     sync.WaitGroup
 	stopJobs context.CancelFunc
 	wake     chan struct{}
 }
@@ -126,12 +110,13 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	i := &Ingester{
-		opts: opts, limits: opts.Limits.withDefaults(runtime.GOMAXPROCS(0)), hopts: opts.Head.withDefaults(),
-		metrics: newMetrics(opts.Registerer), registry: head.NewRegistry(), metadata: newMetadataStore(),
-		changes: newChangeLog(), nextLog: 1, wake: make(chan struct{}, 1), started: opts.Now(),
+		opts: opts, hopts: opts.Head.withDefaults(), nextLog: 1, wake: make(chan struct{}, 1), started: opts.Now(),
 	}
+	i.intake.init(intakeOptions{
+		limits: opts.Limits, retention: opts.Retention, ages: opts.Ages, index: opts.Index, now: opts.Now, logger: opts.Logger,
+		registerer: opts.Registerer,
+	})
 	i.checkpointed = i.started
-	i.turns = make(chan struct{}, i.limits.ConcurrencyMax)
 	i.headBytesHard = i.hopts.BytesMax + i.hopts.BytesMax/4
 	i.segmentBytes = cmp.Or(opts.WALSegmentBytesMax, wal.SegmentBytesDefault)
 	if i.head, err = head.New(head.Options{Stripes: i.hopts.Stripes, RowBytesMax: i.hopts.RowBytesMax}); err != nil {
@@ -192,13 +177,9 @@ func (i *Ingester) Stats() Stats {
 // Close refuses new writes, waits for those under way, flushes and syncs everything and closes the log. If the flush
 // fails, the samples are still in the log and the next Open brings them back.
 func (i *Ingester) Close(ctx context.Context) error {
-	i.gate.Lock()
-	if i.closed {
-		i.gate.Unlock()
-		return ErrClosed
+	if err := i.end(); err != nil {
+		return err
 	}
-	i.closed = true
-	i.gate.Unlock()
 	i.stopJobs()
 	err := i.drain(ctx)
 	i.jobs.Wait()
@@ -210,19 +191,4 @@ func (i *Ingester) Close(ctx context.Context) error {
 	}
 	i.callers.Wait() // those that the closed log sent away
 	return err
-}
-
-// drain waits for the writes under way.
-func (i *Ingester) drain(ctx context.Context) error {
-	drained := make(chan struct{})
-	go func() {
-		i.callers.Wait()
-		close(drained)
-	}()
-	select {
-	case <-drained:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for writes under way: %w", ctx.Err())
-	}
 }

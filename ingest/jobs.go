@@ -32,28 +32,6 @@ func (i *Ingester) startJobs() {
 	})
 }
 
-// every runs job at each tick and wake-up until ctx ends.
-func (i *Ingester) every(ctx context.Context, interval time.Duration, wake <-chan struct{}, job func()) {
-	i.jobs.Add(1)
-	go func() {
-		defer i.jobs.Done()
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			case <-wake:
-			}
-			if ctx.Err() != nil {
-				return
-			}
-			job()
-		}
-	}()
-}
-
 // wakeFlusher makes the flush job look at once. It never blocks.
 func (i *Ingester) wakeFlusher() {
 	select {

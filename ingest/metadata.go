@@ -84,17 +84,15 @@ func (r *request) logMetadata() error {
 	if len(r.payload) == 0 {
 		return nil
 	}
-	pos, err := r.i.log.Append(wal.KindMetadata, r.payload)
-	if err != nil {
+	if err := r.to.appendLog(r, wal.KindMetadata, r.payload); err != nil {
 		return err
 	}
-	r.last, r.logged = pos, true
 	r.payload = r.payload[:0]
 	return nil
 }
 
 // metadataFault returns the reason not to keep an entry; the caller holds the store's lock.
-func (i *Ingester) metadataFault(m decode.Metadata) string {
+func (i *intake) metadataFault(m decode.Metadata) string {
 	_, known := i.metadata.metrics[m.Metric]
 	switch {
 	case m.Metric == "" || len(m.Metric) > i.limits.MetricNameBytesMax,
@@ -109,7 +107,7 @@ func (i *Ingester) metadataFault(m decode.Metadata) string {
 
 // Metadata returns what senders said about a metric, newest first, or about all metrics if metric is empty; limit
 // bounds the metrics, 0 means all.
-func (i *Ingester) Metadata(metric string, limit int) map[string][]Metadata {
+func (i *intake) Metadata(metric string, limit int) map[string][]Metadata {
 	s := i.metadata
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +133,7 @@ func (i *Ingester) Metadata(metric string, limit int) map[string][]Metadata {
 }
 
 // persistMetadata writes changed entries to the table.
-func (i *Ingester) persistMetadata(ctx context.Context) error {
+func (i *intake) persistMetadata(ctx context.Context) error {
 	s := i.metadata
 	s.mu.Lock()
 	changed := make(map[string][]Metadata, len(s.dirty))
@@ -207,7 +205,7 @@ func (i *Ingester) emitMetadata(emit func(kind byte, payload []byte) error) erro
 }
 
 // loadMetadata reads the table's entries.
-func (i *Ingester) loadMetadata(ctx context.Context) error {
+func (i *intake) loadMetadata(ctx context.Context) error {
 	rows := i.meta.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{
 		{Start: []byte(metadataPrefix), End: []byte(metadataEnd)},
 	}}, storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyMeta}, VersionsMax: 1}})
@@ -224,7 +222,7 @@ func (i *Ingester) loadMetadata(ctx context.Context) error {
 		}
 		if err != nil {
 			// Descriptions are worth less than a start.
-			i.opts.Logger.Warn("metadata row does not parse", "key", string(row.Key), "err", err)
+			i.logger.Warn("metadata row does not parse", "key", string(row.Key), "err", err)
 		}
 	}
 	err := rows.Err()

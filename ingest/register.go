@@ -110,37 +110,46 @@ func (r *request) register(p *pending) (ref uint32, why rejection, err error) {
 	return ref, why, nil
 }
 
-// create gets a ref from the catalogue and prepares the series' log record, whose number it returns.
+// create gets a ref from the catalogue and a place for the series, whose number it returns.
 func (r *request) create(ls labels.Labels) (ref, log uint32, why rejection, err error) {
 	i := r.i
 	if most := i.limits.SeriesMax; most > 0 && int(i.series.Load()) >= most {
 		return 0, 0, rejectf(ReasonSeriesLimit, "the limit of %d active series is reached", most), nil
 	}
-	number, _, err := i.opts.Index.Add(ls)
+	number, _, err := i.index.Add(ls)
 	if err != nil {
 		return 0, 0, why, fmt.Errorf("add series %s to the catalogue: %w", describeLabels(ls), err)
 	}
 	ref = uint32(number)
-	if i.head.LogRef(ref) == 0 {
-		log = i.nextLog
-		i.nextLog++
-		i.head.Register(ref, log)
+	if log = r.to.enlist(r, ref, ls); log != 0 {
 		i.series.Add(1)
-		r.encoded = wal.AppendSeries(r.encoded, log, ls)
 	}
 	return ref, log, why, nil
 }
+
+// enlist implements sink: it prepares the series' record.
+func (i *Ingester) enlist(r *request, ref uint32, ls labels.Labels) (log uint32) {
+	if i.head.LogRef(ref) != 0 {
+		return 0
+	}
+	log = i.nextLog
+	i.nextLog++
+	i.head.Register(ref, log)
+	r.encoded = wal.AppendSeries(r.encoded, log, ls)
+	return log
+}
+
+// delist implements sink.
+func (i *Ingester) delist(ref uint32) { i.head.Register(ref, 0) }
 
 // publish writes the prepared records to the log and only then lets other writers find the series: no sample can get
 // into the log before its series.
 func (r *request) publish() error {
 	if len(r.encoded) > 0 {
-		pos, err := r.i.log.Append(wal.KindSeries, r.encoded)
-		if err != nil {
+		if err := r.to.appendLog(r, wal.KindSeries, r.encoded); err != nil {
 			r.abandon()
 			return err
 		}
-		r.last, r.logged = pos, true
 		r.encoded = r.encoded[:0]
 	}
 	for _, f := range r.fresh {
@@ -157,7 +166,7 @@ func (r *request) publish() error {
 func (r *request) abandon() {
 	for _, f := range r.fresh {
 		if f.log != 0 {
-			r.i.head.Register(f.ref, 0)
+			r.to.delist(f.ref)
 			r.i.series.Add(-1)
 		}
 	}

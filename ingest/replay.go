@@ -67,7 +67,7 @@ func (i *Ingester) replayLog(ctx context.Context) error {
 	}
 	defer packer.Close()
 	p := &replay{i: i, ctx: ctx, packer: packer}
-	p.request.i = i
+	p.request.i = &i.intake
 	stats, err := i.log.Replay(p.record)
 	if err != nil {
 		return fmt.Errorf("replay the write-ahead log: %w", err)

@@ -27,7 +27,8 @@ type pending struct {
 // request is the working memory of one write; pooled. Its phases are: read the body and find known series, register the
 // unknown ones, store stripe by stripe.
 type request struct {
-	i            *Ingester
+	i            *intake
+	to           sink
 	minMs, maxMs int64              // timestamps accepted of all metrics
 	cutoffs      *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
 	aheadMs      int64              // maxMs is the clock plus this
@@ -64,27 +65,27 @@ var requests = sync.Pool{New: func() any {
 // requestKeepMax is the number of samples above which a request's memory is not kept for the next.
 const requestKeepMax = 1 << 17
 
-func (i *Ingester) newRequest() *request {
+func (i *intake) newRequest(to sink) *request {
 	r := requests.Get().(*request)
-	r.i = i
+	r.i, r.to = i, to
 	r.cursor = i.registry.Cursor()
 	r.samples, r.pending, r.news, r.fields = r.samples[:0], r.pending[:0], r.news[:0], r.fields[:0]
 	r.lookups.n = 0
 	r.series, r.last, r.logged, r.result = 0, wal.Position{}, false, Result{}
-	nowMs := i.opts.Now().UnixMilli()
+	nowMs := i.now().UnixMilli()
 	r.minMs, r.aheadMs = 0, i.limits.AheadMax.Milliseconds()
 	r.maxMs = min(nowMs+r.aheadMs, timestampMaxMs)
-	if i.opts.Retention > 0 {
-		r.minMs = max(0, nowMs-i.opts.Retention.Milliseconds())
+	if i.retention > 0 {
+		r.minMs = max(0, nowMs-i.retention.Milliseconds())
 	}
-	if r.cutoffs = i.opts.Ages.Since(nowMs, r.minMs); r.cutoffs != nil {
+	if r.cutoffs = i.ages.Since(nowMs, r.minMs); r.cutoffs != nil {
 		r.minMs = r.cutoffs.LatestMs()
 	}
 	return r
 }
 
 func (r *request) release() {
-	r.i = nil
+	r.i, r.to = nil, nil
 	r.walker.Reset(nil)
 	clear(r.pending)
 	clear(r.news)
@@ -208,7 +209,7 @@ func (r *request) timeFault(ref uint32, fields []byte, tsMs int64) (why rejectio
 // metric is that of a series; fields are its label fields if ref is not known yet.
 func (r *request) metric(ref uint32, fields []byte) string {
 	if ref != 0 {
-		return r.i.opts.Index.Metric(index.Ref(ref))
+		return r.i.index.Metric(index.Ref(ref))
 	}
 	pairs, err := decode.AppendLabels(r.pairs[:0], fields)
 	if err != nil {
@@ -229,7 +230,7 @@ func (r *request) reject(n int, ref uint32, fields []byte, why rejection) {
 	if r.result.First == "" {
 		var series string
 		if ref != 0 {
-			series = describeLabels(r.i.opts.Index.Labels(index.Ref(ref)))
+			series = describeLabels(r.i.index.Labels(index.Ref(ref)))
 		} else if pairs, err := decode.AppendLabels(nil, fields); err == nil {
 			series = describe(pairs)
 		}
@@ -243,34 +244,6 @@ func (r *request) reject(n int, ref uint32, fields []byte, why rejection) {
 	}
 	r.result.Rejected += n
 	r.result.Reasons[why.reason] += n
-}
-
-// store appends the samples with a ref to log and head, one hold of the lock for each stripe they fall into.
-func (r *request) store() error {
-	h := r.i.head
-	r.stripe(h)
-	defer func() { r.noteChanges(r.striped) }()
-	for stripe := range h.Stripes() {
-		samples := r.striped[r.starts[stripe]:r.starts[stripe+1]]
-		for len(samples) > 0 {
-			some := samples[:min(len(samples), recordSamplesMax)]
-			samples = samples[len(some):]
-			r.encoder.Reset(r.payload[:0])
-			for i := range some {
-				s := &some[i]
-				r.encoder.Add(h.LogRef(s.Ref), s.TsMs, s.Value)
-			}
-			r.payload = r.encoder.Bytes()
-			if err := h.Append(stripe, some, r); err != nil {
-				return err
-			}
-			r.result.Accepted += len(some)
-		}
-	}
-	if h.Sealed() > 0 || h.Bytes() > r.i.hopts.BytesMax {
-		r.i.wakeFlusher()
-	}
-	return nil
 }
 
 // stripe sorts the samples by stripe, keeping their order within each; those without a ref are left out.
@@ -311,16 +284,14 @@ func (r *request) stripe(h *head.Head) {
 
 // Log implements head.Sink: it runs under a stripe's lock, so that the log has a series' samples in the head's order.
 func (r *request) Log() (segment uint64, err error) {
-	pos, err := r.i.log.Append(wal.KindSamples, r.payload)
-	if err != nil {
+	if err := r.to.appendLog(r, wal.KindSamples, r.payload); err != nil {
 		return 0, err
 	}
-	r.last, r.logged = pos, true
-	return pos.Segment, nil
+	return r.last.Segment, nil
 }
 
 // Touch implements head.Sink: the catalogue learns of the hour before the sample is acknowledged.
-func (r *request) Touch(ref uint32, hour int64) { r.i.opts.Index.Touch(index.Ref(ref), hour) }
+func (r *request) Touch(ref uint32, hour int64) { r.i.index.Touch(index.Ref(ref), hour) }
 
 // timestampMaxMs is the last timestamp that a row key can name.
 const timestampMaxMs = keyschema.HourMax*keyschema.HourMs + keyschema.HourMs - 1

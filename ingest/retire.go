@@ -47,7 +47,7 @@ func (i *Ingester) retire(ctx context.Context) error {
 }
 
 // startRemoval looks for the series' encodings. Only the registration of series waits meanwhile, and not for long.
-func (i *Ingester) startRemoval(idle []index.Ref) *head.Removal {
+func (i *intake) startRemoval(idle []index.Ref) *head.Removal {
 	refs := make([]uint32, len(idle))
 	for n, ref := range idle {
 		refs[n] = uint32(ref)

@@ -13,56 +13,12 @@ import (
 // break a rule are left out and listed in the Result; the rest is stored. The error is a *BadRequestError, ErrTooLarge,
 // an *OverloadError, ErrClosed or something unexpected; nothing was acknowledged then.
 func (i *Ingester) WriteRemote(ctx context.Context, body []byte) (Result, error) {
-	if err := i.begin(); err != nil {
-		return Result{}, err
-	}
-	defer i.callers.Done()
-	i.metrics.requests.Inc()
-	size, err := i.measure(body)
-	if err != nil {
-		i.metrics.badRequests.Inc()
-		return Result{}, err
-	}
-	release, err := i.admit(ctx, size)
-	if err != nil {
-		return Result{}, err
-	}
-	r := i.newRequest()
-	defer r.release()
-	err = func() error {
-		defer release()
-		buf, err := decode.Snappy(body, i.limits.DecodedBytesMax)
-		if err != nil {
-			return &BadRequestError{err}
-		}
-		defer buf.Release()
-		return r.run(func() error { return r.read(buf.Bytes()) })
-	}()
-	return r.finish(ctx, err)
+	return i.writeBody(ctx, i, body)
 }
 
 // Write stores samples by the same path and rules as WriteRemote.
 func (i *Ingester) Write(ctx context.Context, samples []Sample) (Result, error) {
-	if err := i.begin(); err != nil {
-		return Result{}, err
-	}
-	defer i.callers.Done()
-	i.metrics.requests.Inc()
-	if len(samples) > i.limits.RequestSamplesMax {
-		i.metrics.badRequests.Inc()
-		return Result{}, tooManySamples(i.limits.RequestSamplesMax)
-	}
-	release, err := i.admit(ctx, 0)
-	if err != nil {
-		return Result{}, err
-	}
-	r := i.newRequest()
-	defer r.release()
-	err = func() error {
-		defer release()
-		return r.run(func() error { r.readSamples(samples); return nil })
-	}()
-	return r.finish(ctx, err)
+	return i.writeSamples(ctx, i, samples)
 }
 
 // readSamples brings samples into the form of a body's.
@@ -78,7 +34,7 @@ func (r *request) readSamples(samples []Sample) {
 }
 
 // measure checks a body's sizes and returns the decoded one.
-func (i *Ingester) measure(body []byte) (sizeBytes int, err error) {
+func (i *intake) measure(body []byte) (sizeBytes int, err error) {
 	if len(body) > i.limits.BodyBytesMax {
 		return 0, fmt.Errorf("%w: %d bytes compressed, %d allowed", ErrTooLarge, len(body), i.limits.BodyBytesMax)
 	}
@@ -106,7 +62,7 @@ func (r *request) run(read func() error) error {
 	if err := r.resolve(); err != nil {
 		return err
 	}
-	if err := r.store(); err != nil {
+	if err := r.to.store(r); err != nil {
 		return err
 	}
 	return r.describeMetrics()
@@ -115,8 +71,8 @@ func (r *request) run(read func() error) error {
 // finish waits until what was logged is durable and gives the answer.
 func (r *request) finish(ctx context.Context, err error) (Result, error) {
 	i := r.i
-	if err == nil && r.logged {
-		err = i.log.Wait(ctx, r.last)
+	if err == nil {
+		err = r.to.await(ctx, r)
 	}
 	if err == nil {
 		i.metrics.accepted.Add(float64(r.result.Accepted))
@@ -132,4 +88,51 @@ func (r *request) finish(ctx context.Context, err error) (Result, error) {
 		err = ErrClosed
 	}
 	return Result{}, err
+}
+
+// store implements sink: it appends the samples with a ref to log and head, one hold of the lock for each stripe they
+// fall into.
+func (i *Ingester) store(r *request) error {
+	h := i.head
+	r.stripe(h)
+	defer func() { r.noteChanges(r.striped) }()
+	for stripe := range h.Stripes() {
+		samples := r.striped[r.starts[stripe]:r.starts[stripe+1]]
+		for len(samples) > 0 {
+			some := samples[:min(len(samples), recordSamplesMax)]
+			samples = samples[len(some):]
+			r.encoder.Reset(r.payload[:0])
+			for n := range some {
+				s := &some[n]
+				r.encoder.Add(h.LogRef(s.Ref), s.TsMs, s.Value)
+			}
+			r.payload = r.encoder.Bytes()
+			if err := h.Append(stripe, some, r); err != nil {
+				return err
+			}
+			r.result.Accepted += len(some)
+		}
+	}
+	if h.Sealed() > 0 || h.Bytes() > i.hopts.BytesMax {
+		i.wakeFlusher()
+	}
+	return nil
+}
+
+// appendLog implements sink.
+func (i *Ingester) appendLog(r *request, kind byte, payload []byte) error {
+	pos, err := i.log.Append(kind, payload)
+	if err != nil {
+		return err
+	}
+	r.last, r.logged = pos, true
+	return nil
+}
+
+// await implements sink: it waits for the sync of the log.
+func (i *Ingester) await(ctx context.Context, r *request) error {
+	if !r.logged {
+		return nil
+	}
+	return i.log.Wait(ctx, r.last)
 }
