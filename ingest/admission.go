@@ -15,6 +15,8 @@ const (
 	resourceSpace = "disk_space"
 	resourceLog   = "log_buffer"
 	resourceSize  = "log_size"
+	// resourceTables: the storage below refused or did not answer.
+	resourceTables = "storage"
 )
 
 // admit implements sink: it refuses while there is no room for what comes.

@@ -170,7 +170,9 @@ func TestRunNumbersSurviveCrash(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, used)
 	crashed := openRig(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, nil)
-	require.GreaterOrEqual(t, crashed.sequence.next, used)
+	next, err := crashed.sequence.take(context.Background(), 1)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, uint64(next), used)
 	crashed.close()
 	r.close()
 }

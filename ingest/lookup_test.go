@@ -51,7 +51,7 @@ func TestShuffledSendersAreUnderstood(t *testing.T) {
 		require.Equal(t, want.Accepted, got.Accepted)
 		require.Equal(t, want.Rejected, got.Rejected)
 		require.Equal(t, apart.rejected(ReasonTooFarAhead), together.rejected(ReasonTooFarAhead))
-		probe := together.newRequest()
+		probe := together.newRequest(together.Ingester)
 		for range 3 {
 			for _, n := range rng.Perm(len(req.Timeseries))[:20] {
 				builder := labels.NewScratchBuilder(4)

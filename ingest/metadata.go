@@ -204,6 +204,15 @@ func (i *Ingester) emitMetadata(emit func(kind byte, payload []byte) error) erro
 	return emit(wal.KindMetadata, payload)
 }
 
+// restore takes what the table says of a metric, unless there is news of it.
+func (s *metadataStore) restore(metric string, entries []Metadata) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, news := s.dirty[metric]; !news {
+		s.metrics[metric] = entries
+	}
+}
+
 // loadMetadata reads the table's entries.
 func (i *intake) loadMetadata(ctx context.Context) error {
 	rows := i.meta.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{
@@ -216,7 +225,7 @@ func (i *intake) loadMetadata(ctx context.Context) error {
 			for _, cell := range row.Cells {
 				var entries []Metadata
 				if err = json.Unmarshal(cell.Value, &entries); err == nil {
-					i.metadata.metrics[metric] = entries
+					i.metadata.restore(metric, entries)
 				}
 			}
 		}

@@ -67,7 +67,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 	}
 	// A counter that is there before its first event shows that event as an increase.
-	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSpace, resourceLog, resourceSize} {
+	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSpace, resourceLog, resourceSize,
+		resourceTables} {
 		m.overloads.WithLabelValues(resource)
 	}
 	return m

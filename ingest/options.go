@@ -172,7 +172,23 @@ func (o Options) Validate() error {
 	row := o.Head.RowBytesMax
 	check(row < 0 || row > 1<<20, "Head.RowBytesMax %d is not in 0…1 MiB", row)
 	check(o.Head.Grace < 0 || o.Head.Spread < 0, "Head.Grace or Head.Spread is negative")
-	l := o.Limits
+	if err := o.Limits.validateLimits(); err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("ingest options: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+// validateLimits lists the limits that are out of range.
+func (l Limits) validateLimits() error {
+	var errs []error
+	check := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
 	check(l.MetricNameBytesMax < 0 || l.MetricNameBytesMax > keyschema.MetricBytesMax,
 		"Limits.MetricNameBytesMax %d is not in 0…%d", l.MetricNameBytesMax, keyschema.MetricBytesMax)
 	for _, f := range []struct {
@@ -189,8 +205,5 @@ func (o Options) Validate() error {
 	} {
 		check(f.value < 0, "Limits.%s %d is negative", f.name, f.value)
 	}
-	if len(errs) > 0 {
-		return fmt.Errorf("ingest options: %w", errors.Join(errs...))
-	}
-	return nil
+	return errors.Join(errs...)
 }

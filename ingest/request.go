@@ -47,6 +47,7 @@ type request struct {
 	fresh   []freshSeries
 	encoded []byte
 
+	batch   *throughBatch // of a Through
 	striped []head.Sample
 	starts  []int
 	spans   []int64 // of noteChanges
@@ -85,7 +86,7 @@ func (i *intake) newRequest(to sink) *request {
 }
 
 func (r *request) release() {
-	r.i, r.to = nil, nil
+	r.i, r.to, r.batch = nil, nil, nil
 	r.walker.Reset(nil)
 	clear(r.pending)
 	clear(r.news)

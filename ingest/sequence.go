@@ -3,77 +3,131 @@ package ingest
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"math"
+	"sync"
 
+	"halite/keyschema"
 	"halite/storage"
 )
 
 const (
 	sequenceRow       = "sequence#run"
 	sequenceQualifier = "next"
+	// claimMark begins the qualifiers of claims; claimEnd is behind all of them.
+	claimMark = 'c'
+	claimEnd  = claimMark + 1
 	// sequenceBlock is how many numbers are reserved at once; those left over at a crash are never used.
 	sequenceBlock = 1024
+	// sequenceTriesMax bounds how often a block is asked for: other servers may want the same one.
+	sequenceTriesMax = 16
 )
 
 // sequence numbers the packed runs, so that of two runs in a row the later one is known. Each flush takes a number for
 // all its rows. Numbers are reserved durably before they are used: after a crash later runs still get higher numbers.
-// Guarded by Ingester.flushMu.
+//
+// Several servers may share the row. It holds the next free number, and for the block reserved last a cell whose
+// qualifier is its first number, the claim. A block is reserved by a conditional mutation that fails if there is a claim
+// of that number or a higher one.
 type sequence struct {
-	store    storage.Store
-	meta     storage.Table
+	store storage.Store
+	meta  storage.Table
+
+	mu       sync.Mutex
 	next     uint64
 	reserved uint64
 }
 
 func openSequence(ctx context.Context, store storage.Store, meta storage.Table) (*sequence, error) {
 	s := &sequence{store: store, meta: meta}
-	rows := meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(sequenceRow)}},
+	_, _, err := s.read(ctx)
+	return s, err
+}
+
+// read returns the next free number and the claims that are there.
+func (s *sequence) read(ctx context.Context) (free uint64, claims [][]byte, err error) {
+	rows := s.meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(sequenceRow)}},
 		storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyMeta}, VersionsMax: 1}})
 	for rows.Next() {
 		for _, cell := range rows.Row().Cells {
-			if string(cell.Qualifier) != sequenceQualifier {
-				continue
-			}
-			if len(cell.Value) != 8 {
+			switch {
+			case len(cell.Qualifier) > 0 && cell.Qualifier[0] == claimMark:
+				claims = append(claims, append([]byte(nil), cell.Qualifier...))
+			case string(cell.Qualifier) != sequenceQualifier:
+			case len(cell.Value) != 8:
 				rows.Close()
-				return nil, fmt.Errorf("%w: run sequence of %d bytes in table %s", storage.ErrCorrupt, len(cell.Value),
+				return 0, nil, fmt.Errorf("%w: run sequence of %d bytes in table %s", storage.ErrCorrupt, len(cell.Value),
 					storage.TableMeta)
+			default:
+				free = binary.BigEndian.Uint64(cell.Value)
 			}
-			s.reserved = binary.BigEndian.Uint64(cell.Value)
 		}
 	}
-	err := rows.Err()
+	err = rows.Err()
 	if closeErr := rows.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the run sequence: %w", err)
+		return 0, nil, fmt.Errorf("read the run sequence: %w", err)
 	}
-	s.next = s.reserved
-	return s, nil
+	return free, claims, nil
 }
 
 // take returns the first of n numbers in a row.
 func (s *sequence) take(ctx context.Context, n int) (first uint32, err error) {
-	if s.next+uint64(n) > s.reserved {
-		reserved := s.next + uint64(n) + sequenceBlock
-		if reserved > math.MaxUint32 {
-			return 0, fmt.Errorf("run sequence is used up: %d numbers were given out", s.next)
-		}
-		err := s.meta.Apply(ctx, []storage.RowMutation{{Key: []byte(sequenceRow), Entries: []storage.Entry{{
-			Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte(sequenceQualifier),
-			Value: binary.BigEndian.AppendUint64(nil, reserved),
-		}}}})
-		if err == nil {
-			err = s.store.Sync(ctx)
-		}
-		if err != nil {
+	return s.takeAbove(ctx, n, 0)
+}
+
+// takeAbove is take of numbers above one that was given out, perhaps by another server.
+func (s *sequence) takeAbove(ctx context.Context, n int, above uint32) (first uint32, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next+uint64(n) > s.reserved || s.next <= uint64(above) {
+		if err := s.reserve(ctx, n); err != nil {
 			return 0, fmt.Errorf("reserve run numbers: %w", err)
 		}
-		s.reserved = reserved
 	}
 	first = uint32(s.next)
 	s.next += uint64(n)
 	return first, nil
+}
+
+// reserve takes a block of at least n numbers for this process.
+func (s *sequence) reserve(ctx context.Context, n int) error {
+	for range sequenceTriesMax {
+		free, claims, err := s.read(ctx)
+		if err != nil {
+			return err
+		}
+		end := free + uint64(n) + sequenceBlock
+		if end > keyschema.RunSeqMax {
+			return fmt.Errorf("run sequence is used up: %d numbers were given out", free)
+		}
+		claim := binary.BigEndian.AppendUint64([]byte{claimMark}, free)
+		take := storage.RowMutation{Entries: []storage.Entry{
+			{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: claim},
+			{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte(sequenceQualifier),
+				Value: binary.BigEndian.AppendUint64(nil, end)},
+		}}
+		for _, old := range claims {
+			take.Entries = append(take.Entries, storage.Entry{
+				Kind: storage.DeleteCells, Family: storage.FamilyMeta, Qualifier: old,
+			})
+		}
+		taken, err := s.meta.CheckAndApply(ctx, []byte(sequenceRow), storage.Filter{
+			Families: []string{storage.FamilyMeta}, QualifierStart: claim, QualifierEnd: []byte{claimEnd},
+		}, storage.RowMutation{}, take)
+		switch {
+		case err == nil && !taken:
+			if err := s.store.Sync(ctx); err != nil {
+				return err
+			}
+			s.next, s.reserved = free, end
+			return nil
+		case err != nil && !errors.Is(err, storage.ErrUnavailable):
+			return err
+		}
+		// Another server was faster, or the answer was lost: look again. A block that was ours is left unused then.
+	}
+	return fmt.Errorf("%w: other servers took each block of run numbers first", storage.ErrUnavailable)
 }

@@ -1,0 +1,277 @@
+package packer
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sync/errgroup"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/index"
+)
+
+// Defaults of Options.
+const (
+	DelayDefault       = 15 * time.Minute
+	MarkAfterDefault   = 5 * time.Minute
+	ConcurrencyDefault = 16
+	readRowsDefault    = 2048
+)
+
+// Catalogue finds the rows of an hour; *index.Index is one.
+type Catalogue interface {
+	// Refresh takes in what other processes have written.
+	Refresh(ctx context.Context) error
+	Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
+}
+
+// Options configure New. Data, Meta, Catalogue, Schema and Sequence are required.
+type Options struct {
+	Data, Meta storage.Table
+	Catalogue  Catalogue
+	Schema     *keyschema.Schema
+	// Sequence returns the first of n run numbers above a given one, which nobody else gets.
+	Sequence func(ctx context.Context, n int, above uint32) (uint32, error)
+	// Delay is how long after its end an hour is packed; 0 means 15 minutes.
+	Delay time.Duration
+	// MarkAfter is how long after the end of an hour writers begin to mark rows; 0 means 5 minutes. It must be less than
+	// Delay.
+	MarkAfter time.Duration
+	// Concurrency is the number of rows that are written at once; 0 means 16.
+	Concurrency int
+	// ReadRowsMax is the number of rows that are read together; 0 means 2048.
+	ReadRowsMax int
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Logger takes what an operator should know; nil discards it.
+	Logger *slog.Logger
+	// Registerer takes the metrics tsdb_packer_…; nil means they are not registered.
+	Registerer prometheus.Registerer
+}
+
+// Validate lists what is missing or out of range.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Data == nil || o.Meta == nil || o.Catalogue == nil || o.Schema == nil || o.Sequence == nil {
+		errs = append(errs, errors.New("packer: Data, Meta, Catalogue, Schema and Sequence are required"))
+	}
+	if o.Delay < 0 || o.MarkAfter < 0 || o.Concurrency < 0 || o.ReadRowsMax < 0 {
+		errs = append(errs, errors.New("packer: Delay, MarkAfter, Concurrency and ReadRowsMax must not be negative"))
+	}
+	if d := o.withDefaults(); d.MarkAfter >= d.Delay {
+		errs = append(errs, fmt.Errorf("packer: MarkAfter is %s, it must be less than Delay, %s", d.MarkAfter, d.Delay))
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) withDefaults() Options {
+	o.Delay, o.MarkAfter = cmp.Or(o.Delay, DelayDefault), cmp.Or(o.MarkAfter, MarkAfterDefault)
+	o.Concurrency, o.ReadRowsMax = cmp.Or(o.Concurrency, ConcurrencyDefault), cmp.Or(o.ReadRowsMax, readRowsDefault)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Packer packs closed hours. Run is for one goroutine at a time.
+type Packer struct {
+	opts                        Options
+	rows, samples, bytes, beat  prometheus.Counter
+	failures, marksTaken, notes prometheus.Counter
+}
+
+// New checks the options.
+func New(opts Options) (*Packer, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	f := promauto.With(opts.Registerer)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Name: "tsdb_packer_" + name, Help: help})
+	}
+	return &Packer{
+		opts:       opts.withDefaults(),
+		rows:       counter("rows_total", "Rows whose single samples became a run."),
+		samples:    counter("samples_total", "Single samples that became part of a run."),
+		bytes:      counter("bytes_total", "Bytes of the runs written."),
+		beat:       counter("conflicts_total", "Rows left for the next time because something was written to them meanwhile."),
+		failures:   counter("failures_total", "Hours whose packing failed; it is tried again."),
+		marksTaken: counter("marks_total", "Marks of late samples removed."),
+		notes:      counter("hours_total", "Hours packed."),
+	}, nil
+}
+
+// Run packs all hours that are due. An hour that could not be packed to its end is due again.
+func (p *Packer) Run(ctx context.Context) error {
+	due, err := p.due(ctx)
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	// What the notes are about was told to the catalogue before. A look that ran beside the telling may have missed a part.
+	for range 2 {
+		if err := p.opts.Catalogue.Refresh(ctx); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, n := range due {
+		if err := p.hour(ctx, n); err != nil {
+			p.failures.Inc()
+			errs = append(errs, fmt.Errorf("pack hour %d: %w", n.hour, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// due lists the hours with notes that ended long enough ago, oldest first.
+func (p *Packer) due(ctx context.Context) (due []noted, err error) {
+	nowMs := p.opts.Now().UnixMilli()
+	it := p.opts.Meta.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{
+		{Start: []byte(notePrefix), End: []byte(noteEnd)},
+	}}, storage.ReadOptions{Reverse: true, Filter: storage.Filter{Families: []string{storage.FamilyMeta}}})
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.Next() {
+		n, err := parseNote(it.Row())
+		if err != nil {
+			return nil, err
+		}
+		if nowMs > keyschema.HourCellMs(n.hour)+p.opts.Delay.Milliseconds() {
+			due = append(due, n)
+		}
+	}
+	return due, it.Err()
+}
+
+// hour packs the rows of an hour and takes its notes away.
+func (p *Packer) hour(ctx context.Context, n noted) error {
+	start := time.Now() // a duration, not a time of the data
+	from := keyschema.HourStartMs(n.hour)
+	found, err := p.opts.Catalogue.Select(ctx, from, from+keyschema.HourMs-1)
+	if err != nil {
+		return err
+	}
+	keys := p.keys(found, n.hour)
+	total, left := len(keys), int64(0)
+	for len(keys) > 0 {
+		some := keys[:min(len(keys), p.opts.ReadRowsMax)]
+		keys = keys[len(some):]
+		if !n.inTime {
+			if some, err = p.unpacked(ctx, some, n.hour); err != nil {
+				return err
+			}
+		}
+		more, err := p.some(ctx, some, n.hour)
+		if left += more; err != nil {
+			return err
+		}
+	}
+	p.opts.Logger.Info("hour packed", "hour", time.UnixMilli(from).UTC().Format(time.RFC3339), "rows", total,
+		"left_for_later", left, "duration", time.Since(start).Round(time.Millisecond))
+	if left > 0 {
+		return nil
+	}
+	p.notes.Inc()
+	return p.opts.Meta.Apply(ctx, []storage.RowMutation{n.done()})
+}
+
+// keys are the row keys of series in an hour, sorted.
+func (p *Packer) keys(found []index.Series, hour int64) [][]byte {
+	keys := make([][]byte, 0, len(found))
+	var tags []keyschema.Tag
+	for i := range found {
+		metric := ""
+		tags = tags[:0]
+		found[i].Labels.Range(func(l labels.Label) {
+			if l.Name == model.MetricNameLabel {
+				metric = l.Value
+				return
+			}
+			tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
+		})
+		key := p.opts.Schema.RuleAt(metric, hour).AppendPrefix(nil, metric, tags)
+		keys = append(keys, keyschema.AppendHour(key, hour))
+	}
+	slices.SortFunc(keys, bytes.Compare)
+	return keys
+}
+
+// filter passes the samples of an hour whose qualifiers lie from start on.
+func filter(hour int64, start []byte) storage.Filter {
+	return storage.Filter{
+		Families: []string{storage.FamilySamples}, QualifierStart: start, VersionsMax: 1,
+		FromMs: keyschema.HourCellMs(hour), ToMs: keyschema.HourCellMs(hour) + 1,
+	}
+}
+
+// unpacked returns those of the keys whose rows have single samples or marks.
+func (p *Packer) unpacked(ctx context.Context, keys [][]byte, hour int64) (out [][]byte, err error) {
+	f := filter(hour, keyschema.AppendMarkQualifier(nil, 0))
+	f.KeysOnly = true
+	it := p.opts.Data.ReadRows(ctx, storage.RowSet{Keys: keys}, storage.ReadOptions{Filter: f})
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.Next() {
+		out = append(out, bytes.Clone(it.Row().Key))
+	}
+	return out, it.Err()
+}
+
+// marksTriesMax bounds how often rows are read again because they had marks.
+const marksTriesMax = 3
+
+// some packs rows and returns the number of those that are left for the next time.
+func (p *Packer) some(ctx context.Context, keys [][]byte, hour int64) (left int64, err error) {
+	var beaten atomic.Int64
+	for range marksTriesMax {
+		if len(keys) == 0 {
+			break
+		}
+		var again [][]byte
+		if again, err = p.pass(ctx, keys, hour, &beaten); err != nil {
+			return 0, err
+		}
+		keys = again
+	}
+	return beaten.Load() + int64(len(keys)), nil
+}
+
+// pass reads rows and packs those without marks. It takes the marks off the others and returns their keys, and those of
+// rows with too much for one mutation: they are to be read again.
+func (p *Packer) pass(ctx context.Context, keys [][]byte, hour int64, beaten *atomic.Int64) (again [][]byte, err error) {
+	it := p.opts.Data.ReadRows(ctx, storage.RowSet{Keys: keys}, storage.ReadOptions{Filter: filter(hour, nil)})
+	defer func() { err = errors.Join(err, it.Close()) }()
+	group, working := errgroup.WithContext(ctx)
+	group.SetLimit(p.opts.Concurrency)
+	for it.Next() && working.Err() == nil {
+		r, err := readRow(it.Row(), hour)
+		if err != nil {
+			return nil, errors.Join(err, group.Wait())
+		}
+		switch {
+		case len(r.unmark) > 0:
+			again = append(again, r.key)
+			group.Go(func() error { return p.fence(working, r) })
+			continue
+		case r.singles == 0:
+			continue
+		case r.more:
+			again = append(again, r.key)
+		}
+		group.Go(func() error { return p.replace(working, r, beaten) })
+	}
+	return again, errors.Join(group.Wait(), it.Err())
+}

@@ -1,0 +1,143 @@
+package packer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"halite/keyschema"
+	"halite/keyschema/run"
+	"halite/storage"
+)
+
+const (
+	// rowSinglesMax is the number of single samples that go into a run at a time: their deletions are one mutation.
+	rowSinglesMax = 50_000
+	// runSamplesMax bounds a run.
+	runSamplesMax = 1 << 18
+)
+
+// row is what is to be done with a row.
+type row struct {
+	key    []byte
+	hour   int64
+	tsMs   []int64
+	values []float64
+	// remove are the runs and single samples that tsMs and values hold.
+	remove  []storage.Entry
+	runs    bool
+	lastSeq uint32 // of the runs, if there are any
+	singles int
+	more    bool // single samples were left out
+	unmark  []storage.Entry
+}
+
+// readRow copies what is of use.
+func readRow(stored storage.Row, hour int64) (*row, error) {
+	r := &row{key: bytes.Clone(stored.Key), hour: hour}
+	var fold run.Row
+	fold.Reset(keyschema.HourStartMs(hour))
+	for _, c := range stored.Cells {
+		q, err := keyschema.ParseQualifier(c.Qualifier)
+		if err != nil {
+			return nil, fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, stored.Key, err)
+		}
+		remove := storage.Entry{
+			Kind: storage.DeleteCells, Family: storage.FamilySamples, Qualifier: bytes.Clone(c.Qualifier),
+		}
+		switch q.Kind {
+		case keyschema.KindMark:
+			r.unmark = append(r.unmark, remove)
+			continue
+		case keyschema.KindRun:
+			r.runs, r.lastSeq = true, max(r.lastSeq, q.Seq)
+		case keyschema.KindSample:
+			if r.singles == rowSinglesMax {
+				r.more = true
+				continue
+			}
+			r.singles++
+		}
+		r.remove = append(r.remove, remove)
+		if err := fold.Add(c.Qualifier, c.Value); err != nil {
+			return nil, fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, stored.Key, err)
+		}
+	}
+	r.tsMs, r.values = fold.Columns() // fold is not used again
+	return r, nil
+}
+
+// replace writes a row's samples as runs and removes the cells that they were in, unless something came since.
+func (p *Packer) replace(ctx context.Context, r *row, beaten *atomic.Int64) error {
+	runs, size, err := p.runs(ctx, r)
+	if err != nil {
+		return err
+	}
+	end := []byte{byte(keyschema.KindSample)} // runs and marks
+	done, err := p.unless(ctx, r, end, append(runs, r.remove...))
+	if err != nil || !done {
+		beaten.Add(1)
+		return err
+	}
+	p.rows.Inc()
+	p.samples.Add(float64(r.singles))
+	p.bytes.Add(float64(size))
+	return nil
+}
+
+// fence takes the marks off a row, so that it can be read again and packed. Another packer may have read the row before the
+// samples came that the marks are of, and must not find it without marks: so a run is written as well, which says the same as
+// the row does. It does no harm, for single samples win over it as long as they are there, and go only with a later run.
+func (p *Packer) fence(ctx context.Context, r *row) error {
+	runs, _, err := p.runs(ctx, r)
+	if err != nil {
+		return err
+	}
+	end := keyschema.AppendMarkQualifier(nil, 0) // runs only
+	done, err := p.unless(ctx, r, end, append(runs, r.unmark...))
+	if done {
+		p.marksTaken.Add(float64(len(r.unmark)))
+	}
+	return err
+}
+
+// runs are the cells of new runs with a row's samples.
+func (p *Packer) runs(ctx context.Context, r *row) (cells []storage.Entry, sizeBytes int, err error) {
+	parts := (len(r.tsMs) + runSamplesMax - 1) / runSamplesMax
+	seq, err := p.opts.Sequence(ctx, parts, r.lastSeq)
+	if err != nil {
+		return nil, 0, err
+	}
+	for from := 0; from < len(r.tsMs); from += runSamplesMax {
+		to := min(from+runSamplesMax, len(r.tsMs))
+		value, err := run.Append(nil, keyschema.HourStartMs(r.hour), r.tsMs[from:to], r.values[from:to])
+		if err != nil {
+			return nil, 0, fmt.Errorf("row %q: %w", r.key, err)
+		}
+		sizeBytes += len(value)
+		cells = append(cells, storage.Entry{
+			Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(r.hour), Value: value,
+			Qualifier: keyschema.AppendRunQualifier(nil, seq+uint32(len(cells))),
+		})
+	}
+	return cells, sizeBytes, nil
+}
+
+// unless changes a row if it has no cell between the runs that were read and end; it reports whether it did for sure.
+func (p *Packer) unless(ctx context.Context, r *row, end []byte, entries []storage.Entry) (done bool, err error) {
+	since := filter(r.hour, keyschema.AppendRunQualifier(nil, 0))
+	if r.runs {
+		since.QualifierStart = keyschema.AppendRunQualifier(nil, r.lastSeq+1)
+	}
+	since.QualifierEnd = end
+	changed, err := p.opts.Data.CheckAndApply(ctx, r.key, since, storage.RowMutation{}, storage.RowMutation{Entries: entries})
+	switch {
+	case errors.Is(err, storage.ErrUnavailable): // done or not, the next time will show
+		return false, nil
+	case changed:
+		p.beat.Inc()
+	}
+	return err == nil && !changed, err
+}

@@ -1,0 +1,271 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/ingest/packer"
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/lease"
+)
+
+// ThroughOptions configure a Through.
+type ThroughOptions struct {
+	// Store holds the tables; it must acknowledge only what is durable and read its own writes. Required; the caller closes
+	// it after the Through.
+	Store storage.Store
+	// Index is the series catalogue, opened with index.Options.Writer. Required.
+	Index *index.Index
+	// Writer is that name. Required.
+	Writer string
+	// Schema is the one that Index was opened with. Required.
+	Schema *keyschema.Schema
+	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
+	Retention time.Duration
+	// Limits bound what a request may ask for.
+	Limits Limits
+	// WriteTimeout bounds the writing of one request, retries included; 0 means 20 s.
+	WriteTimeout time.Duration
+	// Refresh is the time between two looks for what other servers have written; 0 means 2 s. Negative turns all
+	// background jobs off.
+	Refresh time.Duration
+	// StaleMax is how old such a look may be when a query begins, which fails otherwise; 0 means 30 s.
+	StaleMax time.Duration
+	// PackDelay and MarkAfter are those of packer.Options.
+	PackDelay, MarkAfter time.Duration
+	// PackInterval is the time between two looks of the server that holds the lease for hours to pack; 0 means 1 minute.
+	PackInterval time.Duration
+	// MaintainInterval is the time between two looks for days to fold and series to forget; 0 means 10 minutes.
+	MaintainInterval time.Duration
+	// IdleAfter is how long a series may be without samples before its number is forgotten; 0 means 48 h.
+	IdleAfter time.Duration
+	// Guard, if not nil, is asked with each look whether the tables may still be used. An error that does not wrap
+	// storage.ErrUnavailable refuses all writes until Guard says otherwise.
+	Guard func(ctx context.Context) error
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Logger takes what an operator should know; nil discards it.
+	Logger *slog.Logger
+	// Registerer takes the metrics; nil means they are not registered.
+	Registerer prometheus.Registerer
+}
+
+// Validate lists everything that is wrong with the options.
+func (o ThroughOptions) Validate() error {
+	var errs []error
+	if o.Store == nil || o.Index == nil || o.Schema == nil || o.Writer == "" {
+		errs = append(errs, errors.New("Store, Index, Schema and Writer are required"))
+	}
+	if o.Retention < 0 || o.WriteTimeout < 0 || o.StaleMax < 0 || o.PackInterval < 0 || o.MaintainInterval < 0 || o.IdleAfter < 0 {
+		errs = append(errs, errors.New("Retention, WriteTimeout, StaleMax, PackInterval, MaintainInterval or IdleAfter is negative"))
+	}
+	if err := o.Limits.validateLimits(); err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("ingest options: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+func (o ThroughOptions) withDefaults() ThroughOptions {
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 20*time.Second)
+	o.Refresh = cmp.Or(o.Refresh, 2*time.Second)
+	o.StaleMax = cmp.Or(o.StaleMax, 30*time.Second)
+	o.MarkAfter = cmp.Or(o.MarkAfter, packer.MarkAfterDefault)
+	o.PackInterval = cmp.Or(o.PackInterval, time.Minute)
+	o.MaintainInterval = cmp.Or(o.MaintainInterval, 10*time.Minute)
+	o.IdleAfter = cmp.Or(o.IdleAfter, 48*time.Hour)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Through stores each sample as a cell of the data table before it acknowledges it, and keeps nothing of its own: any
+// number of processes may do so over the same tables. See the package comment.
+type Through struct {
+	intake
+	opts     ThroughOptions
+	data     storage.Table
+	packer   *packer.Packer
+	lease    *lease.Lease
+	sequence *sequence
+
+	enlisted map[uint32]struct{} // series that the registry knows; guarded by regMu
+
+	notesMu sync.Mutex
+	noted   map[int64]struct{} // hours that this process has left a note of
+
+	retryDelay time.Duration // first pause before rows are written again
+
+	refused   atomic.Pointer[string] // why writes are refused, nil if they are not
+	lookedAt  atomic.Int64           // Unix milliseconds of the last look for news that went well
+	holds     atomic.Bool            // the lease is ours
+	stopJobs  context.CancelFunc
+	lateRows  prometheus.Counter
+	retries   prometheus.Counter
+	lookFails prometheus.Counter
+}
+
+// OpenThrough opens the tables and starts the background jobs.
+func OpenThrough(ctx context.Context, opts ThroughOptions) (t *Through, err error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts = opts.withDefaults()
+	t = &Through{opts: opts, enlisted: map[uint32]struct{}{}, noted: map[int64]struct{}{}, retryDelay: retryDelayMin}
+	t.intake.init(intakeOptions{
+		limits: opts.Limits, retention: opts.Retention, index: opts.Index, now: opts.Now, logger: opts.Logger,
+		registerer: opts.Registerer,
+	})
+	t.lookedAt.Store(opts.Now().UnixMilli()) // the catalogue was just opened
+	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(opts.Retention)); err != nil {
+		return nil, fmt.Errorf("open table %s: %w", storage.TableData, err)
+	}
+	if t.meta, err = opts.Store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
+		return nil, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
+	}
+	if t.sequence, err = openSequence(ctx, opts.Store, t.meta); err != nil {
+		return nil, err
+	}
+	if err := t.loadMetadata(ctx); err != nil {
+		return nil, err
+	}
+	if t.lease, err = lease.New(lease.Options{Meta: t.meta, Name: "maintenance", Holder: opts.Writer, Now: opts.Now}); err != nil {
+		return nil, err
+	}
+	if t.packer, err = packer.New(packer.Options{
+		Data: t.data, Meta: t.meta, Catalogue: opts.Index, Schema: opts.Schema, Sequence: t.sequence.takeAbove,
+		Delay: opts.PackDelay, MarkAfter: opts.MarkAfter, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
+	}); err != nil {
+		return nil, err
+	}
+	t.watch()
+	t.startJobs()
+	return t, nil
+}
+
+func (t *Through) watch() {
+	f := promauto.With(t.opts.Registerer)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Name: "tsdb_ingest_" + name, Help: help})
+	}
+	gauge := func(name, help string, value func() float64) {
+		f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_ingest_" + name, Help: help}, value)
+	}
+	t.lateRows = counter("late_rows_total", "Rows written so late after their hour that they were marked for the packer.")
+	t.retries = counter("row_retries_total", "Rows written again because the storage did not take them at first.")
+	t.lookFails = counter("refresh_failures_total", "Failed looks for what other servers have written.")
+	gauge("series", "Series that this server has received samples of.", func() float64 { return float64(t.series.Load()) })
+	gauge("in_flight_bytes", "Decoded bytes of requests being served.", func() float64 { return float64(t.inFlight.Load()) })
+	gauge("refresh_age_seconds", "Time since the last look for what other servers have written.", func() float64 {
+		return float64(t.opts.Now().UnixMilli()-t.lookedAt.Load()) / 1e3
+	})
+	gauge("lease", "1 while this server holds the lease for packing and folding.", func() float64 {
+		if t.holds.Load() {
+			return 1
+		}
+		return 0
+	})
+}
+
+// WriteRemote stores a remote write 1.0 body and returns when the tables hold it. Results and errors are those of
+// Ingester.WriteRemote; what the storage refused is an *OverloadError, and some of the request may be stored all the same.
+func (t *Through) WriteRemote(ctx context.Context, body []byte) (Result, error) {
+	return t.writeBody(ctx, t, body)
+}
+
+// Write stores samples by the same path and rules as WriteRemote.
+func (t *Through) Write(ctx context.Context, samples []Sample) (Result, error) {
+	return t.writeSamples(ctx, t, samples)
+}
+
+// AppendSamples appends nothing: there are no unflushed samples.
+func (t *Through) AppendSamples(
+	_ index.Ref, _, _ int64, tsMs []int64, values []float64,
+) ([]int64, []float64, error) {
+	return tsMs, values, nil
+}
+
+// Flush stores what senders said about metrics; samples are in the tables already.
+func (t *Through) Flush(ctx context.Context) error { return t.persistMetadata(ctx) }
+
+// Stats describes the server at this moment: there is nothing but series.
+func (t *Through) Stats() Stats { return Stats{Series: int(t.series.Load())} }
+
+// Pack packs the hours that are due, as the holder of the lease does from time to time.
+func (t *Through) Pack(ctx context.Context) error { return t.packer.Run(ctx) }
+
+// Close refuses new writes, waits for those under way and gives back the lease.
+func (t *Through) Close(ctx context.Context) error {
+	if err := t.end(); err != nil {
+		return err
+	}
+	t.stopJobs()
+	err := t.drain(ctx)
+	t.jobs.Wait()
+	err = errors.Join(err, t.persistMetadata(ctx))
+	if t.holds.Load() {
+		err = errors.Join(err, t.lease.Release(ctx))
+	}
+	return err
+}
+
+// Catalogue is the index as queries may use it: a look-up fails if it could miss what other servers have acknowledged long
+// ago.
+func (t *Through) Catalogue() FreshCatalogue { return FreshCatalogue{t} }
+
+// FreshCatalogue is the catalogue of a Through.
+type FreshCatalogue struct{ t *Through }
+
+func (c FreshCatalogue) check() error {
+	if age := time.Duration(c.t.opts.Now().UnixMilli()-c.t.lookedAt.Load()) * time.Millisecond; age > c.t.opts.StaleMax {
+		return fmt.Errorf("%w: what other servers have written was last looked for %s ago", storage.ErrUnavailable,
+			age.Round(time.Second))
+	}
+	return nil
+}
+
+// Select is that of index.Index.
+func (c FreshCatalogue) Select(ctx context.Context, mintMs, maxtMs int64, ms ...*labels.Matcher) ([]index.Series, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c.t.index.Select(ctx, mintMs, maxtMs, ms...)
+}
+
+// LabelNames is that of index.Index.
+func (c FreshCatalogue) LabelNames(
+	ctx context.Context, mintMs, maxtMs int64, limit int, ms ...*labels.Matcher,
+) ([]string, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c.t.index.LabelNames(ctx, mintMs, maxtMs, limit, ms...)
+}
+
+// LabelValues is that of index.Index.
+func (c FreshCatalogue) LabelValues(
+	ctx context.Context, name string, mintMs, maxtMs int64, limit int, ms ...*labels.Matcher,
+) ([]string, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c.t.index.LabelValues(ctx, name, mintMs, maxtMs, limit, ms...)
+}

@@ -1,0 +1,406 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/keyschema/run"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/storagetest"
+)
+
+// hookStore asks hook before each write of a table; the errors fail the write before or after it took effect, and partial
+// makes an Apply leave out rows.
+type hookStore struct {
+	storage.Store
+	hook func() (before, after error, partial bool)
+}
+
+func (s *hookStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
+	t, err := s.Store.EnsureTable(ctx, schema)
+	return &hookTable{t, s}, err
+}
+
+type hookTable struct {
+	storage.Table
+	s *hookStore
+}
+
+func (t *hookTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
+	before, after, partial := t.s.hook()
+	failed := &storage.ApplyError{}
+	fail := func(n int, err error) { failed.Rows = append(failed.Rows, storage.RowError{Index: n, Err: err}) }
+	some := make([]storage.RowMutation, 0, len(muts))
+	for n, m := range muts {
+		switch {
+		case before != nil:
+			fail(n, before)
+		case partial && n%2 == 1:
+			fail(n, errInjectedOutage)
+		default:
+			some = append(some, m)
+			if after != nil {
+				fail(n, after)
+			}
+		}
+	}
+	if len(some) > 0 {
+		if err := t.Table.Apply(ctx, some); err != nil {
+			return err
+		}
+	}
+	if len(failed.Rows) > 0 {
+		return failed
+	}
+	return nil
+}
+
+func (t *hookTable) CheckAndApply(
+	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
+) (bool, error) {
+	before, after, _ := t.s.hook()
+	if before != nil {
+		return false, before
+	}
+	matched, err := t.Table.CheckAndApply(ctx, key, cond, then, otherwise)
+	return matched, errors.Join(err, after)
+}
+
+var errInjectedOutage = fmt.Errorf("injected: %w", storage.ErrUnavailable)
+
+// place is a sample's series and time.
+type place struct {
+	series int
+	tsMs   int64
+}
+
+// belief is what a sample may be.
+type belief struct {
+	values map[float64]bool
+	acked  bool
+	events int // beginnings and ends of writes
+	open   int // writes under way
+}
+
+// throughWorld is several servers over the same tables.
+type throughWorld struct {
+	t      *testing.T
+	rng    *rand.Rand
+	clock  *clock
+	tables storage.Store
+	schema *keyschema.Schema
+	nodes  []*Through
+	faults bool
+	depth  int
+	busy   *Through // in the middle of whose write others work
+	value  float64
+	book   map[place]*belief
+	acked  int
+	failed int
+}
+
+const throughSeries = 12
+
+func newThroughWorld(t *testing.T, seed uint64, nodes int) *throughWorld {
+	w := &throughWorld{t: t, rng: rand.New(rand.NewPCG(seed, 5)), clock: newClock(), book: map[place]*belief{}}
+	w.tables = storagetest.NewModel(w.clock.now)
+	var err error
+	w.schema, err = keyschema.NewSchema(nil)
+	require.NoError(t, err)
+	for range nodes {
+		w.nodes = append(w.nodes, w.start())
+	}
+	return w
+}
+
+// start opens the tables as a new server. Its jobs are off: the test runs them.
+func (w *throughWorld) start() *Through {
+	faults := w.faults
+	w.faults = false
+	defer func() { w.faults = faults }()
+	store := &hookStore{w.tables, w.interfere}
+	writer := index.NewWriter()
+	x, err := index.Open(context.Background(), index.Options{Store: store, Schema: w.schema, Now: w.clock.now, Writer: writer})
+	require.NoError(w.t, err)
+	n, err := OpenThrough(context.Background(), ThroughOptions{
+		Store: store, Index: x, Writer: writer, Schema: w.schema, Now: w.clock.now, Refresh: -1, WriteTimeout: 10 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
+	})
+	require.NoError(w.t, err)
+	n.retryDelay = 100 * time.Microsecond
+	return n
+}
+
+// interfere fails writes, and lets other servers work in the middle of them.
+func (w *throughWorld) interfere() (before, after error, partial bool) {
+	if !w.faults {
+		return nil, nil, false
+	}
+	switch n := w.rng.IntN(100); {
+	case n < 3:
+		return errInjectedOutage, nil, false
+	case n < 6:
+		return nil, errInjectedOutage, false
+	case n < 10:
+		return nil, nil, true
+	case n < 30 && w.depth == 0:
+		w.depth++
+		for range 1 + w.rng.IntN(3) {
+			if n := w.nodes[w.rng.IntN(len(w.nodes))]; n != w.busy {
+				w.step(n)
+			}
+		}
+		w.depth--
+	}
+	return nil, nil, false
+}
+
+func seriesLabels(n int) labels.Labels {
+	return labels.FromStrings("__name__", fmt.Sprint("m", n%3), "n", fmt.Sprint(n))
+}
+
+// write sends samples of the last hours to a server.
+func (w *throughWorld) write(n *Through) {
+	var samples []Sample
+	begun := map[place]int{}
+	values := map[place]float64{}
+	for range 1 + w.rng.IntN(8) {
+		p := place{series: w.rng.IntN(throughSeries), tsMs: w.clock.ms.Load() - w.rng.Int64N(1+w.rng.Int64N(3*keyschema.HourMs))}
+		p.tsMs -= p.tsMs % (5 * 60_000) // often the same ones
+		w.value++
+		samples = append(samples, Sample{Labels: seriesLabels(p.series), TsMs: p.tsMs, Value: w.value})
+		b := w.book[p]
+		if b == nil {
+			b = &belief{values: map[float64]bool{}}
+			w.book[p] = b
+		}
+		if _, twice := begun[p]; !twice {
+			b.events++
+			b.open++
+		}
+		b.values[w.value] = true
+		begun[p], values[p] = b.events, w.value
+	}
+	_, err := n.Write(context.Background(), samples)
+	if err != nil {
+		var overload *OverloadError
+		require.ErrorAs(w.t, err, &overload)
+		w.failed++
+	} else {
+		w.acked++
+	}
+	for p, events := range begun {
+		b := w.book[p]
+		if err == nil {
+			b.acked = true
+			if b.events == events && b.open == 1 { // no other write of it meanwhile
+				b.values = map[float64]bool{values[p]: true}
+			}
+		}
+		b.events++
+		b.open--
+	}
+}
+
+func (w *throughWorld) step(n *Through) {
+	if w.depth == 0 {
+		w.busy = n
+	}
+	switch w.rng.IntN(8) {
+	case 0, 1, 2, 3, 4:
+		w.write(n)
+	case 5:
+		w.clock.advance(time.Duration(w.rng.IntN(12)) * time.Minute)
+	default:
+		// It may fail like any; without room in the catalogue's news it cannot look either.
+		_ = n.Pack(context.Background())
+	}
+}
+
+// check reads all rows.
+func (w *throughWorld) check(what string) (singles int) {
+	w.t.Helper()
+	data, err := w.tables.Table(context.Background(), storage.TableData)
+	require.NoError(w.t, err)
+	found := map[place]float64{}
+	it := data.ReadRows(context.Background(), storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{})
+	for it.Next() {
+		k, err := keyschema.ParseRowKey(it.Row().Key)
+		require.NoError(w.t, err)
+		series, err := strconv.Atoi(k.Tags[0].Value)
+		require.NoError(w.t, err)
+		var row run.Row
+		row.Reset(keyschema.HourStartMs(k.Hour))
+		for _, c := range it.Row().Cells {
+			require.NoError(w.t, row.Add(c.Qualifier, c.Value))
+			if q, err := keyschema.ParseQualifier(c.Qualifier); err == nil && q.Kind != keyschema.KindRun {
+				singles++
+			}
+		}
+		tsMs, values := row.Columns()
+		for i := range tsMs {
+			found[place{series, tsMs[i]}] = values[i]
+		}
+	}
+	require.NoError(w.t, it.Err())
+	for p, b := range w.book {
+		v, there := found[p]
+		if b.acked {
+			require.True(w.t, there, "%s: an acknowledged sample is gone: %+v", what, p)
+		}
+		require.True(w.t, !there || b.values[v], "%s: %+v is %v, may be %v", what, p, v, b.values)
+		delete(found, p)
+	}
+	require.Empty(w.t, found, "%s: nobody wrote these", what)
+	return singles
+}
+
+// TestThroughAndPacker: servers write the same samples in time and late, pack, and fail, also in the middle of each other's
+// writes. No acknowledged sample is lost or outlived by one that it replaced, and in the end everything is packed.
+func TestThroughAndPacker(t *testing.T) {
+	seeds := uint64(8)
+	if text := os.Getenv("HALITE_SEEDS"); text != "" {
+		var err error
+		seeds, err = strconv.ParseUint(text, 10, 32)
+		require.NoError(t, err)
+	}
+	acked, failed := 0, 0
+	for seed := range seeds {
+		if text := os.Getenv("HALITE_SEED"); text != "" && text != strconv.FormatUint(seed, 10) {
+			continue
+		}
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			w := newThroughWorld(t, seed, 3)
+			for range 10 {
+				w.faults = true
+				for range 20 {
+					w.step(w.nodes[w.rng.IntN(len(w.nodes))])
+				}
+				w.faults = false
+				w.check("under way")
+			}
+			w.revisit()
+			w.clock.advance(2 * time.Hour)
+			for range 3 {
+				require.NoError(t, w.nodes[0].Pack(t.Context()))
+			}
+			w.nodes = append(w.nodes, w.start())
+			w.look()
+			require.Zero(t, w.check("in the end"), "single samples and marks that are left")
+			acked, failed = acked+w.acked, failed+w.failed
+			for _, n := range w.nodes {
+				require.NoError(t, n.Close(t.Context()))
+			}
+		})
+	}
+	t.Logf("%d writes acknowledged, %d failed", acked, failed)
+}
+
+// revisit writes a sample to each row once more, so that there is a note of rows with leftovers of failed writes, too.
+func (w *throughWorld) revisit() {
+	seen := map[place]bool{}
+	for _, p := range slices.Collect(maps.Keys(w.book)) {
+		hour := place{p.series, keyschema.HourStartMs(keyschema.HourOf(p.tsMs))}
+		if seen[hour] {
+			continue
+		}
+		seen[hour] = true
+		w.value++
+		w.book[hour] = &belief{values: map[float64]bool{w.value: true}, acked: true}
+		_, err := w.nodes[0].Write(w.t.Context(), []Sample{{Labels: seriesLabels(p.series), TsMs: hour.tsMs, Value: w.value}})
+		require.NoError(w.t, err)
+	}
+}
+
+// look has all servers see what the others wrote, and checks that each finds every acknowledged sample's hour.
+func (w *throughWorld) look() {
+	for _, n := range w.nodes {
+		require.NoError(w.t, n.look(context.Background()))
+		for p, b := range w.book {
+			if !b.acked {
+				continue
+			}
+			metric := labels.MustNewMatcher(labels.MatchEqual, "n", fmt.Sprint(p.series))
+			found, err := n.Catalogue().Select(context.Background(), p.tsMs, p.tsMs, metric)
+			require.NoError(w.t, err)
+			require.Len(w.t, found, 1, "%+v", p)
+		}
+	}
+}
+
+// TestThroughSeesOthers: a server sees what another one wrote after its next look, not before, and says so if it cannot look.
+func TestThroughSeesOthers(t *testing.T) {
+	w := newThroughWorld(t, 1, 2)
+	result, err := w.nodes[0].Write(t.Context(), []Sample{{Labels: seriesLabels(1), TsMs: startMs, Value: 1}})
+	require.NoError(t, err)
+	require.Equal(t, 1, result.Accepted)
+	seen := func(n *Through) int {
+		found, err := n.Catalogue().Select(t.Context(), startMs, startMs)
+		require.NoError(t, err)
+		return len(found)
+	}
+	require.Equal(t, 1, seen(w.nodes[0]))
+	require.Equal(t, 0, seen(w.nodes[1]))
+	require.NoError(t, w.nodes[1].look(t.Context()))
+	require.Equal(t, 1, seen(w.nodes[1]))
+	w.clock.advance(time.Minute)
+	_, err = w.nodes[1].Catalogue().Select(t.Context(), startMs, startMs)
+	require.ErrorIs(t, err, storage.ErrUnavailable)
+}
+
+// TestThroughGuard: tables that are no longer ours take no more writes.
+func TestThroughGuard(t *testing.T) {
+	w := newThroughWorld(t, 1, 1)
+	n := w.nodes[0]
+	guard := errInjectedOutage
+	n.opts.Guard = func(context.Context) error { return guard }
+	write := func() error {
+		_, err := n.Write(t.Context(), []Sample{{Labels: seriesLabels(1), TsMs: startMs, Value: 1}})
+		return err
+	}
+	require.Error(t, n.look(t.Context()))
+	require.NoError(t, write(), "an outage passes")
+	guard = errors.New("taken over")
+	require.Error(t, n.look(t.Context()))
+	require.ErrorContains(t, write(), "taken over")
+	guard = nil
+	require.NoError(t, n.look(t.Context()))
+	require.NoError(t, write())
+}
+
+// TestSequenceOfServers: no two servers get the same number, whatever becomes of their reservations.
+func TestSequenceOfServers(t *testing.T) {
+	w := newThroughWorld(t, 3, 3)
+	w.depth, w.faults = 1, true // faults without others in between
+	given := map[uint32]bool{}
+	for range 4000 {
+		n := w.nodes[w.rng.IntN(len(w.nodes))]
+		above := uint32(0)
+		for n := range given { // any of them
+			above = n
+			break
+		}
+		count := 1 + w.rng.IntN(200)
+		first, err := n.sequence.takeAbove(t.Context(), count, above)
+		require.NoError(t, err)
+		require.True(t, first > above || len(given) == 0)
+		for k := range uint32(count) {
+			require.False(t, given[first+k])
+			given[first+k] = true
+		}
+	}
+}

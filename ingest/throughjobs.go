@@ -1,0 +1,156 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/lease"
+)
+
+const (
+	// metadataInterval is the time between two exchanges of what senders said about metrics.
+	metadataInterval = 30 * time.Second
+	// lookTimeout bounds one look for news.
+	lookTimeout = 30 * time.Second
+)
+
+// startJobs starts the goroutines that Close ends.
+func (t *Through) startJobs() {
+	ctx, stop := context.WithCancel(context.Background())
+	t.stopJobs = stop
+	if t.opts.Refresh < 0 {
+		return
+	}
+	job := func(what string, interval time.Duration, run func(ctx context.Context) error) {
+		t.every(ctx, interval, nil, func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				t.logger.Error(what+" failed; the next run retries", "err", err)
+			}
+		})
+	}
+	job("look for what other servers have written", t.opts.Refresh, t.look)
+	job("renewal of the lease", lease.TTLDefault/3, t.renew)
+	job("packing of closed hours", t.opts.PackInterval, t.ifHeld(t.Pack))
+	job("fold of closed days", t.opts.MaintainInterval, t.ifHeld(t.index.Fold))
+	job("maintenance", t.opts.MaintainInterval, t.maintain)
+	job("exchange of metadata", metadataInterval, t.exchangeMetadata)
+	t.every(ctx, t.opts.PackInterval, nil, t.forgetNotes)
+}
+
+// look takes in what other servers have written and asks whether the tables are still ours to write.
+func (t *Through) look(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			t.lookFails.Inc()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	began := t.now().UnixMilli()
+	if err := t.index.Refresh(ctx); err != nil {
+		return err
+	}
+	t.lookedAt.Store(began)
+	if t.opts.Guard == nil {
+		return nil
+	}
+	switch err := t.opts.Guard(ctx); {
+	case errors.Is(err, storage.ErrUnavailable):
+		return err
+	case err != nil:
+		why := err.Error()
+		t.refused.Store(&why)
+		return fmt.Errorf("writes are refused: %w", err)
+	}
+	t.refused.Store(nil)
+	return nil
+}
+
+// renew keeps or takes the lease.
+func (t *Through) renew(ctx context.Context) error {
+	held, err := t.lease.Hold(ctx)
+	if t.holds.Swap(held) != held {
+		t.logger.Info("lease for packing and folding", "held", held)
+	}
+	return err
+}
+
+func (t *Through) ifHeld(run func(ctx context.Context) error) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		if !t.holds.Load() {
+			return nil
+		}
+		return run(ctx)
+	}
+}
+
+// exchangeMetadata writes what is new and reads what others wrote.
+func (t *Through) exchangeMetadata(ctx context.Context) error {
+	if err := t.persistMetadata(ctx); err != nil {
+		return err
+	}
+	return t.loadMetadata(ctx)
+}
+
+// maintain frees memory of the catalogue and forgets series without samples for long.
+func (t *Through) maintain(ctx context.Context) error {
+	if err := t.index.Maintain(ctx); err != nil {
+		t.metrics.maintFails.Inc()
+		return err
+	}
+	before := t.now().Add(-t.opts.IdleAfter).UnixMilli() / keyschema.HourMs
+	idle := t.index.Idle(before)
+	if len(idle) == 0 {
+		return nil
+	}
+	removal := t.startRemoval(idle)
+	defer func() {
+		t.regMu.Lock()
+		defer t.regMu.Unlock()
+		removal.Close()
+	}()
+	for slice := range slices.Chunk(idle, retireSlice) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		t.forget(slice, before, removal.Forget)
+	}
+	return nil
+}
+
+// forget lets go of those of the series that are still idle.
+func (t *Through) forget(idle []index.Ref, before int64, drop func(refs []uint32)) {
+	t.epoch.Lock()
+	defer t.epoch.Unlock()
+	var refs []uint32
+	for _, ref := range t.index.Retire(idle, before, nil) {
+		refs = append(refs, uint32(ref))
+	}
+	drop(refs)
+	t.regMu.Lock()
+	defer t.regMu.Unlock()
+	for _, ref := range refs {
+		if _, ours := t.enlisted[ref]; ours {
+			delete(t.enlisted, ref)
+			t.series.Add(-1)
+		}
+	}
+	t.metrics.retired.Add(float64(len(refs)))
+}
+
+// forgetNotes forgets which hours have a note once only late samples can come for them.
+func (t *Through) forgetNotes() {
+	t.notesMu.Lock()
+	defer t.notesMu.Unlock()
+	for hour := range t.noted {
+		if t.late(hour) {
+			delete(t.noted, hour)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/ingest/head"
+	"halite/ingest/packer"
+	"halite/keyschema"
+	"halite/keyschema/run"
+	"halite/storage"
+	"halite/storage/index"
+)
+
+const (
+	// throughEntriesMax bounds the cells of a row that are written at once.
+	throughEntriesMax = storage.EntriesMax / 2
+	// retryDelayMin is the first pause before rows are written again; each further one is twice as long.
+	retryDelayMin = 50 * time.Millisecond
+	retryDelayMax = 2 * time.Second
+)
+
+// throughBatch is what a request writes to the tables.
+type throughBatch struct {
+	rows  []throughRow
+	arena arena
+	// unknown is set if the catalogue's tables do not tell of all the rows yet.
+	unknown bool
+	hours   map[int64]struct{}
+}
+
+// throughRow is a mutation of one row.
+type throughRow struct {
+	hour     int64
+	mutation storage.RowMutation
+	marked   bool
+}
+
+// admit implements sink.
+func (t *Through) admit(ctx context.Context, sizeBytes int) (release func(), err error) {
+	if why := t.refused.Load(); why != nil {
+		return nil, t.overload(resourceTables, *why)
+	}
+	return t.enter(ctx, sizeBytes)
+}
+
+// enlist implements sink.
+func (t *Through) enlist(_ *request, ref uint32, _ labels.Labels) uint32 {
+	if _, known := t.enlisted[ref]; known {
+		return 0
+	}
+	t.enlisted[ref] = struct{}{}
+	return 1
+}
+
+// delist implements sink.
+func (t *Through) delist(ref uint32) { delete(t.enlisted, ref) }
+
+// appendLog implements sink: what is said of metrics is written by and by, senders repeat it.
+func (t *Through) appendLog(*request, byte, []byte) error { return nil }
+
+// store implements sink: it makes the mutations of the request's rows. Of two samples with one timestamp the later one
+// comes later in its mutation.
+func (t *Through) store(r *request) error {
+	r.striped = r.striped[:0]
+	for _, s := range r.samples {
+		if s.Ref != 0 {
+			r.striped = append(r.striped, s)
+		}
+	}
+	slices.SortStableFunc(r.striped, func(a, b head.Sample) int {
+		if a.Ref != b.Ref {
+			return int(int64(a.Ref) - int64(b.Ref))
+		}
+		return int(keyschema.HourOf(a.TsMs) - keyschema.HourOf(b.TsMs))
+	})
+	b := &throughBatch{hours: map[int64]struct{}{}}
+	r.batch = b
+	for from := 0; from < len(r.striped); {
+		first, to := r.striped[from], from+1
+		hour := keyschema.HourOf(first.TsMs)
+		for to < len(r.striped) && r.striped[to].Ref == first.Ref && keyschema.HourOf(r.striped[to].TsMs) == hour {
+			to++
+		}
+		if err := t.addRow(b, index.Ref(first.Ref), hour, r.striped[from:to]); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// addRow adds the samples of one series and hour. The catalogue learns of the hour.
+func (t *Through) addRow(b *throughBatch, ref index.Ref, hour int64, samples []head.Sample) error {
+	if !t.index.Stored(ref, hour) {
+		t.index.Touch(ref, hour)
+		b.unknown = true
+	}
+	b.hours[hour] = struct{}{}
+	key := b.arena.cut(func(dst []byte) []byte { return t.index.AppendRowKey(dst, ref, hour) })
+	if len(key) == 0 {
+		return fmt.Errorf("series %d of a request is unknown to the catalogue", ref)
+	}
+	for some := range slices.Chunk(samples, throughEntriesMax) {
+		m := storage.RowMutation{Key: key, Entries: make([]storage.Entry, 0, len(some)+1)}
+		for _, s := range some {
+			m.Entries = append(m.Entries, storage.Entry{
+				Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour),
+				Qualifier: b.arena.cut(func(dst []byte) []byte {
+					return keyschema.AppendSampleQualifier(dst, uint32(s.TsMs-keyschema.HourStartMs(hour)))
+				}),
+				Value: b.arena.cut(func(dst []byte) []byte { return run.AppendSampleValue(dst, s.Value) }),
+			})
+		}
+		b.rows = append(b.rows, throughRow{hour: hour, mutation: m})
+	}
+	return nil
+}
+
+// await implements sink: it writes what the catalogue must know, then the rows, and returns when all of it is
+// acknowledged.
+func (t *Through) await(ctx context.Context, r *request) error {
+	b := r.batch
+	r.batch = nil
+	if b == nil || len(b.rows) == 0 {
+		return nil
+	}
+	// Some of it may be seen from the first row on.
+	defer func() { r.noteChanges(r.striped) }()
+	writing, cancel := context.WithTimeout(ctx, t.opts.WriteTimeout)
+	defer cancel()
+	err := t.write(writing, b)
+	switch {
+	case err == nil:
+		r.result.Accepted += len(r.striped)
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return t.overload(resourceTables, err.Error())
+	}
+	return err
+}
+
+func (t *Through) write(ctx context.Context, b *throughBatch) error {
+	if b.unknown {
+		if err := t.index.Persist(ctx); err != nil {
+			return err
+		}
+		if err := t.opts.Store.Sync(ctx); err != nil {
+			return err
+		}
+	}
+	if err := t.note(ctx, b, false); err != nil {
+		return err
+	}
+	// What becomes late on its way is written again with a mark: the packer may have been there meanwhile.
+	for rows := b.rows; len(rows) > 0; {
+		t.mark(rows)
+		if err := t.apply(ctx, rows); err != nil {
+			return err
+		}
+		rows = slices.DeleteFunc(slices.Clone(rows), func(row throughRow) bool { return row.marked || !t.late(row.hour) })
+	}
+	if err := t.note(ctx, b, true); err != nil {
+		return err
+	}
+	return t.opts.Store.Sync(ctx)
+}
+
+// late tells whether samples of an hour must be marked: the packer may come soon.
+func (t *Through) late(hour int64) bool {
+	return t.now().UnixMilli() > keyschema.HourCellMs(hour)+t.opts.MarkAfter.Milliseconds()
+}
+
+// mark adds marks to the rows of late samples.
+func (t *Through) mark(rows []throughRow) {
+	for n := range rows {
+		row := &rows[n]
+		if row.marked || !t.late(row.hour) {
+			continue
+		}
+		row.marked = true
+		row.mutation.Entries = append(row.mutation.Entries, storage.Entry{
+			Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(row.hour),
+			Qualifier: keyschema.AppendMarkQualifier(nil, rand.Uint64()),
+		})
+		t.lateRows.Inc()
+	}
+}
+
+// note leaves notes for the packer: of hours that are not late once, before the first sample of them is acknowledged; of
+// late ones each time, behind the samples.
+func (t *Through) note(ctx context.Context, b *throughBatch, late bool) error {
+	var hours []int64
+	t.notesMu.Lock()
+	for hour := range b.hours {
+		if _, noted := t.noted[hour]; t.late(hour) == late && (late || !noted) {
+			hours = append(hours, hour)
+		}
+	}
+	t.notesMu.Unlock()
+	if len(hours) == 0 {
+		return nil
+	}
+	muts := make([]storage.RowMutation, len(hours))
+	for n, hour := range hours {
+		muts[n] = packer.Note(hour, late)
+	}
+	if err := t.meta.Apply(ctx, muts); err != nil || late {
+		return err
+	}
+	t.notesMu.Lock()
+	defer t.notesMu.Unlock()
+	for _, hour := range hours {
+		t.noted[hour] = struct{}{}
+	}
+	return nil
+}
+
+// apply writes rows, again and again as long as the storage is only unavailable and the context holds: setting a cell
+// twice does no harm.
+func (t *Through) apply(ctx context.Context, rows []throughRow) error {
+	for from := 0; from < len(rows); {
+		to, entries := from, 0
+		for ; to < len(rows); to++ {
+			if entries += len(rows[to].mutation.Entries); to > from && entries > storage.EntriesMax {
+				break
+			}
+		}
+		muts := make([]storage.RowMutation, 0, to-from)
+		for n := from; n < to; n++ {
+			muts = append(muts, rows[n].mutation)
+		}
+		if err := t.applyAll(ctx, muts); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+func (t *Through) applyAll(ctx context.Context, muts []storage.RowMutation) error {
+	for delay := t.retryDelay; ; delay = min(2*delay, retryDelayMax) {
+		err := t.data.Apply(ctx, muts)
+		if err == nil {
+			return nil
+		}
+		var failed *storage.ApplyError
+		if !errors.As(err, &failed) {
+			return fmt.Errorf("write rows to table %s: %w", storage.TableData, err)
+		}
+		again := make([]storage.RowMutation, 0, len(failed.Rows))
+		for _, row := range failed.Rows {
+			if !errors.Is(row.Err, storage.ErrUnavailable) {
+				return fmt.Errorf("write row %.200q to table %s: %w", muts[row.Index].Key, storage.TableData, row.Err)
+			}
+			again = append(again, muts[row.Index])
+		}
+		t.retries.Add(float64(len(again)))
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d rows could not be written in time: %w", len(again), len(muts), failed)
+		case <-time.After(delay/2 + rand.N(delay/2)):
+		}
+		muts = again
+	}
+}

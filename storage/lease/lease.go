@@ -1,0 +1,97 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"halite/storage"
+)
+
+const (
+	rowPrefix    = "lease#"
+	holderPrefix = 'h'
+	holderMax    = 256
+	// TTLDefault is how long a lease holds without being renewed.
+	TTLDefault = 90 * time.Second
+)
+
+// Options configure New. Meta, Name and Holder are required.
+type Options struct {
+	// Meta is the table storage.TableMeta.
+	Meta storage.Table
+	// Name tells leases apart, Holder processes; no two processes may have the same Holder.
+	Name, Holder string
+	// TTL is how long the lease holds without being renewed, which should be done three times as often; 0 means 90 s.
+	TTL time.Duration
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Validate reports what is missing.
+func (o Options) Validate() error {
+	if o.Meta == nil || o.Name == "" || o.Holder == "" || len(o.Holder) > holderMax || o.TTL < 0 {
+		return fmt.Errorf("lease: Meta, Name and Holder of up to %d bytes are needed, and a TTL that is not negative", holderMax)
+	}
+	return nil
+}
+
+// Lease is what one process has to do with a lease.
+type Lease struct {
+	opts Options
+	key  []byte
+}
+
+// New names a lease; it asks nobody.
+func New(opts Options) (*Lease, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	if opts.TTL == 0 {
+		opts.TTL = TTLDefault
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	return &Lease{opts: opts, key: []byte(rowPrefix + opts.Name)}, nil
+}
+
+// Hold takes the lease if it is free, or renews it if it is ours, and reports whether it is ours for a TTL from now.
+func (l *Lease) Hold(ctx context.Context) (bool, error) {
+	nowMs := l.opts.Now().UnixMilli()
+	take := storage.RowMutation{Entries: []storage.Entry{
+		{Kind: storage.DeleteFamily, Family: storage.FamilyMeta},
+		{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: l.qualifier(), TsMs: nowMs + l.opts.TTL.Milliseconds()},
+	}}
+	// What is ours may be so because of a call whose answer was lost.
+	held, err := l.opts.Meta.CheckAndApply(ctx, l.key, l.mine(), take, storage.RowMutation{})
+	if err == nil && !held {
+		taken := storage.Filter{Families: []string{storage.FamilyMeta}, FromMs: nowMs}
+		held, err = l.opts.Meta.CheckAndApply(ctx, l.key, taken, storage.RowMutation{}, take)
+		held = err == nil && !held
+	}
+	if err != nil {
+		return false, fmt.Errorf("lease %s: %w", l.opts.Name, err)
+	}
+	return held, nil
+}
+
+// Release gives the lease back, if it is ours.
+func (l *Lease) Release(ctx context.Context) error {
+	_, err := l.opts.Meta.CheckAndApply(ctx, l.key, l.mine(), storage.RowMutation{Entries: []storage.Entry{
+		{Kind: storage.DeleteFamily, Family: storage.FamilyMeta},
+	}}, storage.RowMutation{})
+	if err != nil {
+		return fmt.Errorf("release lease %s: %w", l.opts.Name, err)
+	}
+	return nil
+}
+
+func (l *Lease) qualifier() []byte { return append([]byte{holderPrefix}, l.opts.Holder...) }
+
+// mine passes the cell of a lease that is ours, whether it has ended or not: until somebody else takes it, it is.
+func (l *Lease) mine() storage.Filter {
+	return storage.Filter{Families: []string{storage.FamilyMeta}, QualifierStart: l.qualifier(),
+		QualifierEnd: append(slices.Clone(l.qualifier()), 0)}
+}
