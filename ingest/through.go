@@ -34,6 +34,8 @@ type ThroughOptions struct {
 	Schema *keyschema.Schema
 	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
 	Retention time.Duration
+	// Ages are those of metrics whose samples are refused sooner; nil if there are none.
+	Ages *keyschema.Lifetimes
 	// Limits bound what a request may ask for.
 	Limits Limits
 	// WriteTimeout bounds the writing of one request, retries included; 0 means 20 s.
@@ -131,7 +133,7 @@ func OpenThrough(ctx context.Context, opts ThroughOptions) (t *Through, err erro
 	opts = opts.withDefaults()
 	t = &Through{opts: opts, enlisted: map[uint32]struct{}{}, noted: map[int64]struct{}{}, retryDelay: retryDelayMin}
 	t.intake.init(intakeOptions{
-		limits: opts.Limits, retention: opts.Retention, index: opts.Index, now: opts.Now, logger: opts.Logger,
+		limits: opts.Limits, retention: opts.Retention, ages: opts.Ages, index: opts.Index, now: opts.Now, logger: opts.Logger,
 		registerer: opts.Registerer,
 	})
 	t.lookedAt.Store(opts.Now().UnixMilli()) // the catalogue was just opened

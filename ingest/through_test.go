@@ -272,7 +272,7 @@ func (w *throughWorld) check(what string) (singles int) {
 // TestThroughAndPacker: servers write the same samples in time and late, pack, and fail, also in the middle of each other's
 // writes. No acknowledged sample is lost or outlived by one that it replaced, and in the end everything is packed.
 func TestThroughAndPacker(t *testing.T) {
-	seeds := uint64(8)
+	seeds := uint64(4)
 	if text := os.Getenv("HALITE_SEEDS"); text != "" {
 		var err error
 		seeds, err = strconv.ParseUint(text, 10, 32)

@@ -28,7 +28,9 @@ func (t *Through) startJobs() {
 		return
 	}
 	job := func(what string, interval time.Duration, run func(ctx context.Context) error) {
-		t.every(ctx, interval, nil, func() {
+		now := make(chan struct{}, 1)
+		now <- struct{}{} // not only after an interval
+		t.every(ctx, interval, now, func() {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
 				t.logger.Error(what+" failed; the next run retries", "err", err)
 			}

@@ -36,6 +36,7 @@ type serveConfig struct {
 	acceptWALLoss     bool
 	bigtable          bigtableConfig
 	takeOver          bool
+	throughMode       throughConfig
 	listenAddress     string
 	externalURL       string
 	corsOrigin        string
@@ -98,11 +99,13 @@ func asBytes(p *int64) *units.Base2Bytes {
 }
 
 func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("storage.engine", "Where tables are kept: in --storage.path, or in Google Cloud Bigtable; the log is always local.").
+	cmd.Flag("storage.engine", "Where tables are kept: in --storage.path, or in Google Cloud Bigtable; the log is local but "+
+		"for --bigtable.mode=through.").
 		Default(enginePebble).EnumVar(&c.engine, enginePebble, engineBigtable)
 	c.bigtable.addFlags(cmd)
 	cmd.Flag("bigtable.take-over", "Become the owner of tables that belong to another server's directory. That server must have "+
 		"stopped for good.").BoolVar(&c.takeOver)
+	c.throughMode.addFlags(cmd)
 	cmd.Flag("storage.path", "Directory of all data; made if missing.").Default("./data").StringVar(&c.storagePath)
 	c.retentionRaw = model.Duration(30 * 24 * time.Hour)
 	cmd.Flag("storage.retention.raw", "How long raw samples are kept; 0 keeps them for ever and accepts any time since 1970.").
@@ -211,6 +214,9 @@ func (c *serveConfig) Validate() error {
 		}
 	}
 	if err := c.bigtable.Validate(); c.engine == engineBigtable && err != nil {
+		faults = append(faults, err)
+	}
+	if err := c.throughMode.Validate(c); err != nil {
 		faults = append(faults, err)
 	}
 	if r := time.Duration(c.retentionRaw); r != 0 && r < 24*time.Hour {

@@ -30,7 +30,9 @@ type database struct {
 	schema    *keyschema.Schema
 	tiers     *tiers.Tiers // nil in Bigtable until they are asked for
 	index     *index.Index
-	ingester  *ingest.Ingester
+	ingester  ingester
+	catalogue api.Catalogue // index, as queries use it
+	deleter   api.Deleter   // nil in mode through
 	queryable *promql.Queryable
 	retention *keyschema.Retention
 	sweeper   *retention.Sweeper
@@ -39,8 +41,10 @@ type database struct {
 
 // openDatabase opens the floors from the engine up. What was opened is closed again if a later floor fails.
 func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (db *database, err error) {
-	if err := os.MkdirAll(c.storagePath, 0o750); err != nil {
-		return nil, fmt.Errorf("--storage.path: %w", err)
+	if !c.through() {
+		if err := os.MkdirAll(c.storagePath, 0o750); err != nil {
+			return nil, fmt.Errorf("--storage.path: %w", err)
+		}
 	}
 	tables, err := openStore(ctx, c, log, r)
 	if err != nil {
@@ -71,20 +75,20 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err != nil {
 		return db, err
 	}
-	db.index, err = index.Open(ctx, index.Options{
+	opts := index.Options{
 		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.catalogueBytes, Logger: log, Registerer: r,
 		Now: now, Ages: ages,
-	})
-	if err != nil {
-		return db, err
 	}
-	db.deleted.SetLabelSets(db.index.LabelSet)
-	db.ingester, err = ingest.Open(ctx, db.ingestOptions(c, watch, log, r))
+	if c.through() {
+		err = db.openThrough(ctx, c, opts)
+	} else {
+		err = db.openIngester(ctx, c, watch, opts)
+	}
 	if err != nil {
 		return db, err
 	}
 	db.queryable, err = promql.New(promql.Options{
-		Catalogue: db.index, Head: db.ingester, Data: data, Schema: db.schema, Retention: longest,
+		Catalogue: db.catalogue, Head: db.ingester, Data: data, Schema: db.schema, Retention: longest,
 		SeriesMax: c.querySeriesMax, BytesMax: bytesOfQuery(c.queryBytesMax),
 		Tombstones: db.deleted, Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r, Now: now, Ages: ages,
 	})
@@ -112,12 +116,25 @@ func (db *database) ingestOptions(
 		Retention: time.Duration(ages.Longest()), Ages: ages,
 		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log,
 		Registerer: r, Now: c.clock(),
-		Head: ingest.HeadOptions{BytesMax: c.headBytesMax},
-		Limits: ingest.Limits{
-			BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
-			SeriesMax: c.seriesMax, AheadMax: c.aheadMax,
-		},
+		Head:   ingest.HeadOptions{BytesMax: c.headBytesMax},
+		Limits: c.ingestLimits(),
 	}
+}
+
+// openIngester opens the catalogue, and the log and head in front of the tables.
+func (db *database) openIngester(
+	ctx context.Context, c *serveConfig, watch *promql.RowWatch, opts index.Options,
+) (err error) {
+	if db.index, err = index.Open(ctx, opts); err != nil {
+		return err
+	}
+	db.deleted.SetLabelSets(db.index.LabelSet)
+	i, err := ingest.Open(ctx, db.ingestOptions(c, watch, opts.Logger, opts.Registerer))
+	if err != nil {
+		return err // not i, which would be an interface that is not nil
+	}
+	db.ingester, db.catalogue, db.deleter = i, db.index, i
+	return nil
 }
 
 // queryOptions are those of the query engine.

@@ -77,7 +77,12 @@ func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 		if err != nil {
 			return nil, err
 		}
-		if err := claim(ctx, store, c.storagePath, c.takeOver, time.Now()); err != nil {
+		if c.through() {
+			err = share(ctx, store, c.takeOver, time.Now())
+		} else {
+			err = claim(ctx, store, c.storagePath, c.takeOver, time.Now())
+		}
+		if err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
 		return store, nil

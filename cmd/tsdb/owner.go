@@ -34,6 +34,9 @@ type owner struct {
 	Host  string    `json:"host"`
 	Path  string    `json:"path"`
 	Since time.Time `json:"since"`
+	// Mode is modeThrough if the tables belong to nobody: any number of servers without a log share them. Then the others
+	// but Since are empty.
+	Mode string `json:"mode,omitempty"`
 }
 
 // claim makes the directory at path the owner of the store's tables, or fails if another directory is. With takeOver it
@@ -55,25 +58,13 @@ func claim(ctx context.Context, store storage.Store, path string, takeOver bool,
 	if err != nil {
 		return err
 	}
-	us := owner{ID: id, Host: host, Path: absolute, Since: now.UTC()}
-	value, err := json.Marshal(us)
-	if err != nil {
-		return err
-	}
-	write := storage.RowMutation{Key: []byte(ownerRow), Entries: []storage.Entry{{Kind: storage.SetCell,
-		Family: storage.FamilyMeta, Qualifier: []byte(ownerQualifier), Value: value}}}
-	if takeOver {
-		return meta.Apply(ctx, []storage.RowMutation{write})
-	}
-	owned, err := meta.CheckAndApply(ctx, []byte(ownerRow), storage.Filter{}, storage.RowMutation{}, write)
-	// The answer may be lost after the row was written: the row itself says who owns the tables.
-	if err != nil && !errors.Is(err, storage.ErrUnavailable) || err == nil && !owned {
-		return err
-	}
-	them, readErr := readOwner(ctx, meta)
+	them, err := own(ctx, meta, owner{ID: id, Host: host, Path: absolute, Since: now.UTC()}, takeOver)
 	switch {
-	case readErr != nil:
-		return errors.Join(err, readErr)
+	case err != nil && them.Since.IsZero():
+		return err
+	case them.Mode == modeThrough:
+		return fmt.Errorf("the tables are shared by servers in mode %s since %s: start this one with --bigtable.mode=%[1]s, or stop "+
+			"all of those and start it with --bigtable.take-over", modeThrough, them.Since.Format(time.RFC3339))
 	case them.ID == "":
 		return fmt.Errorf("claim the tables for %s: %w", absolute, err)
 	case them.ID != id:
@@ -82,6 +73,35 @@ func claim(ctx context.Context, store storage.Store, path string, takeOver bool,
 			them.Path, them.Host, them.Since.Format(time.RFC3339))
 	}
 	return nil
+}
+
+// own writes that the tables are us's, unless they are somebody's and takeOver is not set, and returns whose they are.
+func own(ctx context.Context, meta storage.Table, us owner, takeOver bool) (owner, error) {
+	value, err := json.Marshal(us)
+	if err != nil {
+		return owner{}, err
+	}
+	write := storage.RowMutation{Key: []byte(ownerRow), Entries: []storage.Entry{{Kind: storage.SetCell,
+		Family: storage.FamilyMeta, Qualifier: []byte(ownerQualifier), Value: value}}}
+	if takeOver {
+		if err := meta.Apply(ctx, []storage.RowMutation{write}); err != nil {
+			return owner{}, err
+		}
+		return us, nil
+	}
+	owned, err := meta.CheckAndApply(ctx, []byte(ownerRow), storage.Filter{}, storage.RowMutation{}, write)
+	// The answer may be lost after the row was written: the row itself says who owns the tables.
+	if err != nil && !errors.Is(err, storage.ErrUnavailable) {
+		return owner{}, err
+	}
+	if err == nil && !owned {
+		return us, nil
+	}
+	them, readErr := readOwner(ctx, meta)
+	if readErr != nil {
+		return owner{}, errors.Join(err, readErr)
+	}
+	return them, err
 }
 
 func readOwner(ctx context.Context, meta storage.Table) (owner, error) {

@@ -75,6 +75,9 @@ func openTiers(
 		if err != nil || !exists {
 			return nil, err
 		}
+		if c.through() {
+			return nil, errRollupsShared
+		}
 	}
 	longest := retention.Longest()
 	return tiers.Open(ctx, tiers.Options{

@@ -136,8 +136,8 @@ func newAPI(
 		reload = rules.Reload
 	}
 	return api.New(api.Options{
-		Writer: db.ingester, Engine: db.engine, Catalogue: db.index, Queryable: db.queryable, Metadata: db.ingester,
-		Stats: db, Flusher: db, Deleter: db.ingester,
+		Writer: db.ingester, Engine: db.engine, Catalogue: db.catalogue, Queryable: db.queryable, Metadata: db.ingester,
+		Stats: db, Flusher: db, Deleter: db.deleter,
 		Ready: gate.readiness, Gatherer: registry, Registerer: registry, Logger: log,
 		Build:   api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
 		Flags:   c.flagValues(),
@@ -179,6 +179,10 @@ func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	log.Info("starting Halite", "version", version, "go", runtime.Version(), "pid", os.Getpid())
 	log.Info("listening", "address", addr.String(), "admin_api", c.adminAPI, "self_scrape", c.selfScrape)
 	log.Info("storing", "path", c.storagePath, "engine", c.engine, "retention", c.retentionText())
+	if c.through() {
+		log.Info("durability: a write is acknowledged by Bigtable; loss window 0 s")
+		return
+	}
 	log.Info("durability: a write is acknowledged after fdatasync of the log; loss window 0 s")
 }
 

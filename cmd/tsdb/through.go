@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"halite/ingest"
+	"halite/keyschema"
+	"halite/query"
+	"halite/query/promql"
+	"halite/storage"
+	"halite/storage/index"
+)
+
+// Modes of a server on Bigtable, as --bigtable.mode takes them.
+const (
+	modeBuffered = "buffered"
+	modeThrough  = "through"
+)
+
+// errRollupsShared: rollups say which of them are out of date through one process.
+var errRollupsShared = errors.New("--bigtable.mode=through: there are rollups, which servers that share the tables cannot keep up " +
+	"to date: delete the table rollup, or use --bigtable.mode=buffered")
+
+// throughConfig holds the flags of mode through.
+type throughConfig struct {
+	mode      string
+	refresh   time.Duration
+	packDelay time.Duration
+	packEvery time.Duration
+}
+
+func (c *throughConfig) addFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("bigtable.mode", "buffered: one server, with a log and the open hour on its disk. through: each sample is stored in "+
+		"Bigtable before it is acknowledged; any number of servers, without a disk, share the tables.").
+		Default(modeBuffered).EnumVar(&c.mode, modeBuffered, modeThrough)
+	cmd.Flag("bigtable.refresh", "Mode through: how often to look for what other servers have written.").Default("2s").
+		DurationVar(&c.refresh)
+	cmd.Flag("bigtable.pack-delay", "Mode through: how long after its end the rows of an hour are packed; the servers' clocks may "+
+		"differ by two thirds of it.").Default("15m").DurationVar(&c.packDelay)
+	cmd.Flag("bigtable.pack-interval", "Mode through: how often the server that packs looks for hours that are due.").
+		Default("1m").DurationVar(&c.packEvery)
+}
+
+// Validate names flags that contradict each other.
+func (c *throughConfig) Validate(s *serveConfig) error {
+	switch {
+	case c.refresh <= 0 || c.packDelay <= 0 || c.packEvery <= 0:
+		return errors.New("--bigtable.refresh, --bigtable.pack-delay and --bigtable.pack-interval must be above 0")
+	case s.through() && s.rollups.on:
+		return errors.New("--storage.rollups needs a server that has the tables for itself: --bigtable.mode=buffered")
+	case c.mode == modeThrough && s.engine != engineBigtable:
+		return errors.New("--bigtable.mode=through needs --storage.engine=bigtable")
+	}
+	return nil
+}
+
+func (c *serveConfig) through() bool {
+	return c.engine == engineBigtable && c.throughMode.mode == modeThrough
+}
+
+// ingester is what takes samples in: *ingest.Ingester or *ingest.Through.
+type ingester interface {
+	sampleWriter
+	promql.Head
+	query.Changes
+	WriteRemote(ctx context.Context, body []byte) (ingest.Result, error)
+	Metadata(metric string, limit int) map[string][]ingest.Metadata
+	Flush(ctx context.Context) error
+	Stats() ingest.Stats
+	Close(ctx context.Context) error
+}
+
+func (c *serveConfig) ingestLimits() ingest.Limits {
+	return ingest.Limits{
+		BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
+		SeriesMax: c.seriesMax, AheadMax: c.aheadMax,
+	}
+}
+
+// openThrough opens the catalogue and what stores samples in the tables. Nothing that was read is kept for other queries,
+// because other servers write.
+func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.Options) (err error) {
+	opts.Writer = index.NewWriter()
+	if db.index, err = index.Open(ctx, opts); err != nil {
+		return err
+	}
+	db.deleted.SetLabelSets(db.index.LabelSet)
+	meta, err := db.store.EnsureTable(ctx, storage.MetaSchema())
+	if err != nil {
+		return err
+	}
+	guard := tableGuard{meta: meta, schema: db.schema, ahead: c.aheadOrDefault(), now: opts.Now}
+	t, err := ingest.OpenThrough(ctx, ingest.ThroughOptions{
+		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: opts.Retention,
+		Ages: opts.Ages, Limits: c.ingestLimits(), Refresh: c.throughMode.refresh, PackDelay: c.throughMode.packDelay, MarkAfter: c.throughMode.packDelay / 3,
+		PackInterval: c.throughMode.packEvery,
+		Guard:        guard.check, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
+	})
+	if err != nil {
+		return err
+	}
+	db.ingester, db.catalogue = t, t.Catalogue()
+	c.resultCacheBytes, c.rowCacheBytes = 0, 0
+	return nil
+}
+
+// share makes the tables those of servers in mode through, or fails if they are one server's.
+func share(ctx context.Context, store storage.Store, takeOver bool, now time.Time) error {
+	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
+	if err != nil {
+		return err
+	}
+	them, err := own(ctx, meta, owner{Mode: modeThrough, Since: now.UTC()}, takeOver)
+	if err != nil && them.Since.IsZero() {
+		return err
+	}
+	return them.checkShared()
+}
+
+// checkShared reports that the tables are one server's.
+func (o *owner) checkShared() error {
+	switch {
+	case o.Mode == modeThrough:
+		return nil
+	case o.ID == "":
+		return fmt.Errorf("%w: row %s of table %s is empty", storage.ErrUnavailable, ownerRow, storage.TableMeta)
+	}
+	return fmt.Errorf("the tables belong to the server with directory %s on %s since %s, whose log may hold samples that are not in "+
+		"the tables yet: stop that server (it flushes when it stops), then start this one with --bigtable.take-over",
+		o.Path, o.Host, o.Since.Format(time.RFC3339))
+}
+
+// tableGuard sees to it that a server in mode through writes only to tables that are still shared, by the rules in force.
+type tableGuard struct {
+	meta   storage.Table
+	schema *keyschema.Schema
+	ahead  time.Duration // how far samples may lie in the future
+	now    func() time.Time
+	rules  []byte // as they were last read
+}
+
+// check reads both from the tables. Rules that another server has put there begin in an hour to come and are taken.
+func (g *tableGuard) check(ctx context.Context) error {
+	them, err := readOwner(ctx, g.meta)
+	if err == nil {
+		err = them.checkShared()
+	}
+	if err != nil {
+		return err
+	}
+	stored, err := readRules(ctx, g.meta)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(stored)
+	if err != nil || len(stored) == 0 || bytes.Equal(text, g.rules) {
+		return err
+	}
+	next, err := keyschema.NewSchema(stored)
+	if err == nil {
+		err = g.schema.Replace(next, keyschema.HourOf(g.now().Add(g.ahead).UnixMilli()))
+	}
+	if err != nil {
+		return fmt.Errorf("schema rules of another server: restart this one: %w", err)
+	}
+	g.rules = text
+	return nil
+}
