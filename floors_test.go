@@ -26,7 +26,7 @@ var floors = map[string]int{
 	"storage/tombstone":         3,
 	"storage/index":             4,
 	"storage/retention":         4,
-	"storage/lease":             3,
+	"storage/lease":             4,
 	"rollup":                    4,
 	"rollup/tiers":              5,
 	"ingest/wal":                6,

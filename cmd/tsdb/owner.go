@@ -68,11 +68,16 @@ func claim(ctx context.Context, store storage.Store, path string, takeOver bool,
 	case them.ID == "":
 		return fmt.Errorf("claim the tables for %s: %w", absolute, err)
 	case them.ID != id:
-		return fmt.Errorf("the tables belong to the server with directory %s on %s since %s, whose log may hold samples that are "+
-			"not in the tables yet: stop that server (it flushes when it stops), then start this one with --bigtable.take-over",
-			them.Path, them.Host, them.Since.Format(time.RFC3339))
+		return them.taken()
 	}
 	return nil
+}
+
+// taken says that the tables are another server's.
+func (o *owner) taken() error {
+	return fmt.Errorf("the tables belong to the server with directory %s on %s since %s, whose log may hold samples that are "+
+		"not in the tables yet: stop that server (it flushes when it stops), then start this one with --bigtable.take-over",
+		o.Path, o.Host, o.Since.Format(time.RFC3339))
 }
 
 // own writes that the tables are us's, unless they are somebody's and takeOver is not set, and returns whose they are.

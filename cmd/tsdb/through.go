@@ -25,7 +25,7 @@ const (
 )
 
 // errRollupsShared: rollups say which of them are out of date through one process.
-var errRollupsShared = errors.New("--bigtable.mode=through: there are rollups, which servers that share the tables cannot keep up " +
+var errRollupsShared = errors.New("--bigtable.mode=through: there are rollups, which servers that share tables cannot keep up " +
 	"to date: delete the table rollup, or use --bigtable.mode=buffered")
 
 // throughConfig holds the flags of mode through.
@@ -37,13 +37,13 @@ type throughConfig struct {
 }
 
 func (c *throughConfig) addFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("bigtable.mode", "buffered: one server, with a log and the open hour on its disk. through: each sample is stored in "+
-		"Bigtable before it is acknowledged; any number of servers, without a disk, share the tables.").
+	cmd.Flag("bigtable.mode", "buffered: one server, with a log and the open hour on its disk. through: each sample is stored "+
+		"in Bigtable before it is acknowledged; any number of servers, without a disk, share the tables.").
 		Default(modeBuffered).EnumVar(&c.mode, modeBuffered, modeThrough)
 	cmd.Flag("bigtable.refresh", "Mode through: how often to look for what other servers have written.").Default("2s").
 		DurationVar(&c.refresh)
-	cmd.Flag("bigtable.pack-delay", "Mode through: how long after its end the rows of an hour are packed; the servers' clocks may "+
-		"differ by two thirds of it.").Default("15m").DurationVar(&c.packDelay)
+	cmd.Flag("bigtable.pack-delay", "Mode through: how long after its end the rows of an hour are packed; the servers' clocks "+
+		"may differ by two thirds of it.").Default("15m").DurationVar(&c.packDelay)
 	cmd.Flag("bigtable.pack-interval", "Mode through: how often the server that packs looks for hours that are due.").
 		Default("1m").DurationVar(&c.packEvery)
 }
@@ -99,8 +99,8 @@ func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.
 	guard := tableGuard{meta: meta, schema: db.schema, ahead: c.aheadOrDefault(), now: opts.Now}
 	t, err := ingest.OpenThrough(ctx, ingest.ThroughOptions{
 		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: opts.Retention,
-		Ages: opts.Ages, Limits: c.ingestLimits(), Refresh: c.throughMode.refresh, PackDelay: c.throughMode.packDelay, MarkAfter: c.throughMode.packDelay / 3,
-		PackInterval: c.throughMode.packEvery,
+		Ages: opts.Ages, Limits: c.ingestLimits(), Refresh: c.throughMode.refresh, PackDelay: c.throughMode.packDelay,
+		MarkAfter: c.throughMode.packDelay / 3, PackInterval: c.throughMode.packEvery,
 		Guard:        guard.check, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	})
 	if err != nil {
@@ -132,9 +132,7 @@ func (o *owner) checkShared() error {
 	case o.ID == "":
 		return fmt.Errorf("%w: row %s of table %s is empty", storage.ErrUnavailable, ownerRow, storage.TableMeta)
 	}
-	return fmt.Errorf("the tables belong to the server with directory %s on %s since %s, whose log may hold samples that are not in "+
-		"the tables yet: stop that server (it flushes when it stops), then start this one with --bigtable.take-over",
-		o.Path, o.Host, o.Since.Format(time.RFC3339))
+	return o.taken()
 }
 
 // tableGuard sees to it that a server in mode through writes only to tables that are still shared, by the rules in force.

@@ -86,7 +86,8 @@ func TestThroughServersShareTables(t *testing.T) {
 	s := startServer(t, own, onBigtable("--bigtable.take-over")...)
 	requirePoints(t, s, "e2e_metric", now, all)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
-	out, err = exec.Command(binary, append([]string{"serve", "--web.listen-address", freeAddress(t)}, through()...)...).CombinedOutput()
+	args = append([]string{"serve", "--web.listen-address", freeAddress(t)}, through()...)
+	out, err = exec.Command(binary, args...).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), own)
 	s = startServer(t, dir, through("--bigtable.take-over")...)
@@ -367,8 +368,8 @@ func TestThroughCost(t *testing.T) {
 	require.Contains(t, string(a.Data), fmt.Sprintf(`"%d"`, series))
 	after = s.bigtableMetrics()
 	requests := cost(`read_request_ranges_count`)
-	t.Logf("a query over %d series and an hour of single samples: at most %.0f requests, %.0f ranges each, %.2f MB", series, requests,
-		cost("read_request_ranges_sum")/requests, cost(`received_bytes_total{method="ReadRows"}`)/1e6)
+	t.Logf("a query over %d series and an hour of single samples: at most %.0f requests, %.0f ranges each, %.2f MB", series,
+		requests, cost("read_request_ranges_sum")/requests, cost(`received_bytes_total{method="ReadRows"}`)/1e6)
 	require.LessOrEqual(t, requests, 20.0)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 
