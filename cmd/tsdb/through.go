@@ -101,7 +101,7 @@ func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.
 		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: opts.Retention,
 		Ages: opts.Ages, Limits: c.ingestLimits(), Refresh: c.throughMode.refresh, PackDelay: c.throughMode.packDelay,
 		MarkAfter: c.throughMode.packDelay / 3, PackInterval: c.throughMode.packEvery,
-		Guard:        guard.check, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
+		Guard: guard.check, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	})
 	if err != nil {
 		return err
