@@ -18,6 +18,14 @@
 //   - The log is cut only below the oldest segment that a row still in the head needs, and only after the tables are
 //     synced.
 //
-// Concurrency: all methods of Ingester may be called by any number of goroutines; Close ends the background jobs and
+// A [Through] is the other way of storing: each sample is a cell of the data table before it is acknowledged, there is
+// neither log nor head, and any number of processes share the tables (index.Options.Writer). ingest/packer turns the cells of
+// closed hours into runs. Its invariants:
+//   - A sample is acknowledged only when the table has acknowledged it, and before that the catalogue its series and hour.
+//   - Writing again what may be written already changes nothing, so what the storage did not take is written again, and what
+//     it refuses for long is not acknowledged.
+//   - Samples that come late after their hour are marked for the packer, see there.
+//
+// Concurrency: all methods of Ingester and Through may be called by any number of goroutines; Close ends the background jobs and
 // waits for them.
 package ingest
