@@ -68,7 +68,7 @@ func runFaults(t *testing.T, seed uint64, tally *faultTally) {
 	opts := startEmulator(t, f.options())
 	patient := open(t, opts)
 	defer func() { require.NoError(t, patient.Close()) }()
-	opts.WriteTimeout, opts.ReadStallTimeout = 200*time.Millisecond, 200*time.Millisecond
+	opts.WriteTimeout, opts.ReadStallTimeout = 120*time.Millisecond, 120*time.Millisecond
 	opts.RequestMutationsMax, opts.RequestRowSetBytesMax, opts.Registerer = 8, 16<<10, prometheus.NewRegistry()
 	s := open(t, opts)
 	defer func() { require.NoError(t, s.Close()) }()
