@@ -35,6 +35,8 @@ type Options struct {
 	Deleter Deleter
 	// Tablets lists tables and tablets for /api/v1/status/tablets; nil answers with none.
 	Tablets TabletSource
+	// Retention answers /api/v1/status/retention; nil answers with nothing.
+	Retention RetentionSource
 
 	// Ready says whether requests can be served; nil means always. It is asked once a request and must be cheap.
 	Ready func() Readiness

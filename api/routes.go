@@ -95,6 +95,7 @@ func (s *Server) readOnlyEndpoints() map[string]endpoint {
 		"/api/v1/status/runtimeinfo":    s.runtimeInfo,
 		"/api/v1/status/schema":         s.schemaRules,
 		"/api/v1/status/tablets":        s.tablets,
+		"/api/v1/status/retention":      s.retention,
 		"/api/v1/status/tsdb":           s.tsdbStatus,
 		"/api/v1/status/tsdb/blocks":    s.tsdbBlocks,
 	}

@@ -143,7 +143,7 @@ func newAPI(
 		Flags:   c.flagValues(),
 		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, rules, started) },
 		Reload:  reload, Rules: db.schema.Rules, OwnJob: ownJob,
-		AdminAPI: c.adminAPI, CORSOrigin: cors, Tablets: db.store,
+		AdminAPI: c.adminAPI, CORSOrigin: cors, Tablets: db.store, Retention: db.sweeper.Costs,
 		Limits: api.Limits{WriteBytesMax: c.bodyBytesMax, RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout},
 	})
 }

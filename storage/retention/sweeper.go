@@ -74,3 +74,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	}
 }
+
+// Costs is the package's Costs of the sweeper's store, rules and clock.
+func (s *Sweeper) Costs(ctx context.Context, try WhatIf) ([]Cost, error) {
+	return Costs(ctx, s.opts.Store, s.opts.Ages, s.opts.Now(), try)
+}

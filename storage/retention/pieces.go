@@ -1,0 +1,90 @@
+package retention
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// pieces lists, for each rule, the ranges of row keys of its metrics, disjoint from those of other rules. Patterns whose
+// only wildcard is a last '*' are ranges; for others the metrics of the table are looked at.
+func pieces(ctx context.Context, table storage.Table, ages *keyschema.Retention) ([][]storage.RowRange, error) {
+	rules := ages.Rules()
+	out := make([][]storage.RowRange, len(rules))
+	var claimed []storage.RowRange
+	for i := range rules {
+		var mine []storage.RowRange
+		start, end := rules[i].KeyRange()
+		switch literal := strings.TrimSuffix(rules[i].Pattern, "*"); {
+		case !strings.ContainsAny(literal, "*?"):
+			mine = []storage.RowRange{{Start: start, End: end}}
+		default:
+			var err error
+			if mine, err = metricsOf(ctx, table, ages, i); err != nil {
+				return nil, err
+			}
+		}
+		for _, r := range mine {
+			for _, free := range without(r, claimed) {
+				out[i] = append(out[i], free)
+			}
+		}
+		claimed = append(claimed, out[i]...)
+	}
+	return out, nil
+}
+
+// metricsOf lists the rows of each metric of a rule.
+func metricsOf(ctx context.Context, table storage.Table, ages *keyschema.Retention, rule int) ([]storage.RowRange, error) {
+	rules := ages.Rules()
+	var out []storage.RowRange
+	start, end := rules[rule].KeyRange()
+	for {
+		it := table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{Start: start, End: end}}}, storage.ReadOptions{
+			RowsMax: 1, Filter: storage.Filter{KeysOnly: true}})
+		var key []byte
+		if it.Next() {
+			key = bytes.Clone(it.Row().Key)
+		}
+		if err := errors.Join(it.Err(), it.Close()); err != nil || key == nil {
+			return out, err
+		}
+		metric, err := keyschema.MetricOf(key)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
+		}
+		var r storage.RowRange
+		r.Start, r.End = keyschema.MetricRows(metric)
+		if ages.RuleOf(metric) == rule {
+			out = append(out, r)
+		}
+		start = r.End
+	}
+}
+
+// without returns what is left of a range beside others.
+func without(r storage.RowRange, others []storage.RowRange) []storage.RowRange {
+	left := []storage.RowRange{r}
+	for _, o := range others {
+		var next []storage.RowRange
+		for _, l := range left {
+			if len(l.End) > 0 && bytes.Compare(l.End, o.Start) <= 0 || len(o.End) > 0 && bytes.Compare(o.End, l.Start) <= 0 {
+				next = append(next, l)
+				continue
+			}
+			if bytes.Compare(l.Start, o.Start) < 0 {
+				next = append(next, storage.RowRange{Start: l.Start, End: o.Start})
+			}
+			if len(o.End) > 0 && (len(l.End) == 0 || bytes.Compare(o.End, l.End) < 0) {
+				next = append(next, storage.RowRange{Start: o.End, End: l.End})
+			}
+		}
+		left = next
+	}
+	return left
+}
