@@ -87,19 +87,53 @@ func Costs(
 		if err != nil {
 			return nil, fmt.Errorf("table %s: %w", at.table, err)
 		}
+		costers := make([]coster, len(rules))
 		for i, rule := range rules {
-			c := coster{table: spans, families: at.families, rows: of[i], nowMs: now.UnixMilli()}
+			c := &costers[i]
+			*c = coster{table: spans, families: at.families, rows: of[i], nowMs: now.UnixMilli(), byDay: map[int64]int64{}}
 			c.cost = Cost{Pattern: rule.Pattern, Tier: tier.String(), Age: rule.Ages[tier], NewAge: rule.Ages[tier]}
 			if age := try.Ages[tier]; age != nil && (try.Pattern == "" || try.Pattern == rule.Pattern) {
 				c.cost.NewAge = *age
 			}
-			if err := c.run(ctx); err != nil {
+			if err := c.weigh(ctx); err != nil {
 				return nil, fmt.Errorf("%s of rule %q: %w", tier, rule.Pattern, err)
 			}
-			out = append(out, c.cost)
+		}
+		if err := scale(ctx, spans, at.families, costers); err != nil {
+			return nil, err
+		}
+		for i := range costers {
+			costers[i].sum()
+			out = append(out, costers[i].cost)
 		}
 	}
 	return out, nil
+}
+
+// scale makes the parts of a day as large as the day: an engine may count blocks that several parts share for each.
+func scale(ctx context.Context, table storage.SpanTable, families []string, parts []coster) error {
+	sums := map[int64]int64{}
+	for i := range parts {
+		for day, size := range parts[i].byDay {
+			sums[day] += size
+		}
+	}
+	for day, sum := range sums {
+		whole := int64(0)
+		for _, family := range families {
+			size, err := table.SpanBytes(ctx, storage.CellSpan{Family: family, Rows: []storage.RowRange{{}}, FromDay: day, ToDay: day + 1})
+			if err != nil {
+				return err
+			}
+			whole += size
+		}
+		for i := range parts {
+			if size := parts[i].byDay[day]; size > 0 && whole > 0 && whole < sum {
+				parts[i].byDay[day] = max(1, int64(float64(size)*float64(whole)/float64(sum)))
+			}
+		}
+	}
+	return nil
 }
 
 // coster weighs one tier of one rule.
@@ -108,11 +142,12 @@ type coster struct {
 	families []string
 	rows     []storage.RowRange
 	nowMs    int64
+	byDay    map[int64]int64
 	cost     Cost
 }
 
-func (c *coster) run(ctx context.Context) error {
-	byDay := map[int64]int64{}
+// weigh finds the size of each day.
+func (c *coster) weigh(ctx context.Context) error {
 	for _, family := range c.families {
 		days, err := c.table.Days(ctx, family)
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -131,10 +166,9 @@ func (c *coster) run(ctx context.Context) error {
 			if size > 0 && !c.has(ctx, family, day) {
 				continue
 			}
-			byDay[day] += size
+			c.byDay[day] += size
 		}
 	}
-	c.sum(byDay)
 	return nil
 }
 
@@ -150,7 +184,9 @@ func (c *coster) has(ctx context.Context, family string, day int64) bool {
 	return errors.Join(it.Err(), it.Close()) != nil || has
 }
 
-func (c *coster) sum(byDay map[int64]int64) {
+// sum makes the cost of the days.
+func (c *coster) sum() {
+	byDay := c.byDay
 	today := c.nowMs / storage.DayMs
 	hidden, freed := c.cost.Age.CutoffMs(c.nowMs)/storage.DayMs, c.cost.NewAge.CutoffMs(c.nowMs)/storage.DayMs
 	oldest, newest := int64(-1), int64(-1)

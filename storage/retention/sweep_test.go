@@ -1,0 +1,180 @@
+package retention_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/retention"
+	"halite/storage/storagetest"
+)
+
+// wantKept demands that each metric has its days, all of them and no others.
+func wantKept(t *testing.T, s storage.Store, ages *keyschema.Retention) {
+	t.Helper()
+	for tier, family := range map[keyschema.Tier][2]string{
+		keyschema.Raw: {storage.TableData, storage.FamilySamples}, keyschema.Hours: {storage.TableRollup, storage.FamilyHours},
+	} {
+		got := cells(t, s, family[0], family[1])
+		for _, metric := range metrics {
+			first := max(today-9, ages.Of(metric)[tier].CutoffMs(now().UnixMilli())/storage.DayMs)
+			for day := int64(today - 9); day <= today; day++ {
+				require.Equal(t, day >= first, got[metric][day] > 0, "%s of %s of day %d, kept from %d", tier, metric, day, first)
+			}
+		}
+	}
+}
+
+func TestSweepDropsWhatIsTooOld(t *testing.T) {
+	for name, open := range map[string]func() storage.Store{
+		"pebble": func() storage.Store { return openStore(t, vfs.NewMem()) },
+		"any":    func() storage.Store { return storagetest.NewModel(now) }, // which does not know its days
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, s := context.Background(), open()
+			ages := agesOf(t, 0, map[string]int{"debug_*": 2, "*_debug": 4, "debug_b": 6})
+			fill(t, s, ages)
+			before := cells(t, s, storage.TableData, storage.FamilySamples)
+			days := checksum(t, s, storage.TableRollup, storage.FamilyDays)
+			sweeper := newSweeper(t, s, ages)
+			freed, err := sweeper.Sweep(ctx)
+			require.NoError(t, err)
+			wantKept(t, s, ages)
+			gone := int64(0)
+			for metric, byDay := range before {
+				for day, n := range byDay {
+					if day < ages.Of(metric)[keyschema.Raw].CutoffMs(now().UnixMilli())/storage.DayMs {
+						gone += int64(n)
+					}
+				}
+			}
+			require.GreaterOrEqual(t, freed.Rows, gone)
+			require.Positive(t, freed.Ranges)
+			require.Equal(t, days, checksum(t, s, storage.TableRollup, storage.FamilyDays))
+			again, err := sweeper.Sweep(ctx)
+			require.NoError(t, err)
+			require.Zero(t, again)
+			// Shorter for one rule: the others stay as they are, bit for bit.
+			hours := checksum(t, s, storage.TableRollup, storage.FamilyHours)
+			one := keyschema.AgeMin
+			schema, err := keyschema.NewSchema([]keyschema.Rule{{Pattern: "keep", Retention: &keyschema.RuleAges{Raw: &one}}})
+			require.NoError(t, err)
+			shorter, err := schema.Retention(keyschema.Ages{})
+			require.NoError(t, err)
+			_, err = newSweeper(t, s, shorter).Sweep(ctx)
+			require.NoError(t, err)
+			require.Len(t, cells(t, s, storage.TableData, storage.FamilySamples)["keep"], 2)
+			require.Equal(t, hours, checksum(t, s, storage.TableRollup, storage.FamilyHours))
+			require.Equal(t, days, checksum(t, s, storage.TableRollup, storage.FamilyDays))
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+// TestPolicyLeavesOtherFamilies changes the longest age of samples, in both directions: the other families are not touched.
+func TestPolicyLeavesOtherFamilies(t *testing.T) {
+	ctx, fs := context.Background(), vfs.NewMem()
+	s := openStore(t, fs)
+	fill(t, s, agesOf(t, 0, nil))
+	var sums [2]uint64
+	for i, family := range []string{storage.FamilyHours, storage.FamilyDays} {
+		sums[i] = checksum(t, s, storage.TableRollup, family)
+	}
+	raw := checksum(t, s, storage.TableData, storage.FamilySamples)
+	for _, days := range []int{4, 20} {
+		require.NoError(t, s.Close())
+		s = openStore(t, fs)
+		_, err := s.EnsureTable(ctx, storage.DataSchema(time.Duration(days)*24*time.Hour))
+		require.NoError(t, err)
+		require.NoError(t, s.CollectGarbage(ctx))
+		for i, family := range []string{storage.FamilyHours, storage.FamilyDays} {
+			require.Equal(t, sums[i], checksum(t, s, storage.TableRollup, family))
+		}
+		require.NotEqual(t, raw, checksum(t, s, storage.TableData, storage.FamilySamples))
+	}
+	require.NoError(t, s.Close())
+}
+
+func TestNeededDaysStay(t *testing.T) {
+	s := openStore(t, vfs.NewMem())
+	ages := agesOf(t, 0, map[string]int{"debug_*": 2})
+	fill(t, s, ages)
+	needed := int64(today - 6)
+	sweeper, err := retention.New(retention.Options{Store: s, Ages: ages, Now: now, Grace: -1,
+		Needed: func(tier keyschema.Tier) (int64, bool) { return needed, tier == keyschema.Raw }})
+	require.NoError(t, err)
+	for _, first := range []int64{today - 6, today - 4, today - 2} {
+		needed = first
+		_, err = sweeper.Sweep(context.Background())
+		require.NoError(t, err)
+		require.Zero(t, cells(t, s, storage.TableData, storage.FamilySamples)["debug_a"][first-1])
+		require.Positive(t, cells(t, s, storage.TableData, storage.FamilySamples)["debug_a"][first])
+		require.Len(t, cells(t, s, storage.TableRollup, storage.FamilyHours)["debug_a"], 3)
+	}
+	require.NoError(t, s.Close())
+}
+
+func TestCosts(t *testing.T) {
+	ctx, s := context.Background(), openStore(t, vfs.NewMem())
+	ages := agesOf(t, 0, map[string]int{"debug_*": 8, "*_debug": 4, "debug_b": 6, "none": 3})
+	fill(t, s, ages)
+	five := 5 * keyschema.AgeMin
+	try := retention.WhatIf{Pattern: "debug_*", Ages: [keyschema.TierCount]*keyschema.Age{&five}}
+	costs, err := retention.Costs(ctx, s, ages, now(), try)
+	require.NoError(t, err)
+	sum := int64(0)
+	for _, c := range costs {
+		if c.Tier != "raw" {
+			continue
+		}
+		sum += c.Bytes
+		switch c.Pattern {
+		case "none":
+			require.Zero(t, c.Bytes)
+			require.Zero(t, c.OldestMs)
+		case "debug_*":
+			require.EqualValues(t, (today-9)*storage.DayMs, c.OldestMs)
+			require.Less(t, c.HiddenBytes, c.FreedBytes)
+			require.Less(t, c.FreedBytes, c.Bytes)
+			require.Equal(t, five, c.NewAge)
+		case "*":
+			require.Zero(t, c.HiddenBytes)
+			require.Zero(t, c.FreedBytes)
+			require.Positive(t, c.BytesADay)
+		default:
+			require.Positive(t, c.HiddenBytes)
+			require.Equal(t, c.HiddenBytes, c.FreedBytes)
+		}
+	}
+	table, err := s.Table(ctx, storage.TableData)
+	require.NoError(t, err)
+	whole, err := table.(storage.SpanTable).SpanBytes(ctx, storage.CellSpan{Family: storage.FamilySamples,
+		Rows: []storage.RowRange{{}}, ToDay: today + 1})
+	require.NoError(t, err)
+	require.InEpsilon(t, whole, sum, 0.1, "parts of %d bytes sum up to %d", whole, sum)
+
+	short := keyschema.Age(time.Hour)
+	for _, try := range []retention.WhatIf{{Pattern: "nobody"}, {Ages: [keyschema.TierCount]*keyschema.Age{&short}}} {
+		_, err := retention.Costs(ctx, s, ages, now(), try)
+		require.ErrorIs(t, err, retention.ErrBadWhatIf)
+	}
+	require.NoError(t, s.Close())
+}
+
+func TestServerAgesAreRemembered(t *testing.T) {
+	ctx, s := context.Background(), storagetest.NewModel(now)
+	_, found, err := retention.ServerAges(ctx, s)
+	require.NoError(t, err)
+	require.False(t, found)
+	want := keyschema.Ages{5 * keyschema.AgeMin, 0, keyschema.AgeMin}
+	require.NoError(t, retention.StoreServerAges(ctx, s, want))
+	got, found, err := retention.ServerAges(ctx, s)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, want, got)
+}
