@@ -127,8 +127,8 @@ func storedCosts(
 	return retention.Costs(ctx, store, kept, now(), try)
 }
 
-// answerBytesMax bounds the answer of a server: some hundred bytes for each rule and tier.
-const answerBytesMax = 64 << 20
+// costsBytesMax bounds the answer of a server: some hundred bytes for each rule and tier.
+const costsBytesMax = 64 << 20
 
 // ask asks a server.
 func (c *retentionConfig) ask(ctx context.Context, try retention.WhatIf) ([]retention.Cost, error) {
@@ -154,7 +154,7 @@ func (c *retentionConfig) ask(ctx context.Context, try retention.WhatIf) ([]rete
 		Status, Error string
 		Data          struct{ Costs []retention.Cost }
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, answerBytesMax)).Decode(&answer); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, costsBytesMax)).Decode(&answer); err != nil {
 		return nil, fmt.Errorf("%s answered with status %s and no JSON: %w", c.url, resp.Status, err)
 	}
 	if answer.Status != "success" {
