@@ -50,9 +50,7 @@ func runCommand(args []string) error {
 	planning := app.Command("plan", "Reckon what a load takes in Bigtable: rows, bytes and nodes; see docs/bigtable.md.")
 	planConfig := addPlanFlags(planning)
 
-	keeping := app.Command("retention", "Show how long metrics are kept, what that costs on disk, and what other ages would free.")
-	retentionConfig := addRetentionFlags(keeping)
-
+	keeping := addRetentionCommand(app)
 	version := app.Command("version", "Print the version.")
 
 	command, err := app.Parse(args)
@@ -76,8 +74,8 @@ func runCommand(args []string) error {
 		return rollupCommands.run(command, os.Stdout)
 	case planning.FullCommand():
 		return planConfig.run(os.Stdout)
-	case keeping.FullCommand():
-		return retentionConfig.run(os.Stdout)
+	case keeping.command.FullCommand():
+		return keeping.run(os.Stdout)
 	case version.FullCommand():
 		fmt.Println(versionText())
 		return nil

@@ -23,6 +23,8 @@ import (
 
 // retentionConfig holds the flags of `tsdb retention`.
 type retentionConfig struct {
+	command *kingpin.CmdClause
+
 	url    string
 	tables offlineConfig
 	alone  bool // without a server
@@ -32,8 +34,9 @@ type retentionConfig struct {
 	now    func() time.Time // nil is time.Now
 }
 
-func addRetentionFlags(cmd *kingpin.CmdClause) *retentionConfig {
-	c := &retentionConfig{}
+func addRetentionCommand(app *kingpin.Application) *retentionConfig {
+	cmd := app.Command("retention", "Show how long metrics are kept, what that costs on disk, and what other ages would free.")
+	c := &retentionConfig{command: cmd}
 	cmd.Flag("url", "The server to ask.").Default("http://127.0.0.1:9480").StringVar(&c.url)
 	cmd.Flag("offline", "Look at the tables of a server that has stopped, named by --storage.path, instead of asking one.").
 		BoolVar(&c.alone)
