@@ -168,7 +168,7 @@ func (j *joiner) adjoin(ctx context.Context, owners []rowPrefix, k int) (bool, e
 	}
 	// They differ in promoted tags. If only in the last one, all values of it between the two must be selected.
 	stem := bytes.LastIndexAny(lead, ",#") + 1
-	if !bytes.HasPrefix(before, lead[:stem]) || bytes.IndexAny(before[stem:], ",#") >= 0 {
+	if !bytes.HasPrefix(before, lead[:stem]) || bytes.ContainsAny(before[stem:], ",#") {
 		return false, nil
 	}
 	values, known := j.values[string(lead[:stem])]
