@@ -34,6 +34,7 @@ type throughConfig struct {
 	refresh   time.Duration
 	packDelay time.Duration
 	packEvery time.Duration
+	writeWait time.Duration
 }
 
 func (c *throughConfig) addFlags(cmd *kingpin.CmdClause) {
@@ -46,13 +47,16 @@ func (c *throughConfig) addFlags(cmd *kingpin.CmdClause) {
 		"may differ by two thirds of it.").Default("15m").DurationVar(&c.packDelay)
 	cmd.Flag("bigtable.pack-interval", "Mode through: how often the server that packs looks for hours that are due.").
 		Default("1m").DurationVar(&c.packEvery)
+	cmd.Flag("bigtable.write-timeout", "Mode through: how long a write may take, repetitions of what Bigtable did not take "+
+		"included, before it is answered 503.").Default("20s").DurationVar(&c.writeWait)
 }
 
 // Validate names flags that contradict each other.
 func (c *throughConfig) Validate(s *serveConfig) error {
 	switch {
-	case c.refresh <= 0 || c.packDelay <= 0 || c.packEvery <= 0:
-		return errors.New("--bigtable.refresh, --bigtable.pack-delay and --bigtable.pack-interval must be above 0")
+	case c.refresh <= 0 || c.packDelay <= 0 || c.packEvery <= 0 || c.writeWait <= 0:
+		return errors.New("--bigtable.refresh, --bigtable.pack-delay, --bigtable.pack-interval and --bigtable.write-timeout " +
+			"must be above 0")
 	case s.through() && s.rollups.on:
 		return errors.New("--storage.rollups needs a server that has the tables for itself: --bigtable.mode=buffered")
 	case c.mode == modeThrough && s.engine != engineBigtable:
@@ -101,7 +105,8 @@ func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.
 		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: opts.Retention,
 		Ages: opts.Ages, Limits: c.ingestLimits(), Refresh: c.throughMode.refresh, PackDelay: c.throughMode.packDelay,
 		MarkAfter: c.throughMode.packDelay / 3, PackInterval: c.throughMode.packEvery,
-		Guard: guard.check, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
+		WriteTimeout: c.throughMode.writeWait,
+		Guard:        guard.check, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	})
 	if err != nil {
 		return err
