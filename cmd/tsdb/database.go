@@ -89,7 +89,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	db.queryable, err = promql.New(promql.Options{
 		Catalogue: db.catalogue, Head: db.ingester, Data: data, Schema: db.schema, Retention: longest,
-		SeriesMax: c.querySeriesMax, BytesMax: bytesOfQuery(c.queryBytesMax),
+		SeriesMax: c.querySeriesMax, BytesMax: bytesOfQuery(c.queryBytesMax), BatchRowsMax: c.batchRowsMax(),
 		Tombstones: db.deleted, Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r, Now: now, Ages: ages,
 	})
 	if err != nil {

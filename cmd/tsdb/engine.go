@@ -68,6 +68,17 @@ func (c *bigtableConfig) Validate() error {
 	return nil
 }
 
+// bigtableBatchRows is the number of rows that a query reads together from Bigtable, where a request costs milliseconds.
+const bigtableBatchRows = 4096
+
+// batchRowsMax is the number of rows that a query reads together; 0 is the default.
+func (c *serveConfig) batchRowsMax() int {
+	if c.engine == engineBigtable {
+		return bigtableBatchRows
+	}
+	return 0
+}
+
 // openStore opens the engine that the flags pick.
 func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (storage.Store, error) {
 	if c.engine == engineBigtable {
