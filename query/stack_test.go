@@ -23,6 +23,7 @@ import (
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/pebble"
+	"halite/storage/tombstone"
 )
 
 // stack is all of the database that a query depends on, on a file system in memory.
@@ -32,6 +33,7 @@ type stack struct {
 	options  promql.Options
 	store    storage.Store
 	ingester *ingest.Ingester
+	deleted  *tombstone.Set
 	watch    *promql.RowWatch
 	tiers    *tiers.Tiers
 	clock    *atomic.Int64 // ms
@@ -76,6 +78,9 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 		tables, err = pebble.Open(pebble.Options{Dir: "store", FS: fs, Now: now})
 		require.NoError(tb, err)
 	}
+	s.deleted, err = tombstone.Open(ctx, tombstone.Options{Store: tables})
+	require.NoError(tb, err)
+	tables = s.deleted.Store()
 	catalogueRetention := o.raw
 	if o.tiers {
 		s.tiers, err = tiers.Open(ctx, tiers.Options{
@@ -94,10 +99,13 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	// The hours are flushed when a test says so, not by themselves.
 	s.ingester, err = ingest.Open(ctx, ingest.Options{
 		Dir: "wal", FS: fs, Store: s.store, Index: x, Schema: schema, FreeBytesMin: -1, Retention: o.raw, Now: now,
-		Head: ingest.HeadOptions{FlushInterval: -1},
+		Head: ingest.HeadOptions{FlushInterval: -1}, Tombstones: s.deleted, Deleting: s.deleting,
 	})
 	require.NoError(tb, err)
-	s.options = promql.Options{Catalogue: x, Head: s.ingester, Data: data, Schema: schema, Retention: o.raw, Now: now}
+	s.deleted.SetLabelSets(x.LabelSet)
+	s.options = promql.Options{
+		Catalogue: x, Head: s.ingester, Data: data, Schema: schema, Retention: o.raw, Now: now, Tombstones: s.deleted,
+	}
 	if s.tiers != nil {
 		s.options.Tiers, s.options.TierHours, s.options.TierDays = s.tiers, o.hours, o.days
 	}
@@ -114,6 +122,24 @@ func (s *stack) rollUp() {
 		worked, err = s.tiers.Step(context.Background())
 		require.NoError(s.tb, err)
 	}
+}
+
+// deleting tells rollups and kept rows of a deletion.
+func (s *stack) deleting(ctx context.Context, d ingest.Deleting, change func() error) error {
+	watched := func() error { return s.watch.Changing(d.FromMs, d.ToMs, change) }
+	if s.tiers == nil {
+		return watched()
+	}
+	return s.tiers.MarkDeleted(ctx, d.FromMs, d.ToMs, d.Rows, watched)
+}
+
+func (s *stack) delete(fromMs, toMs int64, ms ...*labels.Matcher) (series int) {
+	s.tb.Helper()
+	series, err := s.ingester.DeleteSeries(context.Background(), ingest.Deletion{
+		Selectors: [][]*labels.Matcher{ms}, FromMs: fromMs, ToMs: toMs,
+	})
+	require.NoError(s.tb, err)
+	return series
 }
 
 func (s *stack) Close() error {

@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -126,7 +127,7 @@ func (w *tieredWorld) values() func() float64 {
 	}
 }
 
-// disturb writes late samples and other values for the same times, of which some states are computed again, some rows are
+// disturb writes late samples and other values for the same times, and deletes some, of which some states are computed again, some rows are
 // flushed, and the rest is in the head.
 func (w *tieredWorld) disturb() {
 	for range w.IntN(4) {
@@ -144,6 +145,14 @@ func (w *tieredWorld) disturb() {
 		w.write(late)
 		if w.IntN(2) == 0 {
 			w.flush()
+		}
+		if w.IntN(2) == 0 {
+			from := w.from + w.Int64N(w.to-w.from)
+			w.delete(from, from+w.Int64N(3*dayMs), labels.MustNewMatcher(labels.MatchEqual, "__name__", w.names[w.IntN(len(w.names))]))
+		}
+		if w.IntN(6) == 0 {
+			_, err := w.ingester.CleanTombstones(context.Background())
+			require.NoError(w.tb, err)
 		}
 		if w.IntN(3) == 0 {
 			w.rollUp()

@@ -68,8 +68,12 @@ type slot struct {
 	traits         traits
 }
 
-// readHead copies the unflushed samples of all series.
+// readHead copies the unflushed samples of all series, and notes what was deleted at that moment.
 func (rd *batchReader) readHead(ctx context.Context) error {
+	return rd.deletions.during(rd.opts.Tombstones, func() error { return rd.copyHead(ctx) })
+}
+
+func (rd *batchReader) copyHead(ctx context.Context) error {
 	rd.head = rd.buffers.get(0)
 	rd.headEnds = make([]int, len(rd.series))
 	for i, s := range rd.series {

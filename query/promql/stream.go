@@ -39,7 +39,7 @@ func (s *Selection) open(ctx context.Context, i int) (*Stream, error) {
 	}
 	rd := &batchReader{reader: s.reader, window: s.window, first: first, series: s.series[first:end],
 		cache: s.cache, epoch: s.epoch, condition: s.condition}
-	if err := rd.deletions.during(s.reader.opts.Tombstones, func() error { return rd.readHead(ctx) }); err != nil {
+	if err := rd.readHead(ctx); err != nil {
 		rd.close()
 		return nil, err
 	}

@@ -197,7 +197,7 @@ func (t *TieredSelection) readOpen(ctx context.Context, rd *batchReader, series 
 	r.window = r.clip(r.window)
 	rows := &batchReader{
 		reader: &r, window: window{max(rd.window.mintMs, r.window.mintMs), rd.window.maxtMs}, first: rd.first, series: series,
-		head: rd.head, headEnds: rd.headEnds, cache: rd.cache, epoch: rd.epoch,
+		head: rd.head, headEnds: rd.headEnds, cache: rd.cache, epoch: rd.epoch, deletions: rd.deletions,
 	}
 	p := &piece{batchReader: rows, window: rows.window}
 	defer p.close()
