@@ -284,8 +284,14 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 	}
 	m.Key = bytes.Clone(before.Key)
 	freed := 0
+	singles := map[string]bool{} // that are left
+	for _, cell := range after.Cells {
+		if isSingle(cell.Qualifier) {
+			singles[string(cell.Qualifier)] = true
+		}
+	}
 	for _, cell := range before.Cells {
-		if q, err := keyschema.ParseQualifier(cell.Qualifier); err == nil && q.Kind == keyschema.KindRun {
+		if !singles[string(cell.Qualifier)] {
 			freed += len(cell.Value)
 			m.Entries = append(m.Entries, storage.Entry{
 				Kind: storage.DeleteCells, Family: storage.FamilySamples, Qualifier: bytes.Clone(cell.Qualifier),
@@ -294,7 +300,7 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 	}
 	c.row.Reset(keyschema.HourStartMs(k.Hour))
 	for _, cell := range after.Cells {
-		if q, err := keyschema.ParseQualifier(cell.Qualifier); err == nil && q.Kind == keyschema.KindSample {
+		if singles[string(cell.Qualifier)] {
 			continue // stays where it is
 		}
 		if err := c.row.Add(cell.Qualifier, cell.Value); err != nil {
@@ -302,7 +308,7 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 		}
 	}
 	tsMs, values := c.row.Columns()
-	if len(tsMs) == 0 {
+	if len(tsMs)+len(singles) == 0 {
 		c.report.RowsRemoved++
 	} else {
 		c.report.RowsRewritten++
@@ -326,4 +332,9 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 	}
 	c.i.metrics.cleanedBytes.Add(float64(max(0, freed)))
 	return m, nil
+}
+
+func isSingle(qualifier []byte) bool {
+	q, err := keyschema.ParseQualifier(qualifier)
+	return err == nil && q.Kind == keyschema.KindSample
 }

@@ -18,99 +18,120 @@ import (
 	"halite/query/promql"
 )
 
+// vanishing is series that are deleted one after the other while they are asked for.
+type vanishing struct {
+	t *testing.T
+	*stack
+	samples float64      // of each series
+	gone    atomic.Int64 // so many series are deleted for sure
+	done    chan struct{}
+}
+
+const (
+	vanishingSeries = 24
+	vanishingDays   = 6
+)
+
+func newVanishing(t *testing.T) *vanishing {
+	clock := new(atomic.Int64)
+	clock.Store(tieredFrom + vanishingDays*dayMs + 5*hourMs)
+	v := &vanishing{t: t, stack: openStackWith(t, vfs.NewMem(), stackOptions{tiers: true, clock: clock}), done: make(chan struct{})}
+	for late := range 2 { // the last samples stay in memory
+		for i := range vanishingSeries {
+			var all []ingest.Sample
+			ls := labels.FromStrings("__name__", "m", "i", fmt.Sprint(i))
+			for ts := int64(tieredFrom); ts < clock.Load(); ts += 20 * 60_000 {
+				all = append(all, ingest.Sample{Labels: ls, TsMs: ts, Value: 1})
+			}
+			v.samples = float64(len(all))
+			if late == 0 {
+				v.write(all[:len(all)-5])
+			} else {
+				v.write(all[len(all)-5:])
+			}
+		}
+		if late == 0 {
+			v.flush()
+		}
+	}
+	v.rollUp()
+	return v
+}
+
+func (v *vanishing) ended() bool {
+	select {
+	case <-v.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// ask counts the samples of all series again and again, once more when all are gone.
+func (v *vanishing) ask(e *query.Engine, p query.Params) {
+	for ended := false; !ended; {
+		ended = v.ended()
+		before := int(v.gone.Load())
+		got, err := countSamples(e, fmt.Sprintf("count_over_time(m[%dh])", (vanishingDays+1)*24), v.clock.Load(), p)
+		if err != nil {
+			v.t.Error(err)
+			return
+		}
+		for i := range vanishingSeries {
+			have, there := got[fmt.Sprint(i)]
+			if there && (have != v.samples || i < before) {
+				v.t.Errorf("series %d, of which %d are gone: %v samples of %v", i, before, have, v.samples)
+				return
+			}
+		}
+	}
+}
+
+// writeOthers writes other series, and flushes.
+func (v *vanishing) writeOthers() {
+	for i := 0; !v.ended(); i++ {
+		ls := labels.FromStrings("__name__", "other", "i", fmt.Sprint(i%7))
+		_, err := v.ingester.Write(context.Background(), []ingest.Sample{{Labels: ls, TsMs: v.clock.Load() - int64(i), Value: 1}})
+		if err == nil && i%50 == 0 {
+			err = v.ingester.Flush(context.Background())
+		}
+		if err != nil {
+			v.t.Error(err)
+			return
+		}
+	}
+}
+
 // TestDeletionsAreSeenWhole asks for series again and again, with caches and without, while they are deleted one after the
 // other, others are written, all is flushed, and what was deleted is cleaned: each series has all of its samples or none,
 // and none once its deletion has returned.
 func TestDeletionsAreSeenWhole(t *testing.T) {
-	const series, days = 24, 6
-	clock := new(atomic.Int64)
-	clock.Store(tieredFrom + days*dayMs + 5*hourMs)
-	s := openStackWith(t, vfs.NewMem(), stackOptions{tiers: true, clock: clock})
-	defer func() { require.NoError(t, s.Close()) }()
-	samplesOf := func(i int) (out []ingest.Sample) {
-		ls := labels.FromStrings("__name__", "m", "i", fmt.Sprint(i))
-		for ts := int64(tieredFrom); ts < clock.Load(); ts += 20 * 60_000 {
-			out = append(out, ingest.Sample{Labels: ls, TsMs: ts, Value: 1})
-		}
-		return out
-	}
-	for i := range series {
-		all := samplesOf(i)
-		s.write(all[:len(all)-5])
-	}
-	s.flush()
-	for i := range series {
-		all := samplesOf(i)
-		s.write(all[len(all)-5:])
-	}
-	s.rollUp()
-	want := float64(len(samplesOf(0)))
-
-	var gone atomic.Int64 // so many series are deleted for sure
-	done := make(chan struct{})
+	v := newVanishing(t)
+	defer func() { require.NoError(t, v.Close()) }()
 	var work sync.WaitGroup
 	for n := range 3 {
-		options := s.options
+		options := v.options
 		if n > 0 {
-			options.Watch = s.watch
+			options.Watch = v.watch
 		}
 		q, err := promql.New(options)
 		require.NoError(t, err)
 		e := newQueryEngine(t, q, query.On)
-		params := query.Params{Tiers: []query.Switch{query.Off, query.Off, query.On}[n]}
-		work.Go(func() {
-			for ended := false; !ended; {
-				select {
-				case <-done:
-					ended = true // and ask once more
-				default:
-				}
-				before := int(gone.Load())
-				got, err := countSamples(e, fmt.Sprintf("count_over_time(m[%dh])", (days+1)*24), clock.Load(), params)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for i := range series {
-					have, there := got[fmt.Sprint(i)]
-					if there && (have != want || i < before) {
-						t.Errorf("query %d, series %d of which %d are gone: %v samples of %v", n, i, before, have, want)
-						return
-					}
-				}
-			}
-		})
+		work.Go(func() { v.ask(e, query.Params{Tiers: []query.Switch{query.Off, query.Off, query.On}[n]}) })
 	}
-	work.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-done:
-				return
-			default:
-			}
-			ls := labels.FromStrings("__name__", "other", "i", fmt.Sprint(i%7))
-			_, err := s.ingester.Write(context.Background(), []ingest.Sample{{Labels: ls, TsMs: clock.Load() - int64(i), Value: 1}})
-			if err == nil && i%50 == 0 {
-				err = s.ingester.Flush(context.Background())
-			}
-			if err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
-	for i := range series {
-		s.delete(0, clock.Load(), labels.MustNewMatcher(labels.MatchEqual, "__name__", "m"),
+	work.Go(v.writeOthers)
+	for i := range vanishingSeries {
+		v.delete(0, v.clock.Load(), labels.MustNewMatcher(labels.MatchEqual, "__name__", "m"),
 			labels.MustNewMatcher(labels.MatchEqual, "i", fmt.Sprint(i)))
-		gone.Store(int64(i + 1))
+		v.gone.Store(int64(i + 1))
 		if i%8 == 7 {
-			_, err := s.ingester.CleanTombstones(context.Background())
+			_, err := v.ingester.CleanTombstones(context.Background())
 			require.NoError(t, err)
 		}
 	}
-	close(done)
+	close(v.done)
 	work.Wait()
-	require.Zero(t, s.deleted.Len())
+	require.Zero(t, v.deleted.Len())
 }
 
 // countSamples asks for a vector, by label i.

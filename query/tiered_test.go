@@ -127,8 +127,8 @@ func (w *tieredWorld) values() func() float64 {
 	}
 }
 
-// disturb writes late samples and other values for the same times, and deletes some, of which some states are computed again, some rows are
-// flushed, and the rest is in the head.
+// disturb writes late samples and other values for the same times, and deletes some, of which some states are computed
+// again, some rows are flushed, and the rest is in the head.
 func (w *tieredWorld) disturb() {
 	for range w.IntN(4) {
 		var late []ingest.Sample
@@ -148,7 +148,8 @@ func (w *tieredWorld) disturb() {
 		}
 		if w.IntN(2) == 0 {
 			from := w.from + w.Int64N(w.to-w.from)
-			w.delete(from, from+w.Int64N(3*dayMs), labels.MustNewMatcher(labels.MatchEqual, "__name__", w.names[w.IntN(len(w.names))]))
+			name := w.names[w.IntN(len(w.names))]
+			w.delete(from, from+w.Int64N(3*dayMs), labels.MustNewMatcher(labels.MatchEqual, "__name__", name))
 		}
 		if w.IntN(6) == 0 {
 			_, err := w.ingester.CleanTombstones(context.Background())

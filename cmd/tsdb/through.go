@@ -28,6 +28,10 @@ const (
 var errRollupsShared = errors.New("--bigtable.mode=through: there are rollups, which servers that share tables cannot keep up " +
 	"to date: delete the table rollup, or use --bigtable.mode=buffered")
 
+// errTombstonesShared: a tombstone would hide single samples that are written after it.
+var errTombstonesShared = errors.New("--bigtable.mode=through: the rows of some deletions are not clean yet: run " +
+	"tsdb delete --clean against a server with --bigtable.mode=buffered first")
+
 // throughConfig holds the flags of mode through.
 type throughConfig struct {
 	mode      string
@@ -91,6 +95,9 @@ func (c *serveConfig) ingestLimits() ingest.Limits {
 // openThrough opens the catalogue and what stores samples in the tables. Nothing that was read is kept for other queries,
 // because other servers write.
 func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.Options) (err error) {
+	if n := db.deleted.Len(); n > 0 {
+		return fmt.Errorf("%w: there are %d", errTombstonesShared, n)
+	}
 	opts.Writer = index.NewWriter()
 	if db.index, err = index.Open(ctx, opts); err != nil {
 		return err

@@ -12,7 +12,8 @@
 //   - Samples in memory and rows are seen as of one moment by who reads the former within [Set.Read] and the latter with
 //     the View that it returns.
 //   - Without tombstones a read costs one atomic load more, and so does one of a time that none of them concerns.
-//   - Single samples (keyschema.KindSample) have no sequence number; no tombstone hides them.
+//   - Single samples (keyschema.KindSample) have no sequence number: all in a tombstone's span are hidden. So whoever writes
+//     some must not do so while there are tombstones.
 //   - An id is never given twice, not even after its tombstone was dropped.
 //
 // # Concurrency

@@ -149,8 +149,17 @@ func (f *Filter) strike(hour int64, c *storage.Cell) (whole bool) {
 		return false
 	}
 	q, err := keyschema.ParseQualifier(c.Qualifier)
-	if err != nil || q.Kind != keyschema.KindRun {
+	if err != nil {
 		return false
+	}
+	if q.Kind == keyschema.KindSample {
+		ts := keyschema.HourStartMs(hour) + int64(q.OffsetMs)
+		for _, t := range f.of {
+			if t.FromMs <= ts && ts <= t.ToMs {
+				f.hits = append(f.hits, t)
+			}
+		}
+		return len(f.hits) > 0
 	}
 	for _, t := range f.of {
 		if q.Seq < t.Seq && t.overlaps(hour) {
