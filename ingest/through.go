@@ -68,10 +68,11 @@ type ThroughOptions struct {
 func (o ThroughOptions) Validate() error {
 	var errs []error
 	if o.Store == nil || o.Index == nil || o.Schema == nil || o.Writer == "" {
-		errs = append(errs, errors.New("Store, Index, Schema and Writer are required"))
+		errs = append(errs, errors.New("one of Store, Index, Schema and Writer is missing"))
 	}
 	if o.Retention < 0 || o.WriteTimeout < 0 || o.StaleMax < 0 || o.PackInterval < 0 || o.MaintainInterval < 0 || o.IdleAfter < 0 {
-		errs = append(errs, errors.New("Retention, WriteTimeout, StaleMax, PackInterval, MaintainInterval or IdleAfter is negative"))
+		errs = append(errs, errors.New("one of Retention, WriteTimeout, StaleMax, PackInterval, MaintainInterval and IdleAfter "+
+			"is negative"))
 	}
 	if err := o.Limits.validateLimits(); err != nil {
 		errs = append(errs, err)

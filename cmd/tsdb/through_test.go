@@ -260,7 +260,7 @@ func TestThroughFaults(t *testing.T) {
 	f.on.Store(true)
 	acked, sent := map[point]bool{}, map[point]bool{}
 	refused, failed := 0, 0
-	for i := range 400 {
+	for i := range 250 {
 		s := servers[i%2]
 		at := now.Add(-time.Duration(i%5) * time.Hour).Add(-time.Duration(i) * time.Second)
 		batch := wave("faulty", 10, at, at.Add(time.Millisecond), time.Second)
