@@ -20,6 +20,10 @@
 // the samples of windows that go on are carried over to the next. So a query holds results and some days of samples,
 // however long its range is.
 //
+// Batches of series are read and made into rows on several processors; the rows are handed on by one, in order, so that
+// results do not depend on it. Where samples are known to be evenly spaced and a step is a number of them, the bounds of
+// windows are computed instead of searched.
+//
 // The limit on samples is the engine's. Every value that a selector or function hands on counts until the operator above
 // it has its result, whether it is still in memory or not, and so do the samples of the largest window of the series
 // being read: never less than the engine counts. Where that is too much, but not for certain by the engine's count, the

@@ -14,7 +14,8 @@
 // kept ([Options.RowCacheBytes]) and taken instead of those in the table as long as no row of their hour was written:
 // a [RowWatch] sees each write before its samples leave the head. Days and quarters of days of which all was read are
 // kept as one entry each, and used only if nothing of them was written since the series were selected: an entry of
-// several hours must not have an hour that the selection does not know, nor lack one.
+// several hours must not have an hour that the selection does not know, nor lack one. A column also tells what was known of
+// its rows when they were kept: that they are evenly spaced, free of stale markers, rising.
 //
 // Invariants: times in a column ascend strictly; no sample outside the window or older than retention is returned; a
 // failed read fails the whole query, a short answer is never given; what a query holds in memory at once is counted
