@@ -270,3 +270,25 @@ func TestEverything(t *testing.T) {
 		{eq("__name__", "up")}, {m(labels.MatchRegexp, "__name__", ".+")},
 	}))
 }
+
+// TestSingleSamples: a single sample is hidden by every tombstone of its time.
+func TestSingleSamples(t *testing.T) {
+	ctx := context.Background()
+	set := open(t, storagetest.NewModel(time.Now))
+	table := dataTable(t, set.Store())
+	put(t, table, "a", 10, 5, 10*hourMs+7)
+	m := storage.RowMutation{Key: rowKey("a", 10)}
+	for _, offset := range []uint32{1, 2, 3} {
+		m.Entries = append(m.Entries, storage.Entry{
+			Kind: storage.SetCell, Family: storage.FamilySamples, Qualifier: keyschema.AppendSampleQualifier(nil, offset),
+			TsMs: keyschema.HourCellMs(10), Value: run.AppendSampleValue(nil, float64(offset)),
+		})
+	}
+	require.NoError(t, table.Apply(ctx, []storage.RowMutation{m}))
+	add(t, set, 1, 10*hourMs+2, 10*hourMs+3, eq("x", "a"))
+	require.Equal(t, map[string]map[int64]float64{
+		string(rowKey("a", 10)): {10*hourMs + 1: 1, 10*hourMs + 7: 5},
+	}, get(t, ctx, table, 0))
+	add(t, set, 6, 10*hourMs, 10*hourMs+7, eq("x", "a"))
+	require.Empty(t, get(t, ctx, table, 0))
+}
