@@ -184,6 +184,7 @@ func badQueryCases() []badCase {
 		},
 		{"query?query=up&timeout=x", bad(`invalid parameter \"timeout\": cannot parse \"x\" to a valid duration`)},
 		{"query?query=up&explain=x", bad(`invalid parameter \"explain\": cannot parse \"x\" to a valid boolean, use 1 or 0`)},
+		{"query?query=up&tiers=hours", bad(`invalid parameter \"tiers\": is \"hours\": use auto or raw`)},
 		{"query?query=up&nocache=x", bad(`invalid parameter \"nocache\": cannot parse \"x\" to a valid boolean, use 1 or 0`)},
 		{"explain?query=up&start=1", bad(`invalid parameter \"end\": cannot parse \"\" to a valid timestamp`)},
 		{"query?query=up&limit=x", bad(`invalid parameter \"limit\": strconv.Atoi: parsing \"x\": invalid syntax`)},

@@ -75,7 +75,7 @@ func overviewNumbers() []graph {
 			about: "Failures of flushes and compactions since the start.",
 			exprs: one("sum(tsdb_pebble_background_errors_total{@})", "")},
 		{kind: "stat", title: "Rollups behind", unit: unitSeconds, engine: EnginePebble,
-			about: "Age of the oldest closed day without valid rollups. It grows unless --storage.rollups is on.",
+			about: "Age of the oldest closed day without valid rollups. It grows with --no-storage.rollups.",
 			exprs: one("max(tsdb_rollup_lag_seconds{@})", "")},
 	}
 }

@@ -107,7 +107,8 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 		Catalogue: x, Head: s.ingester, Data: data, Schema: schema, Retention: o.raw, Now: now, Tombstones: s.deleted,
 	}
 	if s.tiers != nil {
-		s.options.Tiers, s.options.TierHours, s.options.TierDays = s.tiers, o.hours, o.days
+		s.options.Tiers = s.tiers
+		s.options.TierAges = keyschema.Uniform(keyschema.AgesOf(o.raw, o.hours, o.days))
 	}
 	s.Queryable, err = promql.New(s.options)
 	require.NoError(tb, err)

@@ -64,6 +64,7 @@ type serveConfig struct {
 	labelGrowthMax    int
 	queryQueueMax     int
 	queryQueueWait    time.Duration
+	queryTiers        string
 	resultCacheBytes  int64
 	rowCacheBytes     int64
 	resultCacheRecent time.Duration
@@ -180,6 +181,9 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		IntVar(&c.queryQueueMax)
 	cmd.Flag("query.queue-wait", "Longest wait for a place; then a query is refused with 503.").Default("30s").
 		DurationVar(&c.queryQueueWait)
+	cmd.Flag("query.tiers", "What long windows are answered from: auto is rollups where that is exact and cheaper, or where raw "+
+		"samples are retired; raw is samples only. Requests may say tiers=raw.").Default(tiersAuto).
+		EnumVar(&c.queryTiers, tiersAuto, tiersRaw)
 	c.addShared(cmd.Flag("query.result-cache-bytes", "Memory for results that may be asked for again, by default at most a "+
 		"thirty-second of the memory limit; 0 keeps none.").Default("64MB"),
 		sharedBytes{sizeBytes: &c.resultCacheBytes, part: 32, offHeap: true})

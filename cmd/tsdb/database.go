@@ -79,6 +79,10 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.catalogueBytes, Logger: log, Registerer: r,
 		Now: now, Ages: ages,
 	}
+	if db.rollups(c) { // series are known as long as anything of them is kept
+		opts.Ages = db.retention.Tier(keyschema.Days)
+		opts.Retention = time.Duration(opts.Ages.Longest())
+	}
 	if c.through() {
 		err = db.openThrough(ctx, c, opts)
 	} else {
@@ -87,23 +91,29 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err != nil {
 		return db, err
 	}
-	db.queryable, err = promql.New(promql.Options{
+	reading := promql.Options{
 		Catalogue: db.catalogue, Head: db.ingester, Data: data, Schema: db.schema, Retention: longest,
 		SeriesMax: c.querySeriesMax, BytesMax: bytesOfQuery(c.queryBytesMax), BatchRowsMax: c.batchRowsMax(),
 		Tombstones: db.deleted, Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r, Now: now, Ages: ages,
-	})
-	if err != nil {
+	}
+	if db.rollups(c) {
+		reading.Tiers, reading.TierAges = db.tiers, db.retention
+	}
+	if db.queryable, err = promql.New(reading); err != nil {
 		return db, err
 	}
 	if db.engine, err = query.New(db.queryOptions(c, log, r)); err != nil {
 		return db, err
 	}
-	if db.tiers != nil && c.rollups.on {
+	if db.rollups(c) {
 		db.tiers.Start()
 	}
 	db.sweeper.Start()
 	return db, nil
 }
+
+// rollups tells whether rollups are computed and read.
+func (db *database) rollups(c *serveConfig) bool { return db.tiers != nil && c.rollupsOn() }
 
 // ingestOptions are those of the ingester.
 func (db *database) ingestOptions(
@@ -143,7 +153,7 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 	return query.Options{
 		Queryable: db.queryable, Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax, ConcurrencyMax: c.queryConcurrency,
 		QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
-		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Logger: log, Registerer: r,
+		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Tiers: c.tiersSwitch(), Logger: log, Registerer: r,
 		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,
 		Retention: time.Duration(ages.Longest()), Ages: ages, DepthMax: c.queryDepthMax, SubqueryStepsMax: c.subqueryStepsMax,
 		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,

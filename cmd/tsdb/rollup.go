@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"halite/keyschema"
+	"halite/query"
 	"halite/rollup"
 	"halite/rollup/tiers"
 	"halite/storage"
@@ -26,12 +27,26 @@ import (
 // hoursDefault is how long the states of hours are kept, unless samples are kept longer.
 const hoursDefault = 400 * 24 * time.Hour
 
+// Values of the flag --query.tiers.
+const (
+	tiersAuto = "auto"
+	tiersRaw  = "raw"
+)
+
+// tiersSwitch is the flag for the engine.
+func (c *serveConfig) tiersSwitch() query.Switch {
+	if c.queryTiers == tiersRaw {
+		return query.Off
+	}
+	return query.Default
+}
+
 // rollupConfig holds the flags of `tsdb serve` about rollups.
 type rollupConfig struct {
 	hours    model.Duration
 	hoursSet bool
 	days     model.Duration
-	on       bool
+	on, set  bool // set tells that on was asked for, either way
 }
 
 func (c *rollupConfig) addFlags(cmd *kingpin.CmdClause) {
@@ -39,7 +54,13 @@ func (c *rollupConfig) addFlags(cmd *kingpin.CmdClause) {
 		"ever. Default: 400d, or as long as raw samples if that is longer.").IsSetByUser(&c.hoursSet).SetValue(&c.hours)
 	cmd.Flag("storage.retention.days", "How long rollups of days are kept, at least as long as those of hours; 0 keeps them "+
 		"for ever.").Default("0s").SetValue(&c.days)
-	cmd.Flag("storage.rollups", "Compute rollups of closed days, past ones too. Queries do not read them yet.").BoolVar(&c.on)
+	cmd.Flag("storage.rollups", "Compute rollups of closed days, past ones too, and answer long windows from them. The default on "+
+		"the embedded engine; in Bigtable they have to be asked for.").Default("true").IsSetByUser(&c.set).BoolVar(&c.on)
+}
+
+// rollupsOn tells whether rollups are computed and read.
+func (c *serveConfig) rollupsOn() bool {
+	return c.rollups.on && (c.rollups.set || c.engine == enginePebble)
 }
 
 // retention is how long hours and days are kept beside raw samples.
@@ -69,7 +90,7 @@ func openTiers(
 	ctx context.Context, c *serveConfig, store storage.Store, retention *keyschema.Retention, log *slog.Logger,
 	r prometheus.Registerer,
 ) (*tiers.Tiers, error) {
-	if c.engine == engineBigtable && !c.rollups.on {
+	if c.engine == engineBigtable && !c.rollupsOn() {
 		schemas, err := store.Tables(ctx)
 		exists := slices.ContainsFunc(schemas, func(s storage.TableSchema) bool { return s.Name == storage.TableRollup })
 		if err != nil || !exists {

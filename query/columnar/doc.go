@@ -24,6 +24,10 @@
 // results do not depend on it. Where samples are known to be evenly spaced and a step is a number of them, the bounds of
 // windows are computed instead of searched.
 //
+// Functions over windows of several hours may take states of hours and days for samples (tieredRun). States of atoms,
+// pieces of time that a window has or has not as a whole, are joined by a queue of two stacks, so that windows that slide
+// cost some joins each. What the order of additions could show in, see exactly, is evaluated from the samples.
+//
 // The limit on samples is the engine's. Every value that a selector or function hands on counts until the operator above
 // it has its result, whether it is still in memory or not, and so do the samples of the largest window of the series
 // being read: never less than the engine counts. Where that is too much, but not for certain by the engine's count, the

@@ -13,7 +13,7 @@ import (
 // tieredSession is a Session that may have states of hours and days.
 type tieredSession interface {
 	// TierPlan is nil if windows are not worth a thought.
-	TierPlan(w promql.Windows, fields rollup.Fields, always bool) *promql.TierPlan
+	TierPlan(w promql.Windows, fields rollup.Fields, always bool, matchers ...*labels.Matcher) *promql.TierPlan
 	SelectTiered(ctx context.Context, p *promql.TierPlan, matchers ...*labels.Matcher) (*promql.TieredSelection, error)
 	NoteTiers(u promql.TierUse)
 }
@@ -47,7 +47,7 @@ func newTieredRun(ev *eval, r *rangeRun) *tieredRun {
 		return nil
 	}
 	t := &tieredRun{rangeRun: r, ev: ev, session: session, fn: fn}
-	t.plan = session.TierPlan(r.window.Windows, neededFields(fn), ev.opts.Tiers == TiersAlways)
+	t.plan = session.TierPlan(r.window.Windows, neededFields(fn), ev.opts.Tiers == TiersAlways, r.matchers...)
 	if t.plan == nil {
 		return nil
 	}

@@ -17,6 +17,12 @@
 // several hours must not have an hour that the selection does not know, nor lack one. A column also tells what was known of
 // its rows when they were kept: that they are evenly spaced, free of stale markers, rising.
 //
+// Windows of several hours may be read from states of hours and days ([Session.TierPlan], [Session.SelectTiered]). The
+// bounds of all windows cut time into atoms. A state stands for its bucket if all of its samples lie in one atom, as the
+// times of the first and the last tell, if the head has none of the bucket, and if it is known; days are asked first, then
+// hours, then rows for what is left. Of samples that are retired a state is all there is: it stands where its last sample
+// lies.
+//
 // Invariants: times in a column ascend strictly; no sample outside the window or older than retention is returned; a
 // failed read fails the whole query, a short answer is never given; what a query holds in memory at once is counted
 // and bounded.

@@ -43,11 +43,10 @@ type Options struct {
 	Retention time.Duration
 	// Ages are those of metrics whose samples are hidden sooner; nil if there are none.
 	Ages *keyschema.Lifetimes
-	// Tiers holds states of hours and days; without it all is answered from samples. TierHours and TierDays are how long
-	// they are kept, none shorter than the one before or than Retention; 0 is for ever. Catalogue knows series as long as
-	// the longest.
-	Tiers               Tiers
-	TierHours, TierDays time.Duration
+	// Tiers holds states of hours and days; without it all is answered from samples. TierAges are how long they, and the
+	// samples, of each metric are kept; required with Tiers. Catalogue knows series as long as their days.
+	Tiers    Tiers
+	TierAges *keyschema.Retention
 	// SeriesMax is the number of series that the selectors of a query may have selected at once; 5,000,000.
 	SeriesMax int
 	// BytesMax is the memory in bytes that a query's samples and series may take at once; 2 GiB.
@@ -76,6 +75,7 @@ func (o Options) Validate() error {
 	}{
 		{"Catalogue", o.Catalogue == nil}, {"Head", o.Head == nil},
 		{"Data", o.Data == nil}, {"Schema", o.Schema == nil},
+		{"TierAges", o.Tiers != nil && o.TierAges == nil},
 	} {
 		if field.missing {
 			errs = append(errs, fmt.Errorf("promql: %s is required", field.name))
@@ -85,7 +85,7 @@ func (o Options) Validate() error {
 		name  string
 		value int64
 	}{
-		{"Retention", int64(o.Retention)}, {"TierHours", int64(o.TierHours)}, {"TierDays", int64(o.TierDays)},
+		{"Retention", int64(o.Retention)},
 		{"SeriesMax", int64(o.SeriesMax)}, {"BytesMax", o.BytesMax},
 		{"BatchRowsMax", int64(o.BatchRowsMax)}, {"Concurrency", int64(o.Concurrency)},
 	} {

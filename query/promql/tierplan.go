@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"halite/keyschema"
 	"halite/rollup"
 	"halite/rollup/tiers"
@@ -49,6 +51,7 @@ type TierPlan struct {
 	Lo, Hi []int
 
 	always   bool
+	nowMs    int64
 	used     []bool // atoms that lie in a window
 	clip     window // what can have samples or states
 	hours    []index.HourSpan
@@ -70,15 +73,22 @@ const (
 
 // TierPlan plans the reading of windows; nil if there are no tiers, or no window is long enough and nothing is retired.
 // always takes states wherever there are some, whatever they cost.
-func (s *Session) TierPlan(w Windows, fields rollup.Fields, always bool) *TierPlan {
+func (s *Session) TierPlan(w Windows, fields rollup.Fields, always bool, matchers ...*labels.Matcher) *TierPlan {
 	q := s.queryable
 	if q.opts.Tiers == nil {
 		return nil
 	}
-	now := q.opts.Now()
-	p := &TierPlan{Windows: w, Fields: fields, always: always, clip: q.clipTiers(w.hull())}
-	if q.opts.Retention > 0 {
-		p.RetiredBeforeMs = max(0, now.Add(-q.opts.Retention).UnixMilli())
+	p := &TierPlan{Windows: w, Fields: fields, always: always, nowMs: q.opts.Now().UnixMilli()}
+	ages := q.opts.TierAges.Longest()
+	ages[keyschema.Raw] = q.opts.TierAges.Shortest()[keyschema.Raw]
+	for _, m := range matchers {
+		if m.Name == labelMetric && m.Type == labels.MatchEqual {
+			ages = q.opts.TierAges.Of(m.Value)
+		}
+	}
+	p.RetiredBeforeMs = ages[keyschema.Raw].CutoffMs(p.nowMs)
+	p.clip = window{
+		max(w.hull().mintMs, ages[keyschema.Days].CutoffMs(p.nowMs), 0), min(w.hull().maxtMs, keyschema.HourCellMs(keyschema.HourMax)),
 	}
 	if p.clip.empty() || !always && w.RangeMs < TierRangeMinMs && p.clip.mintMs >= p.RetiredBeforeMs {
 		return nil
@@ -87,24 +97,8 @@ func (s *Session) TierPlan(w Windows, fields rollup.Fields, always bool) *TierPl
 		return nil
 	}
 	p.cut()
-	hoursFromMs := int64(0)
-	if q.opts.TierHours > 0 {
-		hoursFromMs = now.Add(-q.opts.TierHours).UnixMilli()
-	}
-	p.planDays(q.opts.Tiers, hoursFromMs)
+	p.planDays(q.opts.Tiers, ages[keyschema.Hours].CutoffMs(p.nowMs))
 	return p
-}
-
-// clipTiers narrows a window to times that can have samples or states.
-func (q *Queryable) clipTiers(w window) window {
-	if q.opts.Retention == 0 {
-		return q.clip(w)
-	}
-	oldest := int64(0)
-	if longest := q.opts.TierDays; longest > 0 {
-		oldest = max(oldest, q.opts.Now().Add(-longest).UnixMilli())
-	}
-	return window{max(w.mintMs, oldest), min(w.maxtMs, keyschema.HourCellMs(keyschema.HourMax))}
 }
 
 // cut finds the atoms.
@@ -249,6 +243,3 @@ func (p *TierPlan) plan(day int64) dayPlan {
 	}
 	return dayUnused
 }
-
-// retired tells whether samples before a time, that of a bucket's start, are retired.
-func (p *TierPlan) retired(startMs int64) bool { return startMs < p.RetiredBeforeMs }

@@ -45,7 +45,9 @@ type stateReader struct {
 type seriesStates struct {
 	spans []Span
 	done  []uint64 // a bit for each hour that states answer for
-	head  []int64  // hours of which the head has samples
+	// rawMs and hoursMs are the times before which samples and states of hours are retired.
+	rawMs, hoursMs int64
+	head           []int64 // hours of which the head has samples
 }
 
 func newStateReader(rd *batchReader, p *TierPlan) *stateReader {
@@ -58,6 +60,8 @@ func newStateReader(rd *batchReader, p *TierPlan) *stateReader {
 	for i := range r.series {
 		r.series[i].done, done = done[:words:words], done[words:]
 		r.series[i].head = r.headHours(i)
+		ages := rd.opts.TierAges.Of(metricOf(rd.series[i].Labels))
+		r.series[i].rawMs, r.series[i].hoursMs = ages[keyschema.Raw].CutoffMs(p.nowMs), ages[keyschema.Hours].CutoffMs(p.nowMs)
 	}
 	return r
 }
@@ -180,7 +184,7 @@ func (w *spanWriter) fits(i int, unit tiers.Unit, only bool) bool {
 	}
 	w.open = w.open && last == w.atom
 	w.atom = last
-	if p.retired(w.c.FromMs+int64(i)*w.c.BucketMs) && p.used[last] {
+	if w.c.FromMs+int64(i)*w.c.BucketMs < w.s.rawMs && p.used[last] {
 		if unit == tiers.Days && only {
 			w.r.noteRetired(OfDays)
 		} else {
@@ -218,8 +222,7 @@ func (r *stateReader) takeDays(p *rowPrefix, c *rollup.Columns) {
 	for i := range c.Known {
 		day := c.FromMs/dayMs + int64(i)
 		first, last := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
-		how := r.plan.plan(day)
-		if how < dayWhole || last < p.fromHour || first > p.toHour {
+		if r.plan.plan(day) < dayWhole || last < p.fromHour || first > p.toHour {
 			w.open = false
 			continue
 		}
@@ -228,7 +231,8 @@ func (r *stateReader) takeDays(p *rowPrefix, c *rollup.Columns) {
 			w.s.setDone(first-r.firstHour, keyschema.DayHours)
 			continue
 		}
-		if !known || !w.fits(i, tiers.Days, how == dayOnly) {
+		only := r.plan.plan(day) == dayOnly || (day+1)*dayMs-1 < w.s.hoursMs && day*dayMs < w.s.rawMs
+		if !known || !w.fits(i, tiers.Days, only) {
 			r.finer[day-r.plan.firstDay].Store(true)
 			w.open = false
 			continue
@@ -260,7 +264,7 @@ func (r *stateReader) takeHours(p *rowPrefix, c *rollup.Columns) {
 			w.s.setDone(n, 1)
 			continue
 		}
-		if !known || !w.fits(i, tiers.Hours, r.plan.retired(keyschema.HourStartMs(hour))) {
+		if !known || !w.fits(i, tiers.Hours, keyschema.HourStartMs(hour) < w.s.rawMs) {
 			w.open = false
 			continue
 		}
@@ -292,11 +296,8 @@ func (s *seriesStates) setDone(n, hours int64) {
 func (r *stateReader) openHours(incomplete []bool) []index.Series {
 	out := slices.Clone(r.batchReader.series)
 	var arena []index.HourSpan
-	oldest := r.firstHour
-	if r.plan.RetiredBeforeMs > 0 {
-		oldest = max(oldest, keyschema.HourOf(r.plan.RetiredBeforeMs))
-	}
 	for i := range out {
+		oldest := max(r.firstHour, keyschema.HourOf(max(0, r.series[i].rawMs)))
 		start, rows := len(arena), 0
 		for _, span := range out[i].Hours {
 			for hour := max(span.First, oldest); hour <= span.Last; hour++ {
