@@ -377,8 +377,9 @@ func (g *aging) compareLabels() {
 	instances := map[string]bool{}
 	for series, samples := range g.all {
 		metric, instance, _ := strings.Cut(series, "/")
-		// Series are known by the hour.
-		firstMs := keyschema.HourStartMs(keyschema.HourOf(g.age(metric).CutoffMs(g.nowMs.Load())))
+		// Series are known by the hour, as long as states of their days are kept.
+		age := g.db.retention.Of(metric)[keyschema.Days]
+		firstMs := keyschema.HourStartMs(keyschema.HourOf(age.CutoffMs(g.nowMs.Load())))
 		for tsMs, s := range samples {
 			if tsMs >= firstMs {
 				may[series], instances[instance] = true, true
