@@ -2,7 +2,8 @@ package grafana
 
 func rollups() Dashboard {
 	b := newDashboard("rollups", "Rollups and retention",
-		"Are the rollups up to date, what does computing them cost, and what is kept? Rollups are off with --no-storage.rollups, and in Bigtable unless asked for.")
+		"Are the rollups up to date, what does computing them cost, and what is kept? "+
+			"Rollups are off with --no-storage.rollups, and in Bigtable unless asked for.")
 	b.row("Up to date", EnginePebble,
 		graph{title: "Behind", unit: unitSeconds,
 			about: "Age of the oldest closed day that lacks valid rollups, from its end; 0 is up to date.",
