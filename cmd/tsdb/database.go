@@ -79,10 +79,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.catalogueBytes, Logger: log, Registerer: r,
 		Now: now, Ages: ages,
 	}
-	if db.rollups(c) { // series are known as long as anything of them is kept
-		opts.Ages = db.retention.Tier(keyschema.Days)
-		opts.Retention = time.Duration(opts.Ages.Longest())
-	}
+	db.knowSeries(c, &opts)
 	if c.through() {
 		err = db.openThrough(ctx, c, opts)
 	} else {
@@ -114,6 +111,14 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 
 // rollups tells whether rollups are computed and read.
 func (db *database) rollups(c *serveConfig) bool { return db.tiers != nil && c.rollupsOn() }
+
+// knowSeries has the catalogue know series as long as anything of them is kept.
+func (db *database) knowSeries(c *serveConfig, opts *index.Options) {
+	if db.rollups(c) {
+		opts.Ages = db.retention.Tier(keyschema.Days)
+		opts.Retention = time.Duration(opts.Ages.Longest())
+	}
+}
 
 // ingestOptions are those of the ingester.
 func (db *database) ingestOptions(
