@@ -61,7 +61,7 @@ func (c *throughConfig) Validate(s *serveConfig) error {
 	case c.refresh <= 0 || c.packDelay <= 0 || c.packEvery <= 0 || c.writeWait <= 0:
 		return errors.New("--bigtable.refresh, --bigtable.pack-delay, --bigtable.pack-interval and --bigtable.write-timeout " +
 			"must be above 0")
-	case s.through() && s.rollups.on:
+	case s.through() && s.rollupsOn():
 		return errors.New("--storage.rollups needs a server that has the tables for itself: --bigtable.mode=buffered")
 	case c.mode == modeThrough && s.engine != engineBigtable:
 		return errors.New("--bigtable.mode=through needs --storage.engine=bigtable")

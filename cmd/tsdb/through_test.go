@@ -317,17 +317,19 @@ func TestThroughQuotaUsedUp(t *testing.T) {
 	second := wave("e2e_metric", 20, now.Add(-30*time.Minute), now, 15*time.Second)
 	s.write(first)
 	f.refuse.Store(true)
-	go func() { // before the server gives up on the write
+	var query sync.WaitGroup
+	query.Go(func() { // before the server gives up on the write
 		time.Sleep(time.Second / 2)
 		code, a := s.get("/api/v1/query", url.Values{"query": {"e2e_metric[1h]"}})
 		if code != http.StatusServiceUnavailable || a.ErrorType != "unavailable" {
 			t.Errorf("a query without its rows: %d %+v", code, a)
 		}
-	}()
+	})
 	code, text, header := s.post("/api/v1/write", encodeWrite(second))
 	require.Equal(t, http.StatusServiceUnavailable, code, text)
 	require.NotEmpty(t, header.Get("Retry-After"))
 	require.Contains(t, text, "quota")
+	query.Wait()
 	f.refuse.Store(false)
 	s.write(second)
 	requirePoints(t, s, "e2e_metric", now, append(first, second...))

@@ -163,7 +163,7 @@ func (t *TieredSelection) ReadTiered(ctx context.Context, i int) (*TieredBatch, 
 	rd := &batchReader{
 		reader: t.reader, window: t.window, first: first, series: t.series[first:end], cache: t.cache, epoch: t.epoch,
 	}
-	if err := rd.deletions.during(rd.opts.Tombstones, func() error { return rd.readHead(ctx) }); err != nil {
+	if err := rd.readHead(ctx); err != nil {
 		rd.close()
 		return nil, err
 	}
