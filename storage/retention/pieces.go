@@ -30,9 +30,7 @@ func pieces(ctx context.Context, table storage.Table, ages *keyschema.Retention)
 			}
 		}
 		for _, r := range mine {
-			for _, free := range without(r, claimed) {
-				out[i] = append(out[i], free)
-			}
+			out[i] = append(out[i], without(r, claimed)...)
 		}
 		claimed = append(claimed, out[i]...)
 	}
