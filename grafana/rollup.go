@@ -57,6 +57,12 @@ func rollups() Dashboard {
 			about: "Idle series dropped from the active catalogue; look-ups still find their days.",
 			exprs: one("sum by (instance) (rate(tsdb_index_series_retired_total{@}[@]))", "{{instance}}")},
 	)
+	freed(b)
+	return b.d
+}
+
+// freed is the row of what the ages of rules, and deletions, take away.
+func freed(b *builder) {
 	b.row("Freed", EnginePebble,
 		graph{title: "Freed before the longest age", unit: unitBytes,
 			about: "Bytes of what schema rules keep shorter than other metrics, dropped since the start.",
@@ -64,15 +70,16 @@ func rollups() Dashboard {
 		graph{title: "Failed sweeps", unit: unitShort, about: "Sweeps that failed since the start; the next one repeats them.",
 			exprs: one("sum by (instance) (tsdb_retention_failures_total{@})", "{{instance}}")},
 		graph{title: "Deletions", unit: unitShort,
-			about: "Deletions carried out since the start, and those whose rows are yet to be cleaned; each read of these takes longer.",
+			about: "Deletions carried out since the start, and those whose rows are yet to be cleaned: reads of these take longer.",
 			exprs: []expr{
 				{"sum by (instance) (tsdb_tombstones_created_total{@})", "carried out {{instance}}"},
 				{"sum by (instance) (tsdb_tombstones{@})", "to be cleaned {{instance}}"},
 			}},
-		graph{title: "Rows with deleted samples read", unit: unitPerSec, about: "Rows that reads took samples out of; cleaning ends it.",
+		graph{title: "Rows with deleted samples read", unit: unitPerSec,
+			about: "Rows that reads took samples out of; cleaning ends it.",
 			exprs: one("sum by (instance) (rate(tsdb_tombstones_rows_filtered_total{@}[@]))", "{{instance}}")},
-		graph{title: "Freed by cleaning", unit: unitBytes, about: "Bytes of runs that cleaning has taken out of rows since the start.",
+		graph{title: "Freed by cleaning", unit: unitBytes,
+			about: "Bytes of runs that cleaning has taken out of rows since the start.",
 			exprs: one("sum by (instance) (tsdb_tombstones_cleaned_bytes_total{@})", "{{instance}}")},
 	)
-	return b.d
 }
