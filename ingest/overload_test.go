@@ -78,8 +78,10 @@ func TestFloodIsSurvived(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	failed := make(chan error, senders)
-	for sender := range senders {
+	for range senders {
 		f.acked = append(f.acked, column{})
+	}
+	for sender := range senders {
 		done.Go(func() {
 			for k := 0; ctx.Err() == nil; k++ {
 				if err := f.send(ctx, sender, k); err != nil {

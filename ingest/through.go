@@ -47,6 +47,8 @@ type ThroughOptions struct {
 	StaleMax time.Duration
 	// PackDelay and MarkAfter are those of packer.Options.
 	PackDelay, MarkAfter time.Duration
+	// PackConcurrency is packer.Options.Concurrency.
+	PackConcurrency int
 	// PackInterval is the time between two looks of the server that holds the lease for hours to pack; 0 means 1 minute.
 	PackInterval time.Duration
 	// MaintainInterval is the time between two looks for days to fold and series to forget; 0 means 10 minutes.
@@ -155,7 +157,8 @@ func OpenThrough(ctx context.Context, opts ThroughOptions) (t *Through, err erro
 	}
 	if t.packer, err = packer.New(packer.Options{
 		Data: t.data, Meta: t.meta, Catalogue: opts.Index, Schema: opts.Schema, Sequence: t.sequence.takeAbove,
-		Delay: opts.PackDelay, MarkAfter: opts.MarkAfter, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
+		Delay: opts.PackDelay, MarkAfter: opts.MarkAfter, Concurrency: opts.PackConcurrency,
+		Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {
 		return nil, err
 	}

@@ -138,7 +138,8 @@ func (w *throughWorld) start() *Through {
 	require.NoError(w.t, err)
 	n, err := OpenThrough(context.Background(), ThroughOptions{
 		Store: store, Index: x, Writer: writer, Schema: w.schema, Now: w.clock.now, Refresh: -1, WriteTimeout: 10 * time.Millisecond,
-		Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
+		PackConcurrency: 1, // what interferes is one goroutine's
+		Logger:          slog.New(slog.NewTextHandler(w.t.Output(), nil)),
 	})
 	require.NoError(w.t, err)
 	n.retryDelay = 100 * time.Microsecond
