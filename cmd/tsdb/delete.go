@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,9 +38,6 @@ func addDeleteFlags(cmd *kingpin.CmdClause) *deleteConfig {
 		BoolVar(&c.clean)
 	return c
 }
-
-// answerBytesMax bounds what is read of an answer of the admin API.
-const answerBytesMax = 1 << 20
 
 // deleteFromServer carries out `tsdb delete`.
 func deleteFromServer(c *deleteConfig, w io.Writer) error {
@@ -118,29 +114,10 @@ func (c *deleteConfig) cleanUp(ctx context.Context, w io.Writer) error {
 
 // post asks the admin API and reads the data of the answer into data, unless that is nil.
 func (c *deleteConfig) post(ctx context.Context, endpoint string, form url.Values, data any) error {
-	target := strings.TrimSuffix(c.url, "/") + "/api/v1/admin/tsdb/" + endpoint
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, strings.NewReader(form.Encode()))
-	if err != nil {
-		return fmt.Errorf("--url: %w", err)
+	path := "/api/v1/admin/tsdb/" + endpoint
+	err := askServer(ctx, http.MethodPost, c.url, path, form, data)
+	if refused := new(refusal); errors.As(err, &refused) {
+		return fmt.Errorf("%s answered %s: %s", strings.TrimSuffix(c.url, "/")+path, refused.status, refused.text)
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("is a server running there? %w", err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusNoContent && data == nil {
-		return nil
-	}
-	answer := struct {
-		Error string
-		Data  any
-	}{Data: data}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, answerBytesMax)).Decode(&answer); err != nil {
-		return fmt.Errorf("%s answered %s and no JSON: %w", target, resp.Status, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s: %s", target, resp.Status, answer.Error)
-	}
-	return nil
+	return err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +24,6 @@ const (
 	graphSeriesMax = 50 // drawn; the rest is counted
 	graphTall      = 8  // lines of a series that is alone
 	graphNameMax   = 48
-	graphBodyMax   = 64 << 20
 )
 
 // graphConfig holds the flags of `tsdb graph`.
@@ -96,34 +94,17 @@ func (c *graphConfig) ask(ctx context.Context, end time.Time, step time.Duration
 		"query": {c.query}, "step": {strconv.FormatFloat(step.Seconds(), 'f', -1, 64)},
 		"start": {strconv.FormatInt(start.Unix(), 10)}, "end": {strconv.FormatInt(end.Unix(), 10)},
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.url, "/")+"/api/v1/query_range",
-		strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, fmt.Errorf("--url: %w", err)
+	var data struct {
+		Result []struct {
+			Metric model.Metric       `json:"metric"`
+			Values []model.SamplePair `json:"values"`
+		} `json:"result"`
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("is a server running there? %w", err)
-	}
-	defer resp.Body.Close()
-	var answer struct {
-		Error string `json:"error"`
-		Data  struct {
-			Result []struct {
-				Metric model.Metric       `json:"metric"`
-				Values []model.SamplePair `json:"values"`
-			} `json:"result"`
-		} `json:"data"`
-	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, graphBodyMax)).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("%s answered %s and no JSON of a query: %w", c.url, resp.Status, err)
-	}
-	if answer.Error != "" {
-		return nil, errors.New(answer.Error)
+	if err := askServer(ctx, http.MethodPost, c.url, "/api/v1/query_range", form, &data); err != nil {
+		return nil, err
 	}
 	var list []plotted
-	for _, r := range answer.Data.Result {
+	for _, r := range data.Result {
 		s := plotted{name: nameOf(r.Metric), values: make([]float64, c.width)}
 		for i := range s.values {
 			s.values[i] = math.NaN()

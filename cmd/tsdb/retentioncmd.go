@@ -130,9 +130,6 @@ func storedCosts(
 	return retention.Costs(ctx, store, kept, now(), try)
 }
 
-// costsBytesMax bounds the answer of a server: some hundred bytes for each rule and tier.
-const costsBytesMax = 64 << 20
-
 // ask asks a server.
 func (c *retentionConfig) ask(ctx context.Context, try retention.WhatIf) ([]retention.Cost, error) {
 	values := url.Values{}
@@ -144,26 +141,14 @@ func (c *retentionConfig) ask(ctx context.Context, try retention.WhatIf) ([]rete
 			values.Set(keyschema.Tier(t).String(), age.String())
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/api/v1/status/retention?"+values.Encode(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("--url: %w", err)
+	var data struct{ Costs []retention.Cost }
+	err := askServer(ctx, http.MethodGet, c.url, "/api/v1/status/retention", values, &data)
+	if refused := new(refusal); errors.As(err, &refused) {
+		return nil, fmt.Errorf("%s: %w", c.url, refused)
+	} else if err != nil {
+		return nil, fmt.Errorf("%w (--offline looks at the tables of a server that has stopped)", err)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("no server answers (--offline looks at the tables of one that has stopped): %w", err)
-	}
-	defer resp.Body.Close()
-	var answer struct {
-		Status, Error string
-		Data          struct{ Costs []retention.Cost }
-	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, costsBytesMax)).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("%s answered with status %s and no JSON: %w", c.url, resp.Status, err)
-	}
-	if answer.Status != "success" {
-		return nil, fmt.Errorf("%s: %s", c.url, answer.Error)
-	}
-	return answer.Data.Costs, nil
+	return data.Costs, nil
 }
 
 // printCosts prints a table.
