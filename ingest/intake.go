@@ -87,46 +87,44 @@ type sink interface {
 
 // writeBody stores a snappy-compressed body.
 func (i *intake) writeBody(ctx context.Context, to sink, body []byte) (Result, error) {
-	if err := i.begin(); err != nil {
-		return Result{}, err
-	}
-	defer i.callers.Done()
-	i.metrics.requests.Inc()
-	size, err := i.measure(body)
-	if err != nil {
-		i.metrics.badRequests.Inc()
-		return Result{}, err
-	}
-	release, err := to.admit(ctx, size)
-	if err != nil {
-		return Result{}, err
-	}
-	r := i.newRequest(to)
-	defer r.release()
-	err = func() error {
-		defer release()
+	return i.store(ctx, to, func() (int, error) { return i.measure(body) }, func(r *request) error {
 		buf, err := decode.Snappy(body, i.limits.DecodedBytesMax)
 		if err != nil {
 			return &BadRequestError{err}
 		}
 		defer buf.Release()
 		return r.run(func() error { return r.read(buf.Bytes()) })
-	}()
-	return r.finish(ctx, err)
+	})
 }
 
 // writeSamples stores samples by the same path and rules.
 func (i *intake) writeSamples(ctx context.Context, to sink, samples []Sample) (Result, error) {
+	size := func() (int, error) {
+		if len(samples) > i.limits.RequestSamplesMax {
+			return 0, tooManySamples(i.limits.RequestSamplesMax)
+		}
+		return 0, nil
+	}
+	return i.store(ctx, to, size, func(r *request) error {
+		return r.run(func() error { r.readSamples(samples); return nil })
+	})
+}
+
+// store admits a request of a size in decoded bytes, unless that is an error, and reads it.
+func (i *intake) store(
+	ctx context.Context, to sink, size func() (int, error), read func(*request) error,
+) (Result, error) {
 	if err := i.begin(); err != nil {
 		return Result{}, err
 	}
 	defer i.callers.Done()
 	i.metrics.requests.Inc()
-	if len(samples) > i.limits.RequestSamplesMax {
+	sizeBytes, err := size()
+	if err != nil {
 		i.metrics.badRequests.Inc()
-		return Result{}, tooManySamples(i.limits.RequestSamplesMax)
+		return Result{}, err
 	}
-	release, err := to.admit(ctx, 0)
+	release, err := to.admit(ctx, sizeBytes)
 	if err != nil {
 		return Result{}, err
 	}
@@ -134,7 +132,7 @@ func (i *intake) writeSamples(ctx context.Context, to sink, samples []Sample) (R
 	defer r.release()
 	err = func() error {
 		defer release()
-		return r.run(func() error { r.readSamples(samples); return nil })
+		return read(r)
 	}()
 	return r.finish(ctx, err)
 }
