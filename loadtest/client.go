@@ -102,6 +102,15 @@ func openEnvelope(body []byte) (json.RawMessage, error) {
 	return e.Data, nil
 }
 
+// data asks for what is in the envelope of an answer.
+func (c *reader) data(ctx context.Context, path string, params url.Values) (json.RawMessage, error) {
+	body, err := c.get(ctx, path, params)
+	if err != nil {
+		return nil, err
+	}
+	return openEnvelope(body)
+}
+
 // point is a sample as an answer has it.
 type point struct {
 	tsMs  int64
@@ -166,13 +175,9 @@ func seconds(tsMs int64) string { return strconv.FormatFloat(float64(tsMs)/1000,
 
 // rawSamples returns the raw samples of a selector from fromMs to toMs, both included, through a range selector.
 func (c *reader) rawSamples(ctx context.Context, selector string, fromMs, toMs int64) ([]result, error) {
-	body, err := c.get(ctx, "/api/v1/query", url.Values{
+	data, err := c.data(ctx, "/api/v1/query", url.Values{
 		"query": {fmt.Sprintf("%s[%dms]", selector, toMs-fromMs+1)}, "time": {seconds(toMs)},
 	})
-	if err != nil {
-		return nil, err
-	}
-	data, err := openEnvelope(body)
 	if err != nil {
 		return nil, err
 	}

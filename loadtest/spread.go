@@ -65,11 +65,7 @@ type tablet struct {
 
 // readTablets asks for the tablets of the table of samples.
 func readTablets(ctx context.Context, c *reader) ([]tablet, error) {
-	body, err := c.get(ctx, "/api/v1/status/tablets", nil)
-	if err != nil {
-		return nil, err
-	}
-	data, err := openEnvelope(body)
+	data, err := c.data(ctx, "/api/v1/status/tablets", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -92,11 +88,7 @@ func readTablets(ctx context.Context, c *reader) ([]tablet, error) {
 
 // readRules asks for the schema rules in force.
 func readRules(ctx context.Context, c *reader) (*keyschema.Schema, error) {
-	body, err := c.get(ctx, "/api/v1/status/schema", nil)
-	if err != nil {
-		return nil, err
-	}
-	data, err := openEnvelope(body)
+	data, err := c.data(ctx, "/api/v1/status/schema", nil)
 	if err != nil {
 		return nil, err
 	}
