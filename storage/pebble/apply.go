@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -358,6 +359,19 @@ func (t *Table) DropRows(ctx context.Context, r storage.RowRange) error {
 	if len(r.End) > 0 && string(r.Start) >= string(r.End) {
 		return nil
 	}
+	return t.dropRanges(ctx, "drop rows", t.makeRanges([]storage.RowRange{r}), func(yield func(*family, *dayState) bool) {
+		for _, f := range t.families {
+			for _, state := range f.days.states() {
+				if !yield(f, state) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// dropRanges deletes all cells of the rows in the families' days, in one batch; what names the call in errors.
+func (t *Table) dropRanges(ctx context.Context, what string, rows []placeRange, days iter.Seq2[*family, *dayState]) error {
 	if err := t.store.waitRoom(ctx); err != nil {
 		return err
 	}
@@ -366,18 +380,18 @@ func (t *Table) DropRows(ctx context.Context, r storage.RowRange) error {
 	defer unlock()
 	b := t.store.db.NewBatch()
 	defer b.Close()
-	bounds := t.makeRanges([]storage.RowRange{r})[0]
-	for _, f := range t.families {
-		for _, state := range f.days.states() {
-			h := makeHeader(t.id, f.id, state.day)
-			state.changed(t.store.opts.Now)
-			if err := b.DeleteRange(bounds.seekStart(nil, h), bounds.seekEnd(nil, h), nil); err != nil {
-				return engineError("drop rows", err)
+	for f, state := range days {
+		h := makeHeader(t.id, f.id, state.day)
+		state.changed(t.store.opts.Now)
+		for _, r := range rows {
+			if err := b.DeleteRange(r.seekStart(nil, h), r.seekEnd(nil, h), nil); err != nil {
+				return engineError(what, err)
 			}
-			if state.bundled.Load() {
-				if err := t.dropBundled(b, h, bounds); err != nil {
-					return engineError("drop rows", err)
-				}
+			if !state.bundled.Load() {
+				continue
+			}
+			if err := t.dropBundled(b, h, r); err != nil {
+				return engineError(what, err)
 			}
 		}
 	}
@@ -385,7 +399,7 @@ func (t *Table) DropRows(ctx context.Context, r storage.RowRange) error {
 		return nil
 	}
 	if err := b.Commit(pebble.NoSync); err != nil {
-		return engineError("drop rows", err)
+		return engineError(what, err)
 	}
 	t.store.applied.Add(1)
 	return nil

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"halite/storage"
 )
 
@@ -37,33 +35,13 @@ func (t *Table) DropCells(ctx context.Context, span storage.CellSpan) error {
 	if len(ranges) == 0 {
 		return nil
 	}
-	if err := t.store.waitRoom(ctx); err != nil {
-		return err
-	}
-	// All stripes: a row that is being written belongs wholly before or wholly after the drop.
-	unlock := t.locks.lock(allStripes, 0)
-	defer unlock()
-	b := t.store.db.NewBatch()
-	defer b.Close()
-	for _, state := range days {
-		h := makeHeader(t.id, f.id, state.day)
-		state.changed(t.store.opts.Now)
-		for _, r := range ranges {
-			if err := b.DeleteRange(r.seekStart(nil, h), r.seekEnd(nil, h), nil); err != nil {
-				return engineError("drop cells", err)
-			}
-			if state.bundled.Load() {
-				if err := t.dropBundled(b, h, r); err != nil {
-					return engineError("drop cells", err)
-				}
+	return t.dropRanges(ctx, "drop cells", ranges, func(yield func(*family, *dayState) bool) {
+		for _, state := range days {
+			if !yield(f, state) {
+				return
 			}
 		}
-	}
-	if err := b.Commit(pebble.NoSync); err != nil {
-		return engineError("drop cells", err)
-	}
-	t.store.applied.Add(1)
-	return nil
+	})
 }
 
 // Reclaim is part of storage.SpanTable: it merges the files that the span's deletions lie over.
