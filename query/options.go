@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -118,20 +119,20 @@ func (o Options) Validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	orDefault(&o.Timeout, 2*time.Minute)
-	orDefault(&o.SamplesMax, 50_000_000)
-	orDefault(&o.ConcurrencyMax, max(4, 2*runtime.GOMAXPROCS(0)))
-	orDefault(&o.QueueMax, 1000)
-	orDefault(&o.QueueWait, 30*time.Second)
-	orDefault(&o.PointsMax, 11_000)
-	orDefault(&o.QueryBytesMax, 16<<10)
-	orDefault(&o.DepthMax, 2000)
-	orDefault(&o.LabelGrowthMax, 100)
-	orDefault(&o.SubqueryPointsMax, 100_000_000)
-	orDefault(&o.SubqueryStepsMax, 1_000_000)
-	orDefault(&o.Lookback, 5*time.Minute)
-	orDefault(&o.SubqueryStep, time.Minute)
-	orDefault(&o.ResultCacheBytes, 64<<20)
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
+	o.SamplesMax = cmp.Or(o.SamplesMax, 50_000_000)
+	o.ConcurrencyMax = cmp.Or(o.ConcurrencyMax, max(4, 2*runtime.GOMAXPROCS(0)))
+	o.QueueMax = cmp.Or(o.QueueMax, 1000)
+	o.QueueWait = cmp.Or(o.QueueWait, 30*time.Second)
+	o.PointsMax = cmp.Or(o.PointsMax, 11_000)
+	o.QueryBytesMax = cmp.Or(o.QueryBytesMax, 16<<10)
+	o.DepthMax = cmp.Or(o.DepthMax, 2000)
+	o.LabelGrowthMax = cmp.Or(o.LabelGrowthMax, 100)
+	o.SubqueryPointsMax = cmp.Or(o.SubqueryPointsMax, 100_000_000)
+	o.SubqueryStepsMax = cmp.Or(o.SubqueryStepsMax, 1_000_000)
+	o.Lookback = cmp.Or(o.Lookback, 5*time.Minute)
+	o.SubqueryStep = cmp.Or(o.SubqueryStep, time.Minute)
+	o.ResultCacheBytes = cmp.Or(o.ResultCacheBytes, 64<<20)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -139,13 +140,6 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // parserOptions are those of a Prometheus 3 started without feature flags, or with all that concern PromQL.

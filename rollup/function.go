@@ -160,18 +160,3 @@ func (s *State) extrapolate(startMs, endMs int64, counter, perSecond bool) (v fl
 	}
 	return diff * factor, true, true
 }
-
-// Window is the state of a window: samples at its start, the buckets [i, j) of c, samples at its end. Stale markers among
-// the samples do not count.
-func Window(
-	leftMs []int64, left []float64, c *Columns, i, j int, rightMs []int64, right []float64,
-) State {
-	s := FromColumns(leftMs, left)
-	if i < j {
-		s = Join(s, c.Join(i, j))
-	}
-	if len(rightMs) > 0 {
-		s = Join(s, FromColumns(rightMs, right))
-	}
-	return s
-}

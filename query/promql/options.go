@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,20 +98,13 @@ func (o Options) Validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	orDefault(&o.SeriesMax, 5_000_000)
-	orDefault(&o.BytesMax, 2<<30)
-	orDefault(&o.BatchRowsMax, 1024)
-	orDefault(&o.RowCacheBytes, 256<<20)
-	orDefault(&o.Concurrency, min(4, runtime.GOMAXPROCS(0)))
+	o.SeriesMax = cmp.Or(o.SeriesMax, 5_000_000)
+	o.BytesMax = cmp.Or(o.BytesMax, 2<<30)
+	o.BatchRowsMax = cmp.Or(o.BatchRowsMax, 1024)
+	o.RowCacheBytes = cmp.Or(o.RowCacheBytes, 256<<20)
+	o.Concurrency = cmp.Or(o.Concurrency, min(4, runtime.GOMAXPROCS(0)))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	return o
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -94,12 +95,12 @@ func age(d time.Duration) string {
 }
 
 func (o Options) withDefaults() Options {
-	orDefault(&o.Delay, 30*time.Minute)
-	orDefault(&o.Settle, 5*time.Minute)
-	orDefault(&o.Interval, time.Minute)
-	orDefault(&o.Share, 0.25)
-	orDefault(&o.MarksMax, 4096)
-	orDefault(&o.BatchBytes, 8<<20)
+	o.Delay = cmp.Or(o.Delay, 30*time.Minute)
+	o.Settle = cmp.Or(o.Settle, 5*time.Minute)
+	o.Interval = cmp.Or(o.Interval, time.Minute)
+	o.Share = cmp.Or(o.Share, 0.25)
+	o.MarksMax = cmp.Or(o.MarksMax, 4096)
+	o.BatchBytes = cmp.Or(o.BatchBytes, 8<<20)
 	o.Settle = max(o.Settle, 0)
 	if o.Ages == nil {
 		o.Ages = keyschema.Uniform(keyschema.AgesOf(o.Raw, o.Hours, o.Days))
@@ -111,11 +112,4 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

@@ -149,11 +149,3 @@ func (r *root) metricRange(block int) (from, to uint32) {
 	}
 	return from, max(to, from+1)
 }
-
-func (r *root) sizeBytes() int64 {
-	n := int64(128 + 12*len(r.blocks) + 16*len(r.days))
-	for _, name := range r.names {
-		n += int64(len(name)) + 24
-	}
-	return n
-}
