@@ -42,20 +42,19 @@ func (h *Head) cut(d *Reader, s *stripe, ref uint32, mintMs, maxtMs int64) error
 	if at == nil {
 		return nil
 	}
-	for n := at.row; n != 0; {
-		r := s.row(n)
-		next, startMs := r.next, keyschema.HourStartMs(int64(r.hour))
+	defer s.unlink(at, ref) // after an error, too: a row without samples must not take new ones
+	for n := at.row; n != 0; n = s.row(n).next {
+		startMs := keyschema.HourStartMs(int64(s.row(n).hour))
 		if startMs <= maxtMs && startMs+keyschema.HourMs > mintMs {
 			if err := h.cutRow(d, s, at, n, mintMs, maxtMs); err != nil {
 				return err
 			}
 		}
-		n = next
 	}
 	return nil
 }
 
-// cutRow takes samples out of a row by writing the others into it once more.
+// cutRow takes samples out of a row by writing the others into it once more, or marks it as gone if there are none.
 func (h *Head) cutRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs int64) error {
 	r := s.row(n)
 	d.reset()
@@ -74,7 +73,7 @@ func (h *Head) cutRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs i
 		h.sealed.Add(-1)
 	}
 	if from == 0 && to == len(tsMs) {
-		s.unlink(at, n)
+		r.flags |= flagGone
 		return nil
 	}
 	s.release(r)
@@ -117,16 +116,14 @@ func (h *Head) Hours(ref uint32, visit func(has func(hour int64) bool)) {
 	s := &h.stripes[h.Stripe(ref)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	visit(func(hour int64) bool {
-		at := h.slot(ref)
-		if at == nil {
-			return false
-		}
+	hours := map[int64]struct{}{}
+	if at := h.slot(ref); at != nil {
 		for n := at.row; n != 0; n = s.row(n).next {
-			if int64(s.row(n).hour) == hour {
-				return true
-			}
+			hours[int64(s.row(n).hour)] = struct{}{}
 		}
-		return false
+	}
+	visit(func(hour int64) bool {
+		_, has := hours[hour]
+		return has
 	})
 }

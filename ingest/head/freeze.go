@@ -68,33 +68,47 @@ func (s *stripe) choose(dst []Row, first uint32, pick func(RowInfo) bool) (rows 
 // Freeze closes chosen rows, those of one stripe next to each other, and appends them to dst, stripe by stripe, each
 // ordered by series, hour and creation. Older rows of the same series and hour come along, so that the table never gets
 // them in the wrong order. Frozen rows stay readable until Free; those already in the hands of a flush are left out.
-// Nothing may have been freed since the rows were chosen.
+// Nothing may have been freed since the rows were chosen. It sorts rows.
 func (h *Head) Freeze(dst []Row, rows []Row) []Row {
 	for len(rows) > 0 {
-		at, from, some := h.Stripe(rows[0].Ref), len(dst), 1
+		at, some := h.Stripe(rows[0].Ref), 1
 		for some < len(rows) && h.Stripe(rows[some].Ref) == at {
 			some++
 		}
-		h.withRows(rows[:some], func(s *stripe, _ uint32, r *row) { dst = h.freezeOlder(dst, s, r) })
-		slices.SortFunc(dst[from:], func(a, b Row) int {
-			return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.hour, b.hour), compareSeq(a.seq, b.seq))
-		})
+		slices.SortFunc(rows[:some], compareRows)
+		h.withSeries(rows[:some], func(s *stripe, at *slot, chosen []Row) { dst = s.freezeOlder(dst, at, chosen) })
 		rows = rows[some:]
 	}
 	return dst
 }
 
-// freezeOlder freezes r and the rows of its series and hour that were made before it.
-func (h *Head) freezeOlder(dst []Row, s *stripe, r *row) []Row {
-	for n := h.slot(r.ref).row; n != 0; {
-		other := s.row(n)
-		if other.hour == r.hour && other.flags&flagFlushing == 0 && compareSeq(other.seq, r.seq) <= 0 {
-			other.flags |= flagFrozen | flagFlushing
-			dst = append(dst, Row{Ref: other.ref, hour: other.hour, seq: other.seq, n: n})
+func compareRows(a, b Row) int {
+	return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.hour, b.hour), compareSeq(a.seq, b.seq))
+}
+
+// freezeOlder freezes chosen rows of one series, in order, and the rows of their hours that were made before them. It
+// walks the series' list once, however many are chosen: months of a series may wait to be written.
+func (s *stripe) freezeOlder(dst []Row, at *slot, chosen []Row) []Row {
+	from := len(dst)
+	for n := at.row; n != 0; {
+		r := s.row(n)
+		if last := newestChosen(chosen, r.hour); last != nil && r.flags&flagFlushing == 0 && compareSeq(r.seq, last.seq) <= 0 {
+			r.flags |= flagFrozen | flagFlushing
+			dst = append(dst, Row{Ref: r.ref, hour: r.hour, seq: r.seq, n: n})
 		}
-		n = other.next
+		n = r.next
 	}
+	slices.SortFunc(dst[from:], compareRows)
 	return dst
+}
+
+// newestChosen returns of a series' rows, in order, the last of an hour, nil if there is none.
+func newestChosen(rows []Row, hour int32) *Row {
+	n, _ := slices.BinarySearchFunc(rows, hour+1, func(r Row, hour int32) int { return cmp.Compare(r.hour, hour) })
+	if n == 0 || rows[n-1].hour != hour {
+		return nil
+	}
+	return &rows[n-1]
 }
 
 // Pressure sums the memory of rows by the power of two that their size is below: sizes[i] is that of the rows of less
@@ -139,48 +153,71 @@ func (d *Reader) PackedBytes(i int) int {
 	return c.packed - c.packedFrom + (c.tail-c.tailFrom)*tailSampleBytes
 }
 
-// Free drops frozen rows, those of one stripe next to each other, which the tables now hold.
+// Free drops frozen rows, in the order that Freeze gave them, which the tables now hold.
 func (h *Head) Free(rows []Row) {
-	h.withRows(rows, func(s *stripe, n uint32, r *row) {
-		if int(r.packedBytes) > h.opts.RowBytesMax {
-			h.sealed.Add(-1)
+	h.withSeries(rows, func(s *stripe, at *slot, rows []Row) {
+		for i := range rows {
+			r := s.row(rows[i].n)
+			if int(r.packedBytes) > h.opts.RowBytesMax {
+				h.sealed.Add(-1)
+			}
+			r.flags |= flagGone
 		}
-		s.unlink(h.slot(r.ref), n)
+		s.unlink(at, rows[0].Ref)
 	})
 }
 
-// Thaw gives frozen rows, those of one stripe next to each other, back after a failed flush. A row opens again unless it
-// is full or a newer row of its series and hour exists; the others stay frozen and belong to the next flush.
+// Thaw gives frozen rows, in the order that Freeze gave them, back after a failed flush. A row opens again unless it is
+// full or a newer row of its series and hour exists; the others stay frozen and belong to the next flush.
 func (h *Head) Thaw(rows []Row) {
-	h.withRows(rows, func(s *stripe, _ uint32, r *row) {
-		r.flags &^= flagFlushing
-		if int(r.packedBytes) > h.opts.RowBytesMax {
-			return
+	h.withSeries(rows, func(s *stripe, at *slot, rows []Row) {
+		for i := range rows {
+			r := s.row(rows[i].n)
+			r.flags &^= flagFlushing
+			if int(r.packedBytes) <= h.opts.RowBytesMax && newestChosen(rows, r.hour) == &rows[i] {
+				r.flags &^= flagFrozen
+			}
 		}
-		if s.newestOfHour(h.slot(r.ref), r) {
-			r.flags &^= flagFrozen
+		for n := at.row; n != 0; {
+			r := s.row(n)
+			if last := newestChosen(rows, r.hour); last != nil && compareSeq(r.seq, last.seq) > 0 {
+				s.row(last.n).flags |= flagFrozen
+			}
+			n = r.next
 		}
 	})
 }
 
-// withRows visits rows, those of one stripe next to each other, under its lock, which it lets go now and then.
-func (h *Head) withRows(rows []Row, visit func(s *stripe, n uint32, r *row)) {
+// withSeries visits rows, those of one series next to each other, series by series under their stripe's lock, which it
+// lets go now and then.
+func (h *Head) withSeries(rows []Row, visit func(s *stripe, at *slot, rows []Row)) {
 	for len(rows) > 0 {
-		at, some := h.Stripe(rows[0].Ref), 1
+		at, some := h.Stripe(rows[0].Ref), 0
 		for some < min(len(rows), freezeBatch) && h.Stripe(rows[some].Ref) == at {
-			some++
+			some += sameSeries(rows[some:])
 		}
 		h.withStripe(&h.stripes[at], rows[:some], visit)
 		rows = rows[some:]
 	}
 }
 
-func (h *Head) withStripe(s *stripe, rows []Row, visit func(s *stripe, n uint32, r *row)) {
+// sameSeries returns how many of the rows, from the first on, are of one series.
+func sameSeries(rows []Row) int {
+	n := 1
+	for n < len(rows) && rows[n].Ref == rows[0].Ref {
+		n++
+	}
+	return n
+}
+
+func (h *Head) withStripe(s *stripe, rows []Row, visit func(s *stripe, at *slot, rows []Row)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	bytes, count, samples := s.bytes, s.count, s.samples
-	for _, row := range rows {
-		visit(s, row.n, s.row(row.n))
+	for len(rows) > 0 {
+		n := sameSeries(rows)
+		visit(s, h.slot(rows[0].Ref), rows[:n])
+		rows = rows[n:]
 	}
 	h.bytes.Add(s.bytes - bytes)
 	h.rows.Add(s.count - count)

@@ -85,6 +85,7 @@ type model struct {
 	h       *head.Head
 	sink    sink
 	series  int
+	hours   int
 	oracle  map[uint32]column
 	table   map[uint32]column
 	flying  [][]head.Row // frozen parts, each of one stripe
@@ -95,7 +96,7 @@ func (m *model) write() {
 	var samples []head.Sample
 	for range m.rng.IntN(200) {
 		ref := uint32(1 + m.rng.IntN(m.series))
-		at := int64(baseMs + m.rng.IntN(3)*keyschema.HourMs)
+		at := int64(baseMs + m.rng.IntN(m.hours)*keyschema.HourMs)
 		switch m.rng.IntN(4) {
 		case 0:
 			at += int64(m.rng.IntN(50)) // many equal ones
@@ -210,7 +211,10 @@ func TestHeadAgainstMap(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			m := &model{
-				t: t, rng: rng, series: 1 + rng.IntN(1200), oracle: map[uint32]column{}, table: map[uint32]column{},
+				t: t, rng: rng, series: 1 + rng.IntN(1200), hours: 3, oracle: map[uint32]column{}, table: map[uint32]column{},
+			}
+			if seed%3 == 0 { // backfills: many hours of few series
+				m.series, m.hours = 1+rng.IntN(20), 200
 			}
 			m.h = newHead(t, head.Options{Stripes: 1 << rng.IntN(3), RowBytesMax: 200 + rng.IntN(5000)}, m.series)
 			for range 40 {
@@ -225,7 +229,7 @@ func TestHeadAgainstMap(t *testing.T) {
 				case 5:
 					for range 20 {
 						ref := uint32(1 + rng.IntN(m.series))
-						from := baseMs + int64(rng.IntN(3*keyschema.HourMs))
+						from := baseMs + int64(rng.IntN(m.hours*keyschema.HourMs))
 						m.check(ref, from, from+int64(rng.IntN(2*keyschema.HourMs)))
 					}
 				}

@@ -51,6 +51,8 @@ const (
 	flagUnsorted
 	// tailLarge tails have sixteen places instead of four.
 	flagTailLarge
+	// gone rows are about to leave their series' list.
+	flagGone
 )
 
 // sealed rows have room for samples no more.

@@ -19,6 +19,8 @@ type stripe struct {
 	made  uint32
 	seq   uint32
 	slabs [classes]slab
+	// hours has the newest row of each hour of the series whose list was found too long to walk; see openRow.
+	hours map[uint32]map[int32]uint32
 
 	// bytes, samples and count describe the rows in use.
 	bytes, samples, count int64
@@ -39,16 +41,21 @@ func (s *stripe) row(n uint32) *row {
 	return &s.rows[n>>rowChunkShift][n&(rowChunkSize-1)]
 }
 
+// rowsWalked is the number of a series' rows from which on they are found by a map instead of one after the other.
+const rowsWalked = 16
+
 // openRow finds the row of a series that takes samples of the hour, or makes one. The series' rows form a list whose
 // first is the one used last: streams stay in one hour for long, whatever the hour. When a stream reaches its next hour,
-// the search ends as soon as only older rows are left, so that filling in months of a series does not walk them all.
+// the search ends as soon as only older rows are left, so that filling in months of a series does not walk them all. When
+// two streams of a series are filled in at once, or newest hours first, a map takes over.
 func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick uint32) (r *row, made bool) {
 	newest := int32(hour)
 	if at.row != 0 {
 		newest = max(newest, s.row(at.row).newest)
 	}
 	var before *row
-	for n := at.row; n != 0; {
+	walked := 0
+	for n := at.row; n != 0; walked++ {
 		r := s.row(n)
 		if hour > int64(r.newest) {
 			break
@@ -60,8 +67,39 @@ func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick 
 			}
 			return r, false
 		}
+		if walked == rowsWalked {
+			if n := s.hoursOf(at, ref)[int32(hour)]; n != 0 && s.row(n).open() {
+				return s.row(n), false
+			}
+			break
+		}
 		before, n = r, r.next
 	}
+	return s.makeRow(at, ref, hour, newest, segment, tick), true
+}
+
+// hoursOf returns the map of a series with a long list, which it makes if need be.
+func (s *stripe) hoursOf(at *slot, ref uint32) map[int32]uint32 {
+	hours := s.hours[ref]
+	if hours != nil {
+		return hours
+	}
+	hours = make(map[int32]uint32)
+	for n := at.row; n != 0; n = s.row(n).next {
+		r := s.row(n)
+		if other := hours[r.hour]; other == 0 || compareSeq(r.seq, s.row(other).seq) > 0 {
+			hours[r.hour] = n
+		}
+	}
+	if s.hours == nil {
+		s.hours = make(map[uint32]map[int32]uint32)
+	}
+	s.hours[ref] = hours
+	return hours
+}
+
+// makeRow puts a new row at the front of a series' list.
+func (s *stripe) makeRow(at *slot, ref uint32, hour int64, newest int32, segment uint64, tick uint32) *row {
 	n := s.free
 	if n != 0 {
 		s.free = s.row(n).next
@@ -73,33 +111,42 @@ func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick 
 		n = s.made
 	}
 	s.seq++
-	r = s.row(n)
+	r := s.row(n)
 	*r = row{
 		ref: ref, next: at.row, hour: int32(hour), newest: newest, seq: s.seq, segment: uint32(segment),
 		madeTick: tick, lastTick: tick, tail: s.slabs[classTailSmall].alloc(),
 	}
 	at.row = n
+	if hours := s.hours[ref]; hours != nil {
+		hours[r.hour] = n
+	}
 	s.bytes += s.memory(r)
 	s.count++
-	return r, true
+	return r
 }
 
-// unlink takes a row out of its series' list and gives its memory back.
-func (s *stripe) unlink(at *slot, n uint32) {
-	r := s.row(n)
-	if at.row == n {
-		at.row = r.next
-	} else {
-		before := s.row(at.row)
-		for before.next != n {
-			before = s.row(before.next)
+// unlink takes the rows that are marked as gone out of a series' list and gives their memory back.
+func (s *stripe) unlink(at *slot, ref uint32) {
+	hours := s.hours[ref]
+	for link := &at.row; *link != 0; {
+		n := *link
+		r := s.row(n)
+		if r.flags&flagGone == 0 {
+			link = &r.next
+			continue
 		}
-		before.next = r.next
+		if hours != nil && hours[r.hour] == n {
+			delete(hours, r.hour)
+		}
+		*link = r.next
+		s.release(r)
+		*r = row{next: s.free}
+		s.free = n
+		s.count--
 	}
-	s.release(r)
-	*r = row{next: s.free}
-	s.free = n
-	s.count--
+	if at.row == 0 {
+		delete(s.hours, ref)
+	}
 	if s.count == 0 {
 		s.empty()
 	}
@@ -107,7 +154,7 @@ func (s *stripe) unlink(at *slot, n uint32) {
 
 // empty lets go of the memory of a stripe that has no rows, so that a burst of series does not hold it for ever.
 func (s *stripe) empty() {
-	s.rows, s.free, s.made = nil, 0, 0
+	s.rows, s.free, s.made, s.hours = nil, 0, 0, nil
 	for i := range s.slabs {
 		s.slabs[i].empty()
 	}
