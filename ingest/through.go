@@ -51,6 +51,8 @@ type ThroughOptions struct {
 	PackConcurrency int
 	// PackInterval is the time between two looks of the server that holds the lease for hours to pack; 0 means 1 minute.
 	PackInterval time.Duration
+	// LeaseTTL is how long what a server that has died was doing under a lease waits for another one; 0 means 90 s.
+	LeaseTTL time.Duration
 	// MaintainInterval is the time between two looks for days to fold and series to forget; 0 means 10 minutes.
 	MaintainInterval time.Duration
 	// IdleAfter is how long a series may be without samples before its number is forgotten; 0 means 48 h.
@@ -72,9 +74,10 @@ func (o ThroughOptions) Validate() error {
 	if o.Store == nil || o.Index == nil || o.Schema == nil || o.Writer == "" {
 		errs = append(errs, errors.New("one of Store, Index, Schema and Writer is missing"))
 	}
-	if o.Retention < 0 || o.WriteTimeout < 0 || o.StaleMax < 0 || o.PackInterval < 0 || o.MaintainInterval < 0 || o.IdleAfter < 0 {
-		errs = append(errs, errors.New("one of Retention, WriteTimeout, StaleMax, PackInterval, MaintainInterval and IdleAfter "+
-			"is negative"))
+	if o.Retention < 0 || o.WriteTimeout < 0 || o.StaleMax < 0 || o.PackInterval < 0 || o.MaintainInterval < 0 || o.IdleAfter < 0 ||
+		o.LeaseTTL < 0 {
+		errs = append(errs, errors.New("one of Retention, WriteTimeout, StaleMax, PackInterval, LeaseTTL, MaintainInterval and "+
+			"IdleAfter is negative"))
 	}
 	if err := o.Limits.validateLimits(); err != nil {
 		errs = append(errs, err)
@@ -109,7 +112,7 @@ type Through struct {
 	opts     ThroughOptions
 	data     storage.Table
 	packer   *packer.Packer
-	lease    *lease.Lease
+	lease    *lease.Keeper
 	sequence *sequence
 
 	enlisted map[uint32]struct{} // series that the registry knows; guarded by regMu
@@ -121,7 +124,6 @@ type Through struct {
 
 	refused   atomic.Pointer[string] // why writes are refused, nil if they are not
 	lookedAt  atomic.Int64           // Unix milliseconds of the last look for news that went well
-	holds     atomic.Bool            // the lease is ours
 	stopJobs  context.CancelFunc
 	lateRows  prometheus.Counter
 	retries   prometheus.Counter
@@ -152,7 +154,7 @@ func OpenThrough(ctx context.Context, opts ThroughOptions) (t *Through, err erro
 	if err := t.loadMetadata(ctx); err != nil {
 		return nil, err
 	}
-	if t.lease, err = lease.New(lease.Options{Meta: t.meta, Name: "maintenance", Holder: opts.Writer, Now: opts.Now}); err != nil {
+	if t.lease, err = t.keeper("maintenance"); err != nil {
 		return nil, err
 	}
 	if t.packer, err = packer.New(packer.Options{
@@ -184,7 +186,7 @@ func (t *Through) watch() {
 		return float64(t.opts.Now().UnixMilli()-t.lookedAt.Load()) / 1e3
 	})
 	gauge("lease", "1 while this server holds the lease for packing and folding.", func() float64 {
-		if t.holds.Load() {
+		if t.lease.Held() {
 			return 1
 		}
 		return 0
@@ -218,6 +220,9 @@ func (t *Through) Stats() Stats { return Stats{Series: int(t.series.Load())} }
 // Pack packs the hours that are due, as the holder of the lease does from time to time.
 func (t *Through) Pack(ctx context.Context) error { return t.packer.Run(ctx) }
 
+// Maintains reports whether this server is the one that packs, folds and sweeps.
+func (t *Through) Maintains() bool { return t.lease.Held() }
+
 // Close refuses new writes, waits for those under way and gives back the lease.
 func (t *Through) Close(ctx context.Context) error {
 	if err := t.end(); err != nil {
@@ -226,11 +231,14 @@ func (t *Through) Close(ctx context.Context) error {
 	t.stopJobs()
 	err := t.drain(ctx)
 	t.jobs.Wait()
-	err = errors.Join(err, t.persistMetadata(ctx))
-	if t.holds.Load() {
-		err = errors.Join(err, t.lease.Release(ctx))
-	}
-	return err
+	return errors.Join(err, t.persistMetadata(ctx), t.lease.Close(ctx))
+}
+
+// keeper makes what takes a lease for this process.
+func (t *Through) keeper(name string) (*lease.Keeper, error) {
+	return lease.NewKeeper(lease.Options{
+		Meta: t.meta, Name: name, Holder: t.opts.Writer, TTL: t.opts.LeaseTTL, Now: t.opts.Now,
+	}, t.opts.Logger)
 }
 
 // Catalogue is the index as queries may use it: a look-up fails if it could miss what other servers have acknowledged long

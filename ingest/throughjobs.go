@@ -10,7 +10,6 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
-	"halite/storage/lease"
 )
 
 const (
@@ -36,8 +35,8 @@ func (t *Through) startJobs() {
 			}
 		})
 	}
+	t.lease.Start()
 	job("look for what other servers have written", t.opts.Refresh, t.look)
-	job("renewal of the lease", lease.TTLDefault/3, t.renew)
 	job("packing of closed hours", t.opts.PackInterval, t.ifHeld(t.Pack))
 	job("fold of closed days", t.opts.MaintainInterval, t.ifHeld(t.index.Fold))
 	job("maintenance", t.opts.MaintainInterval, t.maintain)
@@ -74,18 +73,9 @@ func (t *Through) look(ctx context.Context) (err error) {
 	return nil
 }
 
-// renew keeps or takes the lease.
-func (t *Through) renew(ctx context.Context) error {
-	held, err := t.lease.Hold(ctx)
-	if t.holds.Swap(held) != held {
-		t.logger.Info("lease for packing and folding", "held", held)
-	}
-	return err
-}
-
 func (t *Through) ifHeld(run func(ctx context.Context) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		if !t.holds.Load() {
+		if !t.lease.Held() {
 			return nil
 		}
 		return run(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halite/ingest"
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/retention"
@@ -32,7 +33,7 @@ func (db *database) openRules(
 	if db.tiers, err = openTiers(ctx, c, db.store, db.retention, log, r); err != nil {
 		return err
 	}
-	opts := retention.Options{Store: tables, Ages: db.retention, Now: c.clock(), Logger: log, Registerer: r}
+	opts := retention.Options{Store: tables, Ages: db.retention, Turn: db.maintains, Now: c.clock(), Logger: log, Registerer: r}
 	if db.tiers != nil && c.rollups.on {
 		opts.Needed = db.tiers.Needed
 	}
@@ -58,3 +59,9 @@ func retentionOf(c *serveConfig, schema *keyschema.Schema) (*keyschema.Retention
 
 // sameRetention reports whether two sets of rules keep everything equally long.
 func sameRetention(a, b *keyschema.Retention) bool { return slices.Equal(a.Rules(), b.Rules()) }
+
+// maintains tells whether this server is the one that sees to tables that several share. It is asked once the ingester is open.
+func (db *database) maintains() bool {
+	shared, ok := db.ingester.(*ingest.Through)
+	return !ok || shared.Maintains()
+}

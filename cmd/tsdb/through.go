@@ -39,6 +39,7 @@ type throughConfig struct {
 	packDelay time.Duration
 	packEvery time.Duration
 	writeWait time.Duration
+	lease     time.Duration
 }
 
 func (c *throughConfig) addFlags(cmd *kingpin.CmdClause) {
@@ -53,14 +54,16 @@ func (c *throughConfig) addFlags(cmd *kingpin.CmdClause) {
 		Default("1m").DurationVar(&c.packEvery)
 	cmd.Flag("bigtable.write-timeout", "Mode through: how long a write may take, repetitions of what Bigtable did not take "+
 		"included, before it is answered 503.").Default("20s").DurationVar(&c.writeWait)
+	cmd.Flag("bigtable.lease", "Mode through: how long the others wait before they go on with the work of a server that has "+
+		"died: packing, folding, sweeping, rollups.").Default("90s").DurationVar(&c.lease)
 }
 
 // Validate names flags that contradict each other.
 func (c *throughConfig) Validate(s *serveConfig) error {
 	switch {
-	case c.refresh <= 0 || c.packDelay <= 0 || c.packEvery <= 0 || c.writeWait <= 0:
-		return errors.New("--bigtable.refresh, --bigtable.pack-delay, --bigtable.pack-interval and --bigtable.write-timeout " +
-			"must be above 0")
+	case c.refresh <= 0 || c.packDelay <= 0 || c.packEvery <= 0 || c.writeWait <= 0 || c.lease <= 0:
+		return errors.New("--bigtable.refresh, --bigtable.pack-delay, --bigtable.pack-interval, --bigtable.write-timeout and " +
+			"--bigtable.lease must be above 0")
 	case s.through() && s.rollupsOn():
 		return errors.New("--storage.rollups needs a server that has the tables for itself: --bigtable.mode=buffered")
 	case c.mode == modeThrough && s.engine != engineBigtable:
@@ -112,8 +115,8 @@ func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.
 		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: opts.Retention,
 		Ages: opts.Ages, Limits: c.ingestLimits(), Refresh: c.throughMode.refresh, PackDelay: c.throughMode.packDelay,
 		MarkAfter: c.throughMode.packDelay / 3, PackInterval: c.throughMode.packEvery,
-		WriteTimeout: c.throughMode.writeWait,
-		Guard:        guard.check, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
+		WriteTimeout: c.throughMode.writeWait, LeaseTTL: c.throughMode.lease,
+		Guard: guard.check, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	})
 	if err != nil {
 		return err

@@ -5,5 +5,7 @@
 // does the same for a moment: clocks differ, and a process may sleep through the end of its lease. A lease saves work,
 // it guards nothing.
 //
+// A [Keeper] renews a lease in the background and says whether it is ours.
+//
 // Concurrency: a Lease is for one goroutine at a time.
 package lease

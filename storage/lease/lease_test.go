@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -65,6 +66,57 @@ func TestOneHolds(t *testing.T) {
 	held, err := leases[live[0]].Hold(t.Context())
 	require.NoError(t, err)
 	require.True(t, held)
+}
+
+// TestKeeper: one keeper has the lease until it gives it back or does not renew it in time; an outage takes it from nobody.
+func TestKeeper(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	clock := func() time.Time { return now }
+	meta, err := storagetest.NewModel(clock).EnsureTable(t.Context(), storage.MetaSchema())
+	require.NoError(t, err)
+	keeper := func(holder string) *Keeper {
+		k, err := NewKeeper(Options{Meta: meta, Name: "work", Holder: holder, TTL: time.Minute, Now: clock}, nil)
+		require.NoError(t, err)
+		return k
+	}
+	renew := func(k *Keeper, want bool) {
+		t.Helper()
+		held, err := k.Renew(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, held)
+		require.Equal(t, want, k.Held())
+	}
+	a, b := keeper("a"), keeper("b")
+	require.False(t, a.Held())
+	renew(a, true)
+	renew(b, false)
+	now = now.Add(40 * time.Second)
+	a.lease.opts.Meta = outage{meta}
+	_, err = a.Renew(t.Context())
+	require.ErrorIs(t, err, storage.ErrUnavailable)
+	a.lease.opts.Meta = meta
+	require.True(t, a.Held())
+	now = now.Add(21 * time.Second)
+	require.False(t, a.Held(), "its time is over")
+	renew(b, true)
+	renew(a, false)
+	require.NoError(t, a.Close(t.Context()), "what is not ours is left alone")
+	renew(b, true)
+	require.NoError(t, b.Close(t.Context()))
+	require.False(t, b.Held())
+	renew(a, true)
+	a.Start()
+	require.NoError(t, a.Close(t.Context()))
+	renew(b, true)
+}
+
+// outage is a table that cannot be written.
+type outage struct{ storage.Table }
+
+func (outage) CheckAndApply(
+	context.Context, []byte, storage.Filter, storage.RowMutation, storage.RowMutation,
+) (bool, error) {
+	return false, storage.ErrUnavailable
 }
 
 func TestBadOptions(t *testing.T) {

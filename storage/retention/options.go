@@ -21,6 +21,8 @@ type Options struct {
 	Ages *keyschema.Retention
 	// Needed returns the first day of a tier from which something is yet to be computed; nil: there is none.
 	Needed func(t keyschema.Tier) (day int64, some bool)
+	// Turn reports whether the background job is to sweep now, where several processes share the tables; nil: always.
+	Turn func() bool
 	// Grace is how much longer than its age something stays in the files, for rows that are still in memory when it is
 	// reached; 6 hours. Negative means none.
 	Grace time.Duration
@@ -62,6 +64,9 @@ func (o Options) withDefaults() Options {
 	o.RangesMax = cmp.Or(o.RangesMax, 256)
 	if o.Needed == nil {
 		o.Needed = func(keyschema.Tier) (int64, bool) { return 0, false }
+	}
+	if o.Turn == nil {
+		o.Turn = func() bool { return true }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -2,6 +2,7 @@ package retention_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,4 +178,27 @@ func TestServerAgesAreRemembered(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, want, got)
+}
+
+// TestTurn: of two servers over the same tables only the one whose turn it is sweeps, also after the turn has passed on.
+func TestTurn(t *testing.T) {
+	s := openStore(t, vfs.NewMem())
+	defer func() { require.NoError(t, s.Close()) }()
+	ages := agesOf(t, 30, map[string]int{"debug_*": 2})
+	fill(t, s, ages)
+	before := checksum(t, s, storage.TableData, storage.FamilySamples)
+	var turn atomic.Int32
+	var asked [2]atomic.Int32
+	for n := range asked {
+		sweeper, err := retention.New(retention.Options{Store: s, Ages: ages, Now: now, Interval: time.Millisecond, Share: 1,
+			Turn: func() bool { asked[n].Add(1); return turn.Load() == int32(n)+1 }})
+		require.NoError(t, err)
+		sweeper.Start()
+		defer sweeper.Close()
+	}
+	require.Eventually(t, func() bool { return asked[0].Load() > 2 && asked[1].Load() > 2 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, before, checksum(t, s, storage.TableData, storage.FamilySamples), "nobody's turn")
+	turn.Store(2)
+	require.Eventually(t, func() bool { return checksum(t, s, storage.TableData, storage.FamilySamples) != before },
+		10*time.Second, 5*time.Millisecond)
 }

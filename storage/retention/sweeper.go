@@ -38,7 +38,9 @@ func (s *Sweeper) Start() {
 		ticker := time.NewTicker(s.opts.Interval)
 		defer ticker.Stop()
 		for ctx.Err() == nil {
-			s.sweepAndTell(ctx)
+			if s.opts.Turn() {
+				s.sweepAndTell(ctx)
+			}
 			select {
 			case <-ctx.Done():
 			case <-ticker.C:

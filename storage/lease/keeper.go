@@ -1,0 +1,84 @@
+package lease
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Keeper takes a lease as soon as it is free and keeps it until Close. Renew and Close are for one goroutine at a time, Held
+// for all.
+type Keeper struct {
+	lease   *Lease
+	log     *slog.Logger
+	untilMs atomic.Int64 // until when the lease is ours, 0 if it is not
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+}
+
+// NewKeeper names a lease; nothing happens before Start or Renew. A nil logger discards.
+func NewKeeper(opts Options, log *slog.Logger) (*Keeper, error) {
+	l, err := New(opts)
+	if err != nil {
+		return nil, err
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Keeper{lease: l, log: log.With("lease", opts.Name)}, nil
+}
+
+// Held reports whether the lease is ours by the clock of this process.
+func (k *Keeper) Held() bool { return k.lease.opts.Now().UnixMilli() < k.untilMs.Load() }
+
+// Renew takes or renews the lease now, and reports whether it is ours. After an error it is ours for as long as it was.
+func (k *Keeper) Renew(ctx context.Context) (bool, error) {
+	before, began := k.Held(), k.lease.opts.Now()
+	held, err := k.lease.Hold(ctx)
+	if err != nil {
+		return k.Held(), err
+	}
+	until := int64(0)
+	if held {
+		until = began.Add(k.lease.opts.TTL).UnixMilli()
+	}
+	k.untilMs.Store(until)
+	if held != before {
+		k.log.Info("lease", "held", held)
+	}
+	return held, nil
+}
+
+// Start renews the lease three times a TTL until Close.
+func (k *Keeper) Start() {
+	ctx, stop := context.WithCancel(context.Background())
+	k.stop = stop
+	k.work.Go(func() {
+		ticker := time.NewTicker(k.lease.opts.TTL / 3)
+		defer ticker.Stop()
+		for ctx.Err() == nil {
+			if _, err := k.Renew(ctx); err != nil && ctx.Err() == nil {
+				k.log.Error("lease could not be renewed; it is tried again", "err", err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-ticker.C:
+			}
+		}
+	})
+}
+
+// Close ends what Start has begun and gives the lease back if it is ours.
+func (k *Keeper) Close(ctx context.Context) (err error) {
+	if k.stop != nil {
+		k.stop()
+		k.work.Wait()
+	}
+	if k.Held() {
+		err = k.lease.Release(ctx)
+	}
+	k.untilMs.Store(0)
+	return err
+}
