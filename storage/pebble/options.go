@@ -37,12 +37,12 @@ const (
 	blockBytes            = 32 << 10
 	blockBytesLast        = 64 << 10 // fewer first keys and index entries
 	keyBundleRows         = 64       // rows whose keys share one stored start
-	reductionPercentMin   = 3        // below it a block is not compressed
+	reductionPercentMin   = 1        // below it a block is not compressed
 	zstdLevelThorough     = 7
 	bloomBitsPerKey       = 10
 	levelBaseBytes        = 128 << 20
 	tableFileBytesL0      = 4 << 20
-	manifestFileBytesMax  = 16 << 20
+	manifestFileBytesMax  = 64 << 10 // then a new one begins, unless it would be half as large
 	compactionsMaxAllowed = 64
 )
 
