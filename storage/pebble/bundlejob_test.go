@@ -317,10 +317,11 @@ func TestBundleReaders(t *testing.T) {
 			}
 		})
 	}
-	for range 200 {
+	for wrote := false; ctx.Err() == nil && (!wrote || s.BundledCells() <= uint64(len(rows))); {
 		s.BundleAll(context.Background())
-		if s.BundledCells() > uint64(len(rows)) || ctx.Err() != nil {
-			break
+		wrote = true
+		for w := range versions {
+			wrote = wrote && versions[w].Load() > 0
 		}
 	}
 	stop()
