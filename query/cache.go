@@ -137,19 +137,19 @@ func (c *resultCache) register(reg prometheus.Registerer) error {
 }
 
 // shape analyses an expression, or remembers it.
-func (c *resultCache) shape(p parser.Parser, text string) (*shape, error) {
+func (c *resultCache) shape(p parser.Parser, of span) (*shape, error) {
 	c.mu.Lock()
-	s := c.shapes[text]
+	s := c.shapes[of.text]
 	c.mu.Unlock()
 	if s != nil {
 		return s, nil
 	}
-	e, err := p.ParseExpr(text)
+	e, err := of.look(p)
 	if err != nil {
 		return nil, err
 	}
 	s = shapeOf(e)
-	c.remember(text, s)
+	c.remember(of.text, s)
 	return s, nil
 }
 
@@ -208,7 +208,7 @@ type part struct {
 
 // inquire prepares the use of the cache for a query; nil if it cannot be used at all.
 func (c *resultCache) inquire(p parser.Parser, s span, lookback time.Duration) (*inquiry, error) {
-	sh, err := c.shape(p, s.text)
+	sh, err := c.shape(p, s)
 	if err != nil {
 		return nil, err
 	}
@@ -248,10 +248,12 @@ func (q *inquiry) refuse(p parser.Parser) refusal {
 	}
 	switch {
 	case q.sliding():
-		q.beforeMs, q.afterMs = q.shape.reach(q.lookback)
+		q.beforeMs, q.afterMs, _ = q.shape.reach(q.lookback)
 		q.mintMs, q.maxtMs = q.startMs-q.beforeMs, q.lastMs()+q.afterMs
 	case !q.shape.computed:
-		q.mintMs, q.maxtMs = bounds(q.shape.expr, q.startMs, q.end.UnixMilli(), q.lookback)
+		if before, after, ok := q.shape.reach(q.lookback); ok {
+			q.mintMs, q.maxtMs = q.startMs-before, q.end.UnixMilli()+after
+		}
 	default:
 		// Preprocessing changes the expression.
 		e, err := p.ParseExpr(q.text)

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -32,7 +33,6 @@ const (
 
 // shape is what the cache knows of an expression.
 type shape struct {
-	expr      parser.Expr // as parsed; not to be changed
 	canonical string
 	kind      parser.ValueType
 	// sliding is set if the value of a step depends on nothing but the samples around it, to the last bit: then parts
@@ -45,7 +45,9 @@ type shape struct {
 	// orderedMs is the longest range of a function whose last bits depend on the order of additions at any step, once hours
 	// or days are added up apart.
 	orderedMs int64
-	// computed is set if only the preprocessed expression tells its bounds: @, subqueries, durations that are expressions.
+	// extents are those of its selectors. computed is set if they do not tell the bounds, but only the preprocessed
+	// expression: @, subqueries, durations that are expressions.
+	extents  []extent
 	computed bool
 	// known is false if samples outside the bounds that the selectors name may matter.
 	known bool
@@ -54,10 +56,13 @@ type shape struct {
 	unnamed bool
 }
 
+// extent is the span of time that a selector looks at; rangeMs is 0 for the lookback.
+type extent struct{ offsetMs, rangeMs int64 }
+
 // shapeOf analyses an expression.
 func shapeOf(e parser.Expr) *shape {
-	s := &shape{expr: e, canonical: e.String(), kind: e.Type(), known: true}
-	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+	s := &shape{canonical: e.String(), kind: e.Type(), known: true}
+	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
 		switch n := n.(type) {
 		case *parser.Call:
 			s.known = s.known && n.Func.Name != "info" && !n.Func.Experimental
@@ -65,6 +70,7 @@ func shapeOf(e parser.Expr) *shape {
 			s.known = s.known && !n.Anchored && !n.Smoothed
 			s.computed = s.computed || n.Timestamp != nil || n.StartOrEnd != 0 || n.OriginalOffsetExpr != nil
 			s.name(n)
+			s.stretch(n, path)
 		case *parser.MatrixSelector:
 			s.computed = s.computed || n.RangeExpr != nil
 		case *parser.SubqueryExpr:
@@ -80,6 +86,17 @@ func shapeOf(e parser.Expr) *shape {
 		s.whySliding = refusedFunction
 	}
 	return s
+}
+
+// stretch notes how far a selector looks.
+func (s *shape) stretch(vs *parser.VectorSelector, path []parser.Node) {
+	x := extent{offsetMs: vs.OriginalOffset.Milliseconds()}
+	if len(path) > 0 {
+		if m, ok := path[len(path)-1].(*parser.MatrixSelector); ok {
+			x.rangeMs = m.Range.Milliseconds()
+		}
+	}
+	s.extents = append(s.extents, x)
 }
 
 // name notes the metric of a selector.
@@ -111,14 +128,17 @@ func bounds(e parser.Expr, startMs, endMs int64, lookback time.Duration) (mintMs
 	})
 }
 
-// reach is how far before and after a step the samples may lie that a sliding expression looks at.
-func (s *shape) reach(lookback time.Duration) (beforeMs, afterMs int64) {
-	const at = int64(1) << 50
-	mint, maxt := bounds(s.expr, at, at, lookback)
-	if mint == 0 && maxt == 0 {
-		return 0, 0 // no selector
+// reach is how far before and after a step the samples may lie that an expression looks at whose bounds are not computed;
+// ok is false if it looks at none.
+func (s *shape) reach(lookback time.Duration) (beforeMs, afterMs int64, ok bool) {
+	for i, x := range s.extents {
+		before, after := x.offsetMs+cmp.Or(x.rangeMs, lookback.Milliseconds())-1, -x.offsetMs
+		if i == 0 {
+			beforeMs, afterMs = before, after
+		}
+		beforeMs, afterMs = max(beforeMs, before), max(afterMs, after)
 	}
-	return at - mint, maxt - at
+	return beforeMs, afterMs, len(s.extents) > 0
 }
 
 // locality finds out whether an expression is sliding. What it does not know is not.

@@ -100,15 +100,16 @@ func (e *Engine) ParseSelector(selector string) ([]*labels.Matcher, error) {
 func (e *Engine) Instant(ctx context.Context, r InstantRequest) (*Result, error) {
 	at := time.UnixMilli(r.TimeMs)
 	return e.run(ctx, question{
-		kind: "instant", span: span{text: r.Query, start: at, end: at}, Params: r.Params,
+		kind: "instant", span: span{text: r.Query, parsed: new(parsed), start: at, end: at}, Params: r.Params,
 		check: func() error { return e.checkQuery(r.Query, r.Params) },
 	})
 }
 
 // Range evaluates an expression at every step of a range. The error is an *Error.
 func (e *Engine) Range(ctx context.Context, r RangeRequest) (*Result, error) {
+	s := span{text: r.Query, parsed: new(parsed), start: r.Start, end: r.End, step: r.Step, isRange: true}
 	return e.run(ctx, question{
-		kind: "range", span: span{text: r.Query, start: r.Start, end: r.End, step: r.Step, isRange: true}, Params: r.Params,
+		kind: "range", span: s, Params: r.Params,
 		check: func() error { return e.checkRange(r) },
 	})
 }
@@ -143,23 +144,20 @@ func (e *Engine) tiers(p Params) columnar.Tiers {
 // prepare makes the query of a question, or of a part of it.
 func (e *Engine) prepare(ctx context.Context, s span, p Params) (promql.Query, error) {
 	var (
-		engine promql.QueryEngine = e.inner
-		opts                      = promql.NewPrometheusQueryOpts(p.StatsPerStep, p.Lookback)
-		qry    promql.Query
-		err    error
+		opts = promql.NewPrometheusQueryOpts(p.StatsPerStep, p.Lookback)
+		qry  promql.Query
+		err  error
 	)
-	if !e.columns(p) {
-		engine = e.inner.Engine
-	} else if t := e.tiers(p); t != e.inner.options.Tiers {
-		engine = e.inner.withTiers(t)
-	}
-	if s.isRange {
-		qry, err = engine.NewRangeQuery(ctx, e.opts.Queryable, opts, s.text, s.start, s.end, s.step)
+	if e.columns(p) {
+		qry, err = e.inner.withTiers(e.tiers(p)).newQuery(ctx, e.opts.Queryable, opts, s)
 	} else {
-		qry, err = engine.NewInstantQuery(ctx, e.opts.Queryable, opts, s.text, s.start)
+		qry, err = e.inner.engineQuery(ctx, e.opts.Queryable, opts, s, s.text)
 	}
 	if err != nil {
 		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
+	}
+	if h, ok := qry.(*hybridQuery); ok {
+		h.explained = p.Explain
 	}
 	return qry, nil
 }
@@ -230,9 +228,14 @@ func (e *Engine) checkWork(q question) error {
 	if !strings.Contains(ranges, ":") && !strings.Contains(q.text, "label_") {
 		return nil // neither subqueries nor label functions
 	}
-	expr, err := e.parser.ParseExpr(q.text)
+	expr, err := q.look(e.parser)
+	if err == nil && !multiplies(expr) {
+		return nil
+	}
 	if err == nil {
-		expr, err = promql.PreprocessExpr(expr, q.start, q.end, q.step)
+		if expr, err = q.take(e.parser); err == nil {
+			expr, err = promql.PreprocessExpr(expr, q.start, q.end, q.step)
+		}
 	}
 	if err != nil {
 		return &Error{Type: ErrorBadData, Param: "query", Err: err}

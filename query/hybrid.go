@@ -43,13 +43,16 @@ func newHybrid(opts promql.EngineOpts) *hybrid {
 		Engine: promql.NewEngine(opts), parser: p, lookback: opts.LookbackDelta, logger: opts.Logger,
 		options: columnar.Options{
 			SamplesMax: opts.MaxSamples, DelayedNames: opts.EnableDelayedNameRemoval,
-			Concurrency: min(concurrencyMax, runtime.GOMAXPROCS(0)),
+			Concurrency: min(concurrencyMax, runtime.GOMAXPROCS(0)), Memory: new(columnar.Memory),
 		},
 	}
 }
 
-// withTiers is the engine with another use of states of hours and days.
+// withTiers is the engine with that use of states of hours and days.
 func (h *hybrid) withTiers(t columnar.Tiers) *hybrid {
+	if t == h.options.Tiers {
+		return h
+	}
 	with := *h
 	with.options.Tiers = t
 	return &with
@@ -90,6 +93,7 @@ type span struct {
 	start, end time.Time
 	step       time.Duration
 	isRange    bool
+	parsed     *parsed // nil keeps nothing
 }
 
 func (s span) grid() columnar.Grid {
@@ -133,7 +137,7 @@ func (h *hybrid) newQuery(
 
 // plan parses and plans; it returns nil if the engine is to evaluate the query, or to find what is wrong with it.
 func (h *hybrid) plan(opts promql.QueryOpts, s span) (*columnar.Plan, error) {
-	expr, err := h.parser.Parser.ParseExpr(s.text)
+	expr, err := s.take(h.parser.Parser)
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +173,7 @@ type hybridQuery struct {
 	plan       *columnar.Plan
 	planning   time.Duration
 	statistics *stats.Statistics
+	explained  bool // someone asks for explain
 	explain    Explain
 	typed      bool // series with type or unit labels were selected
 
@@ -201,7 +206,9 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 		q.explain = Explain{Undecided: true}
 		result = q.askEngine(ctx, q.queryable, q.text)
 	}
-	q.explain.fill(q.plan, run, session, q.planning, time.Since(began))
+	if q.explained {
+		q.explain.fill(q.plan, run, session, q.planning, time.Since(began))
+	}
 	return result
 }
 
@@ -229,12 +236,9 @@ func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.R
 		}
 		return result
 	}
-	total, ctx := q.statistics.Timers.GetSpanTimer(ctx, stats.ExecTotalTime)
-	defer total.Finish()
-	evalTimer, ctx := q.statistics.Timers.GetSpanTimer(ctx, stats.EvalTotalTime)
-	defer evalTimer.Finish()
-	inner, _ := q.statistics.Timers.GetSpanTimer(ctx, stats.InnerEvalTime)
-	defer inner.Finish()
+	for _, timing := range []stats.QueryTiming{stats.ExecTotalTime, stats.EvalTotalTime, stats.InnerEvalTime} {
+		defer q.statistics.Timers.GetTimer(timing).Start().Stop()
+	}
 	var (
 		value parser.Value
 		annos annotations.Annotations

@@ -51,6 +51,20 @@ func checkNesting(text string, depthMax int) error {
 	}
 }
 
+// multiplies reports whether an expression has subqueries or functions of labels, whose work no number of series bounds.
+func multiplies(e parser.Expr) (found bool) {
+	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+		switch n := n.(type) {
+		case *parser.SubqueryExpr:
+			found = true
+		case *parser.Call:
+			found = found || strings.HasPrefix(n.Func.Name, "label_")
+		}
+		return nil
+	})
+	return found
+}
+
 // subqueryLimits bounds the work of subqueries, which no number of series has to do with.
 type subqueryLimits struct {
 	stepsMax, pointsMax int64

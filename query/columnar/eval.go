@@ -47,6 +47,8 @@ type Options struct {
 	Concurrency int
 	// Tiers says when states of hours and days stand for the samples of long windows.
 	Tiers Tiers
+	// Memory is used by one plan after another; nil makes it anew for each.
+	Memory *Memory
 	// DelayedNames drops metric names at the end of the evaluation, as the engine does with EnableDelayedNameRemoval.
 	DelayedNames bool
 }

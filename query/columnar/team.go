@@ -20,8 +20,9 @@ type team struct {
 	streamed func(i int) bool
 	windows  promql.Windows
 	shares   []chan *share // that of each batch
-	free     chan *share   // bounds how many batches are held
-	next     atomic.Int64  // batch
+	held     []*share
+	free     chan *share  // those of held that no batch has: bounds how many batches are held
+	next     atomic.Int64 // batch
 }
 
 // share is a batch that a member of the team has read.
@@ -51,8 +52,10 @@ func newTeam(ev *eval, sel Selection, w promql.Windows) *team {
 		t.shares[i] = make(chan *share, 1)
 	}
 	t.free = make(chan *share, ev.opts.Concurrency+1)
-	for range cap(t.free) {
-		t.free <- new(share)
+	t.held = make([]*share, cap(t.free))
+	for i := range t.held {
+		t.held[i] = &share{rows: ev.opts.Memory.get()}
+		t.free <- t.held[i]
 	}
 	return t
 }
@@ -80,6 +83,9 @@ func (t *team) run(e evaluator) (err error) {
 			if len(c) > 0 {
 				t.release(<-c)
 			}
+		}
+		for _, s := range t.held {
+			t.opts.Memory.put(s.rows)
 		}
 	}()
 	row := make([]float64, t.windows.Steps)

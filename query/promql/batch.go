@@ -52,7 +52,7 @@ func (b *Batch) Release() {
 		return
 	}
 	for _, d := range b.data {
-		b.reader.giveBack(d)
+		b.reader.giveBack(&b.reader.buffers, d)
 	}
 	b.data, b.Columns = nil, nil
 }
@@ -66,7 +66,8 @@ type buffer struct {
 // bufferSamplesMax keeps a pool from holding on to the memory of an unusual query.
 const bufferSamplesMax = 2 << 20
 
-// bufferPool saves the collector the work of columns that live as long as a batch.
+// bufferPool saves the collector the work of columns that live as long as a batch. Buffers for different uses have pools of
+// their own, so that small ones do not grow where large ones are wanted.
 type bufferPool struct{ pool sync.Pool }
 
 // get returns an empty buffer with room for samples.

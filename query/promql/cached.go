@@ -27,8 +27,6 @@ func (p *piece) fromCache(ctx context.Context) error {
 	}
 	u := rowCacheUser{rowCache: p.cache, epochs: p.epochs}
 	defer u.count()
-	part := p.buffers.get(0)
-	p.parts = append(p.parts, part)
 	p.wanted = make([][]index.HourSpan, len(p.series))
 	p.cache.table.mu.RLock()
 	defer p.cache.table.mu.RUnlock()
@@ -39,6 +37,8 @@ func (p *piece) fromCache(ctx context.Context) error {
 		}
 		p.wanted[i] = s.rows(i)
 	}
+	part := p.buffers.get(s.samples)
+	p.parts = append(p.parts, part)
 	if err := s.take(part); err != nil {
 		return err
 	}

@@ -14,8 +14,9 @@ import (
 type Queryable struct {
 	opts    Options
 	metrics *metrics
-	buffers bufferPool
-	cache   *rowCache // nil if there is none
+	heads   bufferPool // for what is read of the head
+	buffers bufferPool // for all other columns
+	cache   *rowCache  // nil if there is none
 }
 
 var _ promstorage.SampleAndChunkQueryable = (*Queryable)(nil)

@@ -74,7 +74,7 @@ func (rd *batchReader) readHead(ctx context.Context) error {
 }
 
 func (rd *batchReader) copyHead(ctx context.Context) error {
-	rd.head = rd.buffers.get(0)
+	rd.head = rd.heads.get(0)
 	rd.headEnds = make([]int, len(rd.series))
 	for i, s := range rd.series {
 		if i%256 == 0 && ctx.Err() != nil {
@@ -144,6 +144,9 @@ func (p *piece) readTable(ctx context.Context) error {
 // readRows reads the rows that are wanted.
 func (p *piece) readRows(ctx context.Context) error {
 	reads := p.plan()
+	if len(reads) == 0 {
+		return nil
+	}
 	if err := p.coalesce(ctx, reads); err != nil {
 		return err
 	}
@@ -308,22 +311,22 @@ func (p *piece) slotOf(series int, hour int64) int {
 // close gives back what was read of the table; what join has passed on is charged apart.
 func (p *piece) close() {
 	for _, b := range p.parts {
-		p.giveBack(b)
+		p.giveBack(&p.buffers, b)
 	}
 	p.parts = nil
 }
 
 // close gives back what was read of the head.
 func (rd *batchReader) close() {
-	rd.giveBack(rd.head)
+	rd.giveBack(&rd.heads, rd.head)
 	rd.head = nil
 	rd.deletions.release()
 }
 
 // giveBack ends the use of a buffer whose samples are charged.
-func (r *reader) giveBack(b *buffer) {
+func (r *reader) giveBack(to *bufferPool, b *buffer) {
 	if b != nil {
 		r.budget.release(int64(b.len()) * sampleBytes)
-		r.buffers.put(b)
+		to.put(b)
 	}
 }

@@ -84,6 +84,8 @@ type search struct {
 	known  bool             // it has one
 	wanted []index.HourSpan // hours that were not found
 	hits   []hit
+	// samples is about the number of those that all hits have in their windows.
+	samples int
 }
 
 // hit is an entry that was found, for a slot.
@@ -209,6 +211,8 @@ func (s *search) find(firstHour, hours int64, epoch uint64, at int, w window) bo
 	if e == nil {
 		return false
 	}
+	share := float64(w.maxtMs-w.mintMs+1) / float64(hours*keyschema.HourMs)
+	s.samples += int(float64(e.len())*min(share, 1)) + 1
 	s.hits = append(s.hits, hit{
 		shape: e.rowShape, place: e.place, slot: at, startMs: keyschema.HourStartMs(firstHour), window: w,
 	})
