@@ -43,8 +43,7 @@ func (i *Ingester) settle(
 	if err := removal.Fold(ctx, first, last, t.Selectors, s.gone); err != nil {
 		return err
 	}
-	i.opts.Tombstones.Settle(t.ID)
-	return i.opts.Tombstones.Save(ctx)
+	return i.opts.Tombstones.Settle(ctx, t.ID)
 }
 
 // inMemory clears the open hours without samples that open days know of active series.

@@ -1,6 +1,7 @@
 package keyschema
 
 import (
+	"cmp"
 	"encoding/hex"
 	"flag"
 	"fmt"
@@ -62,6 +63,7 @@ func example(t *testing.T, d *datadriven.TestData) string {
 			out.WriteString(exampleRange(t, d.Cmd, &rule, line))
 		case "qualifier":
 			kind, text, _ := strings.Cut(line, " ")
+			text, after, _ := strings.Cut(text, " after deletion ")
 			n, err := strconv.ParseUint(text, 10, 32)
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +71,8 @@ func example(t *testing.T, d *datadriven.TestData) string {
 			q := AppendRunQualifier(nil, uint32(n))
 			switch kind {
 			case "sample":
-				q = AppendSampleQualifier(nil, uint32(n))
+				seq, _ := strconv.ParseUint(cmp.Or(after, "0"), 10, 32)
+				q = AppendLaterSampleQualifier(nil, uint32(n), uint32(seq))
 			case "mark":
 				q = AppendMarkQualifier(nil, n)
 			}

@@ -26,6 +26,9 @@ func TestQualifierRoundTripAndOrder(t *testing.T) {
 	}
 	for _, offset := range []uint32{0, 1, 255, 256, 15_000, HourMs - 1} {
 		check(AppendSampleQualifier(nil, offset), Qualifier{Kind: KindSample, OffsetMs: offset})
+		for _, seq := range []uint32{1, 255, 1<<32 - 1} {
+			check(AppendLaterSampleQualifier(nil, offset, seq), Qualifier{Kind: KindSample, OffsetMs: offset, Seq: seq})
+		}
 	}
 }
 
@@ -34,6 +37,8 @@ func FuzzParseQualifier(f *testing.F) {
 	f.Add(AppendSampleQualifier(nil, HourMs-1))
 	f.Add(AppendSampleQualifier(nil, HourMs))
 	f.Add(AppendMarkQualifier(nil, 7))
+	f.Add(AppendLaterSampleQualifier(nil, 7, 8))
+	f.Add(append(AppendSampleQualifier(nil, 7), 0, 0, 0, 0))
 	f.Add([]byte("q0000"))
 	f.Add([]byte("s"))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -47,7 +52,7 @@ func FuzzParseQualifier(f *testing.F) {
 		again := AppendRunQualifier(nil, q.Seq)
 		switch q.Kind {
 		case KindSample:
-			again = AppendSampleQualifier(nil, q.OffsetMs)
+			again = AppendLaterSampleQualifier(nil, q.OffsetMs, q.Seq)
 		case KindMark:
 			again = AppendMarkQualifier(nil, q.Mark)
 		}

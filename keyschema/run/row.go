@@ -8,9 +8,9 @@ import (
 	"halite/keyschema"
 )
 
-// Row folds the cells of one row's samples family into two columns. Single samples win over runs, and a run wins over
-// those with a lower sequence; of two cells with the same qualifier the one added later wins. Marks say nothing here. The
-// cells may come in any order.
+// Row folds the cells of one row's samples family into two columns. Single samples win over runs, and a run or a single
+// sample wins over one with a lower sequence; of two cells with the same qualifier the one added later wins. Marks say
+// nothing here. The cells may come in any order.
 //
 // A Row keeps its memory over Reset; it is not for concurrent use. Reset comes before the first Add.
 type Row struct {
@@ -31,8 +31,8 @@ type sequence struct {
 }
 
 type single struct {
-	offsetMs uint32
-	value    float64
+	offsetMs, seq uint32
+	value         float64
 }
 
 type columns struct {
@@ -61,7 +61,7 @@ func (r *Row) Add(qualifier, value []byte) error {
 		if err != nil {
 			return fmt.Errorf("sample %d ms after the hour: %w", q.OffsetMs, err)
 		}
-		r.singles = append(r.singles, single{q.OffsetMs, v})
+		r.singles = append(r.singles, single{q.OffsetMs, q.Seq, v})
 		return nil
 	}
 	from := len(r.tsMs)
@@ -105,7 +105,7 @@ func (r *Row) Columns() (tsMs []int64, values []float64) {
 
 // sortSingles returns the single samples as columns.
 func (r *Row) sortSingles() columns {
-	byTime := func(a, b single) int { return cmp.Compare(a.offsetMs, b.offsetMs) }
+	byTime := func(a, b single) int { return cmp.Or(cmp.Compare(a.offsetMs, b.offsetMs), cmp.Compare(a.seq, b.seq)) }
 	if !slices.IsSortedFunc(r.singles, byTime) {
 		slices.SortStableFunc(r.singles, byTime)
 	}

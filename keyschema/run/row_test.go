@@ -44,8 +44,9 @@ func TestRowAgainstMap(t *testing.T) {
 			}
 			for range r.IntN(20) {
 				offset, v := uint32(r.IntN(900)), math.Float64frombits(r.Uint64())
-				offer(start+int64(offset), 1<<40, v)
-				if err := row.Add(keyschema.AppendSampleQualifier(nil, offset), AppendSampleValue(nil, v)); err != nil {
+				seq := uint32(max(0, r.IntN(6)-3)) // of a deletion, often none
+				offer(start+int64(offset), 1<<40+int64(seq), v)
+				if err := row.Add(keyschema.AppendLaterSampleQualifier(nil, offset, seq), AppendSampleValue(nil, v)); err != nil {
 					t.Fatal(err)
 				}
 			}

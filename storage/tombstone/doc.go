@@ -12,9 +12,14 @@
 //   - Samples in memory and rows are seen as of one moment by who reads the former within [Set.Read] and the latter with
 //     the View that it returns.
 //   - Without tombstones a read costs one atomic load more, and so does one of a time that none of them concerns.
-//   - Single samples (keyschema.KindSample) have no sequence number: all in a tombstone's span are hidden. So whoever writes
-//     some must not do so while there are tombstones.
+//   - Single samples (keyschema.KindSample) have the number of the last deletion before them. One without, or with a lower
+//     one than a tombstone's, is hidden.
 //   - An id is never given twice, not even after its tombstone was dropped.
+//
+// # Several processes
+//
+// In a shared set ([Options.Shared]) [Set.Publish] puts a tombstone in force for all processes at one moment: each sees it
+// with the next [Set.Refresh] that it calls. What those who write must do is said in shared.go.
 //
 // # Concurrency
 //

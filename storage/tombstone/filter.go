@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"halite/keyschema"
 	"halite/keyschema/run"
@@ -56,7 +57,13 @@ func (f *Filter) Row(ctx context.Context, row *storage.Row) (kept, changed bool,
 		f.set.metrics.rows.Inc()
 		row.Cells = f.cells
 	}
-	return len(row.Cells) > 0, changed, nil
+	return !changed && len(row.Cells) > 0 || slices.ContainsFunc(row.Cells, notMark), changed, nil
+}
+
+// notMark tells of a cell that it is no mark, which says nothing about samples.
+func notMark(c storage.Cell) bool {
+	q, err := keyschema.ParseQualifier(c.Qualifier)
+	return c.Family != storage.FamilySamples || err != nil || q.Kind != keyschema.KindMark
 }
 
 // Keys is Row for one that was read without values. Undecided is a row that has to be read with them.
@@ -71,7 +78,7 @@ func (f *Filter) Keys(ctx context.Context, row *storage.Row) (kept, undecided bo
 		if !whole && len(f.hits) > 0 {
 			return true, true, nil
 		}
-		kept = kept || !whole
+		kept = kept || !whole && notMark(row.Cells[i])
 	}
 	if kept && len(row.Cells) > 0 {
 		f.cells = f.cells[:0]
@@ -155,11 +162,14 @@ func (f *Filter) strike(hour int64, c *storage.Cell) (whole bool) {
 	if q.Kind == keyschema.KindSample {
 		ts := keyschema.HourStartMs(hour) + int64(q.OffsetMs)
 		for _, t := range f.of {
-			if t.FromMs <= ts && ts <= t.ToMs {
+			if q.Seq < t.Seq && t.FromMs <= ts && ts <= t.ToMs {
 				f.hits = append(f.hits, t)
 			}
 		}
 		return len(f.hits) > 0
+	}
+	if q.Kind == keyschema.KindMark {
+		return false
 	}
 	for _, t := range f.of {
 		if q.Seq < t.Seq && t.overlaps(hour) {

@@ -33,6 +33,10 @@ type Options struct {
 	Store storage.Store
 	// TombstonesMax bounds the tombstones in force; 10,000.
 	TombstonesMax int
+	// Shared says that other processes change the tombstones as well, and use them as this one does: see Refresh.
+	Shared bool
+	// Changed, if not nil, is called when tombstones of a shared set have changed, before this process goes by them.
+	Changed func(ctx context.Context) error
 	// AcceptLoss leaves out tombstones that cannot be read instead of refusing to open: what they deleted is back.
 	AcceptLoss bool
 	// Logger takes what an operator should know; nil discards it.
@@ -79,6 +83,10 @@ type Set struct {
 	saved uint64            // the next id that the meta table says
 
 	saving sync.Mutex // admits one Save at a time
+
+	flights sync.Mutex // guards the looks of a shared set
+	waiting *flight    // the one that begins next
+	flying  bool
 }
 
 // Open reads the tombstones of a store.
@@ -90,17 +98,17 @@ func Open(ctx context.Context, opts Options) (*Set, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Set{opts: opts, older: map[*View]struct{}{}, dirty: map[uint64][]byte{}, next: 1}
+	s := &Set{opts: opts, older: map[*View]struct{}{}, dirty: map[uint64][]byte{}}
 	var err error
 	if s.meta, err = opts.Store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
-	list, err := s.load(ctx)
+	r, err := s.load(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the tombstones: %w", err)
 	}
-	s.saved = s.next
-	s.latest.Store(newView(s, list))
+	s.next, s.saved = r.next, r.next
+	s.latest.Store(newView(s, r))
 	if s.metrics, err = newMetrics(s); err != nil {
 		return nil, err
 	}
@@ -108,22 +116,21 @@ func Open(ctx context.Context, opts Options) (*Set, error) {
 }
 
 // load reads the row of tombstones.
-func (s *Set) load(ctx context.Context) (list []*Tombstone, err error) {
+func (s *Set) load(ctx context.Context) (r *row, err error) {
+	r = &row{next: 1, announced: map[string]int64{}}
 	it := s.meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(metaRow)}},
 		storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyMeta}, VersionsMax: 1}})
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for it.Next() {
 		for _, c := range it.Row().Cells {
-			if string(c.Qualifier) == nextQualifier {
-				if len(c.Value) != idBytes {
-					return nil, fmt.Errorf("%w: next tombstone of %d bytes in table %s", storage.ErrCorrupt, len(c.Value),
-						storage.TableMeta)
+			if other, err := r.take(&c); other || err != nil {
+				if err != nil {
+					return nil, err
 				}
-				s.next = max(s.next, binary.BigEndian.Uint64(c.Value))
 				continue
 			}
 			t, err := Parse(c.Value)
-			if err == nil && (len(c.Qualifier) != idBytes || binary.BigEndian.Uint64(c.Qualifier) != t.ID) {
+			if err == nil && binary.BigEndian.Uint64(c.Qualifier) != t.ID {
 				err = fmt.Errorf("%w: number %d", ErrBadTombstone, t.ID)
 			}
 			if err != nil && !s.opts.AcceptLoss {
@@ -135,11 +142,11 @@ func (s *Set) load(ctx context.Context) (list []*Tombstone, err error) {
 					"err", err)
 				continue
 			}
-			list = append(list, t)
-			s.next = max(s.next, t.ID+1)
+			r.list = append(r.list, t)
+			r.next, r.floor = max(r.next, t.ID+1), max(r.floor, t.Seq)
 		}
 	}
-	return list, it.Err()
+	return r, it.Err()
 }
 
 // SetLabelSets says how to find tags that row keys do not spell out. Until then a read of such a row of a metric that a
@@ -212,21 +219,25 @@ func (s *Set) Put(t *Tombstone) {
 	list = append(list, t)
 	slices.SortFunc(list, func(a, b *Tombstone) int { return cmp.Compare(a.ID, b.ID) })
 	s.dirty[t.ID] = Append(nil, t)
-	s.publish(list)
+	s.publish(s.latest.Load().with(list))
 }
 
-// Settle notes that the catalogue no longer has hours without samples because of a tombstone. See Save.
-func (s *Set) Settle(id uint64) {
+// Settle notes, durably, that the catalogue no longer has hours without samples because of a tombstone.
+func (s *Set) Settle(ctx context.Context, id uint64) error {
+	if s.opts.Shared {
+		return s.settleShared(ctx, id)
+	}
 	if t := s.Find(id); t != nil && t.Pending {
 		settled := *t
 		settled.Pending = false
 		s.Put(&settled)
 	}
+	return s.Save(ctx)
 }
 
-// publish makes a list the latest. The caller holds mu.
-func (s *Set) publish(list []*Tombstone) {
-	old, now := s.latest.Load(), newView(s, list)
+// publish makes a view the latest. The caller holds mu.
+func (s *Set) publish(now *View) {
+	old := s.latest.Load()
 	if old.users > 0 {
 		s.older[old] = struct{}{}
 	}
@@ -235,12 +246,15 @@ func (s *Set) publish(list []*Tombstone) {
 
 // Drop takes tombstones out of force whose rows no longer need them, durably.
 func (s *Set) Drop(ctx context.Context, ids []uint64) error {
+	if s.opts.Shared {
+		return s.dropShared(ctx, ids)
+	}
 	s.mu.Lock()
 	list := slices.DeleteFunc(slices.Clone(s.latest.Load().list), func(t *Tombstone) bool { return slices.Contains(ids, t.ID) })
 	for _, id := range ids {
 		s.dirty[id] = nil
 	}
-	s.publish(list)
+	s.publish(s.latest.Load().with(list))
 	s.mu.Unlock()
 	if err := s.Save(ctx); err != nil {
 		return err

@@ -140,7 +140,7 @@ func TestTombstonesAreKept(t *testing.T) {
 	set = open(t, store)
 	require.Equal(t, 2, set.Len())
 	require.Equal(t, second.String(), set.Find(second.ID).String())
-	set.Settle(first.ID)
+	require.NoError(t, set.Settle(t.Context(), first.ID))
 	require.NoError(t, set.Drop(ctx, []uint64{second.ID}))
 	set = open(t, store)
 	require.Equal(t, 1, set.Len())

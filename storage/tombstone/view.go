@@ -1,8 +1,11 @@
 package tombstone
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"math"
+	"slices"
 
 	"halite/keyschema"
 )
@@ -16,14 +19,23 @@ type View struct {
 	others   []*Tombstone
 	fromMs   int64 // hull of all
 	toMs     int64
-	users    int           // guarded by set.mu
-	done     chan struct{} // closed when users is 0 and the view is not the latest
+
+	version   uint64 // of a shared set
+	floor     uint32
+	announced []int64 // when deletions were begun that are not in force yet
+
+	users int           // guarded by set.mu
+	done  chan struct{} // closed when users is 0 and the view is not the latest
 }
 
-func newView(set *Set, list []*Tombstone) *View {
-	v := &View{set: set, list: list, byMetric: map[string][]*Tombstone{}, fromMs: math.MaxInt64, toMs: -1,
-		done: make(chan struct{})}
-	for _, t := range list {
+func newView(set *Set, r *row) *View {
+	v := &View{
+		set: set, list: r.list, byMetric: map[string][]*Tombstone{}, fromMs: math.MaxInt64, toMs: -1, version: r.version,
+		floor: r.floor, announced: slices.Collect(maps.Values(r.announced)), done: make(chan struct{}),
+	}
+	slices.SortFunc(v.list, func(a, b *Tombstone) int { return cmp.Compare(a.ID, b.ID) })
+	for _, t := range v.list {
+		v.floor = max(v.floor, t.Seq)
 		v.fromMs, v.toMs = min(v.fromMs, t.FromMs), max(v.toMs, t.ToMs)
 		names, ok := Metrics(t.Selectors)
 		if !ok {
@@ -37,6 +49,26 @@ func newView(set *Set, list []*Tombstone) *View {
 		}
 	}
 	return v
+}
+
+// with is the view of another list.
+func (v *View) with(list []*Tombstone) *View {
+	return newView(v.set, &row{list: list, version: v.version, floor: v.floor})
+}
+
+// Version tells views of a shared set apart: another one may have other tombstones.
+func (v *View) Version() uint64 { return v.version }
+
+// Floor is the highest number of a deletion so far, 0 if there was none.
+func (v *View) Floor() uint32 { return v.floor }
+
+// Announced lists when deletions were begun that are not in force yet, in milliseconds since 1970: what numbers they have is
+// not known.
+func (v *View) Announced() []int64 { return v.announced }
+
+// Unsettled reports whether hours leave the catalogue because of a tombstone that concerns times from fromMs to toMs.
+func (v *View) Unsettled(fromMs, toMs int64) bool {
+	return slices.ContainsFunc(v.list, func(t *Tombstone) bool { return t.Pending && t.FromMs <= toMs && t.ToMs >= fromMs })
 }
 
 // Len is the number of tombstones.

@@ -1,0 +1,308 @@
+package tombstone
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"halite/storage"
+)
+
+// Several processes may share the tombstones of a store (Options.Shared). The row has a version then, which every change
+// raises by a conditional mutation; Refresh asks for the version only and reads the rest if it is another one.
+//
+// What a tombstone hides has a lower number than it has. So numbers and tombstones must come in one order: who deletes leaves
+// an announcement in the row, takes a number above all that were given out by then, and replaces the announcement by the
+// tombstone. Who writes a run takes its number first, then calls Refresh, and does nothing while there is an announcement
+// (View.Announced): then the number is above those of all tombstones that it knows, which the reader of the row has applied,
+// and below those of all others. Who writes single samples puts View.Floor into their qualifiers, and when they are written
+// looks once more whether the view is still the same.
+
+const (
+	versionMark    = 'v' // and 8 bytes, the version; the value is random
+	announceMark   = 'a' // and 8 random bytes; the value is when, 8 bytes of milliseconds
+	markedBytes    = 9
+	floorQualifier = "floor"
+	floorBytes     = 4
+	// changeTriesMax bounds how often a change is tried because others came first.
+	changeTriesMax = 32
+	// refreshTimeout bounds one look at the row.
+	refreshTimeout = 30 * time.Second
+)
+
+// ErrOvertaken: an announced deletion was given up by others, because it took so long.
+var ErrOvertaken = errors.New("the deletion took so long that other servers gave it up; send it again")
+
+// row is what the meta table says.
+type row struct {
+	list      []*Tombstone
+	next      uint64
+	version   uint64
+	token     []byte // of the version
+	floor     uint32
+	announced map[string]int64 // qualifiers, and when
+}
+
+// take takes up a cell that is no tombstone; ok is false if it is one.
+func (r *row) take(c *storage.Cell) (ok bool, err error) {
+	switch q := c.Qualifier; {
+	case string(q) == nextQualifier && len(c.Value) == idBytes:
+		r.next = max(r.next, binary.BigEndian.Uint64(c.Value))
+	case string(q) == floorQualifier && len(c.Value) == floorBytes:
+		r.floor = max(r.floor, binary.BigEndian.Uint32(c.Value))
+	case len(q) == markedBytes && q[0] == versionMark:
+		if v := binary.BigEndian.Uint64(q[1:]); v >= r.version {
+			r.version, r.token = v, bytes.Clone(c.Value)
+		}
+	case len(q) == markedBytes && q[0] == announceMark && len(c.Value) == idBytes:
+		r.announced[string(q)] = int64(binary.BigEndian.Uint64(c.Value))
+	case len(q) != idBytes:
+		return true, fmt.Errorf("%w: table %s, row %s: qualifier %x with %d bytes", storage.ErrCorrupt, storage.TableMeta, metaRow, q,
+			len(c.Value))
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+func versionQualifier(version uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{versionMark}, version)
+}
+
+// flight is one look at the row that several wait for.
+type flight struct {
+	done chan struct{}
+	err  error
+}
+
+// Refresh returns once the views that are taken from now on have all tombstones that were put in force before it was called,
+// by whatever process. Unless the set is shared it does nothing. Calls at the same time cost one request.
+func (s *Set) Refresh(ctx context.Context) error {
+	if !s.opts.Shared {
+		return nil
+	}
+	s.flights.Lock()
+	f := s.waiting
+	if f == nil {
+		f = &flight{done: make(chan struct{})}
+		s.waiting = f
+		if !s.flying {
+			s.flying = true
+			go s.fly()
+		}
+	}
+	s.flights.Unlock()
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// fly looks for those who wait until nobody does.
+func (s *Set) fly() {
+	for {
+		s.flights.Lock()
+		f := s.waiting
+		s.waiting, s.flying = nil, f != nil
+		s.flights.Unlock()
+		if f == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
+		f.err = s.refresh(ctx)
+		cancel()
+		close(f.done)
+	}
+}
+
+// refresh makes what the row says the latest view. One at a time runs.
+func (s *Set) refresh(ctx context.Context) error {
+	version, err := s.readVersion(ctx)
+	if err == nil && version != s.latest.Load().version {
+		var r *row
+		if r, err = s.load(ctx); err == nil {
+			err = s.adopt(ctx, r)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("look for deletions of other servers: %w", err)
+	}
+	return nil
+}
+
+func (s *Set) readVersion(ctx context.Context) (version uint64, err error) {
+	it := s.meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(metaRow)}}, storage.ReadOptions{Filter: storage.Filter{
+		Families: []string{storage.FamilyMeta}, VersionsMax: 1, QualifierStart: []byte{versionMark},
+		QualifierEnd: []byte{versionMark + 1},
+	}})
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.Next() {
+		for _, c := range it.Row().Cells {
+			if len(c.Qualifier) == markedBytes {
+				version = max(version, binary.BigEndian.Uint64(c.Qualifier[1:]))
+			}
+		}
+	}
+	return version, it.Err()
+}
+
+// adopt puts what was read in force, after those have been told who must know first.
+func (s *Set) adopt(ctx context.Context, r *row) error {
+	if s.opts.Changed != nil {
+		if err := s.opts.Changed(ctx); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.latest.Load().version >= r.version {
+		return nil
+	}
+	s.next, s.saved = max(s.next, r.next), max(s.next, r.next)
+	s.publish(newView(s, r))
+	return nil
+}
+
+// change applies what edit says to the row as it is, or edit's error.
+func (s *Set) change(ctx context.Context, edit func(r *row) ([]storage.Entry, error)) error {
+	token := make([]byte, idBytes)
+	_, _ = rand.Read(token) // never fails
+	for range changeTriesMax {
+		r, err := s.load(ctx)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(r.token, token) { // it happened, and the answer was lost
+			return s.Refresh(ctx)
+		}
+		entries, err := edit(r)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, remove(versionQualifier(r.version)), setCell(versionQualifier(r.version+1), token))
+		changed, err := s.meta.CheckAndApply(ctx, []byte(metaRow), storage.Filter{
+			Families: []string{storage.FamilyMeta}, QualifierStart: versionQualifier(r.version + 1),
+			QualifierEnd: []byte{versionMark + 1},
+		}, storage.RowMutation{}, storage.RowMutation{Entries: entries})
+		switch {
+		case err == nil && !changed:
+			return s.Refresh(ctx)
+		case err != nil && !errors.Is(err, storage.ErrUnavailable):
+			return fmt.Errorf("write the tombstones to table %s: %w", storage.TableMeta, err)
+		}
+	}
+	return fmt.Errorf("%w: the tombstones could not be changed, because others changed them each time or the table did not answer",
+		storage.ErrUnavailable)
+}
+
+func remove(qualifier []byte) storage.Entry {
+	return storage.Entry{Kind: storage.DeleteCells, Family: storage.FamilyMeta, Qualifier: slices.Clone(qualifier)}
+}
+
+func setCell(qualifier, value []byte) storage.Entry {
+	return storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: qualifier, Value: value}
+}
+
+// Publish puts a tombstone in force for all processes, gives it its ID and Seq, and returns it. number returns a number above
+// all that were given out before it was called. Set must be shared.
+func (s *Set) Publish(
+	ctx context.Context, t Tombstone, number func(ctx context.Context) (uint32, error),
+) (*Tombstone, error) {
+	announcement := make([]byte, markedBytes)
+	_, _ = rand.Read(announcement) // never fails
+	announcement[0] = announceMark
+	if err := s.change(ctx, func(r *row) ([]storage.Entry, error) {
+		if len(r.list) >= s.opts.TombstonesMax {
+			return nil, &LimitError{Max: s.opts.TombstonesMax}
+		}
+		return []storage.Entry{setCell(announcement, binary.BigEndian.AppendUint64(nil, uint64(t.MadeMs)))}, nil
+	}); err != nil {
+		return nil, err
+	}
+	err := s.change(ctx, func(r *row) (_ []storage.Entry, err error) {
+		if _, held := r.announced[string(announcement)]; !held {
+			return nil, ErrOvertaken
+		}
+		if t.Seq, err = number(ctx); err != nil {
+			return nil, err
+		}
+		if t.Seq <= r.floor {
+			return nil, fmt.Errorf("%w: number %d of a deletion after number %d", storage.ErrUnavailable, t.Seq, r.floor)
+		}
+		t.ID = r.next
+		return []storage.Entry{
+			remove(announcement), setCell(binary.BigEndian.AppendUint64(nil, t.ID), Append(nil, &t)),
+			setCell([]byte(nextQualifier), binary.BigEndian.AppendUint64(nil, t.ID+1)),
+			setCell([]byte(floorQualifier), binary.BigEndian.AppendUint32(nil, t.Seq)),
+		}, nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.withdraw(context.WithoutCancel(ctx), func(q string, _ int64) bool {
+			return q == string(announcement)
+		}))
+	}
+	return &t, nil
+}
+
+// withdraw removes announcements.
+func (s *Set) withdraw(ctx context.Context, which func(qualifier string, madeMs int64) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	err := s.change(ctx, func(r *row) (entries []storage.Entry, err error) {
+		for q, madeMs := range r.announced {
+			if which(q, madeMs) {
+				entries = append(entries, remove([]byte(q)))
+			}
+		}
+		if len(entries) == 0 {
+			err = errNothing
+		}
+		return entries, err
+	})
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	return err
+}
+
+var errNothing = errors.New("nothing to change")
+
+// GiveUp removes announcements of deletions that were made before a time, whose makers are taken for dead. If one is not, its
+// deletion fails with ErrOvertaken.
+func (s *Set) GiveUp(ctx context.Context, beforeMs int64) error {
+	return s.withdraw(ctx, func(_ string, madeMs int64) bool { return madeMs < beforeMs })
+}
+
+// settleShared is Settle of a shared set, durably.
+func (s *Set) settleShared(ctx context.Context, id uint64) error {
+	err := s.change(ctx, func(r *row) ([]storage.Entry, error) {
+		i := slices.IndexFunc(r.list, func(t *Tombstone) bool { return t.ID == id })
+		if i < 0 || !r.list[i].Pending {
+			return nil, errNothing
+		}
+		settled := *r.list[i]
+		settled.Pending = false
+		return []storage.Entry{setCell(binary.BigEndian.AppendUint64(nil, id), Append(nil, &settled))}, nil
+	})
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	return err
+}
+
+// dropShared is Drop of a shared set.
+func (s *Set) dropShared(ctx context.Context, ids []uint64) error {
+	return s.change(ctx, func(*row) (entries []storage.Entry, err error) {
+		for _, id := range ids {
+			entries = append(entries, remove(binary.BigEndian.AppendUint64(nil, id)))
+		}
+		return entries, nil
+	})
+}

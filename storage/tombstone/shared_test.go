@@ -1,0 +1,150 @@
+package tombstone_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/storage"
+	"halite/storage/storagetest"
+	"halite/storage/tombstone"
+)
+
+// unreliable loses answers of conditional mutations, before or after they took effect.
+type unreliable struct {
+	storage.Store
+	mu  sync.Mutex
+	rng *rand.Rand
+}
+
+func (s *unreliable) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
+	t, err := s.Store.EnsureTable(ctx, schema)
+	return &unreliableTable{t, s}, err
+}
+
+type unreliableTable struct {
+	storage.Table
+	s *unreliable
+}
+
+func (t *unreliableTable) CheckAndApply(
+	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
+) (bool, error) {
+	t.s.mu.Lock()
+	n := t.s.rng.IntN(4)
+	t.s.mu.Unlock()
+	if n == 0 {
+		return false, storage.ErrUnavailable
+	}
+	matched, err := t.Table.CheckAndApply(ctx, key, cond, then, otherwise)
+	if n == 1 {
+		return false, storage.ErrUnavailable
+	}
+	return matched, err
+}
+
+func openShared(t *testing.T, store storage.Store, changed func(context.Context) error) *tombstone.Set {
+	t.Helper()
+	set, err := tombstone.Open(t.Context(), tombstone.Options{Store: store, Shared: true, Changed: changed, TombstonesMax: 400})
+	require.NoError(t, err)
+	return set
+}
+
+func deletion() tombstone.Tombstone {
+	return tombstone.Tombstone{FromMs: 1, ToMs: 2, Pending: true, MadeMs: 1000,
+		Selectors: [][]*labels.Matcher{{eq("__name__", "m")}}}
+}
+
+// TestSharedDeletionsAreSeenByAll: processes that put tombstones in force, settle and drop them at the same time, over a
+// table that loses answers, see all of what was done before each look, each tombstone with a number of its own.
+func TestSharedDeletionsAreSeenByAll(t *testing.T) {
+	store := &unreliable{Store: storagetest.NewModel(time.Now), rng: rand.New(rand.NewPCG(7, 7))}
+	var numbers sync.Mutex
+	last := uint32(0)
+	number := func(context.Context) (uint32, error) {
+		numbers.Lock()
+		defer numbers.Unlock()
+		last++
+		return last, nil
+	}
+	told := 0
+	sets := []*tombstone.Set{openShared(t, store, nil), openShared(t, store, nil),
+		openShared(t, store, func(context.Context) error { told++; return nil })}
+	var work sync.WaitGroup
+	for _, set := range sets[:2] {
+		work.Go(func() {
+			for range 12 {
+				made, err := set.Publish(t.Context(), deletion(), number)
+				if err != nil {
+					t.Errorf("publish: %v", err)
+					return
+				}
+				if set.Find(made.ID) == nil {
+					t.Errorf("tombstone %d is not seen where it was made", made.ID)
+				}
+			}
+		})
+	}
+	work.Wait()
+	require.NoError(t, sets[2].Refresh(t.Context()))
+	require.Equal(t, 1, told, "one look, whatever was changed")
+	view := sets[2].View()
+	defer view.Release()
+	require.GreaterOrEqual(t, view.Len(), 24, "a lost answer may double one")
+	require.Empty(t, view.Announced())
+	require.True(t, view.Unsettled(2, 5))
+	require.False(t, view.Unsettled(3, 5))
+	seqs, highest := map[uint32]bool{}, uint32(0)
+	for _, made := range view.List() {
+		require.False(t, seqs[made.Seq])
+		seqs[made.Seq], highest = true, max(highest, made.Seq)
+	}
+	require.Equal(t, highest, view.Floor())
+	gone := view.List()[0].ID
+	require.NoError(t, sets[0].Settle(t.Context(), view.List()[1].ID))
+	require.NoError(t, sets[0].Drop(t.Context(), []uint64{gone}))
+	require.NoError(t, sets[1].Refresh(t.Context()))
+	require.Nil(t, sets[1].Find(gone))
+	require.False(t, sets[1].Find(view.List()[1].ID).Pending)
+	again := openShared(t, store, nil)
+	require.Equal(t, view.Len()-1, again.Len())
+	var all []uint64
+	for _, made := range view.List()[1:] {
+		all = append(all, made.ID)
+	}
+	require.NoError(t, again.Drop(t.Context(), all))
+	empty := openShared(t, store, nil).View()
+	require.Zero(t, empty.Len())
+	require.Equal(t, highest, empty.Floor(), "the number outlives the tombstones")
+	empty.Release()
+}
+
+// TestSharedDeletionIsAnnounced: while a deletion takes its number others know of it, and may give it up if it takes long.
+func TestSharedDeletionIsAnnounced(t *testing.T) {
+	store := storagetest.NewModel(time.Now)
+	a, b := openShared(t, store, nil), openShared(t, store, nil)
+	announced := func() []int64 {
+		require.NoError(t, b.Refresh(t.Context()))
+		view := b.View()
+		defer view.Release()
+		require.Zero(t, view.Len())
+		return view.Announced()
+	}
+	_, err := a.Publish(t.Context(), deletion(), func(ctx context.Context) (uint32, error) {
+		require.Equal(t, []int64{1000}, announced())
+		require.NoError(t, b.GiveUp(ctx, 1000))
+		require.Len(t, announced(), 1, "not that old")
+		require.NoError(t, b.GiveUp(ctx, 1001))
+		require.Empty(t, announced())
+		return 5, nil
+	})
+	require.ErrorIs(t, err, tombstone.ErrOvertaken)
+	_, err = a.Publish(t.Context(), deletion(), func(context.Context) (uint32, error) { return 0, context.Canceled })
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, announced(), "taken back")
+}
