@@ -1,15 +1,69 @@
 package columnar
 
-// narrowFunc leaves series out of a selection that is not read yet; it returns how many.
-type narrowFunc func(sel Selection) int
+import (
+	"context"
 
-// narrowable is a Selection that can leave series out.
-type narrowable interface{ Keep(keep func(i int) bool) }
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/query/promql"
+	"halite/storage/index"
+)
+
+// narrowing leaves series out of a selection that can match none of the other operand.
+type narrowing struct {
+	sigs     *signatures
+	known    int // signatures of the other operand have smaller numbers
+	partners index.Partners
+}
+
+// partnered is a Session that finds only series with partners, as far as it can tell.
+type partnered interface {
+	SelectPartners(ctx context.Context, p *index.Partners, w promql.Windows, matchers ...*labels.Matcher) (Selection, error)
+}
+
+// narrowable is a Selection that can leave series out, and may have left some out before.
+type narrowable interface {
+	Keep(keep func(i int) bool)
+	Left() int
+}
+
+// selection selects with what is known of the other operand; n may be nil.
+func (n *narrowing) selection(ev *eval, w promql.Windows, matchers []*labels.Matcher) (Selection, error) {
+	if s, ok := ev.session.(partnered); ok && n != nil {
+		return s.SelectPartners(ev.ctx, &n.partners, w, matchers...)
+	}
+	return ev.session.Select(ev.ctx, w, matchers...)
+}
+
+// leave leaves series out that are not read yet; it returns how many, with those that were not even selected.
+func (n *narrowing) leave(sel Selection) int {
+	to, ok := sel.(narrowable)
+	if !ok {
+		return 0
+	}
+	all := make([]int, sel.Len())
+	counts := map[int]int{}
+	skipped := 0
+	for i := range all {
+		all[i] = n.sigs.of(sel.Labels(i))
+		counts[all[i]]++
+	}
+	keep := func(i int) bool { return all[i] < n.known || n.partners.Alike && counts[all[i]] > 1 }
+	for i := range all {
+		if !keep(i) {
+			skipped++
+		}
+	}
+	if skipped > 0 {
+		to.Keep(keep)
+	}
+	return skipped + to.Left()
+}
 
 // narrowed is a selector of which only the series are read that can match a series of the other operand.
 type narrowed struct {
 	*instantSelector
-	narrow narrowFunc
+	narrow *narrowing
 }
 
 func (n narrowed) run(ev *eval, emit emitFunc) error { return n.runNarrow(ev, emit, n.narrow) }
@@ -21,31 +75,13 @@ func (ev *eval) narrowRight(right vector, sigs *signatures, left *matrix, unique
 	if !ok || sel.times || ev.opts.CountAll {
 		return right
 	}
+	n := &narrowing{sigs: sigs, partners: index.Partners{On: sigs.on, Names: sigs.names, Alike: unique}}
 	for _, s := range left.series {
 		sigs.of(s.Labels)
+		if len(sigs.index) > n.known {
+			n.known = len(sigs.index)
+			n.partners.Labels = append(n.partners.Labels, s.Labels)
+		}
 	}
-	known := len(sigs.index) // signatures of the left operand have smaller numbers
-	return narrowed{sel, func(sel Selection) int {
-		to, ok := sel.(narrowable)
-		if !ok {
-			return 0
-		}
-		all := make([]int, sel.Len())
-		counts := map[int]int{}
-		skipped := 0
-		for i := range all {
-			all[i] = sigs.of(sel.Labels(i))
-			counts[all[i]]++
-		}
-		keep := func(i int) bool { return all[i] < known || unique && counts[all[i]] > 1 }
-		for i := range all {
-			if !keep(i) {
-				skipped++
-			}
-		}
-		if skipped > 0 {
-			to.Keep(keep)
-		}
-		return skipped
-	}}
+	return narrowed{sel, n}
 }

@@ -55,10 +55,10 @@ type evaluator interface {
 	fork() evaluator
 }
 
-// evaluate reads the series batch by batch and has e make rows of them. narrow, if there is one, leaves series out.
-func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator, narrow narrowFunc) error {
+// evaluate reads the series batch by batch and has e make rows of them. narrow, if it is not nil, leaves series out.
+func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator, narrow *narrowing) error {
 	began := time.Now()
-	sel, err := ev.session.Select(ev.ctx, w, s.matchers...)
+	sel, err := narrow.selection(ev, w, s.matchers)
 	ev.selecting += time.Since(began)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator, narrow narro
 	ev.noteTypes(sel)
 	if narrow != nil {
 		// What is left out is not read, but counts against the limit as much as it could at most.
-		if err := ev.hold(narrow(sel) * w.Steps); err != nil {
+		if err := ev.hold(narrow.leave(sel) * w.Steps); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func (n *instantSelector) describe(d *description) {
 
 func (n *instantSelector) run(ev *eval, emit emitFunc) error { return n.runNarrow(ev, emit, nil) }
 
-func (n *instantSelector) runNarrow(ev *eval, emit emitFunc, narrow narrowFunc) error {
+func (n *instantSelector) runNarrow(ev *eval, emit emitFunc, narrow *narrowing) error {
 	w := n.windows(ev.grid, ev.opts.LookbackMs)
 	r := &instantRun{instantSelector: n, windows: w, emit: emit, unique: newGuard(n.selector.names())}
 	return n.evaluate(ev, w, r, narrow)

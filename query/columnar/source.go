@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/query/promql"
+	"halite/storage/index"
 )
 
 // Source opens a session for each query.
@@ -54,7 +55,13 @@ func (s source) Session() Session { return session{s.Queryable.Session()} }
 type session struct{ *promql.Session }
 
 func (s session) Select(ctx context.Context, w promql.Windows, matchers ...*labels.Matcher) (Selection, error) {
-	sel, err := s.Session.Select(ctx, w, matchers...)
+	return s.SelectPartners(ctx, nil, w, matchers...)
+}
+
+func (s session) SelectPartners(
+	ctx context.Context, p *index.Partners, w promql.Windows, matchers ...*labels.Matcher,
+) (Selection, error) {
+	sel, err := s.Session.SelectPartners(ctx, p, w, matchers...)
 	if err != nil {
 		return nil, err
 	}

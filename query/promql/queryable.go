@@ -79,6 +79,8 @@ type reader struct {
 	nowMs   int64 // when it began
 	// needed are the only hours to read; nil means all of the window.
 	needed []index.HourSpan
+	// partners are series to join with, without which series may be left out; nil if none may.
+	partners *index.Partners
 	// steps is the number of values that a series is evaluated to; 0 if series are read one after the other.
 	steps int
 }
@@ -108,7 +110,7 @@ func (r *reader) selection(
 	if r.cache != nil {
 		s.epoch = r.cache.watch.latest()
 	}
-	series, err := r.opts.Catalogue.Select(ctx, w.mintMs, w.maxtMs, matchers...)
+	series, err := r.find(ctx, s, matchers)
 	if err != nil {
 		return nil, storageError("select series", err)
 	}
@@ -116,7 +118,7 @@ func (r *reader) selection(
 	if r.needed != nil {
 		series = thin(series, r.needed)
 	}
-	if hints == nil || hints.ShardCount < 2 {
+	if s.left == 0 && (hints == nil || hints.ShardCount < 2) {
 		s.condition = newCondition(matchers)
 	}
 	if hints != nil {
@@ -130,4 +132,19 @@ func (r *reader) selection(
 	}
 	r.metrics.series.Add(float64(len(series)))
 	return s, nil
+}
+
+// partnerCatalogue is a Catalogue that can leave out series without partners, see [index.Index.SelectPartners].
+type partnerCatalogue interface {
+	SelectPartners(ctx context.Context, p *index.Partners, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+	) (found []index.Series, left int, err error)
+}
+
+// find asks the catalogue for the series of a selection.
+func (r *reader) find(ctx context.Context, s *Selection, matchers []*labels.Matcher) (found []index.Series, err error) {
+	if c, ok := r.opts.Catalogue.(partnerCatalogue); ok && r.partners != nil {
+		found, s.left, err = c.SelectPartners(ctx, r.partners, s.window.mintMs, s.window.maxtMs, matchers...)
+		return found, err
+	}
+	return r.opts.Catalogue.Select(ctx, s.window.mintMs, s.window.maxtMs, matchers...)
 }

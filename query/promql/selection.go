@@ -22,6 +22,7 @@ type Selection struct {
 	series []index.Series
 	cuts   []cut
 	held   int // series charged
+	left   int // series without a partner that were left out
 	cache  *rowCache
 	epoch  uint64 // of the table before the catalogue was asked
 	// condition is nil if series were left out that the matchers take.
@@ -40,6 +41,9 @@ func (s *Selection) Len() int { return len(s.series) }
 
 // Labels are the labels of series i.
 func (s *Selection) Labels(i int) labels.Labels { return s.series[i].Labels }
+
+// Left is the number of series that were left out as they have no partner.
+func (s *Selection) Left() int { return s.left }
 
 // Keep leaves out the series for which keep is false, before any batch is read.
 func (s *Selection) Keep(keep func(i int) bool) {

@@ -81,8 +81,15 @@ func (q *Queryable) Session() *Session {
 // Select finds the series that match and have samples in the hull of the windows. Rows of hours that meet no window
 // are not read, where that saves whole hours; samples between windows may be returned nevertheless.
 func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Matcher) (*Selection, error) {
+	return s.SelectPartners(ctx, nil, w, matchers...)
+}
+
+// SelectPartners is Select that may leave out series without a partner: [Selection.Left] is their number.
+func (s *Session) SelectPartners(
+	ctx context.Context, p *index.Partners, w Windows, matchers ...*labels.Matcher,
+) (*Selection, error) {
 	r := s.queryable.newReader(w.hull().mintMs, w.hull().maxtMs)
-	r.budget, r.figures, r.steps = s.budget, &s.figures, w.Steps
+	r.budget, r.figures, r.steps, r.partners = s.budget, &s.figures, w.Steps, p
 	if w.sparse() {
 		r.needed = w.hours(r.window)
 	}

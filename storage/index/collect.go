@@ -26,6 +26,13 @@ type collector struct {
 	spans   []HourSpan // memory from which hours are cut
 	key     []byte
 	sort    rankScratch
+	// partners are those without which series may be left out, nil if none may; left were.
+	partners *Partners
+	left     int
+}
+
+func newCollector(q *query) *collector {
+	return &collector{q: q, builder: labels.NewScratchBuilder(16)}
 }
 
 // found is a series. If it has no labels yet it is an active one, at row of v.
@@ -136,6 +143,9 @@ func (x *keyIndex) find(c *collector, key xxh3.Uint128) (i int, ok bool) {
 }
 
 func (c *collector) active(v *view, rows []uint32) error {
+	if c.partners != nil && !c.merging {
+		rows = c.leave(v, rows)
+	}
 	rows = v.sortRows(rows, &c.sort)
 	var kept *view
 	for i, row := range rows {

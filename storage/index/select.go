@@ -35,8 +35,14 @@ func (x *Index) selectBy(
 		return nil, ctx.Err()
 	}
 	q.months = months
-	c := collector{q: q, builder: labels.NewScratchBuilder(16)}
+	c := newCollector(q)
 	defer c.close()
+	return c.run()
+}
+
+// run visits all that matches.
+func (c *collector) run() ([]Series, error) {
+	q, x := c.q, c.q.x
 	// Closed days that come into being during the scan hold what the scan has seen in memory or, if it was late, what
 	// findClosed finds: see query.
 	c.merging = len(x.closed.between(dayOf(q.from), dayOf(q.to))) > 0
@@ -46,7 +52,7 @@ func (x *Index) selectBy(
 	q.findClosed()
 	if len(q.closed) > 0 && !c.merging {
 		c.close()
-		c.merging = true
+		c.merging, c.left = true, 0
 		if err := q.scanActive(c.active); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,140 @@
+package index
+
+import (
+	"context"
+	"math/bits"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// Partners are the series that those looked for are to be joined with: series are partners if they have equal values in
+// the labels Names, or in all but these and the metric if On is false.
+type Partners struct {
+	Labels []labels.Labels
+	On     bool
+	Names  []string
+	// Alike keeps the series that other ones are like in these labels, whether they have a partner or not.
+	Alike bool
+}
+
+// SelectPartners is Select without the series that have no partner, as far as that is cheap to know: before labels are
+// made and sorted. It also returns the number of those that were left out.
+func (x *Index) SelectPartners(
+	ctx context.Context, p *Partners, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+) (found []Series, left int, err error) {
+	q, ok := x.newQuery(ctx, mintMs, maxtMs, matchers)
+	if !ok {
+		return nil, 0, ctx.Err()
+	}
+	c := newCollector(q)
+	defer c.close()
+	if _, one := metricNamed(q.matchers); one { // otherwise one of another metric may be like it
+		c.partners = p
+	}
+	found, err = c.run()
+	return found, c.left, err
+}
+
+// leave takes the rows without a partner out of rows of a table.
+func (c *collector) leave(v *view, rows []uint32) []uint32 {
+	p := c.partners
+	if len(p.Labels) >= len(rows) {
+		return rows // hardly any would go
+	}
+	columns := make([]uint16, 0, len(v.byName))
+	for _, pos := range v.byName {
+		if p.compares(v.columns[pos].dict.name) {
+			columns = append(columns, pos)
+		}
+	}
+	marks := newMarks(len(rows) + len(p.Labels))
+	for _, ls := range p.Labels {
+		if hash, ok := p.hash(v, ls); ok {
+			marks.of(hash).state = partnered
+		}
+	}
+	of := make([]*mark, len(rows))
+	for i, row := range rows {
+		hash := uint64(0)
+		for _, pos := range columns {
+			if id := v.data[pos].at(row); id != 0 {
+				hash += mix(v.columns[pos].dict.id, id)
+			}
+		}
+		of[i] = marks.of(hash)
+		switch of[i].state {
+		case unseen:
+			of[i].state = seen
+		case seen:
+			of[i].state = alike
+		}
+	}
+	kept := rows[:0]
+	for i, row := range rows {
+		if s := of[i].state; s == partnered || p.Alike && s == alike {
+			kept = append(kept, row)
+		}
+	}
+	c.left += len(rows) - len(kept)
+	return kept
+}
+
+// compares reports whether partners have the same value of a label.
+func (p *Partners) compares(name string) bool {
+	if name == metricName && !p.On {
+		return false
+	}
+	return slices.Contains(p.Names, name) == p.On
+}
+
+// hash is that of the rows of a table which are partners of a series; not ok if none is.
+func (p *Partners) hash(v *view, ls labels.Labels) (hash uint64, ok bool) {
+	if p.compares(metricName) && ls.Get(metricName) != v.t.metric {
+		return 0, false
+	}
+	ok = true
+	ls.Range(func(l labels.Label) {
+		if !ok || l.Name == metricName || !p.compares(l.Name) {
+			return
+		}
+		id, pos := uint32(0), v.find(l.Name)
+		if pos >= 0 {
+			id = v.columns[pos].dict.lookup(l.Value)
+		}
+		if ok = id != 0; ok {
+			hash += mix(v.columns[pos].dict.id, id)
+		}
+	})
+	return hash, ok
+}
+
+// marks is a hash table of what is known of rows by their hash. Rows of one hash are taken for equal, which only keeps
+// more of them.
+type marks []mark
+
+type mark struct {
+	hash  uint64
+	state uint8
+}
+
+const (
+	unseen    uint8 = iota
+	seen            // one row has it
+	alike           // several have it
+	partnered       // a partner has it
+)
+
+// newMarks makes a table for up to n hashes.
+func newMarks(n int) marks { return make(marks, 1<<bits.Len(uint(2*n))) }
+
+// of is the mark of a hash; it is the hash's once it has a state.
+func (m marks) of(hash uint64) *mark {
+	mask := uint64(len(m) - 1)
+	at := hash & mask
+	for m[at].state != unseen && m[at].hash != hash {
+		at = (at + 1) & mask
+	}
+	m[at].hash = hash
+	return &m[at]
+}
