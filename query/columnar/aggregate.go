@@ -80,10 +80,12 @@ func (g grouping) result(ev *eval, s Series) labels.Labels {
 // groups finds the group of each series; groups keep the order in which they appeared.
 type groups[T any] struct {
 	grouping
-	index  map[uint64]int
-	buf    []byte
-	list   []T
-	create func(s Series) (T, error)
+	index map[uint64]int
+	// numbered are the groups of series by the number of what labels they have, plus one.
+	numbered []int
+	buf      []byte
+	list     []T
+	create   func(s Series) (T, error)
 }
 
 func newGroups[T any](g grouping, create func(s Series) (T, error)) *groups[T] {
@@ -91,6 +93,9 @@ func newGroups[T any](g grouping, create func(s Series) (T, error)) *groups[T] {
 }
 
 func (g *groups[T]) find(ev *eval, s Series) (*T, error) {
+	if n := int(s.group); n < len(g.numbered) && g.numbered[n] > 0 {
+		return &g.list[g.numbered[n]-1], nil
+	}
 	var key uint64
 	key, g.buf = g.key(ev, s, g.buf)
 	i, ok := g.index[key]
@@ -103,7 +108,18 @@ func (g *groups[T]) find(ev *eval, s Series) (*T, error) {
 		g.list = append(g.list, created)
 		g.index[key] = i
 	}
+	if s.group > 0 {
+		g.number(int(s.group), i)
+	}
 	return &g.list[i], nil
+}
+
+// number notes the group of all series whose labels have a number.
+func (g *groups[T]) number(n, group int) {
+	if n >= len(g.numbered) {
+		g.numbered = append(g.numbered, make([]int, n+1-len(g.numbered))...)
+	}
+	g.numbered[n] = group + 1
 }
 
 // aggregate is an aggregation with an accumulator for each group and step.

@@ -138,6 +138,9 @@ func (c compiler) aggregation(e *parser.AggregateExpr) vector {
 	g.text = groupingText(e)
 	op := e.Op.String()
 	if acc, ok := accumulationOf(e.Op); ok {
+		if p, ok := child.(partial); ok && !g.without {
+			p.need(append([]string{}, g.labels...))
+		}
 		return &aggregate{grouping: g, op: op, child: child, accumulation: acc}
 	}
 	param, ok := e.Param.(*parser.NumberLiteral)

@@ -36,6 +36,8 @@ type Series struct {
 	// dropped says that the metric name is not part of the series any more. The labels are only rewritten where that
 	// shows: an aggregation by other labels never needs it.
 	dropped bool
+	// group is the number of Labels that are only a part; see promql.Column.
+	group uint32
 }
 
 // absent is the value of a step without one. Stale markers in the data thus need no care.

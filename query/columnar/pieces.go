@@ -100,7 +100,7 @@ func (r *pieceRun) finish(b Batch) error {
 			return err
 		}
 		if s := &r.series[j]; s.any {
-			if err := r.evaluator.done(r.eval, b.Columns[j].Labels, s.row, s.largest); err != nil {
+			if err := r.evaluator.done(r.eval, &b.Columns[j], s.row, s.largest); err != nil {
 				return err
 			}
 		}

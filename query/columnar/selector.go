@@ -2,6 +2,7 @@ package columnar
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -17,6 +18,8 @@ type selector struct {
 	offsetMs int64
 	atMs     *int64 // only on a grid of one step
 	text     string
+	// needs are the labels that are needed besides the metric's name; nil if all are.
+	needs []string
 }
 
 func newSelector(vs *parser.VectorSelector) selector {
@@ -44,27 +47,30 @@ func (s selector) windows(g Grid, rangeMs int64) promql.Windows {
 	return promql.Windows{FirstEndMs: first - s.offsetMs, StepMs: g.StepMs, RangeMs: rangeMs, Steps: g.Steps}
 }
 
+// partial is a node whose series need not have all labels. It takes no notice where it has to tell its series apart.
+type partial interface {
+	// need says that the metric's name and the labels of these names will do.
+	need(names []string)
+}
+
 // evaluator makes rows of columns.
 type evaluator interface {
 	// section fills row with the values of the steps from first on, from all samples of their windows. It returns how many
 	// samples the largest window has.
 	section(ev *eval, c *promql.Column, first int, row []float64) (largest int)
 	// done hands the row of a series on.
-	done(ev *eval, ls labels.Labels, row []float64, largest int) error
+	done(ev *eval, c *promql.Column, row []float64, largest int) error
 	// fork is an evaluator whose section may be called beside this one's.
 	fork() evaluator
 }
 
 // evaluate reads the series batch by batch and has e make rows of them. narrow, if it is not nil, leaves series out.
 func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator, narrow *narrowing) error {
-	began := time.Now()
-	sel, err := narrow.selection(ev, w, s.matchers)
-	ev.selecting += time.Since(began)
+	sel, err := s.find(ev, w, narrow)
 	if err != nil {
 		return err
 	}
 	defer sel.Close()
-	ev.noteTypes(sel)
 	if narrow != nil {
 		// What is left out is not read, but counts against the limit as much as it could at most.
 		if err := ev.hold(narrow.leave(sel) * w.Steps); err != nil {
@@ -77,14 +83,42 @@ func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator, narrow *narr
 	return ev.batches(sel, w, e)
 }
 
+// find selects the series, with part of their labels if that will do.
+func (s selector) find(ev *eval, w promql.Windows, narrow *narrowing) (Selection, error) {
+	began := time.Now()
+	defer func() { ev.selecting += time.Since(began) }()
+	if parts, ok := ev.session.(partSession); ok && s.needs != nil && !ev.opts.DelayedNames {
+		sel, err := parts.SelectPart(ev.ctx, w, append(labelsOfTypes(), s.needs...), s.matchers...)
+		if err != nil {
+			return nil, err
+		}
+		if ev.noteTypes(sel); !ev.typed {
+			return sel, nil
+		}
+		sel.Close() // label sets without these may be equal, which only all labels tell
+	}
+	sel, err := narrow.selection(ev, w, s.matchers)
+	if err != nil {
+		return nil, err
+	}
+	ev.noteTypes(sel)
+	return sel, nil
+}
+
+// labelsOfTypes are those of type and unit.
+func labelsOfTypes() []string { return []string{"__type__", "__unit__"} }
+
 // noteTypes looks for labels of type and unit.
 func (s *state) noteTypes(sel interface {
 	Len() int
 	Labels(i int) labels.Labels
 }) {
+	last := labels.EmptyLabels() // neighbours may share theirs
 	for i := 0; i < sel.Len() && !s.typed; i++ {
-		ls := sel.Labels(i)
-		s.typed = ls.Has("__type__") || ls.Has("__unit__")
+		if ls := sel.Labels(i); !labels.Equal(ls, last) {
+			s.typed = slices.ContainsFunc(labelsOfTypes(), ls.Has)
+			last = ls
+		}
 	}
 }
 
@@ -133,7 +167,7 @@ func (ev *eval) whole(b Batch, e evaluator, row []float64) error {
 			continue
 		}
 		largest := e.section(ev, c, 0, row)
-		if err := e.done(ev, c.Labels, row, largest); err != nil {
+		if err := e.done(ev, c, row, largest); err != nil {
 			return err
 		}
 	}
@@ -147,6 +181,13 @@ type instantSelector struct {
 }
 
 func (n *instantSelector) names() naming { return n.selector.names() }
+
+// need implements partial.
+func (n *instantSelector) need(names []string) {
+	if !n.times || n.selector.names() == oneName {
+		n.needs = names
+	}
+}
 
 func (n *instantSelector) describe(d *description) {
 	if n.times {
@@ -246,7 +287,7 @@ func (r *instantRun) evenSection(ev *eval, c *promql.Column, first int, row []fl
 func (r *instantRun) fork() evaluator { return r }
 
 // done implements evaluator.
-func (r *instantRun) done(ev *eval, ls labels.Labels, row []float64, _ int) error {
+func (r *instantRun) done(ev *eval, c *promql.Column, row []float64, _ int) error {
 	present := count(row)
 	if present == 0 {
 		return nil
@@ -255,7 +296,7 @@ func (r *instantRun) done(ev *eval, ls labels.Labels, row []float64, _ int) erro
 		return err
 	}
 	r.handedOn += present
-	s := Series{Labels: ls, dropped: r.times}
+	s := Series{Labels: c.Labels, group: c.Group, dropped: r.times}
 	if err := r.unique.check(ev, s); err != nil {
 		return err
 	}
@@ -275,6 +316,13 @@ type rangeSelector struct {
 	keepsName bool
 	// after sees each series that has a result; it may annotate.
 	after func(ev *eval, ls labels.Labels)
+}
+
+// need implements partial.
+func (n *rangeSelector) need(names []string) {
+	if n.keepsName || n.selector.names() == oneName {
+		n.needs = names
+	}
 }
 
 func (n *rangeSelector) names() naming {
@@ -337,7 +385,7 @@ func (r *rangeRun) fork() evaluator {
 }
 
 // done implements evaluator.
-func (r *rangeRun) done(ev *eval, ls labels.Labels, row []float64, largest int) error {
+func (r *rangeRun) done(ev *eval, c *promql.Column, row []float64, largest int) error {
 	if largest == 0 {
 		return nil
 	}
@@ -355,12 +403,12 @@ func (r *rangeRun) done(ev *eval, ls labels.Labels, row []float64, largest int) 
 		return err
 	}
 	r.handedOn += present
-	s := Series{Labels: ls, dropped: !r.keepsName}
+	s := Series{Labels: c.Labels, group: c.Group, dropped: !r.keepsName}
 	if err := r.unique.check(ev, s); err != nil {
 		return err
 	}
 	if r.after != nil {
-		r.after(ev, ls)
+		r.after(ev, c.Labels)
 	}
 	return r.emit(s, row)
 }

@@ -23,6 +23,12 @@ type Session interface {
 	Figures() promql.Figures
 }
 
+// partSession is a Session that need not find all labels of series.
+type partSession interface {
+	// SelectPart is Select for those who need the metric's name and the labels of some names only.
+	SelectPart(ctx context.Context, w promql.Windows, names []string, matchers ...*labels.Matcher) (Selection, error)
+}
+
 // Selection is the series of a selector, sorted by labels, in batches. See promql.Selection.
 type Selection interface {
 	Len() int
@@ -55,23 +61,34 @@ func (s source) Session() Session { return session{s.Queryable.Session()} }
 type session struct{ *promql.Session }
 
 func (s session) Select(ctx context.Context, w promql.Windows, matchers ...*labels.Matcher) (Selection, error) {
-	return s.SelectPartners(ctx, nil, w, matchers...)
+	return newSelection(s.Session.Select(ctx, w, matchers...))
 }
 
+// SelectPartners implements partnered.
 func (s session) SelectPartners(
 	ctx context.Context, p *index.Partners, w promql.Windows, matchers ...*labels.Matcher,
 ) (Selection, error) {
-	sel, err := s.Session.SelectPartners(ctx, p, w, matchers...)
-	if err != nil {
-		return nil, err
-	}
-	return &selection{Selection: sel}, nil
+	return newSelection(s.Session.SelectPartners(ctx, p, w, matchers...))
+}
+
+// SelectPart implements partSession.
+func (s session) SelectPart(
+	ctx context.Context, w promql.Windows, names []string, matchers ...*labels.Matcher,
+) (Selection, error) {
+	return newSelection(s.Session.SelectPart(ctx, w, names, matchers...))
 }
 
 // selection reads batches of one piece side by side if asked to; those of several one after the other.
 type selection struct {
 	*promql.Selection
 	stream *promql.Stream // the latest of several pieces
+}
+
+func newSelection(s *promql.Selection, err error) (Selection, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &selection{Selection: s}, nil
 }
 
 func (s *selection) Read(ctx context.Context, i int) (Batch, error) {

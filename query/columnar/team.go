@@ -192,7 +192,7 @@ func (t *team) handOn(i int, e evaluator, row []float64) error {
 		if largest < 0 {
 			continue
 		}
-		if err := e.done(t.eval, batch.Columns[j].Labels, s.rows[j*steps:(j+1)*steps], largest); err != nil {
+		if err := e.done(t.eval, &batch.Columns[j], s.rows[j*steps:(j+1)*steps], largest); err != nil {
 			return err
 		}
 	}

@@ -123,7 +123,7 @@ func (t *tieredRun) batch(sel *promql.TieredSelection, b *promql.TieredBatch, ro
 			}
 			if ok || sel.Use().Retired != promql.OfSamples {
 				t.count()
-				if err := t.done(t.ev, c.Labels, row, largest); err != nil {
+				if err := t.done(t.ev, c, row, largest); err != nil {
 					return err
 				}
 				continue

@@ -15,6 +15,8 @@ const sampleBytes = 16
 // The slices are only to be read, and only until the batch is released.
 type Column struct {
 	Labels labels.Labels
+	// Group is a number of Labels that are only a part; see index.Series.
+	Group  uint32
 	TsMs   []int64
 	Values []float64
 	// StepMs is the time between neighbouring samples where it is known to be always the same, otherwise 0.

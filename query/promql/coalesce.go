@@ -186,7 +186,8 @@ func (j *joiner) adjoin(ctx context.Context, owners []rowPrefix, k int) (bool, e
 // occurring lists the values that the last tag of a lead has among all series with the tags before it, not only the selected
 // ones; nil if there are many more than selected, or if their order is not that of row keys.
 func (j *joiner) occurring(ctx context.Context, owners []rowPrefix, k int, stem []byte) ([]string, error) {
-	ls := j.series[owners[k].series].Labels
+	builder := labels.NewScratchBuilder(16)
+	ls := j.series[owners[k].series].AllLabels(&builder)
 	metric := ls.Get(labelMetric)
 	rule := j.opts.Schema.RuleAt(metric, owners[k].fromHour)
 	depth := j.condition.depth(rule)

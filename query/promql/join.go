@@ -33,7 +33,7 @@ func (p *piece) join() (*Batch, error) {
 	total := 0
 	for i := range p.series {
 		c := &batch.Columns[i]
-		c.Labels = p.series[i].Labels
+		c.Labels, c.Group = p.series[i].Labels, p.series[i].Group
 		head := p.headOf(i)
 		rows, traits, ok := p.adjacent(i)
 		switch {

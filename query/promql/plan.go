@@ -43,6 +43,7 @@ func (rd *batchReader) makePrefixes(hoursOf func(series int) []index.HourSpan) [
 	var (
 		out         = make([]rowPrefix, 0, len(rd.series))
 		arena       []byte
+		builder     = labels.NewScratchBuilder(16)
 		tags        []keyschema.Tag
 		generations = map[string][]keyschema.Generation{}
 		first, last = wholeDays(keyschema.HourOf(rd.window.mintMs), keyschema.HourOf(rd.window.maxtMs))
@@ -53,7 +54,7 @@ func (rd *batchReader) makePrefixes(hoursOf func(series int) []index.HourSpan) [
 			continue
 		}
 		var metric string
-		metric, tags = split(s.Labels, tags[:0])
+		metric, tags = split(s.AllLabels(&builder), tags[:0])
 		gens, ok := generations[metric]
 		if !ok {
 			gens = rd.opts.Schema.Generations(metric, first, last)

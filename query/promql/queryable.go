@@ -83,6 +83,9 @@ type reader struct {
 	partners *index.Partners
 	// steps is the number of values that a series is evaluated to; 0 if series are read one after the other.
 	steps int
+	// part says that of the labels only those of the names are needed.
+	part  bool
+	names []string
 }
 
 func (q *Queryable) newReader(mintMs, maxtMs int64) *reader {
@@ -140,11 +143,19 @@ type partnerCatalogue interface {
 	) (found []index.Series, left int, err error)
 }
 
+// partCatalogue is a Catalogue that need not make all labels of a series, see [index.Index.SelectPart].
+type partCatalogue interface {
+	SelectPart(ctx context.Context, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
+}
+
 // find asks the catalogue for the series of a selection.
 func (r *reader) find(ctx context.Context, s *Selection, matchers []*labels.Matcher) (found []index.Series, err error) {
 	if c, ok := r.opts.Catalogue.(partnerCatalogue); ok && r.partners != nil {
 		found, s.left, err = c.SelectPartners(ctx, r.partners, s.window.mintMs, s.window.maxtMs, matchers...)
 		return found, err
+	}
+	if c, ok := r.opts.Catalogue.(partCatalogue); ok && r.part {
+		return c.SelectPart(ctx, r.names, s.window.mintMs, s.window.maxtMs, matchers...)
 	}
 	return r.opts.Catalogue.Select(ctx, s.window.mintMs, s.window.maxtMs, matchers...)
 }

@@ -81,15 +81,34 @@ func (q *Queryable) Session() *Session {
 // Select finds the series that match and have samples in the hull of the windows. Rows of hours that meet no window
 // are not read, where that saves whole hours; samples between windows may be returned nevertheless.
 func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Matcher) (*Selection, error) {
-	return s.SelectPartners(ctx, nil, w, matchers...)
+	return s.selection(ctx, s.reader(w), w, matchers)
 }
 
 // SelectPartners is Select that may leave out series without a partner: [Selection.Left] is their number.
 func (s *Session) SelectPartners(
 	ctx context.Context, p *index.Partners, w Windows, matchers ...*labels.Matcher,
 ) (*Selection, error) {
+	r := s.reader(w)
+	r.partners = p
+	return s.selection(ctx, r, w, matchers)
+}
+
+// SelectPart is Select for those who need the metric's name and the labels of some names only: others may be missing.
+func (s *Session) SelectPart(
+	ctx context.Context, w Windows, names []string, matchers ...*labels.Matcher,
+) (*Selection, error) {
+	r := s.reader(w)
+	r.part, r.names = true, names
+	return s.selection(ctx, r, w, matchers)
+}
+
+func (s *Session) reader(w Windows) *reader {
 	r := s.queryable.newReader(w.hull().mintMs, w.hull().maxtMs)
-	r.budget, r.figures, r.steps, r.partners = s.budget, &s.figures, w.Steps, p
+	r.budget, r.figures, r.steps = s.budget, &s.figures, w.Steps
+	return r
+}
+
+func (s *Session) selection(ctx context.Context, r *reader, w Windows, matchers []*labels.Matcher) (*Selection, error) {
 	if w.sparse() {
 		r.needed = w.hours(r.window)
 	}

@@ -24,6 +24,7 @@ type collector struct {
 	fresh   bool
 	index   keyIndex
 	spans   []HourSpan // memory from which hours are cut
+	same    []HourSpan // of the active series that came last: most have the same
 	key     []byte
 	sort    rankScratch
 	// partners are those without which series may be left out, nil if none may; left were.
@@ -156,7 +157,7 @@ func (c *collector) active(v *view, rows []uint32) error {
 		if ref == 0 {
 			continue // retired
 		}
-		hours := c.newSpans(func(s []HourSpan) []HourSpan { return c.q.activeHours(s, ref) })
+		hours := c.activeHours(ref)
 		if !c.merging {
 			if len(hours) > 0 {
 				f := c.add()
@@ -166,14 +167,27 @@ func (c *collector) active(v *view, rows []uint32) error {
 		}
 		// Its hours may lie on closed days only; its ref is wanted all the same, for what the head still holds.
 		if kept == nil {
-			own := *v
-			own.data = slices.Clone(v.data)
-			kept = &own
+			kept = v.clone()
 		}
 		f := c.add()
 		f.key, f.ref, f.v, f.row, f.hours = c.activeKey(v, row), ref, kept, row, hours
 	}
 	return nil
+}
+
+// activeHours are the hours of an active series. They may be shared, unless closed days are to be joined to them.
+func (c *collector) activeHours(ref Ref) []HourSpan {
+	n := len(c.spans)
+	hours := c.newSpans(func(s []HourSpan) []HourSpan { return c.q.activeHours(s, ref) })
+	if c.merging {
+		return hours
+	}
+	if slices.Equal(hours, c.same) {
+		c.spans = c.spans[:min(n, len(c.spans))]
+	} else {
+		c.same = hours
+	}
+	return c.same
 }
 
 // newSpans runs fill on spare memory of the collector, so that most series need no allocation of their own.
@@ -276,7 +290,7 @@ func (c *collector) finish() ([]Series, error) {
 		}
 		out = append(out, Series{Labels: ls, Ref: f.ref, Hours: normal(f.hours)})
 	}
-	// Rows come sorted from each segment and from each table with many matches.
+	// Rows come sorted from each segment and from each table.
 	out = mergeRuns(out, func(a, b Series) int { return labels.Compare(a.Labels, b.Labels) })
 	return out, c.q.ctx.Err()
 }

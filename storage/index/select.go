@@ -16,14 +16,57 @@ type Series struct {
 	Labels labels.Labels
 	// Ref is the series' number among the active ones, 0 if it is not active.
 	Ref Ref
-	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query.
+	// Group, if not 0, says that Labels are those that SelectPart was asked for: it is a number, up to that of all series, which
+	// series of equal Labels mostly share and others never do.
+	Group uint32
+	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query. They
+	// are only to be read.
 	Hours []HourSpan
+
+	v   *view // where all labels are, if Labels are not
+	row uint32
+}
+
+// AllLabels are those of the series whatever was asked for.
+func (s *Series) AllLabels(b *labels.ScratchBuilder) labels.Labels {
+	if s.v == nil {
+		return s.Labels
+	}
+	return s.v.labels(s.row, b)
 }
 
 // Select returns the series that match and were touched in an hour that overlaps [mintMs, maxtMs], both inclusive,
 // sorted by labels, each label set once. Without matchers it returns all series of the window.
 func (x *Index) Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]Series, error) {
 	return x.selectBy(ctx, x.layout.months, mintMs, maxtMs, matchers...)
+}
+
+// SelectPart is Select for those who need few labels. The Labels of a series hold at least its metric's name and those of the
+// names, and are mostly shared by all series that have them in common.
+func (x *Index) SelectPart(
+	ctx context.Context, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+) ([]Series, error) {
+	q, ok := x.newQuery(ctx, mintMs, maxtMs, matchers)
+	if !ok {
+		return nil, ctx.Err()
+	}
+	// Closed days that come into being during the scan hold what the scan has seen in memory, as in selectBy.
+	if len(x.closed.between(dayOf(q.from), dayOf(q.to))) > 0 {
+		return x.Select(ctx, mintMs, maxtMs, matchers...)
+	}
+	p := newProjection(q, names)
+	defer p.close()
+	if err := q.scanActive(p.take); err != nil {
+		return nil, err
+	}
+	out, err := p.series()
+	if err != nil {
+		return nil, err
+	}
+	if q.findClosed(); len(q.closed) > 0 || p.unordered() {
+		return x.Select(ctx, mintMs, maxtMs, matchers...)
+	}
+	return out, nil
 }
 
 // selectBy is Select with a rule of its own for the choice between days and months.
@@ -61,37 +104,6 @@ func (c *collector) run() ([]Series, error) {
 		return nil, err
 	}
 	return c.finish()
-}
-
-// sortRowsMin is the number of rows from which ranking whole dictionaries beats comparing strings.
-const sortRowsMin = 64
-
-// sortRows puts rows of a table in the order of their labels, unless dictionaries would have to be ranked for too few.
-// The result may lie in scratch.
-func (v *view) sortRows(rows []uint32, scratch *rankScratch) []uint32 {
-	if len(rows) < sortRowsMin {
-		slices.SortFunc(rows, v.compareRows)
-		return rows
-	}
-	scratch.reset()
-	columns := rankColumns{rows: len(rows), scratch: scratch}
-	for _, pos := range v.byName {
-		d, data := v.columns[pos].dict, v.data[pos]
-		if int(d.count.Load()) > 16*len(rows) {
-			return rows
-		}
-		order := d.sorted()
-		ranks := scratch.column(len(rows))
-		for i, row := range rows {
-			ranks[i] = order.ranks[data.at(row)]
-		}
-		columns.names, columns.ranks = append(columns.names, d.name), append(columns.ranks, ranks)
-	}
-	order := columns.order()
-	for i, n := range order {
-		order[i] = rows[n]
-	}
-	return order
 }
 
 // rowReader reads the labels of one row after another of a block.

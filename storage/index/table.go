@@ -2,6 +2,7 @@ package index
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -23,6 +24,9 @@ type table struct {
 	dead     uint32   // rows with ref 0
 	identity []uint32 // open addressing: row+1, 0 is free; nil while the table is tiny
 	scratch  []uint32
+
+	orderMu sync.Mutex // serialises the making of an order
+	order   atomic.Pointer[tableOrder]
 }
 
 const (
@@ -70,6 +74,13 @@ func (v *view) look(t *table) {
 	}
 	v.byName = order
 	v.refs = *t.refs.Load()
+}
+
+// clone is a view that stays as it is when v looks at another table.
+func (v *view) clone() *view {
+	own := *v
+	own.data = slices.Clone(v.data)
+	return &own
 }
 
 func (v *view) ref(row uint32) Ref { return Ref(atomic.LoadUint32(&v.refs[row])) }
@@ -227,6 +238,9 @@ func (t *table) sizeBytes() int64 {
 	size := int64(4*len(t.identity)+4*len(*t.refs.Load())) + 240
 	for _, c := range *t.columns.Load() {
 		size += c.data.Load().sizeBytes() + 24
+	}
+	if o := t.order.Load(); o != nil {
+		size += int64(4 * len(o.rows))
 	}
 	return size
 }

@@ -1,0 +1,166 @@
+package index
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// projection makes the active series of a query with some of their labels. Label sets are made once for each combination
+// of value ids that a table has.
+type projection struct {
+	hours  collector
+	names  []string // besides the metric's
+	tables []tableRows
+	*projectionScratch
+	builder labels.ScratchBuilder
+	groups  uint32
+	early   bool // a table has labels that sort before the metric's name
+
+	// The table at hand:
+	v       *view
+	columns []projected
+	numbers map[uint64]int // of combinations, each by that of the columns before and an id; nil if they are computed
+}
+
+// tableRows are rows of a table, up to a place among those of all tables.
+type tableRows struct {
+	v   *view
+	end int
+}
+
+// projected is a column that is asked for.
+type projected struct {
+	pos  uint16
+	data *columnData
+	ids  int // values that it may have, with 0
+}
+
+// combination is the group and the labels of rows that have the same ids; the group is 0 while there are none.
+type combination struct {
+	group  uint32
+	labels labels.Labels
+}
+
+// projectionScratch is memory that projections use again.
+type projectionScratch struct {
+	rows  []uint32 // of all tables
+	cells []combination
+}
+
+var projectionPool = sync.Pool{New: func() any { return new(projectionScratch) }}
+
+// cellsShare bounds the combinations of values that may be thought of, for each row.
+const cellsShare = 4
+
+func newProjection(q *query, names []string) *projection {
+	return &projection{
+		hours: collector{q: q}, names: names, builder: labels.NewScratchBuilder(8),
+		projectionScratch: projectionPool.Get().(*projectionScratch),
+	}
+}
+
+// close gives the memory back; series do not refer to it.
+func (p *projection) close() {
+	p.rows = p.rows[:0]
+	clear(p.cells)
+	projectionPool.Put(p.projectionScratch)
+}
+
+// unordered reports whether the tables in turn are not in the order of labels.
+func (p *projection) unordered() bool { return p.early && len(p.tables) > 1 }
+
+// take takes rows of a table.
+func (p *projection) take(v *view, rows []uint32) error {
+	p.rows = append(p.rows, rows...)
+	p.tables = append(p.tables, tableRows{v.clone(), len(p.rows)})
+	return nil
+}
+
+// series makes the series of all rows that have hours.
+func (p *projection) series() ([]Series, error) {
+	out := make([]Series, 0, len(p.rows))
+	from := 0
+	for _, t := range p.tables {
+		rows := t.v.sortRows(p.rows[from:t.end], &p.hours.sort)
+		from = t.end
+		p.begin(t.v, len(rows))
+		for i, row := range rows {
+			if i%4096 == 4095 && p.hours.q.ctx.Err() != nil {
+				break
+			}
+			ref := t.v.ref(row)
+			if ref == 0 {
+				continue // retired
+			}
+			if hours := p.hours.activeHours(ref); len(hours) > 0 {
+				c := p.combination(row)
+				out = append(out, Series{Labels: c.labels, Ref: ref, Group: c.group, Hours: hours, v: t.v, row: row})
+			}
+		}
+	}
+	return out, p.hours.q.ctx.Err()
+}
+
+// begin goes on to a table, of which so many rows are wanted.
+func (p *projection) begin(v *view, rows int) {
+	p.v, p.columns, p.numbers = v, p.columns[:0], nil
+	p.hours.q.first = p.hours.q.firstHourOf(v.t.metric)
+	cells := 1
+	for _, pos := range v.byName {
+		c := v.columns[pos]
+		p.early = p.early || c.dict.name < metricName
+		if slices.Contains(p.names, c.dict.name) {
+			ids := int(c.dict.count.Load()) + 1
+			p.columns = append(p.columns, projected{pos, v.data[pos], ids})
+			cells = min(cells*ids, 1<<30)
+		}
+	}
+	if cells > cellsShare*rows {
+		p.numbers, cells = make(map[uint64]int), 1
+	}
+	clear(p.cells)
+	p.cells = slices.Grow(p.cells[:0], cells)[:cells]
+}
+
+// combination is that of a row.
+func (p *projection) combination(row uint32) *combination {
+	at := 0
+	for i := range p.columns {
+		c := &p.columns[i]
+		id := c.data.at(row)
+		if p.numbers == nil {
+			at = at*c.ids + int(id)
+			continue
+		}
+		key := uint64(at)<<32 | uint64(id)
+		next, known := p.numbers[key]
+		if !known {
+			next = len(p.cells)
+			p.numbers[key] = next
+			p.cells = append(p.cells, combination{})
+		}
+		at = next
+	}
+	c := &p.cells[at]
+	if c.group == 0 {
+		p.groups++
+		*c = combination{p.groups, p.labels(row)}
+	}
+	return c
+}
+
+// labels are those of a row that are asked for.
+func (p *projection) labels(row uint32) labels.Labels {
+	p.builder.Reset()
+	p.builder.Add(metricName, p.v.t.metric)
+	for _, c := range p.columns {
+		if id := c.data.at(row); id != 0 {
+			d := p.v.columns[c.pos].dict
+			p.builder.Add(d.name, d.value(id))
+		}
+	}
+	p.builder.Sort()
+	return p.builder.Labels()
+}
