@@ -56,6 +56,7 @@ func (b *Batch) Release() {
 	for _, d := range b.data {
 		b.reader.giveBack(&b.reader.buffers, d)
 	}
+	b.reader.pools.putColumns(b.Columns)
 	b.data, b.Columns = nil, nil
 }
 

@@ -2,6 +2,7 @@ package promql
 
 import (
 	"context"
+	"slices"
 
 	"halite/keyschema"
 	"halite/storage/index"
@@ -18,7 +19,8 @@ func (p *piece) fromCache(ctx context.Context) error {
 		p.epochs = p.cache.watch.epochsOf(
 			p.firstDay*keyschema.DayHours, last-last%keyschema.DayHours+keyschema.DayHours-1)
 		p.days = p.dayBlocksOf(first, last)
-		p.found = make([]uint8, len(p.series)*len(p.days))
+		p.scratch.found = cleared(p.scratch.found, len(p.series)*len(p.days))
+		p.found = p.scratch.found
 	}
 	if !p.deletions.current() {
 		// What is kept may lack what was deleted since, which the query has to see.
@@ -27,16 +29,21 @@ func (p *piece) fromCache(ctx context.Context) error {
 	}
 	u := rowCacheUser{rowCache: p.cache, epochs: p.epochs}
 	defer u.count()
-	p.wanted = make([][]index.HourSpan, len(p.series))
+	p.scratch.wanted = cleared(p.scratch.wanted, len(p.series))
+	p.wanted = p.scratch.wanted
 	p.cache.table.mu.RLock()
 	defer p.cache.table.mu.RUnlock()
-	s := search{p: p, u: &u, hits: make([]hit, 0, len(p.slots))}
+	s := search{p: p, u: &u, hits: slices.Grow(p.scratch.hits[:0], len(p.slots))}
 	for i := range p.series {
 		if i%256 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if i%searchAhead == 0 {
+			s.touch(i, min(i+searchAhead, len(p.series)))
+		}
 		p.wanted[i] = s.rows(i)
 	}
+	p.scratch.hits = s.hits
 	part := p.buffers.get(s.samples)
 	p.parts = append(p.parts, part)
 	if err := s.take(part); err != nil {

@@ -27,7 +27,7 @@ func (w window) clip(c columns) columns {
 
 // join makes the batch from what was read of a piece. Its samples stay charged until the batch is released.
 func (p *piece) join() (*Batch, error) {
-	batch := &Batch{First: p.first, Columns: make([]Column, len(p.series)), ToMs: p.window.maxtMs, reader: p.reader}
+	batch := &Batch{First: p.first, Columns: p.pools.columnsOf(len(p.series)), ToMs: p.window.maxtMs, reader: p.reader}
 	batch.refs.Store(1)
 	var apart []int // series whose samples do not lie side by side
 	total := 0

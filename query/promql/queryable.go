@@ -16,6 +16,7 @@ type Queryable struct {
 	metrics *metrics
 	heads   bufferPool // for what is read of the head
 	buffers bufferPool // for all other columns
+	pools   scratchPool
 	cache   *rowCache  // nil if there is none
 }
 

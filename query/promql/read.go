@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -41,9 +42,10 @@ type piece struct {
 	window window
 	hours  [][]index.HourSpan // of each series; nil if they are all of its hours
 
-	parts []*buffer // that of the cache, if it is used; one a worker
-	slots []slot    // one for each series and hour, series after series, hours ascending
-	bases []int     // first slot of each series, and the end
+	parts   []*buffer // that of the cache, if it is used; one a worker
+	slots   []slot    // one for each series and hour, series after series, hours ascending
+	bases   []int     // first slot of each series, and the end
+	scratch *pieceScratch
 
 	wanted [][]index.HourSpan // hours of each series that are not in the cache; nil if it is not used
 	epochs hourEpochs         // for the cache, of whole days
@@ -122,15 +124,21 @@ func (rd *batchReader) charge(samples int) error { return rd.budget.take(int64(s
 
 // readTable reads the rows of all series, days side by side as far as Concurrency allows.
 func (p *piece) readTable(ctx context.Context) error {
-	p.bases = make([]int, len(p.series)+1)
+	p.scratch = p.pools.piece()
+	p.scratch.bases = cleared(p.scratch.bases, len(p.series)+1)
+	p.bases = p.scratch.bases
 	for i := range p.series {
 		p.bases[i+1] = p.bases[i] + rowCount(p.hoursOf(i))
 	}
-	p.slots = make([]slot, p.bases[len(p.series)])
+	p.scratch.slots = cleared(p.scratch.slots, p.bases[len(p.series)])
+	p.slots = p.scratch.slots
 	if p.cache != nil {
 		if err := p.fromCache(ctx); err != nil {
 			return err
 		}
+	}
+	if p.wanted != nil && !slices.ContainsFunc(p.wanted, func(h []index.HourSpan) bool { return len(h) > 0 }) {
+		return nil
 	}
 	if err := p.readRows(ctx); err != nil {
 		return err
@@ -314,6 +322,10 @@ func (p *piece) close() {
 		p.giveBack(&p.buffers, b)
 	}
 	p.parts = nil
+	if p.scratch != nil {
+		p.pools.putPiece(p.scratch)
+		p.scratch, p.slots, p.bases, p.wanted, p.found = nil, nil, nil, nil, nil
+	}
 }
 
 // close gives back what was read of the head.

@@ -84,17 +84,38 @@ type search struct {
 	known  bool             // it has one
 	wanted []index.HourSpan // hours that were not found
 	hits   []hit
-	// samples is about the number of those that all hits have in their windows.
+	// samples is the number of those that all hits have in their windows.
 	samples int
+	// touched keeps the compiler from leaving out what touch reads.
+	touched uint64
 }
 
-// hit is an entry that was found, for a slot.
+// hit is an entry that was found, for a slot, and which of its samples lie in the window.
 type hit struct {
-	shape   rowShape
-	place   uint32
-	slot    int
-	startMs int64
-	window  window
+	shape     rowShape
+	place     uint32
+	slot      int
+	startMs   int64
+	from, end int
+}
+
+// searchAhead is the number of series whose slots are touched before the first of them is looked for.
+const searchAhead = 64
+
+// touch reads the slots where some series' rows probably are, one right after the other: so that the processor fetches them
+// side by side, where a look-up would wait for each.
+func (s *search) touch(first, end int) {
+	for i := first; i < end; i++ {
+		number, known := s.u.activeNumber(&s.p.series[i])
+		if !known {
+			continue
+		}
+		for _, span := range s.p.hoursOf(i) {
+			for hour := span.First; hour <= min(span.Last, span.First+keyschema.DayHours-1); hour++ {
+				s.touched += s.u.table.touch(blockKey(number, hour, 1))
+			}
+		}
+	}
 }
 
 // rows looks for the rows of a series; it returns the hours of those that were not found.
@@ -118,10 +139,9 @@ func (s *search) take(part *buffer) error {
 	for i := range s.hits {
 		h := &s.hits[i]
 		words := s.u.table.words(h.place, h.shape.words())
-		from, end := h.shape.within(words, h.startMs, h.window)
 		start := part.len()
-		part.appendEntry(h.shape, words, h.startMs, from, end)
-		s.p.slots[h.slot] = slot{part: 0, start: int32(start), n: int32(end - from), known: true, traits: h.shape.traits()}
+		part.appendEntry(h.shape, words, h.startMs, h.from, h.end)
+		s.p.slots[h.slot] = slot{part: 0, start: int32(start), n: int32(h.end - h.from), known: true, traits: h.shape.traits()}
 		if n := part.len() - charged; n >= chargeSamples || i == len(s.hits)-1 {
 			if err := s.p.charge(n); err != nil {
 				part.truncate(charged) // the rest is not charged
@@ -211,11 +231,13 @@ func (s *search) find(firstHour, hours int64, epoch uint64, at int, w window) bo
 	if e == nil {
 		return false
 	}
-	share := float64(w.maxtMs-w.mintMs+1) / float64(hours*keyschema.HourMs)
-	s.samples += int(float64(e.len())*min(share, 1)) + 1
-	s.hits = append(s.hits, hit{
-		shape: e.rowShape, place: e.place, slot: at, startMs: keyschema.HourStartMs(firstHour), window: w,
-	})
+	h := hit{shape: e.rowShape, place: e.place, slot: at, startMs: keyschema.HourStartMs(firstHour)}
+	words := s.u.table.words(h.place, h.shape.words())
+	if h.from, h.end = h.shape.within(words, h.startMs, w); h.from < h.end {
+		s.touched += words[h.from] // take waits for it otherwise
+	}
+	s.samples += h.end - h.from
+	s.hits = append(s.hits, h)
 	return true
 }
 

@@ -106,11 +106,16 @@ const (
 // number is the beginning of the keys of a series; not ok if it has none. Numbers of active series are never used again.
 // The caller holds the table's lock.
 func (u *rowCacheUser) number(s *index.Series) (key uint64, ok bool) {
-	if s.Ref != 0 {
-		return keyOfRow | uint64(s.Ref), true
+	if key, ok = u.activeNumber(s); ok {
+		return key, true
 	}
 	n, ok := u.numbers[u.hash(s)]
 	return keyOfRow | keyInactive | uint64(n), ok
+}
+
+// activeNumber is number without those that have to be looked for.
+func (u *rowCacheUser) activeNumber(s *index.Series) (key uint64, ok bool) {
+	return keyOfRow | uint64(s.Ref), s.Ref != 0
 }
 
 func (u *rowCacheUser) hash(s *index.Series) xxh3.Uint128 {

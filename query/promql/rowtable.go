@@ -92,6 +92,9 @@ func (t *rowTable) find(key uint64) uint64 {
 	return at
 }
 
+// touch reads where a key probably is. The caller holds mu, for reading at least.
+func (t *rowTable) touch(key uint64) uint64 { return t.slots[t.home(key)].key }
+
 // get is the slot of a key, nil if there is none as of the epoch. The caller holds mu, for reading at least.
 func (t *rowTable) get(key, epoch uint64) *rowSlot {
 	if s := &t.slots[t.find(key)]; s.key == key && s.epoch == epoch {
