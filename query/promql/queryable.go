@@ -17,7 +17,7 @@ type Queryable struct {
 	heads   bufferPool // for what is read of the head
 	buffers bufferPool // for all other columns
 	pools   scratchPool
-	cache   *rowCache  // nil if there is none
+	cache   *rowCache // nil if there is none
 }
 
 var _ promstorage.SampleAndChunkQueryable = (*Queryable)(nil)

@@ -78,6 +78,44 @@ func TestCompareRows(t *testing.T) {
 	}
 }
 
+// TestSortRows sorts rows of a table that grows, with and without the help of an order of all.
+func TestSortRows(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		c := newCatalogue()
+		var scratch rankScratch
+		var v view
+		builder := labels.NewScratchBuilder(8)
+		for range 12 {
+			for range 1 + rng.IntN(1+rng.IntN(200)) {
+				b := labels.NewBuilder(labels.FromStrings(metricName, "m"))
+				for _, name := range []string{"A", "_", "a", "b"} {
+					b.Set(name, strings.Repeat("x", rng.IntN(3))+fmt.Sprint(rng.IntN(6)))
+				}
+				b.Set("id", fmt.Sprint(rng.IntN(1<<(rng.IntN(12)))))
+				_, _, err := c.add(b.Labels(), 0)
+				require.NoError(t, err)
+			}
+			before := v
+			if v.look(c.table("m")); rng.IntN(3) == 0 && before.t != nil {
+				v = before // an older look than the order that is kept
+			}
+			var rows []uint32
+			share := rng.IntN(11)
+			for row := range v.rows {
+				if rng.IntN(10) < share {
+					rows = append(rows, row)
+				}
+			}
+			got := v.sortRows(slices.Clone(rows), &scratch)
+			require.True(t, slices.IsSortedFunc(got, func(a, b uint32) int {
+				return labels.Compare(v.labels(a, &builder), v.labels(b, &builder))
+			}), "seed %d", seed)
+			require.ElementsMatch(t, rows, got, "seed %d", seed)
+		}
+	}
+}
+
 func TestPacked(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 2))

@@ -10,8 +10,8 @@ import (
 // projection makes the active series of a query with some of their labels. Label sets are made once for each combination
 // of value ids that a table has.
 type projection struct {
-	hours  collector
-	names  []string // besides the metric's
+	hours  collector // for these alone
+	names  []string  // besides the metric's
 	tables []tableRows
 	*projectionScratch
 	builder labels.ScratchBuilder
@@ -47,6 +47,7 @@ type combination struct {
 type projectionScratch struct {
 	rows  []uint32 // of all tables
 	cells []combination
+	sort  rankScratch
 }
 
 var projectionPool = sync.Pool{New: func() any { return new(projectionScratch) }}
@@ -83,7 +84,7 @@ func (p *projection) series() ([]Series, error) {
 	out := make([]Series, 0, len(p.rows))
 	from := 0
 	for _, t := range p.tables {
-		rows := t.v.sortRows(p.rows[from:t.end], &p.hours.sort)
+		rows := t.v.sortRows(p.rows[from:t.end], &p.sort)
 		from = t.end
 		p.begin(t.v, len(rows))
 		for i, row := range rows {

@@ -327,6 +327,7 @@ func (w *world) check() {
 		got[i].Ref = 0
 	}
 	w.same(want, got, fmt.Sprintf("window %d..%d matchers %v", mint/keyschema.HourMs, maxt/keyschema.HourMs, ms))
+	w.checkPart(mint, maxt, ms, want)
 	limit := w.rng.IntN(4)
 	gotNames, err := w.x.LabelNames(ctx, mint, maxt, limit, ms...)
 	require.NoError(w.t, err)
@@ -334,6 +335,34 @@ func (w *world) check() {
 	gotValues, err := w.x.LabelValues(ctx, label, mint, maxt, limit, ms...)
 	require.NoError(w.t, err)
 	require.Equal(w.t, sortedKeys(values, limit), append([]string{}, gotValues...), "values of %s, %v", label, ms)
+}
+
+// checkPart asks for some of the labels.
+func (w *world) checkPart(mint, maxt int64, ms []*labels.Matcher, want []Series) {
+	names := []string{w.pick(metricName, "A", "b"), w.pick("c", "z", "nope"), w.pick("ünï", "long", "A")}[w.rng.IntN(3):]
+	got, err := w.x.SelectPart(context.Background(), names, mint, maxt, ms...)
+	require.NoError(w.t, err)
+	groups := map[uint32]labels.Labels{}
+	builder := labels.NewScratchBuilder(8)
+	for i := range got {
+		s := &got[i]
+		all := s.AllLabels(&builder)
+		if s.Ref != 0 {
+			require.Equal(w.t, all, w.x.Labels(s.Ref))
+		}
+		if s.Group == 0 {
+			require.Equal(w.t, all, s.Labels)
+		} else {
+			require.Equal(w.t, all.MatchLabels(true, append(names, metricName)...), s.Labels)
+			require.LessOrEqual(w.t, int(s.Group), len(got))
+			if of, known := groups[s.Group]; known {
+				require.Equal(w.t, of, s.Labels)
+			}
+			groups[s.Group] = s.Labels
+		}
+		s.Labels, s.Ref = all, 0
+	}
+	w.same(want, got, fmt.Sprintf("%v of window %d..%d matchers %v", names, mint/keyschema.HourMs, maxt/keyschema.HourMs, ms))
 }
 
 // same compares two answers and prints only what differs.
