@@ -8,18 +8,17 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"golang.org/x/sync/errgroup"
 
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/tombstone"
 )
 
 // Defaults of Options.
@@ -44,10 +43,13 @@ type Options struct {
 	Schema     *keyschema.Schema
 	// Sequence returns the first of n run numbers above a given one, which nobody else gets.
 	Sequence func(ctx context.Context, n int, above uint32) (uint32, error)
-	// Delay is how long after its end an hour is packed; 0 means 15 minutes.
+	// Tombstones are what was deleted, a shared set; nil if nothing can be. Data has all that is stored.
+	Tombstones *tombstone.Set
+	// Delay is how long after its end an hour is packed, and how old a deletion is before its samples leave the rows; 0 means
+	// 15 minutes.
 	Delay time.Duration
-	// MarkAfter is how long after the end of an hour writers begin to mark rows; 0 means 5 minutes. It must be less than
-	// Delay.
+	// MarkAfter is how long after the end of an hour writers begin to mark rows, and how long rows may take from being read
+	// until they are written; 0 means 5 minutes. It must be less than Delay.
 	MarkAfter time.Duration
 	// Concurrency is the number of rows that are written at once; 0 means 16.
 	Concurrency int
@@ -129,6 +131,9 @@ func (p *Packer) Run(ctx context.Context) error {
 		}
 	}
 	var errs []error
+	if err := p.giveUp(ctx); err != nil {
+		errs = append(errs, err)
+	}
 	for _, n := range due {
 		if err := p.hour(ctx, n); err != nil {
 			p.failures.Inc()
@@ -175,17 +180,24 @@ func (p *Packer) hour(ctx context.Context, n noted) error {
 				return err
 			}
 		}
-		more, err := p.some(ctx, some, n.hour)
-		if left += more; err != nil {
+		w := work{p: p, hour: n.hour}
+		if err := w.do(ctx, some); err != nil {
 			return err
 		}
+		left += w.left.Load()
 	}
 	p.opts.Logger.Info("hour packed", "hour", time.UnixMilli(from).UTC().Format(time.RFC3339), "rows", total,
 		"left_for_later", left, "duration", time.Since(start).Round(time.Millisecond))
-	if left > 0 {
+	if left > 0 && !n.inTime {
 		return nil
 	}
-	p.notes.Inc()
+	if left > 0 { // what is left is found by its single samples
+		if err := p.opts.Meta.Apply(ctx, []storage.RowMutation{Note(n.hour, true)}); err != nil {
+			return err
+		}
+	} else {
+		p.notes.Inc()
+	}
 	return p.opts.Meta.Apply(ctx, []storage.RowMutation{n.done()})
 }
 
@@ -228,50 +240,4 @@ func (p *Packer) unpacked(ctx context.Context, keys [][]byte, hour int64) (out [
 		out = append(out, bytes.Clone(it.Row().Key))
 	}
 	return out, it.Err()
-}
-
-// marksTriesMax bounds how often rows are read again because they had marks.
-const marksTriesMax = 3
-
-// some packs rows and returns the number of those that are left for the next time.
-func (p *Packer) some(ctx context.Context, keys [][]byte, hour int64) (left int64, err error) {
-	var beaten atomic.Int64
-	for range marksTriesMax {
-		if len(keys) == 0 {
-			break
-		}
-		var again [][]byte
-		if again, err = p.pass(ctx, keys, hour, &beaten); err != nil {
-			return 0, err
-		}
-		keys = again
-	}
-	return beaten.Load() + int64(len(keys)), nil
-}
-
-// pass reads rows and packs those without marks. It takes the marks off the others and returns their keys, and those of
-// rows with too much for one mutation: they are to be read again.
-func (p *Packer) pass(ctx context.Context, keys [][]byte, hour int64, beaten *atomic.Int64) (again [][]byte, err error) {
-	it := p.opts.Data.ReadRows(ctx, storage.RowSet{Keys: keys}, storage.ReadOptions{Filter: filter(hour, nil)})
-	defer func() { err = errors.Join(err, it.Close()) }()
-	group, working := errgroup.WithContext(ctx)
-	group.SetLimit(p.opts.Concurrency)
-	for it.Next() && working.Err() == nil {
-		r, err := readRow(it.Row(), hour)
-		if err != nil {
-			return nil, errors.Join(err, group.Wait())
-		}
-		switch {
-		case len(r.unmark) > 0:
-			again = append(again, r.key)
-			group.Go(func() error { return p.fence(working, r) })
-			continue
-		case r.singles == 0:
-			continue
-		case r.more:
-			again = append(again, r.key)
-		}
-		group.Go(func() error { return p.replace(working, r, beaten) })
-	}
-	return again, errors.Join(group.Wait(), it.Err())
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"halite/keyschema"
 	"halite/keyschema/run"
@@ -25,24 +24,24 @@ type row struct {
 	hour   int64
 	tsMs   []int64
 	values []float64
-	// remove are the runs and single samples that tsMs and values hold.
+	// remove are the runs and single samples that tsMs and values hold, and those of which all was deleted.
 	remove  []storage.Entry
+	bytes   int // of their values
+	deleted bool
 	runs    bool
 	lastSeq uint32 // of the runs, if there are any
+	after   uint32 // the last deletion that a single sample was written after
 	singles int
 	more    bool // single samples were left out
 	unmark  []storage.Entry
 }
 
-// readRow copies what is of use.
-func readRow(stored storage.Row, hour int64) (*row, error) {
-	r := &row{key: bytes.Clone(stored.Key), hour: hour}
-	var fold run.Row
-	fold.Reset(keyschema.HourStartMs(hour))
+// read takes the cells of a row as they are stored, and as they are left by deletions.
+func (r *row) read(stored, left storage.Row) error {
 	for _, c := range stored.Cells {
 		q, err := keyschema.ParseQualifier(c.Qualifier)
 		if err != nil {
-			return nil, fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, stored.Key, err)
+			return fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, r.key, err)
 		}
 		remove := storage.Entry{
 			Kind: storage.DeleteCells, Family: storage.FamilySamples, Qualifier: bytes.Clone(c.Qualifier),
@@ -54,62 +53,75 @@ func readRow(stored storage.Row, hour int64) (*row, error) {
 		case keyschema.KindRun:
 			r.runs, r.lastSeq = true, max(r.lastSeq, q.Seq)
 		case keyschema.KindSample:
+			r.after = max(r.after, q.Seq)
 			if r.singles == rowSinglesMax {
 				r.more = true
 				continue
 			}
 			r.singles++
 		}
-		r.remove = append(r.remove, remove)
+		r.remove, r.bytes = append(r.remove, remove), r.bytes+len(c.Value)
+	}
+	var fold run.Row
+	fold.Reset(keyschema.HourStartMs(r.hour))
+	removed := r.remove
+	for _, c := range left.Cells {
+		for len(removed) > 0 && bytes.Compare(removed[0].Qualifier, c.Qualifier) < 0 {
+			removed = removed[1:]
+		}
+		if len(removed) == 0 || !bytes.Equal(removed[0].Qualifier, c.Qualifier) {
+			continue // a mark, or one too many
+		}
 		if err := fold.Add(c.Qualifier, c.Value); err != nil {
-			return nil, fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, stored.Key, err)
+			return fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, r.key, err)
 		}
 	}
 	r.tsMs, r.values = fold.Columns() // fold is not used again
-	return r, nil
+	return nil
 }
 
 // replace writes a row's samples as runs and removes the cells that they were in, unless something came since.
-func (p *Packer) replace(ctx context.Context, r *row, beaten *atomic.Int64) error {
-	runs, size, err := p.runs(ctx, r)
+func (s *pass) replace(ctx context.Context, r *row) error {
+	runs, size, err := s.runs(r)
 	if err != nil {
 		return err
 	}
 	end := []byte{byte(keyschema.KindSample)} // runs and marks
-	done, err := p.unless(ctx, r, end, append(runs, r.remove...))
+	done, err := s.p.unless(ctx, r, end, append(runs, r.remove...))
 	if err != nil || !done {
-		beaten.Add(1)
+		s.left.Add(1)
 		return err
 	}
-	p.rows.Inc()
-	p.samples.Add(float64(r.singles))
-	p.bytes.Add(float64(size))
+	s.done.Add(1)
+	s.freed.Add(int64(r.bytes - size))
+	if len(runs) == 0 && !r.more {
+		s.gone.Add(1)
+	}
+	s.p.rows.Inc()
+	s.p.samples.Add(float64(r.singles))
+	s.p.bytes.Add(float64(size))
 	return nil
 }
 
 // fence takes the marks off a row, so that it can be read again and packed. Another packer may have read the row before the
 // samples came that the marks are of, and must not find it without marks: so a run is written as well, which says the same as
-// the row does. It does no harm, for single samples win over it as long as they are there, and go only with a later run.
-func (p *Packer) fence(ctx context.Context, r *row) error {
-	runs, _, err := p.runs(ctx, r)
+// the row does. It does no harm, for single samples win over it as long as they are there, and go only with a later run. Of a
+// row without samples nobody else can write any either: who does not know yet what was deleted has given up by now.
+func (s *pass) fence(ctx context.Context, r *row) error {
+	runs, _, err := s.runs(r)
 	if err != nil {
 		return err
 	}
 	end := keyschema.AppendMarkQualifier(nil, 0) // runs only
-	done, err := p.unless(ctx, r, end, append(runs, r.unmark...))
+	done, err := s.p.unless(ctx, r, end, append(runs, r.unmark...))
 	if done {
-		p.marksTaken.Add(float64(len(r.unmark)))
+		s.p.marksTaken.Add(float64(len(r.unmark)))
 	}
 	return err
 }
 
 // runs are the cells of new runs with a row's samples.
-func (p *Packer) runs(ctx context.Context, r *row) (cells []storage.Entry, sizeBytes int, err error) {
-	parts := (len(r.tsMs) + runSamplesMax - 1) / runSamplesMax
-	seq, err := p.opts.Sequence(ctx, parts, r.lastSeq)
-	if err != nil {
-		return nil, 0, err
-	}
+func (s *pass) runs(r *row) (cells []storage.Entry, sizeBytes int, err error) {
 	for from := 0; from < len(r.tsMs); from += runSamplesMax {
 		to := min(from+runSamplesMax, len(r.tsMs))
 		value, err := run.Append(nil, keyschema.HourStartMs(r.hour), r.tsMs[from:to], r.values[from:to])
@@ -119,7 +131,7 @@ func (p *Packer) runs(ctx context.Context, r *row) (cells []storage.Entry, sizeB
 		sizeBytes += len(value)
 		cells = append(cells, storage.Entry{
 			Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(r.hour), Value: value,
-			Qualifier: keyschema.AppendRunQualifier(nil, seq+uint32(len(cells))),
+			Qualifier: keyschema.AppendRunQualifier(nil, s.seq+uint32(len(cells))),
 		})
 	}
 	return cells, sizeBytes, nil

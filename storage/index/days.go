@@ -69,6 +69,21 @@ func (o *openDays) touch(ref Ref, hour int64) bool {
 	return d.touch(ref, hourBit(hour))
 }
 
+// retell marks a series whose hours were touched as one that the journal lacks; not ok if the day is not open.
+func (o *openDays) retell(ref Ref, hour int64) (ok bool) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	d := o.days[dayOf(hour)]
+	if d == nil {
+		return false
+	}
+	page := d.page(ref)
+	page.words[ref%refPageSize].Or(hourBit(hour) | wordDirty)
+	page.dirty.Store(true)
+	d.dirty.Store(true)
+	return true
+}
+
 func (d *openDay) touch(ref Ref, hours uint32) bool {
 	page := d.page(ref)
 	w := &page.words[ref%refPageSize]

@@ -17,10 +17,14 @@ import (
 // Samples leave in two steps. What open days know in memory is cleared first, at the moment at which the samples go; then
 // Fold writes the days anew whose journals or segments know the hours. A crash in between leaves the hours: remove them
 // once more.
-type Removal struct{ x *Index }
+type Removal struct {
+	x *Index
+	// journal says that what memory knows of a day was read from the tables and goes together with the segment.
+	journal bool
+}
 
-// ErrShared: what several processes write to, none of them may take something out of.
-var ErrShared = errors.New("index: hours cannot be removed from a catalogue that several processes share")
+// ErrShared: what several processes write to, one of them does not take hours out of by a Removal.
+var ErrShared = errors.New("index: hours are removed by RemoveShared from a catalogue that several processes share")
 
 // StartRemoval begins a removal, or fails with ErrShared. Close it when done.
 func (x *Index) StartRemoval() (*Removal, error) {
@@ -147,8 +151,11 @@ func (r *Removal) foldDay(
 	return x.deleteParts(ctx, parts)
 }
 
-// stored returns what the segment of a day knows of series, whatever memory knows besides.
+// stored returns what the segment of a day knows of series, whatever memory knows besides, or with journal what both know.
 func (r *Removal) stored(ctx context.Context, day, first, last int64, matchers []*labels.Matcher) ([]Series, error) {
+	if r.journal {
+		return r.everythingOf(ctx, first, last, matchers)
+	}
 	q, ok := r.x.newQuery(ctx, keyschema.HourStartMs(first), keyschema.HourCellMs(last), matchers)
 	if !ok {
 		return nil, ctx.Err()

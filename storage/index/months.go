@@ -56,6 +56,12 @@ func (x *Index) foldMonth(ctx context.Context, g monthDays) (more bool, err erro
 		copy(held, former.root.days)
 	}
 	due := x.monthDue(g, held)
+	if x.shared() && len(due) > 0 {
+		if err := x.reserveMonth(ctx, g.of, former, due); err != nil {
+			return false, err
+		}
+		defer delete(x.reserved, g.of)
+	}
 	rows := uint64(0)
 	taken := 0
 	for _, d := range due {

@@ -1,0 +1,186 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// removeTriesMax bounds how often a day is written anew because another process began a fold of it meanwhile.
+const removeTriesMax = 8
+
+// RemoveShared takes hours from first to last out of a catalogue that several processes share: those that gone names, asked
+// about all hours of series that match. Other processes learn of it by Refresh. What is told anew meanwhile stays: so whoever
+// writes samples of such an hour at the same time tells of it once more after the samples are stored (Retell).
+//
+// A process that tells of another hour of the same day before its next Refresh brings a removed hour back, without samples.
+func (x *Index) RemoveShared(ctx context.Context, first, last int64, matchers [][]*labels.Matcher, gone Gone) error {
+	x.foldMu.Lock()
+	defer x.foldMu.Unlock()
+	f := newIndex(x.opts)
+	f.series, f.labels, f.meta, f.metrics, f.layout = x.series, x.labels, x.meta, x.metrics, x.layout
+	f.collecting = true
+	days, err := f.findDays(ctx)
+	if err != nil {
+		return fmt.Errorf("index: remove hours: %w", err)
+	}
+	for _, c := range f.closed.between(dayOf(first), dayOf(last)) {
+		days = append(days, c.of.firstDay())
+	}
+	slices.Sort(days)
+	for _, day := range slices.Compact(days) {
+		if day < dayOf(first) || day > dayOf(last) {
+			continue
+		}
+		err := errFenced
+		for n := 0; errors.Is(err, errFenced) && n < removeTriesMax; n++ {
+			err = f.removeDay(ctx, day, max(first, firstHour(day)), min(last, lastHour(day)), matchers, gone)
+		}
+		if errors.Is(err, errFenced) {
+			err = fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+		}
+		if err != nil {
+			return fmt.Errorf("index: remove hours of day %d: %w", day, err)
+		}
+	}
+	return nil
+}
+
+// removeDay makes a day's segment anew, of its journal and its former segment, if they know hours that are gone.
+func (x *Index) removeDay(
+	ctx context.Context, day, first, last int64, matchers [][]*labels.Matcher, gone Gone,
+) error {
+	x.maint.Lock()
+	defer x.maint.Unlock()
+	defer x.open.forget(day)
+	// Most days of a long span have none of the series: they are looked at before they are fenced.
+	var gen uint32
+	for fenced := false; ; fenced = true {
+		contains, err := x.readDay(ctx, day)
+		if err != nil {
+			return err
+		}
+		r, lost := &Removal{x: x, journal: true}, map[string]uint32{}
+		if err := r.findGone(ctx, day, first, last, matchers, gone, lost); err != nil || len(lost) == 0 {
+			return err
+		}
+		if fenced {
+			x.reserved[dayPeriod(day)] = gen
+			return x.removeFrom(ctx, day, r, lost, contains)
+		}
+		if gen, err = x.reserve(ctx, dayPeriod(day)); err != nil {
+			return err
+		}
+	}
+}
+
+// readDay reads all that is known of a day.
+func (x *Index) readDay(ctx context.Context, day int64) (contains contents, err error) {
+	x.open.forget(day)
+	if _, contains, err = x.formerDay(ctx, dayPeriod(day)); err != nil {
+		return contains, err
+	}
+	damaged, err := x.readJournals(ctx, specialRows(string(append(appendDay([]byte(journalPrefix), day), '#'))))
+	if err == nil && len(damaged) > 0 {
+		err = fmt.Errorf("%w: the day's journal is damaged; the next server that reads it repairs it", storage.ErrCorrupt)
+	}
+	if d := x.open.get(day); d != nil {
+		contains.journalSeq = max(contains.journalSeq, d.journal.seq)
+	}
+	return contains, err
+}
+
+func (x *Index) removeFrom(ctx context.Context, day int64, r *Removal, lost map[string]uint32, contains contents) error {
+	p := dayPeriod(day)
+	defer delete(x.reserved, p)
+	rest, err := r.restOf(ctx, day, lost)
+	if err != nil {
+		return err
+	}
+	var parts [][]byte
+	if d := x.open.get(day); d != nil {
+		parts = d.parts
+	}
+	if err := x.forgetInMonth(ctx, p); err != nil {
+		return err
+	}
+	if err := x.foldInto(ctx, p, []source{rest}, contains, func() {}); err != nil {
+		return err
+	}
+	if err := x.deleteParts(ctx, parts); err != nil {
+		return err
+	}
+	return x.fenceMonth(ctx, p)
+}
+
+// fenceMonth takes the month of a day away from whoever folds it at this moment, perhaps with the day as it was, and voids it
+// if that has happened already.
+func (x *Index) fenceMonth(ctx context.Context, day period) error {
+	month := monthOf(day.firstDay())
+	gen, err := x.reserve(ctx, month)
+	if err != nil {
+		return err
+	}
+	value, err := readCell(ctx, x.series, month.cellMs(), month.rootKey(), []byte{qualRoot})
+	if err != nil || value == nil {
+		return err
+	}
+	r, err := x.readRoot(ctx, month)
+	if err != nil {
+		return err
+	}
+	x.closed.install(month, r)
+	if of := r.days[day.firstDay()-month.firstDay()].gen; of == 0 || of == x.closed.period(day).gen.Load() {
+		return nil
+	}
+	x.reserved[month] = gen
+	defer delete(x.reserved, month)
+	return x.voidMonth(ctx, month)
+}
+
+// reserveMonth takes the number of a month's next generation, and fails if what it is to be made of has changed by then: from
+// now on whoever takes something out of a day fences the month.
+func (x *Index) reserveMonth(ctx context.Context, month period, former *segment, due []*folded) error {
+	gen, err := x.reserve(ctx, month)
+	if err != nil {
+		return err
+	}
+	value, err := readCell(ctx, x.series, month.cellMs(), month.rootKey(), []byte{qualRoot})
+	if err != nil {
+		return err
+	}
+	if value != nil && former != nil {
+		if r, err := x.readRoot(ctx, month); err != nil || r.gen != former.root.gen {
+			return errors.Join(err, errFenced)
+		}
+	}
+	for _, d := range due {
+		if r, err := x.readRoot(ctx, d.of); err != nil || r.gen != d.gen.Load() {
+			return errors.Join(err, errFenced)
+		}
+	}
+	x.reserved[month] = gen
+	return nil
+}
+
+// Retell has the next Persist tell of the hour once more, whether it was told before or not.
+func (x *Index) Retell(ref Ref, hour int64) {
+	if !validHour(hour) || x.cat.refs.page(ref) == nil || ref == 0 {
+		return
+	}
+	for told := false; !told; { // the day may be folded in between
+		x.Touch(ref, hour)
+		told = x.open.retell(ref, hour)
+	}
+}
+
+// everythingOf is what journal and segment know of series in a window of a day.
+func (r *Removal) everythingOf(ctx context.Context, first, last int64, matchers []*labels.Matcher) ([]Series, error) {
+	return r.x.selectBy(ctx, byDays, keyschema.HourStartMs(first), keyschema.HourCellMs(last), matchers...)
+}
