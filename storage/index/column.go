@@ -131,26 +131,6 @@ func (d *columnData) filter(dst []uint32, from, to uint32, set *idSet) []uint32 
 	return appendRange(dst, from, to, set.has(d.same))
 }
 
-func filterIDs[T uint8 | uint16 | uint32](dst []uint32, ids []T, from, to uint32, set *idSet) []uint32 {
-	if want, one := set.single(); one {
-		if uint32(T(want)) != want {
-			return dst // wider than the column: no row can hold it
-		}
-		for i, id := range ids[from:to] {
-			if id == T(want) {
-				dst = append(dst, from+uint32(i))
-			}
-		}
-		return dst
-	}
-	for i, id := range ids[from:to] {
-		if set.has(uint32(id)) {
-			dst = append(dst, from+uint32(i))
-		}
-	}
-	return dst
-}
-
 // keep narrows rows to those whose id is in the set, in place.
 func (d *columnData) keep(rows []uint32, set *idSet) []uint32 {
 	out := rows[:0]

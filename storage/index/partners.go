@@ -70,7 +70,7 @@ func (c *collector) leave(v *view, rows []uint32) []uint32 {
 			of[i].state = alike
 		}
 	}
-	kept := rows[:0]
+	kept := make([]uint32, 0, len(p.Labels)+1)
 	for i, row := range rows {
 		if s := of[i].state; s == partnered || p.Alike && s == alike {
 			kept = append(kept, row)

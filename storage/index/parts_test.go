@@ -186,6 +186,16 @@ func TestColumn(t *testing.T) {
 		}
 		n := uint32(len(ids))
 		require.Equal(t, fmt.Sprint(want), fmt.Sprint(d.filter(nil, 0, n, set)), "seed %d", seed)
+		if n > 0 {
+			from, one := rng.Uint32N(n), ids[rng.IntN(len(ids))]
+			var rows []uint32
+			for row := from; row < n && one != 0; row++ {
+				if ids[row] == one {
+					rows = append(rows, row)
+				}
+			}
+			require.Equal(t, rows, d.filter(nil, from, n, singleton(one)), "seed %d", seed)
+		}
 		require.Equal(t, fmt.Sprint(want), fmt.Sprint(d.keep(appendRange(nil, 0, n, true), set)), "seed %d", seed)
 	}
 }

@@ -72,12 +72,19 @@ func (q *query) touched(ref Ref) bool {
 type scanScratch struct {
 	v    view
 	rows []uint32
+	all  []uint32 // 0, 1, 2 and so on
+}
+
+// upTo are the rows below n. They are shared by one scan after another.
+func (s *scanScratch) upTo(n uint32) []uint32 {
+	s.all = appendRange(s.all, uint32(len(s.all)), n, true)
+	return s.all[:n:n]
 }
 
 var scanPool = sync.Pool{New: func() any { return new(scanScratch) }}
 
 // scanActive calls visit with the matching rows of each metric, by metric, whatever their hours. The view and rows are
-// reused.
+// reused; sortRowsMin rows and more must not be changed.
 func (q *query) scanActive(visit func(v *view, rows []uint32) error) error {
 	var one [1]*table
 	var tables []*table
@@ -88,7 +95,7 @@ func (q *query) scanActive(visit func(v *view, rows []uint32) error) error {
 	}
 	scratch := scanPool.Get().(*scanScratch)
 	defer scanPool.Put(scratch)
-	v, rows := &scratch.v, scratch.rows
+	v := &scratch.v
 	for i, t := range tables {
 		if i%256 == 255 && q.ctx.Err() != nil {
 			return q.ctx.Err()
@@ -98,9 +105,7 @@ func (q *query) scanActive(visit func(v *view, rows []uint32) error) error {
 		}
 		v.look(t)
 		q.first = q.firstHourOf(t.metric)
-		var err error
-		rows, err = q.activeRows(v, rows[:0])
-		scratch.rows = rows
+		rows, err := q.activeRows(scratch)
 		if err != nil {
 			return err
 		}
@@ -113,8 +118,9 @@ func (q *query) scanActive(visit func(v *view, rows []uint32) error) error {
 	return q.ctx.Err()
 }
 
-// activeRows appends the rows of a table that match, ascending.
-func (q *query) activeRows(v *view, rows []uint32) ([]uint32, error) {
+// activeRows are the rows of the table looked at that match, ascending.
+func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
+	v, rows := &scratch.v, scratch.rows[:0]
 	type columnSet struct {
 		data *columnData
 		set  *idSet
@@ -143,8 +149,13 @@ func (q *query) activeRows(v *view, rows []uint32) ([]uint32, error) {
 			sets = append(sets, columnSet{v.data[pos], set})
 		}
 	}
+	if len(sets) == 0 && v.rows >= sortRowsMin {
+		return scratch.upTo(v.rows), nil
+	}
+	defer func() { scratch.rows = rows }()
 	if len(sets) == 0 {
-		return appendRange(rows, 0, v.rows, true), nil
+		rows = appendRange(rows, 0, v.rows, true)
+		return rows, nil
 	}
 	slices.SortStableFunc(sets, func(a, b columnSet) int { return a.set.count - b.set.count })
 	rows = sets[0].data.filter(rows, 0, v.rows, sets[0].set)

@@ -1,0 +1,47 @@
+package index
+
+import "unsafe"
+
+// filterIDs appends the rows in [from, to) whose id is in the set; ids[row] is that of a row.
+func filterIDs[T uint8 | uint16 | uint32](dst []uint32, ids []T, from, to uint32, set *idSet) []uint32 {
+	if want, one := set.single(); one {
+		if uint32(T(want)) != want {
+			return dst // wider than the column: no row can hold it
+		}
+		return filterOne(dst, ids[from:to], from, T(want))
+	}
+	for i, id := range ids[from:to] {
+		if set.has(uint32(id)) {
+			dst = append(dst, from+uint32(i))
+		}
+	}
+	return dst
+}
+
+// filterOne appends the rows, of those from first on, that have one id. It looks at as many ids at a time as a word holds:
+// a series is mostly looked for in columns of many more.
+func filterOne[T uint8 | uint16 | uint32](dst []uint32, ids []T, first uint32, want T) []uint32 {
+	const wordBytes = 8
+	lanes := wordBytes / int(unsafe.Sizeof(want))
+	ones := ^uint64(0) / uint64(^T(0)) // the lowest bit of each lane
+	tops := ones << (wordBytes*8/lanes - 1)
+	pattern := ones * uint64(want)
+	words := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(ids))), len(ids)/lanes)
+	for i, word := range words {
+		// A lane that is 0 borrows into its top bit, which it had not.
+		if x := word ^ pattern; (x-ones)&^x&tops == 0 {
+			continue
+		}
+		for at := i * lanes; at < (i+1)*lanes; at++ {
+			if ids[at] == want {
+				dst = append(dst, first+uint32(at))
+			}
+		}
+	}
+	for at := len(words) * lanes; at < len(ids); at++ {
+		if ids[at] == want {
+			dst = append(dst, first+uint32(at))
+		}
+	}
+	return dst
+}
