@@ -37,6 +37,7 @@ func serveUntilSignal(c *serveConfig) error {
 // until ctx ends. What people are to read goes to out.
 func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer) (err error) {
 	c.fitMemory(log)
+	defer paceCollector()()
 	hangups := catchHangups()
 	defer signal.Stop(hangups)
 	registry := newRegistry()
