@@ -18,6 +18,7 @@ var floors = map[string]int{
 	"keyschema":        0,
 	"keyschema/run":    1,
 	"storage":          2,
+	"storage/epoch":    0,
 	"storage/pebble":   3,
 	"storage/bigtable": 3,
 	// A Bigtable for tests and laptops; it knows nothing of the contract.

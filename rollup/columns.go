@@ -73,16 +73,82 @@ func (c *Columns) Unset(i int) {
 // Join is the state of buckets i to j−1, of which Known is not looked at; fields that were not asked for mean nothing.
 func (c *Columns) Join(i, j int) State {
 	var s State
-	for ; i < j; i++ {
-		c.JoinTo(&s, i)
-	}
+	c.JoinTo(&s, i, j)
 	return s
 }
 
-// JoinTo joins bucket i to s, whose samples are earlier; only what Fields asks for.
-func (c *Columns) JoinTo(s *State, i int) {
-	b := c.State(i)
-	s.Append(&b, c.Fields)
+// JoinTo joins buckets i to j−1 to s, whose samples are earlier; only what Fields asks for. It goes column by column, with
+// the result, bit by bit, of [State.Append] bucket by bucket.
+func (c *Columns) JoinTo(s *State, i, j int) {
+	for ; s.Count == 0 && i < j; i++ {
+		b := c.State(i)
+		s.Append(&b, c.Fields)
+	}
+	stale := false // after the last sample
+	for ; i < j && c.Count[j-1] == 0; j-- {
+		stale = stale || c.Stale[j-1]
+	}
+	if i >= j {
+		s.Stale = s.Stale || stale
+		return
+	}
+	if c.Fields&(FieldCounter|FieldChanges) != 0 {
+		c.joinSteps(s, i, j)
+	}
+	c.joinExtremes(s, i, j)
+	if c.Fields&FieldSum != 0 {
+		for k := i; k < j; k++ {
+			if c.Count[k] > 0 {
+				joinSum(s, c.Sum[k], c.SumLow[k])
+			}
+		}
+	}
+	moments := c.Fields&FieldMoments != 0
+	for k, n := range c.Count[i:j] {
+		if moments && n > 0 {
+			joinMoments(s, n, c.Mean[i+k], c.M2[i+k])
+		}
+		s.Count += n
+	}
+	for _, n := range c.NaNs[i:j] {
+		s.NaNs += n
+	}
+	s.LastMs, s.Last, s.Stale = c.LastMs[j-1], c.Last[j-1], c.Stale[j-1] || stale
+}
+
+// joinExtremes joins minimum and maximum.
+func (c *Columns) joinExtremes(s *State, i, j int) {
+	counts := c.Count[i:j]
+	if c.Fields&FieldMin != 0 {
+		for k, v := range c.Min[i:j] {
+			if !(v >= s.Min) && counts[k] > 0 { // seldom
+				s.Min = lower(s.Min, v)
+			}
+		}
+	}
+	if c.Fields&FieldMax != 0 {
+		for k, v := range c.Max[i:j] {
+			if !(v <= s.Max) && counts[k] > 0 {
+				s.Max = higher(s.Max, v)
+			}
+		}
+	}
+}
+
+// joinSteps joins what happens between neighbouring samples.
+func (c *Columns) joinSteps(s *State, i, j int) {
+	last := s.Last
+	for ; i < j; i++ {
+		if c.Count[i] == 0 {
+			continue
+		}
+		s.Last = last
+		s.step(c.First[i])
+		s.Correction += c.Correction[i]
+		s.Resets += c.Resets[i]
+		s.Changes += c.Changes[i]
+		last = c.Last[i]
+	}
 }
 
 // Inside returns the range [i, j) of buckets that lie wholly in the window (startMs, endMs], by the times of their

@@ -112,7 +112,7 @@ func (r *reader) selection(
 		return s, nil
 	}
 	if r.cache != nil {
-		s.epoch = r.cache.watch.latest()
+		s.epoch = r.cache.watch.hours.Latest()
 	}
 	series, err := r.find(ctx, s, matchers)
 	if err != nil {

@@ -52,7 +52,7 @@ func TestBlocksOfAnyDensity(t *testing.T) {
 			require.Zero(t, rows(part), "a part of it")
 			if round%4 == 3 {
 				// A row is written anew: at most its day has to be read again.
-				watch.changing([]int64{keyschema.HourOf(base + rng.Int64N(2*day))})
+				watch.hours.Change([]int64{keyschema.HourOf(base + rng.Int64N(2*day))})
 				read := rows(all)
 				require.Positive(t, read)
 				require.LessOrEqual(t, read, int64(2*24))

@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"halite/keyschema"
+	"halite/rollup"
 	"halite/storage/index"
 )
 
@@ -27,7 +28,10 @@ type rowCache struct {
 	lastNumber uint32
 	seed       uint64
 
-	hits, misses prometheus.Counter
+	// fieldSets are the sets of fields of which states are kept; guarded by the table's lock.
+	fieldSets []rollup.Fields
+
+	hits, misses, stateHits, stateMisses prometheus.Counter
 }
 
 const (
@@ -55,12 +59,19 @@ func newRowCache(o *Options) (*rowCache, error) {
 		misses: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_query_row_cache_misses_total", Help: "Rows that queries looked for among the decoded ones in vain.",
 		}),
+		stateHits: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tsdb_query_state_cache_hits_total", Help: "States of days and months that queries found decoded.",
+		}),
+		stateMisses: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tsdb_query_state_cache_misses_total",
+			Help: "States of days and months that queries looked for among the decoded ones in vain.",
+		}),
 	}
 	if o.Registerer == nil {
 		return c, nil
 	}
 	for _, m := range []prometheus.Collector{
-		c.hits, c.misses,
+		c.hits, c.misses, c.stateHits, c.stateMisses,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "tsdb_query_row_cache_bytes", Help: "Memory of the cache of decoded rows in use.",
 		}, func() float64 { return float64(c.sizeBytes()) }),
@@ -76,9 +87,10 @@ func newRowCache(o *Options) (*rowCache, error) {
 }
 
 // admits reports whether a selector of so many rows is worth a look.
-func (c *rowCache) admits(rows int) bool {
-	return c != nil && int64(rows) <= c.bytesMax/rowCacheRowBytes/rowCacheQueryShare
-}
+func (c *rowCache) admits(rows int) bool { return c.admitsBytes(int64(rows) * rowCacheRowBytes) }
+
+// admitsBytes reports whether entries of so many bytes are worth a look.
+func (c *rowCache) admitsBytes(n int64) bool { return c != nil && n <= c.bytesMax/rowCacheQueryShare }
 
 func (c *rowCache) sizeBytes() int64 {
 	c.table.mu.RLock()
@@ -95,10 +107,11 @@ type rowCacheUser struct {
 }
 
 // A key is the number of a series below what else it says: the first hour of the entry, how many there are, and
-// whether the number is that of an active series.
+// whether the number is that of an active series. Those of states have a day or month and a kind for these.
 const (
 	keyHourShift  = 32
 	keyHoursShift = keyHourShift + 24
+	keyOfStates   = 1 << 61
 	keyInactive   = 1 << 62
 	keyOfRow      = 1 << 63 // no key is 0
 )

@@ -3,82 +3,36 @@ package promql
 import (
 	"context"
 	"math"
-	"sync"
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/epoch"
 )
 
-// RowWatch knows when rows of an hour were last written, so that decoded rows can be kept. All that writes to the data
-// table has to do so through [RowWatch.Store].
-type RowWatch struct {
-	mu    sync.Mutex
-	hours map[int64]uint64 // epochs of hours that were written
-	epoch uint64           // the last that was given out
-	floor uint64           // the epoch of all other hours
-}
-
-// watchedHoursMax bounds the hours that are told apart; beyond that all rows count as written.
-const watchedHoursMax = 1 << 17
+// RowWatch knows when rows of an hour were last written, so that decoded rows can be kept: its epochs grow with every write
+// to a row of the hour. All that writes to the data table has to do so through [RowWatch.Store].
+type RowWatch struct{ hours epoch.Clock }
 
 // NewRowWatch makes a watch that has seen nothing.
-func NewRowWatch() *RowWatch { return &RowWatch{hours: map[int64]uint64{}} }
+func NewRowWatch() *RowWatch { return &RowWatch{} }
 
 // Store is s with the watch set on its data table.
 func (w *RowWatch) Store(s storage.Store) storage.Store { return &watchedStore{Store: s, watch: w} }
 
-// appendEpochs appends the epochs of the hours from first to last: each grows with every write to a row of its hour.
-// What a read of rows gives that begins later is as of that epoch or newer.
-func (w *RowWatch) appendEpochs(dst []uint64, first, last int64) []uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for hour := first; hour <= last; hour++ {
-		dst = append(dst, max(w.floor, w.hours[hour]))
-	}
-	return dst
-}
-
-// latest is the largest epoch of any hour.
-func (w *RowWatch) latest() uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.epoch
-}
-
-// changing tells of a write to rows of some hours, nil meaning any. It is called before a reader can see the write and
-// again before the writer learns that it is done: what is read in between is not kept for longer.
-func (w *RowWatch) changing(hours []int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.epoch++
-	if hours == nil || len(w.hours)+len(hours) > watchedHoursMax {
-		clear(w.hours)
-		w.floor = w.epoch
-		return
-	}
-	for _, hour := range hours {
-		w.hours[hour] = w.epoch
-	}
-}
-
-// during makes a write known on both sides of it.
-func (w *RowWatch) during(hours []int64, write func() error) error {
-	w.changing(hours)
-	defer w.changing(hours)
-	return write()
-}
+// changingHoursMax is the length of a change from which on all rows count as written.
+const changingHoursMax = 1 << 17
 
 // Changing tells of a change to what reads of rows from fromMs to toMs give, which is not a write.
 func (w *RowWatch) Changing(fromMs, toMs int64, change func() error) error {
 	first, last := keyschema.HourOf(fromMs), keyschema.HourOf(toMs)
-	if last-first >= watchedHoursMax {
-		return w.during(nil, change)
+	if last-first >= changingHoursMax {
+		return w.hours.During(nil, change)
 	}
 	hours := make([]int64, 0, last-first+1)
 	for hour := first; hour <= last; hour++ {
 		hours = append(hours, hour)
 	}
-	return w.during(hours, change)
+	return w.hours.During(hours, change)
 }
 
 // hoursOfRows lists the hours of the rows of mutations; nil if one has no hour.
@@ -139,19 +93,19 @@ type watchedTable struct {
 
 // Apply implements storage.Table.
 func (t *watchedTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
-	return t.watch.during(hoursOfRows(muts), func() error { return t.Table.Apply(ctx, muts) })
+	return t.watch.hours.During(hoursOfRows(muts), func() error { return t.Table.Apply(ctx, muts) })
 }
 
 // Load implements storage.Table.
 func (t *watchedTable) Load(ctx context.Context, muts []storage.RowMutation) error {
-	return t.watch.during(hoursOfRows(muts), func() error { return t.Table.Load(ctx, muts) })
+	return t.watch.hours.During(hoursOfRows(muts), func() error { return t.Table.Load(ctx, muts) })
 }
 
 // CheckAndApply implements storage.Table.
 func (t *watchedTable) CheckAndApply(
 	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
 ) (matched bool, err error) {
-	err = t.watch.during(nil, func() (err error) {
+	err = t.watch.hours.During(nil, func() (err error) {
 		matched, err = t.Table.CheckAndApply(ctx, key, cond, then, otherwise)
 		return err
 	})
@@ -160,7 +114,7 @@ func (t *watchedTable) CheckAndApply(
 
 // DropRows implements storage.Table.
 func (t *watchedTable) DropRows(ctx context.Context, r storage.RowRange) error {
-	return t.watch.during(nil, func() error { return t.Table.DropRows(ctx, r) })
+	return t.watch.hours.During(nil, func() error { return t.Table.DropRows(ctx, r) })
 }
 
 var (
@@ -175,7 +129,7 @@ type hourEpochs struct {
 }
 
 func (w *RowWatch) epochsOf(first, last int64) hourEpochs {
-	return hourEpochs{first, w.appendEpochs(nil, first, last)}
+	return hourEpochs{first, w.hours.Append(nil, first, last)}
 }
 
 func (e hourEpochs) of(hour int64) uint64 { return e.epochs[hour-e.first] }

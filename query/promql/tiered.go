@@ -27,7 +27,8 @@ type TieredSelection struct {
 	*Selection
 	plan    *TierPlan
 	session *Session
-	size    int // series of a batch
+	size    int         // series of a batch
+	keeping *keptLayout // nil if states are not to be kept
 	use     TierUse
 }
 
@@ -52,7 +53,8 @@ func (b *TieredBatch) Release() {
 // TierUse says how a selector was answered.
 type TierUse struct {
 	Selector, Reason string
-	// Days and Hours are states used, Rows the rows read beside them, Samples those in them and of the head.
+	// Days and Hours are states used, where a day of hours that were joined before counts as 24 of these, Rows the rows read
+	// beside them, Samples those in them and of the head.
 	Days, Hours, Rows, Samples int64
 	// Fallbacks are series of which all samples had to be read.
 	Fallbacks int64
@@ -131,6 +133,7 @@ func (s *Session) SelectTiered(
 	if r.cache.admits(p.rows * sel.Len()) {
 		sel.cache = r.cache
 	}
+	t.keeping = newKeptLayout(r.cache, p, sel.Len())
 	return t, nil
 }
 
@@ -168,7 +171,7 @@ func (t *TieredSelection) ReadTiered(ctx context.Context, i int) (*TieredBatch, 
 		return nil, err
 	}
 	defer rd.close()
-	sr := newStateReader(rd, t.plan)
+	sr := newStateReader(rd, t.plan, t.keeping.asOfNow(rd.opts.Tiers, t.plan))
 	if err := sr.read(ctx); err != nil {
 		return nil, storageError("read rollups", err)
 	}

@@ -19,6 +19,8 @@ type Tiers interface {
 	Read(ctx context.Context, req tiers.Request, each func(i int, c *rollup.Columns) error) error
 	// Has tells whether there may be valid states of a bucket.
 	Has(unit tiers.Unit, bucket int64) bool
+	// AppendEpochs tells since when the hours of days, or the days of months, are as they are.
+	AppendEpochs(dst []uint64, unit tiers.Unit, first, last int64) []uint64
 }
 
 const dayMs = keyschema.DayHours * keyschema.HourMs
@@ -27,9 +29,10 @@ const dayMs = keyschema.DayHours * keyschema.HourMs
 // hours, those of a month's days. Near what BenchmarkTierCosts in package query
 // gives for rows that are kept decoded, 15 s apart.
 const (
-	rowCost      = 1500
-	hoursDayCost = 2200
-	monthCost    = 2600
+	rowCost       = 1500
+	hoursDayCost  = 2200
+	joinedDayCost = 2200
+	monthCost     = 2600
 )
 
 // TierRangeMinMs is the length of a window from which states are considered: below, rows are as good.
@@ -58,7 +61,10 @@ type TierPlan struct {
 	hours    []index.HourSpan
 	firstDay int64
 	days     []dayPlan // from firstDay on
+	months   []int64   // of these days
 	rows     int       // that remain to be read for a series that has all states
+	// hourDays, joinedDays and wholeMonths are the days and months of which states are read.
+	hourDays, joinedDays, wholeMonths int
 }
 
 // dayPlan is how a day is read first; what is missing is read in the next finer way.
@@ -68,6 +74,7 @@ const (
 	dayUnused dayPlan = iota
 	dayRows
 	dayHours
+	dayJoined // its hours, joined to a state of the day
 	dayWhole
 	dayOnly // as dayWhole, and there is nothing finer
 )
@@ -143,14 +150,16 @@ func (p *TierPlan) Used(atom int) bool { return p.used[atom] }
 
 // planDays decides on the way to read each day.
 func (p *TierPlan) planDays(t Tiers, hoursFromMs int64) {
-	var all, hourDays, months int
+	all := 0
 	cut, cutDays := p.cutBuckets(keyschema.HourMs), p.cutBuckets(dayMs)
 	firstHour, lastHour := p.hours[0].First, p.hours[len(p.hours)-1].Last
 	p.firstDay = firstHour / keyschema.DayHours
 	p.days = make([]dayPlan, lastHour/keyschema.DayHours-p.firstDay+1)
+	p.months = make([]int64, len(p.days))
 	month := int64(-1)
 	for i := range p.days {
 		day := p.firstDay + int64(i)
+		p.months[i] = tiers.MonthOfDay(day)
 		hours, cutThere := p.hoursOfDay(day), cut.within(day*keyschema.DayHours, (day+1)*keyschema.DayHours)
 		all += hours
 		if hours == 0 {
@@ -166,31 +175,35 @@ func (p *TierPlan) planDays(t Tiers, hoursFromMs int64) {
 			if p.days[i] = dayWhole; only {
 				p.days[i] = dayOnly
 			}
-			if m := tiers.MonthOfDay(day); m != month {
-				month = m
-				months++
+			if p.months[i] != month {
+				month = p.months[i]
+				p.wholeMonths++
 			}
+		case hasHours && whole:
+			p.days[i] = dayJoined
+			p.joinedDays++
 		case hasHours && (retired || p.always || (hours-cutThere)*rowCost > hoursDayCost):
 			p.days[i] = dayHours
-			hourDays++
+			p.hourDays++
 			p.rows += cutThere
 		default:
 			p.days[i] = dayRows
 			p.rows += hours
 		}
 	}
-	p.decide(all, hourDays, months)
+	p.decide(all)
 }
 
 // decide compares the costs.
-func (p *TierPlan) decide(all, hourDays, months int) {
-	raw, tier := all*rowCost, p.rows*rowCost+hourDays*hoursDayCost+months*monthCost
+func (p *TierPlan) decide(all int) {
+	raw := all * rowCost
+	tier := p.rows*rowCost + p.hourDays*hoursDayCost + p.joinedDays*joinedDayCost + p.wholeMonths*monthCost
 	cost := fmt.Sprintf("%s a series from %d rows, %s from states of %d months and %d days and from %d rows",
-		time.Duration(raw), all, time.Duration(tier), months, hourDays, p.rows)
+		time.Duration(raw), all, time.Duration(tier), p.wholeMonths, p.joinedDays+p.hourDays, p.rows)
 	switch {
 	case p.clip.mintMs < p.RetiredBeforeMs:
 		p.Use, p.Reason = true, "raw samples are retired; "+cost
-	case p.always && hourDays+months > 0:
+	case p.always && p.hourDays+p.joinedDays+p.wholeMonths > 0:
 		p.Use, p.Reason = true, "asked for; "+cost
 	case tier*10 < raw*9:
 		p.Use, p.Reason = true, "cheaper: "+cost

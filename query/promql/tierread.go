@@ -27,6 +27,7 @@ const (
 type stateReader struct {
 	*batchReader
 	plan     *TierPlan
+	kept     *keptStates // nil if none are
 	prefixes []rowPrefix
 	keys     [][]byte // each prefix once
 	ends     []int    // end of each key's prefixes
@@ -34,8 +35,8 @@ type stateReader struct {
 
 	series    []seriesStates
 	firstHour int64
-	// finer are days whose hours are wanted because the day's state is not known or does not fit.
-	finer []atomic.Bool
+	// open are days whose hours some series lacks.
+	open []atomic.Bool
 
 	days, hours atomic.Int64
 	retired     atomic.Int32
@@ -44,24 +45,37 @@ type stateReader struct {
 // seriesStates is what states say of a series.
 type seriesStates struct {
 	spans []Span
-	done  []uint64 // a bit for each hour that states answer for
-	// rawMs and hoursMs are the times before which samples and states of hours are retired.
-	rawMs, hoursMs int64
-	head           []int64 // hours of which the head has samples
+	done  bitset // hours that states answer for, from the first of the plan on
+	// lacksHours and lacksDays are the days of the plan of which hours, or their own states, are yet to be read.
+	lacksHours, lacksDays bitset
+	// rawMs, hoursMs and daysMs are the times before which samples and states are retired.
+	rawMs, hoursMs, daysMs int64
+	head                   []int64 // hours of which the head has samples
 }
 
-func newStateReader(rd *batchReader, p *TierPlan) *stateReader {
+// spansFew is the number of spans of a series for which there is room from the beginning.
+const spansFew = 4
+
+func newStateReader(rd *batchReader, p *TierPlan, kept *keptStates) *stateReader {
 	r := &stateReader{
-		batchReader: rd, plan: p, series: make([]seriesStates, len(rd.series)),
-		firstHour: p.firstDay * keyschema.DayHours, finer: make([]atomic.Bool, len(p.days)),
+		batchReader: rd, plan: p, kept: kept, series: make([]seriesStates, len(rd.series)),
+		firstHour: p.firstDay * keyschema.DayHours, open: make([]atomic.Bool, len(p.days)),
 	}
-	words := (len(p.days)*keyschema.DayHours + 63) / 64
-	done := make([]uint64, words*len(r.series))
+	hourWords, dayWords := bitsetWords(len(p.days)*keyschema.DayHours), bitsetWords(len(p.days))
+	words := make(bitset, (hourWords+2*dayWords)*len(r.series))
+	spans := make([]Span, spansFew*len(r.series))
+	metric, ages := "", keyschema.Ages{}
 	for i := range r.series {
-		r.series[i].done, done = done[:words:words], done[words:]
-		r.series[i].head = r.headHours(i)
-		ages := rd.opts.TierAges.Of(metricOf(rd.series[i].Labels))
-		r.series[i].rawMs, r.series[i].hoursMs = ages[keyschema.Raw].CutoffMs(p.nowMs), ages[keyschema.Hours].CutoffMs(p.nowMs)
+		s := &r.series[i]
+		s.done, words = words[:hourWords], words[hourWords:]
+		s.lacksHours, s.lacksDays, words = words[:dayWords], words[dayWords:2*dayWords], words[2*dayWords:]
+		s.spans = spans[spansFew*i : spansFew*i : spansFew*(i+1)]
+		s.head = r.headHours(i)
+		if m := metricOf(rd.series[i].Labels); i == 0 || m != metric {
+			metric, ages = m, rd.opts.TierAges.Of(m)
+		}
+		s.rawMs, s.hoursMs = ages[keyschema.Raw].CutoffMs(p.nowMs), ages[keyschema.Hours].CutoffMs(p.nowMs)
+		s.daysMs = ages[keyschema.Days].CutoffMs(p.nowMs)
 	}
 	return r
 }
@@ -81,31 +95,32 @@ func (r *stateReader) headHours(i int) []int64 {
 	return out
 }
 
-// read reads states of days, then those of hours where days were not planned or do not do.
+// read takes the states that are kept, and reads of those that are not the days first, then the hours where days were not
+// planned or do not do.
 func (r *stateReader) read(ctx context.Context) error {
-	r.prefixes = r.makePrefixes(func(i int) []index.HourSpan { return r.batchReader.series[i].Hours })
-	r.groupPrefixes()
-	first, last := int64(-1), int64(-1)
-	for i, how := range r.plan.days {
-		if how >= dayWhole {
-			if first < 0 {
-				first = int64(i)
-			}
-			last = int64(i)
-		}
+	take := r.lacking
+	if r.kept != nil {
+		take = r.takeKept
 	}
-	if first >= 0 {
-		err := r.readUnit(ctx, tiers.Days, r.plan.firstDay+first, r.plan.firstDay+last, r.takeDays)
-		if err != nil {
-			return err
+	if lacking := take(); !lacking {
+		return nil
+	}
+	r.prefixes = r.makePrefixes(func(i int) []index.HourSpan {
+		if s := &r.series[i]; !s.lacksHours.any() && !s.lacksDays.any() {
+			return nil
 		}
+		return r.batchReader.series[i].Hours
+	})
+	r.groupPrefixes()
+	if err := r.readDays(ctx); err != nil {
+		return err
 	}
 	for i := 0; i < len(r.plan.days); i++ {
-		if !r.wantsHours(i) {
+		if !r.open[i].Load() {
 			continue
 		}
 		from := i
-		for i+1 < len(r.plan.days) && i+1-from < tierDaysRead && r.wantsHours(i+1) {
+		for i+1 < len(r.plan.days) && i+1-from < tierDaysRead && r.open[i+1].Load() {
 			i++
 		}
 		err := r.readUnit(ctx, tiers.Hours, (r.plan.firstDay+int64(from))*keyschema.DayHours,
@@ -117,7 +132,60 @@ func (r *stateReader) read(ctx context.Context) error {
 	return nil
 }
 
-func (r *stateReader) wantsHours(i int) bool { return r.plan.days[i] == dayHours || r.finer[i].Load() }
+// readDays reads the states of days, of whole months: so they can be kept.
+func (r *stateReader) readDays(ctx context.Context) error {
+	first, last := int64(-1), int64(-1)
+	for i := range r.plan.days {
+		for k := range r.series {
+			if r.series[k].lacksDays.has(int64(i)) {
+				if first < 0 {
+					first = int64(i)
+				}
+				last = int64(i)
+				break
+			}
+		}
+	}
+	if first < 0 {
+		return nil
+	}
+	from := tiers.MonthStart(r.plan.months[first])
+	return r.readUnit(ctx, tiers.Days, from, tiers.MonthStart(r.plan.months[last]+1)-1, r.takeDays)
+}
+
+// lacking notes what all series lack as long as nothing is read; false if that is nothing.
+func (r *stateReader) lacking() (any bool) {
+	for k := range r.series {
+		first, last := r.daysOf(k)
+		for n := first; n <= last; n++ {
+			switch how := r.plan.days[n]; {
+			case how >= dayWhole:
+				r.series[k].lacksDays.set(n, 1)
+				any = true
+			case how >= dayHours:
+				r.lackHours(k, n)
+				any = true
+			}
+		}
+	}
+	return any
+}
+
+// daysOf are the first and the last day of the plan that a series can have states of.
+func (r *stateReader) daysOf(series int) (first, last int64) {
+	hours := r.batchReader.series[series].Hours
+	if len(hours) == 0 {
+		return 0, -1
+	}
+	first = max(0, hours[0].First/keyschema.DayHours-r.plan.firstDay)
+	return first, min(int64(len(r.plan.days))-1, hours[len(hours)-1].Last/keyschema.DayHours-r.plan.firstDay)
+}
+
+// lackHours notes that a series lacks the hours of a day of the plan.
+func (r *stateReader) lackHours(series int, n int64) {
+	r.series[series].lacksHours.set(n, 1)
+	r.open[n].Store(true)
+}
 
 // groupPrefixes lists each prefix once. Several workers may only read if none of them meets another's series.
 func (r *stateReader) groupPrefixes() {
@@ -137,9 +205,10 @@ func (r *stateReader) groupPrefixes() {
 	}
 }
 
-// readUnit reads the states of the buckets from one to another and has take look at those of each prefix.
+// readUnit reads the states of the buckets from one to another and has take look at those of each prefix. It may use
+// scratch as it likes.
 func (r *stateReader) readUnit(
-	ctx context.Context, unit tiers.Unit, from, to int64, take func(p *rowPrefix, c *rollup.Columns),
+	ctx context.Context, unit tiers.Unit, from, to int64, take func(p *rowPrefix, c, scratch *rollup.Columns),
 ) error {
 	part := max(tierPrefixesMin, (len(r.keys)+r.workers-1)/r.workers)
 	group, ctx := errgroup.WithContext(ctx)
@@ -149,13 +218,14 @@ func (r *stateReader) readUnit(
 			req := tiers.Request{
 				Prefixes: r.keys[at:min(at+part, len(r.keys))], Unit: unit, From: from, To: to, Fields: r.plan.Fields,
 			}
+			scratch := new(rollup.Columns)
 			return r.opts.Tiers.Read(ctx, req, func(i int, c *rollup.Columns) error {
 				first := 0
 				if at+i > 0 {
 					first = r.ends[at+i-1]
 				}
 				for n := first; n < r.ends[at+i]; n++ {
-					take(&r.prefixes[n], c)
+					take(&r.prefixes[n], c, scratch)
 				}
 				return nil
 			})
@@ -164,131 +234,71 @@ func (r *stateReader) readUnit(
 	return group.Wait()
 }
 
-// spanWriter appends states to the spans of a series.
-type spanWriter struct {
-	r    *stateReader
-	s    *seriesStates
-	c    *rollup.Columns
-	atom int
-	open bool // the last span goes on
-	used int64
-}
-
-// fits finds the atom of bucket i. If there is nothing finer, a bucket that does not fit goes where its last sample lies.
-func (w *spanWriter) fits(i int, unit tiers.Unit, only bool) bool {
-	p := w.r.plan
-	atom := p.Atom(w.c.FirstMs[i], w.atom)
-	last := p.Atom(w.c.LastMs[i], atom)
-	if last != atom && !only {
-		return false
-	}
-	w.open = w.open && last == w.atom
-	w.atom = last
-	if w.c.FromMs+int64(i)*w.c.BucketMs < w.s.rawMs && p.used[last] {
-		if unit == tiers.Days && only {
-			w.r.noteRetired(OfDays)
-		} else {
-			w.r.noteRetired(OfHours)
-		}
-	}
-	return true
-}
-
-func (r *stateReader) noteRetired(res Resolution) {
-	for {
-		now := r.retired.Load()
-		if now >= int32(res) || r.retired.CompareAndSwap(now, int32(res)) {
-			return
-		}
-	}
-}
-
-// add joins bucket i, of which fits was true.
-func (w *spanWriter) add(i int) {
-	if !w.r.plan.used[w.atom] {
-		return
-	}
-	w.used++
-	if !w.open {
-		w.s.spans = append(w.s.spans, Span{Atom: w.atom})
-		w.open = true
-	}
-	w.c.JoinTo(&w.s.spans[len(w.s.spans)-1].State, i)
-}
-
 // takeDays takes the states of whole days of a series.
-func (r *stateReader) takeDays(p *rowPrefix, c *rollup.Columns) {
-	w := spanWriter{r: r, s: &r.series[p.series], c: c}
+func (r *stateReader) takeDays(p *rowPrefix, c, _ *rollup.Columns) {
+	w := r.writer(p.series, c)
 	for i := range c.Known {
 		day := c.FromMs/dayMs + int64(i)
-		first, last := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
-		if r.plan.plan(day) < dayWhole || last < p.fromHour || first > p.toHour {
+		n := day - r.plan.firstDay
+		if n < 0 || n >= int64(len(r.plan.days)) || !w.s.lacksDays.has(n) || !p.meets(day) {
 			w.open = false
 			continue
 		}
-		known := c.Known[i] && first >= p.rule.FromHour && last <= p.rule.ToHour && !w.s.inHead(first, last)
-		if known && c.Count[i] == 0 {
-			w.s.setDone(first-r.firstHour, keyschema.DayHours)
-			continue
-		}
-		only := r.plan.plan(day) == dayOnly || (day+1)*dayMs-1 < w.s.hoursMs && day*dayMs < w.s.rawMs
-		if !known || !w.fits(i, tiers.Days, only) {
-			r.finer[day-r.plan.firstDay].Store(true)
+		if !p.covers(day) || !w.day(day, i, r.only(w.s, day)) {
+			r.lackHours(p.series, n)
 			w.open = false
-			continue
 		}
-		w.s.setDone(first-r.firstHour, keyschema.DayHours)
-		w.add(i)
 	}
 	r.days.Add(w.used)
+	if r.kept != nil {
+		r.kept.putMonths(r, p, c)
+	}
+}
+
+// only tells whether there is nothing finer than the state of a day.
+func (r *stateReader) only(s *seriesStates, day int64) bool {
+	return r.plan.plan(day) == dayOnly || (day+1)*dayMs-1 < s.hoursMs && day*dayMs < s.rawMs
 }
 
 // takeHours takes the states of the hours of a series that days have left open.
-func (r *stateReader) takeHours(p *rowPrefix, c *rollup.Columns) {
-	w := spanWriter{r: r, s: &r.series[p.series], c: c}
-	fromHour := c.FromMs / keyschema.HourMs
-	spans := r.batchReader.series[p.series].Hours
-	at := searchSpan(spans, fromHour)
-	for i := range c.Known {
-		hour := fromHour + int64(i)
-		for at < len(spans) && spans[at].Last < hour {
-			at++
-		}
-		n := hour - r.firstHour
-		if at == len(spans) || spans[at].First > hour || w.s.isDone(n) || hour < p.fromHour || hour > p.toHour {
-			w.open = w.open && c.Known[i] && c.Count[i] == 0
-			continue
-		}
-		known := c.Known[i] && !w.s.inHead(hour, hour)
-		if known && c.Count[i] == 0 {
-			w.s.setDone(n, 1)
-			continue
-		}
-		if !known || !w.fits(i, tiers.Hours, keyschema.HourStartMs(hour) < w.s.rawMs) {
+func (r *stateReader) takeHours(p *rowPrefix, c, joined *rollup.Columns) {
+	w := r.writer(p.series, c)
+	firstDay := c.FromMs / dayMs
+	for i := 0; i < c.Len(); i += keyschema.DayHours {
+		day := firstDay + int64(i/keyschema.DayHours)
+		n := day - r.plan.firstDay
+		if !w.s.lacksHours.has(n) || !p.meets(day) {
 			w.open = false
 			continue
 		}
-		w.s.setDone(n, 1)
-		w.add(i)
+		covers := p.covers(day)
+		if covers && r.plan.days[n] == dayJoined && !slices.Contains(c.Known[i:i+keyschema.DayHours], false) {
+			joined.Reset(day*dayMs, dayMs, 1, c.Fields)
+			joined.Set(0, c.Join(i, i+keyschema.DayHours))
+			if r.kept != nil {
+				r.kept.put(r, p.series, keptJoined, day, joined, 0, 1)
+			}
+			w.c = joined
+			taken := w.day(day, 0, false)
+			if w.c = c; taken {
+				continue
+			}
+		}
+		if covers && r.kept != nil {
+			r.kept.put(r, p.series, keptHours, day, c, i, keyschema.DayHours)
+		}
+		w.hours(day*keyschema.DayHours, i, max(p.fromHour, day*keyschema.DayHours), p.toHour)
 	}
 	r.hours.Add(w.used)
 }
 
-// inHead tells whether the head has samples of the hours from first to last.
-func (s *seriesStates) inHead(first, last int64) bool {
-	if len(s.head) == 0 || s.head[0] > last {
-		return false
-	}
-	at, _ := slices.BinarySearch(s.head, first)
-	return at < len(s.head) && s.head[at] <= last
+// meets tells whether a prefix has hours of a day that are asked for; covers, whether it is that of all of its hours.
+func (p *rowPrefix) meets(day int64) bool {
+	return p.toHour >= day*keyschema.DayHours && p.fromHour < (day+1)*keyschema.DayHours
 }
 
-func (s *seriesStates) isDone(n int64) bool { return s.done[n/64]>>(n%64)&1 != 0 }
-
-func (s *seriesStates) setDone(n, hours int64) {
-	for ; hours > 0; n, hours = n+1, hours-1 {
-		s.done[n/64] |= 1 << (n % 64)
-	}
+func (p *rowPrefix) covers(day int64) bool {
+	return p.rule.FromHour <= day*keyschema.DayHours && p.rule.ToHour >= (day+1)*keyschema.DayHours-1
 }
 
 // openHours are the series with the hours that states leave open and that are not retired. Of those with very many of

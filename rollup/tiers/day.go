@@ -32,7 +32,7 @@ func (t *Tiers) computeDay(ctx context.Context, day int64) (err error) {
 	began := t.opts.Now()
 	todo := t.ledger.begin(day)
 	defer func() { err = errors.Join(err, t.ledger.finish(ctx, day, err == nil)) }()
-	p := &dayPass{batch: newBatch(t), day: day, qualifier: statesQualifier(int(day-monthStart(MonthOfDay(day))) + 1)}
+	p := &dayPass{batch: newBatch(t), day: day, qualifier: statesQualifier(int(day-MonthStart(MonthOfDay(day))) + 1)}
 	defer t.metrics.passSeries.Set(0)
 	if todo == workWhole {
 		err = p.whole(ctx)

@@ -212,7 +212,7 @@ func (l *ledger) note(day int64, n, most int, now time.Time) (changed bool) {
 
 func markMutation(s *staleHours) storage.RowMutation {
 	month := MonthOfDay(s.day)
-	dayOfMonth := int(s.day-monthStart(month)) + 1
+	dayOfMonth := int(s.day-MonthStart(month)) + 1
 	m := storage.RowMutation{Key: appendKey(nil, s.prefix, month)}
 	for hour := range keyschema.DayHours {
 		if s.hours>>hour&1 != 0 {
@@ -259,7 +259,7 @@ func (t *Tiers) dropping(ctx context.Context, r storage.RowRange, drop func() er
 		}
 		for _, c := range it.Row().Cells {
 			if len(c.Qualifier) == 2 && c.Qualifier[1] == kindStates {
-				day := monthStart(month) + int64(c.Qualifier[0]) - 1
+				day := MonthStart(month) + int64(c.Qualifier[0]) - 1
 				stale = append(stale, staleHours{bytes.Clone(prefix), day, 1<<keyschema.DayHours - 1})
 			}
 		}

@@ -26,14 +26,14 @@ func MonthOfDay(day int64) int64 {
 	return int64(year-1970)*12 + int64(month) - 1
 }
 
-// monthStart returns the first day of a month.
-func monthStart(month int64) int64 {
+// MonthStart returns the first day of a month.
+func MonthStart(month int64) int64 {
 	return time.Date(1970+int(month/12), time.Month(month%12)+1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() / dayMs
 }
 
 // dayCellMs is the timestamp of the cells of a day's hours, monthCellMs of those of a month's days.
 func dayCellMs(day int64) int64     { return day*dayMs + dayMs - 1 }
-func monthCellMs(month int64) int64 { return monthStart(month+1)*dayMs - 1 }
+func monthCellMs(month int64) int64 { return MonthStart(month+1)*dayMs - 1 }
 
 // appendKey appends the row key of a series and month; prefix is what keyschema.Rule.AppendPrefix made.
 func appendKey(dst, prefix []byte, month int64) []byte {

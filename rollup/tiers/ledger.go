@@ -48,7 +48,8 @@ type ledger struct {
 
 	gate sync.RWMutex
 
-	seen atomic.Pointer[record] // a copy of record for readers, who never wait for mu
+	seen   atomic.Pointer[record] // a copy of record for readers, who never wait for mu
+	epochs *epochs                // of what readers may keep
 
 	mu      sync.Mutex
 	record  record
@@ -62,8 +63,10 @@ type ledger struct {
 type calm struct{ first, last time.Time }
 
 // openLedger reads the ledger; found is false if there is none yet, or it is to be forgotten.
-func openLedger(ctx context.Context, store storage.Store, reset bool) (l *ledger, found bool, err error) {
-	l = &ledger{store: store, pass: -1, quiet: map[int64]calm{}, record: record{Closed: -1, ClosedMonth: -1}}
+func openLedger(ctx context.Context, store storage.Store, reset bool, e *epochs) (l *ledger, found bool, err error) {
+	l = &ledger{
+		store: store, pass: -1, quiet: map[int64]calm{}, epochs: e, record: record{Closed: -1, ClosedMonth: -1},
+	}
 	if l.meta, err = store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
 		return nil, false, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
@@ -232,7 +235,15 @@ func (l *ledger) finishMonth(ctx context.Context, month int64) error {
 func (l *ledger) show() {
 	r := l.record
 	r.Days, r.Months = maps.Clone(r.Days), maps.Clone(r.Months)
+	former := l.seen.Load()
+	if former == nil {
+		l.seen.Store(&r) // nobody has kept anything
+		return
+	}
+	days, months := differences(former, &r)
+	l.epochs.change(days, months)
 	l.seen.Store(&r)
+	l.epochs.change(days, months)
 }
 
 // view is the ledger as readers see it; it is not to be changed.

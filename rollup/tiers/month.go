@@ -26,7 +26,7 @@ type monthPass struct {
 // computeMonth computes the states of a month's days.
 func (t *Tiers) computeMonth(ctx context.Context, month int64) (err error) {
 	began := t.opts.Now()
-	first, end := monthStart(month), monthStart(month+1)
+	first, end := MonthStart(month), MonthStart(month+1)
 	p := &monthPass{batch: newBatch(t), month: month, days: int(end - first), kept: t.keptOf(keyschema.Hours)}
 	defer t.metrics.passSeries.Set(0)
 	it := t.table.ReadRows(ctx, everything(), storage.ReadOptions{Filter: storage.Filter{
@@ -62,7 +62,7 @@ func (p *monthPass) add(ctx context.Context, row storage.Row) error {
 	}
 	var states [rollup.BucketsMax]rollup.State
 	var have, damaged, marked uint32
-	firstMs := monthStart(p.month) * dayMs
+	firstMs := MonthStart(p.month) * dayMs
 	p.former.Reset(firstMs, dayMs, p.days, rollup.FieldsAll)
 	for i := range row.Cells {
 		c := &row.Cells[i]
@@ -119,7 +119,7 @@ func (p *monthPass) write(ctx context.Context, rowKey []byte, states []rollup.St
 	key := p.cut(func(dst []byte) []byte { return append(dst, rowKey...) })
 	var err error
 	value := p.cut(func(dst []byte) []byte {
-		dst, err = p.encoder.Append(dst, key, daysQualifier(), monthStart(p.month)*dayMs, dayMs, rollup.FieldsAll, states)
+		dst, err = p.encoder.Append(dst, key, daysQualifier(), MonthStart(p.month)*dayMs, dayMs, rollup.FieldsAll, states)
 		return dst
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ func (t *Tiers) Needed(tier keyschema.Tier) (day int64, some bool) {
 		for m := range view.Months {
 			month = min(month, m)
 		}
-		return monthStart(month), true
+		return MonthStart(month), true
 	default:
 		return 0, false
 	}

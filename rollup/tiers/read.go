@@ -160,7 +160,7 @@ func (r *reader) walk(it storage.RowIter, each func(i int, c *rollup.Columns) er
 
 // take unpacks the cells of one row.
 func (r *reader) take(row storage.Row, month int64) {
-	start := monthStart(month)
+	start := MonthStart(month)
 	for i := range row.Cells {
 		c := &row.Cells[i]
 		switch {
@@ -173,7 +173,7 @@ func (r *reader) take(row storage.Row, month int64) {
 			r.mark((start+int64(c.Qualifier[0])-1)*keyschema.DayHours + int64(c.Qualifier[2]))
 		case c.Family == storage.FamilyDays && len(c.Qualifier) == 1:
 			if r.ledger.hasMonth(month) {
-				r.decode(row.Key, c, start*dayMs, int(monthStart(month+1)-start))
+				r.decode(row.Key, c, start*dayMs, int(MonthStart(month+1)-start))
 			}
 		case c.Family == storage.FamilyDays && len(c.Qualifier) == 2 && isLive(c.Value):
 			r.mark(start + int64(c.Qualifier[1]) - 1)

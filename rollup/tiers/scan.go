@@ -101,7 +101,7 @@ type oldScan struct {
 
 // scanOld starts to read what is stored of a day's hours.
 func (t *Tiers) scanOld(ctx context.Context, day int64, set storage.RowSet) *oldScan {
-	dayOfMonth := byte(day-monthStart(MonthOfDay(day))) + 1
+	dayOfMonth := byte(day-MonthStart(MonthOfDay(day))) + 1
 	return &oldScan{it: t.table.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
 		Families: []string{storage.FamilyHours}, FromMs: day * dayMs, ToMs: (day + 1) * dayMs,
 		QualifierStart: []byte{dayOfMonth}, QualifierEnd: []byte{dayOfMonth + 1},

@@ -16,6 +16,7 @@ type Tiers struct {
 	data    storage.Table
 	table   storage.Table
 	ledger  *ledger
+	epochs  *epochs
 	metrics *metrics
 
 	passing sync.Mutex // held by the pass under way
@@ -30,15 +31,17 @@ func Open(ctx context.Context, opts Options) (*Tiers, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Tiers{opts: opts.withDefaults(), wait: sleep}
+	t := &Tiers{opts: opts.withDefaults(), epochs: new(epochs), wait: sleep}
 	var err error
 	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(opts.Raw)); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableData, err)
 	}
-	if t.table, err = opts.Store.EnsureTable(ctx, storage.RollupSchema(opts.Hours, opts.Days)); err != nil {
+	table, err := opts.Store.EnsureTable(ctx, storage.RollupSchema(opts.Hours, opts.Days))
+	if err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableRollup, err)
 	}
-	l, found, err := openLedger(ctx, opts.Store, opts.Reset)
+	t.table = &epochTable{table, t.epochs}
+	l, found, err := openLedger(ctx, opts.Store, opts.Reset, t.epochs)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +187,7 @@ func (t *Tiers) Step(ctx context.Context) (worked bool, err error) {
 	}
 	if month, ok := t.ledger.nextMonth(); ok {
 		if err := t.computeMonth(ctx, month); err != nil {
-			return false, fmt.Errorf("compute the days of %s: %w", dayText(monthStart(month))[:7], err)
+			return false, fmt.Errorf("compute the days of %s: %w", dayText(MonthStart(month))[:7], err)
 		}
 		return true, nil
 	}

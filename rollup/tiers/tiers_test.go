@@ -206,7 +206,7 @@ func TestDamagedCellsAreUnknownNamedAndRebuilt(t *testing.T) {
 	require.NoError(t, r.table.Apply(context.Background(), []storage.RowMutation{{
 		Key: appendKey(nil, all[1].prefix, month), Entries: []storage.Entry{{
 			Kind: storage.SetCell, Family: storage.FamilyHours, TsMs: dayCellMs(firstDay),
-			Qualifier: statesQualifier(int(firstDay-monthStart(month)) + 1), Value: []byte("damaged"),
+			Qualifier: statesQualifier(int(firstDay-MonthStart(month)) + 1), Value: []byte("damaged"),
 		}},
 	}}))
 	known, _ := r.known(t, all[1], Hours, 2)

@@ -61,7 +61,7 @@ func (t *Tiers) Verify(ctx context.Context, first, last int64, report func(Diffe
 			continue
 		}
 		if err := v.verifyMonth(ctx, month); err != nil {
-			return v.out, fmt.Errorf("verify the days of %s: %w", dayText(monthStart(month))[:7], err)
+			return v.out, fmt.Errorf("verify the days of %s: %w", dayText(MonthStart(month))[:7], err)
 		}
 	}
 	return v.out, nil
@@ -115,7 +115,7 @@ func (v *verifier) verifySeries(day int64, raw *rawDay, old *oldDay, keptMs int6
 	}
 	month := MonthOfDay(day)
 	key := appendKey(nil, old.prefix, month)
-	qualifier := statesQualifier(int(day-monthStart(month)) + 1)
+	qualifier := statesQualifier(int(day-MonthStart(month)) + 1)
 	v.columns.Reset(day*dayMs, keyschema.HourMs, keyschema.DayHours, rollup.FieldsAll)
 	difference := Difference{Prefix: string(old.prefix), Unit: Hours, Bucket: day * keyschema.DayHours}
 	_, difference.Err = v.decoder.Decode(&v.columns, key, qualifier, old.states, day*dayMs, keyschema.DayHours)
@@ -146,7 +146,7 @@ func (v *verifier) verifySeries(day int64, raw *rawDay, old *oldDay, keptMs int6
 
 // verifyMonth compares a month's days with the hours.
 func (v *verifier) verifyMonth(ctx context.Context, month int64) (err error) {
-	first, end := monthStart(month), monthStart(month+1)
+	first, end := MonthStart(month), MonthStart(month+1)
 	it := v.t.table.ReadRows(ctx, everything(), storage.ReadOptions{Filter: storage.Filter{
 		FromMs: first * dayMs, ToMs: end * dayMs,
 	}})
@@ -163,7 +163,7 @@ func (v *verifier) verifyMonth(ctx context.Context, month int64) (err error) {
 // verifyDays compares the days of one series whose hours are still there.
 func (v *verifier) verifyDays(p *monthPass, row storage.Row) error {
 	prefix, _, _ := parseKey(row.Key)
-	firstMs := monthStart(p.month) * dayMs
+	firstMs := MonthStart(p.month) * dayMs
 	found := false
 	for i := range row.Cells {
 		c := &row.Cells[i]
