@@ -35,8 +35,9 @@ type keptLayout struct {
 func newKeptLayout(c *rowCache, p *TierPlan, series int) *keptLayout {
 	packing := rollup.NewPacking(p.Fields)
 	entry := func(n int) int64 { return int64(packing.Words(n)*8 + rowSlotBytes + rowKeyBytes) }
-	size := int64(p.joinedDays)*entry(1) + int64(p.hourDays)*entry(keyschema.DayHours) + int64(p.wholeMonths)*entry(rollup.BucketsMax)
-	if !c.admitsBytes(size * int64(series)) {
+	sizeBytes := int64(p.joinedDays)*entry(1) + int64(p.hourDays)*entry(keyschema.DayHours) +
+		int64(p.wholeMonths)*entry(rollup.BucketsMax)
+	if !c.admitsBytes(sizeBytes * int64(series)) {
 		return nil
 	}
 	c.table.mu.Lock()
