@@ -14,6 +14,10 @@ const (
 	changeSpansMax = 1 << 16
 	// changeBits is the number of neighbouring spans that a request notes at no cost.
 	changeBits = 64
+	// changeMinutesMax is the number of other spans from which on a request notes whole hours: a backfill would make the
+	// log forget what has changed lately.
+	changeMinutesMax = 64
+	minutesPerHour   = 60
 )
 
 // changeLog remembers when the samples of which minutes were last changed, so that whoever keeps what it once read can
@@ -28,8 +32,19 @@ type changeLog struct {
 }
 
 type changedSpan struct {
-	span       int64 // minutes since 1970
+	span       int64 // minutes since 1970, or what hourSpan says
 	generation uint64
+}
+
+// hourSpan names the hour of a minute as a whole.
+func hourSpan(minute int64) int64 { return ^(minute / minutesPerHour) }
+
+// times returns the first and the last time of a span.
+func (s *changedSpan) times() (fromMs, toMs int64) {
+	if s.span < 0 {
+		return ^s.span * minutesPerHour * changeSpanMs, (^s.span+1)*minutesPerHour*changeSpanMs - 1
+	}
+	return s.span * changeSpanMs, (s.span+1)*changeSpanMs - 1
 }
 
 func newChangeLog() *changeLog { return &changeLog{spans: map[int64]*list.Element{}} }
@@ -72,12 +87,18 @@ func (c *changeLog) noteTimes(mintMs, maxtMs int64) {
 	defer c.mu.Unlock()
 	c.generation++
 	first, last := mintMs/changeSpanMs, maxtMs/changeSpanMs
-	if last-first >= changeSpansMax {
+	if last-first < changeMinutesMax {
+		for span := first; span <= last; span++ {
+			c.touch(span)
+		}
+		return
+	}
+	if first, last = first/minutesPerHour, last/minutesPerHour; last-first >= changeSpansMax {
 		c.forgotten = c.generation
 		return
 	}
-	for span := first; span <= last; span++ {
-		c.touch(span)
+	for hour := first; hour <= last; hour++ {
+		c.touch(hourSpan(hour * minutesPerHour))
 	}
 }
 
@@ -98,8 +119,8 @@ func (c *changeLog) since(generation uint64, mintMs, maxtMs int64) (fromMs, toMs
 		if s.generation <= generation {
 			break
 		}
-		from, to := max(mintMs, s.span*changeSpanMs), min(maxtMs, (s.span+1)*changeSpanMs-1)
-		if from > to {
+		from, to := s.times()
+		if from, to = max(mintMs, from), min(maxtMs, to); from > to {
 			continue
 		}
 		if !changed {
@@ -138,6 +159,18 @@ func (r *request) noteChanges(samples []head.Sample) {
 	// A backfill may go over the same hours for each series.
 	slices.Sort(r.spans)
 	r.spans = slices.Compact(r.spans)
+	if len(r.spans) > changeMinutesMax {
+		for ; bits != 0; first, bits = first+1, bits>>1 {
+			if bits&1 != 0 {
+				r.spans = append(r.spans, first)
+			}
+		}
+		for n := range r.spans {
+			r.spans[n] = hourSpan(r.spans[n])
+		}
+		slices.Sort(r.spans)
+		r.spans = slices.Compact(r.spans)
+	}
 	r.i.changes.note(first, bits, r.spans)
 }
 
@@ -146,7 +179,7 @@ func (i *intake) Generation() uint64 { return i.changes.current() }
 
 // ChangedSince reports whether samples with mintMs ≤ time ≤ maxtMs may have been added or replaced since there was
 // that generation, and between which times. What was acknowledged is always told; what is told may be more than
-// what has changed: whole minutes, for all series.
+// what has changed: whole minutes, or hours after changes of very many minutes, for all series.
 func (i *intake) ChangedSince(generation uint64, mintMs, maxtMs int64) (fromMs, toMs int64, changed bool) {
 	return i.changes.since(generation, mintMs, maxtMs)
 }

@@ -75,6 +75,34 @@ func TestForgottenChanges(t *testing.T) {
 	require.False(t, changed, "generation 1 has seen the change")
 }
 
+// TestBackfillIsToldByHours: a request that fills in months does not push out what has changed lately, and nothing of what
+// it changed is left out.
+func TestBackfillIsToldByHours(t *testing.T) {
+	c := newChangeLog()
+	r := &request{i: &intake{changes: c}}
+	c.note(1_000_000, 1, nil)
+	const first, minutes = 500_001, 2000
+	for n := range int64(100) {
+		var samples []head.Sample
+		for minute := range int64(minutes) {
+			samples = append(samples, head.Sample{TsMs: (first + n*minutes + minute) * changeSpanMs})
+		}
+		before := c.current()
+		r.noteChanges(samples)
+		for _, s := range samples {
+			_, _, changed := c.since(before, s.TsMs, s.TsMs)
+			require.True(t, changed)
+		}
+		fromMs, toMs, _ := c.since(before, 0, 2*first*changeSpanMs)
+		require.LessOrEqual(t, samples[0].TsMs-fromMs, int64(minutesPerHour*changeSpanMs))
+		require.LessOrEqual(t, toMs-samples[minutes-1].TsMs, int64(minutesPerHour*changeSpanMs))
+	}
+	require.Less(t, len(c.spans), 5000)
+	fromMs, toMs, changed := c.since(0, 900_000*changeSpanMs, 2_000_000*changeSpanMs)
+	require.True(t, changed)
+	require.Equal(t, []int64{1_000_000 * changeSpanMs, 1_000_001*changeSpanMs - 1}, []int64{fromMs, toMs})
+}
+
 func BenchmarkNoteChanges(b *testing.B) {
 	r := &request{i: &intake{changes: newChangeLog()}}
 	samples := make([]head.Sample, 2000)

@@ -10,12 +10,14 @@ import (
 	"halite/keyschema"
 )
 
-// Ticks of Options.Head.FlushInterval that decide about late rows.
+// What decides about late rows, in ticks of Options.Head.FlushInterval and in memory.
 const (
 	// idleTicks without a sample make a row of a closed hour due: a backfill has moved on.
 	idleTicks = 2
 	// patienceTicks after its first sample it is due anyway.
 	patienceTicks = 40
+	// backlogShare is the part of HeadOptions.BytesMax that a backfill may use before its rows go without waiting.
+	backlogShare = 4
 )
 
 // flushDue writes the rows of hours that closed a while ago, one slice of the table's keys after the other over
@@ -25,14 +27,15 @@ func (i *Ingester) flushDue(ctx context.Context, now time.Time) error {
 	open := keyschema.HourOf(max(0, nowMs-graceMs))
 	f := flusher{i: i}
 	if i.order.hour != open {
-		if bytes := f.choose(func(row head.RowInfo) bool { return row.Hour < open }); bytes > 0 {
-			i.order.make(i, f.chosen, bytes)
+		if f.choose(func(row head.RowInfo) bool { return row.Hour < open }); f.bytes > 0 {
+			i.order.make(i, f.chosen, f.bytes)
 			i.order.hour = open
 		}
 	}
+	backlog := i.hasBacklog(open)
 	spreadMs, count := i.hopts.Spread.Milliseconds(), int64(i.order.slices())
 	_, err := i.flushWith(ctx, &f, func(row head.RowInfo) bool {
-		if row.Frozen {
+		if row.Frozen || backlog && row.Hour < open-1 {
 			return true
 		}
 		if row.Hour >= open || tick-row.LastTick < idleTicks && tick-row.MadeTick < patienceTicks {
@@ -42,6 +45,25 @@ func (i *Ingester) flushDue(ctx context.Context, now time.Time) error {
 		return keyschema.HourCellMs(row.Hour)+waitMs < nowMs
 	})
 	return err
+}
+
+// hasBacklog tells whether rows of hours before the one that closed last take so much memory that they had better go at
+// once, those that are still being filled among them.
+func (i *Ingester) hasBacklog(open int64) bool {
+	most := i.hopts.BytesMax / backlogShare
+	if i.head.Bytes() <= most {
+		return false
+	}
+	bytes := int64(0)
+	for stripe := range i.head.Stripes() {
+		i.head.Choose(nil, stripe, func(row head.RowInfo) bool {
+			if row.Hour < open-1 {
+				bytes += row.Bytes
+			}
+			return false
+		})
+	}
+	return bytes > most
 }
 
 // relieve flushes early what memory pressure demands: first all rows of closed hours, then the largest open ones. The

@@ -13,13 +13,15 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
+	"halite/keyschema"
 	"halite/storage"
 )
 
-// recordingStore keeps the first and last key of each batch written to its tables.
+// recordingStore keeps the first and last key of each batch written to its tables, and counts the days of all batches.
 type recordingStore struct {
 	storage.Store
 	batches [][2]string
+	days    int
 }
 
 type recordingTable struct {
@@ -37,6 +39,13 @@ func (s *recordingStore) EnsureTable(ctx context.Context, schema storage.TableSc
 
 func (t *recordingTable) note(muts []storage.RowMutation) {
 	t.s.batches = append(t.s.batches, [2]string{string(muts[0].Key), string(muts[len(muts)-1].Key)})
+	days := map[int64]bool{}
+	for i := range muts {
+		if key, err := keyschema.ParseRowKey(muts[i].Key); err == nil {
+			days[dayOf(key.Hour)] = true
+		}
+	}
+	t.s.days += len(days)
 }
 
 func (t *recordingTable) Apply(ctx context.Context, muts []storage.RowMutation) error {

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -29,6 +30,8 @@ type flusher struct {
 	reader  head.Reader
 	encoder run.Encoder
 	chosen  []head.Row
+	bytes   int64      // memory of chosen
+	days    []flushDay // of chosen, oldest first
 	frozen  []head.Row // rows of the slice under way; those before written are in the table
 	written int
 	rows    int // in the table, of all slices
@@ -45,35 +48,78 @@ type flusher struct {
 // head. It returns the number of rows written.
 func (f *flusher) flush(ctx context.Context, pick func(row head.RowInfo) bool) (rows int, err error) {
 	start := f.i.opts.Now()
-	bytes := f.choose(pick)
+	f.choose(pick)
 	if len(f.chosen) == 0 {
 		return 0, nil
 	}
-	f.i.order.sort(f.i, f.chosen, bytes)
-	for rest := f.chosen; len(rest) > 0; {
-		n := f.i.order.firstSlice(rest)
-		if err := f.flushSlice(ctx, rest[:n]); err != nil {
-			return f.rows, err
+	f.eachPart(func(rows []head.Row, bytes int64) bool {
+		f.i.order.sort(f.i, rows, bytes)
+		for len(rows) > 0 && err == nil {
+			n := f.i.order.firstSlices(rows, int(f.i.hopts.FlushBytes*int64(len(f.chosen))/max(1, f.bytes)))
+			err = f.flushSlice(ctx, rows[:n])
+			rows = rows[n:]
 		}
-		rest = rest[n:]
+		return err == nil
+	})
+	if err != nil {
+		return f.rows, err
 	}
 	f.i.metrics.flushSeconds.Observe(f.i.opts.Now().Sub(start).Seconds())
 	return f.rows, nil
 }
 
-// choose collects the rows that pick chooses, ordered by stripe, and returns the memory that they use.
-func (f *flusher) choose(pick func(row head.RowInfo) bool) (bytes int64) {
-	f.chosen = f.chosen[:0]
+// choose collects the rows that pick chooses, ordered by stripe.
+func (f *flusher) choose(pick func(row head.RowInfo) bool) {
+	f.chosen, f.bytes, f.days = f.chosen[:0], 0, f.days[:0]
 	for stripe := range f.i.head.Stripes() {
 		f.chosen = f.i.head.Choose(f.chosen, stripe, func(row head.RowInfo) bool {
 			if !pick(row) {
 				return false
 			}
-			bytes += row.Bytes
+			f.bytes += row.Bytes
+			f.countDay(row)
 			return true
 		})
 	}
-	return bytes
+}
+
+// flushDay is a day that has rows to flush, and the memory that they use.
+type flushDay struct{ day, bytes int64 }
+
+func dayOf(hour int64) int64 { return hour / keyschema.DayHours }
+
+func (f *flusher) countDay(row head.RowInfo) {
+	day := dayOf(row.Hour)
+	at, found := slices.BinarySearchFunc(f.days, day, func(d flushDay, day int64) int { return cmp.Compare(d.day, day) })
+	if !found {
+		f.days = slices.Insert(f.days, at, flushDay{day: day})
+	}
+	f.days[at].bytes += row.Bytes
+}
+
+// eachPart visits the chosen rows day by day, small days together, until visit returns false. The table keeps days apart:
+// a backfill of a year that went through the table series by series would leave a file for each day and few series.
+func (f *flusher) eachPart(visit func(rows []head.Row, bytes int64) bool) {
+	rows, days := f.chosen, f.days
+	if len(days) > 1 {
+		h := f.i.head
+		slices.SortFunc(rows, func(a, b head.Row) int {
+			return cmp.Or(cmp.Compare(dayOf(a.Hour()), dayOf(b.Hour())), cmp.Compare(h.Stripe(a.Ref), h.Stripe(b.Ref)))
+		})
+	}
+	for len(days) > 0 {
+		bytes, end := days[0].bytes, 1
+		for end < len(days) && bytes+days[end].bytes <= f.i.hopts.FlushBytes {
+			bytes += days[end].bytes
+			end++
+		}
+		last := days[end-1].day
+		n, _ := slices.BinarySearchFunc(rows, last+1, func(r head.Row, day int64) int { return cmp.Compare(dayOf(r.Hour()), day) })
+		if !visit(rows[:n], bytes) {
+			return
+		}
+		rows, days = rows[n:], days[end:]
+	}
 }
 
 // flushSlice freezes and writes rows, in batches if there is very much of them.

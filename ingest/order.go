@@ -94,7 +94,20 @@ func (o *order) sort(i *Ingester, rows []head.Row, bytesTotal int64) {
 	})
 }
 
-// firstSlice returns how many of the sorted rows are of the first one's slice.
+// firstSlices returns how many of the sorted rows are of the first one's slice, and of those behind it as long as they
+// are not more than most in all: order may have been made for far more rows.
+func (o *order) firstSlices(rows []head.Row, most int) int {
+	n := o.firstSlice(rows)
+	for n < len(rows) {
+		more := o.firstSlice(rows[n:])
+		if n+more > most {
+			break
+		}
+		n += more
+	}
+	return n
+}
+
 func (o *order) firstSlice(rows []head.Row) int {
 	n := 1
 	for n < len(rows) && o.slice(rows[n].Ref) == o.slice(rows[0].Ref) {

@@ -42,19 +42,22 @@ func (h *Head) cut(d *Reader, s *stripe, ref uint32, mintMs, maxtMs int64) error
 	if at == nil {
 		return nil
 	}
-	defer s.unlink(at, ref) // after an error, too: a row without samples must not take new ones
-	for n := at.row; n != 0; n = s.row(n).next {
-		startMs := keyschema.HourStartMs(int64(s.row(n).hour))
+	// Where the newest row of an hour goes, the map would not know of older ones.
+	defer delete(s.hours, ref)
+	for n := at.row; n != 0; {
+		r := s.row(n)
+		next, startMs := r.next, keyschema.HourStartMs(int64(r.hour))
 		if startMs <= maxtMs && startMs+keyschema.HourMs > mintMs {
 			if err := h.cutRow(d, s, at, n, mintMs, maxtMs); err != nil {
 				return err
 			}
 		}
+		n = next
 	}
 	return nil
 }
 
-// cutRow takes samples out of a row by writing the others into it once more, or marks it as gone if there are none.
+// cutRow takes samples out of a row by writing the others into it once more.
 func (h *Head) cutRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs int64) error {
 	r := s.row(n)
 	d.reset()
@@ -73,13 +76,14 @@ func (h *Head) cutRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs i
 		h.sealed.Add(-1)
 	}
 	if from == 0 && to == len(tsMs) {
-		r.flags |= flagGone
+		s.unlink(at, n)
 		return nil
 	}
 	s.release(r)
 	*r = row{
-		ref: r.ref, next: r.next, hour: r.hour, newest: r.newest, seq: r.seq, segment: r.segment, madeTick: r.madeTick,
-		lastTick: r.lastTick, flags: r.flags & flagFrozen, tail: s.slabs[classTailSmall].alloc(),
+		ref: r.ref, next: r.next, prev: r.prev, hour: r.hour, newest: r.newest, seq: r.seq, segment: r.segment,
+		madeTick: r.madeTick, lastTick: r.lastTick, flags: r.flags & (flagFrozen | flagAgain),
+		tail: s.slabs[classTailSmall].alloc(),
 	}
 	s.bytes += s.memory(r)
 	startMs := keyschema.HourStartMs(int64(r.hour))

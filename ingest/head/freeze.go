@@ -54,7 +54,7 @@ func (s *stripe) choose(dst []Row, first uint32, pick func(RowInfo) bool) (rows 
 		r := s.row(n)
 		if r.ref != 0 && r.flags&flagFlushing == 0 && pick(RowInfo{
 			Ref: r.ref, Hour: int64(r.hour), Bytes: s.memory(r), Samples: int(r.samples), Segment: uint64(r.segment),
-			MadeTick: r.madeTick, LastTick: r.lastTick, Frozen: !r.open(),
+			MadeTick: r.madeTick, LastTick: r.lastUsed(), Frozen: !r.open(),
 		}) {
 			dst = append(dst, Row{Ref: r.ref, hour: r.hour, seq: r.seq, n: n})
 		}
@@ -76,7 +76,7 @@ func (h *Head) Freeze(dst []Row, rows []Row) []Row {
 			some++
 		}
 		slices.SortFunc(rows[:some], compareRows)
-		h.withSeries(rows[:some], func(s *stripe, at *slot, chosen []Row) { dst = s.freezeOlder(dst, at, chosen) })
+		h.withSeries(rows[:some], func(s *stripe, at *slot, chosen []Row) { dst = s.freeze(dst, at, chosen) })
 		rows = rows[some:]
 	}
 	return dst
@@ -86,17 +86,35 @@ func compareRows(a, b Row) int {
 	return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.hour, b.hour), compareSeq(a.seq, b.seq))
 }
 
-// freezeOlder freezes chosen rows of one series, in order, and the rows of their hours that were made before them. It
-// walks the series' list once, however many are chosen: months of a series may wait to be written.
+// freeze freezes chosen rows of one series, in order, and the rows of their hours that were made before them.
+func (s *stripe) freeze(dst []Row, at *slot, chosen []Row) []Row {
+	if slices.ContainsFunc(chosen, func(r Row) bool { return s.row(r.n).flags&flagAgain != 0 }) {
+		return s.freezeOlder(dst, at, chosen)
+	}
+	for i := range chosen {
+		dst = s.freezeRow(dst, chosen[i].n)
+	}
+	return dst
+}
+
+func (s *stripe) freezeRow(dst []Row, n uint32) []Row {
+	r := s.row(n)
+	if r.flags&flagFlushing != 0 {
+		return dst
+	}
+	r.flags |= flagFrozen | flagFlushing
+	return append(dst, Row{Ref: r.ref, hour: r.hour, seq: r.seq, n: n})
+}
+
+// freezeOlder is freeze where there may be older rows. It walks the series' list once, however many are chosen: months
+// of a series may wait to be written.
 func (s *stripe) freezeOlder(dst []Row, at *slot, chosen []Row) []Row {
 	from := len(dst)
-	for n := at.row; n != 0; {
+	for n := at.row; n != 0; n = s.row(n).next {
 		r := s.row(n)
-		if last := newestChosen(chosen, r.hour); last != nil && r.flags&flagFlushing == 0 && compareSeq(r.seq, last.seq) <= 0 {
-			r.flags |= flagFrozen | flagFlushing
-			dst = append(dst, Row{Ref: r.ref, hour: r.hour, seq: r.seq, n: n})
+		if last := newestChosen(chosen, r.hour); last != nil && compareSeq(r.seq, last.seq) <= 0 {
+			dst = s.freezeRow(dst, n)
 		}
-		n = r.next
 	}
 	slices.SortFunc(dst[from:], compareRows)
 	return dst
@@ -161,9 +179,8 @@ func (h *Head) Free(rows []Row) {
 			if int(r.packedBytes) > h.opts.RowBytesMax {
 				h.sealed.Add(-1)
 			}
-			r.flags |= flagGone
+			s.unlink(at, rows[i].n)
 		}
-		s.unlink(at, rows[0].Ref)
 	})
 }
 

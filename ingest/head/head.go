@@ -208,7 +208,7 @@ func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, sink Si
 		if err := s.add(r, offset, sample.Value); err != nil {
 			return err
 		}
-		r.lastTick = tick
+		r.lastTick = uint16(tick)
 		if int(r.packedBytes) > h.opts.RowBytesMax {
 			r.flags |= flagFrozen
 			h.sealed.Add(1)

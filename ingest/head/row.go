@@ -15,9 +15,9 @@ import (
 // slabs.
 type row struct {
 	ref uint32
-	// next is the series' next row, or the next free row.
-	next uint32
-	hour int32
+	// next and prev are the series' rows behind and before this one, next of a free row the next free one; 0 is none.
+	next, prev uint32
+	hour       int32
 	// newest is at least the hour of this row and of all rows behind it in the series' list.
 	newest int32
 	// seq orders the rows of one series and hour by creation.
@@ -31,8 +31,9 @@ type row struct {
 	// packedFirst and packedLast are the ends of the chain of packed blocks: number·2 + (1 if large).
 	packedFirst, packedLast uint32
 	packedBytes             uint32
-	blocks                  uint32
-	madeTick, lastTick      uint32
+	madeTick                uint32
+	lastTick                uint16 // the lower half
+	blocks                  uint16
 	// room is what is left of the last packed block.
 	room    uint16
 	tailLen uint8
@@ -51,12 +52,15 @@ const (
 	flagUnsorted
 	// tailLarge tails have sixteen places instead of four.
 	flagTailLarge
-	// gone rows are about to leave their series' list.
-	flagGone
+	// again rows began while the head had another row of their series and hour.
+	flagAgain
 )
 
 // sealed rows have room for samples no more.
 func (r *row) open() bool { return r.flags&flagFrozen == 0 }
+
+// lastUsed is the tick of the last sample, as far as it can be told from madeTick on.
+func (r *row) lastUsed() uint32 { return r.madeTick + uint32(r.lastTick-uint16(r.madeTick)) }
 
 func (r *row) tailPlaces() int {
 	if r.flags&flagTailLarge != 0 {

@@ -53,29 +53,60 @@ func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick 
 	if at.row != 0 {
 		newest = max(newest, s.row(at.row).newest)
 	}
-	var before *row
+	again := false
 	walked := 0
 	for n := at.row; n != 0; walked++ {
 		r := s.row(n)
 		if hour > int64(r.newest) {
 			break
 		}
-		if int64(r.hour) == hour && r.open() {
-			if before != nil {
-				before.next, r.next = r.next, at.row
-				r.newest, at.row = newest, n
+		if int64(r.hour) == hour {
+			if r.open() {
+				s.toFront(at, n, newest)
+				return r, false
 			}
-			return r, false
+			again = true
 		}
 		if walked == rowsWalked {
-			if n := s.hoursOf(at, ref)[int32(hour)]; n != 0 && s.row(n).open() {
+			n := s.hoursOf(at, ref)[int32(hour)]
+			if n != 0 && s.row(n).open() {
 				return s.row(n), false
 			}
+			again = again || n != 0
 			break
 		}
-		before, n = r, r.next
+		n = r.next
 	}
-	return s.makeRow(at, ref, hour, newest, segment, tick), true
+	r = s.makeRow(at, ref, hour, newest, segment, tick)
+	if again {
+		r.flags |= flagAgain
+	}
+	return r, true
+}
+
+// toFront makes a row the first of its series.
+func (s *stripe) toFront(at *slot, n uint32, newest int32) {
+	if at.row == n {
+		return
+	}
+	s.cut(at, n)
+	r := s.row(n)
+	r.next, r.prev, r.newest = at.row, 0, newest
+	s.row(at.row).prev = n
+	at.row = n
+}
+
+// cut takes a row out of its series' list.
+func (s *stripe) cut(at *slot, n uint32) {
+	r := s.row(n)
+	if r.prev == 0 {
+		at.row = r.next
+	} else {
+		s.row(r.prev).next = r.next
+	}
+	if r.next != 0 {
+		s.row(r.next).prev = r.prev
+	}
 }
 
 // hoursOf returns the map of a series with a long list, which it makes if need be.
@@ -114,7 +145,10 @@ func (s *stripe) makeRow(at *slot, ref uint32, hour int64, newest int32, segment
 	r := s.row(n)
 	*r = row{
 		ref: ref, next: at.row, hour: int32(hour), newest: newest, seq: s.seq, segment: uint32(segment),
-		madeTick: tick, lastTick: tick, tail: s.slabs[classTailSmall].alloc(),
+		madeTick: tick, lastTick: uint16(tick), tail: s.slabs[classTailSmall].alloc(),
+	}
+	if at.row != 0 {
+		s.row(at.row).prev = n
 	}
 	at.row = n
 	if hours := s.hours[ref]; hours != nil {
@@ -125,28 +159,19 @@ func (s *stripe) makeRow(at *slot, ref uint32, hour int64, newest int32, segment
 	return r
 }
 
-// unlink takes the rows that are marked as gone out of a series' list and gives their memory back.
-func (s *stripe) unlink(at *slot, ref uint32) {
-	hours := s.hours[ref]
-	for link := &at.row; *link != 0; {
-		n := *link
-		r := s.row(n)
-		if r.flags&flagGone == 0 {
-			link = &r.next
-			continue
-		}
-		if hours != nil && hours[r.hour] == n {
-			delete(hours, r.hour)
-		}
-		*link = r.next
-		s.release(r)
-		*r = row{next: s.free}
-		s.free = n
-		s.count--
-	}
+// unlink takes a row out of its series' list and gives its memory back.
+func (s *stripe) unlink(at *slot, n uint32) {
+	r := s.row(n)
+	s.cut(at, n)
 	if at.row == 0 {
-		delete(s.hours, ref)
+		delete(s.hours, r.ref)
+	} else if hours := s.hours[r.ref]; hours != nil && hours[r.hour] == n {
+		delete(hours, r.hour)
 	}
+	s.release(r)
+	*r = row{next: s.free}
+	s.free = n
+	s.count--
 	if s.count == 0 {
 		s.empty()
 	}
