@@ -16,10 +16,15 @@ type Columns struct {
 	First, Last, Correction, Sum, SumLow, Min, Max, M2 []float64
 	Mean                                               []float64
 	Stale                                              []bool
+
+	viewOf *Packing // whose words the columns are, if they are no memory of their own
 }
 
 // Reset makes all n buckets from fromMs on unknown and empty.
 func (c *Columns) Reset(fromMs, bucketMs int64, n int, fields Fields) {
+	if c.viewOf != nil {
+		*c = Columns{} // the memory is not its own
+	}
 	c.FromMs, c.BucketMs, c.Fields = fromMs, bucketMs, fields
 	c.Known, c.Stale = zeroed(c.Known, n), zeroed(c.Stale, n)
 	for _, p := range c.integers() {

@@ -3,6 +3,7 @@ package rollup
 import (
 	"testing"
 
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,5 +35,32 @@ func TestJoinToIsAppend(t *testing.T) {
 		}
 		c.JoinTo(&got, i, j)
 		require.Equal(t, bitsOf(want), bitsOf(got), "buckets %d to %d, fields %x", i, j, c.Fields)
+	}
+}
+
+// TestComputeFields: what a function needs of samples is what all fields of them say.
+func TestComputeFields(t *testing.T) {
+	rng := seeded(t)
+	for range 5000 {
+		tsMs, values := column(rng, rng.IntN(120), rng.IntN(3) == 0)
+		plain, rising := true, true
+		for i, v := range values {
+			plain = plain && !value.IsStaleNaN(v)
+			rising = rising && (i == 0 || !(v < values[i-1]))
+		}
+		if rng.IntN(3) == 0 {
+			plain, rising = false, false // not known
+		}
+		want := Compute(tsMs, values)
+		fn := Func(rng.IntN(int(functionsAll)))
+		fields := fn.Fields()
+		if fields&(FieldSum|FieldMoments) != 0 {
+			fields |= FieldMin | FieldMax | FieldNaNs
+		}
+		got := ComputeFields(tsMs, values, fields, plain, rising)
+		require.Equal(t, [3]int64{want.Count, want.FirstMs, want.LastMs}, [3]int64{got.Count, got.FirstMs, got.LastMs})
+		a, b := only(want, fields), only(got, fields)
+		a.Sum, a.SumLow, b.Sum, b.SumLow = a.Total(), 0, b.Total(), 0 // by another rounding
+		require.Equal(t, bitsOf(a), bitsOf(b), "%s of %v", fn, values)
 	}
 }

@@ -35,6 +35,48 @@ func Compute(tsMs []int64, values []float64) State {
 	return s.Canonical()
 }
 
+// ComputeFields is Compute of what joins of some fields need; others mean nothing. plain tells that no value is a stale
+// marker, rising that none is less than the one before.
+func ComputeFields(tsMs []int64, values []float64, fields Fields, plain, rising bool) State {
+	n := len(values)
+	if !plain || n == 0 || fields&(FieldMoments|FieldChanges) != 0 || fields&FieldCounter != 0 && !rising {
+		return Compute(tsMs, values)
+	}
+	s := State{Count: int64(n), FirstMs: tsMs[0], LastMs: tsMs[n-1], First: values[0], Last: values[n-1]}
+	finite := true
+	if fields&(FieldMin|FieldMax|FieldNaNs|FieldSum) != 0 {
+		finite = s.addExtremes(values)
+	}
+	if finite && fields&FieldSum != 0 {
+		for _, v := range values {
+			t, lost := twoSum(s.Sum, v)
+			s.Sum, s.SumLow = t, s.SumLow+lost
+		}
+		s.Sum, s.SumLow = twoSum(s.Sum, s.SumLow)
+		finite = s.Sum-s.Sum == 0
+	}
+	if !finite {
+		return Compute(tsMs, values)
+	}
+	return s
+}
+
+// addExtremes sets minimum and maximum of values, unless one is NaN or infinite.
+func (s *State) addExtremes(values []float64) (finite bool) {
+	low, high, odd := values[0], values[0], 0.0
+	for _, v := range values {
+		odd += v - v // 0, or NaN for ever once v was not finite
+		if v < low {
+			low = v
+		}
+		if v > high {
+			high = v
+		}
+	}
+	s.Min, s.Max = low, high
+	return odd == 0
+}
+
 // computeFinite is the usual case: no NaN, nothing infinite, nothing that overflows.
 func computeFinite(tsMs []int64, values []float64) (State, bool) {
 	first := values[0]

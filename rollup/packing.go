@@ -22,6 +22,7 @@ type Packing struct {
 	noIntegers [packedMax]int64 // what the others are
 	noFloats   [packedMax]float64
 	notStale   [packedMax]bool
+	allKnown   [packedMax]bool
 }
 
 // packedMax is the largest number of states that are packed together.
@@ -41,6 +42,9 @@ func NewPacking(fields Fields) *Packing {
 		if wanted {
 			p.columns++
 		}
+	}
+	for i := range p.allKnown {
+		p.allKnown[i] = true
 	}
 	return p
 }
@@ -75,30 +79,42 @@ func (p *Packing) Pack(words []uint64, c *Columns, from, n int) {
 	}
 }
 
-// View makes c show n buckets from fromMs on that were packed. They are only to be read, and c is nothing else from then
-// on: it shares the words.
+// View makes c show n buckets from fromMs on that were packed. They are only to be read: c shares the words, until Reset.
 func (p *Packing) View(c *Columns, words []uint64, fromMs, bucketMs int64, n int) {
-	c.FromMs, c.BucketMs, c.Fields, c.Stale = fromMs, bucketMs, p.fields, p.notStale[:n]
-	if cap(c.Known) < n {
-		c.Known = make([]bool, n, packedMax)
+	c.FromMs, c.BucketMs = fromMs, bucketMs
+	if c.viewOf != p {
+		p.begin(c)
 	}
-	c.Known = c.Known[:n]
-	for i := range c.Known {
-		c.Known[i] = words[0]>>i&1 != 0
+	if words[0] == 1<<n-1 {
+		c.Known = p.allKnown[:n]
+	} else {
+		c.Known = make([]bool, n)
+		for i := range c.Known {
+			c.Known[i] = words[0]>>i&1 != 0
+		}
 	}
 	words = words[1:]
 	for k, column := range c.integers() {
-		*column = p.noIntegers[:n]
 		if p.integers[k] {
 			*column = unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(words))), n)
 			words = words[n:]
 		}
 	}
 	for k, column := range c.floats() {
-		*column = p.noFloats[:n]
 		if p.floats[k] {
 			*column = unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(words))), n)
 			words = words[n:]
 		}
+	}
+}
+
+// begin makes the columns that are not packed those of no values.
+func (p *Packing) begin(c *Columns) {
+	c.viewOf, c.Fields, c.Stale = p, p.fields, p.notStale[:]
+	for _, column := range c.integers() {
+		*column = p.noIntegers[:]
+	}
+	for _, column := range c.floats() {
+		*column = p.noFloats[:]
 	}
 }

@@ -180,35 +180,35 @@ func (t *tieredRun) evaluate(spans []promql.Span, c *promql.Column, row []float6
 // fold joins what was read to the states of atoms.
 func (t *tieredRun) fold(spans []promql.Span, c *promql.Column) {
 	clear(t.atoms)
-	ts, vs, atom := c.TsMs, c.Values, 0
+	from, atom := 0, 0
 	for i := range spans {
 		s := &spans[i]
-		n := 0
-		for n < len(ts) && ts[n] < s.FirstMs {
+		n := from
+		for n < len(c.TsMs) && c.TsMs[n] < s.FirstMs {
 			n++
 		}
-		atom = t.foldSamples(ts[:n], vs[:n], atom)
-		ts, vs = ts[n:], vs[n:]
+		atom = t.foldSamples(c, from, n, atom)
+		from = n
 		t.atoms[s.Atom].Append(&s.State, t.plan.Fields)
 	}
-	t.foldSamples(ts, vs, atom)
+	t.foldSamples(c, from, len(c.TsMs), atom)
 }
 
-// foldSamples joins samples to the states of atoms, none before the given one; it returns the last.
-func (t *tieredRun) foldSamples(ts []int64, vs []float64, atom int) int {
+// foldSamples joins samples from to end−1 to the states of atoms, none before the given one; it returns the last.
+func (t *tieredRun) foldSamples(c *promql.Column, from, end, atom int) int {
 	bounds := t.plan.Bounds
-	for len(ts) > 0 {
-		atom = t.plan.Atom(ts[0], atom)
-		n := len(ts)
-		if atom < len(bounds) && ts[n-1] > bounds[atom] {
-			for n = 1; ts[n] <= bounds[atom]; n++ {
+	for from < end {
+		atom = t.plan.Atom(c.TsMs[from], atom)
+		n := end
+		if atom < len(bounds) && c.TsMs[n-1] > bounds[atom] {
+			for n = from + 1; c.TsMs[n] <= bounds[atom]; n++ {
 			}
 		}
 		if t.plan.Used(atom) {
-			s := rollup.Compute(ts[:n], vs[:n])
+			s := rollup.ComputeFields(c.TsMs[from:n], c.Values[from:n], t.plan.Fields, c.Plain, c.Rising)
 			t.atoms[atom].Append(&s, t.plan.Fields)
 		}
-		ts, vs = ts[n:], vs[n:]
+		from = n
 	}
 	return atom
 }

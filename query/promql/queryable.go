@@ -2,6 +2,7 @@ package promql
 
 import (
 	"context"
+	"sync"
 
 	"github.com/prometheus/prometheus/model/labels"
 	promstorage "github.com/prometheus/prometheus/storage"
@@ -18,6 +19,7 @@ type Queryable struct {
 	buffers bufferPool // for all other columns
 	pools   scratchPool
 	cache   *rowCache // nil if there is none
+	spans   sync.Pool // of *[]Span
 }
 
 var _ promstorage.SampleAndChunkQueryable = (*Queryable)(nil)

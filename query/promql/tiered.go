@@ -5,9 +5,11 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/keyschema"
 	"halite/rollup"
 	"halite/storage/index"
 )
@@ -19,7 +21,7 @@ type Span struct {
 }
 
 // spanBytes is the memory of a Span.
-const spanBytes = 168
+const spanBytes = int64(unsafe.Sizeof(Span{}))
 
 // TieredSelection is the series of a selector, to be read from states where the plan says so. It belongs to one
 // goroutine.
@@ -28,6 +30,7 @@ type TieredSelection struct {
 	plan    *TierPlan
 	session *Session
 	size    int         // series of a batch
+	spans   int         // that a series is expected to have, at most
 	keeping *keptLayout // nil if states are not to be kept
 	use     TierUse
 }
@@ -41,12 +44,14 @@ type TieredBatch struct {
 	Incomplete []bool
 
 	charged int64
+	slab    *[]Span // that spans lie in
 }
 
 // Release ends the use of the batch.
 func (b *TieredBatch) Release() {
 	b.reader.budget.release(b.charged)
-	b.charged, b.Spans = 0, nil
+	b.reader.spans.Put(b.slab)
+	b.charged, b.Spans, b.slab = 0, nil, nil
 	b.Batch.Release()
 }
 
@@ -109,7 +114,7 @@ const (
 	// tieredRowsMax is the number of rows that a batch is planned to read beside states, and that one series may have.
 	tieredRowsMax = 8192
 	// tieredSpansMax is the number of spans of a batch.
-	tieredSpansMax = 1 << 17
+	tieredSpansMax = 1 << 16
 	// tieredSeriesMax is the number of series of a batch.
 	tieredSeriesMax = 1024
 )
@@ -127,8 +132,8 @@ func (s *Session) SelectTiered(
 	}
 	s.figures.series.Add(int64(sel.Len()))
 	t := &TieredSelection{Selection: sel, plan: p, session: s, use: TierUse{Reason: p.Reason}}
-	spans := min(len(p.Bounds), len(p.hours)+len(p.days)) + p.rows + 1
-	t.size = max(1, min(tieredSeriesMax, tieredRowsMax/(p.rows+1), tieredSpansMax/spans))
+	t.spans = min(len(p.Bounds), len(p.days)*keyschema.DayHours) + p.rows + 1
+	t.size = max(1, min(tieredSeriesMax, tieredRowsMax/(p.rows+1), tieredSpansMax/t.spans))
 	sel.cache = nil
 	if r.cache.admits(p.rows * sel.Len()) {
 		sel.cache = r.cache
@@ -171,11 +176,11 @@ func (t *TieredSelection) ReadTiered(ctx context.Context, i int) (*TieredBatch, 
 		return nil, err
 	}
 	defer rd.close()
-	sr := newStateReader(rd, t.plan, t.keeping.asOfNow(rd.opts.Tiers, t.plan))
+	sr := newStateReader(rd, t.plan, t.keeping.asOfNow(rd.opts.Tiers, t.plan), t.spans)
 	if err := sr.read(ctx); err != nil {
 		return nil, storageError("read rollups", err)
 	}
-	out := &TieredBatch{Incomplete: make([]bool, len(rd.series))}
+	out := &TieredBatch{Incomplete: make([]bool, len(rd.series)), slab: sr.slab}
 	series := sr.openHours(out.Incomplete)
 	batch, err := t.readOpen(ctx, rd, series)
 	if err != nil {

@@ -34,6 +34,7 @@ type stateReader struct {
 	workers  int
 
 	series    []seriesStates
+	slab      *[]Span // for the spans of all
 	firstHour int64
 	// open are days whose hours some series lacks.
 	open []atomic.Bool
@@ -53,23 +54,25 @@ type seriesStates struct {
 	head                   []int64 // hours of which the head has samples
 }
 
-// spansFew is the number of spans of a series for which there is room from the beginning.
-const spansFew = 4
-
-func newStateReader(rd *batchReader, p *TierPlan, kept *keptStates) *stateReader {
+// newStateReader makes room for so many spans of each series.
+func newStateReader(rd *batchReader, p *TierPlan, kept *keptStates, room int) *stateReader {
 	r := &stateReader{
 		batchReader: rd, plan: p, kept: kept, series: make([]seriesStates, len(rd.series)),
 		firstHour: p.firstDay * keyschema.DayHours, open: make([]atomic.Bool, len(p.days)),
 	}
 	hourWords, dayWords := bitsetWords(len(p.days)*keyschema.DayHours), bitsetWords(len(p.days))
 	words := make(bitset, (hourWords+2*dayWords)*len(r.series))
-	spans := make([]Span, spansFew*len(r.series))
+	r.slab, _ = rd.spans.Get().(*[]Span)
+	if r.slab == nil || len(*r.slab) < room*len(r.series) {
+		made := make([]Span, room*len(r.series))
+		r.slab = &made
+	}
 	metric, ages := "", keyschema.Ages{}
 	for i := range r.series {
 		s := &r.series[i]
 		s.done, words = words[:hourWords], words[hourWords:]
 		s.lacksHours, s.lacksDays, words = words[:dayWords], words[dayWords:2*dayWords], words[2*dayWords:]
-		s.spans = spans[spansFew*i : spansFew*i : spansFew*(i+1)]
+		s.spans = (*r.slab)[room*i : room*i : room*(i+1)]
 		s.head = r.headHours(i)
 		if m := metricOf(rd.series[i].Labels); i == 0 || m != metric {
 			metric, ages = m, rd.opts.TierAges.Of(m)
