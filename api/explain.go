@@ -153,14 +153,14 @@ func (s *Server) explain(r *http.Request) (reply, *apiError) {
 			return reply{}, aerr
 		}
 		req.Explain = true
-		result, err = s.opts.Engine.Range(withOrigin(r), req)
+		result, err = s.opts.Engine.Range(r.Context(), req)
 	} else {
 		var req query.InstantRequest
 		if req, aerr = s.instantRequest(r); aerr != nil {
 			return reply{}, aerr
 		}
 		req.Explain = true
-		result, err = s.opts.Engine.Instant(withOrigin(r), req)
+		result, err = s.opts.Engine.Instant(r.Context(), req)
 	}
 	if err != nil {
 		return reply{}, evalError(err)

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
-	"github.com/gorilla/mux"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
@@ -78,10 +76,7 @@ func (s *Server) labelNames(r *http.Request) (reply, *apiError) {
 // labelValues answers /api/v1/label/<name>/values. The name may be escaped as Prometheus escapes names that are not
 // plain words ("U__" and then _ or hexadecimal code points between underscores).
 func (s *Server) labelValues(r *http.Request) (reply, *apiError) {
-	name, err := url.PathUnescape(mux.Vars(r)["name"])
-	if err != nil {
-		return reply{}, badData(fmt.Errorf("invalid label name: %w", err))
-	}
+	name := r.PathValue("name")
 	if strings.HasPrefix(name, "U__") {
 		name = model.UnescapeName(name, model.ValueEncodingEscaping)
 	}

@@ -2,6 +2,8 @@ package api
 
 import (
 	"errors"
+	"net/http"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -27,6 +29,20 @@ type metrics struct {
 	inFlight      prometheus.Gauge
 	panics        prometheus.Counter
 	readQueries   prometheus.Gauge
+}
+
+// endpointMetrics are those of one endpoint, found once. Requests with another code than 200 are counted apart.
+type endpointMetrics struct {
+	ok, requestBytes, responseBytes prometheus.Counter
+	duration                        prometheus.Observer
+}
+
+func (m *metrics) endpoint(name string) endpointMetrics {
+	return endpointMetrics{
+		ok:           m.requests.WithLabelValues(name, strconv.Itoa(http.StatusOK)),
+		requestBytes: m.requestBytes.WithLabelValues(name), responseBytes: m.responseBytes.WithLabelValues(name),
+		duration: m.duration.WithLabelValues(name),
+	}
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {

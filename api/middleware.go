@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -55,6 +56,7 @@ func (b *countingBody) Read(p []byte) (int, error) {
 // endpoints nobody uses cost no series.
 func (s *Server) instrument(name string, next http.Handler) http.Handler {
 	m := s.metrics
+	used := sync.OnceValue(func() endpointMetrics { return m.endpoint(name) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		m.inFlight.Inc()
@@ -69,10 +71,15 @@ func (s *Server) instrument(name string, next http.Handler) http.Handler {
 			if code == 0 {
 				code = http.StatusOK
 			}
-			m.requests.WithLabelValues(name, strconv.Itoa(code)).Inc()
-			m.duration.WithLabelValues(name).Observe(time.Since(began).Seconds())
-			m.requestBytes.WithLabelValues(name).Add(float64(body.bytes))
-			m.responseBytes.WithLabelValues(name).Add(float64(rec.bytes))
+			e := used()
+			if code == http.StatusOK {
+				e.ok.Inc()
+			} else {
+				m.requests.WithLabelValues(name, strconv.Itoa(code)).Inc()
+			}
+			e.duration.Observe(time.Since(began).Seconds())
+			e.requestBytes.Add(float64(body.bytes))
+			e.responseBytes.Add(float64(rec.bytes))
 		}()
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(rec, r)

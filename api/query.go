@@ -1,14 +1,11 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"halite/query"
@@ -20,7 +17,7 @@ func (s *Server) query(r *http.Request) (reply, *apiError) {
 	if aerr != nil {
 		return reply{}, aerr
 	}
-	result, err := s.opts.Engine.Instant(withOrigin(r), req)
+	result, err := s.opts.Engine.Instant(r.Context(), req)
 	return queryReply(r, req.Query, result, err)
 }
 
@@ -30,7 +27,7 @@ func (s *Server) queryRange(r *http.Request) (reply, *apiError) {
 	if aerr != nil {
 		return reply{}, aerr
 	}
-	result, err := s.opts.Engine.Range(withOrigin(r), req)
+	result, err := s.opts.Engine.Range(r.Context(), req)
 	return queryReply(r, req.Query, result, err)
 }
 
@@ -148,17 +145,6 @@ func boolParam(r *http.Request, name string) (bool, *apiError) {
 		return false, badParam(name, fmt.Errorf("cannot parse %q to a valid boolean, use 1 or 0", text))
 	}
 	return value, nil
-}
-
-// withOrigin notes in the context who asked, for the engine's query log.
-func withOrigin(r *http.Request) context.Context {
-	ip, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		ip = r.RemoteAddr
-	}
-	return promql.NewOriginContext(r.Context(), map[string]any{
-		"httpRequest": map[string]string{"clientIP": ip, "method": r.Method, "path": r.URL.Path},
-	})
 }
 
 // queryReply turns the outcome of an evaluation into an answer.

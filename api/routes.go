@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
-	"github.com/gorilla/mux"
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
@@ -19,15 +19,14 @@ type endpoint func(r *http.Request) (reply, *apiError)
 // methods are the handlers of one path.
 type methods map[string]http.Handler
 
-// routes registers every endpoint.
-func (s *Server) routes(router *mux.Router) error {
+// routes makes the handler of every endpoint.
+func (s *Server) routes() (http.Handler, error) {
 	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(s.opts.Limits.GzipBytesMin))
 	if err != nil {
-		return fmt.Errorf("api: compression of answers: %w", err)
+		return nil, fmt.Errorf("api: compression of answers: %w", err)
 	}
-	handle := func(path string, h http.Handler) {
-		router.Handle(path, s.instrument(path, h)).Name(path)
-	}
+	router := http.NewServeMux()
+	handle := func(path string, h http.Handler) { router.Handle(path, s.instrument(path, h)) }
 	zipped := func(h http.Handler) http.Handler { return zip(s.guard(h)) }
 
 	for path, ep := range s.queryEndpoints() {
@@ -57,10 +56,17 @@ func (s *Server) routes(router *mux.Router) error {
 	handle("/-/ready", s.guard(s.byMethod(getAndHead(http.HandlerFunc(s.ready)))))
 	reload := s.sameOrigin("/-/reload", http.HandlerFunc(s.reload))
 	handle("/-/reload", s.guard(s.byMethod(methods{http.MethodPost: reload, http.MethodPut: reload})))
-	handle("/", zipped(s.byMethod(getAndHead(http.HandlerFunc(s.landingPage)))))
-
-	router.NotFoundHandler = s.instrument("unknown", s.guard(http.HandlerFunc(s.notFound)))
-	return nil
+	landing := zipped(s.byMethod(getAndHead(http.HandlerFunc(s.landingPage))))
+	router.Handle("/{$}", s.instrument("/", landing))
+	unknown := s.instrument("unknown", s.guard(http.HandlerFunc(s.notFound)))
+	router.Handle("/", unknown)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := r.URL.EscapedPath(); path.Clean(p) != p {
+			unknown.ServeHTTP(w, r) // instead of a redirection to the clean path
+			return
+		}
+		router.ServeHTTP(w, r)
+	}), nil
 }
 
 // queryEndpoints take their parameters from the URL, a form body, or both.
@@ -137,6 +143,9 @@ func (s *Server) endpoint(ep endpoint) http.Handler {
 // formError is the context key of what was malformed in a request's form.
 type formError struct{}
 
+// formType is the type of most bodies, which are not of several parts.
+const formType = "application/x-www-form-urlencoded"
+
 // parseForm reads the parameters of URL and body. A malformed pair is left out and the others hold, as in Prometheus;
 // endpoints that insist on a well-formed form ask strictForm. Only a body over the limit is an error here.
 func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Request, *apiError) {
@@ -144,7 +153,7 @@ func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Reques
 		r.Body = http.MaxBytesReader(w, r.Body, s.opts.Limits.FormBytesMax)
 	}
 	err := r.ParseForm()
-	if err == nil {
+	if kind := r.Header.Get("Content-Type"); err == nil && !strings.EqualFold(kind, formType) && kind != "" {
 		if err = r.ParseMultipartForm(s.opts.Limits.FormBytesMax); errors.Is(err, http.ErrNotMultipart) {
 			err = nil
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gorilla/mux"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -45,11 +44,9 @@ func New(opts Options) (*Server, error) {
 		lookups:    semaphore.NewWeighted(int64(l.LookupConcurrencyMax)),
 		reads:      semaphore.NewWeighted(int64(l.ReadConcurrencyMax)),
 	}
-	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	if err := s.routes(router); err != nil {
+	if s.handler, err = s.routes(); err != nil {
 		return nil, err
 	}
-	s.handler = router
 	return s, nil
 }
 
