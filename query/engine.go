@@ -216,7 +216,7 @@ func (e *Engine) finish(q question, r *Result, in *inquiry, ex *explainer) *Resu
 	}
 	in.finish()
 	r.truncate(q.Limit)
-	if q.Explain {
+	if ex != nil {
 		r.Explain = ex.finish(in)
 	}
 	return r

@@ -46,7 +46,7 @@ type CacheUse struct {
 	StepsReused, StepsEvaluated int
 }
 
-// explainer gathers the explanation of a query.
+// explainer gathers the explanation of a query; nil, if nobody asks for it, does nothing.
 type explainer struct {
 	engine  *Engine
 	asked   question
@@ -56,12 +56,22 @@ type explainer struct {
 }
 
 func newExplainer(q question, e *Engine) *explainer {
+	if !q.Explain {
+		return nil
+	}
 	return &explainer{engine: e, asked: q, began: time.Now()}
+}
+
+// queued notes how long the query has waited.
+func (x *explainer) queued(took time.Duration) {
+	if x != nil {
+		x.queue = took
+	}
 }
 
 // add takes in the evaluation of the query or of a part of it.
 func (x *explainer) add(q promql.Query, took time.Duration) {
-	if !x.asked.Explain {
+	if x == nil {
 		return
 	}
 	e := &x.explain

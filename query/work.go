@@ -27,7 +27,7 @@ func (w *work) do(ctx context.Context, in *inquiry) (*Result, error) {
 	}
 	queued := time.Now()
 	leave, err := e.gate.enter(ctx)
-	w.explainer.queue = time.Since(queued)
+	w.explainer.queued(time.Since(queued))
 	if err != nil {
 		qry.Close()
 		return nil, e.opts.limited(classify(ctx, err), w.timeout)

@@ -17,16 +17,18 @@ type selector struct {
 	matchers []*labels.Matcher
 	offsetMs int64
 	atMs     *int64 // only on a grid of one step
-	text     string
+	parsed   *parser.VectorSelector
 	// needs are the labels that are needed besides the metric's name; nil if all are.
 	needs []string
 }
 
 func newSelector(vs *parser.VectorSelector) selector {
 	return selector{
-		matchers: vs.LabelMatchers, offsetMs: vs.OriginalOffset.Milliseconds(), atMs: vs.Timestamp, text: vs.String(),
+		matchers: vs.LabelMatchers, offsetMs: vs.OriginalOffset.Milliseconds(), atMs: vs.Timestamp, parsed: vs,
 	}
 }
+
+func (s selector) text() string { return s.parsed.String() }
 
 // names is oneName if the metric is given.
 func (s selector) names() naming {
@@ -191,10 +193,10 @@ func (n *instantSelector) need(names []string) {
 
 func (n *instantSelector) describe(d *description) {
 	if n.times {
-		d.node("timestamp of " + n.text)
+		d.node("timestamp of " + n.text())
 		return
 	}
-	d.node("instant " + n.text)
+	d.node("instant " + n.text())
 }
 
 func (n *instantSelector) run(ev *eval, emit emitFunc) error { return n.runNarrow(ev, emit, nil) }
@@ -333,7 +335,7 @@ func (n *rangeSelector) names() naming {
 }
 
 func (n *rangeSelector) describe(d *description) {
-	d.node(fmt.Sprintf("%s over %s of %s", n.name, time.Duration(n.rangeMs)*time.Millisecond, n.text))
+	d.node(fmt.Sprintf("%s over %s of %s", n.name, time.Duration(n.rangeMs)*time.Millisecond, n.text()))
 }
 
 func (n *rangeSelector) run(ev *eval, emit emitFunc) error {

@@ -52,7 +52,7 @@ func newTieredRun(ev *eval, r *rangeRun) *tieredRun {
 		return nil
 	}
 	if !t.plan.Use {
-		session.NoteTiers(promql.TierUse{Selector: r.text, Reason: t.plan.Reason})
+		session.NoteTiers(promql.TierUse{Selector: r.text(), Reason: t.plan.Reason})
 		return nil
 	}
 	return t
@@ -78,7 +78,7 @@ func (t *tieredRun) run() error {
 	}
 	defer func() {
 		use := sel.Use()
-		use.Selector = t.text
+		use.Selector = t.text()
 		t.session.NoteTiers(use)
 		sel.Close()
 	}()

@@ -15,7 +15,6 @@ type matcher struct {
 	*labels.Matcher
 	metric bool // it is on the metric's name
 	absent bool // it matches series without the label
-	text   string
 }
 
 func newMatchers(ms []*labels.Matcher) []matcher {
@@ -24,9 +23,7 @@ func newMatchers(ms []*labels.Matcher) []matcher {
 		if m == nil {
 			continue
 		}
-		out = append(out, matcher{
-			Matcher: m, metric: m.Name == metricName, absent: m.Matches(""), text: m.String(),
-		})
+		out = append(out, matcher{Matcher: m, metric: m.Name == metricName, absent: m.Matches("")})
 	}
 	return out
 }
@@ -126,7 +123,7 @@ func matchClosed(ctx context.Context, m *matcher, d *segmentDict) (*idSet, error
 	if values, ok := m.finite(); ok {
 		return matchFinite(m, values, d.header.values, func(v string) (uint32, error) { return d.lookup(ctx, v) })
 	}
-	key := d.s.key(kindMatch, m.text, 0)
+	key := d.s.key(kindMatch, m.String(), 0)
 	if set, ok := cached[*idSet](d.s.x.cache, key); ok {
 		return set, nil
 	}
