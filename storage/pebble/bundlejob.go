@@ -126,10 +126,7 @@ func (t *Table) bundleDay(
 		}
 		return nil
 	}
-	j := bundleJob{t: t, f: f, state: state, h: makeHeader(t.id, f.id, state.day), pause: pause, options: t.store.loadOptions}
-	if !t.isClosed(state) {
-		j.options = thoroughOptions(j.options)
-	}
+	j := bundleJob{t: t, f: f, state: state, h: makeHeader(t.id, f.id, state.day), pause: pause}
 	if err := j.run(ctx); err != nil {
 		return err
 	}
@@ -192,9 +189,8 @@ type bundleJob struct {
 	worked     time.Time
 	series     int
 
-	path    string
-	sst     *sstable.Writer
-	options sstable.WriterOptions
+	path string
+	sst  *sstable.Writer
 }
 
 // plainCell is a cell that stays beside its prefix's bundle.
@@ -430,7 +426,7 @@ func (j *bundleJob) begin() error {
 		return err
 	}
 	j.path = path
-	j.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), j.options)
+	j.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), j.t.store.bundleOptions)
 	return nil
 }
 

@@ -25,10 +25,10 @@ type Store struct {
 	health *health
 	lock   io.Closer
 	// closers are closed last, the lock first.
-	closers closerList
-	load    *loadDir
-	// loadOptions are for the files of Load and of bundled days.
-	loadOptions sstable.WriterOptions
+	closers       closerList
+	load          *loadDir
+	loadOptions   sstable.WriterOptions // of the files of Load
+	bundleOptions sstable.WriterOptions // of bundled days
 
 	mu         sync.Mutex // held while tables change
 	tables     map[string]*Table
