@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest"
+	"halite/storage"
 	"halite/storage/tombstone"
 )
 
@@ -95,7 +96,7 @@ func deletionError(err error) *apiError {
 		return &apiError{typ: errExec, err: err}
 	case errors.Is(err, ingest.ErrNoDeletions):
 		return unavailable("series cannot be deleted through the API")
-	case errors.Is(err, ingest.ErrClosed):
+	case errors.Is(err, ingest.ErrClosed), errors.Is(err, storage.ErrUnavailable), errors.Is(err, tombstone.ErrOvertaken):
 		return &apiError{typ: errUnavailable, err: err}
 	case errors.Is(err, context.Canceled):
 		return &apiError{typ: errCanceled, err: err}
@@ -134,8 +135,9 @@ func (s *Server) cleanTombstones(r *http.Request) (reply, *apiError) {
 	}
 	return document(struct {
 		Tombstones    int          `json:"tombstones"`
+		Waiting       int          `json:"waiting"`
 		RowsRewritten int64        `json:"rowsRewritten"`
 		RowsRemoved   int64        `json:"rowsRemoved"`
 		Tables        []tableBytes `json:"tables"`
-	}{report.Tombstones, report.RowsRewritten, report.RowsRemoved, tables})
+	}{report.Tombstones, report.Waiting, report.RowsRewritten, report.RowsRemoved, tables})
 }

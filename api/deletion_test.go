@@ -109,7 +109,7 @@ func TestCleanTombstones(t *testing.T) {
 	require.Empty(t, w.Body.String())
 	w = f.post("/api/v1/admin/tsdb/clean_tombstones?report=true", "")
 	require.Equal(t, http.StatusOK, w.Code)
-	require.JSONEq(t, `{"status":"success","data":{"tombstones":2,"rowsRewritten":3,"rowsRemoved":4,
+	require.JSONEq(t, `{"status":"success","data":{"tombstones":2,"waiting":0,"rowsRewritten":3,"rowsRemoved":4,
 		"tables":[{"table":"data","bytesBefore":50,"bytesAfter":6}]}}`, body(t, w))
 	require.Equal(t, 2, deleter.clean)
 }

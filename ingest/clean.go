@@ -24,6 +24,8 @@ const (
 type CleanReport struct {
 	// Tombstones are the deletions that are done with.
 	Tombstones int
+	// Waiting are those that are too young, or some of whose rows could not be written yet.
+	Waiting int
 	// Rows were written anew, or removed if nothing of them was left.
 	RowsRewritten, RowsRemoved int64
 	// Tables are the sizes before and after; what was written meanwhile is in them.
@@ -60,7 +62,7 @@ func (i *Ingester) CleanTombstones(ctx context.Context) (report CleanReport, err
 	if err := i.opts.Store.Sync(ctx); err != nil {
 		return report, fmt.Errorf("sync the tables: %w", err)
 	}
-	if err := i.sizes(ctx, &report, func(t *TableBytes) *uint64 { return &t.Before }); err != nil {
+	if err := tableSizes(ctx, set.Base(), &report, func(t *TableBytes) *uint64 { return &t.Before }); err != nil {
 		return report, err
 	}
 	if len(todo) > 0 {
@@ -68,7 +70,7 @@ func (i *Ingester) CleanTombstones(ctx context.Context) (report CleanReport, err
 			return report, fmt.Errorf("clean the rows of %d deletions: %w", len(todo), err)
 		}
 	}
-	if err := i.sizes(ctx, &report, func(t *TableBytes) *uint64 { return &t.After }); err != nil {
+	if err := tableSizes(ctx, set.Base(), &report, func(t *TableBytes) *uint64 { return &t.After }); err != nil {
 		return report, err
 	}
 	i.opts.Logger.Info("tombstones cleaned", "deletions", report.Tombstones, "rows_rewritten", report.RowsRewritten,
@@ -76,9 +78,10 @@ func (i *Ingester) CleanTombstones(ctx context.Context) (report CleanReport, err
 	return report, nil
 }
 
-// sizes fills in the sizes of all tables.
-func (i *Ingester) sizes(ctx context.Context, report *CleanReport, field func(*TableBytes) *uint64) error {
-	store := i.opts.Tombstones.Base()
+// tableSizes fills in the sizes of all tables.
+func tableSizes(
+	ctx context.Context, store storage.Store, report *CleanReport, field func(*TableBytes) *uint64,
+) error {
 	schemas, err := store.Tables(ctx)
 	if err != nil {
 		return fmt.Errorf("list the tables: %w", err)
@@ -125,7 +128,7 @@ func (i *Ingester) clean(ctx context.Context, todo []*tombstone.Tombstone, repor
 	for n, t := range todo {
 		fromMs, toMs, ids[n] = min(fromMs, t.FromMs), max(toMs, t.ToMs), t.ID
 	}
-	if err := c.scan(ctx, fromMs, toMs, i.rowsOf(todo)); err != nil {
+	if err := c.scan(ctx, fromMs, toMs, i.find().rowsOf(todo)); err != nil {
 		return err
 	}
 	if err := i.opts.Store.Sync(ctx); err != nil {
@@ -138,37 +141,13 @@ func (i *Ingester) clean(ctx context.Context, todo []*tombstone.Tombstone, repor
 	}
 	report.Tombstones = len(ids)
 	if spans, ok := raw.(storage.SpanTable); ok {
-		span := storage.CellSpan{Family: storage.FamilySamples, Rows: i.rowsOf(todo).Ranges,
+		span := storage.CellSpan{Family: storage.FamilySamples, Rows: i.find().rowsOf(todo).Ranges,
 			FromDay: fromMs / storage.DayMs, ToDay: toMs/storage.DayMs + 1}
 		if err := spans.Reclaim(ctx, span); err != nil {
 			return fmt.Errorf("free the space of table %s: %w", storage.TableData, err)
 		}
 	}
 	return nil
-}
-
-// rowsOf are the ranges of rows that tombstones may concern.
-func (i *Ingester) rowsOf(todo []*tombstone.Tombstone) storage.RowSet {
-	var set storage.RowSet
-	seen := map[string]bool{}
-	for _, t := range todo {
-		metrics, ok := tombstone.Metrics(t.Selectors)
-		if !ok {
-			return storage.RowSet{Ranges: []storage.RowRange{{}}}
-		}
-		for _, metric := range metrics {
-			for _, g := range i.opts.Schema.Generations(metric, 0, keyschema.HourMax) {
-				for salt := range g.Rule.Salts {
-					start, end := g.Rule.MetricRange(metric, salt)
-					if !seen[string(start)] {
-						seen[string(start)] = true
-						set.Ranges = append(set.Ranges, storage.RowRange{Start: start, End: end})
-					}
-				}
-			}
-		}
-	}
-	return set
 }
 
 // cleaner writes rows anew.

@@ -10,6 +10,7 @@ import (
 	"halite/keyschema/run"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/tombstone"
 )
 
 // DeletionCount says what a deletion would delete.
@@ -33,12 +34,20 @@ func (i *Ingester) CountDeletion(ctx context.Context, d Deletion) (DeletionCount
 	if err != nil || d.ToMs < d.FromMs {
 		return count, err
 	}
-	found, err := i.selected(ctx, d)
+	return i.find().count(ctx, d, i.opts.Tombstones, i.AppendSamples)
+}
+
+// inMemory appends the samples of a series that are in no table yet.
+type inMemory func(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
+
+// count counts what a deletion would delete.
+func (f finder) count(ctx context.Context, d Deletion, set *tombstone.Set, head inMemory) (count DeletionCount, err error) {
+	found, err := f.selected(ctx, d)
 	if err != nil {
 		return count, err
 	}
 	for some := range slices.Chunk(found, settleSeries) {
-		c := counter{i: i, d: d, series: some}
+		c := counter{finder: f, set: set, memory: head, d: d, series: some}
 		if err := c.count(ctx, &count); err != nil {
 			return count, err
 		}
@@ -48,7 +57,9 @@ func (i *Ingester) CountDeletion(ctx context.Context, d Deletion) (DeletionCount
 
 // counter counts some series.
 type counter struct {
-	i       *Ingester
+	finder
+	set     *tombstone.Set
+	memory  inMemory
 	d       Deletion
 	series  []index.Series
 	head    [][]int64 // times of each series in memory, those found in the table taken out
@@ -62,7 +73,7 @@ const headSampleBytes = 12
 
 func (c *counter) count(ctx context.Context, into *DeletionCount) error {
 	c.head, c.samples = make([][]int64, len(c.series)), make([]int64, len(c.series))
-	view, err := c.i.opts.Tombstones.Read(c.readHead)
+	view, err := c.set.Read(c.readHead)
 	if err != nil {
 		return err
 	}
@@ -87,7 +98,7 @@ func (c *counter) readHead() error {
 		if s.Ref == 0 {
 			continue
 		}
-		tsMs, _, err := c.i.AppendSamples(s.Ref, c.d.FromMs, c.d.ToMs, nil, nil)
+		tsMs, _, err := c.memory(s.Ref, c.d.FromMs, c.d.ToMs, nil, nil)
 		if err != nil {
 			return err
 		}
@@ -101,7 +112,7 @@ func (c *counter) readRows(ctx context.Context) (err error) {
 	owners := map[string]int{}
 	first, last := keyschema.HourOf(c.d.FromMs), keyschema.HourOf(c.d.ToMs)
 	for n := range c.series {
-		c.i.prefixes(&c.series[n], first, last, func(prefix []byte, from, to int64) {
+		c.prefixes(&c.series[n], first, last, func(prefix []byte, from, to int64) {
 			owners[string(prefix)] = n
 			start, end := keyschema.SeriesRange(prefix, from, to)
 			set.Ranges = append(set.Ranges, storage.RowRange{Start: start, End: end})
@@ -110,7 +121,7 @@ func (c *counter) readRows(ctx context.Context) (err error) {
 	if len(set.Ranges) == 0 {
 		return nil
 	}
-	it := c.i.data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
+	it := c.data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
 		Families: []string{storage.FamilySamples}, VersionsMax: 1,
 		FromMs: keyschema.HourStartMs(first), ToMs: keyschema.HourStartMs(last + 1),
 	}})

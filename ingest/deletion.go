@@ -8,7 +8,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest/wal"
@@ -89,7 +88,7 @@ func (i *Ingester) DeleteSeries(ctx context.Context, d Deletion) (series int, er
 	if err := i.forgetFormers(ctx); err != nil {
 		return 0, err
 	}
-	found, err := i.selected(ctx, d)
+	found, err := i.find().selected(ctx, d)
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
@@ -121,23 +120,6 @@ func (i *Ingester) forgetFormers(ctx context.Context) error {
 	return i.checkpoint(ctx, true)
 }
 
-// selected lists the series of a deletion, each once.
-func (i *Ingester) selected(ctx context.Context, d Deletion) ([]index.Series, error) {
-	var all []index.Series
-	for _, ms := range d.Selectors {
-		found, err := i.opts.Index.Select(ctx, d.FromMs, d.ToMs, ms...)
-		if err != nil {
-			return nil, fmt.Errorf("select series: %w", err)
-		}
-		all = append(all, found...)
-	}
-	if len(d.Selectors) == 1 {
-		return all, nil
-	}
-	slices.SortFunc(all, func(a, b index.Series) int { return labels.Compare(a.Labels, b.Labels) })
-	return slices.CompactFunc(all, func(a, b index.Series) bool { return labels.Equal(a.Labels, b.Labels) }), nil
-}
-
 // carryOut deletes: first in memory and for all reads of rows, at one moment; then in the log; then what is derived from
 // samples. The caller holds flushMu.
 func (i *Ingester) carryOut(ctx context.Context, t *tombstone.Tombstone, found []index.Series) error {
@@ -151,7 +133,7 @@ func (i *Ingester) carryOut(ctx context.Context, t *tombstone.Tombstone, found [
 		pos, err = i.cut(t, found, removal)
 		return err
 	}
-	if err := i.announce(ctx, i.deleting(t, found), change); err != nil {
+	if err := i.announce(ctx, i.find().deleting(t, found), change); err != nil {
 		return err
 	}
 	// There is no way back: whoever asked may have gone away, but it has to be finished.
@@ -244,54 +226,4 @@ func edgeHours(t *tombstone.Tombstone) []index.HourSpan {
 		out = append(out, index.HourSpan{First: to, Last: to})
 	}
 	return out
-}
-
-// deleting describes a deletion to those who have to know in advance.
-func (i *Ingester) deleting(t *tombstone.Tombstone, found []index.Series) Deleting {
-	return Deleting{FromMs: t.FromMs, ToMs: t.ToMs, Rows: func(day int64) iter.Seq2[[]byte, uint32] {
-		first, last := day*keyschema.DayHours, day*keyschema.DayHours+keyschema.DayHours-1
-		return func(yield func([]byte, uint32) bool) {
-			more := true
-			for n := range found {
-				i.prefixes(&found[n], first, last, func(prefix []byte, from, to int64) {
-					mask := uint32(1)<<(to-from+1) - 1
-					more = more && yield(prefix, mask<<(from-first))
-				})
-				if !more {
-					return
-				}
-			}
-		}
-	}}
-}
-
-// prefixes visits the row key prefixes of a series in those of its hours that lie in [first, last], with the hours that
-// each is for. The prefix is the visitor's.
-func (i *Ingester) prefixes(s *index.Series, first, last int64, visit func(prefix []byte, from, to int64)) {
-	var metric string
-	var tags []keyschema.Tag
-	for _, span := range s.Hours {
-		from, to := max(span.First, first), min(span.Last, last)
-		if from > to {
-			continue
-		}
-		if metric == "" {
-			metric, tags = tagsOf(s.Labels)
-		}
-		for _, g := range i.opts.Schema.Generations(metric, from, to) {
-			visit(g.Rule.AppendPrefix(nil, metric, tags), max(from, g.FromHour), min(to, g.ToHour))
-		}
-	}
-}
-
-func tagsOf(ls labels.Labels) (metric string, tags []keyschema.Tag) {
-	tags = make([]keyschema.Tag, 0, ls.Len())
-	ls.Range(func(l labels.Label) {
-		if l.Name == model.MetricNameLabel {
-			metric = l.Value
-			return
-		}
-		tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
-	})
-	return metric, tags
 }

@@ -55,7 +55,7 @@ func (p *replay) delete(set *tombstone.Set, t *tombstone.Tombstone, refs []index
 		t.Seq = known.Seq
 	}
 	// What was told before may have been lost with the power.
-	found, err := p.i.selected(p.ctx, Deletion{Selectors: t.Selectors, FromMs: t.FromMs, ToMs: t.ToMs})
+	found, err := p.i.find().selected(p.ctx, Deletion{Selectors: t.Selectors, FromMs: t.FromMs, ToMs: t.ToMs})
 	if errors.Is(err, storage.ErrCorrupt) {
 		p.i.opts.Logger.Error("what is derived from deleted samples may be out of date until the catalogue is rebuilt",
 			"deletion", t.String(), "err", err)
@@ -68,7 +68,7 @@ func (p *replay) delete(set *tombstone.Set, t *tombstone.Tombstone, refs []index
 	}
 	defer removal.Close()
 	cut := func() error { return p.i.deleteInHead(t, refs, removal, func() error { return nil }) }
-	return p.i.announce(p.ctx, p.i.deleting(t, found), func() error {
+	return p.i.announce(p.ctx, p.i.find().deleting(t, found), func() error {
 		if known == nil && !p.flushed && t.ID < set.NextID() { // its rows were cleaned
 			p.cleaned = append(p.cleaned, t)
 			return cut()

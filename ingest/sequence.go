@@ -92,6 +92,18 @@ func (s *sequence) takeAbove(ctx context.Context, n int, above uint32) (first ui
 	return first, nil
 }
 
+// fresh returns a number above all that were given out before, by whatever server.
+func (s *sequence) fresh(ctx context.Context) (uint32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.reserve(ctx, 1); err != nil {
+		return 0, fmt.Errorf("reserve run numbers: %w", err)
+	}
+	first := max(s.next, 1) // 0 is none
+	s.next = first + 1
+	return uint32(first), nil
+}
+
 // reserve takes a block of at least n numbers for this process.
 func (s *sequence) reserve(ctx context.Context, n int) error {
 	for range sequenceTriesMax {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"halite/keyschema"
-	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/tombstone"
 )
@@ -65,7 +64,7 @@ func (s *settler) inMemory(ctx context.Context, found []index.Series) error {
 				asked = append(asked, one)
 			}
 		}
-		empty, err := s.empty(ctx, asked)
+		empty, err := s.i.find().empty(ctx, asked)
 		if err != nil {
 			return err
 		}
@@ -99,7 +98,7 @@ func (s *settler) gone(ctx context.Context, series []index.Series) ([][]index.Ho
 				*into = append(*into, index.HourSpan{First: hour, Last: hour})
 			})
 		}
-		empty, err := s.empty(ctx, some)
+		empty, err := s.i.find().empty(ctx, some)
 		if err != nil {
 			return nil, err
 		}
@@ -131,58 +130,13 @@ func eachHour(spans []index.HourSpan, visit func(hour int64)) {
 	}
 }
 
-// empty lists of each series' hours those without a row.
-func (s *settler) empty(ctx context.Context, series []index.Series) (out [][]index.HourSpan, err error) {
-	out = make([][]index.HourSpan, len(series))
-	var set storage.RowSet
-	owners := map[string]int{}
-	first, last := int64(keyschema.HourMax), int64(0)
-	for n := range series {
-		s.i.prefixes(&series[n], 0, keyschema.HourMax, func(prefix []byte, from, to int64) {
-			owners[string(prefix)] = n
-			start, end := keyschema.SeriesRange(prefix, from, to)
-			set.Ranges = append(set.Ranges, storage.RowRange{Start: start, End: end})
-			first, last = min(first, from), max(last, to)
-		})
-	}
-	rows := make([]map[int64]bool, len(series))
-	if len(set.Ranges) > 0 {
-		it := s.i.data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
-			FromMs: keyschema.HourStartMs(first), ToMs: keyschema.HourStartMs(last + 1), KeysOnly: true,
-		}})
-		defer func() { err = errors.Join(err, it.Close()) }()
-		for it.Next() {
-			k, err := keyschema.ParseRowKey(it.Row().Key)
-			if err != nil {
-				return nil, fmt.Errorf("%w: table %s: %w", storage.ErrCorrupt, storage.TableData, err)
-			}
-			n := owners[string(it.Row().Key[:len(it.Row().Key)-rowHourDigits])]
-			if rows[n] == nil {
-				rows[n] = map[int64]bool{}
-			}
-			rows[n][k.Hour] = true
-		}
-		if err := it.Err(); err != nil {
-			return nil, fmt.Errorf("look for rows that are left: %w", err)
-		}
-	}
-	for n := range series {
-		eachHour(series[n].Hours, func(hour int64) {
-			if !rows[n][hour] {
-				out[n] = append(out[n], index.HourSpan{First: hour, Last: hour})
-			}
-		})
-	}
-	return out, nil
-}
-
 // rowHourDigits is the length of the hour at the end of a row key.
 const rowHourDigits = 7
 
 // settleAnew settles a deletion that may have been carried out long ago: one that a crash or an error has cut off, or
 // whose samples replay has brought back for a while. The caller holds flushMu, or is alone.
 func (i *Ingester) settleAnew(ctx context.Context, t *tombstone.Tombstone) error {
-	found, err := i.selected(ctx, Deletion{Selectors: t.Selectors, FromMs: t.FromMs, ToMs: t.ToMs})
+	found, err := i.find().selected(ctx, Deletion{Selectors: t.Selectors, FromMs: t.FromMs, ToMs: t.ToMs})
 	if err != nil {
 		return err
 	}

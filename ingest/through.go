@@ -19,6 +19,7 @@ import (
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/lease"
+	"halite/storage/tombstone"
 )
 
 // ThroughOptions configure a Through.
@@ -36,6 +37,13 @@ type ThroughOptions struct {
 	Retention time.Duration
 	// Ages are those of metrics whose samples are refused sooner; nil if there are none.
 	Ages *keyschema.Lifetimes
+	// Tombstones are what was deleted, a shared set; Store must be its Store, or one above it. nil refuses to delete, and samples
+	// must not be deleted by others either.
+	Tombstones *tombstone.Set
+	// Deleting, if not nil, is told of each deletion before it is carried out and has to call change, which makes it seen by all
+	// servers, with a context that ends when what it has done before is no longer enough. Whatever is derived from samples may
+	// forget there what rows say.
+	Deleting func(ctx context.Context, d Deleting, change func(ctx context.Context) error) error
 	// Limits bound what a request may ask for.
 	Limits Limits
 	// WriteTimeout bounds the writing of one request, retries included; 0 means 20 s.
@@ -115,6 +123,7 @@ type Through struct {
 	lease    *lease.Keeper
 	sequence *sequence
 
+	cleaning sync.Mutex          // admits one CleanTombstones at a time
 	enlisted map[uint32]struct{} // series that the registry knows; guarded by regMu
 
 	notesMu sync.Mutex
@@ -157,9 +166,17 @@ func OpenThrough(ctx context.Context, opts ThroughOptions) (t *Through, err erro
 	if t.lease, err = t.keeper("maintenance"); err != nil {
 		return nil, err
 	}
+	raw := t.data
+	if opts.Tombstones != nil {
+		opts.Tombstones.SetChanged(t.renew)
+		if raw, err = opts.Tombstones.Base().Table(ctx, storage.TableData); err != nil {
+			return nil, err
+		}
+	}
 	if t.packer, err = packer.New(packer.Options{
-		Data: t.data, Meta: t.meta, Catalogue: opts.Index, Schema: opts.Schema, Sequence: t.sequence.takeAbove,
-		Delay: opts.PackDelay, MarkAfter: opts.MarkAfter, Concurrency: opts.PackConcurrency,
+		Data: raw, Tombstones: opts.Tombstones, Meta: t.meta, Catalogue: opts.Index, Schema: opts.Schema,
+		Sequence: t.sequence.takeAbove,
+		Delay:    opts.PackDelay, MarkAfter: opts.MarkAfter, Concurrency: opts.PackConcurrency,
 		Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {
 		return nil, err
@@ -248,17 +265,21 @@ func (t *Through) Catalogue() FreshCatalogue { return FreshCatalogue{t} }
 // FreshCatalogue is the catalogue of a Through.
 type FreshCatalogue struct{ t *Through }
 
-func (c FreshCatalogue) check() error {
+// check also has the queries that follow see all deletions so far.
+func (c FreshCatalogue) check(ctx context.Context) error {
 	if age := time.Duration(c.t.opts.Now().UnixMilli()-c.t.lookedAt.Load()) * time.Millisecond; age > c.t.opts.StaleMax {
 		return fmt.Errorf("%w: what other servers have written was last looked for %s ago", storage.ErrUnavailable,
 			age.Round(time.Second))
 	}
-	return nil
+	if c.t.opts.Tombstones == nil {
+		return nil
+	}
+	return c.t.opts.Tombstones.Refresh(ctx)
 }
 
 // Select is that of index.Index.
 func (c FreshCatalogue) Select(ctx context.Context, mintMs, maxtMs int64, ms ...*labels.Matcher) ([]index.Series, error) {
-	if err := c.check(); err != nil {
+	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
 	return c.t.index.Select(ctx, mintMs, maxtMs, ms...)
@@ -268,7 +289,7 @@ func (c FreshCatalogue) Select(ctx context.Context, mintMs, maxtMs int64, ms ...
 func (c FreshCatalogue) LabelNames(
 	ctx context.Context, mintMs, maxtMs int64, limit int, ms ...*labels.Matcher,
 ) ([]string, error) {
-	if err := c.check(); err != nil {
+	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
 	return c.t.index.LabelNames(ctx, mintMs, maxtMs, limit, ms...)
@@ -278,7 +299,7 @@ func (c FreshCatalogue) LabelNames(
 func (c FreshCatalogue) LabelValues(
 	ctx context.Context, name string, mintMs, maxtMs int64, limit int, ms ...*labels.Matcher,
 ) ([]string, error) {
-	if err := c.check(); err != nil {
+	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
 	return c.t.index.LabelValues(ctx, name, mintMs, maxtMs, limit, ms...)

@@ -21,6 +21,7 @@ import (
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/storagetest"
+	"halite/storage/tombstone"
 )
 
 // hookStore asks hook before each write of a table; the errors fail the write before or after it took effect, and partial
@@ -32,6 +33,11 @@ type hookStore struct {
 
 func (s *hookStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
 	t, err := s.Store.EnsureTable(ctx, schema)
+	return &hookTable{t, s}, err
+}
+
+func (s *hookStore) Table(ctx context.Context, name string) (storage.Table, error) {
+	t, err := s.Store.Table(ctx, name)
 	return &hookTable{t, s}, err
 }
 
@@ -92,8 +98,9 @@ type place struct {
 type belief struct {
 	values map[float64]bool
 	acked  bool
-	events int // beginnings and ends of writes
+	events int // beginnings and ends of writes and deletions
 	open   int // writes under way
+	cuts   int // deletions that have begun
 }
 
 // throughWorld is several servers over the same tables.
@@ -111,6 +118,8 @@ type throughWorld struct {
 	book   map[place]*belief
 	acked  int
 	failed int
+	cuts   int // deletions that went well
+	clean  int // deletions that were cleaned
 }
 
 const throughSeries = 12
@@ -134,10 +143,14 @@ func (w *throughWorld) start() *Through {
 	defer func() { w.faults = faults }()
 	store := &hookStore{w.tables, w.interfere}
 	writer := index.NewWriter()
-	x, err := index.Open(context.Background(), index.Options{Store: store, Schema: w.schema, Now: w.clock.now, Writer: writer})
+	set, err := tombstone.Open(context.Background(), tombstone.Options{Store: store, Shared: true})
 	require.NoError(w.t, err)
+	x, err := index.Open(context.Background(), index.Options{Store: set.Store(), Schema: w.schema, Now: w.clock.now, Writer: writer})
+	require.NoError(w.t, err)
+	set.SetLabelSets(x.LabelSet)
 	n, err := OpenThrough(context.Background(), ThroughOptions{
-		Store: store, Index: x, Writer: writer, Schema: w.schema, Now: w.clock.now, Refresh: -1, WriteTimeout: 10 * time.Millisecond,
+		Tombstones: set, Store: set.Store(), Index: x, Writer: writer, Schema: w.schema, Now: w.clock.now, Refresh: -1,
+		WriteTimeout:    time.Second,
 		PackConcurrency: 1, // what interferes is one goroutine's
 		Logger:          slog.New(slog.NewTextHandler(w.t.Output(), nil)),
 	})
@@ -177,7 +190,7 @@ func seriesLabels(n int) labels.Labels {
 // write sends samples of the last hours to a server.
 func (w *throughWorld) write(n *Through) {
 	var samples []Sample
-	begun := map[place]int{}
+	begun, cuts := map[place]int{}, map[place]int{}
 	values := map[place]float64{}
 	for range 1 + w.rng.IntN(8) {
 		p := place{series: w.rng.IntN(throughSeries), tsMs: w.clock.ms.Load() - w.rng.Int64N(1+w.rng.Int64N(3*keyschema.HourMs))}
@@ -194,7 +207,7 @@ func (w *throughWorld) write(n *Through) {
 			b.open++
 		}
 		b.values[w.value] = true
-		begun[p], values[p] = b.events, w.value
+		begun[p], values[p], cuts[p] = b.events, w.value, b.cuts
 	}
 	_, err := n.Write(context.Background(), samples)
 	if err != nil {
@@ -207,7 +220,7 @@ func (w *throughWorld) write(n *Through) {
 	for p, events := range begun {
 		b := w.book[p]
 		if err == nil {
-			b.acked = true
+			b.acked = b.acked || b.cuts == cuts[p] // a deletion at the same time may come later
 			if b.events == events && b.open == 1 { // no other write of it meanwhile
 				b.values = map[float64]bool{values[p]: true}
 			}
@@ -217,11 +230,54 @@ func (w *throughWorld) write(n *Through) {
 	}
 }
 
+// delete has a server delete samples of some series.
+func (w *throughWorld) delete(n *Through) {
+	from := w.clock.ms.Load() - w.rng.Int64N(4*keyschema.HourMs)
+	to := from + w.rng.Int64N(2*keyschema.HourMs)
+	name, value := "n", fmt.Sprint(w.rng.IntN(throughSeries))
+	if w.rng.IntN(3) == 0 {
+		name, value = "__name__", fmt.Sprint("m", w.rng.IntN(3))
+	}
+	m := labels.MustNewMatcher(labels.MatchEqual, name, value)
+	concerned := func(p place) bool {
+		return from <= p.tsMs && p.tsMs <= to && m.Matches(seriesLabels(p.series).Get(name))
+	}
+	begun := map[place]int{}
+	for p, b := range w.book {
+		if concerned(p) {
+			b.events++
+			b.cuts++
+			begun[p] = b.events
+		}
+	}
+	_, err := n.DeleteSeries(context.Background(), Deletion{Selectors: [][]*labels.Matcher{{m}}, FromMs: from, ToMs: to})
+	if err == nil {
+		w.cuts++
+	}
+	for p, b := range w.book {
+		if !concerned(p) {
+			continue
+		}
+		if b.acked = false; err == nil && b.open == 0 && b.events == begun[p] { // no write of it meanwhile
+			b.values = map[float64]bool{}
+		}
+		b.events++
+		b.cuts++
+	}
+}
+
 func (w *throughWorld) step(n *Through) {
 	if w.depth == 0 {
 		w.busy = n
 	}
-	switch w.rng.IntN(8) {
+	switch w.rng.IntN(10) {
+	case 8:
+		w.delete(n)
+	case 9:
+		report, err := n.CleanTombstones(context.Background())
+		if err == nil {
+			w.clean += report.Tombstones
+		}
 	case 0, 1, 2, 3, 4:
 		w.write(n)
 	case 5:
@@ -235,7 +291,9 @@ func (w *throughWorld) step(n *Through) {
 // check reads all rows.
 func (w *throughWorld) check(what string) (singles int) {
 	w.t.Helper()
-	data, err := w.tables.Table(context.Background(), storage.TableData)
+	set, err := tombstone.Open(context.Background(), tombstone.Options{Store: w.tables})
+	require.NoError(w.t, err)
+	data, err := set.Store().Table(context.Background(), storage.TableData)
 	require.NoError(w.t, err)
 	found := map[place]float64{}
 	it := data.ReadRows(context.Background(), storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{})
@@ -270,8 +328,9 @@ func (w *throughWorld) check(what string) (singles int) {
 	return singles
 }
 
-// TestThroughAndPacker: servers write the same samples in time and late, pack, and fail, also in the middle of each other's
-// writes. No acknowledged sample is lost or outlived by one that it replaced, and in the end everything is packed.
+// TestThroughAndPacker: servers write the same samples in time and late, pack, delete, clean, and fail, also in the middle of
+// each other's writes. No acknowledged sample is lost or outlived by one that it replaced, none that was deleted comes back,
+// and in the end everything is packed and clean.
 func TestThroughAndPacker(t *testing.T) {
 	seeds := uint64(4)
 	if text := os.Getenv("HALITE_SEEDS"); text != "" {
@@ -279,7 +338,7 @@ func TestThroughAndPacker(t *testing.T) {
 		seeds, err = strconv.ParseUint(text, 10, 32)
 		require.NoError(t, err)
 	}
-	acked, failed := 0, 0
+	acked, failed, cuts, clean := 0, 0, 0, 0
 	for seed := range seeds {
 		if text := os.Getenv("HALITE_SEED"); text != "" && text != strconv.FormatUint(seed, 10) {
 			continue
@@ -302,13 +361,20 @@ func TestThroughAndPacker(t *testing.T) {
 			w.nodes = append(w.nodes, w.start())
 			w.look()
 			require.Zero(t, w.check("in the end"), "single samples and marks that are left")
-			acked, failed = acked+w.acked, failed+w.failed
+			report, err := w.nodes[1].CleanTombstones(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, report.Waiting)
+			w.nodes = append(w.nodes, w.start())
+			w.look()
+			require.Zero(t, w.check("cleaned"))
+			require.Zero(t, w.nodes[len(w.nodes)-1].opts.Tombstones.Len())
+			acked, failed, cuts, clean = acked+w.acked, failed+w.failed, cuts+w.cuts, clean+w.clean
 			for _, n := range w.nodes {
 				require.NoError(t, n.Close(t.Context()))
 			}
 		})
 	}
-	t.Logf("%d writes acknowledged, %d failed", acked, failed)
+	t.Logf("%d writes acknowledged, %d failed; %d deletions, %d cleaned under way", acked, failed, cuts, clean)
 }
 
 // revisit writes a sample to each row once more, so that there is a note of rows with leftovers of failed writes, too.

@@ -39,6 +39,9 @@ func (t *Through) startJobs() {
 	job("look for what other servers have written", t.opts.Refresh, t.look)
 	job("packing of closed hours", t.opts.PackInterval, t.ifHeld(t.Pack))
 	job("fold of closed days", t.opts.MaintainInterval, t.ifHeld(t.index.Fold))
+	if t.opts.Tombstones != nil {
+		job("end of deletions that were cut off", t.opts.PackInterval, t.ifHeld(t.settlePending))
+	}
 	job("maintenance", t.opts.MaintainInterval, t.maintain)
 	job("exchange of metadata", metadataInterval, t.exchangeMetadata)
 	t.every(ctx, t.opts.PackInterval, nil, t.forgetNotes)

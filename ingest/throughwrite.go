@@ -33,11 +33,15 @@ type throughBatch struct {
 	// unknown is set if the catalogue's tables do not tell of all the rows yet.
 	unknown bool
 	hours   map[int64]struct{}
+	// version and floor are those of the deletions that the samples follow.
+	version uint64
+	floor   uint32
 }
 
 // throughRow is a mutation of one row.
 type throughRow struct {
 	hour     int64
+	ref      index.Ref
 	mutation storage.RowMutation
 	marked   bool
 }
@@ -82,6 +86,11 @@ func (t *Through) store(r *request) error {
 	})
 	b := &throughBatch{hours: map[int64]struct{}{}}
 	r.batch = b
+	if t.opts.Tombstones != nil { // before the catalogue is asked
+		view := t.opts.Tombstones.View()
+		b.version, b.floor = view.Version(), view.Floor()
+		view.Release()
+	}
 	for from := 0; from < len(r.striped); {
 		first, to := r.striped[from], from+1
 		hour := keyschema.HourOf(first.TsMs)
@@ -113,12 +122,12 @@ func (t *Through) addRow(b *throughBatch, ref index.Ref, hour int64, samples []h
 			m.Entries = append(m.Entries, storage.Entry{
 				Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour),
 				Qualifier: b.arena.cut(func(dst []byte) []byte {
-					return keyschema.AppendSampleQualifier(dst, uint32(s.TsMs-keyschema.HourStartMs(hour)))
+					return keyschema.AppendLaterSampleQualifier(dst, uint32(s.TsMs-keyschema.HourStartMs(hour)), b.floor)
 				}),
 				Value: b.arena.cut(func(dst []byte) []byte { return run.AppendSampleValue(dst, s.Value) }),
 			})
 		}
-		b.rows = append(b.rows, throughRow{hour: hour, mutation: m})
+		b.rows = append(b.rows, throughRow{hour: hour, ref: ref, mutation: m})
 	}
 	return nil
 }
@@ -157,6 +166,17 @@ func (t *Through) write(ctx context.Context, b *throughBatch) error {
 			return err
 		}
 	}
+	if err := t.put(ctx, b); err != nil {
+		return err
+	}
+	if err := t.confirm(ctx, b); err != nil {
+		return err
+	}
+	return t.opts.Store.Sync(ctx)
+}
+
+// put writes the rows of a batch, with notes for the packer.
+func (t *Through) put(ctx context.Context, b *throughBatch) error {
 	if err := t.note(ctx, b, false); err != nil {
 		return err
 	}
@@ -168,10 +188,7 @@ func (t *Through) write(ctx context.Context, b *throughBatch) error {
 		}
 		rows = slices.DeleteFunc(slices.Clone(rows), func(row throughRow) bool { return row.marked || !t.late(row.hour) })
 	}
-	if err := t.note(ctx, b, true); err != nil {
-		return err
-	}
-	return t.opts.Store.Sync(ctx)
+	return t.note(ctx, b, true)
 }
 
 // late tells whether samples of an hour must be marked: the packer may come soon.

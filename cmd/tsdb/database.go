@@ -32,7 +32,7 @@ type database struct {
 	index     *index.Index
 	ingester  ingester
 	catalogue api.Catalogue // index, as queries use it
-	deleter   api.Deleter   // nil in mode through
+	deleter   api.Deleter
 	queryable *promql.Queryable
 	retention *keyschema.Retention
 	sweeper   *retention.Sweeper

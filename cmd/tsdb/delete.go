@@ -93,8 +93,8 @@ func (c *deleteConfig) delete(ctx context.Context, w io.Writer) error {
 // cleanUp frees space.
 func (c *deleteConfig) cleanUp(ctx context.Context, w io.Writer) error {
 	var report struct {
-		Tombstones, RowsRewritten, RowsRemoved int64
-		Tables                                 []struct {
+		Tombstones, Waiting, RowsRewritten, RowsRemoved int64
+		Tables                                          []struct {
 			Table                   string
 			BytesBefore, BytesAfter int64
 		}
@@ -104,6 +104,9 @@ func (c *deleteConfig) cleanUp(ctx context.Context, w io.Writer) error {
 	}
 	fmt.Fprintf(w, "deletions cleaned: %d; rows removed: %d, written anew: %d\n", report.Tombstones, report.RowsRemoved,
 		report.RowsRewritten)
+	if report.Waiting > 0 {
+		fmt.Fprintf(w, "deletions that are too young or have rows that are not packed yet: %d; clean once more later\n", report.Waiting)
+	}
 	for _, t := range report.Tables {
 		if _, err := fmt.Fprintf(w, "table %-8s %12d bytes before, %12d after\n", t.Table, t.BytesBefore, t.BytesAfter); err != nil {
 			return err

@@ -28,10 +28,6 @@ const (
 var errRollupsShared = errors.New("--bigtable.mode=through: there are rollups, which servers that share tables cannot keep up " +
 	"to date: delete the table rollup, or use --bigtable.mode=buffered")
 
-// errTombstonesShared: a tombstone would hide single samples that are written after it.
-var errTombstonesShared = errors.New("--bigtable.mode=through: the rows of some deletions are not clean yet: run " +
-	"tsdb delete --clean against a server with --bigtable.mode=buffered first")
-
 // throughConfig holds the flags of mode through.
 type throughConfig struct {
 	mode      string
@@ -98,9 +94,6 @@ func (c *serveConfig) ingestLimits() ingest.Limits {
 // openThrough opens the catalogue and what stores samples in the tables. Nothing that was read is kept for other queries,
 // because other servers write.
 func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.Options) (err error) {
-	if n := db.deleted.Len(); n > 0 {
-		return fmt.Errorf("%w: there are %d", errTombstonesShared, n)
-	}
 	opts.Writer = index.NewWriter()
 	if db.index, err = index.Open(ctx, opts); err != nil {
 		return err
@@ -112,7 +105,7 @@ func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.
 	}
 	guard := tableGuard{meta: meta, schema: db.schema, ahead: c.aheadOrDefault(), now: opts.Now}
 	t, err := ingest.OpenThrough(ctx, ingest.ThroughOptions{
-		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: opts.Retention,
+		Tombstones: db.deleted, Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: opts.Retention,
 		Ages: opts.Ages, Limits: c.ingestLimits(), Refresh: c.throughMode.refresh, PackDelay: c.throughMode.packDelay,
 		MarkAfter: c.throughMode.packDelay / 3, PackInterval: c.throughMode.packEvery,
 		WriteTimeout: c.throughMode.writeWait, LeaseTTL: c.throughMode.lease,
@@ -121,7 +114,7 @@ func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.
 	if err != nil {
 		return err
 	}
-	db.ingester, db.catalogue = t, t.Catalogue()
+	db.ingester, db.catalogue, db.deleter = t, t.Catalogue(), t
 	c.resultCacheBytes, c.rowCacheBytes = 0, 0
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -159,6 +160,9 @@ func (p *Packer) giveUp(ctx context.Context) error {
 	}
 	return p.opts.Tombstones.GiveUp(ctx, p.opts.Now().Add(-p.opts.Delay).UnixMilli())
 }
+
+// Delay is that of the options.
+func (p *Packer) Delay() time.Duration { return p.opts.Delay }
 
 // Cleaned is what Clean has done.
 type Cleaned struct {

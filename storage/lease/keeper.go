@@ -51,16 +51,16 @@ func (k *Keeper) Renew(ctx context.Context) (bool, error) {
 	return held, nil
 }
 
-// Start renews the lease three times a TTL until Close.
+// Start takes the lease, unless it is ours, and renews it three times a TTL until Close.
 func (k *Keeper) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	k.stop = stop
 	k.work.Go(func() {
 		ticker := time.NewTicker(k.lease.opts.TTL / 3)
 		defer ticker.Stop()
-		for ctx.Err() == nil {
-			if _, err := k.Renew(ctx); err != nil && ctx.Err() == nil {
-				k.log.Error("lease could not be renewed; it is tried again", "err", err)
+		for due := !k.Held(); ctx.Err() == nil; due = true {
+			if due {
+				k.renewAndTell(ctx)
 			}
 			select {
 			case <-ctx.Done():
@@ -68,6 +68,12 @@ func (k *Keeper) Start() {
 			}
 		}
 	})
+}
+
+func (k *Keeper) renewAndTell(ctx context.Context) {
+	if _, err := k.Renew(ctx); err != nil && ctx.Err() == nil {
+		k.log.Error("lease could not be renewed; it is tried again", "err", err)
+	}
 }
 
 // Close ends what Start has begun and gives the lease back if it is ours.

@@ -35,8 +35,6 @@ type Options struct {
 	TombstonesMax int
 	// Shared says that other processes change the tombstones as well, and use them as this one does: see Refresh.
 	Shared bool
-	// Changed, if not nil, is called when tombstones of a shared set have changed, before this process goes by them.
-	Changed func(ctx context.Context) error
 	// AcceptLoss leaves out tombstones that cannot be read instead of refusing to open: what they deleted is back.
 	AcceptLoss bool
 	// Logger takes what an operator should know; nil discards it.
@@ -71,6 +69,7 @@ type Set struct {
 	meta      storage.Table
 	metrics   *metrics
 	labelSets atomic.Pointer[LabelSets]
+	changed   atomic.Pointer[func(ctx context.Context) error]
 
 	// gate is held for reading while samples in memory are read, and for writing while a deletion takes effect.
 	gate   sync.RWMutex
@@ -152,6 +151,9 @@ func (s *Set) load(ctx context.Context) (r *row, err error) {
 // SetLabelSets says how to find tags that row keys do not spell out. Until then a read of such a row of a metric that a
 // tombstone may concern fails.
 func (s *Set) SetLabelSets(find LabelSets) { s.labelSets.Store(&find) }
+
+// SetChanged says what is called when tombstones of a shared set have changed, before this process goes by them.
+func (s *Set) SetChanged(do func(ctx context.Context) error) { s.changed.Store(&do) }
 
 // View takes the tombstones as they are now.
 func (s *Set) View() *View {

@@ -155,8 +155,8 @@ func (s *Set) readVersion(ctx context.Context) (version uint64, err error) {
 
 // adopt puts what was read in force, after those have been told who must know first.
 func (s *Set) adopt(ctx context.Context, r *row) error {
-	if s.opts.Changed != nil {
-		if err := s.opts.Changed(ctx); err != nil {
+	if do := s.changed.Load(); do != nil {
+		if err := (*do)(ctx); err != nil {
 			return err
 		}
 	}

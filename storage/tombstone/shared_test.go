@@ -50,8 +50,11 @@ func (t *unreliableTable) CheckAndApply(
 
 func openShared(t *testing.T, store storage.Store, changed func(context.Context) error) *tombstone.Set {
 	t.Helper()
-	set, err := tombstone.Open(t.Context(), tombstone.Options{Store: store, Shared: true, Changed: changed, TombstonesMax: 400})
+	set, err := tombstone.Open(t.Context(), tombstone.Options{Store: store, Shared: true, TombstonesMax: 400})
 	require.NoError(t, err)
+	if changed != nil {
+		set.SetChanged(changed)
+	}
 	return set
 }
 

@@ -1,0 +1,350 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/tombstone"
+)
+
+// Several servers delete like this: the tombstone is put in force in the tables for all of them at one moment, and each asks
+// whether there is a new one before it reads, and after it has written. What was written before the deletion has a lower
+// number than the tombstone, or none (package tombstone). Then hours without samples leave the catalogue. A writer that finds
+// out that there is a deletion that it did not know writes its samples once more, and tells the catalogue of them again.
+
+const (
+	// settleAfter is how old a deletion is that the holder of the lease takes over because it is not settled.
+	settleAfter = time.Minute
+	// cleanKeysMax is the number of rows that are gathered before they are cleaned.
+	cleanKeysMax = 4096
+)
+
+// find returns a finder; there is one only with deletions.
+func (t *Through) find() finder { return finder{t.opts.Index, t.opts.Schema, t.data} }
+
+// renew has the catalogue know what others told before the call. A look that ran beside the telling may miss a part, the
+// next one does not.
+func (t *Through) renew(ctx context.Context) error {
+	for range 2 {
+		if err := t.index.Refresh(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteSeries deletes samples. When it returns, no query that begins afterwards on any server sees them any more; samples
+// whose writing began later are not concerned, whatever their times. It returns the number of series that match and may have
+// had samples there. An error other than those of a bad request may come after samples were deleted: sending it again does no
+// harm.
+func (t *Through) DeleteSeries(ctx context.Context, d Deletion) (series int, err error) {
+	set := t.opts.Tombstones
+	if set == nil {
+		return 0, ErrNoDeletions
+	}
+	if d, err = d.clip(); err != nil || d.ToMs < d.FromMs {
+		return 0, err
+	}
+	if err := t.begin(); err != nil {
+		return 0, err
+	}
+	defer t.callers.Done()
+	if err := t.renew(ctx); err != nil {
+		return 0, err
+	}
+	// Even if there are none: a write that failed may have left rows of which the catalogue does not know.
+	found, err := t.find().selected(ctx, d)
+	if err != nil {
+		return 0, err
+	}
+	made := &tombstone.Tombstone{
+		FromMs: d.FromMs, ToMs: d.ToMs, MadeMs: t.now().UnixMilli(), Pending: true, Selectors: d.Selectors,
+	}
+	publish := func(ctx context.Context) (err error) {
+		published, err := set.Publish(ctx, *made, t.sequence.fresh)
+		if err == nil {
+			made = published
+		}
+		return err
+	}
+	if t.opts.Deleting != nil {
+		err = t.opts.Deleting(ctx, t.find().deleting(made, found), publish)
+	} else {
+		err = publish(ctx)
+	}
+	if err != nil {
+		return len(found), fmt.Errorf("delete %s: %w", made, err)
+	}
+	// There is no way back: whoever asked may have gone away, but it has to be finished.
+	ctx = context.WithoutCancel(ctx)
+	t.changes.noteTimes(d.FromMs, d.ToMs)
+	if err := t.settle(ctx, made); err != nil {
+		return len(found), fmt.Errorf("finish deletion %s: %w", made, err)
+	}
+	t.metrics.deletions.Inc()
+	t.logger.Info("samples deleted", "deletion", made.String(), "series", len(found))
+	return len(found), nil
+}
+
+// settle takes hours out of the catalogue in which series have no rows because of a deletion.
+func (t *Through) settle(ctx context.Context, made *tombstone.Tombstone) error {
+	f := t.find()
+	err := t.index.RemoveShared(ctx, keyschema.HourOf(made.FromMs), keyschema.HourOf(made.ToMs), made.Selectors,
+		func(ctx context.Context, series []index.Series) ([][]index.HourSpan, error) {
+			var out [][]index.HourSpan
+			for some := range slices.Chunk(series, settleSeries) {
+				empty, err := f.empty(ctx, some)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, empty...)
+			}
+			return out, nil
+		})
+	if err != nil {
+		return err
+	}
+	if err := t.renew(ctx); err != nil {
+		return err
+	}
+	return t.opts.Tombstones.Settle(ctx, made.ID)
+}
+
+// settlePending finishes deletions whose servers died.
+func (t *Through) settlePending(ctx context.Context) error {
+	if err := t.opts.Tombstones.Refresh(ctx); err != nil {
+		return err
+	}
+	view := t.opts.Tombstones.View()
+	defer view.Release()
+	var errs []error
+	for _, made := range view.List() {
+		if made.Pending && t.now().UnixMilli()-made.MadeMs > settleAfter.Milliseconds() {
+			if err := t.settle(ctx, made); err != nil {
+				errs = append(errs, fmt.Errorf("finish deletion %s: %w", made, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// CountDeletion counts what DeleteSeries would delete, and deletes nothing. It reads all of it.
+func (t *Through) CountDeletion(ctx context.Context, d Deletion) (count DeletionCount, err error) {
+	if t.opts.Tombstones == nil {
+		return count, ErrNoDeletions
+	}
+	if d, err = d.clip(); err != nil || d.ToMs < d.FromMs {
+		return count, err
+	}
+	if err := errors.Join(t.opts.Tombstones.Refresh(ctx), t.renew(ctx)); err != nil {
+		return count, err
+	}
+	return t.find().count(ctx, d, t.opts.Tombstones, t.AppendSamples)
+}
+
+// confirm sees to it that a deletion whose beginning lies before the end of a write does not hide what was written, nor takes
+// it out of the catalogue. The rows of the batch are in the table.
+func (t *Through) confirm(ctx context.Context, b *throughBatch) error {
+	set := t.opts.Tombstones
+	for set != nil {
+		if err := set.Refresh(ctx); err != nil {
+			return err
+		}
+		view := set.View()
+		version, floor, unsettled := view.Version(), view.Floor(), view.Unsettled(b.span())
+		view.Release()
+		if version == b.version && !unsettled {
+			return nil
+		}
+		again := floor != b.floor
+		if again {
+			b.renumber(floor)
+			if err := t.put(ctx, b); err != nil {
+				return err
+			}
+		}
+		// Hours may be leaving the catalogue at this moment because there were no rows before.
+		for _, row := range b.rows {
+			t.index.Retell(row.ref, row.hour)
+		}
+		if err := t.index.Persist(ctx); err != nil {
+			return err
+		}
+		if b.version = version; !again {
+			return nil
+		}
+	}
+	return nil
+}
+
+// span is the time that the rows of a batch cover.
+func (b *throughBatch) span() (fromMs, toMs int64) {
+	first, last := int64(keyschema.HourMax), int64(0)
+	for hour := range b.hours {
+		first, last = min(first, hour), max(last, hour)
+	}
+	return keyschema.HourStartMs(first), keyschema.HourCellMs(last)
+}
+
+// renumber has the samples follow another deletion.
+func (b *throughBatch) renumber(floor uint32) {
+	b.floor = floor
+	for _, row := range b.rows {
+		for n := range row.mutation.Entries {
+			e := &row.mutation.Entries[n]
+			if q, err := keyschema.ParseQualifier(e.Qualifier); err == nil && q.Kind == keyschema.KindSample {
+				e.Qualifier = keyschema.AppendLaterSampleQualifier(nil, q.OffsetMs, floor)
+			}
+		}
+	}
+}
+
+// CleanTombstones takes what was deleted longer ago than PackDelay out of the tables and then forgets the tombstones. One
+// server at a time does it; another one is told storage.ErrUnavailable. If it is cut off, what is left to do is done by the
+// next call.
+func (t *Through) CleanTombstones(ctx context.Context) (report CleanReport, err error) {
+	set := t.opts.Tombstones
+	if set == nil {
+		return report, ErrNoDeletions
+	}
+	if err := t.begin(); err != nil {
+		return report, err
+	}
+	defer t.callers.Done()
+	t.cleaning.Lock()
+	defer t.cleaning.Unlock()
+	turn, err := t.keeper("clean")
+	if err != nil {
+		return report, err
+	}
+	if held, err := turn.Renew(ctx); err != nil || !held {
+		return report, errors.Join(err, fmt.Errorf("%w: another server is cleaning", storage.ErrUnavailable))
+	}
+	turn.Start()
+	defer func() { err = errors.Join(err, turn.Close(context.WithoutCancel(ctx))) }()
+	if err := set.Refresh(ctx); err != nil {
+		return report, err
+	}
+	if err := tableSizes(ctx, set.Base(), &report, func(t *TableBytes) *uint64 { return &t.Before }); err != nil {
+		return report, err
+	}
+	if err := t.clean(ctx, &report); err != nil {
+		return report, fmt.Errorf("clean the rows of deletions: %w", err)
+	}
+	if err := tableSizes(ctx, set.Base(), &report, func(t *TableBytes) *uint64 { return &t.After }); err != nil {
+		return report, err
+	}
+	t.logger.Info("tombstones cleaned", "deletions", report.Tombstones, "waiting", report.Waiting,
+		"rows_rewritten", report.RowsRewritten, "rows_removed", report.RowsRemoved)
+	return report, nil
+}
+
+// clean cleans the rows of the tombstones that are old enough and drops these.
+func (t *Through) clean(ctx context.Context, report *CleanReport) error {
+	view := t.opts.Tombstones.View()
+	defer view.Release()
+	var todo []*tombstone.Tombstone
+	for _, made := range view.List() {
+		if t.now().UnixMilli()-made.MadeMs > t.packer.Delay().Milliseconds() {
+			todo = append(todo, made)
+		}
+	}
+	report.Waiting = view.Len() - len(todo)
+	if len(todo) == 0 {
+		return nil
+	}
+	var ids []uint64
+	fromMs, toMs := todo[0].FromMs, todo[0].ToMs
+	for _, made := range todo {
+		// Who wrote during the deletion may have brought hours back to the catalogue.
+		if err := t.settle(ctx, made); err != nil {
+			return err
+		}
+		fromMs, toMs, ids = min(fromMs, made.FromMs), max(toMs, made.ToMs), append(ids, made.ID)
+	}
+	c := throughCleaner{t: t, report: report, hours: map[int64][][]byte{}}
+	if err := c.scan(ctx, view.NewFilter(), fromMs, toMs, t.find().rowsOf(todo)); err != nil {
+		return err
+	}
+	t.metrics.cleanedRows.Add(float64(report.RowsRewritten + report.RowsRemoved))
+	if c.left > 0 {
+		report.Waiting += len(ids)
+		t.logger.Info("some rows of deletions cannot be cleaned yet", "rows", c.left)
+		return nil
+	}
+	if err := t.opts.Tombstones.Drop(ctx, ids); err != nil {
+		return err
+	}
+	report.Tombstones = len(ids)
+	return nil
+}
+
+// throughCleaner gathers the rows that have lost samples by hours.
+type throughCleaner struct {
+	t      *Through
+	report *CleanReport
+	hours  map[int64][][]byte
+	count  int
+	left   int64 // rows that have to wait
+}
+
+func (c *throughCleaner) scan(
+	ctx context.Context, filter *tombstone.Filter, fromMs, toMs int64, set storage.RowSet,
+) (err error) {
+	raw, err := c.t.opts.Tombstones.Base().Table(ctx, storage.TableData)
+	if err != nil {
+		return err
+	}
+	it := raw.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
+		Families: []string{storage.FamilySamples}, KeysOnly: true,
+		FromMs: keyschema.HourStartMs(keyschema.HourOf(fromMs)), ToMs: keyschema.HourStartMs(keyschema.HourOf(toMs) + 1),
+	}})
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.Next() {
+		row := it.Row()
+		concerned, err := filter.Concerned(ctx, &row)
+		if err != nil {
+			return err
+		}
+		k, err := keyschema.ParseRowKey(row.Key)
+		if err != nil || !concerned {
+			continue // no row of a series is none that was deleted
+		}
+		c.hours[k.Hour] = append(c.hours[k.Hour], bytes.Clone(row.Key))
+		if c.count++; c.count == cleanKeysMax {
+			if err := c.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	return c.flush(ctx)
+}
+
+func (c *throughCleaner) flush(ctx context.Context) error {
+	for hour, keys := range c.hours {
+		if c.t.now().UnixMilli() <= keyschema.HourCellMs(hour)+c.t.packer.Delay().Milliseconds() {
+			c.left += int64(len(keys)) // samples in time do not tell a packer that they came
+			continue
+		}
+		cleaned, err := c.t.packer.Clean(ctx, hour, keys)
+		if err != nil {
+			return err
+		}
+		c.left += cleaned.Left
+		c.report.RowsRemoved += cleaned.Removed
+		c.report.RowsRewritten += cleaned.Rows - cleaned.Removed
+		c.t.metrics.cleanedBytes.Add(float64(max(0, cleaned.Bytes)))
+	}
+	c.hours, c.count = map[int64][][]byte{}, 0
+	return nil
+}
