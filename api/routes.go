@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 
+	"github.com/gorilla/mux"
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
@@ -19,13 +19,12 @@ type endpoint func(r *http.Request) (reply, *apiError)
 // methods are the handlers of one path.
 type methods map[string]http.Handler
 
-// routes makes the handler of every endpoint.
-func (s *Server) routes() (http.Handler, error) {
+// routes registers every endpoint.
+func (s *Server) routes(router *mux.Router) error {
 	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(s.opts.Limits.GzipBytesMin))
 	if err != nil {
-		return nil, fmt.Errorf("api: compression of answers: %w", err)
+		return fmt.Errorf("api: compression of answers: %w", err)
 	}
-	router := http.NewServeMux()
 	handle := func(path string, h http.Handler) { router.Handle(path, s.instrument(path, h)) }
 	zipped := func(h http.Handler) http.Handler { return zip(s.guard(h)) }
 
@@ -56,17 +55,10 @@ func (s *Server) routes() (http.Handler, error) {
 	handle("/-/ready", s.guard(s.byMethod(getAndHead(http.HandlerFunc(s.ready)))))
 	reload := s.sameOrigin("/-/reload", http.HandlerFunc(s.reload))
 	handle("/-/reload", s.guard(s.byMethod(methods{http.MethodPost: reload, http.MethodPut: reload})))
-	landing := zipped(s.byMethod(getAndHead(http.HandlerFunc(s.landingPage))))
-	router.Handle("/{$}", s.instrument("/", landing))
-	unknown := s.instrument("unknown", s.guard(http.HandlerFunc(s.notFound)))
-	router.Handle("/", unknown)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p := r.URL.EscapedPath(); path.Clean(p) != p {
-			unknown.ServeHTTP(w, r) // instead of a redirection to the clean path
-			return
-		}
-		router.ServeHTTP(w, r)
-	}), nil
+	handle("/", zipped(s.byMethod(getAndHead(http.HandlerFunc(s.landingPage)))))
+
+	router.NotFoundHandler = s.instrument("unknown", s.guard(http.HandlerFunc(s.notFound)))
+	return nil
 }
 
 // queryEndpoints take their parameters from the URL, a form body, or both.

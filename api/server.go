@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/gorilla/mux"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -44,9 +45,11 @@ func New(opts Options) (*Server, error) {
 		lookups:    semaphore.NewWeighted(int64(l.LookupConcurrencyMax)),
 		reads:      semaphore.NewWeighted(int64(l.ReadConcurrencyMax)),
 	}
-	if s.handler, err = s.routes(); err != nil {
+	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	if err := s.routes(router); err != nil {
 		return nil, err
 	}
+	s.handler = router
 	return s, nil
 }
 
