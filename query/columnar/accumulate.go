@@ -6,18 +6,24 @@ import (
 	"github.com/prometheus/prometheus/util/kahansum"
 )
 
-// addSum keeps sums in a and their compensation in b.
+// addSum keeps sums in a and their compensation in b. It is kahansum.Inc written out: the call costs more than the rest.
 func addSum(g *accumulator, values []float64) {
 	sums, comps := g.a[:len(values)], g.b[:len(values)]
 	for k, v := range values {
-		if isAbsent(v) {
-			continue
-		}
-		if isAbsent(sums[k]) {
+		sum := sums[k]
+		switch t := sum + v; {
+		case isAbsent(v):
+		case isAbsent(sum):
 			sums[k] = v
-			continue
+		case t-t != 0: // infinite or NaN
+			sums[k], comps[k] = kahansum.Inc(v, sum, comps[k])
+		case math.Abs(sum) >= math.Abs(v):
+			sums[k] = t
+			comps[k] += (sum - t) + v
+		default:
+			sums[k] = t
+			comps[k] += (v - t) + sum
 		}
-		sums[k], comps[k] = kahansum.Inc(v, sums[k], comps[k])
 	}
 }
 

@@ -68,12 +68,12 @@ func (d *difference) evenSteps(out []float64) {
 	}
 	if lo, hi := e.at(k); k < e.end && hi-lo >= 2 {
 		s := d.stretch(d.window, lo, hi, d.FirstEndMs+int64(k)*d.StepMs)
+		if len(d.resets) == 0 {
+			s.strides(out[k:e.end], d.vs[lo:], d.vs[hi-1:], e.perStep)
+			k = e.end
+		}
 		for ; k < e.end; k++ {
-			diff := d.vs[hi-1] - d.vs[lo]
-			if len(d.resets) > 0 {
-				diff = d.sum(lo, hi)
-			}
-			out[k] = s.of(diff, d.vs[lo])
+			out[k] = s.of(d.sum(lo, hi), d.vs[lo])
 			lo, hi = lo+e.perStep, hi+e.perStep
 		}
 	}
@@ -149,6 +149,22 @@ func (s *stretch) of(diff, first float64) float64 {
 		}
 	}
 	return diff * s.factor
+}
+
+// strides stretches the differences between the values of two slices, each so many behind the one before.
+func (s *stretch) strides(out, firsts, lasts []float64, stride int) {
+	factor, counter := s.factor, s.counter
+	at := 0
+	for k := range out {
+		first := firsts[at]
+		diff := lasts[at] - first
+		at += stride
+		if counter && first < 2*diff {
+			out[k] = s.of(diff, first)
+			continue
+		}
+		out[k] = diff * factor
+	}
 }
 
 // lastPair makes irate and idelta, of the last two samples of a window.

@@ -1,6 +1,10 @@
 package columnar
 
-import "halite/query/promql"
+import (
+	"slices"
+
+	"halite/query/promql"
+)
 
 // window is the samples of a series and, for each step, which of them are in the window that ends there.
 type window struct {
@@ -139,6 +143,12 @@ func each(samplesMin int, f func(w *window, k int) float64) windowFunc {
 			out[k] = f(w, k)
 		}
 	}
+}
+
+// memory is scratch for so many numbers.
+func (w *window) memory(n int) []float64 {
+	w.scratch = slices.Grow(w.scratch[:0], n)
+	return w.scratch[:n]
 }
 
 // values are those of step k.

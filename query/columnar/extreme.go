@@ -1,0 +1,66 @@
+package columnar
+
+// extreme looks for the largest of values times sign, which is 1 or -1. NaN gives way to any number; of equal values the
+// first counts, of nothing but NaN the last.
+type extreme struct{ sign float64 }
+
+func minOverTime() windowFunc { return extreme{-1}.overTime }
+
+func maxOverTime() windowFunc { return extreme{1}.overTime }
+
+// join is the extreme of two, of which a comes first.
+func (e extreme) join(a, b float64) float64 {
+	if e.sign*b > e.sign*a || a != a {
+		return b
+	}
+	return a
+}
+
+func (e extreme) of(vs []float64) float64 {
+	best := vs[0]
+	for _, v := range vs[1:] {
+		best = e.join(best, v)
+	}
+	return best
+}
+
+// suffixes puts the extreme of each value and all behind it into dst.
+func (e extreme) suffixes(dst, vs []float64) {
+	last := len(vs) - 1
+	dst[last] = vs[last]
+	for i := last - 1; i >= 0; i-- {
+		dst[i] = e.join(vs[i], dst[i+1])
+	}
+}
+
+// overTime looks at each sample of windows that overlap twice: the extremes of all up to mid are known from each before it
+// on; what comes behind is joined as it comes.
+func (e extreme) overTime(w *window, out []float64) {
+	var (
+		apart    = w.apart()
+		suffixes = w.memory(len(w.vs))
+		mid, end int
+		tail     float64 // of the samples from mid to before end
+	)
+	for k := range out {
+		lo, hi := w.lo[k], w.hi[k]
+		switch {
+		case lo == hi:
+			out[k] = absent()
+			continue
+		case apart:
+			out[k] = e.of(w.vs[lo:hi])
+			continue
+		case lo >= mid:
+			e.suffixes(suffixes[lo:hi], w.vs[lo:hi])
+			mid, end, tail = hi, hi, absent()
+		}
+		for ; end < hi; end++ {
+			tail = e.join(tail, w.vs[end])
+		}
+		out[k] = suffixes[lo]
+		if end > mid {
+			out[k] = e.join(out[k], tail)
+		}
+	}
+}
