@@ -133,10 +133,22 @@ func (s *search) rows(series int) (wanted []index.HourSpan) {
 // chargeSamples is the number of samples that are charged at once.
 const chargeSamples = 1 << 12
 
+// touchHits is touch for what take copies.
+func (s *search) touchHits(hits []hit) {
+	for i := range hits {
+		if h := &hits[i]; h.from < h.end {
+			s.touched += s.u.table.words(h.place, h.end)[h.from]
+		}
+	}
+}
+
 // take copies the samples of the hits.
 func (s *search) take(part *buffer) error {
 	charged := part.len()
 	for i := range s.hits {
+		if i%searchAhead == 0 {
+			s.touchHits(s.hits[i:min(i+searchAhead, len(s.hits))])
+		}
 		h := &s.hits[i]
 		words := s.u.table.words(h.place, h.shape.words())
 		start := part.len()
@@ -232,10 +244,7 @@ func (s *search) find(firstHour, hours int64, epoch uint64, at int, w window) bo
 		return false
 	}
 	h := hit{shape: e.rowShape, place: e.place, slot: at, startMs: keyschema.HourStartMs(firstHour)}
-	words := s.u.table.words(h.place, h.shape.words())
-	if h.from, h.end = h.shape.within(words, h.startMs, w); h.from < h.end {
-		s.touched += words[h.from] // take waits for it otherwise
-	}
+	h.from, h.end = h.shape.within(s.u.table.words(h.place, h.shape.words()), h.startMs, w)
 	s.samples += h.end - h.from
 	s.hits = append(s.hits, h)
 	return true
