@@ -94,11 +94,15 @@ func (h *Head) AppendSamples(
 	if at == nil || maxtMs < mintMs {
 		return tsMs, values, nil
 	}
+	s := &h.stripes[h.Stripe(ref)]
+	s.mu.RLock()
+	if at.row == 0 { // so it is for most of what an hour's flush has just taken
+		s.mu.RUnlock()
+		return tsMs, values, nil
+	}
 	d := readers.Get().(*Reader)
 	defer readers.Put(d)
 	d.reset()
-	s := &h.stripes[h.Stripe(ref)]
-	s.mu.RLock()
 	for n := at.row; n != 0; {
 		r := s.row(n)
 		startMs := keyschema.HourStartMs(int64(r.hour))

@@ -136,11 +136,11 @@ func (c compiler) aggregation(e *parser.AggregateExpr) vector {
 	}
 	g := newGrouping(e)
 	g.text = groupingText(e)
+	if p, ok := child.(partial); ok && !g.without {
+		p.need(append([]string{}, g.labels...))
+	}
 	op := e.Op.String()
 	if acc, ok := accumulationOf(e.Op); ok {
-		if p, ok := child.(partial); ok && !g.without {
-			p.need(append([]string{}, g.labels...))
-		}
 		return &aggregate{grouping: g, op: op, child: child, accumulation: acc}
 	}
 	param, ok := e.Param.(*parser.NumberLiteral)

@@ -6,6 +6,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/schema"
+
+	"halite/storage/index"
 )
 
 // Grid is the times at which an expression is evaluated: StartMs, StartMs+StepMs … as far as EndMs.
@@ -36,8 +38,18 @@ type Series struct {
 	// dropped says that the metric name is not part of the series any more. The labels are only rewritten where that
 	// shows: an aggregation by other labels never needs it.
 	dropped bool
-	// group is the number of Labels that are only a part; see promql.Column.
+	// group is the number of Labels that are only a part; all knows the rest; see promql.Column.
 	group uint32
+	all   *index.Series
+}
+
+// whole is the series with all its labels.
+func (s Series) whole() Series {
+	if s.group == 0 {
+		return s
+	}
+	b := labels.NewScratchBuilder(16)
+	return Series{Labels: s.all.AllLabels(&b), dropped: s.dropped}
 }
 
 // absent is the value of a step without one. Stale markers in the data thus need no care.

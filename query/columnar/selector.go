@@ -298,7 +298,7 @@ func (r *instantRun) done(ev *eval, c *promql.Column, row []float64, _ int) erro
 		return err
 	}
 	r.handedOn += present
-	s := Series{Labels: c.Labels, group: c.Group, dropped: r.times}
+	s := Series{Labels: c.Labels, group: c.Group, all: c.Series, dropped: r.times}
 	if err := r.unique.check(ev, s); err != nil {
 		return err
 	}
@@ -405,7 +405,7 @@ func (r *rangeRun) done(ev *eval, c *promql.Column, row []float64, largest int) 
 		return err
 	}
 	r.handedOn += present
-	s := Series{Labels: c.Labels, group: c.Group, dropped: !r.keepsName}
+	s := Series{Labels: c.Labels, group: c.Group, all: c.Series, dropped: !r.keepsName}
 	if err := r.unique.check(ev, s); err != nil {
 		return err
 	}

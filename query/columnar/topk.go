@@ -134,7 +134,7 @@ func (n *topK) emitInOrder(series []Series, groups [][]ranking, emit emitFunc) e
 		}
 		for _, e := range r.entries {
 			row[0] = e.value
-			if err := emit(series[e.series], row); err != nil {
+			if err := emit(series[e.series].whole(), row); err != nil {
 				return err
 			}
 		}
@@ -166,7 +166,7 @@ func (n *topK) emitSeries(ev *eval, series []Series, groups [][]ranking, emit em
 		for _, p := range chosen[i] {
 			row[p.step] = p.value
 		}
-		if err := emit(series[i], row); err != nil {
+		if err := emit(series[i].whole(), row); err != nil {
 			return err
 		}
 	}

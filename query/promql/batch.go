@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/storage/index"
 )
 
 // sampleBytes is the memory of one sample in a column.
@@ -15,7 +17,8 @@ const sampleBytes = 16
 // The slices are only to be read, and only until the batch is released.
 type Column struct {
 	Labels labels.Labels
-	// Group is a number of Labels that are only a part; see index.Series.
+	// Series knows all labels where Labels are only a part, which Group is a number of.
+	Series *index.Series
 	Group  uint32
 	TsMs   []int64
 	Values []float64

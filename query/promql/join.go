@@ -33,7 +33,8 @@ func (p *piece) join() (*Batch, error) {
 	total := 0
 	for i := range p.series {
 		c := &batch.Columns[i]
-		c.Labels, c.Group = p.series[i].Labels, p.series[i].Group
+		c.Series = &p.series[i]
+		c.Labels, c.Group = c.Series.Labels, c.Series.Group
 		head := p.headOf(i)
 		rows, traits, ok := p.adjacent(i)
 		switch {
