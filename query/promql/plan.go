@@ -18,7 +18,7 @@ type rowPrefix struct {
 	series           int // its position in the batch
 	fromHour, toHour int64
 	lead             int                   // see condition.leadOf
-	rule             *keyschema.Generation // in force, in those of the hours that were asked for
+	rule             *keyschema.Generation // in force, in the hours of the months that were asked for
 }
 
 // dayRead is one read of the data table: row ranges within one day, sorted and apart from each other.
@@ -46,7 +46,7 @@ func (rd *batchReader) makePrefixes(hoursOf func(series int) []index.HourSpan) [
 		builder     = labels.NewScratchBuilder(16)
 		tags        []keyschema.Tag
 		generations = map[string][]keyschema.Generation{}
-		first, last = wholeDays(keyschema.HourOf(rd.window.mintMs), keyschema.HourOf(rd.window.maxtMs))
+		first, last = wholeMonths(keyschema.HourOf(rd.window.mintMs), keyschema.HourOf(rd.window.maxtMs))
 	)
 	for i, s := range rd.series {
 		hours := hoursOf(i)
@@ -77,9 +77,10 @@ func (rd *batchReader) makePrefixes(hoursOf func(series int) []index.HourSpan) [
 	return out
 }
 
-// wholeDays widens a span of hours to days.
-func wholeDays(first, last int64) (int64, int64) {
-	return first - first%keyschema.DayHours, last - last%keyschema.DayHours + keyschema.DayHours - 1
+// wholeMonths widens a span of hours so that it has all months that it meets.
+func wholeMonths(first, last int64) (int64, int64) {
+	const monthHoursMax = 31 * keyschema.DayHours
+	return first - monthHoursMax, last + monthHoursMax
 }
 
 // split takes labels apart into metric and tags.
