@@ -10,14 +10,14 @@
 // storage: retries, replays, late and rewritten samples then cannot count twice.
 //
 // [Compute] makes the states that are stored; [Encoder] and [Decoder] pack those of a day's hours, or of a month's days,
-// into one cell (FORMAT.md draws it); [Columns] holds them unpacked; [Func] evaluates PromQL's functions from a state.
-// Tables, rows and the job lie in package tiers below. States are of floats; native histograms would be another state in
-// families of their own.
+// into one cell (FORMAT.md draws it); [Columns] holds them unpacked, [Packing] lays some
+// fields of them side by side to be kept in memory; [Func] evaluates PromQL's functions from a state. Tables, rows and the
+// job lie in package tiers below. States are of floats; native histograms would be another state in families of their own.
 //
 // Invariants: a cell gives back the bits of its states, or an error that wraps [ErrCorrupt], whatever its bytes.
 // [Join] is associative and has the zero State as identity on both sides. Counts, extremes, first, last, resets and
 // changes of a join are exactly those of the samples themselves; sums, counter correction and moments are equal up to
 // the order of additions.
 //
-// Concurrency: a State is a value; Encoder, Decoder and Columns belong to one goroutine at a time.
+// Concurrency: a State is a value; Encoder, Decoder and Columns belong to one goroutine at a time, a Packing to any.
 package rollup

@@ -54,9 +54,9 @@ type Options struct {
 	BytesMax int64
 	// BatchRowsMax is the number of rows (series × hours) read together, if they are of more than one day; 1024.
 	BatchRowsMax int
-	// Watch sees all that is written to Data; without it no decoded rows are kept.
+	// Watch sees all that is written to Data; without it no decoded rows and states are kept.
 	Watch *RowWatch
-	// RowCacheBytes bounds the memory in bytes of rows that are kept decoded; 256 MiB. Below zero none are kept.
+	// RowCacheBytes bounds the memory in bytes of rows and states that are kept decoded; 256 MiB. Below zero none are.
 	RowCacheBytes int64
 	// Tombstones are what was deleted; Data reads without it. nil if nothing can be deleted.
 	Tombstones *tombstone.Set

@@ -14,7 +14,7 @@ import (
 )
 
 // rowCache keeps decoded rows of the data table, rows that are not there among them, each with the epoch of its hour, so
-// that a row written since is not found.
+// that a row written since is not found; and decoded states, see keptStates.
 //
 // The words of an entry are the values, as they lie in memory, and their offsets from the start of the first hour in
 // milliseconds, two in a word, if they are not evenly spaced. Where they are, its shape is enough to know the times.

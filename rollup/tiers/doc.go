@@ -16,6 +16,9 @@
 // A reader who also reads samples in memory asks these first, as for rows: an hour that has samples there is not to be
 // taken from here.
 //
+// What was read may be kept with the epochs of [Tiers.AppendEpochs]: every mark, every cell and every change of the ledger
+// gives its days and months new ones, before readers can see it and again afterwards.
+//
 // # Durability
 //
 // Marks need no sync of their own. They are applied before the rows they announce, in the same store. A writer with a log
