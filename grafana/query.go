@@ -48,11 +48,7 @@ func queries() Dashboard {
 			exprs: one("sum by (instance) (rate(tsdb_query_row_cache_hits_total{@}[@])) / "+
 				"(sum by (instance) (rate(tsdb_query_row_cache_hits_total{@}[@])) + "+
 				"sum by (instance) (rate(tsdb_query_row_cache_misses_total{@}[@])))", "{{instance}}")},
-		graph{title: "State cache hits", unit: unitRatio, max: 1, about: "Share of the rollups of a day or month found decoded.",
-			exprs: one("sum by (instance) (rate(tsdb_query_state_cache_hits_total{@}[@])) / "+
-				"(sum by (instance) (rate(tsdb_query_state_cache_hits_total{@}[@])) + "+
-				"sum by (instance) (rate(tsdb_query_state_cache_misses_total{@}[@])))", "{{instance}}")},
-		graph{title: "Row cache memory", unit: unitBytes, about: "Of rows and rollups, in use, and the limit; see --query.row-cache-bytes.",
+		graph{title: "Row cache memory", unit: unitBytes, about: "In use, and the limit; see --query.row-cache-bytes.",
 			exprs: []expr{
 				{"sum by (instance) (tsdb_query_row_cache_bytes{@})", "in use {{instance}}"},
 				{"sum by (instance) (tsdb_query_row_cache_bytes_max{@})", "limit {{instance}}"},

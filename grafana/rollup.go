@@ -31,6 +31,14 @@ func rollups() Dashboard {
 		graph{title: "Busy", unit: unitRatio, max: 1, about: "Share of the time in which the job was at work.",
 			exprs: one("sum by (instance) (rate(tsdb_rollup_busy_seconds_total{@}[@]))", "{{instance}}")},
 	)
+	b.row("Reads", EnginePebble,
+		graph{title: "Rollups for queries", unit: unitPerSec, width: 24,
+			about: "Rollups of a day or a month that queries found decoded in memory, and that they looked for in vain, a second.",
+			exprs: []expr{
+				{"sum by (instance) (rate(tsdb_query_state_cache_hits_total{@}[@]))", "found {{instance}}"},
+				{"sum by (instance) (rate(tsdb_query_state_cache_misses_total{@}[@]))", "in vain {{instance}}"},
+			}},
+	)
 	b.row("Faults", EnginePebble,
 		graph{title: "Failed passes", unit: unitShort, width: 12,
 			about: "Passes that failed since the start; the next run repeats them.",

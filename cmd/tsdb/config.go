@@ -187,8 +187,8 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 	c.addShared(cmd.Flag("query.result-cache-bytes", "Memory for results that may be asked for again, by default at most a "+
 		"thirty-second of the memory limit; 0 keeps none.").Default("64MB"),
 		sharedBytes{sizeBytes: &c.resultCacheBytes, part: 32, offHeap: true})
-	c.addShared(cmd.Flag("query.row-cache-bytes", "Memory for rows and rollups of the tables that are kept decoded, by default at most an "+
-		"eighth of the memory limit; 0 keeps none.").Default("256MB"),
+	c.addShared(cmd.Flag("query.row-cache-bytes", "Memory for rows and rollups of the tables that are kept decoded, by default at "+
+		"most an eighth of the memory limit; 0 keeps none.").Default("256MB"),
 		sharedBytes{sizeBytes: &c.rowCacheBytes, part: 8, offHeap: true})
 	cmd.Flag("query.result-cache-recent", "Samples younger than this are always looked at again, although every use of "+
 		"a kept result is checked against what was written since.").Default("0s").DurationVar(&c.resultCacheRecent)
