@@ -291,7 +291,7 @@ func (q *inquiry) retention() time.Duration {
 
 // makeKey names the entry: all that the result depends on but samples.
 func (q *inquiry) makeKey() {
-	b := make([]byte, 0, len(q.shape.canonical)+64)
+	b := make([]byte, 0, len(q.text)+64)
 	kind := byte('i')
 	switch {
 	case q.sliding():
@@ -307,6 +307,6 @@ func (q *inquiry) makeKey() {
 		b = binary.LittleEndian.AppendUint64(b, uint64(q.startMs))
 		b = binary.LittleEndian.AppendUint64(b, uint64(q.end.UnixMilli()))
 	}
-	b = append(b, q.shape.canonical...)
+	b = append(b, q.text...)
 	q.key = sha256.Sum256(b)
 }

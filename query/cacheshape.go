@@ -33,8 +33,7 @@ const (
 
 // shape is what the cache knows of an expression.
 type shape struct {
-	canonical string
-	kind      parser.ValueType
+	kind parser.ValueType
 	// sliding is set if the value of a step depends on nothing but the samples around it, to the last bit: then parts
 	// of a result may be used for other ranges. whySliding is empty then.
 	sliding    bool
@@ -61,7 +60,7 @@ type extent struct{ offsetMs, rangeMs int64 }
 
 // shapeOf analyses an expression.
 func shapeOf(e parser.Expr) *shape {
-	s := &shape{canonical: e.String(), kind: e.Type(), known: true}
+	s := &shape{kind: e.Type(), known: true}
 	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
 		switch n := n.(type) {
 		case *parser.Call:
