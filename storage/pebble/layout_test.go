@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -94,6 +95,47 @@ func measureLayout(tb testing.TB, c layoutCase) (before, after float64) {
 	after = perRow()
 	require.NoError(tb, s.Close())
 	return before, after
+}
+
+// TestManifestIsSmall loads the same rows again and again: the notes about files that are gone do not stay, and the store
+// opens from what is left of them.
+func TestManifestIsSmall(t *testing.T) {
+	fs := vfs.NewMem()
+	opts := Options{Dir: "/data", FS: fs}
+	s, err := Open(opts)
+	require.NoError(t, err)
+	table, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
+	require.NoError(t, err)
+	for range 300 {
+		loadLayout(t, table, layoutCase{"one", 1, 2, 50})
+	}
+	largest := func() (sizeBytes int64) {
+		names, err := fs.List("/data/tree")
+		require.NoError(t, err)
+		for _, name := range names {
+			if strings.HasPrefix(name, "MANIFEST") {
+				info, err := fs.Stat("/data/tree/" + name)
+				require.NoError(t, err)
+				sizeBytes = max(sizeBytes, info.Size())
+			}
+		}
+		return sizeBytes
+	}
+	require.Less(t, largest(), int64(manifestFileBytesMax*5/4))
+	require.NoError(t, s.Close())
+	s, err = Open(opts)
+	require.NoError(t, err)
+	table, err = s.Table(t.Context(), storage.DataSchema(0).Name)
+	require.NoError(t, err)
+	it := table.ReadRows(t.Context(), storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{})
+	rows := 0
+	for it.Next() {
+		rows++
+	}
+	require.NoError(t, it.Err())
+	require.NoError(t, it.Close())
+	require.Equal(t, 2, rows)
+	require.NoError(t, s.Close())
 }
 
 // BenchmarkLayout reports what measureLayout returns.
