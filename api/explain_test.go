@@ -107,7 +107,7 @@ func TestExplain(t *testing.T) {
 	require.Empty(t, p.Operators)
 	require.Zero(t, p.Reading.SamplesDecoded)
 	require.Equal(t, 61, p.Cache.StepsReused)
-	p = explain("GET", "sum by (inst) ( rate(steady_total[5m]) )", end-hour+120_000, end+120_000)
+	p = explain("GET", "sum by (inst) (rate(steady_total[5m]))", end-hour+120_000, end+120_000)
 	require.Equal(t, "partial", p.Cache.Outcome, "the same expression, moved by two minutes")
 	require.Equal(t, 59, p.Cache.StepsReused)
 	require.Equal(t, 2, p.Cache.StepsEvaluated)
