@@ -1,42 +1,83 @@
 package head
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 const (
 	slabChunkShift = 8
 	slabChunkSize  = 1 << slabChunkShift
 )
 
-// slab hands out blocks of one size from chunks of bytes that contain no pointers. Blocks are numbered from 1; a free
-// block's first four bytes are the number of the next free one. Memory stays with the slab for later rows.
+// slab hands out blocks of one size from chunks of bytes that contain no pointers. Blocks are numbered from 1. The chunk
+// with the lowest number that has room comes first, so that after a burst the upper ones run empty and let their memory go.
 type slab struct {
 	blockBytes int
-	chunks     [][]byte
-	free       uint32
-	made       uint32
+	chunks     []slabChunk
+	// roomy has a bit for each chunk with free blocks; words before low have none.
+	roomy []uint64
+	low   int
+	// spare is the number plus one of a chunk that is kept although it is empty, 0 if there is none.
+	spare int
+}
+
+// slabChunk is a part of a slab. A free block that was in use begins with the number of the next such.
+type slabChunk struct {
+	bytes            []byte // nil while all blocks are free
+	free, made, used uint32 // free is a number in the chunk from 1 on
 }
 
 func (s *slab) alloc() uint32 {
-	if n := s.free; n != 0 {
-		s.free = binary.LittleEndian.Uint32(s.block(n))
-		return n
+	for s.low < len(s.roomy) && s.roomy[s.low] == 0 {
+		s.low++
 	}
-	if int(s.made)>>slabChunkShift == len(s.chunks) {
-		s.chunks = append(s.chunks, make([]byte, slabChunkSize*s.blockBytes))
+	if s.low == len(s.roomy) {
+		s.roomy = append(s.roomy, ^uint64(0))
+		s.chunks = append(s.chunks, make([]slabChunk, 64)...)
 	}
-	s.made++
-	return s.made
+	at := s.low<<6 + bits.TrailingZeros64(s.roomy[s.low])
+	c := &s.chunks[at]
+	if c.bytes == nil {
+		*c = slabChunk{bytes: make([]byte, slabChunkSize*s.blockBytes)}
+	}
+	if s.spare == at+1 {
+		s.spare = 0
+	}
+	if c.used++; c.used == slabChunkSize {
+		s.roomy[at>>6] &^= 1 << (at & 63)
+	}
+	n := c.free
+	if n != 0 {
+		c.free = binary.LittleEndian.Uint32(c.bytes[int(n-1)*s.blockBytes:])
+	} else {
+		c.made++
+		n = c.made
+	}
+	return uint32(at)<<slabChunkShift + n
 }
 
 func (s *slab) block(n uint32) []byte {
 	n--
 	from := int(n&(slabChunkSize-1)) * s.blockBytes
-	return s.chunks[n>>slabChunkShift][from : from+s.blockBytes : from+s.blockBytes]
+	return s.chunks[n>>slabChunkShift].bytes[from : from+s.blockBytes : from+s.blockBytes]
 }
 
 func (s *slab) release(n uint32) {
-	binary.LittleEndian.PutUint32(s.block(n), s.free)
-	s.free = n
+	at, in := int((n-1)>>slabChunkShift), (n-1)&(slabChunkSize-1)
+	c := &s.chunks[at]
+	binary.LittleEndian.PutUint32(c.bytes[int(in)*s.blockBytes:], c.free)
+	c.free = in + 1
+	c.used--
+	s.roomy[at>>6] |= 1 << (at & 63)
+	s.low = min(s.low, at>>6)
+	switch {
+	case c.used > 0:
+	case s.spare == 0:
+		s.spare = at + 1
+	default:
+		c.bytes = nil
+	}
 }
 
 // empty forgets all blocks; none may be in use.
