@@ -30,9 +30,10 @@ type dayPass struct {
 // computeDay computes what the ledger says of a day.
 func (t *Tiers) computeDay(ctx context.Context, day int64) (err error) {
 	began := t.opts.Now()
+	p := &dayPass{batch: newBatch(t), day: day, qualifier: statesQualifier(int(day-MonthStart(MonthOfDay(day))) + 1)}
+	defer p.pace.rest(ctx) // from what comes after the last series, too: loads and syncs
 	todo := t.ledger.begin(day)
 	defer func() { err = errors.Join(err, t.ledger.finish(ctx, day, err == nil)) }()
-	p := &dayPass{batch: newBatch(t), day: day, qualifier: statesQualifier(int(day-MonthStart(MonthOfDay(day))) + 1)}
 	defer t.metrics.passSeries.Set(0)
 	if todo == workWhole {
 		err = p.whole(ctx)
@@ -110,7 +111,6 @@ func (p *dayPass) some(ctx context.Context, old storage.RowIter, stale []oldDay)
 // merge brings together what the rows say and what is stored, series by series. Both come in key order.
 func (p *dayPass) merge(ctx context.Context, raw *rawScan, old storage.RowIter, nextOld func() *oldDay) error {
 	p.raw = p.t.keptOf(keyschema.Raw)
-	pace := throttle{t: p.t, since: time.Now()}
 	r, o := raw.next(), nextOld()
 	for r != nil || o != nil {
 		// A read that broke off must not look like one that found nothing.
@@ -144,7 +144,7 @@ func (p *dayPass) merge(ctx context.Context, raw *rawScan, old storage.RowIter, 
 		if order >= 0 {
 			o = nextOld()
 		}
-		pace.pause(ctx)
+		p.pace.pause(ctx)
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
@@ -229,6 +229,7 @@ func (t *Tiers) noteCorrupt(key []byte, err error) {
 // batch gathers mutations in key order and loads them.
 type batch struct {
 	t               *Tiers
+	pace            throttle
 	muts            []storage.RowMutation
 	arena           []byte
 	bytes           int
@@ -238,7 +239,7 @@ type batch struct {
 
 const arenaBytes = 1 << 20
 
-func newBatch(t *Tiers) batch { return batch{t: t} }
+func newBatch(t *Tiers) batch { return batch{t: t, pace: throttle{t: t, since: time.Now()}} }
 
 // cut lets write append to the arena and returns what it wrote.
 func (b *batch) cut(write func(dst []byte) []byte) []byte {

@@ -29,16 +29,16 @@ func (t *Tiers) computeMonth(ctx context.Context, month int64) (err error) {
 	first, end := MonthStart(month), MonthStart(month+1)
 	p := &monthPass{batch: newBatch(t), month: month, days: int(end - first), kept: t.keptOf(keyschema.Hours)}
 	defer t.metrics.passSeries.Set(0)
+	defer p.pace.rest(ctx)
 	it := t.table.ReadRows(ctx, everything(), storage.ReadOptions{Filter: storage.Filter{
 		FromMs: first * dayMs, ToMs: end * dayMs,
 	}})
 	defer func() { err = errors.Join(err, it.Close()) }()
-	pace := throttle{t: t, since: time.Now()}
 	for it.Next() {
 		if err := p.add(ctx, it.Row()); err != nil {
 			return err
 		}
-		pace.pause(ctx)
+		p.pace.pause(ctx)
 	}
 	if err := it.Err(); err != nil {
 		return err

@@ -222,10 +222,14 @@ func (p *throttle) pause(ctx context.Context) {
 	if p.calls++; p.calls%throttleCalls != 0 {
 		return
 	}
-	busy := time.Since(p.since)
-	if busy < throttleBurst {
-		return
+	if time.Since(p.since) >= throttleBurst {
+		p.rest(ctx)
 	}
+}
+
+// rest sleeps for as long as the work since the last rest demands.
+func (p *throttle) rest(ctx context.Context) {
+	busy := time.Since(p.since)
 	p.t.metrics.busySeconds.Add(busy.Seconds())
 	if share := p.t.opts.Share; share < 1 {
 		p.t.wait(ctx, time.Duration(float64(busy)*(1/share-1)))
