@@ -6,23 +6,31 @@ import (
 	"github.com/prometheus/prometheus/util/kahansum"
 )
 
-// addSum keeps sums in a and their compensation in b. It is kahansum.Inc written out: the call costs more than the rest.
+// kahan is kahansum.Inc for sums that stay finite; that is a call, which costs more than the rest.
+func kahan(v, sum, c float64) (newSum, newC float64) {
+	t := sum + v
+	if math.Abs(sum) >= math.Abs(v) {
+		return t, c + ((sum - t) + v)
+	}
+	return t, c + ((v - t) + sum)
+}
+
+// infinite is math.IsInf of both signs.
+func infinite(v float64) bool { return v > math.MaxFloat64 || v < -math.MaxFloat64 }
+
+// addSum keeps sums in a and their compensation in b.
 func addSum(g *accumulator, values []float64) {
 	sums, comps := g.a[:len(values)], g.b[:len(values)]
 	for k, v := range values {
-		sum := sums[k]
-		switch t := sum + v; {
-		case isAbsent(v):
-		case isAbsent(sum):
+		if isAbsent(v) {
+			continue
+		}
+		if isAbsent(sums[k]) {
 			sums[k] = v
-		case t-t != 0: // infinite or NaN
-			sums[k], comps[k] = kahansum.Inc(v, sum, comps[k])
-		case math.Abs(sum) >= math.Abs(v):
-			sums[k] = t
-			comps[k] += (sum - t) + v
-		default:
-			sums[k] = t
-			comps[k] += (v - t) + sum
+			continue
+		}
+		if sums[k], comps[k] = kahan(v, sums[k], comps[k]); infinite(sums[k]) {
+			comps[k] = 0
 		}
 	}
 }
@@ -49,8 +57,8 @@ func addAverage(g *accumulator, values []float64) {
 		}
 		n := counts[k]
 		if g.incremental == nil || !g.incremental[k] {
-			sum, comp := kahansum.Inc(v, sums[k], comps[k])
-			if !math.IsInf(sum, 0) {
+			sum, comp := kahan(v, sums[k], comps[k])
+			if !infinite(sum) {
 				sums[k], comps[k] = sum, comp
 				continue
 			}

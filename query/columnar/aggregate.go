@@ -155,14 +155,18 @@ type accumulation struct {
 func (n *aggregate) run(ev *eval, emit emitFunc) error {
 	before := ev.held
 	bytes := int64(0)
-	defer func() { ev.session.Release(bytes) }()
+	rows := arena{memory: ev.opts.Memory}
+	defer func() {
+		ev.session.Release(bytes)
+		rows.release()
+	}()
 	all := newGroups(n.grouping, func(s Series) (accumulator, error) {
 		size := int64(ev.grid.Steps*n.columns*8 + seriesBytes)
 		if err := ev.session.Take(size); err != nil {
 			return accumulator{}, err
 		}
 		bytes += size
-		return n.accumulator(ev, s), nil
+		return n.accumulator(ev, s, &rows), nil
 	})
 	err := n.runChild(ev, func(s Series, values []float64) error {
 		g, err := all.find(ev, s)
@@ -181,9 +185,10 @@ func (n *aggregate) run(ev *eval, emit emitFunc) error {
 	return n.finishAll(ev, all.list, before, emit)
 }
 
-func (n *aggregate) accumulator(ev *eval, s Series) accumulator {
+func (n *aggregate) accumulator(ev *eval, s Series, rows *arena) accumulator {
 	steps := ev.grid.Steps
-	columns := make([]float64, steps*n.columns)
+	columns := rows.row(steps * n.columns)
+	clear(columns)
 	g := accumulator{series: Series{Labels: n.result(ev, s)}, a: columns[:steps:steps], lastStep: -1}
 	clearRow(g.a)
 	if n.columns > 1 {

@@ -37,7 +37,7 @@ type total struct{ sum, c, size float64 }
 
 func (t *total) add(vs []float64) {
 	for _, v := range vs {
-		t.sum, t.c = kahansum.Inc(v, t.sum, t.c)
+		t.sum, t.c = kahan(v, t.sum, t.c)
 		t.size += math.Abs(v)
 	}
 }

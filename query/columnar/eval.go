@@ -257,19 +257,15 @@ type matrix struct {
 	series []Series
 	rows   [][]float64
 	bytes  int64
+	arena  arena // that the rows lie in
 }
-
-const slabRows = 64
 
 // seriesBytes is about what a collected series costs beside its values.
 const seriesBytes = 64
 
 // collect runs a node and keeps copies of its rows.
 func (ev *eval) collect(v vector) (*matrix, error) {
-	var (
-		m    matrix
-		slab []float64
-	)
+	m := matrix{arena: arena{memory: ev.opts.Memory}}
 	err := v.run(ev, func(s Series, values []float64) error {
 		if err := ev.tick(); err != nil {
 			return err
@@ -279,11 +275,7 @@ func (ev *eval) collect(v vector) (*matrix, error) {
 			return err
 		}
 		m.bytes += bytes
-		if len(slab) < len(values) {
-			slab = make([]float64, len(values)*min(slabRows, len(m.rows)+1))
-		}
-		row := slab[:len(values):len(values)]
-		slab = slab[len(values):]
+		row := m.arena.row(len(values))
 		copy(row, values)
 		m.series = append(m.series, s)
 		m.rows = append(m.rows, row)
@@ -296,8 +288,11 @@ func (ev *eval) collect(v vector) (*matrix, error) {
 	return &m, nil
 }
 
-// free gives the memory of a matrix back to the budget.
-func (ev *eval) free(m *matrix) { ev.session.Release(m.bytes) }
+// free gives the memory of a matrix back, to the budget and for other rows.
+func (ev *eval) free(m *matrix) {
+	ev.session.Release(m.bytes)
+	m.arena.release()
+}
 
 // invariant has the same value at every step: it is evaluated once.
 type invariant struct{ child vector }

@@ -95,7 +95,9 @@ func (ev *eval) copyRow(m *matrix, row []float64) ([]float64, error) {
 		return nil, err
 	}
 	m.bytes += bytes
-	return append([]float64(nil), row...), nil
+	own := m.arena.row(len(row))
+	copy(own, row)
+	return own, nil
 }
 
 // partnersOf lists the series of the one side by signature. Two that have values at one step are an error to the engine.

@@ -24,3 +24,38 @@ func (m *Memory) put(rows []float64) {
 		m.rows.Put(&rows)
 	}
 }
+
+// arena gives out rows that are all given up at once.
+type arena struct {
+	memory *Memory
+	slabs  [][]float64
+	free   []float64 // the rest of the last slab
+	rows   int
+}
+
+// slabRows is the number of rows for which memory is made at once, if so many were asked for before.
+const slabRows = 64
+
+// row is memory for n numbers, which may have any value.
+func (a *arena) row(n int) []float64 {
+	if len(a.free) < n {
+		slab := a.memory.get()
+		if cap(slab) < n {
+			slab = make([]float64, n*min(slabRows, a.rows+1))
+		}
+		a.free = slab[:cap(slab)]
+		a.slabs = append(a.slabs, slab)
+	}
+	a.rows++
+	row := a.free[:n:n]
+	a.free = a.free[n:]
+	return row
+}
+
+// release gives the rows up: nobody may use them any more.
+func (a *arena) release() {
+	for _, s := range a.slabs {
+		a.memory.put(s)
+	}
+	a.slabs, a.free = nil, nil
+}

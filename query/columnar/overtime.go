@@ -31,9 +31,9 @@ func sumOverTime() windowFunc {
 	return blockwise(func(w *window, k int) float64 {
 		var sum, c float64
 		for _, v := range w.values(k) {
-			sum, c = kahansum.Inc(v, sum, c)
+			sum, c = kahan(v, sum, c)
 		}
-		if math.IsInf(sum, 0) {
+		if infinite(sum) {
 			return sum
 		}
 		return sum + c
@@ -49,8 +49,8 @@ func avgOverTime() windowFunc {
 func average(vs []float64) float64 {
 	sum, c := vs[0], 0.0
 	for i, v := range vs[1:] {
-		newSum, newC := kahansum.Inc(v, sum, c)
-		if math.IsInf(newSum, 0) {
+		newSum, newC := kahan(v, sum, c)
+		if infinite(newSum) {
 			return incrementalMean(vs[i+1:], float64(i+1), sum, c)
 		}
 		sum, c = newSum, newC
