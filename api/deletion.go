@@ -52,7 +52,11 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 		Series  int   `json:"series"`
 		Samples int64 `json:"samples"`
 		Bytes   int64 `json:"bytes"`
-	}{count.Series, count.Samples, count.Bytes})
+		// States whose samples are retired.
+		Hours int64 `json:"rollupHours"`
+		Days  int64 `json:"rollupDays"`
+		Cut   int64 `json:"rollupsCut"`
+	}{count.Series, count.Samples, count.Bytes, count.Lost.Hours, count.Lost.Days, count.Lost.Cut})
 }
 
 func (s *Server) deletionParams(r *http.Request) (d ingest.Deletion, aerr *apiError) {

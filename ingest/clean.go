@@ -18,6 +18,7 @@ const (
 	cleanRows = 256
 	// cleanRunSamplesMax bounds a run that is made of several.
 	cleanRunSamplesMax = 1 << 18
+	monthDaysMax       = 31
 )
 
 // CleanReport says what CleanTombstones has done.
@@ -131,20 +132,47 @@ func (i *Ingester) clean(ctx context.Context, todo []*tombstone.Tombstone, repor
 	if err := c.scan(ctx, fromMs, toMs, i.find().rowsOf(todo)); err != nil {
 		return err
 	}
+	c.view.Release()
+	c.view = nil
+	if i.opts.States != nil {
+		if err := i.opts.States.ApplyDeletions(ctx); err != nil {
+			return err
+		}
+	}
 	if err := i.opts.Store.Sync(ctx); err != nil {
 		return fmt.Errorf("sync the tables: %w", err)
 	}
-	c.view.Release()
-	c.view = nil
 	if err := set.Drop(ctx, ids); err != nil {
 		return err
 	}
 	report.Tombstones = len(ids)
-	if spans, ok := raw.(storage.SpanTable); ok {
-		span := storage.CellSpan{Family: storage.FamilySamples, Rows: i.find().rowsOf(todo).Ranges,
-			FromDay: fromMs / storage.DayMs, ToDay: toMs/storage.DayMs + 1}
+	return i.reclaim(ctx, i.find().rowsOf(todo).Ranges, fromMs/storage.DayMs, toMs/storage.DayMs)
+}
+
+// reclaim frees the space of what was removed from rows of samples and of states.
+func (i *Ingester) reclaim(ctx context.Context, rows []storage.RowRange, firstDay, lastDay int64) error {
+	store := i.opts.Tombstones.Base()
+	for _, at := range []struct{ table, family string }{
+		{storage.TableData, storage.FamilySamples}, {storage.TableRollup, storage.FamilyHours},
+		{storage.TableRollup, storage.FamilyDays},
+	} {
+		table, err := store.Table(ctx, at.table)
+		if errors.Is(err, storage.ErrNoTable) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		spans, ok := table.(storage.SpanTable)
+		if !ok {
+			continue
+		}
+		span := storage.CellSpan{Family: at.family, Rows: rows, FromDay: firstDay, ToDay: lastDay + 1}
+		if at.family == storage.FamilyDays {
+			span.ToDay += monthDaysMax // those of a month rest at its end
+		}
 		if err := spans.Reclaim(ctx, span); err != nil {
-			return fmt.Errorf("free the space of table %s: %w", storage.TableData, err)
+			return fmt.Errorf("free the space of table %s: %w", at.table, err)
 		}
 	}
 	return nil
@@ -162,12 +190,12 @@ type cleaner struct {
 }
 
 // renew takes the tombstones as they are now, and waits until nobody reads rows as of before.
-func (c *cleaner) renew(ctx context.Context) error {
+func (c *cleaner) renew(ctx context.Context) (err error) {
 	if c.view != nil {
 		c.view.Release()
 	}
-	c.view = c.i.opts.Tombstones.View()
-	return c.i.opts.Tombstones.WaitOlder(ctx)
+	c.view, err = c.i.opts.Tombstones.Alone(ctx)
+	return err
 }
 
 // scan looks for rows that have lost samples and cleans them.
@@ -221,7 +249,8 @@ func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 	if err != nil || len(muts) == 0 {
 		return err
 	}
-	if err := i.data.Apply(ctx, muts); err != nil {
+	// Nobody need be told: for every reader the rows are as before.
+	if err := c.raw.Apply(ctx, muts); err != nil {
 		return fmt.Errorf("write %d rows to table %s: %w", len(muts), storage.TableData, err)
 	}
 	i.unsynced = true

@@ -1,13 +1,18 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+
+	"github.com/prometheus/common/model"
 
 	"halite/keyschema"
 	"halite/keyschema/run"
+	"halite/rollup/tiers"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/tombstone"
@@ -22,6 +27,8 @@ type DeletionCount struct {
 	// Bytes is what the samples take in the data table, and in memory if they are not in the table yet; about, where rows
 	// hold others besides.
 	Bytes int64
+	// Lost are states that go as well, because their samples are retired.
+	Lost tiers.Lost
 }
 
 // CountDeletion counts what DeleteSeries would delete, and deletes nothing. It reads all of it.
@@ -34,7 +41,11 @@ func (i *Ingester) CountDeletion(ctx context.Context, d Deletion) (DeletionCount
 	if err != nil || d.ToMs < d.FromMs {
 		return count, err
 	}
-	return i.find().count(ctx, d, i.opts.Tombstones, i.AppendSamples)
+	if count, err = i.find().count(ctx, d, i.opts.Tombstones, i.AppendSamples); err != nil {
+		return count, err
+	}
+	count.Lost, err = i.countLost(ctx, d)
+	return count, err
 }
 
 // inMemory appends the samples of a series that are in no table yet.
@@ -91,6 +102,39 @@ func (c *counter) count(ctx context.Context, into *DeletionCount) error {
 	}
 	into.Bytes += c.bytes
 	return nil
+}
+
+// countLost counts states without samples that a deletion would remove.
+func (i *Ingester) countLost(ctx context.Context, d Deletion) (lost tiers.Lost, err error) {
+	if i.opts.States == nil {
+		return lost, nil
+	}
+	found, err := i.find().selected(ctx, d)
+	if err != nil {
+		return lost, err
+	}
+	for some := range slices.Chunk(found, settleSeries) {
+		first, last := int64(math.MaxInt64), int64(-1)
+		var prefixes [][]byte
+		for n := range some {
+			retired := keyschema.HourOf(i.rawCutoffMs(some[n].Labels.Get(model.MetricNameLabel)))
+			to := min(retired, keyschema.HourOf(d.ToMs))
+			i.find().prefixes(&some[n], keyschema.HourOf(d.FromMs), to, func(prefix []byte, from, to int64) {
+				first, last = min(first, from), max(last, to)
+				prefixes = append(prefixes, prefix)
+			})
+		}
+		if len(prefixes) == 0 {
+			continue
+		}
+		slices.SortFunc(prefixes, bytes.Compare)
+		more, err := i.opts.States.CountLost(ctx, slices.CompactFunc(prefixes, bytes.Equal), first, last, d.FromMs, d.ToMs)
+		if err != nil {
+			return lost, err
+		}
+		lost.Hours, lost.Days, lost.Cut = lost.Hours+more.Hours, lost.Days+more.Days, lost.Cut+more.Cut
+	}
+	return lost, nil
 }
 
 func (c *counter) readHead() error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -52,15 +51,6 @@ func (d Deletion) clip() (Deletion, error) {
 	}
 	d.FromMs, d.ToMs = max(d.FromMs, 0), min(d.ToMs, timestampMaxMs)
 	return d, nil
-}
-
-// Deleting tells of a deletion that is about to be seen; see Options.Deleting.
-type Deleting struct {
-	// FromMs and ToMs are the first and last millisecond.
-	FromMs, ToMs int64
-	// Rows lists the rows of a unix day that are concerned: row key prefixes of series, in no order, with a mask of hours
-	// of the day.
-	Rows func(day int64) iter.Seq2[[]byte, uint32]
 }
 
 // recordRefsMax is the number of series in one log record of a deletion.
@@ -133,7 +123,7 @@ func (i *Ingester) carryOut(ctx context.Context, t *tombstone.Tombstone, found [
 		pos, err = i.cut(t, found, removal)
 		return err
 	}
-	if err := i.announce(ctx, i.find().deleting(t, found), change); err != nil {
+	if err := i.announce(t, change); err != nil {
 		return err
 	}
 	// There is no way back: whoever asked may have gone away, but it has to be finished.
@@ -142,6 +132,7 @@ func (i *Ingester) carryOut(ctx context.Context, t *tombstone.Tombstone, found [
 	if err := i.log.Wait(ctx, pos); err != nil {
 		return err
 	}
+	i.opts.Tombstones.Confirm(t.ID)
 	if err := i.opts.Tombstones.Save(ctx); err != nil {
 		return err
 	}
@@ -149,11 +140,11 @@ func (i *Ingester) carryOut(ctx context.Context, t *tombstone.Tombstone, found [
 }
 
 // announce lets whoever has to know of a deletion in advance carry out the change.
-func (i *Ingester) announce(ctx context.Context, d Deleting, change func() error) error {
+func (i *Ingester) announce(t *tombstone.Tombstone, change func() error) error {
 	if i.opts.Deleting == nil {
 		return change()
 	}
-	return i.opts.Deleting(ctx, d, change)
+	return i.opts.Deleting(t.FromMs, t.ToMs, change)
 }
 
 // cut deletes samples in memory and puts the tombstone in force.

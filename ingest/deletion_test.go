@@ -200,11 +200,15 @@ type deletionModel struct {
 	columns []column
 }
 
+func (d Deletion) matches(ls labels.Labels) bool {
+	return slices.ContainsFunc(d.Selectors, func(ms []*labels.Matcher) bool {
+		return !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches(ls.Get(m.Name)) })
+	})
+}
+
 func (m *deletionModel) delete(d Deletion) {
 	for n, ls := range m.labels {
-		if !slices.ContainsFunc(d.Selectors, func(ms []*labels.Matcher) bool {
-			return !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches(ls.Get(m.Name)) })
-		}) {
+		if !d.matches(ls) {
 			continue
 		}
 		maps.DeleteFunc(m.columns[n], func(ts int64, _ uint64) bool { return d.FromMs <= ts && ts <= d.ToMs })

@@ -16,6 +16,15 @@ import (
 	"halite/storage/tombstone"
 )
 
+// Deleting tells of a deletion that is about to be seen; see ThroughOptions.Deleting.
+type Deleting struct {
+	// FromMs and ToMs are the first and last millisecond.
+	FromMs, ToMs int64
+	// Rows lists the rows of a unix day that are concerned: row key prefixes of series, in no order, with a mask of hours
+	// of the day.
+	Rows func(day int64) iter.Seq2[[]byte, uint32]
+}
+
 // finder finds the series and rows of a deletion.
 type finder struct {
 	index  *index.Index

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,9 +30,11 @@ type Options struct {
 	Schema *keyschema.Schema
 	// Tombstones are the deletions in force; nil means that nothing can be deleted. Store reads through its Store.
 	Tombstones *tombstone.Set
-	// Deleting, if set, is called for each deletion and has to call change, after which the deletion is seen by readers.
-	// It tells those who keep what they made of samples.
-	Deleting func(ctx context.Context, d Deleting, change func() error) error
+	// Deleting, if set, is called for each deletion, with its first and last millisecond, and has to call change, after
+	// which the deletion is seen by readers. It tells those who keep what they have read.
+	Deleting func(fromMs, toMs int64, change func() error) error
+	// States are what was computed from samples and may be kept longer; nil if nothing is.
+	States States
 	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
 	Retention time.Duration
 	// Ages are those of metrics whose samples are refused sooner; nil if there are none.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"halite/ingest/wal"
-	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/tombstone"
 )
@@ -54,27 +53,23 @@ func (p *replay) delete(set *tombstone.Set, t *tombstone.Tombstone, refs []index
 	case known != nil:
 		t.Seq = known.Seq
 	}
-	// What was told before may have been lost with the power.
-	found, err := p.i.find().selected(p.ctx, Deletion{Selectors: t.Selectors, FromMs: t.FromMs, ToMs: t.ToMs})
-	if errors.Is(err, storage.ErrCorrupt) {
-		p.i.opts.Logger.Error("what is derived from deleted samples may be out of date until the catalogue is rebuilt",
-			"deletion", t.String(), "err", err)
-	} else if err != nil {
-		return err
-	}
 	removal, err := p.i.opts.Index.StartRemoval()
 	if err != nil {
 		return err
 	}
 	defer removal.Close()
 	cut := func() error { return p.i.deleteInHead(t, refs, removal, func() error { return nil }) }
-	return p.i.announce(p.ctx, p.i.find().deleting(t, found), func() error {
+	return p.i.announce(t, func() error {
 		if known == nil && !p.flushed && t.ID < set.NextID() { // its rows were cleaned
 			p.cleaned = append(p.cleaned, t)
 			return cut()
 		}
 		t.Pending = true
-		return set.Add(t, cut)
+		if err := set.Add(t, cut); err != nil {
+			return err
+		}
+		set.Confirm(t.ID) // the log has it
+		return nil
 	})
 }
 

@@ -85,6 +85,7 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	if o.tiers {
 		s.tiers, err = tiers.Open(ctx, tiers.Options{
 			Store: tables, Raw: o.raw, Hours: o.hours, Days: o.days, Settle: -1, Share: 1, Now: now,
+			Deletions: s.deleted,
 		})
 		require.NoError(tb, err)
 		tables, catalogueRetention = s.tiers.Guard(tables), o.days
@@ -96,10 +97,18 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	require.NoError(tb, err)
 	x, err := index.Open(ctx, index.Options{Store: s.store, Schema: schema, Retention: catalogueRetention, Now: now})
 	require.NoError(tb, err)
+	var states ingest.States
+	deleting := s.watch.Changing
+	if s.tiers != nil {
+		states = s.tiers
+		deleting = func(fromMs, toMs int64, change func() error) error {
+			return s.watch.Changing(fromMs, toMs, func() error { return s.tiers.Changing(fromMs, toMs, change) })
+		}
+	}
 	// The hours are flushed when a test says so, not by themselves.
 	s.ingester, err = ingest.Open(ctx, ingest.Options{
 		Dir: "wal", FS: fs, Store: s.store, Index: x, Schema: schema, FreeBytesMin: -1, Retention: o.raw, Now: now,
-		Head: ingest.HeadOptions{FlushInterval: -1}, Tombstones: s.deleted, Deleting: s.deleting,
+		Head: ingest.HeadOptions{FlushInterval: -1}, Tombstones: s.deleted, Deleting: deleting, States: states,
 	})
 	require.NoError(tb, err)
 	s.deleted.SetLabelSets(x.LabelSet)
@@ -123,15 +132,6 @@ func (s *stack) rollUp() {
 		worked, err = s.tiers.Step(context.Background())
 		require.NoError(s.tb, err)
 	}
-}
-
-// deleting tells rollups and kept rows of a deletion.
-func (s *stack) deleting(ctx context.Context, d ingest.Deleting, change func() error) error {
-	watched := func() error { return s.watch.Changing(d.FromMs, d.ToMs, change) }
-	if s.tiers == nil {
-		return watched()
-	}
-	return s.tiers.MarkDeleted(ctx, d.FromMs, d.ToMs, d.Rows, watched)
 }
 
 func (s *stack) delete(fromMs, toMs int64, ms ...*labels.Matcher) (series int) {

@@ -125,7 +125,7 @@ func (db *database) ingestOptions(
 	c *serveConfig, watch *promql.RowWatch, log *slog.Logger, r prometheus.Registerer,
 ) ingest.Options {
 	ages := db.retention.Tier(keyschema.Raw)
-	return ingest.Options{
+	opts := ingest.Options{
 		Tombstones: db.deleted, Deleting: db.deleting(watch),
 		Dir: walDir(c.storagePath), Store: db.store, Index: db.index, Schema: db.schema,
 		Retention: time.Duration(ages.Longest()), Ages: ages,
@@ -134,6 +134,10 @@ func (db *database) ingestOptions(
 		Head:   ingest.HeadOptions{BytesMax: c.headBytesMax},
 		Limits: c.ingestLimits(),
 	}
+	if db.tiers != nil {
+		opts.States = db.tiers
+	}
+	return opts
 }
 
 // openIngester opens the catalogue, and the log and head in front of the tables.

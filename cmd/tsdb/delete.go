@@ -82,11 +82,18 @@ func (c *deleteConfig) delete(ctx context.Context, w io.Writer) error {
 	var count struct {
 		Series         int
 		Samples, Bytes int64
+		Hours          int64 `json:"rollupHours"`
+		Days           int64 `json:"rollupDays"`
+		Cut            int64 `json:"rollupsCut"`
 	}
 	if err := c.post(ctx, "delete_series", form, &count); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "would delete %d samples of %d series, %d bytes\n", count.Samples, count.Series, count.Bytes)
+	if err == nil && count.Hours+count.Days > 0 {
+		_, err = fmt.Fprintf(w, "and rollups whose samples are retired: %d hours and %d days, of which %d reach beyond the span and "+
+			"go as a whole\n", count.Hours, count.Days, count.Cut)
+	}
 	return err
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"halite/ingest"
 	"halite/keyschema"
 	"halite/query/promql"
 	"halite/storage"
@@ -34,13 +33,12 @@ func openTombstones(
 	return set, set.Store(), nil
 }
 
-// deleting tells rollups and kept rows of a deletion, and lets it take effect.
-func (db *database) deleting(watch *promql.RowWatch) func(context.Context, ingest.Deleting, func() error) error {
-	return func(ctx context.Context, d ingest.Deleting, change func() error) error {
-		watched := func() error { return watch.Changing(d.FromMs, d.ToMs, change) }
-		if db.tiers == nil {
-			return watched()
-		}
-		return db.tiers.MarkDeleted(ctx, d.FromMs, d.ToMs, d.Rows, watched)
+// deleting tells those who keep what they have read of a deletion, and lets it take effect.
+func (db *database) deleting(watch *promql.RowWatch) func(fromMs, toMs int64, change func() error) error {
+	if db.tiers == nil {
+		return watch.Changing
+	}
+	return func(fromMs, toMs int64, change func() error) error {
+		return watch.Changing(fromMs, toMs, func() error { return db.tiers.Changing(fromMs, toMs, change) })
 	}
 }

@@ -30,7 +30,7 @@ func (db *database) openRules(
 	if err := retention.StoreServerAges(ctx, tables, c.ages()); err != nil {
 		return err
 	}
-	if db.tiers, err = openTiers(ctx, c, db.store, db.retention, log, r); err != nil {
+	if db.tiers, err = openTiers(ctx, c, db.store, db.deleted, db.retention, log, r); err != nil {
 		return err
 	}
 	opts := retention.Options{Store: tables, Ages: db.retention, Turn: db.maintains, Now: c.clock(), Logger: log, Registerer: r}

@@ -22,6 +22,7 @@ import (
 	"halite/rollup"
 	"halite/rollup/tiers"
 	"halite/storage"
+	"halite/storage/tombstone"
 )
 
 // hoursDefault is how long the states of hours are kept, unless samples are kept longer.
@@ -87,8 +88,8 @@ func (c *rollupConfig) Validate(raw time.Duration) error {
 // to look for days with samples may mean to read the whole table, rollups exist once they were asked for; from then on
 // they are kept true.
 func openTiers(
-	ctx context.Context, c *serveConfig, store storage.Store, retention *keyschema.Retention, log *slog.Logger,
-	r prometheus.Registerer,
+	ctx context.Context, c *serveConfig, store storage.Store, deleted *tombstone.Set, retention *keyschema.Retention,
+	log *slog.Logger, r prometheus.Registerer,
 ) (*tiers.Tiers, error) {
 	if c.engine == engineBigtable && !c.rollupsOn() {
 		schemas, err := store.Tables(ctx)
@@ -103,7 +104,8 @@ func openTiers(
 	longest := retention.Longest()
 	return tiers.Open(ctx, tiers.Options{
 		Store: store, Raw: time.Duration(longest[keyschema.Raw]), Hours: time.Duration(longest[keyschema.Hours]),
-		Days: time.Duration(longest[keyschema.Days]), Ages: retention, Logger: log, Registerer: r, Now: c.clock(),
+		Days: time.Duration(longest[keyschema.Days]), Ages: retention, Deletions: deleted, Logger: log, Registerer: r,
+		Now: c.clock(),
 	})
 }
 
@@ -142,11 +144,13 @@ func (c *rollupCommands) run(command string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, undeleted, err := openTombstones(ctx, &serveConfig{}, store, slog.New(slog.DiscardHandler), nil)
+	deleted, undeleted, err := openTombstones(ctx, &serveConfig{}, store, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	opts := tiers.Options{Store: undeleted, Share: 1, Settle: -1, Reset: c.reset && command == c.rebuild.FullCommand()}
+	opts := tiers.Options{
+		Store: undeleted, Deletions: deleted, Share: 1, Settle: -1, Reset: c.reset && command == c.rebuild.FullCommand(),
+	}
 	if err := storedRetention(ctx, store, &opts); err != nil {
 		return errors.Join(err, store.Close())
 	}

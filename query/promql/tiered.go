@@ -176,8 +176,12 @@ func (t *TieredSelection) ReadTiered(ctx context.Context, i int) (*TieredBatch, 
 		return nil, err
 	}
 	defer rd.close()
-	sr := newStateReader(rd, t.plan, t.keeping.asOfNow(rd.opts.Tiers, t.plan), t.spans)
-	if err := sr.read(ctx); err != nil {
+	kept := t.keeping.asOfNow(rd.opts.Tiers, t.plan)
+	if !rd.deletions.current() {
+		kept = nil // they are as of later deletions
+	}
+	sr := newStateReader(rd, t.plan, kept, t.spans)
+	if err := sr.read(rd.deletions.context(ctx)); err != nil {
 		return nil, storageError("read rollups", err)
 	}
 	out := &TieredBatch{Incomplete: make([]bool, len(rd.series)), slab: sr.slab}

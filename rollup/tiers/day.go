@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
 	"halite/keyschema"
 	"halite/rollup"
 	"halite/storage"
+	"halite/storage/tombstone"
 )
 
 // partSeries is the number of stale series whose rows are read together.
@@ -25,20 +27,34 @@ type dayPass struct {
 	decoder   rollup.Decoder
 	columns   rollup.Columns
 	raw       *kept // rows whose cells are older may be gone
+	void      void
+}
+
+// newDayPass makes a pass that sees samples as of the view, and the context to read them with.
+func (t *Tiers) newDayPass(ctx context.Context, day int64, view *tombstone.View) (*dayPass, context.Context) {
+	p := &dayPass{
+		batch: newBatch(t), day: day, qualifier: statesQualifier(dayOfMonth(day)), void: newVoid(view), raw: t.keptOf(keyschema.Raw),
+	}
+	return p, reading(ctx, view)
 }
 
 // computeDay computes what the ledger says of a day.
 func (t *Tiers) computeDay(ctx context.Context, day int64) (err error) {
 	began := t.opts.Now()
-	p := &dayPass{batch: newBatch(t), day: day, qualifier: statesQualifier(int(day-MonthStart(MonthOfDay(day))) + 1)}
+	view, err := t.stable(ctx)
+	if err != nil {
+		return err
+	}
+	p, ctx := t.newDayPass(ctx, day, view)
 	defer p.pace.rest(ctx) // from what comes after the last series, too: loads and syncs
+	defer release(view)
 	todo := t.ledger.begin(day)
 	defer func() { err = errors.Join(err, t.ledger.finish(ctx, day, err == nil)) }()
 	defer t.metrics.passSeries.Set(0)
 	if todo == workWhole {
 		err = p.whole(ctx)
 	} else {
-		err = p.part(ctx)
+		err = p.part(ctx, everything())
 	}
 	if err != nil {
 		return err
@@ -64,9 +80,9 @@ func (p *dayPass) whole(ctx context.Context) (err error) {
 	return p.merge(ctx, raw, old.it, old.next)
 }
 
-// part computes the series that have marks.
-func (p *dayPass) part(ctx context.Context) (err error) {
-	old := p.t.scanOld(ctx, p.day, everything())
+// part computes the series of a set that have marks, or states of deleted samples.
+func (p *dayPass) part(ctx context.Context, set storage.RowSet) (err error) {
+	old := p.t.scanOld(ctx, p.day, set)
 	defer func() { err = errors.Join(err, old.close()) }()
 	for more := true; more; {
 		var stale []oldDay
@@ -75,8 +91,16 @@ func (p *dayPass) part(ctx context.Context) (err error) {
 			if more = d != nil; !more {
 				break
 			}
-			if d.stale != 0 {
-				stale = append(stale, oldDay{bytes.Clone(d.prefix), bytes.Clone(d.states), d.stale})
+			if err := p.void.series(ctx, d.prefix); err != nil {
+				return err
+			}
+			if d.stale|p.void.hours(p.day, d.asOf) != 0 {
+				kept := *d
+				kept.prefix, kept.states = bytes.Clone(d.prefix), bytes.Clone(d.states)
+				stale = append(stale, kept)
+			}
+			if err := p.pace.pause(ctx); err != nil {
+				return err
 			}
 		}
 		if err := p.some(ctx, old.it, stale); err != nil {
@@ -110,7 +134,6 @@ func (p *dayPass) some(ctx context.Context, old storage.RowIter, stale []oldDay)
 
 // merge brings together what the rows say and what is stored, series by series. Both come in key order.
 func (p *dayPass) merge(ctx context.Context, raw *rawScan, old storage.RowIter, nextOld func() *oldDay) error {
-	p.raw = p.t.keptOf(keyschema.Raw)
 	r, o := raw.next(), nextOld()
 	for r != nil || o != nil {
 		// A read that broke off must not look like one that found nothing.
@@ -144,9 +167,8 @@ func (p *dayPass) merge(ctx context.Context, raw *rawScan, old storage.RowIter, 
 		if order >= 0 {
 			o = nextOld()
 		}
-		p.pace.pause(ctx)
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
+		if err := p.pace.pause(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -160,15 +182,26 @@ func (p *dayPass) add(ctx context.Context, prefix []byte, raw *rawDay, old *oldD
 		states, damaged, found = raw.states, raw.damaged, raw.found
 		p.samples += raw.samples
 	}
-	month := MonthOfDay(p.day)
-	key := p.cut(func(dst []byte) []byte { return appendKey(dst, prefix, month) })
-	if old != nil && old.states != nil {
+	if err := p.void.series(ctx, prefix); err != nil {
+		return err
+	}
+	key := p.cut(func(dst []byte) []byte { return appendKey(dst, prefix, MonthOfDay(p.day)) })
+	if old == nil {
+		old = &oldDay{}
+	}
+	if old.states != nil {
 		p.keepExpired(&states, found, key, old)
 	}
+	empty := true
 	for h := range states {
 		if damaged>>h&1 != 0 {
 			states[h] = rollup.State{}
 		}
+		empty = empty && states[h].Count == 0
+	}
+	asOf := p.void.last(p.day, p.day)
+	if empty && damaged == 0 && asOf > 0 {
+		return p.remove(ctx, p.removal(key, old))
 	}
 	var err error
 	value := p.cut(func(dst []byte) []byte {
@@ -179,15 +212,14 @@ func (p *dayPass) add(ctx context.Context, prefix []byte, raw *rawDay, old *oldD
 		return fmt.Errorf("row %s: %w", key, err)
 	}
 	entries := []storage.Entry{p.entry(p.qualifier, value)}
-	stale := uint32(0)
-	if old != nil {
-		stale = old.stale
+	if asOf > old.asOf {
+		entries = append(entries, p.entry(hoursAsOfQualifier(dayOfMonth(p.day)), asOfValue(asOf)))
 	}
 	for h := range keyschema.DayHours {
 		mark := byte(markDone)
 		if damaged>>h&1 != 0 {
 			mark = markLive
-		} else if stale>>h&1 == 0 {
+		} else if old.stale>>h&1 == 0 {
 			continue
 		}
 		entries = append(entries, p.entry(markQualifier(int(p.qualifier[0]), h), []byte{mark}))
@@ -201,7 +233,25 @@ func (p *dayPass) entry(qualifier, value []byte) storage.Entry {
 	}
 }
 
-// keepExpired keeps the stored states of hours whose rows retention has taken.
+// removal takes away all that is stored of a series and day.
+func (p *dayPass) removal(key []byte, old *oldDay) storage.RowMutation {
+	m := storage.RowMutation{Key: key}
+	remove := func(qualifier []byte) {
+		m.Entries = append(m.Entries, storage.Entry{Kind: storage.DeleteCells, Family: storage.FamilyHours, Qualifier: qualifier})
+	}
+	if old.states != nil {
+		remove(p.qualifier)
+	}
+	if old.asOf != 0 {
+		remove(hoursAsOfQualifier(dayOfMonth(p.day)))
+	}
+	for marks := old.marks; marks != 0; marks &= marks - 1 {
+		remove(markQualifier(int(p.qualifier[0]), bits.TrailingZeros32(marks)))
+	}
+	return m
+}
+
+// keepExpired keeps the stored states of hours whose rows retention has taken, unless some of their samples were deleted.
 func (p *dayPass) keepExpired(states *[keyschema.DayHours]rollup.State, found uint32, key []byte, old *oldDay) {
 	keptMs := p.raw.sinceMs(key)
 	if p.day*dayMs >= keptMs {
@@ -213,8 +263,11 @@ func (p *dayPass) keepExpired(states *[keyschema.DayHours]rollup.State, found ui
 		return
 	}
 	for h := range states {
-		if found>>h&1 == 0 && keyschema.HourCellMs(p.day*keyschema.DayHours+int64(h)) < keptMs {
-			states[h] = p.columns.State(h)
+		if found>>h&1 != 0 || keyschema.HourCellMs(p.day*keyschema.DayHours+int64(h)) >= keptMs {
+			continue
+		}
+		if former := p.columns.State(h); !p.void.reaches(&former, old.asOf) {
+			states[h] = former
 		}
 	}
 }
@@ -229,8 +282,10 @@ func (t *Tiers) noteCorrupt(key []byte, err error) {
 // batch gathers mutations in key order and loads them.
 type batch struct {
 	t               *Tiers
-	pace            throttle
 	muts            []storage.RowMutation
+	gone            []storage.RowMutation // that delete cells
+	pace            throttle
+	dropped         bool // some were left out because of marks
 	arena           []byte
 	bytes           int
 	series, samples int
@@ -239,7 +294,9 @@ type batch struct {
 
 const arenaBytes = 1 << 20
 
-func newBatch(t *Tiers) batch { return batch{t: t, pace: throttle{t: t, since: time.Now()}} }
+func newBatch(t *Tiers) batch {
+	return batch{t: t, pace: throttle{t: t, since: time.Now(), share: t.opts.Share}}
+}
 
 // cut lets write append to the arena and returns what it wrote.
 func (b *batch) cut(write func(dst []byte) []byte) []byte {
@@ -255,6 +312,18 @@ func (b *batch) cut(write func(dst []byte) []byte) []byte {
 // put adds a series' mutation.
 func (b *batch) put(ctx context.Context, m storage.RowMutation) error {
 	b.muts = append(b.muts, m)
+	return b.added(ctx)
+}
+
+// remove adds a mutation that deletes cells, if there are any.
+func (b *batch) remove(ctx context.Context, m storage.RowMutation) error {
+	if len(m.Entries) > 0 {
+		b.gone = append(b.gone, m)
+	}
+	return b.added(ctx)
+}
+
+func (b *batch) added(ctx context.Context) error {
 	b.series++
 	if b.bytes < b.t.opts.BatchBytes {
 		return nil
@@ -265,18 +334,14 @@ func (b *batch) put(ctx context.Context, m storage.RowMutation) error {
 // flush loads what was gathered, except series that were marked since the pass began.
 func (b *batch) flush(ctx context.Context) error {
 	t := b.t
-	if len(b.muts) == 0 {
+	if len(b.muts)+len(b.gone) == 0 {
 		return nil
 	}
 	t.ledger.mu.Lock()
 	defer t.ledger.mu.Unlock()
-	muts := b.muts
-	if len(t.ledger.touched) > 0 {
-		muts = slices.DeleteFunc(muts, func(m storage.RowMutation) bool {
-			prefix, _, _ := parseKey(m.Key)
-			_, touched := t.ledger.touched[string(prefix)]
-			return touched
-		})
+	muts, gone := b.untouched(b.muts), b.untouched(b.gone)
+	if err := applyAll(ctx, t.table, gone); err != nil {
+		return err
 	}
 	if err := t.table.Load(ctx, muts); err != nil {
 		return fmt.Errorf("write %d rows to table %s: %w", len(muts), storage.TableRollup, err)
@@ -286,6 +351,20 @@ func (b *batch) flush(ctx context.Context) error {
 	t.metrics.samples.Add(float64(b.samples - b.counted))
 	t.metrics.passSeries.Set(float64(b.series))
 	clear(b.muts)
-	b.muts, b.arena, b.bytes, b.counted = b.muts[:0], nil, 0, b.samples
+	clear(b.gone)
+	b.muts, b.gone, b.arena, b.bytes, b.counted = b.muts[:0], b.gone[:0], nil, 0, b.samples
 	return nil
+}
+
+// untouched leaves out series that were marked since the pass began. The caller holds the ledger's mu.
+func (b *batch) untouched(muts []storage.RowMutation) []storage.RowMutation {
+	if len(b.t.ledger.touched) == 0 {
+		return muts
+	}
+	return slices.DeleteFunc(muts, func(m storage.RowMutation) bool {
+		prefix, _, _ := parseKey(m.Key)
+		_, touched := b.t.ledger.touched[string(prefix)]
+		b.dropped = b.dropped || touched
+		return touched
+	})
 }

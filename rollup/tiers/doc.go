@@ -19,6 +19,13 @@
 // What was read may be kept with the epochs of [Tiers.AppendEpochs]: every mark, every cell and every change of the ledger
 // gives its days and months new ones, before readers can see it and again afterwards.
 //
+// # Deletions
+//
+// Deletions of samples mark nothing. A cell of states says which deletion it is as of (a number), and readers leave out states
+// that may stand for what was deleted later. The job computes these anew, and removes them where retention has taken the
+// samples; then deletions need not be remembered any more ([Tiers.ApplyDeletions]). It does so only as of deletions that are
+// durable and that no reader is left without.
+//
 // # Durability
 //
 // Marks need no sync of their own. They are applied before the rows they announce, in the same store. A writer with a log

@@ -141,3 +141,16 @@ func appendNew(list []int64, n int64) []int64 {
 	}
 	return append(list, n)
 }
+
+// Changing tells of a deletion of samples from fromMs to toMs, which change carries out: what Read gives changes with it.
+func (t *Tiers) Changing(fromMs, toMs int64, change func() error) error {
+	first, last := floorDay(fromMs), floorDay(toMs)
+	if last-first >= closedTogether {
+		return t.epochs.during(nil, nil, change)
+	}
+	days, months := []int64{}, []int64{}
+	for day := first; day <= last; day++ {
+		days, months = append(days, day), appendNew(months, MonthOfDay(day))
+	}
+	return t.epochs.during(days, months, change)
+}

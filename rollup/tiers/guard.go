@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"halite/keyschema"
+	"halite/rollup"
 	"halite/storage"
 )
 
@@ -212,13 +213,12 @@ func (l *ledger) note(day int64, n, most int, now time.Time) (changed bool) {
 
 func markMutation(s *staleHours) storage.RowMutation {
 	month := MonthOfDay(s.day)
-	dayOfMonth := int(s.day-MonthStart(month)) + 1
 	m := storage.RowMutation{Key: appendKey(nil, s.prefix, month)}
 	for hour := range keyschema.DayHours {
 		if s.hours>>hour&1 != 0 {
 			m.Entries = append(m.Entries, storage.Entry{
 				Kind: storage.SetCell, Family: storage.FamilyHours, TsMs: dayCellMs(s.day),
-				Qualifier: markQualifier(dayOfMonth, hour), Value: []byte{markLive},
+				Qualifier: markQualifier(dayOfMonth(s.day), hour), Value: []byte{markLive},
 			})
 		}
 	}
@@ -227,7 +227,7 @@ func markMutation(s *staleHours) storage.RowMutation {
 
 // applyAll applies mutations in requests of a permitted size.
 func applyAll(ctx context.Context, table storage.Table, muts []storage.RowMutation) error {
-	const rowsMax = storage.EntriesMax / keyschema.DayHours
+	const rowsMax = storage.EntriesMax / (2*rollup.BucketsMax + 2) // cells of a row that are changed at once
 	for len(muts) > 0 {
 		n := min(len(muts), rowsMax)
 		if err := table.Apply(ctx, muts[:n]); err != nil {

@@ -15,6 +15,7 @@ const (
 
 	// Kinds of cells; the bytes are stored. In the family of hours the day of the month stands before them.
 	kindStates = 's'
+	kindAsOf   = 't' // the deletion that the states are as of
 	kindMark   = 'x' // and the hour: its state is stale if the value is markLive
 
 	markLive, markDone = 1, 0
@@ -34,6 +35,9 @@ func MonthStart(month int64) int64 {
 // dayCellMs is the timestamp of the cells of a day's hours, monthCellMs of those of a month's days.
 func dayCellMs(day int64) int64     { return day*dayMs + dayMs - 1 }
 func monthCellMs(month int64) int64 { return MonthStart(month+1)*dayMs - 1 }
+
+// dayOfMonth counts from 1.
+func dayOfMonth(day int64) int { return int(day-MonthStart(MonthOfDay(day))) + 1 }
 
 // appendKey appends the row key of a series and month; prefix is what keyschema.Rule.AppendPrefix made.
 func appendKey(dst, prefix []byte, month int64) []byte {
@@ -80,5 +84,12 @@ func markQualifier(dayOfMonth, hour int) []byte {
 	return []byte{byte(dayOfMonth), kindMark, byte(hour)}
 }
 
-// daysQualifier names the days of the month.
-func daysQualifier() []byte { return []byte{kindStates} }
+// hoursAsOfQualifier names the deletion that the hours of a day of the month are as of.
+func hoursAsOfQualifier(dayOfMonth int) []byte { return []byte{byte(dayOfMonth), kindAsOf} }
+
+// daysQualifier names the days of the month, daysAsOfQualifier the deletion that they are as of.
+func daysQualifier() []byte     { return []byte{kindStates} }
+func daysAsOfQualifier() []byte { return []byte{kindAsOf} }
+
+// dayMarkQualifier names the mark of a day of the month.
+func dayMarkQualifier(dayOfMonth int) []byte { return []byte{kindMark, byte(dayOfMonth)} }

@@ -36,6 +36,8 @@ type record struct {
 	// Days and Months are those to compute; months that are not closed wait.
 	Days   map[int64]work `json:"days,omitempty"`
 	Months map[int64]bool `json:"months,omitempty"`
+	// Deleted is the last deletion that all states are as of.
+	Deleted uint64 `json:"deleted,omitempty"`
 }
 
 // ledger knows which days and months have valid states.
@@ -148,6 +150,33 @@ func (l *ledger) begin(day int64) work {
 	l.pass, l.touched, l.again = day, map[string]struct{}{}, false
 	delete(l.quiet, day)
 	return l.record.Days[day]
+}
+
+// start starts a pass over a day of which the ledger stays as it is; end ends it.
+func (l *ledger) start(day int64) {
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pass, l.touched, l.again = day, map[string]struct{}{}, false
+}
+
+func (l *ledger) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pass, l.touched, l.again = -1, nil, false
+}
+
+// deleted notes that all states are as of a deletion.
+func (l *ledger) deleted(ctx context.Context, id uint64) error {
+	// What is noted must not outlive what it stands for.
+	if err := l.store.Sync(ctx); err != nil {
+		return fmt.Errorf("sync rollups: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record.Deleted = id
+	return l.saveSynced(ctx)
 }
 
 // finish ends a pass over a day; done tells that it went through.

@@ -7,6 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// passDeletions is the kind of a pass over states of deleted samples.
+const passDeletions = "deletions"
+
 // metrics are the counters of the job and the readers.
 type metrics struct {
 	series, samples, bytes, failures, marks, corrupt, unreadable, busySeconds prometheus.Counter
@@ -14,7 +17,8 @@ type metrics struct {
 	passSeries                                                                prometheus.Gauge
 }
 
-func newMetrics(r prometheus.Registerer, l *ledger, opts *Options) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, t *Tiers) (*metrics, error) {
+	l, opts := t.ledger, &t.opts
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "tsdb_rollup_" + name, Help: help})
 	}
@@ -26,19 +30,19 @@ func newMetrics(r prometheus.Registerer, l *ledger, opts *Options) (*metrics, er
 		samples:     counter("samples_total", "Samples that states were computed from."),
 		bytes:       counter("bytes_total", "Bytes of cells written."),
 		failures:    counter("failures_total", "Passes that failed; the next run repeats them."),
-		marks:       counter("marks_total", "Series and days marked as stale by late, changed or deleted samples."),
+		marks:       counter("marks_total", "Series and days marked as stale by late or changed samples."),
 		corrupt:     counter("corrupt_cells_total", "Cells of states that were damaged; raw samples were read instead."),
 		unreadable:  counter("unreadable_rows_total", "Rows of samples that were damaged; their hours have no states."),
 		busySeconds: counter("busy_seconds_total", "Time in which the job was at work."),
 		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_rollup_passes_total",
-			Help: "Passes that went through, by what they computed: whole or part of a day, or a month.",
+			Help: "Passes that went through, by what they computed: whole or part of a day, states of deleted samples, or a month.",
 		}, []string{"kind"}),
 		passSeries: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "tsdb_rollup_pass_series", Help: "Series computed so far by the pass under way; 0 if none is.",
 		}),
 	}
-	for _, kind := range []string{string(workWhole), string(workPart), "month"} {
+	for _, kind := range []string{string(workWhole), string(workPart), passDeletions, "month"} {
 		m.passes.WithLabelValues(kind) // there before its first event, which then shows as an increase
 	}
 	if r == nil {
@@ -51,6 +55,9 @@ func newMetrics(r prometheus.Registerer, l *ledger, opts *Options) (*metrics, er
 		gauge("pending_days", "Days of which states are to be computed.", func() float64 { return float64(len(l.view().Days)) }),
 		gauge("pending_months", "Months of which states are to be computed, the open one among them.", func() float64 {
 			return float64(len(l.view().Months))
+		}),
+		gauge("pending_deletions", "Deletions that states were not computed anew for.", func() float64 {
+			return float64(len(t.waiting()))
 		}),
 		gauge("lag_seconds", "Age of the oldest day that lacks valid states, counted from its end; 0 if only open days do.",
 			func() float64 { return lag(l, opts) }),

@@ -10,6 +10,15 @@ func (t *Tiers) Needed(tier keyschema.Tier) (day int64, some bool) {
 	for day := range view.Days {
 		first = min(first, day)
 	}
+	// Of hours that are deleted in part, the rest is to be computed.
+	for _, d := range t.waiting() {
+		if d.FromMs%keyschema.HourMs != 0 {
+			first = min(first, floorDay(d.FromMs))
+		}
+		if (d.ToMs+1)%keyschema.HourMs != 0 {
+			first = min(first, floorDay(d.ToMs))
+		}
+	}
 	switch tier {
 	case keyschema.Raw:
 		return first, true

@@ -11,6 +11,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/tombstone"
 )
 
 // Options configure Open. Zero fields take the default named beside them.
@@ -20,6 +21,8 @@ type Options struct {
 	// Raw, Hours and Days are how long samples, states of hours and states of days are kept; 0 is for ever. No tier may
 	// be shorter than the one before, and none shorter than a day.
 	Raw, Hours, Days time.Duration
+	// Deletions are those in force, of which Store reads the samples without; nil if nothing can be deleted.
+	Deletions *tombstone.Set
 	// Ages are those of each metric, none longer than Raw, Hours and Days; nil is these for all.
 	Ages *keyschema.Retention
 	// Delay is how long after its end a day is closed; 30 minutes.

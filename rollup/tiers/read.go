@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"halite/keyschema"
 	"halite/rollup"
@@ -73,8 +74,13 @@ func (t *Tiers) Read(ctx context.Context, req Request, each func(i int, c *rollu
 		return nil
 	}
 	r := newReader(t, &req)
+	if t.opts.Deletions != nil {
+		view, done := t.opts.Deletions.Within(ctx, r.first*dayMs, (r.last+1)*dayMs)
+		defer done()
+		r.void = newVoid(view)
+	}
 	it := t.table.ReadRows(ctx, r.rows(), r.options())
-	err := r.walk(it, each)
+	err := r.walk(ctx, it, each)
 	return errors.Join(err, it.Close())
 }
 
@@ -91,6 +97,7 @@ type reader struct {
 	stale   []int // buckets of the current series that are marked
 	kept    *kept
 	keptMs  int64 // of the current series
+	void    void
 }
 
 func newReader(t *Tiers, req *Request) *reader {
@@ -127,12 +134,15 @@ func (r *reader) options() storage.ReadOptions {
 }
 
 // walk spreads the rows over the series.
-func (r *reader) walk(it storage.RowIter, each func(i int, c *rollup.Columns) error) error {
+func (r *reader) walk(ctx context.Context, it storage.RowIter, each func(i int, c *rollup.Columns) error) error {
 	more := it.Next()
 	for i, prefix := range r.req.Prefixes {
 		r.columns.Reset(r.req.From*r.req.Unit.Ms(), r.req.Unit.Ms(), int(r.req.To-r.req.From+1), r.req.Fields)
 		r.stale = r.stale[:0]
 		r.keptMs = r.kept.sinceMs(prefix)
+		if err := r.void.series(ctx, prefix); err != nil {
+			return err
+		}
 		for more {
 			row := it.Row()
 			of, month, ok := parseKey(row.Key)
@@ -171,13 +181,16 @@ func (r *reader) take(row storage.Row, month int64) {
 			}
 		case c.Family == storage.FamilyHours && isMark(c.Qualifier) && isLive(c.Value):
 			r.mark((start+int64(c.Qualifier[0])-1)*keyschema.DayHours + int64(c.Qualifier[2]))
-		case c.Family == storage.FamilyDays && len(c.Qualifier) == 1:
+		case isDays(c):
 			if r.ledger.hasMonth(month) {
 				r.decode(row.Key, c, start*dayMs, int(MonthStart(month+1)-start))
 			}
 		case c.Family == storage.FamilyDays && len(c.Qualifier) == 2 && isLive(c.Value):
 			r.mark(start + int64(c.Qualifier[1]) - 1)
 		}
+	}
+	if len(r.void.of) > 0 {
+		r.markVoid(row, start)
 	}
 }
 
@@ -193,6 +206,40 @@ func (r *reader) decode(key []byte, c *storage.Cell, fromMs int64, buckets int) 
 		for b := range int64(buckets) {
 			r.mark(first + b)
 		}
+	}
+}
+
+// markVoid notes the states of a row that may stand for deleted samples.
+func (r *reader) markVoid(row storage.Row, firstDay int64) {
+	var asOf [rollup.BucketsMax + 1]uint64 // by day of the month; of the month's days in 0
+	for i := range row.Cells {
+		switch c := &row.Cells[i]; {
+		case !isAsOf(c):
+		case c.Family == storage.FamilyDays:
+			asOf[0] = parseAsOf(c.Value)
+		case int(c.Qualifier[0]) < len(asOf):
+			asOf[c.Qualifier[0]] = parseAsOf(c.Value)
+		}
+	}
+	for day := max(firstDay, r.first); day <= min(r.last, MonthStart(MonthOfDay(firstDay)+1)-1); day++ {
+		if r.req.Unit == Days {
+			r.markReached(day, asOf[0])
+			continue
+		}
+		known := asOf[day-firstDay+1]
+		for hours := r.void.hours(day, known); hours != 0; hours &= hours - 1 {
+			r.markReached(day*keyschema.DayHours+int64(bits.TrailingZeros32(hours)), known)
+		}
+	}
+}
+
+// markReached marks a bucket if its state may stand for samples that were deleted since.
+func (r *reader) markReached(bucket int64, asOf uint64) {
+	if bucket < r.req.From || bucket > r.req.To {
+		return
+	}
+	if s := r.columns.State(int(bucket - r.req.From)); s.Count > 0 && r.void.reaches(&s, asOf) {
+		r.mark(bucket)
 	}
 }
 

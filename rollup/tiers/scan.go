@@ -90,7 +90,9 @@ func (s *rawScan) close() error { return errors.Join(s.it.Err(), s.it.Close()) }
 type oldDay struct {
 	prefix []byte
 	states []byte // the cell; nil if there is none
-	stale  uint32 // hours with a mark
+	stale  uint32 // hours with a mark that counts
+	marks  uint32 // hours with a mark of any kind
+	asOf   uint64 // the deletion that the states are as of
 }
 
 // oldScan reads what is stored of a day, in key order.
@@ -101,10 +103,10 @@ type oldScan struct {
 
 // scanOld starts to read what is stored of a day's hours.
 func (t *Tiers) scanOld(ctx context.Context, day int64, set storage.RowSet) *oldScan {
-	dayOfMonth := byte(day-MonthStart(MonthOfDay(day))) + 1
+	at := byte(dayOfMonth(day))
 	return &oldScan{it: t.table.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
 		Families: []string{storage.FamilyHours}, FromMs: day * dayMs, ToMs: (day + 1) * dayMs,
-		QualifierStart: []byte{dayOfMonth}, QualifierEnd: []byte{dayOfMonth + 1},
+		QualifierStart: []byte{at}, QualifierEnd: []byte{at + 1},
 	}})}
 }
 
@@ -116,14 +118,19 @@ func (s *oldScan) next() *oldDay {
 		if !ok {
 			continue
 		}
-		s.day.prefix, s.day.states, s.day.stale = append(s.day.prefix[:0], prefix...), nil, 0
+		s.day = oldDay{prefix: append(s.day.prefix[:0], prefix...)}
 		for i := range row.Cells {
 			c := &row.Cells[i]
 			switch {
 			case isStates(c.Qualifier):
 				s.day.states = c.Value
-			case isMark(c.Qualifier) && isLive(c.Value):
-				s.day.stale |= 1 << c.Qualifier[2]
+			case isAsOf(c):
+				s.day.asOf = parseAsOf(c.Value)
+			case isMark(c.Qualifier):
+				s.day.marks |= 1 << c.Qualifier[2]
+				if isLive(c.Value) {
+					s.day.stale |= 1 << c.Qualifier[2]
+				}
 			}
 		}
 		return &s.day
@@ -134,6 +141,11 @@ func (s *oldScan) next() *oldDay {
 func (s *oldScan) close() error { return errors.Join(s.it.Err(), s.it.Close()) }
 
 func isStates(qualifier []byte) bool { return len(qualifier) == 2 && qualifier[1] == kindStates }
+
+// isDays tells whether a cell has the states of a month's days.
+func isDays(c *storage.Cell) bool {
+	return c.Family == storage.FamilyDays && len(c.Qualifier) == 1 && c.Qualifier[0] == kindStates
+}
 
 func isMark(qualifier []byte) bool {
 	return len(qualifier) == 3 && qualifier[1] == kindMark && qualifier[2] < keyschema.DayHours

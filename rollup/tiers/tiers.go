@@ -20,6 +20,7 @@ type Tiers struct {
 	metrics *metrics
 
 	passing sync.Mutex // held by the pass under way
+	noted   uint64     // the last deletion that is in the tables for sure; guarded by passing
 	stop    context.CancelFunc
 	stopped chan struct{}
 	// wait sleeps; tests replace it.
@@ -51,7 +52,7 @@ func Open(ctx context.Context, opts Options) (*Tiers, error) {
 			return nil, err
 		}
 	}
-	if t.metrics, err = newMetrics(opts.Registerer, l, &t.opts); err != nil {
+	if t.metrics, err = newMetrics(opts.Registerer, t); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -79,34 +80,36 @@ func (t *Tiers) oldest() int64 {
 
 // plan closes the days up to the last one and puts those from first on that have samples into the ledger.
 func (t *Tiers) plan(ctx context.Context, first, last int64) error {
-	days, err := t.daysWithSamples(ctx, first, last, nil)
+	days, err := daysWith(ctx, t.data, storage.FamilySamples, first, last)
 	if err != nil {
 		return err
 	}
 	return t.ledger.close(ctx, last, days)
 }
 
-// daysWithSamples appends the days of a span that have samples. Spans are halved: an engine that keeps no days apart reads
+// daysWith lists the days of a span that have cells of a family. Spans are halved: an engine that keeps no days apart reads
 // the whole table to find that one has none, and most of a long span are such.
-func (t *Tiers) daysWithSamples(ctx context.Context, first, last int64, days []int64) ([]int64, error) {
+func daysWith(ctx context.Context, table storage.Table, family string, first, last int64) ([]int64, error) {
 	if first > last {
-		return days, nil
+		return nil, nil
 	}
-	has, err := hasRow(ctx, t.data, storage.FamilySamples, first, last)
+	has, err := hasRow(ctx, table, family, first, last)
 	if err != nil {
-		return nil, fmt.Errorf("look for samples of days %d to %d: %w", first, last, err)
+		return nil, fmt.Errorf("look for cells of days %d to %d: %w", first, last, err)
 	}
 	if !has {
-		return days, nil
+		return nil, nil
 	}
 	if first == last {
-		return append(days, first), nil
+		return []int64{first}, nil
 	}
 	middle := first + (last-first)/2
-	if days, err = t.daysWithSamples(ctx, first, middle, days); err != nil {
+	days, err := daysWith(ctx, table, family, first, middle)
+	if err != nil {
 		return nil, err
 	}
-	return t.daysWithSamples(ctx, middle+1, last, days)
+	more, err := daysWith(ctx, table, family, middle+1, last)
+	return append(days, more...), err
 }
 
 // hasRow tells whether a table has a cell of the family in a span of days.
@@ -161,8 +164,8 @@ func (t *Tiers) Close() {
 	}
 }
 
-// Step does one piece of work: it closes days that are over, then computes one day or one month. It tells whether there
-// was anything to compute.
+// Step does one piece of work: it closes days that are over, then computes one day, what was deleted, or one month. It tells
+// whether there was anything to compute.
 func (t *Tiers) Step(ctx context.Context) (worked bool, err error) {
 	t.passing.Lock()
 	defer t.passing.Unlock()
@@ -184,6 +187,9 @@ func (t *Tiers) Step(ctx context.Context) (worked bool, err error) {
 			return false, fmt.Errorf("compute the hours of %s: %w", dayText(day), err)
 		}
 		return true, nil
+	}
+	if t.deletionsDue() {
+		return true, t.computeDeleted(ctx, t.opts.Share)
 	}
 	if month, ok := t.ledger.nextMonth(); ok {
 		if err := t.computeMonth(ctx, month); err != nil {
@@ -209,6 +215,7 @@ func sleep(ctx context.Context, d time.Duration) {
 type throttle struct {
 	t     *Tiers
 	since time.Time
+	share float64
 	calls int
 }
 
@@ -217,22 +224,26 @@ const (
 	throttleBurst = 5 * time.Millisecond
 )
 
-// pause sleeps if the pass has worked for a while.
-func (p *throttle) pause(ctx context.Context) {
+// pause sleeps if the pass has worked for a while. It fails once the context has ended.
+func (p *throttle) pause(ctx context.Context) error {
 	if p.calls++; p.calls%throttleCalls != 0 {
-		return
+		return nil
 	}
 	if time.Since(p.since) >= throttleBurst {
 		p.rest(ctx)
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // rest sleeps for as long as the work since the last rest demands.
 func (p *throttle) rest(ctx context.Context) {
 	busy := time.Since(p.since)
 	p.t.metrics.busySeconds.Add(busy.Seconds())
-	if share := p.t.opts.Share; share < 1 {
-		p.t.wait(ctx, time.Duration(float64(busy)*(1/share-1)))
+	if p.share < 1 {
+		p.t.wait(ctx, time.Duration(float64(busy)*(1/p.share-1)))
 	}
 	p.since = time.Now()
 }

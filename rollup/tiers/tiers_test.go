@@ -283,7 +283,7 @@ func TestMarksDuringAPassSurvive(t *testing.T) {
 	r, all, rng := filled(t, 2, func(o *Options) { o.Share = 0.5 })
 	defer r.close(t)
 	s := all[3]
-	p := &dayPass{batch: newBatch(r.Tiers), day: firstDay, qualifier: statesQualifier(20)}
+	p, _ := r.newDayPass(context.Background(), firstDay, nil)
 	r.work(t)
 	require.NoError(t, r.ledger.close(context.Background(), firstDay, []int64{firstDay}))
 	require.Equal(t, workWhole, r.ledger.begin(firstDay))

@@ -10,6 +10,7 @@ import (
 	"halite/keyschema"
 	"halite/rollup"
 	"halite/storage"
+	"halite/storage/tombstone"
 )
 
 // Difference is a bucket whose stored state is not that of its samples.
@@ -29,7 +30,8 @@ type Difference struct {
 type Verification struct {
 	// Hours and Days are the buckets compared, Different those that differ.
 	Hours, Days, Different int
-	// Missing series and days have samples but no cell, Stale hours a mark: readers take the samples.
+	// Missing series and days have samples but no cell; Stale hours have a mark, or samples that were deleted since. Readers
+	// take the samples.
 	Missing, Stale int
 	// PendingDays and PendingMonths were left out, because they are yet to be computed.
 	PendingDays, PendingMonths int
@@ -40,7 +42,13 @@ type Verification struct {
 func (t *Tiers) Verify(ctx context.Context, first, last int64, report func(Difference) error) (Verification, error) {
 	t.passing.Lock()
 	defer t.passing.Unlock()
-	v := verifier{t: t, report: report}
+	deletions, err := t.stable(ctx)
+	if err != nil {
+		return Verification{}, err
+	}
+	defer release(deletions)
+	ctx = reading(ctx, deletions)
+	v := verifier{t: t, report: report, view: deletions, void: newVoid(deletions)}
 	view := t.ledger.view()
 	last = min(last, view.Closed)
 	for day := max(first, t.oldest()); day <= last; day++ {
@@ -71,6 +79,8 @@ type verifier struct {
 	t       *Tiers
 	report  func(Difference) error
 	out     Verification
+	view    *tombstone.View
+	void    void
 	decoder rollup.Decoder
 	columns rollup.Columns
 }
@@ -93,12 +103,12 @@ func (v *verifier) verifyDay(ctx context.Context, day int64) (err error) {
 			v.out.Missing++
 			r = raw.next()
 		case r == nil || bytes.Compare(o.prefix, r.prefix) < 0:
-			if err := v.verifySeries(day, &empty, o, kept.sinceMs(o.prefix)); err != nil {
+			if err := v.verifySeries(ctx, day, &empty, o, kept.sinceMs(o.prefix)); err != nil {
 				return err
 			}
 			o = old.next()
 		default:
-			if err := v.verifySeries(day, r, o, kept.sinceMs(o.prefix)); err != nil {
+			if err := v.verifySeries(ctx, day, r, o, kept.sinceMs(o.prefix)); err != nil {
 				return err
 			}
 			r, o = raw.next(), old.next()
@@ -108,14 +118,17 @@ func (v *verifier) verifyDay(ctx context.Context, day int64) (err error) {
 }
 
 // verifySeries compares the hours of one series.
-func (v *verifier) verifySeries(day int64, raw *rawDay, old *oldDay, keptMs int64) error {
+func (v *verifier) verifySeries(ctx context.Context, day int64, raw *rawDay, old *oldDay, keptMs int64) error {
 	if old.states == nil {
 		v.out.Missing++
 		return nil
 	}
-	month := MonthOfDay(day)
-	key := appendKey(nil, old.prefix, month)
-	qualifier := statesQualifier(int(day-MonthStart(month)) + 1)
+	if err := v.void.series(ctx, old.prefix); err != nil {
+		return err
+	}
+	stale := old.stale | v.void.hours(day, old.asOf)
+	key := appendKey(nil, old.prefix, MonthOfDay(day))
+	qualifier := statesQualifier(dayOfMonth(day))
 	v.columns.Reset(day*dayMs, keyschema.HourMs, keyschema.DayHours, rollup.FieldsAll)
 	difference := Difference{Prefix: string(old.prefix), Unit: Hours, Bucket: day * keyschema.DayHours}
 	_, difference.Err = v.decoder.Decode(&v.columns, key, qualifier, old.states, day*dayMs, keyschema.DayHours)
@@ -126,7 +139,7 @@ func (v *verifier) verifySeries(day int64, raw *rawDay, old *oldDay, keptMs int6
 	for h := range raw.states {
 		hour := day*keyschema.DayHours + int64(h)
 		switch {
-		case old.stale>>h&1 != 0:
+		case stale>>h&1 != 0:
 			v.out.Stale++
 			continue
 		case keyschema.HourCellMs(hour) < keptMs && raw.found>>h&1 == 0:
@@ -145,56 +158,32 @@ func (v *verifier) verifySeries(day int64, raw *rawDay, old *oldDay, keptMs int6
 }
 
 // verifyMonth compares a month's days with the hours.
-func (v *verifier) verifyMonth(ctx context.Context, month int64) (err error) {
-	first, end := MonthStart(month), MonthStart(month+1)
-	it := v.t.table.ReadRows(ctx, everything(), storage.ReadOptions{Filter: storage.Filter{
-		FromMs: first * dayMs, ToMs: end * dayMs,
-	}})
-	defer func() { err = errors.Join(err, it.Close()) }()
-	p := &monthPass{batch: newBatch(v.t), month: month, days: int(end - first)}
-	for it.Next() {
-		if err := v.verifyDays(p, it.Row()); err != nil {
-			return err
-		}
-	}
-	return it.Err()
+func (v *verifier) verifyMonth(ctx context.Context, month int64) error {
+	p := v.t.newMonthPass(month, v.view)
+	return p.run(ctx, everything(), func(row storage.Row) (bool, error) { return false, v.verifyDays(p, row) })
 }
 
 // verifyDays compares the days of one series whose hours are still there.
 func (v *verifier) verifyDays(p *monthPass, row storage.Row) error {
 	prefix, _, _ := parseKey(row.Key)
-	firstMs := MonthStart(p.month) * dayMs
-	found := false
-	for i := range row.Cells {
-		c := &row.Cells[i]
-		if c.Family != storage.FamilyDays || len(c.Qualifier) != 1 {
-			continue
-		}
-		found = true
-		v.columns.Reset(firstMs, dayMs, p.days, rollup.FieldsAll)
-		if _, err := v.decoder.Decode(&v.columns, row.Key, c.Qualifier, c.Value, firstMs, p.days); err != nil {
-			v.out.Different++
-			return v.report(Difference{Prefix: string(prefix), Unit: Days, Bucket: firstMs / dayMs, Err: err})
-		}
-	}
-	if !found {
+	first, s := MonthStart(p.month), &p.stored
+	switch {
+	case s.damaged != nil:
+		v.out.Different++
+		return v.report(Difference{Prefix: string(prefix), Unit: Days, Bucket: first, Err: s.damaged})
+	case !s.found:
 		v.out.Missing++
 		return nil
 	}
-	for i := range row.Cells {
-		c := &row.Cells[i]
-		if c.Family != storage.FamilyHours || !isStates(c.Qualifier) || !p.isDay(c.Qualifier[0]) {
-			continue
-		}
-		day := int(c.Qualifier[0]) - 1
-		computed, err := p.dayState(row.Key, c, firstMs+int64(day)*dayMs)
-		if err != nil {
-			continue // named with the hours
+	for i := range p.days {
+		day := first + int64(i)
+		if (s.have&^s.unknown&^s.behind)>>i&1 == 0 || p.void.hours(day, s.asOf) != 0 {
+			continue // damaged ones are named with the hours
 		}
 		v.out.Days++
-		if stored := v.columns.State(day); !same(stored, computed) {
+		if stored := p.former.State(i); !same(stored, s.states[i]) {
 			v.out.Different++
-			d := Difference{Prefix: string(prefix), Unit: Days, Bucket: firstMs/dayMs + int64(day), Stored: stored, Computed: computed}
+			d := Difference{Prefix: string(prefix), Unit: Days, Bucket: day, Stored: stored, Computed: s.states[i]}
 			if err := v.report(d); err != nil {
 				return err
 			}

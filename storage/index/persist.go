@@ -41,10 +41,12 @@ func (x *Index) persistDay(ctx context.Context, d *openDay) (err error) {
 		return err
 	}
 	d.dirty.Store(false) // before the words are read: a later touch sets it again
-	var fresh, known []unwritten
+	var fresh, known, none []unwritten
 	d.takeDirty(func(ref Ref, old uint32, row *uint32) {
 		switch {
 		case old&wordDirty == 0:
+		case old&hoursMask == 0: // its hours were cleared before they were ever written
+			none = append(none, unwritten{ref: ref})
 		case *row == 0:
 			fresh = append(fresh, unwritten{ref: ref, hours: old & hoursMask})
 		default:
@@ -57,6 +59,7 @@ func (x *Index) persistDay(ctx context.Context, d *openDay) (err error) {
 			d.settle(known, wordDirty)
 		}
 	}()
+	d.settle(none, 0)
 	byRow := func(a, b unwritten) int { return cmp.Compare(a.row, b.row) }
 	if !slices.IsSortedFunc(known, byRow) {
 		slices.SortFunc(known, byRow)

@@ -124,6 +124,19 @@ func (f *Filter) begin(ctx context.Context, key []byte) (hour int64, concerned b
 	return 0, false, nil
 }
 
+// Series returns the tombstones that concern the series whose row keys begin with prefix, which is all of them up to the
+// hour. They are valid until the next call.
+func (f *Filter) Series(ctx context.Context, prefix []byte) ([]*Tombstone, error) {
+	if len(f.prefix) == 0 || !bytes.Equal(f.prefix, prefix) {
+		f.prefix = append(f.prefix[:0], prefix...)
+		if err := f.series(ctx, append(f.prefix, "0000000"[:hourDigits]...)); err != nil {
+			f.prefix = f.prefix[:0]
+			return nil, err
+		}
+	}
+	return f.of, nil
+}
+
 var errNoLabelSets = errors.New("its label set cannot be looked up yet")
 
 // series finds the tombstones of the series that a row key names.

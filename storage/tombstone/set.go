@@ -75,11 +75,12 @@ type Set struct {
 	gate   sync.RWMutex
 	latest atomic.Pointer[View]
 
-	mu    sync.Mutex // guards the rest, and users of views
-	older map[*View]struct{}
-	next  uint64            // id
-	dirty map[uint64][]byte // what the meta table does not say yet; nil: to be removed
-	saved uint64            // the next id that the meta table says
+	mu     sync.Mutex // guards the rest, and users of views
+	older  map[*View]struct{}
+	next   uint64              // id
+	dirty  map[uint64][]byte   // what the meta table does not say yet; nil: to be removed
+	saved  uint64              // the next id that the meta table says
+	unsure map[uint64]struct{} // may be lost with the power
 
 	saving sync.Mutex // admits one Save at a time
 
@@ -97,7 +98,7 @@ func Open(ctx context.Context, opts Options) (*Set, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Set{opts: opts, older: map[*View]struct{}{}, dirty: map[uint64][]byte{}}
+	s := &Set{opts: opts, older: map[*View]struct{}{}, dirty: map[uint64][]byte{}, unsure: map[uint64]struct{}{}}
 	var err error
 	if s.meta, err = opts.Store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
@@ -139,6 +140,7 @@ func (s *Set) load(ctx context.Context) (r *row, err error) {
 			if err != nil {
 				s.opts.Logger.Error("a deletion cannot be read and is left out, as accepted", "qualifier", fmt.Sprintf("%x", c.Qualifier),
 					"err", err)
+				r.next = max(r.next, binary.BigEndian.Uint64(c.Qualifier)+1)
 				continue
 			}
 			r.list = append(r.list, t)
@@ -159,6 +161,11 @@ func (s *Set) SetChanged(do func(ctx context.Context) error) { s.changed.Store(&
 func (s *Set) View() *View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.take()
+}
+
+// take is View. The caller holds mu.
+func (s *Set) take() *View {
 	v := s.latest.Load()
 	v.users++
 	return v
@@ -201,13 +208,17 @@ func (s *Set) Find(id uint64) *Tombstone {
 }
 
 // Add lets cut take the samples out of memory and puts the tombstone in force, together for all who use Read. If cut
-// fails nothing has happened. The tombstone is not stored yet: see Save.
+// fails nothing has happened. The tombstone is not stored yet: see Save. Until it is sure to survive a loss of power, which
+// Confirm says, nothing is to be stored that depends on it.
 func (s *Set) Add(t *Tombstone, cut func() error) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	if err := cut(); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	s.unsure[t.ID] = struct{}{}
+	s.mu.Unlock()
 	s.Put(t)
 	return nil
 }
@@ -305,21 +316,6 @@ func (s *Set) Save(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("write the tombstones to table %s: %w", storage.TableMeta, err)
-}
-
-// WaitOlder returns once no view is held any more that was taken before the latest tombstone was added or dropped.
-func (s *Set) WaitOlder(ctx context.Context) error {
-	s.mu.Lock()
-	older := slices.Collect(maps.Keys(s.older))
-	s.mu.Unlock()
-	for _, v := range older {
-		select {
-		case <-v.done:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for queries that began before a deletion: %w", context.Cause(ctx))
-		}
-	}
-	return nil
 }
 
 // Len is the number of tombstones in force.

@@ -124,9 +124,42 @@ func TestReadsLackWhatWasDeleted(t *testing.T) {
 
 	waiting, cancel := context.WithCancel(ctx)
 	cancel()
-	require.ErrorIs(t, set.WaitOlder(waiting), context.Canceled)
+	_, err := set.Alone(waiting)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = set.Stable(waiting)
+	require.ErrorIs(t, err, context.Canceled, "it may be lost with the power")
 	old.Release()
-	require.NoError(t, set.WaitOlder(ctx))
+	alone, err := set.Alone(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, alone.LastID())
+	alone.Release()
+	set.Confirm(1)
+	stable, err := set.Stable(waiting)
+	require.NoError(t, err)
+	stable.Release()
+}
+
+// TestAloneAmongDeletions: who waits for older views does not wait for its own, which a deletion may make one.
+func TestAloneAmongDeletions(t *testing.T) {
+	ctx, set := context.Background(), open(t, storagetest.NewModel(time.Now))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 2000 {
+			add(t, set, uint32(i), 1, 2, eq("x", "a"))
+			set.Confirm(uint64(i + 1))
+		}
+	}()
+	for {
+		v, err := set.Alone(ctx)
+		require.NoError(t, err)
+		v.Release()
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
 }
 
 func TestTombstonesAreKept(t *testing.T) {

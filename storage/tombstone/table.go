@@ -44,17 +44,14 @@ type filteredTable struct {
 
 // ReadRows is part of storage.Table. The tombstones are those of the context's View, or else those of now.
 func (t *filteredTable) ReadRows(ctx context.Context, set storage.RowSet, opts storage.ReadOptions) storage.RowIter {
-	view, held := ctx.Value(viewKey{}).(*View)
-	if !held {
-		view = t.set.latest.Load()
-	}
-	if opts.RowsMax < 0 || !view.concerns(opts.Filter.FromMs, opts.Filter.ToMs) {
+	if opts.RowsMax < 0 {
 		return t.Table.ReadRows(ctx, set, opts)
 	}
-	if !held {
-		view = t.set.View()
+	view, done := t.set.Within(ctx, opts.Filter.FromMs, opts.Filter.ToMs)
+	if view == nil {
+		return t.Table.ReadRows(ctx, set, opts)
 	}
-	it := &rowIter{table: t.Table, ctx: ctx, filter: view.NewFilter(), opts: opts, held: held, rows: opts.RowsMax}
+	it := &rowIter{table: t.Table, ctx: ctx, filter: view.NewFilter(), opts: opts, done: done, rows: opts.RowsMax}
 	below := opts
 	below.RowsMax = 0 // rows that are left out do not count
 	it.below = t.Table.ReadRows(ctx, set, below)
@@ -68,7 +65,7 @@ type rowIter struct {
 	ctx    context.Context
 	opts   storage.ReadOptions
 	filter *Filter
-	held   bool // the view is somebody else's
+	done   func() // with the view
 	closed bool
 	rows   int // yet to be yielded, if opts.RowsMax is set
 	row    storage.Row
@@ -146,8 +143,8 @@ func (it *rowIter) Err() error {
 
 // Close is part of storage.RowIter.
 func (it *rowIter) Close() error {
-	if !it.closed && !it.held {
-		it.filter.view.Release()
+	if !it.closed {
+		it.done()
 	}
 	it.closed = true
 	return it.below.Close()

@@ -89,8 +89,11 @@ func (t *Tombstone) covers(hour int64) bool {
 }
 
 func (t *Tombstone) overlaps(hour int64) bool {
-	return t.FromMs <= keyschema.HourCellMs(hour) && t.ToMs >= keyschema.HourStartMs(hour)
+	return t.Overlaps(keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
 }
+
+// Overlaps reports whether any of the time from fromMs to toMs, both inclusive, is deleted.
+func (t *Tombstone) Overlaps(fromMs, toMs int64) bool { return t.FromMs <= toMs && t.ToMs >= fromMs }
 
 // metric returns the only metric that a selector can match, if it names one.
 func metric(ms []*labels.Matcher) (string, bool) {

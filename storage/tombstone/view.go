@@ -77,6 +77,14 @@ func (v *View) Len() int { return len(v.list) }
 // List returns the tombstones by id. It is not to be changed.
 func (v *View) List() []*Tombstone { return v.list }
 
+// LastID is the largest id of the tombstones, 0 if there are none.
+func (v *View) LastID() uint64 {
+	if len(v.list) == 0 {
+		return 0
+	}
+	return v.list[len(v.list)-1].ID
+}
+
 // Current reports whether no tombstone has been added or dropped since the view was taken.
 func (v *View) Current() bool { return v.set.latest.Load() == v }
 
@@ -116,4 +124,21 @@ type viewKey struct{}
 // Context makes reads of the data table with the returned context use this view.
 func (v *View) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, viewKey{}, v)
+}
+
+// Within returns the context's view, or else takes that of now; nil if no tombstone concerns a time from mintMs to before
+// endMs, 0 being open. Call done when it is not needed any more.
+func (s *Set) Within(ctx context.Context, mintMs, endMs int64) (v *View, done func()) {
+	v, held := ctx.Value(viewKey{}).(*View)
+	if !held {
+		v = s.latest.Load()
+	}
+	if !v.concerns(mintMs, endMs) {
+		return nil, func() {}
+	}
+	if held {
+		return v, func() {}
+	}
+	v = s.View()
+	return v, v.Release
 }

@@ -1,0 +1,18 @@
+package ingest
+
+import (
+	"context"
+
+	"halite/rollup/tiers"
+)
+
+// States are what was computed from samples and may be kept longer than these; *tiers.Tiers are some.
+type States interface {
+	// ApplyDeletions computes anew what was computed of samples that are deleted, durably, so that their tombstones need not
+	// be remembered.
+	ApplyDeletions(ctx context.Context) error
+	// CountLost counts the states that a deletion would remove because their samples are retired.
+	CountLost(ctx context.Context, prefixes [][]byte, first, last, fromMs, toMs int64) (tiers.Lost, error)
+	// Told finds out which hours have states of samples.
+	Told(ctx context.Context, asked []tiers.Asked) error
+}

@@ -1,0 +1,314 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/rollup"
+	"halite/rollup/tiers"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/pebble"
+	"halite/storage/retention"
+	"halite/storage/tombstone"
+)
+
+// statesRig is a rig with states of hours and days, which are kept longer than samples, and a sweeper of rules. Jobs run
+// when a test says so.
+type statesRig struct {
+	*rig
+	tiers   *tiers.Tiers
+	sweeper *retention.Sweeper
+	ages    *keyschema.Retention
+	set     *tombstone.Set
+}
+
+// statesAges keeps samples of all metrics for two days and hours for four, of m2 less.
+func statesAges() (*keyschema.Schema, *keyschema.Retention, error) {
+	day := keyschema.Age(24 * time.Hour)
+	raw, hours := day, 2*day
+	schema, err := keyschema.NewSchema([]keyschema.Rule{{Pattern: "m2", Retention: &keyschema.RuleAges{Raw: &raw, Hours: &hours}}})
+	if err != nil {
+		return nil, nil, err
+	}
+	ages, err := schema.Retention(keyschema.Ages{2 * day, 4 * day, 0})
+	return schema, ages, err
+}
+
+func openStates(t testing.TB, fs vfs.FS, c *clock) (*statesRig, error) {
+	ctx := context.Background()
+	store, err := pebble.Open(pebble.Options{Dir: "/db/data", FS: fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10, Now: c.now})
+	if err != nil {
+		return nil, err
+	}
+	r := &statesRig{rig: &rig{t: t, fs: fs, clock: c, store: store}}
+	if err := r.open(ctx, store); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return r, nil
+}
+
+func (r *statesRig) open(ctx context.Context, store storage.Store) (err error) {
+	now := r.clock.now
+	if r.schema, r.ages, err = statesAges(); err != nil {
+		return err
+	}
+	if r.set, err = tombstone.Open(ctx, tombstone.Options{Store: store}); err != nil {
+		return err
+	}
+	longest := r.ages.Longest()
+	raw, hours := time.Duration(longest[keyschema.Raw]), time.Duration(longest[keyschema.Hours])
+	r.tiers, err = tiers.Open(ctx, tiers.Options{
+		Store: r.set.Store(), Deletions: r.set, Raw: raw, Hours: hours, Ages: r.ages, Settle: -1, Share: 1, MarksMax: 5, Now: now,
+		BatchBytes: 500,
+	})
+	if err != nil {
+		return err
+	}
+	r.store = r.tiers.Guard(r.set.Store())
+	r.sweeper, err = retention.New(retention.Options{
+		Store: store, Ages: r.ages, Needed: r.tiers.Needed, Now: now, Share: 1, Grace: -1,
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := r.store.EnsureTable(ctx, storage.DataSchema(raw)); err != nil {
+		return err
+	}
+	r.index, err = index.Open(ctx, index.Options{Store: r.store, Schema: r.schema, Now: now, CacheBytesMax: 1 << 20,
+		Ages: r.ages.Tier(keyschema.Days)})
+	if err != nil {
+		return err
+	}
+	opts := Options{
+		Dir: "/db/wal", FS: r.fs, Store: r.store, Index: r.index, Schema: r.schema, Now: now, WALCommitDelay: -1,
+		Tombstones: r.set, States: r.tiers, Retention: raw, Ages: r.ages.Tier(keyschema.Raw),
+	}
+	crashTweak(&opts)
+	if r.Ingester, err = Open(ctx, opts); err != nil {
+		return err
+	}
+	r.set.SetLabelSets(r.index.LabelSet)
+	return nil
+}
+
+// statesModel knows what there may be and must be of series whose samples retention takes before their states.
+type statesModel struct {
+	*deletionModel
+	// told are hours whose known states must be those of the model's samples, by series: all of them were in the tables when
+	// the job ran.
+	told []map[int64]bool
+	// toldDays likewise, of days.
+	toldDays []map[int64]bool
+}
+
+func (m *statesModel) clone() *statesModel {
+	out := &statesModel{deletionModel: m.deletionModel.clone()}
+	for _, t := range m.told {
+		out.told = append(out.told, maps.Clone(t))
+	}
+	for _, t := range m.toldDays {
+		out.toldDays = append(out.toldDays, maps.Clone(t))
+	}
+	return out
+}
+
+// kept is the first hour of a tier that is kept of a series.
+func (m *statesModel) kept(r *statesRig, n int, tier keyschema.Tier) int64 {
+	cutoffMs := r.ages.Of(m.labels[n].Get(model.MetricNameLabel))[tier].CutoffMs(r.clock.now().UnixMilli())
+	switch tier {
+	case keyschema.Raw: // a row is kept as long as its last millisecond, a cell of hours as long as that of its day
+		return (cutoffMs + keyschema.HourMs - 1 - (keyschema.HourMs - 1)) / keyschema.HourMs
+	default:
+		return cutoffMs / dayMs * keyschema.DayHours
+	}
+}
+
+// delete takes samples out. Of hours of which only a state is left and a part is deleted, nothing stays.
+func (m *statesModel) delete(r *statesRig, d Deletion) {
+	for n := range m.labels {
+		if !d.matches(m.labels[n]) {
+			continue
+		}
+		for hour := range m.told[n] {
+			s := m.state(n, keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
+			if hour < m.kept(r, n, keyschema.Raw) && s.FirstMs <= d.ToMs && s.LastMs >= d.FromMs {
+				delete(m.told[n], hour)
+			}
+		}
+		for day := range m.toldDays[n] {
+			if s := m.state(n, day*dayMs, day*dayMs+dayMs-1); s.FirstMs <= d.ToMs && s.LastMs >= d.FromMs {
+				delete(m.toldDays[n], day)
+			}
+		}
+	}
+	m.deletionModel.delete(d)
+}
+
+// forget notes that states are to be computed for a sample.
+func (m *statesModel) forget(n int, tsMs int64) {
+	delete(m.told[n], keyschema.HourOf(tsMs))
+	delete(m.toldDays[n], tsMs/dayMs)
+}
+
+// state is the one that the model's samples of an hour have.
+func (m *statesModel) state(n int, fromMs, toMs int64) rollup.State {
+	var tsMs []int64
+	var values []float64
+	for ts := range m.columns[n] {
+		if fromMs <= ts && ts <= toMs {
+			tsMs = append(tsMs, ts)
+		}
+	}
+	slices.Sort(tsMs)
+	for _, ts := range tsMs {
+		values = append(values, math.Float64frombits(m.columns[n][ts]))
+	}
+	return rollup.Compute(tsMs, values)
+}
+
+// check compares samples, states and lists with the model. worked says that the job has nothing left to do.
+func (m *statesModel) check(r *statesRig, from, to int64, worked bool) {
+	r.t.Helper()
+	for n, ls := range m.labels {
+		m.checkSamples(r, n, ls)
+		m.checkStates(r, n, from, to, worked)
+	}
+	m.checkLists(r, from, to)
+}
+
+func (m *statesModel) checkSamples(r *statesRig, n int, ls labels.Labels) {
+	r.t.Helper()
+	got, err := r.read(ls)
+	require.NoError(r.t, err)
+	kept := m.kept(r, n, keyschema.Raw)
+	for ts, bits := range got {
+		want, there := m.columns[n][ts]
+		require.True(r.t, there, "%s at %d is deleted, its hour %d is kept from %d on", ls, ts, keyschema.HourOf(ts), kept)
+		require.Equal(r.t, want, bits)
+	}
+	for ts := range m.columns[n] {
+		_, there := got[ts]
+		require.True(r.t, there || keyschema.HourOf(ts) < kept, "%s at %d is missing", ls, ts)
+	}
+}
+
+func (r *statesRig) states(
+	ls labels.Labels, unit tiers.Unit, from, to int64, each func(bucket int64, known bool, s rollup.State),
+) {
+	r.t.Helper()
+	metric, tags := tagsOf(ls)
+	prefix := r.schema.RuleAt(metric, from).AppendPrefix(nil, metric, tags)
+	req := tiers.Request{Prefixes: [][]byte{prefix}, Unit: unit, From: from, To: to, Fields: rollup.FieldsAll}
+	require.NoError(r.t, r.tiers.Read(context.Background(), req, func(_ int, c *rollup.Columns) error {
+		for i := range c.Len() {
+			each(from+int64(i), c.Known[i], c.State(i))
+		}
+		return nil
+	}))
+}
+
+// headHours are the hours of which a series has samples in memory.
+func (r *statesRig) headHours(ls labels.Labels) map[int64]bool {
+	r.t.Helper()
+	var ms []*labels.Matcher
+	ls.Range(func(l labels.Label) { ms = append(ms, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value)) })
+	found, err := r.index.Select(context.Background(), 0, math.MaxInt64/2, ms...)
+	require.NoError(r.t, err)
+	hours := map[int64]bool{}
+	for _, s := range found {
+		samples, err := r.readHead(s.Ref)
+		require.NoError(r.t, err)
+		for ts := range samples {
+			hours[keyschema.HourOf(ts)] = true
+		}
+	}
+	return hours
+}
+
+func (m *statesModel) checkStates(r *statesRig, n int, from, to int64, worked bool) {
+	r.t.Helper()
+	keptRaw, keptHours := m.kept(r, n, keyschema.Raw), m.kept(r, n, keyschema.Hours)
+	closed := (r.clock.now().UnixMilli()-int64(30*time.Minute/time.Millisecond))/dayMs*keyschema.DayHours - 1
+	inHead := r.headHours(m.labels[n])
+	r.states(m.labels[n], tiers.Hours, from, to, func(hour int64, known bool, s rollup.State) {
+		want := m.state(n, keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
+		switch {
+		case inHead[hour]: // which readers ask first
+		case !known:
+			must := worked && hour <= closed && hour >= keptHours && want.Count > 0 && (hour >= keptRaw || m.told[n][hour])
+			require.False(r.t, must, "state of hour %d of %s is missing; raw is kept from %d on", hour, m.labels[n], keptRaw)
+		case hour >= keptRaw || m.told[n][hour]:
+			require.Equal(r.t, want, s, "hour %d of %s, raw is kept from %d on", hour, m.labels[n], keptRaw)
+			m.told[n][hour] = true
+		default:
+			m.requirePart(r, n, s, keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
+		}
+	})
+	r.states(m.labels[n], tiers.Days, from/keyschema.DayHours, to/keyschema.DayHours, func(day int64, known bool, s rollup.State) {
+		want := m.state(n, day*dayMs, day*dayMs+dayMs-1)
+		if !known {
+			require.False(r.t, worked && m.toldDays[n][day], "state of day %d of %s is missing", day, m.labels[n])
+			return
+		}
+		m.requirePart(r, n, s, day*dayMs, day*dayMs+dayMs-1)
+		same := s.Count == want.Count && s.FirstMs == want.FirstMs && s.LastMs == want.LastMs && s.Min == want.Min && s.Max == want.Max
+		require.True(r.t, same || !m.toldDays[n][day], "day %d of %s: want %+v, got %+v", day, m.labels[n], want, s)
+		m.toldDays[n][day] = same && s.Count > 0
+	})
+}
+
+// requirePart demands that a state says nothing of deleted samples.
+func (m *statesModel) requirePart(r *statesRig, n int, s rollup.State, fromMs, toMs int64) {
+	r.t.Helper()
+	if s.Count == 0 {
+		return
+	}
+	whole := m.state(n, fromMs, toMs)
+	require.LessOrEqual(r.t, s.Count, whole.Count, "%s from %d", m.labels[n], fromMs)
+	for ts, v := range map[int64]float64{s.FirstMs: s.First, s.LastMs: s.Last} {
+		bits, there := m.columns[n][ts]
+		require.True(r.t, there && bits == math.Float64bits(v), "%s from %d has a state of %d, deleted", m.labels[n], fromMs, ts)
+	}
+	values := map[float64]bool{}
+	for ts, bits := range m.columns[n] {
+		values[math.Float64frombits(bits)] = values[math.Float64frombits(bits)] || fromMs <= ts && ts <= toMs
+	}
+	require.True(r.t, values[s.Min] && values[s.Max], "%s from %d has a state of deleted values", m.labels[n], fromMs)
+}
+
+// checkLists looks at each hour: who has samples or a state is listed, whose samples are all deleted is not.
+func (m *statesModel) checkLists(r *statesRig, from, to int64) {
+	r.t.Helper()
+	found, err := r.index.Select(context.Background(), keyschema.HourStartMs(from), keyschema.HourCellMs(to))
+	require.NoError(r.t, err)
+	listed := map[string][]index.HourSpan{}
+	for _, s := range found {
+		listed[s.Labels.String()] = s.Hours
+	}
+	for n, ls := range m.labels {
+		kept, hours := m.kept(r, n, keyschema.Raw), map[int64]bool{}
+		for ts := range m.columns[n] {
+			hours[keyschema.HourOf(ts)] = true
+		}
+		for hour := from; hour <= to; hour++ {
+			is := slices.ContainsFunc(listed[ls.String()], func(s index.HourSpan) bool { return s.First <= hour && hour <= s.Last })
+			require.True(r.t, hours[hour] || !is, "%s is listed in hour %d, raw is kept from %d on", ls, hour, kept)
+			told := hour >= m.kept(r, n, keyschema.Hours) && m.told[n][hour] || m.toldDays[n][hour/keyschema.DayHours]
+			must := hours[hour] && (hour >= kept || told)
+			require.True(r.t, is || !must, "%s is not listed in hour %d, raw is kept from %d on; hour %t, day %t", ls, hour, kept,
+				m.told[n][hour], m.toldDays[n][hour/keyschema.DayHours])
+		}
+	}
+}

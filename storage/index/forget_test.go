@@ -1,0 +1,47 @@
+package index
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/storage/storagetest"
+)
+
+// TestClearedBeforeItWasWritten: hours that were touched and cleared before the journal had them leave a journal that can
+// be read. There are no rows from which the day could be made anew.
+func TestClearedBeforeItWasWritten(t *testing.T) {
+	ctx, now := context.Background(), func() time.Time { return time.UnixMilli(baseDay * 24 * keyschema.HourMs) }
+	store := storagetest.NewModel(now)
+	schema, err := keyschema.NewSchema(nil)
+	require.NoError(t, err)
+	opts := Options{Store: store, Schema: schema, Now: now}
+	x, err := Open(ctx, opts)
+	require.NoError(t, err)
+	var refs []Ref
+	for _, v := range []string{"a", "b"} {
+		ref, _, err := x.Add(labels.FromStrings("__name__", "m", "x", v))
+		require.NoError(t, err)
+		x.Touch(ref, baseDay*24+1)
+		refs = append(refs, ref)
+	}
+	removal, err := x.StartRemoval()
+	require.NoError(t, err)
+	removal.Clear(refs[:1], baseDay*24, baseDay*24+5)
+	removal.Close()
+	require.NoError(t, x.Persist(ctx))
+	x.Touch(refs[0], baseDay*24+3)
+	require.NoError(t, x.Persist(ctx))
+
+	x, err = Open(ctx, opts)
+	require.NoError(t, err)
+	found, err := x.Select(ctx, 0, 1<<50)
+	require.NoError(t, err)
+	require.Len(t, found, 2)
+	require.Equal(t, []HourSpan{{First: baseDay*24 + 3, Last: baseDay*24 + 3}}, found[0].Hours)
+	require.Equal(t, []HourSpan{{First: baseDay*24 + 1, Last: baseDay*24 + 1}}, found[1].Hours)
+}
