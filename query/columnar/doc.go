@@ -35,6 +35,9 @@
 //
 // Counts of series of any metric are made metric by metric where all those series at once are too many to hold.
 //
+// Aggregations by labels select series with these labels only, numbered where they are the same: a group is found by a number,
+// and topk asks for the other labels of those that it hands on.
+//
 // The right operand of a join is read without the series that match none on the left, if it is a plain selector.
 //
 // Concurrency: a Plan is used by one goroutine, once.

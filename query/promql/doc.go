@@ -10,6 +10,9 @@
 // the hours joined, and the head laid over them: on equal times the head wins. Because a flushed row leaves the head
 // only after it is in the table, head first means that nothing is missed, and merging by time that nothing is doubled.
 //
+// Rows that are kept decoded lie anywhere in a large memory. What a batch needs of it is touched in one go, before it is
+// looked at or copied: the processor then waits for many at once, not for one after the other.
+//
 // Series of many hours are read as a [Stream] of pieces, so that memory does not grow with the range. Decoded rows are
 // kept ([Options.RowCacheBytes]) and taken instead of those in the table as long as no row of their hour was written:
 // a [RowWatch] sees each write before its samples leave the head. Days and quarters of days of which all was read are

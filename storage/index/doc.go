@@ -12,6 +12,10 @@
 //     for several small ones, with dictionaries shared by all metrics of the day, read on demand through a cache. The
 //     segments of a month's days are folded on into one of the month, to date, in which long windows are looked up.
 //
+// Rows never change, so the order of labels of a table's rows is kept once somebody has asked for most of them: large answers
+// are picked from it instead of sorted. Who needs few labels of many series gets these only, made once for each combination
+// of values ([Index.SelectPart]).
+//
 // It is not a store of samples, knows no rows but their keys, and starts no goroutines.
 //
 // # Invariants
