@@ -117,7 +117,7 @@ func (i *Ingester) countLost(ctx context.Context, d Deletion) (lost tiers.Lost, 
 		first, last := int64(math.MaxInt64), int64(-1)
 		var prefixes [][]byte
 		for n := range some {
-			retired := keyschema.HourOf(i.rawCutoffMs(some[n].Labels.Get(model.MetricNameLabel)))
+			retired := keyschema.HourOf(i.find().cutoffMs(some[n].Labels.Get(model.MetricNameLabel)))
 			to := min(retired, keyschema.HourOf(d.ToMs))
 			i.find().prefixes(&some[n], keyschema.HourOf(d.FromMs), to, func(prefix []byte, from, to int64) {
 				first, last = min(first, from), max(last, to)

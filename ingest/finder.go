@@ -4,35 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
+	"halite/rollup/tiers"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/tombstone"
 )
-
-// Deleting tells of a deletion that is about to be seen; see ThroughOptions.Deleting.
-type Deleting struct {
-	// FromMs and ToMs are the first and last millisecond.
-	FromMs, ToMs int64
-	// Rows lists the rows of a unix day that are concerned: row key prefixes of series, in no order, with a mask of hours
-	// of the day.
-	Rows func(day int64) iter.Seq2[[]byte, uint32]
-}
 
 // finder finds the series and rows of a deletion.
 type finder struct {
 	index  *index.Index
 	schema *keyschema.Schema
 	data   storage.Table // without what was deleted
+	states States        // nil if nothing is computed from samples
+
+	retention time.Duration // of samples, and of those of each metric
+	ages      *keyschema.Lifetimes
+	now       func() time.Time
 }
 
-func (i *Ingester) find() finder { return finder{i.opts.Index, i.opts.Schema, i.data} }
+func (i *Ingester) find() finder {
+	return finder{
+		index: i.opts.Index, schema: i.opts.Schema, data: i.data, states: i.opts.States, retention: i.opts.Retention,
+		ages: i.opts.Ages, now: i.opts.Now,
+	}
+}
 
 // selected lists the series of a deletion, each once.
 func (f finder) selected(ctx context.Context, d Deletion) ([]index.Series, error) {
@@ -49,25 +51,6 @@ func (f finder) selected(ctx context.Context, d Deletion) ([]index.Series, error
 	}
 	slices.SortFunc(all, func(a, b index.Series) int { return labels.Compare(a.Labels, b.Labels) })
 	return slices.CompactFunc(all, func(a, b index.Series) bool { return labels.Equal(a.Labels, b.Labels) }), nil
-}
-
-// deleting describes a deletion to those who have to know in advance.
-func (f finder) deleting(t *tombstone.Tombstone, found []index.Series) Deleting {
-	return Deleting{FromMs: t.FromMs, ToMs: t.ToMs, Rows: func(day int64) iter.Seq2[[]byte, uint32] {
-		first, last := day*keyschema.DayHours, day*keyschema.DayHours+keyschema.DayHours-1
-		return func(yield func([]byte, uint32) bool) {
-			more := true
-			for n := range found {
-				f.prefixes(&found[n], first, last, func(prefix []byte, from, to int64) {
-					mask := uint32(1)<<(to-from+1) - 1
-					more = more && yield(prefix, mask<<(from-first))
-				})
-				if !more {
-					return
-				}
-			}
-		}
-	}}
 }
 
 // prefixes visits the row key prefixes of a series in those of its hours that lie in [first, last], with the hours that
@@ -101,8 +84,8 @@ func tagsOf(ls labels.Labels) (metric string, tags []keyschema.Tag) {
 	return metric, tags
 }
 
-// empty lists of each series' hours those without a row.
-func (f finder) empty(ctx context.Context, series []index.Series) (out [][]index.HourSpan, err error) {
+// withoutRows lists of each series' hours those without a row.
+func (f finder) withoutRows(ctx context.Context, series []index.Series) (out [][]index.HourSpan, err error) {
 	out = make([][]index.HourSpan, len(series))
 	var set storage.RowSet
 	owners := map[string]int{}
@@ -168,4 +151,51 @@ func (f finder) rowsOf(todo []*tombstone.Tombstone) storage.RowSet {
 		}
 	}
 	return set
+}
+
+// empty lists of each series' hours those of which neither a row nor a state is left.
+func (f finder) empty(ctx context.Context, series []index.Series) ([][]index.HourSpan, error) {
+	out, err := f.withoutRows(ctx, series)
+	if err != nil || f.states == nil {
+		return out, err
+	}
+	// Retention takes rows before states.
+	var asked []tiers.Asked
+	told := make([]map[int64]bool, len(series))
+	for n := range series {
+		retired := keyschema.HourOf(f.cutoffMs(series[n].Labels.Get(model.MetricNameLabel)))
+		prefixes := map[string]bool{} // those of several generations may be the same
+		told[n] = map[int64]bool{}
+		one := index.Series{Labels: series[n].Labels, Hours: out[n]}
+		f.prefixes(&one, 0, retired, func(prefix []byte, from, to int64) {
+			for hour := from; hour <= to; hour++ {
+				told[n][hour] = false
+			}
+			if !prefixes[string(prefix)] {
+				prefixes[string(prefix)] = true
+				asked = append(asked, tiers.Asked{Prefix: prefix, Hours: told[n]})
+			}
+		})
+	}
+	if err := f.states.Told(ctx, asked); err != nil {
+		return nil, err
+	}
+	for n, empty := range out {
+		out[n] = nil
+		eachHour(empty, func(hour int64) {
+			if !told[n][hour] {
+				out[n] = append(out[n], index.HourSpan{First: hour, Last: hour})
+			}
+		})
+	}
+	return out, nil
+}
+
+// cutoffMs is the time before which samples of a metric are retired.
+func (f finder) cutoffMs(metric string) int64 {
+	age := keyschema.Age(f.retention)
+	if f.ages != nil {
+		age = f.ages.Of(metric)
+	}
+	return max(0, age.CutoffMs(f.now().UnixMilli()))
 }

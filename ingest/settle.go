@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/prometheus/common/model"
-
 	"halite/keyschema"
-	"halite/rollup/tiers"
 	"halite/storage/index"
 	"halite/storage/tombstone"
 )
@@ -67,7 +64,7 @@ func (s *settler) inMemory(ctx context.Context, found []index.Series) error {
 				asked = append(asked, one)
 			}
 		}
-		empty, err := s.empty(ctx, asked)
+		empty, err := s.i.find().empty(ctx, asked)
 		if err != nil {
 			return err
 		}
@@ -101,7 +98,7 @@ func (s *settler) gone(ctx context.Context, series []index.Series) ([][]index.Ho
 				*into = append(*into, index.HourSpan{First: hour, Last: hour})
 			})
 		}
-		empty, err := s.empty(ctx, some)
+		empty, err := s.i.find().empty(ctx, some)
 		if err != nil {
 			return nil, err
 		}
@@ -131,53 +128,6 @@ func eachHour(spans []index.HourSpan, visit func(hour int64)) {
 			visit(hour)
 		}
 	}
-}
-
-// empty lists of each series' hours those of which neither a row nor a state is left.
-func (s *settler) empty(ctx context.Context, series []index.Series) ([][]index.HourSpan, error) {
-	out, err := s.i.find().empty(ctx, series)
-	if err != nil || s.i.opts.States == nil {
-		return out, err
-	}
-	// Retention takes rows before states.
-	var asked []tiers.Asked
-	told := make([]map[int64]bool, len(series))
-	for n := range series {
-		retired := keyschema.HourOf(s.i.rawCutoffMs(series[n].Labels.Get(model.MetricNameLabel)))
-		prefixes := map[string]bool{} // those of several generations may be the same
-		told[n] = map[int64]bool{}
-		one := index.Series{Labels: series[n].Labels, Hours: out[n]}
-		s.i.find().prefixes(&one, 0, retired, func(prefix []byte, from, to int64) {
-			for hour := from; hour <= to; hour++ {
-				told[n][hour] = false
-			}
-			if !prefixes[string(prefix)] {
-				prefixes[string(prefix)] = true
-				asked = append(asked, tiers.Asked{Prefix: prefix, Hours: told[n]})
-			}
-		})
-	}
-	if err := s.i.opts.States.Told(ctx, asked); err != nil {
-		return nil, err
-	}
-	for n, empty := range out {
-		out[n] = nil
-		eachHour(empty, func(hour int64) {
-			if !told[n][hour] {
-				out[n] = append(out[n], index.HourSpan{First: hour, Last: hour})
-			}
-		})
-	}
-	return out, nil
-}
-
-// rawCutoffMs is the time before which samples of a metric are retired.
-func (i *Ingester) rawCutoffMs(metric string) int64 {
-	age := keyschema.Age(i.opts.Retention)
-	if i.opts.Ages != nil {
-		age = i.opts.Ages.Of(metric)
-	}
-	return max(0, age.CutoffMs(i.opts.Now().UnixMilli()))
 }
 
 // rowHourDigits is the length of the hour at the end of a row key.

@@ -40,10 +40,12 @@ type ThroughOptions struct {
 	// Tombstones are what was deleted, a shared set; Store must be its Store, or one above it. nil refuses to delete, and samples
 	// must not be deleted by others either.
 	Tombstones *tombstone.Set
-	// Deleting, if not nil, is told of each deletion before it is carried out and has to call change, which makes it seen by all
-	// servers, with a context that ends when what it has done before is no longer enough. Whatever is derived from samples may
-	// forget there what rows say.
-	Deleting func(ctx context.Context, d Deleting, change func(ctx context.Context) error) error
+	// States are what was computed from samples and may be kept longer; nil if nothing is.
+	States States
+	// Remember, if not nil, reports whether tombstones stay in force when their rows are clean.
+	Remember func() bool
+	// Fresh, if not nil, is asked before each look-up of a query: what is derived from samples is to be as of then or later.
+	Fresh func(ctx context.Context) error
 	// Limits bound what a request may ask for.
 	Limits Limits
 	// WriteTimeout bounds the writing of one request, retries included; 0 means 20 s.
@@ -271,10 +273,15 @@ func (c FreshCatalogue) check(ctx context.Context) error {
 		return fmt.Errorf("%w: what other servers have written was last looked for %s ago", storage.ErrUnavailable,
 			age.Round(time.Second))
 	}
-	if c.t.opts.Tombstones == nil {
+	if c.t.opts.Tombstones != nil {
+		if err := c.t.opts.Tombstones.Refresh(ctx); err != nil {
+			return err
+		}
+	}
+	if c.t.opts.Fresh == nil {
 		return nil
 	}
-	return c.t.opts.Tombstones.Refresh(ctx)
+	return c.t.opts.Fresh(ctx)
 }
 
 // Select is that of index.Index.

@@ -27,7 +27,12 @@ const (
 )
 
 // find returns a finder; there is one only with deletions.
-func (t *Through) find() finder { return finder{t.opts.Index, t.opts.Schema, t.data} }
+func (t *Through) find() finder {
+	return finder{
+		index: t.opts.Index, schema: t.opts.Schema, data: t.data, states: t.opts.States, retention: t.opts.Retention,
+		ages: t.opts.Ages, now: t.opts.Now,
+	}
+}
 
 // renew has the catalogue know what others told before the call. A look that ran beside the telling may miss a part, the
 // next one does not.
@@ -67,21 +72,11 @@ func (t *Through) DeleteSeries(ctx context.Context, d Deletion) (series int, err
 	made := &tombstone.Tombstone{
 		FromMs: d.FromMs, ToMs: d.ToMs, MadeMs: t.now().UnixMilli(), Pending: true, Selectors: d.Selectors,
 	}
-	publish := func(ctx context.Context) (err error) {
-		published, err := set.Publish(ctx, *made, t.sequence.fresh)
-		if err == nil {
-			made = published
-		}
-		return err
-	}
-	if t.opts.Deleting != nil {
-		err = t.opts.Deleting(ctx, t.find().deleting(made, found), publish)
-	} else {
-		err = publish(ctx)
-	}
+	published, err := set.Publish(ctx, *made, t.sequence.fresh)
 	if err != nil {
 		return len(found), fmt.Errorf("delete %s: %w", made, err)
 	}
+	made = published
 	// There is no way back: whoever asked may have gone away, but it has to be finished.
 	ctx = context.WithoutCancel(ctx)
 	t.changes.noteTimes(d.FromMs, d.ToMs)
@@ -277,6 +272,10 @@ func (t *Through) clean(ctx context.Context, report *CleanReport) error {
 	if c.left > 0 {
 		report.Waiting += len(ids)
 		t.logger.Info("some rows of deletions cannot be cleaned yet", "rows", c.left)
+		return nil
+	}
+	if t.opts.Remember != nil && t.opts.Remember() {
+		report.Waiting += len(ids)
 		return nil
 	}
 	if err := t.opts.Tombstones.Drop(ctx, ids); err != nil {

@@ -18,25 +18,28 @@ import (
 	"halite/rollup/tiers"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/lease"
 	"halite/storage/retention"
 	"halite/storage/tombstone"
 )
 
 // database is everything between HTTP and the disk, opened bottom up.
 type database struct {
-	tables    storage.Store // as the engine has opened it
-	store     storage.Store
-	deleted   *tombstone.Set
-	schema    *keyschema.Schema
-	tiers     *tiers.Tiers // nil in Bigtable until they are asked for
-	index     *index.Index
-	ingester  ingester
-	catalogue api.Catalogue // index, as queries use it
-	deleter   api.Deleter
-	queryable *promql.Queryable
-	retention *keyschema.Retention
-	sweeper   *retention.Sweeper
-	engine    *query.Engine
+	tables  storage.Store // as the engine has opened it
+	store   storage.Store
+	deleted *tombstone.Set
+	schema  *keyschema.Schema
+	tiers   *tiers.Tiers // nil in Bigtable until they are asked for
+	// rollupTurn is the lease under which one of several servers computes rollups.
+	rollupTurn *lease.Keeper
+	index      *index.Index
+	ingester   ingester
+	catalogue  api.Catalogue // index, as queries use it
+	deleter    api.Deleter
+	queryable  *promql.Queryable
+	retention  *keyschema.Retention
+	sweeper    *retention.Sweeper
+	engine     *query.Engine
 }
 
 // openDatabase opens the floors from the engine up. What was opened is closed again if a later floor fails.
@@ -102,11 +105,19 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if db.engine, err = query.New(db.queryOptions(c, log, r)); err != nil {
 		return db, err
 	}
+	db.startJobs(c)
+	return db, nil
+}
+
+// startJobs starts what runs beside the ingester's own jobs.
+func (db *database) startJobs(c *serveConfig) {
+	if db.rollupTurn != nil {
+		db.rollupTurn.Start()
+	}
 	if db.rollups(c) {
 		db.tiers.Start()
 	}
 	db.sweeper.Start()
-	return db, nil
 }
 
 // rollups tells whether rollups are computed and read.
@@ -177,6 +188,9 @@ func (db *database) close(ctx context.Context) error {
 	}
 	if db.tiers != nil {
 		db.tiers.Close()
+	}
+	if db.rollupTurn != nil {
+		errs = append(errs, db.rollupTurn.Close(ctx))
 	}
 	if db.ingester != nil {
 		errs = append(errs, db.ingester.Close(ctx))

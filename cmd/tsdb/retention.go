@@ -11,6 +11,7 @@ import (
 
 	"halite/ingest"
 	"halite/keyschema"
+	"halite/rollup/tiers"
 	"halite/storage"
 	"halite/storage/retention"
 )
@@ -30,11 +31,12 @@ func (db *database) openRules(
 	if err := retention.StoreServerAges(ctx, tables, c.ages()); err != nil {
 		return err
 	}
-	if db.tiers, err = openTiers(ctx, c, db.store, db.deleted, db.retention, log, r); err != nil {
+	db.tiers, err = openTiers(ctx, c, db.store, db.deleted, db.retention, log, r, db.sharedRollups(c))
+	if err != nil {
 		return err
 	}
 	opts := retention.Options{Store: tables, Ages: db.retention, Turn: db.maintains, Now: c.clock(), Logger: log, Registerer: r}
-	if db.tiers != nil && c.rollups.on {
+	if db.tiers != nil && c.rollups.on && (c.rollupsOn() || !c.through()) {
 		opts.Needed = db.tiers.Needed
 	}
 	db.sweeper, err = retention.New(opts)
@@ -64,4 +66,15 @@ func sameRetention(a, b *keyschema.Retention) bool { return slices.Equal(a.Rules
 func (db *database) maintains() bool {
 	shared, ok := db.ingester.(*ingest.Through)
 	return !ok || shared.Maintains()
+}
+
+// sharedRollups says how servers in mode through keep rollups together; nil in other modes.
+func (db *database) sharedRollups(c *serveConfig) *tiers.Shared {
+	if !c.through() {
+		return nil
+	}
+	return &tiers.Shared{
+		Turn:   func() bool { return db.rollupTurn != nil && db.rollupTurn.Held() },
+		Margin: c.throughMode.packDelay, Fresh: db.deleted.Refresh,
+	}
 }

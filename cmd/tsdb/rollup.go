@@ -86,25 +86,26 @@ func (c *rollupConfig) Validate(raw time.Duration) error {
 
 // openTiers opens the rollups beside the data table; nil if nobody needs them. The job does not run yet. In Bigtable, where
 // to look for days with samples may mean to read the whole table, rollups exist once they were asked for; from then on
-// they are kept true.
+// they are kept true; servers that share the tables keep them true from the beginning, for any of them may be asked.
 func openTiers(
 	ctx context.Context, c *serveConfig, store storage.Store, deleted *tombstone.Set, retention *keyschema.Retention,
-	log *slog.Logger, r prometheus.Registerer,
+	log *slog.Logger, r prometheus.Registerer, shared *tiers.Shared,
 ) (*tiers.Tiers, error) {
-	if c.engine == engineBigtable && !c.rollupsOn() {
+	if c.engine == engineBigtable && !c.rollupsOn() && shared == nil {
 		schemas, err := store.Tables(ctx)
 		exists := slices.ContainsFunc(schemas, func(s storage.TableSchema) bool { return s.Name == storage.TableRollup })
 		if err != nil || !exists {
 			return nil, err
 		}
-		if c.through() {
-			return nil, errRollupsShared
-		}
 	}
-	longest := retention.Longest()
+	longest, interval := retention.Longest(), time.Duration(0)
+	if shared != nil {
+		interval = c.throughMode.packEvery
+	}
 	return tiers.Open(ctx, tiers.Options{
 		Store: store, Raw: time.Duration(longest[keyschema.Raw]), Hours: time.Duration(longest[keyschema.Hours]),
-		Days: time.Duration(longest[keyschema.Days]), Ages: retention, Deletions: deleted, Logger: log, Registerer: r,
+		Days: time.Duration(longest[keyschema.Days]), Ages: retention, Deletions: deleted, Shared: shared,
+		Interval: interval, Logger: log, Registerer: r,
 		Now: c.clock(),
 	})
 }

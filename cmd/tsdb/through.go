@@ -16,6 +16,7 @@ import (
 	"halite/query/promql"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/lease"
 )
 
 // Modes of a server on Bigtable, as --bigtable.mode takes them.
@@ -23,10 +24,6 @@ const (
 	modeBuffered = "buffered"
 	modeThrough  = "through"
 )
-
-// errRollupsShared: rollups say which of them are out of date through one process.
-var errRollupsShared = errors.New("--bigtable.mode=through: there are rollups, which servers that share tables cannot keep up " +
-	"to date: delete the table rollup, or use --bigtable.mode=buffered")
 
 // throughConfig holds the flags of mode through.
 type throughConfig struct {
@@ -60,8 +57,6 @@ func (c *throughConfig) Validate(s *serveConfig) error {
 	case c.refresh <= 0 || c.packDelay <= 0 || c.packEvery <= 0 || c.writeWait <= 0 || c.lease <= 0:
 		return errors.New("--bigtable.refresh, --bigtable.pack-delay, --bigtable.pack-interval, --bigtable.write-timeout and " +
 			"--bigtable.lease must be above 0")
-	case s.through() && s.rollupsOn():
-		return errors.New("--storage.rollups needs a server that has the tables for itself: --bigtable.mode=buffered")
 	case c.mode == modeThrough && s.engine != engineBigtable:
 		return errors.New("--bigtable.mode=through needs --storage.engine=bigtable")
 	}
@@ -104,8 +99,16 @@ func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.
 		return err
 	}
 	guard := tableGuard{meta: meta, schema: db.schema, ahead: c.aheadOrDefault(), now: opts.Now}
+	if db.rollups(c) {
+		if db.rollupTurn, err = lease.NewKeeper(lease.Options{
+			Meta: meta, Name: "rollups", Holder: opts.Writer, TTL: c.throughMode.lease, Now: opts.Now,
+		}, opts.Logger); err != nil {
+			return err
+		}
+	}
 	t, err := ingest.OpenThrough(ctx, ingest.ThroughOptions{
-		Tombstones: db.deleted, Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: opts.Retention,
+		Tombstones: db.deleted, States: db.tiers, Remember: db.tiers.Computed, Fresh: db.tiers.Refresh,
+		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: opts.Retention,
 		Ages: opts.Ages, Limits: c.ingestLimits(), Refresh: c.throughMode.refresh, PackDelay: c.throughMode.packDelay,
 		MarkAfter: c.throughMode.packDelay / 3, PackInterval: c.throughMode.packEvery,
 		WriteTimeout: c.throughMode.writeWait, LeaseTTL: c.throughMode.lease,

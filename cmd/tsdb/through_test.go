@@ -123,8 +123,6 @@ func TestThroughBadFlags(t *testing.T) {
 		{"serve --bigtable.mode=through", "--storage.engine=bigtable"},
 		{"serve --bigtable.mode=sideways", "through"},
 		{"serve --bigtable.refresh=0s", "--bigtable.refresh"},
-		{"serve --storage.engine=bigtable --bigtable.mode=through --storage.rollups --bigtable.project=my-project " +
-			"--bigtable.instance=my-instance", "--storage.rollups"},
 	} {
 		out, err := exec.Command(binary, strings.Fields(c.args)...).CombinedOutput()
 		require.Error(t, err, c.args)

@@ -136,6 +136,9 @@ func (p *dayPass) some(ctx context.Context, old storage.RowIter, stale []oldDay)
 func (p *dayPass) merge(ctx context.Context, raw *rawScan, old storage.RowIter, nextOld func() *oldDay) error {
 	r, o := raw.next(), nextOld()
 	for r != nil || o != nil {
+		if err := p.t.awake(&p.batch); err != nil {
+			return err
+		}
 		// A read that broke off must not look like one that found nothing.
 		if err := errors.Join(raw.it.Err(), old.Err()); err != nil {
 			return err
@@ -224,6 +227,7 @@ func (p *dayPass) add(ctx context.Context, prefix []byte, raw *rawDay, old *oldD
 		}
 		entries = append(entries, p.entry(markQualifier(int(p.qualifier[0]), h), []byte{mark}))
 	}
+	entries = p.unmark(entries, old.timed)
 	return p.put(ctx, storage.RowMutation{Key: key, Entries: entries})
 }
 
@@ -248,6 +252,7 @@ func (p *dayPass) removal(key []byte, old *oldDay) storage.RowMutation {
 	for marks := old.marks; marks != 0; marks &= marks - 1 {
 		remove(markQualifier(int(p.qualifier[0]), bits.TrailingZeros32(marks)))
 	}
+	m.Entries = p.unmark(m.Entries, old.timed)
 	return m
 }
 
@@ -289,7 +294,8 @@ type batch struct {
 	arena           []byte
 	bytes           int
 	series, samples int
-	counted         int // samples that the metric has
+	counted         int       // samples that the metric has
+	begun, awake    time.Time // when the first of it was read, and when the pass was last seen at work
 }
 
 const arenaBytes = 1 << 20
@@ -325,7 +331,7 @@ func (b *batch) remove(ctx context.Context, m storage.RowMutation) error {
 
 func (b *batch) added(ctx context.Context) error {
 	b.series++
-	if b.bytes < b.t.opts.BatchBytes {
+	if b.bytes < b.t.opts.BatchBytes && !b.t.ripe(b) {
 		return nil
 	}
 	return b.flush(ctx)
@@ -343,7 +349,7 @@ func (b *batch) flush(ctx context.Context) error {
 	if err := applyAll(ctx, t.table, gone); err != nil {
 		return err
 	}
-	if err := t.table.Load(ctx, muts); err != nil {
+	if err := t.store(ctx, b, muts); err != nil {
 		return fmt.Errorf("write %d rows to table %s: %w", len(muts), storage.TableRollup, err)
 	}
 	t.metrics.bytes.Add(float64(b.bytes))
@@ -353,6 +359,7 @@ func (b *batch) flush(ctx context.Context) error {
 	clear(b.muts)
 	clear(b.gone)
 	b.muts, b.gone, b.arena, b.bytes, b.counted = b.muts[:0], b.gone[:0], nil, 0, b.samples
+	b.begun = time.Time{}
 	return nil
 }
 

@@ -36,6 +36,10 @@
 // synced before the first cell of a day is written and after the last. A crash in between leaves the day in the ledger:
 // it is computed again, with the same result.
 //
+// # Several processes
+//
+// With [Options.Shared] any number of processes write, and one at a time computes; what each of them must do is said there.
+//
 // # Concurrency
 //
 // All methods may be called at once. One pass of the job runs at a time, in the goroutine that [Tiers.Start] starts or

@@ -49,19 +49,19 @@ type guardedTable struct {
 
 // Apply is part of storage.Table.
 func (g *guardedTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
-	return g.tiers.announced(ctx, keysOf(muts), func() error { return g.Table.Apply(ctx, muts) })
+	return g.tiers.announced(ctx, keysOf(muts), func(ctx context.Context) error { return g.Table.Apply(ctx, muts) })
 }
 
 // Load is part of storage.Table.
 func (g *guardedTable) Load(ctx context.Context, muts []storage.RowMutation) error {
-	return g.tiers.announced(ctx, keysOf(muts), func() error { return g.Table.Load(ctx, muts) })
+	return g.tiers.announced(ctx, keysOf(muts), func(ctx context.Context) error { return g.Table.Load(ctx, muts) })
 }
 
 // CheckAndApply is part of storage.Table.
 func (g *guardedTable) CheckAndApply(
 	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
 ) (matched bool, err error) {
-	err = g.tiers.announced(ctx, func(yield func([]byte) bool) { yield(key) }, func() (err error) {
+	err = g.tiers.announced(ctx, func(yield func([]byte) bool) { yield(key) }, func(ctx context.Context) (err error) {
 		matched, err = g.Table.CheckAndApply(ctx, key, cond, then, otherwise)
 		return err
 	})
@@ -92,7 +92,7 @@ func (t *Tiers) MarkStale(ctx context.Context, rowKeys [][]byte, change func() e
 				return
 			}
 		}
-	}, change)
+	}, func(context.Context) error { return change() })
 }
 
 // staleHours are hours of one series and day, as a bitmap.
@@ -103,13 +103,25 @@ type staleHours struct {
 }
 
 // announced marks the states of closed days' rows as stale, then writes them.
-func (t *Tiers) announced(ctx context.Context, keys func(yield func([]byte) bool), write func() error) error {
+func (t *Tiers) announced(ctx context.Context, keys func(yield func([]byte) bool), write func(ctx context.Context) error) error {
+	if t.opts.Shared != nil {
+		return t.announcedShared(ctx, keys, write)
+	}
 	l := t.ledger
 	l.gate.RLock()
 	defer l.gate.RUnlock()
 	// Closed only changes while nobody holds the gate.
-	closed := l.record.Closed
-	var stale []staleHours
+	stale := staleOf(keys, l.record.Closed)
+	if len(stale) > 0 {
+		if err := t.mark(ctx, stale); err != nil {
+			return fmt.Errorf("mark states as stale: %w", err)
+		}
+	}
+	return write(ctx)
+}
+
+// staleOf are the hours of rows in days up to the last closed one.
+func staleOf(keys func(yield func([]byte) bool), closed int64) (stale []staleHours) {
 	for key := range keys {
 		prefix, hour, ok := parseDataKey(key)
 		if !ok || hour < 0 || hour/keyschema.DayHours > closed {
@@ -122,12 +134,7 @@ func (t *Tiers) announced(ctx context.Context, keys func(yield func([]byte) bool
 		}
 		stale = append(stale, staleHours{prefix, day, bit})
 	}
-	if len(stale) > 0 {
-		if err := t.mark(ctx, stale); err != nil {
-			return fmt.Errorf("mark states as stale: %w", err)
-		}
-	}
-	return write()
+	return stale
 }
 
 // mark makes sure that no reader takes these states for valid. The caller holds the gate shared.
@@ -267,10 +274,15 @@ func (t *Tiers) dropping(ctx context.Context, r storage.RowRange, drop func() er
 	if err := errors.Join(it.Err(), it.Close()); err != nil {
 		return fmt.Errorf("find states of dropped rows: %w", err)
 	}
-	if len(stale) > 0 {
-		if err := t.mark(ctx, stale); err != nil {
-			return fmt.Errorf("mark states as stale: %w", err)
-		}
+	if len(stale) == 0 {
+		return drop()
+	}
+	mark := t.mark
+	if t.opts.Shared != nil {
+		mark = t.announce
+	}
+	if err := mark(ctx, stale); err != nil {
+		return fmt.Errorf("mark states as stale: %w", err)
 	}
 	return drop()
 }

@@ -19,6 +19,8 @@ const (
 	kindMark   = 'x' // and the hour: its state is stale if the value is markLive
 
 	markLive, markDone = 1, 0
+	// markBytes and timedMarkBytes are the lengths of marks in the family of hours, the latter of several processes.
+	markBytes, timedMarkBytes = 3, 3 + 8 + 4
 )
 
 // MonthOfDay returns the month since January 1970 that has a day since 1970.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -56,6 +57,8 @@ type ledger struct {
 	mu      sync.Mutex
 	record  record
 	quiet   map[int64]calm // of the days to compute
+	notes   notes          // that several processes left
+	shared  *sharedLedger  // nil if there is one process
 	pass    int64          // day being computed, −1 if none
 	touched map[string]struct{}
 	again   bool // the whole pass must be repeated
@@ -65,38 +68,74 @@ type ledger struct {
 type calm struct{ first, last time.Time }
 
 // openLedger reads the ledger; found is false if there is none yet, or it is to be forgotten.
-func openLedger(ctx context.Context, store storage.Store, reset bool, e *epochs) (l *ledger, found bool, err error) {
+func openLedger(
+	ctx context.Context, store storage.Store, reset bool, e *epochs, shared *Shared,
+) (l *ledger, found bool, err error) {
 	l = &ledger{
 		store: store, pass: -1, quiet: map[int64]calm{}, epochs: e, record: record{Closed: -1, ClosedMonth: -1},
 	}
 	if l.meta, err = store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
 		return nil, false, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
-	it := l.meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(ledgerRow)}}, storage.ReadOptions{})
+	if shared != nil {
+		l.shared = newSharedLedger(l, shared)
+		return l, true, l.shared.looks.Join(ctx)
+	}
+	stored, err := l.read(ctx, reset)
+	if err != nil {
+		return nil, false, err
+	}
+	l.record, l.notes, found = stored.record, stored.notes, stored.found
+	l.adopt()
+	l.show()
+	return l, found, nil
+}
+
+// adopt takes up days that processes which shared the tables have noted.
+func (l *ledger) adopt() {
+	l.record = l.record.with(l.notes)
+}
+
+// stored is the row of the ledger.
+type stored struct {
+	record record
+	found  bool // there is a ledger
+	notes  notes
+	token  []byte // of the last change by one of several processes
+}
+
+// read reads the row; with reset it leaves out the ledger.
+func (l *ledger) read(ctx context.Context, reset bool) (s stored, err error) {
+	s = stored{record: record{Closed: -1, ClosedMonth: -1}, notes: notes{}}
+	it := l.meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(ledgerRow)}},
+		storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyMeta}, VersionsMax: 1}})
 	defer it.Close()
 	for it.Next() {
 		for _, c := range it.Row().Cells {
-			if reset || !bytes.Equal(c.Qualifier, []byte(ledgerQualifier)) {
+			if !bytes.Equal(c.Qualifier, []byte(ledgerQualifier)) {
+				s.take(&c)
 				continue
 			}
-			found = true
-			if err := json.Unmarshal(c.Value, &l.record); err != nil {
-				return nil, false, fmt.Errorf("%w: rollup ledger: %w; stop the server and run tsdb rollup rebuild --reset",
+			if reset {
+				continue
+			}
+			s.found = true
+			if err := json.Unmarshal(c.Value, &s.record); err != nil {
+				return s, fmt.Errorf("%w: rollup ledger: %w; stop the server and run tsdb rollup rebuild --reset",
 					storage.ErrCorrupt, err)
 			}
 		}
 	}
-	if l.record.Days == nil {
-		l.record.Days = map[int64]work{}
+	if s.record.Days == nil {
+		s.record.Days = map[int64]work{}
 	}
-	if l.record.Months == nil {
-		l.record.Months = map[int64]bool{}
+	if s.record.Months == nil {
+		s.record.Months = map[int64]bool{}
 	}
-	l.show()
 	if err := it.Err(); err != nil {
-		return nil, false, fmt.Errorf("read rollup ledger: %w", err)
+		return s, fmt.Errorf("read rollup ledger: %w", err)
 	}
-	return l, found, nil
+	return s, nil
 }
 
 // save stores the ledger. The caller holds mu.
@@ -106,9 +145,16 @@ func (l *ledger) save(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("rollup ledger: %w", err)
 	}
-	err = l.meta.Apply(ctx, []storage.RowMutation{{Key: []byte(ledgerRow), Entries: []storage.Entry{{
+	m := storage.RowMutation{Key: []byte(ledgerRow), Entries: []storage.Entry{{
 		Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte(ledgerQualifier), Value: value,
-	}}}})
+	}}}
+	if l.shared != nil {
+		return l.shared.save(ctx, m)
+	}
+	m.Entries = append(m.Entries, l.notes.remove(math.MaxInt64-1)...) // the ledger has them
+	if err = l.meta.Apply(ctx, []storage.RowMutation{m}); err == nil {
+		l.notes = nil
+	}
 	if err != nil {
 		return fmt.Errorf("write rollup ledger: %w", err)
 	}
@@ -149,7 +195,7 @@ func (l *ledger) begin(day int64) work {
 	defer l.mu.Unlock()
 	l.pass, l.touched, l.again = day, map[string]struct{}{}, false
 	delete(l.quiet, day)
-	return l.record.Days[day]
+	return l.work(day)
 }
 
 // start starts a pass over a day of which the ledger stays as it is; end ends it.
@@ -196,6 +242,10 @@ func (l *ledger) finish(ctx context.Context, day int64, done bool) error {
 	default:
 		delete(l.record.Days, day)
 	}
+	if l.shared != nil {
+		l.shared.computed = day
+		defer func() { l.shared.computed = -1 }()
+	}
 	l.record.Months[MonthOfDay(day)] = true // for when it is closed, if it is not
 	return l.saveSynced(ctx)
 }
@@ -204,8 +254,11 @@ func (l *ledger) finish(ctx context.Context, day int64, done bool) error {
 func (l *ledger) next(now time.Time, settle time.Duration) (day int64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	days := slices.Sorted(maps.Keys(l.record.Days))
+	days := slices.Sorted(maps.Keys(l.record.with(l.notes).Days))
 	for _, day := range slices.Backward(days) {
+		if l.shared != nil && !l.shared.due(day) {
+			continue
+		}
 		c, announced := l.quiet[day]
 		if !announced || now.Sub(c.last) >= settle || now.Sub(c.first) >= 12*settle {
 			return day, true
@@ -241,13 +294,16 @@ func (l *ledger) nextMonth() (month int64, ok bool) {
 
 // hasDays tells whether a day of the month is to be computed. The caller holds mu.
 func (l *ledger) hasDays(month int64) bool {
-	for day := range l.record.Days {
+	for day := range l.record.with(l.notes).Days {
 		if MonthOfDay(day) == month {
 			return true
 		}
 	}
 	return false
 }
+
+// work is what is to be done about a day. The caller holds mu.
+func (l *ledger) work(day int64) work { return l.record.with(l.notes).Days[day] }
 
 // finishMonth ends the pass over a month, unless one of its days has to be computed by now.
 func (l *ledger) finishMonth(ctx context.Context, month int64) error {
@@ -262,6 +318,9 @@ func (l *ledger) finishMonth(ctx context.Context, month int64) error {
 
 // show lets readers see the ledger as it is. The caller holds mu.
 func (l *ledger) show() {
+	if l.shared != nil {
+		return // looks do
+	}
 	r := l.record
 	r.Days, r.Months = maps.Clone(r.Days), maps.Clone(r.Months)
 	former := l.seen.Load()

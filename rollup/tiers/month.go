@@ -77,6 +77,9 @@ func (p *monthPass) run(ctx context.Context, set storage.RowSet, wanted func(sto
 	}})
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for it.Next() {
+		if err := p.t.awake(&p.batch); err != nil {
+			return err
+		}
 		row := it.Row()
 		prefix, month, ok := parseKey(row.Key)
 		if !ok || month != p.month {

@@ -42,6 +42,9 @@ type Options struct {
 	// BatchBytes is the size of the cells and keys that are loaded at once; 8 MiB.
 	BatchBytes int
 
+	// Shared is set if several processes write the tables; see there.
+	Shared *Shared
+
 	Now        func() time.Time      // time.Now
 	Logger     *slog.Logger          // discarded
 	Registerer prometheus.Registerer // not registered
@@ -59,6 +62,8 @@ func (o Options) Validate() error {
 	errs = append(errs, CheckRetention(o.Raw, o.Hours, o.Days))
 	check(o.Delay < 0 || o.Interval < 0, "Delay or Interval is negative")
 	check(o.Share < 0 || o.Share > 1, "Share %g is not in 0…1", o.Share)
+	check(o.Shared != nil && (o.Shared.Turn == nil || o.Shared.Fresh == nil || o.Shared.Margin <= 0),
+		"Shared needs Turn, Fresh and a Margin above 0")
 	check(o.MarksMax < 0 || o.BatchBytes < 0, "MarksMax or BatchBytes is negative")
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("rollup options: %w", err)

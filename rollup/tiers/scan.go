@@ -89,10 +89,11 @@ func (s *rawScan) close() error { return errors.Join(s.it.Err(), s.it.Close()) }
 // oldDay is what is stored of a series and day.
 type oldDay struct {
 	prefix []byte
-	states []byte // the cell; nil if there is none
-	stale  uint32 // hours with a mark that counts
-	marks  uint32 // hours with a mark of any kind
-	asOf   uint64 // the deletion that the states are as of
+	states []byte   // the cell; nil if there is none
+	stale  uint32   // hours with a mark that counts
+	marks  uint32   // hours with a mark of any kind
+	asOf   uint64   // the deletion that the states are as of
+	timed  [][]byte // qualifiers of live marks of several processes
 }
 
 // oldScan reads what is stored of a day, in key order.
@@ -127,7 +128,11 @@ func (s *oldScan) next() *oldDay {
 			case isAsOf(c):
 				s.day.asOf = parseAsOf(c.Value)
 			case isMark(c.Qualifier):
-				s.day.marks |= 1 << c.Qualifier[2]
+				if len(c.Qualifier) == markBytes {
+					s.day.marks |= 1 << c.Qualifier[2]
+				} else if isLive(c.Value) {
+					s.day.timed = append(s.day.timed, bytes.Clone(c.Qualifier))
+				}
 				if isLive(c.Value) {
 					s.day.stale |= 1 << c.Qualifier[2]
 				}
@@ -148,7 +153,8 @@ func isDays(c *storage.Cell) bool {
 }
 
 func isMark(qualifier []byte) bool {
-	return len(qualifier) == 3 && qualifier[1] == kindMark && qualifier[2] < keyschema.DayHours
+	return (len(qualifier) == markBytes || len(qualifier) == timedMarkBytes) && qualifier[1] == kindMark &&
+		qualifier[2] < keyschema.DayHours
 }
 
 // isLive tells whether a mark counts; what is unreadable does.

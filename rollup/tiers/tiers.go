@@ -42,7 +42,7 @@ func Open(ctx context.Context, opts Options) (*Tiers, error) {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableRollup, err)
 	}
 	t.table = &epochTable{table, t.epochs}
-	l, found, err := openLedger(ctx, opts.Store, opts.Reset, t.epochs)
+	l, found, err := openLedger(ctx, opts.Store, opts.Reset, t.epochs, opts.Shared)
 	if err != nil {
 		return nil, err
 	}
@@ -174,6 +174,11 @@ func (t *Tiers) Step(ctx context.Context) (worked bool, err error) {
 			t.metrics.failures.Inc()
 		}
 	}()
+	if t.opts.Shared != nil {
+		if mine, err := t.begin(ctx); err != nil || !mine {
+			return false, err
+		}
+	}
 	if view, last := t.ledger.view(), t.lastClosed(); last > view.Closed {
 		if err := t.plan(ctx, max(view.Closed+1, t.oldest()), last); err != nil {
 			return false, err

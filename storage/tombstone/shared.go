@@ -74,52 +74,13 @@ func versionQualifier(version uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{versionMark}, version)
 }
 
-// flight is one look at the row that several wait for.
-type flight struct {
-	done chan struct{}
-	err  error
-}
-
 // Refresh returns once the views that are taken from now on have all tombstones that were put in force before it was called,
 // by whatever process. Unless the set is shared it does nothing. Calls at the same time cost one request.
 func (s *Set) Refresh(ctx context.Context) error {
 	if !s.opts.Shared {
 		return nil
 	}
-	s.flights.Lock()
-	f := s.waiting
-	if f == nil {
-		f = &flight{done: make(chan struct{})}
-		s.waiting = f
-		if !s.flying {
-			s.flying = true
-			go s.fly()
-		}
-	}
-	s.flights.Unlock()
-	select {
-	case <-f.done:
-		return f.err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// fly looks for those who wait until nobody does.
-func (s *Set) fly() {
-	for {
-		s.flights.Lock()
-		f := s.waiting
-		s.waiting, s.flying = nil, f != nil
-		s.flights.Unlock()
-		if f == nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
-		f.err = s.refresh(ctx)
-		cancel()
-		close(f.done)
-	}
+	return s.looks.Join(ctx)
 }
 
 // refresh makes what the row says the latest view. One at a time runs.

@@ -1,0 +1,75 @@
+package main_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// day asks a server for a function of the samples of a day, from rollups where it may, and from samples alone, and demands
+// that both are alike.
+func (s *server) day(t *testing.T, end time.Time) string {
+	t.Helper()
+	var answers [2]string
+	for n, use := range []string{"auto", "raw"} {
+		const query = `sum by (instance) (count_over_time(rolled[1d]) + last_over_time(rolled[1d]))`
+		code, a := s.get("/api/v1/query", url.Values{"query": {query}, "time": {fmt.Sprint(end.Unix())}, "tiers": {use}})
+		require.Equal(t, http.StatusOK, code, a.Error)
+		answers[n] = string(a.Data)
+	}
+	require.Equal(t, answers[1], answers[0], "rollups and samples")
+	return answers[0]
+}
+
+// TestThroughRollups: of two servers one computes rollups; late samples and deletions on one are seen by the other at once,
+// in answers from rollups, too; when the one that computes is killed the other one goes on.
+func TestThroughRollups(t *testing.T) {
+	startEmulator(t)
+	flags := through("--storage.rollups", "--web.enable-admin-api", "--bigtable.pack-delay=600ms", "--bigtable.pack-interval=50ms",
+		"--bigtable.lease=1s")
+	a, b := startServer(t, nowhere(t), flags...), startServer(t, nowhere(t), flags...)
+	day := time.Now().UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour)
+	end := day.Add(24*time.Hour - time.Millisecond)
+	a.write(wave("rolled", 8, day.Add(5*time.Hour), day.Add(9*time.Hour), time.Minute))
+	computed := func(s *server) bool {
+		text := s.metrics()
+		return (strings.Contains(text, `tsdb_rollup_passes_total{kind="whole"} `) &&
+			!strings.Contains(text, `tsdb_rollup_passes_total{kind="whole"} 0`)) ||
+			!strings.Contains(text, `tsdb_rollup_passes_total{kind="part"} 0`)
+	}
+	require.Eventually(t, func() bool { return computed(a) || computed(b) }, 10*time.Second, 50*time.Millisecond, "%s", a.log)
+	require.Eventually(t, func() bool { return a.day(t, end) == b.day(t, end) }, 10*time.Second, 20*time.Millisecond)
+	before := a.day(t, end)
+	for n := range 5 {
+		b.write([]point{{"rolled", "host-1", day.Add(6*time.Hour).UnixMilli() + 7 + int64(n), float64(n)}})
+		after := a.day(t, end)
+		require.NotEqual(t, before, after, "a late sample of another server")
+		require.Equal(t, after, b.day(t, end))
+		before = after
+		time.Sleep(100 * time.Millisecond)
+	}
+	b.mustDelete("--match", `rolled{instance="host-2"}`, "--from", seconds(day.Add(6*time.Hour).UnixMilli()), "--to",
+		seconds(day.Add(7*time.Hour).UnixMilli()))
+	after := a.day(t, end)
+	require.NotEqual(t, before, after, "a deletion on another server")
+	require.Equal(t, after, b.day(t, end))
+
+	holder, other := a, b
+	if computed(b) && !computed(a) {
+		holder, other = b, a
+	}
+	require.Error(t, holder.end(syscall.SIGKILL))
+	other.write([]point{{"rolled", "host-3", day.Add(8*time.Hour).UnixMilli() + 7, 5}})
+	require.Eventually(t, func() bool {
+		other.day(t, end)
+		return computed(other)
+	}, 10*time.Second, 50*time.Millisecond, "%s", other.log)
+	other.day(t, end)
+	require.NoError(t, other.end(syscall.SIGTERM), other.log)
+}
