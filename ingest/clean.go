@@ -303,6 +303,8 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 			freed += len(cell.Value)
 			m.Entries = append(m.Entries, storage.Entry{
 				Kind: storage.DeleteCells, Family: storage.FamilySamples, Qualifier: bytes.Clone(cell.Qualifier),
+				// An engine that places cells by time would look at all days.
+				FromMs: keyschema.HourStartMs(k.Hour), ToMs: keyschema.HourStartMs(k.Hour + 1),
 			})
 		}
 	}

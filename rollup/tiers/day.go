@@ -241,7 +241,10 @@ func (p *dayPass) entry(qualifier, value []byte) storage.Entry {
 func (p *dayPass) removal(key []byte, old *oldDay) storage.RowMutation {
 	m := storage.RowMutation{Key: key}
 	remove := func(qualifier []byte) {
-		m.Entries = append(m.Entries, storage.Entry{Kind: storage.DeleteCells, Family: storage.FamilyHours, Qualifier: qualifier})
+		m.Entries = append(m.Entries, storage.Entry{
+			Kind: storage.DeleteCells, Family: storage.FamilyHours, Qualifier: qualifier,
+			FromMs: p.day * dayMs, ToMs: (p.day + 1) * dayMs,
+		})
 	}
 	if old.states != nil {
 		remove(p.qualifier)

@@ -181,7 +181,10 @@ func (p *monthPass) add(ctx context.Context, row storage.Row) error {
 func (p *monthPass) removal(rowKey []byte) storage.RowMutation {
 	m := storage.RowMutation{Key: p.cut(func(dst []byte) []byte { return append(dst, rowKey...) })}
 	remove := func(qualifier []byte) {
-		m.Entries = append(m.Entries, storage.Entry{Kind: storage.DeleteCells, Family: storage.FamilyDays, Qualifier: qualifier})
+		m.Entries = append(m.Entries, storage.Entry{
+			Kind: storage.DeleteCells, Family: storage.FamilyDays, Qualifier: qualifier,
+			FromMs: MonthStart(p.month) * dayMs, ToMs: MonthStart(p.month+1) * dayMs,
+		})
 	}
 	if p.stored.found {
 		remove(daysQualifier())

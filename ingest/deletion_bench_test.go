@@ -1,0 +1,55 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+)
+
+// BenchmarkDelete deletes from 100,000 series of one metric that have samples in an hour of each of ten closed days: one series,
+// a tenth, all of them; and cleans. Reported are the time until the answer, all of which flushes wait, and that of cleaning.
+func BenchmarkDelete(b *testing.B) {
+	const series, days = 100_000, 10
+	for name, sel := range map[string][]string{
+		"one": {"__name__", "=", "m", "x", "=", "77"}, "tenth": {"__name__", "=", "m", "x", "=~", ".+7"}, "all": {"__name__", "=", "m"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			ctx := context.Background()
+			for range b.N {
+				b.StopTimer()
+				c := newClock()
+				r, err := deletionRig(b, vfs.NewMem(), c, nil)
+				require.NoError(b, err)
+				for day := range int64(days) {
+					var some []Sample
+					for n := range series {
+						ls := labels.FromStrings("__name__", "m", "x", fmt.Sprint(n))
+						some = append(some, Sample{ls, c.now().UnixMilli() - (days-day)*keyschema.DayHours*keyschema.HourMs, float64(n)})
+					}
+					_, err := r.Ingester.Write(ctx, some)
+					require.NoError(b, err)
+				}
+				r.flush()
+				require.NoError(b, r.maintain(ctx))
+				b.StartTimer()
+				began := time.Now()
+				r.delete(0, math.MaxInt64, match(b, sel...))
+				b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/delete")
+				began = time.Now()
+				_, err = r.CleanTombstones(ctx)
+				require.NoError(b, err)
+				b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/clean")
+				b.StopTimer()
+				r.close()
+			}
+		})
+	}
+}
