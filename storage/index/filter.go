@@ -26,7 +26,10 @@ func filterOne[T uint8 | uint16 | uint32](dst []uint32, ids []T, first uint32, w
 	ones := ^uint64(0) / uint64(^T(0)) // the lowest bit of each lane
 	tops := ones << (wordBytes*8/lanes - 1)
 	pattern := ones * uint64(want)
-	words := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(ids))), len(ids)/lanes)
+	var words []uint64
+	if len(ids) >= lanes { // otherwise not even one lies in the memory of ids
+		words = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(ids))), len(ids)/lanes)
+	}
 	for i, word := range words {
 		// A lane that is 0 borrows into its top bit, which it had not.
 		if x := word ^ pattern; (x-ones)&^x&tops == 0 {
