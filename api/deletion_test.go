@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest"
+	"halite/rollup/tiers"
 	"halite/storage/tombstone"
 )
 
@@ -25,7 +26,8 @@ func (f *fakeDeleter) DeleteSeries(_ context.Context, d ingest.Deletion) (int, e
 }
 
 func (f *fakeDeleter) CountDeletion(_ context.Context, d ingest.Deletion) (ingest.DeletionCount, error) {
-	return ingest.DeletionCount{Series: 1, Samples: 20, Bytes: 300}, f.err
+	lost := tiers.Lost{Hours: 5, Days: 2, Cut: 1}
+	return ingest.DeletionCount{Series: 1, Samples: 20, Bytes: 300, Lost: lost}, f.err
 }
 
 func (f *fakeDeleter) CleanTombstones(context.Context) (ingest.CleanReport, error) {
@@ -54,7 +56,8 @@ func TestDeleteSeriesParameters(t *testing.T) {
 
 	w = f.post(path+"?match[]=up&dry_run=1", "")
 	require.Equal(t, http.StatusOK, w.Code)
-	require.JSONEq(t, `{"status":"success","data":{"series":1,"samples":20,"bytes":300}}`, body(t, w))
+	require.JSONEq(t, `{"status":"success","data":{"series":1,"samples":20,"bytes":300,
+		"rollupHours":5,"rollupDays":2,"rollupsCut":1}}`, body(t, w))
 	require.Len(t, deleter.asked, 2)
 }
 
