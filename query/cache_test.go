@@ -147,7 +147,15 @@ func (d *dashboards) compare(t *testing.T, e *query.Engine) (outcome string) {
 	want, wantErr := ask(e, query.Params{NoCache: true})
 	if wantErr != nil {
 		require.Error(t, err, text)
-		require.Equal(t, wantErr.Error(), err.Error(), text)
+		for tries := 0; err.Error() != wantErr.Error(); tries++ {
+			require.Less(t, tries, 20, "%s\nerror %v, want %v", text, err, wantErr)
+			// Which two of many duplicates it names depends on a map as well, where they come from count_values.
+			_, againErr := ask(e, query.Params{NoCache: true})
+			require.Error(t, againErr, text)
+			if againErr.Error() != wantErr.Error() {
+				return "ambiguous"
+			}
+		}
 		return "error"
 	}
 	require.NoError(t, err, text)

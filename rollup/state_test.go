@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -46,11 +48,17 @@ func column(rng *rand.Rand, n int, special bool) ([]int64, []float64) {
 	return tsMs, values
 }
 
+// seeded is a source with another seed each time; HALITE_SEED names one.
 func seeded(t *testing.T) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("HALITE_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("seed %d", seed)
+			t.Logf("repeat with HALITE_SEED=%d", seed)
 		}
 	})
 	return rand.New(rand.NewPCG(seed, 1))
