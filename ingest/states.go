@@ -11,6 +11,9 @@ type States interface {
 	// ApplyDeletions computes anew what was computed of samples that are deleted, durably, so that their tombstones need not
 	// be remembered.
 	ApplyDeletions(ctx context.Context) error
+	// Applied returns the last deletion that all of it is as of, for good. Where several servers share it ApplyDeletions may
+	// leave some for later.
+	Applied(ctx context.Context) (id uint64, err error)
 	// CountLost counts the states that a deletion would remove because their samples are retired.
 	CountLost(ctx context.Context, prefixes [][]byte, first, last, fromMs, toMs int64) (tiers.Lost, error)
 	// Told finds out which hours have states of samples.

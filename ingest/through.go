@@ -42,8 +42,6 @@ type ThroughOptions struct {
 	Tombstones *tombstone.Set
 	// States are what was computed from samples and may be kept longer; nil if nothing is.
 	States States
-	// Remember, if not nil, reports whether tombstones stay in force when their rows are clean.
-	Remember func() bool
 	// Fresh, if not nil, is asked before each look-up of a query: what is derived from samples is to be as of then or later.
 	Fresh func(ctx context.Context) error
 	// Limits bound what a request may ask for.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,14 @@ import (
 type hookStore struct {
 	storage.Store
 	hook func() (before, after error, partial bool)
+	dead atomic.Bool // whoever uses it was killed: nothing that it does has an effect any more
+}
+
+func (s *hookStore) ask() (before, after error, partial bool) {
+	if before, after, partial = s.hook(); s.dead.Load() {
+		before = errInjectedOutage
+	}
+	return before, after, partial
 }
 
 func (s *hookStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
@@ -48,7 +57,7 @@ type hookTable struct {
 }
 
 func (t *hookTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
-	before, after, partial := t.s.hook()
+	before, after, partial := t.s.ask()
 	failed := &storage.ApplyError{}
 	fail := func(n int, err error) { failed.Rows = append(failed.Rows, storage.RowError{Index: n, Err: err}) }
 	some := make([]storage.RowMutation, 0, len(muts))
@@ -80,9 +89,12 @@ func (t *hookTable) CheckAndApply(
 	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
 ) (bool, error) {
 	if bytes.HasPrefix(key, []byte("lease#")) { // renewed by a goroutine of its own, at moments that no seed decides
+		if t.s.dead.Load() {
+			return false, errInjectedOutage
+		}
 		return t.Table.CheckAndApply(ctx, key, cond, then, otherwise)
 	}
-	before, after, _ := t.s.hook()
+	before, after, _ := t.s.ask()
 	if before != nil {
 		return false, before
 	}
@@ -124,12 +136,16 @@ type throughWorld struct {
 	failed int
 	cuts   int // deletions that went well
 	clean  int // deletions that were cleaned
+
+	reach  int64                                                         // how far back samples and deletions lie, in milliseconds
+	hook   func() (before, after error, partial bool)                    // in place of interfere
+	extend func(o *ThroughOptions, set *tombstone.Set, hooks *hookStore) // what a server has besides
 }
 
 const throughSeries = 12
 
 func newThroughWorld(t *testing.T, seed uint64, nodes int) *throughWorld {
-	w := &throughWorld{t: t, rng: rand.New(rand.NewPCG(seed, 5)), clock: newClock(), book: map[place]*belief{}}
+	w := &throughWorld{t: t, rng: rand.New(rand.NewPCG(seed, 5)), clock: newClock(), book: map[place]*belief{}, reach: 3 * keyschema.HourMs}
 	w.tables = storagetest.NewModel(w.clock.now)
 	var err error
 	w.schema, err = keyschema.NewSchema(nil)
@@ -145,19 +161,28 @@ func (w *throughWorld) start() *Through {
 	faults := w.faults
 	w.faults = false
 	defer func() { w.faults = faults }()
-	store := &hookStore{w.tables, w.interfere}
+	store := &hookStore{Store: w.tables, hook: w.interfere}
+	if w.hook != nil {
+		store.hook = w.hook
+	}
 	writer := index.NewWriter()
 	set, err := tombstone.Open(context.Background(), tombstone.Options{Store: store, Shared: true})
 	require.NoError(w.t, err)
-	x, err := index.Open(context.Background(), index.Options{Store: set.Store(), Schema: w.schema, Now: w.clock.now, Writer: writer})
-	require.NoError(w.t, err)
-	set.SetLabelSets(x.LabelSet)
-	n, err := OpenThrough(context.Background(), ThroughOptions{
-		Tombstones: set, Store: set.Store(), Index: x, Writer: writer, Schema: w.schema, Now: w.clock.now, Refresh: -1,
+	opts := ThroughOptions{
+		Tombstones: set, Store: set.Store(), Writer: writer, Schema: w.schema, Now: w.clock.now, Refresh: -1,
 		WriteTimeout:    time.Second,
 		PackConcurrency: 1, // what interferes is one goroutine's
-		Logger:          slog.New(slog.NewTextHandler(w.t.Output(), nil)),
+		Logger:          w.logger(),
+	}
+	if w.extend != nil {
+		w.extend(&opts, set, store)
+	}
+	opts.Index, err = index.Open(context.Background(), index.Options{
+		Store: opts.Store, Schema: w.schema, Now: w.clock.now, Writer: writer,
 	})
+	require.NoError(w.t, err)
+	set.SetLabelSets(opts.Index.LabelSet)
+	n, err := OpenThrough(context.Background(), opts)
 	require.NoError(w.t, err)
 	n.retryDelay = 100 * time.Microsecond
 	return n
@@ -197,7 +222,7 @@ func (w *throughWorld) write(n *Through) {
 	begun, cuts := map[place]int{}, map[place]int{}
 	values := map[place]float64{}
 	for range 1 + w.rng.IntN(8) {
-		p := place{series: w.rng.IntN(throughSeries), tsMs: w.clock.ms.Load() - w.rng.Int64N(1+w.rng.Int64N(3*keyschema.HourMs))}
+		p := place{series: w.rng.IntN(throughSeries), tsMs: w.clock.ms.Load() - w.rng.Int64N(1+w.rng.Int64N(w.reach))}
 		p.tsMs -= p.tsMs % (5 * 60_000) // often the same ones
 		w.value++
 		samples = append(samples, Sample{Labels: seriesLabels(p.series), TsMs: p.tsMs, Value: w.value})
@@ -236,7 +261,7 @@ func (w *throughWorld) write(n *Through) {
 
 // delete has a server delete samples of some series.
 func (w *throughWorld) delete(n *Through) {
-	from := w.clock.ms.Load() - w.rng.Int64N(4*keyschema.HourMs)
+	from := w.clock.ms.Load() - w.rng.Int64N(w.reach+keyschema.HourMs)
 	to := from + w.rng.Int64N(2*keyschema.HourMs)
 	name, value := "n", fmt.Sprint(w.rng.IntN(throughSeries))
 	if w.rng.IntN(3) == 0 {
@@ -292,14 +317,14 @@ func (w *throughWorld) step(n *Through) {
 	}
 }
 
-// check reads all rows.
-func (w *throughWorld) check(what string) (singles int) {
+// rows reads all rows.
+func (w *throughWorld) rows() (found map[place]float64, singles int) {
 	w.t.Helper()
 	set, err := tombstone.Open(context.Background(), tombstone.Options{Store: w.tables})
 	require.NoError(w.t, err)
 	data, err := set.Store().Table(context.Background(), storage.TableData)
 	require.NoError(w.t, err)
-	found := map[place]float64{}
+	found = map[place]float64{}
 	it := data.ReadRows(context.Background(), storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{})
 	for it.Next() {
 		k, err := keyschema.ParseRowKey(it.Row().Key)
@@ -320,6 +345,13 @@ func (w *throughWorld) check(what string) (singles int) {
 		}
 	}
 	require.NoError(w.t, it.Err())
+	return found, singles
+}
+
+// check compares all rows with what they may be.
+func (w *throughWorld) check(what string) (singles int) {
+	w.t.Helper()
+	found, singles := w.rows()
 	for p, b := range w.book {
 		v, there := found[p]
 		if b.acked {
@@ -474,4 +506,12 @@ func TestSequenceOfServers(t *testing.T) {
 			given[first+k] = true
 		}
 	}
+}
+
+// logger writes what servers have to say to the test's output, if it is asked for by name.
+func (w *throughWorld) logger() *slog.Logger {
+	if os.Getenv("HALITE_SEED") == "" {
+		return nil
+	}
+	return slog.New(slog.NewTextHandler(w.t.Output(), nil))
 }

@@ -243,39 +243,34 @@ func (t *Through) CleanTombstones(ctx context.Context) (report CleanReport, err 
 
 // clean cleans the rows of the tombstones that are old enough and drops these.
 func (t *Through) clean(ctx context.Context, report *CleanReport) error {
-	view := t.opts.Tombstones.View()
+	view := t.opts.Tombstones.While(func(made *tombstone.Tombstone) bool {
+		return t.now().UnixMilli()-made.MadeMs > t.packer.Delay().Milliseconds()
+	})
 	defer view.Release()
-	var todo []*tombstone.Tombstone
-	for _, made := range view.List() {
-		if t.now().UnixMilli()-made.MadeMs > t.packer.Delay().Milliseconds() {
-			todo = append(todo, made)
-		}
-	}
-	report.Waiting = view.Len() - len(todo)
+	todo := view.List()
+	report.Waiting = t.opts.Tombstones.Len() - len(todo)
 	if len(todo) == 0 {
 		return nil
 	}
-	var ids []uint64
 	fromMs, toMs := todo[0].FromMs, todo[0].ToMs
 	for _, made := range todo {
 		// Who wrote during the deletion may have brought hours back to the catalogue.
 		if err := t.settle(ctx, made); err != nil {
 			return err
 		}
-		fromMs, toMs, ids = min(fromMs, made.FromMs), max(toMs, made.ToMs), append(ids, made.ID)
+		fromMs, toMs = min(fromMs, made.FromMs), max(toMs, made.ToMs)
 	}
-	c := throughCleaner{t: t, report: report, hours: map[int64][][]byte{}}
+	c := throughCleaner{t: t, report: report, hours: map[int64][][]byte{}, left: map[int64]bool{}}
 	if err := c.scan(ctx, view.NewFilter(), fromMs, toMs, t.find().rowsOf(todo)); err != nil {
 		return err
 	}
 	t.metrics.cleanedRows.Add(float64(report.RowsRewritten + report.RowsRemoved))
-	if c.left > 0 {
-		report.Waiting += len(ids)
-		t.logger.Info("some rows of deletions cannot be cleaned yet", "rows", c.left)
-		return nil
+	ids, err := t.applied(ctx, c.clean(todo))
+	if err != nil {
+		return err
 	}
-	if t.opts.Remember != nil && t.opts.Remember() {
-		report.Waiting += len(ids)
+	report.Waiting += len(todo) - len(ids)
+	if len(ids) == 0 {
 		return nil
 	}
 	if err := t.opts.Tombstones.Drop(ctx, ids); err != nil {
@@ -285,13 +280,42 @@ func (t *Through) clean(ctx context.Context, report *CleanReport) error {
 	return nil
 }
 
+// applied leaves out deletions that some states are not as of yet.
+func (t *Through) applied(ctx context.Context, ids []uint64) ([]uint64, error) {
+	if t.opts.States == nil || len(ids) == 0 {
+		return ids, nil
+	}
+	if err := t.opts.States.ApplyDeletions(ctx); err != nil {
+		return nil, err
+	}
+	last, err := t.opts.States.Applied(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(ids, func(id uint64) bool { return id > last }), nil
+}
+
 // throughCleaner gathers the rows that have lost samples by hours.
 type throughCleaner struct {
 	t      *Through
 	report *CleanReport
 	hours  map[int64][][]byte
 	count  int
-	left   int64 // rows that have to wait
+	left   map[int64]bool // hours with rows that have to wait
+}
+
+// clean lists the deletions that concern no row that has to wait.
+func (c *throughCleaner) clean(todo []*tombstone.Tombstone) (ids []uint64) {
+	for _, made := range todo {
+		waits := false
+		for hour, left := range c.left {
+			waits = waits || left && made.Overlaps(keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
+		}
+		if !waits {
+			ids = append(ids, made.ID)
+		}
+	}
+	return ids
 }
 
 func (c *throughCleaner) scan(
@@ -332,14 +356,14 @@ func (c *throughCleaner) scan(
 func (c *throughCleaner) flush(ctx context.Context) error {
 	for hour, keys := range c.hours {
 		if c.t.now().UnixMilli() <= keyschema.HourCellMs(hour)+c.t.packer.Delay().Milliseconds() {
-			c.left += int64(len(keys)) // samples in time do not tell a packer that they came
+			c.left[hour] = true // samples in time do not tell a packer that they came
 			continue
 		}
 		cleaned, err := c.t.packer.Clean(ctx, hour, keys)
 		if err != nil {
 			return err
 		}
-		c.left += cleaned.Left
+		c.left[hour] = c.left[hour] || cleaned.Left > 0
 		c.report.RowsRemoved += cleaned.Removed
 		c.report.RowsRewritten += cleaned.Rows - cleaned.Removed
 		c.t.metrics.cleanedBytes.Add(float64(max(0, cleaned.Bytes)))

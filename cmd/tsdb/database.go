@@ -30,7 +30,7 @@ type database struct {
 	deleted *tombstone.Set
 	schema  *keyschema.Schema
 	tiers   *tiers.Tiers // nil in Bigtable until they are asked for
-	// rollupTurn is the lease under which one of several servers computes rollups.
+	// rollupTurn is the lease under which one of several servers computes rollups; nil if there is one server.
 	rollupTurn *lease.Keeper
 	index      *index.Index
 	ingester   ingester
@@ -111,10 +111,10 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 
 // startJobs starts what runs beside the ingester's own jobs.
 func (db *database) startJobs(c *serveConfig) {
-	if db.rollupTurn != nil {
-		db.rollupTurn.Start()
-	}
 	if db.rollups(c) {
+		if db.rollupTurn != nil {
+			db.rollupTurn.Start()
+		}
 		db.tiers.Start()
 	}
 	db.sweeper.Start()
@@ -189,11 +189,11 @@ func (db *database) close(ctx context.Context) error {
 	if db.tiers != nil {
 		db.tiers.Close()
 	}
-	if db.rollupTurn != nil {
-		errs = append(errs, db.rollupTurn.Close(ctx))
-	}
 	if db.ingester != nil {
 		errs = append(errs, db.ingester.Close(ctx))
+	}
+	if db.rollupTurn != nil { // no cleaning uses it any more
+		errs = append(errs, db.rollupTurn.Close(ctx))
 	}
 	if db.store != nil {
 		errs = append(errs, db.store.Close())

@@ -99,15 +99,13 @@ func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.
 		return err
 	}
 	guard := tableGuard{meta: meta, schema: db.schema, ahead: c.aheadOrDefault(), now: opts.Now}
-	if db.rollups(c) {
-		if db.rollupTurn, err = lease.NewKeeper(lease.Options{
-			Meta: meta, Name: "rollups", Holder: opts.Writer, TTL: c.throughMode.lease, Now: opts.Now,
-		}, opts.Logger); err != nil {
-			return err
-		}
+	if db.rollupTurn, err = lease.NewKeeper(lease.Options{
+		Meta: meta, Name: rollupLease, Holder: opts.Writer, TTL: c.throughMode.lease, Now: opts.Now,
+	}, opts.Logger); err != nil {
+		return err
 	}
 	t, err := ingest.OpenThrough(ctx, ingest.ThroughOptions{
-		Tombstones: db.deleted, States: db.tiers, Remember: db.tiers.Computed, Fresh: db.tiers.Refresh,
+		Tombstones: db.deleted, States: turnStates{db.tiers, db, db.rollups(c)}, Fresh: db.tiers.Refresh,
 		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: opts.Retention,
 		Ages: opts.Ages, Limits: c.ingestLimits(), Refresh: c.throughMode.refresh, PackDelay: c.throughMode.packDelay,
 		MarkAfter: c.throughMode.packDelay / 3, PackInterval: c.throughMode.packEvery,

@@ -56,7 +56,7 @@ func TestThroughDelete(t *testing.T) {
 		out = c.mustDelete("--clean")
 		return strings.Contains(out, "rows removed: 0, written anew: 0")
 	}, 10*time.Second, 300*time.Millisecond, "%s", out)
-	require.Contains(t, out, "deletions that are too young or have rows that are not packed yet: 2", "the open hour")
+	require.Contains(t, out, "rollups that are not computed yet: 2", "the open hour")
 	requirePoints(t, b, "gone", now, rest)
 	requirePoints(t, c, "gone", now, rest)
 	require.NoError(t, b.end(syscall.SIGTERM), b.log)

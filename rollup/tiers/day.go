@@ -215,9 +215,7 @@ func (p *dayPass) add(ctx context.Context, prefix []byte, raw *rawDay, old *oldD
 		return fmt.Errorf("row %s: %w", key, err)
 	}
 	entries := []storage.Entry{p.entry(p.qualifier, value)}
-	if asOf > old.asOf {
-		entries = append(entries, p.entry(hoursAsOfQualifier(dayOfMonth(p.day)), asOfValue(asOf)))
-	}
+	entries = p.t.tell(entries, p.entry(hoursAsOfQualifier(dayOfMonth(p.day)), asOfValue(asOf)), asOf, old.asOf)
 	for h := range keyschema.DayHours {
 		mark := byte(markDone)
 		if damaged>>h&1 != 0 {
@@ -349,10 +347,7 @@ func (b *batch) flush(ctx context.Context) error {
 	t.ledger.mu.Lock()
 	defer t.ledger.mu.Unlock()
 	muts, gone := b.untouched(b.muts), b.untouched(b.gone)
-	if err := applyAll(ctx, t.table, gone); err != nil {
-		return err
-	}
-	if err := t.store(ctx, b, muts); err != nil {
+	if err := t.store(ctx, b, muts, gone); err != nil {
 		return fmt.Errorf("write %d rows to table %s: %w", len(muts), storage.TableRollup, err)
 	}
 	t.metrics.bytes.Add(float64(b.bytes))

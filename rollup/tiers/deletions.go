@@ -18,6 +18,9 @@ func (t *Tiers) stable(ctx context.Context) (*tombstone.View, error) {
 	if set == nil {
 		return nil, nil
 	}
+	if t.opts.Shared != nil {
+		return t.settled(), nil
+	}
 	view, err := set.Stable(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("wait for deletions: %w", err)
@@ -70,6 +73,9 @@ func after(list []*tombstone.Tombstone, id uint64) []*tombstone.Tombstone {
 
 // deletionsDue tells whether there are deletions to compute states as of, and no more have come for a while.
 func (t *Tiers) deletionsDue() bool {
+	if t.opts.Shared != nil {
+		return t.settledDue()
+	}
 	list := t.waiting()
 	if len(list) == 0 {
 		return false
@@ -80,11 +86,16 @@ func (t *Tiers) deletionsDue() bool {
 }
 
 // ApplyDeletions computes the states of deleted samples anew, or removes them where no samples are left: of all deletions
-// before the call, durably. They need not be remembered for the sake of states any more.
+// before the call, durably. They need not be remembered for the sake of states any more. One of several processes does what it
+// may; see Applied.
 func (t *Tiers) ApplyDeletions(ctx context.Context) error {
 	t.passing.Lock()
 	defer t.passing.Unlock()
-	if len(t.waiting()) == 0 {
+	if t.opts.Shared != nil {
+		if mine, err := t.begin(ctx); err != nil || !mine || !t.settledDue() {
+			return err
+		}
+	} else if len(t.waiting()) == 0 {
 		return nil
 	}
 	return t.computeDeleted(ctx, 1)
@@ -98,7 +109,7 @@ func (t *Tiers) computeDeleted(ctx context.Context, share float64) error {
 		return err
 	}
 	defer release(view)
-	list := after(view.List(), t.ledger.view().Deleted)
+	list := after(view.List(), t.ledger.applied())
 	if len(list) == 0 {
 		return nil
 	}

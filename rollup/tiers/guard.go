@@ -49,7 +49,25 @@ type guardedTable struct {
 
 // Apply is part of storage.Table.
 func (g *guardedTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
-	return g.tiers.announced(ctx, keysOf(muts), func(ctx context.Context) error { return g.Table.Apply(ctx, muts) })
+	reached := false
+	err := g.tiers.announced(ctx, keysOf(muts), func(ctx context.Context) error {
+		reached = true
+		return g.Table.Apply(ctx, muts)
+	})
+	if err != nil && !reached {
+		return noneApplied(len(muts), err)
+	}
+	return err
+}
+
+// noneApplied says that no row was written because marks of states were not. Those may have failed in part: their error names
+// rows of another table, and must not be taken for one about these.
+func noneApplied(rows int, err error) error {
+	failed := &storage.ApplyError{Rows: make([]storage.RowError, rows)}
+	for i := range failed.Rows {
+		failed.Rows[i] = storage.RowError{Index: i, Err: err}
+	}
+	return failed
 }
 
 // Load is part of storage.Table.

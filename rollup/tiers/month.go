@@ -231,9 +231,7 @@ func (p *monthPass) write(ctx context.Context, rowKey []byte, unknown uint32, as
 			Qualifier: qualifier, Value: value}
 	}
 	entries := []storage.Entry{entry(daysQualifier(), value)}
-	if asOf > p.stored.asOf {
-		entries = append(entries, entry(daysAsOfQualifier(), asOfValue(asOf)))
-	}
+	entries = p.t.tell(entries, entry(daysAsOfQualifier(), asOfValue(asOf)), asOf, p.stored.asOf)
 	for day := range p.days {
 		switch {
 		case unknown>>day&1 != 0:

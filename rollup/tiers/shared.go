@@ -26,6 +26,8 @@ type Shared struct {
 	Turn func() bool
 	// Margin is how old marks are before they are taken away.
 	Margin time.Duration
+	// Tick is a clock that measures durations; nil is time.Now.
+	Tick func() time.Time
 	// Fresh returns once reads of rows lack all that was deleted before the call.
 	Fresh func(ctx context.Context) error
 }
@@ -54,6 +56,9 @@ func (t *Tiers) begin(ctx context.Context) (mine bool, err error) {
 	if err := s.reload(ctx, cutoff.UnixMilli()); err != nil {
 		return false, err
 	}
+	if err := s.take(ctx, t.tick); err != nil {
+		return false, err
+	}
 	return true, t.opts.Shared.Fresh(ctx)
 }
 
@@ -75,10 +80,6 @@ func (t *Tiers) announcedShared(
 	}
 	return write(ctx)
 }
-
-// Computed reports whether some process computes states: of what is deleted there may be some as of before for as long as a
-// pass takes.
-func (t *Tiers) Computed() bool { return t.ledger.view().Closed >= 0 }
 
 // announce leaves marks of states and notes of their days, or notes alone of days that have very many or no states.
 func (t *Tiers) announce(ctx context.Context, stale []staleHours) error {
@@ -138,7 +139,7 @@ func (t *Tiers) awake(b *batch) error {
 	if t.opts.Shared == nil {
 		return nil
 	}
-	now := time.Now() // a duration, not a time of the data
+	now := t.tick()
 	if !b.awake.IsZero() && now.Sub(b.awake) > t.opts.Shared.limit() {
 		return errSlow
 	}
@@ -150,19 +151,26 @@ func (t *Tiers) awake(b *batch) error {
 
 // ripe tells that a batch should be written because it is old.
 func (t *Tiers) ripe(b *batch) bool {
-	return t.opts.Shared != nil && time.Since(b.begun) > t.opts.Shared.limit()/4
+	return t.opts.Shared != nil && t.tick().Sub(b.begun) > t.opts.Shared.limit()/4
 }
 
-// store writes states.
-func (t *Tiers) store(ctx context.Context, b *batch, muts []storage.RowMutation) error {
+// store writes states, and removes those that are gone. One of several processes does so within the limit of having seen that no
+// other has taken over.
+func (t *Tiers) store(ctx context.Context, b *batch, muts, gone []storage.RowMutation) error {
 	if t.opts.Shared == nil {
+		if err := applyAll(ctx, t.table, gone); err != nil {
+			return err
+		}
 		return t.table.Load(ctx, muts)
 	}
-	left := t.opts.Shared.limit() - time.Since(b.begun)
+	left := t.opts.Shared.limit() - t.tick().Sub(b.begun)
 	if left <= 0 {
 		return errSlow
 	}
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	return applyAll(ctx, t.table, muts)
+	if err := t.ledger.shared.ours(ctx); err != nil {
+		return err
+	}
+	return errors.Join(applyAll(ctx, t.table, gone), applyAll(ctx, t.table, muts))
 }

@@ -100,7 +100,7 @@ func newSharedRig(t *testing.T, seed uint64) *sharedRig {
 	r.tables = storagetest.NewModel(r.now)
 	for range 3 {
 		n, err := Open(t.Context(), Options{Store: disturbed{r.tables, r}, Now: r.now, Share: 1, MarksMax: 4, Settle: -1,
-			Shared: &Shared{Turn: func() bool { return true }, Margin: 15 * time.Minute, Fresh: func(context.Context) error {
+			Shared: &Shared{Turn: func() bool { return true }, Margin: 15 * time.Minute, Tick: r.now, Fresh: func(context.Context) error {
 				return nil
 			}}})
 		require.NoError(t, err)

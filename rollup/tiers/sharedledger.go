@@ -95,6 +95,8 @@ type sharedLedger struct {
 	waits    map[int64]int64 // since when days have been waited for
 	margin   int64           // Shared.Margin in milliseconds
 	computed int64           // the day whose pass ends, −1 if none does
+	mine     []byte          // the last token that this process wrote
+	since    time.Time       // when it took over
 
 	mu   sync.Mutex
 	left map[noted]time.Time // when this process left which note
@@ -186,7 +188,7 @@ func (s *sharedLedger) save(ctx context.Context, m storage.RowMutation) error {
 	if matched != (s.token != nil) {
 		return errOvertaken
 	}
-	s.token = token
+	s.token, s.mine = token, token
 	for note, ms := range s.l.notes {
 		if note.day == s.computed && ms <= s.cutoffMs {
 			delete(s.l.notes, note)

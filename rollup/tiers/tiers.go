@@ -25,6 +25,7 @@ type Tiers struct {
 	stopped chan struct{}
 	// wait sleeps; tests replace it.
 	wait func(ctx context.Context, d time.Duration)
+	tick func() time.Time // measures durations, not times of the data
 }
 
 // Open reads the ledger. On its first call for a store it plans all closed days that have samples.
@@ -32,7 +33,10 @@ func Open(ctx context.Context, opts Options) (*Tiers, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Tiers{opts: opts.withDefaults(), epochs: new(epochs), wait: sleep}
+	t := &Tiers{opts: opts.withDefaults(), epochs: new(epochs), wait: sleep, tick: time.Now}
+	if opts.Shared != nil && opts.Shared.Tick != nil {
+		t.tick = opts.Shared.Tick
+	}
 	var err error
 	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(opts.Raw)); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableData, err)

@@ -56,6 +56,22 @@ func (v *View) with(list []*Tombstone) *View {
 	return newView(v.set, &row{list: list, version: v.version, floor: v.floor})
 }
 
+// While takes the tombstones of now up to the first that keep does not want, in the order of their ids.
+func (s *Set) While(keep func(t *Tombstone) bool) *View {
+	v := s.View()
+	n := 0
+	for n < len(v.list) && keep(v.list[n]) {
+		n++
+	}
+	if n == len(v.list) {
+		return v
+	}
+	defer v.Release()
+	part := v.with(slices.Clone(v.list[:n]))
+	part.users = 1
+	return part
+}
+
 // Version tells views of a shared set apart: another one may have other tombstones.
 func (v *View) Version() uint64 { return v.version }
 
