@@ -112,7 +112,8 @@ func (c *deleteConfig) cleanUp(ctx context.Context, w io.Writer) error {
 	fmt.Fprintf(w, "deletions cleaned: %d; rows removed: %d, written anew: %d\n", report.Tombstones, report.RowsRemoved,
 		report.RowsRewritten)
 	if report.Waiting > 0 {
-		fmt.Fprintf(w, "deletions that are too young, or have rows that are not packed or rollups that are not computed yet: %d; clean once more later\n", report.Waiting)
+		fmt.Fprintf(w, "deletions that are too young, or have rows that are not packed or rollups that are not computed yet: %d; "+
+			"clean once more later\n", report.Waiting)
 	}
 	for _, t := range report.Tables {
 		if _, err := fmt.Fprintf(w, "table %-8s %12d bytes before, %12d after\n", t.Table, t.BytesBefore, t.BytesAfter); err != nil {
