@@ -137,9 +137,12 @@ type throughWorld struct {
 	cuts   int // deletions that went well
 	clean  int // deletions that were cleaned
 
-	reach  int64                                                         // how far back samples and deletions lie, in milliseconds
-	hook   func() (before, after error, partial bool)                    // in place of interfere
-	extend func(o *ThroughOptions, set *tombstone.Set, hooks *hookStore) // what a server has besides
+	// reach is how far back samples and deletions lie, in milliseconds.
+	reach int64
+	// hook is in place of interfere.
+	hook func() (before, after error, partial bool)
+	// extend gives a server what it has besides.
+	extend func(o *ThroughOptions, set *tombstone.Set, hooks *hookStore)
 }
 
 const throughSeries = 12
