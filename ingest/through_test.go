@@ -148,7 +148,9 @@ type throughWorld struct {
 const throughSeries = 12
 
 func newThroughWorld(t *testing.T, seed uint64, nodes int) *throughWorld {
-	w := &throughWorld{t: t, rng: rand.New(rand.NewPCG(seed, 5)), clock: newClock(), book: map[place]*belief{}, reach: 3 * keyschema.HourMs}
+	w := &throughWorld{
+		t: t, rng: rand.New(rand.NewPCG(seed, 5)), clock: newClock(), book: map[place]*belief{}, reach: 3 * keyschema.HourMs,
+	}
 	w.tables = storagetest.NewModel(w.clock.now)
 	var err error
 	w.schema, err = keyschema.NewSchema(nil)
