@@ -37,9 +37,9 @@ func TestEachRejection(t *testing.T) {
 		series prompb.TimeSeries
 		says   []string
 	}{
-		{ReasonUnsortedLabels, series([]string{"__name__", "bad", "b", "1", "a", "2"}, now), []string{`bad{b="1",a="2"}`}},
 		{ReasonDuplicateLabel, series([]string{"__name__", "bad", "a", "1", "a", "2"}, now), []string{`"a" appears twice`}},
-		{ReasonEmptyLabelName, series([]string{"", "x", "__name__", "bad"}, now), []string{"label 1"}},
+		{ReasonDuplicateLabel, series([]string{"b", "1", "__name__", "bad", "a", "2", "b", "1"}, now), []string{`"b" appears twice`}},
+		{ReasonEmptyLabelName, series([]string{"", "x", "__name__", "bad"}, now), []string{`value "x" has an empty name`}},
 		{ReasonInvalidUTF8, series([]string{"__name__", "bad", "a", "\xff"}, now), []string{`"a"`}},
 		{ReasonInvalidUTF8, series([]string{"__name__", "bad", "a\xff", "x"}, now), []string{`a\xff`}},
 		{ReasonInvalidUTF8, series([]string{"__name__", "bad\xff"}, now), nil},

@@ -53,6 +53,33 @@ func TestWriteReadFlushRestart(t *testing.T) {
 	r.close()
 }
 
+// TestLabelsInAnyOrder: a sender that writes labels as they come, another order each time, means one series; so does the
+// log after a restart.
+func TestLabelsInAnyOrder(t *testing.T) {
+	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	orders := [][]string{
+		{"job", "x", "__name__", "any", "a", "1"}, {"a", "1", "job", "x", "__name__", "any"},
+		{"__name__", "any", "a", "1", "job", "x"}, {"job", "x", "empty", "", "a", "1", "__name__", "any"},
+	}
+	want := column{}
+	var request []prompb.TimeSeries
+	for n, order := range orders {
+		request = append(request, series(order, sample(startMs+int64(n), float64(n))))
+		want[startMs+int64(n)] = math.Float64bits(float64(n))
+	}
+	sorted := labels.FromStrings("__name__", "any", "a", "1", "job", "x")
+	r.write(request...)
+	r.requireSeries(sorted, want)
+	r.write(request...) // known now
+	r.requireSeries(sorted, want)
+	require.Equal(t, 1, r.Stats().Series)
+	r = r.reopen(nil)
+	r.write(request[1])
+	r.requireSeries(sorted, want)
+	require.Equal(t, 1, r.Stats().Series)
+	r.close()
+}
+
 func TestLaterWriteWinsWhateverTheOrder(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), newClock(), nil)
 	old := int64(startMs - 50*keyschema.HourMs)

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,7 +22,6 @@ const (
 	ReasonEmptyLabelName      = "empty_label_name"
 	ReasonInvalidUTF8         = "invalid_utf8"
 	ReasonDuplicateLabel      = "duplicate_label"
-	ReasonUnsortedLabels      = "unsorted_labels"
 	ReasonSeriesLimit         = "series_limit"
 	ReasonBefore1970          = "timestamp_before_1970"
 	ReasonBeforeRetention     = "before_retention"
@@ -42,16 +42,19 @@ func rejectf(reason, format string, args ...any) rejection {
 	return rejection{reason, fmt.Sprintf(format, args...)}
 }
 
-// validate checks a label set as sent and returns it without its empty values, which Prometheus treats as absent. The
-// result shares pairs.
+// validate checks a label set as sent and returns it in order and without its empty values, which Prometheus treats as
+// absent. Senders must sort labels, but many write them as they come, and Prometheus takes them. The result shares pairs.
 func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
+	if !slices.IsSortedFunc(pairs, byName) {
+		slices.SortStableFunc(pairs, byName)
+	}
 	kept := pairs[:0]
 	metric := ""
 	previous := ""
 	for n, p := range pairs {
 		switch {
 		case p.Name == "":
-			return nil, rejectf(ReasonEmptyLabelName, "label %d has an empty name", n+1)
+			return nil, rejectf(ReasonEmptyLabelName, "the label of value %q has an empty name", shorten(p.Value))
 		case !utf8.ValidString(p.Name):
 			return nil, rejectf(ReasonInvalidUTF8, "label name %q is not valid UTF-8", p.Name)
 		case !utf8.ValidString(p.Value):
@@ -61,8 +64,6 @@ func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
 				len(p.Name), l.LabelNameBytesMax, p.Name)
 		case n > 0 && p.Name == previous:
 			return nil, rejectf(ReasonDuplicateLabel, "label %q appears twice", p.Name)
-		case n > 0 && p.Name < previous:
-			return nil, rejectf(ReasonUnsortedLabels, "label %q comes after %q", p.Name, previous)
 		}
 		previous = p.Name
 		if p.Value == "" {
@@ -88,6 +89,8 @@ func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
 	}
 	return kept, rejection{}
 }
+
+func byName(a, b prompb.Label) int { return strings.Compare(a.Name, b.Name) }
 
 // describeBytesMax bounds a series in a message: a sender's monster must not fill logs and answers.
 const describeBytesMax = 400
