@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -310,4 +311,21 @@ func TestNoBackends(t *testing.T) {
 	}
 	_, err = New(Options{Writer: f.writer, Limits: Limits{WriteBytesMax: 10, WriteInflightBytesMax: 5}})
 	require.ErrorContains(t, err, "WriteInflightBytesMax")
+}
+
+// TestFeatures: what is said to be there is.
+func TestFeatures(t *testing.T) {
+	var answer struct{ Data map[string]map[string]bool }
+	f := newFixture(t, func(o *Options) { o.AdminAPI = true })
+	require.NoError(t, json.Unmarshal(f.get("/api/v1/features").Body.Bytes(), &answer))
+	require.True(t, answer.Data["api"]["admin"])
+	require.False(t, answer.Data["api"]["lifecycle"])
+	require.True(t, answer.Data["promql_operators"]["topk"])
+	for name, has := range answer.Data["promql_functions"] {
+		_, err := f.opts.Engine.Parse(name + "()")
+		missing := err != nil && (strings.Contains(err.Error(), "is not enabled") || strings.Contains(err.Error(), "unknown function"))
+		require.Equal(t, has, !missing, "%s: %v", name, err)
+	}
+	require.False(t, answer.Data["promql_functions"]["info"])
+	require.True(t, answer.Data["promql_functions"]["rate"])
 }

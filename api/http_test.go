@@ -82,7 +82,7 @@ func TestMethods(t *testing.T) {
 		{http.MethodOptions, "/api/v1/query", "GET, POST, OPTIONS", 204},
 		{http.MethodOptions, "/api/v1/write", "POST, OPTIONS", 204},
 		{http.MethodGet, "/api/v1/nothing", "", 404},
-		{http.MethodGet, "/api/v1/query/", "", 404},
+		{http.MethodGet, "/api/v1/nothing/", "", 404},
 		{http.MethodGet, "/api/v1/label/a/b/values", "", 404},
 		{http.MethodGet, "/nothing", "", 404},
 		{http.MethodGet, "/api/v1/../../etc/passwd", "", 404},
@@ -97,6 +97,27 @@ func TestMethods(t *testing.T) {
 	}
 	require.Contains(t, body(t, f.get("/api/v1/nothing")), `"errorType":"not_found"`)
 	require.Equal(t, 6., f.metric(t, "tsdb_http_requests_total", map[string]string{"handler": "unknown", "code": "404"}))
+}
+
+// TestSlashes: a path with slashes too many leads to its endpoint, keeping method and parameters.
+func TestSlashes(t *testing.T) {
+	f := newFixture(t, nil)
+	for target, location := range map[string]string{
+		"//api/v1/query?query=1": "/api/v1/query?query=1", "/api/v1//query": "/api/v1/query", "/api/v1/labels/": "/api/v1/labels",
+		"/-/healthy/": "/-/healthy", "//api/v1/label/a%2Fb/values": "/api/v1/label/a%2Fb/values", "//-/ready": "/-/ready",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "http://halite.example"+target, nil)
+		w := f.do(r)
+		require.Equal(t, http.StatusTemporaryRedirect, w.Code, target)
+		require.Equal(t, location, w.Header().Get("Location"), target)
+		require.NotEqual(t, http.StatusNotFound, f.get(location).Code, location)
+	}
+	w := f.do(httptest.NewRequest(http.MethodPost, "http://halite.example//api/v1/write", nil))
+	require.Equal(t, http.StatusTemporaryRedirect, w.Code)
+	for _, target := range []string{"//elsewhere.example", "//elsewhere.example/api/v1/query", "///", "/api/v1//nothing"} {
+		w := f.do(httptest.NewRequest(http.MethodGet, "http://halite.example"+target, nil))
+		require.Equal(t, http.StatusNotFound, w.Code, target)
+	}
 }
 
 // TestCORS: without the option no page of another origin can read an answer.

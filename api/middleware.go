@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -174,13 +173,4 @@ func (s *Server) sameOrigin(name string, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// notFound answers unknown paths, below /api/ in JSON.
-func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
-	if strings.HasPrefix(r.URL.Path, "/api/") {
-		s.respondError(w, &apiError{typ: errNotFound, err: fmt.Errorf("no endpoint %q", r.URL.Path)})
-		return
-	}
-	http.NotFound(w, r)
 }

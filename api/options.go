@@ -40,7 +40,7 @@ type Options struct {
 
 	// Ready says whether requests can be served; nil means always. It is asked once a request and must be cheap.
 	Ready func() Readiness
-	// Gatherer is what /metrics and /api/v1/status/self_metrics expose; nil means prometheus.DefaultGatherer.
+	// Gatherer is what /metrics exposes; nil means prometheus.DefaultGatherer.
 	Gatherer prometheus.Gatherer
 	// Registerer takes the server's own metrics; nil means they are counted but not registered.
 	Registerer prometheus.Registerer
@@ -64,6 +64,10 @@ type Options struct {
 	Rules func() []keyschema.Rule
 	// Reload reads the configuration again, for /-/reload; nil answers 403.
 	Reload func(ctx context.Context) error
+	// Quit makes the process stop in good order, for /-/quit, and returns at once; nil answers 403.
+	Quit func()
+	// Lookback is how old the newest sample of a series may be for /federate. Default 5 min, as the engine's.
+	Lookback time.Duration
 
 	// AdminAPI allows the /api/v1/admin endpoints. Default false: they answer 403.
 	AdminAPI bool
@@ -150,6 +154,9 @@ type BuildInfo struct {
 	Revision, Branch, BuildUser, BuildDate, GoVersion string
 }
 
+// DefaultLookback is the default of Options.Lookback.
+const DefaultLookback = 5 * time.Minute
+
 // DefaultAPIVersion is the Prometheus release whose HTTP API the server is compared with.
 const DefaultAPIVersion = "3.15.0"
 
@@ -195,6 +202,12 @@ func (o *Options) Validate() error {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Lookback == 0 {
+		o.Lookback = DefaultLookback
+	}
+	if o.Lookback < 0 {
+		faults = append(faults, fmt.Errorf("api: option Lookback is %s; it must be positive, or 0 for its default", o.Lookback))
 	}
 	o.Build.setDefaults()
 	return errors.Join(append(faults, o.Limits.Validate())...)

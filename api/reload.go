@@ -11,7 +11,7 @@ import (
 // reason if the former configuration had to stay.
 func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Reload == nil {
-		s.text(w, r, http.StatusForbidden, "Lifecycle API is not enabled.\n")
+		s.noLifecycle(w, r)
 		return
 	}
 	if !s.opts.Ready().Ready {
@@ -23,6 +23,21 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusOK)
+}
+
+// quit answers /-/quit: the server stops as on SIGTERM, this request's answer included in those it still finishes. It
+// answers 403 unless that is switched on.
+func (s *Server) quit(w http.ResponseWriter, r *http.Request) {
+	if s.opts.Quit == nil {
+		s.noLifecycle(w, r)
+		return
+	}
+	s.text(w, r, http.StatusOK, "Requesting termination... Goodbye!")
+	s.opts.Quit()
+}
+
+func (s *Server) noLifecycle(w http.ResponseWriter, r *http.Request) {
+	s.text(w, r, http.StatusForbidden, "Lifecycle API is not enabled.\n")
 }
 
 // schemaRules answers /api/v1/status/schema: the rules that say how row keys are made, in the form of the rules file, the

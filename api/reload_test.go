@@ -35,6 +35,22 @@ func TestReload(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, f.get("/-/reload").Code)
 }
 
+func TestQuit(t *testing.T) {
+	f := newFixture(t, nil)
+	w := f.post("/-/quit", "")
+	require.Equal(t, http.StatusForbidden, w.Code)
+	require.Equal(t, "Lifecycle API is not enabled.\n", body(t, w))
+
+	quits := 0
+	f = newFixture(t, func(o *Options) { o.Quit = func() { quits++ } })
+	require.Equal(t, http.StatusMethodNotAllowed, f.get("/-/quit").Code)
+	require.Zero(t, quits)
+	w = f.post("/-/quit", "")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, "Requesting termination... Goodbye!", body(t, w))
+	require.Equal(t, 1, quits)
+}
+
 func TestSchemaRules(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Rules = func() []keyschema.Rule {

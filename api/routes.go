@@ -55,9 +55,13 @@ func (s *Server) routes(router *mux.Router) error {
 	handle("/-/ready", s.guard(s.byMethod(getAndHead(http.HandlerFunc(s.ready)))))
 	reload := s.sameOrigin("/-/reload", http.HandlerFunc(s.reload))
 	handle("/-/reload", s.guard(s.byMethod(methods{http.MethodPost: reload, http.MethodPut: reload})))
+	quit := s.sameOrigin("/-/quit", http.HandlerFunc(s.quit))
+	handle("/-/quit", s.guard(s.byMethod(methods{http.MethodPost: quit, http.MethodPut: quit})))
+	federate := s.whenReady("/federate", http.HandlerFunc(s.federate))
+	handle("/federate", zipped(s.byMethod(methods{http.MethodGet: federate})))
 	handle("/", zipped(s.byMethod(getAndHead(http.HandlerFunc(s.landingPage)))))
 
-	router.NotFoundHandler = s.instrument("unknown", s.guard(http.HandlerFunc(s.notFound)))
+	router.NotFoundHandler = s.instrument("unknown", s.guard(s.notFound(router)))
 	return nil
 }
 
@@ -78,6 +82,7 @@ func (s *Server) queryEndpoints() map[string]endpoint {
 func (s *Server) readOnlyEndpoints() map[string]endpoint {
 	return map[string]endpoint{
 		"/api/v1/label/{name}/values":   s.labelValues,
+		"/api/v1/features":              s.features,
 		"/api/v1/metadata":              s.metricMetadata,
 		"/api/v1/rules":                 s.rules,
 		"/api/v1/alerts":                s.alerts,

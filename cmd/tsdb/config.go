@@ -142,7 +142,8 @@ func (c *serveConfig) addWebFlags(cmd *kingpin.CmdClause) {
 		StringVar(&c.externalURL)
 	cmd.Flag("web.cors.origin", "Regular expression of allowed CORS origins; empty allows none.").StringVar(&c.corsOrigin)
 	cmd.Flag("web.enable-admin-api", "Allow the calls below /api/v1/admin.").BoolVar(&c.adminAPI)
-	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload, which reads --storage.schema-rules again, as SIGHUP does.").
+	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload, which reads --storage.schema-rules again, as SIGHUP does, "+
+		"and POST /-/quit, which stops the server, as SIGTERM does.").
 		BoolVar(&c.lifecycle)
 	cmd.Flag("web.enable-pprof", "Serve the Go runtime's profiles below /debug/pprof/.").BoolVar(&c.profiles)
 	cmd.Flag("web.self-scrape", "Store this server's own metrics.").Default("true").BoolVar(&c.selfScrape)

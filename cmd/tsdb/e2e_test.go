@@ -94,11 +94,17 @@ func startServerAt(t testing.TB, dir, addr string, flags ...string) *server {
 func (s *server) end(sig syscall.Signal) error {
 	s.t.Helper()
 	require.NoError(s.t, s.cmd.Process.Signal(sig))
+	return s.ended(sig)
+}
+
+// ended waits for the process after why it should end.
+func (s *server) ended(why any) error {
+	s.t.Helper()
 	select {
 	case err := <-s.done:
 		return err
 	case <-time.After(time.Minute):
-		s.t.Fatalf("still running a minute after %s\n%s", sig, s.log)
+		s.t.Fatalf("still running a minute after %v\n%s", why, s.log)
 		return nil
 	}
 }

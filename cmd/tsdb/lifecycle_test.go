@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReloadOfRunningServer changes the rules of a server by /-/reload and by SIGHUP; both say why they refuse.
+// TestReloadOfRunningServer changes the rules of a server by /-/reload and by SIGHUP; both say why they refuse. /-/quit ends it.
 func TestReloadOfRunningServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.json")
 	const first, second = `{"pattern":"bus","from_hour":0,"salts":4}`, `{"pattern":"bus","from_hour":%d,"salts":%d}`
@@ -46,5 +46,9 @@ func TestReloadOfRunningServer(t *testing.T) {
 	require.NotContains(t, rules(), `"salts":64`)
 	_, a := s.get("/api/v1/status/runtimeinfo", url.Values{})
 	require.Contains(t, string(a.Data), `"reloadConfigSuccess":false`)
-	require.NoError(t, s.end(syscall.SIGTERM))
+
+	status, text, _ = s.post("/-/quit", nil)
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "Requesting termination... Goodbye!", text)
+	require.NoError(t, s.ended("/-/quit"))
 }

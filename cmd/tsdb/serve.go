@@ -36,6 +36,8 @@ func serveUntilSignal(c *serveConfig) error {
 // serve listens first, so that senders are told to come back while the log is replayed, then opens the store, and serves
 // until ctx ends. What people are to read goes to out.
 func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer) (err error) {
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
 	c.fitMemory(log)
 	defer paceCollector()()
 	hangups := catchHangups()
@@ -58,7 +60,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 		return errors.Join(err, httpServer.Close())
 	}
 	rules := newRulesReloader(c, db, registry)
-	server, err := newAPI(c, db, gate, rules, registry, log)
+	server, err := newAPI(c, db, gate, rules, quit, registry, log)
 	if err != nil {
 		return errors.Join(err, httpServer.Close(), db.close(ctx))
 	}
@@ -122,7 +124,7 @@ func newRegistry() *prometheus.Registry {
 }
 
 func newAPI(
-	c *serveConfig, db *database, gate *gate, rules *rulesReloader, registry *prometheus.Registry, log *slog.Logger,
+	c *serveConfig, db *database, gate *gate, rules *rulesReloader, quit func(), registry *prometheus.Registry, log *slog.Logger,
 ) (*api.Server, error) {
 	var cors *regexp.Regexp
 	if c.corsOrigin != "" {
@@ -135,6 +137,8 @@ func newAPI(
 	var reload func(context.Context) error
 	if c.lifecycle {
 		reload = rules.Reload
+	} else {
+		quit = nil
 	}
 	return api.New(api.Options{
 		Writer: db.ingester, Engine: db.engine, Catalogue: db.catalogue, Queryable: db.queryable, Metadata: db.ingester,
@@ -143,7 +147,7 @@ func newAPI(
 		Build:   api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
 		Flags:   c.flagValues(),
 		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, rules, started) },
-		Reload:  reload, Rules: db.schema.Rules, OwnJob: ownJob,
+		Reload:  reload, Quit: quit, Lookback: c.queryLookback, Rules: db.schema.Rules, OwnJob: ownJob,
 		AdminAPI: c.adminAPI, CORSOrigin: cors, Tablets: db.store, Retention: db.sweeper.Costs,
 		Limits: api.Limits{WriteBytesMax: c.bodyBytesMax, RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout},
 	})

@@ -1,0 +1,143 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	promstorage "github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"google.golang.org/protobuf/proto"
+)
+
+// newest is the last sample of a series.
+type newest struct {
+	labels labels.Labels
+	tsMs   int64
+	value  float64
+}
+
+// federate answers /federate: the newest sample of each selected series, in the exposition format that the client asks
+// for, so that another Prometheus can scrape it. Errors are plain text, as scrapers log them.
+func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
+	list, aerr := s.federated(w, r)
+	if aerr != nil {
+		if aerr.code() == http.StatusServiceUnavailable {
+			s.setRetryAfter(w, aerr.retryAfter)
+		}
+		http.Error(w, aerr.err.Error(), aerr.code())
+		return
+	}
+	format := expfmt.NegotiateAccept(r.Header,
+		expfmt.NewFormat(expfmt.TypeProtoDelim), expfmt.NewFormat(expfmt.TypeProtoText),
+		expfmt.NewFormat(expfmt.TypeProtoCompact), expfmt.NewFormat(expfmt.TypeTextPlain))
+	w.Header().Set("Content-Type", string(format))
+	encoder := expfmt.NewEncoder(w, format)
+	for len(list) > 0 {
+		name := list[0].labels.Get(model.MetricNameLabel)
+		end := 1
+		for end < len(list) && list[end].labels.Get(model.MetricNameLabel) == name {
+			end++
+		}
+		if err := encoder.Encode(family(name, list[:end])); err != nil {
+			return // the client is gone; nobody is left to tell
+		}
+		list = list[end:]
+	}
+}
+
+// federated reads the request and what it selects, sorted by metric.
+func (s *Server) federated(w http.ResponseWriter, r *http.Request) ([]newest, *apiError) {
+	r, aerr := s.parseForm(w, r)
+	if aerr == nil {
+		aerr = strictForm(r)
+	}
+	if aerr != nil {
+		return nil, aerr
+	}
+	sets, err := s.opts.Engine.Parser().ParseMetricSelectors(r.Form["match[]"])
+	if err != nil {
+		return nil, badData(err)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.Limits.ReadTimeout)
+	defer cancel()
+	if err := s.reads.Acquire(ctx, 1); err != nil {
+		return nil, evalError(err)
+	}
+	defer s.reads.Release(1)
+	var list []newest
+	for _, set := range sets {
+		if len(set) == 0 {
+			continue // nothing, as in Prometheus, rather than everything
+		}
+		if list, err = s.appendNewest(ctx, list, set); err != nil {
+			return nil, readFailure(err)
+		}
+		if most := s.opts.Limits.ReadSamplesMax; len(list) > most {
+			return nil, badData(fmt.Errorf("exceeded sample limit (%d)", most))
+		}
+	}
+	slices.SortFunc(list, func(a, b newest) int {
+		return cmp.Or(
+			cmp.Compare(a.labels.Get(model.MetricNameLabel), b.labels.Get(model.MetricNameLabel)),
+			labels.Compare(a.labels, b.labels))
+	})
+	return slices.CompactFunc(list, func(a, b newest) bool { return labels.Equal(a.labels, b.labels) }), nil
+}
+
+// appendNewest appends the newest samples of the series that one selector selects. A series that has ended has none, as
+// the formats know no stale markers.
+func (s *Server) appendNewest(ctx context.Context, list []newest, set []*labels.Matcher) ([]newest, error) {
+	toMs := s.opts.Now().UnixMilli()
+	fromMs := toMs - s.opts.Lookback.Milliseconds()
+	querier, err := s.opts.Queryable.Querier(fromMs, toMs)
+	if err != nil {
+		return list, err
+	}
+	defer s.closeQuerier(querier)
+	var it chunkenc.Iterator
+	selected := querier.Select(ctx, false, &promstorage.SelectHints{Start: fromMs, End: toMs}, set...)
+	for selected.Next() {
+		series := selected.At()
+		n, found := newest{labels: series.Labels()}, false
+		it = series.Iterator(it)
+		for typ := it.Next(); typ != chunkenc.ValNone; typ = it.Next() {
+			if found = typ == chunkenc.ValFloat; found {
+				n.tsMs, n.value = it.At()
+			}
+		}
+		if err := it.Err(); err != nil {
+			return list, err
+		}
+		if found && !value.IsStaleNaN(n.value) {
+			list = append(list, n)
+		}
+	}
+	return list, selected.Err()
+}
+
+// family is one metric's samples in the model of the exposition formats.
+func family(name string, list []newest) *dto.MetricFamily {
+	f := &dto.MetricFamily{Name: proto.String(name), Type: dto.MetricType_UNTYPED.Enum()}
+	for _, n := range list {
+		m := &dto.Metric{Untyped: &dto.Untyped{Value: proto.Float64(n.value)}, TimestampMs: proto.Int64(n.tsMs)}
+		n.labels.Range(func(l labels.Label) {
+			if l.Name != model.MetricNameLabel {
+				m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(l.Name), Value: proto.String(l.Value)})
+			}
+		})
+		if !n.labels.Has(model.InstanceLabel) {
+			// An empty one keeps a scraper that honours labels from adding the instance of this server.
+			m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(model.InstanceLabel), Value: proto.String("")})
+		}
+		f.Metric = append(f.Metric, m)
+	}
+	return f
+}
