@@ -61,12 +61,14 @@ func badParam(param, format string, args ...any) *Error {
 }
 
 // classify gives an evaluation error its type. The cause of ctx goes first: when it has ended, whatever failed failed
-// because of that.
+// because of that, but for a limit that had been reached before. A time-out begins with the words of Prometheus' engine,
+// wherever it was noticed.
 func classify(ctx context.Context, err error) *Error {
 	var (
 		known    *Error
 		canceled promql.ErrQueryCanceled
 		timeout  promql.ErrQueryTimeout
+		samples  promql.ErrTooManySamples
 		store    promql.ErrStorage
 	)
 	cause := context.Cause(ctx)
@@ -75,8 +77,12 @@ func classify(ctx context.Context, err error) *Error {
 		return known
 	case errors.Is(cause, ErrCancelled):
 		return &Error{Type: ErrorCanceled, Err: ErrCancelled}
-	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded), errors.Is(cause, context.DeadlineExceeded):
+	case errors.As(err, &samples):
+		return &Error{Type: ErrorExecution, Err: err}
+	case errors.As(err, &timeout):
 		return &Error{Type: ErrorTimeout, Err: err}
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(cause, context.DeadlineExceeded):
+		return &Error{Type: ErrorTimeout, Err: fmt.Errorf("%w: %w", promql.ErrQueryTimeout("expression evaluation"), err)}
 	case errors.As(err, &canceled), errors.Is(err, context.Canceled), cause != nil:
 		return &Error{Type: ErrorCanceled, Err: err}
 	case errors.Is(err, storage.ErrUnavailable):

@@ -1,9 +1,12 @@
 package query
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/stretchr/testify/require"
 )
@@ -21,6 +24,7 @@ func TestLimitsAreNamed(t *testing.T) {
 	_, err = e.Instant(t.Context(), InstantRequest{Query: "m"})
 	requireType(t, err, ErrorTimeout)
 	require.ErrorContains(t, err, "1ms (query.timeout")
+	require.Regexp(t, "^query timed out in ", err.Error())
 
 	w := newWaiting()
 	e = newEngine(t, w, func(o *Options) { o.ConcurrencyMax, o.QueueWait, o.QueueMax = 1, time.Millisecond, 1 })
@@ -40,4 +44,17 @@ func TestLimitsAreNamed(t *testing.T) {
 	e.gate.queued.Add(-1)
 	close(w.open)
 	require.NoError(t, <-first)
+}
+
+// TestTimeoutsReadAlike: whatever notices that time is up, the message begins with the words that clients know; a limit
+// that was reached before is told as such.
+func TestTimeoutsReadAlike(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), -1)
+	defer cancel()
+	e := classify(ctx, fmt.Errorf("read rows: %w", context.DeadlineExceeded))
+	require.Equal(t, ErrorTimeout, e.Type)
+	require.Equal(t, "query timed out in expression evaluation: read rows: context deadline exceeded", e.Error())
+	require.ErrorIs(t, e, context.DeadlineExceeded)
+	require.Equal(t, "query timed out in here", classify(ctx, promql.ErrQueryTimeout("here")).Error())
+	require.Equal(t, ErrorExecution, classify(ctx, promql.ErrTooManySamples("here")).Type)
 }
