@@ -39,7 +39,11 @@ func (i *Ingester) settle(
 			return err
 		}
 	}
-	if err := removal.Fold(ctx, first, last, t.Selectors, s.gone); err != nil {
+	sure := index.HourSpan{First: 1}
+	if !anew {
+		sure.First, sure.Last = wholeHours(t)
+	}
+	if err := removal.Fold(ctx, first, last, sure, t.Selectors, s.gone); err != nil {
 		return err
 	}
 	return i.opts.Tombstones.Settle(ctx, t.ID)

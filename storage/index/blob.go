@@ -15,6 +15,7 @@ import (
 const (
 	formatV1  = 1
 	formatV2  = 2 // roots and values that say when they were touched, packed parts of journals
+	formatV3  = 3 // roots that say which hours were removed, parts of journals that remove hours
 	sealBytes = 5 // format byte and checksum
 )
 
@@ -43,6 +44,9 @@ func newBlob(sizeHint int) []byte { return append(make([]byte, 0, sizeHint+sealB
 // newBlobV2 is newBlob of kinds that have a second format.
 func newBlobV2(sizeHint int) []byte { return append(make([]byte, 0, sizeHint+sealBytes), formatV2) }
 
+// newBlobV3 is newBlob of kinds that have a third format.
+func newBlobV3(sizeHint int) []byte { return append(make([]byte, 0, sizeHint+sealBytes), formatV3) }
+
 func seal(blob, key, qualifier []byte) []byte {
 	crc := crc32.Update(placeCRC(key, qualifier), castagnoli, blob)
 	return binary.LittleEndian.AppendUint32(blob, crc)
@@ -59,6 +63,11 @@ func unseal(value, key, qualifier []byte) ([]byte, error) {
 
 // unsealAny is unseal of kinds that have two formats.
 func unsealAny(value, key, qualifier []byte) (payload []byte, format byte, err error) {
+	return unsealUpTo(formatV2, value, key, qualifier)
+}
+
+// unsealUpTo is unseal of kinds that have so many formats.
+func unsealUpTo(last byte, value, key, qualifier []byte) (payload []byte, format byte, err error) {
 	if len(value) < sealBytes {
 		return nil, 0, errTruncated
 	}
@@ -67,7 +76,7 @@ func unsealAny(value, key, qualifier []byte) (payload []byte, format byte, err e
 	if crc != binary.LittleEndian.Uint32(value[len(value)-4:]) {
 		return nil, 0, errChecksum
 	}
-	if body[0] != formatV1 && body[0] != formatV2 {
+	if body[0] < formatV1 || body[0] > last {
 		return nil, 0, fmt.Errorf("%w %d", errFormat, body[0])
 	}
 	return body[1:], body[0], nil

@@ -8,6 +8,7 @@ import (
 // block is the segment of one large metric, or of several small ones whose names follow each other: rows ordered by
 // metric, then labels; the hours of each row; a column of value ids for each label name.
 type block struct {
+	number  int // in the segment
 	rows    uint32
 	metrics []metricRows
 	// runs holds the distinct patterns of hours one after another, ends the end of each; presence gives each row one.

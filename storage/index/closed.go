@@ -25,6 +25,8 @@ type folded struct {
 	of   period
 	gen  atomic.Uint32        // that the root names; 0 while it is unknown, for the root is damaged
 	root atomic.Pointer[root] // nil until it is needed
+	// removed says that the root has removals: the day's month holds more than the day.
+	removed atomic.Bool
 	// broken is set when a month was found damaged: its days are read instead until it is folded anew.
 	broken atomic.Bool
 }
@@ -106,6 +108,7 @@ func (c *closedDays) install(p period, r *root) {
 	f := c.found(p)
 	f.root.Store(r)
 	f.gen.Store(r.gen)
+	f.removed.Store(r.removed != nil)
 	f.broken.Store(false)
 }
 
@@ -155,7 +158,7 @@ func (x *Index) readRoot(ctx context.Context, p period) (*root, error) {
 	if err != nil {
 		return nil, err
 	}
-	payload, format, err := unsealAny(value, key, qualifier)
+	payload, format, err := unsealUpTo(formatV3, value, key, qualifier)
 	if err == nil {
 		var r *root
 		if r, err = parseRoot(payload, format, p.isMonth()); err == nil {

@@ -26,7 +26,8 @@
 //     replay of the log does. Presence is exact by the hour: never narrower than the touches, nor wider.
 //   - A month repeats what its days hold and says which generation of each; a day that has been folded since is read by
 //     itself. A month that is late, damaged or gone costs time, never an answer.
-//   - Hours leave only by a [Removal] or [Index.RemoveShared], whose caller knows that no samples are left in them.
+//   - Hours leave only by a [Removal] or [Index.RemoveShared], whose caller knows that no samples are left in them. A Removal
+//     writes no segment: a day's root says what is gone of it, reads go by that, and the next Maintain folds the day without it.
 //   - A day's generation is switched by one cell. Whatever a crash leaves, either the old or the new generation is
 //     whole, and everything else is swept up later.
 //   - Stored values are checksummed together with their place. A damaged journal is made anew from the keys of the data

@@ -59,6 +59,7 @@ func (x *Index) Maintain(ctx context.Context) error {
 			keep(x.foldOpen(ctx, d))
 		}
 	}
+	keep(x.foldRemovals(ctx))
 	keep(x.foldMonths(ctx))
 	x.maint.Lock()
 	defer x.maint.Unlock()
@@ -82,6 +83,11 @@ func (x *Index) foldDue(d *openDay) bool {
 func (x *Index) foldOpen(ctx context.Context, d *openDay) (err error) {
 	x.maint.Lock()
 	defer x.maint.Unlock()
+	return x.foldOpenLocked(ctx, d)
+}
+
+// foldOpenLocked is foldOpen of who holds maint.
+func (x *Index) foldOpenLocked(ctx context.Context, d *openDay) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("index: fold day %d: %w", d.day, err)
@@ -93,23 +99,38 @@ func (x *Index) foldOpen(ctx context.Context, d *openDay) (err error) {
 	}
 	hours := d.snapshot()
 	sources := []source{newActiveSource(x.cat, hours)}
-	if c := x.closed.get(d.day); c == nil {
-		if err := x.forgetInMonth(ctx, dayPeriod(d.day)); err != nil {
-			return err
-		}
-	} else {
-		s, err := x.segment(ctx, c)
-		if err != nil {
-			return err
-		}
-		sources = append(sources, closedSource{s: s})
+	former, err := x.formerSegment(ctx, d.day)
+	if err != nil {
+		return err
 	}
+	sources = append(sources, former...)
 	// A part whose write was reported as failed may be in the table all the same, at seq; what it holds is in memory.
 	contains, parts := contents{journalSeq: d.journal.seq + 1}, d.parts
 	if err := x.foldInto(ctx, dayPeriod(d.day), sources, contains, func() { x.open.release(d, hours) }); err != nil {
 		return err
 	}
+	delete(x.cleared, d.day)
 	return x.deleteParts(ctx, parts)
+}
+
+// formerSegment is the segment of a day as a source of its next one, none if it has none. A month that holds more of the
+// day than that forgets it.
+func (x *Index) formerSegment(ctx context.Context, day int64) ([]source, error) {
+	c := x.closed.get(day)
+	if c == nil {
+		return nil, x.forgetInMonth(ctx, dayPeriod(day))
+	}
+	s, err := x.segment(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if s.root.removed != nil {
+		if err := x.forgetInMonth(ctx, dayPeriod(day)); err != nil {
+			return nil, err
+		}
+	}
+	src, err := daySource(ctx, s)
+	return []source{src}, err
 }
 
 // contents is what a root says of where its segment came from: the journal's parts below journalSeq, or, in a month,
@@ -196,7 +217,7 @@ func (x *Index) begin(ctx context.Context, p period) (uint32, error) {
 
 // switchRoot makes a generation the period's.
 func (x *Index) switchRoot(ctx context.Context, p period, r *root) error {
-	cell := rootCell(p, []byte{qualRoot}, appendRoot(newBlobV2(1024), r))
+	cell := rootCell(p, []byte{qualRoot}, rootBlob(r))
 	if x.shared() {
 		return x.switchReserved(ctx, p, r.gen, cell)
 	}
@@ -229,7 +250,7 @@ func (x *Index) nextGeneration(ctx context.Context, p period) (uint32, error) {
 		return 0, err
 	}
 	for _, c := range cells {
-		payload, _, err := unsealAny(c.value, c.key, c.qualifier)
+		payload, _, err := unsealUpTo(formatV3, c.value, c.key, c.qualifier)
 		var of uint32
 		switch {
 		case err != nil || len(c.qualifier) == 0:
@@ -430,6 +451,7 @@ func (x *Index) expireLocked() {
 	oldest := dayOf(keyschema.HourOf(x.oldestMs()))
 	for _, d := range x.open.between(0, oldest-1) {
 		x.open.forget(d.day)
+		delete(x.cleared, d.day)
 	}
 	for _, d := range append(x.closed.between(0, oldest-1), x.closed.allMonths()...) {
 		if d.of.lastDay() < oldest {

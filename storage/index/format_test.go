@@ -3,6 +3,7 @@ package index
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -81,6 +82,43 @@ func exampleMonth(t testing.TB) (out []placedCell) {
 	return out
 }
 
+// exampleRemoval is the day drawn in FORMAT.md without hour 6 of one series: the part of the journal that clears it, and the
+// root of the segment that says so.
+func exampleRemoval(t testing.TB) (out []placedCell) {
+	for _, folded := range []bool{false, true} {
+		w := newWorld(t, 1)
+		w.layout = defaultLayout()
+		w.x.layout = w.layout
+		var refs []Ref
+		for _, code := range []string{"500", "200"} {
+			ref, _, err := w.x.Add(labels.FromStrings(metricName, "requests", "code", code, "job", "web"))
+			require.NoError(t, err)
+			refs = append(refs, ref)
+			w.x.Touch(ref, baseDay*24+5)
+			w.x.Touch(ref, baseDay*24+6)
+		}
+		require.NoError(t, w.x.Persist(context.Background()))
+		if folded {
+			w.advance(48 * time.Hour)
+			require.True(t, w.maintain())
+		}
+		hour := HourSpan{First: baseDay*24 + 6, Last: baseDay*24 + 6}
+		r, err := w.x.StartRemoval()
+		require.NoError(t, err)
+		r.Clear(refs[:1], hour.First, hour.Last)
+		require.NoError(t, r.Fold(context.Background(), hour.First, hour.Last, hour,
+			[][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "code", "500")}}, nil))
+		r.Close()
+		for _, c := range w.storedCells() {
+			if string(c.key) == string(journalKey(baseDay, 1)) || string(c.cell.Qualifier) == string(rune(qualRoot)) {
+				out = append(out, c)
+			}
+		}
+	}
+	require.Len(t, out, 2)
+	return out
+}
+
 func dump(cells []placedCell) string {
 	var b strings.Builder
 	for _, c := range cells {
@@ -97,7 +135,7 @@ func TestFormat(t *testing.T) {
 	doc, err := os.ReadFile("FORMAT.md")
 	require.NoError(t, err)
 	journal, segment := exampleDay(t)
-	for _, part := range []string{dump(journal), dump(segment), dump(exampleMonth(t))} {
+	for _, part := range []string{dump(journal), dump(segment), dump(exampleMonth(t)), dump(exampleRemoval(t))} {
 		if !strings.Contains(string(doc), "```\n"+part+"```\n") {
 			t.Errorf("FORMAT.md does not contain\n%s", part)
 		}
@@ -116,6 +154,14 @@ var parsers = []struct {
 	{"root", func(p []byte) (any, func() []byte, error) {
 		v, err := parseRoot(p, formatV2, false)
 		return v, func() []byte { return appendRoot(nil, v) }, err
+	}},
+	{"root with removals", func(p []byte) (any, func() []byte, error) {
+		v, err := parseRoot(p, formatV3, false)
+		return v, func() []byte { return appendRoot(nil, v) }, err
+	}},
+	{"cleared hours", func(p []byte) (any, func() []byte, error) {
+		base, runs, err := parseCleared(p)
+		return []any{base, runs}, func() []byte { return appendRuns(binary.AppendUvarint(nil, uint64(base)), runs) }, err
 	}},
 	{"month root", func(p []byte) (any, func() []byte, error) {
 		v, err := parseRoot(p, formatV2, true)
@@ -175,7 +221,7 @@ func parseInline(p []byte, month bool) (any, func() []byte, error) {
 // FuzzParse feeds arbitrary bytes to every parser: none panics, and what is accepted survives being written again.
 func FuzzParse(f *testing.F) {
 	journal, segment := exampleDay(f)
-	for _, c := range slices.Concat(journal, segment, exampleMonth(f)) {
+	for _, c := range slices.Concat(journal, segment, exampleMonth(f), exampleRemoval(f)) {
 		for kind := range parsers {
 			f.Add(kind, c.cell.Value[1:len(c.cell.Value)-4])
 		}

@@ -100,8 +100,8 @@ type Index struct {
 	foldedAt map[period]time.Time // when this process folded a period last
 	unclean  map[period]bool      // periods with leftovers of an interrupted fold
 	damaged  map[period]damagedDay
-	cleared  map[int64]bool    // days whose journals know hours that a removal has cleared
-	reserved map[period]uint32 // generations that this process has reserved and not used yet
+	cleared  map[int64]*clearedHours // of days whose journals know hours that a removal has cleared
+	reserved map[period]uint32       // generations that this process has reserved and not used yet
 	seen     seenParts
 	written  map[int64]uint32 // parts with a writer that this process has written, by day
 	// collecting notes the keys of the parts read, for who folds them.
@@ -156,7 +156,7 @@ func newIndex(opts Options) *Index {
 		foldedAt: map[period]time.Time{}, unclean: map[period]bool{}, damaged: map[period]damagedDay{},
 		reserved: map[period]uint32{}, begun: map[period]uint32{}, foldTimes: map[period]time.Time{},
 		seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
-		cleared: map[int64]bool{},
+		cleared: map[int64]*clearedHours{},
 	}
 	x.open.days = map[int64]*openDay{}
 	x.closed.days, x.closed.months = map[int64]*folded{}, map[period]*folded{}

@@ -75,15 +75,7 @@ func appendPart(dst []byte, p *part) []byte {
 			dst = append(dst, c.ids.raw()...)
 		}
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(p.runs)))
-	next := uint32(0)
-	for _, r := range p.runs {
-		dst = binary.AppendUvarint(dst, uint64(r.row-next))
-		dst = binary.AppendUvarint(dst, uint64(r.count))
-		dst = binary.AppendUvarint(dst, uint64(r.hours))
-		next = r.row + r.count
-	}
-	return dst
+	return appendRuns(dst, p.runs)
 }
 
 // parsePart reads a payload; what it returns does not refer to the payload.
@@ -120,7 +112,7 @@ func parsePart(payload []byte) (*part, error) {
 	if c.err == nil && rows != uint64(p.rows) {
 		return nil, fmt.Errorf("%w: %d series announced, %d found", errRange, p.rows, rows)
 	}
-	p.readRuns(c)
+	p.runs = readRuns(c, uint64(p.base)+uint64(p.rows))
 	return p, c.end()
 }
 
@@ -142,21 +134,6 @@ func (p *part) readMetric(c *cursor) partMetric {
 		m.columns = append(m.columns, col)
 	}
 	return m
-}
-
-func (p *part) readRuns(c *cursor) {
-	runs, end := c.count(3), uint64(p.base)+uint64(p.rows)
-	next := uint64(0)
-	for i := 0; i < runs && c.err == nil; i++ {
-		row := next + c.uvarint()
-		r := hourRun{row: uint32(row), count: c.number(end), hours: c.number(hoursMask)}
-		next = row + uint64(r.count)
-		if row > end || next > end || r.count == 0 || r.hours == 0 {
-			c.fail(errRange)
-			return
-		}
-		p.runs = append(p.runs, r)
-	}
 }
 
 // journalReader takes a day's parts in order into a catalogue.

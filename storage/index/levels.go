@@ -93,7 +93,7 @@ func (q *query) monthWindow(s *segment, g monthDays, wholeOnly bool) (served uin
 	for _, d := range g.days {
 		i := d.of.firstDay() - g.of.firstDay()
 		hours := hoursWithin(d.of.firstDay(), q.from, q.to)
-		if has, now := s.root.days[i], d.gen.Load(); now == 0 || has.gen != now || wholeOnly && hours != hoursMask {
+		if has, now := s.root.days[i], d.gen.Load(); now == 0 || has.gen != now || d.removed.Load() || wholeOnly && hours != hoursMask {
 			continue
 		}
 		s.window[i] = hours

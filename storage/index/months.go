@@ -161,7 +161,7 @@ func (x *Index) monthDue(g monthDays, held []monthDay) (due []*folded) {
 		return nil
 	}
 	for _, d := range g.days {
-		if x.leftOut(d) {
+		if x.leftOut(d) || d.removed.Load() { // the latter is folded soon
 			continue
 		}
 		has := held[d.of.firstDay()-g.of.firstDay()]

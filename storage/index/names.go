@@ -34,8 +34,11 @@ func (n *nameScan) run() error {
 }
 
 // askedOf is what the window asks for in the terms of the masks of a dictionary: hours of a day, or days of a month. It
-// is false if these masks cannot tell, because they do not exist in the first format.
+// is false if these masks cannot tell, because they do not exist in the first format, or hours were removed since.
 func (s *segment) askedOf() (mask uint32, ok bool) {
+	if s.root.removed != nil {
+		return 0, false
+	}
 	if s.of.of.isMonth() {
 		return s.window.daysWithin(), true
 	}

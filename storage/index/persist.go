@@ -34,6 +34,10 @@ func (x *Index) Persist(ctx context.Context) error {
 }
 
 func (x *Index) persistDay(ctx context.Context, d *openDay) (err error) {
+	// Before any part that may tell of the same hours once more.
+	if err := x.writeCleared(ctx, d); err != nil {
+		return err
+	}
 	if !d.dirty.Load() {
 		return nil
 	}

@@ -49,7 +49,7 @@ func (w *world) openPebble(fs vfs.FS) {
 
 // powerStep is a step whose persisted touches count only once they are synced.
 func (w *world) powerStep() {
-	switch w.rng.IntN(6) {
+	switch w.rng.IntN(7) {
 	case 0, 1:
 		w.touchSome()
 	case 2:
@@ -68,5 +68,7 @@ func (w *world) powerStep() {
 		require.True(w.t, w.maintain())
 	case 5:
 		w.retire()
+	case 6:
+		w.remove()
 	}
 }

@@ -48,9 +48,10 @@ func (x *Index) findPeriods(ctx context.Context) error {
 			switch string(c.Qualifier) {
 			case string(rune(qualRoot)):
 				f := x.closed.found(p)
-				if payload, _, err := unsealAny(c.Value, row.Key, c.Qualifier); err == nil {
+				if payload, format, err := unsealUpTo(formatV3, c.Value, row.Key, c.Qualifier); err == nil {
 					gen, _ := rootGen(payload) // what is damaged shows up when it is needed
 					f.gen.Store(gen)
+					f.removed.Store(format == formatV3)
 				}
 			case string(rune(qualIntent)):
 				x.unclean[p] = true
@@ -165,7 +166,13 @@ func (r *dayRestorer) take(row storage.Row) error {
 	if i < 0 {
 		return corrupt(storage.TableSeries, row.Key, []byte{qualPart}, errMissing)
 	}
-	stored, format, err := unsealAny(row.Cells[i].Value, row.Key, []byte{qualPart})
+	stored, format, err := unsealUpTo(formatV3, row.Cells[i].Value, row.Key, []byte{qualPart})
+	if err == nil && format == formatV3 {
+		if err = r.clear(stored); err != nil {
+			return corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
+		}
+		return nil
+	}
 	var payload []byte
 	if err == nil {
 		payload, err = r.packer.payload(stored, format)
@@ -216,6 +223,7 @@ func (x *Index) repairJournal(ctx context.Context, day int64) error {
 	d.dirty.Store(true)
 	end := d.journal.seq
 	d.journal = journalState{known: true, first: end, seq: end}
+	delete(x.cleared, day) // the new parts do not tell of them
 	if err := x.persistDay(ctx, d); err != nil {
 		return err
 	}

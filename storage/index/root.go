@@ -27,6 +27,8 @@ type root struct {
 	blocks []blockRef
 	// days are what a month contains, by the day of the month; nil in a day.
 	days []monthDay
+	// removed are hours of a day that were taken out since the segment was written; nil if none were.
+	removed *removals
 }
 
 // monthDay: the month contains this generation of the day, 0 if it contains none, with that many series.
@@ -61,8 +63,8 @@ func appendRoot(dst []byte, r *root) []byte {
 		dst = binary.AppendUvarint(dst, uint64(b.rows))
 		last = b.firstMetric
 	}
-	if r.days == nil {
-		return dst
+	if r.removed != nil {
+		return r.removed.append(dst)
 	}
 	for _, d := range r.days {
 		dst = binary.AppendUvarint(dst, uint64(d.gen))
@@ -71,6 +73,14 @@ func appendRoot(dst []byte, r *root) []byte {
 		}
 	}
 	return dst
+}
+
+// rootBlob starts a root's value.
+func rootBlob(r *root) []byte {
+	if r.removed != nil {
+		return appendRoot(newBlobV3(1024), r)
+	}
+	return appendRoot(newBlobV2(1024), r)
 }
 
 // rootGen reads the generation that a root names, and nothing else.
@@ -116,6 +126,12 @@ func parseRoot(payload []byte, format byte, month bool) (*root, error) {
 	}
 	if c.err == nil && (blocks == 0) != (r.metrics == 0) {
 		c.fail(errRange)
+	}
+	if format == formatV3 && month {
+		c.fail(errFormat)
+	}
+	if format == formatV3 {
+		r.removed = readRemovals(c, r.blocks)
 	}
 	for i := 0; month && i < monthDaysMax; i++ {
 		d := monthDay{gen: c.number(1<<32 - 1)}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"halite/storage"
 )
@@ -225,8 +226,45 @@ func (d *segmentDict) blocksOf(ctx context.Context, id uint32, into *idSet, seen
 	return nil
 }
 
-// load returns blocks, reading those that are not cached in one request.
+// load returns blocks as they are since hours were last removed.
 func (s *segment) load(ctx context.Context, numbers []int) ([]*block, error) {
+	if s.root.removed == nil {
+		return s.loadStored(ctx, numbers)
+	}
+	out := make([]*block, len(numbers))
+	version := strconv.FormatUint(uint64(s.root.removed.version), 10)
+	var missing []int
+	for i, n := range numbers {
+		if len(s.root.removed.of(n)) > 0 {
+			out[i], _ = cached[*block](s.x.cache, s.key(qualBlock, version, uint32(n)))
+		}
+		if out[i] == nil {
+			missing = append(missing, n)
+		}
+	}
+	stored, err := s.loadStored(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range numbers {
+		if out[i] != nil {
+			continue
+		}
+		out[i], stored = stored[0], stored[1:]
+		if runs := s.root.removed.of(n); len(runs) > 0 {
+			b, err := out[i].without(runs)
+			if err != nil {
+				return nil, s.badHours(out[i], err)
+			}
+			out[i] = b
+			s.x.cache.put(s.key(qualBlock, version, uint32(n)), b, b.sizeBytes())
+		}
+	}
+	return out, nil
+}
+
+// loadStored returns blocks as they were written, reading those that are not cached in one request.
+func (s *segment) loadStored(ctx context.Context, numbers []int) ([]*block, error) {
 	out := make([]*block, len(numbers))
 	var keys [][]byte
 	missing := map[string]int{} // row key → position in numbers
@@ -297,6 +335,7 @@ func (s *segment) parseBlock(cells []rawCell, number int) (*block, error) {
 	if err != nil {
 		return fail(head, err)
 	}
+	b.number = number
 	if b.rows != s.root.blocks[number].rows {
 		return fail(head, fmt.Errorf("%w: %d rows, the root says %d", errRange, b.rows, s.root.blocks[number].rows))
 	}

@@ -130,7 +130,13 @@ func (x *Index) Fold(ctx context.Context) error {
 			keep(f.clean(ctx, p))
 		}
 	}
-	for _, day := range days {
+	for _, c := range f.closed.between(0, dayMax) {
+		if c.removed.Load() { // by a server that had the tables for itself
+			days = append(days, c.of.firstDay())
+		}
+	}
+	slices.Sort(days)
+	for _, day := range slices.Compact(days) {
 		if ctx.Err() == nil && f.foldDue(newOpenDay(day)) {
 			keep(f.foldShared(ctx, day))
 		}
@@ -191,19 +197,33 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 	if len(damaged) > 0 {
 		return fmt.Errorf("%w: the day's journal is damaged; the next server that reads it repairs it", storage.ErrCorrupt)
 	}
-	d := x.open.get(day)
-	if d == nil && x.unclean[p] {
-		return x.sweep(ctx, p) // the segment contains all of the journal
-	}
-	if d == nil {
+	d, c := x.open.get(day), x.closed.get(day)
+	removed := c != nil && c.removed.Load()
+	if d == nil && !removed {
+		if x.unclean[p] {
+			return x.sweep(ctx, p) // the segment contains all of the journal
+		}
 		return nil
 	}
-	contains.journalSeq = max(contains.journalSeq, d.journal.seq)
-	sources = append([]source{newActiveSource(x.cat, d.snapshot())}, sources...)
+	var parts [][]byte
+	if d != nil {
+		contains.journalSeq, parts = max(contains.journalSeq, d.journal.seq), d.parts
+		sources = append([]source{newActiveSource(x.cat, d.snapshot())}, sources...)
+	}
+	if removed {
+		if err := x.forgetInMonth(ctx, p); err != nil {
+			return err
+		}
+	}
 	if err := x.foldInto(ctx, p, sources, contains, func() { x.open.forget(day) }); err != nil {
 		return err
 	}
-	return x.deleteParts(ctx, d.parts)
+	if removed {
+		if err := x.fenceMonth(ctx, p); err != nil {
+			return err
+		}
+	}
+	return x.deleteParts(ctx, parts)
 }
 
 // formerDay is the segment that a day has now, as a source of its next one.
@@ -222,5 +242,9 @@ func (x *Index) formerDay(ctx context.Context, p period) (sources []source, cont
 	}
 	x.closed.install(p, r)
 	s, err := x.segment(ctx, x.closed.period(p))
-	return []source{closedSource{s: s}}, contents{journalSeq: r.journalSeq}, err
+	if err != nil {
+		return nil, contains, err
+	}
+	src, err := daySource(ctx, s)
+	return []source{src}, contents{journalSeq: r.journalSeq}, err
 }

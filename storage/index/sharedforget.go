@@ -66,13 +66,13 @@ func (x *Index) removeDay(
 		if err != nil {
 			return err
 		}
-		r, lost := &Removal{x: x, journal: true}, map[string]uint32{}
-		if err := r.findGone(ctx, day, first, last, matchers, gone, lost); err != nil || len(lost) == 0 {
+		lost := map[string]uint32{}
+		if err := x.findGone(ctx, day, first, last, matchers, gone, lost); err != nil || len(lost) == 0 {
 			return err
 		}
 		if fenced {
 			x.reserved[dayPeriod(day)] = gen
-			return x.removeFrom(ctx, day, r, lost, contains)
+			return x.removeFrom(ctx, day, lost, contains)
 		}
 		if gen, err = x.reserve(ctx, dayPeriod(day)); err != nil {
 			return err
@@ -96,10 +96,10 @@ func (x *Index) readDay(ctx context.Context, day int64) (contains contents, err 
 	return contains, err
 }
 
-func (x *Index) removeFrom(ctx context.Context, day int64, r *Removal, lost map[string]uint32, contains contents) error {
+func (x *Index) removeFrom(ctx context.Context, day int64, lost map[string]uint32, contains contents) error {
 	p := dayPeriod(day)
 	defer delete(x.reserved, p)
-	rest, err := r.restOf(ctx, day, lost)
+	rest, err := x.restOf(ctx, day, lost)
 	if err != nil {
 		return err
 	}
@@ -181,6 +181,60 @@ func (x *Index) Retell(ref Ref, hour int64) {
 }
 
 // everythingOf is what journal and segment know of series in a window of a day.
-func (r *Removal) everythingOf(ctx context.Context, first, last int64, matchers []*labels.Matcher) ([]Series, error) {
-	return r.x.selectBy(ctx, byDays, keyschema.HourStartMs(first), keyschema.HourCellMs(last), matchers...)
+func (x *Index) everythingOf(ctx context.Context, first, last int64, matchers []*labels.Matcher) ([]Series, error) {
+	return x.selectBy(ctx, byDays, keyschema.HourStartMs(first), keyschema.HourCellMs(last), matchers...)
+}
+
+// findGone asks which hours of a day have no samples any more.
+func (x *Index) findGone(
+	ctx context.Context, day, first, last int64, matchers [][]*labels.Matcher, gone Gone, lost map[string]uint32,
+) error {
+	var key []byte
+	for _, ms := range matchers {
+		known, err := x.everythingOf(ctx, first, last, ms)
+		if err != nil {
+			return err
+		}
+		hours, err := gone(ctx, known)
+		if err != nil {
+			return err
+		}
+		for i := range known {
+			mask := uint32(0)
+			for _, span := range hours[i] {
+				mask |= hoursWithin(day, span.First, span.Last)
+			}
+			if mask != 0 {
+				key = known[i].Labels.Bytes(key[:0])
+				lost[string(key)] |= mask
+			}
+		}
+	}
+	return nil
+}
+
+// restOf reads all that is known of a day without the hours that are lost.
+func (x *Index) restOf(ctx context.Context, day int64, lost map[string]uint32) (source, error) {
+	known, err := x.everythingOf(ctx, firstHour(day), lastHour(day), nil)
+	if err != nil {
+		return nil, err
+	}
+	cat, left := newCatalogue(), newOpenDay(day)
+	var key []byte
+	for i := range known {
+		key = known[i].Labels.Bytes(key[:0])
+		mask := uint32(0)
+		for _, span := range known[i].Hours {
+			mask |= hoursWithin(day, span.First, span.Last)
+		}
+		if mask &^= lost[string(key)]; mask == 0 {
+			continue
+		}
+		ref, _, err := cat.add(known[i].Labels, 0)
+		if err != nil {
+			return nil, err
+		}
+		left.touch(ref, mask)
+	}
+	return newActiveSource(cat, left.snapshot()), nil
 }

@@ -207,6 +207,7 @@ func (r *sourceRows) addBlock(c closedSource, b *block, metric uint32, hours *pr
 			continue
 		}
 		before, to := len(r.hours), b.rowsEnd(i)
+		rows := make([]uint32, 0, to-m.from) // that have hours
 		for row := m.from; row < to; row++ {
 			n, err := b.patternNumber(row)
 			if err != nil {
@@ -215,12 +216,15 @@ func (r *sourceRows) addBlock(c closedSource, b *block, metric uint32, hours *pr
 			if numbers[n] == 0 {
 				numbers[n] = hours.of(b.pattern(n).later(c.shift))
 			}
-			r.hours = append(r.hours, numbers[n])
+			if numbers[n] != 0 {
+				r.hours = append(r.hours, numbers[n])
+				rows = append(rows, row)
+			}
 		}
 		for k := range b.columns {
 			c := &b.columns[k]
-			ids, any := make([]uint32, 0, to-m.from), uint32(0)
-			for row := m.from; row < to; row++ {
+			ids, any := make([]uint32, 0, len(rows)), uint32(0)
+			for _, row := range rows {
 				id := c.ids.at(row)
 				ids = append(ids, id)
 				any |= id

@@ -43,6 +43,8 @@ type world struct {
 	// long makes the world one of months: late data comes later, windows are longer, series come and go.
 	long      bool
 	retention time.Duration
+	// unfinished are removals to be done once more.
+	unfinished []func() error
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
@@ -64,7 +66,8 @@ func newWorld(t testing.TB, seed uint64) *world {
 			sharedBlockColumns: 1 + w.rng.IntN(10), blockRows: 1 + w.rng.IntN(30), inlineBytes: w.rng.IntN(40),
 			cellBytes: 1 + w.rng.IntN(60), partRows: 1 + w.rng.IntN(20), partRuns: 1 + w.rng.IntN(20),
 			applyBytes: 1 + w.rng.IntN(500), monthRows: uint64(w.rng.IntN(100)),
-			months: monthRule{daysMin: 1 + w.rng.IntN(4), share: 1 + uint64(w.rng.IntN(3)*w.rng.IntN(1000))},
+			months:         monthRule{daysMin: 1 + w.rng.IntN(4), share: 1 + uint64(w.rng.IntN(3)*w.rng.IntN(1000))},
+			removedRunsMax: 1 << 16,
 		}
 	}
 	w.reopen()

@@ -29,6 +29,8 @@ type layout struct {
 	// that one fold of a month takes in.
 	months    monthRule
 	monthRows uint64
+	// removedRunsMax bounds what a root says of removed hours; beyond it the day is folded at once.
+	removedRunsMax int
 }
 
 func defaultLayout() layout {
@@ -36,6 +38,7 @@ func defaultLayout() layout {
 		smallMetricRows: 512, sharedBlockRows: 1024, sharedBlockColumns: 256, blockRows: 1 << 19,
 		inlineBytes: 48 << 10, cellBytes: 60 << 10, partRows: 8192, partRuns: 1 << 15, applyBytes: 1 << 20,
 		months: monthRule{daysMin: 4, share: 2}, monthRows: 4 << 20,
+		removedRunsMax: 1 << 16,
 	}
 }
 

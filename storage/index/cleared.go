@@ -1,0 +1,72 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"halite/storage"
+)
+
+// clearedHours are hours that a removal has cleared in memory and the journal of a day still knows.
+type clearedHours struct {
+	runs []hourRun // by journal row, in no order
+	// unnumbered says that some stand in parts whose series have no numbers.
+	unnumbered bool
+}
+
+// writeCleared has a day's journal say which of its hours were cleared. Later parts may bring them back.
+func (x *Index) writeCleared(ctx context.Context, d *openDay) error {
+	c := x.cleared[d.day]
+	if c == nil || len(c.runs) == 0 {
+		return nil
+	}
+	if err := x.placeJournal(ctx, d); err != nil {
+		return err
+	}
+	c.runs = sortRuns(c.runs)
+	key, qualifier := journalKey(d.day, d.journal.seq), []byte{qualPart}
+	blob := binary.AppendUvarint(newBlobV3(64), uint64(d.journal.rows))
+	blob = seal(appendRuns(blob, c.runs), key, qualifier)
+	if err := x.series.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
+		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: dayCellMs(d.day), Value: blob,
+	}}}}); err != nil {
+		return err // the next part is written under the same number, and this one before it
+	}
+	x.metrics.parts.Inc()
+	x.metrics.partBytes.Add(float64(len(blob)))
+	d.journal.seq++
+	if c.runs = nil; !c.unnumbered {
+		delete(x.cleared, d.day)
+	}
+	return nil
+}
+
+// clear takes in a part of a journal that writeCleared has written.
+func (r *dayRestorer) clear(payload []byte) error {
+	if r.plain {
+		return errFormat // its series have no numbers
+	}
+	base, runs, err := parseCleared(payload)
+	if err != nil {
+		return err
+	}
+	if int(base) != len(r.reader.rows) {
+		return fmt.Errorf("%w: it speaks of %d series, they are %d", errPartGap, base, len(r.reader.rows))
+	}
+	for _, run := range runs {
+		for row := run.row; row < run.end(); row++ {
+			ref := r.reader.rows[row]
+			r.day.page(ref).words[ref%refPageSize].And(^run.hours)
+		}
+	}
+	return nil
+}
+
+// parseCleared reads the payload of a part that clears hours of the series numbered below base.
+func parseCleared(payload []byte) (base uint32, runs []hourRun, err error) {
+	c := &cursor{b: payload}
+	base = c.number(1<<32 - 1)
+	runs = readRuns(c, uint64(base))
+	return base, runs, c.end()
+}

@@ -1,0 +1,138 @@
+package index
+
+import (
+	"context"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// removedDay takes hours out of what is stored of a day.
+type removedDay struct {
+	x    *Index
+	day  int64
+	gone Gone
+	sure uint32 // hours that nobody need be asked about
+
+	lost  map[uint32][]hourRun // by block
+	asked []removedRow
+	some  []Series // of asked
+}
+
+// removedRow is a row that gone is asked about.
+type removedRow struct{ block, row uint32 }
+
+// remove does it, and reports whether there was anything to do.
+func (d *removedDay) remove(ctx context.Context, first, last int64, matchers [][]*labels.Matcher) (changed bool, err error) {
+	x := d.x
+	if open := x.open.get(d.day); open != nil && x.cleared[d.day] != nil {
+		changed = true
+		if x.cleared[d.day].unnumbered {
+			err = x.foldOpenLocked(ctx, open)
+		} else {
+			err = x.writeCleared(ctx, open)
+		}
+		if err != nil {
+			return changed, err
+		}
+	}
+	c := x.closed.get(d.day)
+	if c == nil {
+		return changed, nil
+	}
+	lost := map[uint32][]hourRun{}
+	for _, ms := range matchers {
+		if err := d.find(ctx, first, last, ms); err != nil {
+			return changed, err
+		}
+		for block, runs := range d.lost {
+			lost[block] = joinRuns(lost[block], runs)
+		}
+	}
+	if len(lost) == 0 {
+		return changed, nil
+	}
+	now, err := x.root(ctx, c)
+	if err != nil {
+		return changed, err
+	}
+	r := now.without(lost)
+	cell := rootCell(c.of, []byte{qualRoot}, rootBlob(r))
+	if err := x.series.Apply(ctx, []storage.RowMutation{{Key: c.of.rootKey(), Entries: []storage.Entry{cell}}}); err != nil {
+		return changed, err
+	}
+	x.closed.install(c.of, r)
+	if r.removed.runs() > x.layout.removedRunsMax {
+		err = x.foldRest(ctx, c)
+	}
+	return true, err
+}
+
+// find looks for the rows of the day's segment that match and have hours to be removed.
+func (d *removedDay) find(ctx context.Context, first, last int64, matchers []*labels.Matcher) error {
+	d.lost, d.asked, d.some = map[uint32][]hourRun{}, nil, nil
+	q, ok := d.x.newQuery(ctx, keyschema.HourStartMs(first), keyschema.HourCellMs(last), matchers)
+	if !ok {
+		return ctx.Err()
+	}
+	q.open, q.months = nil, byDays
+	q.findClosed()
+	err := q.eachClosed(false, func(s *segment) error {
+		return q.scanSegment(s, func(s *segment, b *block, rows []uint32) error { return d.rows(ctx, s, b, rows) })
+	})
+	if err != nil || len(d.some) == 0 {
+		return err
+	}
+	hours, err := d.gone(ctx, d.some)
+	if err != nil {
+		return err
+	}
+	asked := map[uint32][]hourRun{}
+	for i, at := range d.asked {
+		mask := uint32(0)
+		for _, span := range hours[i] {
+			mask |= hoursWithin(d.day, span.First, span.Last)
+		}
+		if mask != 0 {
+			asked[at.block] = addRun(asked[at.block], hourRun{row: at.row, count: 1, hours: mask})
+		}
+	}
+	for block, runs := range asked {
+		d.lost[block] = joinRuns(d.lost[block], runs)
+	}
+	return nil
+}
+
+// rows sorts the hours of rows into those that are gone for sure and those to ask about.
+func (d *removedDay) rows(ctx context.Context, s *segment, b *block, rows []uint32) error {
+	var reader *rowReader
+	builder := labels.NewScratchBuilder(16)
+	var key []byte
+	number := uint32(b.number)
+	for _, row := range rows {
+		n, err := b.patternNumber(row)
+		if err != nil {
+			return s.badHours(b, err)
+		}
+		hours := b.pattern(n)[0].hours & s.window[0]
+		if sure := hours & d.sure; sure != 0 {
+			d.lost[number] = addRun(d.lost[number], hourRun{row: row, count: 1, hours: sure})
+		}
+		if hours &^= d.sure; hours == 0 {
+			continue
+		}
+		if reader == nil {
+			if reader, err = s.rowReader(ctx, b); err != nil {
+				return err
+			}
+		}
+		if key, err = reader.key(key[:0], row); err != nil {
+			return err
+		}
+		d.asked = append(d.asked, removedRow{block: number, row: row})
+		d.some = append(d.some, Series{Labels: reader.labels(&builder), Hours: appendSpans(nil, d.day, hours)})
+	}
+	return nil
+}
