@@ -148,7 +148,9 @@ func TestRemovalIsSmall(t *testing.T) {
 	require.NoError(t, err)
 	span := HourSpan{First: baseDay * 24, Last: baseDay*24 + 1}
 	require.NoError(t, r.Fold(ctx, span.First, span.Last, span,
-		[][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "x", "7")}, {labels.MustNewMatcher(labels.MatchRegexp, "x", "[78]")}},
+		[][]*labels.Matcher{
+			{labels.MustNewMatcher(labels.MatchEqual, "x", "7")}, {labels.MustNewMatcher(labels.MatchRegexp, "x", "[78]")},
+		},
 		func(context.Context, []Series) ([][]HourSpan, error) {
 			t.Fatal("nobody need be asked")
 			return nil, nil
