@@ -114,6 +114,7 @@ func openTiers(
 type rollupCommands struct {
 	verify, rebuild *kingpin.CmdClause
 	tables          offlineConfig
+	packDelay       time.Duration
 	from, to        string
 	reset           bool
 }
@@ -125,6 +126,8 @@ func addRollupCommands(cmd *kingpin.CmdClause) *rollupCommands {
 	c.rebuild = cmd.Command("rebuild", "Compute rollups from raw samples once more and store them.")
 	for _, sub := range []*kingpin.CmdClause{c.verify, c.rebuild} {
 		c.tables.addFlags(sub)
+		sub.Flag("bigtable.pack-delay", "That of the servers in mode through, which need not stop.").Default("15m").
+			DurationVar(&c.packDelay)
 		sub.Flag("from", "First day, as 2006-01-02 in UTC; default: the first with samples.").StringVar(&c.from)
 		sub.Flag("to", "Last day; default: the last that has closed.").StringVar(&c.to)
 	}
@@ -141,32 +144,50 @@ func (c *rollupCommands) run(command string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	store, err := c.tables.openAlone(ctx)
+	rebuild := command == c.rebuild.FullCommand()
+	store, shared, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
+	if shared {
+		err = c.runShared(ctx, store, rebuild, first, last, w)
+	} else {
+		err = c.runAlone(ctx, store, rebuild, first, last, w)
+	}
+	return errors.Join(err, store.Close())
+}
+
+// runAlone works on tables that nobody else uses.
+func (c *rollupCommands) runAlone(
+	ctx context.Context, store storage.Store, rebuild bool, first, last int64, w io.Writer,
+) error {
 	deleted, undeleted, err := openTombstones(ctx, &serveConfig{}, store, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
-		return errors.Join(err, store.Close())
+		return err
 	}
-	opts := tiers.Options{
-		Store: undeleted, Deletions: deleted, Share: 1, Settle: -1, Reset: c.reset && command == c.rebuild.FullCommand(),
-	}
+	opts := tiers.Options{Store: undeleted, Deletions: deleted, Share: 1, Settle: -1, Reset: c.reset && rebuild}
+	return workRollups(ctx, store, opts, rebuild, first, last, w)
+}
+
+// workRollups opens rollups with the ages of their server, and rebuilds or verifies them.
+func workRollups(
+	ctx context.Context, store storage.Store, opts tiers.Options, rebuild bool, first, last int64, w io.Writer,
+) error {
 	if err := storedRetention(ctx, store, &opts); err != nil {
-		return errors.Join(err, store.Close())
+		return err
 	}
 	t, err := tiers.Open(ctx, opts)
 	if err != nil {
-		return errors.Join(err, store.Close())
+		return err
 	}
-	if command == c.rebuild.FullCommand() {
-		if err = t.Rebuild(ctx, first, last); err == nil {
-			fmt.Fprintln(w, "rebuilt")
-		}
-	} else {
-		err = verifyRollups(ctx, t, first, last, w)
+	if !rebuild {
+		return verifyRollups(ctx, t, first, last, w)
 	}
-	return errors.Join(err, store.Close())
+	if err := t.Rebuild(ctx, first, last); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, "rebuilt")
+	return err
 }
 
 // days are the first and last day asked for, since 1970.

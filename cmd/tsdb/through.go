@@ -104,10 +104,11 @@ func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.
 	}, opts.Logger); err != nil {
 		return err
 	}
+	ages := db.retention.Tier(keyschema.Raw) // the catalogue's may be longer
 	t, err := ingest.OpenThrough(ctx, ingest.ThroughOptions{
 		Tombstones: db.deleted, States: turnStates{db.tiers, db, db.rollups(c)}, Fresh: db.tiers.Refresh,
-		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: opts.Retention,
-		Ages: opts.Ages, Limits: c.ingestLimits(), Refresh: c.throughMode.refresh, PackDelay: c.throughMode.packDelay,
+		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: time.Duration(ages.Longest()),
+		Ages: ages, Limits: c.ingestLimits(), Refresh: c.throughMode.refresh, PackDelay: c.throughMode.packDelay,
 		MarkAfter: c.throughMode.packDelay / 3, PackInterval: c.throughMode.packEvery,
 		WriteTimeout: c.throughMode.writeWait, LeaseTTL: c.throughMode.lease,
 		Guard: guard.check, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,

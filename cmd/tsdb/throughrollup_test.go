@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -72,4 +73,50 @@ func TestThroughRollups(t *testing.T) {
 	}, 10*time.Second, 50*time.Millisecond, "%s", other.log)
 	other.day(t, end)
 	require.NoError(t, other.end(syscall.SIGTERM), other.log)
+}
+
+// TestThroughRollupTools: rollups of running servers are verified and rebuilt, by the server whose turn it is or by the tool
+// itself if there is none.
+func TestThroughRollupTools(t *testing.T) {
+	startEmulator(t)
+	tool := func(args ...string) (string, error) {
+		out, err := exec.Command(binary, append(append([]string{"rollup"}, args...), bigtableFlags...)...).CombinedOutput()
+		return string(out), err
+	}
+	const done = "192 hours and 0 days compared, 0 differ; 0 hours marked as stale"
+	out, err := tool("verify")
+	require.Error(t, err)
+	require.Contains(t, out, "meta", "no tables at all")
+	flags := through("--storage.rollups", "--bigtable.pack-delay=600ms", "--bigtable.pack-interval=50ms", "--bigtable.lease=1s")
+	a := startServer(t, nowhere(t), flags...)
+	day := time.Now().UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour)
+	end := day.Add(24*time.Hour - time.Millisecond)
+	a.write(wave("rolled", 8, day.Add(5*time.Hour), day.Add(9*time.Hour), time.Minute))
+	tables, err := exec.Command(binary, append([]string{"inspect", "tables"}, bigtableFlags...)...).CombinedOutput()
+	require.NoError(t, err)
+	require.Contains(t, string(tables), "family s kind 0 max-age 720h0m0s", "samples do not live as long as states")
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		out, err = tool("verify")
+		if err == nil && strings.Contains(out, done) {
+			break
+		}
+		require.True(t, time.Now().Before(until), out)
+	}
+	before := a.day(t, end)
+	out, err = tool("rebuild", "--bigtable.pack-delay=600ms")
+	require.NoError(t, err, out)
+	require.Contains(t, out, "rebuilt")
+	require.Contains(t, out, "by_this_process=false")
+	require.Equal(t, before, a.day(t, end))
+	require.NoError(t, a.end(syscall.SIGTERM), a.log)
+
+	out, err = tool("rebuild", "--reset", "--bigtable.pack-delay=600ms")
+	require.NoError(t, err, out)
+	require.Contains(t, out, "by_this_process=true")
+	out, err = tool("verify")
+	require.NoError(t, err, out)
+	require.Contains(t, out, done)
+	b := startServer(t, nowhere(t), flags...)
+	require.Equal(t, before, b.day(t, end))
+	require.NoError(t, b.end(syscall.SIGTERM), b.log)
 }

@@ -292,6 +292,7 @@ type batch struct {
 	gone            []storage.RowMutation // that delete cells
 	pace            throttle
 	dropped         bool // some were left out because of marks
+	reads           bool // it writes nothing
 	arena           []byte
 	bytes           int
 	series, samples int

@@ -79,6 +79,11 @@ func openLedger(
 	}
 	if shared != nil {
 		l.shared = newSharedLedger(l, shared)
+		if reset {
+			if err := l.shared.reset(ctx); err != nil {
+				return nil, false, err
+			}
+		}
 		return l, true, l.shared.looks.Join(ctx)
 	}
 	stored, err := l.read(ctx, reset)

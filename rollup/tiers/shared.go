@@ -136,7 +136,7 @@ func (p *dayPass) unmark(entries []storage.Entry, marks [][]byte) []storage.Entr
 
 // awake notes that the pass is at work, and fails if it was not for long: what it has read may be old.
 func (t *Tiers) awake(b *batch) error {
-	if t.opts.Shared == nil {
+	if t.opts.Shared == nil || b.reads {
 		return nil
 	}
 	now := t.tick()

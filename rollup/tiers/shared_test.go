@@ -29,7 +29,9 @@ type sharedRig struct {
 	at     int  // the process at work
 	busy   bool // others work in the middle of its write
 	writes int
-	failed int
+	// crowded lets others work while rows are read.
+	crowded bool
+	failed  int
 }
 
 func (r *sharedRig) now() time.Time { return time.UnixMilli(r.clock.Load()) }

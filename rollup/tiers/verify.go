@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"halite/keyschema"
 	"halite/rollup"
@@ -38,20 +39,24 @@ type Verification struct {
 }
 
 // Verify computes the states of the days from first to last once more and compares them with what is stored, bit by bit.
-// Each bucket that differs is reported; an error of report ends it. Samples must not change meanwhile.
+// Each bucket that differs is reported; an error of report ends it. Samples must not change meanwhile, unless several processes
+// write them.
 func (t *Tiers) Verify(ctx context.Context, first, last int64, report func(Difference) error) (Verification, error) {
 	t.passing.Lock()
 	defer t.passing.Unlock()
-	deletions, err := t.stable(ctx)
-	if err != nil {
+	v := verifier{t: t, report: report}
+	defer func() { release(v.view) }()
+	if err := v.renew(ctx); err != nil {
 		return Verification{}, err
 	}
-	defer release(deletions)
-	ctx = reading(ctx, deletions)
-	v := verifier{t: t, report: report, view: deletions, void: newVoid(deletions)}
+	ctx = reading(ctx, v.view)
 	view := t.ledger.view()
 	last = min(last, view.Closed)
-	for day := max(first, t.oldest()); day <= last; day++ {
+	days, err := t.daysToVerify(ctx, max(first, t.oldest()), last)
+	if err != nil {
+		return v.out, err
+	}
+	for _, day := range days {
 		if !view.hasHours(day) {
 			v.out.PendingDays++
 			continue
@@ -73,6 +78,18 @@ func (t *Tiers) Verify(ctx context.Context, first, last int64, report func(Diffe
 		}
 	}
 	return v.out, nil
+}
+
+// daysToVerify lists the days that have samples or states.
+func (t *Tiers) daysToVerify(ctx context.Context, first, last int64) ([]int64, error) {
+	days, err := daysWith(ctx, t.data, storage.FamilySamples, first, last)
+	if err != nil {
+		return nil, err
+	}
+	more, err := daysWith(ctx, t.table, storage.FamilyHours, first, last)
+	days = append(days, more...)
+	slices.Sort(days)
+	return slices.Compact(days), err
 }
 
 type verifier struct {
@@ -103,12 +120,12 @@ func (v *verifier) verifyDay(ctx context.Context, day int64) (err error) {
 			v.out.Missing++
 			r = raw.next()
 		case r == nil || bytes.Compare(o.prefix, r.prefix) < 0:
-			if err := v.verifySeries(ctx, day, &empty, o, kept.sinceMs(o.prefix)); err != nil {
+			if err := v.compare(ctx, day, &empty, o, kept.sinceMs(o.prefix)); err != nil {
 				return err
 			}
 			o = old.next()
 		default:
-			if err := v.verifySeries(ctx, day, r, o, kept.sinceMs(o.prefix)); err != nil {
+			if err := v.compare(ctx, day, r, o, kept.sinceMs(o.prefix)); err != nil {
 				return err
 			}
 			r, o = raw.next(), old.next()
@@ -159,8 +176,17 @@ func (v *verifier) verifySeries(ctx context.Context, day int64, raw *rawDay, old
 
 // verifyMonth compares a month's days with the hours.
 func (v *verifier) verifyMonth(ctx context.Context, month int64) error {
+	if v.t.opts.Shared != nil {
+		return v.compareMonth(ctx, month)
+	}
+	return v.verifyRows(ctx, month, everything())
+}
+
+// verifyRows compares the days of some rows.
+func (v *verifier) verifyRows(ctx context.Context, month int64, set storage.RowSet) error {
 	p := v.t.newMonthPass(month, v.view)
-	return p.run(ctx, everything(), func(row storage.Row) (bool, error) { return false, v.verifyDays(p, row) })
+	p.reads = true
+	return p.run(ctx, set, func(row storage.Row) (bool, error) { return false, v.verifyDays(p, row) })
 }
 
 // verifyDays compares the days of one series whose hours are still there.
@@ -208,8 +234,14 @@ func same(a, b rollup.State) bool {
 
 // Rebuild computes the days from first to last that have samples once more, and the months they lie in. Until a day is
 // done, readers take its samples.
+//
+// Of several processes one computes, perhaps another one: Rebuild returns when it has done so, which takes longer than
+// Shared.Margin. If nobody else has the turn it has to be this process's.
 func (t *Tiers) Rebuild(ctx context.Context, first, last int64) error {
 	last = min(last, t.lastClosed())
+	if t.opts.Shared != nil {
+		return t.rebuildShared(ctx, first, last)
+	}
 	t.passing.Lock()
 	err := t.plan(ctx, max(first, t.oldest()), last)
 	t.passing.Unlock()
