@@ -51,7 +51,8 @@ func (r *sharedRig) verify() Verification {
 func (r *sharedRig) falsify() {
 	table, err := r.tables.Table(r.Context(), storage.TableRollup)
 	require.NoError(r, err)
-	it := table.ReadRows(r.Context(), everything(), storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyHours}}})
+	hours := storage.Filter{Families: []string{storage.FamilyHours}}
+	it := table.ReadRows(r.Context(), everything(), storage.ReadOptions{Filter: hours})
 	defer it.Close()
 	for it.Next() {
 		row := it.Row()
