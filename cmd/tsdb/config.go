@@ -87,9 +87,9 @@ func addServeFlags(cmd *kingpin.CmdClause) *serveConfig {
 	c.addWebFlags(cmd)
 	c.addIngestFlags(cmd)
 	c.addQueryFlags(cmd)
-	cmd.Flag("log.level", "Lowest level that is logged.").Default("info").
+	cmd.Flag("log.level", "Lowest level that is logged: debug, info, warn or error.").Default("info").
 		EnumVar(&c.logLevel, "debug", "info", "warn", "error")
-	cmd.Flag("log.format", "Form of log lines.").Default("logfmt").EnumVar(&c.logFormat, "logfmt", "json")
+	cmd.Flag("log.format", "Form of log lines: logfmt or json.").Default("logfmt").EnumVar(&c.logFormat, "logfmt", "json")
 	c.flagValues = func() map[string]string { return flagValues(cmd) }
 	return c
 }
@@ -100,8 +100,8 @@ func asBytes(p *int64) *units.Base2Bytes {
 }
 
 func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("storage.engine", "Where tables are kept: in --storage.path, or in Google Cloud Bigtable; the log is local but "+
-		"for --bigtable.mode=through.").
+	cmd.Flag("storage.engine", "Where tables are kept: pebble, in --storage.path, or bigtable, in Google Cloud Bigtable; the "+
+		"log is local but for --bigtable.mode=through.").
 		Default(enginePebble).EnumVar(&c.engine, enginePebble, engineBigtable)
 	c.bigtable.addFlags(cmd)
 	cmd.Flag("bigtable.take-over", "Become the owner of tables that belong to another server's directory. That server must have "+

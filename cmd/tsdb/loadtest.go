@@ -63,8 +63,8 @@ func (c *loadtestCommands) addFleetFlags(cmd *kingpin.CmdClause) {
 	f := &c.opts.Fleet
 	cmd.Flag("seed", "Decides everything that looks random.").Default("1").Uint64Var(&f.Seed)
 	cmd.Flag("job", "Label job of all series.").Default("loadtest").StringVar(&f.Job)
-	cmd.Flag("profile", "What is loaded: the fleet of the flags below, or --series series of one hot metric, of one told apart by "+
-		"a sequential id, or of metrics whose sizes follow Zipf's law.").Default(profileFleet).
+	cmd.Flag("profile", "What is loaded: the fleet of the flags below, or --series series: hot, of one hot metric, sequential, of "+
+		"one told apart by a sequential id, or zipf, of metrics whose sizes follow Zipf's law.").Default(profileFleet).
 		EnumVar(&c.profile, profileFleet, profileHot, profileSequential, profileZipf)
 	cmd.Flag("series", "Series of such a profile, in place of hosts.").Default("100000").IntVar(&c.series)
 	cmd.Flag("hosts", "Hosts; with 3 services each they have 100 series.").Default("100").IntVar(&f.Hosts)
@@ -98,7 +98,7 @@ func (c *loadtestCommands) addLoadFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("no-verify", "Do not read back what was acknowledged.").BoolVar(&c.noVerify)
 	cmd.Flag("verify", "Percent of the hosts read back.").Default("100").Float64Var(&o.VerifyPercent)
 	cmd.Flag("settle", "Rest after the load before CPU and disk are measured again.").Default("5s").DurationVar(&o.Settle)
-	cmd.Flag("format", "Form in which the report is printed.").Default("text").EnumVar(&c.format, "text", "json")
+	cmd.Flag("format", "Form in which the report is printed: text or json.").Default("text").EnumVar(&c.format, "text", "json")
 	cmd.Flag("json", "File for the report as JSON, beside what is printed.").StringVar(&c.jsonFile)
 	cmd.Flag("quiet", "No progress.").Short('q').BoolVar(&c.quiet)
 }

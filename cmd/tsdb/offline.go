@@ -24,7 +24,7 @@ type offlineConfig struct {
 }
 
 func (c *offlineConfig) addFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("storage.engine", "Where the tables are: in --storage.path, or in Google Cloud Bigtable.").
+	cmd.Flag("storage.engine", "Where the tables are: pebble, in --storage.path, or bigtable, in Google Cloud Bigtable.").
 		Default(enginePebble).EnumVar(&c.engine, enginePebble, engineBigtable)
 	cmd.Flag("storage.path", "Directory of the server, which must have stopped.").Default("./data").StringVar(&c.storagePath)
 	c.bigtable.addFlags(cmd)

@@ -36,7 +36,7 @@ func addPlanFlags(cmd *kingpin.CmdClause) *planConfig {
 	cmd.Flag("retention", "How long samples are kept.").Default("30d").SetValue(&c.raw)
 	cmd.Flag("retention.hours", "How long rollups of hours are kept; 0 means none.").Default("0s").SetValue(&c.hours)
 	cmd.Flag("retention.days", "How long rollups of days are kept; 0 means none.").Default("0s").SetValue(&c.days)
-	cmd.Flag("mode", "Mode of writing to plan.").Default("both").EnumVar(&c.mode, "both", plan.Buffered, plan.Through)
+	cmd.Flag("mode", "Mode of writing to plan: buffered, through or both.").Default("both").EnumVar(&c.mode, "both", plan.Buffered, plan.Through)
 	cmd.Flag("churn", "Percent of the series replaced by new ones each day.").Default("0").Float64Var(&c.load.ChurnPercent)
 	cmd.Flag("replicas", "Clusters that each hold everything.").Default("1").IntVar(&c.load.Replicas)
 	cmd.Flag("flush-window", "Time within which the rows of a closed hour are to be in Bigtable.").Default("30m").
@@ -57,7 +57,7 @@ func addPlanFlags(cmd *kingpin.CmdClause) *planConfig {
 	cmd.Flag("simulate.exponent", "Exponent of Zipf's law.").Default("1").Float64Var(&s.Exponent)
 	cmd.Flag("simulate.salts", "Number of salts; may be repeated. Default: 1, 4, 16 and 64.").IntsVar(&s.Salts)
 	cmd.Flag("seed", "Decides what looks random.").Default("1").Uint64Var(&s.Seed)
-	cmd.Flag("format", "Form in which the plan is printed.").Default("text").EnumVar(&c.format, "text", "json")
+	cmd.Flag("format", "Form in which the plan is printed: text or json.").Default("text").EnumVar(&c.format, "text", "json")
 	return c
 }
 

@@ -40,7 +40,7 @@ func addRetentionCommand(app *kingpin.Application) *retentionConfig {
 	cmd.Flag("url", "The server to ask.").Default("http://127.0.0.1:9480").StringVar(&c.url)
 	cmd.Flag("offline", "Look at the tables of a server that has stopped, named by --storage.path, instead of asking one.").
 		BoolVar(&c.alone)
-	cmd.Flag("output", "Form of the answer.").Default("table").EnumVar(&c.output, "table", "json")
+	cmd.Flag("output", "Form of the answer: table or json.").Default("table").EnumVar(&c.output, "table", "json")
 	cmd.Flag("rule", "Change the ages of the rule with this pattern only.").StringVar(&c.rule)
 	cmd.Flag("raw", "Show what another age of samples would free, such as 7d; 0 keeps for ever.").StringVar(&c.tries[keyschema.Raw])
 	cmd.Flag("hours", "Show what another age of the rollups of hours would free.").StringVar(&c.tries[keyschema.Hours])

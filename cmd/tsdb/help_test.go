@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/stretchr/testify/require"
+)
+
+// TestHelpNamesChoices: the help of a flag that takes one of a few words says which, as the parser does not.
+func TestHelpNamesChoices(t *testing.T) {
+	app := kingpin.New("tsdb", "")
+	addServeFlags(app.Command("serve", ""))
+	addDemoFlags(app.Command("demo", ""))
+	addInspectCommands(app.Command("inspect", ""))
+	addLoadtestCommands(app.Command("loadtest", ""))
+	addMigrateFlags(app.Command("migrate", ""))
+	addRollupCommands(app.Command("rollup", ""))
+	addPlanFlags(app.Command("plan", ""))
+	addRetentionCommand(app)
+	checked := 0
+	for _, c := range app.Model().FlattenedCommands() {
+		for _, f := range c.Flags {
+			refusal := f.Value.Set("no such choice")
+			if refusal == nil {
+				continue
+			}
+			_, choices, ok := strings.Cut(refusal.Error(), "must be one of ")
+			if !ok {
+				continue
+			}
+			choices, _, _ = strings.Cut(choices, ", got")
+			for choice := range strings.SplitSeq(choices, ",") {
+				require.Contains(t, f.Help, choice, "%s --%s", c.FullCommand, f.Name)
+			}
+			checked++
+		}
+	}
+	require.Greater(t, checked, 10)
+}
