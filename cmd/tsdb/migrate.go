@@ -28,7 +28,8 @@ type migrateConfig struct {
 
 func addMigrateFlags(cmd *kingpin.CmdClause) *migrateConfig {
 	c := &migrateConfig{}
-	cmd.Flag("to", "Where the tables go: bigtable or pebble; they come from the other one.").Required().EnumVar(&c.to, engineBigtable, enginePebble)
+	cmd.Flag("to", "Where the tables go: bigtable or pebble; they come from the other one.").Required().
+		EnumVar(&c.to, engineBigtable, enginePebble)
 	cmd.Flag("storage.path", "Directory of the data on this machine. Its server must have stopped.").Default("./data").
 		StringVar(&c.storagePath)
 	cmd.Flag("checkpoint", "File that remembers how far the copy got; default: migrate.json in --storage.path.").

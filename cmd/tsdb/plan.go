@@ -36,7 +36,8 @@ func addPlanFlags(cmd *kingpin.CmdClause) *planConfig {
 	cmd.Flag("retention", "How long samples are kept.").Default("30d").SetValue(&c.raw)
 	cmd.Flag("retention.hours", "How long rollups of hours are kept; 0 means none.").Default("0s").SetValue(&c.hours)
 	cmd.Flag("retention.days", "How long rollups of days are kept; 0 means none.").Default("0s").SetValue(&c.days)
-	cmd.Flag("mode", "Mode of writing to plan: buffered, through or both.").Default("both").EnumVar(&c.mode, "both", plan.Buffered, plan.Through)
+	cmd.Flag("mode", "Mode of writing to plan: buffered, through or both.").Default("both").
+		EnumVar(&c.mode, "both", plan.Buffered, plan.Through)
 	cmd.Flag("churn", "Percent of the series replaced by new ones each day.").Default("0").Float64Var(&c.load.ChurnPercent)
 	cmd.Flag("replicas", "Clusters that each hold everything.").Default("1").IntVar(&c.load.Replicas)
 	cmd.Flag("flush-window", "Time within which the rows of a closed hour are to be in Bigtable.").Default("30m").
