@@ -25,16 +25,12 @@ const (
 func (i *Ingester) flushDue(ctx context.Context, now time.Time) error {
 	nowMs, graceMs, tick := now.UnixMilli(), i.hopts.Grace.Milliseconds(), i.tickAt(now)
 	open := keyschema.HourOf(max(0, nowMs-graceMs))
-	f := flusher{i: i}
-	if i.order.hour != open {
-		if f.choose(func(row head.RowInfo) bool { return row.Hour < open }); f.bytes > 0 {
-			i.order.make(i, f.chosen, f.bytes)
-			i.order.hour = open
-		}
+	if i.order.hour != open && i.order.makeOf(i, func(row head.RowInfo) bool { return row.Hour < open }) {
+		i.order.hour = open
 	}
 	backlog := i.hasBacklog(open)
 	spreadMs, count := i.hopts.Spread.Milliseconds(), int64(i.order.slices())
-	_, err := i.flushWith(ctx, &f, func(row head.RowInfo) bool {
+	_, err := i.flushRows(ctx, func(row head.RowInfo) bool {
 		if row.Frozen || backlog && row.Hour < open-1 {
 			return true
 		}

@@ -268,10 +268,7 @@ func (f *flusher) clear() {
 
 // flushRows is flusher.flush with the bookkeeping of failures. The caller holds flushMu.
 func (i *Ingester) flushRows(ctx context.Context, pick func(row head.RowInfo) bool) (int, error) {
-	return i.flushWith(ctx, &flusher{i: i}, pick)
-}
-
-func (i *Ingester) flushWith(ctx context.Context, f *flusher, pick func(row head.RowInfo) bool) (int, error) {
+	f := flusher{i: i}
 	rows, err := f.flush(ctx, pick)
 	if rows > 0 {
 		i.unsynced = true

@@ -32,22 +32,81 @@ type order struct {
 
 // make divides anew, into so many slices that the rows, which use so many bytes, come in parts of sliceBytes.
 func (o *order) make(i *Ingester, rows []head.Row, bytesTotal int64) {
+	sampler := o.begin(i, len(rows), bytesTotal)
+	sampler.look(i, rows)
+	sampler.end(o)
+	o.placeAll(i, rows)
+}
+
+// makeOf is make for the rows that pick chooses; it reports whether there are any. All rows of a closed hour are among them,
+// so it looks at them several times and keeps those of one stripe only.
+func (o *order) makeOf(i *Ingester, pick func(row head.RowInfo) bool) (any bool) {
+	rows, bytesTotal := 0, int64(0)
+	for stripe := range i.head.Stripes() {
+		i.head.Choose(nil, stripe, func(row head.RowInfo) bool {
+			if pick(row) {
+				rows++
+				bytesTotal += row.Bytes
+			}
+			return false
+		})
+	}
+	if rows == 0 {
+		return false
+	}
+	sampler := o.begin(i, rows, bytesTotal)
+	eachStripe(i, pick, func(rows []head.Row) { sampler.look(i, rows) })
+	sampler.end(o)
+	eachStripe(i, pick, func(rows []head.Row) { o.placeAll(i, rows) })
+	return true
+}
+
+// eachStripe visits the rows that pick chooses.
+func eachStripe(i *Ingester, pick func(row head.RowInfo) bool, visit func(rows []head.Row)) {
+	var rows []head.Row
+	for stripe := range i.head.Stripes() {
+		rows = i.head.Choose(rows[:0], stripe, pick)
+		visit(rows)
+	}
+}
+
+// keySampler collects the keys of some rows, from which the bounds of slices are found.
+type keySampler struct {
+	slices, step, next int
+	keys               [][]byte
+}
+
+// begin forgets the slices; with the keys of some rows there will be others.
+func (o *order) begin(i *Ingester, rows int, bytesTotal int64) *keySampler {
 	o.bytes, o.bounds, o.of = bytesTotal, nil, nil
-	slicesWanted := int(min((bytesTotal+i.hopts.FlushBytes-1)/i.hopts.FlushBytes, orderSlicesMax))
-	if slicesWanted < 2 {
+	wanted := int(min((bytesTotal+i.hopts.FlushBytes-1)/i.hopts.FlushBytes, orderSlicesMax))
+	return &keySampler{slices: wanted, step: max(1, rows/max(1, wanted*orderSamplesPerSlice))}
+}
+
+func (k *keySampler) look(i *Ingester, rows []head.Row) {
+	if k.slices < 2 {
 		return
 	}
-	step := max(1, len(rows)/(slicesWanted*orderSamplesPerSlice))
-	var keys [][]byte
-	for n := 0; n < len(rows); n += step {
-		keys = append(keys, i.opts.Index.AppendRowKey(nil, index.Ref(rows[n].Ref), rows[n].Hour()))
+	for ; k.next < len(rows); k.next += k.step {
+		row := rows[k.next]
+		k.keys = append(k.keys, i.opts.Index.AppendRowKey(nil, index.Ref(row.Ref), row.Hour()))
 	}
-	slices.SortFunc(keys, bytes.Compare)
-	for n := 1; n < slicesWanted; n++ {
-		o.bounds = append(o.bounds, keys[n*len(keys)/slicesWanted])
+	k.next -= len(rows)
+}
+
+// end sets the order's bounds.
+func (k *keySampler) end(o *order) {
+	slices.SortFunc(k.keys, bytes.Compare)
+	o.bounds = o.bounds[:0]
+	for n := 1; n < k.slices && len(k.keys) > 0; n++ {
+		o.bounds = append(o.bounds, k.keys[n*len(k.keys)/k.slices])
 	}
-	for _, row := range rows {
-		o.place(i, row)
+}
+
+// placeAll finds the slices of the rows' series, if there are several.
+func (o *order) placeAll(i *Ingester, rows []head.Row) {
+	for n := 0; n < len(rows) && len(o.bounds) > 0; n++ {
+		o.place(i, rows[n])
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 )
 
-// gcPercent replaces Go's 100. Nearly all of the heap is slabs without pointers, which cost nothing to mark, so that
-// collecting more often costs little and keeps the garbage of a flush small. GOGC overrules it.
+// gcPercent replaces Go's 100 until a collection has shown what the heap is made of, and is the most afterwards unless the
+// heap is small; see collector. GOGC overrules it.
 const gcPercent = 35
 
 // memoryShare is the part of the container's memory that the process may use; the rest is for the kernel's page cache.

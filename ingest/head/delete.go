@@ -83,7 +83,6 @@ func (h *Head) cutRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs i
 	*r = row{
 		ref: r.ref, next: r.next, prev: r.prev, hour: r.hour, newest: r.newest, seq: r.seq, segment: r.segment,
 		madeTick: r.madeTick, lastTick: r.lastTick, flags: r.flags & (flagFrozen | flagAgain),
-		tail: s.slabs[classTailSmall].alloc(),
 	}
 	s.bytes += s.memory(r)
 	startMs := keyschema.HourStartMs(int64(r.hour))

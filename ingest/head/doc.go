@@ -1,8 +1,8 @@
 // Package head keeps the samples that the tables do not hold yet: one row for each series and hour.
 //
-// A row takes samples in any order. The newest sixteen rest raw in a tail; full tails are packed as runs into blocks of
-// slabs without pointers, which the garbage collector does not look into. A [Registry] finds a series by a hash of the
-// bytes that a sender wrote for its labels.
+// A row takes samples in any order. The newest twelve rest raw in a tail; full tails, and those of rows that their series
+// has left for a later hour, are packed as runs into blocks of slabs without pointers, which the garbage collector does not
+// look into. A [Registry] finds a series by a hash of the bytes that a sender wrote for its labels.
 //
 // It knows numbers (refs), hours and samples; it does not know labels, tables or the log beyond the number of the
 // segment that a row still needs.

@@ -202,6 +202,9 @@ func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, sink Si
 			var made bool
 			if r, made = s.openRow(at, sample.Ref, hour, segment, tick); made {
 				sink.Touch(sample.Ref, hour)
+				if err := h.settleBefore(s, r); err != nil {
+					return err
+				}
 			}
 		}
 		offset := uint32(sample.TsMs - keyschema.HourStartMs(int64(r.hour)))
@@ -209,12 +212,31 @@ func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, sink Si
 			return err
 		}
 		r.lastTick = uint16(tick)
-		if int(r.packedBytes) > h.opts.RowBytesMax {
-			r.flags |= flagFrozen
-			h.sealed.Add(1)
-		}
+		h.sealFull(r)
 	}
 	return nil
+}
+
+// settleBefore settles the row that a series leaves behind by beginning that of a later hour.
+func (h *Head) settleBefore(s *stripe, r *row) error {
+	if r.next == 0 {
+		return nil
+	}
+	left := s.row(r.next)
+	if left.hour >= r.hour || !left.open() {
+		return nil
+	}
+	err := s.settle(left)
+	h.sealFull(left)
+	return err
+}
+
+// sealFull closes a row that takes samples if it has grown too large.
+func (h *Head) sealFull(r *row) {
+	if int(r.packedBytes) > h.opts.RowBytesMax {
+		r.flags |= flagFrozen
+		h.sealed.Add(1)
+	}
 }
 
 // Bytes is the memory of all rows. Slabs may hold more for rows to come.

@@ -27,9 +27,9 @@ type row struct {
 	samples uint32
 	// maxOffset is the largest offset in the hour so far.
 	maxOffset uint32
-	tail      uint32
-	// packedFirst and packedLast are the ends of the chain of packed blocks: number·2 + (1 if large).
-	packedFirst, packedLast uint32
+	tail      uint32 // 0 if there is none
+	// packedFirst and packedLast are the ends of the chain of packed blocks, 0 if there is none.
+	packedFirst, packedLast blockID
 	packedBytes             uint32
 	madeTick                uint32
 	lastTick                uint16 // the lower half
@@ -63,7 +63,10 @@ func (r *row) open() bool { return r.flags&flagFrozen == 0 }
 func (r *row) lastUsed() uint32 { return r.madeTick + uint32(r.lastTick-uint16(r.madeTick)) }
 
 func (r *row) tailPlaces() int {
-	if r.flags&flagTailLarge != 0 {
+	switch {
+	case r.tail == 0:
+		return 0
+	case r.flags&flagTailLarge != 0:
 		return tailSamples
 	}
 	return tailSmallSamples
@@ -71,12 +74,17 @@ func (r *row) tailPlaces() int {
 
 // tailBlock returns the row's tail: offsets first, then values.
 func (s *stripe) tailBlock(r *row) (offsets, values []byte) {
-	if r.flags&flagTailLarge != 0 {
-		b := s.slabs[classTail].block(r.tail)
+	var b []byte
+	switch places := r.tailPlaces(); places {
+	case 0:
+		return nil, nil
+	case tailSamples:
+		b = s.slabs[classTail].block(r.tail)
 		return b[:tailSamples*4], b[tailSamples*4:]
+	default:
+		b = s.slabs[classTailSmall].block(r.tail)
+		return b[:tailSmallSamples*4], b[tailSmallSamples*4:]
 	}
-	b := s.slabs[classTailSmall].block(r.tail)
-	return b[:tailSmallSamples*4], b[tailSmallSamples*4:]
 }
 
 // add stores one sample. An error means that a full tail could not be packed; the sample is not stored then.
@@ -111,7 +119,13 @@ func (s *stripe) add(r *row, offset uint32, value float64) error {
 	return nil
 }
 
+// growTail gives a row a tail, or a larger one.
 func (s *stripe) growTail(r *row) {
+	if r.tail == 0 {
+		r.tail = s.slabs[classTailSmall].alloc()
+		s.bytes += tailSmallSamples * tailSampleBytes
+		return
+	}
 	offsets, values := s.tailBlock(r)
 	small := r.tail
 	r.tail = s.slabs[classTail].alloc()
@@ -140,16 +154,49 @@ func (s *stripe) pack(r *row) error {
 	if r.flags&flagUnsorted != 0 {
 		tsMs, values = s.sorter.fold(tsMs, values)
 	}
-	packed, err := s.encoder.Append(s.packed[:0], keyschema.HourStartMs(int64(r.hour)), tsMs, values)
+	const lengthBytesMax = binary.MaxVarintLen32
+	packed, err := s.encoder.Append(
+		append(s.packed[:0], make([]byte, lengthBytesMax)...), keyschema.HourStartMs(int64(r.hour)), tsMs, values)
 	if err != nil {
 		return fmt.Errorf("pack samples of an open row: %w", err)
 	}
 	s.packed = packed
-	var length [binary.MaxVarintLen32]byte
-	s.chain(r, length[:binary.PutUvarint(length[:], uint64(len(packed)))])
+	var length [lengthBytesMax]byte
+	n := binary.PutUvarint(length[:], uint64(len(packed)-lengthBytesMax))
+	packed = packed[lengthBytesMax-n:]
+	copy(packed, length[:n])
 	s.chain(r, packed)
 	r.tailLen = 0
 	return nil
+}
+
+// settle packs the tail of a row that is not expected to take many more samples, and gives it back. A small tail of a row
+// without runs stays: a run of its own would hardly be smaller.
+func (s *stripe) settle(r *row) error {
+	if r.tail == 0 || r.packedFirst == 0 && r.flags&flagTailLarge == 0 {
+		return nil
+	}
+	if r.tailLen > 0 {
+		if err := s.pack(r); err != nil {
+			return err
+		}
+	}
+	s.bytes -= int64(r.tailPlaces() * tailSampleBytes)
+	s.releaseTail(r)
+	return nil
+}
+
+// releaseTail gives the tail back, whatever is in it.
+func (s *stripe) releaseTail(r *row) {
+	switch r.tailPlaces() {
+	case 0:
+	case tailSamples:
+		s.slabs[classTail].release(r.tail)
+	default:
+		s.slabs[classTailSmall].release(r.tail)
+	}
+	r.tail = 0
+	r.flags &^= flagTailLarge
 }
 
 // chain appends bytes to the row's packed chain.
@@ -157,7 +204,7 @@ func (s *stripe) chain(r *row, b []byte) {
 	r.packedBytes += uint32(len(b))
 	for len(b) > 0 {
 		if r.room == 0 {
-			s.lengthen(r)
+			s.lengthen(r, len(b))
 		}
 		block := s.packedBlock(r.packedLast)
 		n := copy(block[len(block)-int(r.room):], b)
@@ -166,26 +213,18 @@ func (s *stripe) chain(r *row, b []byte) {
 	}
 }
 
-func (s *stripe) packedBlock(id uint32) []byte {
-	if id&1 != 0 {
-		return s.slabs[classPacked].block(id >> 1)
+// lengthen adds a block for so many bytes, or a part of them, to the chain.
+func (s *stripe) lengthen(r *row, sizeBytes int) {
+	if r.blocks >= packedFitted {
+		sizeBytes = math.MaxInt
 	}
-	return s.slabs[classPackedSmall].block(id >> 1)
-}
-
-func (s *stripe) lengthen(r *row) {
-	var id uint32
-	if r.blocks < packedSmallBlocks {
-		id = s.slabs[classPackedSmall].alloc() << 1
-	} else {
-		id = s.slabs[classPacked].alloc()<<1 | 1
-	}
+	id := s.allocPacked(sizeBytes)
 	block := s.packedBlock(id)
 	binary.LittleEndian.PutUint32(block, 0)
 	if r.packedLast == 0 {
 		r.packedFirst = id
 	} else {
-		binary.LittleEndian.PutUint32(s.packedBlock(r.packedLast), id)
+		binary.LittleEndian.PutUint32(s.packedBlock(r.packedLast), uint32(id))
 	}
 	r.packedLast = id
 	r.room = uint16(len(block) - linkBytes)
@@ -197,7 +236,7 @@ func (s *stripe) lengthen(r *row) {
 func (s *stripe) appendPacked(dst []byte, r *row) []byte {
 	for id := r.packedFirst; id != 0; {
 		block := s.packedBlock(id)
-		id = binary.LittleEndian.Uint32(block)
+		id = blockID(binary.LittleEndian.Uint32(block))
 		if id == 0 {
 			dst = append(dst, block[linkBytes:len(block)-int(r.room)]...)
 		} else {
@@ -209,8 +248,7 @@ func (s *stripe) appendPacked(dst []byte, r *row) []byte {
 
 // memory is what the row occupies.
 func (s *stripe) memory(r *row) int64 {
-	small := int(min(r.blocks, packedSmallBlocks))
-	packed := small*packedSmallBytes + (int(r.blocks)-small)*packedBytes
+	packed := int(r.packedBytes) + int(r.room) + int(r.blocks)*linkBytes // blocks but the last are full
 	return int64(rowBytes + r.tailPlaces()*tailSampleBytes + packed)
 }
 
@@ -218,18 +256,10 @@ func (s *stripe) memory(r *row) int64 {
 func (s *stripe) release(r *row) {
 	s.bytes -= s.memory(r)
 	s.samples -= int64(r.samples)
-	if r.flags&flagTailLarge != 0 {
-		s.slabs[classTail].release(r.tail)
-	} else {
-		s.slabs[classTailSmall].release(r.tail)
-	}
+	s.releaseTail(r)
 	for id := r.packedFirst; id != 0; {
-		next := binary.LittleEndian.Uint32(s.packedBlock(id))
-		if id&1 != 0 {
-			s.slabs[classPacked].release(id >> 1)
-		} else {
-			s.slabs[classPackedSmall].release(id >> 1)
-		}
+		next := blockID(binary.LittleEndian.Uint32(s.packedBlock(id)))
+		s.releasePacked(id)
 		id = next
 	}
 }

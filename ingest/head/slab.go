@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	slabChunkShift = 8
+	slabChunkShift = 9 // all classes fill pages with as many blocks
 	slabChunkSize  = 1 << slabChunkShift
 )
 
@@ -83,32 +83,51 @@ func (s *slab) release(n uint32) {
 // empty forgets all blocks; none may be in use.
 func (s *slab) empty() { *s = slab{blockBytes: s.blockBytes} }
 
-// Size classes. A tail starts small because many series see few samples; packed runs go to small blocks first so that
-// little of the last one is wasted.
+// Size classes. A tail starts small because many series see few samples. A block of packed runs is the smallest that the
+// next run fits into, so that little of it is wasted; rows of many runs get large ones.
 const (
 	classTailSmall = iota
 	classTail
-	classPackedSmall
-	classPacked
-	classes
+	classPacked // the first of packedClasses
+	classes     = classPacked + packedClasses
 )
 
 const (
 	tailSmallSamples = 4
-	tailSamples      = 16
+	tailSamples      = 12
 	tailSampleBytes  = 4 + 8 // offset in the hour, value
 
-	linkBytes         = 4 // number of the next block of a chain
-	packedSmallBytes  = 64
-	packedBytes       = 256
-	packedSmallBlocks = 3 // so many small blocks before large ones
+	linkBytes     = 4 // number of the next block of a chain
+	packedClasses = 6
+	packedFitted  = 6 // so many fitting blocks before large ones
 )
 
 func newSlabs() [classes]slab {
 	return [classes]slab{
-		classTailSmall:   {blockBytes: tailSmallSamples * tailSampleBytes},
-		classTail:        {blockBytes: tailSamples * tailSampleBytes},
-		classPackedSmall: {blockBytes: packedSmallBytes},
-		classPacked:      {blockBytes: packedBytes},
+		classTailSmall: {blockBytes: tailSmallSamples * tailSampleBytes},
+		classTail:      {blockBytes: tailSamples * tailSampleBytes},
+		classPacked:    {blockBytes: 32}, {blockBytes: 48}, {blockBytes: 64}, {blockBytes: 96}, {blockBytes: 128}, {blockBytes: 256},
 	}
+}
+
+// blockID names a block of packed runs: the number in its slab and, in the lowest bits, its class.
+type blockID uint32
+
+const blockClassBits = 3
+
+func (s *stripe) packedBlock(id blockID) []byte {
+	return s.slabs[classPacked+id&(1<<blockClassBits-1)].block(uint32(id >> blockClassBits))
+}
+
+// allocPacked makes a block for so many bytes, or a large one for a part of them.
+func (s *stripe) allocPacked(sizeBytes int) blockID {
+	class := 0
+	for class < packedClasses-1 && s.slabs[classPacked+class].blockBytes-linkBytes < sizeBytes {
+		class++
+	}
+	return blockID(s.slabs[classPacked+class].alloc())<<blockClassBits | blockID(class)
+}
+
+func (s *stripe) releasePacked(id blockID) {
+	s.slabs[classPacked+id&(1<<blockClassBits-1)].release(uint32(id >> blockClassBits))
 }

@@ -145,7 +145,7 @@ func (s *stripe) makeRow(at *slot, ref uint32, hour int64, newest int32, segment
 	r := s.row(n)
 	*r = row{
 		ref: ref, next: at.row, hour: int32(hour), newest: newest, seq: s.seq, segment: uint32(segment),
-		madeTick: tick, lastTick: uint16(tick), tail: s.slabs[classTailSmall].alloc(),
+		madeTick: tick, lastTick: uint16(tick),
 	}
 	if at.row != 0 {
 		s.row(at.row).prev = n

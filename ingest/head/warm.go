@@ -30,7 +30,7 @@ func (s *stripe) warm(chunks []*slotChunk, samples []Sample) {
 		}
 	}
 	for _, r := range rows {
-		if r != nil {
+		if r != nil && r.tail != 0 {
 			offsets, values := s.tailBlock(r)
 			touched += offsets[0] + values[0]
 		}

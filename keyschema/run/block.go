@@ -59,30 +59,46 @@ func shapeOf(n int, top uint64) (shape, int) {
 // lengths counts the numbers of a block by their bit length and keeps the largest of each, which is nearly all it
 // takes to know the block's size in each shape.
 type lengths struct {
+	seen   uint64 // a bit for each length that a number has; 64 is taken for 0
 	counts [65]uint16
 	tops   [65]uint64
 }
 
 func (h *lengths) add(u uint64) {
-	l := bits.Len64(u)
+	l := uint(bits.Len64(u))
+	h.seen |= 1 << (l & 63)
 	h.counts[l]++
 	h.tops[l] = max(h.tops[l], u)
 }
 
+// widest is the largest length.
+func (h *lengths) widest() int {
+	if h.counts[64] > 0 {
+		return 64
+	}
+	return h.below(64)
+}
+
+// below returns the largest length that is less than l, 0 if there is none.
+func (h *lengths) below(l int) int { return max(bits.Len64(h.seen&(1<<l-1)), 1) - 1 }
+
+// reset forgets all numbers. A short run has few lengths: clearing all the memory would take longer than packing it.
+func (h *lengths) reset() {
+	for l := h.widest(); l > 0; l = h.below(l) {
+		h.counts[l], h.tops[l] = 0, 0
+	}
+	h.counts[0], h.seen = 0, 0
+}
+
 // cheapest returns the shape in which a block of n numbers with these lengths is smallest, and its size.
 func (h *lengths) cheapest(n int) (best shape, sizeBytes int) {
-	widest := 64
-	for widest > 0 && h.counts[widest] == 0 {
-		widest--
-	}
+	widest := h.widest()
 	top := h.tops[widest]
 	best, sizeBytes = shapeOf(n, top)
 	bitmapBytes := packedBytes(n, 1)
 	exceptions := int(h.counts[widest])
-	for w := widest - 1; w >= 0; w-- {
-		if w > 0 && h.counts[w] == 0 {
-			continue
-		}
+	for w := widest; w > 0; {
+		w = h.below(w)
 		s, size := shapeOf(n, h.tops[w])
 		limit, _ := s.limit()
 		highBytes := packedBytes(exceptions, bits.Len64(top/limit-1))
@@ -98,9 +114,12 @@ func (h *lengths) cheapest(n int) (best shape, sizeBytes int) {
 	return best, sizeBytes
 }
 
+// exceptions are those of a block: scratch space, larger than most runs.
+type exceptions struct{ positions, highs [blockLen]uint64 }
+
 // appendBlock appends the block of 1 to blockLen numbers, which it changes, in a shape.
-func appendBlock(dst []byte, u []uint64, s shape) []byte {
-	var positions, highs [blockLen]uint64
+func (e *exceptions) appendBlock(dst []byte, u []uint64, s shape) []byte {
+	positions, highs := &e.positions, &e.highs
 	count, top := 0, uint64(0)
 	if limit, all := s.limit(); !all {
 		for i, x := range u {

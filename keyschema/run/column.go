@@ -34,9 +34,10 @@ type column struct {
 	small int64  // the smallest difference
 	size  int    // of the blocks, in bytes
 	// shapes of the blocks in each mode
-	shapes [modesPlanned][]shape
-	counts [modesPlanned]lengths
-	buffer [blockLen]uint64
+	shapes     [modesPlanned][]shape
+	counts     [modesPlanned]lengths
+	buffer     [blockLen]uint64
+	exceptions exceptions
 }
 
 // plan analyses x, which has at least one element, and chooses the mode.
@@ -90,7 +91,9 @@ func (c *column) choose() {
 	}
 	at, last := int64(0), c.diffs[0]
 	for from := 0; from < len(c.x); from += blockLen {
-		c.counts = [modesPlanned]lengths{}
+		for m := modeFrame; m <= modeZigzag2; m++ {
+			c.counts[m].reset()
+		}
 		block := c.diffs[min(from, len(c.diffs)):min(from+blockLen, len(c.diffs))]
 		for _, d := range block {
 			c.counts[modeFrame].add(uint64(at - c.min))
@@ -132,7 +135,7 @@ func (c *column) tryXor(twos uint) {
 	size := 0
 	for from := 1; from < len(c.x); from += blockLen {
 		counts := &c.counts[modeXor]
-		*counts = lengths{}
+		counts.reset()
 		block := c.x[from:min(from+blockLen, len(c.x))]
 		for i, v := range block {
 			counts.add(uint64(v^c.x[from-1+i]) >> twos)
@@ -226,7 +229,7 @@ func (c *column) appendBlocks(dst []byte) []byte {
 				u[i] = uint64(v^c.x[from+i]) >> twos
 			}
 		}
-		dst = appendBlock(dst, u, shape)
+		dst = c.exceptions.appendBlock(dst, u, shape)
 	}
 	return dst
 }
