@@ -6,8 +6,11 @@ import (
 )
 
 const (
-	slabChunkShift = 9 // all classes fill pages with as many blocks
-	slabChunkSize  = 1 << slabChunkShift
+	// slabChunkBytes is the size of all chunks: what one slab lets go serves another.
+	slabChunkBytes = 32 << 10
+	// slabChunkShift makes room for the numbers of a chunk's blocks, which are of 32 bytes at least.
+	slabChunkShift = 10
+	slabChunkMask  = 1<<slabChunkShift - 1
 )
 
 // slab hands out blocks of one size from chunks of bytes that contain no pointers. Blocks are numbered from 1. The chunk
@@ -39,12 +42,12 @@ func (s *slab) alloc() uint32 {
 	at := s.low<<6 + bits.TrailingZeros64(s.roomy[s.low])
 	c := &s.chunks[at]
 	if c.bytes == nil {
-		*c = slabChunk{bytes: make([]byte, slabChunkSize*s.blockBytes)}
+		*c = slabChunk{bytes: make([]byte, slabChunkBytes)}
 	}
 	if s.spare == at+1 {
 		s.spare = 0
 	}
-	if c.used++; c.used == slabChunkSize {
+	if c.used++; (int(c.used)+1)*s.blockBytes > slabChunkBytes { // it is full
 		s.roomy[at>>6] &^= 1 << (at & 63)
 	}
 	n := c.free
@@ -59,12 +62,12 @@ func (s *slab) alloc() uint32 {
 
 func (s *slab) block(n uint32) []byte {
 	n--
-	from := int(n&(slabChunkSize-1)) * s.blockBytes
+	from := int(n&slabChunkMask) * s.blockBytes
 	return s.chunks[n>>slabChunkShift].bytes[from : from+s.blockBytes : from+s.blockBytes]
 }
 
 func (s *slab) release(n uint32) {
-	at, in := int((n-1)>>slabChunkShift), (n-1)&(slabChunkSize-1)
+	at, in := int((n-1)>>slabChunkShift), (n-1)&slabChunkMask
 	c := &s.chunks[at]
 	binary.LittleEndian.PutUint32(c.bytes[int(in)*s.blockBytes:], c.free)
 	c.free = in + 1

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	rowChunkShift = 8
+	rowChunkShift = 9 // as large as a slab's chunk
 	rowChunkSize  = 1 << rowChunkShift
 )
 
