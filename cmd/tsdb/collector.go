@@ -58,5 +58,5 @@ func (c *collector) pace() {
 func percentFor(liveBytes, scanBytes uint64) int {
 	liveBytes = max(liveBytes, 1<<20)
 	garbage := min(max(scanBytes, liveBytes/garbageShare), liveBytes/100*gcPercent)
-	return int(max(garbage, garbageBytesMin) / (liveBytes/100))
+	return int(max(garbage, garbageBytesMin) / (liveBytes / 100))
 }
