@@ -1,9 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,12 +30,21 @@ func (s *Server) routes(router *mux.Router) error {
 	handle := func(path string, h http.Handler) { router.Handle(path, s.instrument(path, h)) }
 	zipped := func(h http.Handler) http.Handler { return zip(s.guard(h)) }
 
-	for path, ep := range s.queryEndpoints() {
-		h := s.json(path, ep)
+	// The router tries routes in the order in which they are registered.
+	const write, read = "/api/v1/write", "/api/v1/read"
+	handle(write, s.guard(s.byMethod(methods{
+		http.MethodPost: s.sameOrigin(write, s.whenReady(write, http.HandlerFunc(s.remoteWrite))),
+	})))
+	handle(read, s.guard(s.byMethod(methods{http.MethodPost: s.whenReady(read, http.HandlerFunc(s.remoteRead))})))
+
+	queries := s.queryEndpoints()
+	for _, path := range byUse(queries) {
+		h := s.json(path, queries[path])
 		handle(path, zipped(s.byMethod(methods{http.MethodGet: h, http.MethodPost: h})))
 	}
-	for path, ep := range s.readOnlyEndpoints() {
-		handle(path, zipped(s.byMethod(methods{http.MethodGet: s.json(path, ep)})))
+	readOnly := s.readOnlyEndpoints()
+	for _, path := range byUse(readOnly) {
+		handle(path, zipped(s.byMethod(methods{http.MethodGet: s.json(path, readOnly[path])})))
 	}
 	for path, ep := range s.adminEndpoints() {
 		h := s.sameOrigin(path, s.json(path, ep))
@@ -42,12 +53,6 @@ func (s *Server) routes(router *mux.Router) error {
 	// While the log is replayed this is the one status that matters, so it does not wait for readiness.
 	const replay = "/api/v1/status/walreplay"
 	handle(replay, zipped(s.byMethod(methods{http.MethodGet: s.endpoint(s.walReplay)})))
-
-	const write, read = "/api/v1/write", "/api/v1/read"
-	handle(write, s.guard(s.byMethod(methods{
-		http.MethodPost: s.sameOrigin(write, s.whenReady(write, http.HandlerFunc(s.remoteWrite))),
-	})))
-	handle(read, s.guard(s.byMethod(methods{http.MethodPost: s.whenReady(read, http.HandlerFunc(s.remoteRead))})))
 
 	exposition := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 	handle("/metrics", s.guard(s.byMethod(getAndHead(exposition))))
@@ -63,6 +68,17 @@ func (s *Server) routes(router *mux.Router) error {
 
 	router.NotFoundHandler = s.instrument("unknown", s.guard(s.notFound(router)))
 	return nil
+}
+
+// byUse lists the paths of endpoints, those that clients ask most often first.
+func byUse(endpoints map[string]endpoint) []string {
+	often := []string{"/api/v1/query_range", "/api/v1/query", "/api/v1/series", "/api/v1/labels", "/api/v1/label/{name}/values"}
+	paths := slices.Sorted(maps.Keys(endpoints))
+	slices.SortStableFunc(paths, func(a, b string) int {
+		// What is not in the list is at -1, and comes last by taking it as unsigned.
+		return cmp.Compare(uint(slices.Index(often, a)), uint(slices.Index(often, b)))
+	})
+	return paths
 }
 
 // queryEndpoints take their parameters from the URL, a form body, or both.

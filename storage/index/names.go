@@ -6,6 +6,7 @@ import "slices"
 type nameScan struct {
 	q     *query
 	names map[string]bool
+	found idSet // dictionaries of active labels among them
 }
 
 func (n *nameScan) run() error {
@@ -53,7 +54,12 @@ func (n *nameScan) active(v *view, rows []uint32) error {
 		n.names[metricName] = true
 	}
 	for pos, c := range v.columns {
-		if !n.names[c.dict.name] && n.touched(v, rows, v.data[pos]) {
+		// Most labels are found in the first tables: the others need no look at the map.
+		if id := c.dict.id; !n.found.has(id) && n.touched(v, rows, v.data[pos]) {
+			for int(id/64) >= len(n.found.words) {
+				n.found.words = append(n.found.words, 0)
+			}
+			n.found.add(id)
 			n.names[c.dict.name] = true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"github.com/prometheus/prometheus/model/labels"
 )
@@ -48,13 +49,16 @@ func (c *collector) leave(v *view, rows []uint32) []uint32 {
 			columns = append(columns, pos)
 		}
 	}
-	marks := newMarks(len(rows) + len(p.Labels))
+	scratch := leavePool.Get().(*leaveScratch)
+	defer scratch.free()
+	marks := scratch.newMarks(len(rows) + len(p.Labels))
 	for _, ls := range p.Labels {
 		if hash, ok := p.hash(v, ls); ok {
 			marks.of(hash).state = partnered
 		}
 	}
-	of := make([]*mark, len(rows))
+	of := slices.Grow(scratch.of[:0], len(rows))[:len(rows)]
+	scratch.of = of
 	for i, row := range rows {
 		hash := uint64(0)
 		for _, pos := range columns {
@@ -125,8 +129,33 @@ const (
 	partnered       // a partner has it
 )
 
+// leaveScratch is memory that leave uses again.
+type leaveScratch struct {
+	marks marks
+	of    []*mark
+}
+
+var leavePool = sync.Pool{New: func() any { return new(leaveScratch) }}
+
+// marksKept is the largest table that is used again: the few large ones are not worth the memory.
+const marksKept = 1 << 16
+
+func (s *leaveScratch) free() {
+	if cap(s.marks) <= marksKept {
+		leavePool.Put(s)
+	}
+}
+
 // newMarks makes a table for up to n hashes.
-func newMarks(n int) marks { return make(marks, 1<<bits.Len(uint(2*n))) }
+func (s *leaveScratch) newMarks(n int) marks {
+	size := 1 << bits.Len(uint(2*n))
+	if cap(s.marks) < size {
+		s.marks = make(marks, size)
+	}
+	s.marks = s.marks[:size]
+	clear(s.marks)
+	return s.marks
+}
 
 // of is the mark of a hash; it is the hash's once it has a state.
 func (m marks) of(hash uint64) *mark {

@@ -208,6 +208,9 @@ func (v *view) having(lacking uint32, name string, behind []uint16) int {
 	return 1
 }
 
+// labelNamesLikely is how many label names there mostly are.
+const labelNamesLikely = 50
+
 // LabelNames returns the label names of the series that Select would find, sorted; a limit above 0 keeps that many.
 func (x *Index) LabelNames(
 	ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
@@ -216,7 +219,7 @@ func (x *Index) LabelNames(
 	if !ok {
 		return nil, ctx.Err()
 	}
-	n := nameScan{q: q, names: map[string]bool{}}
+	n := nameScan{q: q, names: make(map[string]bool, labelNamesLikely)}
 	if err := n.run(); err != nil {
 		return nil, err
 	}
