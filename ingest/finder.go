@@ -159,15 +159,14 @@ func (f finder) empty(ctx context.Context, series []index.Series) ([][]index.Hou
 	if err != nil || f.states == nil {
 		return out, err
 	}
-	// Retention takes rows before states.
+	// Retention takes rows before states; what it has taken is not told by its ages, which may have been shorter before.
 	var asked []tiers.Asked
 	told := make([]map[int64]bool, len(series))
 	for n := range series {
-		retired := keyschema.HourOf(f.cutoffMs(series[n].Labels.Get(model.MetricNameLabel)))
 		prefixes := map[string]bool{} // those of several generations may be the same
 		told[n] = map[int64]bool{}
 		one := index.Series{Labels: series[n].Labels, Hours: out[n]}
-		f.prefixes(&one, 0, retired, func(prefix []byte, from, to int64) {
+		f.prefixes(&one, 0, keyschema.HourMax, func(prefix []byte, from, to int64) {
 			for hour := from; hour <= to; hour++ {
 				told[n][hour] = false
 			}

@@ -106,6 +106,7 @@ func (s *sequence) fresh(ctx context.Context) (uint32, error) {
 
 // reserve takes a block of at least n numbers for this process.
 func (s *sequence) reserve(ctx context.Context, n int) error {
+	why := fmt.Errorf("%w: other servers took each block of run numbers first", storage.ErrUnavailable)
 	for range sequenceTriesMax {
 		free, claims, err := s.read(ctx)
 		if err != nil {
@@ -138,8 +139,10 @@ func (s *sequence) reserve(ctx context.Context, n int) error {
 			return nil
 		case err != nil && !errors.Is(err, storage.ErrUnavailable):
 			return err
+		case err != nil:
+			why = err
 		}
 		// Another server was faster, or the answer was lost: look again. A block that was ours is left unused then.
 	}
-	return fmt.Errorf("%w: other servers took each block of run numbers first", storage.ErrUnavailable)
+	return why
 }

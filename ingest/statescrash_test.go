@@ -17,8 +17,9 @@ import (
 )
 
 // TestDeletedStatesStayDeleted writes samples, deletes, rolls up, sweeps, cleans, lets time go by so that samples are
-// retired before their states, and cuts the power at a random file system operation, four times a seed. Nothing that
-// was deleted is ever told by a sample, a state or a list; all else that retention keeps is.
+// retired before their states, and cuts the power at a random file system operation, four times a seed; ages are others
+// then, so that what was retired by shorter ones is so by none. Nothing that was deleted is ever told by a sample, a state or
+// a list; all else that retention keeps is.
 func TestDeletedStatesStayDeleted(t *testing.T) {
 	first, count := crashSeeds(t)
 	cut := map[string]int{}
@@ -34,6 +35,7 @@ func TestDeletedStatesStayDeleted(t *testing.T) {
 type statesDriver struct {
 	t     *testing.T
 	r     *statesRig
+	fs    vfs.FS
 	rng   *rand.Rand
 	model *statesModel
 	// during is what the operation under way does to the model, by name; the model is as of before it.
@@ -49,6 +51,7 @@ func statesSeed(t *testing.T, seed uint64, cut map[string]int) {
 	fs, c := vfs.NewCrashableMem(), newClock()
 	c.advance(time.Duration(rng.IntN(28*24)) * time.Hour)
 	d := &statesDriver{t: t, rng: rng, model: &statesModel{deletionModel: &deletionModel{}}}
+	d.model.taken = &[keyschema.TierCount]map[int]int64{{}, {}, {}}
 	d.from = keyschema.HourOf(c.now().UnixMilli()) - 4*keyschema.DayHours
 	for n := range 9 {
 		ls := labels.FromStrings("__name__", fmt.Sprint("m", n%3), "x", fmt.Sprint(n/3))
@@ -65,11 +68,11 @@ func statesSeed(t *testing.T, seed uint64, cut map[string]int) {
 	}()
 	for generation := range 4 {
 		run := &crashRun{t: t, fs: fs, clock: c, oracle: newOracle(), rng: rng}
-		wrapped := run.wrap()
+		d.fs = run.wrap()
 		run.left.Store(int64(1 + rng.IntN(1500)))
 		run.armed.Store(rng.IntN(4) == 0 && generation > 0) // also while the log is replayed
 		var err error
-		d.r, err = openStates(t, wrapped, c)
+		d.r, err = openStates(t, d.fs, c, randomAges(rng)...)
 		require.NoError(t, err, "generation %d", generation)
 		d.settle()
 		run.armed.Store(true)
@@ -78,10 +81,20 @@ func statesSeed(t *testing.T, seed uint64, cut map[string]int) {
 		}
 		run.cut(0, 1)
 		cut[d.during]++
-		require.NoError(t, d.r.Close(context.Background()))
-		require.NoError(t, d.r.store.Close())
+		d.close()
 		fs = run.crashed
 	}
+}
+
+// close closes all, and notes what the ages have come to.
+func (d *statesDriver) close() {
+	d.t.Helper()
+	for n := range d.model.labels {
+		d.model.kept(d.r, n, keyschema.Raw)
+		d.model.kept(d.r, n, keyschema.Hours)
+	}
+	require.NoError(d.t, d.r.Close(context.Background()))
+	require.NoError(d.t, d.r.store.Close())
 }
 
 func (d *statesDriver) note(format string, args ...any) {
@@ -135,7 +148,7 @@ func (d *statesDriver) step(run *crashRun) {
 	d.after, d.nextID = d.model.clone(), d.r.set.NextID()
 	var err error
 	worked := false
-	switch d.rng.IntN(14) {
+	switch d.rng.IntN(15) {
 	case 0, 1, 2, 3:
 		d.during = "write"
 		d.write()
@@ -165,13 +178,22 @@ func (d *statesDriver) step(run *crashRun) {
 		d.during, err = "job", d.work()
 	case 12:
 		d.during = "sweep"
-		_, err = d.r.sweeper.Sweep(ctx)
+		if d.rng.IntN(2) == 0 { // of what is to be computed nothing is dropped
+			err = errors.Join(d.r.Flush(ctx), d.work())
+		}
+		freed, sweepErr := d.r.sweeper.Sweep(ctx)
+		err = errors.Join(err, sweepErr)
+		d.note("swept %+v", freed)
 	case 13:
 		d.during = "rebuild"
 		if err = d.r.Flush(ctx); err == nil {
 			err = d.r.tiers.Rebuild(ctx, 0, math.MaxInt32)
 		}
 		worked = true
+	case 14:
+		d.during = "restart"
+		d.close()
+		d.r, err = openStates(d.t, d.fs, d.r.clock, randomAges(d.rng)...)
 	}
 	d.note("%s at hour %d", d.during, d.lastHour())
 	var overload *OverloadError

@@ -3,8 +3,10 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -34,34 +36,46 @@ type statesRig struct {
 	set     *tombstone.Set
 }
 
-// statesAges keeps samples of all metrics for two days and hours for four, of m2 less.
-func statesAges() (*keyschema.Schema, *keyschema.Retention, error) {
-	day := keyschema.Age(24 * time.Hour)
-	raw, hours := day, 2*day
-	schema, err := keyschema.NewSchema([]keyschema.Rule{{Pattern: "m2", Retention: &keyschema.RuleAges{Raw: &raw, Hours: &hours}}})
+const ageDay = keyschema.Age(24 * time.Hour)
+
+// randomAges makes rules by which some metrics are kept shorter than others.
+func randomAges(rng *rand.Rand) (rules []keyschema.Rule) {
+	for n := range 3 {
+		raw := ageDay * keyschema.Age(1+rng.IntN(2))
+		hours := raw + ageDay*keyschema.Age(rng.IntN(3))
+		if n == 2 || rng.IntN(2) == 0 {
+			rules = append(rules, keyschema.Rule{Pattern: fmt.Sprint("m", n), Retention: &keyschema.RuleAges{Raw: &raw, Hours: &hours}})
+		}
+	}
+	return rules
+}
+
+// statesAges keeps samples for two days and hours for four, if no rule says otherwise.
+func statesAges(rules []keyschema.Rule) (*keyschema.Schema, *keyschema.Retention, error) {
+	schema, err := keyschema.NewSchema(rules)
 	if err != nil {
 		return nil, nil, err
 	}
-	ages, err := schema.Retention(keyschema.Ages{2 * day, 4 * day, 0})
+	ages, err := schema.Retention(keyschema.Ages{2 * ageDay, 4 * ageDay, 0})
 	return schema, ages, err
 }
 
-func openStates(t testing.TB, fs vfs.FS, c *clock) (*statesRig, error) {
+func openStates(t testing.TB, fs vfs.FS, c *clock, rules ...keyschema.Rule) (*statesRig, error) {
 	ctx := context.Background()
 	store, err := pebble.Open(pebble.Options{Dir: "/db/data", FS: fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10, Now: c.now})
 	if err != nil {
 		return nil, err
 	}
 	r := &statesRig{rig: &rig{t: t, fs: fs, clock: c, store: store}}
-	if err := r.open(ctx, store); err != nil {
+	if err := r.open(ctx, rules, store); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	return r, nil
 }
 
-func (r *statesRig) open(ctx context.Context, store storage.Store) (err error) {
+func (r *statesRig) open(ctx context.Context, rules []keyschema.Rule, store storage.Store) (err error) {
 	now := r.clock.now
-	if r.schema, r.ages, err = statesAges(); err != nil {
+	if r.schema, r.ages, err = statesAges(rules); err != nil {
 		return err
 	}
 	if r.set, err = tombstone.Open(ctx, tombstone.Options{Store: store}); err != nil {
@@ -111,10 +125,12 @@ type statesModel struct {
 	told []map[int64]bool
 	// toldDays likewise, of days.
 	toldDays []map[int64]bool
+	// taken are the first hours that have been kept ever since, by tier and series: ages change with each restart.
+	taken *[keyschema.TierCount]map[int]int64
 }
 
 func (m *statesModel) clone() *statesModel {
-	out := &statesModel{deletionModel: m.deletionModel.clone()}
+	out := &statesModel{deletionModel: m.deletionModel.clone(), taken: m.taken}
 	for _, t := range m.told {
 		out.told = append(out.told, maps.Clone(t))
 	}
@@ -124,15 +140,15 @@ func (m *statesModel) clone() *statesModel {
 	return out
 }
 
-// kept is the first hour of a tier that is kept of a series.
+// kept is the first hour of a tier that has been kept of a series ever since: by the ages of now, or by shorter ones before.
 func (m *statesModel) kept(r *statesRig, n int, tier keyschema.Tier) int64 {
 	cutoffMs := r.ages.Of(m.labels[n].Get(model.MetricNameLabel))[tier].CutoffMs(r.clock.now().UnixMilli())
-	switch tier {
-	case keyschema.Raw: // a row is kept as long as its last millisecond, a cell of hours as long as that of its day
-		return (cutoffMs + keyschema.HourMs - 1 - (keyschema.HourMs - 1)) / keyschema.HourMs
-	default:
-		return cutoffMs / dayMs * keyschema.DayHours
+	first := cutoffMs / keyschema.HourMs // a row is kept as long as its last millisecond, a cell of hours as long as that of its day
+	if tier != keyschema.Raw {
+		first = cutoffMs / dayMs * keyschema.DayHours
 	}
+	m.taken[tier][n] = max(m.taken[tier][n], first)
+	return m.taken[tier][n]
 }
 
 // delete takes samples out. Of hours of which only a state is left and a part is deleted, nothing stays.

@@ -252,7 +252,8 @@ func verifyRollups(ctx context.Context, t *tiers.Tiers, first, last int64, w io.
 		return err
 	}
 	fmt.Fprintf(w, "%d hours and %d days compared, %d differ; %d hours marked as stale, %d series without a cell, "+
-		"%d days and %d months yet to compute\n", v.Hours, v.Days, v.Different, v.Stale, v.Missing, v.PendingDays, v.PendingMonths)
+		"%d days and %d months yet to compute; the samples of %d hours are gone\n",
+		v.Hours, v.Days, v.Different, v.Stale, v.Missing, v.PendingDays, v.PendingMonths, v.Alone)
 	if v.Different > 0 {
 		return errors.New("rollups differ from raw samples: tsdb rollup rebuild repairs them")
 	}

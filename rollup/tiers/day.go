@@ -26,14 +26,13 @@ type dayPass struct {
 	encoder   rollup.Encoder
 	decoder   rollup.Decoder
 	columns   rollup.Columns
-	raw       *kept // rows whose cells are older may be gone
 	void      void
 }
 
 // newDayPass makes a pass that sees samples as of the view, and the context to read them with.
 func (t *Tiers) newDayPass(ctx context.Context, day int64, view *tombstone.View) (*dayPass, context.Context) {
 	p := &dayPass{
-		batch: newBatch(t), day: day, qualifier: statesQualifier(dayOfMonth(day)), void: newVoid(view), raw: t.keptOf(keyschema.Raw),
+		batch: newBatch(t), day: day, qualifier: statesQualifier(dayOfMonth(day)), void: newVoid(view),
 	}
 	return p, reading(ctx, view)
 }
@@ -193,7 +192,7 @@ func (p *dayPass) add(ctx context.Context, prefix []byte, raw *rawDay, old *oldD
 		old = &oldDay{}
 	}
 	if old.states != nil {
-		p.keepExpired(&states, found, key, old)
+		p.keepRetired(&states, found, key, old)
 	}
 	empty := true
 	for h := range states {
@@ -203,7 +202,7 @@ func (p *dayPass) add(ctx context.Context, prefix []byte, raw *rawDay, old *oldD
 		empty = empty && states[h].Count == 0
 	}
 	asOf := p.void.last(p.day, p.day)
-	if empty && damaged == 0 && asOf > 0 {
+	if empty && damaged|old.gone == 0 && asOf > 0 {
 		return p.remove(ctx, p.removal(key, old))
 	}
 	var err error
@@ -257,10 +256,15 @@ func (p *dayPass) removal(key []byte, old *oldDay) storage.RowMutation {
 	return m
 }
 
-// keepExpired keeps the stored states of hours whose rows retention has taken, unless some of their samples were deleted.
-func (p *dayPass) keepExpired(states *[keyschema.DayHours]rollup.State, found uint32, key []byte, old *oldDay) {
-	keptMs := p.raw.sinceMs(key)
-	if p.day*dayMs >= keptMs {
+// allHours is the bitmap of a whole day.
+const allHours = 1<<keyschema.DayHours - 1
+
+// keepRetired keeps the stored states of hours whose rows retention has taken, unless some of their samples were deleted.
+// Ages may have been shorter before than they are now, so they do not tell what was taken. But whoever else takes a row away
+// either marks it as gone or is a deletion.
+func (p *dayPass) keepRetired(states *[keyschema.DayHours]rollup.State, found uint32, key []byte, old *oldDay) {
+	retired := allHours &^ found &^ old.gone
+	if retired == 0 {
 		return
 	}
 	p.columns.Reset(p.day*dayMs, keyschema.HourMs, keyschema.DayHours, rollup.FieldsAll)
@@ -269,7 +273,7 @@ func (p *dayPass) keepExpired(states *[keyschema.DayHours]rollup.State, found ui
 		return
 	}
 	for h := range states {
-		if found>>h&1 != 0 || keyschema.HourCellMs(p.day*keyschema.DayHours+int64(h)) >= keptMs {
+		if retired>>h&1 == 0 {
 			continue
 		}
 		if former := p.columns.State(h); !p.void.reaches(&former, old.asOf) {

@@ -13,6 +13,9 @@
 // through. A day with very many of them is put aside as a whole instead, in the ledger, and so is one that has no
 // states. Stale hours are unknown to readers until the job has computed them again.
 //
+// Rows that are gone without a mark were taken by retention, whatever the ages are by now: states stand for them alone, and
+// stay until they are too old themselves. So who removes rows otherwise does so through the guard, or is a deletion.
+//
 // A reader who also reads samples in memory asks these first, as for rows: an hour that has samples there is not to be
 // taken from here.
 //

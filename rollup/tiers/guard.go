@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"time"
 
@@ -79,7 +80,8 @@ func (g *guardedTable) Load(ctx context.Context, muts []storage.RowMutation) err
 func (g *guardedTable) CheckAndApply(
 	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
 ) (matched bool, err error) {
-	err = g.tiers.announced(ctx, func(yield func([]byte) bool) { yield(key) }, func(ctx context.Context) (err error) {
+	changed := func(yield func([]byte, bool) bool) { yield(key, removes(&then) || removes(&otherwise)) }
+	err = g.tiers.announced(ctx, changed, func(ctx context.Context) (err error) {
 		matched, err = g.Table.CheckAndApply(ctx, key, cond, then, otherwise)
 		return err
 	})
@@ -91,26 +93,23 @@ func (g *guardedTable) DropRows(ctx context.Context, r storage.RowRange) error {
 	return g.tiers.dropping(ctx, r, func() error { return g.Table.DropRows(ctx, r) })
 }
 
-func keysOf(muts []storage.RowMutation) func(yield func([]byte) bool) {
-	return func(yield func([]byte) bool) {
+// rowKeys are keys of rows that are about to change, and whether it may be that nothing is left of the row.
+type rowKeys = iter.Seq2[[]byte, bool]
+
+func keysOf(muts []storage.RowMutation) rowKeys {
+	return func(yield func([]byte, bool) bool) {
 		for i := range muts {
-			if !yield(muts[i].Key) {
+			if !yield(muts[i].Key, removes(&muts[i])) {
 				return
 			}
 		}
 	}
 }
 
-// MarkStale tells that the samples of the rows with these keys are about to change, and lets change do it. It is what
-// the guard does for every write; who changes the data table past the guard calls it.
-func (t *Tiers) MarkStale(ctx context.Context, rowKeys [][]byte, change func() error) error {
-	return t.announced(ctx, func(yield func([]byte) bool) {
-		for _, key := range rowKeys {
-			if !yield(key) {
-				return
-			}
-		}
-	}, func(context.Context) error { return change() })
+// removes tells whether nothing may be left of a row after a mutation: it does not end with what it sets.
+func removes(m *storage.RowMutation) bool {
+	n := len(m.Entries)
+	return n > 0 && m.Entries[n-1].Kind != storage.SetCell
 }
 
 // staleHours are hours of one series and day, as a bitmap.
@@ -118,10 +117,11 @@ type staleHours struct {
 	prefix []byte
 	day    int64
 	hours  uint32
+	gone   uint32 // of these, those of which there may be no rows afterwards
 }
 
 // announced marks the states of closed days' rows as stale, then writes them.
-func (t *Tiers) announced(ctx context.Context, keys func(yield func([]byte) bool), write func(ctx context.Context) error) error {
+func (t *Tiers) announced(ctx context.Context, keys rowKeys, write func(ctx context.Context) error) error {
 	if t.opts.Shared != nil {
 		return t.announcedShared(ctx, keys, write)
 	}
@@ -139,18 +139,20 @@ func (t *Tiers) announced(ctx context.Context, keys func(yield func([]byte) bool
 }
 
 // staleOf are the hours of rows in days up to the last closed one.
-func staleOf(keys func(yield func([]byte) bool), closed int64) (stale []staleHours) {
-	for key := range keys {
+func staleOf(keys rowKeys, closed int64) (stale []staleHours) {
+	for key, gone := range keys {
 		prefix, hour, ok := parseDataKey(key)
 		if !ok || hour < 0 || hour/keyschema.DayHours > closed {
 			continue // the table refuses what is no key
 		}
 		day, bit := hour/keyschema.DayHours, uint32(1)<<(hour%keyschema.DayHours)
-		if n := len(stale); n > 0 && stale[n-1].day == day && bytes.Equal(stale[n-1].prefix, prefix) {
-			stale[n-1].hours |= bit
-			continue
+		if n := len(stale); n == 0 || stale[n-1].day != day || !bytes.Equal(stale[n-1].prefix, prefix) {
+			stale = append(stale, staleHours{prefix: prefix, day: day})
 		}
-		stale = append(stale, staleHours{prefix, day, bit})
+		s := &stale[len(stale)-1]
+		if s.hours |= bit; gone {
+			s.gone |= bit
+		}
 	}
 	return stale
 }
@@ -187,14 +189,14 @@ func (t *Tiers) mark(ctx context.Context, stale []staleHours) error {
 	for i := range stale {
 		s := &stale[i]
 		passing := s.day == l.pass
-		if l.record.Days[s.day] == workWhole && (!passing || l.again) {
+		if l.record.Days[s.day] == workWhole && (!passing || l.again) && s.gone == 0 {
 			continue // all of it will be computed
 		}
 		if passing {
 			l.touched[string(s.prefix)] = struct{}{}
 			if l.record.Days[s.day] == workWhole {
 				// The pass will leave out the series, whose other hours may be stale without a mark.
-				s.hours = 1<<keyschema.DayHours - 1
+				s.hours = allHours
 			}
 		}
 		muts = append(muts, markMutation(s))
@@ -240,12 +242,17 @@ func markMutation(s *staleHours) storage.RowMutation {
 	month := MonthOfDay(s.day)
 	m := storage.RowMutation{Key: appendKey(nil, s.prefix, month)}
 	for hour := range keyschema.DayHours {
-		if s.hours>>hour&1 != 0 {
-			m.Entries = append(m.Entries, storage.Entry{
-				Kind: storage.SetCell, Family: storage.FamilyHours, TsMs: dayCellMs(s.day),
-				Qualifier: markQualifier(dayOfMonth(s.day), hour), Value: []byte{markLive},
-			})
+		if s.hours>>hour&1 == 0 {
+			continue
 		}
+		mark := byte(markLive)
+		if s.gone>>hour&1 != 0 {
+			mark = markGone
+		}
+		m.Entries = append(m.Entries, storage.Entry{
+			Kind: storage.SetCell, Family: storage.FamilyHours, TsMs: dayCellMs(s.day),
+			Qualifier: markQualifier(dayOfMonth(s.day), hour), Value: []byte{mark},
+		})
 	}
 	return m
 }
@@ -285,7 +292,7 @@ func (t *Tiers) dropping(ctx context.Context, r storage.RowRange, drop func() er
 		for _, c := range it.Row().Cells {
 			if len(c.Qualifier) == 2 && c.Qualifier[1] == kindStates {
 				day := MonthStart(month) + int64(c.Qualifier[0]) - 1
-				stale = append(stale, staleHours{bytes.Clone(prefix), day, 1<<keyschema.DayHours - 1})
+				stale = append(stale, staleHours{bytes.Clone(prefix), day, allHours, allHours})
 			}
 		}
 	}

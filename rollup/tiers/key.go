@@ -16,9 +16,10 @@ const (
 	// Kinds of cells; the bytes are stored. In the family of hours the day of the month stands before them.
 	kindStates = 's'
 	kindAsOf   = 't' // the deletion that the states are as of
-	kindMark   = 'x' // and the hour: its state is stale if the value is markLive
+	kindMark   = 'x' // and the hour: its state is stale unless the value is markDone
 
-	markLive, markDone = 1, 0
+	// markGone tells of a row that was taken away, and not by retention, which marks nothing.
+	markDone, markLive, markGone = 0, 1, 2
 	// markBytes and timedMarkBytes are the lengths of marks in the family of hours, the latter of several processes.
 	markBytes, timedMarkBytes = 3, 3 + 8 + 4
 )

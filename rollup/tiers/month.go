@@ -22,7 +22,6 @@ type monthPass struct {
 	decoder rollup.Decoder
 	hours   rollup.Columns
 	former  rollup.Columns
-	kept    *kept // hours whose cells are older may be gone
 	void    void
 	stored  storedMonth
 }
@@ -64,8 +63,7 @@ func (t *Tiers) computeMonth(ctx context.Context, month int64) (err error) {
 
 func (t *Tiers) newMonthPass(month int64, view *tombstone.View) *monthPass {
 	return &monthPass{
-		batch: newBatch(t), month: month, days: int(MonthStart(month+1) - MonthStart(month)), kept: t.keptOf(keyschema.Hours),
-		void: newVoid(view),
+		batch: newBatch(t), month: month, days: int(MonthStart(month+1) - MonthStart(month)), void: newVoid(view),
 	}
 }
 
@@ -156,8 +154,9 @@ func (p *monthPass) add(ctx context.Context, row storage.Row) error {
 	s, first := &p.stored, MonthStart(p.month)
 	unknown, empty := s.unknown|s.behind, true
 	for day := range p.days {
-		// Hours live shorter than days: what they said stays, unless some of its samples were deleted.
-		if s.have>>day&1 == 0 && p.former.Known[day] && (first+int64(day)+1)*dayMs-1 < p.kept.sinceMs(row.Key) {
+		// Hours live shorter than days, and may have lived shorter before than now: what they said stays, unless some of its
+		// samples were deleted.
+		if s.have>>day&1 == 0 && p.former.Known[day] {
 			if former := p.former.State(day); !p.void.reaches(&former, s.asOf) {
 				s.states[day] = former
 			}

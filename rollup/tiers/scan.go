@@ -91,6 +91,7 @@ type oldDay struct {
 	prefix []byte
 	states []byte   // the cell; nil if there is none
 	stale  uint32   // hours with a mark that counts
+	gone   uint32   // of these, those whose rows were taken away otherwise than by retention
 	marks  uint32   // hours with a mark of any kind
 	asOf   uint64   // the deletion that the states are as of
 	timed  [][]byte // qualifiers of live marks of several processes
@@ -135,6 +136,9 @@ func (s *oldScan) next() *oldDay {
 				}
 				if isLive(c.Value) {
 					s.day.stale |= 1 << c.Qualifier[2]
+				}
+				if len(c.Value) == 1 && c.Value[0] == markGone {
+					s.day.gone |= 1 << c.Qualifier[2]
 				}
 			}
 		}

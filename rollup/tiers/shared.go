@@ -67,7 +67,7 @@ func (t *Tiers) lastLate() int64 { return floorDay(t.opts.Now().Add(-t.opts.Dela
 
 // announcedShared is announced among several processes.
 func (t *Tiers) announcedShared(
-	ctx context.Context, keys func(yield func([]byte) bool), write func(ctx context.Context) error,
+	ctx context.Context, keys rowKeys, write func(ctx context.Context) error,
 ) error {
 	stale := staleOf(keys, t.lastLate())
 	if len(stale) == 0 {
@@ -101,7 +101,7 @@ func (t *Tiers) announce(ctx context.Context, stale []staleHours) error {
 	}
 	var muts []storage.RowMutation
 	for i := range stale {
-		if !whole[stale[i].day] {
+		if !whole[stale[i].day] || stale[i].gone != 0 {
 			muts = append(muts, timedMark(&stale[i], now))
 		}
 	}

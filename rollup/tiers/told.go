@@ -17,8 +17,8 @@ type Asked struct {
 	Hours  map[int64]bool
 }
 
-// Told finds out of which hours there are states with samples; where states of hours are retired, that of the day speaks
-// for all of its hours. Each prefix is asked for once. It sorts them.
+// Told finds out of which hours there are states with samples; where there is no state of an hour, that of the day speaks for
+// it. Each prefix is asked for once. It sorts them.
 func (t *Tiers) Told(ctx context.Context, asked []Asked) error {
 	if len(asked) == 0 {
 		return nil
@@ -31,24 +31,28 @@ func (t *Tiers) Told(ctx context.Context, asked []Asked) error {
 			req.From, req.To = min(req.From, hour), max(req.To, hour)
 		}
 	}
+	unknown := make([]map[int64]bool, len(asked)) // hours
 	err := t.Read(ctx, req, func(i int, c *rollup.Columns) error {
-		for hour := range asked[i].Hours {
-			asked[i].Hours[hour] = asked[i].Hours[hour] || c.Count[hour-req.From] > 0
+		for hour, told := range asked[i].Hours {
+			switch at := hour - req.From; {
+			case told:
+			case c.Known[at]:
+				asked[i].Hours[hour] = c.Count[at] > 0
+			case unknown[i] == nil:
+				unknown[i] = map[int64]bool{hour: true}
+			default:
+				unknown[i][hour] = true
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	kept := t.keptOf(keyschema.Hours)
 	req.Unit, req.From, req.To = Days, req.From/keyschema.DayHours, req.To/keyschema.DayHours
 	return t.Read(ctx, req, func(i int, c *rollup.Columns) error {
-		keptMs := kept.sinceMs(asked[i].Prefix)
-		for hour, told := range asked[i].Hours {
-			day := hour / keyschema.DayHours
-			if retired := dayCellMs(day) < keptMs; retired && !told {
-				asked[i].Hours[hour] = c.Count[day-req.From] > 0
-			}
+		for hour := range unknown[i] {
+			asked[i].Hours[hour] = asked[i].Hours[hour] || c.Count[hour/keyschema.DayHours-req.From] > 0
 		}
 		return nil
 	})

@@ -31,6 +31,8 @@ type Difference struct {
 type Verification struct {
 	// Hours and Days are the buckets compared, Different those that differ.
 	Hours, Days, Different int
+	// Alone are states of hours whose samples are gone: taken by retention, perhaps by a shorter age than that of now.
+	Alone int
 	// Missing series and days have samples but no cell; Stale hours have a mark, or samples that were deleted since. Readers
 	// take the samples.
 	Missing, Stale int
@@ -108,7 +110,6 @@ func (v *verifier) verifyDay(ctx context.Context, day int64) (err error) {
 	defer func() { err = errors.Join(err, old.close()) }()
 	raw := v.t.scanRaw(ctx, day, everything().Ranges)
 	defer func() { err = errors.Join(err, raw.close()) }()
-	kept := v.t.keptOf(keyschema.Raw)
 	var empty rawDay
 	r, o := raw.next(), old.next()
 	for r != nil || o != nil {
@@ -120,12 +121,12 @@ func (v *verifier) verifyDay(ctx context.Context, day int64) (err error) {
 			v.out.Missing++
 			r = raw.next()
 		case r == nil || bytes.Compare(o.prefix, r.prefix) < 0:
-			if err := v.compare(ctx, day, &empty, o, kept.sinceMs(o.prefix)); err != nil {
+			if err := v.compare(ctx, day, &empty, o); err != nil {
 				return err
 			}
 			o = old.next()
 		default:
-			if err := v.compare(ctx, day, r, o, kept.sinceMs(o.prefix)); err != nil {
+			if err := v.compare(ctx, day, r, o); err != nil {
 				return err
 			}
 			r, o = raw.next(), old.next()
@@ -135,7 +136,7 @@ func (v *verifier) verifyDay(ctx context.Context, day int64) (err error) {
 }
 
 // verifySeries compares the hours of one series.
-func (v *verifier) verifySeries(ctx context.Context, day int64, raw *rawDay, old *oldDay, keptMs int64) error {
+func (v *verifier) verifySeries(ctx context.Context, day int64, raw *rawDay, old *oldDay) error {
 	if old.states == nil {
 		v.out.Missing++
 		return nil
@@ -159,8 +160,9 @@ func (v *verifier) verifySeries(ctx context.Context, day int64, raw *rawDay, old
 		case stale>>h&1 != 0:
 			v.out.Stale++
 			continue
-		case keyschema.HourCellMs(hour) < keptMs && raw.found>>h&1 == 0:
-			continue // only the state is left
+		case raw.found>>h&1 == 0 && v.columns.Count[h] > 0:
+			v.out.Alone++
+			continue
 		}
 		v.out.Hours++
 		if stored := v.columns.State(h); !same(stored, raw.states[h]) {

@@ -47,20 +47,20 @@ func (v *verifier) quietly(compare func() error) (differ bool, err error) {
 
 // compare is verifySeries. Where several processes write, samples and states that were read one after the other may differ
 // because of what was written in between; then the series is looked at once more.
-func (v *verifier) compare(ctx context.Context, day int64, raw *rawDay, old *oldDay, keptMs int64) error {
+func (v *verifier) compare(ctx context.Context, day int64, raw *rawDay, old *oldDay) error {
 	if v.t.opts.Shared == nil {
-		return v.verifySeries(ctx, day, raw, old, keptMs)
+		return v.verifySeries(ctx, day, raw, old)
 	}
-	differ, err := v.quietly(func() error { return v.verifySeries(ctx, day, raw, old, keptMs) })
+	differ, err := v.quietly(func() error { return v.verifySeries(ctx, day, raw, old) })
 	if err != nil || !differ {
 		return err
 	}
-	return v.again(ctx, day, bytes.Clone(old.prefix), keptMs)
+	return v.again(ctx, day, bytes.Clone(old.prefix))
 }
 
 // again compares the hours of one series with samples that were read between two looks at its states, which found the same:
 // whoever changes samples has marked the states before.
-func (v *verifier) again(ctx context.Context, day int64, prefix []byte, keptMs int64) error {
+func (v *verifier) again(ctx context.Context, day int64, prefix []byte) error {
 	for range verifyTriesMax {
 		before, err := v.oldOne(ctx, day, prefix)
 		if err != nil {
@@ -84,7 +84,7 @@ func (v *verifier) again(ctx context.Context, day int64, prefix []byte, keptMs i
 			break
 		}
 		if before.asOf == after.asOf && before.stale == after.stale && bytes.Equal(before.states, after.states) {
-			return v.verifySeries(ctx, day, raw, after, keptMs)
+			return v.verifySeries(ctx, day, raw, after)
 		}
 	}
 	v.out.Stale++ // readers take the samples

@@ -1,0 +1,100 @@
+package ingest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/rollup"
+	"halite/rollup/tiers"
+)
+
+// TestAgesThatGrow retires samples by a short age and opens with a longer one: neither a late sample nor a deletion beside them
+// takes what is left of them, and both say what they do.
+func TestAgesThatGrow(t *testing.T) {
+	ctx, fs, c := context.Background(), vfs.NewMem(), newClock()
+	day := c.now().UnixMilli()/dayMs + 1
+	at := func(hour int) int64 { return day*dayMs + int64(hour)*keyschema.HourMs }
+	raw := ageDay
+	r, err := openStates(t, fs, c, keyschema.Rule{Pattern: "m", Retention: &keyschema.RuleAges{Raw: &raw}})
+	require.NoError(t, err)
+	m := labels.FromStrings("__name__", "m")
+	step := func(toMs int64) {
+		t.Helper()
+		require.NoError(t, r.Flush(ctx))
+		c.ms.Store(toMs)
+		for worked := true; worked; {
+			worked, err = r.tiers.Step(ctx)
+			require.NoError(t, err)
+		}
+	}
+	write := func(hours ...int) {
+		t.Helper()
+		for _, hour := range hours {
+			_, err := r.Ingester.Write(ctx, []Sample{{m, at(hour) + 1000, float64(hour)}})
+			require.NoError(t, err)
+		}
+	}
+	c.ms.Store(at(20))
+	write(10, 12, 14)
+	step(at(25))
+	step(at(49))
+	freed, err := r.sweeper.Sweep(ctx)
+	require.NoError(t, err)
+	require.Equal(t, int64(3), freed.Rows)
+	require.NoError(t, r.Close(ctx))
+	require.NoError(t, r.store.Close())
+
+	r, err = openStates(t, fs, c)
+	require.NoError(t, err)
+	defer func() {
+		require.NoError(t, r.Close(ctx))
+		require.NoError(t, r.store.Close())
+	}()
+	write(11)
+	step(at(49) + (10 * time.Minute).Milliseconds())
+	require.Equal(t, []int64{10, 11, 12, 14}, r.told(m, day))
+	// Of hours 10 and 12 nothing is deleted, of hour 14 what the state has.
+	all := labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")
+	for hour, fromMs := range map[int]int64{10: 0, 12: 1001, 14: 1000} {
+		_, err = r.DeleteSeries(ctx, Deletion{
+			Selectors: [][]*labels.Matcher{{all}}, FromMs: at(hour) + fromMs, ToMs: at(hour) + fromMs + 1,
+		})
+		require.NoError(t, err)
+	}
+	for _, clean := range []bool{false, true} {
+		if clean {
+			_, err = r.CleanTombstones(ctx)
+			require.NoError(t, err)
+			require.Equal(t, []int64{10, 11, 12}, r.told(m, day))
+		}
+		for hour := 9; hour < 15; hour++ {
+			require.Equal(t, hour >= 10 && hour <= 12, r.listed(at(hour)), "hour %d", hour)
+		}
+	}
+}
+
+// told are the hours of a day of which there are states with samples.
+func (r *statesRig) told(ls labels.Labels, day int64) (hours []int64) {
+	r.t.Helper()
+	r.states(ls, tiers.Hours, day*keyschema.DayHours, (day+1)*keyschema.DayHours-1, func(hour int64, known bool, s rollup.State) {
+		require.True(r.t, known)
+		if s.Count > 0 {
+			hours = append(hours, hour-day*keyschema.DayHours)
+		}
+	})
+	return hours
+}
+
+// listed tells whether any series is in the hour that begins then.
+func (r *statesRig) listed(fromMs int64) bool {
+	r.t.Helper()
+	found, err := r.index.Select(context.Background(), fromMs, fromMs+keyschema.HourMs-1)
+	require.NoError(r.t, err)
+	return len(found) > 0
+}

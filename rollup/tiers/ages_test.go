@@ -1,0 +1,71 @@
+package tiers
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+)
+
+// TestStatesStayWhenAgesGrow retires samples by a short age, opens with a longer one and recomputes: what is left of the
+// retired samples is their states, whatever the age says now.
+func TestStatesStayWhenAgesGrow(t *testing.T) {
+	for _, of := range []string{"single series", "the whole day", "a series during a pass"} {
+		t.Run(of, func(t *testing.T) { statesStay(t, of) })
+	}
+}
+
+func statesStay(t *testing.T, of string) {
+	ctx := context.Background()
+	r, all, rng := filled(t, 3, func(o *Options) { o.Raw, o.Hours = 10*24*time.Hour, 400*24*time.Hour })
+	r.work(t)
+	_, others := r.known(t, all[1], Hours, 3)
+	r.clock.Store((firstDay + 20) * dayMs)
+	r.work(t)
+	require.NoError(t, r.store.CollectGarbage(ctx))
+	r.close(t)
+
+	r = openRig(t, r.fs, r.clock, func(o *Options) {
+		o.Raw, o.Hours = 100*24*time.Hour, 400*24*time.Hour
+		if of == "the whole day" {
+			o.MarksMax = 1
+		}
+	})
+	defer r.close(t)
+	within := func(hour int64) int {
+		tsMs, _ := all[0].columns(firstDay*dayMs+hour*keyschema.HourMs, firstDay*dayMs+(hour+1)*keyschema.HourMs-1)
+		return len(tsMs)
+	}
+	want := len(all[0].samples) - within(20) - within(22) + 2
+	late := map[int64]float64{firstDay*dayMs + 20*keyschema.HourMs + 1: 7, firstDay*dayMs + 22*keyschema.HourMs + 1: 8}
+	if of == "a series during a pass" { // of which nobody knows any more what is stale
+		p, _ := r.newDayPass(ctx, firstDay, nil)
+		require.NoError(t, r.ledger.close(ctx, firstDay, []int64{firstDay}))
+		require.Equal(t, workWhole, r.ledger.begin(firstDay))
+		require.NoError(t, p.whole(ctx))
+		r.write(t, rng, all[0], late)
+		require.NoError(t, p.flush(ctx))
+		require.NoError(t, r.ledger.finish(ctx, firstDay, true))
+		require.Equal(t, workPart, r.ledger.view().Days[firstDay])
+	} else {
+		r.write(t, rng, all[0], late)
+	}
+	for range 2 {
+		r.work(t)
+		_, samples := r.known(t, all[0], Hours, 3)
+		require.Equal(t, want, samples, "hours whose samples are gone keep their states")
+		_, samples = r.known(t, all[1], Hours, 3)
+		require.Equal(t, others, samples, "of other series")
+		require.Positive(t, r.verified(t).Alone)
+		require.NoError(t, r.Rebuild(ctx, 0, 1<<40))
+	}
+	// Rows that somebody else takes away are not told any more.
+	gone := 1 + within(21) + 1 + within(23)
+	r.remove(t, all[0], firstDay*24+20, firstDay*24+23)
+	r.work(t)
+	_, samples := r.known(t, all[0], Hours, 3)
+	require.Equal(t, want-gone, samples)
+}
