@@ -192,23 +192,6 @@ func TestAppendRefusesImpossibleStates(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestRunHead checks the shared starts that cells leave out against what run really writes.
-func TestRunHead(t *testing.T) {
-	var e Encoder
-	for k := 1; k <= BucketsMax; k++ {
-		for _, v := range []float64{1, math.NaN()} {
-			for i := range k {
-				e.values[i] = float64(i)
-			}
-			e.values[k/2] = v
-			body, specials, err := e.pack(0, k)
-			require.NoError(t, err)
-			require.Equal(t, math.IsNaN(v) && k > 1, specials)
-			require.Equal(t, e.packed[0], append(appendRunHead(nil, k, specials), body...))
-		}
-	}
-}
-
 func FuzzDecode(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var e Encoder

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// lowBits is how many bits below the last one of Sum are kept in SumLow: the sum of a bucket is good to 2^-60.
-	lowBits = 7
+	// lowBits is how many bits below the last one of Sum are kept in SumLow: the sum of a bucket is good to 2^-56.
+	lowBits = 3
 	// momentBits is how many significant bits M2 keeps: 5e-13 of itself.
 	momentBits = 40
 )
@@ -169,11 +169,11 @@ func roundLow(sum, low float64) float64 {
 	if low == 0 || low-low != 0 {
 		return 0
 	}
-	unit := lowUnit(sum)
+	unit := lowUnit(sum, lowBits)
 	if unit == 0 {
 		return low
 	}
-	return math.Round(low/unit) * unit
+	return math.Round(low/unit)*unit + 0 // no −0
 }
 
 // roundBits rounds a finite number to so many significant bits.

@@ -1,27 +1,17 @@
 package rollup
 
-import (
-	"encoding/binary"
-	"math/bits"
-
-	"halite/keyschema/run"
-)
+import "encoding/binary"
 
 // Decoder unpacks cells and keeps its scratch space between them. It is not for concurrent use; the zero value is ready.
 type Decoder struct {
-	s      scratch
-	run    run.Decoder
-	stored Fields
-	stale  uint32
-	mask   uint16
-	done   uint16 // columns that are in s
-	needs  [columnsAll]uint16
-	of     [columnsAll]Fields
-	bodies [columnsAll][]byte
-	forms  [columnsAll]form
-	joined []byte
-	tsMs   []int64
-	values []float64
+	s       scratch
+	bits    bitReader
+	version byte
+	stored  Fields
+	stale   uint32
+	of      [columnsAll]Fields
+	guesses [columnsAll]guess
+	former
 }
 
 // Decode reads a cell of n buckets that was stored at row and qualifier and sets those of its buckets that c has; the
@@ -31,48 +21,56 @@ func (d *Decoder) Decode(c *Columns, row, qualifier, cell []byte, fromMs int64, 
 	if n < 1 || n > BucketsMax {
 		return 0, corrupt("%d buckets", n)
 	}
-	if err := d.parse(row, qualifier, cell, n); err != nil {
+	src, err := d.parse(row, qualifier, cell, n)
+	if err != nil {
 		return 0, err
 	}
-	if d.needs == [columnsAll]uint16{} {
-		d.needs, d.of = needs(), columnFields()
-	}
+	d.of = columnFields()
 	wanted := uint16(0)
 	for col := range columnsAll {
 		if d.of[col] == 0 || c.Fields&d.of[col] != 0 {
 			wanted |= 1 << col
 		}
 	}
-	if d.s.k == 0 {
-		wanted = 0
+	d.s.bucketMs = c.BucketMs
+	switch {
+	case d.s.k == 0:
+		if wanted = 0; len(src) != 0 {
+			err = corrupt("%d bytes about no samples", len(src))
+		}
+	case d.version == formerVersion:
+		err = d.readFormer(src, wanted)
+	default:
+		err = d.readColumns(src, wanted)
 	}
-	if err := d.readAll(wanted); err != nil {
-		return 0, err
-	}
-	if err := d.checkTimes(c.BucketMs); err != nil {
+	if err != nil {
 		return 0, err
 	}
 	d.store(c, fromMs, wanted)
 	return d.stored, nil
 }
 
-// parse finds the parts of a cell.
-func (d *Decoder) parse(row, qualifier, cell []byte, n int) error {
+// Former tells that the last cell is of the former version, whose states have a finer SumLow than Compute makes.
+func (d *Decoder) Former() bool { return d.version == formerVersion }
+
+// parse reads what precedes the columns, and returns these.
+func (d *Decoder) parse(row, qualifier, cell []byte, n int) (src []byte, err error) {
 	end := len(cell) - checksumBytes
 	if end < 1 {
-		return corrupt("%d bytes", len(cell))
+		return nil, corrupt("%d bytes", len(cell))
 	}
 	if got := binary.LittleEndian.Uint32(cell[end:]); got != checksum(row, qualifier, cell[:end]) {
-		return corrupt("checksum")
+		return nil, corrupt("checksum")
 	}
-	head, src := cell[0], cell[1:end]
-	if head&versionMask != cellVersion {
-		return corrupt("version %d is unknown", head>>4)
+	head := cell[0]
+	src, d.version = cell[1:end], head&versionMask
+	if d.version != cellVersion && d.version != formerVersion {
+		return nil, corrupt("version %d is unknown", head>>4)
 	}
-	d.stored, d.stale, d.s.n, d.s.exponent, d.mask, d.done = FieldsAll, 0, n, -1, 0, 0
+	d.stored, d.stale, d.s.n, d.s.k, d.s.exponent = FieldsAll, 0, n, 0, -1
 	if head&flagFields != 0 {
 		if len(src) < 2 {
-			return corrupt("fields are cut off")
+			return nil, corrupt("fields are cut off")
 		}
 		d.stored = Fields(binary.LittleEndian.Uint16(src))
 		src = src[2:]
@@ -80,28 +78,24 @@ func (d *Decoder) parse(row, qualifier, cell []byte, n int) error {
 	present, ok := uint32(1)<<n-1, true
 	if head&flagGaps != 0 {
 		if present, src, ok = cutBitmap(src, n); !ok {
-			return corrupt("bitmap of buckets")
+			return nil, corrupt("bitmap of buckets")
 		}
 	}
 	if head&flagStale != 0 {
 		if d.stale, src, ok = cutBitmap(src, n); !ok {
-			return corrupt("bitmap of stale ends")
+			return nil, corrupt("bitmap of stale ends")
 		}
 	}
 	if head&flagDecimals != 0 {
-		if len(src) == 0 || src[0] > exponentMax {
-			return corrupt("exponent")
-		}
-		d.s.exponent, src = int(src[0]), src[1:]
+		d.s.exponent = 0 // or what follows
 	}
-	d.s.k = 0
 	for b := range n {
 		if present>>b&1 != 0 {
 			d.s.at[d.s.k] = b
 			d.s.k++
 		}
 	}
-	return d.parseColumns(src)
+	return src, nil
 }
 
 func cutBitmap(src []byte, n int) (bitmap uint32, rest []byte, ok bool) {
@@ -115,243 +109,211 @@ func cutBitmap(src []byte, n int) (bitmap uint32, rest []byte, ok bool) {
 	return bitmap, src[size:], bitmap>>n == 0
 }
 
-// parseColumns finds the columns that are stored.
-func (d *Decoder) parseColumns(src []byte) error {
-	if d.s.k == 0 {
-		if len(src) != 0 {
-			return corrupt("%d bytes about no samples", len(src))
-		}
-		return nil
+// readColumns reads the columns of this version up to the last that is wanted.
+func (d *Decoder) readColumns(src []byte, wanted uint16) error {
+	s, b := &d.s, &d.bits
+	*b = bitReader{src: src}
+	s.floated, s.lows, s.divisor = 0, [columnsAll]uint{}, 1
+	if s.exponent >= 0 {
+		s.exponent = int(b.get(exponentBits))
 	}
-	if len(src) < 2 {
-		return corrupt("columns are cut off")
+	if !d.readGrid() {
+		return corrupt("interval")
 	}
-	d.mask, src = binary.LittleEndian.Uint16(src), src[2:]
-	for rest := d.mask; rest != 0; rest &= rest - 1 {
-		c := bits.TrailingZeros16(rest)
-		x, used := binary.Uvarint(src)
-		if used <= 0 || x>>2 > uint64(len(src)-used) {
-			return corrupt("column %d is cut off", c)
-		}
-		size := int(x >> 2)
-		d.forms[c], d.bodies[c] = form(x&3), src[used:used+size]
-		src = src[used+size:]
-	}
-	if len(src) != 0 {
-		return corrupt("%d bytes too many", len(src))
-	}
-	return nil
-}
-
-// readAll reads the wanted columns and those that they are predicted from.
-func (d *Decoder) readAll(wanted uint16) error {
-	for before := uint16(0); wanted != before; {
-		before = wanted
-		for rest := wanted; rest != 0; rest &= rest - 1 {
-			wanted |= d.needs[bits.TrailingZeros16(rest)]
+	if s.exponent >= 0 && b.getFlag() {
+		if s.divisor = int64(b.getLong()); s.divisor < 1 || s.divisor >= 1<<53 {
+			return corrupt("divisor")
 		}
 	}
-	d.done = wanted
+	still := b.getFlag()
+	s.falls = b.getFlag()
 	for c := range columnsAll {
-		if wanted>>c&1 == 0 {
-			continue
-		}
-		if err := d.read(c); err != nil {
+		s.kinds[c] = s.usualKind(c)
+	}
+	order := s.order()
+	last := len(order) - 1
+	for wanted>>order[last]&1 == 0 {
+		last--
+	}
+	if order[last] == colFirst && !s.falls {
+		last++
+	}
+	for at, c := range order[:last+1] {
+		if err := d.readColumn(c, still && c.isStill()); err != nil {
 			return err
+		}
+		if c == colLastMs {
+			if err := d.checkTimes(); err != nil {
+				return err
+			}
+		}
+		if at == len(order)-1 && !b.rest() {
+			return corrupt("bytes behind the columns")
+		}
+	}
+	for c := colFirst; c < columnsAll; c++ {
+		if wanted>>c&1 != 0 && c != colSquares {
+			s.values(c)
 		}
 	}
 	return nil
 }
 
-// read reads a column whose needs are there, except that First and Last, which lean on each other, are read together.
-func (d *Decoder) read(c columnID) error {
-	if !d.stored.Has(d.of[c]) {
-		clear(d.s.numbers[c][:d.s.k])
-		clear(d.s.floats[c][:d.s.k])
-		return nil
+// readGrid reads interval and phase.
+func (d *Decoder) readGrid() bool {
+	s, b := &d.s, &d.bits
+	if s.intervalMs = usualIntervals()[b.get(intervalBits)]; s.intervalMs == 0 {
+		s.intervalMs = int64(b.getLong())
 	}
-	decimals := d.s.exponent >= 0
+	if s.intervalMs < 1 || s.intervalMs > s.bucketMs {
+		return false
+	}
+	s.phaseMs = int64(b.get(phaseBits(s.intervalMs)))
+	return s.phaseMs < s.intervalMs
+}
+
+// readColumn reads one column. Edges and corrections, which lean on each other, are complete with the last of them.
+func (d *Decoder) readColumn(c columnID, still bool) error {
+	s, b := &d.s, &d.bits
+	x := s.numbers[c][:s.k]
+	d.guesses[c] = guessFirst
 	switch {
-	case c.isInteger() || decimals && c.isMantissa():
-		if d.mask>>c&1 != 0 && d.forms[c] == formFloats {
-			if c.isInteger() && c != colSumLow || c <= colMax {
-				return corrupt("column %d is not whole", c)
-			}
-			return d.readWholeFloats(c)
-		}
-		if err := d.readNumbers(c); err != nil {
-			return err
-		}
-		if c == colFirst {
-			return nil // waits for Last
-		}
-		d.predictNumbers(c)
-		switch {
-		case c == colSumLow:
-			for i, x := range d.s.numbers[c][:d.s.k] {
-				d.s.floats[c][i] = 0
-				if x != 0 {
-					d.s.floats[c][i] = float64(x) * lowUnit(d.s.floats[colSum][i])
-				}
-			}
-		case decimals && c.isMantissa():
-			d.toFloats(c)
+	case !d.stored.Has(d.of[c]):
+		clear(x)
+		clear(s.floats[c][:s.k])
+		s.floated |= 1 << c
+		if c == colCorrection && !s.falls {
+			d.restoreEdges(false)
 		}
 		return nil
-	default:
-		return d.readFloats(c, d.forms[c])
-	}
-}
-
-// readWholeFloats unpacks a column of a cell of decimals that is floats all the same.
-func (d *Decoder) readWholeFloats(c columnID) error {
-	clear(d.s.numbers[c][:d.s.k])
-	body := d.bodies[c]
-	if len(body) == 0 || body[0] > 1 {
-		return corrupt("column %d is cut off", c)
-	}
-	values, err := d.unpack(body[1:], d.s.k, body[0] == 1)
-	copy(d.s.floats[c][:], values)
-	return err
-}
-
-// formOf is the form of a column of whole numbers; one that is not stored is as predicted.
-func (d *Decoder) formOf(c columnID) form {
-	if d.mask>>c&1 == 0 {
-		return formResidual
-	}
-	return d.forms[c]
-}
-
-// readNumbers unpacks a column of whole numbers as it is written.
-func (d *Decoder) readNumbers(c columnID) error {
-	out := d.s.numbers[c][:d.s.k]
-	if d.mask>>c&1 == 0 {
-		clear(out)
-		return nil
-	}
-	body := d.bodies[c]
-	if len(body) > 1 && body[0] == 0 { // a run of one whole number, as most of these columns are
-		if x, used := binary.Varint(body[1:]); used == len(body)-1 && x > -1<<53 && x < 1<<53 {
-			for i := range out {
-				out[i] = x
-			}
+	case still && c.isStill():
+		clear(x)
+		if c == colChanges {
 			return nil
 		}
-	}
-	values, err := d.unpack(body, d.s.k, false)
-	if err != nil {
-		return err
-	}
-	for i, v := range values {
-		if !(v > -1<<53 && v < 1<<53) || v != float64(int64(v)) {
-			return corrupt("column %d has %v", c, v)
+	default:
+		if w := s.kindWidth(c); w > 0 {
+			s.kinds[c] = kind(b.get(w))
 		}
-		out[i] = int64(v)
+		if c == colM2 && (s.kinds[c] > kindShort || s.kinds[c] == kindNumbers && (s.exponent < 0 || s.kinds[colSum] != kindNumbers)) {
+			return corrupt("kind of column %d", c)
+		}
+		if !d.readResiduals(c) {
+			return corrupt("column %d", c)
+		}
+	}
+	d.restore(c)
+	if c == colM2 && s.kinds[c] == kindNumbers {
+		return d.readOffsets()
 	}
 	return nil
 }
 
-// predictNumbers adds the predictions.
-func (d *Decoder) predictNumbers(c columnID) {
-	n := &d.s.numbers
-	if c == colLast {
-		first, last := d.formOf(colFirst), d.formOf(colLast)
-		if first == formResidual && last == formResidual { // usually
-			at, lasts := int64(0), n[colLast][:d.s.k]
-			for i, x := range n[colFirst][:len(lasts)] {
-				n[colFirst][i] = at + x
-				at += x + lasts[i]
-				lasts[i] = at
-			}
-			d.toFloats(colFirst)
+// readResiduals reads the numbers of a column less its guess.
+func (d *Decoder) readResiduals(c columnID) bool {
+	s, b := &d.s, &d.bits
+	x := s.numbers[c][:s.k]
+	if !b.getFlag() {
+		clear(x)
+		return !b.short
+	}
+	if d.guesses[c] = guess(b.get(guessBits)); d.guesses[c] < guessFirst {
+		return false
+	}
+	like := s.like(c)
+	from := c.leads()
+	if from > 0 {
+		x[0] = unzigzag(b.getLong())
+	}
+	if len(x) == from {
+		return !b.short
+	}
+	var ok bool
+	s.lows[c], ok = b.numbers(x[from:], like)
+	return ok
+}
+
+// restore adds the guess to what was read of a column.
+func (d *Decoder) restore(c columnID) {
+	s := &d.s
+	x := s.numbers[c][:s.k]
+	switch {
+	case c == colLast:
+		s.rise = s.numbers[c]
+		return
+	case c == colFirst:
+		if s.falls {
+			d.restoreEdges(false)
+		}
+		return
+	case c == colCorrection && !s.falls:
+		numbers := s.kinds[c] == kindNumbers
+		if d.restoreEdges(numbers); numbers {
 			return
 		}
-		for i := range d.s.k {
-			if first != formPlain {
-				n[colFirst][i] += d.s.predict(colFirst, first, i)
-			}
-			if last != formPlain {
-				n[colLast][i] += d.s.predict(colLast, last, i)
-			}
+	}
+	s.guesses(c, d.guesses[c])
+	if c == colMin {
+		for i := range x {
+			x[i] = s.guessed[i] - x[i]
 		}
-		d.toFloats(colFirst)
 		return
 	}
-	f := d.formOf(c)
-	if f == formPlain {
-		return
-	}
-	for i := range d.s.k {
-		n[c][i] += d.s.predict(c, f, i)
+	for i := range x {
+		x[i] += s.guessed[i]
 	}
 }
 
-func (d *Decoder) toFloats(c columnID) {
-	if d.s.exponent == 0 {
-		for i, m := range d.s.numbers[c][:d.s.k] {
-			d.s.floats[c][i] = float64(m)
-		}
-		return
+// restoreEdges completes first and last values, each of which is predicted from the one before, and on the way corrections.
+func (d *Decoder) restoreEdges(corrections bool) {
+	s, n := &d.s, &d.s.numbers
+	if !d.stored.Has(FieldEdges) {
+		corrections = corrections && d.stored.Has(FieldCounter)
 	}
-	p := power(d.s.exponent)
-	for i, m := range d.s.numbers[c][:d.s.k] {
-		d.s.floats[c][i] = float64(m) / p
+	before := int64(0)
+	for i := range s.k {
+		if d.stored.Has(FieldEdges) {
+			switch d.guesses[colFirst] {
+			case guessFirst:
+				n[colFirst][i] += before
+			case guessSecond:
+				if i > 0 {
+					n[colFirst][i] += before + s.step(i)
+				}
+			}
+		}
+		if corrections && d.guesses[colCorrection] != guessThird {
+			n[colCorrection][i] += s.guessOne(colCorrection, d.guesses[colCorrection], i)
+		}
+		if d.stored.Has(FieldEdges) && d.guesses[colLast] != guessThird {
+			n[colLast][i] += s.guessOne(colLast, d.guesses[colLast], i)
+		}
+		before = n[colLast][i]
 	}
 }
 
-// readFloats unpacks a column of floats.
-func (d *Decoder) readFloats(c columnID, f form) error {
-	k, out := d.s.k, &d.s.floats[c]
-	if d.mask>>c&1 == 0 {
-		for i := range k {
-			out[i] = d.s.predictFloat(c, i)
+// readOffsets completes M2 of which whole parts were read.
+func (d *Decoder) readOffsets() error {
+	s := &d.s
+	var off [BucketsMax]int64
+	if d.bits.getFlag() {
+		if _, ok := d.bits.numbers(off[:s.k], 0); !ok {
+			return corrupt("column %d", colM2)
 		}
-		return nil
 	}
-	body, specials := d.bodies[c], f >= formAllSpecials
-	if f == formAll || f == formAllSpecials {
-		values, err := d.unpack(body, k, specials)
-		copy(out[:], values)
-		return err
+	for i, x := range s.numbers[colM2][:s.k] {
+		s.floats[colM2][i] = fromOrdered(orderedBits(s.wholeToM2(i, x)) + off[i]<<momentDrop)
 	}
-	differ, body, ok := cutBitmap(body, k)
-	if !ok || differ == 0 {
-		return corrupt("exceptions of column %d", c)
-	}
-	values, err := d.unpack(body, bits.OnesCount32(differ), specials)
-	if err != nil {
-		return err
-	}
-	for i := range k {
-		if differ>>i&1 == 0 {
-			out[i] = d.s.predictFloat(c, i)
-			continue
-		}
-		out[i], values = values[0], values[1:]
-	}
+	s.floated |= 1 << colM2
 	return nil
-}
-
-// unpack unpacks k values, which are valid until the next call.
-func (d *Decoder) unpack(body []byte, k int, specials bool) (values []float64, err error) {
-	d.joined = append(appendRunHead(d.joined[:0], k, specials), body...)
-	d.tsMs, d.values, err = d.run.Decode(d.joined, 0, d.tsMs[:0], d.values[:0])
-	if err != nil {
-		return nil, corrupt("%v", err)
-	}
-	if len(d.values) != k {
-		return nil, corrupt("%d values, want %d", len(d.values), k)
-	}
-	return d.values, nil
 }
 
 // checkTimes refuses counts and times that no samples can have.
-func (d *Decoder) checkTimes(bucketMs int64) error {
+func (d *Decoder) checkTimes() error {
 	n := &d.s.numbers
 	for i := range d.s.k {
 		count, first, last := n[colCount][i], n[colFirstMs][i], n[colLastMs][i]
-		if count < 1 || first < 0 || last < first || last >= bucketMs || count > last-first+1 {
+		if count < 1 || first < 0 || last < first || last >= d.s.bucketMs || count > last-first+1 {
 			return corrupt("bucket %d: %d samples from %d to %d", d.s.at[i], count, first, last)
 		}
 	}

@@ -2,22 +2,17 @@ package rollup
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
-	"math/bits"
-
-	"halite/keyschema/run"
 )
 
 // Encoder packs states and keeps its scratch space between cells. It is not for concurrent use; the zero value is ready.
 type Encoder struct {
-	s      scratch
-	run    run.Encoder
-	tsMs   [BucketsMax]int64
-	values [BucketsMax]float64
-	packed [3][]byte
-	some   []byte
+	s     scratch
+	bits  bitWriter
+	plans [2]plan // the best so far, and the next
+	rest  [BucketsMax]int64
+	off   [BucketsMax]int64 // M2 less what its whole part gives
 }
 
 // Append appends the cell of the states of consecutive buckets of bucketMs each, the first from fromMs on, for the place
@@ -34,9 +29,7 @@ func (e *Encoder) Append(dst, row, qualifier []byte, fromMs, bucketMs int64, fie
 	start := len(dst)
 	dst = e.appendHead(dst, fields, present, stale)
 	if e.s.k > 0 {
-		if dst, err = e.appendColumns(dst, fields); err != nil {
-			return dst[:start], err
-		}
+		dst = e.appendColumns(dst, fields)
 	}
 	return binary.LittleEndian.AppendUint32(dst, checksum(row, qualifier, dst[start:])), nil
 }
@@ -44,7 +37,7 @@ func (e *Encoder) Append(dst, row, qualifier []byte, fromMs, bucketMs int64, fie
 // load spreads the states over the columns.
 func (e *Encoder) load(fromMs, bucketMs int64, fields Fields, states []State) (present, stale uint32, err error) {
 	s, of := &e.s, columnFields()
-	s.n, s.k = len(states), 0
+	s.n, s.k, s.bucketMs, s.floated = len(states), 0, bucketMs, 1<<columnsAll-1
 	for b := range states {
 		st := &states[b]
 		if st.Stale {
@@ -101,7 +94,6 @@ func (e *Encoder) appendHead(dst []byte, fields Fields, present, stale uint32) [
 	e.s.exponent = -1
 	if e.s.k > 0 && fields.Has(FieldEdges|FieldMin|FieldMax) && e.scale() {
 		dst[at] |= flagDecimals
-		dst = append(dst, byte(e.s.exponent))
 	}
 	return dst
 }
@@ -136,13 +128,6 @@ func (e *Encoder) scale() bool {
 			return false
 		}
 	}
-	for _, c := range [...]columnID{colSum, colCorrection} {
-		for _, v := range s.floats[c][:s.k] {
-			if v-v != 0 || v == 0 && math.Signbit(v) {
-				return false
-			}
-		}
-	}
 	s.exponent = exponent
 	return true
 }
@@ -159,68 +144,159 @@ func (e *Encoder) toNumbers(c columnID, p float64) bool {
 	return true
 }
 
-// appendColumns appends the mask of the columns that differ from their first prediction, and these.
-func (e *Encoder) appendColumns(dst []byte, fields Fields) ([]byte, error) {
-	at := len(dst)
-	dst = append(dst, 0, 0)
-	mask := uint16(0)
+// appendColumns appends the columns, bit by bit.
+func (e *Encoder) appendColumns(dst []byte, fields Fields) []byte {
+	s, b := &e.s, &e.bits
+	*b = bitWriter{dst: dst}
+	if s.exponent >= 0 {
+		b.put(uint64(s.exponent), exponentBits)
+	}
+	e.grid()
+	s.divisor = 1
+	if s.exponent >= 0 {
+		e.divide()
+	}
+	still := e.still()
+	b.putFlag(still)
+	s.falls = false
+	for _, resets := range s.numbers[colResets][:s.k] {
+		s.falls = s.falls || resets >= fallsFrom
+	}
+	b.putFlag(s.falls)
+	for c := range colMean { // predictions ask for kinds of later columns
+		s.kinds[c] = e.makeNumbers(c)
+	}
+	s.lows = [columnsAll]uint{}
 	of := columnFields()
-	for c := range columnsAll {
-		if !fields.Has(of[c]) {
-			continue
+	for _, c := range s.order() {
+		if fields.Has(of[c]) && !(still && c.isStill()) {
+			e.column(c)
 		}
-		body, f, err := e.column(c)
-		if err != nil {
-			return dst, err
-		}
-		if body == nil {
-			continue
-		}
-		mask |= 1 << c
-		dst = append(binary.AppendUvarint(dst, uint64(len(body))<<2|uint64(f)), body...)
 	}
-	binary.LittleEndian.PutUint16(dst[at:], mask)
-	return dst, nil
+	return b.close()
 }
 
-// column packs a column; body is nil if all is as predicted.
-func (e *Encoder) column(c columnID) (body []byte, f form, err error) {
+// grid finds the interval that most buckets have, and writes it with the phase.
+func (e *Encoder) grid() {
+	s, b := &e.s, &e.bits
+	s.intervalMs = s.bucketMs
+	interval := func(i int) int64 {
+		count := s.numbers[colCount][i]
+		if count < 2 {
+			return 0
+		}
+		return (s.numbers[colLastMs][i] - s.numbers[colFirstMs][i] + (count-1)/2) / (count - 1)
+	}
+	most := 0
+	for i := range s.k {
+		of, same := interval(i), 0
+		if of == 0 || of == s.intervalMs {
+			continue
+		}
+		for j := range s.k {
+			if interval(j) == of {
+				same++
+			}
+		}
+		if same > most {
+			s.intervalMs, most = of, same
+		}
+	}
+	s.phaseMs = s.numbers[colFirstMs][0] % s.intervalMs
+	code := uint64(0)
+	for i, ms := range usualIntervals() {
+		if ms == s.intervalMs {
+			code = uint64(i)
+		}
+	}
+	b.put(code, intervalBits)
+	if code == 0 {
+		b.putLong(uint64(s.intervalMs))
+	}
+	b.put(uint64(s.phaseMs), phaseBits(s.intervalMs))
+}
+
+// divide divides all mantissas by what they have in common, and writes it.
+func (e *Encoder) divide() {
+	s, g := &e.s, int64(0)
+	for c := colFirst; c <= colMax && g != 1; c++ {
+		for _, x := range s.numbers[c][:s.k] {
+			for x != 0 { // Euclid's
+				g, x = x, g%x
+			}
+		}
+	}
+	s.divisor = max(g, -g, 1)
+	e.bits.putFlag(s.divisor > 1)
+	if s.divisor == 1 {
+		return
+	}
+	e.bits.putLong(uint64(s.divisor))
+	for c := colFirst; c <= colMax; c++ {
+		for i := range s.numbers[c][:s.k] {
+			s.numbers[c][i] /= s.divisor
+		}
+	}
+}
+
+// still tells that no value changes within its bucket.
+func (e *Encoder) still() bool {
+	s := &e.s
+	for i := range s.k {
+		v := math.Float64bits(s.floats[colFirst][i])
+		if s.numbers[colChanges][i]|s.numbers[colResets][i] != 0 || math.Float64bits(s.floats[colCorrection][i]) != 0 {
+			return false
+		}
+		for _, c := range [...]columnID{colLast, colMin, colMax} {
+			if math.Float64bits(s.floats[c][i]) != v {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// makeNumbers makes the numbers in which a column is written.
+func (e *Encoder) makeNumbers(c columnID) kind {
+	s := &e.s
 	switch {
-	case c == colSquares:
-		return e.squares()
-	case c == colSumLow:
-		if e.lowsToNumbers() {
-			return e.numberColumn(c)
+	case c < colFirst || s.exponent >= 0 && (c <= colMax || c <= colCorrection && e.divided(c)):
+		return kindNumbers
+	case c == colSumLow && e.lowsToNumbers():
+		return kindNumbers
+	case c == colM2 && e.momentsShort():
+		if e.momentsWhole() {
+			return kindNumbers
 		}
-		return e.loneFloats(c)
-	case c.isInteger():
-		return e.numberColumn(c)
-	case e.s.exponent < 0 || !c.isMantissa():
-		return e.floatColumn(c)
-	case c <= colMax || e.toNumbers(c, power(e.s.exponent)):
-		return e.numberColumn(c)
+		e.momentsShort()
+		return kindShort
 	}
-	return e.loneFloats(c)
+	for i, v := range s.floats[c][:s.k] {
+		s.numbers[c][i] = orderedBits(v)
+	}
+	return kindBits
 }
 
-// loneFloats packs a column of floats where whole numbers were expected.
-func (e *Encoder) loneFloats(c columnID) (body []byte, f form, err error) {
-	clear(e.s.numbers[c][:e.s.k])
-	copy(e.values[:], e.s.floats[c][:e.s.k])
-	body, specials, err := e.pack(0, e.s.k)
-	e.some = append(e.some[:0], 0)
-	if specials {
-		e.some[0] = 1
+// divided makes mantissas of a column that may have none, or others than multiples of the divisor.
+func (e *Encoder) divided(c columnID) bool {
+	x := e.s.numbers[c][:e.s.k]
+	if !e.toNumbers(c, power(e.s.exponent)) {
+		return false
 	}
-	e.some = append(e.some, body...)
-	return e.some, formFloats, err
+	for i := range x {
+		if x[i]%e.s.divisor != 0 {
+			return false
+		}
+		x[i] /= e.s.divisor
+	}
+	return true
 }
 
 // lowsToNumbers makes SumLow whole, in units that the sums give.
 func (e *Encoder) lowsToNumbers() bool {
 	s := &e.s
 	for i := range s.k {
-		low, unit := s.floats[colSumLow][i], lowUnit(s.floats[colSum][i])
+		low, unit := s.floats[colSumLow][i], lowUnit(s.floats[colSum][i], lowBits)
 		x := low / unit
 		if !(math.Abs(x) <= 1<<(lowBits+1)) || math.Float64bits(float64(int64(x))*unit) != math.Float64bits(low) {
 			return false
@@ -230,118 +306,129 @@ func (e *Encoder) lowsToNumbers() bool {
 	return true
 }
 
-// squares packs the whole numbers that M2 of decimals comes from, if that is smaller than M2; the buckets whose M2 they
-// do not give to the last bit are packed with M2.
-func (e *Encoder) squares() (body []byte, f form, err error) {
+// momentsShort makes M2 numbers without the bits that Compute leaves 0.
+func (e *Encoder) momentsShort() bool {
 	s := &e.s
-	numbers := &s.numbers[colSquares]
-	clear(numbers[:s.k])
-	if s.exponent < 0 {
-		return nil, 0, nil
-	}
-	plain, _, err := e.floatColumn(colM2)
-	if err != nil || plain == nil {
-		return nil, 0, err
-	}
-	plainBytes, p := len(plain), power(s.exponent)
-	for i := range s.k {
-		x := s.floats[colM2][i] * float64(s.numbers[colCount][i]) * (p * p)
-		if !(x >= 0 && x < 1<<53) {
-			clear(numbers[:s.k])
-			return nil, 0, nil
+	for i, v := range s.floats[colM2][:s.k] {
+		x := orderedBits(v)
+		if x&(1<<momentDrop-1) != 0 {
+			return false
 		}
-		numbers[i] = int64(math.Round(x))
+		s.numbers[colM2][i] = x >> momentDrop
 	}
-	rest, _, err := e.floatColumn(colM2)
-	if err != nil {
-		return nil, 0, err
-	}
-	restBytes := len(rest)
-	if body, f, err = e.numberColumn(colSquares); err == nil && len(body)+restBytes >= plainBytes {
-		clear(numbers[:s.k])
-		body = nil
-	}
-	return body, f, err
+	return true
 }
 
-// numberColumn packs whole numbers by whichever prediction makes them smallest.
-func (e *Encoder) numberColumn(c columnID) (body []byte, f form, err error) {
+// wholeMax is above the whole parts that take fewer bits than all of M2.
+const wholeMax = 1 << momentBits
+
+// momentsWhole makes the whole parts of M2, of which the sums give the rest, and notes how far off this is.
+func (e *Encoder) momentsWhole() bool {
 	s := &e.s
-	var best []byte
-	for try := formPlain; try <= formSecond; try++ {
-		if try == formSecond && c != colChanges && c != colSum && c != colCorrection && c != colSquares ||
-			try == formResidual && (c.isInteger() || c == colCorrection) {
-			continue // predicted as 0, like formPlain
-		}
-		zero, fits := true, true
-		for i := range s.k {
-			x := s.numbers[c][i]
-			if try != formPlain {
-				x -= s.predict(c, try, i)
-			}
-			zero = zero && x == 0
-			fits = fits && x > -1<<53 && x < 1<<53
-			e.values[i] = float64(x)
-		}
-		if zero && (try == formResidual || try == formPlain && (c.isInteger() || c == colCorrection)) {
-			return nil, 0, nil
-		}
-		if !fits {
-			continue // a plain number always fits
-		}
-		packed, specials, err := e.pack(int(try), s.k)
-		if err != nil || specials {
-			return nil, 0, errors.Join(err, fmt.Errorf("%w: column %d", ErrBadStates, c))
-		}
-		if best == nil || len(packed) < len(best) {
-			best, f = packed, try
-		}
+	if s.exponent < 0 || s.kinds[colSum] != kindNumbers {
+		return false
 	}
-	return best, f, nil
+	unit := s.unit()
+	for i, v := range s.floats[colM2][:s.k] {
+		count := s.numbers[colCount][i]
+		x := math.Round(v*(unit*unit) - float64(momentRest(count, s.numbers[colSum][i]))/float64(count))
+		if !(x > -wholeMax && x < wholeMax) {
+			return false
+		}
+		s.numbers[colM2][i] = int64(x)
+		e.off[i] = (orderedBits(v) - orderedBits(s.wholeToM2(i, int64(x)))) >> momentDrop
+	}
+	return true
 }
 
-// floatColumn packs values: all, or those that differ from their prediction.
-func (e *Encoder) floatColumn(c columnID) (body []byte, f form, err error) {
+// column writes one column.
+func (e *Encoder) column(c columnID) {
 	s := &e.s
-	differ, picked := uint32(0), 0
-	for i := range s.k {
-		v := s.floats[c][i]
-		if math.Float64bits(v) != math.Float64bits(s.predictFloat(c, i)) {
-			differ |= 1 << i
-			e.values[picked] = v
-			picked++
-		}
+	if c >= colMean {
+		s.kinds[c] = e.makeNumbers(c)
 	}
-	if picked == 0 {
-		return nil, 0, nil
+	if w := s.kindWidth(c); w > 0 {
+		e.bits.put(uint64(s.kinds[c]), w)
 	}
-	body, specials, err := e.pack(0, picked)
-	f = formAll
-	if picked < s.k {
-		f = formSome
-		e.some = append(appendBitmap(e.some[:0], differ, s.k), body...)
-		body = e.some
+	e.numbers(c)
+	if c == colM2 && s.kinds[c] == kindNumbers {
+		e.offsets()
 	}
-	if specials {
-		f += formAllSpecials
-	}
-	return body, f, err
 }
 
-// pack packs the first k of e.values, without the head that all runs of k values share.
-func (e *Encoder) pack(to, k int) (body []byte, specials bool, err error) {
-	for i := range k {
-		e.tsMs[i] = int64(i) * 1000
+// offsets writes how far M2 is from what the whole parts give, which is seldom.
+func (e *Encoder) offsets() {
+	off, some := e.off[:e.s.k], false
+	for _, x := range off {
+		some = some || x != 0
 	}
-	packed, err := e.run.Append(e.packed[to][:0], 0, e.tsMs[:k], e.values[:k])
-	e.packed[to] = packed
-	if err != nil {
-		return nil, false, fmt.Errorf("%w: %w", ErrBadStates, err)
+	e.bits.putFlag(some)
+	if some {
+		e.plans[0].make(off, 0)
+		e.plans[0].append(&e.bits, len(off))
 	}
-	specials = packed[0]&runSpecials != 0
-	head := 4
-	if k > 1 {
-		head += (bits.Len(uint(3600-k)) + 6) / 7
+}
+
+// numbers writes the numbers of a column by whichever guess takes the fewest bits.
+func (e *Encoder) numbers(c columnID) {
+	s, b := &e.s, &e.bits
+	from := c.leads()
+	like := s.like(c)
+	best, with := -1, guess(0)
+	for g := guessFirst; g <= guessThird; g++ {
+		if right := e.residuals(c, g); right && g == guessFirst {
+			b.putFlag(false)
+			return
+		}
+		next := 0
+		if best == 0 {
+			next = 1
+		}
+		e.plans[next].size = 0
+		if s.k > from {
+			e.plans[next].make(e.rest[from:s.k], like)
+		}
+		if best < 0 || e.plans[next].size < e.plans[best].size {
+			best, with = next, g
+		}
 	}
-	return packed[head:], specials, nil
+	b.putFlag(true)
+	b.put(uint64(with), guessBits)
+	e.residuals(c, with)
+	if from > 0 {
+		b.putLong(zigzag(e.rest[0]))
+	}
+	if s.k > from {
+		p := &e.plans[best]
+		if p.append(b, s.k-from); p.way != wayEqual {
+			s.lows[c] = p.low
+		}
+	}
+}
+
+// leads is how many numbers of a column stand in front, because they are unlike the others.
+func (c columnID) leads() int {
+	if c == colFirst {
+		return 1
+	}
+	return 0
+}
+
+// residuals are a column's numbers less a guess, or the other way round of minima. It tells whether all are 0.
+func (e *Encoder) residuals(c columnID, g guess) (right bool) {
+	s := &e.s
+	s.guesses(c, g)
+	right = true
+	for i, x := range s.numbers[c][:s.k] {
+		rest := x - s.guessed[i]
+		if c == colMin {
+			rest = -rest
+		}
+		e.rest[i] = rest
+		right = right && rest == 0
+	}
+	if c == colLast {
+		s.rise = e.rest
+	}
+	return right
 }

@@ -1,13 +1,11 @@
 package rollup
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
-
-	"halite/keyschema"
+	"math/bits"
 )
 
 var (
@@ -22,11 +20,12 @@ const BucketsMax = 31
 
 // The first byte of a cell. The bits are stored: never change them.
 const (
-	cellVersion   = 0x10
+	formerVersion = 0x10
+	cellVersion   = 0x20
 	versionMask   = 0xf0
 	flagGaps      = 0x01 // a bitmap of the buckets with samples follows
 	flagStale     = 0x02 // a bitmap of the buckets that end stale follows
-	flagDecimals  = 0x04 // values are whole numbers; the decimal exponent follows
+	flagDecimals  = 0x04 // values are decimals
 	flagFields    = 0x08 // the fields that are stored follow; else all are
 	checksumBytes = 4
 )
@@ -69,65 +68,23 @@ func columnFields() [columnsAll]Fields {
 	}
 }
 
-// form says how a column is written, in the low two bits of its length. The values are stored: never change them.
-type form uint8
-
-const (
-	// Columns of whole numbers.
-	formPlain    form = 0 // the numbers
-	formResidual form = 1 // less the first prediction
-	formSecond   form = 2 // less the second prediction
-	formFloats   form = 3 // not whole after all: a byte, 1 if there are special values, and then as formAll
-	// Columns of floats.
-	formAll          form = 0 // the values
-	formSome         form = 1 // a bitmap of those that differ from the prediction, and these
-	formAllSpecials  form = 2 // as formAll and formSome, with special values among them
-	formSomeSpecials form = 3
-)
-
 // scratch holds a cell's columns, packed to the buckets that have samples: numbers[c][i] belongs to bucket at[i].
 type scratch struct {
 	n, k     int // buckets, and those with samples
 	at       [BucketsMax]int
-	exponent int // of decimals, −1 if values are floats
+	exponent int   // of decimals, −1 if values are floats
+	divisor  int64 // of all mantissas
+	falls    bool  // there is a bucket with more resets than restarts explain
 	numbers  [columnsAll][BucketsMax]int64
 	floats   [columnsAll][BucketsMax]float64
-}
+	floated  uint16 // columns whose floats are there
+	kinds    [columnsAll]kind
 
-// predict returns the first or second prediction of number i of a column of whole numbers, from columns before it.
-func (s *scratch) predict(c columnID, f form, i int) int64 {
-	n := &s.numbers
-	if f == formSecond {
-		switch c {
-		case colChanges:
-			return n[colCount][i] - 1
-		case colSum:
-			return n[colCount][i] * ((n[colMin][i] + n[colMax][i]) / 2)
-		case colCorrection:
-			if n[colResets][i] == 1 {
-				return n[colMax][i]
-			}
-			return n[colResets][i] * s.middle(i)
-		case colSquares:
-			return s.squaresOfLine(i)
-		}
-		return 0
-	}
-	switch c {
-	case colFirst:
-		if i > 0 {
-			return n[colLast][i-1]
-		}
-	case colLast:
-		return n[colFirst][i]
-	case colMin:
-		return min(n[colFirst][i], n[colLast][i])
-	case colMax:
-		return max(n[colFirst][i], n[colLast][i])
-	case colSum:
-		return sumOfLine(n[colCount][i], n[colFirst][i], n[colLast][i])
-	}
-	return 0
+	bucketMs, intervalMs, phaseMs int64 // length of a bucket, and the grid of its samples
+
+	guessed [BucketsMax]int64
+	rise    [BucketsMax]int64 // the last value less its prediction
+	lows    [columnsAll]uint  // low bits of the columns so far
 }
 
 // sumOfLine is the sum of so many numbers from first to last at equal distances, modulo 2^64.
@@ -136,98 +93,11 @@ func sumOfLine(count, first, last int64) int64 {
 	return count*(twice>>1) + (twice&1)*(count>>1)
 }
 
-// middle is the mean of bucket i, or what it may be if the sum is no whole number.
-func (s *scratch) middle(i int) int64 {
-	n := &s.numbers
-	if sum := n[colSum][i]; sum != 0 {
-		return sum / n[colCount][i]
-	}
-	return (n[colMin][i] + n[colMax][i]) / 2
-}
-
-// squaresOfLine is what colSquares is for numbers from first to last at equal distances, or 0 if that is too large.
-func (s *scratch) squaresOfLine(i int) int64 {
-	count, rise := float64(s.numbers[colCount][i]), float64(s.numbers[colLast][i]-s.numbers[colFirst][i])
-	if count < 2 {
-		return 0
-	}
-	x := float64(rise*rise) * float64(count*count*(count+1)/(12*(count-1)))
-	if !(x < 1<<53) {
-		return 0
-	}
-	return int64(x)
-}
-
 // lowUnit is the unit in which SumLow is stored: a part of the last bit of a sum.
-func lowUnit(sum float64) float64 {
+func lowUnit(sum float64, bits int) float64 {
 	_, exponent := math.Frexp(sum)
-	return math.Ldexp(1, exponent-53-lowBits)
+	return math.Ldexp(1, exponent-53-bits)
 }
-
-// predictFloat returns the prediction of value i of a column of floats, from columns before it.
-func (s *scratch) predictFloat(c columnID, i int) float64 {
-	v := &s.floats
-	switch c {
-	case colLast:
-		return v[colFirst][i]
-	case colMin:
-		return lower(v[colFirst][i], v[colLast][i])
-	case colMax:
-		return higher(v[colFirst][i], v[colLast][i])
-	case colMean:
-		st := State{
-			Count: s.numbers[colCount][i], Sum: v[colSum][i], SumLow: v[colSumLow][i], Min: v[colMin][i], Max: v[colMax][i],
-		}
-		return plainNaN(st.predictedMean())
-	case colM2:
-		if x := s.numbers[colSquares][i]; x != 0 && s.exponent >= 0 {
-			return s.squaresToM2(i, x)
-		}
-	}
-	return 0
-}
-
-// squaresToM2 is M2 of bucket i by the whole number in colSquares: M2 · Count · 10^(2 · exponent).
-func (s *scratch) squaresToM2(i int, x int64) float64 {
-	p := power(s.exponent)
-	return roundBits(float64(x)/(float64(s.numbers[colCount][i])*(p*p)), momentBits)
-}
-
-// needs are the columns that must be read before c.
-func needs() [columnsAll]uint16 {
-	bits := func(columns ...columnID) (mask uint16) {
-		for _, c := range columns {
-			mask |= 1 << c
-		}
-		return mask
-	}
-	edges := bits(colFirst, colLast)
-	extremes := edges | bits(colMin, colMax)
-	return [columnsAll]uint16{
-		colLastMs: bits(colCount), colChanges: bits(colCount), colFirst: bits(colLast), colLast: bits(colFirst),
-		colMin: edges, colMax: edges, colSum: extremes | bits(colCount), colCorrection: extremes | bits(colResets, colCount, colSum),
-		colSumLow: bits(colSum), colMean: extremes | bits(colCount, colSum, colSumLow),
-		colSquares: edges | bits(colCount), colM2: bits(colCount, colSquares),
-	}
-}
-
-// appendRunHead appends the start that every run of k values in a column has: one a second, from 0 on. Cells leave it
-// out but for the flag of special values.
-func appendRunHead(dst []byte, k int, specials bool) []byte {
-	at := len(dst)
-	if k == 1 {
-		dst = append(dst, 0x87, 0, 0, 0)
-	} else {
-		dst = binary.AppendUvarint(append(dst, 0x89, 0, 0, 0), uint64(keyschema.HourMs/1000-k))
-	}
-	if specials {
-		dst[at] |= runSpecials
-	}
-	return dst
-}
-
-// runSpecials is the flag of special values in the first byte of a run.
-const runSpecials = 0x10
 
 // checksum binds a cell to its row and qualifier.
 func checksum(row, qualifier, cell []byte) uint32 {
@@ -262,3 +132,17 @@ func mantissa(v, p float64) (int64, bool) {
 	m := int64(rounded)
 	return m, math.Float64bits(float64(m)/p) == math.Float64bits(v)
 }
+
+const (
+	exponentBits = 4
+	intervalBits = 3
+	fallsFrom    = 4 // resets in a bucket
+)
+
+// usualIntervals are those that a number stands for; 0 stands for others. The places are stored: never change them.
+func usualIntervals() [1 << intervalBits]int64 {
+	return [...]int64{0, 1000, 5000, 10_000, 15_000, 30_000, 60_000, 3_600_000}
+}
+
+// phaseBits is the number of bits of a phase.
+func phaseBits(intervalMs int64) uint { return uint(bits.Len64(uint64(intervalMs - 1))) }

@@ -59,8 +59,8 @@ func (s *slider) turn(lo, hi int) {
 
 const (
 	// cancelMax is how many times larger than a sum the largest value times the count may be: sums of states are good to
-	// 2^-60 of their own, which leaves 2^-42 of the result.
-	cancelMax = 1 << 18
+	// 2^-56 of their own, which leaves 2^-41 of the result.
+	cancelMax = 1 << 15
 	// spreadMax is how many times larger than the variance the square of the mean may be.
 	spreadMax = 1e7
 	// correctionMax is how many times larger than an increase the values may be that it was computed from, where the order

@@ -185,7 +185,11 @@ func (w *loadWriter) begin() error {
 		return err
 	}
 	w.paths = append(w.paths, path)
-	w.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), w.t.store.loadOptions)
+	options := w.t.store.loadOptions
+	if !w.t.hourKeys { // what is loaded here is small, and stays as it is
+		options = thoroughOptions(options, zstdLevelOnce)
+	}
+	w.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), options)
 	return nil
 }
 
@@ -212,11 +216,11 @@ func loadWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions 
 	return o
 }
 
-// thoroughOptions compress once more, at a hundredth of the CPU of ingesting what is bundled: keys are a fortieth to a
-// tenth of the bytes of a day, and series that are equal cost next to nothing beside each other.
-func thoroughOptions(o sstable.WriterOptions) sstable.WriterOptions {
+// thoroughOptions compress once more, for bundles at a hundredth of the CPU of ingesting what is bundled: keys are a
+// fortieth to a tenth of the bytes of a day, and series that are equal cost next to nothing beside each other.
+func thoroughOptions(o sstable.WriterOptions, level uint8) sstable.WriterOptions {
 	profile := *o.Compression
-	profile.DataBlocks.Level = zstdLevelThorough
+	profile.DataBlocks.Level = level
 	o.Compression = &profile
 	return o
 }

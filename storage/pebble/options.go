@@ -39,6 +39,7 @@ const (
 	keyBundleRows         = 64       // rows whose keys share one stored start
 	reductionPercentMin   = 1        // below it a block is not compressed
 	zstdLevelThorough     = 7
+	zstdLevelOnce         = 19 // of what is loaded once for all
 	bloomBitsPerKey       = 10
 	levelBaseBytes        = 128 << 20
 	tableFileBytesL0      = 4 << 20
