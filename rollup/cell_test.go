@@ -33,12 +33,16 @@ func bitsOf(s State) [15]uint64 {
 func day(rng *rand.Rand, fromMs int64) []State {
 	states := make([]State, 24)
 	special := rng.IntN(4) == 0
-	gaps := rng.IntN(3) == 0
+	gaps, few := rng.IntN(3) == 0, rng.IntN(4) == 0
 	for h := range states {
 		if gaps && rng.IntN(3) == 0 {
 			continue
 		}
-		tsMs, values := column(rng, rng.IntN(100), special)
+		n := rng.IntN(100)
+		if few {
+			n = rng.IntN(3)
+		}
+		tsMs, values := column(rng, n, special)
 		shift := fromMs + int64(h)*hourMs - 1_700_000_000_000 - 1
 		for i := range tsMs {
 			tsMs[i] += shift
@@ -199,6 +203,9 @@ func FuzzDecode(f *testing.F) {
 		cell, err := e.Append(nil, nil, nil, 0, hourMs, FieldsAll, day(rng, 0))
 		require.NoError(f, err)
 		f.Add(cell[:len(cell)-checksumBytes])
+	}
+	for _, pair := range formerCells(f) {
+		f.Add(pair[0][:len(pair[0])-checksumBytes])
 	}
 	f.Fuzz(func(t *testing.T, cell []byte) {
 		sum := checksum(nil, nil, cell)

@@ -113,7 +113,7 @@ func cutBitmap(src []byte, n int) (bitmap uint32, rest []byte, ok bool) {
 func (d *Decoder) readColumns(src []byte, wanted uint16) error {
 	s, b := &d.s, &d.bits
 	*b = bitReader{src: src}
-	s.floated, s.lows, s.divisor = 0, [columnsAll]uint{}, 1
+	s.floated, s.lows, s.rise, s.divisor = 0, [columnsAll]uint{}, [BucketsMax]int64{}, 1
 	if s.exponent >= 0 {
 		s.exponent = int(b.get(exponentBits))
 	}
@@ -198,8 +198,12 @@ func (d *Decoder) readColumn(c columnID, still bool) error {
 		if c == colM2 && (s.kinds[c] > kindShort || s.kinds[c] == kindNumbers && (s.exponent < 0 || s.kinds[colSum] != kindNumbers)) {
 			return corrupt("kind of column %d", c)
 		}
-		if !d.readResiduals(c) {
+		right, ok := d.readResiduals(c)
+		if !ok {
 			return corrupt("column %d", c)
+		}
+		if right && (c == colNaNs || c == colResets || c == colSumLow) {
+			return nil // as guessed, which is 0
 		}
 	}
 	d.restore(c)
@@ -209,16 +213,16 @@ func (d *Decoder) readColumn(c columnID, still bool) error {
 	return nil
 }
 
-// readResiduals reads the numbers of a column less its guess.
-func (d *Decoder) readResiduals(c columnID) bool {
+// readResiduals reads the numbers of a column less its guess, and tells whether all of them are right.
+func (d *Decoder) readResiduals(c columnID) (right, ok bool) {
 	s, b := &d.s, &d.bits
 	x := s.numbers[c][:s.k]
 	if !b.getFlag() {
 		clear(x)
-		return !b.short
+		return true, !b.short
 	}
 	if d.guesses[c] = guess(b.get(guessBits)); d.guesses[c] < guessFirst {
-		return false
+		return false, false
 	}
 	like := s.like(c)
 	from := c.leads()
@@ -226,11 +230,10 @@ func (d *Decoder) readResiduals(c columnID) bool {
 		x[0] = unzigzag(b.getLong())
 	}
 	if len(x) == from {
-		return !b.short
+		return false, !b.short
 	}
-	var ok bool
 	s.lows[c], ok = b.numbers(x[from:], like)
-	return ok
+	return false, ok
 }
 
 // restore adds the guess to what was read of a column.
@@ -239,7 +242,7 @@ func (d *Decoder) restore(c columnID) {
 	x := s.numbers[c][:s.k]
 	switch {
 	case c == colLast:
-		s.rise = s.numbers[c]
+		copy(s.rise[:], x)
 		return
 	case c == colFirst:
 		if s.falls {
@@ -267,28 +270,41 @@ func (d *Decoder) restore(c columnID) {
 // restoreEdges completes first and last values, each of which is predicted from the one before, and on the way corrections.
 func (d *Decoder) restoreEdges(corrections bool) {
 	s, n := &d.s, &d.s.numbers
+	firsts, lasts := n[colFirst][:s.k], n[colLast][:s.k]
 	if !d.stored.Has(FieldEdges) {
-		corrections = corrections && d.stored.Has(FieldCounter)
+		if corrections {
+			d.restoreCorrections()
+		}
+		return
 	}
+	first, last := d.guesses[colFirst], d.guesses[colLast]
+	fall := last == guessSecond && s.known()
 	before := int64(0)
-	for i := range s.k {
-		if d.stored.Has(FieldEdges) {
-			switch d.guesses[colFirst] {
-			case guessFirst:
-				n[colFirst][i] += before
-			case guessSecond:
-				if i > 0 {
-					n[colFirst][i] += before + s.step(i)
-				}
-			}
+	for i := range firsts {
+		if first != guessThird {
+			firsts[i] += before
 		}
-		if corrections && d.guesses[colCorrection] != guessThird {
-			n[colCorrection][i] += s.guessOne(colCorrection, d.guesses[colCorrection], i)
+		if first == guessSecond && i > 0 {
+			firsts[i] += s.step(i)
 		}
-		if d.stored.Has(FieldEdges) && d.guesses[colLast] != guessThird {
-			n[colLast][i] += s.guessOne(colLast, d.guesses[colLast], i)
+		if corrections {
+			n[colCorrection][i] += s.guessCorrection(d.guesses[colCorrection], i)
 		}
-		before = n[colLast][i]
+		if last != guessThird {
+			lasts[i] += firsts[i]
+		}
+		if fall {
+			lasts[i] -= n[colCorrection][i]
+		}
+		before = lasts[i]
+	}
+}
+
+// restoreCorrections completes corrections alone.
+func (d *Decoder) restoreCorrections() {
+	x := d.s.numbers[colCorrection][:d.s.k]
+	for i := range x {
+		x[i] += d.s.guessCorrection(d.guesses[colCorrection], i)
 	}
 }
 

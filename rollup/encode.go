@@ -166,7 +166,7 @@ func (e *Encoder) appendColumns(dst []byte, fields Fields) []byte {
 	for c := range colMean { // predictions ask for kinds of later columns
 		s.kinds[c] = e.makeNumbers(c)
 	}
-	s.lows = [columnsAll]uint{}
+	s.lows, s.rise = [columnsAll]uint{}, [BucketsMax]int64{}
 	of := columnFields()
 	for _, c := range s.order() {
 		if fields.Has(of[c]) && !(still && c.isStill()) {

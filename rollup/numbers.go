@@ -251,14 +251,28 @@ func (b *bitReader) numbers(x []int64, like uint) (low uint, ok bool) {
 	if from > 0 {
 		x[0] = int64(b.getLong())
 	}
-	for i := range x[from:] {
-		q := b.ones(riceOnes)
-		if q == riceOnes {
-			x[from+i] = int64(b.getLong())
-			continue
-		}
-		x[from+i] = int64(uint64(q)<<low | b.get(low))
-	}
+	b.rice(x[from:], low)
 	w.restore(x)
 	return low, !b.short
+}
+
+// rice reads numbers with so many low bits each.
+func (b *bitReader) rice(x []int64, low uint) {
+	for i := range x {
+		if b.n < riceOnes+low {
+			b.fill()
+		}
+		q := uint(bits.TrailingZeros64(^b.word))
+		if used := q + 1 + low; q < riceOnes && used <= b.n { // usually
+			x[i] = int64(uint64(q)<<low | b.word>>(q+1)&(1<<low-1))
+			b.word >>= used
+			b.n -= used
+			continue
+		}
+		if q = b.ones(riceOnes); q == riceOnes {
+			x[i] = int64(b.getLong())
+			continue
+		}
+		x[i] = int64(uint64(q)<<low | b.get(low))
+	}
 }

@@ -82,9 +82,39 @@ func (s *scratch) guesses(c columnID, g guess) {
 		s.guessSums(g)
 	case c == colM2 || c == colMean || c >= colSum && s.kinds[c] != kindNumbers:
 		s.guessFloats(c, g)
+	case c <= colLastMs:
+		s.guessTimes(c)
+	case c == colMin && g == guessFirst:
+		lasts := s.numbers[colLast][:s.k]
+		for i, first := range s.numbers[colFirst][:len(lasts)] {
+			s.guessed[i] = min(first, lasts[i])
+		}
 	default:
 		for i := range s.k {
 			s.guessed[i] = s.guessOne(c, g, i)
+		}
+	}
+}
+
+// guessTimes predicts times and counts by the grid.
+func (s *scratch) guessTimes(c columnID) {
+	firsts, counts, guessed := s.numbers[colFirstMs][:s.k], s.numbers[colCount][:s.k], s.guessed[:s.k]
+	switch c {
+	case colFirstMs:
+		for i := range guessed {
+			guessed[i] = s.phaseMs
+		}
+	case colCount:
+		for i, first := range firsts {
+			if i > 0 && first == firsts[i-1] {
+				guessed[i] = guessed[i-1]
+				continue
+			}
+			guessed[i] = (s.bucketMs-1-first)/s.intervalMs + 1
+		}
+	case colLastMs:
+		for i, first := range firsts {
+			guessed[i] = first + (counts[i]-1)*s.intervalMs
 		}
 	}
 }
@@ -94,12 +124,6 @@ func (s *scratch) guessOne(c columnID, g guess, i int) int64 {
 	n := &s.numbers
 	second := g == guessSecond
 	switch c {
-	case colFirstMs:
-		return s.phaseMs
-	case colCount:
-		return (s.bucketMs-1-n[colFirstMs][i])/s.intervalMs + 1
-	case colLastMs:
-		return n[colFirstMs][i] + (n[colCount][i]-1)*s.intervalMs
 	case colChanges:
 		if !second {
 			return n[colCount][i] - 1
@@ -114,13 +138,7 @@ func (s *scratch) guessOne(c columnID, g guess, i int) int64 {
 		}
 		return n[colFirst][i]
 	case colCorrection:
-		if second || n[colResets][i] == 0 {
-			return 0
-		}
-		if s.falls {
-			return n[colResets][i] * s.mean(i)
-		}
-		return n[colResets][i] * n[colFirst][i]
+		return s.guessCorrection(g, i)
 	case colMin:
 		if second && n[colResets][i] > 0 {
 			return 0
@@ -133,6 +151,18 @@ func (s *scratch) guessOne(c columnID, g guess, i int) int64 {
 		return max(n[colFirst][i], n[colLast][i])
 	}
 	return 0
+}
+
+// guessCorrection predicts the correction of bucket i in mantissas.
+func (s *scratch) guessCorrection(g guess, i int) int64 {
+	switch resets := s.numbers[colResets][i]; {
+	case g != guessFirst || resets == 0:
+		return 0
+	case s.falls:
+		return resets * s.mean(i)
+	default:
+		return resets * s.numbers[colFirst][i]
+	}
 }
 
 // guessFirsts predicts first values: the last of the bucket before, and by the second guess a usual step more.
@@ -153,7 +183,12 @@ func (s *scratch) step(i int) int64 { return s.rise[i] / max(1, s.numbers[colCou
 // guessSums predicts sums of mantissas: of lines between edges, from extremes, and of lines that grow steeper.
 func (s *scratch) guessSums(g guess) {
 	n := &s.numbers
-	for i := range s.k {
+	plain := g == guessFirst // as lineSum gives it without resets
+	for i := 0; plain && i < s.k; i++ {
+		s.guessed[i] = sumOfLine(n[colCount][i], n[colFirst][i], n[colLast][i])
+		plain = n[colResets][i] == 0
+	}
+	for i := 0; !plain && i < s.k; i++ {
 		count := n[colCount][i]
 		switch r := n[colResets][i]; {
 		case g == guessFirst:
