@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -40,9 +42,18 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 	if s.opts.Deleter == nil {
 		return reply{}, unavailable("series cannot be deleted through the API")
 	}
+	report, aerr := boolParam(r, "report")
+	if aerr != nil {
+		return reply{}, aerr
+	}
 	if !dry {
-		_, err := s.opts.Deleter.DeleteSeries(r.Context(), d)
-		return reply{}, deletionError(err)
+		series, err := s.opts.Deleter.DeleteSeries(r.Context(), d)
+		if err != nil || !report {
+			return reply{}, deletionError(err)
+		}
+		return document(struct {
+			Series int `json:"series"`
+		}{series})
 	}
 	count, err := s.opts.Deleter.CountDeletion(r.Context(), d)
 	if err != nil {
@@ -62,6 +73,12 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 func (s *Server) deletionParams(r *http.Request) (d ingest.Deletion, aerr *apiError) {
 	if aerr := strictForm(r); aerr != nil {
 		return d, aerr
+	}
+	known := []string{"match[]", "start", "end", "all", "dry_run", "report"}
+	for name := range r.Form {
+		if !slices.Contains(known, name) { // a misspelt dry_run must not delete
+			return d, badParam(name, fmt.Errorf("unknown, and what is deleted stays so; known are %s", strings.Join(known, ", ")))
+		}
 	}
 	selectors := r.Form["match[]"]
 	if len(selectors) == 0 {
@@ -93,7 +110,7 @@ func deletionError(err error) *apiError {
 	case err == nil:
 		return nil
 	case errors.Is(err, ingest.ErrDeletesEverything):
-		return badData(fmt.Errorf("%w; set all=true if that is meant", err))
+		return badData(fmt.Errorf("%w; set all=true (tsdb delete: --all) if that is meant", err))
 	case errors.Is(err, ingest.ErrBadDeletion):
 		return badData(err)
 	case errors.As(err, &limit):

@@ -59,6 +59,11 @@ func TestDeleteSeriesParameters(t *testing.T) {
 	require.JSONEq(t, `{"status":"success","data":{"series":1,"samples":20,"bytes":300,
 		"rollupHours":5,"rollupDays":2,"rollupsCut":1}}`, body(t, w))
 	require.Len(t, deleter.asked, 2)
+
+	w = f.post(path+"?match[]=up&report=1", "")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), `"series":`)
+	require.Len(t, deleter.asked, 3)
 }
 
 func TestBadDeletions(t *testing.T) {
@@ -67,6 +72,7 @@ func TestBadDeletions(t *testing.T) {
 	const path = "/api/v1/admin/tsdb/"
 	for target, want := range map[string]string{
 		"delete_series":                           `no match[] parameter provided`,
+		"delete_series?match[]=up&dryrun=true":    `invalid parameter \"dryrun\"`,
 		"delete_series?match[]=up%7B":             `invalid parameter \"match[]\"`,
 		"delete_series?match[]=up&start=soon":     `invalid parameter \"start\"`,
 		"delete_series?match[]=up&end=late":       `invalid parameter \"end\"`,

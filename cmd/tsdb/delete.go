@@ -72,10 +72,16 @@ func (c *deleteConfig) delete(ctx context.Context, w io.Writer) error {
 		form.Set("all", "true")
 	}
 	if !c.dryRun {
-		if err := c.post(ctx, "delete_series", form, nil); err != nil {
+		form.Set("report", "true")
+		var done struct{ Series int }
+		if err := c.post(ctx, "delete_series", form, &done); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintln(w, "deleted; the space is freed by --clean")
+		if done.Series == 0 {
+			_, err := fmt.Fprintln(w, "no series has samples there; nothing is deleted")
+			return err
+		}
+		_, err := fmt.Fprintf(w, "deleted samples of %d series; the space is freed by --clean\n", done.Series)
 		return err
 	}
 	form.Set("dry_run", "true")

@@ -99,7 +99,7 @@ func age(d time.Duration) string {
 	if d == 0 {
 		return "for ever"
 	}
-	return d.String()
+	return keyschema.Age(d).String()
 }
 
 func (o Options) withDefaults() Options {

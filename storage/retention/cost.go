@@ -47,6 +47,11 @@ func (w *WhatIf) check(rules []keyschema.PatternAges) error {
 				*age, keyschema.AgeMin)
 		}
 	}
+	for t := keyschema.Raw + 1; t < keyschema.TierCount; t++ {
+		if a, b := w.Ages[t-1], w.Ages[t]; a != nil && b != nil && a.Outlives(*b) {
+			return fmt.Errorf("%w: %s are kept longer (%s) than %s (%s): keep %s at least as long", ErrBadWhatIf, t-1, *a, t, *b, t)
+		}
+	}
 	if w.Pattern == "" {
 		return nil
 	}

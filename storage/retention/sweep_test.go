@@ -159,8 +159,11 @@ func TestCosts(t *testing.T) {
 	require.NoError(t, err)
 	require.InEpsilon(t, whole, sum, 0.1, "parts of %d bytes sum up to %d", whole, sum)
 
-	short := keyschema.Age(time.Hour)
-	for _, try := range []retention.WhatIf{{Pattern: "nobody"}, {Ages: [keyschema.TierCount]*keyschema.Age{&short}}} {
+	short, day, week := keyschema.Age(time.Hour), keyschema.AgeMin, 7*keyschema.AgeMin
+	for _, try := range []retention.WhatIf{
+		{Pattern: "nobody"}, {Ages: [keyschema.TierCount]*keyschema.Age{&short}},
+		{Ages: [keyschema.TierCount]*keyschema.Age{&week, &day}},
+	} {
 		_, err := retention.Costs(ctx, s, ages, now(), try)
 		require.ErrorIs(t, err, retention.ErrBadWhatIf)
 	}
