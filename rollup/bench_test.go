@@ -97,29 +97,46 @@ func hoursOf(tsMs []int64, values []float64) []State {
 	return states
 }
 
+// fleetSize are the bytes of day cells per raw sample at 15 s, of the fleet and of each class.
+func fleetSize(t testing.TB, jitterMs int64) (all float64, classes []float64) {
+	t.Helper()
+	const days = 8
+	var e Encoder
+	for c := range fleet {
+		class, bytes := &fleet[c], 0
+		for seed := range uint64(days) {
+			tsMs, values := fleetDay(class, seed, 15_000, jitterMs)
+			cell, err := e.Append(nil, testRow, testQualifier, 0, hourMs, FieldsAll, hoursOf(tsMs, values))
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes += len(cell)
+		}
+		classes = append(classes, float64(bytes)/days/5760)
+		all += classes[c] * float64(class.series) / 100
+	}
+	return all, classes
+}
+
+// TestFleetSize: cells stay as small as they are.
+func TestFleetSize(t *testing.T) {
+	for jitterMs, most := range map[int64]float64{0: 0.0455, 8: 0.0497} {
+		if all, classes := fleetSize(t, jitterMs); all > most {
+			t.Errorf("%.4f bytes a sample with a jitter of %d ms, at most %.4f are due; classes: %.4f", all, jitterMs, most, classes)
+		}
+	}
+}
+
 // BenchmarkFleetSize reports the bytes of day cells per raw sample at 15 s, by class and for the fleet.
 func BenchmarkFleetSize(b *testing.B) {
 	for _, jitterMs := range []int64{0, 8} {
 		b.Run(fmt.Sprintf("jitter=%dms", jitterMs), func(b *testing.B) {
-			var e Encoder
 			for b.Loop() {
-				total, samples := 0.0, 0.0
-				for c := range fleet {
-					class, bytes := &fleet[c], 0
-					const days = 8
-					for seed := range uint64(days) {
-						tsMs, values := fleetDay(class, seed, 15_000, jitterMs)
-						cell, err := e.Append(nil, testRow, testQualifier, 0, hourMs, FieldsAll, hoursOf(tsMs, values))
-						if err != nil {
-							b.Fatal(err)
-						}
-						bytes += len(cell)
-					}
-					b.ReportMetric(float64(bytes)/days/5760, class.name+"-B/sample")
-					total += float64(bytes*class.series) / days
-					samples += float64(class.series) * 5760
+				all, classes := fleetSize(b, jitterMs)
+				for c, size := range classes {
+					b.ReportMetric(size, fleet[c].name+"-B/sample")
 				}
-				b.ReportMetric(total/samples, "B/sample")
+				b.ReportMetric(all, "B/sample")
 			}
 		})
 	}
