@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -112,7 +113,12 @@ func (h *health) flushEnded(err error) {
 	h.mu.Unlock()
 }
 
+// backgroundFailed notes an error. That a flush gave way to a run of hours that takes the place of what it writes is none: it is
+// repeated at once.
 func (h *health) backgroundFailed(err error) {
+	if errors.Is(err, pebble.ErrCancelledCompaction) {
+		return
+	}
 	h.backgroundErrors.Add(1)
 	if err == h.lastFlushError() { //nolint:errorlint // the very same value is meant
 		h.flushFailing.Store(true)
