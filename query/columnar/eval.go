@@ -7,8 +7,10 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/prometheus/prometheus/promql"
+	promengine "github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"halite/query/promql"
 )
 
 // ErrUndecided ends an evaluation that only the engine can finish: it is no failure of the query.
@@ -121,6 +123,16 @@ type eval struct {
 	total, fresh []int64
 	// totalRuns and freshRuns are what is to be added to them from a step on.
 	totalRuns, freshRuns []int64
+	timesMade            []int64
+}
+
+// times are those of the samples of a column, until the next call.
+func (ev *eval) times(c *promql.Column) []int64 {
+	ts := c.Times(ev.timesMade)
+	if c.TsMs == nil {
+		ev.timesMade = ts
+	}
+	return ts
 }
 
 func newEval(s *state, g Grid) *eval {
@@ -163,7 +175,7 @@ func (ev *eval) hold(samples int) error {
 	case ev.held <= ev.opts.SamplesMax:
 		return nil
 	case ev.surely > ev.opts.SamplesMax:
-		return promql.ErrTooManySamples(activity)
+		return promengine.ErrTooManySamples(activity)
 	}
 	return ErrUndecided
 }

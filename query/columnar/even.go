@@ -11,8 +11,8 @@ type even struct {
 
 func newEven(w *window, stepMs int64) even {
 	e := even{
-		lo: samplesUpTo(w.ts[0], stepMs, w.FirstEndMs-w.RangeMs), hi: samplesUpTo(w.ts[0], stepMs, w.FirstEndMs),
-		perStep: max(1, int(w.StepMs/stepMs)), samples: len(w.ts),
+		lo: samplesUpTo(w.firstMs, stepMs, w.FirstEndMs-w.RangeMs), hi: samplesUpTo(w.firstMs, stepMs, w.FirstEndMs),
+		perStep: max(1, int(w.StepMs/stepMs)), samples: len(w.vs),
 	}
 	steps := len(w.lo)
 	if e.lo < 0 {

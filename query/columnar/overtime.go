@@ -151,7 +151,7 @@ func quantile(q float64, values []float64) float64 {
 
 func deriv() windowFunc {
 	return each(2, func(w *window, k int) float64 {
-		slope, _ := w.regression(k, w.ts[w.lo[k]])
+		slope, _ := w.regression(k, w.time(w.lo[k]))
 		return slope
 	})
 }
@@ -168,14 +168,14 @@ func predictLinear() windowFunc {
 func (w *window) regression(k int, originMs int64) (slope, intercept float64) {
 	var n, sumX, cX, sumY, cY, sumXY, cXY, sumX2, cX2 float64
 	values := w.values(k)
-	times := w.ts[w.lo[k]:w.hi[k]]
+	lo := w.lo[k]
 	constant := true
 	for i, y := range values {
 		if constant && i > 0 && y != values[0] {
 			constant = false
 		}
 		n++
-		x := float64(times[i]-originMs) / 1e3
+		x := float64(w.time(lo+i)-originMs) / 1e3
 		sumX, cX = kahansum.Inc(x, sumX, cX)
 		sumY, cY = kahansum.Inc(y, sumY, cY)
 		sumXY, cXY = kahansum.Inc(x*y, sumXY, cXY)

@@ -108,7 +108,7 @@ type stretch struct {
 // stretch looks at the window of samples lo to hi-1 that ends at endMs. The order of the operations is Prometheus', for
 // equal bits.
 func (e *extrapolation) stretch(w *window, lo, hi int, endMs int64) stretch {
-	firstMs, lastMs := w.ts[lo], w.ts[hi-1]
+	firstMs, lastMs := w.time(lo), w.time(hi-1)
 	s := stretch{
 		extrapolation: e, sampled: float64(lastMs-firstMs) / 1000,
 		toStart: float64(firstMs-(endMs-w.RangeMs)) / 1000, toEnd: float64(endMs-lastMs) / 1000,
@@ -176,7 +176,7 @@ func lastPair(rate bool) windowFunc {
 			v -= w.vs[i-1]
 		}
 		if rate {
-			v /= float64(w.ts[i]-w.ts[i-1]) / 1000
+			v /= float64(w.time(i)-w.time(i-1)) / 1000
 		}
 		return v
 	})

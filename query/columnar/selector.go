@@ -165,7 +165,7 @@ func (ev *eval) whole(b Batch, e evaluator, row []float64) error {
 			return err
 		}
 		c := &b.Columns[j]
-		if len(c.TsMs) == 0 {
+		if c.Len() == 0 {
 			continue
 		}
 		largest := e.section(ev, c, 0, row)
@@ -223,7 +223,7 @@ func (r *instantRun) section(ev *eval, c *promql.Column, first int, row []float6
 		return 0
 	}
 	var (
-		ts    = c.TsMs
+		ts    = ev.times(c)
 		next  = 0 // the first sample after the step
 		end   = r.windows.FirstEndMs + int64(first)*r.windows.StepMs
 		total = ev.total[first : first+len(row)]
@@ -255,8 +255,8 @@ func (r *instantRun) evenSection(ev *eval, c *promql.Column, first int, row []fl
 	var (
 		perStep = int(r.windows.StepMs / c.StepMs)
 		end     = r.windows.FirstEndMs + int64(first)*r.windows.StepMs
-		at      = samplesUpTo(c.TsMs[0], c.StepMs, end) - 1
-		last    = len(c.TsMs) - 1
+		at      = samplesUpTo(c.Time(0), c.StepMs, end) - 1
+		last    = c.Len() - 1
 		k, from = 0, 0
 	)
 	for ; k < len(row) && at < 0; k++ {
@@ -276,7 +276,7 @@ func (r *instantRun) evenSection(ev *eval, c *promql.Column, first int, row []fl
 	for ; k < len(row); k++ {
 		i := min(at, last)
 		row[k] = absent()
-		if c.TsMs[i] > end-r.windows.RangeMs {
+		if c.Time(i) > end-r.windows.RangeMs {
 			row[k] = c.Values[i]
 			ev.spans(first+k, first+k+1, 1, 1)
 		}

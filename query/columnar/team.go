@@ -143,7 +143,7 @@ func (t *team) read(own *eval, e evaluator, i int, s *share) (err error) {
 			return err
 		}
 		largest := -1
-		if c := &s.batch.Columns[j]; len(c.TsMs) > 0 {
+		if c := &s.batch.Columns[j]; c.Len() > 0 {
 			largest = e.section(own, c, 0, s.rows[j*steps:(j+1)*steps])
 		}
 		s.largest = append(s.largest, largest)

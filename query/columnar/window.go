@@ -12,8 +12,10 @@ type window struct {
 	grid   Grid
 	params [][]float64 // of the function, a value for each step
 
-	ts []int64   // without stale markers
-	vs []float64 // of the same length
+	vs []float64 // without stale markers
+	ts []int64   // of the same length; nil where firstMs and betweenMs tell them
+	// firstMs is the time of the first sample, betweenMs that between samples where ts are not there.
+	firstMs, betweenMs int64
 	// lo[k] ≤ i < hi[k] are the samples of step k. They are not there for a function that knows what to do with even.
 	lo, hi []int
 	// even is set if samples and steps are evenly spaced and a step is so many samples.
@@ -25,6 +27,7 @@ type window struct {
 
 	staleTs []int64 // memory for ts and vs where markers had to be left out
 	staleVs []float64
+	times   []int64 // memory for ts where they have to be made
 	scratch []float64
 	marks   []int
 	blocks  blocks
@@ -62,20 +65,39 @@ func (w *window) section(first, steps int) *window {
 // reset takes the samples of a series; it returns how many the window with most of them has. first is the number of the
 // first step. knowsEven says that the function needs no bounds where there is an even.
 func (w *window) reset(ev *eval, first int, c *promql.Column, knowsEven bool) (largest int) {
+	if c.Len() == 0 {
+		return 0
+	}
 	w.ts, w.vs, w.rising, w.even = c.TsMs, c.Values, c.Plain && c.Rising, even{}
 	stepMs := c.StepMs
 	if !c.Plain && hasAbsent(c.Values) {
-		w.leaveOutStale()
+		w.leaveOutStale(c)
+		if len(w.vs) == 0 {
+			return 0
+		}
 		stepMs = 0
 	}
-	if stepMs > 0 && len(w.ts) > 0 && (w.Steps == 1 && first == 0 || w.StepMs%stepMs == 0) {
+	w.firstMs, w.betweenMs = c.Time(0), stepMs
+	if stepMs > 0 && (w.Steps == 1 && first == 0 || w.StepMs%stepMs == 0) {
 		w.even = newEven(w, stepMs)
 		if !knowsEven {
 			w.even.bounds(w.lo, w.hi)
 		}
 		return w.even.count(ev, first, len(w.lo))
 	}
+	if w.ts == nil {
+		w.times = c.Times(w.times)
+		w.ts = w.times
+	}
 	return w.search(ev, first)
+}
+
+// time is that of sample i.
+func (w *window) time(i int) int64 {
+	if w.ts == nil {
+		return w.firstMs + int64(i)*w.betweenMs
+	}
+	return w.ts[i]
 }
 
 // search finds the bounds of all windows.
@@ -118,11 +140,11 @@ func advance(ts []int64, at, guess int, endMs int64) int {
 	return at
 }
 
-func (w *window) leaveOutStale() {
+func (w *window) leaveOutStale(c *promql.Column) {
 	w.staleTs, w.staleVs = w.staleTs[:0], w.staleVs[:0]
 	for i, v := range w.vs {
 		if !isAbsent(v) {
-			w.staleTs = append(w.staleTs, w.ts[i])
+			w.staleTs = append(w.staleTs, c.Time(i))
 			w.staleVs = append(w.staleVs, v)
 		}
 	}

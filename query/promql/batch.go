@@ -20,12 +20,39 @@ type Column struct {
 	// Series knows all labels where Labels are only a part, which Group is a number of.
 	Series *index.Series
 	Group  uint32
-	TsMs   []int64
-	Values []float64
+	// TsMs are the times; nil where FirstMs and StepMs tell them, see Times.
+	TsMs    []int64
+	FirstMs int64
+	Values  []float64
 	// StepMs is the time between neighbouring samples where it is known to be always the same, otherwise 0.
 	StepMs int64
 	// Plain is set if it is known that no value is a stale marker, Rising if none is less than the one before.
 	Plain, Rising bool
+}
+
+// Len is the number of samples.
+func (c *Column) Len() int { return len(c.Values) }
+
+// Time is that of sample i.
+func (c *Column) Time(i int) int64 {
+	if c.TsMs == nil {
+		return c.FirstMs + int64(i)*c.StepMs
+	}
+	return c.TsMs[i]
+}
+
+// Times are those of all samples, in the memory of buf if they have to be made and there is enough.
+func (c *Column) Times(buf []int64) []int64 {
+	if c.TsMs != nil || len(c.Values) == 0 {
+		return c.TsMs
+	}
+	buf = slices.Grow(buf[:0], len(c.Values))[:len(c.Values)]
+	ts := c.FirstMs
+	for i := range buf {
+		buf[i] = ts
+		ts += c.StepMs
+	}
+	return buf
 }
 
 // set gives a column its samples.
@@ -46,6 +73,7 @@ type Batch struct {
 	refs   atomic.Int32
 	reader *reader
 	data   []*buffer // that the columns lie in
+	loan   *loan     // of what lies in the cache; nil if nothing does
 }
 
 // Retain keeps the batch alive for one more Release.
@@ -59,8 +87,9 @@ func (b *Batch) Release() {
 	for _, d := range b.data {
 		b.reader.giveBack(&b.reader.buffers, d)
 	}
+	b.loan.end(b.reader.budget)
 	b.reader.pools.putColumns(b.Columns)
-	b.data, b.Columns = nil, nil
+	b.data, b.Columns, b.loan = nil, nil, nil
 }
 
 // buffer is a pair of columns that is used again and again.

@@ -31,9 +31,24 @@ func (p *piece) fromCache(ctx context.Context) error {
 	defer u.count()
 	p.scratch.wanted = cleared(p.scratch.wanted, len(p.series))
 	p.wanted = p.scratch.wanted
+	s := search{p: p, u: &u, hits: slices.Grow(p.scratch.hits[:0], len(p.slots))}
+	if p.lends && p.hours == nil && p.cutoffs(p.window) == nil {
+		s.lends = true
+		p.columns, p.loan = p.pools.columnsOf(len(p.series)), newLoan(p.cache.table)
+		if p.merges {
+			s.merging = merging{nowHour: keyschema.HourOf(p.opts.Now().UnixMilli()), list: p.scratch.merges[:0], on: true, found: true}
+		}
+	}
+	err := s.run(ctx)
+	s.keepMerged()
+	return err
+}
+
+// run looks for all rows and takes those that are there.
+func (s *search) run(ctx context.Context) error {
+	p, u := s.p, s.u
 	p.cache.table.mu.RLock()
 	defer p.cache.table.mu.RUnlock()
-	s := search{p: p, u: &u, hits: slices.Grow(p.scratch.hits[:0], len(p.slots))}
 	for i := range p.series {
 		if i%256 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -49,9 +64,10 @@ func (p *piece) fromCache(ctx context.Context) error {
 	if err := s.take(part); err != nil {
 		return err
 	}
-	p.figures.samples.Add(int64(part.len()))
+	samples := part.len() + p.loan.samples()
+	p.figures.samples.Add(int64(samples))
 	p.figures.rowsCached.Add(int64(u.found))
-	p.metrics.samples.Add(float64(part.len()))
+	p.metrics.samples.Add(float64(samples))
 	return nil
 }
 

@@ -20,6 +20,10 @@
 // several hours must not have an hour that the selection does not know, nor lack one. A column also tells what was known of
 // its rows when they were kept: that they are evenly spaced, free of stale markers, rising.
 //
+// A column of a [Session] whose samples are one entry, evenly spaced, is that entry itself, lent until the batch is
+// released, and its times are not made unless somebody asks. Hours of a series that were asked for together are therefore
+// kept together once more, where the rows of a selector are a small part of the cache.
+//
 // Windows of several hours may be read from states of hours and days ([Session.TierPlan], [Session.SelectTiered]). The
 // bounds of all windows cut time into atoms. A state stands for its bucket if all of its samples lie in one atom, as the
 // times of the first and the last tell, if the head has none of the bucket, and if it is known; days are asked first, then

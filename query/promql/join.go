@@ -27,7 +27,10 @@ func (w window) clip(c columns) columns {
 
 // join makes the batch from what was read of a piece. Its samples stay charged until the batch is released.
 func (p *piece) join() (*Batch, error) {
-	batch := &Batch{First: p.first, Columns: p.pools.columnsOf(len(p.series)), ToMs: p.window.maxtMs, reader: p.reader}
+	if p.columns == nil {
+		p.columns = p.pools.columnsOf(len(p.series))
+	}
+	batch := &Batch{First: p.first, Columns: p.columns, ToMs: p.window.maxtMs, reader: p.reader, loan: p.loan}
 	batch.refs.Store(1)
 	var apart []int // series whose samples do not lie side by side
 	total := 0
@@ -35,6 +38,9 @@ func (p *piece) join() (*Batch, error) {
 		c := &batch.Columns[i]
 		c.Series = &p.series[i]
 		c.Labels, c.Group = c.Series.Labels, c.Series.Group
+		if c.Len() > 0 {
+			continue // it is lent
+		}
 		head := p.headOf(i)
 		rows, traits, ok := p.adjacent(i)
 		switch {
@@ -68,6 +74,7 @@ func (p *piece) join() (*Batch, error) {
 		batch.data = append(batch.data, p.parts...)
 		p.parts = nil
 	}
+	p.columns, p.loan = nil, nil
 	return batch, nil
 }
 

@@ -86,6 +86,8 @@ type reader struct {
 	partners *index.Partners
 	// steps is the number of values that a series is evaluated to; 0 if series are read one after the other.
 	steps int
+	// lends says that columns may be without TsMs, and that what was asked for together is kept so.
+	lends bool
 	// part says that of the labels only those of the names are needed.
 	part  bool
 	names []string

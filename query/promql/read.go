@@ -29,6 +29,7 @@ type batchReader struct {
 
 	prefixes []rowPrefix // of all row keys, sorted
 	cache    *rowCache   // nil if it is not to be used
+	merges   bool        // see Selection
 	// condition is nil if nothing is known of the series between those of the batch.
 	condition *condition
 	epoch     uint64 // of the table when the series were selected
@@ -46,6 +47,8 @@ type piece struct {
 	slots   []slot    // one for each series and hour, series after series, hours ascending
 	bases   []int     // first slot of each series, and the end
 	scratch *pieceScratch
+	columns []Column // of the batch, those that are lent already made; nil if there are none
+	loan    *loan
 
 	wanted [][]index.HourSpan // hours of each series that are not in the cache; nil if it is not used
 	epochs hourEpochs         // for the cache, of whole days
@@ -322,6 +325,11 @@ func (p *piece) close() {
 		p.giveBack(&p.buffers, b)
 	}
 	p.parts = nil
+	if p.columns != nil {
+		p.loan.end(p.budget)
+		p.pools.putColumns(p.columns)
+		p.columns, p.loan = nil, nil
+	}
 	if p.scratch != nil {
 		p.pools.putPiece(p.scratch)
 		p.scratch, p.slots, p.bases, p.wanted, p.found = nil, nil, nil, nil, nil

@@ -86,6 +86,8 @@ type search struct {
 	hits   []hit
 	// samples is the number of those that all hits have in their windows.
 	samples int
+	lends   bool // columns may lie in the cache
+	merging merging
 	// touched keeps the compiler from leaving out what touch reads.
 	touched uint64
 }
@@ -94,9 +96,11 @@ type search struct {
 type hit struct {
 	shape     rowShape
 	place     uint32
-	slot      int
+	series    int32
+	slot      int32
 	startMs   int64
 	from, end int
+	hours     index.HourSpan // that it was looked for
 }
 
 // searchAhead is the number of series whose slots are touched before the first of them is looked for.
@@ -111,6 +115,9 @@ func (s *search) touch(first, end int) {
 			continue
 		}
 		for _, span := range s.p.hoursOf(i) {
+			if s.touchTogether(number, span) {
+				continue
+			}
 			for hour := span.First; hour <= min(span.Last, span.First+keyschema.DayHours-1); hour++ {
 				s.touched += s.u.table.touch(blockKey(number, hour, 1))
 			}
@@ -124,8 +131,10 @@ func (s *search) rows(series int) (wanted []index.HourSpan) {
 	s.number, s.known = s.u.number(&s.p.series[series])
 	at := s.p.bases[series]
 	for _, span := range s.p.hoursOf(series) {
-		s.span(span, at)
-		at += int(span.Last - span.First + 1)
+		taken := s.together(span, at)
+		span.First += taken
+		s.span(span, at+int(taken))
+		at += int(taken + span.Last - span.First + 1)
 	}
 	return s.wanted
 }
@@ -137,24 +146,29 @@ const chargeSamples = 1 << 12
 func (s *search) touchHits(hits []hit) {
 	for i := range hits {
 		if h := &hits[i]; h.from < h.end {
-			s.touched += s.u.table.words(h.place, h.end)[h.from]
+			words := s.u.table.words(h.place, h.end)
+			s.touched += words[h.from] + words[h.end-1]
 		}
 	}
 }
 
-// take copies the samples of the hits.
+// take copies the samples of the hits, or lends them.
 func (s *search) take(part *buffer) error {
 	charged := part.len()
-	for i := range s.hits {
-		if i%searchAhead == 0 {
-			s.touchHits(s.hits[i:min(i+searchAhead, len(s.hits))])
+	for i := 0; i < len(s.hits); {
+		n := 1
+		for i+n < len(s.hits) && s.hits[i+n].series == s.hits[i].series {
+			n++
 		}
-		h := &s.hits[i]
-		words := s.u.table.words(h.place, h.shape.words())
-		start := part.len()
-		part.appendEntry(h.shape, words, h.startMs, h.from, h.end)
-		s.p.slots[h.slot] = slot{part: 0, start: int32(start), n: int32(h.end - h.from), known: true, traits: h.shape.traits()}
-		if n := part.len() - charged; n >= chargeSamples || i == len(s.hits)-1 {
+		if i%searchAhead+n >= searchAhead || i == 0 {
+			s.touchHits(s.hits[i:min(i+n+searchAhead, len(s.hits))])
+		}
+		if of := s.hits[i : i+n]; !s.lend(of) {
+			s.copy(part, of)
+			s.merge(of)
+		}
+		i += n
+		if n := part.len() - charged; n >= chargeSamples || i == len(s.hits) {
 			if err := s.p.charge(n); err != nil {
 				part.truncate(charged) // the rest is not charged
 				return err
@@ -162,7 +176,18 @@ func (s *search) take(part *buffer) error {
 			charged = part.len()
 		}
 	}
-	return nil
+	return s.p.loan.charge(s.p.budget)
+}
+
+// copy appends the samples of the hits of a series to a part.
+func (s *search) copy(part *buffer, hits []hit) {
+	for i := range hits {
+		h := &hits[i]
+		words := s.u.table.words(h.place, h.shape.words())
+		start := part.len()
+		part.appendEntry(h.shape, words, h.startMs, h.from, h.end)
+		s.p.slots[h.slot] = slot{part: 0, start: int32(start), n: int32(h.end - h.from), known: true, traits: h.shape.traits()}
+	}
 }
 
 // span looks for the hours of a span, the first of which has slot at.
@@ -211,7 +236,7 @@ func (s *search) day(first, last int64, at int) {
 // row looks for one row.
 func (s *search) row(hour int64, at int) bool {
 	s.u.tried++
-	if !s.find(hour, 1, s.p.epochs.of(hour), at, s.p.window) {
+	if !s.find(hour, 1, s.p.epochs.of(hour), at, index.HourSpan{First: hour, Last: hour}) {
 		return false
 	}
 	s.u.found++
@@ -220,10 +245,7 @@ func (s *search) row(hour int64, at int) bool {
 
 // block takes some hours of a block; the first has slot at.
 func (s *search) block(b *block, first, last int64, at int) bool {
-	w := window{
-		max(s.p.window.mintMs, keyschema.HourStartMs(first)), min(s.p.window.maxtMs, keyschema.HourStartMs(last+1)-1),
-	}
-	if !s.find(b.firstHour, b.hours, b.epoch, at, w) {
+	if !s.find(b.firstHour, b.hours, b.epoch, at, index.HourSpan{First: first, Last: last}) {
 		return false
 	}
 	s.u.found += int(last - first + 1)
@@ -234,8 +256,8 @@ func (s *search) block(b *block, first, last int64, at int) bool {
 	return true
 }
 
-// find notes the entry of some hours of the series as a hit.
-func (s *search) find(firstHour, hours int64, epoch uint64, at int, w window) bool {
+// find notes the entry of some hours of the series as a hit for those of a span.
+func (s *search) find(firstHour, hours int64, epoch uint64, at int, of index.HourSpan) bool {
 	if !s.known {
 		return false
 	}
@@ -243,11 +265,20 @@ func (s *search) find(firstHour, hours int64, epoch uint64, at int, w window) bo
 	if e == nil {
 		return false
 	}
-	h := hit{shape: e.rowShape, place: e.place, slot: at, startMs: keyschema.HourStartMs(firstHour)}
+	h := hit{
+		shape: e.rowShape, place: e.place, series: int32(s.series), slot: int32(at),
+		startMs: keyschema.HourStartMs(firstHour), hours: of,
+	}
+	w := window{max(s.p.window.mintMs, hoursWindow(of).mintMs), min(s.p.window.maxtMs, hoursWindow(of).maxtMs)}
 	h.from, h.end = h.shape.within(s.u.table.words(h.place, h.shape.words()), h.startMs, w)
 	s.samples += h.end - h.from
 	s.hits = append(s.hits, h)
 	return true
+}
+
+// hoursWindow is the time of the hours of a span.
+func hoursWindow(s index.HourSpan) window {
+	return window{keyschema.HourStartMs(s.First), keyschema.HourStartMs(s.Last+1) - 1}
 }
 
 func (s *search) want(hour int64) {
@@ -326,6 +357,8 @@ func (p *piece) keepAllBlocks(b *Batch) {
 	}
 	u := rowCacheUser{rowCache: p.cache}
 	for i := range b.Columns {
-		p.keepBlocks(&u, i, columns{b.Columns[i].TsMs, b.Columns[i].Values}, p.headOf(i))
+		if c := &b.Columns[i]; c.TsMs != nil || c.Len() == 0 { // what is lent is kept already
+			p.keepBlocks(&u, i, columns{c.TsMs, c.Values}, p.headOf(i))
+		}
 	}
 }

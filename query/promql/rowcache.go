@@ -38,6 +38,8 @@ const (
 	// rowCacheQueryShare is the part of the cache that the rows of one selector may take: those of larger ones would
 	// only drive out each other.
 	rowCacheQueryShare = 2
+	// rowCacheMergeShare is the part of the cache that the rows of one selector may take if they are also kept together.
+	rowCacheMergeShare = 8
 	// rowCacheRowBytes is about what an entry takes.
 	rowCacheRowBytes = 1 << 10
 	// rowNumberBytes is about what the number of a series that is not active takes.
@@ -88,6 +90,11 @@ func newRowCache(o *Options) (*rowCache, error) {
 
 // admits reports whether a selector of so many rows is worth a look.
 func (c *rowCache) admits(rows int) bool { return c.admitsBytes(int64(rows) * rowCacheRowBytes) }
+
+// merges reports whether so many rows may be kept a second time.
+func (c *rowCache) merges(rows int) bool {
+	return int64(rows)*rowCacheRowBytes <= c.bytesMax/rowCacheMergeShare
+}
 
 // admitsBytes reports whether entries of so many bytes are worth a look.
 func (c *rowCache) admitsBytes(n int64) bool { return c != nil && n <= c.bytesMax/rowCacheQueryShare }

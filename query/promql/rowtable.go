@@ -3,18 +3,20 @@ package promql
 import (
 	"math/bits"
 	"sync"
+	"sync/atomic"
 )
 
 // rowTable keeps words under keys, within a bound on memory; what came first goes first. The words lie in regions that
 // are filled one after the other; one hash table says where. A look-up touches a slot of it and the words it wants, no
 // more: with many series it is the memory's latency that counts.
 //
-// Readers hold mu for reading while they use slots and words.
+// Readers hold mu for reading while they use slots and words. Words may be used longer by those who have borrowed the region
+// they lie in.
 type rowTable struct {
 	mu      sync.RWMutex
 	slots   []rowSlot // a power of two
 	used    int       // at most three quarters of slotsMax
-	regions []rowRegion
+	regions []*rowRegion
 	current int // region that is being filled
 	at      int // words of it in use
 
@@ -35,6 +37,9 @@ type rowSlot struct {
 type rowRegion struct {
 	words []uint64
 	keys  []uint64
+	// borrowers is the number of loans that have the region: it is not filled anew while there are any. It only grows
+	// while its table's mu is held.
+	borrowers atomic.Int32
 }
 
 const (
@@ -123,7 +128,7 @@ func (t *rowTable) put(key, epoch uint64, shape rowShape, words int, fill func([
 	*s = rowSlot{key: key, epoch: epoch, place: place, rowShape: shape}
 	fill(t.words(place, words))
 	t.at += words
-	r := &t.regions[t.current]
+	r := t.regions[t.current]
 	r.keys = append(r.keys, key)
 }
 
@@ -135,8 +140,8 @@ func (t *rowTable) reserve(words int) bool {
 	if t.full() && len(t.slots) < t.slotsMax {
 		t.rehash(2 * len(t.slots))
 	}
-	for len(t.regions) == 0 || t.at+max(words, 1) > t.regionWords() || t.full() {
-		if !t.turn() {
+	for turns := 0; len(t.regions) == 0 || t.at+max(words, 1) > t.regionWords() || t.full(); turns++ {
+		if turns > len(t.regions) || !t.turn() {
 			return false
 		}
 	}
@@ -148,25 +153,12 @@ func (t *rowTable) full() bool { return t.used >= len(t.slots)/4*3 }
 
 // turn goes on to the next region, whose entries go.
 func (t *rowTable) turn() bool {
-	next := 0
-	if len(t.regions) > 0 {
-		next = (t.current + 1) % t.regionsMax
-	}
-	if next == len(t.regions) {
-		words, err := newRowMemory(t.regionWords())
-		switch {
-		case err == nil:
-			t.regions = append(t.regions, rowRegion{words: words})
-		case next == 0:
-			t.off = true
-			return false
-		default:
-			t.regionsMax = next
-			next = 0
-		}
+	next, ok := t.nextRegion()
+	if !ok {
+		return false
 	}
 	t.current, t.at = next, 0
-	r := &t.regions[next]
+	r := t.regions[next]
 	for _, key := range r.keys {
 		if at := t.find(key); t.slots[at].key == key && int(t.slots[at].place>>t.regionBits) == next {
 			t.remove(at)
@@ -174,6 +166,28 @@ func (t *rowTable) turn() bool {
 	}
 	r.keys = r.keys[:0]
 	return true
+}
+
+// nextRegion is a new region or, if there are as many as there may be, the next that nobody has borrowed.
+func (t *rowTable) nextRegion() (next int, ok bool) {
+	if n := len(t.regions); n < t.regionsMax {
+		words, err := newRowMemory(t.regionWords())
+		switch {
+		case err == nil:
+			t.regions = append(t.regions, &rowRegion{words: words})
+			return n, true
+		case n == 0:
+			t.off = true
+			return 0, false
+		}
+		t.regionsMax = n
+	}
+	for i := 1; i <= len(t.regions); i++ {
+		if next = (t.current + i) % len(t.regions); t.regions[next].borrowers.Load() == 0 {
+			return next, true
+		}
+	}
+	return 0, false
 }
 
 // remove frees a slot. Those behind it that would not be found any more move up.

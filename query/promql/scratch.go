@@ -17,6 +17,7 @@ type pieceScratch struct {
 	wanted [][]index.HourSpan
 	found  []uint8
 	hits   []hit
+	merges []merged
 }
 
 // scratchPool saves the collector the work of what each batch needs for a moment.

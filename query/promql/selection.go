@@ -24,6 +24,7 @@ type Selection struct {
 	held   int // series charged
 	left   int // series without a partner that were left out
 	cache  *rowCache
+	merges bool   // rows may be kept together
 	epoch  uint64 // of the table before the catalogue was asked
 	// condition is nil if series were left out that the matchers take.
 	condition *condition
@@ -138,6 +139,7 @@ func (s *Selection) cut() {
 	}
 	if s.reader.cache.admits(all) {
 		s.cache = s.reader.cache
+		s.merges = s.reader.lends && s.reader.needed == nil && s.cache.merges(all)
 	}
 }
 

@@ -105,6 +105,7 @@ func (s *Session) SelectPart(
 func (s *Session) reader(w Windows) *reader {
 	r := s.queryable.newReader(w.hull().mintMs, w.hull().maxtMs)
 	r.budget, r.figures, r.steps = s.budget, &s.figures, w.Steps
+	r.lends = true
 	return r
 }
 

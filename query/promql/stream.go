@@ -38,7 +38,7 @@ func (s *Selection) open(ctx context.Context, i int) (*Stream, error) {
 		end = s.cuts[i+1].first
 	}
 	rd := &batchReader{reader: s.reader, window: s.window, first: first, series: s.series[first:end],
-		cache: s.cache, epoch: s.epoch, condition: s.condition}
+		cache: s.cache, merges: s.merges, epoch: s.epoch, condition: s.condition}
 	if err := rd.readHead(ctx); err != nil {
 		rd.close()
 		return nil, err

@@ -52,12 +52,13 @@ func readPieces(t *testing.T, sel *Selection, i int, got []columns) (pieces int)
 		require.NoError(t, err)
 		require.Greater(t, batch.ToMs, last)
 		for j, c := range batch.Columns {
-			if n := len(c.TsMs); n > 0 {
-				require.Greater(t, c.TsMs[0], last)
-				require.LessOrEqual(t, c.TsMs[n-1], batch.ToMs)
+			tsMs := c.Times(nil)
+			if n := len(tsMs); n > 0 {
+				require.Greater(t, tsMs[0], last)
+				require.LessOrEqual(t, tsMs[n-1], batch.ToMs)
 			}
 			to := &got[batch.First+j]
-			to.tsMs, to.values = append(to.tsMs, c.TsMs...), append(to.values, c.Values...)
+			to.tsMs, to.values = append(to.tsMs, tsMs...), append(to.values, c.Values...)
 		}
 		last = batch.ToMs
 		batch.Release()
