@@ -18,8 +18,8 @@ const garbageShare = 16
 
 // collector gives the garbage collector, after each of its rounds, the percentage for the next. A round costs what it has
 // to look into: memory with pointers, of which a million series have a few dozen megabytes, not the slabs of the head and
-// the caches, which are most of the heap. So it waits for twice as much garbage as there is memory with pointers, but not for
-// more than gcPercent of the heap, nor for less than garbageBytesMin. The memory limit holds all the same.
+// the caches, which are most of the heap. So it waits for as much garbage as there is memory with pointers, but not for more
+// than gcPercent of the heap, nor for less than garbageBytesMin. The memory limit holds all the same.
 type collector struct {
 	stopped atomic.Bool
 	percent int
@@ -57,6 +57,6 @@ func (c *collector) pace() {
 // percentFor is the percentage of a live heap of so many bytes, of which so many may have pointers.
 func percentFor(liveBytes, scanBytes uint64) int {
 	liveBytes = max(liveBytes, 1<<20)
-	garbage := min(max(2*scanBytes, liveBytes/garbageShare), liveBytes/100*gcPercent)
+	garbage := min(max(scanBytes, liveBytes/garbageShare), liveBytes/100*gcPercent)
 	return int(max(garbage, garbageBytesMin) / (liveBytes / 100))
 }
