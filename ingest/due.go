@@ -50,15 +50,7 @@ func (i *Ingester) hasBacklog(open int64) bool {
 	if i.head.Bytes() <= most {
 		return false
 	}
-	bytes := int64(0)
-	for stripe := range i.head.Stripes() {
-		i.head.Choose(nil, stripe, func(row head.RowInfo) bool {
-			if row.Hour < open-1 {
-				bytes += row.Bytes
-			}
-			return false
-		})
-	}
+	_, bytes := i.countRows(func(row head.RowInfo) bool { return row.Hour < open-1 })
 	return bytes > most
 }
 

@@ -68,9 +68,15 @@ func (f *flusher) flush(ctx context.Context, pick func(row head.RowInfo) bool) (
 	return f.rows, nil
 }
 
-// choose collects the rows that pick chooses, ordered by stripe.
+// choose collects the rows that pick chooses, ordered by stripe. It counts them first: there may be millions, and a list
+// that grows is there twice while it does.
 func (f *flusher) choose(pick func(row head.RowInfo) bool) {
 	f.chosen, f.bytes, f.days = f.chosen[:0], 0, f.days[:0]
+	count, _ := f.i.countRows(pick)
+	if count == 0 {
+		return
+	}
+	f.chosen = slices.Grow(f.chosen, count+count/64) // some may come meanwhile
 	for stripe := range f.i.head.Stripes() {
 		f.chosen = f.i.head.Choose(f.chosen, stripe, func(row head.RowInfo) bool {
 			if !pick(row) {
@@ -81,6 +87,20 @@ func (f *flusher) choose(pick func(row head.RowInfo) bool) {
 			return true
 		})
 	}
+}
+
+// countRows returns the number and the memory of the rows that pick chooses.
+func (i *Ingester) countRows(pick func(row head.RowInfo) bool) (rows int, bytes int64) {
+	for stripe := range i.head.Stripes() {
+		i.head.Choose(nil, stripe, func(row head.RowInfo) bool {
+			if pick(row) {
+				rows++
+				bytes += row.Bytes
+			}
+			return false
+		})
+	}
+	return rows, bytes
 }
 
 // flushDay is a day that has rows to flush, and the memory that they use.

@@ -41,16 +41,7 @@ func (o *order) make(i *Ingester, rows []head.Row, bytesTotal int64) {
 // makeOf is make for the rows that pick chooses; it reports whether there are any. All rows of a closed hour are among them,
 // so it looks at them several times and keeps those of one stripe only.
 func (o *order) makeOf(i *Ingester, pick func(row head.RowInfo) bool) (any bool) {
-	rows, bytesTotal := 0, int64(0)
-	for stripe := range i.head.Stripes() {
-		i.head.Choose(nil, stripe, func(row head.RowInfo) bool {
-			if pick(row) {
-				rows++
-				bytesTotal += row.Bytes
-			}
-			return false
-		})
-	}
+	rows, bytesTotal := i.countRows(pick)
 	if rows == 0 {
 		return false
 	}

@@ -50,7 +50,7 @@ const (
 	flagFlushing
 	// unsorted rows must be sorted when read: a sample came with a timestamp not above all before.
 	flagUnsorted
-	// tailLarge tails have sixteen places instead of four.
+	// tailLarge tails have tailSamples places instead of tailSmallSamples.
 	flagTailLarge
 	// again rows began while the head had another row of their series and hour.
 	flagAgain
