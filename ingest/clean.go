@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"halite/keyschema"
 	"halite/keyschema/run"
@@ -217,16 +218,30 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 			continue
 		}
 		if keys = append(keys, bytes.Clone(row.Key)); len(keys) == cleanRows {
+			start := time.Now() // a duration, not a time of the data
 			if err := c.rows(ctx, keys); err != nil {
 				return err
 			}
 			keys = keys[:0]
+			if err := rest(ctx, time.Since(start)); err != nil {
+				return err
+			}
 		}
 	}
 	if err := it.Err(); err != nil {
 		return err
 	}
 	return c.rows(ctx, keys)
+}
+
+// rest waits as long as the work before it took, so that cleaning leaves half of a processor, and the lock, to others.
+func rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }
 
 // rows cleans rows. No deletion is carried out and no run is written meanwhile, so that what is written here is the
