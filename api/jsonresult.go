@@ -14,7 +14,8 @@ func writeValue(j *jsonWriter, v parser.Value) {
 	case promql.Vector:
 		j.list(len(v), func(i int) { j.buf = appendSample(j.buf, &v[i]) })
 	case promql.Matrix:
-		j.list(len(v), func(i int) { writeSeries(j, &v[i]) })
+		times := newTimeText(v)
+		j.list(len(v), func(i int) { writeSeries(j, &v[i], times) })
 	case promql.Scalar:
 		j.buf = appendScalar(j.buf, v)
 	case promql.String:
@@ -52,12 +53,17 @@ func appendSample(dst []byte, s *promql.Sample) []byte {
 }
 
 // writeSeries writes one series of a matrix, passing on full buffers between its points.
-func writeSeries(j *jsonWriter, s *promql.Series) {
+func writeSeries(j *jsonWriter, s *promql.Series, times *timeText) {
 	j.raw(`{"metric":`)
 	j.buf = appendLabels(j.buf, s.Metric)
 	if len(s.Floats) > 0 {
 		j.raw(`,"values":`)
-		j.list(len(s.Floats), func(i int) { j.buf = appendPoint(j.buf, s.Floats[i].T, s.Floats[i].F) })
+		at := 0
+		j.list(len(s.Floats), func(i int) {
+			p := &s.Floats[i]
+			j.buf, at = times.appendTo(append(j.buf, '['), at, p.T)
+			j.buf = append(appendFloat(append(j.buf, ','), p.F), ']')
+		})
 	}
 	if len(s.Histograms) > 0 {
 		j.raw(`,"histograms":`)
