@@ -61,6 +61,12 @@ func newMetrics(r prometheus.Registerer, t *Tiers) (*metrics, error) {
 		}),
 		gauge("lag_seconds", "Age of the oldest day that lacks valid states, counted from its end; 0 if only open days do.",
 			func() float64 { return lag(l, opts) }),
+		gauge("turn", "1 where rollups are computed: of servers that share tables on the one that holds the lease.", func() float64 {
+			if opts.Shared == nil || opts.Shared.Turn() {
+				return 1
+			}
+			return 0
+		}),
 	} {
 		errs = append(errs, r.Register(c))
 	}

@@ -1,0 +1,172 @@
+package main_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// metric is the value of a metric without labels; -1 if the server does not answer.
+func (s *server) metric(name string) float64 {
+	resp, err := http.Get(s.url + "/metrics")
+	if err != nil {
+		return -1
+	}
+	defer resp.Body.Close()
+	text := new(strings.Builder)
+	if err := resp.Write(text); err != nil {
+		return -1
+	}
+	found := regexp.MustCompile(`(?m)^` + name + ` (\S+?)\s*$`).FindStringSubmatch(text.String())
+	if found == nil {
+		return -1
+	}
+	value, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		return -1
+	}
+	return value
+}
+
+// killed is two servers in mode through, of which one after the other is killed in the middle of its work.
+type killed struct {
+	t     *testing.T
+	pair  [2]*server
+	flags []string
+	end   time.Time // of the samples
+	want  []point   // all that was acknowledged and not deleted
+	sent  map[point]bool
+	acked map[point]bool
+	now   time.Time
+}
+
+// who is the server that does some work, by a metric that is 1 there.
+func (k *killed) who(gauge string) int {
+	k.t.Helper()
+	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		for n, s := range k.pair {
+			if s.metric(gauge) == 1 {
+				return n
+			}
+		}
+	}
+	require.Fail(k.t, "nobody has "+gauge)
+	return 0
+}
+
+// load writes to a server until it is gone.
+func (k *killed) load(s *server, round int) {
+	for i := 0; ; i++ {
+		at := k.now.Add(-time.Duration(round*10_000+i) * time.Second / 10)
+		batch := wave("faulty", 5, at, at.Add(time.Millisecond), time.Second)
+		for _, p := range batch {
+			k.sent[p] = true
+		}
+		resp, err := http.Post(s.url+"/api/v1/write", "application/x-protobuf", strings.NewReader(string(encodeWrite(batch))))
+		if err != nil {
+			return
+		}
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusNoContent {
+			for _, p := range batch {
+				k.acked[p] = true
+			}
+		}
+	}
+}
+
+// strike kills a server once the counter moves, and puts a new one in its place. Meanwhile it takes writes.
+func (k *killed) strike(round, victim int, counter string, work func(other *server)) {
+	k.t.Helper()
+	s, other := k.pair[victim], k.pair[1-victim]
+	before := s.metric(counter)
+	var busy sync.WaitGroup
+	busy.Go(func() { k.load(s, round) })
+	busy.Go(func() { work(other) })
+	moved := false
+	for until := time.Now().Add(5 * time.Second); !moved && time.Now().Before(until); {
+		moved = s.metric(counter) > before
+	}
+	require.True(k.t, moved, "%s has not moved", counter)
+	require.Error(k.t, s.end(syscall.SIGKILL))
+	busy.Wait()
+	k.check(other)
+	k.pair[victim] = startServer(k.t, nowhere(k.t), k.flags...)
+}
+
+// check demands that a server knows what was acknowledged and not what was deleted, and tells the same from rollups.
+func (k *killed) check(s *server) {
+	k.t.Helper()
+	requirePoints(k.t, s, "rolled", k.end, k.want)
+	s.day(k.t, k.end)
+}
+
+// late writes a sample to each row.
+func (k *killed) late(s *server, round int) {
+	points := wave("rolled", 60, k.end.Add(-5*time.Hour), k.end, time.Hour)
+	for i := range points {
+		points[i].tsMs += 7 + int64(round)
+	}
+	s.write(points)
+	k.want = append(k.want, points...)
+}
+
+// cut deletes some of a series.
+func (k *killed) cut(s *server, n int) {
+	from, to := k.end.Add(-4*time.Hour).UnixMilli(), k.end.Add(-2*time.Hour).UnixMilli()
+	name := fmt.Sprint("host-", n)
+	s.mustDelete("--match", fmt.Sprintf("rolled{instance=%q}", name), "--from", seconds(from), "--to", seconds(to))
+	k.want = without(k.want, name, from, to)
+}
+
+// TestThroughKilledAtWork: two servers write late samples, delete, clean, pack and compute rollups; one is killed in the middle of
+// packing, of a pass over states, of cleaning. The other one goes on. No acknowledged sample is lost, none that was deleted
+// comes back, and states are those of the samples.
+func TestThroughKilledAtWork(t *testing.T) {
+	startEmulator(t)
+	k := &killed{t: t, sent: map[point]bool{}, acked: map[point]bool{}, now: time.Now().Truncate(time.Second)}
+	k.end = k.now.UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour).Add(10 * time.Hour)
+	k.flags = through("--storage.rollups", "--web.enable-admin-api", "--bigtable.pack-delay=900ms", "--bigtable.pack-interval=50ms",
+		"--bigtable.lease=1s")
+	k.pair = [2]*server{startServer(t, nowhere(t), k.flags...), startServer(t, nowhere(t), k.flags...)}
+	k.want = wave("rolled", 60, k.end.Add(-5*time.Hour), k.end, 10*time.Minute)
+	k.pair[0].write(k.want)
+	eventuallyPoints(t, k.pair[1], "rolled", k.end, k.want)
+
+	k.strike(1, k.who("tsdb_ingest_lease"), "tsdb_packer_rows_total", func(other *server) { k.late(other, 1); k.cut(other, 1) })
+	k.strike(2, k.who("tsdb_rollup_turn"), "tsdb_rollup_series_total", func(other *server) { k.late(other, 2); k.cut(other, 2) })
+	k.strike(3, 0, "tsdb_tombstones_cleaned_rows_total", func(other *server) {
+		k.late(other, 3)
+		k.cut(other, 3)
+		until := time.Now().Add(4 * time.Second)
+		for k.pair[0].metric("tsdb_tombstones_cleaned_rows_total") == 0 && time.Now().Before(until) {
+			resp, err := http.PostForm(k.pair[0].url+"/api/v1/admin/tsdb/clean_tombstones", url.Values{})
+			if err == nil {
+				resp.Body.Close()
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+
+	clean, out := k.pair[1], ""
+	for until := time.Now().Add(20 * time.Second); clean.metric("tsdb_tombstones") > 0; time.Sleep(200 * time.Millisecond) {
+		require.True(t, time.Now().Before(until), "deletions are not forgotten: %s", out)
+		out, _ = tsdb("delete", "--url", clean.url, "--clean") // the lease of who was killed lasts for a while
+		k.check(k.pair[0])
+	}
+	fresh := startServer(t, nowhere(t), k.flags...)
+	for _, s := range []*server{k.pair[0], k.pair[1], fresh} {
+		k.check(s)
+	}
+	requireFaulty(t, fresh, k.now, k.sent, k.acked)
+	require.NotEmpty(t, k.acked)
+}
