@@ -113,7 +113,7 @@ func (s *sequence) reserve(ctx context.Context, n int) error {
 			return err
 		}
 		end := free + uint64(n) + sequenceBlock
-		if end > keyschema.RunSeqMax {
+		if free > keyschema.RunSeqMax || end > keyschema.RunSeqMax {
 			return fmt.Errorf("run sequence is used up: %d numbers were given out", free)
 		}
 		claim := binary.BigEndian.AppendUint64([]byte{claimMark}, free)

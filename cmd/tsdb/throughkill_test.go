@@ -128,8 +128,8 @@ func (k *killed) cut(s *server, n int) {
 	k.want = without(k.want, name, from, to)
 }
 
-// TestThroughKilledAtWork: two servers write late samples, delete, clean, pack and compute rollups; one is killed in the middle of
-// packing, of a pass over states, of cleaning. The other one goes on. No acknowledged sample is lost, none that was deleted
+// TestThroughKilledAtWork: two servers write late samples, delete, clean, pack and compute rollups; one is killed in the middle
+// of packing, of a pass over states, of cleaning. The other one goes on. No acknowledged sample is lost, none that was deleted
 // comes back, and states are those of the samples.
 func TestThroughKilledAtWork(t *testing.T) {
 	startEmulator(t)

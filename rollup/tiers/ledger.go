@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"halite/keyschema"
 	"halite/storage"
 )
 
@@ -125,7 +126,11 @@ func (l *ledger) read(ctx context.Context, reset bool) (s stored, err error) {
 				continue
 			}
 			s.found = true
-			if err := json.Unmarshal(c.Value, &s.record); err != nil {
+			err := json.Unmarshal(c.Value, &s.record)
+			if err == nil {
+				err = s.record.check()
+			}
+			if err != nil {
 				return s, fmt.Errorf("%w: rollup ledger: %w; stop the server and run tsdb rollup rebuild --reset",
 					storage.ErrCorrupt, err)
 			}
@@ -141,6 +146,27 @@ func (l *ledger) read(ctx context.Context, reset bool) (s stored, err error) {
 		return s, fmt.Errorf("read rollup ledger: %w", err)
 	}
 	return s, nil
+}
+
+// dayMax is the last day of which row keys can have an hour.
+const dayMax = keyschema.HourMax / keyschema.DayHours
+
+// check refuses days and months that there are not.
+func (r *record) check() error {
+	if r.Closed < -1 || r.Closed > dayMax || r.ClosedMonth < -1 || r.ClosedMonth > MonthOfDay(dayMax) {
+		return fmt.Errorf("day %d or month %d is out of range", r.Closed, r.ClosedMonth)
+	}
+	for day, what := range r.Days {
+		if day < 0 || day > dayMax || what != workWhole && what != workPart {
+			return fmt.Errorf("work %q of day %d is unknown or out of range", what, day)
+		}
+	}
+	for month := range r.Months {
+		if month < 0 || month > MonthOfDay(dayMax) {
+			return fmt.Errorf("month %d is out of range", month)
+		}
+	}
+	return nil
 }
 
 // save stores the ledger. The caller holds mu.

@@ -53,7 +53,9 @@ func (s *stored) take(c *storage.Cell) {
 		if q[noteBytes-1] == noteWhole {
 			n.what = workWhole
 		}
-		s.notes[n] = max(s.notes[n], c.TsMs)
+		if n.day <= dayMax { // of others nobody has samples
+			s.notes[n] = max(s.notes[n], c.TsMs)
+		}
 	case len(q) == tokenBytes && q[0] == tokenMark:
 		s.token = bytes.Clone(q)
 	}

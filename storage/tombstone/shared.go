@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -51,17 +52,17 @@ type row struct {
 // take takes up a cell that is no tombstone; ok is false if it is one.
 func (r *row) take(c *storage.Cell) (ok bool, err error) {
 	switch q := c.Qualifier; {
-	case string(q) == nextQualifier && len(c.Value) == idBytes:
+	case string(q) == nextQualifier && len(c.Value) == idBytes && binary.BigEndian.Uint64(c.Value) < math.MaxInt64:
 		r.next = max(r.next, binary.BigEndian.Uint64(c.Value))
 	case string(q) == floorQualifier && len(c.Value) == floorBytes:
 		r.floor = max(r.floor, binary.BigEndian.Uint32(c.Value))
-	case len(q) == markedBytes && q[0] == versionMark:
+	case len(q) == markedBytes && q[0] == versionMark && binary.BigEndian.Uint64(q[1:]) < math.MaxInt64:
 		if v := binary.BigEndian.Uint64(q[1:]); v >= r.version {
 			r.version, r.token = v, bytes.Clone(c.Value)
 		}
 	case len(q) == markedBytes && q[0] == announceMark && len(c.Value) == idBytes:
 		r.announced[string(q)] = int64(binary.BigEndian.Uint64(c.Value))
-	case len(q) != idBytes:
+	case len(q) != idBytes || binary.BigEndian.Uint64(q) >= math.MaxInt64:
 		return true, fmt.Errorf("%w: table %s, row %s: qualifier %x with %d bytes", storage.ErrCorrupt, storage.TableMeta, metaRow, q,
 			len(c.Value))
 	default:

@@ -1,0 +1,45 @@
+package ingest
+
+import (
+	"testing"
+	"time"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/storagetest"
+)
+
+// FuzzSequence: whatever the row of the run sequence says, numbers are given out in order and within their range, or none.
+func FuzzSequence(f *testing.F) {
+	f.Add([]byte(sequenceQualifier), []byte("\x00\x00\x00\x00\x00\x00\x07\x00"), []byte("c\x00\x00\x00\x00\x00\x00\x03\x00"))
+	f.Add([]byte(sequenceQualifier), []byte("\xff\xff\xff\xff\xff\xff\xff\xff"), []byte("c"))
+	f.Add([]byte(sequenceQualifier), []byte{1}, []byte{})
+	f.Fuzz(func(t *testing.T, qualifier, value, claim []byte) {
+		store := storagetest.NewModel(time.Now)
+		meta, err := store.EnsureTable(t.Context(), storage.MetaSchema())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cell := storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: qualifier, Value: value}
+		other := storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: claim}
+		m := []storage.RowMutation{{Key: []byte(sequenceRow), Entries: []storage.Entry{cell, other}}}
+		if meta.Apply(t.Context(), m) != nil {
+			return // no row that a table takes
+		}
+		s, err := openSequence(t.Context(), store, meta)
+		if err != nil {
+			return
+		}
+		last := uint32(0)
+		for range 3 {
+			n, err := s.takeAbove(t.Context(), 500, last)
+			if err != nil {
+				return
+			}
+			if n < last || uint64(n)+500 > keyschema.RunSeqMax {
+				t.Fatalf("number %d after %d", n, last)
+			}
+			last = n + 499
+		}
+	})
+}
