@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
@@ -117,7 +118,7 @@ func TestSleeperIsFencedOff(t *testing.T) {
 	from := int64(firstDay*dayMs) + 2*60_000
 	made, err := b.set.Publish(t.Context(), tombstone.Tombstone{
 		FromMs: from, ToMs: from, MadeMs: clock.Load(),
-		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, "m")}},
+		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m")}},
 	}, func(context.Context) (uint32, error) { return 10, nil })
 	require.NoError(t, err)
 	applied := func() uint64 {
