@@ -308,3 +308,12 @@ func hoursWithin(day, from, to int64) uint32 {
 	n := uint(hi - lo + 1)
 	return uint32(1<<n-1) << uint(lo-firstHour(day))
 }
+
+// hoursOf is the mask of the hours of a day that lie in spans.
+func hoursOf(day int64, spans []HourSpan) uint32 {
+	mask := uint32(0)
+	for _, span := range spans {
+		mask |= hoursWithin(day, span.First, span.Last)
+	}
+	return mask
+}

@@ -85,9 +85,7 @@ func (s *dataScan) keepActive() error {
 		if err != nil {
 			return err
 		}
-		for _, span := range k.Hours {
-			s.day.touch(ref, hoursWithin(s.day.day, span.First, span.Last))
-		}
+		s.day.touch(ref, hoursOf(s.day.day, k.Hours))
 	}
 	return nil
 }
@@ -354,10 +352,7 @@ type verifier struct {
 func (v *verifier) compare(found []Series) error {
 	day, seen := v.s.day.day, map[Ref]bool{}
 	for _, k := range found {
-		mask := uint32(0)
-		for _, span := range k.Hours {
-			mask |= hoursWithin(day, span.First, span.Last)
-		}
+		mask := hoursOf(day, k.Hours)
 		ref, _, err := v.s.cat.add(k.Labels, 0)
 		if err != nil {
 			return err

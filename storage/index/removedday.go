@@ -91,11 +91,7 @@ func (d *removedDay) find(ctx context.Context, first, last int64, matchers []*la
 	}
 	asked := map[uint32][]hourRun{}
 	for i, at := range d.asked {
-		mask := uint32(0)
-		for _, span := range hours[i] {
-			mask |= hoursWithin(d.day, span.First, span.Last)
-		}
-		if mask != 0 {
+		if mask := hoursOf(d.day, hours[i]); mask != 0 {
 			asked[at.block] = addRun(asked[at.block], hourRun{row: at.row, count: 1, hours: mask})
 		}
 	}

@@ -200,11 +200,7 @@ func (x *Index) findGone(
 			return err
 		}
 		for i := range known {
-			mask := uint32(0)
-			for _, span := range hours[i] {
-				mask |= hoursWithin(day, span.First, span.Last)
-			}
-			if mask != 0 {
+			if mask := hoursOf(day, hours[i]); mask != 0 {
 				key = known[i].Labels.Bytes(key[:0])
 				lost[string(key)] |= mask
 			}
@@ -223,11 +219,8 @@ func (x *Index) restOf(ctx context.Context, day int64, lost map[string]uint32) (
 	var key []byte
 	for i := range known {
 		key = known[i].Labels.Bytes(key[:0])
-		mask := uint32(0)
-		for _, span := range known[i].Hours {
-			mask |= hoursWithin(day, span.First, span.Last)
-		}
-		if mask &^= lost[string(key)]; mask == 0 {
+		mask := hoursOf(day, known[i].Hours) &^ lost[string(key)]
+		if mask == 0 {
 			continue
 		}
 		ref, _, err := cat.add(known[i].Labels, 0)
