@@ -39,9 +39,7 @@ func (r *root) without(lost map[uint32][]hourRun) *root {
 		out.removed.version += r.removed.version
 		maps.Copy(out.removed.blocks, r.removed.blocks)
 	}
-	for block, runs := range lost {
-		out.removed.blocks[block] = joinRuns(out.removed.blocks[block], runs)
-	}
+	joinBlocks(out.removed.blocks, lost)
 	return &out
 }
 
@@ -85,6 +83,13 @@ func joinRuns(a, b []hourRun) []hourRun {
 			out = addRun(out, hourRun{row: x.row, count: n, hours: x.hours | y.hours})
 			x.row, x.count, y.row, y.count = x.row+n, x.count-n, y.row+n, y.count-n
 		}
+	}
+}
+
+// joinBlocks joins the runs of more, by block, to those of to.
+func joinBlocks(to, more map[uint32][]hourRun) {
+	for block, runs := range more {
+		to[block] = joinRuns(to[block], runs)
 	}
 }
 

@@ -47,9 +47,7 @@ func (d *removedDay) remove(ctx context.Context, first, last int64, matchers [][
 		if err := d.find(ctx, first, last, ms); err != nil {
 			return changed, err
 		}
-		for block, runs := range d.lost {
-			lost[block] = joinRuns(lost[block], runs)
-		}
+		joinBlocks(lost, d.lost)
 	}
 	if len(lost) == 0 {
 		return changed, nil
@@ -95,9 +93,7 @@ func (d *removedDay) find(ctx context.Context, first, last int64, matchers []*la
 			asked[at.block] = addRun(asked[at.block], hourRun{row: at.row, count: 1, hours: mask})
 		}
 	}
-	for block, runs := range asked {
-		d.lost[block] = joinRuns(d.lost[block], runs)
-	}
+	joinBlocks(d.lost, asked)
 	return nil
 }
 
