@@ -20,6 +20,7 @@ var floors = map[string]int{
 	"storage":          2,
 	"storage/epoch":    0,
 	"storage/look":     0,
+	"storage/pace":     0,
 	"storage/pebble":   3,
 	"storage/bigtable": 3,
 	// A Bigtable for tests and laptops; it knows nothing of the contract.

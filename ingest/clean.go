@@ -11,6 +11,7 @@ import (
 	"halite/keyschema"
 	"halite/keyschema/run"
 	"halite/storage"
+	"halite/storage/pace"
 	"halite/storage/tombstone"
 )
 
@@ -223,7 +224,8 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 				return err
 			}
 			keys = keys[:0]
-			if err := rest(ctx, time.Since(start)); err != nil {
+			// As long as the work took: half of a processor, and the lock, are left to others.
+			if err := pace.Sleep(ctx, time.Since(start)); err != nil {
 				return err
 			}
 		}
@@ -232,16 +234,6 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 		return err
 	}
 	return c.rows(ctx, keys)
-}
-
-// rest waits as long as the work before it took, so that cleaning leaves half of a processor, and the lock, to others.
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // rows cleans rows. No deletion is carried out and no run is written meanwhile, so that what is written here is the

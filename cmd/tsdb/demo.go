@@ -18,6 +18,7 @@ import (
 
 	"halite/ingest"
 	"halite/loadtest/fleet"
+	"halite/storage/pace"
 )
 
 const (
@@ -227,10 +228,8 @@ func (d *demo) write(ctx context.Context, batch []ingest.Sample) error {
 		case !errors.As(err, &busy):
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(busy.RetryAfter):
+		if err := pace.Sleep(ctx, busy.RetryAfter); err != nil {
+			return err
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest"
+	"halite/storage/pace"
 )
 
 // sampleWriter takes samples as the server's own; *ingest.Ingester is one.
@@ -32,18 +33,11 @@ type selfScraper struct {
 
 // run scrapes until ctx ends. A failed scrape is logged; the next one tries again.
 func (s *selfScraper) run(ctx context.Context) {
-	ticker := time.NewTicker(s.every)
-	defer ticker.Stop()
-	for {
+	pace.Repeat(ctx, s.every, func(ctx context.Context) {
 		if err := s.scrape(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			s.log.Warn("self-scrape failed", "err", err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	})
 }
 
 func (s *selfScraper) scrape(ctx context.Context, now time.Time) error {

@@ -37,8 +37,8 @@ func (t *Tiers) rebuildShared(ctx context.Context, first, last int64) error {
 			return nil
 		}
 		t.opts.Logger.Info("waiting for rollups to be computed", "days_and_months", left, "by_this_process", t.opts.Shared.Turn())
-		if t.wait(ctx, t.opts.Interval); ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err := t.wait(ctx, t.opts.Interval); err != nil {
+			return err
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"halite/storage"
+	"halite/storage/pace"
 )
 
 // Tiers are the stored states of hours and days. See the package comment.
@@ -22,9 +23,9 @@ type Tiers struct {
 	passing sync.Mutex // held by the pass under way
 	noted   uint64     // the last deletion that is in the tables for sure; guarded by passing
 	stop    context.CancelFunc
-	stopped chan struct{}
-	// wait sleeps; tests replace it.
-	wait func(ctx context.Context, d time.Duration)
+	work    sync.WaitGroup
+	// wait is pace.Sleep; tests replace it.
+	wait func(ctx context.Context, d time.Duration) error
 	tick func() time.Time // measures durations, not times of the data
 }
 
@@ -33,7 +34,7 @@ func Open(ctx context.Context, opts Options) (*Tiers, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Tiers{opts: opts.withDefaults(), epochs: new(epochs), wait: sleep, tick: time.Now}
+	t := &Tiers{opts: opts.withDefaults(), epochs: new(epochs), wait: pace.Sleep, tick: time.Now}
 	if opts.Shared != nil && opts.Shared.Tick != nil {
 		t.tick = opts.Shared.Tick
 	}
@@ -131,20 +132,8 @@ func hasRow(ctx context.Context, table storage.Table, family string, first, last
 // Start runs the job in the background until Close.
 func (t *Tiers) Start() {
 	ctx, stop := context.WithCancel(context.Background())
-	t.stop, t.stopped = stop, make(chan struct{})
-	go func() {
-		defer close(t.stopped)
-		ticker := time.NewTicker(t.opts.Interval)
-		defer ticker.Stop()
-		for {
-			t.drain(ctx)
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-		}
-	}()
+	t.stop = stop
+	t.work.Go(func() { pace.Repeat(ctx, t.opts.Interval, t.drain) })
 }
 
 // drain works until there is nothing to do.
@@ -164,7 +153,7 @@ func (t *Tiers) drain(ctx context.Context) {
 func (t *Tiers) Close() {
 	if t.stop != nil {
 		t.stop()
-		<-t.stopped
+		t.work.Wait()
 	}
 }
 
@@ -211,15 +200,6 @@ func (t *Tiers) Step(ctx context.Context) (worked bool, err error) {
 
 func dayText(day int64) string { return time.UnixMilli(day * dayMs).UTC().Format(time.DateOnly) }
 
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
 // throttle keeps a pass within its share of a core.
 type throttle struct {
 	t     *Tiers
@@ -247,12 +227,12 @@ func (p *throttle) pause(ctx context.Context) error {
 	return nil
 }
 
-// rest sleeps for as long as the work since the last rest demands.
+// rest sleeps for as long as the work since the last rest demands, or until the context ends.
 func (p *throttle) rest(ctx context.Context) {
 	busy := time.Since(p.since)
 	p.t.metrics.busySeconds.Add(busy.Seconds())
 	if p.share < 1 {
-		p.t.wait(ctx, time.Duration(float64(busy)*(1/p.share-1)))
+		_ = p.t.wait(ctx, time.Duration(float64(busy)*(1/p.share-1)))
 	}
 	p.since = time.Now()
 }

@@ -117,7 +117,10 @@ func TestVerifyBesideOthers(t *testing.T) {
 			r.falsify()
 			require.Equal(t, 2, r.verify().Different, "an hour, and its day")
 			r.clock.Add(3_600_000)
-			r.nodes[0].wait = func(context.Context, time.Duration) { r.clock.Add(300_000) }
+			r.nodes[0].wait = func(context.Context, time.Duration) error {
+				r.clock.Add(300_000)
+				return nil
+			}
 			require.NoError(t, r.nodes[0].Rebuild(t.Context(), firstDay-6, 1<<40))
 			require.Zero(t, r.verify().Different)
 		})

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"halite/storage/pace"
 )
 
 // foldRemovals folds the days of whose segments hours were removed, with pauses: it is in no hurry.
@@ -18,7 +20,7 @@ func (x *Index) foldRemovals(ctx context.Context) error {
 		if err := x.foldRemoved(ctx, c); err != nil && first == nil {
 			first = err
 		}
-		if err := pause(ctx, removalPause*time.Since(start)); err != nil {
+		if err := pace.Sleep(ctx, removalPause*time.Since(start)); err != nil {
 			return cmp.Or(first, err)
 		}
 	}
@@ -27,15 +29,6 @@ func (x *Index) foldRemovals(ctx context.Context) error {
 
 // removalPause is for how many times as long as a fold of removals took nothing is done after it.
 const removalPause = 3
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
 
 func (x *Index) foldRemoved(ctx context.Context, c *folded) (err error) {
 	x.maint.Lock()

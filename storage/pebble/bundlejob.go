@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"halite/storage"
+	"halite/storage/pace"
 )
 
 const (
@@ -407,11 +408,8 @@ func (j *bundleJob) rest(ctx context.Context) error {
 		return nil
 	}
 	if j.pause > 0 {
-		timer := time.NewTimer(time.Duration(j.pause) * time.Since(j.worked))
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
+		if err := pace.Sleep(ctx, time.Duration(j.pause)*time.Since(j.worked)); err != nil {
+			return err
 		}
 		j.worked = time.Now()
 	}

@@ -10,6 +10,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/pace"
 )
 
 // Freed is what a sweep has dropped.
@@ -237,7 +238,10 @@ func (p *pass) pace(ctx context.Context) error {
 	busy := time.Since(p.begun)
 	if busy >= paceBurst {
 		if p.opts.Share < 1 {
-			p.wait(ctx, time.Duration(math.Min(float64(busy)*(1/p.opts.Share-1), float64(time.Minute))))
+			rest := time.Duration(math.Min(float64(busy)*(1/p.opts.Share-1), float64(time.Minute)))
+			if err := pace.Sleep(ctx, rest); err != nil {
+				return err
+			}
 		}
 		p.begun = time.Now()
 	}

@@ -3,7 +3,8 @@ package retention
 import (
 	"context"
 	"sync"
-	"time"
+
+	"halite/storage/pace"
 )
 
 // Sweeper frees the space of what rules keep shorter than others. See the package comment.
@@ -13,9 +14,7 @@ type Sweeper struct {
 
 	sweeping sync.Mutex
 	stop     context.CancelFunc
-	stopped  chan struct{}
-	// wait sleeps; tests replace it.
-	wait func(ctx context.Context, d time.Duration)
+	work     sync.WaitGroup
 }
 
 // New makes a Sweeper; nothing runs before Start or Sweep.
@@ -23,7 +22,7 @@ func New(opts Options) (*Sweeper, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Sweeper{opts: opts.withDefaults(), wait: sleep}
+	s := &Sweeper{opts: opts.withDefaults()}
 	var err error
 	s.metrics, err = newMetrics(s.opts.Registerer, s.opts.Ages)
 	return s, err
@@ -32,24 +31,15 @@ func New(opts Options) (*Sweeper, error) {
 // Start sweeps in the background, at once and then at each interval, until Close.
 func (s *Sweeper) Start() {
 	ctx, stop := context.WithCancel(context.Background())
-	s.stop, s.stopped = stop, make(chan struct{})
-	go func() {
-		defer close(s.stopped)
-		ticker := time.NewTicker(s.opts.Interval)
-		defer ticker.Stop()
-		for ctx.Err() == nil {
-			if s.opts.Turn() {
-				s.sweepAndTell(ctx)
-			}
-			select {
-			case <-ctx.Done():
-			case <-ticker.C:
-			}
-		}
-	}()
+	s.stop = stop
+	s.work.Go(func() { pace.Repeat(ctx, s.opts.Interval, s.sweepAndTell) })
 }
 
+// sweepAndTell sweeps if it is this process's turn.
 func (s *Sweeper) sweepAndTell(ctx context.Context) {
+	if !s.opts.Turn() {
+		return
+	}
 	freed, err := s.Sweep(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil:
@@ -64,16 +54,7 @@ func (s *Sweeper) sweepAndTell(ctx context.Context) {
 func (s *Sweeper) Close() {
 	if s.stop != nil {
 		s.stop()
-		<-s.stopped
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
+		s.work.Wait()
 	}
 }
 
