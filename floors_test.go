@@ -26,6 +26,7 @@ var floors = map[string]int{
 	// A Bigtable for tests and laptops; it knows nothing of the contract.
 	"storage/bigtable/emulator": 2,
 	"storage/storagetest":       3,
+	"storage/document":          3,
 	"storage/tombstone":         3,
 	"storage/index":             4,
 	"storage/retention":         4,

@@ -2,7 +2,7 @@ package ingest
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -13,6 +13,7 @@ import (
 	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/document"
 )
 
 const (
@@ -22,7 +23,9 @@ const (
 	metadataQualifier = "json"
 	// metadataEntriesMax bounds the distinct descriptions kept for one metric.
 	metadataEntriesMax = 8
-	metadataApplyRows  = 1000
+	// metadataEscapeMax is how many bytes of JSON a byte of text may take.
+	metadataEscapeMax = 6
+	metadataApplyRows = 1000
 )
 
 // metadataStore keeps what senders said about metrics.
@@ -150,16 +153,12 @@ func (i *intake) persistMetadata(ctx context.Context) error {
 		return nil
 	}
 	for metric, entries := range changed {
-		value, err := json.Marshal(entries)
+		key := keyschema.AppendEscaped([]byte(metadataPrefix), metric)
+		entry, err := i.metadataCell(key).Entry(entries)
 		if err != nil {
-			return fmt.Errorf("encode metadata of %q: %w", metric, err)
+			return err
 		}
-		muts = append(muts, storage.RowMutation{
-			Key: keyschema.AppendEscaped([]byte(metadataPrefix), metric),
-			Entries: []storage.Entry{{
-				Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte(metadataQualifier), Value: value,
-			}},
-		})
+		muts = append(muts, storage.RowMutation{Key: key, Entries: []storage.Entry{entry}})
 		if len(muts) == metadataApplyRows {
 			if err := apply(); err != nil {
 				return err
@@ -204,34 +203,46 @@ func (i *Ingester) emitMetadata(emit func(kind byte, payload []byte) error) erro
 	return emit(wal.KindMetadata, payload)
 }
 
-// restore takes what the table says of a metric, unless there is news of it.
-func (s *metadataStore) restore(metric string, entries []Metadata) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, news := s.dirty[metric]; !news {
-		s.metrics[metric] = entries
-	}
+// metadataCell is where the descriptions of a metric are stored.
+func (i *intake) metadataCell(key []byte) document.Cell {
+	return document.Cell{Row: string(key), Qualifier: metadataQualifier,
+		BytesMax: document.BytesMax + metadataEntriesMax*metadataEscapeMax*i.limits.MetadataBytesMax}
 }
 
-// loadMetadata reads the table's entries.
+// restoreMetadata takes what the table says of a metric, unless there is news of it. What another server with other limits has stored
+// beyond ours is left out, like that of a sender.
+func (i *intake) restoreMetadata(metric string, entries []Metadata) error {
+	s := i.metadata
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(entries) > metadataEntriesMax {
+		return fmt.Errorf("%d descriptions, the most is %d", len(entries), metadataEntriesMax)
+	}
+	for _, m := range entries {
+		if reason := i.metadataFault(decode.Metadata{Metric: metric, Type: m.Type, Help: m.Help, Unit: m.Unit}); reason != "" {
+			return errors.New(reason)
+		}
+	}
+	if _, news := s.dirty[metric]; !news && len(entries) > 0 {
+		s.metrics[metric] = entries
+	}
+	return nil
+}
+
+// loadMetadata reads the table's entries. Those that do not parse or are beyond the limits are left out: descriptions are worth
+// less than a start.
 func (i *intake) loadMetadata(ctx context.Context) error {
 	rows := i.meta.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{
 		{Start: []byte(metadataPrefix), End: []byte(metadataEnd)},
 	}}, storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyMeta}, VersionsMax: 1}})
+	faults, first := 0, error(nil)
 	for rows.Next() {
 		row := rows.Row()
-		metric, err := keyschema.Unescape(row.Key[len(metadataPrefix):])
-		if err == nil {
-			for _, cell := range row.Cells {
-				var entries []Metadata
-				if err = json.Unmarshal(cell.Value, &entries); err == nil {
-					i.metadata.restore(metric, entries)
-				}
+		if err := i.loadMetadataRow(&row); err != nil {
+			faults++
+			if first == nil {
+				first = err
 			}
-		}
-		if err != nil {
-			// Descriptions are worth less than a start.
-			i.logger.Warn("metadata row does not parse", "key", string(row.Key), "err", err)
 		}
 	}
 	err := rows.Err()
@@ -240,6 +251,30 @@ func (i *intake) loadMetadata(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("read metadata: %w", err)
+	}
+	if faults > 0 {
+		i.logger.Warn("metadata of some metrics is left out", "metrics", faults, "first", first)
+	}
+	return nil
+}
+
+func (i *intake) loadMetadataRow(row *storage.Row) error {
+	at := i.metadataCell(row.Key)
+	metric, err := keyschema.Unescape(row.Key[len(metadataPrefix):])
+	if err != nil {
+		return at.Fault(err)
+	}
+	for _, cell := range row.Cells {
+		if string(cell.Qualifier) != metadataQualifier {
+			continue
+		}
+		var entries []Metadata
+		if err := at.Decode(cell.Value, &entries); err != nil {
+			return err
+		}
+		if err := i.restoreMetadata(metric, entries); err != nil {
+			return at.Fault(err)
+		}
 	}
 	return nil
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"halite/storage"
+	"halite/storage/document"
 )
 
 // A server that keeps its log and its head on a local disk must be the only one that writes to its tables: run numbers and
@@ -24,7 +23,13 @@ const (
 	ownerQualifier = "directory"
 	ownerFile      = "id"
 	ownerIDBytes   = 16
+	ownerBytesMax  = 64 << 10
 )
+
+func ownerCell() document.Cell {
+	return document.Cell{Row: ownerRow, Qualifier: ownerQualifier, BytesMax: ownerBytesMax,
+		Mend: "stop all servers of these tables, then start one with --bigtable.take-over, which writes it anew"}
+}
 
 // owner is what the row holds.
 type owner struct {
@@ -65,8 +70,6 @@ func claim(ctx context.Context, store storage.Store, path string, takeOver bool,
 	case them.Mode == modeThrough:
 		return fmt.Errorf("the tables are shared by servers in mode %s since %s: start this one with --bigtable.mode=%[1]s, or stop "+
 			"all of those and start it with --bigtable.take-over", modeThrough, them.Since.Format(time.RFC3339))
-	case them.ID == "":
-		return fmt.Errorf("claim the tables for %s: %w", absolute, err)
 	case them.ID != id:
 		return them.taken()
 	}
@@ -82,12 +85,11 @@ func (o *owner) taken() error {
 
 // own writes that the tables are us's, unless they are somebody's and takeOver is not set, and returns whose they are.
 func own(ctx context.Context, meta storage.Table, us owner, takeOver bool) (owner, error) {
-	value, err := json.Marshal(us)
+	entry, err := ownerCell().Entry(us)
 	if err != nil {
 		return owner{}, err
 	}
-	write := storage.RowMutation{Key: []byte(ownerRow), Entries: []storage.Entry{{Kind: storage.SetCell,
-		Family: storage.FamilyMeta, Qualifier: []byte(ownerQualifier), Value: value}}}
+	write := storage.RowMutation{Key: []byte(ownerRow), Entries: []storage.Entry{entry}}
 	if takeOver {
 		if err := meta.Apply(ctx, []storage.RowMutation{write}); err != nil {
 			return owner{}, err
@@ -103,24 +105,39 @@ func own(ctx context.Context, meta storage.Table, us owner, takeOver bool) (owne
 		return us, nil
 	}
 	them, readErr := readOwner(ctx, meta)
+	if readErr == nil && err == nil && them.Since.IsZero() {
+		readErr = fmt.Errorf("%w: %s has gone away meanwhile: start again", storage.ErrUnavailable, ownerCell())
+	}
 	if readErr != nil {
 		return owner{}, errors.Join(err, readErr)
 	}
 	return them, err
 }
 
+// readOwner returns whose the tables are, nothing if the row is not there.
 func readOwner(ctx context.Context, meta storage.Table) (owner, error) {
 	var o owner
-	it := meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(ownerRow)}}, storage.ReadOptions{})
-	var parseErr error
-	for it.Next() {
-		for _, c := range it.Row().Cells {
-			if bytes.Equal(c.Qualifier, []byte(ownerQualifier)) {
-				parseErr = json.Unmarshal(c.Value, &o)
-			}
-		}
+	found, err := ownerCell().Read(ctx, meta, &o)
+	if err == nil && found {
+		err = o.check()
 	}
-	return o, errors.Join(parseErr, it.Err(), it.Close())
+	if err != nil {
+		return owner{}, err
+	}
+	return o, nil
+}
+
+// check refuses a row that names nobody.
+func (o *owner) check() error {
+	switch {
+	case o.Mode != "" && o.Mode != modeThrough:
+		return ownerCell().Fault(fmt.Errorf("mode %q is none that this build knows", o.Mode))
+	case o.Mode == "" && o.ID == "":
+		return ownerCell().Fault(errors.New("neither the id of a directory nor a mode"))
+	case o.Since.IsZero():
+		return ownerCell().Fault(errors.New("no time"))
+	}
+	return nil
 }
 
 // directoryID returns the random name of a directory, which it gets when it is first asked for.

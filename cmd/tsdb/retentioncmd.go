@@ -112,13 +112,9 @@ func storedCosts(
 	if err != nil {
 		return nil, err
 	}
-	rules, err := readRules(ctx, meta)
+	schema, _, err := storedSchema(ctx, meta)
 	if err != nil {
-		return nil, fmt.Errorf("stored schema rules: %w", err)
-	}
-	schema, err := keyschema.NewSchema(rules)
-	if err != nil {
-		return nil, fmt.Errorf("stored schema rules: %w", err)
+		return nil, err
 	}
 	kept, err := schema.Retention(rest)
 	if err != nil {

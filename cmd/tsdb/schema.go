@@ -6,17 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/document"
 )
 
-var (
-	schemaRowKey    = []byte("schema")
-	schemaQualifier = []byte("rules")
-)
+// rulesCell is where the rules in force are stored.
+func rulesCell() document.Cell { return document.Cell{Row: "schema", Qualifier: "rules"} }
 
 // loadSchema returns the rules in force: those of the file if one is named, else those the store remembers. It refuses a
 // file that drops or changes a rule which already holds, because rows written under it could not be found again; latest is
@@ -26,12 +26,9 @@ func loadSchema(ctx context.Context, store storage.Store, file string, latest ti
 	if err != nil {
 		return nil, err
 	}
-	stored, err := readRules(ctx, meta)
-	if err != nil {
-		return nil, fmt.Errorf("stored schema rules: %w", err)
-	}
-	if file == "" {
-		return keyschema.NewSchema(stored)
+	current, some, err := storedSchema(ctx, meta)
+	if err != nil || file == "" {
+		return current, err
 	}
 	wanted, err := readRulesFile(file)
 	if err != nil {
@@ -41,11 +38,7 @@ func loadSchema(ctx context.Context, store storage.Store, file string, latest ti
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if len(stored) > 0 || !isEmpty(ctx, store) {
-		current, err := keyschema.NewSchema(stored)
-		if err != nil {
-			return nil, fmt.Errorf("stored schema rules: %w", err)
-		}
+	if some || !isEmpty(ctx, store) {
 		if err := current.CheckChange(next, keyschema.HourOf(latest.UnixMilli())); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
@@ -61,11 +54,24 @@ func readRulesFile(file string) ([]keyschema.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rules []keyschema.Rule
+	rules, err := parseRules(src)
+	if err != nil {
+		return nil, fmt.Errorf("%s, %w", file, err)
+	}
+	return rules, nil
+}
+
+// parseRules parses the rules of a file: members that there are not are faults, and so is what follows the list.
+func parseRules(src []byte) (rules []keyschema.Rule, err error) {
 	d := json.NewDecoder(bytes.NewReader(src))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&rules); err != nil {
-		return nil, fmt.Errorf("%s, byte %d: %w", file, d.InputOffset(), err)
+	if err = d.Decode(&rules); err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("something follows the list of rules")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("byte %d: %w", d.InputOffset(), err)
 	}
 	return rules, nil
 }
@@ -81,27 +87,28 @@ func isEmpty(ctx context.Context, store storage.Store) bool {
 	return errors.Join(it.Err(), it.Close()) == nil && !some
 }
 
+// readRules returns the stored rules, none if there are none.
 func readRules(ctx context.Context, meta storage.Table) ([]keyschema.Rule, error) {
-	it := meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{schemaRowKey}}, storage.ReadOptions{})
 	var rules []keyschema.Rule
-	var parseErr error
-	for it.Next() {
-		for _, c := range it.Row().Cells {
-			if bytes.Equal(c.Qualifier, schemaQualifier) {
-				parseErr = json.Unmarshal(c.Value, &rules)
-			}
-		}
+	if _, err := rulesCell().Read(ctx, meta, &rules); err != nil {
+		return nil, fmt.Errorf("stored schema rules: %w", err)
 	}
-	return rules, errors.Join(parseErr, it.Err(), it.Close())
+	return rules, nil
+}
+
+// storedSchema returns the stored rules, ready for use.
+func storedSchema(ctx context.Context, meta storage.Table) (schema *keyschema.Schema, some bool, err error) {
+	rules, err := readRules(ctx, meta)
+	if err != nil {
+		return nil, false, err
+	}
+	if schema, err = keyschema.NewSchema(rules); err != nil {
+		return nil, false, fmt.Errorf("stored schema rules: %w", rulesCell().Fault(err))
+	}
+	return schema, len(rules) > 0, nil
 }
 
 // writeRules stores rules; they are durable after the next Sync.
 func writeRules(ctx context.Context, meta storage.Table, rules []keyschema.Rule) error {
-	value, err := json.Marshal(rules)
-	if err != nil {
-		return err
-	}
-	return meta.Apply(ctx, []storage.RowMutation{{Key: schemaRowKey, Entries: []storage.Entry{{
-		Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: schemaQualifier, Value: value,
-	}}}})
+	return rulesCell().Write(ctx, meta, rules)
 }

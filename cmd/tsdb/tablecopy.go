@@ -96,10 +96,9 @@ func (m *migration) readState() (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var s migrationState
-	if err := json.Unmarshal(src, &s); err != nil || s.Version != migrationVersion {
-		return false, fmt.Errorf("%s is no checkpoint of version %d (%v): delete it, empty the destination and start anew", m.file,
-			migrationVersion, err)
+	s, err := parseMigrationState(src)
+	if err != nil {
+		return false, fmt.Errorf("%s is no checkpoint: %w: delete it, empty the destination and start anew", m.file, err)
 	}
 	if s.From != m.state.From || s.To != m.state.To {
 		return false, fmt.Errorf("%s belongs to a migration from %s to %s: finish that one, or name another --checkpoint", m.file,
@@ -108,6 +107,21 @@ func (m *migration) readState() (found bool, err error) {
 	m.state = s
 	fmt.Fprintf(m.out, "Going on after %d rows: finished %v, in %q.\n", s.Rows, s.Finished, s.Table)
 	return true, nil
+}
+
+func parseMigrationState(src []byte) (s migrationState, err error) {
+	if err := json.Unmarshal(src, &s); err != nil {
+		return s, err
+	}
+	switch {
+	case s.Version != migrationVersion:
+		err = fmt.Errorf("version %d, this build knows %d", s.Version, migrationVersion)
+	case s.Rows < 0 || s.Bytes < 0:
+		err = fmt.Errorf("%d rows of %d bytes", s.Rows, s.Bytes)
+	case len(s.Last) > storage.KeyBytesMax || len(s.Last) > 0 && s.Table == "":
+		err = fmt.Errorf("a last key of %d bytes in table %q", len(s.Last), s.Table)
+	}
+	return s, err
 }
 
 func (m *migration) writeState() error {

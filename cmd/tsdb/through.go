@@ -140,7 +140,7 @@ func (o *owner) checkShared() error {
 	case o.Mode == modeThrough:
 		return nil
 	case o.ID == "":
-		return fmt.Errorf("%w: row %s of table %s is empty", storage.ErrUnavailable, ownerRow, storage.TableMeta)
+		return fmt.Errorf("%w: %s is not there, which says whose the tables are", storage.ErrUnavailable, ownerCell())
 	}
 	return o.taken()
 }
@@ -172,7 +172,9 @@ func (g *tableGuard) check(ctx context.Context) error {
 		return err
 	}
 	next, err := keyschema.NewSchema(stored)
-	if err == nil {
+	if err != nil {
+		err = rulesCell().Fault(err)
+	} else {
 		err = g.schema.Replace(next, keyschema.HourOf(g.now().Add(g.ahead).UnixMilli()))
 	}
 	if err != nil {

@@ -3,7 +3,6 @@ package tiers
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -14,6 +13,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/document"
 )
 
 // Where the ledger is stored.
@@ -21,6 +21,10 @@ const (
 	ledgerRow       = "rollup"
 	ledgerQualifier = "ledger"
 )
+
+func ledgerCell() document.Cell {
+	return document.Cell{Row: ledgerRow, Qualifier: ledgerQualifier, Mend: "stop the server and run tsdb rollup rebuild --reset"}
+}
 
 // work says what is to be done about a day. The words are stored.
 type work string
@@ -126,13 +130,11 @@ func (l *ledger) read(ctx context.Context, reset bool) (s stored, err error) {
 				continue
 			}
 			s.found = true
-			err := json.Unmarshal(c.Value, &s.record)
-			if err == nil {
-				err = s.record.check()
+			if err := ledgerCell().Decode(c.Value, &s.record); err != nil {
+				return s, fmt.Errorf("rollup ledger: %w", err)
 			}
-			if err != nil {
-				return s, fmt.Errorf("%w: rollup ledger: %w; stop the server and run tsdb rollup rebuild --reset",
-					storage.ErrCorrupt, err)
+			if err := s.record.check(); err != nil {
+				return s, fmt.Errorf("rollup ledger: %w", ledgerCell().Fault(err))
 			}
 		}
 	}
@@ -172,13 +174,11 @@ func (r *record) check() error {
 // save stores the ledger. The caller holds mu.
 func (l *ledger) save(ctx context.Context) error {
 	l.show()
-	value, err := json.Marshal(l.record)
+	entry, err := ledgerCell().Entry(l.record)
 	if err != nil {
 		return fmt.Errorf("rollup ledger: %w", err)
 	}
-	m := storage.RowMutation{Key: []byte(ledgerRow), Entries: []storage.Entry{{
-		Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte(ledgerQualifier), Value: value,
-	}}}
+	m := storage.RowMutation{Key: []byte(ledgerRow), Entries: []storage.Entry{entry}}
 	if l.shared != nil {
 		return l.shared.save(ctx, m)
 	}

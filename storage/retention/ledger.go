@@ -1,21 +1,24 @@
 package retention
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/document"
 )
 
-var (
-	ledgerRow       = []byte("retention")
-	sweptQualifier  = []byte("swept")
-	serverQualifier = []byte("ages")
-)
+const ledgerRow = "retention"
+
+// sweptCell is where the ledger is, agesCell where the ages of metrics without a rule.
+func sweptCell() document.Cell { return document.Cell{Row: ledgerRow, Qualifier: "swept"} }
+func agesCell() document.Cell {
+	return document.Cell{Row: ledgerRow, Qualifier: "ages", Mend: "start the server once, which notes them anew"}
+}
 
 // sweptDays is the cell that says how far each rule was swept: of the rules that are listed, by tier and pattern, the first
 // day that has not been looked at.
@@ -32,33 +35,44 @@ type ruleAges struct {
 	Days    keyschema.Age `json:"days"`
 }
 
+// newRuleAges leaves out what the text of an age leaves out, so that it is read as it was written.
+func newRuleAges(pattern string, ages keyschema.Ages) ruleAges {
+	whole := func(t keyschema.Tier) keyschema.Age {
+		return keyschema.Age(time.Duration(ages[t]).Truncate(time.Millisecond))
+	}
+	return ruleAges{pattern, whole(keyschema.Raw), whole(keyschema.Hours), whole(keyschema.Days)}
+}
+
 func storedRules(r *keyschema.Retention) []ruleAges {
 	var out []ruleAges
 	for _, p := range r.Rules() {
-		out = append(out, ruleAges{p.Pattern, p.Ages[keyschema.Raw], p.Ages[keyschema.Hours], p.Ages[keyschema.Days]})
+		out = append(out, newRuleAges(p.Pattern, p.Ages))
 	}
 	return out
 }
 
-// loadSwept reads the cell; it is as good as none if it is damaged or about other rules.
-func loadSwept(ctx context.Context, meta storage.Table, r *keyschema.Retention) (sweptDays, error) {
-	rules, err := json.Marshal(storedRules(r))
-	if err != nil {
-		return sweptDays{}, fmt.Errorf("retention ledger: %w", err)
-	}
+// loadSwept reads the ledger. One about other rules, or that says that days to come were swept, is as good as none; so is a
+// damaged one, and why says what is wrong with it.
+func loadSwept(ctx context.Context, meta storage.Table, r *keyschema.Retention, today int64) (d sweptDays, why, err error) {
 	empty := sweptDays{Rules: storedRules(r), Days: map[string]map[string]int64{}}
-	value, err := readCell(ctx, meta, sweptQualifier)
-	if err != nil || value == nil {
-		return empty, err
-	}
 	var stored sweptDays
-	if json.Unmarshal(value, &stored) != nil || stored.Days == nil {
-		return empty, nil
+	found, err := sweptCell().Read(ctx, meta, &stored)
+	switch {
+	case errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrSchemaMismatch):
+		return empty, err, nil
+	case err != nil:
+		return empty, nil, fmt.Errorf("retention ledger: %w", err)
+	case !found, stored.Days == nil, !slices.Equal(stored.Rules, empty.Rules):
+		return empty, nil, nil
 	}
-	if former, err := json.Marshal(stored.Rules); err != nil || !bytes.Equal(former, rules) {
-		return empty, nil
+	for tier, patterns := range stored.Days {
+		for pattern, day := range patterns {
+			if day > today {
+				return empty, sweptCell().Fault(fmt.Errorf("%s of rule %q were swept up to day %d, today is %d", tier, pattern, day, today)), nil
+			}
+		}
 	}
-	return stored, nil
+	return stored, nil, nil
 }
 
 func (d *sweptDays) of(t keyschema.Tier, pattern string) int64 {
@@ -73,7 +87,10 @@ func (d *sweptDays) set(t keyschema.Tier, pattern string, day int64) {
 }
 
 func (d *sweptDays) save(ctx context.Context, meta storage.Table) error {
-	return writeCell(ctx, meta, sweptQualifier, d)
+	if err := sweptCell().Write(ctx, meta, d); err != nil {
+		return fmt.Errorf("retention ledger: %w", err)
+	}
+	return nil
 }
 
 // StoreServerAges notes the ages of metrics without a rule, for commands that do not know the server's flags.
@@ -82,7 +99,7 @@ func StoreServerAges(ctx context.Context, store storage.Store, ages keyschema.Ag
 	if err != nil {
 		return fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
-	return writeCell(ctx, meta, serverQualifier, ruleAges{"*", ages[keyschema.Raw], ages[keyschema.Hours], ages[keyschema.Days]})
+	return agesCell().Write(ctx, meta, newRuleAges("*", ages))
 }
 
 // ServerAges returns what StoreServerAges has noted last; found is false if it never has.
@@ -94,43 +111,9 @@ func ServerAges(ctx context.Context, store storage.Store) (ages keyschema.Ages, 
 	if err != nil {
 		return ages, false, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
-	value, err := readCell(ctx, meta, serverQualifier)
-	if err != nil || value == nil {
+	var stored ruleAges
+	if found, err = agesCell().Read(ctx, meta, &stored); err != nil || !found {
 		return ages, false, err
 	}
-	var stored ruleAges
-	if err := json.Unmarshal(value, &stored); err != nil {
-		return ages, false, fmt.Errorf("%w: ages of the server: %w; start the server once, which notes them anew",
-			storage.ErrCorrupt, err)
-	}
 	return keyschema.Ages{stored.Raw, stored.Hours, stored.Days}, true, nil
-}
-
-// readCell returns a cell of the ledger's row, nil if there is none.
-func readCell(ctx context.Context, meta storage.Table, qualifier []byte) (value []byte, err error) {
-	it := meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{ledgerRow}}, storage.ReadOptions{})
-	for it.Next() {
-		for _, c := range it.Row().Cells {
-			if bytes.Equal(c.Qualifier, qualifier) {
-				value = bytes.Clone(c.Value)
-			}
-		}
-	}
-	if err := errors.Join(it.Err(), it.Close()); err != nil {
-		return nil, fmt.Errorf("read the retention ledger: %w", err)
-	}
-	return value, nil
-}
-
-func writeCell(ctx context.Context, meta storage.Table, qualifier []byte, content any) error {
-	value, err := json.Marshal(content)
-	if err == nil {
-		err = meta.Apply(ctx, []storage.RowMutation{{Key: ledgerRow, Entries: []storage.Entry{{
-			Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: qualifier, Value: value,
-		}}}})
-	}
-	if err != nil {
-		return fmt.Errorf("write the retention ledger: %w", err)
-	}
-	return nil
 }

@@ -40,9 +40,12 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 	if err != nil {
 		return fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
-	swept, err := loadSwept(ctx, meta, s.opts.Ages)
+	swept, why, err := loadSwept(ctx, meta, s.opts.Ages, s.opts.Now().UnixMilli()/storage.DayMs)
 	if err != nil {
 		return err
+	}
+	if why != nil {
+		s.opts.Logger.Warn("what was swept is not known; all days are looked at once more", "err", why)
 	}
 	longest, rules := s.opts.Ages.Longest(), s.opts.Ages.Rules()
 	for tier := keyschema.Raw; tier < keyschema.TierCount; tier++ {

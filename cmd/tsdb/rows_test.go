@@ -1,0 +1,164 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/document"
+	"halite/storage/storagetest"
+)
+
+// holding is a store of which one cell of table meta has some value.
+func holding(t testing.TB, at document.Cell, value []byte) (storage.Store, storage.Table) {
+	t.Helper()
+	store := storagetest.NewModel(time.Now)
+	meta, err := store.EnsureTable(t.Context(), storage.MetaSchema())
+	require.NoError(t, err)
+	require.NoError(t, meta.Apply(t.Context(), []storage.RowMutation{{Key: []byte(at.Row), Entries: []storage.Entry{
+		{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte(at.Qualifier), Value: value}}}}))
+	return store, meta
+}
+
+// requireNames demands that an error is about what a cell holds and says which.
+func requireNames(t *testing.T, at document.Cell, err error) {
+	t.Helper()
+	require.True(t, errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrSchemaMismatch), "%v", err)
+	require.ErrorContains(t, err, at.String())
+}
+
+// FuzzOwner: whatever the row says, the tables are somebody's, shared, or nobody may have them until a server takes them over.
+func FuzzOwner(f *testing.F) {
+	f.Add([]byte(`{"id":"00112233445566778899aabbccddeeff","host":"a","path":"/b","since":"2026-01-02T03:04:05Z"}`))
+	f.Add([]byte(`{"mode":"through","since":"2026-01-02T03:04:05Z"}`))
+	f.Add([]byte(`{"mode":"sharded","since":"2026-01-02T03:04:05Z"}`))
+	f.Add([]byte(`{"id":"x","since":"0001-01-01T00:00:00Z"}`))
+	f.Add([]byte(`{"version":2,"owners":[]}`))
+	f.Add([]byte(`{"path":"` + strings.Repeat("x", ownerBytesMax) + `"}`))
+	f.Add([]byte(`null`))
+	f.Add([]byte(``))
+	dir := filepath.Join(f.TempDir(), "dir")
+	f.Fuzz(func(t *testing.T, value []byte) {
+		store, meta := holding(t, ownerCell(), value)
+		them, err := readOwner(t.Context(), meta)
+		alone, shared := claim(t.Context(), store, dir, false, time.Now()), share(t.Context(), store, false, time.Now())
+		switch {
+		case err != nil:
+			for _, err := range []error{err, alone, shared, (&tableGuard{meta: meta}).check(t.Context())} {
+				requireNames(t, ownerCell(), err)
+			}
+		case them.Mode == modeThrough:
+			require.NoError(t, shared)
+			require.ErrorContains(t, alone, "shared by servers in mode through")
+		default:
+			require.ErrorContains(t, shared, "belong to the server with directory")
+			require.ErrorContains(t, alone, "belong to the server with directory")
+		}
+		require.NoError(t, claim(t.Context(), store, dir, true, time.Now()))
+		require.NoError(t, claim(t.Context(), store, dir, false, time.Now()), "taken over")
+		require.ErrorContains(t, share(t.Context(), store, false, time.Now()), "belong to the server with directory")
+	})
+}
+
+// A row that is not there any more once a server has been told that it is, is no owner.
+func TestNobodyOwnsWithoutARow(t *testing.T) {
+	store := storagetest.NewModel(time.Now)
+	meta, err := store.EnsureTable(t.Context(), storage.MetaSchema())
+	require.NoError(t, err)
+	err = (&tableGuard{meta: meta}).check(t.Context())
+	require.ErrorIs(t, err, storage.ErrUnavailable)
+	require.ErrorContains(t, err, ownerCell().String())
+	require.NoError(t, meta.Apply(t.Context(), []storage.RowMutation{{Key: []byte(ownerRow), Entries: []storage.Entry{
+		{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte("another")}}}}))
+	err = claim(t.Context(), store, t.TempDir(), false, time.Now())
+	require.ErrorIs(t, err, storage.ErrUnavailable)
+	require.ErrorContains(t, err, ownerCell().String())
+}
+
+// FuzzRules: stored rules hold, and are the same after they were written again, or an error names the cell; a file says the same
+// or is refused.
+func FuzzRules(f *testing.F) {
+	f.Add([]byte(laterRules))
+	f.Add([]byte(`[{"pattern":"a*","salts":4,"promoted":["job"],"basis":"promoted","salt_tags":1,"reversed_domains":["host"]}]`))
+	f.Add([]byte(`[{"pattern":"debug_*","retention":{"raw":"3d","hours":"30d"}}]`))
+	f.Add([]byte(`[{"pattern":"a*","salts":-1},{"pattern":"a*","salts":2147483648}]`))
+	f.Add([]byte(`[{"pattern":"a*","basis":"other"}]`))
+	f.Add([]byte(`{"version":2,"rules":[]}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		_, meta := holding(t, rulesCell(), value)
+		fromFile, fileErr := parseRules(value)
+		schema, _, err := storedSchema(t.Context(), meta)
+		require.NoError(t, owned(t, meta))
+		guard := tableGuard{meta: meta, schema: keyschema.DefaultSchema(), now: func() time.Time { return time.UnixMilli(1) }}
+		guarded := guard.check(t.Context())
+		if err != nil {
+			requireNames(t, rulesCell(), err)
+			requireNames(t, rulesCell(), guarded)
+			return
+		}
+		if guarded != nil {
+			require.ErrorContains(t, guarded, "restart this one") // they begin too early
+		}
+		rules := schema.Rules()
+		for _, hour := range []int64{0, 500_000, keyschema.HourMax} {
+			rule := schema.RuleAt("abc", hour)
+			require.LessOrEqual(t, rule.FromHour, hour)
+			require.True(t, rule.Salts > 0 && rule.Salts <= keyschema.SaltsMax)
+		}
+		require.NoError(t, writeRules(t.Context(), meta, rules))
+		again, some, err := storedSchema(t.Context(), meta)
+		require.NoError(t, err)
+		require.True(t, some)
+		require.Equal(t, asJSON(t, rules), asJSON(t, again.Rules()))
+		if fileErr == nil {
+			same, err := keyschema.NewSchema(fromFile)
+			require.NoError(t, err)
+			require.Equal(t, rules, same.Rules())
+		}
+	})
+}
+
+func asJSON(t *testing.T, v any) string {
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// owned makes the tables those of servers in mode through.
+func owned(t *testing.T, meta storage.Table) error {
+	_, err := own(t.Context(), meta, owner{Mode: modeThrough, Since: time.Now()}, true)
+	return err
+}
+
+// FuzzMigrationState: a checkpoint is refused or says where to go on, and is read as it was written.
+func FuzzMigrationState(f *testing.F) {
+	f.Add([]byte(`{"version":1,"from":"a","to":"b","finished":["data"],"table":"meta","last":"AAEC","rows":7,"bytes":9}`))
+	f.Add([]byte(`{"version":2}`))
+	f.Add([]byte(`{"version":1,"last":"AA=="}`))
+	f.Add([]byte(`{"version":1,"rows":-1}`))
+	f.Add([]byte(`{"version":1,"table":"data","last":"!"}`))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		s, err := parseMigrationState(src)
+		if err != nil {
+			return
+		}
+		m := migration{file: filepath.Join(t.TempDir(), "migrate.json"), state: s, out: io.Discard}
+		require.NoError(t, m.writeState())
+		m.state = migrationState{From: s.From, To: s.To}
+		found, err := m.readState()
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, s.Rows, m.state.Rows)
+		require.Equal(t, string(s.Last), string(m.state.Last))
+		require.Equal(t, s.Finished, m.state.Finished)
+	})
+}

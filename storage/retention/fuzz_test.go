@@ -1,0 +1,137 @@
+package retention_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/retention"
+	"halite/storage/storagetest"
+)
+
+// noted has one cell in the ledger's row.
+func noted(t *testing.T, qualifier string, value []byte) storage.Store {
+	store := storagetest.NewModel(now)
+	meta, err := store.EnsureTable(t.Context(), storage.MetaSchema())
+	require.NoError(t, err)
+	require.NoError(t, meta.Apply(t.Context(), []storage.RowMutation{{Key: []byte("retention"), Entries: []storage.Entry{
+		{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte(qualifier), Value: value}}}}))
+	return store
+}
+
+// brief writes a row of two metrics at each of ten days.
+func brief(t *testing.T, store storage.Store) {
+	data, err := store.EnsureTable(t.Context(), storage.DataSchema(0))
+	require.NoError(t, err)
+	rule := keyschema.DefaultRule()
+	var rows []storage.RowMutation
+	for day := int64(today - 9); day <= today; day++ {
+		for _, metric := range []string{"debug_a", "keep"} {
+			rows = append(rows, storage.RowMutation{Key: keyschema.AppendHour(rule.AppendPrefix(nil, metric, nil), day*24),
+				Entries: []storage.Entry{{Kind: storage.SetCell, Family: storage.FamilySamples, Qualifier: []byte{1},
+					TsMs: keyschema.HourCellMs(day * 24), Value: []byte(metric)}}})
+		}
+	}
+	require.NoError(t, data.Apply(t.Context(), rows))
+}
+
+const sweptOf = `{"rules":[{"pattern":"debug_*","raw":"3d","hours":"3d","days":"0"},{"pattern":"*","raw":"30d","hours":"30d",` +
+	`"days":"0"}],"days":{"raw":{"debug_*":%d}}}`
+
+// FuzzSwept: whatever the ledger says, nothing that is kept is dropped; and what is due is, unless the ledger says that it was.
+func FuzzSwept(f *testing.F) {
+	f.Add([]byte(fmt.Sprintf(sweptOf, today-5)))
+	f.Add([]byte(fmt.Sprintf(sweptOf, int64(1)<<62)))
+	f.Add([]byte(fmt.Sprintf(sweptOf, -7)))
+	f.Add([]byte(`{"version":2}`))
+	f.Add([]byte(`{"days":{"raw":null}}`))
+	f.Add([]byte(`{`))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		store := noted(t, "swept", value)
+		brief(t, store)
+		ages := agesOf(t, 30, map[string]int{"debug_*": 3})
+		sweep := func() {
+			s, err := retention.New(retention.Options{Store: store, Ages: ages, Now: now, Grace: -1, Share: 1})
+			require.NoError(t, err)
+			_, err = s.Sweep(t.Context())
+			require.NoError(t, err)
+		}
+		sweep()
+		found := cells(t, store, storage.TableData, storage.FamilySamples)
+		require.Len(t, found["keep"], 10)
+		due := 0
+		for day := int64(today - 9); day <= today; day++ {
+			if day >= today-3 {
+				require.Equal(t, 1, found["debug_a"][day], "day %d", day)
+			} else {
+				due += found["debug_a"][day]
+			}
+		}
+		require.True(t, due == 0 || bytes.Contains(value, []byte("debug_*")), "%d rows are left after %q", due, value)
+		sweep()
+		require.Equal(t, found, cells(t, store, storage.TableData, storage.FamilySamples), "what is noted now is read")
+	})
+}
+
+// A ledger that cannot be true is told of, and swept is what is due.
+func TestDaysToComeWereNotSwept(t *testing.T) {
+	for value, says := range map[string]string{
+		fmt.Sprintf(sweptOf, today+1):    "were swept up to day",
+		`{"version":2}`:                  "version 2",
+		`{`:                              "unexpected end",
+		fmt.Sprintf(sweptOf, today-7):    "",
+		fmt.Sprintf(sweptOf, -today):     "",
+		strings.Repeat(" ", 2<<20):       "2097152 bytes",
+		`{"rules":null,"days":{"x":{}}}`: "",
+	} {
+		store, log := noted(t, "swept", []byte(value)), new(bytes.Buffer)
+		brief(t, store)
+		s, err := retention.New(retention.Options{Store: store, Ages: agesOf(t, 30, map[string]int{"debug_*": 3}), Now: now, Grace: -1,
+			Logger: slog.New(slog.NewTextHandler(log, nil))})
+		require.NoError(t, err)
+		freed, err := s.Sweep(t.Context())
+		require.NoError(t, err)
+		want := int64(6)
+		if strings.Contains(value, fmt.Sprint(today-7)) {
+			want = 4
+		}
+		require.Equal(t, want, freed.Rows, value)
+		require.Contains(t, log.String(), says)
+		require.Equal(t, says != "", strings.Contains(log.String(), `table meta, row \"retention\", qualifier \"swept\"`), log)
+	}
+}
+
+// FuzzServerAges: ages are those that were noted, or an error names the cell.
+func FuzzServerAges(f *testing.F) {
+	f.Add([]byte(`{"pattern":"*","raw":"30d","hours":"400d","days":"0"}`))
+	f.Add([]byte(`{"raw":"106751d"}`))
+	f.Add([]byte(`{"raw":"-1d"}`))
+	f.Add([]byte(`{"version":7}`))
+	f.Add([]byte(`[]`))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		store := noted(t, "ages", value)
+		ages, found, err := retention.ServerAges(t.Context(), store)
+		if err != nil {
+			if known := errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrSchemaMismatch); !known ||
+				!strings.Contains(err.Error(), `table meta, row "retention", qualifier "ages"`) {
+				t.Fatal(err)
+			}
+			return
+		}
+		for _, age := range ages {
+			require.False(t, !found || age < 0 || time.Duration(age)%time.Millisecond != 0, "%d", age)
+		}
+		require.NoError(t, retention.StoreServerAges(t.Context(), store, ages))
+		again, found, err := retention.ServerAges(t.Context(), store)
+		require.True(t, found && err == nil)
+		require.Equal(t, ages, again)
+	})
+}
