@@ -66,28 +66,40 @@ func startServer(t testing.TB, dir string, flags ...string) *server {
 
 func startServerAt(t testing.TB, dir, addr string, flags ...string) *server {
 	t.Helper()
+	s := launch(t, dir, addr, flags...)
+	s.awaitReady()
+	return s
+}
+
+// launch starts the binary and does not wait.
+func launch(t testing.TB, dir, addr string, flags ...string) *server {
+	t.Helper()
 	args := append([]string{"serve", "--storage.path", dir, "--web.listen-address", addr}, flags...)
 	s := &server{t: t, cmd: exec.Command(binary, args...), url: "http://" + addr, log: &bytes.Buffer{}, done: make(chan error, 1)}
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	require.NoError(t, s.cmd.Start())
 	go func() { s.done <- s.cmd.Wait() }()
 	t.Cleanup(func() { s.cmd.Process.Kill() })
+	return s
+}
+
+func (s *server) awaitReady() {
+	s.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for time.Now().Before(deadline) {
 		select {
 		case err := <-s.done:
-			t.Fatalf("the server ended at once: %v\n%s", err, s.log)
+			s.t.Fatalf("the server ended at once: %v\n%s", err, s.log)
 		case <-time.After(20 * time.Millisecond):
 		}
 		if resp, err := http.Get(s.url + "/-/ready"); err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
-				return s
+				return
 			}
 		}
 	}
-	t.Fatalf("not ready within a minute\n%s", s.log)
-	return nil
+	s.t.Fatalf("not ready within a minute\n%s", s.log)
 }
 
 // end sends sig and waits for the process.

@@ -30,7 +30,7 @@ type inspectCommands struct {
 func addInspectCommands(cmd *kingpin.CmdClause) *inspectCommands {
 	c := &inspectCommands{}
 	c.keys = cmd.Command("keys", "Row keys of a table.")
-	c.rows = cmd.Command("rows", "Rows of a table with their cells; packed runs are counted, with --verbose decoded.")
+	c.rows = cmd.Command("rows", "Rows of a table with their cells; packed runs are counted, with --verbose decoded, and other values printed.")
 	c.wal = cmd.Command("wal", "Segments and records of the log.")
 	c.tables = cmd.Command("tables", "Tables, families and tablets.")
 	for _, sub := range []*kingpin.CmdClause{c.keys, c.rows, c.tables} {
@@ -43,7 +43,7 @@ func addInspectCommands(cmd *kingpin.CmdClause) *inspectCommands {
 		sub.Flag("limit", "Most rows; 0 means all.").Default("100").IntVar(&c.rowsMax)
 	}
 	for _, sub := range []*kingpin.CmdClause{c.rows, c.wal} {
-		sub.Flag("verbose", "Print every sample or record.").Short('v').BoolVar(&c.verbose)
+		sub.Flag("verbose", "Print every sample, value or record.").Short('v').BoolVar(&c.verbose)
 	}
 	return c
 }
@@ -124,6 +124,9 @@ func (c *inspectCommands) printCell(w io.Writer, key []byte, cell storage.Cell) 
 	at := time.UnixMilli(cell.TsMs).UTC().Format(time.RFC3339)
 	if c.table != storage.TableData || cell.Family != storage.FamilySamples {
 		fmt.Fprintf(w, "  %s:%q @ %s  %d bytes\n", cell.Family, cell.Qualifier, at, len(cell.Value))
+		if c.verbose {
+			fmt.Fprintf(w, "    %s\n", printable(cell.Value))
+		}
 		return
 	}
 	text, err := c.describeSamples(key, cell)
@@ -177,12 +180,12 @@ func prefixRange(prefix string) storage.RowRange {
 	return storage.RowRange{Start: []byte(prefix), End: end}
 }
 
-// printable shows a key as text if it is text, else quoted.
-func printable(key []byte) string {
-	for _, b := range key {
+// printable shows a key or a value as text if it is text, else quoted.
+func printable(text []byte) string {
+	for _, b := range text {
 		if b < ' ' || b == 0x7f {
-			return fmt.Sprintf("%q", key)
+			return fmt.Sprintf("%q", text)
 		}
 	}
-	return string(key)
+	return string(text)
 }

@@ -36,6 +36,9 @@ func (db *database) openRules(
 		return err
 	}
 	opts := retention.Options{Store: tables, Ages: db.retention, Turn: db.maintains, Now: c.clock(), Logger: log, Registerer: r}
+	if c.through() {
+		opts.TurnInterval = c.throughMode.lease / 3
+	}
 	if db.tiers != nil && c.rollups.on && (c.rollupsOn() || !c.through()) {
 		opts.Needed = db.tiers.Needed
 	}

@@ -28,6 +28,8 @@ type Options struct {
 	Grace time.Duration
 	// Interval is the time between two sweeps; 10 minutes.
 	Interval time.Duration
+	// TurnInterval is the time between two questions for Turn while it is another process's; as Interval.
+	TurnInterval time.Duration
 	// Share is the part of one core that a sweep may keep busy, up to 1; 0.2.
 	Share float64
 	// RangesMax is the number of metrics whose rows are dropped by one request; 256.
@@ -49,6 +51,7 @@ func (o Options) Validate() error {
 	check(o.Store == nil, "Store is nil")
 	check(o.Ages == nil, "Ages is nil")
 	check(o.Interval < 0, "Interval %s is negative", o.Interval)
+	check(o.TurnInterval < 0, "TurnInterval %s is negative", o.TurnInterval)
 	check(o.Share < 0 || o.Share > 1, "Share %g is not in 0…1", o.Share)
 	check(o.RangesMax < 0, "RangesMax %d is negative", o.RangesMax)
 	if err := errors.Join(errs...); err != nil {
@@ -60,6 +63,7 @@ func (o Options) Validate() error {
 func (o Options) withDefaults() Options {
 	o.Grace = max(0, cmp.Or(o.Grace, 6*time.Hour))
 	o.Interval = cmp.Or(o.Interval, 10*time.Minute)
+	o.TurnInterval = cmp.Or(o.TurnInterval, o.Interval)
 	o.Share = cmp.Or(o.Share, 0.2)
 	o.RangesMax = cmp.Or(o.RangesMax, 256)
 	if o.Needed == nil {

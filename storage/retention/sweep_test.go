@@ -193,8 +193,8 @@ func TestTurn(t *testing.T) {
 	var turn atomic.Int32
 	var asked [2]atomic.Int32
 	for n := range asked {
-		sweeper, err := retention.New(retention.Options{Store: s, Ages: ages, Now: now, Interval: time.Millisecond, Share: 1,
-			Turn: func() bool { asked[n].Add(1); return turn.Load() == int32(n)+1 }})
+		sweeper, err := retention.New(retention.Options{Store: s, Ages: ages, Now: now, Interval: time.Hour, Share: 1,
+			TurnInterval: time.Millisecond, Turn: func() bool { asked[n].Add(1); return turn.Load() == int32(n)+1 }})
 		require.NoError(t, err)
 		sweeper.Start()
 		defer sweeper.Close()

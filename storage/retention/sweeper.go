@@ -3,6 +3,7 @@ package retention
 import (
 	"context"
 	"sync"
+	"time"
 
 	"halite/storage/pace"
 )
@@ -28,18 +29,22 @@ func New(opts Options) (*Sweeper, error) {
 	return s, err
 }
 
-// Start sweeps in the background, at once and then at each interval, until Close.
+// Start sweeps in the background, at once and then at each interval, until Close. Who gets the turn from another process
+// sweeps when it has asked next: that process may have died in the middle of a sweep.
 func (s *Sweeper) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.work.Go(func() { pace.Repeat(ctx, s.opts.Interval, s.sweepAndTell) })
+	s.work.Go(func() {
+		for next := time.Duration(0); pace.Sleep(ctx, next) == nil; {
+			if next = s.opts.TurnInterval; s.opts.Turn() {
+				s.sweepAndTell(ctx)
+				next = s.opts.Interval
+			}
+		}
+	})
 }
 
-// sweepAndTell sweeps if it is this process's turn.
 func (s *Sweeper) sweepAndTell(ctx context.Context) {
-	if !s.opts.Turn() {
-		return
-	}
 	freed, err := s.Sweep(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil:
