@@ -209,8 +209,8 @@ func (i *intake) metadataCell(key []byte) document.Cell {
 		BytesMax: document.BytesMax + metadataEntriesMax*metadataEscapeMax*i.limits.MetadataBytesMax}
 }
 
-// restoreMetadata takes what the table says of a metric, unless there is news of it. What another server with other limits has stored
-// beyond ours is left out, like that of a sender.
+// restoreMetadata takes what the table says of a metric, unless there is news of it. What another server with other limits has
+// stored beyond ours is left out, like that of a sender.
 func (i *intake) restoreMetadata(metric string, entries []Metadata) error {
 	s := i.metadata
 	s.mu.Lock()

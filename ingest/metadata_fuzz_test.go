@@ -47,7 +47,8 @@ func FuzzMetadata(f *testing.F) {
 		}
 		taken, told := len(i.metadata.metrics), log.String()
 		var list []any
-		if empty := json.Unmarshal(value, &list) == nil && len(list) == 0; taken > 0 && told != "" || taken == 0 && told == "" && !empty {
+		empty := json.Unmarshal(value, &list) == nil && len(list) == 0
+		if taken > 0 && told != "" || taken == 0 && told == "" && !empty {
 			t.Fatalf("%d metrics, log %s", taken, told)
 		}
 		if told != "" && !strings.Contains(told, "table meta, row ") {

@@ -30,7 +30,8 @@ type inspectCommands struct {
 func addInspectCommands(cmd *kingpin.CmdClause) *inspectCommands {
 	c := &inspectCommands{}
 	c.keys = cmd.Command("keys", "Row keys of a table.")
-	c.rows = cmd.Command("rows", "Rows of a table with their cells; packed runs are counted, with --verbose decoded, and other values printed.")
+	c.rows = cmd.Command("rows", "Rows of a table with their cells; packed runs are counted, with --verbose decoded, and other "+
+		"values printed.")
 	c.wal = cmd.Command("wal", "Segments and records of the log.")
 	c.tables = cmd.Command("tables", "Tables, families and tablets.")
 	for _, sub := range []*kingpin.CmdClause{c.keys, c.rows, c.tables} {

@@ -68,7 +68,8 @@ func TestErrorsNameTheCell(t *testing.T) {
 		require.Equal(t, bad.is == storage.ErrCorrupt, strings.HasSuffix(err.Error(), "; mend it"), err.Error())
 	}
 	require.NoError(t, cell.Decode([]byte(`{"version":1,"later":[1]}`), new(content)), "members of later builds are ignored")
-	require.ErrorIs(t, cell.Decode([]byte(`{"version":2}`), new([]int)), storage.ErrSchemaMismatch, "a list that has become an object")
+	require.ErrorIs(t, cell.Decode([]byte(`{"version":2}`), new([]int)),
+		storage.ErrSchemaMismatch, "a list that has become an object")
 
 	err := cell.Write(t.Context(), meta(t), content{Name: strings.Repeat("x", 64)})
 	require.ErrorIs(t, err, storage.ErrBadMutation)

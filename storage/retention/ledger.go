@@ -68,7 +68,8 @@ func loadSwept(ctx context.Context, meta storage.Table, r *keyschema.Retention, 
 	for tier, patterns := range stored.Days {
 		for pattern, day := range patterns {
 			if day > today {
-				return empty, sweptCell().Fault(fmt.Errorf("%s of rule %q were swept up to day %d, today is %d", tier, pattern, day, today)), nil
+				return empty, sweptCell().Fault(fmt.Errorf("%s of rule %q were swept up to day %d, today is %d",
+					tier, pattern, day, today)), nil
 			}
 		}
 	}
