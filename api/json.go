@@ -1,15 +1,11 @@
 package api
 
 import (
-	"math"
 	"strconv"
 	"unicode/utf8"
 
 	"github.com/prometheus/prometheus/model/labels"
 )
-
-// wholeMax bounds the numbers that are written as integers: up to here every integer is a float64 of its own.
-const wholeMax = 1 << 53
 
 const hexDigits = "0123456789abcdef"
 
@@ -22,7 +18,7 @@ func appendString(dst []byte, s string, html bool) []byte {
 		kind = plainHTML
 	}
 	from := 0
-	for i := 0; i < len(s); {
+	for i := plainPrefix(s, html); i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {
 			if asPlain[c]&kind != 0 {
@@ -51,6 +47,27 @@ func appendString(dst []byte, s string, html bool) []byte {
 	}
 	dst = append(dst, s[from:]...)
 	return append(dst, '"')
+}
+
+// plainPrefix returns how many of the first bytes of s are known to stand for themselves, eight at a time: of nearly all
+// label values all but the last few.
+func plainPrefix(s string, html bool) int {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		// The high bit of a byte shows that it or one before it is above ASCII, below the space, or (less each, its
+		// difference to the character is below zero) the character.
+		special := w | (w - ' '*each) | ((w ^ '"'*each) - each) | ((w ^ '\\'*each) - each)
+		if html {
+			special |= ((w ^ '<'*each) - each) | ((w ^ '>'*each) - each) | ((w ^ '&'*each) - each)
+		}
+		if special&high != 0 {
+			break
+		}
+	}
+	return i
 }
 
 // Bits of asPlain.
@@ -138,16 +155,5 @@ func appendTimestamp(dst []byte, tsMs int64) []byte {
 
 // appendFloat appends a value as a quoted number: shortest decimal form, with an exponent below 1e-6 and from 1e21 on.
 func appendFloat(dst []byte, v float64) []byte {
-	// Counters are mostly whole numbers, which are several times faster to write than fractions.
-	if whole := int64(v); float64(whole) == v && whole != 0 && -wholeMax <= whole && whole <= wholeMax {
-		dst = strconv.AppendInt(append(dst, '"'), whole, 10)
-		return append(dst, '"')
-	}
-	format := byte('f')
-	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
-		format = 'e'
-	}
-	dst = append(dst, '"')
-	dst = strconv.AppendFloat(dst, v, format, -1, 64)
-	return append(dst, '"')
+	return append(appendShortest(append(dst, '"'), v), '"')
 }

@@ -66,6 +66,7 @@ func TestStringsAsPrometheus(t *testing.T) {
 	alphabet := []rune("ab\"\\/<>&'\x00\x01\x1f\x7f\n\r\t\b\fü€\u2027\u2028\u2029\u202a\ufffd𝄞")
 	for range 3000 {
 		var b strings.Builder
+		b.WriteString("0123456789_long enough to be read by the word"[:rng.IntN(40)])
 		for range rng.IntN(12) {
 			b.WriteRune(alphabet[rng.IntN(len(alphabet))])
 		}
@@ -214,6 +215,15 @@ func TestBufferPool(t *testing.T) {
 	big := make([]byte, 1000)
 	p.put(&big)
 	require.Len(t, big, 1000)
+}
+
+func BenchmarkEncodeLabels(b *testing.B) {
+	ls := labels.FromStrings("__name__", "node_cpu_seconds_total", "cpu", "3", "instance", "host-00007.ap-south-1.example.net:9100",
+		"job", "node", "mode", "idle", "datacenter", "ap-south-1a", "env", "production")
+	var buf []byte
+	for b.Loop() {
+		buf = appendLabels(buf[:0], ls)
+	}
 }
 
 func BenchmarkEncodeMatrix(b *testing.B) {

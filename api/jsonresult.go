@@ -57,13 +57,9 @@ func writeSeries(j *jsonWriter, s *promql.Series, times *timeText) {
 	j.raw(`{"metric":`)
 	j.buf = appendLabels(j.buf, s.Metric)
 	if len(s.Floats) > 0 {
-		j.raw(`,"values":`)
-		at := 0
-		j.list(len(s.Floats), func(i int) {
-			p := &s.Floats[i]
-			j.buf, at = times.appendTo(append(j.buf, '['), at, p.T)
-			j.buf = append(appendFloat(append(j.buf, ','), p.F), ']')
-		})
+		j.raw(`,"values":[`)
+		writePoints(j, s.Floats, times)
+		j.raw(`]`)
 	}
 	if len(s.Histograms) > 0 {
 		j.raw(`,"histograms":`)
@@ -72,6 +68,26 @@ func writeSeries(j *jsonWriter, s *promql.Series, times *timeText) {
 		})
 	}
 	j.raw(`}`)
+}
+
+// writePoints writes at least one point. It does what list does, without a call for each of the many there are.
+func writePoints(j *jsonWriter, points []promql.FPoint, times *timeText) {
+	buf, at := j.buf, 0
+	for i := range points {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf, at = times.appendTo(buf, at, points[i].T)
+		buf = append(appendShortest(buf, points[i].F), '"', ']')
+		if len(buf) >= spillBytes {
+			j.buf = buf
+			if j.flush(); j.err != nil {
+				return
+			}
+			buf = j.buf
+		}
+	}
+	j.buf = buf
 }
 
 func appendPoint(dst []byte, tsMs int64, v float64) []byte {
