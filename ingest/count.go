@@ -1,14 +1,12 @@
 package ingest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
-
-	"github.com/prometheus/common/model"
 
 	"halite/keyschema"
 	"halite/keyschema/run"
@@ -41,11 +39,7 @@ func (i *Ingester) CountDeletion(ctx context.Context, d Deletion) (DeletionCount
 	if err != nil || d.ToMs < d.FromMs {
 		return count, err
 	}
-	if count, err = i.find().count(ctx, d, i.opts.Tombstones, i.AppendSamples); err != nil {
-		return count, err
-	}
-	count.Lost, err = i.countLost(ctx, d)
-	return count, err
+	return i.find().count(ctx, d, i.opts.Tombstones, i.AppendSamples)
 }
 
 // inMemory appends the samples of a series that are in no table yet.
@@ -63,7 +57,8 @@ func (f finder) count(ctx context.Context, d Deletion, set *tombstone.Set, head 
 			return count, err
 		}
 	}
-	return count, nil
+	count.Lost, err = f.countLost(ctx, d)
+	return count, err
 }
 
 // counter counts some series.
@@ -104,37 +99,54 @@ func (c *counter) count(ctx context.Context, into *DeletionCount) error {
 	return nil
 }
 
+// lostSeries is the number of series whose lost states are counted together: all hours that have rows are remembered.
+const lostSeries = 128
+
 // countLost counts states without samples that a deletion would remove.
-func (i *Ingester) countLost(ctx context.Context, d Deletion) (lost tiers.Lost, err error) {
-	if i.opts.States == nil {
+func (f finder) countLost(ctx context.Context, d Deletion) (lost tiers.Lost, err error) {
+	if f.states == nil {
 		return lost, nil
 	}
-	found, err := i.find().selected(ctx, d)
+	// States of days go as a whole, those of series without samples in the span as well.
+	wide := d
+	wide.FromMs, wide.ToMs = d.FromMs/storage.DayMs*storage.DayMs, d.ToMs/storage.DayMs*storage.DayMs+storage.DayMs-1
+	found, err := f.selected(ctx, wide)
 	if err != nil {
 		return lost, err
 	}
-	for some := range slices.Chunk(found, settleSeries) {
-		first, last := int64(math.MaxInt64), int64(-1)
-		var prefixes [][]byte
-		for n := range some {
-			retired := keyschema.HourOf(i.find().cutoffMs(some[n].Labels.Get(model.MetricNameLabel)))
-			to := min(retired, keyschema.HourOf(d.ToMs))
-			i.find().prefixes(&some[n], keyschema.HourOf(d.FromMs), to, func(prefix []byte, from, to int64) {
-				first, last = min(first, from), max(last, to)
-				prefixes = append(prefixes, prefix)
-			})
-		}
-		if len(prefixes) == 0 {
-			continue
-		}
-		slices.SortFunc(prefixes, bytes.Compare)
-		more, err := i.opts.States.CountLost(ctx, slices.CompactFunc(prefixes, bytes.Equal), first, last, d.FromMs, d.ToMs)
+	for some := range slices.Chunk(found, lostSeries) {
+		more, err := f.countLostOf(ctx, wide, d, some)
 		if err != nil {
 			return lost, err
 		}
 		lost.Hours, lost.Days, lost.Cut = lost.Hours+more.Hours, lost.Days+more.Days, lost.Cut+more.Cut
 	}
 	return lost, nil
+}
+
+// countLostOf counts those of some series.
+func (f finder) countLostOf(ctx context.Context, wide, d Deletion, some []index.Series) (lost tiers.Lost, err error) {
+	rows, err := f.rows(ctx, some)
+	if err != nil {
+		return lost, err
+	}
+	first, last := int64(math.MaxInt64), int64(-1)
+	owners := map[string]int{}
+	for n := range some {
+		f.prefixes(&some[n], keyschema.HourOf(wide.FromMs), keyschema.HourOf(wide.ToMs), func(prefix []byte, from, to int64) {
+			first, last = min(first, from), max(last, to)
+			owners[string(prefix)] = n
+		})
+	}
+	if len(owners) == 0 {
+		return lost, nil
+	}
+	prefixes := make([][]byte, 0, len(owners))
+	for _, prefix := range slices.Sorted(maps.Keys(owners)) {
+		prefixes = append(prefixes, []byte(prefix))
+	}
+	has := func(i int, hour int64) bool { return rows[owners[string(prefixes[i])]][hour] }
+	return f.states.CountLost(ctx, prefixes, first/keyschema.DayHours, last/keyschema.DayHours, d.FromMs, d.ToMs, has)
 }
 
 func (c *counter) readHead() error {

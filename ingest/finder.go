@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -23,16 +22,11 @@ type finder struct {
 	schema *keyschema.Schema
 	data   storage.Table // without what was deleted
 	states States        // nil if nothing is computed from samples
-
-	retention time.Duration // of samples, and of those of each metric
-	ages      *keyschema.Lifetimes
-	now       func() time.Time
 }
 
 func (i *Ingester) find() finder {
 	return finder{
-		index: i.opts.Index, schema: i.opts.Schema, data: i.data, states: i.opts.States, retention: i.opts.Retention,
-		ages: i.opts.Ages, now: i.opts.Now,
+		index: i.opts.Index, schema: i.opts.Schema, data: i.data, states: i.opts.States,
 	}
 }
 
@@ -84,9 +78,9 @@ func tagsOf(ls labels.Labels) (metric string, tags []keyschema.Tag) {
 	return metric, tags
 }
 
-// withoutRows lists of each series' hours those without a row.
-func (f finder) withoutRows(ctx context.Context, series []index.Series) (out [][]index.HourSpan, err error) {
-	out = make([][]index.HourSpan, len(series))
+// rows finds out of which of its hours each series has a row.
+func (f finder) rows(ctx context.Context, series []index.Series) (rows []map[int64]bool, err error) {
+	rows = make([]map[int64]bool, len(series))
 	var set storage.RowSet
 	owners := map[string]int{}
 	first, last := int64(keyschema.HourMax), int64(0)
@@ -98,35 +92,28 @@ func (f finder) withoutRows(ctx context.Context, series []index.Series) (out [][
 			first, last = min(first, from), max(last, to)
 		})
 	}
-	rows := make([]map[int64]bool, len(series))
-	if len(set.Ranges) > 0 {
-		it := f.data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
-			FromMs: keyschema.HourStartMs(first), ToMs: keyschema.HourStartMs(last + 1), KeysOnly: true,
-		}})
-		defer func() { err = errors.Join(err, it.Close()) }()
-		for it.Next() {
-			k, err := keyschema.ParseRowKey(it.Row().Key)
-			if err != nil {
-				return nil, fmt.Errorf("%w: table %s: %w", storage.ErrCorrupt, storage.TableData, err)
-			}
-			n := owners[string(it.Row().Key[:len(it.Row().Key)-rowHourDigits])]
-			if rows[n] == nil {
-				rows[n] = map[int64]bool{}
-			}
-			rows[n][k.Hour] = true
-		}
-		if err := it.Err(); err != nil {
-			return nil, fmt.Errorf("look for rows that are left: %w", err)
-		}
+	if len(set.Ranges) == 0 {
+		return rows, nil
 	}
-	for n := range series {
-		eachHour(series[n].Hours, func(hour int64) {
-			if !rows[n][hour] {
-				out[n] = append(out[n], index.HourSpan{First: hour, Last: hour})
-			}
-		})
+	it := f.data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
+		FromMs: keyschema.HourStartMs(first), ToMs: keyschema.HourStartMs(last + 1), KeysOnly: true,
+	}})
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.Next() {
+		k, err := keyschema.ParseRowKey(it.Row().Key)
+		if err != nil {
+			return nil, fmt.Errorf("%w: table %s: %w", storage.ErrCorrupt, storage.TableData, err)
+		}
+		n := owners[string(it.Row().Key[:len(it.Row().Key)-rowHourDigits])]
+		if rows[n] == nil {
+			rows[n] = map[int64]bool{}
+		}
+		rows[n][k.Hour] = true
 	}
-	return out, nil
+	if err := it.Err(); err != nil {
+		return nil, fmt.Errorf("look for rows that are left: %w", err)
+	}
+	return rows, nil
 }
 
 // rowsOf are the ranges of rows that tombstones may concern.
@@ -155,17 +142,48 @@ func (f finder) rowsOf(todo []*tombstone.Tombstone) storage.RowSet {
 
 // empty lists of each series' hours those of which neither a row nor a state is left.
 func (f finder) empty(ctx context.Context, series []index.Series) ([][]index.HourSpan, error) {
-	out, err := f.withoutRows(ctx, series)
-	if err != nil || f.states == nil {
-		return out, err
+	rows, err := f.rows(ctx, series)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]index.HourSpan, len(series))
+	for n := range series {
+		eachHour(series[n].Hours, func(hour int64) {
+			if !rows[n][hour] {
+				out[n] = append(out[n], index.HourSpan{First: hour, Last: hour})
+			}
+		})
 	}
 	// Retention takes rows before states; what it has taken is not told by its ages, which may have been shorter before.
+	return out, f.untold(ctx, series, out)
+}
+
+// besides is empty for hours of which nothing was deleted: most of them have a state, and rows need not be looked for then.
+func (f finder) besides(ctx context.Context, series []index.Series) ([][]index.HourSpan, error) {
+	some, hours := slices.Clone(series), make([][]index.HourSpan, len(series))
+	for n := range some {
+		hours[n] = some[n].Hours
+	}
+	if err := f.untold(ctx, some, hours); err != nil {
+		return nil, err
+	}
+	for n := range some {
+		some[n].Hours = hours[n]
+	}
+	return f.empty(ctx, some)
+}
+
+// untold leaves out the hours of which series have states.
+func (f finder) untold(ctx context.Context, series []index.Series, hours [][]index.HourSpan) error {
+	if f.states == nil {
+		return nil
+	}
 	var asked []tiers.Asked
 	told := make([]map[int64]bool, len(series))
 	for n := range series {
 		prefixes := map[string]bool{} // those of several generations may be the same
 		told[n] = map[int64]bool{}
-		one := index.Series{Labels: series[n].Labels, Hours: out[n]}
+		one := index.Series{Labels: series[n].Labels, Hours: hours[n]}
 		f.prefixes(&one, 0, keyschema.HourMax, func(prefix []byte, from, to int64) {
 			for hour := from; hour <= to; hour++ {
 				told[n][hour] = false
@@ -177,24 +195,15 @@ func (f finder) empty(ctx context.Context, series []index.Series) ([][]index.Hou
 		})
 	}
 	if err := f.states.Told(ctx, asked); err != nil {
-		return nil, err
+		return err
 	}
-	for n, empty := range out {
-		out[n] = nil
-		eachHour(empty, func(hour int64) {
+	for n, all := range hours {
+		hours[n] = nil
+		eachHour(all, func(hour int64) {
 			if !told[n][hour] {
-				out[n] = append(out[n], index.HourSpan{First: hour, Last: hour})
+				hours[n] = append(hours[n], index.HourSpan{First: hour, Last: hour})
 			}
 		})
 	}
-	return out, nil
-}
-
-// cutoffMs is the time before which samples of a metric are retired.
-func (f finder) cutoffMs(metric string) int64 {
-	age := keyschema.Age(f.retention)
-	if f.ages != nil {
-		age = f.ages.Of(metric)
-	}
-	return max(0, age.CutoffMs(f.now().UnixMilli()))
+	return nil
 }

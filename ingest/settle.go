@@ -17,9 +17,10 @@ const settleSeries = 1024
 // settler takes hours without samples out of the catalogue after a deletion.
 type settler struct {
 	i       *Ingester
-	t       *tombstone.Tombstone
 	removal *index.Removal
-	// open are the hours in which samples may be left: those at the edges, or all if it is not known what has happened since.
+	reach   reach
+	// open are the hours of which something may be left: those at the edges, or all if it is not known what has happened since;
+	// and those beside.
 	open []index.HourSpan
 	refs map[string]index.Ref // of the active series, by labels
 }
@@ -29,10 +30,20 @@ type settler struct {
 func (i *Ingester) settle(
 	ctx context.Context, removal *index.Removal, t *tombstone.Tombstone, found []index.Series, anew bool,
 ) error {
-	first, last := keyschema.HourOf(t.FromMs), keyschema.HourOf(t.ToMs)
-	s := settler{i: i, t: t, removal: removal, open: edgeHours(t), refs: map[string]index.Ref{}}
+	f := i.find()
+	s := settler{i: i, removal: removal, reach: f.reach(t), open: edgeHours(t), refs: map[string]index.Ref{}}
 	if anew {
-		s.open = []index.HourSpan{{First: first, Last: last}}
+		s.open = []index.HourSpan{s.reach.concerned}
+	}
+	if beside := s.reach.beside(); len(beside) > 0 {
+		s.open = append(s.open, beside...)
+		var err error
+		found, err = f.selected(ctx, Deletion{
+			Selectors: t.Selectors, FromMs: keyschema.HourStartMs(s.reach.first), ToMs: keyschema.HourCellMs(s.reach.last),
+		})
+		if err != nil {
+			return err
+		}
 	}
 	if len(s.open) > 0 {
 		if err := s.inMemory(ctx, found); err != nil {
@@ -43,7 +54,7 @@ func (i *Ingester) settle(
 	if !anew {
 		sure.First, sure.Last = wholeHours(t)
 	}
-	if err := removal.Fold(ctx, first, last, sure, t.Selectors, s.gone); err != nil {
+	if err := removal.Fold(ctx, s.reach.first, s.reach.last, sure, t.Selectors, s.gone); err != nil {
 		return err
 	}
 	return i.opts.Tombstones.Settle(ctx, t.ID)
@@ -68,7 +79,7 @@ func (s *settler) inMemory(ctx context.Context, found []index.Series) error {
 				asked = append(asked, one)
 			}
 		}
-		empty, err := s.i.find().empty(ctx, asked)
+		empty, err := s.i.find().gone(ctx, asked, s.reach)
 		if err != nil {
 			return err
 		}
@@ -102,7 +113,7 @@ func (s *settler) gone(ctx context.Context, series []index.Series) ([][]index.Ho
 				*into = append(*into, index.HourSpan{First: hour, Last: hour})
 			})
 		}
-		empty, err := s.i.find().empty(ctx, some)
+		empty, err := s.i.find().gone(ctx, some, s.reach)
 		if err != nil {
 			return nil, err
 		}

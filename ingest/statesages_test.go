@@ -61,6 +61,10 @@ func TestAgesThatGrow(t *testing.T) {
 	require.Equal(t, []int64{10, 11, 12, 14}, r.told(m, day))
 	// Of hours 10 and 12 nothing is deleted, of hour 14 what the state has.
 	all := labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")
+	count, err := r.CountDeletion(ctx, Deletion{Selectors: [][]*labels.Matcher{{all}}, FromMs: at(11), ToMs: at(14) + 1000})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), count.Samples)
+	require.Equal(t, tiers.Lost{Hours: 2}, count.Lost, "by what is there, not by ages")
 	for hour, fromMs := range map[int]int64{10: 0, 12: 1001, 14: 1000} {
 		_, err = r.DeleteSeries(ctx, Deletion{
 			Selectors: [][]*labels.Matcher{{all}}, FromMs: at(hour) + fromMs, ToMs: at(hour) + fromMs + 1,

@@ -29,8 +29,7 @@ const (
 // find returns a finder; there is one only with deletions.
 func (t *Through) find() finder {
 	return finder{
-		index: t.opts.Index, schema: t.opts.Schema, data: t.data, states: t.opts.States, retention: t.opts.Retention,
-		ages: t.opts.Ages, now: t.opts.Now,
+		index: t.opts.Index, schema: t.opts.Schema, data: t.data, states: t.opts.States,
 	}
 }
 
@@ -91,11 +90,12 @@ func (t *Through) DeleteSeries(ctx context.Context, d Deletion) (series int, err
 // settle takes hours out of the catalogue in which series have no rows because of a deletion.
 func (t *Through) settle(ctx context.Context, made *tombstone.Tombstone) error {
 	f := t.find()
-	err := t.index.RemoveShared(ctx, keyschema.HourOf(made.FromMs), keyschema.HourOf(made.ToMs), made.Selectors,
+	r := f.reach(made)
+	err := t.index.RemoveShared(ctx, r.first, r.last, made.Selectors,
 		func(ctx context.Context, series []index.Series) ([][]index.HourSpan, error) {
 			var out [][]index.HourSpan
 			for some := range slices.Chunk(series, settleSeries) {
-				empty, err := f.empty(ctx, some)
+				empty, err := f.gone(ctx, some, r)
 				if err != nil {
 					return nil, err
 				}
@@ -179,13 +179,13 @@ func (t *Through) confirm(ctx context.Context, b *throughBatch) error {
 	return nil
 }
 
-// span is the time that the rows of a batch cover.
+// span is the days of which a batch has rows: the hours beside a deletion may leave the catalogue as well.
 func (b *throughBatch) span() (fromMs, toMs int64) {
 	first, last := int64(keyschema.HourMax), int64(0)
 	for hour := range b.hours {
 		first, last = min(first, hour), max(last, hour)
 	}
-	return keyschema.HourStartMs(first), keyschema.HourCellMs(last)
+	return first / keyschema.DayHours * storage.DayMs, last/keyschema.DayHours*storage.DayMs + storage.DayMs - 1
 }
 
 // renumber has the samples follow another deletion.

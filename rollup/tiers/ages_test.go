@@ -40,6 +40,7 @@ func statesStay(t *testing.T, of string) {
 		return len(tsMs)
 	}
 	want := len(all[0].samples) - within(20) - within(22) + 2
+	r.requireTold(t, all[0])
 	late := map[int64]float64{firstDay*dayMs + 20*keyschema.HourMs + 1: 7, firstDay*dayMs + 22*keyschema.HourMs + 1: 8}
 	if of == "a series during a pass" { // of which nobody knows any more what is stale
 		p, _ := r.newDayPass(ctx, firstDay, nil)
@@ -68,4 +69,19 @@ func statesStay(t *testing.T, of string) {
 	r.work(t)
 	_, samples := r.known(t, all[0], Hours, 3)
 	require.Equal(t, want-gone, samples)
+}
+
+// requireTold demands that hours whose samples are retired are told of by their states, also while these are not to be used
+// because the day is to be computed once more.
+func (r *rig) requireTold(t *testing.T, s *series) {
+	t.Helper()
+	ctx := context.Background()
+	hours := map[int64]bool{firstDay*keyschema.DayHours + 20: false, firstDay*keyschema.DayHours + 21: false}
+	require.NoError(t, r.ledger.close(ctx, firstDay, []int64{firstDay}))
+	require.False(t, r.Has(Hours, firstDay))
+	require.NoError(t, r.Told(ctx, []Asked{{Prefix: s.prefix, Hours: hours}}))
+	for hour, told := range hours {
+		require.True(t, told, "hour %d", hour)
+	}
+	r.work(t)
 }

@@ -10,20 +10,11 @@ func (t *Tiers) Needed(tier keyschema.Tier) (day int64, some bool) {
 	for day := range view.Days {
 		first = min(first, day)
 	}
-	// Of hours that are deleted in part, the rest is to be computed.
-	for _, d := range t.waiting() {
-		if d.FromMs%keyschema.HourMs != 0 {
-			first = min(first, floorDay(d.FromMs))
-		}
-		if (d.ToMs+1)%keyschema.HourMs != 0 {
-			first = min(first, floorDay(d.ToMs))
-		}
-	}
 	switch tier {
 	case keyschema.Raw:
-		return first, true
+		return min(first, t.cut(keyschema.HourMs)), true
 	case keyschema.Hours:
-		month := min(MonthOfDay(first), view.ClosedMonth+1)
+		month := min(MonthOfDay(first), view.ClosedMonth+1, MonthOfDay(t.cut(dayMs)))
 		for m := range view.Months {
 			month = min(month, m)
 		}
@@ -31,4 +22,18 @@ func (t *Tiers) Needed(tier keyschema.Tier) (day int64, some bool) {
 	default:
 		return 0, false
 	}
+}
+
+// cut is the first day of which a deletion takes a part of an hour, or of a day, and whose rest is to be computed.
+func (t *Tiers) cut(unitMs int64) (day int64) {
+	day = dayMax
+	for _, d := range t.waiting() {
+		if d.FromMs%unitMs != 0 {
+			day = min(day, floorDay(d.FromMs))
+		}
+		if (d.ToMs+1)%unitMs != 0 {
+			day = min(day, floorDay(d.ToMs))
+		}
+	}
+	return day
 }

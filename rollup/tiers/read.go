@@ -42,6 +42,9 @@ type Request struct {
 	From, To int64
 	// Fields are the columns to read.
 	Fields rollup.Fields
+
+	// stored asks for what the cells hold, stale or older than it is kept, except what stands for deleted samples.
+	stored bool
 }
 
 // bucketsMax bounds a request: a hundred years of hours.
@@ -139,7 +142,9 @@ func (r *reader) walk(ctx context.Context, it storage.RowIter, each func(i int, 
 	for i, prefix := range r.req.Prefixes {
 		r.columns.Reset(r.req.From*r.req.Unit.Ms(), r.req.Unit.Ms(), int(r.req.To-r.req.From+1), r.req.Fields)
 		r.stale = r.stale[:0]
-		r.keptMs = r.kept.sinceMs(prefix)
+		if r.keptMs = 0; !r.req.stored {
+			r.keptMs = r.kept.sinceMs(prefix)
+		}
 		if err := r.void.series(ctx, prefix); err != nil {
 			return err
 		}
@@ -176,16 +181,16 @@ func (r *reader) take(row storage.Row, month int64) {
 		switch {
 		case c.TsMs < r.keptMs: // space that is yet to be freed
 		case c.Family == storage.FamilyHours && isStates(c.Qualifier):
-			if day := start + int64(c.Qualifier[0]) - 1; r.ledger.hasHours(day) {
+			if day := start + int64(c.Qualifier[0]) - 1; r.req.stored || r.ledger.hasHours(day) {
 				r.decode(row.Key, c, day*dayMs, keyschema.DayHours)
 			}
-		case c.Family == storage.FamilyHours && isMark(c.Qualifier) && isLive(c.Value):
+		case c.Family == storage.FamilyHours && isMark(c.Qualifier) && isLive(c.Value) && !r.req.stored:
 			r.mark((start+int64(c.Qualifier[0])-1)*keyschema.DayHours + int64(c.Qualifier[2]))
 		case isDays(c):
-			if r.ledger.hasMonth(month) {
+			if r.req.stored || r.ledger.hasMonth(month) {
 				r.decode(row.Key, c, start*dayMs, int(MonthStart(month+1)-start))
 			}
-		case c.Family == storage.FamilyDays && len(c.Qualifier) == 2 && isLive(c.Value):
+		case c.Family == storage.FamilyDays && len(c.Qualifier) == 2 && isLive(c.Value) && !r.req.stored:
 			r.mark(start + int64(c.Qualifier[1]) - 1)
 		}
 	}

@@ -18,13 +18,14 @@ type Asked struct {
 }
 
 // Told finds out of which hours there are states with samples; where there is no state of an hour, that of the day speaks for
-// it. Each prefix is asked for once. It sorts them.
+// it. Stale states count, for they stay where the samples are retired, and so do those that are too old to be seen: what
+// becomes of a day may be computed from them. Each prefix is asked for once. It sorts them.
 func (t *Tiers) Told(ctx context.Context, asked []Asked) error {
 	if len(asked) == 0 {
 		return nil
 	}
 	slices.SortFunc(asked, func(a, b Asked) int { return bytes.Compare(a.Prefix, b.Prefix) })
-	req := Request{From: math.MaxInt64}
+	req := Request{From: math.MaxInt64, stored: true}
 	for _, a := range asked {
 		req.Prefixes = append(req.Prefixes, a.Prefix)
 		for hour := range a.Hours {
@@ -57,3 +58,6 @@ func (t *Tiers) Told(ctx context.Context, asked []Asked) error {
 		return nil
 	})
 }
+
+// MonthClosed tells whether there may be a state of a day.
+func (t *Tiers) MonthClosed(day int64) bool { return MonthOfDay(day) <= t.ledger.view().ClosedMonth }

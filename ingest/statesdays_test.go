@@ -1,0 +1,172 @@
+package ingest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/rollup/tiers"
+	"halite/storage/index"
+)
+
+// daysRig has three series with samples on one day: of two of them only states of the day are left, of the third the rows.
+type daysRig struct {
+	*statesRig
+	day                  int64
+	gone, beside, longer labels.Labels
+}
+
+func (r *daysRig) at(hour int) int64 { return r.day*dayMs + int64(hour)*keyschema.HourMs }
+
+func openDays(t *testing.T) *daysRig {
+	ctx, c := context.Background(), newClock()
+	raw, hours, long := ageDay, 2*ageDay, 100*ageDay
+	rules := []keyschema.Rule{
+		{Pattern: "m", Retention: &keyschema.RuleAges{Raw: &raw, Hours: &hours}},
+		{Pattern: "kept", Retention: &keyschema.RuleAges{Raw: &long, Hours: &long}},
+	}
+	r := &daysRig{
+		day: c.now().UnixMilli()/dayMs + 1, gone: labels.FromStrings("__name__", "m", "n", "gone"),
+		beside: labels.FromStrings("__name__", "m", "n", "beside"), longer: labels.FromStrings("__name__", "kept"),
+	}
+	var err error
+	r.statesRig, err = openStates(t, vfs.NewMem(), c, rules...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, r.Close(ctx))
+		require.NoError(t, r.store.Close())
+	})
+	c.ms.Store(r.at(23))
+	r.put(r.gone, 2, 10, 20)
+	r.put(r.beside, 1, 20)
+	r.put(r.longer, 2, 10, 20)
+	for range 40 {
+		r.pass()
+		c.advance(24 * time.Hour)
+	}
+	require.Empty(t, r.rowHours(r.gone))
+	require.Len(t, r.rowHours(r.longer), 3)
+	return r
+}
+
+// put writes a sample to hours of the day.
+func (r *daysRig) put(ls labels.Labels, hours ...int) {
+	r.t.Helper()
+	for _, hour := range hours {
+		_, err := r.Ingester.Write(context.Background(), []Sample{{ls, r.at(hour) + 1000, float64(hour)}})
+		require.NoError(r.t, err)
+	}
+}
+
+// pass flushes, computes states and frees what is too old.
+func (r *daysRig) pass() {
+	r.t.Helper()
+	ctx := context.Background()
+	require.NoError(r.t, r.Flush(ctx))
+	for worked := true; worked; {
+		var err error
+		worked, err = r.tiers.Step(ctx)
+		require.NoError(r.t, err)
+	}
+	_, err := r.sweeper.Sweep(ctx)
+	require.NoError(r.t, err)
+	require.NoError(r.t, r.maintain(ctx))
+}
+
+// rowHours are the hours of which a series has rows.
+func (r *daysRig) rowHours(ls labels.Labels) map[int64]bool {
+	r.t.Helper()
+	rows, err := r.find().rows(context.Background(), r.selectOne(ls))
+	require.NoError(r.t, err)
+	if len(rows) == 0 {
+		return nil
+	}
+	return rows[0]
+}
+
+func (r *daysRig) selectOne(ls labels.Labels) (found []index.Series) {
+	r.t.Helper()
+	var ms []*labels.Matcher
+	ls.Range(func(l labels.Label) { ms = append(ms, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value)) })
+	found, err := r.index.Select(context.Background(), r.at(0), r.at(24)-1, ms...)
+	require.NoError(r.t, err)
+	return found
+}
+
+// hoursOf are the hours of the day in which a series is listed.
+func (r *daysRig) hoursOf(ls labels.Labels) (hours []int64) {
+	r.t.Helper()
+	for _, s := range r.selectOne(ls) {
+		eachHour(s.Hours, func(hour int64) { hours = append(hours, hour-r.day*keyschema.DayHours) })
+	}
+	return hours
+}
+
+func (r *daysRig) deletion(fromMs, toMs int64) Deletion {
+	all := labels.MustNewMatcher(labels.MatchRegexp, "__name__", ".+")
+	return Deletion{Selectors: [][]*labels.Matcher{{all}}, FromMs: fromMs, ToMs: toMs, Everything: true}
+}
+
+// TestDeletedDays deletes parts of a day of which only the state is left: it goes, and with it all hours in which the series was,
+// and nothing of series whose rows or states are not concerned.
+func TestDeletedDays(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to             float64 // hours
+		gone, beside, longer []int64
+		lost                 tiers.Lost
+	}{
+		"a part of an hour":       {10, 10.5, nil, nil, []int64{2, 20}, tiers.Lost{Days: 2, Cut: 2}},
+		"whole hours":             {9, 11, nil, nil, []int64{2, 20}, tiers.Lost{Days: 2, Cut: 2}},
+		"before the first of one": {0, 2, []int64{2, 10, 20}, nil, []int64{2, 10, 20}, tiers.Lost{Days: 1, Cut: 1}},
+		"behind the last":         {21, 40, []int64{2, 10, 20}, []int64{1, 20}, []int64{2, 10, 20}, tiers.Lost{}},
+		"from the day before":     {-5, 3, nil, nil, []int64{10, 20}, tiers.Lost{Days: 2, Cut: 2}},
+		"to the day behind":       {20, 30, nil, nil, []int64{2, 10}, tiers.Lost{Days: 2, Cut: 2}},
+		"the whole day":           {0, 24, nil, nil, nil, tiers.Lost{Days: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, r := context.Background(), openDays(t)
+			ms := func(hours float64) int64 { return r.at(0) + int64(hours*float64(keyschema.HourMs)) }
+			d := r.deletion(ms(c.from), ms(c.to)-1)
+			require.Equal(t, []int64{2, 10, 20}, r.hoursOf(r.gone))
+			count, err := r.CountDeletion(ctx, d)
+			require.NoError(t, err)
+			require.Equal(t, c.lost, count.Lost)
+			_, err = r.DeleteSeries(ctx, d)
+			require.NoError(t, err)
+			check := func(when string) {
+				t.Helper()
+				require.Equal(t, c.gone, r.hoursOf(r.gone), when)
+				require.Equal(t, c.beside, r.hoursOf(r.beside), when)
+				require.Equal(t, c.longer, r.hoursOf(r.longer), when)
+			}
+			check("deleted")
+			needed, _ := r.tiers.Needed(keyschema.Hours)
+			cut := name != "the whole day" && name != "behind the last" // which finds nothing to delete
+			require.Equal(t, cut, needed <= r.day, "hours from which the rest of a day is to be computed")
+			view := r.set.View()
+			for _, made := range view.List() {
+				require.NoError(t, r.settleAnew(ctx, made))
+			}
+			view.Release()
+			check("settled anew")
+			_, err = r.CleanTombstones(ctx)
+			require.NoError(t, err)
+			r.pass()
+			check("cleaned")
+			count, err = r.CountDeletion(ctx, r.deletion(r.at(0), r.at(24)-1))
+			require.NoError(t, err)
+			left := int64(0)
+			for _, hours := range [][]int64{c.gone, c.beside} {
+				if hours != nil {
+					left++
+				}
+			}
+			require.Equal(t, tiers.Lost{Days: left}, count.Lost)
+		})
+	}
+}

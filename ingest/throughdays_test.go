@@ -1,0 +1,170 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/rollup/tiers"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/tombstone"
+)
+
+// sharedDay is servers with a series of which only the state of a day is left.
+type sharedDay struct {
+	*sharedStates
+	startMs int64 // of the day
+}
+
+func newSharedDay(t *testing.T) *sharedDay {
+	w := &sharedDay{sharedStates: newSharedStates(t, 1)}
+	w.startMs = (w.clock.ms.Load()/dayMs + 1) * dayMs
+	w.clock.ms.Store(w.startMs + dayMs - 1)
+	for _, hour := range []int64{2, 10, 20} {
+		w.put(w.nodes[0], hour)
+	}
+	w.settle(w.nodes[0])
+	for range 40 {
+		w.clock.advance(24 * time.Hour)
+		w.settle(w.nodes[0])
+	}
+	w.retire(storage.TableData, storage.FamilySamples)
+	w.retire(storage.TableRollup, storage.FamilyHours)
+	for _, n := range w.nodes {
+		require.NoError(t, n.look(t.Context()))
+	}
+	require.Equal(t, []int64{2, 10, 20}, w.listed(w.nodes[1]))
+	return w
+}
+
+// put writes a sample to an hour of the day.
+func (w *sharedDay) put(n *Through, hour int64) {
+	w.t.Helper()
+	_, err := n.Write(w.t.Context(), []Sample{{seriesLabels(1), w.startMs + hour*keyschema.HourMs + 1000, float64(hour)}})
+	require.NoError(w.t, err)
+}
+
+// retire does to a family what retention does.
+func (w *sharedDay) retire(table, family string) {
+	w.t.Helper()
+	ctx := w.t.Context()
+	of, err := w.tables.Table(ctx, table)
+	require.NoError(w.t, err)
+	it := of.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
+		Filter: storage.Filter{Families: []string{family}, KeysOnly: true}})
+	var muts []storage.RowMutation
+	for it.Next() {
+		muts = append(muts, storage.RowMutation{
+			Key: it.Row().Key, Entries: []storage.Entry{{Kind: storage.DeleteFamily, Family: family}},
+		})
+	}
+	require.NoError(w.t, it.Err())
+	require.NoError(w.t, it.Close())
+	require.NotEmpty(w.t, muts)
+	require.NoError(w.t, of.Apply(ctx, muts))
+}
+
+// listed are the hours of the day in which a server lists the series.
+func (w *sharedDay) listed(n *Through) (hours []int64) {
+	w.t.Helper()
+	found, err := n.Catalogue().Select(w.t.Context(), w.startMs, w.startMs+dayMs-1)
+	require.NoError(w.t, err)
+	for _, s := range found {
+		eachHour(s.Hours, func(hour int64) { hours = append(hours, hour-keyschema.HourOf(w.startMs)) })
+	}
+	return hours
+}
+
+// deletion is of a part of hour 10.
+func (w *sharedDay) deletion() Deletion {
+	m := labels.MustNewMatcher(labels.MatchEqual, "n", "1")
+	fromMs := w.startMs + 10*keyschema.HourMs
+	return Deletion{Selectors: [][]*labels.Matcher{{m}}, FromMs: fromMs, ToMs: fromMs + 1000}
+}
+
+// TestThroughDeletedDays deletes a part of a day of which only the state is left: all hours of the series go, except one to which
+// another server writes at some moment meanwhile.
+func TestThroughDeletedDays(t *testing.T) {
+	for moment := range 11 {
+		t.Run(fmt.Sprint("at write ", moment), func(t *testing.T) {
+			w := newSharedDay(t)
+			count, err := w.nodes[0].CountDeletion(t.Context(), w.deletion())
+			require.NoError(t, err)
+			require.Equal(t, tiers.Lost{Days: 1, Cut: 1}, count.Lost)
+			at, deleting := 0, true
+			for _, hooks := range w.hooks {
+				hooks.hook = func() (before, after error, partial bool) {
+					if at++; deleting && at == moment+1 {
+						deleting = false
+						w.put(w.nodes[1], 5)
+					}
+					return nil, nil, false
+				}
+			}
+			_, err = w.nodes[0].DeleteSeries(t.Context(), w.deletion())
+			require.NoError(t, err)
+			require.Equal(t, moment == 10, deleting, "%d writes", at)
+			for _, n := range w.nodes {
+				require.NoError(t, n.look(t.Context()))
+				if deleting {
+					require.Empty(t, w.listed(n))
+				} else {
+					require.Contains(t, w.listed(n), int64(5))
+				}
+			}
+			// Whoever tells of one hour of a day may bring others back until the next cleaning.
+			w.settle(w.nodes[0])
+			for _, n := range w.nodes {
+				require.NoError(t, n.look(t.Context()))
+				require.Equal(t, deleting, len(w.listed(n)) == 0)
+				require.Subset(t, []int64{5}, w.listed(n))
+			}
+		})
+	}
+}
+
+// TestThroughWritesBesideDeletion has a deletion take hours out of the catalogue at each moment of a write to another hour of the
+// day, which finds out and tells of its hour once more.
+func TestThroughWritesBesideDeletion(t *testing.T) {
+	for moment, last := 0, false; !last; moment++ {
+		w := newSharedDay(t)
+		deleter, writer := w.nodes[0], w.nodes[1]
+		d := w.deletion()
+		made, err := deleter.opts.Tombstones.Publish(t.Context(), tombstone.Tombstone{
+			FromMs: d.FromMs, ToMs: d.ToMs, MadeMs: w.clock.ms.Load(), Pending: true, Selectors: d.Selectors,
+		}, deleter.sequence.fresh)
+		require.NoError(t, err)
+		require.NoError(t, writer.opts.Tombstones.Refresh(t.Context())) // it knows of the deletion
+		at, busy := 0, false
+		remove := func() {
+			busy = true
+			r := deleter.find().reach(made)
+			require.NoError(t, deleter.index.RemoveShared(t.Context(), r.first, r.last, made.Selectors,
+				func(ctx context.Context, series []index.Series) ([][]index.HourSpan, error) {
+					return deleter.find().gone(ctx, series, r)
+				}))
+			busy = false
+		}
+		for _, hooks := range w.hooks {
+			hooks.hook = func() (before, after error, partial bool) {
+				if at++; !busy && at == moment+1 {
+					remove()
+				}
+				return nil, nil, false
+			}
+		}
+		w.put(writer, 5)
+		last = at <= moment
+		for _, n := range w.nodes {
+			require.NoError(t, n.look(t.Context()))
+			require.Contains(t, w.listed(n), int64(5), "write %d of %d", moment, at)
+		}
+		require.True(t, moment > 1 || !last)
+	}
+}
