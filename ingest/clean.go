@@ -144,10 +144,9 @@ func (i *Ingester) clean(ctx context.Context, todo []*tombstone.Tombstone, repor
 	if err := i.opts.Store.Sync(ctx); err != nil {
 		return fmt.Errorf("sync the tables: %w", err)
 	}
-	if err := set.Drop(ctx, ids); err != nil {
+	if report.Tombstones, err = set.Drop(ctx, ids); err != nil {
 		return err
 	}
-	report.Tombstones = len(ids)
 	return i.reclaim(ctx, i.find().rowsOf(todo).Ranges, fromMs/storage.DayMs, toMs/storage.DayMs)
 }
 

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -421,7 +422,11 @@ func TestThroughAndPacker(t *testing.T) {
 // revisit writes a sample to each row once more, so that there is a note of rows with leftovers of failed writes, too.
 func (w *throughWorld) revisit() {
 	seen := map[place]bool{}
-	for _, p := range slices.Collect(maps.Keys(w.book)) {
+	places := slices.SortedFunc(maps.Keys(w.book), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.series, b.series), cmp.Compare(a.tsMs, b.tsMs))
+	})
+	w.rng.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
+	for _, p := range places {
 		hour := place{p.series, keyschema.HourStartMs(keyschema.HourOf(p.tsMs))}
 		if seen[hour] {
 			continue
@@ -436,7 +441,7 @@ func (w *throughWorld) revisit() {
 
 // look has all servers see what the others wrote, and checks that each finds every acknowledged sample's hour.
 func (w *throughWorld) look() {
-	for _, n := range w.nodes {
+	for i, n := range w.nodes {
 		require.NoError(w.t, n.look(context.Background()))
 		for p, b := range w.book {
 			if !b.acked {
@@ -445,7 +450,7 @@ func (w *throughWorld) look() {
 			metric := labels.MustNewMatcher(labels.MatchEqual, "n", fmt.Sprint(p.series))
 			found, err := n.Catalogue().Select(context.Background(), p.tsMs, p.tsMs, metric)
 			require.NoError(w.t, err)
-			require.Len(w.t, found, 1, "%+v", p)
+			require.Len(w.t, found, 1, "server %d of %d: %+v", i, len(w.nodes), p)
 		}
 	}
 }
@@ -468,6 +473,37 @@ func TestThroughSeesOthers(t *testing.T) {
 	w.clock.advance(time.Minute)
 	_, err = w.nodes[1].Catalogue().Select(t.Context(), startMs, startMs)
 	require.ErrorIs(t, err, storage.ErrUnavailable)
+}
+
+// TestThroughHourThatLeaves: a server that has not seen that an hour has left the catalogue, while deletions were cleaned, tells
+// of it once more when it writes to it.
+func TestThroughHourThatLeaves(t *testing.T) {
+	w := newThroughWorld(t, 1, 2)
+	a, b := w.nodes[0], w.nodes[1]
+	write := func(tsMs int64) {
+		_, err := a.Write(t.Context(), []Sample{{Labels: seriesLabels(1), TsMs: tsMs, Value: 1}})
+		require.NoError(t, err)
+	}
+	earlierMs := int64(startMs - 2*keyschema.HourMs)
+	write(earlierMs)
+	write(startMs)
+	_, err := b.DeleteSeries(t.Context(), Deletion{
+		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "n", "1")}}, FromMs: earlierMs, ToMs: startMs,
+	})
+	require.NoError(t, err)
+	write(startMs - keyschema.HourMs) // a does not know yet, and tells of the earlier hour besides
+	w.clock.advance(w.nodes[0].packer.Delay() + time.Minute)
+	report, err := b.CleanTombstones(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Waiting, "not all of its rows are due, so it is not dropped")
+	known := func(n *Through) int {
+		found, err := n.Catalogue().Select(t.Context(), earlierMs, earlierMs)
+		require.NoError(t, err)
+		return len(found)
+	}
+	require.Zero(t, known(w.start()), "the earlier hour has left")
+	write(earlierMs)
+	require.Equal(t, 1, known(w.start()))
 }
 
 // TestThroughGuard: tables that are no longer ours take no more writes.

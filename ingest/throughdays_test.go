@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"halite/keyschema"
 	"halite/rollup/tiers"
 	"halite/storage"
-	"halite/storage/index"
 	"halite/storage/tombstone"
 )
 
@@ -136,19 +134,15 @@ func TestThroughWritesBesideDeletion(t *testing.T) {
 		w := newSharedDay(t)
 		deleter, writer := w.nodes[0], w.nodes[1]
 		d := w.deletion()
-		made, err := deleter.opts.Tombstones.Publish(t.Context(), tombstone.Tombstone{
+		made, leaving, err := deleter.opts.Tombstones.Publish(t.Context(), tombstone.Tombstone{
 			FromMs: d.FromMs, ToMs: d.ToMs, MadeMs: w.clock.ms.Load(), Pending: true, Selectors: d.Selectors,
-		}, deleter.sequence.fresh)
+		}, deleter.sequence.fresh, w.clock.now)
 		require.NoError(t, err)
 		require.NoError(t, writer.opts.Tombstones.Refresh(t.Context())) // it knows of the deletion
 		at, busy := 0, false
 		remove := func() {
 			busy = true
-			r := deleter.find().reach(made)
-			require.NoError(t, deleter.index.RemoveShared(t.Context(), r.first, r.last, made.Selectors,
-				func(ctx context.Context, series []index.Series) ([][]index.HourSpan, error) {
-					return deleter.find().gone(ctx, series, r)
-				}))
+			require.NoError(t, deleter.index.RemoveShared(t.Context(), deleter.removal(made, leaving.Held)))
 			busy = false
 		}
 		for _, hooks := range w.hooks {

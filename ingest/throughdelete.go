@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"time"
 
 	"halite/keyschema"
 	"halite/storage"
@@ -16,15 +16,12 @@ import (
 
 // Several servers delete like this: the tombstone is put in force in the tables for all of them at one moment, and each asks
 // whether there is a new one before it reads, and after it has written. What was written before the deletion has a lower
-// number than the tombstone, or none (package tombstone). Then hours without samples leave the catalogue. A writer that finds
-// out that there is a deletion that it did not know writes its samples once more, and tells the catalogue of them again.
+// number than the tombstone, or none (package tombstone). Then hours without samples leave the catalogue, under a mark that
+// tells all servers so. A writer that finds out that there is a deletion that it did not know writes its samples once more, and
+// one that finds that marks have come or gone, or that there is one, tells the catalogue of them again.
 
-const (
-	// settleAfter is how old a deletion is that the holder of the lease takes over because it is not settled.
-	settleAfter = time.Minute
-	// cleanKeysMax is the number of rows that are gathered before they are cleaned.
-	cleanKeysMax = 4096
-)
+// cleanKeysMax is the number of rows that are gathered before they are cleaned.
+const cleanKeysMax = 4096
 
 // find returns a finder; there is one only with deletions.
 func (t *Through) find() finder {
@@ -71,7 +68,7 @@ func (t *Through) DeleteSeries(ctx context.Context, d Deletion) (series int, err
 	made := &tombstone.Tombstone{
 		FromMs: d.FromMs, ToMs: d.ToMs, MadeMs: t.now().UnixMilli(), Pending: true, Selectors: d.Selectors,
 	}
-	published, err := set.Publish(ctx, *made, t.sequence.fresh)
+	published, leaving, err := set.Publish(ctx, *made, t.sequence.fresh, t.now)
 	if err != nil {
 		return len(found), fmt.Errorf("delete %s: %w", made, err)
 	}
@@ -79,7 +76,7 @@ func (t *Through) DeleteSeries(ctx context.Context, d Deletion) (series int, err
 	// There is no way back: whoever asked may have gone away, but it has to be finished.
 	ctx = context.WithoutCancel(ctx)
 	t.changes.noteTimes(d.FromMs, d.ToMs)
-	if err := t.settle(ctx, made); err != nil {
+	if err := t.settle(ctx, leaving, made); err != nil {
 		return len(found), fmt.Errorf("finish deletion %s: %w", made, err)
 	}
 	t.metrics.deletions.Inc()
@@ -87,42 +84,69 @@ func (t *Through) DeleteSeries(ctx context.Context, d Deletion) (series int, err
 	return len(found), nil
 }
 
-// settle takes hours out of the catalogue in which series have no rows because of a deletion.
-func (t *Through) settle(ctx context.Context, made *tombstone.Tombstone) error {
-	f := t.find()
-	r := f.reach(made)
-	err := t.index.RemoveShared(ctx, r.first, r.last, made.Selectors,
-		func(ctx context.Context, series []index.Series) ([][]index.HourSpan, error) {
-			var out [][]index.HourSpan
-			for some := range slices.Chunk(series, settleSeries) {
-				empty, err := f.gone(ctx, some, r)
-				if err != nil {
-					return nil, err
-				}
-				out = append(out, empty...)
-			}
-			return out, nil
-		})
-	if err != nil {
-		return err
+// settle takes hours out of the catalogue in which series have no rows because of deletions. If it fails its mark stays: nobody
+// knows what comes of what was begun.
+func (t *Through) settle(ctx context.Context, leaving *tombstone.Settling, todo ...*tombstone.Tombstone) error {
+	if leaving.Overtook {
+		fromMs, toMs := leaving.Span()
+		if err := t.index.FenceShared(ctx, keyschema.HourOf(fromMs), keyschema.HourOf(toMs)); err != nil {
+			return err
+		}
+	}
+	ids := make([]uint64, len(todo))
+	for n, made := range todo {
+		ids[n] = made.ID
+		if err := t.index.RemoveShared(ctx, t.removal(made, leaving.Held)); err != nil {
+			return err
+		}
 	}
 	if err := t.renew(ctx); err != nil {
 		return err
 	}
-	return t.opts.Tombstones.Settle(ctx, made.ID)
+	return leaving.Done(ctx, ids...)
+}
+
+// removal is that of the hours that a deletion may empty.
+func (t *Through) removal(made *tombstone.Tombstone, held func(ctx context.Context) error) index.SharedRemoval {
+	f := t.find()
+	r := f.reach(made)
+	gone := func(ctx context.Context, series []index.Series) (out [][]index.HourSpan, err error) {
+		for some := range slices.Chunk(series, settleSeries) {
+			empty, err := f.gone(ctx, some, r)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, empty...)
+		}
+		return out, nil
+	}
+	return index.SharedRemoval{First: r.first, Last: r.last, Matchers: made.Selectors, Gone: gone, Held: held}
+}
+
+// settleSpan settles deletions of a span of time.
+func (t *Through) settleSpan(ctx context.Context, fromMs, toMs int64, todo ...*tombstone.Tombstone) error {
+	leaving, err := t.opts.Tombstones.StartSettling(ctx, fromMs, toMs, t.now)
+	if err != nil {
+		return err
+	}
+	return t.settle(ctx, leaving, todo...)
 }
 
 // settlePending finishes deletions whose servers died.
 func (t *Through) settlePending(ctx context.Context) error {
-	if err := t.opts.Tombstones.Refresh(ctx); err != nil {
+	set := t.opts.Tombstones
+	if err := set.Refresh(ctx); err != nil {
 		return err
 	}
-	view := t.opts.Tombstones.View()
+	view := set.View()
 	defer view.Release()
+	if fromMs, toMs, old := view.OldSettling(t.now()); old {
+		return t.settleSpan(ctx, fromMs, toMs) // what is pending is for the next run
+	}
 	var errs []error
 	for _, made := range view.List() {
-		if made.Pending && t.now().UnixMilli()-made.MadeMs > settleAfter.Milliseconds() {
-			if err := t.settle(ctx, made); err != nil {
+		if made.Pending && !view.Settling(made.FromMs, made.ToMs) {
+			if err := t.settleSpan(ctx, made.FromMs, made.ToMs, made); err != nil {
 				errs = append(errs, fmt.Errorf("finish deletion %s: %w", made, err))
 			}
 		}
@@ -153,9 +177,9 @@ func (t *Through) confirm(ctx context.Context, b *throughBatch) error {
 			return err
 		}
 		view := set.View()
-		version, floor, unsettled := view.Version(), view.Floor(), view.Unsettled(b.span())
+		version, floor, settling := view.Version(), view.Floor(), view.Settling(b.span())
 		view.Release()
-		if version == b.version && !unsettled {
+		if version == b.version && !settling {
 			return nil
 		}
 		again := floor != b.floor
@@ -254,11 +278,11 @@ func (t *Through) clean(ctx context.Context, report *CleanReport) error {
 	}
 	fromMs, toMs := todo[0].FromMs, todo[0].ToMs
 	for _, made := range todo {
-		// Who wrote during the deletion may have brought hours back to the catalogue.
-		if err := t.settle(ctx, made); err != nil {
-			return err
-		}
 		fromMs, toMs = min(fromMs, made.FromMs), max(toMs, made.ToMs)
+	}
+	// Who wrote during the deletion may have brought hours back to the catalogue.
+	if err := t.settleSpan(ctx, fromMs, toMs, todo...); err != nil {
+		return err
 	}
 	c := throughCleaner{t: t, report: report, hours: map[int64][][]byte{}, left: map[int64]bool{}}
 	if err := c.scan(ctx, view.NewFilter(), fromMs, toMs, t.find().rowsOf(todo)); err != nil {
@@ -269,14 +293,12 @@ func (t *Through) clean(ctx context.Context, report *CleanReport) error {
 	if err != nil {
 		return err
 	}
-	report.Waiting += len(todo) - len(ids)
-	if len(ids) == 0 {
-		return nil
+	if len(ids) > 0 {
+		if report.Tombstones, err = t.opts.Tombstones.Drop(ctx, ids); err != nil {
+			return err
+		}
 	}
-	if err := t.opts.Tombstones.Drop(ctx, ids); err != nil {
-		return err
-	}
-	report.Tombstones = len(ids)
+	report.Waiting += len(todo) - report.Tombstones
 	return nil
 }
 
@@ -354,12 +376,12 @@ func (c *throughCleaner) scan(
 }
 
 func (c *throughCleaner) flush(ctx context.Context) error {
-	for hour, keys := range c.hours {
+	for _, hour := range slices.Sorted(maps.Keys(c.hours)) {
 		if c.t.now().UnixMilli() <= keyschema.HourCellMs(hour)+c.t.packer.Delay().Milliseconds() {
 			c.left[hour] = true // samples in time do not tell a packer that they came
 			continue
 		}
-		cleaned, err := c.t.packer.Clean(ctx, hour, keys)
+		cleaned, err := c.t.packer.Clean(ctx, hour, c.hours[hour])
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -217,7 +218,7 @@ func (t *Through) mark(rows []throughRow) {
 func (t *Through) note(ctx context.Context, b *throughBatch, late bool) error {
 	var hours []int64
 	t.notesMu.Lock()
-	for hour := range b.hours {
+	for _, hour := range slices.Sorted(maps.Keys(b.hours)) {
 		if _, noted := t.noted[hour]; t.late(hour) == late && (late || !noted) {
 			hours = append(hours, hour)
 		}

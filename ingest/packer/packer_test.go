@@ -70,8 +70,7 @@ func (r *rig) Select(context.Context, int64, int64, ...*labels.Matcher) ([]index
 
 func newRig(t *testing.T) *rig {
 	r := &rig{T: t, nowMs: keyschema.HourStartMs(hour + 2), rng: rand.New(rand.NewPCG(3, 3)), next: 1}
-	now := func() time.Time { return time.UnixMilli(r.nowMs) }
-	r.store = storagetest.NewModel(now)
+	r.store = storagetest.NewModel(r.now)
 	var err error
 	r.data, err = r.store.EnsureTable(t.Context(), storage.DataSchema(0))
 	require.NoError(t, err)
@@ -82,7 +81,7 @@ func newRig(t *testing.T) *rig {
 	schema, err := keyschema.NewSchema(nil)
 	require.NoError(t, err)
 	r.packer, err = New(Options{Data: lossyTable{r.data, r}, Meta: r.meta, Catalogue: r, Schema: schema, Tombstones: r.set,
-		Sequence: r.take, Concurrency: 1, Now: now})
+		Sequence: r.take, Concurrency: 1, Now: r.now})
 	require.NoError(t, err)
 	return r
 }
@@ -117,12 +116,14 @@ func (r *rig) write(offsetMs uint32, value float64, late bool) {
 	require.NoError(r, r.meta.Apply(r.Context(), []storage.RowMutation{Note(hour, late)}))
 }
 
+func (r *rig) now() time.Time { return time.UnixMilli(r.nowMs) }
+
 func (r *rig) delete(fromMs, toMs int64) {
 	r.Helper()
 	start := keyschema.HourStartMs(hour)
-	_, err := r.set.Publish(r.Context(), tombstone.Tombstone{FromMs: start + fromMs, ToMs: start + toMs, MadeMs: r.nowMs,
+	_, _, err := r.set.Publish(r.Context(), tombstone.Tombstone{FromMs: start + fromMs, ToMs: start + toMs, MadeMs: r.nowMs,
 		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")}}},
-		func(ctx context.Context) (uint32, error) { return r.take(ctx, 1, 0) })
+		func(ctx context.Context) (uint32, error) { return r.take(ctx, 1, 0) }, r.now)
 	require.NoError(r, err)
 }
 
@@ -228,14 +229,14 @@ func TestPackerWaitsForAnnouncedDeletions(t *testing.T) {
 	r := newRig(t)
 	r.write(0, 1, false)
 	r.write(5, 1, false)
-	_, err := r.set.Publish(t.Context(), tombstone.Tombstone{FromMs: 0, ToMs: 1, MadeMs: r.nowMs,
+	_, _, err := r.set.Publish(t.Context(), tombstone.Tombstone{FromMs: 0, ToMs: 1, MadeMs: r.nowMs,
 		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")}}},
 		func(ctx context.Context) (uint32, error) {
 			require.NoError(t, r.packer.Run(ctx))
 			_, cells := r.row()
 			require.Equal(t, 2, cells)
 			return r.take(ctx, 1, 0)
-		})
+		}, r.now)
 	require.NoError(t, err)
 	r.write(1000, 2, false)
 	require.NoError(t, r.packer.Run(t.Context()))

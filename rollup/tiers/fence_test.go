@@ -116,11 +116,12 @@ func TestSleeperIsFencedOff(t *testing.T) {
 	a.work(t)
 
 	from := int64(firstDay*dayMs) + 2*60_000
-	made, err := b.set.Publish(t.Context(), tombstone.Tombstone{
+	made, leaving, err := b.set.Publish(t.Context(), tombstone.Tombstone{
 		FromMs: from, ToMs: from, MadeMs: clock.Load(),
 		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m")}},
-	}, func(context.Context) (uint32, error) { return 10, nil })
+	}, func(context.Context) (uint32, error) { return 10, nil }, now)
 	require.NoError(t, err)
+	require.NoError(t, leaving.Done(t.Context(), made.ID))
 	applied := func() uint64 {
 		id, err := b.Applied(t.Context())
 		require.NoError(t, err)
@@ -157,7 +158,9 @@ func TestSleeperIsFencedOff(t *testing.T) {
 	require.NoError(t, data.Apply(t.Context(), []storage.RowMutation{{ // as a cleaner does
 		Key: keyschema.AppendHour(sharedPrefix(0), hour), Entries: []storage.Entry{{Kind: storage.DeleteCells,
 			Family: storage.FamilySamples, Qualifier: keyschema.AppendSampleQualifier(nil, 2*60_000)}}}}))
-	require.NoError(t, b.set.Drop(t.Context(), []uint64{made.ID}))
+	dropped, err := b.set.Drop(t.Context(), []uint64{made.ID})
+	require.NoError(t, err)
+	require.Equal(t, 1, dropped)
 	b.work(t)
 	s, known := b.state(t)
 	require.True(t, known)

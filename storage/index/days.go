@@ -29,9 +29,11 @@ type openDay struct {
 	parts [][]byte
 }
 
-// dayPage: bits 0–23 of a word are the hours touched, wordDirty says that the journal lacks some of them, wordWriting that
-// some are on their way there. rows holds the series' row in the day's journal plus one, 0 while it has none. dirty is
-// set when one of the words may be.
+// dayPage: bits 0–23 of a word are the hours touched, wordDirty says that the journal lacks some of them, wordWriting
+// that some are on their way there. wordUnsure says that some were read from a part of a day with a segment, that of
+// another writer or an older one: if the segment was made to remove hours, such a part may be about to go, and they
+// with it. rows holds the series' row in the day's journal plus one, 0 while it has none. dirty is set when one of the
+// words may be.
 type dayPage struct {
 	words [refPageSize]atomic.Uint32
 	rows  [refPageSize]uint32
@@ -42,6 +44,7 @@ const (
 	hoursMask   = 1<<keyschema.DayHours - 1
 	wordDirty   = 1 << 31
 	wordWriting = 1 << 30
+	wordUnsure  = 1 << 29
 )
 
 func newOpenDay(day int64) *openDay {
@@ -87,7 +90,7 @@ func (o *openDays) retell(ref Ref, hour int64) (ok bool) {
 func (d *openDay) touch(ref Ref, hours uint32) bool {
 	page := d.page(ref)
 	w := &page.words[ref%refPageSize]
-	if w.Load()&hours == hours {
+	if w.Load()&(hours|wordUnsure) == hours {
 		return false
 	}
 	w.Or(hours | wordDirty)
@@ -96,12 +99,12 @@ func (d *openDay) touch(ref Ref, hours uint32) bool {
 	return true
 }
 
-// stored reports whether the hours are touched and nothing of the series' day waits for being written.
+// stored reports whether the hours are touched and nothing of the series' day waits for being written, or should be once more.
 func (d *openDay) stored(ref Ref, hours uint32) bool {
 	n := int(ref >> refPageBits)
 	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
 		word := pages[n].words[ref%refPageSize].Load()
-		return word&hours == hours && word&(wordDirty|wordWriting) == 0
+		return word&hours == hours && word&(wordDirty|wordWriting|wordUnsure) == 0
 	}
 	return false
 }
@@ -267,7 +270,11 @@ func (o *openDays) keep(d, journal *openDay) {
 	left := false
 	d.each(func(ref Ref, word *atomic.Uint32, _ *uint32) {
 		if word.Load()&wordDirty == 0 {
-			word.Store(journal.hours(ref))
+			hours := journal.hours(ref)
+			if hours != 0 {
+				hours |= wordUnsure
+			}
+			word.Store(hours)
 		}
 		left = left || word.Load() != 0
 	})

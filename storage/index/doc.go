@@ -40,7 +40,8 @@
 // With [Options.Writer] any number of processes share the tables. Each writes parts of journals under its own name, takes in
 // those of the others with [Index.Refresh], and leaves folding to one process at a time, which calls [Index.Fold]; a fold
 // is fenced in the root row, so that two of them cost work and nothing else. Presence is never narrower than the touches,
-// but may be wider: a process may have failed between telling of a series and storing its samples.
+// but may be wider: a process may have failed between telling of a series and storing its samples. Hours that a removal takes out
+// of the tables may stay in the memory of others; [Index.Stored] goes by what they wrote since, not by what they have read.
 //
 // # Concurrency
 //

@@ -108,6 +108,8 @@ type Index struct {
 	collecting bool
 
 	begun map[period]uint32 // generations that a process has reserved and perhaps not cleaned up after
+	// behind are periods whose generation in use could not be followed to the end; guarded by refreshMu.
+	behind map[period]struct{}
 
 	refreshMu sync.Mutex           // admits one Refresh; taken before maint
 	foldMu    sync.Mutex           // admits one Fold
@@ -154,7 +156,7 @@ func newIndex(opts Options) *Index {
 	x := &Index{
 		opts: opts, seed: rand.Uint64(), cat: newCatalogue(), layout: defaultLayout(),
 		foldedAt: map[period]time.Time{}, unclean: map[period]bool{}, damaged: map[period]damagedDay{},
-		reserved: map[period]uint32{}, begun: map[period]uint32{}, foldTimes: map[period]time.Time{},
+		reserved: map[period]uint32{}, begun: map[period]uint32{}, behind: map[period]struct{}{}, foldTimes: map[period]time.Time{},
 		seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
 		cleared: map[int64]*clearedHours{},
 	}

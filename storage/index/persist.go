@@ -91,7 +91,7 @@ func (d *openDay) takeDirty(fn func(ref Ref, word uint32, row *uint32)) {
 		for i := range p.words {
 			w := &p.words[i]
 			for old := w.Load(); old&wordDirty != 0; old = w.Load() {
-				if w.CompareAndSwap(old, old&^wordDirty|wordWriting) {
+				if w.CompareAndSwap(old, old&^(wordDirty|wordUnsure)|wordWriting) {
 					fn(Ref(n<<refPageBits|i), old, &p.rows[i])
 					break
 				}

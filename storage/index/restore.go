@@ -123,6 +123,7 @@ type dayRestorer struct {
 	broken  bool
 	// plain leaves out the numbers of journal rows: the part is one of several writers.
 	plain bool
+	mark  uint32 // on the words
 }
 
 func (x *Index) dayRestorer(ctx context.Context, day int64) (dayRestorer, error) {
@@ -187,7 +188,7 @@ func (r *dayRestorer) take(row storage.Row) error {
 	if err == nil {
 		err = r.reader.add(p, firstHour(r.day.day), func(ref Ref, row, hours uint32) {
 			page := r.day.page(ref)
-			page.words[ref%refPageSize].Or(hours)
+			page.words[ref%refPageSize].Or(hours | r.mark)
 			if !r.plain {
 				page.rows[ref%refPageSize] = row + 1
 			}

@@ -66,6 +66,9 @@ func (x *Index) takePart(row storage.Row, day int64, seq uint32, packer *partPac
 // readPart adds the facts of a part to a day.
 func (x *Index) readPart(d *openDay, row storage.Row, packer *partPacker) error {
 	r := dayRestorer{x: x, day: d, reader: journalReader{cat: x.cat}, packer: packer, plain: true}
+	if x.closed.get(d.day) != nil {
+		r.mark = wordUnsure
+	}
 	return r.take(row)
 }
 
@@ -143,8 +146,11 @@ func (x *Index) look(ctx context.Context) (changed []period, damaged []int64, er
 	return changed, damaged, it.Err()
 }
 
-// isNews reports whether a root row names another generation than the one in use.
+// isNews reports whether a root row names another generation than the one in use, or one that could not be followed.
 func (x *Index) isNews(p period, row storage.Row) bool {
+	if _, behind := x.behind[p]; behind {
+		return true
+	}
 	for _, c := range row.Cells {
 		if string(c.Qualifier) != string(rune(qualGen)) {
 			continue
@@ -164,9 +170,15 @@ func (x *Index) isNews(p period, row storage.Row) bool {
 const followTriesMax = 3
 
 // follow makes a period's new segment visible and lets go of the hours in memory that are in it.
-func (x *Index) follow(ctx context.Context, p period) error {
+func (x *Index) follow(ctx context.Context, p period) (err error) {
 	x.maint.Lock()
 	defer x.maint.Unlock()
+	x.behind[p] = struct{}{}
+	defer func() {
+		if err == nil {
+			delete(x.behind, p)
+		}
+	}()
 	for range followTriesMax {
 		r, err := x.readRoot(ctx, p)
 		if err != nil {

@@ -111,9 +111,8 @@ func (x *Index) Fold(ctx context.Context) error {
 	}
 	x.foldMu.Lock()
 	defer x.foldMu.Unlock()
-	f := newIndex(x.opts)
-	f.series, f.labels, f.meta, f.metrics, f.layout = x.series, x.labels, x.meta, x.metrics, x.layout
-	f.foldedAt, f.collecting = x.foldTimes, true
+	f := x.collector()
+	f.foldedAt = x.foldTimes
 	days, err := f.findDays(ctx)
 	if err != nil {
 		return fmt.Errorf("index: fold: %w", err)

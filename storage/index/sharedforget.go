@@ -15,22 +15,73 @@ import (
 // removeTriesMax bounds how often a day is written anew because another process began a fold of it meanwhile.
 const removeTriesMax = 8
 
-// RemoveShared takes hours from first to last out of a catalogue that several processes share: those that gone names, asked
-// about all hours of series that match. Other processes learn of it by Refresh. What is told anew meanwhile stays: so whoever
-// writes samples of such an hour at the same time tells of it once more after the samples are stored (Retell).
+// SharedRemoval is what RemoveShared removes: hours from First to Last of series that match, of which Gone says that they have
+// no samples.
+type SharedRemoval struct {
+	First, Last int64
+	Matchers    [][]*labels.Matcher
+	Gone        Gone
+	// Held is asked before Gone, when nobody who has asked it earlier can remove anything of the day any more; its error ends
+	// the removal. nil means that there is nothing to ask.
+	Held func(ctx context.Context) error
+}
+
+// RemoveShared takes hours out of a catalogue that several processes share. Others learn of it by Refresh. What is told anew
+// meanwhile stays: so whoever writes samples of such an hour at the same time tells of it once more after the samples are
+// stored (Retell).
 //
 // A process that tells of another hour of the same day before its next Refresh brings a removed hour back, without samples.
-func (x *Index) RemoveShared(ctx context.Context, first, last int64, matchers [][]*labels.Matcher, gone Gone) error {
+func (x *Index) RemoveShared(ctx context.Context, r SharedRemoval) error {
 	x.foldMu.Lock()
 	defer x.foldMu.Unlock()
-	f := newIndex(x.opts)
-	f.series, f.labels, f.meta, f.metrics, f.layout = x.series, x.labels, x.meta, x.metrics, x.layout
-	f.collecting = true
-	days, err := f.findDays(ctx)
+	f := x.collector()
+	err := f.eachKnownDay(ctx, r.First, r.Last, func(day int64) error {
+		err := errFenced
+		for n := 0; errors.Is(err, errFenced) && n < removeTriesMax; n++ {
+			err = f.removeDay(ctx, day, r)
+		}
+		if errors.Is(err, errFenced) {
+			err = fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("index: remove hours: %w", err)
 	}
-	for _, c := range f.closed.between(dayOf(first), dayOf(last)) {
+	return nil
+}
+
+// FenceShared sees to it that nothing is removed any more by a RemoveShared that began before, of hours from first to last, in
+// whatever process: it fails, or asks Held.
+func (x *Index) FenceShared(ctx context.Context, first, last int64) error {
+	x.foldMu.Lock()
+	defer x.foldMu.Unlock()
+	f := x.collector()
+	err := f.eachKnownDay(ctx, first, last, func(day int64) error {
+		_, err := f.reserve(ctx, dayPeriod(day))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("index: take days away from others: %w", err)
+	}
+	return nil
+}
+
+// collector is an index of its own over the same tables, which notes the parts that it reads.
+func (x *Index) collector() *Index {
+	f := newIndex(x.opts)
+	f.series, f.labels, f.meta, f.metrics, f.layout = x.series, x.labels, x.meta, x.metrics, x.layout
+	f.collecting = true
+	return f
+}
+
+// eachKnownDay calls fn with the days of hours from first to last of which the tables know something.
+func (x *Index) eachKnownDay(ctx context.Context, first, last int64, fn func(day int64) error) error {
+	days, err := x.findDays(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range x.closed.between(dayOf(first), dayOf(last)) {
 		days = append(days, c.of.firstDay())
 	}
 	slices.Sort(days)
@@ -38,24 +89,15 @@ func (x *Index) RemoveShared(ctx context.Context, first, last int64, matchers []
 		if day < dayOf(first) || day > dayOf(last) {
 			continue
 		}
-		err := errFenced
-		for n := 0; errors.Is(err, errFenced) && n < removeTriesMax; n++ {
-			err = f.removeDay(ctx, day, max(first, firstHour(day)), min(last, lastHour(day)), matchers, gone)
-		}
-		if errors.Is(err, errFenced) {
-			err = fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
-		}
-		if err != nil {
-			return fmt.Errorf("index: remove hours of day %d: %w", day, err)
+		if err := fn(day); err != nil {
+			return fmt.Errorf("day %d: %w", day, err)
 		}
 	}
 	return nil
 }
 
 // removeDay makes a day's segment anew, of its journal and its former segment, if they know hours that are gone.
-func (x *Index) removeDay(
-	ctx context.Context, day, first, last int64, matchers [][]*labels.Matcher, gone Gone,
-) error {
+func (x *Index) removeDay(ctx context.Context, day int64, r SharedRemoval) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	defer x.open.forget(day)
@@ -67,7 +109,7 @@ func (x *Index) removeDay(
 			return err
 		}
 		lost := map[string]uint32{}
-		if err := x.findGone(ctx, day, first, last, matchers, gone, lost); err != nil || len(lost) == 0 {
+		if err := x.findGone(ctx, day, r, lost); err != nil || len(lost) == 0 {
 			return err
 		}
 		if fenced {
@@ -76,6 +118,11 @@ func (x *Index) removeDay(
 		}
 		if gen, err = x.reserve(ctx, dayPeriod(day)); err != nil {
 			return err
+		}
+		if r.Held != nil {
+			if err := r.Held(ctx); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -186,16 +233,15 @@ func (x *Index) everythingOf(ctx context.Context, first, last int64, matchers []
 }
 
 // findGone asks which hours of a day have no samples any more.
-func (x *Index) findGone(
-	ctx context.Context, day, first, last int64, matchers [][]*labels.Matcher, gone Gone, lost map[string]uint32,
-) error {
+func (x *Index) findGone(ctx context.Context, day int64, r SharedRemoval, lost map[string]uint32) error {
 	var key []byte
-	for _, ms := range matchers {
+	first, last := max(r.First, firstHour(day)), min(r.Last, lastHour(day))
+	for _, ms := range r.Matchers {
 		known, err := x.everythingOf(ctx, first, last, ms)
 		if err != nil {
 			return err
 		}
-		hours, err := gone(ctx, known)
+		hours, err := r.Gone(ctx, known)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
+	"halite/storage"
 )
 
 // TestSharedRemoval: hours that one process removes are gone for all, whether their days are folded or not, while the process
@@ -77,8 +79,9 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 	ms := [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, metricName, "m0")},
 		{labels.MustNewMatcher(labels.MatchEqual, metricName, "m1")}}
 	calls := 0
-	err := w.nodes[0].RemoveShared(context.Background(), 0, w.clock.Load(), ms,
-		func(_ context.Context, series []Series) ([][]HourSpan, error) {
+	err := w.nodes[0].RemoveShared(context.Background(), SharedRemoval{
+		Last: w.clock.Load(), Matchers: ms,
+		Gone: func(_ context.Context, series []Series) ([][]HourSpan, error) {
 			out := make([][]HourSpan, len(series))
 			for i, s := range series {
 				eachHourOf(s, func(hour int64) {
@@ -103,7 +106,146 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 				require.NoError(w.t, w.start().Fold(context.Background()))
 			}
 			return out, nil
-		})
+		},
+	})
 	require.NoError(w.t, err)
 	return retold, perhaps
 }
+
+// TestSharedRemovalIsFenced: whoever removes hours and was taken for dead in the middle of it removes nothing any more, folded
+// days and others.
+func TestSharedRemovalIsFenced(t *testing.T) {
+	for _, folded := range []bool{false, true} {
+		w := newSharedWorld(t, 1, 2)
+		a, b := w.nodes[0], w.nodes[1]
+		hour := int64(baseDay * 24)
+		ref, _, err := a.Add(labels.FromStrings(metricName, "m"))
+		require.NoError(t, err)
+		a.Touch(ref, hour)
+		require.NoError(t, a.Persist(t.Context()))
+		if folded {
+			w.clock.Add(72)
+			require.NoError(t, a.Fold(t.Context()))
+		}
+		calls, held := 0, true
+		errGivenUp := errors.New("given up")
+		err = a.RemoveShared(t.Context(), SharedRemoval{
+			First: hour, Last: hour, Matchers: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, metricName, "m")}},
+			Gone: func(context.Context, []Series) ([][]HourSpan, error) {
+				if calls++; calls == 2 { // it goes by what it finds now, and sleeps
+					held = false
+					require.NoError(t, b.FenceShared(t.Context(), hour, hour))
+				}
+				return [][]HourSpan{{{First: hour, Last: hour}}}, nil
+			},
+			Held: func(context.Context) error {
+				if !held {
+					return errGivenUp
+				}
+				return nil
+			},
+		})
+		require.ErrorIs(t, err, errGivenUp)
+		found, err := w.start().Select(t.Context(), keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
+		require.NoError(t, err)
+		require.Len(t, found, 1, "folded: %v", folded)
+	}
+}
+
+// TestWriterAfterSharedRemoval: a writer that looked for news at any moment of a removal, or whose look failed at any read,
+// tells of a removed hour once more when it writes to it.
+func TestWriterAfterSharedRemoval(t *testing.T) {
+	moments := 0
+	for writes := 0; writerAfterRemoval(t, writes, 0); writes++ {
+		moments++
+	}
+	for reads := 1; writerAfterRemoval(t, -1, reads); reads++ {
+		moments++
+	}
+	require.Greater(t, moments, 8)
+}
+
+// writerAfterRemoval has a writer look before a write of the removal, and a read of its next look fail, and reports whether
+// there were that many.
+func writerAfterRemoval(t *testing.T, beforeWrite, failedRead int) (were bool) {
+	w := newSharedWorld(t, 1, 0)
+	hour := int64(baseDay * 24)
+	store := &readsStore{Store: w.tables}
+	var removal func()
+	open := func() *Index {
+		hook := func() (before, after error) {
+			if removal != nil {
+				removal()
+			}
+			return nil, nil
+		}
+		x, err := Open(t.Context(), Options{Store: &hookedStore{store, hook}, Schema: w.schema, Now: w.now, Writer: NewWriter()})
+		require.NoError(t, err)
+		return x
+	}
+	writer, remover := open(), open()
+	write := func() {
+		ref, _, err := writer.Add(labels.FromStrings(metricName, "m"))
+		require.NoError(t, err)
+		if !writer.Stored(ref, hour) {
+			writer.Touch(ref, hour)
+			require.NoError(t, writer.Persist(t.Context()))
+		}
+	}
+	write()
+	removal = func() {
+		if beforeWrite--; beforeWrite == -1 {
+			were = true
+			require.NoError(t, writer.Refresh(t.Context()))
+		}
+	}
+	require.NoError(t, remover.RemoveShared(t.Context(), SharedRemoval{
+		First: hour, Last: hour, Matchers: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, metricName, "m")}},
+		Gone: func(context.Context, []Series) ([][]HourSpan, error) {
+			return [][]HourSpan{{{First: hour, Last: hour}}}, nil
+		},
+	}))
+	removal = nil
+	store.failIn = failedRead
+	if err := writer.Refresh(t.Context()); err != nil {
+		were = true
+		require.ErrorIs(t, err, errInjected)
+	}
+	store.failIn = 0
+	require.NoError(t, writer.Refresh(t.Context()))
+	write()
+	found, err := open().Select(t.Context(), keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
+	require.NoError(t, err)
+	require.Len(t, found, 1, "look before write %d, failing at read %d", beforeWrite, failedRead)
+	return were
+}
+
+// readsStore fails one read of its tables.
+type readsStore struct {
+	storage.Store
+	failIn int // reads, 0 for none
+}
+
+func (s *readsStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
+	t, err := s.Store.EnsureTable(ctx, schema)
+	return &readsTable{t, s}, err
+}
+
+type readsTable struct {
+	storage.Table
+	s *readsStore
+}
+
+func (t *readsTable) ReadRows(ctx context.Context, set storage.RowSet, opts storage.ReadOptions) storage.RowIter {
+	if t.s.failIn--; t.s.failIn == 0 {
+		return failedRows{}
+	}
+	return t.Table.ReadRows(ctx, set, opts)
+}
+
+type failedRows struct{}
+
+func (failedRows) Next() bool       { return false }
+func (failedRows) Row() storage.Row { return storage.Row{} }
+func (failedRows) Err() error       { return errInjected }
+func (failedRows) Close() error     { return nil }

@@ -17,6 +17,7 @@ func FuzzRow(f *testing.F) {
 	f.Add([]byte("next"), []byte(seven), []byte("v"+seven), []byte("whose"))
 	f.Add([]byte("floor"), []byte{0, 0, 1, 0}, []byte("a12345678"), []byte(seven))
 	f.Add([]byte(seven), []byte{1}, []byte("v"), []byte{})
+	f.Add([]byte("s12345678"), []byte(seven+seven+most), []byte("s87654321"), []byte(seven))
 	f.Add([]byte("next"), []byte(most), []byte("v"+most), []byte{})
 	f.Fuzz(func(t *testing.T, q1, v1, q2, v2 []byte) {
 		store := storagetest.NewModel(time.Now)
@@ -40,7 +41,7 @@ func FuzzRow(f *testing.F) {
 				continue
 			}
 			number := func(context.Context) (uint32, error) { return set.View().Floor() + 1, nil }
-			if _, err = set.Publish(t.Context(), deletion(), number); err == nil && set.Len() == 0 {
+			if _, _, err = set.Publish(t.Context(), deletion(), number, time.Now); err == nil && set.Len() == 0 {
 				t.Fatal("what was published is not in force")
 			}
 		}

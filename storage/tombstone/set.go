@@ -117,7 +117,7 @@ func Open(ctx context.Context, opts Options) (*Set, error) {
 
 // load reads the row of tombstones.
 func (s *Set) load(ctx context.Context) (r *row, err error) {
-	r = &row{next: 1, announced: map[string]int64{}}
+	r = &row{next: 1, announced: map[string]int64{}, settling: map[string]settling{}}
 	it := s.meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(metaRow)}},
 		storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyMeta}, VersionsMax: 1}})
 	defer func() { err = errors.Join(err, it.Close()) }()
@@ -235,11 +235,8 @@ func (s *Set) Put(t *Tombstone) {
 	s.publish(s.latest.Load().with(list))
 }
 
-// Settle notes, durably, that the catalogue no longer has hours without samples because of a tombstone.
+// Settle notes, durably, that the catalogue no longer has hours without samples because of a tombstone. The set is not shared.
 func (s *Set) Settle(ctx context.Context, id uint64) error {
-	if s.opts.Shared {
-		return s.settleShared(ctx, id)
-	}
 	if t := s.Find(id); t != nil && t.Pending {
 		settled := *t
 		settled.Pending = false
@@ -257,8 +254,9 @@ func (s *Set) publish(now *View) {
 	s.latest.Store(now)
 }
 
-// Drop takes tombstones out of force whose rows no longer need them, durably.
-func (s *Set) Drop(ctx context.Context, ids []uint64) error {
+// Drop takes tombstones out of force whose rows no longer need them, durably. It returns how many; in a shared set some may have
+// to stay.
+func (s *Set) Drop(ctx context.Context, ids []uint64) (dropped int, err error) {
 	if s.opts.Shared {
 		return s.dropShared(ctx, ids)
 	}
@@ -270,12 +268,12 @@ func (s *Set) Drop(ctx context.Context, ids []uint64) error {
 	s.publish(s.latest.Load().with(list))
 	s.mu.Unlock()
 	if err := s.Save(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	if err := s.opts.Store.Sync(ctx); err != nil {
-		return fmt.Errorf("sync the tombstones: %w", err)
+		return 0, fmt.Errorf("sync the tombstones: %w", err)
 	}
-	return nil
+	return len(ids), nil
 }
 
 // Save writes to the meta table what it does not say yet; it is durable after the store's Sync. What could not be

@@ -174,11 +174,13 @@ func TestTombstonesAreKept(t *testing.T) {
 	require.Equal(t, 2, set.Len())
 	require.Equal(t, second.String(), set.Find(second.ID).String())
 	require.NoError(t, set.Settle(t.Context(), first.ID))
-	require.NoError(t, set.Drop(ctx, []uint64{second.ID}))
+	_, err := set.Drop(ctx, []uint64{second.ID})
+	require.NoError(t, err)
 	set = open(t, store)
 	require.Equal(t, 1, set.Len())
 	require.Equal(t, uint64(3), set.NextID(), "an id is not given twice")
-	require.NoError(t, set.Drop(ctx, []uint64{first.ID}))
+	_, err = set.Drop(ctx, []uint64{first.ID})
+	require.NoError(t, err)
 	require.Equal(t, uint64(3), open(t, store).NextID())
 }
 
@@ -231,7 +233,8 @@ func TestHashedTags(t *testing.T) {
 		return []keyschema.Tag{{Name: "x", Value: long}}, nil
 	})
 	require.Empty(t, get(t, ctx, table, 0))
-	require.NoError(t, set.Drop(ctx, []uint64{other.ID, other.ID + 1}))
+	_, err := set.Drop(ctx, []uint64{other.ID, other.ID + 1})
+	require.NoError(t, err)
 	require.Len(t, get(t, ctx, table, 0), 1)
 }
 

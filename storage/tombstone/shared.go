@@ -47,6 +47,7 @@ type row struct {
 	token     []byte // of the version
 	floor     uint32
 	announced map[string]int64 // qualifiers, and when
+	settling  map[string]settling
 }
 
 // take takes up a cell that is no tombstone; ok is false if it is one.
@@ -62,6 +63,8 @@ func (r *row) take(c *storage.Cell) (ok bool, err error) {
 		}
 	case len(q) == markedBytes && q[0] == announceMark && len(c.Value) == idBytes:
 		r.announced[string(q)] = int64(binary.BigEndian.Uint64(c.Value))
+	case len(q) == markedBytes && q[0] == settleMark && len(c.Value) == settlingSize:
+		r.settling[string(q)] = parseSettling(c.Value)
 	case len(q) != idBytes || binary.BigEndian.Uint64(q) >= math.MaxInt64:
 		return true, fmt.Errorf("%w: table %s, row %s: qualifier %x with %d bytes", storage.ErrCorrupt, storage.TableMeta, metaRow, q,
 			len(c.Value))
@@ -172,11 +175,11 @@ func setCell(qualifier, value []byte) storage.Entry {
 	return storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: qualifier, Value: value}
 }
 
-// Publish puts a tombstone in force for all processes, gives it its ID and Seq, and returns it. number returns a number above
-// all that were given out before it was called. Set must be shared.
+// Publish puts a tombstone in force for all processes, gives it its ID and Seq, and returns it with the mark that its hours
+// are leaving the catalogue. number returns a number above all that were given out before it was called. Set must be shared.
 func (s *Set) Publish(
-	ctx context.Context, t Tombstone, number func(ctx context.Context) (uint32, error),
-) (*Tombstone, error) {
+	ctx context.Context, t Tombstone, number func(ctx context.Context) (uint32, error), now func() time.Time,
+) (*Tombstone, *Settling, error) {
 	announcement := make([]byte, markedBytes)
 	_, _ = rand.Read(announcement) // never fails
 	announcement[0] = announceMark
@@ -186,8 +189,9 @@ func (s *Set) Publish(
 		}
 		return []storage.Entry{setCell(announcement, binary.BigEndian.AppendUint64(nil, uint64(t.MadeMs)))}, nil
 	}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	leaving := s.newSettling(t.FromMs, t.ToMs, now)
 	err := s.change(ctx, func(r *row) (_ []storage.Entry, err error) {
 		if _, held := r.announced[string(announcement)]; !held {
 			return nil, ErrOvertaken
@@ -200,17 +204,17 @@ func (s *Set) Publish(
 		}
 		t.ID = r.next
 		return []storage.Entry{
-			remove(announcement), setCell(binary.BigEndian.AppendUint64(nil, t.ID), Append(nil, &t)),
+			remove(announcement), leaving.cell(), setCell(binary.BigEndian.AppendUint64(nil, t.ID), Append(nil, &t)),
 			setCell([]byte(nextQualifier), binary.BigEndian.AppendUint64(nil, t.ID+1)),
 			setCell([]byte(floorQualifier), binary.BigEndian.AppendUint32(nil, t.Seq)),
 		}, nil
 	})
 	if err != nil {
-		return nil, errors.Join(err, s.withdraw(context.WithoutCancel(ctx), func(q string, _ int64) bool {
+		return nil, nil, errors.Join(err, s.withdraw(context.WithoutCancel(ctx), func(q string, _ int64) bool {
 			return q == string(announcement)
 		}))
 	}
-	return &t, nil
+	return &t, leaving, nil
 }
 
 // withdraw removes announcements.
@@ -234,37 +238,8 @@ func (s *Set) withdraw(ctx context.Context, which func(qualifier string, madeMs 
 	return err
 }
 
-var errNothing = errors.New("nothing to change")
-
 // GiveUp removes announcements of deletions that were made before a time, whose makers are taken for dead. If one is not, its
 // deletion fails with ErrOvertaken.
 func (s *Set) GiveUp(ctx context.Context, beforeMs int64) error {
 	return s.withdraw(ctx, func(_ string, madeMs int64) bool { return madeMs < beforeMs })
-}
-
-// settleShared is Settle of a shared set, durably.
-func (s *Set) settleShared(ctx context.Context, id uint64) error {
-	err := s.change(ctx, func(r *row) ([]storage.Entry, error) {
-		i := slices.IndexFunc(r.list, func(t *Tombstone) bool { return t.ID == id })
-		if i < 0 || !r.list[i].Pending {
-			return nil, errNothing
-		}
-		settled := *r.list[i]
-		settled.Pending = false
-		return []storage.Entry{setCell(binary.BigEndian.AppendUint64(nil, id), Append(nil, &settled))}, nil
-	})
-	if errors.Is(err, errNothing) {
-		return nil
-	}
-	return err
-}
-
-// dropShared is Drop of a shared set.
-func (s *Set) dropShared(ctx context.Context, ids []uint64) error {
-	return s.change(ctx, func(*row) (entries []storage.Entry, err error) {
-		for _, id := range ids {
-			entries = append(entries, remove(binary.BigEndian.AppendUint64(nil, id)))
-		}
-		return entries, nil
-	})
 }

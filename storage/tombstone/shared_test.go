@@ -80,18 +80,7 @@ func TestSharedDeletionsAreSeenByAll(t *testing.T) {
 		openShared(t, store, func(context.Context) error { told++; return nil })}
 	var work sync.WaitGroup
 	for _, set := range sets[:2] {
-		work.Go(func() {
-			for range 12 {
-				made, err := set.Publish(t.Context(), deletion(), number)
-				if err != nil {
-					t.Errorf("publish: %v", err)
-					return
-				}
-				if set.Find(made.ID) == nil {
-					t.Errorf("tombstone %d is not seen where it was made", made.ID)
-				}
-			}
-		})
+		work.Go(func() { publishSome(t, set, number) })
 	}
 	work.Wait()
 	require.NoError(t, sets[2].Refresh(t.Context()))
@@ -100,8 +89,8 @@ func TestSharedDeletionsAreSeenByAll(t *testing.T) {
 	defer view.Release()
 	require.GreaterOrEqual(t, view.Len(), 24, "a lost answer may double one")
 	require.Empty(t, view.Announced())
-	require.True(t, view.Unsettled(2, 5))
-	require.False(t, view.Unsettled(3, 5))
+	require.True(t, view.Settling(2, 5))
+	require.False(t, view.Settling(storage.DayMs, storage.DayMs+5))
 	seqs, highest := map[uint32]bool{}, uint32(0)
 	for _, made := range view.List() {
 		require.False(t, seqs[made.Seq])
@@ -109,8 +98,17 @@ func TestSharedDeletionsAreSeenByAll(t *testing.T) {
 	}
 	require.Equal(t, highest, view.Floor())
 	gone := view.List()[0].ID
-	require.NoError(t, sets[0].Settle(t.Context(), view.List()[1].ID))
-	require.NoError(t, sets[0].Drop(t.Context(), []uint64{gone}))
+	dropped, err := sets[0].Drop(t.Context(), []uint64{gone})
+	require.NoError(t, err)
+	require.Zero(t, dropped, "hours of it are leaving the catalogue")
+	later := func() time.Time { return time.Now().Add(tombstone.SettlingMax + time.Minute) }
+	took, err := sets[0].StartSettling(t.Context(), 1, 2, later)
+	require.NoError(t, err)
+	require.True(t, took.Overtook)
+	require.NoError(t, took.Done(t.Context(), view.List()[1].ID))
+	dropped, err = sets[0].Drop(t.Context(), []uint64{gone})
+	require.NoError(t, err)
+	require.Equal(t, 1, dropped)
 	require.NoError(t, sets[1].Refresh(t.Context()))
 	require.Nil(t, sets[1].Find(gone))
 	require.False(t, sets[1].Find(view.List()[1].ID).Pending)
@@ -120,11 +118,33 @@ func TestSharedDeletionsAreSeenByAll(t *testing.T) {
 	for _, made := range view.List()[1:] {
 		all = append(all, made.ID)
 	}
-	require.NoError(t, again.Drop(t.Context(), all))
+	dropped, err = again.Drop(t.Context(), all)
+	require.NoError(t, err)
+	require.Len(t, all, dropped)
 	empty := openShared(t, store, nil).View()
 	require.Zero(t, empty.Len())
 	require.Equal(t, highest, empty.Floor(), "the number outlives the tombstones")
 	empty.Release()
+}
+
+// publishSome puts tombstones in force and settles every other one; the makers of the others die.
+func publishSome(t *testing.T, set *tombstone.Set, number func(context.Context) (uint32, error)) {
+	for range 12 {
+		made, leaving, err := set.Publish(t.Context(), deletion(), number, time.Now)
+		if err != nil {
+			t.Errorf("publish: %v", err)
+			return
+		}
+		if set.Find(made.ID) == nil {
+			t.Errorf("tombstone %d is not seen where it was made", made.ID)
+		}
+		if made.ID%2 == 0 {
+			continue
+		}
+		if err := leaving.Done(t.Context(), made.ID); err != nil {
+			t.Errorf("settle: %v", err)
+		}
+	}
 }
 
 // TestSharedDeletionIsAnnounced: while a deletion takes its number others know of it, and may give it up if it takes long.
@@ -138,16 +158,69 @@ func TestSharedDeletionIsAnnounced(t *testing.T) {
 		require.Zero(t, view.Len())
 		return view.Announced()
 	}
-	_, err := a.Publish(t.Context(), deletion(), func(ctx context.Context) (uint32, error) {
+	_, _, err := a.Publish(t.Context(), deletion(), func(ctx context.Context) (uint32, error) {
 		require.Equal(t, []int64{1000}, announced())
 		require.NoError(t, b.GiveUp(ctx, 1000))
 		require.Len(t, announced(), 1, "not that old")
 		require.NoError(t, b.GiveUp(ctx, 1001))
 		require.Empty(t, announced())
 		return 5, nil
-	})
+	}, time.Now)
 	require.ErrorIs(t, err, tombstone.ErrOvertaken)
-	_, err = a.Publish(t.Context(), deletion(), func(context.Context) (uint32, error) { return 0, context.Canceled })
+	cancelled := func(context.Context) (uint32, error) { return 0, context.Canceled }
+	_, _, err = a.Publish(t.Context(), deletion(), cancelled, time.Now)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, announced(), "taken back")
+}
+
+// TestSettlingIsMarked: all know of hours that leave the catalogue; a mark that its owner does not renew is taken over, and then
+// the owner learns of it.
+func TestSettlingIsMarked(t *testing.T) {
+	const day = storage.DayMs
+	store := storagetest.NewModel(time.Now)
+	a, b := openShared(t, store, nil), openShared(t, store, nil)
+	at := time.UnixMilli(1_700_000_000_000)
+	now := func() time.Time { return at }
+	seen := func() (settling, old bool) {
+		require.NoError(t, b.Refresh(t.Context()))
+		view := b.View()
+		defer view.Release()
+		_, _, old = view.OldSettling(now())
+		return view.Settling(2*day, 3*day), old
+	}
+	first, err := a.StartSettling(t.Context(), day, 2*day, now)
+	require.NoError(t, err)
+	require.False(t, first.Overtook)
+	settling, old := seen()
+	require.True(t, settling)
+	require.False(t, old)
+
+	at = at.Add(tombstone.SettlingMax - time.Second)
+	require.NoError(t, first.Held(t.Context()), "renews it")
+	at = at.Add(tombstone.SettlingMax - time.Second)
+	elsewhere, err := b.StartSettling(t.Context(), 3*day, 4*day, now)
+	require.NoError(t, err)
+	beside, err := b.StartSettling(t.Context(), day+1, day+1, now)
+	require.NoError(t, err)
+	require.False(t, beside.Overtook, "it is not old")
+	require.NoError(t, beside.Done(t.Context()))
+	require.NoError(t, first.Held(t.Context()))
+
+	at = at.Add(tombstone.SettlingMax + time.Second)
+	require.NoError(t, elsewhere.Done(t.Context()))
+	_, old = seen()
+	require.True(t, old)
+	second, err := b.StartSettling(t.Context(), day+1, day+1, now)
+	require.NoError(t, err)
+	require.True(t, second.Overtook)
+	fromMs, toMs := second.Span()
+	require.Equal(t, []int64{day, 3*day - 1}, []int64{fromMs, toMs})
+	require.ErrorIs(t, first.Held(t.Context()), tombstone.ErrOvertaken)
+	require.ErrorIs(t, first.Done(t.Context()), tombstone.ErrOvertaken)
+	settling, old = seen()
+	require.True(t, settling)
+	require.False(t, old)
+	require.NoError(t, second.Done(t.Context()))
+	settling, _ = seen()
+	require.False(t, settling)
 }

@@ -23,6 +23,7 @@ type View struct {
 	version   uint64 // of a shared set
 	floor     uint32
 	announced []int64 // when deletions were begun that are not in force yet
+	settling  []settling
 
 	users int           // guarded by set.mu
 	done  chan struct{} // closed when users is 0 and the view is not the latest
@@ -31,7 +32,8 @@ type View struct {
 func newView(set *Set, r *row) *View {
 	v := &View{
 		set: set, list: r.list, byMetric: map[string][]*Tombstone{}, fromMs: math.MaxInt64, toMs: -1, version: r.version,
-		floor: r.floor, announced: slices.Collect(maps.Values(r.announced)), done: make(chan struct{}),
+		floor: r.floor, announced: slices.Collect(maps.Values(r.announced)), settling: slices.Collect(maps.Values(r.settling)),
+		done: make(chan struct{}),
 	}
 	slices.SortFunc(v.list, func(a, b *Tombstone) int { return cmp.Compare(a.ID, b.ID) })
 	for _, t := range v.list {
@@ -81,11 +83,6 @@ func (v *View) Floor() uint32 { return v.floor }
 // Announced lists when deletions were begun that are not in force yet, in milliseconds since 1970: what numbers they have is
 // not known.
 func (v *View) Announced() []int64 { return v.announced }
-
-// Unsettled reports whether hours leave the catalogue because of a tombstone that concerns times from fromMs to toMs.
-func (v *View) Unsettled(fromMs, toMs int64) bool {
-	return slices.ContainsFunc(v.list, func(t *Tombstone) bool { return t.Pending && t.FromMs <= toMs && t.ToMs >= fromMs })
-}
 
 // Len is the number of tombstones.
 func (v *View) Len() int { return len(v.list) }
