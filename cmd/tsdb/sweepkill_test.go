@@ -1,0 +1,316 @@
+package main_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+)
+
+const (
+	// sweptDebug is more metrics than a request of a sweep drops.
+	sweptDebug, sweptTrace, sweptKept = 270, 20, 4
+	sweptDays                         = 7
+	sweptRules                        = `[{"pattern": "debug_*", "retention": {"raw": "2d"}},
+		{"pattern": "trace_*", "retention": {"raw": "4d", "hours": "5d"}}]`
+	sweptStrikes = 2
+	// sweptGrace is the sweeper's default.
+	sweptGrace = 6 * time.Hour
+)
+
+// sweeping is tables that hold what is to be swept, and servers on them that are killed amid it.
+type sweeping struct {
+	t       *testing.T
+	rng     *rand.Rand
+	now     time.Time
+	rules   string
+	servers int
+	dir     string // of servers with a disk
+	flags   []string
+	tool    []string // flags of commands on the tables
+	before  map[string]string
+	answers []string
+	amid    int // sweeps that were cut off
+}
+
+// TestSweepKilled: servers are killed while they free what metrics keep shorter than others, on the embedded engine and in both
+// modes on Bigtable. What is kept is there and is answered, also while a sweep runs; nothing else of the tables has changed, and
+// in the end all that is due is gone.
+func TestSweepKilled(t *testing.T) {
+	seed := rand.Uint64()
+	if text := os.Getenv("HALITE_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	rounds := 1
+	if text := os.Getenv("HALITE_SEEDS"); text != "" {
+		var err error
+		rounds, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	amid := 0
+	for range rounds {
+		for _, on := range []string{"embedded", "buffered", "through"} {
+			t.Run(fmt.Sprintf("%s/seed=%d", on, seed), func(t *testing.T) {
+				w := newSweeping(t, on, seed)
+				w.run()
+				amid += w.amid
+			})
+		}
+		seed++
+	}
+	require.Positive(t, amid, "sweeps that were cut off")
+}
+
+func newSweeping(t *testing.T, on string, seed uint64) *sweeping {
+	w := &sweeping{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: time.Now().Truncate(time.Second), servers: 1, dir: t.TempDir()}
+	w.rules = filepath.Join(t.TempDir(), "rules.json")
+	require.NoError(t, os.WriteFile(w.rules, []byte(sweptRules), 0o600))
+	w.tool = []string{"--storage.path", w.dir}
+	w.flags = []string{"--no-web.self-scrape"}
+	if on != "embedded" {
+		startEmulator(t)
+		w.flags, w.tool = onBigtable(), append(w.tool, bigtableFlags...)
+	}
+	if on == "through" {
+		w.servers, w.dir = 2, nowhere(t)
+		// A pass over rollups has to be done within the delay.
+		w.flags = through("--bigtable.pack-delay=4s", "--bigtable.pack-interval=50ms", "--bigtable.lease=900ms")
+	}
+	return w
+}
+
+// run fills the tables without rules, has rollups made, then has servers with rules sweep them.
+func (w *sweeping) run() {
+	w.filled(append(slices.Clone(w.flags), "--no-storage.rollups"))
+	w.flags = append(w.flags, "--storage.rollups")
+	w.rolledUp()
+	w.before = w.dump()
+	w.flags = append(w.flags, "--storage.schema-rules", w.rules)
+	for strike := range sweptStrikes {
+		w.strike(strike)
+		w.compare(false)
+	}
+	servers := w.launch()
+	for _, s := range servers {
+		s.awaitReady()
+		w.ask(s)
+	}
+	require.Eventually(w.t, func() bool {
+		return slices.ContainsFunc(servers, func(s *server) bool { return s.metric("tsdb_retention_last_sweep_timestamp_seconds") > 0 })
+	}, 20*time.Second, 20*time.Millisecond, "%s", servers[0].log)
+	for _, s := range servers {
+		w.ask(s)
+		require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
+	}
+	w.compare(true)
+}
+
+// filled writes samples of each day, whose time of the day is far from where ages end.
+func (w *sweeping) filled(flags []string) {
+	s := startServer(w.t, w.dir, flags...)
+	for day := range sweptDays {
+		var points []point
+		at := w.now.Add(-time.Duration(day)*24*time.Hour - 12*time.Hour)
+		add := func(kind string, n int) {
+			points = append(points, point{fmt.Sprintf("%s_%03d", kind, n), fmt.Sprint(n), at.UnixMilli(), float64(day*1000 + n)})
+		}
+		for n := range sweptDebug {
+			add("debug", n)
+		}
+		for n := range sweptTrace {
+			add("trace", n)
+		}
+		for n := range sweptKept {
+			add("kept", n)
+		}
+		s.write(points)
+	}
+	if w.servers > 1 { // packed before they are looked at
+		require.Eventually(w.t, func() bool {
+			out, err := tsdb(append([]string{"inspect", "keys", "--table=meta", "--prefix=pack#"}, w.tool...)...)
+			return err == nil && out == ""
+		}, 20*time.Second, 50*time.Millisecond)
+	}
+	require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
+}
+
+// rolledUp has a server compute rollups of all days and answer what is asked later on.
+func (w *sweeping) rolledUp() {
+	s := startServer(w.t, w.dir, w.flags...)
+	require.Eventually(w.t, func() bool {
+		return s.metric(`tsdb_rollup_passes_total\{kind="whole"\}`) >= sweptDays-2 && s.metric("tsdb_rollup_pending_days") == 0
+	}, 30*time.Second, 50*time.Millisecond, "%s", s.log)
+	w.ask(s)
+	require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
+}
+
+// questions are about samples that are kept by all rules, and about rollups that are kept although their samples are not.
+func (w *sweeping) questions() (out []url.Values) {
+	for _, q := range []struct{ pattern, span, tiers string }{
+		{"kept_.*", "8d", "raw"}, {"kept_.*", "8d", "auto"}, {"debug_.*", "40h", "raw"}, {"trace_.*", "88h", "raw"},
+		{"debug_.*", "8d", "auto"},
+	} {
+		selected := fmt.Sprintf(`{__name__=~%q}[%s]`, q.pattern, q.span)
+		query := "sum(sum_over_time(" + selected + ")) + count(count_over_time(" + selected + ")) / 1024"
+		out = append(out, url.Values{"query": {query},
+			"time": {fmt.Sprint(w.now.Unix())}, "tiers": {q.tiers}})
+	}
+	return out
+}
+
+// ask demands the answers that a server gave first.
+func (w *sweeping) ask(s *server) {
+	w.t.Helper()
+	for n, q := range w.questions() {
+		code, a := s.get("/api/v1/query", q)
+		require.Equal(w.t, http.StatusOK, code, a.Error)
+		if n == len(w.answers) {
+			require.Contains(w.t, string(a.Data), `"value"`)
+			w.answers = append(w.answers, string(a.Data))
+		}
+		require.Equal(w.t, w.answers[n], string(a.Data), "%v", q)
+	}
+}
+
+func (w *sweeping) launch() (servers []*server) {
+	for range w.servers {
+		servers = append(servers, launch(w.t, w.dir, freeAddress(w.t), w.flags...))
+	}
+	return servers
+}
+
+// strike kills a server that sweeps, at once or after it has gone on for a while; others are asked and then killed, too.
+func (w *sweeping) strike(n int) {
+	servers, after := w.launch(), time.Duration(0)
+	if n > 0 {
+		after = time.Duration(w.rng.IntN(120)) * time.Millisecond
+	}
+	rows := func(s *server) (sum float64) {
+		for _, tier := range []string{"raw", "hours"} {
+			sum += max(0, s.metric(`tsdb_retention_freed_rows_total\{tier="`+tier+`"\}`))
+		}
+		return sum
+	}
+	var sweeps *server
+	for until := time.Now().Add(20 * time.Second); sweeps == nil; time.Sleep(2 * time.Millisecond) {
+		require.True(w.t, time.Now().Before(until), "nobody sweeps:\n%s", servers[0].log)
+		for _, s := range servers {
+			if rows(s) > 0 || s.metric("tsdb_retention_last_sweep_timestamp_seconds") > 0 {
+				sweeps = s
+			}
+		}
+	}
+	var asking sync.WaitGroup
+	asking.Go(func() { w.askUntilGone(sweeps) })
+	time.Sleep(after)
+	freed, done := rows(sweeps), sweeps.metric("tsdb_retention_last_sweep_timestamp_seconds") > 0
+	require.Error(w.t, sweeps.end(syscall.SIGKILL))
+	asking.Wait()
+	if !done {
+		w.amid++
+	}
+	w.t.Logf("killed after %.0f rows, sweep done: %t", freed, done)
+	for _, s := range servers {
+		if s != sweeps {
+			s.awaitReady()
+			w.ask(s)
+			require.Error(w.t, s.end(syscall.SIGKILL))
+		}
+	}
+}
+
+// askUntilGone asks a server until it is killed; it may fail to answer, but never answers wrong.
+func (w *sweeping) askUntilGone(s *server) {
+	for {
+		for n, q := range w.questions() {
+			resp, err := http.Get(s.url + "/api/v1/query?" + q.Encode())
+			if err != nil {
+				return
+			}
+			text := new(strings.Builder)
+			err = resp.Write(text)
+			if err == nil && resp.StatusCode == http.StatusOK && !strings.Contains(text.String(), w.answers[n]) {
+				w.t.Errorf("%v during a sweep: %s", q, text)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// dump returns the cells of samples and rollups, by row and cell.
+func (w *sweeping) dump() map[string]string {
+	all := map[string]string{}
+	for _, table := range []string{"data", "rollup"} {
+		out, err := tsdb(append([]string{"inspect", "rows", "--verbose", "--limit=0", "--table", table}, w.tool...)...)
+		require.NoError(w.t, err, out)
+		row, cell := "", ""
+		for line := range strings.Lines(out) {
+			switch {
+			case !strings.HasPrefix(line, "  "):
+				row = table + " " + line
+			case !strings.HasPrefix(line, "    "):
+				cell = row + line
+				all[cell] = ""
+			default:
+				all[cell] += line
+			}
+		}
+	}
+	require.Greater(w.t, len(all), sweptDays*(sweptDebug+sweptTrace+sweptKept), "cells of samples, and of rollups")
+	return all
+}
+
+// compare demands that what is gone since before was due, and at the end that all of that is gone.
+func (w *sweeping) compare(swept bool) {
+	w.t.Helper()
+	now := w.dump()
+	for _, cell := range slices.Sorted(maps.Keys(w.before)) {
+		text, there := now[cell]
+		if there {
+			require.Equal(w.t, w.before[cell], text, "%s", cell)
+		}
+		due, must := w.due(cell)
+		require.True(w.t, there || due, "gone although it is kept: %s", cell)
+		require.False(w.t, there && must && swept, "not gone: %s", cell)
+	}
+	for cell := range now {
+		_, there := w.before[cell]
+		require.True(w.t, there, "nobody has written %s", cell)
+	}
+}
+
+// due tells whether a cell may be gone, and whether it must be gone after a sweep, by what its metric's rule keeps. Hours of an
+// open month stay until its days are computed.
+func (w *sweeping) due(cell string) (may, must bool) {
+	table, key, _ := strings.Cut(cell, " ")
+	key, rest, _ := strings.Cut(key, "\n")
+	days := map[string]int{"data debug": 2, "data trace": 4, "rollup trace": 5}[table+" "+key[:min(5, len(key))]]
+	if days == 0 || table == "rollup" && !strings.HasPrefix(rest, "  h:") {
+		return false, false
+	}
+	_, at, found := strings.Cut(rest, " @ ")
+	require.True(w.t, found, cell)
+	ts, err := time.Parse(time.RFC3339, at[:len("2006-01-02T15:04:05Z")])
+	require.NoError(w.t, err, cell)
+	first := func(now time.Time) int64 {
+		return now.Add(-sweptGrace).Add(-time.Duration(days)*24*time.Hour).UnixMilli() / (keyschema.DayHours * keyschema.HourMs)
+	}
+	day := ts.UnixMilli() / (keyschema.DayHours * keyschema.HourMs)
+	return day < first(time.Now()), day < first(w.now) && table == "data"
+}
