@@ -186,8 +186,8 @@ func (w *loadWriter) begin() error {
 	}
 	w.paths = append(w.paths, path)
 	options := w.t.store.loadOptions
-	if !w.t.hourKeys { // what is loaded here is small, and stays as it is
-		options = thoroughOptions(options, zstdLevelOnce)
+	if !w.t.hourKeys {
+		options = w.t.store.onceOptions
 	}
 	w.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), options)
 	return nil
@@ -216,8 +216,9 @@ func loadWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions 
 	return o
 }
 
-// thoroughOptions compress once more, for bundles at a hundredth of the CPU of ingesting what is bundled: keys are a
-// fortieth to a tenth of the bytes of a day, and series that are equal cost next to nothing beside each other.
+// thoroughOptions compress at another level. Bundles cost a hundredth of the CPU of ingesting what is bundled: keys are a
+// fortieth to a tenth of the bytes of a day, and series that are equal cost next to nothing beside each other. Of what is
+// loaded once for all there is little.
 func thoroughOptions(o sstable.WriterOptions, level uint8) sstable.WriterOptions {
 	profile := *o.Compression
 	profile.DataBlocks.Level = level

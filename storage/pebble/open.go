@@ -85,6 +85,7 @@ func openLocked(opts Options, h *health, lock io.Closer) (*Store, error) {
 	}
 	s.db = db
 	s.loadOptions = loadWriterOptions(db, to)
+	s.onceOptions = thoroughOptions(s.loadOptions, zstdLevelOnce)
 	s.bundleOptions = thoroughOptions(s.loadOptions, zstdLevelThorough)
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -25,10 +25,11 @@ type Store struct {
 	health *health
 	lock   io.Closer
 	// closers are closed last, the lock first.
-	closers       closerList
-	load          *loadDir
-	loadOptions   sstable.WriterOptions // of the files of Load
-	bundleOptions sstable.WriterOptions // of bundled days
+	closers closerList
+	load    *loadDir
+	// Of the files of Load into tables with HourKeys, whose days are bundled later; into others, where they stay as they are;
+	// and of bundled days.
+	loadOptions, onceOptions, bundleOptions sstable.WriterOptions
 
 	mu         sync.Mutex // held while tables change
 	tables     map[string]*Table
