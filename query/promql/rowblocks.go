@@ -269,7 +269,8 @@ func (s *search) find(firstHour, hours int64, epoch uint64, at int, of index.Hou
 		shape: e.rowShape, place: e.place, series: int32(s.series), slot: int32(at),
 		startMs: keyschema.HourStartMs(firstHour), hours: of,
 	}
-	w := window{max(s.p.window.mintMs, hoursWindow(of).mintMs), min(s.p.window.maxtMs, hoursWindow(of).maxtMs)}
+	w := hoursWindow(of)
+	w = window{max(w.mintMs, s.p.window.mintMs), min(w.maxtMs, s.p.window.maxtMs)}
 	h.from, h.end = h.shape.within(s.u.table.words(h.place, h.shape.words()), h.startMs, w)
 	s.samples += h.end - h.from
 	s.hits = append(s.hits, h)
@@ -324,7 +325,7 @@ func (p *piece) keepQuarter(u *rowCacheUser, series int, q *block, c columns, he
 
 // of is the part of a column that lies in the block; not ok if the head had some of it.
 func (b *block) of(c, head columns) (_ columns, ok bool) {
-	w := window{keyschema.HourStartMs(b.firstHour), keyschema.HourStartMs(b.firstHour+b.hours) - 1}
+	w := hoursWindow(index.HourSpan{First: b.firstHour, Last: b.lastHour()})
 	if len(w.clip(head).tsMs) > 0 {
 		return columns{}, false
 	}
