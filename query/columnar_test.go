@@ -218,7 +218,7 @@ var _ promstorage.SampleAndChunkQueryable = faultySource{}
 // TestPanicsAreLeftToTheEngine: a fault of an operator costs time, not the answer.
 func TestPanicsAreLeftToTheEngine(t *testing.T) {
 	w := newRandomStack(t)
-	broken := faultySource{w.stack, func(b *columnar.Batch) { panic("a fault") }}
+	broken := faultySource{w.stack, func(*columnar.Batch) { panic("a fault") }}
 	e := newQueryEngine(t, broken, query.On)
 	for _, text := range []string{"sum by (job) (g)", "mad_over_time(g[5m]) + on (inst) max by (inst) (g)"} {
 		got, err := ask(e, text, dataFrom, dataTo, time.Hour, query.Params{Explain: true})
