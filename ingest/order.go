@@ -3,6 +3,7 @@ package ingest
 import (
 	"bytes"
 	"cmp"
+	"iter"
 	"slices"
 
 	"halite/ingest/head"
@@ -30,54 +31,55 @@ type order struct {
 	key []byte
 }
 
-// make divides anew, into so many slices that the rows, which use so many bytes, come in parts of sliceBytes.
-func (o *order) make(i *Ingester, rows []head.Row, bytesTotal int64) {
-	sampler := o.begin(i, len(rows), bytesTotal)
-	sampler.look(i, rows)
-	sampler.end(o)
-	o.placeAll(i, rows)
-}
-
-// makeOf is make for the rows that pick chooses; it reports whether there are any. All rows of a closed hour are among them,
-// so it looks at them several times and keeps those of one stripe only.
-func (o *order) makeOf(i *Ingester, pick func(row head.RowInfo) bool) (any bool) {
-	rows, bytesTotal := i.countRows(pick)
-	if rows == 0 {
-		return false
-	}
-	sampler := o.begin(i, rows, bytesTotal)
-	eachStripe(i, pick, func(rows []head.Row) { sampler.look(i, rows) })
-	sampler.end(o)
-	eachStripe(i, pick, func(rows []head.Row) { o.placeAll(i, rows) })
-	return true
-}
-
-// eachStripe visits the rows that pick chooses.
-func eachStripe(i *Ingester, pick func(row head.RowInfo) bool, visit func(rows []head.Row)) {
-	var rows []head.Row
-	for stripe := range i.head.Stripes() {
-		rows = i.head.Choose(rows[:0], stripe, pick)
-		visit(rows)
-	}
-}
-
-// keySampler collects the keys of some rows, from which the bounds of slices are found.
-type keySampler struct {
-	slices, step, next int
-	keys               [][]byte
-}
-
-// begin forgets the slices; with the keys of some rows there will be others.
-func (o *order) begin(i *Ingester, rows int, bytesTotal int64) *keySampler {
+// make divides anew, into so many slices that the rows, which use so many bytes, come in parts of HeadOptions.FlushBytes. It
+// goes over the rows twice, some at a time.
+func (o *order) make(i *Ingester, batches iter.Seq[[]head.Row], rows int, bytesTotal int64) {
 	o.bytes, o.bounds, o.of = bytesTotal, nil, nil
 	wanted := int(min((bytesTotal+i.hopts.FlushBytes-1)/i.hopts.FlushBytes, orderSlicesMax))
-	return &keySampler{slices: wanted, step: max(1, rows/max(1, wanted*orderSamplesPerSlice))}
+	if wanted < 2 {
+		return
+	}
+	sampler := keySampler{step: max(1, rows/(wanted*orderSamplesPerSlice))}
+	for batch := range batches {
+		sampler.look(i, batch)
+	}
+	o.bounds = sampler.bounds(wanted)
+	for batch := range batches {
+		for _, row := range batch {
+			o.place(i, row)
+		}
+	}
+}
+
+// makeOf is make for the rows that pick chooses; it reports whether there are any.
+func (o *order) makeOf(i *Ingester, pick func(row head.RowInfo) bool) (any bool) {
+	rows, bytesTotal := i.countRows(pick)
+	if rows > 0 {
+		o.make(i, i.byStripe(pick), rows, bytesTotal)
+	}
+	return rows > 0
+}
+
+// byStripe goes over the rows that pick chooses, and keeps those of one stripe only: all rows of a closed hour may be among
+// them. A batch is void with the next.
+func (i *Ingester) byStripe(pick func(row head.RowInfo) bool) iter.Seq[[]head.Row] {
+	return func(yield func([]head.Row) bool) {
+		var rows []head.Row
+		for stripe := range i.head.Stripes() {
+			if rows = i.head.Choose(rows[:0], stripe, pick); !yield(rows) {
+				return
+			}
+		}
+	}
+}
+
+// keySampler collects the keys of some rows, one of step, from which the bounds of slices are found.
+type keySampler struct {
+	step, next int
+	keys       [][]byte
 }
 
 func (k *keySampler) look(i *Ingester, rows []head.Row) {
-	if k.slices < 2 {
-		return
-	}
 	for ; k.next < len(rows); k.next += k.step {
 		row := rows[k.next]
 		k.keys = append(k.keys, i.opts.Index.AppendRowKey(nil, index.Ref(row.Ref), row.Hour()))
@@ -85,20 +87,13 @@ func (k *keySampler) look(i *Ingester, rows []head.Row) {
 	k.next -= len(rows)
 }
 
-// end sets the order's bounds.
-func (k *keySampler) end(o *order) {
+// bounds are the first keys of all slices but the first.
+func (k *keySampler) bounds(slicesWanted int) (bounds [][]byte) {
 	slices.SortFunc(k.keys, bytes.Compare)
-	o.bounds = o.bounds[:0]
-	for n := 1; n < k.slices && len(k.keys) > 0; n++ {
-		o.bounds = append(o.bounds, k.keys[n*len(k.keys)/k.slices])
+	for n := 1; n < slicesWanted && len(k.keys) > 0; n++ {
+		bounds = append(bounds, k.keys[n*len(k.keys)/slicesWanted])
 	}
-}
-
-// placeAll finds the slices of the rows' series, if there are several.
-func (o *order) placeAll(i *Ingester, rows []head.Row) {
-	for n := 0; n < len(rows) && len(o.bounds) > 0; n++ {
-		o.place(i, rows[n])
-	}
+	return bounds
 }
 
 // slices is the number of slices.
@@ -131,7 +126,7 @@ func (o *order) place(i *Ingester, row head.Row) {
 // sort brings rows, which use so many bytes, into the order of slices and within each of stripes.
 func (o *order) sort(i *Ingester, rows []head.Row, bytesTotal int64) {
 	if bytesTotal > 2*max(o.bytes, i.hopts.FlushBytes/2) {
-		o.make(i, rows, bytesTotal)
+		o.make(i, slices.Values([][]head.Row{rows}), len(rows), bytesTotal)
 	}
 	if len(o.bounds) == 0 {
 		return
