@@ -25,6 +25,23 @@ const (
 // String is the tier's name in rules and flags.
 func (t Tier) String() string { return [...]string{"raw", "hours", "days"}[t] }
 
+// Check says what is wrong with an age of the tier.
+func (t Tier) Check(age Age) error {
+	if age >= AgeMin || age == 0 {
+		return nil
+	}
+	return fmt.Errorf("retention.%s is %s: at least %s, the span of a partition, or 0 for ever", t, age, AgeMin)
+}
+
+// CheckBeside says what is wrong with an age of the tier, which is not Raw, beside that of the tier before it.
+func (t Tier) CheckBeside(before, age Age) error {
+	if !before.Outlives(age) {
+		return nil
+	}
+	return fmt.Errorf("retention.%s is %s, shorter than retention.%s, which is %s: keep it at least as long",
+		t, age.words(), t-1, before.words())
+}
+
 // RuleAges are the ages that a rule names; nil is one that it does not name.
 type RuleAges struct {
 	Raw   *Age `json:"raw,omitempty"`
@@ -49,21 +66,20 @@ func (a *RuleAges) clone() *RuleAges {
 }
 
 // faults says what is wrong with the ages alone.
-func (a *RuleAges) faults() []string {
-	var out []string
+func (a *RuleAges) faults() []error {
+	var out []error
 	named := false
 	for t, age := range a.tiers() {
 		if age == nil {
 			continue
 		}
 		named = true
-		if *age < 0 || *age > 0 && *age < AgeMin {
-			out = append(out, fmt.Sprintf("retention.%s is %s: at least %s, the span of a partition, or 0 for ever",
-				Tier(t), *age, AgeMin))
+		if fault := Tier(t).Check(*age); fault != nil {
+			out = append(out, fault)
 		}
 	}
 	if !named {
-		out = append(out, "retention names no age: raw, hours or days")
+		out = append(out, errors.New("retention names no age: raw, hours or days"))
 	}
 	return out
 }
@@ -89,12 +105,11 @@ func (a Ages) With(named *RuleAges) Ages {
 }
 
 // check says which tiers are kept shorter than the one before.
-func (a Ages) check() []string {
-	var out []string
+func (a Ages) check() []error {
+	var out []error
 	for t := Hours; t < TierCount; t++ {
-		if a[t-1].Outlives(a[t]) {
-			out = append(out, fmt.Sprintf("retention.%s is %s, shorter than retention.%s, which is %s: keep it at least as long",
-				t, a[t].words(), t-1, a[t-1].words()))
+		if fault := t.CheckBeside(a[t-1], a[t]); fault != nil {
+			out = append(out, fault)
 		}
 	}
 	return out
@@ -130,7 +145,7 @@ func (s *Schema) Retention(rest Ages) (*Retention, error) {
 	for _, r := range named {
 		ages := rest.With(r.Retention)
 		for _, fault := range ages.check() {
-			faults = append(faults, fmt.Errorf("%w: %q: %s", ErrBadRules, r.Pattern, fault))
+			faults = append(faults, fmt.Errorf("%w: %q: %w", ErrBadRules, r.Pattern, fault))
 		}
 		if out.order = append(out.order, PatternAges{r.Pattern, ages}); r.Pattern == "*" {
 			return out, errors.Join(faults...)

@@ -93,8 +93,8 @@ func (r *Rule) Validate() error {
 		fault("from_hour %d is outside 0..%d", r.FromHour, HourMax)
 	}
 	if r.Retention != nil {
-		for _, text := range r.Retention.faults() {
-			fault("%s", text)
+		for _, err := range r.Retention.faults() {
+			fault("%v", err)
 		}
 	}
 	if r.agesOnly() {

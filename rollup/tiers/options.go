@@ -73,33 +73,12 @@ func (o Options) Validate() error {
 
 // CheckRetention says what is wrong with how long samples, hours and days are to be kept; 0 is for ever.
 func CheckRetention(raw, hours, days time.Duration) error {
-	const day = 24 * time.Hour
+	ages := keyschema.AgesOf(raw, hours, days)
 	var errs []error
-	for _, tier := range []struct {
-		name string
-		age  time.Duration
-	}{{"hours", hours}, {"days", days}} {
-		if tier.age < 0 || tier.age > 0 && tier.age < day {
-			errs = append(errs, fmt.Errorf("retention of %s is %s: at least 24h, or 0 for ever", tier.name, tier.age))
-		}
-	}
-	longer := func(a, b time.Duration) bool { return b > 0 && (a == 0 || a > b) }
-	if longer(raw, hours) {
-		errs = append(errs, fmt.Errorf("raw samples are kept longer (%s) than hours (%s): keep hours at least as long",
-			age(raw), age(hours)))
-	}
-	if longer(hours, days) {
-		errs = append(errs, fmt.Errorf("hours are kept longer (%s) than days (%s): keep days at least as long",
-			age(hours), age(days)))
+	for t := keyschema.Hours; t < keyschema.TierCount; t++ {
+		errs = append(errs, t.Check(ages[t]), t.CheckBeside(ages[t-1], ages[t]))
 	}
 	return errors.Join(errs...)
-}
-
-func age(d time.Duration) string {
-	if d == 0 {
-		return "for ever"
-	}
-	return keyschema.Age(d).String()
 }
 
 func (o Options) withDefaults() Options {

@@ -42,14 +42,20 @@ var ErrBadWhatIf = errors.New("bad retention to try")
 // check says what is wrong.
 func (w *WhatIf) check(rules []keyschema.PatternAges) error {
 	for t, age := range w.Ages {
-		if age != nil && (*age < 0 || *age > 0 && *age < keyschema.AgeMin) {
-			return fmt.Errorf("%w: %s is %s: at least %s, the span of a partition, or 0 for ever", ErrBadWhatIf, keyschema.Tier(t),
-				*age, keyschema.AgeMin)
+		if age == nil {
+			continue
+		}
+		if err := keyschema.Tier(t).Check(*age); err != nil {
+			return fmt.Errorf("%w: %w", ErrBadWhatIf, err)
 		}
 	}
-	for t := keyschema.Raw + 1; t < keyschema.TierCount; t++ {
-		if a, b := w.Ages[t-1], w.Ages[t]; a != nil && b != nil && a.Outlives(*b) {
-			return fmt.Errorf("%w: %s are kept longer (%s) than %s (%s): keep %s at least as long", ErrBadWhatIf, t-1, *a, t, *b, t)
+	for t := keyschema.Hours; t < keyschema.TierCount; t++ {
+		before, age := w.Ages[t-1], w.Ages[t]
+		if before == nil || age == nil {
+			continue
+		}
+		if err := t.CheckBeside(*before, *age); err != nil {
+			return fmt.Errorf("%w: %w", ErrBadWhatIf, err)
 		}
 	}
 	if w.Pattern == "" {
