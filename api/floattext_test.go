@@ -41,7 +41,7 @@ func drawnFloat(rng *rand.Rand) float64 {
 	case 4: // and its neighbours
 		return math.Nextafter(float64(rng.Int64N(1e6))/math.Pow10(rng.IntN(8)), math.Inf(rng.IntN(2)*2-1))
 	case 5: // whole
-		return math.Trunc(float64(rng.Uint64() >> rng.IntN(64)))
+		return float64(rng.Uint64() >> rng.IntN(64))
 	case 6: // subnormal
 		return math.Float64frombits(rng.Uint64() & mantissaMask >> rng.IntN(52))
 	default: // beside a power of two or ten
