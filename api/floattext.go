@@ -80,17 +80,30 @@ func appendFraction(dst []byte, v float64, mantissa uint64) []byte {
 		return appendDecimals(dst, digits%1e16)
 	}
 	front := uint64(v)
-	if front < 10 {
-		dst = append(dst, '0'+byte(front), '.')
-	} else {
-		dst = append(strconv.AppendUint(dst, front, 10), '.')
+	switch {
+	case front < 10:
+		dst = append(dst, '0'+byte(front))
+	case front < 1e8:
+		dst = appendUpToEight(dst, front)
+	default:
+		dst = strconv.AppendUint(dst, front, 10)
 	}
-	return appendDecimals(dst, (digits-front*tens[decimals])*tens[16-decimals])
+	return appendDecimals(append(dst, '.'), (digits-front*tens[decimals])*tens[16-decimals])
+}
+
+// zeros is eight of the digit.
+const zeros = 0x3030303030303030
+
+// appendUpToEight appends the digits of n, 1 <= n < 1e8.
+func appendUpToEight(dst []byte, n uint64) []byte {
+	digits := eightDigits(n)
+	leading := bits.TrailingZeros64(digits) / 8
+	dst = binary.LittleEndian.AppendUint64(dst, (digits|zeros)>>(leading*8))
+	return dst[:len(dst)-leading]
 }
 
 // appendDecimals appends the 16 digits of n, which is below 1e16, without the zeros at their end.
 func appendDecimals(dst []byte, n uint64) []byte {
-	const zeros = 0x3030303030303030
 	high, low := eightDigits(n/1e8), eightDigits(n%1e8)
 	dst = binary.LittleEndian.AppendUint64(dst, high|zeros)
 	if low == 0 {

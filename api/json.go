@@ -13,12 +13,15 @@ const hexDigits = "0123456789abcdef"
 // With html true the characters < > & and U+2028, U+2029 are escaped too, as Prometheus does everywhere but in labels.
 func appendString(dst []byte, s string, html bool) []byte {
 	dst = append(dst, '"')
+	if plainWords(s, html) {
+		return append(append(dst, s...), '"')
+	}
 	kind := plainLabel
 	if html {
 		kind = plainHTML
 	}
 	from := 0
-	for i := plainPrefix(s, html); i < len(s); {
+	for i := 0; i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {
 			if asPlain[c]&kind != 0 {
@@ -49,25 +52,34 @@ func appendString(dst []byte, s string, html bool) []byte {
 	return append(dst, '"')
 }
 
-// plainPrefix returns how many of the first bytes of s are known to stand for themselves, eight at a time: of nearly all
-// label values all but the last few.
-func plainPrefix(s string, html bool) int {
+// wordBytes is how many bytes of a string are looked at together.
+const wordBytes = 8
+
+// plainWords tells whether all bytes of s, of at least a word, stand for themselves. The last word may overlap the one
+// before.
+func plainWords(s string, html bool) bool {
+	if len(s) < wordBytes {
+		return false
+	}
 	const each, high = 0x0101010101010101, 0x8080808080808080
-	i := 0
-	for ; i+8 <= len(s); i += 8 {
-		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		// The high bit of a byte shows that it or one before it is above ASCII, below the space, or (less each, its
+	for i := 0; ; {
+		t := s[i : i+wordBytes]
+		w := uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
+			uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
+		// The high bit of a byte shows that it or one before it is above ASCII, below the space, or (less one, its
 		// difference to the character is below zero) the character.
 		special := w | (w - ' '*each) | ((w ^ '"'*each) - each) | ((w ^ '\\'*each) - each)
 		if html {
 			special |= ((w ^ '<'*each) - each) | ((w ^ '>'*each) - each) | ((w ^ '&'*each) - each)
 		}
 		if special&high != 0 {
-			break
+			return false
 		}
+		if i == len(s)-wordBytes {
+			return true
+		}
+		i = min(i+wordBytes, len(s)-wordBytes)
 	}
-	return i
 }
 
 // Bits of asPlain.
