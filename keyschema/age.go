@@ -24,13 +24,13 @@ var ageUnits = [...]struct {
 	{"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond},
 }
 
-// ParseAge is the inverse of Age.String. The error wraps [ErrBadRules].
+// ParseAge is the inverse of Age.String. The error wraps [ErrBadAge].
 func ParseAge(text string) (Age, error) {
 	if text == "0" {
 		return 0, nil
 	}
 	fault := func() (Age, error) {
-		return 0, fmt.Errorf("%w: %q is no age, such as 36h, 7d or 1y; 0 is for ever", ErrBadRules, text)
+		return 0, fmt.Errorf("%w: %q is not like 36h, 7d or 1y; 0 is for ever", ErrBadAge, text)
 	}
 	var sum time.Duration
 	rest, next := text, 0
@@ -81,13 +81,14 @@ func (a Age) String() string {
 // MarshalText is String.
 func (a Age) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText is ParseAge.
+// UnmarshalText is ParseAge for a rule. The error wraps [ErrBadRules] as well.
 func (a *Age) UnmarshalText(text []byte) error {
 	age, err := ParseAge(string(text))
-	if err == nil {
-		*a = age
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBadRules, err)
 	}
-	return err
+	*a = age
+	return nil
 }
 
 // Outlives reports whether what is kept for a is kept longer than what is kept for b.

@@ -10,6 +10,8 @@ var (
 	ErrBadEscape = errors.New("bad escaped text")
 	// ErrBadQualifier: not a column qualifier of the samples family.
 	ErrBadQualifier = errors.New("bad qualifier")
+	// ErrBadAge: a text is not how long something is kept.
+	ErrBadAge = errors.New("bad age")
 	// ErrBadRules: a schema rule is not usable; the operator has to change it.
 	ErrBadRules = errors.New("bad schema rules")
 )

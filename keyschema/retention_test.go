@@ -27,8 +27,8 @@ func TestAgeText(t *testing.T) {
 	}
 	for _, text := range []string{"", "d", "7", "-7d", "7d7d", "1h1d", "1.5d", "7 d", "300000000y",
 		"99999999999999999999d", "0d7", "∞"} {
-		if got, err := ParseAge(text); !errors.Is(err, ErrBadRules) {
-			t.Errorf("ParseAge(%q) = %d, %v, want ErrBadRules", text, got, err)
+		if got, err := ParseAge(text); !errors.Is(err, ErrBadAge) {
+			t.Errorf("ParseAge(%q) = %d, %v, want ErrBadAge", text, got, err)
 		}
 	}
 }

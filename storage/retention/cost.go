@@ -23,7 +23,7 @@ type Cost struct {
 	BytesADay int64 `json:"bytesADay"`
 	// HiddenBytes are of days that are too old already: they are about to be freed.
 	HiddenBytes int64 `json:"hiddenBytes"`
-	// NewAge is the age that WhatIf names, or Age; FreedBytes are of days that it would hide, those hidden already included.
+	// NewAge is the age by WhatIf; FreedBytes are of days that it would hide, those hidden already included.
 	NewAge     keyschema.Age `json:"newAge"`
 	FreedBytes int64         `json:"freedBytes"`
 }
@@ -32,7 +32,7 @@ type Cost struct {
 type WhatIf struct {
 	// Pattern is that of the rule to change; empty changes all.
 	Pattern string
-	// Ages has those to try, nil for tiers that stay.
+	// Ages has those to try, nil for tiers that stay, or are kept as long as the one before if that is longer.
 	Ages [keyschema.TierCount]*keyschema.Age
 }
 
@@ -49,24 +49,37 @@ func (w *WhatIf) check(rules []keyschema.PatternAges) error {
 			return fmt.Errorf("%w: %w", ErrBadWhatIf, err)
 		}
 	}
-	for t := keyschema.Hours; t < keyschema.TierCount; t++ {
-		before, age := w.Ages[t-1], w.Ages[t]
-		if before == nil || age == nil {
+	found := false
+	for _, r := range rules {
+		if !w.concerns(r) {
 			continue
 		}
-		if err := t.CheckBeside(*before, *age); err != nil {
-			return fmt.Errorf("%w: %w", ErrBadWhatIf, err)
+		found = true
+		ages := w.of(r)
+		for t := keyschema.Hours; t < keyschema.TierCount; t++ {
+			if err := t.CheckBeside(ages[t-1], ages[t]); err != nil {
+				return fmt.Errorf("%w: %q: %w", ErrBadWhatIf, r.Pattern, err)
+			}
 		}
 	}
-	if w.Pattern == "" {
-		return nil
+	if !found {
+		return fmt.Errorf("%w: no rule with a retention has the pattern %q", ErrBadWhatIf, w.Pattern)
 	}
-	for _, r := range rules {
-		if r.Pattern == w.Pattern {
-			return nil
-		}
+	return nil
+}
+
+func (w *WhatIf) concerns(r keyschema.PatternAges) bool {
+	return w.Pattern == "" || w.Pattern == r.Pattern
+}
+
+// of are the ages that a rule would have, those that follow from others included, as if the rule named them.
+func (w *WhatIf) of(r keyschema.PatternAges) keyschema.Ages {
+	if !w.concerns(r) {
+		return r.Ages
 	}
-	return fmt.Errorf("%w: no rule with a retention has the pattern %q", ErrBadWhatIf, w.Pattern)
+	return r.Ages.With(&keyschema.RuleAges{
+		Raw: w.Ages[keyschema.Raw], Hours: w.Ages[keyschema.Hours], Days: w.Ages[keyschema.Days],
+	})
 }
 
 // costBytesDays is the number of days that Cost.BytesADay is the mean of.
@@ -102,10 +115,7 @@ func Costs(
 		for i, rule := range rules {
 			c := &costers[i]
 			*c = coster{table: spans, families: at.families, rows: of[i], nowMs: now.UnixMilli(), byDay: map[int64]int64{}}
-			c.cost = Cost{Pattern: rule.Pattern, Tier: tier.String(), Age: rule.Ages[tier], NewAge: rule.Ages[tier]}
-			if age := try.Ages[tier]; age != nil && (try.Pattern == "" || try.Pattern == rule.Pattern) {
-				c.cost.NewAge = *age
-			}
+			c.cost = Cost{Pattern: rule.Pattern, Tier: tier.String(), Age: rule.Ages[tier], NewAge: try.of(rule)[tier]}
 			if err := c.weigh(ctx); err != nil {
 				return nil, fmt.Errorf("%s of rule %q: %w", tier, rule.Pattern, err)
 			}

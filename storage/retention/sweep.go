@@ -17,7 +17,7 @@ import (
 type Freed struct {
 	// Rows had cells that were dropped; Ranges are metrics and days.
 	Rows, Ranges int64
-	// Bytes is about what they took in the files; 0 if the engine cannot tell.
+	// Bytes is by how much files became smaller, about; 0 if the engine cannot tell.
 	Bytes int64
 }
 
@@ -103,6 +103,7 @@ type pass struct {
 	begun  time.Time
 	calls  int
 	bounds storage.RowRange // from the first range dropped of the window to the last
+	before int64            // size of the window before the first drop; estimates of ranges count blocks they share twice
 }
 
 func (p *pass) run(ctx context.Context) (Freed, error) {
@@ -165,8 +166,29 @@ func (p *pass) window(ctx context.Context, w storage.CellSpan) error {
 	if p.bounds.Start == nil {
 		return nil
 	}
-	w.Rows = []storage.RowRange{p.bounds}
-	return p.table.Reclaim(ctx, w)
+	reclaim := w
+	reclaim.Rows = []storage.RowRange{p.bounds}
+	if err := p.table.Reclaim(ctx, reclaim); err != nil {
+		return err
+	}
+	after, err := p.size(ctx, w)
+	if err != nil {
+		return err
+	}
+	freed := Freed{Bytes: max(0, p.before-after)}
+	p.freed.add(freed)
+	p.metrics.note(p.tier, freed)
+	return nil
+}
+
+// size is that of all rows of a window, 0 if the engine cannot tell.
+func (p *pass) size(ctx context.Context, w storage.CellSpan) (int64, error) {
+	w.Rows = []storage.RowRange{{}}
+	size, err := p.table.SpanBytes(ctx, w)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return 0, nil
+	}
+	return size, err
 }
 
 // scan gathers the metrics of the rule up to the first one of another, and returns where to go on behind that, if there
@@ -210,19 +232,19 @@ func (p *pass) drop(ctx context.Context) error {
 	if len(ranges) == 0 {
 		return nil
 	}
-	size, err := p.table.SpanBytes(ctx, p.span)
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return err
+	if p.bounds.Start == nil {
+		var err error
+		if p.before, err = p.size(ctx, p.span); err != nil {
+			return err
+		}
+		p.bounds.Start = ranges[0].Start
 	}
 	if err := p.table.DropCells(ctx, p.span); err != nil {
 		return err
 	}
-	freed := Freed{Rows: p.rows, Ranges: int64(len(ranges)), Bytes: size}
+	freed := Freed{Rows: p.rows, Ranges: int64(len(ranges))}
 	p.freed.add(freed)
 	p.metrics.note(p.tier, freed)
-	if p.bounds.Start == nil {
-		p.bounds.Start = ranges[0].Start
-	}
 	p.bounds.End = ranges[len(ranges)-1].End
 	p.span.Rows, p.rows = nil, 0
 	return nil

@@ -163,9 +163,23 @@ func TestCosts(t *testing.T) {
 	for _, try := range []retention.WhatIf{
 		{Pattern: "nobody"}, {Ages: [keyschema.TierCount]*keyschema.Age{&short}},
 		{Ages: [keyschema.TierCount]*keyschema.Age{&week, &day}},
+		{Pattern: "debug_*", Ages: [keyschema.TierCount]*keyschema.Age{nil, &day}}, // kept shorter than samples
+		{Pattern: "none", Ages: [keyschema.TierCount]*keyschema.Age{nil, nil, &day}},
 	} {
 		_, err := retention.Costs(ctx, s, ages, now(), try)
 		require.ErrorIs(t, err, retention.ErrBadWhatIf)
+	}
+	// What is not named is kept as long as the tier before it.
+	long := 100 * keyschema.AgeMin
+	try = retention.WhatIf{Pattern: "debug_*", Ages: [keyschema.TierCount]*keyschema.Age{&long}}
+	costs, err = retention.Costs(ctx, s, ages, now(), try)
+	require.NoError(t, err)
+	for _, c := range costs {
+		if c.Pattern == "debug_*" {
+			require.True(t, c.NewAge == 0 || c.NewAge >= long, "%+v", c)
+		} else {
+			require.Equal(t, c.Age, c.NewAge, "%+v", c)
+		}
 	}
 	require.NoError(t, s.Close())
 }
