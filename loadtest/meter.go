@@ -71,18 +71,28 @@ func (m *meter) finish(ctx context.Context, samples int64) (*ServerUse, *DiskUse
 			use.CPUPerMillionSettled = perMillion(use.CPUSecondsSettled, samples)
 		}
 	}
-	if m.disk == nil {
-		return use, nil
-	}
+	return use, m.finishDisk(ctx, samples)
+}
+
+// finishDisk has the target flushed, if that is wanted, and measures its directory, if it has one here, before and after.
+func (m *meter) finishDisk(ctx context.Context, samples int64) *DiskUse {
 	var err error
-	if m.disk.AfterBytes, err = dirBytes(m.target.Dir); err == nil && m.target.FlushURL != "" && ctx.Err() == nil {
-		if err = flush(ctx, m.target); err == nil {
-			m.disk.FlushedBytes, err = dirBytes(m.target.Dir)
-		}
+	if m.disk != nil {
+		m.disk.AfterBytes, err = dirBytes(m.target.Dir)
+	}
+	flushed := false
+	if err == nil && m.target.FlushURL != "" && ctx.Err() == nil {
+		err = flush(ctx, m.target)
+		flushed = err == nil
+	}
+	if flushed && m.disk != nil {
+		m.disk.FlushedBytes, err = dirBytes(m.target.Dir)
 	}
 	if err != nil {
 		m.note("disk: %v", err)
 	}
-	m.disk.divide(samples)
-	return use, m.disk
+	if m.disk != nil {
+		m.disk.divide(samples)
+	}
+	return m.disk
 }

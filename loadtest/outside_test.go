@@ -2,6 +2,8 @@ package loadtest
 
 import (
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -122,6 +124,14 @@ func TestMeter(t *testing.T) {
 		require.NoError(t, err)
 		require.InDelta(t, ticks, fine, 0.5+ticks/10, "both clocks count the same")
 		require.GreaterOrEqual(t, use.PeakEverBytes, use.RSSBytes)
+	}
+	flushes := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { flushes++ }))
+	defer server.Close()
+	for n, dir := range []string{"", dir} {
+		_, disk := newMeter(&Target{Dir: dir, FlushURL: server.URL}, t.Logf).finish(t.Context(), 1)
+		require.Equal(t, n+1, flushes, "also of a server whose directory is elsewhere")
+		require.Equal(t, dir != "", disk != nil && disk.FlushedBytes > 0)
 	}
 	target = Target{PID: 1 << 30, Dir: filepath.Join(dir, "nowhere")}
 	m = newMeter(&target, func(format string, _ ...any) { notes = append(notes, format) })

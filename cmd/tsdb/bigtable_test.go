@@ -168,6 +168,17 @@ func TestMigrateThereAndBack(t *testing.T) {
 	requirePoints(t, s, "e2e_metric", now, all)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 
+	// From there they may move on: they are those of another directory now.
+	out, err = migrate("--to=bigtable", "--storage.path", back, "--bigtable.table-prefix=on_")
+	require.NoError(t, err, out)
+	s = startServer(t, back, onBigtable("--bigtable.table-prefix=on_")...)
+	requirePoints(t, s, "e2e_metric", now, all)
+	out, err = tsdb(append([]string{"serve", "--web.listen-address", freeAddress(t), "--storage.path", back,
+		"--bigtable.table-prefix=on_"}, bigtableFlags...)...)
+	require.Error(t, err, "it runs already")
+	require.Contains(t, out, back+": another process holds the lock of this directory")
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+
 	// One changed cell is found.
 	store, err := bigtable.Open(context.Background(), bigtable.Options{Project: "test-project", Instance: "test-instance",
 		EmulatorHost: addr})

@@ -84,6 +84,9 @@ func TestBigtableInspect(t *testing.T) {
 	startEmulator(t)
 	dir := t.TempDir()
 	now := time.Now().Truncate(time.Second)
+	none, err := tsdb(offline(dir, "inspect", "tables")...)
+	require.NoError(t, err, none)
+	require.Contains(t, none, "There are no tables yet")
 	s := startServer(t, dir, onBigtable("--web.enable-admin-api", "--storage.retention.raw=40d")...)
 	s.write(wave("seen", 3, now.Add(-2*time.Hour), now.Add(-time.Hour), time.Minute))
 	s.flush()
@@ -94,13 +97,17 @@ func TestBigtableInspect(t *testing.T) {
 		{[]string{"keys", "--prefix", "seen"}, "seen#"},
 		{[]string{"rows", "--prefix", "seen"}, "run 0: "},
 		{[]string{"keys", "--table", "series"}, "#"},
+		{[]string{"rows", "--table", "meta", "--prefix", "owner", "--verbose"}, `"path":"` + dir + `"`},
 		{[]string{"tables"}, "family s kind 0 max-age 960h0m0s"},
 	} {
 		out, err := tsdb(offline(dir, append([]string{"inspect"}, c.args...)...)...)
 		require.NoError(t, err, out)
 		require.Contains(t, out, c.want, "%v", c.args)
 	}
-	out, err := tsdb("inspect", "wal", "--storage.path", dir)
+	out, err := tsdb("retention", "--url", s.url)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "Bigtable knows no sizes of days")
+	out, err = tsdb("inspect", "wal", "--storage.path", dir)
 	require.NoError(t, err, out)
 	out, err = tsdb("inspect", "tables", "--storage.path", dir)
 	require.Error(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"halite/api"
 	"halite/ingest"
+	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/promql"
@@ -160,6 +161,9 @@ func (db *database) openIngester(
 	}
 	db.deleted.SetLabelSets(db.index.LabelSet)
 	i, err := ingest.Open(ctx, db.ingestOptions(c, watch, opts.Logger, opts.Registerer))
+	if errors.Is(err, wal.ErrLocked) {
+		return fmt.Errorf("%s: another process holds the lock of this directory: %w", c.storagePath, err)
+	}
 	if err != nil {
 		return err // not i, which would be an interface that is not nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -20,6 +21,9 @@ const (
 	enginePebble   = "pebble"
 	engineBigtable = "bigtable"
 )
+
+// emulatorEnv names the variable with the address of an emulator, which is asked instead of the service.
+const emulatorEnv = "BIGTABLE_EMULATOR_HOST"
 
 // bigtableConfig holds the flags that name a Bigtable instance.
 type bigtableConfig struct {
@@ -84,7 +88,7 @@ func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 	if c.engine == engineBigtable {
 		opts := c.bigtable.options()
 		opts.Logger, opts.Registerer = log, r
-		store, err := bigtable.Open(ctx, opts)
+		store, err := openBigtable(ctx, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -108,6 +112,21 @@ func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 	}
 	if err != nil {
 		return nil, err
+	}
+	if err := disown(ctx, store); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+// openBigtable opens the instance, and thinks of the emulator if nobody answers.
+func openBigtable(ctx context.Context, opts bigtable.Options) (storage.Store, error) {
+	store, err := bigtable.Open(ctx, opts)
+	if addr := os.Getenv(emulatorEnv); addr != "" && errors.Is(err, storage.ErrUnavailable) {
+		return nil, fmt.Errorf("is an emulator running at %s=%s? %w", emulatorEnv, addr, err)
+	}
+	if err != nil {
+		return nil, err // not store, which would be an interface that is not nil
 	}
 	return store, nil
 }

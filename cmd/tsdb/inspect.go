@@ -80,6 +80,9 @@ func printTables(ctx context.Context, store storage.Store, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if len(schemas) == 0 {
+		fmt.Fprintln(w, "There are no tables yet: a server makes them when it starts.")
+	}
 	for _, schema := range schemas {
 		fmt.Fprintf(w, "table %s\n", schema.Name)
 		for _, f := range schema.Families {
@@ -125,7 +128,7 @@ func (c *inspectCommands) printCell(w io.Writer, key []byte, cell storage.Cell) 
 	at := time.UnixMilli(cell.TsMs).UTC().Format(time.RFC3339)
 	if c.table != storage.TableData || cell.Family != storage.FamilySamples {
 		fmt.Fprintf(w, "  %s:%q @ %s  %d bytes\n", cell.Family, cell.Qualifier, at, len(cell.Value))
-		if c.verbose {
+		if c.verbose && len(cell.Value) > 0 {
 			fmt.Fprintf(w, "    %s\n", printable(cell.Value))
 		}
 		return

@@ -14,7 +14,6 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"halite/storage"
-	"halite/storage/bigtable"
 	"halite/storage/pebble"
 )
 
@@ -77,7 +76,7 @@ func runMigration(ctx context.Context, c *migrateConfig, w io.Writer) (err error
 	defer func() { err = errors.Join(err, local.Close()) }()
 	opts := c.bigtable.options()
 	opts.Now = now
-	cloud, err := bigtable.Open(ctx, opts)
+	cloud, err := openBigtable(ctx, opts)
 	if err != nil {
 		return err
 	}

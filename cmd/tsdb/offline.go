@@ -13,7 +13,6 @@ import (
 
 	"halite/ingest/wal"
 	"halite/storage"
-	"halite/storage/bigtable"
 	"halite/storage/pebble"
 )
 
@@ -36,7 +35,7 @@ func (c *offlineConfig) open(ctx context.Context) (storage.Store, error) {
 		if err := c.bigtable.Validate(); err != nil {
 			return nil, err
 		}
-		return bigtable.Open(ctx, c.bigtable.options())
+		return openBigtable(ctx, c.bigtable.options())
 	}
 	if _, err := os.Stat(tablesDir(c.storagePath)); err != nil {
 		return nil, fmt.Errorf("%s holds no tables of this server (another engine is named by --storage.engine): %w", c.storagePath,

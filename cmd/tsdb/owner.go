@@ -114,6 +114,25 @@ func own(ctx context.Context, meta storage.Table, us owner, takeOver bool) (owne
 	return them, err
 }
 
+// disown forgets whose tables were that have come to this machine from the cloud: here the directory's lock tells. Moved there
+// again, they would be taken for those of the former server.
+func disown(ctx context.Context, local storage.Store) error {
+	meta, err := local.Table(ctx, storage.TableMeta)
+	if errors.Is(err, storage.ErrNoTable) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	set := storage.RowSet{Keys: [][]byte{[]byte(ownerRow)}}
+	it := meta.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{KeysOnly: true}})
+	owned := it.Next()
+	if err := errors.Join(it.Err(), it.Close()); err != nil || !owned {
+		return err
+	}
+	return meta.DropRows(ctx, storage.RowRange{Start: []byte(ownerRow), End: []byte(ownerRow + "\x00")})
+}
+
 // readOwner returns whose the tables are, nothing if the row is not there.
 func readOwner(ctx context.Context, meta storage.Table) (owner, error) {
 	var o owner

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -163,7 +164,13 @@ func printCosts(w io.Writer, costs []retention.Cost) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", c.Tier, c.Pattern, ageText(c.Age), oldest, sizeText(c.Bytes),
 			sizeText(c.BytesADay), sizeText(c.HiddenBytes), newAge, sizeText(c.FreedBytes))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(costs, func(c retention.Cost) bool { return c.Bytes < 0 }) {
+		fmt.Fprintln(w, "What has a ? the engine does not tell, nor the oldest day: Bigtable knows no sizes of days.")
+	}
+	return nil
 }
 
 func ageText(a keyschema.Age) string {

@@ -13,6 +13,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/bigtable"
 	"halite/storage/document"
 	"halite/storage/storagetest"
 )
@@ -81,6 +82,15 @@ func TestNobodyOwnsWithoutARow(t *testing.T) {
 	err = claim(t.Context(), store, t.TempDir(), false, time.Now())
 	require.ErrorIs(t, err, storage.ErrUnavailable)
 	require.ErrorContains(t, err, ownerCell().String())
+}
+
+// Whoever has forgotten to start the emulator is told so.
+func TestNoEmulatorIsNamed(t *testing.T) {
+	t.Setenv(emulatorEnv, "127.0.0.1:1")
+	_, err := openBigtable(t.Context(), bigtable.Options{
+		Project: "my-project", Instance: "my-instance", AdminTimeout: 50 * time.Millisecond})
+	require.ErrorIs(t, err, storage.ErrUnavailable)
+	require.ErrorContains(t, err, "is an emulator running at BIGTABLE_EMULATOR_HOST=127.0.0.1:1?")
 }
 
 // FuzzRules: stored rules hold, and are the same after they were written again, or an error names the cell; a file says the same

@@ -186,12 +186,18 @@ func (c *serveConfig) reachedAt(addr net.Addr) string {
 func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	log.Info("starting Halite", "version", version, "go", runtime.Version(), "pid", os.Getpid())
 	log.Info("listening", "address", addr.String(), "admin_api", c.adminAPI, "self_scrape", c.selfScrape)
-	log.Info("storing", "path", c.storagePath, "engine", c.engine, "retention", c.retentionText())
-	if c.through() {
-		log.Info("durability: a write is acknowledged by Bigtable; loss window 0 s")
-		return
+	durable := "acknowledged after fdatasync of the log"
+	switch {
+	case c.through():
+		log.Info("storing", "engine", c.engine, "tables", c.bigtable.name(), "mode", modeThrough, "retention", c.retentionText())
+		durable = "acknowledged by Bigtable"
+	case c.engine == engineBigtable:
+		log.Info("storing", "engine", c.engine, "tables", c.bigtable.name(), "mode", modeBuffered, "log", c.storagePath,
+			"retention", c.retentionText())
+	default:
+		log.Info("storing", "path", c.storagePath, "engine", c.engine, "retention", c.retentionText())
 	}
-	log.Info("durability: a write is acknowledged after fdatasync of the log; loss window 0 s")
+	log.Info("durability: a write is " + durable + "; loss window 0 s")
 }
 
 // connectText is ready to be pasted.
