@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halite/ingest/head"
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
@@ -171,7 +172,7 @@ func (o Options) Validate() error {
 	check(o.Head.FlushBytes < 0, "Head.FlushBytes %d is negative", o.Head.FlushBytes)
 	check(o.Head.BytesMax < 0, "Head.BytesMax %d is negative", o.Head.BytesMax)
 	row := o.Head.RowBytesMax
-	check(row < 0 || row > 1<<20, "Head.RowBytesMax %d is not in 0…1 MiB", row)
+	check(row < 0 || row > head.RowBytesMost, "Head.RowBytesMax %d is not in 0…%d", row, head.RowBytesMost)
 	check(o.Head.Grace < 0 || o.Head.Spread < 0, "Head.Grace or Head.Spread is negative")
 	if err := o.Limits.validateLimits(); err != nil {
 		errs = append(errs, err)

@@ -46,7 +46,7 @@ func (h *Head) cut(d *Reader, s *stripe, ref uint32, mintMs, maxtMs int64) error
 	defer delete(s.hours, ref)
 	for n := at.row; n != 0; {
 		r := s.row(n)
-		next, startMs := r.next, keyschema.HourStartMs(int64(r.hour))
+		next, startMs := r.next, keyschema.HourStartMs(r.hour())
 		if startMs <= maxtMs && startMs+keyschema.HourMs > mintMs {
 			if err := h.cutRow(d, s, at, n, mintMs, maxtMs); err != nil {
 				return err
@@ -71,7 +71,7 @@ func (h *Head) cutRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs i
 	if from == to {
 		return nil
 	}
-	full := int(r.packedBytes) > h.opts.RowBytesMax
+	full := r.packedBytes() > h.opts.RowBytesMax
 	if full {
 		h.sealed.Add(-1)
 	}
@@ -81,11 +81,11 @@ func (h *Head) cutRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs i
 	}
 	s.release(r)
 	*r = row{
-		ref: r.ref, next: r.next, prev: r.prev, hour: r.hour, newest: r.newest, seq: r.seq, segment: r.segment,
-		madeTick: r.madeTick, lastTick: r.lastTick, flags: r.flags & (flagFrozen | flagAgain),
+		ref: r.ref, next: r.next, prev: r.prev, ahead: r.ahead, segment: r.segment, madeTick: r.madeTick,
+		latest: r.latest & lowMask, hourFlags: r.hourFlags & (^uint32(lowMask) | flagFrozen | flagAgain),
 	}
 	s.bytes += s.memory(r)
-	startMs := keyschema.HourStartMs(int64(r.hour))
+	startMs := keyschema.HourStartMs(r.hour())
 	for i, ts := range tsMs {
 		if i >= from && i < to {
 			continue
@@ -94,24 +94,21 @@ func (h *Head) cutRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs i
 			return err
 		}
 	}
-	if full && int(r.packedBytes) > h.opts.RowBytesMax {
+	if full && r.packedBytes() > h.opts.RowBytesMax {
 		h.sealed.Add(1)
-	} else if full && s.newestOfHour(at, r) {
-		r.flags &^= flagFrozen
+	} else if full && s.newestOf(at, r.hour()) == n {
+		r.hourFlags &^= flagFrozen
 	}
 	return nil
 }
 
-// newestOfHour reports whether no newer row of the series and hour exists: only one of them takes samples.
-func (s *stripe) newestOfHour(at *slot, r *row) bool {
-	for m := at.row; m != 0; {
-		other := s.row(m)
-		if other.hour == r.hour && compareSeq(other.seq, r.seq) > 0 {
-			return false
-		}
-		m = other.next
+// newestOf returns the newest row of a series and hour, 0 if there is none: only that one takes samples.
+func (s *stripe) newestOf(at *slot, hour int64) uint32 {
+	n := at.row
+	for n != 0 && s.row(n).hour() != hour {
+		n = s.row(n).next
 	}
-	return true
+	return n
 }
 
 // Hours calls visit with what tells of an hour whether the series has a row of it; the series' stripe is locked meanwhile.
@@ -122,7 +119,7 @@ func (h *Head) Hours(ref uint32, visit func(has func(hour int64) bool)) {
 	hours := map[int64]struct{}{}
 	if at := h.slot(ref); at != nil {
 		for n := at.row; n != 0; n = s.row(n).next {
-			hours[int64(s.row(n).hour)] = struct{}{}
+			hours[s.row(n).hour()] = struct{}{}
 		}
 	}
 	visit(func(hour int64) bool {

@@ -10,7 +10,6 @@ import (
 type Row struct {
 	Ref  uint32
 	hour int32
-	seq  uint32
 	n    uint32
 }
 
@@ -52,11 +51,11 @@ func (s *stripe) choose(dst []Row, first uint32, pick func(RowInfo) bool) (rows 
 	last := min(s.made, first+freezeBatch-1)
 	for n := first; n <= last; n++ {
 		r := s.row(n)
-		if r.ref != 0 && r.flags&flagFlushing == 0 && pick(RowInfo{
-			Ref: r.ref, Hour: int64(r.hour), Bytes: s.memory(r), Samples: int(r.samples), Segment: uint64(r.segment),
-			MadeTick: r.madeTick, LastTick: r.lastUsed(), Frozen: !r.open(),
+		if r.ref != 0 && !r.is(flagFlushing) && pick(RowInfo{
+			Ref: r.ref, Hour: r.hour(), Bytes: s.memory(r), Samples: r.samples(), Segment: uint64(r.segment),
+			MadeTick: r.madeTick, LastTick: r.lastTick(), Frozen: !r.open(),
 		}) {
-			dst = append(dst, Row{Ref: r.ref, hour: r.hour, seq: r.seq, n: n})
+			dst = append(dst, Row{Ref: r.ref, hour: int32(r.hour()), n: n})
 		}
 	}
 	if last == s.made {
@@ -83,12 +82,12 @@ func (h *Head) Freeze(dst []Row, rows []Row) []Row {
 }
 
 func compareRows(a, b Row) int {
-	return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.hour, b.hour), compareSeq(a.seq, b.seq))
+	return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.hour, b.hour), cmp.Compare(a.n, b.n))
 }
 
-// freeze freezes chosen rows of one series, in order, and the rows of their hours that were made before them.
+// freeze freezes chosen rows of one series, which compareRows has sorted, and the rows of their hours that were made before them.
 func (s *stripe) freeze(dst []Row, at *slot, chosen []Row) []Row {
-	if slices.ContainsFunc(chosen, func(r Row) bool { return s.row(r.n).flags&flagAgain != 0 }) {
+	if slices.ContainsFunc(chosen, func(r Row) bool { return s.row(r.n).is(flagAgain) }) {
 		return s.freezeOlder(dst, at, chosen)
 	}
 	for i := range chosen {
@@ -99,34 +98,31 @@ func (s *stripe) freeze(dst []Row, at *slot, chosen []Row) []Row {
 
 func (s *stripe) freezeRow(dst []Row, n uint32) []Row {
 	r := s.row(n)
-	if r.flags&flagFlushing != 0 {
+	if r.is(flagFlushing) {
 		return dst
 	}
-	r.flags |= flagFrozen | flagFlushing
-	return append(dst, Row{Ref: r.ref, hour: r.hour, seq: r.seq, n: n})
+	r.hourFlags |= flagFrozen | flagFlushing
+	return append(dst, Row{Ref: r.ref, hour: int32(r.hour()), n: n})
 }
 
 // freezeOlder is freeze where there may be older rows. It walks the series' list once, however many are chosen: months
 // of a series may wait to be written.
 func (s *stripe) freezeOlder(dst []Row, at *slot, chosen []Row) []Row {
-	from := len(dst)
+	from, reached := len(dst), map[int32]bool{} // hours of which the newest row chosen was seen
 	for n := at.row; n != 0; n = s.row(n).next {
 		r := s.row(n)
-		if last := newestChosen(chosen, r.hour); last != nil && compareSeq(r.seq, last.seq) <= 0 {
-			dst = s.freezeRow(dst, n)
+		row := Row{Ref: r.ref, hour: int32(r.hour()), n: n}
+		if !reached[row.hour] {
+			if _, found := slices.BinarySearchFunc(chosen, row, compareRows); !found {
+				continue
+			}
+			reached[row.hour] = true
 		}
+		dst = s.freezeRow(dst, n)
 	}
-	slices.SortFunc(dst[from:], compareRows)
+	slices.Reverse(dst[from:]) // those of one hour from the oldest to the newest
+	slices.SortStableFunc(dst[from:], func(a, b Row) int { return cmp.Compare(a.hour, b.hour) })
 	return dst
-}
-
-// newestChosen returns of a series' rows, in order, the last of an hour, nil if there is none.
-func newestChosen(rows []Row, hour int32) *Row {
-	n, _ := slices.BinarySearchFunc(rows, hour+1, func(r Row, hour int32) int { return cmp.Compare(r.hour, hour) })
-	if n == 0 || rows[n-1].hour != hour {
-		return nil
-	}
-	return &rows[n-1]
 }
 
 // Pressure sums the memory of rows by the power of two that their size is below: sizes[i] is that of the rows of less
@@ -176,7 +172,7 @@ func (h *Head) Free(rows []Row) {
 	h.withSeries(rows, func(s *stripe, at *slot, rows []Row) {
 		for i := range rows {
 			r := s.row(rows[i].n)
-			if int(r.packedBytes) > h.opts.RowBytesMax {
+			if r.packedBytes() > h.opts.RowBytesMax {
 				h.sealed.Add(-1)
 			}
 			s.unlink(at, rows[i].n)
@@ -188,19 +184,13 @@ func (h *Head) Free(rows []Row) {
 // full or a newer row of its series and hour exists; the others stay frozen and belong to the next flush.
 func (h *Head) Thaw(rows []Row) {
 	h.withSeries(rows, func(s *stripe, at *slot, rows []Row) {
-		for i := range rows {
-			r := s.row(rows[i].n)
-			r.flags &^= flagFlushing
-			if int(r.packedBytes) <= h.opts.RowBytesMax && newestChosen(rows, r.hour) == &rows[i] {
-				r.flags &^= flagFrozen
+		newest := s.newestByHour(at)
+		for _, row := range rows {
+			r := s.row(row.n)
+			r.hourFlags &^= flagFlushing
+			if r.packedBytes() <= h.opts.RowBytesMax && newest[row.hour] == row.n {
+				r.hourFlags &^= flagFrozen
 			}
-		}
-		for n := at.row; n != 0; {
-			r := s.row(n)
-			if last := newestChosen(rows, r.hour); last != nil && compareSeq(r.seq, last.seq) > 0 {
-				s.row(last.n).flags |= flagFrozen
-			}
-			n = r.next
 		}
 	})
 }

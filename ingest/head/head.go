@@ -20,9 +20,13 @@ type Sample struct {
 type Options struct {
 	// Stripes is the number of independently locked parts, a power of two.
 	Stripes int
-	// RowBytesMax is the packed size in bytes at which a row is closed for samples and reported as due.
+	// RowBytesMax is the packed size in bytes at which a row is closed for samples and reported as due, at most
+	// RowBytesMost.
 	RowBytesMax int
 }
+
+// RowBytesMost bounds Options.RowBytesMax: sizes of so much, and the samples that they hold, fit into the fields of a row.
+const RowBytesMost = 1 << 20
 
 // Sink is what a writer does within the lock of a stripe.
 type Sink interface {
@@ -64,8 +68,8 @@ func New(opts Options) (*Head, error) {
 	if opts.Stripes < 1 || opts.Stripes&(opts.Stripes-1) != 0 {
 		return nil, fmt.Errorf("head: %d stripes, need a power of two", opts.Stripes)
 	}
-	if opts.RowBytesMax < 1 {
-		return nil, fmt.Errorf("head: RowBytesMax %d must be positive", opts.RowBytesMax)
+	if opts.RowBytesMax < 1 || opts.RowBytesMax > RowBytesMost {
+		return nil, fmt.Errorf("head: RowBytesMax %d is not in 1…%d", opts.RowBytesMax, RowBytesMost)
 	}
 	h := &Head{opts: opts, stripes: make([]stripe, opts.Stripes)}
 	for i := range h.stripes {
@@ -197,7 +201,7 @@ func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, sink Si
 		if at.row != 0 {
 			r = s.row(at.row)
 		}
-		if r == nil || !r.open() || uint64(sample.TsMs-keyschema.HourStartMs(int64(r.hour))) >= keyschema.HourMs {
+		if r == nil || !r.open() || uint64(sample.TsMs-keyschema.HourStartMs(r.hour())) >= keyschema.HourMs {
 			hour := keyschema.HourOf(sample.TsMs)
 			var made bool
 			if r, made = s.openRow(at, sample.Ref, hour, segment, tick); made {
@@ -207,12 +211,14 @@ func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, sink Si
 				}
 			}
 		}
-		offset := uint32(sample.TsMs - keyschema.HourStartMs(int64(r.hour)))
+		offset := uint32(sample.TsMs - keyschema.HourStartMs(r.hour()))
 		if err := s.add(r, offset, sample.Value); err != nil {
 			return err
 		}
-		r.lastTick = uint16(tick)
-		h.sealFull(r)
+		r.latest = r.latest&^lowMask | tick&lowMask
+		if r.tailLen() == 1 { // otherwise nothing was packed
+			h.sealFull(r)
+		}
 	}
 	return nil
 }
@@ -223,7 +229,7 @@ func (h *Head) settleBefore(s *stripe, r *row) error {
 		return nil
 	}
 	left := s.row(r.next)
-	if left.hour >= r.hour || !left.open() {
+	if left.hour() >= r.hour() || !left.open() {
 		return nil
 	}
 	err := s.settle(left)
@@ -233,8 +239,8 @@ func (h *Head) settleBefore(s *stripe, r *row) error {
 
 // sealFull closes a row that takes samples if it has grown too large.
 func (h *Head) sealFull(r *row) {
-	if int(r.packedBytes) > h.opts.RowBytesMax {
-		r.flags |= flagFrozen
+	if r.packedBytes() > h.opts.RowBytesMax {
+		r.hourFlags |= flagFrozen
 		h.sealed.Add(1)
 	}
 }
@@ -255,7 +261,7 @@ func (h *Head) Sealed() int { return int(h.sealed.Load()) }
 func (h *Head) Bounds() (first, last int64, ok bool) {
 	first, last = math.MaxInt64, -1
 	h.each(func(r *row) {
-		first, last = min(first, int64(r.hour)), max(last, int64(r.hour))
+		first, last = min(first, r.hour()), max(last, r.hour())
 	})
 	return first, last, last >= 0
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -16,8 +15,7 @@ import (
 // rowCopy is what a row held at one moment, in a Reader's buffers.
 type rowCopy struct {
 	hour               int64
-	seq                uint32
-	flags              uint8
+	unsorted           bool
 	packedFrom, packed int // extent in Reader.packed
 	tailFrom, tail     int // extent in Reader.tailMs and Reader.tailValues
 }
@@ -42,15 +40,10 @@ func (d *Reader) reset() {
 
 // copyRow must be called under the stripe's lock.
 func (d *Reader) copyRow(s *stripe, r *row) {
-	c := rowCopy{hour: int64(r.hour), seq: r.seq, flags: r.flags, packedFrom: len(d.packed), tailFrom: len(d.tailMs)}
+	c := rowCopy{hour: r.hour(), unsorted: r.is(flagUnsorted), packedFrom: len(d.packed), tailFrom: len(d.tailMs)}
 	d.packed = s.appendPacked(d.packed, r)
 	c.packed = len(d.packed)
-	offsets, values := s.tailBlock(r)
-	startMs := keyschema.HourStartMs(c.hour)
-	for i := range int(r.tailLen) {
-		d.tailMs = append(d.tailMs, startMs+int64(binary.LittleEndian.Uint32(offsets[4*i:])))
-		d.tailValues = append(d.tailValues, math.Float64frombits(binary.LittleEndian.Uint64(values[8*i:])))
-	}
+	d.tailMs, d.tailValues = s.appendTail(r, d.tailMs, d.tailValues)
 	c.tail = len(d.tailMs)
 	d.rows = append(d.rows, c)
 }
@@ -61,7 +54,7 @@ func (d *Reader) columns(rows []rowCopy) ([]int64, []float64, error) {
 	tsMs, values := d.tsMs[:0], d.values[:0]
 	unsorted := len(rows) > 1
 	for _, c := range rows {
-		unsorted = unsorted || c.flags&flagUnsorted != 0
+		unsorted = unsorted || c.unsorted
 		for packed := d.packed[c.packedFrom:c.packed]; len(packed) > 0; {
 			n, size := binary.Uvarint(packed)
 			if size <= 0 || n > uint64(len(packed)-size) {
@@ -105,19 +98,15 @@ func (h *Head) AppendSamples(
 	d.reset()
 	for n := at.row; n != 0; {
 		r := s.row(n)
-		startMs := keyschema.HourStartMs(int64(r.hour))
+		startMs := keyschema.HourStartMs(r.hour())
 		if startMs <= maxtMs && startMs+keyschema.HourMs > mintMs {
 			d.copyRow(s, r)
 		}
 		n = r.next
 	}
 	s.mu.RUnlock()
-	slices.SortFunc(d.rows, func(a, b rowCopy) int {
-		if c := cmp.Compare(a.hour, b.hour); c != 0 {
-			return c
-		}
-		return compareSeq(a.seq, b.seq)
-	})
+	slices.Reverse(d.rows) // those of one hour from the oldest to the newest
+	slices.SortStableFunc(d.rows, func(a, b rowCopy) int { return cmp.Compare(a.hour, b.hour) })
 	for rows := d.rows; len(rows) > 0; {
 		n := 1
 		for n < len(rows) && rows[n].hour == rows[0].hour {
@@ -135,6 +124,3 @@ func (h *Head) AppendSamples(
 	}
 	return tsMs, values, nil
 }
-
-// compareSeq orders creation numbers that may wrap around.
-func compareSeq(a, b uint32) int { return cmp.Compare(int32(a-b), 0) }

@@ -12,32 +12,32 @@ import (
 )
 
 // row holds the unflushed samples of one series in one hour. It has no pointers: blocks are numbers in the stripe's
-// slabs.
+// slabs. A head has one for each series, so some of its fields share a word; what most appends need are its first sixteen
+// bytes, which never lie in two cache lines.
 type row struct {
-	ref uint32
-	// next and prev are the series' rows behind and before this one, next of a free row the next free one; 0 is none.
-	next, prev uint32
-	hour       int32
-	// newest is at least the hour of this row and of all rows behind it in the series' list.
-	newest int32
-	// seq orders the rows of one series and hour by creation.
-	seq uint32
+	// hourFlags is the hour, which keyschema.HourMax bounds, above eight bits of flags.
+	hourFlags uint32
+	// counts is the number of samples, those in the tail among them, above eight bits that count those in the tail.
+	counts uint32
+	tail   uint32 // 0 if there is none
+	// latest is the largest offset in the hour so far above the lowest eight bits of the last sample's tick.
+	latest uint32
+
+	// packed is the size of the packed runs in bytes above eight bits with what is left of the last packed block.
+	packed uint32
+	// packedLast is the last block of the chain, 0 if there is none. Its link leads to the first.
+	packedLast blockID
 	// segment is the first log segment that holds a sample of the row.
-	segment uint32
-	samples uint32
-	// maxOffset is the largest offset in the hour so far.
-	maxOffset uint32
-	tail      uint32 // 0 if there is none
-	// packedFirst and packedLast are the ends of the chain of packed blocks, 0 if there is none.
-	packedFirst, packedLast blockID
-	packedBytes             uint32
-	madeTick                uint32
-	lastTick                uint16 // the lower half
-	blocks                  uint16
-	// room is what is left of the last packed block.
-	room    uint16
-	tailLen uint8
-	flags   uint8
+	segment  uint32
+	madeTick uint32
+
+	ref uint32
+	// next and prev are the series' rows behind and before this one, next of a free row the next free one; 0 is none. Rows
+	// of one hour stand in the list from the newest to the oldest.
+	next, prev uint32
+	// ahead is what newest is above the hour, or aheadMost if that is less.
+	ahead  uint16
+	blocks uint16 // in the chain of packed blocks
 }
 
 const rowBytes = int(unsafe.Sizeof(row{}))
@@ -56,51 +56,91 @@ const (
 	flagAgain
 )
 
-// sealed rows have room for samples no more.
-func (r *row) open() bool { return r.flags&flagFrozen == 0 }
+// What shares a word with something else has eight bits and lies below it.
+const (
+	lowBits = 8
+	lowMask = 1<<lowBits - 1
+	// oneSample is added to counts for a sample in the tail.
+	oneSample = 1<<lowBits | 1
+)
 
-// lastUsed is the tick of the last sample, as far as it can be told from madeTick on.
-func (r *row) lastUsed() uint32 { return r.madeTick + uint32(r.lastTick-uint16(r.madeTick)) }
+func (r *row) hour() int64 { return int64(r.hourFlags >> lowBits) }
+
+// is reports whether the row has one of the flags.
+func (r *row) is(flags uint32) bool { return r.hourFlags&flags != 0 }
+
+// open rows have room for samples and are in nobody's hands.
+func (r *row) open() bool { return !r.is(flagFrozen) }
+
+func (r *row) samples() int { return int(r.counts >> lowBits) }
+
+func (r *row) tailLen() int { return int(r.counts & lowMask) }
+
+// packedBytes is the size of the runs in the chain.
+func (r *row) packedBytes() int { return int(r.packed >> lowBits) }
+
+// room is what is left of the last packed block.
+func (r *row) room() int { return int(r.packed & lowMask) }
+
+func (r *row) maxOffset() uint32 { return r.latest >> lowBits }
+
+// lastTick is the tick of the last sample, as far as it can be told from madeTick on.
+func (r *row) lastTick() uint32 { return r.madeTick + uint32(uint8(r.latest)-uint8(r.madeTick)) }
+
+const aheadMost = math.MaxUint16
+
+// newest is at least the hour of this row and of all rows behind it in the series' list.
+func (r *row) newest() int64 {
+	if r.ahead == aheadMost {
+		return keyschema.HourMax
+	}
+	return r.hour() + int64(r.ahead)
+}
+
+func (r *row) setNewest(hour int64) { r.ahead = uint16(min(hour-r.hour(), aheadMost)) }
 
 func (r *row) tailPlaces() int {
 	switch {
 	case r.tail == 0:
 		return 0
-	case r.flags&flagTailLarge != 0:
+	case r.is(flagTailLarge):
 		return tailSamples
 	}
 	return tailSmallSamples
 }
 
-// tailBlock returns the row's tail: offsets first, then values.
-func (s *stripe) tailBlock(r *row) (offsets, values []byte) {
-	var b []byte
-	switch places := r.tailPlaces(); places {
-	case 0:
-		return nil, nil
-	case tailSamples:
-		b = s.slabs[classTail].block(r.tail)
-		return b[:tailSamples*4], b[tailSamples*4:]
-	default:
-		b = s.slabs[classTailSmall].block(r.tail)
-		return b[:tailSmallSamples*4], b[tailSmallSamples*4:]
+// tailBlock returns the row's tail: its values, then the offsets of samples in the hour.
+func (s *stripe) tailBlock(r *row) []byte {
+	switch {
+	case r.tail == 0:
+		return nil
+	case r.is(flagTailLarge):
+		return s.slabs[classTail].block(r.tail)
 	}
+	return s.slabs[classTailSmall].block(r.tail)
+}
+
+// offsetPlace is where a tail of so many places has the n-th offset. It takes three bytes: an hour has fewer milliseconds.
+func offsetPlace(places, n int) int { return valueBytes*places + offsetBytes*n }
+
+func tailOffset(tail []byte, places, n int) uint32 {
+	b := tail[offsetPlace(places, n):]
+	return uint32(binary.LittleEndian.Uint16(b)) | uint32(b[2])<<16
 }
 
 // add stores one sample. An error means that a full tail could not be packed; the sample is not stored then.
 func (s *stripe) add(r *row, offset uint32, value float64) error {
-	offsets, values := s.tailBlock(r)
-	n := int(r.tailLen)
-	if offset <= r.maxOffset && r.samples > 0 {
-		if n > 0 && binary.LittleEndian.Uint32(offsets[4*(n-1):]) == offset {
-			binary.LittleEndian.PutUint64(values[8*(n-1):], math.Float64bits(value))
+	tail, places, n := s.tailBlock(r), r.tailPlaces(), r.tailLen()
+	if offset <= r.maxOffset() && r.counts != 0 {
+		if n > 0 && tailOffset(tail, places, n-1) == offset {
+			binary.LittleEndian.PutUint64(tail[valueBytes*(n-1):], math.Float64bits(value))
 			return nil
 		}
-		r.flags |= flagUnsorted
+		r.hourFlags |= flagUnsorted
 	} else {
-		r.maxOffset = offset
+		r.latest = offset<<lowBits | r.latest&lowMask
 	}
-	if n == r.tailPlaces() {
+	if n == places {
 		if n == tailSamples {
 			if err := s.pack(r); err != nil {
 				return err
@@ -108,13 +148,14 @@ func (s *stripe) add(r *row, offset uint32, value float64) error {
 			n = 0
 		} else {
 			s.growTail(r)
-			offsets, values = s.tailBlock(r)
+			tail, places = s.tailBlock(r), r.tailPlaces()
 		}
 	}
-	binary.LittleEndian.PutUint32(offsets[4*n:], offset)
-	binary.LittleEndian.PutUint64(values[8*n:], math.Float64bits(value))
-	r.tailLen = uint8(n + 1)
-	r.samples++
+	binary.LittleEndian.PutUint64(tail[valueBytes*n:], math.Float64bits(value))
+	b := tail[offsetPlace(places, n):]
+	b[2] = byte(offset >> 16)
+	binary.LittleEndian.PutUint16(b, uint16(offset))
+	r.counts += oneSample
 	s.samples++
 	return nil
 }
@@ -126,37 +167,35 @@ func (s *stripe) growTail(r *row) {
 		s.bytes += tailSmallSamples * tailSampleBytes
 		return
 	}
-	offsets, values := s.tailBlock(r)
-	small := r.tail
+	from, small := s.tailBlock(r), r.tail
 	r.tail = s.slabs[classTail].alloc()
-	r.flags |= flagTailLarge
-	toOffsets, toValues := s.tailBlock(r)
-	copy(toOffsets, offsets)
-	copy(toValues, values)
+	r.hourFlags |= flagTailLarge
+	to := s.tailBlock(r)
+	copy(to, from[:offsetPlace(tailSmallSamples, 0)])
+	copy(to[offsetPlace(tailSamples, 0):], from[offsetPlace(tailSmallSamples, 0):])
 	s.slabs[classTailSmall].release(small)
 	s.bytes += (tailSamples - tailSmallSamples) * tailSampleBytes
 }
 
-// tailColumns copies the tail into columns of the stripe's scratch, in the order of arrival.
-func (s *stripe) tailColumns(r *row) ([]int64, []float64) {
-	offsets, values := s.tailBlock(r)
-	startMs := keyschema.HourStartMs(int64(r.hour))
-	for i := range int(r.tailLen) {
-		s.tsMs[i] = startMs + int64(binary.LittleEndian.Uint32(offsets[4*i:]))
-		s.values[i] = math.Float64frombits(binary.LittleEndian.Uint64(values[8*i:]))
+// appendTail appends the tail to columns, in the order of arrival.
+func (s *stripe) appendTail(r *row, tsMs []int64, values []float64) ([]int64, []float64) {
+	tail, places, startMs := s.tailBlock(r), r.tailPlaces(), keyschema.HourStartMs(r.hour())
+	for i := range r.tailLen() {
+		tsMs = append(tsMs, startMs+int64(tailOffset(tail, places, i)))
+		values = append(values, math.Float64frombits(binary.LittleEndian.Uint64(tail[valueBytes*i:])))
 	}
-	return s.tsMs[:r.tailLen], s.values[:r.tailLen]
+	return tsMs, values
 }
 
 // pack turns the tail into a run at the end of the packed chain, preceded by its length.
 func (s *stripe) pack(r *row) error {
-	tsMs, values := s.tailColumns(r)
-	if r.flags&flagUnsorted != 0 {
+	tsMs, values := s.appendTail(r, s.tsMs[:0], s.values[:0])
+	if r.is(flagUnsorted) {
 		tsMs, values = s.sorter.fold(tsMs, values)
 	}
 	const lengthBytesMax = binary.MaxVarintLen32
 	packed, err := s.encoder.Append(
-		append(s.packed[:0], make([]byte, lengthBytesMax)...), keyschema.HourStartMs(int64(r.hour)), tsMs, values)
+		append(s.packed[:0], make([]byte, lengthBytesMax)...), keyschema.HourStartMs(r.hour()), tsMs, values)
 	if err != nil {
 		return fmt.Errorf("pack samples of an open row: %w", err)
 	}
@@ -166,17 +205,17 @@ func (s *stripe) pack(r *row) error {
 	packed = packed[lengthBytesMax-n:]
 	copy(packed, length[:n])
 	s.chain(r, packed)
-	r.tailLen = 0
+	r.counts &^= lowMask
 	return nil
 }
 
 // settle packs the tail of a row that is not expected to take many more samples, and gives it back. A small tail of a row
 // without runs stays: a run of its own would hardly be smaller.
 func (s *stripe) settle(r *row) error {
-	if r.tail == 0 || r.packedFirst == 0 && r.flags&flagTailLarge == 0 {
+	if r.tail == 0 || r.packedLast == 0 && !r.is(flagTailLarge) {
 		return nil
 	}
-	if r.tailLen > 0 {
+	if r.tailLen() > 0 {
 		if err := s.pack(r); err != nil {
 			return err
 		}
@@ -196,72 +235,81 @@ func (s *stripe) releaseTail(r *row) {
 		s.slabs[classTailSmall].release(r.tail)
 	}
 	r.tail = 0
-	r.flags &^= flagTailLarge
+	r.hourFlags &^= flagTailLarge
 }
 
 // chain appends bytes to the row's packed chain.
 func (s *stripe) chain(r *row, b []byte) {
-	r.packedBytes += uint32(len(b))
+	r.packed += uint32(len(b)) << lowBits
 	for len(b) > 0 {
-		if r.room == 0 {
+		if r.room() == 0 {
 			s.lengthen(r, len(b))
 		}
 		block := s.packedBlock(r.packedLast)
-		n := copy(block[len(block)-int(r.room):], b)
-		r.room -= uint16(n)
+		n := copy(block[len(block)-r.room():], b)
+		r.packed -= uint32(n) // of the room
 		b = b[n:]
 	}
 }
 
-// lengthen adds a block for so many bytes, or a part of them, to the chain.
+// lengthen adds a block for so many bytes, or a part of them, to the chain, whose last block is full.
 func (s *stripe) lengthen(r *row, sizeBytes int) {
 	if r.blocks >= packedFitted {
 		sizeBytes = math.MaxInt
 	}
 	id := s.allocPacked(sizeBytes)
-	block := s.packedBlock(id)
-	binary.LittleEndian.PutUint32(block, 0)
-	if r.packedLast == 0 {
-		r.packedFirst = id
-	} else {
-		binary.LittleEndian.PutUint32(s.packedBlock(r.packedLast), uint32(id))
+	block, first := s.packedBlock(id), id
+	if r.packedLast != 0 {
+		last := s.packedBlock(r.packedLast)
+		first = link(last)
+		setLink(last, id)
 	}
+	setLink(block, first)
 	r.packedLast = id
-	r.room = uint16(len(block) - linkBytes)
+	r.packed += uint32(len(block) - linkBytes)
 	r.blocks++
 	s.bytes += int64(len(block))
 }
 
+// link returns the block behind one in a chain, behind the last the first.
+func link(block []byte) blockID { return blockID(binary.LittleEndian.Uint32(block)) }
+
+func setLink(block []byte, id blockID) { binary.LittleEndian.PutUint32(block, uint32(id)) }
+
 // appendPacked appends the bytes of the packed chain to dst.
 func (s *stripe) appendPacked(dst []byte, r *row) []byte {
-	for id := r.packedFirst; id != 0; {
-		block := s.packedBlock(id)
-		id = blockID(binary.LittleEndian.Uint32(block))
-		if id == 0 {
-			dst = append(dst, block[linkBytes:len(block)-int(r.room)]...)
-		} else {
-			dst = append(dst, block[linkBytes:]...)
-		}
+	if r.packedLast == 0 {
+		return dst
 	}
-	return dst
+	for id := link(s.packedBlock(r.packedLast)); id != r.packedLast; {
+		block := s.packedBlock(id)
+		id = link(block)
+		dst = append(dst, block[linkBytes:]...)
+	}
+	block := s.packedBlock(r.packedLast)
+	return append(dst, block[linkBytes:len(block)-r.room()]...)
 }
 
 // memory is what the row occupies.
 func (s *stripe) memory(r *row) int64 {
-	packed := int(r.packedBytes) + int(r.room) + int(r.blocks)*linkBytes // blocks but the last are full
+	packed := r.packedBytes() + r.room() + int(r.blocks)*linkBytes // blocks but the last are full
 	return int64(rowBytes + r.tailPlaces()*tailSampleBytes + packed)
 }
 
 // release gives the row's blocks back.
 func (s *stripe) release(r *row) {
 	s.bytes -= s.memory(r)
-	s.samples -= int64(r.samples)
+	s.samples -= int64(r.samples())
 	s.releaseTail(r)
-	for id := r.packedFirst; id != 0; {
-		next := blockID(binary.LittleEndian.Uint32(s.packedBlock(id)))
+	if r.packedLast == 0 {
+		return
+	}
+	for id := link(s.packedBlock(r.packedLast)); id != r.packedLast; {
+		next := link(s.packedBlock(id))
 		s.releasePacked(id)
 		id = next
 	}
+	s.releasePacked(r.packedLast)
 }
 
 // sorter folds columns in the order of arrival into ascending ones. Not concurrent; its result is valid until the next

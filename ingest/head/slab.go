@@ -98,7 +98,9 @@ const (
 const (
 	tailSmallSamples = 4
 	tailSamples      = 12
-	tailSampleBytes  = 4 + 8 // offset in the hour, value
+	offsetBytes      = 3 // of a sample in the hour
+	valueBytes       = 8
+	tailSampleBytes  = offsetBytes + valueBytes
 
 	linkBytes     = 4 // number of the next block of a chain
 	packedClasses = 6

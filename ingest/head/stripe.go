@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	rowChunkShift = 9 // as large as a slab's chunk
+	rowChunkShift = 9 // 24 KiB, a size that the allocator has
 	rowChunkSize  = 1 << rowChunkShift
 )
 
@@ -17,7 +17,6 @@ type stripe struct {
 	rows  []*[rowChunkSize]row
 	free  uint32
 	made  uint32
-	seq   uint32
 	slabs [classes]slab
 	// hours has the newest row of each hour of the series whose list was found too long to walk; see openRow.
 	hours map[uint32]map[int32]uint32
@@ -49,18 +48,18 @@ const rowsWalked = 16
 // the search ends as soon as only older rows are left, so that filling in months of a series does not walk them all. When
 // two streams of a series are filled in at once, or newest hours first, a map takes over.
 func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick uint32) (r *row, made bool) {
-	newest := int32(hour)
+	newest := hour
 	if at.row != 0 {
-		newest = max(newest, s.row(at.row).newest)
+		newest = max(newest, s.row(at.row).newest())
 	}
 	again := false
 	walked := 0
 	for n := at.row; n != 0; walked++ {
 		r := s.row(n)
-		if hour > int64(r.newest) {
+		if hour > r.newest() {
 			break
 		}
-		if int64(r.hour) == hour {
+		if r.hour() == hour {
 			if r.open() {
 				s.toFront(at, n, newest)
 				return r, false
@@ -79,19 +78,20 @@ func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick 
 	}
 	r = s.makeRow(at, ref, hour, newest, segment, tick)
 	if again {
-		r.flags |= flagAgain
+		r.hourFlags |= flagAgain
 	}
 	return r, true
 }
 
 // toFront makes a row the first of its series.
-func (s *stripe) toFront(at *slot, n uint32, newest int32) {
+func (s *stripe) toFront(at *slot, n uint32, newest int64) {
 	if at.row == n {
 		return
 	}
 	s.cut(at, n)
 	r := s.row(n)
-	r.next, r.prev, r.newest = at.row, 0, newest
+	r.next, r.prev = at.row, 0
+	r.setNewest(newest)
 	s.row(at.row).prev = n
 	at.row = n
 }
@@ -115,13 +115,7 @@ func (s *stripe) hoursOf(at *slot, ref uint32) map[int32]uint32 {
 	if hours != nil {
 		return hours
 	}
-	hours = make(map[int32]uint32)
-	for n := at.row; n != 0; n = s.row(n).next {
-		r := s.row(n)
-		if other := hours[r.hour]; other == 0 || compareSeq(r.seq, s.row(other).seq) > 0 {
-			hours[r.hour] = n
-		}
-	}
+	hours = s.newestByHour(at)
 	if s.hours == nil {
 		s.hours = make(map[uint32]map[int32]uint32)
 	}
@@ -129,8 +123,19 @@ func (s *stripe) hoursOf(at *slot, ref uint32) map[int32]uint32 {
 	return hours
 }
 
+// newestByHour returns the newest row of each hour of a series.
+func (s *stripe) newestByHour(at *slot) map[int32]uint32 {
+	hours := make(map[int32]uint32)
+	for n := at.row; n != 0; n = s.row(n).next {
+		if hour := int32(s.row(n).hour()); hours[hour] == 0 {
+			hours[hour] = n
+		}
+	}
+	return hours
+}
+
 // makeRow puts a new row at the front of a series' list.
-func (s *stripe) makeRow(at *slot, ref uint32, hour int64, newest int32, segment uint64, tick uint32) *row {
+func (s *stripe) makeRow(at *slot, ref uint32, hour, newest int64, segment uint64, tick uint32) *row {
 	n := s.free
 	if n != 0 {
 		s.free = s.row(n).next
@@ -141,18 +146,18 @@ func (s *stripe) makeRow(at *slot, ref uint32, hour int64, newest int32, segment
 		s.made++
 		n = s.made
 	}
-	s.seq++
 	r := s.row(n)
 	*r = row{
-		ref: ref, next: at.row, hour: int32(hour), newest: newest, seq: s.seq, segment: uint32(segment),
-		madeTick: tick, lastTick: uint16(tick),
+		ref: ref, next: at.row, hourFlags: uint32(hour) << lowBits, segment: uint32(segment), madeTick: tick,
+		latest: tick & lowMask,
 	}
+	r.setNewest(newest)
 	if at.row != 0 {
 		s.row(at.row).prev = n
 	}
 	at.row = n
 	if hours := s.hours[ref]; hours != nil {
-		hours[r.hour] = n
+		hours[int32(hour)] = n
 	}
 	s.bytes += s.memory(r)
 	s.count++
@@ -165,8 +170,8 @@ func (s *stripe) unlink(at *slot, n uint32) {
 	s.cut(at, n)
 	if at.row == 0 {
 		delete(s.hours, r.ref)
-	} else if hours := s.hours[r.ref]; hours != nil && hours[r.hour] == n {
-		delete(hours, r.hour)
+	} else if hours, hour := s.hours[r.ref], int32(r.hour()); hours != nil && hours[hour] == n {
+		delete(hours, hour)
 	}
 	s.release(r)
 	*r = row{next: s.free}

@@ -26,13 +26,13 @@ func (s *stripe) warm(chunks []*slotChunk, samples []Sample) {
 	touched := uint8(0)
 	for _, r := range rows {
 		if r != nil {
-			touched += r.tailLen
+			touched += uint8(r.counts)
 		}
 	}
 	for _, r := range rows {
 		if r != nil && r.tail != 0 {
-			offsets, values := s.tailBlock(r)
-			touched += offsets[0] + values[0]
+			tail := s.tailBlock(r)
+			touched += tail[0] + tail[len(tail)-1]
 		}
 	}
 	s.touched = touched // so that the compiler cannot leave the loads out
