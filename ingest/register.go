@@ -90,7 +90,8 @@ func (r *request) register(p *pending) (ref uint32, why rejection, err error) {
 	for _, pair := range pairs {
 		r.builder.Add(pair.Name, pair.Value)
 	}
-	ls := r.builder.Labels()
+	r.builder.Overwrite(&r.labels) // nobody keeps it
+	ls := r.labels
 	start := len(r.fields)
 	r.fields = decode.AppendFields(r.fields, ls)
 	canonical := i.registry.Hash(r.fields[start:])

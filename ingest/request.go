@@ -44,6 +44,7 @@ type request struct {
 
 	pairs   []prompb.Label
 	builder labels.ScratchBuilder
+	labels  labels.Labels
 	fresh   []freshSeries
 	encoded []byte
 

@@ -1,6 +1,7 @@
 package head
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
 
@@ -38,11 +39,12 @@ func (e *entry) clear() {
 	e.next.Store(0)
 }
 
-// table is an open-addressing hash table: a slot is the key's tag in the upper half and the entry's number in the
-// lower, 0 if free.
+// table is an open-addressing hash table: a slot is the entry's number in as many bits as numbers need, and above it as much
+// of the key's tag as there is room for; 0 if free.
 type table struct {
-	mask  uint64
-	slots []uint64
+	mask       uint64
+	numberBits int
+	slots      []uint32
 }
 
 // Registry finds the ref of a series by a hash of its encoded labels. Several encodings may lead to one ref. Neither
@@ -66,13 +68,27 @@ func NewRegistry() *Registry {
 	g := &Registry{seed: rand.Uint64()}
 	g.chunks.Store(&[]*[entryChunkSize]entry{new([entryChunkSize]entry)})
 	g.count.Store(1)
-	g.table.Store(newTable(tableSlotsMin))
+	g.table.Store(newTable(tableSlotsMin, 1))
 	return g
 }
 
-func newTable(slots int) *table {
-	return &table{mask: uint64(slots - 1), slots: make([]uint64, slots)}
+// newTable returns a table for numbers below the number of entries there are, all of which may be used again, and below that
+// of slots: a number is only made when all are in use, and the table is not full then.
+func newTable(slots int, entries uint32) *table {
+	numberBits := max(bits.Len(uint(slots)), bits.Len32(entries))
+	return &table{mask: uint64(slots - 1), numberBits: numberBits, slots: make([]uint32, slots)}
 }
+
+// slotOf is the slot of an entry.
+func (t *table) slotOf(k Key, n uint32) uint32 {
+	return uint32(k.Lo>>32)>>t.numberBits<<t.numberBits | n
+}
+
+// number is that of the entry in a slot.
+func (t *table) number(slot uint32) uint32 { return slot & (1<<t.numberBits - 1) }
+
+// may reports whether a slot may be the key's.
+func (t *table) may(slot uint32, k Key) bool { return (slot^uint32(k.Lo>>32))>>t.numberBits == 0 }
 
 // Hash returns the key of encoded labels.
 func (g *Registry) Hash(fields []byte) Key { return xxh3.Hash128Seed(fields, g.seed) }
@@ -84,18 +100,16 @@ func (g *Registry) entry(n uint32) *entry {
 	return &(*g.chunks.Load())[n>>entryChunkShift][n&(entryChunkSize-1)]
 }
 
-func slotOf(k Key, n uint32) uint64 { return k.Lo&^0xffffffff | uint64(n) }
-
 // find returns the number of a key's entry, 0 if there is none.
 func (g *Registry) find(k Key) uint32 {
 	t := g.table.Load()
 	for i := k.Hi & t.mask; ; i = (i + 1) & t.mask {
-		slot := atomic.LoadUint64(&t.slots[i])
+		slot := atomic.LoadUint32(&t.slots[i])
 		if slot == 0 {
 			return 0
 		}
-		if (slot^k.Lo)>>32 == 0 && g.entry(uint32(slot)).key() == k {
-			return uint32(slot)
+		if n := t.number(slot); t.may(slot, k) && g.entry(n).key() == k {
+			return n
 		}
 	}
 }
@@ -133,8 +147,7 @@ func (g *Registry) Insert(k Key, ref uint32) {
 	}
 	t := g.table.Load()
 	if live := int(g.live.Add(1)); live > len(t.slots)/4*3 {
-		t = g.rebuilt(2 * len(t.slots))
-		g.table.Store(t)
+		g.table.Store(g.rebuilt(2 * len(t.slots)))
 		return
 	}
 	t.put(k, n)
@@ -145,11 +158,11 @@ func (t *table) put(k Key, n uint32) {
 	for t.slots[i] != 0 {
 		i = (i + 1) & t.mask
 	}
-	atomic.StoreUint64(&t.slots[i], slotOf(k, n))
+	atomic.StoreUint32(&t.slots[i], t.slotOf(k, n))
 }
 
 func (g *Registry) rebuilt(slots int) *table {
-	t := newTable(slots)
+	t := newTable(slots, g.count.Load())
 	for n := uint32(1); n < g.count.Load(); n++ {
 		if e := g.entry(n); e.ref.Load() != 0 {
 			t.put(e.key(), n)
@@ -217,9 +230,8 @@ func (c *Cursor) FindAll(keys []Key, refs []uint32) (all bool) {
 	t := g.table.Load()
 	var numbers [FindBatch]uint32
 	for i := range keys {
-		slot := atomic.LoadUint64(&t.slots[keys[i].Hi&t.mask])
-		if (slot^keys[i].Lo)>>32 == 0 {
-			numbers[i] = uint32(slot)
+		if slot := atomic.LoadUint32(&t.slots[keys[i].Hi&t.mask]); t.may(slot, keys[i]) {
+			numbers[i] = t.number(slot)
 		}
 	}
 	for i := range keys {

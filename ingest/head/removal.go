@@ -103,14 +103,14 @@ func (g *Registry) forget(n, ref uint32) {
 // for.
 func (g *Registry) unslot(t *table, k Key, n uint32) {
 	hole := k.Hi & t.mask
-	for uint32(t.slots[hole]) != n {
+	for t.number(t.slots[hole]) != n {
 		if t.slots[hole] == 0 {
 			return
 		}
 		hole = (hole + 1) & t.mask
 	}
 	for i := (hole + 1) & t.mask; t.slots[i] != 0; i = (i + 1) & t.mask {
-		home := g.entry(uint32(t.slots[i])).key().Hi & t.mask
+		home := g.entry(t.number(t.slots[i])).key().Hi & t.mask
 		if (i-home)&t.mask >= (i-hole)&t.mask {
 			t.slots[hole] = t.slots[i]
 			hole = i

@@ -99,6 +99,7 @@ func (r *row) newest() int64 {
 
 func (r *row) setNewest(hour int64) { r.ahead = uint16(min(hour-r.hour(), aheadMost)) }
 
+// tailPlaces is the number of samples that the tail has room for.
 func (r *row) tailPlaces() int {
 	switch {
 	case r.tail == 0:
@@ -109,15 +110,15 @@ func (r *row) tailPlaces() int {
 	return tailSmallSamples
 }
 
-// tailBlock returns the row's tail: its values, then the offsets of samples in the hour.
-func (s *stripe) tailBlock(r *row) []byte {
+// tailBlock returns the row's tail, which has so many values and then as many offsets of samples in the hour.
+func (s *stripe) tailBlock(r *row) (tail []byte, places int) {
 	switch {
 	case r.tail == 0:
-		return nil
+		return nil, 0
 	case r.is(flagTailLarge):
-		return s.slabs[classTail].block(r.tail)
+		return s.slabs[classTail].block(r.tail), tailSamples
 	}
-	return s.slabs[classTailSmall].block(r.tail)
+	return s.slabs[classTailSmall].block(r.tail), tailSmallSamples
 }
 
 // offsetPlace is where a tail of so many places has the n-th offset. It takes three bytes: an hour has fewer milliseconds.
@@ -130,7 +131,8 @@ func tailOffset(tail []byte, places, n int) uint32 {
 
 // add stores one sample. An error means that a full tail could not be packed; the sample is not stored then.
 func (s *stripe) add(r *row, offset uint32, value float64) error {
-	tail, places, n := s.tailBlock(r), r.tailPlaces(), r.tailLen()
+	tail, places := s.tailBlock(r)
+	n := r.tailLen()
 	if offset <= r.maxOffset() && r.counts != 0 {
 		if n > 0 && tailOffset(tail, places, n-1) == offset {
 			binary.LittleEndian.PutUint64(tail[valueBytes*(n-1):], math.Float64bits(value))
@@ -148,7 +150,7 @@ func (s *stripe) add(r *row, offset uint32, value float64) error {
 			n = 0
 		} else {
 			s.growTail(r)
-			tail, places = s.tailBlock(r), r.tailPlaces()
+			tail, places = s.tailBlock(r)
 		}
 	}
 	binary.LittleEndian.PutUint64(tail[valueBytes*n:], math.Float64bits(value))
@@ -167,10 +169,11 @@ func (s *stripe) growTail(r *row) {
 		s.bytes += tailSmallSamples * tailSampleBytes
 		return
 	}
-	from, small := s.tailBlock(r), r.tail
+	from, _ := s.tailBlock(r)
+	small := r.tail
 	r.tail = s.slabs[classTail].alloc()
 	r.hourFlags |= flagTailLarge
-	to := s.tailBlock(r)
+	to, _ := s.tailBlock(r)
 	copy(to, from[:offsetPlace(tailSmallSamples, 0)])
 	copy(to[offsetPlace(tailSamples, 0):], from[offsetPlace(tailSmallSamples, 0):])
 	s.slabs[classTailSmall].release(small)
@@ -179,7 +182,8 @@ func (s *stripe) growTail(r *row) {
 
 // appendTail appends the tail to columns, in the order of arrival.
 func (s *stripe) appendTail(r *row, tsMs []int64, values []float64) ([]int64, []float64) {
-	tail, places, startMs := s.tailBlock(r), r.tailPlaces(), keyschema.HourStartMs(r.hour())
+	tail, places := s.tailBlock(r)
+	startMs := keyschema.HourStartMs(r.hour())
 	for i := range r.tailLen() {
 		tsMs = append(tsMs, startMs+int64(tailOffset(tail, places, i)))
 		values = append(values, math.Float64frombits(binary.LittleEndian.Uint64(tail[valueBytes*i:])))

@@ -31,7 +31,7 @@ func (s *stripe) warm(chunks []*slotChunk, samples []Sample) {
 	}
 	for _, r := range rows {
 		if r != nil && r.tail != 0 {
-			tail := s.tailBlock(r)
+			tail, _ := s.tailBlock(r)
 			touched += tail[0] + tail[len(tail)-1]
 		}
 	}
