@@ -164,7 +164,7 @@ func (d *Reader) Columns(from, to int) ([]int64, []float64, error) { return d.co
 // PackedBytes is the packed size of loaded row i, a measure of what its run will need.
 func (d *Reader) PackedBytes(i int) int {
 	c := d.rows[i]
-	return c.packed - c.packedFrom + (c.tail-c.tailFrom)*tailSampleBytes
+	return c.packed - c.packedFrom + (c.tail-c.tailFrom)*(valueBytes+offsetBytes)
 }
 
 // Free drops frozen rows, in the order that Freeze gave them, which the tables now hold.

@@ -52,6 +52,8 @@ const (
 	flagUnsorted
 	// tailLarge tails have tailSamples places instead of tailSmallSamples.
 	flagTailLarge
+	// tailEven tails, which are large, hold samples at equal distances.
+	flagTailEven
 	// again rows began while the head had another row of their series and hour.
 	flagAgain
 )
@@ -99,96 +101,36 @@ func (r *row) newest() int64 {
 
 func (r *row) setNewest(hour int64) { r.ahead = uint16(min(hour-r.hour(), aheadMost)) }
 
-// tailPlaces is the number of samples that the tail has room for.
-func (r *row) tailPlaces() int {
-	switch {
-	case r.tail == 0:
-		return 0
-	case r.is(flagTailLarge):
-		return tailSamples
-	}
-	return tailSmallSamples
-}
-
-// tailBlock returns the row's tail, which has so many values and then as many offsets of samples in the hour.
-func (s *stripe) tailBlock(r *row) (tail []byte, places int) {
-	switch {
-	case r.tail == 0:
-		return nil, 0
-	case r.is(flagTailLarge):
-		return s.slabs[classTail].block(r.tail), tailSamples
-	}
-	return s.slabs[classTailSmall].block(r.tail), tailSmallSamples
-}
-
-// offsetPlace is where a tail of so many places has the n-th offset. It takes three bytes: an hour has fewer milliseconds.
-func offsetPlace(places, n int) int { return valueBytes*places + offsetBytes*n }
-
-func tailOffset(tail []byte, places, n int) uint32 {
-	b := tail[offsetPlace(places, n):]
-	return uint32(binary.LittleEndian.Uint16(b)) | uint32(b[2])<<16
-}
-
 // add stores one sample. An error means that a full tail could not be packed; the sample is not stored then.
 func (s *stripe) add(r *row, offset uint32, value float64) error {
-	tail, places := s.tailBlock(r)
-	n := r.tailLen()
+	t, n := s.tail(r), r.tailLen()
 	if offset <= r.maxOffset() && r.counts != 0 {
-		if n > 0 && tailOffset(tail, places, n-1) == offset {
-			binary.LittleEndian.PutUint64(tail[valueBytes*(n-1):], math.Float64bits(value))
+		if n > 0 && t.offset(n-1) == offset {
+			t.putValue(n-1, value)
 			return nil
 		}
 		r.hourFlags |= flagUnsorted
 	} else {
 		r.latest = offset<<lowBits | r.latest&lowMask
 	}
-	if n == places {
+	if n == t.places {
 		if n == tailSamples {
 			if err := s.pack(r); err != nil {
 				return err
 			}
 			n = 0
 		} else {
-			s.growTail(r)
-			tail, places = s.tailBlock(r)
+			t = s.growTail(r)
 		}
 	}
-	binary.LittleEndian.PutUint64(tail[valueBytes*n:], math.Float64bits(value))
-	b := tail[offsetPlace(places, n):]
-	b[2] = byte(offset >> 16)
-	binary.LittleEndian.PutUint16(b, uint16(offset))
+	if t.even && n > 0 && t.offset(n) != offset {
+		t = s.spreadTail(r)
+	}
+	t.putValue(n, value)
+	t.putOffset(n, offset)
 	r.counts += oneSample
 	s.samples++
 	return nil
-}
-
-// growTail gives a row a tail, or a larger one.
-func (s *stripe) growTail(r *row) {
-	if r.tail == 0 {
-		r.tail = s.slabs[classTailSmall].alloc()
-		s.bytes += tailSmallSamples * tailSampleBytes
-		return
-	}
-	from, _ := s.tailBlock(r)
-	small := r.tail
-	r.tail = s.slabs[classTail].alloc()
-	r.hourFlags |= flagTailLarge
-	to, _ := s.tailBlock(r)
-	copy(to, from[:offsetPlace(tailSmallSamples, 0)])
-	copy(to[offsetPlace(tailSamples, 0):], from[offsetPlace(tailSmallSamples, 0):])
-	s.slabs[classTailSmall].release(small)
-	s.bytes += (tailSamples - tailSmallSamples) * tailSampleBytes
-}
-
-// appendTail appends the tail to columns, in the order of arrival.
-func (s *stripe) appendTail(r *row, tsMs []int64, values []float64) ([]int64, []float64) {
-	tail, places := s.tailBlock(r)
-	startMs := keyschema.HourStartMs(r.hour())
-	for i := range r.tailLen() {
-		tsMs = append(tsMs, startMs+int64(tailOffset(tail, places, i)))
-		values = append(values, math.Float64frombits(binary.LittleEndian.Uint64(tail[valueBytes*i:])))
-	}
-	return tsMs, values
 }
 
 // pack turns the tail into a run at the end of the packed chain, preceded by its length.
@@ -224,22 +166,9 @@ func (s *stripe) settle(r *row) error {
 			return err
 		}
 	}
-	s.bytes -= int64(r.tailPlaces() * tailSampleBytes)
+	s.bytes -= s.tailBytes(r)
 	s.releaseTail(r)
 	return nil
-}
-
-// releaseTail gives the tail back, whatever is in it.
-func (s *stripe) releaseTail(r *row) {
-	switch r.tailPlaces() {
-	case 0:
-	case tailSamples:
-		s.slabs[classTail].release(r.tail)
-	default:
-		s.slabs[classTailSmall].release(r.tail)
-	}
-	r.tail = 0
-	r.hourFlags &^= flagTailLarge
 }
 
 // chain appends bytes to the row's packed chain.
@@ -297,7 +226,7 @@ func (s *stripe) appendPacked(dst []byte, r *row) []byte {
 // memory is what the row occupies.
 func (s *stripe) memory(r *row) int64 {
 	packed := r.packedBytes() + r.room() + int(r.blocks)*linkBytes // blocks but the last are full
-	return int64(rowBytes + r.tailPlaces()*tailSampleBytes + packed)
+	return int64(rowBytes+packed) + s.tailBytes(r)
 }
 
 // release gives the row's blocks back.

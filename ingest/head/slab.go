@@ -91,6 +91,7 @@ func (s *slab) empty() { *s = slab{blockBytes: s.blockBytes} }
 const (
 	classTailSmall = iota
 	classTail
+	classTailEven
 	classPacked // the first of packedClasses
 	classes     = classPacked + packedClasses
 )
@@ -100,7 +101,6 @@ const (
 	tailSamples      = 12
 	offsetBytes      = 3 // of a sample in the hour
 	valueBytes       = 8
-	tailSampleBytes  = offsetBytes + valueBytes
 
 	linkBytes     = 4 // number of the next block of a chain
 	packedClasses = 6
@@ -109,8 +109,9 @@ const (
 
 func newSlabs() [classes]slab {
 	return [classes]slab{
-		classTailSmall: {blockBytes: tailSmallSamples * tailSampleBytes},
-		classTail:      {blockBytes: tailSamples * tailSampleBytes},
+		classTailSmall: {blockBytes: tailSmallSamples * (valueBytes + offsetBytes)},
+		classTail:      {blockBytes: tailSamples * (valueBytes + offsetBytes)},
+		classTailEven:  {blockBytes: tailSamples*valueBytes + 2*offsetBytes},
 		classPacked:    {blockBytes: 32}, {blockBytes: 48}, {blockBytes: 64}, {blockBytes: 96}, {blockBytes: 128}, {blockBytes: 256},
 	}
 }
