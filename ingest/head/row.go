@@ -103,6 +103,21 @@ func (r *row) setNewest(hour int64) { r.ahead = uint16(min(hour-r.hour(), aheadM
 
 // add stores one sample. An error means that a full tail could not be packed; the sample is not stored then.
 func (s *stripe) add(r *row, offset uint32, value float64) error {
+	if n := r.tailLen(); r.is(flagTailEven) && n > 0 && n < tailSamples { // as most are
+		t := tail(s.slabs[classTailEven].block(r.tail))
+		if first, distance := t.steps(); first+uint32(n)*distance == offset && offset > r.maxOffset() {
+			r.latest = offset<<lowBits | r.latest&lowMask
+			t.putValue(n, value)
+			r.counts += oneSample
+			s.samples++
+			return nil
+		}
+	}
+	return s.addAny(r, offset, value)
+}
+
+// addAny is add for a sample that begins a tail, is out of step, or comes into a tail with offsets.
+func (s *stripe) addAny(r *row, offset uint32, value float64) error {
 	t, n := s.tail(r), r.tailLen()
 	if offset <= r.maxOffset() && r.counts != 0 {
 		if n > 0 && t.offset(n-1) == offset {
@@ -113,7 +128,7 @@ func (s *stripe) add(r *row, offset uint32, value float64) error {
 	} else {
 		r.latest = offset<<lowBits | r.latest&lowMask
 	}
-	if n == t.places {
+	if n == t.places() {
 		if n == tailSamples {
 			if err := s.pack(r); err != nil {
 				return err
@@ -123,7 +138,7 @@ func (s *stripe) add(r *row, offset uint32, value float64) error {
 			t = s.growTail(r)
 		}
 	}
-	if t.even && n > 0 && t.offset(n) != offset {
+	if t.even() && n > 0 && t.offset(n) != offset {
 		t = s.spreadTail(r)
 	}
 	t.putValue(n, value)
@@ -166,7 +181,7 @@ func (s *stripe) settle(r *row) error {
 			return err
 		}
 	}
-	s.bytes -= s.tailBytes(r)
+	s.bytes -= int64(len(s.tail(r)))
 	s.releaseTail(r)
 	return nil
 }
@@ -226,7 +241,7 @@ func (s *stripe) appendPacked(dst []byte, r *row) []byte {
 // memory is what the row occupies.
 func (s *stripe) memory(r *row) int64 {
 	packed := r.packedBytes() + r.room() + int(r.blocks)*linkBytes // blocks but the last are full
-	return int64(rowBytes+packed) + s.tailBytes(r)
+	return int64(rowBytes + len(s.tail(r)) + packed)
 }
 
 // release gives the row's blocks back.

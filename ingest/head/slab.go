@@ -109,9 +109,9 @@ const (
 
 func newSlabs() [classes]slab {
 	return [classes]slab{
-		classTailSmall: {blockBytes: tailSmallSamples * (valueBytes + offsetBytes)},
-		classTail:      {blockBytes: tailSamples * (valueBytes + offsetBytes)},
-		classTailEven:  {blockBytes: tailSamples*valueBytes + 2*offsetBytes},
+		classTailSmall: {blockBytes: tailSmallBytes},
+		classTail:      {blockBytes: tailBytes},
+		classTailEven:  {blockBytes: tailEvenBytes},
 		classPacked:    {blockBytes: 32}, {blockBytes: 48}, {blockBytes: 64}, {blockBytes: 96}, {blockBytes: 128}, {blockBytes: 256},
 	}
 }

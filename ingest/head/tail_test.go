@@ -70,7 +70,7 @@ func TestEvenTailsTakeLess(t *testing.T) {
 				requireAccount(t, h)
 				return h.Bytes()
 			}
-			require.Equal(t, int64(48+12*8+6), bytesOf(0))
+			require.Equal(t, int64(48+12*8+8), bytesOf(0))
 			require.Equal(t, int64(48+12*11), bytesOf(1))
 		})
 	}

@@ -31,8 +31,8 @@ func (s *stripe) warm(chunks []*slotChunk, samples []Sample) {
 	}
 	for _, r := range rows {
 		if r != nil && r.tail != 0 {
-			block := s.tail(r).block
-			touched += block[0] + block[len(block)-1]
+			t := s.tail(r)
+			touched += t[0] + t[len(t)-1]
 		}
 	}
 	s.touched = touched // so that the compiler cannot leave the loads out
