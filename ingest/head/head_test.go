@@ -461,8 +461,8 @@ func freeze(h *head.Head, stripe int, pick func(head.RowInfo) bool) []head.Row {
 	return h.Freeze(nil, h.Choose(nil, stripe, pick))
 }
 
-// benchmarkAppend appends one sample to each of the series per round, 15 s apart.
-func benchmarkAppend(b *testing.B, series int) {
+// benchmarkAppend appends one sample to each of the series per round, 15 s apart but for some milliseconds.
+func benchmarkAppend(b *testing.B, series int, jitterMs int64) {
 	h := newHead(b, head.Options{Stripes: 16, RowBytesMax: 1 << 18}, series)
 	s := &sink{}
 	samples := make([]head.Sample, 512)
@@ -472,9 +472,11 @@ func benchmarkAppend(b *testing.B, series int) {
 	for round := 0; n < b.N; round++ {
 		for first := 1; first+len(samples) <= series+1 && n < b.N; first += len(samples) {
 			for i := range samples {
-				samples[i] = head.Sample{
-					Ref: uint32(first + i), TsMs: baseMs + int64(round%240)*15_000, Value: float64(round * (i%7 + 1)),
+				atMs := baseMs + int64(round%240)*15_000
+				if jitterMs > 0 {
+					atMs += int64(round*31+i*17) % jitterMs
 				}
+				samples[i] = head.Sample{Ref: uint32(first + i), TsMs: atMs, Value: float64(round * (i%7 + 1))}
 			}
 			// Refs of a block share a stripe except the first block, which lacks ref 0.
 			from := 0
@@ -504,7 +506,8 @@ func benchmarkAppend(b *testing.B, series int) {
 // BenchmarkAppend reports the time for one sample.
 func BenchmarkAppend(b *testing.B) {
 	for _, series := range []int{10_000, 100_000} {
-		b.Run(fmt.Sprint("series=", series), func(b *testing.B) { benchmarkAppend(b, series) })
+		b.Run(fmt.Sprint("series=", series), func(b *testing.B) { benchmarkAppend(b, series, 0) })
+		b.Run(fmt.Sprint("jitter/series=", series), func(b *testing.B) { benchmarkAppend(b, series, 13) })
 	}
 }
 
