@@ -26,7 +26,8 @@ type RowInfo struct {
 	Samples int
 	// Segment is the first segment of the log that the row needs.
 	Segment uint64
-	// MadeTick and LastTick are the ticks of the first and last sample's arrival.
+	// MadeTick and LastTick are the ticks of the first and last sample's arrival. LastTick is kept in eight bits: it is right
+	// until 255 after MadeTick, and too low by 256 or more from then on.
 	MadeTick, LastTick uint32
 	// Frozen rows wait since an earlier flush failed, or because they grew too large.
 	Frozen bool

@@ -148,7 +148,7 @@ func (s *stripe) changeTail(r *row, flags uint32) tail {
 	return to
 }
 
-// appendTail appends the tail to columns, in the order of arrival.
+// appendTail appends the tail to columns of one length, in the order of arrival.
 func (s *stripe) appendTail(r *row, tsMs []int64, values []float64) ([]int64, []float64) {
 	t, startMs, from, n := s.tail(r), keyschema.HourStartMs(r.hour()), len(tsMs), r.tailLen()
 	tsMs, values = slices.Grow(tsMs, n)[:from+n], slices.Grow(values, n)[:from+n]
