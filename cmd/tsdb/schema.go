@@ -82,9 +82,8 @@ func isEmpty(ctx context.Context, store storage.Store) bool {
 	if err != nil {
 		return errors.Is(err, storage.ErrNoTable)
 	}
-	it := table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{RowsMax: 1})
-	some := it.Next()
-	return errors.Join(it.Err(), it.Close()) == nil && !some
+	some, err := storage.HasRow(ctx, table, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.Filter{})
+	return err == nil && !some
 }
 
 // readRules returns the stored rules, none if there are none.

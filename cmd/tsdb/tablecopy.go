@@ -143,9 +143,8 @@ func (m *migration) wantEmpty(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		it := table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{RowsMax: 1})
-		some := it.Next()
-		if err := errors.Join(it.Err(), it.Close()); err != nil {
+		some, err := storage.HasRow(ctx, table, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.Filter{})
+		if err != nil {
 			return err
 		}
 		if some {

@@ -2,7 +2,6 @@ package tiers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -119,14 +118,9 @@ func daysWith(ctx context.Context, table storage.Table, family string, first, la
 
 // hasRow tells whether a table has a cell of the family in a span of days.
 func hasRow(ctx context.Context, table storage.Table, family string, first, last int64) (bool, error) {
-	it := table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
-		RowsMax: 1,
-		Filter: storage.Filter{
-			Families: []string{family}, FromMs: first * dayMs, ToMs: (last + 1) * dayMs, KeysOnly: true,
-		},
+	return storage.HasRow(ctx, table, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.Filter{
+		Families: []string{family}, FromMs: first * dayMs, ToMs: (last + 1) * dayMs, KeysOnly: true,
 	})
-	has := it.Next()
-	return has, errors.Join(it.Err(), it.Close())
 }
 
 // Start runs the job in the background until Close.

@@ -320,7 +320,7 @@ func (t *Table) CheckAndApply(
 	}
 	unlock := t.locks.lock(t.stripeOf(key), 0)
 	defer unlock()
-	matched, err := t.hasRow(ctx, key, cond)
+	matched, err := storage.HasRow(ctx, t, storage.RowSet{Keys: [][]byte{key}}, cond)
 	if err != nil {
 		return false, err
 	}
@@ -341,17 +341,6 @@ func (t *Table) CheckAndApply(
 	}
 	t.tablets.wrote([]storage.RowMutation{chosen}, nil, false)
 	return matched, nil
-}
-
-// hasRow tells whether the row has a cell that passes the filter.
-func (t *Table) hasRow(ctx context.Context, key []byte, cond storage.Filter) (found bool, err error) {
-	it := t.ReadRows(ctx, storage.RowSet{Keys: [][]byte{key}}, storage.ReadOptions{Filter: cond, RowsMax: 1})
-	found = it.Next()
-	err = it.Err()
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
-	}
-	return found, err
 }
 
 // DropRows is part of storage.Table: one range deletion for each family and day.

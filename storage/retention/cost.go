@@ -198,11 +198,10 @@ func (c *coster) has(ctx context.Context, family string, day int64) bool {
 	if len(c.rows) == 0 {
 		return false
 	}
-	it := c.table.ReadRows(ctx, storage.RowSet{Ranges: c.rows}, storage.ReadOptions{RowsMax: 1, Filter: storage.Filter{
+	has, err := storage.HasRow(ctx, c.table, storage.RowSet{Ranges: c.rows}, storage.Filter{
 		Families: []string{family}, FromMs: day * storage.DayMs, ToMs: (day + 1) * storage.DayMs, KeysOnly: true,
-	}})
-	has := it.Next()
-	return errors.Join(it.Err(), it.Close()) != nil || has
+	})
+	return err != nil || has
 }
 
 // sum makes the cost of the days.
