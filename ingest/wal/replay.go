@@ -181,21 +181,29 @@ func (l *Log) begin(w *walker, h header, frames []byte, at tip) error {
 		return err
 	}
 	l.file = f
+	// The segment may have taken the name of an obsolete one.
+	gone := slices.DeleteFunc(w.obsolete, func(name string) bool { return name == segmentName(h.number) })
+	var checkpoint segmentMeta
+	if w.checkpoint > 0 {
+		checkpoint = segmentMeta{number: w.checkpoint, bytes: w.ckpt.size}
+	}
+	return l.continueAt(w.salt, h.firstSeq, at, gone, checkpoint)
+}
+
+// continueAt makes a tip the log's end, in a segment that begins with firstSeq and is there already, and then removes the files
+// that are gone by that.
+func (l *Log) continueAt(salt, firstSeq uint64, at tip, gone []string, checkpoint segmentMeta) error {
 	if err := l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq}); err != nil {
 		return err
 	}
-	// The segment may have taken the name of an obsolete one.
-	gone := slices.DeleteFunc(w.obsolete, func(name string) bool { return name == segmentName(h.number) })
 	if err := removeAll(l.fs, l.opts.Dir, gone); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.salt = w.salt
+	l.salt = salt
 	l.next, l.durable = at, at
-	l.groupStart, l.firstSeq = at.pos.Offset, h.firstSeq
-	if w.checkpoint > 0 {
-		l.checkpoint = segmentMeta{number: w.checkpoint, bytes: w.ckpt.size}
-	}
+	l.groupStart, l.firstSeq = at.pos.Offset, firstSeq
+	l.checkpoint = checkpoint
 	return nil
 }

@@ -31,10 +31,6 @@ func (l *Log) salvage(w *walker, frames int64) error {
 	if err != nil {
 		return err
 	}
-	at := tip{Position{number, headerBytes}, h.firstSeq, h.sum}
-	if err := l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq}); err != nil {
-		return err
-	}
 	gone := w.obsolete
 	if w.checkpoint > 0 {
 		gone = append(gone, checkpointName(w.checkpoint))
@@ -42,16 +38,8 @@ func (l *Log) salvage(w *walker, frames int64) error {
 	for _, n := range w.segments {
 		gone = append(gone, segmentName(n))
 	}
-	if err := removeAll(l.fs, l.opts.Dir, gone); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.salt = w.salt
-	l.next, l.durable = at, at
-	l.groupStart, l.firstSeq = at.pos.Offset, h.firstSeq
-	l.checkpoint = segmentMeta{number: number, bytes: size}
-	return nil
+	at := tip{Position{number, headerBytes}, h.firstSeq, h.sum}
+	return l.continueAt(w.salt, h.firstSeq, at, gone, segmentMeta{number: number, bytes: size})
 }
 
 // checkpointSurvivors writes and publishes the checkpoint of everything readable.
