@@ -60,13 +60,8 @@ func (o *openDays) touch(ref Ref, hour int64) bool {
 	d := o.days[day]
 	if d == nil {
 		o.mu.RUnlock()
-		o.mu.Lock()
-		if d = o.days[day]; d == nil {
-			d = newOpenDay(day)
-			o.days[day] = d
-		}
-		o.mu.Unlock()
-		return o.touch(ref, hour)
+		o.day(day)
+		return o.touch(ref, hour) // it may be forgotten in between
 	}
 	defer o.mu.RUnlock()
 	return d.touch(ref, hourBit(hour))

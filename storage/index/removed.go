@@ -23,6 +23,7 @@ func (r *removals) of(block int) []hourRun {
 	return r.blocks[uint32(block)]
 }
 
+// runs is the number of runs of all blocks: it bounds what a root holds.
 func (r *removals) runs() int {
 	n := 0
 	for _, runs := range r.blocks {

@@ -16,15 +16,18 @@ type removedDay struct {
 	gone Gone
 	sure uint32 // hours that nobody need be asked about
 
-	lost  map[uint32][]hourRun // by block
+	// What find has found for one list of matchers: the hours to be removed by block, and the rows that gone is asked about
+	// with their series.
+	lost  map[uint32][]hourRun
 	asked []removedRow
-	some  []Series // of asked
+	some  []Series
 }
 
 // removedRow is a row that gone is asked about.
 type removedRow struct{ block, row uint32 }
 
-// remove does it, and reports whether there was anything to do.
+// remove takes out of what is stored of the day whatever was taken out in memory, and of its segment the hours from first to
+// last that gone names of series that match. It reports whether there was anything to do.
 func (d *removedDay) remove(ctx context.Context, first, last int64, matchers [][]*labels.Matcher) (changed bool, err error) {
 	x := d.x
 	if open := x.open.get(d.day); open != nil && x.cleared[d.day] != nil {
