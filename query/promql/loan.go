@@ -37,7 +37,7 @@ func (l *loan) samples() int {
 	return l.lent
 }
 
-// charge charges what is lent.
+// charge charges what is lent. It is called once, after the last take.
 func (l *loan) charge(b *budget) error {
 	if l.samples() == 0 {
 		return nil

@@ -6,10 +6,11 @@ import "halite/storage/index"
 // needs one look-up, and no copy.
 
 const (
-	// mergeHoursMax is the number of hours up to which they are merged; a key has no room for more.
+	// mergeHoursMax and mergeHoursMin bound the number of hours that are merged; a key has no room for more.
 	mergeHoursMax = 31
 	mergeHoursMin = 2
-	allFound      = dayFound<<1 - 1
+	// allFound marks a day of which nothing is left to keep: all its blocks were found.
+	allFound = dayFound<<1 - 1
 )
 
 // merging is what a search needs to find and to make such entries.
