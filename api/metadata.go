@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,11 +25,7 @@ func (s *Server) metricMetadata(r *http.Request) (reply, *apiError) {
 	if s.opts.Metadata != nil {
 		found = s.opts.Metadata.Metadata(r.FormValue("metric"), max(limit, 0))
 	}
-	names := make([]string, 0, len(found))
-	for name := range found {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(found))
 	if limit > 0 && len(names) > limit {
 		names = names[:limit]
 	}

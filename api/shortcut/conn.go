@@ -143,6 +143,7 @@ func (c *conn) begin(cancel context.CancelFunc) {
 	c.server.watch.wake()
 }
 
+// end says that there is no request under way any more.
 func (c *conn) end() {
 	c.mu.Lock()
 	c.cancel = nil

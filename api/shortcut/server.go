@@ -55,7 +55,7 @@ type Server struct {
 	watch    *watch
 	start    sync.Once // of the watch
 	stop     sync.Once
-	stopped  chan struct{}
+	stopped  chan struct{} // ends the watch
 	draining atomic.Bool
 
 	mu    sync.Mutex
@@ -139,7 +139,7 @@ const drainPoll = 5 * time.Millisecond
 // ctx, whose error it returns then.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
-	defer func() { s.stop.Do(func() { close(s.stopped) }) }()
+	defer s.unwatch()
 	s.closeUnused()
 	if err := s.opts.HTTP.Shutdown(ctx); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (s *Server) closeUnused() (left int) {
 // Close closes listeners and all connections at once.
 func (s *Server) Close() error {
 	s.draining.Store(true)
-	s.stop.Do(func() { close(s.stopped) })
+	s.unwatch()
 	err := s.opts.HTTP.Close()
 	for _, c := range s.open() {
 		c.tcp.Close()
@@ -177,6 +177,10 @@ func (s *Server) Close() error {
 	return err
 }
 
+// unwatch ends the watch.
+func (s *Server) unwatch() { s.stop.Do(func() { close(s.stopped) }) }
+
+// logf logs where the http.Server does.
 func (s *Server) logf(format string, args ...any) {
 	if l := s.opts.HTTP.ErrorLog; l != nil {
 		l.Printf(format, args...)
