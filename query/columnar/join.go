@@ -54,6 +54,7 @@ func (n *join) run(ev *eval, emit emitFunc) error {
 		return err
 	}
 	out := newOutputs(left, right)
+	b := labels.NewBuilder(labels.EmptyLabels())
 	matched := map[int]bool{} // signatures that a series of the many side has had
 	for i, s := range many.series {
 		if err := ev.tick(); err != nil {
@@ -76,7 +77,7 @@ func (n *join) run(ev *eval, emit emitFunc) error {
 				}
 			}
 			n.combine(row, one.rows[p])
-			merged, err := out.add(n.result(ev, s, one.series[p]), row)
+			merged, err := out.add(n.result(ev, b, s, one.series[p]), row)
 			if err != nil {
 				return err
 			}
@@ -153,9 +154,9 @@ func (n *join) combine(row, one []float64) {
 	}
 }
 
-// result is the series that a pair makes.
-func (n *join) result(ev *eval, many, one Series) Series {
-	b := labels.NewBuilder(many.Labels)
+// result is the series that a pair makes; b is only for its use.
+func (n *join) result(ev *eval, b *labels.Builder, many, one Series) Series {
+	b.Reset(many.Labels)
 	if n.arithmetic != nil || n.asBool && !ev.opts.DelayedNames {
 		b.Del(model.MetricNameLabel, "__type__", "__unit__")
 	}

@@ -3,6 +3,7 @@ package columnar
 import (
 	"container/heap"
 	"math"
+	"slices"
 	"sort"
 )
 
@@ -52,6 +53,10 @@ func (r *ranking) Less(i, j int) bool {
 // the same ones stay.
 func (r *ranking) offer(e ranked, k int64) (grown bool) {
 	if int64(len(r.entries)) < k {
+		if len(r.entries) == cap(r.entries) {
+			// Doubling would take several steps to the few that are mostly asked for, for each step of the query.
+			r.entries = slices.Grow(r.entries, int(min(k-int64(len(r.entries)), 1+4*int64(len(r.entries)))))
+		}
 		r.entries = append(r.entries, e)
 		heap.Fix(r, len(r.entries)-1)
 		return true
@@ -148,24 +153,39 @@ func (n *topK) emitSeries(ev *eval, series []Series, groups [][]ranking, emit em
 		value float64
 		step  int32
 	}
-	chosen := map[int32][]point{}
+	ends := make([]int, len(series)) // of each one's points; at first how many it has
 	var order []int32
 	for _, steps := range groups {
 		for k := range steps {
 			for _, e := range steps[k].entries {
-				if _, found := chosen[e.series]; !found {
+				if ends[e.series] == 0 {
 					order = append(order, e.series)
 				}
-				chosen[e.series] = append(chosen[e.series], point{e.value, int32(k)})
+				ends[e.series]++
+			}
+		}
+	}
+	total := 0
+	for _, i := range order {
+		ends[i], total = total, total+ends[i]
+	}
+	points := make([]point, total)
+	for _, steps := range groups {
+		for k := range steps {
+			for _, e := range steps[k].entries {
+				points[ends[e.series]] = point{e.value, int32(k)}
+				ends[e.series]++
 			}
 		}
 	}
 	row := make([]float64, ev.grid.Steps)
+	from := 0
 	for _, i := range order {
 		clearRow(row)
-		for _, p := range chosen[i] {
+		for _, p := range points[from:ends[i]] {
 			row[p.step] = p.value
 		}
+		from = ends[i]
 		if err := emit(series[i].whole(), row); err != nil {
 			return err
 		}
