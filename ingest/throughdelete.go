@@ -284,12 +284,18 @@ func (t *Through) clean(ctx context.Context, report *CleanReport) error {
 	if err := t.settleSpan(ctx, fromMs, toMs, todo...); err != nil {
 		return err
 	}
-	c := throughCleaner{t: t, report: report, hours: map[int64][][]byte{}, left: map[int64]bool{}}
-	if err := c.scan(ctx, view.NewFilter(), fromMs, toMs, t.find().rowsOf(todo)); err != nil {
+	c := throughCleaner{t: t, report: report, filter: view.NewFilter(), hours: map[int64][][]byte{}, waits: map[uint64]bool{}}
+	if err := c.scan(ctx, fromMs, toMs, t.find().rowsOf(todo)); err != nil {
 		return err
 	}
 	t.metrics.cleanedRows.Add(float64(report.RowsRewritten + report.RowsRemoved))
-	ids, err := t.applied(ctx, c.clean(todo))
+	var clean []uint64
+	for _, made := range todo {
+		if !c.waits[made.ID] {
+			clean = append(clean, made.ID)
+		}
+	}
+	ids, err := t.applied(ctx, clean)
 	if err != nil {
 		return err
 	}
@@ -321,28 +327,30 @@ func (t *Through) applied(ctx context.Context, ids []uint64) ([]uint64, error) {
 type throughCleaner struct {
 	t      *Through
 	report *CleanReport
+	filter *tombstone.Filter // by what is cleaned
 	hours  map[int64][][]byte
 	count  int
-	left   map[int64]bool // hours with rows that have to wait
+	waits  map[uint64]bool // ids of the deletions that may concern a row that has to wait
 }
 
-// clean lists the deletions that concern no row that has to wait.
-func (c *throughCleaner) clean(todo []*tombstone.Tombstone) (ids []uint64) {
-	for _, made := range todo {
-		waits := false
-		for hour, left := range c.left {
-			waits = waits || left && made.Overlaps(keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
+// leave notes which deletions rows wait for that are left for the next time.
+func (c *throughCleaner) leave(ctx context.Context, hour int64, keys [][]byte) error {
+	hourBytes := len(keyschema.AppendHour(nil, hour))
+	for _, key := range keys {
+		concern, err := c.filter.Series(ctx, key[:len(key)-hourBytes])
+		if err != nil {
+			return err
 		}
-		if !waits {
-			ids = append(ids, made.ID)
+		for _, made := range concern {
+			if made.Overlaps(keyschema.HourStartMs(hour), keyschema.HourCellMs(hour)) {
+				c.waits[made.ID] = true
+			}
 		}
 	}
-	return ids
+	return nil
 }
 
-func (c *throughCleaner) scan(
-	ctx context.Context, filter *tombstone.Filter, fromMs, toMs int64, set storage.RowSet,
-) (err error) {
+func (c *throughCleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowSet) (err error) {
 	raw, err := c.t.opts.Tombstones.Base().Table(ctx, storage.TableData)
 	if err != nil {
 		return err
@@ -354,7 +362,7 @@ func (c *throughCleaner) scan(
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for it.Next() {
 		row := it.Row()
-		concerned, err := filter.Concerned(ctx, &row)
+		concerned, err := c.filter.Concerned(ctx, &row)
 		if err != nil {
 			return err
 		}
@@ -378,14 +386,19 @@ func (c *throughCleaner) scan(
 func (c *throughCleaner) flush(ctx context.Context) error {
 	for _, hour := range slices.Sorted(maps.Keys(c.hours)) {
 		if c.t.now().UnixMilli() <= keyschema.HourCellMs(hour)+c.t.packer.Delay().Milliseconds() {
-			c.left[hour] = true // samples in time do not tell a packer that they came
+			// Samples in time do not tell a packer that they came.
+			if err := c.leave(ctx, hour, c.hours[hour]); err != nil {
+				return err
+			}
 			continue
 		}
 		cleaned, err := c.t.packer.Clean(ctx, hour, c.hours[hour])
 		if err != nil {
 			return err
 		}
-		c.left[hour] = c.left[hour] || cleaned.Left > 0
+		if err := c.leave(ctx, hour, cleaned.Left); err != nil {
+			return err
+		}
 		c.report.RowsRemoved += cleaned.Removed
 		c.report.RowsRewritten += cleaned.Rows - cleaned.Removed
 		c.t.metrics.cleanedBytes.Add(float64(max(0, cleaned.Bytes)))

@@ -184,7 +184,7 @@ func (p *Packer) hour(ctx context.Context, n noted) error {
 		if err := w.do(ctx, some); err != nil {
 			return err
 		}
-		left += w.left.Load()
+		left += int64(len(w.left))
 	}
 	p.opts.Logger.Info("hour packed", "hour", time.UnixMilli(from).UTC().Format(time.RFC3339), "rows", total,
 		"left_for_later", left, "duration", time.Since(start).Round(time.Millisecond))

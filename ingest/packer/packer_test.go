@@ -215,13 +215,48 @@ func TestPackerAndDeletions(t *testing.T) {
 	r.delete(900, 1100)
 	cleaned, err := r.packer.Clean(t.Context(), hour, [][]byte{key()})
 	require.NoError(t, err)
-	require.Equal(t, Cleaned{Left: 1}, cleaned, "too young")
+	require.Equal(t, Cleaned{Left: [][]byte{key()}}, cleaned, "too young")
 	r.nowMs += DelayDefault.Milliseconds() + 1
 	cleaned, err = r.packer.Clean(t.Context(), hour, [][]byte{key()})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, cleaned.Rows)
-	require.Zero(t, cleaned.Left)
+	require.Empty(t, cleaned.Left)
 	r.expect(map[int64]float64{100: 7}, 1)
+}
+
+// TestPackerAndRepeatedDeletions: a row waits for the deletions that took something from it, not for later ones of the same hour
+// that found nothing, however often they come.
+func TestPackerAndRepeatedDeletions(t *testing.T) {
+	r := newRig(t)
+	clean := func() (left int) {
+		cleaned, err := r.packer.Clean(t.Context(), hour, [][]byte{key()})
+		require.NoError(t, err)
+		require.EqualValues(t, 1-len(cleaned.Left), cleaned.Rows)
+		return len(cleaned.Left)
+	}
+	r.write(0, 1, false)
+	r.write(1000, 2, false)
+	r.write(2000, 3, false)
+	require.NoError(t, r.packer.Run(t.Context()))
+	r.delete(0, 500)
+	require.Equal(t, 1, clean(), "too young")
+	r.nowMs += DelayDefault.Milliseconds()*2/3 + 1
+	r.delete(0, 500)
+	require.Equal(t, 1, clean(), "the first is too young")
+	r.nowMs += DelayDefault.Milliseconds()*2/3 + 1
+	r.delete(0, 500)
+	require.Zero(t, clean(), "the first is old, and the others found nothing")
+	r.expect(map[int64]float64{1000: 2, 2000: 3}, 1)
+
+	r.delete(900, 1100)
+	r.nowMs += DelayDefault.Milliseconds()*2/3 + 1
+	r.delete(900, 2000)
+	r.nowMs += DelayDefault.Milliseconds()*2/3 + 1
+	require.Equal(t, 1, clean(), "the last took more, and is too young")
+	r.expect(map[int64]float64{}, 1)
+	r.nowMs += DelayDefault.Milliseconds()
+	require.Zero(t, clean())
+	r.expect(map[int64]float64{}, 0)
 }
 
 // TestPackerWaitsForAnnouncedDeletions: while a deletion takes its number nothing is packed.

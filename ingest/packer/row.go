@@ -28,6 +28,7 @@ type row struct {
 	remove  []storage.Entry
 	bytes   int // of their values
 	deleted bool
+	recent  bool // by a deletion that queries under way may not know
 	runs    bool
 	lastSeq uint32 // of the runs, if there are any
 	after   uint32 // the last deletion that a single sample was written after
@@ -89,7 +90,7 @@ func (s *pass) replace(ctx context.Context, r *row) error {
 	end := []byte{byte(keyschema.KindSample)} // runs and marks
 	done, err := s.p.unless(ctx, r, end, append(runs, r.remove...))
 	if err != nil || !done {
-		s.left.Add(1)
+		s.leave(r)
 		return err
 	}
 	s.done.Add(1)

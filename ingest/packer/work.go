@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +33,9 @@ type work struct {
 	all bool
 
 	above atomic.Uint32 // a number that the next one must be above
-	left  atomic.Int64  // rows for the next time
+
+	leaving sync.Mutex
+	left    [][]byte // keys of rows for the next time
 	// done are rows that were written, gone those of them of which nothing is left, freed what they had less.
 	done, gone, freed atomic.Int64
 }
@@ -42,7 +46,9 @@ type pass struct {
 	seq    uint32          // of the runs to be written
 	view   *tombstone.View // nil if nothing can be deleted
 	filter *tombstone.Filter
-	recent bool // something of the hour was deleted not long ago
+	// old are the deletions that all queries know, and byOld takes out what they delete; nil if all of the hour's are old.
+	old   *tombstone.View
+	byOld *tombstone.Filter
 }
 
 // do packs rows; those that it cannot are counted.
@@ -55,8 +61,15 @@ func (w *work) do(ctx context.Context, keys [][]byte) (err error) {
 			return err
 		}
 	}
-	w.left.Add(int64(len(keys)))
+	w.left = append(w.left, keys...)
 	return nil
+}
+
+// leave leaves a row for the next time.
+func (w *work) leave(r *row) {
+	w.leaving.Lock()
+	defer w.leaving.Unlock()
+	w.left = append(w.left, r.key)
 }
 
 // pass reads rows and packs those without marks. It takes the marks off the others and returns the keys of those that are
@@ -83,8 +96,8 @@ func (w *work) pass(ctx context.Context, keys [][]byte) (again [][]byte, err err
 			return nil, errors.Join(err, group.Wait())
 		}
 		switch {
-		case r.deleted && s.recent:
-			w.left.Add(1)
+		case r.recent:
+			w.leave(r)
 			continue
 		case !s.knows(r):
 			again = append(again, r.key)
@@ -122,17 +135,24 @@ func (s *pass) begin(ctx context.Context) (ready bool, err error) {
 	}
 	s.filter = s.view.NewFilter()
 	recentMs := s.p.opts.Now().Add(-s.p.opts.Delay).UnixMilli()
+	recent := false
 	for _, t := range s.view.List() {
-		s.recent = s.recent || t.MadeMs > recentMs && t.FromMs <= keyschema.HourCellMs(s.hour) &&
+		recent = recent || t.MadeMs > recentMs && t.FromMs <= keyschema.HourCellMs(s.hour) &&
 			t.ToMs >= keyschema.HourStartMs(s.hour)
+	}
+	if recent {
+		s.old = s.p.opts.Tombstones.While(func(t *tombstone.Tombstone) bool { return t.MadeMs <= recentMs })
+		s.byOld = s.old.NewFilter()
 	}
 	return len(s.view.Announced()) == 0, nil
 }
 
 func (s *pass) end() {
-	if s.view != nil {
-		s.view.Release()
-		s.view = nil
+	for _, view := range []**tombstone.View{&s.view, &s.old} {
+		if *view != nil {
+			(*view).Release()
+			*view = nil
+		}
 	}
 }
 
@@ -168,8 +188,9 @@ func (p *Packer) Delay() time.Duration { return p.opts.Delay }
 type Cleaned struct {
 	// Rows were written anew; of Removed, which are among them, nothing was left.
 	Rows, Removed int64
-	// Left are rows that have to wait: somebody was writing to them, or the deletion is not older than Options.Delay.
-	Left int64
+	// Left are the keys of rows that have to wait: somebody was writing to them, or a deletion that is not older than
+	// Options.Delay has taken something from them.
+	Left [][]byte
 	// Bytes is by how much the values have become less.
 	Bytes int64
 }
@@ -182,7 +203,7 @@ func (p *Packer) Clean(ctx context.Context, hour int64, keys [][]byte) (Cleaned,
 	if err != nil {
 		err = fmt.Errorf("clean %d rows of hour %d: %w", len(keys), hour, err)
 	}
-	return Cleaned{Rows: w.done.Load(), Removed: w.gone.Load(), Left: w.left.Load(), Bytes: w.freed.Load()}, err
+	return Cleaned{Rows: w.done.Load(), Removed: w.gone.Load(), Left: w.left, Bytes: w.freed.Load()}, err
 }
 
 // read copies of a row what is of use.
@@ -196,5 +217,17 @@ func (s *pass) read(ctx context.Context, stored storage.Row) (*row, error) {
 		}
 	}
 	r := &row{key: bytes.Clone(stored.Key), hour: s.hour, deleted: deleted}
+	if deleted && s.old != nil {
+		before := stored
+		if _, _, err := s.byOld.Row(ctx, &before); err != nil {
+			return nil, err
+		}
+		r.recent = !slices.EqualFunc(before.Cells, left.Cells, sameCell)
+	}
 	return r, r.read(stored, left)
+}
+
+// sameCell compares cells of a row and family.
+func sameCell(a, b storage.Cell) bool {
+	return bytes.Equal(a.Qualifier, b.Qualifier) && bytes.Equal(a.Value, b.Value)
 }
