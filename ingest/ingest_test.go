@@ -464,7 +464,7 @@ func TestJobsRunAndStop(t *testing.T) {
 	require.Eventually(t, func() bool {
 		c.advance(time.Second)
 		return r.Stats().Rows == 0 && r.counter("tsdb_ingest_checkpoints_total", "", "") > 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	r.requireSeries(up, column{startMs: math.Float64bits(1)})
 	r.close()
 }
@@ -506,12 +506,12 @@ func TestCloseHeedsItsContext(t *testing.T) {
 		r.gate.Lock()
 		defer r.gate.Unlock()
 		return r.closed
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	cancel()
 	require.Eventually(t, func() bool {
 		_, err := r.log.Cut()
 		return errors.Is(err, wal.ErrClosed)
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	r.callers.Done()
 	require.ErrorIs(t, <-closed, context.Canceled)
 	require.Equal(t, 1, r.Stats().Rows)

@@ -22,6 +22,9 @@ type sharedDay struct {
 
 func newSharedDay(t *testing.T) *sharedDay {
 	w := &sharedDay{sharedStates: newSharedStates(t, 1)}
+	for _, n := range w.nodes {
+		n.opts.WriteTimeout = time.Minute // none of them is killed, and others work in the middle of its writes
+	}
 	w.startMs = (w.clock.ms.Load()/dayMs + 1) * dayMs
 	w.clock.ms.Store(w.startMs + dayMs - 1)
 	for _, hour := range []int64{2, 10, 20} {

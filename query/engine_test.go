@@ -324,7 +324,7 @@ func TestWaitersComeInWhenAPlaceIsFree(t *testing.T) {
 	}
 	<-w.entered
 	<-w.entered
-	require.Eventually(t, func() bool { return len(e.Active()) == 6 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(e.Active()) == 6 }, time.Minute, time.Millisecond)
 	select {
 	case <-w.entered:
 		t.Fatal("three queries run at once")

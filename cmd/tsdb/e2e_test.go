@@ -328,7 +328,7 @@ func TestSelfScrapeShowsUp(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, a := s.get("/api/v1/query", url.Values{"query": {`count({job="halite"})`}})
 		return strings.Contains(string(a.Data), `"value"`)
-	}, 20*time.Second, 200*time.Millisecond, s.log.String())
+	}, time.Minute, 200*time.Millisecond, s.log.String())
 	_, a := s.get("/api/v1/query", url.Values{"query": {`up{job="halite"}`}})
 	require.Contains(t, string(a.Data), `"1"`)
 	resp, err := http.Get(s.url + "/")

@@ -113,7 +113,7 @@ func (w *sweeping) run() {
 	}
 	require.Eventually(w.t, func() bool {
 		return slices.ContainsFunc(servers, func(s *server) bool { return s.metric("tsdb_retention_last_sweep_timestamp_seconds") > 0 })
-	}, 20*time.Second, 20*time.Millisecond, "%s", servers[0].log)
+	}, time.Minute, 20*time.Millisecond, "%s", servers[0].log)
 	for _, s := range servers {
 		w.ask(s)
 		require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
@@ -145,7 +145,7 @@ func (w *sweeping) filled(flags []string) {
 		require.Eventually(w.t, func() bool {
 			out, err := tsdb(append([]string{"inspect", "keys", "--table=meta", "--prefix=pack#"}, w.tool...)...)
 			return err == nil && out == ""
-		}, 20*time.Second, 50*time.Millisecond)
+		}, time.Minute, 50*time.Millisecond)
 	}
 	require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
 }
@@ -155,7 +155,7 @@ func (w *sweeping) rolledUp() {
 	s := startServer(w.t, w.dir, w.flags...)
 	require.Eventually(w.t, func() bool {
 		return s.metric(`tsdb_rollup_passes_total\{kind="whole"\}`) >= sweptDays-2 && s.metric("tsdb_rollup_pending_days") == 0
-	}, 30*time.Second, 50*time.Millisecond, "%s", s.log)
+	}, time.Minute, 50*time.Millisecond, "%s", s.log)
 	w.ask(s)
 	require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
 }

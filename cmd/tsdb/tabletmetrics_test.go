@@ -35,5 +35,5 @@ func TestTabletMetrics(t *testing.T) {
 		text := metrics()
 		return strings.Contains(text, "\ntsdb_table_hottest_tablet_share{table=\"data\"} 1\n") &&
 			!strings.Contains(text, "\ntsdb_table_size_bytes{table=\"data\"} 0\n")
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }

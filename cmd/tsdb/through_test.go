@@ -44,7 +44,7 @@ func eventuallyPoints(t *testing.T, s *server, metric string, at time.Time, want
 			count += len(m)
 		}
 		return count == len(want)
-	}, 10*time.Second, 50*time.Millisecond, "%s", s.log)
+	}, time.Minute, 50*time.Millisecond, "%s", s.log)
 	requirePoints(t, s, metric, at, want)
 }
 

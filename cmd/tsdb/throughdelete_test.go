@@ -55,7 +55,7 @@ func TestThroughDelete(t *testing.T) {
 	require.Eventually(t, func() bool {
 		out = c.mustDelete("--clean")
 		return strings.Contains(out, "rows removed: 0, written anew: 0")
-	}, 10*time.Second, 300*time.Millisecond, "%s", out)
+	}, time.Minute, 300*time.Millisecond, "%s", out)
 	require.Contains(t, out, "rollups that are not computed yet: 2", "the open hour")
 	requirePoints(t, b, "gone", now, rest)
 	requirePoints(t, c, "gone", now, rest)

@@ -44,8 +44,8 @@ func TestThroughRollups(t *testing.T) {
 			!strings.Contains(text, `tsdb_rollup_passes_total{kind="whole"} 0`)) ||
 			!strings.Contains(text, `tsdb_rollup_passes_total{kind="part"} 0`)
 	}
-	require.Eventually(t, func() bool { return computed(a) || computed(b) }, 10*time.Second, 50*time.Millisecond, "%s", a.log)
-	require.Eventually(t, func() bool { return a.day(t, end) == b.day(t, end) }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return computed(a) || computed(b) }, time.Minute, 50*time.Millisecond, "%s", a.log)
+	require.Eventually(t, func() bool { return a.day(t, end) == b.day(t, end) }, time.Minute, 20*time.Millisecond)
 	before := a.day(t, end)
 	for n := range 5 {
 		b.write([]point{{"rolled", "host-1", day.Add(6*time.Hour).UnixMilli() + 7 + int64(n), float64(n)}})
@@ -70,7 +70,7 @@ func TestThroughRollups(t *testing.T) {
 	require.Eventually(t, func() bool {
 		other.day(t, end)
 		return computed(other)
-	}, 10*time.Second, 50*time.Millisecond, "%s", other.log)
+	}, time.Minute, 50*time.Millisecond, "%s", other.log)
 	other.day(t, end)
 	require.NoError(t, other.end(syscall.SIGTERM), other.log)
 }

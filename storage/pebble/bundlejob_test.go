@@ -147,7 +147,7 @@ func TestBundleSoon(t *testing.T) {
 	require.Zero(t, s.BundledDays(), "the day is open")
 	bundled := func() uint64 { return s.BundledDays() }
 	s.BundleSoon()
-	require.Eventually(t, func() bool { return bundled() == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return bundled() == 1 }, time.Minute, time.Millisecond)
 	wantRows(t, table, rows)
 	require.Equal(t, uint64(len(rows)), s.BundledCells())
 	late := bundleRows(50, 12, 13)
@@ -155,7 +155,7 @@ func TestBundleSoon(t *testing.T) {
 	s.BundleSoon()
 	require.NoError(t, table.Load(t.Context(), late))
 	s.BundleSoon()
-	require.Eventually(t, func() bool { return bundled() >= 2 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return bundled() >= 2 }, time.Minute, time.Millisecond)
 	rows = append(rows, late...)
 	sortMutations(rows)
 	wantRows(t, table, rows)

@@ -169,7 +169,7 @@ func TestDiskFull(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	require.Less(t, s.Stats().BackgroundErrors-errorsBefore, uint64(50), "retries must not spin")
 	disk.full.Store(false)
-	require.Eventually(t, func() bool { return s.Sync(t.Context()) == nil }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return s.Sync(t.Context()) == nil }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, table.Apply(t.Context(), faultRows(50, 60)))
 	require.NoError(t, table.Load(t.Context(), faultRows(60, 70)))
 	require.NoError(t, s.Close())

@@ -213,9 +213,9 @@ func TestTurn(t *testing.T) {
 		sweeper.Start()
 		defer sweeper.Close()
 	}
-	require.Eventually(t, func() bool { return asked[0].Load() > 2 && asked[1].Load() > 2 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return asked[0].Load() > 2 && asked[1].Load() > 2 }, time.Minute, time.Millisecond)
 	require.Equal(t, before, checksum(t, s, storage.TableData, storage.FamilySamples), "nobody's turn")
 	turn.Store(2)
 	require.Eventually(t, func() bool { return checksum(t, s, storage.TableData, storage.FamilySamples) != before },
-		10*time.Second, 5*time.Millisecond)
+		time.Minute, 5*time.Millisecond)
 }
