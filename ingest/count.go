@@ -109,7 +109,7 @@ func (f finder) countLost(ctx context.Context, d Deletion) (lost tiers.Lost, err
 	}
 	// States of days go as a whole, those of series without samples in the span as well.
 	wide := d
-	wide.FromMs, wide.ToMs = d.FromMs/storage.DayMs*storage.DayMs, d.ToMs/storage.DayMs*storage.DayMs+storage.DayMs-1
+	wide.FromMs, wide.ToMs = storage.WholeDays(d.FromMs, d.ToMs)
 	found, err := f.selected(ctx, wide)
 	if err != nil {
 		return lost, err

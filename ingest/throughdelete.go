@@ -203,13 +203,13 @@ func (t *Through) confirm(ctx context.Context, b *throughBatch) error {
 	return nil
 }
 
-// span is the days of which a batch has rows: the hours beside a deletion may leave the catalogue as well.
+// span is the time that the rows of a batch cover.
 func (b *throughBatch) span() (fromMs, toMs int64) {
 	first, last := int64(keyschema.HourMax), int64(0)
 	for hour := range b.hours {
 		first, last = min(first, hour), max(last, hour)
 	}
-	return first / keyschema.DayHours * storage.DayMs, last/keyschema.DayHours*storage.DayMs + storage.DayMs - 1
+	return keyschema.HourStartMs(first), keyschema.HourCellMs(last)
 }
 
 // renumber has the samples follow another deletion.

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"math"
 )
 
 // CellSpan is a part of a family: the cells of some rows whose timestamps lie in some whole days.
@@ -16,6 +17,13 @@ type CellSpan struct {
 
 // DayMs is the length of a day in milliseconds.
 const DayMs = 24 * 60 * 60 * 1000
+
+// WholeDays is the first and the last millisecond of the days in which the times from fromMs to toMs lie, which are not
+// negative.
+func WholeDays(fromMs, toMs int64) (firstMs, lastMs int64) {
+	toMs = min(toMs, math.MaxInt64-DayMs)
+	return fromMs - fromMs%DayMs, toMs - toMs%DayMs + DayMs - 1
+}
 
 // SpanTable is a Table that can drop and weigh spans. Tables of all engines are; tables that wrap others need not be,
 // because who drops what retention hides anyway needs no wrapper's leave: ask the engine's own table.

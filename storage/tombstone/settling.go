@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
-	"math"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -58,10 +58,9 @@ type Settling struct {
 
 // newSettling marks whole days: a state of a day may go as a whole, with all its hours.
 func (s *Set) newSettling(fromMs, toMs int64, now func() time.Time) *Settling {
-	fromMs, toMs = fromMs-fromMs%storage.DayMs, min(toMs, math.MaxInt64-storage.DayMs)
-	toMs += storage.DayMs - 1 - toMs%storage.DayMs
 	c := &Settling{set: s, now: now, mark: make([]byte, markedBytes)}
-	c.settling = settling{now().UnixMilli(), fromMs, toMs}
+	c.madeMs = now().UnixMilli()
+	c.fromMs, c.toMs = storage.WholeDays(fromMs, toMs)
 	_, _ = rand.Read(c.mark) // never fails
 	c.mark[0] = settleMark
 	return c
@@ -122,7 +121,7 @@ func (c *Settling) Held(ctx context.Context) error {
 // Done removes the mark, and notes of tombstones that they are settled.
 func (c *Settling) Done(ctx context.Context, ids ...uint64) error {
 	tried := false
-	err := c.set.change(ctx, func(r *row) ([]storage.Entry, error) {
+	return c.set.change(ctx, func(r *row) ([]storage.Entry, error) {
 		if _, held := r.settling[string(c.mark)]; !held {
 			if tried {
 				return nil, errNothing // it may be the answer that was lost; if not, others see to the rest
@@ -140,10 +139,6 @@ func (c *Settling) Done(ctx context.Context, ids ...uint64) error {
 		}
 		return entries, nil
 	})
-	if errors.Is(err, errNothing) {
-		return nil
-	}
-	return err
 }
 
 // OldSettling is the hull of the marks that are older than SettlingMax; not ok if there are none.
@@ -161,21 +156,24 @@ func (v *View) OldSettling(now time.Time) (fromMs, toMs int64, ok bool) {
 
 // Settling reports whether hours that have times from fromMs to toMs may be leaving the catalogue.
 func (v *View) Settling(fromMs, toMs int64) bool {
-	return slices.ContainsFunc(v.settling, func(m settling) bool { return m.overlaps(fromMs, toMs) })
+	return anyOverlaps(slices.Values(v.settling), fromMs, toMs)
 }
 
-var errNothing = errors.New("nothing to change")
+func anyOverlaps(marks iter.Seq[settling], fromMs, toMs int64) bool {
+	for m := range marks {
+		if m.overlaps(fromMs, toMs) {
+			return true
+		}
+	}
+	return false
+}
 
 // dropShared is Drop of a shared set. Tombstones stay whose hours somebody is about to take out of the catalogue.
 func (s *Set) dropShared(ctx context.Context, ids []uint64) (dropped int, err error) {
 	err = s.change(ctx, func(r *row) (entries []storage.Entry, err error) {
 		dropped = 0
 		for _, t := range r.list {
-			busy := false
-			for _, m := range r.settling {
-				busy = busy || m.overlaps(t.FromMs, t.ToMs)
-			}
-			if !busy && slices.Contains(ids, t.ID) {
+			if slices.Contains(ids, t.ID) && !anyOverlaps(maps.Values(r.settling), t.FromMs, t.ToMs) {
 				entries = append(entries, remove(binary.BigEndian.AppendUint64(nil, t.ID)))
 				dropped++
 			}
@@ -185,8 +183,5 @@ func (s *Set) dropShared(ctx context.Context, ids []uint64) (dropped int, err er
 		}
 		return entries, err
 	})
-	if errors.Is(err, errNothing) {
-		err = nil
-	}
 	return dropped, err
 }

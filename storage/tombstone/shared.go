@@ -135,7 +135,10 @@ func (s *Set) adopt(ctx context.Context, r *row) error {
 	return nil
 }
 
-// change applies what edit says to the row as it is, or edit's error.
+// errNothing is what an edit returns that finds nothing to change: then nothing is.
+var errNothing = errors.New("nothing to change")
+
+// change applies what edit says to the row as it is, or returns edit's error.
 func (s *Set) change(ctx context.Context, edit func(r *row) ([]storage.Entry, error)) error {
 	token := make([]byte, idBytes)
 	_, _ = rand.Read(token) // never fails
@@ -148,6 +151,9 @@ func (s *Set) change(ctx context.Context, edit func(r *row) ([]storage.Entry, er
 			return s.Refresh(ctx)
 		}
 		entries, err := edit(r)
+		if errors.Is(err, errNothing) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -221,7 +227,7 @@ func (s *Set) Publish(
 func (s *Set) withdraw(ctx context.Context, which func(qualifier string, madeMs int64) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	err := s.change(ctx, func(r *row) (entries []storage.Entry, err error) {
+	return s.change(ctx, func(r *row) (entries []storage.Entry, err error) {
 		for q, madeMs := range r.announced {
 			if which(q, madeMs) {
 				entries = append(entries, remove([]byte(q)))
@@ -232,10 +238,6 @@ func (s *Set) withdraw(ctx context.Context, which func(qualifier string, madeMs 
 		}
 		return entries, err
 	})
-	if errors.Is(err, errNothing) {
-		return nil
-	}
-	return err
 }
 
 // GiveUp removes announcements of deletions that were made before a time, whose makers are taken for dead. If one is not, its
