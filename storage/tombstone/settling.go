@@ -74,7 +74,7 @@ func (s *Set) StartSettling(ctx context.Context, fromMs, toMs int64, now func() 
 	c := s.newSettling(fromMs, toMs, now)
 	own := c.settling
 	err := s.change(ctx, func(r *row) (entries []storage.Entry, _ error) {
-		c.settling, c.Overtook = own, false // it may be tried several times
+		// A try before this one may have removed some, and its answer was lost: what it took over stays taken over.
 		for q, m := range r.settling {
 			if m.overlaps(own.fromMs, own.toMs) && m.old(now()) {
 				entries = append(entries, remove([]byte(q)))
@@ -171,12 +171,16 @@ func anyOverlaps(marks iter.Seq[settling], fromMs, toMs int64) bool {
 // dropShared is Drop of a shared set. Tombstones stay whose hours somebody is about to take out of the catalogue.
 func (s *Set) dropShared(ctx context.Context, ids []uint64) (dropped int, err error) {
 	err = s.change(ctx, func(r *row) (entries []storage.Entry, err error) {
-		dropped = 0
+		dropped = len(ids) // those that are gone already, perhaps by a try whose answer was lost, among them
 		for _, t := range r.list {
-			if slices.Contains(ids, t.ID) && !anyOverlaps(maps.Values(r.settling), t.FromMs, t.ToMs) {
-				entries = append(entries, remove(binary.BigEndian.AppendUint64(nil, t.ID)))
-				dropped++
+			if !slices.Contains(ids, t.ID) {
+				continue
 			}
+			if anyOverlaps(maps.Values(r.settling), t.FromMs, t.ToMs) {
+				dropped--
+				continue
+			}
+			entries = append(entries, remove(binary.BigEndian.AppendUint64(nil, t.ID)))
 		}
 		if len(entries) == 0 {
 			err = errNothing

@@ -152,7 +152,7 @@ func (s *Set) change(ctx context.Context, edit func(r *row) ([]storage.Entry, er
 		}
 		entries, err := edit(r)
 		if errors.Is(err, errNothing) {
-			return nil
+			return s.Refresh(ctx)
 		}
 		if err != nil {
 			return err
@@ -200,6 +200,9 @@ func (s *Set) Publish(
 	leaving := s.newSettling(t.FromMs, t.ToMs, now)
 	err := s.change(ctx, func(r *row) (_ []storage.Entry, err error) {
 		if _, held := r.announced[string(announcement)]; !held {
+			if slices.ContainsFunc(r.list, func(o *Tombstone) bool { return o.ID == t.ID && o.Seq == t.Seq }) {
+				return nil, errNothing // it happened, the answer was lost, and others have changed the row since
+			}
 			return nil, ErrOvertaken
 		}
 		if t.Seq, err = number(ctx); err != nil {

@@ -224,3 +224,73 @@ func TestSettlingIsMarked(t *testing.T) {
 	settling, _ = seen()
 	require.False(t, settling)
 }
+
+// overtakenStore loses the answer of the next conditional mutation that then is set for, and runs it before it says so.
+type overtakenStore struct {
+	storage.Store
+	then func()
+}
+
+func (s *overtakenStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
+	t, err := s.Store.EnsureTable(ctx, schema)
+	return &overtakenTable{t, s}, err
+}
+
+type overtakenTable struct {
+	storage.Table
+	s *overtakenStore
+}
+
+func (t *overtakenTable) CheckAndApply(
+	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
+) (bool, error) {
+	matched, err := t.Table.CheckAndApply(ctx, key, cond, then, otherwise)
+	if run := t.s.then; run != nil && err == nil && !matched {
+		t.s.then = nil
+		run()
+		return false, storage.ErrUnavailable
+	}
+	return matched, err
+}
+
+// TestLostAnswers: a change that took effect is told as such even if its answer was lost and others have changed the row since.
+func TestLostAnswers(t *testing.T) {
+	model := storagetest.NewModel(time.Now)
+	lossy := &overtakenStore{Store: model}
+	set, other := openShared(t, lossy, nil), openShared(t, model, nil)
+	at := time.UnixMilli(1_700_000_000_000)
+	now := func() time.Time { return at }
+	lose := func() {
+		lossy.then = func() {
+			far, err := other.StartSettling(t.Context(), 9*storage.DayMs, 9*storage.DayMs, now)
+			require.NoError(t, err)
+			require.NoError(t, far.Done(t.Context()))
+		}
+	}
+	made, leaving, err := set.Publish(t.Context(), deletion(), func(context.Context) (uint32, error) {
+		lose() // of what puts it in force
+		return 7, nil
+	}, now)
+	require.NoError(t, err)
+	require.Nil(t, lossy.then)
+	require.NotNil(t, set.Find(made.ID))
+	require.Equal(t, 1, set.Len())
+	require.NoError(t, leaving.Held(t.Context()))
+
+	at = at.Add(tombstone.SettlingMax + time.Second)
+	lose()
+	took, err := set.StartSettling(t.Context(), 1, 1, now)
+	require.NoError(t, err)
+	require.Nil(t, lossy.then)
+	require.True(t, took.Overtook)
+	lose()
+	require.NoError(t, took.Done(t.Context(), made.ID))
+	require.Nil(t, lossy.then)
+	require.False(t, set.Find(made.ID).Pending)
+	lose()
+	dropped, err := set.Drop(t.Context(), []uint64{made.ID})
+	require.NoError(t, err)
+	require.Nil(t, lossy.then)
+	require.Equal(t, 1, dropped)
+	require.Zero(t, set.Len())
+}
