@@ -126,10 +126,10 @@ func (i *Ingester) clean(ctx context.Context, todo []*tombstone.Tombstone, repor
 	if err := c.renew(ctx); err != nil {
 		return err
 	}
-	fromMs, toMs := todo[0].FromMs, todo[0].ToMs
+	fromMs, toMs := hullOf(todo)
 	ids := make([]uint64, len(todo))
 	for n, t := range todo {
-		fromMs, toMs, ids[n] = min(fromMs, t.FromMs), max(toMs, t.ToMs), t.ID
+		ids[n] = t.ID
 	}
 	if err := c.scan(ctx, fromMs, toMs, i.find().rowsOf(todo)); err != nil {
 		return err

@@ -116,6 +116,15 @@ func (f finder) rows(ctx context.Context, series []index.Series) (rows []map[int
 	return rows, nil
 }
 
+// hullOf is the time from the first to the last millisecond of tombstones, of which there is at least one.
+func hullOf(todo []*tombstone.Tombstone) (fromMs, toMs int64) {
+	fromMs, toMs = todo[0].FromMs, todo[0].ToMs
+	for _, t := range todo[1:] {
+		fromMs, toMs = min(fromMs, t.FromMs), max(toMs, t.ToMs)
+	}
+	return fromMs, toMs
+}
+
 // rowsOf are the ranges of rows that tombstones may concern.
 func (f finder) rowsOf(todo []*tombstone.Tombstone) storage.RowSet {
 	var set storage.RowSet

@@ -276,10 +276,7 @@ func (t *Through) clean(ctx context.Context, report *CleanReport) error {
 	if len(todo) == 0 {
 		return nil
 	}
-	fromMs, toMs := todo[0].FromMs, todo[0].ToMs
-	for _, made := range todo {
-		fromMs, toMs = min(fromMs, made.FromMs), max(toMs, made.ToMs)
-	}
+	fromMs, toMs := hullOf(todo)
 	// Who wrote during the deletion may have brought hours back to the catalogue.
 	if err := t.settleSpan(ctx, fromMs, toMs, todo...); err != nil {
 		return err

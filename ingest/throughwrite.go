@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"halite/keyschema/run"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/pace"
 )
 
 const (
@@ -218,7 +218,7 @@ func (t *Through) mark(rows []throughRow) {
 func (t *Through) note(ctx context.Context, b *throughBatch, late bool) error {
 	var hours []int64
 	t.notesMu.Lock()
-	for _, hour := range slices.Sorted(maps.Keys(b.hours)) {
+	for hour := range b.hours {
 		if _, noted := t.noted[hour]; t.late(hour) == late && (late || !noted) {
 			hours = append(hours, hour)
 		}
@@ -227,6 +227,7 @@ func (t *Through) note(ctx context.Context, b *throughBatch, late bool) error {
 	if len(hours) == 0 {
 		return nil
 	}
+	slices.Sort(hours)
 	muts := make([]storage.RowMutation, len(hours))
 	for n, hour := range hours {
 		muts[n] = packer.Note(hour, late)
@@ -282,10 +283,8 @@ func (t *Through) applyAll(ctx context.Context, muts []storage.RowMutation) erro
 			again = append(again, muts[row.Index])
 		}
 		t.retries.Add(float64(len(again)))
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, delay/2+rand.N(delay/2)) != nil {
 			return fmt.Errorf("%d of %d rows could not be written in time: %w", len(again), len(muts), failed)
-		case <-time.After(delay/2 + rand.N(delay/2)):
 		}
 		muts = again
 	}

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"halite/storage/pace"
 )
 
 // ErrUnsure: a deletion is not known to be durable, so that nothing may be stored that depends on it. Try again.
@@ -58,10 +60,8 @@ func (s *Set) Stable(ctx context.Context) (*View, error) {
 		if time.Now().After(deadline) {
 			return nil, ErrUnsure
 		}
-		select {
-		case <-time.After(sureWait):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := pace.Sleep(ctx, sureWait); err != nil {
+			return nil, err
 		}
 	}
 }
