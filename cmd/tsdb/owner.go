@@ -124,10 +124,8 @@ func disown(ctx context.Context, local storage.Store) error {
 	if err != nil {
 		return err
 	}
-	set := storage.RowSet{Keys: [][]byte{[]byte(ownerRow)}}
-	it := meta.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{KeysOnly: true}})
-	owned := it.Next()
-	if err := errors.Join(it.Err(), it.Close()); err != nil || !owned {
+	owned, err := storage.HasRow(ctx, meta, storage.RowSet{Keys: [][]byte{[]byte(ownerRow)}}, storage.Filter{KeysOnly: true})
+	if err != nil || !owned {
 		return err
 	}
 	return meta.DropRows(ctx, storage.RowRange{Start: []byte(ownerRow), End: []byte(ownerRow + "\x00")})
