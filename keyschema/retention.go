@@ -104,8 +104,8 @@ func (a Ages) With(named *RuleAges) Ages {
 	return a
 }
 
-// check says which tiers are kept shorter than the one before.
-func (a Ages) check() []error {
+// Check says which tiers are kept shorter than the one before.
+func (a Ages) Check() []error {
 	var out []error
 	for t := Hours; t < TierCount; t++ {
 		if fault := t.CheckBeside(a[t-1], a[t]); fault != nil {
@@ -144,7 +144,7 @@ func (s *Schema) Retention(rest Ages) (*Retention, error) {
 	var faults []error
 	for _, r := range named {
 		ages := rest.With(r.Retention)
-		for _, fault := range ages.check() {
+		for _, fault := range ages.Check() {
 			faults = append(faults, fmt.Errorf("%w: %q: %w", ErrBadRules, r.Pattern, fault))
 		}
 		if out.order = append(out.order, PatternAges{r.Pattern, ages}); r.Pattern == "*" {

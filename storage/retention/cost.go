@@ -55,11 +55,8 @@ func (w *WhatIf) check(rules []keyschema.PatternAges) error {
 			continue
 		}
 		found = true
-		ages := w.of(r)
-		for t := keyschema.Hours; t < keyschema.TierCount; t++ {
-			if err := t.CheckBeside(ages[t-1], ages[t]); err != nil {
-				return fmt.Errorf("%w: %q: %w", ErrBadWhatIf, r.Pattern, err)
-			}
+		if faults := w.of(r).Check(); len(faults) > 0 {
+			return fmt.Errorf("%w: %q: %w", ErrBadWhatIf, r.Pattern, faults[0])
 		}
 	}
 	if !found {
