@@ -44,10 +44,10 @@ func (f *frameWriter) send(m *prompb.ChunkedReadResponse) error {
 
 // readChunks answers with a stream of frames, each with chunks of one series; series come sorted. If the store fails
 // after the first frame the connection is broken, so that the client cannot take what it has for all there is.
-func (s *Server) readChunks(ctx context.Context, w http.ResponseWriter, queries []selection) *apiError {
+func (s *Server) readChunks(ctx context.Context, w http.ResponseWriter, req *prompb.ReadRequest) *apiError {
 	w.Header().Set("Content-Type", streamType)
 	frames := &frameWriter{w: w, crc: crc32.MakeTable(crc32.Castagnoli)}
-	for i, q := range queries {
+	for i, q := range req.Queries {
 		aerr := s.streamQuery(ctx, frames, int64(i), q)
 		if aerr == nil {
 			continue
@@ -61,17 +61,18 @@ func (s *Server) readChunks(ctx context.Context, w http.ResponseWriter, queries 
 	return nil
 }
 
-func (s *Server) streamQuery(ctx context.Context, frames *frameWriter, index int64, q selection) *apiError {
-	if len(q.matchers) == 0 {
-		return nil
+func (s *Server) streamQuery(ctx context.Context, frames *frameWriter, index int64, q *prompb.Query) *apiError {
+	hints, matchers, err := selection(q)
+	if err != nil {
+		return readError(http.StatusBadRequest, err)
 	}
-	querier, err := s.opts.Queryable.ChunkQuerier(q.mintMs, q.maxtMs)
+	querier, err := s.opts.Queryable.ChunkQuerier(q.StartTimestampMs, q.EndTimestampMs)
 	if err != nil {
 		return readFailure(err)
 	}
 	defer s.closeQuerier(querier)
 	var it chunks.Iterator
-	set := querier.Select(ctx, true, q.hints, q.matchers...)
+	set := querier.Select(ctx, true, hints, matchers...)
 	for set.Next() {
 		series := set.At()
 		it = series.Iterator(it)

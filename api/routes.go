@@ -31,17 +31,16 @@ func (s *Server) routes(router *mux.Router) error {
 	zipped := func(h http.Handler) http.Handler { return zip(s.guard(h)) }
 
 	// The router tries routes in the order in which they are registered.
-	const write, read = "/api/v1/write", "/api/v1/read"
-	handle(write, s.guard(s.byMethod(methods{
-		http.MethodPost: s.sameOrigin(write, s.whenReady(write, http.HandlerFunc(s.remoteWrite))),
-	})))
-	handle(read, s.guard(s.byMethod(methods{http.MethodPost: s.whenReady(read, http.HandlerFunc(s.remoteRead))})))
-
 	queries := s.queryEndpoints()
 	for _, path := range byUse(queries) {
 		h := s.json(path, queries[path])
 		handle(path, zipped(s.byMethod(methods{http.MethodGet: h, http.MethodPost: h})))
 	}
+	const write, read = "/api/v1/write", "/api/v1/read"
+	handle(write, s.guard(s.byMethod(methods{
+		http.MethodPost: s.sameOrigin(write, s.whenReady(write, http.HandlerFunc(s.remoteWrite))),
+	})))
+	handle(read, s.guard(s.byMethod(methods{http.MethodPost: s.whenReady(read, http.HandlerFunc(s.remoteRead))})))
 	readOnly := s.readOnlyEndpoints()
 	for _, path := range byUse(readOnly) {
 		handle(path, zipped(s.byMethod(methods{http.MethodGet: s.json(path, readOnly[path])})))
@@ -104,10 +103,8 @@ func (s *Server) readOnlyEndpoints() map[string]endpoint {
 		"/api/v1/alerts":                s.alerts,
 		"/api/v1/alertmanagers":         s.alertmanagers,
 		"/api/v1/scrape_pools":          s.scrapePools,
-		"/api/v1/scrape_pools/config":   s.scrapePoolConfig,
 		"/api/v1/targets":               s.targets,
 		"/api/v1/targets/metadata":      s.targetMetadata,
-		"/api/v1/targets/relabel_steps": s.relabelSteps,
 		"/api/v1/notifications":         s.notifications,
 		"/api/v1/status/active_queries": s.activeQueries,
 		"/api/v1/status/buildinfo":      s.buildInfo,

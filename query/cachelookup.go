@@ -138,16 +138,16 @@ func stepsUpTo(ms, stepMs int64) int {
 	return int(max(math.MinInt32, min(math.MaxInt32, n))) + 1
 }
 
-// keep stores the result of a query that was evaluated, or completed, by parts.
-func (q *inquiry) keep(r *Result) {
+// keep stores the value of a query that was evaluated, or completed, by parts, unless it came with warnings.
+func (q *inquiry) keep(value parser.Value, clean bool) {
 	if q == nil || q.outcome != cacheMiss && q.outcome != cachePartial {
 		return
 	}
-	if len(r.Warnings) > 0 {
+	if !clean {
 		q.refused(refusedAnnotations)
 		return
 	}
-	if why := q.store(r.Value); why != refusedNone {
+	if why := q.store(value); why != refusedNone {
 		q.refused(why)
 	}
 }

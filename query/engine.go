@@ -205,20 +205,27 @@ func (e *Engine) answer(ctx context.Context, q question) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.keep(result)
 	return e.finish(q, result, in, ex), nil
 }
 
-// finish turns a value into the result that was asked for.
+// finish turns a value into the result that was asked for. The cache gets it once it has been written out, as somebody
+// waits for that; an explanation says what the cache did with it.
 func (e *Engine) finish(q question, r *Result, in *inquiry, ex *explainer) *Result {
 	if r.Warnings == nil {
 		r.Warnings = annotations.Annotations{}
 	}
-	in.finish()
-	r.truncate(q.Limit)
-	if ex != nil {
-		r.Explain = ex.finish(in)
+	value, clean := r.Value, len(r.Warnings) == 0
+	settle := func() {
+		in.keep(value, clean)
+		in.finish()
 	}
+	r.truncate(q.Limit)
+	if ex == nil {
+		r.settle = settle
+		return r
+	}
+	settle()
+	r.Explain = ex.finish(in)
 	return r
 }
 

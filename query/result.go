@@ -25,12 +25,18 @@ type Result struct {
 	Explain *Explain
 
 	queries []promql.Query
+	// settle is what is left to do for the result cache; nil if it was done.
+	settle func()
 	// local is empty if columnar operators alone made the value, step by step.
 	local refusal
 }
 
-// Close gives memory back; Value must not be used afterwards.
+// Close hands the result to the result cache and gives memory back; Value must not be used afterwards.
 func (r *Result) Close() {
+	if r.settle != nil {
+		r.settle()
+		r.settle = nil
+	}
 	for _, q := range r.queries {
 		q.Close()
 	}

@@ -27,6 +27,7 @@ type conn struct {
 	handed *handed
 	tcp    *net.TCPConn
 	raw    syscall.RawConn
+	socket *socket
 	base   context.Context
 	remote string
 	state  atomic.Int32
@@ -60,12 +61,13 @@ func (c *conn) serve() {
 		c.tcp.Close()
 		return
 	}
+	c.socket = newSocket(c.tcp, c.raw)
 	srv := c.server.opts.HTTP
 	first := cmp.Or(srv.ReadHeaderTimeout, srv.ReadTimeout)
 	next := cmp.Or(srv.IdleTimeout, srv.ReadTimeout)
 	c.extend(first)
 	for {
-		n, err := c.tcp.Read(c.buf)
+		n, err := c.socket.Read(c.buf)
 		if err != nil || !c.state.CompareAndSwap(unused, busy) {
 			c.tcp.Close()
 			return

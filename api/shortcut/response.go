@@ -2,10 +2,9 @@ package shortcut
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,12 +15,12 @@ import (
 // holdBytes is how much of a body without a stated length is held back, so that one that ends there gets its length.
 const holdBytes = 2 << 10
 
-// copyBytes is the size up to which pieces of an answer are copied together; larger ones are written side by side.
-const copyBytes = 16 << 10
+// headBytesMax is the memory of a head up to which it is kept for the next answer.
+const headBytesMax = 32 << 10
 
 // response is the http.ResponseWriter of a request.
 type response struct {
-	conn   io.Writer
+	socket *socket
 	cancel context.CancelFunc
 	header http.Header
 	*scratch
@@ -39,9 +38,8 @@ type response struct {
 
 // scratch is memory that answers use one after the other.
 type scratch struct {
-	head   bytes.Buffer // head of the answer, and what stands before and after chunks
-	held   []byte       // of the body
-	pieces [2][]byte
+	head bytes.Buffer // head of the answer, and what stands before and after chunks
+	held []byte       // of the body
 }
 
 // scratches keeps memory between the answers of all connections; idle ones have none.
@@ -49,7 +47,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func newResponse(c *conn, cancel context.CancelFunc) *response {
 	return &response{
-		conn: c.tcp, cancel: cancel, header: http.Header{}, scratch: scratches.Get().(*scratch), declared: -1,
+		socket: c.socket, cancel: cancel, header: http.Header{}, scratch: scratches.Get().(*scratch), declared: -1,
 		last: c.server.draining.Load(),
 	}
 }
@@ -58,8 +56,7 @@ func newResponse(c *conn, cancel context.CancelFunc) *response {
 func (w *response) free() {
 	w.head.Reset()
 	w.held = w.held[:0]
-	w.pieces = [2][]byte{}
-	if w.head.Cap() <= 2*copyBytes {
+	if w.head.Cap() <= headBytesMax {
 		scratches.Put(w.scratch)
 	}
 	w.scratch = nil
@@ -88,11 +85,11 @@ func (w *response) WriteHeader(code int) {
 	w.typed = w.typed || w.header.Get("Content-Encoding") != ""
 	_, w.dated = w.header["Date"]
 	w.head.WriteString("HTTP/1.1 ")
-	if text := http.StatusText(code); text != "" {
-		fmt.Fprintf(&w.head, "%d %s\r\n", code, text)
-	} else {
-		fmt.Fprintf(&w.head, "%03d status code %d\r\n", code, code)
-	}
+	number := strconv.Itoa(code)
+	w.head.WriteString(number)
+	w.head.WriteByte(' ')
+	w.head.WriteString(cmp.Or(http.StatusText(code), "status code "+number))
+	w.head.WriteString("\r\n")
 	w.header.WriteSubset(&w.head, own) //nolint:errcheck // a bytes.Buffer takes everything
 }
 
@@ -191,15 +188,7 @@ func (w *response) pass(p []byte) {
 	if w.err != nil {
 		return
 	}
-	if len(p) <= copyBytes {
-		w.head.Write(p)
-		_, w.err = w.conn.Write(w.head.Bytes())
-	} else {
-		w.pieces = [2][]byte{w.head.Bytes(), p}
-		both := net.Buffers(w.pieces[:])
-		_, w.err = both.WriteTo(w.conn)
-	}
-	if w.err != nil {
+	if w.err = w.socket.writeBoth(w.head.Bytes(), p); w.err != nil {
 		w.cancel()
 	}
 }

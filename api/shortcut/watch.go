@@ -23,10 +23,12 @@ func newWatch(every time.Duration, open func() []*conn) *watch {
 	return w
 }
 
-// wake is told of every request.
+// wake is told of every request. While the watch is awake its ticks bound the sleep of the scheduler's monitor thread too,
+// which takes processors away from requests that compute for long; so it has to be woken only with the watch.
 func (w *watch) wake() {
 	w.calls.Add(1)
 	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
+		wakeMonitor()
 		w.call <- struct{}{} // taken before it can be asleep again
 	}
 }

@@ -19,8 +19,7 @@ type stripe struct {
 	made  uint32
 	slabs [classes]slab
 	// hours has the newest row of each hour of the series whose list was found too long to walk; see openRow.
-	hours  map[uint32]map[int32]uint32
-	counts *hourCounts // of the head
+	hours map[uint32]map[int32]uint32
 
 	// bytes, samples and count describe the rows in use.
 	bytes, samples, count int64
@@ -162,7 +161,6 @@ func (s *stripe) makeRow(at *slot, ref uint32, hour, newest int64, segment uint6
 	}
 	s.bytes += s.memory(r)
 	s.count++
-	s.counts.add(hour, 1)
 	return r
 }
 
@@ -176,7 +174,6 @@ func (s *stripe) unlink(at *slot, n uint32) {
 		delete(hours, hour)
 	}
 	s.release(r)
-	s.counts.add(r.hour(), -1)
 	*r = row{next: s.free}
 	s.free = n
 	s.count--
