@@ -44,14 +44,19 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 	if aerr != nil {
 		return aerr
 	}
-	switch typ, err := responseType(req.AcceptedResponseTypes); {
-	case err != nil:
+	typ, err := responseType(req.AcceptedResponseTypes)
+	if err != nil {
 		return readError(http.StatusBadRequest, err)
-	case typ == prompb.ReadRequest_STREAMED_XOR_CHUNKS:
-		return s.readChunks(ctx, w, req)
-	default:
-		return s.readSamples(ctx, w, req)
 	}
+	// All before the first is answered: a stream that has begun cannot tell what is wrong any more.
+	queries, err := selections(req.Queries)
+	if err != nil {
+		return readError(http.StatusBadRequest, err)
+	}
+	if typ == prompb.ReadRequest_STREAMED_XOR_CHUNKS {
+		return s.readChunks(ctx, w, queries)
+	}
+	return s.readSamples(ctx, w, queries)
 }
 
 // decodeRead reads the body: a snappy-compressed prometheus.ReadRequest.
@@ -104,36 +109,47 @@ func responseType(accepted []prompb.ReadRequest_ResponseType) (prompb.ReadReques
 	return 0, fmt.Errorf("server does not support any of the requested response types: %v; supported: %v", accepted, known)
 }
 
-// selection is what one query of a read request asks for.
-func selection(q *prompb.Query) (hints *promstorage.SelectHints, matchers []*labels.Matcher, err error) {
+// selection is one query of a read request. Without matchers it finds nothing, as in Prometheus, rather than everything.
+type selection struct {
+	mintMs, maxtMs int64
+	hints          *promstorage.SelectHints
+	matchers       []*labels.Matcher
+}
+
+func selections(list []*prompb.Query) ([]selection, error) {
 	types := map[prompb.LabelMatcher_Type]labels.MatchType{
 		prompb.LabelMatcher_EQ: labels.MatchEqual, prompb.LabelMatcher_NEQ: labels.MatchNotEqual,
 		prompb.LabelMatcher_RE: labels.MatchRegexp, prompb.LabelMatcher_NRE: labels.MatchNotRegexp,
 	}
-	for _, m := range q.Matchers {
-		typ, ok := types[m.Type]
-		if !ok {
-			return nil, nil, errors.New("invalid matcher type")
+	queries := make([]selection, 0, len(list))
+	for _, q := range list {
+		sel := selection{mintMs: q.StartTimestampMs, maxtMs: q.EndTimestampMs}
+		for _, m := range q.Matchers {
+			typ, ok := types[m.Type]
+			if !ok {
+				return nil, errors.New("invalid matcher type")
+			}
+			matcher, err := labels.NewMatcher(typ, m.Name, m.Value)
+			if err != nil {
+				return nil, err
+			}
+			sel.matchers = append(sel.matchers, matcher)
 		}
-		matcher, err := labels.NewMatcher(typ, m.Name, m.Value)
-		if err != nil {
-			return nil, nil, err
+		if h := q.Hints; h != nil {
+			sel.hints = &promstorage.SelectHints{
+				Start: h.StartMs, End: h.EndMs, Step: h.StepMs, Func: h.Func, Grouping: h.Grouping, Range: h.RangeMs, By: h.By,
+			}
 		}
-		matchers = append(matchers, matcher)
+		queries = append(queries, sel)
 	}
-	if h := q.Hints; h != nil {
-		hints = &promstorage.SelectHints{
-			Start: h.StartMs, End: h.EndMs, Step: h.StepMs, Func: h.Func, Grouping: h.Grouping, Range: h.RangeMs, By: h.By,
-		}
-	}
-	return hints, matchers, nil
+	return queries, nil
 }
 
 // readSamples answers with all samples in one message.
-func (s *Server) readSamples(ctx context.Context, w http.ResponseWriter, req *prompb.ReadRequest) *apiError {
+func (s *Server) readSamples(ctx context.Context, w http.ResponseWriter, queries []selection) *apiError {
 	left := s.opts.Limits.ReadSamplesMax
-	resp := prompb.ReadResponse{Results: make([]*prompb.QueryResult, 0, len(req.Queries))}
-	for _, q := range req.Queries {
+	resp := prompb.ReadResponse{Results: make([]*prompb.QueryResult, 0, len(queries))}
+	for _, q := range queries {
 		result, aerr := s.querySamples(ctx, q, &left)
 		if aerr != nil {
 			return aerr
@@ -152,19 +168,18 @@ func (s *Server) readSamples(ctx context.Context, w http.ResponseWriter, req *pr
 }
 
 // querySamples collects the samples of one query and subtracts their number from left.
-func (s *Server) querySamples(ctx context.Context, q *prompb.Query, left *int) (*prompb.QueryResult, *apiError) {
-	hints, matchers, err := selection(q)
-	if err != nil {
-		return nil, readError(http.StatusBadRequest, err)
+func (s *Server) querySamples(ctx context.Context, q selection, left *int) (*prompb.QueryResult, *apiError) {
+	result := &prompb.QueryResult{}
+	if len(q.matchers) == 0 {
+		return result, nil
 	}
-	querier, err := s.opts.Queryable.Querier(q.StartTimestampMs, q.EndTimestampMs)
+	querier, err := s.opts.Queryable.Querier(q.mintMs, q.maxtMs)
 	if err != nil {
 		return nil, readFailure(err)
 	}
 	defer s.closeQuerier(querier)
-	result := &prompb.QueryResult{}
 	var it chunkenc.Iterator
-	set := querier.Select(ctx, false, hints, matchers...)
+	set := querier.Select(ctx, false, q.hints, q.matchers...)
 	for set.Next() {
 		series := set.At()
 		it = series.Iterator(it)

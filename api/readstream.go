@@ -44,10 +44,10 @@ func (f *frameWriter) send(m *prompb.ChunkedReadResponse) error {
 
 // readChunks answers with a stream of frames, each with chunks of one series; series come sorted. If the store fails
 // after the first frame the connection is broken, so that the client cannot take what it has for all there is.
-func (s *Server) readChunks(ctx context.Context, w http.ResponseWriter, req *prompb.ReadRequest) *apiError {
+func (s *Server) readChunks(ctx context.Context, w http.ResponseWriter, queries []selection) *apiError {
 	w.Header().Set("Content-Type", streamType)
 	frames := &frameWriter{w: w, crc: crc32.MakeTable(crc32.Castagnoli)}
-	for i, q := range req.Queries {
+	for i, q := range queries {
 		aerr := s.streamQuery(ctx, frames, int64(i), q)
 		if aerr == nil {
 			continue
@@ -61,18 +61,17 @@ func (s *Server) readChunks(ctx context.Context, w http.ResponseWriter, req *pro
 	return nil
 }
 
-func (s *Server) streamQuery(ctx context.Context, frames *frameWriter, index int64, q *prompb.Query) *apiError {
-	hints, matchers, err := selection(q)
-	if err != nil {
-		return readError(http.StatusBadRequest, err)
+func (s *Server) streamQuery(ctx context.Context, frames *frameWriter, index int64, q selection) *apiError {
+	if len(q.matchers) == 0 {
+		return nil
 	}
-	querier, err := s.opts.Queryable.ChunkQuerier(q.StartTimestampMs, q.EndTimestampMs)
+	querier, err := s.opts.Queryable.ChunkQuerier(q.mintMs, q.maxtMs)
 	if err != nil {
 		return readFailure(err)
 	}
 	defer s.closeQuerier(querier)
 	var it chunks.Iterator
-	set := querier.Select(ctx, true, hints, matchers...)
+	set := querier.Select(ctx, true, q.hints, q.matchers...)
 	for set.Next() {
 		series := set.At()
 		it = series.Iterator(it)

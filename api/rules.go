@@ -1,11 +1,14 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Halite evaluates no rules, sends no alerts and scrapes no targets but itself. Grafana and other clients of Prometheus
@@ -72,6 +75,36 @@ func (s *Server) alertmanagers(*http.Request) (reply, *apiError) {
 // scrapePools answers /api/v1/scrape_pools.
 func (s *Server) scrapePools(*http.Request) (reply, *apiError) {
 	return document(map[string]any{"scrapePools": []any{}})
+}
+
+// scrapePoolConfig answers /api/v1/scrape_pools/config.
+func (s *Server) scrapePoolConfig(r *http.Request) (reply, *apiError) {
+	pool := r.FormValue("scrapePool")
+	if pool == "" {
+		return reply{}, badData(errors.New("no scrapePool parameter provided"))
+	}
+	return reply{}, noPool(pool)
+}
+
+// noPool says that there is no such scrape pool, as there are none.
+func noPool(name string) *apiError {
+	return badData(fmt.Errorf("error retrieving scrape config: scrape pool %q not found", name))
+}
+
+// relabelSteps answers /api/v1/targets/relabel_steps.
+func (s *Server) relabelSteps(r *http.Request) (reply, *apiError) {
+	pool, text := r.FormValue("scrapePool"), r.FormValue("labels")
+	if pool == "" {
+		return reply{}, badData(errors.New("no scrapePool parameter provided"))
+	}
+	if text == "" {
+		return reply{}, badData(errors.New("no labels parameter provided"))
+	}
+	var ls labels.Labels
+	if err := json.Unmarshal([]byte(text), &ls); err != nil {
+		return reply{}, badData(fmt.Errorf("error parsing labels: %w", err))
+	}
+	return reply{}, noPool(pool)
 }
 
 // targets answers /api/v1/targets.

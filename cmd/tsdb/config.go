@@ -65,6 +65,7 @@ type serveConfig struct {
 	queryQueueMax     int
 	queryQueueWait    time.Duration
 	queryTiers        string
+	queryExperimental bool
 	resultCacheBytes  int64
 	rowCacheBytes     int64
 	resultCacheRecent time.Duration
@@ -185,6 +186,8 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("query.tiers", "What long windows are answered from: auto is rollups where that is exact and cheaper, or where raw "+
 		"samples are retired; raw is samples only. Requests may say tiers=raw.").Default(tiersAuto).
 		EnumVar(&c.queryTiers, tiersAuto, tiersRaw)
+	cmd.Flag("query.experimental", "Accept what Prometheus has behind --enable-feature: experimental functions and "+
+		"aggregations, anchored and smoothed selectors, fill modifiers.").BoolVar(&c.queryExperimental)
 	c.addShared(cmd.Flag("query.result-cache-bytes", "Memory for results that may be asked for again, by default at most a "+
 		"thirty-second of the memory limit; 0 keeps none.").Default("64MB"),
 		sharedBytes{sizeBytes: &c.resultCacheBytes, part: 32, offHeap: true})

@@ -181,6 +181,7 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,
 		Retention: time.Duration(ages.Longest()), Ages: ages, DepthMax: c.queryDepthMax, SubqueryStepsMax: c.subqueryStepsMax,
 		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
+		Experimental: c.queryExperimental,
 	}
 }
 

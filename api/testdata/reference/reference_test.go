@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -48,8 +49,8 @@ func (nobody) ScrapePools() []string                       { return []string{} }
 func (nobody) TargetsActive() map[string][]*scrape.Target  { return nil }
 func (nobody) TargetsDropped() map[string][]*scrape.Target { return nil }
 func (nobody) TargetsDroppedCounts() map[string]int        { return nil }
-func (nobody) ScrapePoolConfig(string) (*config.ScrapeConfig, error) {
-	return nil, errors.New("no pools")
+func (nobody) ScrapePoolConfig(name string) (*config.ScrapeConfig, error) {
+	return nil, fmt.Errorf("scrape pool %q not found", name)
 }
 func (nobody) Alertmanagers() []*url.URL            { return nil }
 func (nobody) DroppedAlertmanagers() []*url.URL     { return nil }
