@@ -162,6 +162,9 @@ func (i *Ingester) AppendSamples(
 	return i.head.AppendSamples(uint32(ref), mintMs, maxtMs, tsMs, values)
 }
 
+// Holds reports whether there may be unflushed samples in [mintMs, maxtMs]; what it denies, AppendSamples would not find.
+func (i *Ingester) Holds(mintMs, maxtMs int64) bool { return i.head.Holds(mintMs, maxtMs) }
+
 // Stats describes the ingester at this moment.
 func (i *Ingester) Stats() Stats {
 	s := Stats{

@@ -228,6 +228,9 @@ func (t *Through) AppendSamples(
 	return tsMs, values, nil
 }
 
+// Holds denies that there are unflushed samples.
+func (t *Through) Holds(_, _ int64) bool { return false }
+
 // Flush stores what senders said about metrics; samples are in the tables already.
 func (t *Through) Flush(ctx context.Context) error { return t.persistMetadata(ctx) }
 

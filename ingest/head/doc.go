@@ -4,6 +4,8 @@
 // has left for a later hour, are packed as runs into blocks of slabs without pointers, which the garbage collector does not
 // look into. A [Registry] finds a series by a hash of the bytes that a sender wrote for its labels.
 //
+// Rows are counted by hour, so that readers of hours that have none need not ask series by series ([Head.Holds]).
+//
 // It knows numbers (refs), hours and samples; it does not know labels, tables or the log beyond the number of the
 // segment that a row still needs.
 //

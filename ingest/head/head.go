@@ -61,6 +61,7 @@ type Head struct {
 	rows    atomic.Int64
 	samples atomic.Int64
 	sealed  atomic.Int64 // rows closed for their size and not yet freed
+	hours   hourCounts
 }
 
 // New returns an empty head.
@@ -73,7 +74,7 @@ func New(opts Options) (*Head, error) {
 	}
 	h := &Head{opts: opts, stripes: make([]stripe, opts.Stripes)}
 	for i := range h.stripes {
-		h.stripes[i].slabs = newSlabs()
+		h.stripes[i].slabs, h.stripes[i].counts = newSlabs(), &h.hours
 	}
 	h.slots.Store(new([]*slotChunk))
 	return h, nil

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -190,6 +191,7 @@ func (m *model) check(ref uint32, mintMs, maxtMs int64) {
 		require.True(m.t, mintMs <= at && at <= maxtMs)
 		inHead[at] = math.Float64bits(values[i+1])
 	}
+	require.True(m.t, len(inHead) == 0 || m.h.Holds(mintMs, maxtMs), "[%d, %d]", mintMs, maxtMs)
 	got := maps.Clone(m.table[ref])
 	if got == nil {
 		got = column{}
@@ -252,6 +254,7 @@ func (m *model) finish() {
 	}
 	require.Zero(m.t, m.h.Bytes())
 	require.Zero(m.t, m.h.Rows())
+	require.False(m.t, m.h.Holds(0, math.MaxInt64))
 	require.Zero(m.t, m.h.Samples())
 	require.Zero(m.t, m.h.Sealed())
 	_, ok := m.h.OldestSegment()
@@ -339,7 +342,8 @@ func TestForgottenSeriesReadAsEmpty(t *testing.T) {
 }
 
 // TestReadersSeeWholePrefixes runs one writer for each stripe, readers and a flusher together. A writer counts up; a
-// reader must find, in table and head together, the numbers 0…n without a gap.
+// reader must find, in table and head together, the numbers 0…n without a gap, and all that was appended before it began,
+// whether it looks at the head or goes by Holds. Each writer has an hour of its own.
 func TestReadersSeeWholePrefixes(t *testing.T) {
 	const writers, samples = 4, 3000
 	h := newHead(t, head.Options{Stripes: writers, RowBytesMax: 600}, writers*512)
@@ -348,17 +352,19 @@ func TestReadersSeeWholePrefixes(t *testing.T) {
 	done := make(chan struct{})
 	for w := range writers {
 		ref := uint32(w*512 + 1)
-		table.Store(ref, new(flushedCounts))
+		flushed := &flushedCounts{startMs: baseMs + int64(w)*keyschema.HourMs}
+		table.Store(ref, flushed)
 		running.Add(1)
 		go func() {
 			defer running.Done()
 			s := &sink{}
 			for i := range samples {
-				err := h.Append(h.Stripe(ref), []head.Sample{{Ref: ref, TsMs: baseMs + int64(i), Value: float64(i)}}, s)
+				err := h.Append(h.Stripe(ref), []head.Sample{{Ref: ref, TsMs: flushed.startMs + int64(i), Value: float64(i)}}, s)
 				if err != nil {
 					t.Error(err)
 					return
 				}
+				flushed.appended.Store(int64(i + 1))
 			}
 		}()
 	}
@@ -389,19 +395,28 @@ func TestReadersSeeWholePrefixes(t *testing.T) {
 }
 
 type flushedCounts struct {
-	mu   sync.Mutex
-	tsMs map[int64]float64
+	startMs  int64
+	appended atomic.Int64
+	mu       sync.Mutex
+	tsMs     map[int64]float64
 }
 
 func readPrefix(t *testing.T, h *head.Head, table *sync.Map, ref uint32) int {
-	tsMs, values, err := h.AppendSamples(ref, 0, math.MaxInt64, nil, nil)
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
-	all := map[int64]float64{}
 	stored, _ := table.Load(ref)
 	counts := stored.(*flushedCounts)
+	appended := counts.appended.Load()
+	var (
+		tsMs   []int64
+		values []float64
+		err    error
+	)
+	if h.Holds(counts.startMs, counts.startMs+keyschema.HourMs-1) {
+		if tsMs, values, err = h.AppendSamples(ref, 0, math.MaxInt64, nil, nil); err != nil {
+			t.Error(err)
+			return 0
+		}
+	}
+	all := map[int64]float64{}
 	counts.mu.Lock()
 	maps.Copy(all, counts.tsMs)
 	counts.mu.Unlock()
@@ -409,10 +424,13 @@ func readPrefix(t *testing.T, h *head.Head, table *sync.Map, ref uint32) int {
 		all[at] = values[i]
 	}
 	for i := range len(all) {
-		if v, ok := all[baseMs+int64(i)]; !ok || v != float64(i) {
+		if v, ok := all[counts.startMs+int64(i)]; !ok || v != float64(i) {
 			t.Errorf("series %d lacks %d of %d", ref, i, len(all))
 			return 0
 		}
+	}
+	if int64(len(all)) < appended {
+		t.Errorf("series %d has %d samples, %d were appended before", ref, len(all), appended)
 	}
 	return len(all)
 }

@@ -19,7 +19,8 @@ type stripe struct {
 	made  uint32
 	slabs [classes]slab
 	// hours has the newest row of each hour of the series whose list was found too long to walk; see openRow.
-	hours map[uint32]map[int32]uint32
+	hours  map[uint32]map[int32]uint32
+	counts *hourCounts // of the head
 
 	// bytes, samples and count describe the rows in use.
 	bytes, samples, count int64
@@ -161,6 +162,7 @@ func (s *stripe) makeRow(at *slot, ref uint32, hour, newest int64, segment uint6
 	}
 	s.bytes += s.memory(r)
 	s.count++
+	s.counts.add(hour, 1)
 	return r
 }
 
@@ -174,6 +176,7 @@ func (s *stripe) unlink(at *slot, n uint32) {
 		delete(hours, hour)
 	}
 	s.release(r)
+	s.counts.add(r.hour(), -1)
 	*r = row{next: s.free}
 	s.free = n
 	s.count--

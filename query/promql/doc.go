@@ -8,7 +8,8 @@
 // How a batch is read: the head first, series by series; then, for each day, one read of the data table with the row
 // ranges of all series of the batch, sorted, for only those hours that meet the window. Rows are folded into columns,
 // the hours joined, and the head laid over them: on equal times the head wins. Because a flushed row leaves the head
-// only after it is in the table, head first means that nothing is missed, and merging by time that nothing is doubled.
+// only after it is in the table, head first means that nothing is missed, and merging by time that nothing is doubled. A
+// head that denies at that moment to have anything of the window ([Head.Holds]) has been read by that.
 //
 // Rows that are kept decoded lie anywhere in a large memory. What a batch needs of it is touched in one go, before it is
 // looked at or copied: the processor then waits for many at once, not for one after the other.

@@ -194,6 +194,13 @@ func (w *world) AppendSamples(
 	return tsMs, values, nil
 }
 
+// Holds implements Head.
+func (w *world) Holds(mint, maxt int64) bool {
+	return w.headErr != nil || slices.ContainsFunc(w.series, func(s *worldSeries) bool {
+		return len(sortedColumns(s.head, window{mint, maxt}).tsMs) > 0
+	})
+}
+
 // worldTable is the data table; calls that a reader has no use for are left to the nil interface.
 type worldTable struct {
 	storage.Table

@@ -111,6 +111,9 @@ func (p *piece) rowSamples(series int) int {
 
 // headOf is what the head had of a series, within a piece.
 func (p *piece) headOf(series int) columns {
+	if p.headEnds == nil {
+		return columns{}
+	}
 	start := 0
 	if series > 0 {
 		start = p.headEnds[series-1]

@@ -67,7 +67,7 @@ func (l *loan) end(b *budget) {
 // copy. It reports whether it did.
 func (s *search) lend(hits []hit) bool {
 	series := int(hits[0].series)
-	if !s.lends || s.p.wanted[series] != nil || s.p.head.len() > 0 && len(s.p.headOf(series).tsMs) > 0 {
+	if !s.lends || s.p.wanted[series] != nil || len(s.p.headOf(series).tsMs) > 0 {
 		return false
 	}
 	var only *hit

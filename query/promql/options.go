@@ -22,6 +22,8 @@ type Head interface {
 	// AppendSamples appends the unflushed samples of a series with mintMs ≤ time ≤ maxtMs to the two columns, ascending
 	// and without duplicates, and returns them. A series it does not know has none.
 	AppendSamples(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
+	// Holds reports whether AppendSamples may find samples of any series at this moment. It must be cheap.
+	Holds(mintMs, maxtMs int64) bool
 }
 
 // Catalogue finds series and labels; *index.Index is one. Times are inclusive milliseconds, limit 0 means all, results

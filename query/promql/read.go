@@ -25,7 +25,7 @@ type batchReader struct {
 	series []index.Series
 
 	head     *buffer
-	headEnds []int // end of each series' samples in head
+	headEnds []int // end of each series' samples in head; nil if it has none at all
 
 	prefixes []rowPrefix // of all row keys, sorted
 	cache    *rowCache   // nil if it is not to be used
@@ -80,6 +80,9 @@ func (rd *batchReader) readHead(ctx context.Context) error {
 
 func (rd *batchReader) copyHead(ctx context.Context) error {
 	rd.head = rd.heads.get(0)
+	if !rd.opts.Head.Holds(rd.window.mintMs, rd.window.maxtMs) {
+		return nil // as if all series had been asked in vain right now
+	}
 	rd.headEnds = make([]int, len(rd.series))
 	for i, s := range rd.series {
 		if i%256 == 0 && ctx.Err() != nil {

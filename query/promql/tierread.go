@@ -85,6 +85,9 @@ func newStateReader(rd *batchReader, p *TierPlan, kept *keptStates, room int) *s
 
 // headHours are the hours of which the head has samples.
 func (r *stateReader) headHours(i int) []int64 {
+	if r.headEnds == nil {
+		return nil
+	}
 	start := 0
 	if i > 0 {
 		start = r.headEnds[i-1]
