@@ -1,6 +1,7 @@
 package api
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -77,8 +78,17 @@ func matchingTree(m *parser.VectorMatching) any {
 	}
 	return node{
 		"card": m.Card.String(), "labels": notNull(m.MatchingLabels), "on": m.On, "include": notNull(m.Include),
-		"fillValues": node{"lhs": m.FillValues.LHS, "rhs": m.FillValues.RHS},
+		"fillValues": node{"lhs": fillTree(m.FillValues.LHS), "rhs": fillTree(m.FillValues.RHS)},
 	}
+}
+
+// fillTree is a value that stands for what has no partner. JSON has no numbers for NaN and the infinities; they are text,
+// where Prometheus fails.
+func fillTree(v *float64) any {
+	if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
+		return strconv.FormatFloat(*v, 'f', -1, 64)
+	}
+	return v
 }
 
 func matrixTree(e *parser.MatrixSelector) any {

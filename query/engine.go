@@ -149,7 +149,7 @@ func (e *Engine) prepare(ctx context.Context, s span, p Params) (promql.Query, e
 		err  error
 	)
 	if e.columns(p) {
-		qry, err = e.inner.withTiers(e.tiers(p)).newQuery(ctx, e.opts.Queryable, opts, s)
+		qry, err = e.inner.with(e.tiers(p), p.Stats || p.StatsPerStep).newQuery(ctx, e.opts.Queryable, opts, s)
 	} else {
 		qry, err = e.inner.engineQuery(ctx, e.opts.Queryable, opts, s, s.text)
 	}

@@ -48,13 +48,14 @@ func newHybrid(opts promql.EngineOpts) *hybrid {
 	}
 }
 
-// withTiers is the engine with that use of states of hours and days.
-func (h *hybrid) withTiers(t columnar.Tiers) *hybrid {
-	if t == h.options.Tiers {
+// with is the engine with that use of states of hours and days. If statistics are wanted, what cannot show in the result is
+// read as well.
+func (h *hybrid) with(t columnar.Tiers, statistics bool) *hybrid {
+	if t == h.options.Tiers && statistics == h.options.CountAll {
 		return h
 	}
 	with := *h
-	with.options.Tiers = t
+	with.options.Tiers, with.options.CountAll = t, statistics
 	return &with
 }
 
@@ -159,7 +160,6 @@ func (h *hybrid) plan(opts promql.QueryOpts, s span) (*columnar.Plan, error) {
 	}
 	options := h.options
 	options.LookbackMs = lookback.Milliseconds()
-	options.CountAll = opts != nil && opts.EnablePerStepStats()
 	return columnar.Build(expr, s.grid(), options), nil
 }
 
@@ -233,6 +233,9 @@ func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.R
 		result := q.askEngine(ctx, run.Queryable(q.queryable), text)
 		if result.Err == nil && q.Stats().Samples.PeakSamples+run.PeakSamples() > q.options.SamplesMax {
 			return &promql.Result{Err: columnar.ErrUndecided} // each has counted for itself
+		}
+		if result.Err == nil {
+			run.CountSamples(q.Stats().Samples)
 		}
 		return result
 	}

@@ -71,8 +71,33 @@ func (s *handoffSet) evaluate() {
 		s.matrix, err = ev.collect(s.handoff.vector)
 		return err
 	})
-	if ev != r.eval && s.err == nil {
+	if s.err != nil {
+		return
+	}
+	if ev != r.eval {
 		r.eval.countOnce(ev)
+	}
+	r.eval.discount(s.matrix, s.handoff.grid)
+}
+
+// discount takes the points that are handed over out of the statistics: the engine counts them as samples that it reads.
+func (ev *eval) discount(m *matrix, g Grid) {
+	for _, row := range m.rows {
+		if g == ev.grid {
+			for k, v := range row {
+				if !isAbsent(v) {
+					ev.total[k]--
+					ev.fresh[k]--
+				}
+			}
+			continue
+		}
+		// Evaluated once, as in countOnce.
+		n := int64(count(row))
+		for k := range ev.total {
+			ev.total[k] -= n
+		}
+		ev.fresh[0] -= n
 	}
 }
 

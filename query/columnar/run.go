@@ -117,7 +117,8 @@ func (r *Run) finalLabels(s Series, unique *guard) (labels.Labels, error) {
 	return s.Labels, nil
 }
 
-// CountSamples adds what was evaluated to the statistics of a query, whose step tracking is set up.
+// CountSamples adds what was evaluated to the statistics of a query, whose step tracking is set up. Where the engine has
+// evaluated the rest, and counted the points that were handed over, they then are those of the samples that were read.
 func (r *Run) CountSamples(to *stats.QuerySamples) {
 	total, fresh := r.eval.counts()
 	for k := range total {
