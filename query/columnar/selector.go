@@ -203,6 +203,7 @@ func (n *instantSelector) run(ev *eval, emit emitFunc) error { return n.runNarro
 
 func (n *instantSelector) runNarrow(ev *eval, emit emitFunc, narrow *narrowing) error {
 	w := n.windows(ev.grid, ev.opts.LookbackMs)
+	w.Latest = true
 	r := &instantRun{instantSelector: n, windows: w, emit: emit, unique: newGuard(n.selector.names())}
 	return n.evaluate(ev, w, r, narrow)
 }

@@ -60,7 +60,7 @@ func (s *search) touchTogether(number uint64, span index.HourSpan) bool {
 	}
 	b := s.mergeable(span)
 	if b.hours > 0 {
-		s.touched += s.u.table.touch(blockKey(number, b.firstHour, b.hours))
+		s.ahead.add(s.u.table.probably(blockKey(number, b.firstHour, b.hours)))
 	}
 	return b.hours > 0
 }

@@ -88,6 +88,8 @@ type reader struct {
 	steps int
 	// lends says that columns may be without TsMs, and that what was asked for together is kept so.
 	lends bool
+	// latest says that of each column little but the last sample is looked at.
+	latest bool
 	// part says that of the labels only those of the names are needed.
 	part  bool
 	names []string

@@ -88,8 +88,7 @@ type search struct {
 	samples int
 	lends   bool // columns may lie in the cache
 	merging merging
-	// touched keeps the compiler from leaving out what touch reads.
-	touched uint64
+	ahead   ahead
 }
 
 // hit is an entry that was found, for a slot, and which of its samples lie in the window.
@@ -119,10 +118,11 @@ func (s *search) touch(first, end int) {
 				continue
 			}
 			for hour := span.First; hour <= min(span.Last, span.First+keyschema.DayHours-1); hour++ {
-				s.touched += s.u.table.touch(blockKey(number, hour, 1))
+				s.ahead.add(s.u.table.probably(blockKey(number, hour, 1)))
 			}
 		}
 	}
+	s.ahead.read()
 }
 
 // rows looks for the rows of a series; it returns the hours of those that were not found.
@@ -147,9 +147,13 @@ func (s *search) touchHits(hits []hit) {
 	for i := range hits {
 		if h := &hits[i]; h.from < h.end {
 			words := s.u.table.words(h.place, h.end)
-			s.touched += words[h.from] + words[h.end-1]
+			s.ahead.add(&words[h.end-1])
+			if !s.p.latest && h.end-h.from > 1 {
+				s.ahead.add(&words[h.from])
+			}
 		}
 	}
+	s.ahead.read()
 }
 
 // take copies the samples of the hits, or lends them.

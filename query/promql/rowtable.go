@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // rowTable keeps words under keys, within a bound on memory; what came first goes first. The words lie in regions that
@@ -13,12 +14,13 @@ import (
 // Readers hold mu for reading while they use slots and words. Words may be used longer by those who have borrowed the region
 // they lie in.
 type rowTable struct {
-	mu      sync.RWMutex
-	slots   []rowSlot // a power of two
-	used    int       // at most three quarters of slotsMax
-	regions []*rowRegion
-	current int // region that is being filled
-	at      int // words of it in use
+	mu        sync.RWMutex
+	slots     []rowSlot // a power of two
+	slotWords []uint64  // that slots lie in; nil if they lie in the heap
+	used      int       // at most three quarters of slotsMax
+	regions   []*rowRegion
+	current   int // region that is being filled
+	at        int // words of it in use
 
 	slotsMax, regionsMax int
 	regionBits           uint // of the number of words of a region
@@ -48,10 +50,12 @@ const (
 	// rowSlotShare is the part of the memory that slots and keys may take.
 	rowSlotShare = 8
 	rowSlotsMin  = 1 << 8
+	// rowSlotsMapped is the number of slots from which on they lie outside of the heap, in large pages.
+	rowSlotsMapped = 2 << 20 / rowSlotBytes
 	// rowRegionsMin is the number of regions, if memory is for more than a few: one of them goes at once.
 	rowRegionsMin    = 16
 	rowRegionBitsMin = 10
-	rowRegionBitsMax = 17
+	rowRegionBitsMax = 18 // two megabytes, a large page
 	// rowRegionEntries is the number of entries that a region has room for, however long they are.
 	rowRegionEntries = 4
 	rowWordsMax      = 1 << 32 // that a place can tell apart
@@ -97,8 +101,8 @@ func (t *rowTable) find(key uint64) uint64 {
 	return at
 }
 
-// touch reads where a key probably is. The caller holds mu, for reading at least.
-func (t *rowTable) touch(key uint64) uint64 { return t.slots[t.home(key)].key }
+// probably is where a key probably is. The caller holds mu, for reading at least.
+func (t *rowTable) probably(key uint64) *uint64 { return &t.slots[t.home(key)].key }
 
 // get is the slot of a key, nil if there is none as of the epoch. The caller holds mu, for reading at least.
 func (t *rowTable) get(key, epoch uint64) *rowSlot {
@@ -204,13 +208,26 @@ func (t *rowTable) remove(hole uint64) {
 }
 
 func (t *rowTable) rehash(slots int) {
-	old := t.slots
-	t.slots = make([]rowSlot, slots)
+	old, oldWords := t.slots, t.slotWords
+	t.slots, t.slotWords = newRowSlots(slots)
 	for i := range old {
 		if old[i].key != 0 {
 			t.slots[t.find(old[i].key)] = old[i]
 		}
 	}
+	if oldWords != nil {
+		freeRowMemory(oldWords)
+	}
+}
+
+// newRowSlots makes free slots, in the memory of words if there are many.
+func newRowSlots(n int) (slots []rowSlot, words []uint64) {
+	if n >= rowSlotsMapped {
+		if words, err := newRowMemory(n * rowSlotBytes / 8); err == nil {
+			return unsafe.Slice((*rowSlot)(unsafe.Pointer(unsafe.SliceData(words))), n), words
+		}
+	}
+	return make([]rowSlot, n), nil
 }
 
 // sizeBytes is the memory in use. The caller holds mu.

@@ -2,6 +2,7 @@ package promql
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -102,4 +103,24 @@ func TestEntriesWithinWindows(t *testing.T) {
 			require.Equal(t, want.values[i], got.values[i])
 		}
 	}
+}
+
+// TestRowTableGrowsOutOfTheHeap puts so many entries that the slots move to memory of their own, twice.
+func TestRowTableGrowsOutOfTheHeap(t *testing.T) {
+	const entries = 90_000
+	table := newRowTable(64 << 20)
+	for key := uint64(1); key <= entries; key++ {
+		table.put(key, key+1, rowShape{samples: 1}, 1, func(words []uint64) { words[0] = ^key })
+	}
+	require.GreaterOrEqual(t, len(table.slots), 2*rowSlotsMapped)
+	if runtime.GOOS == "linux" {
+		require.NotNil(t, table.slotWords)
+	}
+	for key := uint64(1); key <= entries; key++ {
+		s := table.get(key, key+1)
+		require.NotNil(t, s, key)
+		require.Equal(t, ^key, table.words(s.place, 1)[0])
+		require.Nil(t, table.get(key, key), "of another epoch")
+	}
+	require.Nil(t, table.get(entries+1, entries+2))
 }

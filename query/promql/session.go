@@ -15,6 +15,8 @@ import (
 type Windows struct {
 	FirstEndMs, StepMs, RangeMs int64
 	Steps                       int
+	// Latest says that of a span little but the last sample is looked at.
+	Latest bool
 }
 
 // hull is the window from the first sample needed to the last.
@@ -105,7 +107,7 @@ func (s *Session) SelectPart(
 func (s *Session) reader(w Windows) *reader {
 	r := s.queryable.newReader(w.hull().mintMs, w.hull().maxtMs)
 	r.budget, r.figures, r.steps = s.budget, &s.figures, w.Steps
-	r.lends = true
+	r.lends, r.latest = true, w.Latest && w.Steps == 1
 	return r
 }
 
