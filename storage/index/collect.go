@@ -25,8 +25,11 @@ type collector struct {
 	index   keyIndex
 	spans   []HourSpan // memory from which hours are cut
 	same    []HourSpan // of the active series that came last: most have the same
-	key     []byte
-	sort    rankScratch
+	// sameDay and sameWord are what same was made of, if that is one day.
+	sameDay  int64
+	sameWord uint32
+	key      []byte
+	sort     rankScratch
 	// partners are those without which series may be left out, nil if none may; left were.
 	partners *Partners
 	left     int
@@ -177,6 +180,9 @@ func (c *collector) active(v *view, rows []uint32) error {
 
 // activeHours are the hours of an active series. They may be shared, unless closed days are to be joined to them.
 func (c *collector) activeHours(ref Ref) []HourSpan {
+	if d := c.q.onlyDay(); d != nil && !c.merging {
+		return c.hoursOf(d.day, d.hours(ref)&hoursWithin(d.day, c.q.first, c.q.to))
+	}
 	n := len(c.spans)
 	hours := c.newSpans(func(s []HourSpan) []HourSpan { return c.q.activeHours(s, ref) })
 	if c.merging {
@@ -186,6 +192,18 @@ func (c *collector) activeHours(ref Ref) []HourSpan {
 		c.spans = c.spans[:min(n, len(c.spans))]
 	} else {
 		c.same = hours
+	}
+	return c.same
+}
+
+// hoursOf are the hours of a series that was touched in these hours of a day and no others; they may be shared.
+func (c *collector) hoursOf(day int64, word uint32) []HourSpan {
+	switch {
+	case word == 0:
+		return nil
+	case word != c.sameWord || day != c.sameDay:
+		c.same = c.newSpans(func(s []HourSpan) []HourSpan { return appendSpans(s, day, word) })
+		c.sameDay, c.sameWord = day, word
 	}
 	return c.same
 }

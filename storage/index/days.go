@@ -132,6 +132,18 @@ func (d *openDay) hours(ref Ref) uint32 {
 	return 0
 }
 
+// hoursOf fills in the touched hours of several refs. It does nothing else, so that the words, which lie anywhere, are
+// fetched side by side.
+func (d *openDay) hoursOf(refs []Ref, words []uint32) {
+	pages := *d.pages.Load()
+	for i, ref := range refs {
+		words[i] = 0
+		if n := int(ref >> refPageBits); n < len(pages) && pages[n] != nil {
+			words[i] = pages[n].words[ref%refPageSize].Load() & hoursMask
+		}
+	}
+}
+
 // each calls fn for every ref with touched hours, ascending.
 func (d *openDay) each(fn func(ref Ref, word *atomic.Uint32, row *uint32)) {
 	for n, p := range *d.pages.Load() {

@@ -87,21 +87,48 @@ func (p *projection) series() ([]Series, error) {
 		rows := t.v.sortRows(p.rows[from:t.end], &p.sort)
 		from = t.end
 		p.begin(t.v, len(rows))
-		for i, row := range rows {
-			if i%4096 == 4095 && p.hours.q.ctx.Err() != nil {
-				break
-			}
-			ref := t.v.ref(row)
-			if ref == 0 {
-				continue // retired
-			}
-			if hours := p.hours.activeHours(ref); len(hours) > 0 {
-				c := p.combination(row)
-				out = append(out, Series{Labels: c.labels, Ref: ref, Group: c.group, Hours: hours, v: t.v, row: row})
-			}
+		for i := 0; i < len(rows) && (i%4096 != 0 || p.hours.q.ctx.Err() == nil); i += projectedTogether {
+			out = p.some(out, rows[i:min(i+projectedTogether, len(rows))])
 		}
 	}
 	return out, p.hours.q.ctx.Err()
+}
+
+// projectedTogether is the number of rows whose refs and hours are fetched side by side, a part of 4096.
+const projectedTogether = 128
+
+// some appends the series of a few rows of the table at hand.
+func (p *projection) some(out []Series, rows []uint32) []Series {
+	var (
+		refs   [projectedTogether]Ref
+		words  [projectedTogether]uint32
+		day    = p.hours.q.onlyDay()
+		wanted uint32
+	)
+	for i, row := range rows {
+		refs[i] = p.v.ref(row)
+	}
+	if day != nil {
+		day.hoursOf(refs[:len(rows)], words[:len(rows)])
+		wanted = hoursWithin(day.day, p.hours.q.first, p.hours.q.to)
+	}
+	for i, row := range rows {
+		ref := refs[i]
+		if ref == 0 {
+			continue // retired
+		}
+		var hours []HourSpan
+		if day != nil {
+			hours = p.hours.hoursOf(day.day, words[i]&wanted)
+		} else {
+			hours = p.hours.activeHours(ref)
+		}
+		if len(hours) > 0 {
+			c := p.combination(row)
+			out = append(out, Series{Labels: c.labels, Ref: ref, Group: c.group, Hours: hours, v: p.v, row: row})
+		}
+	}
+	return out
 }
 
 // begin goes on to a table, of which so many rows are wanted.

@@ -58,6 +58,14 @@ func (q *query) activeHours(spans []HourSpan, ref Ref) []HourSpan {
 	return spans
 }
 
+// onlyDay is the open day of the window, nil if there are several or none.
+func (q *query) onlyDay() *openDay {
+	if len(q.open) != 1 {
+		return nil
+	}
+	return q.open[0]
+}
+
 // touched reports whether activeHours would find any.
 func (q *query) touched(ref Ref) bool {
 	for _, d := range q.open {
