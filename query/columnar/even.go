@@ -9,6 +9,29 @@ type even struct {
 	from, end int // steps whose windows have all their samples, to before end
 }
 
+// evenMemo is the even of the series before. Series of one target come one after the other and were sampled at the same
+// times: then theirs is the same, and so is how their first whole window is stretched.
+type evenMemo struct {
+	firstMs, stepMs, endMs int64
+	samples, steps         int
+
+	even      even
+	stretch   stretch
+	stretched bool
+}
+
+// of is newEven.
+func (m *evenMemo) of(w *window, stepMs int64) even {
+	if m.firstMs != w.firstMs || m.stepMs != stepMs || m.endMs != w.FirstEndMs ||
+		m.samples != len(w.vs) || m.steps != len(w.lo) {
+		*m = evenMemo{
+			firstMs: w.firstMs, stepMs: stepMs, endMs: w.FirstEndMs, samples: len(w.vs), steps: len(w.lo),
+			even: newEven(w, stepMs),
+		}
+	}
+	return m.even
+}
+
 func newEven(w *window, stepMs int64) even {
 	e := even{
 		lo: samplesUpTo(w.firstMs, stepMs, w.FirstEndMs-w.RangeMs), hi: samplesUpTo(w.firstMs, stepMs, w.FirstEndMs),

@@ -5,7 +5,7 @@ import "time"
 // increase makes rate, increase and delta: the difference between the last and the first sample of a window, counter
 // resets added where it is a counter, extrapolated towards the ends of the window as Prometheus does.
 func increase(rangeMs int64, counter, perSecond bool) windowFunc {
-	e := extrapolation{
+	e := &extrapolation{
 		counter: counter, perSecond: perSecond,
 		rangeSeconds: (time.Duration(rangeMs) * time.Millisecond).Seconds(),
 	}
@@ -30,7 +30,7 @@ func increase(rangeMs int64, counter, perSecond bool) windowFunc {
 // difference computes increases step by step.
 type difference struct {
 	*window
-	extrapolation
+	*extrapolation
 	resets []int // positions of those that later windows may have
 }
 
@@ -67,7 +67,10 @@ func (d *difference) evenSteps(out []float64) {
 		out[k] = d.step(lo, hi, d.FirstEndMs+int64(k)*d.StepMs)
 	}
 	if lo, hi := e.at(k); k < e.end && hi-lo >= 2 {
-		s := d.stretch(d.window, lo, hi, d.FirstEndMs+int64(k)*d.StepMs)
+		s := &d.memo.stretch
+		if !d.memo.stretched {
+			*s, d.memo.stretched = d.stretch(d.window, lo, hi, d.FirstEndMs+int64(k)*d.StepMs), true
+		}
 		if len(d.resets) == 0 {
 			s.strides(out[k:e.end], d.vs[lo:], d.vs[hi-1:], e.perStep)
 			k = e.end

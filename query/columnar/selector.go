@@ -115,13 +115,31 @@ func (s *state) noteTypes(sel interface {
 	Len() int
 	Labels(i int) labels.Labels
 }) {
+	var seen groupSet
+	grouped, _ := sel.(interface{ Group(i int) uint32 })
 	last := labels.EmptyLabels() // neighbours may share theirs
 	for i := 0; i < sel.Len() && !s.typed; i++ {
+		if grouped != nil && seen.has(grouped.Group(i)) {
+			continue
+		}
 		if ls := sel.Labels(i); !labels.Equal(ls, last) {
 			s.typed = slices.ContainsFunc(labelsOfTypes(), ls.Has)
 			last = ls
 		}
 	}
+}
+
+// groupSet is the groups of series that came already.
+type groupSet []bool
+
+// has reports whether a group is in the set, and puts it there. Series without a group are in none.
+func (s *groupSet) has(group uint32) bool {
+	if int(group) >= len(*s) {
+		*s = append(*s, make([]bool, int(group)+1-len(*s))...)
+	}
+	had := (*s)[group] && group != 0
+	(*s)[group] = true
+	return had
 }
 
 // batches evaluates a selection batch by batch.

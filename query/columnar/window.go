@@ -20,6 +20,7 @@ type window struct {
 	lo, hi []int
 	// even is set if samples and steps are evenly spaced and a step is so many samples.
 	even even
+	memo evenMemo
 	// rising is set if it is known that no value is less than the one before.
 	rising bool
 
@@ -79,7 +80,7 @@ func (w *window) reset(ev *eval, first int, c *promql.Column, knowsEven bool) (l
 	}
 	w.firstMs, w.betweenMs = c.Time(0), stepMs
 	if stepMs > 0 && (w.Steps == 1 && first == 0 || w.StepMs%stepMs == 0) {
-		w.even = newEven(w, stepMs)
+		w.even = w.memo.of(w, stepMs)
 		if !knowsEven {
 			w.even.bounds(w.lo, w.hi)
 		}

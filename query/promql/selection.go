@@ -43,6 +43,9 @@ func (s *Selection) Len() int { return len(s.series) }
 // Labels are the labels of series i.
 func (s *Selection) Labels(i int) labels.Labels { return s.series[i].Labels }
 
+// Group is the number that series i shares with none whose Labels are others; 0 if it has none. See [index.Series].
+func (s *Selection) Group(i int) uint32 { return s.series[i].Group }
+
 // Left is the number of series that were left out as they have no partner.
 func (s *Selection) Left() int { return s.left }
 
