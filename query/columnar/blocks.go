@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/prometheus/prometheus/util/kahansum"
+
+	"halite/query/promql"
 )
 
 const (
@@ -61,6 +63,9 @@ func (b *blocks) sum(vs []float64, lo, hi int) total {
 	return t
 }
 
+// overlapping reports whether windows share most of their samples: only then blocks save work.
+func overlapping(w *promql.Windows) bool { return 2*w.StepMs <= w.RangeMs }
+
 // blockwise makes a windowFunc of sums: direct computes a window from its samples; finish does so from its sum, the
 // compensation and the number of samples.
 func blockwise(direct func(w *window, k int) float64, finish func(sum, c, n float64) float64) windowFunc {
@@ -72,8 +77,7 @@ func blockwise(direct func(w *window, k int) float64, finish func(sum, c, n floa
 				out[k] = absent()
 				continue
 			}
-			// Blocks only save work where windows share most of their samples.
-			if hi-lo >= blockwiseMin && 2*w.StepMs <= w.RangeMs && len(out) > 1 {
+			if hi-lo >= blockwiseMin && overlapping(&w.Windows) && len(out) > 1 {
 				if !prepared {
 					w.blocks.reset(w.vs)
 					prepared = true

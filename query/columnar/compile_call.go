@@ -157,6 +157,8 @@ func (c compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position i
 		n.after = counterInfo(e.Args[0].PositionRange())
 	case "delta":
 		n.knowsEven = true
+	case "sum_over_time", "avg_over_time":
+		n.blockwise = true
 	case "last_over_time", "first_over_time":
 		n.keepsName = true
 	case "absent_over_time":

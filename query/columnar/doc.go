@@ -20,6 +20,9 @@
 // the samples of windows that go on are carried over to the next. So a query holds results and some days of samples,
 // however long its range is.
 //
+// Columns may lie in several places. Steps that need one of them are evaluated there; only samples of windows that have some
+// of two are copied.
+//
 // Batches of series are read and made into rows on several processors; the rows are handed on by one, in order, so that
 // results do not depend on it. Where samples are known to be evenly spaced and a step is a number of them, the bounds of
 // windows are computed instead of searched.

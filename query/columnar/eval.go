@@ -124,6 +124,7 @@ type eval struct {
 	// totalRuns and freshRuns are what is to be added to them from a step on.
 	totalRuns, freshRuns []int64
 	timesMade            []int64
+	placed               places
 }
 
 // times are those of the samples of a column, until the next call.

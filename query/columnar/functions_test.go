@@ -70,7 +70,8 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 	}
 	w := newWindow(n.windows(g, rangeMs), g, params)
 	row := make([]float64, g.Steps)
-	largest := (&rangeRun{rangeSelector: n, window: w}).section(ev, &readers.Column{TsMs: ts, Values: vs}, 0, row)
+	c := &readers.Column{Samples: readers.Samples{TsMs: ts, Values: vs}}
+	largest := (&rangeRun{rangeSelector: n, window: w}).section(ev, c, 0, row)
 	checkKnown(t, n, params, g, columnOf(ts, vs), row, ev, largest)
 	for k := range row {
 		want, ok := reference(e, params, ts, vs, g.at(k), rangeMs, k)
@@ -87,7 +88,9 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 
 // columnOf makes a column of which all is known that can be.
 func columnOf(ts []int64, vs []float64) *readers.Column {
-	c := &readers.Column{TsMs: ts, Values: vs, StepMs: 1, Plain: !hasAbsent(vs), Rising: len(appendResets(nil, vs)) == 0}
+	c := &readers.Column{Samples: readers.Samples{
+		TsMs: ts, Values: vs, StepMs: 1, Plain: !hasAbsent(vs), Rising: len(appendResets(nil, vs)) == 0,
+	}}
 	for i := 1; i < len(ts); i++ {
 		if c.StepMs = ts[i] - ts[i-1]; c.StepMs != ts[1]-ts[0] {
 			c.StepMs = 0
@@ -136,7 +139,7 @@ func TestInstantsOfKnownColumns(t *testing.T) {
 		r := &instantRun{instantSelector: &instantSelector{}}
 		r.windows = r.instantSelector.windows(g, []int64{1, 14_000, 15_000, 300_000, 1_000_000}[rng.IntN(5)])
 		want, plain := make([]float64, g.Steps), newEval(new(state), g)
-		r.section(plain, &readers.Column{TsMs: ts, Values: vs}, 0, want)
+		r.section(plain, &readers.Column{Samples: readers.Samples{TsMs: ts, Values: vs}}, 0, want)
 		row, ev := make([]float64, g.Steps), newEval(new(state), g)
 		cut := rng.IntN(g.Steps + 1)
 		c := columnOf(ts, vs)

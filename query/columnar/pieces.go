@@ -118,7 +118,7 @@ func (s *carried) add(ev *eval, w promql.Windows, e evaluator, c *promql.Column,
 	if len(s.tsMs) > 0 {
 		first = s.bridge(ev, w, e, c, first, end)
 		if len(s.tsMs) > 0 {
-			all = promql.Column{Labels: c.Labels, TsMs: s.tsMs, Values: s.values}
+			all = promql.Column{Labels: c.Labels, Samples: promql.Samples{TsMs: s.tsMs, Values: s.values}}
 		}
 	}
 	if end > first && len(all.TsMs) > 0 {
@@ -151,7 +151,7 @@ func (s *carried) bridge(ev *eval, w promql.Windows, e evaluator, c *promql.Colu
 	if alone > first {
 		n, _ := slices.BinarySearch(c.TsMs, w.FirstEndMs+int64(alone-1)*w.StepMs+1)
 		s.tsMs, s.values = append(s.tsMs, c.TsMs[:n]...), append(s.values, c.Values[:n]...)
-		all := promql.Column{Labels: c.Labels, TsMs: s.tsMs, Values: s.values}
+		all := promql.Column{Labels: c.Labels, Samples: promql.Samples{TsMs: s.tsMs, Values: s.values}}
 		s.largest = max(s.largest, e.section(ev, &all, first, s.row[first:alone]))
 	}
 	s.tsMs, s.values = s.tsMs[:0], s.values[:0]

@@ -237,6 +237,9 @@ type instantRun struct {
 
 // section implements evaluator. A stale marker is the mark of an absent value, and is copied like any other.
 func (r *instantRun) section(ev *eval, c *promql.Column, first int, row []float64) int {
+	if len(c.More) > 0 {
+		return ev.places(r, r.windows, false, c, first, row)
+	}
 	if c.Plain && !r.times && c.StepMs > 0 && (r.windows.Steps == 1 || r.windows.StepMs%c.StepMs == 0) {
 		r.evenSection(ev, c, first, row)
 		return 0
@@ -333,6 +336,8 @@ type rangeSelector struct {
 	fn      windowFunc
 	// knowsEven is set if fn needs no bounds of windows where there is an even.
 	knowsEven bool
+	// blockwise is set if fn is.
+	blockwise bool
 	// keepsName is set for the functions that act like an offset.
 	keepsName bool
 	// after sees each series that has a result; it may annotate.
@@ -384,6 +389,9 @@ type rangeRun struct {
 
 // section implements evaluator.
 func (r *rangeRun) section(ev *eval, c *promql.Column, first int, row []float64) int {
+	if len(c.More) > 0 {
+		return ev.places(r, r.window.Windows, r.blockwise && overlapping(&r.window.Windows), c, first, row)
+	}
 	w := r.window.section(first, len(row))
 	largest := w.reset(ev, first, c, r.knowsEven)
 	if largest == 0 {

@@ -13,52 +13,17 @@ import (
 // sampleBytes is the memory of one sample in a column.
 const sampleBytes = 16
 
-// Column is the samples of one series, or a piece of them: times ascend strictly, stale markers are values like others.
-// The slices are only to be read, and only until the batch is released.
+// Column is the samples of one series, or a piece of them. The slices are only to be read, and only until the batch is
+// released.
 type Column struct {
 	Labels labels.Labels
 	// Series knows all labels where Labels are only a part, which Group is a number of.
 	Series *index.Series
 	Group  uint32
-	// TsMs are the times; nil where FirstMs and StepMs tell them, see Times.
-	TsMs    []int64
-	FirstMs int64
-	Values  []float64
-	// StepMs is the time between neighbouring samples where it is known to be always the same, otherwise 0.
-	StepMs int64
-	// Plain is set if it is known that no value is a stale marker, Rising if none is less than the one before.
-	Plain, Rising bool
-}
-
-// Len is the number of samples.
-func (c *Column) Len() int { return len(c.Values) }
-
-// Time is that of sample i.
-func (c *Column) Time(i int) int64 {
-	if c.TsMs == nil {
-		return c.FirstMs + int64(i)*c.StepMs
-	}
-	return c.TsMs[i]
-}
-
-// Times are those of all samples, in the memory of buf if they have to be made and there is enough.
-func (c *Column) Times(buf []int64) []int64 {
-	if c.TsMs != nil || len(c.Values) == 0 {
-		return c.TsMs
-	}
-	buf = slices.Grow(buf[:0], len(c.Values))[:len(c.Values)]
-	ts := c.FirstMs
-	for i := range buf {
-		buf[i] = ts
-		ts += c.StepMs
-	}
-	return buf
-}
-
-// set gives a column its samples.
-func (c *Column) set(of columns, t traits) {
-	c.TsMs, c.Values = of.tsMs, of.values
-	c.StepMs, c.Plain, c.Rising = t.stepMs, t.plain, t.rising
+	Samples
+	// More are the samples behind those, each with some, where they lie in several places. Only a batch that is read as a
+	// whole has such columns.
+	More []Samples
 }
 
 // Batch is the columns of neighbouring series within a span of time. It is counted against the query's budget until it
@@ -87,7 +52,7 @@ func (b *Batch) Release() {
 	for _, d := range b.data {
 		b.reader.giveBack(&b.reader.buffers, d)
 	}
-	b.loan.end(b.reader.budget)
+	b.reader.repay(b.loan)
 	b.reader.pools.putColumns(b.Columns)
 	b.data, b.Columns, b.loan = nil, nil, nil
 }

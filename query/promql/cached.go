@@ -34,7 +34,7 @@ func (p *piece) fromCache(ctx context.Context) error {
 	s := search{p: p, u: &u, hits: slices.Grow(p.scratch.hits[:0], len(p.slots))}
 	if p.lends && p.hours == nil && p.cutoffs(p.window) == nil {
 		s.lends = true
-		p.columns, p.loan = p.pools.columnsOf(len(p.series)), newLoan(p.cache.table)
+		p.columns, p.loan = p.pools.columnsOf(len(p.series)), p.pools.loanOf(p.cache.table)
 		if p.merges {
 			s.merging = merging{nowHour: keyschema.HourOf(p.opts.Now().UnixMilli()), list: p.scratch.merges[:0], on: true, found: true}
 		}

@@ -78,8 +78,7 @@ func (w *world) read(t testing.TB, win window, matchers ...*labels.Matcher) Figu
 			for _, s := range w.series {
 				if labels.Equal(s.labels, sel.Labels(i)) {
 					want := s.truth(win)
-					require.Equal(t, want.tsMs, slices.Clone(c.Times(nil)), "%s", s.labels)
-					require.Equal(t, want.values, slices.Clone(c.Values), "%s", s.labels)
+					require.Equal(t, want, allOf(&c), "%s", s.labels)
 				}
 			}
 			i++

@@ -22,8 +22,9 @@
 // its rows when they were kept: that they are evenly spaced, free of stale markers, rising.
 //
 // A column of a [Session] whose samples are one entry, evenly spaced, is that entry itself, lent until the batch is
-// released, and its times are not made unless somebody asks. Hours of a series that were asked for together are therefore
-// kept together once more, where the rows of a selector are a small part of the cache.
+// released, and its times are not made unless somebody asks. Columns of several long entries have these as places, one
+// behind the other, with what is between them and what the head has, copied. Hours of a series that were asked for
+// together are therefore kept together once more, where the rows of a selector are a small part of the cache.
 //
 // Windows of several hours may be read from states of hours and days ([Session.TierPlan], [Session.SelectTiered]). The
 // bounds of all windows cut time into atoms. A state stands for its bucket if all of its samples lie in one atom, as the

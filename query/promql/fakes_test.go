@@ -71,6 +71,19 @@ func (s *worldSeries) truth(win window) columns {
 	return sortedColumns(all, win)
 }
 
+// allOf copies the samples of a column.
+func allOf(c *Column) (all columns) {
+	for i := range len(c.More) + 1 {
+		s := &c.Samples
+		if i > 0 {
+			s = &c.More[i-1]
+		}
+		all.tsMs = s.AppendTimes(all.tsMs, 0, s.Len())
+		all.values = append(all.values, s.Values...)
+	}
+	return all
+}
+
 func sortedColumns(samples map[int64]float64, win window) columns {
 	var c columns
 	for ts := range samples {

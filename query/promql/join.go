@@ -33,19 +33,22 @@ func (p *piece) join() (*Batch, error) {
 	batch := &Batch{First: p.first, Columns: p.columns, ToMs: p.window.maxtMs, reader: p.reader, loan: p.loan}
 	batch.refs.Store(1)
 	var apart []int // series whose samples do not lie side by side
-	total := 0
+	unfinished, total := p.loan.left(), 0
 	for i := range p.series {
 		c := &batch.Columns[i]
 		c.Series = &p.series[i]
 		c.Labels, c.Group = c.Series.Labels, c.Series.Group
 		if c.Len() > 0 {
-			continue // it is lent
+			if len(unfinished) == 0 || unfinished[0] != i {
+				continue // it is lent
+			}
+			unfinished = unfinished[1:]
 		}
 		head := p.headOf(i)
 		rows, traits, ok := p.adjacent(i)
 		switch {
 		case ok && len(head.tsMs) == 0:
-			c.set(rows, traits)
+			c.add(rows, traits)
 		default:
 			apart = append(apart, i)
 			total += len(head.tsMs) + p.rowSamples(i)
@@ -61,7 +64,7 @@ func (p *piece) join() (*Batch, error) {
 			start := out.len()
 			p.joinSeries(out, i, p.headOf(i))
 			all := columns{out.tsMs[start:len(out.tsMs):len(out.tsMs)], out.values[start:len(out.values):len(out.values)]}
-			batch.Columns[i].set(all, traitsOf(all))
+			batch.Columns[i].add(all, traitsOf(all))
 		}
 		p.budget.release(int64(total-out.len()) * sampleBytes)
 		batch.data = append(batch.data, out)
@@ -70,7 +73,7 @@ func (p *piece) join() (*Batch, error) {
 		p.keepAllBlocks(batch)
 	}
 	p.hideOld(batch)
-	if len(apart) < len(p.series) {
+	if len(apart) < len(p.series) || p.loan.samples() > 0 {
 		batch.data = append(batch.data, p.parts...)
 		p.parts = nil
 	}

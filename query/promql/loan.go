@@ -10,16 +10,58 @@ type loan struct {
 	taken   []uint64 // a bit for each region
 	lent    int      // samples
 	charged int      // of them
+	// memory is for what lies behind the first samples of columns.
+	memory []Samples
+	// unfinished are series, ascending, of which the last samples are not in their columns yet.
+	unfinished []int
 }
 
 func newLoan(t *rowTable) *loan { return &loan{table: t} }
+
+// loanOf is newLoan in the memory of one that has ended.
+func (p *scratchPool) loanOf(t *rowTable) *loan {
+	if l, ok := p.loans.Get().(*loan); ok {
+		l.table = t
+		return l
+	}
+	return newLoan(t)
+}
+
+// repay ends a loan, of which nothing is used any more.
+func (r *reader) repay(l *loan) {
+	if l == nil {
+		return
+	}
+	l.end(r.budget)
+	if cap(l.memory) <= scratchMax {
+		r.pools.loans.Put(l)
+	}
+}
+
+// places has room for so many samples of a column.
+func (l *loan) places(n int) []Samples {
+	if len(l.memory)+n > cap(l.memory) {
+		l.memory = make([]Samples, 0, max(n, 2*cap(l.memory))) // what is in use stays where it is
+	}
+	at := len(l.memory)
+	l.memory = l.memory[:at+n]
+	return l.memory[at : at : at+n]
+}
+
+// left are the series that are unfinished.
+func (l *loan) left() []int {
+	if l == nil {
+		return nil
+	}
+	return l.unfinished
+}
 
 // take lends samples that begin at a place. The caller holds the table's mu, for reading at least.
 func (l *loan) take(place uint32, samples int) {
 	l.lent += samples
 	n := int(place >> l.table.regionBits)
-	if l.taken == nil {
-		l.taken = make([]uint64, len(l.table.regions)/64+1)
+	if len(l.taken) == 0 {
+		l.taken = cleared(l.taken, len(l.table.regions)/64+1)
 	}
 	if bit := uint64(1) << (n % 64); l.taken[n/64]&bit == 0 {
 		l.taken[n/64] |= bit
@@ -60,35 +102,7 @@ func (l *loan) end(b *budget) {
 	if l.charged > 0 {
 		b.release(int64(l.charged) * sampleBytes)
 	}
-	*l = loan{}
-}
-
-// lend makes a column of what was found of a series where that is one entry, evenly spaced: in the cache itself, without a
-// copy. It reports whether it did.
-func (s *search) lend(hits []hit) bool {
-	series := int(hits[0].series)
-	if !s.lends || s.p.wanted[series] != nil || len(s.p.headOf(series).tsMs) > 0 {
-		return false
-	}
-	var only *hit
-	for i := range hits {
-		if h := &hits[i]; h.from < h.end {
-			if only != nil || h.shape.stepMs == 0 {
-				return false
-			}
-			only = h
-		}
-	}
-	for i := range hits {
-		s.p.slots[hits[i].slot].known = true
-	}
-	if only == nil {
-		return true
-	}
-	s.p.loan.take(only.place, only.end-only.from)
-	c, t := &s.p.columns[series], only.shape.traits()
-	c.Values = valuesIn(s.u.table.words(only.place, only.shape.words()), only.shape.len())[only.from:only.end:only.end]
-	c.FirstMs = only.startMs + int64(only.shape.firstMs) + int64(only.from)*t.stepMs
-	c.StepMs, c.Plain, c.Rising = t.stepMs, t.plain, t.rising
-	return true
+	clear(l.regions)
+	clear(l.memory)
+	*l = loan{regions: l.regions[:0], taken: l.taken[:0], memory: l.memory[:0], unfinished: l.unfinished[:0]}
 }

@@ -81,14 +81,14 @@ func (s *search) together(span index.HourSpan, at int) (taken int64) {
 	return b.hours
 }
 
-// merge notes the hours of a series for keepMerged, if they were found as several entries.
-func (s *search) merge(hits []hit) {
+// mergeableOf are the hours of a series that are to be merged, as they were found as several entries; nil if there are none.
+func (s *search) mergeableOf(hits []hit) *block {
 	series := int(hits[0].series)
 	spans := s.p.hoursOf(series)
 	if !s.merging.on || len(spans) != 1 || s.p.wanted[series] != nil {
-		return
+		return nil
 	}
-	m, b := &s.merging, s.mergeable(spans[0])
+	b := s.mergeable(spans[0])
 	several := 0
 	for i := range hits {
 		if h := &hits[i]; h.hours.First <= b.lastHour() && h.shape.len() > 0 {
@@ -96,8 +96,18 @@ func (s *search) merge(hits []hit) {
 		}
 	}
 	if b.hours == 0 || several < 2 {
+		return nil
+	}
+	return b
+}
+
+// merge notes the hours of a series for keepMerged.
+func (s *search) merge(hits []hit) {
+	b := s.mergeableOf(hits)
+	if b == nil {
 		return
 	}
+	m := &s.merging
 	if m.samples == nil {
 		m.samples = s.p.buffers.get(0)
 	}
@@ -107,7 +117,7 @@ func (s *search) merge(hits []hit) {
 		if h.hours.First > b.lastHour() {
 			break
 		}
-		words := s.u.table.words(h.place, h.shape.words())
+		words := s.words(h)
 		hours := index.HourSpan{First: h.hours.First, Last: min(h.hours.Last, b.lastHour())}
 		from, end := h.shape.within(words, h.startMs, hoursWindow(hours))
 		m.samples.appendEntry(h.shape, words, h.startMs, from, end)
@@ -117,7 +127,7 @@ func (s *search) merge(hits []hit) {
 		m.on = false
 		return
 	}
-	m.list = append(m.list, merged{series: int32(series), block: *b, end: m.samples.len()})
+	m.list = append(m.list, merged{series: hits[0].series, block: *b, end: m.samples.len()})
 }
 
 // keepMerged keeps what merge has noted. The caller does not hold the table's lock.

@@ -329,7 +329,7 @@ func (p *piece) close() {
 	}
 	p.parts = nil
 	if p.columns != nil {
-		p.loan.end(p.budget)
+		p.repay(p.loan)
 		p.pools.putColumns(p.columns)
 		p.columns, p.loan = nil, nil
 	}

@@ -167,7 +167,7 @@ func (s *search) take(part *buffer) error {
 		if i%searchAhead+n >= searchAhead || i == 0 {
 			s.touchHits(s.hits[i:min(i+n+searchAhead, len(s.hits))])
 		}
-		if of := s.hits[i : i+n]; !s.lend(of) {
+		if of := s.hits[i : i+n]; !s.lend(part, of) {
 			s.copy(part, of)
 			s.merge(of)
 		}
@@ -187,9 +187,8 @@ func (s *search) take(part *buffer) error {
 func (s *search) copy(part *buffer, hits []hit) {
 	for i := range hits {
 		h := &hits[i]
-		words := s.u.table.words(h.place, h.shape.words())
 		start := part.len()
-		part.appendEntry(h.shape, words, h.startMs, h.from, h.end)
+		part.appendEntry(h.shape, s.words(h), h.startMs, h.from, h.end)
 		s.p.slots[h.slot] = slot{part: 0, start: int32(start), n: int32(h.end - h.from), known: true, traits: h.shape.traits()}
 	}
 }
@@ -303,7 +302,10 @@ func (p *piece) keepBlocks(u *rowCacheUser, series int, c columns, head columns)
 		if at := searchSpan(spans, d.day.firstHour); at == len(spans) || spans[at].First > d.day.lastHour() {
 			continue
 		}
-		if d.day.firstHour >= kept && d.day.keeps() && (found&dayFound != 0 || u.putBlock(&p.series[series], &d.day, c, head)) {
+		if found&dayFound != 0 {
+			continue // its quarters are in it
+		}
+		if d.day.firstHour >= kept && d.day.keeps() && u.putBlock(&p.series[series], &d.day, c, head) {
 			continue
 		}
 		for i := range d.quarters {
@@ -312,6 +314,26 @@ func (p *piece) keepBlocks(u *rowCacheUser, series int, c columns, head columns)
 			}
 		}
 	}
+}
+
+// nothingToKeep reports whether keepBlocks would keep nothing of a series.
+func (p *piece) nothingToKeep(series int) bool {
+	spans := p.hoursOf(series)
+	for n := range p.days {
+		d, found := &p.days[n], p.found[series*len(p.days)+n]
+		if at := searchSpan(spans, d.day.firstHour); found&dayFound != 0 || at == len(spans) || spans[at].First > d.day.lastHour() {
+			continue
+		}
+		if d.day.keeps() {
+			return false
+		}
+		for i := range d.quarters {
+			if d.quarters[i].keeps() && found&(quarterFound<<i) == 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // keepQuarter keeps a block, or row by row if it is too large.
@@ -362,7 +384,7 @@ func (p *piece) keepAllBlocks(b *Batch) {
 	}
 	u := rowCacheUser{rowCache: p.cache}
 	for i := range b.Columns {
-		if c := &b.Columns[i]; c.TsMs != nil || c.Len() == 0 { // what is lent is kept already
+		if c := &b.Columns[i]; len(c.More) == 0 && (c.TsMs != nil || c.Len() == 0) { // what is lent is kept already
 			p.keepBlocks(&u, i, columns{c.TsMs, c.Values}, p.headOf(i))
 		}
 	}

@@ -21,7 +21,7 @@ type pieceScratch struct {
 }
 
 // scratchPool saves the collector the work of what each batch needs for a moment.
-type scratchPool struct{ pieces, columns sync.Pool }
+type scratchPool struct{ pieces, columns, loans sync.Pool }
 
 func (p *scratchPool) piece() *pieceScratch {
 	if s, ok := p.pieces.Get().(*pieceScratch); ok {

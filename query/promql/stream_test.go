@@ -52,13 +52,14 @@ func readPieces(t *testing.T, sel *Selection, i int, got []columns) (pieces int)
 		require.NoError(t, err)
 		require.Greater(t, batch.ToMs, last)
 		for j, c := range batch.Columns {
-			tsMs := c.Times(nil)
+			all := allOf(&c)
+			tsMs := all.tsMs
 			if n := len(tsMs); n > 0 {
 				require.Greater(t, tsMs[0], last)
 				require.LessOrEqual(t, tsMs[n-1], batch.ToMs)
 			}
 			to := &got[batch.First+j]
-			to.tsMs, to.values = append(to.tsMs, tsMs...), append(to.values, c.Values...)
+			to.tsMs, to.values = append(to.tsMs, tsMs...), append(to.values, all.values...)
 		}
 		last = batch.ToMs
 		batch.Release()
