@@ -11,8 +11,8 @@ func increase(rangeMs int64, counter, perSecond bool) windowFunc {
 	}
 	return func(w *window, out []float64) {
 		d := difference{window: w, extrapolation: e}
-		if counter && !w.rising {
-			w.marks = appendResets(w.marks[:0], w.vs)
+		if counter {
+			w.marks = w.appendResets(w.marks[:0])
 			d.resets = w.marks
 		}
 		if w.even.perStep > 0 {
@@ -87,6 +87,15 @@ func (d *difference) evenSteps(out []float64) {
 }
 
 // appendResets appends the positions of values that are smaller than the one before.
+func (w *window) appendResets(to []int) []int {
+	if w.samples != nil {
+		if all, known := w.samples.AppendFalls(to); known {
+			return all
+		}
+	}
+	return appendResets(to, w.vs)
+}
+
 func appendResets(dst []int, vs []float64) []int {
 	for i := 1; i < len(vs); i++ {
 		if vs[i] < vs[i-1] {

@@ -21,8 +21,8 @@ type window struct {
 	// even is set if samples and steps are evenly spaced and a step is so many samples.
 	even even
 	memo evenMemo
-	// rising is set if it is known that no value is less than the one before.
-	rising bool
+	// samples are those of the column, nil if some of it were left out.
+	samples *promql.Samples
 
 	annos []error // raised by the function
 
@@ -69,7 +69,7 @@ func (w *window) reset(ev *eval, first int, c *promql.Column, knowsEven bool) (l
 	if c.Len() == 0 {
 		return 0
 	}
-	w.ts, w.vs, w.rising, w.even = c.TsMs, c.Values, c.Plain && c.Rising, even{}
+	w.ts, w.vs, w.samples, w.even = c.TsMs, c.Values, &c.Samples, even{}
 	stepMs := c.StepMs
 	if !c.Plain && hasAbsent(c.Values) {
 		w.leaveOutStale(c)
@@ -149,7 +149,7 @@ func (w *window) leaveOutStale(c *promql.Column) {
 			w.staleVs = append(w.staleVs, v)
 		}
 	}
-	w.ts, w.vs = w.staleTs, w.staleVs
+	w.ts, w.vs, w.samples = w.staleTs, w.staleVs, nil
 }
 
 // apart reports whether no two windows share samples.

@@ -17,7 +17,8 @@ import (
 // that a row written since is not found; and decoded states, see keptStates.
 //
 // The words of an entry are the values, as they lie in memory, and their offsets from the start of the first hour in
-// milliseconds, two in a word, if they are not evenly spaced. Where they are, its shape is enough to know the times.
+// milliseconds, two in a word, if they are not evenly spaced. Where they are, its shape is enough to know the times. Last come
+// the places of values that are less than the one before, four in a word, if they are few: counters that began anew.
 type rowCache struct {
 	table    *rowTable
 	watch    *RowWatch

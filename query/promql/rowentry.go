@@ -65,7 +65,12 @@ type rowShape struct {
 const (
 	shapeRising = 1 << 31
 	shapePlain  = 1 << 30
-	shapeFlags  = shapeRising | shapePlain
+	// shapeFallsAt is where the number of falls begins, below the flags: fallsMany if there are more than it can tell, or it
+	// is not known.
+	shapeFallsAt = 26
+	fallsMany    = 1<<4 - 1
+	// fallsInWord is the number of places of falls in a word.
+	fallsInWord = 4
 )
 
 func rowShapeOf(startMs int64, c columns, t traits) rowShape {
@@ -79,10 +84,30 @@ func rowShapeOf(startMs int64, c columns, t traits) rowShape {
 	if t.plain {
 		s.samples |= shapePlain
 	}
+	if !t.rising {
+		var falls [fallsMany]uint16
+		s.samples |= uint32(len(appendFalls(falls[:0], c.values, fallsMany))) << shapeFallsAt
+	}
 	return s
 }
 
-func (s rowShape) len() int { return int(s.samples &^ shapeFlags) }
+// appendFalls appends the places of the first values, so many at most, that are less than the one before.
+func appendFalls(to []uint16, values []float64, most int) []uint16 {
+	for i := 1; i < len(values) && len(to) < most; i++ {
+		if values[i] < values[i-1] {
+			to = append(to, uint16(i))
+		}
+	}
+	return to
+}
+
+func (s rowShape) len() int { return int(s.samples & (1<<shapeFallsAt - 1)) }
+
+// falls is the number of values less than the one before; not known if there are many.
+func (s rowShape) falls() (n int, known bool) {
+	n = int(s.samples >> shapeFallsAt & fallsMany)
+	return n, n < fallsMany
+}
 
 func (s rowShape) traits() traits {
 	return traits{stepMs: int64(s.stepMs), plain: s.samples&shapePlain != 0, rising: s.samples&shapeRising != 0}
@@ -90,10 +115,14 @@ func (s rowShape) traits() traits {
 
 // words is the length of the entry.
 func (s rowShape) words() int {
-	if n := s.len(); s.stepMs == 0 {
-		return n + (n+1)/2
+	n := s.len()
+	if s.stepMs == 0 {
+		n += (n + 1) / 2
 	}
-	return s.len()
+	if falls, known := s.falls(); known {
+		n += (falls + fallsInWord - 1) / fallsInWord
+	}
+	return n
 }
 
 func (s rowShape) write(words []uint64, startMs int64, c columns) {
@@ -106,6 +135,19 @@ func (s rowShape) write(words []uint64, startMs int64, c columns) {
 			offsets[i] = uint32(ts - startMs)
 		}
 	}
+	if falls := s.fallsIn(words); len(falls) > 0 {
+		appendFalls(falls[:0], c.values, len(falls))
+	}
+}
+
+// fallsIn are the places of falls of an entry, which are its last words; nil if they are not known.
+func (s rowShape) fallsIn(words []uint64) []uint16 {
+	n, known := s.falls()
+	if !known {
+		return nil
+	}
+	at := len(words) - (n+fallsInWord-1)/fallsInWord
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(words[at:]))), n)
 }
 
 // valuesIn are the values of an entry that has n of them.

@@ -102,6 +102,16 @@ func TestEntriesWithinWindows(t *testing.T) {
 			require.Equal(t, want.tsMs[i], got.tsMs[i])
 			require.Equal(t, want.values[i], got.values[i])
 		}
+		lent := (&hit{shape: shape, startMs: startMs, from: from, end: end}).lent(words)
+		var falls []int
+		for i := 1; i < len(want.values); i++ {
+			if want.values[i] < want.values[i-1] {
+				falls = append(falls, i)
+			}
+		}
+		places, known := lent.AppendFalls(nil)
+		require.True(t, known)
+		require.Equal(t, falls, places)
 	}
 }
 

@@ -13,6 +13,11 @@ type Samples struct {
 	StepMs int64
 	// Plain is set if it is known that no value is a stale marker, Rising if none is less than the one before.
 	Plain, Rising bool
+
+	// falls are the places of values less than the one before, from skipped samples before the first on, maybe of more
+	// samples; nil if they are not known.
+	falls   []uint16
+	skipped int
 }
 
 // Len is the number of samples.
@@ -47,6 +52,19 @@ func (s *Samples) AppendTimes(to []int64, from, end int) []int64 {
 		ts += s.StepMs
 	}
 	return to
+}
+
+// AppendFalls appends the places of values less than the one before, if they are known.
+func (s *Samples) AppendFalls(to []int) (_ []int, known bool) {
+	if s.Rising {
+		return to, true
+	}
+	for _, at := range s.falls {
+		if i := int(at) - s.skipped; i > 0 && i < len(s.Values) {
+			to = append(to, i)
+		}
+	}
+	return to, s.falls != nil
 }
 
 // UpTo is the number of samples up to a time.
@@ -85,5 +103,6 @@ func (h *hit) lent(words []uint64) Samples {
 		Values:  valuesIn(words, h.shape.len())[h.from:h.end:h.end],
 		FirstMs: h.startMs + int64(h.shape.firstMs) + int64(h.from)*t.stepMs,
 		StepMs:  t.stepMs, Plain: t.plain, Rising: t.rising,
+		falls: h.shape.fallsIn(words), skipped: h.from,
 	}
 }
