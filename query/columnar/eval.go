@@ -271,6 +271,8 @@ type matrix struct {
 	rows   [][]float64
 	bytes  int64
 	arena  arena // that the rows lie in
+	// signatures are the numbers of the series' signatures; nil if they were not asked for yet.
+	signatures []int
 }
 
 // seriesBytes is about what a collected series costs beside its values.

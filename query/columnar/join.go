@@ -60,7 +60,7 @@ func (n *join) run(ev *eval, emit emitFunc) error {
 		if err := ev.tick(); err != nil {
 			return err
 		}
-		sig := sigs.of(s.Labels)
+		sig := sigs.at(many, i)
 		found := partners[sig]
 		if len(found) == 0 {
 			continue

@@ -76,8 +76,9 @@ func (ev *eval) narrowRight(right vector, sigs *signatures, left *matrix, unique
 		return right
 	}
 	n := &narrowing{sigs: sigs, partners: index.Partners{On: sigs.on, Names: sigs.names, Alike: unique}}
-	for _, s := range left.series {
-		sigs.of(s.Labels)
+	left.signatures = make([]int, len(left.series))
+	for i, s := range left.series {
+		left.signatures[i] = sigs.of(s.Labels)
 		if len(sigs.index) > n.known {
 			n.known = len(sigs.index)
 			n.partners.Labels = append(n.partners.Labels, s.Labels)

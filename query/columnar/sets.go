@@ -60,8 +60,8 @@ func (n *set) run(ev *eval, emit emitFunc) error {
 // presence tells for each signature at which steps a series has a value.
 func presence(sigs *signatures, m *matrix, steps int) map[int][]bool {
 	present := make(map[int][]bool, len(m.series))
-	for i, s := range m.series {
-		sig := sigs.of(s.Labels)
+	for i := range m.series {
+		sig := sigs.at(m, i)
 		at := present[sig]
 		if at == nil {
 			at = make([]bool, steps)
@@ -76,8 +76,8 @@ func presence(sigs *signatures, m *matrix, steps int) map[int][]bool {
 
 // filter keeps the values of steps at which the signature is present, or those of the others.
 func filter(sigs *signatures, m *matrix, present map[int][]bool, keep bool) {
-	for i, s := range m.series {
-		at := present[sigs.of(s.Labels)]
+	for i := range m.series {
+		at := present[sigs.at(m, i)]
 		row := m.rows[i]
 		for k := range row {
 			if (at != nil && at[k]) != keep {

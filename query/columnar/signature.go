@@ -27,6 +27,9 @@ func newSignatures(m *parser.VectorMatching) *signatures {
 
 // of numbers the signature of a series; labels are as the engine has them.
 func (s *signatures) of(ls labels.Labels) int {
+	if s.on && len(s.names) == 1 {
+		return s.ofValue(ls.Get(s.names[0]))
+	}
 	if s.on {
 		s.buf = ls.BytesWithLabels(s.buf, s.names...)
 	} else {
@@ -38,6 +41,24 @@ func (s *signatures) of(ls labels.Labels) int {
 		s.index[string(s.buf)] = n
 	}
 	return n
+}
+
+// ofValue is of where one label is all that counts; it is empty if a series lacks it.
+func (s *signatures) ofValue(value string) int {
+	n, found := s.index[value]
+	if !found {
+		n = len(s.index)
+		s.index[value] = n
+	}
+	return n
+}
+
+// at numbers the signature of series i of an operand.
+func (s *signatures) at(m *matrix, i int) int {
+	if m.signatures != nil {
+		return m.signatures[i]
+	}
+	return s.of(m.series[i].Labels)
 }
 
 // operands evaluates both sides of a binary operator, with labels as the engine has them. narrow may leave series out of
