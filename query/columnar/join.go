@@ -65,10 +65,12 @@ func (n *join) run(ev *eval, emit emitFunc) error {
 		if len(found) == 0 {
 			continue
 		}
-		if n.matching.Card == parser.CardOneToOne && matched[sig] && n.compare != nil {
-			return ErrUndecided // an error if both match at one step, which the result would not show
+		if n.matching.Card == parser.CardOneToOne && n.compare != nil {
+			if matched[sig] {
+				return ErrUndecided // an error if both match at one step, which the result would not show
+			}
+			matched[sig] = true
 		}
-		matched[sig] = true
 		for j, p := range found {
 			row := many.rows[i]
 			if j+1 < len(found) {

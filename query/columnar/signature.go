@@ -92,7 +92,8 @@ type outputs struct {
 }
 
 func newOutputs(left, right *matrix) *outputs {
-	return &outputs{index: map[uint64]int{}, operands: len(left.rows) + len(right.rows)}
+	most := max(len(left.rows), len(right.rows)) // mostly
+	return &outputs{index: make(map[uint64]int, most), operands: len(left.rows) + len(right.rows)}
 }
 
 // add adds a row, or merges it into the one with the same labels. merged tells which.
