@@ -9,6 +9,7 @@ import (
 
 	"halite/ingest"
 	"halite/query"
+	readers "halite/query/promql"
 	"halite/storage/index"
 )
 
@@ -41,6 +42,12 @@ type Catalogue interface {
 	LabelValues(
 		ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
 	) ([]string, error)
+}
+
+// Budgets bound what look-ups of series hold, together with queries; *promql.Queryable is one.
+type Budgets interface {
+	// Budget is for one look-up, which ends it.
+	Budget() *readers.Budget
 }
 
 // MetadataSource knows what senders said about their metrics; *ingest.Ingester is one.

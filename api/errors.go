@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 
 	"halite/query"
+	readers "halite/query/promql"
 	"halite/storage"
 )
 
@@ -85,6 +86,7 @@ func evalError(err error) *apiError {
 		canceled promql.ErrQueryCanceled
 		timeout  promql.ErrQueryTimeout
 		store    promql.ErrStorage
+		limit    *readers.LimitError
 	)
 	switch {
 	case errors.Is(err, query.ErrCancelled):
@@ -92,6 +94,8 @@ func evalError(err error) *apiError {
 		return &apiError{typ: errCanceled, status: http.StatusServiceUnavailable, err: err}
 	case errors.As(err, &typed):
 		return &apiError{typ: errorType(typed.Type), err: err}
+	case errors.As(err, &limit) && limit.Limit == readers.LimitTotalBytes:
+		return &apiError{typ: errUnavailable, err: err}
 	case errors.As(err, &canceled), errors.Is(err, context.Canceled):
 		return &apiError{typ: errCanceled, err: err}
 	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):

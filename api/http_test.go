@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/query"
+	readers "halite/query/promql"
 	"halite/storage"
 )
 
@@ -219,6 +220,8 @@ func TestLookupFailures(t *testing.T) {
 		{fmt.Errorf("quota: %w", storage.ErrUnavailable), 503, "unavailable"},
 		{&query.Error{Type: query.ErrorUnavailable, Err: query.ErrBusy}, 503, "unavailable"},
 		{&query.Error{Type: query.ErrorCanceled, Err: query.ErrCancelled}, 503, "canceled"},
+		{&readers.LimitError{Limit: readers.LimitBytes, Value: 1}, 422, "execution"},
+		{&readers.LimitError{Limit: readers.LimitTotalBytes, Value: 1}, 503, "unavailable"},
 	} {
 		f := newFixture(t, func(o *Options) { o.Catalogue = failing{err: c.err} })
 		for _, target := range []string{"labels", "label/a/values", "series?match[]=up"} {

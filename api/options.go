@@ -22,6 +22,8 @@ type Options struct {
 	Engine Engine
 	// Catalogue answers series and label look-ups. Required.
 	Catalogue Catalogue
+	// Budgets bound the memory of look-ups of series; nil if nothing does.
+	Budgets Budgets
 	// Queryable reads samples and chunks for remote read. Required.
 	Queryable promstorage.SampleAndChunkQueryable
 	// Metadata knows type, help and unit of metrics; nil answers every metadata request with an empty map.

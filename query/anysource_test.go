@@ -22,6 +22,7 @@ type anySession struct{ promstorage.Queryable }
 
 func (anySession) Take(int64) error        { return nil }
 func (anySession) Release(int64)           {}
+func (anySession) Close()                  {}
 func (anySession) Figures() promql.Figures { return promql.Figures{} }
 
 func (s anySession) Metrics(ctx context.Context, w promql.Windows, matchers ...*labels.Matcher) ([]string, error) {

@@ -39,7 +39,7 @@ func New(opts Options) (*Engine, error) {
 	p := parser.NewParser(opts.parserOptions())
 	inner := newHybrid(promql.EngineOpts{
 		Logger:                   opts.Logger,
-		MaxSamples:               opts.SamplesMax,
+		MaxSamples:               min(opts.SamplesMax, opts.EngineSamplesMax),
 		Timeout:                  opts.Timeout,
 		LookbackDelta:            opts.Lookback,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return subqueryStepMs },
@@ -48,6 +48,7 @@ func New(opts Options) (*Engine, error) {
 		EnablePerStepStats:       true,
 		Parser:                   p,
 	})
+	inner.options.SamplesMax = opts.SamplesMax
 	cache, err := newResultCache(opts)
 	if err != nil {
 		return nil, err

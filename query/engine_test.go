@@ -221,7 +221,8 @@ func TestStorageErrorsHaveTheirTypes(t *testing.T) {
 	}{
 		{&promql.StorageError{Op: "read", Err: errors.New("disk on fire")}, ErrorInternal},
 		{&promql.StorageError{Op: "read", Err: fmt.Errorf("quota: %w", storage.ErrUnavailable)}, ErrorUnavailable},
-		{&promql.LimitError{Limit: "samples", Value: 3}, ErrorExecution},
+		{&promql.LimitError{Limit: promql.LimitBytes, Value: 3}, ErrorExecution},
+		{&promql.LimitError{Limit: promql.LimitTotalBytes, Value: 3}, ErrorUnavailable},
 		{context.DeadlineExceeded, ErrorTimeout},
 		{context.Canceled, ErrorCanceled},
 	} {

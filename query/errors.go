@@ -75,6 +75,8 @@ func classify(ctx context.Context, err error) *Error {
 	switch {
 	case errors.As(err, &known):
 		return known
+	case crowded(err):
+		return &Error{Type: ErrorUnavailable, Err: err}
 	case errors.Is(cause, ErrCancelled):
 		return &Error{Type: ErrorCanceled, Err: ErrCancelled}
 	case errors.As(err, &samples):
@@ -94,6 +96,21 @@ func classify(ctx context.Context, err error) *Error {
 	}
 }
 
+// samplesText says how many samples a query may hold.
+func (o Options) samplesText() string {
+	text := fmt.Sprintf("%d (query.max-samples)", o.SamplesMax)
+	if o.EngineSamplesMax < o.SamplesMax {
+		text += fmt.Sprintf(", where Prometheus's engine evaluates it %d (query.max-engine-samples)", o.EngineSamplesMax)
+	}
+	return text
+}
+
+// crowded reports whether there would have been memory for a query had there not been others.
+func crowded(err error) bool {
+	limit := new(readers.LimitError)
+	return errors.As(err, &limit) && limit.Limit == readers.LimitTotalBytes
+}
+
 // limited adds to an error of a limit which one it is and what can be done.
 func (o Options) limited(e *Error, timeout time.Duration) *Error {
 	var (
@@ -106,8 +123,7 @@ func (o Options) limited(e *Error, timeout time.Duration) *Error {
 			"shorter range or a longer step", e.Err, timeout)
 	case errors.As(e.Err, &reading):
 	case errors.As(e.Err, &samples):
-		e.Err = fmt.Errorf("%w; it may hold %d (query.max-samples): select fewer series, a shorter range or a longer step",
-			e.Err, o.SamplesMax)
+		e.Err = fmt.Errorf("%w; it may hold %s: select fewer series, a shorter range or a longer step", e.Err, o.samplesText())
 	}
 	return e
 }

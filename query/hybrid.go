@@ -283,6 +283,9 @@ func (q *hybridQuery) Close() {
 	if q.inner != nil {
 		q.inner.Close()
 	}
+	if q.session != nil {
+		q.session.Close()
+	}
 }
 
 // Cancel implements promql.Query.

@@ -34,6 +34,9 @@ type Options struct {
 	Timeout time.Duration
 	// SamplesMax is the number of samples a query may hold in memory at once; 50,000,000.
 	SamplesMax int
+	// EngineSamplesMax is SamplesMax for Prometheus's engine, which evaluates what columnar operators do not, and holds its
+	// samples, of 16 bytes each, beside those it has read; SamplesMax.
+	EngineSamplesMax int
 	// ConcurrencyMax is the number of queries evaluated at once; twice the number of CPUs, at least 4: more would only
 	// take turns with each other and with writes, and hold their memory longer.
 	ConcurrencyMax int
@@ -106,7 +109,8 @@ func (o Options) Validate() error {
 		name  string
 		value int
 	}{
-		{"SamplesMax", o.SamplesMax}, {"ConcurrencyMax", o.ConcurrencyMax}, {"PointsMax", o.PointsMax}, {"QueueMax", o.QueueMax},
+		{"SamplesMax", o.SamplesMax}, {"EngineSamplesMax", o.EngineSamplesMax},
+		{"ConcurrencyMax", o.ConcurrencyMax}, {"PointsMax", o.PointsMax}, {"QueueMax", o.QueueMax},
 		{"QueryBytesMax", o.QueryBytesMax}, {"SubqueryPointsMax", int(o.SubqueryPointsMax)},
 		{"SubqueryStepsMax", int(o.SubqueryStepsMax)}, {"DepthMax", o.DepthMax},
 		{"LabelGrowthMax", o.LabelGrowthMax},
@@ -121,6 +125,7 @@ func (o Options) Validate() error {
 func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
 	o.SamplesMax = cmp.Or(o.SamplesMax, 50_000_000)
+	o.EngineSamplesMax = cmp.Or(o.EngineSamplesMax, o.SamplesMax)
 	o.ConcurrencyMax = cmp.Or(o.ConcurrencyMax, max(4, 2*runtime.GOMAXPROCS(0)))
 	o.QueueMax = cmp.Or(o.QueueMax, 1000)
 	o.QueueWait = cmp.Or(o.QueueWait, 30*time.Second)

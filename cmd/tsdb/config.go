@@ -19,60 +19,62 @@ import (
 
 // serveConfig holds the flags of `tsdb serve`; the fields follow the flags' groups.
 type serveConfig struct {
-	engine            string
-	storagePath       string
-	retentionRaw      model.Duration
-	rollups           rollupConfig
-	schemaRulesFile   string
-	cacheBytes        int64
-	memtableBytes     int64
-	tabletBytes       int64
-	tabletRows        int64
-	catalogueBytes    int64
-	headBytesMax      int64
-	walBytesMax       int64
-	freeBytesMin      int64
-	tombstonesMax     int
-	acceptWALLoss     bool
-	bigtable          bigtableConfig
-	takeOver          bool
-	throughMode       throughConfig
-	listenAddress     string
-	externalURL       string
-	corsOrigin        string
-	adminAPI          bool
-	lifecycle         bool
-	profiles          bool
-	selfScrape        bool
-	selfScrapeEvery   time.Duration
-	shutdownTimeout   time.Duration
-	bodyBytesMax      int64
-	labelsMax         int
-	seriesMax         int
-	aheadMax          time.Duration
-	queryTimeout      time.Duration
-	queryLookback     time.Duration
-	querySamplesMax   int
-	queryBytesMax     int64
-	querySeriesMax    int
-	queryConcurrency  int
-	queryPointsMax    int
-	queryTextBytesMax int
-	queryDepthMax     int
-	subqueryStepsMax  int64
-	subqueryPointsMax int64
-	labelGrowthMax    int
-	queryQueueMax     int
-	queryQueueWait    time.Duration
-	queryTiers        string
-	queryExperimental bool
-	resultCacheBytes  int64
-	rowCacheBytes     int64
-	resultCacheRecent time.Duration
-	logLevel          string
-	logFormat         string
-	flagValues        func() map[string]string
-	shared            []*sharedBytes // see fitMemory
+	engine             string
+	storagePath        string
+	retentionRaw       model.Duration
+	rollups            rollupConfig
+	schemaRulesFile    string
+	cacheBytes         int64
+	memtableBytes      int64
+	tabletBytes        int64
+	tabletRows         int64
+	catalogueBytes     int64
+	headBytesMax       int64
+	walBytesMax        int64
+	freeBytesMin       int64
+	tombstonesMax      int
+	acceptWALLoss      bool
+	bigtable           bigtableConfig
+	takeOver           bool
+	throughMode        throughConfig
+	listenAddress      string
+	externalURL        string
+	corsOrigin         string
+	adminAPI           bool
+	lifecycle          bool
+	profiles           bool
+	selfScrape         bool
+	selfScrapeEvery    time.Duration
+	shutdownTimeout    time.Duration
+	bodyBytesMax       int64
+	labelsMax          int
+	seriesMax          int
+	aheadMax           time.Duration
+	queryTimeout       time.Duration
+	queryLookback      time.Duration
+	querySamplesMax    int
+	queryBytesMax      int64
+	queryTotalBytesMax int64
+	engineSamplesMax   int
+	querySeriesMax     int
+	queryConcurrency   int
+	queryPointsMax     int
+	queryTextBytesMax  int
+	queryDepthMax      int
+	subqueryStepsMax   int64
+	subqueryPointsMax  int64
+	labelGrowthMax     int
+	queryQueueMax      int
+	queryQueueWait     time.Duration
+	queryTiers         string
+	queryExperimental  bool
+	resultCacheBytes   int64
+	rowCacheBytes      int64
+	resultCacheRecent  time.Duration
+	logLevel           string
+	logFormat          string
+	flagValues         func() map[string]string
+	shared             []*sharedBytes // see fitMemory
 	// now is the clock; nil is time.Now.
 	now func() time.Time
 
@@ -166,8 +168,13 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("query.lookback-delta", "How far an instant selector looks back.").Default("5m").DurationVar(&c.queryLookback)
 	cmd.Flag("query.max-samples", "Most samples a query may hold in memory.").Default("50000000").
 		IntVar(&c.querySamplesMax)
-	cmd.Flag("query.max-bytes", "Most memory a query may use for samples; 0 means an eighth of the heap's memory limit, "+
+	cmd.Flag("query.max-bytes", "Most memory a query may use for samples; 0 means a fifth of the heap's memory limit, "+
 		"from 64MB to 2GB.").Default("0").BytesVar(asBytes(&c.queryBytesMax))
+	cmd.Flag("query.max-total-bytes", "Most memory that queries under way may use together, but for the first MiB of each; 0 means "+
+		"two fifths of the heap's memory limit, at least query.max-bytes.").Default("0").BytesVar(asBytes(&c.queryTotalBytesMax))
+	cmd.Flag("query.max-engine-samples", "Most samples that Prometheus's engine may hold, which evaluates what is not evaluated in "+
+		"columns; 0 means query.max-samples, or as many as half of query.max-bytes has room for.").Default("0").
+		IntVar(&c.engineSamplesMax)
 	cmd.Flag("query.max-series", "Most series that the selectors of a query may have selected at once.").Default("5000000").
 		IntVar(&c.querySeriesMax)
 	cmd.Flag("query.max-concurrency", "Most queries evaluated at a time; 0 means twice the number of CPUs, at least 4.").
@@ -237,8 +244,13 @@ func (c *serveConfig) Validate() error {
 		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead, --storage.free-bytes and "+
 			"--storage.tombstones-max must not be negative"))
 	}
-	if c.queryBytesMax < 0 {
-		faults = append(faults, errors.New("--query.max-bytes must not be negative"))
+	for name, value := range map[string]int64{
+		"query.max-bytes": c.queryBytesMax, "query.max-total-bytes": c.queryTotalBytesMax,
+		"query.max-engine-samples": int64(c.engineSamplesMax),
+	} {
+		if value < 0 {
+			faults = append(faults, fmt.Errorf("--%s must not be negative", name))
+		}
 	}
 	if c.queryConcurrency < 0 || c.resultCacheBytes < 0 || c.rowCacheBytes < 0 || c.resultCacheRecent < 0 {
 		faults = append(faults, errors.New("--query.max-concurrency, --query.result-cache-bytes, --query.row-cache-bytes and "+

@@ -94,7 +94,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	reading := promql.Options{
 		Catalogue: db.catalogue, Head: db.ingester, Data: data, Schema: db.schema, Retention: longest,
-		SeriesMax: c.querySeriesMax, BytesMax: bytesOfQuery(c.queryBytesMax), BatchRowsMax: c.batchRowsMax(),
+		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
 		Tombstones: db.deleted, Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r, Now: now, Ages: ages,
 	}
 	if db.rollups(c) {
@@ -175,7 +175,8 @@ func (db *database) openIngester(
 func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.Registerer) query.Options {
 	ages := db.retention.Tier(keyschema.Raw)
 	return query.Options{
-		Queryable: db.queryable, Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax, ConcurrencyMax: c.queryConcurrency,
+		Queryable: db.queryable, Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax,
+		EngineSamplesMax: c.engineSamplesMax, ConcurrencyMax: c.queryConcurrency,
 		QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
 		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Tiers: c.tiersSwitch(), Logger: log, Registerer: r,
 		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,

@@ -14,9 +14,15 @@ import (
 // heap is small; see collector. GOGC overrules it.
 const gcPercent = 35
 
-// memoryShare is the part of the container's memory that the process may use; the rest is for the kernel's page cache.
+// memoryShare is the part of the container's memory, or of the machine's, that the process may use; the rest is for the
+// kernel's page cache and for others.
 // GOMEMLIMIT overrules it.
 const memoryShare = 0.9
+
+// memoryOf is the memory of the container, or of the machine.
+func memoryOf() (uint64, error) {
+	return memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
+}
 
 // sharedBytes is a flag for memory that must leave room for other things: unless the user sets it, it is at most a part of
 // the memory limit.
@@ -34,15 +40,17 @@ func (c *serveConfig) addShared(flag *kingpin.FlagClause, s sharedBytes) {
 	c.shared = append(c.shared, shared)
 }
 
-// fitMemory fits head and caches to the memory limit, which is GOMEMLIMIT or a part of the container's memory, and the
-// garbage collector to what the caches outside its heap leave. Without a limit it changes nothing.
+// fitMemory fits head, caches and queries to the memory limit, which is GOMEMLIMIT or a part of the container's memory or,
+// without one, of the machine's, and the garbage collector to what the caches outside its heap leave. Where there is no
+// limit either, it changes nothing.
 func (c *serveConfig) fitMemory(log *slog.Logger) {
+	defer c.fitQueries()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	_, err := memlimit.Set(memlimit.WithRatio(memoryShare), memlimit.WithProvider(memlimit.FromCgroup))
+	_, err := memlimit.Set(memlimit.WithRatio(memoryShare), memlimit.WithProvider(memoryOf))
 	if err != nil {
-		log.Debug("no memory limit of a container found", "err", err)
+		log.Debug("no memory limit of a container or machine found", "err", err)
 	}
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
@@ -60,19 +68,26 @@ func (c *serveConfig) fitMemory(log *slog.Logger) {
 	debug.SetMemoryLimit(max(heapBytes, limit/2))
 }
 
-// The memory of a query is an eighth of what the heap may use: several run at a time, each leaves garbage behind, and
-// the head needs its part.
+// The memory of a query is a fifth of what the heap may use, that of all together two: each leaves garbage behind, and the
+// head needs its part.
 const (
-	queryMemoryShare = 8
-	queryBytesLeast  = 64 << 20
-	queryBytesMost   = 2 << 30
+	queryMemoryShare  = 5
+	queryBytesLeast   = 64 << 20
+	queryBytesMost    = 2 << 30
+	queriesAtOnce     = 2
+	engineSampleBytes = 16
 )
 
-// bytesOfQuery is the memory that a query may use: as configured or, for 0, fitted to the memory limit. fitMemory must
-// have run.
-func bytesOfQuery(configured int64) int64 {
-	if configured > 0 {
-		return configured
+// fitQueries fits limits of queries that were left at 0 to the memory limit.
+func (c *serveConfig) fitQueries() {
+	limit := debug.SetMemoryLimit(-1)
+	if c.queryBytesMax == 0 {
+		c.queryBytesMax = min(max(limit/queryMemoryShare, queryBytesLeast), queryBytesMost)
 	}
-	return min(max(debug.SetMemoryLimit(-1)/queryMemoryShare, queryBytesLeast), queryBytesMost)
+	if c.queryTotalBytesMax == 0 {
+		c.queryTotalBytesMax = max(limit/queryMemoryShare*queriesAtOnce, c.queryBytesMax)
+	}
+	if c.engineSamplesMax == 0 {
+		c.engineSamplesMax = min(c.querySamplesMax, int(c.queryBytesMax/2/engineSampleBytes))
+	}
 }

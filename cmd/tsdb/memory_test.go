@@ -29,13 +29,21 @@ func TestMemoryIsShared(t *testing.T) {
 	require.Equal(t, int64(256<<20), c.rowCacheBytes)
 	require.Equal(t, int64(math.MaxInt64), debug.SetMemoryLimit(-1))
 	require.NoError(t, c.Validate())
+	require.Equal(t, []int64{2 << 30, math.MaxInt64 / 5 * 2, 50_000_000},
+		[]int64{c.queryBytesMax, c.queryTotalBytesMax, int64(c.engineSamplesMax)})
 
 	c = fit(960<<20, "--query.row-cache-bytes=200MB")
 	require.Equal(t, []int64{120 << 20, 480 << 20, 30 << 20, 30 << 20, 200 << 20},
 		[]int64{c.cacheBytes, c.headBytesMax, c.memtableBytes, c.resultCacheBytes, c.rowCacheBytes})
 	require.Equal(t, int64((960-120-30-30-200)<<20), debug.SetMemoryLimit(-1))
 	require.Equal(t, "120MiB", c.flagValues()["storage.cache-bytes"])
+	require.Equal(t, []int64{116 << 20, 232 << 20, 116 << 20 / 32},
+		[]int64{c.queryBytesMax, c.queryTotalBytesMax, int64(c.engineSamplesMax)})
 	require.NoError(t, c.Validate())
+
+	c = fit(960<<20, "--query.max-bytes=1GB", "--query.max-samples=1000")
+	require.Equal(t, []int64{1 << 30, 1 << 30, 1000},
+		[]int64{c.queryBytesMax, c.queryTotalBytesMax, int64(c.engineSamplesMax)})
 
 	fit(960<<20, "--query.row-cache-bytes=2GB")
 	require.Equal(t, int64(480<<20), debug.SetMemoryLimit(-1), "half is for the heap")

@@ -144,8 +144,9 @@ func newAPI(
 		quit = nil
 	}
 	return api.New(api.Options{
-		Writer: db.ingester, Engine: db.engine, Catalogue: db.catalogue, Queryable: db.queryable, Metadata: db.ingester,
-		Stats: db, Flusher: db, Deleter: db.deleter,
+		Writer: db.ingester, Engine: db.engine, Catalogue: db.catalogue, Queryable: db.queryable, Budgets: db.queryable,
+		Metadata: db.ingester,
+		Stats:    db, Flusher: db, Deleter: db.deleter,
 		Ready: gate.readiness, Gatherer: registry, Registerer: registry, Logger: log,
 		Build:   api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
 		Flags:   c.flagValues(),

@@ -21,6 +21,8 @@ type Session interface {
 	Take(bytes int64) error
 	Release(bytes int64)
 	Figures() promql.Figures
+	// Close ends the query: what it holds may be used by others.
+	Close()
 }
 
 // partSession is a Session that need not find all labels of series.

@@ -4,30 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"sync"
 	"sync/atomic"
 
 	promengine "github.com/prometheus/prometheus/promql"
+
+	"halite/storage/index"
 )
 
 // LimitError says that a query would hold more than it may. To errors.As it is also Prometheus' ErrTooManySamples.
 type LimitError struct {
-	// Limit is what ran out, "series" or "bytes"; Value is how many of it are allowed.
-	Limit string
+	// Limit is what ran out; Value is how many of it are allowed.
+	Limit Limit
 	Value int64
 }
 
+// Limit is one of the limits of a query.
+type Limit uint8
+
+const (
+	// LimitSeries are the series that a query may have selected at once.
+	LimitSeries Limit = iota
+	// LimitBytes is the memory that a query may take.
+	LimitBytes
+	// LimitTotalBytes is the memory that all queries under way may take together: a later attempt may find more.
+	LimitTotalBytes
+)
+
 func (e *LimitError) Error() string {
-	if e.Limit == limitSeries {
+	switch e.Limit {
+	case LimitSeries:
 		return fmt.Sprintf("query selects more than %d series (query.max-series); select fewer or a shorter range", e.Value)
+	case LimitTotalBytes:
+		return fmt.Sprintf("queries under way would hold more than %d bytes in memory together (query.max-total-bytes); "+
+			"try again later, or select fewer series or a shorter range", e.Value)
 	}
 	return fmt.Sprintf("query would hold more than %d bytes in memory while reading (query.max-bytes); "+
 		"select fewer series or a shorter range", e.Value)
 }
-
-const (
-	limitSeries = "series"
-	limitBytes  = "bytes"
-)
 
 // As makes those who know only Prometheus' errors see ErrTooManySamples.
 func (e *LimitError) As(target any) bool {
@@ -58,30 +73,63 @@ func (e *StorageError) As(target any) bool {
 	return ok
 }
 
-// storageError wraps the error of a read. The end of the context is not the storage's fault and stays what it is.
+// storageError wraps the error of a read. The end of the context, and of
+// the budget, is not the storage's fault and stays what it is.
 func storageError(op string, err error) error {
+	if limit := new(LimitError); errors.As(err, &limit) {
+		return limit
+	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return &StorageError{Op: op, Err: err}
 }
 
-// budget counts what a query holds at once.
-type budget struct {
+// pool is the memory that all queries under way may take together.
+type pool struct {
+	bytesMax int64
+	bytes    atomic.Int64
+}
+
+// take fails if there is not as much.
+func (p *pool) take(bytes int64) bool {
+	if p.bytes.Add(bytes) > p.bytesMax {
+		p.bytes.Add(-bytes)
+		return false
+	}
+	return true
+}
+
+// A budget leases memory of the pool in pieces of leaseBytes, and the first of them is free: small queries are answered
+// while large ones hold all there is.
+const leaseBytes = 1 << 20
+
+// Budget counts what one query holds at once. It may be used by several goroutines.
+type Budget struct {
 	seriesMax, bytesMax int64
 	series, bytes, peak atomic.Int64
+
+	pool   *pool
+	mu     sync.Mutex
+	leased atomic.Int64 // with what is free; changed under mu
 }
 
-func newBudget(o *Options) *budget {
-	return &budget{seriesMax: int64(o.SeriesMax), bytesMax: o.BytesMax}
+func newBudget(o *Options, p *pool) *Budget {
+	b := &Budget{seriesMax: int64(o.SeriesMax), bytesMax: o.BytesMax, pool: p}
+	b.leased.Store(leaseBytes)
+	return b
 }
 
-// take counts bytes in, or fails with a *LimitError.
-func (b *budget) take(bytes int64) error {
+// Take counts bytes in, or fails with a *LimitError.
+func (b *Budget) Take(bytes int64) error {
 	now := b.bytes.Add(bytes)
 	if now > b.bytesMax {
 		b.bytes.Add(-bytes)
-		return &LimitError{Limit: limitBytes, Value: b.bytesMax}
+		return &LimitError{Limit: LimitBytes, Value: b.bytesMax}
+	}
+	if now > b.leased.Load() && !b.lease(now) {
+		b.bytes.Add(-bytes)
+		return &LimitError{Limit: LimitTotalBytes, Value: b.pool.bytesMax}
 	}
 	for most := b.peak.Load(); now > most && !b.peak.CompareAndSwap(most, now); {
 		most = b.peak.Load()
@@ -89,22 +137,61 @@ func (b *budget) take(bytes int64) error {
 	return nil
 }
 
-func (b *budget) release(bytes int64) { b.bytes.Add(-bytes) }
+// lease takes as much of the pool as is missing for bytes in all.
+func (b *Budget) lease(bytes int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	missing := bytes - b.leased.Load()
+	if missing <= 0 {
+		return true
+	}
+	missing = (missing + leaseBytes - 1) / leaseBytes * leaseBytes
+	if !b.pool.take(missing) {
+		return false
+	}
+	b.leased.Add(missing)
+	return true
+}
+
+// Release counts bytes out. The pool has them back at the End: until then the collector may not have found them.
+func (b *Budget) Release(bytes int64) { b.bytes.Add(-bytes) }
+
+// End gives the pool back what it has lent. Nothing that was counted may be used afterwards, but released.
+func (b *Budget) End() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if leased := b.leased.Swap(math.MaxInt64); leased < math.MaxInt64 {
+		b.pool.bytes.Add(leaseBytes - leased)
+	}
+}
+
+// Metered counts what look-ups in the catalogue take with the context it returns; done counts it out.
+func (b *Budget) Metered(ctx context.Context) (metered context.Context, done func()) {
+	var taken atomic.Int64
+	metered = index.WithMeter(ctx, func(bytes int64) error {
+		if err := b.Take(bytes); err != nil {
+			return err
+		}
+		taken.Add(bytes)
+		return nil
+	})
+	return metered, func() { b.Release(taken.Load()) }
+}
 
 // takeSeries counts selected series in, or fails with a *LimitError.
-func (b *budget) takeSeries(n int) error {
+func (b *Budget) takeSeries(n int) error {
 	if b.series.Add(int64(n)) > b.seriesMax {
 		b.series.Add(-int64(n))
-		return &LimitError{Limit: limitSeries, Value: b.seriesMax}
+		return &LimitError{Limit: LimitSeries, Value: b.seriesMax}
 	}
-	err := b.take(int64(n) * seriesBytes)
+	err := b.Take(int64(n) * seriesBytes)
 	if err != nil {
 		b.series.Add(-int64(n))
 	}
 	return err
 }
 
-func (b *budget) releaseSeries(n int) {
+func (b *Budget) releaseSeries(n int) {
 	b.series.Add(-int64(n))
-	b.release(int64(n) * seriesBytes)
+	b.Release(int64(n) * seriesBytes)
 }

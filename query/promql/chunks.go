@@ -31,6 +31,7 @@ func (q *chunkQuerier) Select(
 // Close implements ChunkQuerier.
 func (q *chunkQuerier) Close() error {
 	q.loaders.close()
+	q.budget.End()
 	return nil
 }
 

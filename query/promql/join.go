@@ -56,7 +56,7 @@ func (p *piece) join() (*Batch, error) {
 	}
 	if len(apart) > 0 {
 		// For a moment the samples are in memory twice.
-		if err := p.budget.take(int64(total) * sampleBytes); err != nil {
+		if err := p.budget.Take(int64(total) * sampleBytes); err != nil {
 			return nil, err
 		}
 		out := p.buffers.get(total)
@@ -66,7 +66,7 @@ func (p *piece) join() (*Batch, error) {
 			all := columns{out.tsMs[start:len(out.tsMs):len(out.tsMs)], out.values[start:len(out.values):len(out.values)]}
 			batch.Columns[i].add(all, traitsOf(all))
 		}
-		p.budget.release(int64(total-out.len()) * sampleBytes)
+		p.budget.Release(int64(total-out.len()) * sampleBytes)
 		batch.data = append(batch.data, out)
 	}
 	if p.cache != nil {

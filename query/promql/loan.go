@@ -80,11 +80,11 @@ func (l *loan) samples() int {
 }
 
 // charge charges what is lent. It is called once, after the last take.
-func (l *loan) charge(b *budget) error {
+func (l *loan) charge(b *Budget) error {
 	if l.samples() == 0 {
 		return nil
 	}
-	if err := b.take(int64(l.lent) * sampleBytes); err != nil {
+	if err := b.Take(int64(l.lent) * sampleBytes); err != nil {
 		return err
 	}
 	l.charged = l.lent
@@ -92,7 +92,7 @@ func (l *loan) charge(b *budget) error {
 }
 
 // end gives all back.
-func (l *loan) end(b *budget) {
+func (l *loan) end(b *Budget) {
 	if l == nil {
 		return
 	}
@@ -100,7 +100,7 @@ func (l *loan) end(b *budget) {
 		r.borrowers.Add(-1)
 	}
 	if l.charged > 0 {
-		b.release(int64(l.charged) * sampleBytes)
+		b.Release(int64(l.charged) * sampleBytes)
 	}
 	clear(l.regions)
 	clear(l.memory)

@@ -21,7 +21,7 @@ func putNumbered(t *rowTable, key uint64, words int) {
 func TestLentWordsStay(t *testing.T) {
 	const words = 100
 	table := newRowTable(1 << 18)
-	budget := newBudget(&Options{BytesMax: 1 << 20})
+	budget := newBudget(&Options{BytesMax: 1 << 20}, new(pool))
 	var (
 		key  uint64
 		lent [][]uint64

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"time"
 
@@ -54,6 +55,8 @@ type Options struct {
 	SeriesMax int
 	// BytesMax is the memory in bytes that a query's samples and series may take at once; 2 GiB.
 	BytesMax int64
+	// TotalBytesMax is the memory in bytes that all queries under way may take together; no limit.
+	TotalBytesMax int64
 	// BatchRowsMax is the number of rows (series × hours) read together, if they are of more than one day; 1024.
 	BatchRowsMax int
 	// Watch sees all that is written to Data; without it no decoded rows and states are kept.
@@ -90,6 +93,7 @@ func (o Options) Validate() error {
 	}{
 		{"Retention", int64(o.Retention)},
 		{"SeriesMax", int64(o.SeriesMax)}, {"BytesMax", o.BytesMax},
+		{"TotalBytesMax", o.TotalBytesMax},
 		{"BatchRowsMax", int64(o.BatchRowsMax)}, {"Concurrency", int64(o.Concurrency)},
 	} {
 		if field.value < 0 {
@@ -102,6 +106,7 @@ func (o Options) Validate() error {
 func (o Options) withDefaults() Options {
 	o.SeriesMax = cmp.Or(o.SeriesMax, 5_000_000)
 	o.BytesMax = cmp.Or(o.BytesMax, 2<<30)
+	o.TotalBytesMax = cmp.Or(o.TotalBytesMax, math.MaxInt64)
 	o.BatchRowsMax = cmp.Or(o.BatchRowsMax, 1024)
 	o.RowCacheBytes = cmp.Or(o.RowCacheBytes, 256<<20)
 	o.Concurrency = cmp.Or(o.Concurrency, min(4, runtime.GOMAXPROCS(0)))

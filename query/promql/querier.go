@@ -32,6 +32,7 @@ func (q *querier) Select(
 // Close implements Querier.
 func (q *querier) Close() error {
 	q.loaders.close()
+	q.budget.End()
 	return nil
 }
 

@@ -20,6 +20,7 @@ type Queryable struct {
 	pools   scratchPool
 	cache   *rowCache // nil if there is none
 	spans   sync.Pool // of *[]Span
+	pool    *pool
 }
 
 var _ promstorage.SampleAndChunkQueryable = (*Queryable)(nil)
@@ -38,7 +39,8 @@ func New(opts Options) (*Queryable, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Queryable{opts: opts, metrics: m, cache: cache}, nil
+	q := &Queryable{opts: opts, metrics: m, cache: cache, pool: &pool{bytesMax: opts.TotalBytesMax}}
+	return q, registerPool(opts.Registerer, q.pool)
 }
 
 // Querier reads samples with mintMs ≤ time ≤ maxtMs. All that it holds at once counts against one budget.
@@ -50,6 +52,9 @@ func (q *Queryable) Querier(mintMs, maxtMs int64) (promstorage.Querier, error) {
 func (q *Queryable) ChunkQuerier(mintMs, maxtMs int64) (promstorage.ChunkQuerier, error) {
 	return &chunkQuerier{reader: q.newReader(mintMs, maxtMs)}, nil
 }
+
+// Budget is for a look-up that is no query: it counts against what queries under way may hold together. End it.
+func (q *Queryable) Budget() *Budget { return newBudget(&q.opts, q.pool) }
 
 // window is a span of time in milliseconds, both ends inclusive; it is empty when mint > maxt.
 type window struct{ mintMs, maxtMs int64 }
@@ -70,14 +75,21 @@ func (q *Queryable) clip(w window) window {
 func (q *Queryable) Select(
 	ctx context.Context, mintMs, maxtMs int64, hints *promstorage.SelectHints, matchers ...*labels.Matcher,
 ) (*Selection, error) {
-	return q.newReader(mintMs, maxtMs).selection(ctx, hints, matchers)
+	r := q.newReader(mintMs, maxtMs)
+	s, err := r.selection(ctx, hints, matchers)
+	if err != nil {
+		r.budget.End()
+		return nil, err
+	}
+	s.alone = true
+	return s, nil
 }
 
 // reader is what the selectors of one query share.
 type reader struct {
 	*Queryable
 	window  window
-	budget  *budget
+	budget  *Budget
 	figures *figures
 	nowMs   int64 // when it began
 	// needed are the only hours to read; nil means all of the window.
@@ -99,7 +111,7 @@ func (q *Queryable) newReader(mintMs, maxtMs int64) *reader {
 	return &reader{
 		Queryable: q,
 		window:    q.clip(window{mintMs, maxtMs}),
-		budget:    newBudget(&q.opts),
+		budget:    newBudget(&q.opts, q.pool),
 		figures:   new(figures),
 		nowMs:     q.opts.Now().UnixMilli(),
 	}
@@ -120,7 +132,9 @@ func (r *reader) selection(
 	if r.cache != nil {
 		s.epoch = r.cache.watch.hours.Latest()
 	}
-	series, err := r.find(ctx, s, matchers)
+	metered, done := r.budget.Metered(ctx)
+	defer done()
+	series, err := r.find(metered, s, matchers)
 	if err != nil {
 		return nil, storageError("select series", err)
 	}

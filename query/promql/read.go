@@ -126,7 +126,7 @@ func keepHours(hours []index.HourSpan, from int, tsMs []int64, values []float64)
 	return tsMs[:kept], values[:kept]
 }
 
-func (rd *batchReader) charge(samples int) error { return rd.budget.take(int64(samples) * sampleBytes) }
+func (rd *batchReader) charge(samples int) error { return rd.budget.Take(int64(samples) * sampleBytes) }
 
 // readTable reads the rows of all series, days side by side as far as Concurrency allows.
 func (p *piece) readTable(ctx context.Context) error {
@@ -349,7 +349,7 @@ func (rd *batchReader) close() {
 // giveBack ends the use of a buffer whose samples are charged.
 func (r *reader) giveBack(to *bufferPool, b *buffer) {
 	if b != nil {
-		r.budget.release(int64(b.len()) * sampleBytes)
+		r.budget.Release(int64(b.len()) * sampleBytes)
 		to.put(b)
 	}
 }

@@ -295,9 +295,9 @@ func TestLimits(t *testing.T) {
 		change func(*Options)
 		want   LimitError
 	}{
-		{func(o *Options) { o.SeriesMax = len(w.series) - 1 }, LimitError{limitSeries, int64(len(w.series) - 1)}},
-		{func(o *Options) { o.BytesMax = int64(total) * sampleBytes }, LimitError{limitBytes, int64(total) * sampleBytes}},
-		{func(o *Options) { o.BytesMax = seriesBytes }, LimitError{limitBytes, seriesBytes}},
+		{func(o *Options) { o.SeriesMax = len(w.series) - 1 }, LimitError{LimitSeries, int64(len(w.series) - 1)}},
+		{func(o *Options) { o.BytesMax = int64(total) * sampleBytes }, LimitError{LimitBytes, int64(total) * sampleBytes}},
+		{func(o *Options) { o.BytesMax = seriesBytes }, LimitError{LimitBytes, seriesBytes}},
 	} {
 		err := read(c.change)
 		var limit *LimitError

@@ -25,6 +25,7 @@ type Selection struct {
 	left   int // series without a partner that were left out
 	cache  *rowCache
 	merges bool   // rows may be kept together
+	alone  bool   // the budget ends with it
 	epoch  uint64 // of the table before the catalogue was asked
 	// condition is nil if series were left out that the matchers take.
 	condition *condition
@@ -84,6 +85,9 @@ func (s *Selection) BatchOf(i int) int {
 func (s *Selection) Close() {
 	s.reader.budget.releaseSeries(s.held)
 	s.held = 0
+	if s.alone {
+		s.reader.budget.End()
+	}
 }
 
 // hold charges the series to the budget and cuts them into batches.

@@ -65,7 +65,7 @@ type Figures struct {
 // Session is what the selections of one query share: a budget and figures. It may be used by several goroutines.
 type Session struct {
 	queryable *Queryable
-	budget    *budget
+	budget    *Budget
 	figures   figures
 	tierUses  tierUses
 }
@@ -77,7 +77,7 @@ type figures struct {
 
 // Session begins a query.
 func (q *Queryable) Session() *Session {
-	return &Session{queryable: q, budget: newBudget(&q.opts)}
+	return &Session{queryable: q, budget: newBudget(&q.opts, q.pool)}
 }
 
 // Select finds the series that match and have samples in the hull of the windows. Rows of hours that meet no window
@@ -136,11 +136,14 @@ func (s *Session) Metrics(ctx context.Context, w Windows, matchers ...*labels.Ma
 	return names, nil
 }
 
+// Close ends the budget: what was selected and read may not be used any more.
+func (s *Session) Close() { s.budget.End() }
+
 // Take charges memory of an evaluation to the budget of the session, or fails with a *LimitError.
-func (s *Session) Take(bytes int64) error { return s.budget.take(bytes) }
+func (s *Session) Take(bytes int64) error { return s.budget.Take(bytes) }
 
 // Release gives back what Take has charged.
-func (s *Session) Release(bytes int64) { s.budget.release(bytes) }
+func (s *Session) Release(bytes int64) { s.budget.Release(bytes) }
 
 // Figures are those of all selections up to now.
 func (s *Session) Figures() Figures {

@@ -49,7 +49,7 @@ type TieredBatch struct {
 
 // Release ends the use of the batch.
 func (b *TieredBatch) Release() {
-	b.reader.budget.release(b.charged)
+	b.reader.budget.Release(b.charged)
 	b.reader.spans.Put(b.slab)
 	b.charged, b.Spans, b.slab = 0, nil, nil
 	b.Batch.Release()

@@ -349,7 +349,7 @@ func (r *stateReader) spans() (all [][]Span, charged int64, err error) {
 		all[i] = s.spans
 		charged += int64(cap(s.spans)) * spanBytes
 	}
-	return all, charged, r.budget.take(charged)
+	return all, charged, r.budget.Take(charged)
 }
 
 func bySpanTime(a, b Span) int { return cmp.Compare(a.FirstMs, b.FirstMs) }

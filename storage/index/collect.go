@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/zeebo/xxh3"
@@ -48,6 +49,12 @@ type found struct {
 	row    uint32
 	ref    Ref
 }
+
+// foundBytes and seriesBytes are what a found and a Series take, without their labels.
+const (
+	foundBytes  = int(unsafe.Sizeof(found{}))
+	seriesBytes = int(unsafe.Sizeof(Series{}))
+)
 
 const foundPageSize = 64
 
@@ -165,8 +172,14 @@ func (c *collector) active(v *view, rows []uint32) error {
 			if len(hours) > 0 {
 				f := c.add()
 				f.labels, f.ref, f.hours = v.labels(row, &c.builder), ref, hours
+				if err := c.q.charge(foundBytes + int(f.labels.ByteSize())); err != nil {
+					return err
+				}
 			}
 			continue
+		}
+		if err := c.q.charge(foundBytes); err != nil {
+			return err
 		}
 		// Its hours may lie on closed days only; its ref is wanted all the same, for what the head still holds.
 		if kept == nil {
@@ -274,6 +287,9 @@ func (c *collector) closed(s *segment, b *block, rows []uint32) error {
 		f := c.entry(xxh3.Hash128Seed(key, c.q.x.seed))
 		if f.v == nil && f.labels.IsEmpty() {
 			f.labels = r.labels(&c.builder)
+			if err := c.q.charge(foundBytes + int(f.labels.ByteSize())); err != nil {
+				return err
+			}
 		}
 		switch k := len(f.hours) - 1; {
 		case k < 0:
@@ -296,6 +312,9 @@ func (c *collector) finish() ([]Series, error) {
 			count++
 		}
 	}
+	if err := c.q.charge(count * seriesBytes); err != nil {
+		return nil, err
+	}
 	out := make([]Series, 0, count)
 	for i := range c.count {
 		f := c.at(i)
@@ -305,6 +324,9 @@ func (c *collector) finish() ([]Series, error) {
 		ls := f.labels
 		if f.v != nil {
 			ls = f.v.labels(f.row, &c.builder)
+			if err := c.q.charge(int(ls.ByteSize())); err != nil {
+				return nil, err
+			}
 		}
 		out = append(out, Series{Labels: ls, Ref: f.ref, Hours: normal(f.hours)})
 	}

@@ -81,6 +81,9 @@ func (p *projection) take(v *view, rows []uint32) error {
 
 // series makes the series of all rows that have hours.
 func (p *projection) series() ([]Series, error) {
+	if err := p.hours.q.charge(len(p.rows) * seriesBytes); err != nil {
+		return nil, err
+	}
 	out := make([]Series, 0, len(p.rows))
 	from := 0
 	for _, t := range p.tables {

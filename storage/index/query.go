@@ -23,6 +23,8 @@ type query struct {
 	closed   []monthDays
 	sets     map[activeSetKey]*idSet
 	months   monthRule
+	meter    Meter // may be nil
+	taken    int64 // bytes it was not told of yet
 }
 
 type activeSetKey struct {
@@ -43,6 +45,7 @@ func (x *Index) newQuery(ctx context.Context, mintMs, maxtMs int64, ms []*labels
 		cutoffs: cutoffs, matchers: newMatchers(ms), sets: map[activeSetKey]*idSet{}, months: x.layout.months,
 	}
 	q.first = q.from
+	q.meter, _ = ctx.Value(meterKey{}).(Meter)
 	q.open = x.open.between(dayOf(q.from), dayOf(q.to))
 	return q, q.from <= q.to
 }
