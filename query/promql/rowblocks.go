@@ -142,7 +142,15 @@ func (s *search) rows(series int) (wanted []index.HourSpan) {
 // chargeSamples is the number of samples that are charged at once.
 const chargeSamples = 1 << 12
 
-// touchHits is touch for what take copies.
+const (
+	// lineWords is the number of words of a cache line.
+	lineWords = 8
+	// touchedWordsMax is the number of words up to which all lines of a hit are touched: in longer ones the processor sees
+	// by itself what comes next.
+	touchedWordsMax = 16 * lineWords
+)
+
+// touchHits is touch for what take copies: the ends of a hit, and what lies between them if there are steps to look at it.
 func (s *search) touchHits(hits []hit) {
 	for i := range hits {
 		if h := &hits[i]; h.from < h.end {
@@ -150,6 +158,11 @@ func (s *search) touchHits(hits []hit) {
 			s.ahead.add(&words[h.end-1])
 			if !s.p.latest && h.end-h.from > 1 {
 				s.ahead.add(&words[h.from])
+			}
+			if n := h.end - h.from; s.p.steps > 1 && n <= touchedWordsMax {
+				for at := h.from + lineWords; at < h.end-1; at += lineWords {
+					s.ahead.add(&words[at])
+				}
 			}
 		}
 	}
