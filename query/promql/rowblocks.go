@@ -117,12 +117,25 @@ func (s *search) touch(first, end int) {
 			if s.touchTogether(number, span) {
 				continue
 			}
-			for hour := span.First; hour <= min(span.Last, span.First+keyschema.DayHours-1); hour++ {
-				s.ahead.add(s.u.table.probably(blockKey(number, hour, 1)))
-			}
+			s.touchDays(number, span)
 		}
 	}
 	s.ahead.read()
+}
+
+// touchDays is touch for a span: for its days, and for the rows of the first, or last, of which only a part is wanted.
+func (s *search) touchDays(number uint64, span index.HourSpan) {
+	for hour := span.First; hour <= span.Last; {
+		day := &s.p.days[hour/keyschema.DayHours-s.p.firstDay].day
+		end := min(span.Last, day.lastHour())
+		if day.usable && end-hour+1 >= blockHoursFew {
+			s.ahead.add(s.u.table.probably(blockKey(number, day.firstHour, day.hours)))
+		}
+		for ; hour <= end && !(day.usable && day.whole); hour++ {
+			s.ahead.add(s.u.table.probably(blockKey(number, hour, 1)))
+		}
+		hour = end + 1
+	}
 }
 
 // rows looks for the rows of a series; it returns the hours of those that were not found.
