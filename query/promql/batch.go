@@ -21,8 +21,8 @@ type Column struct {
 	Series *index.Series
 	Group  uint32
 	Samples
-	// More are the samples behind those, each with some, where they lie in several places. Only a batch that is read as a
-	// whole has such columns.
+	// More are the samples behind those, each with some, where they lie in several places: Len, Time, Times and the like are of
+	// the first place then. Only a batch that is read as a whole has such columns.
 	More []Samples
 }
 
