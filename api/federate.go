@@ -17,6 +17,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
+// familyBytes is about what a series takes besides its labels: in the list, and in its metric's family with a dozen labels.
+const familyBytes = 1 << 10
+
 // newest is the last sample of a series.
 type newest struct {
 	labels labels.Labels
@@ -27,7 +30,9 @@ type newest struct {
 // federate answers /federate: the newest sample of each selected series, in the exposition format that the client asks
 // for, so that another Prometheus can scrape it. Errors are plain text, as scrapers log them.
 func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
-	list, aerr := s.federated(w, r)
+	held := s.hold()
+	defer held.end()
+	list, aerr := s.federated(w, r, held)
 	if aerr != nil {
 		if aerr.code() == http.StatusServiceUnavailable {
 			s.setRetryAfter(w, aerr.retryAfter)
@@ -54,7 +59,7 @@ func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
 }
 
 // federated reads the request and what it selects, sorted by metric.
-func (s *Server) federated(w http.ResponseWriter, r *http.Request) ([]newest, *apiError) {
+func (s *Server) federated(w http.ResponseWriter, r *http.Request, held held) ([]newest, *apiError) {
 	r, aerr := s.parseForm(w, r)
 	if aerr == nil {
 		aerr = strictForm(r)
@@ -77,7 +82,7 @@ func (s *Server) federated(w http.ResponseWriter, r *http.Request) ([]newest, *a
 		if len(set) == 0 {
 			continue // nothing, as in Prometheus, rather than everything
 		}
-		if list, err = s.appendNewest(ctx, list, set); err != nil {
+		if list, err = s.appendNewest(ctx, list, set, held); err != nil {
 			return nil, readFailure(err)
 		}
 		if most := s.opts.Limits.ReadSamplesMax; len(list) > most {
@@ -94,7 +99,7 @@ func (s *Server) federated(w http.ResponseWriter, r *http.Request) ([]newest, *a
 
 // appendNewest appends the newest samples of the series that one selector selects. A series that has ended has none, as
 // the formats know no stale markers.
-func (s *Server) appendNewest(ctx context.Context, list []newest, set []*labels.Matcher) ([]newest, error) {
+func (s *Server) appendNewest(ctx context.Context, list []newest, set []*labels.Matcher, held held) ([]newest, error) {
 	toMs := s.opts.Now().UnixMilli()
 	fromMs := toMs - s.opts.Lookback.Milliseconds()
 	querier, err := s.opts.Queryable.Querier(fromMs, toMs)
@@ -117,6 +122,9 @@ func (s *Server) appendNewest(ctx context.Context, list []newest, set []*labels.
 			return list, err
 		}
 		if found && !value.IsStaleNaN(n.value) {
+			if err := held.take(familyBytes + 2*int(n.labels.ByteSize())); err != nil {
+				return list, err
+			}
 			list = append(list, n)
 		}
 	}

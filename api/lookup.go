@@ -144,18 +144,18 @@ func (s *Server) series(r *http.Request) (reply, *apiError) {
 		return reply{}, aerr
 	}
 	var list []index.Series
-	end := func() {}
+	held := s.hold()
 	if !l.empty {
 		ctx, leave, aerr := s.admit(r)
 		if aerr != nil {
 			return reply{}, aerr
 		}
 		defer leave()
-		ctx, end = s.metered(ctx)
+		ctx = held.metered(ctx)
 		for _, set := range l.sets {
 			found, err := s.opts.Catalogue.Select(ctx, l.mintMs, l.maxtMs, set...)
 			if err != nil {
-				end()
+				held.end()
 				return reply{}, evalError(err)
 			}
 			list = joined(list, found)
@@ -170,18 +170,8 @@ func (s *Server) series(r *http.Request) (reply, *apiError) {
 		data: func(j *jsonWriter) {
 			j.list(len(list), func(i int) { j.buf = appendLabels(j.buf, list[i].Labels) })
 		},
-		notes: notes, done: end,
+		notes: notes, done: held.end,
 	}, nil
-}
-
-// metered has look-ups count what they hold until end is called.
-func (s *Server) metered(ctx context.Context) (metered context.Context, end func()) {
-	if s.opts.Budgets == nil {
-		return ctx, func() {}
-	}
-	budget := s.opts.Budgets.Budget()
-	metered, _ = budget.Metered(ctx)
-	return metered, budget.End
 }
 
 // joined appends what was found to a list; the first finding is the list.

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	readers "halite/query/promql"
 )
 
 // Prometheus' own handler for remote read is not used: the package it is in brings service discovery and cloud clients
@@ -147,10 +149,11 @@ func selections(list []*prompb.Query) ([]selection, error) {
 
 // readSamples answers with all samples in one message.
 func (s *Server) readSamples(ctx context.Context, w http.ResponseWriter, queries []selection) *apiError {
-	left := s.opts.Limits.ReadSamplesMax
+	held, left := s.hold(), s.opts.Limits.ReadSamplesMax
+	defer held.end()
 	resp := prompb.ReadResponse{Results: make([]*prompb.QueryResult, 0, len(queries))}
 	for _, q := range queries {
-		result, aerr := s.querySamples(ctx, q, &left)
+		result, aerr := s.querySamples(ctx, q, held, &left)
 		if aerr != nil {
 			return aerr
 		}
@@ -167,8 +170,15 @@ func (s *Server) readSamples(ctx context.Context, w http.ResponseWriter, queries
 	return nil
 }
 
+// readSampleBytes is about what a sample takes in a message that is being made: as it is, while its list grows, encoded,
+// and compressed.
+const readSampleBytes = 64
+
+// readStep is the number of samples that are counted at a time.
+const readStep = 1024
+
 // querySamples collects the samples of one query and subtracts their number from left.
-func (s *Server) querySamples(ctx context.Context, q selection, left *int) (*prompb.QueryResult, *apiError) {
+func (s *Server) querySamples(ctx context.Context, q selection, held held, left *int) (*prompb.QueryResult, *apiError) {
 	result := &prompb.QueryResult{}
 	if len(q.matchers) == 0 {
 		return result, nil
@@ -184,6 +194,7 @@ func (s *Server) querySamples(ctx context.Context, q selection, left *int) (*pro
 		series := set.At()
 		it = series.Iterator(it)
 		ts := &prompb.TimeSeries{Labels: prompb.FromLabels(series.Labels(), nil)}
+		counted := 0
 		for typ := it.Next(); typ != chunkenc.ValNone; typ = it.Next() {
 			if *left--; *left < 0 {
 				return nil, readError(http.StatusBadRequest,
@@ -192,6 +203,15 @@ func (s *Server) querySamples(ctx context.Context, q selection, left *int) (*pro
 			if err := appendReadSample(ts, it, typ); err != nil {
 				return nil, readFailure(err)
 			}
+			if len(ts.Samples)-counted == readStep {
+				if err := held.take(readStep * readSampleBytes); err != nil {
+					return nil, readFailure(err)
+				}
+				counted += readStep
+			}
+		}
+		if err := held.take((len(ts.Samples)-counted)*readSampleBytes + 4*int(series.Labels().ByteSize())); err != nil {
+			return nil, readFailure(err)
 		}
 		if err := it.Err(); err != nil {
 			return nil, readFailure(err)
@@ -221,8 +241,12 @@ func appendReadSample(ts *prompb.TimeSeries, it chunkenc.Iterator, typ chunkenc.
 	return nil
 }
 
-// readFailure gives an error of the store its status. A read that ran out of time may work later.
+// readFailure gives an error of the store its status. A read that ran out of time may work later; one that is too large is
+// refused as one of too many samples is.
 func readFailure(err error) *apiError {
+	if limit := new(readers.LimitError); errors.As(err, &limit) && limit.Limit != readers.LimitTotalBytes {
+		return readError(http.StatusBadRequest, err)
+	}
 	aerr := evalError(err)
 	if aerr.typ == errExec {
 		aerr.typ = errInternal

@@ -1,0 +1,48 @@
+package api
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	readers "halite/query/promql"
+	"halite/storage"
+)
+
+// budgets makes budgets of so many bytes.
+func budgets(t *testing.T, bytesMax int64) *readers.Queryable {
+	t.Helper()
+	type nothing struct {
+		readers.Catalogue
+		readers.Head
+		storage.Table
+	}
+	q, err := readers.New(readers.Options{
+		Catalogue: nothing{}, Head: nothing{}, Data: nothing{}, Schema: new(keyschema.Schema), BytesMax: bytesMax,
+	})
+	require.NoError(t, err)
+	return q
+}
+
+// TestAnswersAreCounted: what an answer holds is limited like what a query holds.
+func TestAnswersAreCounted(t *testing.T) {
+	all := matcher(prompb.LabelMatcher_EQ, "job", "node")
+	read := &prompb.ReadRequest{Queries: []*prompb.Query{readQuery(0, 600_000, all)}}
+	for _, c := range []struct {
+		bytesMax int64
+		code     int
+	}{{1000, http.StatusBadRequest}, {1 << 20, http.StatusOK}} {
+		f := newFixture(t, func(o *Options) { o.Budgets = budgets(t, c.bytesMax) })
+		w := f.read(t, read)
+		require.Equal(t, c.code, w.Code)
+		federated := f.get("/federate?match[]=requests_total")
+		require.Equal(t, c.code, federated.Code)
+		if c.code != http.StatusOK {
+			require.Contains(t, body(t, w), "(query.max-bytes)")
+			require.Contains(t, body(t, federated), "(query.max-bytes)")
+		}
+	}
+}
