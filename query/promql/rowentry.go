@@ -84,7 +84,10 @@ func rowShapeOf(startMs int64, c columns, t traits) rowShape {
 	if t.plain {
 		s.samples |= shapePlain
 	}
-	if !t.rising {
+	switch {
+	case len(c.values) > math.MaxUint16+1: // longer than places can tell, should such an entry ever be kept
+		s.samples |= fallsMany << shapeFallsAt
+	case !t.rising:
 		var falls [fallsMany]uint16
 		s.samples |= uint32(len(appendFalls(falls[:0], c.values, fallsMany))) << shapeFallsAt
 	}
