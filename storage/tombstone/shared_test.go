@@ -15,37 +15,44 @@ import (
 	"halite/storage/tombstone"
 )
 
-// unreliable loses answers of conditional mutations, before or after they took effect.
-type unreliable struct {
+// conditional has its conditional mutations answered by a function, which may apply them.
+type conditional struct {
 	storage.Store
-	mu  sync.Mutex
-	rng *rand.Rand
+	answer func(apply func() (bool, error)) (bool, error)
 }
 
-func (s *unreliable) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
+func (s *conditional) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
 	t, err := s.Store.EnsureTable(ctx, schema)
-	return &unreliableTable{t, s}, err
+	return &conditionalTable{t, s}, err
 }
 
-type unreliableTable struct {
+type conditionalTable struct {
 	storage.Table
-	s *unreliable
+	s *conditional
 }
 
-func (t *unreliableTable) CheckAndApply(
+func (t *conditionalTable) CheckAndApply(
 	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
 ) (bool, error) {
-	t.s.mu.Lock()
-	n := t.s.rng.IntN(4)
-	t.s.mu.Unlock()
-	if n == 0 {
-		return false, storage.ErrUnavailable
-	}
-	matched, err := t.Table.CheckAndApply(ctx, key, cond, then, otherwise)
-	if n == 1 {
-		return false, storage.ErrUnavailable
-	}
-	return matched, err
+	return t.s.answer(func() (bool, error) { return t.Table.CheckAndApply(ctx, key, cond, then, otherwise) })
+}
+
+// unreliable loses answers of conditional mutations, before or after they took effect.
+func unreliable(store storage.Store, rng *rand.Rand) *conditional {
+	var mu sync.Mutex
+	return &conditional{store, func(apply func() (bool, error)) (bool, error) {
+		mu.Lock()
+		n := rng.IntN(4)
+		mu.Unlock()
+		if n == 0 {
+			return false, storage.ErrUnavailable
+		}
+		matched, err := apply()
+		if n == 1 {
+			return false, storage.ErrUnavailable
+		}
+		return matched, err
+	}}
 }
 
 func openShared(t *testing.T, store storage.Store, changed func(context.Context) error) *tombstone.Set {
@@ -66,7 +73,7 @@ func deletion() tombstone.Tombstone {
 // TestSharedDeletionsAreSeenByAll: processes that put tombstones in force, settle and drop them at the same time, over a
 // table that loses answers, see all of what was done before each look, each tombstone with a number of its own.
 func TestSharedDeletionsAreSeenByAll(t *testing.T) {
-	store := &unreliable{Store: storagetest.NewModel(time.Now), rng: rand.New(rand.NewPCG(7, 7))}
+	store := unreliable(storagetest.NewModel(time.Now), rand.New(rand.NewPCG(7, 7)))
 	var numbers sync.Mutex
 	last := uint32(0)
 	number := func(context.Context) (uint32, error) {
@@ -225,43 +232,28 @@ func TestSettlingIsMarked(t *testing.T) {
 	require.False(t, settling)
 }
 
-// overtakenStore loses the answer of the next conditional mutation that then is set for, and runs it before it says so.
-type overtakenStore struct {
-	storage.Store
-	then func()
-}
-
-func (s *overtakenStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
-	t, err := s.Store.EnsureTable(ctx, schema)
-	return &overtakenTable{t, s}, err
-}
-
-type overtakenTable struct {
-	storage.Table
-	s *overtakenStore
-}
-
-func (t *overtakenTable) CheckAndApply(
-	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
-) (bool, error) {
-	matched, err := t.Table.CheckAndApply(ctx, key, cond, then, otherwise)
-	if run := t.s.then; run != nil && err == nil && !matched {
-		t.s.then = nil
-		run()
-		return false, storage.ErrUnavailable
-	}
-	return matched, err
+// overtaken loses the answer of the next conditional mutation that next is set for, and runs that before it says so.
+func overtaken(store storage.Store, next *func()) *conditional {
+	return &conditional{store, func(apply func() (bool, error)) (bool, error) {
+		matched, err := apply()
+		if run := *next; run != nil && err == nil && !matched {
+			*next = nil
+			run()
+			return false, storage.ErrUnavailable
+		}
+		return matched, err
+	}}
 }
 
 // TestLostAnswers: a change that took effect is told as such even if its answer was lost and others have changed the row since.
 func TestLostAnswers(t *testing.T) {
 	model := storagetest.NewModel(time.Now)
-	lossy := &overtakenStore{Store: model}
-	set, other := openShared(t, lossy, nil), openShared(t, model, nil)
+	var then func()
+	set, other := openShared(t, overtaken(model, &then), nil), openShared(t, model, nil)
 	at := time.UnixMilli(1_700_000_000_000)
 	now := func() time.Time { return at }
 	lose := func() {
-		lossy.then = func() {
+		then = func() {
 			far, err := other.StartSettling(t.Context(), 9*storage.DayMs, 9*storage.DayMs, now)
 			require.NoError(t, err)
 			require.NoError(t, far.Done(t.Context()))
@@ -272,7 +264,7 @@ func TestLostAnswers(t *testing.T) {
 		return 7, nil
 	}, now)
 	require.NoError(t, err)
-	require.Nil(t, lossy.then)
+	require.Nil(t, then)
 	require.NotNil(t, set.Find(made.ID))
 	require.Equal(t, 1, set.Len())
 	require.NoError(t, leaving.Held(t.Context()))
@@ -281,16 +273,16 @@ func TestLostAnswers(t *testing.T) {
 	lose()
 	took, err := set.StartSettling(t.Context(), 1, 1, now)
 	require.NoError(t, err)
-	require.Nil(t, lossy.then)
+	require.Nil(t, then)
 	require.True(t, took.Overtook)
 	lose()
 	require.NoError(t, took.Done(t.Context(), made.ID))
-	require.Nil(t, lossy.then)
+	require.Nil(t, then)
 	require.False(t, set.Find(made.ID).Pending)
 	lose()
 	dropped, err := set.Drop(t.Context(), []uint64{made.ID})
 	require.NoError(t, err)
-	require.Nil(t, lossy.then)
+	require.Nil(t, then)
 	require.Equal(t, 1, dropped)
 	require.Zero(t, set.Len())
 }
