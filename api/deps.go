@@ -44,9 +44,9 @@ type Catalogue interface {
 	) ([]string, error)
 }
 
-// Budgets bound what look-ups of series hold, together with queries; *promql.Queryable is one.
+// Budgets bound what answers hold, together with queries; *promql.Queryable is one.
 type Budgets interface {
-	// Budget is for one look-up, which ends it.
+	// Budget is for one answer, which ends it.
 	Budget() *readers.Budget
 }
 

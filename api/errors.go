@@ -86,7 +86,6 @@ func evalError(err error) *apiError {
 		canceled promql.ErrQueryCanceled
 		timeout  promql.ErrQueryTimeout
 		store    promql.ErrStorage
-		limit    *readers.LimitError
 	)
 	switch {
 	case errors.Is(err, query.ErrCancelled):
@@ -94,7 +93,7 @@ func evalError(err error) *apiError {
 		return &apiError{typ: errCanceled, status: http.StatusServiceUnavailable, err: err}
 	case errors.As(err, &typed):
 		return &apiError{typ: errorType(typed.Type), err: err}
-	case errors.As(err, &limit) && limit.Limit == readers.LimitTotalBytes:
+	case readers.Crowded(err):
 		return &apiError{typ: errUnavailable, err: err}
 	case errors.As(err, &canceled), errors.Is(err, context.Canceled):
 		return &apiError{typ: errCanceled, err: err}

@@ -22,7 +22,7 @@ type Options struct {
 	Engine Engine
 	// Catalogue answers series and label look-ups. Required.
 	Catalogue Catalogue
-	// Budgets bound the memory of look-ups of series; nil if nothing does.
+	// Budgets bound what look-ups of series, remote reads and federation hold; nil if nothing does.
 	Budgets Budgets
 	// Queryable reads samples and chunks for remote read. Required.
 	Queryable promstorage.SampleAndChunkQueryable

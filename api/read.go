@@ -244,11 +244,12 @@ func appendReadSample(ts *prompb.TimeSeries, it chunkenc.Iterator, typ chunkenc.
 // readFailure gives an error of the store its status. A read that ran out of time may work later; one that is too large is
 // refused as one of too many samples is.
 func readFailure(err error) *apiError {
-	if limit := new(readers.LimitError); errors.As(err, &limit) && limit.Limit != readers.LimitTotalBytes {
-		return readError(http.StatusBadRequest, err)
-	}
 	aerr := evalError(err)
-	if aerr.typ == errExec {
+	switch limit := new(readers.LimitError); {
+	case aerr.typ != errExec:
+	case errors.As(err, &limit):
+		aerr.typ = errBadData
+	default:
 		aerr.typ = errInternal
 	}
 	return readError(aerr.code(), err)

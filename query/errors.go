@@ -75,7 +75,7 @@ func classify(ctx context.Context, err error) *Error {
 	switch {
 	case errors.As(err, &known):
 		return known
-	case crowded(err):
+	case readers.Crowded(err):
 		return &Error{Type: ErrorUnavailable, Err: err}
 	case errors.Is(cause, ErrCancelled):
 		return &Error{Type: ErrorCanceled, Err: ErrCancelled}
@@ -103,12 +103,6 @@ func (o Options) samplesText() string {
 		text += fmt.Sprintf(", where Prometheus's engine evaluates it %d (query.max-engine-samples)", o.EngineSamplesMax)
 	}
 	return text
-}
-
-// crowded reports whether there would have been memory for a query had there not been others.
-func crowded(err error) bool {
-	limit := new(readers.LimitError)
-	return errors.As(err, &limit) && limit.Limit == readers.LimitTotalBytes
 }
 
 // limited adds to an error of a limit which one it is and what can be done.

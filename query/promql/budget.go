@@ -53,6 +53,12 @@ func (e *LimitError) As(target any) bool {
 	return ok
 }
 
+// Crowded reports whether a limit was reached that would not have been, had there not been other queries.
+func Crowded(err error) bool {
+	limit := new(LimitError)
+	return errors.As(err, &limit) && limit.Limit == LimitTotalBytes
+}
+
 // StorageError says that a read below failed; the query has no answer. To errors.As it is also Prometheus' ErrStorage.
 type StorageError struct {
 	Op  string
@@ -73,8 +79,8 @@ func (e *StorageError) As(target any) bool {
 	return ok
 }
 
-// storageError wraps the error of a read. The end of the context, and of
-// the budget, is not the storage's fault and stays what it is.
+// storageError wraps the error of a read. The end of the context, and of the budget, is not the storage's
+// fault and stays what it is.
 func storageError(op string, err error) error {
 	if limit := new(LimitError); errors.As(err, &limit) {
 		return limit

@@ -10,27 +10,7 @@ type metrics struct {
 	series, rows, samples prometheus.Counter
 }
 
-// registerPool shows what queries hold together.
-func registerPool(reg prometheus.Registerer, p *pool) error {
-	if reg == nil {
-		return nil
-	}
-	for _, c := range []prometheus.Collector{
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "tsdb_query_memory_bytes", Help: "Memory that queries under way hold, but for the first MiB of each.",
-		}, func() float64 { return float64(p.bytes.Load()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "tsdb_query_memory_bytes_max", Help: "Memory that queries under way may hold.",
-		}, func() float64 { return float64(p.bytesMax) }),
-	} {
-		if err := reg.Register(c); err != nil {
-			return fmt.Errorf("register metrics of query memory: %w", err)
-		}
-	}
-	return nil
-}
-
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, p *pool) (*metrics, error) {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
@@ -42,7 +22,15 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.series, m.rows, m.samples} {
+	for _, c := range []prometheus.Collector{
+		m.series, m.rows, m.samples,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "tsdb_query_memory_bytes", Help: "Memory that queries under way hold, but for the first MiB of each.",
+		}, func() float64 { return float64(p.bytes.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "tsdb_query_memory_bytes_max", Help: "Memory that queries under way may hold.",
+		}, func() float64 { return float64(p.bytesMax) }),
+	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register read metrics: %w", err)
 		}

@@ -30,17 +30,17 @@ func New(opts Options) (*Queryable, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(opts.Registerer)
+	opts = opts.withDefaults()
+	pool := &pool{bytesMax: opts.TotalBytesMax}
+	m, err := newMetrics(opts.Registerer, pool)
 	if err != nil {
 		return nil, err
 	}
-	opts = opts.withDefaults()
 	cache, err := newRowCache(&opts)
 	if err != nil {
 		return nil, err
 	}
-	q := &Queryable{opts: opts, metrics: m, cache: cache, pool: &pool{bytesMax: opts.TotalBytesMax}}
-	return q, registerPool(opts.Registerer, q.pool)
+	return &Queryable{opts: opts, metrics: m, cache: cache, pool: pool}, nil
 }
 
 // Querier reads samples with mintMs ≤ time ≤ maxtMs. All that it holds at once counts against one budget.
