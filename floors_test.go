@@ -49,8 +49,6 @@ var floors = map[string]int{
 	"loadtest/plan": 0,
 	// What the API's tests send to Prometheus and to us; nothing else imports it.
 	"api/internal/comparison": 8,
-	// HTTP without knowledge of what is served.
-	"api/shortcut": 0,
 	// Dashboards as data; the test of cmd/tsdb asks a server for them.
 	"grafana":          0,
 	"grafana/generate": 1,

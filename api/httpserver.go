@@ -3,8 +3,6 @@ package api
 import (
 	"net/http"
 	"time"
-
-	"halite/api/shortcut"
 )
 
 // Timeouts and sizes of the server made by NewHTTPServer.
@@ -31,13 +29,4 @@ func NewHTTPServer(addr string, h http.Handler) *http.Server {
 		IdleTimeout:       IdleTimeout,
 		MaxHeaderBytes:    HeaderBytesMax,
 	}
-}
-
-// NewFrontServer returns a server for h that answers small queries and look-ups on the goroutine of their connection, and
-// has the server made by NewHTTPServer answer everything else.
-func NewFrontServer(h http.Handler) (*shortcut.Server, error) {
-	return shortcut.New(shortcut.Options{
-		HTTP:  NewHTTPServer("", h),
-		Paths: []string{"/api/v1/query", "/api/v1/labels", "/api/v1/label/", "/api/v1/series"},
-	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
@@ -20,7 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"halite/api"
-	"halite/api/shortcut"
 )
 
 // serveUntilSignal runs the server until SIGTERM or SIGINT, then drains it.
@@ -48,10 +48,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return fmt.Errorf("--web.listen-address: %w", err)
 	}
-	httpServer, err := api.NewFrontServer(gate)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
+	httpServer := api.NewHTTPServer("", gate)
 	failed := make(chan error, 2)
 	go func() { failed <- httpServer.Serve(listener) }()
 	logStart(c, log, listener.Addr())
@@ -98,7 +95,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 }
 
 // drain finishes the requests under way, then flushes and closes the store.
-func drain(c *serveConfig, httpServer *shortcut.Server, db *database, log *slog.Logger) error {
+func drain(c *serveConfig, httpServer *http.Server, db *database, log *slog.Logger) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), c.shutdownTimeout)
 	defer cancel()
