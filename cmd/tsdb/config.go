@@ -34,6 +34,7 @@ type serveConfig struct {
 	freeBytesMin       int64
 	tombstonesMax      int
 	acceptWALLoss      bool
+	acceptTableLoss    []string // names of lost things, acceptAll for all of them
 	bigtable           bigtableConfig
 	takeOver           bool
 	throughMode        throughConfig
@@ -137,6 +138,10 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 		BytesVar(asBytes(&c.freeBytesMin))
 	cmd.Flag("storage.accept-wal-loss", "Start although the log is damaged; what is lost is named and set aside.").
 		BoolVar(&c.acceptWALLoss)
+	cmd.Flag(acceptTableLossFlag, "Start without the named part of the tables. The name is the one in the error message: "+
+		"a file, or all. Repeat the flag for more names. Without =NAME it means all. The server logs the loss and sets the rest "+
+		"aside.").
+		PlaceHolder("NAME").StringsVar(&c.acceptTableLoss)
 }
 
 func (c *serveConfig) addWebFlags(cmd *kingpin.CmdClause) {

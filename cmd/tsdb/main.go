@@ -53,7 +53,7 @@ func runCommand(args []string) error {
 	keeping := addRetentionCommand(app)
 	version := app.Command("version", "Print the version.")
 
-	command, err := app.Parse(args)
+	command, err := app.Parse(normalArgs(args))
 	if err != nil {
 		return fmt.Errorf("%w (tsdb --help lists the commands and flags)", err)
 	}
