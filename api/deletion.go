@@ -80,7 +80,10 @@ func (s *Server) deletionParams(r *http.Request) (d ingest.Deletion, aerr *apiEr
 			return d, badParam(name, fmt.Errorf("unknown, and what is deleted stays so; known are %s", strings.Join(known, ", ")))
 		}
 	}
-	selectors := r.Form["match[]"]
+	selectors, aerr := s.selectorTexts(r)
+	if aerr != nil {
+		return d, aerr
+	}
 	if len(selectors) == 0 {
 		return d, badData(errors.New("no match[] parameter provided"))
 	}

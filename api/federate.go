@@ -67,7 +67,11 @@ func (s *Server) federated(w http.ResponseWriter, r *http.Request, held held) ([
 	if aerr != nil {
 		return nil, aerr
 	}
-	sets, err := s.opts.Engine.Parser().ParseMetricSelectors(r.Form["match[]"])
+	texts, aerr := s.selectorTexts(r)
+	if aerr != nil {
+		return nil, aerr
+	}
+	sets, err := s.opts.Engine.Parser().ParseMetricSelectors(texts)
 	if err != nil {
 		return nil, badData(err)
 	}

@@ -41,8 +41,12 @@ func (s *Server) lookupParams(r *http.Request, wrap func(error) *apiError) (look
 	if aerr != nil {
 		return l, aerr
 	}
+	texts, aerr := s.selectorTexts(r)
+	if aerr != nil {
+		return l, aerr
+	}
 	var err error
-	if l.sets, err = matcherSets(s.opts.Engine.Parser(), r.Form["match[]"]); err != nil {
+	if l.sets, err = matcherSets(s.opts.Engine.Parser(), texts); err != nil {
 		return l, wrap(err)
 	}
 	var ok bool

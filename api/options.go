@@ -98,6 +98,8 @@ type Limits struct {
 	RangePointsMax int
 	// LookupTimeout bounds series and label look-ups, their wait for a place included. Default 2 min.
 	LookupTimeout time.Duration
+	// SelectorsMax bounds the match[] parameters of a request and the queries of a remote read. Default 1000; more is 400.
+	SelectorsMax int
 	// LookupConcurrencyMax bounds the look-ups handled at once. Default 20.
 	LookupConcurrencyMax int
 	// ReadBytesMax bounds the body of a remote-read request, compressed and decoded. Default 1 MiB, as decoded objects may
@@ -129,6 +131,7 @@ const (
 	DefaultFormBytesMax          = 10 << 20
 	DefaultRangePointsMax        = 11000
 	DefaultLookupTimeout         = 2 * time.Minute
+	DefaultSelectorsMax          = 1000
 	DefaultLookupConcurrencyMax  = 20
 	DefaultReadBytesMax          = 1 << 20
 	DefaultReadSamplesMax        = 50_000_000
@@ -226,6 +229,7 @@ func (l *Limits) Validate() error {
 	setPositive(&l.FormBytesMax, DefaultFormBytesMax, "FormBytesMax", &faults)
 	setPositive(&l.RangePointsMax, DefaultRangePointsMax, "RangePointsMax", &faults)
 	setPositive(&l.LookupTimeout, DefaultLookupTimeout, "LookupTimeout", &faults)
+	setPositive(&l.SelectorsMax, DefaultSelectorsMax, "SelectorsMax", &faults)
 	setPositive(&l.LookupConcurrencyMax, DefaultLookupConcurrencyMax, "LookupConcurrencyMax", &faults)
 	setPositive(&l.ReadBytesMax, DefaultReadBytesMax, "ReadBytesMax", &faults)
 	setPositive(&l.ReadSamplesMax, DefaultReadSamplesMax, "ReadSamplesMax", &faults)

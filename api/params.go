@@ -124,7 +124,28 @@ func limitParam(r *http.Request) (int, *apiError) {
 	return limit, nil
 }
 
-// matcherSets reads series selectors. Each must have a matcher that does not match the empty string, as otherwise it
+// selectorTexts returns the match[] parameters of a parsed form, each text once. It fails if there are too many.
+func (s *Server) selectorTexts(r *http.Request) ([]string, *apiError) {
+	texts := r.Form["match[]"]
+	if most := s.opts.Limits.SelectorsMax; len(texts) > most {
+		return nil, badParam("match[]", fmt.Errorf("the request has %d selectors, more than the limit of %d (query.max-selectors); "+
+			"combine selectors with a regular expression or send several requests", len(texts), most))
+	}
+	if len(texts) < 2 {
+		return texts, nil
+	}
+	seen := make(map[string]struct{}, len(texts))
+	distinct := make([]string, 0, len(texts))
+	for _, text := range texts {
+		if _, ok := seen[text]; !ok {
+			seen[text] = struct{}{}
+			distinct = append(distinct, text)
+		}
+	}
+	return distinct, nil
+}
+
+// matcherSets parses series selectors. Each must have a matcher that does not match the empty string; otherwise it
 // selects everything.
 func matcherSets(p parser.Parser, selectors []string) ([][]*labels.Matcher, error) {
 	sets, err := p.ParseMetricSelectors(selectors)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	readers "halite/query/promql"
 )
@@ -51,6 +53,10 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 		return readError(http.StatusBadRequest, err)
 	}
 	// All before the first is answered: a stream that has begun cannot tell what is wrong any more.
+	if most := s.opts.Limits.SelectorsMax; len(req.Queries) > most {
+		return readError(http.StatusBadRequest, fmt.Errorf("the request has %d queries, more than the limit of %d "+
+			"(query.max-selectors)", len(req.Queries), most))
+	}
 	queries, err := selections(req.Queries)
 	if err != nil {
 		return readError(http.StatusBadRequest, err)
@@ -228,7 +234,7 @@ func appendReadSample(ts *prompb.TimeSeries, it chunkenc.Iterator, typ chunkenc.
 	switch typ {
 	case chunkenc.ValFloat:
 		t, v := it.At()
-		ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: t, Value: v})
+		ts.Samples = append(ts.Samples, readSample(t, v))
 	case chunkenc.ValHistogram:
 		t, h := it.AtHistogram(nil)
 		ts.Histograms = append(ts.Histograms, prompb.FromIntHistogram(t, h))
@@ -239,6 +245,16 @@ func appendReadSample(ts *prompb.TimeSeries, it chunkenc.Iterator, typ chunkenc.
 		return fmt.Errorf("unknown kind of sample %v", typ)
 	}
 	return nil
+}
+
+// readSample returns a sample that keeps the sign of zero. The generated encoder leaves out a value that equals 0, and -0
+// does. So the field is added in encoded form; decoders read it like any other value.
+func readSample(tsMs int64, v float64) prompb.Sample {
+	s := prompb.Sample{Timestamp: tsMs, Value: v}
+	if v == 0 && math.Signbit(v) {
+		s.XXX_unrecognized = protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), math.Float64bits(v))
+	}
+	return s
 }
 
 // readFailure gives an error of the store its status. A read that ran out of time may work later; one that is too large is

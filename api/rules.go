@@ -19,7 +19,11 @@ func (s *Server) rules(r *http.Request) (reply, *apiError) {
 	if aerr := strictForm(r); aerr != nil {
 		return reply{}, aerr
 	}
-	if _, err := matcherSets(s.opts.Engine.Parser(), r.Form["match[]"]); err != nil {
+	texts, aerr := s.selectorTexts(r)
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	if _, err := matcherSets(s.opts.Engine.Parser(), texts); err != nil {
 		return reply{}, badData(err)
 	}
 	query := r.URL.Query()

@@ -60,6 +60,7 @@ type serveConfig struct {
 	querySeriesMax     int
 	queryConcurrency   int
 	queryPointsMax     int
+	querySelectorsMax  int
 	queryTextBytesMax  int
 	queryDepthMax      int
 	subqueryStepsMax   int64
@@ -209,6 +210,8 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("query.result-cache-recent", "Samples younger than this are always looked at again, although every use of "+
 		"a kept result is checked against what was written since.").Default("0s").DurationVar(&c.resultCacheRecent)
 	cmd.Flag("query.max-points", "Most points of a series in a range query.").Default("11000").IntVar(&c.queryPointsMax)
+	cmd.Flag("query.max-selectors", "Most match[] parameters of a request, and queries of a remote read.").Default("1000").
+		IntVar(&c.querySelectorsMax)
 	cmd.Flag("query.max-text-bytes", "Longest text of a query.").Default("1048576").IntVar(&c.queryTextBytesMax)
 }
 
@@ -227,6 +230,7 @@ func (c *serveConfig) Validate() error {
 		"query.max-subquery-steps": c.subqueryStepsMax, "query.max-subquery-points": c.subqueryPointsMax,
 		"query.max-label-growth": int64(c.labelGrowthMax), "query.queue-wait": int64(c.queryQueueWait),
 		"query.max-points": int64(c.queryPointsMax), "query.max-text-bytes": int64(c.queryTextBytesMax),
+		"query.max-selectors": int64(c.querySelectorsMax),
 	}
 	for name, v := range positive {
 		if v <= 0 {
