@@ -90,7 +90,7 @@ func logGraphs() []graph {
 		{title: "Log in trouble", unit: unitPerSec, about: "Appends refused because the disk lagged, and times that it was full.",
 			exprs: []expr{
 				{"sum(rate(tsdb_wal_overloads_total{@}[@]))", "buffer full"},
-				{"sum(rate(tsdb_wal_no_space_total{@}[@]))", "disk full"},
+				{"sum(rate(tsdb_wal_stalls_total{@}[@]))", "no space or descriptors"},
 			}},
 		{title: "Last replay", unit: unitShort,
 			about: "What the last start read back from the log: samples, those without a series, and damaged stretches accepted.",

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"syscall"
 )
 
 // Errors that say what a caller can do. Engines wrap them with context.
@@ -22,6 +23,13 @@ var (
 	// whose quota is used up); retry later. What was asked for may have happened all the same.
 	ErrUnavailable = errors.New("storage unavailable")
 )
+
+// Exhausted reports that an operation failed because the machine lacks disk space, quota, descriptors or memory. The same
+// operation can succeed later.
+func Exhausted(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EMFILE) ||
+		errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
 
 // RowError is the failure of one row of an Apply; Index is its position in the request.
 type RowError struct {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"halite/storage"
 )
 
 // checkpointBufferBytes is written at a time.
@@ -28,7 +30,7 @@ func newCheckpointWriter(fs vfs.FS, dir string, next *header) (*checkpointWriter
 	c := &checkpointWriter{fs: fs, dir: dir, name: checkpointName(next.number), salt: next.salt}
 	f, err := fs.Create(c.tempPath(), vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return nil, fmt.Errorf("create checkpoint: %w", withNoSpace(err))
+		return nil, fmt.Errorf("create checkpoint: %w", err)
 	}
 	c.file = f
 	h := header{typ: typeCheckpoint, salt: next.salt, number: next.number, firstSeq: next.firstSeq}
@@ -51,13 +53,13 @@ func (c *checkpointWriter) add(kind byte, payload []byte) error {
 
 func (c *checkpointWriter) flush() error {
 	if _, err := c.file.Write(c.buf); err != nil {
-		return fmt.Errorf("write checkpoint: %w", withNoSpace(err))
+		return fmt.Errorf("write checkpoint: %w", err)
 	}
 	c.written += int64(len(c.buf))
 	c.buf = c.buf[:0]
 	// Start the disk on it now, so that the sync at the end does not stall the log's own syncs.
 	if _, err := c.file.SyncTo(c.written); err != nil {
-		return fmt.Errorf("write checkpoint: %w", withNoSpace(err))
+		return fmt.Errorf("write checkpoint: %w", err)
 	}
 	return nil
 }
@@ -72,12 +74,12 @@ func (c *checkpointWriter) finish() error {
 		return err
 	}
 	if err := c.file.Sync(); err != nil {
-		return fmt.Errorf("sync checkpoint: %w", withNoSpace(err))
+		return fmt.Errorf("sync checkpoint: %w", err)
 	}
 	err := c.file.Close()
 	c.file = nil
 	if err != nil {
-		return fmt.Errorf("close checkpoint: %w", withNoSpace(err))
+		return fmt.Errorf("close checkpoint: %w", err)
 	}
 	return nil
 }
@@ -91,20 +93,20 @@ func (c *checkpointWriter) discard() error {
 	return errors.Join(err, c.fs.Remove(c.tempPath()))
 }
 
-// publish gives the finished file its name.
+// publish gives the finished file its name. The caller syncs the directory.
 func (c *checkpointWriter) publish() error {
 	if err := c.fs.Rename(c.tempPath(), c.fs.PathJoin(c.dir, c.name)); err != nil {
-		return fmt.Errorf("rename checkpoint: %w", withNoSpace(err))
+		return fmt.Errorf("rename checkpoint: %w", err)
 	}
-	return syncDir(c.fs, c.dir)
+	return nil
 }
 
 // Truncate replaces all segments before the given one by a checkpoint of the frames that checkpoint emits: what replay
 // must still see of them. It waits until the segment exists and may run beside Append. If nothing lies before the
 // segment, it does nothing and does not call checkpoint.
 //
-// An error of checkpoint or of writing its file (ErrNoSpace among them) leaves the log as it was. If the log cannot
-// tell whether the checkpoint took effect, it fails (ErrFailed).
+// An error of checkpoint or of writing its file leaves the log as it was; see storage.Exhausted. If the log cannot tell
+// whether the checkpoint took effect, it fails (ErrFailed).
 func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, payload []byte) error) error) error {
 	l.truncating.Lock()
 	defer l.truncating.Unlock()
@@ -125,13 +127,21 @@ func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, paylo
 	if err == nil {
 		err = c.finish()
 	}
-	if err != nil {
+	published := false
+	if err == nil {
+		err = c.publish()
+		published = err == nil || !storage.Exhausted(err)
+	}
+	if err != nil && !published {
 		if discardErr := c.discard(); discardErr != nil {
 			l.logger.Warn("an unfinished checkpoint stays until the next start", "err", discardErr)
 		}
 		return err
 	}
-	if err := c.publish(); err != nil {
+	if err == nil {
+		err = l.syncDir()
+	}
+	if err != nil {
 		l.fail("checkpoint", err)
 		return err
 	}
@@ -173,10 +183,15 @@ func (l *Log) awaitSegment(before uint64) (needed bool, err error) {
 		g = l.gathering
 		signal(l.kick)
 	}
+	stalled := l.stalled
 	l.mu.Unlock()
 	// All segments before the awaited one are sealed then, at least one, for it was cut behind a frame.
-	<-g.done
-	return true, g.err
+	select {
+	case <-g.done:
+		return true, g.err
+	case <-stalled:
+		return false, l.whyStalled()
+	}
 }
 
 // dropSegments removes what the published checkpoint replaces.
@@ -193,7 +208,7 @@ func (l *Log) dropSegments(checkpoint segmentMeta) error {
 	l.checkpoint = checkpoint
 	l.mu.Unlock()
 	// Should this be cut off, the next Open goes on with it.
-	if err := removeAll(l.fs, l.opts.Dir, names); err != nil {
+	if err := l.remove(names); err != nil {
 		return fmt.Errorf("remove what the checkpoint replaces: %w", err)
 	}
 	return nil

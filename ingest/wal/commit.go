@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"halite/storage"
 )
 
 // spareBytesMax is the largest buffer that is kept for the next group, so that one burst does not hold memory for
@@ -54,7 +56,7 @@ func (l *Log) commit() {
 		return
 	}
 	g.end = l.next
-	l.writing = g
+	l.writing, l.commitBegan = g, l.now()
 	l.lastWaiters = g.waiters
 	l.gathering = &group{data: l.spare[:0], done: make(chan struct{})}
 	l.spare = nil
@@ -77,6 +79,7 @@ func (l *Log) commit() {
 	}
 	l.durable = g.end
 	l.resumeLocked()
+	l.noteDurationLocked()
 	l.commits++
 	l.bytesWritten += uint64(len(g.data))
 	l.metrics.committed(len(g.data))
@@ -129,7 +132,8 @@ func (l *Log) beginSegment(h header) error {
 	l.file = f
 	at := tip{Position{h.number, headerBytes}, h.firstSeq, h.sum}
 	// From here on the loss of the whole segment is noticed.
-	if err := l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq}); err != nil {
+	err = l.retry(func() error { return l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq}) })
+	if err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -140,12 +144,13 @@ func (l *Log) beginSegment(h header) error {
 	return nil
 }
 
-// markLoop advances the watermark and commits what nobody waits for.
+// markLoop advances the watermark, commits what nobody waits for and makes the file of the next segment.
 func (l *Log) markLoop() {
 	defer l.background.Done()
 	ticker := time.NewTicker(l.opts.WatermarkInterval)
 	defer ticker.Stop()
 	for {
+		l.prepareNext()
 		select {
 		case <-ticker.C:
 		case <-l.stop:
@@ -160,7 +165,8 @@ func (l *Log) markLoop() {
 		if err != nil {
 			return
 		}
-		if err := l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq}); err != nil {
+		err = l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq})
+		if err != nil && !storage.Exhausted(err) { // else the next tick tries again
 			l.fail("watermark", err)
 			return
 		}

@@ -16,8 +16,8 @@
 //     torn.
 //   - The watermark never names more than what is durable, and each new segment is named by it before its first frame
 //     is acknowledged.
-//   - Nothing is acknowledged after a failed write or sync, for ever; only a new Open can help. A write that a full file
-//     system refused is no failure: it is tried again until it fits.
+//   - Nothing is acknowledged after a failed write or sync; only a new Open can help. An operation that lacks disk space,
+//     descriptors or memory is no failure: the log repeats it until it succeeds.
 //
 // Concurrency: a Log may be used by any number of goroutines. Replay runs once, before the first Append. One goroutine
 // commits, one advances the watermark; Close ends both.

@@ -8,13 +8,10 @@ import (
 
 // Errors that say what a caller can do. They come wrapped with their cause.
 var (
-	// ErrFailed: a write or sync failed; the log takes and acknowledges nothing more. Close it, mend the disk, open
-	// anew.
+	// ErrFailed: a write or sync failed. The log takes and acknowledges nothing more. Repair the disk, then open the log
+	// again.
 	ErrFailed = errors.New("write-ahead log failed")
-	// ErrNoSpace: the file system is full. Together with ErrFailed the log is dead; otherwise it goes on when there is
-	// space.
-	ErrNoSpace = errors.New("no space left for the write-ahead log")
-	// ErrOverload: the disk does not keep up and the buffer is full; nothing was appended, retry later.
+	// ErrOverload: the disk does not keep up, or it lacks space or descriptors, which storage.Exhausted tells; retry later.
 	ErrOverload = errors.New("write-ahead log overloaded")
 	// ErrClosed: Close was called.
 	ErrClosed = errors.New("write-ahead log closed")

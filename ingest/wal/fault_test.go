@@ -83,7 +83,7 @@ func TestNothingIsAcknowledgedAfterAFailure(t *testing.T) {
 		err = l.Wait(context.Background(), pos)
 		require.ErrorIs(t, err, ErrFailed)
 		require.ErrorIs(t, err, syscall.EIO)
-		require.NotErrorIs(t, err, ErrNoSpace)
+		require.NotErrorIs(t, err, ErrOverload)
 		// The disk "recovers", as after an fsync whose error was reported once.
 		fault.armed.Store(false)
 		_, err = l.Append(1, payloadOf(3, 10))
@@ -136,15 +136,15 @@ func TestNoSpaceIsNamed(t *testing.T) {
 	pos := appendWait(t, l, 1, payloadOf(2, 10))
 	fault.armed.Store(true)
 	err = l.Truncate(cut, func(emit func(byte, []byte) error) error { return nil })
-	require.ErrorIs(t, err, ErrNoSpace)
+	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NotErrorIs(t, err, ErrFailed)
 	require.NoError(t, l.Wait(context.Background(), pos), "a checkpoint without space does no harm")
 	pos, err = l.Append(1, payloadOf(3, 10))
 	require.NoError(t, err)
 	err = l.Wait(context.Background(), pos)
-	require.ErrorIs(t, err, ErrNoSpace)
+	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorIs(t, err, ErrOverload)
-	require.ErrorIs(t, l.Close(), ErrNoSpace, "closed without space")
+	require.ErrorIs(t, l.Close(), syscall.ENOSPC, "closed without space")
 }
 
 // fullDisk lets so many bytes through to segments, writing what fits of the last.
@@ -198,12 +198,12 @@ func TestFullDiskHoldsTheLogUp(t *testing.T) {
 			}
 			if refused = err != nil; refused {
 				require.ErrorIs(t, err, ErrOverload)
-				require.ErrorIs(t, err, ErrNoSpace)
+				require.ErrorIs(t, err, syscall.ENOSPC)
 			}
 			require.Less(t, next, uint64(1000))
 		}
 		_, err := l.Append(1, payloadOf(next, 100))
-		require.ErrorIs(t, err, ErrNoSpace, "full all the while")
+		require.ErrorIs(t, err, syscall.ENOSPC, "full all the while")
 		disk.room.Store(1 << 30)
 		for err != nil {
 			require.ErrorIs(t, err, ErrOverload)

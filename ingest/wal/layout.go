@@ -15,6 +15,7 @@ const (
 	segmentSuffix    = ".wal"
 	checkpointSuffix = ".ckpt"
 	tempSuffix       = ".tmp"
+	nextName         = "next" + tempSuffix
 	watermarkName    = "watermark"
 	lockName         = "LOCK"
 	damagedName      = "damaged"
@@ -107,42 +108,33 @@ func makeDir(fs vfs.FS, dir string) error {
 func syncDir(fs vfs.FS, dir string) error {
 	d, err := fs.OpenDir(dir)
 	if err != nil {
-		return fmt.Errorf("open directory %s: %w", dir, withNoSpace(err))
+		return fmt.Errorf("open directory %s: %w", dir, err)
 	}
 	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync directory %s: %w", dir, withNoSpace(err))
+		return fmt.Errorf("sync directory %s: %w", dir, err)
 	}
 	return nil
 }
 
-// removeAll removes the named files of dir for good. Files already gone are no error.
+// removeAll removes the named files of dir. Missing files are no error. The caller syncs the directory.
 func removeAll(fs vfs.FS, dir string, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
 	for _, name := range names {
 		if err := fs.Remove(fs.PathJoin(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("remove %s: %w", name, err)
 		}
 	}
-	return syncDir(fs, dir)
+	return nil
 }
 
 // writeNamed makes a file durable under its name all at once: temporary name, sync, rename, sync of the directory. It
 // returns the file open at its end.
 func writeNamed(fs vfs.FS, dir, name string, contents []byte) (vfs.File, error) {
-	temp := fs.PathJoin(dir, name+tempSuffix)
-	f, err := fs.Create(temp, vfs.WriteCategoryUnspecified)
+	temp := name + tempSuffix
+	f, err := fs.Create(fs.PathJoin(dir, temp), vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", name, withNoSpace(err))
+		return nil, fmt.Errorf("create %s: %w", name, err)
 	}
-	if _, err = f.Write(contents); err != nil {
-		err = fmt.Errorf("write %s: %w", name, withNoSpace(err))
-	} else if err = f.Sync(); err != nil {
-		err = fmt.Errorf("sync %s: %w", name, withNoSpace(err))
-	} else if err = fs.Rename(temp, fs.PathJoin(dir, name)); err != nil {
-		err = fmt.Errorf("rename %s: %w", name, withNoSpace(err))
-	} else {
+	if err = fillNamed(fs, f, dir, temp, name, contents); err == nil {
 		err = syncDir(fs, dir)
 	}
 	if err != nil {
@@ -151,10 +143,16 @@ func writeNamed(fs vfs.FS, dir, name string, contents []byte) (vfs.File, error) 
 	return f, nil
 }
 
-// withNoSpace marks the file system's "no space" with ErrNoSpace.
-func withNoSpace(err error) error {
-	if vfs.IsNoSpaceError(err) && !errors.Is(err, ErrNoSpace) {
-		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+// fillNamed writes and syncs the contents of an empty temporary file, then renames it. The caller syncs the directory.
+func fillNamed(fs vfs.FS, f vfs.File, dir, temp, name string, contents []byte) error {
+	if _, err := f.Write(contents); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
 	}
-	return err
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", name, err)
+	}
+	if err := fs.Rename(fs.PathJoin(dir, temp), fs.PathJoin(dir, name)); err != nil {
+		return fmt.Errorf("rename %s: %w", name, err)
+	}
+	return nil
 }

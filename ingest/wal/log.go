@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"halite/storage"
 )
 
 // Log is an open write-ahead log.
@@ -20,6 +23,8 @@ type Log struct {
 	logger  *slog.Logger
 	metrics *metrics
 	lock    io.Closer
+	// dir is the open directory. A sync of it needs no further descriptor.
+	dir vfs.File
 
 	// kick wakes the committer, full tells it not to wait for CommitDelay. Both hold one token.
 	kick, full chan struct{}
@@ -34,6 +39,10 @@ type Log struct {
 	// file is the newest segment. Only the committer uses it.
 	file vfs.File
 	mark *watermark
+
+	// nextMu guards nextFile, the empty file of the segment to come; nil if there is none.
+	nextMu   sync.Mutex
+	nextFile vfs.File
 
 	mu sync.Mutex
 	// err is why the log takes nothing more; nil while it works.
@@ -52,9 +61,13 @@ type Log struct {
 	sealed     []segmentMeta
 	firstSeq   uint64
 	checkpoint segmentMeta
-	// stalled is closed while the file system is full (isStalled).
-	stalled   chan struct{}
-	isStalled bool
+	// stalled is closed while the committer waits for disk space or descriptors; stallErr says so, else it is nil.
+	stalled  chan struct{}
+	stallErr error
+	// refused is the last refusal for a full buffer, nil once a commit has ended since.
+	refused error
+	// commitBegan is the time at which writing was handed to the disk; slowLogged that of the last warning about it.
+	commitBegan, slowLogged time.Time
 	// lastWaiters is the number of waiters of the last commit.
 	lastWaiters    int
 	framesAppended uint64
@@ -106,8 +119,8 @@ func Open(opts Options) (*Log, error) {
 	lock, err := opts.FS.Lock(opts.FS.PathJoin(opts.Dir, lockName))
 	if err != nil {
 		var pathErr *fs.PathError
-		if errors.As(err, &pathErr) || vfs.IsNoSpaceError(err) {
-			return nil, fmt.Errorf("create the log's lock file: %w", withNoSpace(err))
+		if errors.As(err, &pathErr) || storage.Exhausted(err) {
+			return nil, fmt.Errorf("create the log's lock file: %w", err)
 		}
 		return nil, fmt.Errorf("%w: %s: %w", ErrLocked, opts.Dir, err)
 	}
@@ -117,8 +130,11 @@ func Open(opts Options) (*Log, error) {
 		gathering: &group{done: make(chan struct{})}, stalled: make(chan struct{}),
 		err: ErrNotReplayed,
 	}
+	if l.dir, err = opts.FS.OpenDir(opts.Dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the log's directory: %w", err), lock.Close())
+	}
 	if l.metrics, err = newMetrics(l, opts.Registerer); err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, l.dir.Close(), lock.Close())
 	}
 	return l, nil
 }
@@ -144,16 +160,17 @@ func (l *Log) Append(kind byte, payload []byte) (Position, error) {
 		if l.writing != nil {
 			waiting += len(l.writing.data)
 		}
-		if l.isStalled && !l.opts.BlockWhenFull {
+		if l.stallErr != nil && !l.opts.BlockWhenFull {
 			l.metrics.overloads.Inc()
-			return Position{}, errStalled
+			return Position{}, l.stallErr
 		}
 		if waiting == 0 || waiting+size <= l.opts.BufferBytesMax {
 			break
 		}
 		if !l.opts.BlockWhenFull {
 			l.metrics.overloads.Inc()
-			return Position{}, fmt.Errorf("%w: %d bytes wait for the disk", ErrOverload, waiting)
+			l.refused = fmt.Errorf("%w: %d bytes wait for the disk", ErrOverload, waiting)
+			return Position{}, l.refused
 		}
 		l.awaitRoom()
 	}
@@ -219,8 +236,8 @@ func (l *Log) Cut() (segment uint64, err error) {
 }
 
 // Wait returns nil once the frame at pos and all before it are synced. Errors: the context's; ErrFailed if the log
-// failed, even if that was after the frame became durable; ErrOverload with ErrNoSpace while the file system is full: the
-// frame may become durable all the same; ErrClosed.
+// failed, even if that was after the frame became durable; ErrOverload while the disk lacks space or descriptors: the frame
+// may become durable all the same; ErrClosed.
 func (l *Log) Wait(ctx context.Context, pos Position) error {
 	l.mu.Lock()
 	if l.err != nil {
@@ -247,10 +264,28 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 	case <-g.done:
 		return g.err
 	case <-stalled:
-		return errStalled
+		return l.whyStalled()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// whyStalled is the error of a caller that the log sends away. The stall may have ended since.
+func (l *Log) whyStalled() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stallErr != nil {
+		return l.stallErr
+	}
+	return fmt.Errorf("%w: the disk lacked space or descriptors", ErrOverload)
+}
+
+// Refusing returns the error with which the log refuses frames at present, nil if it takes them. ErrFailed lasts until the
+// log is opened again, ErrOverload ends by itself.
+func (l *Log) Refusing() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(l.err, l.stallErr, l.refused)
 }
 
 // Since returns the first segment from which on the log has at most that many bytes, checkpoint and unsynced frames left
@@ -281,6 +316,7 @@ func (l *Log) Stats() Stats {
 	}
 	if l.writing != nil {
 		s.BufferBytes += len(l.writing.data)
+		s.CommitAge = l.now().Sub(l.commitBegan)
 	}
 	for _, seg := range l.sealed {
 		s.SizeBytes += seg.bytes
@@ -326,7 +362,7 @@ func (l *Log) Close() error {
 		err = errors.Join(err, l.mark.close())
 	}
 	l.metrics.unregister()
-	return errors.Join(err, l.lock.Close())
+	return errors.Join(err, l.dropNext(), l.dir.Close(), l.lock.Close())
 }
 
 // closeClean leaves the clean mark behind the last commit, unless that failed.
@@ -347,9 +383,9 @@ func (l *Log) fail(operation string, cause error) {
 	if errors.Is(l.err, ErrFailed) {
 		return
 	}
-	l.err = fmt.Errorf("%w: %s: %w", ErrFailed, operation, withNoSpace(cause))
+	l.err = fmt.Errorf("%w: %s: %w", ErrFailed, operation, cause)
 	l.metrics.failures.WithLabelValues(operation).Inc()
-	l.logger.Error("write-ahead log failed; it takes nothing more until it is opened anew",
+	l.logger.Error("write-ahead log failed; it takes nothing more until the server is started again",
 		"dir", l.opts.Dir, "operation", operation, "err", cause, "durable", l.durable.pos.String())
 	for _, g := range []*group{l.writing, l.gathering} {
 		if g != nil {

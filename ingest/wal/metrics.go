@@ -16,6 +16,7 @@ type metrics struct {
 	failures  *prometheus.CounterVec
 	overloads prometheus.Counter
 	stalls    prometheus.Counter
+	slow      prometheus.Counter
 	truncates prometheus.Counter
 	tornBytes prometheus.Gauge
 	lost      prometheus.Gauge
@@ -39,7 +40,10 @@ func newMetrics(l *Log, registerer prometheus.Registerer) (*metrics, error) {
 			Name: "tsdb_wal_overloads_total", Help: "Appends refused because the buffer for the disk was full.",
 		}),
 		stalls: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tsdb_wal_no_space_total", Help: "Times that the log's file system was found full.",
+			Name: "tsdb_wal_stalls_total", Help: "Times that the log began to wait for disk space, descriptors or memory.",
+		}),
+		slow: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tsdb_wal_slow_commits_total", Help: "Commits of the write-ahead log that took a second or more.",
 		}),
 		truncates: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_wal_truncations_total", Help: "Checkpoints that replaced old segments.",
@@ -51,7 +55,8 @@ func newMetrics(l *Log, registerer prometheus.Registerer) (*metrics, error) {
 			Name: "tsdb_wal_replay_losses", Help: "Damaged stretches that the last replay was told to accept.",
 		}),
 	}
-	m.collectors = []prometheus.Collector{m.fsync, m.group, m.failures, m.overloads, m.stalls, m.truncates, m.tornBytes, m.lost}
+	m.collectors = []prometheus.Collector{m.fsync, m.group, m.failures, m.overloads, m.stalls,
+		m.slow, m.truncates, m.tornBytes, m.lost}
 	for _, g := range []struct {
 		name, help string
 		counter    bool
@@ -69,6 +74,8 @@ func newMetrics(l *Log, registerer prometheus.Registerer) (*metrics, error) {
 			func(s Stats) float64 { return float64(s.SizeBytes) }},
 		{"tsdb_wal_buffer_bytes", "Bytes appended and not yet durable.", false,
 			func(s Stats) float64 { return float64(s.BufferBytes) }},
+		{"tsdb_wal_commit_age_seconds", "How long the disk has been busy with the commit under way; 0 if there is none.", false,
+			func(s Stats) float64 { return s.CommitAge.Seconds() }},
 	} {
 		value := func() float64 { return g.value(l.Stats()) }
 		if g.counter {

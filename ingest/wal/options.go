@@ -18,6 +18,7 @@ const (
 	CommitBytesDefault       = 256 << 10
 	BufferBytesDefault       = 64 << 20
 	WatermarkIntervalDefault = time.Second
+	SlowAfterDefault         = time.Second
 )
 
 // PayloadBytesMax is the largest payload of one frame.
@@ -43,6 +44,8 @@ type Options struct {
 	// WatermarkInterval is the time between two updates of the watermark (1 s): the longest stretch of acknowledged
 	// frames at the very end of the log whose damage can pass for a torn tail.
 	WatermarkInterval time.Duration
+	// SlowAfter is the duration from which a commit counts as slow (1 s).
+	SlowAfter time.Duration
 	// AcceptLoss makes Replay go on past damage, report it in ReplayStats.Losses and keep the damaged files in
 	// damaged/.
 	AcceptLoss bool
@@ -64,6 +67,7 @@ func (o *Options) Validate() error {
 	o.CommitBytes = cmp.Or(o.CommitBytes, CommitBytesDefault)
 	o.BufferBytesMax = cmp.Or(o.BufferBytesMax, BufferBytesDefault)
 	o.WatermarkInterval = cmp.Or(o.WatermarkInterval, WatermarkIntervalDefault)
+	o.SlowAfter = cmp.Or(o.SlowAfter, SlowAfterDefault)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -86,6 +90,9 @@ func (o *Options) Validate() error {
 	}
 	if o.WatermarkInterval < 0 {
 		errs = append(errs, fmt.Errorf("WatermarkInterval %v is negative", o.WatermarkInterval))
+	}
+	if o.SlowAfter < 0 {
+		errs = append(errs, fmt.Errorf("SlowAfter %v is negative", o.SlowAfter))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("wal options: %w", err)

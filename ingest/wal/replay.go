@@ -196,7 +196,7 @@ func (l *Log) continueAt(salt, firstSeq uint64, at tip, gone []string, checkpoin
 	if err := l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq}); err != nil {
 		return err
 	}
-	if err := removeAll(l.fs, l.opts.Dir, gone); err != nil {
+	if err := l.remove(gone); err != nil {
 		return err
 	}
 	l.mu.Lock()

@@ -61,7 +61,10 @@ func (l *Log) checkpointSurvivors(w *walker, next *header, frames int64) (sizeBy
 	if err != nil {
 		return 0, errors.Join(err, c.discard())
 	}
-	return c.written, c.publish()
+	if err := c.publish(); err != nil {
+		return 0, err
+	}
+	return c.written, l.syncDir()
 }
 
 // keepDamaged links the damaged files into damaged/ and notes their places in the losses.
@@ -101,7 +104,7 @@ func (l *Log) keep(dir, file string) (string, error) {
 			return l.fs.PathJoin(damagedName, name), nil
 		}
 		if !errors.Is(err, os.ErrExist) {
-			return "", fmt.Errorf("keep the damaged %s: %w", file, withNoSpace(err))
+			return "", fmt.Errorf("keep the damaged %s: %w", file, err)
 		}
 	}
 }

@@ -18,6 +18,8 @@ type Stats struct {
 	Appended, Durable, Watermark Position
 	// FramesAppended, Commits and BytesWritten count since Open.
 	FramesAppended, Commits, BytesWritten uint64
+	// CommitAge is how long the disk has been busy with the commit under way; 0 if there is none.
+	CommitAge time.Duration
 	// Err is nil or the reason for which the log failed.
 	Err error
 }

@@ -131,10 +131,10 @@ func (w *watermark) advance(m mark) error {
 	m.salt, m.generation = w.last.salt, w.last.generation+1
 	at := int64(m.generation % slotCount * slotSpacing)
 	if _, err := w.file.WriteAt(m.append(make([]byte, 0, slotBytes)), at); err != nil {
-		return fmt.Errorf("write the watermark: %w", withNoSpace(err))
+		return fmt.Errorf("write the watermark: %w", err)
 	}
 	if err := w.file.SyncData(); err != nil {
-		return fmt.Errorf("sync the watermark: %w", withNoSpace(err))
+		return fmt.Errorf("sync the watermark: %w", err)
 	}
 	w.last = m
 	return nil
