@@ -204,9 +204,6 @@ func FuzzDecode(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(cell[:len(cell)-checksumBytes])
 	}
-	for _, pair := range formerCells(f) {
-		f.Add(pair[0][:len(pair[0])-checksumBytes])
-	}
 	f.Fuzz(func(t *testing.T, cell []byte) {
 		sum := checksum(nil, nil, cell)
 		cell = append(slices.Clone(cell), byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))

@@ -169,7 +169,7 @@ func roundLow(sum, low float64) float64 {
 	if low == 0 || low-low != 0 {
 		return 0
 	}
-	unit := lowUnit(sum, lowBits)
+	unit := lowUnit(sum)
 	if unit == 0 {
 		return low
 	}

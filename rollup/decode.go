@@ -6,12 +6,10 @@ import "encoding/binary"
 type Decoder struct {
 	s       scratch
 	bits    bitReader
-	version byte
 	stored  Fields
 	stale   uint32
 	of      [columnsAll]Fields
 	guesses [columnsAll]guess
-	former
 }
 
 // Decode reads a cell of n buckets that was stored at row and qualifier and sets those of its buckets that c has; the
@@ -38,8 +36,6 @@ func (d *Decoder) Decode(c *Columns, row, qualifier, cell []byte, fromMs int64, 
 		if wanted = 0; len(src) != 0 {
 			err = corrupt("%d bytes about no samples", len(src))
 		}
-	case d.version == formerVersion:
-		err = d.readFormer(src, wanted)
 	default:
 		err = d.readColumns(src, wanted)
 	}
@@ -49,9 +45,6 @@ func (d *Decoder) Decode(c *Columns, row, qualifier, cell []byte, fromMs int64, 
 	d.store(c, fromMs, wanted)
 	return d.stored, nil
 }
-
-// Former tells that the last cell is of the former version, whose states have a finer SumLow than Compute makes.
-func (d *Decoder) Former() bool { return d.version == formerVersion }
 
 // parse reads what precedes the columns, and returns these.
 func (d *Decoder) parse(row, qualifier, cell []byte, n int) (src []byte, err error) {
@@ -63,10 +56,10 @@ func (d *Decoder) parse(row, qualifier, cell []byte, n int) (src []byte, err err
 		return nil, corrupt("checksum")
 	}
 	head := cell[0]
-	src, d.version = cell[1:end], head&versionMask
-	if d.version != cellVersion && d.version != formerVersion {
+	if head&versionMask != cellVersion {
 		return nil, corrupt("version %d is unknown", head>>4)
 	}
+	src = cell[1:end]
 	d.stored, d.stale, d.s.n, d.s.k, d.s.exponent = FieldsAll, 0, n, 0, -1
 	if head&flagFields != 0 {
 		if len(src) < 2 {
@@ -109,7 +102,7 @@ func cutBitmap(src []byte, n int) (bitmap uint32, rest []byte, ok bool) {
 	return bitmap, src[size:], bitmap>>n == 0
 }
 
-// readColumns reads the columns of this version up to the last that is wanted.
+// readColumns reads the columns up to the last that is wanted.
 func (d *Decoder) readColumns(src []byte, wanted uint16) error {
 	s, b := &d.s, &d.bits
 	*b = bitReader{src: src}
@@ -152,7 +145,7 @@ func (d *Decoder) readColumns(src []byte, wanted uint16) error {
 		}
 	}
 	for c := colFirst; c < columnsAll; c++ {
-		if wanted>>c&1 != 0 && c != colSquares {
+		if wanted>>c&1 != 0 {
 			s.values(c)
 		}
 	}
@@ -352,7 +345,7 @@ func (d *Decoder) store(c *Columns, fromMs int64, wanted uint16) {
 		colSumLow: c.SumLow, colMean: c.Mean, colM2: c.M2,
 	}
 	for col := range columnsAll {
-		if wanted>>col&1 == 0 || col == colSquares {
+		if wanted>>col&1 == 0 {
 			continue
 		}
 		if d.s.k == d.s.n && shift >= 0 && shift+int64(d.s.n) <= size && col != colFirstMs && col != colLastMs {

@@ -296,7 +296,7 @@ func (e *Encoder) divided(c columnID) bool {
 func (e *Encoder) lowsToNumbers() bool {
 	s := &e.s
 	for i := range s.k {
-		low, unit := s.floats[colSumLow][i], lowUnit(s.floats[colSum][i], lowBits)
+		low, unit := s.floats[colSumLow][i], lowUnit(s.floats[colSum][i])
 		x := low / unit
 		if !(math.Abs(x) <= 1<<(lowBits+1)) || math.Float64bits(float64(int64(x))*unit) != math.Float64bits(low) {
 			return false

@@ -26,9 +26,6 @@ func TestFormat(t *testing.T) {
 		var e Encoder
 		cell, err := e.Append(nil, []byte("up#03##99351"), []byte("\x07s"), 0, hourMs, FieldsAll, states)
 		require.NoError(t, err)
-		if d.Cmd == "former" { // nobody writes these any more
-			cell = undump(t, d.Expected)
-		}
 		var c Columns
 		c.Reset(0, hourMs, len(states), FieldsAll)
 		var dec Decoder
@@ -44,17 +41,6 @@ func TestFormat(t *testing.T) {
 		}
 		return out
 	})
-}
-
-// undump is the inverse of hex.Dump behind a line.
-func undump(t *testing.T, text string) (data []byte) {
-	for _, line := range strings.Split(strings.TrimSpace(text), "\n")[1:] {
-		line, _, _ = strings.Cut(line[8:], "|")
-		bytes, err := hex.DecodeString(strings.ReplaceAll(line, " ", ""))
-		require.NoError(t, err)
-		data = append(data, bytes...)
-	}
-	return data
 }
 
 // scanHour reads "7 every 15000: 1 2 3".

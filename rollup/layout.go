@@ -20,7 +20,6 @@ const BucketsMax = 31
 
 // The first byte of a cell. The bits are stored: never change them.
 const (
-	formerVersion = 0x10
 	cellVersion   = 0x20
 	versionMask   = 0xf0
 	flagGaps      = 0x01 // a bitmap of the buckets with samples follows
@@ -30,7 +29,7 @@ const (
 	checksumBytes = 4
 )
 
-// columnID names a column of a cell. The order is stored: never change it.
+// columnID names a column of a cell. Cells store columns in the order of scratch.order, not of these numbers.
 type columnID uint8
 
 const (
@@ -48,23 +47,16 @@ const (
 	colCorrection
 	colSumLow
 	colMean
-	colSquares
 	colM2
 	columnsAll
 )
-
-// isInteger tells whether the column has whole numbers by its nature.
-func (c columnID) isInteger() bool { return c <= colChanges || c == colSumLow || c == colSquares }
-
-// isMantissa tells whether the column has whole numbers in a cell of decimals.
-func (c columnID) isMantissa() bool { return c >= colFirst && c <= colCorrection }
 
 // columnFields are the fields that each column belongs to; those of the first three belong to every state.
 func columnFields() [columnsAll]Fields {
 	return [columnsAll]Fields{
 		colNaNs: FieldNaNs, colResets: FieldCounter, colChanges: FieldChanges, colFirst: FieldEdges, colLast: FieldEdges,
 		colMin: FieldMin, colMax: FieldMax, colSum: FieldSum, colCorrection: FieldCounter, colSumLow: FieldSum,
-		colMean: FieldMoments, colSquares: FieldMoments, colM2: FieldMoments,
+		colMean: FieldMoments, colM2: FieldMoments,
 	}
 }
 
@@ -94,9 +86,9 @@ func sumOfLine(count, first, last int64) int64 {
 }
 
 // lowUnit is the unit in which SumLow is stored: a part of the last bit of a sum.
-func lowUnit(sum float64, bits int) float64 {
+func lowUnit(sum float64) float64 {
 	_, exponent := math.Frexp(sum)
-	return math.Ldexp(1, exponent-53-bits)
+	return math.Ldexp(1, exponent-53-lowBits)
 }
 
 // checksum binds a cell to its row and qualifier.

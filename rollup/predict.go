@@ -48,7 +48,7 @@ func (s *scratch) usualKind(c columnID) kind {
 // order is that of the columns in a cell: each is predicted from ones before it. The correction helps to predict the
 // extremes and sums of what seldom falls; of what falls often, it is itself predicted from sums. First comes behind last,
 // the residual of which, the rise, helps to predict it.
-func (s *scratch) order() [columnsAll - 1]columnID {
+func (s *scratch) order() [columnsAll]columnID {
 	if s.falls {
 		return [...]columnID{
 			colFirstMs, colCount, colLastMs, colNaNs, colChanges, colResets, colLast, colFirst, colMin, colMax,
@@ -356,7 +356,7 @@ func (s *scratch) values(c columnID) *[BucketsMax]float64 {
 		sums := s.values(colSum)
 		for i, x := range s.numbers[c][:s.k] {
 			if v[i] = 0; x != 0 {
-				v[i] = float64(x) * lowUnit(sums[i], lowBits)
+				v[i] = float64(x) * lowUnit(sums[i])
 			}
 		}
 	default:

@@ -33,7 +33,6 @@ type storedMonth struct {
 	// unknown days have damaged or stale hours, behind days some whose samples were deleted since: bits of days.
 	unknown, behind uint32
 	found           bool   // there is a cell of days, which is in former
-	older           bool   // it is of the former version
 	damaged         error  // why it is not
 	asOf            uint64 // the deletion that the cell is as of
 	marks           uint32 // days with a mark of any kind
@@ -130,7 +129,6 @@ func (p *monthPass) look(row storage.Row) {
 				p.t.noteCorrupt(row.Key, err)
 				s.damaged = err
 			}
-			s.older = p.decoder.Former()
 		case c.Family == storage.FamilyDays && isDayMark(c.Qualifier, p.days):
 			s.marks |= 1 << (c.Qualifier[1] - 1)
 		case c.Family == storage.FamilyHours && isStates(c.Qualifier) && p.isDay(c.Qualifier[0]):

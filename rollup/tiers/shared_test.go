@@ -173,7 +173,7 @@ func (r *sharedRig) check(node int, all bool) (known int) {
 						continue
 					}
 					known++
-					require.True(r, same(c.State(int(hour-from)), hours[hour], false), "process %d, series %d hour %d: %+v, want %+v",
+					require.True(r, same(c.State(int(hour-from)), hours[hour]), "process %d, series %d hour %d: %+v, want %+v",
 						node, i, hour, c.State(int(hour-from)), hours[hour])
 				}
 				return nil

@@ -165,7 +165,7 @@ func (v *verifier) verifySeries(ctx context.Context, day int64, raw *rawDay, old
 			continue
 		}
 		v.out.Hours++
-		if stored := v.columns.State(h); !same(stored, raw.states[h], v.decoder.Former()) {
+		if stored := v.columns.State(h); !same(stored, raw.states[h]) {
 			v.out.Different++
 			difference.Bucket, difference.Stored, difference.Computed = hour, stored, raw.states[h]
 			if err := v.report(difference); err != nil {
@@ -209,7 +209,7 @@ func (v *verifier) verifyDays(p *monthPass, row storage.Row) error {
 			continue // damaged ones are named with the hours
 		}
 		v.out.Days++
-		if stored := p.former.State(i); !same(stored, s.states[i], s.older) {
+		if stored := p.former.State(i); !same(stored, s.states[i]) {
 			v.out.Different++
 			d := Difference{Prefix: string(prefix), Unit: Days, Bucket: day, Stored: stored, Computed: s.states[i]}
 			if err := v.report(d); err != nil {
@@ -220,11 +220,8 @@ func (v *verifier) verifyDays(p *monthPass, row storage.Row) error {
 	return nil
 }
 
-// same compares states bit by bit, but for the rests of sums, of which cells of the former version have more bits.
-func same(a, b rollup.State, former bool) bool {
-	if former {
-		a.SumLow, b.SumLow = 0, 0
-	}
+// same compares states bit by bit.
+func same(a, b rollup.State) bool {
 	for _, pair := range [][2]*float64{
 		{&a.First, &b.First}, {&a.Last, &b.Last}, {&a.Correction, &b.Correction}, {&a.Sum, &b.Sum}, {&a.SumLow, &b.SumLow},
 		{&a.Min, &b.Min}, {&a.Max, &b.Max}, {&a.Mean, &b.Mean}, {&a.M2, &b.M2},
