@@ -22,6 +22,8 @@ var (
 	// ErrUnavailable: the engine cannot take the request now (no space, stalled, closing, a service that does not answer or
 	// whose quota is used up); retry later. What was asked for may have happened all the same.
 	ErrUnavailable = errors.New("storage unavailable")
+	// ErrFailed: the engine takes no writes until it is opened again. It comes together with ErrUnavailable.
+	ErrFailed = errors.New("storage failed")
 )
 
 // Exhausted reports that an operation failed because the machine lacks disk space, quota, descriptors or memory. The same

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -21,7 +20,7 @@ func engineError(doing string, err error) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	case pebble.IsCorruptionError(err):
 		return fmt.Errorf("%s: %w: %w", doing, storage.ErrCorrupt, err)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, pebble.ErrClosed):
+	case storage.Exhausted(err), errors.Is(err, pebble.ErrClosed):
 		return fmt.Errorf("%s: %w: %w", doing, storage.ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

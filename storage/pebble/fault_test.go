@@ -130,15 +130,21 @@ func writeFile(t *testing.T, fs vfs.FS, path string, data []byte) {
 
 // fullDisk fails writes to the chosen files while it is on.
 type fullDisk struct {
-	full  atomic.Bool
-	match string
+	full       atomic.Bool
+	match      string
+	writesOnly bool // syncs and links succeed
 }
 
 func (d *fullDisk) String() string { return "full disk" }
 
 func (d *fullDisk) MaybeError(op errorfs.Op) error {
 	switch op.Kind {
-	case errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFilePreallocate, errorfs.OpFileSync, errorfs.OpLink:
+	case errorfs.OpFileSync, errorfs.OpLink:
+		if d.writesOnly {
+			return nil
+		}
+		fallthrough
+	case errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFilePreallocate:
 		if d.full.Load() && strings.Contains(op.Path, d.match) {
 			return syscall.ENOSPC
 		}
@@ -203,24 +209,127 @@ func TestLoadDiskFull(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// TestManifestFull loses the manifest: the store refuses writes until it is opened again, and has what was synced.
+// TestManifestFull fills the disk under the manifest: writes and syncs are refused and reads go on. When there is space
+// again, so does everything else, without a new Open.
 func TestManifestFull(t *testing.T) {
-	disk := &fullDisk{match: "MANIFEST"}
-	fs := errorfs.Wrap(vfs.NewMem(), disk)
-	s := openStore(t, fs)
+	for name, cause := range map[string]syscall.Errno{"space": syscall.ENOSPC, "descriptors": syscall.EMFILE} {
+		t.Run(name, func(t *testing.T) {
+			var full atomic.Bool
+			fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+				manifest := strings.Contains(op.Path, "MANIFEST") || op.Kind == errorfs.OpOpenDir && cause == syscall.EMFILE
+				if full.Load() && manifest && (op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpCreate ||
+					op.Kind == errorfs.OpOpenDir) {
+					return cause
+				}
+				return nil
+			}))
+			s := openStore(t, fs)
+			table, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
+			require.NoError(t, err)
+			require.NoError(t, table.Apply(t.Context(), faultRows(0, 30)))
+			require.NoError(t, s.Sync(t.Context()))
+			require.NoError(t, table.Apply(t.Context(), faultRows(30, 40)))
+			full.Store(true)
+			if cause == syscall.ENOSPC {
+				err = s.Sync(t.Context())
+				require.ErrorIs(t, err, storage.ErrUnavailable)
+				require.NotErrorIs(t, err, storage.ErrFailed)
+				require.ErrorIs(t, s.Refusing(), syscall.ENOSPC)
+				require.ErrorIs(t, table.Apply(t.Context(), faultRows(40, 50)), storage.ErrUnavailable)
+				require.ErrorIs(t, table.Load(t.Context(), faultRows(40, 50)), storage.ErrUnavailable)
+			} else {
+				fillManifest(t, s, table)
+			}
+			keys, err := readKeys(t, table)
+			require.NoError(t, err)
+			require.Len(t, keys, 40)
+			full.Store(false)
+			require.Eventually(t, func() bool { return s.Sync(t.Context()) == nil }, time.Minute, 10*time.Millisecond)
+			require.NoError(t, s.Refusing())
+			require.NoError(t, table.Apply(t.Context(), faultRows(40, 50)))
+			require.NoError(t, table.Load(t.Context(), faultRows(50, 60)))
+			require.NoError(t, s.Close())
+			s = openStore(t, fs)
+			table, err = s.Table(t.Context(), storage.TableData)
+			require.NoError(t, err)
+			keys, err = readKeys(t, table)
+			require.NoError(t, err)
+			require.Len(t, keys, 60)
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+// fillManifest syncs until the tree begins a new manifest, for which there is no descriptor.
+func fillManifest(t *testing.T, s *pebble.Store, table storage.Table) {
+	t.Helper()
+	for range 2000 {
+		err := table.Apply(t.Context(), faultRows(0, 1))
+		if err == nil {
+			err = s.Sync(t.Context())
+		}
+		if err != nil {
+			require.ErrorIs(t, err, storage.ErrUnavailable)
+			require.ErrorIs(t, s.Refusing(), syscall.EMFILE)
+			return
+		}
+	}
+	t.Fatal("no new manifest began")
+}
+
+// TestCloseOnFullDisk: the end of the server must not wait for disk space.
+func TestCloseOnFullDisk(t *testing.T) {
+	disk := &fullDisk{match: "MANIFEST", writesOnly: true}
+	mem := vfs.NewMem()
+	s := openStore(t, errorfs.Wrap(mem, disk))
 	table, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
 	require.NoError(t, err)
 	require.NoError(t, table.Apply(t.Context(), faultRows(0, 30)))
 	require.NoError(t, s.Sync(t.Context()))
 	require.NoError(t, table.Apply(t.Context(), faultRows(30, 40)))
 	disk.full.Store(true)
-	require.ErrorIs(t, s.Sync(t.Context()), storage.ErrUnavailable)
-	disk.full.Store(false)
-	require.ErrorIs(t, s.Sync(t.Context()), storage.ErrUnavailable, "a failed manifest cannot be trusted again")
+	require.ErrorIs(t, s.Close(), storage.ErrUnavailable)
+	s = openStore(t, mem)
+	table, err = s.Table(t.Context(), storage.TableData)
+	require.NoError(t, err)
+	keys, err := readKeys(t, table)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(keys), 30)
+	require.NoError(t, s.Close())
+}
+
+// TestManifestFailed: after a device error of the manifest the store refuses writes until it is opened again, and has the
+// rows that were synced. It writes no further files.
+func TestManifestFailed(t *testing.T) {
+	var broken atomic.Bool
+	mem := vfs.NewMem()
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if broken.Load() && op.Kind == errorfs.OpFileSync && strings.Contains(op.Path, "MANIFEST") {
+			return syscall.EIO
+		}
+		return nil
+	}))
+	s := openStore(t, fs)
+	table, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
+	require.NoError(t, err)
+	require.NoError(t, table.Apply(t.Context(), faultRows(0, 30)))
+	require.NoError(t, s.Sync(t.Context()))
+	require.NoError(t, table.Apply(t.Context(), faultRows(30, 40)))
+	broken.Store(true)
+	require.ErrorIs(t, s.Sync(t.Context()), storage.ErrFailed)
+	broken.Store(false)
+	require.ErrorIs(t, s.Sync(t.Context()), storage.ErrFailed, "a failed manifest cannot be trusted again")
 	require.ErrorIs(t, table.Apply(t.Context(), faultRows(40, 50)), storage.ErrUnavailable)
+	require.ErrorIs(t, s.Refusing(), storage.ErrFailed)
 	keys, err := readKeys(t, table)
 	require.NoError(t, err)
 	require.Len(t, keys, 40)
+	before, err := mem.List("/data/tree")
+	require.NoError(t, err)
+	time.Sleep(300 * time.Millisecond)
+	after, err := mem.List("/data/tree")
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(after), len(before)+1, "repeated flushes must not fill the disk")
 	require.ErrorIs(t, s.Close(), storage.ErrUnavailable)
 	s = openStore(t, fs)
 	table, err = s.Table(t.Context(), storage.TableData)

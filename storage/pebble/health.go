@@ -28,8 +28,13 @@ type health struct {
 	corruptions      atomic.Uint64
 	slowWrites       atomic.Uint64
 	flushed          atomic.Uint64 // completed flushes
+	waits            atomic.Uint64 // times that retry began to wait
+
+	stop chan struct{} // closed when the store is closed: retry gives up
 
 	mu         sync.Mutex
+	waiting    int   // calls of retry that wait
+	waitErr    error // of the last one
 	flushErr   error
 	fatalErr   error
 	loggedAt   map[string]time.Time
@@ -37,12 +42,13 @@ type health struct {
 }
 
 func newHealth(logger *slog.Logger, now func() time.Time) *health {
-	return &health{logger: logger, now: now, loggedAt: map[string]time.Time{}, suppressed: map[string]int{}}
+	return &health{logger: logger, now: now, stop: make(chan struct{}),
+		loggedAt: map[string]time.Time{}, suppressed: map[string]int{}}
 }
 
-// writable fails while flushes fail, because what is written then piles up in memory.
+// writable fails while flushes fail, because the cells that are written then pile up in memory.
 func (h *health) writable() error {
-	if err := h.fatal(); err != nil {
+	if err := h.syncable(); err != nil {
 		return err
 	}
 	if h.flushFailing.Load() {
@@ -51,7 +57,33 @@ func (h *health) writable() error {
 	return nil
 }
 
-// fatal returns why the store must be opened anew, if so.
+// syncable fails while no flush can complete: the tree has failed, or its manifest waits for disk space.
+func (h *health) syncable() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fatalErr == nil && h.waiting > 0 {
+		return fmt.Errorf("%w: the manifest cannot be written: %w", storage.ErrUnavailable, h.waitErr)
+	}
+	return h.fatalErr
+}
+
+func (h *health) beginWait(err error) {
+	h.waits.Add(1)
+	h.mu.Lock()
+	h.waiting++
+	h.waitErr = err
+	h.mu.Unlock()
+	h.report("the manifest waits for disk space or descriptors; writes are refused, reads go on", slog.LevelError, "err", err)
+}
+
+func (h *health) endWait() {
+	h.mu.Lock()
+	h.waiting--
+	h.mu.Unlock()
+	h.report("the manifest can be written again", slog.LevelInfo)
+}
+
+// fatal returns the error after which the store must be opened again, or nil.
 func (h *health) fatal() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,10 +168,11 @@ func (l treeLogger) Errorf(format string, args ...any) {
 	l.h.report("storage tree", slog.LevelError, "err", fmt.Sprintf(format, args...))
 }
 
-// Fatalf is called when the tree cannot go on, as when its manifest cannot be written. It must not end the process:
-// the caller inside returns the error, and from here on every write and sync fails until the store is opened anew.
+// Fatalf is called when the tree cannot go on, for example after a device error of its manifest. It must not end the process:
+// the caller inside returns the error. From here on every write and sync fails until the store is opened again.
 func (l treeLogger) Fatalf(format string, args ...any) {
-	err := fmt.Errorf("%w: the store must be reopened: %s", storage.ErrUnavailable, fmt.Sprintf(format, args...))
+	err := fmt.Errorf("%w: %w, start the server again: %s", storage.ErrUnavailable, storage.ErrFailed,
+		fmt.Sprintf(format, args...))
 	l.h.mu.Lock()
 	if l.h.fatalErr == nil {
 		l.h.fatalErr = err

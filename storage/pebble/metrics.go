@@ -144,6 +144,8 @@ func (c *collector) describeHealth() {
 		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.backgroundErrors.Load()) })
 	c.add("corruptions_total", "Times that stored data was found damaged.", counter,
 		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.corruptions.Load()) })
+	c.add("manifest_waits_total", "Times that the manifest began to wait for disk space, descriptors or memory.", counter,
+		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.waits.Load()) })
 	c.add("slow_writes_total", "File operations that took too long.", counter,
 		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.slowWrites.Load()) })
 	c.add("writable", "1 while writes may enter, 0 while the store refuses them.", gauge,

@@ -147,8 +147,8 @@ func (s *Store) flush(ctx context.Context) error {
 	return nil
 }
 
-// awaitFlush waits for a flush. The tree retries a failed one for ever, so it also watches for failures: the caller
-// learns of the first one, and may call again later.
+// awaitFlush waits for a flush. The tree retries a failed flush for ever, so awaitFlush fails with the first failure or
+// when the manifest waits for disk space. The caller may call again later.
 func (s *Store) awaitFlush(ctx context.Context, done <-chan struct{}, failures uint64) error {
 	poll := time.NewTicker(backgroundBackoff / 10)
 	defer poll.Stop()
@@ -159,7 +159,7 @@ func (s *Store) awaitFlush(ctx context.Context, done <-chan struct{}, failures u
 		case <-ctx.Done():
 			return fmt.Errorf("flush not awaited: %w", context.Cause(ctx))
 		case <-poll.C:
-			if err := s.health.fatal(); err != nil {
+			if err := s.health.syncable(); err != nil {
 				return err
 			}
 			if s.health.flushFailures.Load() > failures {
@@ -198,6 +198,10 @@ func (s *Store) waitRoom(ctx context.Context) error {
 	return s.health.writable()
 }
 
+// Refusing returns the error with which the store refuses writes at present, nil if it takes them. Reads go on. ErrFailed
+// lasts until the store is opened again.
+func (s *Store) Refusing() error { return s.health.writable() }
+
 // Close is part of storage.Store. If the flush fails the store is closed nevertheless, and the error says what was
 // not made durable.
 func (s *Store) Close() error {
@@ -210,9 +214,14 @@ func (s *Store) Close() error {
 	if s.stopBundle != nil {
 		s.stopBundle()
 	}
-	s.bundleJob.Wait()
 	var errs []error
-	if err := s.flush(context.Background()); err != nil {
+	err := s.flush(context.Background())
+	close(s.health.stop) // else the bundling might wait for disk space for ever
+	s.bundleJob.Wait()
+	if err == nil {
+		err = s.flush(context.Background())
+	}
+	if err != nil {
 		errs = append(errs, fmt.Errorf("last flush: %w", err))
 	}
 	if err := s.db.Close(); err != nil {
