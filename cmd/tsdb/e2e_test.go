@@ -33,6 +33,11 @@ func TestMain(m *testing.M) {
 	binary = filepath.Join(dir, "tsdb")
 	build := exec.Command("go", "build", "-o", binary, "halite/cmd/tsdb")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if raceEnabled {
+		build = exec.Command("go", "build", "-race", "-o", binary, "halite/cmd/tsdb")
+		// A server that finds a race exits at once, so the test that uses it fails.
+		os.Setenv("GORACE", "halt_on_error=1")
+	}
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		os.Exit(1)
