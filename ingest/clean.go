@@ -11,7 +11,7 @@ import (
 	"halite/keyschema"
 	"halite/keyschema/run"
 	"halite/storage"
-	"halite/storage/pace"
+	"halite/storage/periodic"
 	"halite/storage/tombstone"
 )
 
@@ -224,7 +224,7 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 			}
 			keys = keys[:0]
 			// As long as the work took: half of a processor, and the lock, are left to others.
-			if err := pace.Sleep(ctx, time.Since(start)); err != nil {
+			if err := periodic.Sleep(ctx, time.Since(start)); err != nil {
 				return err
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/storage"
-	"halite/storage/document"
+	"halite/storage/jsoncell"
 )
 
 const (
@@ -204,9 +204,9 @@ func (i *Ingester) emitMetadata(emit func(kind byte, payload []byte) error) erro
 }
 
 // metadataCell is where the descriptions of a metric are stored.
-func (i *intake) metadataCell(key []byte) document.Cell {
-	return document.Cell{Row: string(key), Qualifier: metadataQualifier,
-		BytesMax: document.BytesMax + metadataEntriesMax*metadataEscapeMax*i.limits.MetadataBytesMax}
+func (i *intake) metadataCell(key []byte) jsoncell.Cell {
+	return jsoncell.Cell{Row: string(key), Qualifier: metadataQualifier,
+		BytesMax: jsoncell.BytesMax + metadataEntriesMax*metadataEscapeMax*i.limits.MetadataBytesMax}
 }
 
 // restoreMetadata takes what the table says of a metric, unless there is news of it. What another server with other limits has
@@ -262,7 +262,7 @@ func (i *intake) loadMetadataRow(row *storage.Row) error {
 	at := i.metadataCell(row.Key)
 	metric, err := keyschema.Unescape(row.Key[len(metadataPrefix):])
 	if err != nil {
-		return at.Fault(err)
+		return at.Corrupt(err)
 	}
 	for _, cell := range row.Cells {
 		if string(cell.Qualifier) != metadataQualifier {
@@ -273,7 +273,7 @@ func (i *intake) loadMetadataRow(row *storage.Row) error {
 			return err
 		}
 		if err := i.restoreMetadata(metric, entries); err != nil {
-			return at.Fault(err)
+			return at.Corrupt(err)
 		}
 	}
 	return nil

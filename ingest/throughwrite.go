@@ -16,7 +16,7 @@ import (
 	"halite/keyschema/run"
 	"halite/storage"
 	"halite/storage/index"
-	"halite/storage/pace"
+	"halite/storage/periodic"
 )
 
 const (
@@ -283,7 +283,7 @@ func (t *Through) applyAll(ctx context.Context, muts []storage.RowMutation) erro
 			again = append(again, muts[row.Index])
 		}
 		t.retries.Add(float64(len(again)))
-		if pace.Sleep(ctx, delay/2+rand.N(delay/2)) != nil {
+		if periodic.Sleep(ctx, delay/2+rand.N(delay/2)) != nil {
 			return fmt.Errorf("%d of %d rows could not be written in time: %w", len(again), len(muts), failed)
 		}
 		muts = again

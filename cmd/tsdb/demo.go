@@ -18,7 +18,7 @@ import (
 
 	"halite/ingest"
 	"halite/loadtest/fleet"
-	"halite/storage/pace"
+	"halite/storage/periodic"
 )
 
 const (
@@ -228,7 +228,7 @@ func (d *demo) write(ctx context.Context, batch []ingest.Sample) error {
 		case !errors.As(err, &busy):
 			return err
 		}
-		if err := pace.Sleep(ctx, busy.RetryAfter); err != nil {
+		if err := periodic.Sleep(ctx, busy.RetryAfter); err != nil {
 			return err
 		}
 	}

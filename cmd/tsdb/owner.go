@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"halite/storage"
-	"halite/storage/document"
+	"halite/storage/jsoncell"
 )
 
 // A server that keeps its log and its head on a local disk must be the only one that writes to its tables: run numbers and
@@ -26,9 +26,9 @@ const (
 	ownerBytesMax  = 64 << 10
 )
 
-func ownerCell() document.Cell {
-	return document.Cell{Row: ownerRow, Qualifier: ownerQualifier, BytesMax: ownerBytesMax,
-		Mend: "stop all servers of these tables, then start one with --bigtable.take-over, which writes it anew"}
+func ownerCell() jsoncell.Cell {
+	return jsoncell.Cell{Row: ownerRow, Qualifier: ownerQualifier, BytesMax: ownerBytesMax,
+		Remedy: "stop all servers of these tables, then start one with --bigtable.take-over, which writes it anew"}
 }
 
 // owner is what the row holds.
@@ -148,11 +148,11 @@ func readOwner(ctx context.Context, meta storage.Table) (owner, error) {
 func (o *owner) check() error {
 	switch {
 	case o.Mode != "" && o.Mode != modeThrough:
-		return ownerCell().Fault(fmt.Errorf("mode %q is none that this build knows", o.Mode))
+		return ownerCell().Corrupt(fmt.Errorf("mode %q is none that this build knows", o.Mode))
 	case o.Mode == "" && o.ID == "":
-		return ownerCell().Fault(errors.New("neither the id of a directory nor a mode"))
+		return ownerCell().Corrupt(errors.New("neither the id of a directory nor a mode"))
 	case o.Since.IsZero():
-		return ownerCell().Fault(errors.New("no time"))
+		return ownerCell().Corrupt(errors.New("no time"))
 	}
 	return nil
 }

@@ -14,12 +14,12 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/bigtable"
-	"halite/storage/document"
+	"halite/storage/jsoncell"
 	"halite/storage/storagetest"
 )
 
 // holding is a store of which one cell of table meta has some value.
-func holding(t testing.TB, at document.Cell, value []byte) (storage.Store, storage.Table) {
+func holding(t testing.TB, at jsoncell.Cell, value []byte) (storage.Store, storage.Table) {
 	t.Helper()
 	store := storagetest.NewModel(time.Now)
 	meta, err := store.EnsureTable(t.Context(), storage.MetaSchema())
@@ -30,7 +30,7 @@ func holding(t testing.TB, at document.Cell, value []byte) (storage.Store, stora
 }
 
 // requireNames demands that an error is about what a cell holds and says which.
-func requireNames(t *testing.T, at document.Cell, err error) {
+func requireNames(t *testing.T, at jsoncell.Cell, err error) {
 	t.Helper()
 	require.True(t, errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrSchemaMismatch), "%v", err)
 	require.ErrorContains(t, err, at.String())

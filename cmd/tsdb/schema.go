@@ -12,11 +12,11 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
-	"halite/storage/document"
+	"halite/storage/jsoncell"
 )
 
 // rulesCell is where the rules in force are stored.
-func rulesCell() document.Cell { return document.Cell{Row: "schema", Qualifier: "rules"} }
+func rulesCell() jsoncell.Cell { return jsoncell.Cell{Row: "schema", Qualifier: "rules"} }
 
 // loadSchema returns the rules in force: those of the file if one is named, else those the store remembers. It refuses a
 // file that drops or changes a rule which already holds, because rows written under it could not be found again; latest is
@@ -102,7 +102,7 @@ func storedSchema(ctx context.Context, meta storage.Table) (schema *keyschema.Sc
 		return nil, false, err
 	}
 	if schema, err = keyschema.NewSchema(rules); err != nil {
-		return nil, false, fmt.Errorf("stored schema rules: %w", rulesCell().Fault(err))
+		return nil, false, fmt.Errorf("stored schema rules: %w", rulesCell().Corrupt(err))
 	}
 	return schema, len(rules) > 0, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest"
-	"halite/storage/pace"
+	"halite/storage/periodic"
 )
 
 // sampleWriter takes samples as the server's own; *ingest.Ingester is one.
@@ -33,7 +33,7 @@ type selfScraper struct {
 
 // run scrapes until ctx ends. A failed scrape is logged; the next one tries again.
 func (s *selfScraper) run(ctx context.Context) {
-	pace.Repeat(ctx, s.every, func(ctx context.Context) {
+	periodic.Repeat(ctx, s.every, func(ctx context.Context) {
 		if err := s.scrape(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			s.log.Warn("self-scrape failed", "err", err)
 		}

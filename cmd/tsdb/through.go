@@ -173,7 +173,7 @@ func (g *tableGuard) check(ctx context.Context) error {
 	}
 	next, err := keyschema.NewSchema(stored)
 	if err != nil {
-		err = rulesCell().Fault(err)
+		err = rulesCell().Corrupt(err)
 	} else {
 		err = g.schema.Replace(next, keyschema.HourOf(g.now().Add(g.ahead).UnixMilli()))
 	}

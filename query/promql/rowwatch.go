@@ -6,12 +6,12 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
-	"halite/storage/epoch"
+	"halite/storage/changes"
 )
 
 // RowWatch knows when rows of an hour were last written, so that decoded rows can be kept: its epochs grow with every write
 // to a row of the hour. All that writes to the data table has to do so through [RowWatch.Store].
-type RowWatch struct{ hours epoch.Clock }
+type RowWatch struct{ hours changes.Clock }
 
 // NewRowWatch makes a watch that has seen nothing.
 func NewRowWatch() *RowWatch { return &RowWatch{} }

@@ -5,12 +5,12 @@ import (
 	"maps"
 
 	"halite/storage"
-	"halite/storage/epoch"
+	"halite/storage/changes"
 )
 
 // epochs tell since when what Read gives of a day's hours, and of a month's days, is the same for all series. States grow
 // too old besides.
-type epochs struct{ days, months epoch.Clock }
+type epochs struct{ days, months changes.Clock }
 
 // AppendEpochs appends the epochs of the hours of the days from first to last, or of the days of these months. What a Read
 // that begins later gives is as of that epoch or newer; it may be kept and used as long as the epoch is the same when it

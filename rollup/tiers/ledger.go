@@ -13,7 +13,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
-	"halite/storage/document"
+	"halite/storage/jsoncell"
 )
 
 // Where the ledger is stored.
@@ -22,8 +22,8 @@ const (
 	ledgerQualifier = "ledger"
 )
 
-func ledgerCell() document.Cell {
-	return document.Cell{Row: ledgerRow, Qualifier: ledgerQualifier, Mend: "stop the server and run tsdb rollup rebuild --reset"}
+func ledgerCell() jsoncell.Cell {
+	return jsoncell.Cell{Row: ledgerRow, Qualifier: ledgerQualifier, Remedy: "stop the server and run tsdb rollup rebuild --reset"}
 }
 
 // work says what is to be done about a day. The words are stored.
@@ -89,7 +89,7 @@ func openLedger(
 				return nil, false, err
 			}
 		}
-		return l, true, l.shared.looks.Join(ctx)
+		return l, true, l.shared.refresher.Refresh(ctx)
 	}
 	stored, err := l.read(ctx, reset)
 	if err != nil {
@@ -134,7 +134,7 @@ func (l *ledger) read(ctx context.Context, reset bool) (s stored, err error) {
 				return s, fmt.Errorf("rollup ledger: %w", err)
 			}
 			if err := s.record.check(); err != nil {
-				return s, fmt.Errorf("rollup ledger: %w", ledgerCell().Fault(err))
+				return s, fmt.Errorf("rollup ledger: %w", ledgerCell().Corrupt(err))
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func (t *Tiers) Refresh(ctx context.Context) error {
 	if t.opts.Shared == nil {
 		return nil
 	}
-	return t.ledger.shared.looks.Join(ctx)
+	return t.ledger.shared.refresher.Refresh(ctx)
 }
 
 // begin makes this process ready for a piece of work, if it is its turn.

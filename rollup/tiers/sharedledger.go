@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"halite/storage"
-	"halite/storage/look"
+	"halite/storage/refresh"
 )
 
 // Cells of the ledger's row that several processes write: notes have the qualifier 'n', the day in 4 bytes and 'w' or 'p', and
@@ -89,8 +89,8 @@ func (n noted) remove(toMs int64) storage.Entry {
 
 // sharedLedger is what a ledger has besides where several processes use it. The job's fields are guarded by ledger.mu.
 type sharedLedger struct {
-	l     *ledger
-	looks look.Looks // at the row, for readers
+	l         *ledger
+	refresher refresh.Refresher // re-reads the row for readers
 
 	token    []byte          // the row as the job knows it
 	cutoffMs int64           // notes and marks that are older may go; the pass's own
@@ -106,8 +106,8 @@ type sharedLedger struct {
 
 func newSharedLedger(l *ledger, o *Shared) *sharedLedger {
 	s := &sharedLedger{l: l, margin: o.Margin.Milliseconds(), computed: -1, waits: map[int64]int64{}, left: map[noted]time.Time{}}
-	s.looks.Timeout = lookTimeout
-	s.looks.Do = func(ctx context.Context) error {
+	s.refresher.Timeout = lookTimeout
+	s.refresher.Do = func(ctx context.Context) error {
 		stored, err := l.read(ctx, false)
 		if err != nil {
 			return err
@@ -128,7 +128,7 @@ func newSharedLedger(l *ledger, o *Shared) *sharedLedger {
 
 // reload has the job go by what is stored. What is noted after the cutoff stays when a pass ends.
 func (s *sharedLedger) reload(ctx context.Context, cutoffMs int64) error {
-	if err := s.looks.Join(ctx); err != nil {
+	if err := s.refresher.Refresh(ctx); err != nil {
 		return err
 	}
 	stored, err := s.l.read(ctx, false)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"halite/storage"
-	"halite/storage/pace"
+	"halite/storage/periodic"
 )
 
 // Tiers are the stored states of hours and days. See the package comment.
@@ -23,7 +23,7 @@ type Tiers struct {
 	noted   uint64     // the last deletion that is in the tables for sure; guarded by passing
 	stop    context.CancelFunc
 	work    sync.WaitGroup
-	// wait is pace.Sleep; tests replace it.
+	// wait is periodic.Sleep; tests replace it.
 	wait func(ctx context.Context, d time.Duration) error
 	tick func() time.Time // measures durations, not times of the data
 }
@@ -33,7 +33,7 @@ func Open(ctx context.Context, opts Options) (*Tiers, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Tiers{opts: opts.withDefaults(), epochs: new(epochs), wait: pace.Sleep, tick: time.Now}
+	t := &Tiers{opts: opts.withDefaults(), epochs: new(epochs), wait: periodic.Sleep, tick: time.Now}
 	if opts.Shared != nil && opts.Shared.Tick != nil {
 		t.tick = opts.Shared.Tick
 	}
@@ -127,7 +127,7 @@ func hasRow(ctx context.Context, table storage.Table, family string, first, last
 func (t *Tiers) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	t.stop = stop
-	t.work.Go(func() { pace.Repeat(ctx, t.opts.Interval, t.drain) })
+	t.work.Go(func() { periodic.Repeat(ctx, t.opts.Interval, t.drain) })
 }
 
 // drain works until there is nothing to do.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"halite/storage/pace"
+	"halite/storage/periodic"
 )
 
 // foldRemovals folds the days of whose segments hours were removed, with pauses: it is in no hurry.
@@ -20,7 +20,7 @@ func (x *Index) foldRemovals(ctx context.Context) error {
 		if err := x.foldRemoved(ctx, c); err != nil && first == nil {
 			first = err
 		}
-		if err := pace.Sleep(ctx, removalPause*time.Since(start)); err != nil {
+		if err := periodic.Sleep(ctx, removalPause*time.Since(start)); err != nil {
 			return cmp.Or(first, err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"halite/storage"
-	"halite/storage/pace"
+	"halite/storage/periodic"
 )
 
 const (
@@ -408,7 +408,7 @@ func (j *bundleJob) rest(ctx context.Context) error {
 		return nil
 	}
 	if j.pause > 0 {
-		if err := pace.Sleep(ctx, time.Duration(j.pause)*time.Since(j.worked)); err != nil {
+		if err := periodic.Sleep(ctx, time.Duration(j.pause)*time.Since(j.worked)); err != nil {
 			return err
 		}
 		j.worked = time.Now()

@@ -9,15 +9,15 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
-	"halite/storage/document"
+	"halite/storage/jsoncell"
 )
 
 const ledgerRow = "retention"
 
 // sweptCell is where the ledger is, agesCell where the ages of metrics without a rule.
-func sweptCell() document.Cell { return document.Cell{Row: ledgerRow, Qualifier: "swept"} }
-func agesCell() document.Cell {
-	return document.Cell{Row: ledgerRow, Qualifier: "ages", Mend: "start the server once, which notes them anew"}
+func sweptCell() jsoncell.Cell { return jsoncell.Cell{Row: ledgerRow, Qualifier: "swept"} }
+func agesCell() jsoncell.Cell {
+	return jsoncell.Cell{Row: ledgerRow, Qualifier: "ages", Remedy: "start the server once, which notes them anew"}
 }
 
 // sweptDays is the cell that says how far each rule was swept: of the rules that are listed, by tier and pattern, the first
@@ -68,7 +68,7 @@ func loadSwept(ctx context.Context, meta storage.Table, r *keyschema.Retention, 
 	for tier, patterns := range stored.Days {
 		for pattern, day := range patterns {
 			if day > today {
-				return empty, sweptCell().Fault(fmt.Errorf("%s of rule %q were swept up to day %d, today is %d",
+				return empty, sweptCell().Corrupt(fmt.Errorf("%s of rule %q were swept up to day %d, today is %d",
 					tier, pattern, day, today)), nil
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
-	"halite/storage/pace"
+	"halite/storage/periodic"
 )
 
 // Freed is what a sweep has dropped.
@@ -264,7 +264,7 @@ func (p *pass) pace(ctx context.Context) error {
 	if busy >= paceBurst {
 		if p.opts.Share < 1 {
 			rest := time.Duration(math.Min(float64(busy)*(1/p.opts.Share-1), float64(time.Minute)))
-			if err := pace.Sleep(ctx, rest); err != nil {
+			if err := periodic.Sleep(ctx, rest); err != nil {
 				return err
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"halite/storage/pace"
+	"halite/storage/periodic"
 )
 
 // Sweeper frees the space of what rules keep shorter than others. See the package comment.
@@ -35,7 +35,7 @@ func (s *Sweeper) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.work.Go(func() {
-		for next := time.Duration(0); pace.Sleep(ctx, next) == nil; {
+		for next := time.Duration(0); periodic.Sleep(ctx, next) == nil; {
 			if next = s.opts.TurnInterval; s.opts.Turn() {
 				s.sweepAndTell(ctx)
 				next = s.opts.Interval

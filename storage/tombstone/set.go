@@ -16,7 +16,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
-	"halite/storage/look"
+	"halite/storage/refresh"
 )
 
 const (
@@ -85,7 +85,7 @@ type Set struct {
 
 	saving sync.Mutex // admits one Save at a time
 
-	looks look.Looks // at a shared set
+	refresher refresh.Refresher // re-reads the row of a shared set
 }
 
 // Open reads the tombstones of a store.
@@ -98,7 +98,7 @@ func Open(ctx context.Context, opts Options) (*Set, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Set{opts: opts, older: map[*View]struct{}{}, dirty: map[uint64][]byte{}, unsure: map[uint64]struct{}{}}
-	s.looks.Do, s.looks.Timeout = s.refresh, refreshTimeout
+	s.refresher.Do, s.refresher.Timeout = s.refresh, refreshTimeout
 	var err error
 	if s.meta, err = opts.Store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableMeta, err)

@@ -84,7 +84,7 @@ func (s *Set) Refresh(ctx context.Context) error {
 	if !s.opts.Shared {
 		return nil
 	}
-	return s.looks.Join(ctx)
+	return s.refresher.Refresh(ctx)
 }
 
 // refresh makes what the row says the latest view. One at a time runs.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"halite/storage/pace"
+	"halite/storage/periodic"
 )
 
 // ErrUnsure: a deletion is not known to be durable, so that nothing may be stored that depends on it. Try again.
@@ -60,7 +60,7 @@ func (s *Set) Stable(ctx context.Context) (*View, error) {
 		if time.Now().After(deadline) {
 			return nil, ErrUnsure
 		}
-		if err := pace.Sleep(ctx, sureWait); err != nil {
+		if err := periodic.Sleep(ctx, sureWait); err != nil {
 			return nil, err
 		}
 	}

@@ -1,19 +1,19 @@
-package epoch
+package changes
 
 import "sync"
 
-// bucketsMax bounds the buckets that are told apart; beyond that all count as changed.
+// bucketsMax bounds the buckets with a version of their own. Beyond it a change counts for every bucket.
 const bucketsMax = 1 << 17
 
-// Clock gives out epochs. The zero value is ready and has seen no change.
+// Clock holds a version per bucket. The zero value is ready for use: every bucket has version 0.
 type Clock struct {
 	mu      sync.Mutex
-	buckets map[int64]uint64 // epochs of buckets that were changed
-	last    uint64           // that was given out
-	floor   uint64           // the epoch of all other buckets
+	buckets map[int64]uint64 // bucket → version, for buckets changed since floor
+	last    uint64           // highest version so far
+	floor   uint64           // version of all other buckets
 }
 
-// Append appends the epochs of the buckets from first to last.
+// Append appends the versions of the buckets first to last, both included, to dst.
 func (c *Clock) Append(dst []uint64, first, last int64) []uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -23,14 +23,14 @@ func (c *Clock) Append(dst []uint64, first, last int64) []uint64 {
 	return dst
 }
 
-// Latest is the largest epoch of any bucket.
+// Latest returns the highest version of any bucket.
 func (c *Clock) Latest() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last
 }
 
-// Change gives some buckets, nil meaning all, a new epoch.
+// Change gives the buckets a new version; nil stands for all buckets.
 func (c *Clock) Change(buckets []int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +48,7 @@ func (c *Clock) Change(buckets []int64) {
 	}
 }
 
-// During is a change of some buckets, nil meaning all, made known on both sides of it.
+// During runs change and raises the version of the buckets before and after it; nil stands for all buckets.
 func (c *Clock) During(buckets []int64, change func() error) error {
 	c.Change(buckets)
 	defer c.Change(buckets)
