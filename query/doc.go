@@ -2,8 +2,8 @@
 // rest, behind limits, a queue and a list of what is running.
 //
 // An [Engine] takes an expression and times, checks every limit that can be checked before work begins (length of the
-// query, number of points, step), waits for one of a fixed number of places, and lets the engine evaluate over the
-// Queryable it was given. Errors are always *[Error] with the type that Prometheus' HTTP API would report, so that a
+// query, number of points, step), waits for one of a fixed number of places, where cheap queries do
+// not wait for large ones, and lets the engine evaluate over the Queryable it was given. Errors are always *[Error] with the type that Prometheus' HTTP API would report, so that a
 // front end only has to print them.
 //
 // Which of the two evaluates what is decided query by query (see query/columnar); results, annotations and errors are

@@ -36,12 +36,13 @@ func TestLimitsAreNamed(t *testing.T) {
 	<-w.entered
 	_, err = e.Instant(t.Context(), InstantRequest{Query: "m"})
 	requireType(t, err, ErrorUnavailable)
-	require.ErrorContains(t, err, "none of 1 places (query.max-concurrency) became free within 1ms (query.queue-wait)")
-	e.gate.queued.Add(1)
+	require.ErrorContains(t, err, "none of 1 places for cheap queries (query.max-concurrency) became free within 1ms (query.queue-wait)")
+	waiting, err := e.gate.arrive(cheap)
+	require.NoError(t, err)
 	_, err = e.Instant(t.Context(), InstantRequest{Query: "m"})
 	requireType(t, err, ErrorUnavailable)
 	require.ErrorContains(t, err, "(query.max-queue)")
-	e.gate.queued.Add(-1)
+	require.True(t, e.gate.abandon(waiting))
 	close(w.open)
 	require.NoError(t, <-first)
 }

@@ -157,6 +157,14 @@ func saturated(a, b int64) int64 {
 	return int64(lo)
 }
 
+// added adds numbers that are not negative, without overflow.
+func added(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
 // shortenedBytes is how much of a query a message repeats.
 const shortenedBytes = 200
 

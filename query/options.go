@@ -40,7 +40,10 @@ type Options struct {
 	// ConcurrencyMax is the number of queries evaluated at once; twice the number of CPUs, at least 4: more would only
 	// take turns with each other and with writes, and hold their memory longer.
 	ConcurrencyMax int
-	// QueueMax is the number of queries that may wait for a place; 1000.
+	// CheapSamplesMax is the estimated number of samples up to which a query counts as cheap; 10,000,000. A quarter of the
+	// places is closed to larger queries, and as many go to larger queries first.
+	CheapSamplesMax int64
+	// QueueMax is the number of cheap queries, and of large queries, that may wait for a place; 1000.
 	QueueMax int
 	// QueueWait is how long a query waits for a place before it is refused; 30 seconds.
 	QueueWait time.Duration
@@ -113,7 +116,7 @@ func (o Options) Validate() error {
 		{"ConcurrencyMax", o.ConcurrencyMax}, {"PointsMax", o.PointsMax}, {"QueueMax", o.QueueMax},
 		{"QueryBytesMax", o.QueryBytesMax}, {"SubqueryPointsMax", int(o.SubqueryPointsMax)},
 		{"SubqueryStepsMax", int(o.SubqueryStepsMax)}, {"DepthMax", o.DepthMax},
-		{"LabelGrowthMax", o.LabelGrowthMax},
+		{"LabelGrowthMax", o.LabelGrowthMax}, {"CheapSamplesMax", int(o.CheapSamplesMax)},
 	} {
 		if n.value < 0 {
 			errs = append(errs, fmt.Errorf("query: %s must not be negative, is %d", n.name, n.value))
@@ -127,6 +130,7 @@ func (o Options) withDefaults() Options {
 	o.SamplesMax = cmp.Or(o.SamplesMax, 50_000_000)
 	o.EngineSamplesMax = cmp.Or(o.EngineSamplesMax, o.SamplesMax)
 	o.ConcurrencyMax = cmp.Or(o.ConcurrencyMax, max(4, 2*runtime.GOMAXPROCS(0)))
+	o.CheapSamplesMax = cmp.Or(o.CheapSamplesMax, 10_000_000)
 	o.QueueMax = cmp.Or(o.QueueMax, 1000)
 	o.QueueWait = cmp.Or(o.QueueWait, 30*time.Second)
 	o.PointsMax = cmp.Or(o.PointsMax, 11_000)

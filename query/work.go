@@ -20,13 +20,14 @@ type work struct {
 // do waits for a place and evaluates.
 func (w *work) do(ctx context.Context, in *inquiry) (*Result, error) {
 	e := w.engine
-	// What cannot be evaluated at all is told without waiting.
+	kind := e.kindOf(ctx, in.uncached(w.span))
+	// An expression that cannot be evaluated fails without waiting.
 	qry, err := e.prepare(ctx, w.span, w.Params)
 	if err != nil {
 		return nil, err
 	}
 	queued := time.Now()
-	leave, err := e.gate.enter(ctx)
+	leave, err := e.gate.enter(ctx, kind)
 	w.explainer.queued(time.Since(queued))
 	if err != nil {
 		qry.Close()

@@ -66,6 +66,7 @@ type serveConfig struct {
 	subqueryStepsMax   int64
 	subqueryPointsMax  int64
 	labelGrowthMax     int
+	cheapSamplesMax    int64
 	queryQueueMax      int
 	queryQueueWait     time.Duration
 	queryTiers         string
@@ -192,7 +193,10 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		Default("100000000").Int64Var(&c.subqueryPointsMax)
 	cmd.Flag("query.max-label-growth", "How many times longer label_replace and label_join may make labels.").
 		Default("100").IntVar(&c.labelGrowthMax)
-	cmd.Flag("query.max-queue", "Most queries that wait for a place; further ones are refused with 503.").Default("1000").
+	cmd.Flag("query.cheap-samples", "Estimated samples up to which a query counts as cheap. A quarter of --query.max-concurrency "+
+		"is closed to larger queries, so that these do not delay cheap ones.").Default("10000000").Int64Var(&c.cheapSamplesMax)
+	cmd.Flag("query.max-queue", "Most cheap queries, and most large queries, that wait for a place; further ones are refused "+
+		"with 503.").Default("1000").
 		IntVar(&c.queryQueueMax)
 	cmd.Flag("query.queue-wait", "Longest wait for a place; then a query is refused with 503.").Default("30s").
 		DurationVar(&c.queryQueueWait)
@@ -230,7 +234,7 @@ func (c *serveConfig) Validate() error {
 		"query.max-subquery-steps": c.subqueryStepsMax, "query.max-subquery-points": c.subqueryPointsMax,
 		"query.max-label-growth": int64(c.labelGrowthMax), "query.queue-wait": int64(c.queryQueueWait),
 		"query.max-points": int64(c.queryPointsMax), "query.max-text-bytes": int64(c.queryTextBytesMax),
-		"query.max-selectors": int64(c.querySelectorsMax),
+		"query.cheap-samples": c.cheapSamplesMax, "query.max-selectors": int64(c.querySelectorsMax),
 	}
 	for name, v := range positive {
 		if v <= 0 {

@@ -177,7 +177,7 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 	return query.Options{
 		Queryable: db.queryable, Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax,
 		EngineSamplesMax: c.engineSamplesMax, ConcurrencyMax: c.queryConcurrency,
-		QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
+		CheapSamplesMax: c.cheapSamplesMax, QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
 		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Tiers: c.tiersSwitch(), Logger: log, Registerer: r,
 		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,
 		Retention: time.Duration(ages.Longest()), Ages: ages, DepthMax: c.queryDepthMax, SubqueryStepsMax: c.subqueryStepsMax,

@@ -53,6 +53,24 @@ func (q *Queryable) ChunkQuerier(mintMs, maxtMs int64) (promstorage.ChunkQuerier
 	return &chunkQuerier{reader: q.newReader(mintMs, maxtMs)}, nil
 }
 
+// estimatingCatalogue is a Catalogue that can estimate a selection, see [index.Index.Estimate].
+type estimatingCatalogue interface {
+	Estimate(ctx context.Context, matchers ...*labels.Matcher) (int, error)
+}
+
+// EstimateSeries returns how many active series the matchers select at most, or 0 if the catalogue cannot tell.
+func (q *Queryable) EstimateSeries(ctx context.Context, matchers ...*labels.Matcher) int {
+	c, ok := q.opts.Catalogue.(estimatingCatalogue)
+	if !ok {
+		return 0
+	}
+	n, err := c.Estimate(ctx, matchers...)
+	if err != nil {
+		return 0 // Only the end of ctx stops an estimate, and that ends the query.
+	}
+	return n
+}
+
 // Budget is for a look-up that is no query: it counts against what queries under way may hold together. End it.
 func (q *Queryable) Budget() *Budget { return newBudget(&q.opts, q.pool) }
 

@@ -1,0 +1,188 @@
+package query
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+)
+
+func newTestGate(t *testing.T, places, queueMax int) *gate {
+	m, err := newMetrics(nil)
+	require.NoError(t, err)
+	return newGate(Options{ConcurrencyMax: places, QueueMax: queueMax, QueueWait: time.Minute}, m)
+}
+
+func (g *gate) mustArrive(t *testing.T, kind costKind) *turn {
+	turn, err := g.arrive(kind)
+	require.NoError(t, err)
+	return turn
+}
+
+// has tells whether a query has its place.
+func (t *turn) has() bool {
+	select {
+	case <-t.granted:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestCheapQueriesPassLargeOnes floods the gate with large queries: each cheap query finds a place at once.
+func TestCheapQueriesPassLargeOnes(t *testing.T) {
+	g := newTestGate(t, 8, 1000)
+	running := 0
+	for range 500 {
+		if g.mustArrive(t, large).has() {
+			running++
+		}
+	}
+	require.Equal(t, 6, running, "a quarter of the places is closed to large queries")
+	for range 100 {
+		a, b := g.mustArrive(t, cheap), g.mustArrive(t, cheap)
+		require.True(t, a.has())
+		require.True(t, b.has())
+		waiting := g.mustArrive(t, cheap)
+		require.False(t, waiting.has())
+		g.leave(a)
+		require.True(t, waiting.has(), "a cheap query waits for cheap queries only")
+		g.leave(b)
+		g.leave(waiting)
+	}
+}
+
+// TestLargeQueriesDoNotStarve floods the gate with cheap queries: a large query gets the next free place.
+func TestLargeQueriesDoNotStarve(t *testing.T) {
+	for _, places := range []int{1, 2, 4, 8, 100} {
+		g := newTestGate(t, places, 1000)
+		var running []*turn
+		for range places {
+			running = append(running, g.mustArrive(t, cheap))
+		}
+		l := g.mustArrive(t, large)
+		for range 10 {
+			g.mustArrive(t, cheap)
+		}
+		require.False(t, l.has())
+		g.leave(running[0])
+		require.True(t, l.has(), "%d places", places)
+	}
+}
+
+// TestSinglePlaceIsFirstComeFirstServed: with one place neither kind goes first.
+func TestSinglePlaceIsFirstComeFirstServed(t *testing.T) {
+	g := newTestGate(t, 1, 1000)
+	var turns []*turn
+	for _, kind := range []costKind{large, cheap, large, large, cheap, cheap} {
+		turns = append(turns, g.mustArrive(t, kind))
+	}
+	for i, turn := range turns {
+		require.True(t, turn.has())
+		require.True(t, i+1 == len(turns) || !turns[i+1].has())
+		g.leave(turn)
+	}
+}
+
+// TestFullQueueRefusesItsOwnKind: waiting large queries do not take the places of cheap ones in the queue.
+func TestFullQueueRefusesItsOwnKind(t *testing.T) {
+	g := newTestGate(t, 4, 2)
+	for range 5 {
+		g.mustArrive(t, large)
+	}
+	_, err := g.arrive(large)
+	require.ErrorIs(t, err, ErrBusy)
+	require.ErrorContains(t, err, "2 large queries wait for one of 3 places already (query.max-queue)")
+	for range 3 {
+		g.mustArrive(t, cheap)
+	}
+	_, err = g.arrive(cheap)
+	require.ErrorContains(t, err, "2 cheap queries wait for one of 4 places already (query.max-queue)")
+}
+
+// TestGateCountsRight plays random arrivals, departures and cancellations. Places are never exceeded, never idle while a
+// query may have one, and all free at the end.
+func TestGateCountsRight(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	for _, places := range []int{1, 2, 3, 4, 9} {
+		g := newTestGate(t, places, 50)
+		var turns []*turn
+		for range 5000 {
+			switch i := r.IntN(3); {
+			case i == 0 || len(turns) == 0:
+				if turn, err := g.arrive(costKind(r.IntN(int(kinds)))); err == nil {
+					turns = append(turns, turn)
+				}
+			default:
+				i := r.IntN(len(turns))
+				if turn := turns[i]; turn.has() {
+					g.leave(turn)
+				} else {
+					require.True(t, g.abandon(turn))
+				}
+				turns = append(turns[:i], turns[i+1:]...)
+			}
+			require.LessOrEqual(t, g.running[large], g.open(large))
+			require.LessOrEqual(t, g.running[cheap]+g.running[large], places)
+			if g.running[cheap]+g.running[large] < places {
+				require.Zero(t, g.queues[cheap].Len())
+				require.True(t, g.queues[large].Len() == 0 || g.running[large] == g.open(large))
+			}
+		}
+		for len(turns) > 0 {
+			if turn := turns[len(turns)-1]; turn.has() {
+				g.leave(turn)
+			} else {
+				g.abandon(turn)
+			}
+			turns = turns[:len(turns)-1]
+		}
+		require.Equal(t, [kinds]int{}, g.running)
+	}
+}
+
+// TestEstimate reckons the cost of expressions over 100 series.
+func TestEstimate(t *testing.T) {
+	e := newEngine(t, newWaiting(), nil)
+	const hour = int64(3600 / 15)
+	for _, c := range []struct {
+		query string
+		steps int64 // of a minute; 0 is an instant query
+		want  int64
+	}{
+		{"1 + 1", 0, 0},
+		{"m", 0, 100 * (20 + 1)},
+		{"rate(m[1h])", 0, 100 * (hour + 1)},
+		{"m + m", 0, 200 * (20 + 1)},
+		{"m", 60, 100 * (hour + 20 + 61)},
+		{"rate(m[1h])", 60, 100 * (2*hour + 61)},
+		{"max_over_time(m[1h:1m])", 0, 100 * (hour + 20 + 60 + 61)},
+		{"max_over_time(max_over_time(m[1000d:1s])[1000d:1s])", 10_000, 1<<63 - 1},
+	} {
+		expr, err := e.parser.ParseExpr(c.query)
+		require.NoError(t, err)
+		s := span{text: c.query, start: time.UnixMilli(0), end: time.UnixMilli(c.steps * 60_000), step: time.Minute, isRange: c.steps > 0}
+		require.Equal(t, c.want, e.estimate(expr, s, func([]*labels.Matcher) int64 { return 100 }), c.query)
+	}
+}
+
+// manySeries is a Queryable with an estimate.
+type manySeries struct {
+	waiting
+	series int
+}
+
+func (m manySeries) EstimateSeries(context.Context, ...*labels.Matcher) int { return m.series }
+
+// TestKindFollowsEstimate compares the estimate with the limit.
+func TestKindFollowsEstimate(t *testing.T) {
+	few, many := manySeries{newWaiting(), 10}, manySeries{newWaiting(), 11}
+	limit := func(o *Options) { o.CheapSamplesMax = 10 * (20 + 1) }
+	instant := span{text: "m", parsed: new(parsed), start: time.UnixMilli(0), end: time.UnixMilli(0)}
+	require.Equal(t, cheap, newEngine(t, few, limit).kindOf(t.Context(), instant))
+	require.Equal(t, large, newEngine(t, many, limit).kindOf(t.Context(), instant))
+	require.Equal(t, cheap, newEngine(t, newWaiting(), limit).kindOf(t.Context(), instant), "there is no estimate")
+}

@@ -1,0 +1,27 @@
+package index
+
+import (
+	"context"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// Estimate returns how many active series the matchers select at most. It looks at the metric name and at matchers that
+// name their values; it ignores other regular expressions, the time range and closed days, so it costs little.
+func (x *Index) Estimate(ctx context.Context, matchers ...*labels.Matcher) (int, error) {
+	q := &query{x: x, ctx: ctx, sets: map[activeSetKey]*idSet{}}
+	for _, m := range newMatchers(matchers) {
+		if _, ok := m.finite(); ok {
+			q.matchers = append(q.matchers, m)
+		}
+	}
+	if len(q.matchers) == 0 {
+		return int(x.cat.series.Load()), nil
+	}
+	n := 0
+	err := q.scanActive(func(_ *view, rows []uint32) error {
+		n += len(rows)
+		return nil
+	})
+	return n, err
+}
