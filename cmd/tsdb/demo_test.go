@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -24,7 +23,7 @@ func startDemo(t *testing.T, flags ...string) *server {
 	t.Helper()
 	addr := freeAddress(t)
 	args := append([]string{"demo", "--web.listen-address", addr, "--demo.hosts", strconv.Itoa(demoTestHosts)}, flags...)
-	s := &server{t: t, cmd: exec.Command(binary, args...), url: "http://" + addr, log: &bytes.Buffer{}, done: make(chan error, 1)}
+	s := &server{t: t, cmd: exec.Command(binary, args...), url: "http://" + addr, log: &logBuffer{}, done: make(chan error, 1)}
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	require.NoError(t, s.cmd.Start())
 	go func() { s.done <- s.cmd.Wait() }()
@@ -39,7 +38,7 @@ func startDemo(t *testing.T, flags ...string) *server {
 		defer resp.Body.Close()
 		var a apiAnswer
 		return json.NewDecoder(resp.Body).Decode(&a) == nil && strings.Contains(string(a.Data), fmt.Sprintf(`"%d"`, demoTestHosts))
-	}, time.Minute, 100*time.Millisecond)
+	}, 5*time.Minute, 100*time.Millisecond, "%s", s.log) // the race detector makes it slow
 	return s
 }
 

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,12 +48,31 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// logBuffer holds the output of a server. Tests read it while the server still writes.
+type logBuffer struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.text)
+}
+
 // server is one running process.
 type server struct {
 	t    testing.TB
 	cmd  *exec.Cmd
 	url  string
-	log  *bytes.Buffer
+	log  *logBuffer
 	done chan error
 }
 
@@ -80,7 +100,7 @@ func startServerAt(t testing.TB, dir, addr string, flags ...string) *server {
 func launch(t testing.TB, dir, addr string, flags ...string) *server {
 	t.Helper()
 	args := append([]string{"serve", "--storage.path", dir, "--web.listen-address", addr}, flags...)
-	s := &server{t: t, cmd: exec.Command(binary, args...), url: "http://" + addr, log: &bytes.Buffer{}, done: make(chan error, 1)}
+	s := &server{t: t, cmd: exec.Command(binary, args...), url: "http://" + addr, log: &logBuffer{}, done: make(chan error, 1)}
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	require.NoError(t, s.cmd.Start())
 	go func() { s.done <- s.cmd.Wait() }()
