@@ -3,8 +3,8 @@
 //
 // An [Engine] takes an expression and times, checks every limit that can be checked before work begins (length of the
 // query, number of points, step), waits for one of a fixed number of places, where cheap queries do
-// not wait for large ones, and lets the engine evaluate over the Queryable it was given. Errors are always *[Error] with the type that Prometheus' HTTP API would report, so that a
-// front end only has to print them.
+// not wait for large ones, and lets the engine evaluate over the Queryable it was given. Errors are always
+// *[Error] with the type that Prometheus' HTTP API would report, so that a front end only has to print them.
 //
 // Which of the two evaluates what is decided query by query (see query/columnar); results, annotations and errors are
 // the engine's in either case. [Params.Columnar] and [Options.Columnar] turn the operators off, [Params.Explain] tells

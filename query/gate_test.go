@@ -164,7 +164,8 @@ func TestEstimate(t *testing.T) {
 	} {
 		expr, err := e.parser.ParseExpr(c.query)
 		require.NoError(t, err)
-		s := span{text: c.query, start: time.UnixMilli(0), end: time.UnixMilli(c.steps * 60_000), step: time.Minute, isRange: c.steps > 0}
+		s := span{text: c.query, start: time.UnixMilli(0), end: time.UnixMilli(c.steps * 60_000), step: time.Minute}
+		s.isRange = c.steps > 0
 		require.Equal(t, c.want, e.estimate(expr, s, func([]*labels.Matcher) int64 { return 100 }), c.query)
 	}
 }

@@ -36,7 +36,8 @@ func TestLimitsAreNamed(t *testing.T) {
 	<-w.entered
 	_, err = e.Instant(t.Context(), InstantRequest{Query: "m"})
 	requireType(t, err, ErrorUnavailable)
-	require.ErrorContains(t, err, "none of 1 places for cheap queries (query.max-concurrency) became free within 1ms (query.queue-wait)")
+	require.ErrorContains(t, err, "none of 1 places for cheap queries (query.max-concurrency) became free within 1ms "+
+		"(query.queue-wait)")
 	waiting, err := e.gate.arrive(cheap)
 	require.NoError(t, err)
 	_, err = e.Instant(t.Context(), InstantRequest{Query: "m"})
