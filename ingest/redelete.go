@@ -40,32 +40,22 @@ func (p *replay) deletion(payload []byte, pos wal.Position) error {
 	return p.delete(set, t, refs)
 }
 
-// delete carries out a deletion once more.
+// delete carries out a deletion once more, under a new run number. A replay that lacks memory flushes samples that a later
+// record deletes, under numbers above the old one; a killed replay may have done that as well, so nobody can tell whether it
+// happened. The log still has every sample that was written after the deletion, so the tombstone may hide all that is in
+// the table now.
 func (p *replay) delete(set *tombstone.Set, t *tombstone.Tombstone, refs []index.Ref) (err error) {
-	known := set.Find(t.ID)
-	switch {
-	case p.flushed:
-		// For want of memory samples that were deleted went to the table once more, above the tombstone's number. All that
-		// was written later is still to come from the log, so that it may hide all that is in the table now.
-		if t.Seq, err = p.i.sequence.take(p.ctx, 1); err != nil {
-			return err
-		}
-	case known != nil:
-		t.Seq = known.Seq
+	if t.Seq, err = p.i.sequence.take(p.ctx, 1); err != nil {
+		return err
 	}
 	removal, err := p.i.opts.Index.StartRemoval()
 	if err != nil {
 		return err
 	}
 	defer removal.Close()
-	cut := func() error { return p.i.deleteInHead(t, refs, removal, func() error { return nil }) }
 	return p.i.announce(t, func() error {
-		if known == nil && !p.flushed && t.ID < set.NextID() { // its rows were cleaned
-			p.cleaned = append(p.cleaned, t)
-			return cut()
-		}
 		t.Pending = true
-		if err := set.Add(t, cut); err != nil {
+		if err := set.Add(t, func() error { return p.i.deleteInHead(t, refs, removal, func() error { return nil }) }); err != nil {
 			return err
 		}
 		set.Confirm(t.ID) // the log has it
@@ -73,13 +63,10 @@ func (p *replay) delete(set *tombstone.Set, t *tombstone.Tombstone, refs []index
 	})
 }
 
-// settle takes hours out of the catalogue into which replay has put them for samples that were deleted. What cannot be done
-// now waits for maintenance: the catalogue is too wide until then.
+// settle removes hours from the catalogue that replay touched for samples that were deleted. Maintenance retries after an
+// error; the catalogue shows too many hours until then.
 func (p *replay) settle() error {
 	err := p.i.settlePending(p.ctx)
-	for _, t := range p.cleaned {
-		err = errors.Join(err, p.i.settleAnew(p.ctx, t))
-	}
 	if err != nil && p.ctx.Err() == nil {
 		p.i.opts.Logger.Error("series and labels may show that have no samples any more", "err", err)
 		return nil

@@ -11,7 +11,6 @@ import (
 	"halite/ingest/head"
 	"halite/ingest/wal"
 	"halite/storage/index"
-	"halite/storage/tombstone"
 )
 
 const (
@@ -34,9 +33,7 @@ type replay struct {
 	segment uint64
 	lost    int
 	samples int
-	flushed bool                   // rows went to the table
-	deleted []index.Ref            // of a deletion whose last record is still to come
-	cleaned []*tombstone.Tombstone // deletions whose rows are clean
+	deleted []index.Ref // of a deletion whose last record is still to come
 }
 
 func (p *replay) ref(log uint32) uint32 {
@@ -176,8 +173,7 @@ func (p *replay) store(payload []byte, pos wal.Position) error {
 		}
 	}
 	// The log may hold far more than the head: rows flushed before the crash are in it until it is truncated.
-	rows, err := p.i.relieve(p.ctx)
-	p.flushed = p.flushed || rows > 0
+	_, err := p.i.relieve(p.ctx)
 	return err
 }
 
