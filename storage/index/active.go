@@ -40,6 +40,8 @@ type catalogue struct {
 
 	refs   refTable
 	series atomic.Int64
+	// sizeBytes is the memory of tables and dictionaries.
+	sizeBytes atomic.Int64
 }
 
 func newCatalogue() *catalogue {
@@ -61,7 +63,7 @@ func (c *catalogue) dict(name string) *dictionary {
 	if d = c.dicts[name]; d == nil {
 		c.dictSeq++
 		name = strings.Clone(name)
-		d = newDictionary(c.dictSeq, name)
+		d = newDictionary(c.dictSeq, name, &c.sizeBytes)
 		c.dicts[name] = d
 	}
 	return d
@@ -200,6 +202,7 @@ func (c *catalogue) addRow(t *table, ids []uint32, hour int64) (Ref, bool, error
 	}
 	t.appendRow(ids, hash, ref)
 	c.series.Add(1)
+	c.sizeBytes.Add(t.account())
 	return ref, true, nil
 }
 

@@ -175,7 +175,7 @@ func BenchmarkAddNew(b *testing.B) {
 		}
 		b.StopTimer()
 		b.ReportMetric(float64(heap()-before)/benchSeries, "B/series")
-		b.ReportMetric(float64(w.x.sizeBytes())/benchSeries, "own-B/series")
+		b.ReportMetric(float64(w.x.SizeBytes())/benchSeries, "own-B/series")
 		b.StartTimer()
 		start := time.Now()
 		require.NoError(b, w.x.Persist(context.Background()))
@@ -258,7 +258,7 @@ func BenchmarkStress(b *testing.B) {
 		require.NoError(b, err)
 		w.x.Touch(ref, hour)
 	}
-	b.Logf("add %v, %d B a series", time.Since(start), w.x.sizeBytes()/benchSeries)
+	b.Logf("add %v, %d B a series", time.Since(start), w.x.SizeBytes()/benchSeries)
 	start = time.Now()
 	require.NoError(b, w.x.Persist(ctx))
 	b.Logf("persist %v", time.Since(start))

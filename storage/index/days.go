@@ -13,6 +13,8 @@ import (
 type openDays struct {
 	mu   sync.RWMutex // held shared by Touch, so that no touch falls between a fold and the day's removal
 	days map[int64]*openDay
+	// sizeBytes is the memory of all days.
+	sizeBytes atomic.Int64
 }
 
 // openDay has a word and a journal row for each ref, in pages by ref.
@@ -22,6 +24,9 @@ type openDay struct {
 	pages atomic.Pointer[[]*dayPage]
 	// dirty is set when a word may have touches that the journal does not hold.
 	dirty atomic.Bool
+	// sizeBytes is the memory of the day; total, if not nil, is the sum over all days. Guarded by mu.
+	sizeBytes int64
+	total     *atomic.Int64
 
 	// The rest belongs to whoever holds Index.maint.
 	journal journalState
@@ -48,7 +53,7 @@ const (
 )
 
 func newOpenDay(day int64) *openDay {
-	d := &openDay{day: day}
+	d := &openDay{day: day, sizeBytes: openDayBytes}
 	d.pages.Store(&[]*dayPage{})
 	return d
 }
@@ -120,6 +125,7 @@ func (d *openDay) page(ref Ref) *dayPage {
 	copy(grown, pages)
 	grown[n] = &dayPage{}
 	d.pages.Store(&grown)
+	d.addBytes(dayPageBytes + pointerBytes*int64(len(grown)-len(pages)))
 	return grown[n]
 }
 
@@ -158,14 +164,12 @@ func (d *openDay) each(fn func(ref Ref, word *atomic.Uint32, row *uint32)) {
 	}
 }
 
-func (d *openDay) sizeBytes() int64 {
-	n := int64(0)
-	for _, p := range *d.pages.Load() {
-		if p != nil {
-			n += 8 * refPageSize
-		}
+// addBytes counts memory of the day. The caller holds mu.
+func (d *openDay) addBytes(n int64) {
+	d.sizeBytes += n
+	if d.total != nil {
+		d.total.Add(n)
 	}
-	return n
 }
 
 // between returns the open days in [from, to], ascending.
@@ -250,8 +254,30 @@ func (o *openDays) release(d *openDay, folded maskPages) {
 	d.dirty.Store(left)
 	d.journal, d.parts = journalState{}, nil // the next part goes behind what the new root contains
 	if !left {
-		delete(o.days, d.day)
+		o.drop(d.day)
 	}
+}
+
+// put takes a day in. The caller holds mu, or is alone.
+func (o *openDays) put(d *openDay) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.total = &o.sizeBytes
+	o.sizeBytes.Add(d.sizeBytes)
+	o.days[d.day] = d
+}
+
+// drop takes a day out. The caller holds mu.
+func (o *openDays) drop(day int64) {
+	d := o.days[day]
+	if d == nil {
+		return
+	}
+	delete(o.days, day)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o.sizeBytes.Add(-d.sizeBytes)
+	d.total = nil
 }
 
 // day returns the open day, making it if needed.
@@ -264,7 +290,7 @@ func (o *openDays) day(day int64) *openDay {
 	d := o.days[day]
 	if d == nil {
 		d = newOpenDay(day)
-		o.days[day] = d
+		o.put(d)
 	}
 	return d
 }
@@ -286,7 +312,7 @@ func (o *openDays) keep(d, journal *openDay) {
 		left = left || word.Load() != 0
 	})
 	if !left {
-		delete(o.days, d.day)
+		o.drop(d.day)
 	}
 }
 
@@ -294,7 +320,7 @@ func (o *openDays) keep(d, journal *openDay) {
 func (o *openDays) forget(day int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.days, day)
+	o.drop(day)
 }
 
 // appendSpans appends the touched hours of a day as spans, joining the last span if it is adjacent.

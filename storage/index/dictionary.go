@@ -25,6 +25,9 @@ type dictionary struct {
 	slots []uint32 // open addressing: value ids, 0 is free
 	arena []byte   // tail of the block from which values are cut
 	bytes int64
+	// memory counts the dictionary's memory, counted is its part of that. Guarded by mu.
+	memory  *atomic.Int64
+	counted int64
 
 	orderMu sync.Mutex
 	order   atomic.Pointer[dictOrder]
@@ -42,8 +45,9 @@ const (
 	dictSlotsFirst = 8
 )
 
-func newDictionary(id uint32, name string) *dictionary {
-	d := &dictionary{id: id, name: name, slots: make([]uint32, dictSlotsFirst)}
+// newDictionary returns an empty dictionary, which adds its memory to a sum.
+func newDictionary(id uint32, name string, memory *atomic.Int64) *dictionary {
+	d := &dictionary{id: id, name: name, slots: make([]uint32, dictSlotsFirst), memory: memory}
 	empty := make([]string, 0, 4)
 	d.values.Store(&empty)
 	return d
@@ -103,7 +107,32 @@ func (d *dictionary) intern(value string) uint32 {
 	if int(n+1)*4 > len(d.slots)*3 {
 		d.rehash()
 	}
+	d.account()
 	return n + 1
+}
+
+// account brings the sum up to date after a change. The caller holds mu.
+func (d *dictionary) account() {
+	size := d.sizeBytes()
+	d.memory.Add(size - d.counted)
+	d.counted = size
+}
+
+// discount takes the dictionary out of the sum: it is about to go.
+func (d *dictionary) discount() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.memory.Add(-d.counted)
+	d.memory, d.counted = new(atomic.Int64), 0
+}
+
+// sizeBytes is about the memory of the dictionary. The caller holds mu.
+func (d *dictionary) sizeBytes() int64 {
+	size := dictionaryBytes + int64(len(d.name)) + d.bytes + int64(4*len(d.slots)+stringBytes*cap(*d.values.Load()))
+	if o := d.order.Load(); o != nil {
+		size += int64(4 * (len(o.ids) + len(o.ranks)))
+	}
+	return size
 }
 
 func (d *dictionary) rehash() {

@@ -45,7 +45,7 @@ func newMetrics(x *Index) *indexMetrics {
 			return float64(x.cache.sizeBytes())
 		}),
 		memory: gauge("memory_bytes", "Memory taken by the active catalogue and the open days.", func() float64 {
-			return float64(x.sizeBytes())
+			return float64(x.SizeBytes())
 		}),
 		waiting: gauge("open_days", "Days whose touches are not all folded into segments.", func() float64 {
 			return float64(len(x.open.all()))

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -161,7 +162,7 @@ func TestPacked(t *testing.T) {
 func TestColumn(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		c := newColumn(newDictionary(1, "x"))
+		c := newColumn(newDictionary(1, "x", new(atomic.Int64)))
 		limit := []uint32{2, 200, 300, 70_000, 1 << 31}[rng.IntN(5)]
 		var ids []uint32
 		for n := range uint32(rng.IntN(6000)) {
@@ -240,7 +241,7 @@ func TestMergeRunsAndUnion(t *testing.T) {
 
 func TestDictionaryOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 5))
-	d := newDictionary(1, "x")
+	d := newDictionary(1, "x", new(atomic.Int64))
 	known := map[string]uint32{}
 	for range 3000 {
 		v := strings.Repeat(fmt.Sprint(rng.IntN(5000)), 1+rng.IntN(200)*rng.IntN(2))

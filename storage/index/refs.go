@@ -12,6 +12,7 @@ type refTable struct {
 	mu    sync.Mutex
 	next  uint32 // last ref handed out
 	pages atomic.Pointer[[]*refPage]
+	live  atomic.Int64 // pages that are there
 }
 
 const (
@@ -55,6 +56,7 @@ func (r *refTable) allocate(slot, ordinal uint32, hour int64) (Ref, error) {
 		copy(grown, pages)
 		grown[n] = &refPage{}
 		r.pages.Store(&grown)
+		r.live.Add(1)
 		pages = grown
 	}
 	i := ref % refPageSize
@@ -95,6 +97,15 @@ func (r *refTable) retire(ref Ref) {
 	pages := append([]*refPage(nil), *r.pages.Load()...)
 	pages[n] = nil
 	r.pages.Store(&pages)
+	r.live.Add(-1)
+}
+
+func (r *refTable) sizeBytes() int64 {
+	size := r.live.Load() * refPageBytes
+	if pages := r.pages.Load(); pages != nil {
+		size += pointerBytes * int64(len(*pages))
+	}
+	return size
 }
 
 // touched returns the last hour the ref was touched or added in.

@@ -106,7 +106,7 @@ func (x *Index) readJournals(ctx context.Context, rows storage.RowSet) (damaged 
 			damaged = append(damaged, day)
 		}
 		if x.open.days[day] == nil {
-			x.open.days[day] = r.day
+			x.open.put(r.day)
 		}
 	}
 	x.seen.settle()

@@ -101,7 +101,7 @@ func (c *catalogue) retire(ref Ref, gone func() bool) bool {
 		return false
 	}
 	atomic.StoreUint32(&(*t.refs.Load())[row], 0)
-	t.dead++
+	t.dead.Add(1)
 	c.refs.retire(ref)
 	c.series.Add(-1)
 	return true
@@ -112,6 +112,9 @@ func (c *catalogue) retire(ref Ref, gone func() bool) bool {
 func (c *catalogue) newDictionaries() {
 	c.dictMu.Lock()
 	defer c.dictMu.Unlock()
+	for _, d := range c.dicts {
+		d.discount()
+	}
 	c.dicts = map[string]*dictionary{}
 }
 
@@ -120,7 +123,8 @@ func (c *catalogue) newDictionaries() {
 // of these, and the switch, adding waits. The caller holds maint and retireMu: nothing else moves or retires series.
 func (c *catalogue) compact(t *table, always bool) {
 	t.mu.Lock()
-	due := !t.replaced && (always || t.dead > 0 && t.dead*4 >= t.rows.Load())
+	dead := t.dead.Load()
+	due := !t.replaced && (always || dead > 0 && dead*4 >= t.rows.Load())
 	t.mu.Unlock()
 	if !due {
 		return
@@ -158,11 +162,13 @@ func (c *catalogue) replace(t, small *table, k *tableCopy) (rows uint32) {
 	defer c.mu.Unlock()
 	if rows > 0 {
 		c.setTable(t.metric, small)
+		c.sizeBytes.Add(small.account())
 	} else {
 		c.setTable(t.metric, nil)
 		c.free = append(c.free, small.slot)
 	}
 	t.replaced = true
+	c.sizeBytes.Add(-t.counted)
 	return rows
 }
 

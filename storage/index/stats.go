@@ -32,7 +32,7 @@ func (x *Index) Stats(limit int) Stats {
 	if limit <= 0 {
 		limit = statsLimitDefault
 	}
-	out := Stats{CacheBytes: x.cache.sizeBytes(), CatalogueBytes: x.sizeBytes()}
+	out := Stats{CacheBytes: x.cache.sizeBytes(), CatalogueBytes: x.SizeBytes()}
 	out.OpenDays, out.ClosedDays = len(x.open.all()), len(x.closed.between(0, dayMax))
 	pairs := map[string]map[*dictionary][]uint64{}
 	var v view
@@ -114,30 +114,4 @@ func largest(all []NameCount, limit int) []NameCount {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
 	})
 	return slices.Clone(all[:min(limit, len(all))])
-}
-
-// sizeBytes is about what the active catalogue and the open days take.
-func (x *Index) sizeBytes() int64 {
-	n := int64(0)
-	for _, t := range x.cat.sorted() {
-		n += t.sizeBytes()
-	}
-	x.cat.dictMu.RLock()
-	for _, d := range x.cat.dicts {
-		d.mu.RLock()
-		n += d.bytes + int64(4*len(d.slots)+16*cap(*d.values.Load())) + 200
-		d.mu.RUnlock()
-	}
-	x.cat.dictMu.RUnlock()
-	if pages := x.cat.refs.pages.Load(); pages != nil {
-		for _, p := range *pages {
-			if p != nil {
-				n += 12*refPageSize + 4
-			}
-		}
-	}
-	for _, d := range x.open.all() {
-		n += d.sizeBytes()
-	}
-	return n
 }

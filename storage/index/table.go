@@ -19,9 +19,11 @@ type table struct {
 	byName  atomic.Pointer[[]uint16]  // positions in columns, ordered by label name
 	refs    atomic.Pointer[[]uint32]  // Ref of each row, read and written atomically
 
+	dead atomic.Uint32 // rows with ref 0; written under mu
+
 	mu       sync.Mutex
 	replaced bool     // a copy took this table's place; look the metric up again
-	dead     uint32   // rows with ref 0
+	counted  int64    // what account has returned in all
 	identity []uint32 // open addressing: row+1, 0 is free; nil while the table is tiny
 	scratch  []uint32
 
@@ -231,13 +233,24 @@ func (t *table) addColumn(c *column) {
 	t.byName.Store(&sorted)
 }
 
-// sizeBytes is what the table takes beside the dictionaries.
+// series is the number of rows that are not retired.
+func (t *table) series() int {
+	dead := t.dead.Load() // before the rows: it is never more than they are
+	return int(t.rows.Load() - dead)
+}
+
+// account returns by how many bytes the table has grown since the last call. The caller holds mu.
+func (t *table) account() (grownBytes int64) {
+	size := t.sizeBytes()
+	grownBytes, t.counted = size-t.counted, size
+	return grownBytes
+}
+
+// sizeBytes is about the memory of the table beside the dictionaries. The caller holds mu.
 func (t *table) sizeBytes() int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	size := int64(4*len(t.identity)+4*len(*t.refs.Load())) + 240
+	size := tableBytes + int64(len(t.metric)+4*(len(t.identity)+len(*t.refs.Load())+cap(t.scratch)))
 	for _, c := range *t.columns.Load() {
-		size += c.data.Load().sizeBytes() + 24
+		size += c.data.Load().sizeBytes() + columnBytes
 	}
 	if o := t.order.Load(); o != nil {
 		size += int64(4 * len(o.rows))
