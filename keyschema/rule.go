@@ -56,7 +56,7 @@ type Rule struct {
 	// FromHour is the first hour (since 1970) whose rows follow the rule.
 	FromHour int64 `json:"from_hour"`
 	// Salts is the number of key ranges over which a metric's series spread, 1 to SaltsMax. A rule that has nothing but
-	// Retention has none: other rules lay out the keys of its metrics.
+	// Retention or MaxSeries has none: other rules lay out the keys of its metrics.
 	Salts int `json:"salts"`
 	// Promoted tags stand first in the key, in this order, so that a query on them reads one range.
 	Promoted []string `json:"promoted,omitempty"`
@@ -69,12 +69,19 @@ type Rule struct {
 	ReversedDomains []string `json:"reversed_domains,omitempty"`
 	// Retention is how long the metrics are kept, whatever FromHour; nil leaves that to other rules.
 	Retention *RuleAges `json:"retention,omitempty"`
+	// MaxSeries bounds the active series of each metric, whatever FromHour; 0 means no limit, nil leaves that to other rules.
+	MaxSeries *int `json:"max_series,omitempty"`
+	// MaxSeriesWarn is the number of series at which the server warns, or their share of MaxSeries if it is not above 1.
+	// 0 means SeriesWarnDefault.
+	MaxSeriesWarn float64 `json:"max_series_warn,omitempty"`
+	// MaxSeriesDryRun counts and logs the series beyond MaxSeries, and takes them.
+	MaxSeriesDryRun bool `json:"max_series_dry_run,omitempty"`
 }
 
-// agesOnly tells that the rule says nothing about keys.
-func (r *Rule) agesOnly() bool {
-	return r.Retention != nil && r.Salts == 0 && len(r.Promoted) == 0 && r.Basis == BasisTags && r.SaltTags == 0 &&
-		len(r.ReversedDomains) == 0
+// keyless tells that the rule says nothing about keys.
+func (r *Rule) keyless() bool {
+	return (r.Retention != nil || r.MaxSeries != nil) && r.Salts == 0 && len(r.Promoted) == 0 && r.Basis == BasisTags &&
+		r.SaltTags == 0 && len(r.ReversedDomains) == 0
 }
 
 // DefaultRule is the rule of every metric that no other rule matches.
@@ -97,9 +104,12 @@ func (r *Rule) Validate() error {
 			fault("%v", err)
 		}
 	}
-	if r.agesOnly() {
+	for _, err := range r.seriesFaults() {
+		fault("%v", err)
+	}
+	if r.keyless() {
 		if r.FromHour != 0 {
-			fault("from_hour is %d, but a rule without salts, which is about retention only, holds at once: leave it out", r.FromHour)
+			fault("from_hour is %d, but a rule without salts says nothing about keys and holds at once: leave it out", r.FromHour)
 		}
 		return errors.Join(faults...)
 	}
@@ -139,6 +149,9 @@ func (r *Rule) clone() Rule {
 	c.Promoted = slices.Clone(r.Promoted)
 	c.ReversedDomains = slices.Clone(r.ReversedDomains)
 	c.Retention = r.Retention.clone()
+	if r.MaxSeries != nil {
+		c.MaxSeries = new(*r.MaxSeries)
+	}
 	return c
 }
 

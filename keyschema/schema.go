@@ -20,6 +20,8 @@ type Schema struct{ set atomic.Pointer[ruleSet] }
 type ruleSet struct {
 	rules []Rule  // as given, and DefaultRule if nothing else covers all metrics from hour 0
 	order []*Rule // those that say how keys are laid out, the one to prefer first
+	// limits bound the active series of metrics, the one to prefer first.
+	limits []SeriesLimit
 }
 
 // NewSchema validates rules and adds [DefaultRule] unless a rule for "*" from hour 0 is among them. The error lists
@@ -59,12 +61,15 @@ func newRuleSet(rules []Rule) (*ruleSet, error) {
 			if s.rules[j].Retention != nil && r.Retention != nil {
 				faults = append(faults, fmt.Errorf("%w: %q: two rules with a retention", ErrBadRules, r.Pattern))
 			}
-			if s.rules[j].FromHour == r.FromHour && !r.agesOnly() && !s.rules[j].agesOnly() {
+			if s.rules[j].MaxSeries != nil && r.MaxSeries != nil {
+				faults = append(faults, fmt.Errorf("%w: %q: two rules with max_series", ErrBadRules, r.Pattern))
+			}
+			if s.rules[j].FromHour == r.FromHour && !r.keyless() && !s.rules[j].keyless() {
 				err := fmt.Errorf("%w: %q: two rules from hour %d", ErrBadRules, r.Pattern, r.FromHour)
 				faults = append(faults, err)
 			}
 		}
-		covered = covered || r.Pattern == "*" && r.FromHour == 0 && !r.agesOnly()
+		covered = covered || r.Pattern == "*" && r.FromHour == 0 && !r.keyless()
 		s.rules = append(s.rules, r)
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -74,7 +79,7 @@ func newRuleSet(rules []Rule) (*ruleSet, error) {
 		s.rules = append(s.rules, DefaultRule())
 	}
 	for i := len(rules) - 1; i >= 0; i-- {
-		if !s.rules[i].agesOnly() {
+		if !s.rules[i].keyless() {
 			s.order = append(s.order, &s.rules[i])
 		}
 	}
@@ -84,6 +89,7 @@ func newRuleSet(rules []Rule) (*ruleSet, error) {
 	if !covered {
 		s.order = append(s.order, &s.rules[len(rules)]) // behind every rule that was given
 	}
+	s.limits = seriesLimits(s.rules)
 	return s, nil
 }
 
@@ -147,7 +153,7 @@ func (s *Schema) Generations(metric string, fromHour, toHour int64) []Generation
 
 // CheckChange reports whether next may replace s at nowHour. Rows are never rewritten, so every rule that already
 // holds must stay as it is and every new one must start after nowHour; otherwise stored rows would no longer be
-// found. Ages may always change. The error names each offending rule and wraps [ErrBadRules].
+// found. Ages and limits of series may always change. The error names each offending rule and wraps [ErrBadRules].
 func (s *Schema) CheckChange(next *Schema, nowHour int64) error {
 	return s.set.Load().checkChange(next.set.Load(), nowHour)
 }
@@ -170,13 +176,13 @@ func (s *Schema) Replace(next *Schema, nowHour int64) error {
 func (s *ruleSet) checkChange(next *ruleSet, nowHour int64) error {
 	var faults []error
 	for i := range s.rules {
-		if old := &s.rules[i]; !old.agesOnly() && old.FromHour <= nowHour && !next.has(old) {
+		if old := &s.rules[i]; !old.keyless() && old.FromHour <= nowHour && !next.has(old) {
 			faults = append(faults, fmt.Errorf("%w: %q from hour %d already holds and must stay unchanged",
 				ErrBadRules, old.Pattern, old.FromHour))
 		}
 	}
 	for i := range next.rules {
-		if r := &next.rules[i]; !r.agesOnly() && r.FromHour <= nowHour && !s.has(r) {
+		if r := &next.rules[i]; !r.keyless() && r.FromHour <= nowHour && !s.has(r) {
 			faults = append(faults, fmt.Errorf("%w: %q from hour %d is new and must start after hour %d",
 				ErrBadRules, r.Pattern, r.FromHour, nowHour))
 		}
