@@ -12,9 +12,11 @@ const (
 	resourceBytes = "in_flight_bytes"
 	resourceTurns = "concurrency"
 	resourceHead  = "head_memory"
-	resourceSpace = "disk_space"
-	resourceLog   = "log_buffer"
-	resourceSize  = "log_size"
+	// resourceSeries: known series need more memory, for samples of many days.
+	resourceSeries = "series_memory"
+	resourceSpace  = "disk_space"
+	resourceLog    = "log_buffer"
+	resourceSize   = "log_size"
 	// resourceTables: the storage below refused or did not answer.
 	resourceTables = "storage"
 )
@@ -27,9 +29,11 @@ func (i *Ingester) admit(ctx context.Context, sizeBytes int) (release func(), er
 	case i.logFull.Load():
 		i.wakeFlusher()
 		return nil, i.overload(resourceSize, "the write-ahead log is too long and cannot be shortened")
-	case i.head.Bytes() > i.headBytesHard:
+	case i.head.Bytes() > i.rowBytesMax()/4*5:
 		i.wakeFlusher()
 		return nil, i.overload(resourceHead, "the memory for unflushed samples is used up")
+	case i.hopts.TotalBytesMax > 0 && i.seriesBytes() > i.hopts.TotalBytesMax:
+		return nil, i.overload(resourceSeries, "the memory for active series is used up")
 	}
 	return i.enter(ctx, sizeBytes)
 }

@@ -234,7 +234,7 @@ func TestOverloadIsRefused(t *testing.T) {
 	r.checkSpace()
 	require.NoError(t, try())
 
-	for n := 0; r.head.Bytes() <= r.headBytesHard; n++ {
+	for n := 0; r.head.Bytes() <= r.rowBytesMax()/4*5; n++ {
 		ls := labels.FromStrings("__name__", "m", "n", string(rune('a'+n)))
 		_, err := r.Write(ctx, []Sample{{Labels: ls, TsMs: startMs}})
 		require.NoError(t, err)

@@ -46,7 +46,7 @@ func (i *Ingester) flushDue(ctx context.Context, now time.Time) error {
 // hasBacklog tells whether rows of hours before the one that closed last take so much memory that they had better go at
 // once, those that are still being filled among them.
 func (i *Ingester) hasBacklog(open int64) bool {
-	most := i.hopts.BytesMax / backlogShare
+	most := i.rowBytesMax() / backlogShare
 	if i.head.Bytes() <= most {
 		return false
 	}
@@ -57,10 +57,11 @@ func (i *Ingester) hasBacklog(open int64) bool {
 // relieve flushes early what memory pressure demands: first all rows of closed hours, then the largest open ones. The
 // caller holds flushMu.
 func (i *Ingester) relieve(ctx context.Context) (rows int, err error) {
-	if i.head.Bytes() <= i.hopts.BytesMax {
+	most := i.rowBytesMax()
+	if i.head.Bytes() <= most {
 		return 0, nil
 	}
-	target := i.hopts.BytesMax / 4 * 3
+	target := most / 4 * 3
 	rows, err = i.flushRows(ctx, i.ofClosedHours())
 	if err != nil || i.head.Bytes() <= target {
 		return rows, err

@@ -46,8 +46,8 @@ type Metadata struct{ Type, Help, Unit string }
 type Stats struct {
 	// Series is the number of active series, Rows and Samples what the head holds unflushed.
 	Series, Rows, Samples int
-	// HeadBytes is the memory in use for unflushed samples.
-	HeadBytes int64
+	// HeadBytes is the memory in use for unflushed samples, SeriesBytes that of active series beside it.
+	HeadBytes, SeriesBytes int64
 	// MinTimeMs and MaxTimeMs bound the unflushed samples to whole hours; both 0 if there are none.
 	MinTimeMs, MaxTimeMs int64
 	// WAL describes the log.
@@ -59,14 +59,13 @@ type Stats struct {
 // Locks, outermost first: flushMu, epoch, regMu or metadata.mu, a stripe of the head, the catalogue's and log's own.
 type Ingester struct {
 	intake
-	opts          Options
-	hopts         HeadOptions
-	headBytesHard int64
-	segmentBytes  int64
-	data          storage.Table
-	log           *wal.Log
-	head          *head.Head
-	started       time.Time
+	opts         Options
+	hopts        HeadOptions
+	segmentBytes int64
+	data         storage.Table
+	log          *wal.Log
+	head         *head.Head
+	started      time.Time
 
 	nextLog   uint32 // next number in the log; guarded by regMu
 	restoring []byte // scratch of restore
@@ -114,10 +113,10 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	}
 	i.intake.init(intakeOptions{
 		limits: opts.Limits, retention: opts.Retention, ages: opts.Ages, index: opts.Index, now: opts.Now, logger: opts.Logger,
-		registerer: opts.Registerer,
+		schema: opts.Schema, registerer: opts.Registerer,
 	})
+	i.seriesLimits.memory = i.seriesMemory
 	i.checkpointed = i.started
-	i.headBytesHard = i.hopts.BytesMax + i.hopts.BytesMax/4
 	i.segmentBytes = cmp.Or(opts.WALSegmentBytesMax, wal.SegmentBytesDefault)
 	if i.head, err = head.New(head.Options{Stripes: i.hopts.Stripes, RowBytesMax: i.hopts.RowBytesMax}); err != nil {
 		return nil, err
@@ -136,6 +135,7 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	}
 	i.checkSpace()
 	i.watch(opts.Registerer)
+	i.seriesLimits.watch(opts.Registerer)
 	i.startJobs()
 	return i, nil
 }
@@ -169,7 +169,7 @@ func (i *Ingester) Holds(mintMs, maxtMs int64) bool { return i.head.Holds(mintMs
 func (i *Ingester) Stats() Stats {
 	s := Stats{
 		Series: int(i.series.Load()), Rows: i.head.Rows(), Samples: i.head.Samples(), HeadBytes: i.head.Bytes(),
-		WAL: i.log.Stats(),
+		SeriesBytes: i.seriesBytes(), WAL: i.log.Stats(),
 	}
 	if first, last, ok := i.head.Bounds(); ok {
 		s.MinTimeMs, s.MaxTimeMs = keyschema.HourStartMs(first), keyschema.HourCellMs(last)

@@ -34,6 +34,8 @@ type intake struct {
 	registry  *head.Registry
 	metadata  *metadataStore
 	changes   *changeLog
+	// seriesLimits decide which new series are taken.
+	seriesLimits seriesLimits
 
 	// epoch is read-locked from a request's first look-up to its last append, so that no series is forgotten in between.
 	epoch sync.RWMutex
@@ -56,6 +58,7 @@ type intakeOptions struct {
 	retention  time.Duration
 	ages       *keyschema.Lifetimes
 	index      *index.Index
+	schema     *keyschema.Schema
 	now        func() time.Time
 	logger     *slog.Logger
 	registerer prometheus.Registerer
@@ -67,6 +70,7 @@ func (i *intake) init(o intakeOptions) {
 	i.now, i.logger, i.metrics = o.now, o.logger, newMetrics(o.registerer)
 	i.registry, i.metadata, i.changes = head.NewRegistry(), newMetadataStore(), newChangeLog()
 	i.turns = make(chan struct{}, i.limits.ConcurrencyMax)
+	i.seriesLimits = newSeriesLimits(i, o.schema)
 }
 
 // sink is where an intake's requests go: Ingester's is its log and head, Through's are the tables.

@@ -8,6 +8,7 @@ import (
 type metrics struct {
 	accepted     prometheus.Counter
 	rejected     *prometheus.CounterVec
+	seriesDryRun *prometheus.CounterVec
 	requests     prometheus.Counter
 	badRequests  prometheus.Counter
 	overloads    *prometheus.CounterVec
@@ -37,6 +38,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		rejected: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_ingest_rejected_total", Help: "Samples, exemplars and metadata not stored, by reason.",
 		}, []string{"reason"}),
+		seriesDryRun: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "tsdb_ingest_series_limit_dry_run_total", Help: "New series taken although a limit with a dry run was reached, by limit.",
+		}, []string{"limit"}),
 		requests:    counter("requests_total", "Write requests taken up."),
 		badRequests: counter("bad_requests_total", "Write requests that could not be understood or were too large."),
 		overloads: f.NewCounterVec(prometheus.CounterOpts{
@@ -67,7 +71,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 	}
 	// A counter that is there before its first event shows that event as an increase.
-	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSpace, resourceLog, resourceSize,
+	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSeries, resourceSpace, resourceLog, resourceSize,
 		resourceTables} {
 		m.overloads.WithLabelValues(resource)
 	}

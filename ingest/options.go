@@ -77,8 +77,13 @@ type Limits struct {
 	RequestSamplesMax int
 	// AheadMax is how far a timestamp may lie in the future; default AheadMaxDefault.
 	AheadMax time.Duration
-	// SeriesMax bounds the active series; 0 means no limit.
+	// SeriesMax bounds the active series; 0 means no limit. New series beyond it are refused, known ones go on.
 	SeriesMax int
+	// SeriesWarn is the number of active series from which the ingester warns, or their share of SeriesMax if it is not
+	// above 1; default keyschema.SeriesWarnDefault. A share holds for HeadOptions.TotalBytesMax as well.
+	SeriesWarn float64
+	// SeriesDryRun counts and logs the series beyond SeriesMax, and takes them.
+	SeriesDryRun bool
 	// InFlightBytesMax bounds the decoded bytes of all requests being served; default 256 MiB.
 	InFlightBytesMax int64
 	// ConcurrencyMax bounds the requests being decoded and stored at once; default four for each CPU.
@@ -98,6 +103,10 @@ type HeadOptions struct {
 	// BytesMax is the memory of unflushed samples from which rows are flushed early; default 1 GiB. Writes are refused
 	// at a quarter more.
 	BytesMax int64
+	// TotalBytesMax is the memory of unflushed samples and of all that grows with active series: their labels, the registry,
+	// and the open days of the catalogue. Rows are flushed early when it is used up. New series are refused when the series
+	// alone take three quarters of it, all writes when they take all of it. 0 means no limit.
+	TotalBytesMax int64
 	// RowBytesMax is the packed size from which one row is flushed early; default 256 KiB.
 	RowBytesMax int
 	// FlushBytes is the memory of the rows that a flush takes into its hands at a time; default 4 MiB. Larger flushes go
@@ -171,6 +180,7 @@ func (o Options) Validate() error {
 	check(o.WALBytesMax < 0, "WALBytesMax %d is negative", o.WALBytesMax)
 	check(o.Head.FlushBytes < 0, "Head.FlushBytes %d is negative", o.Head.FlushBytes)
 	check(o.Head.BytesMax < 0, "Head.BytesMax %d is negative", o.Head.BytesMax)
+	check(o.Head.TotalBytesMax < 0, "Head.TotalBytesMax %d is negative", o.Head.TotalBytesMax)
 	row := o.Head.RowBytesMax
 	check(row < 0 || row > head.RowBytesMost, "Head.RowBytesMax %d is not in 0…%d", row, head.RowBytesMost)
 	check(o.Head.Grace < 0 || o.Head.Spread < 0, "Head.Grace or Head.Spread is negative")
@@ -193,6 +203,7 @@ func (l Limits) validateLimits() error {
 	}
 	check(l.MetricNameBytesMax < 0 || l.MetricNameBytesMax > keyschema.MetricBytesMax,
 		"Limits.MetricNameBytesMax %d is not in 0…%d", l.MetricNameBytesMax, keyschema.MetricBytesMax)
+	check(!(l.SeriesWarn >= 0), "Limits.SeriesWarn %g is negative", l.SeriesWarn)
 	for _, f := range []struct {
 		name  string
 		value int64

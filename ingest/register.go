@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest/decode"
@@ -99,7 +100,7 @@ func (r *request) register(p *pending) (ref uint32, why rejection, err error) {
 	ref, known := i.registry.Find(canonical)
 	if !known {
 		f := freshSeries{key: canonical}
-		if f.ref, f.log, why, err = r.create(ls); f.ref == 0 || err != nil {
+		if f.ref, f.log, why, err = r.create(ls, p.to-p.from); f.ref == 0 || err != nil {
 			return 0, why, err
 		}
 		r.fresh = append(r.fresh, f)
@@ -111,11 +112,12 @@ func (r *request) register(p *pending) (ref uint32, why rejection, err error) {
 	return ref, why, nil
 }
 
-// create gets a ref from the catalogue and a place for the series, whose number it returns.
-func (r *request) create(ls labels.Labels) (ref, log uint32, why rejection, err error) {
+// create gets a ref from the catalogue for a series that brings samples, and a place, whose number it returns. Ref 0 means
+// that a limit refuses the series, and why.
+func (r *request) create(ls labels.Labels, samples int) (ref, log uint32, why rejection, err error) {
 	i := r.i
-	if most := i.limits.SeriesMax; most > 0 && int(i.series.Load()) >= most {
-		return 0, 0, rejectf(ReasonSeriesLimit, "the limit of %d active series is reached", most), nil
+	if why := i.seriesLimits.check(ls.Get(model.MetricNameLabel), samples); why.reason != "" {
+		return 0, 0, why, nil
 	}
 	number, _, err := i.index.Add(ls)
 	if err != nil {

@@ -4,17 +4,32 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"halite/ingest/head"
 	"halite/keyschema"
 	"halite/storage/index"
 )
 
-// retireSlice is the number of series that are forgotten at once: writers wait for about a millisecond.
-const retireSlice = 2048
+const (
+	// retireSlice is the number of series that are forgotten at once: writers wait for about a millisecond.
+	retireSlice = 2048
+	// idleAfterNearLimit replaces HeadOptions.IdleAfter while a limit of series warns, if it is shorter.
+	idleAfterNearLimit = time.Hour
+)
 
-// retire forgets series without samples for long, some at a time. What it does to a slice of them no request sees half
-// done; requests go on between two slices.
+// idleBefore is the hour from which on a series that is not idle has samples. Near a limit of series, idle ones make room
+// for new ones sooner.
+func (i *Ingester) idleBefore() int64 {
+	after := i.hopts.IdleAfter
+	if i.seriesLimits.near() {
+		after = min(after, idleAfterNearLimit)
+	}
+	return i.opts.Now().Add(-after).UnixMilli() / keyschema.HourMs
+}
+
+// retire forgets series without samples for long, some at a time, and frees their memory. Requests go on between two
+// slices, and see each slice before or after its series are forgotten.
 func (i *Ingester) retire(ctx context.Context) error {
 	i.flushMu.Lock()
 	defer i.flushMu.Unlock()
@@ -26,7 +41,7 @@ func (i *Ingester) retire(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cut the log: %w", err)
 	}
-	before := i.opts.Now().Add(-i.hopts.IdleAfter).UnixMilli() / keyschema.HourMs
+	before := i.idleBefore()
 	idle := i.opts.Index.Idle(before)
 	if len(idle) == 0 {
 		return nil
@@ -43,6 +58,7 @@ func (i *Ingester) retire(ctx context.Context) error {
 		}
 		i.forget(removal, slice, before, until)
 	}
+	i.opts.Index.Compact()
 	return nil
 }
 

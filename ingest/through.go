@@ -148,7 +148,7 @@ func OpenThrough(ctx context.Context, opts ThroughOptions) (t *Through, err erro
 	t = &Through{opts: opts, enlisted: map[uint32]struct{}{}, noted: map[int64]struct{}{}, retryDelay: retryDelayMin}
 	t.intake.init(intakeOptions{
 		limits: opts.Limits, retention: opts.Retention, ages: opts.Ages, index: opts.Index, now: opts.Now, logger: opts.Logger,
-		registerer: opts.Registerer,
+		schema: opts.Schema, registerer: opts.Registerer,
 	})
 	t.lookedAt.Store(opts.Now().UnixMilli()) // the catalogue was just opened
 	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(opts.Retention)); err != nil {

@@ -23,6 +23,8 @@ const (
 	ReasonInvalidUTF8         = "invalid_utf8"
 	ReasonDuplicateLabel      = "duplicate_label"
 	ReasonSeriesLimit         = "series_limit"
+	ReasonMetricSeriesLimit   = "metric_series_limit"
+	ReasonSeriesMemory        = "series_memory"
 	ReasonBefore1970          = "timestamp_before_1970"
 	ReasonBeforeRetention     = "before_retention"
 	ReasonTooFarAhead         = "too_far_ahead"

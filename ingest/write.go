@@ -113,7 +113,7 @@ func (i *Ingester) store(r *request) error {
 			r.result.Accepted += len(some)
 		}
 	}
-	if h.Sealed() > 0 || h.Bytes() > i.hopts.BytesMax {
+	if h.Sealed() > 0 || h.Bytes() > i.rowBytesMax() {
 		i.wakeFlusher()
 	}
 	return nil

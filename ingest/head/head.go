@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"halite/keyschema"
 )
@@ -56,6 +57,7 @@ type Head struct {
 	opts    Options
 	stripes []stripe
 	slots   atomic.Pointer[[]*slotChunk]
+	chunks  atomic.Int64 // of slots, that are there
 	tick    atomic.Uint32
 	bytes   atomic.Int64
 	rows    atomic.Int64
@@ -96,6 +98,7 @@ func (h *Head) Register(ref, log uint32) {
 		copy(grown, chunks)
 		grown[at] = new(slotChunk)
 		h.slots.Store(&grown)
+		h.chunks.Add(1)
 		chunks = grown
 	}
 	chunks[at][ref&(slotChunkSize-1)].log = log
@@ -120,7 +123,10 @@ func (h *Head) Forget(refs []uint32) {
 		if chunks == nil {
 			chunks = slices.Clone(*h.slots.Load())
 		}
-		chunks[n] = nil
+		if chunks[n] != nil {
+			chunks[n] = nil
+			h.chunks.Add(-1)
+		}
 	}
 	if chunks != nil {
 		h.slots.Store(&chunks)
@@ -248,6 +254,11 @@ func (h *Head) sealFull(r *row) {
 
 // Bytes is the memory of all rows. Slabs may hold more for rows to come.
 func (h *Head) Bytes() int64 { return h.bytes.Load() }
+
+// SeriesBytes is the memory of registered series, beside that of their rows.
+func (h *Head) SeriesBytes() int64 {
+	return h.chunks.Load()*int64(unsafe.Sizeof(slotChunk{})) + int64(len(*h.slots.Load()))*int64(unsafe.Sizeof(uintptr(0)))
+}
 
 // Rows is the number of rows, Samples that of the samples stored in them.
 func (h *Head) Rows() int { return int(h.rows.Load()) }

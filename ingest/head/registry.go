@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/zeebo/xxh3"
 )
@@ -95,6 +96,13 @@ func (g *Registry) Hash(fields []byte) Key { return xxh3.Hash128Seed(fields, g.s
 
 // Len is the number of encodings known.
 func (g *Registry) Len() int { return int(g.live.Load()) }
+
+// SizeBytes is the memory of entries and table. Entries of forgotten encodings stay, for those to come.
+func (g *Registry) SizeBytes() int64 {
+	entries := int64(len(*g.chunks.Load())) * int64(unsafe.Sizeof([entryChunkSize]entry{}))
+	unused := int64(g.count.Load()) - g.live.Load() // their numbers are in free
+	return entries + 4*(int64(len(g.table.Load().slots))+max(0, unused))
+}
 
 func (g *Registry) entry(n uint32) *entry {
 	return &(*g.chunks.Load())[n>>entryChunkShift][n&(entryChunkSize-1)]

@@ -28,11 +28,11 @@ func (x *Index) ActiveSeries(metric string) int {
 	return 0
 }
 
-// EachMetric calls fn for every metric with at least the given number of active series, by name, until fn returns false.
-func (x *Index) EachMetric(seriesLeast int, fn func(metric string, series int) bool) {
+// EachMetric calls fn for every metric with at least the given number of active series, by name.
+func (x *Index) EachMetric(seriesLeast int, fn func(metric string, series int)) {
 	for _, t := range x.cat.sorted() {
-		if n := t.series(); n >= seriesLeast && n > 0 && !fn(t.metric, n) {
-			return
+		if n := t.series(); n >= max(1, seriesLeast) {
+			fn(t.metric, n)
 		}
 	}
 }

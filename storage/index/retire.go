@@ -59,6 +59,13 @@ func (x *Index) Retire(refs []Ref, idleBeforeHour int64, busy func(Ref) bool) []
 	return gone
 }
 
+// Compact frees the memory of retired series, as Maintain does as well.
+func (x *Index) Compact() {
+	x.maint.Lock()
+	defer x.maint.Unlock()
+	x.compactActive()
+}
+
 // compactActive frees what retired series take. The caller holds maint: folds and persists rely on tables staying put.
 func (x *Index) compactActive() {
 	x.retireMu.Lock()

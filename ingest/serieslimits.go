@@ -1,0 +1,243 @@
+package ingest
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"halite/keyschema"
+	"halite/storage/index"
+)
+
+// Limits of series; the values of the label limit of metrics about them.
+const (
+	limitSeries = "series" // of all metrics together
+	limitMetric = "metric"
+	limitMemory = "memory"
+)
+
+const (
+	// limitLogInterval is the least time between two log lines about the same event at the same kind of limit.
+	limitLogInterval = time.Minute
+	// refusedMetricsMax bounds the metrics whose refused samples are counted one by one.
+	refusedMetricsMax = 1000
+)
+
+// LimitUse says how far a limit is used. Max 0 means that there is no limit.
+type LimitUse struct {
+	Used   int64 `json:"used"`
+	Warn   int64 `json:"warn"`
+	Max    int64 `json:"max"`
+	DryRun bool  `json:"dryRun"`
+}
+
+func (u *LimitUse) warns() bool { return u.Max > 0 && u.Used >= u.Warn }
+
+// MetricLimitUse is the limit of a metric by the rule with the pattern.
+type MetricLimitUse struct {
+	Metric  string `json:"metric"`
+	Pattern string `json:"pattern"`
+	LimitUse
+}
+
+// SeriesLimitStatus says how far the limits of series are used and what they have refused since the start.
+type SeriesLimitStatus struct {
+	// Series counts the active series of all metrics, MemoryBytes is the memory that they take.
+	Series      LimitUse `json:"series"`
+	MemoryBytes LimitUse `json:"memoryBytes"`
+	// Metrics lists metrics that have reached the warning of their limit, those that use most of it first.
+	Metrics []MetricLimitUse `json:"metrics"`
+	// Refused counts samples of new series that a limit refused, by metric, largest first.
+	Refused []RefusedSamples `json:"refused"`
+}
+
+// seriesLimits decides which new series are taken. Series that are known are never refused.
+type seriesLimits struct {
+	max, warn int
+	dryRun    bool
+	schema    *keyschema.Schema
+	index     *index.Index
+	series    *atomic.Int64
+	now       func() time.Time
+	logger    *slog.Logger
+	metrics   *metrics
+	// memory is the limit of the memory that series take; nil if there is none.
+	memory func() LimitUse
+
+	mu      sync.Mutex
+	refused metricCounts
+	events  map[limitEvent]*limitEvents
+}
+
+// limitEvent is an event at a kind of limit: a warning, a refusal or a dry run.
+type limitEvent struct{ limit, event string }
+
+// limitEvents are those since the last line that was logged.
+type limitEvents struct {
+	loggedAt time.Time
+	count    int
+}
+
+// check decides whether a new series of a metric is taken, with the samples that it brings. The zero value takes it. The
+// caller holds regMu.
+func (l *seriesLimits) check(metric string, samples int) rejection {
+	if l.memory != nil {
+		if use := l.memory(); l.over(limitMemory, metric, use) {
+			return l.refuse(metric, samples, rejectf(ReasonSeriesMemory,
+				"the memory of active series has reached its limit: %d of %d bytes", use.Used, use.Max))
+		}
+	}
+	if use := l.all(); l.over(limitSeries, metric, use) {
+		return l.refuse(metric, samples, rejectf(ReasonSeriesLimit, "the limit of %d active series is reached", use.Max))
+	}
+	if use := l.of(metric, 0); use.Max > 0 {
+		use.Used = int64(l.index.ActiveSeries(metric))
+		if l.over(limitMetric, metric, use.LimitUse) {
+			return l.refuse(metric, samples, rejectf(ReasonMetricSeriesLimit,
+				"metric %s has reached its limit of %d active series, by the rule of pattern %q", printable(metric), use.Max, use.Pattern))
+		}
+	}
+	return rejection{}
+}
+
+// all is the use of the limit of all metrics.
+func (l *seriesLimits) all() LimitUse {
+	return LimitUse{Used: l.series.Load(), Warn: int64(l.warn), Max: int64(l.max), DryRun: l.dryRun}
+}
+
+// of is the use of a metric's limit by a number of series.
+func (l *seriesLimits) of(metric string, series int) MetricLimitUse {
+	limit := l.schema.SeriesLimit(metric)
+	return MetricLimitUse{Metric: metric, Pattern: limit.Pattern, LimitUse: LimitUse{
+		Used: int64(series), Warn: int64(limit.Warn), Max: int64(limit.Max), DryRun: limit.DryRun,
+	}}
+}
+
+// over reports whether a limit refuses one more series. It logs what an operator should know.
+func (l *seriesLimits) over(limit, metric string, use LimitUse) bool {
+	switch {
+	case !use.warns():
+		return false
+	case use.Used < use.Max:
+		l.log(limit, "near the limit of active series", metric, use)
+		return false
+	case use.DryRun:
+		l.metrics.seriesDryRun.WithLabelValues(limit).Inc()
+		l.log(limit, "taking series beyond the limit of active series: the limit is a dry run", metric, use)
+		return false
+	}
+	l.log(limit, "refusing new series: the limit of active series is reached; known series go on", metric, use)
+	return true
+}
+
+// log writes a line about an event, unless there was one a short while ago.
+func (l *seriesLimits) log(limit, event, metric string, use LimitUse) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.events[limitEvent{limit, event}]
+	if e == nil {
+		e = &limitEvents{}
+		l.events[limitEvent{limit, event}] = e
+	}
+	e.count++
+	now := l.now()
+	if now.Sub(e.loggedAt) < limitLogInterval {
+		return
+	}
+	l.logger.Warn(event, "limit", limit, "used", use.Used, "warn", use.Warn, "max", use.Max, "metric", metric, "series", e.count)
+	e.loggedAt, e.count = now, 0
+}
+
+// refuse counts the samples of a refused series.
+func (l *seriesLimits) refuse(metric string, samples int, why rejection) rejection {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused.add(metric, uint64(samples))
+	return why
+}
+
+// near reports whether a limit warns.
+func (l *seriesLimits) near() bool {
+	all, memory := l.all(), l.memoryUse()
+	return all.warns() || memory.warns() || len(l.nearMetrics()) > 0
+}
+
+func (l *seriesLimits) memoryUse() LimitUse {
+	if l.memory == nil {
+		return LimitUse{}
+	}
+	return l.memory()
+}
+
+// nearMetrics lists the metrics whose limits warn.
+func (l *seriesLimits) nearMetrics() []MetricLimitUse {
+	out := []MetricLimitUse{}
+	least := l.schema.SeriesWarnLeast()
+	if least == 0 {
+		return out
+	}
+	l.index.EachMetric(least, func(metric string, series int) {
+		if use := l.of(metric, series); use.warns() {
+			out = append(out, use)
+		}
+	})
+	return out
+}
+
+// SeriesLimits describes the limits of series; most bounds the lists of metrics.
+func (i *intake) SeriesLimits(most int) SeriesLimitStatus {
+	l := &i.seriesLimits
+	out := SeriesLimitStatus{Series: l.all(), MemoryBytes: l.memoryUse(), Metrics: l.nearMetrics()}
+	slices.SortStableFunc(out.Metrics, func(a, b MetricLimitUse) int {
+		return cmp.Compare(float64(b.Used)/float64(b.Max), float64(a.Used)/float64(a.Max))
+	})
+	out.Metrics = slices.Clip(out.Metrics[:min(most, len(out.Metrics))])
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out.Refused = l.refused.largest(most)
+	return out
+}
+
+// watch registers the gauges of the limits.
+func (l *seriesLimits) watch(reg prometheus.Registerer) {
+	f := promauto.With(reg)
+	gauge := func(name, help string, labels prometheus.Labels, value func() float64) {
+		f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_ingest_" + name, Help: help, ConstLabels: labels}, value)
+	}
+	gauge("series_limit", "Most active series; 0 means no limit.", nil, func() float64 { return float64(l.max) })
+	gauge("series_bytes", "Memory of active series without their samples: labels, registry and open days of the catalogue.", nil,
+		func() float64 { return float64(l.memoryUse().Used) })
+	gauge("series_bytes_limit", "Most memory of active series; 0 means no limit.", nil,
+		func() float64 { return float64(l.memoryUse().Max) })
+	for limit, count := range map[string]func() int{
+		limitSeries: func() int { use := l.all(); return count(use.warns()) },
+		limitMemory: func() int { use := l.memoryUse(); return count(use.warns()) },
+		limitMetric: func() int { return len(l.nearMetrics()) },
+	} {
+		gauge("series_limit_warnings", "Limits of series that have reached their warning, by kind; metric counts metrics.",
+			prometheus.Labels{"limit": limit}, func() float64 { return float64(count()) })
+		l.metrics.seriesDryRun.WithLabelValues(limit)
+	}
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// newSeriesLimits returns the limits of an intake.
+func newSeriesLimits(i *intake, schema *keyschema.Schema) seriesLimits {
+	return seriesLimits{
+		max: i.limits.SeriesMax, warn: keyschema.SeriesWarn(i.limits.SeriesMax, i.limits.SeriesWarn), dryRun: i.limits.SeriesDryRun,
+		schema: schema, index: i.index, series: &i.series, now: i.now, logger: i.logger, metrics: i.metrics,
+		refused: newMetricCounts(refusedMetricsMax), events: map[limitEvent]*limitEvents{},
+	}
+}

@@ -1,0 +1,166 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+)
+
+// newSeries makes n series of a metric, from the given number on.
+func newSeries(metric string, from, n int, tsMs int64) (all []prompb.TimeSeries) {
+	for i := from; i < from+n; i++ {
+		names := []string{"__name__", metric, "id", fmt.Sprintf("%08d", i), "job", "bomb"}
+		all = append(all, series(names, sample(tsMs, float64(i))))
+	}
+	return all
+}
+
+// send writes series and returns what became of them.
+func (r *rig) send(all ...prompb.TimeSeries) Result {
+	r.t.Helper()
+	result, err := r.WriteRemote(context.Background(), body(r.t, &prompb.WriteRequest{Timeseries: all}))
+	require.NoError(r.t, err)
+	return result
+}
+
+// TestSeriesMemoryIsBounded sends series without end: the memory that they take stays below its limit, new ones are refused,
+// and known ones go on, in the same request as well.
+func TestSeriesMemoryIsBounded(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	tweak := func(o *Options) { o.Head.TotalBytesMax = 8 << 20 }
+	r := openRig(t, fs, newClock(), tweak)
+	known := newSeries("known", 0, 100, startMs)
+	r.write(known...)
+	limit := int64(8<<20) / 4 * 3
+	refused := Result{}
+	for n := 0; refused.Rejected < 5000; n++ {
+		require.Less(t, n, 200, "nothing is refused")
+		refused = r.send(newSeries(fmt.Sprintf("bomb_%d", n%3), n*1000, 1000, startMs)...)
+		refused = r.send(append(newSeries("wide", n*5000, 5000, startMs), newSeries("known", 0, 100, startMs+int64(n))...)...)
+		require.GreaterOrEqual(t, refused.Accepted, 100)
+		r.doStep()
+		require.LessOrEqual(t, r.head.Bytes()+r.seriesBytes(), int64(8<<20), "rows are flushed when series leave them less")
+	}
+	require.Equal(t, map[string]int{ReasonSeriesMemory: 5000}, refused.Reasons)
+	require.Contains(t, refused.First, "series wide{")
+	require.Contains(t, refused.First, "the memory of active series has reached its limit")
+	require.GreaterOrEqual(t, r.seriesBytes(), limit)
+	require.Less(t, r.seriesBytes(), limit+limit/4, "a limit is passed by the growth of one array at most")
+	require.Equal(t, float64(1), r.counter("tsdb_ingest_series_limit_warnings", "limit", "memory"))
+	status := r.SeriesLimits(10)
+	require.True(t, status.MemoryBytes.warns())
+	require.Equal(t, limit, status.MemoryBytes.Max)
+	require.Equal(t, "wide", status.Refused[0].Metric)
+	r.write(newSeries("known", 0, 100, startMs+60_000)...)
+
+	count := r.Stats().Series
+	r = r.reopen(tweak)
+	require.Equal(t, count, r.Stats().Series)
+	require.Equal(t, 100, r.index.ActiveSeries("known"))
+	require.Equal(t, 1, r.send(append(newSeries("late", 0, 1, startMs), newSeries("known", 0, 100, startMs+61_000)...)...).Rejected)
+	r.close()
+}
+
+// TestIdleSeriesMakeRoom lets a bomb of one day be over on the next: its series are forgotten soon, and new ones are taken.
+func TestIdleSeriesMakeRoom(t *testing.T) {
+	ctx := context.Background()
+	c := newClock()
+	r := openRig(t, vfs.NewCrashableMem(), c, func(o *Options) { o.Head.TotalBytesMax, o.Limits.AheadMax = 8<<20, time.Minute })
+	for n := 0; r.send(newSeries("bomb", n*2000, 2000, startMs)...).Rejected == 0; n++ {
+		require.Less(t, n, 200)
+		r.doStep()
+	}
+	used := r.seriesBytes()
+	c.advance(30 * time.Hour)
+	nowMs := c.now().UnixMilli()
+	require.Equal(t, 10, r.send(newSeries("fresh", 0, 10, nowMs)...).Rejected, "the bomb is still there")
+	r.flush()
+	require.NoError(t, r.maintain(ctx))
+	require.Less(t, r.seriesBytes(), used/2)
+	require.Zero(t, r.Stats().Series)
+	r.write(newSeries("fresh", 0, 10, nowMs)...)
+	require.Equal(t, 10, r.Stats().Series)
+	r.close()
+}
+
+// TestMetricSeriesLimit limits metrics by rules, which change while the ingester runs.
+func TestMetricSeriesLimit(t *testing.T) {
+	var log bytes.Buffer
+	c := newClock()
+	r := openRig(t, vfs.NewCrashableMem(), c, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	limit := func(rules ...keyschema.Rule) {
+		next, err := keyschema.NewSchema(rules)
+		require.NoError(t, err)
+		require.NoError(t, r.schema.Replace(next, keyschema.HourOf(startMs)))
+	}
+	limit(keyschema.Rule{Pattern: "pod_*", MaxSeries: new(10), MaxSeriesWarn: 5}, keyschema.Rule{Pattern: "*", MaxSeries: new(1000)})
+	r.write(newSeries("pod_a", 0, 5, startMs)...)
+	require.NotContains(t, log.String(), "near the limit")
+	r.write(newSeries("pod_a", 5, 5, startMs)...)
+	require.Equal(t, 1, strings.Count(log.String(), "near the limit of active series"), log.String())
+	require.Equal(t, float64(1), r.counter("tsdb_ingest_series_limit_warnings", "limit", "metric"))
+
+	result := r.send(append(newSeries("pod_a", 0, 30, startMs+1), newSeries("pod_b", 0, 3, startMs)...)...)
+	require.Equal(t, map[string]int{ReasonMetricSeriesLimit: 20}, result.Reasons)
+	require.Equal(t, 13, result.Accepted)
+	require.Contains(t, result.First, `metric pod_a has reached its limit of 10 active series, by the rule of pattern "pod_*"`)
+	require.Equal(t, float64(20), r.rejected(ReasonMetricSeriesLimit))
+	status := r.SeriesLimits(10)
+	require.Equal(t, []RefusedSamples{{Metric: "pod_a", Samples: 20}}, status.Refused)
+	require.Equal(t, []MetricLimitUse{{"pod_a", "pod_*", LimitUse{Used: 10, Warn: 5, Max: 10}}}, status.Metrics)
+	require.Equal(t, 1, strings.Count(log.String(), "refusing new series"), log.String())
+	c.advance(limitLogInterval)
+	r.send(newSeries("pod_a", 0, 30, startMs+1)...)
+	require.Equal(t, 2, strings.Count(log.String(), "refusing new series"), log.String())
+	require.Contains(t, log.String(), "metric=pod_a series=20")
+
+	limit(keyschema.Rule{Pattern: "pod_*", MaxSeries: new(10), MaxSeriesDryRun: true})
+	r.write(newSeries("pod_a", 0, 30, startMs+2)...)
+	require.Equal(t, float64(20), r.counter("tsdb_ingest_series_limit_dry_run_total", "limit", "metric"))
+	require.Equal(t, 1, strings.Count(log.String(), "the limit is a dry run"), log.String())
+	require.Equal(t, float64(40), r.rejected(ReasonMetricSeriesLimit))
+	limit(keyschema.Rule{Pattern: "pod_a", MaxSeries: new(0)}, keyschema.Rule{Pattern: "pod_*", MaxSeries: new(10)})
+	r.write(newSeries("pod_a", 30, 30, startMs+2)...)
+	r.close()
+}
+
+// TestSeriesLimitDryRun warns and counts, and takes everything.
+func TestSeriesLimitDryRun(t *testing.T) {
+	r := openRig(t, vfs.NewCrashableMem(), newClock(), func(o *Options) {
+		o.Limits.SeriesMax, o.Limits.SeriesWarn, o.Limits.SeriesDryRun = 10, 0.5, true
+	})
+	r.write(newSeries("m", 0, 25, startMs)...)
+	require.Equal(t, float64(15), r.counter("tsdb_ingest_series_limit_dry_run_total", "limit", "series"))
+	require.Equal(t, LimitUse{Used: 25, Warn: 5, Max: 10, DryRun: true}, r.SeriesLimits(1).Series)
+	require.Equal(t, float64(10), r.counter("tsdb_ingest_series_limit", "", ""))
+	require.Equal(t, float64(1), r.counter("tsdb_ingest_series_limit_warnings", "limit", "series"))
+	r.close()
+}
+
+// TestMetricCountsAreBounded counts far more metrics than have a place: a metric with a large count keeps its own.
+func TestMetricCountsAreBounded(t *testing.T) {
+	c := newMetricCounts(100)
+	for n := range 50_000 {
+		c.add(fmt.Sprintf("bomb_%d", n), 1)
+		if n%10 == 9 {
+			c.add("culprit", 20)
+		}
+	}
+	require.Len(t, c.byMetric, 100)
+	require.Len(t, c.heap, 100)
+	first := c.largest(3)
+	require.Len(t, first, 3)
+	require.Equal(t, "culprit", first[0].Metric)
+	require.LessOrEqual(t, first[0].Samples-first[0].Excess, uint64(100_000))
+	require.GreaterOrEqual(t, first[0].Samples, uint64(100_000))
+}
