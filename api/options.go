@@ -40,6 +40,9 @@ type Options struct {
 	// Retention answers /api/v1/status/retention; nil answers with nothing.
 	Retention RetentionSource
 
+	// SeriesLimits answers /api/v1/status/limits; nil answers with nothing.
+	SeriesLimits SeriesLimitSource
+
 	// Ready says whether requests can be served; nil means always. It is asked once a request and must be cheap.
 	Ready func() Readiness
 	// Gatherer is what /metrics exposes; nil means prometheus.DefaultGatherer.

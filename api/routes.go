@@ -112,6 +112,7 @@ func (s *Server) readOnlyEndpoints() map[string]endpoint {
 		"/api/v1/status/buildinfo":      s.buildInfo,
 		"/api/v1/status/config":         s.config,
 		"/api/v1/status/flags":          s.flags,
+		"/api/v1/status/limits":         s.limits,
 		"/api/v1/status/runtimeinfo":    s.runtimeInfo,
 		"/api/v1/status/schema":         s.schemaRules,
 		"/api/v1/status/tablets":        s.tablets,

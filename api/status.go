@@ -95,17 +95,27 @@ func counts(ranking []index.NameCount) []count {
 	return list
 }
 
+// rankingLimit is the parameter limit of a request for rankings.
+func rankingLimit(r *http.Request) (int, *apiError) {
+	text := r.FormValue("limit")
+	if text == "" {
+		return rankingDefault, nil
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 {
+		return 0, badData(errors.New("limit must be a positive number"))
+	}
+	if limit > rankingMax {
+		return 0, badData(fmt.Errorf("limit must not exceed %d", rankingMax))
+	}
+	return limit, nil
+}
+
 // tsdbStatus answers /api/v1/status/tsdb: size of the active catalogue and what it consists of.
 func (s *Server) tsdbStatus(r *http.Request) (reply, *apiError) {
-	limit := rankingDefault
-	if text := r.FormValue("limit"); text != "" {
-		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 {
-			return reply{}, badData(errors.New("limit must be a positive number"))
-		}
-		if limit > rankingMax {
-			return reply{}, badData(fmt.Errorf("limit must not exceed %d", rankingMax))
-		}
+	limit, fault := rankingLimit(r)
+	if fault != nil {
+		return reply{}, fault
 	}
 	// The bounds of an empty head, as Prometheus gives them.
 	stats := StoreStats{MinTimeMs: math.MaxInt64, MaxTimeMs: math.MinInt64}

@@ -39,7 +39,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "tsdb_ingest_rejected_total", Help: "Samples, exemplars and metadata not stored, by reason.",
 		}, []string{"reason"}),
 		seriesDryRun: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "tsdb_ingest_series_limit_dry_run_total", Help: "New series taken although a limit with a dry run was reached, by limit.",
+			Name: "tsdb_ingest_series_limit_dry_run_total",
+			Help: "New series taken although a limit with a dry run was reached, by limit.",
 		}, []string{"limit"}),
 		requests:    counter("requests_total", "Write requests taken up."),
 		badRequests: counter("bad_requests_total", "Write requests that could not be understood or were too large."),
@@ -71,8 +72,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 	}
 	// A counter that is there before its first event shows that event as an increase.
-	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSeries, resourceSpace, resourceLog, resourceSize,
-		resourceTables} {
+	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSeries, resourceSpace, resourceLog,
+		resourceSize, resourceTables} {
 		m.overloads.WithLabelValues(resource)
 	}
 	return m

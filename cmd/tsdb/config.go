@@ -30,6 +30,8 @@ type serveConfig struct {
 	tabletRows         int64
 	catalogueBytes     int64
 	headBytesMax       int64
+	headTotalBytesMax  int64
+	headTotalByUser    bool
 	walBytesMax        int64
 	freeBytesMin       int64
 	tombstonesMax      int
@@ -50,6 +52,9 @@ type serveConfig struct {
 	bodyBytesMax       int64
 	labelsMax          int
 	seriesMax          int
+	seriesMaxByUser    bool
+	seriesWarn         float64
+	seriesDryRun       bool
 	aheadMax           time.Duration
 	queryTimeout       time.Duration
 	queryLookback      time.Duration
@@ -78,6 +83,7 @@ type serveConfig struct {
 	logFormat          string
 	flagValues         func() map[string]string
 	shared             []*sharedBytes // see fitMemory
+	inFlightBytesMax   int64          // set by fitMemory; 0 is the default of those who use it
 	// now is the clock; nil is time.Now.
 	now func() time.Time
 
@@ -134,6 +140,10 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 		IntVar(&c.tombstonesMax)
 	c.addShared(cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which rows are flushed early; by default at "+
 		"most half of the memory limit.").Default("1GB"), sharedBytes{sizeBytes: &c.headBytesMax, part: 2})
+	cmd.Flag("storage.head-total-bytes", "Memory of unflushed samples and of all that grows with active series: their labels, the "+
+		"registry, and the open days of the catalogue. Rows are flushed early when it is used up; new series are refused with 400 "+
+		"when series alone take three quarters of it, all writes with 503 when they take all of it. 0 means no limit; by default "+
+		"half of the memory limit.").IsSetByUser(&c.headTotalByUser).BytesVar(asBytes(&c.headTotalBytesMax))
 	cmd.Flag("storage.wal-bytes", "Size of the write-ahead log above which rows are flushed early to cut it.").Default("4GB").
 		BytesVar(asBytes(&c.walBytesMax))
 	cmd.Flag("storage.free-bytes", "Free disk space below which writes are refused with 503.").Default("1GB").
@@ -166,7 +176,13 @@ func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("ingest.max-body-bytes", "Largest request body, compressed and decoded each.").Default("32MiB").
 		BytesVar(asBytes(&c.bodyBytesMax))
 	cmd.Flag("ingest.max-labels", "Most labels of a series.").Default("64").IntVar(&c.labelsMax)
-	cmd.Flag("ingest.max-series", "Most active series; 0 means no limit.").Default("0").IntVar(&c.seriesMax)
+	cmd.Flag("ingest.max-series", "Most active series; new ones beyond it are refused with 400, known ones go on. 0 means no "+
+		"limit; by default the memory limit divided by 512 bytes.").IsSetByUser(&c.seriesMaxByUser).IntVar(&c.seriesMax)
+	cmd.Flag("ingest.max-series-warn", "Number of active series from which the server warns, or their share of "+
+		"--ingest.max-series if it is not above 1. A share holds for the memory of series as well.").
+		Default("0.8").Float64Var(&c.seriesWarn)
+	cmd.Flag("ingest.max-series-dry-run", "Count and log series beyond --ingest.max-series, and take them.").
+		BoolVar(&c.seriesDryRun)
 	cmd.Flag("ingest.max-ahead", "How far samples may lie in the future.").Default("10m").DurationVar(&c.aheadMax)
 }
 
@@ -253,9 +269,12 @@ func (c *serveConfig) Validate() error {
 	if err := c.rollups.Validate(time.Duration(c.retentionRaw)); err != nil {
 		faults = append(faults, err)
 	}
-	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 || c.tombstonesMax < 0 {
-		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead, --storage.free-bytes and "+
-			"--storage.tombstones-max must not be negative"))
+	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 || c.tombstonesMax < 0 || c.headTotalBytesMax < 0 {
+		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead, --storage.free-bytes, "+
+			"--storage.head-total-bytes and --storage.tombstones-max must not be negative"))
+	}
+	if !(c.seriesWarn > 0) {
+		faults = append(faults, errors.New("--ingest.max-series-warn must be above 0"))
 	}
 	for name, value := range map[string]int64{
 		"query.max-bytes": c.queryBytesMax, "query.max-total-bytes": c.queryTotalBytesMax,

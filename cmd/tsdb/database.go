@@ -143,7 +143,7 @@ func (db *database) ingestOptions(
 		Retention: time.Duration(ages.Longest()), Ages: ages,
 		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log,
 		Registerer: r, Now: c.clock(),
-		Head:   ingest.HeadOptions{BytesMax: c.headBytesMax},
+		Head:   ingest.HeadOptions{BytesMax: c.headBytesMax, TotalBytesMax: c.headTotalBytesMax},
 		Limits: c.ingestLimits(),
 	}
 	if db.tiers != nil {

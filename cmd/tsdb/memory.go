@@ -66,6 +66,29 @@ func (c *serveConfig) fitMemory(log *slog.Logger) {
 		}
 	}
 	debug.SetMemoryLimit(max(heapBytes, limit/2))
+	c.fitSeries(limit)
+}
+
+// Half of the memory limit is for the head. A series needs 256 bytes of that: about 160 for labels of common length,
+// registry and catalogue, and 92 for a row with few samples. Rows with more samples are flushed when memory gets short.
+const (
+	headTotalShare = 2
+	seriesBytes    = 256
+	// inFlightShare of the memory limit is for the bodies of write requests under way. What is made of a body is a few times
+	// as large.
+	inFlightShare   = 16
+	inFlightDefault = 256 << 20
+)
+
+// fitSeries fits the limits of series and of requests that bring them to the memory limit.
+func (c *serveConfig) fitSeries(limit int64) {
+	if !c.headTotalByUser {
+		c.headTotalBytesMax = limit / headTotalShare
+	}
+	if !c.seriesMaxByUser {
+		c.seriesMax = int(limit / headTotalShare / seriesBytes)
+	}
+	c.inFlightBytesMax = max(min(limit/inFlightShare, inFlightDefault), c.bodyBytesMax)
 }
 
 // The memory of a query is a fifth of what the heap may use, that of all together two: each leaves garbage behind, and the

@@ -29,6 +29,7 @@ func TestMemoryIsShared(t *testing.T) {
 	require.Equal(t, int64(256<<20), c.rowCacheBytes)
 	require.Equal(t, int64(math.MaxInt64), debug.SetMemoryLimit(-1))
 	require.NoError(t, c.Validate())
+	require.Zero(t, c.seriesMax, "without a memory limit there is none of series")
 	require.Equal(t, []int64{2 << 30, math.MaxInt64 / 5 * 2, 50_000_000},
 		[]int64{c.queryBytesMax, c.queryTotalBytesMax, int64(c.engineSamplesMax)})
 
@@ -39,6 +40,15 @@ func TestMemoryIsShared(t *testing.T) {
 	require.Equal(t, "120MiB", c.flagValues()["storage.cache-bytes"])
 	require.Equal(t, []int64{116 << 20, 232 << 20, 116 << 20 / 32},
 		[]int64{c.queryBytesMax, c.queryTotalBytesMax, int64(c.engineSamplesMax)})
+	require.NoError(t, c.Validate())
+
+	require.Equal(t, []int64{480 << 20, 960 << 20 / 512, 60 << 20},
+		[]int64{c.headTotalBytesMax, int64(c.seriesMax), c.inFlightBytesMax})
+	require.Equal(t, "1966080", c.flagValues()["ingest.max-series"])
+
+	c = fit(960<<20, "--ingest.max-series=0", "--storage.head-total-bytes=0")
+	require.Zero(t, c.seriesMax)
+	require.Zero(t, c.headTotalBytesMax)
 	require.NoError(t, c.Validate())
 
 	c = fit(960<<20, "--query.max-bytes=1GB", "--query.max-samples=1000")

@@ -150,8 +150,10 @@ func newAPI(
 		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, rules, started) },
 		Reload:  reload, Quit: quit, Lookback: c.queryLookback, Rules: db.schema.Rules, OwnJob: ownJob,
 		AdminAPI: c.adminAPI, CORSOrigin: cors, Tablets: db.store, Retention: db.sweeper.Costs,
+		SeriesLimits: db.ingester.SeriesLimits,
 		Limits: api.Limits{
-			WriteBytesMax: c.bodyBytesMax, RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout,
+			WriteBytesMax: c.bodyBytesMax, WriteInflightBytesMax: c.inFlightBytesMax,
+			RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout,
 			SelectorsMax: c.querySelectorsMax,
 		},
 	})

@@ -76,13 +76,15 @@ type ingester interface {
 	Metadata(metric string, limit int) map[string][]ingest.Metadata
 	Flush(ctx context.Context) error
 	Stats() ingest.Stats
+	SeriesLimits(most int) ingest.SeriesLimitStatus
 	Close(ctx context.Context) error
 }
 
 func (c *serveConfig) ingestLimits() ingest.Limits {
 	return ingest.Limits{
 		BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
-		SeriesMax: c.seriesMax, AheadMax: c.aheadMax,
+		SeriesMax: c.seriesMax, SeriesWarn: c.seriesWarn, SeriesDryRun: c.seriesDryRun, AheadMax: c.aheadMax,
+		InFlightBytesMax: c.inFlightBytesMax,
 	}
 }
 
