@@ -76,6 +76,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		resourceSize, resourceTables} {
 		m.overloads.WithLabelValues(resource)
 	}
+	// Their first event may come when no new series are taken, those of this server's own metrics included.
+	for _, reason := range []string{ReasonSeriesLimit, ReasonMetricSeriesLimit, ReasonSeriesMemory} {
+		m.rejected.WithLabelValues(reason)
+	}
 	return m
 }
 
