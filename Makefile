@@ -43,6 +43,6 @@ realsizes: ## bytes a sample of a day of real scrapes (VICTORIA_METRICS=/path/to
 	go test -tags realinput -run TestRealSizes -v -timeout 60m ./cmd/tsdb
 
 golden: ## rewrite golden files; read the diff before you commit it
-	go test ./keyschema/... ./rollup -rewrite
+	go test ./keyschema/... ./rollup/cell -rewrite
 
 .PHONY: help build run test race lint fuzz crash differential bench realinput realsizes golden

@@ -1,4 +1,4 @@
-package rollup
+package rollup_test
 
 import (
 	"math"
@@ -6,27 +6,30 @@ import (
 
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/stretchr/testify/require"
+
+	"halite/rollup"
+	"halite/rollup/rolluptest"
 )
 
 // TestJoinToIsAppend joins random ranges of a day's buckets, some of them empty, to what came before: the bits are those
 // of joining one state after the other.
 func TestJoinToIsAppend(t *testing.T) {
-	rng := seeded(t)
+	rng := rolluptest.Seeded(t)
 	for range 5000 {
-		states := day(rng, 0)
+		states := rolluptest.Day(rng, 0)
 		for i := range states {
 			if rng.IntN(4) == 0 {
-				states[i] = State{Stale: rng.IntN(2) == 0}
+				states[i] = rollup.State{Stale: rng.IntN(2) == 0}
 			}
 		}
-		var c Columns
-		c.Reset(0, hourMs, len(states), Fields(rng.IntN(int(FieldsAll)+1)))
+		var c rollup.Columns
+		c.Reset(0, rolluptest.HourMs, len(states), rollup.Fields(rng.IntN(int(rollup.FieldsAll)+1)))
 		for i, s := range states {
 			c.Set(i, s)
 		}
 		i := rng.IntN(len(states) + 1)
 		j := i + rng.IntN(len(states)-i+1)
-		var want, got State
+		var want, got rollup.State
 		if i > 0 && rng.IntN(2) == 0 {
 			want = c.Join(0, i)
 			got = want
@@ -35,15 +38,15 @@ func TestJoinToIsAppend(t *testing.T) {
 			want.Append(&b, c.Fields)
 		}
 		c.JoinTo(&got, i, j)
-		require.Equal(t, bitsOf(want), bitsOf(got), "buckets %d to %d, fields %x", i, j, c.Fields)
+		require.Equal(t, rolluptest.Bits(want), rolluptest.Bits(got), "buckets %d to %d, fields %x", i, j, c.Fields)
 	}
 }
 
 // TestComputeFields: what a function needs of samples is what all fields of them say.
 func TestComputeFields(t *testing.T) {
-	rng := seeded(t)
+	rng := rolluptest.Seeded(t)
 	for range 5000 {
-		tsMs, values := column(rng, rng.IntN(120), rng.IntN(3) == 0)
+		tsMs, values := rolluptest.Samples(rng, rng.IntN(120), rng.IntN(3) == 0)
 		plain, rising := true, true
 		for i, v := range values {
 			plain = plain && !value.IsStaleNaN(v)
@@ -52,20 +55,20 @@ func TestComputeFields(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			plain, rising = false, false // not known
 		}
-		want := Compute(tsMs, values)
-		fn := Func(rng.IntN(int(functionsAll)))
+		want := rollup.Compute(tsMs, values)
+		fn := rollup.Func(rng.IntN(int(rollup.Changes) + 1))
 		fields := fn.Fields()
-		if fields&(FieldSum|FieldMoments) != 0 {
-			fields |= FieldMin | FieldMax | FieldNaNs
+		if fields&(rollup.FieldSum|rollup.FieldMoments) != 0 {
+			fields |= rollup.FieldMin | rollup.FieldMax | rollup.FieldNaNs
 		}
-		got := ComputeFields(tsMs, values, fields, plain, rising)
+		got := rollup.ComputeFields(tsMs, values, fields, plain, rising)
 		require.Equal(t, [3]int64{want.Count, want.FirstMs, want.LastMs}, [3]int64{got.Count, got.FirstMs, got.LastMs})
-		a, b := only(want, fields), only(got, fields)
+		a, b := rolluptest.Only(want, fields), rolluptest.Only(got, fields)
 		a.Sum, a.SumLow, b.Sum, b.SumLow = a.Total(), 0, b.Total(), 0
 		if math.Abs(a.Sum-b.Sum) <= lastBit(a.Sum) {
 			b.Sum = a.Sum // of what a stored sum lacks few bits are kept: if that is about half a last bit, it may go either way
 		}
-		require.Equal(t, bitsOf(a), bitsOf(b), "%s of %v", fn, values)
+		require.Equal(t, rolluptest.Bits(a), rolluptest.Bits(b), "%s of %v", fn, values)
 	}
 }
 

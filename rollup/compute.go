@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// lowBits is how many bits below the last one of Sum are kept in SumLow: the sum of a bucket is good to 2^-56.
-	lowBits = 3
-	// momentBits is how many significant bits M2 keeps: 5e-13 of itself.
-	momentBits = 40
+	// sumLowBits is how many bits below the last one of Sum a stored SumLow keeps: the sum is exact to 2^-56.
+	sumLowBits = 3
+	// MomentBits is how many significant bits a stored M2 keeps: it is exact to 5e-13.
+	MomentBits = 40
 )
 
 // Compute is FromColumns for states that are stored. It is several times as fast, and what addition leaves to chance is
@@ -142,14 +142,14 @@ func (s State) Canonical() State {
 	s.Sum, s.SumLow = plainNaN(s.Sum), roundLow(s.Sum, s.SumLow)
 	s.Correction = plainNaN(s.Correction)
 	if !math.IsNaN(s.Mean) && s.Sum-s.Sum == 0 {
-		s.Mean = s.predictedMean()
+		s.Mean = s.ExpectedMean()
 	}
-	s.Mean, s.M2 = plainNaN(s.Mean), plainNaN(roundBits(s.M2, momentBits))
+	s.Mean, s.M2 = plainNaN(s.Mean), plainNaN(RoundM2(s.M2))
 	return s
 }
 
-// predictedMean is the mean as the other fields give it.
-func (s *State) predictedMean() float64 {
+// ExpectedMean computes the mean from count, sum and extremes. A canonical Mean equals it wherever it is a number.
+func (s *State) ExpectedMean() float64 {
 	if s.Min == s.Max {
 		return s.Min
 	}
@@ -169,23 +169,29 @@ func roundLow(sum, low float64) float64 {
 	if low == 0 || low-low != 0 {
 		return 0
 	}
-	unit := lowUnit(sum)
+	unit := SumLowUnit(sum)
 	if unit == 0 {
 		return low
 	}
 	return math.Round(low/unit)*unit + 0 // no −0
 }
 
-// roundBits rounds a finite number to so many significant bits.
-func roundBits(v float64, bits uint) float64 {
+// SumLowUnit is the unit of a canonical SumLow: a fraction of the last bit of the sum.
+func SumLowUnit(sum float64) float64 {
+	_, exponent := math.Frexp(sum)
+	return math.Ldexp(1, exponent-53-sumLowBits)
+}
+
+// RoundM2 rounds a finite number to MomentBits significant bits.
+func RoundM2(v float64) float64 {
 	if !(v-v == 0) {
 		return v
 	}
-	drop := 53 - bits
+	const drop = 53 - MomentBits
 	pattern := math.Float64bits(v) + 1<<(drop-1)
 	rounded := math.Float64frombits(pattern &^ (1<<drop - 1))
 	if rounded-rounded != 0 {
-		return v // it was the largest there is
+		return v // v is near the largest float
 	}
 	return rounded
 }

@@ -31,12 +31,13 @@ const packedMax = 64
 // NewPacking is the packing of some fields, FieldStale excepted.
 func NewPacking(fields Fields) *Packing {
 	p := &Packing{fields: fields &^ FieldStale}
-	of := columnFields()
-	for i, c := range [...]columnID{colCount, colFirstMs, colLastMs, colNaNs, colResets, colChanges} {
-		p.integers[i] = of[c] == 0 || fields&of[c] != 0
+	for i, field := range [len(p.integers)]Fields{0, 0, 0, FieldNaNs, FieldCounter, FieldChanges} {
+		p.integers[i] = field == 0 || fields&field != 0
 	}
-	for i, c := range [...]columnID{colFirst, colLast, colCorrection, colSum, colSumLow, colMin, colMax, colMean, colM2} {
-		p.floats[i] = fields&of[c] != 0
+	for i, field := range [len(p.floats)]Fields{
+		FieldEdges, FieldEdges, FieldCounter, FieldSum, FieldSum, FieldMin, FieldMax, FieldMoments, FieldMoments,
+	} {
+		p.floats[i] = fields&field != 0
 	}
 	for _, wanted := range append(p.integers[:], p.floats[:]...) {
 		if wanted {

@@ -1,37 +1,40 @@
-package rollup
+package rollup_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"halite/rollup"
+	"halite/rollup/rolluptest"
 )
 
 // TestPackingShowsWhatWasPacked packs parts of random days with random fields: a view of the words shows them, and joins
 // to the same.
 func TestPackingShowsWhatWasPacked(t *testing.T) {
-	rng := seeded(t)
-	var view Columns
+	rng := rolluptest.Seeded(t)
+	var view rollup.Columns
 	for range 2000 {
-		states := day(rng, 0)
-		var c Columns
-		fields := Fields(rng.IntN(int(FieldsAll)+1)) &^ FieldStale
-		c.Reset(0, hourMs, len(states), fields)
+		states := rolluptest.Day(rng, 0)
+		var c rollup.Columns
+		fields := rollup.Fields(rng.IntN(int(rollup.FieldsAll)+1)) &^ rollup.FieldStale
+		c.Reset(0, rolluptest.HourMs, len(states), fields)
 		for i, s := range states {
 			if rng.IntN(8) > 0 {
-				c.Set(i, only(s, fields))
+				c.Set(i, rolluptest.Only(s, fields))
 			}
 		}
 		from := rng.IntN(len(states))
 		n := 1 + rng.IntN(len(states)-from)
-		p := NewPacking(fields)
+		p := rollup.NewPacking(fields)
 		words := make([]uint64, p.Words(n))
 		p.Pack(words, &c, from, n)
-		p.View(&view, words, int64(from)*hourMs, hourMs, n)
+		p.View(&view, words, int64(from)*rolluptest.HourMs, rolluptest.HourMs, n)
 		require.Equal(t, c.Known[from:from+n], view.Known)
 		require.Equal(t, n, view.Len())
 		for i := range n {
-			require.Equal(t, bitsOf(c.State(from+i)), bitsOf(view.State(i)), "bucket %d, fields %x", i, fields)
+			require.Equal(t, rolluptest.Bits(c.State(from+i)), rolluptest.Bits(view.State(i)), "bucket %d, fields %x", i, fields)
 		}
-		require.Equal(t, bitsOf(c.Join(from, from+n)), bitsOf(view.Join(0, n)))
+		require.Equal(t, rolluptest.Bits(c.Join(from, from+n)), rolluptest.Bits(view.Join(0, n)))
 	}
 }

@@ -1,68 +1,16 @@
-package rollup
+package rollup_test
 
 import (
 	"math"
 	"math/big"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/stretchr/testify/require"
+
+	"halite/rollup"
+	"halite/rollup/rolluptest"
 )
-
-// column makes random samples of one of several kinds; special mixes in NaN, infinities and stale markers.
-func column(rng *rand.Rand, n int, special bool) ([]int64, []float64) {
-	tsMs, values := make([]int64, n), make([]float64, n)
-	kind := rng.IntN(4)
-	ts, counter := int64(1_700_000_000_000), 0.0
-	for i := range n {
-		ts += 1 + rng.Int64N(30_000)
-		counter += float64(rng.IntN(50))
-		if rng.IntN(15) == 0 {
-			counter = float64(rng.IntN(3))
-		}
-		v := counter
-		switch kind {
-		case 1:
-			v = math.Round(rng.NormFloat64()*1e4) / 100
-		case 2:
-			v = rng.NormFloat64() * math.Pow(10, float64(rng.IntN(12)))
-		case 3:
-			v = float64(rng.IntN(3))
-		}
-		if special {
-			switch rng.IntN(12) {
-			case 0:
-				v = math.NaN()
-			case 1:
-				v = math.Float64frombits(value.StaleNaN)
-			case 2:
-				v = math.Inf(rng.IntN(2)*2 - 1)
-			}
-		}
-		tsMs[i], values[i] = ts, v
-	}
-	return tsMs, values
-}
-
-// seeded is a source with another seed each time; HALITE_SEED names one.
-func seeded(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("HALITE_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat with HALITE_SEED=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // close12 compares up to 1e-12 of scale, and exactly where a number is not finite.
 func close12(t *testing.T, name string, want, got, scale float64) {
@@ -87,9 +35,9 @@ func magnitude(values []float64) float64 {
 }
 
 // equal compares states: exactly what must be exact, the rest to rounding.
-func equal(t *testing.T, want, got State, values []float64) {
+func equal(t *testing.T, want, got rollup.State, values []float64) {
 	t.Helper()
-	exact := func(s State) State {
+	exact := func(s rollup.State) rollup.State {
 		s.Correction, s.Sum, s.SumLow, s.Mean, s.M2 = 0, 0, 0, 0, 0
 		// Bits make NaN comparable.
 		s.First, s.Last = 0, 0
@@ -110,19 +58,19 @@ func equal(t *testing.T, want, got State, values []float64) {
 }
 
 func TestJoinEqualsConcatenation(t *testing.T) {
-	rng := seeded(t)
+	rng := rolluptest.Seeded(t)
 	for range 3000 {
-		tsMs, values := column(rng, rng.IntN(200), rng.IntN(2) == 0)
-		want := FromColumns(tsMs, values)
+		tsMs, values := rolluptest.Samples(rng, rng.IntN(200), rng.IntN(2) == 0)
+		want := rollup.FromColumns(tsMs, values)
 		parts := 1 + rng.IntN(6)
-		var got State
+		var got rollup.State
 		at := 0
 		for i := range parts {
 			end := at + rng.IntN(len(tsMs)-at+1)
 			if i == parts-1 {
 				end = len(tsMs)
 			}
-			got = Join(got, FromColumns(tsMs[at:end], values[at:end]))
+			got = rollup.Join(got, rollup.FromColumns(tsMs[at:end], values[at:end]))
 			at = end
 		}
 		equal(t, want, got, values)
@@ -130,21 +78,22 @@ func TestJoinEqualsConcatenation(t *testing.T) {
 }
 
 func TestJoinIsAssociativeWithIdentity(t *testing.T) {
-	rng := seeded(t)
+	rng := rolluptest.Seeded(t)
 	for range 2000 {
-		tsMs, values := column(rng, 3+rng.IntN(100), rng.IntN(2) == 0)
+		tsMs, values := rolluptest.Samples(rng, 3+rng.IntN(100), rng.IntN(2) == 0)
 		i := rng.IntN(len(tsMs) + 1)
 		j := i + rng.IntN(len(tsMs)-i+1)
-		a, b, c := FromColumns(tsMs[:i], values[:i]), FromColumns(tsMs[i:j], values[i:j]), FromColumns(tsMs[j:], values[j:])
-		equal(t, Join(Join(a, b), c), Join(a, Join(b, c)), values)
-		equal(t, b, Join(State{}, b), values)
-		equal(t, b, Join(b, State{}), values)
+		a, b := rollup.FromColumns(tsMs[:i], values[:i]), rollup.FromColumns(tsMs[i:j], values[i:j])
+		c := rollup.FromColumns(tsMs[j:], values[j:])
+		equal(t, rollup.Join(rollup.Join(a, b), c), rollup.Join(a, rollup.Join(b, c)), values)
+		equal(t, b, rollup.Join(rollup.State{}, b), values)
+		equal(t, b, rollup.Join(b, rollup.State{}), values)
 	}
 }
 
 // TestTotalAgainstBigFloats checks that compensation really keeps what plain addition loses.
 func TestTotalAgainstBigFloats(t *testing.T) {
-	rng := seeded(t)
+	rng := rolluptest.Seeded(t)
 	for range 300 {
 		n := 1 + rng.IntN(500)
 		tsMs, values := make([]int64, n), make([]float64, n)
@@ -156,14 +105,14 @@ func TestTotalAgainstBigFloats(t *testing.T) {
 		}
 		want, _ := exact.Float64()
 		half := n / 2
-		got := Join(FromColumns(tsMs[:half], values[:half]), FromColumns(tsMs[half:], values[half:]))
+		got := rollup.Join(rollup.FromColumns(tsMs[:half], values[:half]), rollup.FromColumns(tsMs[half:], values[half:]))
 		close12(t, "total", want, got.Total(), 0)
 	}
 }
 
 func TestStateByHand(t *testing.T) {
 	stale := math.Float64frombits(value.StaleNaN)
-	s := FromColumns([]int64{1, 2, 3, 4, 5, 6}, []float64{2, 5, math.NaN(), math.NaN(), 1, stale})
+	s := rollup.FromColumns([]int64{1, 2, 3, 4, 5, 6}, []float64{2, 5, math.NaN(), math.NaN(), 1, stale})
 	require.Equal(t, int64(5), s.Count)
 	require.Equal(t, int64(2), s.NaNs)
 	require.Equal(t, int64(3), s.Changes, "2 to 5, 5 to NaN, NaN to 1")
@@ -173,16 +122,16 @@ func TestStateByHand(t *testing.T) {
 	require.True(t, s.Stale)
 	require.True(t, math.IsNaN(s.Total()))
 
-	counter := FromColumns([]int64{1, 2, 3, 4}, []float64{10, 4, 9, 0})
+	counter := rollup.FromColumns([]int64{1, 2, 3, 4}, []float64{10, 4, 9, 0})
 	require.Equal(t, int64(2), counter.Resets)
 	require.Equal(t, 19.0, counter.Correction)
 	require.Equal(t, 9.0, counter.Last-counter.First+counter.Correction, "increase: 4, then 5, then 0")
 
-	four := FromColumns([]int64{1, 2, 3, 4}, []float64{2, 4, 4, 6})
+	four := rollup.FromColumns([]int64{1, 2, 3, 4}, []float64{2, 4, 4, 6})
 	require.Equal(t, 2.0, four.Variance())
-	require.True(t, math.IsInf(FromColumns([]int64{1, 2}, []float64{math.Inf(1), 5}).Total(), 1))
+	require.True(t, math.IsInf(rollup.FromColumns([]int64{1, 2}, []float64{math.Inf(1), 5}).Total(), 1))
 
-	joined := Join(FromColumns([]int64{1}, []float64{7}), FromColumns([]int64{2}, []float64{stale}))
+	joined := rollup.Join(rollup.FromColumns([]int64{1}, []float64{7}), rollup.FromColumns([]int64{2}, []float64{stale}))
 	require.True(t, joined.Stale)
 	require.Equal(t, int64(1), joined.Count)
 }

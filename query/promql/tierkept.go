@@ -5,6 +5,7 @@ import (
 
 	"halite/keyschema"
 	"halite/rollup"
+	"halite/rollup/cell"
 	"halite/rollup/tiers"
 )
 
@@ -36,7 +37,7 @@ func newKeptLayout(c *rowCache, p *TierPlan, series int) *keptLayout {
 	packing := rollup.NewPacking(p.Fields)
 	entry := func(n int) int64 { return int64(packing.Words(n)*8 + rowSlotBytes + rowKeyBytes) }
 	sizeBytes := int64(p.joinedDays)*entry(1) + int64(p.hourDays)*entry(keyschema.DayHours) +
-		int64(p.wholeMonths)*entry(rollup.BucketsMax)
+		int64(p.wholeMonths)*entry(cell.BucketsMax)
 	if !c.admitsBytes(sizeBytes * int64(series)) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"halite/keyschema"
 	"halite/rollup"
+	"halite/rollup/cell"
 	"halite/storage"
 	"halite/storage/tombstone"
 )
@@ -23,8 +24,8 @@ type dayPass struct {
 	batch
 	day       int64
 	qualifier []byte
-	encoder   rollup.Encoder
-	decoder   rollup.Decoder
+	encoder   cell.Encoder
+	decoder   cell.Decoder
 	columns   rollup.Columns
 	void      void
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"halite/keyschema"
-	"halite/rollup"
+	"halite/rollup/cell"
 	"halite/storage"
 )
 
@@ -259,7 +259,7 @@ func markMutation(s *staleHours) storage.RowMutation {
 
 // applyAll applies mutations in requests of a permitted size.
 func applyAll(ctx context.Context, table storage.Table, muts []storage.RowMutation) error {
-	const rowsMax = storage.EntriesMax / (2*rollup.BucketsMax + 2) // cells of a row that are changed at once
+	const rowsMax = storage.EntriesMax / (2*cell.BucketsMax + 2) // cells of a row that are changed at once
 	for len(muts) > 0 {
 		n := min(len(muts), rowsMax)
 		if err := table.Apply(ctx, muts[:n]); err != nil {

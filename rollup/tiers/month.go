@@ -9,6 +9,7 @@ import (
 
 	"halite/keyschema"
 	"halite/rollup"
+	"halite/rollup/cell"
 	"halite/storage"
 	"halite/storage/tombstone"
 )
@@ -18,8 +19,8 @@ type monthPass struct {
 	batch
 	month   int64
 	days    int
-	encoder rollup.Encoder
-	decoder rollup.Decoder
+	encoder cell.Encoder
+	decoder cell.Decoder
 	hours   rollup.Columns
 	former  rollup.Columns
 	void    void
@@ -28,8 +29,8 @@ type monthPass struct {
 
 // storedMonth is what is stored of a series and month.
 type storedMonth struct {
-	states [rollup.BucketsMax]rollup.State // of days, from their hours
-	have   uint32                          // days that have hours
+	states [cell.BucketsMax]rollup.State // of days, from their hours
+	have   uint32                        // days that have hours
 	// unknown days have damaged or stale hours, behind days some whose samples were deleted since: bits of days.
 	unknown, behind uint32
 	found           bool   // there is a cell of days, which is in former
@@ -108,7 +109,7 @@ func (p *monthPass) run(ctx context.Context, set storage.RowSet, wanted func(sto
 func (p *monthPass) look(row storage.Row) {
 	p.stored = storedMonth{}
 	s := &p.stored
-	var asOf [rollup.BucketsMax]uint64 // of the hours of each day
+	var asOf [cell.BucketsMax]uint64 // of the hours of each day
 	for i := range row.Cells {
 		switch c := &row.Cells[i]; {
 		case !isAsOf(c):

@@ -9,6 +9,7 @@ import (
 
 	"halite/keyschema"
 	"halite/rollup"
+	"halite/rollup/cell"
 	"halite/storage"
 )
 
@@ -96,7 +97,7 @@ type reader struct {
 	first   int64 // first and last day asked for
 	last    int64
 	columns rollup.Columns
-	decoder rollup.Decoder
+	decoder cell.Decoder
 	stale   []int // buckets of the current series that are marked
 	kept    *kept
 	keptMs  int64 // of the current series
@@ -216,7 +217,7 @@ func (r *reader) decode(key []byte, c *storage.Cell, fromMs int64, buckets int) 
 
 // markVoid notes the states of a row that may stand for deleted samples.
 func (r *reader) markVoid(row storage.Row, firstDay int64) {
-	var asOf [rollup.BucketsMax + 1]uint64 // by day of the month; of the month's days in 0
+	var asOf [cell.BucketsMax + 1]uint64 // by day of the month; of the month's days in 0
 	for i := range row.Cells {
 		switch c := &row.Cells[i]; {
 		case !isAsOf(c):

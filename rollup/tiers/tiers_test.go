@@ -14,6 +14,7 @@ import (
 
 	"halite/keyschema"
 	"halite/rollup"
+	"halite/rollup/cell"
 	"halite/storage"
 )
 
@@ -219,7 +220,7 @@ func TestDamagedCellsAreUnknownNamedAndRebuilt(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, 1, v.Different)
-	require.ErrorIs(t, named[0].Err, rollup.ErrCorrupt)
+	require.ErrorIs(t, named[0].Err, cell.ErrCorrupt)
 	require.Equal(t, string(all[1].prefix), named[0].Prefix)
 	require.NoError(t, r.Rebuild(context.Background(), firstDay, firstDay))
 	known, _ = r.known(t, all[1], Hours, 2)

@@ -10,6 +10,7 @@ import (
 
 	"halite/keyschema"
 	"halite/rollup"
+	"halite/rollup/cell"
 	"halite/storage"
 	"halite/storage/tombstone"
 )
@@ -100,7 +101,7 @@ type verifier struct {
 	out     Verification
 	view    *tombstone.View
 	void    void
-	decoder rollup.Decoder
+	decoder cell.Decoder
 	columns rollup.Columns
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"halite/keyschema"
 	"halite/rollup"
+	"halite/rollup/cell"
 	"halite/storage"
 )
 
@@ -64,7 +65,7 @@ func (r *sharedRig) falsify() {
 			fromMs := (MonthStart(month) + int64(c.Qualifier[0]) - 1) * dayMs
 			var columns rollup.Columns
 			columns.Reset(fromMs, keyschema.HourMs, keyschema.DayHours, rollup.FieldsAll)
-			_, err := new(rollup.Decoder).Decode(&columns, row.Key, c.Qualifier, c.Value, fromMs, keyschema.DayHours)
+			_, err := new(cell.Decoder).Decode(&columns, row.Key, c.Qualifier, c.Value, fromMs, keyschema.DayHours)
 			require.NoError(r, err)
 			var states [keyschema.DayHours]rollup.State
 			for h := range states {
@@ -75,7 +76,7 @@ func (r *sharedRig) falsify() {
 				continue
 			}
 			states[at].Max = 1e9
-			value, err := new(rollup.Encoder).Append(nil, row.Key, c.Qualifier, fromMs, keyschema.HourMs, rollup.FieldsAll, states[:])
+			value, err := new(cell.Encoder).Append(nil, row.Key, c.Qualifier, fromMs, keyschema.HourMs, rollup.FieldsAll, states[:])
 			require.NoError(r, err)
 			require.NoError(r, table.Apply(r.Context(), []storage.RowMutation{{Key: row.Key, Entries: []storage.Entry{{
 				Kind: storage.SetCell, Family: c.Family, Qualifier: c.Qualifier, TsMs: c.TsMs, Value: value,

@@ -1,4 +1,4 @@
-package rollup
+package cell
 
 import (
 	"encoding/hex"
@@ -11,28 +11,31 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
+
+	"halite/rollup"
+	"halite/rollup/rolluptest"
 )
 
 // TestFormat pins the bytes of cells and checks that FORMAT.md shows each example as it is. An example's lines are hours:
 // first time in the hour and interval in milliseconds, then values; or "none".
 func TestFormat(t *testing.T) {
-	document, err := os.ReadFile("FORMAT.md")
+	document, err := os.ReadFile("../FORMAT.md")
 	require.NoError(t, err)
 	datadriven.RunTest(t, "testdata/format", func(t *testing.T, d *datadriven.TestData) string {
-		var states []State
+		var states []rollup.State
 		for h, line := range strings.Split(strings.TrimSpace(d.Input), "\n") {
-			states = append(states, scanHour(t, int64(h)*hourMs, line))
+			states = append(states, scanHour(t, int64(h)*rolluptest.HourMs, line))
 		}
 		var e Encoder
-		cell, err := e.Append(nil, []byte("up#03##99351"), []byte("\x07s"), 0, hourMs, FieldsAll, states)
+		cell, err := e.Append(nil, []byte("up#03##99351"), []byte("\x07s"), 0, rolluptest.HourMs, rollup.FieldsAll, states)
 		require.NoError(t, err)
-		var c Columns
-		c.Reset(0, hourMs, len(states), FieldsAll)
+		var c rollup.Columns
+		c.Reset(0, rolluptest.HourMs, len(states), rollup.FieldsAll)
 		var dec Decoder
 		_, err = dec.Decode(&c, []byte("up#03##99351"), []byte("\x07s"), cell, 0, len(states))
 		require.NoError(t, err)
 		for h := range states {
-			require.Equal(t, bitsOf(states[h]), bitsOf(c.State(h)))
+			require.Equal(t, rolluptest.Bits(states[h]), rolluptest.Bits(c.State(h)))
 		}
 		out := fmt.Sprintf("%d bytes\n", len(cell)) + hex.Dump(cell)
 		example := strings.TrimSpace(fmt.Sprintf("%s\n----\n%s", strings.TrimSpace(d.Input), out))
@@ -44,9 +47,9 @@ func TestFormat(t *testing.T) {
 }
 
 // scanHour reads "7 every 15000: 1 2 3".
-func scanHour(t *testing.T, startMs int64, line string) State {
+func scanHour(t *testing.T, startMs int64, line string) rollup.State {
 	if line == "none" {
-		return State{}
+		return rollup.State{}
 	}
 	times, rest, _ := strings.Cut(line, ":")
 	words := strings.Fields(times)
@@ -61,5 +64,5 @@ func scanHour(t *testing.T, startMs int64, line string) State {
 		require.NoError(t, err)
 		tsMs, values = append(tsMs, startMs+first+int64(i)*interval), append(values, v)
 	}
-	return Compute(tsMs, values)
+	return rollup.Compute(tsMs, values)
 }
