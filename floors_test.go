@@ -42,6 +42,7 @@ var floors = map[string]int{
 	"ingest":                    8,
 	"query/promql":              6,
 	"query/columnar":            7,
+	"query/querylog":            0,
 	"query":                     8,
 	"api":                       9,
 	// A client: it knows the keys, and the server from outside only.

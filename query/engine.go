@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"halite/query/columnar"
+	"halite/query/querylog"
 )
 
 // Engine evaluates queries within limits.
@@ -123,6 +124,25 @@ type question struct {
 	check func() error
 }
 
+// record is the question as the query log holds it.
+func (q question) record(began time.Time) querylog.Query {
+	return querylog.Query{
+		Time: began, Kind: q.kind, Query: q.text, StartMs: q.start.UnixMilli(), EndMs: q.end.UnixMilli(),
+		StepMs: q.step.Milliseconds(), Client: q.Client,
+	}
+}
+
+// consumed is the work and memory of a question.
+type consumed struct{ samples, peakBytes int64 }
+
+// add counts a query that was evaluated.
+func (c *consumed) add(qry promql.Query) {
+	c.samples += qry.Stats().Samples.SamplesRead
+	if h, ok := qry.(*hybridQuery); ok && h.session != nil {
+		c.peakBytes = max(c.peakBytes, h.session.Figures().BytesPeak)
+	}
+}
+
 // columns decides whether columnar operators take part.
 func (e *Engine) columns(p Params) bool {
 	if p.Columnar == Default {
@@ -166,18 +186,24 @@ func (e *Engine) prepare(ctx context.Context, s span, p Params) (promql.Query, e
 // run takes a query through its life: checks, cache, place, evaluation, figures.
 func (e *Engine) run(ctx context.Context, q question) (*Result, error) {
 	began := e.opts.Now()
-	result, err := e.answer(ctx, q)
-	e.metrics.duration.WithLabelValues(q.kind).Observe(e.opts.Now().Sub(began).Seconds())
+	var used consumed
+	result, err := e.answer(ctx, q, &used)
+	took := e.opts.Now().Sub(began)
+	e.metrics.duration.WithLabelValues(q.kind).Observe(took.Seconds())
+	outcome := querylog.Outcome{
+		Status: querylog.StatusSuccess, Duration: took, Samples: used.samples, PeakBytes: used.peakBytes,
+	}
 	if err != nil {
 		var typed *Error
 		errors.As(err, &typed)
 		e.metrics.errors.WithLabelValues(string(typed.Type)).Inc()
-		return nil, err
+		outcome.Status, outcome.Error = string(typed.Type), err.Error()
 	}
-	return result, nil
+	e.opts.Log.Finished(q.record(began), outcome)
+	return result, err
 }
 
-func (e *Engine) answer(ctx context.Context, q question) (*Result, error) {
+func (e *Engine) answer(ctx context.Context, q question, used *consumed) (*Result, error) {
 	if err := q.check(); err != nil {
 		return nil, err
 	}
@@ -200,7 +226,9 @@ func (e *Engine) answer(ctx context.Context, q question) (*Result, error) {
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	work := &work{engine: e, question: q, explainer: ex, timeout: timeout, listed: e.active.add(q, e.opts.Now(), cancel)}
+	work := &work{
+		engine: e, question: q, explainer: ex, timeout: timeout, listed: e.active.add(q, e.opts.Now(), cancel), consumed: used,
+	}
 	defer e.active.remove(work.listed)
 	result, err := work.do(ctx, in)
 	if err != nil {

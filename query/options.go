@@ -13,6 +13,7 @@ import (
 	promstorage "github.com/prometheus/prometheus/storage"
 
 	"halite/keyschema"
+	"halite/query/querylog"
 )
 
 // Switch is on or off, or leaves it to the default.
@@ -86,6 +87,9 @@ type Options struct {
 	// Experimental accepts the functions, range selectors and modifiers that Prometheus keeps behind feature flags.
 	Experimental bool
 
+	// Log records the queries that run, and those that were slow; nil records none.
+	Log *querylog.Log
+
 	Now        func() time.Time      // time.Now
 	Logger     *slog.Logger          // discards
 	Registerer prometheus.Registerer // not registered
@@ -125,11 +129,14 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
+// DefaultConcurrencyMax is the default of Options.ConcurrencyMax.
+func DefaultConcurrencyMax() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
+
 func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
 	o.SamplesMax = cmp.Or(o.SamplesMax, 50_000_000)
 	o.EngineSamplesMax = cmp.Or(o.EngineSamplesMax, o.SamplesMax)
-	o.ConcurrencyMax = cmp.Or(o.ConcurrencyMax, max(4, 2*runtime.GOMAXPROCS(0)))
+	o.ConcurrencyMax = cmp.Or(o.ConcurrencyMax, DefaultConcurrencyMax())
 	o.CheapSamplesMax = cmp.Or(o.CheapSamplesMax, 10_000_000)
 	o.QueueMax = cmp.Or(o.QueueMax, 1000)
 	o.QueueWait = cmp.Or(o.QueueWait, 30*time.Second)

@@ -15,6 +15,7 @@ type work struct {
 	explainer *explainer
 	listed    *activeEntry
 	timeout   time.Duration
+	consumed  *consumed
 }
 
 // do waits for a place and evaluates.
@@ -34,6 +35,7 @@ func (w *work) do(ctx context.Context, in *inquiry) (*Result, error) {
 		return nil, e.opts.limited(classify(ctx, err), w.timeout)
 	}
 	defer leave()
+	defer e.opts.Log.Begin(w.record(w.listed.Start))()
 	w.listed.evaluating.Store(true)
 	if in.partial() {
 		result, err := w.parts(ctx, in)
@@ -65,6 +67,7 @@ func (w *work) evaluate(ctx context.Context, qry promql.Query) (*Result, error) 
 	began := time.Now()
 	res := qry.Exec(ctx)
 	w.explainer.add(qry, time.Since(began))
+	w.consumed.add(qry)
 	w.engine.metrics.samples.Add(float64(qry.Stats().Samples.SamplesRead))
 	if res.Err != nil {
 		qry.Close()

@@ -76,6 +76,8 @@ type serveConfig struct {
 	queryQueueWait     time.Duration
 	queryTiers         string
 	queryExperimental  bool
+	queryLogFile       string
+	queryLogSlower     time.Duration
 	resultCacheBytes   int64
 	rowCacheBytes      int64
 	resultCacheRecent  time.Duration
@@ -162,8 +164,8 @@ func (c *serveConfig) addWebFlags(cmd *kingpin.CmdClause) {
 		StringVar(&c.externalURL)
 	cmd.Flag("web.cors.origin", "Regular expression of allowed CORS origins; empty allows none.").StringVar(&c.corsOrigin)
 	cmd.Flag("web.enable-admin-api", "Allow the calls below /api/v1/admin.").BoolVar(&c.adminAPI)
-	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload, which reads --storage.schema-rules again, as SIGHUP does, "+
-		"and POST /-/quit, which stops the server, as SIGTERM does.").
+	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload, which reads --storage.schema-rules and opens --query.log-file "+
+		"again, as SIGHUP does, and POST /-/quit, which stops the server, as SIGTERM does.").
 		BoolVar(&c.lifecycle)
 	cmd.Flag("web.enable-pprof", "Serve the Go runtime's profiles below /debug/pprof/.").BoolVar(&c.profiles)
 	cmd.Flag("web.self-scrape", "Store this server's own metrics.").Default("true").BoolVar(&c.selfScrape)
@@ -221,6 +223,10 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		EnumVar(&c.queryTiers, tiersAuto, tiersRaw)
 	cmd.Flag("query.experimental", "Accept what Prometheus has behind --enable-feature: experimental functions and "+
 		"aggregations, anchored and smoothed selectors, fill modifiers.").BoolVar(&c.queryExperimental)
+	cmd.Flag("query.log-file", "File to which slow queries, and queries that a crash has interrupted, are appended as JSON lines; "+
+		"empty logs none. SIGHUP and POST /-/reload open it again.").StringVar(&c.queryLogFile)
+	cmd.Flag("query.log-slower-than", "Queries that take at least this long are logged; 0s logs all.").Default("1s").
+		DurationVar(&c.queryLogSlower)
 	c.addShared(cmd.Flag("query.result-cache-bytes", "Memory for results that may be asked for again, by default at most a "+
 		"thirty-second of the memory limit; 0 keeps none.").Default("64MB"),
 		sharedBytes{sizeBytes: &c.resultCacheBytes, part: 32, offHeap: true})
@@ -283,6 +289,9 @@ func (c *serveConfig) Validate() error {
 		if value < 0 {
 			faults = append(faults, fmt.Errorf("--%s must not be negative", name))
 		}
+	}
+	if c.queryLogSlower < 0 {
+		faults = append(faults, errors.New("--query.log-slower-than must not be negative"))
 	}
 	if c.queryConcurrency < 0 || c.resultCacheBytes < 0 || c.rowCacheBytes < 0 || c.resultCacheRecent < 0 {
 		faults = append(faults, errors.New("--query.max-concurrency, --query.result-cache-bytes, --query.row-cache-bytes and "+

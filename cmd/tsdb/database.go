@@ -16,6 +16,7 @@ import (
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/promql"
+	"halite/query/querylog"
 	"halite/rollup/tiers"
 	"halite/storage"
 	"halite/storage/index"
@@ -40,6 +41,7 @@ type database struct {
 	queryable  *promql.Queryable
 	retention  *keyschema.Retention
 	sweeper    *retention.Sweeper
+	queryLog   *querylog.Log
 	engine     *query.Engine
 }
 
@@ -101,6 +103,9 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		reading.Tiers, reading.TierAges = db.tiers, db.retention
 	}
 	if db.queryable, err = promql.New(reading); err != nil {
+		return db, err
+	}
+	if db.queryLog, err = openQueryLog(c, log, r); err != nil {
 		return db, err
 	}
 	if db.engine, err = query.New(db.queryOptions(c, log, r)); err != nil {
@@ -182,13 +187,13 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,
 		Retention: time.Duration(ages.Longest()), Ages: ages, DepthMax: c.queryDepthMax, SubqueryStepsMax: c.subqueryStepsMax,
 		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
-		Experimental: c.queryExperimental,
+		Experimental: c.queryExperimental, Log: db.queryLog,
 	}
 }
 
 // close closes what is open, top down: the ingester flushes its head first.
 func (db *database) close(ctx context.Context) error {
-	var errs []error
+	errs := []error{db.queryLog.Close()}
 	if db.sweeper != nil {
 		db.sweeper.Close()
 	}

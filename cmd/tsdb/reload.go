@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"halite/keyschema"
+	"halite/query/querylog"
 	"halite/storage"
 )
 
@@ -25,8 +26,8 @@ const (
 	reloadMargin = time.Minute
 )
 
-// errNoRulesFile: start the server with --storage.schema-rules to be able to change rules while it runs.
-var errNoRulesFile = errors.New("no --storage.schema-rules file was given, there is nothing to reload")
+// errNoRulesFile: the server was started without any file that a reload reads.
+var errNoRulesFile = errors.New("neither --storage.schema-rules nor --query.log-file was given, there is nothing to reload")
 
 // rulesReloader puts the rules of the file into force while the server runs.
 type rulesReloader struct {
@@ -36,6 +37,7 @@ type rulesReloader struct {
 	// retention is what the server was started with, ages the part of it that comes from flags.
 	retention *keyschema.Retention
 	ages      keyschema.Ages
+	queryLog  *querylog.Log
 	ahead     time.Duration // how far samples may lie in the future
 	now       func() time.Time
 	// stray names metrics that have samples from a time on.
@@ -50,7 +52,7 @@ type rulesReloader struct {
 // newRulesReloader begins with the rules that were loaded at the start.
 func newRulesReloader(c *serveConfig, db *database, r prometheus.Registerer) *rulesReloader {
 	x := &rulesReloader{schema: db.schema, store: db.store, file: c.schemaRulesFile, ahead: c.aheadOrDefault(), now: c.clock(),
-		retention: db.retention, ages: c.ages(), loaded: true}
+		retention: db.retention, ages: c.ages(), queryLog: db.queryLog, loaded: true}
 	x.at = x.now()
 	x.stray = func(ctx context.Context, fromMs int64) ([]string, error) {
 		return db.index.LabelValues(ctx, "__name__", fromMs, keyschema.HourCellMs(keyschema.HourMax), 1)
@@ -77,21 +79,25 @@ func (x *rulesReloader) last() (ok bool, at time.Time) {
 	return x.loaded, x.at
 }
 
-// Reload reads the file and puts its rules into force, or leaves everything as it is and says why. Rules in it that are
-// new must begin in an hour of which no sample can have come yet.
+// Reload opens the query log again and puts the rules of the file into force. If the rules are refused, the former ones
+// stay and the error says why. A new rule must begin in an hour that cannot have samples yet.
 func (x *rulesReloader) Reload(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	reopened := x.queryLog.Reopen()
 	err := x.reload(ctx)
 	x.state.Lock()
 	defer x.state.Unlock()
 	if x.loaded = err == nil; x.loaded {
 		x.at = x.now()
 	}
-	return err
+	return errors.Join(err, reopened)
 }
 
 func (x *rulesReloader) reload(ctx context.Context) error {
+	if x.file == "" && x.queryLog.Logs() {
+		return nil
+	}
 	if x.file == "" {
 		return errNoRulesFile
 	}
@@ -154,9 +160,9 @@ func (x *rulesReloader) reloadOn(ctx context.Context, hangups <-chan os.Signal, 
 		case <-hangups:
 		}
 		if err := x.Reload(ctx); err != nil {
-			log.Error("reload of the schema rules failed, the former ones hold", "err", err)
+			log.Error("reload failed; what could not be reloaded stays as it was", "err", err)
 			continue
 		}
-		log.Info("schema rules reloaded", "file", x.file)
+		log.Info("reloaded", "schema_rules", x.file, "query_log", x.queryLog.Logs())
 	}
 }

@@ -1,0 +1,95 @@
+package querylog
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+)
+
+// Query is a query that starts.
+type Query struct {
+	Time  time.Time `json:"time"`
+	Kind  string    `json:"kind"`
+	Query string    `json:"query"`
+	// QueryBytes is the length of the whole expression if Query is a part of it.
+	QueryBytes int   `json:"queryBytes,omitempty"`
+	StartMs    int64 `json:"startMs"`
+	EndMs      int64 `json:"endMs"`
+	StepMs     int64 `json:"stepMs"`
+	// Client is the address of the client.
+	Client string `json:"client"`
+}
+
+// Outcome is how a query ended.
+type Outcome struct {
+	// Status is StatusSuccess, StatusUnfinished or a type of error.
+	Status   string
+	Error    string
+	Duration time.Duration
+	Samples  int64
+	// PeakBytes is the most memory that the query held for samples and series, 0 if it was not measured.
+	PeakBytes int64
+}
+
+// Values of Outcome.Status besides types of errors.
+const (
+	StatusSuccess    = "success"
+	StatusUnfinished = "unfinished"
+)
+
+// line is a line of the log.
+type line struct {
+	Query
+	Status          string   `json:"status"`
+	Error           string   `json:"error,omitempty"`
+	DurationSeconds *float64 `json:"durationSeconds,omitempty"`
+	Samples         *int64   `json:"samples,omitempty"`
+	PeakBytes       int64    `json:"peakBytes,omitempty"`
+}
+
+// textBytesMax bounds the expression and the error in a record.
+const textBytesMax = 2048
+
+// clientBytesMax bounds the client in a record.
+const clientBytesMax = 256
+
+// bounded cuts the texts of a query to textMax bytes.
+func (q Query) bounded(textMax int) Query {
+	if len(q.Query) > textMax {
+		q.QueryBytes = max(q.QueryBytes, len(q.Query))
+		q.Query = cut(q.Query, textMax)
+	}
+	q.Client = cut(q.Client, clientBytesMax)
+	return q
+}
+
+// cut shortens a text to bytesMax without splitting a character.
+func cut(text string, bytesMax int) string {
+	if len(text) <= bytesMax {
+		return text
+	}
+	for bytesMax > 0 && !utf8.RuneStart(text[bytesMax]) {
+		bytesMax--
+	}
+	return text[:bytesMax]
+}
+
+// encode is a record as one line of JSON.
+func encode(record any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(record)
+	return b.Bytes(), err
+}
+
+// encodeLine is the line of a query that ended.
+func encodeLine(q Query, o Outcome) ([]byte, error) {
+	l := line{Query: q.bounded(textBytesMax), Status: o.Status, Error: cut(o.Error, textBytesMax), PeakBytes: o.PeakBytes}
+	if o.Status != StatusUnfinished {
+		seconds := o.Duration.Seconds()
+		l.DurationSeconds, l.Samples = &seconds, &o.Samples
+	}
+	return encode(l)
+}
