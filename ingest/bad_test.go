@@ -253,7 +253,7 @@ func TestOrphansAreNamed(t *testing.T) {
 	fs, c := vfs.NewMem(), newClock()
 	log, err := wal.Open(wal.Options{Dir: "/db/wal", FS: fs})
 	require.NoError(t, err)
-	_, err = log.Replay(func(byte, []byte, wal.Position) error { return nil })
+	_, err = log.Replay(func(byte, []byte, wal.Position) error { return nil }, nil)
 	require.NoError(t, err)
 	pos, err := log.Append(wal.KindSamples, wal.AppendSamples(nil, []wal.Sample{{Ref: 5, TsMs: startMs}}))
 	require.NoError(t, err)

@@ -294,7 +294,9 @@ func (i *Ingester) flushRows(ctx context.Context, pick func(row head.RowInfo) bo
 		i.unsynced = true
 	}
 	if err != nil {
-		i.metrics.flushFails.Inc()
+		if ctx.Err() == nil {
+			i.metrics.flushFails.Inc()
+		}
 		return rows, fmt.Errorf("flush: %w", err)
 	}
 	return rows, nil

@@ -67,8 +67,7 @@ type Ingester struct {
 	head         *head.Head
 	started      time.Time
 
-	nextLog   uint32 // next number in the log; guarded by regMu
-	restoring []byte // scratch of restore
+	nextLog uint32 // next number in the log; guarded by regMu
 
 	// flushMu admits one flush, checkpoint or retirement at a time; it guards the fields below.
 	flushMu      sync.Mutex

@@ -53,6 +53,8 @@ type Options struct {
 	WALCommitDelay time.Duration
 	// AcceptWALLoss opens a damaged log and gives up the records that its damage made unreadable.
 	AcceptWALLoss bool
+	// Replaying, if set, is called with the progress about twice a second while Open replays the log, and at the end.
+	Replaying func(ReplayProgress)
 	// FreeBytesMin refuses writes while the log's file system has less free space; 0 means 1 GiB, negative turns it off.
 	FreeBytesMin int64
 	// Now is the clock; nil means time.Now.

@@ -33,6 +33,9 @@ func (p *replay) deletion(payload []byte, pos wal.Position) error {
 	}
 	refs := p.deleted
 	p.deleted = nil
+	if err := p.awaitRelief(); err != nil { // flushes wait for deletions, and the other way round
+		return err
+	}
 	t, err := tombstone.Parse(d.Tombstone)
 	if err != nil {
 		return fmt.Errorf("%w at %s", err, pos)

@@ -10,7 +10,6 @@ import (
 	"halite/ingest/decode"
 	"halite/ingest/head"
 	"halite/ingest/wal"
-	"halite/storage/index"
 )
 
 const (
@@ -174,26 +173,4 @@ func (r *request) abandon() {
 		}
 	}
 	r.encoded, r.fresh = r.encoded[:0], r.fresh[:0]
-}
-
-// restore gives a series read back from the log its number there and its ref.
-func (i *Ingester) restore(log uint32, ls labels.Labels) (index.Ref, error) {
-	number, _, err := i.opts.Index.Add(ls)
-	if err != nil {
-		return 0, fmt.Errorf("add series %s to the catalogue: %w", describeLabels(ls), err)
-	}
-	ref := uint32(number)
-	switch former := i.head.LogRef(ref); former {
-	case log:
-		return number, nil
-	case 0:
-		i.series.Add(1)
-	default:
-		// It was forgotten and came back: the log may have samples under both numbers.
-		i.formers = append(i.formers, formerNumber{log: former, ref: number})
-	}
-	i.head.Register(ref, log)
-	i.restoring = decode.AppendFields(i.restoring[:0], ls)
-	i.registry.Insert(i.registry.Hash(i.restoring), ref)
-	return number, nil
 }

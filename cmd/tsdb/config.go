@@ -89,6 +89,8 @@ type serveConfig struct {
 	// now is the clock; nil is time.Now.
 	now func() time.Time
 
+	// replaying, if not nil, is told how far the replay of the log is.
+	replaying func(ingest.ReplayProgress)
 	// background, if not nil, runs beside the server once that is ready, with what takes the server's own samples and
 	// the URL that others reach it at. An error ends the server.
 	background func(ctx context.Context, w sampleWriter, url string, log *slog.Logger) error

@@ -147,7 +147,7 @@ func (db *database) ingestOptions(
 		Dir: walDir(c.storagePath), Store: db.store, Index: db.index, Schema: db.schema,
 		Retention: time.Duration(ages.Longest()), Ages: ages,
 		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log,
-		Registerer: r, Now: c.clock(),
+		Registerer: r, Now: c.clock(), Replaying: c.replaying,
 		Head:   ingest.HeadOptions{BytesMax: c.headBytesMax, TotalBytesMax: c.headTotalBytesMax},
 		Limits: c.ingestLimits(),
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/pprof"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"halite/api"
+	"halite/ingest"
 )
 
 // gate answers requests before the store is open and after it began to stop: 503 with Retry-After, so that a sender keeps
@@ -15,6 +17,8 @@ import (
 type gate struct {
 	handler  atomic.Pointer[http.Handler]
 	stopping atomic.Bool
+	// replay is the progress of the replay of the log; nil before it begins.
+	replay atomic.Pointer[ingest.ReplayProgress]
 	// profiles answers below /debug/pprof/; nil hides it.
 	profiles http.Handler
 }
@@ -40,14 +44,27 @@ func (g *gate) open(h http.Handler) { g.handler.Store(&h) }
 // stop makes readiness say that the server ends.
 func (g *gate) stop() { g.stopping.Store(true) }
 
+// replaying keeps the progress of the replay for readiness.
+func (g *gate) replaying(now ingest.ReplayProgress) { g.replay.Store(&now) }
+
 func (g *gate) readiness() api.Readiness {
 	switch {
 	case g.stopping.Load():
 		return api.Readiness{Stopping: true, Reason: "the server is shutting down"}
 	case g.handler.Load() == nil:
-		return api.Readiness{Reason: "the server is starting: it replays its log"}
+		return api.Readiness{Reason: g.startReason()}
 	}
 	return api.Readiness{Ready: true}
+}
+
+// startReason says what a server that starts is waiting for.
+func (g *gate) startReason() string {
+	now := g.replay.Load()
+	if now == nil {
+		return "the server is starting: it replays its log"
+	}
+	return fmt.Sprintf("the server is starting: it has replayed %d %% of its log (%d of %d MiB; %d series, %d samples)",
+		now.Percent(), now.Bytes>>20, now.TotalBytes>>20, now.Series, now.Samples)
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {

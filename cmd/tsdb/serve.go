@@ -44,6 +44,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	defer signal.Stop(hangups)
 	registry := newRegistry()
 	gate := newGate(c.profiles)
+	c.replaying = gate.replaying
 	listener, err := net.Listen("tcp", c.listenAddress)
 	if err != nil {
 		return fmt.Errorf("--web.listen-address: %w", err)

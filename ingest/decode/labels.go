@@ -91,24 +91,35 @@ func label(b []byte, pos, end int) (name, value extent, err error) {
 
 // AppendFields writes a label set as the label fields of a TimeSeries, byte for byte as Prometheus does.
 func AppendFields(dst []byte, ls labels.Labels) []byte {
-	ls.Range(func(l labels.Label) {
-		size := 0
-		if l.Name != "" {
-			size += 1 + uvarintBytes(len(l.Name)) + len(l.Name)
-		}
-		if l.Value != "" {
-			size += 1 + uvarintBytes(len(l.Value)) + len(l.Value)
-		}
-		dst = appendUvarint(append(dst, seriesLabel<<3|wireBytes), size)
-		if l.Name != "" {
-			dst = appendUvarint(append(dst, labelName<<3|wireBytes), len(l.Name))
-			dst = append(dst, l.Name...)
-		}
-		if l.Value != "" {
-			dst = appendUvarint(append(dst, labelValue<<3|wireBytes), len(l.Value))
-			dst = append(dst, l.Value...)
-		}
-	})
+	ls.Range(func(l labels.Label) { dst = appendField(dst, &l) })
+	return dst
+}
+
+// AppendPairs is AppendFields of a label set in a slice.
+func AppendPairs(dst []byte, ls []labels.Label) []byte {
+	for n := range ls {
+		dst = appendField(dst, &ls[n])
+	}
+	return dst
+}
+
+func appendField(dst []byte, l *labels.Label) []byte {
+	size := 0
+	if l.Name != "" {
+		size += 1 + uvarintBytes(len(l.Name)) + len(l.Name)
+	}
+	if l.Value != "" {
+		size += 1 + uvarintBytes(len(l.Value)) + len(l.Value)
+	}
+	dst = appendUvarint(append(dst, seriesLabel<<3|wireBytes), size)
+	if l.Name != "" {
+		dst = appendUvarint(append(dst, labelName<<3|wireBytes), len(l.Name))
+		dst = append(dst, l.Name...)
+	}
+	if l.Value != "" {
+		dst = appendUvarint(append(dst, labelValue<<3|wireBytes), len(l.Value))
+		dst = append(dst, l.Value...)
+	}
 	return dst
 }
 

@@ -128,7 +128,7 @@ func BenchmarkReplay(b *testing.B) {
 					sum += it.Value
 				}
 				return it.Err()
-			})
+			}, nil)
 		}
 		if err == nil {
 			err = l.Close()

@@ -323,9 +323,9 @@ func TestMisuse(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotReplayed)
 	require.ErrorIs(t, l.Wait(context.Background(), Position{}), ErrNotReplayed)
 	require.ErrorIs(t, l.Truncate(1, nil), ErrNotReplayed)
-	_, err = l.Replay(nil)
+	_, err = l.Replay(nil, nil)
 	require.NoError(t, err)
-	_, err = l.Replay(nil)
+	_, err = l.Replay(nil, nil)
 	require.Error(t, err)
 	for _, kind := range []byte{0, KindMax + 1, kindEnd} {
 		_, err = l.Append(kind, nil)

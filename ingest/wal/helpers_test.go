@@ -36,7 +36,7 @@ func tryOpen(opts Options) (*Log, []replayed, ReplayStats, error) {
 	stats, err := l.Replay(func(kind byte, payload []byte, pos Position) error {
 		frames = append(frames, replayed{kind, bytes.Clone(payload), pos})
 		return nil
-	})
+	}, nil)
 	if err != nil {
 		if closeErr := l.Close(); closeErr != nil {
 			return nil, nil, stats, fmt.Errorf("%w; close: %v", err, closeErr)

@@ -178,13 +178,13 @@ func describe(kind byte, payload []byte) string {
 	return ""
 }
 
-type parseSeries func(payload []byte, fn func(ref uint32, ls labels.Labels) error) error
+type parseSeries func(payload []byte, fn func(ref uint32, ls []labels.Label) error) error
 
 func describeSeries(payload []byte, parse parseSeries) string {
 	count, sample := 0, ""
-	err := parse(payload, func(ref uint32, ls labels.Labels) error {
+	err := parse(payload, func(ref uint32, ls []labels.Label) error {
 		if count++; count == 1 {
-			sample = fmt.Sprintf("%d %s", ref, ls)
+			sample = fmt.Sprintf("%d %s", ref, labels.New(ls...))
 		}
 		return nil
 	})

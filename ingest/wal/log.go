@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -35,6 +36,8 @@ type Log struct {
 	truncating sync.Mutex
 	replaying  sync.Mutex
 	replayed   bool
+	// replayedBytes of replayBytes were read by Replay.
+	replayedBytes, replayBytes atomic.Int64
 
 	// file is the newest segment. Only the committer uses it.
 	file vfs.File

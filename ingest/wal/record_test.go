@@ -96,8 +96,8 @@ type seriesRecord struct {
 }
 
 func parseAllSeries(payload []byte) (got []seriesRecord, err error) {
-	err = ParseSeries(payload, func(ref uint32, ls labels.Labels) error {
-		got = append(got, seriesRecord{ref, ls})
+	err = ParseSeries(payload, func(ref uint32, ls []labels.Label) error {
+		got = append(got, seriesRecord{ref, labels.New(ls...)})
 		return nil
 	})
 	return got, err

@@ -8,11 +8,12 @@ import (
 	"slices"
 )
 
-// Replay hands every frame of the log to fn, the newest checkpoint's first, and makes the log ready for Append. It
-// runs once. The payload is valid during the call of fn. Frames of the checkpoint have its number as segment and
-// offset 0. A log that cannot be read back whole is a *DamageError, unless Options.AcceptLoss; nothing on disk is
-// changed then. An error of fn ends the replay and is returned.
-func (l *Log) Replay(fn func(kind byte, payload []byte, pos Position) error) (ReplayStats, error) {
+// Replay hands every frame of the log to fn, the newest checkpoint's first, then calls done, and makes the log ready for
+// Append. It runs once. The payload is valid during the call of fn. fn may leave work to other goroutines; done waits for
+// it. done may be nil. Frames of the checkpoint have its number as segment and offset 0. A log that cannot be read back
+// whole is a *DamageError, unless Options.AcceptLoss; nothing on disk is changed then. An error of fn or done ends the
+// replay and is returned.
+func (l *Log) Replay(fn func(kind byte, payload []byte, pos Position) error, done func() error) (ReplayStats, error) {
 	l.replaying.Lock()
 	defer l.replaying.Unlock()
 	l.mu.Lock()
@@ -36,11 +37,19 @@ func (l *Log) Replay(fn func(kind byte, payload []byte, pos Position) error) (Re
 		if inCheckpoint {
 			at.Offset = 0
 		}
+		if stats.Frames == 0 {
+			l.replayBytes.Store(w.sizeBytes())
+		}
+		l.replayedBytes.Add(f.sizeBytes())
 		stats.Frames++
 		stats.PayloadBytes += int64(len(f.payload))
 		return fn(f.kind, f.payload, at)
 	}
-	if err := w.run(); err != nil {
+	err = w.run()
+	if done != nil {
+		err = errors.Join(err, done())
+	}
+	if err != nil {
 		return stats, err
 	}
 	stats.Checkpoint, stats.Segments = w.checkpoint, len(w.files)
@@ -64,6 +73,11 @@ func (l *Log) Replay(fn func(kind byte, payload []byte, pos Position) error) (Re
 	defer l.mu.Unlock()
 	l.err = nil
 	return stats, nil
+}
+
+// ReplayProgress returns how many bytes Replay has read, and how many there are; both are 0 before it has read any.
+func (l *Log) ReplayProgress() (bytes, totalBytes int64) {
+	return l.replayedBytes.Load(), l.replayBytes.Load()
 }
 
 func (l *Log) report(stats *ReplayStats) {

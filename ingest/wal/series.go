@@ -18,12 +18,12 @@ func AppendSeries(dst []byte, ref uint32, ls labels.Labels) []byte {
 	return dst
 }
 
-// ParseSeries calls fn for each series of a KindSeries payload, in order. The labels do not alias the payload. It ends
-// with fn's error, or with ErrBadRecord if the payload does not parse or label names do not ascend.
-func ParseSeries(payload []byte, fn func(ref uint32, ls labels.Labels) error) error {
-	builder := labels.NewScratchBuilder(16)
-	// One copy for all labels: they are views into it or copied from it, as the labels package sees fit.
-	r := fieldReader{rest: string(payload)}
+// ParseSeries calls fn for each series of a KindSeries payload, in order. The slice is valid during the call; the strings do
+// not alias the payload. It ends with fn's error, or with ErrBadRecord if the payload does not parse or label names do not
+// ascend.
+func ParseSeries(payload []byte, fn func(ref uint32, ls []labels.Label) error) error {
+	var ls []labels.Label
+	r := fieldReader{rest: string(payload)} // one copy for all labels
 	for len(r.rest) > 0 {
 		at := len(payload) - len(r.rest)
 		ref := r.uvarint()
@@ -31,17 +31,17 @@ func ParseSeries(payload []byte, fn func(ref uint32, ls labels.Labels) error) er
 		if r.bad || ref > math.MaxUint32 || count > uint64(len(r.rest))/2 {
 			return badRecord("series", at)
 		}
-		builder.Reset()
+		ls = ls[:0]
 		previous := ""
 		for i := range count {
 			name, value := r.field(), r.field()
 			if r.bad || i > 0 && name <= previous {
 				return badRecord("series labels", at)
 			}
-			builder.Add(name, value)
+			ls = append(ls, labels.Label{Name: name, Value: value})
 			previous = name
 		}
-		if err := fn(uint32(ref), builder.Labels()); err != nil {
+		if err := fn(uint32(ref), ls); err != nil {
 			return err
 		}
 	}

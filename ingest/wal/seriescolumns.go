@@ -133,29 +133,29 @@ func (c *SeriesColumns) Append(dst []byte) []byte {
 	return dst
 }
 
-// ParseSeriesColumns calls fn for each series of a payload, in order. The labels do not alias the payload. It ends with
-// fn's error, or with ErrBadRecord if the payload does not parse, if label names do not ascend, or if the series would
-// take more than PayloadBytesMax as a KindSeries payload.
-func ParseSeriesColumns(payload []byte, fn func(ref uint32, ls labels.Labels) error) error {
+// ParseSeriesColumns calls fn for each series of a payload, in order. The slice is valid during the call; the strings do not
+// alias the payload. It ends with fn's error, or with ErrBadRecord if the payload does not parse, if label names do not
+// ascend, or if the series would take more than PayloadBytesMax as a KindSeries payload.
+func ParseSeriesColumns(payload []byte, fn func(ref uint32, ls []labels.Label) error) error {
 	p := seriesParser{r: fieldReader{rest: string(payload)}, c: NewSeriesColumns()}
 	if !p.refs() || !p.shapes() || !p.columns() || len(p.r.rest) > 0 {
 		return badRecord("series in columns", len(payload)-len(p.r.rest))
 	}
-	builder := labels.NewScratchBuilder(16)
+	var ls []labels.Label
 	size := 0
 	for i, ref := range p.c.refs {
-		builder.Reset()
+		ls = ls[:0]
 		for _, at := range p.c.shapes[p.c.shapeOf[i]].columns {
 			column := &p.c.columns[at]
 			value := column.values[column.cells[column.at]]
 			size += len(column.name) + len(value)
-			builder.Add(column.name, value)
+			ls = append(ls, labels.Label{Name: column.name, Value: value})
 			column.at++
 		}
 		if size > PayloadBytesMax {
 			return badRecord("too long series in columns", 0)
 		}
-		if err := fn(ref, builder.Labels()); err != nil {
+		if err := fn(ref, ls); err != nil {
 			return err
 		}
 	}

@@ -20,8 +20,8 @@ func inColumns(series []seriesRecord) []byte {
 }
 
 func parseColumns(payload []byte) (series []seriesRecord, err error) {
-	err = ParseSeriesColumns(payload, func(ref uint32, ls labels.Labels) error {
-		series = append(series, seriesRecord{ref, ls})
+	err = ParseSeriesColumns(payload, func(ref uint32, ls []labels.Label) error {
+		series = append(series, seriesRecord{ref, labels.New(ls...)})
 		return nil
 	})
 	return series, err
@@ -78,7 +78,7 @@ func TestSeriesColumnsPack(t *testing.T) {
 	got, err := p.Unpack(columns)
 	require.NoError(t, err)
 	count := 0
-	require.NoError(t, ParseSeriesColumns(got, func(uint32, labels.Labels) error { count++; return nil }))
+	require.NoError(t, ParseSeriesColumns(got, func(uint32, []labels.Label) error { count++; return nil }))
 	require.Equal(t, 10_000, count)
 }
 

@@ -151,6 +151,15 @@ func (w *walker) readHeaders() error {
 	return nil
 }
 
+// sizeBytes is the size of all files that are read.
+func (w *walker) sizeBytes() int64 {
+	size := w.ckpt.size
+	for n := range w.files {
+		size += w.files[n].size
+	}
+	return size
+}
+
 func (w *walker) readHeader(s *segmentFile) error {
 	r, err := openReader(w.fs, w.fs.PathJoin(w.dir, s.name))
 	if err != nil {

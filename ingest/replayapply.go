@@ -1,0 +1,251 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/ingest/head"
+	"halite/ingest/wal"
+	"halite/storage/index"
+)
+
+const (
+	logRefShift     = 12
+	logRefChunkSize = 1 << logRefShift
+	// retiredRef marks numbers whose samples replay passes over.
+	retiredRef = ^uint32(0)
+)
+
+// replay applies the log to registry, catalogue and head.
+type replay struct {
+	i       *Ingester
+	ctx     context.Context
+	loader  *index.Loader
+	refs    []*[logRefChunkSize]uint32 // by number in the log
+	request request                    // its scatter by stripe
+	segment uint64
+	lost    int
+	samples atomic.Int64
+	deleted []index.Ref // of a deletion whose last record is still to come
+	relief  *relief     // under way; nil if none is
+}
+
+func newReplay(ctx context.Context, i *Ingester) *replay {
+	p := &replay{i: i, ctx: ctx, loader: i.opts.Index.NewLoader()}
+	p.request.i = &i.intake
+	return p
+}
+
+// run applies batches, and hands them back for reuse, until there are no more or one fails.
+func (p *replay) run(batches <-chan *replayBatch, used chan<- *replayBatch) error {
+	for b := range batches {
+		if err := p.apply(b); err != nil {
+			return errors.Join(err, p.endRelief())
+		}
+		select {
+		case used <- b:
+		default:
+		}
+	}
+	return p.endRelief()
+}
+
+func (p *replay) apply(b *replayBatch) error {
+	p.segment = b.segment
+	switch b.kind {
+	case wal.KindSeries:
+		return p.restore(b)
+	case wal.KindSamples:
+		return p.store(b)
+	case wal.KindMetadata:
+		return wal.ParseMetadata(b.payload, func(m wal.Metadata) error {
+			p.i.metadata.put(m.Metric, Metadata{Type: m.Type, Help: m.Help, Unit: m.Unit})
+			return nil
+		})
+	default:
+		return p.deletion(b.payload, b.records[0].pos)
+	}
+}
+
+// restore gives the series of a batch their numbers in the log and their refs. Limits of series do not apply: the log
+// has acknowledged samples of these series.
+func (p *replay) restore(b *replayBatch) error {
+	from := 0
+	for n := range b.series {
+		s := &b.series[n]
+		ls := b.labels[from:s.labelsEnd]
+		from = s.labelsEnd
+		p.i.nextLog = max(p.i.nextLog, s.log+1)
+		if len(ls) == 0 {
+			p.i.formers = append(p.i.formers, formerNumber{log: s.log})
+			p.setRef(s.log, retiredRef)
+			continue
+		}
+		ref, err := p.loader.Add(ls)
+		if err != nil {
+			return fmt.Errorf("add series %s to the catalogue: %w", describeLabels(labels.New(ls...)), err)
+		}
+		p.i.restored(s, ref)
+		p.setRef(s.log, uint32(ref))
+	}
+	return nil
+}
+
+// restored registers a series of the log that the catalogue has.
+func (i *Ingester) restored(s *replaySeries, number index.Ref) {
+	ref := uint32(number)
+	switch former := i.head.LogRef(ref); former {
+	case s.log:
+		return
+	case 0:
+		i.series.Add(1)
+	default:
+		// It was forgotten and came back: the log may have samples under both numbers.
+		i.formers = append(i.formers, formerNumber{log: former, ref: number})
+	}
+	i.head.Register(ref, s.log)
+	i.registry.Insert(s.key, ref)
+}
+
+func (p *replay) ref(log uint32) uint32 {
+	at := int(log >> logRefShift)
+	if at >= len(p.refs) || p.refs[at] == nil {
+		return 0
+	}
+	return p.refs[at][log&(logRefChunkSize-1)]
+}
+
+func (p *replay) setRef(log, ref uint32) {
+	at := int(log >> logRefShift)
+	for at >= len(p.refs) {
+		p.refs = append(p.refs, nil)
+	}
+	if p.refs[at] == nil {
+		p.refs[at] = new([logRefChunkSize]uint32)
+	}
+	p.refs[at][log&(logRefChunkSize-1)] = ref
+}
+
+// store appends the samples of a batch to the head.
+func (p *replay) store(b *replayBatch) error {
+	samples := p.request.samples[:0]
+	for n := range b.samples {
+		s := &b.samples[n]
+		switch ref := p.ref(s.Ref); ref {
+		case retiredRef:
+		case 0:
+			if !p.i.opts.AcceptWALLoss {
+				return fmt.Errorf("%w: number %d at %s", errOrphan, s.Ref, b.position(n))
+			}
+			p.lost++
+		default:
+			samples = append(samples, head.Sample{Ref: ref, TsMs: s.TsMs, Value: s.Value})
+		}
+	}
+	p.request.samples = samples
+	p.samples.Add(int64(len(samples)))
+	p.request.stripe(p.i.head)
+	if err := p.append(); err != nil {
+		return err
+	}
+	return p.relieve()
+}
+
+// append appends the samples that were divided by stripe, several stripes at a time.
+func (p *replay) append() error {
+	stripes, workers := p.i.head.Stripes(), runtime.GOMAXPROCS(0)
+	errs := make([]error, workers)
+	var working sync.WaitGroup
+	for w := range workers {
+		working.Go(func() {
+			for stripe := w; stripe < stripes && errs[w] == nil; stripe += workers {
+				some := p.request.striped[p.request.starts[stripe]:p.request.starts[stripe+1]]
+				if len(some) > 0 {
+					errs[w] = p.i.head.Append(stripe, some, p)
+				}
+			}
+		})
+	}
+	working.Wait()
+	return errors.Join(errs...)
+}
+
+// Log implements head.Sink: the samples are in the log already.
+func (p *replay) Log() (segment uint64, err error) { return p.segment, nil }
+
+// Touch implements head.Sink.
+func (p *replay) Touch(ref uint32, hour int64) { p.i.opts.Index.Touch(index.Ref(ref), hour) }
+
+// relief is a flush of rows beside the replay.
+type relief struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // valid after done
+}
+
+// relieve keeps the head within the memory that it has while the server runs: the log may hold far more, because it still
+// has samples that were flushed before the crash. Rows are flushed beside the replay, which waits at the size from which
+// writes are refused.
+func (p *replay) relieve() error {
+	i := p.i
+	most := i.rowBytesMax()
+	if p.relief == nil && i.head.Bytes() > most {
+		p.startRelief()
+	}
+	if p.relief == nil {
+		return nil
+	}
+	if i.head.Bytes() > most/4*5 {
+		return p.awaitRelief()
+	}
+	select {
+	case <-p.relief.done:
+		return p.awaitRelief()
+	default:
+		return nil
+	}
+}
+
+func (p *replay) startRelief() {
+	ctx, cancel := context.WithCancel(p.ctx)
+	r := &relief{cancel: cancel, done: make(chan struct{})}
+	p.relief = r
+	go func() {
+		defer close(r.done)
+		p.i.flushMu.Lock()
+		defer p.i.flushMu.Unlock()
+		_, r.err = p.i.relieve(ctx)
+	}()
+}
+
+// awaitRelief waits for the flush under way.
+func (p *replay) awaitRelief() error {
+	if p.relief == nil {
+		return nil
+	}
+	<-p.relief.done
+	p.relief.cancel()
+	err := p.relief.err
+	p.relief = nil
+	return err
+}
+
+// endRelief cuts off the flush under way: the flush job goes on with it when the server runs.
+func (p *replay) endRelief() error {
+	if p.relief == nil {
+		return nil
+	}
+	p.relief.cancel()
+	err := p.awaitRelief()
+	p.i.wakeFlusher()
+	if errors.Is(err, context.Canceled) {
+		return p.ctx.Err()
+	}
+	return err
+}
