@@ -34,7 +34,7 @@ func loggedQueries(t *testing.T, path, status string) (lines []map[string]any) {
 
 // TestKilledServerNamesItsQueries kills the server while a query runs. The next start names the query in both logs.
 func TestKilledServerNamesItsQueries(t *testing.T) {
-	const heavy = `max_over_time(rate(heavy_total[5m])[5m:1s])`
+	const heavy = `quantile_over_time(0.5, rate(heavy_total[5m])[5m:1s])` // Takes several seconds.
 	dir, logFile := t.TempDir(), filepath.Join(t.TempDir(), "queries.log")
 	flags := []string{"--no-web.self-scrape", "--query.log-file", logFile, "--query.log-slower-than", "0s"}
 	s := startServer(t, dir, flags...)
@@ -65,7 +65,7 @@ func TestKilledServerNamesItsQueries(t *testing.T) {
 	stop()
 
 	s = startServer(t, dir, flags...)
-	require.Contains(t, s.log.String(), `msg="query did not finish before the server died" query=`+heavy+` kind=range`)
+	require.Contains(t, s.log.String(), `msg="query did not finish before the server died" query="`+heavy+`" kind=range`)
 	require.Eventually(t, func() bool { return len(loggedQueries(t, logFile, "unfinished")) > 0 }, time.Minute, time.Millisecond)
 	line := loggedQueries(t, logFile, "unfinished")[0]
 	require.Equal(t, []any{heavy, "range", float64(from.UnixMilli()), float64(to.UnixMilli()), 1000.},

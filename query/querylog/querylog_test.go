@@ -161,15 +161,22 @@ func TestMappingFails(t *testing.T) {
 
 // TestFullDisk logs to a device that is always full: each lost line is counted, the first is warned of.
 func TestFullDisk(t *testing.T) {
-	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("the system has no /dev/full")
-	}
+	_, err := os.Stat("/dev/full")
 	warned := new(bytes.Buffer)
-	l := opened(t, t.TempDir(), warned, func(o *Options) { o.File = "/dev/full" })
+	l := opened(t, t.TempDir(), warned, func(o *Options) {
+		if err == nil {
+			o.File = "/dev/full"
+		}
+	})
+	if err != nil { // Where there is no such device, a closed file refuses lines as well.
+		require.NoError(t, l.file.Close())
+	}
 	for i := range 5 {
 		l.Finished(testQuery(i), Outcome{Status: StatusSuccess})
 	}
-	require.NoError(t, l.Close())
+	if closed := l.Close(); err == nil {
+		require.NoError(t, closed)
+	}
 	require.Equal(t, 5., testutil.ToFloat64(l.metrics.failed))
 	require.Equal(t, 1, strings.Count(warned.String(), "the query log cannot be written"))
 }
