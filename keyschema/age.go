@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Age is how long something is kept; 0 is for ever. As text it is a number and a unit, or several from the longest unit
-// to the shortest: "36h", "7d", "1y6w"; and "0".
+// Age is a retention time; 0 keeps data for ever. Its text is "0", or numbers with units from the longest unit to the
+// shortest: "36h", "7d", "1y6w".
 type Age time.Duration
 
-// AgeMin is the shortest age but 0: a day, because what is too old is dropped by the day.
+// AgeMin is the shortest age other than 0. It is a day, because retention drops whole days.
 const AgeMin = Age(24 * time.Hour)
 
 // ageUnits are the units of an age, the longest first. A year has 365 days.
@@ -30,7 +30,7 @@ func ParseAge(text string) (Age, error) {
 		return 0, nil
 	}
 	fault := func() (Age, error) {
-		return 0, fmt.Errorf("%w: %q is not like 36h, 7d or 1y; 0 is for ever", ErrBadAge, text)
+		return 0, fmt.Errorf("%w: %q is not a duration like 36h, 7d or 1y; 0 keeps data for ever", ErrBadAge, text)
 	}
 	var sum time.Duration
 	rest, next := text, 0
@@ -58,7 +58,7 @@ func ParseAge(text string) (Age, error) {
 	return Age(sum), nil
 }
 
-// String is the shortest text of the age; what is below a millisecond is cut off.
+// String returns the shortest text of the age. It truncates to milliseconds.
 func (a Age) String() string {
 	rest := time.Duration(a).Truncate(time.Millisecond)
 	if rest <= 0 {
@@ -66,7 +66,7 @@ func (a Age) String() string {
 	}
 	var out []byte
 	for _, u := range ageUnits {
-		// 400d is what people write, not 1y5w: years and weeks are for whole ones only.
+		// People write 400d, not 1y5w, so years and weeks appear only for whole numbers of them.
 		if u.age > time.Duration(AgeMin) && rest%u.age != 0 {
 			continue
 		}
@@ -78,10 +78,10 @@ func (a Age) String() string {
 	return string(out)
 }
 
-// MarshalText is String.
+// MarshalText returns the same text as String.
 func (a Age) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText is ParseAge for a rule. The error wraps [ErrBadRules] as well.
+// UnmarshalText parses the age of a rule, as ParseAge does. The error wraps [ErrBadRules] as well.
 func (a *Age) UnmarshalText(text []byte) error {
 	age, err := ParseAge(string(text))
 	if err != nil {
@@ -91,10 +91,10 @@ func (a *Age) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Outlives reports whether what is kept for a is kept longer than what is kept for b.
+// Outlives reports whether a is longer than b.
 func (a Age) Outlives(b Age) bool { return b > 0 && (a == 0 || a > b) }
 
-// CutoffMs is the oldest time that is kept at nowMs; 0 if all times are.
+// CutoffMs returns the oldest time that retention keeps at nowMs; 0 if it keeps every time.
 func (a Age) CutoffMs(nowMs int64) int64 {
 	if a <= 0 {
 		return 0

@@ -2,16 +2,16 @@ package keyschema
 
 import "strings"
 
-// turnable reports whether a value of a reversed-domain tag is stored turned: its host part has a dot and does not
-// end in a label that starts with a digit, which no domain does but IPv4 addresses do; their prefix is at the front
-// already.
-func turnable(value string) bool {
+// isDomain reports whether the key stores a value of a reversed-domain tag with its labels reversed. The host part must
+// have a dot, and its last label must not start with a digit. An IPv4 address stays as it is, since its prefix already
+// comes first.
+func isDomain(value string) bool {
 	host, _ := splitHost(value)
 	dot := strings.LastIndexByte(host, '.')
 	return dot >= 0 && (dot+1 == len(host) || host[dot+1] < '0' || host[dot+1] > '9')
 }
 
-// splitHost cuts a value before its first colon, where a port may start.
+// splitHost splits a value before its first colon, where a port may start.
 func splitHost(value string) (host, rest string) {
 	if colon := strings.IndexByte(value, ':'); colon >= 0 {
 		return value[:colon], value[colon:]
@@ -19,9 +19,9 @@ func splitHost(value string) (host, rest string) {
 	return value, ""
 }
 
-// appendTurned appends the escaped form of value with the labels of its host part in reverse order, so that
-// www.example.com:9100 becomes com.example.www:9100. Turning twice gives the value back.
-func appendTurned(dst []byte, value string) []byte {
+// appendReversedDomain appends the escaped form of value with the labels of its host part in reverse order:
+// www.example.com:9100 becomes com.example.www:9100. Reversing twice restores the value.
+func appendReversedDomain(dst []byte, value string) []byte {
 	host, rest := splitHost(value)
 	for {
 		dot := strings.LastIndexByte(host, '.')
@@ -34,8 +34,8 @@ func appendTurned(dst []byte, value string) []byte {
 	}
 }
 
-// turn returns value with the labels of its host part in reverse order.
-func turn(value string) string {
+// reverseDomain returns value with the labels of its host part in reverse order.
+func reverseDomain(value string) string {
 	host, rest := splitHost(value)
 	out := make([]byte, 0, len(value))
 	for {

@@ -6,20 +6,19 @@ import (
 )
 
 // QualifierKind is the first byte of a qualifier in the samples family. The values are stored on disk: never change
-// them. Runs sort before samples, so that a reader that folds a row in cell order meets the winners last.
+// them. Runs sort before samples, so a reader that merges a row in cell order meets the winning sample last.
 type QualifierKind byte
 
 const (
-	// KindRun is a packed run: 'r' and a 4-byte big-endian sequence; of two runs the one with the higher sequence
-	// wins.
+	// KindRun is a packed run: 'r' and a 4-byte big-endian sequence. The run with the higher sequence wins.
 	KindRun QualifierKind = 'r'
-	// KindSample is a single sample: 's' and its 4-byte big-endian offset in the hour in milliseconds. If samples were deleted
-	// before it was written, the 4-byte big-endian sequence of the last deletion follows, which is not 0: of two samples with
-	// one offset the one with the higher sequence wins.
+	// KindSample is a single sample: 's' and its 4-byte big-endian offset in the hour, in milliseconds. If a deletion came
+	// before the write, the 4-byte big-endian sequence of the last deletion follows; it is not 0. For equal offsets the
+	// sample with the higher sequence wins.
 	KindSample QualifierKind = 's'
-	// KindMark says that single samples came after their hour could have been packed: 'r', four bytes 0xff and the 8
-	// bytes of a random number. It holds no samples. Marks sort behind all runs and before all samples, so that one range
-	// of qualifiers covers the marks and the runs from some sequence on.
+	// KindMark marks a row with single samples that arrived after its hour was due for packing: 'r', four bytes 0xff and
+	// an 8-byte random number. A mark holds no samples. Marks sort after all runs and before all samples, so one range of
+	// qualifiers covers the runs from a given sequence on and the marks.
 	KindMark QualifierKind = 'm'
 
 	// RunSeqMax is the highest sequence of a run.
@@ -44,8 +43,8 @@ func AppendSampleQualifier(dst []byte, offsetMs uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, byte(KindSample)), offsetMs)
 }
 
-// AppendLaterSampleQualifier is AppendSampleQualifier of a sample that is written after the deletion with a sequence; 0 means
-// that there was none.
+// AppendLaterSampleQualifier appends the qualifier of a sample written after the deletion with sequence seq; 0 means that
+// no deletion came before.
 func AppendLaterSampleQualifier(dst []byte, offsetMs, seq uint32) []byte {
 	dst = AppendSampleQualifier(dst, offsetMs)
 	if seq == 0 {
@@ -72,7 +71,7 @@ func ParseQualifier(q []byte) (Qualifier, error) {
 	seq := uint32(0)
 	if len(q) == laterBytes && q[0] == byte(KindSample) {
 		if seq = binary.BigEndian.Uint32(q[qualifierBytes:]); seq == 0 {
-			return Qualifier{}, fmt.Errorf("%w: a sample behind deletion 0", ErrBadQualifier)
+			return Qualifier{}, fmt.Errorf("%w: a sample after deletion 0", ErrBadQualifier)
 		}
 		q = q[:qualifierBytes]
 	}

@@ -1,8 +1,8 @@
 package keyschema
 
-// SeriesRange returns the range [start, end) of the rows of one series from fromHour to toHour, both included; prefix
-// is what [Rule.AppendPrefix] made. Hours outside 0..HourMax are left out; without any hour left the range is empty.
-// No other key lies in the range.
+// SeriesRange returns the range [start, end) of the rows of one series from fromHour to toHour, both included. prefix
+// comes from [Rule.AppendPrefix]. Hours outside 0..HourMax do not count; if no hour is left, the range is empty. No other
+// key lies in the range.
 func SeriesRange(prefix []byte, fromHour, toHour int64) (start, end []byte) {
 	fromHour, toHour = max(fromHour, 0), min(toHour, HourMax)
 	bound := func() []byte { return append(make([]byte, 0, len(prefix)+hourDigits), prefix...) }
@@ -29,10 +29,13 @@ func (r *Rule) MetricRange(metric string, salt int) (start, end []byte) {
 }
 
 // PromotedRange returns the salt and the range [start, end) of all rows of a metric whose first len(values) promoted
-// tags have these values; an empty value asks for rows without the tag. No other key lies in the range. It returns
-// false if there is no such single range: the rows are spread over several salts (BasisTags, or not all those promoted
-// tags given that decide the salt), the last value is empty, there are more values than promoted tags, or the values
-// are too long to stand in a key. The caller then reads the metric's ranges.
+// tags have these values. An empty value selects rows without the tag. No other key lies in the range.
+//
+// ok is false if no single range holds exactly these rows, and the caller then reads the ranges of the metric:
+//   - the rows have several salts (BasisTags, or values lacks a promoted tag that decides the salt),
+//   - the last value is empty,
+//   - there are more values than promoted tags, or
+//   - the values are too long for a key.
 func (r *Rule) PromotedRange(metric string, values []string) (salt int, start, end []byte, ok bool) {
 	n := len(values)
 	if n == 0 || n > len(r.Promoted) || values[n-1] == "" {

@@ -10,14 +10,14 @@ import (
 
 // The characters that structure a key. No escaped text contains them.
 const (
-	fieldSep  = '#' // between metric, salt, tags and hour
-	tagSep    = ',' // between tags
-	valueSep  = '=' // between a tag's name and value
-	markTurn  = '+' // first byte of a value whose domain labels are in reverse order
-	markHash  = '$' // first byte of the content hash that stands for the tags
-	pastField = '$' // fieldSep + 1: the end of everything that continues a field by fieldSep
-	// pastTag ends the range of keys that continue a tag by fieldSep or tagSep: no escaped text starts between the
-	// two.
+	fieldSep     = '#' // between metric, salt, tags and hour
+	tagSep       = ',' // between tags
+	valueSep     = '=' // between a tag's name and value
+	markReversed = '+' // first byte of a value with reversed domain labels
+	markHash     = '$' // first byte of the content hash that replaces the tags
+	pastField    = '$' // fieldSep + 1: exclusive end of all keys that continue a field with fieldSep
+	// pastTag is the exclusive end of all keys that continue a tag with fieldSep or tagSep. No escaped text starts
+	// between the two.
 	pastTag = tagSep + 1
 	// prefixBytesMax leaves room for the hour.
 	prefixBytesMax = KeyBytesMax - hourDigits
@@ -29,9 +29,9 @@ const (
 type RowKey struct {
 	Metric string
 	Salt   int
-	// Tags are sorted by name. If TagsHash is set they are only those promoted tags that the key spells out.
+	// Tags are sorted by name. If TagsHash is set, they are only the promoted tags that the key spells out.
 	Tags []Tag
-	// TagsHash is set if the tags did not fit: the full list is stored under this hash (see [Rule.LongTags]).
+	// TagsHash is set if the tags are too long for a key. The full list is stored under this hash (see [Rule.LongTags]).
 	TagsHash string
 	Hour     int64
 }
@@ -56,9 +56,9 @@ func (r *Rule) Salt(metric string, tags []Tag) int {
 }
 
 // AppendPrefix appends "metric#salt#tags#": the row keys of a series under this rule without their hour. No prefix of
-// one rule is a prefix of another series' prefix. If a key would exceed KeyBytesMax, "$" and the content hash stand
-// for the tags behind those leading promoted tags that fit (see [Rule.LongTags]). Metric has 1 to MetricBytesMax
-// bytes.
+// one rule is a prefix of another series' prefix. If a key would exceed KeyBytesMax, it holds
+// the leading promoted tags that fit, then "$" and the content hash of all tags (see [Rule.LongTags]). Metric has 1 to
+// MetricBytesMax bytes.
 func (r *Rule) AppendPrefix(dst []byte, metric string, tags []Tag) []byte {
 	start := len(dst)
 	salt := r.Salt(metric, tags)
@@ -71,13 +71,13 @@ func (r *Rule) AppendPrefix(dst []byte, metric string, tags []Tag) []byte {
 	return dst
 }
 
-// LongTags reports whether the tags do not fit in this rule's keys of the metric, and the hash that then stands for
-// them. The caller has to store the tags under the hash before it writes rows.
+// LongTags reports whether the tags are too long for keys of the metric under this rule, and returns the hash that then
+// replaces them. The caller must store the tags under the hash before it writes rows.
 func (r *Rule) LongTags(metric string, tags []Tag) (hash string, long bool) {
 	size := escapedLen(metric) + r.saltDigits() + len("###")
 	for i := range tags {
 		size += escapedLen(tags[i].Name) + escapedLen(tags[i].Value) + len("=,")
-		if r.turns(&tags[i]) {
+		if r.reverses(&tags[i]) {
 			size++
 		}
 	}
@@ -90,8 +90,8 @@ func (r *Rule) LongTags(metric string, tags []Tag) (hash string, long bool) {
 	return string(appendTagsHash(nil, tags)), true
 }
 
-// MayBeLong reports whether tags might not fit in keys of the metric under some rule, and the hash that then stands for
-// them. A rule that comes later may hash what present ones spell out.
+// MayBeLong reports whether the tags are too long for keys of the metric under some rule, and returns the hash that then
+// replaces them. A later rule may hash tags that the present rules spell out.
 func MayBeLong(metric string, tags []Tag) (hash string, long bool) {
 	widest := Rule{Salts: SaltsMax, ReversedDomains: make([]string, len(tags))}
 	for i := range tags {
@@ -141,21 +141,21 @@ func (r *Rule) appendTags(dst []byte, tags []Tag) []byte {
 	return dst
 }
 
-// appendTag appends "name=value", turned and marked if the rule says so.
+// appendTag appends "name=value". It reverses and marks a domain if the rule says so.
 func (r *Rule) appendTag(dst []byte, t *Tag) []byte {
 	dst = append(AppendEscaped(dst, t.Name), valueSep)
-	if r.turns(t) {
-		return appendTurned(append(dst, markTurn), t.Value)
+	if r.reverses(t) {
+		return appendReversedDomain(append(dst, markReversed), t.Value)
 	}
 	return AppendEscaped(dst, t.Value)
 }
 
-func (r *Rule) turns(t *Tag) bool {
-	return len(r.ReversedDomains) > 0 && slices.Contains(r.ReversedDomains, t.Name) && turnable(t.Value)
+func (r *Rule) reverses(t *Tag) bool {
+	return len(r.ReversedDomains) > 0 && slices.Contains(r.ReversedDomains, t.Name) && isDomain(t.Value)
 }
 
-// appendHashed appends the leading promoted tags that leave room, then the hash that stands for all tags. The key
-// starts at dst[start].
+// appendHashed appends the leading promoted tags that fit, then the hash that replaces all tags. The key starts at
+// dst[start].
 func (r *Rule) appendHashed(dst []byte, start int, tags []Tag) []byte {
 	body := len(dst)
 	for _, name := range r.Promoted {
@@ -178,8 +178,8 @@ func (r *Rule) appendHashed(dst []byte, start int, tags []Tag) []byte {
 	return append(appendTagsHash(append(dst, markHash), tags), fieldSep)
 }
 
-// ParseRowKey parses a row key made under any rule: salts of two and three digits and reversed domains tell
-// themselves. All errors wrap [ErrBadKey]. The result does not refer to key.
+// ParseRowKey parses a row key of any rule. The key itself shows the width of the salt and which domains are reversed.
+// All errors wrap [ErrBadKey]. The result does not refer to key.
 func ParseRowKey(key []byte) (RowKey, error) {
 	k, err := parseRowKey(key)
 	if err != nil {
@@ -242,7 +242,7 @@ func (k *RowKey) parseTags(text string) error {
 	slices.SortFunc(tags, func(a, b Tag) int { return cmp.Compare(a.Name, b.Name) })
 	for i := 1; i < len(tags); i++ {
 		if tags[i].Name == tags[i-1].Name {
-			return fmt.Errorf("tag %q stands twice", tags[i].Name)
+			return fmt.Errorf("tag %q occurs twice", tags[i].Name)
 		}
 	}
 	if len(tags) > 0 {
@@ -269,16 +269,16 @@ func parseTag(field string) (Tag, error) {
 	if err != nil {
 		return Tag{}, fmt.Errorf("tag name: %w", err)
 	}
-	turned := valueText != "" && valueText[0] == markTurn
-	if turned {
+	reversed := valueText != "" && valueText[0] == markReversed
+	if reversed {
 		valueText = valueText[1:]
 	}
 	value, err := unescape(valueText)
 	if err != nil {
 		return Tag{}, fmt.Errorf("value of tag %q: %w", name, err)
 	}
-	if turned {
-		if value = turn(value); !turnable(value) {
+	if reversed {
+		if value = reverseDomain(value); !isDomain(value) {
 			return Tag{}, fmt.Errorf("value %q of tag %q is never reversed", value, name)
 		}
 	}

@@ -66,9 +66,9 @@ func letters(r *Rule, s series, hour int64) []int {
 		}
 		text(tag.Name)
 		out = append(out, equals)
-		if slices.Contains(r.ReversedDomains, tag.Name) && turnable(tag.Value) {
+		if slices.Contains(r.ReversedDomains, tag.Name) && isDomain(tag.Value) {
 			out = append(out, 4*','+1) // the mark sorts between the contents ',' and '-'
-			text(turn(tag.Value))
+			text(reverseDomain(tag.Value))
 		} else {
 			text(tag.Value)
 		}
@@ -204,10 +204,10 @@ func TestTurn(t *testing.T) {
 		"example.com.": ".com.example", ".": ".", "a..b": "b..a", "a.b:c.d": "b.a:c.d",
 		"10.0.0.1": "", "10.0.0.1:9100": "", "localhost": "", "": "", "v1.2": "", "[2001:db8::1]:80": "",
 	} {
-		if turnable(value) != (want != "") {
-			t.Errorf("turnable(%q) = %v", value, turnable(value))
-		} else if want != "" && (turn(value) != want || turn(want) != value) {
-			t.Errorf("turn(%q) = %q, and back %q", value, turn(value), turn(turn(value)))
+		if isDomain(value) != (want != "") {
+			t.Errorf("isDomain(%q) = %v", value, isDomain(value))
+		} else if want != "" && (reverseDomain(value) != want || reverseDomain(want) != value) {
+			t.Errorf("reverseDomain(%q) = %q, and back %q", value, reverseDomain(value), reverseDomain(reverseDomain(value)))
 		}
 	}
 }
