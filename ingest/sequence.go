@@ -146,3 +146,42 @@ func (s *sequence) reserve(ctx context.Context, n int) error {
 	}
 	return why
 }
+
+// RestoreSequence raises the next free run number above those of all rows, for a store whose table meta has lost its row of the
+// sequence. Otherwise a later run would get a lower number than an earlier one, and would not replace it.
+func RestoreSequence(ctx context.Context, store storage.Store) error {
+	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
+	if err != nil {
+		return err
+	}
+	data, err := store.Table(ctx, storage.TableData)
+	if errors.Is(err, storage.ErrNoTable) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s, err := openSequence(ctx, store, meta)
+	if err != nil {
+		return err
+	}
+	free, _, err := s.read(ctx)
+	if err != nil {
+		return err
+	}
+	rows := data.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
+		Filter: storage.Filter{Families: []string{storage.FamilySamples}, KeysOnly: true}})
+	defer func() { _ = rows.Close() }() // Err has told
+	for rows.Next() {
+		for _, cell := range rows.Row().Cells {
+			if q, err := keyschema.ParseQualifier(cell.Qualifier); err == nil {
+				free = max(free, uint64(q.Seq)+1)
+			}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("look for the last run number: %w", err)
+	}
+	return meta.Apply(ctx, []storage.RowMutation{{Key: []byte(sequenceRow), Entries: []storage.Entry{{Kind: storage.SetCell,
+		Family: storage.FamilyMeta, Qualifier: []byte(sequenceQualifier), Value: binary.BigEndian.AppendUint64(nil, free)}}}})
+}

@@ -54,12 +54,12 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	tables, err := openStore(ctx, c, log, r)
 	if err != nil {
-		return nil, err
+		return nil, adviseOnDamage(err)
 	}
 	db = &database{tables: tables, store: tables}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, db.close(ctx))
+			err = errors.Join(adviseOnDamage(err), db.close(ctx))
 			db = nil
 		}
 	}()
@@ -161,6 +161,9 @@ func (db *database) ingestOptions(
 func (db *database) openIngester(
 	ctx context.Context, c *serveConfig, watch *promql.RowWatch, opts index.Options,
 ) (err error) {
+	if err := db.restoreSequence(ctx); err != nil {
+		return err
+	}
 	if db.index, err = index.Open(ctx, opts); err != nil {
 		return err
 	}
@@ -173,7 +176,7 @@ func (db *database) openIngester(
 		return err // not i, which would be an interface that is not nil
 	}
 	db.ingester, db.catalogue, db.deleter = i, db.index, i
-	return nil
+	return db.settleLosses(ctx, opts.Logger)
 }
 
 // queryOptions are those of the query engine.

@@ -31,7 +31,8 @@ func (db *database) openRules(
 	if err := retention.StoreServerAges(ctx, tables, c.ages()); err != nil {
 		return err
 	}
-	db.tiers, err = openTiers(ctx, c, db.store, db.deleted, db.retention, log, r, db.sharedRollups(c))
+	db.tiers, err = openTiers(ctx, c, db.store, db.deleted, db.retention, log, r, db.sharedRollups(c),
+		db.lostFrom(storage.TableRollup))
 	if err != nil {
 		return err
 	}

@@ -86,10 +86,11 @@ func (c *rollupConfig) Validate(raw time.Duration) error {
 
 // openTiers opens the rollups beside the data table; nil if nobody needs them. The job does not run yet. In Bigtable, where
 // to look for days with samples may mean to read the whole table, rollups exist once they were asked for; from then on
-// they are kept true; servers that share the tables keep them true from the beginning, for any of them may be asked.
+// they are kept true; servers that share the tables keep them true from the beginning, for any of them may be asked. With reset
+// all days with samples are computed again, because the table has lost some of its rows.
 func openTiers(
 	ctx context.Context, c *serveConfig, store storage.Store, deleted *tombstone.Set, retention *keyschema.Retention,
-	log *slog.Logger, r prometheus.Registerer, shared *tiers.Shared,
+	log *slog.Logger, r prometheus.Registerer, shared *tiers.Shared, reset bool,
 ) (*tiers.Tiers, error) {
 	if c.engine == engineBigtable && !c.rollupsOn() && shared == nil {
 		schemas, err := store.Tables(ctx)
@@ -105,7 +106,7 @@ func openTiers(
 	return tiers.Open(ctx, tiers.Options{
 		Store: store, Raw: time.Duration(longest[keyschema.Raw]), Hours: time.Duration(longest[keyschema.Hours]),
 		Days: time.Duration(longest[keyschema.Days]), Ages: retention, Deletions: deleted, Shared: shared,
-		Interval: interval, Logger: log, Registerer: r,
+		Interval: interval, Logger: log, Registerer: r, Reset: reset,
 		Now: c.clock(),
 	})
 }

@@ -2,6 +2,7 @@ package tiers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -116,11 +117,15 @@ func daysWith(ctx context.Context, table storage.Table, family string, first, la
 	return append(days, more...), err
 }
 
-// hasRow tells whether a table has a cell of the family in a span of days.
+// hasRow tells whether a table has a cell of the family in a span of days. A span that cannot be read has one.
 func hasRow(ctx context.Context, table storage.Table, family string, first, last int64) (bool, error) {
-	return storage.HasRow(ctx, table, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.Filter{
+	has, err := storage.HasRow(ctx, table, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.Filter{
 		Families: []string{family}, FromMs: first * dayMs, ToMs: (last + 1) * dayMs, KeysOnly: true,
 	})
+	if errors.Is(err, storage.ErrCorrupt) {
+		return true, nil
+	}
+	return has, err
 }
 
 // Start runs the job in the background until Close.

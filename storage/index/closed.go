@@ -27,6 +27,8 @@ type folded struct {
 	root atomic.Pointer[root] // nil until it is needed
 	// removed says that the root has removals: the day's month holds more than the day.
 	removed atomic.Bool
+	// failed is why the root cannot be read, nil if it may be tried.
+	failed atomic.Pointer[error]
 	// broken is set when a month was found damaged: its days are read instead until it is folded anew.
 	broken atomic.Bool
 }
@@ -110,7 +112,11 @@ func (c *closedDays) install(p period, r *root) {
 	f.gen.Store(r.gen)
 	f.removed.Store(r.removed != nil)
 	f.broken.Store(false)
+	f.failed.Store(nil)
 }
+
+// fail makes every use of the period fail until it has a new segment.
+func (f *folded) fail(err error) { f.failed.Store(&err) }
 
 // found returns a period's entry, making it if needed. The caller holds mu.
 func (c *closedDays) found(p period) *folded {
@@ -143,6 +149,9 @@ func (c *closedDays) forget(p period) {
 func (x *Index) root(ctx context.Context, f *folded) (*root, error) {
 	if r := f.root.Load(); r != nil {
 		return r, nil
+	}
+	if err := f.failed.Load(); err != nil {
+		return nil, *err
 	}
 	r, err := x.readRoot(ctx, f.of)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"halite/storage"
 )
 
-// Rebuild makes the catalogue of the unix days fromDay to toDay, both inclusive, anew from the row keys of TableData.
-// Days that have ended get a new segment in the place of the present one, whatever state that is in. What the
-// catalogue knows of active series is kept as far as it can be read, for they may have samples that are not in rows
-// yet; flush them first if a segment is damaged. Days that are still open are joined with what the rows say.
+// Rebuild makes the catalogue of the unix days fromDay to toDay, both inclusive, from the row keys of TableData, and from those
+// of TableRollup for series without samples. Days that have ended get a new segment in the place of the present one, whatever
+// state that is in. Rebuild keeps what it can read of active series, for they may have samples that are not in rows yet; flush
+// them first if a segment is damaged. Days that are still open are joined with what the rows say.
 func (x *Index) Rebuild(ctx context.Context, fromDay, toDay int64) error {
 	for day := max(fromDay, 0); day <= min(toDay, dayMax); day++ {
 		if err := x.rebuildDay(ctx, day); err != nil {
@@ -30,7 +30,7 @@ func (x *Index) Rebuild(ctx context.Context, fromDay, toDay int64) error {
 func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	s, err := x.scanData(ctx, day, false)
+	s, err := x.scanAll(ctx, day, false)
 	if err != nil {
 		return err
 	}
@@ -114,6 +114,9 @@ func (x *Index) takeIn(s *dataScan) error {
 // journalSeqFar is above the sequence numbers that days reach: a part is written for thousands of new series.
 const journalSeqFar = 1 << 28
 
+// farSeq is above the sequence numbers of a journal that cannot be read, even if an earlier process has used farSeq for it.
+func (x *Index) farSeq() uint32 { return journalSeqFar + uint32(max(0, x.opts.Now().Unix()/60)) }
+
 // journalEnd is the sequence number behind the last part of a day that is in the table or that a segment contains.
 func (x *Index) journalEnd(ctx context.Context, day int64) (uint32, error) {
 	end := uint32(0)
@@ -121,7 +124,7 @@ func (x *Index) journalEnd(ctx context.Context, day int64) (uint32, error) {
 		r, err := x.root(ctx, c)
 		switch {
 		case errors.Is(err, storage.ErrCorrupt):
-			end = journalSeqFar // whatever the root says, it is less
+			end = x.farSeq() // whatever the root says, it is less
 		case err != nil:
 			return 0, err
 		default:
@@ -137,7 +140,61 @@ func (x *Index) journalEnd(ctx context.Context, day int64) (uint32, error) {
 			end = max(end, seq+1)
 		}
 	}
+	if errors.Is(it.Err(), storage.ErrCorrupt) {
+		return max(end, x.farSeq()), nil
+	}
 	return end, it.Err()
+}
+
+// scanAll is scanData that also finds the series of which only rollups are left. Rollups do not say which hours have samples, so
+// such a series gets all hours of the day.
+func (x *Index) scanAll(ctx context.Context, day int64, lenient bool) (*dataScan, error) {
+	s, err := x.scanData(ctx, day, lenient)
+	if err != nil {
+		return nil, err
+	}
+	rollups, err := x.opts.Store.Table(ctx, storage.TableRollup)
+	if errors.Is(err, storage.ErrNoTable) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	from, monthEnd := firstHour(day), firstHour(monthOf(day).lastDay()+1)
+	for family, end := range map[string]int64{storage.FamilyHours: from + keyschema.DayHours, storage.FamilyDays: monthEnd} {
+		err := s.rollups(rollups, storage.Filter{Families: []string{family}, FromMs: keyschema.HourStartMs(from),
+			ToMs: keyschema.HourStartMs(end), KeysOnly: true})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// The row key of a rollup ends with the digits of a month. The qualifier of a cell with states ends with rollupStates.
+const (
+	rollupDigits = 5
+	rollupStates = 's'
+)
+
+// rollups takes the series of rollup rows that the scan has not found in data rows.
+func (s *dataScan) rollups(table storage.Table, filter storage.Filter) error {
+	it := table.ReadRows(s.ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{Filter: filter})
+	defer func() { _ = it.Close() }()
+	for it.Next() {
+		row := it.Row()
+		if !slices.ContainsFunc(row.Cells, func(c storage.Cell) bool { return bytes.HasSuffix(c.Qualifier, []byte{rollupStates}) }) {
+			continue // it holds marks only
+		}
+		key := keyschema.AppendHour(slices.Clone(row.Key[:max(0, len(row.Key)-rollupDigits)]), firstHour(s.day.day))
+		if err := s.newSeries(key); err != nil {
+			return err
+		}
+		if s.ref != 0 && s.day.hours(s.ref) == 0 {
+			s.day.touch(s.ref, hoursMask)
+		}
+	}
+	return it.Err()
 }
 
 // scanData reads the keys of a day's data rows into a catalogue of its own. With lenient it leaves out rows whose label

@@ -16,27 +16,108 @@ import (
 func (x *Index) restore(ctx context.Context) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	if err := x.findPeriods(ctx); err != nil {
-		return err
+	damaged, err := x.restoreAll(ctx)
+	if errors.Is(err, storage.ErrCorrupt) {
+		x.opts.Logger.Error("a block of the catalogue is damaged, its days are restored one by one", "err", err)
+		damaged, err = x.restoreByDay(ctx)
 	}
-	x.expireLocked()
-	damaged, err := x.readJournals(ctx, specialRows(journalPrefix))
 	if err != nil {
 		return err
 	}
 	for _, day := range damaged {
-		if err := x.repairJournal(ctx, day); err != nil {
+		err := x.repairJournal(ctx, day)
+		if errors.Is(err, storage.ErrCorrupt) {
+			err = x.restoreFromRows(ctx, day, err)
+		}
+		if err != nil {
 			return fmt.Errorf("repair the journal of day %d: %w", day, err)
 		}
 	}
 	return nil
 }
 
-// findPeriods lists the days and months with a root or an intent, and the generations that the roots name.
-func (x *Index) findPeriods(ctx context.Context) error {
+// restoreAll restores all days by one read of the roots and one of the journals. It returns the days whose journals are damaged.
+func (x *Index) restoreAll(ctx context.Context) (damaged []int64, err error) {
+	if err := x.findPeriods(ctx, storage.Filter{VersionsMax: 1}); err != nil {
+		return nil, err
+	}
+	x.expireLocked()
+	return x.readJournals(ctx, specialRows(journalPrefix), storage.Filter{VersionsMax: 1})
+}
+
+// restoreByDay restores the catalogue beside damaged blocks of its table. It reads each day by itself, and makes those that it
+// cannot read from the rows.
+func (x *Index) restoreByDay(ctx context.Context) (damaged []int64, err error) {
+	x.open.days = map[int64]*openDay{}
+	x.closed.days, x.closed.months = map[int64]*folded{}, map[period]*folded{}
+	x.unclean, x.begun, x.seen = map[period]bool{}, map[period]uint32{}, seenParts{days: map[int64]*seenDay{}}
+	for day := dayOf(keyschema.HourOf(x.oldestMs())); day <= dayOf(keyschema.HourMax); day++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		from := keyschema.HourStartMs(firstHour(day))
+		filter := storage.Filter{FromMs: from, ToMs: from + keyschema.DayHours*keyschema.HourMs, VersionsMax: 1}
+		err := x.findPeriods(ctx, filter)
+		var broken []int64
+		if err == nil {
+			broken, err = x.readJournals(ctx, specialRows(journalPrefix), filter)
+		}
+		if errors.Is(err, storage.ErrCorrupt) {
+			err = x.restoreFromRows(ctx, day, err)
+			broken = nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		damaged = append(damaged, broken...)
+	}
+	return damaged, nil
+}
+
+// restoreFromRows makes a day, whose catalogue cannot be read for cause, from the rows. It stays an open day in memory until the
+// damaged file is gone. If the rows cannot be read either, look-ups of the day fail.
+func (x *Index) restoreFromRows(ctx context.Context, day int64, cause error) error {
+	x.forgetPeriods(day)
+	seq := x.farSeq()
+	d := x.open.days[day]
+	if d != nil {
+		d.journal = journalState{known: true, first: seq, seq: seq}
+		d.unwrite()
+	}
+	s, err := x.scanAll(ctx, day, true)
+	if errors.Is(err, storage.ErrCorrupt) {
+		x.opts.Logger.Error("catalogue and rows of a day are damaged, look-ups of the day fail", "day", day, "err", cause)
+		x.closed.found(dayPeriod(day)).fail(cause)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if d == nil && s.cat.series.Load() == 0 {
+		return nil
+	}
+	x.opts.Logger.Error("catalogue of a day is damaged, the day is made from the keys of its rows", "day", day, "err", cause)
+	x.metrics.repairs.Inc()
+	x.open.day(day).journal = journalState{known: true, first: seq, seq: seq}
+	return x.takeIn(s)
+}
+
+// forgetPeriods forgets the segments whose roots lie beside those of a day.
+func (x *Index) forgetPeriods(day int64) {
+	for _, p := range []period{dayPeriod(day), monthOf(day)} {
+		if p.lastDay() == day {
+			x.closed.forget(p)
+			delete(x.unclean, p)
+		}
+	}
+}
+
+// findPeriods lists the days and months with a root or an intent that the filter admits, and the generations that the roots
+// name.
+func (x *Index) findPeriods(ctx context.Context, filter storage.Filter) error {
 	rows := specialRows(rootPrefix)
 	rows.Ranges = append(rows.Ranges, specialRows(monthRootPrefix).Ranges...)
-	it := x.series.ReadRows(ctx, rows, storage.ReadOptions{Filter: storage.Filter{VersionsMax: 1}})
+	it := x.series.ReadRows(ctx, rows, storage.ReadOptions{Filter: filter})
 	defer func() { _ = it.Close() }()
 	for it.Next() {
 		row := it.Row()
@@ -69,9 +150,10 @@ func specialRows(prefix string) storage.RowSet {
 	return storage.RowSet{Ranges: []storage.RowRange{{Start: []byte(prefix), End: end}}}
 }
 
-// readJournals takes the parts that no segment contains into memory and returns the days whose journals are damaged.
-func (x *Index) readJournals(ctx context.Context, rows storage.RowSet) (damaged []int64, err error) {
-	it := x.series.ReadRows(ctx, rows, storage.ReadOptions{Filter: storage.Filter{VersionsMax: 1}})
+// readJournals takes the parts that the filter admits and no segment contains into memory. It returns the days whose journals
+// are damaged.
+func (x *Index) readJournals(ctx context.Context, rows storage.RowSet, filter storage.Filter) (damaged []int64, err error) {
+	it := x.series.ReadRows(ctx, rows, storage.ReadOptions{Filter: filter})
 	defer func() { _ = it.Close() }()
 	var r dayRestorer
 	packer := &partPacker{}
@@ -201,6 +283,20 @@ func (r *dayRestorer) take(row storage.Row) error {
 	return nil
 }
 
+// unwrite marks all that is known of the day as not written yet, for a new journal.
+func (d *openDay) unwrite() {
+	for _, p := range *d.pages.Load() {
+		if p != nil {
+			p.dirty.Store(true)
+		}
+	}
+	d.each(func(_ Ref, word *atomic.Uint32, row *uint32) {
+		word.Or(wordDirty)
+		*row = 0
+	})
+	d.dirty.Store(true)
+}
+
 // repairJournal joins what the data rows say with what could be read, and writes a journal that takes the place of the
 // damaged one. If that is interrupted the damaged part is still there and the next Open repairs again.
 func (x *Index) repairJournal(ctx context.Context, day int64) error {
@@ -212,16 +308,7 @@ func (x *Index) repairJournal(ctx context.Context, day int64) error {
 	if err := x.takeIn(s); err != nil {
 		return err
 	}
-	for _, p := range *d.pages.Load() {
-		if p != nil {
-			p.dirty.Store(true)
-		}
-	}
-	d.each(func(_ Ref, word *atomic.Uint32, row *uint32) {
-		word.Or(wordDirty)
-		*row = 0
-	})
-	d.dirty.Store(true)
+	d.unwrite()
 	end := d.journal.seq
 	d.journal = journalState{known: true, first: end, seq: end}
 	delete(x.cleared, day) // the new parts do not tell of them

@@ -148,7 +148,7 @@ func (x *Index) Fold(ctx context.Context) error {
 func (x *Index) findDays(ctx context.Context) (days []int64, err error) {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	if err := x.findPeriods(ctx); err != nil {
+	if err := x.findPeriods(ctx, storage.Filter{VersionsMax: 1}); err != nil {
 		return nil, err
 	}
 	x.expireLocked()
@@ -189,7 +189,8 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 	if err != nil {
 		return err
 	}
-	damaged, err := x.readJournals(ctx, specialRows(string(append(appendDay([]byte(journalPrefix), day), '#'))))
+	rows := specialRows(string(append(appendDay([]byte(journalPrefix), day), '#')))
+	damaged, err := x.readJournals(ctx, rows, storage.Filter{VersionsMax: 1})
 	if err != nil {
 		return err
 	}

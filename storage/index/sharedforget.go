@@ -133,7 +133,8 @@ func (x *Index) readDay(ctx context.Context, day int64) (contains contents, err 
 	if _, contains, err = x.formerDay(ctx, dayPeriod(day)); err != nil {
 		return contains, err
 	}
-	damaged, err := x.readJournals(ctx, specialRows(string(append(appendDay([]byte(journalPrefix), day), '#'))))
+	rows := specialRows(string(append(appendDay([]byte(journalPrefix), day), '#')))
+	damaged, err := x.readJournals(ctx, rows, storage.Filter{VersionsMax: 1})
 	if err == nil && len(damaged) > 0 {
 		err = fmt.Errorf("%w: the day's journal is damaged; the next server that reads it repairs it", storage.ErrCorrupt)
 	}

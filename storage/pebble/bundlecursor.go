@@ -93,6 +93,12 @@ func (b *bundleCursor) settle(c *cursor, ok bool) error {
 				return err
 			}
 		}
+		// A later seek forgets the error of the iterator, so look at it first.
+		if !b.ok {
+			if err := c.it.Error(); err != nil {
+				return err
+			}
+		}
 		if !plain && !b.left {
 			break
 		}

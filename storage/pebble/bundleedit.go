@@ -124,7 +124,7 @@ func (s *Store) checkCodec(rec *tableRecord) error {
 // write becomes durable before the note.
 func (t *Table) takeCodec(ctx context.Context) error {
 	rec := *t.record()
-	if rec.Bundle == "" || rec.Bundle == t.store.opts.Bundle.Name {
+	if t.store.opts.ReadOnly || rec.Bundle == "" || rec.Bundle == t.store.opts.Bundle.Name {
 		return nil
 	}
 	rec.Bundle = t.store.opts.Bundle.Name

@@ -42,7 +42,7 @@ type bundleFigures struct {
 
 // startBundling starts the background job, which Close ends.
 func (s *Store) startBundling() {
-	if s.opts.Bundle == nil || s.opts.BundleEvery < 0 {
+	if s.opts.Bundle == nil || s.opts.BundleEvery < 0 || s.opts.ReadOnly {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())

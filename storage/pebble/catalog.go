@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -128,19 +130,20 @@ func closeIter(it *pebble.Iterator, err error) error {
 
 // loadTables restores tables, their live partitions and tablets when a store opens.
 func (s *Store) loadTables() error {
-	err := readCatalog(s.db, catalogTables, func(name string, value []byte) error {
-		var rec tableRecord
-		if err := json.Unmarshal(value, &rec); err != nil || rec.Name != name || rec.ID == catalogTable {
-			return fmt.Errorf("%w: record of table %q: %v", storage.ErrCorrupt, name, err)
-		}
+	recs, err := readRecords(s.db, &s.opts, s.health)
+	if err != nil {
+		return err
+	}
+	for _, rec := range recs.all() {
 		if err := s.checkCodec(&rec); err != nil {
 			return err
 		}
 		s.addTable(newTable(s, rec))
-		return nil
-	})
-	if err != nil {
-		return err
+	}
+	if !s.opts.ReadOnly {
+		if err := s.alignRecords(&recs); err != nil {
+			return err
+		}
 	}
 	for _, t := range s.tables {
 		if err := t.discoverPartitions(); err != nil {
@@ -150,7 +153,12 @@ func (s *Store) loadTables() error {
 			return err
 		}
 	}
-	return readCatalog(s.db, catalogSplits, func(name string, value []byte) error {
+	return s.loadSplits()
+}
+
+// loadSplits restores the tablets of all tables. Without split keys, a table has one tablet, which is split again.
+func (s *Store) loadSplits() error {
+	err := readCatalog(s.db, catalogSplits, func(name string, value []byte) error {
 		t, ok := s.tables[name]
 		if !ok {
 			return nil
@@ -162,10 +170,39 @@ func (s *Store) loadTables() error {
 		t.tablets.restore(keys)
 		return nil
 	})
+	if errors.Is(err, storage.ErrCorrupt) {
+		s.health.report("split keys are damaged, tablets are split again", slog.LevelError, "err", err)
+		return nil
+	}
+	return err
 }
 
-// discoverPartitions finds the days that have keys by one seek each.
-func (t *Table) discoverPartitions() (err error) {
+// discoverPartitions finds the days that have keys by one seek each. Beside damaged blocks it finds them by probePartitions.
+func (t *Table) discoverPartitions() error {
+	err := t.seekPartitions()
+	if errors.Is(err, storage.ErrCorrupt) {
+		t.store.health.report("a table is damaged, reads that need the damaged part fail", slog.LevelError, "table",
+			t.record().Name, "err", err)
+		err = t.probePartitions()
+	}
+	if err != nil {
+		return err
+	}
+	for _, b := range t.record().Bundled {
+		i := slices.IndexFunc(t.families, func(f *family) bool { return f.id == b.Family })
+		if i < 0 {
+			continue
+		}
+		if state := t.families[i].days.load().state(b.Day); state != nil {
+			state.bundled.Store(true)
+			state.complete = b.Complete
+		}
+	}
+	return nil
+}
+
+// seekPartitions finds the days that have keys by one seek each.
+func (t *Table) seekPartitions() (err error) {
 	lower := makeHeader(t.id, 0, dayMax)
 	it, err := t.store.db.NewIter(&pebble.IterOptions{LowerBound: appendPartitionStart(nil, lower),
 		UpperBound: appendPartitionStart(nil, makeHeader(t.id+1, 0, dayMax))})
@@ -187,14 +224,6 @@ func (t *Table) discoverPartitions() (err error) {
 		}
 		f.days.add(h.day())
 		seek = appendPartitionStart(seek[:0], h.next())
-	}
-	for _, b := range t.record().Bundled {
-		if f := byID[b.Family]; f != nil {
-			if state := f.days.load().state(b.Day); state != nil {
-				state.bundled.Store(true)
-				state.complete = b.Complete
-			}
-		}
 	}
 	return nil
 }
@@ -267,6 +296,7 @@ func (t *Table) markMixed(ctx context.Context, f *family) error {
 	return nil
 }
 
+// putRecord writes a record of the tree's own key space. Records of tables go to their copy first.
 func (s *Store) putRecord(ctx context.Context, family uint8, name string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -274,6 +304,11 @@ func (s *Store) putRecord(ctx context.Context, family uint8, name string, value 
 	}
 	if err := s.waitRoom(ctx); err != nil {
 		return err
+	}
+	if rec, ok := value.(tableRecord); ok {
+		if err := s.storeRecords(rec); err != nil {
+			return err
+		}
 	}
 	if err := s.db.Set(catalogKey(family, name), data, pebble.NoSync); err != nil {
 		return engineError("write catalogue record of "+name, err)

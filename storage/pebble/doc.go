@@ -16,6 +16,8 @@
 // Atomicity: each row mutation is one batch of the tree. Mutations that must read first (deletes, CheckAndApply) hold
 // the exclusive side of their row's stripe lock; plain writes hold the shared side, and so never block one another.
 //
-// Damage and full disks never end the process: corrupt blocks surface as storage.ErrCorrupt from the read that met
-// them, lack of space as storage.ErrUnavailable from writes until a flush succeeds again.
+// Damage and full disks never end the process: a read that meets a damaged block fails with storage.ErrCorrupt and the
+// file's name, while other reads and writes go on. Open refuses a store whose manifest or whose list of files is not whole;
+// Options.AcceptLoss goes on without files that are lost. Lack of space surfaces as storage.ErrUnavailable from writes until
+// a flush succeeds again.
 package pebble

@@ -10,7 +10,8 @@ import (
 	"halite/storage"
 )
 
-// engineError turns an error of the tree into one of the contract and says what was under way.
+// engineError turns an error of the tree into one of the contract and says what was under way. An error about a damaged file
+// names the file.
 func engineError(doing string, err error) error {
 	switch {
 	case err == nil:
@@ -18,7 +19,10 @@ func engineError(doing string, err error) error {
 	case errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrUnavailable),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", doing, err)
-	case pebble.IsCorruptionError(err):
+	case isDamage(err):
+		if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
+			return fmt.Errorf("%s: %w: table file %s: %w", doing, storage.ErrCorrupt, info.Path, info.Details)
+		}
 		return fmt.Errorf("%s: %w: %w", doing, storage.ErrCorrupt, err)
 	case storage.Exhausted(err), errors.Is(err, pebble.ErrClosed):
 		return fmt.Errorf("%s: %w: %w", doing, storage.ErrUnavailable, err)

@@ -47,9 +47,19 @@ func Open(opts Options) (*Store, error) {
 	return s, nil
 }
 
+// osFS is the given file system, or the machine's.
+func osFS(fs vfs.FS) vfs.FS {
+	if fs == nil {
+		return vfs.Default
+	}
+	return fs
+}
+
 // openFS opens the store on a given file system.
 func openFS(opts Options, h *health) (*Store, error) {
-	if err := makeDir(opts.FS, opts.Dir); err != nil {
+	if opts.ReadOnly {
+		opts.FS = readFS{opts.FS}
+	} else if err := makeDir(opts.FS, opts.Dir); err != nil {
 		return nil, engineError("create storage directory", err)
 	}
 	lock, err := opts.FS.Lock(opts.FS.PathJoin(opts.Dir, lockName))
@@ -67,31 +77,49 @@ func openFS(opts Options, h *health) (*Store, error) {
 }
 
 func openLocked(opts Options, h *health, lock io.Closer) (*Store, error) {
-	s := &Store{opts: opts, lock: lock, health: h, tables: map[string]*Table{}, bundleWake: make(chan struct{}, 1)}
-	fs := opts.FS
-	tree := fs.PathJoin(opts.Dir, treeName)
-	// The tree makes its directory itself, but not the directory's name durable. From here on a crash at any point leaves
-	// a directory that opens: see treeFS.
-	if err := makeDir(fs, tree); err != nil {
-		return nil, engineError("create directory", err)
-	}
+	s := &Store{opts: opts, lock: lock, health: h, tables: map[string]*Table{}, bundleWake: make(chan struct{}, 1),
+		watch: &manifestWatch{}}
 	cache := pebble.NewCache(opts.CacheBytes)
 	defer cache.Unref()
-	to := treeOptions(opts, s.health, s.spanEnd)
+	to := treeOptions(opts, s.health, s.spanEnd, s.watch)
 	to.Cache = cache
-	db, err := pebble.Open(tree, to)
-	if err != nil {
-		return nil, engineError("open store", err)
+	if err := s.openTree(to); err != nil {
+		return nil, err
 	}
-	s.db = db
-	s.loadOptions = loadWriterOptions(db, to)
+	s.loadOptions = loadWriterOptions(s.db, to)
 	s.onceOptions = thoroughOptions(s.loadOptions, zstdLevelOnce)
 	s.bundleOptions = thoroughOptions(s.loadOptions, zstdLevelThorough)
 	if err := s.prepare(); err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, s.db.Close())
 	}
+	s.logLosses()
 	s.startBundling()
 	return s, nil
+}
+
+// openTree checks the manifest, leaves out what is lost as accepted, and opens the tree.
+func (s *Store) openTree(to *pebble.Options) (err error) {
+	opts := &s.opts
+	tree := opts.FS.PathJoin(opts.Dir, treeName)
+	if opts.ReadOnly {
+		to.ReadOnly, to.DisableConsistencyCheck = true, true
+	} else {
+		// The tree makes its directory itself, but not the directory's name durable. From here on a crash at any point leaves
+		// a directory that opens: see treeFS.
+		if err := makeDir(opts.FS, tree); err != nil {
+			return engineError("create directory", err)
+		}
+		if err := checkManifest(opts.FS, opts.Dir); err != nil {
+			return err
+		}
+		if s.lost, err = acceptLosses(opts, to); err != nil {
+			return err
+		}
+	}
+	if s.db, err = pebble.Open(tree, to); err != nil {
+		return refusal(opts, to, engineError("open store", err))
+	}
+	return nil
 }
 
 // closerList closes its members in order.
@@ -108,6 +136,9 @@ func (l closerList) Close() error {
 
 // prepare reads what the store holds, after its tree is open.
 func (s *Store) prepare() error {
+	if s.opts.ReadOnly {
+		return s.loadTables()
+	}
 	var err error
 	if s.load, err = newLoadDir(s.opts.FS, s.opts.FS.PathJoin(s.opts.Dir, stagedName)); err != nil {
 		return err
@@ -158,11 +189,11 @@ func makeDir(fs vfs.FS, dir string) error {
 // treeOptions are the tree's settings. They suit two cores: few compactions at once, large memtables and blocks,
 // thorough compression in the last level only, where most bytes rest. Keys of neighbouring rows are so alike that the
 // levels above are several times smaller with a compression that costs next to nothing.
-func treeOptions(opts Options, h *health, spanEnd func(key []byte) []byte) *pebble.Options {
+func treeOptions(opts Options, h *health, spanEnd func(key []byte) []byte, watch *manifestWatch) *pebble.Options {
 	comparer := newComparer()
 	keySchema := colblk.DefaultKeySchema(comparer, keyBundleRows)
 	o := &pebble.Options{
-		FS:                          treeFS{FS: opts.FS, h: h},
+		FS:                          treeFS{FS: opts.FS, h: h, watch: watch},
 		Comparer:                    comparer,
 		Merger:                      newMerger(),
 		KeySchema:                   keySchema.Name,

@@ -53,6 +53,12 @@ type Options struct {
 	Dir string
 	// FS is the file system; nil is the machine's disk.
 	FS vfs.FS
+	// ReadOnly opens a store that exists without changing a byte. Writes fail, and damaged or missing files fail the reads that
+	// need them.
+	ReadOnly bool
+	// AcceptLoss says which table files, by their names like 000012.sst, Open may leave out if they are damaged or missing. It
+	// sets their remains aside in the folder lost, and Store.Lost tells what they held. nil accepts no loss.
+	AcceptLoss func(file string) bool
 	// CacheBytes bounds the block cache; 0 is CacheBytesDefault.
 	CacheBytes int64
 	// MemtableBytes bounds one memtable; up to four may queue. 0 is MemtableBytesDefault.

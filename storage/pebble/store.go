@@ -27,6 +27,8 @@ type Store struct {
 	// closers are closed last, the lock first.
 	closers closerList
 	load    *loadDir
+	watch   *manifestWatch
+	lost    []Damage // see Lost
 	// Of the files of Load into tables with HourKeys, whose days are bundled later; into others, where they stay as they are;
 	// and of bundled days.
 	loadOptions, onceOptions, bundleOptions sstable.WriterOptions
@@ -105,12 +107,15 @@ func (s *Store) addTable(t *Table) {
 	s.tableIDMax = max(s.tableIDMax, t.id)
 }
 
-// Sync is part of storage.Store: it flushes the memtables, or does nothing if they hold nothing new.
+// Sync is part of storage.Store: it flushes the memtables, if they hold something new, and notes how long the manifest is.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := s.checkOpen(); err != nil {
 		return err
 	}
 	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	if err := s.watch.note(s.opts.FS, s.opts.Dir); err != nil {
 		return err
 	}
 	if err := s.maintainTablets(ctx); err != nil {
@@ -223,6 +228,8 @@ func (s *Store) Close() error {
 	}
 	if err != nil {
 		errs = append(errs, fmt.Errorf("last flush: %w", err))
+	} else if err := s.watch.note(s.opts.FS, s.opts.Dir); err != nil {
+		errs = append(errs, err)
 	}
 	if err := s.db.Close(); err != nil {
 		errs = append(errs, engineError("close", err))

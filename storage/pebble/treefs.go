@@ -2,6 +2,8 @@ package pebble
 
 import (
 	"errors"
+	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -16,14 +18,15 @@ const (
 	manifestPrefix = "MANIFEST-"
 )
 
-// treeFS is the file system as the tree sees it. It repairs three habits of the tree.
+// treeFS is the file system as the tree sees it. It watches the manifest and repairs three habits of the tree.
 //
 // The tree takes every failure to write its manifest for the end: it cannot tell what the file holds. A write that lacks
 // disk space leaves nothing behind that a sync could have lost. So treeFS repeats it until there is space, and the tree
 // sees a slow write. Reads go on meanwhile, and health.writable refuses writes.
 type treeFS struct {
 	vfs.FS
-	h *health
+	h     *health
+	watch *manifestWatch
 }
 
 // Create slows down while flushes fail: the tree retries at once and for ever, and would spin until space is back.
@@ -53,7 +56,7 @@ func (fs treeFS) Create(name string, category vfs.DiskWriteCategory) (f vfs.File
 		return err
 	})
 	if manifest && err == nil {
-		f = manifestFile{f, fs.h}
+		f = &watchedManifest{File: manifestFile{f, fs.h}, watch: fs.watch, name: base}
 	}
 	return f, err
 }
@@ -102,3 +105,44 @@ func (h *health) retry(operation func() error) error {
 		}
 	}
 }
+
+// readFS is a file system that changes nothing.
+type readFS struct{ vfs.FS }
+
+var errReadOnly = errors.New("the store is open for reading only")
+
+// Lock is part of vfs.FS. A lock file that does not exist is nobody's, and is not created.
+func (fs readFS) Lock(name string) (io.Closer, error) {
+	if _, err := fs.Stat(name); errors.Is(err, os.ErrNotExist) {
+		return io.NopCloser(nil), nil
+	}
+	return fs.FS.Lock(name)
+}
+
+// Create is part of vfs.FS.
+func (fs readFS) Create(string, vfs.DiskWriteCategory) (vfs.File, error) { return nil, errReadOnly }
+
+// Link is part of vfs.FS.
+func (fs readFS) Link(string, string) error { return errReadOnly }
+
+// OpenReadWrite is part of vfs.FS.
+func (fs readFS) OpenReadWrite(string, vfs.DiskWriteCategory, ...vfs.OpenOption) (vfs.File, error) {
+	return nil, errReadOnly
+}
+
+// Remove is part of vfs.FS.
+func (fs readFS) Remove(string) error { return errReadOnly }
+
+// RemoveAll is part of vfs.FS.
+func (fs readFS) RemoveAll(string) error { return errReadOnly }
+
+// Rename is part of vfs.FS.
+func (fs readFS) Rename(string, string) error { return errReadOnly }
+
+// ReuseForWrite is part of vfs.FS.
+func (fs readFS) ReuseForWrite(string, string, vfs.DiskWriteCategory) (vfs.File, error) {
+	return nil, errReadOnly
+}
+
+// MkdirAll is part of vfs.FS.
+func (fs readFS) MkdirAll(string, os.FileMode) error { return errReadOnly }
