@@ -20,6 +20,9 @@ func tsdb(args ...string) (string, error) {
 	return string(out), err
 }
 
+// tsdbOutput is tsdb without what the command prints about errors.
+func tsdbOutput(args ...string) ([]byte, error) { return exec.Command(binary, args...).Output() }
+
 // offline are the arguments of a command that works on the tables of dir in Bigtable.
 func offline(dir string, args ...string) []string {
 	return append(append(args, "--storage.path", dir), bigtableFlags...)

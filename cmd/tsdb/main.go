@@ -40,16 +40,14 @@ func runCommand(args []string) error {
 
 	migrate := app.Command("migrate", "Copy all tables between --storage.path and Bigtable, row for row, and prove them equal.")
 	migrateConfig := addMigrateFlags(migrate)
-
 	emulator := app.Command("emulator", "Run a Bigtable in memory, to try out --storage.engine=bigtable on one machine.")
 	emulatorConfig := addEmulatorFlags(emulator)
-
 	rollups := app.Command("rollup", "Check or compute the rollups of a stopped server; see its sub-commands.")
 	rollupCommands := addRollupCommands(rollups)
-
 	planning := app.Command("plan", "Reckon what a load takes in Bigtable: rows, bytes and nodes; see docs/bigtable.md.")
 	planConfig := addPlanFlags(planning)
 
+	verifying := addVerifyCommand(app)
 	keeping := addRetentionCommand(app)
 	version := app.Command("version", "Print the version.")
 
@@ -74,6 +72,8 @@ func runCommand(args []string) error {
 		return rollupCommands.run(command, os.Stdout)
 	case planning.FullCommand():
 		return planConfig.run(os.Stdout)
+	case verifying.command.FullCommand():
+		return verifying.run(os.Stdout)
 	case keeping.command.FullCommand():
 		return keeping.run(os.Stdout)
 	case version.FullCommand():

@@ -258,3 +258,26 @@ func (t *Tiers) Rebuild(ctx context.Context, first, last int64) error {
 		}
 	}
 }
+
+// CheckCell verifies that a cell of TableRollup is one of its row. It passes marks, which hold no states.
+func CheckCell(row []byte, stored *storage.Cell) error {
+	_, month, ok := parseKey(row)
+	if !ok {
+		return fmt.Errorf("%w: table %s has row %q", storage.ErrCorrupt, storage.TableRollup, row)
+	}
+	q := stored.Qualifier
+	if len(q) == 0 || q[len(q)-1] != kindStates {
+		return nil
+	}
+	first, unitMs, n := MonthStart(month), int64(dayMs), int(MonthStart(month+1)-MonthStart(month))
+	if stored.Family == storage.FamilyHours {
+		first, unitMs, n = stored.TsMs/dayMs, keyschema.HourMs, keyschema.DayHours
+	}
+	var decoder cell.Decoder
+	var c rollup.Columns
+	c.Reset(first*dayMs, unitMs, n, rollup.FieldsAll)
+	if _, err := decoder.Decode(&c, row, q, stored.Value, first*dayMs, n); err != nil {
+		return fmt.Errorf("%w: table %s, row %q: %w", storage.ErrCorrupt, storage.TableRollup, row, err)
+	}
+	return nil
+}

@@ -45,33 +45,51 @@ func (x *Index) restoreAll(ctx context.Context) (damaged []int64, err error) {
 	return x.readJournals(ctx, specialRows(journalPrefix), storage.Filter{VersionsMax: 1})
 }
 
-// restoreByDay restores the catalogue beside damaged blocks of its table. It reads each day by itself, and makes those that it
-// cannot read from the rows.
+// restoreByDay restores the catalogue beside damaged blocks of its table: spans of days that can be read, and each other day
+// from the rows. It returns the days whose journals are damaged.
 func (x *Index) restoreByDay(ctx context.Context) (damaged []int64, err error) {
 	x.open.days = map[int64]*openDay{}
 	x.closed.days, x.closed.months = map[int64]*folded{}, map[period]*folded{}
 	x.unclean, x.begun, x.seen = map[period]bool{}, map[period]uint32{}, seenParts{days: map[int64]*seenDay{}}
-	for day := dayOf(keyschema.HourOf(x.oldestMs())); day <= dayOf(keyschema.HourMax); day++ {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		from := keyschema.HourStartMs(firstHour(day))
-		filter := storage.Filter{FromMs: from, ToMs: from + keyschema.DayHours*keyschema.HourMs, VersionsMax: 1}
-		err := x.findPeriods(ctx, filter)
-		var broken []int64
-		if err == nil {
-			broken, err = x.readJournals(ctx, specialRows(journalPrefix), filter)
-		}
-		if errors.Is(err, storage.ErrCorrupt) {
-			err = x.restoreFromRows(ctx, day, err)
-			broken = nil
-		}
+	return x.restoreSpan(ctx, dayOf(keyschema.HourOf(x.oldestMs())), dayOf(keyschema.HourMax))
+}
+
+// restoreSpan restores the days from first to last.
+func (x *Index) restoreSpan(ctx context.Context, first, last int64) (damaged []int64, err error) {
+	from, to := keyschema.HourStartMs(firstHour(first)), keyschema.HourStartMs(firstHour(last+1))
+	filter := storage.Filter{FromMs: from, ToMs: to, VersionsMax: 1}
+	err = x.probeSpan(ctx, filter) // a read that fails midway would leave something behind
+	switch {
+	case errors.Is(err, storage.ErrCorrupt) && first == last:
+		return nil, x.restoreFromRows(ctx, first, err)
+	case errors.Is(err, storage.ErrCorrupt):
+		middle := first + (last-first)/2
+		damaged, err = x.restoreSpan(ctx, first, middle)
 		if err != nil {
 			return nil, err
 		}
-		damaged = append(damaged, broken...)
+		more, err := x.restoreSpan(ctx, middle+1, last)
+		return append(damaged, more...), err
+	case err != nil:
+		return nil, err
 	}
-	return damaged, nil
+	if err := x.findPeriods(ctx, filter); err != nil {
+		return nil, err
+	}
+	return x.readJournals(ctx, specialRows(journalPrefix), filter)
+}
+
+// probeSpan fails if the rows that restore reads cannot be read.
+func (x *Index) probeSpan(ctx context.Context, filter storage.Filter) error {
+	var rows storage.RowSet
+	for _, prefix := range []string{rootPrefix, monthRootPrefix, journalPrefix} {
+		rows.Ranges = append(rows.Ranges, specialRows(prefix).Ranges...)
+	}
+	it := x.series.ReadRows(ctx, rows, storage.ReadOptions{Filter: filter})
+	defer func() { _ = it.Close() }()
+	for it.Next() {
+	}
+	return it.Err()
 }
 
 // restoreFromRows makes a day, whose catalogue cannot be read for cause, from the rows. It stays an open day in memory until the

@@ -1,0 +1,72 @@
+package ingest
+
+import (
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/ingest/wal"
+	"halite/keyschema"
+)
+
+// SeriesHours takes series and the hours in which they have samples; *index.Index does, through its Add and Touch.
+type SeriesHours func(ls labels.Labels) (touch func(hour int64), err error)
+
+// ReadLog reads the log of a stopped server, tells take of the series and hours in it, and returns what is damaged. It changes
+// nothing.
+func ReadLog(fs vfs.FS, dir string, take SeriesHours) (losses []wal.Loss, err error) {
+	packer, err := wal.NewSeriesPacker()
+	if err != nil {
+		return nil, err
+	}
+	defer packer.Close()
+	r := logReader{take: take, packer: packer, touch: map[uint32]func(int64){}, last: map[uint32]int64{}}
+	return wal.Scan(fs, dir, r.record)
+}
+
+// logReader follows the numbers that the log gives to series.
+type logReader struct {
+	take   SeriesHours
+	packer *wal.SeriesPacker
+	touch  map[uint32]func(hour int64)
+	last   map[uint32]int64 // the hour touched last
+}
+
+func (r *logReader) record(kind byte, payload []byte, at wal.Position) error {
+	switch kind {
+	case wal.KindSeries:
+		return wal.ParseSeries(payload, r.series)
+	case wal.KindPackedSeries, wal.KindSeriesColumns:
+		series, err := r.packer.Unpack(payload)
+		if err != nil {
+			return fmt.Errorf("%w at %s", err, at)
+		}
+		if kind == wal.KindSeriesColumns {
+			return wal.ParseSeriesColumns(series, r.series)
+		}
+		return wal.ParseSeries(series, r.series)
+	case wal.KindSamples:
+		it := wal.ReadSamples(payload)
+		for it.Next() {
+			hour := keyschema.HourOf(max(0, it.TsMs))
+			if touch := r.touch[it.Ref]; touch != nil && r.last[it.Ref] != hour {
+				touch(hour)
+				r.last[it.Ref] = hour
+			}
+		}
+		return it.Err()
+	}
+	return nil
+}
+
+// series takes a series under a number, or, without labels, gives the number up.
+func (r *logReader) series(number uint32, ls []labels.Label) (err error) {
+	delete(r.last, number)
+	if len(ls) == 0 {
+		delete(r.touch, number)
+		return nil
+	}
+	r.touch[number], err = r.take(labels.New(ls...))
+	return err
+}

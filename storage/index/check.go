@@ -1,0 +1,69 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"halite/storage"
+)
+
+// OpenReadOnly restores the catalogue from tables that are open for reading only. It repairs nothing: it makes days, which it
+// cannot read, from the rows in memory, and returns those whose journals are damaged. Without tables, there is no catalogue,
+// and it returns nil.
+func OpenReadOnly(ctx context.Context, opts Options) (x *Index, damaged []int64, err error) {
+	if err := opts.Validate(); err != nil {
+		return nil, nil, err
+	}
+	opts.setDefaults()
+	x = newIndex(opts)
+	for name, to := range map[string]*storage.Table{
+		storage.TableSeries: &x.series, storage.TableLabels: &x.labels, storage.TableMeta: &x.meta,
+	} {
+		if *to, err = opts.Store.Table(ctx, name); errors.Is(err, storage.ErrNoTable) {
+			return nil, nil, nil
+		} else if err != nil {
+			return nil, nil, fmt.Errorf("index: table %s: %w", name, err)
+		}
+	}
+	x.maint.Lock()
+	defer x.maint.Unlock()
+	if damaged, err = x.restoreAll(ctx); errors.Is(err, storage.ErrCorrupt) {
+		damaged, err = x.restoreByDay(ctx)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("index: restore the catalogue: %w", err)
+	}
+	return x, damaged, nil
+}
+
+// Days returns the unix days that the catalogue knows, ascending.
+func (x *Index) Days() []int64 {
+	days := map[int64]struct{}{}
+	for _, d := range x.open.all() {
+		days[d.day] = struct{}{}
+	}
+	for _, c := range x.closed.between(0, dayMax) {
+		days[int64(c.of)] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(days))
+}
+
+// CheckCell verifies the checksum of a cell of the catalogue. It passes cells of other tables.
+func CheckCell(table string, row, qualifier, value []byte) error {
+	if table != storage.TableSeries && table != storage.TableLabels &&
+		(table != storage.TableMeta || !bytes.HasPrefix(row, []byte(labelSetPrefix))) {
+		return nil
+	}
+	ofRoot := bytes.HasPrefix(row, []byte(rootPrefix)) || bytes.HasPrefix(row, []byte(monthRootPrefix))
+	if table == storage.TableSeries && ofRoot && string(qualifier) != string(rune(qualRoot)) {
+		return nil // intents and reservations, some of which hold nothing
+	}
+	if _, _, err := unsealUpTo(formatV3, value, row, qualifier); err != nil {
+		return corrupt(table, row, qualifier, err)
+	}
+	return nil
+}
