@@ -11,12 +11,13 @@ import (
 type RefusedSamples struct {
 	Metric  string `json:"metric"`
 	Samples uint64 `json:"samples"`
-	// Excess bounds by how much Samples may be too large: the metric took the place of another that had as many.
-	Excess uint64 `json:"excess,omitempty"`
+	// Uncounted is the most that Samples lacks: too many metrics were refused to count each one from its first sample.
+	Uncounted uint64 `json:"uncounted,omitempty"`
 }
 
 // metricCounts counts by metric in bounded memory, with the algorithm Space-Saving: a metric without a place takes that of
-// the metric with the smallest count, and goes on from there. So metrics with large counts always have a place.
+// the metric with the smallest sum of Samples and Uncounted, which it inherits as Uncounted. So metrics with large counts
+// always have a place.
 type metricCounts struct {
 	most     int
 	byMetric map[string]*metricCount
@@ -27,6 +28,8 @@ type metricCount struct {
 	RefusedSamples
 	at int // place in the heap
 }
+
+func (e *metricCount) sum() uint64 { return e.Samples + e.Uncounted }
 
 func newMetricCounts(most int) metricCounts {
 	return metricCounts{most: most, byMetric: map[string]*metricCount{}}
@@ -43,7 +46,7 @@ func (c *metricCounts) add(metric string, n uint64) {
 	default:
 		e = c.heap[0]
 		delete(c.byMetric, e.Metric)
-		e.Metric, e.Excess = strings.Clone(metric), e.Samples
+		e.Metric, e.Samples, e.Uncounted = strings.Clone(metric), 0, e.sum()
 		c.byMetric[e.Metric] = e
 	}
 	e.Samples += n
@@ -62,11 +65,11 @@ func (c *metricCounts) largest(most int) []RefusedSamples {
 	return slices.Clip(out[:min(most, len(out))])
 }
 
-// countHeap has the smallest count first. It implements heap.Interface.
+// countHeap has the smallest sum first. It implements heap.Interface.
 type countHeap []*metricCount
 
 func (h countHeap) Len() int           { return len(h) }
-func (h countHeap) Less(i, j int) bool { return h[i].Samples < h[j].Samples }
+func (h countHeap) Less(i, j int) bool { return h[i].sum() < h[j].sum() }
 func (h countHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].at, h[j].at = i, j
