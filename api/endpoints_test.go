@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"halite/ingest"
 )
 
 // endpointCase is a request that succeeds, and its body. A body that ends in "…" is given by its beginning, because the
@@ -97,6 +99,11 @@ func statusCases() []endpointCase {
 				`"labelValueCountByLabelName":[],"memoryInBytesByLabelName":[],"seriesCountByLabelValuePair":[]}`),
 		},
 		{"blocks", "status/tsdb/blocks", ok(`{"blocks":[]}`)},
+		{
+			"limits", "status/limits?limit=1", ok(`{"series":{"used":3,"warn":4,"max":5,"dryRun":true},` +
+				`"memoryBytes":{"used":0,"warn":0,"max":0,"dryRun":false},"metrics":[{"metric":"m1","pattern":"m*","used":9,"warn":8,` +
+				`"max":10,"dryRun":false}],"refused":[{"metric":"bomb","samples":7}]}`),
+		},
 		{"replay", "status/walreplay", ok(`{"min":1,"max":3,"current":2}`)},
 	}
 }
@@ -109,6 +116,13 @@ func TestEndpoints(t *testing.T) {
 			"b":       {{Type: "gauge", Help: "B", Unit: "bytes"}},
 		}
 		o.Stats = fakeStats{}
+		o.SeriesLimits = func(most int) ingest.SeriesLimitStatus {
+			return ingest.SeriesLimitStatus{
+				Series:  ingest.LimitUse{Used: 3, Warn: 4, Max: 5, DryRun: true},
+				Metrics: []ingest.MetricLimitUse{{Metric: "m1", Pattern: "m*", LimitUse: ingest.LimitUse{Used: 9, Warn: 8, Max: 10}}}[:most],
+				Refused: []ingest.RefusedSamples{{Metric: "bomb", Samples: 7}}[:most],
+			}
+		}
 		o.Flags = map[string]string{"web.x": "y"}
 		o.Config = func() string { return "global: {}\n" }
 		o.Build = BuildInfo{Version: "9.9.9", Revision: "abc", GoVersion: "go1"}
@@ -248,6 +262,7 @@ func badLookupCases() []badCase {
 		},
 		{"status/tsdb?limit=0", bad(`limit must be a positive number`)},
 		{"status/tsdb?limit=10001", bad(`limit must not exceed 10000`)},
+		{"status/limits?limit=x", bad(`limit must be a positive number`)},
 	}
 }
 

@@ -50,7 +50,8 @@ func TestCardinalityBomb(t *testing.T) {
 	stored, refused := 0, 0
 	send := func(n int) {
 		at := now.Add(time.Duration(n) * time.Millisecond)
-		points := append(bomb("bomb", n*batch, batch, at.UnixMilli()), wave("known", known, at, at.Add(time.Millisecond), time.Second)...)
+		points := bomb("bomb", n*batch, batch, at.UnixMilli())
+		points = append(points, wave("known", known, at, at.Add(time.Millisecond), time.Second)...)
 		code, text, header := s.post("/api/v1/write", encodeWrite(points))
 		taken := 0
 		_, err := fmt.Sscan(header.Get("X-Prometheus-Remote-Write-Samples-Written"), &taken)
