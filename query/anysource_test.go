@@ -23,6 +23,7 @@ type anySession struct{ promstorage.Queryable }
 func (anySession) Take(int64) error        { return nil }
 func (anySession) Release(int64)           {}
 func (anySession) Close()                  {}
+func (anySession) Budget() *promql.Budget  { return nil }
 func (anySession) Figures() promql.Figures { return promql.Figures{} }
 
 func (s anySession) Metrics(ctx context.Context, w promql.Windows, matchers ...*labels.Matcher) ([]string, error) {

@@ -172,7 +172,7 @@ func (e *Engine) prepare(ctx context.Context, s span, p Params) (promql.Query, e
 	if e.columns(p) {
 		qry, err = e.inner.with(e.tiers(p), p.Stats || p.StatsPerStep).newQuery(ctx, e.opts.Queryable, opts, s)
 	} else {
-		qry, err = e.inner.engineQuery(ctx, e.opts.Queryable, opts, s, s.text)
+		qry, err = e.inner.alone(ctx, e.opts.Queryable, opts, s)
 	}
 	if err != nil {
 		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
@@ -216,7 +216,7 @@ func (e *Engine) answer(ctx context.Context, q question, used *consumed) (*Resul
 		return nil, err
 	}
 	if value := in.look(); value != nil {
-		return e.finish(q, &Result{Value: value}, in, ex), nil
+		return e.finish(ctx, q, &Result{Value: value}, in, ex)
 	}
 	timeout := e.opts.Timeout
 	if q.Timeout > 0 {
@@ -234,12 +234,15 @@ func (e *Engine) answer(ctx context.Context, q question, used *consumed) (*Resul
 	if err != nil {
 		return nil, err
 	}
-	return e.finish(q, result, in, ex), nil
+	return e.finish(ctx, q, result, in, ex)
 }
 
-// finish turns a value into the result that was asked for. The cache gets it once it has been written out, as somebody
-// waits for that; an explanation says what the cache did with it.
-func (e *Engine) finish(q question, r *Result, in *inquiry, ex *explainer) *Result {
+// finish turns a value into the result that was asked for. The cache gets the value after it is written out, because a
+// client waits for it. An explanation says how the cache used it.
+func (e *Engine) finish(ctx context.Context, q question, r *Result, in *inquiry, ex *explainer) (*Result, error) {
+	if err := e.hold(ctx, r); err != nil {
+		return nil, err
+	}
 	if r.Warnings == nil {
 		r.Warnings = annotations.Annotations{}
 	}
@@ -251,11 +254,11 @@ func (e *Engine) finish(q question, r *Result, in *inquiry, ex *explainer) *Resu
 	r.truncate(q.Limit)
 	if ex == nil {
 		r.settle = settle
-		return r
+		return r, nil
 	}
 	settle()
 	r.Explain = ex.finish(in)
-	return r
+	return r, nil
 }
 
 // checkWork refuses what could not be stopped once it runs.

@@ -119,7 +119,7 @@ func (h *hybrid) newQuery(
 ) (promql.Query, error) {
 	source := sourceOf(q)
 	if source == nil {
-		return h.engineQuery(ctx, q, opts, s, s.text)
+		return h.alone(ctx, q, opts, s)
 	}
 	began := time.Now()
 	plan, err := h.plan(opts, s)
@@ -127,11 +127,14 @@ func (h *hybrid) newQuery(
 		return nil, err
 	}
 	if plan == nil {
-		return h.engineQuery(ctx, q, opts, s, s.text)
+		return h.alone(ctx, q, opts, s)
 	}
 	perStep := opts != nil && opts.EnablePerStepStats()
+	session := source.Session()
+	held := session.Budget()
 	return &hybridQuery{
-		hybrid: h, span: s, opts: opts, queryable: q, source: source, plan: plan, planning: time.Since(began),
+		hybrid: h, span: s, opts: opts, queryable: under(q, held), session: session, held: held, plan: plan,
+		planning:   time.Since(began),
 		statistics: &stats.Statistics{Timers: stats.NewQueryTimers(), Samples: stats.NewQuerySamples(perStep)},
 	}, nil
 }
@@ -169,7 +172,8 @@ type hybridQuery struct {
 	span
 	opts       promql.QueryOpts
 	queryable  promstorage.Queryable
-	source     columnar.Source
+	session    columnar.Session
+	held       *readers.Budget // of the session and of the engine
 	plan       *columnar.Plan
 	planning   time.Duration
 	statistics *stats.Statistics
@@ -177,10 +181,9 @@ type hybridQuery struct {
 	explain    Explain
 	typed      bool // series with type or unit labels were selected
 
-	mu      sync.Mutex
-	cancel  context.CancelFunc
-	inner   promql.Query     // the engine's, if it was asked
-	session columnar.Session // nil before Exec
+	mu     sync.Mutex
+	cancel context.CancelFunc
+	inner  promql.Query // the engine's, if it was asked
 }
 
 var _ promql.Query = (*hybridQuery)(nil)
@@ -189,12 +192,11 @@ var _ promql.Query = (*hybridQuery)(nil)
 func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	session := q.source.Session()
 	q.mu.Lock()
-	q.cancel, q.session = cancel, session
+	q.cancel = cancel
 	q.mu.Unlock()
 	began := time.Now()
-	run := q.plan.Begin(ctx, session)
+	run := q.plan.Begin(ctx, q.session)
 	result := q.evaluate(ctx, run)
 	q.typed = run.Typed()
 	var fault *columnar.PanicError
@@ -207,7 +209,7 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 		result = q.askEngine(ctx, q.queryable, q.text)
 	}
 	if q.explained {
-		q.explain.fill(q.plan, run, session, q.planning, time.Since(began))
+		q.explain.fill(q.plan, run, q.session, q.planning, time.Since(began))
 	}
 	return result
 }
@@ -216,14 +218,7 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 func (q *hybridQuery) alone() bool { return q.plan.Whole() && !q.explain.Undecided }
 
 // samplesSoFar is the number of samples read, also while the query runs.
-func (q *hybridQuery) samplesSoFar() int64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.session == nil {
-		return 0
-	}
-	return q.session.Figures().Samples
-}
+func (q *hybridQuery) samplesSoFar() int64 { return q.session.Figures().Samples }
 
 // evaluate runs the plan.
 func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.Result {
@@ -283,9 +278,7 @@ func (q *hybridQuery) Close() {
 	if q.inner != nil {
 		q.inner.Close()
 	}
-	if q.session != nil {
-		q.session.Close()
-	}
+	q.session.Close()
 }
 
 // Cancel implements promql.Query.

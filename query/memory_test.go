@@ -39,17 +39,7 @@ func TestMemoryOfQueriesComesBack(t *testing.T) {
 	limited, err := promql.New(options)
 	require.NoError(t, err)
 	e := newQueryEngine(t, limited, query.On)
-	held := func() (bytes float64) {
-		families, err := registry.Gather()
-		require.NoError(t, err)
-		for _, f := range families {
-			if f.GetName() == "tsdb_query_memory_bytes" {
-				return f.GetMetric()[0].GetGauge().GetValue()
-			}
-		}
-		t.Fatal("there is no tsdb_query_memory_bytes")
-		return 0
-	}
+	held := func() float64 { return heldBytes(t, registry) }
 	refused, most := 0, 0.0
 	for range int(fromEnv("HALITE_CASES", memoryCases)) {
 		text := w.vector(1 + w.IntN(3))
@@ -78,4 +68,90 @@ func TestMemoryOfQueriesComesBack(t *testing.T) {
 	t.Logf("%d refused, %.0f bytes held at most", refused, most)
 	require.Positive(t, refused)
 	require.Positive(t, most)
+}
+
+// heldBytes is what tsdb_query_memory_bytes says.
+func heldBytes(t *testing.T, g prometheus.Gatherer) float64 {
+	t.Helper()
+	families, err := g.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == "tsdb_query_memory_bytes" {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatal("there is no tsdb_query_memory_bytes")
+	return 0
+}
+
+// unchanged says that no sample ever changes.
+type unchanged struct{}
+
+func (unchanged) Generation() uint64 { return 1 }
+
+func (unchanged) ChangedSince(uint64, int64, int64) (fromMs, toMs int64, changed bool) {
+	return 0, 0, false
+}
+
+// TestResultsAreCountedUntilClose: a result counts until it is closed, whether operators, the engine, both or the result
+// cache have made it. When results hold all memory, the next query is refused.
+func TestResultsAreCountedUntilClose(t *testing.T) {
+	s := newStack(t)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	var request []ingest.Sample
+	const series, samples = 100, 120
+	for i := range series {
+		for k := range int64(samples) {
+			request = append(request, ingest.Sample{
+				Labels: labels.FromStrings("__name__", "many", "i", fmt.Sprint(i)), TsMs: dataFrom + k*30_000, Value: float64(k),
+			})
+		}
+	}
+	s.write(request)
+	registry := prometheus.NewRegistry()
+	options := s.options
+	options.TotalBytesMax, options.Registerer = 3<<20, registry
+	limited, err := promql.New(options)
+	require.NoError(t, err)
+	e, err := query.New(query.Options{Queryable: limited, Changes: unchanged{}, Experimental: true})
+	require.NoError(t, err)
+	const resultBytes = series * samples * 16
+	end := dataFrom + int64(samples-1)*30_000
+	for _, c := range []struct {
+		name, text string
+		instant    bool
+		columnar   query.Switch
+	}{
+		{name: "engine", text: "many[1h]", instant: true}, {name: "engine, subquery", text: "many[59m:30s]", instant: true},
+		{name: "engine by request", text: "many", columnar: query.Off}, {name: "columns", text: "many"},
+		{name: "result cache", text: "many"}, {name: "both", text: "mad_over_time(many[1m:30s]) + on (i) many"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Zero(t, heldBytes(t, registry))
+			var results []*query.Result
+			for {
+				p := query.Params{Columnar: c.columnar}
+				var r *query.Result
+				if c.instant {
+					r, err = e.Instant(t.Context(), query.InstantRequest{Query: c.text, TimeMs: end, Params: p})
+				} else {
+					r, err = e.Range(t.Context(), query.RangeRequest{
+						Query: c.text, Start: time.UnixMilli(dataFrom), End: time.UnixMilli(end), Step: 30 * time.Second, Params: p,
+					})
+				}
+				if err != nil {
+					break
+				}
+				results = append(results, r)
+				require.GreaterOrEqual(t, heldBytes(t, registry), 0.9*resultBytes*float64(len(results)))
+				require.Less(t, len(results), 20)
+			}
+			require.ErrorContains(t, err, "(query.max-total-bytes)")
+			require.Greater(t, len(results), 3)
+			for _, r := range results {
+				r.Close()
+			}
+			require.Zero(t, heldBytes(t, registry))
+		})
+	}
 }

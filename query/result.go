@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/stats"
+
+	readers "halite/query/promql"
 )
 
 // errTruncated is the warning of a result cut by Params.Limit, in Prometheus' words.
@@ -25,6 +27,7 @@ type Result struct {
 	Explain *Explain
 
 	queries []promql.Query
+	held    *readers.Budget // nil if nothing is counted
 	// settle is what is left to do for the result cache; nil if it was done.
 	settle func()
 	// local is empty if columnar operators alone made the value, step by step.
@@ -41,6 +44,17 @@ func (r *Result) Close() {
 		q.Close()
 	}
 	r.queries = nil
+	if r.held != nil {
+		r.held.End()
+	}
+}
+
+// Sending says that the value is being written to a client, until Close. If other queries need the memory they may end
+// a slow answer; see readers.Answer.
+func (r *Result) Sending(a readers.Answer) {
+	if r.held != nil {
+		r.held.Sending(a)
+	}
 }
 
 // truncate cuts the value to limit series; 0 keeps all.

@@ -108,7 +108,8 @@ func (c *serveConfig) fitQueries() {
 		c.queryBytesMax = min(max(limit/queryMemoryShare, queryBytesLeast), queryBytesMost)
 	}
 	if c.queryTotalBytesMax == 0 {
-		c.queryTotalBytesMax = max(limit/queryMemoryShare*queriesAtOnce, c.queryBytesMax)
+		// A single large query must fit into what small queries do not keep for themselves.
+		c.queryTotalBytesMax = max(limit/queryMemoryShare*queriesAtOnce, c.queryBytesMax/4*5)
 	}
 	if c.engineSamplesMax == 0 {
 		c.engineSamplesMax = min(c.querySamplesMax, int(c.queryBytesMax/2/engineSampleBytes))

@@ -52,7 +52,7 @@ func TestMemoryIsShared(t *testing.T) {
 	require.NoError(t, c.Validate())
 
 	c = fit(960<<20, "--query.max-bytes=1GB", "--query.max-samples=1000")
-	require.Equal(t, []int64{1 << 30, 1 << 30, 1000},
+	require.Equal(t, []int64{1 << 30, 5 << 28, 1000},
 		[]int64{c.queryBytesMax, c.queryTotalBytesMax, int64(c.engineSamplesMax)})
 
 	fit(960<<20, "--query.row-cache-bytes=2GB")

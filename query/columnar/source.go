@@ -21,6 +21,8 @@ type Session interface {
 	Take(bytes int64) error
 	Release(bytes int64)
 	Figures() promql.Figures
+	// Budget is the budget of the query; nil if the session counts nothing.
+	Budget() *promql.Budget
 	// Close ends the query: what it holds may be used by others.
 	Close()
 }

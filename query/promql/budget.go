@@ -28,7 +28,7 @@ const (
 	LimitSeries Limit = iota
 	// LimitBytes is the memory that a query may take.
 	LimitBytes
-	// LimitTotalBytes is the memory that all queries under way may take together: a later attempt may find more.
+	// LimitTotalBytes is the memory that all queries and answers may take together: a later attempt may find more.
 	LimitTotalBytes
 )
 
@@ -37,8 +37,8 @@ func (e *LimitError) Error() string {
 	case LimitSeries:
 		return fmt.Sprintf("query selects more than %d series (query.max-series); select fewer or a shorter range", e.Value)
 	case LimitTotalBytes:
-		return fmt.Sprintf("queries under way would hold more than %d bytes in memory together (query.max-total-bytes); "+
-			"try again later, or select fewer series or a shorter range", e.Value)
+		return fmt.Sprintf("queries and answers under way would hold more than %d bytes in memory together "+
+			"(query.max-total-bytes); try again later, or select fewer series or a shorter range", e.Value)
 	}
 	return fmt.Sprintf("query would hold more than %d bytes in memory while reading (query.max-bytes); "+
 		"select fewer series or a shorter range", e.Value)
@@ -91,39 +91,29 @@ func storageError(op string, err error) error {
 	return &StorageError{Op: op, Err: err}
 }
 
-// pool is the memory that all queries under way may take together.
-type pool struct {
-	bytesMax int64
-	bytes    atomic.Int64
-}
+// leaseBytes is the unit in which a budget leases memory of the pool.
+const leaseBytes = 64 << 10
 
-// take fails if there is not as much.
-func (p *pool) take(bytes int64) bool {
-	if p.bytes.Add(bytes) > p.bytesMax {
-		p.bytes.Add(-bytes)
-		return false
-	}
-	return true
-}
+// smallBytes is the memory up to which a query is small. Small queries may use the whole pool, others all but
+// 1/smallShare of it: small queries are answered while large ones hold all that those may have.
+const (
+	smallBytes = 1 << 20
+	smallShare = 8
+)
 
-// A budget leases memory of the pool in pieces of leaseBytes, and the first of them is free: small queries are answered
-// while large ones hold all there is.
-const leaseBytes = 1 << 20
-
-// Budget counts what one query holds at once. It may be used by several goroutines.
+// Budget counts the memory of one query, from its start until the last byte of its answer is written. It may be used by
+// several goroutines.
 type Budget struct {
 	seriesMax, bytesMax int64
 	series, bytes, peak atomic.Int64
 
 	pool   *pool
 	mu     sync.Mutex
-	leased atomic.Int64 // with what is free; changed under mu
+	leased atomic.Int64 // changed under mu; math.MaxInt64 after End
 }
 
 func newBudget(o *Options, p *pool) *Budget {
-	b := &Budget{seriesMax: int64(o.SeriesMax), bytesMax: o.BytesMax, pool: p}
-	b.leased.Store(leaseBytes)
-	return b
+	return &Budget{seriesMax: int64(o.SeriesMax), bytesMax: o.BytesMax, pool: p}
 }
 
 // Take counts bytes in, or fails with a *LimitError.
@@ -143,31 +133,55 @@ func (b *Budget) Take(bytes int64) error {
 	return nil
 }
 
-// lease takes as much of the pool as is missing for bytes in all.
+// lease takes from the pool the memory that is missing for bytes in all.
 func (b *Budget) lease(bytes int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	missing := bytes - b.leased.Load()
+	missing := roundUp(bytes) - b.leased.Load()
 	if missing <= 0 {
 		return true
 	}
-	missing = (missing + leaseBytes - 1) / leaseBytes * leaseBytes
-	if !b.pool.take(missing) {
+	if !b.pool.lease(missing, bytes <= smallBytes) {
 		return false
 	}
 	b.leased.Add(missing)
 	return true
 }
 
-// Release counts bytes out. The pool has them back at the End: until then the collector may not have found them.
+func roundUp(bytes int64) int64 { return (bytes + leaseBytes - 1) / leaseBytes * leaseBytes }
+
+// Release counts bytes out. The pool has them back at Settle, Sending or End: until then the collector may not have found them.
 func (b *Budget) Release(bytes int64) { b.bytes.Add(-bytes) }
 
-// End gives the pool back what it has lent. Nothing that was counted may be used afterwards, but released.
+// Settle counts bytes instead of everything that was counted before, and trims the lease. A query calls it when only its
+// result is left. It fails as Take does.
+func (b *Budget) Settle(bytes int64) error {
+	b.Release(b.bytes.Load())
+	if err := b.Take(bytes); err != nil {
+		return err
+	}
+	b.trim()
+	return nil
+}
+
+// trim gives the pool back the part of the lease that nothing counts against.
+func (b *Budget) trim() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if leased := b.leased.Load(); leased < math.MaxInt64 {
+		kept := min(roundUp(max(b.bytes.Load(), 0)), leased)
+		b.leased.Store(kept)
+		b.pool.release(leased - kept)
+	}
+}
+
+// End gives the pool back its memory and forgets the answer. Nothing that was counted may be used afterwards, but released.
 func (b *Budget) End() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if leased := b.leased.Swap(math.MaxInt64); leased < math.MaxInt64 {
-		b.pool.bytes.Add(leaseBytes - leased)
+		b.pool.release(leased)
+		b.pool.sent(b)
 	}
 }
 

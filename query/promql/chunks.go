@@ -16,6 +16,7 @@ const chunkSamplesMax = 120
 type chunkQuerier struct {
 	*reader
 	loaders loaders
+	shared  bool // the budget is of others, too
 }
 
 var _ promstorage.ChunkQuerier = (*chunkQuerier)(nil)
@@ -31,7 +32,9 @@ func (q *chunkQuerier) Select(
 // Close implements ChunkQuerier.
 func (q *chunkQuerier) Close() error {
 	q.loaders.close()
-	q.budget.End()
+	if !q.shared {
+		q.budget.End()
+	}
 	return nil
 }
 

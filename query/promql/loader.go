@@ -19,6 +19,8 @@ var errClosed = errors.New("querier is closed")
 type loader struct {
 	ctx  context.Context
 	open func() (*Selection, error)
+	// keeps says that the engine copies all samples into its result, as for a range selector at the root of a query.
+	keeps bool
 
 	mu        sync.Mutex
 	selection *Selection
@@ -32,7 +34,10 @@ type loader struct {
 func (r *reader) newLoader(
 	ctx context.Context, hints *promstorage.SelectHints, matchers []*labels.Matcher,
 ) *loader {
-	return &loader{ctx: ctx, open: func() (*Selection, error) { return r.selection(ctx, hints, matchers) }}
+	return &loader{
+		ctx: ctx, open: func() (*Selection, error) { return r.selection(ctx, hints, matchers) },
+		keeps: hints != nil && hints.Range > 0 && hints.Func == "",
+	}
 }
 
 // selected asks the catalogue, once.
@@ -83,7 +88,8 @@ func (c *column) next() bool {
 		}
 		if only := c.batch.Columns[0]; len(only.TsMs) > 0 {
 			c.tsMs, c.values = only.TsMs, only.Values
-			return true
+			c.loader.keep(c)
+			return c.err == nil
 		}
 	}
 	return false
@@ -105,7 +111,19 @@ func (l *loader) column(i int) column {
 	if err != nil {
 		return column{err: err}
 	}
-	return column{batch: batch, tsMs: only.TsMs, values: only.Values}
+	c := column{batch: batch, tsMs: only.TsMs, values: only.Values}
+	l.keep(&c)
+	return c
+}
+
+// keep counts the engine's copy of the samples of a column, until the query settles its budget.
+func (l *loader) keep(c *column) {
+	if !l.keeps {
+		return
+	}
+	if err := l.selection.reader.budget.Take(int64(len(c.tsMs)) * sampleBytes); err != nil {
+		c.tsMs, c.values, c.err = nil, nil, err
+	}
 }
 
 // stream begins to read a batch of one series in pieces.

@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,7 @@ func putNumbered(t *rowTable, key uint64, words int) {
 func TestLentWordsStay(t *testing.T) {
 	const words = 100
 	table := newRowTable(1 << 18)
-	budget := newBudget(&Options{BytesMax: 1 << 20}, new(pool))
+	budget := newBudget(&Options{BytesMax: 1 << 20}, &pool{bytesMax: math.MaxInt64})
 	var (
 		key  uint64
 		lent [][]uint64

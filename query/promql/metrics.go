@@ -25,11 +25,15 @@ func newMetrics(reg prometheus.Registerer, p *pool) (*metrics, error) {
 	for _, c := range []prometheus.Collector{
 		m.series, m.rows, m.samples,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "tsdb_query_memory_bytes", Help: "Memory that queries under way hold, but for the first MiB of each.",
+			Name: "tsdb_query_memory_bytes", Help: "Memory that queries and answers hold until they are written.",
 		}, func() float64 { return float64(p.bytes.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "tsdb_query_memory_bytes_max", Help: "Memory that queries under way may hold.",
+			Name: "tsdb_query_memory_bytes_max", Help: "Memory that queries and answers may hold.",
 		}, func() float64 { return float64(p.bytesMax) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "tsdb_query_answers_ended_total",
+			Help: "Answers that were broken off because their client was slow and other queries needed the memory.",
+		}, func() float64 { return float64(p.ended.Load()) }),
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register read metrics: %w", err)

@@ -12,6 +12,7 @@ import (
 type querier struct {
 	*reader
 	loaders loaders
+	shared  bool // the budget is of others, too
 }
 
 var _ promstorage.Querier = (*querier)(nil)
@@ -32,7 +33,9 @@ func (q *querier) Select(
 // Close implements Querier.
 func (q *querier) Close() error {
 	q.loaders.close()
-	q.budget.End()
+	if !q.shared {
+		q.budget.End()
+	}
 	return nil
 }
 

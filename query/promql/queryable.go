@@ -71,8 +71,27 @@ func (q *Queryable) EstimateSeries(ctx context.Context, matchers ...*labels.Matc
 	return n
 }
 
-// Budget is for a look-up that is no query: it counts against what queries under way may hold together. End it.
+// Budget is for one query or look-up: it counts against what all may hold together. End it.
 func (q *Queryable) Budget() *Budget { return newBudget(&q.opts, q.pool) }
+
+// Under is the Queryable of a query that has a budget: its queriers count against that, and do not end it.
+func (q *Queryable) Under(b *Budget) promstorage.SampleAndChunkQueryable { return &budgeted{q, b} }
+
+// budgeted is a Queryable whose queriers share a budget.
+type budgeted struct {
+	*Queryable
+	budget *Budget
+}
+
+// Querier implements promstorage.Queryable.
+func (q *budgeted) Querier(mintMs, maxtMs int64) (promstorage.Querier, error) {
+	return &querier{reader: q.newReaderOf(q.budget, mintMs, maxtMs), shared: true}, nil
+}
+
+// ChunkQuerier implements promstorage.ChunkQueryable.
+func (q *budgeted) ChunkQuerier(mintMs, maxtMs int64) (promstorage.ChunkQuerier, error) {
+	return &chunkQuerier{reader: q.newReaderOf(q.budget, mintMs, maxtMs), shared: true}, nil
+}
 
 // window is a span of time in milliseconds, both ends inclusive; it is empty when mint > maxt.
 type window struct{ mintMs, maxtMs int64 }
@@ -126,10 +145,14 @@ type reader struct {
 }
 
 func (q *Queryable) newReader(mintMs, maxtMs int64) *reader {
+	return q.newReaderOf(q.Budget(), mintMs, maxtMs)
+}
+
+func (q *Queryable) newReaderOf(b *Budget, mintMs, maxtMs int64) *reader {
 	return &reader{
 		Queryable: q,
 		window:    q.clip(window{mintMs, maxtMs}),
-		budget:    newBudget(&q.opts, q.pool),
+		budget:    b,
 		figures:   new(figures),
 		nowMs:     q.opts.Now().UnixMilli(),
 	}

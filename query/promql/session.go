@@ -105,8 +105,8 @@ func (s *Session) SelectPart(
 }
 
 func (s *Session) reader(w Windows) *reader {
-	r := s.queryable.newReader(w.hull().mintMs, w.hull().maxtMs)
-	r.budget, r.figures, r.steps = s.budget, &s.figures, w.Steps
+	r := s.queryable.newReaderOf(s.budget, w.hull().mintMs, w.hull().maxtMs)
+	r.figures, r.steps = &s.figures, w.Steps
 	r.lends, r.latest = true, w.Latest && w.Steps == 1
 	return r
 }
@@ -138,6 +138,9 @@ func (s *Session) Metrics(ctx context.Context, w Windows, matchers ...*labels.Ma
 
 // Close ends the budget: what was selected and read may not be used any more.
 func (s *Session) Close() { s.budget.End() }
+
+// Budget is what all of the session counts against.
+func (s *Session) Budget() *Budget { return s.budget }
 
 // Take charges memory of an evaluation to the budget of the session, or fails with a *LimitError.
 func (s *Session) Take(bytes int64) error { return s.budget.Take(bytes) }
