@@ -40,6 +40,7 @@ func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, aerr.err.Error(), aerr.code())
 		return
 	}
+	held.sending(answerOf(r))
 	format := expfmt.NegotiateAccept(r.Header,
 		expfmt.NewFormat(expfmt.TypeProtoDelim), expfmt.NewFormat(expfmt.TypeProtoText),
 		expfmt.NewFormat(expfmt.TypeProtoCompact), expfmt.NewFormat(expfmt.TypeTextPlain))
@@ -106,7 +107,7 @@ func (s *Server) federated(w http.ResponseWriter, r *http.Request, held held) ([
 func (s *Server) appendNewest(ctx context.Context, list []newest, set []*labels.Matcher, held held) ([]newest, error) {
 	toMs := s.opts.Now().UnixMilli()
 	fromMs := toMs - s.opts.Lookback.Milliseconds()
-	querier, err := s.opts.Queryable.Querier(fromMs, toMs)
+	querier, err := s.readUnder(held).Querier(fromMs, toMs)
 	if err != nil {
 		return list, err
 	}

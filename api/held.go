@@ -3,13 +3,16 @@ package api
 import (
 	"context"
 
+	promstorage "github.com/prometheus/prometheus/storage"
+
 	readers "halite/query/promql"
 )
 
-// held counts what an answer holds, against what it and all queries under way may. Without Budgets it counts nothing.
+// held counts the memory of an answer, until its last byte is written, together with that of queries. Without Budgets it
+// counts nothing.
 type held struct{ budget *readers.Budget }
 
-// hold begins to count. End it once the answer was written.
+// hold begins to count. The caller ends it after the answer is written.
 func (s *Server) hold() held {
 	if s.opts.Budgets == nil {
 		return held{}
@@ -25,7 +28,22 @@ func (h held) take(bytes int) error {
 	return h.budget.Take(int64(bytes))
 }
 
-// metered has look-ups in the catalogue count what they make.
+// settle counts bytes instead of everything before.
+func (h held) settle(bytes int) error {
+	if h.budget == nil {
+		return nil
+	}
+	return h.budget.Settle(int64(bytes))
+}
+
+// sending says that the answer is being written; queries that need its memory may end it when the client is slow.
+func (h held) sending(a readers.Answer) {
+	if h.budget != nil {
+		h.budget.Sending(a)
+	}
+}
+
+// metered has look-ups in the catalogue count the memory that they take.
 func (h held) metered(ctx context.Context) context.Context {
 	if h.budget == nil {
 		return ctx
@@ -38,4 +56,12 @@ func (h held) end() {
 	if h.budget != nil {
 		h.budget.End()
 	}
+}
+
+// readUnder is the store, whose reads count with the answer where that is possible.
+func (s *Server) readUnder(h held) promstorage.SampleAndChunkQueryable {
+	if q, ok := s.opts.Queryable.(*readers.Queryable); ok && h.budget != nil {
+		return q.Under(h.budget)
+	}
+	return s.opts.Queryable
 }

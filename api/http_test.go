@@ -303,7 +303,9 @@ func TestMetrics(t *testing.T) {
 // TestHTTPServer: the server has limits for slow clients, and none that would cut a long answer.
 func TestHTTPServer(t *testing.T) {
 	f := newFixture(t, nil)
-	server := NewHTTPServer("127.0.0.1:0", f.Handler())
+	conns, err := NewConns(ConnOptions{})
+	require.NoError(t, err)
+	server := conns.HTTPServer(f.Handler())
 	require.Equal(t, HeaderReadTimeout, server.ReadHeaderTimeout)
 	require.Equal(t, BodyReadTimeout, server.ReadTimeout)
 	require.Zero(t, server.WriteTimeout)

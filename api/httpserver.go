@@ -1,11 +1,13 @@
 package api
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"time"
 )
 
-// Timeouts and sizes of the server made by NewHTTPServer.
+// Timeouts and sizes of Conns.HTTPServer.
 const (
 	// HeaderReadTimeout bounds how long a client may take to send its header.
 	HeaderReadTimeout = 10 * time.Second
@@ -17,16 +19,26 @@ const (
 	HeaderBytesMax = 1 << 20
 )
 
-// NewHTTPServer returns an http.Server for addr and h with time limits that stop slow clients from holding connections.
-// There is no write timeout: a streamed remote read may take longer than any fixed time, and queries end by their own
-// timeout. The caller may set ErrorLog before serving.
-func NewHTTPServer(addr string, h http.Handler) *http.Server {
+// HTTPServer returns a server for the Listeners of c, with time limits that stop slow clients from holding connections. It
+// has no WriteTimeout: an answer of any size may take as long as its client makes progress. The caller may set ErrorLog
+// before serving.
+func (c *Conns) HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Addr:              addr,
 		Handler:           h,
 		ReadHeaderTimeout: HeaderReadTimeout,
 		ReadTimeout:       BodyReadTimeout,
 		IdleTimeout:       IdleTimeout,
 		MaxHeaderBytes:    HeaderBytesMax,
+		ConnState: func(nc net.Conn, state http.ConnState) {
+			if conn, ok := nc.(*conn); ok {
+				conn.setState(state)
+			}
+		},
+		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
+			if conn, ok := nc.(*conn); ok {
+				return context.WithValue(ctx, connKey{}, conn)
+			}
+			return ctx
+		},
 	}
 }

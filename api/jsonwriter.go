@@ -41,13 +41,15 @@ func (j *jsonWriter) list(n int, item func(i int)) {
 }
 
 // marshal appends v by its struct tags, for answers whose speed does not matter.
-func (j *jsonWriter) marshal(v any) {
+func (j *jsonWriter) marshal(v any) { j.buf = append(j.buf, marshal(v)...) }
+
+func marshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
 		// Only a type that JSON does not know ends here, which is a fault of the program.
 		panic(err)
 	}
-	j.buf = append(j.buf, b...)
+	return b
 }
 
 // flush passes the buffer on.

@@ -105,34 +105,57 @@ func (s *Server) labelValues(r *http.Request) (reply, *apiError) {
 func (s *Server) strings(
 	r *http.Request, l lookup, find func(context.Context, []*labels.Matcher) ([]string, error),
 ) (reply, *apiError) {
-	var list []string
-	if !l.empty {
-		ctx, leave, aerr := s.admit(r)
-		if aerr != nil {
-			return reply{}, aerr
-		}
-		defer leave()
-		sets := l.sets
-		if len(sets) == 0 {
-			sets = [][]*labels.Matcher{nil}
-		}
-		for _, set := range sets {
-			found, err := find(ctx, set)
-			if err != nil {
-				return reply{}, evalError(err)
-			}
-			list = joined(list, found)
-		}
-		if len(sets) > 1 {
-			slices.Sort(list)
-			list = slices.Compact(list)
-		}
+	held := s.hold()
+	list, aerr := s.findStrings(r, l, held, find)
+	if aerr != nil {
+		held.end()
+		return reply{}, aerr
 	}
 	list, notes := truncate(list, l.limit)
 	return reply{
 		data:  func(j *jsonWriter) { j.list(len(list), func(i int) { j.str(list[i]) }) },
-		notes: notes,
+		notes: notes, sending: held.sending, done: held.end,
 	}, nil
+}
+
+// stringBytes is the memory of a string in a list, beside its text.
+const stringBytes = 16
+
+func (s *Server) findStrings(
+	r *http.Request, l lookup, held held, find func(context.Context, []*labels.Matcher) ([]string, error),
+) (list []string, aerr *apiError) {
+	if l.empty {
+		return nil, nil
+	}
+	ctx, leave, aerr := s.admit(r)
+	if aerr != nil {
+		return nil, aerr
+	}
+	defer leave()
+	ctx = held.metered(ctx)
+	sets := l.sets
+	if len(sets) == 0 {
+		sets = [][]*labels.Matcher{nil}
+	}
+	for _, set := range sets {
+		found, err := find(ctx, set)
+		if err != nil {
+			return nil, evalError(err)
+		}
+		bytes := 0
+		for _, text := range found {
+			bytes += stringBytes + len(text)
+		}
+		if err := held.take(bytes); err != nil {
+			return nil, evalError(err)
+		}
+		list = joined(list, found)
+	}
+	if len(sets) > 1 {
+		slices.Sort(list)
+		list = slices.Compact(list)
+	}
+	return list, nil
 }
 
 // series answers /api/v1/series. Series are sorted by their labels.
@@ -147,35 +170,43 @@ func (s *Server) series(r *http.Request) (reply, *apiError) {
 	if aerr != nil {
 		return reply{}, aerr
 	}
-	var list []index.Series
 	held := s.hold()
-	if !l.empty {
-		ctx, leave, aerr := s.admit(r)
-		if aerr != nil {
-			return reply{}, aerr
-		}
-		defer leave()
-		ctx = held.metered(ctx)
-		for _, set := range l.sets {
-			found, err := s.opts.Catalogue.Select(ctx, l.mintMs, l.maxtMs, set...)
-			if err != nil {
-				held.end()
-				return reply{}, evalError(err)
-			}
-			list = joined(list, found)
-		}
-	}
-	if len(l.sets) > 1 {
-		slices.SortFunc(list, func(a, b index.Series) int { return labels.Compare(a.Labels, b.Labels) })
-		list = slices.CompactFunc(list, func(a, b index.Series) bool { return labels.Equal(a.Labels, b.Labels) })
+	list, aerr := s.findSeries(r, l, held)
+	if aerr != nil {
+		held.end()
+		return reply{}, aerr
 	}
 	list, notes := truncate(list, l.limit)
 	return reply{
 		data: func(j *jsonWriter) {
 			j.list(len(list), func(i int) { j.buf = appendLabels(j.buf, list[i].Labels) })
 		},
-		notes: notes, done: held.end,
+		notes: notes, sending: held.sending, done: held.end,
 	}, nil
+}
+
+func (s *Server) findSeries(r *http.Request, l lookup, held held) (list []index.Series, aerr *apiError) {
+	if l.empty {
+		return nil, nil
+	}
+	ctx, leave, aerr := s.admit(r)
+	if aerr != nil {
+		return nil, aerr
+	}
+	defer leave()
+	ctx = held.metered(ctx)
+	for _, set := range l.sets {
+		found, err := s.opts.Catalogue.Select(ctx, l.mintMs, l.maxtMs, set...)
+		if err != nil {
+			return nil, evalError(err)
+		}
+		list = joined(list, found)
+	}
+	if len(l.sets) > 1 {
+		slices.SortFunc(list, func(a, b index.Series) int { return labels.Compare(a.Labels, b.Labels) })
+		list = slices.CompactFunc(list, func(a, b index.Series) bool { return labels.Equal(a.Labels, b.Labels) })
+	}
+	return list, nil
 }
 
 // joined appends what was found to a list; the first finding is the list.

@@ -45,6 +45,22 @@ func (m *metrics) endpoint(name string) endpointMetrics {
 	}
 }
 
+// gatheredBytes is about the memory of all metrics while they are written.
+const gatheredBytes = 1 << 20
+
+// heldMetrics counts the memory of an answer with all metrics. It is written in any case: an operator needs it most when
+// there is no memory left.
+func (s *Server) heldMetrics(exposition http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		held := s.hold()
+		defer held.end()
+		if held.take(gatheredBytes) == nil {
+			held.sending(answerOf(r))
+		}
+		exposition.ServeHTTP(w, r)
+	})
+}
+
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	counter := func(name, help string, names ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, names)

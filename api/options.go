@@ -110,7 +110,8 @@ type Limits struct {
 	ReadBytesMax int64
 	// ReadSamplesMax bounds the samples of an unstreamed remote read. Default 50 million; more is 400.
 	ReadSamplesMax int
-	// ReadTimeout bounds a remote read, its wait for a place included. Default 10 min.
+	// ReadTimeout bounds a remote read, its wait for a place included. Default 10 min. Of a streamed one it bounds the time
+	// between two frames, without the time that the client takes for a frame.
 	ReadTimeout time.Duration
 	// ReadConcurrencyMax bounds the remote reads handled at once. Default 10; further ones wait.
 	ReadConcurrencyMax int

@@ -170,7 +170,7 @@ func queryReply(r *http.Request, expr string, result *query.Result, err error) (
 		}
 		j.raw(`}`)
 	}
-	return reply{data: data, notes: result.Warnings, expr: expr, done: result.Close}, nil
+	return reply{data: data, notes: result.Warnings, expr: expr, sending: result.Sending, done: result.Close}, nil
 }
 
 // queryExemplars answers /api/v1/query_exemplars. Exemplars are not stored, so a valid request finds none.

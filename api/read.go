@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	readers "halite/query/promql"
@@ -39,10 +40,11 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 	defer cancel()
 	s.metrics.readQueries.Inc()
 	defer s.metrics.readQueries.Dec()
-	if err := s.reads.Acquire(ctx, 1); err != nil {
+	place := &place{reads: s.reads}
+	if err := place.enter(ctx); err != nil {
 		return readError(http.StatusServiceUnavailable, errors.New("too many remote reads are waiting; try again later"))
 	}
-	defer s.reads.Release(1)
+	defer place.leave()
 
 	req, aerr := s.decodeRead(w, r)
 	if aerr != nil {
@@ -62,9 +64,40 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 		return readError(http.StatusBadRequest, err)
 	}
 	if typ == prompb.ReadRequest_STREAMED_XOR_CHUNKS {
-		return s.readChunks(ctx, w, queries)
+		return s.readChunks(w, r, queries, place)
 	}
-	return s.readSamples(ctx, w, queries)
+	held := s.hold()
+	defer held.end()
+	message, aerr := s.readSamples(ctx, queries, held)
+	if aerr != nil {
+		return aerr
+	}
+	place.leave() // a slow client does not keep others waiting
+	held.sending(answerOf(r))
+	w.Header().Set("Content-Type", protobufType)
+	w.Header().Set("Content-Encoding", "snappy")
+	// A failed write means that the client is gone; nobody is left to tell.
+	_, _ = w.Write(message)
+	return nil
+}
+
+// place is the place of a read among those that run.
+type place struct {
+	reads *semaphore.Weighted
+	taken bool
+}
+
+func (p *place) enter(ctx context.Context) error {
+	err := p.reads.Acquire(ctx, 1)
+	p.taken = err == nil
+	return err
+}
+
+func (p *place) leave() {
+	if p.taken {
+		p.reads.Release(1)
+		p.taken = false
+	}
 }
 
 // decodeRead reads the body: a snappy-compressed prometheus.ReadRequest.
@@ -153,27 +186,26 @@ func selections(list []*prompb.Query) ([]selection, error) {
 	return queries, nil
 }
 
-// readSamples answers with all samples in one message.
-func (s *Server) readSamples(ctx context.Context, w http.ResponseWriter, queries []selection) *apiError {
-	held, left := s.hold(), s.opts.Limits.ReadSamplesMax
-	defer held.end()
+// readSamples encodes all samples in one message, which is all that is held afterwards.
+func (s *Server) readSamples(ctx context.Context, queries []selection, held held) ([]byte, *apiError) {
+	left := s.opts.Limits.ReadSamplesMax
 	resp := prompb.ReadResponse{Results: make([]*prompb.QueryResult, 0, len(queries))}
 	for _, q := range queries {
 		result, aerr := s.querySamples(ctx, q, held, &left)
 		if aerr != nil {
-			return aerr
+			return nil, aerr
 		}
 		resp.Results = append(resp.Results, result)
 	}
 	message, err := resp.Marshal()
 	if err != nil {
-		return readError(http.StatusInternalServerError, err)
+		return nil, readError(http.StatusInternalServerError, err)
 	}
-	w.Header().Set("Content-Type", protobufType)
-	w.Header().Set("Content-Encoding", "snappy")
-	// A failed write means that the client is gone; nobody is left to tell.
-	_, _ = w.Write(snappy.Encode(nil, message))
-	return nil
+	message = snappy.Encode(nil, message)
+	if err := held.settle(len(message)); err != nil {
+		return nil, readFailure(err)
+	}
+	return message, nil
 }
 
 // readSampleBytes is about what a sample takes in a message that is being made: as it is, while its list grows, encoded,
@@ -189,7 +221,7 @@ func (s *Server) querySamples(ctx context.Context, q selection, held held, left 
 	if len(q.matchers) == 0 {
 		return result, nil
 	}
-	querier, err := s.opts.Queryable.Querier(q.mintMs, q.maxtMs)
+	querier, err := s.readUnder(held).Querier(q.mintMs, q.maxtMs)
 	if err != nil {
 		return nil, readFailure(err)
 	}

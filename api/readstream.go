@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
@@ -18,12 +19,18 @@ const streamType = "application/x-streamed-protobuf; proto=prometheus.ChunkedRea
 // and the message.
 type frameWriter struct {
 	w     http.ResponseWriter
-	crc   *crc32.Table
-	buf   []byte
-	begun bool // a frame was sent, so the status cannot change any more
+	place *place
+	// timer ends the read unless it sends another frame in time. The time that the client takes does not count.
+	timer   *time.Timer
+	timeout time.Duration
+	crc     *crc32.Table
+	buf     []byte
+	begun   bool // a frame was sent, so the status cannot change any more
 }
 
-func (f *frameWriter) send(m *prompb.ChunkedReadResponse) error {
+// send writes a frame. While the client takes it, the read gives up its place, so that slow clients do not keep others
+// waiting.
+func (f *frameWriter) send(ctx context.Context, m *prompb.ChunkedReadResponse) error {
 	size := m.Size()
 	f.buf = binary.AppendUvarint(f.buf[:0], uint64(size))
 	head := len(f.buf) + crc32.Size
@@ -36,19 +43,32 @@ func (f *frameWriter) send(m *prompb.ChunkedReadResponse) error {
 	}
 	f.buf = binary.BigEndian.AppendUint32(f.buf, crc32.Checksum(message, f.crc))
 	f.begun = true
+	f.place.leave()
+	f.timer.Stop()
 	if _, err := f.w.Write(f.buf[:head+size]); err != nil {
 		return fmt.Errorf("send a frame: %w", err)
 	}
-	return nil
+	f.timer.Reset(f.timeout)
+	return f.place.enter(ctx)
 }
 
 // readChunks answers with a stream of frames, each with chunks of one series; series come sorted. If the store fails
 // after the first frame the connection is broken, so that the client cannot take what it has for all there is.
-func (s *Server) readChunks(ctx context.Context, w http.ResponseWriter, queries []selection) *apiError {
+func (s *Server) readChunks(w http.ResponseWriter, r *http.Request, queries []selection, place *place) *apiError {
+	held := s.hold()
+	defer held.end()
+	held.sending(answerOf(r))
+	// The time limit of the request's body would otherwise end the read. It is not there in tests without a connection.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	timeout := s.opts.Limits.ReadTimeout
+	timer := time.AfterFunc(timeout, cancel)
+	defer timer.Stop()
 	w.Header().Set("Content-Type", streamType)
-	frames := &frameWriter{w: w, crc: crc32.MakeTable(crc32.Castagnoli)}
+	frames := &frameWriter{w: w, place: place, timer: timer, timeout: timeout, crc: crc32.MakeTable(crc32.Castagnoli)}
 	for i, q := range queries {
-		aerr := s.streamQuery(ctx, frames, int64(i), q)
+		aerr := s.streamQuery(ctx, frames, int64(i), q, held)
 		if aerr == nil {
 			continue
 		}
@@ -61,11 +81,11 @@ func (s *Server) readChunks(ctx context.Context, w http.ResponseWriter, queries 
 	return nil
 }
 
-func (s *Server) streamQuery(ctx context.Context, frames *frameWriter, index int64, q selection) *apiError {
+func (s *Server) streamQuery(ctx context.Context, frames *frameWriter, index int64, q selection, held held) *apiError {
 	if len(q.matchers) == 0 {
 		return nil
 	}
-	querier, err := s.opts.Queryable.ChunkQuerier(q.mintMs, q.maxtMs)
+	querier, err := s.readUnder(held).ChunkQuerier(q.mintMs, q.maxtMs)
 	if err != nil {
 		return readFailure(err)
 	}
@@ -75,7 +95,7 @@ func (s *Server) streamQuery(ctx context.Context, frames *frameWriter, index int
 	for set.Next() {
 		series := set.At()
 		it = series.Iterator(it)
-		if err := s.streamSeries(frames, index, series.Labels(), it); err != nil {
+		if err := s.streamSeries(ctx, frames, index, series.Labels(), it); err != nil {
 			return readFailure(err)
 		}
 	}
@@ -87,7 +107,9 @@ func (s *Server) streamQuery(ctx context.Context, frames *frameWriter, index int
 
 // streamSeries sends the chunks of one series, in as many frames as the limit of a frame makes necessary. A frame may
 // exceed it by its last chunk.
-func (s *Server) streamSeries(frames *frameWriter, index int64, ls labels.Labels, it chunks.Iterator) error {
+func (s *Server) streamSeries(
+	ctx context.Context, frames *frameWriter, index int64, ls labels.Labels, it chunks.Iterator,
+) error {
 	pbLabels := prompb.FromLabels(ls, nil)
 	room := s.opts.Limits.ReadFrameBytesMax
 	for i := range pbLabels {
@@ -108,7 +130,7 @@ func (s *Server) streamSeries(frames *frameWriter, index int64, ls labels.Labels
 		if more = it.Next(); more && left > 0 {
 			continue
 		}
-		err := frames.send(&prompb.ChunkedReadResponse{
+		err := frames.send(ctx, &prompb.ChunkedReadResponse{
 			ChunkedSeries: []*prompb.ChunkedSeries{{Labels: pbLabels, Chunks: batch}}, QueryIndex: index,
 		})
 		if err != nil {

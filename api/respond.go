@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/prometheus/util/annotations"
+
+	readers "halite/query/promql"
 )
 
 // annotationsMax bounds the warnings, and likewise the infos, of one answer.
@@ -19,19 +21,43 @@ type reply struct {
 	// notes are warnings and infos; expr is the expression they have positions in, if any.
 	notes annotations.Annotations
 	expr  string
-	// done is called once the answer was written; it may be nil.
-	done func()
+	// document, if not nil, is the data field as a value for encoding/json.
+	document any
+	// sending is called before the answer is written, and done afterwards; each may be nil. The memory of the answer
+	// counts until done.
+	sending func(readers.Answer)
+	done    func()
 }
 
 // document is a reply of a value that encoding/json knows to write.
-func document(v any) (reply, *apiError) {
-	return reply{data: func(j *jsonWriter) { j.marshal(v) }}, nil
+func document(v any) (reply, *apiError) { return reply{document: v}, nil }
+
+// encode turns the document of a reply into its data, and counts its memory.
+func (s *Server) encode(r *reply) *apiError {
+	text := marshal(r.document)
+	held := s.hold()
+	if err := held.take(2 * len(text)); err != nil { // the text and the buffer
+		held.end()
+		return evalError(err)
+	}
+	r.data = func(j *jsonWriter) { j.buf = append(j.buf, text...) }
+	r.sending, r.done = held.sending, held.end
+	return nil
 }
 
 // respond writes a successful answer in Prometheus' envelope.
-func (s *Server) respond(w http.ResponseWriter, r reply) {
+func (s *Server) respond(w http.ResponseWriter, req *http.Request, r reply) {
+	if r.document != nil {
+		if aerr := s.encode(&r); aerr != nil {
+			s.respondError(w, aerr)
+			return
+		}
+	}
 	if r.done != nil {
 		defer r.done()
+	}
+	if r.sending != nil {
+		r.sending(answerOf(req))
 	}
 	if r.data == nil {
 		w.WriteHeader(http.StatusNoContent)
@@ -62,17 +88,20 @@ func (s *Server) respond(w http.ResponseWriter, r reply) {
 
 // respondError writes an error in Prometheus' envelope.
 func (s *Server) respondError(w http.ResponseWriter, e *apiError) {
-	body := append([]byte(nil), `{"status":"error","errorType":`...)
-	body = appendString(body, string(e.typ), true)
-	body = append(body, `,"error":`...)
-	body = appendString(body, e.err.Error(), true)
-	body = append(body, '}')
-	code := e.code()
-	if code == http.StatusServiceUnavailable {
+	if e.code() == http.StatusServiceUnavailable {
 		s.setRetryAfter(w, e.retryAfter)
 	}
+	sendError(w, e)
+}
+
+func sendError(w http.ResponseWriter, e *apiError) {
+	body := append([]byte(nil), `{"status":"error","errorType":"`...)
+	body = append(body, e.typ...)
+	body = append(body, `","error":`...)
+	body = appendString(body, e.err.Error(), true)
+	body = append(body, '}')
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
+	w.WriteHeader(e.code())
 	// A failed write means that the client is gone; nobody is left to tell.
 	_, _ = w.Write(body)
 }

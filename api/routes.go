@@ -54,7 +54,7 @@ func (s *Server) routes(router *mux.Router) error {
 	handle(replay, zipped(s.byMethod(methods{http.MethodGet: s.endpoint(s.walReplay)})))
 
 	exposition := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
-	handle("/metrics", s.guard(s.byMethod(getAndHead(exposition))))
+	handle("/metrics", s.guard(s.byMethod(getAndHead(s.heldMetrics(exposition)))))
 	handle("/-/healthy", s.guard(s.byMethod(getAndHead(http.HandlerFunc(s.healthy)))))
 	handle("/-/ready", s.guard(s.byMethod(getAndHead(http.HandlerFunc(s.ready)))))
 	reload := s.sameOrigin("/-/reload", http.HandlerFunc(s.reload))
@@ -151,7 +151,7 @@ func (s *Server) endpoint(ep endpoint) http.Handler {
 			s.respondError(w, aerr)
 			return
 		}
-		s.respond(w, rep)
+		s.respond(w, r, rep)
 	})
 }
 

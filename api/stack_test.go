@@ -25,6 +25,7 @@ type stack struct {
 	*api.Server
 	ingester  *ingest.Ingester
 	queryable promstorage.SampleAndChunkQueryable
+	options   promql.Options
 	catalogue *index.Index
 }
 
@@ -52,9 +53,10 @@ func newStack(tb testing.TB) *stack {
 		}
 		require.NoError(tb, store.Close())
 	})
-	queryable, err := promql.New(promql.Options{Catalogue: catalogue, Head: in, Data: data, Schema: schema, Now: now})
+	options := promql.Options{Catalogue: catalogue, Head: in, Data: data, Schema: schema, Now: now}
+	queryable, err := promql.New(options)
 	require.NoError(tb, err)
-	s := &stack{ingester: in, queryable: queryable, catalogue: catalogue}
+	s := &stack{ingester: in, queryable: queryable, options: options, catalogue: catalogue}
 	s.Server = s.server(tb, query.Options{})
 	return s
 }

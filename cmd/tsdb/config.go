@@ -40,15 +40,7 @@ type serveConfig struct {
 	bigtable           bigtableConfig
 	takeOver           bool
 	throughMode        throughConfig
-	listenAddress      string
-	externalURL        string
-	corsOrigin         string
-	adminAPI           bool
-	lifecycle          bool
-	profiles           bool
-	selfScrape         bool
-	selfScrapeEvery    time.Duration
-	shutdownTimeout    time.Duration
+	web                webConfig
 	bodyBytesMax       int64
 	labelsMax          int
 	seriesMax          int
@@ -84,6 +76,7 @@ type serveConfig struct {
 	logLevel           string
 	logFormat          string
 	flagValues         func() map[string]string
+	openTablesMax      int            // see fitDescriptors
 	shared             []*sharedBytes // see fitMemory
 	inFlightBytesMax   int64          // set by fitMemory; 0 is the default of those who use it
 	// now is the clock; nil is time.Now.
@@ -100,7 +93,7 @@ type serveConfig struct {
 func addServeFlags(cmd *kingpin.CmdClause) *serveConfig {
 	c := &serveConfig{}
 	c.addStorageFlags(cmd)
-	c.addWebFlags(cmd)
+	c.web.addFlags(cmd)
 	c.addIngestFlags(cmd)
 	c.addQueryFlags(cmd)
 	cmd.Flag("log.level", "Lowest level that is logged: debug, info, warn or error.").Default("info").
@@ -160,22 +153,6 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 		PlaceHolder("NAME").StringsVar(&c.acceptTableLoss)
 }
 
-func (c *serveConfig) addWebFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("web.listen-address", "Address of the HTTP API.").Default("127.0.0.1:9480").StringVar(&c.listenAddress)
-	cmd.Flag("web.external-url", "URL under which users reach this server; default: the listen address.").
-		StringVar(&c.externalURL)
-	cmd.Flag("web.cors.origin", "Regular expression of allowed CORS origins; empty allows none.").StringVar(&c.corsOrigin)
-	cmd.Flag("web.enable-admin-api", "Allow the calls below /api/v1/admin.").BoolVar(&c.adminAPI)
-	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload, which reads --storage.schema-rules and opens --query.log-file "+
-		"again, as SIGHUP does, and POST /-/quit, which stops the server, as SIGTERM does.").
-		BoolVar(&c.lifecycle)
-	cmd.Flag("web.enable-pprof", "Serve the Go runtime's profiles below /debug/pprof/.").BoolVar(&c.profiles)
-	cmd.Flag("web.self-scrape", "Store this server's own metrics.").Default("true").BoolVar(&c.selfScrape)
-	cmd.Flag("web.self-scrape-interval", "How often.").Default("15s").DurationVar(&c.selfScrapeEvery)
-	cmd.Flag("web.shutdown-timeout", "How long requests under way may take after SIGTERM.").Default("30s").
-		DurationVar(&c.shutdownTimeout)
-}
-
 func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("ingest.max-body-bytes", "Largest request body, compressed and decoded each.").Default("32MiB").
 		BytesVar(asBytes(&c.bodyBytesMax))
@@ -197,8 +174,9 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		IntVar(&c.querySamplesMax)
 	cmd.Flag("query.max-bytes", "Most memory a query may use for samples; 0 means a fifth of the heap's memory limit, "+
 		"from 64MB to 2GB.").Default("0").BytesVar(asBytes(&c.queryBytesMax))
-	cmd.Flag("query.max-total-bytes", "Most memory that queries under way may use together, but for the first MiB of each; 0 means "+
-		"two fifths of the heap's memory limit, at least query.max-bytes.").Default("0").BytesVar(asBytes(&c.queryTotalBytesMax))
+	cmd.Flag("query.max-total-bytes", "Most memory of all queries together, until the last byte of their answers is written; an "+
+		"eighth is for queries below 1 MiB; 0 means two fifths of the heap's memory limit, at least five quarters of "+
+		"query.max-bytes.").Default("0").BytesVar(asBytes(&c.queryTotalBytesMax))
 	cmd.Flag("query.max-engine-samples", "Most samples that Prometheus's engine may hold, which evaluates what is not evaluated in "+
 		"columns; 0 means query.max-samples, or as many as half of query.max-bytes has room for.").Default("0").
 		IntVar(&c.engineSamplesMax)
@@ -251,7 +229,8 @@ func (c *serveConfig) Validate() error {
 		"storage.catalogue-bytes": c.catalogueBytes, "storage.head-bytes": c.headBytesMax,
 		"storage.wal-bytes": c.walBytesMax, "storage.tablet-bytes": c.tabletBytes, "storage.tablet-rows": c.tabletRows,
 		"ingest.max-body-bytes": c.bodyBytesMax, "ingest.max-labels": int64(c.labelsMax),
-		"web.self-scrape-interval": int64(c.selfScrapeEvery), "query.timeout": int64(c.queryTimeout),
+		"web.self-scrape-interval": int64(c.web.selfScrapeEvery), "web.max-connections": int64(c.web.connectionsMax),
+		"web.send-timeout": int64(c.web.sendTimeout), "query.timeout": int64(c.queryTimeout),
 		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),
 		"query.max-series": int64(c.querySeriesMax),
 		"query.max-queue":  int64(c.queryQueueMax), "query.max-depth": int64(c.queryDepthMax),

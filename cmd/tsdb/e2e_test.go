@@ -99,8 +99,14 @@ func startServerAt(t testing.TB, dir, addr string, flags ...string) *server {
 // launch starts the binary and does not wait.
 func launch(t testing.TB, dir, addr string, flags ...string) *server {
 	t.Helper()
-	args := append([]string{"serve", "--storage.path", dir, "--web.listen-address", addr}, flags...)
-	s := &server{t: t, cmd: exec.Command(binary, args...), url: "http://" + addr, log: &logBuffer{}, done: make(chan error, 1)}
+	return launchWith(t, exec.Command(binary), dir, addr, flags...)
+}
+
+// launchWith is launch with a command that takes the arguments of the binary.
+func launchWith(t testing.TB, cmd *exec.Cmd, dir, addr string, flags ...string) *server {
+	t.Helper()
+	cmd.Args = append(append(cmd.Args, "serve", "--storage.path", dir, "--web.listen-address", addr), flags...)
+	s := &server{t: t, cmd: cmd, url: "http://" + addr, log: &logBuffer{}, done: make(chan error, 1)}
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	require.NoError(t, s.cmd.Start())
 	go func() { s.done <- s.cmd.Wait() }()

@@ -104,7 +104,7 @@ func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 	}
 	store, err := pebble.Open(pebble.Options{
 		Dir: tablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, TabletBytesMax: c.tabletBytes,
-		TabletRowsHot: c.tabletRows, Logger: log, Registerer: r,
+		TabletRowsHot: c.tabletRows, OpenFilesMax: c.openTablesMax, Logger: log, Registerer: r,
 		Bundle: bundleCodec(), Now: c.clock(), AcceptLoss: c.acceptsLoss(),
 	})
 	if errors.Is(err, storage.ErrLocked) {

@@ -43,13 +43,12 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	hangups := catchHangups()
 	defer signal.Stop(hangups)
 	registry := newRegistry()
-	gate := newGate(c.profiles)
+	gate := newGate(c.web.profiles)
 	c.replaying = gate.replaying
-	listener, err := net.Listen("tcp", c.listenAddress)
+	listener, httpServer, err := c.listen(gate, log, registry)
 	if err != nil {
-		return fmt.Errorf("--web.listen-address: %w", err)
+		return err
 	}
-	httpServer := api.NewHTTPServer("", gate)
 	failed := make(chan error, 2)
 	go func() { failed <- httpServer.Serve(listener) }()
 	logStart(c, log, listener.Addr())
@@ -74,7 +73,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	working, stopWork := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	work.Go(func() { rules.reloadOn(working, hangups, log) })
-	if c.selfScrape {
+	if c.web.selfScrape {
 		work.Go(func() { newSelfScraper(c, db, registry, listener.Addr(), log).run(working) })
 	}
 	if c.background != nil {
@@ -95,10 +94,30 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	return errors.Join(err, drain(c, httpServer, db, log))
 }
 
+// listen opens the address of the API, with the limits of connections.
+func (c *serveConfig) listen(
+	gate *gate, log *slog.Logger, registry *prometheus.Registry,
+) (net.Listener, *http.Server, error) {
+	if err := c.fitDescriptors(descriptorLimit(), log); err != nil {
+		return nil, nil, err
+	}
+	conns, err := api.NewConns(api.ConnOptions{
+		ConnectionsMax: c.web.connectionsMax, SendTimeout: c.web.sendTimeout, Registerer: registry, Logger: log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	listener, err := net.Listen("tcp", c.web.listenAddress)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--web.listen-address: %w", err)
+	}
+	return conns.Listener(listener), conns.HTTPServer(gate), nil
+}
+
 // drain finishes the requests under way, then flushes and closes the store.
 func drain(c *serveConfig, httpServer *http.Server, db *database, log *slog.Logger) error {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), c.shutdownTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), c.web.shutdownTimeout)
 	defer cancel()
 	if err := httpServer.Shutdown(ctx); err != nil {
 		log.Warn("requests cut off", "err", err)
@@ -128,15 +147,15 @@ func newAPI(
 	c *serveConfig, db *database, gate *gate, rules *rulesReloader, quit func(), registry *prometheus.Registry, log *slog.Logger,
 ) (*api.Server, error) {
 	var cors *regexp.Regexp
-	if c.corsOrigin != "" {
+	if c.web.corsOrigin != "" {
 		var err error
-		if cors, err = regexp.Compile("^(?:" + c.corsOrigin + ")$"); err != nil {
+		if cors, err = regexp.Compile("^(?:" + c.web.corsOrigin + ")$"); err != nil {
 			return nil, fmt.Errorf("--web.cors.origin: %w", err)
 		}
 	}
 	build, started := readBuildInfo(), time.Now()
 	var reload func(context.Context) error
-	if c.lifecycle {
+	if c.web.lifecycle {
 		reload = rules.Reload
 	} else {
 		quit = nil
@@ -150,7 +169,7 @@ func newAPI(
 		Flags:   c.flagValues(),
 		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, rules, started) },
 		Reload:  reload, Quit: quit, Lookback: c.queryLookback, Rules: db.schema.Rules, OwnJob: ownJob,
-		AdminAPI: c.adminAPI, CORSOrigin: cors, Tablets: db.store, Retention: db.sweeper.Costs,
+		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Retention: db.sweeper.Costs,
 		SeriesLimits: db.ingester.SeriesLimits,
 		Limits: api.Limits{
 			WriteBytesMax: c.bodyBytesMax, WriteInflightBytesMax: c.inFlightBytesMax,
@@ -166,7 +185,7 @@ func runtimeInfo(c *serveConfig, rules *rulesReloader, started time.Time) api.Ru
 }
 
 func newSelfScraper(c *serveConfig, db *database, g prometheus.Gatherer, addr net.Addr, log *slog.Logger) *selfScraper {
-	return &selfScraper{gatherer: g, writer: db.ingester, every: c.selfScrapeEvery, instance: addr.String(), log: log}
+	return &selfScraper{gatherer: g, writer: db.ingester, every: c.web.selfScrapeEvery, instance: addr.String(), log: log}
 }
 
 func (c *serveConfig) retentionText() string {
@@ -177,8 +196,8 @@ func (c *serveConfig) retentionText() string {
 }
 
 func (c *serveConfig) reachedAt(addr net.Addr) string {
-	if c.externalURL != "" {
-		return c.externalURL
+	if c.web.externalURL != "" {
+		return c.web.externalURL
 	}
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		return "http://localhost:" + strconv.Itoa(tcp.Port) // all addresses are none that one could paste
@@ -189,7 +208,7 @@ func (c *serveConfig) reachedAt(addr net.Addr) string {
 // logStart says what an operator wants to know first.
 func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	log.Info("starting Halite", "version", version, "go", runtime.Version(), "pid", os.Getpid())
-	log.Info("listening", "address", addr.String(), "admin_api", c.adminAPI, "self_scrape", c.selfScrape)
+	log.Info("listening", "address", addr.String(), "admin_api", c.web.adminAPI, "self_scrape", c.web.selfScrape)
 	durable := "acknowledged after fdatasync of the log"
 	switch {
 	case c.through():

@@ -200,6 +200,7 @@ func treeOptions(opts Options, h *health, spanEnd func(key []byte) []byte, watch
 		KeySchemas:                  sstable.MakeKeySchemas(&keySchema),
 		FormatMajorVersion:          pebble.FormatValueSeparation,
 		DisableWAL:                  true,
+		MaxOpenFiles:                opts.OpenFilesMax,
 		MemTableSize:                uint64(opts.MemtableBytes),
 		MemTableStopWritesThreshold: memtablesQueuedMax,
 		L0CompactionThreshold:       l0CompactionSublevels,

@@ -63,6 +63,8 @@ type Options struct {
 	CacheBytes int64
 	// MemtableBytes bounds one memtable; up to four may queue. 0 is MemtableBytesDefault.
 	MemtableBytes int64
+	// OpenFilesMax bounds the tables that are kept open; 0 is 1000, the default of Pebble.
+	OpenFilesMax int
 	// CompactionsMax bounds compactions that run at once; 0 is 2.
 	CompactionsMax int
 	// TabletBytesMax is the size at which a tablet splits; 0 is TabletBytesDefault.

@@ -1,0 +1,218 @@
+package api
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+)
+
+// patience is a generous limit for waits in tests.
+const patience = 20 * time.Second
+
+// narrow is a listener whose connections have small buffers in the kernel, so that a client that does not read is felt soon.
+type narrow struct{ net.Listener }
+
+func (l narrow) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(16 << 10)
+	}
+	return c, err
+}
+
+// serveConns serves h within limits and returns the address.
+func serveConns(t *testing.T, o ConnOptions, h http.Handler) (*Conns, string) {
+	t.Helper()
+	conns, err := NewConns(o)
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := conns.HTTPServer(h)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(conns.Listener(narrow{l}))
+	}()
+	t.Cleanup(func() {
+		require.NoError(t, server.Close())
+		<-done
+	})
+	return conns, l.Addr().String()
+}
+
+// send opens a connection with a small buffer and sends text.
+func send(t *testing.T, addr, text string) net.Conn {
+	t.Helper()
+	return sendWith(t, addr, text, 8<<10)
+}
+
+func sendWith(t *testing.T, addr, text string, bufferBytes int) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	require.NoError(t, c.(*net.TCPConn).SetReadBuffer(bufferBytes))
+	_, err = io.WriteString(c, text)
+	require.NoError(t, err)
+	return c
+}
+
+// get asks a server on a connection of its own.
+func get(addr, path string) (int, error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	resp, err := client.Get("http://" + addr + path)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
+}
+
+func ended(c *Conns, reason string) float64 {
+	return testutil.ToFloat64(c.metrics.ended.WithLabelValues(reason))
+}
+
+// TestSendTimeout: an answer of which the client takes nothing is ended; one that makes progress is not, whatever time it
+// takes.
+func TestSendTimeout(t *testing.T) {
+	const timeout, sizeBytes = 400 * time.Millisecond, 2 << 20
+	result := make(chan error, 1)
+	conns, addr := serveConns(t, ConnOptions{SendTimeout: timeout}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(sizeBytes))
+		_, err := w.Write(make([]byte, sizeBytes))
+		result <- err
+	}))
+	c := send(t, addr, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	select {
+	case err := <-result:
+		require.ErrorIs(t, err, errStalled)
+		require.ErrorContains(t, err, "web.send-timeout")
+	case <-time.After(patience):
+		t.Fatal("a stalled answer goes on")
+	}
+	require.Equal(t, 1., ended(conns, endedStall))
+	_, err := io.Copy(io.Discard, c)
+	require.ErrorIs(t, err, syscall.ECONNRESET, "what the kernel holds is discarded")
+
+	began := time.Now()
+	// A window that is smaller than a packet would stall by itself.
+	c = sendWith(t, addr, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 256<<10)
+	resp, err := http.ReadResponse(bufio.NewReaderSize(c, 16), nil)
+	require.NoError(t, err)
+	read := 0
+	for buf := make([]byte, 64<<10); ; time.Sleep(timeout / 8) {
+		n, err := io.ReadFull(resp.Body, buf)
+		read += n
+		if err != nil {
+			break
+		}
+	}
+	require.Equal(t, sizeBytes, read)
+	require.Greater(t, time.Since(began), 3*timeout)
+	require.NoError(t, <-result)
+	require.Equal(t, 1., ended(conns, endedStall))
+}
+
+// TestConnectionsMax: one connection more than allowed waits until another is closed; listeners share the limit.
+func TestConnectionsMax(t *testing.T) {
+	var answered atomic.Int64
+	leave := make(chan struct{})
+	conns, addr := serveConns(t, ConnOptions{ConnectionsMax: 2}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		answered.Add(1)
+		<-leave
+	}))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	second := conns.HTTPServer(http.NotFoundHandler())
+	defer second.Close()
+	go func() { _ = second.Serve(conns.Listener(l)) }()
+
+	const request = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+	send(t, addr, request)
+	send(t, addr, request)
+	require.Eventually(t, func() bool { return answered.Load() == 2 }, patience, time.Millisecond)
+	third, other := send(t, addr, request), send(t, l.Addr().String(), request)
+	for _, c := range []net.Conn{third, other} {
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+		_, err := c.Read(make([]byte, 1))
+		require.ErrorContains(t, err, "timeout")
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+	}
+	require.EqualValues(t, 2, answered.Load())
+	close(leave)
+	for _, c := range []net.Conn{third, other} {
+		_, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+	}
+	require.Zero(t, ended(conns, endedIdle), "a connection with a request is not idle")
+}
+
+// TestSlowHeaders: 1,000 clients that send nothing, or a header byte by byte, or keep a connection after their request, do
+// not keep others out.
+func TestSlowHeaders(t *testing.T) {
+	conns, addr := serveConns(t, ConnOptions{ConnectionsMax: 64, IdleAfter: 10 * time.Millisecond},
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for i := range 1000 {
+		send(t, addr, []string{"", "GET / HTTP/1.1\r\nHo", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"}[i%3])
+	}
+	code, err := get(addr, "/")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, code)
+	require.GreaterOrEqual(t, ended(conns, endedIdle), 1000.-64)
+}
+
+// failingListener fails some times before it accepts.
+type failingListener struct {
+	net.Listener
+	failures atomic.Int64
+}
+
+func (l *failingListener) Accept() (net.Conn, error) {
+	switch l.failures.Add(-1) {
+	case 2:
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	case 1:
+		return nil, &net.OpError{Op: "accept", Err: syscall.ENOBUFS} // not temporary for net/http
+	case 0:
+		return nil, &net.OpError{Op: "accept", Err: syscall.EPERM}
+	}
+	return l.Listener.Accept()
+}
+
+// TestAcceptErrors: the server waits out errors of accept.
+func TestAcceptErrors(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	conns, err := NewConns(ConnOptions{Registerer: registry})
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	failing := &failingListener{Listener: l}
+	failing.failures.Store(3)
+	server := conns.HTTPServer(http.NotFoundHandler())
+	defer server.Close()
+	go func() { _ = server.Serve(conns.Listener(failing)) }()
+	code, err := get(l.Addr().String(), "/")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNotFound, code)
+	require.Equal(t, 3., testutil.ToFloat64(conns.metrics.acceptErrors))
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP tsdb_http_connections_max Most open connections.
+# TYPE tsdb_http_connections_max gauge
+tsdb_http_connections_max 512
+`), "tsdb_http_connections_max"))
+
+	_, err = NewConns(ConnOptions{ConnectionsMax: -1})
+	require.ErrorContains(t, err, "ConnectionsMax")
+}

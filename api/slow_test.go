@@ -1,0 +1,230 @@
+package api_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/stretchr/testify/require"
+
+	"halite/api"
+	"halite/api/internal/comparison"
+	"halite/ingest"
+	"halite/query"
+	"halite/query/promql"
+)
+
+// Figures of the data of slow readers: an answer with all samples is larger than the buffers of a connection.
+const (
+	slowSeries  = 200
+	slowSamples = 300
+	slowEnd     = comparison.Start + slowSamples*10
+)
+
+// slowStack is a server on a socket whose queries have little memory.
+type slowStack struct {
+	t        *testing.T
+	addr     string
+	registry *prometheus.Registry
+	clients  []net.Conn
+}
+
+func newSlowStack(t *testing.T, totalBytes int64, limits api.Limits) *slowStack {
+	t.Helper()
+	s := newStack(t)
+	var list []ingest.Sample
+	rng := rand.New(rand.NewPCG(1, 2)) // values that do not compress
+	for i := range slowSeries {
+		ls := labels.FromStrings("__name__", "slow", "i", fmt.Sprint(i))
+		for k := range int64(slowSamples) {
+			list = append(list, ingest.Sample{Labels: ls, TsMs: (comparison.Start + k*10) * 1000, Value: rng.Float64()})
+		}
+	}
+	result, err := s.ingester.Write(t.Context(), list)
+	require.NoError(t, err)
+	require.Zero(t, result.Rejected, result.First)
+
+	registry := prometheus.NewRegistry()
+	options := s.options
+	options.TotalBytesMax, options.Registerer = totalBytes, registry
+	queryable, err := promql.New(options)
+	require.NoError(t, err)
+	engine, err := query.New(query.Options{Queryable: queryable})
+	require.NoError(t, err)
+	server, err := api.New(api.Options{
+		Writer: s.ingester, Engine: engine, Catalogue: s.catalogue, Queryable: queryable, Budgets: queryable,
+		Now: comparison.Now, Limits: limits, Gatherer: registry, Registerer: registry,
+	})
+	require.NoError(t, err)
+	conns, err := api.NewConns(api.ConnOptions{SlowAfter: 100 * time.Millisecond, Registerer: registry})
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	web := conns.HTTPServer(server.Handler())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = web.Serve(conns.Listener(smallBuffers{l}))
+	}()
+	t.Cleanup(func() {
+		require.NoError(t, web.Close())
+		<-done
+	})
+	return &slowStack{t: t, addr: l.Addr().String(), registry: registry}
+}
+
+// smallBuffers is a listener whose connections hold little in the kernel.
+type smallBuffers struct{ net.Listener }
+
+func (l smallBuffers) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(16 << 10)
+	}
+	return c, err
+}
+
+// start sends a request and reads the header of its answer, nothing else.
+func (s *slowStack) start(r *http.Request) *http.Response {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	require.NoError(s.t, err)
+	s.clients = append(s.clients, c)
+	s.t.Cleanup(func() { c.Close() })
+	require.NoError(s.t, c.(*net.TCPConn).SetReadBuffer(64<<10))
+	require.NoError(s.t, c.SetDeadline(time.Now().Add(time.Minute)))
+	require.NoError(s.t, r.Write(c))
+	resp, err := http.ReadResponse(bufio.NewReaderSize(c, 16), r)
+	require.NoError(s.t, err)
+	return resp
+}
+
+func (s *slowStack) get(format string, args ...any) *http.Response {
+	s.t.Helper()
+	r, err := http.NewRequest(http.MethodGet, "http://"+s.addr+fmt.Sprintf(format, args...), nil)
+	require.NoError(s.t, err)
+	return s.start(r)
+}
+
+func (s *slowStack) read(types ...prompb.ReadRequest_ResponseType) *http.Response {
+	s.t.Helper()
+	message, err := (&prompb.ReadRequest{
+		AcceptedResponseTypes: types,
+		Queries: []*prompb.Query{{
+			StartTimestampMs: comparison.Start * 1000, EndTimestampMs: slowEnd * 1000,
+			Matchers: []*prompb.LabelMatcher{{Name: "__name__", Value: "slow"}},
+		}},
+	}).Marshal()
+	require.NoError(s.t, err)
+	r, err := http.NewRequest(http.MethodPost, "http://"+s.addr+"/api/v1/read", bytes.NewReader(snappy.Encode(nil, message)))
+	require.NoError(s.t, err)
+	return s.start(r)
+}
+
+// held is the memory of queries and answers.
+func (s *slowStack) held() float64 { return s.metric("tsdb_query_memory_bytes") }
+
+func (s *slowStack) metric(name string) float64 {
+	s.t.Helper()
+	families, err := s.registry.Gather()
+	require.NoError(s.t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	s.t.Fatalf("there is no %s", name)
+	return 0
+}
+
+func readAll(t *testing.T, resp *http.Response) []byte {
+	t.Helper()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return text
+}
+
+// TestAnswersAreHeldUntilWritten: whatever the path of an answer, its memory counts until the last byte is written.
+func TestAnswersAreHeldUntilWritten(t *testing.T) {
+	s := newSlowStack(t, 1<<30, api.Limits{})
+	const points = slowSeries * slowSamples * 16
+	for _, c := range []struct {
+		name  string
+		ask   func() *http.Response
+		least float64
+	}{
+		{"engine", func() *http.Response { return s.get("/api/v1/query?query=slow[1h]&time=%d", slowEnd) }, points},
+		{"columns", func() *http.Response {
+			return s.get("/api/v1/query_range?query=slow&start=%d&end=%d&step=10", comparison.Start, slowEnd)
+		}, points},
+		{"remote read", func() *http.Response { return s.read() }, points / 4},
+		{"streamed remote read", func() *http.Response { return s.read(prompb.ReadRequest_STREAMED_XOR_CHUNKS) }, 64 << 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Zero(t, s.held())
+			resp := c.ask()
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			time.Sleep(50 * time.Millisecond)
+			require.GreaterOrEqual(t, s.held(), c.least)
+			readAll(t, resp)
+			require.Eventually(t, func() bool { return s.held() == 0 }, time.Minute, time.Millisecond)
+		})
+	}
+}
+
+// TestSlowReadersGiveWay: when the answers of slow readers hold all memory, a query has it nevertheless. The newest of the
+// slow answers are ended for it; the oldest comes whole.
+func TestSlowReadersGiveWay(t *testing.T) {
+	s := newSlowStack(t, 12<<20, api.Limits{})
+	ask := func() *http.Response { return s.get("/api/v1/query?query=slow[1h]&time=%d", slowEnd) }
+	var readers []*http.Response
+	for {
+		resp := ask()
+		if resp.StatusCode != http.StatusOK || s.metric("tsdb_query_answers_ended_total") > 0 {
+			break // the memory is taken
+		}
+		readers = append(readers, resp)
+		require.Less(t, len(readers), 20)
+	}
+	time.Sleep(200 * time.Millisecond)
+	for range 3 {
+		resp := ask()
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		var answer struct {
+			Data struct{ Result []struct{ Values [][2]any } }
+		}
+		require.NoError(t, json.Unmarshal(readAll(t, resp), &answer))
+		require.Len(t, answer.Data.Result, slowSeries)
+		require.Len(t, answer.Data.Result[0].Values, slowSamples)
+	}
+	require.Positive(t, s.metric("tsdb_query_answers_ended_total"))
+	require.True(t, json.Valid(readAll(t, readers[0])), "the oldest answer goes on")
+	_, err := io.ReadAll(readers[len(readers)-1].Body)
+	require.Error(t, err, "the newest answer was ended")
+	for _, c := range s.clients {
+		c.Close()
+	}
+	require.Eventually(t, func() bool { return s.held() == 0 }, time.Minute, time.Millisecond)
+}
+
+// TestSlowStreamsHoldNoPlace: a remote read whose client is slow does not keep others waiting.
+func TestSlowStreamsHoldNoPlace(t *testing.T) {
+	s := newSlowStack(t, 1<<30, api.Limits{ReadConcurrencyMax: 1, ReadFrameBytesMax: 1 << 10})
+	for _, typ := range []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS, prompb.ReadRequest_SAMPLES} {
+		resp := s.read(typ)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		time.Sleep(50 * time.Millisecond)
+	}
+	require.NotEmpty(t, readAll(t, s.read(prompb.ReadRequest_SAMPLES)))
+}

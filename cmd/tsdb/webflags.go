@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+)
+
+// webConfig holds the flags of the HTTP server.
+type webConfig struct {
+	listenAddress   string
+	externalURL     string
+	connectionsMax  int
+	sendTimeout     time.Duration
+	corsOrigin      string
+	adminAPI        bool
+	lifecycle       bool
+	profiles        bool
+	selfScrape      bool
+	selfScrapeEvery time.Duration
+	shutdownTimeout time.Duration
+}
+
+func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("web.listen-address", "Address of the HTTP API.").Default("127.0.0.1:9480").StringVar(&c.listenAddress)
+	cmd.Flag("web.external-url", "URL under which users reach this server; default: the listen address.").
+		StringVar(&c.externalURL)
+	cmd.Flag("web.max-connections", "Most open connections of all clients together; the next one waits. Connections without a "+
+		"request are closed when one waits.").Default("512").IntVar(&c.connectionsMax)
+	cmd.Flag("web.send-timeout", "How long a client may take nothing of an answer before its connection is ended.").
+		Default("30s").DurationVar(&c.sendTimeout)
+	cmd.Flag("web.cors.origin", "Regular expression of allowed CORS origins; empty allows none.").StringVar(&c.corsOrigin)
+	cmd.Flag("web.enable-admin-api", "Allow the calls below /api/v1/admin.").BoolVar(&c.adminAPI)
+	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload, which reads --storage.schema-rules and opens --query.log-file "+
+		"again, as SIGHUP does, and POST /-/quit, which stops the server, as SIGTERM does.").
+		BoolVar(&c.lifecycle)
+	cmd.Flag("web.enable-pprof", "Serve the Go runtime's profiles below /debug/pprof/.").BoolVar(&c.profiles)
+	cmd.Flag("web.self-scrape", "Store this server's own metrics.").Default("true").BoolVar(&c.selfScrape)
+	cmd.Flag("web.self-scrape-interval", "How often.").Default("15s").DurationVar(&c.selfScrapeEvery)
+	cmd.Flag("web.shutdown-timeout", "How long requests under way may take after SIGTERM.").Default("30s").
+		DurationVar(&c.shutdownTimeout)
+}
+
+// Shares of the descriptors of the process.
+const (
+	// descriptorsReserved are for the log, the manifest, compactions and connections to other servers.
+	descriptorsReserved = 128
+	// openTablesMost is the number of tables that are kept open if there are enough descriptors.
+	openTablesMost = 1000
+	// connectionsLeast is the number of connections below which a server is of no use.
+	connectionsLeast = 16
+)
+
+// fitDescriptors fits the most connections and open tables to the limit of descriptors. If there are too few, connections
+// get half of them.
+func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
+	free := int(min(limit, math.MaxInt32)) - descriptorsReserved
+	wanted := c.web.connectionsMax
+	connections := min(wanted, max(free-openTablesMost, free/2))
+	if connections < min(wanted, connectionsLeast) {
+		return fmt.Errorf("--web.max-connections: the limit of %d open files (ulimit -n) leaves no room for %d connections "+
+			"beside the log and the tables; it must be %d at least", limit, min(wanted, connectionsLeast),
+			descriptorsReserved+2*connectionsLeast)
+	}
+	if connections < wanted {
+		log.Warn("--web.max-connections is lowered to fit the limit of open files (ulimit -n)", "wanted", wanted,
+			"connections", connections, "open_files_limit", limit)
+	}
+	c.web.connectionsMax, c.openTablesMax = connections, min(openTablesMost, free-connections)
+	return nil
+}
