@@ -94,7 +94,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	return errors.Join(err, drain(c, httpServer, db, log))
 }
 
-// listen opens the address of the API, with the limits of connections.
+// listen opens the address of the API, with the limits of connections and the check of hosts in front of gate.
 func (c *serveConfig) listen(
 	gate *gate, log *slog.Logger, registry *prometheus.Registry,
 ) (net.Listener, *http.Server, error) {
@@ -111,7 +111,11 @@ func (c *serveConfig) listen(
 	if err != nil {
 		return nil, nil, fmt.Errorf("--web.listen-address: %w", err)
 	}
-	return conns.Listener(listener), conns.HTTPServer(gate), nil
+	check, err := c.web.hostCheck(listener.Addr(), registry)
+	if err != nil {
+		return nil, nil, errors.Join(err, listener.Close())
+	}
+	return conns.Listener(listener), conns.HTTPServer(check.Handler(gate)), nil
 }
 
 // drain finishes the requests under way, then flushes and closes the store.

@@ -1,9 +1,11 @@
 package main_test
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
@@ -11,6 +13,55 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// raw sends a request as it is and returns the answer.
+func (s *server) raw(t *testing.T, request string) (status int, body string) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = io.WriteString(c, request)
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(text)
+}
+
+// TestHostsOfLoopbackServer: a page whose name was made to resolve to 127.0.0.1 gets nothing of a server there.
+func TestHostsOfLoopbackServer(t *testing.T) {
+	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--web.enable-pprof", "--web.enable-lifecycle")
+	for request, want := range map[string]int{
+		"GET /api/v1/query?query=1 HTTP/1.1\r\nHost: evil.example:9480":                          403,
+		"POST /api/v1/write HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0":                 403,
+		"POST /-/quit HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0":                       403,
+		"GET /debug/pprof/cmdline HTTP/1.1\r\nHost: evil.example":                                403,
+		"GET /metrics HTTP/1.1\r\nHost: 10.1.2.3":                                                403,
+		"GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost":                            403,
+		"GET /api/v1/query?query=1 HTTP/1.0":                                                     403,
+		"GET /-/ready HTTP/1.0":                                                                  200,
+		"GET /-/ready HTTP/1.1\r\nHost: 10.1.2.3:9480":                                           200,
+		"GET /-/ready HTTP/1.1\r\nHost: evil.example":                                            403,
+		"GET /api/v1/query?query=1 HTTP/1.1\r\nHost: LOCALHOST.:1\r\nConnection: close":          200,
+		"GET http://localhost/api/v1/query?query=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*":   200,
+		"GET /api/v1/query?query=1 HTTP/1.1\r\nHost: [::1]:9480\r\nConnection: close":            200,
+		"GET /api/v1/query?query=1 HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:9480": 200,
+	} {
+		status, text := s.raw(t, request+"\r\n\r\n")
+		require.Equal(t, want, status, "%s: %s", request, text)
+		if want == http.StatusForbidden {
+			require.Contains(t, text, "--web.allowed-hosts", request)
+		}
+	}
+	_, metrics := s.raw(t, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	require.Contains(t, metrics, "tsdb_http_host_refused_total 8")
+
+	out, err := exec.Command(binary, "serve", "--storage.path", t.TempDir(), "--web.allowed-hosts=http://a").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "--web.allowed-hosts")
+}
 
 // TestDescriptorsFitConnections starts the server with few descriptors: it lowers the number of connections, and serves while
 // more clients than that are there; with too few it does not start.

@@ -4,15 +4,20 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/api"
 )
 
 // webConfig holds the flags of the HTTP server.
 type webConfig struct {
 	listenAddress   string
 	externalURL     string
+	allowedHosts    []string
 	connectionsMax  int
 	sendTimeout     time.Duration
 	corsOrigin      string
@@ -28,6 +33,11 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("web.listen-address", "Address of the HTTP API.").Default("127.0.0.1:9480").StringVar(&c.listenAddress)
 	cmd.Flag("web.external-url", "URL under which users reach this server; default: the listen address.").
 		StringVar(&c.externalURL)
+	cmd.Flag("web.allowed-hosts", "Host that requests may name, which keeps pages of other names away (DNS rebinding): a name, an "+
+		"address, a range such as 10.0.0.0/8, .example.com for all names below, or * for any; repeat it for several. By default "+
+		"that of --web.external-url, and on a loopback address localhost and loopback addresses, elsewhere any address, or "+
+		"without --web.external-url any host.").
+		StringsVar(&c.allowedHosts)
 	cmd.Flag("web.max-connections", "Most open connections of all clients together; the next one waits. Connections without a "+
 		"request are closed when one waits.").Default("512").IntVar(&c.connectionsMax)
 	cmd.Flag("web.send-timeout", "How long a client may take nothing of an answer before its connection is ended.").
@@ -71,4 +81,20 @@ func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
 	}
 	c.web.connectionsMax, c.openTablesMax = connections, min(openTablesMost, free-connections)
 	return nil
+}
+
+// hostCheck makes the check of requests' hosts.
+func (c *webConfig) hostCheck(listen net.Addr, r prometheus.Registerer) (*api.HostCheck, error) {
+	hosts := c.allowedHosts
+	if len(hosts) == 0 {
+		var err error
+		if hosts, err = api.HostsDefault(listen, c.externalURL); err != nil {
+			return nil, fmt.Errorf("--web.external-url: %w", err)
+		}
+	}
+	check, err := api.NewHostCheck(hosts, r)
+	if err != nil {
+		return nil, fmt.Errorf("--web.allowed-hosts: %w", err)
+	}
+	return check, nil
 }
