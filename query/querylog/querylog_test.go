@@ -110,6 +110,21 @@ func TestUnfinishedQueries(t *testing.T) {
 	require.Zero(t, testutil.ToFloat64(opened(t, dir, warned, nil).metrics.unfinished), "the last run ended in good order")
 }
 
+// TestFormat compares both records with FORMAT.md.
+func TestFormat(t *testing.T) {
+	const fields = `{"time":"2023-11-14T22:13:20Z","kind":"range","query":"sum(m1 < 3)","startMs":1,"endMs":2,"stepMs":3,` +
+		`"client":"127.0.0.1:1"`
+	slot, err := encodeSlot(testQuery(1))
+	require.NoError(t, err)
+	require.Equal(t, fields+"}\n", string(slot))
+	text, err := encodeLine(testQuery(1), Outcome{Status: "timeout", Error: "late", Duration: time.Second, Samples: 7, PeakBytes: 8})
+	require.NoError(t, err)
+	require.Equal(t, fields+`,"status":"timeout","error":"late","durationSeconds":1,"samples":7,"peakBytes":8}`+"\n", string(text))
+	text, err = encodeLine(testQuery(1), Outcome{Status: StatusUnfinished})
+	require.NoError(t, err)
+	require.Equal(t, fields+`,"status":"unfinished"}`+"\n", string(text))
+}
+
 // TestActiveFileIsDamaged: whatever the file holds, the start goes on and warns.
 func TestActiveFileIsDamaged(t *testing.T) {
 	good, err := encodeSlot(testQuery(1))
