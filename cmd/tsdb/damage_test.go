@@ -74,7 +74,14 @@ func TestDamagedDay(t *testing.T) {
 		noon := today.Add(12*time.Hour - time.Duration(i+1)*24*time.Hour)
 		days[i+1] = wave("damage_metric", 10, noon, noon.Add(10*time.Minute), 15*time.Second)
 		s.write(days[i+1])
+		if i == 0 {
+			s.flush()
+		}
 	}
+	require.Error(t, s.end(syscall.SIGKILL), s.log)
+	_, whole := verifyStore(t, dir)
+	require.True(t, whole, "samples that are in the log only are no damage")
+	s = startServer(t, dir, flags...)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 	r, whole := verifyStore(t, dir)
 	require.True(t, whole)
@@ -174,4 +181,58 @@ func TestDamagedIndex(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 	_, whole = verifyStore(t, dir)
 	require.True(t, whole)
+}
+
+// TestDamagedSmallTables damages the tables that hold few rows. The server starts or names the file and the flag; with the flag
+// it starts, finds all samples, and later writes replace earlier ones.
+func TestDamagedSmallTables(t *testing.T) {
+	dir, flags := t.TempDir(), []string{"--no-web.self-scrape", "--web.enable-admin-api"}
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	noon := today.Add(-36 * time.Hour)
+	s := startServer(t, dir, flags...)
+	points := wave("damage_metric", 10, noon, noon.Add(10*time.Minute), 15*time.Second)
+	s.write(points)
+	s.flush()
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+	for _, table := range []string{"(list of tables)", "meta"} {
+		file := damageTable(t, dir, table, "1970-01-01")
+		s = launch(t, dir, freeAddress(t), flags...)
+		if s.startsOrNames(file) {
+			require.NoError(t, s.end(syscall.SIGTERM), s.log)
+		}
+		s = startServer(t, dir, append(flags, "--storage.accept-table-loss="+file)...)
+		requirePoints(t, s, "damage_metric", noon.Add(time.Hour), points)
+		for i := range points {
+			points[i].value++
+		}
+		s.write(points)
+		s.flush()
+		requirePoints(t, s, "damage_metric", noon.Add(time.Hour), points)
+		require.NoError(t, s.end(syscall.SIGTERM), s.log)
+		_, whole := verifyStore(t, dir)
+		require.True(t, whole)
+	}
+}
+
+// startsOrNames waits until the server is ready, or has ended with the name of the file and the flag.
+func (s *server) startsOrNames(file string) (ready bool) {
+	s.t.Helper()
+	for range 600 {
+		select {
+		case err := <-s.done:
+			require.Error(s.t, err)
+			require.Contains(s.t, s.log.String(), file)
+			require.Contains(s.t, s.log.String(), "--storage.accept-table-loss=FILE")
+			return false
+		case <-time.After(50 * time.Millisecond):
+		}
+		if resp, err := http.Get(s.url + "/-/ready"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return true
+			}
+		}
+	}
+	s.t.Fatalf("neither ready nor ended\n%s", s.log)
+	return false
 }

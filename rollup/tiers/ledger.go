@@ -59,12 +59,14 @@ type ledger struct {
 	seen   atomic.Pointer[record] // a copy of record for readers, who never wait for mu
 	epochs *epochs                // of what readers may keep
 
-	mu      sync.Mutex
-	record  record
-	quiet   map[int64]calm // of the days to compute
-	notes   notes          // that several processes left
-	shared  *sharedLedger  // nil if there is one process
-	pass    int64          // day being computed, −1 if none
+	mu     sync.Mutex
+	record record
+	quiet  map[int64]calm // of the days to compute
+	// putOff says until when the job leaves days alone because their rows are damaged.
+	putOff  map[int64]time.Time
+	notes   notes         // that several processes left
+	shared  *sharedLedger // nil if there is one process
+	pass    int64         // day being computed, −1 if none
 	touched map[string]struct{}
 	again   bool // the whole pass must be repeated
 }
@@ -77,7 +79,8 @@ func openLedger(
 	ctx context.Context, store storage.Store, reset bool, e *epochs, shared *Shared,
 ) (l *ledger, found bool, err error) {
 	l = &ledger{
-		store: store, pass: -1, quiet: map[int64]calm{}, epochs: e, record: record{Closed: -1, ClosedMonth: -1},
+		store: store, pass: -1, quiet: map[int64]calm{}, putOff: map[int64]time.Time{}, epochs: e,
+		record: record{Closed: -1, ClosedMonth: -1},
 	}
 	if l.meta, err = store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
 		return nil, false, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
@@ -287,7 +290,7 @@ func (l *ledger) next(now time.Time, settle time.Duration) (day int64, ok bool) 
 	defer l.mu.Unlock()
 	days := slices.Sorted(maps.Keys(l.record.with(l.notes).Days))
 	for _, day := range slices.Backward(days) {
-		if l.shared != nil && !l.shared.due(day) {
+		if l.shared != nil && !l.shared.due(day) || now.Before(l.putOff[day]) {
 			continue
 		}
 		c, announced := l.quiet[day]
@@ -296,6 +299,16 @@ func (l *ledger) next(now time.Time, settle time.Duration) (day int64, ok bool) 
 		}
 	}
 	return 0, false
+}
+
+// damagedRest is how long the job leaves a day alone whose rows are damaged, so that it comes to other days.
+const damagedRest = time.Hour
+
+// leave puts off a day whose rows are damaged.
+func (l *ledger) leave(day int64, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.putOff[day] = now.Add(damagedRest)
 }
 
 // closeMonths moves the last closed month on; a month is closed with its last day.

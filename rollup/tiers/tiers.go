@@ -181,6 +181,9 @@ func (t *Tiers) Step(ctx context.Context) (worked bool, err error) {
 	}
 	if day, ok := t.ledger.next(t.opts.Now(), t.opts.Settle); ok {
 		if err := t.computeDay(ctx, day); err != nil {
+			if errors.Is(err, storage.ErrCorrupt) {
+				t.ledger.leave(day, t.opts.Now())
+			}
 			return false, fmt.Errorf("compute the hours of %s: %w", dayText(day), err)
 		}
 		return true, nil

@@ -30,9 +30,9 @@
 //     writes no segment: a day's root says what is gone of it, reads go by that, and the next Maintain folds the day without it.
 //   - A day's generation is switched by one cell. Whatever a crash leaves, either the old or the new generation is
 //     whole, and everything else is swept up later.
-//   - Stored values are checksummed together with their place. A damaged journal is made anew from the keys of the data
-//     rows when the catalogue is opened; a damaged segment makes reads of its day fail with storage.ErrCorrupt, naming
-//     row and qualifier, until [Index.Rebuild].
+//   - Stored values are checksummed together with their place. Open rebuilds a damaged journal from the keys of the data
+//     rows. It also rebuilds, in memory, the days whose roots and journals lie in damaged blocks of the table. A damaged
+//     segment makes reads of its day fail with storage.ErrCorrupt, naming row and qualifier, until [Index.Rebuild].
 //   - The order of a segment's rows is that of labels.Compare, so that results need merging, not sorting.
 //
 // # Several processes
