@@ -45,57 +45,80 @@ func (x *Index) persistDay(ctx context.Context, d *openDay) (err error) {
 		return err
 	}
 	d.dirty.Store(false) // before the words are read: a later touch sets it again
-	var fresh, known, none []unwritten
-	d.takeDirty(func(ref Ref, old uint32, row *uint32) {
-		switch {
-		case old&wordDirty == 0:
-		case old&hoursMask == 0: // its hours were cleared before they were ever written
-			none = append(none, unwritten{ref: ref})
-		case *row == 0:
-			fresh = append(fresh, unwritten{ref: ref, hours: old & hoursMask})
-		default:
-			known = append(known, unwritten{ref: ref, row: *row, hours: old & hoursMask})
-		}
-	})
 	defer func() {
 		if err != nil {
-			d.settle(fresh, wordDirty)
-			d.settle(known, wordDirty)
+			d.dirty.Store(true)
 		}
 	}()
-	d.settle(none, 0)
-	byRow := func(a, b unwritten) int { return cmp.Compare(a.row, b.row) }
-	if !slices.IsSortedFunc(known, byRow) {
-		slices.SortFunc(known, byRow)
-	}
 	enc := partEncoder{cat: x.cat}
 	defer enc.packer.close()
-	for len(fresh)+len(known) > 0 {
-		taken, updated := fresh[:min(len(fresh), x.layout.partRows)], known[:min(len(known), x.layout.partRuns)]
-		if err := x.writePart(ctx, d, &enc, taken, updated); err != nil {
-			return err
+	var due dueSeries
+	pages := *d.pages.Load()
+	for n := range pages {
+		d.takeDirty(&due, n, pages[n])
+		if n == len(pages)-1 || due.len() >= x.layout.partRows*persistParts {
+			if err := x.persistSeries(ctx, d, &enc, due); err != nil {
+				return err
+			}
+			due.reset()
 		}
-		d.settle(taken, 0)
-		d.settle(updated, 0)
-		fresh, known = fresh[len(taken):], known[len(updated):]
 	}
 	return nil
 }
 
-// takeDirty calls fn for every ref with hours that the journal lacks, ascending, and notes that they are being written.
-func (d *openDay) takeDirty(fn func(ref Ref, word uint32, row *uint32)) {
-	for n, p := range *d.pages.Load() {
-		if p == nil || !p.dirty.Swap(false) { // before its words are read
-			continue
+// persistParts is the number of parts whose series are listed at a time: a list of all series of a large day would take
+// hundreds of megabytes.
+const persistParts = 16
+
+// dueSeries are series with hours that the journal lacks: fresh ones are not in it yet, known ones are.
+type dueSeries struct{ fresh, known []unwritten }
+
+func (s *dueSeries) len() int { return len(s.fresh) + len(s.known) }
+func (s *dueSeries) reset()   { s.fresh, s.known = s.fresh[:0], s.known[:0] }
+
+// persistSeries writes parts with the series. Those not written stay due after an error.
+func (x *Index) persistSeries(ctx context.Context, d *openDay, enc *partEncoder, due dueSeries) error {
+	byRow := func(a, b unwritten) int { return cmp.Compare(a.row, b.row) }
+	if !slices.IsSortedFunc(due.known, byRow) {
+		slices.SortFunc(due.known, byRow)
+	}
+	for due.len() > 0 {
+		taken := due.fresh[:min(len(due.fresh), x.layout.partRows)]
+		updated := due.known[:min(len(due.known), x.layout.partRuns)]
+		if err := x.writePart(ctx, d, enc, taken, updated); err != nil {
+			d.settle(due.fresh, wordDirty)
+			d.settle(due.known, wordDirty)
+			return err
 		}
-		for i := range p.words {
-			w := &p.words[i]
-			for old := w.Load(); old&wordDirty != 0; old = w.Load() {
-				if w.CompareAndSwap(old, old&^(wordDirty|wordUnsure)|wordWriting) {
-					fn(Ref(n<<refPageBits|i), old, &p.rows[i])
-					break
-				}
+		d.settle(taken, 0)
+		d.settle(updated, 0)
+		due.fresh, due.known = due.fresh[len(taken):], due.known[len(updated):]
+	}
+	return nil
+}
+
+// takeDirty lists the series of the n-th page with hours that the journal lacks, ascending, and notes that they are being
+// written.
+func (d *openDay) takeDirty(due *dueSeries, n int, p *dayPage) {
+	if p == nil || !p.dirty.Swap(false) { // before its words are read
+		return
+	}
+	for i := range p.words {
+		w := &p.words[i]
+		for old := w.Load(); old&wordDirty != 0; old = w.Load() {
+			if !w.CompareAndSwap(old, old&^(wordDirty|wordUnsure)|wordWriting) {
+				continue
 			}
+			series := unwritten{ref: Ref(n<<refPageBits | i), row: p.rows[i], hours: old & hoursMask}
+			switch {
+			case series.hours == 0: // they were cleared before they were ever written
+				d.settle([]unwritten{series}, 0)
+			case series.row == 0:
+				due.fresh = append(due.fresh, series)
+			default:
+				due.known = append(due.known, series)
+			}
+			break
 		}
 	}
 }
