@@ -24,7 +24,7 @@ type table struct {
 	mu       sync.Mutex
 	replaced bool     // a copy took this table's place; look the metric up again
 	counted  int64    // what account has returned in all
-	identity []uint32 // open addressing: row+1, 0 is free; nil while the table is tiny
+	identity []uint32 // open addressing: slots as identitySlot makes them, 0 is free; nil while the table is tiny
 	scratch  []uint32
 
 	orderMu sync.Mutex // serialises the making of an order
@@ -146,13 +146,26 @@ func (t *table) search(ids []uint32, hash uint64) (row uint32, ok bool) {
 		}
 		return 0, false
 	}
-	mask := uint64(len(t.identity) - 1)
-	for slot := hash & mask; t.identity[slot] != 0; slot = (slot + 1) & mask {
-		if row = t.identity[slot] - 1; live(row) {
+	mask, rowBits := uint64(len(t.identity)-1), t.identityRowBits()
+	wanted := identitySlot(hash, 0, rowBits)
+	for at := hash & mask; t.identity[at] != 0; at = (at + 1) & mask {
+		slot := t.identity[at]
+		if (slot^wanted)>>rowBits != 0 {
+			continue // another hash: the row's columns, which lie anywhere in memory, need not be read
+		}
+		if row = slot&(1<<rowBits-1) - 1; live(row) {
 			return row, true
 		}
 	}
 	return 0, false
+}
+
+// identityRowBits is the number of bits for a row plus one: the map is larger than the table.
+func (t *table) identityRowBits() int { return bits.Len(uint(len(t.identity) - 1)) }
+
+// identitySlot holds rowPlusOne in the low bits and as much of the hash above it as there is room for.
+func identitySlot(hash uint64, rowPlusOne uint32, rowBits int) uint32 {
+	return uint32(hash>>32)>>rowBits<<rowBits | rowPlusOne
 }
 
 // appendRow adds a series. The caller holds mu and has made sure that the row is new.
@@ -203,7 +216,7 @@ func (t *table) place(row uint32, hash uint64) {
 	for t.identity[slot] != 0 {
 		slot = (slot + 1) & mask
 	}
-	t.identity[slot] = row + 1
+	t.identity[slot] = identitySlot(hash, row+1, t.identityRowBits())
 }
 
 // columnOf returns the position of a label's column, making it if needed. The caller holds mu.
