@@ -33,7 +33,7 @@ func (p *replay) deletion(payload []byte, pos wal.Position) error {
 	}
 	refs := p.deleted
 	p.deleted = nil
-	if err := p.awaitRelief(); err != nil { // flushes wait for deletions, and the other way round
+	if err := p.endRelief(); err != nil { // a deletion waits for flushes
 		return err
 	}
 	t, err := tombstone.Parse(d.Tombstone)

@@ -71,13 +71,13 @@ func TestReplayInLessMemory(t *testing.T) {
 	require.Less(t, r.head.Rows(), len(all))
 	require.EqualValues(t, len(all), r.series.Load())
 	requireFilled(t, r, all, 0, 300)
+	r.flush()
+	requireFilled(t, r, all, 300, 400)
 	result, err := r.Write(context.Background(), []Sample{
 		{Labels: all[1], TsMs: startMs + 30_000}, {Labels: labels.FromStrings("__name__", "new"), TsMs: startMs},
 	})
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Accepted, "a known series goes on, a new one is refused")
-	r.flush()
-	requireFilled(t, r, all, 300, 400)
 	found, err := r.index.Select(context.Background(), 0, 1<<60, match(t, "__name__", "=~", "m.")...)
 	require.NoError(t, err)
 	require.Len(t, found, len(all))

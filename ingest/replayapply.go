@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -20,6 +21,8 @@ const (
 	logRefChunkSize = 1 << logRefShift
 	// retiredRef marks numbers whose samples replay passes over.
 	retiredRef = ^uint32(0)
+	// reliefPoll is the time between two looks at the head while the replay waits for a flush.
+	reliefPoll = 5 * time.Millisecond
 )
 
 // replay applies the log to registry, catalogue and head.
@@ -53,6 +56,7 @@ func (p *replay) run(batches <-chan *replayBatch, used chan<- *replayBatch) erro
 		default:
 		}
 	}
+	p.i.wakeFlusher()
 	return p.endRelief()
 }
 
@@ -190,26 +194,25 @@ type relief struct {
 }
 
 // relieve keeps the head within the memory that it has while the server runs: the log may hold far more, because it still
-// has samples that were flushed before the crash. Rows are flushed beside the replay, which waits at the size from which
-// writes are refused.
+// has samples that were flushed before the crash. Rows are flushed beside the replay, which waits only while the head is
+// above the size from which writes are refused: what need not be flushed now can wait until the server is ready.
 func (p *replay) relieve() error {
-	i := p.i
-	most := i.rowBytesMax()
-	if p.relief == nil && i.head.Bytes() > most {
+	most := p.i.rowBytesMax()
+	if p.relief == nil && p.i.head.Bytes() > most {
 		p.startRelief()
 	}
-	if p.relief == nil {
-		return nil
+	for p.relief != nil {
+		select {
+		case <-p.relief.done:
+			return p.awaitRelief()
+		default:
+		}
+		if p.i.head.Bytes() <= most/4*5 {
+			break
+		}
+		time.Sleep(reliefPoll)
 	}
-	if i.head.Bytes() > most/4*5 {
-		return p.awaitRelief()
-	}
-	select {
-	case <-p.relief.done:
-		return p.awaitRelief()
-	default:
-		return nil
-	}
+	return nil
 }
 
 func (p *replay) startRelief() {
@@ -226,9 +229,6 @@ func (p *replay) startRelief() {
 
 // awaitRelief waits for the flush under way.
 func (p *replay) awaitRelief() error {
-	if p.relief == nil {
-		return nil
-	}
 	<-p.relief.done
 	p.relief.cancel()
 	err := p.relief.err
@@ -236,16 +236,14 @@ func (p *replay) awaitRelief() error {
 	return err
 }
 
-// endRelief cuts off the flush under way: the flush job goes on with it when the server runs.
+// endRelief cuts off the flush under way. Rows that it has not written stay in the head.
 func (p *replay) endRelief() error {
 	if p.relief == nil {
 		return nil
 	}
 	p.relief.cancel()
-	err := p.awaitRelief()
-	p.i.wakeFlusher()
-	if errors.Is(err, context.Canceled) {
-		return p.ctx.Err()
+	if err := p.awaitRelief(); !errors.Is(err, context.Canceled) {
+		return err
 	}
-	return err
+	return p.ctx.Err()
 }
