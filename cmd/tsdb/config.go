@@ -79,6 +79,7 @@ type serveConfig struct {
 	openTablesMax      int            // see fitDescriptors
 	shared             []*sharedBytes // see fitMemory
 	inFlightBytesMax   int64          // set by fitMemory; 0 is the default of those who use it
+	monthSeriesMax     int            // likewise
 	// now is the clock; nil is time.Now.
 	now func() time.Time
 

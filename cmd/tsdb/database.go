@@ -83,7 +83,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	opts := index.Options{
 		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.catalogueBytes, Logger: log, Registerer: r,
-		Now: now, Ages: ages,
+		Now: now, Ages: ages, MonthSeriesMax: c.monthSeriesMax,
 	}
 	db.knowSeries(c, &opts)
 	if c.through() {

@@ -85,9 +85,11 @@ func (c *serveConfig) fitSeries(limit int64) {
 	if !c.headTotalByUser {
 		c.headTotalBytesMax = limit / headTotalShare
 	}
+	fits := int(limit / headTotalShare / seriesBytes)
 	if !c.seriesMaxByUser {
-		c.seriesMax = int(limit / headTotalShare / seriesBytes)
+		c.seriesMax = fits
 	}
+	c.monthSeriesMax = fits
 	c.inFlightBytesMax = max(min(limit/inFlightShare, inFlightDefault), c.bodyBytesMax)
 }
 

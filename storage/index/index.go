@@ -38,6 +38,9 @@ type Options struct {
 	Writer string
 	// CacheBytesMax bounds the decoded segments and dictionaries of closed days and months; 0 means 128 MiB.
 	CacheBytesMax int64
+	// MonthSeriesMax bounds the series that a month takes in, because a fold holds their label values in memory. Look-ups
+	// read the days beyond it one by one. 0 means no limit.
+	MonthSeriesMax int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Logger takes what an operator should know; nil discards it.
@@ -63,6 +66,9 @@ func (o *Options) Validate() error {
 	}
 	if o.CacheBytesMax < 0 {
 		errs = append(errs, fmt.Errorf("index: Options.CacheBytesMax is %d, it must not be negative", o.CacheBytesMax))
+	}
+	if o.MonthSeriesMax < 0 {
+		errs = append(errs, fmt.Errorf("index: Options.MonthSeriesMax is %d, it must not be negative", o.MonthSeriesMax))
 	}
 	return errors.Join(errs...)
 }

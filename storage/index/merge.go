@@ -55,10 +55,8 @@ func newMerge(ctx context.Context, p period, sources []source) (*merge, error) {
 
 // sourceValue is a value with the source that numbers it.
 type sourceValue struct {
-	value  string
-	source int
-	name   int
-	id     uint32
+	value            string
+	source, name, id uint32
 }
 
 // rankName sorts the values of one label name over all sources.
@@ -66,7 +64,44 @@ func (m *merge) rankName(ctx context.Context, k int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var all []sourceValue
+	all, err := m.sourceValues(ctx, k)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b sourceValue) int { return strings.Compare(a.value, b.value) })
+	distinct := 0
+	for i := range all {
+		if i == 0 || all[i-1].value != all[i].value {
+			distinct++
+		}
+	}
+	m.values[k] = make([]string, 0, distinct)
+	for i, v := range all {
+		if i == 0 || all[i-1].value != v.value {
+			m.values[k] = append(m.values[k], v.value)
+		}
+		m.rank[v.source][v.name][v.id] = uint32(len(m.values[k]))
+	}
+	return nil
+}
+
+// sourceValues collects the values of one label name. It counts them first: there may be millions, and a list that grows
+// is in memory twice.
+func (m *merge) sourceValues(ctx context.Context, k int) (all []sourceValue, err error) {
+	count := 0
+	if err := m.eachValue(ctx, k, func(int, int, uint32, string) { count++ }); err != nil {
+		return nil, err
+	}
+	all = make([]sourceValue, 0, count)
+	err = m.eachValue(ctx, k, func(s, n int, id uint32, value string) {
+		all = append(all, sourceValue{value: value, source: uint32(s), name: uint32(n), id: id})
+	})
+	return all, err
+}
+
+// eachValue calls fn for the values of one label name with their source and its numbers of name and value, and makes room
+// for their ranks.
+func (m *merge) eachValue(ctx context.Context, k int, fn func(s, n int, id uint32, value string)) error {
 	for s, src := range m.sources {
 		for n, label := range m.label[s] {
 			if label != k {
@@ -74,20 +109,15 @@ func (m *merge) rankName(ctx context.Context, k int) error {
 			}
 			idMax := uint32(0)
 			if err := src.values(ctx, n, func(id uint32, value string) {
-				all = append(all, sourceValue{value: value, source: s, name: n, id: id})
+				fn(s, n, id, value)
 				idMax = max(idMax, id)
 			}); err != nil {
 				return err
 			}
-			m.rank[s][n] = make([]uint32, idMax+1)
+			if len(m.rank[s][n]) == 0 {
+				m.rank[s][n] = make([]uint32, idMax+1)
+			}
 		}
-	}
-	slices.SortFunc(all, func(a, b sourceValue) int { return strings.Compare(a.value, b.value) })
-	for i, v := range all {
-		if i == 0 || all[i-1].value != v.value {
-			m.values[k] = append(m.values[k], v.value)
-		}
-		m.rank[v.source][v.name][v.id] = uint32(len(m.values[k]))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"halite/storage"
@@ -62,7 +63,7 @@ func (x *Index) foldMonth(ctx context.Context, g monthDays) (more bool, err erro
 		}
 		defer delete(x.reserved, g.of)
 	}
-	rows := uint64(0)
+	rows, most := uint64(0), x.monthSeriesLeft(former)
 	taken := 0
 	for _, d := range due {
 		s, err := x.segment(ctx, d)
@@ -73,6 +74,10 @@ func (x *Index) foldMonth(ctx context.Context, g monthDays) (more bool, err erro
 		if err != nil {
 			return false, err
 		}
+		if s.root.series > most {
+			continue // it stays a day of its own
+		}
+		most -= s.root.series
 		if rows += s.root.series; taken > 0 && rows > x.layout.monthRows {
 			more = true
 			break
@@ -90,6 +95,18 @@ func (x *Index) foldMonth(ctx context.Context, g monthDays) (more bool, err erro
 		return true, nil // again, without what is damaged
 	}
 	return more, err
+}
+
+// monthSeriesLeft is the number of series that a month may still take in after its former generation.
+func (x *Index) monthSeriesLeft(former *segment) uint64 {
+	left := uint64(x.opts.MonthSeriesMax)
+	switch {
+	case left == 0:
+		return math.MaxUint64
+	case former != nil:
+		left -= min(left, former.root.series)
+	}
+	return left
 }
 
 // blame notes which of a fold's sources are damaged, if that is why it failed, and reports whether it found any.

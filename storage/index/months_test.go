@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
@@ -351,5 +352,32 @@ func TestFormerFormat(t *testing.T) {
 		}
 		require.NoError(t, w.x.Rebuild(context.Background(), baseDay, baseDay))
 		w.everything()
+	}
+}
+
+// TestMonthSeriesMax folds days of which one has more series than the month may take in: that one is read by itself.
+func TestMonthSeriesMax(t *testing.T) {
+	w := newWorld(t, 3)
+	w.layout = defaultLayout()
+	w.layout.months = monthRule{daysMin: 2, share: 1000}
+	w.x.layout, w.x.opts.MonthSeriesMax = w.layout, 60
+	for day, series := range []int{10, 100, 20, 30, 20} {
+		for i := range series {
+			ls := labels.FromStrings(metricName, "m1", "b", fmt.Sprintf("%d-%d", day, i))
+			s := &oracleSeries{labels: ls, hours: map[int64]bool{}, pending: map[int64]bool{}}
+			w.series[ls.String()] = s
+			w.keys = append(w.keys, ls.String())
+			w.touch(s, w.hourNow())
+		}
+		w.advance(26 * time.Hour)
+		require.True(t, w.persist())
+		require.True(t, w.maintain())
+	}
+	m, err := w.x.segment(context.Background(), w.x.closed.month(monthOf(baseDay)))
+	require.NoError(t, err)
+	require.Equal(t, uint64(60), m.root.series, "days of 10, 20 and 30 series")
+	require.NotZero(t, w.monthReads())
+	for range 20 {
+		w.check()
 	}
 }
