@@ -67,6 +67,31 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
+// TestRefusing: while writes are refused the server is not ready, and serves reads. Once only a new start helps it is not
+// healthy either.
+func TestRefusing(t *testing.T) {
+	var refusing error
+	f := newFixture(t, func(o *Options) { o.Refusing = func() error { return refusing } })
+	require.Equal(t, http.StatusOK, f.get("/-/ready").Code)
+	for _, c := range []struct {
+		err     error
+		healthy int
+	}{
+		{fmt.Errorf("%w: disk full", storage.ErrUnavailable), http.StatusOK},
+		{fmt.Errorf("%w: %w: device error", storage.ErrUnavailable, storage.ErrFailed), http.StatusServiceUnavailable},
+	} {
+		refusing = c.err
+		w := f.get("/-/ready")
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.NotEmpty(t, w.Header().Get("Retry-After"))
+		require.Contains(t, body(t, w), c.err.Error())
+		require.Equal(t, c.healthy, f.get("/-/healthy").Code)
+		require.Equal(t, http.StatusOK, f.get("/api/v1/query?query=1").Code)
+	}
+	refusing = nil
+	require.Equal(t, http.StatusOK, f.get("/-/ready").Code)
+}
+
 // TestMethods: wrong methods are told which are right, unknown paths are 404 in JSON below /api/.
 func TestMethods(t *testing.T) {
 	f := newFixture(t, nil)

@@ -45,6 +45,9 @@ type Options struct {
 
 	// Ready says whether requests can be served; nil means always. It is asked once a request and must be cheap.
 	Ready func() Readiness
+	// Refusing returns the error with which writes are refused although the server is up, for /-/ready; nil means never. The
+	// error wraps storage.ErrFailed if only a new start helps, for /-/healthy.
+	Refusing func() error
 	// Gatherer is what /metrics exposes; nil means prometheus.DefaultGatherer.
 	Gatherer prometheus.Gatherer
 	// Registerer takes the server's own metrics; nil means they are counted but not registered.

@@ -17,48 +17,70 @@ const (
 	resourceSpace  = "disk_space"
 	resourceLog    = "log_buffer"
 	resourceSize   = "log_size"
+	// resourceFailed: the log takes nothing until the server is started again.
+	resourceFailed = "log_failed"
 	// resourceTables: the storage below refused or did not answer.
 	resourceTables = "storage"
 )
 
 // admit implements sink: it refuses while there is no room for what comes.
 func (i *Ingester) admit(ctx context.Context, sizeBytes int) (release func(), err error) {
-	switch {
-	case i.noSpace.Load():
-		return nil, i.overload(resourceSpace, "too little disk space left")
-	case i.logFull.Load():
+	if resource, reason := i.lacks(); resource != "" {
 		i.wakeFlusher()
-		return nil, i.overload(resourceSize, "the write-ahead log is too long and cannot be shortened")
-	case i.head.Bytes() > i.rowBytesMax()/4*5:
-		i.wakeFlusher()
-		return nil, i.overload(resourceHead, "the memory for unflushed samples is used up")
-	case i.hopts.TotalBytesMax > 0 && i.seriesBytes() > i.hopts.TotalBytesMax:
-		return nil, i.overload(resourceSeries, "the memory for active series is used up")
+		return nil, i.overload(resource, reason)
 	}
 	return i.enter(ctx, sizeBytes)
 }
 
-// checkSpace looks at the free space of the log's file system and sets whether writes are refused.
+// lacks returns the resource for lack of which writes are refused before they reach the log, and the reason in words; "" if
+// there is none.
+func (i *Ingester) lacks() (resource, reason string) {
+	switch {
+	case i.noSpace.Load():
+		return resourceSpace, "too little disk space left"
+	case i.logFull.Load():
+		return resourceSize, "the write-ahead log is too long and cannot be shortened"
+	case i.head.Bytes() > i.rowBytesMax()/4*5:
+		return resourceHead, "the memory for unflushed samples is used up"
+	case i.hopts.TotalBytesMax > 0 && i.seriesBytes() > i.hopts.TotalBytesMax:
+		return resourceSeries, "the memory for active series is used up"
+	}
+	return "", ""
+}
+
+// checkSpace looks at the reserve and the free space of the log's file system, and decides whether writes are refused.
 func (i *Ingester) checkSpace() {
+	if i.opts.Reserve != nil {
+		if err := i.opts.Reserve(); err != nil {
+			i.setNoSpace(true, "err", err)
+			return
+		}
+	}
 	if i.opts.FreeBytesMin < 0 {
+		i.setNoSpace(false)
 		return
 	}
 	usage, err := i.opts.FS.GetDiskUsage(i.opts.Dir)
 	if err != nil {
-		// In-memory file systems have no usage. A disk that cannot be asked will fail on writing, too.
+		// In-memory file systems have no usage. A disk that does not tell will fail on writing, too.
 		if !errors.Is(err, vfs.ErrUnsupported) && i.noSpace.CompareAndSwap(true, false) {
 			i.opts.Logger.Warn("free disk space is unknown", "dir", i.opts.Dir, "err", err)
 		}
 		return
 	}
-	low := usage.AvailBytes < uint64(i.opts.FreeBytesMin)
+	i.setNoSpace(usage.AvailBytes < uint64(i.opts.FreeBytesMin), "free_bytes", usage.AvailBytes,
+		"needed_bytes", i.opts.FreeBytesMin)
+}
+
+// setNoSpace notes whether writes are refused for lack of disk space, and logs a change.
+func (i *Ingester) setNoSpace(low bool, details ...any) {
 	if i.noSpace.Swap(low) == low {
 		return
 	}
+	details = append([]any{"dir", i.opts.Dir}, details...)
 	if low {
-		i.opts.Logger.Error("refusing writes: too little disk space left; reads go on", "dir", i.opts.Dir,
-			"free_bytes", usage.AvailBytes, "needed_bytes", i.opts.FreeBytesMin)
+		i.opts.Logger.Error("refusing writes: too little disk space left; reads go on", details...)
 	} else {
-		i.opts.Logger.Info("taking writes again: disk space is back", "dir", i.opts.Dir, "free_bytes", usage.AvailBytes)
+		i.opts.Logger.Info("taking writes again: disk space is back", details...)
 	}
 }

@@ -148,8 +148,10 @@ func (w *seriesWriter) flush() error {
 	return w.emit(wal.KindSeriesColumns, w.packer.Pack(w.payload))
 }
 
-// Flush writes the whole head to the tables, syncs them and truncates the log.
-func (i *Ingester) Flush(ctx context.Context) error {
+// Flush writes the whole head to the tables, syncs them and truncates the log. An error with storage.ErrUnavailable is
+// worth a repetition.
+func (i *Ingester) Flush(ctx context.Context) (err error) {
+	defer func() { err = retryable(err) }()
 	i.flushMu.Lock()
 	defer i.flushMu.Unlock()
 	if _, err := i.flushRows(ctx, everything); err != nil {

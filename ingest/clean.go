@@ -45,6 +45,7 @@ type TableBytes struct {
 // others, frees their space and then forgets the tombstones. It may take long; writes and queries go on. If it is cut off,
 // what is left to do is done by the next call. Deletions that come meanwhile wait for the next call.
 func (i *Ingester) CleanTombstones(ctx context.Context) (report CleanReport, err error) {
+	defer func() { err = retryable(err) }()
 	set := i.opts.Tombstones
 	if set == nil {
 		return report, ErrNoDeletions

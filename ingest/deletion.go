@@ -58,8 +58,10 @@ const recordRefsMax = 1 << 20
 
 // DeleteSeries deletes samples. When it returns, nobody sees them any more, and that survives power loss; samples written
 // later are not concerned. It returns the number of series that match and may have had samples there. Flushes wait
-// meanwhile. An error other than those above may come after samples were deleted: sending it again does no harm.
+// meanwhile. An error other than those above may come after samples were deleted: sending it again does no harm. An error
+// with storage.ErrUnavailable is worth a repetition.
 func (i *Ingester) DeleteSeries(ctx context.Context, d Deletion) (series int, err error) {
+	defer func() { err = retryable(err) }()
 	if i.opts.Tombstones == nil {
 		return 0, ErrNoDeletions
 	}
@@ -74,6 +76,9 @@ func (i *Ingester) DeleteSeries(ctx context.Context, d Deletion) (series int, er
 	defer i.flushMu.Unlock()
 	if err := i.opts.Tombstones.Room(); err != nil {
 		return 0, err
+	}
+	if err := i.log.Refusing(); err != nil {
+		return 0, err // before anything is deleted that the log cannot keep
 	}
 	if err := i.forgetFormers(ctx); err != nil {
 		return 0, err

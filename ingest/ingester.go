@@ -85,6 +85,9 @@ type Ingester struct {
 
 	noSpace atomic.Bool
 	logFull atomic.Bool
+	refused atomic.Int64 // writes since refusedLogged that the failed log has refused
+
+	refusedLogged time.Time // the space job's own
 
 	stopJobs context.CancelFunc
 	wake     chan struct{}
@@ -125,7 +128,8 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	}
 	if i.log, err = wal.Open(wal.Options{
 		Dir: opts.Dir, FS: opts.FS, SegmentBytesMax: opts.WALSegmentBytesMax, CommitDelay: opts.WALCommitDelay,
-		AcceptLoss: opts.AcceptWALLoss, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
+		AcceptLoss: opts.AcceptWALLoss, BufferBytesMax: opts.WALBufferBytesMax,
+		Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {
 		return nil, fmt.Errorf("open the write-ahead log: %w", err)
 	}

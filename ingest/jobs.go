@@ -24,7 +24,7 @@ func (i *Ingester) startJobs() {
 			i.opts.Logger.Error("flush failed; its samples stay in memory and in the log, the next run retries", "err", err)
 		}
 	})
-	i.every(ctx, spaceInterval, nil, func() { i.checkSpace(); i.checkLog() })
+	i.every(ctx, spaceInterval, nil, func() { i.checkSpace(); i.checkLog(); i.reportRefused(i.opts.Now()) })
 	i.every(ctx, i.hopts.MaintainInterval, nil, func() {
 		if err := i.maintain(ctx); err != nil && ctx.Err() == nil {
 			i.opts.Logger.Error("maintenance failed; the next run retries", "err", err)

@@ -73,7 +73,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	// A counter that is there before its first event shows that event as an increase.
 	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSeries, resourceSpace, resourceLog,
-		resourceSize, resourceTables} {
+		resourceSize, resourceFailed, resourceTables} {
 		m.overloads.WithLabelValues(resource)
 	}
 	// Their first event may come when no new series are taken, those of this server's own metrics included.

@@ -51,12 +51,17 @@ type Options struct {
 	WALBytesMax int64
 	// WALCommitDelay is how long a commit may wait for others to share its sync; 0 means the log's default.
 	WALCommitDelay time.Duration
+	// WALBufferBytesMax bounds the bytes that wait for the log's disk; writes are refused past it. 0 means the log's default.
+	WALBufferBytesMax int
 	// AcceptWALLoss opens a damaged log and gives up the records that its damage made unreadable.
 	AcceptWALLoss bool
 	// Replaying, if set, is called with the progress about twice a second while Open replays the log, and at the end.
 	Replaying func(ReplayProgress)
 	// FreeBytesMin refuses writes while the log's file system has less free space; 0 means 1 GiB, negative turns it off.
 	FreeBytesMin int64
+	// Reserve, if set, is called once a second and makes sure that disk space is held back for the next start. Writes are
+	// refused while it fails.
+	Reserve func() error
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Logger takes what an operator should know; nil discards it.

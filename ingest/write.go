@@ -13,12 +13,14 @@ import (
 // break a rule are left out and listed in the Result; the rest is stored. The error is a *BadRequestError, ErrTooLarge,
 // an *OverloadError, ErrClosed or something unexpected; nothing was acknowledged then.
 func (i *Ingester) WriteRemote(ctx context.Context, body []byte) (Result, error) {
-	return i.writeBody(ctx, i, body)
+	r, err := i.writeBody(ctx, i, body)
+	return r, i.refuse(err)
 }
 
 // Write stores samples by the same path and rules as WriteRemote.
 func (i *Ingester) Write(ctx context.Context, samples []Sample) (Result, error) {
-	return i.writeSamples(ctx, i, samples)
+	r, err := i.writeSamples(ctx, i, samples)
+	return r, i.refuse(err)
 }
 
 // readSamples brings samples into the form of a body's.
@@ -82,8 +84,6 @@ func (r *request) finish(ctx context.Context, err error) (Result, error) {
 	switch {
 	case errors.As(err, &bad), errors.Is(err, ErrTooLarge):
 		i.metrics.badRequests.Inc()
-	case errors.Is(err, wal.ErrOverload):
-		err = i.overload(resourceLog, "the disk of the log does not keep up")
 	case errors.Is(err, wal.ErrClosed):
 		err = ErrClosed
 	}

@@ -34,8 +34,10 @@ type serveConfig struct {
 	headTotalByUser    bool
 	walBytesMax        int64
 	freeBytesMin       int64
+	reserveBytes       int64
 	tombstonesMax      int
 	acceptWALLoss      bool
+	exitOnFailure      bool
 	acceptTableLoss    []string // names of lost things, acceptAll for all of them
 	bigtable           bigtableConfig
 	takeOver           bool
@@ -144,8 +146,13 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 		"half of the memory limit.").IsSetByUser(&c.headTotalByUser).BytesVar(asBytes(&c.headTotalBytesMax))
 	cmd.Flag("storage.wal-bytes", "Size of the write-ahead log above which rows are flushed early to cut it.").Default("4GB").
 		BytesVar(asBytes(&c.walBytesMax))
+	cmd.Flag("storage.reserve-bytes", "Disk space that a file holds back, so that a start on a full disk can serve reads. Writes "+
+		"are refused until the file is back; 0 holds nothing back.").Default("16MB").BytesVar(asBytes(&c.reserveBytes))
 	cmd.Flag("storage.free-bytes", "Free disk space below which writes are refused with 503.").Default("1GB").
 		BytesVar(asBytes(&c.freeBytesMin))
+	cmd.Flag("storage.exit-on-failure", "End with an error once the disk has failed under the log or the tables, so that a service "+
+		"manager starts the server again. Without it reads go on, and writes, /-/ready and /-/healthy are answered 503.").
+		BoolVar(&c.exitOnFailure)
 	cmd.Flag("storage.accept-wal-loss", "Start although the log is damaged; what is lost is named and set aside.").
 		BoolVar(&c.acceptWALLoss)
 	cmd.Flag(acceptTableLossFlag, "Start without the named part of the tables. The name is the one in the error message: "+
@@ -257,8 +264,9 @@ func (c *serveConfig) Validate() error {
 	if err := c.rollups.Validate(time.Duration(c.retentionRaw)); err != nil {
 		faults = append(faults, err)
 	}
-	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 || c.tombstonesMax < 0 || c.headTotalBytesMax < 0 {
-		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead, --storage.free-bytes, "+
+	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 || c.reserveBytes < 0 || c.tombstonesMax < 0 ||
+		c.headTotalBytesMax < 0 {
+		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead, --storage.free-bytes, --storage.reserve-bytes, "+
 			"--storage.head-total-bytes and --storage.tombstones-max must not be negative"))
 	}
 	if !(c.seriesWarn > 0) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -43,26 +44,28 @@ type database struct {
 	sweeper    *retention.Sweeper
 	queryLog   *querylog.Log
 	engine     *query.Engine
+	lock       io.Closer // of --storage.path; nil in mode through
 }
 
 // openDatabase opens the floors from the engine up. What was opened is closed again if a later floor fails.
 func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (db *database, err error) {
-	if !c.through() {
-		if err := os.MkdirAll(c.storagePath, 0o750); err != nil {
-			return nil, fmt.Errorf("--storage.path: %w", err)
-		}
-	}
-	tables, err := openStore(ctx, c, log, r)
-	if err != nil {
-		return nil, adviseOnDamage(err)
-	}
-	db = &database{tables: tables, store: tables}
+	db = &database{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(adviseOnDamage(err), db.close(ctx))
 			db = nil
 		}
 	}()
+	if !c.through() {
+		if db.lock, err = c.takeStorage(); err != nil {
+			return db, err
+		}
+	}
+	tables, err := openStore(ctx, c, log, r)
+	if err != nil {
+		return db, err
+	}
+	db.tables, db.store = tables, tables
 	if db.deleted, db.store, err = openTombstones(ctx, c, tables, log, r); err != nil {
 		return db, err
 	}
@@ -115,6 +118,32 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	return db, nil
 }
 
+// takeStorage locks the directory of all data and makes room in it for the start.
+func (c *serveConfig) takeStorage() (lock io.Closer, err error) {
+	if lock, err = lockStorage(c.storagePath); err != nil {
+		return nil, err
+	}
+	if err := newReserve(c).release(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+// lockStorage makes the directory of all data and keeps other processes out of it.
+func lockStorage(path string) (io.Closer, error) {
+	if err := os.MkdirAll(path, 0o750); err != nil {
+		return nil, fmt.Errorf("--storage.path: %w", err)
+	}
+	lock, err := lockDir(path)
+	if errors.Is(err, storage.ErrLocked) {
+		return nil, fmt.Errorf("%s: another process holds the lock of this directory: %w", path, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--storage.path: %w", err)
+	}
+	return lock, nil
+}
+
 // startJobs starts what runs beside the ingester's own jobs.
 func (db *database) startJobs(c *serveConfig) {
 	if db.rollups(c) {
@@ -147,7 +176,7 @@ func (db *database) ingestOptions(
 		Dir: walDir(c.storagePath), Store: db.store, Index: db.index, Schema: db.schema,
 		Retention: time.Duration(ages.Longest()), Ages: ages,
 		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log,
-		Registerer: r, Now: c.clock(), Replaying: c.replaying,
+		Registerer: r, Now: c.clock(), Replaying: c.replaying, Reserve: newReserve(c).restore,
 		Head:   ingest.HeadOptions{BytesMax: c.headBytesMax, TotalBytesMax: c.headTotalBytesMax},
 		Limits: c.ingestLimits(),
 	}
@@ -211,6 +240,9 @@ func (db *database) close(ctx context.Context) error {
 	}
 	if db.store != nil {
 		errs = append(errs, db.store.Close())
+	}
+	if db.lock != nil {
+		errs = append(errs, db.lock.Close())
 	}
 	return errors.Join(errs...)
 }

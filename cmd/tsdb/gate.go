@@ -19,6 +19,8 @@ type gate struct {
 	stopping atomic.Bool
 	// replay is the progress of the replay of the log; nil before it begins.
 	replay atomic.Pointer[ingest.ReplayProgress]
+	// waiting says what the start lacks; nil if nothing.
+	waiting atomic.Pointer[string]
 	// profiles answers below /debug/pprof/; nil hides it.
 	profiles http.Handler
 }
@@ -41,6 +43,16 @@ func newGate(profiles bool) *gate {
 // open lets requests through to h.
 func (g *gate) open(h http.Handler) { g.handler.Store(&h) }
 
+// wait makes readiness say what the start lacks, nil for nothing.
+func (g *gate) wait(lack error) {
+	if lack == nil {
+		g.waiting.Store(nil)
+		return
+	}
+	why := lack.Error()
+	g.waiting.Store(&why)
+}
+
 // stop makes readiness say that the server ends.
 func (g *gate) stop() { g.stopping.Store(true) }
 
@@ -59,6 +71,9 @@ func (g *gate) readiness() api.Readiness {
 
 // startReason says what a server that starts is waiting for.
 func (g *gate) startReason() string {
+	if why := g.waiting.Load(); why != nil {
+		return "the server cannot start yet: " + *why
+	}
 	now := g.replay.Load()
 	if now == nil {
 		return "the server is starting: it replays its log"

@@ -8,6 +8,7 @@ import (
 )
 
 func main() {
+	privateFiles()
 	if err := runCommand(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "tsdb:", err)
 		os.Exit(1)

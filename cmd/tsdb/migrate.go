@@ -14,7 +14,6 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"halite/storage"
-	"halite/storage/pebble"
 )
 
 // migrateConfig holds the flags of `tsdb migrate`.
@@ -66,7 +65,7 @@ func runMigration(ctx context.Context, c *migrateConfig, w io.Writer) (err error
 	// Both sides judge by the same moment which cells are too old.
 	began := time.Now()
 	now := func() time.Time { return began }
-	local, err := pebble.Open(pebble.Options{Dir: tablesDir(c.storagePath), Now: now, Bundle: bundleCodec(), BundleEvery: -1})
+	local, err := openTablesAlone(c.storagePath, now)
 	if errors.Is(err, storage.ErrLocked) {
 		return fmt.Errorf("%s is in use: stop its server first: %w", c.storagePath, err)
 	}

@@ -41,7 +41,20 @@ func (c *offlineConfig) open(ctx context.Context) (storage.Store, error) {
 		return nil, fmt.Errorf("%s holds no tables of this server (another engine is named by --storage.engine): %w", c.storagePath,
 			err)
 	}
-	return pebble.Open(pebble.Options{Dir: tablesDir(c.storagePath), Bundle: bundleCodec(), BundleEvery: -1})
+	return openTablesAlone(c.storagePath, nil)
+}
+
+// openTablesAlone opens the tables below a directory that no server uses. Now is the clock for GC policies; nil is time.Now.
+func openTablesAlone(path string, now func() time.Time) (storage.Store, error) {
+	lock, err := lockStorage(path)
+	if err != nil {
+		return nil, err
+	}
+	store, err := pebble.Open(pebble.Options{Dir: tablesDir(path), Now: now, Bundle: bundleCodec(), BundleEvery: -1})
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &lockedStore{store, lock}, nil
 }
 
 // openAlone opens the tables so that nobody else writes to them until they are closed: their server has stopped.
@@ -50,6 +63,11 @@ func (c *offlineConfig) openAlone(ctx context.Context) (storage.Store, error) {
 	if err != nil || c.engine == enginePebble {
 		return store, err
 	}
+	lock, err := lockStorage(c.storagePath)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	store = &lockedStore{store, lock}
 	if err := claim(ctx, store, c.storagePath, false, time.Now()); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

@@ -30,6 +30,7 @@ func serveUntilSignal(c *serveConfig) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once; the log holds all acknowledged samples
 	return serve(ctx, c, c.logger(), os.Stdout)
 }
 
@@ -49,13 +50,13 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return err
 	}
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	go func() { failed <- httpServer.Serve(listener) }()
 	logStart(c, log, listener.Addr())
 	fmt.Fprintf(out, connectText, c.reachedAt(listener.Addr()))
 
 	began := time.Now()
-	db, err := openDatabase(ctx, c, log, registry)
+	db, err := openWhenPossible(ctx, c, log, gate, registry)
 	if err != nil {
 		return errors.Join(err, httpServer.Close())
 	}
@@ -75,6 +76,13 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	work.Go(func() { rules.reloadOn(working, hangups, log) })
 	if c.web.selfScrape {
 		work.Go(func() { newSelfScraper(c, db, registry, listener.Addr(), log).run(working) })
+	}
+	if c.exitOnFailure {
+		work.Go(func() {
+			if err := db.watchFailure(working); err != nil {
+				failed <- err
+			}
+		})
 	}
 	if c.background != nil {
 		work.Go(func() {
@@ -127,7 +135,7 @@ func drain(c *serveConfig, httpServer *http.Server, db *database, log *slog.Logg
 		log.Warn("requests cut off", "err", err)
 		httpServer.Close()
 	}
-	if err := db.close(context.Background()); err != nil {
+	if err := db.closeWithin(c.web.shutdownTimeout); err != nil {
 		return err
 	}
 	log.Info("stopped", "after", time.Since(began).Round(time.Millisecond))
@@ -168,7 +176,7 @@ func newAPI(
 		Writer: db.ingester, Engine: db.engine, Catalogue: db.catalogue, Queryable: db.queryable, Budgets: db.queryable,
 		Metadata: db.ingester,
 		Stats:    db, Flusher: db, Deleter: db.deleter,
-		Ready: gate.readiness, Gatherer: registry, Registerer: registry, Logger: log,
+		Ready: gate.readiness, Refusing: db.refusing, Gatherer: registry, Registerer: registry, Logger: log,
 		Build:   api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
 		Flags:   c.flagValues(),
 		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, rules, started) },

@@ -73,12 +73,17 @@ type verifyReport struct {
 	Damage    []finding `json:"damage"`
 }
 
-func (c *verifyConfig) run(w io.Writer) error {
+func (c *verifyConfig) run(w io.Writer) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	if _, err := os.Stat(tablesDir(c.path)); err != nil {
 		return fmt.Errorf("%s holds no tables of this server: %w", c.path, err)
 	}
+	lock, err := lockStorage(c.path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	if c.repair == repairCatalogue {
 		if err := c.rebuildIndex(ctx); err != nil {
 			return fmt.Errorf("repair the series index: %w", err)

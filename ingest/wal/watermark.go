@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/zeebo/xxh3"
@@ -94,9 +95,11 @@ func readMark(fs vfs.FS, dir string) (m mark, ok bool, err error) {
 
 // watermark is the open file. Its methods may be called concurrently.
 type watermark struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // held while the disk is busy
 	file vfs.File
 	last mark
+	// pos is that of last. It is read without mu: no caller of position waits for the disk.
+	pos atomic.Pointer[Position]
 }
 
 // createWatermark replaces the file, all at once, by one that holds m.
@@ -118,7 +121,9 @@ func openWatermark(fs vfs.FS, dir string, last mark) (*watermark, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the watermark: %w", err)
 	}
-	return &watermark{file: f, last: last}, nil
+	w := &watermark{file: f, last: last}
+	w.pos.Store(&last.pos)
+	return w, nil
 }
 
 // advance makes m durable, unless a later one already is. Salt and generation are filled in.
@@ -137,13 +142,10 @@ func (w *watermark) advance(m mark) error {
 		return fmt.Errorf("sync the watermark: %w", err)
 	}
 	w.last = m
+	w.pos.Store(&m.pos)
 	return nil
 }
 
-func (w *watermark) position() Position {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.last.pos
-}
+func (w *watermark) position() Position { return *w.pos.Load() }
 
 func (w *watermark) close() error { return w.file.Close() }

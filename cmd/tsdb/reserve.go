@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"halite/storage"
+)
+
+// reserveName is the file of the reserve in --storage.path.
+const reserveName = "reserve"
+
+// reserve is a file that holds disk space back for a start on a full disk. A start writes a few files before it can serve
+// reads; it removes the reserve if the disk has no room for them. Writes are refused until the reserve is back.
+type reserve struct {
+	fs        vfs.FS
+	dir       string
+	sizeBytes int64 // 0: there is no reserve
+}
+
+func newReserve(c *serveConfig) *reserve {
+	return &reserve{fs: vfs.Default, dir: c.storagePath, sizeBytes: c.reserveBytes}
+}
+
+func (r *reserve) path() string { return filepath.Join(r.dir, reserveName) }
+
+// release frees the space if the file system has less than that, or if the reserve is switched off.
+func (r *reserve) release() error {
+	usage, err := r.fs.GetDiskUsage(r.dir)
+	if err != nil {
+		return fmt.Errorf("--storage.path: %w", err)
+	}
+	if r.sizeBytes > 0 && usage.AvailBytes >= uint64(r.sizeBytes) {
+		return nil
+	}
+	if err := r.fs.Remove(r.path()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("release the reserve of disk space: %w", err)
+	}
+	return nil
+}
+
+// restore makes the reserve unless it is there. The error says why it cannot; try again later.
+func (r *reserve) restore() error {
+	if r.sizeBytes == 0 {
+		return nil
+	}
+	if _, err := r.fs.Stat(r.path()); err == nil {
+		return nil
+	}
+	usage, err := r.fs.GetDiskUsage(r.dir)
+	if err != nil {
+		return fmt.Errorf("restore the reserve of disk space: %w", err)
+	}
+	if least := 2 * uint64(r.sizeBytes); usage.AvailBytes < least {
+		return fmt.Errorf("%w: the reserve of disk space needs %d free bytes, there are %d", storage.ErrUnavailable, least,
+			usage.AvailBytes)
+	}
+	f, err := r.fs.Create(r.path(), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("restore the reserve of disk space: %w", err)
+	}
+	err = f.Preallocate(0, r.sizeBytes)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = fillZeros(f, r.sizeBytes)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return errors.Join(fmt.Errorf("restore the reserve of disk space: %w", err), r.fs.Remove(r.path()))
+	}
+	return nil
+}
+
+// fillZeros takes disk space on file systems that cannot preallocate.
+func fillZeros(f vfs.File, sizeBytes int64) error {
+	zeros := make([]byte, 1<<20)
+	for sizeBytes > 0 {
+		n, err := f.Write(zeros[:min(sizeBytes, int64(len(zeros)))])
+		if err != nil {
+			return err
+		}
+		sizeBytes -= int64(n)
+	}
+	return nil
+}
