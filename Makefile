@@ -29,7 +29,7 @@ crash: ## crash tests with many more seeds (HALITE_SEEDS=20000 for a night)
 
 differential: ## random queries against Prometheus's own storage and engine (HALITE_CASES=20000 for a night)
 	HALITE_SEED=$${HALITE_SEED:-$$(date +%s)} HALITE_CASES=$${HALITE_CASES:-20000} go test -run TestAgainstPrometheus -timeout 8h ./query
-	HALITE_SEEDS=$${HALITE_SEEDS:-250} go test -run TestTiersEqualSamples -timeout 8h ./rollup/tiers
+	HALITE_SEEDS=$${HALITE_SEEDS:-250} go test -run TestStatesEqualSamples -timeout 8h ./rollup/job
 	HALITE_SEEDS=$${HALITE_SEEDS:-250} HALITE_CASES=400 go test -run TestEnginesAgree -timeout 8h ./query
 	HALITE_OPLOG_OPS=100000 go test -run TestOplog -timeout 8h ./storage/bigtable
 

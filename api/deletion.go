@@ -63,11 +63,11 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 		Series  int   `json:"series"`
 		Samples int64 `json:"samples"`
 		Bytes   int64 `json:"bytes"`
-		// States whose samples are retired.
+		// Rollup states whose samples retention has dropped.
 		Hours int64 `json:"rollupHours"`
 		Days  int64 `json:"rollupDays"`
 		Cut   int64 `json:"rollupsCut"`
-	}{count.Series, count.Samples, count.Bytes, count.Lost.Hours, count.Lost.Days, count.Lost.Cut})
+	}{count.Series, count.Samples, count.Bytes, count.Orphans.Hours, count.Orphans.Days, count.Orphans.Partial})
 }
 
 func (s *Server) deletionParams(r *http.Request) (d ingest.Deletion, aerr *apiError) {

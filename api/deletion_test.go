@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest"
-	"halite/rollup/tiers"
+	rollupstore "halite/rollup/store"
 	"halite/storage/tombstone"
 )
 
@@ -26,8 +26,8 @@ func (f *fakeDeleter) DeleteSeries(_ context.Context, d ingest.Deletion) (int, e
 }
 
 func (f *fakeDeleter) CountDeletion(_ context.Context, d ingest.Deletion) (ingest.DeletionCount, error) {
-	lost := tiers.Lost{Hours: 5, Days: 2, Cut: 1}
-	return ingest.DeletionCount{Series: 1, Samples: 20, Bytes: 300, Lost: lost}, f.err
+	orphans := rollupstore.Orphans{Hours: 5, Days: 2, Partial: 1}
+	return ingest.DeletionCount{Series: 1, Samples: 20, Bytes: 300, Orphans: orphans}, f.err
 }
 
 func (f *fakeDeleter) CleanTombstones(context.Context) (ingest.CleanReport, error) {

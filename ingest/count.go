@@ -10,7 +10,7 @@ import (
 
 	"halite/keyschema"
 	"halite/keyschema/run"
-	"halite/rollup/tiers"
+	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/tombstone"
@@ -25,8 +25,8 @@ type DeletionCount struct {
 	// Bytes is what the samples take in the data table, and in memory if they are not in the table yet; about, where rows
 	// hold others besides.
 	Bytes int64
-	// Lost are states that go as well, because their samples are retired.
-	Lost tiers.Lost
+	// Orphans counts rollup states that the deletion removes although retention has dropped their samples.
+	Orphans rollupstore.Orphans
 }
 
 // CountDeletion counts what DeleteSeries would delete, and deletes nothing. It reads all of it.
@@ -57,7 +57,7 @@ func (f finder) count(ctx context.Context, d Deletion, set *tombstone.Set, head 
 			return count, err
 		}
 	}
-	count.Lost, err = f.countLost(ctx, d)
+	count.Orphans, err = f.countOrphans(ctx, d)
 	return count, err
 }
 
@@ -99,36 +99,39 @@ func (c *counter) count(ctx context.Context, into *DeletionCount) error {
 	return nil
 }
 
-// lostSeries is the number of series whose lost states are counted together: all hours that have rows are remembered.
-const lostSeries = 128
+// orphanSeriesMax is the number of series whose orphans are counted together. All hours with rows of them are in memory.
+const orphanSeriesMax = 128
 
-// countLost counts states without samples that a deletion would remove.
-func (f finder) countLost(ctx context.Context, d Deletion) (lost tiers.Lost, err error) {
+// countOrphans counts states without samples that a deletion would remove.
+func (f finder) countOrphans(ctx context.Context, d Deletion) (orphans rollupstore.Orphans, err error) {
 	if f.states == nil {
-		return lost, nil
+		return orphans, nil
 	}
-	// States of days go as a whole, those of series without samples in the span as well.
+	// A deletion removes states of days as a whole, also those of series without samples in its span.
 	wide := d
 	wide.FromMs, wide.ToMs = storage.WholeDays(d.FromMs, d.ToMs)
 	found, err := f.selected(ctx, wide)
 	if err != nil {
-		return lost, err
+		return orphans, err
 	}
-	for some := range slices.Chunk(found, lostSeries) {
-		more, err := f.countLostOf(ctx, wide, d, some)
+	for some := range slices.Chunk(found, orphanSeriesMax) {
+		more, err := f.countOrphansOf(ctx, wide, d, some)
 		if err != nil {
-			return lost, err
+			return orphans, err
 		}
-		lost.Hours, lost.Days, lost.Cut = lost.Hours+more.Hours, lost.Days+more.Days, lost.Cut+more.Cut
+		orphans.Hours, orphans.Days = orphans.Hours+more.Hours, orphans.Days+more.Days
+		orphans.Partial += more.Partial
 	}
-	return lost, nil
+	return orphans, nil
 }
 
-// countLostOf counts those of some series.
-func (f finder) countLostOf(ctx context.Context, wide, d Deletion, some []index.Series) (lost tiers.Lost, err error) {
+// countOrphansOf counts the orphans of some series.
+func (f finder) countOrphansOf(
+	ctx context.Context, wide, d Deletion, some []index.Series,
+) (orphans rollupstore.Orphans, err error) {
 	rows, err := f.rows(ctx, some)
 	if err != nil {
-		return lost, err
+		return orphans, err
 	}
 	first, last := int64(math.MaxInt64), int64(-1)
 	owners := map[string]int{}
@@ -139,14 +142,14 @@ func (f finder) countLostOf(ctx context.Context, wide, d Deletion, some []index.
 		})
 	}
 	if len(owners) == 0 {
-		return lost, nil
+		return orphans, nil
 	}
 	prefixes := make([][]byte, 0, len(owners))
 	for _, prefix := range slices.Sorted(maps.Keys(owners)) {
 		prefixes = append(prefixes, []byte(prefix))
 	}
 	has := func(i int, hour int64) bool { return rows[owners[string(prefixes[i])]][hour] }
-	return f.states.CountLost(ctx, prefixes, first/keyschema.DayHours, last/keyschema.DayHours, d.FromMs, d.ToMs, has)
+	return f.states.CountOrphans(ctx, prefixes, first/keyschema.DayHours, last/keyschema.DayHours, d.FromMs, d.ToMs, has)
 }
 
 func (c *counter) readHead() error {

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
-	"halite/rollup/tiers"
+	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/tombstone"
@@ -164,7 +164,7 @@ func (f finder) empty(ctx context.Context, series []index.Series) ([][]index.Hou
 		})
 	}
 	// Retention takes rows before states; what it has taken is not told by its ages, which may have been shorter before.
-	return out, f.untold(ctx, series, out)
+	return out, f.withoutStates(ctx, series, out)
 }
 
 // besides is empty for hours of which nothing was deleted: most of them have a state, and rows need not be looked for then.
@@ -173,7 +173,7 @@ func (f finder) besides(ctx context.Context, series []index.Series) ([][]index.H
 	for n := range some {
 		hours[n] = some[n].Hours
 	}
-	if err := f.untold(ctx, some, hours); err != nil {
+	if err := f.withoutStates(ctx, some, hours); err != nil {
 		return nil, err
 	}
 	for n := range some {
@@ -182,34 +182,34 @@ func (f finder) besides(ctx context.Context, series []index.Series) ([][]index.H
 	return f.empty(ctx, some)
 }
 
-// untold leaves out the hours of which series have states.
-func (f finder) untold(ctx context.Context, series []index.Series, hours [][]index.HourSpan) error {
+// withoutStates leaves out the hours whose series have rollup states.
+func (f finder) withoutStates(ctx context.Context, series []index.Series, hours [][]index.HourSpan) error {
 	if f.states == nil {
 		return nil
 	}
-	var asked []tiers.Asked
-	told := make([]map[int64]bool, len(series))
+	var queries []rollupstore.HoursQuery
+	hasStates := make([]map[int64]bool, len(series))
 	for n := range series {
-		prefixes := map[string]bool{} // those of several generations may be the same
-		told[n] = map[int64]bool{}
+		prefixes := map[string]bool{} // generations may share a prefix
+		hasStates[n] = map[int64]bool{}
 		one := index.Series{Labels: series[n].Labels, Hours: hours[n]}
 		f.prefixes(&one, 0, keyschema.HourMax, func(prefix []byte, from, to int64) {
 			for hour := from; hour <= to; hour++ {
-				told[n][hour] = false
+				hasStates[n][hour] = false
 			}
 			if !prefixes[string(prefix)] {
 				prefixes[string(prefix)] = true
-				asked = append(asked, tiers.Asked{Prefix: prefix, Hours: told[n]})
+				queries = append(queries, rollupstore.HoursQuery{Prefix: prefix, Hours: hasStates[n]})
 			}
 		})
 	}
-	if err := f.states.Told(ctx, asked); err != nil {
+	if err := f.states.HasStates(ctx, queries); err != nil {
 		return err
 	}
 	for n, all := range hours {
 		hours[n] = nil
 		eachHour(all, func(hour int64) {
-			if !told[n][hour] {
+			if !hasStates[n][hour] {
 				hours[n] = append(hours[n], index.HourSpan{First: hour, Last: hour})
 			}
 		})

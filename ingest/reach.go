@@ -22,10 +22,10 @@ func (f finder) reach(t *tombstone.Tombstone) reach {
 	if f.states == nil {
 		return r
 	}
-	if day := r.first / keyschema.DayHours; f.states.MonthClosed(day) {
+	if day := r.first / keyschema.DayHours; f.states.IsMonthClosed(day) {
 		r.first = day * keyschema.DayHours
 	}
-	if day := r.last / keyschema.DayHours; f.states.MonthClosed(day) {
+	if day := r.last / keyschema.DayHours; f.states.IsMonthClosed(day) {
 		r.last = (day+1)*keyschema.DayHours - 1
 	}
 	return r

@@ -3,24 +3,23 @@ package ingest
 import (
 	"context"
 
-	"halite/rollup/tiers"
+	rollupstore "halite/rollup/store"
 )
 
-// States are what was computed from samples and may be kept longer than these; *tiers.Tiers are some.
+// States are rollup states. They are computed from samples, and retention may keep them longer than these.
 type States interface {
-	// ApplyDeletions computes anew what was computed of samples that are deleted, durably, so that their tombstones need not
-	// be remembered.
+	// ApplyDeletions makes all states durably reflect the deletions made so far, whose tombstones may then be dropped. One
+	// of several servers may leave some deletions for later.
 	ApplyDeletions(ctx context.Context) error
-	// Applied returns the last deletion that all of it is as of, for good. Where several servers share it ApplyDeletions may
-	// leave some for later.
-	Applied(ctx context.Context) (id uint64, err error)
-	// CountLost counts the states from the day first to the day last that a deletion would remove because their samples are
-	// retired; has tells of which hours of a series there are rows.
-	CountLost(
+	// DeletionHorizon returns the last deletion that all states reflect, now and in future.
+	DeletionHorizon(ctx context.Context) (id uint64, err error)
+	// CountOrphans counts the states from the day first to the day last that a deletion would remove although retention has
+	// dropped their samples. has reports whether series i has a row of an hour.
+	CountOrphans(
 		ctx context.Context, prefixes [][]byte, first, last, fromMs, toMs int64, has func(i int, hour int64) bool,
-	) (tiers.Lost, error)
-	// Told finds out which hours have states of samples.
-	Told(ctx context.Context, asked []tiers.Asked) error
-	// MonthClosed tells whether there may be a state of a day.
-	MonthClosed(day int64) bool
+	) (rollupstore.Orphans, error)
+	// HasStates sets to true the hours that have a state with samples.
+	HasStates(ctx context.Context, queries []rollupstore.HoursQuery) error
+	// IsMonthClosed reports whether the month of a day is closed, so that the day may have a state.
+	IsMonthClosed(day int64) bool
 }

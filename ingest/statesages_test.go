@@ -11,7 +11,7 @@ import (
 
 	"halite/keyschema"
 	"halite/rollup"
-	"halite/rollup/tiers"
+	rollupstore "halite/rollup/store"
 )
 
 // TestAgesThatGrow retires samples by a short age and opens with a longer one: neither a late sample nor a deletion beside them
@@ -64,7 +64,7 @@ func TestAgesThatGrow(t *testing.T) {
 	count, err := r.CountDeletion(ctx, Deletion{Selectors: [][]*labels.Matcher{{all}}, FromMs: at(11), ToMs: at(14) + 1000})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), count.Samples)
-	require.Equal(t, tiers.Lost{Hours: 2}, count.Lost, "by what is there, not by ages")
+	require.Equal(t, rollupstore.Orphans{Hours: 2}, count.Orphans, "by what is there, not by ages")
 	for hour, fromMs := range map[int]int64{10: 0, 12: 1001, 14: 1000} {
 		_, err = r.DeleteSeries(ctx, Deletion{
 			Selectors: [][]*labels.Matcher{{all}}, FromMs: at(hour) + fromMs, ToMs: at(hour) + fromMs + 1,
@@ -86,7 +86,8 @@ func TestAgesThatGrow(t *testing.T) {
 // told are the hours of a day of which there are states with samples.
 func (r *statesRig) told(ls labels.Labels, day int64) (hours []int64) {
 	r.t.Helper()
-	r.states(ls, tiers.Hours, day*keyschema.DayHours, (day+1)*keyschema.DayHours-1, func(hour int64, known bool, s rollup.State) {
+	first, last := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
+	r.states(ls, rollupstore.Hours, first, last, func(hour int64, known bool, s rollup.State) {
 		require.True(r.t, known)
 		if s.Count > 0 {
 			hours = append(hours, hour-day*keyschema.DayHours)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/rollup/tiers"
+	rollupstore "halite/rollup/store"
 	"halite/storage/index"
 )
 
@@ -118,15 +118,15 @@ func TestDeletedDays(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, to             float64 // hours
 		gone, beside, longer []int64
-		lost                 tiers.Lost
+		orphans              rollupstore.Orphans
 	}{
-		"a part of an hour":       {10, 10.5, nil, nil, []int64{2, 20}, tiers.Lost{Days: 2, Cut: 2}},
-		"whole hours":             {9, 11, nil, nil, []int64{2, 20}, tiers.Lost{Days: 2, Cut: 2}},
-		"before the first of one": {0, 2, []int64{2, 10, 20}, nil, []int64{2, 10, 20}, tiers.Lost{Days: 1, Cut: 1}},
-		"behind the last":         {21, 40, []int64{2, 10, 20}, []int64{1, 20}, []int64{2, 10, 20}, tiers.Lost{}},
-		"from the day before":     {-5, 3, nil, nil, []int64{10, 20}, tiers.Lost{Days: 2, Cut: 2}},
-		"to the day behind":       {20, 30, nil, nil, []int64{2, 10}, tiers.Lost{Days: 2, Cut: 2}},
-		"the whole day":           {0, 24, nil, nil, nil, tiers.Lost{Days: 2}},
+		"a part of an hour":       {10, 10.5, nil, nil, []int64{2, 20}, rollupstore.Orphans{Days: 2, Partial: 2}},
+		"whole hours":             {9, 11, nil, nil, []int64{2, 20}, rollupstore.Orphans{Days: 2, Partial: 2}},
+		"before the first of one": {0, 2, []int64{2, 10, 20}, nil, []int64{2, 10, 20}, rollupstore.Orphans{Days: 1, Partial: 1}},
+		"behind the last":         {21, 40, []int64{2, 10, 20}, []int64{1, 20}, []int64{2, 10, 20}, rollupstore.Orphans{}},
+		"from the day before":     {-5, 3, nil, nil, []int64{10, 20}, rollupstore.Orphans{Days: 2, Partial: 2}},
+		"to the day behind":       {20, 30, nil, nil, []int64{2, 10}, rollupstore.Orphans{Days: 2, Partial: 2}},
+		"the whole day":           {0, 24, nil, nil, nil, rollupstore.Orphans{Days: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, r := context.Background(), openDays(t)
@@ -135,7 +135,7 @@ func TestDeletedDays(t *testing.T) {
 			require.Equal(t, []int64{2, 10, 20}, r.hoursOf(r.gone))
 			count, err := r.CountDeletion(ctx, d)
 			require.NoError(t, err)
-			require.Equal(t, c.lost, count.Lost)
+			require.Equal(t, c.orphans, count.Orphans)
 			_, err = r.DeleteSeries(ctx, d)
 			require.NoError(t, err)
 			check := func(when string) {
@@ -145,7 +145,7 @@ func TestDeletedDays(t *testing.T) {
 				require.Equal(t, c.longer, r.hoursOf(r.longer), when)
 			}
 			check("deleted")
-			needed, _ := r.tiers.Needed(keyschema.Hours)
+			needed, _ := r.tiers.OldestNeeded(keyschema.Hours)
 			cut := name != "the whole day" && name != "behind the last" // which finds nothing to delete
 			require.Equal(t, cut, needed <= r.day, "hours from which the rest of a day is to be computed")
 			view := r.set.View()
@@ -166,7 +166,7 @@ func TestDeletedDays(t *testing.T) {
 					left++
 				}
 			}
-			require.Equal(t, tiers.Lost{Days: left}, count.Lost)
+			require.Equal(t, rollupstore.Orphans{Days: left}, count.Orphans)
 		})
 	}
 }

@@ -18,7 +18,8 @@ import (
 
 	"halite/keyschema"
 	"halite/rollup"
-	"halite/rollup/tiers"
+	"halite/rollup/job"
+	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/pebble"
@@ -30,7 +31,7 @@ import (
 // when a test says so.
 type statesRig struct {
 	*rig
-	tiers   *tiers.Tiers
+	tiers   *job.Rollups
 	sweeper *retention.Sweeper
 	ages    *keyschema.Retention
 	set     *tombstone.Set
@@ -83,16 +84,15 @@ func (r *statesRig) open(ctx context.Context, rules []keyschema.Rule, store stor
 	}
 	longest := r.ages.Longest()
 	raw, hours := time.Duration(longest[keyschema.Raw]), time.Duration(longest[keyschema.Hours])
-	r.tiers, err = tiers.Open(ctx, tiers.Options{
-		Store: r.set.Store(), Deletions: r.set, Raw: raw, Hours: hours, Ages: r.ages, Settle: -1, Share: 1, MarksMax: 5, Now: now,
-		BatchBytes: 500,
-	})
+	r.tiers, err = job.Open(ctx, rollupstore.Options{
+		Tables: r.set.Store(), Deletions: r.set, Raw: raw, Hours: hours, RetentionByMetric: r.ages, MarksMax: 5, Now: now,
+	}, job.Options{Settle: -1, Share: 1, BatchBytes: 500})
 	if err != nil {
 		return err
 	}
-	r.store = r.tiers.Guard(r.set.Store())
+	r.store = r.tiers.Invalidating(r.set.Store())
 	r.sweeper, err = retention.New(retention.Options{
-		Store: store, Ages: r.ages, Needed: r.tiers.Needed, Now: now, Share: 1, Grace: -1,
+		Store: store, Ages: r.ages, Needed: r.tiers.OldestNeeded, Now: now, Share: 1, Grace: -1,
 	})
 	if err != nil {
 		return err
@@ -221,12 +221,12 @@ func (m *statesModel) checkSamples(r *statesRig, n int, ls labels.Labels) {
 }
 
 func (r *statesRig) states(
-	ls labels.Labels, unit tiers.Unit, from, to int64, each func(bucket int64, known bool, s rollup.State),
+	ls labels.Labels, unit rollupstore.Unit, from, to int64, each func(bucket int64, known bool, s rollup.State),
 ) {
 	r.t.Helper()
 	metric, tags := tagsOf(ls)
 	prefix := r.schema.RuleAt(metric, from).AppendPrefix(nil, metric, tags)
-	req := tiers.Request{Prefixes: [][]byte{prefix}, Unit: unit, From: from, To: to, Fields: rollup.FieldsAll}
+	req := rollupstore.Request{Prefixes: [][]byte{prefix}, Unit: unit, From: from, To: to, Fields: rollup.FieldsAll}
 	require.NoError(r.t, r.tiers.Read(context.Background(), req, func(_ int, c *rollup.Columns) error {
 		for i := range c.Len() {
 			each(from+int64(i), c.Known[i], c.State(i))
@@ -258,7 +258,7 @@ func (m *statesModel) checkStates(r *statesRig, n int, from, to int64, worked bo
 	keptRaw, keptHours := m.kept(r, n, keyschema.Raw), m.kept(r, n, keyschema.Hours)
 	closed := (r.clock.now().UnixMilli()-int64(30*time.Minute/time.Millisecond))/dayMs*keyschema.DayHours - 1
 	inHead := r.headHours(m.labels[n])
-	r.states(m.labels[n], tiers.Hours, from, to, func(hour int64, known bool, s rollup.State) {
+	r.states(m.labels[n], rollupstore.Hours, from, to, func(hour int64, known bool, s rollup.State) {
 		want := m.state(n, keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
 		switch {
 		case inHead[hour]: // which readers ask first
@@ -272,7 +272,8 @@ func (m *statesModel) checkStates(r *statesRig, n int, from, to int64, worked bo
 			m.requirePart(r, n, s, keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
 		}
 	})
-	r.states(m.labels[n], tiers.Days, from/keyschema.DayHours, to/keyschema.DayHours, func(day int64, known bool, s rollup.State) {
+	first, last := from/keyschema.DayHours, to/keyschema.DayHours
+	r.states(m.labels[n], rollupstore.Days, first, last, func(day int64, known bool, s rollup.State) {
 		want := m.state(n, day*dayMs, day*dayMs+dayMs-1)
 		if !known {
 			require.False(r.t, worked && m.toldDays[n][day], "state of day %d of %s is missing", day, m.labels[n])

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/rollup/tiers"
+	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/tombstone"
 )
@@ -97,7 +97,7 @@ func TestThroughDeletedDays(t *testing.T) {
 			w := newSharedDay(t)
 			count, err := w.nodes[0].CountDeletion(t.Context(), w.deletion())
 			require.NoError(t, err)
-			require.Equal(t, tiers.Lost{Days: 1, Cut: 1}, count.Lost)
+			require.Equal(t, rollupstore.Orphans{Days: 1, Partial: 1}, count.Orphans)
 			at, deleting := 0, true
 			for _, hooks := range w.hooks {
 				hooks.hook = func() (before, after error, partial bool) {

@@ -313,7 +313,7 @@ func (t *Through) applied(ctx context.Context, ids []uint64) ([]uint64, error) {
 	if err := t.opts.States.ApplyDeletions(ctx); err != nil {
 		return nil, err
 	}
-	last, err := t.opts.States.Applied(ctx)
+	last, err := t.opts.States.DeletionHorizon(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,8 @@ import (
 
 	"halite/keyschema"
 	"halite/rollup"
-	"halite/rollup/tiers"
+	"halite/rollup/job"
+	rollupstore "halite/rollup/store"
 	"halite/storage/storagetest"
 	"halite/storage/tombstone"
 )
@@ -22,17 +23,17 @@ import (
 // sharedStates is several servers over the same tables that keep rollups as well, any of which may be killed or take over.
 type sharedStates struct {
 	*throughWorld
-	of     map[*Through]*tiers.Tiers
+	of     map[*Through]*job.Rollups
 	hooks  map[*Through]*hookStore
-	made   *tiers.Tiers // by extend, of the server that is being started
+	made   *job.Rollups // by extend, of the server that is being started
 	hooked *hookStore
-	holder *tiers.Tiers // whose turn it is to compute; others may believe that it is theirs
+	holder *job.Rollups // whose turn it is to compute; others may believe that it is theirs
 	killed int
 	known  int
 }
 
 func newSharedStates(t *testing.T, seed uint64) *sharedStates {
-	w := &sharedStates{of: map[*Through]*tiers.Tiers{}, hooks: map[*Through]*hookStore{}}
+	w := &sharedStates{of: map[*Through]*job.Rollups{}, hooks: map[*Through]*hookStore{}}
 	w.throughWorld = &throughWorld{t: t, rng: rand.New(rand.NewPCG(seed, 23)), clock: newClock(), book: map[place]*belief{},
 		reach: 3 * dayMs, extend: w.open, hook: w.interfere}
 	w.tables = storagetest.NewModel(w.clock.now)
@@ -48,17 +49,17 @@ func newSharedStates(t *testing.T, seed uint64) *sharedStates {
 
 // open gives a server its rollups.
 func (w *sharedStates) open(o *ThroughOptions, set *tombstone.Set, hooks *hookStore) {
-	var mine *tiers.Tiers
-	mine, err := tiers.Open(w.t.Context(), tiers.Options{
-		Store: set.Store(), Deletions: set, Settle: -1, Share: 1, MarksMax: 5, BatchBytes: 500, Now: w.clock.now,
-		Shared: &tiers.Shared{
+	var mine *job.Rollups
+	mine, err := job.Open(w.t.Context(), rollupstore.Options{
+		Tables: set.Store(), Deletions: set, MarksMax: 5, Now: w.clock.now,
+		Shared: &rollupstore.Shared{
 			Turn:   func() bool { return mine == w.holder || w.rng.IntN(40) == 0 },
 			Margin: 15 * time.Minute, Fresh: set.Refresh, Tick: w.clock.now,
 		},
-	})
+	}, job.Options{Settle: -1, Share: 1, BatchBytes: 500})
 	require.NoError(w.t, err)
 	o.WriteTimeout = 50 * time.Millisecond // of one that was killed
-	o.Store, o.States, o.Fresh = mine.Guard(set.Store()), mine, mine.Refresh
+	o.Store, o.States, o.Fresh = mine.Invalidating(set.Store()), mine, mine.Refresh
 	w.made, w.hooked = mine, hooks
 }
 
@@ -87,7 +88,7 @@ func (w *sharedStates) act(n *Through) {
 		_ = n.Pack(ctx)
 	case 8, 9, 10:
 		switch {
-		case w.depth > 0: // nobody sleeps for long and goes on, see the limits of packer and tiers
+		case w.depth > 0: // nobody sleeps for long and goes on, see the limits of packer and rollups
 			w.clock.advance(time.Duration(w.rng.IntN(20)) * time.Second)
 		case w.rng.IntN(3) == 0:
 			w.clock.advance(time.Duration(w.rng.IntN(5)) * time.Hour)
@@ -162,7 +163,7 @@ func (w *sharedStates) compare(n *Through, all bool) {
 	for series := range throughSeries {
 		metric, tags := tagsOf(seriesLabels(series))
 		prefix := w.schema.RuleAt(metric, from).AppendPrefix(nil, metric, tags)
-		req := tiers.Request{Prefixes: [][]byte{prefix}, From: from, To: to, Fields: rollup.FieldsAll}
+		req := rollupstore.Request{Prefixes: [][]byte{prefix}, From: from, To: to, Fields: rollup.FieldsAll}
 		require.NoError(w.t, w.of[n].Read(w.t.Context(), req, func(_ int, c *rollup.Columns) error {
 			for hour := from; hour <= to; hour++ {
 				tsMs := hours[place{series, hour}]

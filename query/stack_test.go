@@ -19,7 +19,8 @@ import (
 	"halite/keyschema"
 	"halite/query/columnar"
 	"halite/query/promql"
-	"halite/rollup/tiers"
+	"halite/rollup/job"
+	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/pebble"
@@ -35,7 +36,7 @@ type stack struct {
 	ingester *ingest.Ingester
 	deleted  *tombstone.Set
 	watch    *promql.RowWatch
-	tiers    *tiers.Tiers
+	tiers    *job.Rollups
 	clock    *atomic.Int64 // ms
 }
 
@@ -83,12 +84,11 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	tables = s.deleted.Store()
 	catalogueRetention := o.raw
 	if o.tiers {
-		s.tiers, err = tiers.Open(ctx, tiers.Options{
-			Store: tables, Raw: o.raw, Hours: o.hours, Days: o.days, Settle: -1, Share: 1, Now: now,
-			Deletions: s.deleted,
-		})
+		s.tiers, err = job.Open(ctx, rollupstore.Options{
+			Tables: tables, Raw: o.raw, Hours: o.hours, Days: o.days, Now: now, Deletions: s.deleted,
+		}, job.Options{Settle: -1, Share: 1})
 		require.NoError(tb, err)
-		tables, catalogueRetention = s.tiers.Guard(tables), o.days
+		tables, catalogueRetention = s.tiers.Invalidating(tables), o.days
 	}
 	s.store = s.watch.Store(tables)
 	data, err := s.store.EnsureTable(ctx, storage.DataSchema(o.raw))
@@ -102,7 +102,7 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	if s.tiers != nil {
 		states = s.tiers
 		deleting = func(fromMs, toMs int64, change func() error) error {
-			return s.watch.Changing(fromMs, toMs, func() error { return s.tiers.Changing(fromMs, toMs, change) })
+			return s.watch.Changing(fromMs, toMs, func() error { return s.tiers.DuringDeletion(fromMs, toMs, change) })
 		}
 	}
 	// The hours are flushed when a test says so, not by themselves.

@@ -9,8 +9,8 @@
 // it, so retries, replays, late and rewritten samples cannot count twice.
 //
 // [Compute] makes the states that are stored. [Columns] holds the states of consecutive buckets, [Packing] keeps some of
-// their fields in memory, and [Func] evaluates PromQL functions from a state. Package cell encodes states, package tiers
-// keeps them in tables and computes them. States describe floats; native histograms would need another
+// their fields in memory, and [Func] evaluates PromQL functions from a state. Package cell encodes states, package store
+// keeps them in tables, and package job computes them. States describe floats; native histograms would need another
 // state in column families of their own.
 //
 // # Invariants

@@ -18,7 +18,7 @@ import (
 	"halite/query"
 	"halite/query/promql"
 	"halite/query/querylog"
-	"halite/rollup/tiers"
+	"halite/rollup/job"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/lease"
@@ -32,7 +32,7 @@ type database struct {
 	store   storage.Store
 	deleted *tombstone.Set
 	schema  *keyschema.Schema
-	tiers   *tiers.Tiers // nil in Bigtable until they are asked for
+	tiers   *job.Rollups // nil in Bigtable until they are asked for
 	// rollupTurn is the lease under which one of several servers computes rollups; nil if there is one server.
 	rollupTurn *lease.Keeper
 	index      *index.Index
@@ -73,7 +73,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		return db, err
 	}
 	if db.tiers != nil {
-		db.store = db.tiers.Guard(db.store)
+		db.store = db.tiers.Invalidating(db.store)
 	}
 	watch := promql.NewRowWatch()
 	store := watch.Store(db.store)

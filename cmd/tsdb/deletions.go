@@ -39,6 +39,6 @@ func (db *database) deleting(watch *promql.RowWatch) func(fromMs, toMs int64, ch
 		return watch.Changing
 	}
 	return func(fromMs, toMs int64, change func() error) error {
-		return watch.Changing(fromMs, toMs, func() error { return db.tiers.Changing(fromMs, toMs, change) })
+		return watch.Changing(fromMs, toMs, func() error { return db.tiers.DuringDeletion(fromMs, toMs, change) })
 	}
 }

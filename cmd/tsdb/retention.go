@@ -11,7 +11,7 @@ import (
 
 	"halite/ingest"
 	"halite/keyschema"
-	"halite/rollup/tiers"
+	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/retention"
 )
@@ -41,7 +41,7 @@ func (db *database) openRules(
 		opts.TurnInterval = c.throughMode.lease / 3
 	}
 	if db.tiers != nil && c.rollups.on && (c.rollupsOn() || !c.through()) {
-		opts.Needed = db.tiers.Needed
+		opts.Needed = db.tiers.OldestNeeded
 	}
 	db.sweeper, err = retention.New(opts)
 	return err
@@ -73,11 +73,11 @@ func (db *database) maintains() bool {
 }
 
 // sharedRollups says how servers in mode through keep rollups together; nil in other modes.
-func (db *database) sharedRollups(c *serveConfig) *tiers.Shared {
+func (db *database) sharedRollups(c *serveConfig) *rollupstore.Shared {
 	if !c.through() {
 		return nil
 	}
-	return &tiers.Shared{
+	return &rollupstore.Shared{
 		Turn:   func() bool { return db.rollupTurn != nil && db.rollupTurn.Held() },
 		Margin: c.throughMode.packDelay, Fresh: db.deleted.Refresh,
 	}

@@ -26,7 +26,7 @@ import (
 	"halite/keyschema"
 	"halite/query"
 	"halite/rollup"
-	"halite/rollup/tiers"
+	rollupstore "halite/rollup/store"
 	"halite/storage"
 )
 
@@ -299,7 +299,7 @@ func (g *aging) sweep() {
 				continue
 			}
 			first := age.CutoffMs(g.now().Add(-agingGrace).UnixMilli()) / storage.DayMs
-			if needed, some := g.db.tiers.Needed(tier); some {
+			if needed, some := g.db.tiers.OldestNeeded(tier); some {
 				first = min(first, needed)
 			}
 			require.GreaterOrEqual(g, rows[key], first, "row %s of tier %s, kept %s", key, tier, age)
@@ -424,7 +424,7 @@ func (g *aging) states(series string) map[int64]int64 {
 	// A cell is kept until the whole day is too old.
 	cutoffMs := g.db.retention.Of(metric)[keyschema.Hours].CutoffMs(g.nowMs.Load())
 	out := map[int64]int64{}
-	err := g.db.tiers.Read(context.Background(), tiers.Request{Prefixes: [][]byte{prefix}, Unit: tiers.Hours,
+	err := g.db.tiers.Read(context.Background(), rollupstore.Request{Prefixes: [][]byte{prefix}, Unit: rollupstore.Hours,
 		From: last - span, To: last, Fields: rollup.FieldsAll}, func(_ int, c *rollup.Columns) error {
 		for i := range span + 1 {
 			if !c.Known[i] {

@@ -20,7 +20,8 @@ import (
 	"halite/keyschema"
 	"halite/query"
 	"halite/rollup"
-	"halite/rollup/tiers"
+	"halite/rollup/job"
+	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/tombstone"
 )
@@ -78,7 +79,7 @@ func (c *rollupConfig) retention(raw time.Duration) (hours, days time.Duration) 
 // Validate names flags that contradict each other.
 func (c *rollupConfig) Validate(raw time.Duration) error {
 	hours, days := c.retention(raw)
-	if err := tiers.CheckRetention(raw, hours, days); err != nil {
+	if err := rollupstore.CheckRetention(raw, hours, days); err != nil {
 		return fmt.Errorf("--storage.retention.hours, --storage.retention.days: %w", err)
 	}
 	return nil
@@ -90,8 +91,8 @@ func (c *rollupConfig) Validate(raw time.Duration) error {
 // all days with samples are computed again, because the table has lost some of its rows.
 func openTiers(
 	ctx context.Context, c *serveConfig, store storage.Store, deleted *tombstone.Set, retention *keyschema.Retention,
-	log *slog.Logger, r prometheus.Registerer, shared *tiers.Shared, reset bool,
-) (*tiers.Tiers, error) {
+	log *slog.Logger, r prometheus.Registerer, shared *rollupstore.Shared, reset bool,
+) (*job.Rollups, error) {
 	if c.engine == engineBigtable && !c.rollupsOn() && shared == nil {
 		schemas, err := store.Tables(ctx)
 		exists := slices.ContainsFunc(schemas, func(s storage.TableSchema) bool { return s.Name == storage.TableRollup })
@@ -103,12 +104,11 @@ func openTiers(
 	if shared != nil {
 		interval = c.throughMode.packEvery
 	}
-	return tiers.Open(ctx, tiers.Options{
-		Store: store, Raw: time.Duration(longest[keyschema.Raw]), Hours: time.Duration(longest[keyschema.Hours]),
-		Days: time.Duration(longest[keyschema.Days]), Ages: retention, Deletions: deleted, Shared: shared,
-		Interval: interval, Logger: log, Registerer: r, Reset: reset,
-		Now: c.clock(),
-	})
+	return job.Open(ctx, rollupstore.Options{
+		Tables: store, Raw: time.Duration(longest[keyschema.Raw]), Hours: time.Duration(longest[keyschema.Hours]),
+		Days: time.Duration(longest[keyschema.Days]), RetentionByMetric: retention, Deletions: deleted, Shared: shared,
+		Logger: log, Registerer: r, Now: c.clock(), Reset: reset,
+	}, job.Options{Interval: interval, Registerer: r})
 }
 
 // rollupCommands verify and rebuild the rollups of a stopped server.
@@ -166,18 +166,19 @@ func (c *rollupCommands) runAlone(
 	if err != nil {
 		return err
 	}
-	opts := tiers.Options{Store: undeleted, Deletions: deleted, Share: 1, Settle: -1, Reset: c.reset && rebuild}
-	return workRollups(ctx, store, opts, rebuild, first, last, w)
+	opts := rollupstore.Options{Tables: undeleted, Deletions: deleted, Reset: c.reset && rebuild}
+	return runRollupJob(ctx, store, opts, job.Options{Share: 1, Settle: -1}, rebuild, first, last, w)
 }
 
-// workRollups opens rollups with the ages of their server, and rebuilds or verifies them.
-func workRollups(
-	ctx context.Context, store storage.Store, opts tiers.Options, rebuild bool, first, last int64, w io.Writer,
+// runRollupJob opens rollups with the retention of their server, and rebuilds or verifies them.
+func runRollupJob(
+	ctx context.Context, store storage.Store, opts rollupstore.Options, jobOpts job.Options, rebuild bool, first, last int64,
+	w io.Writer,
 ) error {
 	if err := storedRetention(ctx, store, &opts); err != nil {
 		return err
 	}
-	t, err := tiers.Open(ctx, opts)
+	t, err := job.Open(ctx, opts, jobOpts)
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (c *rollupCommands) days() (first, last int64, err error) {
 }
 
 // storedRetention keeps the retention that the server last ran with.
-func storedRetention(ctx context.Context, store storage.Store, opts *tiers.Options) error {
+func storedRetention(ctx context.Context, store storage.Store, opts *rollupstore.Options) error {
 	schemas, err := store.Tables(ctx)
 	if err != nil {
 		return err
@@ -235,10 +236,10 @@ func storedRetention(ctx context.Context, store storage.Store, opts *tiers.Optio
 }
 
 // verifyRollups prints each difference and fails if there is one.
-func verifyRollups(ctx context.Context, t *tiers.Tiers, first, last int64, w io.Writer) error {
-	v, err := t.Verify(ctx, first, last, func(d tiers.Difference) error {
+func verifyRollups(ctx context.Context, t *job.Rollups, first, last int64, w io.Writer) error {
+	v, err := t.Verify(ctx, first, last, func(d job.Difference) error {
 		at, unit := time.UnixMilli(d.Bucket*d.Unit.Ms()).UTC().Format(time.RFC3339), "hour"
-		if d.Unit == tiers.Days {
+		if d.Unit == rollupstore.Days {
 			unit = "day"
 		}
 		if d.Err != nil {
@@ -254,7 +255,7 @@ func verifyRollups(ctx context.Context, t *tiers.Tiers, first, last int64, w io.
 	}
 	fmt.Fprintf(w, "%d hours and %d days compared, %d differ; %d hours marked as stale, %d series without a cell, "+
 		"%d days and %d months yet to compute; the samples of %d hours are gone\n",
-		v.Hours, v.Days, v.Different, v.Stale, v.Missing, v.PendingDays, v.PendingMonths, v.Alone)
+		v.Hours, v.Days, v.Different, v.Stale, v.Missing, v.PendingDays, v.PendingMonths, v.Orphans)
 	if v.Different > 0 {
 		return errors.New("rollups differ from raw samples: tsdb rollup rebuild repairs them")
 	}

@@ -10,7 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"halite/rollup/tiers"
+	"halite/rollup/job"
+	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/lease"
@@ -83,9 +84,8 @@ func (c *rollupCommands) runShared(
 		turn.Start()
 		defer func() { err = errors.Join(err, turn.Close(context.WithoutCancel(ctx))) }()
 	}
-	return workRollups(ctx, store, tiers.Options{
-		Store: undeleted, Deletions: deleted, Share: 1, Settle: -1, Reset: c.reset && rebuild, Logger: log,
-		Interval: min(10*time.Second, c.packDelay/4),
-		Shared:   &tiers.Shared{Turn: turn.Held, Margin: c.packDelay, Fresh: deleted.Refresh},
-	}, rebuild, first, last, w)
+	return runRollupJob(ctx, store, rollupstore.Options{
+		Tables: undeleted, Deletions: deleted, Reset: c.reset && rebuild, Logger: log,
+		Shared: &rollupstore.Shared{Turn: turn.Held, Margin: c.packDelay, Fresh: deleted.Refresh},
+	}, job.Options{Share: 1, Settle: -1, Interval: min(10*time.Second, c.packDelay/4)}, rebuild, first, last, w)
 }

@@ -4,29 +4,29 @@ import (
 	"context"
 	"errors"
 
-	"halite/rollup/tiers"
+	"halite/rollup/job"
 )
 
-// rollupLease names the lease under which one of several servers computes rollups.
+// rollupLease names the lease of the server that computes rollups.
 const rollupLease = "rollups"
 
-// turnStates are rollups that several servers share, for cleaning.
+// turnStates are the rollups of one of several servers, for cleaning.
 type turnStates struct {
-	*tiers.Tiers
+	*job.Rollups
 	db *database
-	// job says that this server waits for its turn to compute rollups anyway.
-	job bool
+	// computes is set if this server waits for its turn to compute rollups anyway.
+	computes bool
 }
 
-// ApplyDeletions is part of ingest.States. A server that computes no rollups does it while nobody else does: without any that
-// computes, deletions would wait for ever.
+// ApplyDeletions implements ingest.States. A server that computes no rollups applies deletions while no other server holds
+// the lease. Otherwise deletions would wait for ever if no server computes rollups.
 func (s turnStates) ApplyDeletions(ctx context.Context) (err error) {
-	if turn := s.db.rollupTurn; !s.job {
+	if turn := s.db.rollupTurn; !s.computes {
 		if held, err := turn.Renew(ctx); err != nil || !held {
 			return err
 		}
 		turn.Start()
 		defer func() { err = errors.Join(err, turn.Close(context.WithoutCancel(ctx))) }()
 	}
-	return s.Tiers.ApplyDeletions(ctx)
+	return s.Rollups.ApplyDeletions(ctx)
 }

@@ -17,7 +17,8 @@ import (
 
 	"halite/ingest"
 	"halite/keyschema"
-	"halite/rollup/tiers"
+
+	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/pebble"
@@ -200,7 +201,7 @@ func (v *verification) cell(table string, row storage.Row) error {
 		return nil
 	case storage.TableRollup:
 		v.rollupDays[day] = true
-		return tiers.CheckCell(row.Key, cell)
+		return rollupstore.CheckCell(row.Key, cell)
 	}
 	return index.CheckCell(table, row.Key, cell.Qualifier, cell.Value)
 }

@@ -15,7 +15,8 @@ import (
 	"halite/keyschema/run"
 	"halite/loadtest/fleet"
 	"halite/loadtest/plan"
-	"halite/rollup/tiers"
+	"halite/rollup/job"
+	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/bigtable"
 	"halite/storage/bigtable/emulator"
@@ -211,8 +212,8 @@ func measureRollups(t *testing.T) (hoursBytes, daysBytes float64) {
 	require.NoError(t, err)
 	w := worldOn(t, store, nil)
 	w.fill(fleet.Options{Hosts: 1, Services: 1}, 10*time.Minute, 31*24*time.Hour)
-	all, err := tiers.Open(context.Background(), tiers.Options{Store: w.store, Raw: 3650 * 24 * time.Hour, Settle: -1, Share: 1,
-		Now: now})
+	all, err := job.Open(context.Background(), rollupstore.Options{Tables: w.store, Raw: 3650 * 24 * time.Hour, Now: now},
+		job.Options{Settle: -1, Share: 1})
 	require.NoError(t, err)
 	for worked := true; worked; {
 		worked, err = all.Step(context.Background())

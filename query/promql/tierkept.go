@@ -6,7 +6,7 @@ import (
 	"halite/keyschema"
 	"halite/rollup"
 	"halite/rollup/cell"
-	"halite/rollup/tiers"
+	rollupstore "halite/rollup/store"
 )
 
 // States are kept decoded in the table of the row cache: those of a day's hours, what they join to where a window has the
@@ -67,8 +67,8 @@ func (l *keptLayout) asOfNow(t Tiers, p *TierPlan) *keptStates {
 	}
 	last := len(p.days) - 1
 	return &keptStates{
-		keptLayout: l, plan: p, days: t.AppendEpochs(nil, tiers.Hours, p.firstDay, p.firstDay+int64(last)),
-		months: t.AppendEpochs(nil, tiers.Days, p.months[0], p.months[last]),
+		keptLayout: l, plan: p, days: t.AppendVersions(nil, rollupstore.Hours, p.firstDay, p.firstDay+int64(last)),
+		months: t.AppendVersions(nil, rollupstore.Days, p.months[0], p.months[last]),
 	}
 }
 
@@ -101,8 +101,8 @@ func (k *keptStates) putMonths(r *stateReader, p *rowPrefix, c *rollup.Columns) 
 	s := &r.series[p.series]
 	first := c.FromMs / dayMs
 	for from := first; from < first+int64(c.Len()); {
-		month := tiers.MonthOfDay(from)
-		end := tiers.MonthStart(month + 1)
+		month := rollupstore.MonthOfDay(from)
+		end := rollupstore.MonthStart(month + 1)
 		lacks := false
 		for day := max(from, k.plan.firstDay); day < min(end, k.plan.firstDay+int64(len(k.plan.days))); day++ {
 			lacks = lacks || s.lacksDays.has(day-k.plan.firstDay)
@@ -198,7 +198,7 @@ func (s *keptSearch) showMonth(w *spanWriter, n int64) bool {
 	if month == s.month {
 		return s.found
 	}
-	start, end := tiers.MonthStart(month), tiers.MonthStart(month+1)
+	start, end := rollupstore.MonthStart(month), rollupstore.MonthStart(month+1)
 	s.month = month
 	s.found = end*dayMs-1 >= w.s.daysMs && s.show(keptMonth, month, start*dayMs, dayMs, int(end-start))
 	return s.found

@@ -10,17 +10,17 @@ import (
 
 	"halite/keyschema"
 	"halite/rollup"
-	"halite/rollup/tiers"
+	rollupstore "halite/rollup/store"
 	"halite/storage/index"
 )
 
-// Tiers gives the states of hours and days; *tiers.Tiers is one.
+// Tiers gives the states of hours and days; *rollupstore.Store implements it.
 type Tiers interface {
-	Read(ctx context.Context, req tiers.Request, each func(i int, c *rollup.Columns) error) error
+	Read(ctx context.Context, req rollupstore.Request, each func(i int, c *rollup.Columns) error) error
 	// Has tells whether there may be valid states of a bucket.
-	Has(unit tiers.Unit, bucket int64) bool
-	// AppendEpochs tells since when the hours of days, or the days of months, are as they are.
-	AppendEpochs(dst []uint64, unit tiers.Unit, first, last int64) []uint64
+	Has(unit rollupstore.Unit, bucket int64) bool
+	// AppendVersions appends the versions of the hours of days, or of the days of months.
+	AppendVersions(dst []uint64, unit rollupstore.Unit, first, last int64) []uint64
 }
 
 const dayMs = keyschema.DayHours * keyschema.HourMs
@@ -160,7 +160,7 @@ func (p *TierPlan) planDays(t Tiers, hoursFromMs int64) {
 	month := int64(-1)
 	for i := range p.days {
 		day := p.firstDay + int64(i)
-		p.months[i] = tiers.MonthOfDay(day)
+		p.months[i] = rollupstore.MonthOfDay(day)
 		hours, cutThere := p.hoursOfDay(day), cut.within(day*keyschema.DayHours, (day+1)*keyschema.DayHours)
 		all += hours
 		if hours == 0 {
@@ -168,11 +168,11 @@ func (p *TierPlan) planDays(t Tiers, hoursFromMs int64) {
 		}
 		retired := day*dayMs < p.RetiredBeforeMs
 		fresh := hoursFromMs <= (day+1)*dayMs-1 // hours are still kept
-		hasHours := fresh && t.Has(tiers.Hours, day)
+		hasHours := fresh && t.Has(rollupstore.Hours, day)
 		only := retired && !hasHours
 		whole := only || hours == keyschema.DayHours && cutDays.within(day, day+1) == 0
 		switch {
-		case whole && t.Has(tiers.Days, day):
+		case whole && t.Has(rollupstore.Days, day):
 			if p.days[i] = dayWhole; only {
 				p.days[i] = dayOnly
 			}

@@ -12,7 +12,7 @@ import (
 
 	"halite/keyschema"
 	"halite/rollup"
-	"halite/rollup/tiers"
+	rollupstore "halite/rollup/store"
 	"halite/storage/index"
 )
 
@@ -129,7 +129,7 @@ func (r *stateReader) read(ctx context.Context) error {
 		for i+1 < len(r.plan.days) && i+1-from < tierDaysRead && r.open[i+1].Load() {
 			i++
 		}
-		err := r.readUnit(ctx, tiers.Hours, (r.plan.firstDay+int64(from))*keyschema.DayHours,
+		err := r.readUnit(ctx, rollupstore.Hours, (r.plan.firstDay+int64(from))*keyschema.DayHours,
 			(r.plan.firstDay+int64(i)+1)*keyschema.DayHours-1, r.takeHours)
 		if err != nil {
 			return err
@@ -155,8 +155,8 @@ func (r *stateReader) readDays(ctx context.Context) error {
 	if first < 0 {
 		return nil
 	}
-	from := tiers.MonthStart(r.plan.months[first])
-	return r.readUnit(ctx, tiers.Days, from, tiers.MonthStart(r.plan.months[last]+1)-1, r.takeDays)
+	from := rollupstore.MonthStart(r.plan.months[first])
+	return r.readUnit(ctx, rollupstore.Days, from, rollupstore.MonthStart(r.plan.months[last]+1)-1, r.takeDays)
 }
 
 // lacking notes what all series lack as long as nothing is read; false if that is nothing.
@@ -214,14 +214,14 @@ func (r *stateReader) groupPrefixes() {
 // readUnit reads the states of the buckets from one to another and has take look at those of each prefix. It may use
 // scratch as it likes.
 func (r *stateReader) readUnit(
-	ctx context.Context, unit tiers.Unit, from, to int64, take func(p *rowPrefix, c, scratch *rollup.Columns),
+	ctx context.Context, unit rollupstore.Unit, from, to int64, take func(p *rowPrefix, c, scratch *rollup.Columns),
 ) error {
 	part := max(tierPrefixesMin, (len(r.keys)+r.workers-1)/r.workers)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(r.workers)
 	for at := 0; at < len(r.keys); at += part {
 		group.Go(func() error {
-			req := tiers.Request{
+			req := rollupstore.Request{
 				Prefixes: r.keys[at:min(at+part, len(r.keys))], Unit: unit, From: from, To: to, Fields: r.plan.Fields,
 			}
 			scratch := new(rollup.Columns)

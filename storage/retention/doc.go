@@ -1,6 +1,6 @@
 // Package retention frees the space of what is older than its metric is kept, and says what that costs.
 //
-// Three things enforce ages. Reads hide what is too old at once: promql samples, rollup/tiers states, index series and
+// Three things enforce ages. Reads hide what is too old at once: promql samples, rollup/store states, index series and
 // labels. The longest age of a tier among all rules is the policy of its families: an engine drops whole partitions by it.
 // What a rule keeps shorter than others is freed here: a [Sweeper] drops, for each closed day that has become too old, the
 // rows of each metric of the rule, by one range deletion a metric and day, and has the engine merge the files.

@@ -1,0 +1,51 @@
+package job
+
+import (
+	"context"
+	"fmt"
+
+	"halite/storage/tombstone"
+)
+
+// deletionView returns the deletions that the states of a pass will reflect; nil if nothing can be deleted. All of them
+// are durable, so no state reflects a deletion that was never made. And every running query sees them. The caller
+// releases the view.
+func (j *Job) deletionView(ctx context.Context) (*tombstone.View, error) {
+	set := j.store.Options().Deletions
+	if set == nil {
+		return nil, nil
+	}
+	if j.shared != nil {
+		return j.store.SettledDeletions(), nil
+	}
+	view, err := set.Stable(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("wait for deletions: %w", err)
+	}
+	if last := view.LastID(); last > j.durableHorizon {
+		// Their numbers must stay in use even if the log, which has them too, is given up.
+		if err = set.Save(ctx); err == nil {
+			err = j.store.Options().Tables.Sync(ctx)
+		}
+		if err != nil {
+			view.Release()
+			return nil, fmt.Errorf("store deletions: %w", err)
+		}
+		j.durableHorizon = last
+	}
+	return view, nil
+}
+
+func release(view *tombstone.View) {
+	if view != nil {
+		view.Release()
+	}
+}
+
+// withView returns a context whose reads of samples apply the deletions of a view.
+func withView(ctx context.Context, view *tombstone.View) context.Context {
+	if view == nil {
+		return ctx
+	}
+	return view.Context(ctx)
+}

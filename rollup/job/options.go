@@ -1,0 +1,52 @@
+package job
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Options configure New. Zero fields take the default named beside them.
+type Options struct {
+	// Settle is how long a day must have had no late writes before it is computed again, unless it has waited twelve
+	// times as long; 5 minutes. Negative means not at all.
+	Settle time.Duration
+	// Interval is the time between two runs; 1 minute.
+	Interval time.Duration
+	// Share is the part of one core that the job may use, up to 1; 0.25.
+	Share float64
+	// BatchBytes is the size of the cells and keys that are written at once; 8 MiB.
+	BatchBytes int
+
+	Logger     *slog.Logger          // that of the store
+	Registerer prometheus.Registerer // none
+}
+
+// Validate lists everything that is wrong.
+func (o Options) Validate() error {
+	var errs []error
+	check := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(o.Interval < 0, "Interval is negative")
+	check(o.Share < 0 || o.Share > 1, "Share %g is not in 0…1", o.Share)
+	check(o.BatchBytes < 0, "BatchBytes is negative")
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("rollup job options: %w", err)
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	o.Settle = max(cmp.Or(o.Settle, 5*time.Minute), 0)
+	o.Interval = cmp.Or(o.Interval, time.Minute)
+	o.Share = cmp.Or(o.Share, 0.25)
+	o.BatchBytes = cmp.Or(o.BatchBytes, 8<<20)
+	return o
+}

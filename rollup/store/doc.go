@@ -1,0 +1,48 @@
+// Package store keeps rollup states in a table of their own: the states of each series' hours and days.
+//
+// [Store] reads states for queries ([Store.Read]), marks them dirty when their samples change ([Store.Invalidating]), and
+// keeps the manifest, which says what is to be computed. Package job computes the states. Both use the tables through
+// the contract of package storage. They know row keys but not labels, do not see samples in memory, and evaluate no
+// queries.
+//
+// # What a reader may rely on
+//
+// A state that Read returns equals the rows of the data table. All writes to the data table go through the store that
+// [Store.Invalidating] returns. It first marks the hours that have states as dirty, then lets the write through. The marks
+// are in the row of the states, so a reader sees both together. A day with many dirty series, or without states, is
+// recorded in the manifest as a whole. Readers see dirty hours as unknown until the job has computed them again.
+//
+// Rows that disappeared without a mark were dropped by retention, whatever the retention is now. Their states stay until
+// they are too old themselves. So everything else that removes rows goes through the invalidating store or is a deletion.
+//
+// A reader that also reads samples in memory reads these first. It does not use the state of an hour with samples there.
+//
+// Readers may cache states together with the versions of [Store.AppendVersions]. Every mark, every cell and every change
+// of the manifest gives its days and months new versions, before readers can see it and once more afterwards.
+//
+// # Deletions
+//
+// A deletion of samples marks nothing. Each cell of states stores a deletion horizon: the last deletion that the states
+// reflect. Readers leave out states that may contain samples deleted later. The job computes these states again, or
+// removes them where retention has dropped the samples.
+//
+// # Durability
+//
+// Marks need no sync of their own. They are applied before the rows that they announce, in the same store. A writer with
+// a log truncates it only after a sync of the store, which keeps the marks too. If power is lost before, the log brings
+// the samples back, and with them the marks. Other writers sync the store before they report success.
+//
+// The manifest is one cell of the meta table. It is synced before the first cell of a day is written and after the last
+// one. After a crash in between, the manifest still lists the day, and the job computes it again with the same result.
+//
+// # Several processes
+//
+// With [Options.Shared], any number of processes write, and one at a time computes. [Shared] describes their protocol.
+//
+// # Concurrency
+//
+// All methods of Store are safe for concurrent use, except those that say otherwise. Writes wait for the job only while
+// it writes a batch of cells.
+//
+// FORMAT.md of package rollup describes what is stored.
+package store

@@ -1,0 +1,64 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"slices"
+
+	"halite/keyschema"
+	"halite/rollup"
+)
+
+// HoursQuery asks which hours of a series have a state with samples. Series with several prefixes may share Hours.
+type HoursQuery struct {
+	Prefix []byte
+	Hours  map[int64]bool
+}
+
+// HasStates sets to true the hours that have a state with samples. If an hour has no state, the state of its day counts.
+// Dirty states count, because they stay if their samples have expired. Expired states count too, because the job may
+// still compute a day from them. Each prefix occurs once. HasStates sorts the queries.
+func (s *Store) HasStates(ctx context.Context, queries []HoursQuery) error {
+	if len(queries) == 0 {
+		return nil
+	}
+	slices.SortFunc(queries, func(a, b HoursQuery) int { return bytes.Compare(a.Prefix, b.Prefix) })
+	req := Request{From: math.MaxInt64, stored: true}
+	for _, q := range queries {
+		req.Prefixes = append(req.Prefixes, q.Prefix)
+		for hour := range q.Hours {
+			req.From, req.To = min(req.From, hour), max(req.To, hour)
+		}
+	}
+	unknown := make([]map[int64]bool, len(queries)) // hours
+	err := s.Read(ctx, req, func(i int, c *rollup.Columns) error {
+		for hour, found := range queries[i].Hours {
+			switch at := hour - req.From; {
+			case found:
+			case c.Known[at]:
+				queries[i].Hours[hour] = c.Count[at] > 0
+			case unknown[i] == nil:
+				unknown[i] = map[int64]bool{hour: true}
+			default:
+				unknown[i][hour] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	req.Unit, req.From, req.To = Days, req.From/keyschema.DayHours, req.To/keyschema.DayHours
+	return s.Read(ctx, req, func(i int, c *rollup.Columns) error {
+		for hour := range unknown[i] {
+			queries[i].Hours[hour] = queries[i].Hours[hour] || c.Count[hour/keyschema.DayHours-req.From] > 0
+		}
+		return nil
+	})
+}
+
+// IsMonthClosed reports whether the month of a day is closed, so that the day may have a state.
+func (s *Store) IsMonthClosed(day int64) bool {
+	return MonthOfDay(day) <= s.Manifest.View().ClosedMonth
+}

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"time"
+
+	"halite/keyschema"
+)
+
+const (
+	dayMs = keyschema.DayHours * keyschema.HourMs
+	// monthMax is the last month that a key can name. Keys hold monthMax − month, so the newest month sorts first.
+	monthMax    = 99_999
+	monthDigits = 5
+	hourDigits  = 7
+
+	// dayMax is the last day whose hours row keys can hold.
+	dayMax = keyschema.HourMax / keyschema.DayHours
+)
+
+// DayOf returns the day, since 1970, of a time. It is −1 for times before 1970.
+func DayOf(tsMs int64) int64 {
+	if tsMs < 0 {
+		return -1
+	}
+	return tsMs / dayMs
+}
+
+// DayText formats a day, since 1970, as a date.
+func DayText(day int64) string { return time.UnixMilli(day * dayMs).UTC().Format(time.DateOnly) }
+
+// MonthText formats a month, since January 1970, as year and month.
+func MonthText(month int64) string { return DayText(MonthStart(month))[:len("2006-01")] }
+
+// MonthOfDay returns the month since January 1970 that contains a day since 1970.
+func MonthOfDay(day int64) int64 {
+	year, month, _ := time.UnixMilli(day * dayMs).UTC().Date()
+	return int64(year-1970)*12 + int64(month) - 1
+}
+
+// MonthStart returns the first day of a month.
+func MonthStart(month int64) int64 {
+	return time.Date(1970+int(month/12), time.Month(month%12)+1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() / dayMs
+}
+
+// DayOfMonth counts from 1.
+func DayOfMonth(day int64) int { return int(day-MonthStart(MonthOfDay(day))) + 1 }
+
+// DayCellMs is the timestamp of the cells of a day's hours.
+func DayCellMs(day int64) int64 { return day*dayMs + dayMs - 1 }
+
+// MonthCellMs is the timestamp of the cells of a month's days.
+func MonthCellMs(month int64) int64 { return MonthStart(month+1)*dayMs - 1 }
+
+// AppendKey appends the row key of a series and month. The prefix is made by keyschema.Rule.AppendPrefix.
+func AppendKey(dst, prefix []byte, month int64) []byte {
+	n, at := monthMax-month, len(dst)+len(prefix)
+	dst = append(append(dst, prefix...), "00000"[:monthDigits]...)
+	for i := at + monthDigits - 1; i >= at; i-- {
+		dst[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return dst
+}
+
+// ParseKey is the inverse of AppendKey.
+func ParseKey(key []byte) (prefix []byte, month int64, ok bool) {
+	prefix, n, ok := cutDigits(key, monthDigits)
+	return prefix, monthMax - n, ok
+}
+
+// ParseDataKey splits a row key of the data table.
+func ParseDataKey(key []byte) (prefix []byte, hour int64, ok bool) {
+	prefix, n, ok := cutDigits(key, hourDigits)
+	return prefix, keyschema.HourMax - n, ok
+}
+
+func cutDigits(key []byte, digits int) (prefix []byte, n int64, ok bool) {
+	at := len(key) - digits
+	if at < 1 || key[at-1] != '#' {
+		return nil, 0, false
+	}
+	for _, c := range key[at:] {
+		if c < '0' || c > '9' {
+			return nil, 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return key[:at], n, true
+}

@@ -1,0 +1,113 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/tombstone"
+)
+
+// Options configure Open. Zero fields take the default named beside them.
+type Options struct {
+	// Tables holds the data, rollup and meta tables. Required; the caller closes it after the Store.
+	Tables storage.Store
+	// Raw, Hours and Days are how long samples, hourly states and daily states are kept; 0 is for ever. No tier may be
+	// shorter than the tier before it, and none shorter than a day.
+	Raw, Hours, Days time.Duration
+	// Deletions are the deletions in force, which reads of Tables apply; nil if nothing can be deleted.
+	Deletions *tombstone.Set
+	// RetentionByMetric overrides Raw, Hours and Days by metric, with nothing longer; nil means no overrides.
+	RetentionByMetric *keyschema.Retention
+	// CloseDelay is how long after its end a day closes; 30 minutes.
+	CloseDelay time.Duration
+	// Reset discards the manifest, which may be damaged, and plans all days that have samples again.
+	Reset bool
+	// MarksMax is the largest number of dirty series of one day in one write, and of series marked during a pass. Above
+	// it, the whole day is computed again; 4096.
+	MarksMax int
+
+	// Shared is set if several processes write the tables.
+	Shared *Shared
+
+	Now        func() time.Time      // time.Now
+	Logger     *slog.Logger          // discards
+	Registerer prometheus.Registerer // none
+}
+
+// Validate lists everything that is wrong.
+func (o Options) Validate() error {
+	var errs []error
+	check := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(o.Tables == nil, "Tables is nil")
+	errs = append(errs, CheckRetention(o.Raw, o.Hours, o.Days))
+	check(o.CloseDelay < 0, "CloseDelay is negative")
+	check(o.Shared != nil && (o.Shared.Turn == nil || o.Shared.Fresh == nil || o.Shared.Margin <= 0),
+		"Shared needs Turn, Fresh and a Margin above 0")
+	check(o.MarksMax < 0, "MarksMax is negative")
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("rollup store options: %w", err)
+	}
+	return nil
+}
+
+// CheckRetention returns an error if samples, hours and days cannot be kept for these times; 0 is for ever.
+func CheckRetention(raw, hours, days time.Duration) error {
+	ages := keyschema.AgesOf(raw, hours, days)
+	var errs []error
+	for t := keyschema.Hours; t < keyschema.TierCount; t++ {
+		errs = append(errs, t.Check(ages[t]), t.CheckBeside(ages[t-1], ages[t]))
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) withDefaults() Options {
+	o.CloseDelay = cmp.Or(o.CloseDelay, 30*time.Minute)
+	o.MarksMax = cmp.Or(o.MarksMax, 4096)
+	if o.RetentionByMetric == nil {
+		o.RetentionByMetric = keyschema.Uniform(keyschema.AgesOf(o.Raw, o.Hours, o.Days))
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Shared says how several processes keep the same states. Each of them writes through its own invalidating store. One at
+// a time computes.
+//
+// A writer marks states before it writes late rows, as in a single process. But it decides by the clock which days are
+// closed, and each of its marks is a cell of its own with the time. It also records the dirty day in the manifest's row.
+// The job removes only marks and records that are older than Margin when it begins. The rows that they announce are
+// written by then, because a writer gives up a sixth of Margin after it has marked. The job writes states within the same
+// time of reading the rows, so that it never replaces newer states. The clocks may differ by two thirds of Margin.
+//
+// A reader reads the manifest before it begins ([Store.Refresh]) and finds states and marks in one row. So it uses a state
+// only if the state contains all samples that were acknowledged before the reader began.
+type Shared struct {
+	// Turn reports whether this process is the one that computes.
+	Turn func() bool
+	// Margin is how old marks are before the job removes them.
+	Margin time.Duration
+	// Tick is a clock that measures durations; nil is time.Now.
+	Tick func() time.Time
+	// Fresh returns once reads of rows apply all deletions made before the call.
+	Fresh func(ctx context.Context) error
+}
+
+// Limit is how long marks protect the rows that are written after them.
+func (s *Shared) Limit() time.Duration { return s.Margin / 6 }

@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+
+	"halite/keyschema"
+	"halite/rollup"
+)
+
+// Orphans counts the states that a deletion removes and that cannot be computed again, because retention has dropped
+// their samples.
+type Orphans struct {
+	// Hours counts states of hours. Days counts states of days that have no states of hours left.
+	Hours, Days int64
+	// Partial counts those of them that may have samples outside the deletion, which are lost too.
+	Partial int64
+}
+
+// orphanCounter counts orphans of a deletion from fromMs to toMs.
+type orphanCounter struct {
+	Orphans
+	fromMs, toMs int64
+}
+
+func (o *orphanCounter) add(s rollup.State, states *int64) {
+	if s.Count == 0 || s.FirstMs > o.toMs || s.LastMs < o.fromMs {
+		return
+	}
+	*states++
+	if s.FirstMs < o.fromMs || s.LastMs > o.toMs {
+		o.Partial++
+	}
+}
+
+// CountOrphans counts the orphans of a deletion from fromMs to toMs, among the states of series from the day first to the
+// day last. Prefixes are those of a Request; has reports whether series i has a row of an hour. The rows decide what
+// retention has dropped, because it may have been shorter before.
+func (s *Store) CountOrphans(
+	ctx context.Context, prefixes [][]byte, first, last, fromMs, toMs int64, has func(i int, hour int64) bool,
+) (Orphans, error) {
+	counter := orphanCounter{fromMs: fromMs, toMs: toMs}
+	retention := s.retentionFilter(keyschema.Hours)
+	daysWithHours := make([]map[int64]bool, len(prefixes))
+	req := Request{
+		Prefixes: prefixes, From: first * keyschema.DayHours, To: (last+1)*keyschema.DayHours - 1, stored: true,
+	}
+	err := s.Read(ctx, req, func(i int, c *rollup.Columns) error {
+		daysWithHours[i] = map[int64]bool{}
+		cutoffMs := retention.cutoffMs(prefixes[i])
+		for n, known := range c.Known {
+			if !known {
+				continue
+			}
+			hour := req.From + int64(n)
+			day := hour / keyschema.DayHours
+			daysWithHours[i][day] = true
+			if c.Count[n] > 0 && DayCellMs(day) >= cutoffMs && !has(i, hour) {
+				counter.add(c.State(n), &counter.Hours)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return counter.Orphans, err
+	}
+	retention = s.retentionFilter(keyschema.Days)
+	req.Unit, req.From, req.To = Days, first, last
+	err = s.Read(ctx, req, func(i int, c *rollup.Columns) error {
+		cutoffMs := retention.cutoffMs(prefixes[i])
+		for n := range c.Len() {
+			day := first + int64(n)
+			if !daysWithHours[i][day] && MonthCellMs(MonthOfDay(day)) >= cutoffMs {
+				counter.add(c.State(n), &counter.Days)
+			}
+		}
+		return nil
+	})
+	return counter.Orphans, err
+}

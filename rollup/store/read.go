@@ -1,0 +1,274 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"halite/keyschema"
+	"halite/rollup"
+	"halite/rollup/cell"
+	"halite/storage"
+)
+
+// ErrBadRequest is wrapped by errors about requests that Read cannot answer.
+var ErrBadRequest = errors.New("bad rollup request")
+
+// Unit is the length of a bucket.
+type Unit uint8
+
+// The units whose states are stored.
+const (
+	Hours Unit = iota
+	Days
+)
+
+// Ms is the unit's length in milliseconds.
+func (u Unit) Ms() int64 {
+	if u == Days {
+		return dayMs
+	}
+	return keyschema.HourMs
+}
+
+// Request asks for states.
+type Request struct {
+	// Prefixes name the series, as keyschema.Rule.AppendPrefix makes them. They are sorted and unique.
+	Prefixes [][]byte
+	// Unit is the unit of From, To and the states.
+	Unit Unit
+	// From and To are the first and last bucket, since 1970.
+	From, To int64
+	// Fields are the columns to read.
+	Fields rollup.Fields
+
+	// stored asks for all stored states, including dirty and expired ones, except those that contain deleted samples.
+	stored bool
+}
+
+// requestBucketsMax bounds a request: a hundred years of hours.
+const requestBucketsMax = 100 * 366 * keyschema.DayHours
+
+// check returns an error about an invalid request.
+func (r *Request) check() error {
+	if r.Unit > Days || r.From < 0 || r.To < r.From || r.To-r.From >= requestBucketsMax || r.Fields&^rollup.FieldsAll != 0 {
+		return fmt.Errorf("%w: buckets %d to %d, unit %d, fields %#x", ErrBadRequest, r.From, r.To, r.Unit, uint16(r.Fields))
+	}
+	for i := 1; i < len(r.Prefixes); i++ {
+		if bytes.Compare(r.Prefixes[i-1], r.Prefixes[i]) >= 0 {
+			return fmt.Errorf("%w: prefix %q does not sort after its predecessor", ErrBadRequest, r.Prefixes[i])
+		}
+	}
+	return nil
+}
+
+// Read passes the states of each series to each, in the order of the prefixes: one bucket for each from From to To. The
+// caller reads the samples of buckets that are not Known. A bucket is unknown if it is not closed yet, dirty, damaged,
+// expired, lacks a field, or is not stored. The columns are valid until each returns. An error of each ends the read and
+// is returned.
+//
+// The caller has looked up samples in memory before, and does not use states of hours that have some.
+func (s *Store) Read(ctx context.Context, req Request, each func(i int, c *rollup.Columns) error) error {
+	if err := req.check(); err != nil {
+		return err
+	}
+	if len(req.Prefixes) == 0 {
+		return nil
+	}
+	r := s.newReader(&req)
+	if s.opts.Deletions != nil {
+		view, done := s.opts.Deletions.Within(ctx, r.firstDay*dayMs, (r.lastDay+1)*dayMs)
+		defer done()
+		r.invalidated = NewInvalidated(view)
+	}
+	it := s.Table.ReadRows(ctx, r.rows(), r.options())
+	err := r.readSeries(ctx, it, each)
+	return errors.Join(err, it.Close())
+}
+
+// reader is one Read in progress. It takes the record before it reads the table. Whatever becomes dirty later is about
+// samples that the caller has seen in memory, or that arrived after its lookup.
+type reader struct {
+	store             *Store
+	req               *Request
+	record            *Record
+	firstDay, lastDay int64
+	columns           rollup.Columns
+	decoder           cell.Decoder
+	unusable          []int // buckets of the current series that must stay unknown
+	retention         *retentionFilter
+	cutoffMs          int64 // of the current series
+	invalidated       Invalidated
+}
+
+func (s *Store) newReader(req *Request) *reader {
+	r := &reader{store: s, req: req, record: s.Manifest.View(), firstDay: req.From, lastDay: req.To}
+	if req.Unit == Days {
+		r.retention = s.retentionFilter(keyschema.Days)
+		return r
+	}
+	r.retention = s.retentionFilter(keyschema.Hours)
+	r.firstDay, r.lastDay = req.From/keyschema.DayHours, req.To/keyschema.DayHours
+	return r
+}
+
+// rows names the rows of all series and months.
+func (r *reader) rows() storage.RowSet {
+	from, to := MonthOfDay(r.firstDay), MonthOfDay(r.lastDay)
+	keys := make([][]byte, 0, len(r.req.Prefixes)*int(to-from+1))
+	for _, prefix := range r.req.Prefixes {
+		for month := to; month >= from; month-- {
+			keys = append(keys, AppendKey(make([]byte, 0, len(prefix)+monthDigits), prefix, month))
+		}
+	}
+	return storage.RowSet{Keys: keys}
+}
+
+func (r *reader) options() storage.ReadOptions {
+	if r.req.Unit == Days {
+		return storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyDays},
+			FromMs: r.firstDay * dayMs, ToMs: MonthCellMs(MonthOfDay(r.lastDay)) + 1}}
+	}
+	return storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyHours},
+		FromMs: r.firstDay * dayMs, ToMs: (r.lastDay + 1) * dayMs}}
+}
+
+// readSeries reads the rows of one series after the other.
+func (r *reader) readSeries(ctx context.Context, it storage.RowIter, each func(i int, c *rollup.Columns) error) error {
+	more := it.Next()
+	for i, prefix := range r.req.Prefixes {
+		r.columns.Reset(r.req.From*r.req.Unit.Ms(), r.req.Unit.Ms(), int(r.req.To-r.req.From+1), r.req.Fields)
+		r.unusable = r.unusable[:0]
+		if r.cutoffMs = 0; !r.req.stored {
+			r.cutoffMs = r.retention.cutoffMs(prefix)
+		}
+		if err := r.invalidated.Seek(ctx, prefix); err != nil {
+			return err
+		}
+		for more {
+			row := it.Row()
+			rowPrefix, month, ok := ParseKey(row.Key)
+			if !ok {
+				return fmt.Errorf("%w: table %s has row %q", storage.ErrCorrupt, storage.TableRollup, row.Key)
+			}
+			if !bytes.Equal(rowPrefix, prefix) {
+				break
+			}
+			r.addRow(row, month)
+			more = it.Next()
+		}
+		if err := it.Err(); err != nil {
+			return fmt.Errorf("read rollups: %w", err)
+		}
+		for _, bucket := range r.unusable {
+			r.columns.Unset(bucket)
+		}
+		if err := each(i, &r.columns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addRow decodes the cells of one row.
+func (r *reader) addRow(row storage.Row, month int64) {
+	start := MonthStart(month)
+	for i := range row.Cells {
+		c := &row.Cells[i]
+		switch {
+		case c.TsMs < r.cutoffMs: // expired, but not dropped yet
+		case c.Family == storage.FamilyHours && IsStates(c.Qualifier):
+			if day := start + int64(c.Qualifier[0]) - 1; r.req.stored || r.record.HasHours(day) {
+				r.decode(row.Key, c, day*dayMs, keyschema.DayHours)
+			}
+		case c.Family == storage.FamilyHours && IsMark(c.Qualifier) && IsDirty(c.Value) && !r.req.stored:
+			r.exclude((start+int64(c.Qualifier[0])-1)*keyschema.DayHours + int64(c.Qualifier[2]))
+		case IsDays(c):
+			if r.req.stored || r.record.HasMonth(month) {
+				r.decode(row.Key, c, start*dayMs, int(MonthStart(month+1)-start))
+			}
+		case c.Family == storage.FamilyDays && len(c.Qualifier) == 2 && IsDirty(c.Value) && !r.req.stored:
+			r.exclude(start + int64(c.Qualifier[1]) - 1)
+		}
+	}
+	if len(r.invalidated.series) > 0 {
+		r.excludeInvalidated(row, start)
+	}
+}
+
+// decode decodes a cell. The buckets of a cell that is damaged or lacks a field stay unknown.
+func (r *reader) decode(key []byte, c *storage.Cell, fromMs int64, buckets int) {
+	stored, err := r.decoder.Decode(&r.columns, key, c.Qualifier, c.Value, fromMs, buckets)
+	if err != nil {
+		r.store.ReportCorrupt(key, err)
+		return
+	}
+	if !stored.Has(r.req.Fields) {
+		first := fromMs / r.req.Unit.Ms()
+		for b := range int64(buckets) {
+			r.exclude(first + b)
+		}
+	}
+}
+
+// excludeInvalidated excludes the states of a row that may contain deleted samples.
+func (r *reader) excludeInvalidated(row storage.Row, firstDay int64) {
+	var horizons [cell.BucketsMax + 1]uint64 // by day of the month; of the month's days in 0
+	for i := range row.Cells {
+		switch c := &row.Cells[i]; {
+		case !IsHorizon(c):
+		case c.Family == storage.FamilyDays:
+			horizons[0] = ParseHorizon(c.Value)
+		case int(c.Qualifier[0]) < len(horizons):
+			horizons[c.Qualifier[0]] = ParseHorizon(c.Value)
+		}
+	}
+	for day := max(firstDay, r.firstDay); day <= min(r.lastDay, MonthStart(MonthOfDay(firstDay)+1)-1); day++ {
+		if r.req.Unit == Days {
+			r.excludeCovered(day, horizons[0])
+			continue
+		}
+		horizon := horizons[day-firstDay+1]
+		for hours := r.invalidated.Hours(day, horizon); hours != 0; hours &= hours - 1 {
+			r.excludeCovered(day*keyschema.DayHours+int64(bits.TrailingZeros32(hours)), horizon)
+		}
+	}
+}
+
+// excludeCovered excludes a bucket if its state may contain samples that were deleted after the horizon.
+func (r *reader) excludeCovered(bucket int64, horizon uint64) {
+	if bucket < r.req.From || bucket > r.req.To {
+		return
+	}
+	if s := r.columns.State(int(bucket - r.req.From)); s.Count > 0 && r.invalidated.Covers(&s, horizon) {
+		r.exclude(bucket)
+	}
+}
+
+// exclude makes a bucket unknown.
+func (r *reader) exclude(bucket int64) {
+	if bucket >= r.req.From && bucket <= r.req.To {
+		r.unusable = append(r.unusable, int(bucket-r.req.From))
+	}
+}
+
+// Has reports whether there may be valid states of a day's hours, or of the day itself. Those of single series may be
+// unknown nevertheless.
+func (s *Store) Has(unit Unit, day int64) bool {
+	if unit == Hours {
+		return s.Manifest.View().HasHours(day)
+	}
+	return s.Manifest.View().HasMonth(MonthOfDay(day))
+}
+
+// AppendVersions appends the versions of the hours of the days from first to last, or of the days of these months. A
+// later Read returns states of these versions or newer ones. A reader may cache them. They are valid as long as the
+// versions stay the same, read after the samples in memory, and as long as retention keeps their cells.
+func (s *Store) AppendVersions(dst []uint64, unit Unit, first, last int64) []uint64 {
+	if unit == Days {
+		return s.versions.months.Append(dst, first, last)
+	}
+	return s.versions.days.Append(dst, first, last)
+}
