@@ -2,11 +2,14 @@ package api
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -14,7 +17,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
+
+	"halite/query"
+	"halite/storage"
 )
 
 // patience is a generous limit for waits in tests.
@@ -215,4 +222,62 @@ tsdb_http_connections_max 512
 
 	_, err = NewConns(ConnOptions{ConnectionsMax: -1})
 	require.ErrorContains(t, err, "ConnectionsMax")
+}
+
+// TestWorkAfterBody: the time limit of a body ends with the body, not with the work for the request.
+func TestWorkAfterBody(t *testing.T) {
+	const stall = 30 * time.Millisecond
+	f := newFixture(t, func(o *Options) {
+		o.Limits.BodyStallTimeout = stall
+		o.Catalogue = failing{err: storage.ErrUnavailable, before: func(ctx context.Context) {
+			select {
+			case <-ctx.Done():
+				t.Error("the work was ended:", context.Cause(ctx))
+			case <-time.After(5 * stall):
+			}
+		}}
+	})
+	_, addr := serveConns(t, ConnOptions{}, f.Handler())
+	resp, err := http.PostForm("http://"+addr+"/api/v1/labels", url.Values{"limit": {"1"}})
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+}
+
+// blocked is a store whose queries wait.
+type blocked struct {
+	promstorage.SampleAndChunkQueryable
+	leave chan struct{}
+}
+
+func (b blocked) Querier(mintMs, maxtMs int64) (promstorage.Querier, error) {
+	<-b.leave
+	return b.SampleAndChunkQueryable.Querier(mintMs, maxtMs)
+}
+
+// TestHealthBesideQueries: when all places of queries are taken, health and metrics are answered nevertheless.
+func TestHealthBesideQueries(t *testing.T) {
+	leave := make(chan struct{})
+	f := newFixture(t, func(o *Options) {
+		var err error
+		o.Engine, err = query.New(query.Options{Queryable: blocked{o.Queryable, leave}, ConcurrencyMax: 1})
+		require.NoError(t, err)
+	})
+	_, addr := serveConns(t, ConnOptions{}, f.Handler())
+	var queries sync.WaitGroup
+	for range 3 {
+		queries.Go(func() {
+			if code, err := get(addr, "/api/v1/query?query=up"); err != nil || code != http.StatusOK {
+				t.Error(code, err)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return len(f.opts.Engine.Active()) == 3 }, patience, time.Millisecond)
+	for _, path := range []string{"/-/ready", "/-/healthy", "/metrics"} {
+		code, err := get(addr, path)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, code, path)
+	}
+	close(leave)
+	queries.Wait()
 }

@@ -39,15 +39,27 @@ func (w *recorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// countingBody counts what was read of a request body.
+// countingBody counts the bytes that are read of a request body, and ends a body that makes no progress.
 type countingBody struct {
 	io.ReadCloser
-	bytes int64
+	bytes   int64
+	control *http.ResponseController
+	stall   time.Duration
+	end     time.Time // of the whole body
 }
 
 func (b *countingBody) Read(p []byte) (int, error) {
+	deadline := time.Now().Add(b.stall)
+	if deadline.After(b.end) {
+		deadline = b.end
+	}
+	_ = b.control.SetReadDeadline(deadline) // fails only in tests without a connection
 	n, err := b.ReadCloser.Read(p)
 	b.bytes += int64(n)
+	if err != nil {
+		// After the body net/http reads on to learn that the client is gone. That has no deadline.
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
 	return n, err
 }
 
@@ -60,7 +72,10 @@ func (s *Server) instrument(name string, next http.Handler) http.Handler {
 		began := time.Now()
 		m.inFlight.Inc()
 		rec := &recorder{ResponseWriter: w}
-		body := &countingBody{ReadCloser: r.Body}
+		body := &countingBody{
+			ReadCloser: r.Body, control: http.NewResponseController(w), stall: s.opts.Limits.BodyStallTimeout,
+			end: began.Add(BodyReadTimeout),
+		}
 		if r.Body != nil && r.Body != http.NoBody {
 			r.Body = body
 		}

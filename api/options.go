@@ -97,6 +97,8 @@ type Limits struct {
 	WriteConcurrencyMax int
 	// WriteQueueWait is how long a write request may wait for its turn before it is answered 503. Default 5 s.
 	WriteQueueWait time.Duration
+	// BodyStallTimeout ends a request whose client sends nothing of the body for that long. Default 30 s.
+	BodyStallTimeout time.Duration
 	// FormBytesMax bounds the form body of a query or look-up. Default 10 MiB; more is 413.
 	FormBytesMax int64
 	// RangePointsMax bounds the steps of a range query. Default 11000. The engine has a bound of its own; this one is
@@ -135,6 +137,7 @@ const (
 	DefaultWriteInflightBytesMax = 256 << 20
 	DefaultWriteConcurrencyMax   = 64
 	DefaultWriteQueueWait        = 5 * time.Second
+	DefaultBodyStallTimeout      = 30 * time.Second
 	DefaultFormBytesMax          = 10 << 20
 	DefaultRangePointsMax        = 11000
 	DefaultLookupTimeout         = 2 * time.Minute
@@ -233,6 +236,7 @@ func (l *Limits) Validate() error {
 		"WriteInflightBytesMax", &faults)
 	setPositive(&l.WriteConcurrencyMax, DefaultWriteConcurrencyMax, "WriteConcurrencyMax", &faults)
 	setPositive(&l.WriteQueueWait, DefaultWriteQueueWait, "WriteQueueWait", &faults)
+	setPositive(&l.BodyStallTimeout, DefaultBodyStallTimeout, "BodyStallTimeout", &faults)
 	setPositive(&l.FormBytesMax, DefaultFormBytesMax, "FormBytesMax", &faults)
 	setPositive(&l.RangePointsMax, DefaultRangePointsMax, "RangePointsMax", &faults)
 	setPositive(&l.LookupTimeout, DefaultLookupTimeout, "LookupTimeout", &faults)

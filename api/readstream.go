@@ -58,8 +58,6 @@ func (s *Server) readChunks(w http.ResponseWriter, r *http.Request, queries []se
 	held := s.hold()
 	defer held.end()
 	held.sending(answerOf(r))
-	// The time limit of the request's body would otherwise end the read. It is not there in tests without a connection.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	timeout := s.opts.Limits.ReadTimeout

@@ -58,6 +58,12 @@ func TestHostsOfLoopbackServer(t *testing.T) {
 	_, metrics := s.raw(t, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	require.Contains(t, metrics, "tsdb_http_host_refused_total 8")
 
+	s = startServer(t, t.TempDir(), "--no-web.self-scrape",
+		"--web.allowed-hosts=127.0.0.1,a.example", "--web.allowed-hosts=b.example")
+	for host, want := range map[string]int{"a.example:1": 200, "b.example": 200, "localhost": 403} {
+		status, text := s.raw(t, "GET /api/v1/query?query=1 HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+		require.Equal(t, want, status, text)
+	}
 	out, err := exec.Command(binary, "serve", "--storage.path", t.TempDir(), "--web.allowed-hosts=http://a").CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "--web.allowed-hosts")

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -34,7 +35,8 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("web.external-url", "URL under which users reach this server; default: the listen address.").
 		StringVar(&c.externalURL)
 	cmd.Flag("web.allowed-hosts", "Host that requests may name, which keeps pages of other names away (DNS rebinding): a name, an "+
-		"address, a range such as 10.0.0.0/8, .example.com for all names below, or * for any; repeat it for several. By default "+
+		"address, a range such as 10.0.0.0/8, .example.com for all names below, or * for any; separated by commas or repeated. By "+
+		"default "+
 		"that of --web.external-url, and on a loopback address localhost and loopback addresses, elsewhere any address, or "+
 		"without --web.external-url any host.").
 		StringsVar(&c.allowedHosts)
@@ -85,7 +87,10 @@ func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
 
 // hostCheck makes the check of requests' hosts.
 func (c *webConfig) hostCheck(listen net.Addr, r prometheus.Registerer) (*api.HostCheck, error) {
-	hosts := c.allowedHosts
+	var hosts []string
+	for _, list := range c.allowedHosts {
+		hosts = append(hosts, strings.Split(list, ",")...)
+	}
 	if len(hosts) == 0 {
 		var err error
 		if hosts, err = api.HostsDefault(listen, c.externalURL); err != nil {
