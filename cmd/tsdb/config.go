@@ -87,6 +87,8 @@ type serveConfig struct {
 
 	// replaying, if not nil, is told how far the replay of the log is.
 	replaying func(ingest.ReplayProgress)
+	// waiting, if not nil, is told which lack of disk space or descriptors holds the start up, and nil when it is over.
+	waiting func(lack error)
 	// background, if not nil, runs beside the server once that is ready, with what takes the server's own samples and
 	// the URL that others reach it at. An error ends the server.
 	background func(ctx context.Context, w sampleWriter, url string, log *slog.Logger) error

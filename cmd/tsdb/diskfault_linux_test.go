@@ -211,7 +211,15 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "reserve")))
 	empty = fill(t, disk)
 	s = launch(t, dir, freeAddress(t), flags...)
-	time.Sleep(time.Second)
+	require.Eventually(t, func() bool {
+		resp, err := http.Get(s.url + "/-/ready")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		return err == nil && strings.Contains(string(text), "cannot start yet") && strings.Contains(string(text), "no space left")
+	}, time.Minute, 20*time.Millisecond, s.log)
 	began := time.Now()
 	require.Error(t, s.end(syscall.SIGTERM))
 	require.Less(t, time.Since(began), 30*time.Second)

@@ -105,7 +105,7 @@ func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 	store, err := pebble.Open(pebble.Options{
 		Dir: tablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, TabletBytesMax: c.tabletBytes,
 		TabletRowsHot: c.tabletRows, OpenFilesMax: c.openTablesMax, Logger: log, Registerer: r,
-		Bundle: bundleCodec(), Now: c.clock(), AcceptLoss: c.acceptsLoss(),
+		Bundle: bundleCodec(), Now: c.clock(), AcceptLoss: c.acceptsLoss(), Waiting: c.waiting,
 	})
 	if errors.Is(err, storage.ErrLocked) {
 		return nil, fmt.Errorf("%s: another process holds the lock of this directory: %w", c.storagePath, err)

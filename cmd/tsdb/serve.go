@@ -45,7 +45,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	defer signal.Stop(hangups)
 	registry := newRegistry()
 	gate := newGate(c.web.profiles)
-	c.replaying = gate.replaying
+	c.replaying, c.waiting = gate.replaying, gate.wait
 	listener, httpServer, err := c.listen(gate, log, registry)
 	if err != nil {
 		return err

@@ -30,7 +30,8 @@ type health struct {
 	flushed          atomic.Uint64 // completed flushes
 	waits            atomic.Uint64 // times that retry began to wait
 
-	stop chan struct{} // closed when the store is closed: retry gives up
+	onWait func(lack error) // Options.Waiting
+	stop   chan struct{}    // closed when the store is closed: retry gives up
 
 	mu         sync.Mutex
 	waiting    int   // calls of retry that wait
@@ -73,6 +74,9 @@ func (h *health) beginWait(err error) {
 	h.waiting++
 	h.waitErr = err
 	h.mu.Unlock()
+	if h.onWait != nil {
+		h.onWait(err)
+	}
 	h.report("the manifest waits for disk space or descriptors; writes are refused, reads go on", slog.LevelError, "err", err)
 }
 
@@ -80,6 +84,9 @@ func (h *health) endWait() {
 	h.mu.Lock()
 	h.waiting--
 	h.mu.Unlock()
+	if h.onWait != nil {
+		h.onWait(nil)
+	}
 	h.report("the manifest can be written again", slog.LevelInfo)
 }
 

@@ -34,6 +34,7 @@ func Open(opts Options) (*Store, error) {
 	}
 	opts = opts.withDefaults()
 	h := newHealth(opts.Logger, opts.Now)
+	h.onWait = opts.Waiting
 	closers := closerList{}
 	if opts.FS == nil {
 		fs, watch := vfs.WithDiskHealthChecks(vfs.Default, diskSlowAfter, nil, h.diskSlow)

@@ -91,6 +91,9 @@ type Options struct {
 	BundleSpanBytes int64
 	// Now is the clock for GC policies; nil is time.Now.
 	Now func() time.Time
+	// Waiting, if set, is called with the error when the manifest begins to wait for disk space, descriptors or memory, also
+	// within Open, and with nil when it goes on.
+	Waiting func(lack error)
 	// Logger receives background failures, rate limited; nil discards them.
 	Logger *slog.Logger
 	// Registerer receives the metrics tsdb_pebble_…; nil means they are not registered.
