@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -16,11 +17,13 @@ import (
 // damageReport is the JSON of tsdb verify.
 type damageReport struct {
 	Files  int
-	Damage []struct {
-		Kind, File, Table, Reason, Effect string
-		FirstDay                          string `json:"first_day"`
-		LastDay                           string `json:"last_day"`
-	}
+	Damage []damagedPart
+}
+
+type damagedPart struct {
+	Kind, File, Table, Reason, Effect string
+	FirstDay                          string `json:"first_day"`
+	LastDay                           string `json:"last_day"`
 }
 
 // verifyStore runs tsdb verify; whole tells whether it found nothing.
@@ -44,23 +47,24 @@ func flipBit(t *testing.T, path string) (undo func()) {
 	return func() { require.NoError(t, os.WriteFile(path, good, 0o600)) }
 }
 
-// damageTable damages the first block of a file of a table that has cells of the day, and returns the file.
-func damageTable(t *testing.T, dir, table, day string) string {
+// damageTable damages the first blocks of the files of a table that have cells of the day, and returns one of the files.
+func damageTable(t *testing.T, dir, table, day string) (file string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "tables", "tree", "*.sst"))
 	require.NoError(t, err)
 	for _, path := range files {
 		undo := flipBit(t, path)
 		r, _ := verifyStore(t, dir)
-		require.NotEmpty(t, r.Damage, path)
-		if d := r.Damage[0]; d.Table == table && d.FirstDay <= day && day <= d.LastDay {
-			require.Equal(t, filepath.Base(path), d.File)
-			return d.File
+		i := slices.IndexFunc(r.Damage, func(d damagedPart) bool { return d.File == filepath.Base(path) })
+		require.GreaterOrEqual(t, i, 0, path)
+		if d := r.Damage[i]; d.Table == table && d.FirstDay <= day && day <= d.LastDay {
+			file = d.File
+			continue
 		}
 		undo()
 	}
-	t.Fatalf("no file of table %s holds day %s", table, day)
-	return ""
+	require.NotEmpty(t, file, "no file of table %s holds day %s", table, day)
+	return file
 }
 
 // TestDamagedDay flips a bit in the first block of a day. The server starts, queries of the day fail by the file's name,
@@ -191,16 +195,21 @@ func TestDamagedSmallTables(t *testing.T) {
 	noon := today.Add(-36 * time.Hour)
 	s := startServer(t, dir, flags...)
 	points := wave("damage_metric", 10, noon, noon.Add(10*time.Minute), 15*time.Second)
-	s.write(points)
-	s.flush()
+	for range 3 { // each flush uses a run number, and the highest number wins
+		for i := range points {
+			points[i].value++
+		}
+		s.write(points)
+		s.flush()
+	}
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 	for _, table := range []string{"(list of tables)", "meta"} {
-		file := damageTable(t, dir, table, "1970-01-01")
+		damageTable(t, dir, table, "1970-01-01")
 		s = launch(t, dir, freeAddress(t), flags...)
-		if s.startsOrNames(file) {
+		if s.startsOrNames() {
 			require.NoError(t, s.end(syscall.SIGTERM), s.log)
 		}
-		s = startServer(t, dir, append(flags, "--storage.accept-table-loss="+file)...)
+		s = startServer(t, dir, append(flags, "--storage.accept-table-loss")...)
 		requirePoints(t, s, "damage_metric", noon.Add(time.Hour), points)
 		for i := range points {
 			points[i].value++
@@ -214,14 +223,14 @@ func TestDamagedSmallTables(t *testing.T) {
 	}
 }
 
-// startsOrNames waits until the server is ready, or has ended with the name of the file and the flag.
-func (s *server) startsOrNames(file string) (ready bool) {
+// startsOrNames waits until the server is ready, or has ended with the name of a file and the flag.
+func (s *server) startsOrNames() (ready bool) {
 	s.t.Helper()
 	for range 600 {
 		select {
 		case err := <-s.done:
 			require.Error(s.t, err)
-			require.Contains(s.t, s.log.String(), file)
+			require.Contains(s.t, s.log.String(), ".sst")
 			require.Contains(s.t, s.log.String(), "--storage.accept-table-loss=FILE")
 			return false
 		case <-time.After(50 * time.Millisecond):
