@@ -94,8 +94,12 @@ func (h *Head) Register(ref, log uint32) {
 	chunks := *h.slots.Load()
 	at := int(ref >> slotShift)
 	if at >= len(chunks) || chunks[at] == nil {
-		grown := make([]*slotChunk, max(at+1, len(chunks)))
-		copy(grown, chunks)
+		var grown []*slotChunk
+		if at < len(chunks) {
+			grown = slices.Clone(chunks)
+		} else { // readers do not look behind the length that they know
+			grown = append(chunks, make([]*slotChunk, at+1-len(chunks))...)
+		}
 		grown[at] = new(slotChunk)
 		h.slots.Store(&grown)
 		h.chunks.Add(1)

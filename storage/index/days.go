@@ -2,6 +2,7 @@ package index
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -121,8 +122,12 @@ func (d *openDay) page(ref Ref) *dayPage {
 	if n < len(pages) && pages[n] != nil {
 		return pages[n]
 	}
-	grown := make([]*dayPage, max(n+1, len(pages)))
-	copy(grown, pages)
+	var grown []*dayPage
+	if n < len(pages) {
+		grown = slices.Clone(pages)
+	} else { // readers do not look behind the length that they know
+		grown = append(pages, make([]*dayPage, n+1-len(pages))...)
+	}
 	grown[n] = &dayPage{}
 	d.pages.Store(&grown)
 	d.addBytes(dayPageBytes + pointerBytes*int64(len(grown)-len(pages)))

@@ -2,6 +2,7 @@ package index
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -52,8 +53,12 @@ func (r *refTable) allocate(slot, ordinal uint32, hour int64) (Ref, error) {
 		pages = *p
 	}
 	if n >= len(pages) || pages[n] == nil {
-		grown := make([]*refPage, n+1)
-		copy(grown, pages)
+		var grown []*refPage
+		if n < len(pages) {
+			grown = slices.Clone(pages)
+		} else { // readers do not look behind the length that they know
+			grown = append(pages, make([]*refPage, n+1-len(pages))...)
+		}
 		grown[n] = &refPage{}
 		r.pages.Store(&grown)
 		r.live.Add(1)
