@@ -18,6 +18,12 @@
 //   - The log is cut only below the oldest segment that a row still in the head needs, and only after the tables are
 //     synced.
 //
+// Open replays the log. One goroutine decodes records, another applies them in their order. The head has the memory that it has
+// while the server runs: rows above it are flushed beside the replay. Such a flush may repeat an earlier one, or be cut off by a
+// crash. Both do no harm: the log still has everything that it had, a later replay applies it again, and runs that are written
+// later win. A deletion gets a new run number at each replay, above all runs in the tables, because a replay that was killed may
+// have flushed what the deletion hides. Limits of series do not apply to series of the log.
+//
 // A [Through] is the other way of storing: each sample is a cell of the data table before it is acknowledged, there is
 // neither log nor head, and any number of processes share the tables (index.Options.Writer). ingest/packer turns the cells of
 // closed hours into runs. Its invariants:
