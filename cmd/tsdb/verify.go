@@ -98,7 +98,7 @@ func (c *verifyConfig) run(w io.Writer) (err error) {
 		return err
 	}
 	if n := len(v.report.Damage); n > 0 {
-		return fmt.Errorf("%s is damaged: %d findings", c.path, n)
+		return fmt.Errorf("%s is damaged in %d places", c.path, n)
 	}
 	return nil
 }

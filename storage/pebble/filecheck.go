@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"halite/storage"
 )
 
 // fileCheck reads a whole file of the tree.
@@ -121,10 +120,5 @@ func (c *fileCheck) take(key []byte, set bool, read func([]byte) ([]byte, bool, 
 	return c.visit(key, value)
 }
 
-// reasonOf is an error of the tree in one line, without its details about callers.
-func reasonOf(err error) string {
-	if errors.Is(err, storage.ErrCorrupt) {
-		return err.Error()
-	}
-	return fmt.Sprint(err)
-}
+// reasonOf is an error of the tree without the number of the file, which is 0 for a file that is read outside of the tree.
+func reasonOf(err error) string { return strings.TrimPrefix(err.Error(), "pebble: file 000000: ") }

@@ -124,7 +124,7 @@ func (h *health) listener() *pebble.EventListener {
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			h.corruptions.Add(1)
 			h.report("stored data is corrupt, reads that need it fail", slog.LevelError, "path", info.Path,
-				"err", info.Details)
+				"err", info.Details.Error()) // as text: the error prints its callers
 		},
 		FlushEnd: func(info pebble.FlushInfo) { h.flushEnded(info.Err) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
