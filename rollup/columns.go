@@ -2,14 +2,14 @@ package rollup
 
 import "slices"
 
-// Columns are the states of consecutive buckets of one series, column by column. Only the columns named by Fields are
-// filled in; all have the same length. The zero value is ready for Reset, which keeps memory.
+// Columns holds the states of consecutive buckets of one series, column by column. Only the columns of Fields have
+// values; all columns have the same length. The zero value is ready for Reset, which keeps memory.
 type Columns struct {
 	// FromMs is the start of the first bucket, BucketMs the length of each.
 	FromMs, BucketMs int64
-	// Fields are the columns that were asked for.
+	// Fields are the wanted columns.
 	Fields Fields
-	// Known tells for each bucket whether its state is known. One that is known may have no samples.
+	// Known is set for each bucket whose state is known. A known state may have no samples.
 	Known []bool
 
 	Count, FirstMs, LastMs, NaNs, Resets, Changes      []int64
@@ -17,13 +17,13 @@ type Columns struct {
 	Mean                                               []float64
 	Stale                                              []bool
 
-	viewOf *Packing // whose words the columns are, if they are no memory of their own
+	viewOf *Packing // set if the columns share the words of a packing
 }
 
 // Reset makes all n buckets from fromMs on unknown and empty.
 func (c *Columns) Reset(fromMs, bucketMs int64, n int, fields Fields) {
 	if c.viewOf != nil {
-		*c = Columns{} // the memory is not its own
+		*c = Columns{} // the words belong to someone else
 	}
 	c.FromMs, c.BucketMs, c.Fields = fromMs, bucketMs, fields
 	c.Known, c.Stale = zeroed(c.Known, n), zeroed(c.Stale, n)
@@ -52,7 +52,7 @@ func zeroed[T any](s []T, n int) []T {
 // Len is the number of buckets.
 func (c *Columns) Len() int { return len(c.Known) }
 
-// State returns the state of bucket i; fields that were not asked for are zero.
+// State returns the state of bucket i. Fields that are not wanted are zero.
 func (c *Columns) State(i int) State {
 	return State{
 		Count: c.Count[i], NaNs: c.NaNs[i], FirstMs: c.FirstMs[i], LastMs: c.LastMs[i], First: c.First[i], Last: c.Last[i],
@@ -75,15 +75,15 @@ func (c *Columns) Unset(i int) {
 	c.Known[i] = false
 }
 
-// Join is the state of buckets i to j−1, of which Known is not looked at; fields that were not asked for mean nothing.
+// Join is the state of buckets i to j−1. It ignores Known. Fields that are not wanted are undefined.
 func (c *Columns) Join(i, j int) State {
 	var s State
 	c.JoinTo(&s, i, j)
 	return s
 }
 
-// JoinTo joins buckets i to j−1 to s, whose samples are earlier; only what Fields asks for. It goes column by column, with
-// the result, bit by bit, of [State.Append] bucket by bucket.
+// JoinTo joins the wanted fields of buckets i to j−1 to s, whose samples are earlier. It works column by column. The
+// result has the bits of [State.Append] bucket by bucket.
 func (c *Columns) JoinTo(s *State, i, j int) {
 	for ; s.Count == 0 && i < j; i++ {
 		b := c.State(i)
@@ -126,7 +126,7 @@ func (c *Columns) joinExtremes(s *State, i, j int) {
 	counts := c.Count[i:j]
 	if c.Fields&FieldMin != 0 {
 		for k, v := range c.Min[i:j] {
-			if !(v >= s.Min) && counts[k] > 0 { // seldom
+			if !(v >= s.Min) && counts[k] > 0 { // rare
 				s.Min = lower(s.Min, v)
 			}
 		}
@@ -140,7 +140,7 @@ func (c *Columns) joinExtremes(s *State, i, j int) {
 	}
 }
 
-// joinSteps joins what happens between neighbouring samples.
+// joinSteps joins resets, changes and counter corrections, also those between buckets.
 func (c *Columns) joinSteps(s *State, i, j int) {
 	last := s.Last
 	for ; i < j; i++ {
@@ -156,11 +156,11 @@ func (c *Columns) joinSteps(s *State, i, j int) {
 	}
 }
 
-// Inside returns the range [i, j) of buckets that lie wholly in the window (startMs, endMs], by the times of their
-// samples where these are known: a bucket that begins at startMs is inside if its first sample comes later.
+// Inside returns the range [i, j) of buckets inside the window (startMs, endMs]. If the state of a bucket is known, the
+// times of its samples decide: a bucket that begins at startMs is inside if its first sample is later.
 func (c *Columns) Inside(startMs, endMs int64) (i, j int) {
 	n := int64(c.Len())
-	first := (startMs - c.FromMs) / c.BucketMs // of the bucket in or before which the window starts
+	first := (startMs - c.FromMs) / c.BucketMs // the bucket in which the window starts, or the first one
 	if startMs < c.FromMs {
 		first = 0
 	}
@@ -178,7 +178,7 @@ func (c *Columns) Inside(startMs, endMs int64) (i, j int) {
 	return i, max(i, j)
 }
 
-// whole tells whether all that bucket i has, or may have, is in the window.
+// whole reports whether all samples that bucket i has, or may have, are in the window.
 func (c *Columns) whole(i int, startMs, endMs int64) bool {
 	from := c.FromMs + int64(i)*c.BucketMs
 	if from > startMs && from+c.BucketMs-1 <= endMs {

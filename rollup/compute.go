@@ -13,9 +13,9 @@ const (
 	MomentBits = 40
 )
 
-// Compute is FromColumns for states that are stored. It is several times as fast, and what addition leaves to chance is
-// settled, so that states pack well: Sum is the rounded total, SumLow and M2 keep only the bits that later joins need, and
-// Mean is the total divided by Count wherever that is possible. The other fields have the bits of FromColumns.
+// Compute is FromColumns for states that are stored. It is several times as fast, and its result is canonical, so that
+// states encode well: Sum is the rounded total, SumLow and M2 keep only the bits that later joins need, and Mean is the
+// total divided by Count wherever that is possible. The other fields have the bits of FromColumns.
 //
 // Equal samples give equal bits on every machine.
 func Compute(tsMs []int64, values []float64) State {
@@ -35,8 +35,8 @@ func Compute(tsMs []int64, values []float64) State {
 	return s.Canonical()
 }
 
-// ComputeFields is Compute of what joins of some fields need; others mean nothing. plain tells that no value is a stale
-// marker, rising that none is less than the one before.
+// ComputeFields computes the given fields like Compute; the others are undefined. plain says that no value is a stale
+// marker, rising that no value is less than its predecessor.
 func ComputeFields(tsMs []int64, values []float64, fields Fields, plain, rising bool) State {
 	n := len(values)
 	if !plain || n == 0 || fields&(FieldMoments|FieldChanges) != 0 || fields&FieldCounter != 0 && !rising {
@@ -61,11 +61,11 @@ func ComputeFields(tsMs []int64, values []float64, fields Fields, plain, rising 
 	return s
 }
 
-// addExtremes sets minimum and maximum of values, unless one is NaN or infinite.
+// addExtremes sets Min and Max. It reports false if a value is NaN or infinite.
 func (s *State) addExtremes(values []float64) (finite bool) {
 	low, high, odd := values[0], values[0], 0.0
 	for _, v := range values {
-		odd += v - v // 0, or NaN for ever once v was not finite
+		odd += v - v // 0, or NaN as soon as a value is not finite
 		if v < low {
 			low = v
 		}
@@ -77,14 +77,14 @@ func (s *State) addExtremes(values []float64) (finite bool) {
 	return odd == 0
 }
 
-// computeFinite is the usual case: no NaN, nothing infinite, nothing that overflows.
+// computeFinite computes the state if all values are finite and nothing overflows, which is the usual case.
 func computeFinite(tsMs []int64, values []float64) (State, bool) {
 	first := values[0]
 	before, low, high := first, first, first
 	var sum, rest, correction, correctionRest, odd float64
 	var resets, changes int64
 	for _, v := range values {
-		odd += v - v // 0, or NaN for ever once v was not finite
+		odd += v - v // 0, or NaN as soon as a value is not finite
 		if v < low {
 			low = v
 		}
@@ -119,18 +119,18 @@ func computeFinite(tsMs []int64, values []float64) (State, bool) {
 	return s, s.M2-s.M2 == 0
 }
 
-// squares is the sum of squared distances from the mean, corrected for the rounding of the mean.
+// squares is the sum of squared distances from the mean. It corrects the rounding of the mean.
 func squares(values []float64, mean float64) float64 {
 	var sum, square float64
 	for _, v := range values {
 		d := v - mean
 		sum += d
-		square += float64(d * d) // not fused with the addition: the same bits everywhere
+		square += float64(d * d) // not fused with the addition, so that all machines agree
 	}
 	return max(0, square-float64(sum*sum)/float64(len(values)))
 }
 
-// Canonical settles what additions leave to chance; see [Compute].
+// Canonical removes the bits that depend on the order of additions; see [Compute].
 func (s State) Canonical() State {
 	if s.Count == 0 {
 		return State{Stale: s.Stale}
@@ -156,7 +156,7 @@ func (s *State) ExpectedMean() float64 {
 	return s.Total() / float64(s.Count)
 }
 
-// plainNaN gives every NaN that arithmetic made the same bits.
+// plainNaN gives all NaN the same bits.
 func plainNaN(v float64) float64 {
 	if v != v {
 		return math.NaN()
@@ -164,7 +164,7 @@ func plainNaN(v float64) float64 {
 	return v
 }
 
-// roundLow rounds what is missing from a sum to a whole number of lowUnits.
+// roundLow rounds the low part of a sum to a multiple of SumLowUnit.
 func roundLow(sum, low float64) float64 {
 	if low == 0 || low-low != 0 {
 		return 0
@@ -196,7 +196,7 @@ func RoundM2(v float64) float64 {
 	return rounded
 }
 
-// twoSum is a + b and what rounding lost of it. An infinite or undefined sum has lost nothing.
+// twoSum is a + b and its rounding error. An infinite or undefined sum has no error.
 func twoSum(a, b float64) (sum, lost float64) {
 	sum = a + b
 	if sum-sum != 0 {

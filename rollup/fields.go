@@ -1,6 +1,6 @@
 package rollup
 
-// Fields says which fields of a [State] are known or wanted. The bits are stored: never change them.
+// Fields is a set of fields of a [State]. The bits are stored: never change them.
 type Fields uint16
 
 // The groups of fields. Count, FirstMs and LastMs belong to every state.
@@ -23,10 +23,10 @@ const (
 	// FieldStale is Stale.
 	FieldStale
 
-	// FieldsAll is what samples give.
+	// FieldsAll are the fields that samples give.
 	FieldsAll = FieldEdges | FieldNaNs | FieldMin | FieldMax | FieldSum | FieldCounter | FieldChanges | FieldMoments |
 		FieldStale
 )
 
-// Has tells whether all of want are there.
+// Has reports whether the set has all fields of want.
 func (f Fields) Has(want Fields) bool { return f&want == want }

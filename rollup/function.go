@@ -39,9 +39,9 @@ func functionNames() [functionsAll]string {
 	}
 }
 
-// ParseFunc finds a function by its name in PromQL. absent_over_time is the absence of a value of present_over_time. All
-// others need the samples: their order (quantile_over_time, mad_over_time, double_exponential_smoothing), all of them
-// with their times (deriv, predict_linear), or the last two (irate, idelta).
+// ParseFunc finds a function by its name in PromQL. Callers answer absent_over_time by present_over_time. All other
+// functions need the samples: sorted (quantile_over_time, mad_over_time), one after the other
+// (double_exponential_smoothing), with their times (deriv, predict_linear), or the last two (irate, idelta).
 func ParseFunc(name string) (Func, bool) {
 	for f, n := range functionNames() {
 		if n == name {
@@ -81,10 +81,10 @@ func (f Func) Fields() Fields {
 	}
 }
 
-// Eval is the function over the window (startMs, endMs] whose samples have the state s. It gives what Prometheus' engine
-// gives for the samples: exactly, but for the order of additions, and for stddev and stdvar up to the rounding of Mean and
-// M2. has is false if there is no value. exact is false if a sum is infinite: it may have overflowed here and not in the
-// order of the samples, or the other way round, so that only these can tell.
+// Eval evaluates the function over the window (startMs, endMs], whose samples have the state s. It returns the value of
+// Prometheus's engine, up to the order of additions and, for stddev and stdvar, up to the rounding of Mean and M2. has
+// is false if there is no value. exact is false if a sum is infinite: whether a sum overflows depends on the order of
+// additions, so the caller must use the samples.
 func (f Func) Eval(s *State, startMs, endMs int64) (v float64, has, exact bool) {
 	if s.Count == 0 {
 		return 0, false, true
@@ -129,7 +129,7 @@ func (f Func) Eval(s *State, startMs, endMs int64) (v float64, has, exact bool) 
 	}
 }
 
-// extrapolate stretches the difference between the last and the first sample over the window, as Prometheus does.
+// extrapolate extends the difference between the first and the last sample to the window, as Prometheus does.
 func (s *State) extrapolate(startMs, endMs int64, counter, perSecond bool) (v float64, has, exact bool) {
 	if s.Count < 2 {
 		return 0, false, true
@@ -143,12 +143,12 @@ func (s *State) extrapolate(startMs, endMs int64, counter, perSecond bool) (v fl
 	sampled := float64(s.LastMs-s.FirstMs) / 1000
 	between := sampled / float64(s.Count-1)
 	threshold := between * 1.1
-	// Near an end, the series is taken to go on to it; otherwise half an interval further.
+	// If a sample is near an end of the window, the series extends to it. Otherwise it extends by half an interval.
 	if toStart >= threshold {
 		toStart = between / 2
 	}
 	if counter && diff > 0 && s.First >= 0 {
-		// A counter was never below zero.
+		// A counter is never below zero.
 		toStart = min(toStart, sampled*(s.First/diff))
 	}
 	if toEnd >= threshold {

@@ -5,30 +5,30 @@ import (
 	"unsafe"
 )
 
-// Packing lays some fields of a few consecutive states into words of 64 bits, as they are in memory, so that they can be
-// kept and joined where they lie. It is nothing to store: only the process that has packed words can read them.
+// Packing lays out some fields of a few consecutive states in words of 64 bits. Caches keep the words and join the states
+// in place. The words are not a storage format: only the process that packed them can read them.
 //
-//	word 0      a bit for each bucket that is known, the first in the lowest
-//	1 … n       the first column: the numbers of n buckets
-//	n+1 … 2n    the second, and so on
+//	word 0      a bit for each known bucket, the first bucket in the lowest bit
+//	1 … n       the first column: the values of n buckets
+//	n+1 … 2n    the second column, and so on
 //
-// It may be used by several goroutines.
+// A Packing is safe for concurrent use.
 type Packing struct {
 	fields   Fields
-	integers [6]bool // columns that are laid down, in the order of Columns.integers and floats
+	integers [6]bool // packed columns, in the order of Columns.integers and Columns.floats
 	floats   [9]bool
 	columns  int
 
-	noIntegers [packedMax]int64 // what the others are
+	noIntegers [packedMax]int64 // values of the columns that are not packed
 	noFloats   [packedMax]float64
 	notStale   [packedMax]bool
 	allKnown   [packedMax]bool
 }
 
-// packedMax is the largest number of states that are packed together.
+// packedMax is the largest number of buckets that are packed together.
 const packedMax = 64
 
-// NewPacking is the packing of some fields, FieldStale excepted.
+// NewPacking returns the packing of some fields. It never packs FieldStale.
 func NewPacking(fields Fields) *Packing {
 	p := &Packing{fields: fields &^ FieldStale}
 	for i, field := range [len(p.integers)]Fields{0, 0, 0, FieldNaNs, FieldCounter, FieldChanges} {
@@ -50,10 +50,10 @@ func NewPacking(fields Fields) *Packing {
 	return p
 }
 
-// Words is the number of words that n buckets take, at most 64.
+// Words is the number of words for n buckets, at most 64.
 func (p *Packing) Words(n int) int { return 1 + n*p.columns }
 
-// Pack writes buckets from to from+n−1 to Words(n) words.
+// Pack writes n buckets, starting at from, to Words(n) words.
 func (p *Packing) Pack(words []uint64, c *Columns, from, n int) {
 	words[0] = 0
 	for i, known := range c.Known[from : from+n] {
@@ -80,11 +80,12 @@ func (p *Packing) Pack(words []uint64, c *Columns, from, n int) {
 	}
 }
 
-// View makes c show n buckets from fromMs on that were packed. They are only to be read: c shares the words, until Reset.
+// View makes c show n packed buckets, the first of which begins at fromMs. The caller must not change c before Reset,
+// because c shares the words.
 func (p *Packing) View(c *Columns, words []uint64, fromMs, bucketMs int64, n int) {
 	c.FromMs, c.BucketMs = fromMs, bucketMs
 	if c.viewOf != p {
-		p.begin(c)
+		p.clearOthers(c)
 	}
 	if words[0] == 1<<n-1 {
 		c.Known = p.allKnown[:n]
@@ -109,8 +110,8 @@ func (p *Packing) View(c *Columns, words []uint64, fromMs, bucketMs int64, n int
 	}
 }
 
-// begin makes the columns that are not packed those of no values.
-func (p *Packing) begin(c *Columns) {
+// clearOthers sets the columns that are not packed to zeros.
+func (p *Packing) clearOthers(c *Columns) {
 	c.viewOf, c.Fields, c.Stale = p, p.fields, p.notStale[:]
 	for _, column := range c.integers() {
 		*column = p.noIntegers[:]

@@ -6,25 +6,25 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 )
 
-// State describes the samples of one series in a span. The zero State describes none. Stale markers are no samples;
-// NaN values are, and count in all fields but Min and Max.
+// State describes the samples of one series in a span. The zero State describes no samples. Stale markers are not
+// samples. NaN values are, and count in all fields except Min and Max.
 type State struct {
-	// Count is the number of samples, NaNs how many of them are NaN.
+	// Count is the number of samples, NaNs the number of samples that are NaN.
 	Count, NaNs int64
 	// FirstMs and First, LastMs and Last are the time and value of the first and last sample; unset while Count is 0.
 	FirstMs, LastMs int64
 	First, Last     float64
-	// Correction is what a counter lost in its resets: the sum of the values right before each of them.
+	// Correction is the sum of the values right before each reset of a counter.
 	Correction float64
-	// Resets counts samples smaller than the one before; Changes those unequal to it, where NaN equals NaN.
+	// Resets counts samples smaller than their predecessor. Changes counts samples unequal to it; NaN equals NaN.
 	Resets, Changes int64
-	// Sum and SumLow add up to the sum of all values: SumLow collects what rounding took from Sum. See Total.
+	// Sum and SumLow add up to the sum of all values. SumLow collects what rounding removes from Sum. See Total.
 	Sum, SumLow float64
-	// Min and Max leave NaN out, unless there is nothing else.
+	// Min and Max ignore NaN unless all values are NaN.
 	Min, Max float64
-	// Mean and M2 are the mean and the sum of squared distances from it; NaN once a value was NaN or infinite.
+	// Mean and M2 are the mean and the sum of squared distances from it. They are NaN if a value is NaN or infinite.
 	Mean, M2 float64
-	// Stale tells that a stale marker follows the last sample.
+	// Stale is set if a stale marker follows the last sample.
 	Stale bool
 }
 
@@ -37,7 +37,7 @@ func FromColumns(tsMs []int64, values []float64) State {
 	return s
 }
 
-// Add takes in a sample later than all before.
+// Add adds a sample that is later than all samples of s.
 func (s *State) Add(tsMs int64, v float64) {
 	if value.IsStaleNaN(v) {
 		s.Stale = true
@@ -59,7 +59,7 @@ func (s *State) Add(tsMs int64, v float64) {
 	s.addMoment(v)
 }
 
-// step notes what happens between the last sample and a next one with value v.
+// step counts the reset or change from the last sample to the next one, which has value v.
 func (s *State) step(v float64) {
 	if v < s.Last {
 		s.Resets++
@@ -70,7 +70,7 @@ func (s *State) step(v float64) {
 	}
 }
 
-// addMoment takes v into mean and M2 by Welford's method; Count is already that with v.
+// addMoment adds v to Mean and M2 by Welford's method. Count already includes v.
 func (s *State) addMoment(v float64) {
 	delta := v - s.Mean
 	if math.IsNaN(delta) || math.IsInf(delta, 0) {
@@ -81,14 +81,14 @@ func (s *State) addMoment(v float64) {
 	s.M2 += delta * (v - s.Mean)
 }
 
-// Join is the state of the samples of a followed by those of b, all of which are later.
+// Join is the state of the samples of a and b. All samples of b are later than those of a.
 func Join(a, b State) State {
 	a.Append(&b, FieldsAll)
 	return a
 }
 
-// Append joins b to s: samples that are later than all of s. Beside count and times only the fields named are joined; the
-// others mean nothing then.
+// Append joins b to s. All samples of b are later than those of s. Append joins count, times and the given fields; the
+// other fields are then undefined.
 func (s *State) Append(b *State, fields Fields) {
 	if b.Count == 0 {
 		s.Stale = s.Stale || b.Stale
@@ -129,11 +129,11 @@ func joinSum(s *State, sum, low float64) {
 	}
 }
 
-// joinMoments joins mean and M2 of a later span of so many samples to those of s, whose Count is still without them.
+// joinMoments joins mean and M2 of a later span with count samples to s, whose Count does not include them yet.
 func joinMoments(s *State, count int64, mean, m2 float64) {
 	delta := mean - s.Mean
 	share := float64(count) / float64(s.Count+count)
-	m2 += s.M2 + float64(delta*delta*share*float64(s.Count)) // not fused: the same bits everywhere
+	m2 += s.M2 + float64(delta*delta*share*float64(s.Count)) // not fused, so that all machines agree
 	s.Mean, s.M2 = s.Mean+float64(delta*share), m2
 }
 
@@ -148,7 +148,7 @@ func (s State) Total() float64 {
 // Variance is the population variance, NaN without samples.
 func (s State) Variance() float64 { return s.M2 / float64(s.Count) }
 
-// addExact adds v to sum and what rounding loses to low (Neumaier). An infinite sum has lost nothing.
+// addExact adds v to sum, and the rounding error to low, by Neumaier's method. An infinite sum has no error.
 func addExact(sum, low, v float64) (float64, float64) {
 	t := sum + v
 	switch {
