@@ -11,7 +11,7 @@ import (
 	"halite/rollup/rolluptest"
 )
 
-// TestJoinToIsAppend joins random ranges of a day's buckets, some of them empty, to what came before: the bits are those
+// TestJoinToIsAppend joins random ranges of a day's buckets, some of them empty, to an earlier state. The result has the bits
 // of joining one state after the other.
 func TestJoinToIsAppend(t *testing.T) {
 	rng := rolluptest.Seeded(t)
@@ -42,7 +42,7 @@ func TestJoinToIsAppend(t *testing.T) {
 	}
 }
 
-// TestComputeFields: what a function needs of samples is what all fields of them say.
+// TestComputeFields: the fields that a function needs equal those of Compute.
 func TestComputeFields(t *testing.T) {
 	rng := rolluptest.Seeded(t)
 	for range 5000 {
@@ -66,13 +66,13 @@ func TestComputeFields(t *testing.T) {
 		a, b := rolluptest.Only(want, fields), rolluptest.Only(got, fields)
 		a.Sum, a.SumLow, b.Sum, b.SumLow = a.Total(), 0, b.Total(), 0
 		if math.Abs(a.Sum-b.Sum) <= lastBit(a.Sum) {
-			b.Sum = a.Sum // of what a stored sum lacks few bits are kept: if that is about half a last bit, it may go either way
+			b.Sum = a.Sum // a low part of about half a last bit may round either way
 		}
 		require.Equal(t, rolluptest.Bits(a), rolluptest.Bits(b), "%s of %v", fn, values)
 	}
 }
 
-// lastBit is the distance to the next number, 0 if there is none.
+// lastBit is the distance to the next float, or 0 if there is none.
 func lastBit(v float64) float64 {
 	if v-v != 0 {
 		return 0

@@ -9,9 +9,9 @@ import (
 	"halite/rollup/rolluptest"
 )
 
-// TestPackingShowsWhatWasPacked packs parts of random days with random fields: a view of the words shows them, and joins
-// to the same.
-func TestPackingShowsWhatWasPacked(t *testing.T) {
+// TestPackingRoundTrip packs parts of random days with random fields. A view of the words has the same states, and joins to
+// the same state.
+func TestPackingRoundTrip(t *testing.T) {
 	rng := rolluptest.Seeded(t)
 	var view rollup.Columns
 	for range 2000 {

@@ -12,7 +12,7 @@ import (
 	"halite/rollup/rolluptest"
 )
 
-// close12 compares up to 1e-12 of scale, and exactly where a number is not finite.
+// close12 compares up to 1e-12 of want or scale, and exactly if a number is not finite.
 func close12(t *testing.T, name string, want, got, scale float64) {
 	t.Helper()
 	if math.IsNaN(want) && math.IsNaN(got) || want == got {
@@ -23,7 +23,7 @@ func close12(t *testing.T, name string, want, got, scale float64) {
 	}
 }
 
-// magnitude is the sum of absolute finite values: what errors of addition are relative to.
+// magnitude is the sum of absolute finite values. Errors of addition are relative to it.
 func magnitude(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
@@ -34,7 +34,7 @@ func magnitude(values []float64) float64 {
 	return sum
 }
 
-// equal compares states: exactly what must be exact, the rest to rounding.
+// equal compares states: exact fields exactly, the others up to rounding.
 func equal(t *testing.T, want, got rollup.State, values []float64) {
 	t.Helper()
 	exact := func(s rollup.State) rollup.State {
@@ -91,7 +91,7 @@ func TestJoinIsAssociativeWithIdentity(t *testing.T) {
 	}
 }
 
-// TestTotalAgainstBigFloats checks that compensation really keeps what plain addition loses.
+// TestTotalAgainstBigFloats checks that compensated sums have no error of plain addition.
 func TestTotalAgainstBigFloats(t *testing.T) {
 	rng := rolluptest.Seeded(t)
 	for range 300 {

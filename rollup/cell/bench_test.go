@@ -10,14 +10,14 @@ import (
 	"halite/rollup/rolluptest"
 )
 
-// fleetClass is a kind of series that servers export: how many of 100 there are, and a day of values of one.
+// fleetClass is a kind of series that servers export: its share of 100 series, and a day of values.
 type fleetClass struct {
 	name   string
 	series int
 	fill   func(rng *rand.Rand, values []float64)
 }
 
-// fleet adds up to 100 series.
+// fleet has 100 series in all.
 var fleet = []fleetClass{
 	{"cpu-seconds", 30, func(rng *rand.Rand, values []float64) { counter(rng, values, rng.Float64()*1000, 100) }},
 	{"slow-counter", 10, func(rng *rand.Rand, values []float64) { counter(rng, values, 0.05, 1) }},
@@ -48,7 +48,7 @@ var fleet = []fleetClass{
 	}},
 }
 
-// counter grows by a random number around step, which is scaled by the hour of the day, and restarts now and then.
+// counter grows by a random number around step, more by day than by night, and restarts now and then.
 func counter(rng *rand.Rand, values []float64, step, div float64) {
 	at := math.Floor(step * 1e5 * rng.Float64())
 	for i := range values {
@@ -61,7 +61,7 @@ func counter(rng *rand.Rand, values []float64, step, div float64) {
 	}
 }
 
-// gauge walks and returns to its base.
+// gauge walks at random around its base.
 func gauge(rng *rand.Rand, values []float64, base, step, div float64) {
 	at := base
 	for i := range values {
@@ -100,7 +100,7 @@ func hoursOf(tsMs []int64, values []float64) []rollup.State {
 	return states
 }
 
-// fleetSize are the bytes of day cells per raw sample at 15 s, of the fleet and of each class.
+// fleetSize returns the bytes of day cells per raw sample at 15 s, for the fleet and for each class.
 func fleetSize(t testing.TB, jitterMs int64) (all float64, classes []float64) {
 	t.Helper()
 	const days = 8
@@ -121,11 +121,11 @@ func fleetSize(t testing.TB, jitterMs int64) (all float64, classes []float64) {
 	return all, classes
 }
 
-// TestFleetSize: cells stay as small as they are.
+// TestFleetSize bounds the size of cells.
 func TestFleetSize(t *testing.T) {
 	for jitterMs, most := range map[int64]float64{0: 0.0515, 8: 0.0548} {
 		if all, classes := fleetSize(t, jitterMs); all > most {
-			t.Errorf("%.4f bytes a sample with a jitter of %d ms, at most %.4f are due; classes: %.4f", all, jitterMs, most, classes)
+			t.Errorf("%.4f bytes a sample with a jitter of %d ms, want at most %.4f; classes: %.4f", all, jitterMs, most, classes)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func byName(name string) *fleetClass {
 	return nil
 }
 
-// BenchmarkEncode and BenchmarkDecode are of one day cell.
+// BenchmarkEncode and BenchmarkDecode measure one day cell.
 func BenchmarkEncode(b *testing.B) {
 	for _, name := range []string{"cpu-seconds", "load", "constant"} {
 		b.Run(name, func(b *testing.B) {

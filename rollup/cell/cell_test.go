@@ -37,7 +37,7 @@ func TestCellRoundTrip(t *testing.T) {
 	}
 }
 
-// TestCellKeepsNegativeZero: among values that are decimals otherwise, it is none.
+// TestCellKeepsNegativeZero: negative zero is not a decimal, so it keeps its bits among decimals.
 func TestCellKeepsNegativeZero(t *testing.T) {
 	zero := math.Copysign(0, -1)
 	for _, values := range [][]float64{{zero}, {1, zero}, {zero, 1}, {2.5, zero, 1}} {
@@ -57,7 +57,7 @@ func TestCellKeepsNegativeZero(t *testing.T) {
 	}
 }
 
-// TestCellOfSomeFields stores and asks for random fields: what both have must come back, whatever else is missing.
+// TestCellOfSomeFields stores random fields and decodes other random fields. The fields in both sets must come back.
 func TestCellOfSomeFields(t *testing.T) {
 	rng := rolluptest.Seeded(t)
 	var e Encoder
@@ -81,7 +81,7 @@ func TestCellOfSomeFields(t *testing.T) {
 	}
 }
 
-func TestCellRefusesWhatIsNotItsOwn(t *testing.T) {
+func TestDecodeRejectsDamageAndOtherPlaces(t *testing.T) {
 	rng := rolluptest.Seeded(t)
 	var e Encoder
 	var d Decoder
@@ -106,7 +106,7 @@ func TestCellRefusesWhatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-func TestAppendRefusesImpossibleStates(t *testing.T) {
+func TestAppendRejectsImpossibleStates(t *testing.T) {
 	var e Encoder
 	good := rollup.State{Count: 2, FirstMs: 5, LastMs: 9}
 	for name, spoil := range map[string]func(*rollup.State){
@@ -155,10 +155,10 @@ func FuzzDecode(f *testing.F) {
 		for h := range states {
 			states[h] = rolluptest.Only(c.State(h), stored)
 			if s := states[h]; min(s.NaNs, s.Resets, s.Changes) < 0 || max(s.NaNs, s.Resets, s.Changes) > s.Count {
-				return // no samples give such a state, and Append refuses it
+				return // no samples give such a state, and Append rejects it
 			}
 		}
-		// What is readable can be written and reads the same.
+		// A state that can be decoded can be encoded, and then decodes to the same bits.
 		again, err := e.Append(nil, nil, nil, 0, rolluptest.HourMs, stored, states)
 		require.NoError(t, err)
 		c.Reset(0, rolluptest.HourMs, 24, rollup.FieldsAll)

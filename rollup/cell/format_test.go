@@ -16,8 +16,8 @@ import (
 	"halite/rollup/rolluptest"
 )
 
-// TestFormat pins the bytes of cells and checks that FORMAT.md shows each example as it is. An example's lines are hours:
-// first time in the hour and interval in milliseconds, then values; or "none".
+// TestFormat pins the bytes of cells, and checks that FORMAT.md shows each example. Each line of an example is an hour: its
+// first time and interval in milliseconds, then values; or "none".
 func TestFormat(t *testing.T) {
 	document, err := os.ReadFile("../FORMAT.md")
 	require.NoError(t, err)

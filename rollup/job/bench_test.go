@@ -36,7 +36,7 @@ func fleetValue(rng *rand.Rand, kind int, at float64) float64 {
 	return at
 }
 
-// benchRig holds days of a fleet.
+// benchRig opens a rig with some days of a fleet.
 func benchRig(b *testing.B, days int64) (*rig, [][]byte) {
 	b.Helper()
 	r := openRig(b, vfs.NewMem(), newClock(firstDay+days), nil)
@@ -86,7 +86,7 @@ func benchRow(
 	}}}
 }
 
-// cpu is the processor time of this process.
+// cpu returns the processor time of this process.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -95,8 +95,8 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkDayClose is the job over one day: processor time for each raw sample, bytes of its cells and, with keys, those
-// of its month and before thorough compression, of the table.
+// BenchmarkDayClose runs the job over one day. It reports processor time, bytes of cells and bytes of the table per raw
+// sample. The table includes keys and the days of the month, and is compressed less than after a compaction.
 func BenchmarkDayClose(b *testing.B) {
 	r, _ := benchRig(b, 1)
 	defer r.close(b)
@@ -137,7 +137,7 @@ func BenchmarkDayClose(b *testing.B) {
 	b.ReportMetric(float64(size)/(benchSeries*benchSamples), "B/sample")
 }
 
-// BenchmarkRead7d is max_over_time(m[7d]) and others from states, for each series: read, unpacked, joined, evaluated.
+// BenchmarkRead7d answers functions over m[7d] from states: it reads, decodes, joins and evaluates them for each series.
 func BenchmarkRead7d(b *testing.B) {
 	r, all := benchRig(b, 8)
 	defer r.close(b)

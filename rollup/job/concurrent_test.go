@@ -14,8 +14,8 @@ import (
 	"halite/rollup/store"
 )
 
-// TestReadersNeverMissWrittenSamples writes late samples, computes and reads at once. A state that a reader gets has all
-// samples of its hour whose write had returned before the read began.
+// TestReadersNeverMissWrittenSamples writes late samples, computes and reads at the same time. A state that a reader gets
+// contains all samples of its hour whose write returned before the read began.
 func TestReadersNeverMissWrittenSamples(t *testing.T) {
 	const days, rounds = 3, 150
 	r, all, _ := filled(t, days, func(o *rigOptions) { o.MarksMax, o.Job.BatchBytes = 3, 300 })
@@ -87,7 +87,7 @@ func TestReadersNeverMissWrittenSamples(t *testing.T) {
 	}
 }
 
-// atLeast fails if a known hour has fewer samples than it must; it returns the number of known hours.
+// atLeast returns an error if a known hour has fewer samples than least says. It returns the number of known hours.
 func (r *rig) atLeast(s *series, days int64, least map[int64]int64) (known int, err error) {
 	first := int64(firstDay * keyschema.DayHours)
 	err = r.Read(context.Background(), store.Request{

@@ -20,9 +20,9 @@ import (
 	"halite/storage"
 )
 
-// TestCrashConverges writes through a log as a server does, rolls up, changes samples of closed days, and cuts the power
-// at a random file system operation, again and again. Whatever is left: once the log has been written again, no state
-// that readers get differs from the samples, and the job ends with every state there.
+// TestCrashConverges writes through a log as a server does, computes states, changes samples of closed days, and cuts the
+// power at a random file system operation, several times. Whatever is left: after the replay of the log, no state differs
+// from its samples, and the job ends with all states computed.
 func TestCrashConverges(t *testing.T) {
 	first, count := seeds(t, 30)
 	hours := 0
@@ -37,8 +37,8 @@ func TestCrashConverges(t *testing.T) {
 	require.Greater(t, hours, int(count)*10)
 }
 
-// linkFS keeps clones and links apart: MemFS.Link takes its lock twice for reading, and a clone that wants it for writing
-// in between would wait for ever.
+// linkFS separates clones and links. MemFS.Link takes its lock twice for reading, so a clone that waits for the write lock
+// in between would block for ever.
 type linkFS struct {
 	vfs.FS
 	links *sync.RWMutex
@@ -50,7 +50,7 @@ func (fs linkFS) Link(oldname, newname string) error {
 	return fs.FS.Link(oldname, newname)
 }
 
-// logged is a write that a log holds.
+// logged is a write in the log.
 type logged struct {
 	series  int
 	samples map[int64]float64
@@ -67,7 +67,7 @@ type crashRun struct {
 	crashed *vfs.MemFS
 
 	mu   sync.Mutex
-	log  []logged // what a log would hold: writes since the last sync
+	log  []logged // writes since the last sync
 	kept []logged // the log at the cut
 }
 
@@ -100,9 +100,9 @@ func crashSeed(t *testing.T, seed uint64) (hours int, err error) {
 	var replay []logged
 	for generation := range 4 {
 		c := &crashRun{rng: rng, fs: fs, log: replay}
-		c.armed.Store(true) // also while it opens
+		c.armed.Store(true) // the power may fail during Open
 		r, err := tryRig(c.wrap(), clock, func(o *rigOptions) {
-			o.Job.BatchBytes = 200 // every series is a batch of its own
+			o.Job.BatchBytes = 200 // each series is a batch
 			o.MarksMax = []int{1, 3, 4096}[rng.IntN(3)]
 		})
 		if err != nil {
@@ -118,7 +118,7 @@ func crashSeed(t *testing.T, seed uint64) (hours int, err error) {
 	return hours, nil
 }
 
-// live replays the log, compares, and works until the cut.
+// live replays the log, verifies, and works until the power cut.
 func (c *crashRun) live(t *testing.T, r *rig, all []*series, replay []logged) (hours int, err error) {
 	for _, w := range replay {
 		r.write(t, c.rng, all[w.series], w.samples)
@@ -148,7 +148,7 @@ func (c *crashRun) live(t *testing.T, r *rig, all []*series, replay []logged) (h
 			c.mu.Unlock()
 		}
 	}
-	c.cut(0, 1) // if it has not come: everything ends at rest
+	c.cut(0, 1) // no cut has come, so the run ends without one
 	for {
 		worked, err := r.Step(ctx)
 		if err != nil {
@@ -180,7 +180,7 @@ func (c *crashRun) put(t *testing.T, r *rig, all []*series, day int64) {
 	r.write(t, c.rng, all[i], samples)
 }
 
-// verify compares all states that readers get with the samples in the table.
+// verify compares all valid states with the samples in the table.
 func (c *crashRun) verify(r *rig) (hours int, err error) {
 	v, err := r.Verify(context.Background(), firstDay-1, 1<<40, func(d Difference) error {
 		return fmt.Errorf("unit %d, bucket %d of %s: stored %+v, computed %+v, %v", d.Unit, d.Bucket, d.Prefix, d.Stored,
@@ -189,7 +189,7 @@ func (c *crashRun) verify(r *rig) (hours int, err error) {
 	return v.Hours, err
 }
 
-// TestFaultsLeaveTheJobToRepeat fails file system operations during passes: the job reports it and repeats.
+// TestFaultsLeaveTheJobToRepeat fails file system operations during a pass. The job reports the error and repeats the pass.
 func TestFaultsLeaveTheJobToRepeat(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var failing atomic.Bool
@@ -209,7 +209,7 @@ func TestFaultsLeaveTheJobToRepeat(t *testing.T) {
 	require.ErrorContains(t, err, "injected")
 	require.NotErrorIs(t, err, storage.ErrCorrupt)
 	failing.Store(false)
-	require.Eventually(t, func() bool { // the engine has to see first that it can flush again
+	require.Eventually(t, func() bool { // the engine needs some time until it flushes again
 		_, err := r.Step(context.Background())
 		return err == nil
 	}, time.Minute, 10*time.Millisecond)

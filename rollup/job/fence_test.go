@@ -42,13 +42,13 @@ func (t slowTable) Apply(ctx context.Context, muts []storage.RowMutation) error 
 	return t.Table.Apply(ctx, muts)
 }
 
-// process is one of several that share tables.
+// process is one of several processes that share tables.
 type process struct {
 	*Rollups
 	set   *tombstone.Set
 	store *slowStore
 	data  storage.Table // writes invalidate states
-	fresh bool          // it sees deletions of others
+	fresh bool          // it sees deletions of other processes
 }
 
 func newProcess(t *testing.T, tables storage.Store, now func() time.Time) *process {
@@ -90,7 +90,7 @@ func (p *process) write(t *testing.T, minute uint32, value float64) {
 		}}}}))
 }
 
-// state is that of the first hour as a reader gets it.
+// state reads the state of the first hour.
 func (p *process) state(t *testing.T) (s rollup.State, known bool) {
 	t.Helper()
 	require.NoError(t, p.set.Refresh(t.Context()))
@@ -104,10 +104,10 @@ func (p *process) state(t *testing.T) (s rollup.State, known bool) {
 	return s, known
 }
 
-// TestSleeperIsFencedOff: a process that computes as of before a deletion falls asleep in the middle of a write, and another one
-// takes its place. That one waits until the write must have come through, and computes what it has written anew; only then the
-// deletion may be forgotten. The sleeper's further writes are refused.
-func TestSleeperIsFencedOff(t *testing.T) {
+// TestSuspendedProcessIsFenced suspends a process in the middle of a write of states that do not reflect a deletion. Another
+// process takes over. It waits until the write must have ended, and computes the written states again. Only then the
+// deletion may be forgotten. Further writes of the suspended process fail.
+func TestSuspendedProcessIsFenced(t *testing.T) {
 	clock := newClock(firstDay + 2)
 	now := func() time.Time { return time.UnixMilli(clock.Load()) }
 	tables := storagetest.NewModel(now)
@@ -131,25 +131,25 @@ func TestSleeperIsFencedOff(t *testing.T) {
 	}
 	require.Zero(t, applied())
 	_, known := b.state(t)
-	require.False(t, known, "it may stand for what was deleted")
+	require.False(t, known, "the state may contain the deleted sample")
 
-	a.write(t, 3, 7) // late: there is something to compute
+	a.write(t, 3, 7) // a late sample, so that there is something to compute
 	clock.Add(time.Hour.Milliseconds())
-	a.fresh = false // it has not seen the deletion when it falls asleep
-	slept := false
+	a.fresh = false // it has not seen the deletion when it is suspended
+	suspended := false
 	a.store.once = func() {
-		slept = true
+		suspended = true
 		_, err := b.Step(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, b.ApplyDeletions(t.Context()))
-		require.Zero(t, applied(), "the sleeper's write is still to come")
+		require.Zero(t, applied(), "the write of the suspended process is still to come")
 		clock.Add(2 * time.Minute.Milliseconds())
 	}
 	_, err = a.Step(t.Context())
 	require.ErrorIs(t, err, store.ErrOvertaken)
-	require.True(t, slept)
+	require.True(t, suspended)
 	_, known = b.state(t)
-	require.False(t, known, "the sleeper has written a state with the deleted sample")
+	require.False(t, known, "the suspended process has written a state with the deleted sample")
 
 	clock.Add(4 * time.Minute.Milliseconds())
 	require.NoError(t, b.ApplyDeletions(t.Context()))
@@ -168,7 +168,7 @@ func TestSleeperIsFencedOff(t *testing.T) {
 	require.True(t, known)
 	require.Equal(t, 7.0, s.Max)
 
-	// Another pass of the sleeper that began before all of that.
+	// Another pass of the suspended process, which began before the deletion.
 	batch := newBatch(a.Job, 1)
 	key := store.AppendKey(nil, sharedPrefix(0), store.MonthOfDay(firstDay))
 	batch.begun, batch.writes = now(), []storage.RowMutation{{Key: key}}

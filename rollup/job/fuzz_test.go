@@ -16,7 +16,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// fuzzed is a process among several over tables in which two cells of a row are arbitrary.
+// fuzzed opens one of several processes over tables with arbitrary cells in one row.
 func fuzzed(t *testing.T, table, row string, family storage.TableSchema, cells ...storage.Entry) *Rollups {
 	now := func() time.Time { return time.UnixMilli((firstDay + 40) * dayMs) }
 	tables := storagetest.NewModel(now)
@@ -25,7 +25,7 @@ func fuzzed(t *testing.T, table, row string, family storage.TableSchema, cells .
 		t.Fatal(err)
 	}
 	if to.Apply(t.Context(), []storage.RowMutation{{Key: []byte(row), Entries: cells}}) != nil {
-		t.Skip("no row that table " + table + " takes")
+		t.Skip("table " + table + " rejects the row")
 	}
 	p, err := Open(t.Context(), store.Options{Tables: tables, Now: now, Raw: 90 * 24 * time.Hour, Shared: &store.Shared{
 		Turn: func() bool { return true }, Margin: time.Hour, Fresh: func(context.Context) error { return nil },
@@ -55,7 +55,7 @@ func storeManifest(t *testing.T, n *Rollups, r store.Record) {
 	require.NoError(t, n.Refresh(t.Context()))
 }
 
-// FuzzManifest: whatever the ledger's row says is refused, or is looked at and worked on within bounds.
+// FuzzManifest: Open rejects an arbitrary manifest, or the job works with it within bounds.
 func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`{"closed":19750,"closed_month":647,"days":{"19745":"part"},"months":{"647":true},"deletion_horizon":3}`),
 		[]byte("n\x00\x00\x4d\x1fw"), int64(firstDay*dayMs))
@@ -63,9 +63,9 @@ func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`{"closed":-9,"closed_month":5,"days":{"-7":"x","9223372036854775807":"whole"}}`),
 		[]byte("n\xff\xff\xff\xffw"), int64(1)<<50)
 	f.Add([]byte(`{"closed":null,"days":null}`), []byte{}, int64(-1))
-	f.Fuzz(func(t *testing.T, ledger, qualifier []byte, tsMs int64) {
+	f.Fuzz(func(t *testing.T, manifest, qualifier []byte, tsMs int64) {
 		p := fuzzed(t, storage.TableMeta, manifestRow, storage.MetaSchema(),
-			storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte(manifestQualifier), Value: ledger},
+			storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte(manifestQualifier), Value: manifest},
 			storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: qualifier, TsMs: tsMs})
 		if p == nil {
 			return
@@ -79,7 +79,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// FuzzStates: rows of states with any cells, of one process and of several, are read, verified and worked on.
+// FuzzStates: rows of states with arbitrary cells are read, verified and computed without a panic.
 func FuzzStates(f *testing.F) {
 	mark := append(store.MarkQualifier(20, 3), make([]byte, 12)...)
 	f.Add(true, store.StatesQualifier(20), []byte{1, 2, 3}, store.HorizonQualifier(20), store.HorizonValue(7))

@@ -16,7 +16,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// halfStore takes every other row of a write to the table of states while half is set.
+// halfStore applies every other row of a write to the table of states while half is set.
 type halfStore struct {
 	storage.Store
 	half *atomic.Bool
@@ -47,7 +47,7 @@ func (t halfTable) Apply(ctx context.Context, muts []storage.RowMutation) error 
 	return failed
 }
 
-// TestMarksThatFailInPart: rows whose states could not be marked are not written, and the error says so of each of them.
+// TestMarksThatFailInPart: if some states cannot be marked, no row is written, and the error names each row.
 func TestMarksThatFailInPart(t *testing.T) {
 	clock, half := newClock(firstDay+3), new(atomic.Bool)
 	now := func() time.Time { return time.UnixMilli(clock.Load()) }

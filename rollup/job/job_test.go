@@ -20,7 +20,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// known counts the known hours of a series from firstDay on.
+// known counts the known buckets of a series from firstDay on, and their samples.
 func (r *rig) known(t testing.TB, s *series, unit store.Unit, days int64) (known, samples int) {
 	t.Helper()
 	from, to := int64(firstDay), firstDay+days-1
@@ -41,7 +41,7 @@ func (r *rig) known(t testing.TB, s *series, unit store.Unit, days int64) (known
 	return known, samples
 }
 
-// verified fails if a state is not that of its samples.
+// verified fails if a state does not equal its samples.
 func (r *rig) verified(t testing.TB) Verification {
 	t.Helper()
 	v, err := r.Verify(context.Background(), firstDay, firstDay+400, func(d Difference) error {
@@ -97,12 +97,12 @@ func TestLateSamplesMakeTheirHourUnknown(t *testing.T) {
 	known, _ := r.known(t, all[1], store.Hours, 14)
 	require.Equal(t, 14*24-1, known)
 	known, _ = r.known(t, all[0], store.Hours, 14)
-	require.Equal(t, 14*24, known, "other series keep theirs")
+	require.Equal(t, 14*24, known, "other series keep their states")
 	known, _ = r.known(t, all[1], store.Days, 14)
 	require.Zero(t, known, "January is computed again")
 	r.verified(t)
 
-	// A mark survives a restart, and goes when the hour has been computed.
+	// A mark survives a restart and disappears when the job has computed the hour.
 	require.NoError(t, r.store.Sync(context.Background()))
 	r.close(t)
 	r = openRig(t, r.fs, r.clock, nil)
@@ -117,7 +117,7 @@ func TestLateSamplesMakeTheirHourUnknown(t *testing.T) {
 	require.Equal(t, 0, r.verified(t).Different)
 }
 
-func TestManyLateSeriesPutTheDayAside(t *testing.T) {
+func TestManyLateSeriesInvalidateTheDay(t *testing.T) {
 	r, all, rng := filled(t, 2, func(o *rigOptions) { o.MarksMax = 2 })
 	defer r.close(t)
 	r.work(t)
@@ -137,7 +137,7 @@ func TestManyLateSeriesPutTheDayAside(t *testing.T) {
 	require.Equal(t, len(all[0].samples), samples)
 }
 
-// TestClosedDaysWithoutStatesGetNoMarks backfills days that nothing was ever computed for.
+// TestClosedDaysWithoutStatesGetNoMarks backfills days that never had states.
 func TestClosedDaysWithoutStatesGetNoMarks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	r := openRig(t, vfs.NewMem(), newClock(firstDay+4), nil)
@@ -150,7 +150,7 @@ func TestClosedDaysWithoutStatesGetNoMarks(t *testing.T) {
 	known, samples := r.known(t, s, store.Hours, 2)
 	require.Equal(t, 48, known)
 	require.Equal(t, len(s.samples), samples)
-	// A day with states, and one that has none still.
+	// A day with states, and one without.
 	r.write(t, rng, s, map[int64]float64{firstDay*dayMs + 1: 3, (firstDay+2)*dayMs + 1: 4})
 	require.Equal(t, map[int64]store.Work{firstDay: store.WorkPart, firstDay + 2: store.WorkWhole}, r.Manifest.View().Days)
 	require.InDelta(t, 1, r.counter(t, "tsdb_rollup_marks_total"), 0)
@@ -182,7 +182,7 @@ func TestDroppedAndDeletedRows(t *testing.T) {
 	r.verified(t)
 }
 
-// TestStatesOutliveTheirSamples recomputes a day half of which has been retired.
+// TestStatesOutliveTheirSamples computes a day again after half of its samples have expired.
 func TestStatesOutliveTheirSamples(t *testing.T) {
 	r, all, rng := filled(t, 9, func(o *rigOptions) { o.Raw, o.Hours = 10*24*time.Hour, 400*24*time.Hour })
 	defer r.close(t)
@@ -194,14 +194,14 @@ func TestStatesOutliveTheirSamples(t *testing.T) {
 	r.work(t)
 	known, samples := r.known(t, all[0], store.Hours, 9)
 	require.Equal(t, 9*24, known)
-	require.Equal(t, before+1, samples, "hours whose samples are gone keep their states")
+	require.Equal(t, before+1, samples, "hours without samples keep their states")
 	require.NoError(t, r.Rebuild(context.Background(), 0, 1<<40))
 	_, samples = r.known(t, all[0], store.Hours, 9)
 	require.Equal(t, before+1, samples)
 	r.verified(t)
 }
 
-func TestDamagedCellsAreUnknownNamedAndRebuilt(t *testing.T) {
+func TestDamagedCellsAreUnknownReportedAndRebuilt(t *testing.T) {
 	r, all, _ := filled(t, 2, nil)
 	defer r.close(t)
 	r.work(t)
@@ -230,11 +230,11 @@ func TestDamagedCellsAreUnknownNamedAndRebuilt(t *testing.T) {
 	r.verified(t)
 }
 
-func TestVerifyNamesAWrongState(t *testing.T) {
+func TestVerifyReportsAWrongState(t *testing.T) {
 	r, all, rng := filled(t, 2, nil)
 	defer r.close(t)
 	r.work(t)
-	// Past the guard, as nobody should.
+	// A write past the invalidating store, which no other code does.
 	require.NoError(t, r.raw.Apply(context.Background(), all[3].rows(t, rng, map[int64]float64{firstDay*dayMs + 2: 1})))
 	var named []Difference
 	_, err := r.Verify(context.Background(), firstDay, firstDay+1, func(d Difference) error {
@@ -283,7 +283,7 @@ func TestDamagedManifest(t *testing.T) {
 	require.Equal(t, 48, known)
 }
 
-// TestMarksDuringAPassSurvive lets late samples come while the job is between reading and writing.
+// TestMarksDuringAPassSurvive writes late samples while the job is between reading and writing.
 func TestMarksDuringAPassSurvive(t *testing.T) {
 	r, all, rng := filled(t, 2, func(o *rigOptions) { o.Job.Share = 0.5 })
 	defer r.close(t)
@@ -298,7 +298,7 @@ func TestMarksDuringAPassSurvive(t *testing.T) {
 	require.NoError(t, r.Manifest.FinishPass(context.Background(), firstDay, true))
 	require.Equal(t, store.WorkPart, r.Manifest.View().Days[firstDay])
 	known, _ := r.known(t, s, store.Hours, 2)
-	require.Equal(t, 24, known, "the series was left out: its whole day is unknown although the pass has ended")
+	require.Equal(t, 24, known, "the pass left out the series, so its whole day stays unknown")
 	r.verified(t)
 	r.work(t)
 	_, samples := r.known(t, s, store.Hours, 2)
@@ -319,7 +319,7 @@ func TestOptionsAndRequestsAreChecked(t *testing.T) {
 
 	r, all, _ := filled(t, 1, nil)
 	defer r.close(t)
-	none := func(int, *rollup.Columns) error { return errors.New("nothing to hand on") }
+	none := func(int, *rollup.Columns) error { return errors.New("there is nothing to pass on") }
 	for _, bad := range []store.Request{
 		{From: 2, To: 1}, {From: -1}, {Unit: 7}, {Fields: 1 << 15}, {To: 1 << 40},
 		{Prefixes: [][]byte{all[1].prefix, all[0].prefix}}, {Prefixes: [][]byte{all[0].prefix, all[0].prefix}},

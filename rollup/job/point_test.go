@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 )
 
-// point is a float sample for Prometheus' engine.
+// point is a float sample for Prometheus's engine.
 type point struct {
 	tsMs  int64
 	value float64

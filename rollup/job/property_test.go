@@ -26,9 +26,9 @@ import (
 // windowsPerSeed and the default number of seeds make 6,000 windows.
 const windowsPerSeed = 400
 
-// TestStatesEqualSamples writes, rewrites, deletes and rolls up at random, and asks Prometheus' engine for the value of
-// random functions over random windows of what was written. The same windows put together from states and, where there
-// are none, samples must have the same values.
+// TestStatesEqualSamples writes, rewrites, deletes and computes states at random. Prometheus's engine evaluates random
+// functions over random windows of the samples. The same windows, joined from states and, where there are none, samples,
+// must have the same values.
 func TestStatesEqualSamples(t *testing.T) {
 	first, count := seeds(t, 15)
 	used, windows := 0, 0
@@ -41,7 +41,7 @@ func TestStatesEqualSamples(t *testing.T) {
 		}
 	}
 	t.Logf("%d windows, %d states used", windows, used)
-	require.Greater(t, used, windows*4, "states must have been used")
+	require.Greater(t, used, windows*4, "the windows use states")
 }
 
 // world is one seed.
@@ -99,13 +99,13 @@ func (w *world) run() {
 func (w *world) fill(from, to int64) {
 	for i, s := range w.all {
 		if w.rng.IntN(8) == 0 {
-			continue // it pauses
+			continue // the series pauses
 		}
 		w.rig.write(w, w.rng, s, generate(w.rng, w.kinds[i], from*dayMs, to*dayMs, w.intervals[i]))
 	}
 }
 
-// change writes late samples, writes samples anew or deletes some.
+// change writes late samples, rewrites samples or deletes some.
 func (w *world) change(fromDay, toDay int64) {
 	i := w.rng.IntN(len(w.all))
 	s := w.all[i]
@@ -131,7 +131,7 @@ func (w *world) change(fromDay, toDay int64) {
 	}
 }
 
-// ask compares random windows.
+// ask compares the values of random windows.
 func (w *world) ask(fromMs, toMs int64, count int) {
 	columns := make([][]int64, len(w.all))
 	values := make([][]float64, len(w.all))
@@ -161,13 +161,13 @@ func (w *world) ask(fromMs, toMs int64, count int) {
 	}
 }
 
-// compare evaluates one window both ways.
+// compare evaluates one window from states and from samples.
 func (w *world) compare(f rollup.Func, s *series, tsMs []int64, values []float64, startMs, endMs int64) {
 	want, wantHas := w.reference(f, tsMs, values, startMs, endMs)
 	state := w.window(f, s, tsMs, values, startMs, endMs)
 	got, has, exact := f.Eval(&state, startMs, endMs)
 	if !exact {
-		return // the query reads the samples
+		return // a query would use the samples
 	}
 	relative, absolute := 0.0, 0.0
 	lo, hi := between(tsMs, startMs, endMs)
@@ -201,7 +201,7 @@ func between(tsMs []int64, startMs, endMs int64) (lo, hi int) {
 	return lo, hi
 }
 
-// window puts the state of a window together: whole days, else whole hours, else samples.
+// window joins the state of a window from whole days, else from whole hours, else from samples.
 func (w *world) window(f rollup.Func, s *series, tsMs []int64, values []float64, startMs, endMs int64) rollup.State {
 	fields := f.Fields()
 	if w.rng.IntN(4) == 0 {
@@ -254,7 +254,7 @@ func (w *world) read(s *series, unit store.Unit, startMs, endMs int64, fields ro
 	require.NoError(w, err)
 }
 
-// reference asks Prometheus' engine.
+// reference evaluates a function in Prometheus's engine.
 func (w *world) reference(f rollup.Func, tsMs []int64, values []float64, startMs, endMs int64) (v float64, has bool) {
 	text := fmt.Sprintf("%s(m[%dms])", f, endMs-startMs)
 	q, err := w.engine.NewInstantQuery(context.Background(), samplesOf{tsMs, values}, nil, text, time.UnixMilli(endMs))

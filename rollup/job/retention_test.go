@@ -11,8 +11,8 @@ import (
 	"halite/rollup/store"
 )
 
-// TestStatesStayWhenRetentionGrows retires samples by a short age, opens with a longer one and recomputes: what is left of the
-// retired samples is their states, whatever the age says now.
+// TestStatesStayWhenRetentionGrows lets samples expire by a short retention, opens with a longer one and computes again. The
+// states of expired samples stay, whatever the retention is now.
 func TestStatesStayWhenRetentionGrows(t *testing.T) {
 	for _, of := range []string{"single series", "the whole day", "a series during a pass"} {
 		t.Run(of, func(t *testing.T) { statesStay(t, of) })
@@ -43,7 +43,7 @@ func statesStay(t *testing.T, of string) {
 	want := len(all[0].samples) - within(20) - within(22) + 2
 	r.requireStates(t, all[0])
 	late := map[int64]float64{firstDay*dayMs + 20*keyschema.HourMs + 1: 7, firstDay*dayMs + 22*keyschema.HourMs + 1: 8}
-	if of == "a series during a pass" { // of which nobody knows any more what is stale
+	if of == "a series during a pass" { // no mark tells which of its hours are dirty
 		p := r.newDayPass(firstDay, nil, 1)
 		require.NoError(t, r.Manifest.CloseDays(ctx, firstDay, []int64{firstDay}))
 		require.Equal(t, store.WorkWhole, r.Manifest.BeginPass(firstDay))
@@ -58,13 +58,13 @@ func statesStay(t *testing.T, of string) {
 	for range 2 {
 		r.work(t)
 		_, samples := r.known(t, all[0], store.Hours, 3)
-		require.Equal(t, want, samples, "hours whose samples are gone keep their states")
+		require.Equal(t, want, samples, "hours without samples keep their states")
 		_, samples = r.known(t, all[1], store.Hours, 3)
-		require.Equal(t, others, samples, "of other series")
+		require.Equal(t, others, samples, "other series keep their states")
 		require.Positive(t, r.verified(t).Orphans)
 		require.NoError(t, r.Rebuild(ctx, 0, 1<<40))
 	}
-	// Rows that somebody else takes away are not told any more.
+	// States of rows that something other than retention removes do not stay.
 	gone := 1 + within(21) + 1 + within(23)
 	r.remove(t, all[0], firstDay*24+20, firstDay*24+23)
 	r.work(t)
@@ -72,8 +72,8 @@ func statesStay(t *testing.T, of string) {
 	require.Equal(t, want-gone, samples)
 }
 
-// requireStates demands that hours whose samples are retired are told of by their states, also while these are not to be used
-// because the day is to be computed once more.
+// requireStates fails unless hours with expired samples have states, also while the day is to be computed again and readers
+// do not use them.
 func (r *rig) requireStates(t *testing.T, s *series) {
 	t.Helper()
 	ctx := context.Background()
@@ -81,8 +81,8 @@ func (r *rig) requireStates(t *testing.T, s *series) {
 	require.NoError(t, r.Manifest.CloseDays(ctx, firstDay, []int64{firstDay}))
 	require.False(t, r.Has(store.Hours, firstDay))
 	require.NoError(t, r.HasStates(ctx, []store.HoursQuery{{Prefix: s.prefix, Hours: hours}}))
-	for hour, told := range hours {
-		require.True(t, told, "hour %d", hour)
+	for hour, has := range hours {
+		require.True(t, has, "hour %d", hour)
 	}
 	r.work(t)
 }

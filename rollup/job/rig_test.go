@@ -113,11 +113,11 @@ func (r *rig) work(t testing.TB) {
 		if !worked {
 			return
 		}
-		require.Less(t, n, 10_000, "the job finds no end")
+		require.Less(t, n, 10_000, "the job does not end")
 	}
 }
 
-// series is what one series holds, by time, and how to write it.
+// series is one series: its samples by time, and the next run number.
 type series struct {
 	prefix  []byte
 	samples map[int64]float64
@@ -132,7 +132,7 @@ func newSeries(n int) *series {
 	}
 }
 
-// columns are the samples of a window, both ends inclusive.
+// columns returns the samples from fromMs to toMs, sorted by time.
 func (s *series) columns(fromMs, toMs int64) (tsMs []int64, values []float64) {
 	for ts := range s.samples {
 		if ts >= fromMs && ts <= toMs {
@@ -146,7 +146,7 @@ func (s *series) columns(fromMs, toMs int64) (tsMs []int64, values []float64) {
 	return tsMs, values
 }
 
-// rows makes the mutations that write samples: a run for each hour, or single samples.
+// rows makes mutations that write samples: a run for each hour, or single samples.
 func (s *series) rows(t testing.TB, rng *rand.Rand, samples map[int64]float64) []storage.RowMutation {
 	t.Helper()
 	byHour := map[int64][]int64{}
@@ -169,7 +169,7 @@ func (s *series) rows(t testing.TB, rng *rand.Rand, samples map[int64]float64) [
 					run.AppendSampleValue(nil, samples[ts])))
 			}
 		} else {
-			// Single samples win over runs: they are written again with the run.
+			// Single samples win over runs, so the mutation deletes those that the run replaces.
 			values := make([]float64, len(tsMs))
 			for i, ts := range tsMs {
 				values[i] = samples[ts]
@@ -187,7 +187,7 @@ func (s *series) rows(t testing.TB, rng *rand.Rand, samples map[int64]float64) [
 	return muts
 }
 
-// write writes samples through the guard: loaded if nothing was there, else applied.
+// write writes samples through the invalidating store, by Load or Apply.
 func (r *rig) write(t testing.TB, rng *rand.Rand, s *series, samples map[int64]float64) {
 	t.Helper()
 	muts := s.rows(t, rng, samples)
@@ -203,7 +203,7 @@ func (r *rig) write(t testing.TB, rng *rand.Rand, s *series, samples map[int64]f
 	maps.Copy(s.samples, samples)
 }
 
-// remove deletes all samples of some hours.
+// remove removes the rows of some hours.
 func (r *rig) remove(t testing.TB, s *series, fromHour, toHour int64) {
 	t.Helper()
 	var muts []storage.RowMutation
@@ -218,7 +218,7 @@ func (r *rig) remove(t testing.TB, s *series, fromHour, toHour int64) {
 	})
 }
 
-// generate makes random samples of [fromMs, toMs) of one of several kinds.
+// generate makes random samples in [fromMs, toMs). The kind selects values and jitter.
 func generate(rng *rand.Rand, kind int, fromMs, toMs, intervalMs int64) map[int64]float64 {
 	samples := map[int64]float64{}
 	counter := math.Floor(1e6 * rng.Float64())
@@ -270,7 +270,7 @@ func sortSeries(all []*series) {
 	slices.SortFunc(all, func(a, b *series) int { return bytes.Compare(a.prefix, b.prefix) })
 }
 
-// seeds returns the seeds of a random test: HALITE_SEED names the first, HALITE_SEEDS how many.
+// seeds returns the first seed and the number of seeds of a random test: HALITE_SEED and HALITE_SEEDS.
 func seeds(t testing.TB, otherwise uint64) (first, count uint64) {
 	read := func(name string, otherwise uint64) uint64 {
 		if s := os.Getenv(name); s != "" {

@@ -18,7 +18,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// sharedRig is several processes over the same tables, all of which believe that it is their turn.
+// sharedRig has several processes over the same tables. All of them believe that it is their turn.
 type sharedRig struct {
 	*testing.T
 	rng    *rand.Rand
@@ -27,17 +27,17 @@ type sharedRig struct {
 	nodes  []*Rollups
 	data   []storage.Table // writes invalidate states
 	faults bool
-	at     int  // the process at work
+	at     int  // the process that works
 	busy   bool // others work in the middle of its write
 	writes int
-	// crowded lets others work while rows are read.
+	// crowded makes other processes work during reads of rows.
 	crowded bool
 	failed  int
 }
 
 func (r *sharedRig) now() time.Time { return time.UnixMilli(r.clock.Load()) }
 
-// disturbed is a store whose writes are in the middle of what others do, and fail.
+// disturbed is a store whose writes fail at random, and during which other processes work.
 type disturbed struct {
 	storage.Store
 	r *sharedRig
@@ -67,7 +67,7 @@ func (t disturbedTable) CheckAndApply(
 	return matched, err
 }
 
-// disturb carries out a write, or does not, or says that it has not.
+// disturb carries out a write, or fails before it, or fails after it.
 func (r *sharedRig) disturb(write func() error) error {
 	if !r.faults {
 		return write()
@@ -114,7 +114,7 @@ func newSharedRig(t *testing.T, seed uint64) *sharedRig {
 	return r
 }
 
-// write writes samples of the last days, some of them of now.
+// write writes samples of the last days.
 func (r *sharedRig) write(node int) {
 	var muts []storage.RowMutation
 	for range 1 + r.rng.IntN(6) {
@@ -137,10 +137,10 @@ func (r *sharedRig) step(node int) {
 		r.write(node)
 		return
 	}
-	_, _ = r.nodes[node].Step(context.Background()) // it may fail like any, and be overtaken
+	_, _ = r.nodes[node].Step(context.Background()) // it may fail and be overtaken
 }
 
-// check compares all states that a process would use with the rows, and returns how many there were.
+// check compares all states that a process would use with the rows. It returns the number of states.
 func (r *sharedRig) check(node int, all bool) (known int) {
 	r.Helper()
 	t := r.nodes[node]
@@ -203,7 +203,7 @@ func (r *sharedRig) checkDays(t *Rollups, i int, hours map[int64]rollup.State) {
 }
 
 // TestSharedStatesAreRight: processes write late rows, compute, are overtaken and fail in the middle of each other's writes.
-// Whenever none is in the middle of a write, the states that any of them uses are those of the rows; in the end all are there.
+// Whenever no write is in progress, the states that a process uses equal the rows. In the end no state is missing.
 func TestSharedStatesAreRight(t *testing.T) {
 	known, writes, failed := 0, 0, 0
 	for seed := range uint64(3) {
@@ -237,6 +237,6 @@ func TestSharedStatesAreRight(t *testing.T) {
 			writes, failed = writes+r.writes, failed+r.failed
 		})
 	}
-	t.Logf("%d states compared under way; %d writes, %d of them failed", known, writes, failed)
+	t.Logf("%d states compared; %d writes, %d of them failed", known, writes, failed)
 	require.NotZero(t, known)
 }

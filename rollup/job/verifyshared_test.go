@@ -16,7 +16,7 @@ import (
 	"halite/storage"
 )
 
-// ReadRows lets others work between the rows.
+// ReadRows makes other processes work between the rows.
 func (t disturbedTable) ReadRows(ctx context.Context, set storage.RowSet, opts storage.ReadOptions) storage.RowIter {
 	return disturbedRows{t.Table.ReadRows(ctx, set, opts), t.r}
 }
@@ -36,7 +36,7 @@ func (it disturbedRows) Next() bool {
 	return it.RowIter.Next()
 }
 
-// verify verifies by the first process and counts the differences.
+// verify runs Verify in the first process and counts the differences.
 func (r *sharedRig) verify() Verification {
 	r.Helper()
 	differ := 0
@@ -49,7 +49,7 @@ func (r *sharedRig) verify() Verification {
 	return v
 }
 
-// falsify makes the maximum of an hour wrong.
+// falsify changes the stored maximum of an hour.
 func (r *sharedRig) falsify() {
 	table, err := r.tables.Table(r.Context(), storage.TableRollup)
 	require.NoError(r, err)
@@ -88,8 +88,7 @@ func (r *sharedRig) falsify() {
 	require.Fail(r, "there is no state")
 }
 
-// TestVerifyBesideOthers: while others write late rows and compute, Verify finds no difference where there is none, and finds
-// those that there are.
+// TestVerifyBesideOthers: while other processes write late rows and compute, Verify reports all differences and no others.
 func TestVerifyBesideOthers(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
