@@ -65,7 +65,7 @@ func TestBigtableRollups(t *testing.T) {
 	out, err = tsdb(offline(dir, "rollup", "verify")...)
 	require.NoError(t, err, out)
 	require.Contains(t, out, "480 hours and", "20 series of 24 hours: %s", out)
-	require.Contains(t, out, ", 0 differ; 0 hours marked as stale")
+	require.Contains(t, out, ", 0 differ; skipped 0 dirty hours")
 
 	// Without the flag the rollups are not computed, but what changes below them is still marked.
 	s = startServer(t, dir, onBigtable("--web.enable-admin-api")...)
@@ -74,12 +74,12 @@ func TestBigtableRollups(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 	out, err = tsdb(offline(dir, "rollup", "verify")...)
 	require.NoError(t, err, out)
-	require.Contains(t, out, "; 2 hours marked as stale")
+	require.Contains(t, out, "; skipped 2 dirty hours")
 	out, err = tsdb(offline(dir, "rollup", "rebuild")...)
 	require.NoError(t, err, out)
 	out, err = tsdb(offline(dir, "rollup", "verify")...)
 	require.NoError(t, err, out)
-	require.Contains(t, out, "; 0 hours marked as stale")
+	require.Contains(t, out, "; skipped 0 dirty hours")
 }
 
 // TestBigtableInspect prints keys, rows and tables while a server writes to them.

@@ -140,7 +140,7 @@ func TestDeleteAndRollups(t *testing.T) {
 		require.NoError(t, err, out)
 	}
 	rebuild()
-	verify("0 hours marked as stale")
+	verify("skipped 0 dirty hours")
 
 	s = startServer(t, dir, flags...)
 	s.mustDelete("--match", `rolled{instance=~"host-[12]"}`, "--from", day.Add(5*time.Hour+30*time.Minute).Format(time.RFC3339),
@@ -148,14 +148,14 @@ func TestDeleteAndRollups(t *testing.T) {
 	require.Error(t, s.end(syscall.SIGKILL))
 	s = startServer(t, dir, flags...)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
-	verify("4 hours marked as stale")
+	verify("skipped 4 dirty hours")
 	rebuild()
-	verify("0 hours marked as stale")
+	verify("skipped 0 dirty hours")
 
 	s = startServer(t, dir, flags...)
 	require.Contains(t, s.mustDelete("--clean"), "rows removed: 0, written anew: 4")
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
-	verify("0 hours marked as stale") // nothing has changed for them
+	verify("skipped 0 dirty hours") // nothing has changed for them
 }
 
 func TestDeleteFlags(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// hoursDefault is how long the states of hours are kept, unless samples are kept longer.
+// hoursDefault is the retention of hourly states, unless samples are kept longer.
 const hoursDefault = 400 * 24 * time.Hour
 
 // Values of the flag --query.tiers.
@@ -35,7 +35,7 @@ const (
 	tiersRaw  = "raw"
 )
 
-// tiersSwitch is the flag for the engine.
+// tiersSwitch converts --query.tiers for the query engine.
 func (c *serveConfig) tiersSwitch() query.Switch {
 	if c.queryTiers == tiersRaw {
 		return query.Off
@@ -48,24 +48,24 @@ type rollupConfig struct {
 	hours    model.Duration
 	hoursSet bool
 	days     model.Duration
-	on, set  bool // set tells that on was asked for, either way
+	on, set  bool // set: the flag was given
 }
 
 func (c *rollupConfig) addFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("storage.retention.hours", "How long rollups of hours are kept, at least as long as raw samples; 0 keeps them for "+
-		"ever. Default: 400d, or as long as raw samples if that is longer.").IsSetByUser(&c.hoursSet).SetValue(&c.hours)
-	cmd.Flag("storage.retention.days", "How long rollups of days are kept, at least as long as those of hours; 0 keeps them "+
-		"for ever.").Default("0s").SetValue(&c.days)
-	cmd.Flag("storage.rollups", "Compute rollups of closed days, past ones too, and answer long windows from them. The default on "+
-		"the embedded engine; in Bigtable they have to be asked for.").Default("true").IsSetByUser(&c.set).BoolVar(&c.on)
+	cmd.Flag("storage.retention.hours", "Retention of hourly rollups, at least that of raw samples; 0 is for ever. Default: "+
+		"400d, or the retention of raw samples if that is longer.").IsSetByUser(&c.hoursSet).SetValue(&c.hours)
+	cmd.Flag("storage.retention.days", "Retention of daily rollups, at least that of hourly rollups; 0 is for ever.").
+		Default("0s").SetValue(&c.days)
+	cmd.Flag("storage.rollups", "Compute rollups of closed days, including past ones, and answer long windows from them. On by "+
+		"default with the embedded engine, off with Bigtable.").Default("true").IsSetByUser(&c.set).BoolVar(&c.on)
 }
 
-// rollupsOn tells whether rollups are computed and read.
+// rollupsOn reports whether the server computes and reads rollups.
 func (c *serveConfig) rollupsOn() bool {
 	return c.rollups.on && (c.rollups.set || c.engine == enginePebble)
 }
 
-// retention is how long hours and days are kept beside raw samples.
+// retention returns the retention of hours and days, for a retention of raw samples.
 func (c *rollupConfig) retention(raw time.Duration) (hours, days time.Duration) {
 	if c.hoursSet {
 		return time.Duration(c.hours), time.Duration(c.days)
@@ -76,7 +76,7 @@ func (c *rollupConfig) retention(raw time.Duration) (hours, days time.Duration) 
 	return max(hoursDefault, raw), time.Duration(c.days)
 }
 
-// Validate names flags that contradict each other.
+// Validate returns an error about contradicting flags.
 func (c *rollupConfig) Validate(raw time.Duration) error {
 	hours, days := c.retention(raw)
 	if err := rollupstore.CheckRetention(raw, hours, days); err != nil {
@@ -85,10 +85,11 @@ func (c *rollupConfig) Validate(raw time.Duration) error {
 	return nil
 }
 
-// openTiers opens the rollups beside the data table; nil if nobody needs them. The job does not run yet. In Bigtable, where
-// to look for days with samples may mean to read the whole table, rollups exist once they were asked for; from then on
-// they are kept true; servers that share the tables keep them true from the beginning, for any of them may be asked. With reset
-// all days with samples are computed again, because the table has lost some of its rows.
+// openTiers opens the rollups beside the data table. It returns nil if there are none. The job does not run yet.
+//
+// In Bigtable, finding the days with samples may read the whole table. So rollups exist there only after a server has asked
+// for them, and then stay consistent. Servers that share tables keep them consistent from the beginning, because any of
+// these servers may ask for them. With reset, the job computes all days with samples again, because the table has lost rows.
 func openTiers(
 	ctx context.Context, c *serveConfig, store storage.Store, deleted *tombstone.Set, retention *keyschema.Retention,
 	log *slog.Logger, r prometheus.Registerer, shared *rollupstore.Shared, reset bool,
@@ -122,22 +123,22 @@ type rollupCommands struct {
 
 func addRollupCommands(cmd *kingpin.CmdClause) *rollupCommands {
 	c := &rollupCommands{}
-	c.verify = cmd.Command("verify", "Compute rollups from raw samples once more and name each bucket that differs. After a crash, "+
-		"start and stop the server once before, so that its log is in the tables.")
-	c.rebuild = cmd.Command("rebuild", "Compute rollups from raw samples once more and store them.")
+	c.verify = cmd.Command("verify", "Compute rollups from raw samples again and report each bucket that differs. After a crash, "+
+		"start and stop the server once first, so that its log is in the tables.")
+	c.rebuild = cmd.Command("rebuild", "Compute rollups from raw samples again and store them.")
 	for _, sub := range []*kingpin.CmdClause{c.verify, c.rebuild} {
 		c.tables.addFlags(sub)
-		sub.Flag("bigtable.pack-delay", "That of the servers in mode through, which need not stop.").Default("15m").
+		sub.Flag("bigtable.pack-delay", "The --bigtable.pack-delay of servers in mode through, which need not stop.").Default("15m").
 			DurationVar(&c.packDelay)
-		sub.Flag("from", "First day, as 2006-01-02 in UTC; default: the first with samples.").StringVar(&c.from)
-		sub.Flag("to", "Last day; default: the last that has closed.").StringVar(&c.to)
+		sub.Flag("from", "First day, as 2006-01-02 in UTC; default: the first day with samples.").StringVar(&c.from)
+		sub.Flag("to", "Last day; default: the last closed day.").StringVar(&c.to)
 	}
-	c.rebuild.Flag("reset", "Forget which days are valid, as after damage to that record, and compute all days with samples.").
+	c.rebuild.Flag("reset", "Discard the manifest of rollups, which may be damaged, and compute all days with samples.").
 		BoolVar(&c.reset)
 	return c
 }
 
-// run runs one of the commands until it is done or interrupted.
+// run runs one of the commands until it ends or is interrupted.
 func (c *rollupCommands) run(command string, w io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -158,7 +159,7 @@ func (c *rollupCommands) run(command string, w io.Writer) error {
 	return errors.Join(err, store.Close())
 }
 
-// runAlone works on tables that nobody else uses.
+// runAlone works on tables that no server uses.
 func (c *rollupCommands) runAlone(
 	ctx context.Context, store storage.Store, rebuild bool, first, last int64, w io.Writer,
 ) error {
@@ -192,7 +193,7 @@ func runRollupJob(
 	return err
 }
 
-// days are the first and last day asked for, since 1970.
+// days returns the first and last wanted day, since 1970.
 func (c *rollupCommands) days() (first, last int64, err error) {
 	first, last = 0, math.MaxInt32
 	for _, flag := range []struct {
@@ -204,7 +205,7 @@ func (c *rollupCommands) days() (first, last int64, err error) {
 		}
 		at, err := time.Parse(time.DateOnly, flag.text)
 		if err != nil || at.Unix() < 0 {
-			return 0, 0, fmt.Errorf("%s: %q is no day since 1970 in the form 2006-01-02", flag.name, flag.text)
+			return 0, 0, fmt.Errorf("%s: %q is not a day since 1970 in the form 2006-01-02", flag.name, flag.text)
 		}
 		*flag.day = at.UnixMilli() / (keyschema.DayHours * keyschema.HourMs)
 	}
@@ -214,7 +215,7 @@ func (c *rollupCommands) days() (first, last int64, err error) {
 	return first, last, nil
 }
 
-// storedRetention keeps the retention that the server last ran with.
+// storedRetention sets the retention that the server last ran with.
 func storedRetention(ctx context.Context, store storage.Store, opts *rollupstore.Options) error {
 	schemas, err := store.Tables(ctx)
 	if err != nil {
@@ -253,8 +254,8 @@ func verifyRollups(ctx context.Context, t *job.Rollups, first, last int64, w io.
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%d hours and %d days compared, %d differ; %d hours marked as stale, %d series without a cell, "+
-		"%d days and %d months yet to compute; the samples of %d hours are gone\n",
+	fmt.Fprintf(w, "compared %d hours and %d days, %d differ; skipped %d dirty hours, %d series without a cell, "+
+		"%d pending days and %d pending months, and %d hours whose samples have expired\n",
 		v.Hours, v.Days, v.Different, v.Stale, v.Missing, v.PendingDays, v.PendingMonths, v.Orphans)
 	if v.Different > 0 {
 		return errors.New("rollups differ from raw samples: tsdb rollup rebuild repairs them")

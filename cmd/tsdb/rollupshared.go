@@ -17,8 +17,8 @@ import (
 	"halite/storage/lease"
 )
 
-// open opens the tables: for itself if they are one server's, which must have stopped; shared if they are those of servers in
-// mode through. Nothing of those is created or changed.
+// open opens the tables. Those of a single server are opened exclusively, so the server must have stopped. Those of servers
+// in mode through are shared, and open creates and changes nothing in them.
 func (c *rollupCommands) open(ctx context.Context) (store storage.Store, shared bool, err error) {
 	if c.packDelay <= 0 {
 		return nil, false, errors.New("--bigtable.pack-delay must be above 0")
@@ -42,7 +42,7 @@ func (c *rollupCommands) open(ctx context.Context) (store storage.Store, shared 
 	return store, false, err
 }
 
-// isShared tells whether tables belong to servers in mode through.
+// isShared reports whether the tables belong to servers in mode through.
 func isShared(ctx context.Context, store storage.Store) (bool, error) {
 	meta, err := store.Table(ctx, storage.TableMeta)
 	if err != nil {
@@ -50,12 +50,12 @@ func isShared(ctx context.Context, store storage.Store) (bool, error) {
 	}
 	them, err := readOwner(ctx, meta)
 	if err != nil {
-		return false, fmt.Errorf("find out whose the tables are: %w", err)
+		return false, fmt.Errorf("read the owner of the tables: %w", err)
 	}
 	return them.Mode == modeThrough, nil
 }
 
-// runShared works on tables beside the servers that use them.
+// runShared works on tables while servers use them.
 func (c *rollupCommands) runShared(
 	ctx context.Context, store storage.Store, rebuild bool, first, last int64, w io.Writer,
 ) (err error) {
@@ -64,7 +64,7 @@ func (c *rollupCommands) runShared(
 		return err
 	}
 	if !slices.ContainsFunc(schemas, func(s storage.TableSchema) bool { return s.Name == storage.TableRollup }) {
-		return fmt.Errorf("there is no table %s: these servers keep no rollups (--storage.rollups)", storage.TableRollup)
+		return fmt.Errorf("there is no table %s: these servers have no rollups (--storage.rollups)", storage.TableRollup)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	as := &serveConfig{engine: engineBigtable, throughMode: throughConfig{mode: modeThrough}}

@@ -83,7 +83,7 @@ func TestThroughRollupTools(t *testing.T) {
 		out, err := exec.Command(binary, append(append([]string{"rollup"}, args...), bigtableFlags...)...).CombinedOutput()
 		return string(out), err
 	}
-	const done = "192 hours and 0 days compared, 0 differ; 0 hours marked as stale"
+	const done = "compared 192 hours and 0 days, 0 differ; skipped 0 dirty hours"
 	out, err := tool("verify")
 	require.Error(t, err)
 	require.Contains(t, out, "meta", "no tables at all")

@@ -33,8 +33,8 @@
 // lies.
 //
 // Decoded states are kept in the table of the rows: those of a day's hours, of a month's days, and what the hours of a day
-// join to where a window has the whole day, which are one look-up and one join then. An entry has the epoch that
-// [rollupstore.Store.AppendVersions] gave before it was read; epochs are asked for after the head was read, as those of rows are.
+// join to where a window has the whole day, which are one look-up and one join then. An entry has the versions that
+// AppendVersions of rollup/store returned before it was read. Versions are read after the head, like those of rows.
 //
 // Invariants: times in a column ascend strictly; no sample outside the window or older than retention is returned; a
 // failed read fails the whole query, a short answer is never given; what a query holds in memory at once is counted
