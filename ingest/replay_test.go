@@ -83,3 +83,20 @@ func TestReplayInLessMemory(t *testing.T) {
 	require.Len(t, found, len(all))
 	r.close()
 }
+
+// TestReplayBesideManySeries: where the series of the log take more than all memory of samples and series, a quarter of it
+// is left for rows. The replay flushes the others and takes every series.
+func TestReplayBesideManySeries(t *testing.T) {
+	c := newClock()
+	killed, all := fillLog(t, c, 20_000, nil)
+	const totalBytes = 800 << 10
+	r := openRig(t, killed, c, func(o *Options) { o.Head.TotalBytesMax, o.Head.FlushBytes = totalBytes, 64<<10 })
+	require.Greater(t, r.seriesBytes(), int64(totalBytes))
+	require.LessOrEqual(t, r.head.Bytes(), int64(totalBytes/totalShares/4*5+replayBatchSamples*100))
+	require.Less(t, r.head.Rows(), len(all))
+	require.EqualValues(t, len(all), r.series.Load())
+	requireFilled(t, r, all, 0, 300)
+	r.flush()
+	requireFilled(t, r, all, 300, 400)
+	r.close()
+}
