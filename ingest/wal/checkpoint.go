@@ -24,16 +24,16 @@ type checkpointWriter struct {
 	written   int64
 }
 
-// newCheckpointWriter begins the checkpoint that stands before the segment next, of which it needs salt, number and
-// firstSeq.
-func newCheckpointWriter(fs vfs.FS, dir string, next *header) (*checkpointWriter, error) {
+// newCheckpointWriter begins the checkpoint that stands before the segment next. It needs salt, number and firstSeq of
+// that segment. The tables hold all frames before the segment cut.
+func newCheckpointWriter(fs vfs.FS, dir string, next *header, cut uint64) (*checkpointWriter, error) {
 	c := &checkpointWriter{fs: fs, dir: dir, name: checkpointName(next.number), salt: next.salt}
 	f, err := fs.Create(c.tempPath(), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, fmt.Errorf("create checkpoint: %w", err)
 	}
 	c.file = f
-	h := header{typ: typeCheckpoint, salt: next.salt, number: next.number, firstSeq: next.firstSeq}
+	h := header{typ: typeCheckpoint, salt: next.salt, number: next.number, firstSeq: next.firstSeq, cut: cut}
 	c.buf = h.append(c.buf)
 	c.at = tip{seq: 1, sum: h.sum}
 	return c, nil
@@ -114,7 +114,7 @@ func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, paylo
 	if err != nil || !needed {
 		return err
 	}
-	c, err := newCheckpointWriter(l.fs, l.opts.Dir, l.segmentHeader(before))
+	c, err := newCheckpointWriter(l.fs, l.opts.Dir, l.segmentHeader(before), before)
 	if err != nil {
 		return err
 	}

@@ -426,11 +426,11 @@ func TestNewerFormatIsRefusedAndKept(t *testing.T) {
 		if name == watermarkName {
 			for slot := range slotCount {
 				b := contents[slot*slotSpacing:]
-				b[8] = 2
+				b[8] = formatVersion + 1
 				rehash(b[:slotBytes])
 			}
 		} else {
-			contents[8] = 2
+			contents[8] = formatVersion + 1
 			rehash(contents[:headerBytes])
 		}
 		writeFile(t, fs, path(name), contents)

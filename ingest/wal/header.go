@@ -9,7 +9,7 @@ import (
 
 const (
 	headerBytes   = 72
-	formatVersion = 1
+	formatVersion = 2
 
 	typeSegment    byte = 1
 	typeCheckpoint byte = 2
@@ -30,6 +30,9 @@ type header struct {
 	// torn tail of a run that ended there. Both are 0 if nothing precedes or a checkpoint stands in for it.
 	prevBytes int64
 	prevSum   uint64
+	// cut, in a checkpoint, is the segment before which the tables hold everything: those frames are in no file of the
+	// log. It takes the place of prevBytes. A checkpoint that a salvage wrote keeps the cut of the one before it.
+	cut uint64
 	// bornBytes of this file were synced before it got its name.
 	bornBytes int64
 	// sum of the header, the predecessor of the first frame.
@@ -40,7 +43,11 @@ func (h *header) append(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, headerMagic[:]...)
 	dst = append(dst, formatVersion, 0, h.typ, 0, 0, 0, 0, 0)
-	for _, v := range [...]uint64{h.salt, h.number, h.firstSeq, uint64(h.prevBytes), h.prevSum, uint64(h.bornBytes)} {
+	before := uint64(h.prevBytes)
+	if h.typ == typeCheckpoint {
+		before = h.cut
+	}
+	for _, v := range [...]uint64{h.salt, h.number, h.firstSeq, before, h.prevSum, uint64(h.bornBytes)} {
 		dst = binary.LittleEndian.AppendUint64(dst, v)
 	}
 	h.sum = xxh3.Hash(dst[start:])
@@ -55,18 +62,32 @@ func parseHeader(b []byte) (h header, reason string, err error) {
 	}
 	b = b[:headerBytes]
 	h.sum = binary.LittleEndian.Uint64(b[headerBytes-8:])
-	if [8]byte(b) != headerMagic || xxh3.Hash(b[:headerBytes-8]) != h.sum {
+	intact := xxh3.Hash(b[:headerBytes-8]) == h.sum
+	version := binary.LittleEndian.Uint16(b[8:])
+	switch {
+	case [8]byte(b) != headerMagic || !intact && version <= formatVersion:
 		return h, "file header fails its checksum", nil
-	}
-	if v := binary.LittleEndian.Uint16(b[8:]); v != formatVersion {
-		return h, "", fmt.Errorf("%w: file has version %d, this program reads %d", ErrVersion, v, formatVersion)
+	case !intact:
+		return h, unknownVersion(version), nil
+	case version != formatVersion:
+		return h, "", fmt.Errorf("%w: file has version %d, this program reads %d", ErrVersion, version, formatVersion)
 	}
 	h.typ = b[10]
 	h.salt = binary.LittleEndian.Uint64(b[16:])
 	h.number = binary.LittleEndian.Uint64(b[24:])
 	h.firstSeq = binary.LittleEndian.Uint64(b[32:])
-	h.prevBytes = int64(binary.LittleEndian.Uint64(b[40:]))
+	if h.typ == typeCheckpoint {
+		h.cut = binary.LittleEndian.Uint64(b[40:])
+	} else {
+		h.prevBytes = int64(binary.LittleEndian.Uint64(b[40:]))
+	}
 	h.prevSum = binary.LittleEndian.Uint64(b[48:])
 	h.bornBytes = int64(binary.LittleEndian.Uint64(b[56:]))
 	return h, "", nil
+}
+
+// unknownVersion describes bytes that name a later version and do not verify as one of this version.
+func unknownVersion(version uint16) string {
+	return fmt.Sprintf("it names version %d of the format, and this program reads version %d: a newer program wrote it, or it is "+
+		"damaged", version, formatVersion)
 }

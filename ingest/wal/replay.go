@@ -155,7 +155,7 @@ func (w *walker) carried(h *header) (frames []byte, at tip, err error) {
 	return frames, at, nil
 }
 
-// ensureMark makes the watermark file exist and say that the log is open.
+// ensureMark makes the watermark file exist, and say that the log is open and was started once more.
 func (l *Log) ensureMark(w *walker) error {
 	if !w.markOK {
 		w.mark = mark{salt: w.salt, nextSeq: w.cur.seq}
@@ -175,9 +175,10 @@ func (l *Log) ensureMark(w *walker) error {
 		return err
 	}
 	l.mark = m
-	unclean := w.mark
-	unclean.clean = false
-	return m.advance(unclean)
+	begun := w.mark
+	begun.clean = false
+	begun.starts++
+	return m.begin(begun)
 }
 
 func newSalt() (uint64, error) {

@@ -44,7 +44,7 @@ func (l *Log) salvage(w *walker, frames int64) error {
 
 // checkpointSurvivors writes and publishes the checkpoint of everything readable.
 func (l *Log) checkpointSurvivors(w *walker, next *header, frames int64) (sizeBytes int64, err error) {
-	c, err := newCheckpointWriter(l.fs, l.opts.Dir, next)
+	c, err := newCheckpointWriter(l.fs, l.opts.Dir, next, w.cut())
 	if err != nil {
 		return 0, err
 	}

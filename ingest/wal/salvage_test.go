@@ -101,9 +101,12 @@ func TestCarriedFramesAreVouchedForAtOnce(t *testing.T) {
 	require.NoError(t, l.Close())
 
 	var atMark *vfs.MemFS
+	marks := 0
 	opts := testOptions(errorfs.Wrap(crashed, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileWriteAt && atMark == nil {
-			atMark = crashed.CrashClone(vfs.CrashCloneCfg{})
+		if op.Kind == errorfs.OpFileWriteAt {
+			if marks++; marks == slotCount+1 { // behind those that count the start
+				atMark = crashed.CrashClone(vfs.CrashCloneCfg{})
+			}
 		}
 		return nil
 	})))

@@ -81,14 +81,8 @@ func (w *walker) run() error {
 	if w.fresh() {
 		return nil
 	}
-	if !w.markOK {
-		d := DamageError{File: watermarkName, Reason: "neither slot of the watermark is intact", Err: w.markErr}
-		if !w.watermark {
-			d.Reason = "the watermark file is missing"
-		}
-		if err := w.lose(d, 0); err != nil {
-			return err
-		}
+	if err := w.checkMarkFile(); err != nil {
+		return err
 	}
 	if w.checkpoint > 0 {
 		if err := w.walkCheckpoint(); err != nil {
@@ -104,6 +98,43 @@ func (w *walker) run() error {
 		}
 	}
 	return w.checkMark()
+}
+
+// checkFiles looks for files that are missing or have a damaged header. It reads no frames.
+func (w *walker) checkFiles() error {
+	if w.fresh() {
+		return nil
+	}
+	if err := w.checkMarkFile(); err != nil {
+		return err
+	}
+	if w.ckpt.bad != "" {
+		return w.lose(DamageError{File: w.ckpt.name, Segment: w.checkpoint, Reason: w.ckpt.bad, Err: w.ckpt.readErr}, 0)
+	}
+	if err := w.checkFirst(); err != nil {
+		return err
+	}
+	for i, s := range w.files {
+		if i > 0 && s.number > w.files[i-1].number+1 {
+			return w.missing(w.files[i-1].number+1, w.firstSeq(i))
+		}
+		if s.bad != "" {
+			return w.lose(DamageError{File: s.name, Segment: s.number, Reason: s.bad, Err: s.readErr}, 0)
+		}
+	}
+	return w.checkMark()
+}
+
+// checkMarkFile makes sure that there is a watermark.
+func (w *walker) checkMarkFile() error {
+	if w.markOK {
+		return nil
+	}
+	d := DamageError{File: watermarkName, Reason: "neither slot of the watermark is intact", Err: w.markErr}
+	if !w.watermark {
+		d.Reason = "the watermark file is missing"
+	}
+	return w.lose(d, 0)
 }
 
 // fresh: nothing was ever appended. The watermark file may exist, it is the first to be made.

@@ -33,6 +33,8 @@ type mark struct {
 	nextSeq uint64
 	// clean: the log was closed, nothing lies behind pos.
 	clean bool
+	// starts counts how often the log was opened. It tells a copy from before a start.
+	starts uint32
 }
 
 func (m *mark) append(dst []byte) []byte {
@@ -42,7 +44,7 @@ func (m *mark) append(dst []byte) []byte {
 	if m.clean {
 		flags = 1
 	}
-	dst = append(dst, formatVersion, 0, flags, 0, 0, 0, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(append(dst, formatVersion, 0, flags, 0), m.starts)
 	for _, v := range [...]uint64{m.salt, m.generation, m.pos.Segment, uint64(m.pos.Offset), m.sum, m.nextSeq} {
 		dst = binary.LittleEndian.AppendUint64(dst, v)
 	}
@@ -62,6 +64,7 @@ func parseMark(b []byte) (m mark, ok bool, err error) {
 		return m, false, fmt.Errorf("%w: watermark has version %d, this program reads %d", ErrVersion, v, formatVersion)
 	}
 	m.clean = b[10]&1 != 0
+	m.starts = binary.LittleEndian.Uint32(b[12:])
 	m.salt = binary.LittleEndian.Uint64(b[16:])
 	m.generation = binary.LittleEndian.Uint64(b[24:])
 	m.pos.Segment = binary.LittleEndian.Uint64(b[32:])
@@ -86,11 +89,20 @@ func readMark(fs vfs.FS, dir string) (m mark, ok bool, err error) {
 			m, ok = s, true
 		}
 	}
+	if r.err == nil && !ok {
+		for slot := range int64(slotCount) {
+			if b := r.view(slot*slotSpacing, slotBytes); len(b) == slotBytes && [8]byte(b) == watermarkMagic {
+				if v := binary.LittleEndian.Uint16(b[8:]); v > formatVersion {
+					err = errors.New(unknownVersion(v))
+				}
+			}
+		}
+	}
 	if r.err != nil {
 		// An older slot that happens to be readable must not pass for the newest.
 		return m, false, errors.Join(fmt.Errorf("watermark: %w", r.err), r.close())
 	}
-	return m, ok, r.close()
+	return m, ok, errors.Join(err, r.close())
 }
 
 // watermark is the open file. Its methods may be called concurrently.
@@ -126,13 +138,31 @@ func openWatermark(fs vfs.FS, dir string, last mark) (*watermark, error) {
 	return w, nil
 }
 
-// advance makes m durable, unless a later one already is. Salt and generation are filled in.
+// advance makes m durable, unless a later one already is. Salt, generation and starts are filled in.
 func (w *watermark) advance(m mark) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if m.pos.Before(w.last.pos) || m.pos == w.last.pos && m.clean == w.last.clean {
 		return nil
 	}
+	m.starts = w.last.starts
+	return w.write(m)
+}
+
+// begin makes m durable in both slots, so that the damage of one slot does not look like an older log.
+func (w *watermark) begin(m mark) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for range slotCount {
+		if err := w.write(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write makes m durable. Salt and generation are filled in. w.mu is held.
+func (w *watermark) write(m mark) error {
 	m.salt, m.generation = w.last.salt, w.last.generation+1
 	at := int64(m.generation % slotCount * slotSpacing)
 	if _, err := w.file.WriteAt(m.append(make([]byte, 0, slotBytes)), at); err != nil {
