@@ -73,12 +73,6 @@ func acceptLosses(opts *Options, to *pebble.Options) (lost []Damage, err error) 
 		return lost, err
 	}
 	tree := opts.FS.PathJoin(opts.Dir, treeName)
-	if d := checkOptions(opts.FS, tree, to); d != nil && opts.AcceptLoss(d.File) {
-		opts.Logger.Warn("the tree's options are set aside, as accepted; they hold no rows", "file", d.File, "reason", d.Reason)
-		if err := moveToLost(opts, d.File); err != nil {
-			return nil, err
-		}
-	}
 	m, err := readManifest(opts.FS, tree)
 	if err != nil || m.name == "" {
 		return lost, err

@@ -58,6 +58,9 @@ func osFS(fs vfs.FS) vfs.FS {
 
 // openFS opens the store on a given file system.
 func openFS(opts Options, h *health) (*Store, error) {
+	if err := admitNew(&opts); err != nil {
+		return nil, err
+	}
 	if opts.ReadOnly {
 		opts.FS = readFS{opts.FS}
 	} else if err := makeDir(opts.FS, opts.Dir); err != nil {
@@ -105,16 +108,15 @@ func (s *Store) openTree(to *pebble.Options) (err error) {
 	if opts.ReadOnly {
 		to.ReadOnly, to.DisableConsistencyCheck = true, true
 	} else {
+		exists, err := s.admit(to)
+		if err != nil {
+			return err
+		}
+		to.ErrorIfNotExists = exists
 		// The tree makes its directory itself, but not the directory's name durable. From here on a crash at any point leaves
 		// a directory that opens: see treeFS.
 		if err := makeDir(opts.FS, tree); err != nil {
 			return engineError("create directory", err)
-		}
-		if err := checkManifest(opts.FS, opts.Dir); err != nil {
-			return err
-		}
-		if s.lost, err = acceptLosses(opts, to); err != nil {
-			return err
 		}
 	}
 	if s.db, err = pebble.Open(tree, to); err != nil {
@@ -199,7 +201,7 @@ func treeOptions(opts Options, h *health, spanEnd func(key []byte) []byte, watch
 		Merger:                      newMerger(),
 		KeySchema:                   keySchema.Name,
 		KeySchemas:                  sstable.MakeKeySchemas(&keySchema),
-		FormatMajorVersion:          pebble.FormatValueSeparation,
+		FormatMajorVersion:          formatVersion,
 		DisableWAL:                  true,
 		MaxOpenFiles:                opts.OpenFilesMax,
 		MemTableSize:                uint64(opts.MemtableBytes),

@@ -7,8 +7,11 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/storage"
 )
 
 // Defaults of Options, for a machine with two cores and a few gigabytes of memory.
@@ -45,6 +48,7 @@ const (
 	tableFileBytesL0      = 4 << 20
 	manifestFileBytesMax  = 64 << 10 // then a new one begins, unless it would be half as large
 	compactionsMaxAllowed = 64
+	formatVersion         = pebble.FormatValueSeparation
 )
 
 // Options configure Open. Only Dir is required.
@@ -59,6 +63,9 @@ type Options struct {
 	// AcceptLoss says which table files, by their names like 000012.sst, Open may leave out if they are damaged or missing. It
 	// sets their remains aside in the folder lost, and Store.Lost tells what they held. nil accepts no loss.
 	AcceptLoss func(file string) bool
+	// Admit, if not nil, decides how the store is opened, before Open changes anything in Dir. It gets a read-only view of the
+	// tables, nil if there are none. Open returns its error, and leaves Dir as it is.
+	Admit func(tables storage.Store) (Admission, error)
 	// CacheBytes bounds the block cache; 0 is CacheBytesDefault.
 	CacheBytes int64
 	// MemtableBytes bounds one memtable; up to four may queue. 0 is MemtableBytesDefault.

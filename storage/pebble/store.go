@@ -177,6 +177,9 @@ func (s *Store) awaitFlush(ctx context.Context, done <-chan struct{}, failures u
 // waitRoom returns when a write may enter, or an error that wraps storage.ErrUnavailable: when flushes fail, or when
 // the tree has held writes back for too long.
 func (s *Store) waitRoom(ctx context.Context) error {
+	if s.opts.ReadOnly {
+		return fmt.Errorf("%w: the store is open for reading only", storage.ErrUnavailable)
+	}
 	if err := s.checkOpen(); err != nil {
 		return err
 	}
