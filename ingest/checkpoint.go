@@ -34,13 +34,18 @@ func (i *Ingester) checkpoint(ctx context.Context, force bool) error {
 		return err
 	}
 	// Samples logged before the cut are in rows by the time that OldestSegment has looked at their stripe.
-	point, err := i.log.Cut()
+	cut, err := i.log.Cut()
 	if err != nil {
 		i.metrics.checkFails.Inc()
 		return fmt.Errorf("cut the log: %w", err)
 	}
+	point := cut
 	if oldest, ok := i.head.OldestSegment(); ok {
 		point = min(point, oldest)
+	}
+	if err := i.foretell(ctx, point, cut); err != nil {
+		i.metrics.checkFails.Inc()
+		return err
 	}
 	if err := i.opts.Store.Sync(ctx); err != nil {
 		i.metrics.checkFails.Inc()

@@ -74,8 +74,10 @@ type Ingester struct {
 	sequence     *sequence
 	order        order
 	formers      []formerNumber
-	truncated    uint64 // first segment of the log
-	unsynced     bool   // rows were flushed since the last sync
+	identity     identity // as the tables hold it
+	drained      bool     // no samples will follow
+	truncated    uint64   // first segment of the log
+	unsynced     bool     // rows were flushed since the last sync
 	checkpointed time.Time
 
 	// cleanMu admits one cleaning of tombstones at a time; taken before flushMu.
@@ -94,7 +96,7 @@ type Ingester struct {
 }
 
 // Open replays the log into the head and starts the background jobs. A damaged log is a *wal.DamageError unless
-// Options.AcceptWALLoss.
+// Options.AcceptWALLoss. A log and tables that do not belong together are an *IdentityError unless that loss is accepted.
 func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -133,7 +135,7 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	}); err != nil {
 		return nil, fmt.Errorf("open the write-ahead log: %w", err)
 	}
-	if err := i.replayLog(ctx); err != nil {
+	if err := i.takeLog(ctx); err != nil {
 		return nil, errors.Join(err, i.log.Close())
 	}
 	i.checkSpace()
@@ -141,6 +143,17 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	i.seriesLimits.watch(opts.Registerer)
 	i.startJobs()
 	return i, nil
+}
+
+// takeLog reads the log back, once it is sure that it is the log of the tables.
+func (i *Ingester) takeLog(ctx context.Context) error {
+	if err := i.agree(ctx); err != nil {
+		return err
+	}
+	if err := i.replayLog(ctx); err != nil {
+		return err
+	}
+	return i.bind(ctx)
 }
 
 func (i *Ingester) openTables(ctx context.Context) (err error) {
@@ -190,6 +203,9 @@ func (i *Ingester) Close(ctx context.Context) error {
 	err := i.drain(ctx)
 	i.jobs.Wait()
 	if err == nil {
+		i.flushMu.Lock()
+		i.drained = true
+		i.flushMu.Unlock()
 		err = i.Flush(ctx)
 	}
 	if closeErr := i.log.Close(); closeErr != nil {

@@ -53,10 +53,15 @@ type Options struct {
 	WALCommitDelay time.Duration
 	// WALBufferBytesMax bounds the bytes that wait for the log's disk; writes are refused past it. 0 means the log's default.
 	WALBufferBytesMax int
-	// AcceptWALLoss opens a damaged log and gives up the records that its damage made unreadable.
+	// AcceptWALLoss opens a damaged log and gives up the records that its damage made unreadable. It also opens tables whose
+	// log is missing, older than they are, or another one.
 	AcceptWALLoss bool
 	// Replaying, if set, is called with the progress about twice a second while Open replays the log, and at the end.
 	Replaying func(ReplayProgress)
+	// AcceptTableLoss opens a log whose tables are missing or older than it is.
+	AcceptTableLoss bool
+	// TakeOver makes the tables those of this log, whichever log they belonged to before.
+	TakeOver bool
 	// FreeBytesMin refuses writes while the log's file system has less free space; 0 means 1 GiB, negative turns it off.
 	FreeBytesMin int64
 	// Reserve, if set, is called once a second and makes sure that disk space is held back for the next start. Writes are

@@ -59,7 +59,11 @@ func (db *database) lostTables() []pebble.Damage {
 
 // lostFrom tells whether rows of one of the tables are among the losses.
 func (db *database) lostFrom(tables ...string) bool {
-	return slices.ContainsFunc(db.lostTables(), func(d pebble.Damage) bool { return slices.Contains(tables, d.Table) })
+	return lostFrom(db.lostTables(), tables...)
+}
+
+func lostFrom(lost []pebble.Damage, tables ...string) bool {
+	return slices.ContainsFunc(lost, func(d pebble.Damage) bool { return slices.Contains(tables, d.Table) })
 }
 
 // restoreSequence makes run numbers go on above those in use, if the row that says so may be lost.

@@ -175,8 +175,9 @@ func (db *database) ingestOptions(
 		Tombstones: db.deleted, Deleting: db.deleting(watch),
 		Dir: walDir(c.storagePath), Store: db.store, Index: db.index, Schema: db.schema,
 		Retention: time.Duration(ages.Longest()), Ages: ages,
-		AcceptWALLoss: c.acceptWALLoss, FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log,
-		Registerer: r, Now: c.clock(), Replaying: c.replaying, Reserve: newReserve(c).restore,
+		AcceptWALLoss: c.acceptWALLoss, AcceptTableLoss: c.acceptsTableLoss(db.tables), TakeOver: c.takesOver(),
+		FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log, Registerer: r, Now: c.clock(),
+		Replaying: c.replaying, Reserve: newReserve(c).restore,
 		Head:   ingest.HeadOptions{BytesMax: c.headBytesMax, TotalBytesMax: c.headTotalBytesMax},
 		Limits: c.ingestLimits(),
 	}

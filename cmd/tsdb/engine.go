@@ -96,6 +96,9 @@ func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 			err = share(ctx, store, c.takeOver, time.Now())
 		} else {
 			err = claim(ctx, store, c.storagePath, c.takeOver, time.Now())
+			if err == nil {
+				_, err = c.checkIdentity(ctx, store, log)
+			}
 		}
 		if err != nil {
 			return nil, errors.Join(err, store.Close())
@@ -106,6 +109,7 @@ func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 		Dir: tablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, TabletBytesMax: c.tabletBytes,
 		TabletRowsHot: c.tabletRows, OpenFilesMax: c.openTablesMax, Logger: log, Registerer: r,
 		Bundle: bundleCodec(), Now: c.clock(), AcceptLoss: c.acceptsLoss(), Waiting: c.waiting,
+		Admit: func(tables storage.Store) (pebble.Admission, error) { return c.checkIdentity(ctx, tables, log) },
 	})
 	if errors.Is(err, storage.ErrLocked) {
 		return nil, fmt.Errorf("%s: another process holds the lock of this directory: %w", c.storagePath, err)

@@ -10,7 +10,7 @@ import (
 func main() {
 	privateFiles()
 	if err := runCommand(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "tsdb:", err)
+		fmt.Fprintln(os.Stderr, "tsdb:", withAdvice(err))
 		os.Exit(1)
 	}
 }

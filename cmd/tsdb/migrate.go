@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"halite/storage"
+	"halite/storage/pebble"
 )
 
 // migrateConfig holds the flags of `tsdb migrate`.
@@ -65,7 +66,7 @@ func runMigration(ctx context.Context, c *migrateConfig, w io.Writer) (err error
 	// Both sides judge by the same moment which cells are too old.
 	began := time.Now()
 	now := func() time.Time { return began }
-	local, err := openTablesAlone(c.storagePath, now)
+	local, err := openTablesAlone(c.storagePath, pebble.Options{Now: now, ReadOnly: c.to == engineBigtable})
 	if errors.Is(err, storage.ErrLocked) {
 		return fmt.Errorf("%s is in use: stop its server first: %w", c.storagePath, err)
 	}

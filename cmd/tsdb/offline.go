@@ -29,7 +29,8 @@ func (c *offlineConfig) addFlags(cmd *kingpin.CmdClause) {
 	c.bigtable.addFlags(cmd)
 }
 
-// open opens the tables. On one machine that takes the lock of the directory; tables in Bigtable may be in use.
+// open opens the tables to read them. On one machine that takes the lock of the directory and changes nothing else in it;
+// tables in Bigtable may be in use.
 func (c *offlineConfig) open(ctx context.Context) (storage.Store, error) {
 	if c.engine == engineBigtable {
 		if err := c.bigtable.Validate(); err != nil {
@@ -37,20 +38,26 @@ func (c *offlineConfig) open(ctx context.Context) (storage.Store, error) {
 		}
 		return openBigtable(ctx, c.bigtable.options())
 	}
+	return c.openLocal(pebble.Options{ReadOnly: true})
+}
+
+// openLocal opens the tables of the directory, which must exist.
+func (c *offlineConfig) openLocal(opts pebble.Options) (storage.Store, error) {
 	if _, err := os.Stat(tablesDir(c.storagePath)); err != nil {
 		return nil, fmt.Errorf("%s holds no tables of this server (another engine is named by --storage.engine): %w", c.storagePath,
 			err)
 	}
-	return openTablesAlone(c.storagePath, nil)
+	return openTablesAlone(c.storagePath, opts)
 }
 
-// openTablesAlone opens the tables below a directory that no server uses. Now is the clock for GC policies; nil is time.Now.
-func openTablesAlone(path string, now func() time.Time) (storage.Store, error) {
+// openTablesAlone opens the tables below a directory that no server uses.
+func openTablesAlone(path string, opts pebble.Options) (storage.Store, error) {
 	lock, err := lockStorage(path)
 	if err != nil {
 		return nil, err
 	}
-	store, err := pebble.Open(pebble.Options{Dir: tablesDir(path), Now: now, Bundle: bundleCodec(), BundleEvery: -1})
+	opts.Dir, opts.Bundle, opts.BundleEvery = tablesDir(path), bundleCodec(), -1
+	store, err := pebble.Open(opts)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -59,16 +66,26 @@ func openTablesAlone(path string, now func() time.Time) (storage.Store, error) {
 
 // openAlone opens the tables so that nobody else writes to them until they are closed: their server has stopped.
 func (c *offlineConfig) openAlone(ctx context.Context) (storage.Store, error) {
+	server := serveConfig{engine: c.engine, storagePath: c.storagePath}
+	if c.engine == enginePebble {
+		return c.openLocal(pebble.Options{Admit: func(tables storage.Store) (pebble.Admission, error) {
+			return server.checkIdentity(ctx, tables, nil)
+		}})
+	}
 	store, err := c.open(ctx)
-	if err != nil || c.engine == enginePebble {
-		return store, err
+	if err != nil {
+		return nil, err
 	}
 	lock, err := lockStorage(c.storagePath)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	store = &lockedStore{store, lock}
-	if err := claim(ctx, store, c.storagePath, false, time.Now()); err != nil {
+	err = claim(ctx, store, c.storagePath, false, time.Now())
+	if err == nil {
+		_, err = server.checkIdentity(ctx, store, nil)
+	}
+	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	log, err := wal.Open(wal.Options{Dir: walDir(c.storagePath), FS: vfs.Default})

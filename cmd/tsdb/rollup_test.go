@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
@@ -48,6 +50,17 @@ func writeHour(t *testing.T, path string, hour int64, value float64) {
 	require.NoError(t, store.Close())
 }
 
+// createStore creates the database that a server starts with.
+func createStore(t *testing.T, path string) {
+	app := kingpin.New("tsdb", "")
+	config := addServeFlags(app.Command("serve", ""))
+	_, err := app.Parse([]string{"serve", "--storage.path", path})
+	require.NoError(t, err)
+	db, err := openDatabase(context.Background(), config, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	require.NoError(t, err)
+	require.NoError(t, db.close(context.Background()))
+}
+
 func TestRollupVerifyAndRebuild(t *testing.T) {
 	path := t.TempDir()
 	_, err := rollupCommand(t, "verify", "--storage.path", path)
@@ -55,6 +68,7 @@ func TestRollupVerifyAndRebuild(t *testing.T) {
 
 	day := time.Now().UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour)
 	hour := keyschema.HourOf(day.UnixMilli()) + 5
+	createStore(t, path)
 	writeHour(t, path, hour, 2)
 	out, err := rollupCommand(t, "rebuild", "--storage.path", path)
 	require.NoError(t, err, out)
