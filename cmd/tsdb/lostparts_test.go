@@ -20,11 +20,11 @@ func refusedStart(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// listFiles names all files below a directory but the locks.
+// listFiles names all files below a directory but the locks and the space held back.
 func listFiles(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && d.Name() != "LOCK" {
+		if err == nil && !d.IsDir() && d.Name() != "LOCK" && d.Name() != "reserve" {
 			names = append(names, path)
 		}
 		return err
@@ -72,6 +72,9 @@ func TestLostPartsAreRefused(t *testing.T) {
 			_, err = tsdb("rollup", "rebuild", "--storage.path", dir)
 			require.Error(t, err)
 			require.Equal(t, before, listFiles(t, dir), err)
+			out, err = tsdb("verify", "--storage.path", dir)
+			require.Error(t, err, out)
+			require.Equal(t, before, listFiles(t, dir), out)
 
 			s := startServer(t, dir, "--no-web.self-scrape", c.flag)
 			if c.keepsCut {

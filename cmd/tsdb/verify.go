@@ -49,6 +49,7 @@ const (
 	findingFile  = "table file"
 	findingIndex = "series index"
 	findingMeta  = "table meta"
+	findingPair  = "log and tables"
 	findingLog   = "log"
 )
 
@@ -220,6 +221,11 @@ func (v *verification) inUse(ctx context.Context) error {
 }
 
 func (v *verification) openTables(ctx context.Context, store storage.Store) error {
+	server := serveConfig{engine: enginePebble, storagePath: v.path}
+	if _, err := server.checkIdentity(ctx, store, nil); errors.As(err, new(*ingest.IdentityError)) {
+		v.report.Damage = append(v.report.Damage, finding{Kind: findingPair, Reason: err.Error(),
+			Effect: "The server does not start. " + adviceFor(err)})
+	}
 	x, err := v.openIndex(ctx, store, func(opts index.Options) (*index.Index, error) {
 		x, damaged, err := index.OpenReadOnly(ctx, opts)
 		for _, day := range damaged {

@@ -191,6 +191,9 @@ func peekTree(opts *Options, to *pebble.Options) (files []*treeFile, names table
 // long as it says.
 func refusal(opts *Options, to *pebble.Options, cause error) error {
 	tree := opts.FS.PathJoin(opts.Dir, treeName)
+	if _, err := treeExists(opts); errors.Is(err, storage.ErrCorrupt) {
+		return engineError("open store", err)
+	}
 	if d := checkOptions(opts.FS, tree, to); d != nil {
 		return engineError("open store", d)
 	}
