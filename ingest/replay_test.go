@@ -57,7 +57,7 @@ func TestReplayReportsProgress(t *testing.T) {
 }
 
 // TestReplayInLessMemory: a log that was filled with a large head is replayed with a small one. The head stays within the
-// size from which a running server refuses writes, but for one batch. Every sample and series is there, although the limit
+// size from which a running server refuses writes. Every sample and series is there, although the limit
 // of series is far below their number.
 func TestReplayInLessMemory(t *testing.T) {
 	c := newClock()
@@ -67,7 +67,7 @@ func TestReplayInLessMemory(t *testing.T) {
 		o.Head.BytesMax, o.Head.FlushBytes = headBytes, 64<<10
 		o.Limits.SeriesMax = 10
 	})
-	require.LessOrEqual(t, r.head.Bytes(), int64(headBytes/4*5+replayBatchSamples*100))
+	require.LessOrEqual(t, r.head.Bytes(), int64(headBytes/4*5))
 	require.Less(t, r.head.Rows(), len(all))
 	require.EqualValues(t, len(all), r.series.Load())
 	requireFilled(t, r, all, 0, 300)
@@ -92,7 +92,7 @@ func TestReplayBesideManySeries(t *testing.T) {
 	const totalBytes = 800 << 10
 	r := openRig(t, killed, c, func(o *Options) { o.Head.TotalBytesMax, o.Head.FlushBytes = totalBytes, 64<<10 })
 	require.Greater(t, r.seriesBytes(), int64(totalBytes))
-	require.LessOrEqual(t, r.head.Bytes(), int64(totalBytes/totalShares/4*5+replayBatchSamples*100))
+	require.LessOrEqual(t, r.head.Bytes(), int64(totalBytes/totalShares/4*5))
 	require.Less(t, r.head.Rows(), len(all))
 	require.EqualValues(t, len(all), r.series.Load())
 	requireFilled(t, r, all, 0, 300)

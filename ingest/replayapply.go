@@ -190,7 +190,8 @@ func (p *replay) Touch(ref uint32, hour int64) { p.i.opts.Index.Touch(index.Ref(
 type relief struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	err    error // valid after done
+	rows   int // written; valid after done, as err is
+	err    error
 }
 
 // relieve keeps the head within the memory that it has while the server runs: the log may hold far more, because it still
@@ -198,17 +199,20 @@ type relief struct {
 // above the size from which writes are refused: what need not be flushed now can wait until the server is ready.
 func (p *replay) relieve() error {
 	most := p.i.rowBytesMax()
-	if p.relief == nil && p.i.head.Bytes() > most {
-		p.startRelief()
-	}
-	for p.relief != nil {
+	for p.i.head.Bytes() > most || p.relief != nil {
+		if p.relief == nil {
+			p.startRelief()
+		}
 		select {
 		case <-p.relief.done:
-			return p.awaitRelief()
+			if rows, err := p.awaitRelief(); err != nil || rows == 0 {
+				return err
+			}
+			continue // samples that came beside the flush may need another
 		default:
 		}
 		if p.i.head.Bytes() <= most/4*5 {
-			break
+			return nil
 		}
 		time.Sleep(reliefPoll)
 	}
@@ -223,17 +227,17 @@ func (p *replay) startRelief() {
 		defer close(r.done)
 		p.i.flushMu.Lock()
 		defer p.i.flushMu.Unlock()
-		_, r.err = p.i.relieve(ctx)
+		r.rows, r.err = p.i.relieve(ctx)
 	}()
 }
 
 // awaitRelief waits for the flush under way.
-func (p *replay) awaitRelief() error {
-	<-p.relief.done
-	p.relief.cancel()
-	err := p.relief.err
+func (p *replay) awaitRelief() (rows int, err error) {
+	r := p.relief
+	<-r.done
+	r.cancel()
 	p.relief = nil
-	return err
+	return r.rows, r.err
 }
 
 // endRelief cuts off the flush under way. Rows that it has not written stay in the head.
@@ -242,7 +246,7 @@ func (p *replay) endRelief() error {
 		return nil
 	}
 	p.relief.cancel()
-	if err := p.awaitRelief(); !errors.Is(err, context.Canceled) {
+	if _, err := p.awaitRelief(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return p.ctx.Err()
