@@ -77,6 +77,9 @@ func (c *offlineConfig) openAlone(ctx context.Context) (storage.Store, error) {
 		return nil, err
 	}
 	lock, err := lockStorage(c.storagePath)
+	if errors.Is(err, storage.ErrLocked) {
+		err = fmt.Errorf("stop its server first: %w", err)
+	}
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
