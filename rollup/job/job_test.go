@@ -17,7 +17,6 @@ import (
 	"halite/rollup/cell"
 	"halite/rollup/store"
 	"halite/storage"
-	"halite/storage/storagetest"
 )
 
 // known counts the known buckets of a series from firstDay on, and their samples.
@@ -306,16 +305,7 @@ func TestMarksDuringAPassSurvive(t *testing.T) {
 }
 
 func TestOptionsAndRequestsAreChecked(t *testing.T) {
-	const day = 24 * time.Hour
-	require.NoError(t, store.CheckRetention(30*day, 400*day, 0))
-	require.NoError(t, store.CheckRetention(0, 0, 0))
-	for _, bad := range [][3]time.Duration{
-		{30 * day, 20 * day, 0}, {0, 400 * day, 0}, {day, 400 * day, 300 * day}, {time.Hour, time.Hour, 0}, {day, 0, 400 * day},
-	} {
-		require.Error(t, store.CheckRetention(bad[0], bad[1], bad[2]), "%v", bad)
-	}
 	require.Error(t, Options{Share: 2}.Validate())
-	require.Error(t, store.Options{Tables: storagetest.NewModel(time.Now), MarksMax: -1}.Validate())
 
 	r, all, _ := filled(t, 1, nil)
 	defer r.close(t)
