@@ -1,29 +1,33 @@
-// Package loadtest is a client that loads a server with remote write, asks it what dashboards ask, and finds out whether
-// everything that was acknowledged can be read back. It measures any server that speaks remote write 1.0 and Prometheus'
-// HTTP API; [Run] loads one, [Compare] puts several side by side with the same bytes.
+// Package loadtest is a client that loads a server by remote write, asks it dashboard queries, and checks that every
+// acknowledged sample can be read back. It works with any server that accepts remote write 1.0 and answers Prometheus'
+// HTTP API. [Run] loads one server. [Compare] sends the same bytes to several servers.
 //
-// It is a client only: of Halite's own packages it knows the row keys (package keyschema), so that it can tell how its
-// series spread over key ranges, and nothing of how the server works. It is no micro-benchmark either: servers run in
-// processes of their own and are measured from outside.
+// The server runs in another process and is measured from outside. Of Halite's own packages, the client imports only
+// keyschema: it computes row keys to report how its series fall on key ranges.
 //
-// The parts, in the order in which a sample meets them:
+// The packages below, in the order in which a sample meets them:
 //
-//	fleet (below)  which series there are and what they read
-//	timeline       which step has which timestamp
-//	stream         which samples a sender sends, in which order and when: late ones, rewritten ones, shuffled ones
-//	batch, sender  the bytes; posting, retrying, counting
-//	ledger         which samples were acknowledged: two bits for each
-//	verification   the fleet once more, compared with what the server gives back
+//	fleet         the series and their values
+//	load          timestamps, order and encoding of requests
+//	client        write requests with retries; queries; remote read
+//	acked         the outcome of every write, in bits
+//	probe         dashboard queries and freshness during the load
+//	measure       latencies, CPU time, memory, disk
+//	verify        reads samples back and compares them with the fleet's
+//	distribution  samples per salt and tablet
+//	report        results as text and JSON
+//
+// Package plan stands apart: it estimates the nodes that a load needs in Bigtable.
 //
 // # Invariants
 //
-//   - A sample counts as acknowledged only if the request that held it was answered 2xx; as lost only if it was
-//     acknowledged and is not there; as different only if its bits are not those that the acknowledged writes allow.
-//   - The samples of a series are handed to the server by one sender, one request at a time.
+//   - A sample counts as acknowledged only if its request was answered 2xx. It counts as missing only if it was
+//     acknowledged and the server does not return it. It counts as different only if no write explains its bits.
+//   - One sender sends all samples of a series, one request at a time.
 //   - The same options and timestamps make the same requests.
 //
 // # Concurrency
 //
-// Run and Compare may be called from several goroutines. Within one call each sender owns its streams; the ledger and
-// the tallies are shared and safe for concurrent use.
+// Run and Compare may be called from several goroutines. Within a call, each sender owns its stream; the set of
+// acknowledged samples and the counters are shared and safe for concurrent use.
 package loadtest

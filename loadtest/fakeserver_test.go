@@ -3,6 +3,9 @@ package loadtest
 import (
 	"encoding/json"
 	"fmt"
+	"halite/loadtest/client"
+	"halite/loadtest/load"
+	"halite/loadtest/probe"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,20 +19,20 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 )
 
-// fakeServer is a server in memory. The functions change what it does wrong.
+// fakeServer is a server in memory. Its fields make it fail in chosen ways.
 type fakeServer struct {
 	*httptest.Server
 	t          testing.TB
-	remoteRead bool // else the endpoint is missing
-	busyReads  int  // so many reads are answered 503 first
-	// store returns the value to be stored and whether to store it at all, for each sample of a load.
+	remoteRead bool // false: the endpoint is missing
+	busyReads  int  // number of reads to answer 503 first
+	// store returns the value to store for a sample of a load, and whether to store it at all.
 	store func(labels string, s prompb.Sample) (float64, bool)
-	// refuse may answer a write request itself; n counts them from 1.
+	// refuse answers the write request number n, from 1, or returns false to accept it.
 	refuse func(n int, w http.ResponseWriter) bool
 
 	mu     sync.Mutex
 	writes int
-	data   map[string]map[int64]float64 // by labels as JSON of a map
+	data   map[string]map[int64]float64 // by labels, encoded as a JSON object, and timestamp
 }
 
 func newFakeServer(t testing.TB) *fakeServer {
@@ -43,8 +46,8 @@ func newFakeServer(t testing.TB) *fakeServer {
 	return s
 }
 
-func (s *fakeServer) target() Target {
-	return Target{WriteURL: s.URL + "/api/v1/write", QueryURL: s.URL}
+func (s *fakeServer) target() client.Target {
+	return client.Target{WriteURL: s.URL + "/api/v1/write", QueryURL: s.URL}
 }
 
 func labelsKey(labels []prompb.Label) string {
@@ -82,7 +85,7 @@ func (s *fakeServer) write(w http.ResponseWriter, r *http.Request) {
 		key := labelsKey(ts.Labels)
 		for _, x := range ts.Samples {
 			v, keep := x.Value, true
-			if s.store != nil && !strings.Contains(key, canaryMetric) {
+			if s.store != nil && !strings.Contains(key, probe.FreshnessMetric) {
 				v, keep = s.store(key, x)
 			}
 			if !keep {
@@ -97,7 +100,7 @@ func (s *fakeServer) write(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// find returns what matches, sorted by time.
+// find returns the samples of all matching series, sorted by time.
 func (s *fakeServer) find(matchers map[string]string, fromMs, toMs int64) []prompb.TimeSeries {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +173,7 @@ func (s *fakeServer) read(w http.ResponseWriter, r *http.Request) {
 	w.Write(snappy.Encode(nil, answer))
 }
 
-// query knows raw range selectors; everything else gets an empty vector.
+// query answers raw range selectors. It answers all other queries with an empty vector.
 func (s *fakeServer) query(w http.ResponseWriter, r *http.Request) {
 	type series struct {
 		Metric map[string]string `json:"metric"`
@@ -183,7 +186,7 @@ func (s *fakeServer) query(w http.ResponseWriter, r *http.Request) {
 		inner, span, _ := strings.Cut(rest, "}[")
 		matchers := make(map[string]string)
 		if name != "" {
-			matchers[metricLabel] = name
+			matchers[load.MetricLabel] = name
 		}
 		for _, pair := range strings.Split(inner, ",") {
 			k, v, _ := strings.Cut(pair, "=")

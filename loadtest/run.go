@@ -9,258 +9,302 @@ import (
 	"time"
 
 	"halite/keyschema"
+	"halite/loadtest/acked"
+	"halite/loadtest/client"
+	"halite/loadtest/distribution"
 	"halite/loadtest/fleet"
+	"halite/loadtest/load"
+	"halite/loadtest/measure"
+	"halite/loadtest/probe"
+	"halite/loadtest/report"
+	"halite/loadtest/verify"
 )
 
-// ErrUnreachable: the target does not answer queries; start it, or correct its URL.
+// ErrUnreachable means that the target does not answer queries. The caller has to start it or correct its URL.
 var ErrUnreachable = errors.New("the target does not answer")
 
-// runner is one load of one target.
+// errInterrupted ends a stream when its context ends. The report shows it as Interrupted.
+var errInterrupted = errors.New("interrupted")
+
+// runner runs one load on one target.
 type runner struct {
 	opts     Options
-	target   Target
+	target   client.Target
 	fleet    *fleet.Fleet
-	timeline *timeline
-	ledger   *ledger
-	poster   *poster
-	reader   *reader
+	timeline *load.Timeline
+	acked    *acked.Set
+	writer   *client.Writer
+	querier  *client.Querier
 	progress *progress
-	report   *Report
+	report   *report.Report
 }
 
-// Run loads a target and reports. When ctx ends, what is under way ends early: the load, after which what was sent is
-// read back until verify ends, or the reading back. The error is nil unless the load could not be run at all.
-func Run(ctx, verify context.Context, target Target, opts Options) (*Report, error) {
+// Run loads a target and reports. The end of ctx ends the load early; Run then reads back what was acknowledged until
+// verifyCtx ends. If ctx ends during the reading back, that ends early. The error is nil if the load could be run.
+func Run(ctx, verifyCtx context.Context, target client.Target, opts Options) (*report.Report, error) {
 	r, err := newRunner(target, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.reader.reachable(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", r.target.QueryURL, ErrUnreachable, err)
+	if err := r.checkReachable(ctx); err != nil {
+		return nil, err
 	}
 	if r.opts.Schema == nil {
 		r.readSchema(ctx)
 	}
-	watch := &tabletWatch{reader: r.reader, now: r.opts.Now}
-	r.measure(ctx, watch)
-	reading, cancel := readingContext(ctx, verify)
+	tablets := distribution.NewTabletWatcher(r.querier, r.opts.Now)
+	r.runLoad(ctx, tablets)
+	reading, cancel := readingContext(ctx, verifyCtx)
 	defer cancel()
-	r.readBack(reading)
-	r.spread(verify, watch)
+	r.verify(reading)
+	r.reportDistribution(verifyCtx, tablets)
 	return r.report, nil
 }
 
-// readingContext is the context of reading back. It ends with ctx too, unless ctx has ended the load already: one
-// signal ends what is under way.
-func readingContext(ctx, verify context.Context) (context.Context, context.CancelFunc) {
-	reading, cancel := context.WithCancel(verify)
+// readingContext returns the context of reading back. It ends with ctx too, unless ctx has already ended the load: one
+// signal ends one phase.
+func readingContext(ctx, verifyCtx context.Context) (context.Context, context.CancelFunc) {
+	reading, cancel := context.WithCancel(verifyCtx)
 	if ctx.Err() == nil {
 		context.AfterFunc(ctx, cancel)
 	}
 	return reading, cancel
 }
 
-func newRunner(target Target, opts Options) (*runner, error) {
+func newRunner(target client.Target, opts Options) (*runner, error) {
 	if err := errors.Join(target.Validate(), opts.Validate()); err != nil {
 		return nil, err
 	}
-	timeline, err := newTimeline(&opts)
+	timeline, err := load.NewTimeline(&opts.Load, opts.Now)
 	if err != nil {
 		return nil, err
 	}
-	f, err := fleet.New(opts.Fleet)
+	f, err := fleet.New(opts.Load.Fleet)
 	if err != nil {
 		return nil, err
 	}
-	opts.Fleet = f.Options()
-	return &runner{
-		opts: opts, target: target, fleet: f, timeline: timeline, ledger: newLedger(f.Slots()),
-		poster: newPoster(&target, &opts), reader: newReader(&target, &opts),
+	opts.Load.Fleet = f.Options()
+	r := &runner{
+		opts: opts, target: target, fleet: f, timeline: timeline, acked: acked.New(f.Slots()),
 		progress: &progress{w: opts.Progress, terminal: opts.Terminal, now: opts.Now},
-		report:   &Report{Target: target.Name},
-	}, nil
+		report:   &report.Report{Target: target.Name},
+	}
+	r.writer, r.querier = r.newWriter(), r.newQuerier()
+	return r, nil
 }
 
-// reachable asks a query that every server can answer.
-func (c *reader) reachable(ctx context.Context) error {
-	_, err := c.data(ctx, "/api/v1/query", url.Values{"query": {"vector(1)"}})
-	return err
+func (r *runner) newWriter() *client.Writer {
+	return client.NewWriter(&r.target, client.WriteOptions{
+		Connections: r.opts.Load.Senders + 1, RetryFor: r.opts.RetryFor, Timeout: r.opts.RequestTimeout, Now: r.opts.Now,
+	})
 }
 
+func (r *runner) newQuerier() *client.Querier {
+	return client.NewQuerier(&r.target, probe.ConcurrencyMax+r.opts.Load.Senders, r.opts.RequestTimeout)
+}
+
+func (r *runner) newRecorder() *measure.Recorder {
+	return measure.NewRecorder(measure.Server{PID: r.target.PID, Dir: r.target.Dir, FlushURL: r.target.FlushURL}, r.note)
+}
+
+// newFreshnessProbe returns nil if freshness is not measured. The probe has clients of its own, so that its requests do
+// not count as those of the load.
+func (r *runner) newFreshnessProbe() *probe.FreshnessProbe {
+	if r.opts.FreshnessEvery <= 0 {
+		return nil
+	}
+	return probe.NewFreshnessProbe(r.newWriter(), r.newQuerier(), r.opts.Load.Fleet.Job, r.opts.FreshnessEvery, r.opts.Now)
+}
+
+// checkReachable asks a query that every server can answer.
+func (r *runner) checkReachable(ctx context.Context) error {
+	if _, err := r.querier.Data(ctx, "/api/v1/query", url.Values{"query": {"vector(1)"}}); err != nil {
+		return fmt.Errorf("%s: %w: %w", r.target.QueryURL, ErrUnreachable, err)
+	}
+	return nil
+}
+
+// note adds a note to the report.
 func (r *runner) note(format string, args ...any) {
 	r.report.Notes = append(r.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// readSchema asks the server for its rules. One that does not tell them is taken to have the default ones.
+// readSchema asks the server for its schema rules. If the server does not answer, the default rule is used.
 func (r *runner) readSchema(ctx context.Context) {
-	schema, err := readRules(ctx, r.reader)
+	schema, err := distribution.ReadSchema(ctx, r.querier)
 	if err != nil {
-		r.note("salts are those of the default rule: the server does not tell its schema rules: %s", err)
+		r.note("salts follow the default rule, because the server does not list its schema rules: %s", err)
 		return
 	}
 	r.opts.Schema = schema
 }
 
-// measure sends the load and measures the server meanwhile.
-func (r *runner) measure(ctx context.Context, watch *tabletWatch) {
-	meter := newMeter(&r.target, r.note)
-	// What runs beside the load ends with it.
-	beside, stopBeside := context.WithCancel(ctx)
-	var others sync.WaitGroup
-	others.Go(func() { meter.run(beside) })
-	if watch != nil {
-		others.Go(func() { watch.run(beside) })
+// runLoad sends the load and measures the server meanwhile.
+func (r *runner) runLoad(ctx context.Context, tablets *distribution.TabletWatcher) {
+	recorder := r.newRecorder()
+	background, stopBackground := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	tasks.Go(func() { recorder.WatchMemory(background) })
+	tasks.Go(func() { tablets.Run(background) })
+	freshness := r.newFreshnessProbe()
+	if freshness != nil {
+		tasks.Go(func() { freshness.Run(background) })
 	}
-	var canary *canary
-	if r.opts.CanaryEvery > 0 {
-		canary = newCanary(&r.target, &r.opts)
-		others.Go(func() { canary.run(beside) })
-	}
-	var mix *queryMix
+	var queries *probe.QueryMix
 	if r.opts.QueryRate > 0 {
-		mix = &queryMix{reader: r.reader, fleet: r.fleet, rate: r.opts.QueryRate, now: r.opts.Now,
-			classes: make(map[string]*queryTally), endMs: r.queryEndMs}
-		others.Go(func() { mix.run(beside) })
+		queries = probe.NewQueryMix(r.querier, r.fleet, r.opts.QueryRate, r.queryEndMs, r.opts.Now)
+		tasks.Go(func() { queries.Run(background) })
 	}
 	began := r.opts.Now()
 	r.report.Started = began.UTC()
-	r.load(ctx)
+	r.send(ctx)
 	took := r.opts.Now().Sub(began)
-	stopBeside()
-	others.Wait()
-	r.report.Seconds, r.report.Interrupted = took.Seconds(), ctx.Err() != nil
-	r.report.Load = describeLoad(&r.opts, r.timeline)
-	r.report.Writes = r.poster.tally.report(took)
-	if canary != nil {
-		r.report.Freshness = canary.report()
+	stopBackground()
+	tasks.Wait()
+	r.reportLoad(ctx, took, freshness)
+	if queries != nil {
+		r.report.Queries = queries.Report()
 	}
-	if mix != nil {
-		r.report.Queries = mix.report()
-	}
-	meter.loaded()
+	recorder.EndLoad()
 	if r.opts.Settle > 0 && ctx.Err() == nil {
 		r.progress.line("settling for %s", r.opts.Settle)
-		sleep(ctx, r.opts.Settle)
+		client.Sleep(ctx, r.opts.Settle)
 	}
-	r.report.Server, r.report.Disk = meter.finish(ctx, r.report.Writes.Samples)
+	r.report.Server, r.report.Disk = recorder.Finish(ctx, r.report.Writes.Samples)
 }
 
-// queryEndMs is the end of dashboards: now, or the end of the past range.
+// reportLoad adds the outcome of the load to the report. freshness may be nil.
+func (r *runner) reportLoad(ctx context.Context, took time.Duration, freshness *probe.FreshnessProbe) {
+	r.report.Seconds, r.report.Interrupted = took.Seconds(), ctx.Err() != nil
+	r.report.Load = report.DescribeLoad(&r.opts.Load, r.timeline)
+	r.report.Writes = r.writer.Report(took)
+	if freshness != nil {
+		r.report.Freshness = freshness.Report()
+	}
+}
+
+// queryEndMs returns the end of dashboard queries: now, or the end of the past range.
 func (r *runner) queryEndMs() int64 {
-	if !r.opts.live() {
-		return r.opts.To.UnixMilli()
+	if !r.opts.Load.Live() {
+		return r.opts.Load.To.UnixMilli()
 	}
 	return r.opts.Now().UnixMilli()
 }
 
-// load runs the senders to the end of the timeline.
-func (r *runner) load(ctx context.Context) {
-	ending := ctx
-	if r.timeline.intervalMs == 0 {
+// send runs all senders until the timeline ends.
+func (r *runner) send(ctx context.Context) {
+	loadCtx := ctx
+	if r.timeline.IntervalMs() == 0 {
 		var cancel context.CancelFunc
-		ending, cancel = context.WithTimeout(ctx, r.opts.Duration)
+		loadCtx, cancel = context.WithTimeout(ctx, r.opts.Load.Duration)
 		defer cancel()
 	}
-	streams := newStreams(&r.opts, r.fleet, r.timeline)
-	r.timeline.wall = r.opts.Now()
-	if r.opts.live() {
-		r.timeline.startMs = r.timeline.wall.UnixMilli()
-	}
-	defer r.progress.phase("load", r.loadLook(r.opts.Now()))()
-	gate := newGate(len(streams), r.timeline)
+	streams := load.NewStreams(&r.opts.Load, r.fleet, r.timeline)
+	r.timeline.Start(r.opts.Now(), r.opts.Load.Live())
+	defer r.progress.phase("load", r.loadStatus(r.opts.Now()))()
+	limiter := load.NewStepLimiter(len(streams), r.timeline)
 	var senders sync.WaitGroup
 	for i, s := range streams {
 		senders.Go(func() {
-			defer gate.leave(i)
-			r.sendStream(ctx, ending, i, s, gate)
+			defer limiter.Remove(i)
+			r.sendStream(ctx, loadCtx, i, s, limiter)
 		})
 	}
 	senders.Wait()
 }
 
-// sendStream sends one stream. The end of ending stops new samples, that of ctx also those that are held back.
-func (r *runner) sendStream(ctx, ending context.Context, i int, s *stream, g *gate) {
-	var req request
-	send := func(b *batch) error {
-		b.encode(&req, s.shuffle)
+// sendStream sends one stream. The end of loadCtx stops new samples. The end of ctx also stops delayed samples.
+func (r *runner) sendStream(ctx, loadCtx context.Context, i int, s *load.Stream, limiter *load.StepLimiter) {
+	send := func(req *load.Request) error {
 		var due time.Time
-		if r.timeline.pace > 0 && req.dueMs > 0 {
-			due = r.timeline.due(req.dueMs)
-			sleep(ctx, due.Sub(r.opts.Now()))
+		if req.DueMs > 0 {
+			due = r.timeline.Due(req.DueMs)
+		}
+		if !due.IsZero() {
+			client.Sleep(ctx, due.Sub(r.opts.Now()))
 		}
 		if ctx.Err() != nil {
 			return errInterrupted
 		}
-		if r.poster.send(ctx, &req, due) == acknowledged {
-			r.ledger.acknowledged(req.marks)
-		} else {
-			r.ledger.doubtful(req.marks)
-		}
+		r.sendRequest(ctx, req, due)
 		return nil
 	}
-	for s.step < r.timeline.steps && ending.Err() == nil {
-		g.enter(i, s.step)
-		if ending.Err() != nil {
+	for s.NextStep() < r.timeline.Steps() && loadCtx.Err() == nil {
+		limiter.Wait(i, s.NextStep())
+		if loadCtx.Err() != nil {
 			break
 		}
-		if s.next(send) != nil {
+		if s.SendStep(send) != nil {
 			return
 		}
 	}
-	// An error here is the interruption, which the report has from ctx.
-	_ = s.drain(send)
+	// The only error is the interruption, which the report takes from ctx.
+	_ = s.Drain(send)
 }
 
-// rateOver is the least time over which progress shows a rate.
-const rateOver = 2 * time.Second
+// sendRequest sends one request and records its outcome.
+func (r *runner) sendRequest(ctx context.Context, req *load.Request, due time.Time) {
+	if r.writer.Send(ctx, req.Body, len(req.IDs), due) {
+		r.acked.Acknowledge(req.IDs)
+	} else {
+		r.acked.MarkInDoubt(req.IDs)
+	}
+}
 
-// loadLook shows the load: by samples if their number is known, else by time.
-func (r *runner) loadLook(began time.Time) look {
+// rateWindow is the shortest time over which progress computes a rate. Samples arrive a request at a time, so that the
+// rate of a shorter time would jump.
+const rateWindow = 2 * time.Second
+
+// loadStatus returns the status of the load: by samples if their number is known, else by time.
+func (r *runner) loadStatus(began time.Time) status {
 	var last int64
 	var rate float64
 	lastAt := began
 	return func() (float64, float64, string) {
-		acked, now := r.poster.tally.acked(), r.opts.Now()
-		// Samples come by the request: a rate over less than this jumps.
-		if took := now.Sub(lastAt); took >= rateOver || rate == 0 && took > 0 {
-			rate, last, lastAt = float64(acked-last)/took.Seconds(), acked, now
+		samples, now := r.writer.Acknowledged(), r.opts.Now()
+		if took := now.Sub(lastAt); took >= rateWindow || rate == 0 && took > 0 {
+			rate, last, lastAt = float64(samples-last)/took.Seconds(), samples, now
 		}
-		text := fmt.Sprintf("%s samples, %s/s, p99 %.1f ms", grouped(acked), grouped(int64(rate)),
-			r.poster.tally.latency.quantiles().P99Ms)
-		if r.timeline.intervalMs == 0 {
-			return now.Sub(began).Seconds(), r.opts.Duration.Seconds(), text
+		text := fmt.Sprintf("%s samples, %s/s, p99 %.1f ms", report.Grouped(samples), report.Grouped(int64(rate)), r.writer.P99Ms())
+		if r.timeline.IntervalMs() == 0 {
+			return now.Sub(began).Seconds(), r.opts.Load.Duration.Seconds(), text
 		}
-		return float64(acked), float64(r.timeline.slots) * float64(r.timeline.steps) * (1 + r.opts.RewrittenPercent/100), text
+		return float64(samples), r.samplesToSend(), text
 	}
 }
 
-// readBack verifies what was acknowledged.
-func (r *runner) readBack(ctx context.Context) {
+// samplesToSend returns the number of samples of the whole load, rewritten ones included.
+func (r *runner) samplesToSend() float64 {
+	return float64(r.timeline.Slots()) * float64(r.timeline.Steps()) * (1 + r.opts.Load.RewrittenPercent/100)
+}
+
+// verify reads acknowledged samples back and compares them.
+func (r *runner) verify(ctx context.Context) {
 	if r.opts.VerifyPercent < 0 {
 		return
 	}
-	v := &verifier{fleet: r.fleet, timeline: r.timeline, disorder: newDisorder(&r.opts), ledger: r.ledger,
-		reader: r.reader, share: r.opts.VerifyPercent / 100}
+	v := &verify.Verifier{Fleet: r.fleet, Timeline: r.timeline, Disorder: load.NewDisorder(&r.opts.Load), Acked: r.acked,
+		Querier: r.querier, Share: r.opts.VerifyPercent / 100}
 	stop := r.progress.phase("verify", func() (float64, float64, string) {
-		done := v.done.Load()
-		return float64(done), float64(r.fleet.Units()) * v.share, fmt.Sprintf("%s units", grouped(done))
+		done := v.UnitsDone()
+		return float64(done), float64(r.fleet.Units()) * v.Share, fmt.Sprintf("%s units", report.Grouped(done))
 	})
-	r.report.Verified = v.run(ctx, r.opts.Senders)
+	r.report.Verification = v.Run(ctx, r.opts.Load.Senders)
 	stop()
 }
 
-// spread says how the load fell on salts and tablets.
-func (r *runner) spread(ctx context.Context, watch *tabletWatch) {
+// reportDistribution reports how the load fell on salts and tablets.
+func (r *runner) reportDistribution(ctx context.Context, watcher *distribution.TabletWatcher) {
 	schema := r.opts.Schema
 	if schema == nil {
 		schema = keyschema.DefaultSchema()
 	}
-	after, err := readTablets(ctx, r.reader)
-	s := &spreader{fleet: r.fleet, timeline: r.timeline, ledger: r.ledger, schema: schema, tablets: after}
-	r.report.Spread = s.run()
+	tablets, err := distribution.ReadTablets(ctx, r.querier)
+	a := &distribution.Analysis{Fleet: r.fleet, Timeline: r.timeline, Acked: r.acked, Schema: schema, Tablets: tablets}
+	r.report.Distribution = a.Run()
 	if err != nil {
-		r.report.Spread.TabletsError = err.Error()
+		r.report.Distribution.TabletsError = err.Error()
 		return
 	}
-	watch.finish(after, r.report.Spread.Tablets)
+	watcher.Finish(tablets, r.report.Distribution.Tablets)
 }

@@ -15,16 +15,17 @@ import (
 
 	"halite/keyschema"
 	"halite/loadtest"
+	"halite/loadtest/client"
 )
 
-// errLoadtestFailed: the load ran, and its report says what went wrong with the server.
-var errLoadtestFailed = errors.New("the load test failed, see its report")
+// errLoadtestFailed means that the load ran and found faults of the server. The report lists them.
+var errLoadtestFailed = errors.New("the load test failed: see its report")
 
-// loadtestCommands load a running server, or several.
+// loadtestCommands holds the flags of `tsdb loadtest run` and `tsdb loadtest compare`.
 type loadtestCommands struct {
 	run, compare *kingpin.CmdClause
 	url, write   string
-	target       loadtest.Target
+	target       client.Target
 	targets      []string
 	opts         loadtest.Options
 	comparing    loadtest.CompareOptions
@@ -34,7 +35,7 @@ type loadtestCommands struct {
 	jsonFile     string
 	quiet        bool
 	noVerify     bool
-	noCanary     bool
+	noFreshness  bool
 	profile      string
 	series       int
 }
@@ -42,81 +43,86 @@ type loadtestCommands struct {
 func addLoadtestCommands(cmd *kingpin.CmdClause) *loadtestCommands {
 	c := &loadtestCommands{}
 	c.run = cmd.Command("run", "Load one server. This is the default.").Default()
-	c.compare = cmd.Command("compare", "Send the same bytes and queries to several servers in turn and print ratios.")
+	c.compare = cmd.Command("compare", "Send the same samples and queries to several servers in turn and print ratios.")
 	for _, sub := range []*kingpin.CmdClause{c.run, c.compare} {
 		c.addFleetFlags(sub)
 		c.addLoadFlags(sub)
 	}
 	c.addRunFlags(c.run)
-	c.compare.Flag("target", "'name=…;write=URL;query=URL;pid=…;dir=…;flush=URL;params=…', once for each; ratios are to the first.").
+	c.compare.Flag("target", "One server, as 'name=…;write=URL;query=URL;pid=…;dir=…;flush=URL;params=…'. "+
+		"Repeat it for each server. Ratios are relative to the first.").
 		Required().StringsVar(&c.targets)
-	c.compare.Flag("slice-samples", "Samples encoded, then sent to each server in turn.").Default("1000000").
+	c.compare.Flag("slice-samples", "Number of samples to encode at a time and send to each server in turn.").Default("1000000").
 		IntVar(&c.comparing.SliceSamples)
-	c.compare.Flag("query-repeats", "How often each dashboard query is asked, of other hosts each time; 0 asks none.").Default("10").
+	c.compare.Flag("query-repeats", "How often to ask each dashboard query, each time for other hosts. 0 asks none.").Default("10").
 		IntVar(&c.comparing.QueryRepeats)
-	c.compare.Flag("tolerance", "Relative difference up to which answers count as equal.").Default("1e-9").
+	c.compare.Flag("tolerance", "Relative difference up to which query results count as equal.").Default("1e-9").
 		Float64Var(&c.comparing.Tolerance)
 	return c
 }
 
 func (c *loadtestCommands) addFleetFlags(cmd *kingpin.CmdClause) {
-	f := &c.opts.Fleet
-	cmd.Flag("seed", "Decides everything that looks random.").Default("1").Uint64Var(&f.Seed)
-	cmd.Flag("job", "Label job of all series.").Default("loadtest").StringVar(&f.Job)
-	cmd.Flag("profile", "What is loaded: the fleet of the flags below, or --series series: hot, of one hot metric, sequential, of "+
-		"one told apart by a sequential id, or zipf, of metrics whose sizes follow Zipf's law.").Default(profileFleet).
-		EnumVar(&c.profile, profileFleet, profileHot, profileSequential, profileZipf)
-	cmd.Flag("series", "Series of such a profile, in place of hosts.").Default("100000").IntVar(&c.series)
-	cmd.Flag("hosts", "Hosts; with 3 services each they have 100 series.").Default("100").IntVar(&f.Hosts)
-	cmd.Flag("services", "Services on each host, 20 series each beside the host's own 40; -1 for none.").Default("3").
-		IntVar(&f.Services)
-	cmd.Flag("hot-series", "Series of one further metric, told apart by a sequential id.").IntVar(&f.HotSeries)
-	cmd.Flag("zipf-series", "Series of further metrics whose sizes follow Zipf's law.").IntVar(&f.ZipfSeries)
-	cmd.Flag("zipf-metrics", "Number of those metrics.").Default("100").IntVar(&f.ZipfMetrics)
-	cmd.Flag("churn", "Percent of the hosts replaced at a time.").Float64Var(&f.ChurnPercent)
-	cmd.Flag("churn-steps", "Samples of a series between replacements.").Default("20").IntVar(&f.ChurnSteps)
+	f := &c.opts.Load.Fleet
+	cmd.Flag("seed", "Seed of all random choices.").Default("1").Uint64Var(&f.Seed)
+	cmd.Flag("job", "Value of the label job of all series.").Default("loadtest").StringVar(&f.Job)
+	cmd.Flag("profile", "Series to load. fleet: see the flags below. hot: --series series of one metric, with random ids. "+
+		"sequential: the same with sequential ids. zipf: --series series of metrics whose sizes follow Zipf's law.").
+		Default(profileFleet).EnumVar(&c.profile, profileFleet, profileHot, profileSequential, profileZipf)
+	cmd.Flag("series", "Number of series of the profiles hot, sequential and zipf.").Default("100000").IntVar(&c.series)
+	cmd.Flag("hosts", "Number of hosts. A host with 3 services has 100 series.").Default("100").IntVar(&f.Hosts)
+	cmd.Flag("services", "Number of services on each host. A service has 20 series, the host itself 40. -1 means none.").
+		Default("3").IntVar(&f.Services)
+	cmd.Flag("hot-series", "Number of series of one additional metric, with sequential ids.").IntVar(&f.HotSeries)
+	cmd.Flag("zipf-series", "Number of series of additional metrics whose sizes follow Zipf's law.").IntVar(&f.ZipfSeries)
+	cmd.Flag("zipf-metrics", "Number of metrics for --zipf-series.").Default("100").IntVar(&f.ZipfMetrics)
+	cmd.Flag("churn", "Percentage of the hosts to replace at a time.").Float64Var(&f.ChurnPercent)
+	cmd.Flag("churn-steps", "Number of samples of a series between replacements.").Default("20").IntVar(&f.ChurnSteps)
 }
 
 func (c *loadtestCommands) addLoadFlags(cmd *kingpin.CmdClause) {
-	o := &c.opts
-	cmd.Flag("from", "Start of a past range: RFC 3339, or a span before now such as 2h.").StringVar(&c.from)
-	cmd.Flag("to", "End of a past range; default now.").StringVar(&c.to)
-	cmd.Flag("interval", "Time between samples of a series. Default: 15s over a past range, else what --rate makes it.").
+	o := &c.opts.Load
+	cmd.Flag("from", "Start of a past range: an RFC 3339 time or a duration before now such as 2h. Default: a live load.").
+		StringVar(&c.from)
+	cmd.Flag("to", "End of the past range, in the same form. Default: now.").StringVar(&c.to)
+	cmd.Flag("interval", "Time between samples of a series. Default: 15s over a past range; in a live load it follows from --rate.").
 		DurationVar(&o.Interval)
-	cmd.Flag("senders", "Requests under way at a time.").Default("4").IntVar(&o.Senders)
-	cmd.Flag("request-samples", "Samples of a request.").Default("2000").IntVar(&o.RequestSamples)
+	cmd.Flag("senders", "Number of concurrent requests.").Default("4").IntVar(&o.Senders)
+	cmd.Flag("request-samples", "Number of samples per request.").Default("2000").IntVar(&o.RequestSamples)
 	cmd.Flag("shuffle", "Change the order of the series from request to request.").BoolVar(&o.Shuffle)
-	cmd.Flag("out-of-order", "Percent of samples sent just after the next one of their series.").Float64Var(&o.OutOfOrderPercent)
-	cmd.Flag("late", "Percent of samples sent late by about --late-by.").Float64Var(&o.LatePercent)
-	cmd.Flag("rewritten", "Percent of samples sent again after about --late-by, with another value.").
+	cmd.Flag("out-of-order", "Percentage of samples to send just after the next sample of their series.").
+		Float64Var(&o.OutOfOrderPercent)
+	cmd.Flag("late", "Percentage of samples to send about --late-by after their timestamp.").Float64Var(&o.LatePercent)
+	cmd.Flag("rewritten", "Percentage of samples to send again after about --late-by, with another value.").
 		Float64Var(&o.RewrittenPercent)
 	cmd.Flag("late-by", "Mean delay of late and rewritten samples.").Default("1m").DurationVar(&o.LateBy)
-	cmd.Flag("retry-for", "How long a request is tried again on 429, 5xx and broken connections.").Default("1m").
-		DurationVar(&o.RetryFor)
-	cmd.Flag("request-timeout", "Longest time of one try of a request or query.").Default("1m").DurationVar(&o.RequestTimeout)
-	cmd.Flag("no-freshness", "Do not measure when samples become visible.").BoolVar(&c.noCanary)
-	cmd.Flag("no-verify", "Do not read back what was acknowledged.").BoolVar(&c.noVerify)
-	cmd.Flag("verify", "Percent of the hosts read back.").Default("100").Float64Var(&o.VerifyPercent)
-	cmd.Flag("settle", "Rest after the load before CPU and disk are measured again.").Default("5s").DurationVar(&o.Settle)
-	cmd.Flag("format", "Form in which the report is printed: text or json.").Default("text").EnumVar(&c.format, "text", "json")
-	cmd.Flag("json", "File for the report as JSON, beside what is printed.").StringVar(&c.jsonFile)
-	cmd.Flag("quiet", "No progress.").Short('q').BoolVar(&c.quiet)
+	cmd.Flag("retry-for", "How long to retry a request after 429, 5xx and broken connections.").Default("1m").
+		DurationVar(&c.opts.RetryFor)
+	cmd.Flag("request-timeout", "Timeout of one attempt of a request or query.").Default("1m").DurationVar(&c.opts.RequestTimeout)
+	cmd.Flag("no-freshness", "Do not measure how soon samples are visible.").BoolVar(&c.noFreshness)
+	cmd.Flag("no-verify", "Do not read acknowledged samples back.").BoolVar(&c.noVerify)
+	cmd.Flag("verify", "Percentage of the hosts to read back.").Default("100").Float64Var(&c.opts.VerifyPercent)
+	cmd.Flag("settle", "Time to wait after the load before CPU time and disk are measured again.").Default("5s").
+		DurationVar(&c.opts.Settle)
+	cmd.Flag("format", "Format of the printed report: text or json.").Default("text").EnumVar(&c.format, "text", "json")
+	cmd.Flag("json", "File for the report as JSON, in addition to the printed report.").StringVar(&c.jsonFile)
+	cmd.Flag("quiet", "Do not show progress.").Short('q').BoolVar(&c.quiet)
 }
 
 func (c *loadtestCommands) addRunFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("url", "The server.").Default("http://127.0.0.1:9480").StringVar(&c.url)
-	cmd.Flag("write", "Its remote-write URL, if not --url and /api/v1/write.").StringVar(&c.write)
-	cmd.Flag("pid", "Its process, for CPU and memory.").IntVar(&c.target.PID)
-	cmd.Flag("dir", "Its data directory, for its size.").StringVar(&c.target.Dir)
-	cmd.Flag("flush", "URL that is POSTed before that size is taken.").StringVar(&c.target.FlushURL)
-	cmd.Flag("rate", "Samples a second; 0 sends as fast as the server takes them.").Float64Var(&c.opts.Rate)
-	cmd.Flag("duration", "Length of a live load.").Default("1m").DurationVar(&c.opts.Duration)
-	cmd.Flag("query-rate", "Dashboard queries a second beside the load.").Float64Var(&c.opts.QueryRate)
-	cmd.Flag("schema-rules", "The server's file of schema rules, for the salts; see docs/schema.md.").StringVar(&c.schemaFile)
+	cmd.Flag("url", "URL of the server.").Default("http://127.0.0.1:9480").StringVar(&c.url)
+	cmd.Flag("write", "Remote-write URL of the server. Default: --url with /api/v1/write.").StringVar(&c.write)
+	cmd.Flag("pid", "Process id of the server, to measure its CPU time and memory.").IntVar(&c.target.PID)
+	cmd.Flag("dir", "Data directory of the server, to measure its size.").StringVar(&c.target.Dir)
+	cmd.Flag("flush", "URL to POST to before that size is measured.").StringVar(&c.target.FlushURL)
+	cmd.Flag("rate", "Samples per second. 0 sends as fast as the server accepts.").Float64Var(&c.opts.Load.Rate)
+	cmd.Flag("duration", "Length of a live load.").Default("1m").DurationVar(&c.opts.Load.Duration)
+	cmd.Flag("query-rate", "Dashboard queries per second during the load.").Float64Var(&c.opts.QueryRate)
+	cmd.Flag("schema-rules", "File with the server's schema rules, to compute salts; see docs/schema.md. Default: ask the server.").
+		StringVar(&c.schemaFile)
 }
 
-// loadtest runs a sub-command until its end or a signal. The first signal ends the load, and what was acknowledged is read
-// back; or it ends the reading. A second one always does.
+// loadtest runs a sub-command. The first signal ends the current phase: if that is the load, acknowledged samples are still
+// read back. The second signal ends the reading back.
 func (c *loadtestCommands) loadtest(command string, w io.Writer) error {
 	if err := c.complete(time.Now()); err != nil {
 		return err
@@ -139,9 +145,9 @@ func (c *loadtestCommands) loadtest(command string, w io.Writer) error {
 		}
 	}()
 	if command == c.compare.FullCommand() {
-		var targets []loadtest.Target
+		var targets []client.Target
 		for _, text := range c.targets {
-			t, err := loadtest.ParseTarget(text)
+			t, err := client.ParseTarget(text)
 			if err != nil {
 				return fmt.Errorf("--target: %w", err)
 			}
@@ -160,7 +166,7 @@ func (c *loadtestCommands) loadtest(command string, w io.Writer) error {
 	return c.print(w, report)
 }
 
-// Profiles of --profile.
+// Values of --profile.
 const (
 	profileFleet      = "fleet"
 	profileHot        = "hot"
@@ -168,9 +174,9 @@ const (
 	profileZipf       = "zipf"
 )
 
-// applyProfile replaces the fleet by what --profile names.
+// applyProfile sets the fleet that --profile names.
 func (c *loadtestCommands) applyProfile() {
-	f := &c.opts.Fleet
+	f := &c.opts.Load.Fleet
 	if c.profile == profileFleet {
 		return
 	}
@@ -181,15 +187,15 @@ func (c *loadtestCommands) applyProfile() {
 	}
 }
 
-// complete turns flags into options.
+// complete converts flags into options.
 func (c *loadtestCommands) complete(now time.Time) error {
 	c.applyProfile()
 	c.target.QueryURL, c.target.WriteURL = c.url, c.write
 	if c.write == "" {
 		c.target.WriteURL = c.url + "/api/v1/write"
 	}
-	if c.noCanary {
-		c.opts.CanaryEvery = -1
+	if c.noFreshness {
+		c.opts.FreshnessEvery = -1
 	}
 	if c.noVerify || c.opts.VerifyPercent == 0 {
 		c.opts.VerifyPercent = -1
@@ -199,10 +205,10 @@ func (c *loadtestCommands) complete(now time.Time) error {
 	}
 	if c.from != "" {
 		var err error
-		if c.opts.From, err = parseWhen(c.from, now); err != nil {
+		if c.opts.Load.From, err = parseTime(c.from, now); err != nil {
 			return fmt.Errorf("--from: %w", err)
 		}
-		if c.opts.To, err = parseWhen(c.to, now); err != nil {
+		if c.opts.Load.To, err = parseTime(c.to, now); err != nil {
 			return fmt.Errorf("--to: %w", err)
 		}
 	}
@@ -223,8 +229,8 @@ func (c *loadtestCommands) complete(now time.Time) error {
 	return nil
 }
 
-// parseWhen reads a time, or a span before now; empty is now.
-func parseWhen(text string, now time.Time) (time.Time, error) {
+// parseTime parses an RFC 3339 time or a duration before now. The empty text means now.
+func parseTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return now, nil
 	}
@@ -233,19 +239,19 @@ func parseWhen(text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, fmt.Errorf("%q is neither a time of RFC 3339 nor a span such as 2h", text)
+		return at, fmt.Errorf("%q is neither an RFC 3339 time nor a duration such as 2h", text)
 	}
 	return at, nil
 }
 
-// outcome is a report.
-type outcome interface {
+// textReport is a report or a comparison.
+type textReport interface {
 	WriteText(w io.Writer) error
 	Failed() bool
 }
 
-// print writes the report where it is wanted, and says whether the test failed.
-func (c *loadtestCommands) print(w io.Writer, o outcome) error {
+// print writes the report to w and to the file of --json. It returns errLoadtestFailed if the load test failed.
+func (c *loadtestCommands) print(w io.Writer, o textReport) error {
 	text, err := json.MarshalIndent(o, "", "  ")
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"halite/loadtest"
+	"halite/loadtest/report"
 )
 
 // loadtestReport runs `tsdb loadtest` and reads the JSON it prints.
@@ -50,15 +50,15 @@ func loadAndKill(t *testing.T, flags ...string) {
 		"--churn", "20", "--churn-steps", "50", "--shuffle", "--request-samples", "500", "--settle", "0s", "--query-rate", "50",
 		"--pid", strconv.Itoa(s.cmd.Process.Pid), "--dir", dir, "--flush", s.url + "/api/v1/admin/flush",
 	}
-	var r loadtest.Report
+	var r report.Report
 	loadtestReport(t, &r, args...)
-	require.Equal(t, int64(650*170), r.Verified.Checked)
-	require.Equal(t, "remote read", r.Verified.Through)
-	require.Zero(t, r.Verified.Missing+r.Verified.Different+r.Verified.Extra)
-	require.Zero(t, r.Queries.All.Errors, "%v", r.Queries.Samples)
+	require.Equal(t, int64(650*170), r.Verification.Checked)
+	require.Equal(t, "remote read", r.Verification.ReadBy)
+	require.Zero(t, r.Verification.Missing+r.Verification.Different+r.Verification.Extra)
+	require.Zero(t, r.Queries.All.Errors, "%v", r.Queries.ErrorExamples)
 	require.Zero(t, r.Freshness.Unseen+r.Freshness.Failed)
-	require.Empty(t, r.Spread.TabletsError)
-	require.Positive(t, r.Spread.Tablets.RowsWritten.HottestShare, "the flush has written rows")
+	require.Empty(t, r.Distribution.TabletsError)
+	require.Positive(t, r.Distribution.Tablets.RowsWritten.HottestShare, "the flush has written rows")
 	require.Positive(t, r.Server.CPUSeconds)
 	require.Positive(t, r.Disk.FlushedBytes)
 
@@ -67,7 +67,7 @@ func loadAndKill(t *testing.T, flags ...string) {
 	args[slices.Index(args, "--pid")+1] = strconv.Itoa(s.cmd.Process.Pid)
 	// Another seed writes other values over the same timestamps.
 	loadtestReport(t, &r, append(args, "--seed", "2")...)
-	require.Zero(t, r.Verified.Missing+r.Verified.Different)
+	require.Zero(t, r.Verification.Missing+r.Verification.Different)
 }
 
 // TestLoadtestSignal: Ctrl-C ends a load with a report of what was sent.
@@ -87,11 +87,11 @@ func TestLoadtestSignal(t *testing.T) {
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	require.NoError(t, cmd.Wait(), "%s", &stderr)
-	var r loadtest.Report
+	var r report.Report
 	require.NoError(t, json.Unmarshal(out.Bytes(), &r), "%s", &out)
 	require.True(t, r.Interrupted)
-	require.Positive(t, r.Verified.Checked)
-	require.True(t, r.Verified.Passed(), "%+v", r.Verified)
+	require.Positive(t, r.Verification.Checked)
+	require.True(t, r.Verification.Passed(), "%+v", r.Verification)
 }
 
 // TestLoadtestCompare: two servers of one make give equal answers.
@@ -106,16 +106,16 @@ func TestLoadtestCompare(t *testing.T) {
 		args = append(args, "--target", fmt.Sprintf("name=s%d;write=%s/api/v1/write;query=%s;pid=%d;dir=%s", i, s.url, s.url,
 			s.cmd.Process.Pid, dir))
 	}
-	var c loadtest.Comparison
+	var c report.Comparison
 	loadtestReport(t, &c, args...)
 	require.Len(t, c.Targets, 2)
 	for _, r := range c.Targets {
-		require.Equal(t, int64(1000*240), r.Verified.Checked)
-		require.True(t, r.Verified.Passed(), "%+v", r.Verified)
+		require.Equal(t, int64(1000*240), r.Verification.Checked)
+		require.True(t, r.Verification.Passed(), "%+v", r.Verification)
 	}
 	points := 0
 	for _, q := range c.Queries {
-		require.Empty(t, q.Targets[1].Differs, q.Name)
+		require.Empty(t, q.Targets[1].Difference, q.Name)
 		require.Zero(t, q.Targets[0].Errors+q.Targets[1].Errors)
 		points += q.Targets[1].Points
 	}

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// queryAnswerBytesMax bounds the answer to a query.
+const queryAnswerBytesMax = 1 << 30
+
+// errAnswerTooLarge means that an answer exceeds queryAnswerBytesMax. The caller can ask for a shorter time range.
+var errAnswerTooLarge = errors.New("answer too large")
+
+// StatusError is an answer with a status other than 2xx.
+type StatusError struct {
+	Code int
+	Text string
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("status %d: %.300s", e.Code, e.Text) }
+
+// Querier asks one target.
+type Querier struct {
+	base    string
+	params  url.Values
+	client  *http.Client
+	timeout time.Duration
+}
+
+// NewQuerier returns a querier for a target that keeps up to conns idle connections. timeout bounds each request.
+func NewQuerier(t *Target, conns int, timeout time.Duration) *Querier {
+	return &Querier{base: t.QueryURL, params: t.Params, client: newHTTPClient(conns), timeout: timeout}
+}
+
+// Get returns the body of a 2xx answer. Any other status is a StatusError.
+func (c *Querier) Get(ctx context.Context, path string, params url.Values) ([]byte, error) {
+	all := url.Values{}
+	for _, set := range []url.Values{c.params, params} {
+		for k, v := range set {
+			all[k] = v
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path+"?"+all.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return c.do(req)
+}
+
+func (c *Querier) do(req *http.Request) ([]byte, error) {
+	req.Header.Set("User-Agent", userAgent)
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, queryAnswerBytesMax+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > queryAnswerBytesMax {
+		return nil, errAnswerTooLarge
+	}
+	if resp.StatusCode/100 != 2 {
+		return nil, &StatusError{resp.StatusCode, string(bytes.TrimSpace(body))}
+	}
+	return body, nil
+}
+
+// envelope is the outer JSON object of all answers of the query API.
+type envelope struct {
+	Status string          `json:"status"`
+	Error  string          `json:"error"`
+	Data   json.RawMessage `json:"data"`
+}
+
+// OpenEnvelope returns the data of a successful answer. It fails if the answer reports an error.
+func OpenEnvelope(body []byte) (json.RawMessage, error) {
+	var e envelope
+	if err := json.Unmarshal(body, &e); err != nil {
+		return nil, fmt.Errorf("query answer: %w", err)
+	}
+	if e.Status != "success" {
+		return nil, fmt.Errorf("query failed: %.300s", e.Error)
+	}
+	return e.Data, nil
+}
+
+// Data returns the data of an answer, without its envelope.
+func (c *Querier) Data(ctx context.Context, path string, params url.Values) (json.RawMessage, error) {
+	body, err := c.Get(ctx, path, params)
+	if err != nil {
+		return nil, err
+	}
+	return OpenEnvelope(body)
+}

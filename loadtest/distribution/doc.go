@@ -1,0 +1,7 @@
+// Package distribution reports how evenly the acknowledged samples of a load fall on key ranges: on the salts of their
+// metrics and on the server's tablets.
+//
+// # Concurrency
+//
+// A TabletWatcher and an Analysis belong to one goroutine each.
+package distribution
