@@ -42,7 +42,7 @@ func TestJoinToIsAppend(t *testing.T) {
 	}
 }
 
-// TestComputeFields: the fields that a function needs equal those of Compute.
+// TestComputeFields: the fields that a function needs equal the fields of Compute.
 func TestComputeFields(t *testing.T) {
 	rng := rolluptest.Seeded(t)
 	for range 5000 {

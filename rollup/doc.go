@@ -16,7 +16,7 @@
 // # Invariants
 //
 //   - [Join] is associative and has the zero State as identity on both sides.
-//   - Counts, extremes, first, last, resets and changes of a join are exactly those of the samples. Sums, counter
+//   - Counts, extremes, first, last, resets and changes of a join are exact. Sums, counter
 //     correction and moments are equal up to the order of additions.
 //
 // # Concurrency

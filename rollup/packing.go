@@ -80,7 +80,7 @@ func (p *Packing) Pack(words []uint64, c *Columns, from, n int) {
 	}
 }
 
-// View makes c show n packed buckets, the first of which begins at fromMs. The caller must not change c before Reset,
+// View makes c show n packed buckets. The first bucket begins at fromMs. The caller must not change c before Reset,
 // because c shares the words.
 func (p *Packing) View(c *Columns, words []uint64, fromMs, bucketMs int64, n int) {
 	c.FromMs, c.BucketMs = fromMs, bucketMs

@@ -81,13 +81,13 @@ func (s *State) addMoment(v float64) {
 	s.M2 += delta * (v - s.Mean)
 }
 
-// Join is the state of the samples of a and b. All samples of b are later than those of a.
+// Join is the state of the samples of a and b. All samples of b are later than all samples of a.
 func Join(a, b State) State {
 	a.Append(&b, FieldsAll)
 	return a
 }
 
-// Append joins b to s. All samples of b are later than those of s. Append joins count, times and the given fields; the
+// Append joins b to s. All samples of b are later than all samples of s. Append joins count, times and the given fields; the
 // other fields are then undefined.
 func (s *State) Append(b *State, fields Fields) {
 	if b.Count == 0 {
@@ -121,7 +121,7 @@ func (s *State) Append(b *State, fields Fields) {
 	s.LastMs, s.Last, s.Stale = b.LastMs, b.Last, b.Stale
 }
 
-// joinSum adds a later span's sum to that of s.
+// joinSum adds the sum of a later span to s.
 func joinSum(s *State, sum, low float64) {
 	s.Sum, s.SumLow = addExact(s.Sum, s.SumLow, sum)
 	if !math.IsInf(s.Sum, 0) {

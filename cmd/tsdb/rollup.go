@@ -52,9 +52,9 @@ type rollupConfig struct {
 }
 
 func (c *rollupConfig) addFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("storage.retention.hours", "Retention of hourly rollups, at least that of raw samples; 0 is for ever. Default: "+
+	cmd.Flag("storage.retention.hours", "Retention of hourly rollups, not shorter than raw samples; 0 is for ever. Default: "+
 		"400d, or the retention of raw samples if that is longer.").IsSetByUser(&c.hoursSet).SetValue(&c.hours)
-	cmd.Flag("storage.retention.days", "Retention of daily rollups, at least that of hourly rollups; 0 is for ever.").
+	cmd.Flag("storage.retention.days", "Retention of daily rollups, not shorter than hourly rollups; 0 is for ever.").
 		Default("0s").SetValue(&c.days)
 	cmd.Flag("storage.rollups", "Compute rollups of closed days, including past ones, and answer long windows from them. On by "+
 		"default with the embedded engine, off with Bigtable.").Default("true").IsSetByUser(&c.set).BoolVar(&c.on)

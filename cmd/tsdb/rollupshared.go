@@ -17,8 +17,8 @@ import (
 	"halite/storage/lease"
 )
 
-// open opens the tables. Those of a single server are opened exclusively, so the server must have stopped. Those of servers
-// in mode through are shared, and open creates and changes nothing in them.
+// open opens the tables. It opens the tables of a single server exclusively, so the server must have stopped. It shares the
+// tables of servers in mode through, and creates and changes nothing in them.
 func (c *rollupCommands) open(ctx context.Context) (store storage.Store, shared bool, err error) {
 	if c.packDelay <= 0 {
 		return nil, false, errors.New("--bigtable.pack-delay must be above 0")

@@ -17,8 +17,8 @@ type Decoder struct {
 }
 
 // Decode decodes a cell of n buckets that is stored at a row and qualifier. The cell's first bucket begins at fromMs,
-// and its buckets are as long as those of c. Decode sets those of the buckets that c has, and only the columns of
-// c.Fields. It returns the fields that the cell stores. An error wraps [ErrCorrupt] and leaves c unchanged.
+// and its buckets are as long as the buckets of c. Decode sets the buckets that c has, and only the columns of c.Fields.
+// It returns the fields that the cell stores. An error wraps [ErrCorrupt] and leaves c unchanged.
 func (d *Decoder) Decode(
 	c *rollup.Columns, row, qualifier, cell []byte, fromMs int64, n int,
 ) (stored rollup.Fields, err error) {

@@ -22,7 +22,7 @@ type Options struct {
 	// BatchBytes is the size of the cells and keys that are written at once; 8 MiB.
 	BatchBytes int
 
-	Logger     *slog.Logger          // that of the store
+	Logger     *slog.Logger          // the logger of the store
 	Registerer prometheus.Registerer // none
 }
 

@@ -17,7 +17,7 @@ type sampledDay struct {
 	prefix  []byte
 	states  [keyschema.DayHours]rollup.State
 	found   uint32 // hours that have a row
-	damaged uint32 // those of them whose row cannot be read
+	damaged uint32 // found hours whose row cannot be read
 	samples int
 }
 
@@ -92,7 +92,7 @@ type storedDay struct {
 	prefix     []byte
 	states     []byte   // the cell; nil if there is none
 	dirty      uint32   // hours with a dirty mark
-	gone       uint32   // those of them whose rows were removed, but not by retention
+	gone       uint32   // dirty hours whose rows were removed, but not by retention
 	marks      uint32   // hours with a mark of any kind
 	horizon    uint64   // the last deletion that the states reflect
 	timedMarks [][]byte // qualifiers of the dirty marks of several processes

@@ -121,7 +121,7 @@ type dirtyHours struct {
 	prefix []byte
 	day    int64
 	hours  uint32
-	gone   uint32 // those of them that may have no rows after the write
+	gone   uint32 // dirty hours that may have no rows after the write
 }
 
 // invalidate marks the states of closed days' rows dirty, then writes the rows.

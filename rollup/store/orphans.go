@@ -12,7 +12,7 @@ import (
 type Orphans struct {
 	// Hours counts states of hours. Days counts states of days that have no states of hours left.
 	Hours, Days int64
-	// Partial counts those of them that may have samples outside the deletion, which are lost too.
+	// Partial counts orphans that may have samples outside the deletion, which are lost too.
 	Partial int64
 }
 
@@ -33,7 +33,7 @@ func (o *orphanCounter) add(s rollup.State, states *int64) {
 }
 
 // CountOrphans counts the orphans of a deletion from fromMs to toMs, among the states of series from the day first to the
-// day last. Prefixes are those of a Request; has reports whether series i has a row of an hour. The rows decide what
+// day last. Prefixes are as in a Request; has reports whether series i has a row of an hour. The rows decide what
 // retention has dropped, because it may have been shorter before.
 func (s *Store) CountOrphans(
 	ctx context.Context, prefixes [][]byte, first, last, fromMs, toMs int64, has func(i int, hour int64) bool,

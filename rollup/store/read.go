@@ -254,7 +254,7 @@ func (r *reader) exclude(bucket int64) {
 	}
 }
 
-// Has reports whether there may be valid states of a day's hours, or of the day itself. Those of single series may be
+// Has reports whether there may be valid states of a day's hours, or of the day itself. States of single series may be
 // unknown nevertheless.
 func (s *Store) Has(unit Unit, day int64) bool {
 	if unit == Hours {

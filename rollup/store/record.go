@@ -65,7 +65,7 @@ func (r *Record) hasDays(month int64) bool {
 	return false
 }
 
-// Pending counts those of the days that have no valid states, and the months to compute that they lie in.
+// Pending counts the given days without valid states, and the months of the given days that are to be computed.
 func (r *Record) Pending(days []int64) (pending int) {
 	months := map[int64]bool{}
 	for _, day := range days {
