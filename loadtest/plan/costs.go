@@ -29,6 +29,6 @@ func MeasuredCosts() Costs {
 	return Costs{
 		RowBytes: 231, RowSampleBytes: 1.23, RowWireBytes: 28.6,
 		CellBytes: 216, CellRestBytes: 21, CellWireBytes: 26.1,
-		CatalogueBytes: 5.84, HoursBytes: 332, DaysBytes: 787,
+		CatalogueBytes: 5.84, HoursBytes: 354, DaysBytes: 786,
 	}
 }
