@@ -186,17 +186,21 @@ func TestAnswersAreHeldUntilWritten(t *testing.T) {
 // TestSlowReadersGiveWay: when the answers of slow readers hold all memory, a query has it nevertheless. Newer slow
 // answers are ended for it; the oldest comes whole.
 func TestSlowReadersGiveWay(t *testing.T) {
-	s := newSlowStack(t, 12<<20, api.Limits{})
+	const totalBytes = 12 << 20
+	s := newSlowStack(t, totalBytes, api.Limits{})
 	ask := func() *http.Response { return s.get("/api/v1/query?query=slow[1h]&time=%d", slowEnd) }
 	endedAnswers := func() int { return int(s.metric("tsdb_query_answers_ended_total")) }
-	var readers []*http.Response
-	for resp := ask(); resp.StatusCode == http.StatusOK; resp = ask() {
-		readers = append(readers, resp)
-		require.Less(t, len(readers), 20)
-		if endedAnswers() > 0 {
-			break // the memory is taken, and the first answers are slow
-		}
+	// Fill the memory with answers that fit, so that no query ends one before all are slow.
+	const largeQueriesMax = totalBytes - totalBytes/8
+	readers := []*http.Response{ask()}
+	for each := s.held(); float64(len(readers)+1)*each <= largeQueriesMax; {
+		readers = append(readers, ask())
 	}
+	for _, resp := range readers {
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+	}
+	require.Greater(t, len(readers), 3)
+	require.Zero(t, endedAnswers())
 	time.Sleep(200 * time.Millisecond)
 	for range 3 {
 		resp := ask()
