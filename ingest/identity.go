@@ -268,11 +268,12 @@ func holdsSamples(ctx context.Context, store storage.Store) (bool, error) {
 	return storage.HasRow(ctx, data, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.Filter{KeysOnly: true})
 }
 
-// agree compares log and tables before the log is read, and sets the log aside if that loss is accepted.
+// agree compares log and tables before the log is read, and sets the log aside if that loss is accepted. The caller of Open
+// has logged an accepted loss when it compared them to open the tables.
 func (i *Ingester) agree(ctx context.Context) error {
 	verdict, err := CheckIdentity(ctx, IdentityOptions{
 		Store: i.opts.Store, FS: i.opts.FS, Dir: i.opts.Dir, AcceptWALLoss: i.opts.AcceptWALLoss,
-		AcceptTableLoss: i.opts.AcceptTableLoss, TakeOver: i.opts.TakeOver, Logger: i.opts.Logger,
+		AcceptTableLoss: i.opts.AcceptTableLoss, TakeOver: i.opts.TakeOver,
 	})
 	if err != nil {
 		return err
