@@ -1,19 +1,18 @@
-// Package fleet makes up the samples of a fleet of machines: which series there are and what each of them reads at each
-// step. Everything follows from a seed, so that a second Fleet of the same options repeats the first, sample by sample;
-// that is how a load test knows what it must find again without keeping it.
+// Package fleet generates the series of a fleet of machines and their values at each step. Everything follows from a
+// seed: two fleets with the same options have the same samples. So a load test can verify samples without storing them.
 //
-// A fleet is made of units, things that would be scraped together: hosts with services on them, and for the special
-// loads, stretches of a hot metric or of Zipf-sized metrics. All series of a unit are sampled at the same instants.
+// A fleet consists of units that would be scraped together. A unit is a host with its services, or a range of the series
+// of the hot metric or of the Zipf-sized metrics. All series of a unit are sampled at the same times.
 //
-// The package knows no clock, no wire format and no server; a step is a number.
+// The package uses no clock, no wire format and no server. A step is a number.
 //
 // # Invariants
 //
-//   - The number of series of a unit never changes; with churn, a host is replaced by one of another name with as many.
-//   - The series of one fleet are distinct, those of replaced hosts included.
-//   - Values are finite and never −0, so that any text that names a float64 exactly can be compared with them.
+//   - The number of series of a unit never changes. With churn, a new host with the same number of series replaces a host.
+//   - All series of a fleet are distinct, including the series of replaced hosts.
+//   - Values are finite and never −0, so that they survive an exact text format.
 //
 // # Concurrency
 //
-// A Fleet is immutable and may be shared. A Unit has state and belongs to one goroutine.
+// A Fleet is immutable and safe for concurrent use. A Unit belongs to one goroutine.
 package fleet

@@ -11,19 +11,19 @@ import (
 	"halite/keyschema"
 )
 
-// stretchSeries is the number of series of a unit of the hot metric or of the Zipf-sized ones.
-const stretchSeries = 100
+// syntheticUnitSeries is the number of series of a unit of the hot metric or of the Zipf-sized metrics.
+const syntheticUnitSeries = 100
 
 // HotMetric is the name of the metric of Options.HotSeries.
 const HotMetric = "loadtest_hot_total"
 
-// Series is the identity of a series: Tags are sorted by name and do not hold the metric name.
+// Series identifies a series. Tags are sorted by name and do not include the metric name.
 type Series struct {
 	Metric string
 	Tags   []keyschema.Tag
 }
 
-// kind says what a unit is.
+// kind is the kind of a unit.
 type kind uint8
 
 const (
@@ -37,19 +37,19 @@ type Fleet struct {
 	opts      Options
 	hotUnits  int
 	zipfUnits int
-	zipfEnds  []int // series up to and with each Zipf-sized metric
+	zipfEnds  []int // number of series up to and including each Zipf-sized metric
 	slots     int
 }
 
-// New checks opts and makes a fleet.
+// New validates opts and returns a fleet.
 func New(opts Options) (*Fleet, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
 	f := &Fleet{
 		opts:      opts,
-		hotUnits:  (opts.HotSeries + stretchSeries - 1) / stretchSeries,
-		zipfUnits: (opts.ZipfSeries + stretchSeries - 1) / stretchSeries,
+		hotUnits:  (opts.HotSeries + syntheticUnitSeries - 1) / syntheticUnitSeries,
+		zipfUnits: (opts.ZipfSeries + syntheticUnitSeries - 1) / syntheticUnitSeries,
 		slots:     opts.Hosts*opts.hostSeries() + opts.HotSeries + opts.ZipfSeries,
 	}
 	if opts.ZipfSeries > 0 {
@@ -58,8 +58,8 @@ func New(opts Options) (*Fleet, error) {
 	return f, nil
 }
 
-// zipfEnds divides series among metrics so that the size of each is about that of the first divided by its rank, at
-// least one.
+// zipfEnds divides series among metrics. The size of a metric is about the size of the first divided by its rank, and at
+// least 1.
 func zipfEnds(series, metrics int) []int {
 	harmonic := 0.0
 	for i := range metrics {
@@ -69,8 +69,8 @@ func zipfEnds(series, metrics int) []int {
 	at, weight := 0, 0.0
 	for i := range metrics {
 		weight += 1 / float64(i+1)
-		behind := metrics - 1 - i // each of which needs one
-		at = min(max(at+1, int(math.Round(float64(series)*weight/harmonic))), series-behind)
+		after := metrics - 1 - i // each of the following metrics needs a series
+		at = min(max(at+1, int(math.Round(float64(series)*weight/harmonic))), series-after)
 		ends[i] = at
 	}
 	return ends
@@ -82,19 +82,19 @@ func (f *Fleet) Options() Options { return f.opts }
 // Units returns the number of units.
 func (f *Fleet) Units() int { return f.opts.Hosts + f.hotUnits + f.zipfUnits }
 
-// Slots returns the number of series that exist at any one time. A slot is the place of a series in the fleet; with
-// churn, different series hold it one after the other.
+// Slots returns the number of series that exist at any one time. A slot is the index of a series in the fleet. With churn,
+// several series use a slot one after the other.
 func (f *Fleet) Slots() int { return f.slots }
 
-// SlotsBefore returns the number of slots of the units 0..u−1, which is the first slot of unit u.
+// SlotsBefore returns the number of slots of the units 0 to u−1. This is also the first slot of unit u.
 func (f *Fleet) SlotsBefore(u int) int {
 	hosts := min(u, f.opts.Hosts)
 	slots := hosts * f.opts.hostSeries()
 	if u -= hosts; u > 0 {
-		slots += min(u*stretchSeries, f.opts.HotSeries)
+		slots += min(u*syntheticUnitSeries, f.opts.HotSeries)
 	}
 	if u -= f.hotUnits; u > 0 {
-		slots += min(u*stretchSeries, f.opts.ZipfSeries)
+		slots += min(u*syntheticUnitSeries, f.opts.ZipfSeries)
 	}
 	return slots
 }
@@ -109,7 +109,7 @@ func (f *Fleet) replaced(u, epoch int) bool {
 	return u < f.opts.Hosts && Unit01(Mix(f.opts.Seed^saltChurn, uint64(u), uint64(epoch)))*100 < f.opts.ChurnPercent
 }
 
-// The streams of random numbers: each is mixed into the seed.
+// Each of these is mixed into the seed to make an independent sequence of random numbers.
 const (
 	saltChurn = (iota + 1) << 40
 	saltUnit
@@ -134,7 +134,7 @@ var (
 	services = [...]string{"basket", "catalogue", "checkout", "identity", "mailer", "payments", "search", "stock", "tracking"}
 )
 
-// Services returns the names of the services that occur on hosts.
+// Services returns the names of all services.
 func (f *Fleet) Services() []string {
 	if f.opts.Services == 0 || f.opts.Hosts == 0 {
 		return nil
@@ -142,7 +142,7 @@ func (f *Fleet) Services() []string {
 	return services[:]
 }
 
-// Instance returns the value of the label instance that the series of a unit have, and no others.
+// Instance returns the value of the label instance of a unit that was replaced gen times. No other unit has this value.
 func (f *Fleet) Instance(u, gen int) string {
 	k, n := f.kindOf(u)
 	switch k {
@@ -157,14 +157,14 @@ func (f *Fleet) Instance(u, gen int) string {
 	return fmt.Sprintf("host-%05d-r%d.%s.example:9100", n, gen, regions[n%len(regions)])
 }
 
-// specs returns what unit u consists of.
+// specs returns the series of unit u.
 func (f *Fleet) specs(u int) []spec {
 	k, n := f.kindOf(u)
 	switch k {
 	case hot:
-		return f.hotSpecs(n*stretchSeries, min((n+1)*stretchSeries, f.opts.HotSeries))
+		return f.hotSpecs(n*syntheticUnitSeries, min((n+1)*syntheticUnitSeries, f.opts.HotSeries))
 	case zipf:
-		return f.zipfSpecs(n*stretchSeries, min((n+1)*stretchSeries, f.opts.ZipfSeries))
+		return f.zipfSpecs(n*syntheticUnitSeries, min((n+1)*syntheticUnitSeries, f.opts.ZipfSeries))
 	}
 	list := machineSpecs()
 	for i := range f.opts.Services {
@@ -207,7 +207,7 @@ func (f *Fleet) zipfSpecs(from, to int) []spec {
 	return list
 }
 
-// series names the series of a unit in the order of their specs.
+// series returns the series of a unit in the order of their specs.
 func (f *Fleet) series(u, gen int, specs []spec) []Series {
 	region := regions[u%len(regions)]
 	shared := tags(
@@ -227,5 +227,5 @@ func (f *Fleet) series(u, gen int, specs []spec) []Series {
 	return list
 }
 
-// SeriesOf names the series of a unit that has been replaced gen times, in the order of the unit's values.
+// SeriesOf returns the series of a unit that was replaced gen times, in the order of the unit's values.
 func (f *Fleet) SeriesOf(u, gen int) []Series { return f.series(u, gen, f.specs(u)) }

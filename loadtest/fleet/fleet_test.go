@@ -21,7 +21,7 @@ func mixed() Options {
 	return Options{Seed: 7, Hosts: 12, HotSeries: 250, ZipfSeries: 330, ZipfMetrics: 20, ChurnPercent: 40, ChurnSteps: 3}
 }
 
-// transcript writes down what a fleet does.
+// transcript returns all series and values of a fleet as text.
 func transcript(f *Fleet, steps int) string {
 	var b strings.Builder
 	for u := range f.Units() {
@@ -41,7 +41,7 @@ func transcript(f *Fleet, steps int) string {
 
 func TestSameSeedSameFleet(t *testing.T) {
 	one, two := transcript(newFleet(t, mixed()), 20), transcript(newFleet(t, mixed()), 20)
-	require.True(t, one == two, "two fleets of the same options differ")
+	require.True(t, one == two, "two fleets with the same options differ")
 	other := mixed()
 	other.Seed++
 	require.False(t, one == transcript(newFleet(t, other), 20), "another seed makes the same fleet")
@@ -111,10 +111,10 @@ func TestMetricSizes(t *testing.T) {
 	}
 }
 
-// TestShapes runs a fleet for a week of coarse steps and looks at what each kind of series does.
+// TestShapes runs a fleet for a week of coarse steps and checks how the values of each shape change.
 func TestShapes(t *testing.T) {
 	f := newFleet(t, Options{Hosts: 3, StepSeconds: 300})
-	resets, moved := 0, make(map[shape]int)
+	resets, changed := 0, make(map[shape]int)
 	for u := range f.Units() {
 		unit := f.Unit(u)
 		last := make([]float64, 0)
@@ -124,13 +124,13 @@ func TestShapes(t *testing.T) {
 				s := &unit.specs[i]
 				require.False(t, math.IsNaN(v) || math.IsInf(v, 0) || math.Signbit(v), "%s: %v", s.metric, v)
 				if s.shape != mantissa && s.shape != sum {
-					require.Equal(t, v, math.Round(v*s.per)/s.per, "%s has %v, no number of 1/%v", s.metric, v, s.per)
+					require.Equal(t, v, math.Round(v*s.per)/s.per, "%s has %v, which is no multiple of 1/%v", s.metric, v, s.per)
 				}
 				if len(last) == 0 {
 					continue
 				}
 				if v != last[i] {
-					moved[s.shape]++
+					changed[s.shape]++
 				}
 				if s.shape == counter || s.shape == bucket || s.shape == sum {
 					if v < last[i] {
@@ -142,15 +142,15 @@ func TestShapes(t *testing.T) {
 		}
 	}
 	require.Greater(t, resets, 100)
-	require.Zero(t, moved[constant])
+	require.Zero(t, changed[constant])
 	for _, s := range []shape{counter, bucket, sum, gauge, mantissa, started} {
-		require.Positive(t, moved[s], "shape %d never moves", s)
+		require.Positive(t, changed[s], "shape %d never changes", s)
 	}
-	require.Positive(t, moved[rare])
-	require.Less(t, moved[rare], 3*2016*4/100, "rare ones move too often")
+	require.Positive(t, changed[rare])
+	require.Less(t, changed[rare], 3*2016*4/100, "rare series change too often")
 }
 
-// TestBuckets: the buckets of a histogram are cumulative and end in the count.
+// TestBuckets checks that the buckets of a histogram are cumulative and that the last equals the count.
 func TestBuckets(t *testing.T) {
 	f := newFleet(t, Options{Hosts: 2, Services: 1})
 	for u := range f.Units() {
@@ -171,7 +171,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-func TestRewrittenIsAnother(t *testing.T) {
+func TestRewrittenDiffers(t *testing.T) {
 	f := newFleet(t, Options{Hosts: 1})
 	for _, v := range []float64{0, 0.01, 1, -3, 1e15, 1e17, 1e300, math.MaxFloat64 / 2} {
 		w := f.Rewritten(3, 9, v)

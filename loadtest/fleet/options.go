@@ -6,30 +6,31 @@ import (
 	"fmt"
 )
 
-// Options describe a fleet. The zero value of each field takes the default that its comment states.
+// Options describe a fleet. The zero value of each field takes the default stated in its comment.
 type Options struct {
-	// Seed decides everything that looks random. Default 1.
+	// Seed is the seed of all random choices. Default 1.
 	Seed uint64
-	// Job is the value of the label job of every series, by which the fleet's series are told from others. Default
+	// Job is the value of the label job of every series. It distinguishes the fleet's series from others. Default
 	// "loadtest".
 	Job string
-	// Hosts is the number of hosts. Default 0: the fleet may consist of the hot and Zipf-sized metrics alone.
+	// Hosts is the number of hosts. Default 0, for a fleet of the hot or Zipf-sized metrics alone.
 	Hosts int
-	// Services is the number of services on each host. Default 3, which makes 100 series a host; negative means none.
+	// Services is the number of services on each host. Default 3, which makes 100 series per host. A negative value means none.
 	Services int
-	// HotSeries is the number of series of one single metric, told apart by a sequential id. Default 0.
+	// HotSeries is the number of series of the metric HotMetric. They differ in a sequential id. Default 0.
 	HotSeries int
 	// HotScattered gives these series random ids instead of sequential ones.
 	HotScattered bool
-	// ZipfSeries is the number of series of ZipfMetrics metrics whose sizes fall with their rank. Default 0.
+	// ZipfSeries is the number of series of all Zipf-sized metrics. The size of such a metric falls with its rank.
+	// Default 0.
 	ZipfSeries int
-	// ZipfMetrics is the number of those metrics. Default 100.
+	// ZipfMetrics is the number of Zipf-sized metrics. Default 100.
 	ZipfMetrics int
 	// ChurnPercent of the hosts are replaced by new ones every ChurnSteps steps. Default 0.
 	ChurnPercent float64
 	// ChurnSteps is the number of steps between replacements. Default 20.
 	ChurnSteps int
-	// StepSeconds is the time that a step stands for: counters grow by it. Default 15.
+	// StepSeconds is the length of a step. Counters grow in proportion to it. Default 15.
 	StepSeconds float64
 	// SeriesMax bounds the series of the fleet at any one time. Default 20 million.
 	SeriesMax int
@@ -45,15 +46,15 @@ const (
 	DefaultSeriesMax   = 20_000_000
 )
 
-// ErrOptions is wrapped by all errors of Validate; the caller has to change the options.
+// ErrOptions is wrapped by all errors of Validate. The caller has to change the options.
 var ErrOptions = errors.New("fleet options")
 
-// Validate fills in defaults and reports every fault at once.
+// Validate fills in defaults and reports all errors at once.
 func (o *Options) Validate() error {
 	o.setDefaults()
-	var faults []error
+	var errs []error
 	refuse := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...)))
+		errs = append(errs, fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...)))
 	}
 	for _, n := range []struct {
 		name  string
@@ -78,16 +79,16 @@ func (o *Options) Validate() error {
 		refuse("ChurnPercent is %g, it must be 0 to 100", o.ChurnPercent)
 	}
 	if o.ZipfSeries > 0 && o.ZipfMetrics > o.ZipfSeries {
-		refuse("ZipfMetrics is %d, at most ZipfSeries, which is %d", o.ZipfMetrics, o.ZipfSeries)
+		refuse("ZipfMetrics is %d, it must not exceed ZipfSeries, which is %d", o.ZipfMetrics, o.ZipfSeries)
 	}
 	series := float64(o.Hosts)*float64(o.hostSeries()) + float64(o.HotSeries) + float64(o.ZipfSeries)
 	switch {
 	case series < 1:
-		refuse("there are no series: set Hosts, HotSeries or ZipfSeries")
+		refuse("the fleet has no series: set Hosts, HotSeries or ZipfSeries")
 	case series > float64(o.SeriesMax):
-		refuse("%.0f series, SeriesMax is %d", series, o.SeriesMax)
+		refuse("the fleet has %.0f series, SeriesMax is %d", series, o.SeriesMax)
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 func (o *Options) setDefaults() {

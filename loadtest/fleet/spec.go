@@ -6,30 +6,30 @@ import (
 	"halite/keyschema"
 )
 
-// shape says how the values of a series move.
+// shape says how the values of a series change.
 type shape uint8
 
 const (
-	// counter grows by about rate a second and starts anew when its unit or service restarts.
+	// counter grows by about rate per second and resets when its host or service restarts.
 	counter shape = iota
-	// bucket is a cumulative histogram bucket, or the count: rate is its share of the service's requests.
+	// bucket is a cumulative histogram bucket or a count. rate is its share of the service's requests.
 	bucket
-	// sum is the sum that goes with the buckets, with running errors of floating point.
+	// sum is the sum of a histogram, with accumulated rounding errors.
 	sum
-	// gauge walks around level by about rate a step and is drawn back to it.
+	// gauge is a random walk with steps of about rate that is pulled towards level.
 	gauge
 	// mantissa is a gauge that uses all bits of a float64.
 	mantissa
-	// constant never moves.
+	// constant never changes.
 	constant
-	// rare is a constant that moves about once in a thousand steps.
+	// rare changes about once in a thousand steps.
 	rare
-	// started is the second at which the unit, or service, last started.
+	// started is the time, in seconds, at which the host or service last started.
 	started
 )
 
-// spec is one series of a unit: what it is called beside the unit's own labels, and how it moves. Values are whole
-// numbers of 1/per; that makes decimals.
+// spec is one series of a unit. own are its labels in addition to the labels of the unit. Values are multiples of 1/per,
+// so that they have few decimals.
 type spec struct {
 	metric  string
 	own     []keyschema.Tag
@@ -50,14 +50,14 @@ func tags(pairs ...string) []keyschema.Tag {
 
 const (
 	pageBytes = 4096
-	// machineSeries and serviceSeries are the lengths of what machineSpecs and serviceSpecs return.
+	// machineSeries and serviceSeries are the numbers of series that machineSpecs and serviceSpecs return.
 	machineSeries = 40
 	serviceSeries = 20
 )
 
 func (o *Options) hostSeries() int { return machineSeries + o.Services*serviceSeries }
 
-// machineSpecs are the series of a host itself.
+// machineSpecs returns the series of a host without its services.
 func machineSpecs() []spec {
 	var list []spec
 	add := func(metric string, sh shape, rate, level, per float64, own ...string) {
@@ -95,7 +95,7 @@ func machineSpecs() []spec {
 	return list
 }
 
-// serviceSpecs are the series of one service on a host.
+// serviceSpecs returns the series of one service on a host.
 func serviceSpecs(service int, name string) []spec {
 	var list []spec
 	add := func(metric string, sh shape, rate, level, per float64, own ...string) {

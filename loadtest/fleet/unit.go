@@ -2,19 +2,19 @@ package fleet
 
 import "math"
 
-// Unit makes the values of one unit, step by step.
+// Unit generates the values of one unit, step by step.
 type Unit struct {
 	f      *Fleet
 	number int
 	gen    int
 	next   int
 	specs  []spec
-	load   float64 // how busy it is, about 1
-	phase  float64 // of its daily rhythm
+	load   float64 // mean load, about 1
+	phase  float64 // of its daily cycle
 	seed   uint64
 
 	state  []float64
-	since  []float64 // start of the unit (0) and of its services, in seconds of the steps' time
+	since  []float64 // start of the host (index 0) and of its services, in seconds
 	demand []float64 // requests of each service in this step
 	values []float64
 }
@@ -30,7 +30,7 @@ func (f *Fleet) Unit(u int) *Unit {
 	return unit
 }
 
-// start puts a new machine in place.
+// start replaces the unit by a new one.
 func (u *Unit) start(gen int) {
 	u.gen = gen
 	u.seed = Mix(u.f.opts.Seed^saltUnit, uint64(u.number), uint64(gen))
@@ -54,17 +54,17 @@ func (u *Unit) start(gen int) {
 	}
 }
 
-// now is the time of the next step; 1.7 billion makes it look like unix seconds.
+// now returns the time of the next step. The offset of 1.7 billion makes it look like Unix seconds.
 func (u *Unit) now() float64 { return 1.7e9 + math.Floor(float64(u.next)*u.f.opts.StepSeconds) }
 
-// Generation returns how often the unit has been replaced up to its last step.
+// Generation returns how often the unit was replaced up to its last step.
 func (u *Unit) Generation() int { return u.gen }
 
-// Series names the unit's series, as of its last step, in the order of the values.
+// Series returns the unit's series at its last step, in the order of the values.
 func (u *Unit) Series() []Series { return u.f.series(u.number, u.gen, u.specs) }
 
-// Step takes the next step and returns one value for each series; renewed says that the unit was replaced and its
-// series have other names than before. The values are valid until the next call.
+// Step takes the next step and returns one value for each series. If renewed is true, the unit was replaced and has other
+// series than before. The values are valid until the next call.
 func (u *Unit) Step() (values []float64, renewed bool) {
 	step := u.next
 	if renewed = u.f.Renewed(u.number, step); renewed {
@@ -79,12 +79,12 @@ func (u *Unit) Step() (values []float64, renewed bool) {
 		u.demand[i] = math.Floor(40 * busy * seconds * (0.6 + 0.8*Unit01(Mix(mixed, uint64(i), 1))))
 	}
 	for i := range u.specs {
-		u.values[i] = u.move(i, busy, Mix(mixed, uint64(i), 2))
+		u.values[i] = u.nextValue(i, busy, Mix(mixed, uint64(i), 2))
 	}
 	return u.values, renewed
 }
 
-// restart lets the host reboot about every three days and each service restart about every six hours.
+// restart reboots the host about every three days and restarts each service about every six hours.
 func (u *Unit) restart(step int) {
 	for i := range u.since {
 		mean := 6 * 3600.0
@@ -104,8 +104,8 @@ func (u *Unit) restart(step int) {
 	}
 }
 
-// move moves series i by one step and returns its value; r is random.
-func (u *Unit) move(i int, busy float64, r uint64) float64 {
+// nextValue returns the value of series i at the next step. r is random.
+func (u *Unit) nextValue(i int, busy float64, r uint64) float64 {
 	s := &u.specs[i]
 	x := Unit01(r)
 	switch s.shape {
@@ -129,11 +129,11 @@ func (u *Unit) move(i int, busy float64, r uint64) float64 {
 	return u.state[i] / s.per
 }
 
-// Rewritten returns the value that a later write gives the sample of a slot at a step instead of v: close to it, another
-// one, and as many decimals.
+// Rewritten returns the value of the second write of a sample whose first value is v. It differs from v, is close to it
+// and has the same number of decimals.
 func (f *Fleet) Rewritten(slot, step int, v float64) float64 {
 	w := v + float64(1+Mix(f.opts.Seed^saltRewrite, uint64(slot), uint64(step))%3)
-	if w == v { // too large for a step of one
+	if w == v { // v is too large for a step of 1
 		return math.Nextafter(v, math.Inf(1))
 	}
 	return w
