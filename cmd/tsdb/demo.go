@@ -24,11 +24,11 @@ import (
 const (
 	// demoStep is the time between samples of a series.
 	demoStep = 15 * time.Second
-	// demoBatchSteps is how many steps of a host are written at a time.
+	// demoBatchSteps is the number of steps of a host per write.
 	demoBatchSteps = 60
-	// demoWriters fill at the same time; each has hosts of its own.
+	// demoWriters is the number of concurrent writers. Each has its own hosts.
 	demoWriters = 4
-	// demoRound is how long the hot spot takes to go over all hosts.
+	// demoRound is the time in which the hot spot passes all hosts.
 	demoRound = 2 * time.Hour
 	demoSeed  = 1
 
@@ -41,7 +41,7 @@ const (
 	demoSpanDefault  = "6h"
 )
 
-// demoConfig holds the flags of `tsdb demo`, which are those of serve and its own.
+// demoConfig holds the flags of `tsdb demo`: the flags of serve and two more.
 type demoConfig struct {
 	serve *serveConfig
 	hosts int
@@ -51,27 +51,27 @@ type demoConfig struct {
 func addDemoFlags(cmd *kingpin.CmdClause) *demoConfig {
 	c := &demoConfig{serve: addServeFlags(cmd)}
 	path := cmd.GetFlag("storage.path").Default("")
-	path.Help("Directory of all data, which must be new or empty; it is kept. Default: a temporary one, removed at the end.")
-	cmd.Flag("demo.hosts", "Hosts of the made-up fleet, with about 100 series each.").Default(demoHostsDefault).IntVar(&c.hosts)
-	cmd.Flag("demo.span", "How far back its samples reach.").Default(demoSpanDefault).SetValue(&c.span)
+	path.Help("Directory of all data. It must be new or empty, and is kept. Default: a temporary directory, removed at the end.")
+	cmd.Flag("demo.hosts", "Number of simulated hosts, with about 100 series each.").Default(demoHostsDefault).IntVar(&c.hosts)
+	cmd.Flag("demo.span", "Age of the oldest samples.").Default(demoSpanDefault).SetValue(&c.span)
 	return c
 }
 
-// Validate reports every fault of the flags together.
+// Validate reports all errors of the flags at once.
 func (c *demoConfig) Validate() error {
-	var faults []error
+	var errs []error
 	if c.hosts < 1 || c.hosts > demoHostsMax {
-		faults = append(faults, fmt.Errorf("--demo.hosts is %d: 1 to %d", c.hosts, demoHostsMax))
+		errs = append(errs, fmt.Errorf("--demo.hosts is %d, it must be 1 to %d", c.hosts, demoHostsMax))
 	}
 	span, retention := time.Duration(c.span), time.Duration(c.serve.retentionRaw)
 	if span < demoSpanMin || retention != 0 && span >= retention {
-		faults = append(faults, fmt.Errorf("--demo.span is %s: at least %s, and less than --storage.retention.raw",
+		errs = append(errs, fmt.Errorf("--demo.span is %s, it must be at least %s and less than --storage.retention.raw",
 			c.span, demoSpanMin))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-// runDemo serves a directory that a made-up fleet has written to, and goes on writing.
+// runDemo starts a server, fills it with the samples of a simulated fleet and keeps writing.
 func runDemo(c *demoConfig, out io.Writer) (err error) {
 	if err := c.Validate(); err != nil {
 		return err
@@ -82,7 +82,7 @@ func runDemo(c *demoConfig, out io.Writer) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(c.serve.storagePath)) }()
 	} else if entries, err := os.ReadDir(c.serve.storagePath); err == nil && len(entries) > 0 {
-		return fmt.Errorf("--storage.path: %s is not empty; a demo starts anew (tsdb serve goes on with an earlier one)",
+		return fmt.Errorf("--storage.path: %s is not empty: a demo needs an empty directory (tsdb serve continues an earlier demo)",
 			c.serve.storagePath)
 	}
 	c.serve.background = func(ctx context.Context, w sampleWriter, url string, log *slog.Logger) error {
@@ -95,7 +95,7 @@ func runDemo(c *demoConfig, out io.Writer) (err error) {
 	return serveUntilSignal(c.serve)
 }
 
-// demo writes the fleet.
+// demo writes the samples of the fleet.
 type demo struct {
 	writer  sampleWriter
 	hosts   []*demoHost
@@ -104,12 +104,12 @@ type demo struct {
 	samples atomic.Int64
 }
 
-// demoHost is one host of it: the series of the fleet's unit and, as the last two, those of the hot spot.
+// demoHost is one host: the series of a unit of the fleet, followed by the two series of the hot spot.
 type demoHost struct {
 	unit     *fleet.Unit
 	labels   []labels.Labels
 	step     int
-	place    float64 // of the host in the round of the hot spot, 0 to 1
+	position float64 // of the host in the round of the hot spot, 0 to 1
 	requests float64
 	seed     uint64
 }
@@ -122,12 +122,12 @@ func newDemo(c *demoConfig, w sampleWriter, now time.Time) (*demo, error) {
 	d := &demo{writer: w, startMs: now.Add(-time.Duration(c.span)).Truncate(demoStep).UnixMilli(), now: time.Now}
 	for u := range f.Units() {
 		h := &demoHost{
-			unit: f.Unit(u), place: float64(u) / float64(f.Units()), seed: fleet.Mix(demoSeed, uint64(u), 0),
+			unit: f.Unit(u), position: float64(u) / float64(f.Units()), seed: fleet.Mix(demoSeed, uint64(u), 0),
 		}
 		var own []labels.Labels
 		for _, s := range f.SeriesOf(u, 0) {
 			h.labels = append(h.labels, labelsOf(s.Metric, s))
-			if s.Metric == "up" { // which has the host's labels only
+			if s.Metric == "up" { // it has only the host's labels
 				own = []labels.Labels{labelsOf(demoRequests, s), labelsOf(demoLatency, s)}
 			}
 		}
@@ -147,7 +147,7 @@ func labelsOf(metric string, s fleet.Series) labels.Labels {
 	return b.Labels()
 }
 
-// run fills the past, says what to look at, and goes on until ctx ends.
+// run writes the past samples, prints what to look at, and keeps writing until ctx ends.
 func (d *demo) run(ctx context.Context, url string, out io.Writer, log *slog.Logger) error {
 	began := d.now()
 	if err := d.catchUp(ctx); err != nil {
@@ -171,13 +171,13 @@ func (d *demo) run(ctx context.Context, url string, out io.Writer, log *slog.Log
 }
 
 const demoText = `
-Demo: %d samples of %d series in %s, more every 15 s. A hot spot moves over the hosts; in another terminal:
+Demo: %d samples of %d series in %s, and new samples every 15 s. A hot spot moves over the hosts. In another terminal:
 
   tsdb graph --url %s --range 6h 'sum by (instance) (rate(demo_requests_total[5m]))'
 
 `
 
-// ignoreEnd forgets an error that the end of ctx made.
+// ignoreEnd returns nil if ctx has ended, because the end of ctx causes errors.
 func ignoreEnd(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -193,7 +193,7 @@ func (d *demo) series() int {
 	return n
 }
 
-// catchUp writes all steps up to now.
+// catchUp writes all samples up to now.
 func (d *demo) catchUp(ctx context.Context) error {
 	end := int((d.now().UnixMilli()-d.startMs)/demoStep.Milliseconds()) + 1
 	start := d.hosts[0].step
@@ -201,7 +201,7 @@ func (d *demo) catchUp(ctx context.Context) error {
 	for w := range demoWriters {
 		writers.Go(func() error {
 			var batch []ingest.Sample
-			// In stretches over all hosts, so that hours close in order.
+			// Write the same time range of all hosts before the next one, so that hours close in order.
 			for from := start; from < end; from += demoBatchSteps {
 				for i := w; i < len(d.hosts); i += demoWriters {
 					batch = d.hosts[i].steps(batch[:0], min(from+demoBatchSteps, end), d.startMs)
@@ -216,7 +216,7 @@ func (d *demo) catchUp(ctx context.Context) error {
 	return writers.Wait()
 }
 
-// write stores samples; a server that is too busy is given the time that it asks for.
+// write stores samples. If the server is overloaded, it waits as long as the server asks.
 func (d *demo) write(ctx context.Context, batch []ingest.Sample) error {
 	for {
 		result, err := d.writer.Write(ctx, batch)
@@ -252,10 +252,10 @@ func (h *demoHost) steps(batch []ingest.Sample, end int, startMs int64) []ingest
 	return batch
 }
 
-// heat is how close the hot spot is at a time: 1 on it, 0 far away.
+// heat returns the closeness of the hot spot at a time: 1 if it is on this host, 0 if it is far away.
 func (h *demoHost) heat(tsMs int64) float64 {
 	round := demoRound.Milliseconds()
-	distance := math.Abs(float64(tsMs%round)/float64(round) - h.place)
+	distance := math.Abs(float64(tsMs%round)/float64(round) - h.position)
 	distance = min(distance, 1-distance)
 	return math.Exp(-distance * distance / (2 * 0.05 * 0.05))
 }

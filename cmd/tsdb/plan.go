@@ -30,46 +30,46 @@ type planConfig struct {
 
 func addPlanFlags(cmd *kingpin.CmdClause) *planConfig {
 	c := &planConfig{raw: model.Duration(30 * 24 * time.Hour), limits: plan.ServiceLimits()}
-	cmd.Flag("series", "Series at any one time; k, M and G stand for thousands, millions and thousands of millions.").
+	cmd.Flag("series", "Number of series at any one time. The suffixes k, M and G mean thousand, million and billion.").
 		Required().StringVar(&c.series)
 	cmd.Flag("interval", "Time between samples of a series.").Default("15s").DurationVar(&c.load.Interval)
-	cmd.Flag("retention", "How long samples are kept.").Default("30d").SetValue(&c.raw)
-	cmd.Flag("retention.hours", "How long rollups of hours are kept; 0 means none.").Default("0s").SetValue(&c.hours)
-	cmd.Flag("retention.days", "How long rollups of days are kept; 0 means none.").Default("0s").SetValue(&c.days)
-	cmd.Flag("mode", "Mode of writing to plan: buffered, through or both.").Default("both").
+	cmd.Flag("retention", "Retention of samples.").Default("30d").SetValue(&c.raw)
+	cmd.Flag("retention.hours", "Retention of rollups of hours. 0 means no rollups.").Default("0s").SetValue(&c.hours)
+	cmd.Flag("retention.days", "Retention of rollups of days. 0 means no rollups.").Default("0s").SetValue(&c.days)
+	cmd.Flag("mode", "Write mode to plan: buffered, through or both.").Default("both").
 		EnumVar(&c.mode, "both", plan.Buffered, plan.Through)
-	cmd.Flag("churn", "Percent of the series replaced by new ones each day.").Default("0").Float64Var(&c.load.ChurnPercent)
-	cmd.Flag("replicas", "Clusters that each hold everything.").Default("1").IntVar(&c.load.Replicas)
-	cmd.Flag("flush-window", "Time within which the rows of a closed hour are to be in Bigtable.").Default("30m").
+	cmd.Flag("churn", "Percentage of the series that new ones replace each day.").Default("0").Float64Var(&c.load.ChurnPercent)
+	cmd.Flag("replicas", "Number of clusters that each hold everything.").Default("1").IntVar(&c.load.Replicas)
+	cmd.Flag("flush-window", "Time within which the rows of a closed hour are written to Bigtable.").Default("30m").
 		DurationVar(&c.load.FlushWindow)
-	cmd.Flag("read-rows", "Rows a second that queries read; a series and hour is one.").Default("0").
+	cmd.Flag("read-rows", "Rows per second that queries read. A row is one series and hour.").Default("0").
 		Float64Var(&c.load.ReadRowsPerSecond)
-	cmd.Flag("node.storage-bytes", "Most bytes that a node stores; the service's limit for SSD is the default.").Default("5e12").
+	cmd.Flag("node.storage-bytes", "Bytes that a node stores. Default: the service's limit for SSD nodes.").Default("5e12").
 		Float64Var(&c.limits.StorageBytes)
-	cmd.Flag("node.utilization", "Part of a node's limits that is to be used, up to 1.").Default("0.7").
+	cmd.Flag("node.utilization", "Share of a node's capacity to use, up to 1.").Default("0.7").
 		Float64Var(&c.limits.Utilization)
-	cmd.Flag("price.node-hour", "Price of a node for an hour; no cost is printed without prices.").Default("0").
+	cmd.Flag("price.node-hour", "Price of a node for an hour. Without prices, no cost is printed.").Default("0").
 		Float64Var(&c.prices.NodeHour)
 	cmd.Flag("price.gb-month", "Price of 10^9 stored bytes for a month.").Default("0").Float64Var(&c.prices.GBMonth)
-	cmd.Flag("simulate", "Also simulate how the load of metrics sized by Zipf's law falls on nodes.").BoolVar(&c.simulate)
+	cmd.Flag("simulate", "Also simulate how metrics sized by Zipf's law load the nodes.").BoolVar(&c.simulate)
 	s := &c.simulation
-	cmd.Flag("simulate.nodes", "Nodes; 0 takes those of mode buffered, at least 3.").Default("0").IntVar(&s.Nodes)
-	cmd.Flag("simulate.metrics", "Metrics that the series belong to.").Default("1000").IntVar(&s.Metrics)
+	cmd.Flag("simulate.nodes", "Number of nodes. 0 uses the nodes of mode buffered, at least 3.").Default("0").IntVar(&s.Nodes)
+	cmd.Flag("simulate.metrics", "Number of metrics.").Default("1000").IntVar(&s.Metrics)
 	cmd.Flag("simulate.exponent", "Exponent of Zipf's law.").Default("1").Float64Var(&s.Exponent)
 	cmd.Flag("simulate.salts", "Number of salts; may be repeated. Default: 1, 4, 16 and 64.").IntsVar(&s.Salts)
-	cmd.Flag("seed", "Decides what looks random.").Default("1").Uint64Var(&s.Seed)
-	cmd.Flag("format", "Form in which the plan is printed: text or json.").Default("text").EnumVar(&c.format, "text", "json")
+	cmd.Flag("seed", "Seed of all random choices.").Default("1").Uint64Var(&s.Seed)
+	cmd.Flag("format", "Format of the plan: text or json.").Default("text").EnumVar(&c.format, "text", "json")
 	return c
 }
 
-// planReport is what `tsdb plan --format=json` prints.
+// planReport is the JSON that `tsdb plan --format=json` prints.
 type planReport struct {
 	plan.Plan
 	Simulation *plan.Simulation `json:"simulation,omitempty"`
 	Balances   []plan.Balance   `json:"balances,omitempty"`
 }
 
-// run makes the plan and prints it.
+// run computes the plan and prints it.
 func (c *planConfig) run(w io.Writer) error {
 	var err error
 	if c.load.Series, err = parseCount(c.series); err != nil {
@@ -105,7 +105,7 @@ func (c *planConfig) run(w io.Writer) error {
 	return plan.WriteBalances(w, c.simulation, r.Balances)
 }
 
-// parseCount reads a number with an optional k, M or G.
+// parseCount parses a number with an optional suffix k, M or G.
 func parseCount(text string) (int64, error) {
 	scale := 1.0
 	digits := text
@@ -116,7 +116,7 @@ func parseCount(text string) (int64, error) {
 	}
 	v, err := strconv.ParseFloat(digits, 64)
 	if err != nil || !(v*scale >= 1 && v*scale <= 1e15) {
-		return 0, fmt.Errorf("%q is no number such as 250000, 100k or 1.5M", text)
+		return 0, fmt.Errorf("%q is not a number from 1 to 1e15, such as 250000, 100k or 1.5M", text)
 	}
 	return int64(math.Round(v * scale)), nil
 }

@@ -24,10 +24,10 @@ import (
 	"halite/storage/pebble"
 )
 
-// measureFrom is where the measured samples begin: a month's first hour.
+// measureFromMs is the time of the first sample: the first hour of a month.
 const measureFromMs = 1_727_740_800_000
 
-// world is a database, all of whose samples are in the past.
+// world is a database whose samples are all in the past.
 type world struct {
 	t        *testing.T
 	store    storage.Store
@@ -36,7 +36,7 @@ type world struct {
 	registry *prometheus.Registry
 }
 
-// now is long after all samples.
+// now returns a time long after all samples.
 func now() time.Time { return time.UnixMilli(measureFromMs).Add(70 * 24 * time.Hour) }
 
 // newWorld opens a database in an emulator.
@@ -121,7 +121,7 @@ func (w *world) stored(name, family string) (rows, cells, sizeBytes float64) {
 	return rows, cells, sizeBytes
 }
 
-// metric is the sum of a counter or histogram over all labels but those of another method.
+// metric returns the sum of a counter or histogram over all label sets, except those of other methods.
 func (w *world) metric(name, method string) (sum float64) {
 	families, err := w.registry.Gather()
 	require.NoError(w.t, err)
@@ -135,12 +135,12 @@ func (w *world) metric(name, method string) (sum float64) {
 	return sum
 }
 
-// overhead is what requests have sent beside the rows in them.
+// overhead returns the bytes that requests have sent in addition to their rows.
 func (w *world) overhead() float64 {
 	return w.metric("tsdb_bigtable_sent_bytes_total", "MutateRows") - w.metric("tsdb_bigtable_write_request_bytes", "")
 }
 
-// TestCostsAreTrue measures again what the plan reckons with.
+// TestCostsAreTrue measures the costs of the plan again.
 func TestCostsAreTrue(t *testing.T) {
 	want, got := plan.MeasuredCosts(), plan.Costs{}
 	hosts := fleet.Options{Hosts: 10}
@@ -153,7 +153,7 @@ func TestCostsAreTrue(t *testing.T) {
 	sparseRows, _, sparseBytes := sparse.stored(storage.TableData, storage.FamilySamples)
 	got.RowSampleBytes = (denseBytes/denseRows - sparseBytes/sparseRows) / 180
 	got.RowBytes = sparseBytes/sparseRows - 60*got.RowSampleBytes
-	got.CellBytes, got.CellRestBytes, got.CellWireBytes = measureCells(t, dense)
+	got.CellBytes, got.CellStoredBytes, got.CellWireBytes = measureCells(t, dense)
 
 	catalogue := newWorld(t)
 	series := catalogue.fill(fleet.Options{Hosts: 20}, 6*time.Hour, 3*24*time.Hour)
@@ -161,7 +161,7 @@ func TestCostsAreTrue(t *testing.T) {
 	for table, family := range map[string]string{storage.TableSeries: storage.FamilyCatalogue,
 		storage.TableLabels: storage.FamilyCatalogue, storage.TableMeta: storage.FamilyMeta} {
 		_, _, sizeBytes := catalogue.stored(table, family)
-		got.CatalogueBytes += sizeBytes / float64(series*3)
+		got.IndexBytes += sizeBytes / float64(series*3)
 	}
 
 	got.HoursBytes, got.DaysBytes = measureRollups(t)
@@ -169,8 +169,8 @@ func TestCostsAreTrue(t *testing.T) {
 	for name, pair := range map[string][2]float64{
 		"RowBytes": {want.RowBytes, got.RowBytes}, "RowSampleBytes": {want.RowSampleBytes, got.RowSampleBytes},
 		"RowWireBytes": {want.RowWireBytes, got.RowWireBytes}, "CellBytes": {want.CellBytes, got.CellBytes},
-		"CellRestBytes": {want.CellRestBytes, got.CellRestBytes}, "CellWireBytes": {want.CellWireBytes, got.CellWireBytes},
-		"CatalogueBytes": {want.CatalogueBytes, got.CatalogueBytes}, "HoursBytes": {want.HoursBytes, got.HoursBytes},
+		"CellStoredBytes": {want.CellStoredBytes, got.CellStoredBytes}, "CellWireBytes": {want.CellWireBytes, got.CellWireBytes},
+		"IndexBytes": {want.IndexBytes, got.IndexBytes}, "HoursBytes": {want.HoursBytes, got.HoursBytes},
 		"DaysBytes": {want.DaysBytes, got.DaysBytes},
 	} {
 		require.InEpsilon(t, pair[0], pair[1], 0.1, "%s: the plan reckons with %g, measured are %g", name, pair[0], pair[1])
@@ -205,8 +205,8 @@ func measureCells(t *testing.T, w *world) (cellBytes, restBytes, wireBytes float
 	return float64(sizeBytes) / n, float64(valueBytes + timestampBytes), (w.overhead() - before) / n
 }
 
-// measureRollups computes the rollups of a month, on the embedded engine: cells have the same bytes there, and the emulator
-// reads all rows for each day.
+// measureRollups computes the rollups of a month on the embedded engine. Its cells have the same bytes, and the emulator
+// would read all rows for each day.
 func measureRollups(t *testing.T) (hoursBytes, daysBytes float64) {
 	store, err := pebble.Open(pebble.Options{Dir: "tables", FS: vfs.NewMem(), Now: now})
 	require.NoError(t, err)

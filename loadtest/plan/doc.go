@@ -1,11 +1,11 @@
-// Package plan says on paper what a load takes in Bigtable: rows and cells a second, bytes, nodes; and simulates how a
-// load of Zipf-sized metrics falls on nodes.
+// Package plan estimates the rows, cells, bytes and nodes that a load needs in Bigtable. It also simulates how a load of
+// Zipf-sized metrics is distributed over nodes.
 //
-// [Make] is arithmetic on a [Load], on [Costs] that a test of this package measures against the emulator, and on [Limits]
-// that the service publishes. It knows no prices, unless it is told.
+// [Make] computes a [Plan] from a [Load], from [Costs] that a test measures on the emulator, and from [Limits] that the
+// service publishes. Prices are optional.
 //
-// [Simulate] deals the series of metrics onto salts, cuts the key space into tablets and places them on nodes. It is
-// deterministic: the same seed gives the same figures.
+// [Simulate] distributes the series of metrics over salts, splits the key space into tablets and places them on nodes. The
+// same seed gives the same figures.
 //
 // The package is pure: no I/O, no clock, no state.
 package plan

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Load is what is to be stored. Zero fields take the default named beside them.
+// Load describes the samples to store. Zero fields take the default stated in their comment.
 type Load struct {
 	// Series is the number of series at any one time. Required, up to 10^12.
 	Series int64 `json:"series"`
-	// Interval is the time between samples of a series; 15 s.
+	// Interval is the time between samples of a series. Default 15 s.
 	Interval time.Duration `json:"interval_ns"`
-	// Raw is how long samples are kept; 30 days.
+	// Raw is the retention of samples. Default 30 days.
 	Raw time.Duration `json:"raw_ns"`
-	// Hours and Days are how long rollups of hours and of days are kept; 0 is none.
+	// Hours and Days are the retentions of rollups of hours and of days. 0 means no rollups.
 	Hours time.Duration `json:"hours_ns"`
 	Days  time.Duration `json:"days_ns"`
-	// ChurnPercent of the series are replaced by new ones each day; 0.
+	// ChurnPercent of the series are replaced by new ones each day. Default 0.
 	ChurnPercent float64 `json:"churn_percent"`
-	// Replicas is the number of clusters that each hold everything; 1.
+	// Replicas is the number of clusters that each hold everything. Default 1.
 	Replicas int `json:"replicas"`
-	// FlushWindow is the time within which the rows of an hour that has closed are to be in Bigtable; 30 minutes. More
-	// time makes the peak lower and the log and the memory of the server larger. Up to an hour.
+	// FlushWindow is the time within which the rows of a closed hour are written to Bigtable. Default 30 minutes, maximum
+	// one hour. A longer window lowers the peak, and makes the server's log and memory larger.
 	FlushWindow time.Duration `json:"flush_window_ns"`
-	// ReadRowsPerSecond is what queries read, one row for each series and hour; 0.
+	// ReadRowsPerSecond is the number of rows that queries read. A row is a series and hour. Default 0.
 	ReadRowsPerSecond float64 `json:"read_rows_per_second"`
 }
 
@@ -44,7 +44,7 @@ func (l Load) withDefaults() Load {
 	return l
 }
 
-// Validate lists everything that is wrong.
+// Validate reports all errors at once.
 func (l Load) Validate() error {
 	var errs []error
 	check := func(bad bool, format string, args ...any) {
@@ -56,9 +56,9 @@ func (l Load) Validate() error {
 	check(l.Series < 1 || l.Series > seriesMax, "series: %d is not in 1…%d", l.Series, int64(seriesMax))
 	check(l.Interval < time.Millisecond || l.Interval > day, "interval: %s is not in 1ms…24h", l.Interval)
 	check(l.Raw < day, "retention of samples: %s is less than a day", l.Raw)
-	check(l.Hours != 0 && l.Hours < l.Raw, "retention of hours: %s is shorter than that of samples, %s", l.Hours, l.Raw)
-	check(l.Days != 0 && l.Days < l.Hours, "retention of days: %s is shorter than that of hours, %s", l.Days, l.Hours)
-	check(l.Days != 0 && l.Hours == 0, "rollups of days are computed from those of hours, which are not kept")
+	check(l.Hours != 0 && l.Hours < l.Raw, "retention of hours: %s is shorter than the retention of samples, %s", l.Hours, l.Raw)
+	check(l.Days != 0 && l.Days < l.Hours, "retention of days: %s is shorter than the retention of hours, %s", l.Days, l.Hours)
+	check(l.Days != 0 && l.Hours == 0, "retention of days: rollups of days need rollups of hours, which are off")
 	check(!(l.ChurnPercent >= 0 && l.ChurnPercent <= 10_000), "churn: %g %% is not in 0…10000", l.ChurnPercent)
 	check(l.Replicas < 1 || l.Replicas > 8, "replicas: %d is not in 1…8", l.Replicas)
 	check(l.FlushWindow < time.Second || l.FlushWindow > time.Hour, "flush window: %s is not in 1s…1h", l.FlushWindow)
@@ -69,13 +69,13 @@ func (l Load) Validate() error {
 	return nil
 }
 
-// samplesPerHour is the mean number of samples of a series and hour that has any.
+// samplesPerHour returns the mean number of samples of a series in an hour with samples.
 func (l Load) samplesPerHour() float64 { return max(1, time.Hour.Seconds()/l.Interval.Seconds()) }
 
-// seriesDays is the number of series that have samples in a day.
+// seriesDays returns the number of series with samples in a day.
 func (l Load) seriesDays() float64 { return float64(l.Series) * (1 + l.ChurnPercent/100) }
 
-// rowsPerDay counts series and hours with samples. Each replacement cuts one hour in two rows.
+// rowsPerDay returns the number of rows per day. The replacement of a series splits an hour into two rows.
 func (l Load) rowsPerDay() float64 {
 	hours := 24 * min(1, time.Hour.Seconds()/l.Interval.Seconds())
 	return float64(l.Series) * (hours + l.ChurnPercent/100)

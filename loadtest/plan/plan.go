@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Modes of a server.
+// Write modes of a server.
 const (
-	// Buffered: the log and the open hour are on the server's disk, rows go to Bigtable packed.
+	// Buffered: the server keeps the log and the open hour on its disk and writes packed rows to Bigtable.
 	Buffered = "buffered"
-	// Through: each sample goes to Bigtable as a cell before it is acknowledged; rows are packed afterwards.
+	// Through: the server writes each sample to Bigtable as a cell before it acknowledges it, and packs rows later.
 	Through = "through"
 )
 
-// Plan is what a load takes.
+// Plan is the estimate for a load.
 type Plan struct {
 	Load   Load   `json:"load"`
 	Costs  Costs  `json:"costs"`
@@ -21,66 +21,65 @@ type Plan struct {
 
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	SamplesPerDay    float64 `json:"samples_per_day"`
-	// RowBytes is the packed row of a series and hour.
+	// RowBytes is the size of the packed row of a series and hour.
 	RowBytes float64 `json:"row_bytes"`
-	// TabletSeries is the number of series whose kept rows fill a tablet.
+	// TabletSeries is the number of series whose stored rows fill a tablet.
 	TabletSeries float64 `json:"tablet_series"`
-	// Modes are buffered and through.
+	// Modes has a plan for mode buffered and one for mode through.
 	Modes []Mode `json:"modes"`
 }
 
-// Mode is a plan for one mode of writing. Rates and bytes are of one cluster; Nodes of all.
+// Mode is the plan for one write mode. Rates and bytes are per cluster.
 type Mode struct {
 	Name string `json:"name"`
-	// RowsPerSecond and CellsPerSecond are written in the mean, packed rows and rollups included; the service counts a row
-	// for each mutation of it.
+	// RowsPerSecond and CellsPerSecond are mean rates of writes, including packed rows and rollups. The service counts
+	// each mutation as a row.
 	RowsPerSecond  float64 `json:"rows_per_second"`
 	CellsPerSecond float64 `json:"cells_per_second"`
-	// PeakRowsPerSecond is while an hour's rows are written.
+	// PeakRowsPerSecond is the rate while the rows of an hour are flushed.
 	PeakRowsPerSecond float64 `json:"peak_rows_per_second"`
-	// BytesPerSecond is of keys, qualifiers and values in the mean, WireBytesPerSecond of requests.
+	// BytesPerSecond is the mean rate of keys, qualifiers and values. WireBytesPerSecond is the mean rate of requests.
 	BytesPerSecond     float64 `json:"bytes_per_second"`
 	PeakBytesPerSecond float64 `json:"peak_bytes_per_second"`
 	WireBytesPerSecond float64 `json:"wire_bytes_per_second"`
-	// ReadRowsPerSecond is what queries and the packing of rows read.
+	// ReadRowsPerSecond is the rate of rows that queries and the packing of rows read.
 	ReadRowsPerSecond float64 `json:"read_rows_per_second"`
 	Storage           Storage `json:"storage"`
 	Nodes             Nodes   `json:"nodes"`
-	// MonthlyCost is of all clusters, in the currency of Prices; 0 without prices.
+	// MonthlyCost is the cost of all clusters in the currency of Prices. It is 0 without prices.
 	MonthlyCost float64 `json:"monthly_cost,omitempty"`
-	// FlushTablets is the number of tablets that one server's flush writes to at a time; 0 where
-	// there is no flush.
+	// FlushTablets is the number of tablets that one server's flush writes to at a time. It is 0 in mode through.
 	FlushTablets float64 `json:"flush_tablets"`
 }
 
-// Storage is bytes before the service compresses them, garbage included that it may keep for a week.
+// Storage has the stored bytes before compression. They include expired data that the service may keep for a week.
 type Storage struct {
-	SampleBytes    float64 `json:"sample_bytes"`
-	OpenBytes      float64 `json:"open_bytes"`
-	HoursBytes     float64 `json:"hours_bytes"`
-	DaysBytes      float64 `json:"days_bytes"`
-	CatalogueBytes float64 `json:"catalogue_bytes"`
-	TotalBytes     float64 `json:"total_bytes"`
+	SampleBytes   float64 `json:"sample_bytes"`
+	UnpackedBytes float64 `json:"unpacked_bytes"`
+	HoursBytes    float64 `json:"hours_bytes"`
+	DaysBytes     float64 `json:"days_bytes"`
+	IndexBytes    float64 `json:"index_bytes"`
+	TotalBytes    float64 `json:"total_bytes"`
 }
 
-// Nodes says why so many are needed: the parts are of one cluster, Total of all.
+// Nodes has the number of nodes per purpose and cluster, and the total of all clusters.
 type Nodes struct {
 	Writing int `json:"writing"`
 	Reading int `json:"reading"`
 	Storing int `json:"storing"`
-	// Cluster is the most of storing on the one hand, writing and reading together on the other.
+	// Cluster is the larger of Storing and the nodes for writing and reading together.
 	Cluster int `json:"cluster"`
 	Total   int `json:"total"`
 }
 
-// openHours is how long single cells rest beside the packed run in mode through: the hour itself, and one until its row
-// has been packed.
-const openHours = 2
+// unpackedHours is the time for which mode through stores single cells: the hour itself, and one hour until its row is
+// packed.
+const unpackedHours = 2
 
-// gcDays is how long the service may keep what has expired.
+// gcDays is the time for which the service may keep expired data.
 const gcDays = 7
 
-// Prices are what a month is reckoned with; zero fields cost nothing.
+// Prices are used to compute the monthly cost. Zero fields cost nothing.
 type Prices struct {
 	NodeHour float64 `json:"node_hour"`
 	GBMonth  float64 `json:"gb_month"`
@@ -89,7 +88,7 @@ type Prices struct {
 // monthHours is the mean length of a month.
 const monthHours = monthDays * 24
 
-// Make plans a load.
+// Make returns the plan for a load.
 func Make(load Load, costs Costs, limits Limits, prices Prices) (Plan, error) {
 	if err := load.Validate(); err != nil {
 		return Plan{}, err
@@ -116,21 +115,21 @@ func Make(load Load, costs Costs, limits Limits, prices Prices) (Plan, error) {
 	return p, nil
 }
 
-// OnlyMode returns the mode of that name, alone.
+// OnlyMode returns a list with only the mode of the given name.
 func (p *Plan) OnlyMode(name string) []Mode {
 	return slices.DeleteFunc(slices.Clone(p.Modes), func(m Mode) bool { return m.Name != name })
 }
 
-// packed are the rows of closed hours, in the mean of a day.
+// packed returns the mean rates of writing the rows of closed hours.
 func (p *Plan) packed() (rowsPerSecond, bytesPerSecond float64) {
 	rowsPerSecond = p.Load.rowsPerDay() / day.Seconds()
 	return rowsPerSecond, rowsPerSecond * p.RowBytes
 }
 
-// beside is what rollups and the catalogue write, in the mean of a day.
-func (p *Plan) beside() (rowsPerSecond, bytesPerSecond float64) {
+// derived returns the mean rates of writing rollups and the series index.
+func (p *Plan) derived() (rowsPerSecond, bytesPerSecond float64) {
 	perDay := p.Load.seriesDays()
-	bytesPerDay := perDay * p.Costs.CatalogueBytes
+	bytesPerDay := perDay * p.Costs.IndexBytes
 	rowsPerDay := 0.0
 	if p.Load.Hours > 0 {
 		rowsPerDay += perDay
@@ -145,12 +144,12 @@ func (p *Plan) beside() (rowsPerSecond, bytesPerSecond float64) {
 
 func (p *Plan) buffered() Mode {
 	rows, bytes := p.packed()
-	// All rows of an hour come at once and are spread over the window.
-	crowd := 3600 / p.Load.FlushWindow.Seconds()
-	m := Mode{Name: Buffered, RowsPerSecond: rows, CellsPerSecond: rows, PeakRowsPerSecond: rows * crowd,
-		BytesPerSecond: bytes, PeakBytesPerSecond: bytes * crowd, WireBytesPerSecond: bytes + rows*p.Costs.RowWireBytes}
+	// All rows of an hour are due at once. Their writes are spread over the window.
+	peakFactor := 3600 / p.Load.FlushWindow.Seconds()
+	m := Mode{Name: Buffered, RowsPerSecond: rows, CellsPerSecond: rows, PeakRowsPerSecond: rows * peakFactor,
+		BytesPerSecond: bytes, PeakBytesPerSecond: bytes * peakFactor, WireBytesPerSecond: bytes + rows*p.Costs.RowWireBytes}
 	requestRows := min(p.Limits.RequestRows, p.Limits.RequestBytes/p.RowBytes)
-	// A request's rows follow each other: it meets the tablets that they lie on, and half of one more at each end.
+	// The rows of a request are consecutive. They lie on requestRows/TabletSeries tablets, plus half a tablet at each end.
 	m.FlushTablets = min(p.Limits.RequestsInFlight*(requestRows/p.TabletSeries+1), float64(p.Load.Series)/p.TabletSeries+1)
 	return m
 }
@@ -163,15 +162,15 @@ func (p *Plan) through() Mode {
 		WireBytesPerSecond: cells*(p.Costs.CellBytes+p.Costs.CellWireBytes) + packedBytes + packedRows*p.Costs.RowWireBytes,
 		ReadRowsPerSecond:  packedRows}
 	m.PeakRowsPerSecond, m.PeakBytesPerSecond = m.RowsPerSecond, m.BytesPerSecond
-	m.Storage.OpenBytes = cells * openHours * 3600 * p.Costs.CellRestBytes
+	m.Storage.UnpackedBytes = cells * unpackedHours * 3600 * p.Costs.CellStoredBytes
 	return m
 }
 
 func (p *Plan) rawDays() float64 { return p.Load.Raw.Hours() / 24 }
 
-// complete adds what both modes have in common.
+// complete adds rollups, index, reads, storage and nodes to the plan of a mode.
 func (p *Plan) complete(m *Mode) {
-	rows, bytes := p.beside()
+	rows, bytes := p.derived()
 	m.RowsPerSecond += rows
 	m.CellsPerSecond += rows
 	m.PeakRowsPerSecond += rows
@@ -192,14 +191,14 @@ func (p *Plan) complete(m *Mode) {
 		longest = p.Load.Days.Hours() / 24
 		s.DaysBytes = perDay * p.Costs.DaysBytes / monthDays * (longest + gcDays)
 	}
-	s.CatalogueBytes = perDay * p.Costs.CatalogueBytes * (longest + gcDays)
-	s.TotalBytes = s.SampleBytes + s.OpenBytes + s.HoursBytes + s.DaysBytes + s.CatalogueBytes
+	s.IndexBytes = perDay * p.Costs.IndexBytes * (longest + gcDays)
+	s.TotalBytes = s.SampleBytes + s.UnpackedBytes + s.HoursBytes + s.DaysBytes + s.IndexBytes
 
 	n, l := &m.Nodes, &p.Limits
 	n.Writing = l.writeNodes(m.PeakRowsPerSecond, m.PeakBytesPerSecond)
 	n.Reading = l.nodes(m.ReadRowsPerSecond, l.RowReadsPerSecond)
 	if p.Load.Hours > 0 {
-		// A day's rollups read all samples that are kept, once a day.
+		// The job that computes rollups scans all stored samples once a day.
 		n.Reading += l.nodes(s.SampleBytes/day.Seconds(), l.ScanBytesPerSecond)
 	}
 	n.Storing = l.nodes(s.TotalBytes, l.StorageBytes)
@@ -209,7 +208,7 @@ func (p *Plan) complete(m *Mode) {
 	n.Total = n.Cluster * p.Load.Replicas
 }
 
-// scanShare is the part of one node that reads samples for rollups.
+// scanShare returns the scan load of computing rollups, in nodes.
 func (p *Plan) scanShare(s *Storage) float64 {
 	if p.Load.Hours == 0 {
 		return 0

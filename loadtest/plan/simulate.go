@@ -9,20 +9,21 @@ import (
 	"slices"
 )
 
-// Simulation is a load whose spread over nodes is looked at. Zero fields take the default named beside them.
+// Simulation describes a load whose distribution over nodes is simulated. Zero fields take the default stated in their
+// comment.
 type Simulation struct {
-	// Series of Metrics metrics, sized by Zipf's law: that of rank r has 1/r^Exponent of the first's. Series is required;
-	// 1,000 metrics; exponent 1.
+	// Series is the number of series of all metrics. Required. The metric of rank r has 1/r^Exponent of the series of the
+	// first metric. Default 1,000 metrics, exponent 1.
 	Series   int64   `json:"series"`
 	Metrics  int     `json:"metrics"`
 	Exponent float64 `json:"exponent"`
-	// Salts are the numbers of salts to compare; 1, 4, 16, 64.
+	// Salts are the numbers of salts to compare. Default 1, 4, 16, 64.
 	Salts []int `json:"salts"`
-	// Nodes that hold the tablets; 10.
+	// Nodes is the number of nodes. Default 10.
 	Nodes int `json:"nodes"`
-	// TabletSeries is the number of series at which a tablet splits; 50,000.
+	// TabletSeries is the number of series at which a tablet splits. Default 50,000.
 	TabletSeries float64 `json:"tablet_series"`
-	// Seed decides everything that looks random; 1.
+	// Seed is the seed of all random choices. Default 1.
 	Seed uint64 `json:"seed"`
 }
 
@@ -42,7 +43,7 @@ func (s Simulation) withDefaults() Simulation {
 	return s
 }
 
-// Validate lists everything that is wrong.
+// Validate reports all errors at once.
 func (s Simulation) Validate() error {
 	var errs []error
 	check := func(bad bool, format string, args ...any) {
@@ -68,36 +69,36 @@ func (s Simulation) Validate() error {
 	return nil
 }
 
-// Balance is what a simulation found for one number of salts.
+// Balance is the result of a simulation for one number of salts.
 type Balance struct {
 	Salts int `json:"salts"`
-	// LargestShare is the part of all series that the largest range of one metric and salt has.
+	// LargestShare is the share of all series in the largest range of one metric and salt.
 	LargestShare float64 `json:"largest_share"`
-	// Whole is the load of nodes while each such range lies on one of them: before it has been split.
-	Whole Placement `json:"whole"`
-	// Split is the load after every range of more than TabletSeries series has been split.
+	// Unsplit is the load of nodes before any split: each range is one tablet.
+	Unsplit Placement `json:"unsplit"`
+	// Split is the load after all ranges with more than TabletSeries series have split.
 	Split Placement `json:"split"`
-	// Tablets after all splits.
+	// Tablets is the number of tablets after all splits.
 	Tablets int `json:"tablets"`
-	// QueryNodes is the number of nodes, balanced and split, that hold series of the largest metric.
+	// QueryNodes is the number of nodes with series of the largest metric, after all splits and placed by load.
 	QueryNodes int `json:"query_nodes"`
 }
 
-// Placement is the load of the fullest node over the mean, for tablets that are placed at random, and for tablets that are
-// placed by their load, as the service does after a while.
+// Placement is the load of the fullest node over the mean: for tablets placed at random, and for tablets placed by their
+// load. After some time, the service places tablets by load.
 type Placement struct {
 	RandomMaxOverMean   float64 `json:"random_max_over_mean"`
 	BalancedMaxOverMean float64 `json:"balanced_max_over_mean"`
 }
 
-// tablet is a piece of the key space with a load.
+// tablet is a range of keys and its load.
 type tablet struct {
 	metric int // rank, from 0
 	series float64
 }
 
-// Simulate looks at each number of salts. A node's load is the number of its series: each has one row an hour, all at
-// once, and the hour comes last in the key, so that no part of the key space is written more than its series say.
+// Simulate returns the balance for each number of salts. The load of a node is its number of series: each series has one
+// row per hour, and the hour is the last part of the key. So the writes to a key range depend only on its series.
 func Simulate(s Simulation) ([]Balance, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -114,8 +115,8 @@ func Simulate(s Simulation) ([]Balance, error) {
 
 func (s *Simulation) balance(rng *rand.Rand, sizes []int64, salts int) Balance {
 	b := Balance{Salts: salts}
-	var whole, split []tablet
-	for _, metric := range rng.Perm(len(sizes)) { // by name, which says nothing of the size
+	var unsplit, split []tablet
+	for _, metric := range rng.Perm(len(sizes)) { // ordered by name, which is independent of the size
 		n := sizes[metric]
 		for left := salts; left > 0; left-- {
 			x := binomial(rng, n, 1/float64(left))
@@ -125,22 +126,22 @@ func (s *Simulation) balance(rng *rand.Rand, sizes []int64, salts int) Balance {
 			}
 			r := tablet{metric, float64(x)}
 			b.LargestShare = max(b.LargestShare, r.series/float64(s.Series))
-			whole = append(whole, r)
-			// A tablet that is too large is halved, and its halves are, where half of the series are.
-			pieces := math.Exp2(max(0, math.Ceil(math.Log2(r.series/s.TabletSeries))))
-			for range int(pieces) {
-				split = append(split, tablet{metric, r.series / pieces})
+			unsplit = append(unsplit, r)
+			// A tablet that is too large splits in half, and so do its halves.
+			parts := math.Exp2(max(0, math.Ceil(math.Log2(r.series/s.TabletSeries))))
+			for range int(parts) {
+				split = append(split, tablet{metric, r.series / parts})
 			}
 		}
 	}
 	split = merged(split, s.TabletSeries)
 	b.Tablets = len(split)
-	b.Whole, _ = s.place(rng, whole)
-	b.Split, b.QueryNodes = s.place(rng, split)
+	b.Unsplit, _ = s.assign(rng, unsplit)
+	b.Split, b.QueryNodes = s.assign(rng, split)
 	return b
 }
 
-// merged joins neighbours that fill less than half a tablet together, as the service does; they stay in key order.
+// merged joins adjacent tablets that together fill at most half a tablet, as the service does. It keeps the key order.
 func merged(tablets []tablet, full float64) []tablet {
 	out := tablets[:0:0]
 	for _, t := range tablets {
@@ -153,8 +154,9 @@ func merged(tablets []tablet, full float64) []tablet {
 	return out
 }
 
-// place puts tablets on nodes in both ways; largest is the number of nodes with tablets of the largest metric, balanced.
-func (s *Simulation) place(rng *rand.Rand, tablets []tablet) (p Placement, largest int) {
+// assign places tablets on nodes at random and by load. largest is the number of nodes with tablets of the largest metric
+// when placed by load.
+func (s *Simulation) assign(rng *rand.Rand, tablets []tablet) (p Placement, largest int) {
 	random, balanced := make([]float64, s.Nodes), make([]float64, s.Nodes)
 	for _, t := range tablets {
 		random[rng.IntN(s.Nodes)] += t.series
@@ -178,7 +180,7 @@ func (s *Simulation) place(rng *rand.Rand, tablets []tablet) (p Placement, large
 	return Placement{slices.Max(random) / mean, slices.Max(balanced) / mean}, largest
 }
 
-// nodeHeap orders nodes by load, the least first.
+// nodeHeap is a binary heap of nodes. The node with the smallest load is first.
 type nodeHeap struct {
 	loads []float64
 	nodes []int
@@ -194,7 +196,7 @@ func newNodeHeap(loads []float64) *nodeHeap {
 
 func (h *nodeHeap) least() int { return h.nodes[0] }
 
-// sink puts the first node, whose load has grown, where it belongs.
+// sink restores the order after the load of the first node has grown.
 func (h *nodeHeap) sink() {
 	for i := 0; ; {
 		child := 2*i + 1
@@ -212,14 +214,14 @@ func (h *nodeHeap) sink() {
 	}
 }
 
-// zipfSizes divides series among metrics, each at least one, largest first.
+// zipfSizes divides series among metrics, the largest first. Each metric gets at least one.
 func zipfSizes(series int64, metrics int, exponent float64) []int64 {
 	weights, sum := make([]float64, metrics), 0.0
 	for i := range weights {
 		weights[i] = math.Pow(float64(i+1), -exponent)
 		sum += weights[i]
 	}
-	// One series each, the rest by weight; what rounding leaves goes to the first.
+	// Each metric gets one series. The rest is divided by weight; the first metric gets the remainder of the rounding.
 	rest := series - int64(metrics)
 	sizes, given := make([]int64, metrics), int64(0)
 	for i := range sizes {
@@ -231,17 +233,17 @@ func zipfSizes(series int64, metrics int, exponent float64) []int64 {
 	return sizes
 }
 
-// exactTrials is the number of trials up to which a binomial is drawn coin by coin.
-const exactTrials = 200
+// exactTrialsMax is the number of trials up to which binomial simulates each trial.
+const exactTrialsMax = 200
 
-// binomial draws how many of n trials with probability p succeed; for many trials by the normal law.
+// binomial draws the number of successes in n trials with probability p. For many trials, it uses the normal approximation.
 func binomial(rng *rand.Rand, n int64, p float64) int64 {
 	switch {
 	case n <= 0:
 		return 0
 	case p >= 1:
 		return n
-	case n <= exactTrials:
+	case n <= exactTrialsMax:
 		hits := int64(0)
 		for range n {
 			if rng.Float64() < p {

@@ -30,13 +30,13 @@ func TestSaltsSpreadTheLargestMetric(t *testing.T) {
 		require.NoError(t, err)
 		one, sixteen, many := balances[0], balances[1], balances[2]
 		require.InDelta(t, 0.1336, one.LargestShare, 0.0005, "1/H(1000)")
-		require.InDelta(t, 20*0.1336, one.Whole.BalancedMaxOverMean, 0.01, "a single range cannot be shared")
+		require.InDelta(t, 20*0.1336, one.Unsplit.BalancedMaxOverMean, 0.01, "a single range cannot be shared")
 		require.Less(t, sixteen.LargestShare, 0.1336/16*1.02)
-		require.Less(t, sixteen.Whole.BalancedMaxOverMean, 1.02, "seed %d", seed)
-		require.Less(t, many.Whole.RandomMaxOverMean, sixteen.Whole.RandomMaxOverMean+0.3, "seed %d", seed)
+		require.Less(t, sixteen.Unsplit.BalancedMaxOverMean, 1.02, "seed %d", seed)
+		require.Less(t, many.Unsplit.RandomMaxOverMean, sixteen.Unsplit.RandomMaxOverMean+0.3, "seed %d", seed)
 		for _, b := range balances {
 			require.Less(t, b.Split.BalancedMaxOverMean, 1.1, "seed %d: splitting evens out, %d salts", seed, b.Salts)
-			require.LessOrEqual(t, b.Whole.BalancedMaxOverMean, b.Whole.RandomMaxOverMean+1e-9)
+			require.LessOrEqual(t, b.Unsplit.BalancedMaxOverMean, b.Unsplit.RandomMaxOverMean+1e-9)
 			require.GreaterOrEqual(t, b.Split.BalancedMaxOverMean, 1-1e-9)
 			require.GreaterOrEqual(t, b.QueryNodes, 14, "27 tablets on 20 nodes")
 			// Tablets hold from a half to all of what fills one, but at the ends of metrics.
@@ -50,7 +50,7 @@ func TestSimulateEdges(t *testing.T) {
 	balances, err := Simulate(Simulation{Series: 1, Metrics: 1, Nodes: 1})
 	require.NoError(t, err)
 	for _, b := range balances {
-		require.Equal(t, Balance{Salts: b.Salts, LargestShare: 1, Whole: Placement{1, 1}, Split: Placement{1, 1}, Tablets: 1,
+		require.Equal(t, Balance{Salts: b.Salts, LargestShare: 1, Unsplit: Placement{1, 1}, Split: Placement{1, 1}, Tablets: 1,
 			QueryNodes: 1}, b)
 	}
 	for want, s := range map[string]Simulation{
@@ -96,7 +96,7 @@ func TestBinomial(t *testing.T) {
 	for _, c := range []struct {
 		n int64
 		p float64
-	}{{100, 0.3}, {exactTrials, 0.0625}, {10_000, 0.0625}, {1_000_000, 0.5}} {
+	}{{100, 0.3}, {exactTrialsMax, 0.0625}, {10_000, 0.0625}, {1_000_000, 0.5}} {
 		const draws = 4000
 		sum, squares := 0.0, 0.0
 		for range draws {
