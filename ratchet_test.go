@@ -243,8 +243,8 @@ func TestLargestKnot(t *testing.T) {
 }
 
 // stiltedPhrases make a reader stop. Most hide who does what, or leave a relative clause without its noun.
-var stiltedPhrases = regexp.MustCompile(`(?i)\b(anew|so many|in vain|by and by|(is|are|was|were) told|tells? of|of which|what of|` +
-	`that of|those of|as of|none of them|at latest|lets? others|is said|is not (known|asked))\b`)
+var stiltedPhrases = regexp.MustCompile(`(?i)\b(anew|so many|in vain|by and by|(is|are|was|were) told|tells? of|of which|` +
+	`what of|that of|those of|as of|none of them|at latest|lets? others|is said|is not (known|asked))\b`)
 
 // TestStiltedPhrases keeps comments, messages and documents in plain English.
 func TestStiltedPhrases(t *testing.T) {
