@@ -8,7 +8,7 @@ const (
 	EngineBigtable = "bigtable"
 )
 
-// The variables of every dashboard, as queries write them.
+// The variables of every dashboard, as queries use them.
 const (
 	datasourceUID = "${ds}"
 	selector      = `job=~"$job",instance=~"$instance"`
@@ -29,13 +29,13 @@ const (
 // gridColumns is the width of Grafana's grid.
 const gridColumns = 24
 
-// Dashboards returns all dashboards, each call anew.
+// Dashboards returns a new copy of all dashboards.
 func Dashboards() []Dashboard {
 	return []Dashboard{overview(), ingest(), queries(), storage(), rollups(), bigtable()}
 }
 
-// graph is a panel in short. Expressions are written with {@} for the labels job and instance, {@,more="…"} for further
-// ones, and [@] for the interval of rates.
+// graph is the short form of a panel. In its expressions, {@} stands for matchers of job and instance, {@,more="…"} adds
+// matchers, and [@] stands for the interval of rates.
 type graph struct {
 	kind   string // "timeseries" unless set
 	title  string
@@ -45,9 +45,9 @@ type graph struct {
 	width  int // in columns; 8 unless set, 4 for numbers
 	max    float64
 	stack  bool
-	bad    bool // a number that is red from 1 on
-	badAt0 bool // a number that is red at 0
-	text   bool // a number that is shown by its legend
+	bad    bool // the number is red if it is at least 1
+	badAt0 bool // the number is red if it is 0
+	text   bool // the legend is shown in place of the number
 	engine string
 }
 
@@ -56,10 +56,10 @@ type expr struct {
 	query, legend string
 }
 
-// one is the query of a panel with a single one.
+// one returns the expressions of a panel with a single query.
 func one(query, legend string) []expr { return []expr{{query, legend}} }
 
-// quantiles are the median and the 99th percentile of a histogram, by the given labels as well.
+// quantiles returns queries for the median and the 99th percentile of a histogram, grouped by the given labels.
 func quantiles(bucket string, by ...string) []expr {
 	groups, legend := "le", ""
 	for _, label := range by {
@@ -73,11 +73,11 @@ func quantiles(bucket string, by ...string) []expr {
 	}
 }
 
-// builder lays panels out from left to right and from the top down.
+// builder places panels from left to right and from top to bottom.
 type builder struct {
 	d           Dashboard
 	x, y, lineH int
-	engine      string // of the panels to come, unless they say another
+	engine      string // of the following panels that name none
 }
 
 func newDashboard(name, title, about string) *builder {
@@ -106,7 +106,7 @@ func variables() []Variable {
 	}
 }
 
-// row starts a titled row; panels follow until the next one. Engine, if not "", is the one that its panels need.
+// row adds a titled row with its panels. Engine, if not "", is the storage engine that its panels need.
 func (b *builder) row(title, engine string, graphs ...graph) {
 	b.engine = engine
 	b.newLine()
@@ -157,7 +157,7 @@ func (b *builder) panel(g graph) {
 	b.lineH = max(b.lineH, height)
 }
 
-// expand writes the short forms out.
+// expand replaces the short forms in a query.
 func expand(query string) string {
 	return strings.NewReplacer("{@", "{"+selector, "[@]", "[$__rate_interval]").Replace(query)
 }

@@ -1,24 +1,24 @@
-// Package grafana holds what Grafana needs to show a Halite server: six dashboards, provisioning for them and for the data
-// source, and a compose file that runs Prometheus, Halite and Grafana together.
+// Package grafana has six Grafana dashboards for a Halite server, provisioning for them and for the data source, and a
+// compose file that runs Prometheus, Halite and Grafana together.
 //
-// The dashboards are written down here, in Go, one file a dashboard, and generated as JSON into dashboards/:
+// Each dashboard is one Go file. This command generates the JSON files in dashboards/:
 //
 //	go generate ./grafana
 //
-// They are in Grafana's Classic schema, which every Grafana since 10 reads. Panels that only one storage engine can fill
-// say which one (Panel.Engine).
+// They use Grafana's Classic schema, which Grafana reads since version 10. Panel.Engine names the storage engine of panels
+// whose metrics only one engine has.
 //
-// It is data, not a client: it talks to no Grafana and to no server.
+// The package is data. It connects to no Grafana and no server.
 //
 // # Invariants
 //
-//   - The JSON files are what the Go code generates; a test compares them.
+//   - The JSON files equal the output of the Go code. A test compares them.
 //   - Every panel has a title, a description, a unit, and queries that select job and instance by the variables.
-//   - Ids follow the order of the panels, so that a change of one panel shows as a small difference.
+//   - Ids follow the order of the panels, so that the change of a panel makes a small diff.
 //
 // # Concurrency
 //
-// There is no state: all functions may be called from several goroutines.
+// The package has no state. All functions are safe for concurrent use.
 package grafana
 
 //go:generate go run halite/grafana/generate -dir dashboards

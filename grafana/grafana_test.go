@@ -65,7 +65,7 @@ func variableNames(d grafana.Dashboard) []string {
 	return names
 }
 
-// checkGrid: ids are unique, no two panels overlap, and none leaves the 24 columns.
+// checkGrid checks that ids are unique, that no panels overlap, and that all fit into the 24 columns.
 func checkGrid(t *testing.T, d *grafana.Dashboard) {
 	ids, taken := map[int]bool{}, map[[2]int]string{}
 	for _, p := range d.Panels {
@@ -83,10 +83,10 @@ func checkGrid(t *testing.T, d *grafana.Dashboard) {
 	}
 }
 
-// units are those of Grafana's that the dashboards use.
+// units are the Grafana units that the dashboards use.
 var units = []string{"none", "short", "bytes", "Bps", "s", "percentunit", "cps", "reqps"}
 
-// TestPanels: every panel explains itself, takes its data from the chosen source, and has a valid unit.
+// TestPanels checks that every panel has a description, uses the chosen data source, and has a valid unit.
 func TestPanels(t *testing.T) {
 	for _, d := range grafana.Dashboards() {
 		titles, row := map[string]bool{}, ""

@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// SchemaVersion is that of the Classic schema the dashboards are written in.
+// SchemaVersion is the version of the Classic schema of the dashboards.
 const SchemaVersion = 42
 
-// Dashboard is one dashboard as Grafana reads it. The fields without comments are Grafana's.
+// Dashboard is a dashboard in Grafana's JSON form. Fields without comments have the meaning that Grafana documents.
 type Dashboard struct {
-	ID            *int        `json:"id"` // null: Grafana numbers it
+	ID            *int        `json:"id"` // null: Grafana assigns it
 	UID           string      `json:"uid"`
 	Title         string      `json:"title"`
 	Description   string      `json:"description"`
@@ -29,13 +29,13 @@ type Dashboard struct {
 	Panels        []Panel     `json:"panels"`
 }
 
-// TimeRange is what a dashboard shows when it is opened.
+// TimeRange is the initial time range of a dashboard.
 type TimeRange struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// Link is the menu of the other dashboards.
+// Link is a menu of other dashboards.
 type Link struct {
 	Title       string   `json:"title"`
 	Type        string   `json:"type"`
@@ -99,11 +99,11 @@ type Panel struct {
 	Collapsed   *bool        `json:"collapsed,omitempty"` // of a row
 	Panels      []Panel      `json:"panels,omitempty"`    // of a row
 
-	// Engine is the storage engine that alone has these metrics, "" if every one does. Grafana does not read it.
+	// Engine is the only storage engine that has these metrics, or "" if all engines have them. It is not part of the JSON.
 	Engine string `json:"-"`
 }
 
-// GridPos is a place on the grid of 24 columns.
+// GridPos is a position on the grid of 24 columns.
 type GridPos struct {
 	H int `json:"h"`
 	W int `json:"w"`
@@ -111,13 +111,13 @@ type GridPos struct {
 	Y int `json:"y"`
 }
 
-// FieldConfig says how values look.
+// FieldConfig says how values are displayed.
 type FieldConfig struct {
 	Defaults  FieldDefaults `json:"defaults"`
 	Overrides []any         `json:"overrides"`
 }
 
-// FieldDefaults are the looks of all values of a panel.
+// FieldDefaults say how the values of a panel are displayed.
 type FieldDefaults struct {
 	Unit       string         `json:"unit"`
 	Min        *float64       `json:"min,omitempty"`
@@ -134,7 +134,7 @@ type Thresholds struct {
 	Steps []Threshold `json:"steps"`
 }
 
-// Threshold is the colour from Value on; the first one has none.
+// Threshold is the colour of numbers from Value on. The first threshold has no value.
 type Threshold struct {
 	Color string   `json:"color"`
 	Value *float64 `json:"value"`
@@ -154,7 +154,7 @@ type Target struct {
 // FileName is the name of the dashboard's JSON file.
 func (d *Dashboard) FileName() string { return d.UID + ".json" }
 
-// JSON is the dashboard as Grafana reads it, with a newline at the end. The same dashboard gives the same bytes.
+// JSON returns the dashboard as JSON with a newline at the end. The same dashboard gives the same bytes.
 func (d *Dashboard) JSON() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -1,72 +1,79 @@
 package grafana
 
 func queries() Dashboard {
-	b := newDashboard("query", "Query", "What is asked, how long it takes, what it reads, and what the caches save.")
+	b := newDashboard("query", "Query", "Queries and their latency, the rows and samples they read, and the effect of caches.")
 	b.row("Queries", "",
-		graph{title: "Queries", unit: unitRequests, about: "Queries evaluated a second, by kind.",
+		graph{title: "Queries", unit: unitRequests, about: "Queries evaluated per second, by kind.",
 			exprs: one("sum by (kind) (rate(tsdb_query_duration_seconds_count{@}[@]))", "{{kind}}")},
-		graph{title: "Latency", unit: unitSeconds, about: "Time from a query's arrival to its result, its wait for a place included.",
+		graph{title: "Latency", unit: unitSeconds,
+			about: "Time from a query's arrival to its result, including the wait in the queue.",
 			exprs: quantiles("tsdb_query_duration_seconds_bucket{@}", "kind")},
-		graph{title: "Running and waiting", unit: unitShort, about: "Queries being evaluated, and those that wait for a place; " +
+		graph{title: "Running and waiting", unit: unitShort, about: "Queries that run, and queries in the queue; " +
 			"see --query.max-concurrency.",
 			exprs: []expr{
 				{"sum by (instance) (tsdb_query_active{@})", "running {{instance}}"},
 				{"sum by (instance) (tsdb_query_queued{@})", "waiting {{instance}}"},
 			}},
 		graph{title: "Failed", unit: unitRequests, stack: true,
-			about: "Queries that failed, by the type of error that their sender saw.",
+			about: "Failed queries per second, by type of error.",
 			exprs: one("sum by (type) (rate(tsdb_query_errors_total{@}[@]))", "{{type}}")},
-		graph{title: "Samples evaluated", unit: unitPerSec, about: "Samples that went through expressions a second.",
+		graph{title: "Samples evaluated", unit: unitPerSec, about: "Samples that expressions processed per second.",
 			exprs: one("sum by (instance) (rate(tsdb_query_samples_total{@}[@]))", "{{instance}}")},
-		graph{title: "Time in queries", unit: unitShort, about: "Seconds of queries in a second: how many ran on average.",
+		graph{title: "Time in queries", unit: unitShort, about: "Query seconds per second: the mean number of running queries.",
 			exprs: one("sum by (kind) (rate(tsdb_query_duration_seconds_sum{@}[@]))", "{{kind}}")},
 	)
 	b.row("Reads", "",
-		graph{title: "Series selected", unit: unitPerSec, about: "Series that selectors matched a second.",
+		graph{title: "Series selected", unit: unitPerSec, about: "Series that selectors matched per second.",
 			exprs: one("sum by (instance) (rate(tsdb_query_series_selected_total{@}[@]))", "{{instance}}")},
-		graph{title: "Rows read", unit: unitPerSec, about: "Rows of the data table that queries read a second.",
+		graph{title: "Rows read", unit: unitPerSec, about: "Rows of the data table that queries read per second.",
 			exprs: one("sum by (instance) (rate(tsdb_query_rows_read_total{@}[@]))", "{{instance}}")},
-		graph{title: "Samples read", unit: unitPerSec, about: "Samples that queries took from memory and tables a second.",
+		graph{title: "Samples read", unit: unitPerSec, about: "Samples that queries read from memory and tables per second.",
 			exprs: one("sum by (instance) (rate(tsdb_query_samples_read_total{@}[@]))", "{{instance}}")},
 	)
 	b.row("Caches", "",
 		graph{title: "Result cache", unit: unitRequests, stack: true,
-			about: "Queries by what the cache of results did: the whole answer, a part of it, none, or it was not asked.",
+			about: "Queries by outcome of the result cache: hit, partial hit, miss, or cache not used.",
 			exprs: one("sum by (outcome) (rate(tsdb_query_result_cache_requests_total{@}[@]))", "{{outcome}}")},
 		graph{title: "Result cache hits", unit: unitRatio, max: 1,
-			about: "Share of queries answered wholly or partly from kept results.",
+			about: "Share of queries answered fully or partly from the result cache.",
 			exprs: one(`sum by (instance) (rate(tsdb_query_result_cache_requests_total{@,outcome=~"hit|partial"}[@])) / `+
 				"sum by (instance) (rate(tsdb_query_result_cache_requests_total{@}[@]))", "{{instance}}")},
-		graph{title: "Result cache memory", unit: unitBytes, about: "In use, and the limit; see --query.result-cache-bytes.",
+		graph{title: "Result cache memory", unit: unitBytes, about: "Memory in use, and the limit --query.result-cache-bytes.",
 			exprs: []expr{
 				{"sum by (instance) (tsdb_query_result_cache_bytes{@})", "in use {{instance}}"},
 				{"sum by (instance) (tsdb_query_result_cache_bytes_max{@})", "limit {{instance}}"},
 			}},
-		graph{title: "Not kept", unit: unitPerSec, stack: true, about: "Results, or parts of them, that were not kept, by reason.",
+		graph{title: "Results not cached", unit: unitPerSec, stack: true,
+			about: "Results or parts of results that were not cached, by reason.",
 			exprs: one("sum by (reason) (rate(tsdb_query_result_cache_refusals_total{@}[@]))", "{{reason}}")},
-		graph{title: "Row cache hits", unit: unitRatio, max: 1, about: "Share of rows that queries found decoded.",
+		graph{title: "Row cache hits", unit: unitRatio, max: 1, about: "Share of rows that queries found in the row cache.",
 			exprs: one("sum by (instance) (rate(tsdb_query_row_cache_hits_total{@}[@])) / "+
 				"(sum by (instance) (rate(tsdb_query_row_cache_hits_total{@}[@])) + "+
 				"sum by (instance) (rate(tsdb_query_row_cache_misses_total{@}[@])))", "{{instance}}")},
-		graph{title: "Row cache memory", unit: unitBytes, about: "In use, and the limit; see --query.row-cache-bytes.",
+		graph{title: "Row cache memory", unit: unitBytes, about: "Memory in use, and the limit --query.row-cache-bytes.",
 			exprs: []expr{
 				{"sum by (instance) (tsdb_query_row_cache_bytes{@})", "in use {{instance}}"},
 				{"sum by (instance) (tsdb_query_row_cache_bytes_max{@})", "limit {{instance}}"},
 			}},
 	)
-	b.row("HTTP", "",
-		graph{title: "Requests", unit: unitRequests, stack: true, about: "Requests a second by endpoint.",
+	b.row("HTTP", "", httpGraphs()...)
+	return b.d
+}
+
+func httpGraphs() []graph {
+	return []graph{
+		{title: "Requests", unit: unitRequests, stack: true, about: "Requests per second by endpoint.",
 			exprs: one("sum by (handler) (rate(tsdb_http_requests_total{@}[@]))", "{{handler}}")},
-		graph{title: "Latency by endpoint", unit: unitSeconds, about: "99th percentile of the time from header to end of the answer.",
+		{title: "Latency by endpoint", unit: unitSeconds,
+			about: "99th percentile of the time from the request header to the end of the answer.",
 			exprs: one("histogram_quantile(0.99, sum by (le, handler) (rate(tsdb_http_request_duration_seconds_bucket{@}[@])))",
 				"{{handler}}")},
-		graph{title: "Bytes answered", unit: unitByteRate, stack: true, about: "Bodies of answers, compressed, by endpoint.",
+		{title: "Bytes sent", unit: unitByteRate, stack: true, about: "Bytes of compressed answers per second, by endpoint.",
 			exprs: one("sum by (handler) (rate(tsdb_http_response_bytes_total{@}[@]))", "{{handler}}")},
-		graph{title: "In flight", unit: unitShort, about: "Requests being answered, and remote reads that run or wait.",
+		{title: "In flight", unit: unitShort, about: "Requests in progress, and remote reads that run or wait.",
 			exprs: []expr{
 				{"sum by (instance) (tsdb_http_requests_in_flight{@})", "all {{instance}}"},
 				{"sum by (instance) (tsdb_http_remote_reads{@})", "remote reads {{instance}}"},
 			}},
-	)
-	return b.d
+	}
 }

@@ -50,44 +50,44 @@ func rollups() Dashboard {
 				{"sum by (instance) (tsdb_rollup_unreadable_rows_total{@})", "rows {{instance}}"},
 			}},
 	)
-	b.row("Kept", "",
+	b.row("Retention", "",
 		graph{title: "Samples and rollups on disk", unit: unitBytes, engine: EnginePebble,
-			about: "Estimated size of the tables of samples, hours and days. Retention makes each level off.",
+			about: "Estimated size of the tables of samples, hours and days. Retention bounds each.",
 			exprs: one("sum by (table) (tsdb_table_size_bytes{@})", "{{table}}")},
-		graph{title: "Days in the catalogue", unit: unitShort,
-			about: "Days not folded yet, days folded and months folded since the start.",
+		graph{title: "Days in the series index", unit: unitShort,
+			about: "Days not compacted yet, and days and months compacted since the start.",
 			exprs: []expr{
 				{"sum by (instance) (tsdb_index_open_days{@})", "open {{instance}}"},
-				{"sum by (instance) (tsdb_index_folds_total{@})", "days folded {{instance}}"},
-				{"sum by (instance) (tsdb_index_month_folds_total{@})", "months folded {{instance}}"},
+				{"sum by (instance) (tsdb_index_folds_total{@})", "days compacted {{instance}}"},
+				{"sum by (instance) (tsdb_index_month_folds_total{@})", "months compacted {{instance}}"},
 			}},
 		graph{title: "Series dropped", unit: unitPerSec,
-			about: "Idle series dropped from the active catalogue; look-ups still find their days.",
+			about: "Idle series removed from memory per second. Lookups still find their days.",
 			exprs: one("sum by (instance) (rate(tsdb_index_series_retired_total{@}[@]))", "{{instance}}")},
 	)
 	freed(b)
 	return b.d
 }
 
-// freed is the row of what the ages of rules, and deletions, take away.
+// freed adds the row about space that retention rules and deletions free.
 func freed(b *builder) {
 	b.row("Freed", EnginePebble,
-		graph{title: "Freed before the longest age", unit: unitBytes,
-			about: "Bytes of what schema rules keep shorter than other metrics, dropped since the start.",
+		graph{title: "Freed by retention rules", unit: unitBytes,
+			about: "Bytes dropped since the start because a schema rule has a shorter retention than the longest one.",
 			exprs: one("sum by (tier) (tsdb_retention_freed_bytes_total{@})", "{{tier}}")},
-		graph{title: "Failed sweeps", unit: unitShort, about: "Sweeps that failed since the start; the next one repeats them.",
+		graph{title: "Failed sweeps", unit: unitShort, about: "Failed sweeps since the start. The next sweep repeats them.",
 			exprs: one("sum by (instance) (tsdb_retention_failures_total{@})", "{{instance}}")},
 		graph{title: "Deletions", unit: unitShort,
-			about: "Deletions carried out since the start, and those whose rows are yet to be cleaned: reads of these take longer.",
+			about: "Deletions executed since the start, and deletions whose rows are not cleaned yet. Reads of these rows take longer.",
 			exprs: []expr{
-				{"sum by (instance) (tsdb_tombstones_created_total{@})", "carried out {{instance}}"},
+				{"sum by (instance) (tsdb_tombstones_created_total{@})", "executed {{instance}}"},
 				{"sum by (instance) (tsdb_tombstones{@})", "to be cleaned {{instance}}"},
 			}},
 		graph{title: "Rows with deleted samples read", unit: unitPerSec,
-			about: "Rows that reads took samples out of; cleaning ends it.",
+			about: "Rows per second from which reads filtered deleted samples. Cleaning removes these samples.",
 			exprs: one("sum by (instance) (rate(tsdb_tombstones_rows_filtered_total{@}[@]))", "{{instance}}")},
 		graph{title: "Freed by cleaning", unit: unitBytes,
-			about: "Bytes of runs that cleaning has taken out of rows since the start.",
+			about: "Bytes of chunks that cleaning has removed from rows since the start.",
 			exprs: one("sum by (instance) (tsdb_tombstones_cleaned_bytes_total{@})", "{{instance}}")},
 	)
 }

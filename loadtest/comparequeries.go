@@ -28,7 +28,7 @@ func compareQueries(ctx context.Context, contenders []*contender, opts CompareOp
 	return out
 }
 
-// compareQuery asks each target all requests of one query and compares its answers with those of the first target.
+// compareQuery asks each target all requests of one query and compares its answers with the answers of the first target.
 func compareQuery(ctx context.Context, contenders []*contender, q *probe.Query, requests []probe.Request,
 	tolerance float64,
 ) report.QueryCompared {

@@ -108,7 +108,7 @@ func (r *runner) newRecorder() *measure.Recorder {
 }
 
 // newFreshnessProbe returns nil if freshness is not measured. The probe has clients of its own, so that its requests do
-// not count as those of the load.
+// not count as requests of the load.
 func (r *runner) newFreshnessProbe() *probe.FreshnessProbe {
 	if r.opts.FreshnessEvery <= 0 {
 		return nil

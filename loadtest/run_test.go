@@ -223,7 +223,7 @@ func TestUnreachableTarget(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnreachable)
 }
 
-// TestCompare compares two servers, one of which loses a sample. Only this one must fail.
+// TestCompare compares two servers. The second loses a sample, and only it must fail.
 func TestCompare(t *testing.T) {
 	good, bad := newFakeServer(t), newFakeServer(t)
 	var seen atomic.Int64

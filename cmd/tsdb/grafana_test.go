@@ -27,7 +27,7 @@ const (
 	dashboardStep     = time.Second
 	dashboardInterval = "4s"
 	dashboardLoad     = 10 * time.Second
-	// A panel is for people: so many series at most, in such a time at most, although the machine may be busy.
+	// A panel must be readable and load fast, even on a busy machine.
 	dashboardSeriesMax = 200
 	dashboardTimeMax   = time.Second
 )

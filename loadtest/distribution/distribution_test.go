@@ -43,7 +43,7 @@ func TestBoundHolds(t *testing.T) {
 	require.Equal(t, Evenness{Ranges: 2, Loads: []int64{0, 0}}, newEvenness([]int64{0, 0}, 0))
 }
 
-// TestTabletsByKey assigns the keys of a load to tablets and compares the sums with those of the salts.
+// TestTabletsByKey assigns the keys of a load to tablets and compares the sums with the sums of the salts.
 func TestTabletsByKey(t *testing.T) {
 	start := time.UnixMilli(startMs)
 	o := load.Options{Fleet: fleet.Options{HotSeries: 300}, From: start, To: start.Add(4 * time.Hour),

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// StepLimiter keeps the timestamps of the senders close together, like those of one Prometheus. It blocks senders that
+// StepLimiter keeps the timestamps of the senders close together, as in requests of one Prometheus. It blocks senders that
 // are too many steps ahead of the slowest one.
 type StepLimiter struct {
 	mu       sync.Mutex

@@ -46,7 +46,7 @@ func (v *Verifier) compare(part *Result, e *expected, firstSlot int, found []cli
 	part.Extra += int64(len(found))
 }
 
-// compareValue compares a value with those of the sample's first and second write. A first value is right unless its
+// compareValue compares a value with the values of the sample's first and second write. A first value is right unless its
 // second write was acknowledged without doubt.
 func (v *Verifier) compareValue(part *Result, e *expected, step int, w acked.Outcome, tsMs int64, got, first float64) {
 	second := v.Fleet.Rewritten(e.slot, step, first)
