@@ -17,7 +17,7 @@ import (
 	"halite/grafana"
 )
 
-// TestFilesAreGenerated: the JSON files are what the code makes, all of them and no others.
+// TestFilesAreGenerated checks that the JSON files equal the output of the code, and that there are no other files.
 func TestFilesAreGenerated(t *testing.T) {
 	var want []string
 	for _, d := range grafana.Dashboards() {
@@ -34,7 +34,7 @@ func TestFilesAreGenerated(t *testing.T) {
 	require.ElementsMatch(t, want, have)
 }
 
-// TestShape checks what Grafana takes for granted, on the files as it reads them.
+// TestShape checks requirements of Grafana on the JSON files.
 func TestShape(t *testing.T) {
 	uids, titles := map[string]bool{}, map[string]bool{}
 	for _, d := range grafana.Dashboards() {

@@ -36,7 +36,7 @@ func runCommand(args []string) error {
 	inspect := app.Command("inspect", "Print what is stored, readably. A server on the same path must have stopped.")
 	inspectCommands := addInspectCommands(inspect)
 
-	load := app.Command("loadtest", "Load a running server and find out whether it kept everything; see docs/loadtest.md.")
+	load := app.Command("loadtest", "Load a running server and read every acknowledged sample back; see docs/loadtest.md.")
 	loadtestCommands := addLoadtestCommands(load)
 
 	migrate := app.Command("migrate", "Copy all tables between --storage.path and Bigtable, row for row, and prove them equal.")

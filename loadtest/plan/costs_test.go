@@ -121,7 +121,7 @@ func (w *world) stored(name, family string) (rows, cells, sizeBytes float64) {
 	return rows, cells, sizeBytes
 }
 
-// metric returns the sum of a counter or histogram over all label sets, except those of other methods.
+// metric returns the sum of a counter or histogram over all label sets, without the label sets of other methods.
 func (w *world) metric(name, method string) (sum float64) {
 	families, err := w.registry.Gather()
 	require.NoError(w.t, err)

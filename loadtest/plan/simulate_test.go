@@ -39,7 +39,7 @@ func TestSaltsSpreadTheLargestMetric(t *testing.T) {
 			require.LessOrEqual(t, b.Unsplit.BalancedMaxOverMean, b.Unsplit.RandomMaxOverMean+1e-9)
 			require.GreaterOrEqual(t, b.Split.BalancedMaxOverMean, 1-1e-9)
 			require.GreaterOrEqual(t, b.QueryNodes, 14, "27 tablets on 20 nodes")
-			// Tablets hold from a half to all of what fills one, but at the ends of metrics.
+			// Tablets are between half full and full, except at the ends of metrics.
 			require.GreaterOrEqual(t, b.Tablets, 200)
 			require.LessOrEqual(t, b.Tablets, 2*200+1000)
 		}
