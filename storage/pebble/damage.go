@@ -176,7 +176,8 @@ func (t *Table) probePartitions() (err error) {
 			}
 		}
 	}
-	it.SetBounds([]byte{}, []byte{sentinel}) // forgets the last error, which is that of a day
+	// Another seek clears the last error, which belongs to a day.
+	it.SetBounds([]byte{0}, []byte{sentinel})
 	it.First()
 	return nil
 }
