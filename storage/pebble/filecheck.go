@@ -53,7 +53,7 @@ func (c *fileCheck) check(f *treeFile) *Damage {
 		return whole(err)
 	}
 	defer it.Close()
-	if reason, from, to := c.scan(it); reason != nil {
+	if from, to, reason := c.scan(it); reason != nil {
 		if from != nil {
 			first = from
 		}
@@ -87,32 +87,33 @@ func (c *fileCheck) checkSize(f *treeFile) *Damage {
 	return &d
 }
 
-// scan reads all keys, up to the first damage from the start and from the end. from and to are the keys beside it.
-func (c *fileCheck) scan(it sstable.Iterator) (reason error, from, to []byte) {
+// scan reads all keys. At damage it returns the error and the keys from and to around the damage, found by a forward and a
+// backward scan.
+func (c *fileCheck) scan(it sstable.Iterator) (from, to []byte, damage error) {
 	for kv := it.First(); kv != nil; kv = it.Next() {
-		if reason = c.take(kv.K.UserKey, kv.Kind() == pebble.InternalKeyKindSet, kv.Value); reason != nil {
+		if damage = c.checkKey(kv.K.UserKey, kv.Kind() == pebble.InternalKeyKindSet, kv.Value); damage != nil {
 			from = bytes.Clone(kv.K.UserKey)
 			break
 		}
 		from = append(from[:0], kv.K.UserKey...)
 	}
-	if reason == nil {
-		reason = it.Error()
+	if damage == nil {
+		damage = it.Error()
 	}
-	if reason == nil {
+	if damage == nil {
 		return nil, nil, nil
 	}
 	for kv := it.Last(); kv != nil; kv = it.Prev() {
 		to = append(to[:0], kv.K.UserKey...)
-		if c.take(kv.K.UserKey, kv.Kind() == pebble.InternalKeyKindSet, kv.Value) != nil {
+		if c.checkKey(kv.K.UserKey, kv.Kind() == pebble.InternalKeyKindSet, kv.Value) != nil {
 			break
 		}
 	}
-	return reason, from, to
+	return from, to, damage
 }
 
-// take visits a key that is set.
-func (c *fileCheck) take(key []byte, set bool, read func([]byte) ([]byte, bool, error)) error {
+// checkKey reads the value of a key and, if the key is set, visits it.
+func (c *fileCheck) checkKey(key []byte, set bool, read func([]byte) ([]byte, bool, error)) error {
 	value, _, err := read(nil)
 	if err != nil || !set || c.visit == nil {
 		return err
