@@ -324,9 +324,9 @@ func TestCrashWhileOpening(t *testing.T) {
 			second, _ := crashBefore(again, m, []int{0, 50, 100}[(k+m)%3], &j)
 			l, _, _, err := tryOpen(testOptions(second.fs))
 			require.NoError(t, err, "operations %d and %d", k, m)
-			opened = second.crashed == nil
 			require.NoError(t, l.Close())
-			if second.crashed == nil {
+			// The log writes in the background until it is closed.
+			if opened = second.crashed == nil; opened {
 				continue
 			}
 			l, frames, _, err := tryOpen(testOptions(second.crashed))
