@@ -121,8 +121,8 @@ func NewConns(opts ConnOptions) (*Conns, error) {
 	return c, nil
 }
 
-// Listener bounds the connections that l accepts. They count together with those of all other listeners of c. Errors of
-// accept, such as EMFILE, are logged and waited out.
+// Listener bounds the connections that l accepts. All listeners of c share one bound. The listener logs errors of accept,
+// such as EMFILE, and tries again.
 func (c *Conns) Listener(l net.Listener) net.Listener {
 	return &listener{Listener: l, conns: c, closed: make(chan struct{})}
 }
@@ -281,7 +281,7 @@ func (c *conn) reset() {
 // errEnded is the error of writes after End.
 var errEnded = errors.New("connection ended: the client is slow and other queries need the memory of the answer")
 
-// errStalled is the error of a write of which the client took nothing in time.
+// errStalled is the error of a write if the client reads nothing within the send timeout.
 var errStalled = errors.New("connection ended: the client takes nothing of the answer")
 
 // pieceBytes is the size of a piece of an answer for Slow.

@@ -91,8 +91,8 @@ func ended(c *Conns, reason string) float64 {
 	return testutil.ToFloat64(c.metrics.ended.WithLabelValues(reason))
 }
 
-// TestSendTimeout: an answer of which the client takes nothing is ended; one that makes progress is not, whatever time it
-// takes.
+// TestSendTimeout checks that the server ends an answer if the client reads nothing. It does not end an answer that makes
+// progress, however long that takes.
 func TestSendTimeout(t *testing.T) {
 	const timeout, sizeBytes = 400 * time.Millisecond, 2 << 20
 	result := make(chan error, 1)

@@ -8,7 +8,7 @@ import (
 	readers "halite/query/promql"
 )
 
-// held counts the memory of an answer, until its last byte is written, together with that of queries. Without Budgets it
+// held counts the memory of an answer against the memory of queries until the last byte is written. Without Budgets it
 // counts nothing.
 type held struct{ budget *readers.Budget }
 

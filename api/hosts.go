@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// HostCheck refuses requests for other hosts than the allowed ones. A web page whose own name is made to resolve to this
-// server (DNS rebinding) counts as of the same origin in the browser, but its requests still carry that name.
+// HostCheck refuses requests for hosts that are not allowed. With DNS rebinding, an attacker makes the name of his web page
+// resolve to this server. The browser then sees one origin, but the requests still carry the attacker's name.
 type HostCheck struct {
 	any      bool
 	names    []string

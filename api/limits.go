@@ -10,7 +10,7 @@ import (
 type SeriesLimitSource func(most int) ingest.SeriesLimitStatus
 
 // limits answers /api/v1/status/limits: how far the limits of active series are used, which metrics are near theirs, and
-// of which metrics samples were refused. Prometheus has no such endpoint.
+// which metrics had samples refused. Prometheus has no such endpoint.
 func (s *Server) limits(r *http.Request) (reply, *apiError) {
 	most, fault := rankingLimit(r)
 	if fault != nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// queuedBytes is the number of bytes in the kernel that the other side of a TCP connection has not acknowledged; -1 if it
-// is not known.
+// queuedBytes returns the number of bytes in the kernel that the peer of a TCP connection has not acknowledged. It returns
+// -1 if the kernel does not say.
 func queuedBytes(c net.Conn) int {
 	s, ok := c.(syscall.Conn)
 	if !ok {

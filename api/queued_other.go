@@ -4,5 +4,5 @@ package api
 
 import "net"
 
-// queuedBytes is not known here.
+// queuedBytes returns -1: this system does not report the queue of a connection.
 func queuedBytes(net.Conn) int { return -1 }

@@ -85,9 +85,9 @@ type serveConfig struct {
 	// now is the clock; nil is time.Now.
 	now func() time.Time
 
-	// replaying, if not nil, is told how far the replay of the log is.
+	// replaying, if not nil, receives the progress of the log's replay.
 	replaying func(ingest.ReplayProgress)
-	// waiting, if not nil, is told which lack of disk space or descriptors holds the start up, and nil when it is over.
+	// waiting, if not nil, receives the error for which the start waits, such as a full disk, and nil when the wait ends.
 	waiting func(lack error)
 	// background, if not nil, runs beside the server once that is ready, with what takes the server's own samples and
 	// the URL that others reach it at. An error ends the server.

@@ -28,7 +28,7 @@ const (
 
 func ownerCell() jsoncell.Cell {
 	return jsoncell.Cell{Row: ownerRow, Qualifier: ownerQualifier, BytesMax: ownerBytesMax,
-		Remedy: "stop all servers of these tables, then start one with --bigtable.take-over, which writes it anew"}
+		Remedy: "stop all servers of these tables, then start one with --bigtable.take-over, which rewrites it"}
 }
 
 // owner is what the row holds.
