@@ -38,7 +38,7 @@ var floors = map[string]int{
 	"rollup/job":                5,
 	"ingest/wal":                6,
 	"ingest/head":               7,
-	"ingest/decode":             7,
+	"ingest/remotewrite":        7,
 	"ingest/packer":             7,
 	"ingest":                    8,
 	"query/promql":              6,

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
-	"halite/ingest/decode"
+	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
 	"halite/storage/storagetest"
 )
@@ -144,9 +144,9 @@ func TestBrokenBodiesStoreNothing(t *testing.T) {
 			require.ErrorAs(t, err, &bad)
 			require.Equal(t, Result{}, result)
 			require.Zero(t, r.Stats().Rows)
-			var format *decode.FormatError
+			var format *remotewrite.FormatError
 			if tc.offset == notSnappy {
-				require.ErrorIs(t, err, decode.ErrCorrupt)
+				require.ErrorIs(t, err, remotewrite.ErrCorrupt)
 				return
 			}
 			require.ErrorAs(t, err, &format)

@@ -6,7 +6,7 @@
 // that a flush needs little memory and the engine's files of one hour do not overlap. Rows of an open hour go early, as
 // one run of several, when the head or the log has reached its limit or disk space lacks.
 //
-// It is not the log (ingest/wal), not the in-memory rows (ingest/head) and not the wire format (ingest/decode); it ties
+// It is not the log (ingest/wal), not the in-memory rows (ingest/head) and not the wire format (ingest/remotewrite); it ties
 // them to the series catalogue and the tables, enforces limits, and runs the background jobs.
 //
 // Invariants:

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 
-	"halite/ingest/decode"
 	"halite/ingest/head"
+	"halite/ingest/remotewrite"
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
@@ -92,7 +92,7 @@ type sink interface {
 // writeBody stores a snappy-compressed body.
 func (i *intake) writeBody(ctx context.Context, to sink, body []byte) (Result, error) {
 	return i.store(ctx, to, func() (int, error) { return i.measure(body) }, func(r *request) error {
-		buf, err := decode.Snappy(body, i.limits.DecodedBytesMax)
+		buf, err := remotewrite.Snappy(body, i.limits.DecodedBytesMax)
 		if err != nil {
 			return &BadRequestError{err}
 		}

@@ -1,8 +1,8 @@
 package ingest
 
 import (
-	"halite/ingest/decode"
 	"halite/ingest/head"
+	"halite/ingest/remotewrite"
 )
 
 // lookups are series of a request that wait to be looked up together, because they come in an unknown order. Their
@@ -16,7 +16,7 @@ type lookups struct {
 
 // postpone takes the sample of a series that is to be looked up later. It reports whether it did: the caller must find
 // the series itself if its sample will be rejected.
-func (r *request) postpone(w *decode.Walker, labels []byte, s decode.Sample) bool {
+func (r *request) postpone(w *remotewrite.Walker, labels []byte, s remotewrite.Sample) bool {
 	if !r.cursor.Lost() || s.TsMs < r.minMs || s.TsMs > r.maxMs {
 		return false
 	}
@@ -35,7 +35,7 @@ func (r *request) postpone(w *decode.Walker, labels []byte, s decode.Sample) boo
 
 // lookUp gives the waiting samples their refs. If a series is not known, it forgets them, and the walker goes back to the
 // first one's message to read them one by one; rewound is true then.
-func (r *request) lookUp(w *decode.Walker) (rewound bool) {
+func (r *request) lookUp(w *remotewrite.Walker) (rewound bool) {
 	l := &r.lookups
 	n := l.n
 	l.n = 0

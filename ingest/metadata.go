@@ -9,7 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"halite/ingest/decode"
+	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/storage"
@@ -95,7 +95,7 @@ func (r *request) logMetadata() error {
 }
 
 // metadataFault returns the reason not to keep an entry; the caller holds the store's lock.
-func (i *intake) metadataFault(m decode.Metadata) string {
+func (i *intake) metadataFault(m remotewrite.Metadata) string {
 	_, known := i.metadata.metrics[m.Metric]
 	switch {
 	case m.Metric == "" || len(m.Metric) > i.limits.MetricNameBytesMax,
@@ -219,7 +219,7 @@ func (i *intake) restoreMetadata(metric string, entries []Metadata) error {
 		return fmt.Errorf("%d descriptions, the most is %d", len(entries), metadataEntriesMax)
 	}
 	for _, m := range entries {
-		if reason := i.metadataFault(decode.Metadata{Metric: metric, Type: m.Type, Help: m.Help, Unit: m.Unit}); reason != "" {
+		if reason := i.metadataFault(remotewrite.Metadata{Metric: metric, Type: m.Type, Help: m.Help, Unit: m.Unit}); reason != "" {
 			return errors.New(reason)
 		}
 	}

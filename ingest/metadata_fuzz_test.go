@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"halite/ingest/decode"
+	"halite/ingest/remotewrite"
 	"halite/storage"
 	"halite/storage/storagetest"
 )
@@ -97,7 +97,7 @@ func TestMetadataBeyondTheLimitsIsLeftOut(t *testing.T) {
 		!strings.Contains(told, ReasonMetadataLimit) {
 		t.Fatalf("%v\n%s", i.metadata.metrics, told)
 	}
-	if i.metadataFault(decode.Metadata{Metric: "d", Type: "gauge"}) != ReasonMetadataLimit {
+	if i.metadataFault(remotewrite.Metadata{Metric: "d", Type: "gauge"}) != ReasonMetadataLimit {
 		t.Fatal("the limit is not reached")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
-	"halite/ingest/decode"
 	"halite/ingest/head"
+	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
 )
 
@@ -35,8 +35,8 @@ func (r *request) resolve() error {
 		return nil
 	}
 	for n := range r.pending {
-		if err := decode.CheckLabels(r.pending[n].fields); err != nil {
-			var format *decode.FormatError
+		if err := remotewrite.CheckLabels(r.pending[n].fields); err != nil {
+			var format *remotewrite.FormatError
 			if errors.As(err, &format) {
 				format.Offset += r.pending[n].offset
 			}
@@ -78,7 +78,7 @@ func (r *request) register(p *pending) (ref uint32, why rejection, err error) {
 	if ref, known := i.registry.Find(key); known {
 		return ref, why, nil
 	}
-	r.pairs, err = decode.AppendLabels(r.pairs[:0], p.fields)
+	r.pairs, err = remotewrite.AppendLabels(r.pairs[:0], p.fields)
 	if err != nil {
 		return 0, why, &BadRequestError{err}
 	}
@@ -93,7 +93,7 @@ func (r *request) register(p *pending) (ref uint32, why rejection, err error) {
 	r.builder.Overwrite(&r.labels) // nobody keeps it
 	ls := r.labels
 	start := len(r.fields)
-	r.fields = decode.AppendFields(r.fields, ls)
+	r.fields = remotewrite.AppendFields(r.fields, ls)
 	canonical := i.registry.Hash(r.fields[start:])
 	r.fields = r.fields[:start]
 	ref, known := i.registry.Find(canonical)

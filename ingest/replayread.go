@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"halite/ingest/decode"
 	"halite/ingest/head"
+	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
 )
 
@@ -153,7 +153,7 @@ func (r *replayReader) parse(
 		}
 		b := r.batch
 		b.labels = append(b.labels, ls...)
-		r.fields = decode.AppendPairs(r.fields[:0], ls)
+		r.fields = remotewrite.AppendPairs(r.fields[:0], ls)
 		b.series = append(b.series, replaySeries{log: log, labelsEnd: len(b.labels), key: r.registry.Hash(r.fields)})
 		return nil
 	})

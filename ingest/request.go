@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 
-	"halite/ingest/decode"
 	"halite/ingest/head"
+	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/storage/index"
@@ -33,12 +33,12 @@ type request struct {
 	cutoffs      *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
 	aheadMs      int64              // maxMs is the clock plus this
 
-	walker  decode.Walker
+	walker  remotewrite.Walker
 	cursor  head.Cursor
 	lookups lookups
 	samples []head.Sample
 	pending []pending
-	news    []decode.Metadata
+	news    []remotewrite.Metadata
 	fields  []byte // label fields made from Write's samples
 	series  int
 
@@ -103,24 +103,24 @@ func (r *request) read(body []byte) error {
 	w.Reset(body)
 	for {
 		kind := w.Next()
-		if kind != decode.TimeSeries && r.lookUp(w) {
+		if kind != remotewrite.TimeSeries && r.lookUp(w) {
 			continue
 		}
 		switch kind {
-		case decode.TimeSeries:
+		case remotewrite.TimeSeries:
 			if r.series++; r.series > r.i.limits.RequestSamplesMax {
 				return tooManySamples(r.i.limits.RequestSamplesMax)
 			}
 			if err := r.readSeries(w); err != nil {
 				return err
 			}
-		case decode.MetricMetadata:
+		case remotewrite.MetricMetadata:
 			m, err := w.Metadata()
 			if err != nil {
 				return &BadRequestError{err}
 			}
 			r.news = append(r.news, m)
-		case decode.End:
+		case remotewrite.End:
 			if err := w.Err(); err != nil {
 				return &BadRequestError{err}
 			}
@@ -129,8 +129,8 @@ func (r *request) read(body []byte) error {
 	}
 }
 
-func (r *request) readSeries(w *decode.Walker) error {
-	guess, sample, guessed := w.Tail()
+func (r *request) readSeries(w *remotewrite.Walker) error {
+	guess, sample, guessed := w.FastSample()
 	if guessed && r.postpone(w, guess, sample) {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (r *request) readSeries(w *decode.Walker) error {
 }
 
 // takeSeries finds a walked series and takes its samples. searched says that the registry was just asked for it.
-func (r *request) takeSeries(s decode.Series, searched bool) {
+func (r *request) takeSeries(s remotewrite.Series, searched bool) {
 	var ref uint32
 	known := false
 	if !searched {
@@ -178,7 +178,7 @@ func (r *request) takeSeries(s decode.Series, searched bool) {
 }
 
 // take keeps a sample if its time is acceptable. fields are the series' label fields if ref is not known yet.
-func (r *request) take(ref uint32, fields []byte, s decode.Sample) {
+func (r *request) take(ref uint32, fields []byte, s remotewrite.Sample) {
 	if s.TsMs < r.minMs || s.TsMs > r.maxMs {
 		if why, bad := r.timeFault(ref, fields, s.TsMs); bad {
 			r.reject(1, ref, fields, why)
@@ -213,7 +213,7 @@ func (r *request) metric(ref uint32, fields []byte) string {
 	if ref != 0 {
 		return r.i.index.Metric(index.Ref(ref))
 	}
-	pairs, err := decode.AppendLabels(r.pairs[:0], fields)
+	pairs, err := remotewrite.AppendLabels(r.pairs[:0], fields)
 	if err != nil {
 		return "" // the series will be refused
 	}
@@ -233,7 +233,7 @@ func (r *request) reject(n int, ref uint32, fields []byte, why rejection) {
 		var series string
 		if ref != 0 {
 			series = describeLabels(r.i.index.Labels(index.Ref(ref)))
-		} else if pairs, err := decode.AppendLabels(nil, fields); err == nil {
+		} else if pairs, err := remotewrite.AppendLabels(nil, fields); err == nil {
 			series = describe(pairs)
 		}
 		r.result.First = "series " + series + ": " + why.reason + ": " + why.detail

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"halite/ingest/decode"
+	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
 )
 
@@ -28,10 +28,10 @@ func (r *request) readSamples(samples []Sample) {
 	for n := range samples {
 		s := &samples[n]
 		start := len(r.fields)
-		r.fields = decode.AppendFields(r.fields, s.Labels)
+		r.fields = remotewrite.AppendFields(r.fields, s.Labels)
 		fields := r.fields[start:len(r.fields):len(r.fields)]
-		sample := [1]decode.Sample{{TsMs: s.TsMs, Value: s.Value}}
-		r.takeSeries(decode.Series{Labels: fields, Samples: sample[:]}, false)
+		sample := [1]remotewrite.Sample{{TsMs: s.TsMs, Value: s.Value}}
+		r.takeSeries(remotewrite.Series{Labels: fields, Samples: sample[:]}, false)
 	}
 }
 
@@ -40,7 +40,7 @@ func (i *intake) measure(body []byte) (sizeBytes int, err error) {
 	if len(body) > i.limits.BodyBytesMax {
 		return 0, fmt.Errorf("%w: %d bytes compressed, %d allowed", ErrTooLarge, len(body), i.limits.BodyBytesMax)
 	}
-	size, err := decode.DecodedLen(body)
+	size, err := remotewrite.DecodedLen(body)
 	if err != nil {
 		return 0, &BadRequestError{err}
 	}

@@ -1,4 +1,4 @@
-package decode
+package remotewrite
 
 import (
 	"strings"
@@ -30,7 +30,7 @@ func (w *Walker) Metadata() (m Metadata, err error) {
 		var text *string
 		switch field {
 		case metadataType:
-			if err := want("a metric's type", wire, wireVarint, at); err != nil {
+			if err := expectType("a metric's type", wire, wireVarint, at); err != nil {
 				return m, err
 			}
 			var v uint64
@@ -51,11 +51,11 @@ func (w *Walker) Metadata() (m Metadata, err error) {
 			}
 			continue
 		}
-		if err := want("a text of MetricMetadata", wire, wireBytes, at); err != nil {
+		if err := expectType("a text of MetricMetadata", wire, wireBytes, at); err != nil {
 			return m, err
 		}
 		var from int
-		if from, pos, err = span(w.b, next, w.to); err != nil {
+		if from, pos, err = lengthDelimited(w.b, next, w.to); err != nil {
 			return m, err
 		}
 		*text = string(w.b[from:pos])

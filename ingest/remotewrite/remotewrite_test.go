@@ -1,4 +1,4 @@
-package decode_test
+package remotewrite_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
-	"halite/ingest/decode"
+	"halite/ingest/remotewrite"
 )
 
 // request builds a WriteRequest of n series with one sample each, as Prometheus sends it.
@@ -40,18 +40,18 @@ func marshal(t testing.TB, req *prompb.WriteRequest) []byte {
 
 // walk reads a whole body the slow way into the generated types.
 func walk(body []byte) (*prompb.WriteRequest, int, error) {
-	var w decode.Walker
+	var w remotewrite.Walker
 	w.Reset(body)
 	req, unsupported := &prompb.WriteRequest{}, 0
 	for {
 		switch w.Next() {
-		case decode.TimeSeries:
+		case remotewrite.TimeSeries:
 			s, err := w.Series()
 			if err != nil {
 				return nil, 0, err
 			}
 			ts := prompb.TimeSeries{}
-			if ts.Labels, err = decode.AppendLabels(nil, s.Labels); err != nil {
+			if ts.Labels, err = remotewrite.AppendLabels(nil, s.Labels); err != nil {
 				return nil, 0, err
 			}
 			for _, sample := range s.Samples {
@@ -59,7 +59,7 @@ func walk(body []byte) (*prompb.WriteRequest, int, error) {
 			}
 			unsupported += s.Exemplars + s.Histograms
 			req.Timeseries = append(req.Timeseries, ts)
-		case decode.MetricMetadata:
+		case remotewrite.MetricMetadata:
 			m, err := w.Metadata()
 			if err != nil {
 				return nil, 0, err
@@ -67,7 +67,7 @@ func walk(body []byte) (*prompb.WriteRequest, int, error) {
 			req.Metadata = append(req.Metadata, prompb.MetricMetadata{
 				MetricFamilyName: m.Metric, Help: m.Help, Unit: m.Unit,
 			})
-		case decode.End:
+		case remotewrite.End:
 			return req, unsupported, w.Err()
 		}
 	}
@@ -123,26 +123,26 @@ func TestSeriesEqualsGeneratedDecoder(t *testing.T) {
 	requireSame(t, req, got)
 }
 
-func TestTailGuessesUsualShapes(t *testing.T) {
+func TestFastSampleReadsUsualShapes(t *testing.T) {
 	req := request(2)
 	req.Timeseries[1].Samples[0].Value = 0 // the generated encoder leaves it out
-	var w decode.Walker
+	var w remotewrite.Walker
 	w.Reset(marshal(t, req))
 	for _, ts := range req.Timeseries {
-		require.Equal(t, decode.TimeSeries, w.Next())
-		guess, sample, ok := w.Tail()
+		require.Equal(t, remotewrite.TimeSeries, w.Next())
+		guess, sample, ok := w.FastSample()
 		require.True(t, ok)
 		s, err := w.Series()
 		require.NoError(t, err)
 		require.Equal(t, s.Labels, guess)
-		require.Equal(t, decode.Sample{TsMs: ts.Samples[0].Timestamp, Value: ts.Samples[0].Value}, sample)
+		require.Equal(t, remotewrite.Sample{TsMs: ts.Samples[0].Timestamp, Value: ts.Samples[0].Value}, sample)
 	}
-	require.Equal(t, decode.End, w.Next())
+	require.Equal(t, remotewrite.End, w.Next())
 }
 
-// TestTailProvedMeansRight checks the promise of Tail on messages of every shape: whenever the guessed bytes are those
-// of a full walk of some message, the sample is the message's only one.
-func TestTailProvedMeansRight(t *testing.T) {
+// TestFastSampleProvedMeansRight checks FastSample on messages of every shape: if the guessed label bytes
+// equal those of a full walk of some message, the sample is the only one of that message.
+func TestFastSampleProvedMeansRight(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	times := []int64{0, 1, -1, 1 << 34, 1<<35 - 1, 1 << 35, 1_700_000_000_000, 1<<42 - 1, 1 << 42, math.MaxInt64}
 	values := []float64{0, 1, math.NaN(), math.Copysign(0, -1), math.Inf(1), math.Float64frombits(0x1010101010101010)}
@@ -156,11 +156,11 @@ func TestTailProvedMeansRight(t *testing.T) {
 			})
 		}
 	}
-	var w decode.Walker
+	var w remotewrite.Walker
 	w.Reset(marshal(t, req))
 	proved := 0
-	for w.Next() == decode.TimeSeries {
-		guess, sample, ok := w.Tail()
+	for w.Next() == remotewrite.TimeSeries {
+		guess, sample, ok := w.FastSample()
 		s, err := w.Series()
 		require.NoError(t, err)
 		if ok && bytes.Equal(guess, s.Labels) {
@@ -176,9 +176,9 @@ func TestTailProvedMeansRight(t *testing.T) {
 
 func TestLabelsApartAreGathered(t *testing.T) {
 	whole := marshal(t, &prompb.WriteRequest{Timeseries: request(1).Timeseries})
-	var w decode.Walker
+	var w remotewrite.Walker
 	w.Reset(whole)
-	require.Equal(t, decode.TimeSeries, w.Next())
+	require.Equal(t, remotewrite.TimeSeries, w.Next())
 	s, err := w.Series()
 	require.NoError(t, err)
 	fields := bytes.Clone(s.Labels)
@@ -189,7 +189,7 @@ func TestLabelsApartAreGathered(t *testing.T) {
 	body := append([]byte{0x0a}, binary.AppendUvarint(nil, uint64(len(message)))...)
 	body = append(body, message...)
 	w.Reset(body)
-	require.Equal(t, decode.TimeSeries, w.Next())
+	require.Equal(t, remotewrite.TimeSeries, w.Next())
 	s, err = w.Series()
 	require.NoError(t, err)
 	require.Equal(t, fields, s.Labels)
@@ -202,7 +202,7 @@ func TestAppendFieldsIsWhatPrometheusWrites(t *testing.T) {
 	ts := prompb.TimeSeries{Labels: prompb.FromLabels(ls, nil)}
 	want, err := ts.Marshal()
 	require.NoError(t, err)
-	require.Equal(t, want, decode.AppendFields(nil, ls))
+	require.Equal(t, want, remotewrite.AppendFields(nil, ls))
 }
 
 func TestEveryTruncationIsAnErrorOrAPrefix(t *testing.T) {
@@ -214,7 +214,7 @@ func TestEveryTruncationIsAnErrorOrAPrefix(t *testing.T) {
 		got, _, err := walk(cut)
 		require.Equal(t, wantErr == nil, err == nil, "cut at %d: %v, %v", n, wantErr, err)
 		if err != nil {
-			var format *decode.FormatError
+			var format *remotewrite.FormatError
 			require.ErrorAs(t, err, &format)
 			require.LessOrEqual(t, format.Offset, n)
 			continue
@@ -226,20 +226,20 @@ func TestEveryTruncationIsAnErrorOrAPrefix(t *testing.T) {
 func TestSnappyChecksSizeBeforeAllocating(t *testing.T) {
 	huge := append(binary.AppendUvarint(nil, 1<<31), 0)
 	allocated := testing.AllocsPerRun(10, func() {
-		_, err := decode.Snappy(huge, 1<<20)
-		require.ErrorIs(t, err, decode.ErrTooLarge)
+		_, err := remotewrite.Snappy(huge, 1<<20)
+		require.ErrorIs(t, err, remotewrite.ErrTooLarge)
 	})
 	require.Less(t, allocated, 20.0)
 	for _, bad := range [][]byte{nil, {0xff, 0xff}, append(binary.AppendUvarint(nil, 100), 1, 2, 3)} {
-		_, err := decode.Snappy(bad, 1<<20)
-		require.ErrorIs(t, err, decode.ErrCorrupt)
+		_, err := remotewrite.Snappy(bad, 1<<20)
+		require.ErrorIs(t, err, remotewrite.ErrCorrupt)
 	}
-	buf, err := decode.Snappy(snappy.Encode(nil, []byte("hello")), 5)
+	buf, err := remotewrite.Snappy(snappy.Encode(nil, []byte("hello")), 5)
 	require.NoError(t, err)
 	require.Equal(t, "hello", string(buf.Bytes()))
 	buf.Release()
-	_, err = decode.Snappy(snappy.Encode(nil, []byte("hello!")), 5)
-	require.ErrorIs(t, err, decode.ErrTooLarge)
+	_, err = remotewrite.Snappy(snappy.Encode(nil, []byte("hello!")), 5)
+	require.ErrorIs(t, err, remotewrite.ErrTooLarge)
 }
 
 func FuzzWalkEqualsGeneratedDecoder(f *testing.F) {
@@ -264,18 +264,18 @@ func FuzzWalkEqualsGeneratedDecoder(f *testing.F) {
 func FuzzSnappyNeverPanics(f *testing.F) {
 	f.Add(snappy.Encode(nil, marshal(f, request(2))))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		buf, err := decode.Snappy(body, 1<<20)
+		buf, err := remotewrite.Snappy(body, 1<<20)
 		if err != nil {
-			if !errors.Is(err, decode.ErrCorrupt) && !errors.Is(err, decode.ErrTooLarge) {
+			if !errors.Is(err, remotewrite.ErrCorrupt) && !errors.Is(err, remotewrite.ErrTooLarge) {
 				t.Fatalf("unnamed error %v", err)
 			}
 			return
 		}
 		defer buf.Release()
-		var w decode.Walker
+		var w remotewrite.Walker
 		w.Reset(buf.Bytes())
-		for w.Next() == decode.TimeSeries {
-			w.Tail()
+		for w.Next() == remotewrite.TimeSeries {
+			w.FastSample()
 		}
 	})
 }
@@ -283,24 +283,24 @@ func FuzzSnappyNeverPanics(f *testing.F) {
 // BenchmarkWalk reports the time for a body of 2,000 series with one sample each.
 func BenchmarkWalk(b *testing.B) {
 	body := marshal(b, request(2000))
-	b.Run("tail", func(b *testing.B) {
-		var w decode.Walker
+	b.Run("fast", func(b *testing.B) {
+		var w remotewrite.Walker
 		b.ReportAllocs()
 		for b.Loop() {
 			w.Reset(body)
-			for w.Next() == decode.TimeSeries {
-				if _, _, ok := w.Tail(); !ok {
+			for w.Next() == remotewrite.TimeSeries {
+				if _, _, ok := w.FastSample(); !ok {
 					b.Fatal("not the usual shape")
 				}
 			}
 		}
 	})
 	b.Run("full", func(b *testing.B) {
-		var w decode.Walker
+		var w remotewrite.Walker
 		b.ReportAllocs()
 		for b.Loop() {
 			w.Reset(body)
-			for w.Next() == decode.TimeSeries {
+			for w.Next() == remotewrite.TimeSeries {
 				if _, err := w.Series(); err != nil {
 					b.Fatal(err)
 				}

@@ -1,4 +1,4 @@
-package decode
+package remotewrite
 
 import (
 	"encoding/binary"
@@ -31,30 +31,30 @@ type Sample struct {
 	Value float64
 }
 
-// Kind tells what Next came to.
+// Kind is the kind of message that Next found.
 type Kind uint8
 
 const (
-	// End means that there is nothing more, or that Err tells why.
+	// End means the end of the body, or an error that Err returns.
 	End Kind = iota
-	// TimeSeries is read by Tail or Series.
+	// TimeSeries is read by FastSample or Series.
 	TimeSeries
 	// MetricMetadata is read by Metadata.
 	MetricMetadata
 )
 
-// Series is one TimeSeries as walked; its slices are valid until the next call of Series, Labels until the body goes.
+// Series is one TimeSeries. Samples are valid until the next call of Walker.Series, Labels as long as the body.
 type Series struct {
 	// Labels are the label fields as sent, tags and lengths included, one after the other.
 	Labels []byte
 	// Offset is where the message begins in the body.
 	Offset  int
 	Samples []Sample
-	// Exemplars and Histograms count what else the message holds.
+	// Exemplars and Histograms count the other fields of the message.
 	Exemplars, Histograms int
 }
 
-// Walker passes over the messages of a WriteRequest.
+// Walker iterates over the messages of a WriteRequest.
 type Walker struct {
 	b       []byte
 	pos     int
@@ -70,19 +70,19 @@ func (w *Walker) Reset(body []byte) {
 	*w = Walker{b: body, samples: w.samples[:0]}
 }
 
-// Err returns the fault that ended the walk: a *FormatError or nil.
+// Err returns the error that ended the walk: a *FormatError or nil.
 func (w *Walker) Err() error { return w.err }
 
 // Offset is where the current message begins.
 func (w *Walker) Offset() int { return w.from }
 
-// Mark is where Rewind goes to come to the current message again.
+// Mark returns the position of the current message for Rewind.
 func (w *Walker) Mark() int { return w.at }
 
-// Rewind makes Next come again to the message that was current when Mark was asked.
+// Rewind makes Next return again the message that was current when Mark returned mark.
 func (w *Walker) Rewind(mark int) { w.pos = mark }
 
-// Next goes to the next message. Messages that are not read are not checked for faults inside them.
+// Next goes to the next message. It does not check the inside of a message; the methods that read the message do.
 func (w *Walker) Next() Kind {
 	for w.err == nil && w.pos < len(w.b) {
 		at := w.pos
@@ -96,10 +96,10 @@ func (w *Walker) Next() Kind {
 			}
 			continue
 		}
-		if err := want("a message of WriteRequest", wire, wireBytes, at); err != nil {
+		if err := expectType("a message of WriteRequest", wire, wireBytes, at); err != nil {
 			return w.fail(err)
 		}
-		if w.from, w.to, err = span(w.b, pos, len(w.b)); err != nil {
+		if w.from, w.to, err = lengthDelimited(w.b, pos, len(w.b)); err != nil {
 			return w.fail(err)
 		}
 		w.pos, w.at = w.to, at
@@ -116,20 +116,20 @@ func (w *Walker) fail(err error) Kind {
 	return End
 }
 
-// Sizes of the last field of a TimeSeries with one sample, as Prometheus writes it: tag and length, a value with its
-// tag (left out when it is zero), a six-byte timestamp (1971 to 2109) with its tag.
+// Sizes of the last field of a TimeSeries with one sample, as Prometheus writes it: the field's tag and length, the value
+// with its tag (left out if the value is 0), and a six-byte timestamp (1971 to 2109) with its tag.
 const (
-	tailTimeBytes = 7
-	tailZeroBytes = 2 + tailTimeBytes
-	tailBytes     = 2 + 9 + tailTimeBytes
+	fastTimeBytes = 7
+	fastZeroBytes = 2 + fastTimeBytes
+	fastBytes     = 2 + 9 + fastTimeBytes
 )
 
-// Tail guesses that the current TimeSeries is its label fields followed by exactly one sample of the usual shape.
-// The guess is proved if and only if a Series call once returned the same Labels bytes; else use Series.
-func (w *Walker) Tail() (labels []byte, s Sample, ok bool) {
+// FastSample reads the current TimeSeries if it looks like label fields followed by exactly one sample, as Prometheus writes
+// it. The result is a guess. It is right if and only if Series once returned the same label bytes; otherwise use Series.
+func (w *Walker) FastSample() (labels []byte, s Sample, ok bool) {
 	m := w.b[w.from:w.to]
 	n := len(m)
-	if n < tailZeroBytes || m[n-tailTimeBytes] != sampleTime<<3|wireVarint {
+	if n < fastZeroBytes || m[n-fastTimeBytes] != sampleTime<<3|wireVarint {
 		return nil, s, false
 	}
 	// The timestamp's six bytes must be one varint: five with the continuation bit, one without.
@@ -139,21 +139,21 @@ func (w *Walker) Tail() (labels []byte, s Sample, ok bool) {
 	}
 	s.TsMs = int64(t[0]&0x7f) | int64(t[1]&0x7f)<<7 | int64(t[2]&0x7f)<<14 | int64(t[3]&0x7f)<<21 |
 		int64(t[4]&0x7f)<<28 | int64(t[5])<<35
-	if n >= tailBytes {
-		v := m[n-tailBytes : n-tailTimeBytes]
-		if v[0] == seriesSample<<3|wireBytes && v[1] == tailBytes-2 && v[2] == sampleValue<<3|wireFixed64 {
+	if n >= fastBytes {
+		v := m[n-fastBytes : n-fastTimeBytes]
+		if v[0] == seriesSample<<3|wireBytes && v[1] == fastBytes-2 && v[2] == sampleValue<<3|wireFixed64 {
 			s.Value = math.Float64frombits(binary.LittleEndian.Uint64(v[3:11]))
-			return m[: n-tailBytes : n-tailBytes], s, true
+			return m[: n-fastBytes : n-fastBytes], s, true
 		}
 	}
-	z := m[n-tailZeroBytes : n-tailTimeBytes]
-	if z[0] == seriesSample<<3|wireBytes && z[1] == tailTimeBytes {
-		return m[: n-tailZeroBytes : n-tailZeroBytes], s, true
+	z := m[n-fastZeroBytes : n-fastTimeBytes]
+	if z[0] == seriesSample<<3|wireBytes && z[1] == fastTimeBytes {
+		return m[: n-fastZeroBytes : n-fastZeroBytes], s, true
 	}
 	return nil, s, false
 }
 
-// Series walks the current TimeSeries. The insides of its labels are not looked at: AppendLabels does that.
+// Series reads the current TimeSeries. It does not check the inside of label fields; AppendLabels does.
 func (w *Walker) Series() (Series, error) {
 	s := Series{Offset: w.from}
 	samples := w.samples[:0]
@@ -170,10 +170,10 @@ func (w *Walker) Series() (Series, error) {
 			}
 			continue
 		}
-		if err := want("a field of TimeSeries", wire, wireBytes, at); err != nil {
+		if err := expectType("a field of TimeSeries", wire, wireBytes, at); err != nil {
 			return s, err
 		}
-		from, to, err := span(w.b, next, w.to)
+		from, to, err := lengthDelimited(w.b, next, w.to)
 		if err != nil {
 			return s, err
 		}
@@ -229,7 +229,7 @@ func (w *Walker) sample(pos, end int) (s Sample, err error) {
 			}
 			s.Value = math.Float64frombits(bits)
 		case sampleTime:
-			if err := want("a sample's timestamp", wire, wireVarint, at); err != nil {
+			if err := expectType("a sample's timestamp", wire, wireVarint, at); err != nil {
 				return s, err
 			}
 			var v uint64
@@ -247,16 +247,16 @@ func (w *Walker) sample(pos, end int) (s Sample, err error) {
 }
 
 func fixed64(b []byte, name string, wire, at, pos, end int) (v uint64, next int, err error) {
-	if err := want(name, wire, wireFixed64, at); err != nil {
+	if err := expectType(name, wire, wireFixed64, at); err != nil {
 		return 0, 0, err
 	}
 	if end-pos < 8 {
-		return 0, 0, fault(at, "%s is cut off", name)
+		return 0, 0, formatError(at, "%s is cut off", name)
 	}
 	return binary.LittleEndian.Uint64(b[pos:]), pos + 8, nil
 }
 
-// exemplar checks an exemplar's form and keeps nothing of it.
+// exemplar checks the form of an exemplar and drops it.
 func (w *Walker) exemplar(pos, end int) error {
 	for pos < end {
 		at := pos
@@ -266,11 +266,11 @@ func (w *Walker) exemplar(pos, end int) error {
 		}
 		switch field {
 		case exemplarLabel:
-			if err := want("an exemplar's label", wire, wireBytes, at); err != nil {
+			if err := expectType("an exemplar's label", wire, wireBytes, at); err != nil {
 				return err
 			}
 			var from int
-			if from, pos, err = span(w.b, next, end); err != nil {
+			if from, pos, err = lengthDelimited(w.b, next, end); err != nil {
 				return err
 			}
 			if _, _, err := label(w.b, from, pos); err != nil {
@@ -281,7 +281,7 @@ func (w *Walker) exemplar(pos, end int) error {
 				return err
 			}
 		case exemplarTime:
-			if err := want("an exemplar's timestamp", wire, wireVarint, at); err != nil {
+			if err := expectType("an exemplar's timestamp", wire, wireVarint, at); err != nil {
 				return err
 			}
 			if _, pos, err = uvarint(w.b, next, end); err != nil {
@@ -300,7 +300,7 @@ func (w *Walker) exemplar(pos, end int) error {
 func (w *Walker) histogram(from, to int) error {
 	var h prompb.Histogram
 	if err := h.Unmarshal(w.b[from:to]); err != nil {
-		return fault(from, "histogram: %v", err)
+		return formatError(from, "histogram: %v", err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package decode
+package remotewrite
 
 import (
 	"errors"
@@ -15,12 +15,12 @@ var (
 	ErrCorrupt = errors.New("corrupt snappy block")
 )
 
-// Buffer holds a decoded body. Release it when nothing points into its bytes any more.
+// Buffer holds a decoded body. Call Release when nothing uses its bytes any more.
 type Buffer struct {
 	b []byte
 }
 
-// keepBytesMax is the largest buffer that goes back to the pool: rare giants must not stay behind in every CPU's pool.
+// keepBytesMax is the largest buffer that goes back to the pool, so that rare large bodies do not fill the pool of every CPU.
 const keepBytesMax = 8 << 20
 
 var buffers = sync.Pool{New: func() any { return new(Buffer) }}
@@ -34,8 +34,7 @@ func DecodedLen(body []byte) (int, error) {
 	return n, nil
 }
 
-// Snappy decodes a block into a pooled buffer. The declared size is compared with sizeBytesMax before anything is
-// allocated.
+// Snappy decodes a block into a pooled buffer. It compares the declared size with sizeBytesMax before it allocates.
 func Snappy(body []byte, sizeBytesMax int) (*Buffer, error) {
 	n, err := DecodedLen(body)
 	if err != nil {

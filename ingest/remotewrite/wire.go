@@ -1,10 +1,10 @@
-package decode
+package remotewrite
 
 import (
 	"fmt"
 )
 
-// FormatError says where and why a body is not a WriteRequest.
+// FormatError reports where and why a body is not a WriteRequest.
 type FormatError struct {
 	// Offset is the position in the decoded body.
 	Offset int
@@ -25,22 +25,22 @@ const (
 	wireFixed32 = 5
 )
 
-func fault(offset int, format string, args ...any) error {
+func formatError(offset int, format string, args ...any) error {
 	return &FormatError{Offset: offset, Reason: fmt.Sprintf(format, args...)}
 }
 
-// uvarint reads a varint in b[pos:end]. Like the generated decoders it takes at most ten bytes and lets the bits above
-// the 64th fall off.
+// uvarint reads a varint in b[pos:end]. Like the generated decoders it takes at most ten bytes and drops the bits above the
+// 64th. protowire.ConsumeVarint refuses such a varint, and Prometheus does not.
 func uvarint(b []byte, pos, end int) (v uint64, next int, err error) {
 	if pos < end && b[pos] < 0x80 {
 		return uint64(b[pos]), pos + 1, nil
 	}
 	for i, shift := pos, uint(0); ; i, shift = i+1, shift+7 {
 		if shift >= 64 {
-			return 0, 0, fault(pos, "varint of more than ten bytes")
+			return 0, 0, formatError(pos, "varint of more than ten bytes")
 		}
 		if i >= end {
-			return 0, 0, fault(pos, "varint is cut off")
+			return 0, 0, formatError(pos, "varint is cut off")
 		}
 		v |= uint64(b[i]&0x7f) << shift
 		if b[i] < 0x80 {
@@ -57,27 +57,27 @@ func tag(b []byte, pos, end int) (field int32, wire, next int, err error) {
 	}
 	field, wire = int32(v>>3), int(v&7)
 	if wire == wireEnd {
-		return 0, 0, 0, fault(pos, "end of a group that was not begun")
+		return 0, 0, 0, formatError(pos, "end of a group that was not begun")
 	}
 	if field <= 0 {
-		return 0, 0, 0, fault(pos, "field number %d", field)
+		return 0, 0, 0, formatError(pos, "field number %d", field)
 	}
 	return field, wire, next, nil
 }
 
-// span reads the length of a field of wire type bytes and returns where its content begins and ends.
-func span(b []byte, pos, end int) (from, to int, err error) {
+// lengthDelimited reads the length of a field of wire type bytes and returns where its content begins and ends.
+func lengthDelimited(b []byte, pos, end int) (from, to int, err error) {
 	n, from, err := uvarint(b, pos, end)
 	if err != nil {
 		return 0, 0, err
 	}
 	if n > uint64(end-from) {
-		return 0, 0, fault(pos, "length %d exceeds the %d bytes left", n, end-from)
+		return 0, 0, formatError(pos, "length %d exceeds the %d bytes left", n, end-from)
 	}
 	return from, from + int(n), nil
 }
 
-// skip passes over a field of an unknown number whose tag has been read; groups are passed over with what they hold.
+// skip skips the value of a field with an unknown number, whose tag has been read. It skips a group with its fields.
 func skip(b []byte, wire, pos, end int) (next int, err error) {
 	for depth := 0; ; {
 		at := pos
@@ -87,7 +87,7 @@ func skip(b []byte, wire, pos, end int) (next int, err error) {
 		case wireFixed64:
 			pos += 8
 		case wireBytes:
-			_, pos, err = span(b, pos, end)
+			_, pos, err = lengthDelimited(b, pos, end)
 		case wireGroup:
 			depth++
 		case wireEnd:
@@ -95,13 +95,13 @@ func skip(b []byte, wire, pos, end int) (next int, err error) {
 		case wireFixed32:
 			pos += 4
 		default:
-			err = fault(at, "wire type %d", wire)
+			err = formatError(at, "wire type %d", wire)
 		}
 		if err != nil {
 			return 0, err
 		}
 		if pos > end {
-			return 0, fault(at, "field is cut off")
+			return 0, formatError(at, "field is cut off")
 		}
 		if depth == 0 {
 			return pos, nil
@@ -114,10 +114,10 @@ func skip(b []byte, wire, pos, end int) (next int, err error) {
 	}
 }
 
-// want checks the wire type of a known field.
-func want(name string, wire, wanted, pos int) error {
+// expectType checks the wire type of a known field.
+func expectType(name string, wire, wanted, pos int) error {
 	if wire != wanted {
-		return fault(pos, "wire type %d for %s", wire, name)
+		return formatError(pos, "wire type %d for %s", wire, name)
 	}
 	return nil
 }

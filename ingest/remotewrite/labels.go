@@ -1,8 +1,9 @@
-package decode
+package remotewrite
 
 import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 const (
@@ -10,8 +11,8 @@ const (
 	labelValue = 2
 )
 
-// AppendLabels parses label fields as found in Series.Labels. A *FormatError counts its offset from the first of them.
-// The strings share one copy of the bytes.
+// AppendLabels parses label fields such as Series.Labels. The offset of a *FormatError counts from the first field. The
+// strings share one copy of the bytes.
 func AppendLabels(dst []prompb.Label, fields []byte) ([]prompb.Label, error) {
 	text := string(fields)
 	for pos := 0; pos < len(fields); {
@@ -29,7 +30,7 @@ func AppendLabels(dst []prompb.Label, fields []byte) ([]prompb.Label, error) {
 	return dst, nil
 }
 
-// CheckLabels finds the faults that AppendLabels would, without allocating.
+// CheckLabels returns the error that AppendLabels would return, and does not allocate.
 func CheckLabels(fields []byte) error {
 	for pos := 0; pos < len(fields); {
 		from, to, err := labelMessage(fields, pos)
@@ -51,14 +52,14 @@ func labelMessage(fields []byte, pos int) (from, to int, err error) {
 		return 0, 0, err
 	}
 	if field != seriesLabel || wire != wireBytes {
-		return 0, 0, fault(pos, "field %d of wire type %d among the labels", field, wire)
+		return 0, 0, formatError(pos, "field %d of wire type %d among the labels", field, wire)
 	}
-	return span(fields, next, len(fields))
+	return lengthDelimited(fields, next, len(fields))
 }
 
 type extent struct{ from, to int }
 
-// label finds name and value of the Label message in b[pos:end]; as protobuf has it, the last of several counts.
+// label finds name and value of the Label message in b[pos:end]. As in all of protobuf, the last of several values counts.
 func label(b []byte, pos, end int) (name, value extent, err error) {
 	for pos < end {
 		at := pos
@@ -72,11 +73,11 @@ func label(b []byte, pos, end int) (name, value extent, err error) {
 			}
 			continue
 		}
-		if err := want("a label's text", wire, wireBytes, at); err != nil {
+		if err := expectType("a label's text", wire, wireBytes, at); err != nil {
 			return name, value, err
 		}
 		var e extent
-		if e.from, e.to, err = span(b, next, end); err != nil {
+		if e.from, e.to, err = lengthDelimited(b, next, end); err != nil {
 			return name, value, err
 		}
 		pos = e.to
@@ -106,34 +107,17 @@ func AppendPairs(dst []byte, ls []labels.Label) []byte {
 func appendField(dst []byte, l *labels.Label) []byte {
 	size := 0
 	if l.Name != "" {
-		size += 1 + uvarintBytes(len(l.Name)) + len(l.Name)
+		size += 1 + protowire.SizeBytes(len(l.Name))
 	}
 	if l.Value != "" {
-		size += 1 + uvarintBytes(len(l.Value)) + len(l.Value)
+		size += 1 + protowire.SizeBytes(len(l.Value))
 	}
-	dst = appendUvarint(append(dst, seriesLabel<<3|wireBytes), size)
+	dst = protowire.AppendVarint(append(dst, seriesLabel<<3|wireBytes), uint64(size))
 	if l.Name != "" {
-		dst = appendUvarint(append(dst, labelName<<3|wireBytes), len(l.Name))
-		dst = append(dst, l.Name...)
+		dst = protowire.AppendString(append(dst, labelName<<3|wireBytes), l.Name)
 	}
 	if l.Value != "" {
-		dst = appendUvarint(append(dst, labelValue<<3|wireBytes), len(l.Value))
-		dst = append(dst, l.Value...)
+		dst = protowire.AppendString(append(dst, labelValue<<3|wireBytes), l.Value)
 	}
 	return dst
-}
-
-func appendUvarint(dst []byte, n int) []byte {
-	for ; n >= 0x80; n >>= 7 {
-		dst = append(dst, byte(n)|0x80)
-	}
-	return append(dst, byte(n))
-}
-
-func uvarintBytes(n int) int {
-	size := 1
-	for ; n >= 0x80; n >>= 7 {
-		size++
-	}
-	return size
 }
