@@ -16,7 +16,7 @@ import (
 // External test packages (package x_test) may use any floor below the API's, whatever their own.
 var floors = map[string]int{
 	"keyschema":        0,
-	"keyschema/run":    1,
+	"keyschema/chunk":  1,
 	"storage":          2,
 	"storage/changes":  0,
 	"storage/refresh":  0,

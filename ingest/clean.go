@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/periodic"
 	"halite/storage/tombstone"
@@ -187,8 +187,8 @@ type cleaner struct {
 	view   *tombstone.View
 	report *CleanReport
 
-	row     run.Row
-	encoder run.Encoder
+	row     chunk.Row
+	encoder chunk.Encoder
 }
 
 // renew takes the tombstones as they are now, and waits until nobody reads rows as of before.

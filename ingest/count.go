@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/index"
@@ -71,7 +71,7 @@ type counter struct {
 	head    [][]int64 // times of each series in memory, those found in the table taken out
 	samples []int64
 	bytes   int64
-	row     run.Row
+	row     chunk.Row
 }
 
 // headSampleBytes is about what a sample takes in memory.

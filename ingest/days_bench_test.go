@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage/pebble"
 )
 
@@ -28,7 +28,7 @@ func benchmarkDays(b *testing.B, count, days int) {
 	const interval = 15 * time.Second
 	c, reg, dir := newClock(), prometheus.NewRegistry(), b.TempDir()
 	store, err := pebble.Open(pebble.Options{Dir: dir + "/tables", Now: c.now, Registerer: reg, Bundle: &pebble.BundleCodec{
-		Name: run.BundleFormat, Append: run.AppendBundle, NewSplitter: func() pebble.Splitter { return new(run.Splitter) },
+		Name: chunk.BundleFormat, Append: chunk.AppendBundle, NewSplitter: func() pebble.Splitter { return new(chunk.Splitter) },
 	}})
 	require.NoError(b, err)
 	r, err := rigOn(context.Background(), b, vfs.Default, c, store, func(o *Options) {

@@ -9,7 +9,7 @@ import (
 
 	"halite/ingest/head"
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/index"
 )
@@ -28,7 +28,7 @@ const (
 type flusher struct {
 	i       *Ingester
 	reader  head.Reader
-	encoder run.Encoder
+	encoder chunk.Encoder
 	chosen  []head.Row
 	bytes   int64      // memory of chosen
 	days    []flushDay // of chosen, oldest first

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/pebble"
@@ -178,7 +178,7 @@ func (r *rig) readSeries(ctx context.Context, s index.Series, tags []keyschema.T
 		}
 	}
 	rows := data.ReadRows(ctx, set, storage.ReadOptions{})
-	var fold run.Row
+	var fold chunk.Row
 	for rows.Next() {
 		key, err := keyschema.ParseRowKey(rows.Row().Key)
 		if err != nil {

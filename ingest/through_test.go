@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/storagetest"
@@ -337,7 +337,7 @@ func (w *throughWorld) rows() (found map[place]float64, singles int) {
 		require.NoError(w.t, err)
 		series, err := strconv.Atoi(k.Tags[0].Value)
 		require.NoError(w.t, err)
-		var row run.Row
+		var row chunk.Row
 		row.Reset(keyschema.HourStartMs(k.Hour))
 		for _, c := range it.Row().Cells {
 			require.NoError(w.t, row.Add(c.Qualifier, c.Value))

@@ -13,7 +13,7 @@ import (
 	"halite/ingest/head"
 	"halite/ingest/packer"
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/periodic"
@@ -125,7 +125,7 @@ func (t *Through) addRow(b *throughBatch, ref index.Ref, hour int64, samples []h
 				Qualifier: b.arena.cut(func(dst []byte) []byte {
 					return keyschema.AppendLaterSampleQualifier(dst, uint32(s.TsMs-keyschema.HourStartMs(hour)), b.floor)
 				}),
-				Value: b.arena.cut(func(dst []byte) []byte { return run.AppendSampleValue(dst, s.Value) }),
+				Value: b.arena.cut(func(dst []byte) []byte { return chunk.AppendSampleValue(dst, s.Value) }),
 			})
 		}
 		b.rows = append(b.rows, throughRow{hour: hour, ref: ref, mutation: m})

@@ -14,7 +14,7 @@ import (
 
 	"halite/ingest/wal"
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 )
 
@@ -154,10 +154,10 @@ func (c *inspectCommands) describeSamples(key []byte, cell storage.Cell) (string
 	case keyschema.KindMark:
 		return "mark of samples that came late", nil
 	case keyschema.KindSample:
-		v, err := run.ParseSampleValue(cell.Value)
+		v, err := chunk.ParseSampleValue(cell.Value)
 		return fmt.Sprintf("sample +%d ms = %g", q.OffsetMs, v), err
 	}
-	tsMs, values, err := run.Decode(cell.Value, startMs, nil, nil)
+	tsMs, values, err := chunk.Decode(cell.Value, startMs, nil, nil)
 	if err != nil {
 		return "", err
 	}

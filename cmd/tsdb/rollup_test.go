@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/pebble"
 )
@@ -39,7 +39,7 @@ func writeHour(t *testing.T, path string, hour int64, value float64) {
 	require.NoError(t, err)
 	rule := keyschema.DefaultRule()
 	startMs := keyschema.HourStartMs(hour)
-	packed, err := run.Append(nil, startMs, []int64{startMs + 1, startMs + 2}, []float64{1, value})
+	packed, err := chunk.Append(nil, startMs, []int64{startMs + 1, startMs + 2}, []float64{1, value})
 	require.NoError(t, err)
 	require.NoError(t, data.Load(context.Background(), []storage.RowMutation{{
 		Key: keyschema.AppendHour(rule.AppendPrefix(nil, "up", nil), hour), Entries: []storage.Entry{{

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 )
 
 // rowCopy is what a row held at one moment, in a Reader's buffers.
@@ -26,7 +26,7 @@ type Reader struct {
 	packed     []byte
 	tailMs     []int64
 	tailValues []float64
-	decoder    run.Decoder
+	decoder    chunk.Decoder
 	sorter     sorter
 	tsMs       []int64
 	values     []float64

@@ -3,7 +3,7 @@ package head
 import (
 	"sync"
 
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 )
 
 const (
@@ -26,7 +26,7 @@ type stripe struct {
 	bytes, samples, count int64
 
 	// Scratch of the writer that holds mu.
-	encoder run.Encoder
+	encoder chunk.Encoder
 	sorter  sorter
 	packed  []byte
 	tsMs    [tailSamples]int64

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/storagetest"
@@ -107,7 +107,7 @@ func (r *rig) write(offsetMs uint32, value float64, late bool) {
 			Value: v}
 	}
 	m := storage.RowMutation{Key: key(), Entries: []storage.Entry{
-		set(keyschema.AppendLaterSampleQualifier(nil, offsetMs, view.Floor()), run.AppendSampleValue(nil, value)),
+		set(keyschema.AppendLaterSampleQualifier(nil, offsetMs, view.Floor()), chunk.AppendSampleValue(nil, value)),
 	}}
 	if late {
 		m.Entries = append(m.Entries, set(keyschema.AppendMarkQualifier(nil, r.rng.Uint64()), nil))
@@ -141,7 +141,7 @@ func (r *rig) row() (samples map[int64]float64, cells int) {
 				cells = len(it.Row().Cells)
 				continue
 			}
-			var row run.Row
+			var row chunk.Row
 			row.Reset(keyschema.HourStartMs(hour))
 			for _, c := range it.Row().Cells {
 				require.NoError(r, row.Add(c.Qualifier, c.Value))

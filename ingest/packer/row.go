@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 )
 
@@ -63,7 +63,7 @@ func (r *row) read(stored, left storage.Row) error {
 		}
 		r.remove, r.bytes = append(r.remove, remove), r.bytes+len(c.Value)
 	}
-	var fold run.Row
+	var fold chunk.Row
 	fold.Reset(keyschema.HourStartMs(r.hour))
 	removed := r.remove
 	for _, c := range left.Cells {
@@ -125,7 +125,7 @@ func (s *pass) fence(ctx context.Context, r *row) error {
 func (s *pass) runs(r *row) (cells []storage.Entry, sizeBytes int, err error) {
 	for from := 0; from < len(r.tsMs); from += runSamplesMax {
 		to := min(from+runSamplesMax, len(r.tsMs))
-		value, err := run.Append(nil, keyschema.HourStartMs(r.hour), r.tsMs[from:to], r.values[from:to])
+		value, err := chunk.Append(nil, keyschema.HourStartMs(r.hour), r.tsMs[from:to], r.values[from:to])
 		if err != nil {
 			return nil, 0, fmt.Errorf("row %q: %w", r.key, err)
 		}

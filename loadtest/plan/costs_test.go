@@ -12,7 +12,7 @@ import (
 
 	"halite/ingest"
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/loadtest/fleet"
 	"halite/loadtest/plan"
 	"halite/rollup/job"
@@ -190,7 +190,7 @@ func measureCells(t *testing.T, w *world) (cellBytes, restBytes, wireBytes float
 	for u := range f.Units() {
 		for _, s := range f.SeriesOf(u, 0) {
 			e := storage.Entry{Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour),
-				Qualifier: keyschema.AppendSampleQualifier(nil, 1234), Value: run.AppendSampleValue(nil, 0.5)}
+				Qualifier: keyschema.AppendSampleQualifier(nil, 1234), Value: chunk.AppendSampleValue(nil, 0.5)}
 			m := storage.RowMutation{Key: keyschema.AppendHour(rule.AppendPrefix(nil, s.Metric, s.Tags), hour),
 				Entries: []storage.Entry{e}}
 			valueBytes = len(e.Qualifier) + len(e.Value)

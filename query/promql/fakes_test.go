@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/index"
 )
@@ -125,13 +125,13 @@ func (w *world) store(rng *rand.Rand) {
 			}
 			if packed > 0 {
 				start := keyschema.HourStartMs(hour)
-				value, err := run.Append(nil, start, c.tsMs[:packed], c.values[:packed])
+				value, err := chunk.Append(nil, start, c.tsMs[:packed], c.values[:packed])
 				require.NoError(w.t, err)
 				cell(keyschema.AppendRunQualifier(nil, 1), value)
 			}
 			for i := packed; i < len(c.tsMs); i++ {
 				offset := uint32(c.tsMs[i] - keyschema.HourStartMs(hour))
-				cell(keyschema.AppendSampleQualifier(nil, offset), run.AppendSampleValue(nil, c.values[i]))
+				cell(keyschema.AppendSampleQualifier(nil, offset), chunk.AppendSampleValue(nil, c.values[i]))
 			}
 			w.rows = append(w.rows, row)
 		}

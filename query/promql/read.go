@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/index"
 )
@@ -182,7 +182,7 @@ func (p *piece) readRows(ctx context.Context) error {
 
 // rowReader is what a worker decodes rows with.
 type rowReader struct {
-	row  run.Row
+	row  chunk.Row
 	keep rowCacheUser
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/rollup"
 )
 
@@ -13,7 +13,7 @@ import (
 // ready.
 type Encoder struct {
 	table     table
-	integers  run.IntegerEncoder
+	integers  chunk.IntegerEncoder
 	residuals [BucketsMax]int64
 	columns   [2][]byte // a column with either prediction
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/rollup"
 	"halite/rollup/store"
 	"halite/storage"
@@ -48,7 +48,7 @@ func benchRig(b *testing.B, days int64) (*rig, [][]byte) {
 		at[i] = 3000
 	}
 	sortSeries(all)
-	var encoder run.Encoder
+	var encoder chunk.Encoder
 	for day := int64(firstDay); day < firstDay+days; day++ {
 		var muts []storage.RowMutation
 		for i, s := range all {
@@ -68,7 +68,7 @@ func benchRig(b *testing.B, days int64) (*rig, [][]byte) {
 }
 
 func benchRow(
-	b *testing.B, rng *rand.Rand, encoder *run.Encoder, s *series, hour int64, kind int, at *float64,
+	b *testing.B, rng *rand.Rand, encoder *chunk.Encoder, s *series, hour int64, kind int, at *float64,
 ) storage.RowMutation {
 	var tsMs []int64
 	var values []float64

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/rollup"
 	"halite/rollup/store"
 	"halite/storage"
@@ -86,7 +86,7 @@ func (p *process) write(t *testing.T, minute uint32, value float64) {
 	require.NoError(t, p.data.Apply(t.Context(), []storage.RowMutation{{
 		Key: keyschema.AppendHour(sharedPrefix(0), hour), Entries: []storage.Entry{{
 			Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour),
-			Qualifier: keyschema.AppendSampleQualifier(nil, minute*60_000), Value: run.AppendSampleValue(nil, value),
+			Qualifier: keyschema.AppendSampleQualifier(nil, minute*60_000), Value: chunk.AppendSampleValue(nil, value),
 		}}}}))
 }
 

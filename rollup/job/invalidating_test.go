@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/rollup/store"
 	"halite/storage"
 	"halite/storage/storagetest"
@@ -63,7 +63,7 @@ func TestMarksThatFailInPart(t *testing.T) {
 		for i := range 4 {
 			muts = append(muts, storage.RowMutation{Key: keyschema.AppendHour(sharedPrefix(i), hour), Entries: []storage.Entry{{
 				Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour),
-				Qualifier: keyschema.AppendSampleQualifier(nil, minute*60_000), Value: run.AppendSampleValue(nil, 1),
+				Qualifier: keyschema.AppendSampleQualifier(nil, minute*60_000), Value: chunk.AppendSampleValue(nil, 1),
 			}}})
 		}
 		return muts

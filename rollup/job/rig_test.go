@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/rollup/store"
 	"halite/storage"
 	"halite/storage/pebble"
@@ -166,7 +166,7 @@ func (s *series) rows(t testing.TB, rng *rand.Rand, samples map[int64]float64) [
 			for _, ts := range tsMs {
 				m.Entries = append(m.Entries, entry(
 					keyschema.AppendSampleQualifier(nil, uint32(ts-keyschema.HourStartMs(hour))),
-					run.AppendSampleValue(nil, samples[ts])))
+					chunk.AppendSampleValue(nil, samples[ts])))
 			}
 		} else {
 			// Single samples win over runs, so the mutation deletes those that the run replaces.
@@ -177,7 +177,7 @@ func (s *series) rows(t testing.TB, rng *rand.Rand, samples map[int64]float64) [
 					Qualifier: keyschema.AppendSampleQualifier(nil, uint32(ts-keyschema.HourStartMs(hour)))})
 			}
 			s.seq++
-			packed, err := run.Append(nil, keyschema.HourStartMs(hour), tsMs, values)
+			packed, err := chunk.Append(nil, keyschema.HourStartMs(hour), tsMs, values)
 			require.NoError(t, err)
 			m.Entries = append(m.Entries, entry(keyschema.AppendRunQualifier(nil, s.seq), packed))
 		}

@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/rollup"
 	"halite/rollup/store"
 	"halite/storage"
@@ -26,7 +26,7 @@ type sampleScan struct {
 	j    *Job
 	it   storage.RowIter
 	more bool // it is at a row that was not read yet
-	row  run.Row
+	row  chunk.Row
 	day  sampledDay
 }
 

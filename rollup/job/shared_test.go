@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/rollup"
 	"halite/rollup/store"
 	"halite/storage"
@@ -123,7 +123,7 @@ func (r *sharedRig) write(node int) {
 			Key: keyschema.AppendHour(sharedPrefix(r.rng.IntN(sharedSeries)), hour),
 			Entries: []storage.Entry{{Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour),
 				Qualifier: keyschema.AppendSampleQualifier(nil, uint32(r.rng.IntN(60))*60_000),
-				Value:     run.AppendSampleValue(nil, r.rng.NormFloat64())}},
+				Value:     chunk.AppendSampleValue(nil, r.rng.NormFloat64())}},
 		})
 	}
 	r.writes++
@@ -155,7 +155,7 @@ func (r *sharedRig) check(node int, all bool) (known int) {
 		for it.Next() {
 			k, err := keyschema.ParseRowKey(it.Row().Key)
 			require.NoError(r, err)
-			var row run.Row
+			var row chunk.Row
 			row.Reset(keyschema.HourStartMs(k.Hour))
 			for _, c := range it.Row().Cells {
 				require.NoError(r, row.Add(c.Qualifier, c.Value))

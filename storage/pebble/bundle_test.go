@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/pebble"
 	"halite/storage/storagetest"
@@ -17,8 +17,8 @@ import (
 
 // bundleCodec is the codec of packed runs.
 func bundleCodec() *pebble.BundleCodec {
-	return &pebble.BundleCodec{Name: run.BundleFormat, Append: run.AppendBundle,
-		NewSplitter: func() pebble.Splitter { return new(run.Splitter) }}
+	return &pebble.BundleCodec{Name: chunk.BundleFormat, Append: chunk.AppendBundle,
+		NewSplitter: func() pebble.Splitter { return new(chunk.Splitter) }}
 }
 
 // eager is a store that bundles all days, closed or not, after some of its writes.

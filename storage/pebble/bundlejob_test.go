@@ -16,7 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/pebble"
 )
@@ -33,7 +33,7 @@ func bundleRows(series, from, to int) []storage.RowMutation {
 			for k := range tsMs {
 				tsMs[k], values[k] = hour*3_600_000+int64(k)*60_000+7, float64(i*1000+h*60+k)
 			}
-			value, err := run.Append(nil, hour*3_600_000, tsMs, values)
+			value, err := chunk.Append(nil, hour*3_600_000, tsMs, values)
 			if err != nil {
 				panic(err)
 			}
@@ -103,7 +103,7 @@ func TestBundleCodecNeeded(t *testing.T) {
 	other.Bundle = nil
 	_, err = pebble.Open(other)
 	require.ErrorIs(t, err, storage.ErrSchemaMismatch)
-	require.ErrorContains(t, err, run.BundleFormat)
+	require.ErrorContains(t, err, chunk.BundleFormat)
 	other.Bundle = bundleCodec()
 	other.Bundle.Name = "other"
 	_, err = pebble.Open(other)
@@ -120,7 +120,7 @@ func TestBundleCodecNeeded(t *testing.T) {
 	// A codec that reads the former one's blobs takes the store over.
 	later := opts
 	later.Bundle = bundleCodec()
-	later.Bundle.Name, later.Bundle.Former = "later", []string{run.BundleFormat}
+	later.Bundle.Name, later.Bundle.Former = "later", []string{chunk.BundleFormat}
 	for range 2 {
 		s, err = pebble.Open(later)
 		require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 )
 
@@ -25,8 +25,8 @@ type Filter struct {
 
 	cells   []storage.Cell
 	bytes   []byte // of values written anew
-	decoder run.Decoder
-	encoder run.Encoder
+	decoder chunk.Decoder
+	encoder chunk.Encoder
 	tsMs    []int64
 	values  []float64
 }

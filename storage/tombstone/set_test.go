@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/keyschema/run"
+	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/storagetest"
 	"halite/storage/tombstone"
@@ -50,7 +50,7 @@ func put(t testing.TB, table storage.Table, x string, hour int64, seq uint32, ts
 	for i := range values {
 		values[i] = float64(seq)
 	}
-	value, err := run.Append(nil, hour*hourMs, tsMs, values)
+	value, err := chunk.Append(nil, hour*hourMs, tsMs, values)
 	require.NoError(t, err)
 	require.NoError(t, table.Apply(context.Background(), []storage.RowMutation{{Key: rowKey(x, hour), Entries: []storage.Entry{{
 		Kind: storage.SetCell, Family: storage.FamilySamples, Qualifier: keyschema.AppendRunQualifier(nil, seq),
@@ -75,7 +75,7 @@ func get(t testing.TB, ctx context.Context, table storage.Table, rowsMax int) (s
 			}
 			k, err := keyschema.ParseRowKey(it.Row().Key)
 			require.NoError(t, err)
-			var row run.Row
+			var row chunk.Row
 			row.Reset(k.Hour * hourMs)
 			for _, c := range it.Row().Cells {
 				require.NoError(t, row.Add(c.Qualifier, c.Value))
@@ -317,7 +317,7 @@ func TestSingleSamples(t *testing.T) {
 	for _, offset := range []uint32{1, 2, 3} {
 		m.Entries = append(m.Entries, storage.Entry{
 			Kind: storage.SetCell, Family: storage.FamilySamples, Qualifier: keyschema.AppendSampleQualifier(nil, offset),
-			TsMs: keyschema.HourCellMs(10), Value: run.AppendSampleValue(nil, float64(offset)),
+			TsMs: keyschema.HourCellMs(10), Value: chunk.AppendSampleValue(nil, float64(offset)),
 		})
 	}
 	require.NoError(t, table.Apply(ctx, []storage.RowMutation{m}))

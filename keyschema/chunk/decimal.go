@@ -1,0 +1,104 @@
+package chunk
+
+import (
+	"math"
+	"slices"
+)
+
+// decimals turns values into whole numbers m with one exponent e, such that m / 10^e gives each value back bit by
+// bit. Values for which that fails are left out and listed.
+type decimals struct {
+	exponent  int
+	mantissas []int64
+	// left lists the indices of the values that are left out, ascending; some of them are special.
+	left []int
+	// failed counts those that are not special.
+	failed int
+}
+
+// scaled returns the whole number m for which m / 10^e is v bit by bit, if there is one below 2^53. A division is
+// exactly rounded where a multiplication by 10^−e would not be. NaN, infinities and −0 fail the comparison of bits.
+func scaled(v, power float64) (int64, bool) {
+	m := int64(math.RoundToEven(v * power))
+	if m >= mantissaLimit || m <= -mantissaLimit {
+		return 0, false
+	}
+	return m, math.Float64bits(float64(m)/power) == math.Float64bits(v)
+}
+
+// scale fills d from values. It returns false as soon as too many of them are no decimals for this to be worth while.
+func (d *decimals) scale(values []float64) bool {
+	d.exponent, d.failed, d.left = 0, 0, d.left[:0]
+	d.mantissas = slices.Grow(d.mantissas[:0], len(values))[:len(values)]
+	patience := 8 + len(values)/8
+	again := 0 // values before this index were scaled with a smaller exponent
+	power := 1.0
+	for i, v := range values {
+		m, ok := scaled(v, power)
+		if !ok {
+			e := d.exponent + 1
+			if m, e, ok = smallestExponent(v, e); ok {
+				d.exponent, power, again = e, powers[e], i
+			} else {
+				d.left = append(d.left, i)
+				if !isSpecial(v) {
+					d.failed++
+				}
+				if d.failed > 8 && (d.failed > patience || d.failed > i/2) {
+					return false
+				}
+			}
+		}
+		d.mantissas[i] = m
+	}
+	d.rescale(values, again)
+	if len(d.left) > 0 {
+		d.compact()
+	}
+	return d.failed <= patience
+}
+
+// smallestExponent returns the mantissa of v for the smallest exponent from e on that v has one for.
+func smallestExponent(v float64, e int) (int64, int, bool) {
+	for ; e <= exponentMax && math.Abs(v)*powers[e] < mantissaLimit; e++ {
+		if m, ok := scaled(v, powers[e]); ok {
+			return m, e, true
+		}
+	}
+	return 0, 0, false
+}
+
+// rescale scales the first n values again, with the final exponent.
+func (d *decimals) rescale(values []float64, n int) {
+	power, known := powers[d.exponent], len(d.left)
+	next := 0
+	for i, v := range values[:n] {
+		if next < known && d.left[next] == i {
+			next++
+			continue
+		}
+		m, ok := scaled(v, power)
+		if !ok {
+			d.left = append(d.left, i)
+			d.failed++
+		}
+		d.mantissas[i] = m
+	}
+	if len(d.left) > known {
+		slices.Sort(d.left)
+	}
+}
+
+// compact removes the places of the values that are left out.
+func (d *decimals) compact() {
+	kept := d.mantissas[:0]
+	next := 0
+	for i, m := range d.mantissas {
+		if next < len(d.left) && d.left[next] == i {
+			next++
+			continue
+		}
+		kept = append(kept, m)
+	}
+	d.mantissas = kept
+}

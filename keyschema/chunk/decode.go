@@ -1,0 +1,126 @@
+package chunk
+
+import "slices"
+
+// Decoder unpacks runs and keeps its scratch space between them. It is not for concurrent use; the zero value is
+// ready.
+type Decoder struct {
+	blocks    blockReader
+	numbers   [blockLen]uint64
+	ints      [blockLen]int64
+	stretches []stretch
+	times     []int64
+}
+
+// Decode appends the samples of a run to the two columns. hourStartMs is the start of the hour that the run belongs
+// to. Bytes that Append did not make give an error that wraps [ErrCorrupt] and leave the columns' lengths as they
+// were, or samples that some run could hold: storage has checksums, runs have none. What is allocated is bounded by
+// the length of src, except that stretches of equal values at equal intervals may be as long as an hour allows: 3.6
+// million samples.
+func (d *Decoder) Decode(src []byte, hourStartMs int64, tsMs []int64, values []float64) ([]int64, []float64, error) {
+	h, src, err := parseHead(src)
+	if err != nil {
+		return tsMs, values, err
+	}
+	if h.first&flagIrregular != 0 {
+		times, src, err := d.decodeIrregular(src, &h, hourStartMs, tsMs)
+		if err != nil {
+			return tsMs, values, err
+		}
+		all, err := d.decodeValues(src, &h, values)
+		if err != nil {
+			return tsMs, values, err
+		}
+		return times, all, nil
+	}
+	// The values come first: only they show whether the count is true.
+	all, err := d.decodeValues(src, &h, values)
+	if err != nil {
+		return tsMs, values, err
+	}
+	start, ts := len(tsMs), hourStartMs+h.offsetMs
+	tsMs = grow(tsMs, h.count)
+	for i := range tsMs[start:] {
+		tsMs[start+i] = ts
+		ts += h.intervalMs
+	}
+	return tsMs, all, nil
+}
+
+// Stat reads the number of samples and their first and last timestamp. It checks the timestamps but not the values.
+func (d *Decoder) Stat(src []byte, hourStartMs int64) (Info, error) {
+	h, src, err := parseHead(src)
+	if err != nil {
+		return Info{}, err
+	}
+	if h.first&flagIrregular == 0 {
+		first := hourStartMs + h.offsetMs
+		return Info{h.count, first, first + int64(h.count-1)*h.intervalMs}, nil
+	}
+	times, _, err := d.decodeIrregular(src, &h, hourStartMs, d.times[:0])
+	if err != nil {
+		return Info{}, err
+	}
+	d.times = times
+	return Info{h.count, times[0], times[h.count-1]}, nil
+}
+
+// grow appends n elements that the caller overwrites.
+func grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
+
+// decodeValues reads the rest of a run, which has to end with src.
+func (d *Decoder) decodeValues(src []byte, h *header, values []float64) ([]float64, error) {
+	listed := 0
+	if h.first&flagSpecials != 0 {
+		var err error
+		if src, listed, err = d.specials(src, h.count); err != nil {
+			return nil, err
+		}
+	}
+	n := h.count - listed
+	if n == 0 {
+		if len(src) != 0 {
+			return nil, corrupt("%d bytes after special values only", len(src))
+		}
+		start := len(values)
+		values = grow(values, h.count)
+		d.spread(values[start:], listed)
+		return values, nil
+	}
+	if len(src) == 0 {
+		return nil, corrupt("no values")
+	}
+	kind, scale := src[0], int(src[0]>>scaleShift&scaleMask)
+	raw, near := scale == scaleRaw, scale == scaleNear
+	src = src[1:]
+	if near || scale == scaleLong {
+		if len(src) == 0 || src[0] > exponentMax {
+			return nil, corrupt("exponent")
+		}
+		scale, src = int(src[0]), src[1:]
+	}
+	c, err := d.openColumn(src, kind, raw, n)
+	if err != nil {
+		return nil, err
+	}
+	start := len(values)
+	values = grow(values, h.count)
+	if raw {
+		scale = exponentRaw
+	}
+	if err := c.floats(values[start:start+n], scale); err != nil {
+		return nil, err
+	}
+	if near {
+		if err := d.decodeUlps(values[start : start+n]); err != nil {
+			return nil, err
+		}
+	}
+	if len(d.blocks.src) != 0 {
+		return nil, corrupt("%d bytes too many", len(d.blocks.src))
+	}
+	if listed > 0 {
+		d.spread(values[start:], listed)
+	}
+	return values, nil
+}

@@ -1,0 +1,176 @@
+package chunk
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"halite/keyschema"
+)
+
+// Encoder packs runs and keeps its scratch space between them, a few dozen bytes for each sample of the longest run.
+// It is not for concurrent use; the zero value is ready.
+type Encoder struct {
+	offsets   []int64
+	jumps     []jump
+	grid      []int64
+	plain     column
+	gridded   column
+	decimal   decimals
+	values    column
+	patterns  []int64
+	left      []int
+	near      nearDecimals
+	mantissas column
+	ulps      column
+	other     []byte // scratch: what might be written instead
+}
+
+// Append packs 1 to 3.6 million samples of one hour onto dst: strictly ascending timestamps from hourStartMs on and
+// below hourStartMs + HourMs, and as many values of any bit pattern. On an error, which wraps [ErrBadColumns], dst is
+// unchanged.
+func (e *Encoder) Append(dst []byte, hourStartMs int64, tsMs []int64, values []float64) ([]byte, error) {
+	if len(tsMs) == 0 || len(tsMs) != len(values) {
+		return dst, fmt.Errorf("%w: %d timestamps and %d values", ErrBadColumns, len(tsMs), len(values))
+	}
+	regular, err := checkTimes(hourStartMs, tsMs)
+	if err != nil {
+		return dst, err
+	}
+	head := len(dst)
+	if regular {
+		dst = appendRegular(append(dst, version), hourStartMs, tsMs)
+	} else {
+		dst = binary.AppendUvarint(append(dst, version|flagIrregular), uint64(len(tsMs)))
+		dst = e.appendTimes(dst, hourStartMs, tsMs)
+	}
+	return e.appendValues(dst, head, values), nil
+}
+
+// checkTimes reports whether all intervals are equal, or that the timestamps cannot be a run's.
+func checkTimes(hourStartMs int64, tsMs []int64) (regular bool, err error) {
+	n := len(tsMs)
+	if first, last := tsMs[0], tsMs[n-1]; first < hourStartMs || uint64(last)-uint64(hourStartMs) >= keyschema.HourMs {
+		return false, fmt.Errorf("%w: %d..%d is outside the hour from %d", ErrBadColumns, first, last, hourStartMs)
+	}
+	if n == 1 {
+		return true, nil
+	}
+	interval := tsMs[1] - tsMs[0]
+	same := true
+	before := tsMs[0]
+	for i, ts := range tsMs[1:] {
+		if ts <= before {
+			return false, fmt.Errorf("%w: timestamp %d at %d does not ascend", ErrBadColumns, ts, i+1)
+		}
+		same = same && ts-before == interval
+		before = ts
+	}
+	return same, nil
+}
+
+// appendValues appends the special values and the value column, and completes the first byte of the run at dst[head].
+func (e *Encoder) appendValues(dst []byte, head int, values []float64) []byte {
+	if pattern := math.Float64bits(values[0]); isConst(values, pattern) {
+		return e.appendConst(dst, values[0])
+	}
+	start, first := len(dst), dst[head]
+	if !e.decimal.scale(values) {
+		return e.appendBits(dst, head, values)
+	}
+	d := &e.decimal
+	dst = appendLeft(dst, head, values, d.left)
+	if len(d.mantissas) > 0 {
+		e.values.plan(d.mantissas, false)
+		dst = appendScale(dst, &e.values, d.exponent)
+		dst = e.values.append(dst)
+	}
+	if size := len(dst) - start; d.failed == 0 && size <= 4*len(values) {
+		return dst
+	}
+	// Values left out or long mantissas: bit patterns may be smaller.
+	e.other = append(e.other[:0], dst[head:]...)
+	dst[head] = first
+	if dst = e.appendBits(dst[:start], head, values); len(dst)-head <= len(e.other) {
+		return dst
+	}
+	return append(dst[:head], e.other...)
+}
+
+// isConst reports whether all values have this bit pattern.
+func isConst(values []float64, pattern uint64) bool {
+	for _, v := range values {
+		if math.Float64bits(v) != pattern {
+			return false
+		}
+	}
+	return true
+}
+
+// appendConst appends the value of a run with only one, as a decimal if that is shorter than its bits.
+func (e *Encoder) appendConst(dst []byte, v float64) []byte {
+	if m, exponent, ok := smallestExponent(v, 0); ok && varintLen(m) < 8 {
+		e.patterns = append(e.patterns[:0], m)
+		e.values.plan(e.patterns, false)
+		return e.values.append(appendScale(dst, &e.values, exponent))
+	}
+	return binary.LittleEndian.AppendUint64(append(dst, scaleRaw<<scaleShift), uint64(ordered(v)))
+}
+
+// ordered maps a bit pattern to a whole number: by magnitude, with the sign in the lowest bit, so that values of one
+// magnitude are near each other whatever their sign and values of one sign differ by even numbers only.
+func ordered(v float64) int64 {
+	return int64(bits.RotateLeft64(math.Float64bits(v), 1) ^ 1<<63)
+}
+
+// unordered is the inverse of ordered.
+func unordered(x int64) float64 {
+	return math.Float64frombits(bits.RotateLeft64(uint64(x)^1<<63, -1))
+}
+
+// appendBits appends values that are no decimals: as bit patterns, or as near decimals if that is shorter.
+func (e *Encoder) appendBits(dst []byte, head int, values []float64) []byte {
+	e.left = e.left[:0]
+	e.patterns = slices.Grow(e.patterns[:0], len(values))
+	for i, v := range values {
+		if isSpecial(v) {
+			e.left = append(e.left, i)
+		} else {
+			e.patterns = append(e.patterns, ordered(v))
+		}
+	}
+	dst = appendLeft(dst, head, values, e.left)
+	if len(e.patterns) == 0 {
+		return dst
+	}
+	e.values.plan(e.patterns, true)
+	if e.near.find(e.patterns) {
+		e.mantissas.plan(e.near.mantissas, false)
+		e.ulps.plan(e.near.ulps, false)
+		if e.mantissas.sizeBytes()+1+e.ulps.sizeBytes() < e.values.sizeBytes() {
+			dst = append(dst, e.mantissas.kind()|scaleNear<<scaleShift, byte(e.near.exponent))
+			dst = e.mantissas.append(dst)
+			return e.ulps.append(append(dst, e.ulps.kind()))
+		}
+	}
+	return e.values.append(append(dst, e.values.kind()|scaleRaw<<scaleShift))
+}
+
+// appendLeft appends the list of the values that the column leaves out.
+func appendLeft(dst []byte, head int, values []float64, left []int) []byte {
+	if len(left) == 0 {
+		return dst
+	}
+	dst[head] |= flagSpecials
+	return appendSpecials(dst, values, left)
+}
+
+// appendScale appends what precedes a column of decimals.
+func appendScale(dst []byte, c *column, exponent int) []byte {
+	if exponent < scaleRaw {
+		return append(dst, c.kind()|byte(exponent)<<scaleShift)
+	}
+	return append(dst, c.kind()|scaleLong<<scaleShift, byte(exponent))
+}

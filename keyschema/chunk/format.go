@@ -1,0 +1,62 @@
+package chunk
+
+import (
+	"errors"
+	"fmt"
+
+	"halite/keyschema"
+)
+
+// The first byte of a run.
+const (
+	version       = 0x80 // bits 6–7: the format's version, 2
+	versionMask   = 0xc0
+	flagIrregular = 0x20 // the timestamps are a column; bits 0–3 are 0
+	flagSpecials  = 0x10 // a list of special values follows the timestamps
+	flagPartial   = 0x08 // the samples do not fill the hour
+	intervalMask  = 0x07 // index in intervals
+)
+
+// The byte in front of a column.
+const (
+	modeMask   = 0x07
+	flagGrid   = 0x08 // timestamps only: they are distances from a grid
+	scaleShift = 3    // values only: bits 3–6 are the decimal exponent, or one of the scale codes
+	scaleMask  = 0x0f
+	flagStep   = 0x80 // a common divisor of the differences comes first
+
+	scaleRaw  = 13 // the column holds bit patterns
+	scaleNear = 14 // a byte with the exponent follows, and a column of distances in floats follows the column
+	scaleLong = 15 // a byte with the exponent follows
+)
+
+const (
+	exponentRaw   = -1 // stands for bit patterns where a decimal exponent is expected
+	exponentMax   = 22 // 10^22 is the largest power of ten that a float64 holds exactly
+	countMax      = keyschema.HourMs
+	mantissaLimit = 1 << 53
+	sampleBytes   = 8
+)
+
+// intervals are those of regular timestamps that take no room: 0 stands for any other. Never written to.
+var intervals = [intervalMask + 1]int64{0, 1000, 5000, 10_000, 15_000, 30_000, 60_000, keyschema.HourMs}
+
+// Errors. Both are wrapped with what is wrong.
+var (
+	// ErrCorrupt: the bytes are not a run, or a cell of the samples family, that this version writes. The cell is
+	// damaged or was written by a newer version; no retry helps.
+	ErrCorrupt = errors.New("corrupt run")
+	// ErrBadColumns: the columns cannot be a run: not of equal length, empty, not strictly ascending, or not inside
+	// the hour. The caller has to sort and split them.
+	ErrBadColumns = errors.New("bad columns")
+)
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// powers of ten that are exact; never written to.
+var powers = [exponentMax + 1]float64{
+	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+}

@@ -1,0 +1,98 @@
+package chunk
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"halite/keyschema"
+)
+
+// seeds are runs of every mode.
+func seeds(f *testing.F) [][]byte {
+	var out [][]byte
+	for _, c := range allClasses() {
+		for _, n := range []int{1, 2, 20, 140} {
+			for _, jitterMs := range []int64{0, 3} {
+				h := makeHours(5, c, 1, n, jitterMs)[0]
+				if n > 10 {
+					h.values[3] = math.Inf(1)
+				}
+				packed, err := Append(nil, 0, h.tsMs, h.values)
+				if err != nil {
+					f.Fatal(err)
+				}
+				out = append(out, packed)
+			}
+		}
+	}
+	return out
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, seed := range seeds(f) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		var d Decoder
+		checkAnyBytes(t, &d, src)
+	})
+}
+
+// FuzzRoundTrip reads a run's samples from bytes: two for the gap to the timestamp before and eight for the value, or
+// with the gap's top bit set none, for the value before plus one.
+func FuzzRoundTrip(f *testing.F) {
+	for _, pattern := range oddValues {
+		text := []byte{0x00, 0x00}
+		text = binary.LittleEndian.AppendUint64(text, pattern)
+		f.Add(append(text, 0xe8, 0x83, 0xe8, 0x83, 0xe9, 0x83, 0xe8, 0x83))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var tsMs []int64
+		var values []float64
+		ts, v := int64(-1), 0.0
+		for len(text) >= 2 {
+			head := binary.LittleEndian.Uint16(text)
+			text = text[2:]
+			if v++; head>>15 == 0 && len(text) >= 8 {
+				v = math.Float64frombits(binary.LittleEndian.Uint64(text))
+				text = text[8:]
+			}
+			if ts += 1 + int64(head&0x7fff); ts >= keyschema.HourMs {
+				break
+			}
+			tsMs, values = append(tsMs, ts), append(values, v)
+		}
+		if len(tsMs) > 0 {
+			checkRoundTrip(t, 0, tsMs, values)
+		}
+	})
+}
+
+func FuzzRow(f *testing.F) {
+	for i, seed := range seeds(f) {
+		f.Add(keyschema.AppendRunQualifier(nil, uint32(i)), seed, uint32(7), 1.5)
+	}
+	f.Add(keyschema.AppendSampleQualifier(nil, 7), AppendSampleValue(nil, 2), uint32(7), math.NaN())
+	f.Add(keyschema.AppendLaterSampleQualifier(nil, 7, 3), AppendSampleValue(nil, 2), uint32(7), 1.5)
+	f.Fuzz(func(t *testing.T, qualifier, value []byte, offsetMs uint32, v float64) {
+		offsetMs %= keyschema.HourMs
+		var row Row
+		row.Reset(keyschema.HourMs)
+		want := make(map[int64]float64)
+		if row.Add(qualifier, value) == nil {
+			tsMs, values := row.Columns()
+			for i := range tsMs {
+				want[tsMs[i]] = values[i]
+			}
+		}
+		if err := row.Add(keyschema.AppendSampleQualifier(nil, offsetMs), AppendSampleValue(nil, v)); err != nil {
+			t.Fatal(err)
+		}
+		if q, err := keyschema.ParseQualifier(qualifier); err != nil || q.Seq == 0 || q.Kind != keyschema.KindSample ||
+			q.OffsetMs != offsetMs || len(want) == 0 { // a sample written after a deletion wins
+			want[keyschema.HourMs+int64(offsetMs)] = v
+		}
+		checkColumns(t, &row, want, func(v float64) float64 { return v })
+	})
+}

@@ -1,0 +1,108 @@
+package chunk
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+)
+
+// Numbers below a limit that is no power of two waste part of a bit each when they are packed at one width. A radix
+// block splits them: the low bits are packed, the few bits above are digits below an odd base of 3 to 31, and as many
+// digits as fill a group nearly to its last bit share it. A group is a fixed-point fraction: multiplied by the base,
+// its whole part is the first digit and its fraction the others, so that digits cost one multiplication each.
+const (
+	radixMin       = 3
+	radixMax       = 31
+	radixBits      = 5  // of radixMax
+	groupBitsMax   = 57 // what one load of eight bytes holds at any bit offset
+	groupDigitsMax = 20 // digits in a group
+)
+
+// radix says how digits below a base are grouped.
+type radix struct {
+	digits uint                       // in a full group
+	powers [groupDigitsMax + 1]uint64 // of the base
+	bits   [groupDigitsMax + 1]uint8  // of a group of so many digits
+}
+
+// radixes by their base; never written to.
+var radixes = makeRadixes()
+
+func makeRadixes() (all [radixMax + 1]radix) {
+	for base := radixMin; base <= radixMax; base += 2 {
+		x := &all[base]
+		x.powers[0], x.digits = 1, 1
+		for k := 1; k <= groupDigitsMax; k++ {
+			x.powers[k] = x.powers[k-1] * uint64(base)
+			x.bits[k] = uint8(bits.Len64(x.powers[k] - 1))
+			if x.bits[k] > groupBitsMax {
+				break
+			}
+			if int(x.bits[k])*int(x.digits) < int(x.bits[x.digits])*k {
+				x.digits = uint(k)
+			}
+		}
+	}
+	return all
+}
+
+// groupsBits is the size of n digits.
+func (x *radix) groupsBits(n int) int {
+	k := int(x.digits)
+	return n/k*int(x.bits[k]) + int(x.bits[n%k])
+}
+
+// radixBytes is the size of n numbers with low bits and digits of a base.
+func radixBytes(n int, low uint, base uint8) int {
+	return (n*int(low) + radixes[base].groupsBits(n) + 7) / 8
+}
+
+// appendRadix appends numbers below base << low: their low bits, and behind them, without a gap, the groups of their
+// digits.
+func appendRadix(dst []byte, u []uint64, low uint, base uint8) []byte {
+	start, size := len(dst), radixBytes(len(u), low, base)
+	dst = appendPacked(dst, u, low)
+	packed := len(dst)
+	dst = slices.Grow(dst, start+size+8-packed)[:start+size+8]
+	clear(dst[packed:])
+	out := dst[start:]
+	x, at := &radixes[base], uint(len(u))*low
+	for len(u) > 0 {
+		k := min(uint(len(u)), x.digits)
+		n := uint64(0)
+		for _, v := range u[:k] {
+			n = n*uint64(base) + v>>low
+		}
+		w := uint(x.bits[k])
+		// The smallest fraction of w bits that is at least n / base^k.
+		fraction, rest := bits.Div64(n>>(64-w), n<<w, x.powers[k])
+		if rest > 0 {
+			fraction++
+		}
+		word := binary.LittleEndian.Uint64(out[at>>3:])
+		binary.LittleEndian.PutUint64(out[at>>3:], word|fraction<<(at&7))
+		at += w
+		u = u[k:]
+	}
+	return dst[:start+size]
+}
+
+// unradix is the inverse of appendRadix for len(out) numbers. src holds radixBytes+unpackSlack bytes or more.
+func unradix(out []uint64, src []byte, low uint, base uint8) {
+	unpack(out, src, low)
+	x, at := &radixes[base], uint(len(out))*low
+	k := x.digits
+	for len(out) > 0 {
+		k = min(uint(len(out)), k)
+		w := uint(x.bits[k])
+		fraction := binary.LittleEndian.Uint64(src[at>>3:]) >> (at & 7) << (64 - w)
+		group := out[:k]
+		for i := range group {
+			var digit uint64
+			digit, fraction = bits.Mul64(fraction, uint64(base))
+			group[i] |= digit << low
+		}
+		at += w
+		out = out[k:]
+	}
+}

@@ -1,0 +1,38 @@
+package chunk
+
+import "sync"
+
+// Info is what a run says about itself without its values.
+type Info struct {
+	// Count is the number of samples, at least 1.
+	Count int
+	// FirstMs and LastMs are the timestamps of the first and last sample.
+	FirstMs, LastMs int64
+}
+
+// The pools hold scratch space only.
+var (
+	encoders = sync.Pool{New: func() any { return new(Encoder) }}
+	decoders = sync.Pool{New: func() any { return new(Decoder) }}
+)
+
+// Append is [Encoder.Append] with a pooled Encoder. It is safe for concurrent use.
+func Append(dst []byte, hourStartMs int64, tsMs []int64, values []float64) ([]byte, error) {
+	e := encoders.Get().(*Encoder)
+	defer encoders.Put(e)
+	return e.Append(dst, hourStartMs, tsMs, values)
+}
+
+// Decode is [Decoder.Decode] with a pooled Decoder. It is safe for concurrent use.
+func Decode(src []byte, hourStartMs int64, tsMs []int64, values []float64) ([]int64, []float64, error) {
+	d := decoders.Get().(*Decoder)
+	defer decoders.Put(d)
+	return d.Decode(src, hourStartMs, tsMs, values)
+}
+
+// Stat is [Decoder.Stat] with a pooled Decoder. It is safe for concurrent use.
+func Stat(src []byte, hourStartMs int64) (Info, error) {
+	d := decoders.Get().(*Decoder)
+	defer decoders.Put(d)
+	return d.Stat(src, hourStartMs)
+}
