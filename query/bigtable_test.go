@@ -82,6 +82,9 @@ func (s *scratchStore) Close() error {
 
 // TestPrometheusFilesOnBigtable runs Prometheus's own PromQL tests with the tables in Bigtable.
 func TestPrometheusFilesOnBigtable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("single-threaded: the run without -short covers it")
+	}
 	tables := newBigtables(t)
 	engine := query.NewTallied(filesEngine())
 	t.Cleanup(func() { require.NoError(t, engine.Close()) })

@@ -193,7 +193,7 @@ func TestCacheIsExact(t *testing.T) {
 	}
 	d := newDashboards(rng)
 	outcomes := map[string]int{}
-	for i := range int(fromEnv("HALITE_CASES", 4000)) {
+	for i := range int(fromEnv("HALITE_CASES", unlessShort(4000, 1500))) {
 		outcomes[d.compare(t, engines[i%2])]++
 		switch {
 		case i%90 == 0:

@@ -36,6 +36,14 @@ func fromEnv(name string, otherwise uint64) uint64 {
 	return otherwise
 }
 
+// unlessShort returns n, or short when the tests run with -short, as they do under the race detector.
+func unlessShort(n, short uint64) uint64 {
+	if testing.Short() {
+		return short
+	}
+	return n
+}
+
 // defaultSeed makes a run of the tests repeat the last one: a failure then belongs to the change that brought it.
 // make differential takes another seed each time.
 const defaultSeed = 20261120

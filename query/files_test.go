@@ -79,6 +79,9 @@ func filesEngine() promql.EngineOpts {
 
 // TestPrometheusFilesWithoutOperators runs the files on the engine alone, over our storage.
 func TestPrometheusFilesWithoutOperators(t *testing.T) {
+	if testing.Short() {
+		t.Skip("single-threaded: the run without -short covers it")
+	}
 	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, promqltest.DefaultMaxSamplesPerQuery)
 	promqltest.RunBuiltinTestsWithStorage(t, engine, func(tb testing.TB) promstorage.Storage {
 		return &adapter{stack: newStack(tb), mode: inBoth, diverted: func() {}}

@@ -57,6 +57,9 @@ func dayByDay(rng *rand.Rand, days int64) (tsMs []int64, values []float64) {
 // TestKeptDays asks over several days whose rows are kept day by day, most of the samples lent, with samples in the head
 // or without, and compares bit by bit with answers from the table alone.
 func TestKeptDays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("single-threaded: the run without -short covers it")
+	}
 	const days, series = 6, 14
 	rng := newRandOf(t)
 	s := newStack(t)

@@ -270,8 +270,12 @@ func sortSeries(all []*series) {
 	slices.SortFunc(all, func(a, b *series) int { return bytes.Compare(a.prefix, b.prefix) })
 }
 
-// seeds returns the first seed and the number of seeds of a random test: HALITE_SEED and HALITE_SEEDS.
+// seeds returns the first seed and the number of seeds of a random test: HALITE_SEED and HALITE_SEEDS. With -short the default
+// is a fifth of otherwise.
 func seeds(t testing.TB, otherwise uint64) (first, count uint64) {
+	if testing.Short() {
+		otherwise = (otherwise + 4) / 5
+	}
 	read := func(name string, otherwise uint64) uint64 {
 		if s := os.Getenv(name); s != "" {
 			n, err := strconv.ParseUint(s, 10, 64)
