@@ -343,7 +343,7 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 		freed -= len(value)
 		m.Entries = append(m.Entries, storage.Entry{
 			Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(k.Hour),
-			Qualifier: keyschema.AppendRunQualifier(nil, seq), Value: value,
+			Qualifier: keyschema.AppendChunkQualifier(nil, seq), Value: value,
 		})
 		tsMs, values = tsMs[n:], values[n:]
 	}

@@ -2,7 +2,7 @@
 //
 // An [Ingester] answers a write once its samples are in the write-ahead log and fdatasync'd. Until a row (one series,
 // one hour) is flushed to the data table its samples live in the head and are read from there; the rows of a closed
-// hour travel as one packed run each, spread over the minutes after the close: one range of row keys after the other, so
+// hour travel as one chunk each, spread over the minutes after the close: one range of row keys after the other, so
 // that a flush needs little memory and the engine's files of one hour do not overlap. Rows of an open hour go early, as
 // one run of several, when the head or the log has reached its limit or disk space lacks.
 //

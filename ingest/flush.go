@@ -255,7 +255,7 @@ func (f *flusher) run(hour int64, from, to, part int) (storage.Entry, error) {
 	}
 	return storage.Entry{
 		Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour), Value: value,
-		Qualifier: f.arena.cut(func(dst []byte) []byte { return keyschema.AppendRunQualifier(dst, f.first+uint32(part)) }),
+		Qualifier: f.arena.cut(func(dst []byte) []byte { return keyschema.AppendChunkQualifier(dst, f.first+uint32(part)) }),
 	}, nil
 }
 

@@ -23,7 +23,7 @@ const (
 	sequenceTriesMax = 16
 )
 
-// sequence numbers the packed runs, so that of two runs in a row the later one is known. Each flush takes a number for
+// sequence numbers the chunks, so that of two chunks in a row the later one is known. Each flush takes a number for
 // all its rows. Numbers are reserved durably before they are used: after a crash later runs still get higher numbers.
 //
 // Several servers may share the row. It holds the next free number, and for the block reserved last a cell whose
@@ -113,7 +113,7 @@ func (s *sequence) reserve(ctx context.Context, n int) error {
 			return err
 		}
 		end := free + uint64(n) + sequenceBlock
-		if free > keyschema.RunSeqMax || end > keyschema.RunSeqMax {
+		if free > keyschema.ChunkSeqMax || end > keyschema.ChunkSeqMax {
 			return fmt.Errorf("run sequence is used up: %d numbers were given out", free)
 		}
 		claim := binary.BigEndian.AppendUint64([]byte{claimMark}, free)

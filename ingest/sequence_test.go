@@ -36,7 +36,7 @@ func FuzzSequence(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if n < last || uint64(n)+500 > keyschema.RunSeqMax {
+			if n < last || uint64(n)+500 > keyschema.ChunkSeqMax {
 				t.Fatalf("number %d after %d", n, last)
 			}
 			last = n + 499

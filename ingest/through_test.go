@@ -341,7 +341,7 @@ func (w *throughWorld) rows() (found map[place]float64, singles int) {
 		row.Reset(keyschema.HourStartMs(k.Hour))
 		for _, c := range it.Row().Cells {
 			require.NoError(w.t, row.Add(c.Qualifier, c.Value))
-			if q, err := keyschema.ParseQualifier(c.Qualifier); err == nil && q.Kind != keyschema.KindRun {
+			if q, err := keyschema.ParseQualifier(c.Qualifier); err == nil && q.Kind != keyschema.KindChunk {
 				singles++
 			}
 		}

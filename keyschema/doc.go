@@ -9,7 +9,7 @@
 // [Schema] is a set of rules and picks the rule for a metric and an hour. Old hours keep their old rules, and nothing is
 // rewritten. FORMAT.md draws all bytes.
 //
-// The package does no I/O, reads no clock and does not know tables, caches or queries. Package run below it encodes the
+// The package does no I/O, reads no clock and does not know tables, caches or queries. Package chunk below it encodes the
 // samples of a row.
 //
 // # Invariants

@@ -68,7 +68,7 @@ func example(t *testing.T, d *datadriven.TestData) string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			q := AppendRunQualifier(nil, uint32(n))
+			q := AppendChunkQualifier(nil, uint32(n))
 			switch kind {
 			case "sample":
 				seq, _ := strconv.ParseUint(cmp.Or(after, "0"), 10, 32)

@@ -10,19 +10,19 @@ import (
 type QualifierKind byte
 
 const (
-	// KindRun is a packed run: 'r' and a 4-byte big-endian sequence. The run with the higher sequence wins.
-	KindRun QualifierKind = 'r'
+	// KindChunk is a chunk: 'r' and a 4-byte big-endian sequence. The chunk with the higher sequence wins.
+	KindChunk QualifierKind = 'r'
 	// KindSample is a single sample: 's' and its 4-byte big-endian offset in the hour, in milliseconds. If a deletion came
 	// before the write, the 4-byte big-endian sequence of the last deletion follows; it is not 0. For equal offsets the
 	// sample with the higher sequence wins.
 	KindSample QualifierKind = 's'
 	// KindMark marks a row with single samples that arrived after its hour was due for packing: 'r', four bytes 0xff and
-	// an 8-byte random number. A mark holds no samples. Marks sort after all runs and before all samples, so one range of
-	// qualifiers covers the runs from a given sequence on and the marks.
+	// an 8-byte random number. A mark holds no samples. Marks sort after all chunks and before all samples, so one range of
+	// qualifiers covers the chunks from a given sequence on and the marks.
 	KindMark QualifierKind = 'm'
 
-	// RunSeqMax is the highest sequence of a run.
-	RunSeqMax = 1<<32 - 2
+	// ChunkSeqMax is the highest sequence of a chunk.
+	ChunkSeqMax = 1<<32 - 2
 
 	qualifierBytes = 5
 	laterBytes     = qualifierBytes + 4
@@ -30,7 +30,7 @@ const (
 	markSeq        = 1<<32 - 1
 )
 
-// Qualifier is a parsed column qualifier. OffsetMs belongs to KindSample, Seq to KindRun and to KindSample, Mark to
+// Qualifier is a parsed column qualifier. OffsetMs belongs to KindSample, Seq to KindChunk and to KindSample, Mark to
 // KindMark; the others are 0.
 type Qualifier struct {
 	Kind          QualifierKind
@@ -53,19 +53,19 @@ func AppendLaterSampleQualifier(dst []byte, offsetMs, seq uint32) []byte {
 	return binary.BigEndian.AppendUint32(dst, seq)
 }
 
-// AppendRunQualifier appends the qualifier of the packed run number seq of its row.
-func AppendRunQualifier(dst []byte, seq uint32) []byte {
-	return binary.BigEndian.AppendUint32(append(dst, byte(KindRun)), seq)
+// AppendChunkQualifier appends the qualifier of the chunk number seq of its row.
+func AppendChunkQualifier(dst []byte, seq uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, byte(KindChunk)), seq)
 }
 
 // AppendMarkQualifier appends the qualifier of a mark with a random number.
 func AppendMarkQualifier(dst []byte, mark uint64) []byte {
-	return binary.BigEndian.AppendUint64(AppendRunQualifier(dst, markSeq), mark)
+	return binary.BigEndian.AppendUint64(AppendChunkQualifier(dst, markSeq), mark)
 }
 
 // ParseQualifier parses a qualifier of the samples family. All errors wrap [ErrBadQualifier].
 func ParseQualifier(q []byte) (Qualifier, error) {
-	if len(q) == markBytes && q[0] == byte(KindRun) && binary.BigEndian.Uint32(q[1:]) == markSeq {
+	if len(q) == markBytes && q[0] == byte(KindChunk) && binary.BigEndian.Uint32(q[1:]) == markSeq {
 		return Qualifier{Kind: KindMark, Mark: binary.BigEndian.Uint64(q[qualifierBytes:])}, nil
 	}
 	seq := uint32(0)
@@ -80,7 +80,7 @@ func ParseQualifier(q []byte) (Qualifier, error) {
 	}
 	n := binary.BigEndian.Uint32(q[1:])
 	switch kind := QualifierKind(q[0]); kind {
-	case KindRun:
+	case KindChunk:
 		return Qualifier{Kind: kind, Seq: n}, nil
 	case KindSample:
 		if n >= HourMs {

@@ -19,7 +19,7 @@ func TestQualifierRoundTripAndOrder(t *testing.T) {
 		before = q
 	}
 	for _, seq := range []uint32{0, 1, 255, 256, 1 << 31, 1<<32 - 1} {
-		check(AppendRunQualifier(nil, seq), Qualifier{Kind: KindRun, Seq: seq})
+		check(AppendChunkQualifier(nil, seq), Qualifier{Kind: KindChunk, Seq: seq})
 	}
 	for _, mark := range []uint64{0, 1, 1<<64 - 1} {
 		check(AppendMarkQualifier(nil, mark), Qualifier{Kind: KindMark, Mark: mark})
@@ -33,7 +33,7 @@ func TestQualifierRoundTripAndOrder(t *testing.T) {
 }
 
 func FuzzParseQualifier(f *testing.F) {
-	f.Add(AppendRunQualifier(nil, 7))
+	f.Add(AppendChunkQualifier(nil, 7))
 	f.Add(AppendSampleQualifier(nil, HourMs-1))
 	f.Add(AppendSampleQualifier(nil, HourMs))
 	f.Add(AppendMarkQualifier(nil, 7))
@@ -49,7 +49,7 @@ func FuzzParseQualifier(f *testing.F) {
 			}
 			return
 		}
-		again := AppendRunQualifier(nil, q.Seq)
+		again := AppendChunkQualifier(nil, q.Seq)
 		switch q.Kind {
 		case KindSample:
 			again = AppendLaterSampleQualifier(nil, q.OffsetMs, q.Seq)

@@ -14,7 +14,7 @@ const (
 	// TableMeta holds schema rules, counters, label sets too long for a key, and metric metadata.
 	TableMeta = "meta"
 
-	// FamilySamples holds float samples: single samples and packed runs.
+	// FamilySamples holds float samples: single samples and chunks.
 	FamilySamples = "s"
 	// FamilyHistograms holds native histograms.
 	FamilyHistograms = "h"

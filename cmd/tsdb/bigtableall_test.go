@@ -98,7 +98,7 @@ func TestBigtableInspect(t *testing.T) {
 		want string
 	}{
 		{[]string{"keys", "--prefix", "seen"}, "seen#"},
-		{[]string{"rows", "--prefix", "seen"}, "run 0: "},
+		{[]string{"rows", "--prefix", "seen"}, "chunk 0: "},
 		{[]string{"keys", "--table", "series"}, "#"},
 		{[]string{"rows", "--table", "meta", "--prefix", "owner", "--verbose"}, `"path":"` + dir + `"`},
 		{[]string{"tables"}, "family s kind 0 max-age 960h0m0s"},

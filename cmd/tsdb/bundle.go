@@ -5,8 +5,8 @@ import (
 	"halite/storage/pebble"
 )
 
-// bundleCodec packs the runs of a series' closed day; the engine itself knows nothing of runs.
+// bundleCodec packs the chunks of one series and day. The engine knows only the function.
 func bundleCodec() *pebble.BundleCodec {
-	return &pebble.BundleCodec{Name: chunk.BundleFormat, Former: []string{chunk.BundleFormat1}, Append: chunk.AppendBundle,
+	return &pebble.BundleCodec{Name: chunk.BundleFormat, Append: chunk.AppendBundle,
 		NewSplitter: func() pebble.Splitter { return new(chunk.Splitter) }}
 }

@@ -30,7 +30,7 @@ type inspectCommands struct {
 func addInspectCommands(cmd *kingpin.CmdClause) *inspectCommands {
 	c := &inspectCommands{}
 	c.keys = cmd.Command("keys", "Row keys of a table.")
-	c.rows = cmd.Command("rows", "Rows of a table with their cells; packed runs are counted, with --verbose decoded, and other "+
+	c.rows = cmd.Command("rows", "Rows of a table with their cells; chunks are counted, with --verbose decoded, and other "+
 		"values printed.")
 	c.wal = cmd.Command("wal", "Segments and records of the log.")
 	c.tables = cmd.Command("tables", "Tables, families and tablets.")
@@ -161,7 +161,7 @@ func (c *inspectCommands) describeSamples(key []byte, cell storage.Cell) (string
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("run %d: %d samples, %s to %s", q.Seq, len(tsMs), clock(tsMs[0]), clock(tsMs[len(tsMs)-1]))
+	text := fmt.Sprintf("chunk %d: %d samples, %s to %s", q.Seq, len(tsMs), clock(tsMs[0]), clock(tsMs[len(tsMs)-1]))
 	if c.verbose {
 		for i := range tsMs {
 			text += fmt.Sprintf("\n    %s %g", clock(tsMs[i]), values[i])

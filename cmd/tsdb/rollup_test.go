@@ -44,7 +44,7 @@ func writeHour(t *testing.T, path string, hour int64, value float64) {
 	require.NoError(t, data.Load(context.Background(), []storage.RowMutation{{
 		Key: keyschema.AppendHour(rule.AppendPrefix(nil, "up", nil), hour), Entries: []storage.Entry{{
 			Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour),
-			Qualifier: keyschema.AppendRunQualifier(nil, 1), Value: packed,
+			Qualifier: keyschema.AppendChunkQualifier(nil, 1), Value: packed,
 		}},
 	}}))
 	require.NoError(t, store.Close())

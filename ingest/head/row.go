@@ -23,7 +23,7 @@ type row struct {
 	// latest is the largest offset in the hour so far above the lowest eight bits of the last sample's tick.
 	latest uint32
 
-	// packed is the size of the packed runs in bytes above eight bits with what is left of the last packed block.
+	// packed is the size of the chunks in bytes above eight bits with what is left of the last packed block.
 	packed uint32
 	// packedLast is the last block of the chain, 0 if there is none. Its link leads to the first.
 	packedLast blockID

@@ -86,7 +86,7 @@ func (s *slab) release(n uint32) {
 // empty forgets all blocks; none may be in use.
 func (s *slab) empty() { *s = slab{blockBytes: s.blockBytes} }
 
-// Size classes. A tail starts small because many series see few samples. A block of packed runs is the smallest that the
+// Size classes. A tail starts small because many series see few samples. A block of chunks is the smallest that the
 // next run fits into, so that little of it is wasted; rows of many runs get large ones.
 const (
 	classTailSmall = iota
@@ -116,7 +116,7 @@ func newSlabs() [classes]slab {
 	}
 }
 
-// blockID names a block of packed runs: the number in its slab and, in the lowest bits, its class.
+// blockID names a block of chunks: the number in its slab and, in the lowest bits, its class.
 type blockID uint32
 
 const blockClassBits = 3

@@ -51,7 +51,7 @@ func (r *row) read(stored, left storage.Row) error {
 		case keyschema.KindMark:
 			r.unmark = append(r.unmark, remove)
 			continue
-		case keyschema.KindRun:
+		case keyschema.KindChunk:
 			r.runs, r.lastSeq = true, max(r.lastSeq, q.Seq)
 		case keyschema.KindSample:
 			r.after = max(r.after, q.Seq)
@@ -132,7 +132,7 @@ func (s *pass) runs(r *row) (cells []storage.Entry, sizeBytes int, err error) {
 		sizeBytes += len(value)
 		cells = append(cells, storage.Entry{
 			Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(r.hour), Value: value,
-			Qualifier: keyschema.AppendRunQualifier(nil, s.seq+uint32(len(cells))),
+			Qualifier: keyschema.AppendChunkQualifier(nil, s.seq+uint32(len(cells))),
 		})
 	}
 	return cells, sizeBytes, nil
@@ -140,9 +140,9 @@ func (s *pass) runs(r *row) (cells []storage.Entry, sizeBytes int, err error) {
 
 // unless changes a row if it has no cell between the runs that were read and end; it reports whether it did for sure.
 func (p *Packer) unless(ctx context.Context, r *row, end []byte, entries []storage.Entry) (done bool, err error) {
-	since := filter(r.hour, keyschema.AppendRunQualifier(nil, 0))
+	since := filter(r.hour, keyschema.AppendChunkQualifier(nil, 0))
 	if r.runs {
-		since.QualifierStart = keyschema.AppendRunQualifier(nil, r.lastSeq+1)
+		since.QualifierStart = keyschema.AppendChunkQualifier(nil, r.lastSeq+1)
 	}
 	since.QualifierEnd = end
 	changed, err := p.opts.Data.CheckAndApply(ctx, r.key, since, storage.RowMutation{}, storage.RowMutation{Entries: entries})

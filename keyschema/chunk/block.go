@@ -82,7 +82,7 @@ func (h *lengths) widest() int {
 // below returns the largest length that is less than l, 0 if there is none.
 func (h *lengths) below(l int) int { return max(bits.Len64(h.seen&(1<<l-1)), 1) - 1 }
 
-// reset forgets all numbers. A short run has few lengths: clearing all the memory would take longer than packing it.
+// reset forgets all numbers. A short chunk has few lengths: clearing all the memory would take longer than packing it.
 func (h *lengths) reset() {
 	for l := h.widest(); l > 0; l = h.below(l) {
 		h.counts[l], h.tops[l] = 0, 0
@@ -114,7 +114,7 @@ func (h *lengths) cheapest(n int) (best shape, sizeBytes int) {
 	return best, sizeBytes
 }
 
-// exceptions are those of a block: scratch space, larger than most runs.
+// exceptions are those of a block: scratch space, larger than most chunks.
 type exceptions struct{ positions, highs [blockLen]uint64 }
 
 // appendBlock appends the block of 1 to blockLen numbers, which it changes, in a shape.

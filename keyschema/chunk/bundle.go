@@ -6,23 +6,19 @@ import (
 	"sync"
 )
 
-// BundleFormat names the bytes that [AppendBundle] makes; what stores bundles stores it with them. A [Splitter] also
-// takes bundles of BundleFormat1 apart, which lacks the short form.
-const (
-	BundleFormat  = "halite.runs.2"
-	BundleFormat1 = "halite.runs.1"
-)
+// BundleFormat names the bytes that [AppendBundle] makes. A store of bundles keeps the name beside them.
+const BundleFormat = "halite.daychunk.1"
 
 // The first byte of a bundle.
 const (
-	bundleVerbatim   = 0x01 // some values are no runs: a bitmap says which
+	bundleVerbatim   = 0x01 // some values are no chunks: a bitmap says which
 	bundleTimes      = 0x02 // there are several times entries
 	bundleKinds      = 0x04 // there are several kind entries
 	bundleExceptions = 0x08 // a bitmap says whose first block has exceptions
 	bundleScaled     = 0x10 // leads are in units of the finest exponent, not divided by steps
 	bundleModel      = 0x20 // leads are distances from where slopes and shapes lead to
 	bundleSlopeLog   = 0x40 // slopes are numbered in the order of their short forms
-	bundlePlain      = 0x80 // no run is taken apart: the lengths of all values but the last follow, and the values
+	bundlePlain      = 0x80 // no chunk is taken apart: the lengths of all values but the last follow, and the values
 
 	bundleEntriesMax = 255
 	nibbleStep       = 0x08 // in a column's four bits: a step comes first
@@ -40,7 +36,7 @@ type part struct {
 	to          int
 }
 
-// timesEntry is the start of a run up to its special values; irregular timestamps are in the body but for one byte.
+// timesEntry is the start of a chunk up to its special values; irregular timestamps are in the body but for one byte.
 type timesEntry struct {
 	bytes []byte
 	head  header
@@ -139,7 +135,7 @@ func scaleKinds(kinds []kindEntry, scaled bool) bool {
 	return true
 }
 
-// stride is about how far it is from a run's lead to that of the hour after it, going by the run's head.
+// stride is about how far it is from a chunk's lead to that of the hour after it, going by the chunk's head.
 func (p *part) stride(k *kindEntry, count int) int64 {
 	switch k.mode {
 	case modeDelta:
@@ -371,7 +367,7 @@ func (d *Decoder) body(src []byte, p *part, t *timesEntry, k *kindEntry) (middle
 	return middle, len(src) - len(rest), count, true
 }
 
-// appendHead appends what a run has between its kind entry and the rest of its body.
+// appendHead appends what a chunk has between its kind entry and the rest of its body.
 func (p *part) appendHead(dst []byte, k *kindEntry) []byte {
 	dst = append(dst, k.bytes...)
 	if k.raw {
@@ -392,7 +388,7 @@ func (p *part) appendHead(dst []byte, k *kindEntry) []byte {
 var packers = sync.Pool{New: func() any { return new(packer) }}
 
 // AppendBundle appends one blob with all the values, of which a [Splitter] makes the identical bytes again. Values may
-// be anything, but only runs of consecutive hours of one series, in order, get smaller by it. It is safe for
+// be anything, but only chunks of consecutive hours of one series, in order, get smaller by it. It is safe for
 // concurrent use.
 func AppendBundle(dst []byte, values [][]byte) []byte {
 	p := packers.Get().(*packer)

@@ -59,7 +59,7 @@ func seriesHours(t testing.TB, c *fleetClass, seed uint64, rows, n int, interval
 	return values
 }
 
-// randomValue is a run of anything, or something that is none.
+// randomValue is a chunk of anything, or something that is none.
 func randomValue(t testing.TB, r *rand.Rand) []byte {
 	n := randomLength(r)
 	values := make([]float64, n)
@@ -122,7 +122,7 @@ func TestBundleRoundTrip(t *testing.T) {
 // TestBundleSizes checks how much smaller hours are together, for what a fleet has.
 func TestBundleSizes(t *testing.T) {
 	var s Splitter
-	saved, runs := 0.0, 0.0
+	saved, chunks := 0.0, 0.0
 	for i := range fleet {
 		c := &fleet[i]
 		size, alone := 0, 0
@@ -133,15 +133,15 @@ func TestBundleSizes(t *testing.T) {
 				alone += len(v)
 			}
 		}
-		t.Logf("%-16s %6.1f -> %6.1f bytes a run", c.name, float64(alone)/120, float64(size)/120)
+		t.Logf("%-16s %6.1f -> %6.1f bytes a chunk", c.name, float64(alone)/120, float64(size)/120)
 		saved += float64(alone-size) / 120 * float64(c.series)
-		runs += float64(c.series)
+		chunks += float64(c.series)
 		if c.kind == fleetConstant && size > 5*12 {
 			t.Errorf("24 hours of a constant take %d bytes", size/5)
 		}
 	}
-	if saved/runs < 6 {
-		t.Errorf("a run loses %.1f bytes of its head only", saved/runs)
+	if saved/chunks < 6 {
+		t.Errorf("a chunk loses %.1f bytes of its head only", saved/chunks)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestBundleAllocations(t *testing.T) {
 }
 
 // TestBundleFormat pins the bytes of bundles and checks that FORMAT.md shows each example as it is. Each line of an
-// example is a run, newest first: "every A from B", a colon and values.
+// example is a chunk, newest first: "every A from B", a colon and values.
 func TestBundleFormat(t *testing.T) {
 	document, err := os.ReadFile("../FORMAT.md")
 	if err != nil {
@@ -291,29 +291,13 @@ func TestBundleFormat(t *testing.T) {
 		}
 		var s Splitter
 		blob := checkBundle(t, &s, values)
-		out := fmt.Sprintf("%d runs in %d bytes, alone %d\n", len(values), len(blob), alone) + hex.Dump(blob)
+		out := fmt.Sprintf("%d chunks in %d bytes, alone %d\n", len(values), len(blob), alone) + hex.Dump(blob)
 		example := strings.TrimSpace(fmt.Sprintf("%s\n----\n%s", strings.TrimSpace(d.Input), out))
 		if !rewriting() && !strings.Contains(string(document), example) {
 			t.Errorf("%s: FORMAT.md does not show\n%s", d.Pos, example)
 		}
 		return out
 	})
-}
-
-// TestFormerBundle splits a bundle of BundleFormat1 that would be a short one today.
-func TestFormerBundle(t *testing.T) {
-	blob := []byte("\x1c\x86\x07\x00\x03\x00\x82\x88\x08\xa4\x02\x0b\x00\x00\x00\xc0\x05\x80\x10\x0a\xff\xf7\x0f\x00\x00\x01\x1d")
-	var s Splitter
-	if err := s.Open(blob, 4); err != nil {
-		t.Fatal(err)
-	}
-	for i, words := range []string{"512*60", "256*30 512*30", "0.5*60", "0.5*60"} {
-		values := scanValues(t, strings.Fields(words))
-		want := checkRoundTrip(t, 0, scanTimes(t, strings.Fields("every 60000 from 7"), len(values)), values)
-		if got := s.Append(nil, i); !bytes.Equal(got, want) {
-			t.Errorf("value %d: %x, want %x", i, got, want)
-		}
-	}
 }
 
 // TestShortBundles checks what few hours of a fleet's series have in common: most of a head.
@@ -333,12 +317,12 @@ func TestShortBundles(t *testing.T) {
 				short++
 			}
 		}
-		t.Logf("%-16s %6.1f -> %6.1f bytes for two runs, %d of 20 short", c.name, float64(alone)/20, float64(size)/20, short)
+		t.Logf("%-16s %6.1f -> %6.1f bytes for two chunks, %d of 20 short", c.name, float64(alone)/20, float64(size)/20, short)
 		if short < 10 && c.kind != fleetSum {
 			t.Errorf("%s: %d of 20 bundles are short", c.name, short)
 		}
 		if short == 20 && size > alone-20*3 {
-			t.Errorf("%s: bundles of 2 runs take %d bytes, alone %d", c.name, size/20, alone/20)
+			t.Errorf("%s: bundles of 2 chunks take %d bytes, alone %d", c.name, size/20, alone/20)
 		}
 	}
 }
@@ -347,16 +331,16 @@ func TestShortBundles(t *testing.T) {
 func BenchmarkBundle(b *testing.B) {
 	var days [][][]byte
 	var blobs [][]byte
-	runs := 0
+	chunks := 0
 	for i := range fleet {
 		for seed := range uint64(4) {
 			days = append(days, seriesHours(b, &fleet[i], seed, 24, 60, 60_000))
 			blobs = append(blobs, AppendBundle(nil, days[len(days)-1]))
-			runs += 24
+			chunks += 24
 		}
 	}
-	perRun := func(b *testing.B, per int) {
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(per), "ns/run")
+	perChunk := func(b *testing.B, per int) {
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(per), "ns/chunk")
 	}
 	var s Splitter
 	var dst []byte
@@ -367,7 +351,7 @@ func BenchmarkBundle(b *testing.B) {
 				dst = AppendBundle(dst[:0], values)
 			}
 		}
-		perRun(b, runs)
+		perChunk(b, chunks)
 	})
 	split := func(b *testing.B, each int) {
 		b.ReportAllocs()
@@ -382,8 +366,8 @@ func BenchmarkBundle(b *testing.B) {
 			}
 		}
 	}
-	b.Run("split-all", func(b *testing.B) { split(b, 1); perRun(b, runs) })
-	b.Run("split-one", func(b *testing.B) { split(b, 24); perRun(b, runs/24) })
+	b.Run("split-all", func(b *testing.B) { split(b, 1); perChunk(b, chunks) })
+	b.Run("split-one", func(b *testing.B) { split(b, 24); perChunk(b, chunks/24) })
 	b.Run("copy", func(b *testing.B) {
 		for b.Loop() {
 			for _, values := range days {
@@ -392,6 +376,6 @@ func BenchmarkBundle(b *testing.B) {
 				}
 			}
 		}
-		perRun(b, runs)
+		perChunk(b, chunks)
 	})
 }

@@ -84,14 +84,14 @@ func (p *packer) takeApart(values [][]byte) {
 	p.times, p.kinds = p.times[:0], p.kinds[:0]
 	for i, value := range values {
 		p.parts[i] = part{}
-		if !p.takeRun(i, value) {
+		if !p.takeChunk(i, value) {
 			p.parts[i] = part{verbatim: true}
 		}
 	}
 }
 
-// takeRun takes one run apart; false means that it is none, or a rare one that is taken along as it is.
-func (p *packer) takeRun(i int, value []byte) bool {
+// takeChunk takes one chunk apart; false means that it is none, or a rare one that is taken along as it is.
+func (p *packer) takeChunk(i int, value []byte) bool {
 	part := &p.parts[i]
 	t, front, err := parseTimes(value)
 	if err != nil {
@@ -169,18 +169,18 @@ func (p *packer) kindIndex(k *kindEntry) (uint8, bool) {
 func (p *packer) write(dst []byte, values [][]byte) []byte {
 	start := len(dst)
 	dst = append(dst, 0)
-	flags, runs := byte(0), 0
+	flags, chunks := byte(0), 0
 	for i := range p.parts {
 		if p.parts[i].verbatim {
 			flags |= bundleVerbatim
 		} else {
-			runs++
+			chunks++
 		}
 	}
 	if flags&bundleVerbatim != 0 {
 		dst = p.appendBits(dst, func(part *part) bool { return part.verbatim }, true)
 	}
-	if runs > 0 {
+	if chunks > 0 {
 		var more byte
 		dst, more = p.appendHeads(dst)
 		flags |= more
@@ -250,7 +250,7 @@ func (p *packer) appendHeads(dst []byte) ([]byte, byte) {
 	return dst, flags | how
 }
 
-// appendBits appends one bit for each part, or for each run.
+// appendBits appends one bit for each part, or for each chunk.
 func (p *packer) appendBits(dst []byte, bit func(*part) bool, all bool) []byte {
 	p.words = p.words[:0]
 	for i := range p.parts {
@@ -327,7 +327,7 @@ func (p *packer) appendSlopes(dst []byte) (_ []byte, nibble, flag byte) {
 	return c.append(dst), c.nibble(), flag
 }
 
-// appendLeads appends the leads in units that they have in common, as they are or as distances from where the runs
+// appendLeads appends the leads in units that they have in common, as they are or as distances from where the chunks
 // before lead to, whichever is smaller.
 func (p *packer) appendLeads(dst []byte) (_ []byte, nibble, flags byte) {
 	if len(p.kinds) > 1 && scaleKinds(p.kinds, true) && p.scaledFit() {

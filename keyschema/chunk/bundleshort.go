@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// The short form of a bundle, for a few runs on one grid of timestamps that fill their hours but for the
+// The short form of a bundle, for a few chunks on one grid of timestamps that fill their hours but for the
 // beginning of the oldest and the end of the newest: a series that has just begun, or a day that is not over. Columns
 // and entries would take more than they save there. It shares bundlePlain, which no other flag may accompany, and
 // bundleExceptions, bundleModel and bundleSlopeLog with their meaning.
 const (
 	bundleShort  = bundlePlain | 0x01
-	shortAfter   = 0x02 // the newest run lacks samples after its last: uvarint
-	shortBefore  = 0x04 // the oldest run lacks samples before its first: uvarint
-	shortKinds   = 0x10 // each run has a kind entry of its own
+	shortAfter   = 0x02 // the newest chunk lacks samples after its last: uvarint
+	shortBefore  = 0x04 // the oldest chunk lacks samples before its first: uvarint
+	shortKinds   = 0x10 // each chunk has a kind entry of its own
 	shortFlags   = shortAfter | shortBefore | shortKinds | bundleExceptions | bundleModel | bundleSlopeLog
 	shortRunsMax = 8 // from here on columns are smaller
 )
@@ -66,13 +66,13 @@ func (p *packer) appendShort(dst []byte) (_ []byte, ok bool) {
 	return dst, true
 }
 
-// shortEdges are the timestamps of runs that have a short form.
+// shortEdges are the timestamps of chunks that have a short form.
 type shortEdges struct {
 	grid          []byte // times entry of an hour that is filled
-	before, after uint64 // grid times that the oldest run lacks before its first, and the newest after its last
+	before, after uint64 // grid times that the oldest chunk lacks before its first, and the newest after its last
 }
 
-// shortEdges finds what the runs' timestamps have in common; ok tells whether it is enough.
+// shortEdges finds what the chunks' timestamps have in common; ok tells whether it is enough.
 func (p *packer) shortEdges() (e shortEdges, ok bool) {
 	last := len(p.parts) - 1
 	for i := range p.parts {
@@ -183,7 +183,7 @@ func (s *Splitter) short(src []byte, flags byte) ([]byte, error) {
 	if flags&^shortFlags != bundleShort || n == 0 || n > shortRunsMax {
 		return nil, corrupt("flags %#x of a bundle of %d values", flags, n)
 	}
-	s.runs = n
+	s.chunks = n
 	src, err := s.shortTimes(src, flags)
 	if err != nil {
 		return nil, err
@@ -257,7 +257,7 @@ func (s *Splitter) shortLeads(src []byte, flags byte) ([]byte, error) {
 	return src, err
 }
 
-// shortTimes makes the times entries of the newest run, the oldest, and those between.
+// shortTimes makes the times entries of the newest chunk, the oldest, and those between.
 func (s *Splitter) shortTimes(src []byte, flags byte) ([]byte, error) {
 	full, rest, err := parseTimes(src)
 	if err != nil {

@@ -17,7 +17,7 @@ type Splitter struct {
 	numbers []int64
 	words   []uint64
 	made    []byte // times entries of the short form
-	runs    int
+	chunks  int
 }
 
 // Open takes a bundle of count values apart; it keeps blob until the next call. Bytes that AppendBundle did not make
@@ -42,7 +42,7 @@ func (s *Splitter) Open(blob []byte, count int) error {
 		}
 		return s.findBodies(src, flags)
 	}
-	s.runs = count
+	s.chunks = count
 	if flags&bundleVerbatim != 0 {
 		var ok bool
 		if src, ok = s.cutPacked(src, count, 1); !ok {
@@ -50,17 +50,17 @@ func (s *Splitter) Open(blob []byte, count int) error {
 		}
 		for i, word := range s.words {
 			s.parts[i].verbatim = word != 0
-			s.runs -= int(word)
+			s.chunks -= int(word)
 		}
 	}
 	s.times, s.kinds = s.times[:0], s.kinds[:0]
-	if s.runs > 0 {
+	if s.chunks > 0 {
 		var err error
 		if src, err = s.heads(src, flags); err != nil {
 			return err
 		}
 	} else if flags&^bundleVerbatim != 0 {
-		return corrupt("flags %#x of a bundle without runs", flags)
+		return corrupt("flags %#x of a bundle without chunks", flags)
 	}
 	return s.findBodies(src, flags)
 }
@@ -132,7 +132,7 @@ func (s *Splitter) heads(src []byte, flags byte) ([]byte, error) {
 		return nil, corrupt("leads of a bundle have no common units")
 	}
 	// The leads wait in numbers: with the model they need counts, which the bodies have.
-	return s.column(src, leadKind, s.runs)
+	return s.column(src, leadKind, s.chunks)
 }
 
 // entries reads the entries of times and kinds.
@@ -170,7 +170,7 @@ func (s *Splitter) entries(src []byte, flags byte) ([]byte, error) {
 	return src, nil
 }
 
-// indexes reads which entries the runs have, and whose first block has exceptions.
+// indexes reads which entries the chunks have, and whose first block has exceptions.
 func (s *Splitter) indexes(src []byte, flags byte) ([]byte, error) {
 	src, err := s.choices(src, len(s.times), func(p *part, entry uint8) { p.times = entry })
 	if err != nil {
@@ -185,12 +185,12 @@ func (s *Splitter) indexes(src []byte, flags byte) ([]byte, error) {
 	return s.choices(src, 2, func(p *part, entry uint8) { p.exceptions = entry != 0 })
 }
 
-// choices reads for each run which of n things it has, and sets it. Where there is no choice nothing is stored.
+// choices reads for each chunk which of n things it has, and sets it. Where there is no choice nothing is stored.
 func (s *Splitter) choices(src []byte, n int, set func(p *part, entry uint8)) ([]byte, error) {
 	if n <= 1 {
 		return src, nil
 	}
-	src, ok := s.cutPacked(src, s.runs, bits.Len(uint(n-1)))
+	src, ok := s.cutPacked(src, s.chunks, bits.Len(uint(n-1)))
 	if !ok {
 		return nil, corrupt("bundle is cut off")
 	}
@@ -270,7 +270,7 @@ func (s *Splitter) shapes(src []byte, kind byte) ([]byte, error) {
 		}
 	}
 	if n == 0 {
-		return nil, corrupt("entry of no run")
+		return nil, corrupt("entry of no chunk")
 	}
 	src, err := s.column(src, kind, n)
 	if err != nil {
@@ -279,7 +279,7 @@ func (s *Splitter) shapes(src []byte, kind byte) ([]byte, error) {
 	return src, s.setShapes()
 }
 
-// setShapes gives the runs that have blocks their shapes, which are in numbers.
+// setShapes gives the chunks that have blocks their shapes, which are in numbers.
 func (s *Splitter) setShapes() error {
 	at, ok := 0, false
 	for i := range s.parts {
@@ -312,7 +312,7 @@ func (s *Splitter) slopes(src []byte, kind byte, log bool) ([]byte, error) {
 	return src, s.setSlopes(log)
 }
 
-// setSlopes gives the runs that have slopes theirs, which are in numbers.
+// setSlopes gives the chunks that have slopes theirs, which are in numbers.
 func (s *Splitter) setSlopes(log bool) error {
 	at, ok := 0, true
 	for i := range s.parts {

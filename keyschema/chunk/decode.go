@@ -2,7 +2,7 @@ package chunk
 
 import "slices"
 
-// Decoder unpacks runs and keeps its scratch space between them. It is not for concurrent use; the zero value is
+// Decoder unpacks chunks and keeps its scratch space between them. It is not for concurrent use; the zero value is
 // ready.
 type Decoder struct {
 	blocks    blockReader
@@ -12,9 +12,9 @@ type Decoder struct {
 	times     []int64
 }
 
-// Decode appends the samples of a run to the two columns. hourStartMs is the start of the hour that the run belongs
+// Decode appends the samples of a chunk to the two columns. hourStartMs is the start of the hour that the chunk belongs
 // to. Bytes that Append did not make give an error that wraps [ErrCorrupt] and leave the columns' lengths as they
-// were, or samples that some run could hold: storage has checksums, runs have none. What is allocated is bounded by
+// were, or samples that some chunk could hold: storage has checksums, chunks have none. What is allocated is bounded by
 // the length of src, except that stretches of equal values at equal intervals may be as long as an hour allows: 3.6
 // million samples.
 func (d *Decoder) Decode(src []byte, hourStartMs int64, tsMs []int64, values []float64) ([]int64, []float64, error) {
@@ -68,7 +68,7 @@ func (d *Decoder) Stat(src []byte, hourStartMs int64) (Info, error) {
 // grow appends n elements that the caller overwrites.
 func grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
 
-// decodeValues reads the rest of a run, which has to end with src.
+// decodeValues reads the rest of a chunk, which has to end with src.
 func (d *Decoder) decodeValues(src []byte, h *header, values []float64) ([]float64, error) {
 	listed := 0
 	if h.first&flagSpecials != 0 {

@@ -10,7 +10,7 @@ import (
 	"halite/keyschema"
 )
 
-// Encoder packs runs and keeps its scratch space between them, a few dozen bytes for each sample of the longest run.
+// Encoder packs chunks and keeps its scratch space between them, a few dozen bytes for each sample of the longest chunk.
 // It is not for concurrent use; the zero value is ready.
 type Encoder struct {
 	offsets   []int64
@@ -49,7 +49,7 @@ func (e *Encoder) Append(dst []byte, hourStartMs int64, tsMs []int64, values []f
 	return e.appendValues(dst, head, values), nil
 }
 
-// checkTimes reports whether all intervals are equal, or that the timestamps cannot be a run's.
+// checkTimes reports whether all intervals are equal, or that the timestamps cannot be a chunk's.
 func checkTimes(hourStartMs int64, tsMs []int64) (regular bool, err error) {
 	n := len(tsMs)
 	if first, last := tsMs[0], tsMs[n-1]; first < hourStartMs || uint64(last)-uint64(hourStartMs) >= keyschema.HourMs {
@@ -71,7 +71,7 @@ func checkTimes(hourStartMs int64, tsMs []int64) (regular bool, err error) {
 	return same, nil
 }
 
-// appendValues appends the special values and the value column, and completes the first byte of the run at dst[head].
+// appendValues appends the special values and the value column, and completes the first byte of the chunk at dst[head].
 func (e *Encoder) appendValues(dst []byte, head int, values []float64) []byte {
 	if pattern := math.Float64bits(values[0]); isConst(values, pattern) {
 		return e.appendConst(dst, values[0])
@@ -109,7 +109,7 @@ func isConst(values []float64, pattern uint64) bool {
 	return true
 }
 
-// appendConst appends the value of a run with only one, as a decimal if that is shorter than its bits.
+// appendConst appends the value of a chunk with only one, as a decimal if that is shorter than its bits.
 func (e *Encoder) appendConst(dst []byte, v float64) []byte {
 	if m, exponent, ok := smallestExponent(v, 0); ok && varintLen(m) < 8 {
 		e.patterns = append(e.patterns[:0], m)

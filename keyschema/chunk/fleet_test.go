@@ -151,10 +151,10 @@ func fleetHours(seed uint64, c *fleetClass, hosts, rows, n int, intervalMs int64
 var fleetSizes = []struct {
 	n, rows    int
 	intervalMs int64
-	over       float64 // bytes of a run above the entropy of its values
+	over       float64 // bytes of a chunk above the entropy of its values
 }{{120, 2, 15_000, 15}, {240, 3, 15_000, 16}, {60, 12, 60_000, 11}}
 
-// TestFleetSizes checks the size of runs against the entropy of their values: on average a run exceeds it by little
+// TestFleetSizes checks the size of chunks against the entropy of their values: on average a chunk exceeds it by little
 // more than its first value and its head. With -v it prints all sizes.
 func TestFleetSizes(t *testing.T) {
 	for _, size := range fleetSizes {
@@ -168,7 +168,7 @@ func TestFleetSizes(t *testing.T) {
 				samples += len(h.values)
 			}
 			sample := float64(bytes) / float64(samples)
-			t.Logf("%3d samples %-16s %2d %% %.3f B/sample, entropy %.3f, %.1f B/run above it", size.n, c.name,
+			t.Logf("%3d samples %-16s %2d %% %.3f B/sample, entropy %.3f, %.1f B/chunk above it", size.n, c.name,
 				c.series, sample, bound, (sample-bound)*float64(size.n))
 			total += sample * float64(c.series)
 			bounds += bound * float64(c.series)
@@ -179,7 +179,7 @@ func TestFleetSizes(t *testing.T) {
 		}
 		t.Logf("%3d samples in all %.3f B/sample, entropy %.3f", size.n, total/100, bounds/100)
 		if over := (total - bounds) / 100 * float64(size.n); over > size.over {
-			t.Errorf("runs of %d samples take %.1f bytes more than the entropy of their values", size.n, over)
+			t.Errorf("chunks of %d samples take %.1f bytes more than the entropy of their values", size.n, over)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"halite/keyschema"
 )
 
-// The first byte of a run.
+// The first byte of a chunk.
 const (
 	version       = 0x80 // bits 6–7: the format's version, 2
 	versionMask   = 0xc0
@@ -43,10 +43,10 @@ var intervals = [intervalMask + 1]int64{0, 1000, 5000, 10_000, 15_000, 30_000, 6
 
 // Errors. Both are wrapped with what is wrong.
 var (
-	// ErrCorrupt: the bytes are not a run, or a cell of the samples family, that this version writes. The cell is
+	// ErrCorrupt: the bytes are not a chunk, or a cell of the samples family, that this version writes. The cell is
 	// damaged or was written by a newer version; no retry helps.
-	ErrCorrupt = errors.New("corrupt run")
-	// ErrBadColumns: the columns cannot be a run: not of equal length, empty, not strictly ascending, or not inside
+	ErrCorrupt = errors.New("corrupt chunk")
+	// ErrBadColumns: the columns cannot be a chunk: not of equal length, empty, not strictly ascending, or not inside
 	// the hour. The caller has to sort and split them.
 	ErrBadColumns = errors.New("bad columns")
 )

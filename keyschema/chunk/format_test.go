@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestFormat pins the bytes of runs and checks that FORMAT.md shows each example as it is. The first line of an
+// TestFormat pins the bytes of chunks and checks that FORMAT.md shows each example as it is. The first line of an
 // example has the timestamps: offsets in the hour, or "every A from B"; the others have the values.
 func TestFormat(t *testing.T) {
 	document, err := os.ReadFile("../FORMAT.md")
@@ -90,7 +90,7 @@ var modeNames = map[mode]string{
 	modeZigzag: "zigzag", modeZigzag2: "zigzag2", modeXor: "xor",
 }
 
-// describe says in words what the head of a run says in bits.
+// describe says in words what the head of a chunk says in bits.
 func describe(t *testing.T, packed []byte) string {
 	h, src, err := parseHead(packed)
 	if err != nil {

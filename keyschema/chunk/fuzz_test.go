@@ -8,7 +8,7 @@ import (
 	"halite/keyschema"
 )
 
-// seeds are runs of every mode.
+// seeds are chunks of every mode.
 func seeds(f *testing.F) [][]byte {
 	var out [][]byte
 	for _, c := range allClasses() {
@@ -39,7 +39,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip reads a run's samples from bytes: two for the gap to the timestamp before and eight for the value, or
+// FuzzRoundTrip reads a chunk's samples from bytes: two for the gap to the timestamp before and eight for the value, or
 // with the gap's top bit set none, for the value before plus one.
 func FuzzRoundTrip(f *testing.F) {
 	for _, pattern := range oddValues {
@@ -71,7 +71,7 @@ func FuzzRoundTrip(f *testing.F) {
 
 func FuzzRow(f *testing.F) {
 	for i, seed := range seeds(f) {
-		f.Add(keyschema.AppendRunQualifier(nil, uint32(i)), seed, uint32(7), 1.5)
+		f.Add(keyschema.AppendChunkQualifier(nil, uint32(i)), seed, uint32(7), 1.5)
 	}
 	f.Add(keyschema.AppendSampleQualifier(nil, 7), AppendSampleValue(nil, 2), uint32(7), math.NaN())
 	f.Add(keyschema.AppendLaterSampleQualifier(nil, 7, 3), AppendSampleValue(nil, 2), uint32(7), 1.5)

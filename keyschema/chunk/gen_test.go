@@ -138,7 +138,7 @@ func sameBits(a, b []float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
 }
 
-// checkRoundTrip packs and unpacks the samples and returns the run.
+// checkRoundTrip packs and unpacks the samples and returns the chunk.
 func checkRoundTrip(t testing.TB, hourStartMs int64, tsMs []int64, values []float64) []byte {
 	t.Helper()
 	packed, err := Append([]byte("before"), hourStartMs, tsMs, values)

@@ -8,7 +8,7 @@ import (
 	"halite/keyschema"
 )
 
-// header is the start of every run, and the timestamps if they are regular.
+// header is the start of every chunk, and the timestamps if they are regular.
 type header struct {
 	first byte
 	count int

@@ -3,7 +3,7 @@ package chunk
 // IntegersTag masks the bits of a column's first byte that the caller of [IntegerEncoder] may use.
 const IntegersTag = scaleMask << scaleShift
 
-// IntegerEncoder encodes a column of integers as runs encode theirs, for formats that store such columns elsewhere.
+// IntegerEncoder encodes a column of integers as chunks encode theirs, for formats that store such columns elsewhere.
 // It keeps its scratch space between columns. It is not for concurrent use; the zero value is ready.
 type IntegerEncoder struct{ column column }
 

@@ -8,7 +8,7 @@ import (
 	"halite/keyschema"
 )
 
-// Row folds the cells of one row's samples family into two columns. Single samples win over runs, and a run or a single
+// Row folds the cells of one row's samples family into two columns. Single samples win over chunks, and a chunk or a single
 // sample wins over one with a lower sequence; of two cells with the same qualifier the one added later wins. Marks say
 // nothing here. The cells may come in any order.
 //
@@ -16,15 +16,15 @@ import (
 type Row struct {
 	hourStartMs int64
 	decoder     Decoder
-	runs        []sequence
-	tsMs        []int64 // of all runs, one after the other
+	chunks      []sequence
+	tsMs        []int64 // of all chunks, one after the other
 	values      []float64
 	singles     []single
 	sorted      columns
 	buffers     [2]columns
 }
 
-// sequence is a decoded run: its samples are tsMs[from:to] of the Row.
+// sequence is a decoded chunk: its samples are tsMs[from:to] of the Row.
 type sequence struct {
 	seq      uint32
 	from, to int
@@ -43,7 +43,7 @@ type columns struct {
 // Reset empties the row; its hour starts at hourStartMs.
 func (r *Row) Reset(hourStartMs int64) {
 	r.hourStartMs = hourStartMs
-	r.runs, r.tsMs, r.values, r.singles = r.runs[:0], r.tsMs[:0], r.values[:0], r.singles[:0]
+	r.chunks, r.tsMs, r.values, r.singles = r.chunks[:0], r.tsMs[:0], r.values[:0], r.singles[:0]
 }
 
 // Add adds a cell; it keeps neither slice. On an error, which wraps [ErrCorrupt] or [keyschema.ErrBadQualifier], the
@@ -66,21 +66,21 @@ func (r *Row) Add(qualifier, value []byte) error {
 	}
 	from := len(r.tsMs)
 	if r.tsMs, r.values, err = r.decoder.Decode(value, r.hourStartMs, r.tsMs, r.values); err != nil {
-		return fmt.Errorf("run %d: %w", q.Seq, err)
+		return fmt.Errorf("chunk %d: %w", q.Seq, err)
 	}
-	r.runs = append(r.runs, sequence{q.Seq, from, len(r.tsMs)})
+	r.chunks = append(r.chunks, sequence{q.Seq, from, len(r.tsMs)})
 	return nil
 }
 
 // Columns returns the row's samples in ascending order of time, one for each timestamp. The slices are valid until
-// the next call of any method. A row of a single run and nothing else costs no more than decoding it.
+// the next call of any method. A row of a single chunk and nothing else costs no more than decoding it.
 func (r *Row) Columns() (tsMs []int64, values []float64) {
-	if len(r.singles) == 0 && len(r.runs) <= 1 {
+	if len(r.singles) == 0 && len(r.chunks) <= 1 {
 		return r.tsMs, r.values
 	}
-	slices.SortStableFunc(r.runs, func(a, b sequence) int { return cmp.Compare(a.seq, b.seq) })
-	parts := make([]columns, 0, len(r.runs)+1)
-	for _, s := range r.runs {
+	slices.SortStableFunc(r.chunks, func(a, b sequence) int { return cmp.Compare(a.seq, b.seq) })
+	parts := make([]columns, 0, len(r.chunks)+1)
+	for _, s := range r.chunks {
 		parts = append(parts, columns{r.tsMs[s.from:s.to], r.values[s.from:s.to]})
 	}
 	if len(r.singles) > 0 {

@@ -37,7 +37,7 @@ func TestRowAgainstMap(t *testing.T) {
 					offer(tsMs[i], int64(seq), values[i])
 				}
 				packed := checkRoundTrip(t, start, tsMs, values)
-				if err := row.Add(keyschema.AppendRunQualifier(nil, seq), packed); err != nil {
+				if err := row.Add(keyschema.AppendChunkQualifier(nil, seq), packed); err != nil {
 					t.Fatal(err)
 				}
 				continue
@@ -79,7 +79,7 @@ func TestRowKeepsWhatItHasOnErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := row.Add(keyschema.AppendRunQualifier(nil, 1), good); err != nil {
+	if err := row.Add(keyschema.AppendChunkQualifier(nil, 1), good); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -89,9 +89,9 @@ func TestRowKeepsWhatItHasOnErrors(t *testing.T) {
 	}{
 		{"unknown kind", []byte("q0000"), good, keyschema.ErrBadQualifier},
 		{"no qualifier", nil, good, keyschema.ErrBadQualifier},
-		{"run cut off", keyschema.AppendRunQualifier(nil, 2), good[:len(good)-1], ErrCorrupt},
+		{"chunk cut off", keyschema.AppendChunkQualifier(nil, 2), good[:len(good)-1], ErrCorrupt},
 		{"sample cut off", keyschema.AppendSampleQualifier(nil, 2), make([]byte, 7), ErrCorrupt},
-		{"run too long", keyschema.AppendRunQualifier(nil, 2), append(slices.Clone(good), 0), ErrCorrupt},
+		{"chunk too long", keyschema.AppendChunkQualifier(nil, 2), append(slices.Clone(good), 0), ErrCorrupt},
 	} {
 		if err := row.Add(c.qualifier, c.value); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", c.name, err)
@@ -105,10 +105,10 @@ func TestRowKeepsWhatItHasOnErrors(t *testing.T) {
 	}
 }
 
-func TestRowOfOneRunAllocatesNothing(t *testing.T) {
+func TestRowOfOneChunkAllocatesNothing(t *testing.T) {
 	h := makeHours(1, mix[1], 1, 240, 0)[0]
 	packed := checkRoundTrip(t, 0, h.tsMs, h.values)
-	qualifier := keyschema.AppendRunQualifier(nil, 9)
+	qualifier := keyschema.AppendChunkQualifier(nil, 9)
 	var row Row
 	if n := testing.AllocsPerRun(20, func() {
 		row.Reset(0)
@@ -130,11 +130,11 @@ func BenchmarkRow(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			qualifiers, packed = append(qualifiers, keyschema.AppendRunQualifier(nil, uint32(i))), append(packed, p)
+			qualifiers, packed = append(qualifiers, keyschema.AppendChunkQualifier(nil, uint32(i))), append(packed, p)
 		}
 		return qualifiers, packed
 	}
-	for name, parts := range map[string]int{"one-run": 1, "four-runs": 4} {
+	for name, parts := range map[string]int{"one-chunk": 1, "four-chunks": 4} {
 		b.Run(name, func(b *testing.B) {
 			qualifiers, packed := cells(parts)
 			var row Row

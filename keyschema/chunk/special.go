@@ -6,7 +6,7 @@ import (
 )
 
 // Values that no column of numbers should hold are listed instead: NaNs, infinities, −0, and values that are no
-// decimals in a run of decimals. The list consists of stretches of equal values:
+// decimals in a chunk of decimals. The list consists of stretches of equal values:
 //
 //	uvarint number of stretches
 //	each: uvarint number of column values since the stretch before, uvarint (length − 1)·8 + code,
@@ -84,7 +84,7 @@ func continues(values []float64, left []int, i int) bool {
 		math.Float64bits(values[left[i]]) == math.Float64bits(values[left[i-1]])
 }
 
-// specials reads a list for a run of n samples into d.stretches, and returns the rest of src and the number of values
+// specials reads a list for a chunk of n samples into d.stretches, and returns the rest of src and the number of values
 // that are listed.
 func (d *Decoder) specials(src []byte, n int) (rest []byte, listed int, err error) {
 	d.stretches = d.stretches[:0]

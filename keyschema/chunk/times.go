@@ -29,7 +29,7 @@ func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byt
 	interval := medianInterval(e.offsets)
 	ok := e.findGrid(interval)
 	if ok {
-		// Jitter puts the median off by a little, which a long run adds up; the slope of the distances shows it.
+		// Jitter puts the median off by a little, which a long chunk adds up; the slope of the distances shows it.
 		if drift := e.drift(); drift != 0 && interval+drift > 0 {
 			interval += drift
 			ok = e.findGrid(interval)
@@ -48,7 +48,7 @@ func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byt
 	return c.append(append(dst, c.kind()))
 }
 
-// medianInterval returns the median of some intervals spread over the run.
+// medianInterval returns the median of some intervals spread over the chunk.
 func medianInterval(offsets []int64) int64 {
 	var sample [31]int64
 	n := len(offsets) - 1

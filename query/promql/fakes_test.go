@@ -127,7 +127,7 @@ func (w *world) store(rng *rand.Rand) {
 				start := keyschema.HourStartMs(hour)
 				value, err := chunk.Append(nil, start, c.tsMs[:packed], c.values[:packed])
 				require.NoError(w.t, err)
-				cell(keyschema.AppendRunQualifier(nil, 1), value)
+				cell(keyschema.AppendChunkQualifier(nil, 1), value)
 			}
 			for i := packed; i < len(c.tsMs); i++ {
 				offset := uint32(c.tsMs[i] - keyschema.HourStartMs(hour))

@@ -82,7 +82,7 @@ func benchRow(
 	}
 	return storage.RowMutation{Key: keyschema.AppendHour(bytes.Clone(s.prefix), hour), Entries: []storage.Entry{{
 		Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour),
-		Qualifier: keyschema.AppendRunQualifier(nil, 1), Value: packed,
+		Qualifier: keyschema.AppendChunkQualifier(nil, 1), Value: packed,
 	}}}
 }
 

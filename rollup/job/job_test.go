@@ -253,7 +253,7 @@ func TestDamagedRowsGetNoState(t *testing.T) {
 	require.NoError(t, r.data.Apply(context.Background(), []storage.RowMutation{{
 		Key: keyschema.AppendHour(bytes.Clone(all[0].prefix), hour), Entries: []storage.Entry{{
 			Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour),
-			Qualifier: keyschema.AppendRunQualifier(nil, 1<<30), Value: []byte("damaged"),
+			Qualifier: keyschema.AppendChunkQualifier(nil, 1<<30), Value: []byte("damaged"),
 		}},
 	}}))
 	r.work(t)

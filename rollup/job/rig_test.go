@@ -179,7 +179,7 @@ func (s *series) rows(t testing.TB, rng *rand.Rand, samples map[int64]float64) [
 			s.seq++
 			packed, err := chunk.Append(nil, keyschema.HourStartMs(hour), tsMs, values)
 			require.NoError(t, err)
-			m.Entries = append(m.Entries, entry(keyschema.AppendRunQualifier(nil, s.seq), packed))
+			m.Entries = append(m.Entries, entry(keyschema.AppendChunkQualifier(nil, s.seq), packed))
 		}
 		muts = append(muts, m)
 	}

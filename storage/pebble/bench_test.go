@@ -16,7 +16,7 @@ const (
 	benchSeries    = 10_000
 	benchFirstHour = 475_008 // the first hour of a day
 	benchHours     = 24
-	benchBytes     = 257 // of a packed run of 240 samples
+	benchBytes     = 257 // of a chunk of 240 samples
 )
 
 func benchPrefix(series int) string {

@@ -15,7 +15,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// bundleCodec is the codec of packed runs.
+// bundleCodec is the codec of chunks.
 func bundleCodec() *pebble.BundleCodec {
 	return &pebble.BundleCodec{Name: chunk.BundleFormat, Append: chunk.AppendBundle,
 		NewSplitter: func() pebble.Splitter { return new(chunk.Splitter) }}

@@ -2,10 +2,8 @@ package pebble
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -113,24 +111,9 @@ func (s *Store) checkCodec(rec *tableRecord) error {
 	case s.opts.Bundle == nil:
 		return fmt.Errorf("%w: table %s has day bundles of codec %q, and none was given to open it with",
 			storage.ErrSchemaMismatch, rec.Name, rec.Bundle)
-	case s.opts.Bundle.Name != rec.Bundle && !slices.Contains(s.opts.Bundle.Former, rec.Bundle):
+	case s.opts.Bundle.Name != rec.Bundle:
 		return fmt.Errorf("%w: table %s has day bundles of codec %q, not %q", storage.ErrSchemaMismatch, rec.Name,
 			rec.Bundle, s.opts.Bundle.Name)
 	}
-	return nil
-}
-
-// takeCodec notes that the table's bundles are of this store's codec from now on, if they were of a former one. No later
-// write becomes durable before the note.
-func (t *Table) takeCodec(ctx context.Context) error {
-	rec := *t.record()
-	if t.store.opts.ReadOnly || rec.Bundle == "" || rec.Bundle == t.store.opts.Bundle.Name {
-		return nil
-	}
-	rec.Bundle = t.store.opts.Bundle.Name
-	if err := t.store.putRecord(ctx, catalogTables, rec.Name, rec); err != nil {
-		return err
-	}
-	t.replaceRecord(rec)
 	return nil
 }

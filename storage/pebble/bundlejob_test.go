@@ -116,21 +116,6 @@ func TestBundleCodecNeeded(t *testing.T) {
 	require.NoError(t, s.Bundle(t.Context()))
 	require.Zero(t, s.BundledDays(), "the day is known to be complete")
 	require.NoError(t, s.Close())
-
-	// A codec that reads the former one's blobs takes the store over.
-	later := opts
-	later.Bundle = bundleCodec()
-	later.Bundle.Name, later.Bundle.Former = "later", []string{chunk.BundleFormat}
-	for range 2 {
-		s, err = pebble.Open(later)
-		require.NoError(t, err)
-		table, err = s.Table(t.Context(), storage.TableData)
-		require.NoError(t, err)
-		wantRows(t, table, rows)
-		require.NoError(t, s.Close())
-		_, err = pebble.Open(opts)
-		require.ErrorIs(t, err, storage.ErrSchemaMismatch)
-	}
 }
 
 // TestBundleSoon bundles an open day when it is asked to, again only once enough has come, and then as a closed day.

@@ -149,9 +149,6 @@ func (s *Store) loadTables() error {
 		if err := t.discoverPartitions(); err != nil {
 			return err
 		}
-		if err := t.takeCodec(context.Background()); err != nil {
-			return err
-		}
 	}
 	return s.loadSplits()
 }

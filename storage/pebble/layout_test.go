@@ -60,7 +60,7 @@ func loadLayout(tb testing.TB, table storage.Table, c layoutCase) (valueBytes in
 			value[0] = 0x84
 			valueBytes += len(value)
 			muts[i] = storage.RowMutation{Key: layoutKey(schema, i, hour), Entries: []storage.Entry{{
-				Family: storage.FamilySamples, Qualifier: keyschema.AppendRunQualifier(nil, uint32(40_000+h)),
+				Family: storage.FamilySamples, Qualifier: keyschema.AppendChunkQualifier(nil, uint32(40_000+h)),
 				TsMs: keyschema.HourCellMs(hour), Value: value}}}
 		}
 		slices.SortFunc(muts, func(a, b storage.RowMutation) int { return bytes.Compare(a.Key, b.Key) })

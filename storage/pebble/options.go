@@ -110,11 +110,8 @@ type Options struct {
 // BundleCodec packs the values of a series' cells of one day, of which the engine knows nothing. Its functions are safe
 // for concurrent use.
 type BundleCodec struct {
-	// Name is stored and must change with the bytes.
+	// Name is stored with each table and must change whenever the bytes change.
 	Name string
-	// Former names codecs whose blobs NewSplitter takes apart as well. A store that has some opens, and is one of Name from
-	// then on.
-	Former []string
 	// Append appends one blob with all values; they may be anything, but are likely of consecutive hours, newest first.
 	Append func(dst []byte, values [][]byte) []byte
 	// NewSplitter returns what makes the values again.

@@ -53,7 +53,7 @@ func put(t testing.TB, table storage.Table, x string, hour int64, seq uint32, ts
 	value, err := chunk.Append(nil, hour*hourMs, tsMs, values)
 	require.NoError(t, err)
 	require.NoError(t, table.Apply(context.Background(), []storage.RowMutation{{Key: rowKey(x, hour), Entries: []storage.Entry{{
-		Kind: storage.SetCell, Family: storage.FamilySamples, Qualifier: keyschema.AppendRunQualifier(nil, seq),
+		Kind: storage.SetCell, Family: storage.FamilySamples, Qualifier: keyschema.AppendChunkQualifier(nil, seq),
 		TsMs: keyschema.HourCellMs(hour), Value: value,
 	}}}}))
 }

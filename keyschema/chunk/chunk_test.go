@@ -168,8 +168,8 @@ func TestAppendRefuses(t *testing.T) {
 	}
 }
 
-// TestDamage cuts runs off everywhere, flips every bit and appends a byte. Each must give an error or samples that a
-// run may hold; nothing may panic.
+// TestDamage cuts chunks off everywhere, flips every bit and appends a byte. Each must give an error or samples that a
+// chunk may hold; nothing may panic.
 func TestDamage(t *testing.T) {
 	r := newRand(t)
 	var d Decoder
