@@ -8,18 +8,18 @@ func storage() Dashboard {
 	b.row("Day chunks", EnginePebble,
 		graph{title: "Days packed", unit: unitShort,
 			about: "Days of a family whose hours were packed into one value per series, since the start.",
-			exprs: one("sum by (instance) (tsdb_pebble_bundle_days_total{@})", "{{instance}}")},
+			exprs: one("sum by (instance) (tsdb_pebble_daychunk_days_total{@})", "{{instance}}")},
 		graph{title: "Bytes saved by packing days", unit: unitBytes,
 			about: "Size of the packed hours before and after packing, since the start.",
 			exprs: []expr{
-				{"sum by (instance) (tsdb_pebble_bundle_bytes_before_total{@})", "before {{instance}}"},
-				{"sum by (instance) (tsdb_pebble_bundle_bytes_after_total{@})", "after {{instance}}"},
+				{"sum by (instance) (tsdb_pebble_daychunk_bytes_before_total{@})", "before {{instance}}"},
+				{"sum by (instance) (tsdb_pebble_daychunk_bytes_after_total{@})", "after {{instance}}"},
 			}},
 		graph{title: "Packing of days", unit: unitPerSec,
 			about: "Cells packed per second, and failures per second. A day that failed is retried later.",
 			exprs: []expr{
-				{"sum by (instance) (rate(tsdb_pebble_bundle_cells_total{@}[@]))", "cells {{instance}}"},
-				{"sum by (instance) (rate(tsdb_pebble_bundle_failures_total{@}[@]))", "failures {{instance}}"},
+				{"sum by (instance) (rate(tsdb_pebble_daychunk_cells_total{@}[@]))", "cells {{instance}}"},
+				{"sum by (instance) (rate(tsdb_pebble_daychunk_failures_total{@}[@]))", "failures {{instance}}"},
 			}},
 	)
 	b.row("Tablets", EnginePebble,

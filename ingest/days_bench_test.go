@@ -27,8 +27,8 @@ func BenchmarkDays(b *testing.B) {
 func benchmarkDays(b *testing.B, count, days int) {
 	const interval = 15 * time.Second
 	c, reg, dir := newClock(), prometheus.NewRegistry(), b.TempDir()
-	store, err := pebble.Open(pebble.Options{Dir: dir + "/tables", Now: c.now, Registerer: reg, Bundle: &pebble.BundleCodec{
-		Name: chunk.BundleFormat, Append: chunk.AppendBundle, NewSplitter: func() pebble.Splitter { return new(chunk.Splitter) },
+	store, err := pebble.Open(pebble.Options{Dir: dir + "/tables", Now: c.now, Registerer: reg, DayChunks: &pebble.DayChunkCodec{
+		Name: chunk.BundleFormat, Append: chunk.AppendBundle, NewDecoder: func() pebble.DayChunkDecoder { return new(chunk.Splitter) },
 	}})
 	require.NoError(b, err)
 	r, err := rigOn(context.Background(), b, vfs.Default, c, store, func(o *Options) {

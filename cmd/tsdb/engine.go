@@ -108,7 +108,7 @@ func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 	store, err := pebble.Open(pebble.Options{
 		Dir: tablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, TabletBytesMax: c.tabletBytes,
 		TabletRowsHot: c.tabletRows, OpenFilesMax: c.openTablesMax, Logger: log, Registerer: r,
-		Bundle: bundleCodec(), Now: c.clock(), AcceptLoss: c.acceptsLoss(), Waiting: c.waiting,
+		DayChunks: dayChunkCodec(), Now: c.clock(), AcceptLoss: c.acceptsLoss(), Waiting: c.waiting,
 		Admit: func(tables storage.Store) (pebble.Admission, error) { return c.checkIdentity(ctx, tables, log) },
 	})
 	if errors.Is(err, storage.ErrLocked) {

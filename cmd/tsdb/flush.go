@@ -13,7 +13,7 @@ func (db *database) Flush(ctx context.Context) error {
 		return err
 	}
 	if store, ok := db.tables.(*pebble.Store); ok {
-		store.BundleSoon()
+		store.WriteDayChunksSoon()
 	}
 	return nil
 }

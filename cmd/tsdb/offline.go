@@ -56,7 +56,7 @@ func openTablesAlone(path string, opts pebble.Options) (storage.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Dir, opts.Bundle, opts.BundleEvery = tablesDir(path), bundleCodec(), -1
+	opts.Dir, opts.DayChunks, opts.DayChunkInterval = tablesDir(path), dayChunkCodec(), -1
 	store, err := pebble.Open(opts)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())

@@ -33,7 +33,7 @@ func rollupCommand(t *testing.T, args ...string) (string, error) {
 // writeHour writes a run to a store that no server has open, past the guard of rollups.
 func writeHour(t *testing.T, path string, hour int64, value float64) {
 	t.Helper()
-	store, err := pebble.Open(pebble.Options{Dir: tablesDir(path), Bundle: bundleCodec(), BundleEvery: -1})
+	store, err := pebble.Open(pebble.Options{Dir: tablesDir(path), DayChunks: dayChunkCodec(), DayChunkInterval: -1})
 	require.NoError(t, err)
 	data, err := store.EnsureTable(context.Background(), storage.DataSchema(30*24*time.Hour))
 	require.NoError(t, err)

@@ -142,7 +142,7 @@ func (v *verification) run(ctx context.Context) error {
 
 // options open the tables; the engine's errors are in the report, so they are not logged.
 func (v *verification) options(readOnly bool) pebble.Options {
-	return pebble.Options{Dir: tablesDir(v.path), Bundle: bundleCodec(), BundleEvery: -1, ReadOnly: readOnly}
+	return pebble.Options{Dir: tablesDir(v.path), DayChunks: dayChunkCodec(), DayChunkInterval: -1, ReadOnly: readOnly}
 }
 
 // files reads all table files.

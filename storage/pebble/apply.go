@@ -240,16 +240,16 @@ func (w *rowWriter) remove(key []byte, familyName string, match func(*cellKey) b
 		days = f.days.load().within(days[:0], fromMs, toMs)
 		for _, day := range days {
 			h := makeHeader(t.id, f.id, day)
-			if w.touch(f, day).bundled.Load() {
-				if err := w.unbundle(it, h, placeRange{place, after}, match); err != nil {
+			if w.touch(f, day).hasDayChunks.Load() {
+				if err := w.removeFromDayChunk(it, h, placeRange{place, after}, match); err != nil {
 					return err
 				}
 			}
 			lower, upper = place.appendSeek(lower[:0], h), after.appendSeek(upper[:0], h)
 			it.SetBounds(lower, upper)
 			for ok := it.First(); ok; ok = it.Next() {
-				if isBundleKey(it.Key(), splitKey(it.Key())) {
-					continue // unbundle has seen to it
+				if isDayChunkKey(it.Key(), splitKey(it.Key())) {
+					continue // removeFromDayChunk has seen to it
 				}
 				c, ok := parseCellKey(it.Key(), t.hourKeys)
 				if !ok {
@@ -376,10 +376,10 @@ func (t *Table) dropRanges(ctx context.Context, what string, rows []placeRange, 
 			if err := b.DeleteRange(r.seekStart(nil, h), r.seekEnd(nil, h), nil); err != nil {
 				return engineError(what, err)
 			}
-			if !state.bundled.Load() {
+			if !state.hasDayChunks.Load() {
 				continue
 			}
-			if err := t.dropBundled(b, h, r); err != nil {
+			if err := t.dropFromDayChunks(b, h, r); err != nil {
 				return engineError(what, err)
 			}
 		}

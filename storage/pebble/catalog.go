@@ -28,16 +28,16 @@ type tableRecord struct {
 	Name     string         `json:"name"`
 	HourKeys bool           `json:"hour_keys"`
 	Families []familyRecord `json:"families"`
-	// Bundle names the codec of the bundles, if there are any, and Bundled the days that may have some.
-	Bundle  string       `json:"bundle,omitempty"`
-	Bundled []bundledDay `json:"bundled,omitempty"`
+	// DayChunkCodec names the codec of the day chunks, if there are any. DayChunkDays are the days that may have some.
+	DayChunkCodec string        `json:"day_chunk_codec,omitempty"`
+	DayChunkDays  []dayChunkDay `json:"day_chunk_days,omitempty"`
 }
 
-// bundledDay is a family and day that may have bundles.
-type bundledDay struct {
+// dayChunkDay is a family and day that may have day chunks.
+type dayChunkDay struct {
 	Family uint8 `json:"f"`
 	Day    int32 `json:"d"`
-	// Complete says that nothing was left beside the bundles when this was written.
+	// Complete says that nothing was left beside the day chunks when this was written.
 	Complete bool `json:"c,omitempty"`
 }
 
@@ -185,13 +185,13 @@ func (t *Table) discoverPartitions() error {
 	if err != nil {
 		return err
 	}
-	for _, b := range t.record().Bundled {
+	for _, b := range t.record().DayChunkDays {
 		i := slices.IndexFunc(t.families, func(f *family) bool { return f.id == b.Family })
 		if i < 0 {
 			continue
 		}
 		if state := t.families[i].days.load().state(b.Day); state != nil {
-			state.bundled.Store(true)
+			state.hasDayChunks.Store(true)
 			state.complete = b.Complete
 		}
 	}

@@ -59,21 +59,21 @@ type crashRun struct {
 	rng *rand.Rand
 	ctx context.Context
 
-	mu      sync.Mutex // the store's goroutines take the clone
-	cutRNG  *rand.Rand // for the clone only
-	fs      *vfs.MemFS
-	links   sync.RWMutex // see linkFS
-	armed   bool
-	cutAt   int // the operation before which the power goes
-	ops     int
-	clone   *vfs.MemFS
-	floor   [crashRows]int // version that the clone must have at least
-	durable [crashRows]int // version of each row that must survive
-	applied [crashRows]int // version of each row that some completed call has written
-	issued  [crashRows]int // version of each row that some call may have written
-	tables  bool           // EnsureTable has returned
-	deletes map[[2]int]bool
-	bundled bool // all cells end their hours, and days are bundled
+	mu        sync.Mutex // the store's goroutines take the clone
+	cutRNG    *rand.Rand // for the clone only
+	fs        *vfs.MemFS
+	links     sync.RWMutex // see linkFS
+	armed     bool
+	cutAt     int // the operation before which the power goes
+	ops       int
+	clone     *vfs.MemFS
+	floor     [crashRows]int // version that the clone must have at least
+	durable   [crashRows]int // version of each row that must survive
+	applied   [crashRows]int // version of each row that some completed call has written
+	issued    [crashRows]int // version of each row that some call may have written
+	tables    bool           // EnsureTable has returned
+	deletes   map[[2]int]bool
+	dayChunks bool // all cells end their hours, and days are packed
 }
 
 // linkFS keeps clones and links apart. MemFS.Link takes its lock twice for reading, and a clone that wants it for
@@ -91,7 +91,7 @@ func (fs linkFS) Link(oldname, newname string) error {
 
 func runCrash(t *testing.T, seed uint64) {
 	c := &crashRun{T: t, rng: rand.New(rand.NewPCG(seed, 1)), cutRNG: rand.New(rand.NewPCG(seed, 3)),
-		ctx: t.Context(), fs: vfs.NewCrashableMem(), deletes: map[[2]int]bool{}, bundled: seed%2 == 0}
+		ctx: t.Context(), fs: vfs.NewCrashableMem(), deletes: map[[2]int]bool{}, dayChunks: seed%2 == 0}
 	for range crashRounds {
 		c.round(seed)
 		if t.Failed() {
@@ -136,7 +136,7 @@ func (c *crashRun) round(seed uint64) {
 	c.mu.Unlock()
 	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: errorfs.Wrap(linkFS{c.fs, &c.links}, c),
 		MemtableBytes: 64 << 10,
-		CacheBytes:    1 << 20, Bundle: bundleCodec(), BundleEvery: -1})
+		CacheBytes:    1 << 20, DayChunks: dayChunkCodec(), DayChunkInterval: -1})
 	require.NoError(c, err, "seed %d", seed)
 	c.write(s, seed)
 	c.mu.Lock()
@@ -165,8 +165,8 @@ func (c *crashRun) write(s *pebble.Store, seed uint64) {
 	c.mu.Unlock()
 	for step := 0; step < 300 && c.running(); step++ {
 		switch n := c.rng.IntN(20); {
-		case c.bundled && n < 3:
-			require.Zero(c, s.BundleAll(c.ctx))
+		case c.dayChunks && n < 3:
+			require.Zero(c, s.WriteAllDayChunks(c.ctx))
 		case n < 12:
 			c.change(table, false)
 		case n < 17:
@@ -196,22 +196,22 @@ func (c *crashRun) settle(versions [crashRows]int) {
 
 const crashHour = 475_000
 
-// crashKey returns the key of a row. With bundles six rows are hours of one series, and of one day or two.
+// crashKey returns the key of a row. With day chunks six rows are hours of one series, and of one day or two.
 func (c *crashRun) crashKey(row int) []byte {
 	series := row
-	if c.bundled {
+	if c.dayChunks {
 		series = row % 4
 	}
 	return fmt.Appendf(nil, "m#%02d#row=%d#%07d", row%4, series, 9_999_999-crashHour+row)
 }
 
-// crashEntries is version v of a row: four cells in two families and, without bundles, two days, all of the same
+// crashEntries is version v of a row: four cells in two families and, without day chunks, two days, all of the same
 // content.
 func (c *crashRun) crashEntries(row, version int) []storage.Entry {
 	endMs := int64(crashHour-row+1)*3_600_000 - 1
 	value := fmt.Appendf(nil, "%d:%d:%01000d", row, version, version)
 	otherMs := endMs - 20*24*3_600_000
-	if c.bundled {
+	if c.dayChunks {
 		otherMs = endMs
 	}
 	return []storage.Entry{
@@ -266,7 +266,7 @@ func (c *crashRun) change(table storage.Table, load bool) {
 // verify opens the clone and checks every row: whole, no older than what was durable, no newer than what was issued.
 func (c *crashRun) verify(issued [crashRows]int, seed uint64) {
 	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: c.fs, MemtableBytes: 64 << 10,
-		CacheBytes: 1 << 20, Bundle: bundleCodec(), BundleEvery: -1})
+		CacheBytes: 1 << 20, DayChunks: dayChunkCodec(), DayChunkInterval: -1})
 	require.NoError(c, err, "seed %d: a store must always open", seed)
 	defer func() { require.NoError(c, s.Close()) }()
 	table, err := s.Table(c.ctx, storage.TableData)

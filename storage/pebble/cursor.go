@@ -25,8 +25,8 @@ type cursor struct {
 	split int
 	seek  []byte // scratch
 	bound []byte // scratch
-	// bundles is nil in partitions that have none.
-	bundles *bundleCursor
+	// day chunks is nil in partitions that have none.
+	dayChunks *dayChunkCursor
 }
 
 // count returns the number of ranges to read.
@@ -60,7 +60,7 @@ func (c *cursor) open() error {
 
 // seekStart appends the key from which to read a range.
 func (c *cursor) seekStart(dst []byte, r *placeRange) []byte {
-	if c.bundles != nil {
+	if c.dayChunks != nil {
 		return r.seekPrefix(dst, c.h)
 	}
 	return r.seekStart(dst, c.h)
@@ -68,8 +68,8 @@ func (c *cursor) seekStart(dst []byte, r *placeRange) []byte {
 
 // next moves by one cell.
 func (c *cursor) next() error {
-	if c.bundles != nil {
-		return c.bundles.next(c)
+	if c.dayChunks != nil {
+		return c.dayChunks.next(c)
 	}
 	return c.settle(c.step())
 }
@@ -84,8 +84,8 @@ func (c *cursor) step() bool {
 
 // settle takes the cell under the iterator, or seeks to the next range that has one.
 func (c *cursor) settle(ok bool) error {
-	if c.bundles != nil {
-		return c.bundles.settle(c, ok)
+	if c.dayChunks != nil {
+		return c.dayChunks.settle(c, ok)
 	}
 	for ok {
 		if err := c.take(); err != nil {
@@ -130,7 +130,7 @@ func (c *cursor) take() error {
 // address returns qualifier and time of the cell; ok is false if its key is damaged. They are valid until the cursor
 // moves.
 func (c *cursor) address() (qualifier []byte, tsMs int64, ok bool) {
-	if b := c.bundles; b != nil && b.current {
+	if b := c.dayChunks; b != nil && b.current {
 		return b.open.qualifier(b.i), hourEndMs(hourOf(c.place[len(c.place)-hourBytes:])), true
 	}
 	k, ok := parseCellKey(c.key, c.hourKeys)
@@ -139,7 +139,7 @@ func (c *cursor) address() (qualifier []byte, tsMs int64, ok bool) {
 
 // appendValue appends the value of the cell.
 func (c *cursor) appendValue(dst []byte, kind storage.FamilyKind) ([]byte, error) {
-	if b := c.bundles; b != nil && b.current {
+	if b := c.dayChunks; b != nil && b.current {
 		return b.open.appendValue(dst, b.i)
 	}
 	value, err := c.it.ValueAndErr()

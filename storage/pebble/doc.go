@@ -5,10 +5,10 @@
 // whole files, and a read of one family and day walks one sorted run of keys. FORMAT.md draws the keys. Reads put rows
 // together again by merging the partitions that the filter admits.
 //
-// Once a day is closed, a background job packs the hours of each series and day into one bundle (Options.Bundle): a
-// physical matter only, rows and cells stay what they are. Reads merge bundles with cells that came late; a change of
-// a bundled row rewrites its bundle in the row's own batch. All hours of a series share a row lock for that. A swap of
-// bundled files excludes writers of the table while it lasts; reads never wait for it unless they look into that day.
+// Once a day is closed, a background job packs the hours of each series and day into one day chunk (Options.DayChunks): a
+// physical matter only, rows and cells stay what they are. Reads merge day chunks with cells that came late; a change of
+// a packed row rewrites its day chunk in the row's own batch. All hours of a series share a row lock for that. A swap of
+// packed files excludes writers of the table while it lasts; reads never wait for it unless they look into that day.
 //
 // Durability: there is no write-ahead log here. What Apply wrote survives power loss once Store.Sync has returned;
 // what Load wrote is durable when it returns; EnsureTable is durable when it returns. The caller owns the log.

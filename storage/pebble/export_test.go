@@ -2,14 +2,14 @@ package pebble
 
 import "context"
 
-// BundleAll bundles all days, closed or not, complete or not and returns how many have failed so far.
-func (s *Store) BundleAll(ctx context.Context) uint64 {
-	s.bundleDays(ctx, 0, func(*Table, *family, *dayState) bool { return true })
-	return s.bundled.failures.Load()
+// WriteAllDayChunks packs all days, closed or not, complete or not and returns how many have failed so far.
+func (s *Store) WriteAllDayChunks(ctx context.Context) uint64 {
+	s.writeDayChunksOf(ctx, 0, func(*Table, *family, *dayState) bool { return true })
+	return s.dayChunkFigures.failures.Load()
 }
 
-// BundledDays returns how many days were bundled.
-func (s *Store) BundledDays() uint64 { return s.bundled.days.Load() }
+// DayChunksWritten returns how many days were packed.
+func (s *Store) DayChunksWritten() uint64 { return s.dayChunkFigures.days.Load() }
 
-// BundledCells returns how many cells have gone into bundles.
-func (s *Store) BundledCells() uint64 { return s.bundled.cells.Load() }
+// DayChunkCells returns how many cells have gone into day chunks.
+func (s *Store) DayChunkCells() uint64 { return s.dayChunkFigures.cells.Load() }

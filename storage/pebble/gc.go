@@ -30,7 +30,7 @@ func (s *Store) CollectGarbage(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	s.bundleDue(ctx, 0)
+	s.writeDueDayChunks(ctx, 0)
 	return s.checkTablets(ctx)
 }
 
@@ -138,7 +138,7 @@ func (t *Table) sweepRows(ctx context.Context, f *family, rows storage.RowSet) e
 	defer w.close()
 	for it.Next() {
 		for _, c := range it.Row().Cells {
-			if w.touch(f, dayOf(c.TsMs)).bundled.Load() {
+			if w.touch(f, dayOf(c.TsMs)).hasDayChunks.Load() {
 				if err := w.removeCell(f, it.Row().Key, &c); err != nil {
 					return engineError("delete garbage", err)
 				}

@@ -38,10 +38,10 @@ const (
 	kindClock suffixKind = 1
 	// kindHourEnd has none: the cell carries the last millisecond of its row's hour.
 	kindHourEnd suffixKind = 2
-	// kindBundle is all there is of a bundle's suffix: it sorts before all cells of its prefix.
-	kindBundle suffixKind = 3
+	// kindDayChunk is all there is of a day chunk's suffix: it sorts before all cells of its prefix.
+	kindDayChunk suffixKind = 3
 
-	bundleSuffix = trailerShort<<2 | byte(kindBundle)
+	dayChunkSuffix = trailerShort<<2 | byte(kindDayChunk)
 )
 
 // header is the first part of a physical key: table, family and day, newest day first.
@@ -267,7 +267,7 @@ func makeRowBound(arena []byte, hourKeys bool, key []byte) (rowBound, []byte) {
 func rowBoundBytesMax(keyBytes int) int { return keyBytes + 1 + hourBytes }
 
 // appendSeek appends the physical key that sorts at the bound, before all its cells; at the first hour of all, before
-// the bundle of the row's prefix as well.
+// the day chunk of the row's prefix as well.
 func (b rowBound) appendSeek(dst []byte, h header) []byte {
 	if b.hour && hourOf(b.place[len(b.place)-hourBytes:]) == 0 {
 		return b.appendPrefixSeek(dst, h)
@@ -279,7 +279,7 @@ func (b rowBound) appendSeek(dst []byte, h header) []byte {
 	return dst
 }
 
-// appendPrefixSeek appends the physical key that sorts before all cells of the bound's prefix, and before its bundle.
+// appendPrefixSeek appends the physical key that sorts before all cells of the bound's prefix, and before its day chunk.
 func (b rowBound) appendPrefixSeek(dst []byte, h header) []byte {
 	return append(append(dst, h[:]...), b.prefix()...)
 }
@@ -292,14 +292,14 @@ func (b rowBound) prefix() []byte {
 	return b.place
 }
 
-// appendBundleKey appends the physical key of the bundle of a prefix, which ends with the sentinel.
-func appendBundleKey(dst []byte, h header, prefix []byte) []byte {
-	return append(append(append(dst, h[:]...), prefix...), bundleSuffix)
+// appendDayChunkKey appends the physical key of the day chunk of a prefix, which ends with the sentinel.
+func appendDayChunkKey(dst []byte, h header, prefix []byte) []byte {
+	return append(append(append(dst, h[:]...), prefix...), dayChunkSuffix)
 }
 
-// isBundleKey tells whether a key with that Split is a bundle's.
-func isBundleKey(key []byte, split int) bool {
-	return len(key) == split+1 && key[split] == bundleSuffix && split > headerBytes+1
+// isDayChunkKey tells whether a key with that Split is a day chunk's.
+func isDayChunkKey(key []byte, split int) bool {
+	return len(key) == split+1 && key[split] == dayChunkSuffix && split > headerBytes+1
 }
 
 // appendPartitionStart appends the bound below all keys of a partition; with h.next() it is the bound above.

@@ -331,15 +331,15 @@ func TestMerger(t *testing.T) {
 	require.ErrorIs(t, v.MergeNewer(operand(storage.MaxInt64, 1)), storage.ErrCorrupt)
 }
 
-// TestBundleKey holds FORMAT.md's example of a bundle's key.
-func TestBundleKey(t *testing.T) {
+// TestDayChunkKey holds FORMAT.md's example of a day chunk's key.
+func TestDayChunkKey(t *testing.T) {
 	h := makeHeader(1, 2, 474_792/24)
 	prefix := []byte("cpu#03#host=a#\x00")
-	key := appendBundleKey(nil, h, prefix)
+	key := appendDayChunkKey(nil, h, prefix)
 	require.Equal(t, "\x00\x01\x02\xff\xb2\xb8cpu#03#host=a#\x00\x07", string(key))
-	require.True(t, isBundleKey(key, splitKey(key)))
+	require.True(t, isDayChunkKey(key, splitKey(key)))
 	cell := appendCellKey(nil, h, true, []byte("cpu#03#host=a#9525207"), []byte{1, 0, 0, 0, 0}, hourEndMs(9_525_207))
-	require.False(t, isBundleKey(cell, splitKey(cell)))
+	require.False(t, isDayChunkKey(cell, splitKey(cell)))
 	require.Equal(t, -1, compareKeys(key, cell))
 	before := append(append([]byte(nil), h[:]...), prefix...)
 	require.Equal(t, -1, compareKeys(before, key))

@@ -208,15 +208,15 @@ func (w *loadWriter) removeAll() {
 	}
 }
 
-// loadWriterOptions are the tree's own for its last level: bundled days go there at once, and loads rest where they land
-// until their day is bundled. Compressing thoroughly costs a hundredth of the CPU of ingesting what is loaded.
+// loadWriterOptions are the tree's own for its last level: packed days go there at once, and loads rest where they land
+// until their day is packed. Compressing thoroughly costs a hundredth of the CPU of ingesting what is loaded.
 func loadWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions {
 	o := to.MakeWriterOptions(len(to.Levels)-1, db.TableFormat())
 	o.DisableValueBlocks = true
 	return o
 }
 
-// thoroughOptions compress at another level. Bundles cost a hundredth of the CPU of ingesting what is bundled: keys are a
+// thoroughOptions compress at another level. Day chunks cost a hundredth of the CPU of ingesting what is packed: keys are a
 // fortieth to a tenth of the bytes of a day, and series that are equal cost next to nothing beside each other. Of what is
 // loaded once for all there is little.
 func thoroughOptions(o sstable.WriterOptions, level uint8) sstable.WriterOptions {

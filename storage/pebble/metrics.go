@@ -97,7 +97,7 @@ func newCollector(s *Store) *collector {
 	c := &collector{s: s}
 	c.describeTree()
 	c.describeHealth()
-	c.describeBundles()
+	c.describeDayChunks()
 	c.describeLevels()
 	return c
 }
@@ -162,20 +162,20 @@ func (c *collector) describeHealth() {
 		})
 }
 
-func (c *collector) describeBundles() {
-	add := func(name, help string, figure func(*bundleFigures) float64) {
-		c.add("bundle_"+name, help, prometheus.CounterValue,
-			func(_ *pebble.Metrics, s *Store) float64 { return figure(&s.bundled) })
+func (c *collector) describeDayChunks() {
+	add := func(name, help string, figure func(*dayChunkFigures) float64) {
+		c.add("daychunk_"+name, help, prometheus.CounterValue,
+			func(_ *pebble.Metrics, s *Store) float64 { return figure(&s.dayChunkFigures) })
 	}
-	add("days_total", "Days of a family that were bundled.", func(b *bundleFigures) float64 { return float64(b.days.Load()) })
-	add("cells_total", "Cells that went into bundles.", func(b *bundleFigures) float64 { return float64(b.cells.Load()) })
-	add("bytes_before_total", "Size of what was bundled.",
-		func(b *bundleFigures) float64 { return float64(b.bytesBefore.Load()) })
-	add("bytes_after_total", "Size of the files with bundles.",
-		func(b *bundleFigures) float64 { return float64(b.bytesAfter.Load()) })
-	add("seconds_total", "Time spent bundling.", func(b *bundleFigures) float64 { return float64(b.nanos.Load()) / 1e9 })
-	add("failures_total", "Days that could not be bundled; they are tried again.",
-		func(b *bundleFigures) float64 { return float64(b.failures.Load()) })
+	add("days_total", "Days of a family that were packed.", func(b *dayChunkFigures) float64 { return float64(b.days.Load()) })
+	add("cells_total", "Cells that went into day chunks.", func(b *dayChunkFigures) float64 { return float64(b.cells.Load()) })
+	add("bytes_before_total", "Size of what was packed.",
+		func(b *dayChunkFigures) float64 { return float64(b.bytesBefore.Load()) })
+	add("bytes_after_total", "Size of the files with day chunks.",
+		func(b *dayChunkFigures) float64 { return float64(b.bytesAfter.Load()) })
+	add("seconds_total", "Time spent packing days.", func(b *dayChunkFigures) float64 { return float64(b.nanos.Load()) / 1e9 })
+	add("failures_total", "Days that could not be packed; they are tried again.",
+		func(b *dayChunkFigures) float64 { return float64(b.failures.Load()) })
 }
 
 func (c *collector) describeLevels() {

@@ -81,7 +81,7 @@ func openFS(opts Options, h *health) (*Store, error) {
 }
 
 func openLocked(opts Options, h *health, lock io.Closer) (*Store, error) {
-	s := &Store{opts: opts, lock: lock, health: h, tables: map[string]*Table{}, bundleWake: make(chan struct{}, 1),
+	s := &Store{opts: opts, lock: lock, health: h, tables: map[string]*Table{}, dayChunkWake: make(chan struct{}, 1),
 		watch: &manifestWatch{}}
 	cache := pebble.NewCache(opts.CacheBytes)
 	defer cache.Unref()
@@ -92,12 +92,12 @@ func openLocked(opts Options, h *health, lock io.Closer) (*Store, error) {
 	}
 	s.loadOptions = loadWriterOptions(s.db, to)
 	s.onceOptions = thoroughOptions(s.loadOptions, zstdLevelOnce)
-	s.bundleOptions = thoroughOptions(s.loadOptions, zstdLevelThorough)
+	s.dayChunkOptions = thoroughOptions(s.loadOptions, zstdLevelThorough)
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(err, s.db.Close())
 	}
 	s.logLosses()
-	s.startBundling()
+	s.startDayChunks()
 	return s, nil
 }
 

@@ -16,39 +16,39 @@ import (
 
 // Defaults of Options, for a machine with two cores and a few gigabytes of memory.
 const (
-	CacheBytesDefault     = 128 << 20
-	MemtableBytesDefault  = 64 << 20
-	TabletBytesDefault    = 1 << 30
-	TabletRowsHotDefault  = 64 << 20
-	StallWaitDefault      = 5 * time.Second
-	memtableBytesMin      = 64 << 10
-	tabletBytesMin        = 4 << 10
-	BundleAfterDefault    = time.Hour
-	BundleQuietDefault    = 30 * time.Second
-	BundleEveryDefault    = 15 * time.Second
-	BundleLateDefault     = 10 // percent
-	BundleSpanDefault     = 64 << 20
-	compactionsMaxDefault = 2
-	loadFileBytesMax      = 128 << 20
-	applyBatchBytesMax    = 4 << 20
-	backgroundBackoff     = 100 * time.Millisecond
-	logIntervalMin        = 10 * time.Second
-	diskSlowAfter         = 5 * time.Second
-	l0StopWritesSublevels = 24
-	l0CompactionSublevels = 12
-	memtablesQueuedMax    = 4
-	blockBytes            = 32 << 10
-	blockBytesLast        = 64 << 10 // fewer first keys and index entries
-	keyBundleRows         = 64       // rows whose keys share one stored start
-	reductionPercentMin   = 1        // below it a block is not compressed
-	zstdLevelThorough     = 7
-	zstdLevelOnce         = 19 // of what is loaded once for all
-	bloomBitsPerKey       = 10
-	levelBaseBytes        = 128 << 20
-	tableFileBytesL0      = 4 << 20
-	manifestFileBytesMax  = 64 << 10 // then a new one begins, unless it would be half as large
-	compactionsMaxAllowed = 64
-	formatVersion         = pebble.FormatValueSeparation
+	CacheBytesDefault       = 128 << 20
+	MemtableBytesDefault    = 64 << 20
+	TabletBytesDefault      = 1 << 30
+	TabletRowsHotDefault    = 64 << 20
+	StallWaitDefault        = 5 * time.Second
+	memtableBytesMin        = 64 << 10
+	tabletBytesMin          = 4 << 10
+	DayChunkAfterDefault    = time.Hour
+	DayChunkQuietDefault    = 30 * time.Second
+	DayChunkIntervalDefault = 15 * time.Second
+	DayChunkLateDefault     = 10 // percent
+	DayChunkSpanDefault     = 64 << 20
+	compactionsMaxDefault   = 2
+	loadFileBytesMax        = 128 << 20
+	applyBatchBytesMax      = 4 << 20
+	backgroundBackoff       = 100 * time.Millisecond
+	logIntervalMin          = 10 * time.Second
+	diskSlowAfter           = 5 * time.Second
+	l0StopWritesSublevels   = 24
+	l0CompactionSublevels   = 12
+	memtablesQueuedMax      = 4
+	blockBytes              = 32 << 10
+	blockBytesLast          = 64 << 10 // fewer first keys and index entries
+	keyBundleRows           = 64       // rows whose keys share one stored start
+	reductionPercentMin     = 1        // below it a block is not compressed
+	zstdLevelThorough       = 7
+	zstdLevelOnce           = 19 // of what is loaded once for all
+	bloomBitsPerKey         = 10
+	levelBaseBytes          = 128 << 20
+	tableFileBytesL0        = 4 << 20
+	manifestFileBytesMax    = 64 << 10 // then a new one begins, unless it would be half as large
+	compactionsMaxAllowed   = 64
+	formatVersion           = pebble.FormatValueSeparation
 )
 
 // Options configure Open. Only Dir is required.
@@ -81,21 +81,21 @@ type Options struct {
 	TabletRowsHot int64
 	// StallWait is how long a write waits for room before it fails with storage.ErrUnavailable; 0 is StallWaitDefault.
 	StallWait time.Duration
-	// Bundle packs the hours of a series and day into one value once the day is closed; nil keeps them apart. A store
-	// with bundles opens only with the codec of the same name.
-	Bundle *BundleCodec
-	// BundleAfter is how long after its end a day may be bundled; 0 is BundleAfterDefault.
-	BundleAfter time.Duration
-	// BundleQuiet is how long a day must not have been written to before it is bundled; 0 is BundleQuietDefault.
-	BundleQuiet time.Duration
-	// BundleEvery is the time between two looks for days to bundle; 0 is BundleEveryDefault, negative values leave it to
+	// DayChunks packs the hours of a series and day into one value once the day is closed; nil keeps them apart. A store
+	// with day chunks opens only with the codec of the same name.
+	DayChunks *DayChunkCodec
+	// DayChunkAfter is how long after its end a day may be packed; 0 is DayChunkAfterDefault.
+	DayChunkAfter time.Duration
+	// DayChunkQuiet is how long a day must not have been written to before it is packed; 0 is DayChunkQuietDefault.
+	DayChunkQuiet time.Duration
+	// DayChunkInterval is the time between two looks for days to pack; 0 is DayChunkIntervalDefault, negative values leave it to
 	// CollectGarbage.
-	BundleEvery time.Duration
-	// BundleLatePercent is how much must have come late to a bundled day, in percent of its size, for it to be bundled
-	// once more; 0 is BundleLateDefault.
-	BundleLatePercent int
-	// BundleSpanBytes is about how much of a day is rewritten and swapped at once; 0 is BundleSpanDefault.
-	BundleSpanBytes int64
+	DayChunkInterval time.Duration
+	// DayChunkLatePercent is how much must have come late to a packed day, in percent of its size, for it to be packed
+	// once more; 0 is DayChunkLateDefault.
+	DayChunkLatePercent int
+	// DayChunkSpanBytes is about how much of a day is rewritten and swapped at once; 0 is DayChunkSpanDefault.
+	DayChunkSpanBytes int64
 	// Now is the clock for GC policies; nil is time.Now.
 	Now func() time.Time
 	// Waiting, if set, is called with the error when the manifest begins to wait for disk space, descriptors or memory, also
@@ -107,19 +107,19 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// BundleCodec packs the values of a series' cells of one day, of which the engine knows nothing. Its functions are safe
+// DayChunkCodec packs the values of a series' cells of one day, of which the engine knows nothing. Its functions are safe
 // for concurrent use.
-type BundleCodec struct {
+type DayChunkCodec struct {
 	// Name is stored with each table and must change whenever the bytes change.
 	Name string
 	// Append appends one blob with all values; they may be anything, but are likely of consecutive hours, newest first.
 	Append func(dst []byte, values [][]byte) []byte
-	// NewSplitter returns what makes the values again.
-	NewSplitter func() Splitter
+	// NewDecoder returns what makes the values again.
+	NewDecoder func() DayChunkDecoder
 }
 
-// Splitter takes blobs of a BundleCodec apart, one after the other. It belongs to one goroutine.
-type Splitter interface {
+// DayChunkDecoder takes blobs of a DayChunkCodec apart, one after the other. It belongs to one goroutine.
+type DayChunkDecoder interface {
 	// Open takes a blob of so many values, and keeps it until the next call. It fails for bytes that Append did not make,
 	// or gives values that it might have been given.
 	Open(blob []byte, count int) error
@@ -148,11 +148,11 @@ func (o *Options) Validate() error {
 	if o.TabletRowsHot < 0 || o.StallWait < 0 {
 		errs = append(errs, errors.New("TabletRowsHot or StallWait is negative"))
 	}
-	if o.BundleAfter < 0 || o.BundleQuiet < 0 || o.BundleLatePercent < 0 || o.BundleSpanBytes < 0 {
-		errs = append(errs, errors.New("BundleAfter, BundleQuiet, BundleLatePercent or BundleSpanBytes is negative"))
+	if o.DayChunkAfter < 0 || o.DayChunkQuiet < 0 || o.DayChunkLatePercent < 0 || o.DayChunkSpanBytes < 0 {
+		errs = append(errs, errors.New("DayChunkAfter, DayChunkQuiet, DayChunkLatePercent or DayChunkSpanBytes is negative"))
 	}
-	if c := o.Bundle; c != nil && (c.Name == "" || c.Append == nil || c.NewSplitter == nil) {
-		errs = append(errs, errors.New("Bundle lacks a name or a function"))
+	if c := o.DayChunks; c != nil && (c.Name == "" || c.Append == nil || c.NewDecoder == nil) {
+		errs = append(errs, errors.New("DayChunks lacks a name or a function"))
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("storage options: %w", errors.Join(errs...))
@@ -168,11 +168,11 @@ func (o Options) withDefaults() Options {
 	o.TabletBytesMax = cmp.Or(o.TabletBytesMax, TabletBytesDefault)
 	o.TabletRowsHot = cmp.Or(o.TabletRowsHot, TabletRowsHotDefault)
 	o.StallWait = cmp.Or(o.StallWait, StallWaitDefault)
-	o.BundleAfter = cmp.Or(o.BundleAfter, BundleAfterDefault)
-	o.BundleQuiet = cmp.Or(o.BundleQuiet, BundleQuietDefault)
-	o.BundleEvery = cmp.Or(o.BundleEvery, BundleEveryDefault)
-	o.BundleLatePercent = cmp.Or(o.BundleLatePercent, BundleLateDefault)
-	o.BundleSpanBytes = cmp.Or(o.BundleSpanBytes, BundleSpanDefault)
+	o.DayChunkAfter = cmp.Or(o.DayChunkAfter, DayChunkAfterDefault)
+	o.DayChunkQuiet = cmp.Or(o.DayChunkQuiet, DayChunkQuietDefault)
+	o.DayChunkInterval = cmp.Or(o.DayChunkInterval, DayChunkIntervalDefault)
+	o.DayChunkLatePercent = cmp.Or(o.DayChunkLatePercent, DayChunkLateDefault)
+	o.DayChunkSpanBytes = cmp.Or(o.DayChunkSpanBytes, DayChunkSpanDefault)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

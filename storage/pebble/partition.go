@@ -29,8 +29,8 @@ type family struct {
 type daySet struct {
 	days atomic.Pointer[dayList]
 	mu   sync.Mutex // held while replacing days
-	// bundledOnce has the days that left the set with bundles. A read that began before may meet them still.
-	bundledOnce map[int32]bool
+	// dayChunksOnce has the days that left the set with day chunks. A read that began before may meet them still.
+	dayChunksOnce map[int32]bool
 }
 
 // dayList never changes once it is in force.
@@ -42,16 +42,16 @@ type dayList struct {
 // dayState is what the process knows of a partition beyond its cells.
 type dayState struct {
 	day int32
-	// bundled says that there may be bundles. It is stored before the first one comes, and not reset.
-	bundled atomic.Bool
+	// packed says that there may be day chunks. It is stored before the first one comes, and not reset.
+	hasDayChunks atomic.Bool
 	// writes counts changes, each before it is visible; who holds all stripe locks sees it settled.
 	writes atomic.Uint64
 	// wroteMs is about when the last change was, by Options.Now; 0 is before the store was opened.
 	wroteMs atomic.Int64
-	// lateBytes counts what was written since the partition was bundled.
+	// lateBytes counts what was written since the partition was packed.
 	lateBytes atomic.Int64
-	// complete says that all was bundled once, but for lateBytes; failedTimes and failedMs tell of tries in vain since
-	// then. They belong to Store.bundleMu.
+	// complete says that all was packed once, but for lateBytes; failedTimes and failedMs tell of tries in vain since
+	// then. They belong to Store.dayChunkMu.
 	complete    bool
 	failedTimes int
 	failedMs    int64
@@ -93,7 +93,7 @@ func (s *daySet) add(day int32) *dayState {
 		return old.states[at]
 	}
 	state := &dayState{day: day}
-	state.bundled.Store(s.bundledOnce[day])
+	state.hasDayChunks.Store(s.dayChunksOnce[day])
 	s.days.Store(&dayList{slices.Insert(slices.Clone(old.days), at, day), slices.Insert(slices.Clone(old.states), at, state)})
 	return state
 }
@@ -106,11 +106,11 @@ func (s *daySet) remove(gone []int32) {
 	for _, state := range s.load().states {
 		if !slices.Contains(gone, state.day) {
 			list.days, list.states = append(list.days, state.day), append(list.states, state)
-		} else if state.bundled.Load() {
-			if s.bundledOnce == nil {
-				s.bundledOnce = map[int32]bool{}
+		} else if state.hasDayChunks.Load() {
+			if s.dayChunksOnce == nil {
+				s.dayChunksOnce = map[int32]bool{}
 			}
-			s.bundledOnce[state.day] = true
+			s.dayChunksOnce[state.day] = true
 		}
 	}
 	s.days.Store(list)

@@ -65,7 +65,7 @@ func (r *placeRange) seekStart(dst []byte, h header) []byte {
 	return r.start.appendSeek(dst, h)
 }
 
-// seekPrefix appends the physical key before all that the range's first prefix has in a partition, bundle included.
+// seekPrefix appends the physical key before all that the range's first prefix has in a partition, day chunk included.
 func (r *placeRange) seekPrefix(dst []byte, h header) []byte {
 	if len(r.start.place) == 0 {
 		return appendPartitionStart(dst, h)

@@ -138,7 +138,7 @@ func (it *rowIter) makeCursors(ranges []placeRange) {
 					continue
 				}
 			}
-			c.bundles = it.t.store.bundleCursor(list.state(day))
+			c.dayChunks = it.t.store.dayChunkCursor(list.state(day))
 			it.cursors = append(it.cursors, c)
 		}
 	}
@@ -347,9 +347,9 @@ func (it *rowIter) Close() error {
 			err = cmp.Or(err, c.it.Close())
 			c.it = nil
 		}
-		if c.bundles != nil {
-			err = cmp.Or(err, it.t.store.release(c.bundles))
-			c.bundles = nil
+		if c.dayChunks != nil {
+			err = cmp.Or(err, it.t.store.release(c.dayChunks))
+			c.dayChunks = nil
 		}
 	}
 	it.load.flush()

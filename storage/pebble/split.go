@@ -243,10 +243,10 @@ func (ts *tablets) storedKeys(tb *tablet) ([]weightedKey, error) {
 	return keys, nil
 }
 
-// rowKeyOf returns the key of the row that a physical key belongs to, of a bundle the first one it may have; nil for
+// rowKeyOf returns the key of the row that a physical key belongs to, of a day chunk the first one it may have; nil for
 // what is neither.
 func (t *Table) rowKeyOf(user []byte) []byte {
-	if split := splitKey(user); isBundleKey(user, split) {
+	if split := splitKey(user); isDayChunkKey(user, split) {
 		return appendHourDigits(append([]byte(nil), user[headerBytes:split-1]...), 0)
 	}
 	if c, ok := parseCellKey(user, t.hourKeys); ok {

@@ -29,22 +29,22 @@ type Store struct {
 	load    *loadDir
 	watch   *manifestWatch
 	lost    []Damage // see Lost
-	// Of the files of Load into tables with HourKeys, whose days are bundled later; into others, where they stay as they are;
-	// and of bundled days.
-	loadOptions, onceOptions, bundleOptions sstable.WriterOptions
+	// Of the files of Load into tables with HourKeys, whose days are packed later; into others, where they stay as they are;
+	// and of packed days.
+	loadOptions, onceOptions, dayChunkOptions sstable.WriterOptions
 
 	mu         sync.Mutex // held while tables change
 	tables     map[string]*Table
 	tableIDMax uint16
 	byName     atomic.Pointer[[]*Table]
 
-	swaps      swapGate
-	idle       sync.Pool  // of *bundleCursor
-	bundleMu   sync.Mutex // held while days are bundled
-	bundled    bundleFigures
-	bundleWake chan struct{}
-	stopBundle func()
-	bundleJob  sync.WaitGroup
+	swaps           swapGate
+	idle            sync.Pool  // of *dayChunkCursor
+	dayChunkMu      sync.Mutex // held while days are packed
+	dayChunkFigures dayChunkFigures
+	dayChunkWake    chan struct{}
+	stopDayChunks   func()
+	dayChunkJob     sync.WaitGroup
 
 	applied atomic.Uint64 // writes that only a flush makes durable
 	synced  atomic.Uint64 // how many of them a flush has made durable
@@ -219,13 +219,13 @@ func (s *Store) Close() error {
 	if s.unregister != nil {
 		s.unregister()
 	}
-	if s.stopBundle != nil {
-		s.stopBundle()
+	if s.stopDayChunks != nil {
+		s.stopDayChunks()
 	}
 	var errs []error
 	err := s.flush(context.Background())
-	close(s.health.stop) // else the bundling might wait for disk space for ever
-	s.bundleJob.Wait()
+	close(s.health.stop) // else packing might wait for disk space for ever
+	s.dayChunkJob.Wait()
 	if err == nil {
 		err = s.flush(context.Background())
 	}

@@ -47,14 +47,14 @@ func TestViewWaits(t *testing.T) {
 	require.Equal(t, 3, views)
 }
 
-func FuzzBundleValue(f *testing.F) {
-	codec := &BundleCodec{Name: "x", Append: func(dst []byte, values [][]byte) []byte {
+func FuzzDayChunkValue(f *testing.F) {
+	codec := &DayChunkCodec{Name: "x", Append: func(dst []byte, values [][]byte) []byte {
 		for _, v := range values {
 			dst = append(dst, v...)
 		}
 		return dst
 	}}
-	var c bundleCells
+	var c dayChunkCells
 	for h := range uint8(dayHours) {
 		c.bytes = append(c.bytes, h)
 		c.add(h, []byte{'r', 0, 0, 1, 24 - h})
@@ -63,17 +63,17 @@ func FuzzBundleValue(f *testing.F) {
 	c.add(dayHours-1, []byte("s"))
 	f.Add(c.appendValue(nil, codec))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		b := openBundle{codec: codec}
+		b := dayChunk{codec: codec}
 		if b.open(value) != nil {
 			return
 		}
-		var again bundleCells
+		var again dayChunkCells
 		for i, hour := range b.hours {
 			again.add(hour, b.qualifier(i))
 		}
 		again.bytes = b.blob
 		again.valTo[len(again.valTo)-1] = len(b.blob)
-		o := openBundle{codec: codec}
+		o := dayChunk{codec: codec}
 		require.NoError(t, o.open(again.appendValue(nil, codec)))
 		require.Equal(t, b.hours, o.hours)
 		require.Equal(t, b.quals, o.quals)

@@ -77,7 +77,7 @@ func (t *Table) family(name string) *family {
 	return nil
 }
 
-// stripeOf returns the lock of a row. All hours of a series have one, because they may share a bundle. The key must
+// stripeOf returns the lock of a row. All hours of a series have one, because they may share a day chunk. The key must
 // have passed storage.CheckKey.
 func (t *Table) stripeOf(key []byte) stripeSet {
 	if t.hourKeys {

@@ -54,7 +54,7 @@ func Verify(ctx context.Context, opts Options, visit func(table string, row stor
 			return v, err
 		}
 	}
-	walk := cellWalk{names: names, bundle: openBundle{codec: opts.Bundle}, visit: visit}
+	walk := cellWalk{names: names, chunk: dayChunk{codec: opts.DayChunks}, visit: visit}
 	check := fileCheck{fs: opts.FS, tree: tree, names: names, readers: to.MakeReaderOptions(), visit: walk.key}
 	for _, f := range files {
 		if err := ctx.Err(); err != nil {
@@ -108,11 +108,11 @@ func listedFiles(opts *Options, tree string) (files []*treeFile, err error) {
 
 // cellWalk takes the keys and values of files apart into cells.
 type cellWalk struct {
-	names  tableNames
-	bundle openBundle
-	visit  func(table string, row storage.Row) error
-	row    []byte
-	value  []byte
+	names tableNames
+	chunk dayChunk
+	visit func(table string, row storage.Row) error
+	row   []byte
+	value []byte
 }
 
 // key visits the cells of one key.
@@ -142,8 +142,8 @@ func (w *cellWalk) key(key, value []byte) error {
 	if f == nil {
 		return damagedKey(key)
 	}
-	if split := splitKey(key); rec.HourKeys && isBundleKey(key, split) {
-		return w.openBundle(&rec, f, h, key[headerBytes:split-1], value)
+	if split := splitKey(key); rec.HourKeys && isDayChunkKey(key, split) {
+		return w.dayChunk(&rec, f, h, key[headerBytes:split-1], value)
 	}
 	k, ok := parseCellKey(key, rec.HourKeys)
 	if !ok {
@@ -159,21 +159,21 @@ func (w *cellWalk) key(key, value []byte) error {
 	return w.cell(&rec, f, k.qualifier, k.tsMs, value)
 }
 
-// openBundle visits the cells of a bundle.
-func (w *cellWalk) openBundle(rec *tableRecord, f *familyRecord, h header, prefix, value []byte) (err error) {
-	if w.bundle.codec == nil {
+// dayChunk visits the cells of a day chunk.
+func (w *cellWalk) dayChunk(rec *tableRecord, f *familyRecord, h header, prefix, value []byte) (err error) {
+	if w.chunk.codec == nil {
 		return nil
 	}
-	if err := w.bundle.open(value); err != nil {
+	if err := w.chunk.open(value); err != nil {
 		return err
 	}
-	for i, n := range w.bundle.hours {
+	for i, n := range w.chunk.hours {
 		hour := newestHour(h.day()) + uint32(n)
-		if w.value, err = w.bundle.appendValue(w.value[:0], i); err != nil {
+		if w.value, err = w.chunk.appendValue(w.value[:0], i); err != nil {
 			return err
 		}
 		w.row = appendHourDigits(append(w.row[:0], prefix...), hour)
-		if err := w.cell(rec, f, w.bundle.qualifier(i), hourEndMs(hour), w.value); err != nil {
+		if err := w.cell(rec, f, w.chunk.qualifier(i), hourEndMs(hour), w.value); err != nil {
 			return err
 		}
 	}

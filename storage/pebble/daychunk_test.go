@@ -15,13 +15,13 @@ import (
 	"halite/storage/storagetest"
 )
 
-// bundleCodec is the codec of chunks.
-func bundleCodec() *pebble.BundleCodec {
-	return &pebble.BundleCodec{Name: chunk.BundleFormat, Append: chunk.AppendBundle,
-		NewSplitter: func() pebble.Splitter { return new(chunk.Splitter) }}
+// dayChunkCodec is the codec of chunks.
+func dayChunkCodec() *pebble.DayChunkCodec {
+	return &pebble.DayChunkCodec{Name: chunk.BundleFormat, Append: chunk.AppendBundle,
+		NewDecoder: func() pebble.DayChunkDecoder { return new(chunk.Splitter) }}
 }
 
-// eager is a store that bundles all days, closed or not, after some of its writes.
+// eager is a store that packs all days, closed or not, after some of its writes.
 type eager struct {
 	*pebble.Store
 	t      testing.TB
@@ -56,7 +56,7 @@ func (s *eager) Table(ctx context.Context, name string) (storage.Table, error) {
 
 func (s *eager) wrote() {
 	if s.writes.Add(1)%s.every == 0 {
-		s.BundleAll(context.Background())
+		s.WriteAllDayChunks(context.Background())
 	}
 }
 
@@ -87,22 +87,22 @@ func (t eagerTable) DropCells(ctx context.Context, span storage.CellSpan) error 
 	return t.SpanTable.DropCells(ctx, span)
 }
 
-// TestContractBundled runs the suite on stores that bundle after every write, and after every third.
-func TestContractBundled(t *testing.T) {
+// TestContractDayChunks runs the suite on stores that pack after every write, and after every third.
+func TestContractDayChunks(t *testing.T) {
 	for _, every := range []uint64{1, 3} {
 		t.Run(map[uint64]string{1: "each", 3: "third"}[every], func(t *testing.T) {
 			systems := map[storage.Store]vfs.FS{}
 			var days atomic.Uint64
 			open := func(t testing.TB, fs vfs.FS, now func() time.Time) storage.Store {
 				inner, err := pebble.Open(pebble.Options{Dir: "/data", FS: fs, Now: now, MemtableBytes: 256 << 10,
-					Bundle: bundleCodec(), BundleSpanBytes: map[uint64]int64{1: 1, 3: 0}[every]})
+					DayChunks: dayChunkCodec(), DayChunkSpanBytes: map[uint64]int64{1: 1, 3: 0}[every]})
 				require.NoError(t, err)
 				s := newEager(t, inner, every)
 				systems[s] = fs
-				t.Cleanup(func() { days.Add(inner.BundledDays()) })
+				t.Cleanup(func() { days.Add(inner.DayChunksWritten()) })
 				return s
 			}
-			t.Cleanup(func() { require.Greater(t, days.Load(), uint64(1000), "days were bundled") })
+			t.Cleanup(func() { require.Greater(t, days.Load(), uint64(1000), "days were packed") })
 			storagetest.Run(t, func(t testing.TB, now func() time.Time) storage.Store {
 				return open(t, vfs.NewMem(), now)
 			}, storagetest.Caps{

@@ -6,38 +6,38 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// bundleCursor is what a cursor needs more in a partition with bundles: it merges the cells of a prefix's bundle with
-// those that lie beside it. Of two at one address the one beside the bundle is the later and wins.
-type bundleCursor struct {
-	open  openBundle
-	value []byte // the open bundle's; the iterator moves on
-	place []byte // of the bundle's cell in turn: the prefix, which stays, and the hour
+// dayChunkCursor is what a cursor needs more in a partition with day chunks: it merges the cells of a prefix's day chunk with
+// those that lie beside it. Of two at one address the one beside the day chunk is the later and wins.
+type dayChunkCursor struct {
+	open  dayChunk
+	value []byte // the open day chunk's; the iterator moves on
+	place []byte // of the day chunk's cell in turn: the prefix, which stays, and the hour
 	first uint32 // value of the day's newest hour
 	i     int    // the cell in turn
 	left  bool   // there is one
-	probe bool   // reverse: place has a prefix whose bundle has been looked for
+	probe bool   // reverse: place has a prefix whose day chunk has been looked for
 	ok    bool   // the iterator stands at a key
-	// beyond says that the iterator's key is none of the open bundle's prefix: it need not be looked at while cells are
+	// beyond says that the iterator's key is none of the open day chunk's prefix: it need not be looked at while cells are
 	// left.
 	beyond bool
-	// current says that the cursor stands at the bundle's cell, not at the iterator's.
+	// current says that the cursor stands at the day chunk's cell, not at the iterator's.
 	current bool
-	side    *pebble.Iterator // reverse: finds the bundle before the cells that follow it; made when needed
+	side    *pebble.Iterator // reverse: finds the day chunk before the cells that follow it; made when needed
 }
 
-// bundleCursor returns an idle one, or nil for a partition without bundles.
-func (s *Store) bundleCursor(state *dayState) *bundleCursor {
-	if !state.bundled.Load() {
+// dayChunkCursor returns an idle one, or nil for a partition without day chunks.
+func (s *Store) dayChunkCursor(state *dayState) *dayChunkCursor {
+	if !state.hasDayChunks.Load() {
 		return nil
 	}
-	if b, ok := s.idle.Get().(*bundleCursor); ok {
+	if b, ok := s.idle.Get().(*dayChunkCursor); ok {
 		return b
 	}
-	return &bundleCursor{open: openBundle{codec: s.opts.Bundle}}
+	return &dayChunkCursor{open: dayChunk{codec: s.opts.DayChunks}}
 }
 
-// release gives a bundle cursor back.
-func (s *Store) release(b *bundleCursor) error {
+// release gives a day chunk cursor back.
+func (s *Store) release(b *dayChunkCursor) error {
 	var err error
 	if b.side != nil {
 		err = b.side.Close()
@@ -49,11 +49,11 @@ func (s *Store) release(b *bundleCursor) error {
 	return err
 }
 
-// prefix is that of the open bundle, or of the one that was looked for.
-func (b *bundleCursor) prefix() []byte { return b.place[:len(b.place)-hourBytes] }
+// prefix is that of the open day chunk, or of the one that was looked for.
+func (b *dayChunkCursor) prefix() []byte { return b.place[:len(b.place)-hourBytes] }
 
 // next moves by one cell.
-func (b *bundleCursor) next(c *cursor) error {
+func (b *dayChunkCursor) next(c *cursor) error {
 	if b.current {
 		b.turn(c)
 		return b.settle(c, b.ok)
@@ -61,8 +61,8 @@ func (b *bundleCursor) next(c *cursor) error {
 	return b.settle(c, c.step())
 }
 
-// turn goes on to the bundle's next cell.
-func (b *bundleCursor) turn(c *cursor) {
+// turn goes on to the day chunk's next cell.
+func (b *dayChunkCursor) turn(c *cursor) {
 	if c.reverse {
 		b.i--
 		b.left = b.i >= 0
@@ -73,7 +73,7 @@ func (b *bundleCursor) turn(c *cursor) {
 	b.setHour()
 }
 
-func (b *bundleCursor) setHour() {
+func (b *dayChunkCursor) setHour() {
 	if !b.left {
 		return
 	}
@@ -84,7 +84,7 @@ func (b *bundleCursor) setHour() {
 
 // settle chooses the next cell of both sources, or seeks to the next range that has one; ok tells whether the iterator
 // stands at a key.
-func (b *bundleCursor) settle(c *cursor, ok bool) error {
+func (b *dayChunkCursor) settle(c *cursor, ok bool) error {
 	b.ok = ok
 	for {
 		plain, err := false, error(nil)
@@ -117,9 +117,9 @@ func (b *bundleCursor) settle(c *cursor, ok bool) error {
 	return c.it.Error()
 }
 
-// arrive opens the bundle that the iterator has come to, and tells whether the iterator stands at a cell that may be
-// next. While an open bundle has cells left, cells of other prefixes may not.
-func (b *bundleCursor) arrive(c *cursor) (plain bool, err error) {
+// arrive opens the day chunk that the iterator has come to, and tells whether the iterator stands at a cell that may be
+// next. While an open day chunk has cells left, cells of other prefixes may not.
+func (b *dayChunkCursor) arrive(c *cursor) (plain bool, err error) {
 	b.beyond = false
 	for b.ok {
 		c.key = c.it.Key()
@@ -133,8 +133,8 @@ func (b *bundleCursor) arrive(c *cursor) (plain bool, err error) {
 			b.beyond = true
 			return false, nil
 		}
-		if isBundleKey(c.key, c.split) {
-			// In reverse the cells behind the bundle have it open already.
+		if isDayChunkKey(c.key, c.split) {
+			// In reverse the cells behind the day chunk have it open already.
 			if !known || !c.reverse || !b.probe {
 				if err := b.take(c, c.it); err != nil {
 					return false, err
@@ -157,8 +157,8 @@ func (b *bundleCursor) arrive(c *cursor) (plain bool, err error) {
 	return false, nil
 }
 
-// take opens the bundle under an iterator, whose key is in c.key.
-func (b *bundleCursor) take(c *cursor, it *pebble.Iterator) error {
+// take opens the day chunk under an iterator, whose key is in c.key.
+func (b *dayChunkCursor) take(c *cursor, it *pebble.Iterator) error {
 	value, err := it.ValueAndErr()
 	if err != nil {
 		return err
@@ -176,15 +176,15 @@ func (b *bundleCursor) take(c *cursor, it *pebble.Iterator) error {
 	return nil
 }
 
-// setPrefix makes the prefix of c.key that of the bundle cursor.
-func (b *bundleCursor) setPrefix(c *cursor) {
+// setPrefix makes the prefix of c.key that of the day chunk cursor.
+func (b *dayChunkCursor) setPrefix(c *cursor) {
 	b.first = newestHour(c.h.day())
 	b.place = append(append(b.place[:0], c.key[headerBytes:c.split]...), 0, 0, 0)
 	b.probe = true
 }
 
-// look opens the bundle of the prefix of c.key, if there is one.
-func (b *bundleCursor) look(c *cursor) error {
+// look opens the day chunk of the prefix of c.key, if there is one.
+func (b *dayChunkCursor) look(c *cursor) error {
 	if b.side == nil {
 		side, err := c.it.Clone(pebble.CloneOptions{})
 		if err != nil {
@@ -192,7 +192,7 @@ func (b *bundleCursor) look(c *cursor) error {
 		}
 		b.side = side
 	}
-	c.seek = append(append(c.seek[:0], c.key[:c.split]...), bundleSuffix)
+	c.seek = append(append(c.seek[:0], c.key[:c.split]...), dayChunkSuffix)
 	if b.side.SeekGE(c.seek) && bytes.Equal(b.side.Key(), c.seek) {
 		return b.take(c, b.side)
 	}
@@ -202,7 +202,7 @@ func (b *bundleCursor) look(c *cursor) error {
 }
 
 // choose makes the first of the two cells in turn the cursor's.
-func (b *bundleCursor) choose(c *cursor, plain bool) {
+func (b *dayChunkCursor) choose(c *cursor, plain bool) {
 	b.current = b.left
 	if plain {
 		c.place = c.key[headerBytes : c.split+hourBytes]
@@ -224,8 +224,8 @@ func (b *bundleCursor) choose(c *cursor, plain bool) {
 	}
 }
 
-// compare tells the order of the bundle's cell in turn and the iterator's, both of one prefix.
-func (b *bundleCursor) compare(c *cursor) int {
+// compare tells the order of the day chunk's cell in turn and the iterator's, both of one prefix.
+func (b *dayChunkCursor) compare(c *cursor) int {
 	if order := bytes.Compare(b.place, c.place); order != 0 {
 		return order
 	}
@@ -234,9 +234,9 @@ func (b *bundleCursor) compare(c *cursor) int {
 	return compareSuffixes(appendTrailer(suffix, 0, kindHourEnd), c.key[c.split:])
 }
 
-// skip goes to the range that locate found. Within one prefix the bundle stays open and the iterator need not come to
+// skip goes to the range that locate found. Within one prefix the day chunk stays open and the iterator need not come to
 // it again.
-func (b *bundleCursor) skip(c *cursor) {
+func (b *dayChunkCursor) skip(c *cursor) {
 	r := c.rangeAt(c.at)
 	bound := r.start
 	if c.reverse {

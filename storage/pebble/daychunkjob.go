@@ -20,78 +20,78 @@ import (
 )
 
 const (
-	// bundleBytesMax bounds the values in a bundle; those that are left stay cells.
-	bundleBytesMax = 1 << 20
-	// bundleTriesMax is how often a span is read again because somebody wrote to it.
-	bundleTriesMax = 3
-	// bundleDoublingsMax is how often BundleQuiet doubles before a day that fails again and again is tried once more.
-	bundleDoublingsMax = 6
-	// bundlePause is how many times as long as it worked the background job rests.
-	bundlePause = 1
-	// bundleRestEvery is how many series the background job works on between rests.
-	bundleRestEvery = 512
+	// dayChunkBytesMax bounds the values in a day chunk; those that are left stay cells.
+	dayChunkBytesMax = 1 << 20
+	// spanTriesMax is how often a span is read again because somebody wrote to it.
+	spanTriesMax = 3
+	// quietDoublingsMax is how often DayChunkQuiet doubles before a day that fails again and again is tried once more.
+	quietDoublingsMax = 6
+	// pauseFactor is how many times as long as it worked the background job rests.
+	pauseFactor = 1
+	// restEverySeries is how many series the background job works on between rests.
+	restEverySeries = 512
 )
 
-// errWritten says that a partition was written to while it was being bundled.
-var errWritten = errors.New("partition was written to while it was bundled")
+// errWritten says that a partition was written to while it was being packed.
+var errWritten = errors.New("partition was written to while it was packed")
 
-// bundleFigures are for the metrics.
-type bundleFigures struct {
+// dayChunkFigures are for the metrics.
+type dayChunkFigures struct {
 	days, cells, bytesBefore, bytesAfter, nanos, failures atomic.Uint64
 }
 
-// startBundling starts the background job, which Close ends.
-func (s *Store) startBundling() {
-	if s.opts.Bundle == nil || s.opts.BundleEvery < 0 || s.opts.ReadOnly {
+// startDayChunks starts the background job, which Close ends.
+func (s *Store) startDayChunks() {
+	if s.opts.DayChunks == nil || s.opts.DayChunkInterval < 0 || s.opts.ReadOnly {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s.stopBundle = stop
-	s.bundleJob.Go(func() {
-		ticker := time.NewTicker(s.opts.BundleEvery)
+	s.stopDayChunks = stop
+	s.dayChunkJob.Go(func() {
+		ticker := time.NewTicker(s.opts.DayChunkInterval)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				s.bundleDue(ctx, bundlePause)
-			case <-s.bundleWake:
-				s.bundleDays(ctx, bundlePause, (*Table).isLoose)
+				s.writeDueDayChunks(ctx, pauseFactor)
+			case <-s.dayChunkWake:
+				s.writeDayChunksOf(ctx, pauseFactor, (*Table).isLoose)
 			}
 		}
 	})
 }
 
-// BundleSoon has the background job bundle all days that have enough loose cells, open ones too. It does not wait, and
+// WriteDayChunksSoon has the background job pack all days that have enough loose cells, open ones too. It does not wait, and
 // does nothing in a store without that job.
-func (s *Store) BundleSoon() {
+func (s *Store) WriteDayChunksSoon() {
 	select {
-	case s.bundleWake <- struct{}{}:
+	case s.dayChunkWake <- struct{}{}:
 	default: // it is about to look
 	}
 }
 
-// Bundle bundles the closed days that are due, at once. Failures are counted and logged: the days stay as they are.
-func (s *Store) Bundle(ctx context.Context) error {
+// DayChunks packs the closed days that are due, at once. Failures are counted and logged: the days stay as they are.
+func (s *Store) WriteDayChunks(ctx context.Context) error {
 	if err := s.checkOpen(); err != nil {
 		return err
 	}
-	s.bundleDue(ctx, 0)
+	s.writeDueDayChunks(ctx, 0)
 	return ctx.Err()
 }
 
-// bundleDue bundles the days that are due.
-func (s *Store) bundleDue(ctx context.Context, pause int) {
-	s.bundleDays(ctx, pause, func(t *Table, f *family, state *dayState) bool { return t.bundleIsDue(f, state) })
+// writeDueDayChunks packs the days that are due.
+func (s *Store) writeDueDayChunks(ctx context.Context, pause int) {
+	s.writeDayChunksOf(ctx, pause, func(t *Table, f *family, state *dayState) bool { return t.dayChunksDue(f, state) })
 }
 
-func (s *Store) bundleDays(ctx context.Context, pause int, due func(*Table, *family, *dayState) bool) {
-	if s.opts.Bundle == nil {
+func (s *Store) writeDayChunksOf(ctx context.Context, pause int, due func(*Table, *family, *dayState) bool) {
+	if s.opts.DayChunks == nil {
 		return
 	}
-	s.bundleMu.Lock()
-	defer s.bundleMu.Unlock()
+	s.dayChunkMu.Lock()
+	defer s.dayChunkMu.Unlock()
 	for _, t := range s.tablesByName() {
 		for _, f := range t.families {
 			for _, state := range f.days.states() {
@@ -101,15 +101,15 @@ func (s *Store) bundleDays(ctx context.Context, pause int, due func(*Table, *fam
 				if !t.hourKeys || f.kind != storage.Plain || f.mixed.Load() {
 					continue
 				}
-				err := t.bundleDay(ctx, f, state, pause, due)
+				err := t.writeDay(ctx, f, state, pause, due)
 				if errors.Is(err, errWritten) && !t.isClosed(state) {
-					continue // it will be bundled once it is closed
+					continue // it will be packed once it is closed
 				}
 				if err != nil && ctx.Err() == nil {
 					state.failedTimes++
 					state.failedMs = s.opts.Now().UnixMilli()
-					s.bundled.failures.Add(1)
-					s.health.report("a day could not be bundled, it stays as it is", slog.LevelWarn, "table", t.record().Name,
+					s.dayChunkFigures.failures.Add(1)
+					s.health.report("a day could not be packed, it stays as it is", slog.LevelWarn, "table", t.record().Name,
 						"family", f.name, "day", state.day, "err", err)
 				}
 			}
@@ -117,8 +117,8 @@ func (s *Store) bundleDays(ctx context.Context, pause int, due func(*Table, *fam
 	}
 }
 
-// bundleDay bundles a day if it is due.
-func (t *Table) bundleDay(
+// writeDay packs a day if it is due.
+func (t *Table) writeDay(
 	ctx context.Context, f *family, state *dayState, pause int, due func(*Table, *family, *dayState) bool,
 ) error {
 	if !due(t, f, state) {
@@ -127,7 +127,7 @@ func (t *Table) bundleDay(
 		}
 		return nil
 	}
-	j := bundleJob{t: t, f: f, state: state, h: makeHeader(t.id, f.id, state.day), pause: pause}
+	j := dayChunkJob{t: t, f: f, state: state, h: makeHeader(t.id, f.id, state.day), pause: pause}
 	if err := j.run(ctx); err != nil {
 		return err
 	}
@@ -135,26 +135,26 @@ func (t *Table) bundleDay(
 	return nil
 }
 
-// bundleIsDue tells whether a day is closed, quiet, and has enough that is not bundled.
-func (t *Table) bundleIsDue(f *family, state *dayState) bool {
+// dayChunksDue tells whether a day is closed, quiet, and has enough that is not packed.
+func (t *Table) dayChunksDue(f *family, state *dayState) bool {
 	o := &t.store.opts
 	nowMs := o.Now().UnixMilli()
-	if !t.isClosed(state) || state.wroteMs.Load() > nowMs-o.BundleQuiet.Milliseconds() {
+	if !t.isClosed(state) || state.wroteMs.Load() > nowMs-o.DayChunkQuiet.Milliseconds() {
 		return false
 	}
-	if n := state.failedTimes; n > 0 && nowMs < state.failedMs+o.BundleQuiet.Milliseconds()<<min(n, bundleDoublingsMax) {
+	if n := state.failedTimes; n > 0 && nowMs < state.failedMs+o.DayChunkQuiet.Milliseconds()<<min(n, quietDoublingsMax) {
 		return false
 	}
 	return t.isLoose(f, state)
 }
 
-// isClosed tells whether a day has been over for Options.BundleAfter.
+// isClosed tells whether a day has been over for Options.DayChunkAfter.
 func (t *Table) isClosed(state *dayState) bool {
 	o := &t.store.opts
-	return (int64(state.day)+1)*dayMs+o.BundleAfter.Milliseconds() <= o.Now().UnixMilli()
+	return (int64(state.day)+1)*dayMs+o.DayChunkAfter.Milliseconds() <= o.Now().UnixMilli()
 }
 
-// isLoose tells whether enough of a day is not bundled, and will be kept.
+// isLoose tells whether enough of a day is not packed, and will be kept.
 func (t *Table) isLoose(f *family, state *dayState) bool {
 	o := &t.store.opts
 	if p := t.state.Load().gc[f.name]; ageAlone(p) && (int64(state.day)+1)*dayMs <= p.CutoffMs(o.Now()) {
@@ -169,19 +169,19 @@ func (t *Table) isLoose(f *family, state *dayState) bool {
 	}
 	h := makeHeader(t.id, f.id, state.day)
 	size, err := t.store.db.EstimateDiskUsage(appendPartitionStart(nil, h), appendPartitionStart(nil, h.next()))
-	return err == nil && uint64(late)*100 >= size*uint64(o.BundleLatePercent)
+	return err == nil && uint64(late)*100 >= size*uint64(o.DayChunkLatePercent)
 }
 
-// bundleJob bundles one partition, span by span.
-type bundleJob struct {
+// dayChunkJob packs one partition, span by span.
+type dayChunkJob struct {
 	t     *Table
 	f     *family
 	state *dayState
 	h     header
-	pause int // see bundlePause; 0 is none
+	pause int // see pauseFactor; 0 is none
 
 	start, end []byte // the span; an open end is the partition's
-	cells      bundleCells
+	cells      dayChunkCells
 	plain      []plainCell
 	prefix     []byte
 	key        []byte
@@ -194,12 +194,12 @@ type bundleJob struct {
 	sst  *sstable.Writer
 }
 
-// plainCell is a cell that stays beside its prefix's bundle.
+// plainCell is a cell that stays beside its prefix's day chunk.
 type plainCell struct{ key, value []byte }
 
-func (j *bundleJob) run(ctx context.Context) error {
+func (j *dayChunkJob) run(ctx context.Context) error {
 	began := time.Now()
-	if err := j.t.noteBundled(ctx, j.f, j.state); err != nil {
+	if err := j.t.noteDayChunks(ctx, j.f, j.state); err != nil {
 		return err
 	}
 	late := j.state.lateBytes.Load()
@@ -207,12 +207,12 @@ func (j *bundleJob) run(ctx context.Context) error {
 	tries := 0
 	for {
 		err := j.span(ctx)
-		if errors.Is(err, errWritten) && tries < bundleTriesMax {
+		if errors.Is(err, errWritten) && tries < spanTriesMax {
 			tries++
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("bundle day %d of family %s: %w", j.state.day, j.f.name, err)
+			return fmt.Errorf("pack day %d of family %s: %w", j.state.day, j.f.name, err)
 		}
 		tries = 0
 		if j.end == nil {
@@ -222,14 +222,14 @@ func (j *bundleJob) run(ctx context.Context) error {
 	}
 	j.state.lateBytes.Add(-late)
 	j.state.complete = true
-	b := &j.t.store.bundled
+	b := &j.t.store.dayChunkFigures
 	b.days.Add(1)
 	b.nanos.Add(uint64(time.Since(began)))
 	return j.t.noteComplete(ctx, j.f, j.state, true)
 }
 
-// span bundles from j.start on and sets j.end to where it has stopped.
-func (j *bundleJob) span(ctx context.Context) (err error) {
+// span packs cells from j.start on and sets j.end to where it has stopped.
+func (j *dayChunkJob) span(ctx context.Context) (err error) {
 	s := j.t.store
 	// Whoever wrote before this point is visible to the read; whoever writes after it changes the count.
 	unlock := j.t.locks.lock(allStripes, 0)
@@ -274,7 +274,7 @@ func (j *bundleJob) span(ctx context.Context) (err error) {
 }
 
 // open returns a cursor over all cells from j.start on.
-func (j *bundleJob) open() (*cursor, error) {
+func (j *dayChunkJob) open() (*cursor, error) {
 	it, err := j.t.store.db.NewIter(nil)
 	if err != nil {
 		return nil, err
@@ -283,21 +283,21 @@ func (j *bundleJob) open() (*cursor, error) {
 	if len(j.start) > headerBytes+1 {
 		c.ranges[0].start.place = j.start[headerBytes:]
 	}
-	c.bundles = j.t.store.bundleCursor(j.state)
+	c.dayChunks = j.t.store.dayChunkCursor(j.state)
 	return c, nil
 }
 
 // close closes the job's cursor.
-func (j *bundleJob) close(c *cursor) error {
+func (j *dayChunkJob) close(c *cursor) error {
 	err := c.it.Close()
-	if c.bundles != nil {
-		err = errors.Join(err, j.t.store.release(c.bundles))
+	if c.dayChunks != nil {
+		err = errors.Join(err, j.t.store.release(c.dayChunks))
 	}
 	return err
 }
 
 // write writes the series from the cursor on until the file is large or the partition ends.
-func (j *bundleJob) write(ctx context.Context, c *cursor) error {
+func (j *dayChunkJob) write(ctx context.Context, c *cursor) error {
 	j.prefix, j.end = j.prefix[:0], nil
 	j.worked = time.Now()
 	if err := c.open(); err != nil {
@@ -310,7 +310,7 @@ func (j *bundleJob) write(ctx context.Context, c *cursor) error {
 			if err := j.writeSeries(ctx); err != nil {
 				return err
 			}
-			if j.sst != nil && j.sst.Raw().EstimatedSize() >= uint64(j.t.store.opts.BundleSpanBytes) {
+			if j.sst != nil && j.sst.Raw().EstimatedSize() >= uint64(j.t.store.opts.DayChunkSpanBytes) {
 				j.end = append(append(make([]byte, 0, headerBytes+len(prefix)), j.h[:]...), prefix...)
 				return nil
 			}
@@ -329,21 +329,21 @@ func (j *bundleJob) write(ctx context.Context, c *cursor) error {
 	return j.writeSeries(ctx)
 }
 
-// take keeps the cursor's cell for its series' bundle, or beside it.
-func (j *bundleJob) take(c *cursor, newest uint32) error {
+// take keeps the cursor's cell for its series' day chunk, or beside it.
+func (j *dayChunkJob) take(c *cursor, newest uint32) error {
 	qualifier, tsMs, ok := c.address()
 	if !ok {
 		return damagedKey(c.key)
 	}
 	hour := hourOf(c.place[len(c.place)-hourBytes:])
 	j.count++
-	if tsMs == hourEndMs(hour) && hour >= newest && hour < newest+dayHours && j.cells.count() < bundleCellsMax {
+	if tsMs == hourEndMs(hour) && hour >= newest && hour < newest+dayHours && j.cells.count() < cellsMax {
 		size := len(j.cells.bytes)
 		var err error
 		if j.cells.bytes, err = c.appendValue(j.cells.bytes, storage.Plain); err != nil {
 			return err
 		}
-		if len(j.cells.bytes)+len(j.cells.quals) <= bundleBytesMax {
+		if len(j.cells.bytes)+len(j.cells.quals) <= dayChunkBytesMax {
 			j.cells.add(uint8(hour-newest), qualifier)
 			return nil
 		}
@@ -360,9 +360,9 @@ func (j *bundleJob) take(c *cursor, newest uint32) error {
 	return nil
 }
 
-// physical returns the key that the cursor's cell has beside a bundle.
-func (j *bundleJob) physical(c *cursor, qualifier []byte) []byte {
-	if b := c.bundles; b == nil || !b.current {
+// physical returns the key that the cursor's cell has beside a day chunk.
+func (j *dayChunkJob) physical(c *cursor, qualifier []byte) []byte {
+	if b := c.dayChunks; b == nil || !b.current {
 		return c.key
 	}
 	split := headerBytes + len(c.place) - hourBytes
@@ -371,12 +371,12 @@ func (j *bundleJob) physical(c *cursor, qualifier []byte) []byte {
 	return j.key
 }
 
-func (j *bundleJob) keep(key, value []byte) {
+func (j *dayChunkJob) keep(key, value []byte) {
 	j.plain = append(j.plain, plainCell{bytes.Clone(key), bytes.Clone(value)})
 }
 
-// writeSeries writes bundle and cells of the series that has been read.
-func (j *bundleJob) writeSeries(ctx context.Context) error {
+// writeSeries writes day chunk and cells of the series that has been read.
+func (j *dayChunkJob) writeSeries(ctx context.Context) error {
 	if j.cells.count() == 0 && len(j.plain) == 0 {
 		return nil
 	}
@@ -386,8 +386,8 @@ func (j *bundleJob) writeSeries(ctx context.Context) error {
 		}
 	}
 	if j.cells.count() > 0 {
-		j.key = appendBundleKey(j.key[:0], j.h, j.prefix)
-		j.value = j.cells.appendValue(j.value[:0], j.t.store.opts.Bundle)
+		j.key = appendDayChunkKey(j.key[:0], j.h, j.prefix)
+		j.value = j.cells.appendValue(j.value[:0], j.t.store.opts.DayChunks)
 		if err := j.sst.Set(j.key, j.value); err != nil {
 			return err
 		}
@@ -403,8 +403,8 @@ func (j *bundleJob) writeSeries(ctx context.Context) error {
 }
 
 // rest lets others work.
-func (j *bundleJob) rest(ctx context.Context) error {
-	if j.series++; j.series%bundleRestEvery != 0 {
+func (j *dayChunkJob) rest(ctx context.Context) error {
+	if j.series++; j.series%restEverySeries != 0 {
 		return nil
 	}
 	if j.pause > 0 {
@@ -416,7 +416,7 @@ func (j *bundleJob) rest(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (j *bundleJob) begin() error {
+func (j *dayChunkJob) begin() error {
 	d := j.t.store.load
 	path := d.fs.PathJoin(d.dir, fmt.Sprintf("%d%s", d.serial.Add(1), loadSuffix))
 	f, err := d.fs.Create(path, vfs.WriteCategoryUnspecified)
@@ -424,19 +424,19 @@ func (j *bundleJob) begin() error {
 		return err
 	}
 	j.path = path
-	j.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), j.t.store.bundleOptions)
+	j.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), j.t.store.dayChunkOptions)
 	return nil
 }
 
 // finish completes and syncs the file.
-func (j *bundleJob) finish() error {
+func (j *dayChunkJob) finish() error {
 	err := j.sst.Close()
 	j.sst = nil
 	return err
 }
 
 // swap puts the file in the place of all that the span has, unless somebody has written to the partition.
-func (j *bundleJob) swap(ctx context.Context, writes, after uint64) error {
+func (j *dayChunkJob) swap(ctx context.Context, writes, after uint64) error {
 	s := j.t.store
 	end := j.end
 	if end == nil {
@@ -456,53 +456,53 @@ func (j *bundleJob) swap(ctx context.Context, writes, after uint64) error {
 		return err
 	})
 	if err != nil {
-		return engineError("swap bundled files", err)
+		return engineError("swap packed files", err)
 	}
-	s.bundled.cells.Add(j.count)
-	s.bundled.bytesBefore.Add(before)
-	s.bundled.bytesAfter.Add(after)
+	s.dayChunkFigures.cells.Add(j.count)
+	s.dayChunkFigures.bytesBefore.Add(before)
+	s.dayChunkFigures.bytesAfter.Add(after)
 	return s.health.fatal()
 }
 
-// noteBundled notes in the table's record that a day may have bundles, durably before the first one comes.
-func (t *Table) noteBundled(ctx context.Context, f *family, state *dayState) error {
+// noteDayChunks notes in the table's record that a day may have day chunks, durably before the first one comes.
+func (t *Table) noteDayChunks(ctx context.Context, f *family, state *dayState) error {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
-	if i := t.record().bundledDay(f, state); i < 0 {
-		if err := t.putBundled(ctx, bundledDay{Family: f.id, Day: state.day}); err != nil {
+	if i := t.record().dayChunkDay(f, state); i < 0 {
+		if err := t.putDayChunkDay(ctx, dayChunkDay{Family: f.id, Day: state.day}); err != nil {
 			return err
 		}
 		if err := t.store.flush(ctx); err != nil {
 			return err
 		}
 	}
-	state.bundled.Store(true)
+	state.hasDayChunks.Store(true)
 	return nil
 }
 
-// noteComplete notes whether a bundled day has little beside its bundles. It is a hint for the next process.
+// noteComplete notes whether a packed day has little beside its day chunks. It is a hint for the next process.
 func (t *Table) noteComplete(ctx context.Context, f *family, state *dayState, complete bool) error {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
-	if i := t.record().bundledDay(f, state); i < 0 || t.record().Bundled[i].Complete == complete {
+	if i := t.record().dayChunkDay(f, state); i < 0 || t.record().DayChunkDays[i].Complete == complete {
 		return nil
 	}
-	return t.putBundled(ctx, bundledDay{Family: f.id, Day: state.day, Complete: complete})
+	return t.putDayChunkDay(ctx, dayChunkDay{Family: f.id, Day: state.day, Complete: complete})
 }
 
-// bundledDay returns the index of a day's note, or -1.
-func (r *tableRecord) bundledDay(f *family, state *dayState) int {
-	return slices.IndexFunc(r.Bundled, func(b bundledDay) bool { return b.Family == f.id && b.Day == state.day })
+// dayChunkDay returns the index of a day's note, or -1.
+func (r *tableRecord) dayChunkDay(f *family, state *dayState) int {
+	return slices.IndexFunc(r.DayChunkDays, func(b dayChunkDay) bool { return b.Family == f.id && b.Day == state.day })
 }
 
-// putBundled replaces a day's note and forgets those of days that are gone. The store's mu is held.
-func (t *Table) putBundled(ctx context.Context, want bundledDay) error {
+// putDayChunkDay replaces a day's note and forgets those of days that are gone. The store's mu is held.
+func (t *Table) putDayChunkDay(ctx context.Context, want dayChunkDay) error {
 	rec := *t.record()
-	rec.Bundle = t.store.opts.Bundle.Name
-	rec.Bundled = slices.DeleteFunc(slices.Clone(rec.Bundled), func(b bundledDay) bool {
+	rec.DayChunkCodec = t.store.opts.DayChunks.Name
+	rec.DayChunkDays = slices.DeleteFunc(slices.Clone(rec.DayChunkDays), func(b dayChunkDay) bool {
 		return b.Family == want.Family && b.Day == want.Day || !t.hasDay(b)
 	})
-	rec.Bundled = append(rec.Bundled, want)
+	rec.DayChunkDays = append(rec.DayChunkDays, want)
 	if err := t.store.putRecord(ctx, catalogTables, rec.Name, rec); err != nil {
 		return err
 	}
@@ -511,7 +511,7 @@ func (t *Table) putBundled(ctx context.Context, want bundledDay) error {
 }
 
 // hasDay tells whether a noted day is live still.
-func (t *Table) hasDay(b bundledDay) bool {
+func (t *Table) hasDay(b dayChunkDay) bool {
 	return slices.ContainsFunc(t.families, func(f *family) bool {
 		return f.id == b.Family && f.days.load().state(b.Day) != nil
 	})

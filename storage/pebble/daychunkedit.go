@@ -10,11 +10,11 @@ import (
 	"halite/storage"
 )
 
-// unbundle takes the matching cells of the range's rows, which have one prefix, out of the prefix's bundle. The caller
-// has the row's lock, and with it the whole series'.
-func (w *rowWriter) unbundle(it *pebble.Iterator, h header, r placeRange, match func(*cellKey) bool) error {
+// removeFromDayChunk removes the matching cells of a row from the day chunk of the row's series. The range r is that row. The
+// caller holds the row's lock, which is the lock of the whole series.
+func (w *rowWriter) removeFromDayChunk(it *pebble.Iterator, h header, r placeRange, match func(*cellKey) bool) error {
 	prefix := r.start.prefix()
-	w.scratch = appendBundleKey(w.scratch[:0], h, prefix)
+	w.scratch = appendDayChunkKey(w.scratch[:0], h, prefix)
 	it.SetBounds(w.scratch, nil)
 	if !it.First() || !bytes.Equal(it.Key(), w.scratch) {
 		return it.Error()
@@ -23,7 +23,7 @@ func (w *rowWriter) unbundle(it *pebble.Iterator, h header, r placeRange, match 
 	if err != nil {
 		return err
 	}
-	b := openBundle{codec: w.t.store.opts.Bundle}
+	b := dayChunk{codec: w.t.store.opts.DayChunks}
 	if err := b.open(value); err != nil {
 		return err
 	}
@@ -37,34 +37,34 @@ func (w *rowWriter) unbundle(it *pebble.Iterator, h header, r placeRange, match 
 	if err != nil || !changed {
 		return err
 	}
-	return putBundle(w.batch, w.scratch, left)
+	return putDayChunk(w.batch, w.scratch, left)
 }
 
-// putBundle writes what is left of a bundle.
-func putBundle(b *pebble.Batch, key, left []byte) error {
+// putDayChunk writes what is left of a day chunk.
+func putDayChunk(b *pebble.Batch, key, left []byte) error {
 	if len(left) == 0 {
 		return b.Delete(key, nil)
 	}
 	return b.Set(key, left, nil)
 }
 
-// removeCell deletes one cell of a day that may have bundles.
+// removeCell deletes one cell of a day that may have day chunks.
 func (w *rowWriter) removeCell(f *family, key []byte, cell *storage.Cell) error {
 	return w.remove(key, f.name, func(c *cellKey) bool {
 		return c.tsMs == cell.TsMs && bytes.Equal(c.qualifier, cell.Qualifier)
 	}, cell.TsMs, cell.TsMs+1)
 }
 
-// dropBundled completes the deletion of a range of rows, which is in the batch already, where the range begins or ends
-// between the hours of a series: cells outside it stay in the bundle, those inside leave it. The caller has all locks.
-func (t *Table) dropBundled(b *pebble.Batch, h header, r placeRange) error {
+// dropFromDayChunks completes the deletion of a range of rows, which is in the batch already, where the range begins or ends
+// between the hours of a series: cells outside it stay in the day chunk, those inside leave it. The caller has all locks.
+func (t *Table) dropFromDayChunks(b *pebble.Batch, h header, r placeRange) error {
 	var before []byte
 	for _, bound := range []rowBound{r.start, r.end} {
 		if !bound.hour || bytes.Equal(bound.prefix(), before) {
 			continue
 		}
 		before = bound.prefix()
-		key := appendBundleKey(nil, h, before)
+		key := appendDayChunkKey(nil, h, before)
 		value, closer, err := t.store.db.Get(key)
 		if errors.Is(err, pebble.ErrNotFound) {
 			continue
@@ -72,20 +72,20 @@ func (t *Table) dropBundled(b *pebble.Batch, h header, r placeRange) error {
 		if err != nil {
 			return err
 		}
-		left, err := t.bundleOutside(value, h, before, r)
+		left, err := t.dayChunkOutside(value, h, before, r)
 		if err = errors.Join(err, closer.Close()); err != nil {
 			return err
 		}
-		if err := putBundle(b, key, left); err != nil {
+		if err := putDayChunk(b, key, left); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// bundleOutside returns the bundle of a prefix without the cells inside a range.
-func (t *Table) bundleOutside(value []byte, h header, prefix []byte, r placeRange) ([]byte, error) {
-	o := openBundle{codec: t.store.opts.Bundle}
+// dayChunkOutside returns the day chunk of a prefix without the cells inside a range.
+func (t *Table) dayChunkOutside(value []byte, h header, prefix []byte, r placeRange) ([]byte, error) {
+	o := dayChunk{codec: t.store.opts.DayChunks}
 	if err := o.open(value); err != nil {
 		return nil, err
 	}
@@ -103,17 +103,17 @@ func (t *Table) bundleOutside(value []byte, h header, prefix []byte, r placeRang
 	return bytes.Clone(value), nil
 }
 
-// checkCodec fails if a table has bundles that this store cannot take apart.
+// checkCodec fails if a table has day chunks that this store cannot take apart.
 func (s *Store) checkCodec(rec *tableRecord) error {
 	switch {
-	case rec.Bundle == "":
+	case rec.DayChunkCodec == "":
 		return nil
-	case s.opts.Bundle == nil:
-		return fmt.Errorf("%w: table %s has day bundles of codec %q, and none was given to open it with",
-			storage.ErrSchemaMismatch, rec.Name, rec.Bundle)
-	case s.opts.Bundle.Name != rec.Bundle:
-		return fmt.Errorf("%w: table %s has day bundles of codec %q, not %q", storage.ErrSchemaMismatch, rec.Name,
-			rec.Bundle, s.opts.Bundle.Name)
+	case s.opts.DayChunks == nil:
+		return fmt.Errorf("%w: table %s has day chunks of codec %q, and none was given to open it with",
+			storage.ErrSchemaMismatch, rec.Name, rec.DayChunkCodec)
+	case s.opts.DayChunks.Name != rec.DayChunkCodec:
+		return fmt.Errorf("%w: table %s has day chunks of codec %q, not %q", storage.ErrSchemaMismatch, rec.Name,
+			rec.DayChunkCodec, s.opts.DayChunks.Name)
 	}
 	return nil
 }

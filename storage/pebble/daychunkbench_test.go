@@ -11,23 +11,23 @@ import (
 	"halite/storage/pebble"
 )
 
-// BenchmarkBundled reads 30 days of 300 series, apart and in bundles: all, one series, single rows.
-func BenchmarkBundled(b *testing.B) {
+// BenchmarkReadDayChunks reads 30 days of 300 series, apart and in day chunks: all, one series, single rows.
+func BenchmarkReadDayChunks(b *testing.B) {
 	const series, hours = 300, 30 * 24
-	rows := bundleRows(series, 0, hours)
-	for _, bundled := range []bool{false, true} {
-		s, table := bundleStore(b, func(o *pebble.Options) {
+	rows := dayChunkRows(series, 0, hours)
+	for _, chunked := range []bool{false, true} {
+		s, table := dayChunkStore(b, func(o *pebble.Options) {
 			o.CacheBytes = 128 << 20
-			o.Now = func() time.Time { return time.UnixMilli((bundleFirstHour + hours + 48) * 3_600_000) }
+			o.Now = func() time.Time { return time.UnixMilli((dayChunkFirstHour + hours + 48) * 3_600_000) }
 		})
 		require.NoError(b, table.Load(b.Context(), rows))
-		if bundled {
-			require.Zero(b, s.BundleAll(b.Context()))
+		if chunked {
+			require.Zero(b, s.WriteAllDayChunks(b.Context()))
 		} else {
 			require.NoError(b, s.Compact(b.Context()))
 		}
 		read := func(name string, set storage.RowSet, opts storage.ReadOptions, want int) {
-			b.Run(fmt.Sprintf("%s/bundled=%t", name, bundled), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/chunked=%t", name, chunked), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					n := 0

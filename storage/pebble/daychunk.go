@@ -10,30 +10,30 @@ import (
 	"halite/storage"
 )
 
-// A bundle's value; FORMAT.md draws it.
+// A day chunk's value; FORMAT.md draws it.
 const (
-	bundleVersion     = 0x10 // in the high four bits of the first byte
-	bundleVersionMask = 0xf0
-	bundleHoursMask   = 0x03
-	bundleHoursAll    = 0x00 // one cell in each hour of the day
-	bundleHoursSome   = 0x01 // one cell in each hour of a bitmap of three bytes
-	bundleHoursList   = 0x02 // uvarint number of cells, the hour of each
-	bundleQualsMask   = 0x0c
-	bundleQualsEqual  = 0x00 // one qualifier
-	bundleQualsSerial = 0x04 // equal but for the last four bytes, a big-endian number: its differences
-	bundleQualsList   = 0x08 // each by itself
+	version     = 0x10 // in the high four bits of the first byte
+	versionMask = 0xf0
+	hoursMask   = 0x03
+	hoursWhole  = 0x00 // one cell in each hour of the day
+	hoursSome   = 0x01 // one cell in each hour of a bitmap of three bytes
+	hoursList   = 0x02 // uvarint number of cells, the hour of each
+	qualsMask   = 0x0c
+	qualsEqual  = 0x00 // one qualifier
+	qualsSerial = 0x04 // equal but for the last four bytes, a big-endian number: its differences
+	qualsList   = 0x08 // each by itself
 
-	dayHours       = 24
-	hoursAll       = 1<<dayHours - 1
-	serialBytes    = 4
-	bundleCellsMax = 256 // cells in a bundle; those that are left stay cells
+	dayHours    = 24
+	hoursAll    = 1<<dayHours - 1
+	serialBytes = 4
+	cellsMax    = 256 // cells in a day chunk; those that are left stay cells
 )
 
 // newestHour returns the value of a day's newest hour, which sorts first.
 func newestHour(day int32) uint32 { return hourValueMax - uint32(day)*dayHours - (dayHours - 1) }
 
-// bundleCells is a series' cells of one day, in order, on their way into a bundle.
-type bundleCells struct {
+// dayChunkCells is a series' cells of one day, in order, on their way into a day chunk.
+type dayChunkCells struct {
 	hours  []uint8  // from the newest of the day
 	quals  []byte   // all qualifiers
 	qualTo []int    // ends of the qualifiers
@@ -42,14 +42,14 @@ type bundleCells struct {
 	values [][]byte // scratch
 }
 
-func (c *bundleCells) count() int { return len(c.hours) }
+func (c *dayChunkCells) count() int { return len(c.hours) }
 
-func (c *bundleCells) reset() {
+func (c *dayChunkCells) reset() {
 	c.hours, c.quals, c.qualTo, c.bytes, c.valTo = c.hours[:0], c.quals[:0], c.qualTo[:0], c.bytes[:0], c.valTo[:0]
 }
 
 // add adds a cell whose value has just been appended to bytes.
-func (c *bundleCells) add(hour uint8, qualifier []byte) {
+func (c *dayChunkCells) add(hour uint8, qualifier []byte) {
 	c.hours = append(c.hours, hour)
 	c.quals = append(c.quals, qualifier...)
 	c.qualTo = append(c.qualTo, len(c.quals))
@@ -64,23 +64,23 @@ func sliceOf(all []byte, ends []int, i int) []byte {
 	return all[from:ends[i]:ends[i]]
 }
 
-func (c *bundleCells) qualifier(i int) []byte { return sliceOf(c.quals, c.qualTo, i) }
+func (c *dayChunkCells) qualifier(i int) []byte { return sliceOf(c.quals, c.qualTo, i) }
 
-// appendValue appends the value of the bundle.
-func (c *bundleCells) appendValue(dst []byte, codec *BundleCodec) []byte {
+// appendValue appends the value of the day chunk.
+func (c *dayChunkCells) appendValue(dst []byte, codec *DayChunkCodec) []byte {
 	c.values = c.values[:0]
 	for i := range c.hours {
 		c.values = append(c.values, sliceOf(c.bytes, c.valTo, i))
 	}
 	at := len(dst)
-	dst = append(dst, bundleVersion)
+	dst = append(dst, version)
 	dst, hours := c.appendHours(dst)
 	dst, quals := c.appendQualifiers(dst)
 	dst[at] |= hours | quals
 	return codec.Append(dst, c.values)
 }
 
-func (c *bundleCells) appendHours(dst []byte) ([]byte, byte) {
+func (c *dayChunkCells) appendHours(dst []byte) ([]byte, byte) {
 	bitmap := uint32(0)
 	for _, h := range c.hours {
 		bitmap |= 1 << h
@@ -88,14 +88,14 @@ func (c *bundleCells) appendHours(dst []byte) ([]byte, byte) {
 	switch {
 	case bits.OnesCount32(bitmap) < len(c.hours):
 		dst = binary.AppendUvarint(dst, uint64(len(c.hours)))
-		return append(dst, c.hours...), bundleHoursList
+		return append(dst, c.hours...), hoursList
 	case bitmap == hoursAll:
-		return dst, bundleHoursAll
+		return dst, hoursWhole
 	}
-	return append(dst, byte(bitmap), byte(bitmap>>8), byte(bitmap>>16)), bundleHoursSome
+	return append(dst, byte(bitmap), byte(bitmap>>8), byte(bitmap>>16)), hoursSome
 }
 
-func (c *bundleCells) appendQualifiers(dst []byte) ([]byte, byte) {
+func (c *dayChunkCells) appendQualifiers(dst []byte) ([]byte, byte) {
 	first := c.qualifier(0)
 	equal, serial := true, len(first) >= serialBytes
 	stem := max(len(first)-serialBytes, 0)
@@ -106,7 +106,7 @@ func (c *bundleCells) appendQualifiers(dst []byte) ([]byte, byte) {
 	}
 	dst = append(binary.AppendUvarint(dst, uint64(len(first))), first...)
 	if equal {
-		return dst, bundleQualsEqual
+		return dst, qualsEqual
 	}
 	for i := 1; i < len(c.hours); i++ {
 		q := c.qualifier(i)
@@ -119,61 +119,61 @@ func (c *bundleCells) appendQualifiers(dst []byte) ([]byte, byte) {
 		dst = append(binary.AppendUvarint(dst, uint64(len(q))), q...)
 	}
 	if serial {
-		return dst, bundleQualsSerial
+		return dst, qualsSerial
 	}
-	return dst, bundleQualsList
+	return dst, qualsList
 }
 
-// openBundle is a bundle being read: its cells' addresses, and their values on demand.
-type openBundle struct {
-	codec    *BundleCodec
-	splitter Splitter
-	split    bool // splitter has the blob
-	hours    []uint8
-	quals    []byte
-	qualTo   []int
-	blob     []byte
+// dayChunk is a day chunk being read: its cells' addresses, and their values on demand.
+type dayChunk struct {
+	codec   *DayChunkCodec
+	decoder DayChunkDecoder
+	split   bool // decoder has the blob
+	hours   []uint8
+	quals   []byte
+	qualTo  []int
+	blob    []byte
 }
 
-func (b *openBundle) count() int { return len(b.hours) }
+func (b *dayChunk) count() int { return len(b.hours) }
 
-func (b *openBundle) qualifier(i int) []byte { return sliceOf(b.quals, b.qualTo, i) }
+func (b *dayChunk) qualifier(i int) []byte { return sliceOf(b.quals, b.qualTo, i) }
 
-// open takes a bundle's value, which must stay as it is while values are read. Errors wrap storage.ErrCorrupt.
-func (b *openBundle) open(value []byte) error {
+// open takes a day chunk's value, which must stay as it is while values are read. Errors wrap storage.ErrCorrupt.
+func (b *dayChunk) open(value []byte) error {
 	b.hours, b.quals, b.qualTo, b.split = b.hours[:0], b.quals[:0], b.qualTo[:0], false
-	if len(value) == 0 || value[0]&bundleVersionMask != bundleVersion {
-		return fmt.Errorf("%w: bundle of an unknown version", storage.ErrCorrupt)
+	if len(value) == 0 || value[0]&versionMask != version {
+		return fmt.Errorf("%w: day chunk of an unknown version", storage.ErrCorrupt)
 	}
 	form := value[0]
-	rest, ok := b.cutHours(value[1:], form&bundleHoursMask)
+	rest, ok := b.cutHours(value[1:], form&hoursMask)
 	if ok {
-		rest, ok = b.cutQualifiers(rest, form&bundleQualsMask)
+		rest, ok = b.cutQualifiers(rest, form&qualsMask)
 	}
 	if !ok {
-		return fmt.Errorf("%w: addresses of a bundle", storage.ErrCorrupt)
+		return fmt.Errorf("%w: addresses of a day chunk", storage.ErrCorrupt)
 	}
 	b.blob = rest
 	return nil
 }
 
-func (b *openBundle) cutHours(src []byte, form byte) (rest []byte, ok bool) {
+func (b *dayChunk) cutHours(src []byte, form byte) (rest []byte, ok bool) {
 	bitmap := uint32(hoursAll)
 	switch form {
-	case bundleHoursList:
+	case hoursList:
 		n, size := binary.Uvarint(src)
-		if size <= 0 || n == 0 || n > bundleCellsMax || n > uint64(len(src)-size) {
+		if size <= 0 || n == 0 || n > cellsMax || n > uint64(len(src)-size) {
 			return nil, false
 		}
 		b.hours = append(b.hours, src[size:size+int(n)]...)
 		return src[size+int(n):], b.hours[n-1] < dayHours && slices.IsSorted(b.hours)
-	case bundleHoursSome:
+	case hoursSome:
 		if len(src) < 3 {
 			return nil, false
 		}
 		bitmap = uint32(src[0]) | uint32(src[1])<<8 | uint32(src[2])<<16
 		src = src[3:]
-	case bundleHoursAll:
+	case hoursWhole:
 	default:
 		return nil, false
 	}
@@ -192,14 +192,14 @@ func cutBytes(src []byte) (cut, rest []byte, ok bool) {
 	return src[size : size+int(n)], src[size+int(n):], true
 }
 
-func (b *openBundle) cutQualifiers(src []byte, form byte) (rest []byte, ok bool) {
+func (b *dayChunk) cutQualifiers(src []byte, form byte) (rest []byte, ok bool) {
 	first, src, ok := cutBytes(src)
-	if !ok || form == bundleQualsMask || form == bundleQualsSerial && len(first) < serialBytes {
+	if !ok || form == qualsMask || form == qualsSerial && len(first) < serialBytes {
 		return nil, false
 	}
 	b.quals = append(b.quals, first...)
 	b.qualTo = append(b.qualTo, len(b.quals))
-	if form == bundleQualsEqual {
+	if form == qualsEqual {
 		for range b.hours[1:] {
 			b.quals = append(b.quals, first...)
 			b.qualTo = append(b.qualTo, len(b.quals))
@@ -208,11 +208,11 @@ func (b *openBundle) cutQualifiers(src []byte, form byte) (rest []byte, ok bool)
 	}
 	var number uint32
 	stem := len(first) - serialBytes
-	if form == bundleQualsSerial {
+	if form == qualsSerial {
 		number = binary.BigEndian.Uint32(first[stem:])
 	}
 	for range b.hours[1:] {
-		if form == bundleQualsSerial {
+		if form == qualsSerial {
 			change, size := binary.Varint(src)
 			if size <= 0 {
 				return nil, false
@@ -233,23 +233,23 @@ func (b *openBundle) cutQualifiers(src []byte, form byte) (rest []byte, ok bool)
 }
 
 // appendValue appends the value of a cell.
-func (b *openBundle) appendValue(dst []byte, i int) ([]byte, error) {
+func (b *dayChunk) appendValue(dst []byte, i int) ([]byte, error) {
 	if !b.split {
-		if b.splitter == nil {
-			b.splitter = b.codec.NewSplitter()
+		if b.decoder == nil {
+			b.decoder = b.codec.NewDecoder()
 		}
-		if err := b.splitter.Open(b.blob, len(b.hours)); err != nil {
-			return dst, fmt.Errorf("%w: values of a bundle: %w", storage.ErrCorrupt, err)
+		if err := b.decoder.Open(b.blob, len(b.hours)); err != nil {
+			return dst, fmt.Errorf("%w: values of a day chunk: %w", storage.ErrCorrupt, err)
 		}
 		b.split = true
 	}
-	return b.splitter.Append(dst, i), nil
+	return b.decoder.Append(dst, i), nil
 }
 
-// without returns the bundle without the cells that drop chooses, an empty value if none is left; changed tells
+// without returns the day chunk without the cells that drop chooses, an empty value if none is left; changed tells
 // whether it chose any.
-func (b *openBundle) without(drop func(hour uint8, qualifier []byte) bool) (value []byte, changed bool, err error) {
-	var kept bundleCells
+func (b *dayChunk) without(drop func(hour uint8, qualifier []byte) bool) (value []byte, changed bool, err error) {
+	var kept dayChunkCells
 	for i, hour := range b.hours {
 		if drop(hour, b.qualifier(i)) {
 			changed = true

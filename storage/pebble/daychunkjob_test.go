@@ -21,14 +21,14 @@ import (
 	"halite/storage/pebble"
 )
 
-const bundleFirstHour = 475_008 // the first hour of a day
+const dayChunkFirstHour = 475_008 // the first hour of a day
 
-// bundleRows returns rows of the hours [from, to) of some series, sorted.
-func bundleRows(series, from, to int) []storage.RowMutation {
+// dayChunkRows returns rows of the hours [from, to) of some series, sorted.
+func dayChunkRows(series, from, to int) []storage.RowMutation {
 	var muts []storage.RowMutation
 	for i := range series {
 		for h := from; h < to; h++ {
-			hour := bundleFirstHour + int64(h)
+			hour := dayChunkFirstHour + int64(h)
 			tsMs, values := make([]int64, 60), make([]float64, 60)
 			for k := range tsMs {
 				tsMs[k], values[k] = hour*3_600_000+int64(k)*60_000+7, float64(i*1000+h*60+k)
@@ -46,11 +46,11 @@ func bundleRows(series, from, to int) []storage.RowMutation {
 	return muts
 }
 
-// bundleStore opens a store whose clock stands two days after bundleFirstHour.
-func bundleStore(t testing.TB, change func(*pebble.Options)) (*pebble.Store, storage.Table) {
+// dayChunkStore opens a store whose clock stands two days after dayChunkFirstHour.
+func dayChunkStore(t testing.TB, change func(*pebble.Options)) (*pebble.Store, storage.Table) {
 	t.Helper()
-	opts := pebble.Options{Dir: "/data", FS: vfs.NewMem(), Bundle: bundleCodec(), BundleEvery: -1, CacheBytes: 1 << 20,
-		Now: func() time.Time { return time.UnixMilli((bundleFirstHour + 48) * 3_600_000) }}
+	opts := pebble.Options{Dir: "/data", FS: vfs.NewMem(), DayChunks: dayChunkCodec(), DayChunkInterval: -1, CacheBytes: 1 << 20,
+		Now: func() time.Time { return time.UnixMilli((dayChunkFirstHour + 48) * 3_600_000) }}
 	if change != nil {
 		change(&opts)
 	}
@@ -86,26 +86,26 @@ func wantRows(t testing.TB, table storage.Table, want []storage.RowMutation) {
 	}
 }
 
-// TestBundleCodecNeeded opens a store with bundles without their codec.
-func TestBundleCodecNeeded(t *testing.T) {
+// TestDayChunkCodecNeeded opens a store with day chunks without their codec.
+func TestDayChunkCodecNeeded(t *testing.T) {
 	fs := vfs.NewMem()
-	opts := pebble.Options{Dir: "/data", FS: fs, Bundle: bundleCodec(), BundleEvery: -1, CacheBytes: 1 << 20}
+	opts := pebble.Options{Dir: "/data", FS: fs, DayChunks: dayChunkCodec(), DayChunkInterval: -1, CacheBytes: 1 << 20}
 	s, err := pebble.Open(opts)
 	require.NoError(t, err)
 	table, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
 	require.NoError(t, err)
-	rows := bundleRows(5, 0, 24)
+	rows := dayChunkRows(5, 0, 24)
 	require.NoError(t, table.Load(t.Context(), rows))
-	require.Zero(t, s.BundleAll(t.Context()))
-	require.Equal(t, uint64(1), s.BundledDays())
+	require.Zero(t, s.WriteAllDayChunks(t.Context()))
+	require.Equal(t, uint64(1), s.DayChunksWritten())
 	require.NoError(t, s.Close())
 	other := opts
-	other.Bundle = nil
+	other.DayChunks = nil
 	_, err = pebble.Open(other)
 	require.ErrorIs(t, err, storage.ErrSchemaMismatch)
 	require.ErrorContains(t, err, chunk.BundleFormat)
-	other.Bundle = bundleCodec()
-	other.Bundle.Name = "other"
+	other.DayChunks = dayChunkCodec()
+	other.DayChunks.Name = "other"
 	_, err = pebble.Open(other)
 	require.ErrorIs(t, err, storage.ErrSchemaMismatch)
 	s, err = pebble.Open(opts)
@@ -113,70 +113,70 @@ func TestBundleCodecNeeded(t *testing.T) {
 	table, err = s.Table(t.Context(), storage.TableData)
 	require.NoError(t, err)
 	wantRows(t, table, rows)
-	require.NoError(t, s.Bundle(t.Context()))
-	require.Zero(t, s.BundledDays(), "the day is known to be complete")
+	require.NoError(t, s.WriteDayChunks(t.Context()))
+	require.Zero(t, s.DayChunksWritten(), "the day is known to be complete")
 	require.NoError(t, s.Close())
 }
 
-// TestBundleSoon bundles an open day when it is asked to, again only once enough has come, and then as a closed day.
-func TestBundleSoon(t *testing.T) {
+// TestDayChunkSoon packs an open day when it is asked to, again only once enough has come, and then as a closed day.
+func TestDayChunkSoon(t *testing.T) {
 	var nowMs atomic.Int64
-	nowMs.Store(int64(bundleFirstHour+12) * 3_600_000)
-	s, table := bundleStore(t, func(o *pebble.Options) {
-		o.BundleEvery = time.Hour
+	nowMs.Store(int64(dayChunkFirstHour+12) * 3_600_000)
+	s, table := dayChunkStore(t, func(o *pebble.Options) {
+		o.DayChunkInterval = time.Hour
 		o.Now = func() time.Time { return time.UnixMilli(nowMs.Load()) }
 	})
-	rows := bundleRows(50, 0, 12)
+	rows := dayChunkRows(50, 0, 12)
 	require.NoError(t, table.Load(t.Context(), rows))
-	require.NoError(t, s.Bundle(t.Context()))
-	require.Zero(t, s.BundledDays(), "the day is open")
-	bundled := func() uint64 { return s.BundledDays() }
-	s.BundleSoon()
-	require.Eventually(t, func() bool { return bundled() == 1 }, time.Minute, time.Millisecond)
+	require.NoError(t, s.WriteDayChunks(t.Context()))
+	require.Zero(t, s.DayChunksWritten(), "the day is open")
+	written := func() uint64 { return s.DayChunksWritten() }
+	s.WriteDayChunksSoon()
+	require.Eventually(t, func() bool { return written() == 1 }, time.Minute, time.Millisecond)
 	wantRows(t, table, rows)
-	require.Equal(t, uint64(len(rows)), s.BundledCells())
-	late := bundleRows(50, 12, 13)
+	require.Equal(t, uint64(len(rows)), s.DayChunkCells())
+	late := dayChunkRows(50, 12, 13)
 	require.NoError(t, table.Apply(t.Context(), late[:1]))
-	s.BundleSoon()
+	s.WriteDayChunksSoon()
 	require.NoError(t, table.Load(t.Context(), late))
-	s.BundleSoon()
-	require.Eventually(t, func() bool { return bundled() >= 2 }, time.Minute, time.Millisecond)
+	s.WriteDayChunksSoon()
+	require.Eventually(t, func() bool { return written() >= 2 }, time.Minute, time.Millisecond)
 	rows = append(rows, late...)
 	sortMutations(rows)
 	wantRows(t, table, rows)
-	nowMs.Store(int64(bundleFirstHour+48) * 3_600_000)
-	n := bundled()
-	require.NoError(t, s.Bundle(t.Context()))
-	require.Equal(t, n, bundled(), "nothing has come since")
+	nowMs.Store(int64(dayChunkFirstHour+48) * 3_600_000)
+	n := written()
+	require.NoError(t, s.WriteDayChunks(t.Context()))
+	require.Equal(t, n, written(), "nothing has come since")
 	wantRows(t, table, rows)
 }
 
-// TestBundleDue moves a clock: only closed and quiet days are bundled, and late cells only if they are many.
-func TestBundleDue(t *testing.T) {
+// TestDayChunkDue moves a clock: only closed and quiet days are packed, and late cells only if they are many.
+func TestDayChunkDue(t *testing.T) {
 	var nowMs atomic.Int64
-	s, table := bundleStore(t, func(o *pebble.Options) {
+	s, table := dayChunkStore(t, func(o *pebble.Options) {
 		o.Now = func() time.Time { return time.UnixMilli(nowMs.Load()) }
 	})
-	endMs := int64(bundleFirstHour+24) * 3_600_000
+	endMs := int64(dayChunkFirstHour+24) * 3_600_000
 	step := func(atMs int64, days uint64, why string) {
 		t.Helper()
 		nowMs.Store(atMs)
-		require.NoError(t, s.Bundle(t.Context()))
-		require.Equal(t, days, s.BundledDays(), why)
+		require.NoError(t, s.WriteDayChunks(t.Context()))
+		require.Equal(t, days, s.DayChunksWritten(), why)
 	}
 	nowMs.Store(endMs)
-	rows := bundleRows(50, 0, 24)
+	rows := dayChunkRows(50, 0, 24)
 	require.NoError(t, table.Load(t.Context(), rows))
-	step(endMs+pebble.BundleAfterDefault.Milliseconds()-1, 0, "the day is not closed")
+	step(endMs+pebble.DayChunkAfterDefault.Milliseconds()-1, 0, "the day is not closed")
 	require.NoError(t, table.Apply(t.Context(), rows[:1]))
-	step(endMs+pebble.BundleAfterDefault.Milliseconds(), 0, "the day is not quiet")
-	atMs := endMs + pebble.BundleAfterDefault.Milliseconds() + pebble.BundleQuietDefault.Milliseconds()
+	step(endMs+pebble.DayChunkAfterDefault.Milliseconds(), 0, "the day is not quiet")
+	atMs := endMs + pebble.DayChunkAfterDefault.Milliseconds() + pebble.DayChunkQuietDefault.Milliseconds()
 	step(atMs, 1, "the day is closed and quiet")
 	wantRows(t, table, rows)
 	rows[7].Entries[0].Value = []byte("late")
 	require.NoError(t, table.Apply(t.Context(), rows[7:8]))
 	wantRows(t, table, rows)
-	atMs += pebble.BundleQuietDefault.Milliseconds()
+	atMs += pebble.DayChunkQuietDefault.Milliseconds()
 	step(atMs, 1, "one cell is late")
 	wantRows(t, table, rows)
 	for i := range rows[:600] {
@@ -184,42 +184,42 @@ func TestBundleDue(t *testing.T) {
 	}
 	require.NoError(t, table.Load(t.Context(), rows[:600]))
 	step(atMs, 1, "the day is not quiet again")
-	step(atMs+pebble.BundleQuietDefault.Milliseconds(), 2, "much is late")
+	step(atMs+pebble.DayChunkQuietDefault.Milliseconds(), 2, "much is late")
 	wantRows(t, table, rows)
-	step(atMs+2*pebble.BundleQuietDefault.Milliseconds(), 2, "all is bundled")
+	step(atMs+2*pebble.DayChunkQuietDefault.Milliseconds(), 2, "all is packed")
 }
 
-// TestBundleInBackground waits for the store's own job.
-func TestBundleInBackground(t *testing.T) {
-	s, table := bundleStore(t, func(o *pebble.Options) {
-		o.BundleEvery, o.BundleQuiet, o.Now = time.Millisecond, time.Millisecond, nil
+// TestDayChunkInBackground waits for the store's own job.
+func TestDayChunkInBackground(t *testing.T) {
+	s, table := dayChunkStore(t, func(o *pebble.Options) {
+		o.DayChunkInterval, o.DayChunkQuiet, o.Now = time.Millisecond, time.Millisecond, nil
 	})
-	rows := bundleRows(3, 0, 30)
+	rows := dayChunkRows(3, 0, 30)
 	require.NoError(t, table.Load(t.Context(), rows))
-	require.Eventually(t, func() bool { return s.BundledDays() >= 2 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.DayChunksWritten() >= 2 }, time.Minute, time.Millisecond)
 	wantRows(t, table, rows)
 }
 
-// TestBundleSpans bundles a day in many spans and finds everything in the last level.
-func TestBundleSpans(t *testing.T) {
-	s, table := bundleStore(t, func(o *pebble.Options) { o.BundleSpanBytes = 1 })
-	rows := bundleRows(100, 0, 24)
+// TestDayChunkSpans packs a day in many spans and finds everything in the last level.
+func TestDayChunkSpans(t *testing.T) {
+	s, table := dayChunkStore(t, func(o *pebble.Options) { o.DayChunkSpanBytes = 1 })
+	rows := dayChunkRows(100, 0, 24)
 	require.NoError(t, table.Load(t.Context(), rows))
-	require.Zero(t, s.BundleAll(t.Context()))
+	require.Zero(t, s.WriteAllDayChunks(t.Context()))
 	wantRows(t, table, rows)
-	require.Equal(t, uint64(1), s.BundledDays())
+	require.Equal(t, uint64(1), s.DayChunksWritten())
 	require.Greater(t, s.Stats().Files, int64(20))
 	require.NoError(t, s.Compact(t.Context()))
 	wantRows(t, table, rows)
 }
 
-// TestBundleChanges deletes cells, rows and ranges of bundled days, and drops garbage that lies in bundles.
-func TestBundleChanges(t *testing.T) {
-	s, table := bundleStore(t, nil)
-	rows := bundleRows(6, 0, 24)
+// TestDayChunkChanges deletes cells, rows and ranges of packed days, and drops garbage that lies in day chunks.
+func TestDayChunkChanges(t *testing.T) {
+	s, table := dayChunkStore(t, nil)
+	rows := dayChunkRows(6, 0, 24)
 	require.NoError(t, table.Load(t.Context(), rows))
-	require.Zero(t, s.BundleAll(t.Context()))
-	require.Equal(t, uint64(1), s.BundledDays())
+	require.Zero(t, s.WriteAllDayChunks(t.Context()))
+	require.Equal(t, uint64(1), s.DayChunksWritten())
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 60 {
 		at := rng.IntN(len(rows))
@@ -248,7 +248,7 @@ func TestBundleChanges(t *testing.T) {
 		rows = append(rows[:at:at], rows[at+1:]...)
 		wantRows(t, table, rows)
 	}
-	// Another version at another time makes the bundled one garbage.
+	// Another version at another time makes the packed one garbage.
 	cell := rows[0].Entries[0]
 	newer := cell
 	newer.TsMs++
@@ -260,10 +260,10 @@ func TestBundleChanges(t *testing.T) {
 	wantRows(t, table, rows[1:])
 }
 
-// TestBundleReaders reads all the time while days are bundled: every read sees every row, and writes are not lost.
-func TestBundleReaders(t *testing.T) {
-	s, table := bundleStore(t, func(o *pebble.Options) { o.BundleSpanBytes = 1 })
-	rows := bundleRows(10, 0, 24)
+// TestDayChunkReaders reads all the time while days are packed: every read sees every row, and writes are not lost.
+func TestDayChunkReaders(t *testing.T) {
+	s, table := dayChunkStore(t, func(o *pebble.Options) { o.DayChunkSpanBytes = 1 })
+	rows := dayChunkRows(10, 0, 24)
 	require.NoError(t, table.Load(t.Context(), rows))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -289,7 +289,7 @@ func TestBundleReaders(t *testing.T) {
 	for w := range versions {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				// Hours of one series, so that their bundle is under everybody's hands.
+				// Hours of one series, so that their day chunk is under everybody's hands.
 				m := rows[w]
 				v := versions[w].Load() + 1
 				m.Entries = []storage.Entry{{Kind: storage.DeleteFamily, Family: "s"}, m.Entries[0]}
@@ -302,8 +302,8 @@ func TestBundleReaders(t *testing.T) {
 			}
 		})
 	}
-	for wrote := false; ctx.Err() == nil && (!wrote || s.BundledCells() <= uint64(len(rows))); {
-		s.BundleAll(context.Background())
+	for wrote := false; ctx.Err() == nil && (!wrote || s.DayChunkCells() <= uint64(len(rows))); {
+		s.WriteAllDayChunks(context.Background())
 		wrote = true
 		for w := range versions {
 			wrote = wrote && versions[w].Load() > 0
@@ -311,7 +311,7 @@ func TestBundleReaders(t *testing.T) {
 	}
 	stop()
 	group.Wait()
-	require.NotZero(t, s.BundledCells())
+	require.NotZero(t, s.DayChunkCells())
 	for w := range versions {
 		rows[w].Entries[0].Value = fmt.Appendf(nil, "%d", versions[w].Load())
 		if versions[w].Load() == 0 {
@@ -321,8 +321,8 @@ func TestBundleReaders(t *testing.T) {
 	wantRows(t, table, rows)
 }
 
-// TestBundleFailures fails file operations while a day is bundled: it stays as it is, and is bundled later.
-func TestBundleFailures(t *testing.T) {
+// TestDayChunkFailures fails file operations while a day is packed: it stays as it is, and is packed later.
+func TestDayChunkFailures(t *testing.T) {
 	var fail atomic.Int64
 	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.Contains(op.Path, "staged") && fail.Add(-1) == 0 {
@@ -330,18 +330,18 @@ func TestBundleFailures(t *testing.T) {
 		}
 		return nil
 	})
-	s, table := bundleStore(t, func(o *pebble.Options) { o.FS = errorfs.Wrap(vfs.NewMem(), inject) })
-	rows := bundleRows(5, 0, 24)
+	s, table := dayChunkStore(t, func(o *pebble.Options) { o.FS = errorfs.Wrap(vfs.NewMem(), inject) })
+	rows := dayChunkRows(5, 0, 24)
 	require.NoError(t, table.Load(t.Context(), rows))
 	failed := uint64(0)
 	for at := int64(1); at < 100; at++ {
 		fail.Store(at)
-		failures := s.BundleAll(t.Context())
+		failures := s.WriteAllDayChunks(t.Context())
 		fail.Store(0)
 		wantRows(t, table, rows)
 		if failures == failed {
 			require.Greater(t, at, int64(2))
-			require.NotZero(t, s.BundledDays())
+			require.NotZero(t, s.DayChunksWritten())
 			return
 		}
 		failed = failures
