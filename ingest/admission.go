@@ -26,7 +26,7 @@ const (
 // admit implements sink: it refuses while there is no room for what comes.
 func (i *Ingester) admit(ctx context.Context, sizeBytes int) (release func(), err error) {
 	if resource, reason := i.lacks(); resource != "" {
-		i.wakeFlusher()
+		i.flusher.Wake()
 		return nil, i.overload(resource, reason)
 	}
 	return i.enter(ctx, sizeBytes)

@@ -243,15 +243,15 @@ func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 		return nil
 	}
 	i := c.i
-	i.flushMu.Lock()
+	i.flusher.Lock()
 	for !c.view.Current() {
-		i.flushMu.Unlock() // queries that it waits for may be slow
+		i.flusher.Unlock() // queries that it waits for may be slow
 		if err := c.renew(ctx); err != nil {
 			return err
 		}
-		i.flushMu.Lock()
+		i.flusher.Lock()
 	}
-	defer i.flushMu.Unlock()
+	defer i.flusher.Unlock()
 	muts, err := c.mutations(ctx, keys)
 	if err != nil || len(muts) == 0 {
 		return err
@@ -260,7 +260,7 @@ func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 	if err := c.raw.Apply(ctx, muts); err != nil {
 		return fmt.Errorf("write %d rows to table %s: %w", len(muts), storage.TableData, err)
 	}
-	i.unsynced = true
+	i.flusher.MarkUnsynced()
 	i.metrics.cleanedRows.Add(float64(len(muts)))
 	return nil
 }
@@ -332,7 +332,7 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 	}
 	for len(tsMs) > 0 {
 		n := min(len(tsMs), cleanRunSamplesMax)
-		seq, err := c.i.sequence.take(ctx, 1)
+		seq, err := c.i.sequence.Take(ctx, 1)
 		if err != nil {
 			return m, err
 		}

@@ -338,7 +338,7 @@ func (c *crashRun) flush(r *rig, rng *rand.Rand) error {
 			c.clock.advance(time.Duration(rng.IntN(90)) * time.Minute)
 		default:
 			c.clock.advance(time.Duration(rng.IntN(180)) * time.Second)
-			err = r.step(ctx)
+			err = r.flusher.Step(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("background: %w", err)

@@ -72,8 +72,8 @@ func (i *Ingester) DeleteSeries(ctx context.Context, d Deletion) (series int, er
 		return 0, err
 	}
 	defer i.callers.Done()
-	i.flushMu.Lock()
-	defer i.flushMu.Unlock()
+	i.flusher.Lock()
+	defer i.flusher.Unlock()
 	if err := i.opts.Tombstones.Room(); err != nil {
 		return 0, err
 	}
@@ -87,7 +87,7 @@ func (i *Ingester) DeleteSeries(ctx context.Context, d Deletion) (series int, er
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	seq, err := i.sequence.take(ctx, 1)
+	seq, err := i.sequence.Take(ctx, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -104,19 +104,16 @@ func (i *Ingester) DeleteSeries(ctx context.Context, d Deletion) (series int, er
 }
 
 // forgetFormers makes sure that the log has no samples of series that are forgotten: their numbers could not be named in a
-// deletion, and replay would bring the samples back. The caller holds flushMu.
+// deletion, and replay would bring the samples back. The caller holds the flusher's lock.
 func (i *Ingester) forgetFormers(ctx context.Context) error {
-	if !slices.ContainsFunc(i.formers, func(f formerNumber) bool { return f.ref == 0 }) {
+	if !i.flusher.LogHasForgotten() {
 		return nil
 	}
-	if _, err := i.flushRows(ctx, everything); err != nil {
-		return err
-	}
-	return i.checkpoint(ctx, true)
+	return i.flusher.All(ctx)
 }
 
 // carryOut deletes: first in memory and for all reads of rows, at one moment; then in the log; then what is derived from
-// samples. The caller holds flushMu.
+// samples. The caller holds the flusher's lock.
 func (i *Ingester) carryOut(ctx context.Context, t *tombstone.Tombstone, found []index.Series) error {
 	removal, err := i.opts.Index.StartRemoval()
 	if err != nil {

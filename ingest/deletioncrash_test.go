@@ -136,7 +136,7 @@ func (d *crashDriver) step(run *crashRun) {
 	case 7:
 		d.during = "step"
 		d.r.clock.advance(time.Duration(d.rng.IntN(600)) * time.Minute)
-		err = d.r.step(ctx)
+		err = d.r.flusher.Step(ctx)
 	case 8:
 		d.during, err = "maintain", d.r.maintain(ctx)
 	case 9:

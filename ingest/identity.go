@@ -316,7 +316,7 @@ func (i *Ingester) bind(ctx context.Context) error {
 }
 
 // foretell notes that the tables hold everything before the segment point once they are synced, and that the log has
-// reached the segment cut. The caller holds flushMu.
+// reached the segment cut. The caller holds the flusher's lock.
 func (i *Ingester) foretell(ctx context.Context, point, cut uint64) error {
 	var err error
 	if i.identity.Reached, err = i.log.Place(cut); err != nil {

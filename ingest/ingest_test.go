@@ -364,29 +364,29 @@ func TestReplayPassesOverRetiredSeries(t *testing.T) {
 	_, err := r.log.Cut()
 	require.NoError(t, err)
 	r.write(series([]string{"__name__", "open"}, sample(startMs, 1)), series(upNames, sample(startMs, 1)))
-	r.flushMu.Lock()
-	_, err = r.flushRows(ctx, func(row head.RowInfo) bool {
+	r.flusher.Lock()
+	_, err = r.flusher.FlushRows(ctx, func(row head.RowInfo) bool {
 		return labels.Equal(up, r.index.Labels(index.Ref(row.Ref)))
 	})
-	r.flushMu.Unlock()
+	r.flusher.Unlock()
 	require.NoError(t, err)
 	require.Equal(t, 1, r.Stats().Rows)
 	c.advance(72 * time.Hour)
 	require.NoError(t, r.index.Maintain(ctx))
 	require.NoError(t, r.retire(ctx))
 	require.Equal(t, 1, r.Stats().Series)
-	r.flushMu.Lock()
-	require.NoError(t, r.checkpoint(ctx, true))
-	r.flushMu.Unlock()
+	r.flusher.Lock()
+	require.NoError(t, r.flusher.Checkpoint(ctx, true))
+	r.flusher.Unlock()
 	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
 	r.close()
 	r = openRig(t, crashed, c, nil)
 	r.requireSeries(up, column{startMs - 1: math.Float64bits(1), startMs: math.Float64bits(1)})
 	r.requireSeries(open, column{startMs: math.Float64bits(1)})
 	r.flush()
-	r.flushMu.Lock()
-	require.Empty(t, r.formers)
-	r.flushMu.Unlock()
+	r.flusher.Lock()
+	require.Zero(t, r.flusher.StaleRefs())
+	r.flusher.Unlock()
 	r.close()
 }
 
@@ -403,9 +403,9 @@ func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
 	require.NoError(t, err)
 	r.write(series([]string{"__name__", "open"}, sample(startMs, 1)), series(upNames, sample(startMs, 1)))
 	flushOld := func(kept ...labels.Labels) {
-		r.flushMu.Lock()
-		defer r.flushMu.Unlock()
-		_, err := r.flushRows(ctx, func(row head.RowInfo) bool {
+		r.flusher.Lock()
+		defer r.flusher.Unlock()
+		_, err := r.flusher.FlushRows(ctx, func(row head.RowInfo) bool {
 			for _, ls := range kept {
 				if labels.Equal(ls, r.index.Labels(index.Ref(row.Ref))) {
 					return false
@@ -430,12 +430,12 @@ func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
 		r.requireSeries(up, want)
 		// Drop the first segment, and with it the record of the old number; its samples are in the second, too.
 		flushOld(open)
-		r.flushMu.Lock()
-		require.NoError(t, r.checkpoint(ctx, true))
-		r.flushMu.Unlock()
+		r.flusher.Lock()
+		require.NoError(t, r.flusher.Checkpoint(ctx, true))
+		r.flusher.Unlock()
 	}
 	r.flush()
-	require.Empty(t, r.formers)
+	require.Zero(t, r.flusher.StaleRefs())
 	r.requireSeries(up, want)
 	r.requireSeries(open, column{startMs: math.Float64bits(1)})
 	r.close()

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/ingest/flush"
 	"halite/ingest/head"
 	"halite/ingest/wal"
 	"halite/keyschema"
@@ -56,31 +57,23 @@ type Stats struct {
 
 // Ingester takes samples in. See the package comment.
 //
-// Locks, outermost first: flushMu, epoch, regMu or metadata.mu, a stripe of the head, the catalogue's and log's own.
+// Locks, outermost first: the flusher's, epoch, regMu or metadata.mu, a stripe of the head, those of the index and the log.
 type Ingester struct {
 	intake
-	opts         Options
-	hopts        HeadOptions
-	segmentBytes int64
-	data         storage.Table
-	log          *wal.Log
-	head         *head.Head
-	started      time.Time
+	opts     Options
+	hopts    HeadOptions
+	data     storage.Table
+	log      *wal.Log
+	head     *head.Head
+	sequence *flush.Sequence
+	flusher  *flush.Flusher
 
 	nextLog uint32 // next number in the log; guarded by regMu
 
-	// flushMu admits one flush, checkpoint or retirement at a time; it guards the fields below.
-	flushMu      sync.Mutex
-	sequence     *sequence
-	order        order
-	formers      []formerNumber
-	identity     identity // as the tables hold it
-	drained      bool     // no samples will follow
-	truncated    uint64   // first segment of the log
-	unsynced     bool     // rows were flushed since the last sync
-	checkpointed time.Time
+	identity identity // as the tables hold it; guarded by the flusher's lock
+	drained  bool     // no samples will follow; guarded by the flusher's lock
 
-	// cleanMu admits one cleaning of tombstones at a time; taken before flushMu.
+	// cleanMu admits one cleaning of tombstones at a time; taken before the flusher's lock.
 	cleanMu sync.Mutex
 
 	collectedDay int64 // of the last garbage collection; the maintenance goroutine's own
@@ -92,7 +85,6 @@ type Ingester struct {
 	refusedLogged time.Time // the space job's own
 
 	stopJobs context.CancelFunc
-	wake     chan struct{}
 }
 
 // Open replays the log into the head and starts the background jobs. A damaged log is a *wal.DamageError unless
@@ -112,16 +104,12 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	i := &Ingester{
-		opts: opts, hopts: opts.Head.withDefaults(), nextLog: 1, wake: make(chan struct{}, 1), started: opts.Now(),
-	}
+	i := &Ingester{opts: opts, hopts: opts.Head.withDefaults(), nextLog: 1}
 	i.intake.init(intakeOptions{
 		limits: opts.Limits, retention: opts.Retention, ages: opts.Ages, index: opts.Index, now: opts.Now, logger: opts.Logger,
 		schema: opts.Schema, registerer: opts.Registerer,
 	})
 	i.seriesLimits.memory = i.seriesMemory
-	i.checkpointed = i.started
-	i.segmentBytes = cmp.Or(opts.WALSegmentBytesMax, wal.SegmentBytesDefault)
 	if i.head, err = head.New(head.Options{Stripes: i.hopts.Stripes, RowBytesMax: i.hopts.RowBytesMax}); err != nil {
 		return nil, err
 	}
@@ -135,6 +123,7 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	}); err != nil {
 		return nil, fmt.Errorf("open the write-ahead log: %w", err)
 	}
+	i.flusher = i.newFlusher()
 	if err := i.takeLog(ctx); err != nil {
 		return nil, errors.Join(err, i.log.Close())
 	}
@@ -164,10 +153,46 @@ func (i *Ingester) openTables(ctx context.Context) (err error) {
 	if i.meta, err = store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
 		return fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
-	if i.sequence, err = openSequence(ctx, store, i.meta); err != nil {
+	if i.sequence, err = flush.OpenSequence(ctx, store, i.meta); err != nil {
 		return err
 	}
 	return i.loadMetadata(ctx)
+}
+
+// newFlusher returns what moves rows from the head to the tables and truncates the log.
+func (i *Ingester) newFlusher() *flush.Flusher {
+	tick := i.hopts.FlushInterval
+	if tick < 0 {
+		tick = time.Second
+	}
+	return flush.New(flush.Options{
+		Head: i.head, Log: i.log, Index: i.opts.Index, Store: i.opts.Store, Data: i.data, Sequence: i.sequence,
+		HeadBytesMax: i.rowBytesMax, LowSpace: i.noSpace.Load, Persist: i.persist, NoteLog: i.foretell,
+		EmitMetadata: i.emitMetadata, Register: &i.regMu, FlushBytes: i.hopts.FlushBytes, Grace: i.hopts.Grace,
+		Spread: i.hopts.Spread, Tick: tick, CheckpointInterval: i.hopts.CheckpointInterval, LogBytesMax: i.opts.WALBytesMax,
+		SegmentBytes: cmp.Or(i.opts.WALSegmentBytesMax, wal.SegmentBytesDefault), Now: i.opts.Now, Registerer: i.opts.Registerer,
+	})
+}
+
+// persist durably writes what the tables lack besides rows.
+func (i *Ingester) persist(ctx context.Context) error {
+	if err := i.opts.Index.Persist(ctx); err != nil {
+		return fmt.Errorf("persist the index: %w", err)
+	}
+	if i.opts.Tombstones != nil {
+		if err := i.opts.Tombstones.Save(ctx); err != nil {
+			return err
+		}
+	}
+	return i.persistMetadata(ctx)
+}
+
+// Flush writes the whole head to the tables, syncs them and truncates the log. The caller may repeat a Flush that failed with
+// storage.ErrUnavailable.
+func (i *Ingester) Flush(ctx context.Context) error {
+	i.flusher.Lock()
+	defer i.flusher.Unlock()
+	return retryable(i.flusher.All(ctx))
 }
 
 // AppendSamples appends the unflushed samples of a series in [mintMs, maxtMs] to the two columns: ascending, each
@@ -203,9 +228,9 @@ func (i *Ingester) Close(ctx context.Context) error {
 	err := i.drain(ctx)
 	i.jobs.Wait()
 	if err == nil {
-		i.flushMu.Lock()
+		i.flusher.Lock()
 		i.drained = true
-		i.flushMu.Unlock()
+		i.flusher.Unlock()
 		err = i.Flush(ctx)
 	}
 	if closeErr := i.log.Close(); closeErr != nil {

@@ -19,8 +19,8 @@ func (i *Ingester) startJobs() {
 	if i.hopts.FlushInterval < 0 {
 		return
 	}
-	i.every(ctx, i.hopts.FlushInterval, i.wake, func() {
-		if err := i.step(ctx); err != nil && ctx.Err() == nil {
+	i.every(ctx, i.hopts.FlushInterval, i.flusher.Woken(), func() {
+		if err := i.flusher.Step(ctx); err != nil && ctx.Err() == nil {
 			i.opts.Logger.Error("flush failed; its samples stay in memory and in the log, the next run retries", "err", err)
 		}
 	})
@@ -30,45 +30,6 @@ func (i *Ingester) startJobs() {
 			i.opts.Logger.Error("maintenance failed; the next run retries", "err", err)
 		}
 	})
-}
-
-// wakeFlusher makes the flush job look at once. It never blocks.
-func (i *Ingester) wakeFlusher() {
-	select {
-	case i.wake <- struct{}{}:
-	default:
-	}
-}
-
-// step is one run of the flush job: rows that are due, memory pressure, the log's length and truncation.
-func (i *Ingester) step(ctx context.Context) error {
-	i.flushMu.Lock()
-	defer i.flushMu.Unlock()
-	now := i.opts.Now()
-	// Wake-ups must not let rows look idle sooner: ticks follow the clock.
-	i.head.SetTick(i.tickAt(now))
-	err := i.flushDue(ctx, now)
-	_, relieveErr := i.relieve(ctx)
-	if err = errors.Join(err, relieveErr, i.shorten(ctx)); err != nil {
-		return err
-	}
-	if !i.unsynced || now.Sub(i.checkpointed) < i.hopts.CheckpointInterval {
-		return nil
-	}
-	if err := i.checkpoint(ctx, false); err != nil {
-		return err
-	}
-	i.checkpointed = now
-	return nil
-}
-
-// tickAt counts flush intervals since the start.
-func (i *Ingester) tickAt(now time.Time) uint32 {
-	interval := i.hopts.FlushInterval
-	if interval < 0 {
-		interval = time.Second
-	}
-	return uint32(max(0, now.Sub(i.started)/interval))
 }
 
 // maintain runs the catalogue's upkeep and, once a day, the engine's garbage collection.
@@ -87,4 +48,17 @@ func (i *Ingester) maintain(ctx context.Context) error {
 		i.metrics.maintFails.Inc()
 	}
 	return err
+}
+
+// checkLog sets whether writes are refused because the log cannot be shortened, and wakes the flusher when it is too long.
+func (i *Ingester) checkLog() {
+	size := i.log.Stats().SizeBytes
+	hard := i.opts.WALBytesMax + i.opts.WALBytesMax/4
+	if size > i.opts.WALBytesMax {
+		i.flusher.Wake()
+	}
+	if full := size > hard; i.logFull.Swap(full) != full && full {
+		i.opts.Logger.Error(fmt.Sprintf("refusing writes: the write-ahead log has %d bytes and cannot be shortened", size),
+			"limit_bytes", i.opts.WALBytesMax)
+	}
 }

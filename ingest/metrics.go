@@ -15,12 +15,6 @@ type metrics struct {
 	newSeries    prometheus.Counter
 	replayed     prometheus.Counter
 	orphans      prometheus.Counter
-	flushedRows  prometheus.Counter
-	flushedBytes prometheus.Counter
-	flushFails   prometheus.Counter
-	flushSeconds prometheus.Histogram
-	checkpoints  prometheus.Counter
-	checkFails   prometheus.Counter
 	maintFails   prometheus.Counter
 	retired      prometheus.Counter
 	deletions    prometheus.Counter
@@ -47,20 +41,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		overloads: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_ingest_overload_total", Help: "Write requests refused for lack of a resource, by resource.",
 		}, []string{"resource"}),
-		newSeries:    counter("series_created_total", "Series taken into the log for the first time."),
-		replayed:     counter("replayed_samples_total", "Samples read back from the log at start."),
-		orphans:      counter("replayed_orphans_total", "Samples in the log without a series, left out at start."),
-		flushedRows:  counter("flushed_rows_total", "Rows written to the data table."),
-		flushedBytes: counter("flushed_bytes_total", "Bytes of the runs written to the data table."),
-		flushFails:   counter("flush_failures_total", "Flushes that the storage refused; their rows stay in the head."),
-		flushSeconds: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "tsdb_ingest_flush_seconds", Help: "Time of a flush that wrote rows.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
-		}),
-		checkpoints: counter("checkpoints_total", "Truncations of the log."),
-		checkFails:  counter("checkpoint_failures_total", "Failed syncs of the tables or truncations of the log."),
-		maintFails:  counter("maintenance_failures_total", "Failed maintenance runs of the catalogue."),
-		retired:     counter("series_retired_total", "Idle series forgotten."),
+		newSeries:  counter("series_created_total", "Series taken into the log for the first time."),
+		replayed:   counter("replayed_samples_total", "Samples read back from the log at start."),
+		orphans:    counter("replayed_orphans_total", "Samples in the log without a series, left out at start."),
+		maintFails: counter("maintenance_failures_total", "Failed maintenance runs of the catalogue."),
+		retired:    counter("series_retired_total", "Idle series forgotten."),
 		deletions: f.NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_tombstones_created_total", Help: "Deletions carried out.",
 		}),

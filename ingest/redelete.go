@@ -48,7 +48,7 @@ func (p *replay) deletion(payload []byte, pos wal.Position) error {
 // happened. The log still has every sample that was written after the deletion, so the tombstone may hide all that is in
 // the table now.
 func (p *replay) delete(set *tombstone.Set, t *tombstone.Tombstone, refs []index.Ref) (err error) {
-	if t.Seq, err = p.i.sequence.take(p.ctx, 1); err != nil {
+	if t.Seq, err = p.i.sequence.Take(p.ctx, 1); err != nil {
 		return err
 	}
 	removal, err := p.i.opts.Index.StartRemoval()

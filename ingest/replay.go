@@ -52,9 +52,7 @@ func (i *Ingester) replayLog(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cut the log: %w", err)
 	}
-	for n := range i.formers {
-		i.formers[n].until = until
-	}
+	i.flusher.StaleUntil(until)
 	if err := p.settle(); err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (p *replay) run(batches <-chan *replayBatch, used chan<- *replayBatch) erro
 		default:
 		}
 	}
-	p.i.wakeFlusher()
+	p.i.flusher.Wake()
 	return p.endRelief()
 }
 
@@ -87,7 +87,7 @@ func (p *replay) restore(b *replayBatch) error {
 		from = s.labelsEnd
 		p.i.nextLog = max(p.i.nextLog, s.log+1)
 		if len(ls) == 0 {
-			p.i.formers = append(p.i.formers, formerNumber{log: s.log})
+			p.i.flusher.AddStaleRef(s.log, 0, 0)
 			p.setRef(s.log, retiredRef)
 			continue
 		}
@@ -111,7 +111,7 @@ func (i *Ingester) restored(s *replaySeries, number index.Ref) {
 		i.series.Add(1)
 	default:
 		// It was forgotten and came back: the log may have samples under both numbers.
-		i.formers = append(i.formers, formerNumber{log: former, ref: number})
+		i.flusher.AddStaleRef(former, number, 0)
 	}
 	i.head.Register(ref, s.log)
 	i.registry.Insert(s.key, ref)
@@ -225,9 +225,7 @@ func (p *replay) startRelief() {
 	p.relief = r
 	go func() {
 		defer close(r.done)
-		p.i.flushMu.Lock()
-		defer p.i.flushMu.Unlock()
-		r.rows, r.err = p.i.relieve(ctx)
+		r.rows, r.err = p.i.flusher.FreeMemory(ctx)
 	}()
 }
 

@@ -85,7 +85,7 @@ func TestKilledReplayKeepsDeletion(t *testing.T) {
 	r, err := deletionRig(t, fs, c, crashTweak)
 	require.NoError(t, err)
 	var samples []Sample // so many that the flush loads a file, which is durable at once
-	for n := range 3 * flushLoadRows {
+	for n := range 3 * 1000 {
 		samples = append(samples, Sample{Labels: labels.FromStrings("__name__", "m", "x", fmt.Sprint(n)), TsMs: startMs})
 	}
 	_, err = r.Write(ctx, samples)

@@ -31,8 +31,8 @@ func (i *Ingester) idleBefore() int64 {
 // retire forgets series without samples for long, some at a time, and frees their memory. Requests go on between two
 // slices, and see each slice before or after its series are forgotten.
 func (i *Ingester) retire(ctx context.Context) error {
-	i.flushMu.Lock()
-	defer i.flushMu.Unlock()
+	i.flusher.Lock()
+	defer i.flusher.Unlock()
 	// What the catalogue forgets must be in the tables; series touched from here on have rows in the head.
 	if err := i.persist(ctx); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (i *intake) startRemoval(idle []index.Ref) *head.Removal {
 	return removal
 }
 
-// forget lets go of those of the series that are still idle. The caller holds flushMu.
+// forget lets go of those of the series that are still idle. The caller holds the lock of the flusher.
 func (i *Ingester) forget(removal *head.Removal, idle []index.Ref, before int64, until uint64) {
 	i.epoch.Lock()
 	defer i.epoch.Unlock()
@@ -89,7 +89,7 @@ func (i *Ingester) forget(removal *head.Removal, idle []index.Ref, before int64,
 		ref := uint32(r)
 		if log := i.head.LogRef(ref); log != 0 {
 			refs = append(refs, ref)
-			i.formers = append(i.formers, formerNumber{log: log, until: until})
+			i.flusher.AddStaleRef(log, 0, until)
 		}
 	}
 	removal.Forget(refs)

@@ -127,7 +127,7 @@ func (r *rig) flush() {
 
 func (r *rig) doStep() {
 	r.t.Helper()
-	require.NoError(r.t, r.step(context.Background()))
+	require.NoError(r.t, r.flusher.Step(context.Background()))
 }
 
 // column is what a series holds: bits by time.

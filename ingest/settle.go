@@ -26,7 +26,7 @@ type settler struct {
 }
 
 // settle takes the hours of a deletion in which series have no samples any more out of the catalogue. anew says that the
-// deletion was carried out before, so that samples may have been written since. The caller holds flushMu.
+// deletion was carried out before, so that samples may have been written since. The caller holds the flusher's lock.
 func (i *Ingester) settle(
 	ctx context.Context, removal *index.Removal, t *tombstone.Tombstone, found []index.Series, anew bool,
 ) error {
@@ -149,7 +149,7 @@ func eachHour(spans []index.HourSpan, visit func(hour int64)) {
 const rowHourDigits = 7
 
 // settleAnew settles a deletion that may have been carried out long ago: one that a crash or an error has cut off, or
-// whose samples replay has brought back for a while. The caller holds flushMu, or is alone.
+// whose samples replay has brought back for a while. The caller holds the flusher's lock, or is alone.
 func (i *Ingester) settleAnew(ctx context.Context, t *tombstone.Tombstone) error {
 	found, err := i.find().selected(ctx, Deletion{Selectors: t.Selectors, FromMs: t.FromMs, ToMs: t.ToMs})
 	if err != nil {
@@ -168,8 +168,8 @@ func (i *Ingester) settlePending(ctx context.Context) error {
 	if i.opts.Tombstones == nil {
 		return nil
 	}
-	i.flushMu.Lock()
-	defer i.flushMu.Unlock()
+	i.flusher.Lock()
+	defer i.flusher.Unlock()
 	var errs []error
 	view := i.opts.Tombstones.View()
 	defer view.Release()

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/ingest/flush"
 	"halite/ingest/packer"
 	"halite/keyschema"
 	"halite/storage"
@@ -121,7 +122,7 @@ type Through struct {
 	data     storage.Table
 	packer   *packer.Packer
 	lease    *lease.Keeper
-	sequence *sequence
+	sequence *flush.Sequence
 
 	cleaning sync.Mutex          // admits one CleanTombstones at a time
 	enlisted map[uint32]struct{} // series that the registry knows; guarded by regMu
@@ -157,7 +158,7 @@ func OpenThrough(ctx context.Context, opts ThroughOptions) (t *Through, err erro
 	if t.meta, err = opts.Store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
-	if t.sequence, err = openSequence(ctx, opts.Store, t.meta); err != nil {
+	if t.sequence, err = flush.OpenSequence(ctx, opts.Store, t.meta); err != nil {
 		return nil, err
 	}
 	if err := t.loadMetadata(ctx); err != nil {
@@ -175,7 +176,7 @@ func OpenThrough(ctx context.Context, opts ThroughOptions) (t *Through, err erro
 	}
 	if t.packer, err = packer.New(packer.Options{
 		Data: raw, Tombstones: opts.Tombstones, Meta: t.meta, Catalogue: opts.Index, Schema: opts.Schema,
-		Sequence: t.sequence.takeAbove,
+		Sequence: t.sequence.TakeAbove,
 		Delay:    opts.PackDelay, MarkAfter: opts.MarkAfter, Concurrency: opts.PackConcurrency,
 		Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {

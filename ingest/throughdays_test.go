@@ -139,7 +139,7 @@ func TestThroughWritesBesideDeletion(t *testing.T) {
 		d := w.deletion()
 		made, leaving, err := deleter.opts.Tombstones.Publish(t.Context(), tombstone.Tombstone{
 			FromMs: d.FromMs, ToMs: d.ToMs, MadeMs: w.clock.ms.Load(), Pending: true, Selectors: d.Selectors,
-		}, deleter.sequence.fresh, w.clock.now)
+		}, deleter.sequence.TakeHighest, w.clock.now)
 		require.NoError(t, err)
 		require.NoError(t, writer.opts.Tombstones.Refresh(t.Context())) // it knows of the deletion
 		at, busy := 0, false

@@ -68,7 +68,7 @@ func (t *Through) DeleteSeries(ctx context.Context, d Deletion) (series int, err
 	made := &tombstone.Tombstone{
 		FromMs: d.FromMs, ToMs: d.ToMs, MadeMs: t.now().UnixMilli(), Pending: true, Selectors: d.Selectors,
 	}
-	published, leaving, err := set.Publish(ctx, *made, t.sequence.fresh, t.now)
+	published, leaving, err := set.Publish(ctx, *made, t.sequence.TakeHighest, t.now)
 	if err != nil {
 		return len(found), fmt.Errorf("delete %s: %w", made, err)
 	}

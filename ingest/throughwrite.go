@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/ingest/flush"
 	"halite/ingest/head"
 	"halite/ingest/packer"
 	"halite/keyschema"
@@ -30,7 +31,7 @@ const (
 // throughBatch is what a request writes to the tables.
 type throughBatch struct {
 	rows  []throughRow
-	arena arena
+	arena flush.Arena
 	// unknown is set if the catalogue's tables do not tell of all the rows yet.
 	unknown bool
 	hours   map[int64]struct{}
@@ -113,7 +114,7 @@ func (t *Through) addRow(b *throughBatch, ref index.Ref, hour int64, samples []h
 		b.unknown = true
 	}
 	b.hours[hour] = struct{}{}
-	key := b.arena.cut(func(dst []byte) []byte { return t.index.AppendRowKey(dst, ref, hour) })
+	key := b.arena.Append(func(dst []byte) []byte { return t.index.AppendRowKey(dst, ref, hour) })
 	if len(key) == 0 {
 		return fmt.Errorf("series %d of a request is unknown to the catalogue", ref)
 	}
@@ -122,10 +123,10 @@ func (t *Through) addRow(b *throughBatch, ref index.Ref, hour int64, samples []h
 		for _, s := range some {
 			m.Entries = append(m.Entries, storage.Entry{
 				Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour),
-				Qualifier: b.arena.cut(func(dst []byte) []byte {
+				Qualifier: b.arena.Append(func(dst []byte) []byte {
 					return keyschema.AppendLaterSampleQualifier(dst, uint32(s.TsMs-keyschema.HourStartMs(hour)), b.floor)
 				}),
-				Value: b.arena.cut(func(dst []byte) []byte { return chunk.AppendSampleValue(dst, s.Value) }),
+				Value: b.arena.Append(func(dst []byte) []byte { return chunk.AppendSampleValue(dst, s.Value) }),
 			})
 		}
 		b.rows = append(b.rows, throughRow{hour: hour, ref: ref, mutation: m})

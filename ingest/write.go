@@ -114,7 +114,7 @@ func (i *Ingester) store(r *request) error {
 		}
 	}
 	if h.Sealed() > 0 || h.Bytes() > i.rowBytesMax() {
-		i.wakeFlusher()
+		i.flusher.Wake()
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"slices"
 
-	"halite/ingest"
+	"halite/ingest/flush"
 	"halite/storage"
 	"halite/storage/pebble"
 )
@@ -71,7 +71,7 @@ func (db *database) restoreSequence(ctx context.Context) error {
 	if !db.lostFrom(storage.TableMeta) {
 		return nil
 	}
-	return ingest.RestoreSequence(ctx, db.tables)
+	return flush.RestoreSequence(ctx, db.tables)
 }
 
 // settleLosses makes again what can be made from the tables that are left: the series index of the days that have lost a part of

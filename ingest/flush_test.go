@@ -42,7 +42,7 @@ func (t *recordingTable) note(muts []storage.RowMutation) {
 	days := map[int64]bool{}
 	for i := range muts {
 		if key, err := keyschema.ParseRowKey(muts[i].Key); err == nil {
-			days[dayOf(key.Hour)] = true
+			days[key.Hour/keyschema.DayHours] = true
 		}
 	}
 	t.s.days += len(days)
@@ -169,7 +169,7 @@ func TestTooLongLogRefusesWrites(t *testing.T) {
 		require.Less(t, r.log.Stats().SizeBytes, int64(48<<10))
 	}
 	requireOverload(t, err)
-	require.ErrorIs(t, r.step(context.Background()), errNo)
+	require.ErrorIs(t, r.flusher.Step(context.Background()), errNo)
 	r.checkLog()
 	requireOverload(t, put(n))
 	failing.fail = false

@@ -1,4 +1,4 @@
-package ingest
+package flush
 
 import (
 	"context"
@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	sequenceRow       = "sequence#run"
+	sequenceRow       = "sequence#chunk"
 	sequenceQualifier = "next"
-	// claimMark begins the qualifiers of claims; claimEnd is behind all of them.
+	// claimMark begins the qualifiers of claims; claimEnd sorts after all of them.
 	claimMark = 'c'
 	claimEnd  = claimMark + 1
-	// sequenceBlock is how many numbers are reserved at once; those left over at a crash are never used.
+	// sequenceBlock is how many numbers are reserved at once. A crash leaves the rest of a block unused.
 	sequenceBlock = 1024
-	// sequenceTriesMax bounds how often a block is asked for: other servers may want the same one.
+	// sequenceTriesMax bounds the tries to reserve a block: other servers may reserve the same one first.
 	sequenceTriesMax = 16
 )
 
-// sequence numbers the chunks, so that of two chunks in a row the later one is known. Each flush takes a number for
-// all its rows. Numbers are reserved durably before they are used: after a crash later runs still get higher numbers.
+// Sequence numbers the chunks, so that readers know the later one of two chunks in a row. Each flush takes one number for all
+// its rows. Numbers are reserved durably before they are used. So later chunks get higher numbers after a crash, too.
 //
-// Several servers may share the row. It holds the next free number, and for the block reserved last a cell whose
-// qualifier is its first number, the claim. A block is reserved by a conditional mutation that fails if there is a claim
-// of that number or a higher one.
-type sequence struct {
+// Several servers may share the row of table meta. It holds the next free number and a claim: a cell whose qualifier is the
+// first number of the block that was reserved last. A block is reserved by a conditional mutation. It fails if there is a
+// claim of that number or of a higher one.
+type Sequence struct {
 	store storage.Store
 	meta  storage.Table
 
@@ -38,14 +38,15 @@ type sequence struct {
 	reserved uint64
 }
 
-func openSequence(ctx context.Context, store storage.Store, meta storage.Table) (*sequence, error) {
-	s := &sequence{store: store, meta: meta}
+// OpenSequence returns the sequence of a store whose table meta is given. It fails if the row cannot be read.
+func OpenSequence(ctx context.Context, store storage.Store, meta storage.Table) (*Sequence, error) {
+	s := &Sequence{store: store, meta: meta}
 	_, _, err := s.read(ctx)
 	return s, err
 }
 
-// read returns the next free number and the claims that are there.
-func (s *sequence) read(ctx context.Context) (free uint64, claims [][]byte, err error) {
+// read returns the next free number and the claims.
+func (s *Sequence) read(ctx context.Context) (free uint64, claims [][]byte, err error) {
 	rows := s.meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(sequenceRow)}},
 		storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyMeta}, VersionsMax: 1}})
 	for rows.Next() {
@@ -56,7 +57,7 @@ func (s *sequence) read(ctx context.Context) (free uint64, claims [][]byte, err 
 			case string(cell.Qualifier) != sequenceQualifier:
 			case len(cell.Value) != 8:
 				rows.Close()
-				return 0, nil, fmt.Errorf("%w: run sequence of %d bytes in table %s", storage.ErrCorrupt, len(cell.Value),
+				return 0, nil, fmt.Errorf("%w: chunk sequence of %d bytes in table %s", storage.ErrCorrupt, len(cell.Value),
 					storage.TableMeta)
 			default:
 				free = binary.BigEndian.Uint64(cell.Value)
@@ -68,23 +69,23 @@ func (s *sequence) read(ctx context.Context) (free uint64, claims [][]byte, err 
 		err = closeErr
 	}
 	if err != nil {
-		return 0, nil, fmt.Errorf("read the run sequence: %w", err)
+		return 0, nil, fmt.Errorf("read the chunk sequence: %w", err)
 	}
 	return free, claims, nil
 }
 
-// take returns the first of n numbers in a row.
-func (s *sequence) take(ctx context.Context, n int) (first uint32, err error) {
-	return s.takeAbove(ctx, n, 0)
+// Take returns the first of n consecutive numbers.
+func (s *Sequence) Take(ctx context.Context, n int) (first uint32, err error) {
+	return s.TakeAbove(ctx, n, 0)
 }
 
-// takeAbove is take of numbers above one that was given out, perhaps by another server.
-func (s *sequence) takeAbove(ctx context.Context, n int, above uint32) (first uint32, err error) {
+// TakeAbove is Take with numbers above the given one, which may be from another server.
+func (s *Sequence) TakeAbove(ctx context.Context, n int, above uint32) (first uint32, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next+uint64(n) > s.reserved || s.next <= uint64(above) {
 		if err := s.reserve(ctx, n); err != nil {
-			return 0, fmt.Errorf("reserve run numbers: %w", err)
+			return 0, fmt.Errorf("reserve chunk numbers: %w", err)
 		}
 	}
 	first = uint32(s.next)
@@ -92,12 +93,12 @@ func (s *sequence) takeAbove(ctx context.Context, n int, above uint32) (first ui
 	return first, nil
 }
 
-// fresh returns a number above all that were given out before, by whatever server.
-func (s *sequence) fresh(ctx context.Context) (uint32, error) {
+// TakeHighest returns a number above all numbers that any server has taken so far.
+func (s *Sequence) TakeHighest(ctx context.Context) (uint32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.reserve(ctx, 1); err != nil {
-		return 0, fmt.Errorf("reserve run numbers: %w", err)
+		return 0, fmt.Errorf("reserve chunk numbers: %w", err)
 	}
 	first := max(s.next, 1) // 0 is none
 	s.next = first + 1
@@ -105,8 +106,8 @@ func (s *sequence) fresh(ctx context.Context) (uint32, error) {
 }
 
 // reserve takes a block of at least n numbers for this process.
-func (s *sequence) reserve(ctx context.Context, n int) error {
-	why := fmt.Errorf("%w: other servers took each block of run numbers first", storage.ErrUnavailable)
+func (s *Sequence) reserve(ctx context.Context, n int) error {
+	why := fmt.Errorf("%w: other servers took each block of chunk numbers first", storage.ErrUnavailable)
 	for range sequenceTriesMax {
 		free, claims, err := s.read(ctx)
 		if err != nil {
@@ -114,7 +115,7 @@ func (s *sequence) reserve(ctx context.Context, n int) error {
 		}
 		end := free + uint64(n) + sequenceBlock
 		if free > keyschema.ChunkSeqMax || end > keyschema.ChunkSeqMax {
-			return fmt.Errorf("run sequence is used up: %d numbers were given out", free)
+			return fmt.Errorf("chunk sequence is used up: %d numbers were given out", free)
 		}
 		claim := binary.BigEndian.AppendUint64([]byte{claimMark}, free)
 		take := storage.RowMutation{Entries: []storage.Entry{
@@ -142,13 +143,13 @@ func (s *sequence) reserve(ctx context.Context, n int) error {
 		case err != nil:
 			why = err
 		}
-		// Another server was faster, or the answer was lost: look again. A block that was ours is left unused then.
+		// Another server was faster, or the answer was lost. If the block was reserved all the same, it stays unused.
 	}
 	return why
 }
 
-// RestoreSequence raises the next free run number above those of all rows, for a store whose table meta has lost its row of the
-// sequence. Otherwise a later run would get a lower number than an earlier one, and would not replace it.
+// RestoreSequence raises the next free chunk number above the numbers in all rows. It is for a store whose table meta has lost
+// the row of the sequence. Without it, a later chunk would get a lower number than an earlier one and would not replace it.
 func RestoreSequence(ctx context.Context, store storage.Store) error {
 	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
 	if err != nil {
@@ -161,7 +162,7 @@ func RestoreSequence(ctx context.Context, store storage.Store) error {
 	if err != nil {
 		return err
 	}
-	s, err := openSequence(ctx, store, meta)
+	s, err := OpenSequence(ctx, store, meta)
 	if err != nil {
 		return err
 	}
@@ -171,7 +172,7 @@ func RestoreSequence(ctx context.Context, store storage.Store) error {
 	}
 	rows := data.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
 		Filter: storage.Filter{Families: []string{storage.FamilySamples}, KeysOnly: true}})
-	defer func() { _ = rows.Close() }() // Err has told
+	defer func() { _ = rows.Close() }() // Err reports errors
 	for rows.Next() {
 		for _, cell := range rows.Row().Cells {
 			if q, err := keyschema.ParseQualifier(cell.Qualifier); err == nil {
@@ -180,7 +181,7 @@ func RestoreSequence(ctx context.Context, store storage.Store) error {
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return fmt.Errorf("look for the last run number: %w", err)
+		return fmt.Errorf("look for the last chunk number: %w", err)
 	}
 	return meta.Apply(ctx, []storage.RowMutation{{Key: []byte(sequenceRow), Entries: []storage.Entry{{Kind: storage.SetCell,
 		Family: storage.FamilyMeta, Qualifier: []byte(sequenceQualifier), Value: binary.BigEndian.AppendUint64(nil, free)}}}})

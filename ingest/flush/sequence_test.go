@@ -1,4 +1,4 @@
-package ingest
+package flush
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// FuzzSequence: whatever the row of the run sequence says, numbers are given out in order and within their range, or none.
+// FuzzSequence checks that numbers ascend and stay in their range, or that there is an error, whatever the row holds.
 func FuzzSequence(f *testing.F) {
 	f.Add([]byte(sequenceQualifier), []byte("\x00\x00\x00\x00\x00\x00\x07\x00"), []byte("c\x00\x00\x00\x00\x00\x00\x03\x00"))
 	f.Add([]byte(sequenceQualifier), []byte("\xff\xff\xff\xff\xff\xff\xff\xff"), []byte("c"))
@@ -26,13 +26,13 @@ func FuzzSequence(f *testing.F) {
 		if meta.Apply(t.Context(), m) != nil {
 			return // no row that a table takes
 		}
-		s, err := openSequence(t.Context(), store, meta)
+		s, err := OpenSequence(t.Context(), store, meta)
 		if err != nil {
 			return
 		}
 		last := uint32(0)
 		for range 3 {
-			n, err := s.takeAbove(t.Context(), 500, last)
+			n, err := s.TakeAbove(t.Context(), 500, last)
 			if err != nil {
 				return
 			}

@@ -1,0 +1,169 @@
+package flush
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/ingest/wal"
+	"halite/storage/index"
+)
+
+// seriesRecordBytes is the size of one record of series in a checkpoint. Larger records compress better.
+const seriesRecordBytes = 8 << 20
+
+// staleRef is a number in the log that new samples no longer use, although old samples in the log may have it.
+type staleRef struct {
+	log uint32
+	// ref is the series' present ref. It is 0 if the series was forgotten: replay then skips its samples, which are in the
+	// tables.
+	ref index.Ref
+	// until is the first segment without such samples.
+	until uint64
+}
+
+// AddStaleRef notes that new samples no longer use a number in the log. ref is the series' present ref, or 0 if the series
+// was forgotten. until is the first segment without samples of that number. The caller holds the lock, or is alone.
+func (f *Flusher) AddStaleRef(log uint32, ref index.Ref, until uint64) {
+	f.stale = append(f.stale, staleRef{log: log, ref: ref, until: until})
+}
+
+// StaleUntil sets the first segment without samples of any stale ref. The caller is alone.
+func (f *Flusher) StaleUntil(segment uint64) {
+	for n := range f.stale {
+		f.stale[n].until = segment
+	}
+}
+
+// StaleRefs returns the number of stale refs in the log. The caller holds the lock.
+func (f *Flusher) StaleRefs() int { return len(f.stale) }
+
+// LogHasForgotten reports whether the log may have samples of series that were forgotten. The caller holds the lock.
+func (f *Flusher) LogHasForgotten() bool {
+	return slices.ContainsFunc(f.stale, func(s staleRef) bool { return s.ref == 0 })
+}
+
+// Checkpoint syncs the tables and removes the part of the log that nothing needs. It does nothing if no segment can go, unless
+// force is set. The caller holds the lock.
+func (f *Flusher) Checkpoint(ctx context.Context, force bool) error {
+	if oldest, ok := f.head.OldestSegment(); ok && oldest <= f.truncated && !force {
+		return nil
+	}
+	truncated, err := f.writeCheckpoint(ctx)
+	switch {
+	case err != nil:
+		f.metrics.checkpointFails.Inc()
+	case truncated:
+		f.metrics.checkpoints.Inc()
+	}
+	return err
+}
+
+func (f *Flusher) writeCheckpoint(ctx context.Context) (truncated bool, err error) {
+	if err := f.opts.Persist(ctx); err != nil {
+		return false, err
+	}
+	// OldestSegment finds the rows of all samples that were logged before the cut.
+	cut, err := f.log.Cut()
+	if err != nil {
+		return false, fmt.Errorf("cut the log: %w", err)
+	}
+	point := cut
+	if oldest, ok := f.head.OldestSegment(); ok {
+		point = min(point, oldest)
+	}
+	if err := f.opts.NoteLog(ctx, point, cut); err != nil {
+		return false, err
+	}
+	if err := f.opts.Store.Sync(ctx); err != nil {
+		return false, fmt.Errorf("sync the tables: %w", err)
+	}
+	f.unsynced = false
+	if point <= f.truncated {
+		return false, nil
+	}
+	if err := f.log.Truncate(point, func(emit func(kind byte, payload []byte) error) error {
+		return f.emitCheckpoint(point, emit)
+	}); err != nil {
+		return false, fmt.Errorf("truncate the log before segment %d: %w", point, err)
+	}
+	f.truncated = point
+	return true, nil
+}
+
+// emitCheckpoint writes what replay must know before it reads the segments from point on: the numbers of all series, stale
+// ones first, and metadata. A series without labels is a forgotten one. A series whose record comes after the cut of the log
+// may be among them; the same number twice for the same series does no harm.
+func (f *Flusher) emitCheckpoint(point uint64, emit func(kind byte, payload []byte) error) error {
+	type number struct{ ref, log uint32 }
+	f.opts.Register.Lock()
+	count := 0
+	f.head.EachSeries(func(_, _ uint32) { count++ })
+	numbers := make([]number, 0, count) // without copies while it grows: there may be millions
+	f.head.EachSeries(func(ref, log uint32) { numbers = append(numbers, number{ref, log}) })
+	f.opts.Register.Unlock()
+	w, err := newSeriesWriter(emit)
+	if err != nil {
+		return err
+	}
+	defer w.packer.Close()
+	f.stale = slices.DeleteFunc(f.stale, func(s staleRef) bool { return s.until <= point })
+	for _, s := range f.stale {
+		ls := labels.EmptyLabels()
+		if s.ref != 0 {
+			ls = f.opts.Index.Labels(s.ref) // empty if it was forgotten meanwhile
+		}
+		if err := w.add(s.log, ls); err != nil {
+			return err
+		}
+	}
+	var ls labels.Labels
+	builder := labels.NewScratchBuilder(16)
+	for _, n := range numbers {
+		if !f.opts.Index.ReadLabels(index.Ref(n.ref), &builder, &ls) {
+			ls = labels.EmptyLabels()
+		}
+		if err := w.add(n.log, ls); err != nil {
+			return err
+		}
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return f.opts.EmitMetadata(emit)
+}
+
+// seriesWriter writes the series of a checkpoint, record by record.
+type seriesWriter struct {
+	packer  *wal.SeriesPacker
+	columns *wal.SeriesColumns
+	payload []byte
+	emit    func(kind byte, payload []byte) error
+}
+
+func newSeriesWriter(emit func(kind byte, payload []byte) error) (*seriesWriter, error) {
+	packer, err := wal.NewSeriesPacker()
+	if err != nil {
+		return nil, err
+	}
+	return &seriesWriter{packer: packer, columns: wal.NewSeriesColumns(), emit: emit}, nil
+}
+
+func (w *seriesWriter) add(log uint32, ls labels.Labels) error {
+	w.columns.Add(log, ls)
+	if w.columns.SizeBytes() < seriesRecordBytes {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *seriesWriter) flush() error {
+	if w.columns.SizeBytes() == 0 {
+		return nil
+	}
+	w.payload = w.columns.Append(w.payload[:0])
+	w.columns = wal.NewSeriesColumns()
+	return w.emit(wal.KindSeriesColumns, w.packer.Pack(w.payload))
+}

@@ -1,0 +1,281 @@
+package flush
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"halite/ingest/head"
+	"halite/keyschema"
+	"halite/keyschema/chunk"
+	"halite/storage"
+	"halite/storage/index"
+)
+
+const (
+	// loadRows is the number of rows from which storage.Table.Load is faster than Apply.
+	loadRows = 512
+	// readRows is the number of rows copied while a stripe is locked once.
+	readRows = 256
+	// chunkBytesMax bounds the head's memory of the rows encoded as one chunk, well below the largest value of a cell.
+	chunkBytesMax = 2 << 20
+)
+
+// job is one flush: it writes rows to the data table, one range of keys after the other.
+type job struct {
+	head       *head.Head
+	index      *index.Index
+	data       storage.Table
+	sequence   *Sequence
+	partitions *partitions
+	metrics    *metrics
+	flushBytes int64
+	now        func() time.Time
+
+	reader  head.Reader
+	encoder chunk.Encoder
+	chosen  []head.Row
+	bytes   int64      // memory of chosen
+	days    []dayRows  // of chosen, oldest first
+	frozen  []head.Row // rows that are being written; the first written ones are in the table
+	written int
+	rows    int // in the table, of the whole job
+
+	// The batch under construction. Its memory serves the next one.
+	muts    []storage.RowMutation
+	entries []storage.Entry
+	arena   Arena
+	first   uint32 // number of the batch's first chunks
+	numbers int    // taken for the batch
+}
+
+// flush freezes and writes the rows that pick takes, range by range. Rows that could not be written stay in the head. It
+// returns the number of rows written.
+func (j *job) flush(ctx context.Context, pick rule) (rows int, err error) {
+	start := j.now()
+	j.selectRows(pick)
+	if len(j.chosen) == 0 {
+		return 0, nil
+	}
+	j.eachPart(func(rows []head.Row, bytes int64) bool {
+		j.partitions.sort(rows, bytes)
+		for len(rows) > 0 && err == nil {
+			n := j.partitions.first(rows, int(j.flushBytes*int64(len(j.chosen))/max(1, j.bytes)))
+			err = j.flushRange(ctx, rows[:n])
+			rows = rows[n:]
+		}
+		return err == nil
+	})
+	if err != nil {
+		return j.rows, err
+	}
+	j.metrics.flushSeconds.Observe(j.now().Sub(start).Seconds())
+	return j.rows, nil
+}
+
+// selectRows collects the rows that pick takes, ordered by stripe. It counts them first: there may be millions, and a list
+// that grows is in memory twice.
+func (j *job) selectRows(pick rule) {
+	j.chosen, j.bytes, j.days = j.chosen[:0], 0, j.days[:0]
+	count, _ := countRows(j.head, pick)
+	if count == 0 {
+		return
+	}
+	j.chosen = slices.Grow(j.chosen, count+count/64) // more may come meanwhile
+	for stripe := range j.head.Stripes() {
+		j.chosen = j.head.Choose(j.chosen, stripe, func(row head.RowInfo) bool {
+			if !pick(row) {
+				return false
+			}
+			j.bytes += row.Bytes
+			j.countDay(row)
+			return true
+		})
+	}
+}
+
+// dayRows is the memory of the rows of one day.
+type dayRows struct{ day, bytes int64 }
+
+func dayOf(hour int64) int64 { return hour / keyschema.DayHours }
+
+func (j *job) countDay(row head.RowInfo) {
+	day := dayOf(row.Hour)
+	at, found := slices.BinarySearchFunc(j.days, day, func(d dayRows, day int64) int { return cmp.Compare(d.day, day) })
+	if !found {
+		j.days = slices.Insert(j.days, at, dayRows{day: day})
+	}
+	j.days[at].bytes += row.Bytes
+}
+
+// eachPart visits the chosen rows day by day, small days together, until visit returns false. The engine keeps days in files
+// of their own. If a backfill of a year were flushed series by series, each file would have few series.
+func (j *job) eachPart(visit func(rows []head.Row, bytes int64) bool) {
+	rows, days := j.chosen, j.days
+	if len(days) > 1 {
+		h := j.head
+		slices.SortFunc(rows, func(a, b head.Row) int {
+			return cmp.Or(cmp.Compare(dayOf(a.Hour()), dayOf(b.Hour())), cmp.Compare(h.Stripe(a.Ref), h.Stripe(b.Ref)))
+		})
+	}
+	for len(days) > 0 {
+		bytes, end := days[0].bytes, 1
+		for end < len(days) && bytes+days[end].bytes <= j.flushBytes {
+			bytes += days[end].bytes
+			end++
+		}
+		last := days[end-1].day
+		n, _ := slices.BinarySearchFunc(rows, last+1, func(r head.Row, day int64) int { return cmp.Compare(dayOf(r.Hour()), day) })
+		if !visit(rows[:n], bytes) {
+			return
+		}
+		rows, days = rows[n:], days[end:]
+	}
+}
+
+// flushRange freezes and writes rows, in batches if they are large.
+func (j *job) flushRange(ctx context.Context, rows []head.Row) error {
+	j.frozen, j.written = j.head.Freeze(j.frozen[:0], rows), 0
+	err := j.writeFrozen(ctx)
+	if err != nil {
+		// If the table holds some of these rows all the same, they are written again under a higher number.
+		j.head.Thaw(j.frozen[j.written:])
+	}
+	j.clear()
+	return err
+}
+
+func (j *job) writeFrozen(ctx context.Context) error {
+	for from := 0; from < len(j.frozen); {
+		to := j.sameStripe(from)
+		some := j.frozen[from:to]
+		j.head.Load(&j.reader, some)
+		for first := 0; first < len(some); {
+			end := first + 1
+			for end < len(some) && sameHour(some[end], some[first]) {
+				end++
+			}
+			if err := j.add(ctx, some, first, end); err != nil {
+				return err
+			}
+			first = end
+		}
+		from = to
+		if from == len(j.frozen) || j.arena.SizeBytes() >= j.flushBytes {
+			if err := j.write(ctx, from); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sameStripe returns the end of the frozen rows, from the given one on, that are read while a stripe is locked once. Rows of
+// one series and hour stay together.
+func (j *job) sameStripe(from int) (to int) {
+	h, rows := j.head, j.frozen
+	stripe := h.Stripe(rows[from].Ref)
+	for to = from + 1; to < len(rows) && h.Stripe(rows[to].Ref) == stripe; to++ {
+		if to-from >= readRows && !sameHour(rows[to], rows[to-1]) {
+			break
+		}
+	}
+	return to
+}
+
+func sameHour(a, b head.Row) bool { return a.Ref == b.Ref && a.Hour() == b.Hour() }
+
+// add makes one mutation of the loaded rows [from, to), which are of one series and hour. It has one chunk, or several in the
+// order of arrival if the rows are large.
+func (j *job) add(ctx context.Context, rows []head.Row, from, to int) error {
+	hour := rows[from].Hour()
+	key := j.arena.Append(func(dst []byte) []byte {
+		return j.index.AppendRowKey(dst, index.Ref(rows[from].Ref), hour)
+	})
+	if len(key) == 0 {
+		return fmt.Errorf("series %d has rows in the head but is unknown to the index", rows[from].Ref)
+	}
+	firstEntry := len(j.entries)
+	for part := 0; from < to; part++ {
+		size, end := j.reader.PackedBytes(from), from+1
+		for end < to && size < chunkBytesMax {
+			size += j.reader.PackedBytes(end)
+			end++
+		}
+		if err := j.number(ctx, part); err != nil {
+			return err
+		}
+		entry, err := j.encode(hour, from, end, part)
+		if err != nil {
+			return fmt.Errorf("pack row %s: %w", key, err)
+		}
+		j.entries = append(j.entries, entry)
+		from = end
+	}
+	j.muts = append(j.muts, storage.RowMutation{Key: key, Entries: j.entries[firstEntry:len(j.entries):len(j.entries)]})
+	return nil
+}
+
+// number takes a number for the part-th chunk of each row of the batch, unless the batch has it.
+func (j *job) number(ctx context.Context, part int) error {
+	if part < j.numbers {
+		return nil
+	}
+	n, err := j.sequence.Take(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if part == 0 {
+		j.first = n
+	}
+	j.numbers++
+	return nil
+}
+
+func (j *job) encode(hour int64, from, to, part int) (storage.Entry, error) {
+	tsMs, values, err := j.reader.Columns(from, to)
+	if err != nil {
+		return storage.Entry{}, err
+	}
+	value := j.arena.Append(func(dst []byte) []byte {
+		dst, err = j.encoder.Append(dst, keyschema.HourStartMs(hour), tsMs, values)
+		return dst
+	})
+	if err != nil {
+		return storage.Entry{}, err
+	}
+	return storage.Entry{
+		Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour), Value: value,
+		Qualifier: j.arena.Append(func(dst []byte) []byte { return keyschema.AppendChunkQualifier(dst, j.first+uint32(part)) }),
+	}, nil
+}
+
+// write writes the batch to the table and removes its rows, up to the given one, from the head.
+func (j *job) write(ctx context.Context, to int) error {
+	slices.SortFunc(j.muts, func(a, b storage.RowMutation) int { return bytes.Compare(a.Key, b.Key) })
+	var err error
+	if len(j.muts) >= loadRows {
+		err = j.data.Load(ctx, j.muts)
+	} else {
+		err = j.data.Apply(ctx, j.muts)
+	}
+	if err != nil {
+		return fmt.Errorf("write %d rows to table %s: %w", len(j.muts), storage.TableData, err)
+	}
+	rows := j.frozen[j.written:to]
+	j.written = to
+	j.head.Free(rows)
+	j.rows += len(rows)
+	j.metrics.flushedRows.Add(float64(len(rows)))
+	j.metrics.flushedBytes.Add(float64(j.arena.SizeBytes()))
+	j.clear()
+	return nil
+}
+
+func (j *job) clear() {
+	j.muts, j.entries, j.numbers = j.muts[:0], j.entries[:0], 0
+	j.arena.Reset()
+}
