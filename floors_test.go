@@ -26,6 +26,8 @@ var floors = map[string]int{
 	// A Bigtable for tests and laptops; it knows nothing of the contract.
 	"storage/bigtable/emulator": 2,
 	"storage/storagetest":       3,
+	// How many seeds random tests run; every package's tests may import it.
+	"storage/storagetest/seeds": 0,
 	"storage/jsoncell":          3,
 	"storage/tombstone":         3,
 	"storage/index":             4,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -19,20 +18,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
+	"halite/storage/storagetest/seeds"
 )
 
-// crashSeeds is the number of random crash runs; longer runs set HALITE_SEEDS. The race detector gets fewer by default.
+// crashSeeds returns the first seed and the number of seeds of a crash test.
 func crashSeeds(t *testing.T) (first, count uint64) {
-	read := func(name string, otherwise uint64) uint64 {
-		s := os.Getenv(name)
-		if s == "" {
-			return otherwise
-		}
-		n, err := strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err, name)
-		return n
-	}
-	return read("HALITE_SEED", 1), read("HALITE_SEEDS", crashSeedsDefault)
+	return seeds.Range(t, seeds.Default{Full: 500, Short: 25})
 }
 
 // history is all values that were written to one timestamp, in order. Those up to acked−1 were acknowledged or came

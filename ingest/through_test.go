@@ -24,6 +24,7 @@ import (
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/storagetest"
+	"halite/storage/storagetest/seeds"
 	"halite/storage/tombstone"
 )
 
@@ -374,17 +375,9 @@ func (w *throughWorld) check(what string) (singles int) {
 // each other's writes. No acknowledged sample is lost or outlived by one that it replaced, none that was deleted comes back,
 // and in the end everything is packed and clean.
 func TestThroughAndPacker(t *testing.T) {
-	seeds := uint64(4)
-	if text := os.Getenv("HALITE_SEEDS"); text != "" {
-		var err error
-		seeds, err = strconv.ParseUint(text, 10, 32)
-		require.NoError(t, err)
-	}
+	first, count := seeds.Range(t, seeds.Default{Full: 4, Short: 2})
 	acked, failed, cuts, clean := 0, 0, 0, 0
-	for seed := range seeds {
-		if text := os.Getenv("HALITE_SEED"); text != "" && text != strconv.FormatUint(seed, 10) {
-			continue
-		}
+	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			w := newThroughWorld(t, seed, 3)
 			for range 10 {

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"halite/rollup/job"
 	rollupstore "halite/rollup/store"
 	"halite/storage/storagetest"
+	"halite/storage/storagetest/seeds"
 	"halite/storage/tombstone"
 )
 
@@ -207,17 +207,9 @@ func (w *sharedStates) settle(n *Through) {
 // that it is their turn when it is not, and are killed. Whenever none is in the middle of a write, the states that any of them
 // uses are those of the samples; deletions are forgotten, and what was deleted comes back neither in samples nor in states.
 func TestThroughStates(t *testing.T) {
-	seeds := uint64(4)
-	if text := os.Getenv("HALITE_SEEDS"); text != "" {
-		var err error
-		seeds, err = strconv.ParseUint(text, 10, 32)
-		require.NoError(t, err)
-	}
+	first, count := seeds.Range(t, seeds.Default{Full: 4, Short: 2})
 	total := sharedStates{throughWorld: &throughWorld{}}
-	for seed := range seeds {
-		if text := os.Getenv("HALITE_SEED"); text != "" && text != strconv.FormatUint(seed, 10) {
-			continue
-		}
+	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			w := newSharedStates(t, seed)
 			for range 25 {

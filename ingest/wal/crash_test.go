@@ -4,31 +4,22 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"halite/storage/storagetest/seeds"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 )
 
-// crashSeeds is the number of random crash runs; nightly runs set HALITE_SEEDS.
+// crashSeeds returns the first seed and the number of seeds of a crash test.
 func crashSeeds(t *testing.T) (first, count uint64) {
-	read := func(name string, otherwise uint64) uint64 {
-		s := os.Getenv(name)
-		if s == "" {
-			return otherwise
-		}
-		n, err := strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err, name)
-		return n
-	}
-	return read("HALITE_SEED", 1), read("HALITE_SEEDS", 600)
+	return seeds.Range(t, seeds.Default{Full: 600, Short: 60})
 }
 
 const kindSummary = KindMetadata

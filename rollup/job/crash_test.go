@@ -18,13 +18,14 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/storagetest/seeds"
 )
 
 // TestCrashConverges writes through a log as a server does, computes states, changes samples of closed days, and cuts the
 // power at a random file system operation, several times. Whatever is left: after the replay of the log, no state differs
 // from its samples, and the job ends with all states computed.
 func TestCrashConverges(t *testing.T) {
-	first, count := seeds(t, 30)
+	first, count := seeds.Range(t, seeds.Default{Full: 30, Short: 6})
 	hours := 0
 	for seed := first; seed < first+count; seed++ {
 		n, err := crashSeed(t, seed)

@@ -21,6 +21,7 @@ import (
 	"halite/keyschema"
 	"halite/rollup"
 	"halite/rollup/store"
+	"halite/storage/storagetest/seeds"
 )
 
 // windowsPerSeed and the default number of seeds make 6,000 windows.
@@ -30,7 +31,7 @@ const windowsPerSeed = 400
 // functions over random windows of the samples. The same windows, joined from states and, where there are none, samples,
 // must have the same values.
 func TestStatesEqualSamples(t *testing.T) {
-	first, count := seeds(t, 15)
+	first, count := seeds.Range(t, seeds.Default{Full: 15, Short: 3})
 	used, windows := 0, 0
 	for seed := first; seed < first+count; seed++ {
 		w := &world{T: t, rng: rand.New(rand.NewPCG(seed, 21)), seed: seed}

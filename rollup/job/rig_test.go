@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -268,23 +267,6 @@ func generate(rng *rand.Rand, kind int, fromMs, toMs, intervalMs int64) map[int6
 
 func sortSeries(all []*series) {
 	slices.SortFunc(all, func(a, b *series) int { return bytes.Compare(a.prefix, b.prefix) })
-}
-
-// seeds returns the first seed and the number of seeds of a random test: HALITE_SEED and HALITE_SEEDS. With -short the default
-// is a fifth of otherwise.
-func seeds(t testing.TB, otherwise uint64) (first, count uint64) {
-	if testing.Short() {
-		otherwise = (otherwise + 4) / 5
-	}
-	read := func(name string, otherwise uint64) uint64 {
-		if s := os.Getenv(name); s != "" {
-			n, err := strconv.ParseUint(s, 10, 64)
-			require.NoError(t, err, name)
-			return n
-		}
-		return otherwise
-	}
-	return read("HALITE_SEED", 1), read("HALITE_SEEDS", otherwise)
 }
 
 func prefixes(all []*series) [][]byte {

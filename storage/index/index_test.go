@@ -2,23 +2,16 @@ package index
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"halite/storage/storagetest/seeds"
 )
 
-// seedCount is the number of seeds of a random test; HALITE_SEEDS asks for more.
+// seedCount is the number of seeds of a random test; HALITE_SEEDS asks for more, and -short for a third.
 func seedCount(t testing.TB, otherwise uint64) uint64 {
-	s := os.Getenv("HALITE_SEEDS")
-	if s == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(s, 10, 32)
-	require.NoError(t, err, "HALITE_SEEDS")
-	return n
+	_, count := seeds.Range(t, seeds.Default{Full: otherwise, Short: (otherwise + 2) / 3})
+	return count
 }
 
 // TestAgainstOracle drives random touches, persists, folds, crashes, retirements and rebuilds over some days and

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/storagetest"
+	"halite/storage/storagetest/seeds"
 )
 
 // hookedStore asks hook before each write; what it returns may fail the write before or after it took effect.
@@ -225,10 +224,8 @@ func (w *sharedWorld) step() {
 // writes, some of which fail before or after they took effect. Whatever was stored is seen by everybody after a refresh,
 // for ever, and nothing else is; in the end the journal is empty and the segments hold everything.
 func TestSharedCatalogue(t *testing.T) {
-	for seed := range seedCount(t, 12) {
-		if text := os.Getenv("HALITE_SEED"); text != "" && text != strconv.FormatUint(seed, 10) {
-			continue
-		}
+	first, count := seeds.Range(t, seeds.Default{Full: 12, Short: 4})
+	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			w := newSharedWorld(t, seed, 3)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -16,39 +14,22 @@ import (
 
 	"halite/storage"
 	"halite/storage/pebble"
+	"halite/storage/storagetest/seeds"
 )
 
 const (
-	crashSeedsEnv     = "HALITE_SEEDS"
-	crashSeedEnv      = "HALITE_SEED"
-	crashSeedsDefault = 200
-	crashRows         = 24
-	crashRounds       = 3
+	crashRows   = 24
+	crashRounds = 3
 )
 
 // TestCrash cuts the power at a random file operation, also during the first Open and during recovery from an earlier
-// cut, and looks at what is left.
+// cut, and checks what is left.
 func TestCrash(t *testing.T) {
-	if text := os.Getenv(crashSeedEnv); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
+	first, count := seeds.Range(t, seeds.Default{Full: 200, Short: 10})
+	for seed := first; seed < first+count; seed++ {
 		runCrash(t, seed)
-		return
-	}
-	seeds := crashSeedsDefault
-	if text := os.Getenv(crashSeedsEnv); text != "" {
-		var err error
-		seeds, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
-	if testing.Short() {
-		seeds /= 10
-	}
-	first := rand.Uint64()
-	for i := range seeds {
-		runCrash(t, first+uint64(i))
 		if t.Failed() {
-			t.Fatalf("repeat with %s=%d", crashSeedEnv, first+uint64(i))
+			t.Fatalf("repeat with HALITE_SEED=%d", seed)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/storagetest/seeds"
 )
 
 // powerCut takes a clone of a file system before its n-th write; later ones take none.
@@ -81,7 +82,10 @@ func TestCrashDuringSweep(t *testing.T) {
 	fill(t, s, agesOf(t, 0, nil))
 	require.NoError(t, s.Close())
 	step := crashStep
-	if os.Getenv("HALITE_SEEDS") != "" {
+	if testing.Short() {
+		step *= 4
+	}
+	if seeds.Asked() {
 		step = 1
 	}
 	for at := 1 + int(seed%uint64(step)); ; at += step {

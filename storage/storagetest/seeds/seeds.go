@@ -1,0 +1,44 @@
+package seeds
+
+import (
+	"os"
+	"strconv"
+	"testing"
+)
+
+// Default is the number of seeds that a test runs if the environment does not say otherwise.
+type Default struct {
+	Full  uint64 // without -short
+	Short uint64 // with -short, as under the race detector, which makes tests about ten times slower
+}
+
+// Range returns the first seed and the number of seeds to run. It fails the test if the environment holds no numbers.
+func Range(t testing.TB, d Default) (first, count uint64) {
+	t.Helper()
+	count = d.Full
+	if testing.Short() {
+		count = d.Short
+	}
+	first, replay := number(t, "HALITE_SEED", 1)
+	if replay {
+		count = 1
+	}
+	count, _ = number(t, "HALITE_SEEDS", count)
+	return first, count
+}
+
+// Asked reports whether HALITE_SEEDS asks for a number of seeds. Tests that otherwise try a part of all cases then try all.
+func Asked() bool { return os.Getenv("HALITE_SEEDS") != "" }
+
+func number(t testing.TB, name string, otherwise uint64) (n uint64, set bool) {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise, false
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s=%q is not a number: %v", name, text, err)
+	}
+	return n, true
+}
