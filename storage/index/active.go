@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
@@ -150,7 +151,7 @@ func (c *catalogue) slot(slot uint32) *table {
 
 // add returns the ref of a label set, entering it if it is new. hour keeps the series from being retired until then.
 func (c *catalogue) add(ls labels.Labels, hour int64) (ref Ref, created bool, err error) {
-	metric := ls.Get(metricName)
+	metric := ls.Get(model.MetricNameLabel)
 	if err := checkLabels(metric, ls); err != nil {
 		return 0, false, err
 	}
@@ -175,7 +176,7 @@ func (c *catalogue) addTo(t *table, ls labels.Labels, hour int64) (Ref, bool, er
 		ids = append(ids, 0)
 	}
 	ls.Range(func(l labels.Label) {
-		if l.Name == metricName || l.Value == "" {
+		if l.Name == model.MetricNameLabel || l.Value == "" {
 			return
 		}
 		pos := t.columnOf(l.Name, c.dict)
@@ -268,8 +269,8 @@ func (v *view) build(row uint32, b *labels.ScratchBuilder) {
 	named := false
 	for _, pos := range v.byName {
 		c := v.columns[pos]
-		if !named && c.dict.name > metricName {
-			b.Add(metricName, v.t.metric)
+		if !named && c.dict.name > model.MetricNameLabel {
+			b.Add(model.MetricNameLabel, v.t.metric)
 			named = true
 		}
 		if id := v.data[pos].at(row); id != 0 {
@@ -277,7 +278,7 @@ func (v *view) build(row uint32, b *labels.ScratchBuilder) {
 		}
 	}
 	if !named {
-		b.Add(metricName, v.t.metric)
+		b.Add(model.MetricNameLabel, v.t.metric)
 	}
 }
 

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/presence"
 	"halite/storage/storagetest"
 )
 
@@ -37,17 +39,17 @@ func TestBadLabels(t *testing.T) {
 	w := newWorld(t, 1)
 	for name, ls := range map[string]labels.Labels{
 		"no metric name": labels.FromStrings("a", "b"),
-		"metric name of": labels.FromStrings(metricName, strings.Repeat("m", keyschema.MetricBytesMax+1)),
-		"empty label":    labels.FromStrings("", "x", metricName, "m"),
-		"label name of":  labels.FromStrings(metricName, "m", strings.Repeat("n", labelNameBytesMax+1), "x"),
-		"label v of":     labels.FromStrings(metricName, "m", "v", strings.Repeat("x", labelValueBytesMax+1)),
+		"metric name of": labels.FromStrings(model.MetricNameLabel, strings.Repeat("m", keyschema.MetricBytesMax+1)),
+		"empty label":    labels.FromStrings("", "x", model.MetricNameLabel, "m"),
+		"label name of":  labels.FromStrings(model.MetricNameLabel, "m", strings.Repeat("n", labelNameBytesMax+1), "x"),
+		"label v of":     labels.FromStrings(model.MetricNameLabel, "m", "v", strings.Repeat("x", labelValueBytesMax+1)),
 	} {
 		_, _, err := w.x.Add(ls)
 		require.ErrorIs(t, err, ErrBadLabels, name)
 		require.ErrorContains(t, err, name)
 	}
 	b := labels.NewScratchBuilder(0)
-	b.Add(metricName, "m")
+	b.Add(model.MetricNameLabel, "m")
 	for i := range columnsMax + 1 {
 		b.Add(fmt.Sprintf("l%07d", i), "x")
 	}
@@ -63,7 +65,7 @@ func TestUnknownRefs(t *testing.T) {
 		require.True(t, w.x.Labels(ref).IsEmpty())
 		require.Equal(t, "before", string(w.x.AppendRowKey([]byte("before"), ref, 1)))
 	}
-	ref, created, err := w.x.Add(labels.FromStrings(metricName, "m"))
+	ref, created, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, "m"))
 	require.NoError(t, err)
 	require.True(t, created)
 	for _, hour := range []int64{-1, keyschema.HourMax + 1, 1 << 60} {
@@ -74,12 +76,12 @@ func TestUnknownRefs(t *testing.T) {
 	w.x.Touch(ref, 0)
 	got, err := w.x.Select(context.Background(), 0, 1<<62)
 	require.NoError(t, err)
-	require.Equal(t, []HourSpan{{0, 0}, {keyschema.HourMax, keyschema.HourMax}}, got[0].Hours)
+	require.Equal(t, []presence.Span{{First: 0, Last: 0}, {First: keyschema.HourMax, Last: keyschema.HourMax}}, got[0].Hours)
 }
 
 func TestRowKeys(t *testing.T) {
 	w := newWorld(t, 1)
-	ls := labels.FromStrings("A", "1", metricName, "m1", "b", "x,y", "c", "")
+	ls := labels.FromStrings("A", "1", model.MetricNameLabel, "m1", "b", "x,y", "c", "")
 	ref, _, err := w.x.Add(ls)
 	require.NoError(t, err)
 	tags := []keyschema.Tag{{Name: "A", Value: "1"}, {Name: "b", Value: "x,y"}}
@@ -93,7 +95,7 @@ func TestRowKeys(t *testing.T) {
 
 func TestLongLabelSets(t *testing.T) {
 	w := newWorld(t, 1)
-	ls := labels.FromStrings(metricName, "m1", "a", "b", "long", strings.Repeat("#", 2000))
+	ls := labels.FromStrings(model.MetricNameLabel, "m1", "a", "b", "long", strings.Repeat("#", 2000))
 	hour := int64(baseDay * 24)
 	ref, _, err := w.x.Add(ls)
 	require.NoError(t, err)
@@ -118,13 +120,13 @@ func TestRetireFreesMemory(t *testing.T) {
 	w := newWorld(t, 1)
 	w.layout = defaultLayout()
 	w.x.layout = w.layout
-	stay := labels.FromStrings(metricName, "pods", "uid", "stays")
+	stay := labels.FromStrings(model.MetricNameLabel, "pods", "uid", "stays")
 	stayRef, _, err := w.x.Add(stay)
 	require.NoError(t, err)
 	sizes := []int64{}
 	for day := range 6 {
 		for i := range 5000 {
-			ls := labels.FromStrings(metricName, "pods", "uid", fmt.Sprintf("%d-%0100d", day, i))
+			ls := labels.FromStrings(model.MetricNameLabel, "pods", "uid", fmt.Sprintf("%d-%0100d", day, i))
 			ref, _, err := w.x.Add(ls)
 			require.NoError(t, err)
 			w.x.Touch(ref, w.hourNow())
@@ -158,7 +160,7 @@ func TestStats(t *testing.T) {
 	w := newWorld(t, 1)
 	for i := range 12 {
 		metric, even := fmt.Sprint("m", i%3), fmt.Sprint(i%2 == 0)
-		_, _, err := w.x.Add(labels.FromStrings(metricName, metric, "even", even, "i", fmt.Sprint(i)))
+		_, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, metric, "even", even, "i", fmt.Sprint(i)))
 		require.NoError(t, err)
 	}
 	s := w.x.Stats(2)
@@ -199,7 +201,7 @@ func TestCacheBound(t *testing.T) {
 	}
 	for range 50 {
 		w.check()
-		require.LessOrEqual(t, x.cache.sizeBytes(), int64(5000))
+		require.LessOrEqual(t, x.cache.SizeBytes(), int64(5000))
 	}
 	require.NotEmpty(t, x.cache.items)
 }

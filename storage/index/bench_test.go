@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
@@ -34,7 +35,7 @@ func benchLabels(b *labels.ScratchBuilder, host, i int) labels.Labels {
 		metric = "x10"
 	}
 	b.Reset()
-	b.Add(metricName, metric)
+	b.Add(model.MetricNameLabel, metric)
 	b.Add("arch", []string{"x64", "arm"}[host%2])
 	if cpu != "" {
 		b.Add("cpu", cpu)
@@ -250,11 +251,11 @@ func BenchmarkStress(b *testing.B) {
 	var some string
 	for i := range 500_000 {
 		some = unique()
-		ref, _, err := w.x.Add(labels.FromStrings(metricName, "pods", "ns", fmt.Sprint(i%50), "uid", some))
+		ref, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, "pods", "ns", fmt.Sprint(i%50), "uid", some))
 		require.NoError(b, err)
 		w.x.Touch(ref, hour)
 		tiny := fmt.Sprint("tiny_metric_", i/10)
-		ref, _, err = w.x.Add(labels.FromStrings(metricName, tiny, "job", "x", "i", fmt.Sprint(i%10)))
+		ref, _, err = w.x.Add(labels.FromStrings(model.MetricNameLabel, tiny, "job", "x", "i", fmt.Sprint(i%10)))
 		require.NoError(b, err)
 		w.x.Touch(ref, hour)
 	}
@@ -266,7 +267,7 @@ func BenchmarkStress(b *testing.B) {
 	start = time.Now()
 	require.NoError(b, w.x.Maintain(ctx))
 	b.Logf("fold %v, %d blocks", time.Since(start), len(w.x.closed.get(baseDay).root.Load().blocks))
-	tiny := labels.MustNewMatcher(labels.MatchEqual, metricName, "tiny_metric_4711")
+	tiny := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "tiny_metric_4711")
 	uid := labels.MustNewMatcher(labels.MatchEqual, "uid", some)
 	for _, l := range []struct {
 		name string

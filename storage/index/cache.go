@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/storage/index/presence"
 )
 
 // cache keeps decoded parts of segments, least recently used first out, within a number of bytes.
@@ -22,7 +24,7 @@ type cache struct {
 }
 
 type cacheKey struct {
-	of   period
+	of   presence.Partition
 	gen  uint32
 	kind byte
 	name string // label name or matcher
@@ -88,7 +90,7 @@ func (c *cache) remove(e *list.Element) {
 }
 
 // drop lets go of everything of a period: a fold has replaced it, or it is beyond retention.
-func (c *cache) drop(p period) {
+func (c *cache) drop(p presence.Partition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, e := range c.items {
@@ -98,7 +100,7 @@ func (c *cache) drop(p period) {
 	}
 }
 
-func (c *cache) sizeBytes() int64 {
+func (c *cache) SizeBytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bytes

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
 )
 
 // OpenReadOnly restores the catalogue from tables that are open for reading only. It repairs nothing: it makes days, which it
@@ -46,7 +48,7 @@ func (x *Index) Days() []int64 {
 	for _, d := range x.open.all() {
 		days[d.day] = struct{}{}
 	}
-	for _, c := range x.closed.between(0, dayMax) {
+	for _, c := range x.closed.between(0, presence.DayMax) {
 		days[int64(c.of)] = struct{}{}
 	}
 	return slices.Sorted(maps.Keys(days))
@@ -62,8 +64,8 @@ func CheckCell(table string, row, qualifier, value []byte) error {
 	if table == storage.TableSeries && ofRoot && string(qualifier) != string(rune(qualRoot)) {
 		return nil // intents and reservations, some of which hold nothing
 	}
-	if _, _, err := unsealUpTo(formatV3, value, row, qualifier); err != nil {
-		return corrupt(table, row, qualifier, err)
+	if _, _, err := envelope.OpenUpTo(envelope.FormatV3, value, row, qualifier); err != nil {
+		return envelope.Corrupt(table, row, qualifier, err)
 	}
 	return nil
 }

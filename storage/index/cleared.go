@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
 )
 
 // clearedHours are hours that a removal has cleared in memory and the journal of a day still knows.
@@ -26,10 +28,10 @@ func (x *Index) writeCleared(ctx context.Context, d *openDay) error {
 	}
 	c.runs = sortRuns(c.runs)
 	key, qualifier := journalKey(d.day, d.journal.seq), []byte{qualPart}
-	blob := binary.AppendUvarint(newBlobV3(64), uint64(d.journal.rows))
-	blob = seal(appendRuns(blob, c.runs), key, qualifier)
+	blob := binary.AppendUvarint(envelope.New(envelope.FormatV3, 64), uint64(d.journal.rows))
+	blob = envelope.Seal(appendRuns(blob, c.runs), key, qualifier)
 	if err := x.series.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
-		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: dayCellMs(d.day), Value: blob,
+		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: presence.DayCellMs(d.day), Value: blob,
 	}}}}); err != nil {
 		return err // the next part is written under the same number, and this one before it
 	}
@@ -45,7 +47,7 @@ func (x *Index) writeCleared(ctx context.Context, d *openDay) error {
 // clear takes in a part of a journal that writeCleared has written.
 func (r *dayRestorer) clear(payload []byte) error {
 	if r.plain {
-		return errFormat // its series have no numbers
+		return envelope.ErrFormat // its series have no numbers
 	}
 	base, runs, err := parseCleared(payload)
 	if err != nil {
@@ -65,8 +67,8 @@ func (r *dayRestorer) clear(payload []byte) error {
 
 // parseCleared reads the payload of a part that clears hours of the series numbered below base.
 func parseCleared(payload []byte) (base uint32, runs []hourRun, err error) {
-	c := &cursor{b: payload}
-	base = c.number(1<<32 - 1)
+	c := &envelope.Decoder{Rest: payload}
+	base = c.Number(1<<32 - 1)
 	runs = readRuns(c, uint64(base))
-	return base, runs, c.end()
+	return base, runs, c.End()
 }

@@ -11,18 +11,21 @@ import (
 	"sync/atomic"
 
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+	"halite/storage/index/valueid"
 )
 
 // closedDays are the days and months that have segments.
 type closedDays struct {
 	mu     sync.RWMutex
 	days   map[int64]*folded
-	months map[period]*folded
+	months map[presence.Partition]*folded
 }
 
 // folded is a period that has a segment.
 type folded struct {
-	of   period
+	of   presence.Partition
 	gen  atomic.Uint32        // that the root names; 0 while it is unknown, for the root is damaged
 	root atomic.Pointer[root] // nil until it is needed
 	// removed says that the root has removals: the day's month holds more than the day.
@@ -35,8 +38,7 @@ type folded struct {
 
 var (
 	// errStale: a fold replaced the generation while it was being read; read the period again.
-	errStale   = errors.New("the period was folded meanwhile")
-	errMissing = errors.New("missing")
+	errStale = errors.New("the period was folded meanwhile")
 )
 
 func (c *closedDays) get(day int64) *folded {
@@ -45,15 +47,15 @@ func (c *closedDays) get(day int64) *folded {
 	return c.days[day]
 }
 
-func (c *closedDays) month(p period) *folded {
+func (c *closedDays) month(p presence.Partition) *folded {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.months[p]
 }
 
 // period returns what is folded of a day or month, nil if nothing is.
-func (c *closedDays) period(p period) *folded {
-	if p.isMonth() {
+func (c *closedDays) period(p presence.Partition) *folded {
+	if p.IsMonth() {
 		return c.month(p)
 	}
 	return c.get(int64(p))
@@ -76,7 +78,7 @@ func (c *closedDays) between(from, to int64) []*folded {
 // monthDays are the closed days of a month that a query asks for, and the month's own segment if it has one.
 type monthDays struct {
 	month *folded
-	of    period
+	of    presence.Partition
 	days  []*folded
 }
 
@@ -85,9 +87,9 @@ func (c *closedDays) byMonth(from, to int64) []monthDays {
 	var out []monthDays
 	var next int64 // first day of the month behind out's last
 	for _, d := range c.between(from, to) {
-		if day := d.of.firstDay(); len(out) == 0 || day >= next {
-			m := monthOf(day)
-			next = m.lastDay() + 1
+		if day := d.of.FirstDay(); len(out) == 0 || day >= next {
+			m := presence.MonthOf(day)
+			next = m.LastDay() + 1
 			out = append(out, monthDays{month: c.month(m), of: m})
 		}
 		k := len(out) - 1
@@ -104,7 +106,7 @@ func (c *closedDays) allMonths() []*folded {
 }
 
 // install makes a period's new root visible to readers.
-func (c *closedDays) install(p period, r *root) {
+func (c *closedDays) install(p presence.Partition, r *root) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.found(p)
@@ -119,9 +121,9 @@ func (c *closedDays) install(p period, r *root) {
 func (f *folded) fail(err error) { f.failed.Store(&err) }
 
 // found returns a period's entry, making it if needed. The caller holds mu.
-func (c *closedDays) found(p period) *folded {
+func (c *closedDays) found(p presence.Partition) *folded {
 	f := &folded{of: p}
-	if p.isMonth() {
+	if p.IsMonth() {
 		if old := c.months[p]; old != nil {
 			return old
 		}
@@ -135,10 +137,10 @@ func (c *closedDays) found(p period) *folded {
 	return f
 }
 
-func (c *closedDays) forget(p period) {
+func (c *closedDays) forget(p presence.Partition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p.isMonth() {
+	if p.IsMonth() {
 		delete(c.months, p)
 	} else {
 		delete(c.days, int64(p))
@@ -161,20 +163,20 @@ func (x *Index) root(ctx context.Context, f *folded) (*root, error) {
 	return f.root.Load(), nil
 }
 
-func (x *Index) readRoot(ctx context.Context, p period) (*root, error) {
-	key, qualifier := p.rootKey(), []byte{qualRoot}
-	value, err := readCell(ctx, x.series, p.cellMs(), key, qualifier)
+func (x *Index) readRoot(ctx context.Context, p presence.Partition) (*root, error) {
+	key, qualifier := rootKey(p), []byte{qualRoot}
+	value, err := readCell(ctx, x.series, p.CellMs(), key, qualifier)
 	if err != nil {
 		return nil, err
 	}
-	payload, format, err := unsealUpTo(formatV3, value, key, qualifier)
+	payload, format, err := envelope.OpenUpTo(envelope.FormatV3, value, key, qualifier)
 	if err == nil {
 		var r *root
-		if r, err = parseRoot(payload, format, p.isMonth()); err == nil {
+		if r, err = parseRoot(payload, format, p.IsMonth()); err == nil {
 			return r, nil
 		}
 	}
-	return nil, corrupt(storage.TableSeries, key, qualifier, err)
+	return nil, envelope.Corrupt(storage.TableSeries, key, qualifier, err)
 }
 
 // rawCell is a copied cell.
@@ -182,7 +184,7 @@ type rawCell struct{ key, qualifier, value []byte }
 
 // clonePadded copies a value with room behind it, so that columns of bits need not be copied once more.
 func clonePadded(value []byte) []byte {
-	return append(make([]byte, 0, len(value)+packedPad), value...)
+	return append(make([]byte, 0, len(value)+valueid.PadBytes), value...)
 }
 
 // readCells reads the cells of rows whose qualifiers lie in [start, end) and whose timestamp is atMs, copied. The

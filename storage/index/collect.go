@@ -8,6 +8,9 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/zeebo/xxh3"
+
+	"halite/storage/index/presence"
+	"halite/storage/index/sorted"
 )
 
 // collector gathers the rows that a query visits. If closed days are in the window it knows each series by a 128-bit
@@ -24,8 +27,8 @@ type collector struct {
 	next    int // number of the series that probably comes next
 	fresh   bool
 	index   keyIndex
-	spans   []HourSpan // memory from which hours are cut
-	same    []HourSpan // of the active series that came last: most have the same
+	spans   []presence.Span // memory from which hours are cut
+	same    []presence.Span // of the active series that came last: most have the same
 	// sameDay and sameWord are what same was made of, if that is one day.
 	sameDay  int64
 	sameWord uint32
@@ -44,7 +47,7 @@ func newCollector(q *query) *collector {
 type found struct {
 	key    xxh3.Uint128
 	labels labels.Labels
-	hours  []HourSpan
+	hours  []presence.Span
 	v      *view
 	row    uint32
 	ref    Ref
@@ -192,12 +195,12 @@ func (c *collector) active(v *view, rows []uint32) error {
 }
 
 // activeHours are the hours of an active series. They may be shared, unless closed days are to be joined to them.
-func (c *collector) activeHours(ref Ref) []HourSpan {
+func (c *collector) activeHours(ref Ref) []presence.Span {
 	if d := c.q.onlyDay(); d != nil && !c.merging {
-		return c.hoursOf(d.day, d.hours(ref)&hoursWithin(d.day, c.q.first, c.q.to))
+		return c.hoursOf(d.day, d.hours(ref)&presence.HoursWithin(d.day, c.q.first, c.q.to))
 	}
 	n := len(c.spans)
-	hours := c.newSpans(func(s []HourSpan) []HourSpan { return c.q.activeHours(s, ref) })
+	hours := c.newSpans(func(s []presence.Span) []presence.Span { return c.q.activeHours(s, ref) })
 	if c.merging {
 		return hours
 	}
@@ -210,22 +213,22 @@ func (c *collector) activeHours(ref Ref) []HourSpan {
 }
 
 // hoursOf are the hours of a series that was touched in these hours of a day and no others; they may be shared.
-func (c *collector) hoursOf(day int64, word uint32) []HourSpan {
+func (c *collector) hoursOf(day int64, word uint32) []presence.Span {
 	switch {
 	case word == 0:
 		return nil
 	case word != c.sameWord || day != c.sameDay:
-		c.same = c.newSpans(func(s []HourSpan) []HourSpan { return appendSpans(s, day, word) })
+		c.same = c.newSpans(func(s []presence.Span) []presence.Span { return presence.AppendSpans(s, day, word) })
 		c.sameDay, c.sameWord = day, word
 	}
 	return c.same
 }
 
 // newSpans runs fill on spare memory of the collector, so that most series need no allocation of their own.
-func (c *collector) newSpans(fill func([]HourSpan) []HourSpan) []HourSpan {
+func (c *collector) newSpans(fill func([]presence.Span) []presence.Span) []presence.Span {
 	const spansMax = 32 // that one series is likely to need
 	if cap(c.spans)-len(c.spans) < spansMax {
-		c.spans = make([]HourSpan, 0, min(max(2*spansMax, 2*cap(c.spans)), 4096))
+		c.spans = make([]presence.Span, 0, min(max(2*spansMax, 2*cap(c.spans)), 4096))
 	}
 	n := len(c.spans)
 	out := fill(c.spans[n:n])
@@ -263,7 +266,7 @@ func (c *collector) closed(s *segment, b *block, rows []uint32) error {
 	if err != nil {
 		return err
 	}
-	var hours []HourSpan // of the pattern that came last: most rows have the same
+	var hours []presence.Span // of the pattern that came last: most rows have the same
 	last := uint32(1<<32 - 1)
 	for i, row := range rows {
 		if i%4096 == 4095 && c.q.ctx.Err() != nil {
@@ -274,7 +277,7 @@ func (c *collector) closed(s *segment, b *block, rows []uint32) error {
 			return s.badHours(b, err)
 		}
 		if n != last {
-			hours, last = b.pattern(n).appendSpans(hours[:0], s.of.of.firstDay(), &s.window), n
+			hours, last = b.pattern(n).AppendSpans(hours[:0], s.of.of.FirstDay(), &s.window), n
 		}
 		if len(hours) == 0 {
 			continue
@@ -293,7 +296,7 @@ func (c *collector) closed(s *segment, b *block, rows []uint32) error {
 		}
 		switch k := len(f.hours) - 1; {
 		case k < 0:
-			f.hours = c.newSpans(func(sp []HourSpan) []HourSpan { return append(sp, hours...) })
+			f.hours = c.newSpans(func(sp []presence.Span) []presence.Span { return append(sp, hours...) })
 		case f.hours[k].Last+1 == hours[0].First:
 			f.hours[k].Last = hours[0].Last
 			f.hours = append(f.hours, hours[1:]...)
@@ -328,30 +331,9 @@ func (c *collector) finish() ([]Series, error) {
 				return nil, err
 			}
 		}
-		out = append(out, Series{Labels: ls, Ref: f.ref, Hours: normal(f.hours)})
+		out = append(out, Series{Labels: ls, Ref: f.ref, Hours: presence.Normalize(f.hours)})
 	}
 	// Rows come sorted from each segment and from each table.
-	out = mergeRuns(out, func(a, b Series) int { return labels.Compare(a.Labels, b.Labels) })
+	out = sorted.MergeRuns(out, func(a, b Series) int { return labels.Compare(a.Labels, b.Labels) })
 	return out, c.q.ctx.Err()
-}
-
-// normal sorts spans and joins those that overlap or touch, in place.
-func normal(spans []HourSpan) []HourSpan {
-	sorted := true
-	for i := 1; i < len(spans) && sorted; i++ {
-		sorted = spans[i].First > spans[i-1].Last+1
-	}
-	if sorted {
-		return spans
-	}
-	slices.SortFunc(spans, func(a, b HourSpan) int { return int(a.First - b.First) })
-	out := spans[:1]
-	for _, s := range spans[1:] {
-		if k := len(out) - 1; s.First <= out[k].Last+1 {
-			out[k].Last = max(out[k].Last, s.Last)
-			continue
-		}
-		out = append(out, s)
-	}
-	return out
 }

@@ -1,6 +1,10 @@
 package index
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"halite/storage/index/valueid"
+)
 
 // column holds one label of a metric's series: a value id for each ordinal, 0 where the label is absent.
 // It is appended to under the table's lock and read without one: a reader loads the table's length first, the array
@@ -60,7 +64,7 @@ func (d *columnData) idMax() uint32 {
 	return 1<<32 - 1
 }
 
-func (d *columnData) sizeBytes() int64 {
+func (d *columnData) SizeBytes() int64 {
 	return int64(cap(d.u8)) + 2*int64(cap(d.u16)) + 4*int64(cap(d.u32)) + 88
 }
 
@@ -119,23 +123,23 @@ func copyIDs[T uint8 | uint16 | uint32](dst []T, src *columnData, n uint32) {
 }
 
 // filter appends the rows in [from, to) whose id is in the set.
-func (d *columnData) filter(dst []uint32, from, to uint32, set *idSet) []uint32 {
+func (d *columnData) filter(dst []uint32, from, to uint32, set *valueid.Set) []uint32 {
 	switch {
 	case d.u8 != nil:
-		return filterIDs(dst, d.u8, from, to, set)
+		return valueid.Filter(dst, d.u8, from, to, set)
 	case d.u16 != nil:
-		return filterIDs(dst, d.u16, from, to, set)
+		return valueid.Filter(dst, d.u16, from, to, set)
 	case d.u32 != nil:
-		return filterIDs(dst, d.u32, from, to, set)
+		return valueid.Filter(dst, d.u32, from, to, set)
 	}
-	return appendRange(dst, from, to, set.has(d.same))
+	return valueid.AppendRange(dst, from, to, set.Has(d.same))
 }
 
 // keep narrows rows to those whose id is in the set, in place.
-func (d *columnData) keep(rows []uint32, set *idSet) []uint32 {
+func (d *columnData) keep(rows []uint32, set *valueid.Set) []uint32 {
 	out := rows[:0]
 	for _, row := range rows {
-		if set.has(d.at(row)) {
+		if set.Has(d.at(row)) {
 			out = append(out, row)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
@@ -88,7 +89,7 @@ func writeSeries(w *world, writer, count int) error {
 	x := w.x
 	for i := range count {
 		n := fmt.Sprint(i)
-		ls := labels.FromStrings(metricName, fmt.Sprint("m", i%7), "n", n, "writer", fmt.Sprint(writer))
+		ls := labels.FromStrings(model.MetricNameLabel, fmt.Sprint("m", i%7), "n", n, "writer", fmt.Sprint(writer))
 		hour := w.hourNow()
 		for range 3 { // a late one, one now, one ahead
 			ref, _, err := x.Add(ls)

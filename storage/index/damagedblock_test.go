@@ -8,6 +8,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/presence"
 )
 
 // damagedStore has a damaged block in a table: reads that may need cells of a day fail.
@@ -31,7 +32,7 @@ func (s damagedStore) damage(t storage.Table) storage.Table {
 	if t == nil || t.Schema().Name != s.table {
 		return t
 	}
-	return damagedTable{t, keyschema.HourStartMs(firstHour(s.day)), keyschema.HourStartMs(firstHour(s.day + 1))}
+	return damagedTable{t, keyschema.HourStartMs(presence.FirstHour(s.day)), keyschema.HourStartMs(presence.FirstHour(s.day + 1))}
 }
 
 type damagedTable struct {
@@ -70,12 +71,12 @@ func TestDamagedBlock(t *testing.T) {
 
 		w.store.Store = damagedStore{w.store.Store, storage.TableData, day}
 		w.reopen()
-		ms := keyschema.HourStartMs(firstHour(day))
+		ms := keyschema.HourStartMs(presence.FirstHour(day))
 		_, err := w.x.Select(t.Context(), ms, ms+1)
 		require.ErrorIs(t, err, storage.ErrCorrupt)
-		other := keyschema.HourStartMs(firstHour(day + 1))
+		other := keyschema.HourStartMs(presence.FirstHour(day + 1))
 		if day == baseDay+2 {
-			other = keyschema.HourStartMs(firstHour(day - 1))
+			other = keyschema.HourStartMs(presence.FirstHour(day - 1))
 		}
 		got, err := w.x.Select(t.Context(), other, other+keyschema.DayHours*keyschema.HourMs-1)
 		require.NoError(t, err)

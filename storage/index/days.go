@@ -1,12 +1,11 @@
 package index
 
 import (
-	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"halite/keyschema"
+	"halite/storage/index/presence"
 )
 
 // openDays holds the hours touched on every day whose touches are not all folded into segments yet: usually today,
@@ -47,7 +46,6 @@ type dayPage struct {
 }
 
 const (
-	hoursMask   = 1<<keyschema.DayHours - 1
 	wordDirty   = 1 << 31
 	wordWriting = 1 << 30
 	wordUnsure  = 1 << 29
@@ -61,7 +59,7 @@ func newOpenDay(day int64) *openDay {
 
 // touch marks an hour and reports whether it was new.
 func (o *openDays) touch(ref Ref, hour int64) bool {
-	day := dayOf(hour)
+	day := presence.DayOf(hour)
 	o.mu.RLock()
 	d := o.days[day]
 	if d == nil {
@@ -70,19 +68,19 @@ func (o *openDays) touch(ref Ref, hour int64) bool {
 		return o.touch(ref, hour) // it may be forgotten in between
 	}
 	defer o.mu.RUnlock()
-	return d.touch(ref, hourBit(hour))
+	return d.touch(ref, presence.HourBit(hour))
 }
 
 // retell marks a series whose hours were touched as one that the journal lacks; not ok if the day is not open.
 func (o *openDays) retell(ref Ref, hour int64) (ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	d := o.days[dayOf(hour)]
+	d := o.days[presence.DayOf(hour)]
 	if d == nil {
 		return false
 	}
 	page := d.page(ref)
-	page.words[ref%refPageSize].Or(hourBit(hour) | wordDirty)
+	page.words[ref%refPageSize].Or(presence.HourBit(hour) | wordDirty)
 	page.dirty.Store(true)
 	d.dirty.Store(true)
 	return true
@@ -138,7 +136,7 @@ func (d *openDay) page(ref Ref) *dayPage {
 func (d *openDay) hours(ref Ref) uint32 {
 	n := int(ref >> refPageBits)
 	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
-		return pages[n].words[ref%refPageSize].Load() & hoursMask
+		return pages[n].words[ref%refPageSize].Load() & presence.HoursMask
 	}
 	return 0
 }
@@ -150,7 +148,7 @@ func (d *openDay) hoursOf(refs []Ref, words []uint32) {
 	for i, ref := range refs {
 		words[i] = 0
 		if n := int(ref >> refPageBits); n < len(pages) && pages[n] != nil {
-			words[i] = pages[n].words[ref%refPageSize].Load() & hoursMask
+			words[i] = pages[n].words[ref%refPageSize].Load() & presence.HoursMask
 		}
 	}
 }
@@ -196,7 +194,7 @@ func (o *openDays) between(from, to int64) []*openDay {
 	return out
 }
 
-func (o *openDays) all() []*openDay { return o.between(0, dayMax) }
+func (o *openDays) all() []*openDay { return o.between(0, presence.DayMax) }
 
 func (o *openDays) get(day int64) *openDay {
 	o.mu.RLock()
@@ -214,7 +212,7 @@ func (d *openDay) snapshot() maskPages {
 		}
 		m := make([]uint32, refPageSize)
 		for i := range p.words {
-			m[i] = p.words[i].Load() & hoursMask
+			m[i] = p.words[i].Load() & presence.HoursMask
 		}
 		out[n] = m
 	}
@@ -247,7 +245,7 @@ func (o *openDays) release(d *openDay, folded maskPages) {
 			if word == 0 {
 				continue
 			}
-			rest := word & hoursMask &^ folded.hours(Ref(n<<refPageBits|i))
+			rest := word & presence.HoursMask &^ folded.hours(Ref(n<<refPageBits|i))
 			if rest != 0 {
 				left = true
 				rest |= wordDirty
@@ -326,39 +324,4 @@ func (o *openDays) forget(day int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.drop(day)
-}
-
-// appendSpans appends the touched hours of a day as spans, joining the last span if it is adjacent.
-func appendSpans(spans []HourSpan, day int64, hours uint32) []HourSpan {
-	for hours != 0 {
-		lo := bits.TrailingZeros32(hours)
-		n := bits.TrailingZeros32(^(hours >> lo))
-		hours &^= (1<<n - 1) << lo
-		first := firstHour(day) + int64(lo)
-		if k := len(spans) - 1; k >= 0 && spans[k].Last+1 == first {
-			spans[k].Last = first + int64(n) - 1
-			continue
-		}
-		spans = append(spans, HourSpan{First: first, Last: first + int64(n) - 1})
-	}
-	return spans
-}
-
-// hoursWithin is the mask of the hours of a day that lie in [from, to].
-func hoursWithin(day, from, to int64) uint32 {
-	lo, hi := max(from, firstHour(day)), min(to, lastHour(day))
-	if lo > hi {
-		return 0
-	}
-	n := uint(hi - lo + 1)
-	return uint32(1<<n-1) << uint(lo-firstHour(day))
-}
-
-// hoursOf is the mask of the hours of a day that lie in spans.
-func hoursOf(day int64, spans []HourSpan) uint32 {
-	mask := uint32(0)
-	for _, span := range spans {
-		mask |= hoursWithin(day, span.First, span.Last)
-	}
-	return mask
 }

@@ -6,6 +6,10 @@ import (
 	"slices"
 	"sort"
 	"unsafe"
+
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+	"halite/storage/index/valueid"
 )
 
 // A segment's dictionary of one label name: its distinct values sorted, numbered from 1, in chunks of up to a cell's
@@ -31,7 +35,7 @@ func appendDictHeader(dst []byte, h *dictHeader) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(h.chunks)))
 	for i, c := range h.chunks {
 		dst = binary.AppendUvarint(dst, uint64(h.chunkEnd(i)-c.first))
-		dst = appendText(dst, c.value)
+		dst = envelope.AppendText(dst, c.value)
 	}
 	dst = binary.AppendUvarint(dst, uint64(h.sets))
 	dst = binary.AppendUvarint(dst, uint64(len(h.setChunks)))
@@ -42,36 +46,36 @@ func appendDictHeader(dst []byte, h *dictHeader) []byte {
 }
 
 func parseDictHeader(payload []byte) (*dictHeader, error) {
-	c := &cursor{b: payload}
-	h := &dictHeader{values: c.number(1<<32 - 2)}
-	chunks, next := c.count(2), uint64(1)
-	for i := 0; i < chunks && c.err == nil; i++ {
+	c := &envelope.Decoder{Rest: payload}
+	h := &dictHeader{values: c.Number(1<<32 - 2)}
+	chunks, next := c.Count(2), uint64(1)
+	for i := 0; i < chunks && c.Err == nil; i++ {
 		ref := chunkRef{first: uint32(next)}
-		n := c.uvarint()
-		ref.value = string(c.text())
+		n := c.Uvarint()
+		ref.value = string(c.Text())
 		if n == 0 || n > uint64(h.values)-(next-1) || i > 0 && h.chunks[i-1].value >= ref.value {
-			return nil, fmt.Errorf("%w: chunk %d", errOrder, i)
+			return nil, fmt.Errorf("%w: chunk %d", envelope.ErrOrder, i)
 		}
 		next += n
 		h.chunks = append(h.chunks, ref)
 	}
-	if c.err == nil && next != uint64(h.values)+1 {
-		c.fail(errRange)
+	if c.Err == nil && next != uint64(h.values)+1 {
+		c.Fail(envelope.ErrRange)
 	}
-	h.sets = c.number(1<<32 - 1)
-	sets, first := c.count(1), uint64(0)
-	for i := 0; i < sets && c.err == nil; i++ {
-		n := c.uvarint()
+	h.sets = c.Number(1<<32 - 1)
+	sets, first := c.Count(1), uint64(0)
+	for i := 0; i < sets && c.Err == nil; i++ {
+		n := c.Uvarint()
 		if n == 0 || n > uint64(h.sets)-first {
-			return nil, fmt.Errorf("%w: chunk %d of sets", errOrder, i)
+			return nil, fmt.Errorf("%w: chunk %d of sets", envelope.ErrOrder, i)
 		}
 		h.setChunks = append(h.setChunks, uint32(first))
 		first += n
 	}
-	if c.err == nil && first != uint64(h.sets) {
-		c.fail(errRange)
+	if c.Err == nil && first != uint64(h.sets) {
+		c.Fail(envelope.ErrRange)
 	}
-	return h, c.end()
+	return h, c.End()
 }
 
 // chunkEnd is the id behind a chunk's last.
@@ -103,7 +107,7 @@ func (h *dictHeader) chunkOfSet(set uint32) int {
 	return sort.Search(len(h.setChunks), func(i int) bool { return h.setChunks[i] > set }) - 1
 }
 
-func (h *dictHeader) sizeBytes() int64 {
+func (h *dictHeader) SizeBytes() int64 {
 	n := int64(96 + 4*len(h.setChunks))
 	for _, c := range h.chunks {
 		n += int64(len(c.value)) + 24
@@ -118,10 +122,10 @@ type valueChunk struct {
 	offsets []byte // 2 or 4 bytes each, little-endian: the end of each value in text
 	wide    bool
 	text    string
-	sets    packed // set of each value, plus one
+	sets    valueid.Column // set of each value, plus one
 	// masks are the distinct masks of hours of a day, or days of a month; touched gives each value one. Empty in format 1.
 	masks   []uint32
-	touched packed
+	touched valueid.Column
 }
 
 // appendValueChunk writes values with their sets, plus one, and the masks in which they were touched.
@@ -146,8 +150,8 @@ func appendValueChunk(dst []byte, values []string, sets, touched []uint32) []byt
 	for _, v := range values {
 		dst = append(dst, v...)
 	}
-	p := pack(sets)
-	dst = append(p.appendHeader(dst), p.raw()...)
+	p := valueid.Pack(sets)
+	dst = append(p.AppendHeader(dst), p.Raw()...)
 	return appendMasks(dst, touched)
 }
 
@@ -164,8 +168,8 @@ func appendMasks(dst []byte, touched []uint32) []byte {
 	for _, mask := range masks {
 		dst = binary.AppendUvarint(dst, uint64(mask))
 	}
-	p := pack(ids)
-	return append(p.appendHeader(dst), p.raw()...)
+	p := valueid.Pack(ids)
+	return append(p.AppendHeader(dst), p.Raw()...)
 }
 
 func boolByte(b bool) byte {
@@ -178,51 +182,51 @@ func boolByte(b bool) byte {
 // parseValueChunk reads a chunk that the header says holds the ids [first, end) out of so many sets. The result refers
 // to the payload.
 func parseValueChunk(payload []byte, format byte, first, end, sets uint32) (*valueChunk, error) {
-	c := &cursor{b: payload}
-	v := &valueChunk{first: first, count: c.number(1<<32 - 2)}
-	if c.err == nil && v.count != end-first {
-		return nil, fmt.Errorf("%w: %d values, the header says %d", errRange, v.count, end-first)
+	c := &envelope.Decoder{Rest: payload}
+	v := &valueChunk{first: first, count: c.Number(1<<32 - 2)}
+	if c.Err == nil && v.count != end-first {
+		return nil, fmt.Errorf("%w: %d values, the header says %d", envelope.ErrRange, v.count, end-first)
 	}
-	v.wide = c.byte() != 0
+	v.wide = c.Byte() != 0
 	width := 2
 	if v.wide {
 		width = 4
 	}
-	v.offsets = c.bytes(int(v.count) * width)
-	text := c.text()
+	v.offsets = c.Bytes(int(v.count) * width)
+	text := c.Text()
 	v.text = unsafe.String(unsafe.SliceData(text), len(text))
-	v.sets = readPackedHeader(c, v.count)
-	readPackedData(c, &v.sets)
-	if format != formatV1 {
+	v.sets = valueid.ReadHeader(c, v.count)
+	valueid.ReadData(c, &v.sets)
+	if format != envelope.FormatV1 {
 		v.readMasks(c)
 	}
-	if err := c.end(); err != nil {
+	if err := c.End(); err != nil {
 		return nil, err
 	}
 	last := ""
 	for i, end := uint32(0), 0; i < v.count; i++ {
 		next := v.end(i)
 		if next <= end || next > len(v.text) || v.text[end:next] <= last {
-			return nil, fmt.Errorf("%w: value %d", errOrder, i)
+			return nil, fmt.Errorf("%w: value %d", envelope.ErrOrder, i)
 		}
 		last, end = v.text[end:next], next
-		if v.sets.at(i) > sets {
-			return nil, fmt.Errorf("%w: set of value %d", errRange, i)
+		if v.sets.At(i) > sets {
+			return nil, fmt.Errorf("%w: set of value %d", envelope.ErrRange, i)
 		}
-		if format != formatV1 && int(v.touched.at(i)) >= len(v.masks) {
-			return nil, fmt.Errorf("%w: mask of value %d", errRange, i)
+		if format != envelope.FormatV1 && int(v.touched.At(i)) >= len(v.masks) {
+			return nil, fmt.Errorf("%w: mask of value %d", envelope.ErrRange, i)
 		}
 	}
 	return v, nil
 }
 
-func (v *valueChunk) readMasks(c *cursor) {
-	masks := c.count(1)
-	for i := 0; i < masks && c.err == nil; i++ {
-		v.masks = append(v.masks, c.number(1<<monthDaysMax-1))
+func (v *valueChunk) readMasks(c *envelope.Decoder) {
+	masks := c.Count(1)
+	for i := 0; i < masks && c.Err == nil; i++ {
+		v.masks = append(v.masks, c.Number(1<<presence.MonthDaysMax-1))
 	}
-	v.touched = readPackedHeader(c, v.count)
-	readPackedData(c, &v.touched)
+	v.touched = valueid.ReadHeader(c, v.count)
+	valueid.ReadData(c, &v.touched)
 }
 
 // appendTouched appends the values that were touched in one of the hours, or days, of mask.
@@ -235,7 +239,7 @@ func (v *valueChunk) appendTouched(dst []string, mask uint32) []string {
 		return dst
 	}
 	for id := v.first; id < v.first+v.count; id++ {
-		if all || v.masks[v.touched.at(id-v.first)]&mask != 0 {
+		if all || v.masks[v.touched.At(id-v.first)]&mask != 0 {
 			dst = append(dst, v.value(id))
 		}
 	}
@@ -260,7 +264,7 @@ func (v *valueChunk) value(id uint32) string {
 
 // set returns the set of blocks of an id in the chunk; ok is false if none is recorded (metric names).
 func (v *valueChunk) set(id uint32) (set uint32, ok bool) {
-	n := v.sets.at(id - v.first)
+	n := v.sets.At(id - v.first)
 	return n - 1, n != 0
 }
 
@@ -277,8 +281,8 @@ func (v *valueChunk) seek(value string) uint32 {
 	return v.first + uint32(sort.Search(int(v.count), func(i int) bool { return v.value(v.first+uint32(i)) >= value }))
 }
 
-func (v *valueChunk) sizeBytes() int64 {
-	return int64(len(v.text)+len(v.offsets)+4*cap(v.masks)) + v.sets.sizeBytes() + v.touched.sizeBytes() + 128
+func (v *valueChunk) SizeBytes() int64 {
+	return int64(len(v.text)+len(v.offsets)+4*cap(v.masks)) + v.sets.SizeBytes() + v.touched.SizeBytes() + 128
 }
 
 // setChunk holds consecutive sets of blocks.
@@ -307,29 +311,29 @@ func appendSet(dst []byte, set []uint32) []byte {
 
 // parseSetChunk reads sets [first, end) of blocks numbered below blocks.
 func parseSetChunk(payload []byte, first, end uint32, blocks int) (*setChunk, error) {
-	c := &cursor{b: payload}
-	n := c.count(1)
-	if c.err == nil && uint32(n) != end-first {
-		return nil, fmt.Errorf("%w: %d sets, the header says %d", errRange, n, end-first)
+	c := &envelope.Decoder{Rest: payload}
+	n := c.Count(1)
+	if c.Err == nil && uint32(n) != end-first {
+		return nil, fmt.Errorf("%w: %d sets, the header says %d", envelope.ErrRange, n, end-first)
 	}
 	s := &setChunk{first: first, sets: make([][]uint32, 0, n)}
 	for range n {
-		size, next := c.count(1), uint64(0)
+		size, next := c.Count(1), uint64(0)
 		set := make([]uint32, 0, size)
-		for i := 0; i < size && c.err == nil; i++ {
-			b := next + c.uvarint()
+		for i := 0; i < size && c.Err == nil; i++ {
+			b := next + c.Uvarint()
 			if b >= uint64(blocks) || b < next {
-				c.fail(errRange)
+				c.Fail(envelope.ErrRange)
 			}
 			set = append(set, uint32(b))
 			next = b + 1
 		}
 		s.sets = append(s.sets, set)
 	}
-	return s, c.end()
+	return s, c.End()
 }
 
-func (s *setChunk) sizeBytes() int64 {
+func (s *setChunk) SizeBytes() int64 {
 	n := int64(64)
 	for _, set := range s.sets {
 		n += int64(4*cap(set)) + 24

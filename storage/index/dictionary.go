@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
+
+	"halite/storage/index/sorted"
 )
 
 // dictionary gives the distinct values of one label name dense ids, from 1, in order of appearance. It only grows.
@@ -113,7 +115,7 @@ func (d *dictionary) intern(value string) uint32 {
 
 // account brings the sum up to date after a change. The caller holds mu.
 func (d *dictionary) account() {
-	size := d.sizeBytes()
+	size := d.SizeBytes()
 	d.memory.Add(size - d.counted)
 	d.counted = size
 }
@@ -126,8 +128,8 @@ func (d *dictionary) discount() {
 	d.memory, d.counted = new(atomic.Int64), 0
 }
 
-// sizeBytes is about the memory of the dictionary. The caller holds mu.
-func (d *dictionary) sizeBytes() int64 {
+// SizeBytes is about the memory of the dictionary. The caller holds mu.
+func (d *dictionary) SizeBytes() int64 {
 	size := dictionaryBytes + int64(len(d.name)) + d.bytes + int64(4*len(d.slots)+stringBytes*cap(*d.values.Load()))
 	if o := d.order.Load(); o != nil {
 		size += int64(4 * (len(o.ids) + len(o.ranks)))
@@ -167,7 +169,7 @@ func (d *dictionary) sorted() *dictOrder {
 	compare := func(a, b uint32) int { return strings.Compare(values[a-1], values[b-1]) }
 	slices.SortFunc(added, compare)
 	o := &dictOrder{ids: make([]uint32, len(values)), ranks: make([]uint32, len(values)+1)}
-	mergeTwo(o.ids, old, added, compare)
+	sorted.Merge(o.ids, old, added, compare)
 	for i, id := range o.ids {
 		o.ranks[id] = uint32(i) + 1
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/storage/index/valueid"
 )
 
 // Estimate returns how many active series the matchers select at most. It looks at the metric name and at matchers that
 // name their values; it ignores other regular expressions, the time range and closed days, so it costs little.
 func (x *Index) Estimate(ctx context.Context, matchers ...*labels.Matcher) (int, error) {
-	q := &query{x: x, ctx: ctx, sets: map[activeSetKey]*idSet{}}
+	q := &query{x: x, ctx: ctx, sets: map[activeSetKey]*valueid.Set{}}
 	for _, m := range newMatchers(matchers) {
 		if _, ok := m.finite(); ok {
 			q.matchers = append(q.matchers, m)

@@ -10,6 +10,8 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
 )
 
 // A fold replaces a day's journal, and the segment it may have already, by a new segment; a month's has no journal. Its
@@ -69,14 +71,14 @@ func (x *Index) Maintain(ctx context.Context) error {
 
 // dayEnded reports whether a day ended more than delay ago.
 func (x *Index) dayEnded(day int64, delay time.Duration) bool {
-	end := time.UnixMilli(keyschema.HourStartMs(firstHour(day + 1)))
+	end := time.UnixMilli(keyschema.HourStartMs(presence.FirstHour(day + 1)))
 	return !x.opts.Now().Before(end.Add(delay))
 }
 
 func (x *Index) foldDue(d *openDay) bool {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	last, folded := x.foldedAt[dayPeriod(d.day)]
+	last, folded := x.foldedAt[presence.DayPartition(d.day)]
 	return x.dayEnded(d.day, foldDelay) && (!folded || x.opts.Now().Sub(last) >= refoldEvery)
 }
 
@@ -106,7 +108,7 @@ func (x *Index) foldOpenLocked(ctx context.Context, d *openDay) (err error) {
 	sources = append(sources, former...)
 	// A part whose write was reported as failed may be in the table all the same, at seq; what it holds is in memory.
 	contains, parts := contents{journalSeq: d.journal.seq + 1}, d.parts
-	if err := x.foldInto(ctx, dayPeriod(d.day), sources, contains, func() { x.open.release(d, hours) }); err != nil {
+	if err := x.foldInto(ctx, presence.DayPartition(d.day), sources, contains, func() { x.open.release(d, hours) }); err != nil {
 		return err
 	}
 	delete(x.cleared, d.day)
@@ -118,14 +120,14 @@ func (x *Index) foldOpenLocked(ctx context.Context, d *openDay) (err error) {
 func (x *Index) formerSegment(ctx context.Context, day int64) ([]source, error) {
 	c := x.closed.get(day)
 	if c == nil {
-		return nil, x.forgetInMonth(ctx, dayPeriod(day))
+		return nil, x.forgetInMonth(ctx, presence.DayPartition(day))
 	}
 	s, err := x.segment(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	if s.root.removed != nil {
-		if err := x.forgetInMonth(ctx, dayPeriod(day)); err != nil {
+		if err := x.forgetInMonth(ctx, presence.DayPartition(day)); err != nil {
 			return nil, err
 		}
 	}
@@ -143,7 +145,7 @@ type contents struct {
 // foldInto writes a period's next generation from sources and switches to it. The caller holds maint; release is called
 // once readers see the new segment.
 func (x *Index) foldInto(
-	ctx context.Context, p period, sources []source, contains contents, release func(),
+	ctx context.Context, p presence.Partition, sources []source, contains contents, release func(),
 ) error {
 	start := time.Now() // a duration, not a time of the data
 	m, err := newMerge(ctx, p, sources)
@@ -175,7 +177,7 @@ func (x *Index) foldInto(
 	release()
 	x.cache.drop(p)
 	x.foldedAt[p] = x.opts.Now()
-	if p.isMonth() {
+	if p.IsMonth() {
 		x.metrics.monthFolds.Inc()
 	} else {
 		x.metrics.folds.Inc()
@@ -192,13 +194,13 @@ func appendIntent(dst []byte, gen uint32) []byte {
 
 func parseIntent(payload []byte) (uint32, error) {
 	if len(payload) != 4 {
-		return 0, errTruncated
+		return 0, envelope.ErrTruncated
 	}
 	return uint32(payload[0])<<24 | uint32(payload[1])<<16 | uint32(payload[2])<<8 | uint32(payload[3]), nil
 }
 
 // begin returns the number of the period's next generation after it has left word of it. The caller holds maint.
-func (x *Index) begin(ctx context.Context, p period) (uint32, error) {
+func (x *Index) begin(ctx context.Context, p presence.Partition) (uint32, error) {
 	if x.shared() {
 		gen, reserved := x.reserved[p]
 		delete(x.reserved, p)
@@ -211,32 +213,32 @@ func (x *Index) begin(ctx context.Context, p period) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	intent := rootCell(p, []byte{qualIntent}, appendIntent(newBlob(8), gen))
-	return gen, x.series.Apply(ctx, []storage.RowMutation{{Key: p.rootKey(), Entries: []storage.Entry{intent}}})
+	intent := rootCell(p, []byte{qualIntent}, appendIntent(envelope.New(envelope.FormatV1, 8), gen))
+	return gen, x.series.Apply(ctx, []storage.RowMutation{{Key: rootKey(p), Entries: []storage.Entry{intent}}})
 }
 
 // switchRoot makes a generation the period's.
-func (x *Index) switchRoot(ctx context.Context, p period, r *root) error {
+func (x *Index) switchRoot(ctx context.Context, p presence.Partition, r *root) error {
 	cell := rootCell(p, []byte{qualRoot}, rootBlob(r))
 	if x.shared() {
 		return x.switchReserved(ctx, p, r.gen, cell)
 	}
 	// What several writers may have left there once is not this root's.
 	void := storage.Entry{Kind: storage.DeleteCells, Family: storage.FamilyCatalogue, Qualifier: []byte{qualGen}}
-	return x.series.Apply(ctx, []storage.RowMutation{{Key: p.rootKey(), Entries: []storage.Entry{cell, void}}})
+	return x.series.Apply(ctx, []storage.RowMutation{{Key: rootKey(p), Entries: []storage.Entry{cell, void}}})
 }
 
 // rootCell is a sealed cell of the period's root row.
-func rootCell(p period, qualifier, blob []byte) storage.Entry {
+func rootCell(p presence.Partition, qualifier, blob []byte) storage.Entry {
 	return storage.Entry{
 		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier,
-		TsMs: p.cellMs(), Value: seal(blob, p.rootKey(), qualifier),
+		TsMs: p.CellMs(), Value: envelope.Seal(blob, rootKey(p), qualifier),
 	}
 }
 
 // nextGeneration is above every generation of which cells may exist.
-func (x *Index) nextGeneration(ctx context.Context, p period) (uint32, error) {
-	cells, err := readCells(ctx, x.series, p.cellMs(), [][]byte{p.rootKey()}, nil, nil)
+func (x *Index) nextGeneration(ctx context.Context, p presence.Partition) (uint32, error) {
+	cells, err := readCells(ctx, x.series, p.CellMs(), [][]byte{rootKey(p)}, nil, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -250,7 +252,7 @@ func (x *Index) nextGeneration(ctx context.Context, p period) (uint32, error) {
 		return 0, err
 	}
 	for _, c := range cells {
-		payload, _, err := unsealUpTo(formatV3, c.value, c.key, c.qualifier)
+		payload, _, err := envelope.OpenUpTo(envelope.FormatV3, c.value, c.key, c.qualifier)
 		var of uint32
 		switch {
 		case err != nil || len(c.qualifier) == 0:
@@ -274,11 +276,11 @@ func (x *Index) nextGeneration(ctx context.Context, p period) (uint32, error) {
 
 // generationInMonth is the generation of a day that its month contains, 0 if none: a number that a month knows must not
 // be given to other contents, not even after the day's root was lost.
-func (x *Index) generationInMonth(ctx context.Context, p period) (uint32, error) {
-	if p.isMonth() {
+func (x *Index) generationInMonth(ctx context.Context, p presence.Partition) (uint32, error) {
+	if p.IsMonth() {
 		return 0, nil
 	}
-	of := monthOf(p.firstDay())
+	of := presence.MonthOf(p.FirstDay())
 	m := x.closed.month(of)
 	if m == nil {
 		return 0, nil
@@ -291,11 +293,11 @@ func (x *Index) generationInMonth(ctx context.Context, p period) (uint32, error)
 	if err != nil {
 		return 0, err
 	}
-	return r.days[p.firstDay()-of.firstDay()].gen, nil
+	return r.days[p.FirstDay()-of.FirstDay()].gen, nil
 }
 
 // newestGeneration looks through the period's cells.
-func (x *Index) newestGeneration(ctx context.Context, p period) (uint32, error) {
+func (x *Index) newestGeneration(ctx context.Context, p presence.Partition) (uint32, error) {
 	newest := uint32(0)
 	for _, t := range []storage.Table{x.series, x.labels} {
 		err := eachCell(ctx, t, p, func(_, qualifier []byte) error {
@@ -312,12 +314,12 @@ func (x *Index) newestGeneration(ctx context.Context, p period) (uint32, error) 
 }
 
 // placeFilter passes the places of a period's cells.
-func placeFilter(p period) storage.Filter {
-	return storage.Filter{FromMs: p.cellMs(), ToMs: p.cellMs() + 1, KeysOnly: true}
+func placeFilter(p presence.Partition) storage.Filter {
+	return storage.Filter{FromMs: p.CellMs(), ToMs: p.CellMs() + 1, KeysOnly: true}
 }
 
 // eachCell calls fn with the place of each cell of a period; the slices are valid during the call only.
-func eachCell(ctx context.Context, t storage.Table, p period, fn func(key, qualifier []byte) error) error {
+func eachCell(ctx context.Context, t storage.Table, p presence.Partition, fn func(key, qualifier []byte) error) error {
 	it := t.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{Filter: placeFilter(p)})
 	defer func() { _ = it.Close() }()
 	for it.Next() {
@@ -333,7 +335,7 @@ func eachCell(ctx context.Context, t storage.Table, p period, fn func(key, quali
 
 // sweep removes a period's cells of other generations than the root's, the journal's parts that the root contains, and the
 // intent. The caller holds maint.
-func (x *Index) sweep(ctx context.Context, p period) error {
+func (x *Index) sweep(ctx context.Context, p presence.Partition) error {
 	keep, journalSeq := uint32(0), uint32(0)
 	if c := x.closed.period(p); c != nil {
 		r, err := x.root(ctx, c)
@@ -372,7 +374,7 @@ func (x *Index) sweep(ctx context.Context, p period) error {
 	}
 	d := deleter{ctx: ctx, table: x.series}
 	for _, qualifier := range append(words, []byte{qualIntent}) {
-		if err := d.cell(p.rootKey(), qualifier); err != nil {
+		if err := d.cell(rootKey(p), qualifier); err != nil {
 			return err
 		}
 	}
@@ -416,14 +418,14 @@ func (d *deleter) flush() error {
 	return err
 }
 
-func (x *Index) uncleanPeriods() []period {
+func (x *Index) uncleanPeriods() []presence.Partition {
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	return slices.Collect(maps.Keys(x.unclean))
 }
 
 // clean sweeps a period whose fold was interrupted.
-func (x *Index) clean(ctx context.Context, p period) error {
+func (x *Index) clean(ctx context.Context, p presence.Partition) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	if err := x.sweep(ctx, p); err != nil {
@@ -448,31 +450,31 @@ func (x *Index) expire() {
 }
 
 func (x *Index) expireLocked() {
-	oldest := dayOf(keyschema.HourOf(x.oldestMs()))
+	oldest := presence.DayOf(keyschema.HourOf(x.oldestMs()))
 	for _, d := range x.open.between(0, oldest-1) {
 		x.open.forget(d.day)
 		delete(x.cleared, d.day)
 	}
 	for _, d := range append(x.closed.between(0, oldest-1), x.closed.allMonths()...) {
-		if d.of.lastDay() < oldest {
+		if d.of.LastDay() < oldest {
 			x.closed.forget(d.of)
 			x.cache.drop(d.of)
 		}
 	}
 	for p := range x.foldedAt {
-		if p.lastDay() < oldest {
+		if p.LastDay() < oldest {
 			delete(x.foldedAt, p)
 		}
 	}
 	for p := range x.damaged {
-		if p.lastDay() < oldest {
+		if p.LastDay() < oldest {
 			delete(x.damaged, p)
 		}
 	}
 	x.metrics.damagedDays.Set(float64(len(x.damaged)))
 	maps.DeleteFunc(x.seen.days, func(day int64, _ *seenDay) bool { return day < oldest })
 	for p := range x.unclean {
-		if p.lastDay() < oldest {
+		if p.LastDay() < oldest {
 			delete(x.unclean, p)
 		}
 	}

@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/presence"
 )
 
 // lateWorld has a folded day with late touches, two more closed days and an open one, all persisted. It is the same for
@@ -84,12 +86,12 @@ func TestFoldFailsAnywhere(t *testing.T) {
 // tidy checks that the tables hold nothing but each day's current generation and the journals of open days.
 func (w *world) tidy(name string) {
 	w.t.Helper()
-	periods := []period{}
+	periods := []presence.Partition{}
 	for day := int64(baseDay - 5); day < baseDay+10; day++ {
-		periods = append(periods, dayPeriod(day), monthOf(day))
+		periods = append(periods, presence.DayPartition(day), presence.MonthOf(day))
 	}
 	for _, p := range periods {
-		gen, open := uint32(0), !p.isMonth() && w.x.open.get(int64(p)) != nil
+		gen, open := uint32(0), !p.IsMonth() && w.x.open.get(int64(p)) != nil
 		if c := w.x.closed.period(p); c != nil {
 			r, err := w.x.root(context.Background(), c)
 			require.NoError(w.t, err, name)
@@ -165,7 +167,7 @@ func TestRefoldIsThrottled(t *testing.T) {
 func TestRetention(t *testing.T) {
 	w := newWorld(t, 3)
 	w.x.opts.Retention = 48 * time.Hour
-	ls := labels.FromStrings(metricName, "old", "a", "b")
+	ls := labels.FromStrings(model.MetricNameLabel, "old", "a", "b")
 	ref, _, err := w.x.Add(ls)
 	require.NoError(t, err)
 	w.x.Touch(ref, w.hourNow())

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"halite/storage/index/presence"
 	"halite/storage/periodic"
 )
 
 // foldRemovals folds the days of whose segments hours were removed, with pauses: it is in no hurry.
 func (x *Index) foldRemovals(ctx context.Context) error {
 	var first error
-	for _, c := range x.closed.between(0, dayMax) {
+	for _, c := range x.closed.between(0, presence.DayMax) {
 		if !c.removed.Load() {
 			continue
 		}
@@ -45,7 +46,7 @@ func (x *Index) foldRemoved(ctx context.Context, c *folded) (err error) {
 
 // foldRest makes a day's segment anew without the hours that were removed. The caller holds maint.
 func (x *Index) foldRest(ctx context.Context, c *folded) error {
-	sources, err := x.formerSegment(ctx, c.of.firstDay())
+	sources, err := x.formerSegment(ctx, c.of.FirstDay())
 	if err != nil {
 		return err
 	}

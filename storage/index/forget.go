@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/storage/index/presence"
 )
 
 // Removal takes hours from series, because their samples were deleted. Persist, Maintain and Rebuild wait until it is
@@ -37,8 +39,8 @@ func (r *Removal) Close() { r.x.maint.Unlock() }
 // Clear forgets in memory that series were touched in the hours from first to last, both inclusive. The caller sees to it
 // that nobody touches these hours of the series meanwhile.
 func (r *Removal) Clear(refs []Ref, first, last int64) {
-	for _, d := range r.x.open.between(dayOf(first), dayOf(last)) {
-		mask := hoursWithin(d.day, first, last)
+	for _, d := range r.x.open.between(presence.DayOf(first), presence.DayOf(last)) {
+		mask := presence.HoursWithin(d.day, first, last)
 		if mask == 0 {
 			continue
 		}
@@ -70,30 +72,30 @@ func (r *Removal) clear(d *openDay, ref Ref, mask uint32) {
 }
 
 // Touched appends to spans the hours from first to last that memory knows of a series.
-func (r *Removal) Touched(spans []HourSpan, ref Ref, first, last int64) []HourSpan {
-	for _, d := range r.x.open.between(dayOf(first), dayOf(last)) {
-		spans = appendSpans(spans, d.day, d.hours(ref)&hoursWithin(d.day, first, last))
+func (r *Removal) Touched(spans []presence.Span, ref Ref, first, last int64) []presence.Span {
+	for _, d := range r.x.open.between(presence.DayOf(first), presence.DayOf(last)) {
+		spans = presence.AppendSpans(spans, d.day, d.hours(ref)&presence.HoursWithin(d.day, first, last))
 	}
 	return spans
 }
 
 // Gone says of a series which of the hours that are asked for have no samples any more. It is asked about hours that
 // segments know, of one day at a time.
-type Gone func(ctx context.Context, series []Series) (hours [][]HourSpan, err error)
+type Gone func(ctx context.Context, series []Series) (hours [][]presence.Span, err error)
 
 // Fold takes hours from first to last away from what is stored: those that were cleared in memory, and of segments those
 // within sure, whose First is after its Last if there are none, and of the others those that gone names. It is durable when
 // it returns.
 func (r *Removal) Fold(
-	ctx context.Context, first, last int64, sure HourSpan, matchers [][]*labels.Matcher, gone Gone,
+	ctx context.Context, first, last int64, sure presence.Span, matchers [][]*labels.Matcher, gone Gone,
 ) error {
 	x := r.x
 	var days []int64
-	for _, d := range x.open.between(dayOf(first), dayOf(last)) {
+	for _, d := range x.open.between(presence.DayOf(first), presence.DayOf(last)) {
 		days = append(days, d.day)
 	}
-	for _, c := range x.closed.between(dayOf(first), dayOf(last)) {
-		days = append(days, c.of.firstDay())
+	for _, c := range x.closed.between(presence.DayOf(first), presence.DayOf(last)) {
+		days = append(days, c.of.FirstDay())
 	}
 	slices.Sort(days)
 	changed := false
@@ -101,8 +103,8 @@ func (r *Removal) Fold(
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		d := removedDay{x: x, day: day, gone: gone, sure: hoursWithin(day, sure.First, sure.Last)}
-		did, err := d.remove(ctx, max(first, firstHour(day)), min(last, lastHour(day)), matchers)
+		d := removedDay{x: x, day: day, gone: gone, sure: presence.HoursWithin(day, sure.First, sure.Last)}
+		did, err := d.remove(ctx, max(first, presence.FirstHour(day)), min(last, presence.LastHour(day)), matchers)
 		if err != nil {
 			return fmt.Errorf("index: remove hours of day %d: %w", day, err)
 		}

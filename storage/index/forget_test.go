@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
+	"halite/storage/index/presence"
 	"halite/storage/storagetest"
 )
 
@@ -42,6 +43,6 @@ func TestClearedBeforeItWasWritten(t *testing.T) {
 	found, err := x.Select(ctx, 0, 1<<50)
 	require.NoError(t, err)
 	require.Len(t, found, 2)
-	require.Equal(t, []HourSpan{{First: baseDay*24 + 3, Last: baseDay*24 + 3}}, found[0].Hours)
-	require.Equal(t, []HourSpan{{First: baseDay*24 + 1, Last: baseDay*24 + 1}}, found[1].Hours)
+	require.Equal(t, []presence.Span{{First: baseDay*24 + 3, Last: baseDay*24 + 3}}, found[0].Hours)
+	require.Equal(t, []presence.Span{{First: baseDay*24 + 1, Last: baseDay*24 + 1}}, found[1].Hours)
 }

@@ -13,11 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+	"halite/storage/index/valueid"
 )
 
 // exampleDay is the day drawn in FORMAT.md, first as a journal, then as a segment.
@@ -29,9 +33,9 @@ func exampleDay(t testing.TB) (journal, segment []placedCell) {
 		ls    labels.Labels
 		hours []int64
 	}{
-		{labels.FromStrings(metricName, "up", "instance", "a:9100", "job", "node"), []int64{5, 6}},
-		{labels.FromStrings(metricName, "requests", "code", "500", "job", "web"), []int64{5}},
-		{labels.FromStrings(metricName, "requests", "code", "200", "job", "web"), []int64{5, 6}},
+		{labels.FromStrings(model.MetricNameLabel, "up", "instance", "a:9100", "job", "node"), []int64{5, 6}},
+		{labels.FromStrings(model.MetricNameLabel, "requests", "code", "500", "job", "web"), []int64{5}},
+		{labels.FromStrings(model.MetricNameLabel, "requests", "code", "200", "job", "web"), []int64{5, 6}},
 	} {
 		ref, _, err := w.x.Add(s.ls)
 		require.NoError(t, err)
@@ -63,8 +67,8 @@ func exampleMonth(t testing.TB) (out []placedCell) {
 		ls    labels.Labels
 		hours []int64
 	}{
-		{labels.FromStrings(metricName, "up", "instance", "a:9100", "job", "node"), []int64{5, 6, 24 + 5, 24 + 6}},
-		{labels.FromStrings(metricName, "up", "instance", "b:9100", "job", "node"), []int64{24 + 23}},
+		{labels.FromStrings(model.MetricNameLabel, "up", "instance", "a:9100", "job", "node"), []int64{5, 6, 24 + 5, 24 + 6}},
+		{labels.FromStrings(model.MetricNameLabel, "up", "instance", "b:9100", "job", "node"), []int64{24 + 23}},
 	} {
 		ref, _, err := w.x.Add(s.ls)
 		require.NoError(t, err)
@@ -75,7 +79,7 @@ func exampleMonth(t testing.TB) (out []placedCell) {
 	w.advance(72 * time.Hour)
 	require.True(t, w.maintain())
 	for _, c := range w.storedCells() {
-		if c.cell.TsMs == monthOf(baseDay).cellMs() && c.table.Schema().Name == storage.TableSeries {
+		if c.cell.TsMs == presence.MonthOf(baseDay).CellMs() && c.table.Schema().Name == storage.TableSeries {
 			out = append(out, c)
 		}
 	}
@@ -91,7 +95,7 @@ func exampleRemoval(t testing.TB) (out []placedCell) {
 		w.x.layout = w.layout
 		var refs []Ref
 		for _, code := range []string{"500", "200"} {
-			ref, _, err := w.x.Add(labels.FromStrings(metricName, "requests", "code", code, "job", "web"))
+			ref, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, "requests", "code", code, "job", "web"))
 			require.NoError(t, err)
 			refs = append(refs, ref)
 			w.x.Touch(ref, baseDay*24+5)
@@ -102,7 +106,7 @@ func exampleRemoval(t testing.TB) (out []placedCell) {
 			w.advance(48 * time.Hour)
 			require.True(t, w.maintain())
 		}
-		hour := HourSpan{First: baseDay*24 + 6, Last: baseDay*24 + 6}
+		hour := presence.Span{First: baseDay*24 + 6, Last: baseDay*24 + 6}
 		r, err := w.x.StartRemoval()
 		require.NoError(t, err)
 		r.Clear(refs[:1], hour.First, hour.Last)
@@ -152,11 +156,11 @@ var parsers = []struct {
 		return v, func() []byte { return appendPart(nil, v) }, err
 	}},
 	{"root", func(p []byte) (any, func() []byte, error) {
-		v, err := parseRoot(p, formatV2, false)
+		v, err := parseRoot(p, envelope.FormatV2, false)
 		return v, func() []byte { return appendRoot(nil, v) }, err
 	}},
 	{"root with removals", func(p []byte) (any, func() []byte, error) {
-		v, err := parseRoot(p, formatV3, false)
+		v, err := parseRoot(p, envelope.FormatV3, false)
 		return v, func() []byte { return appendRoot(nil, v) }, err
 	}},
 	{"cleared hours", func(p []byte) (any, func() []byte, error) {
@@ -164,7 +168,7 @@ var parsers = []struct {
 		return []any{base, runs}, func() []byte { return appendRuns(binary.AppendUvarint(nil, uint64(base)), runs) }, err
 	}},
 	{"month root", func(p []byte) (any, func() []byte, error) {
-		v, err := parseRoot(p, formatV2, true)
+		v, err := parseRoot(p, envelope.FormatV2, true)
 		return v, func() []byte { return appendRoot(nil, v) }, err
 	}},
 	{"dictionary", func(p []byte) (any, func() []byte, error) {
@@ -172,23 +176,23 @@ var parsers = []struct {
 		return v, func() []byte { return appendDictHeader(nil, v) }, err
 	}},
 	{"values", func(p []byte) (any, func() []byte, error) {
-		c := cursor{b: p}
-		n := c.number(1 << 20)
-		_, _ = parseValueChunk(p, formatV1, 7, 7+n, 5)
-		v, err := parseValueChunk(p, formatV2, 7, 7+n, 5)
+		c := envelope.Decoder{Rest: p}
+		n := c.Number(1 << 20)
+		_, _ = parseValueChunk(p, envelope.FormatV1, 7, 7+n, 5)
+		v, err := parseValueChunk(p, envelope.FormatV2, 7, 7+n, 5)
 		if err != nil {
 			return nil, nil, err
 		}
 		values, sets, touched := []string{}, []uint32{}, []uint32{}
 		for id := v.first; id < v.first+v.count; id++ {
-			values, sets = append(values, v.value(id)), append(sets, v.sets.at(id-v.first))
-			touched = append(touched, v.masks[v.touched.at(id-v.first)])
+			values, sets = append(values, v.value(id)), append(sets, v.sets.At(id-v.first))
+			touched = append(touched, v.masks[v.touched.At(id-v.first)])
 		}
 		return []any{values, sets, touched}, func() []byte { return appendValueChunk(nil, values, sets, touched) }, nil
 	}},
 	{"sets", func(p []byte) (any, func() []byte, error) {
-		c := cursor{b: p}
-		v, err := parseSetChunk(p, 3, 3+c.number(1<<20), 100)
+		c := envelope.Decoder{Rest: p}
+		v, err := parseSetChunk(p, 3, 3+c.Number(1<<20), 100)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -213,7 +217,7 @@ var parsers = []struct {
 func parseInline(p []byte, month bool) (any, func() []byte, error) {
 	v, inline, err := parseBlockHeader(p, 1, 9, 20, month)
 	if err != nil || !inline {
-		return nil, nil, errRange
+		return nil, nil, envelope.ErrRange
 	}
 	return v, func() []byte { return appendBlockHeader(nil, v, month, true) }, nil
 }
@@ -258,15 +262,15 @@ func sameBlock(t *testing.T, a, b *block) {
 			t.Fatalf("hours of row %d differ", row)
 		}
 		for i := range a.columns {
-			if a.columns[i].ids.at(row) != b.columns[i].ids.at(row) {
+			if a.columns[i].ids.At(row) != b.columns[i].ids.At(row) {
 				t.Fatalf("row %d of column %d differs", row, i)
 			}
 		}
 	}
-	set := newIDSet(100)
-	set.add(3)
+	set := valueid.NewSet(100)
+	set.Add(3)
 	for i := range a.columns {
-		_ = a.columns[i].ids.filter(nil, 0, min(a.rows, 1000), set)
+		_ = a.columns[i].ids.Filter(nil, 0, min(a.rows, 1000), set)
 	}
 }
 
@@ -274,19 +278,19 @@ func sameBlock(t *testing.T, a, b *block) {
 func FuzzSeal(f *testing.F) {
 	f.Add([]byte("payload"), []byte("row"), []byte("q"), uint16(3))
 	f.Fuzz(func(t *testing.T, payload, key, qualifier []byte, at uint16) {
-		blob := seal(append(newBlob(0), payload...), key, qualifier)
-		got, err := unseal(blob, key, qualifier)
+		blob := envelope.Seal(append(envelope.New(envelope.FormatV1, 0), payload...), key, qualifier)
+		got, err := envelope.Open(blob, key, qualifier)
 		if err != nil || string(got) != string(payload) {
 			t.Fatalf("%x, %v", got, err)
 		}
-		if _, err := unseal(blob, append(key, 'x'), qualifier); err == nil {
+		if _, err := envelope.Open(blob, append(key, 'x'), qualifier); err == nil {
 			t.Fatal("opened in another row")
 		}
 		blob[int(at)%len(blob)] ^= 1
-		if _, err := unseal(blob, key, qualifier); err == nil {
+		if _, err := envelope.Open(blob, key, qualifier); err == nil {
 			t.Fatal("opened after a change")
 		}
-		_, _ = unseal(payload, key, qualifier)
+		_, _ = envelope.Open(payload, key, qualifier)
 		_, _, _, _ = parseSpecial(key)
 		_, _ = parseIntent(payload)
 	})
@@ -300,12 +304,12 @@ func FuzzPartPacker(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var k partPacker
 		defer k.close()
-		if out, err := k.payload(data, formatV2); err == nil {
+		if out, err := k.payload(data, envelope.FormatV2); err == nil {
 			_, _ = parsePart(out)
 		}
 		blob, err := k.blob(data)
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(blob), len(data)+sealBytes)
+		require.LessOrEqual(t, len(blob), len(data)+envelope.OverheadBytes)
 		back, err := k.payload(blob[1:], blob[0])
 		require.NoError(t, err)
 		require.Equal(t, string(data), string(back))

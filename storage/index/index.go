@@ -14,10 +14,14 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/presence"
 )
 
 // Ref is the dense number of an active series, counted from 1. It is never given to another series within a process.
 type Ref uint32
+
+// HourSpan is a range of unix hours, both inclusive.
+type HourSpan = presence.Span
 
 // cacheBytesDefault is what Options.CacheBytesMax means by 0: 30 closed days of a million series nearly fit.
 const cacheBytesDefault = 128 << 20
@@ -103,23 +107,23 @@ type Index struct {
 	// maint serialises everything that writes to the store or moves the active catalogue's tables; it also guards the
 	// next four fields and the journals' state. Add, Touch, Retire and the readers never take it.
 	maint    sync.Mutex
-	foldedAt map[period]time.Time // when this process folded a period last
-	unclean  map[period]bool      // periods with leftovers of an interrupted fold
-	damaged  map[period]damagedDay
-	cleared  map[int64]*clearedHours // of days whose journals know hours that a removal has cleared
-	reserved map[period]uint32       // generations that this process has reserved and not used yet
+	foldedAt map[presence.Partition]time.Time // when this process folded a period last
+	unclean  map[presence.Partition]bool      // periods with leftovers of an interrupted fold
+	damaged  map[presence.Partition]damagedDay
+	cleared  map[int64]*clearedHours       // of days whose journals know hours that a removal has cleared
+	reserved map[presence.Partition]uint32 // generations that this process has reserved and not used yet
 	seen     seenParts
 	written  map[int64]uint32 // parts with a writer that this process has written, by day
 	// collecting notes the keys of the parts read, for who folds them.
 	collecting bool
 
-	begun map[period]uint32 // generations that a process has reserved and perhaps not cleaned up after
+	begun map[presence.Partition]uint32 // generations that a process has reserved and perhaps not cleaned up after
 	// behind are periods whose generation in use could not be followed to the end; guarded by refreshMu.
-	behind map[period]struct{}
+	behind map[presence.Partition]struct{}
 
-	refreshMu sync.Mutex           // admits one Refresh; taken before maint
-	foldMu    sync.Mutex           // admits one Fold
-	foldTimes map[period]time.Time // foldedAt of Fold
+	refreshMu sync.Mutex                       // admits one Refresh; taken before maint
+	foldMu    sync.Mutex                       // admits one Fold
+	foldTimes map[presence.Partition]time.Time // foldedAt of Fold
 
 	retireMu sync.Mutex // taken after maint
 	retired  int64      // series retired since the dictionaries were last rebuilt
@@ -161,13 +165,15 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 func newIndex(opts Options) *Index {
 	x := &Index{
 		opts: opts, seed: rand.Uint64(), cat: newCatalogue(), layout: defaultLayout(),
-		foldedAt: map[period]time.Time{}, unclean: map[period]bool{}, damaged: map[period]damagedDay{},
-		reserved: map[period]uint32{}, begun: map[period]uint32{}, behind: map[period]struct{}{}, foldTimes: map[period]time.Time{},
+		foldedAt: map[presence.Partition]time.Time{}, unclean: map[presence.Partition]bool{},
+		damaged:  map[presence.Partition]damagedDay{},
+		reserved: map[presence.Partition]uint32{}, begun: map[presence.Partition]uint32{},
+		behind: map[presence.Partition]struct{}{}, foldTimes: map[presence.Partition]time.Time{},
 		seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
 		cleared: map[int64]*clearedHours{},
 	}
 	x.open.days = map[int64]*openDay{}
-	x.closed.days, x.closed.months = map[int64]*folded{}, map[period]*folded{}
+	x.closed.days, x.closed.months = map[int64]*folded{}, map[presence.Partition]*folded{}
 	x.metrics = newMetrics(x)
 	x.cache = newCache(opts.CacheBytesMax, x.metrics.cacheHits, x.metrics.cacheMisses, x.metrics.cacheEvicted)
 	return x
@@ -189,7 +195,7 @@ func (x *Index) Add(ls labels.Labels) (ref Ref, created bool, err error) {
 // once for each series and hour before the sample is acknowledged; calling it again costs next to nothing. An unknown
 // ref and an hour outside of what row keys can hold are ignored.
 func (x *Index) Touch(ref Ref, hour int64) {
-	if !validHour(hour) || x.cat.refs.page(ref) == nil || ref == 0 {
+	if !presence.ValidHour(hour) || x.cat.refs.page(ref) == nil || ref == 0 {
 		return
 	}
 	if x.open.touch(ref, hour) {

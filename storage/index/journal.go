@@ -4,6 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/prometheus/common/model"
+
+	"halite/storage/index/envelope"
+	"halite/storage/index/valueid"
 )
 
 // A day's journal is a sequence of parts, one row each. A part brings new series, numbered on from the parts before it,
@@ -44,7 +49,7 @@ type partMetric struct {
 
 type partColumn struct {
 	name int // index in part.names
-	ids  packed
+	ids  valueid.Column
 }
 
 // hourRun gives the journal rows [row, row+count) these hours.
@@ -57,22 +62,22 @@ func appendPart(dst []byte, p *part) []byte {
 	dst = binary.AppendUvarint(dst, uint64(p.rows))
 	dst = binary.AppendUvarint(dst, uint64(len(p.names)))
 	for _, n := range p.names {
-		dst = appendText(dst, n.name)
+		dst = envelope.AppendText(dst, n.name)
 		dst = binary.AppendUvarint(dst, uint64(len(n.values)))
 		for _, v := range n.values {
-			dst = appendText(dst, v)
+			dst = envelope.AppendText(dst, v)
 		}
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(p.metrics)))
 	for _, m := range p.metrics {
-		dst = appendText(dst, m.metric)
+		dst = envelope.AppendText(dst, m.metric)
 		dst = binary.AppendUvarint(dst, uint64(m.rows))
 		dst = binary.AppendUvarint(dst, uint64(len(m.columns)))
 		for i := range m.columns {
 			c := &m.columns[i]
 			dst = binary.AppendUvarint(dst, uint64(c.name))
-			dst = c.ids.appendHeader(dst)
-			dst = append(dst, c.ids.raw()...)
+			dst = c.ids.AppendHeader(dst)
+			dst = append(dst, c.ids.Raw()...)
 		}
 	}
 	return appendRuns(dst, p.runs)
@@ -80,57 +85,57 @@ func appendPart(dst []byte, p *part) []byte {
 
 // parsePart reads a payload; what it returns does not refer to the payload.
 func parsePart(payload []byte) (*part, error) {
-	c := &cursor{b: payload}
-	p := &part{base: c.number(1<<32 - 1), rows: c.number(partRowLimit)}
+	c := &envelope.Decoder{Rest: payload}
+	p := &part{base: c.Number(1<<32 - 1), rows: c.Number(partRowLimit)}
 	if uint64(p.base)+uint64(p.rows) > 1<<32-1 {
-		return nil, errRange
+		return nil, envelope.ErrRange
 	}
-	names := c.count(2)
-	for i := 0; i < names && c.err == nil; i++ {
-		n := partName{name: string(c.text())}
-		if c.err == nil && (n.name == "" || n.name == metricName) {
-			return nil, fmt.Errorf("%w: label name %q", errRange, n.name)
+	names := c.Count(2)
+	for i := 0; i < names && c.Err == nil; i++ {
+		n := partName{name: string(c.Text())}
+		if c.Err == nil && (n.name == "" || n.name == model.MetricNameLabel) {
+			return nil, fmt.Errorf("%w: label name %q", envelope.ErrRange, n.name)
 		}
-		values := c.count(2)
+		values := c.Count(2)
 		n.values = make([]string, 0, values)
 		for range values {
-			v := string(c.text())
+			v := string(c.Text())
 			if v == "" {
-				c.fail(errTruncated)
+				c.Fail(envelope.ErrTruncated)
 			}
 			n.values = append(n.values, v)
 		}
 		p.names = append(p.names, n)
 	}
 	rows := uint64(0)
-	metrics := c.count(3)
-	for i := 0; i < metrics && c.err == nil; i++ {
+	metrics := c.Count(3)
+	for i := 0; i < metrics && c.Err == nil; i++ {
 		m := p.readMetric(c)
 		rows += uint64(m.rows)
 		p.metrics = append(p.metrics, m)
 	}
-	if c.err == nil && rows != uint64(p.rows) {
-		return nil, fmt.Errorf("%w: %d series announced, %d found", errRange, p.rows, rows)
+	if c.Err == nil && rows != uint64(p.rows) {
+		return nil, fmt.Errorf("%w: %d series announced, %d found", envelope.ErrRange, p.rows, rows)
 	}
 	p.runs = readRuns(c, uint64(p.base)+uint64(p.rows))
-	return p, c.end()
+	return p, c.End()
 }
 
-func (p *part) readMetric(c *cursor) partMetric {
-	m := partMetric{metric: string(c.text()), rows: c.number(partRowLimit)}
+func (p *part) readMetric(c *envelope.Decoder) partMetric {
+	m := partMetric{metric: string(c.Text()), rows: c.Number(partRowLimit)}
 	if m.metric == "" {
-		c.fail(errTruncated)
+		c.Fail(envelope.ErrTruncated)
 	}
-	columns, next := c.count(5), 0
-	for i := 0; i < columns && c.err == nil; i++ {
-		col := partColumn{name: int(c.number(1<<31 - 1))}
+	columns, next := c.Count(5), 0
+	for i := 0; i < columns && c.Err == nil; i++ {
+		col := partColumn{name: int(c.Number(1<<31 - 1))}
 		if col.name < next || col.name >= len(p.names) {
-			c.fail(errRange)
+			c.Fail(envelope.ErrRange)
 			return m
 		}
 		next = col.name + 1
-		col.ids = readPackedHeader(c, m.rows)
-		readPackedData(c, &col.ids)
+		col.ids = valueid.ReadHeader(c, m.rows)
+		valueid.ReadData(c, &col.ids)
 		m.columns = append(m.columns, col)
 	}
 	return m
@@ -182,9 +187,9 @@ func (j *journalReader) addMetric(p *part, m *partMetric, remap [][]uint32, hour
 		clear(ids)
 		for i := range m.columns {
 			c := &m.columns[i]
-			id := c.ids.at(row)
+			id := c.ids.At(row)
 			if int(id) >= len(remap[c.name]) {
-				return errRange
+				return envelope.ErrRange
 			}
 			if id != 0 {
 				ids[positions[i]] = remap[c.name][id]

@@ -1,6 +1,11 @@
 package index
 
-import "halite/keyschema"
+import (
+	"github.com/prometheus/common/model"
+
+	"halite/keyschema"
+	"halite/storage/index/presence"
+)
 
 // Metrics that are kept shorter than others are looked up in a window of their own, which begins with the hour that is
 // still kept in part. All others are not asked for: only days that began before the latest of these hours concern it.
@@ -15,7 +20,7 @@ func (q *query) firstHourOf(metric string) int64 {
 
 // lapsed reports whether a segment's period began before all metrics are kept.
 func (q *query) lapsed(s *segment) bool {
-	return q.cutoffs != nil && firstHour(s.of.of.firstDay()) < keyschema.HourOf(q.cutoffs.LatestMs())
+	return q.cutoffs != nil && presence.FirstHour(s.of.of.FirstDay()) < keyschema.HourOf(q.cutoffs.LatestMs())
 }
 
 // visitKept calls visit with the rows of each metric that is kept, in the window in which it is.
@@ -23,7 +28,7 @@ func (q *query) visitKept(s *segment, b *block, rows []uint32, visit func(s *seg
 	if !q.lapsed(s) {
 		return visit(s, b, rows)
 	}
-	metrics, err := s.dict(q.ctx, metricName)
+	metrics, err := s.dict(q.ctx, model.MetricNameLabel)
 	if err != nil {
 		return err
 	}
@@ -43,8 +48,8 @@ func (q *query) visitKept(s *segment, b *block, rows []uint32, visit func(s *seg
 		if err != nil {
 			return err
 		}
-		s.window = whole.since(s.of.of.firstDay(), q.firstHourOf(metric))
-		if s.window == (window{}) {
+		s.window = whole.Since(s.of.of.FirstDay(), q.firstHourOf(metric))
+		if s.window == (presence.Window{}) {
 			continue
 		}
 		if err := visit(s, b, of); err != nil {
@@ -52,12 +57,4 @@ func (q *query) visitKept(s *segment, b *block, rows []uint32, visit func(s *seg
 		}
 	}
 	return nil
-}
-
-// since leaves out the hours before one; firstDay is that of the period.
-func (w window) since(firstDay, hour int64) window {
-	for i := range w {
-		w[i] &= hoursWithin(firstDay+int64(i), hour, keyschema.HourMax)
-	}
-	return w
 }

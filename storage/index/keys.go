@@ -5,19 +5,14 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/prometheus/common/model"
-
 	"halite/keyschema"
+	"halite/storage/index/presence"
 )
-
-// metricName is the label that holds a series' metric.
-const metricName = model.MetricNameLabel
 
 // Row keys and qualifiers of the catalogue; FORMAT.md draws them.
 
 const (
-	dayMax    = 999_999 // days are written as six digits of dayMax − day, so that newer days sort first
-	dayDigits = 6
+	dayDigits = 6 // days are written as six digits of dayMax − day, so that newer days sort first
 
 	rootPrefix      = "#d#" // rows of a day's root; a metric cannot begin with '#', it would be escaped
 	journalPrefix   = "#j#" // rows of a day's journal
@@ -49,15 +44,6 @@ const (
 
 var errBadCatalogueKey = errors.New("not a catalogue key")
 
-func dayOf(hour int64) int64    { return hour / keyschema.DayHours }
-func firstHour(day int64) int64 { return day * keyschema.DayHours }
-func lastHour(day int64) int64  { return firstHour(day) + keyschema.DayHours - 1 }
-func dayCellMs(day int64) int64 { return keyschema.HourCellMs(lastHour(day)) }
-func hourBit(hour int64) uint32 { return 1 << uint(hour%keyschema.DayHours) }
-func validDay(day int64) bool   { return day >= 0 && day <= dayMax }
-func validHour(hour int64) bool {
-	return hour >= 0 && hour <= keyschema.HourMax && validDay(dayOf(hour))
-}
 func journalKey(day int64, seq uint32) []byte {
 	k := append(appendDay([]byte(journalPrefix), day), '#')
 	return appendHex(k, seq)
@@ -76,7 +62,7 @@ func parseWriter(key []byte) string {
 }
 
 // blockKey is the row of the block whose first metric is given; dictKey that of a label's dictionary.
-func blockKey(metric string, p period, part uint32) []byte {
+func blockKey(metric string, p presence.Partition, part uint32) []byte {
 	k := periodKey(metric, p)
 	if part == 0 {
 		return k
@@ -84,17 +70,17 @@ func blockKey(metric string, p period, part uint32) []byte {
 	return appendHex(append(k, '#'), part)
 }
 
-func dictKey(name string, p period) []byte { return periodKey(name, p) }
+func dictKey(name string, p presence.Partition) []byte { return periodKey(name, p) }
 
-func periodKey(s string, p period) []byte {
+func periodKey(s string, p presence.Partition) []byte {
 	k := make([]byte, 0, len(s)+9)
-	return p.appendTo(append(keyschema.AppendEscaped(k, s), '#'))
+	return appendPeriod(append(keyschema.AppendEscaped(k, s), '#'), p)
 }
 
 func labelSetKey(hash string) []byte { return append([]byte(labelSetPrefix), hash...) }
 
 func appendDay(dst []byte, day int64) []byte {
-	v := dayMax - day
+	v := presence.DayMax - day
 	var d [dayDigits]byte
 	for i := dayDigits - 1; i >= 0; i-- {
 		d[i] = byte('0' + v%10)
@@ -114,7 +100,7 @@ func parseDay(s []byte) (int64, error) {
 		}
 		v = v*10 + int64(c-'0')
 	}
-	return dayMax - v, nil
+	return presence.DayMax - v, nil
 }
 
 const hexDigits = "0123456789abcdef"
@@ -127,7 +113,7 @@ func appendHex(dst []byte, v uint32) []byte {
 }
 
 // parseSpecial reads a root or journal row key.
-func parseSpecial(key []byte) (kind byte, p period, seq uint32, err error) {
+func parseSpecial(key []byte) (kind byte, p presence.Partition, seq uint32, err error) {
 	if len(key) < len(rootPrefix)+dayDigits {
 		return 0, 0, 0, errBadCatalogueKey
 	}
@@ -136,13 +122,13 @@ func parseSpecial(key []byte) (kind byte, p period, seq uint32, err error) {
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	day := dayPeriod(n)
+	day := presence.DayPartition(n)
 	rest = rest[dayDigits:]
 	switch {
 	case prefix == rootPrefix && len(rest) == 0:
 		return qualRoot, day, 0, nil
 	case prefix == monthRootPrefix && len(rest) == 0:
-		return qualRoot, period(n) | monthBit, 0, nil
+		return qualRoot, presence.MonthPartition(n), 0, nil
 	case prefix == journalPrefix && len(rest) == 9 && rest[0] == '#':
 		v, err := strconv.ParseUint(string(rest[1:]), 16, 32)
 		if err != nil {
@@ -183,4 +169,20 @@ func qualifierGen(q []byte) (gen uint32, ok bool) {
 		return binary.BigEndian.Uint32(q[1:5]), true
 	}
 	return 0, false
+}
+
+// rootKey is the row of the period's root.
+func rootKey(p presence.Partition) []byte {
+	if p.IsMonth() {
+		return appendDay([]byte(monthRootPrefix), p.Number())
+	}
+	return appendDay([]byte(rootPrefix), int64(p))
+}
+
+// appendPeriod appends what a row key says of the period.
+func appendPeriod(dst []byte, p presence.Partition) []byte {
+	if p.IsMonth() {
+		dst = append(dst, 'm')
+	}
+	return appendDay(dst, p.Number())
 }

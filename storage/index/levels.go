@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"halite/storage"
+	"halite/storage/index/presence"
 )
 
 // A closed day may be read in two places: its own segment, and its month's, which repeats what the days hold. A month
@@ -32,7 +33,7 @@ func (q *query) eachClosed(wholeOnly bool, run func(s *segment) error) error {
 			return err
 		}
 		for _, d := range g.days {
-			if served>>(d.of.firstDay()-g.of.firstDay())&1 != 0 {
+			if served>>(d.of.FirstDay()-g.of.FirstDay())&1 != 0 {
 				continue
 			}
 			if err := q.inDay(d, run); err != nil {
@@ -47,7 +48,7 @@ func (q *query) inDay(d *folded, run func(s *segment) error) error {
 	for try := 0; ; try++ {
 		s, err := q.x.segment(q.ctx, d)
 		if err == nil {
-			s.window[0] = hoursWithin(d.of.firstDay(), q.from, q.to)
+			s.window[0] = presence.HoursWithin(d.of.FirstDay(), q.from, q.to)
 			q.x.metrics.dayReads.Inc()
 			err = run(s)
 		}
@@ -91,9 +92,10 @@ func (q *query) inMonth(g monthDays, wholeOnly bool, run func(s *segment) error)
 func (q *query) monthWindow(s *segment, g monthDays, wholeOnly bool) (served uint32) {
 	count, series := 0, uint64(0)
 	for _, d := range g.days {
-		i := d.of.firstDay() - g.of.firstDay()
-		hours := hoursWithin(d.of.firstDay(), q.from, q.to)
-		if has, now := s.root.days[i], d.gen.Load(); now == 0 || has.gen != now || d.removed.Load() || wholeOnly && hours != hoursMask {
+		i := d.of.FirstDay() - g.of.FirstDay()
+		hours := presence.HoursWithin(d.of.FirstDay(), q.from, q.to)
+		if has, now := s.root.days[i], d.gen.Load(); now == 0 || has.gen != now || d.removed.Load() || wholeOnly &&
+			hours != presence.HoursMask {
 			continue
 		}
 		s.window[i] = hours

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
@@ -94,7 +95,7 @@ func (l *Loader) addTo(m *loaderMetric, ls []labels.Label) (Ref, bool, error) {
 	l.ids = append(l.ids[:0], make([]uint32, known)...)
 	for n := range ls {
 		label := &ls[n]
-		if label.Name == metricName || label.Value == "" {
+		if label.Name == model.MetricNameLabel || label.Value == "" {
 			continue
 		}
 		if used == len(m.columns) || m.columns[used].dict.name != label.Name {
@@ -129,7 +130,7 @@ func (l *Loader) column(t *table, name string) loaderColumn {
 // checkPairs is checkLabels of labels in a slice.
 func checkPairs(ls []labels.Label) (metric string, err error) {
 	for n := range ls {
-		if ls[n].Name == metricName {
+		if ls[n].Name == model.MetricNameLabel {
 			metric = ls[n].Value
 		}
 	}
@@ -142,7 +143,7 @@ func checkPairs(ls []labels.Label) (metric string, err error) {
 		return metric, nil
 	}
 	set := labels.New(ls...)
-	if err := checkLabels(set.Get(metricName), set); err != nil {
+	if err := checkLabels(set.Get(model.MetricNameLabel), set); err != nil {
 		return "", err
 	}
 	return "", fmt.Errorf("%w: label names do not ascend in %s", ErrBadLabels, set)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 )
@@ -20,7 +21,7 @@ func TestLoaderAddsAsAdd(t *testing.T) {
 			if rng.IntN(4) == 0 {
 				b.Add("A", fmt.Sprint(rng.IntN(3)))
 			}
-			b.Add(metricName, fmt.Sprint("m", rng.IntN(3)))
+			b.Add(model.MetricNameLabel, fmt.Sprint("m", rng.IntN(3)))
 			for _, name := range []string{"a", "b", "c"} {
 				if v := rng.IntN(4); v > 0 {
 					b.Add(name, fmt.Sprint(v))
@@ -48,9 +49,9 @@ func TestLoaderAddsAsAdd(t *testing.T) {
 func TestLoaderRefuses(t *testing.T) {
 	l := newWorld(t, 1).x.NewLoader()
 	for _, pairs := range [][]labels.Label{
-		nil, {{Name: "a", Value: "b"}}, {{Name: metricName, Value: "m"}, {Name: "", Value: "x"}},
-		{{Name: metricName, Value: "m"}, {Name: "b", Value: "1"}, {Name: "a", Value: "1"}},
-		{{Name: metricName, Value: string(make([]byte, 2000))}},
+		nil, {{Name: "a", Value: "b"}}, {{Name: model.MetricNameLabel, Value: "m"}, {Name: "", Value: "x"}},
+		{{Name: model.MetricNameLabel, Value: "m"}, {Name: "b", Value: "1"}, {Name: "a", Value: "1"}},
+		{{Name: model.MetricNameLabel, Value: string(make([]byte, 2000))}},
 	} {
 		_, err := l.Add(pairs)
 		require.ErrorIs(t, err, ErrBadLabels)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
@@ -63,7 +64,7 @@ type benchLookup struct {
 
 func benchLookups() []benchLookup {
 	m := labels.MustNewMatcher
-	name := func(metric string) *labels.Matcher { return m(labels.MatchEqual, metricName, metric) }
+	name := func(metric string) *labels.Matcher { return m(labels.MatchEqual, model.MetricNameLabel, metric) }
 	instance := m(labels.MatchEqual, "instance", "host-04711.example.net:9100")
 	some := m(labels.MatchRegexp, "instance", "host-.*11.example.net:9100")
 	rack := m(labels.MatchEqual, "rack", "7")
@@ -75,7 +76,7 @@ func benchLookups() []benchLookup {
 		{"x100-all", selecting(name("x100"))},
 		{"instance-no-metric", selecting(instance)},
 		{"values-instance", valuesOf("instance")},
-		{"values-metric", valuesOf(metricName)},
+		{"values-metric", valuesOf(model.MetricNameLabel)},
 		{"values-instance-of-x10", valuesOf("instance", name("x10"))},
 		{"values-instance-of-rack", valuesOf("instance", name("x10"), rack)},
 		{"names", func(x *Index, from, to int64) (int, error) {

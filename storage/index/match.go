@@ -4,7 +4,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/storage/index/valueid"
 )
 
 // A matcher is evaluated once for each distinct value of its label, never for each series: the result is the set of
@@ -23,7 +26,7 @@ func newMatchers(ms []*labels.Matcher) []matcher {
 		if m == nil {
 			continue
 		}
-		out = append(out, matcher{Matcher: m, metric: m.Name == metricName, absent: m.Matches("")})
+		out = append(out, matcher{Matcher: m, metric: m.Name == model.MetricNameLabel, absent: m.Matches("")})
 	}
 	return out
 }
@@ -65,28 +68,28 @@ func metricNamed(ms []matcher) (metric string, ok bool) {
 }
 
 // matchActive evaluates a matcher on an active dictionary as it is now.
-func matchActive(ctx context.Context, m *matcher, d *dictionary) (*idSet, error) {
+func matchActive(ctx context.Context, m *matcher, d *dictionary) (*valueid.Set, error) {
 	if values, ok := m.finite(); ok {
 		return matchFinite(m, values, d.count.Load(), func(v string) (uint32, error) { return d.lookup(v), nil })
 	}
 	values := d.snapshot()
-	set := newIDSet(uint32(len(values)))
+	set := valueid.NewSet(uint32(len(values)))
 	if m.absent {
-		set.add(0)
+		set.Add(0)
 	}
 	for i, v := range values {
 		if i%4096 == 4095 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if m.Matches(v) {
-			set.add(uint32(i) + 1)
+			set.Add(uint32(i) + 1)
 		}
 	}
 	return set, nil
 }
 
 // matchFinite looks up the values that a matcher names.
-func matchFinite(m *matcher, values []string, idMax uint32, lookup func(string) (uint32, error)) (*idSet, error) {
+func matchFinite(m *matcher, values []string, idMax uint32, lookup func(string) (uint32, error)) (*valueid.Set, error) {
 	var ids []uint32
 	for _, v := range values {
 		if v == "" {
@@ -102,34 +105,34 @@ func matchFinite(m *matcher, values []string, idMax uint32, lookup func(string) 
 		}
 	}
 	if !m.absent && len(ids) == 1 {
-		return singleton(ids[0]), nil
+		return valueid.NewSingleton(ids[0]), nil
 	}
 	if !m.absent && len(ids) == 0 {
-		return &idSet{}, nil
+		return &valueid.Set{}, nil
 	}
-	set := newIDSet(idMax)
+	set := valueid.NewSet(idMax)
 	if m.absent {
-		set.add(0)
+		set.Add(0)
 	}
 	for _, id := range ids {
-		set.add(id)
+		set.Add(id)
 	}
 	return set, nil
 }
 
 // matchClosed evaluates a matcher on a segment's dictionary; results of regular expressions are cached, because the
 // dictionary never changes.
-func matchClosed(ctx context.Context, m *matcher, d *segmentDict) (*idSet, error) {
+func matchClosed(ctx context.Context, m *matcher, d *segmentDict) (*valueid.Set, error) {
 	if values, ok := m.finite(); ok {
 		return matchFinite(m, values, d.header.values, func(v string) (uint32, error) { return d.lookup(ctx, v) })
 	}
 	key := d.s.key(kindMatch, m.String(), 0)
-	if set, ok := cached[*idSet](d.s.x.cache, key); ok {
+	if set, ok := cached[*valueid.Set](d.s.x.cache, key); ok {
 		return set, nil
 	}
-	set := newIDSet(d.header.values)
+	set := valueid.NewSet(d.header.values)
 	if m.absent {
-		set.add(0)
+		set.Add(0)
 	}
 	prefix := ""
 	if m.Type == labels.MatchRegexp {
@@ -152,7 +155,7 @@ func matchClosed(ctx context.Context, m *matcher, d *segmentDict) (*idSet, error
 		}
 		matchChunk(m, c, prefix, set)
 	}
-	d.s.x.cache.put(key, set, set.sizeBytes())
+	d.s.x.cache.put(key, set, set.SizeBytes())
 	return set, nil
 }
 
@@ -161,7 +164,7 @@ func hasPrefixOrLess(v, prefix string) bool {
 	return v < prefix || len(v) >= len(prefix) && v[:len(prefix)] == prefix
 }
 
-func matchChunk(m *matcher, c *valueChunk, prefix string, set *idSet) {
+func matchChunk(m *matcher, c *valueChunk, prefix string, set *valueid.Set) {
 	id := c.first
 	if prefix != "" {
 		id = c.seek(prefix)
@@ -172,7 +175,7 @@ func matchChunk(m *matcher, c *valueChunk, prefix string, set *idSet) {
 			return
 		}
 		if m.Matches(v) {
-			set.add(id)
+			set.Add(id)
 		}
 	}
 }

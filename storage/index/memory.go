@@ -17,7 +17,7 @@ const (
 // SizeBytes is the memory of the active catalogue and of the open days: all of the index that grows with series. It is
 // kept up to date while they grow, so that it can be asked for every new series.
 func (x *Index) SizeBytes() int64 {
-	return x.cat.sizeBytes.Load() + x.cat.refs.sizeBytes() + x.open.sizeBytes.Load()
+	return x.cat.sizeBytes.Load() + x.cat.refs.SizeBytes() + x.open.sizeBytes.Load()
 }
 
 // ActiveSeries returns the number of active series of a metric.

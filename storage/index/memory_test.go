@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 )
@@ -13,15 +14,15 @@ import (
 func walkedBytes(x *Index) (size int64) {
 	for _, t := range x.cat.sorted() {
 		t.mu.Lock()
-		size += t.sizeBytes()
+		size += t.SizeBytes()
 		t.mu.Unlock()
 	}
 	for _, d := range x.cat.dicts {
 		d.mu.Lock()
-		size += d.sizeBytes()
+		size += d.SizeBytes()
 		d.mu.Unlock()
 	}
-	size += x.cat.refs.sizeBytes()
+	size += x.cat.refs.SizeBytes()
 	for _, d := range x.open.all() {
 		size += openDayBytes + pointerBytes*int64(len(*d.pages.Load()))
 		for _, p := range *d.pages.Load() {
@@ -41,7 +42,7 @@ func TestSizeBytesGrowsWithSeries(t *testing.T) {
 	before := w.x.SizeBytes()
 	for i := range 5000 {
 		metric := fmt.Sprintf("m%d", i%7)
-		ref, created, err := w.x.Add(labels.FromStrings(metricName, metric, "id", fmt.Sprint(i), "k", fmt.Sprint(i%3)))
+		ref, created, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, metric, "id", fmt.Sprint(i), "k", fmt.Sprint(i%3)))
 		require.NoError(t, err)
 		require.True(t, created)
 		w.x.Touch(ref, w.hourNow())

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
 )
 
 // merge joins the sources of a fold: it gives every value of the period its rank in the sorted dictionary of its label
 // name and yields the series of one metric after another as columns of ranks.
 type merge struct {
 	sources []source
-	hours   *presences
+	hours   *presence.Patterns
 	metrics []string
 	names   []string   // sorted
 	values  [][]string // of each name, sorted; values[k][i] has rank i+1
@@ -20,8 +23,8 @@ type merge struct {
 	rank  [][][]uint32
 }
 
-func newMerge(ctx context.Context, p period, sources []source) (*merge, error) {
-	m := &merge{sources: sources, hours: newPresences(p.isMonth())}
+func newMerge(ctx context.Context, p presence.Partition, sources []source) (*merge, error) {
+	m := &merge{sources: sources, hours: presence.NewPatterns(p.IsMonth())}
 	for _, s := range sources {
 		metrics, err := s.metrics(ctx)
 		if err != nil {
@@ -172,7 +175,7 @@ func (m *merge) series(ctx context.Context, metric string) (*metricSeries, error
 			column = append(column, make([]uint32, len(out.hours)-len(column))...)
 			for i, id := range c.ids {
 				if int(id) >= len(rank) || id != 0 && rank[id] == 0 {
-					return nil, fmt.Errorf("%w: value %d of label %s in metric %s", errRange, id, m.names[k], metric)
+					return nil, fmt.Errorf("%w: value %d of label %s in metric %s", envelope.ErrRange, id, m.names[k], metric)
 				}
 				if id != 0 {
 					column[before+i] = rank[id]
@@ -191,7 +194,7 @@ func (m *merge) series(ctx context.Context, metric string) (*metricSeries, error
 }
 
 // sort orders the series by labels and joins equal ones.
-func (r *metricSeries) sort(names []string, presences *presences) {
+func (r *metricSeries) sort(names []string, presences *presence.Patterns) {
 	columns := rankColumns{ranks: r.ids, rows: len(r.hours)}
 	for _, k := range r.columns {
 		columns.names = append(columns.names, names[k])
@@ -208,7 +211,7 @@ func (r *metricSeries) sort(names []string, presences *presences) {
 	unique, hours := order[:0], make([]uint32, 0, len(order))
 	for _, i := range order {
 		if n := len(unique); n > 0 && same(unique[n-1], i) {
-			hours[n-1] = presences.join(hours[n-1], r.hours[i])
+			hours[n-1] = presences.Join(hours[n-1], r.hours[i])
 			continue
 		}
 		unique, hours = append(unique, i), append(hours, r.hours[i])

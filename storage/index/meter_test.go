@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +20,8 @@ func TestMeter(t *testing.T) {
 	w.x.layout = w.layout
 	const count = 5000
 	for i := range count {
-		ref, _, err := w.x.Add(labels.FromStrings(metricName, "pods", "uid", fmt.Sprintf("%0100d", i), "zone", fmt.Sprint(i%7)))
+		ref, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, "pods", "uid", fmt.Sprintf("%0100d", i), "zone",
+			fmt.Sprint(i%7)))
 		require.NoError(t, err)
 		w.x.Touch(ref, w.hourNow())
 	}
@@ -48,7 +50,7 @@ func TestMeter(t *testing.T) {
 		require.ErrorIs(t, err, refusal, name)
 	}
 	all := func(ctx context.Context) ([]Series, error) {
-		return w.x.Select(ctx, from, w.now().UnixMilli(), labels.MustNewMatcher(labels.MatchEqual, metricName, "pods"))
+		return w.x.Select(ctx, from, w.now().UnixMilli(), labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "pods"))
 	}
 	check("active", all)
 	check("active, part of the labels", func(ctx context.Context) ([]Series, error) {

@@ -42,7 +42,7 @@ func newMetrics(x *Index) *indexMetrics {
 			return float64(x.cat.series.Load())
 		}),
 		cacheBytes: gauge("cache_bytes", "Memory taken by parts of segments.", func() float64 {
-			return float64(x.cache.sizeBytes())
+			return float64(x.cache.SizeBytes())
 		}),
 		memory: gauge("memory_bytes", "Memory taken by the active catalogue and the open days.", func() float64 {
 			return float64(x.SizeBytes())

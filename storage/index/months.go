@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"halite/storage"
+	"halite/storage/index/presence"
 )
 
 // A month is folded from its days as they are folded: from its former generation and the days that are new or were
@@ -21,7 +22,7 @@ const monthRefoldEvery = 6 * time.Hour
 // damaged day is left out, which is no error: it has been logged, and whoever reads the day is told.
 func (x *Index) foldMonths(ctx context.Context) error {
 	var first error
-	for _, g := range x.closed.byMonth(0, dayMax) {
+	for _, g := range x.closed.byMonth(0, presence.DayMax) {
 		for more := true; more; {
 			var err error
 			if more, err = x.foldMonth(ctx, g); err != nil && first == nil {
@@ -47,7 +48,7 @@ func (x *Index) foldMonth(ctx context.Context, g monthDays) (more bool, err erro
 		}
 	}()
 	var sources []source
-	held := make([]monthDay, monthDaysMax)
+	held := make([]monthDay, presence.MonthDaysMax)
 	former, err := x.formerMonth(ctx, g.of)
 	if err != nil {
 		return false, err
@@ -83,7 +84,7 @@ func (x *Index) foldMonth(ctx context.Context, g monthDays) (more bool, err erro
 			break
 		}
 		taken++
-		at := d.of.firstDay() - g.of.firstDay()
+		at := d.of.FirstDay() - g.of.FirstDay()
 		held[at] = monthDay{gen: s.root.gen, series: s.root.series}
 		sources = append(sources, closedSource{s: s, shift: uint8(at)})
 	}
@@ -119,7 +120,7 @@ func (x *Index) blame(sources []source, err error) (found bool) {
 		switch {
 		case !ok || !c.s.damaged:
 			continue
-		case c.s.of.of.isMonth():
+		case c.s.of.of.IsMonth():
 			x.monthBroken(c.s.of, err)
 		default:
 			x.dayDamaged(c.s.of, err)
@@ -157,7 +158,7 @@ func (x *Index) leftOut(d *folded) bool {
 }
 
 // formerMonth is the month's segment, nil if there is none or only a damaged one.
-func (x *Index) formerMonth(ctx context.Context, p period) (*segment, error) {
+func (x *Index) formerMonth(ctx context.Context, p presence.Partition) (*segment, error) {
 	m := x.closed.month(p)
 	if m == nil || m.broken.Load() {
 		return nil, nil
@@ -181,7 +182,7 @@ func (x *Index) monthDue(g monthDays, held []monthDay) (due []*folded) {
 		if x.leftOut(d) || d.removed.Load() { // the latter is folded soon
 			continue
 		}
-		has := held[d.of.firstDay()-g.of.firstDay()]
+		has := held[d.of.FirstDay()-g.of.FirstDay()]
 		if d.gen.Load() != has.gen || has.gen == 0 {
 			due = append(due, d)
 			fresh = fresh || has.gen == 0
@@ -195,21 +196,21 @@ func (x *Index) monthDue(g monthDays, held []monthDay) (due []*folded) {
 
 // forgetInMonth voids the month of a day that is folded without a former segment if the month contains one that was
 // lost or has expired.
-func (x *Index) forgetInMonth(ctx context.Context, day period) error {
+func (x *Index) forgetInMonth(ctx context.Context, day presence.Partition) error {
 	gen, err := x.generationInMonth(ctx, day)
 	if err != nil || gen == 0 {
 		return err
 	}
-	return x.voidMonth(ctx, monthOf(day.firstDay()))
+	return x.voidMonth(ctx, presence.MonthOf(day.FirstDay()))
 }
 
 // voidMonth makes a month forget its days, durably: what one of them is going to hold is not what the month holds of it
 // and perhaps more. The caller holds maint.
-func (x *Index) voidMonth(ctx context.Context, p period) error {
+func (x *Index) voidMonth(ctx context.Context, p presence.Partition) error {
 	if x.closed.month(p) == nil {
 		return nil
 	}
-	if err := x.foldInto(ctx, p, nil, contents{days: make([]monthDay, monthDaysMax)}, func() {}); err != nil {
+	if err := x.foldInto(ctx, p, nil, contents{days: make([]monthDay, presence.MonthDaysMax)}, func() {}); err != nil {
 		return fmt.Errorf("void %v: %w", p, err)
 	}
 	delete(x.foldedAt, p)

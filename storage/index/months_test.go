@@ -8,11 +8,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+	"halite/storage/index/valueid"
 )
 
 // newLongWorld has days to come for months, half of the time with a retention.
@@ -115,7 +119,7 @@ func TestDamagedMonth(t *testing.T) {
 	w := monthWorld(t, 3)
 	require.NotZero(t, w.monthReads())
 	const step = 23 // every cell would take long
-	at, seen := monthOf(baseDay).cellMs(), 0
+	at, seen := presence.MonthOf(baseDay).CellMs(), 0
 	for n := 0; ; n++ {
 		var cells []placedCell
 		for _, c := range w.storedCells() {
@@ -135,10 +139,10 @@ func TestDamagedMonth(t *testing.T) {
 		c.write(t, bad)
 		w.reopen()
 		w.everything()
-		noticed := w.x.closed.month(monthOf(baseDay)) == nil || w.x.closed.month(monthOf(baseDay)).broken.Load()
+		noticed := w.x.closed.month(presence.MonthOf(baseDay)) == nil || w.x.closed.month(presence.MonthOf(baseDay)).broken.Load()
 		require.True(t, w.maintain())
 		if noticed {
-			require.False(t, w.x.closed.month(monthOf(baseDay)).broken.Load())
+			require.False(t, w.x.closed.month(presence.MonthOf(baseDay)).broken.Load())
 			require.NotZero(t, w.monthReads(), "%q %q", c.key, c.cell.Qualifier)
 			w.tidy("after damage")
 			seen++
@@ -154,18 +158,18 @@ func TestDamagedDayIsLeftOut(t *testing.T) {
 	damagedDays := func() float64 { return testutil.ToFloat64(w.x.metrics.damagedDays) }
 	for n := range 6 {
 		w.x.maint.Lock()
-		require.NoError(t, w.x.voidMonth(context.Background(), monthOf(baseDay)))
+		require.NoError(t, w.x.voidMonth(context.Background(), presence.MonthOf(baseDay)))
 		w.x.maint.Unlock()
 		day := baseDay + int64(n)
 		w.breakDay(day)
-		month := w.x.closed.month(monthOf(baseDay))
+		month := w.x.closed.month(presence.MonthOf(baseDay))
 		for range 3 {
 			require.True(t, w.maintain())
 			require.EqualValues(t, 1, damagedDays())
 			w.advance(time.Minute)
 		}
 		gen := month.gen.Load()
-		require.Zero(t, month.root.Load().days[day-month.of.firstDay()].gen)
+		require.Zero(t, month.root.Load().days[day-month.of.FirstDay()].gen)
 		require.True(t, w.maintain())
 		require.Equal(t, gen, month.gen.Load())
 		_, err := w.x.selectBy(context.Background(), byMonths, 0, w.now().UnixMilli())
@@ -183,7 +187,7 @@ func (w *world) breakDay(day int64) {
 	var cells []placedCell
 	for _, c := range w.storedCells() {
 		kind := c.cell.Qualifier[0]
-		if c.cell.TsMs == dayPeriod(day).cellMs() && (kind == qualRoot || kind == qualBlock || kind == qualValues) {
+		if c.cell.TsMs == presence.DayPartition(day).CellMs() && (kind == qualRoot || kind == qualBlock || kind == qualValues) {
 			cells = append(cells, c)
 		}
 	}
@@ -200,7 +204,7 @@ func TestLostDayRoot(t *testing.T) {
 	day := int64(baseDay + 2)
 	gen := w.x.closed.get(day).gen.Load()
 	for _, c := range w.storedCells() {
-		if string(c.key) == string(dayPeriod(day).rootKey()) {
+		if string(c.key) == string(rootKey(presence.DayPartition(day))) {
 			c.write(t, nil)
 		}
 	}
@@ -226,11 +230,11 @@ func TestMonthVerified(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, diff)
 	// The month takes the contents of another day for this one's.
-	month := w.x.closed.month(monthOf(day))
+	month := w.x.closed.month(presence.MonthOf(day))
 	other, err := w.x.segment(context.Background(), w.x.closed.get(day+1))
 	require.NoError(t, err)
 	r := *month.root.Load()
-	at := day - month.of.firstDay()
+	at := day - month.of.FirstDay()
 	wrong := []source{closedSource{s: other, shift: uint8(at)}}
 	w.x.maint.Lock()
 	err = w.x.foldInto(context.Background(), month.of, wrong, contents{days: r.days}, func() {})
@@ -250,7 +254,7 @@ func TestMonthVerified(t *testing.T) {
 // TestMonthFoldIsThrottled: late data of contained days alone folds a month anew only after hours, new days at once.
 func TestMonthFoldIsThrottled(t *testing.T) {
 	w := monthWorld(t, 6)
-	month := w.x.closed.month(monthOf(baseDay))
+	month := w.x.closed.month(presence.MonthOf(baseDay))
 	gen := month.gen.Load()
 	w.touch(w.add(), baseDay*24+1)
 	w.advance(refoldEvery)
@@ -274,7 +278,7 @@ func TestExpiredMonth(t *testing.T) {
 		w.check()
 	}
 	require.Empty(t, w.x.closed.allMonths())
-	require.Empty(t, w.x.closed.between(0, dayMax))
+	require.Empty(t, w.x.closed.between(0, presence.DayMax))
 }
 
 // formerFormat rewrites the cells of days in format 1.
@@ -284,43 +288,43 @@ func (w *world) formerFormat() {
 			c.write(w.t.(*testing.T), nil) // there were no months
 			continue
 		}
-		payload, format, err := unsealAny(c.cell.Value, c.key, c.cell.Qualifier)
+		payload, format, err := envelope.OpenUpTo(envelope.FormatV2, c.cell.Value, c.key, c.cell.Qualifier)
 		require.NoError(w.t, err)
-		if format == formatV1 {
+		if format == envelope.FormatV1 {
 			continue
 		}
-		old := newBlob(len(payload))
+		old := envelope.New(envelope.FormatV1, len(payload))
 		switch c.cell.Qualifier[0] {
 		case qualRoot:
 			old = append(old, rootV1(w.t, payload)...)
 		case qualValues:
-			k := &cursor{b: payload}
-			values := k.number(1 << 30)
-			k.bytes(int(values) * (2 + 2*int(k.byte())))
-			k.text()
-			p := readPackedHeader(k, values)
-			readPackedData(k, &p)
-			require.NoError(w.t, k.err)
-			old = append(old, payload[:len(payload)-len(k.b)]...)
+			k := &envelope.Decoder{Rest: payload}
+			values := k.Number(1 << 30)
+			k.Bytes(int(values) * (2 + 2*int(k.Byte())))
+			k.Text()
+			p := valueid.ReadHeader(k, values)
+			valueid.ReadData(k, &p)
+			require.NoError(w.t, k.Err)
+			old = append(old, payload[:len(payload)-len(k.Rest)]...)
 		case qualPart:
 			var k partPacker
 			part, err := k.payload(payload, format)
 			require.NoError(w.t, err)
 			old = append(old, part...)
 		}
-		c.write(w.t.(*testing.T), seal(old, c.key, c.cell.Qualifier))
+		c.write(w.t.(*testing.T), envelope.Seal(old, c.key, c.cell.Qualifier))
 	}
 }
 
 // rootV1 writes a day's root as format 1 did, without masks.
 func rootV1(t testing.TB, payload []byte) []byte {
-	r, err := parseRoot(payload, formatV2, false)
+	r, err := parseRoot(payload, envelope.FormatV2, false)
 	require.NoError(t, err)
 	number := func(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
 	dst := number(number(number(number(nil, uint64(r.gen)), uint64(r.journalSeq)), r.series), uint64(r.metrics))
 	dst = number(dst, uint64(len(r.names)))
 	for i, n := range r.names {
-		dst = number(appendText(dst, n), uint64(r.values[i]))
+		dst = number(envelope.AppendText(dst, n), uint64(r.values[i]))
 	}
 	dst = number(dst, uint64(len(r.blocks)))
 	last := uint32(0)
@@ -363,7 +367,7 @@ func TestMonthSeriesMax(t *testing.T) {
 	w.x.layout, w.x.opts.MonthSeriesMax = w.layout, 60
 	for day, series := range []int{10, 100, 20, 30, 20} {
 		for i := range series {
-			ls := labels.FromStrings(metricName, "m1", "b", fmt.Sprintf("%d-%d", day, i))
+			ls := labels.FromStrings(model.MetricNameLabel, "m1", "b", fmt.Sprintf("%d-%d", day, i))
 			s := &oracleSeries{labels: ls, hours: map[int64]bool{}, pending: map[int64]bool{}}
 			w.series[ls.String()] = s
 			w.keys = append(w.keys, ls.String())
@@ -373,7 +377,7 @@ func TestMonthSeriesMax(t *testing.T) {
 		require.True(t, w.persist())
 		require.True(t, w.maintain())
 	}
-	m, err := w.x.segment(context.Background(), w.x.closed.month(monthOf(baseDay)))
+	m, err := w.x.segment(context.Background(), w.x.closed.month(presence.MonthOf(baseDay)))
 	require.NoError(t, err)
 	require.Equal(t, uint64(60), m.root.series, "days of 10, 20 and 30 series")
 	require.NotZero(t, w.monthReads())

@@ -1,12 +1,21 @@
 package index
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/prometheus/common/model"
+
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+	"halite/storage/index/sorted"
+	"halite/storage/index/valueid"
+)
 
 // nameScan gathers the label names of matching series.
 type nameScan struct {
 	q     *query
 	names map[string]bool
-	found idSet // dictionaries of active labels among them
+	found valueid.Set // dictionaries of active labels among them
 }
 
 func (n *nameScan) run() error {
@@ -28,7 +37,7 @@ func (n *nameScan) run() error {
 			}
 		}
 		if s.root.touched&mask != 0 && s.root.series > 0 {
-			n.names[metricName] = true
+			n.names[model.MetricNameLabel] = true
 		}
 		return nil
 	})
@@ -40,26 +49,24 @@ func (s *segment) askedOf() (mask uint32, ok bool) {
 	if s.root.removed != nil {
 		return 0, false
 	}
-	if s.of.of.isMonth() {
-		return s.window.daysWithin(), true
+	if s.of.of.IsMonth() {
+		return s.window.DaysWithin(), true
 	}
-	return s.window[0], s.root.dated || s.window[0] == hoursMask
+	return s.window[0], s.root.dated || s.window[0] == presence.HoursMask
 }
 
 func (n *nameScan) scan(s *segment) error { return n.q.scanSegment(s, n.closed) }
 
 // active looks for each name that is not found yet for one touched row that has it.
 func (n *nameScan) active(v *view, rows []uint32) error {
-	if !n.names[metricName] && n.touched(v, rows, nil) {
-		n.names[metricName] = true
+	if !n.names[model.MetricNameLabel] && n.touched(v, rows, nil) {
+		n.names[model.MetricNameLabel] = true
 	}
 	for pos, c := range v.columns {
 		// Most labels are found in the first tables: the others need no look at the map.
-		if id := c.dict.id; !n.found.has(id) && n.touched(v, rows, v.data[pos]) {
-			for int(id/64) >= len(n.found.words) {
-				n.found.words = append(n.found.words, 0)
-			}
-			n.found.add(id)
+		if id := c.dict.id; !n.found.Has(id) && n.touched(v, rows, v.data[pos]) {
+			n.found.Grow(id)
+			n.found.Add(id)
 			n.names[c.dict.name] = true
 		}
 	}
@@ -96,12 +103,12 @@ func (n *nameScan) closed(s *segment, b *block, rows []uint32) error {
 		}
 		return nil
 	}
-	if err := check(metricName, func(uint32) bool { return true }); err != nil {
+	if err := check(model.MetricNameLabel, func(uint32) bool { return true }); err != nil {
 		return err
 	}
 	for i := range b.columns {
 		c := &b.columns[i]
-		if err := check(s.root.names[c.name], func(row uint32) bool { return c.ids.at(row) != 0 }); err != nil {
+		if err := check(s.root.names[c.name], func(row uint32) bool { return c.ids.At(row) != 0 }); err != nil {
 			return err
 		}
 	}
@@ -116,41 +123,41 @@ type valueScan struct {
 	values []string // sorted
 
 	metrics []string // found in the active catalogue, if name is the metric's
-	seen    map[*dictionary]*idSet
+	seen    map[*dictionary]*valueid.Set
 }
 
 func (s *valueScan) run() error {
-	s.seen = map[*dictionary]*idSet{}
+	s.seen = map[*dictionary]*valueid.Set{}
 	if err := s.q.scanActive(s.active); err != nil {
 		return err
 	}
 	s.values = s.metrics // tables come by metric
 	for d, ids := range s.seen {
-		s.values = union(s.values, ids.values(d))
+		s.values = sorted.Union(s.values, dictValues(ids, d))
 	}
 	s.q.findClosed()
 	plain := len(s.q.matchers) == 0
 	return s.q.eachClosed(plain, func(seg *segment) error {
 		values, err := s.closed(seg, plain)
 		if err == nil {
-			s.values = union(s.values, values)
+			s.values = sorted.Union(s.values, values)
 		}
 		return err
 	})
 }
 
-// values returns the values of the ids, sorted.
-func (s *idSet) values(d *dictionary) []string {
-	out := make([]string, 0, s.count)
-	if s.count*16 > int(d.count.Load()) {
+// dictValues returns the values of the ids, sorted.
+func dictValues(s *valueid.Set, d *dictionary) []string {
+	out := make([]string, 0, s.Count)
+	if s.Count*16 > int(d.count.Load()) {
 		for _, id := range d.sorted().ids {
-			if s.has(id) {
+			if s.Has(id) {
 				out = append(out, d.value(id))
 			}
 		}
 		return out
 	}
-	s.each(func(id uint32) bool {
+	s.Each(func(id uint32) bool {
 		out = append(out, d.value(id))
 		return true
 	})
@@ -159,7 +166,7 @@ func (s *idSet) values(d *dictionary) []string {
 }
 
 func (s *valueScan) active(v *view, rows []uint32) error {
-	if s.name == metricName {
+	if s.name == model.MetricNameLabel {
 		for _, row := range rows {
 			if s.q.touched(v.ref(row)) {
 				if s.metrics == nil {
@@ -177,17 +184,17 @@ func (s *valueScan) active(v *view, rows []uint32) error {
 	}
 	d, data := v.columns[pos].dict, v.data[pos]
 	ids := s.seen[d]
-	if count := d.count.Load(); ids == nil || int(count/64) >= len(ids.words) {
-		grown := newIDSet(count)
+	if count := d.count.Load(); ids == nil || !ids.Holds(count) {
+		grown := valueid.NewSet(count)
 		if ids != nil {
-			ids.each(func(id uint32) bool { grown.add(id); return true })
+			ids.Each(func(id uint32) bool { grown.Add(id); return true })
 		}
 		ids = grown
 		s.seen[d] = ids
 	}
 	for _, row := range rows {
-		if id := data.at(row); id != 0 && !ids.has(id) && s.q.touched(v.ref(row)) {
-			ids.add(id)
+		if id := data.at(row); id != 0 && !ids.Has(id) && s.q.touched(v.ref(row)) {
+			ids.Add(id)
 		}
 	}
 	return nil
@@ -195,7 +202,7 @@ func (s *valueScan) active(v *view, rows []uint32) error {
 
 // closed returns the segment's values, sorted. Without matchers the dictionary knows.
 func (s *valueScan) closed(seg *segment, plain bool) ([]string, error) {
-	if _, has := seg.root.name(s.name); !has && s.name != metricName || seg.root.series == 0 {
+	if _, has := seg.root.name(s.name); !has && s.name != model.MetricNameLabel || seg.root.series == 0 {
 		return nil, nil
 	}
 	mask, ok := seg.askedOf()
@@ -229,12 +236,12 @@ func (s *valueScan) scan(seg *segment) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := closedValues{s: s, dict: d, ids: newIDSet(d.header.values)}
+	c := closedValues{s: s, dict: d, ids: valueid.NewSet(d.header.values)}
 	if err := s.q.scanSegment(seg, c.block); err != nil {
 		return nil, err
 	}
-	out := make([]string, 0, c.ids.count)
-	c.ids.each(func(id uint32) bool {
+	out := make([]string, 0, c.ids.Count)
+	c.ids.Each(func(id uint32) bool {
 		var v string
 		v, err = c.dict.value(s.q.ctx, id)
 		out = append(out, v)
@@ -247,13 +254,13 @@ func (s *valueScan) scan(seg *segment) ([]string, error) {
 type closedValues struct {
 	s    *valueScan
 	dict *segmentDict
-	ids  *idSet
+	ids  *valueid.Set
 }
 
 func (c *closedValues) block(seg *segment, b *block, rows []uint32) error {
 	n, has := seg.root.name(c.s.name)
-	metric := c.s.name == metricName
-	var column *packed
+	metric := c.s.name == model.MetricNameLabel
+	var column *valueid.Column
 	if has {
 		column = b.column(n)
 	}
@@ -269,20 +276,20 @@ func (c *closedValues) block(seg *segment, b *block, rows []uint32) error {
 			}
 			id = b.metrics[at].metric
 		} else {
-			id = column.at(row)
+			id = column.At(row)
 		}
-		if id == 0 || c.ids.has(id) {
+		if id == 0 || c.ids.Has(id) {
 			continue
 		}
 		meets, err := b.meets(row, &seg.window)
-		if err == nil && int(id/64) >= len(c.ids.words) {
-			err = errRange
+		if err == nil && !c.ids.Holds(id) {
+			err = envelope.ErrRange
 		}
 		if err != nil {
 			return seg.badHours(b, err)
 		}
 		if meets {
-			c.ids.add(id)
+			c.ids.Add(id)
 		}
 	}
 	return nil

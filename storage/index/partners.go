@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -86,7 +87,7 @@ func (c *collector) leave(v *view, rows []uint32) []uint32 {
 
 // compares reports whether partners have the same value of a label.
 func (p *Partners) compares(name string) bool {
-	if name == metricName && !p.On {
+	if name == model.MetricNameLabel && !p.On {
 		return false
 	}
 	return slices.Contains(p.Names, name) == p.On
@@ -94,12 +95,12 @@ func (p *Partners) compares(name string) bool {
 
 // hash is that of the rows of a table which are partners of a series; not ok if none is.
 func (p *Partners) hash(v *view, ls labels.Labels) (hash uint64, ok bool) {
-	if p.compares(metricName) && ls.Get(metricName) != v.t.metric {
+	if p.compares(model.MetricNameLabel) && ls.Get(model.MetricNameLabel) != v.t.metric {
 		return 0, false
 	}
 	ok = true
 	ls.Range(func(l labels.Label) {
-		if !ok || l.Name == metricName || !p.compares(l.Name) {
+		if !ok || l.Name == model.MetricNameLabel || !p.compares(l.Name) {
 			return
 		}
 		id, pos := uint32(0), v.find(l.Name)

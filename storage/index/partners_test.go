@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 )
@@ -31,12 +32,12 @@ func (w *world) checkPartners() int {
 	if w.rng.IntN(2) == 0 {
 		mint, maxt = w.now().UnixMilli(), w.now().UnixMilli()
 	}
-	ms := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, metricName, w.pick("m1", "m1", "m2", "up"))}
+	ms := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, w.pick("m1", "m1", "m2", "up"))}
 	if w.rng.IntN(3) == 0 {
 		ms = append(ms, w.matcher())
 	}
 	p := &Partners{On: w.rng.IntN(2) == 0, Alike: w.rng.IntN(2) == 0}
-	for _, name := range []string{metricName, "A", "b", "c", "z", "nope"} {
+	for _, name := range []string{model.MetricNameLabel, "A", "b", "c", "z", "nope"} {
 		if w.rng.IntN(3) == 0 {
 			p.Names = append(p.Names, name)
 		}
@@ -79,7 +80,7 @@ func (p *Partners) kind(ls labels.Labels) string {
 	if p.On {
 		b.Keep(p.Names...)
 	} else {
-		b.Del(append([]string{metricName}, p.Names...)...)
+		b.Del(append([]string{model.MetricNameLabel}, p.Names...)...)
 	}
 	return fmt.Sprint(b.Labels())
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/klauspost/compress/zstd"
+
+	"halite/storage/index/envelope"
 )
 
 // partPacker turns payloads of journal parts into their packed form and back: label values and the columns of metrics
@@ -24,7 +26,7 @@ const (
 // blob starts the value of a part: packed, if that makes it shorter.
 func (k *partPacker) blob(payload []byte) ([]byte, error) {
 	if len(payload) < packBytesMin || len(payload) > partBytesMax {
-		return append(newBlob(len(payload)), payload...), nil
+		return append(envelope.New(envelope.FormatV1, len(payload)), payload...), nil
 	}
 	if k.encoder == nil {
 		encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
@@ -34,25 +36,25 @@ func (k *partPacker) blob(payload []byte) ([]byte, error) {
 		}
 		k.encoder = encoder
 	}
-	packed := binary.AppendUvarint(newBlobV2(len(payload)/2), uint64(len(payload)))
+	packed := binary.AppendUvarint(envelope.New(envelope.FormatV2, len(payload)/2), uint64(len(payload)))
 	packed = k.encoder.EncodeAll(payload, packed)
 	if len(packed) > len(payload) {
-		return append(newBlob(len(payload)), payload...), nil
+		return append(envelope.New(envelope.FormatV1, len(payload)), payload...), nil
 	}
 	return packed, nil
 }
 
 // payload returns what blob was given, of a value of either format.
 func (k *partPacker) payload(stored []byte, format byte) ([]byte, error) {
-	if format == formatV1 {
+	if format == envelope.FormatV1 {
 		return stored, nil
 	}
 	size, n := binary.Uvarint(stored)
 	if n <= 0 {
-		return nil, errTruncated
+		return nil, envelope.ErrTruncated
 	}
 	if size > partBytesMax {
-		return nil, fmt.Errorf("%w: a part of %d bytes", errRange, size)
+		return nil, fmt.Errorf("%w: a part of %d bytes", envelope.ErrRange, size)
 	}
 	if k.decoder == nil {
 		decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(partBytesMax),
@@ -65,10 +67,10 @@ func (k *partPacker) payload(stored []byte, format byte) ([]byte, error) {
 	// The buffer grows with what comes out, so that a wrong size allocates nothing.
 	out, err := k.decoder.DecodeAll(stored[n:], make([]byte, 0, min(size, uint64(16*len(stored)))))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errTruncated, err)
+		return nil, fmt.Errorf("%w: %w", envelope.ErrTruncated, err)
 	}
 	if uint64(len(out)) != size {
-		return nil, fmt.Errorf("%w: %d bytes unpacked, %d announced", errRange, len(out), size)
+		return nil, fmt.Errorf("%w: %d bytes unpacked, %d announced", envelope.ErrRange, len(out), size)
 	}
 	return out, nil
 }

@@ -9,8 +9,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+
+	"halite/storage/index/valueid"
 )
 
 // TestOrder compares the order by ranks with that of labels.Compare, in and beyond 128 bits.
@@ -30,7 +33,7 @@ func TestOrder(t *testing.T) {
 		sets := make([]labels.Labels, r.rows)
 		builders := make([]*labels.Builder, r.rows)
 		for i := range builders {
-			builders[i] = labels.NewBuilder(labels.FromStrings(metricName, "m"))
+			builders[i] = labels.NewBuilder(labels.FromStrings(model.MetricNameLabel, "m"))
 		}
 		sparse := rng.IntN(10)
 		for c, name := range names {
@@ -60,7 +63,7 @@ func TestCompareRows(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		c := newCatalogue()
 		for range 60 {
-			b := labels.NewBuilder(labels.FromStrings(metricName, "m"))
+			b := labels.NewBuilder(labels.FromStrings(model.MetricNameLabel, "m"))
 			for _, name := range []string{"A", "Z", "_", "_a", "a", "b"} {
 				b.Set(name, []string{"", "", "x", "xy", "y"}[rng.IntN(5)])
 			}
@@ -89,7 +92,7 @@ func TestSortRows(t *testing.T) {
 		builder := labels.NewScratchBuilder(8)
 		for range 12 {
 			for range 1 + rng.IntN(1+rng.IntN(200)) {
-				b := labels.NewBuilder(labels.FromStrings(metricName, "m"))
+				b := labels.NewBuilder(labels.FromStrings(model.MetricNameLabel, "m"))
 				for _, name := range []string{"A", "_", "a", "b"} {
 					b.Set(name, strings.Repeat("x", rng.IntN(3))+fmt.Sprint(rng.IntN(6)))
 				}
@@ -117,48 +120,6 @@ func TestSortRows(t *testing.T) {
 	}
 }
 
-func TestPacked(t *testing.T) {
-	for seed := range uint64(300) {
-		rng := rand.New(rand.NewPCG(seed, 2))
-		ids := make([]uint32, rng.IntN(200))
-		width := rng.IntN(33)
-		for i := range ids {
-			if rng.IntN(4) > 0 || seed%3 == 0 {
-				ids[i] = uint32(rng.Uint64() >> (64 - width))
-			}
-		}
-		for i := range rng.IntN(len(ids) + 1) {
-			ids[i] = 0
-		}
-		p := pack(ids)
-		c := &cursor{b: append(p.appendHeader(nil), p.raw()...)}
-		q := readPackedHeader(c, uint32(len(ids)))
-		readPackedData(c, &q)
-		require.NoError(t, c.end(), "seed %d", seed)
-		set := newIDSet(1 << 10)
-		for range rng.IntN(20) {
-			set.add(rng.Uint32N(1 << 10))
-		}
-		if len(ids) > 0 {
-			one := singleton(max(1, ids[rng.IntN(len(ids))]))
-			if rng.IntN(2) == 0 {
-				set = one
-			}
-		}
-		var want []uint32
-		from := uint32(rng.IntN(len(ids) + 1))
-		for row := range ids {
-			require.Equal(t, ids[row], q.at(uint32(row)), "seed %d row %d", seed, row)
-			if uint32(row) >= from && set.has(ids[row]) {
-				want = append(want, uint32(row))
-			}
-		}
-		require.Equal(t, want, q.filter(nil, from, uint32(len(ids)), set), "seed %d", seed)
-		all := appendRange(nil, from, uint32(len(ids)), true)
-		require.Equal(t, fmt.Sprint(want), fmt.Sprint(q.keep(all, set)), "seed %d", seed)
-	}
-}
-
 func TestColumn(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -175,13 +136,13 @@ func TestColumn(t *testing.T) {
 			limit = min(limit+rng.Uint32N(2), 1<<31)
 		}
 		d := c.data.Load()
-		set := newIDSet(400)
-		set.add(rng.Uint32N(400))
-		set.add(rng.Uint32N(400))
+		set := valueid.NewSet(400)
+		set.Add(rng.Uint32N(400))
+		set.Add(rng.Uint32N(400))
 		var want []uint32
 		for row, id := range ids {
 			require.Equal(t, id, d.at(uint32(row)), "seed %d", seed)
-			if set.has(id) {
+			if set.Has(id) {
 				want = append(want, uint32(row))
 			}
 		}
@@ -195,47 +156,9 @@ func TestColumn(t *testing.T) {
 					rows = append(rows, row)
 				}
 			}
-			require.Equal(t, rows, d.filter(nil, from, n, singleton(one)), "seed %d", seed)
+			require.Equal(t, rows, d.filter(nil, from, n, valueid.NewSingleton(one)), "seed %d", seed)
 		}
-		require.Equal(t, fmt.Sprint(want), fmt.Sprint(d.keep(appendRange(nil, 0, n, true), set)), "seed %d", seed)
-	}
-}
-
-func TestSpans(t *testing.T) {
-	spans := appendSpans(nil, 10, 0b111)
-	require.Equal(t, []HourSpan{{240, 242}}, spans)
-	spans = appendSpans(spans, 10, 1<<23|1<<5)
-	require.Equal(t, []HourSpan{{240, 242}, {245, 245}, {263, 263}}, spans)
-	spans = appendSpans(spans, 11, hoursMask)
-	require.Equal(t, []HourSpan{{240, 242}, {245, 245}, {263, 287}}, spans)
-	require.Equal(t, []HourSpan{{1, 7}, {9, 9}}, normal([]HourSpan{{4, 7}, {9, 9}, {1, 5}}))
-	require.Equal(t, uint32(0b1100), hoursWithin(10, 242, 243))
-	require.Equal(t, uint32(hoursMask), hoursWithin(10, 0, 1000))
-	require.Zero(t, hoursWithin(10, 264, 1000))
-}
-
-func TestMergeRunsAndUnion(t *testing.T) {
-	for seed := range uint64(200) {
-		rng := rand.New(rand.NewPCG(seed, 4))
-		var all, a, b []string
-		for range rng.IntN(8) {
-			var run []string
-			for range rng.IntN(10) {
-				run = append(run, fmt.Sprint(rng.IntN(30)))
-			}
-			slices.Sort(run)
-			all = append(all, run...)
-		}
-		want := slices.Sorted(slices.Values(all))
-		require.Equal(t, fmt.Sprint(want), fmt.Sprint(mergeRuns(all, strings.Compare)))
-		for range rng.IntN(10) {
-			a, b = append(a, fmt.Sprint(rng.IntN(9))), append(b, fmt.Sprint(rng.IntN(9)))
-		}
-		slices.Sort(a)
-		slices.Sort(b)
-		a, b = slices.Compact(a), slices.Compact(b)
-		both := slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
-		require.Equal(t, fmt.Sprint(both), fmt.Sprint(union(a, b)))
+		require.Equal(t, fmt.Sprint(want), fmt.Sprint(d.keep(valueid.AppendRange(nil, 0, n, true), set)), "seed %d", seed)
 	}
 }
 

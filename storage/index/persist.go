@@ -10,6 +10,9 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+	"halite/storage/index/valueid"
 )
 
 // unwritten is a series of a day whose hours the journal lacks.
@@ -109,7 +112,7 @@ func (d *openDay) takeDirty(due *dueSeries, n int, p *dayPage) {
 			if !w.CompareAndSwap(old, old&^(wordDirty|wordUnsure)|wordWriting) {
 				continue
 			}
-			series := unwritten{ref: Ref(n<<refPageBits | i), row: p.rows[i], hours: old & hoursMask}
+			series := unwritten{ref: Ref(n<<refPageBits | i), row: p.rows[i], hours: old & presence.HoursMask}
 			switch {
 			case series.hours == 0: // they were cleared before they were ever written
 				d.settle([]unwritten{series}, 0)
@@ -170,9 +173,9 @@ func (x *Index) writePart(ctx context.Context, d *openDay, enc *partEncoder, fre
 	if err != nil {
 		return err
 	}
-	blob = seal(blob, key, qualifier)
+	blob = envelope.Seal(blob, key, qualifier)
 	if err := x.series.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
-		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: dayCellMs(d.day), Value: blob,
+		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: presence.DayCellMs(d.day), Value: blob,
 	}}}}); err != nil {
 		return err // the same sequence number is written again, whether this attempt reached the table or not
 	}
@@ -288,7 +291,7 @@ func (e *partEncoder) metric(g *tableGroup) {
 		for i, id := range ids {
 			ids[i] = e.localID(pd, col.dict, id)
 		}
-		m.columns = append(m.columns, partColumn{name: pd.name, ids: pack(ids)})
+		m.columns = append(m.columns, partColumn{name: pd.name, ids: valueid.Pack(ids)})
 	}
 	slices.SortFunc(m.columns, func(a, b partColumn) int { return a.name - b.name })
 	e.part.metrics = append(e.part.metrics, m)
@@ -360,26 +363,26 @@ func (v *view) perhapsLong(row uint32) bool {
 // labelSetMutation stores a label set under its hash, for reading row keys that hold only the hash.
 func labelSetMutation(hash string, tags []keyschema.Tag) storage.RowMutation {
 	key, qualifier := labelSetKey(hash), []byte{qualTagList}
-	blob := binary.AppendUvarint(newBlob(256), uint64(len(tags)))
+	blob := binary.AppendUvarint(envelope.New(envelope.FormatV1, 256), uint64(len(tags)))
 	for _, t := range tags {
-		blob = appendText(appendText(blob, t.Name), t.Value)
+		blob = envelope.AppendText(envelope.AppendText(blob, t.Name), t.Value)
 	}
 	return storage.RowMutation{Key: key, Entries: []storage.Entry{{
-		Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: qualifier, Value: seal(blob, key, qualifier),
+		Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: qualifier, Value: envelope.Seal(blob, key, qualifier),
 	}}}
 }
 
 // parseLabelSet reads the payload of a label set row.
 func parseLabelSet(payload []byte) ([]keyschema.Tag, error) {
-	c := &cursor{b: payload}
-	n := c.count(2)
+	c := &envelope.Decoder{Rest: payload}
+	n := c.Count(2)
 	tags := make([]keyschema.Tag, 0, n)
 	for range n {
-		t := keyschema.Tag{Name: string(c.text()), Value: string(c.text())}
-		if k := len(tags); c.err == nil && k > 0 && tags[k-1].Name >= t.Name {
-			return nil, errOrder
+		t := keyschema.Tag{Name: string(c.Text()), Value: string(c.Text())}
+		if k := len(tags); c.Err == nil && k > 0 && tags[k-1].Name >= t.Name {
+			return nil, envelope.ErrOrder
 		}
 		tags = append(tags, t)
 	}
-	return tags, c.end()
+	return tags, c.End()
 }

@@ -4,7 +4,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/storage/index/presence"
 )
 
 // projection makes the active series of a query with some of their labels. Label sets are made once for each combination
@@ -113,14 +116,14 @@ func (p *projection) some(out []Series, rows []uint32) []Series {
 	}
 	if day != nil {
 		day.hoursOf(refs[:len(rows)], words[:len(rows)])
-		wanted = hoursWithin(day.day, p.hours.q.first, p.hours.q.to)
+		wanted = presence.HoursWithin(day.day, p.hours.q.first, p.hours.q.to)
 	}
 	for i, row := range rows {
 		ref := refs[i]
 		if ref == 0 {
 			continue // retired
 		}
-		var hours []HourSpan
+		var hours []presence.Span
 		if day != nil {
 			hours = p.hours.hoursOf(day.day, words[i]&wanted)
 		} else {
@@ -141,7 +144,7 @@ func (p *projection) begin(v *view, rows int) {
 	cells := 1
 	for _, pos := range v.byName {
 		c := v.columns[pos]
-		p.early = p.early || c.dict.name < metricName
+		p.early = p.early || c.dict.name < model.MetricNameLabel
 		if slices.Contains(p.names, c.dict.name) {
 			ids := int(c.dict.count.Load()) + 1
 			p.columns = append(p.columns, projected{pos, v.data[pos], ids})
@@ -185,7 +188,7 @@ func (p *projection) combination(row uint32) *combination {
 // labels are those of a row that are asked for.
 func (p *projection) labels(row uint32) labels.Labels {
 	p.builder.Reset()
-	p.builder.Add(metricName, p.v.t.metric)
+	p.builder.Add(model.MetricNameLabel, p.v.t.metric)
 	for _, c := range p.columns {
 		if id := c.data.at(row); id != 0 {
 			d := p.v.columns[c.pos].dict

@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
+	"halite/storage/index/presence"
+	"halite/storage/index/valueid"
 )
 
 // query is one look-up. A reader scans the active catalogue first and the closed days afterwards, while a fold installs
@@ -21,7 +23,7 @@ type query struct {
 	matchers []matcher
 	open     []*openDay
 	closed   []monthDays
-	sets     map[activeSetKey]*idSet
+	sets     map[activeSetKey]*valueid.Set
 	months   monthRule
 	meter    Meter // may be nil
 	taken    int64 // bytes it was not told of yet
@@ -36,27 +38,29 @@ type activeSetKey struct {
 func (x *Index) newQuery(ctx context.Context, mintMs, maxtMs int64, ms []*labels.Matcher) (q *query, ok bool) {
 	mintMs = max(mintMs, 0, x.oldestMs())
 	cutoffs := x.opts.Ages.Since(x.opts.Now().UnixMilli(), mintMs)
-	maxtMs = min(maxtMs, keyschema.HourCellMs(lastHour(dayMax)))
+	maxtMs = min(maxtMs, keyschema.HourCellMs(presence.LastHour(presence.DayMax)))
 	if mintMs > maxtMs {
 		return nil, false
 	}
 	q = &query{
 		x: x, ctx: ctx, from: keyschema.HourOf(mintMs), to: min(keyschema.HourOf(maxtMs), keyschema.HourMax),
-		cutoffs: cutoffs, matchers: newMatchers(ms), sets: map[activeSetKey]*idSet{}, months: x.layout.months,
+		cutoffs: cutoffs, matchers: newMatchers(ms), sets: map[activeSetKey]*valueid.Set{}, months: x.layout.months,
 	}
 	q.first = q.from
 	q.meter, _ = ctx.Value(meterKey{}).(Meter)
-	q.open = x.open.between(dayOf(q.from), dayOf(q.to))
+	q.open = x.open.between(presence.DayOf(q.from), presence.DayOf(q.to))
 	return q, q.from <= q.to
 }
 
 // findClosed fixes the closed days of the window; call it after the active catalogue has been scanned.
-func (q *query) findClosed() { q.closed = q.x.closed.byMonth(dayOf(q.from), dayOf(q.to)) }
+func (q *query) findClosed() {
+	q.closed = q.x.closed.byMonth(presence.DayOf(q.from), presence.DayOf(q.to))
+}
 
 // activeHours appends the spans in which the ref was touched on open days.
-func (q *query) activeHours(spans []HourSpan, ref Ref) []HourSpan {
+func (q *query) activeHours(spans []presence.Span, ref Ref) []presence.Span {
 	for _, d := range q.open {
-		spans = appendSpans(spans, d.day, d.hours(ref)&hoursWithin(d.day, q.first, q.to))
+		spans = presence.AppendSpans(spans, d.day, d.hours(ref)&presence.HoursWithin(d.day, q.first, q.to))
 	}
 	return spans
 }
@@ -72,7 +76,7 @@ func (q *query) onlyDay() *openDay {
 // touched reports whether activeHours would find any.
 func (q *query) touched(ref Ref) bool {
 	for _, d := range q.open {
-		if d.hours(ref)&hoursWithin(d.day, q.first, q.to) != 0 {
+		if d.hours(ref)&presence.HoursWithin(d.day, q.first, q.to) != 0 {
 			return true
 		}
 	}
@@ -88,7 +92,7 @@ type scanScratch struct {
 
 // upTo are the rows below n. They are shared by one scan after another.
 func (s *scanScratch) upTo(n uint32) []uint32 {
-	s.all = appendRange(s.all, uint32(len(s.all)), n, true)
+	s.all = valueid.AppendRange(s.all, uint32(len(s.all)), n, true)
 	return s.all[:n:n]
 }
 
@@ -134,7 +138,7 @@ func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
 	v, rows := &scratch.v, scratch.rows[:0]
 	type columnSet struct {
 		data *columnData
-		set  *idSet
+		set  *valueid.Set
 	}
 	var sets []columnSet
 	for i := range q.matchers {
@@ -153,10 +157,10 @@ func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
 		if err != nil {
 			return rows, err
 		}
-		if set.none() {
+		if set.Empty() {
 			return rows, nil
 		}
-		if !set.has(0) || set.count < int(v.columns[pos].dict.count.Load()) {
+		if !set.Has(0) || set.Count < int(v.columns[pos].dict.count.Load()) {
 			sets = append(sets, columnSet{v.data[pos], set})
 		}
 	}
@@ -165,10 +169,10 @@ func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
 	}
 	defer func() { scratch.rows = rows }()
 	if len(sets) == 0 {
-		rows = appendRange(rows, 0, v.rows, true)
+		rows = valueid.AppendRange(rows, 0, v.rows, true)
 		return rows, nil
 	}
-	slices.SortStableFunc(sets, func(a, b columnSet) int { return a.set.count - b.set.count })
+	slices.SortStableFunc(sets, func(a, b columnSet) int { return a.set.Count - b.set.Count })
 	rows = sets[0].data.filter(rows, 0, v.rows, sets[0].set)
 	for _, s := range sets[1:] {
 		rows = s.data.keep(rows, s.set)
@@ -176,7 +180,7 @@ func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
 	return rows, nil
 }
 
-func (q *query) activeSet(i int, d *dictionary) (*idSet, error) {
+func (q *query) activeSet(i int, d *dictionary) (*valueid.Set, error) {
 	key := activeSetKey{d, i}
 	if set := q.sets[key]; set != nil {
 		return set, nil

@@ -8,10 +8,13 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
 )
 
 // Rebuild makes the catalogue of the unix days fromDay to toDay, both inclusive, from the row keys of TableData, and from those
@@ -19,7 +22,7 @@ import (
 // state that is in. Rebuild keeps what it can read of active series, for they may have samples that are not in rows yet; flush
 // them first if a segment is damaged. Days that are still open are joined with what the rows say.
 func (x *Index) Rebuild(ctx context.Context, fromDay, toDay int64) error {
-	for day := max(fromDay, 0); day <= min(toDay, dayMax); day++ {
+	for day := max(fromDay, 0); day <= min(toDay, presence.DayMax); day++ {
 		if err := x.rebuildDay(ctx, day); err != nil {
 			return fmt.Errorf("index: rebuild day %d: %w", day, err)
 		}
@@ -59,16 +62,16 @@ func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 		}
 		seq = open.journal.first // its parts are not contained in the new segment: they hold what is in memory
 	}
-	if err := x.voidMonth(ctx, monthOf(day)); err != nil {
+	if err := x.voidMonth(ctx, presence.MonthOf(day)); err != nil {
 		return err
 	}
 	sources := []source{newActiveSource(s.cat, s.day.snapshot())}
-	return x.foldInto(ctx, dayPeriod(day), sources, contents{journalSeq: seq}, func() {})
+	return x.foldInto(ctx, presence.DayPartition(day), sources, contents{journalSeq: seq}, func() {})
 }
 
 // keepActive adds what the catalogue says of active series. Damage is what a rebuild is for, so it ends the reading.
 func (s *dataScan) keepActive() error {
-	from := keyschema.HourStartMs(firstHour(s.day.day))
+	from := keyschema.HourStartMs(presence.FirstHour(s.day.day))
 	known, err := s.x.Select(s.ctx, from, from+keyschema.DayHours*keyschema.HourMs-1)
 	if errors.Is(err, storage.ErrCorrupt) {
 		s.x.opts.Logger.Warn("rebuilding a damaged catalogue day from data rows alone", "day", s.day.day, "err", err)
@@ -85,7 +88,7 @@ func (s *dataScan) keepActive() error {
 		if err != nil {
 			return err
 		}
-		s.day.touch(ref, hoursOf(s.day.day, k.Hours))
+		s.day.touch(ref, presence.HoursOf(s.day.day, k.Hours))
 	}
 	return nil
 }
@@ -101,7 +104,7 @@ func (x *Index) takeIn(s *dataScan) error {
 			if err != nil {
 				return err
 			}
-			for _, span := range appendSpans(nil, s.day.day, s.day.hours(v.ref(row))) {
+			for _, span := range presence.AppendSpans(nil, s.day.day, s.day.hours(v.ref(row))) {
 				for hour := span.First; hour <= span.Last; hour++ {
 					x.Touch(ref, hour)
 				}
@@ -133,7 +136,7 @@ func (x *Index) journalEnd(ctx context.Context, day int64) (uint32, error) {
 	}
 	it := x.series.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{
 		Start: journalKey(day, 0), End: append(journalKey(day, 1<<32-1), 0),
-	}}}, storage.ReadOptions{Reverse: true, RowsMax: 1, Filter: placeFilter(dayPeriod(day))})
+	}}}, storage.ReadOptions{Reverse: true, RowsMax: 1, Filter: placeFilter(presence.DayPartition(day))})
 	defer func() { _ = it.Close() }()
 	for it.Next() {
 		if _, _, seq, err := parseSpecial(it.Row().Key); err == nil {
@@ -160,7 +163,7 @@ func (x *Index) scanAll(ctx context.Context, day int64, lenient bool) (*dataScan
 	if err != nil {
 		return nil, err
 	}
-	from, monthEnd := firstHour(day), firstHour(monthOf(day).lastDay()+1)
+	from, monthEnd := presence.FirstHour(day), presence.FirstHour(presence.MonthOf(day).LastDay()+1)
 	for family, end := range map[string]int64{storage.FamilyHours: from + keyschema.DayHours, storage.FamilyDays: monthEnd} {
 		err := s.rollups(rollups, storage.Filter{Families: []string{family}, FromMs: keyschema.HourStartMs(from),
 			ToMs: keyschema.HourStartMs(end), KeysOnly: true})
@@ -186,12 +189,12 @@ func (s *dataScan) rollups(table storage.Table, filter storage.Filter) error {
 		if !slices.ContainsFunc(row.Cells, func(c storage.Cell) bool { return bytes.HasSuffix(c.Qualifier, []byte{rollupStates}) }) {
 			continue // it holds marks only
 		}
-		key := keyschema.AppendHour(slices.Clone(row.Key[:max(0, len(row.Key)-rollupDigits)]), firstHour(s.day.day))
+		key := keyschema.AppendHour(slices.Clone(row.Key[:max(0, len(row.Key)-rollupDigits)]), presence.FirstHour(s.day.day))
 		if err := s.newSeries(key); err != nil {
 			return err
 		}
 		if s.ref != 0 && s.day.hours(s.ref) == 0 {
-			s.day.touch(s.ref, hoursMask)
+			s.day.touch(s.ref, presence.HoursMask)
 		}
 	}
 	return it.Err()
@@ -211,7 +214,7 @@ func (x *Index) scanData(ctx context.Context, day int64, lenient bool) (*dataSca
 	if err != nil {
 		return nil, err
 	}
-	from := keyschema.HourStartMs(firstHour(day))
+	from := keyschema.HourStartMs(presence.FirstHour(day))
 	it := data.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{Filter: storage.Filter{
 		FromMs: from, ToMs: from + keyschema.DayHours*keyschema.HourMs, KeysOnly: true, VersionsMax: 1,
 	}})
@@ -248,10 +251,10 @@ func (s *dataScan) row(key []byte) error {
 	}
 	hour, err := keyHour(key[cut:])
 	if err != nil {
-		return corrupt(storage.TableData, key, nil, err)
+		return envelope.Corrupt(storage.TableData, key, nil, err)
 	}
-	if s.ref != 0 && dayOf(hour) == s.day.day {
-		s.day.touch(s.ref, hourBit(hour))
+	if s.ref != 0 && presence.DayOf(hour) == s.day.day {
+		s.day.touch(s.ref, presence.HourBit(hour))
 	}
 	return nil
 }
@@ -260,11 +263,11 @@ func (s *dataScan) newSeries(key []byte) error {
 	s.ref = 0
 	k, err := keyschema.ParseRowKey(key)
 	if err != nil {
-		return corrupt(storage.TableData, key, nil, err)
+		return envelope.Corrupt(storage.TableData, key, nil, err)
 	}
 	if k.TagsHash != "" {
 		k.Tags, err = s.x.labelSet(s.ctx, k.Metric, k.TagsHash)
-		if s.lenient && errors.Is(err, errMissing) {
+		if s.lenient && errors.Is(err, envelope.ErrMissing) {
 			s.x.opts.Logger.Warn("data row without its label set is left to the replay of the log", "row", string(key))
 			return nil
 		}
@@ -293,7 +296,7 @@ func keyHour(digits []byte) (int64, error) {
 
 func tagLabels(b *labels.ScratchBuilder, metric string, tags []keyschema.Tag) labels.Labels {
 	b.Reset()
-	b.Add(metricName, metric)
+	b.Add(model.MetricNameLabel, metric)
 	for _, t := range tags {
 		b.Add(t.Name, t.Value)
 	}
@@ -305,7 +308,7 @@ func tagLabels(b *labels.ScratchBuilder, metric string, tags []keyschema.Tag) la
 // label set; then the series is active, if only by the replay of the log.
 func (x *Index) labelSet(ctx context.Context, metric, hash string) ([]keyschema.Tag, error) {
 	tags, err := StoredLabelSet(ctx, x.meta, hash)
-	if errors.Is(err, errMissing) {
+	if errors.Is(err, envelope.ErrMissing) {
 		if tags := x.activeLongTags(metric, hash); tags != nil {
 			return tags, nil
 		}
@@ -321,16 +324,16 @@ func StoredLabelSet(ctx context.Context, meta storage.Table, hash string) ([]key
 		return nil, err
 	}
 	if value == nil {
-		return nil, corrupt(storage.TableMeta, key, qualifier, errMissing)
+		return nil, envelope.Corrupt(storage.TableMeta, key, qualifier, envelope.ErrMissing)
 	}
-	payload, err := unseal(value, key, qualifier)
+	payload, err := envelope.Open(value, key, qualifier)
 	if err == nil {
 		var tags []keyschema.Tag
 		if tags, err = parseLabelSet(payload); err == nil {
 			return tags, nil
 		}
 	}
-	return nil, corrupt(storage.TableMeta, key, qualifier, err)
+	return nil, envelope.Corrupt(storage.TableMeta, key, qualifier, err)
 }
 
 // activeLongTags finds an active series whose tags have the hash.
@@ -374,7 +377,7 @@ func (x *Index) Verify(ctx context.Context, day int64) (Difference, error) {
 
 // Rules that read a day from one place only.
 var (
-	byDays   = monthRule{daysMin: monthDaysMax + 1, share: 1}
+	byDays   = monthRule{daysMin: presence.MonthDaysMax + 1, share: 1}
 	byMonths = monthRule{daysMin: 1, share: 1<<64 - 1}
 )
 
@@ -384,7 +387,7 @@ func (x *Index) verify(ctx context.Context, day int64) (diff Difference, err err
 		return diff, err
 	}
 	v := verifier{s: s, missing: map[Ref]labels.Labels{}, surplus: map[Ref]labels.Labels{}}
-	from := keyschema.HourStartMs(firstHour(day))
+	from := keyschema.HourStartMs(presence.FirstHour(day))
 	for _, rule := range []monthRule{byDays, byMonths} {
 		found, err := x.selectBy(ctx, rule, from, from+keyschema.DayHours*keyschema.HourMs-1)
 		if err != nil {
@@ -393,7 +396,7 @@ func (x *Index) verify(ctx context.Context, day int64) (diff Difference, err err
 		if err := v.compare(found); err != nil {
 			return diff, err
 		}
-		if x.closed.month(monthOf(day)) == nil {
+		if x.closed.month(presence.MonthOf(day)) == nil {
 			break
 		}
 	}
@@ -409,7 +412,7 @@ type verifier struct {
 func (v *verifier) compare(found []Series) error {
 	day, seen := v.s.day.day, map[Ref]bool{}
 	for _, k := range found {
-		mask := hoursOf(day, k.Hours)
+		mask := presence.HoursOf(day, k.Hours)
 		ref, _, err := v.s.cat.add(k.Labels, 0)
 		if err != nil {
 			return err

@@ -105,7 +105,7 @@ func (r *refTable) retire(ref Ref) {
 	r.live.Add(-1)
 }
 
-func (r *refTable) sizeBytes() int64 {
+func (r *refTable) SizeBytes() int64 {
 	size := r.live.Load() * refPageBytes
 	if pages := r.pages.Load(); pages != nil {
 		size += pointerBytes * int64(len(*pages))

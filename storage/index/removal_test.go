@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/presence"
 )
 
 // remove takes hours of series that match out of the world: first from what a crash would replay, from memory and from the
@@ -47,7 +49,7 @@ func (w *world) remove() {
 	data, err := w.store.Store.EnsureTable(context.Background(), storage.DataSchema(0))
 	require.NoError(w.t, err)
 	require.NoError(w.t, data.Apply(context.Background(), gone))
-	sure := HourSpan{First: first + int64(w.rng.IntN(40)), Last: last - int64(w.rng.IntN(40))}
+	sure := presence.Span{First: first + int64(w.rng.IntN(40)), Last: last - int64(w.rng.IntN(40))}
 	w.unfinished = append(w.unfinished, func() error {
 		found, err := w.x.Select(context.Background(), 0, 1<<60) // refs are others after a crash
 		require.NoError(w.t, err)
@@ -62,8 +64,8 @@ func (w *world) remove() {
 		defer r.Close()
 		r.Clear(refs, first, last)
 		return r.Fold(context.Background(), first, last, sure, selectors,
-			func(_ context.Context, series []Series) ([][]HourSpan, error) {
-				out := make([][]HourSpan, len(series))
+			func(_ context.Context, series []Series) ([][]presence.Span, error) {
+				out := make([][]presence.Span, len(series))
 				for i := range series {
 					out[i] = series[i].Hours
 				}
@@ -88,11 +90,11 @@ func (w *world) finish() {
 func (w *world) rowKey(ls labels.Labels, hour int64) []byte {
 	var tags []keyschema.Tag
 	ls.Range(func(l labels.Label) {
-		if l.Name != metricName {
+		if l.Name != model.MetricNameLabel {
 			tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
 		}
 	})
-	metric := ls.Get(metricName)
+	metric := ls.Get(model.MetricNameLabel)
 	return keyschema.AppendHour(w.schema.RuleAt(metric, hour).AppendPrefix(nil, metric, tags), hour)
 }
 
@@ -146,12 +148,12 @@ func TestRemovalIsSmall(t *testing.T) {
 	before := w.storedCells()
 	r, err := w.x.StartRemoval()
 	require.NoError(t, err)
-	span := HourSpan{First: baseDay * 24, Last: baseDay*24 + 1}
+	span := presence.Span{First: baseDay * 24, Last: baseDay*24 + 1}
 	require.NoError(t, r.Fold(ctx, span.First, span.Last, span,
 		[][]*labels.Matcher{
 			{labels.MustNewMatcher(labels.MatchEqual, "x", "7")}, {labels.MustNewMatcher(labels.MatchRegexp, "x", "[78]")},
 		},
-		func(context.Context, []Series) ([][]HourSpan, error) {
+		func(context.Context, []Series) ([][]presence.Span, error) {
 			t.Fatal("nobody need be asked")
 			return nil, nil
 		}))
@@ -168,7 +170,7 @@ func TestRemovalIsSmall(t *testing.T) {
 	require.Positive(t, grown)
 	require.Less(t, grown, 20)
 	for range 2 {
-		for n, hours := range map[string][]HourSpan{
+		for n, hours := range map[string][]presence.Span{
 			"7": {{First: baseDay*24 + 2, Last: baseDay*24 + 2}}, "9": {{First: baseDay * 24, Last: baseDay*24 + 2}},
 		} {
 			found, err := w.x.Select(ctx, 0, 1<<60, labels.MustNewMatcher(labels.MatchEqual, "x", n))
@@ -182,7 +184,7 @@ func TestRemovalIsSmall(t *testing.T) {
 }
 
 func (w *world) named(x string) *oracleSeries {
-	ls := labels.FromStrings(metricName, "m", "x", x)
+	ls := labels.FromStrings(model.MetricNameLabel, "m", "x", x)
 	s := w.series[ls.String()]
 	if s == nil {
 		s = &oracleSeries{labels: ls, hours: map[int64]bool{}, pending: map[int64]bool{}}

@@ -4,6 +4,10 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+	"halite/storage/index/valueid"
 )
 
 // removals are the hours that were taken out of a segment after it was written. They stand in its root until the next
@@ -122,14 +126,14 @@ func appendRuns(dst []byte, runs []hourRun) []byte {
 }
 
 // readRuns reads runs of rows below end.
-func readRuns(c *cursor, end uint64) (out []hourRun) {
-	runs, next := c.count(3), uint64(0)
-	for i := 0; i < runs && c.err == nil; i++ {
-		row := next + c.uvarint()
-		r := hourRun{row: uint32(row), count: c.number(end), hours: c.number(hoursMask)}
+func readRuns(c *envelope.Decoder, end uint64) (out []hourRun) {
+	runs, next := c.Count(3), uint64(0)
+	for i := 0; i < runs && c.Err == nil; i++ {
+		row := next + c.Uvarint()
+		r := hourRun{row: uint32(row), count: c.Number(end), hours: c.Number(presence.HoursMask)}
 		next = row + uint64(r.count)
 		if row > end || next > end || r.count == 0 || r.hours == 0 {
-			c.fail(errRange)
+			c.Fail(envelope.ErrRange)
 			return out
 		}
 		out = append(out, r)
@@ -150,18 +154,18 @@ func (r *removals) append(dst []byte) []byte {
 }
 
 // readRemovals reads what append has written of a segment with these blocks.
-func readRemovals(c *cursor, blocks []blockRef) *removals {
-	r := &removals{version: c.number(1<<32 - 1), blocks: map[uint32][]hourRun{}}
-	n, next := c.count(5), uint64(0)
-	for i := 0; i < n && c.err == nil; i++ {
-		at := next + c.uvarint()
+func readRemovals(c *envelope.Decoder, blocks []blockRef) *removals {
+	r := &removals{version: c.Number(1<<32 - 1), blocks: map[uint32][]hourRun{}}
+	n, next := c.Count(5), uint64(0)
+	for i := 0; i < n && c.Err == nil; i++ {
+		at := next + c.Uvarint()
 		if at < next || at >= uint64(len(blocks)) {
-			c.fail(errRange)
+			c.Fail(envelope.ErrRange)
 			return r
 		}
 		runs := readRuns(c, uint64(blocks[at].rows))
 		if len(runs) == 0 {
-			c.fail(errRange)
+			c.Fail(envelope.ErrRange)
 		}
 		r.blocks[uint32(at)] = runs
 		next = at + 1
@@ -183,7 +187,7 @@ func (b *block) without(runs []hourRun) (*block, error) {
 		if err != nil {
 			return nil, err
 		}
-		hours := b.pattern(n)[0].hours
+		hours := b.pattern(n)[0].Hours
 		if len(runs) > 0 && runs[0].row <= row {
 			hours &^= runs[0].hours
 		}
@@ -191,10 +195,10 @@ func (b *block) without(runs []hourRun) (*block, error) {
 		if !ok {
 			i = uint32(len(out.ends))
 			index[hours] = i
-			out.addPattern(pattern{{days: 1, hours: hours}})
+			out.addPattern(presence.Pattern{{Days: 1, Hours: hours}})
 		}
 		ids[row] = i
 	}
-	out.presence = pack(ids)
+	out.presence = valueid.Pack(ids)
 	return &out, nil
 }

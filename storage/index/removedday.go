@@ -7,6 +7,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/presence"
 )
 
 // removedDay takes hours out of what is stored of a day.
@@ -61,7 +62,7 @@ func (d *removedDay) remove(ctx context.Context, first, last int64, matchers [][
 	}
 	r := now.without(lost)
 	cell := rootCell(c.of, []byte{qualRoot}, rootBlob(r))
-	if err := x.series.Apply(ctx, []storage.RowMutation{{Key: c.of.rootKey(), Entries: []storage.Entry{cell}}}); err != nil {
+	if err := x.series.Apply(ctx, []storage.RowMutation{{Key: rootKey(c.of), Entries: []storage.Entry{cell}}}); err != nil {
 		return changed, err
 	}
 	x.closed.install(c.of, r)
@@ -92,7 +93,7 @@ func (d *removedDay) find(ctx context.Context, first, last int64, matchers []*la
 	}
 	asked := map[uint32][]hourRun{}
 	for i, at := range d.asked {
-		if mask := hoursOf(d.day, hours[i]); mask != 0 {
+		if mask := presence.HoursOf(d.day, hours[i]); mask != 0 {
 			asked[at.block] = addRun(asked[at.block], hourRun{row: at.row, count: 1, hours: mask})
 		}
 	}
@@ -111,7 +112,7 @@ func (d *removedDay) rows(ctx context.Context, s *segment, b *block, rows []uint
 		if err != nil {
 			return s.badHours(b, err)
 		}
-		hours := b.pattern(n)[0].hours & s.window[0]
+		hours := b.pattern(n)[0].Hours & s.window[0]
 		if sure := hours & d.sure; sure != 0 {
 			d.lost[number] = addRun(d.lost[number], hourRun{row: row, count: 1, hours: sure})
 		}
@@ -127,7 +128,7 @@ func (d *removedDay) rows(ctx context.Context, s *segment, b *block, rows []uint
 			return err
 		}
 		d.asked = append(d.asked, removedRow{block: number, row: row})
-		d.some = append(d.some, Series{Labels: reader.labels(&builder), Hours: appendSpans(nil, d.day, hours)})
+		d.some = append(d.some, Series{Labels: reader.labels(&builder), Hours: presence.AppendSpans(nil, d.day, hours)})
 	}
 	return nil
 }

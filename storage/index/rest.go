@@ -1,13 +1,20 @@
 package index
 
-import "context"
+import (
+	"context"
+
+	"github.com/prometheus/common/model"
+
+	"halite/storage/index/envelope"
+	"halite/storage/index/valueid"
+)
 
 // restSource reads a segment of a day from which hours were removed: without the series, values and metrics of which
 // nothing is left.
 type restSource struct {
 	closedSource
-	used    []*idSet // of each label name, the values that are left
-	present *idSet   // the metrics
+	used    []*valueid.Set // of each label name, the values that are left
+	present *valueid.Set   // the metrics
 }
 
 // daySource is the source of what a day's segment holds.
@@ -16,9 +23,9 @@ func daySource(ctx context.Context, s *segment) (source, error) {
 	if s.root.removed == nil {
 		return c, nil
 	}
-	r := restSource{closedSource: c, present: newIDSet(s.root.metrics)}
+	r := restSource{closedSource: c, present: valueid.NewSet(s.root.metrics)}
 	for _, values := range s.root.values {
-		r.used = append(r.used, newIDSet(values))
+		r.used = append(r.used, valueid.NewSet(values))
 	}
 	for n := range s.root.blocks {
 		blocks, err := s.load(ctx, []int{n})
@@ -42,17 +49,17 @@ func (r restSource) note(b *block) error {
 		if len(rows) == 0 {
 			continue
 		}
-		r.present.add(m.metric)
+		r.present.Add(m.metric)
 		for k := range b.columns {
 			c := &b.columns[k]
 			used := r.used[c.name]
 			for _, row := range rows {
-				id := c.ids.at(row)
-				if int(id/64) >= len(used.words) {
-					return r.s.badHours(b, errRange)
+				id := c.ids.At(row)
+				if !used.Holds(id) {
+					return r.s.badHours(b, envelope.ErrRange)
 				}
 				if id != 0 {
-					used.add(id)
+					used.Add(id)
 				}
 			}
 		}
@@ -68,7 +75,7 @@ func (b *block) present(from, to uint32) ([]uint32, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b.pattern(n)[0].hours != 0 {
+		if b.pattern(n)[0].Hours != 0 {
 			rows = append(rows, row)
 		}
 	}
@@ -76,12 +83,12 @@ func (b *block) present(from, to uint32) ([]uint32, error) {
 }
 
 func (r restSource) metrics(ctx context.Context) ([]string, error) {
-	names, err := r.s.dict(ctx, metricName)
+	names, err := r.s.dict(ctx, model.MetricNameLabel)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]string, 0, r.present.count)
-	r.present.each(func(id uint32) bool {
+	out := make([]string, 0, r.present.Count)
+	r.present.Each(func(id uint32) bool {
 		var v string
 		v, err = names.value(ctx, id)
 		out = append(out, v)
@@ -92,7 +99,7 @@ func (r restSource) metrics(ctx context.Context) ([]string, error) {
 
 func (r restSource) values(ctx context.Context, name int, fn func(id uint32, value string)) error {
 	return r.closedSource.values(ctx, name, func(id uint32, value string) {
-		if r.used[name].has(id) {
+		if r.used[name].Has(id) {
 			fn(id, value)
 		}
 	})

@@ -10,6 +10,8 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
 )
 
 // restore reads which days and months have segments, and the journals.
@@ -49,14 +51,15 @@ func (x *Index) restoreAll(ctx context.Context) (damaged []int64, err error) {
 // from the rows. It returns the days whose journals are damaged.
 func (x *Index) restoreByDay(ctx context.Context) (damaged []int64, err error) {
 	x.open.days = map[int64]*openDay{}
-	x.closed.days, x.closed.months = map[int64]*folded{}, map[period]*folded{}
-	x.unclean, x.begun, x.seen = map[period]bool{}, map[period]uint32{}, seenParts{days: map[int64]*seenDay{}}
-	return x.restoreSpan(ctx, dayOf(keyschema.HourOf(x.oldestMs())), dayOf(keyschema.HourMax))
+	x.closed.days, x.closed.months = map[int64]*folded{}, map[presence.Partition]*folded{}
+	x.unclean, x.begun, x.seen = map[presence.Partition]bool{}, map[presence.Partition]uint32{},
+		seenParts{days: map[int64]*seenDay{}}
+	return x.restoreSpan(ctx, presence.DayOf(keyschema.HourOf(x.oldestMs())), presence.DayOf(keyschema.HourMax))
 }
 
 // restoreSpan restores the days from first to last.
 func (x *Index) restoreSpan(ctx context.Context, first, last int64) (damaged []int64, err error) {
-	from, to := keyschema.HourStartMs(firstHour(first)), keyschema.HourStartMs(firstHour(last+1))
+	from, to := keyschema.HourStartMs(presence.FirstHour(first)), keyschema.HourStartMs(presence.FirstHour(last+1))
 	filter := storage.Filter{FromMs: from, ToMs: to, VersionsMax: 1}
 	err = x.probeSpan(ctx, filter) // a read that fails midway would leave something behind
 	switch {
@@ -105,7 +108,7 @@ func (x *Index) restoreFromRows(ctx context.Context, day int64, cause error) err
 	s, err := x.scanAll(ctx, day, true)
 	if errors.Is(err, storage.ErrCorrupt) {
 		x.opts.Logger.Error("catalogue and rows of a day are damaged, look-ups of the day fail", "day", day, "err", cause)
-		x.closed.found(dayPeriod(day)).fail(cause)
+		x.closed.found(presence.DayPartition(day)).fail(cause)
 		return nil
 	}
 	if err != nil {
@@ -122,8 +125,8 @@ func (x *Index) restoreFromRows(ctx context.Context, day int64, cause error) err
 
 // forgetPeriods forgets the segments whose roots lie beside those of a day.
 func (x *Index) forgetPeriods(day int64) {
-	for _, p := range []period{dayPeriod(day), monthOf(day)} {
-		if p.lastDay() == day {
+	for _, p := range []presence.Partition{presence.DayPartition(day), presence.MonthOf(day)} {
+		if p.LastDay() == day {
 			x.closed.forget(p)
 			delete(x.unclean, p)
 		}
@@ -141,16 +144,16 @@ func (x *Index) findPeriods(ctx context.Context, filter storage.Filter) error {
 		row := it.Row()
 		kind, p, _, err := parseSpecial(row.Key)
 		if err != nil || kind != qualRoot {
-			return corrupt(storage.TableSeries, row.Key, nil, errBadCatalogueKey)
+			return envelope.Corrupt(storage.TableSeries, row.Key, nil, errBadCatalogueKey)
 		}
 		for _, c := range row.Cells {
 			switch string(c.Qualifier) {
 			case string(rune(qualRoot)):
 				f := x.closed.found(p)
-				if payload, format, err := unsealUpTo(formatV3, c.Value, row.Key, c.Qualifier); err == nil {
+				if payload, format, err := envelope.OpenUpTo(envelope.FormatV3, c.Value, row.Key, c.Qualifier); err == nil {
 					gen, _ := rootGen(payload) // what is damaged shows up when it is needed
 					f.gen.Store(gen)
-					f.removed.Store(format == formatV3)
+					f.removed.Store(format == envelope.FormatV3)
 				}
 			case string(rune(qualIntent)):
 				x.unclean[p] = true
@@ -180,9 +183,9 @@ func (x *Index) readJournals(ctx context.Context, rows storage.RowSet, filter st
 		row := it.Row()
 		kind, of, seq, err := parseSpecial(row.Key)
 		if err != nil || kind != qualPart && kind != kindWriterPart {
-			return nil, corrupt(storage.TableSeries, row.Key, nil, errBadCatalogueKey)
+			return nil, envelope.Corrupt(storage.TableSeries, row.Key, nil, errBadCatalogueKey)
 		}
-		day := of.firstDay()
+		day := of.FirstDay()
 		if kind == kindWriterPart {
 			if !x.takePart(row, day, seq, packer) && !slices.Contains(damaged, day) {
 				damaged = append(damaged, day)
@@ -265,12 +268,12 @@ func (r *dayRestorer) add(row storage.Row, seq uint32) error {
 func (r *dayRestorer) take(row storage.Row) error {
 	i := slices.IndexFunc(row.Cells, func(c storage.Cell) bool { return string(c.Qualifier) == string(rune(qualPart)) })
 	if i < 0 {
-		return corrupt(storage.TableSeries, row.Key, []byte{qualPart}, errMissing)
+		return envelope.Corrupt(storage.TableSeries, row.Key, []byte{qualPart}, envelope.ErrMissing)
 	}
-	stored, format, err := unsealUpTo(formatV3, row.Cells[i].Value, row.Key, []byte{qualPart})
-	if err == nil && format == formatV3 {
+	stored, format, err := envelope.OpenUpTo(envelope.FormatV3, row.Cells[i].Value, row.Key, []byte{qualPart})
+	if err == nil && format == envelope.FormatV3 {
 		if err = r.clear(stored); err != nil {
-			return corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
+			return envelope.Corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
 		}
 		return nil
 	}
@@ -279,14 +282,14 @@ func (r *dayRestorer) take(row storage.Row) error {
 		payload, err = r.packer.payload(stored, format)
 	}
 	if err != nil {
-		return corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
+		return envelope.Corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
 	}
 	p, err := parsePart(payload)
 	if err == nil && r.plain && p.base != 0 {
 		err = errPartGap
 	}
 	if err == nil {
-		err = r.reader.add(p, firstHour(r.day.day), func(ref Ref, row, hours uint32) {
+		err = r.reader.add(p, presence.FirstHour(r.day.day), func(ref Ref, row, hours uint32) {
 			page := r.day.page(ref)
 			page.words[ref%refPageSize].Or(hours | r.mark)
 			if !r.plain {
@@ -296,7 +299,7 @@ func (r *dayRestorer) take(row storage.Row) error {
 		})
 	}
 	if err != nil {
-		return corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
+		return envelope.Corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
 	}
 	return nil
 }
@@ -347,7 +350,7 @@ func (x *Index) repairJournal(ctx context.Context, day int64) error {
 func (x *Index) deleteJournal(ctx context.Context, day int64, seq uint32) error {
 	it := x.series.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{
 		Start: journalKey(day, 0), End: journalKey(day, seq),
-	}}}, storage.ReadOptions{Filter: placeFilter(dayPeriod(day))})
+	}}}, storage.ReadOptions{Filter: placeFilter(presence.DayPartition(day))})
 	defer func() { _ = it.Close() }()
 	d := deleter{ctx: ctx, table: x.series}
 	for it.Next() {
@@ -366,5 +369,5 @@ func (x *Index) deleteJournal(ctx context.Context, day int64, seq uint32) error 
 
 // lastTouched is the last of a day's hours.
 func lastTouched(day int64, hours uint32) int64 {
-	return min(firstHour(day)+int64(max(1, bits.Len32(hours)))-1, keyschema.HourMax)
+	return min(presence.FirstHour(day)+int64(max(1, bits.Len32(hours)))-1, keyschema.HourMax)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 )
@@ -18,7 +19,7 @@ func BenchmarkRetire(b *testing.B) {
 		builder := labels.NewScratchBuilder(4)
 		set := func(i int) labels.Labels {
 			builder.Reset()
-			builder.Add(metricName, "pods")
+			builder.Add(model.MetricNameLabel, "pods")
 			builder.Add("instance", fmt.Sprintf("host-%05d.example.net:9100", i%10_000))
 			builder.Add("rack", fmt.Sprint(i%100))
 			builder.Add("uid", fmt.Sprintf("%032d", i))

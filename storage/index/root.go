@@ -5,6 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+
+	"github.com/prometheus/common/model"
+
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
 )
 
 // root is the directory of a segment, held in one cell. Writing that cell is what makes a fold take effect: it names
@@ -53,7 +58,7 @@ func appendRoot(dst []byte, r *root) []byte {
 	dst = binary.AppendUvarint(dst, uint64(r.touched))
 	dst = binary.AppendUvarint(dst, uint64(len(r.names)))
 	for i, n := range r.names {
-		dst = binary.AppendUvarint(appendText(dst, n), uint64(r.values[i]))
+		dst = binary.AppendUvarint(envelope.AppendText(dst, n), uint64(r.values[i]))
 		dst = binary.AppendUvarint(dst, uint64(r.touchedNames[i]))
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(r.blocks)))
@@ -78,45 +83,45 @@ func appendRoot(dst []byte, r *root) []byte {
 // rootBlob starts a root's value.
 func rootBlob(r *root) []byte {
 	if r.removed != nil {
-		return appendRoot(newBlobV3(1024), r)
+		return appendRoot(envelope.New(envelope.FormatV3, 1024), r)
 	}
-	return appendRoot(newBlobV2(1024), r)
+	return appendRoot(envelope.New(envelope.FormatV2, 1024), r)
 }
 
 // rootGen reads the generation that a root names, and nothing else.
 func rootGen(payload []byte) (uint32, error) {
-	c := &cursor{b: payload}
-	return c.number(1<<32 - 1), c.err
+	c := &envelope.Decoder{Rest: payload}
+	return c.Number(1<<32 - 1), c.Err
 }
 
 func parseRoot(payload []byte, format byte, month bool) (*root, error) {
-	c := &cursor{b: payload}
-	r := &root{gen: c.number(1<<32 - 1), journalSeq: c.number(1<<32 - 1), series: c.uvarint()}
-	r.metrics = c.number(1<<32 - 2)
-	r.dated, r.touched = format != formatV1, hoursMask
+	c := &envelope.Decoder{Rest: payload}
+	r := &root{gen: c.Number(1<<32 - 1), journalSeq: c.Number(1<<32 - 1), series: c.Uvarint()}
+	r.metrics = c.Number(1<<32 - 2)
+	r.dated, r.touched = format != envelope.FormatV1, presence.HoursMask
 	if r.dated {
-		r.touched = c.number(1<<monthDaysMax - 1)
+		r.touched = c.Number(1<<presence.MonthDaysMax - 1)
 	}
-	names := c.count(3)
-	for i := 0; i < names && c.err == nil; i++ {
-		name := string(c.text())
-		if name == "" || name == metricName || i > 0 && r.names[i-1] >= name {
-			c.fail(errOrder)
+	names := c.Count(3)
+	for i := 0; i < names && c.Err == nil; i++ {
+		name := string(c.Text())
+		if name == "" || name == model.MetricNameLabel || i > 0 && r.names[i-1] >= name {
+			c.Fail(envelope.ErrOrder)
 		}
 		r.names = append(r.names, name)
-		r.values = append(r.values, c.number(1<<32-2))
-		touched := uint32(hoursMask)
+		r.values = append(r.values, c.Number(1<<32-2))
+		touched := uint32(presence.HoursMask)
 		if r.dated {
-			touched = c.number(1<<monthDaysMax - 1)
+			touched = c.Number(1<<presence.MonthDaysMax - 1)
 		}
 		r.touchedNames = append(r.touchedNames, touched)
 	}
-	blocks, last := c.count(2), uint64(0)
-	for i := 0; i < blocks && c.err == nil; i++ {
-		step := c.uvarint()
-		b := blockRef{firstMetric: uint32(last + step), rows: c.number(rowsMax)}
+	blocks, last := c.Count(2), uint64(0)
+	for i := 0; i < blocks && c.Err == nil; i++ {
+		step := c.Uvarint()
+		b := blockRef{firstMetric: uint32(last + step), rows: c.Number(rowsMax)}
 		if step > uint64(r.metrics)-last || i == 0 && step != 1 {
-			return nil, fmt.Errorf("%w: block %d", errOrder, i)
+			return nil, fmt.Errorf("%w: block %d", envelope.ErrOrder, i)
 		}
 		if step == 0 {
 			b.part = r.blocks[i-1].part + 1
@@ -124,23 +129,23 @@ func parseRoot(payload []byte, format byte, month bool) (*root, error) {
 		last += step
 		r.blocks = append(r.blocks, b)
 	}
-	if c.err == nil && (blocks == 0) != (r.metrics == 0) {
-		c.fail(errRange)
+	if c.Err == nil && (blocks == 0) != (r.metrics == 0) {
+		c.Fail(envelope.ErrRange)
 	}
-	if format == formatV3 && month {
-		c.fail(errFormat)
+	if format == envelope.FormatV3 && month {
+		c.Fail(envelope.ErrFormat)
 	}
-	if format == formatV3 {
+	if format == envelope.FormatV3 {
 		r.removed = readRemovals(c, r.blocks)
 	}
-	for i := 0; month && i < monthDaysMax; i++ {
-		d := monthDay{gen: c.number(1<<32 - 1)}
+	for i := 0; month && i < presence.MonthDaysMax; i++ {
+		d := monthDay{gen: c.Number(1<<32 - 1)}
 		if d.gen != 0 {
-			d.series = c.uvarint()
+			d.series = c.Uvarint()
 		}
 		r.days = append(r.days, d)
 	}
-	return r, c.end()
+	return r, c.End()
 }
 
 // name returns the number of a label name, ok is false if no series of the day has it.

@@ -5,17 +5,18 @@ import (
 	"slices"
 
 	"halite/storage"
+	"halite/storage/index/valueid"
 )
 
 // scanSegment calls visit with the matching rows of each block of a segment, whatever their hours.
 func (q *query) scanSegment(s *segment, visit func(s *segment, b *block, rows []uint32) error) error {
-	sets := make([]*idSet, len(q.matchers)) // nil: the matcher takes every series
+	sets := make([]*valueid.Set, len(q.matchers)) // nil: the matcher takes every series
 	for i := range q.matchers {
 		var err error
 		if sets[i], err = q.closedSet(s, &q.matchers[i]); err != nil {
 			return err
 		}
-		if sets[i] != nil && sets[i].none() {
+		if sets[i] != nil && sets[i].Empty() {
 			return nil
 		}
 	}
@@ -53,27 +54,27 @@ func (q *query) scanSegment(s *segment, visit func(s *segment, b *block, rows []
 }
 
 // closedSet evaluates a matcher on the period; nil means that it takes every series.
-func (q *query) closedSet(s *segment, m *matcher) (*idSet, error) {
+func (q *query) closedSet(s *segment, m *matcher) (*valueid.Set, error) {
 	if _, ok := s.root.name(m.Name); !ok && !m.metric {
 		if m.absent {
 			return nil, nil
 		}
-		return &idSet{}, nil
+		return &valueid.Set{}, nil
 	}
 	d, err := s.dict(q.ctx, m.Name)
 	if err != nil {
 		return nil, err
 	}
 	set, err := matchClosed(q.ctx, m, d)
-	if err == nil && set.count == int(d.header.values) && (m.metric || set.has(0)) {
+	if err == nil && set.Count == int(d.header.values) && (m.metric || set.Has(0)) {
 		return nil, nil
 	}
 	return set, err
 }
 
 // metricSet joins the matchers on the metric's name; nil means all metrics.
-func (q *query) metricSet(s *segment, sets []*idSet) (*idSet, error) {
-	var out *idSet
+func (q *query) metricSet(s *segment, sets []*valueid.Set) (*valueid.Set, error) {
+	var out *valueid.Set
 	for i := range q.matchers {
 		if !q.matchers[i].metric || sets[i] == nil {
 			continue
@@ -82,10 +83,10 @@ func (q *query) metricSet(s *segment, sets []*idSet) (*idSet, error) {
 			out = sets[i]
 			continue
 		}
-		both := newIDSet(s.root.metrics)
-		out.each(func(id uint32) bool {
-			if sets[i].has(id) {
-				both.add(id)
+		both := valueid.NewSet(s.root.metrics)
+		out.Each(func(id uint32) bool {
+			if sets[i].Has(id) {
+				both.Add(id)
 			}
 			return true
 		})
@@ -98,14 +99,14 @@ func (q *query) metricSet(s *segment, sets []*idSet) (*idSet, error) {
 const pruneValuesMax = 4096
 
 // candidates lists the blocks that can hold matching series.
-func (q *query) candidates(s *segment, sets []*idSet, metrics *idSet) ([]int, error) {
+func (q *query) candidates(s *segment, sets []*valueid.Set, metrics *valueid.Set) ([]int, error) {
 	var numbers []int
 	if metrics == nil {
 		for i := range s.root.blocks {
 			numbers = append(numbers, i)
 		}
 	} else {
-		metrics.each(func(id uint32) bool {
+		metrics.Each(func(id uint32) bool {
 			from, to := s.root.blocksOf(id)
 			for n := from; n < to; n++ {
 				if len(numbers) == 0 || numbers[len(numbers)-1] < n {
@@ -117,31 +118,31 @@ func (q *query) candidates(s *segment, sets []*idSet, metrics *idSet) ([]int, er
 	}
 	for i := range q.matchers {
 		set := sets[i]
-		if len(numbers) <= 1 || set == nil || q.matchers[i].metric || set.has(0) || set.count > pruneValuesMax {
+		if len(numbers) <= 1 || set == nil || q.matchers[i].metric || set.Has(0) || set.Count > pruneValuesMax {
 			continue
 		}
 		d, err := s.dict(q.ctx, q.matchers[i].Name)
 		if err != nil {
 			return nil, err
 		}
-		in, seen := newIDSet(uint32(len(s.root.blocks))), map[uint32]bool{}
-		set.each(func(id uint32) bool {
+		in, seen := valueid.NewSet(uint32(len(s.root.blocks))), map[uint32]bool{}
+		set.Each(func(id uint32) bool {
 			err = d.blocksOf(q.ctx, id, in, seen)
 			return err == nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		numbers = slices.DeleteFunc(numbers, func(n int) bool { return !in.has(uint32(n) + 1) })
+		numbers = slices.DeleteFunc(numbers, func(n int) bool { return !in.Has(uint32(n) + 1) })
 	}
 	return numbers, nil
 }
 
 // blockRows appends the rows of a block that match, ascending.
-func (q *query) blockRows(s *segment, b *block, sets []*idSet, metrics *idSet, rows []uint32) []uint32 {
+func (q *query) blockRows(s *segment, b *block, sets []*valueid.Set, metrics *valueid.Set, rows []uint32) []uint32 {
 	type columnSet struct {
-		column *packed
-		set    *idSet
+		column *valueid.Column
+		set    *valueid.Set
 	}
 	var columns []columnSet
 	for i := range q.matchers {
@@ -151,38 +152,38 @@ func (q *query) blockRows(s *segment, b *block, sets []*idSet, metrics *idSet, r
 		n, _ := s.root.name(q.matchers[i].Name)
 		column := b.column(n)
 		if column == nil {
-			if !sets[i].has(0) {
+			if !sets[i].Has(0) {
 				return rows
 			}
 			continue
 		}
 		columns = append(columns, columnSet{column, sets[i]})
 	}
-	slices.SortStableFunc(columns, func(a, b columnSet) int { return a.set.count - b.set.count })
+	slices.SortStableFunc(columns, func(a, b columnSet) int { return a.set.Count - b.set.Count })
 	take := func(from, to uint32) {
 		if len(columns) == 0 {
-			rows = appendRange(rows, from, to, true)
+			rows = valueid.AppendRange(rows, from, to, true)
 		} else {
-			rows = columns[0].column.filter(rows, from, to, columns[0].set)
+			rows = columns[0].column.Filter(rows, from, to, columns[0].set)
 		}
 	}
 	if metrics == nil {
 		take(0, b.rows)
 	} else {
 		for i, m := range b.metrics {
-			if metrics.has(m.metric) {
+			if metrics.Has(m.metric) {
 				take(m.from, b.rowsEnd(i))
 			}
 		}
 	}
 	for _, c := range columns[min(1, len(columns)):] {
-		rows = c.column.keep(rows, c.set)
+		rows = c.column.Keep(rows, c.set)
 	}
 	return rows
 }
 
 // badHours says that a row's hours are out of range.
 func (s *segment) badHours(b *block, err error) error {
-	return s.fault(storage.TableSeries, s.of.of.rootKey(), columnQualifier(s.root.gen, 0, 0),
+	return s.fault(storage.TableSeries, rootKey(s.of.of), columnQualifier(s.root.gen, 0, 0),
 		fmt.Errorf("block of metric %d: %w", b.metrics[0].metric, err))
 }

@@ -7,7 +7,12 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/prometheus/common/model"
+
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+	"halite/storage/index/valueid"
 )
 
 // segment reads one generation of a period. It belongs to one query.
@@ -17,7 +22,7 @@ type segment struct {
 	root  *root
 	dicts map[string]*segmentDict
 	// window is what the query asks of each day of the period.
-	window window
+	window presence.Window
 	// damaged is set once something of the segment could not be read as it was written.
 	damaged bool
 }
@@ -49,12 +54,12 @@ func (s *segment) fault(table string, key, qualifier []byte, err error) error {
 		return errStale
 	}
 	s.damaged = true
-	return corrupt(table, key, qualifier, err)
+	return envelope.Corrupt(table, key, qualifier, err)
 }
 
 // cells is readCells of the period.
 func (s *segment) cells(ctx context.Context, t storage.Table, keys [][]byte, start, end []byte) ([]rawCell, error) {
-	out, err := readCells(ctx, t, s.of.of.cellMs(), keys, start, end)
+	out, err := readCells(ctx, t, s.of.of.CellMs(), keys, start, end)
 	if errors.Is(err, storage.ErrCorrupt) {
 		s.damaged = true
 	}
@@ -62,7 +67,7 @@ func (s *segment) cells(ctx context.Context, t storage.Table, keys [][]byte, sta
 }
 
 // loadCell reads and parses one cell of the labels table through the cache.
-func loadCell[T interface{ sizeBytes() int64 }](
+func loadCell[T interface{ SizeBytes() int64 }](
 	ctx context.Context, s *segment, name string, key cacheKey, qualifier []byte, parse func(payload []byte, format byte) (T, error),
 ) (T, error) {
 	if v, ok := cached[T](s.x.cache, key); ok {
@@ -75,9 +80,9 @@ func loadCell[T interface{ sizeBytes() int64 }](
 		return none, err
 	}
 	if len(cells) == 0 {
-		return none, s.fault(storage.TableLabels, row, qualifier, errMissing)
+		return none, s.fault(storage.TableLabels, row, qualifier, envelope.ErrMissing)
 	}
-	payload, format, err := unsealAny(cells[0].value, row, qualifier)
+	payload, format, err := envelope.OpenUpTo(envelope.FormatV2, cells[0].value, row, qualifier)
 	if err != nil {
 		return none, s.fault(storage.TableLabels, row, qualifier, err)
 	}
@@ -85,7 +90,7 @@ func loadCell[T interface{ sizeBytes() int64 }](
 	if err != nil {
 		return none, s.fault(storage.TableLabels, row, qualifier, err)
 	}
-	s.x.cache.put(key, v, v.sizeBytes())
+	s.x.cache.put(key, v, v.SizeBytes())
 	return v, nil
 }
 
@@ -119,39 +124,39 @@ func (d *segmentDict) read(ctx context.Context) error {
 		return err
 	}
 	if len(cells) == 0 || string(cells[0].qualifier) != string(head) {
-		return s.fault(storage.TableLabels, row, head, errMissing)
+		return s.fault(storage.TableLabels, row, head, envelope.ErrMissing)
 	}
-	payload, err := unseal(cells[0].value, row, head)
+	payload, err := envelope.Open(cells[0].value, row, head)
 	if err != nil {
 		return s.fault(storage.TableLabels, row, head, err)
 	}
 	h, err := parseDictHeader(payload)
 	if err == nil {
 		want := s.root.metrics
-		if i, ok := s.root.name(d.name); ok && d.name != metricName {
+		if i, ok := s.root.name(d.name); ok && d.name != model.MetricNameLabel {
 			want = s.root.values[i]
 		}
 		if h.values != want {
-			err = fmt.Errorf("%w: %d values, the root says %d", errRange, h.values, want)
+			err = fmt.Errorf("%w: %d values, the root says %d", envelope.ErrRange, h.values, want)
 		}
 	}
 	if err != nil {
 		return s.fault(storage.TableLabels, row, head, err)
 	}
 	d.open(h)
-	s.x.cache.put(s.key(qualHeader, d.name, 0), h, h.sizeBytes())
+	s.x.cache.put(s.key(qualHeader, d.name, 0), h, h.SizeBytes())
 	for _, c := range cells[1:] {
 		if string(c.qualifier) != string(first) || len(h.chunks) == 0 {
 			continue
 		}
-		payload, format, err := unsealAny(c.value, row, first)
+		payload, format, err := envelope.OpenUpTo(envelope.FormatV2, c.value, row, first)
 		if err == nil {
 			d.chunks[0], err = d.parseChunk(payload, format, 0)
 		}
 		if err != nil {
 			return s.fault(storage.TableLabels, row, first, err)
 		}
-		s.x.cache.put(s.key(qualValues, d.name, 0), d.chunks[0], d.chunks[0].sizeBytes())
+		s.x.cache.put(s.key(qualValues, d.name, 0), d.chunks[0], d.chunks[0].SizeBytes())
 	}
 	return nil
 }
@@ -177,7 +182,7 @@ func (d *segmentDict) chunk(ctx context.Context, i int) (*valueChunk, error) {
 func (d *segmentDict) value(ctx context.Context, id uint32) (string, error) {
 	if id == 0 || id > d.header.values {
 		return "", d.s.fault(storage.TableLabels, dictKey(d.name, d.s.of.of),
-			genQualifier(qualHeader, d.s.root.gen), fmt.Errorf("%w: value %d of %d", errRange, id, d.header.values))
+			genQualifier(qualHeader, d.s.root.gen), fmt.Errorf("%w: value %d of %d", envelope.ErrRange, id, d.header.values))
 	}
 	c, err := d.chunk(ctx, d.header.chunkOfID(id))
 	if err != nil {
@@ -200,7 +205,7 @@ func (d *segmentDict) lookup(ctx context.Context, value string) (uint32, error) 
 }
 
 // blocksOf appends the blocks in which the value occurs to set.
-func (d *segmentDict) blocksOf(ctx context.Context, id uint32, into *idSet, seen map[uint32]bool) error {
+func (d *segmentDict) blocksOf(ctx context.Context, id uint32, into *valueid.Set, seen map[uint32]bool) error {
 	c, err := d.chunk(ctx, d.header.chunkOfID(id))
 	if err != nil {
 		return err
@@ -221,7 +226,7 @@ func (d *segmentDict) blocksOf(ctx context.Context, id uint32, into *idSet, seen
 		}
 	}
 	for _, b := range d.sets[i].sets[n-d.sets[i].first] {
-		into.add(b + 1)
+		into.Add(b + 1)
 	}
 	return nil
 }
@@ -257,7 +262,7 @@ func (s *segment) load(ctx context.Context, numbers []int) ([]*block, error) {
 				return nil, s.badHours(out[i], err)
 			}
 			out[i] = b
-			s.x.cache.put(s.key(qualBlock, version, uint32(n)), b, b.sizeBytes())
+			s.x.cache.put(s.key(qualBlock, version, uint32(n)), b, b.SizeBytes())
 		}
 	}
 	return out, nil
@@ -273,7 +278,7 @@ func (s *segment) loadStored(ctx context.Context, numbers []int) ([]*block, erro
 			out[i] = b
 			continue
 		}
-		names, err := s.dict(ctx, metricName)
+		names, err := s.dict(ctx, model.MetricNameLabel)
 		if err != nil {
 			return nil, err
 		}
@@ -304,12 +309,12 @@ func (s *segment) loadStored(ctx context.Context, numbers []int) ([]*block, erro
 			return nil, err
 		}
 		out[at] = b
-		s.x.cache.put(s.key(qualBlock, "", uint32(numbers[at])), b, b.sizeBytes())
+		s.x.cache.put(s.key(qualBlock, "", uint32(numbers[at])), b, b.SizeBytes())
 		cells = cells[n:]
 	}
 	for key, at := range missing {
 		if out[at] == nil {
-			return nil, s.fault(storage.TableSeries, []byte(key), columnQualifier(gen, 0, 0), errMissing)
+			return nil, s.fault(storage.TableSeries, []byte(key), columnQualifier(gen, 0, 0), envelope.ErrMissing)
 		}
 	}
 	return out, nil
@@ -326,18 +331,18 @@ func (s *segment) parseBlock(cells []rawCell, number int) (*block, error) {
 	fail := func(c rawCell, err error) (*block, error) {
 		return nil, s.fault(storage.TableSeries, c.key, c.qualifier, err)
 	}
-	payload, err := unseal(head.value, head.key, head.qualifier)
+	payload, err := envelope.Open(head.value, head.key, head.qualifier)
 	if err != nil {
 		return fail(head, err)
 	}
 	from, to := s.root.metricRange(number)
-	b, inline, err := parseBlockHeader(payload, from, to, len(s.root.names), s.of.of.isMonth())
+	b, inline, err := parseBlockHeader(payload, from, to, len(s.root.names), s.of.of.IsMonth())
 	if err != nil {
 		return fail(head, err)
 	}
 	b.number = number
 	if b.rows != s.root.blocks[number].rows {
-		return fail(head, fmt.Errorf("%w: %d rows, the root says %d", errRange, b.rows, s.root.blocks[number].rows))
+		return fail(head, fmt.Errorf("%w: %d rows, the root says %d", envelope.ErrRange, b.rows, s.root.blocks[number].rows))
 	}
 	rest, restBytes := cells[1:], 0
 	for _, c := range rest {
@@ -347,34 +352,34 @@ func (s *segment) parseBlock(cells []rawCell, number int) (*block, error) {
 		if inline {
 			break
 		}
-		size := packedBytes(p.count, p.width)
-		if len(rest) > 0 && len(rest[0].value) == size+sealBytes && size > 0 { // all of it in one cell
+		size := p.RawBytes()
+		if len(rest) > 0 && len(rest[0].value) == size+envelope.OverheadBytes && size > 0 { // all of it in one cell
 			q := columnQualifier(s.root.gen, i+1, 0)
-			raw, err := unseal(rest[0].value, head.key, q)
+			raw, err := envelope.Open(rest[0].value, head.key, q)
 			if err != nil {
 				return fail(rest[0], err)
 			}
-			p.refRaw(raw)
+			p.RefRaw(raw)
 			rest = rest[1:]
 			continue
 		}
-		data := make([]byte, 0, min(size, restBytes)+packedPad)
+		data := make([]byte, 0, min(size, restBytes)+valueid.PadBytes)
 		for chunk := 0; len(data) < size; chunk++ {
 			q := columnQualifier(s.root.gen, i+1, chunk)
 			if len(rest) == 0 || string(rest[0].qualifier) != string(q) {
-				return fail(rawCell{key: head.key, qualifier: q}, errMissing)
+				return fail(rawCell{key: head.key, qualifier: q}, envelope.ErrMissing)
 			}
-			raw, err := unseal(rest[0].value, head.key, q)
+			raw, err := envelope.Open(rest[0].value, head.key, q)
 			if err != nil || len(raw) == 0 || len(data)+len(raw) > size {
-				return fail(rest[0], errors.Join(err, errRange))
+				return fail(rest[0], errors.Join(err, envelope.ErrRange))
 			}
 			data = append(data, raw...)
 			rest = rest[1:]
 		}
-		p.data = append(data, make([]byte, packedPad)...)
+		p.RefRaw(data)
 	}
 	if len(rest) > 0 {
-		return fail(rest[0], errTrailing)
+		return fail(rest[0], envelope.ErrTrailing)
 	}
 	return b, nil
 }

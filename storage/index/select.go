@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-)
 
-// HourSpan is a range of unix hours, both inclusive.
-type HourSpan struct{ First, Last int64 }
+	"halite/storage/index/presence"
+)
 
 // Series is one label set found by a query.
 type Series struct {
@@ -21,7 +21,7 @@ type Series struct {
 	Group uint32
 	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query. They
 	// are only to be read.
-	Hours []HourSpan
+	Hours []presence.Span
 
 	v   *view // where all labels are, if Labels are not
 	row uint32
@@ -51,7 +51,7 @@ func (x *Index) SelectPart(
 		return nil, ctx.Err()
 	}
 	// Closed days that come into being during the scan hold what the scan has seen in memory, as in selectBy.
-	if len(x.closed.between(dayOf(q.from), dayOf(q.to))) > 0 {
+	if len(x.closed.between(presence.DayOf(q.from), presence.DayOf(q.to))) > 0 {
 		return x.Select(ctx, mintMs, maxtMs, matchers...)
 	}
 	p := newProjection(q, names)
@@ -88,7 +88,7 @@ func (c *collector) run() ([]Series, error) {
 	q, x := c.q, c.q.x
 	// Closed days that come into being during the scan hold what the scan has seen in memory or, if it was late, what
 	// findClosed finds: see query.
-	c.merging = len(x.closed.between(dayOf(q.from), dayOf(q.to))) > 0
+	c.merging = len(x.closed.between(presence.DayOf(q.from), presence.DayOf(q.to))) > 0
 	if err := q.scanActive(c.active); err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ type rowReader struct {
 }
 
 func (s *segment) rowReader(ctx context.Context, b *block) (*rowReader, error) {
-	metrics, err := s.dict(ctx, metricName)
+	metrics, err := s.dict(ctx, model.MetricNameLabel)
 	if err != nil {
 		return nil, err
 	}
@@ -142,10 +142,10 @@ func (r *rowReader) key(dst []byte, row uint32) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	r.current = append(r.current[:0], labels.Label{Name: metricName, Value: metric})
+	r.current = append(r.current[:0], labels.Label{Name: model.MetricNameLabel, Value: metric})
 	dst = appendKeyed(dst, metric)
 	for i := range r.dicts {
-		id := r.b.columns[i].ids.at(row)
+		id := r.b.columns[i].ids.At(row)
 		if id == 0 {
 			continue
 		}
@@ -163,11 +163,11 @@ func (r *rowReader) key(dst []byte, row uint32) ([]byte, error) {
 func (r *rowReader) labels(b *labels.ScratchBuilder) labels.Labels {
 	b.Reset()
 	rest := r.current[1:]
-	for len(rest) > 0 && rest[0].Name < metricName {
+	for len(rest) > 0 && rest[0].Name < model.MetricNameLabel {
 		b.Add(rest[0].Name, rest[0].Value)
 		rest = rest[1:]
 	}
-	b.Add(metricName, r.current[0].Value)
+	b.Add(model.MetricNameLabel, r.current[0].Value)
 	for _, l := range rest {
 		b.Add(l.Name, l.Value)
 	}
@@ -197,7 +197,7 @@ func (v *view) compareRows(a, b uint32) int {
 // other has instead, the metric's name or one of the columns behind, has a greater name; if there is none, the other is
 // shorter.
 func (v *view) having(lacking uint32, name string, behind []uint16) int {
-	if name < metricName {
+	if name < model.MetricNameLabel {
 		return -1
 	}
 	for _, pos := range behind {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
 )
 
 // Several processes may share a catalogue. What a day's journal holds is then a set of facts (this series has samples in
@@ -43,8 +45,8 @@ func (x *Index) nextPartKey(day int64) []byte {
 // Stored reports whether the catalogue's tables hold that the series has samples in the hour. A false may be out of date;
 // Touch and Persist make it true, unless the day was folded meanwhile.
 func (x *Index) Stored(ref Ref, hour int64) bool {
-	d := x.open.get(dayOf(hour))
-	return d != nil && d.stored(ref, hourBit(hour))
+	d := x.open.get(presence.DayOf(hour))
+	return d != nil && d.stored(ref, presence.HourBit(hour))
 }
 
 // takePart takes a part with a writer into memory. It returns false if the part is damaged; its key is among the day's
@@ -112,7 +114,7 @@ func (x *Index) Refresh(ctx context.Context) error {
 // look reads the parts that were not seen yet and lists the periods with another generation than the one known. Roots
 // come before parts in the table, so that a part that has gone into a newer generation is missed at most until the next
 // look, which sees the generation.
-func (x *Index) look(ctx context.Context) (changed []period, damaged []int64, err error) {
+func (x *Index) look(ctx context.Context) (changed []presence.Partition, damaged []int64, err error) {
 	ranges := append(specialRows(rootPrefix).Ranges, specialRows(monthRootPrefix).Ranges...)
 	x.maint.Lock()
 	ranges = append(ranges, x.seen.unseen()...)
@@ -128,15 +130,15 @@ func (x *Index) look(ctx context.Context) (changed []period, damaged []int64, er
 		kind, p, seq, err := parseSpecial(row.Key)
 		switch {
 		case err != nil:
-			return changed, damaged, corrupt(storage.TableSeries, row.Key, nil, err)
+			return changed, damaged, envelope.Corrupt(storage.TableSeries, row.Key, nil, err)
 		case kind == qualRoot && x.isNews(p, row):
 			changed = append(changed, p)
 		case kind == kindWriterPart:
 			x.maint.Lock()
-			ok := x.takePart(row, p.firstDay(), seq, packer)
+			ok := x.takePart(row, p.FirstDay(), seq, packer)
 			x.maint.Unlock()
-			if !ok && !slices.Contains(damaged, p.firstDay()) {
-				damaged = append(damaged, p.firstDay())
+			if !ok && !slices.Contains(damaged, p.FirstDay()) {
+				damaged = append(damaged, p.FirstDay())
 			}
 		}
 	}
@@ -147,7 +149,7 @@ func (x *Index) look(ctx context.Context) (changed []period, damaged []int64, er
 }
 
 // isNews reports whether a root row names another generation than the one in use, or one that could not be followed.
-func (x *Index) isNews(p period, row storage.Row) bool {
+func (x *Index) isNews(p presence.Partition, row storage.Row) bool {
 	if _, behind := x.behind[p]; behind {
 		return true
 	}
@@ -155,7 +157,7 @@ func (x *Index) isNews(p period, row storage.Row) bool {
 		if string(c.Qualifier) != string(rune(qualGen)) {
 			continue
 		}
-		payload, err := unseal(c.Value, row.Key, c.Qualifier)
+		payload, err := envelope.Open(c.Value, row.Key, c.Qualifier)
 		if err != nil {
 			return true
 		}
@@ -170,7 +172,7 @@ func (x *Index) isNews(p period, row storage.Row) bool {
 const followTriesMax = 3
 
 // follow makes a period's new segment visible and lets go of the hours in memory that are in it.
-func (x *Index) follow(ctx context.Context, p period) (err error) {
+func (x *Index) follow(ctx context.Context, p presence.Partition) (err error) {
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	x.behind[p] = struct{}{}
@@ -186,14 +188,14 @@ func (x *Index) follow(ctx context.Context, p period) (err error) {
 		}
 		x.closed.install(p, r)
 		x.cache.drop(p)
-		if p.isMonth() {
+		if p.IsMonth() {
 			return nil
 		}
 		// The day is its segment and the parts that are left. A part that was removed before it could be read here is in the
 		// segment if that is still the same afterwards.
-		left, damaged, err := x.readLeft(ctx, p.firstDay())
+		left, damaged, err := x.readLeft(ctx, p.FirstDay())
 		if err == nil && damaged {
-			err = x.repairJournal(ctx, p.firstDay())
+			err = x.repairJournal(ctx, p.FirstDay())
 		}
 		if err != nil {
 			return err
@@ -203,7 +205,7 @@ func (x *Index) follow(ctx context.Context, p period) (err error) {
 			return err
 		}
 		if again.gen == r.gen {
-			if d := x.open.get(p.firstDay()); d != nil {
+			if d := x.open.get(p.FirstDay()); d != nil {
 				x.open.keep(d, left)
 			}
 			return nil
@@ -225,7 +227,7 @@ func (x *Index) readLeft(ctx context.Context, day int64) (left *openDay, damaged
 		row := it.Row()
 		_, _, seq, err := parseSpecial(row.Key)
 		if err != nil {
-			return nil, false, corrupt(storage.TableSeries, row.Key, nil, err)
+			return nil, false, envelope.Corrupt(storage.TableSeries, row.Key, nil, err)
 		}
 		if !x.takePart(row, day, seq, packer) {
 			damaged = true

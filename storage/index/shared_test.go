@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
@@ -147,7 +148,7 @@ func (w *sharedWorld) tell(x *Index) {
 	var told []fact
 	refs := map[fact]Ref{}
 	for range 1 + w.rng.IntN(10) {
-		ls := labels.FromStrings(metricName, fmt.Sprint("m", w.rng.IntN(3)), "a", fmt.Sprint(w.rng.IntN(12)))
+		ls := labels.FromStrings(model.MetricNameLabel, fmt.Sprint("m", w.rng.IntN(3)), "a", fmt.Sprint(w.rng.IntN(12)))
 		hour := w.clock.Load()
 		if w.rng.IntN(4) == 0 {
 			hour -= w.rng.Int64N(60)

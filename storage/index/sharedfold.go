@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
 )
 
 // A fold among several processes is fenced on the root row, so that one that was thought to be gone does no harm: it
@@ -26,31 +28,32 @@ func isReservation(qualifier []byte) bool { return len(qualifier) == 5 && qualif
 func reservedGen(qualifier []byte) uint32 { return binary.BigEndian.Uint32(qualifier[1:5]) }
 
 // exactly passes the cell of a period's root row with that qualifier.
-func exactly(p period, qualifier []byte) storage.Filter {
+func exactly(p presence.Partition, qualifier []byte) storage.Filter {
 	return storage.Filter{
-		QualifierStart: qualifier, QualifierEnd: append(slices.Clone(qualifier), 0), FromMs: p.cellMs(), ToMs: p.cellMs() + 1,
+		QualifierStart: qualifier, QualifierEnd: append(slices.Clone(qualifier), 0), FromMs: p.CellMs(), ToMs: p.CellMs() + 1,
 	}
 }
 
 // reserve takes the number of the period's next generation, and the reservation of any other process.
-func (x *Index) reserve(ctx context.Context, p period) (uint32, error) {
+func (x *Index) reserve(ctx context.Context, p presence.Partition) (uint32, error) {
 	for range reserveTriesMax {
 		gen, err := x.nextGeneration(ctx, p)
 		if err != nil {
 			return 0, err
 		}
 		qualifier := genQualifier(qualIntent, gen)
-		cells, err := readCells(ctx, x.series, p.cellMs(), [][]byte{p.rootKey()}, []byte{qualIntent}, qualifier)
+		cells, err := readCells(ctx, x.series, p.CellMs(), [][]byte{rootKey(p)}, []byte{qualIntent}, qualifier)
 		if err != nil {
 			return 0, err
 		}
-		take := storage.RowMutation{Entries: []storage.Entry{rootCell(p, qualifier, appendIntent(newBlob(8), gen))}}
+		take := storage.RowMutation{Entries: []storage.Entry{rootCell(p, qualifier,
+			appendIntent(envelope.New(envelope.FormatV1, 8), gen))}}
 		for _, c := range cells {
 			take.Entries = append(take.Entries, storage.Entry{
 				Kind: storage.DeleteCells, Family: storage.FamilyCatalogue, Qualifier: c.qualifier,
 			})
 		}
-		taken, err := x.series.CheckAndApply(ctx, p.rootKey(), exactly(p, qualifier), storage.RowMutation{}, take)
+		taken, err := x.series.CheckAndApply(ctx, rootKey(p), exactly(p, qualifier), storage.RowMutation{}, take)
 		if err == nil && !taken {
 			return gen, nil
 		}
@@ -63,9 +66,9 @@ func (x *Index) reserve(ctx context.Context, p period) (uint32, error) {
 }
 
 // switchReserved makes a reserved generation the period's, unless another process has reserved a later one.
-func (x *Index) switchReserved(ctx context.Context, p period, gen uint32, cell storage.Entry) error {
-	word := rootCell(p, []byte{qualGen}, appendIntent(newBlob(8), gen))
-	held, err := x.series.CheckAndApply(ctx, p.rootKey(), exactly(p, genQualifier(qualIntent, gen)),
+func (x *Index) switchReserved(ctx context.Context, p presence.Partition, gen uint32, cell storage.Entry) error {
+	word := rootCell(p, []byte{qualGen}, appendIntent(envelope.New(envelope.FormatV1, 8), gen))
+	held, err := x.series.CheckAndApply(ctx, rootKey(p), exactly(p, genQualifier(qualIntent, gen)),
 		storage.RowMutation{Entries: []storage.Entry{cell, word}}, storage.RowMutation{})
 	if err == nil && !held {
 		return errFenced
@@ -79,10 +82,11 @@ func (x *Index) switchReserved(ctx context.Context, p period, gen uint32, cell s
 }
 
 // endReserved notes that nothing is left of generations before gen. The caller holds maint.
-func (x *Index) endReserved(ctx context.Context, p period, gen uint32) error {
+func (x *Index) endReserved(ctx context.Context, p presence.Partition, gen uint32) error {
 	qualifier := genQualifier(qualIntent, gen)
-	_, err := x.series.CheckAndApply(ctx, p.rootKey(), exactly(p, qualifier),
-		storage.RowMutation{Entries: []storage.Entry{rootCell(p, qualifier, newBlob(0))}}, storage.RowMutation{})
+	_, err := x.series.CheckAndApply(ctx, rootKey(p), exactly(p, qualifier),
+		storage.RowMutation{Entries: []storage.Entry{rootCell(p, qualifier,
+			envelope.New(envelope.FormatV1, 0))}}, storage.RowMutation{})
 	if err != nil {
 		return err
 	}
@@ -92,11 +96,11 @@ func (x *Index) endReserved(ctx context.Context, p period, gen uint32) error {
 }
 
 // foundReservation takes note of a reservation that was not ended.
-func (x *Index) foundReservation(p period, key []byte, c storage.Cell) {
+func (x *Index) foundReservation(p presence.Partition, key []byte, c storage.Cell) {
 	if !isReservation(c.Qualifier) {
 		return
 	}
-	if payload, err := unseal(c.Value, key, c.Qualifier); err != nil || len(payload) > 0 {
+	if payload, err := envelope.Open(c.Value, key, c.Qualifier); err != nil || len(payload) > 0 {
 		x.begun[p] = reservedGen(c.Qualifier)
 		x.unclean[p] = true
 	}
@@ -129,9 +133,9 @@ func (x *Index) Fold(ctx context.Context) error {
 			keep(f.clean(ctx, p))
 		}
 	}
-	for _, c := range f.closed.between(0, dayMax) {
+	for _, c := range f.closed.between(0, presence.DayMax) {
 		if c.removed.Load() { // by a server that had the tables for itself
-			days = append(days, c.of.firstDay())
+			days = append(days, c.of.FirstDay())
 		}
 	}
 	slices.Sort(days)
@@ -158,10 +162,10 @@ func (x *Index) findDays(ctx context.Context) (days []int64, err error) {
 		key := it.Row().Key
 		_, p, _, err := parseSpecial(key)
 		if err != nil {
-			return nil, corrupt(storage.TableSeries, key, nil, err)
+			return nil, envelope.Corrupt(storage.TableSeries, key, nil, err)
 		}
-		if k := len(days) - 1; k < 0 || days[k] != p.firstDay() {
-			days = append(days, p.firstDay())
+		if k := len(days) - 1; k < 0 || days[k] != p.FirstDay() {
+			days = append(days, p.FirstDay())
 		}
 	}
 	return days, it.Err()
@@ -171,7 +175,7 @@ func (x *Index) findDays(ctx context.Context) (days []int64, err error) {
 func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	p := dayPeriod(day)
+	p := presence.DayPartition(day)
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("day %d: %w", day, err)
@@ -227,8 +231,8 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 }
 
 // formerDay is the segment that a day has now, as a source of its next one.
-func (x *Index) formerDay(ctx context.Context, p period) (sources []source, contains contents, err error) {
-	value, err := readCell(ctx, x.series, p.cellMs(), p.rootKey(), []byte{qualRoot})
+func (x *Index) formerDay(ctx context.Context, p presence.Partition) (sources []source, contains contents, err error) {
+	value, err := readCell(ctx, x.series, p.CellMs(), rootKey(p), []byte{qualRoot})
 	if err != nil {
 		return nil, contains, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/presence"
 )
 
 // removeTriesMax bounds how often a day is written anew because another process began a fold of it meanwhile.
@@ -58,7 +59,7 @@ func (x *Index) FenceShared(ctx context.Context, first, last int64) error {
 	defer x.foldMu.Unlock()
 	f := x.collector()
 	err := f.eachKnownDay(ctx, first, last, func(day int64) error {
-		_, err := f.reserve(ctx, dayPeriod(day))
+		_, err := f.reserve(ctx, presence.DayPartition(day))
 		return err
 	})
 	if err != nil {
@@ -81,12 +82,12 @@ func (x *Index) eachKnownDay(ctx context.Context, first, last int64, fn func(day
 	if err != nil {
 		return err
 	}
-	for _, c := range x.closed.between(dayOf(first), dayOf(last)) {
-		days = append(days, c.of.firstDay())
+	for _, c := range x.closed.between(presence.DayOf(first), presence.DayOf(last)) {
+		days = append(days, c.of.FirstDay())
 	}
 	slices.Sort(days)
 	for _, day := range slices.Compact(days) {
-		if day < dayOf(first) || day > dayOf(last) {
+		if day < presence.DayOf(first) || day > presence.DayOf(last) {
 			continue
 		}
 		if err := fn(day); err != nil {
@@ -113,10 +114,10 @@ func (x *Index) removeDay(ctx context.Context, day int64, r SharedRemoval) error
 			return err
 		}
 		if fenced {
-			x.reserved[dayPeriod(day)] = gen
+			x.reserved[presence.DayPartition(day)] = gen
 			return x.removeFrom(ctx, day, lost, contains)
 		}
-		if gen, err = x.reserve(ctx, dayPeriod(day)); err != nil {
+		if gen, err = x.reserve(ctx, presence.DayPartition(day)); err != nil {
 			return err
 		}
 		if r.Held != nil {
@@ -130,7 +131,7 @@ func (x *Index) removeDay(ctx context.Context, day int64, r SharedRemoval) error
 // readDay reads all that is known of a day.
 func (x *Index) readDay(ctx context.Context, day int64) (contains contents, err error) {
 	x.open.forget(day)
-	if _, contains, err = x.formerDay(ctx, dayPeriod(day)); err != nil {
+	if _, contains, err = x.formerDay(ctx, presence.DayPartition(day)); err != nil {
 		return contains, err
 	}
 	rows := specialRows(string(append(appendDay([]byte(journalPrefix), day), '#')))
@@ -145,7 +146,7 @@ func (x *Index) readDay(ctx context.Context, day int64) (contains contents, err 
 }
 
 func (x *Index) removeFrom(ctx context.Context, day int64, lost map[string]uint32, contains contents) error {
-	p := dayPeriod(day)
+	p := presence.DayPartition(day)
 	defer delete(x.reserved, p)
 	rest, err := x.restOf(ctx, day, lost)
 	if err != nil {
@@ -169,13 +170,13 @@ func (x *Index) removeFrom(ctx context.Context, day int64, lost map[string]uint3
 
 // fenceMonth takes the month of a day away from whoever folds it at this moment, perhaps with the day as it was, and voids it
 // if that has happened already.
-func (x *Index) fenceMonth(ctx context.Context, day period) error {
-	month := monthOf(day.firstDay())
+func (x *Index) fenceMonth(ctx context.Context, day presence.Partition) error {
+	month := presence.MonthOf(day.FirstDay())
 	gen, err := x.reserve(ctx, month)
 	if err != nil {
 		return err
 	}
-	value, err := readCell(ctx, x.series, month.cellMs(), month.rootKey(), []byte{qualRoot})
+	value, err := readCell(ctx, x.series, month.CellMs(), rootKey(month), []byte{qualRoot})
 	if err != nil || value == nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func (x *Index) fenceMonth(ctx context.Context, day period) error {
 		return err
 	}
 	x.closed.install(month, r)
-	if of := r.days[day.firstDay()-month.firstDay()].gen; of == 0 || of == x.closed.period(day).gen.Load() {
+	if of := r.days[day.FirstDay()-month.FirstDay()].gen; of == 0 || of == x.closed.period(day).gen.Load() {
 		return nil
 	}
 	x.reserved[month] = gen
@@ -194,12 +195,12 @@ func (x *Index) fenceMonth(ctx context.Context, day period) error {
 
 // reserveMonth takes the number of a month's next generation, and fails if what it is to be made of has changed by then: from
 // now on whoever takes something out of a day fences the month.
-func (x *Index) reserveMonth(ctx context.Context, month period, former *segment, due []*folded) error {
+func (x *Index) reserveMonth(ctx context.Context, month presence.Partition, former *segment, due []*folded) error {
 	gen, err := x.reserve(ctx, month)
 	if err != nil {
 		return err
 	}
-	value, err := readCell(ctx, x.series, month.cellMs(), month.rootKey(), []byte{qualRoot})
+	value, err := readCell(ctx, x.series, month.CellMs(), rootKey(month), []byte{qualRoot})
 	if err != nil {
 		return err
 	}
@@ -219,7 +220,7 @@ func (x *Index) reserveMonth(ctx context.Context, month period, former *segment,
 
 // Retell has the next Persist tell of the hour once more, whether it was told before or not.
 func (x *Index) Retell(ref Ref, hour int64) {
-	if !validHour(hour) || x.cat.refs.page(ref) == nil || ref == 0 {
+	if !presence.ValidHour(hour) || x.cat.refs.page(ref) == nil || ref == 0 {
 		return
 	}
 	for told := false; !told; { // the day may be folded in between
@@ -236,7 +237,7 @@ func (x *Index) everythingOf(ctx context.Context, first, last int64, matchers []
 // findGone asks which hours of a day have no samples any more.
 func (x *Index) findGone(ctx context.Context, day int64, r SharedRemoval, lost map[string]uint32) error {
 	var key []byte
-	first, last := max(r.First, firstHour(day)), min(r.Last, lastHour(day))
+	first, last := max(r.First, presence.FirstHour(day)), min(r.Last, presence.LastHour(day))
 	for _, ms := range r.Matchers {
 		known, err := x.everythingOf(ctx, first, last, ms)
 		if err != nil {
@@ -247,7 +248,7 @@ func (x *Index) findGone(ctx context.Context, day int64, r SharedRemoval, lost m
 			return err
 		}
 		for i := range known {
-			if mask := hoursOf(day, hours[i]); mask != 0 {
+			if mask := presence.HoursOf(day, hours[i]); mask != 0 {
 				key = known[i].Labels.Bytes(key[:0])
 				lost[string(key)] |= mask
 			}
@@ -258,7 +259,7 @@ func (x *Index) findGone(ctx context.Context, day int64, r SharedRemoval, lost m
 
 // restOf reads all that is known of a day without the hours that are lost.
 func (x *Index) restOf(ctx context.Context, day int64, lost map[string]uint32) (source, error) {
-	known, err := x.everythingOf(ctx, firstHour(day), lastHour(day), nil)
+	known, err := x.everythingOf(ctx, presence.FirstHour(day), presence.LastHour(day), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +267,7 @@ func (x *Index) restOf(ctx context.Context, day int64, lost map[string]uint32) (
 	var key []byte
 	for i := range known {
 		key = known[i].Labels.Bytes(key[:0])
-		mask := hoursOf(day, known[i].Hours) &^ lost[string(key)]
+		mask := presence.HoursOf(day, known[i].Hours) &^ lost[string(key)]
 		if mask == 0 {
 			continue
 		}

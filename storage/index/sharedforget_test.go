@@ -7,11 +7,13 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/presence"
 )
 
 // TestSharedRemoval: hours that one process removes are gone for all, whether their days are folded or not, while the process
@@ -76,20 +78,20 @@ func eachHourOf(s Series, visit func(hour int64)) {
 // them perhaps what else it knows of the series and day.
 func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bool) {
 	retold, perhaps = map[fact]bool{}, map[fact]bool{}
-	ms := [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, metricName, "m0")},
-		{labels.MustNewMatcher(labels.MatchEqual, metricName, "m1")}}
+	ms := [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m0")},
+		{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m1")}}
 	calls := 0
 	err := w.nodes[0].RemoveShared(context.Background(), SharedRemoval{
 		Last: w.clock.Load(), Matchers: ms,
-		Gone: func(_ context.Context, series []Series) ([][]HourSpan, error) {
-			out := make([][]HourSpan, len(series))
+		Gone: func(_ context.Context, series []Series) ([][]presence.Span, error) {
+			out := make([][]presence.Span, len(series))
 			for i, s := range series {
 				eachHourOf(s, func(hour int64) {
 					f := fact{s.Labels.String(), hour}
 					if !deleted[f] || retold[f] {
 						return
 					}
-					out[i] = append(out[i], HourSpan{hour, hour})
+					out[i] = append(out[i], presence.Span{First: hour, Last: hour})
 					if w.rng.IntN(8) == 0 {
 						ref, _, err := w.nodes[1].Add(s.Labels)
 						require.NoError(w.t, err)
@@ -97,7 +99,7 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 						require.NoError(w.t, w.nodes[1].Persist(context.Background()))
 						retold[f] = true
 						for g := range deleted {
-							perhaps[g] = perhaps[g] || g.series == f.series && dayOf(g.hour) == dayOf(f.hour)
+							perhaps[g] = perhaps[g] || g.series == f.series && presence.DayOf(g.hour) == presence.DayOf(f.hour)
 						}
 					}
 				})
@@ -119,7 +121,7 @@ func TestSharedRemovalIsFenced(t *testing.T) {
 		w := newSharedWorld(t, 1, 2)
 		a, b := w.nodes[0], w.nodes[1]
 		hour := int64(baseDay * 24)
-		ref, _, err := a.Add(labels.FromStrings(metricName, "m"))
+		ref, _, err := a.Add(labels.FromStrings(model.MetricNameLabel, "m"))
 		require.NoError(t, err)
 		a.Touch(ref, hour)
 		require.NoError(t, a.Persist(t.Context()))
@@ -130,13 +132,13 @@ func TestSharedRemovalIsFenced(t *testing.T) {
 		calls, held := 0, true
 		errGivenUp := errors.New("given up")
 		err = a.RemoveShared(t.Context(), SharedRemoval{
-			First: hour, Last: hour, Matchers: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, metricName, "m")}},
-			Gone: func(context.Context, []Series) ([][]HourSpan, error) {
+			First: hour, Last: hour, Matchers: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m")}},
+			Gone: func(context.Context, []Series) ([][]presence.Span, error) {
 				if calls++; calls == 2 { // it goes by what it finds now, and sleeps
 					held = false
 					require.NoError(t, b.FenceShared(t.Context(), hour, hour))
 				}
-				return [][]HourSpan{{{First: hour, Last: hour}}}, nil
+				return [][]presence.Span{{{First: hour, Last: hour}}}, nil
 			},
 			Held: func(context.Context) error {
 				if !held {
@@ -185,7 +187,7 @@ func writerAfterRemoval(t *testing.T, beforeWrite, failedRead int) (were bool) {
 	}
 	writer, remover := open(), open()
 	write := func() {
-		ref, _, err := writer.Add(labels.FromStrings(metricName, "m"))
+		ref, _, err := writer.Add(labels.FromStrings(model.MetricNameLabel, "m"))
 		require.NoError(t, err)
 		if !writer.Stored(ref, hour) {
 			writer.Touch(ref, hour)
@@ -200,9 +202,9 @@ func writerAfterRemoval(t *testing.T, beforeWrite, failedRead int) (were bool) {
 		}
 	}
 	require.NoError(t, remover.RemoveShared(t.Context(), SharedRemoval{
-		First: hour, Last: hour, Matchers: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, metricName, "m")}},
-		Gone: func(context.Context, []Series) ([][]HourSpan, error) {
-			return [][]HourSpan{{{First: hour, Last: hour}}}, nil
+		First: hour, Last: hour, Matchers: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m")}},
+		Gone: func(context.Context, []Series) ([][]presence.Span, error) {
+			return [][]presence.Span{{{First: hour, Last: hour}}}, nil
 		},
 	}))
 	removal = nil

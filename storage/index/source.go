@@ -3,6 +3,11 @@ package index
 import (
 	"context"
 	"slices"
+
+	"github.com/prometheus/common/model"
+
+	"halite/storage/index/presence"
+	"halite/storage/index/valueid"
 )
 
 // source is where a fold takes the series of a period from: the active catalogue, a former segment, the segment of one
@@ -15,7 +20,7 @@ type source interface {
 	// values calls fn for the values in use of a label name.
 	values(ctx context.Context, name int, fn func(id uint32, value string)) error
 	// rows returns the series of a metric, column by column; metrics without any give nothing.
-	rows(ctx context.Context, metric string, hours *presences) (sourceRows, error)
+	rows(ctx context.Context, metric string, hours *presence.Patterns) (sourceRows, error)
 }
 
 // sourceRows: the i-th series has the id columns[k].ids[i] of each label, 0 if absent, and the presence hours[i].
@@ -36,7 +41,7 @@ type activeSource struct {
 	hours  maskPages
 	tables []*table
 	dicts  []*dictionary
-	used   []*idSet
+	used   []*valueid.Set
 	number map[*dictionary]int
 }
 
@@ -56,13 +61,13 @@ func newActiveSource(cat *catalogue, hours maskPages) *activeSource {
 				n = len(s.dicts)
 				s.number[c.dict] = n
 				s.dicts = append(s.dicts, c.dict)
-				s.used = append(s.used, newIDSet(c.dict.count.Load()))
+				s.used = append(s.used, valueid.NewSet(c.dict.count.Load()))
 			}
 			set, data := s.used[n], v.data[pos]
 			for _, row := range touched {
 				// Ids given since the set was made belong to series that were added, hence touched, after the snapshot.
-				if id := data.at(row); int(id/64) < len(set.words) {
-					set.add(id)
+				if id := data.at(row); set.Holds(id) {
+					set.Add(id)
 				}
 			}
 		}
@@ -99,14 +104,14 @@ func (s *activeSource) names() []string {
 
 func (s *activeSource) values(_ context.Context, name int, fn func(id uint32, value string)) error {
 	d := s.dicts[name]
-	s.used[name].each(func(id uint32) bool {
+	s.used[name].Each(func(id uint32) bool {
 		fn(id, d.value(id))
 		return true
 	})
 	return nil
 }
 
-func (s *activeSource) rows(_ context.Context, metric string, _ *presences) (sourceRows, error) {
+func (s *activeSource) rows(_ context.Context, metric string, _ *presence.Patterns) (sourceRows, error) {
 	var out sourceRows
 	t := s.cat.table(metric)
 	if t == nil {
@@ -142,7 +147,7 @@ type closedSource struct {
 }
 
 func (c closedSource) metrics(ctx context.Context) ([]string, error) {
-	d, err := c.s.dict(ctx, metricName)
+	d, err := c.s.dict(ctx, model.MetricNameLabel)
 	if err != nil {
 		return nil, err
 	}
@@ -176,9 +181,9 @@ func (c closedSource) values(ctx context.Context, name int, fn func(id uint32, v
 	return nil
 }
 
-func (c closedSource) rows(ctx context.Context, metric string, hours *presences) (sourceRows, error) {
+func (c closedSource) rows(ctx context.Context, metric string, hours *presence.Patterns) (sourceRows, error) {
 	var out sourceRows
-	names, err := c.s.dict(ctx, metricName)
+	names, err := c.s.dict(ctx, model.MetricNameLabel)
 	if err != nil {
 		return out, err
 	}
@@ -200,7 +205,7 @@ func (c closedSource) rows(ctx context.Context, metric string, hours *presences)
 }
 
 // addBlock appends the rows of a metric that a block holds.
-func (r *sourceRows) addBlock(c closedSource, b *block, metric uint32, hours *presences) error {
+func (r *sourceRows) addBlock(c closedSource, b *block, metric uint32, hours *presence.Patterns) error {
 	numbers := make([]uint32, len(b.ends)) // of the block's patterns, 0 = not asked for yet
 	for i, m := range b.metrics {
 		if m.metric != metric {
@@ -214,7 +219,7 @@ func (r *sourceRows) addBlock(c closedSource, b *block, metric uint32, hours *pr
 				return c.s.badHours(b, err)
 			}
 			if numbers[n] == 0 {
-				numbers[n] = hours.of(b.pattern(n).later(c.shift))
+				numbers[n] = hours.Number(b.pattern(n).Later(c.shift))
 			}
 			if numbers[n] != 0 {
 				r.hours = append(r.hours, numbers[n])
@@ -225,7 +230,7 @@ func (r *sourceRows) addBlock(c closedSource, b *block, metric uint32, hours *pr
 			c := &b.columns[k]
 			ids, any := make([]uint32, 0, len(rows)), uint32(0)
 			for _, row := range rows {
-				id := c.ids.at(row)
+				id := c.ids.At(row)
 				ids = append(ids, id)
 				any |= id
 			}

@@ -3,6 +3,10 @@ package index
 import (
 	"cmp"
 	"slices"
+
+	"github.com/prometheus/common/model"
+
+	"halite/storage/index/presence"
 )
 
 // NameCount is one line of a ranking in Stats.
@@ -32,8 +36,8 @@ func (x *Index) Stats(limit int) Stats {
 	if limit <= 0 {
 		limit = statsLimitDefault
 	}
-	out := Stats{CacheBytes: x.cache.sizeBytes(), CatalogueBytes: x.SizeBytes()}
-	out.OpenDays, out.ClosedDays = len(x.open.all()), len(x.closed.between(0, dayMax))
+	out := Stats{CacheBytes: x.cache.SizeBytes(), CatalogueBytes: x.SizeBytes()}
+	out.OpenDays, out.ClosedDays = len(x.open.all()), len(x.closed.between(0, presence.DayMax))
 	pairs := map[string]map[*dictionary][]uint64{}
 	var v view
 	for _, t := range x.cat.sorted() {
@@ -52,15 +56,15 @@ func (x *Index) Stats(limit int) Stats {
 			out.Series += int(live)
 			out.LabelPairs++
 			out.SeriesByMetric = append(out.SeriesByMetric, NameCount{t.metric, live})
-			out.SeriesByPair = append(out.SeriesByPair, NameCount{metricName + "=" + t.metric, live})
+			out.SeriesByPair = append(out.SeriesByPair, NameCount{model.MetricNameLabel + "=" + t.metric, live})
 		}
 	}
 	bytes := uint64(0)
 	for _, m := range out.SeriesByMetric {
 		bytes += uint64(len(m.Name)) * m.Count
 	}
-	out.ValuesByLabel = append(out.ValuesByLabel, NameCount{metricName, uint64(len(out.SeriesByMetric))})
-	out.BytesByLabel = append(out.BytesByLabel, NameCount{metricName, bytes})
+	out.ValuesByLabel = append(out.ValuesByLabel, NameCount{model.MetricNameLabel, uint64(len(out.SeriesByMetric))})
+	out.BytesByLabel = append(out.BytesByLabel, NameCount{model.MetricNameLabel, bytes})
 	for name, dicts := range pairs {
 		out.addLabel(name, dicts)
 	}

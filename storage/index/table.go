@@ -254,16 +254,16 @@ func (t *table) series() int {
 
 // account returns by how many bytes the table has grown since the last call. The caller holds mu.
 func (t *table) account() (grownBytes int64) {
-	size := t.sizeBytes()
+	size := t.SizeBytes()
 	grownBytes, t.counted = size-t.counted, size
 	return grownBytes
 }
 
-// sizeBytes is about the memory of the table beside the dictionaries. The caller holds mu.
-func (t *table) sizeBytes() int64 {
+// SizeBytes is about the memory of the table beside the dictionaries. The caller holds mu.
+func (t *table) SizeBytes() int64 {
 	size := tableBytes + int64(len(t.metric)+4*(len(t.identity)+len(*t.refs.Load())+cap(t.scratch)))
 	for _, c := range *t.columns.Load() {
-		size += c.data.Load().sizeBytes() + columnBytes
+		size += c.data.Load().SizeBytes() + columnBytes
 	}
 	if o := t.order.Load(); o != nil {
 		size += int64(4 * len(o.rows))

@@ -11,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/presence"
 	"halite/storage/storagetest"
 )
 
@@ -103,7 +105,7 @@ func (w *world) pick(values ...string) string { return values[w.rng.IntN(len(val
 func (w *world) randomLabels() labels.Labels {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	tiny := fmt.Sprintf("tiny%d", w.rng.IntN(30))
-	b.Set(metricName, w.pick("m1", "m1", "m1", "m2", "m2", "up", "x:y", "größe", tiny))
+	b.Set(model.MetricNameLabel, w.pick("m1", "m1", "m1", "m2", "m2", "up", "x:y", "größe", tiny))
 	for _, name := range []string{"A", "b", "c", "z", "ünï"} {
 		switch w.rng.IntN(4) {
 		case 0:
@@ -227,7 +229,7 @@ func (w *world) retire() {
 func (w *world) rebuild() {
 	day := baseDay + int64(w.rng.IntN(8)) - 2
 	if w.long {
-		day = dayOf(w.hourNow()) - int64(w.rng.IntN(45))
+		day = presence.DayOf(w.hourNow()) - int64(w.rng.IntN(45))
 	}
 	if err := w.x.Rebuild(context.Background(), day, day+int64(w.rng.IntN(2))); err != nil {
 		require.ErrorIs(w.t, err, errInjected)
@@ -235,7 +237,7 @@ func (w *world) rebuild() {
 }
 
 func (w *world) matcher() *labels.Matcher {
-	name := w.pick(metricName, "A", "b", "c", "z", "ünï", "long", "nope")
+	name := w.pick(model.MetricNameLabel, "A", "b", "c", "z", "ünï", "long", "nope")
 	typ := labels.MatchType(w.rng.IntN(4))
 	value := w.pick("", "v1", "v2", "m1", "m2", "up", "tiny3", "nope", "日本", fmt.Sprintf("v%d", w.rng.IntN(40)))
 	if typ == labels.MatchRegexp || typ == labels.MatchNotRegexp {
@@ -293,7 +295,7 @@ func (w *world) expect(mint, maxt int64, ms []*labels.Matcher) []Series {
 			if k := len(e.Hours) - 1; k >= 0 && e.Hours[k].Last+1 == h {
 				e.Hours[k].Last = h
 			} else {
-				e.Hours = append(e.Hours, HourSpan{h, h})
+				e.Hours = append(e.Hours, presence.Span{First: h, Last: h})
 			}
 		}
 		out = append(out, e)
@@ -313,7 +315,7 @@ func (w *world) check() {
 	got, err := w.x.Select(ctx, mint, maxt, ms...)
 	require.NoError(w.t, err)
 	names, values := map[string]bool{}, map[string]bool{}
-	label := w.pick(metricName, "A", "b", "c", "z", "nope")
+	label := w.pick(model.MetricNameLabel, "A", "b", "c", "z", "nope")
 	for i := range want {
 		want[i].Labels.Range(func(l labels.Label) { names[l.Name] = true })
 		if v := want[i].Labels.Get(label); v != "" {
@@ -342,7 +344,7 @@ func (w *world) check() {
 
 // checkPart asks for some of the labels.
 func (w *world) checkPart(mint, maxt int64, ms []*labels.Matcher, want []Series) {
-	names := []string{w.pick(metricName, "A", "b"), w.pick("c", "z", "nope"), w.pick("ünï", "long", "A")}[w.rng.IntN(3):]
+	names := []string{w.pick(model.MetricNameLabel, "A", "b"), w.pick("c", "z", "nope"), w.pick("ünï", "long", "A")}[w.rng.IntN(3):]
 	got, err := w.x.SelectPart(context.Background(), names, mint, maxt, ms...)
 	require.NoError(w.t, err)
 	groups := map[uint32]labels.Labels{}
@@ -356,7 +358,7 @@ func (w *world) checkPart(mint, maxt int64, ms []*labels.Matcher, want []Series)
 		if s.Group == 0 {
 			require.Equal(w.t, all, s.Labels)
 		} else {
-			require.Equal(w.t, all.MatchLabels(true, append(names, metricName)...), s.Labels)
+			require.Equal(w.t, all.MatchLabels(true, append(names, model.MetricNameLabel)...), s.Labels)
 			require.LessOrEqual(w.t, int(s.Group), len(got))
 			if of, known := groups[s.Group]; known {
 				require.Equal(w.t, of, s.Labels)

@@ -4,7 +4,12 @@ import (
 	"context"
 	"slices"
 
+	"github.com/prometheus/common/model"
+
 	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+	"halite/storage/index/valueid"
 )
 
 // layout holds the sizes by which the catalogue is cut into rows and cells. They are not part of the format: a reader
@@ -45,7 +50,7 @@ func defaultLayout() layout {
 // segmentWriter writes one generation of a period. Nothing it writes is seen until the root names the generation.
 type segmentWriter struct {
 	x    *Index
-	of   period
+	of   presence.Partition
 	gen  uint32
 	m    *merge
 	root *root
@@ -148,7 +153,7 @@ func (w *segmentWriter) write(ctx context.Context) (*root, error) {
 		return nil, err
 	}
 	w.table = w.x.labels
-	if err := w.dictionary(ctx, metricName, w.m.metrics, nil, w.touchedOf); err != nil {
+	if err := w.dictionary(ctx, model.MetricNameLabel, w.m.metrics, nil, w.touchedOf); err != nil {
 		return nil, err
 	}
 	for k, name := range w.m.names {
@@ -167,7 +172,7 @@ func (w *segmentWriter) write(ctx context.Context) (*root, error) {
 func (w *segmentWriter) metric(ctx context.Context, metric uint32, s *metricSeries) error {
 	w.root.series += uint64(len(s.hours))
 	for _, n := range s.hours {
-		w.touchedOf[metric] |= w.m.hours.touched(n)
+		w.touchedOf[metric] |= w.m.hours.Touched(n)
 	}
 	w.root.touched |= w.touchedOf[metric]
 	if len(s.hours) < w.x.layout.smallMetricRows {
@@ -193,7 +198,7 @@ func (w *segmentWriter) metric(ctx context.Context, metric uint32, s *metricSeri
 		}
 		from = to
 	}
-	w.m.hours.reset()
+	w.m.hours.Reset()
 	return nil
 }
 
@@ -231,12 +236,12 @@ func (w *segmentWriter) closeShared(ctx context.Context) error {
 		b.columns = append(b.columns, blockColumn{name: name, ids: w.column(name, ids, touched)})
 	}
 	w.pending, w.pendingRows = nil, 0
-	w.m.hours.reset()
+	w.m.hours.Reset()
 	return w.block(ctx, b, 0)
 }
 
 // column packs a column and records its values' block and when they were touched.
-func (w *segmentWriter) column(name int, ids, touched []uint32) packed {
+func (w *segmentWriter) column(name int, ids, touched []uint32) valueid.Column {
 	sets, last, masks := w.sets[name], uint32(0), w.touched[name]
 	for i, id := range ids {
 		masks[id] |= touched[i]
@@ -245,7 +250,7 @@ func (w *segmentWriter) column(name int, ids, touched []uint32) packed {
 			last = id
 		}
 	}
-	return pack(ids)
+	return valueid.Pack(ids)
 }
 
 // setHours gives the rows of a block their presences and returns the hours, or days, in which each was touched.
@@ -258,11 +263,11 @@ func (w *segmentWriter) setHours(b *block, numbers []uint32) (touched []uint32) 
 		if !ok {
 			n = uint32(len(b.ends))
 			index[number] = n
-			b.addPattern(w.m.hours.pattern(number))
+			b.addPattern(w.m.hours.Pattern(number))
 		}
-		ids[i], touched[i] = n, w.m.hours.touched(number)
+		ids[i], touched[i] = n, w.m.hours.Touched(number)
 	}
-	b.presence = pack(ids)
+	b.presence = valueid.Pack(ids)
 	return touched
 }
 
@@ -272,19 +277,20 @@ func (w *segmentWriter) block(ctx context.Context, b *block, part uint32) error 
 	key := blockKey(w.m.metrics[first-1], w.of, part)
 	columns, size := b.packedColumns(), 0
 	for _, p := range columns {
-		size += packedBytes(p.count, p.width)
+		size += p.RawBytes()
 	}
 	inline := size <= w.x.layout.inlineBytes
 	mut := storage.RowMutation{Key: key}
-	w.cell(&mut, columnQualifier(w.gen, 0, 0), appendBlockHeader(newBlob(1024+size), b, w.of.isMonth(), inline))
+	w.cell(&mut, columnQualifier(w.gen, 0, 0),
+		appendBlockHeader(envelope.New(envelope.FormatV1, 1024+size), b, w.of.IsMonth(), inline))
 	for i, p := range columns {
 		if inline {
 			break
 		}
-		raw := p.raw()
+		raw := p.Raw()
 		for chunk := 0; len(raw) > 0; chunk++ {
 			n := min(len(raw), w.x.layout.cellBytes)
-			w.cell(&mut, columnQualifier(w.gen, i+1, chunk), append(newBlob(n), raw[:n]...))
+			w.cell(&mut, columnQualifier(w.gen, i+1, chunk), append(envelope.New(envelope.FormatV1, n), raw[:n]...))
 			raw = raw[n:]
 		}
 	}
@@ -311,7 +317,8 @@ func (w *segmentWriter) dictionary(
 		}
 		q := chunkQualifier(qualValues, w.gen, uint32(len(h.chunks)))
 		h.chunks = append(h.chunks, chunkRef{first: uint32(from) + 1, value: values[from]})
-		w.cell(&mut, q, appendValueChunk(newBlobV2(size), values[from:to], ids[from+1:to+1], touched[from+1:to+1]))
+		w.cell(&mut, q, appendValueChunk(envelope.New(envelope.FormatV2, size), values[from:to], ids[from+1:to+1],
+			touched[from+1:to+1]))
 		from = to
 		if err := w.addFull(ctx, &mut); err != nil {
 			return err
@@ -326,19 +333,19 @@ func (w *segmentWriter) dictionary(
 		}
 		q := chunkQualifier(qualSets, w.gen, uint32(len(h.setChunks)))
 		h.setChunks = append(h.setChunks, uint32(from))
-		w.cell(&mut, q, appendSetChunk(newBlob(size/2), list[from:to]))
+		w.cell(&mut, q, appendSetChunk(envelope.New(envelope.FormatV1, size/2), list[from:to]))
 		from = to
 	}
 	q := genQualifier(qualHeader, w.gen)
-	w.cell(&mut, q, appendDictHeader(newBlob(256), h))
+	w.cell(&mut, q, appendDictHeader(envelope.New(envelope.FormatV1, 256), h))
 	return w.add(ctx, mut)
 }
 
 // cell adds a sealed value to a row.
 func (w *segmentWriter) cell(mut *storage.RowMutation, qualifier, blob []byte) {
-	blob = seal(blob, mut.Key, qualifier)
+	blob = envelope.Seal(blob, mut.Key, qualifier)
 	mut.Entries = append(mut.Entries, storage.Entry{
-		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: w.of.cellMs(), Value: blob,
+		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: w.of.CellMs(), Value: blob,
 	})
 	w.mutBytes += len(blob) + len(qualifier)
 }

@@ -1,17 +1,17 @@
-package index
+package valueid
 
 import "unsafe"
 
-// filterIDs appends the rows in [from, to) whose id is in the set; ids[row] is that of a row.
-func filterIDs[T uint8 | uint16 | uint32](dst []uint32, ids []T, from, to uint32, set *idSet) []uint32 {
-	if want, one := set.single(); one {
+// Filter appends the rows in [from, to) whose id is in the set; ids[row] is that of a row.
+func Filter[T uint8 | uint16 | uint32](dst []uint32, ids []T, from, to uint32, set *Set) []uint32 {
+	if want, one := set.Single(); one {
 		if uint32(T(want)) != want {
 			return dst // wider than the column: no row can hold it
 		}
 		return filterOne(dst, ids[from:to], from, T(want))
 	}
 	for i, id := range ids[from:to] {
-		if set.has(uint32(id)) {
+		if set.Has(uint32(id)) {
 			dst = append(dst, from+uint32(i))
 		}
 	}

@@ -1,25 +1,27 @@
-package index
+package valueid
 
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"halite/storage/index/envelope"
 )
 
-// packed is a column of ids in bits: rows [first, first+count) hold base plus width bits each, all others hold 0.
+// Column is a column of ids in bits: rows [first, first+count) hold base plus width bits each, all others hold 0.
 // data is little-endian, least significant bit first, padded so that eight bytes can be loaded at every row.
-type packed struct {
+type Column struct {
 	first, count uint32
 	base         uint32
 	width        uint8
 	data         []byte
 }
 
-const packedPad = 8
+const PadBytes = 8
 
 func packedBytes(count uint32, width uint8) int { return int((uint64(count)*uint64(width) + 7) / 8) }
 
-// pack encodes a column; leading and trailing zeros cost nothing.
-func pack(ids []uint32) packed {
+// Pack encodes a column; leading and trailing zeros cost nothing.
+func Pack(ids []uint32) Column {
 	lo, hi := 0, len(ids)
 	for lo < hi && ids[lo] == 0 {
 		lo++
@@ -28,17 +30,17 @@ func pack(ids []uint32) packed {
 		hi--
 	}
 	if lo == hi {
-		return packed{}
+		return Column{}
 	}
 	low, high := ids[lo], ids[lo]
 	for _, id := range ids[lo:hi] {
 		low, high = min(low, id), max(high, id)
 	}
-	p := packed{first: uint32(lo), count: uint32(hi - lo), base: low, width: uint8(bits.Len32(high - low))}
+	p := Column{first: uint32(lo), count: uint32(hi - lo), base: low, width: uint8(bits.Len32(high - low))}
 	if p.width == 0 {
 		return p
 	}
-	p.data = make([]byte, packedBytes(p.count, p.width)+packedPad)
+	p.data = make([]byte, packedBytes(p.count, p.width)+PadBytes)
 	bit := uint64(0)
 	for _, id := range ids[lo:hi] {
 		at := p.data[bit>>3:]
@@ -49,33 +51,36 @@ func pack(ids []uint32) packed {
 	return p
 }
 
-// raw returns the stored bytes, without the padding.
-func (p *packed) raw() []byte { return p.data[:packedBytes(p.count, p.width)] }
+// RawBytes is the length of the stored bytes.
+func (p *Column) RawBytes() int { return packedBytes(p.count, p.width) }
+
+// Raw returns the stored bytes, without the padding.
+func (p *Column) Raw() []byte { return p.data[:packedBytes(p.count, p.width)] }
 
 // setRaw takes the stored bytes, copying them.
-func (p *packed) setRaw(raw []byte) {
+func (p *Column) setRaw(raw []byte) {
 	if p.width == 0 {
 		return
 	}
-	p.data = make([]byte, len(raw)+packedPad)
+	p.data = make([]byte, len(raw)+PadBytes)
 	copy(p.data, raw)
 }
 
-// refRaw is setRaw without a copy, if enough bytes to load from lie behind raw; whatever they are, they are masked off.
-func (p *packed) refRaw(raw []byte) {
+// RefRaw is setRaw without a copy, if enough bytes to load from lie behind raw; whatever they are, they are masked off.
+func (p *Column) RefRaw(raw []byte) {
 	switch {
 	case p.width == 0:
-	case cap(raw) >= len(raw)+packedPad:
-		p.data = raw[: len(raw)+packedPad : len(raw)+packedPad]
+	case cap(raw) >= len(raw)+PadBytes:
+		p.data = raw[: len(raw)+PadBytes : len(raw)+PadBytes]
 	default:
 		p.setRaw(raw)
 	}
 }
 
-func (p *packed) sizeBytes() int64 { return int64(cap(p.data)) + 32 }
+func (p *Column) SizeBytes() int64 { return int64(cap(p.data)) + 32 }
 
-// at returns the id of a row, 0 outside the stored rows.
-func (p *packed) at(row uint32) uint32 {
+// At returns the id of a row, 0 outside the stored rows.
+func (p *Column) At(row uint32) uint32 {
 	i := row - p.first
 	if i >= p.count { // also row < first: the difference wraps around
 		return 0
@@ -88,72 +93,72 @@ func (p *packed) at(row uint32) uint32 {
 	return p.base + uint32(v&(1<<p.width-1))
 }
 
-// appendHeader writes everything but the data.
-func (p *packed) appendHeader(dst []byte) []byte {
+// AppendHeader writes everything but the data.
+func (p *Column) AppendHeader(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(p.first))
 	dst = binary.AppendUvarint(dst, uint64(p.count))
 	dst = binary.AppendUvarint(dst, uint64(p.base))
 	return append(dst, p.width)
 }
 
-// readPackedHeader reads a header of a column of that many rows.
-func readPackedHeader(c *cursor, rows uint32) packed {
-	p := packed{first: c.number(uint64(rows))}
-	p.count = c.number(uint64(rows - p.first))
-	p.base = c.number(1<<32 - 1)
-	p.width = c.byte()
+// ReadHeader reads a header of a column of that many rows.
+func ReadHeader(c *envelope.Decoder, rows uint32) Column {
+	p := Column{first: c.Number(uint64(rows))}
+	p.count = c.Number(uint64(rows - p.first))
+	p.base = c.Number(1<<32 - 1)
+	p.width = c.Byte()
 	if p.width > 32 {
-		c.fail(errRange)
-		return packed{}
+		c.Fail(envelope.ErrRange)
+		return Column{}
 	}
 	return p
 }
 
-// readPackedData reads the data that belongs to the header.
-func readPackedData(c *cursor, p *packed) { p.setRaw(c.bytes(packedBytes(p.count, p.width))) }
+// ReadData reads the data that belongs to the header.
+func ReadData(c *envelope.Decoder, p *Column) { p.setRaw(c.Bytes(packedBytes(p.count, p.width))) }
 
-// refPackedData is readPackedData without a copy: the column refers to the payload.
-func refPackedData(c *cursor, p *packed) {
+// RefData is readPackedData without a copy: the column refers to the payload.
+func RefData(c *envelope.Decoder, p *Column) {
 	n := packedBytes(p.count, p.width)
-	if n > len(c.b) {
-		c.fail(errTruncated)
+	if n > len(c.Rest) {
+		c.Fail(envelope.ErrTruncated)
 		return
 	}
-	p.refRaw(c.b[:n])
-	c.b = c.b[n:]
+	p.RefRaw(c.Rest[:n])
+	c.Rest = c.Rest[n:]
 }
 
-// filter appends the rows in [from, to) whose id is in the set.
-func (p *packed) filter(dst []uint32, from, to uint32, set *idSet) []uint32 {
+// Filter appends the rows in [from, to) whose id is in the set.
+func (p *Column) Filter(dst []uint32, from, to uint32, set *Set) []uint32 {
 	lo, hi := max(from, p.first), min(to, p.first+p.count)
 	if lo >= hi {
-		return appendRange(dst, from, to, set.has(0))
+		return AppendRange(dst, from, to, set.Has(0))
 	}
-	dst = appendRange(dst, from, lo, set.has(0))
+	dst = AppendRange(dst, from, lo, set.Has(0))
 	if p.width == 0 {
-		dst = appendRange(dst, lo, hi, set.has(p.base))
-		return appendRange(dst, hi, to, set.has(0))
+		dst = AppendRange(dst, lo, hi, set.Has(p.base))
+		return AppendRange(dst, hi, to, set.Has(0))
 	}
 	width, mask := uint64(p.width), uint64(1)<<p.width-1
 	bit := uint64(lo-p.first) * width
-	if want, one := set.single(); one {
+	if want, one := set.Single(); one {
 		if code := uint64(want - p.base); code <= mask {
 			dst = p.filterOne(dst, lo, hi, code)
 		}
 	} else {
 		for row := lo; row < hi; row++ {
-			if set.has(p.base + uint32(binary.LittleEndian.Uint64(p.data[bit>>3:])>>(bit&7)&mask)) {
+			if set.Has(p.base + uint32(binary.LittleEndian.Uint64(p.data[bit>>3:])>>(bit&7)&mask)) {
 				dst = append(dst, row)
 			}
 			bit += width
 		}
 	}
-	return appendRange(dst, hi, to, set.has(0))
+	return AppendRange(dst, hi, to, set.Has(0))
 }
 
 // filterOne appends the rows in [lo, hi), all of them stored, that have one code: their id less the base. It looks at as
 // many codes at a time as are whole in eight bytes from any bit on.
-func (p *packed) filterOne(dst []uint32, lo, hi uint32, code uint64) []uint32 {
+func (p *Column) filterOne(dst []uint32, lo, hi uint32, code uint64) []uint32 {
 	width, mask := uint64(p.width), uint64(1)<<p.width-1
 	lanes := uint32((64 - 7) / width)
 	ones := uint64(0) // the lowest bit of each
@@ -178,22 +183,13 @@ func (p *packed) filterOne(dst []uint32, lo, hi uint32, code uint64) []uint32 {
 	return dst
 }
 
-// keep narrows rows to those whose id is in the set, in place.
-func (p *packed) keep(rows []uint32, set *idSet) []uint32 {
+// Keep narrows rows to those whose id is in the set, in place.
+func (p *Column) Keep(rows []uint32, set *Set) []uint32 {
 	out := rows[:0]
 	for _, row := range rows {
-		if set.has(p.at(row)) {
+		if set.Has(p.At(row)) {
 			out = append(out, row)
 		}
 	}
 	return out
-}
-
-func appendRange(dst []uint32, from, to uint32, yes bool) []uint32 {
-	if yes {
-		for row := from; row < to; row++ {
-			dst = append(dst, row)
-		}
-	}
-	return dst
 }

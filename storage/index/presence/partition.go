@@ -1,0 +1,68 @@
+package presence
+
+import (
+	"fmt"
+	"time"
+
+	"halite/keyschema"
+)
+
+// Partition is what a segment covers: a unix day, or a calendar month (UTC) of them.
+type Partition int64
+
+// monthBit tells months, counted from January 1970, from days.
+const monthBit Partition = 1 << 40
+
+// MonthDaysMax is the number of days in the longest month.
+const MonthDaysMax = 31
+
+// MonthPartition is the n-th month since January 1970.
+func MonthPartition(n int64) Partition { return Partition(n) | monthBit }
+
+// DayPartition is the partition of a day.
+func DayPartition(day int64) Partition { return Partition(day) }
+
+// MonthOf is the month in which a day lies.
+func MonthOf(day int64) Partition {
+	t := time.Unix(day*int64(keyschema.DayHours)*3600, 0).UTC()
+	return Partition(int64(t.Year()-1970)*12+int64(t.Month())-1) | monthBit
+}
+
+// IsMonth tells months from days.
+func (p Partition) IsMonth() bool { return p&monthBit != 0 }
+
+// Number is the unix day, or the number of months since January 1970.
+func (p Partition) Number() int64 { return int64(p &^ monthBit) }
+
+// FirstDay is the first unix day of the period.
+func (p Partition) FirstDay() int64 {
+	if !p.IsMonth() {
+		return int64(p)
+	}
+	n := p.Number()
+	return time.Date(1970+int(n/12), time.Month(n%12+1), 1, 0, 0, 0, 0, time.UTC).Unix() / (int64(keyschema.DayHours) * 3600)
+}
+
+// LastDay is the last unix day of the period.
+func (p Partition) LastDay() int64 {
+	if !p.IsMonth() {
+		return int64(p)
+	}
+	return (p + 1).FirstDay() - 1
+}
+
+// CellMs is the timestamp of the period's cells: the last millisecond of a day. A month's are one millisecond before the
+// end of its last day, so that they expire with it and are told from its cells by their time.
+func (p Partition) CellMs() int64 {
+	if !p.IsMonth() {
+		return DayCellMs(int64(p))
+	}
+	return DayCellMs(p.LastDay()) - 1
+}
+
+func (p Partition) String() string {
+	if p.IsMonth() {
+		return fmt.Sprintf("month %04d-%02d", 1970+p.Number()/12, p.Number()%12+1)
+	}
+	return fmt.Sprintf("day %d", int64(p))
+}

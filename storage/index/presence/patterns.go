@@ -1,0 +1,91 @@
+package presence
+
+// Patterns numbers the patterns of one compaction. In a day the number is the mask of hours itself, in a month it is
+// an index of a list.
+type Patterns struct {
+	month  bool
+	list   []Pattern // from 1
+	number map[string]uint32
+	joined map[uint64]uint32 // results of join
+	key    []byte
+}
+
+// joinedMax bounds the results that are kept; most joins are of the same few pairs.
+const joinedMax = 1 << 16
+
+// NewPatterns numbers the patterns of a month, or of a day.
+func NewPatterns(month bool) *Patterns {
+	return &Patterns{month: month, list: make([]Pattern, 1), number: map[string]uint32{}, joined: map[uint64]uint32{}}
+}
+
+// Number returns the number of a pattern, 0 if it has no hours.
+func (p *Patterns) Number(x Pattern) uint32 {
+	switch {
+	case len(x) == 0:
+		return 0
+	case !p.month:
+		return x[0].Hours
+	}
+	p.key = AppendRuns(p.key[:0], x)
+	n, ok := p.number[string(p.key)]
+	if !ok {
+		n = uint32(len(p.list))
+		p.list = append(p.list, append(Pattern(nil), x...))
+		p.number[string(p.key)] = n
+	}
+	return n
+}
+
+// presencesMax is the number of patterns from which on reset forgets them.
+const presencesMax = 1 << 16
+
+// Reset forgets all patterns if they are many. No number may be in use.
+func (p *Patterns) Reset() {
+	if len(p.list) > presencesMax {
+		*p = *NewPatterns(p.month)
+	}
+}
+
+// Pattern returns the pattern of a number.
+func (p *Patterns) Pattern(n uint32) Pattern {
+	if p.month {
+		return p.list[n]
+	}
+	if n == 0 {
+		return nil
+	}
+	return Pattern{{Days: 1, Hours: n}}
+}
+
+// Touched is the mask of a day's hours, or of a month's days.
+func (p *Patterns) Touched(n uint32) uint32 {
+	if p.month {
+		return p.list[n].days()
+	}
+	return n
+}
+
+// Join is the number of both patterns together.
+func (p *Patterns) Join(a, b uint32) uint32 {
+	switch {
+	case !p.month:
+		return a | b
+	case a == b || b == 0:
+		return a
+	case a == 0:
+		return b
+	}
+	pair := uint64(min(a, b))<<32 | uint64(max(a, b))
+	n, ok := p.joined[pair]
+	if !ok {
+		var hours Window
+		p.list[a].addTo(&hours)
+		p.list[b].addTo(&hours)
+		n = p.Number(PatternOf(&hours))
+		if len(p.joined) >= joinedMax {
+			clear(p.joined)
+		}
+		p.joined[pair] = n
+	}
+	return n
+}

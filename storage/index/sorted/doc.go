@@ -1,0 +1,2 @@
+// Package sorted merges sorted slices.
+package sorted
