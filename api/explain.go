@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"halite/api/promjson"
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/promql"
@@ -94,7 +95,7 @@ type explanationCache struct {
 type unixMilli int64
 
 // MarshalJSON implements json.Marshaler.
-func (t unixMilli) MarshalJSON() ([]byte, error) { return appendTimestamp(nil, int64(t)), nil }
+func (t unixMilli) MarshalJSON() ([]byte, error) { return promjson.AppendTimestamp(nil, int64(t)), nil }
 
 type stageTime float64
 

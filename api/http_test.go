@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
+	"halite/api/promjson"
 	"halite/query"
 	readers "halite/query/promql"
 	"halite/storage"
@@ -189,7 +190,7 @@ func TestLargeAnswer(t *testing.T) {
 	f := newFixture(t, nil)
 	const target = "/api/v1/query_range?query=requests_total&start=0&end=600&step=0.1"
 	w := f.get(target)
-	require.Greater(t, w.Body.Len(), 3*spillBytes/2)
+	require.Greater(t, w.Body.Len(), 3*promjson.SpillBytes/2)
 	require.Empty(t, w.Header().Get("Content-Length"))
 	var answer struct {
 		Data struct{ Result []struct{ Values [][2]any } }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"halite/api/promjson"
 	"halite/storage/index"
 )
 
@@ -113,7 +114,7 @@ func (s *Server) strings(
 	}
 	list, notes := truncate(list, l.limit)
 	return reply{
-		data:  func(j *jsonWriter) { j.list(len(list), func(i int) { j.str(list[i]) }) },
+		data:  func(j *promjson.Writer) { j.Strings(list) },
 		notes: notes, sending: held.sending, done: held.end,
 	}, nil
 }
@@ -178,8 +179,8 @@ func (s *Server) series(r *http.Request) (reply, *apiError) {
 	}
 	list, notes := truncate(list, l.limit)
 	return reply{
-		data: func(j *jsonWriter) {
-			j.list(len(list), func(i int) { j.buf = appendLabels(j.buf, list[i].Labels) })
+		data: func(j *promjson.Writer) {
+			j.List(len(list), func(i int) { j.Labels(list[i].Labels) })
 		},
 		notes: notes, sending: held.sending, done: held.end,
 	}, nil

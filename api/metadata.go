@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"halite/api/promjson"
 	"halite/ingest"
 )
 
@@ -29,32 +30,32 @@ func (s *Server) metricMetadata(r *http.Request) (reply, *apiError) {
 	if limit > 0 && len(names) > limit {
 		names = names[:limit]
 	}
-	return reply{data: func(j *jsonWriter) {
-		j.raw("{")
+	return reply{data: func(j *promjson.Writer) {
+		j.Raw("{")
 		for i, name := range names {
 			if i > 0 {
-				j.raw(",")
+				j.Raw(",")
 			}
-			j.str(name)
-			j.raw(":")
+			j.String(name)
+			j.Raw(":")
 			entries := found[name]
 			if perMetric > 0 && len(entries) > perMetric {
 				entries = entries[:perMetric]
 			}
-			j.list(len(entries), func(i int) { writeMetadata(j, entries[i]) })
+			j.List(len(entries), func(i int) { writeMetadata(j, entries[i]) })
 		}
-		j.raw("}")
+		j.Raw("}")
 	}}, nil
 }
 
-func writeMetadata(j *jsonWriter, m ingest.Metadata) {
-	j.raw(`{"type":`)
-	j.str(m.Type)
-	j.raw(`,"unit":`)
-	j.str(m.Unit)
-	j.raw(`,"help":`)
-	j.str(m.Help)
-	j.raw(`}`)
+func writeMetadata(j *promjson.Writer, m ingest.Metadata) {
+	j.Raw(`{"type":`)
+	j.String(m.Type)
+	j.Raw(`,"unit":`)
+	j.String(m.Unit)
+	j.Raw(`,"help":`)
+	j.String(m.Help)
+	j.Raw(`}`)
 }
 
 // numberParam reads a limit of the metadata endpoints, where negative numbers mean unlimited as well.

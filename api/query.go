@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"halite/api/promjson"
 	"halite/query"
 )
 
@@ -155,20 +156,20 @@ func queryReply(r *http.Request, expr string, result *query.Result, err error) (
 	if warning := statsWarning(r.FormValue("stats")); warning != nil {
 		result.Warnings.Add(warning)
 	}
-	data := func(j *jsonWriter) {
-		j.raw(`{"resultType":`)
-		j.str(string(result.Value.Type()))
-		j.raw(`,"result":`)
-		writeValue(j, result.Value)
+	data := func(j *promjson.Writer) {
+		j.Raw(`{"resultType":`)
+		j.String(string(result.Value.Type()))
+		j.Raw(`,"result":`)
+		j.Value(result.Value)
 		if result.Stats != nil {
-			j.raw(`,"stats":`)
-			j.marshal(result.Stats)
+			j.Raw(`,"stats":`)
+			j.Marshal(result.Stats)
 		}
 		if result.Explain != nil {
-			j.raw(`,"explain":`)
-			j.marshal(explanation(result.Explain))
+			j.Raw(`,"explain":`)
+			j.Marshal(explanation(result.Explain))
 		}
-		j.raw(`}`)
+		j.Raw(`}`)
 	}
 	return reply{data: data, notes: result.Warnings, expr: expr, sending: result.Sending, done: result.Close}, nil
 }
@@ -194,7 +195,7 @@ func (s *Server) formatQuery(r *http.Request) (reply, *apiError) {
 	if aerr != nil {
 		return reply{}, aerr
 	}
-	return reply{data: func(j *jsonWriter) { j.str(expr.Pretty(0)) }}, nil
+	return reply{data: func(j *promjson.Writer) { j.String(expr.Pretty(0)) }}, nil
 }
 
 // parseQuery answers /api/v1/parse_query: the expression as a tree.
@@ -203,7 +204,7 @@ func (s *Server) parseQuery(r *http.Request) (reply, *apiError) {
 	if aerr != nil {
 		return reply{}, aerr
 	}
-	return document(tree(expr))
+	return document(promjson.Tree(expr))
 }
 
 func (s *Server) parseExpr(r *http.Request) (parser.Expr, *apiError) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"halite/api/promjson"
 	readers "halite/query/promql"
 )
 
@@ -17,7 +18,7 @@ const annotationsMax = 10
 // reply is the successful outcome of an endpoint.
 type reply struct {
 	// data writes the data field; nil answers 204 without a body.
-	data func(j *jsonWriter)
+	data func(j *promjson.Writer)
 	// notes are warnings and infos; expr is the expression they have positions in, if any.
 	notes annotations.Annotations
 	expr  string
@@ -34,13 +35,13 @@ func document(v any) (reply, *apiError) { return reply{document: v}, nil }
 
 // encode turns the document of a reply into its data, and counts its memory.
 func (s *Server) encode(r *reply) *apiError {
-	text := marshal(r.document)
+	text := promjson.Marshal(r.document)
 	held := s.hold()
 	if err := held.take(2 * len(text)); err != nil { // the text and the buffer
 		held.end()
 		return evalError(err)
 	}
-	r.data = func(j *jsonWriter) { j.buf = append(j.buf, text...) }
+	r.data = func(j *promjson.Writer) { j.RawBytes(text) }
 	r.sending, r.done = held.sending, held.end
 	return nil
 }
@@ -66,24 +67,24 @@ func (s *Server) respond(w http.ResponseWriter, req *http.Request, r reply) {
 	buf := s.buffers.get()
 	defer s.buffers.put(buf)
 	w.Header().Set("Content-Type", "application/json")
-	j := &jsonWriter{w: w, buf: *buf}
-	j.raw(`{"status":"success","data":`)
+	j := promjson.NewWriter(w, *buf)
+	j.Raw(`{"status":"success","data":`)
 	r.data(j)
 	warnings, infos := notes(r.notes, r.expr)
 	if len(warnings) > 0 {
-		j.raw(`,"warnings":`)
-		j.buf = appendStrings(j.buf, warnings)
+		j.Raw(`,"warnings":`)
+		j.Strings(warnings)
 	}
 	if len(infos) > 0 {
-		j.raw(`,"infos":`)
-		j.buf = appendStrings(j.buf, infos)
+		j.Raw(`,"infos":`)
+		j.Strings(infos)
 	}
-	j.raw(`}`)
-	if !j.spilled {
-		w.Header().Set("Content-Length", strconv.Itoa(len(j.buf)))
+	j.Raw(`}`)
+	if bytes, ok := j.Whole(); ok {
+		w.Header().Set("Content-Length", strconv.Itoa(bytes))
 	}
-	j.flush()
-	*buf = j.buf
+	j.Flush()
+	*buf = j.Buffer()
 }
 
 // respondError writes an error in Prometheus' envelope.
@@ -95,11 +96,7 @@ func (s *Server) respondError(w http.ResponseWriter, e *apiError) {
 }
 
 func sendError(w http.ResponseWriter, e *apiError) {
-	body := append([]byte(nil), `{"status":"error","errorType":"`...)
-	body = append(body, e.typ...)
-	body = append(body, `","error":`...)
-	body = appendString(body, e.err.Error(), true)
-	body = append(body, '}')
+	body := promjson.AppendError(nil, string(e.typ), e.err.Error())
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(e.code())
 	// A failed write means that the client is gone; nobody is left to tell.

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/gorilla/mux"
 	"golang.org/x/sync/semaphore"
@@ -55,3 +56,27 @@ func New(opts Options) (*Server, error) {
 
 // Handler returns the handler of all endpoints.
 func (s *Server) Handler() http.Handler { return s.handler }
+
+// bufferPool keeps byte slices between requests. It leaves slices over bytesMax to the garbage collector, so that one large
+// request does not keep its memory for ever.
+type bufferPool struct {
+	bytesMax int
+	pool     sync.Pool
+}
+
+// get returns an empty slice of some capacity.
+func (p *bufferPool) get() *[]byte {
+	if b, ok := p.pool.Get().(*[]byte); ok {
+		return b
+	}
+	return new([]byte)
+}
+
+// put takes a slice back; the caller must not use it any more.
+func (p *bufferPool) put(b *[]byte) {
+	if cap(*b) > p.bytesMax {
+		return
+	}
+	*b = (*b)[:0]
+	p.pool.Put(b)
+}

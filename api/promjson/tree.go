@@ -1,4 +1,4 @@
-package api
+package promjson
 
 import (
 	"math"
@@ -8,22 +8,22 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// node is one node of an expression's tree: its fields by the names that Prometheus' web interface reads.
+// node is one node of an expression's tree. The names of its fields are those that Prometheus's web interface reads.
 type node map[string]any
 
-// tree describes an expression for JSON. Durations are milliseconds; absent parts are null.
-func tree(e parser.Expr) any {
+// Tree describes an expression as a value for encoding/json. Durations are milliseconds; absent parts are null.
+func Tree(e parser.Expr) any {
 	switch e := e.(type) {
 	case nil:
 		return nil
 	case *parser.AggregateExpr:
 		return node{
-			"type": "aggregation", "op": e.Op.String(), "expr": tree(e.Expr), "param": tree(e.Param),
+			"type": "aggregation", "op": e.Op.String(), "expr": Tree(e.Expr), "param": Tree(e.Param),
 			"grouping": notNull(e.Grouping), "without": e.Without,
 		}
 	case *parser.BinaryExpr:
 		return node{
-			"type": "binaryExpr", "op": e.Op.String(), "lhs": tree(e.LHS), "rhs": tree(e.RHS),
+			"type": "binaryExpr", "op": e.Op.String(), "lhs": Tree(e.LHS), "rhs": Tree(e.RHS),
 			"matching": matchingTree(e.VectorMatching), "bool": e.ReturnBool,
 		}
 	case *parser.Call:
@@ -36,7 +36,7 @@ func tree(e parser.Expr) any {
 		return n
 	case *parser.SubqueryExpr:
 		return node{
-			"type": "subquery", "expr": tree(e.Expr),
+			"type": "subquery", "expr": Tree(e.Expr),
 			"range": e.Range.Milliseconds(), "rangeExpr": durationTree(e.RangeExpr),
 			"offset": e.OriginalOffset.Milliseconds(), "offsetExpr": durationTree(e.OriginalOffsetExpr),
 			"step": e.Step.Milliseconds(), "stepExpr": durationTree(e.StepExpr),
@@ -49,18 +49,18 @@ func tree(e parser.Expr) any {
 	case *parser.StringLiteral:
 		return node{"type": "stringLiteral", "val": e.Val}
 	case *parser.ParenExpr:
-		return node{"type": "parenExpr", "expr": tree(e.Expr)}
+		return node{"type": "parenExpr", "expr": Tree(e.Expr)}
 	case *parser.UnaryExpr:
-		return node{"type": "unaryExpr", "op": e.Op.String(), "expr": tree(e.Expr)}
+		return node{"type": "unaryExpr", "op": e.Op.String(), "expr": Tree(e.Expr)}
 	}
-	// A kind of node that this version does not know still prints as text.
+	// A node of an unknown kind is written as text.
 	return node{"type": "unknown", "val": e.String()}
 }
 
 func callTree(e *parser.Call) node {
 	args := make([]any, 0, len(e.Args))
 	for _, arg := range e.Args {
-		args = append(args, tree(arg))
+		args = append(args, Tree(arg))
 	}
 	return node{
 		"type": "call",
@@ -82,8 +82,8 @@ func matchingTree(m *parser.VectorMatching) any {
 	}
 }
 
-// fillTree is a value that stands for what has no partner. JSON has no numbers for NaN and the infinities; they are text,
-// where Prometheus fails.
+// fillTree describes the value of a fill modifier. JSON has no numbers for NaN and the infinities, so they are text;
+// Prometheus fails for them.
 func fillTree(v *float64) any {
 	if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
 		return strconv.FormatFloat(*v, 'f', -1, 64)
@@ -112,8 +112,8 @@ func selectorTree(e *parser.VectorSelector) node {
 	}
 }
 
-// durationTree describes a duration that was written as an expression; unlike elsewhere, numbers say whether they were
-// written as durations.
+// durationTree describes a duration that was written as an expression. Only here, a number says whether it was written as a
+// duration.
 func durationTree(e parser.Expr) any {
 	switch e := e.(type) {
 	case nil:
@@ -134,7 +134,7 @@ func durationTree(e parser.Expr) any {
 			"type": "numberLiteral", "val": strconv.FormatFloat(e.Val, 'f', -1, 64), "duration": e.Duration,
 		}
 	default:
-		return tree(e)
+		return Tree(e)
 	}
 }
 

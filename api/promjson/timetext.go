@@ -1,16 +1,16 @@
-package api
+package promjson
 
 import "github.com/prometheus/prometheus/promql"
 
-// timeText is the text of a matrix's points up to their values, such as [1700000000,". The series of a range query have
-// points at the same steps, so that each time is put into digits once and copied for all other series.
+// timeText caches the text of a matrix's points up to their values, such as [1700000000,". The series of a range query have
+// points at the same steps, so each time is formatted once and copied for all other series.
 type timeText struct {
 	tsMs []int64 // ascending
-	ends []int   // of each one's text
+	ends []int   // ends[i] is the end of tsMs[i] in text
 	text []byte
 }
 
-// newTimeText returns a timeText for m, without any times yet; nil, which keeps none, if there are no others to copy for.
+// newTimeText returns an empty timeText for m. For a single series it returns nil, which caches nothing.
 func newTimeText(m promql.Matrix) *timeText {
 	if len(m) < 2 {
 		return nil
@@ -19,8 +19,8 @@ func newTimeText(m promql.Matrix) *timeText {
 	return &timeText{tsMs: make([]int64, 0, n), ends: make([]int, 0, n), text: make([]byte, 0, n*len(`[1700000000.000,"`))}
 }
 
-// appendTo appends a point up to the quote before its value. Times are asked for in ascending order for each series; at is
-// 0 for its first, and what was returned with the one before for the others.
+// appendTo appends a point up to the quote before its value. The times of a series come in ascending order. For its first
+// point, at is 0; for each other point, at is the number that the call before returned.
 func (t *timeText) appendTo(dst []byte, at int, tsMs int64) ([]byte, int) {
 	if t == nil {
 		return appendPointTime(dst, tsMs), 0
@@ -43,5 +43,5 @@ func (t *timeText) appendTo(dst []byte, at int, tsMs int64) ([]byte, int) {
 }
 
 func appendPointTime(dst []byte, tsMs int64) []byte {
-	return append(appendTimestamp(append(dst, '['), tsMs), ',', '"')
+	return append(AppendTimestamp(append(dst, '['), tsMs), ',', '"')
 }

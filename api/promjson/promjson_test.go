@@ -1,4 +1,4 @@
-package api
+package promjson
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/jsonutil"
 	"github.com/stretchr/testify/require"
 )
@@ -52,9 +53,9 @@ func TestNumbersAsPrometheus(t *testing.T) {
 	}
 	for _, ts := range times {
 		want := stream(func(s *jsoniter.Stream) { jsonutil.MarshalTimestamp(ts, s) })
-		require.Equal(t, want, string(appendTimestamp(nil, ts)))
+		require.Equal(t, want, string(AppendTimestamp(nil, ts)))
 	}
-	require.Equal(t, "-9223372036854775.808", string(appendTimestamp(nil, math.MinInt64)))
+	require.Equal(t, "-9223372036854775.808", string(AppendTimestamp(nil, math.MinInt64)))
 }
 
 // TestStringsAsPrometheus compares strings of valid UTF-8 with the library that Prometheus uses, escaped for HTML and
@@ -73,9 +74,9 @@ func TestStringsAsPrometheus(t *testing.T) {
 		text := b.String()
 		html, err := jsoniter.ConfigCompatibleWithStandardLibrary.Marshal(text)
 		require.NoError(t, err)
-		require.Equal(t, string(html), string(appendString(nil, text, true)))
+		require.Equal(t, string(html), string(AppendString(nil, text, true)))
 		plain := stream(func(s *jsoniter.Stream) { s.WriteString(text) })
-		require.Equal(t, plain, string(appendString(nil, text, false)))
+		require.Equal(t, plain, string(AppendString(nil, text, false)))
 	}
 }
 
@@ -85,7 +86,7 @@ func FuzzString(f *testing.F) {
 	f.Add("a\xffb\xc3", false)
 	f.Add("\u2028<\x00", true)
 	f.Fuzz(func(t *testing.T, text string, html bool) {
-		encoded := appendString(nil, text, html)
+		encoded := AppendString(nil, text, html)
 		require.True(t, utf8.Valid(encoded))
 		var back string
 		require.NoError(t, json.Unmarshal(encoded, &back))
@@ -135,20 +136,11 @@ func TestHistogramAsPrometheus(t *testing.T) {
 }
 
 // encode writes a value as an endpoint does.
-func encode(v any) string {
+func encode(v parser.Value) string {
 	var out bytes.Buffer
-	j := &jsonWriter{w: &out}
-	switch v := v.(type) {
-	case promql.Vector:
-		writeValue(j, v)
-	case promql.Matrix:
-		writeValue(j, v)
-	case promql.Scalar:
-		writeValue(j, v)
-	case promql.String:
-		writeValue(j, v)
-	}
-	j.flush()
+	j := NewWriter(&out, nil)
+	j.Value(v)
+	j.Flush()
 	return out.String()
 }
 
@@ -156,7 +148,7 @@ func encode(v any) string {
 func TestResultsGolden(t *testing.T) {
 	metric := labels.FromStrings("__name__", "m", "a", `x"<y>`)
 	for _, c := range []struct {
-		value any
+		value parser.Value
 		want  string
 	}{
 		{promql.Vector{}, `[]`},
@@ -194,28 +186,15 @@ func TestResultsGolden(t *testing.T) {
 
 // TestWriterStops: once the client is gone nothing more is encoded.
 func TestWriterStops(t *testing.T) {
-	j := &jsonWriter{w: brokenWriter{}}
+	j := NewWriter(brokenWriter{}, nil)
 	items := 0
-	j.list(1000, func(int) { items++; j.raw(strings.Repeat("x", spillBytes)) })
+	j.List(1000, func(int) { items++; j.Raw(strings.Repeat("x", SpillBytes)) })
 	require.Equal(t, 1, items)
 }
 
 type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, bytes.ErrTooLarge }
-
-// TestBufferPool: large buffers are not kept.
-func TestBufferPool(t *testing.T) {
-	p := bufferPool{bytesMax: 100}
-	b := p.get()
-	require.Empty(t, *b)
-	*b = append(*b, "0123456789"...)
-	p.put(b)
-	require.Empty(t, *b)
-	big := make([]byte, 1000)
-	p.put(&big)
-	require.Len(t, big, 1000)
-}
 
 func BenchmarkEncodeLabels(b *testing.B) {
 	ls := labels.FromStrings("__name__", "node_cpu_seconds_total", "cpu", "3", "instance", "host-00007.ap-south-1.example.net:9100",
@@ -237,15 +216,12 @@ func BenchmarkEncodeMatrix(b *testing.B) {
 			points++
 		}
 	}
-	var pool bufferPool
-	pool.bytesMax = DefaultBufferBytesMax
+	var buf []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		buf := pool.get()
-		j := &jsonWriter{w: discard{}, buf: *buf}
-		writeValue(j, m)
-		*buf = j.buf
-		pool.put(buf)
+		j := NewWriter(discard{}, buf[:0])
+		j.Value(m)
+		buf = j.Buffer()
 	}
 	b.ReportMetric(float64(points)*float64(b.N)/b.Elapsed().Seconds(), "points/s")
 }

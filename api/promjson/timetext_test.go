@@ -1,4 +1,4 @@
-package api
+package promjson
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ func TestTimesOfMatrices(t *testing.T) {
 				if points != "" {
 					points += ","
 				}
-				points += fmt.Sprintf(`[%s,"%d"]`, appendTimestamp(nil, tsMs), k)
+				points += fmt.Sprintf(`[%s,"%d"]`, AppendTimestamp(nil, tsMs), k)
 			}
 			if i > 0 {
 				want += ","

@@ -1,4 +1,4 @@
-package api
+package promjson
 
 import (
 	"strconv"
@@ -9,9 +9,9 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the answer stays JSON.
-// With html true the characters < > & and U+2028, U+2029 are escaped too, as Prometheus does everywhere but in labels.
-func appendString(dst []byte, s string, html bool) []byte {
+// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the answer stays JSON.
+// With html true, it also escapes the characters < > & and U+2028, U+2029, as Prometheus does everywhere but in labels.
+func AppendString(dst []byte, s string, html bool) []byte {
 	dst = append(dst, '"')
 	if plainWords(s, html) {
 		return append(append(dst, s...), '"')
@@ -52,11 +52,11 @@ func appendString(dst []byte, s string, html bool) []byte {
 	return append(dst, '"')
 }
 
-// wordBytes is how many bytes of a string are looked at together.
+// wordBytes is the number of bytes that plainWords checks together.
 const wordBytes = 8
 
-// plainWords tells whether all bytes of s, of at least a word, stand for themselves. The last word may overlap the one
-// before.
+// plainWords reports whether s has at least a word of bytes, and none of them needs an escape. The last word may overlap
+// the one before.
 func plainWords(s string, html bool) bool {
 	if len(s) < wordBytes {
 		return false
@@ -66,8 +66,8 @@ func plainWords(s string, html bool) bool {
 		t := s[i : i+wordBytes]
 		w := uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
 			uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
-		// The high bit of a byte shows that it or one before it is above ASCII, below the space, or (less one, its
-		// difference to the character is below zero) the character.
+		// A byte's high bit is set if the byte needs an escape: it is not ASCII, or a control character, or equal to one of
+		// the characters below (x^c is 0, and subtracting 1 borrows). A borrow may also set the bit of a later byte.
 		special := w | (w - ' '*each) | ((w ^ '"'*each) - each) | ((w ^ '\\'*each) - each)
 		if html {
 			special |= ((w ^ '<'*each) - each) | ((w ^ '>'*each) - each) | ((w ^ '&'*each) - each)
@@ -88,7 +88,7 @@ const (
 	plainHTML
 )
 
-// asPlain tells for each ASCII character in which strings it stands for itself.
+// asPlain holds, for each ASCII character, the kinds of strings in which it needs no escape.
 var asPlain = func() (of [utf8.RuneSelf]byte) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		switch c {
@@ -116,18 +116,6 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
 }
 
-// appendStrings appends a list of strings, [] if it is empty.
-func appendStrings(dst []byte, list []string) []byte {
-	dst = append(dst, '[')
-	for i, s := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendString(dst, s, true)
-	}
-	return append(dst, ']')
-}
-
 // appendLabels appends a label set as an object, in the order of the set.
 func appendLabels(dst []byte, ls labels.Labels) []byte {
 	dst = append(dst, '{')
@@ -137,15 +125,15 @@ func appendLabels(dst []byte, ls labels.Labels) []byte {
 			dst = append(dst, ',')
 		}
 		first = false
-		dst = appendString(dst, l.Name, false)
+		dst = AppendString(dst, l.Name, false)
 		dst = append(dst, ':')
-		dst = appendString(dst, l.Value, false)
+		dst = AppendString(dst, l.Value, false)
 	})
 	return append(dst, '}')
 }
 
-// appendTimestamp appends unix milliseconds as seconds, with three decimals or none.
-func appendTimestamp(dst []byte, tsMs int64) []byte {
+// AppendTimestamp appends unix milliseconds as seconds, with three decimals or none.
+func AppendTimestamp(dst []byte, tsMs int64) []byte {
 	ms := uint64(tsMs)
 	if tsMs < 0 {
 		dst = append(dst, '-')

@@ -1,4 +1,4 @@
-package api
+package promjson
 
 import (
 	"encoding/binary"
@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// fives are the powers of five up to that which brings the smallest number written without an exponent to 17 digits.
-// They fit 52 bits, so that what appendFraction multiplies is exact.
+// fives are the powers of five. The last one brings the smallest number without an exponent to 17 digits. All fit 52 bits,
+// so the products in appendFraction are exact.
 var fives = [...]uint64{
 	1, 5, 25, 125, 625, 3125, 15625, 78125, 390625, 1953125, 9765625, 48828125, 244140625, 1220703125, 6103515625,
 	30517578125, 152587890625, 762939453125, 3814697265625, 19073486328125, 95367431640625, 476837158203125,
@@ -20,7 +20,7 @@ var tens = [...]uint64{
 	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
 }
 
-// wholeMax bounds the numbers that are written as integers: up to here every integer is a float64 of its own.
+// wholeMax bounds the numbers that are written as integers: up to this one, a float64 represents every integer exactly.
 const wholeMax = 1 << 53
 
 // Bits of a float64.
@@ -54,11 +54,11 @@ func appendShortest(dst []byte, v float64) []byte {
 
 // appendFraction appends v, 1e-6 <= v < 1<<53, which is neither whole nor a power of two; mantissa is its stored bits.
 //
-// With v = m * 2^e, of as many decimals as make the last bit of m worth one to ten units of the last decimal, those
-// numbers that read back as v lie within half a bit of it: one to ten of them, at most one of which ends in zero. That
-// one is the shortest if it exists, else the nearest one is. All of it is exact in 128 bits, 64 of them behind the
-// point, because 5^decimals fits a word; the bounds, odd multiples of 5^decimals, are never integers, so that it does not
-// matter whether they belong to v.
+// Let v = m * 2^e. The number of decimals is chosen so that the last bit of m is worth one to ten units of the last decimal.
+// The decimal numbers that read back as v lie within half a bit of v. There are one to ten of them, and at most one ends in
+// zero. If one ends in zero, it is the shortest; otherwise the nearest one is taken. The arithmetic is exact in 128 bits, 64
+// of them behind the point, because 5^decimals fits a word. The bounds are odd multiples of 5^decimals and never integers,
+// so it does not matter whether they read back as v.
 func appendFraction(dst []byte, v float64, mantissa uint64) []byte {
 	exponent := int(math.Float64bits(v)>>mantissaBits) - exponentBias // -72 to -1
 	decimals := (-exponent*78913)>>18 + 1                             // rounded up: 78913 / 2^18 is log10(2)
@@ -91,7 +91,7 @@ func appendFraction(dst []byte, v float64, mantissa uint64) []byte {
 	return appendDecimals(append(dst, '.'), (digits-front*tens[decimals])*tens[16-decimals])
 }
 
-// zeros is eight of the digit.
+// zeros is eight times the digit 0.
 const zeros = 0x3030303030303030
 
 // appendUpToEight appends the digits of n, 1 <= n < 1e8.
@@ -113,8 +113,8 @@ func appendDecimals(dst []byte, n uint64) []byte {
 	return dst[:len(dst)-bits.LeadingZeros64(low)/8]
 }
 
-// eightDigits returns the digits of n, which is below 1e8, as the bytes of a word, the first one lowest. It divides all
-// halves, then all quarters, at once.
+// eightDigits returns the digits of n, n < 1e8, as the bytes of a word; the first digit is the lowest byte. It splits n into
+// halves, both halves into quarters at once, and all quarters into digits at once.
 func eightDigits(n uint64) uint64 {
 	const lanes4, lanes2 = 0x0000007f_0000007f, 0x000f_000f_000f_000f
 	n = n/10000 | n%10000<<32

@@ -1,4 +1,4 @@
-package api
+package promjson
 
 import (
 	"strconv"
@@ -8,25 +8,25 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// writeValue writes the result of an expression: a list for vectors and matrices, a pair for scalars and strings.
-func writeValue(j *jsonWriter, v parser.Value) {
+// Value appends the result of an expression: a list for vectors and matrices, a pair for scalars and strings.
+func (j *Writer) Value(v parser.Value) {
 	switch v := v.(type) {
 	case promql.Vector:
-		j.list(len(v), func(i int) { j.buf = appendSample(j.buf, &v[i]) })
+		j.List(len(v), func(i int) { j.buf = appendSample(j.buf, &v[i]) })
 	case promql.Matrix:
 		times := newTimeText(v)
-		j.list(len(v), func(i int) { writeSeries(j, &v[i], times) })
+		j.List(len(v), func(i int) { writeSeries(j, &v[i], times) })
 	case promql.Scalar:
 		j.buf = appendScalar(j.buf, v)
 	case promql.String:
 		j.buf = append(appendSeconds(append(j.buf, '['), v.T), ',')
-		j.buf = append(appendString(j.buf, v.V, true), ']')
+		j.buf = append(AppendString(j.buf, v.V, true), ']')
 	default:
-		j.raw("null")
+		j.Raw("null")
 	}
 }
 
-// appendScalar differs from a vector's value in never using an exponent, as Prometheus' scalars do not.
+// appendScalar appends a scalar. Unlike a vector's value it never has an exponent, as in Prometheus.
 func appendScalar(dst []byte, v promql.Scalar) []byte {
 	dst = appendSeconds(append(dst, '['), v.T)
 	dst = append(dst, ',', '"')
@@ -52,26 +52,26 @@ func appendSample(dst []byte, s *promql.Sample) []byte {
 	return append(dst, '}')
 }
 
-// writeSeries writes one series of a matrix, passing on full buffers between its points.
-func writeSeries(j *jsonWriter, s *promql.Series, times *timeText) {
-	j.raw(`{"metric":`)
+// writeSeries writes one series of a matrix. It passes full buffers on between points.
+func writeSeries(j *Writer, s *promql.Series, times *timeText) {
+	j.Raw(`{"metric":`)
 	j.buf = appendLabels(j.buf, s.Metric)
 	if len(s.Floats) > 0 {
-		j.raw(`,"values":[`)
+		j.Raw(`,"values":[`)
 		writePoints(j, s.Floats, times)
-		j.raw(`]`)
+		j.Raw(`]`)
 	}
 	if len(s.Histograms) > 0 {
-		j.raw(`,"histograms":`)
-		j.list(len(s.Histograms), func(i int) {
+		j.Raw(`,"histograms":`)
+		j.List(len(s.Histograms), func(i int) {
 			j.buf = appendHistogramPoint(j.buf, s.Histograms[i].T, s.Histograms[i].H)
 		})
 	}
-	j.raw(`}`)
+	j.Raw(`}`)
 }
 
-// writePoints writes at least one point. It does what list does, without a call for each of the many there are.
-func writePoints(j *jsonWriter, points []promql.FPoint, times *timeText) {
+// writePoints writes one point or more. It does what List does, without a call for each point.
+func writePoints(j *Writer, points []promql.FPoint, times *timeText) {
 	buf, at := j.buf, 0
 	for i := range points {
 		if i > 0 {
@@ -79,9 +79,9 @@ func writePoints(j *jsonWriter, points []promql.FPoint, times *timeText) {
 		}
 		buf, at = times.appendTo(buf, at, points[i].T)
 		buf = append(appendShortest(buf, points[i].F), '"', ']')
-		if len(buf) >= spillBytes {
+		if len(buf) >= SpillBytes {
 			j.buf = buf
-			if j.flush(); j.err != nil {
+			if j.Flush(); j.err != nil {
 				return
 			}
 			buf = j.buf
@@ -91,19 +91,19 @@ func writePoints(j *jsonWriter, points []promql.FPoint, times *timeText) {
 }
 
 func appendPoint(dst []byte, tsMs int64, v float64) []byte {
-	dst = appendTimestamp(append(dst, '['), tsMs)
+	dst = AppendTimestamp(append(dst, '['), tsMs)
 	dst = appendFloat(append(dst, ','), v)
 	return append(dst, ']')
 }
 
 func appendHistogramPoint(dst []byte, tsMs int64, h *histogram.FloatHistogram) []byte {
-	dst = appendTimestamp(append(dst, '['), tsMs)
+	dst = AppendTimestamp(append(dst, '['), tsMs)
 	dst = appendHistogram(append(dst, ','), h)
 	return append(dst, ']')
 }
 
-// appendHistogram appends a native histogram: count, sum, and the buckets that are not empty, each with a code for
-// which of its bounds belong to it.
+// appendHistogram appends a native histogram: count, sum, and the buckets that are not empty. Each bucket begins with the
+// code of boundsCode.
 func appendHistogram(dst []byte, h *histogram.FloatHistogram) []byte {
 	dst = appendFloat(append(dst, `{"count":`...), h.Count)
 	dst = appendFloat(append(dst, `,"sum":`...), h.Sum)

@@ -1,4 +1,4 @@
-package api
+package promjson
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ func TestFillTree(t *testing.T) {
 	} {
 		parsed, err := p.ParseExpr(expr)
 		require.NoError(t, err)
-		text, err := json.Marshal(tree(parsed))
+		text, err := json.Marshal(Tree(parsed))
 		require.NoError(t, err, expr)
 		var got struct {
 			Matching struct {
