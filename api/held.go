@@ -5,6 +5,7 @@ import (
 
 	promstorage "github.com/prometheus/prometheus/storage"
 
+	"halite/api/netlimit"
 	readers "halite/query/promql"
 )
 
@@ -64,4 +65,12 @@ func (s *Server) readUnder(h held) promstorage.SampleAndChunkQueryable {
 		return q.Under(h.budget)
 	}
 	return s.opts.Queryable
+}
+
+// answerOf returns the transfer of the answer to a request; nil if the request did not come through package netlimit.
+func answerOf(ctx context.Context) readers.Answer {
+	if c, ok := netlimit.FromContext(ctx); ok {
+		return c
+	}
+	return nil
 }

@@ -326,18 +326,6 @@ func TestMetrics(t *testing.T) {
 	require.ErrorContains(t, err, "register metrics")
 }
 
-// TestHTTPServer: the server has limits for slow clients, and none that would cut a long answer.
-func TestHTTPServer(t *testing.T) {
-	f := newFixture(t, nil)
-	conns, err := NewConns(ConnOptions{})
-	require.NoError(t, err)
-	server := conns.HTTPServer(f.Handler())
-	require.Equal(t, HeaderReadTimeout, server.ReadHeaderTimeout)
-	require.Equal(t, BodyReadTimeout, server.ReadTimeout)
-	require.Zero(t, server.WriteTimeout)
-	require.Equal(t, HeaderBytesMax, server.MaxHeaderBytes)
-}
-
 // TestClientGone: when a client hangs up, the work done for it ends.
 func TestClientGone(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan error, 1)

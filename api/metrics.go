@@ -55,7 +55,7 @@ func (s *Server) heldMetrics(exposition http.Handler) http.Handler {
 		held := s.hold()
 		defer held.end()
 		if held.take(gatheredBytes) == nil {
-			held.sending(answerOf(r))
+			held.sending(answerOf(r.Context()))
 		}
 		exposition.ServeHTTP(w, r)
 	})

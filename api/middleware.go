@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"halite/api/netlimit"
 )
 
 // recorder notes what a handler sent.
@@ -74,7 +76,7 @@ func (s *Server) instrument(name string, next http.Handler) http.Handler {
 		rec := &recorder{ResponseWriter: w}
 		body := &countingBody{
 			ReadCloser: r.Body, control: http.NewResponseController(w), stall: s.opts.Limits.BodyStallTimeout,
-			end: began.Add(BodyReadTimeout),
+			end: began.Add(netlimit.BodyReadTimeout),
 		}
 		if r.Body != nil && r.Body != http.NoBody {
 			r.Body = body

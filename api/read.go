@@ -73,7 +73,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 		return aerr
 	}
 	place.leave() // a slow client does not keep others waiting
-	held.sending(answerOf(r))
+	held.sending(answerOf(r.Context()))
 	w.Header().Set("Content-Type", protobufType)
 	w.Header().Set("Content-Encoding", "snappy")
 	// A failed write means that the client is gone; nobody is left to tell.

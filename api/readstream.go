@@ -57,7 +57,7 @@ func (f *frameWriter) send(ctx context.Context, m *prompb.ChunkedReadResponse) e
 func (s *Server) readChunks(w http.ResponseWriter, r *http.Request, queries []selection, place *place) *apiError {
 	held := s.hold()
 	defer held.end()
-	held.sending(answerOf(r))
+	held.sending(answerOf(r.Context()))
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	timeout := s.opts.Limits.ReadTimeout

@@ -58,7 +58,7 @@ func (s *Server) respond(w http.ResponseWriter, req *http.Request, r reply) {
 		defer r.done()
 	}
 	if r.sending != nil {
-		r.sending(answerOf(req))
+		r.sending(answerOf(req.Context()))
 	}
 	if r.data == nil {
 		w.WriteHeader(http.StatusNoContent)

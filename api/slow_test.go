@@ -20,6 +20,7 @@ import (
 
 	"halite/api"
 	"halite/api/internal/comparison"
+	"halite/api/netlimit"
 	"halite/ingest"
 	"halite/query"
 	"halite/query/promql"
@@ -67,15 +68,15 @@ func newSlowStack(t *testing.T, totalBytes int64, limits api.Limits) *slowStack 
 		Now: comparison.Now, Limits: limits, Gatherer: registry, Registerer: registry,
 	})
 	require.NoError(t, err)
-	conns, err := api.NewConns(api.ConnOptions{SlowAfter: 100 * time.Millisecond, Registerer: registry})
+	limiter, err := netlimit.New(netlimit.Options{SlowAfter: 100 * time.Millisecond, Registerer: registry})
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	web := conns.HTTPServer(server.Handler())
+	web := limiter.HTTPServer(server.Handler())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = web.Serve(conns.Listener(smallBuffers{l}))
+		_ = web.Serve(limiter.Listener(smallBuffers{l}))
 	}()
 	t.Cleanup(func() {
 		require.NoError(t, web.Close())

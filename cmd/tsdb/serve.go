@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"halite/api"
+	"halite/api/netlimit"
 )
 
 // serveUntilSignal runs the server until SIGTERM or SIGINT, then drains it.
@@ -109,7 +110,7 @@ func (c *serveConfig) listen(
 	if err := c.fitDescriptors(descriptorLimit(), log); err != nil {
 		return nil, nil, err
 	}
-	conns, err := api.NewConns(api.ConnOptions{
+	limiter, err := netlimit.New(netlimit.Options{
 		ConnectionsMax: c.web.connectionsMax, SendTimeout: c.web.sendTimeout, Registerer: registry, Logger: log,
 	})
 	if err != nil {
@@ -123,7 +124,7 @@ func (c *serveConfig) listen(
 	if err != nil {
 		return nil, nil, errors.Join(err, listener.Close())
 	}
-	return conns.Listener(listener), conns.HTTPServer(check.Handler(gate)), nil
+	return limiter.Listener(listener), limiter.HTTPServer(check.Handler(gate)), nil
 }
 
 // drain finishes the requests under way, then flushes and closes the store.

@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"halite/api"
+	"halite/api/netlimit"
 )
 
 // webConfig holds the flags of the HTTP server.
@@ -86,18 +86,18 @@ func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
 }
 
 // hostCheck makes the check of requests' hosts.
-func (c *webConfig) hostCheck(listen net.Addr, r prometheus.Registerer) (*api.HostCheck, error) {
+func (c *webConfig) hostCheck(listen net.Addr, r prometheus.Registerer) (*netlimit.HostCheck, error) {
 	var hosts []string
 	for _, list := range c.allowedHosts {
 		hosts = append(hosts, strings.Split(list, ",")...)
 	}
 	if len(hosts) == 0 {
 		var err error
-		if hosts, err = api.HostsDefault(listen, c.externalURL); err != nil {
+		if hosts, err = netlimit.HostsDefault(listen, c.externalURL); err != nil {
 			return nil, fmt.Errorf("--web.external-url: %w", err)
 		}
 	}
-	check, err := api.NewHostCheck(hosts, r)
+	check, err := netlimit.NewHostCheck(hosts, r)
 	if err != nil {
 		return nil, fmt.Errorf("--web.allowed-hosts: %w", err)
 	}

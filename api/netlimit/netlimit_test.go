@@ -1,15 +1,12 @@
-package api
+package netlimit
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -17,11 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
-
-	"halite/query"
-	"halite/storage"
 )
 
 // patience is a generous limit for waits in tests.
@@ -39,9 +32,9 @@ func (l narrow) Accept() (net.Conn, error) {
 }
 
 // serveConns serves h within limits and returns the address.
-func serveConns(t *testing.T, o ConnOptions, h http.Handler) (*Conns, string) {
+func serveConns(t *testing.T, o Options, h http.Handler) (*Limiter, string) {
 	t.Helper()
-	conns, err := NewConns(o)
+	conns, err := New(o)
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -87,7 +80,7 @@ func get(addr, path string) (int, error) {
 	return resp.StatusCode, err
 }
 
-func ended(c *Conns, reason string) float64 {
+func ended(c *Limiter, reason string) float64 {
 	return testutil.ToFloat64(c.metrics.ended.WithLabelValues(reason))
 }
 
@@ -96,7 +89,7 @@ func ended(c *Conns, reason string) float64 {
 func TestSendTimeout(t *testing.T) {
 	const timeout, sizeBytes = 400 * time.Millisecond, 2 << 20
 	result := make(chan error, 1)
-	conns, addr := serveConns(t, ConnOptions{SendTimeout: timeout}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	conns, addr := serveConns(t, Options{SendTimeout: timeout}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(sizeBytes))
 		_, err := w.Write(make([]byte, sizeBytes))
 		result <- err
@@ -136,7 +129,7 @@ func TestSendTimeout(t *testing.T) {
 func TestConnectionsMax(t *testing.T) {
 	var answered atomic.Int64
 	leave := make(chan struct{})
-	conns, addr := serveConns(t, ConnOptions{ConnectionsMax: 2}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	conns, addr := serveConns(t, Options{ConnectionsMax: 2}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		answered.Add(1)
 		<-leave
 	}))
@@ -169,7 +162,7 @@ func TestConnectionsMax(t *testing.T) {
 // TestSlowHeaders: 1,000 clients that send nothing, or a header byte by byte, or keep a connection after their request, do
 // not keep others out.
 func TestSlowHeaders(t *testing.T) {
-	conns, addr := serveConns(t, ConnOptions{ConnectionsMax: 64, IdleAfter: 10 * time.Millisecond},
+	conns, addr := serveConns(t, Options{ConnectionsMax: 64, IdleAfter: 10 * time.Millisecond},
 		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for i := range 1000 {
 		send(t, addr, []string{"", "GET / HTTP/1.1\r\nHo", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"}[i%3])
@@ -201,7 +194,7 @@ func (l *failingListener) Accept() (net.Conn, error) {
 // TestAcceptErrors: the server waits out errors of accept.
 func TestAcceptErrors(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	conns, err := NewConns(ConnOptions{Registerer: registry})
+	conns, err := New(Options{Registerer: registry})
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -220,64 +213,17 @@ func TestAcceptErrors(t *testing.T) {
 tsdb_http_connections_max 512
 `), "tsdb_http_connections_max"))
 
-	_, err = NewConns(ConnOptions{ConnectionsMax: -1})
+	_, err = New(Options{ConnectionsMax: -1})
 	require.ErrorContains(t, err, "ConnectionsMax")
 }
 
-// TestWorkAfterBody: the time limit of a body ends with the body, not with the work for the request.
-func TestWorkAfterBody(t *testing.T) {
-	const stall = 30 * time.Millisecond
-	f := newFixture(t, func(o *Options) {
-		o.Limits.BodyStallTimeout = stall
-		o.Catalogue = failing{err: storage.ErrUnavailable, before: func(ctx context.Context) {
-			select {
-			case <-ctx.Done():
-				t.Error("the work was ended:", context.Cause(ctx))
-			case <-time.After(5 * stall):
-			}
-		}}
-	})
-	_, addr := serveConns(t, ConnOptions{}, f.Handler())
-	resp, err := http.PostForm("http://"+addr+"/api/v1/labels", url.Values{"limit": {"1"}})
+// TestHTTPServer: the server has time limits for slow clients, but none that would end a long answer.
+func TestHTTPServer(t *testing.T) {
+	limiter, err := New(Options{})
 	require.NoError(t, err)
-	defer resp.Body.Close()
-	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
-}
-
-// blocked is a store whose queries wait.
-type blocked struct {
-	promstorage.SampleAndChunkQueryable
-	leave chan struct{}
-}
-
-func (b blocked) Querier(mintMs, maxtMs int64) (promstorage.Querier, error) {
-	<-b.leave
-	return b.SampleAndChunkQueryable.Querier(mintMs, maxtMs)
-}
-
-// TestHealthBesideQueries: when all places of queries are taken, health and metrics are answered nevertheless.
-func TestHealthBesideQueries(t *testing.T) {
-	leave := make(chan struct{})
-	f := newFixture(t, func(o *Options) {
-		var err error
-		o.Engine, err = query.New(query.Options{Queryable: blocked{o.Queryable, leave}, ConcurrencyMax: 1})
-		require.NoError(t, err)
-	})
-	_, addr := serveConns(t, ConnOptions{}, f.Handler())
-	var queries sync.WaitGroup
-	for range 3 {
-		queries.Go(func() {
-			if code, err := get(addr, "/api/v1/query?query=up"); err != nil || code != http.StatusOK {
-				t.Error(code, err)
-			}
-		})
-	}
-	require.Eventually(t, func() bool { return len(f.opts.Engine.Active()) == 3 }, patience, time.Millisecond)
-	for _, path := range []string{"/-/ready", "/-/healthy", "/metrics"} {
-		code, err := get(addr, path)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, code, path)
-	}
-	close(leave)
-	queries.Wait()
+	server := limiter.HTTPServer(http.NotFoundHandler())
+	require.Equal(t, HeaderReadTimeout, server.ReadHeaderTimeout)
+	require.Equal(t, BodyReadTimeout, server.ReadTimeout)
+	require.Zero(t, server.WriteTimeout)
+	require.Equal(t, HeaderBytesMax, server.MaxHeaderBytes)
 }

@@ -1,4 +1,4 @@
-package api
+package netlimit
 
 import (
 	"errors"
@@ -11,10 +11,12 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/api/promjson"
 )
 
-// HostCheck refuses requests for hosts that are not allowed. With DNS rebinding, an attacker makes the name of his web page
-// resolve to this server. The browser then sees one origin, but the requests still carry the attacker's name.
+// HostCheck refuses requests that name another host than the allowed ones. This stops DNS rebinding: an attacker makes the
+// name of a web page resolve to this server, so that the browser sees one origin. The requests still carry that name.
 type HostCheck struct {
 	any      bool
 	names    []string
@@ -22,11 +24,12 @@ type HostCheck struct {
 	refused  prometheus.Counter
 }
 
-// HostsDefault are the hosts that are allowed unless a list is given. Each is a name, an address or a range of addresses.
+// HostsDefault returns the allowed hosts for a server without a list of its own. Each is a name, an address or a range of
+// addresses.
 //
-// On a loopback address these are the names of the loopback interface. Elsewhere any host is allowed, but with an external
-// URL only addresses and the names of the loopback interface: a page cannot make a browser send an address that is not its
-// own. The host of the external URL is always allowed.
+// On a loopback address, the hosts are the names of the loopback interface. On another address, any host is allowed. With an
+// external URL, only addresses and the names of the loopback interface are allowed there: a page cannot make a browser send
+// the address of another server. The host of the external URL is always allowed.
 func HostsDefault(listen net.Addr, externalURL string) ([]string, error) {
 	hosts := []string{"localhost", "127.0.0.0/8", "::1"}
 	tcp, ok := listen.(*net.TCPAddr)
@@ -49,8 +52,8 @@ func HostsDefault(listen net.Addr, externalURL string) ([]string, error) {
 	return append(hosts, u.Hostname()), nil
 }
 
-// NewHostCheck allows hosts: names without a port, with a leading dot for all names below as well, addresses, ranges such as
-// 10.0.0.0/8, or * for any. The registerer may be nil.
+// NewHostCheck returns a check that allows hosts. Each is a name without a port, an address, a range such as 10.0.0.0/8, or *
+// for any host. A name with a leading dot allows all names below it as well. The registerer may be nil.
 func NewHostCheck(hosts []string, r prometheus.Registerer) (*HostCheck, error) {
 	c := &HostCheck{refused: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "tsdb_http_host_refused_total", Help: "Requests refused because their host is not allowed (web.allowed-hosts).",
@@ -99,15 +102,16 @@ func (c *HostCheck) Handler(next http.Handler) http.Handler {
 		}
 		c.refused.Inc()
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		sendError(w, &apiError{
-			typ: errBadData, status: http.StatusForbidden,
-			err: fmt.Errorf("host %q is not allowed; start the server with --web.allowed-hosts to allow it", r.Host),
-		})
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		// A failed write means that the client is gone.
+		_, _ = w.Write(promjson.AppendError(nil, "bad_data",
+			fmt.Sprintf("host %q is not allowed; start the server with --web.allowed-hosts to allow it", r.Host)))
 	})
 }
 
-// allowed decides by the Host header, or by the host of the target where that is a whole URL. Health checks use the
-// address of a container, or send HTTP/1.0 without a Host; a page can send neither.
+// allowed decides by the Host header, or by the host of a target that is a whole URL. Health checks may use the address of a
+// container, or HTTP/1.0 without a Host: a page can send neither.
 func (c *HostCheck) allowed(r *http.Request) bool {
 	health := r.URL.Path == "/-/healthy" || r.URL.Path == "/-/ready"
 	if r.Host == "" {

@@ -1,4 +1,4 @@
-package api
+package netlimit
 
 import (
 	"net"

@@ -1,4 +1,4 @@
-package api
+package netlimit
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Timeouts and sizes of Conns.HTTPServer.
+// Timeouts and sizes of Limiter.HTTPServer.
 const (
 	// HeaderReadTimeout bounds how long a client may take to send its header.
 	HeaderReadTimeout = 10 * time.Second
@@ -19,10 +19,9 @@ const (
 	HeaderBytesMax = 1 << 20
 )
 
-// HTTPServer returns a server for the Listeners of c, with time limits that stop slow clients from holding connections. It
-// has no WriteTimeout: an answer of any size may take as long as its client makes progress. The caller may set ErrorLog
-// before serving.
-func (c *Conns) HTTPServer(h http.Handler) *http.Server {
+// HTTPServer returns a server for the Listeners of c. Its time limits keep slow clients from holding connections. It has no
+// WriteTimeout: an answer may take as long as its client makes progress. The caller may set ErrorLog before serving.
+func (c *Limiter) HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: HeaderReadTimeout,
@@ -30,12 +29,12 @@ func (c *Conns) HTTPServer(h http.Handler) *http.Server {
 		IdleTimeout:       IdleTimeout,
 		MaxHeaderBytes:    HeaderBytesMax,
 		ConnState: func(nc net.Conn, state http.ConnState) {
-			if conn, ok := nc.(*conn); ok {
+			if conn, ok := nc.(*Conn); ok {
 				conn.setState(state)
 			}
 		},
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
-			if conn, ok := nc.(*conn); ok {
+			if conn, ok := nc.(*Conn); ok {
 				return context.WithValue(ctx, connKey{}, conn)
 			}
 			return ctx

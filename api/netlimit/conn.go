@@ -1,0 +1,138 @@
+package netlimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+type connKey struct{}
+
+// FromContext returns the connection of a request; ok is false if a Limiter did not accept it.
+func FromContext(ctx context.Context) (c *Conn, ok bool) {
+	c, ok = ctx.Value(connKey{}).(*Conn)
+	return c, ok
+}
+
+// Conn is a connection that fails if its client does not take what the server sends. Queries that need memory use Slow and
+// End to find and end the answer of a slow client.
+type Conn struct {
+	net.Conn
+	limiter   *Limiter
+	idleSince atomic.Int64 // Unix time in ns; 0 while a request is answered
+	writing   atomic.Int64 // Unix time in ns at which the current write began; 0 if there is none
+	ended     atomic.Bool  // by End
+	closing   atomic.Bool  // by closeIdle
+	closed    sync.Once
+}
+
+func (c *Conn) setState(s http.ConnState) {
+	switch s {
+	case http.StateNew, http.StateIdle:
+		c.idleSince.Store(time.Now().UnixNano())
+	default:
+		c.idleSince.Store(0)
+	}
+}
+
+// Slow reports whether the client has taken longer than Options.SlowAfter for a part of an answer.
+func (c *Conn) Slow() bool {
+	began := c.writing.Load()
+	return began != 0 && time.Since(time.Unix(0, began)) > c.limiter.opts.SlowAfter
+}
+
+// End makes the current write, and all later ones, fail.
+func (c *Conn) End() {
+	if c.ended.Swap(true) {
+		return
+	}
+	c.limiter.metrics.ended.WithLabelValues(endedMemory).Inc()
+	c.discardUnsent()
+	// An error means that the connection is closed already.
+	_ = c.SetWriteDeadline(time.Unix(1, 0))
+}
+
+// discardUnsent makes Close discard what the client has not taken. Otherwise the kernel would keep it.
+func (c *Conn) discardUnsent() {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // fails on a closed connection only
+	}
+}
+
+// errEnded is the error of writes after End.
+var errEnded = errors.New("connection ended: the client is slow and other queries need the memory of the answer")
+
+// errStalled is the error of a write after the client took nothing within the send timeout.
+var errStalled = errors.New("connection ended: the client takes nothing of the answer")
+
+// sliceBytes bounds the part of an answer that Slow measures.
+const sliceBytes = 64 << 10
+
+// Write implements net.Conn.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	defer c.writing.Store(0)
+	for n < len(p) && err == nil {
+		c.writing.Store(time.Now().UnixNano())
+		var m int
+		m, err = c.writeSlice(p[n:min(n+sliceBytes, len(p))])
+		n += m
+	}
+	return n, err
+}
+
+// stallChecks is the number of times that a stalled write looks for progress within the send timeout.
+const stallChecks = 8
+
+// writeSlice writes p. It fails when the client has taken nothing for the send timeout. The kernel takes more of p only when
+// a good part of its buffer is free, so bytes that the client has acknowledged count as progress as well.
+func (c *Conn) writeSlice(p []byte) (n int, err error) {
+	timeout := c.limiter.opts.SendTimeout
+	var progress time.Time // zero until the first check
+	acknowledged := 0
+	for {
+		now := time.Now()
+		if err := c.SetWriteDeadline(now.Add(timeout / stallChecks)); err != nil {
+			return n, err
+		}
+		if c.ended.Load() { // End may have set its deadline before
+			return n, errEnded
+		}
+		m, err := c.Conn.Write(p[n:])
+		n += m
+		switch {
+		case err == nil || !errors.Is(err, os.ErrDeadlineExceeded):
+			return n, err
+		case c.ended.Load():
+			return n, errEnded
+		}
+		if taken := n - queuedBytes(c.Conn); progress.IsZero() || m > 0 || taken > acknowledged {
+			progress, acknowledged = time.Now(), taken
+		}
+		if time.Since(progress) >= timeout {
+			c.limiter.metrics.ended.WithLabelValues(endedStall).Inc()
+			c.discardUnsent()
+			return n, fmt.Errorf("%w within %s (web.send-timeout)", errStalled, timeout)
+		}
+	}
+}
+
+// CloseWrite ends the answer but not the connection. net/http calls it.
+func (c *Conn) CloseWrite() error {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		return tcp.CloseWrite()
+	}
+	return nil
+}
+
+// Close implements net.Conn.
+func (c *Conn) Close() error {
+	err := c.Conn.Close()
+	c.closed.Do(func() { c.limiter.remove(c) })
+	return err
+}
