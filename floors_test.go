@@ -54,7 +54,8 @@ var floors = map[string]int{
 	"query/querylog":            0,
 	"query":                     80,
 	"api/promjson":              0,
-	"api/netlimit":              10,
+	"api/landing":               0,
+	"api/remote":                0,
 	"api/netlimit":              10,
 	"api":                       90,
 	// A client of a server in another process. Of the packages outside loadtest, it imports only the keys.

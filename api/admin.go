@@ -1,11 +1,19 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/ingest"
 	"halite/storage"
+	"halite/storage/tombstone"
 )
 
 // allowAdmin refuses requests unless the admin API is switched on.
@@ -47,4 +55,161 @@ func (s *Server) snapshot(r *http.Request) (reply, *apiError) {
 		return reply{}, aerr
 	}
 	return reply{}, unavailable("snapshots cannot be taken through the API")
+}
+
+// cancelQuery answers /api/v1/admin/cancel_query: it ends the query with the given id, whose caller is told so.
+func (s *Server) cancelQuery(r *http.Request) (reply, *apiError) {
+	if aerr := s.allowAdmin(); aerr != nil {
+		return reply{}, aerr
+	}
+	text := r.FormValue("id")
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return reply{}, badParam("id", errors.New("must be the id of a query in /api/v1/status/active_queries"))
+	}
+	if !s.opts.Engine.Cancel(id) {
+		return reply{}, &apiError{typ: errNotFound, err: fmt.Errorf("no query with id %d is running", id)}
+	}
+	return reply{}, nil
+}
+
+// deleteSeries answers /api/v1/admin/tsdb/delete_series. Besides Prometheus' parameters it takes all=true, which permits
+// selectors that match everything, and dry_run=true, which answers what would be deleted.
+func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
+	if aerr := s.allowAdmin(); aerr != nil {
+		return reply{}, aerr
+	}
+	d, aerr := s.deletionParams(r)
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	dry, aerr := boolParam(r, "dry_run")
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	if s.opts.Deleter == nil {
+		return reply{}, unavailable("series cannot be deleted through the API")
+	}
+	report, aerr := boolParam(r, "report")
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	if !dry {
+		series, err := s.opts.Deleter.DeleteSeries(r.Context(), d)
+		if err != nil || !report {
+			return reply{}, deletionError(err)
+		}
+		return document(struct {
+			Series int `json:"series"`
+		}{series})
+	}
+	count, err := s.opts.Deleter.CountDeletion(r.Context(), d)
+	if err != nil {
+		return reply{}, deletionError(err)
+	}
+	return document(struct {
+		Series  int   `json:"series"`
+		Samples int64 `json:"samples"`
+		Bytes   int64 `json:"bytes"`
+		// Rollup states whose samples retention has dropped.
+		Hours int64 `json:"rollupHours"`
+		Days  int64 `json:"rollupDays"`
+		Cut   int64 `json:"rollupsCut"`
+	}{count.Series, count.Samples, count.Bytes, count.Orphans.Hours, count.Orphans.Days, count.Orphans.Partial})
+}
+
+func (s *Server) deletionParams(r *http.Request) (d ingest.Deletion, aerr *apiError) {
+	if aerr := strictForm(r); aerr != nil {
+		return d, aerr
+	}
+	known := []string{"match[]", "start", "end", "all", "dry_run", "report"}
+	for name := range r.Form {
+		if !slices.Contains(known, name) { // a misspelt dry_run must not delete
+			return d, badParam(name, fmt.Errorf("unknown, and what is deleted stays so; known are %s", strings.Join(known, ", ")))
+		}
+	}
+	selectors, aerr := s.selectorTexts(r)
+	if aerr != nil {
+		return d, aerr
+	}
+	if len(selectors) == 0 {
+		return d, badData(errors.New("no match[] parameter provided"))
+	}
+	start, end, aerr := boundsParam(r)
+	if aerr != nil {
+		return d, aerr
+	}
+	if end.Before(start) {
+		return d, badParam("end", errors.New("end timestamp must not be before start time"))
+	}
+	d.FromMs, d.ToMs = start.UnixMilli(), end.UnixMilli()
+	for _, selector := range selectors {
+		ms, err := s.opts.Engine.Parser().ParseMetricSelector(selector)
+		if err != nil {
+			return d, badParam("match[]", err)
+		}
+		d.Selectors = append(d.Selectors, append([]*labels.Matcher(nil), ms...))
+	}
+	d.Everything, aerr = boolParam(r, "all")
+	return d, aerr
+}
+
+// deletionError places an error of a Deleter; nil stays nil.
+func deletionError(err error) *apiError {
+	var limit *tombstone.LimitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ingest.ErrDeletesEverything):
+		return badData(fmt.Errorf("%w; set all=true (tsdb delete: --all) if that is meant", err))
+	case errors.Is(err, ingest.ErrBadDeletion):
+		return badData(err)
+	case errors.As(err, &limit):
+		return &apiError{typ: errExec, err: err}
+	case errors.Is(err, ingest.ErrNoDeletions):
+		return unavailable("series cannot be deleted through the API")
+	case errors.Is(err, ingest.ErrClosed), errors.Is(err, storage.ErrUnavailable), errors.Is(err, tombstone.ErrOvertaken):
+		return &apiError{typ: errUnavailable, err: err}
+	case errors.Is(err, context.Canceled):
+		return &apiError{typ: errCanceled, err: err}
+	default:
+		return &apiError{typ: errInternal, err: err}
+	}
+}
+
+// tableBytes is the size of a table before and after a cleaning.
+type tableBytes struct {
+	Table  string `json:"table"`
+	Before uint64 `json:"bytesBefore"`
+	After  uint64 `json:"bytesAfter"`
+}
+
+// cleanTombstones answers /api/v1/admin/tsdb/clean_tombstones. With report=true it answers what was done, otherwise, as
+// Prometheus does, nothing.
+func (s *Server) cleanTombstones(r *http.Request) (reply, *apiError) {
+	if aerr := s.allowAdmin(); aerr != nil {
+		return reply{}, aerr
+	}
+	wanted, aerr := boolParam(r, "report")
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	if s.opts.Deleter == nil {
+		return reply{}, unavailable("there are no tombstones to clean")
+	}
+	report, err := s.opts.Deleter.CleanTombstones(r.Context())
+	if err != nil || !wanted {
+		return reply{}, deletionError(err)
+	}
+	tables := make([]tableBytes, 0, len(report.Tables))
+	for _, t := range report.Tables {
+		tables = append(tables, tableBytes(t))
+	}
+	return document(struct {
+		Tombstones    int          `json:"tombstones"`
+		Waiting       int          `json:"waiting"`
+		RowsRewritten int64        `json:"rowsRewritten"`
+		RowsRemoved   int64        `json:"rowsRemoved"`
+		Tables        []tableBytes `json:"tables"`
+	}{report.Tombstones, report.Waiting, report.RowsRewritten, report.RowsRemoved, tables})
 }

@@ -1,7 +1,7 @@
 // Package api is the HTTP side of Halite: it speaks Prometheus' HTTP API, remote write 1.0 and remote read, so that a
 // Prometheus can send samples here and Grafana can query them.
 //
-// It turns requests into calls of the small interfaces in deps.go and results into JSON or protobuf. It holds no
+// It turns requests into calls of the small interfaces at the end of options.go and results into JSON or protobuf. It holds no
 // samples, evaluates no expressions and decides nothing about durability: those are the affairs of packages ingest,
 // query and storage/index. It neither opens listeners nor reads flags; the command does.
 //

@@ -30,9 +30,9 @@ type newest struct {
 // federate answers /federate: the newest sample of each selected series, in the exposition format that the client asks
 // for, so that another Prometheus can scrape it. Errors are plain text, as scrapers log them.
 func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
-	held := s.hold()
-	defer held.end()
-	list, aerr := s.federated(w, r, held)
+	budget := s.newBudget()
+	defer budget.end()
+	list, aerr := s.federated(w, r, budget)
 	if aerr != nil {
 		if aerr.code() == http.StatusServiceUnavailable {
 			s.setRetryAfter(w, aerr.retryAfter)
@@ -40,7 +40,7 @@ func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, aerr.err.Error(), aerr.code())
 		return
 	}
-	held.sending(answerOf(r.Context()))
+	budget.sending(answerOf(r.Context()))
 	format := expfmt.NegotiateAccept(r.Header,
 		expfmt.NewFormat(expfmt.TypeProtoDelim), expfmt.NewFormat(expfmt.TypeProtoText),
 		expfmt.NewFormat(expfmt.TypeProtoCompact), expfmt.NewFormat(expfmt.TypeTextPlain))
@@ -60,7 +60,7 @@ func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
 }
 
 // federated reads the request and what it selects, sorted by metric.
-func (s *Server) federated(w http.ResponseWriter, r *http.Request, held held) ([]newest, *apiError) {
+func (s *Server) federated(w http.ResponseWriter, r *http.Request, budget responseBudget) ([]newest, *apiError) {
 	r, aerr := s.parseForm(w, r)
 	if aerr == nil {
 		aerr = strictForm(r)
@@ -87,7 +87,7 @@ func (s *Server) federated(w http.ResponseWriter, r *http.Request, held held) ([
 		if len(set) == 0 {
 			continue // nothing, as in Prometheus, rather than everything
 		}
-		if list, err = s.appendNewest(ctx, list, set, held); err != nil {
+		if list, err = s.appendNewest(ctx, list, set, budget); err != nil {
 			return nil, readFailure(err)
 		}
 		if most := s.opts.Limits.ReadSamplesMax; len(list) > most {
@@ -104,10 +104,12 @@ func (s *Server) federated(w http.ResponseWriter, r *http.Request, held held) ([
 
 // appendNewest appends the newest samples of the series that one selector selects. A series that has ended has none, as
 // the formats know no stale markers.
-func (s *Server) appendNewest(ctx context.Context, list []newest, set []*labels.Matcher, held held) ([]newest, error) {
+func (s *Server) appendNewest(
+	ctx context.Context, list []newest, set []*labels.Matcher, budget responseBudget,
+) ([]newest, error) {
 	toMs := s.opts.Now().UnixMilli()
 	fromMs := toMs - s.opts.Lookback.Milliseconds()
-	querier, err := s.readUnder(held).Querier(fromMs, toMs)
+	querier, err := s.readUnder(budget).Querier(fromMs, toMs)
 	if err != nil {
 		return list, err
 	}
@@ -127,7 +129,7 @@ func (s *Server) appendNewest(ctx context.Context, list []newest, set []*labels.
 			return list, err
 		}
 		if found && !value.IsStaleNaN(n.value) {
-			if err := held.take(familyBytes + 2*int(n.labels.ByteSize())); err != nil {
+			if err := budget.take(familyBytes + 2*int(n.labels.ByteSize())); err != nil {
 				return list, err
 			}
 			list = append(list, n)

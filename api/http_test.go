@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/grafana/regexp"
+	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
@@ -220,13 +221,16 @@ func TestPanic(t *testing.T) {
 	require.Contains(t, log.String(), "http_test.go")
 	require.True(t, f.lookups.TryAcquire(int64(f.opts.Limits.LookupConcurrencyMax)), "the place was given back")
 
-	midway := f.instrument("midway", f.guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	midway := f.newRoute("midway", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half an ans")
 		panic("fault")
-	})))
-	require.PanicsWithValue(t, http.ErrAbortHandler, func() {
-		midway.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	})
+	for _, compressed := range []http.Handler{nil, gzhttp.GzipHandler(http.HandlerFunc(midway.answer))} {
+		midway.compressed = compressed
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Accept-Encoding", "gzip")
+		require.PanicsWithValue(t, http.ErrAbortHandler, func() { midway.ServeHTTP(httptest.NewRecorder(), r) })
+	}
 	require.Equal(t, 0., f.metric(t, "tsdb_http_requests_in_flight", map[string]string{}))
 }
 

@@ -4,17 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/gorilla/mux"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"halite/api/promjson"
+	"halite/ingest"
 	"halite/storage/index"
 )
 
@@ -83,7 +85,7 @@ func (s *Server) labelNames(r *http.Request) (reply, *apiError) {
 // labelValues answers /api/v1/label/<name>/values. The name may be escaped as Prometheus escapes names that are not
 // plain words ("U__" and then _ or hexadecimal code points between underscores).
 func (s *Server) labelValues(r *http.Request) (reply, *apiError) {
-	name, err := url.PathUnescape(mux.Vars(r)["name"])
+	name, err := url.PathUnescape(r.PathValue("name"))
 	if err != nil {
 		return reply{}, badData(fmt.Errorf("invalid label name: %w", err))
 	}
@@ -106,16 +108,16 @@ func (s *Server) labelValues(r *http.Request) (reply, *apiError) {
 func (s *Server) strings(
 	r *http.Request, l lookup, find func(context.Context, []*labels.Matcher) ([]string, error),
 ) (reply, *apiError) {
-	held := s.hold()
-	list, aerr := s.findStrings(r, l, held, find)
+	budget := s.newBudget()
+	list, aerr := s.findStrings(r, l, budget, find)
 	if aerr != nil {
-		held.end()
+		budget.end()
 		return reply{}, aerr
 	}
 	list, notes := truncate(list, l.limit)
 	return reply{
 		data:  func(j *promjson.Writer) { j.Strings(list) },
-		notes: notes, sending: held.sending, done: held.end,
+		notes: notes, sending: budget.sending, done: budget.end,
 	}, nil
 }
 
@@ -123,7 +125,7 @@ func (s *Server) strings(
 const stringBytes = 16
 
 func (s *Server) findStrings(
-	r *http.Request, l lookup, held held, find func(context.Context, []*labels.Matcher) ([]string, error),
+	r *http.Request, l lookup, budget responseBudget, find func(context.Context, []*labels.Matcher) ([]string, error),
 ) (list []string, aerr *apiError) {
 	if l.empty {
 		return nil, nil
@@ -133,7 +135,7 @@ func (s *Server) findStrings(
 		return nil, aerr
 	}
 	defer leave()
-	ctx = held.metered(ctx)
+	ctx = budget.metered(ctx)
 	sets := l.sets
 	if len(sets) == 0 {
 		sets = [][]*labels.Matcher{nil}
@@ -147,7 +149,7 @@ func (s *Server) findStrings(
 		for _, text := range found {
 			bytes += stringBytes + len(text)
 		}
-		if err := held.take(bytes); err != nil {
+		if err := budget.take(bytes); err != nil {
 			return nil, evalError(err)
 		}
 		list = joined(list, found)
@@ -171,10 +173,10 @@ func (s *Server) series(r *http.Request) (reply, *apiError) {
 	if aerr != nil {
 		return reply{}, aerr
 	}
-	held := s.hold()
-	list, aerr := s.findSeries(r, l, held)
+	budget := s.newBudget()
+	list, aerr := s.findSeries(r, l, budget)
 	if aerr != nil {
-		held.end()
+		budget.end()
 		return reply{}, aerr
 	}
 	list, notes := truncate(list, l.limit)
@@ -182,11 +184,11 @@ func (s *Server) series(r *http.Request) (reply, *apiError) {
 		data: func(j *promjson.Writer) {
 			j.List(len(list), func(i int) { j.Labels(list[i].Labels) })
 		},
-		notes: notes, sending: held.sending, done: held.end,
+		notes: notes, sending: budget.sending, done: budget.end,
 	}, nil
 }
 
-func (s *Server) findSeries(r *http.Request, l lookup, held held) (list []index.Series, aerr *apiError) {
+func (s *Server) findSeries(r *http.Request, l lookup, budget responseBudget) (list []index.Series, aerr *apiError) {
 	if l.empty {
 		return nil, nil
 	}
@@ -195,7 +197,7 @@ func (s *Server) findSeries(r *http.Request, l lookup, held held) (list []index.
 		return nil, aerr
 	}
 	defer leave()
-	ctx = held.metered(ctx)
+	ctx = budget.metered(ctx)
 	for _, set := range l.sets {
 		found, err := s.opts.Catalogue.Select(ctx, l.mintMs, l.maxtMs, set...)
 		if err != nil {
@@ -226,4 +228,64 @@ func truncate[T any](list []T, limit int) ([]T, annotations.Annotations) {
 	var notes annotations.Annotations
 	notes.Add(errTruncated)
 	return list[:limit], notes
+}
+
+// metricMetadata answers /api/v1/metadata: type, help and unit by metric, as senders reported them. A limit of 0 means
+// unlimited here as in every other look-up; Prometheus answers it with an empty map.
+func (s *Server) metricMetadata(r *http.Request) (reply, *apiError) {
+	limit, aerr := numberParam(r, "limit")
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	perMetric, aerr := numberParam(r, "limit_per_metric")
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	var found map[string][]ingest.Metadata
+	if s.opts.Metadata != nil {
+		found = s.opts.Metadata.Metadata(r.FormValue("metric"), max(limit, 0))
+	}
+	names := slices.Sorted(maps.Keys(found))
+	if limit > 0 && len(names) > limit {
+		names = names[:limit]
+	}
+	return reply{data: func(j *promjson.Writer) {
+		j.Raw("{")
+		for i, name := range names {
+			if i > 0 {
+				j.Raw(",")
+			}
+			j.String(name)
+			j.Raw(":")
+			entries := found[name]
+			if perMetric > 0 && len(entries) > perMetric {
+				entries = entries[:perMetric]
+			}
+			j.List(len(entries), func(i int) { writeMetadata(j, entries[i]) })
+		}
+		j.Raw("}")
+	}}, nil
+}
+
+func writeMetadata(j *promjson.Writer, m ingest.Metadata) {
+	j.Raw(`{"type":`)
+	j.String(m.Type)
+	j.Raw(`,"unit":`)
+	j.String(m.Unit)
+	j.Raw(`,"help":`)
+	j.String(m.Help)
+	j.Raw(`}`)
+}
+
+// numberParam reads a limit of the metadata endpoints, where negative numbers mean unlimited as well.
+func numberParam(r *http.Request, name string) (int, *apiError) {
+	text := r.FormValue(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, badData(errors.New(name + " must be a number"))
+	}
+	return n, nil
 }

@@ -17,7 +17,7 @@ const (
 	rejectBody        = "body"
 	rejectOverload    = "overload"
 	rejectOrigin      = "cross_origin"
-	rejectPoison      = "repeated_panic"
+	rejectCrashLoop   = "repeated_panic"
 )
 
 type metrics struct {
@@ -43,22 +43,6 @@ func (m *metrics) endpoint(name string) endpointMetrics {
 		requestBytes: m.requestBytes.WithLabelValues(name), responseBytes: m.responseBytes.WithLabelValues(name),
 		duration: m.duration.WithLabelValues(name),
 	}
-}
-
-// gatheredBytes is about the memory of all metrics while they are written.
-const gatheredBytes = 1 << 20
-
-// heldMetrics counts the memory of an answer with all metrics. It is written in any case: an operator needs it most when
-// there is no memory left.
-func (s *Server) heldMetrics(exposition http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		held := s.hold()
-		defer held.end()
-		if held.take(gatheredBytes) == nil {
-			held.sending(answerOf(r.Context()))
-		}
-		exposition.ServeHTTP(w, r)
-	})
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ func (w *recorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// countingBody counts the bytes that are read of a request body, and ends a body that makes no progress.
+// countingBody counts the bytes that a handler reads of a request body. It ends a body that makes no progress.
 type countingBody struct {
 	io.ReadCloser
 	bytes   int64
@@ -58,106 +59,163 @@ func (b *countingBody) Read(p []byte) (int, error) {
 	_ = b.control.SetReadDeadline(deadline) // fails only in tests without a connection
 	n, err := b.ReadCloser.Read(p)
 	b.bytes += int64(n)
-	if err != nil {
-		// After the body net/http reads on to learn that the client is gone. That has no deadline.
+	if errors.Is(err, io.EOF) {
+		// After the body, net/http reads on without a deadline to learn that the client is gone. After a failure the deadline
+		// stays, because net/http tries to read the rest of the body.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-// instrument counts and times requests of the endpoint called name. Its metrics appear with its first request, so that
-// endpoints nobody uses cost no series.
-func (s *Server) instrument(name string, next http.Handler) http.Handler {
-	m := s.metrics
-	used := sync.OnceValue(func() endpointMetrics { return m.endpoint(name) })
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
-		m.inFlight.Inc()
-		rec := &recorder{ResponseWriter: w}
-		body := &countingBody{
-			ReadCloser: r.Body, control: http.NewResponseController(w), stall: s.opts.Limits.BodyStallTimeout,
-			end: began.Add(netlimit.BodyReadTimeout),
+// exchange is a request and what was sent for it, in one allocation.
+type exchange struct {
+	recorder
+	body  countingBody
+	began time.Time
+}
+
+// route is an endpoint: the checks that its requests must pass, and the handler. It counts and times the requests.
+type route struct {
+	server *Server
+	name   string   // label of the metrics
+	used   []string // methods that the handler takes, sorted; nil takes all
+	allow  string   // header that lists them
+	// changesData makes the route refuse requests that a browser sends for a page of another origin.
+	changesData bool
+	// waits makes the route refuse requests until the server is ready.
+	waits  bool
+	handle http.HandlerFunc
+	// compressed is answer behind the compression of answers; nil if the route does not compress.
+	compressed http.Handler
+	// metrics appear with the first request, so that endpoints without requests cost no series.
+	metrics func() endpointMetrics
+}
+
+// newRoute returns a route for the given methods, none meaning all.
+func (s *Server) newRoute(name string, handle http.HandlerFunc, methods ...string) *route {
+	slices.Sort(methods)
+	return &route{
+		server: s, name: name, used: methods, allow: strings.Join(append(slices.Clone(methods), http.MethodOptions), ", "),
+		handle: handle, metrics: sync.OnceValue(func() endpointMetrics { return s.metrics.endpoint(name) }),
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (e *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{recorder: recorder{ResponseWriter: w}, began: time.Now()}
+	e.server.metrics.inFlight.Inc()
+	defer e.count(x)
+	if r.Body != nil && r.Body != http.NoBody {
+		x.body = countingBody{
+			ReadCloser: r.Body, control: http.NewResponseController(w), stall: e.server.opts.Limits.BodyStallTimeout,
+			end: x.began.Add(netlimit.BodyReadTimeout),
 		}
-		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = body
-		}
-		defer func() {
-			m.inFlight.Dec()
-			code := rec.code
-			if code == 0 {
-				code = http.StatusOK
-			}
-			e := used()
-			if code == http.StatusOK {
-				e.ok.Inc()
-			} else {
-				m.requests.WithLabelValues(name, strconv.Itoa(code)).Inc()
-			}
-			e.duration.Observe(time.Since(began).Seconds())
-			e.requestBytes.Add(float64(body.bytes))
-			e.responseBytes.Add(float64(rec.bytes))
-		}()
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		next.ServeHTTP(rec, r)
+		// A copy, because net/http looks at the body of its own request to find out how much of it is left.
+		r = r.WithContext(r.Context())
+		r.Body = &x.body
+	}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if e.compressed != nil {
+		e.compressed.ServeHTTP(&x.recorder, r)
+		return
+	}
+	e.answer(&x.recorder, r)
+}
+
+// count counts a request that ended.
+func (e *route) count(x *exchange) {
+	e.server.metrics.inFlight.Dec()
+	m := e.metrics()
+	if x.code == 0 || x.code == http.StatusOK {
+		m.ok.Inc()
+	} else {
+		e.server.metrics.requests.WithLabelValues(e.name, strconv.Itoa(x.code)).Inc()
+	}
+	m.duration.Observe(time.Since(x.began).Seconds())
+	m.requestBytes.Add(float64(x.body.bytes))
+	m.responseBytes.Add(float64(x.bytes))
+}
+
+// answer checks a request and hands it to the handler.
+func (e *route) answer(w http.ResponseWriter, r *http.Request) {
+	rec, ok := w.(*recorder)
+	if !ok { // the writer that compresses
+		rec = &recorder{ResponseWriter: w}
+	}
+	defer e.recovered(rec, r)
+	if e.admits(rec, r) {
+		e.handle(rec, r)
+	}
+}
+
+// recovered turns a panic into a 500. If the answer has begun, it breaks the connection, so that no client takes a part for
+// the whole answer.
+func (e *route) recovered(w *recorder, r *http.Request) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(http.ErrAbortHandler)
+	}
+	s := e.server
+	s.metrics.panics.Inc()
+	s.opts.Logger.Error("panic while answering a request", "method", r.Method, "path", r.URL.Path,
+		"panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	if w.code != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	s.respondError(w, &apiError{
+		typ: errInternal, err: errors.New("unexpected error while answering; the server's log has the details"),
 	})
 }
 
-// guard turns a panic into a 500, or breaks the connection if the answer has begun, so that no client takes half an
-// answer for a whole one.
-func (s *Server) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rec := &recorder{ResponseWriter: w}
-		defer func() {
-			cause := recover()
-			if cause == nil {
-				return
-			}
-			if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-				panic(http.ErrAbortHandler)
-			}
-			s.metrics.panics.Inc()
-			s.opts.Logger.Error("panic while answering a request", "method", r.Method, "path", r.URL.Path,
-				"panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			if rec.code != 0 {
-				panic(http.ErrAbortHandler)
-			}
-			s.respondError(rec, &apiError{
-				typ: errInternal, err: errors.New("unexpected error while answering; the server's log has the details"),
-			})
-		}()
-		next.ServeHTTP(rec, r)
-	})
-}
-
-// whenReady passes requests on once the server is ready.
-func (s *Server) whenReady(name string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		state := s.opts.Ready()
-		if state.Ready {
-			next.ServeHTTP(w, r)
-			return
+// admits reports whether the handler may take a request, and answers the request if not.
+func (e *route) admits(w http.ResponseWriter, r *http.Request) bool {
+	s := e.server
+	if len(e.used) > 0 && !slices.Contains(e.used, r.Method) {
+		e.refuseMethod(w, r)
+		return false
+	}
+	if e.changesData {
+		// Programs that are not browsers do not send the headers that this checks.
+		if err := s.origins.Check(r); err != nil && !s.allowedOrigin(r) {
+			s.metrics.rejected.WithLabelValues(e.name, rejectOrigin).Inc()
+			s.respondError(w, &apiError{typ: errBadData, status: http.StatusForbidden, err: err})
+			return false
 		}
-		s.metrics.rejected.WithLabelValues(name, rejectNotReady).Inc()
+	}
+	if !e.waits {
+		return true
+	}
+	state := s.opts.Ready()
+	if !state.Ready {
+		s.metrics.rejected.WithLabelValues(e.name, rejectNotReady).Inc()
 		setStopping(w, state)
 		s.respondError(w, &apiError{
 			typ: errUnavailable, err: errors.New("service unavailable: " + state.Reason), retryAfter: state.RetryAfter,
 		})
+	}
+	return state.Ready
+}
+
+// refuseMethod answers 405 with the allowed methods, or lists them for OPTIONS.
+func (e *route) refuseMethod(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Allow", e.allow)
+	if r.Method == http.MethodOptions {
+		e.server.setCORS(w, r)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	e.server.respondError(w, &apiError{
+		typ: errBadData, status: http.StatusMethodNotAllowed,
+		err: fmt.Errorf("method %s is not allowed here; use %s", r.Method, strings.Join(e.used, " or ")),
 	})
 }
 
-// setStopping tells, as Prometheus does, a server that starts from one that stops.
+// setStopping tells a server that stops from one that starts, as Prometheus does.
 func setStopping(w http.ResponseWriter, state Readiness) {
 	w.Header().Set("X-Prometheus-Stopping", strconv.FormatBool(state.Stopping))
-}
-
-// setRetryAfter says when to come back. Without a time of its own it draws one, so that many clients spread out.
-func (s *Server) setRetryAfter(w http.ResponseWriter, d time.Duration) {
-	if d <= 0 {
-		l := &s.opts.Limits
-		d = l.RetryAfterMin + rand.N(l.RetryAfterMax-l.RetryAfterMin+1)
-	}
-	seconds := (d + time.Second - 1) / time.Second
-	w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 }
 
 // setCORS lets a browser's page of an allowed origin read the answer.
@@ -176,18 +234,4 @@ func (s *Server) setCORS(w http.ResponseWriter, r *http.Request) {
 func (s *Server) allowedOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	return origin != "" && s.opts.CORSOrigin != nil && s.opts.CORSOrigin.MatchString(origin)
-}
-
-// sameOrigin refuses requests that change something when a browser sends them for a page of another origin. Programs
-// that are not browsers do not send the headers it looks at.
-func (s *Server) sameOrigin(name string, next http.Handler) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := protection.Check(r); err != nil && !s.allowedOrigin(r) {
-			s.metrics.rejected.WithLabelValues(name, rejectOrigin).Inc()
-			s.respondError(w, &apiError{typ: errBadData, status: http.StatusForbidden, err: err})
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }

@@ -1,11 +1,13 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -14,6 +16,41 @@ import (
 
 	"halite/keyschema"
 )
+
+// formError is the context key of the error in a request's form.
+type formError struct{}
+
+// formType is the content type of most bodies. They have one part only.
+const formType = "application/x-www-form-urlencoded"
+
+// parseForm reads the parameters of URL and body. It leaves a malformed pair out, as Prometheus does; endpoints that need a
+// well-formed form ask strictForm. Only a body over the limit is an error here.
+func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Request, *apiError) {
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = http.MaxBytesReader(w, r.Body, s.opts.Limits.FormBytesMax)
+	}
+	err := r.ParseForm()
+	if kind := r.Header.Get("Content-Type"); err == nil && !strings.EqualFold(kind, formType) && kind != "" {
+		if err = r.ParseMultipartForm(s.opts.Limits.FormBytesMax); errors.Is(err, http.ErrNotMultipart) {
+			err = nil
+		}
+	}
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return r, badForm(err)
+	}
+	if err != nil {
+		r = r.WithContext(context.WithValue(r.Context(), formError{}, err))
+	}
+	return r, nil
+}
+
+// strictForm reports a query string or form body with a malformed part.
+func strictForm(r *http.Request) *apiError {
+	if err, ok := r.Context().Value(formError{}).(error); ok {
+		return badForm(err)
+	}
+	return nil
+}
 
 // secondsMax is the largest absolute number of unix seconds whose milliseconds fit an int64.
 const secondsMax = math.MaxInt64 / 1000

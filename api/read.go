@@ -4,25 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"slices"
+	"time"
 
 	"github.com/klauspost/compress/snappy"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
-	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
 	"golang.org/x/sync/semaphore"
-	"google.golang.org/protobuf/encoding/protowire"
 
+	"halite/api/remote"
 	readers "halite/query/promql"
 )
 
-// Prometheus' own handler for remote read is not used: the package it is in brings service discovery and cloud clients
-// along, 18 MB of program, and it cannot break off a stream when the store fails in the middle of it.
-
-// readError is an error of remote read with its status; answers are plain text, as senders log them.
+// readError is an error of remote read with its status. Answers are plain text, as senders log them.
 func readError(code int, err error) *apiError { return &apiError{status: code, err: err} }
 
 // remoteRead answers /api/v1/read: raw samples of selected series, whole or as a stream of chunks.
@@ -40,60 +36,60 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 	defer cancel()
 	s.metrics.readQueries.Inc()
 	defer s.metrics.readQueries.Dec()
-	place := &place{reads: s.reads}
-	if err := place.enter(ctx); err != nil {
+	slot := &readSlot{reads: s.reads}
+	if err := slot.acquire(ctx); err != nil {
 		return readError(http.StatusServiceUnavailable, errors.New("too many remote reads are waiting; try again later"))
 	}
-	defer place.leave()
+	defer slot.release()
 
 	req, aerr := s.decodeRead(w, r)
 	if aerr != nil {
 		return aerr
 	}
-	typ, err := responseType(req.AcceptedResponseTypes)
+	typ, err := remote.ResponseType(req.AcceptedResponseTypes)
 	if err != nil {
 		return readError(http.StatusBadRequest, err)
 	}
-	// All before the first is answered: a stream that has begun cannot tell what is wrong any more.
+	// Check all queries before the first answer: a stream that has begun cannot report an error.
 	if most := s.opts.Limits.SelectorsMax; len(req.Queries) > most {
 		return readError(http.StatusBadRequest, fmt.Errorf("the request has %d queries, more than the limit of %d "+
 			"(query.max-selectors)", len(req.Queries), most))
 	}
-	queries, err := selections(req.Queries)
+	queries, err := remote.Queries(req.Queries)
 	if err != nil {
 		return readError(http.StatusBadRequest, err)
 	}
 	if typ == prompb.ReadRequest_STREAMED_XOR_CHUNKS {
-		return s.readChunks(w, r, queries, place)
+		return s.readChunks(w, r, queries, slot)
 	}
-	held := s.hold()
-	defer held.end()
-	message, aerr := s.readSamples(ctx, queries, held)
+	budget := s.newBudget()
+	defer budget.end()
+	message, aerr := s.readSamples(ctx, queries, budget)
 	if aerr != nil {
 		return aerr
 	}
-	place.leave() // a slow client does not keep others waiting
-	held.sending(answerOf(r.Context()))
-	w.Header().Set("Content-Type", protobufType)
+	slot.release() // a slow client does not keep others waiting
+	budget.sending(answerOf(r.Context()))
+	w.Header().Set("Content-Type", remote.ProtobufType)
 	w.Header().Set("Content-Encoding", "snappy")
 	// A failed write means that the client is gone; nobody is left to tell.
 	_, _ = w.Write(message)
 	return nil
 }
 
-// place is the place of a read among those that run.
-type place struct {
+// readSlot is one of the slots for concurrent remote reads.
+type readSlot struct {
 	reads *semaphore.Weighted
 	taken bool
 }
 
-func (p *place) enter(ctx context.Context) error {
+func (p *readSlot) acquire(ctx context.Context) error {
 	err := p.reads.Acquire(ctx, 1)
 	p.taken = err == nil
 	return err
 }
 
-func (p *place) leave() {
+func (p *readSlot) release() {
 	if p.taken {
 		p.reads.Release(1)
 		p.taken = false
@@ -110,88 +106,25 @@ func (s *Server) decodeRead(w http.ResponseWriter, r *http.Request) (*prompb.Rea
 	buf := s.buffers.get()
 	defer s.buffers.put(buf)
 	body := http.MaxBytesReader(w, r.Body, bytesMax)
-	if err := readUnknown(body, buf, bytesMax, func(int64) bool { return true }); err != nil {
-		if over := new(http.MaxBytesError); errors.As(err, &over) || errors.Is(err, errBodyTooLarge) {
+	if err := remote.ReadBody(body, buf, -1, bytesMax, nil); err != nil {
+		if over := new(http.MaxBytesError); errors.As(err, &over) || errors.Is(err, remote.ErrBodyTooLarge) {
 			return nil, tooLarge
 		}
 		return nil, readError(http.StatusBadRequest, fmt.Errorf("reading the request body: %w", err))
 	}
-	// The stated size is compared before anything is allocated for it.
-	size, err := snappy.DecodedLen(*buf)
+	req, err := remote.DecodeRead(*buf, bytesMax)
 	if err != nil {
 		return nil, readError(http.StatusBadRequest, err)
 	}
-	if int64(size) > bytesMax {
-		return nil, readError(http.StatusBadRequest,
-			fmt.Errorf("snappy: decoded length %d exceeds limit %d", size, bytesMax))
-	}
-	decoded, err := snappy.Decode(nil, *buf)
-	if err != nil {
-		return nil, readError(http.StatusBadRequest, err)
-	}
-	var req prompb.ReadRequest
-	if err := req.Unmarshal(decoded); err != nil {
-		return nil, readError(http.StatusBadRequest, err)
-	}
-	return &req, nil
+	return req, nil
 }
 
-// responseType is the first of the accepted types that the server knows; none accepted means whole samples.
-func responseType(accepted []prompb.ReadRequest_ResponseType) (prompb.ReadRequest_ResponseType, error) {
-	known := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_SAMPLES, prompb.ReadRequest_STREAMED_XOR_CHUNKS}
-	if len(accepted) == 0 {
-		return prompb.ReadRequest_SAMPLES, nil
-	}
-	for _, typ := range accepted {
-		if slices.Contains(known, typ) {
-			return typ, nil
-		}
-	}
-	return 0, fmt.Errorf("server does not support any of the requested response types: %v; supported: %v", accepted, known)
-}
-
-// selection is one query of a read request. Without matchers it finds nothing, as in Prometheus, rather than everything.
-type selection struct {
-	mintMs, maxtMs int64
-	hints          *promstorage.SelectHints
-	matchers       []*labels.Matcher
-}
-
-func selections(list []*prompb.Query) ([]selection, error) {
-	types := map[prompb.LabelMatcher_Type]labels.MatchType{
-		prompb.LabelMatcher_EQ: labels.MatchEqual, prompb.LabelMatcher_NEQ: labels.MatchNotEqual,
-		prompb.LabelMatcher_RE: labels.MatchRegexp, prompb.LabelMatcher_NRE: labels.MatchNotRegexp,
-	}
-	queries := make([]selection, 0, len(list))
-	for _, q := range list {
-		sel := selection{mintMs: q.StartTimestampMs, maxtMs: q.EndTimestampMs}
-		for _, m := range q.Matchers {
-			typ, ok := types[m.Type]
-			if !ok {
-				return nil, errors.New("invalid matcher type")
-			}
-			matcher, err := labels.NewMatcher(typ, m.Name, m.Value)
-			if err != nil {
-				return nil, err
-			}
-			sel.matchers = append(sel.matchers, matcher)
-		}
-		if h := q.Hints; h != nil {
-			sel.hints = &promstorage.SelectHints{
-				Start: h.StartMs, End: h.EndMs, Step: h.StepMs, Func: h.Func, Grouping: h.Grouping, Range: h.RangeMs, By: h.By,
-			}
-		}
-		queries = append(queries, sel)
-	}
-	return queries, nil
-}
-
-// readSamples encodes all samples in one message, which is all that is held afterwards.
-func (s *Server) readSamples(ctx context.Context, queries []selection, held held) ([]byte, *apiError) {
+// readSamples encodes all samples in one message. Afterwards the answer holds nothing else.
+func (s *Server) readSamples(ctx context.Context, queries []remote.Query, budget responseBudget) ([]byte, *apiError) {
 	left := s.opts.Limits.ReadSamplesMax
 	resp := prompb.ReadResponse{Results: make([]*prompb.QueryResult, 0, len(queries))}
 	for _, q := range queries {
-		result, aerr := s.querySamples(ctx, q, held, &left)
+		result, aerr := s.querySamples(ctx, q, budget, &left)
 		if aerr != nil {
 			return nil, aerr
 		}
@@ -202,32 +135,34 @@ func (s *Server) readSamples(ctx context.Context, queries []selection, held held
 		return nil, readError(http.StatusInternalServerError, err)
 	}
 	message = snappy.Encode(nil, message)
-	if err := held.settle(len(message)); err != nil {
+	if err := budget.settle(len(message)); err != nil {
 		return nil, readFailure(err)
 	}
 	return message, nil
 }
 
-// readSampleBytes is about what a sample takes in a message that is being made: as it is, while its list grows, encoded,
-// and compressed.
+// readSampleBytes estimates the memory of a sample while a message is made: the sample, the growth of its list, its encoded
+// and its compressed form.
 const readSampleBytes = 64
 
-// readStep is the number of samples that are counted at a time.
+// readStep is the number of samples that querySamples counts at a time.
 const readStep = 1024
 
 // querySamples collects the samples of one query and subtracts their number from left.
-func (s *Server) querySamples(ctx context.Context, q selection, held held, left *int) (*prompb.QueryResult, *apiError) {
+func (s *Server) querySamples(
+	ctx context.Context, q remote.Query, budget responseBudget, left *int,
+) (*prompb.QueryResult, *apiError) {
 	result := &prompb.QueryResult{}
-	if len(q.matchers) == 0 {
+	if len(q.Matchers) == 0 {
 		return result, nil
 	}
-	querier, err := s.readUnder(held).Querier(q.mintMs, q.maxtMs)
+	querier, err := s.readUnder(budget).Querier(q.MintMs, q.MaxtMs)
 	if err != nil {
 		return nil, readFailure(err)
 	}
 	defer s.closeQuerier(querier)
 	var it chunkenc.Iterator
-	set := querier.Select(ctx, false, q.hints, q.matchers...)
+	set := querier.Select(ctx, false, q.Hints, q.Matchers...)
 	for set.Next() {
 		series := set.At()
 		it = series.Iterator(it)
@@ -238,17 +173,17 @@ func (s *Server) querySamples(ctx context.Context, q selection, held held, left 
 				return nil, readError(http.StatusBadRequest,
 					fmt.Errorf("exceeded sample limit (%d)", s.opts.Limits.ReadSamplesMax))
 			}
-			if err := appendReadSample(ts, it, typ); err != nil {
+			if err := remote.AppendSample(ts, it, typ); err != nil {
 				return nil, readFailure(err)
 			}
 			if len(ts.Samples)-counted == readStep {
-				if err := held.take(readStep * readSampleBytes); err != nil {
+				if err := budget.take(readStep * readSampleBytes); err != nil {
 					return nil, readFailure(err)
 				}
 				counted += readStep
 			}
 		}
-		if err := held.take((len(ts.Samples)-counted)*readSampleBytes + 4*int(series.Labels().ByteSize())); err != nil {
+		if err := budget.take((len(ts.Samples)-counted)*readSampleBytes + 4*int(series.Labels().ByteSize())); err != nil {
 			return nil, readFailure(err)
 		}
 		if err := it.Err(); err != nil {
@@ -262,35 +197,8 @@ func (s *Server) querySamples(ctx context.Context, q selection, held held, left 
 	return result, nil
 }
 
-func appendReadSample(ts *prompb.TimeSeries, it chunkenc.Iterator, typ chunkenc.ValueType) error {
-	switch typ {
-	case chunkenc.ValFloat:
-		t, v := it.At()
-		ts.Samples = append(ts.Samples, readSample(t, v))
-	case chunkenc.ValHistogram:
-		t, h := it.AtHistogram(nil)
-		ts.Histograms = append(ts.Histograms, prompb.FromIntHistogram(t, h))
-	case chunkenc.ValFloatHistogram:
-		t, h := it.AtFloatHistogram(nil)
-		ts.Histograms = append(ts.Histograms, prompb.FromFloatHistogram(t, h))
-	default:
-		return fmt.Errorf("unknown kind of sample %v", typ)
-	}
-	return nil
-}
-
-// readSample returns a sample that keeps the sign of zero. The generated encoder leaves out a value that equals 0, and -0
-// does. So the field is added in encoded form; decoders read it like any other value.
-func readSample(tsMs int64, v float64) prompb.Sample {
-	s := prompb.Sample{Timestamp: tsMs, Value: v}
-	if v == 0 && math.Signbit(v) {
-		s.XXX_unrecognized = protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), math.Float64bits(v))
-	}
-	return s
-}
-
-// readFailure gives an error of the store its status. A read that ran out of time may work later; one that is too large is
-// refused as one of too many samples is.
+// readFailure gives an error of the store its status. A read that ran out of time may work later. A read that exceeds the
+// memory limit gets the same status as one with too many samples.
 func readFailure(err error) *apiError {
 	aerr := evalError(err)
 	switch limit := new(readers.LimitError); {
@@ -307,4 +215,120 @@ func (s *Server) closeQuerier(q interface{ Close() error }) {
 	if err := q.Close(); err != nil {
 		s.opts.Logger.Warn("closing a querier after a remote read", "err", err)
 	}
+}
+
+// readChunks answers with a stream of frames in the order of series; each frame has chunks of one series. If the store fails
+// after the first frame, readChunks breaks the connection, so that the client does not take a part for the whole.
+func (s *Server) readChunks(w http.ResponseWriter, r *http.Request, queries []remote.Query, slot *readSlot) *apiError {
+	budget := s.newBudget()
+	defer budget.end()
+	budget.sending(answerOf(r.Context()))
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	timeout := s.opts.Limits.ReadTimeout
+	timer := time.AfterFunc(timeout, cancel)
+	defer timer.Stop()
+	w.Header().Set("Content-Type", remote.StreamType)
+	frames := &frameWriter{w: w, slot: slot, timer: timer, timeout: timeout, encoder: remote.NewFrameEncoder()}
+	for i, q := range queries {
+		aerr := s.streamQuery(ctx, frames, int64(i), q, budget)
+		if aerr == nil {
+			continue
+		}
+		if frames.begun {
+			s.opts.Logger.Warn("remote read broken off", "err", aerr.err)
+			panic(http.ErrAbortHandler)
+		}
+		return aerr
+	}
+	return nil
+}
+
+func (s *Server) streamQuery(
+	ctx context.Context, frames *frameWriter, index int64, q remote.Query, budget responseBudget,
+) *apiError {
+	if len(q.Matchers) == 0 {
+		return nil
+	}
+	querier, err := s.readUnder(budget).ChunkQuerier(q.MintMs, q.MaxtMs)
+	if err != nil {
+		return readFailure(err)
+	}
+	defer s.closeQuerier(querier)
+	var it chunks.Iterator
+	set := querier.Select(ctx, true, q.Hints, q.Matchers...)
+	for set.Next() {
+		series := set.At()
+		it = series.Iterator(it)
+		if err := s.streamSeries(ctx, frames, index, series.Labels(), it); err != nil {
+			return readFailure(err)
+		}
+	}
+	if err := set.Err(); err != nil {
+		return readFailure(err)
+	}
+	return nil
+}
+
+// streamSeries sends the chunks of one series. It begins a new frame when one exceeds ReadFrameBytesMax; only the last chunk
+// of a frame exceeds that limit.
+func (s *Server) streamSeries(
+	ctx context.Context, frames *frameWriter, index int64, ls labels.Labels, it chunks.Iterator,
+) error {
+	pbLabels := prompb.FromLabels(ls, nil)
+	room := s.opts.Limits.ReadFrameBytesMax
+	for i := range pbLabels {
+		room -= pbLabels[i].Size()
+	}
+	var batch []prompb.Chunk
+	left := room
+	for more := it.Next(); more; {
+		c := it.At()
+		if c.Chunk == nil {
+			return fmt.Errorf("chunk of series %s without samples", ls)
+		}
+		batch = append(batch, prompb.Chunk{
+			MinTimeMs: c.MinTime, MaxTimeMs: c.MaxTime,
+			Type: prompb.Chunk_Encoding(c.Chunk.Encoding()), Data: c.Chunk.Bytes(),
+		})
+		left -= batch[len(batch)-1].Size()
+		if more = it.Next(); more && left > 0 {
+			continue
+		}
+		err := frames.send(ctx, &prompb.ChunkedReadResponse{
+			ChunkedSeries: []*prompb.ChunkedSeries{{Labels: pbLabels, Chunks: batch}}, QueryIndex: index,
+		})
+		if err != nil {
+			return err
+		}
+		batch, left = batch[:0], room
+	}
+	return it.Err()
+}
+
+// frameWriter sends the frames of a streamed read.
+type frameWriter struct {
+	w    http.ResponseWriter
+	slot *readSlot
+	// timer ends the read unless it sends another frame in time. The time that the client takes does not count.
+	timer   *time.Timer
+	timeout time.Duration
+	encoder *remote.FrameEncoder
+	begun   bool // a frame was sent, so the status cannot change any more
+}
+
+// send writes a frame. Meanwhile the read gives up its slot, so that slow clients do not keep others waiting.
+func (f *frameWriter) send(ctx context.Context, m *prompb.ChunkedReadResponse) error {
+	frame, err := f.encoder.Encode(m)
+	if err != nil {
+		return err
+	}
+	f.begun = true
+	f.slot.release()
+	f.timer.Stop()
+	if _, err := f.w.Write(frame); err != nil {
+		return fmt.Errorf("send a frame: %w", err)
+	}
+	f.timer.Reset(f.timeout)
+	return f.slot.acquire(ctx)
 }

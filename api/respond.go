@@ -1,16 +1,44 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"halite/api/promjson"
+	"halite/query"
 	readers "halite/query/promql"
+	"halite/storage"
 )
+
+// endpoint answers one kind of request in Prometheus's JSON envelope.
+type endpoint func(r *http.Request) (reply, *apiError)
+
+// json returns a handler that reads the parameters of a request, asks ep, and writes its reply.
+func (s *Server) json(ep endpoint) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s.setCORS(w, r)
+		r, aerr := s.parseForm(w, r)
+		if aerr != nil {
+			s.respondError(w, aerr)
+			return
+		}
+		rep, aerr := ep(r)
+		if aerr != nil {
+			s.respondError(w, aerr)
+			return
+		}
+		s.respond(w, r, rep)
+	}
+}
 
 // annotationsMax bounds the warnings, and likewise the infos, of one answer.
 const annotationsMax = 10
@@ -36,13 +64,13 @@ func document(v any) (reply, *apiError) { return reply{document: v}, nil }
 // encode turns the document of a reply into its data, and counts its memory.
 func (s *Server) encode(r *reply) *apiError {
 	text := promjson.Marshal(r.document)
-	held := s.hold()
-	if err := held.take(2 * len(text)); err != nil { // the text and the buffer
-		held.end()
+	budget := s.newBudget()
+	if err := budget.take(2 * len(text)); err != nil { // the text and the buffer
+		budget.end()
 		return evalError(err)
 	}
 	r.data = func(j *promjson.Writer) { j.RawBytes(text) }
-	r.sending, r.done = held.sending, held.end
+	r.sending, r.done = budget.sending, budget.end
 	return nil
 }
 
@@ -118,4 +146,107 @@ func bounded(list []string, kind string) []string {
 		list = append(list[:annotationsMax], fmt.Sprintf("%d more %s annotations omitted", more, kind))
 	}
 	return list
+}
+
+// setRetryAfter says when to come back. Without a time of its own it draws one, so that many clients spread out.
+func (s *Server) setRetryAfter(w http.ResponseWriter, d time.Duration) {
+	if d <= 0 {
+		l := &s.opts.Limits
+		d = l.RetryAfterMin + rand.N(l.RetryAfterMax-l.RetryAfterMin+1)
+	}
+	seconds := (d + time.Second - 1) / time.Second
+	w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+}
+
+// errorType is the errorType field of an error answer.
+type errorType string
+
+const (
+	errBadData     errorType = "bad_data"
+	errExec        errorType = "execution"
+	errTimeout     errorType = "timeout"
+	errCanceled    errorType = "canceled"
+	errInternal    errorType = "internal"
+	errUnavailable errorType = "unavailable"
+	errNotFound    errorType = "not_found"
+)
+
+// statusClientClosed is what nginx, and after it Prometheus, reports when the client left before the answer was ready.
+const statusClientClosed = 499
+
+// apiError is an error with its place in Prometheus' scheme of error types.
+type apiError struct {
+	typ errorType
+	err error
+	// status overrides the status code that belongs to typ; 0 does not.
+	status int
+	// retryAfter is sent with 503; 0 lets the server choose.
+	retryAfter time.Duration
+}
+
+// code is the HTTP status code of the error. Prometheus answers 500 for "unavailable"; here it is 503, so that clients
+// and load balancers try again.
+func (e *apiError) code() int {
+	if e.status != 0 {
+		return e.status
+	}
+	switch e.typ {
+	case errBadData:
+		return http.StatusBadRequest
+	case errExec:
+		return http.StatusUnprocessableEntity
+	case errCanceled:
+		return statusClientClosed
+	case errTimeout, errUnavailable:
+		return http.StatusServiceUnavailable
+	case errNotFound:
+		return http.StatusNotFound
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+func badData(err error) *apiError { return &apiError{typ: errBadData, err: err} }
+
+func badParam(name string, err error) *apiError {
+	return badData(fmt.Errorf("invalid parameter %q: %w", name, err))
+}
+
+// badForm reports a query string or form body that could not be parsed.
+func badForm(err error) *apiError {
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return &apiError{
+			typ: errBadData, status: http.StatusRequestEntityTooLarge,
+			err: fmt.Errorf("request body exceeds the limit of %d bytes", tooLarge.Limit),
+		}
+	}
+	return badData(fmt.Errorf("error parsing form values: %w", err))
+}
+
+// evalError places an error of the engine, the catalogue or the store.
+func evalError(err error) *apiError {
+	var (
+		typed    *query.Error
+		canceled promql.ErrQueryCanceled
+		timeout  promql.ErrQueryTimeout
+		store    promql.ErrStorage
+	)
+	switch {
+	case errors.Is(err, query.ErrCancelled):
+		// The client is still there: an operator ended its query.
+		return &apiError{typ: errCanceled, status: http.StatusServiceUnavailable, err: err}
+	case errors.As(err, &typed):
+		return &apiError{typ: errorType(typed.Type), err: err}
+	case readers.Crowded(err):
+		return &apiError{typ: errUnavailable, err: err}
+	case errors.As(err, &canceled), errors.Is(err, context.Canceled):
+		return &apiError{typ: errCanceled, err: err}
+	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
+		return &apiError{typ: errTimeout, err: err}
+	case errors.Is(err, storage.ErrUnavailable):
+		return &apiError{typ: errUnavailable, err: err}
+	case errors.As(err, &store):
+		return &apiError{typ: errInternal, err: err}
+	}
+	return &apiError{typ: errExec, err: err}
 }

@@ -1,83 +1,112 @@
 package api
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
+	"net/url"
+	"path"
 	"strings"
 
-	"github.com/gorilla/mux"
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"halite/api/landing"
 )
 
-// endpoint answers one kind of request in Prometheus' JSON envelope.
-type endpoint func(r *http.Request) (reply, *apiError)
-
-// methods are the handlers of one path.
-type methods map[string]http.Handler
-
-// routes registers every endpoint.
-func (s *Server) routes(router *mux.Router) error {
-	zip, err := gzhttp.NewWrapper(gzhttp.MinSize(s.opts.Limits.GzipBytesMin))
+// New checks opts and builds a Server. The error lists every fault of the options.
+func New(opts Options) (*Server, error) {
+	s, err := newServer(opts)
 	if err != nil {
-		return fmt.Errorf("api: compression of answers: %w", err)
+		return nil, err
 	}
-	handle := func(path string, h http.Handler) { router.Handle(path, s.instrument(path, h)) }
-	zipped := func(h http.Handler) http.Handler { return zip(s.guard(h)) }
-
-	// The router tries routes in the order in which they are registered.
-	queries := s.queryEndpoints()
-	for _, path := range byUse(queries) {
-		h := s.json(path, queries[path])
-		handle(path, zipped(s.byMethod(methods{http.MethodGet: h, http.MethodPost: h})))
+	if s.handler, err = s.newRouter(); err != nil {
+		return nil, err
 	}
-	const write, read = "/api/v1/write", "/api/v1/read"
-	handle(write, s.guard(s.byMethod(methods{
-		http.MethodPost: s.sameOrigin(write, s.whenReady(write, http.HandlerFunc(s.remoteWrite))),
-	})))
-	handle(read, s.guard(s.byMethod(methods{http.MethodPost: s.whenReady(read, http.HandlerFunc(s.remoteRead))})))
-	readOnly := s.readOnlyEndpoints()
-	for _, path := range byUse(readOnly) {
-		handle(path, zipped(s.byMethod(methods{http.MethodGet: s.json(path, readOnly[path])})))
-	}
-	for path, ep := range s.adminEndpoints() {
-		h := s.sameOrigin(path, s.json(path, ep))
-		handle(path, zipped(s.byMethod(methods{http.MethodPost: h, http.MethodPut: h})))
-	}
-	// While the log is replayed this is the one status that matters, so it does not wait for readiness.
-	const replay = "/api/v1/status/walreplay"
-	handle(replay, zipped(s.byMethod(methods{http.MethodGet: s.endpoint(s.walReplay)})))
-
-	exposition := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
-	handle("/metrics", s.guard(s.byMethod(getAndHead(s.heldMetrics(exposition)))))
-	handle("/-/healthy", s.guard(s.byMethod(getAndHead(http.HandlerFunc(s.healthy)))))
-	handle("/-/ready", s.guard(s.byMethod(getAndHead(http.HandlerFunc(s.ready)))))
-	reload := s.sameOrigin("/-/reload", http.HandlerFunc(s.reload))
-	handle("/-/reload", s.guard(s.byMethod(methods{http.MethodPost: reload, http.MethodPut: reload})))
-	quit := s.sameOrigin("/-/quit", http.HandlerFunc(s.quit))
-	handle("/-/quit", s.guard(s.byMethod(methods{http.MethodPost: quit, http.MethodPut: quit})))
-	federate := s.whenReady("/federate", http.HandlerFunc(s.federate))
-	handle("/federate", zipped(s.byMethod(methods{http.MethodGet: federate})))
-	handle("/", zipped(s.byMethod(getAndHead(http.HandlerFunc(s.landingPage)))))
-
-	router.NotFoundHandler = s.instrument("unknown", s.guard(s.notFound(router)))
-	return nil
+	return s, nil
 }
 
-// byUse lists the paths of endpoints, those that clients ask most often first.
-func byUse(endpoints map[string]endpoint) []string {
-	often := []string{"/api/v1/query_range", "/api/v1/query", "/api/v1/series", "/api/v1/labels", "/api/v1/label/{name}/values"}
-	paths := slices.Sorted(maps.Keys(endpoints))
-	slices.SortStableFunc(paths, func(a, b string) int {
-		// What is not in the list is at -1, and comes last by taking it as unsigned.
-		return cmp.Compare(uint(slices.Index(often, a)), uint(slices.Index(often, b)))
-	})
-	return paths
+// router finds the route of a request by its path, as the client has escaped it.
+type router struct {
+	routes      map[string]*route
+	labelValues *route // of /api/v1/label/{name}/values
+	unknown     *route
+}
+
+// ServeHTTP implements http.Handler.
+func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	found, labelName := t.find(r.URL.EscapedPath())
+	switch {
+	case found == nil:
+		found = t.unknown
+	case labelName != "":
+		r.SetPathValue("name", labelName)
+	}
+	found.ServeHTTP(w, r)
+}
+
+// find returns the route of an escaped path, nil if there is none, and the label's name if the path has one.
+func (t *router) find(escaped string) (found *route, labelName string) {
+	if found = t.routes[escaped]; found != nil {
+		return found, ""
+	}
+	name, ok := strings.CutPrefix(escaped, "/api/v1/label/")
+	if ok {
+		name, ok = strings.CutSuffix(name, "/values")
+	}
+	if !ok || name == "" || strings.Contains(name, "/") {
+		return nil, ""
+	}
+	return t.labelValues, name
+}
+
+// newRouter registers every endpoint.
+func (s *Server) newRouter() (*router, error) {
+	gzip, err := gzhttp.NewWrapper(gzhttp.MinSize(s.opts.Limits.GzipBytesMin))
+	if err != nil {
+		return nil, fmt.Errorf("api: compression of answers: %w", err)
+	}
+	page, err := landing.New()
+	if err != nil {
+		return nil, fmt.Errorf("api: landing page: %w", err)
+	}
+	t := &router{routes: make(map[string]*route)}
+	add := func(path string, handle http.HandlerFunc, methods ...string) *route {
+		t.routes[path] = s.newRoute(path, handle, methods...)
+		return t.routes[path]
+	}
+	const get, head, post, put = http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut
+	compress := func(e *route) *route {
+		e.compressed = gzip(http.HandlerFunc(e.answer))
+		return e
+	}
+	for path, ep := range s.queryEndpoints() {
+		compress(add(path, s.json(ep), get, post)).waits = true
+	}
+	for path, ep := range s.readOnlyEndpoints() {
+		compress(add(path, s.json(ep), get)).waits = true
+	}
+	for path, ep := range s.adminEndpoints() {
+		e := compress(add(path, s.json(ep), post, put))
+		e.waits, e.changesData = true, true
+	}
+	// While the log is replayed, this is the status that matters, so it does not wait.
+	compress(add("/api/v1/status/walreplay", s.json(s.walReplay), get))
+	compress(add("/federate", s.federate, get)).waits = true
+	compress(add("/", s.landingPage(page), get, head))
+	write := add("/api/v1/write", s.remoteWrite, post)
+	write.waits, write.changesData = true, true
+	add("/api/v1/read", s.remoteRead, post).waits = true
+	exposition := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
+	add("/metrics", s.ownMetrics(exposition), get, head)
+	add("/-/healthy", s.healthy, get, head)
+	add("/-/ready", s.ready, get, head)
+	add("/-/reload", s.reload, post, put).changesData = true
+	add("/-/quit", s.quit, post, put).changesData = true
+
+	t.labelValues = compress(s.newRoute("/api/v1/label/{name}/values", s.json(s.labelValues), get))
+	t.labelValues.waits = true
+	t.unknown = s.newRoute("unknown", s.notFound(t))
+	return t, nil
 }
 
 // queryEndpoints take their parameters from the URL, a form body, or both.
@@ -96,7 +125,6 @@ func (s *Server) queryEndpoints() map[string]endpoint {
 
 func (s *Server) readOnlyEndpoints() map[string]endpoint {
 	return map[string]endpoint{
-		"/api/v1/label/{name}/values":   s.labelValues,
 		"/api/v1/features":              s.features,
 		"/api/v1/metadata":              s.metricMetadata,
 		"/api/v1/rules":                 s.rules,
@@ -132,88 +160,37 @@ func (s *Server) adminEndpoints() map[string]endpoint {
 	}
 }
 
-// json serves an endpoint once the server is ready.
-func (s *Server) json(name string, ep endpoint) http.Handler {
-	return s.whenReady(name, s.endpoint(ep))
-}
-
-// endpoint serves an endpoint, with its form parsed.
-func (s *Server) endpoint(ep endpoint) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.setCORS(w, r)
-		r, aerr := s.parseForm(w, r)
-		if aerr != nil {
-			s.respondError(w, aerr)
+// notFound answers unknown paths, below /api/ in JSON. If only the slashes of a path are wrong, as from a base URL that ends
+// in one, it redirects to the endpoint. So a proxy that guards some paths sees the path that is served.
+func (s *Server) notFound(t *router) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if target := t.cleaned(r); target != nil {
+			// 307 keeps method and body.
+			http.Redirect(w, r, target.String(), http.StatusTemporaryRedirect)
 			return
 		}
-		rep, aerr := ep(r)
-		if aerr != nil {
-			s.respondError(w, aerr)
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			s.respondError(w, &apiError{typ: errNotFound, err: fmt.Errorf("no endpoint %q", r.URL.Path)})
 			return
 		}
-		s.respond(w, r, rep)
-	})
+		http.NotFound(w, r)
+	}
 }
 
-// formError is the context key of what was malformed in a request's form.
-type formError struct{}
-
-// formType is the type of most bodies, which are not of several parts.
-const formType = "application/x-www-form-urlencoded"
-
-// parseForm reads the parameters of URL and body. A malformed pair is left out and the others hold, as in Prometheus;
-// endpoints that insist on a well-formed form ask strictForm. Only a body over the limit is an error here.
-func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Request, *apiError) {
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = http.MaxBytesReader(w, r.Body, s.opts.Limits.FormBytesMax)
+// cleaned returns the cleaned URL of a request if an endpoint has it, or nil.
+func (t *router) cleaned(r *http.Request) *url.URL {
+	escaped := r.URL.EscapedPath()
+	clean := path.Clean("/" + escaped)
+	if clean == escaped || clean == "/" {
+		return nil
 	}
-	err := r.ParseForm()
-	if kind := r.Header.Get("Content-Type"); err == nil && !strings.EqualFold(kind, formType) && kind != "" {
-		if err = r.ParseMultipartForm(s.opts.Limits.FormBytesMax); errors.Is(err, http.ErrNotMultipart) {
-			err = nil
-		}
-	}
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return r, badForm(err)
-	}
+	target, err := url.Parse(clean)
 	if err != nil {
-		r = r.WithContext(context.WithValue(r.Context(), formError{}, err))
+		return nil
 	}
-	return r, nil
-}
-
-// strictForm reports a query string or form body that was malformed in any part.
-func strictForm(r *http.Request) *apiError {
-	if err, ok := r.Context().Value(formError{}).(error); ok {
-		return badForm(err)
+	if found, _ := t.find(target.EscapedPath()); found == nil {
+		return nil
 	}
-	return nil
+	target.RawQuery = r.URL.RawQuery
+	return target
 }
-
-// byMethod picks the handler of a request's method. Others get 405 with the methods there are, and OPTIONS lists them.
-func (s *Server) byMethod(m methods) http.Handler {
-	names := make([]string, 0, len(m)+1)
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	allow := strings.Join(append(names, http.MethodOptions), ", ")
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h := m[r.Method]; h != nil {
-			h.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Allow", allow)
-		if r.Method == http.MethodOptions {
-			s.setCORS(w, r)
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
-		s.respondError(w, &apiError{
-			typ: errBadData, status: http.StatusMethodNotAllowed,
-			err: fmt.Errorf("method %s is not allowed here; use %s", r.Method, strings.Join(names, " or ")),
-		})
-	})
-}
-
-func getAndHead(h http.Handler) methods { return methods{http.MethodGet: h, http.MethodHead: h} }

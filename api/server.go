@@ -5,27 +5,26 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/gorilla/mux"
 	"golang.org/x/sync/semaphore"
 )
 
-// Server answers the HTTP API. Make one with New.
+// Server answers the HTTP API. Make one with New. The fields are what its handlers share.
 type Server struct {
 	opts    Options
 	metrics *metrics
-	landing *landingPage
 	handler http.Handler
-	buffers bufferPool // bodies and answers
+	buffers bufferPool                  // bodies and answers
+	origins *http.CrossOriginProtection // of requests that change something
 
 	writeBytes *semaphore.Weighted // bytes of write bodies in memory
 	writes     *semaphore.Weighted // write requests being stored
 	lookups    *semaphore.Weighted
 	reads      *semaphore.Weighted
-	poison     poisonList
+	crashLoops crashLoops
 }
 
-// New checks opts and builds a Server. The error lists every fault of the options.
-func New(opts Options) (*Server, error) {
+// newServer checks opts and returns a Server without handlers.
+func newServer(opts Options) (*Server, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
@@ -33,25 +32,14 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("api: register metrics: %w", err)
 	}
-	landing, err := newLandingPage(opts.Build)
-	if err != nil {
-		return nil, fmt.Errorf("api: landing page: %w", err)
-	}
 	l := &opts.Limits
-	s := &Server{
-		opts: opts, metrics: m, landing: landing,
-		buffers:    bufferPool{bytesMax: l.BufferBytesMax},
+	return &Server{
+		opts: opts, metrics: m, buffers: bufferPool{bytesMax: l.BufferBytesMax}, origins: http.NewCrossOriginProtection(),
 		writeBytes: semaphore.NewWeighted(l.WriteInflightBytesMax),
 		writes:     semaphore.NewWeighted(int64(l.WriteConcurrencyMax)),
 		lookups:    semaphore.NewWeighted(int64(l.LookupConcurrencyMax)),
 		reads:      semaphore.NewWeighted(int64(l.ReadConcurrencyMax)),
-	}
-	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	if err := s.routes(router); err != nil {
-		return nil, err
-	}
-	s.handler = router
-	return s, nil
+	}, nil
 }
 
 // Handler returns the handler of all endpoints.

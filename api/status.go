@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -11,7 +12,10 @@ import (
 	"strconv"
 	"time"
 
+	"halite/ingest"
+	"halite/keyschema"
 	"halite/storage/index"
+	"halite/storage/retention"
 )
 
 const (
@@ -155,4 +159,156 @@ func (s *Server) walReplay(*http.Request) (reply, *apiError) {
 		Max     int `json:"max"`
 		Current int `json:"current"`
 	}{state.ReplayMin, state.ReplayMax, state.ReplayCurrent})
+}
+
+// schemaRules answers /api/v1/status/schema: the rules that say how row keys are made, in the form of the rules file, the
+// default rule last; and the hour that it is, to which from_hour compares. Prometheus has no such endpoint.
+func (s *Server) schemaRules(*http.Request) (reply, *apiError) {
+	rules := []keyschema.Rule{}
+	if s.opts.Rules != nil {
+		rules = s.opts.Rules()
+	}
+	return document(map[string]any{"rules": rules, "hour": keyschema.HourOf(s.opts.Now().UnixMilli())})
+}
+
+// activeQuery is a query under way. Times of the query are unix milliseconds, as in the endpoint of the same name that
+// other databases have.
+type activeQuery struct {
+	ID         string  `json:"id"`
+	Duration   string  `json:"duration"`
+	RemoteAddr string  `json:"remote_addr"`
+	Query      string  `json:"query"`
+	Kind       string  `json:"kind"`
+	Start      int64   `json:"start"`
+	End        int64   `json:"end"`
+	Step       int64   `json:"step"`
+	Waiting    bool    `json:"waiting"`
+	Samples    int64   `json:"samples"`
+	Since      float64 `json:"since"`
+}
+
+// activeQueries answers /api/v1/status/active_queries: the queries that run or wait, oldest first.
+func (s *Server) activeQueries(*http.Request) (reply, *apiError) {
+	now := s.opts.Now()
+	list := []activeQuery{}
+	for _, q := range s.opts.Engine.Active() {
+		list = append(list, activeQuery{
+			ID: strconv.FormatUint(q.ID, 10), Duration: max(0, now.Sub(q.Start)).Round(time.Millisecond).String(),
+			RemoteAddr: q.Client, Query: q.Query, Kind: q.Kind, Start: q.FromMs, End: q.ToMs, Step: q.StepMs,
+			Waiting: q.Waiting, Samples: q.Samples, Since: float64(q.Start.UnixMilli()) / 1000,
+		})
+	}
+	return document(list)
+}
+
+// limits answers /api/v1/status/limits: how far the limits of active series are used, which metrics are near theirs, and
+// which metrics had samples refused. Prometheus has no such endpoint.
+func (s *Server) limits(r *http.Request) (reply, *apiError) {
+	most, fault := rankingLimit(r)
+	if fault != nil {
+		return reply{}, fault
+	}
+	var status ingest.SeriesLimitStatus
+	if s.opts.SeriesLimits != nil {
+		status = s.opts.SeriesLimits(most)
+	}
+	return document(status)
+}
+
+// retention answers /api/v1/status/retention: see retention.Cost. The parameters raw, hours and days name ages to try, rule
+// the pattern of the only rule to change. Prometheus has no such endpoint.
+func (s *Server) retention(r *http.Request) (reply, *apiError) {
+	if s.opts.Retention == nil {
+		return document(map[string]any{"costs": []retention.Cost{}})
+	}
+	try := retention.WhatIf{Pattern: r.FormValue("rule")}
+	for t := keyschema.Raw; t < keyschema.TierCount; t++ {
+		text := r.FormValue(t.String())
+		if text == "" {
+			continue
+		}
+		age, err := keyschema.ParseAge(text)
+		if err != nil {
+			return reply{}, &apiError{typ: errBadData, err: fmt.Errorf("invalid parameter %q: %w", t.String(), err)}
+		}
+		try.Ages[t] = &age
+	}
+	costs, err := s.opts.Retention(r.Context(), try)
+	switch {
+	case errors.Is(err, retention.ErrBadWhatIf):
+		return reply{}, &apiError{typ: errBadData, err: err}
+	case err != nil:
+		return reply{}, &apiError{typ: errInternal, err: fmt.Errorf("weigh what is kept: %w", err)}
+	}
+	return document(map[string]any{"costs": costs})
+}
+
+type tabletStatus struct {
+	// Start and End are row keys, bytes other than printable ASCII escaped as in Go; an empty End is the last one.
+	Start        string `json:"start"`
+	End          string `json:"end"`
+	SizeBytes    uint64 `json:"sizeBytes"`
+	RowsWritten  uint64 `json:"rowsWritten"`
+	RowsRead     uint64 `json:"rowsRead"`
+	BytesWritten uint64 `json:"bytesWritten"`
+	BytesRead    uint64 `json:"bytesRead"`
+}
+
+type tableStatus struct {
+	Name    string         `json:"name"`
+	Tablets []tabletStatus `json:"tablets"`
+}
+
+// tablets answers /api/v1/status/tablets: the row ranges of every table with size and load, see storage.Tablet. Rows
+// come to tablets when their hour is flushed; samples in memory are not counted. Prometheus has no such endpoint.
+func (s *Server) tablets(r *http.Request) (reply, *apiError) {
+	tables := []tableStatus{}
+	if s.opts.Tablets == nil {
+		return document(map[string]any{"tables": tables})
+	}
+	schemas, err := s.opts.Tablets.Tables(r.Context())
+	if err != nil {
+		return reply{}, tabletsFailed(err)
+	}
+	for _, schema := range schemas {
+		list, err := s.tabletsOf(r.Context(), schema.Name)
+		if err != nil {
+			return reply{}, tabletsFailed(err)
+		}
+		tables = append(tables, tableStatus{schema.Name, list})
+	}
+	return document(map[string]any{"tables": tables})
+}
+
+func tabletsFailed(err error) *apiError {
+	return &apiError{typ: errInternal, err: fmt.Errorf("list tablets: %w", err)}
+}
+
+func (s *Server) tabletsOf(ctx context.Context, name string) ([]tabletStatus, error) {
+	table, err := s.opts.Tablets.Table(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	tablets, err := table.Tablets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]tabletStatus, 0, len(tablets))
+	for _, t := range tablets {
+		list = append(list, tabletStatus{
+			keyText(t.Range.Start), keyText(t.Range.End), t.SizeBytes, t.RowsWritten, t.RowsRead, t.BytesWritten, t.BytesRead,
+		})
+	}
+	return list, nil
+}
+
+// keyText is a row key as text: keys of samples are printable ASCII and stay as they are.
+func keyText(key []byte) string {
+	for _, b := range key {
+		if b < ' ' || b > '~' {
+			quoted := strconv.QuoteToASCII(string(key))
+			return quoted[1 : len(quoted)-1]
+		}
+	}
+	return string(key)
 }

@@ -5,46 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"golang.org/x/sync/semaphore"
+
+	"halite/api/remote"
 	"halite/ingest"
 	"halite/storage"
 )
 
-const (
-	protobufType  = "application/x-protobuf"
-	writeMessage1 = "prometheus.WriteRequest"
-	writeMessage2 = "io.prometheus.write.v2.Request"
-)
-
-// writeError is why a write request failed, in the terms of the remote-write specification: a sender drops the data on
-// 4xx and sends it again on 5xx. Answers are plain text, which is what senders log.
+// writeError is the reason why a write request failed. A sender drops the data on 4xx and sends it again on 5xx. Answers are
+// plain text, because senders log them.
 type writeError struct {
 	apiError
-	reason string // of tsdb_http_rejected_total; "" if the writer counted it
+	reason string // label of tsdb_http_rejected_total; "" if the writer has counted the failure
 }
 
 func writeFailure(code int, reason string, err error) *writeError {
 	return &writeError{apiError: apiError{status: code, err: err}, reason: reason}
 }
 
+func overloaded(err error) *writeError {
+	return writeFailure(http.StatusServiceUnavailable, rejectOverload, err)
+}
+
 // remoteWrite answers /api/v1/write: remote write 1.0.
 func (s *Server) remoteWrite(w http.ResponseWriter, r *http.Request) {
-	result, failure := s.store(r)
+	result, failure := s.storeWrite(r)
 	if failure != nil {
-		if failure.reason != "" {
-			s.metrics.rejected.WithLabelValues("/api/v1/write", failure.reason).Inc()
-		}
-		switch failure.status {
-		case http.StatusServiceUnavailable:
-			s.setRetryAfter(w, failure.retryAfter)
-		case http.StatusInternalServerError:
-			s.opts.Logger.Error("remote write failed", "err", failure.err)
-		}
-		http.Error(w, failure.err.Error(), failure.status)
+		s.refuseWrite(w, failure)
 		return
 	}
 	h := w.Header()
@@ -58,7 +52,20 @@ func (s *Server) remoteWrite(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// rejection tells a sender what of its request was not stored: the first case in full, the others by number.
+func (s *Server) refuseWrite(w http.ResponseWriter, failure *writeError) {
+	if failure.reason != "" {
+		s.metrics.rejected.WithLabelValues("/api/v1/write", failure.reason).Inc()
+	}
+	switch failure.status {
+	case http.StatusServiceUnavailable:
+		s.setRetryAfter(w, failure.retryAfter)
+	case http.StatusInternalServerError:
+		s.opts.Logger.Error("remote write failed", "err", failure.err)
+	}
+	http.Error(w, failure.err.Error(), failure.status)
+}
+
+// rejection describes the samples of a request that were not stored: the number for each reason, and the first in full.
 func rejection(r ingest.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d samples rejected", r.Rejected, r.Rejected+r.Accepted)
@@ -78,41 +85,69 @@ func rejection(r ingest.Result) string {
 	return b.String()
 }
 
-// store checks, reads and stores a write request.
-func (s *Server) store(r *http.Request) (ingest.Result, *writeError) {
-	var none ingest.Result
-	if err := checkWriteType(r.Header.Get("Content-Type")); err != nil {
-		return none, writeFailure(http.StatusUnsupportedMediaType, rejectContentType, err)
+// storeWrite checks a write request, reads its body and hands it to the writer. The body counts against
+// Limits.WriteInflightBytesMax until storeWrite returns.
+func (s *Server) storeWrite(r *http.Request) (result ingest.Result, failure *writeError) {
+	if err := remote.CheckWriteType(r.Header.Get("Content-Type")); err != nil {
+		return result, writeFailure(http.StatusUnsupportedMediaType, rejectContentType, err)
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "snappy") {
-		return none, writeFailure(http.StatusUnsupportedMediaType, rejectEncoding, fmt.Errorf(
+		return result, writeFailure(http.StatusUnsupportedMediaType, rejectEncoding, fmt.Errorf(
 			"%s encoding (compression) is not accepted by this server; only snappy is acceptable", enc))
 	}
-	body, release, failure := s.readBody(r, s.opts.Limits.WriteBytesMax)
-	if failure != nil {
-		return none, failure
+	limits := &s.opts.Limits
+	if r.ContentLength > limits.WriteBytesMax {
+		return result, bodyFailure(remote.ErrBodyTooLarge, limits.WriteBytesMax)
 	}
-	defer release()
-
-	waiting, stop := context.WithTimeout(r.Context(), s.opts.Limits.WriteQueueWait)
-	defer stop()
-	if err := s.writes.Acquire(waiting, 1); err != nil {
-		return none, overloaded("too many write requests are being stored")
+	counted := max(r.ContentLength, 0)
+	if err := acquire(r.Context(), s.writeBytes, counted, limits.WriteQueueWait); err != nil {
+		return result, overloaded(remote.ErrBodyMemory)
 	}
-	defer s.writes.Release(1)
-	return s.writeOnce(r.Context(), body)
+	defer func() { s.writeBytes.Release(counted) }()
+	buf := s.buffers.get()
+	defer s.buffers.put(buf)
+	err := remote.ReadBody(r.Body, buf, r.ContentLength, limits.WriteBytesMax, func(moreBytes int64) bool {
+		ok := s.writeBytes.TryAcquire(moreBytes)
+		if ok {
+			counted += moreBytes
+		}
+		return ok
+	})
+	if err != nil {
+		return result, bodyFailure(err, limits.WriteBytesMax)
+	}
+	return s.writeBody(r.Context(), *buf)
 }
 
-// writeOnce hands body to the writer, unless it made the writer panic before too often.
-func (s *Server) writeOnce(ctx context.Context, body []byte) (result ingest.Result, failure *writeError) {
-	if s.poison.banned(body) {
-		return result, writeFailure(http.StatusBadRequest, rejectPoison, fmt.Errorf(
+// bodyFailure gives a failure to read a body its status. A sender that was merely slow should send again.
+func bodyFailure(err error, bytesMax int64) *writeError {
+	var network net.Error
+	switch {
+	case errors.Is(err, remote.ErrBodyTooLarge):
+		return writeFailure(http.StatusRequestEntityTooLarge, rejectTooLarge,
+			fmt.Errorf("request body exceeds the %d bytes limit", bytesMax))
+	case errors.Is(err, remote.ErrBodyMemory):
+		return overloaded(err)
+	case errors.As(err, &network) && network.Timeout():
+		return writeFailure(http.StatusServiceUnavailable, rejectBody, fmt.Errorf("reading the request body: %w", err))
+	}
+	return writeFailure(http.StatusBadRequest, rejectBody, fmt.Errorf("reading the request body: %w", err))
+}
+
+// writeBody waits for a slot and hands body to the writer, unless body made the writer panic too often before.
+func (s *Server) writeBody(ctx context.Context, body []byte) (result ingest.Result, failure *writeError) {
+	if err := acquire(ctx, s.writes, 1, s.opts.Limits.WriteQueueWait); err != nil {
+		return result, overloaded(errors.New("too many write requests are being stored"))
+	}
+	defer s.writes.Release(1)
+	if s.crashLoops.refuses(body) {
+		return result, writeFailure(http.StatusBadRequest, rejectCrashLoop, fmt.Errorf(
 			"this request failed unexpectedly %d times; it is dropped so that those behind it are not held up", panicsMax))
 	}
 	done := false
 	defer func() {
 		if !done {
-			s.poison.add(body)
+			s.crashLoops.add(body)
 		}
 	}()
 	result, err := s.opts.Writer.WriteRemote(ctx, body)
@@ -123,11 +158,17 @@ func (s *Server) writeOnce(ctx context.Context, body []byte) (result ingest.Resu
 	return result, nil
 }
 
-func overloaded(why string) *writeError {
-	return writeFailure(http.StatusServiceUnavailable, rejectOverload, errors.New(why))
+// acquire takes n from sem and waits for that at most as long as wait.
+func acquire(ctx context.Context, sem *semaphore.Weighted, n int64, wait time.Duration) error {
+	if sem.TryAcquire(n) {
+		return nil // without a timer, which costs two allocations
+	}
+	ctx, stop := context.WithTimeout(ctx, wait)
+	defer stop()
+	return sem.Acquire(ctx, n)
 }
 
-// classifyWrite gives the writer's errors their status. Everything unknown is worth another try, hence 5xx.
+// classifyWrite gives the writer's errors their status. An unknown error gets a 5xx, so that the sender tries again.
 func classifyWrite(err error) *writeError {
 	var (
 		bad      *ingest.BadRequestError
@@ -147,34 +188,4 @@ func classifyWrite(err error) *writeError {
 		return writeFailure(http.StatusServiceUnavailable, "", err)
 	}
 	return writeFailure(http.StatusInternalServerError, "", err)
-}
-
-// checkWriteType accepts the message of remote write 1.0, which is also meant when the header or its proto parameter is
-// absent.
-func checkWriteType(contentType string) error {
-	if contentType == "" {
-		return nil
-	}
-	parts := strings.Split(contentType, ";")
-	if media := strings.TrimSpace(parts[0]); !strings.EqualFold(media, protobufType) {
-		return fmt.Errorf("content type %q is not accepted by this server; only %s;proto=%s is acceptable",
-			media, protobufType, writeMessage1)
-	}
-	for _, part := range parts[1:] {
-		name, value, ok := strings.Cut(part, "=")
-		if !ok {
-			return fmt.Errorf("content type %q has a parameter without a value: %q", contentType, part)
-		}
-		if !strings.EqualFold(strings.TrimSpace(name), "proto") {
-			continue
-		}
-		switch value = strings.Trim(strings.TrimSpace(value), `"`); value {
-		case writeMessage1:
-		case writeMessage2:
-			return fmt.Errorf("%s protobuf message is not accepted by this server; only accepts %s", value, writeMessage1)
-		default:
-			return fmt.Errorf("unknown type for remote write protobuf message %s, supported: %s", value, writeMessage1)
-		}
-	}
-	return nil
 }

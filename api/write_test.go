@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"halite/api/remote"
 	"halite/ingest"
 	"halite/storage"
 )
@@ -81,7 +82,8 @@ type onlyReader struct{ io.Reader }
 func TestWriteBodies(t *testing.T) {
 	const bytesMax = 300_000
 	f := newFixture(t, func(o *Options) { o.Limits.WriteBytesMax = bytesMax })
-	for _, size := range []int{0, 1, 1000, bodyGrowBytes - 1, bodyGrowBytes, bodyGrowBytes + 1, 200_000, 17, bytesMax} {
+	const grow = remote.BodyGrowBytes
+	for _, size := range []int{0, 1, 1000, grow - 1, grow, grow + 1, 200_000, 17, bytesMax} {
 		sent := make([]byte, size)
 		for i := range sent {
 			sent[i] = byte(i * size)
@@ -232,10 +234,10 @@ func TestWritePanic(t *testing.T) {
 	require.Equal(t, float64(panicsMax), f.metric(t, "tsdb_http_panics_total", map[string]string{}))
 	require.True(t, f.writeBytes.TryAcquire(f.opts.Limits.WriteInflightBytesMax), "panics give memory back")
 	require.True(t, f.writes.TryAcquire(int64(f.opts.Limits.WriteConcurrencyMax)), "and places")
-	for i := range 10 * poisonMax {
-		f.poison.add([]byte(strconv.Itoa(i)))
+	for i := range 10 * crashLoopsMax {
+		f.crashLoops.add([]byte(strconv.Itoa(i)))
 	}
-	require.LessOrEqual(t, len(f.poison.panics), poisonMax)
+	require.LessOrEqual(t, len(f.crashLoops.panics), crashLoopsMax)
 }
 
 // TestWriteCrossOrigin: no page in a browser can write, unless its origin is allowed.

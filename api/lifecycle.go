@@ -1,0 +1,142 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/api/landing"
+	"halite/storage"
+)
+
+// healthy answers /-/healthy: 200 while the process answers requests, 503 once only a new start helps. It says nothing about
+// readiness.
+func (s *Server) healthy(w http.ResponseWriter, r *http.Request) {
+	if err := s.refusing(); errors.Is(err, storage.ErrFailed) {
+		s.text(w, r, http.StatusServiceUnavailable, fmt.Sprintf("Service Unavailable: %s\n", err))
+		return
+	}
+	s.text(w, r, http.StatusOK, s.opts.Build.Name+" is Healthy.\n")
+}
+
+// ready answers /-/ready: 200 while requests can be served and writes are taken, else 503 with the reason.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	state := s.opts.Ready()
+	if err := s.refusing(); state.Ready && err != nil {
+		state.Ready, state.Reason = false, "writes are refused, reads are answered: "+err.Error()
+	}
+	if state.Ready {
+		s.text(w, r, http.StatusOK, s.opts.Build.Name+" is Ready.\n")
+		return
+	}
+	setStopping(w, state)
+	s.setRetryAfter(w, state.RetryAfter)
+	s.text(w, r, http.StatusServiceUnavailable, fmt.Sprintf("Service Unavailable: %s\n", state.Reason))
+}
+
+// refusing returns why writes are refused at present, or nil.
+func (s *Server) refusing() error {
+	if s.opts.Refusing == nil {
+		return nil
+	}
+	return s.opts.Refusing()
+}
+
+// text answers in plain words; a HEAD request gets the header only.
+func (s *Server) text(w http.ResponseWriter, r *http.Request, code int, message string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	if r.Method != http.MethodHead {
+		// A failed write means that the client is gone; nobody is left to tell.
+		_, _ = w.Write([]byte(message))
+	}
+}
+
+// reload answers /-/reload: the configuration is read again. It answers 403 unless that is switched on, 500 with the
+// reason if the former configuration had to stay.
+func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
+	if s.opts.Reload == nil {
+		s.noLifecycle(w, r)
+		return
+	}
+	if !s.opts.Ready().Ready {
+		s.ready(w, r) // says why not
+		return
+	}
+	if err := s.opts.Reload(r.Context()); err != nil {
+		s.text(w, r, http.StatusInternalServerError, fmt.Sprintf("failed to reload config: %s\n", err))
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+// quit answers /-/quit: the server stops as on SIGTERM, this request's answer included in those it still finishes. It
+// answers 403 unless that is switched on.
+func (s *Server) quit(w http.ResponseWriter, r *http.Request) {
+	if s.opts.Quit == nil {
+		s.noLifecycle(w, r)
+		return
+	}
+	s.text(w, r, http.StatusOK, "Requesting termination... Goodbye!")
+	s.opts.Quit()
+}
+
+func (s *Server) noLifecycle(w http.ResponseWriter, r *http.Request) {
+	s.text(w, r, http.StatusForbidden, "Lifecycle API is not enabled.\n")
+}
+
+// gatheredBytes estimates the memory of all metrics while they are written.
+const gatheredBytes = 1 << 20
+
+// ownMetrics answers /metrics and counts the memory of the answer. It answers even if that memory exceeds the limit: an
+// operator needs the metrics most when there is no memory left.
+func (s *Server) ownMetrics(exposition http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		budget := s.newBudget()
+		defer budget.end()
+		if budget.take(gatheredBytes) == nil {
+			budget.sending(answerOf(r.Context()))
+		}
+		exposition.ServeHTTP(w, r)
+	}
+}
+
+// landingWait bounds the look-up for the landing page.
+const landingWait = time.Second
+
+// landingPage answers / with page.
+func (s *Server) landingPage(page *landing.Page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		state, build := s.opts.Ready(), &s.opts.Build
+		arriving, known := s.samplesArrive(r.Context(), state.Ready)
+		err := page.Write(w, r, landing.Data{
+			Name: build.Name, Version: build.Version, APIVersion: build.APIVersion, DocsURL: build.DocsURL,
+			Ready: state.Ready, Reason: state.Reason, Arriving: arriving, Waiting: known && !arriving, OwnJob: s.opts.OwnJob,
+		})
+		if err != nil {
+			s.respondError(w, &apiError{typ: errInternal, err: fmt.Errorf("landing page: %w", err)})
+		}
+	}
+}
+
+// samplesArrive reports whether other samples than the server's own have come within the past hour. known is false if the
+// look-up fails or takes too long.
+func (s *Server) samplesArrive(ctx context.Context, ready bool) (arriving, known bool) {
+	if !ready {
+		return false, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, landingWait)
+	defer cancel()
+	var others []*labels.Matcher
+	if s.opts.OwnJob != "" {
+		others = append(others, labels.MustNewMatcher(labels.MatchNotEqual, "job", s.opts.OwnJob))
+	}
+	nowMs := s.opts.Now().UnixMilli()
+	names, err := s.opts.Catalogue.LabelValues(ctx, model.MetricNameLabel, nowMs-time.Hour.Milliseconds(), nowMs, 1, others...)
+	return len(names) > 0, err == nil
+}

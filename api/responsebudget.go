@@ -1,0 +1,76 @@
+package api
+
+import (
+	"context"
+
+	promstorage "github.com/prometheus/prometheus/storage"
+
+	"halite/api/netlimit"
+	readers "halite/query/promql"
+)
+
+// responseBudget counts the memory of an answer against the memory of queries until the last byte is written. Without
+// Options.Budgets it counts nothing.
+type responseBudget struct{ budget *readers.Budget }
+
+// newBudget begins to count. The caller ends it after the answer is written.
+func (s *Server) newBudget() responseBudget {
+	if s.opts.Budgets == nil {
+		return responseBudget{}
+	}
+	return responseBudget{s.opts.Budgets.Budget()}
+}
+
+// take adds bytes, or fails with a *readers.LimitError.
+func (b responseBudget) take(bytes int) error {
+	if b.budget == nil {
+		return nil
+	}
+	return b.budget.Take(int64(bytes))
+}
+
+// settle replaces what was counted before by bytes.
+func (b responseBudget) settle(bytes int) error {
+	if b.budget == nil {
+		return nil
+	}
+	return b.budget.Settle(int64(bytes))
+}
+
+// sending reports that the answer is being written. If the client is slow, a query that needs the memory may end it.
+func (b responseBudget) sending(a readers.Answer) {
+	if b.budget != nil {
+		b.budget.Sending(a)
+	}
+}
+
+// metered returns a context in which look-ups in the index count their memory.
+func (b responseBudget) metered(ctx context.Context) context.Context {
+	if b.budget == nil {
+		return ctx
+	}
+	metered, _ := b.budget.Metered(ctx)
+	return metered
+}
+
+func (b responseBudget) end() {
+	if b.budget != nil {
+		b.budget.End()
+	}
+}
+
+// readUnder returns the store. Its reads count in b if the store supports that.
+func (s *Server) readUnder(b responseBudget) promstorage.SampleAndChunkQueryable {
+	if q, ok := s.opts.Queryable.(*readers.Queryable); ok && b.budget != nil {
+		return q.Under(b.budget)
+	}
+	return s.opts.Queryable
+}
+
+// answerOf returns the transfer of the answer to a request, or nil if the request did not come through package netlimit.
+func answerOf(ctx context.Context) readers.Answer {
+	if c, ok := netlimit.FromContext(ctx); ok {
+		return c
+	}
+	return nil
+}
