@@ -23,11 +23,37 @@ func TestClock(t *testing.T) {
 	require.Equal(t, []uint64{4, 4, 4}, c.Append(nil, 4, 6))
 	c.Change([]int64{})
 	require.Equal(t, []uint64{4, 4, 4}, c.Append(nil, 4, 6), "no bucket changed")
-	many := make([]int64, bucketsMax+1)
-	for i := range many {
-		many[i] = int64(i)
+}
+
+func TestSince(t *testing.T) {
+	var c Clock
+	since := func(version uint64) (buckets []int64) {
+		require.True(t, c.Since(version, func(bucket int64) { buckets = append(buckets, bucket) }))
+		return buckets
 	}
-	c.Change(many)
-	require.Equal(t, []uint64{6}, c.Append(nil, -9, -9), "too many buckets for versions of their own")
-	require.Empty(t, c.buckets)
+	require.Empty(t, since(0))
+	c.Change([]int64{1, 2})
+	c.Change([]int64{3})
+	c.Change([]int64{2})
+	require.Equal(t, []int64{2, 3, 1}, since(0))
+	require.Equal(t, []int64{2, 3}, since(1))
+	require.Empty(t, since(3))
+	c.Change(nil)
+	require.False(t, c.Since(3, nil), "every bucket changed")
+	require.Empty(t, since(4))
+}
+
+// TestForgottenBuckets checks that a bucket that no longer fits counts as changed.
+func TestForgottenBuckets(t *testing.T) {
+	var c Clock
+	for n := range int64(bucketsMax) {
+		c.Change([]int64{n})
+	}
+	require.Equal(t, []uint64{1}, c.Append(nil, 0, 0))
+	require.True(t, c.Since(0, func(int64) {}))
+	c.Change([]int64{bucketsMax}) // forgets bucket 0, which changed at version 1
+	require.Len(t, c.buckets, bucketsMax)
+	require.Equal(t, []uint64{1, 2}, c.Append(nil, 0, 1), "a forgotten bucket has the version of the floor")
+	require.False(t, c.Since(0, nil))
+	require.True(t, c.Since(1, func(int64) {}), "version 1 has seen the change")
 }

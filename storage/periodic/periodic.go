@@ -2,6 +2,7 @@ package periodic
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -29,4 +30,53 @@ func Repeat(ctx context.Context, interval time.Duration, do func(ctx context.Con
 		case <-ctx.Done():
 		}
 	}
+}
+
+// Jobs are goroutines that run functions periodically. The zero value has none.
+type Jobs struct {
+	once    sync.Once
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// Add runs do in a goroutine after each interval and each value from wake, until Stop. wake may be nil. interval must be above
+// 0. Do not call Add after Stop.
+func (j *Jobs) Add(interval time.Duration, wake <-chan struct{}, do func(ctx context.Context)) {
+	j.init()
+	j.running.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-j.ctx.Done():
+				return
+			case <-ticker.C:
+			case <-wake:
+			}
+			if j.ctx.Err() != nil {
+				return
+			}
+			do(j.ctx)
+		}
+	})
+}
+
+// AddNow is Add without wake. The first run is at once.
+func (j *Jobs) AddNow(interval time.Duration, do func(ctx context.Context)) {
+	j.init()
+	j.running.Go(func() { Repeat(j.ctx, interval, do) })
+}
+
+// Stop ends the context of all jobs.
+func (j *Jobs) Stop() {
+	j.init()
+	j.cancel()
+}
+
+// Wait waits until all jobs have returned after Stop.
+func (j *Jobs) Wait() { j.running.Wait() }
+
+func (j *Jobs) init() {
+	j.once.Do(func() { j.ctx, j.cancel = context.WithCancel(context.Background()) })
 }

@@ -50,3 +50,26 @@ func TestRepeat(t *testing.T) {
 		periodic.Repeat(ctx, time.Second, func(context.Context) { t.Error("a call after the end") })
 	})
 }
+
+// TestJobs checks the first run, wake-ups, and that Wait returns after Stop.
+func TestJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var jobs periodic.Jobs
+		wake := make(chan struct{}, 1)
+		var later, now []time.Duration
+		jobs.Add(10*time.Second, wake, func(context.Context) { later = append(later, time.Since(start)) })
+		jobs.AddNow(15*time.Second, func(context.Context) { now = append(now, time.Since(start)) })
+		time.Sleep(4 * time.Second)
+		wake <- struct{}{}
+		time.Sleep(18 * time.Second)
+		jobs.Stop()
+		jobs.Wait()
+		require.Equal(t, []time.Duration{4 * time.Second, 10 * time.Second, 20 * time.Second}, later)
+		require.Equal(t, []time.Duration{0, 15 * time.Second}, now)
+		wake <- struct{}{}
+		synctest.Wait()
+		require.Len(t, later, 3, "no run after Stop")
+		new(periodic.Jobs).Wait()
+	})
+}
