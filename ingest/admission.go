@@ -3,11 +3,18 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"halite/ingest/remotewrite"
+	"halite/ingest/wal"
+	"halite/storage"
 )
 
-// Resources that a write may be refused for; the values of the label resource of tsdb_ingest_overload_total.
+// Resources for lack of which a write is refused; the values of the label resource of tsdb_ingest_overload_total.
 const (
 	resourceBytes = "in_flight_bytes"
 	resourceTurns = "concurrency"
@@ -17,70 +24,191 @@ const (
 	resourceSpace  = "disk_space"
 	resourceLog    = "log_buffer"
 	resourceSize   = "log_size"
-	// resourceFailed: the log takes nothing until the server is started again.
+	// resourceFailed: the log takes nothing until the server restarts.
 	resourceFailed = "log_failed"
-	// resourceTables: the storage below refused or did not answer.
-	resourceTables = "storage"
+	// ResourceTables: the storage below refused or did not answer.
+	ResourceTables = "storage"
 )
 
-// admit implements sink: it refuses while there is no room for what comes.
-func (i *Ingester) admit(ctx context.Context, sizeBytes int) (release func(), err error) {
-	if resource, reason := i.lacks(); resource != "" {
-		i.flusher.Wake()
-		return nil, i.overload(resource, reason)
-	}
-	return i.enter(ctx, sizeBytes)
+// refusedLogInterval is the least time between two log lines about writes that are refused because the log failed.
+const refusedLogInterval = time.Minute
+
+// admission decides in one place whether a write request is taken. Its errors are:
+//   - *BadRequestError: the request is malformed. The sender must not repeat it (400).
+//   - ErrTooLarge: the request is over a limit. The sender must split it (413).
+//   - *OverloadError: a resource is short. The sender repeats the request later (503).
+//
+// seriesLimits decide which new series of a request are taken.
+type admission struct {
+	limits  Limits
+	memory  memoryBudget
+	logger  *slog.Logger
+	metrics *metrics
+
+	turns    chan struct{}
+	inFlight atomic.Int64 // decoded bytes of requests being served
+
+	lowSpace atomic.Bool
+	logFull  atomic.Bool
+	// blocked is why the owner refuses all writes; nil if it takes them.
+	blocked atomic.Pointer[string]
+
+	refused       atomic.Int64 // writes that the failed log has refused since refusedLogged
+	refusedLogged time.Time    // of the caller of reportRefused
 }
 
-// lacks returns the resource for lack of which writes are refused before they reach the log, and the reason in words; "" if
-// there is none.
-func (i *Ingester) lacks() (resource, reason string) {
-	switch {
-	case i.noSpace.Load():
-		return resourceSpace, "too little disk space left"
-	case i.logFull.Load():
-		return resourceSize, "the write-ahead log is too long and cannot be shortened"
-	case i.head.Bytes() > i.rowBytesMax()/4*5:
-		return resourceHead, "the memory for unflushed samples is used up"
-	case i.hopts.TotalBytesMax > 0 && i.seriesBytes() > i.hopts.TotalBytesMax:
-		return resourceSeries, "the memory for active series is used up"
-	}
-	return "", ""
+func (a *admission) init(limits Limits, memory memoryBudget, logger *slog.Logger, m *metrics) {
+	a.limits, a.memory, a.logger, a.metrics = limits, memory, logger, m
+	a.turns = make(chan struct{}, limits.ConcurrencyMax)
 }
 
-// checkSpace looks at the reserve and the free space of the log's file system, and decides whether writes are refused.
-func (i *Ingester) checkSpace() {
-	if i.opts.Reserve != nil {
-		if err := i.opts.Reserve(); err != nil {
-			i.setNoSpace(true, "err", err)
-			return
-		}
+// admit takes memory and a turn for a request of a decoded size, or refuses the request. The caller must call leave.
+func (a *admission) admit(ctx context.Context, sizeBytes int) error {
+	if resource, reason := a.lacks(); resource != "" {
+		return a.overload(resource, reason)
 	}
-	if i.opts.FreeBytesMin < 0 {
-		i.setNoSpace(false)
-		return
+	if a.inFlight.Add(int64(sizeBytes)) > a.limits.InFlightBytesMax {
+		a.inFlight.Add(int64(-sizeBytes))
+		return a.overload(resourceBytes, "too many bytes of requests in flight")
 	}
-	usage, err := i.opts.FS.GetDiskUsage(i.opts.Dir)
+	select {
+	case a.turns <- struct{}{}:
+		return nil
+	default:
+	}
+	err := a.awaitTurn(ctx)
 	if err != nil {
-		// In-memory file systems have no usage. A disk that does not tell will fail on writing, too.
-		if !errors.Is(err, vfs.ErrUnsupported) && i.noSpace.CompareAndSwap(true, false) {
-			i.opts.Logger.Warn("free disk space is unknown", "dir", i.opts.Dir, "err", err)
-		}
-		return
+		a.inFlight.Add(int64(-sizeBytes))
 	}
-	i.setNoSpace(usage.AvailBytes < uint64(i.opts.FreeBytesMin), "free_bytes", usage.AvailBytes,
-		"needed_bytes", i.opts.FreeBytesMin)
+	return err
 }
 
-// setNoSpace notes whether writes are refused for lack of disk space, and logs a change.
-func (i *Ingester) setNoSpace(low bool, details ...any) {
-	if i.noSpace.Swap(low) == low {
+// leave gives back what admit took.
+func (a *admission) leave(sizeBytes int) {
+	<-a.turns
+	a.inFlight.Add(int64(-sizeBytes))
+}
+
+func (a *admission) awaitTurn(ctx context.Context) error {
+	timer := time.NewTimer(a.limits.QueueWaitMax)
+	defer timer.Stop()
+	select {
+	case a.turns <- struct{}{}:
+		return nil
+	case <-timer.C:
+		return a.overload(resourceTurns, "too many requests at once")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// lacks returns the resource for lack of which all writes are refused, and the reason in words; "" if there is none.
+func (a *admission) lacks() (resource, reason string) {
+	if why := a.blocked.Load(); why != nil {
+		return ResourceTables, *why
+	}
+	switch {
+	case a.lowSpace.Load():
+		return resourceSpace, "too little disk space left"
+	case a.logFull.Load():
+		return resourceSize, "the write-ahead log is too long and cannot be shortened"
+	}
+	return a.memory.lacks()
+}
+
+// bodyBytes checks the size of a compressed body and returns its decoded size.
+func (a *admission) bodyBytes(body []byte) (sizeBytes int, err error) {
+	if len(body) > a.limits.BodyBytesMax {
+		return 0, fmt.Errorf("%w: %d bytes compressed, %d allowed", ErrTooLarge, len(body), a.limits.BodyBytesMax)
+	}
+	size, err := remotewrite.DecodedLen(body)
+	if err != nil {
+		return 0, &BadRequestError{err}
+	}
+	if size > a.limits.DecodedBytesMax {
+		return 0, fmt.Errorf("%w: %d bytes decompressed, %d allowed", ErrTooLarge, size, a.limits.DecodedBytesMax)
+	}
+	return size, nil
+}
+
+// samples checks the number of series or samples of a request.
+func (a *admission) samples(n int) error {
+	if n > a.limits.RequestSamplesMax {
+		return fmt.Errorf("%w: more than %d series or samples", ErrTooLarge, a.limits.RequestSamplesMax)
+	}
+	return nil
+}
+
+// overload refuses a write. The delay is random between 1 s and 10 s, so that senders do not come back together.
+func (a *admission) overload(resource, reason string) error {
+	a.metrics.overloads.WithLabelValues(resource).Inc()
+	delay := time.Second + rand.N(9*time.Second)
+	return &OverloadError{Reason: reason, RetryAfter: delay.Round(time.Second)}
+}
+
+// classify turns an error of a write into one of the errors above if it is an error of the log. It counts bad requests.
+func (a *admission) classify(err error) error {
+	var bad *BadRequestError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &bad), errors.Is(err, ErrTooLarge):
+		a.metrics.badRequests.Inc()
+	case errors.Is(err, wal.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, wal.ErrFailed):
+		a.refused.Add(1)
+		return a.overload(resourceFailed, "the write-ahead log failed; the server must be restarted")
+	case storage.Exhausted(err):
+		return a.overload(resourceSpace, "the write-ahead log lacks disk space or descriptors")
+	case errors.Is(err, wal.ErrOverload):
+		return a.overload(resourceLog, "the disk of the log does not keep up")
+	}
+	return err
+}
+
+// setLowSpace sets whether writes are refused for lack of disk space, and logs a change.
+func (a *admission) setLowSpace(low bool, details ...any) {
+	if a.lowSpace.Swap(low) == low {
 		return
 	}
-	details = append([]any{"dir", i.opts.Dir}, details...)
 	if low {
-		i.opts.Logger.Error("refusing writes: too little disk space left; reads go on", details...)
+		a.logger.Error("refusing writes: too little disk space left; reads go on", details...)
 	} else {
-		i.opts.Logger.Info("taking writes again: disk space is back", details...)
+		a.logger.Info("taking writes again: disk space is back", details...)
 	}
+}
+
+// setLogFull sets whether writes are refused because the log is too long, and logs when it begins.
+func (a *admission) setLogFull(full bool, sizeBytes, limitBytes int64) {
+	if a.logFull.Swap(full) != full && full {
+		a.logger.Error("refusing writes: the write-ahead log is too long and cannot be shortened", "bytes", sizeBytes,
+			"limit_bytes", limitBytes)
+	}
+}
+
+// reportRefused logs how many writes the failed log has refused since the last line.
+func (a *admission) reportRefused(now time.Time, logErr error) {
+	if now.Sub(a.refusedLogged) < refusedLogInterval {
+		return
+	}
+	if n := a.refused.Swap(0); n > 0 {
+		a.refusedLogged = now
+		a.logger.Error("writes are refused because the write-ahead log failed; restart the server", "refused_writes", n,
+			"err", logErr)
+	}
+}
+
+// retryable marks an error of the log with storage.ErrUnavailable if the same request can succeed later. It marks the failure
+// of the log with storage.ErrFailed as well.
+func retryable(err error) error {
+	switch {
+	case err == nil || errors.Is(err, storage.ErrUnavailable):
+		return err
+	case errors.Is(err, wal.ErrFailed):
+		return fmt.Errorf("%w: %w: %w", storage.ErrUnavailable, storage.ErrFailed, err)
+	case errors.Is(err, wal.ErrOverload), storage.Exhausted(err):
+		return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	}
+	return err
 }

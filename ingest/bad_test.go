@@ -211,21 +211,21 @@ func TestOverloadIsRefused(t *testing.T) {
 	try := func() error { _, err := r.WriteRemote(ctx, one); return err }
 	require.NoError(t, try())
 
-	r.turns <- struct{}{}
+	r.admission.turns <- struct{}{}
 	requireOverload(t, try())
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	r.limits.QueueWaitMax = time.Hour
 	_, err := r.WriteRemote(cancelled, one)
 	require.ErrorIs(t, err, context.Canceled)
-	<-r.turns
+	<-r.admission.turns
 	require.NoError(t, try())
 
-	r.inFlight.Add(990)
+	r.admission.inFlight.Add(990)
 	requireOverload(t, try())
-	r.inFlight.Add(-990)
+	r.admission.inFlight.Add(-990)
 	require.NoError(t, try())
-	require.Zero(t, r.inFlight.Load())
+	require.Zero(t, r.admission.inFlight.Load())
 
 	fs.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 20})
 	r.checkSpace()
@@ -234,7 +234,7 @@ func TestOverloadIsRefused(t *testing.T) {
 	r.checkSpace()
 	require.NoError(t, try())
 
-	for n := 0; r.head.Bytes() <= r.rowBytesMax()/4*5; n++ {
+	for n := 0; r.head.Bytes() <= r.admission.memory.rowBytesMax()/4*5; n++ {
 		ls := labels.FromStrings("__name__", "m", "n", string(rune('a'+n)))
 		_, err := r.Write(ctx, []Sample{{Labels: ls, TsMs: startMs}})
 		require.NoError(t, err)

@@ -270,7 +270,7 @@ func BenchmarkReplay(b *testing.B) {
 		require.Equal(b, 1_000_000, again.Stats().Samples)
 		require.NoError(b, again.log.Close())
 		require.NoError(b, again.store.Close())
-		again.stopJobs()
+		again.jobs.Stop()
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1e6, "ns/sample")

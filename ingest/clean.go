@@ -50,10 +50,10 @@ func (i *Ingester) CleanTombstones(ctx context.Context) (report CleanReport, err
 	if set == nil {
 		return report, ErrNoDeletions
 	}
-	if err := i.begin(); err != nil {
+	if err := i.Enter(); err != nil {
 		return report, err
 	}
-	defer i.callers.Done()
+	defer i.Exit()
 	i.cleanMu.Lock()
 	defer i.cleanMu.Unlock()
 	// What is pending would look like hours without rows after a crash.

@@ -133,7 +133,7 @@ func TestConcurrentRegistrationIsOneSeries(t *testing.T) {
 	}
 	for range 10 {
 		require.NoError(t, r.Flush(ctx))
-		require.NoError(t, r.retire(ctx))
+		require.NoError(t, r.collectSeries(ctx))
 	}
 	running.Wait()
 	check := func(r *rig) {

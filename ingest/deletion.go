@@ -68,10 +68,10 @@ func (i *Ingester) DeleteSeries(ctx context.Context, d Deletion) (series int, er
 	if d, err = d.clip(); err != nil || d.ToMs < d.FromMs {
 		return 0, err
 	}
-	if err := i.begin(); err != nil {
+	if err := i.Enter(); err != nil {
 		return 0, err
 	}
-	defer i.callers.Done()
+	defer i.Exit()
 	i.flusher.Lock()
 	defer i.flusher.Unlock()
 	if err := i.opts.Tombstones.Room(); err != nil {
@@ -130,7 +130,7 @@ func (i *Ingester) carryOut(ctx context.Context, t *tombstone.Tombstone, found [
 	}
 	// There is no way back: whoever asked may have gone away, but it has to be finished.
 	ctx = context.WithoutCancel(ctx)
-	i.changes.noteTimes(t.FromMs, t.ToMs)
+	i.ChangedTimes(t.FromMs, t.ToMs)
 	if err := i.log.Wait(ctx, pos); err != nil {
 		return err
 	}

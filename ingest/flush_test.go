@@ -126,7 +126,7 @@ func TestLogIsKeptShort(t *testing.T) {
 			r.write(ts)
 			r.checkSpace()
 			r.doStep()
-			r.noSpace.Store(false)
+			r.admission.lowSpace.Store(false)
 			require.LessOrEqual(t, r.log.Stats().SizeBytes, int64(limit+8<<10))
 		}
 		require.Positive(t, r.counter("tsdb_ingest_flushed_rows_total", "", ""))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -19,6 +18,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/periodic"
 )
 
 // Sample is one value of one series.
@@ -59,16 +59,12 @@ type Stats struct {
 //
 // Locks, outermost first: the flusher's, epoch, regMu or metadata.mu, a stripe of the head, those of the index and the log.
 type Ingester struct {
-	intake
+	Writer
 	opts     Options
 	hopts    HeadOptions
 	data     storage.Table
-	log      *wal.Log
-	head     *head.Head
 	sequence *flush.Sequence
 	flusher  *flush.Flusher
-
-	nextLog uint32 // next number in the log; guarded by regMu
 
 	identity identity // as the tables hold it; guarded by the flusher's lock
 	drained  bool     // no samples will follow; guarded by the flusher's lock
@@ -78,13 +74,7 @@ type Ingester struct {
 
 	collectedDay int64 // of the last garbage collection; the maintenance goroutine's own
 
-	noSpace atomic.Bool
-	logFull atomic.Bool
-	refused atomic.Int64 // writes since refusedLogged that the failed log has refused
-
-	refusedLogged time.Time // the space job's own
-
-	stopJobs context.CancelFunc
+	jobs periodic.Jobs
 }
 
 // Open replays the log into the head and starts the background jobs. A damaged log is a *wal.DamageError unless
@@ -104,15 +94,7 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	i := &Ingester{opts: opts, hopts: opts.Head.withDefaults(), nextLog: 1}
-	i.intake.init(intakeOptions{
-		limits: opts.Limits, retention: opts.Retention, ages: opts.Ages, index: opts.Index, now: opts.Now, logger: opts.Logger,
-		schema: opts.Schema, registerer: opts.Registerer,
-	})
-	i.seriesLimits.memory = i.seriesMemory
-	if i.head, err = head.New(head.Options{Stripes: i.hopts.Stripes, RowBytesMax: i.hopts.RowBytesMax}); err != nil {
-		return nil, err
-	}
+	i := &Ingester{opts: opts, hopts: opts.Head.withDefaults()}
 	if err := i.openTables(ctx); err != nil {
 		return nil, err
 	}
@@ -145,18 +127,27 @@ func (i *Ingester) takeLog(ctx context.Context) error {
 	return i.bind(ctx)
 }
 
+// openTables opens the tables and makes the head and the writer.
 func (i *Ingester) openTables(ctx context.Context) (err error) {
 	store := i.opts.Store
 	if i.data, err = store.EnsureTable(ctx, storage.DataSchema(i.opts.Retention)); err != nil {
 		return fmt.Errorf("open table %s: %w", storage.TableData, err)
 	}
-	if i.meta, err = store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
+	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
+	if err != nil {
 		return fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
-	if i.sequence, err = flush.OpenSequence(ctx, store, i.meta); err != nil {
+	if i.sequence, err = flush.OpenSequence(ctx, store, meta); err != nil {
 		return err
 	}
-	return i.loadMetadata(ctx)
+	h, err := head.New(head.Options{Stripes: i.hopts.Stripes, RowBytesMax: i.hopts.RowBytesMax})
+	if err != nil {
+		return err
+	}
+	return i.Init(ctx, WriterOptions{
+		Limits: i.opts.Limits, Memory: i.hopts, Retention: i.opts.Retention, Ages: i.opts.Ages, Index: i.opts.Index,
+		Schema: i.opts.Schema, Meta: meta, Head: h, Now: i.opts.Now, Logger: i.opts.Logger, Registerer: i.opts.Registerer,
+	})
 }
 
 // newFlusher returns what moves rows from the head to the tables and truncates the log.
@@ -167,8 +158,8 @@ func (i *Ingester) newFlusher() *flush.Flusher {
 	}
 	return flush.New(flush.Options{
 		Head: i.head, Log: i.log, Index: i.opts.Index, Store: i.opts.Store, Data: i.data, Sequence: i.sequence,
-		HeadBytesMax: i.rowBytesMax, LowSpace: i.noSpace.Load, Persist: i.persist, NoteLog: i.foretell,
-		EmitMetadata: i.emitMetadata, Register: &i.regMu, FlushBytes: i.hopts.FlushBytes, Grace: i.hopts.Grace,
+		HeadBytesMax: i.admission.memory.rowBytesMax, LowSpace: i.admission.lowSpace.Load, Persist: i.persist, NoteLog: i.foretell,
+		EmitMetadata: i.metadata.emit, Register: &i.regMu, FlushBytes: i.hopts.FlushBytes, Grace: i.hopts.Grace,
 		Spread: i.hopts.Spread, Tick: tick, CheckpointInterval: i.hopts.CheckpointInterval, LogBytesMax: i.opts.WALBytesMax,
 		SegmentBytes: cmp.Or(i.opts.WALSegmentBytesMax, wal.SegmentBytesDefault), Now: i.opts.Now, Registerer: i.opts.Registerer,
 	})
@@ -184,7 +175,7 @@ func (i *Ingester) persist(ctx context.Context) error {
 			return err
 		}
 	}
-	return i.persistMetadata(ctx)
+	return i.metadata.persist(ctx)
 }
 
 // Flush writes the whole head to the tables, syncs them and truncates the log. The caller may repeat a Flush that failed with
@@ -210,7 +201,7 @@ func (i *Ingester) Holds(mintMs, maxtMs int64) bool { return i.head.Holds(mintMs
 func (i *Ingester) Stats() Stats {
 	s := Stats{
 		Series: int(i.series.Load()), Rows: i.head.Rows(), Samples: i.head.Samples(), HeadBytes: i.head.Bytes(),
-		SeriesBytes: i.seriesBytes(), WAL: i.log.Stats(),
+		SeriesBytes: i.admission.memory.seriesBytes(), WAL: i.log.Stats(),
 	}
 	if first, last, ok := i.head.Bounds(); ok {
 		s.MinTimeMs, s.MaxTimeMs = keyschema.HourStartMs(first), keyschema.HourCellMs(last)
@@ -221,11 +212,11 @@ func (i *Ingester) Stats() Stats {
 // Close refuses new writes, waits for those under way, flushes and syncs everything and closes the log. If the flush
 // fails, the samples are still in the log and the next Open brings them back.
 func (i *Ingester) Close(ctx context.Context) error {
-	if err := i.end(); err != nil {
+	if err := i.Shut(); err != nil {
 		return err
 	}
-	i.stopJobs()
-	err := i.drain(ctx)
+	i.jobs.Stop()
+	err := i.Drain(ctx)
 	i.jobs.Wait()
 	if err == nil {
 		i.flusher.Lock()
@@ -238,4 +229,16 @@ func (i *Ingester) Close(ctx context.Context) error {
 	}
 	i.callers.Wait() // those that the closed log sent away
 	return err
+}
+
+// Refusing returns the error with which writes are refused at present, nil if they are taken. Reads go on. An error that wraps
+// storage.ErrFailed lasts until the server restarts; all others end by themselves.
+func (i *Ingester) Refusing() error {
+	if err := i.log.Refusing(); err != nil {
+		return retryable(err)
+	}
+	if resource, reason := i.admission.lacks(); resource != "" {
+		return fmt.Errorf("%w: %s", storage.ErrUnavailable, reason)
+	}
+	return nil
 }

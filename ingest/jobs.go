@@ -7,35 +7,39 @@ import (
 	"time"
 
 	"halite/keyschema"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // spaceInterval is the time between two looks at the free disk space and the size of the log.
 const spaceInterval = time.Second
 
-// startJobs starts the goroutines that Close ends.
+// startJobs starts the background jobs, which Close stops.
 func (i *Ingester) startJobs() {
-	ctx, stop := context.WithCancel(context.Background())
-	i.stopJobs = stop
 	if i.hopts.FlushInterval < 0 {
 		return
 	}
-	i.every(ctx, i.hopts.FlushInterval, i.flusher.Woken(), func() {
-		if err := i.flusher.Step(ctx); err != nil && ctx.Err() == nil {
-			i.opts.Logger.Error("flush failed; its samples stay in memory and in the log, the next run retries", "err", err)
-		}
-	})
-	i.every(ctx, spaceInterval, nil, func() { i.checkSpace(); i.checkLog(); i.reportRefused(i.opts.Now()) })
-	i.every(ctx, i.hopts.MaintainInterval, nil, func() {
-		if err := i.maintain(ctx); err != nil && ctx.Err() == nil {
-			i.opts.Logger.Error("maintenance failed; the next run retries", "err", err)
-		}
+	job := func(interval time.Duration, wake <-chan struct{}, failed string, run func(ctx context.Context) error) {
+		i.jobs.Add(interval, wake, func(ctx context.Context) {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				i.logger.Error(failed, "err", err)
+			}
+		})
+	}
+	job(i.hopts.FlushInterval, i.flusher.Woken(), "flush failed; its samples stay in memory and in the log, the next run retries",
+		i.flusher.Step)
+	job(i.hopts.MaintainInterval, nil, "maintenance failed; the next run retries", i.maintain)
+	i.jobs.Add(spaceInterval, nil, func(context.Context) {
+		i.checkSpace()
+		i.checkLog()
+		i.admission.reportRefused(i.now(), i.log.Stats().Err)
 	})
 }
 
 // maintain runs the catalogue's upkeep and, once a day, the engine's garbage collection.
 func (i *Ingester) maintain(ctx context.Context) error {
 	err := i.opts.Index.Maintain(ctx)
-	err = errors.Join(err, i.retire(ctx), i.settlePending(ctx))
+	err = errors.Join(err, i.collectSeries(ctx), i.settlePending(ctx))
 	if day := i.opts.Now().UnixMilli() / (keyschema.HourMs * keyschema.DayHours); day != i.collectedDay {
 		collectErr := i.opts.Store.CollectGarbage(ctx)
 		if collectErr == nil {
@@ -50,15 +54,35 @@ func (i *Ingester) maintain(ctx context.Context) error {
 	return err
 }
 
+// checkSpace checks the reserve and the free space of the log's file system, and sets whether writes are refused.
+func (i *Ingester) checkSpace() {
+	if i.opts.Reserve != nil {
+		if err := i.opts.Reserve(); err != nil {
+			i.admission.setLowSpace(true, "dir", i.opts.Dir, "err", err)
+			return
+		}
+	}
+	if i.opts.FreeBytesMin < 0 {
+		i.admission.setLowSpace(false, "dir", i.opts.Dir)
+		return
+	}
+	usage, err := i.opts.FS.GetDiskUsage(i.opts.Dir)
+	if err != nil {
+		// In-memory file systems have no usage. A disk without an answer will fail on writing, too.
+		if !errors.Is(err, vfs.ErrUnsupported) && i.admission.lowSpace.CompareAndSwap(true, false) {
+			i.logger.Warn("free disk space is unknown", "dir", i.opts.Dir, "err", err)
+		}
+		return
+	}
+	i.admission.setLowSpace(usage.AvailBytes < uint64(i.opts.FreeBytesMin), "dir", i.opts.Dir, "free_bytes", usage.AvailBytes,
+		"needed_bytes", i.opts.FreeBytesMin)
+}
+
 // checkLog sets whether writes are refused because the log cannot be shortened, and wakes the flusher when it is too long.
 func (i *Ingester) checkLog() {
-	size := i.log.Stats().SizeBytes
-	hard := i.opts.WALBytesMax + i.opts.WALBytesMax/4
-	if size > i.opts.WALBytesMax {
+	sizeBytes := i.log.Stats().SizeBytes
+	if sizeBytes > i.opts.WALBytesMax {
 		i.flusher.Wake()
 	}
-	if full := size > hard; i.logFull.Swap(full) != full && full {
-		i.opts.Logger.Error(fmt.Sprintf("refusing writes: the write-ahead log has %d bytes and cannot be shortened", size),
-			"limit_bytes", i.opts.WALBytesMax)
-	}
+	i.admission.setLogFull(sizeBytes > i.opts.WALBytesMax+i.opts.WALBytesMax/4, sizeBytes, i.opts.WALBytesMax)
 }

@@ -51,7 +51,8 @@ func TestShuffledSendersAreUnderstood(t *testing.T) {
 		require.Equal(t, want.Accepted, got.Accepted)
 		require.Equal(t, want.Rejected, got.Rejected)
 		require.Equal(t, apart.rejected(ReasonTooFarAhead), together.rejected(ReasonTooFarAhead))
-		probe := together.newRequest(together.Ingester)
+		probe, err := together.Begin(ctx, Input{})
+		require.NoError(t, err)
 		for range 3 {
 			for _, n := range rng.Perm(len(req.Timeseries))[:20] {
 				builder := labels.NewScratchBuilder(4)
@@ -62,7 +63,7 @@ func TestShuffledSendersAreUnderstood(t *testing.T) {
 		if probe.cursor.Lost() {
 			lost++
 		}
-		probe.release()
+		probe.Release()
 	}
 	require.Greater(t, lost, 20, "the order must be unknown for the test to mean something")
 	for n := range known {

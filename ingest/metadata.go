@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sort"
 	"sync"
@@ -26,17 +27,25 @@ const (
 	// metadataEscapeMax is how many bytes of JSON a byte of text may take.
 	metadataEscapeMax = 6
 	metadataApplyRows = 1000
+	// metadataRecordBytes is the size from which a log record of metadata is written out.
+	metadataRecordBytes = 1 << 20
 )
 
-// metadataStore keeps what senders said about metrics.
+// metadataStore keeps the descriptions of metrics that senders send.
 type metadataStore struct {
+	table  storage.Table
+	limits Limits
+	logger *slog.Logger
+
 	mu      sync.Mutex
 	metrics map[string][]Metadata // newest first
 	dirty   map[string]struct{}   // not yet in the table
 }
 
-func newMetadataStore() *metadataStore {
-	return &metadataStore{metrics: make(map[string][]Metadata), dirty: make(map[string]struct{})}
+func newMetadataStore(table storage.Table, limits Limits, logger *slog.Logger) *metadataStore {
+	return &metadataStore{
+		table: table, limits: limits, logger: logger, metrics: make(map[string][]Metadata), dirty: make(map[string]struct{}),
+	}
 }
 
 // put makes m the newest description of the metric. It reports whether that changes anything.
@@ -57,24 +66,24 @@ func (s *metadataStore) put(metric string, m Metadata) bool {
 	return true
 }
 
-// describeMetrics stores the request's metadata. Faulty entries are counted and left out; they fail no sample.
-func (r *request) describeMetrics() error {
-	if len(r.news) == 0 {
+// StoreMetadata stores the request's metadata. It counts faulty entries and leaves them out; they reject no sample.
+func (r *Request) StoreMetadata() error {
+	if len(r.metadata) == 0 {
 		return nil
 	}
-	i, s := r.i, r.i.metadata
+	s := r.w.metadata
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.payload = r.payload[:0]
-	for _, m := range r.news {
-		if reason := i.metadataFault(m); reason != "" {
-			i.metrics.rejected.WithLabelValues(reason).Inc()
+	for _, m := range r.metadata {
+		if reason := s.fault(m); reason != "" {
+			r.w.metrics.rejected.WithLabelValues(reason).Inc()
 			continue
 		}
 		if s.put(m.Metric, Metadata{Type: m.Type, Help: m.Help, Unit: m.Unit}) {
 			r.payload = wal.AppendMetadata(r.payload, wal.Metadata(m))
 		}
-		if len(r.payload) > seriesRecordBytes {
+		if len(r.payload) > metadataRecordBytes {
 			if err := r.logMetadata(); err != nil {
 				return err
 			}
@@ -83,35 +92,45 @@ func (r *request) describeMetrics() error {
 	return r.logMetadata()
 }
 
-func (r *request) logMetadata() error {
+func (r *Request) logMetadata() error {
 	if len(r.payload) == 0 {
 		return nil
 	}
-	if err := r.to.appendLog(r, wal.KindMetadata, r.payload); err != nil {
+	if err := r.appendLog(wal.KindMetadata, r.payload); err != nil {
 		return err
 	}
 	r.payload = r.payload[:0]
 	return nil
 }
 
-// metadataFault returns the reason not to keep an entry; the caller holds the store's lock.
-func (i *intake) metadataFault(m remotewrite.Metadata) string {
-	_, known := i.metadata.metrics[m.Metric]
+// fault returns the reason not to keep an entry, "" if there is none. The caller holds the lock.
+func (s *metadataStore) fault(m remotewrite.Metadata) string {
+	_, known := s.metrics[m.Metric]
 	switch {
-	case m.Metric == "" || len(m.Metric) > i.limits.MetricNameBytesMax,
-		len(m.Type)+len(m.Help)+len(m.Unit) > i.limits.MetadataBytesMax,
+	case m.Metric == "" || len(m.Metric) > s.limits.MetricNameBytesMax,
+		len(m.Type)+len(m.Help)+len(m.Unit) > s.limits.MetadataBytesMax,
 		!utf8.ValidString(m.Metric), !utf8.ValidString(m.Help), !utf8.ValidString(m.Unit):
 		return ReasonMetadataInvalid
-	case !known && len(i.metadata.metrics) >= i.limits.MetadataMetricsMax:
+	case !known && len(s.metrics) >= s.limits.MetadataMetricsMax:
 		return ReasonMetadataLimit
 	}
 	return ""
 }
 
-// Metadata returns what senders said about a metric, newest first, or about all metrics if metric is empty; limit
-// bounds the metrics, 0 means all.
-func (i *intake) Metadata(metric string, limit int) map[string][]Metadata {
-	s := i.metadata
+// Metadata returns the descriptions of a metric, newest first, or of all metrics if metric is empty. limit bounds the number of
+// metrics; 0 means all.
+func (w *Writer) Metadata(metric string, limit int) map[string][]Metadata {
+	return w.metadata.get(metric, limit)
+}
+
+// PersistMetadata writes changed descriptions to table meta.
+func (w *Writer) PersistMetadata(ctx context.Context) error { return w.metadata.persist(ctx) }
+
+// LoadMetadata reads the descriptions in table meta.
+func (w *Writer) LoadMetadata(ctx context.Context) error { return w.metadata.load(ctx) }
+
+// get is Writer.Metadata.
+func (s *metadataStore) get(metric string, limit int) map[string][]Metadata {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := make(map[string][]Metadata)
@@ -135,9 +154,8 @@ func (i *intake) Metadata(metric string, limit int) map[string][]Metadata {
 	return found
 }
 
-// persistMetadata writes changed entries to the table.
-func (i *intake) persistMetadata(ctx context.Context) error {
-	s := i.metadata
+// persist writes changed entries to the table.
+func (s *metadataStore) persist(ctx context.Context) error {
 	s.mu.Lock()
 	changed := make(map[string][]Metadata, len(s.dirty))
 	for metric := range s.dirty {
@@ -146,7 +164,7 @@ func (i *intake) persistMetadata(ctx context.Context) error {
 	s.mu.Unlock()
 	var muts []storage.RowMutation
 	apply := func() error {
-		if err := i.meta.Apply(ctx, muts); err != nil {
+		if err := s.table.Apply(ctx, muts); err != nil {
 			return fmt.Errorf("write metadata: %w", err)
 		}
 		muts = muts[:0]
@@ -154,7 +172,7 @@ func (i *intake) persistMetadata(ctx context.Context) error {
 	}
 	for metric, entries := range changed {
 		key := keyschema.AppendEscaped([]byte(metadataPrefix), metric)
-		entry, err := i.metadataCell(key).Entry(entries)
+		entry, err := s.cell(key).Entry(entries)
 		if err != nil {
 			return err
 		}
@@ -180,9 +198,8 @@ func (i *intake) persistMetadata(ctx context.Context) error {
 	return nil
 }
 
-// emitMetadata writes entries that the table lacks into a checkpoint of the log.
-func (i *Ingester) emitMetadata(emit func(kind byte, payload []byte) error) error {
-	s := i.metadata
+// emit writes entries that the table lacks into a checkpoint of the log.
+func (s *metadataStore) emit(emit func(kind byte, payload []byte) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var payload []byte
@@ -190,7 +207,7 @@ func (i *Ingester) emitMetadata(emit func(kind byte, payload []byte) error) erro
 		for _, m := range slices.Backward(s.metrics[metric]) {
 			payload = wal.AppendMetadata(payload, wal.Metadata{Metric: metric, Type: m.Type, Help: m.Help, Unit: m.Unit})
 		}
-		if len(payload) >= seriesRecordBytes {
+		if len(payload) >= metadataRecordBytes {
 			if err := emit(wal.KindMetadata, payload); err != nil {
 				return err
 			}
@@ -203,42 +220,41 @@ func (i *Ingester) emitMetadata(emit func(kind byte, payload []byte) error) erro
 	return emit(wal.KindMetadata, payload)
 }
 
-// metadataCell is where the descriptions of a metric are stored.
-func (i *intake) metadataCell(key []byte) jsoncell.Cell {
+// cell is where the descriptions of a metric are stored.
+func (s *metadataStore) cell(key []byte) jsoncell.Cell {
 	return jsoncell.Cell{Row: string(key), Qualifier: metadataQualifier,
-		BytesMax: jsoncell.BytesMax + metadataEntriesMax*metadataEscapeMax*i.limits.MetadataBytesMax}
+		BytesMax: jsoncell.BytesMax + metadataEntriesMax*metadataEscapeMax*s.limits.MetadataBytesMax}
 }
 
-// restoreMetadata takes what the table says of a metric, unless there is news of it. What another server with other limits has
-// stored beyond ours is left out, like that of a sender.
-func (i *intake) restoreMetadata(metric string, entries []Metadata) error {
-	s := i.metadata
+// restore takes a metric's entries from the table, unless a sender has changed them since. It refuses entries over the limits:
+// another server with other limits may have stored them.
+func (s *metadataStore) restore(metric string, entries []Metadata) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(entries) > metadataEntriesMax {
 		return fmt.Errorf("%d descriptions, the most is %d", len(entries), metadataEntriesMax)
 	}
 	for _, m := range entries {
-		if reason := i.metadataFault(remotewrite.Metadata{Metric: metric, Type: m.Type, Help: m.Help, Unit: m.Unit}); reason != "" {
+		if reason := s.fault(remotewrite.Metadata{Metric: metric, Type: m.Type, Help: m.Help, Unit: m.Unit}); reason != "" {
 			return errors.New(reason)
 		}
 	}
-	if _, news := s.dirty[metric]; !news && len(entries) > 0 {
+	if _, changed := s.dirty[metric]; !changed && len(entries) > 0 {
 		s.metrics[metric] = entries
 	}
 	return nil
 }
 
-// loadMetadata reads the table's entries. Those that do not parse or are beyond the limits are left out: descriptions are worth
-// less than a start.
-func (i *intake) loadMetadata(ctx context.Context) error {
-	rows := i.meta.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{
+// load reads the table's entries. It leaves out entries that do not parse or are over the limits, because a start is worth more
+// than descriptions.
+func (s *metadataStore) load(ctx context.Context) error {
+	rows := s.table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{
 		{Start: []byte(metadataPrefix), End: []byte(metadataEnd)},
 	}}, storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyMeta}, VersionsMax: 1}})
 	faults, first := 0, error(nil)
 	for rows.Next() {
 		row := rows.Row()
-		if err := i.loadMetadataRow(&row); err != nil {
+		if err := s.loadRow(&row); err != nil {
 			faults++
 			if first == nil {
 				first = err
@@ -253,13 +269,13 @@ func (i *intake) loadMetadata(ctx context.Context) error {
 		return fmt.Errorf("read metadata: %w", err)
 	}
 	if faults > 0 {
-		i.logger.Warn("metadata of some metrics is left out", "metrics", faults, "first", first)
+		s.logger.Warn("metadata of some metrics is left out", "metrics", faults, "first", first)
 	}
 	return nil
 }
 
-func (i *intake) loadMetadataRow(row *storage.Row) error {
-	at := i.metadataCell(row.Key)
+func (s *metadataStore) loadRow(row *storage.Row) error {
+	at := s.cell(row.Key)
 	metric, err := keyschema.Unescape(row.Key[len(metadataPrefix):])
 	if err != nil {
 		return at.Corrupt(err)
@@ -272,7 +288,7 @@ func (i *intake) loadMetadataRow(row *storage.Row) error {
 		if err := at.Decode(cell.Value, &entries); err != nil {
 			return err
 		}
-		if err := i.restoreMetadata(metric, entries); err != nil {
+		if err := s.restore(metric, entries); err != nil {
 			return at.Corrupt(err)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"halite/storage/storagetest"
 )
 
-// describing is an intake over a table with one row of metadata.
-func describing(t *testing.T, suffix string, value []byte) (*intake, *bytes.Buffer) {
+// describing is a store over a table with one row of metadata.
+func describing(t *testing.T, suffix string, value []byte) (*metadataStore, *bytes.Buffer) {
 	meta, err := storagetest.NewModel(time.Now).EnsureTable(t.Context(), storage.MetaSchema())
 	if err != nil {
 		t.Fatal(err)
@@ -25,12 +25,11 @@ func describing(t *testing.T, suffix string, value []byte) (*intake, *bytes.Buff
 		t.Skip("no row that a table takes")
 	}
 	log := new(bytes.Buffer)
-	return &intake{meta: meta, metadata: newMetadataStore(), limits: Limits{}.withDefaults(1),
-		logger: slog.New(slog.NewTextHandler(log, nil))}, log
+	return newMetadataStore(meta, Limits{}.withDefaults(1), slog.New(slog.NewTextHandler(log, nil))), log
 }
 
-// FuzzMetadata: whatever a row of metadata holds is taken within the limits, or left out and told of; news can be added and is
-// read by others.
+// FuzzMetadata checks that a row of metadata is taken within the limits, or left out with a log line, whatever it holds. New
+// entries can be added, and others read them.
 func FuzzMetadata(f *testing.F) {
 	const one = `{"type":"counter","help":"h","unit":"s"}`
 	f.Add("up", []byte("["+one+"]"))
@@ -42,19 +41,19 @@ func FuzzMetadata(f *testing.F) {
 	f.Add("", []byte(`[{}]`))
 	f.Fuzz(func(t *testing.T, suffix string, value []byte) {
 		i, log := describing(t, suffix, value)
-		if err := i.loadMetadata(t.Context()); err != nil {
+		if err := i.load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		taken, told := len(i.metadata.metrics), log.String()
+		taken, logged := len(i.metrics), log.String()
 		var list []any
 		empty := json.Unmarshal(value, &list) == nil && len(list) == 0
-		if taken > 0 && told != "" || taken == 0 && told == "" && !empty {
-			t.Fatalf("%d metrics, log %s", taken, told)
+		if taken > 0 && logged != "" || taken == 0 && logged == "" && !empty {
+			t.Fatalf("%d metrics, log %s", taken, logged)
 		}
-		if told != "" && !strings.Contains(told, "table meta, row ") {
-			t.Fatal(told)
+		if logged != "" && !strings.Contains(logged, "table meta, row ") {
+			t.Fatal(logged)
 		}
-		for metric, entries := range i.metadata.metrics {
+		for metric, entries := range i.metrics {
 			if len(entries) == 0 || len(entries) > metadataEntriesMax {
 				t.Fatalf("%d entries", len(entries))
 			}
@@ -63,41 +62,41 @@ func FuzzMetadata(f *testing.F) {
 					t.Fatalf("%+v", m)
 				}
 			}
-			i.metadata.put(metric, Metadata{Type: "gauge", Help: "news"})
-			if err := i.persistMetadata(t.Context()); err != nil {
+			i.put(metric, Metadata{Type: "gauge", Help: "news"})
+			if err := i.persist(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			other := &intake{meta: i.meta, metadata: newMetadataStore(), limits: i.limits, logger: i.logger}
-			if err := other.loadMetadata(t.Context()); err != nil {
+			other := newMetadataStore(i.table, i.limits, i.logger)
+			if err := other.load(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := other.Metadata(metric, 0), i.Metadata(metric, 0); fmt.Sprint(got) != fmt.Sprint(want) {
+			if got, want := other.get(metric, 0), i.get(metric, 0); fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Fatalf("%v is read as %v", want, got)
 			}
 		}
 	})
 }
 
-// Metadata that other servers with wider limits have stored is left out, one by one, and told of in one line.
+// Metadata that other servers with wider limits have stored is left out, metric by metric, with one log line.
 func TestMetadataBeyondTheLimitsIsLeftOut(t *testing.T) {
 	i, log := describing(t, "up", []byte(`[{"type":"gauge","help":"`+strings.Repeat("x", 5000)+`"}]`))
 	i.limits.MetadataMetricsMax = 2
 	for _, metric := range []string{"a", "b", "c"} {
-		i.metadata.put(metric, Metadata{Type: "gauge"})
+		i.put(metric, Metadata{Type: "gauge"})
 	}
-	if err := i.persistMetadata(t.Context()); err != nil {
+	if err := i.persist(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	i.metadata = newMetadataStore()
-	if err := i.loadMetadata(t.Context()); err != nil {
+	i = newMetadataStore(i.table, i.limits, i.logger)
+	if err := i.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	told := log.String()
-	if len(i.metadata.metrics) != 2 || strings.Count(told, "\n") != 1 || !strings.Contains(told, "metrics=2") ||
-		!strings.Contains(told, ReasonMetadataLimit) {
-		t.Fatalf("%v\n%s", i.metadata.metrics, told)
+	logged := log.String()
+	if len(i.metrics) != 2 || strings.Count(logged, "\n") != 1 || !strings.Contains(logged, "metrics=2") ||
+		!strings.Contains(logged, ReasonMetadataLimit) {
+		t.Fatalf("%v\n%s", i.metrics, logged)
 	}
-	if i.metadataFault(remotewrite.Metadata{Metric: "d", Type: "gauge"}) != ReasonMetadataLimit {
+	if i.fault(remotewrite.Metadata{Metric: "d", Type: "gauge"}) != ReasonMetadataLimit {
 		t.Fatal("the limit is not reached")
 	}
 }

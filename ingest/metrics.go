@@ -58,7 +58,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	// A counter that is there before its first event shows that event as an increase.
 	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSeries, resourceSpace, resourceLog,
-		resourceSize, resourceFailed, resourceTables} {
+		resourceSize, resourceFailed, ResourceTables} {
 		m.overloads.WithLabelValues(resource)
 	}
 	// Their first event may come when no new series are taken, those of this server's own metrics included.
@@ -79,10 +79,10 @@ func (i *Ingester) watch(reg prometheus.Registerer) {
 	gauge("head_samples", "Unflushed samples.", func() float64 { return float64(i.head.Samples()) })
 	gauge("head_bytes", "Memory of unflushed rows.", func() float64 { return float64(i.head.Bytes()) })
 	gauge("in_flight_bytes", "Decoded bytes of requests being served.", func() float64 {
-		return float64(i.inFlight.Load())
+		return float64(i.admission.inFlight.Load())
 	})
 	gauge("refusing_for_space", "1 while writes are refused for lack of disk space.", func() float64 {
-		if i.noSpace.Load() {
+		if i.admission.lowSpace.Load() {
 			return 1
 		}
 		return 0

@@ -91,7 +91,7 @@ func TestReplayBesideManySeries(t *testing.T) {
 	killed, all := fillLog(t, c, 20_000, nil)
 	const totalBytes = 800 << 10
 	r := openRig(t, killed, c, func(o *Options) { o.Head.TotalBytesMax, o.Head.FlushBytes = totalBytes, 64<<10 })
-	require.Greater(t, r.seriesBytes(), int64(totalBytes))
+	require.Greater(t, r.admission.memory.seriesBytes(), int64(totalBytes))
 	require.LessOrEqual(t, r.head.Bytes(), int64(totalBytes/totalShares/4*5))
 	require.Less(t, r.head.Rows(), len(all))
 	require.EqualValues(t, len(all), r.series.Load())

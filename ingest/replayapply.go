@@ -31,7 +31,8 @@ type replay struct {
 	ctx     context.Context
 	loader  *index.Loader
 	refs    []*[logRefChunkSize]uint32 // by number in the log
-	request request                    // its scatter by stripe
+	kept    []head.Sample              // of the batch under way
+	stripes stripeSorter
 	segment uint64
 	lost    int
 	samples atomic.Int64
@@ -40,9 +41,7 @@ type replay struct {
 }
 
 func newReplay(ctx context.Context, i *Ingester) *replay {
-	p := &replay{i: i, ctx: ctx, loader: i.opts.Index.NewLoader()}
-	p.request.i = &i.intake
-	return p
+	return &replay{i: i, ctx: ctx, loader: i.opts.Index.NewLoader()}
 }
 
 // run applies batches, and hands them back for reuse, until there are no more or one fails.
@@ -138,7 +137,7 @@ func (p *replay) setRef(log, ref uint32) {
 
 // store appends the samples of a batch to the head.
 func (p *replay) store(b *replayBatch) error {
-	samples := p.request.samples[:0]
+	samples := p.kept[:0]
 	for n := range b.samples {
 		s := &b.samples[n]
 		switch ref := p.ref(s.Ref); ref {
@@ -152,9 +151,9 @@ func (p *replay) store(b *replayBatch) error {
 			samples = append(samples, head.Sample{Ref: ref, TsMs: s.TsMs, Value: s.Value})
 		}
 	}
-	p.request.samples = samples
+	p.kept = samples
 	p.samples.Add(int64(len(samples)))
-	p.request.stripe(p.i.head)
+	p.stripes.sort(p.i.head, samples)
 	if err := p.append(); err != nil {
 		return err
 	}
@@ -169,9 +168,8 @@ func (p *replay) append() error {
 	for w := range workers {
 		working.Go(func() {
 			for stripe := w; stripe < stripes && errs[w] == nil; stripe += workers {
-				some := p.request.striped[p.request.starts[stripe]:p.request.starts[stripe+1]]
-				if len(some) > 0 {
-					errs[w] = p.i.head.Append(stripe, some, p)
+				if some := p.stripes.of(stripe); len(some) > 0 {
+					errs[w] = p.appendStripe(stripe, some)
 				}
 			}
 		})
@@ -180,11 +178,15 @@ func (p *replay) append() error {
 	return errors.Join(errs...)
 }
 
-// Log implements head.Sink: the samples are in the log already.
-func (p *replay) Log() (segment uint64, err error) { return p.segment, nil }
-
-// Touch implements head.Sink.
-func (p *replay) Touch(ref uint32, hour int64) { p.i.opts.Index.Touch(index.Ref(ref), hour) }
+func (p *replay) appendStripe(stripe int, samples []head.Sample) error {
+	p.i.head.LockStripe(stripe)
+	defer p.i.head.UnlockStripe(stripe)
+	opened, err := p.i.head.Append(stripe, samples, p.segment, nil)
+	for _, row := range opened {
+		p.i.opts.Index.Touch(index.Ref(row.Ref), row.Hour)
+	}
+	return err
+}
 
 // relief is a flush of rows beside the replay.
 type relief struct {
@@ -198,7 +200,7 @@ type relief struct {
 // has samples that were flushed before the crash. Rows are flushed beside the replay, which waits only while the head is
 // above the size from which writes are refused: what need not be flushed now can wait until the server is ready.
 func (p *replay) relieve() error {
-	most := p.i.rowBytesMax()
+	most := p.i.admission.memory.rowBytesMax()
 	for p.i.head.Bytes() > most || p.relief != nil {
 		if p.relief == nil {
 			p.startRelief()

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"context"
 	"sync"
 
 	"github.com/prometheus/common/model"
@@ -14,44 +15,48 @@ import (
 	"halite/storage/index"
 )
 
-// recordSamplesMax bounds the samples of one log record, far below what a payload may hold.
-const recordSamplesMax = 1 << 16
-
-// pending is a series of a request that the registry does not know. Its samples wait with ref 0.
-type pending struct {
-	fields   []byte
-	offset   int // of the message in the body
-	from, to int // extent of its samples in request.samples
+// Input is what a request stores: a body of remote write 1.0, snappy-compressed, or samples if Body is nil.
+type Input struct {
+	Body    []byte
+	Samples []Sample
 }
 
-// request is the working memory of one write; pooled. Its phases are: read the body and find known series, register the
-// unknown ones, store stripe by stripe.
-type request struct {
-	i            *intake
-	to           sink
+// unknownSeries is a series of a request that the registry does not know. Its samples wait with ref 0.
+type unknownSeries struct {
+	fields   []byte
+	offset   int // of the message in the body
+	from, to int // range of its samples in Request.samples
+}
+
+// Request is the state of one write; pooled. Its phases are: Begin admits it, Read decodes it, finds known series and creates
+// the others, the caller stores the samples, Finish returns the result.
+type Request struct {
+	w            *Writer
+	in           Input
+	sizeBytes    int
+	admitted     bool
 	minMs, maxMs int64              // timestamps accepted of all metrics
 	cutoffs      *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
 	aheadMs      int64              // maxMs is the clock plus this
 
-	walker  remotewrite.Walker
-	cursor  head.Cursor
-	lookups lookups
-	samples []head.Sample
-	pending []pending
-	news    []remotewrite.Metadata
-	fields  []byte // label fields made from Write's samples
-	series  int
+	walker   remotewrite.Walker
+	cursor   head.Cursor
+	lookups  lookups
+	samples  []head.Sample
+	unknown  []unknownSeries
+	metadata []remotewrite.Metadata
+	fields   []byte // label fields made from Input.Samples
+	series   int
 
 	pairs   []prompb.Label
 	builder labels.ScratchBuilder
 	labels  labels.Labels
-	fresh   []freshSeries
+	created []createdSeries
 	encoded []byte
 
-	batch   *throughBatch // of a Through
-	striped []head.Sample
-	starts  []int
-	spans   []int64 // of noteChanges
+	stripes stripeSorter
+	opened  []head.OpenedRow
+	buckets []int64 // of NoteChanges
 	encoder wal.SamplesEncoder
 	payload []byte
 	last    wal.Position
@@ -61,44 +66,123 @@ type request struct {
 }
 
 var requests = sync.Pool{New: func() any {
-	return &request{builder: labels.NewScratchBuilder(16)}
+	return &Request{builder: labels.NewScratchBuilder(16)}
 }}
 
-// requestKeepMax is the number of samples above which a request's memory is not kept for the next.
+// requestKeepMax is the number of samples above which a request's memory is not kept for the next one.
 const requestKeepMax = 1 << 17
 
-func (i *intake) newRequest(to sink) *request {
-	r := requests.Get().(*request)
-	r.i, r.to = i, to
-	r.cursor = i.registry.Cursor()
-	r.samples, r.pending, r.news, r.fields = r.samples[:0], r.pending[:0], r.news[:0], r.fields[:0]
-	r.lookups.n = 0
-	r.series, r.last, r.logged, r.result = 0, wal.Position{}, false, Result{}
-	nowMs := i.now().UnixMilli()
-	r.minMs, r.aheadMs = 0, i.limits.AheadMax.Milliseconds()
-	r.maxMs = min(nowMs+r.aheadMs, timestampMaxMs)
-	if i.retention > 0 {
-		r.minMs = max(0, nowMs-i.retention.Milliseconds())
+// Begin admits a request. The caller must call Release. After an error there is no request.
+func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
+	if err := w.Enter(); err != nil {
+		return nil, err
 	}
-	if r.cutoffs = i.ages.Since(nowMs, r.minMs); r.cutoffs != nil {
-		r.minMs = r.cutoffs.LatestMs()
+	w.metrics.requests.Inc()
+	sizeBytes, err := 0, error(nil)
+	if in.Body != nil {
+		sizeBytes, err = w.admission.bodyBytes(in.Body)
+	} else {
+		err = w.admission.samples(len(in.Samples))
 	}
-	return r
+	if err == nil {
+		err = w.admission.admit(ctx, sizeBytes)
+	}
+	if err != nil {
+		w.Exit()
+		return nil, w.admission.classify(err)
+	}
+	r := requests.Get().(*Request)
+	r.reset(w, in)
+	r.sizeBytes, r.admitted = sizeBytes, true
+	return r, nil
 }
 
-func (r *request) release() {
-	r.i, r.to, r.batch = nil, nil, nil
+func (r *Request) reset(w *Writer, in Input) {
+	r.w, r.in = w, in
+	r.cursor = w.registry.Cursor()
+	r.samples, r.unknown, r.metadata, r.fields = r.samples[:0], r.unknown[:0], r.metadata[:0], r.fields[:0]
+	r.lookups.n = 0
+	r.series, r.last, r.logged, r.result = 0, wal.Position{}, false, Result{}
+	nowMs := w.now().UnixMilli()
+	r.minMs, r.aheadMs = 0, w.limits.AheadMax.Milliseconds()
+	r.maxMs = min(nowMs+r.aheadMs, timestampMaxMs)
+	if w.retention > 0 {
+		r.minMs = max(0, nowMs-w.retention.Milliseconds())
+	}
+	if r.cutoffs = w.ages.Since(nowMs, r.minMs); r.cutoffs != nil {
+		r.minMs = r.cutoffs.LatestMs()
+	}
+}
+
+// Leave gives the turn and the memory of a request back: only its durability is outstanding.
+func (r *Request) Leave() {
+	if r.admitted {
+		r.admitted = false
+		r.w.admission.leave(r.sizeBytes)
+	}
+}
+
+// Release ends a request. Its memory serves the next one.
+func (r *Request) Release() {
+	r.Leave()
+	r.w.Exit()
+	r.w, r.in = nil, Input{}
 	r.walker.Reset(nil)
-	clear(r.pending)
-	clear(r.news)
+	clear(r.unknown)
+	clear(r.metadata)
 	clear(r.pairs)
-	if cap(r.samples) <= requestKeepMax && cap(r.pending) <= requestKeepMax {
+	if cap(r.samples) <= requestKeepMax && cap(r.unknown) <= requestKeepMax {
 		requests.Put(r)
 	}
 }
 
-// read walks a decoded body: nothing is stored, and nothing of a malformed body will be.
-func (r *request) read(body []byte) error {
+// Finish returns the result of a request that err has ended, or that is durable if err is nil.
+func (r *Request) Finish(err error) (Result, error) {
+	if err != nil {
+		return Result{}, r.w.admission.classify(err)
+	}
+	r.w.metrics.accepted.Add(float64(r.result.Accepted))
+	return r.result, nil
+}
+
+// Accept counts samples as stored.
+func (r *Request) Accept(samples int) { r.result.Accepted += samples }
+
+// Samples returns the samples of a request that was read. Samples with ref 0 are rejected.
+func (r *Request) Samples() []head.Sample { return r.samples }
+
+// Read reads the request, finds its series and creates new ones. The caller has called LockSeries. Nothing of a malformed body
+// is stored.
+func (r *Request) Read() error {
+	if r.in.Body == nil {
+		r.readSamples(r.in.Samples)
+		return r.createUnknown()
+	}
+	buf, err := remotewrite.Snappy(r.in.Body, r.w.limits.DecodedBytesMax)
+	if err != nil {
+		return &BadRequestError{err}
+	}
+	defer buf.Release()
+	if err := r.readBody(buf.Bytes()); err != nil {
+		return err
+	}
+	return r.createUnknown()
+}
+
+// readSamples reads samples as if they came in a body.
+func (r *Request) readSamples(samples []Sample) {
+	for n := range samples {
+		s := &samples[n]
+		start := len(r.fields)
+		r.fields = remotewrite.AppendFields(r.fields, s.Labels)
+		fields := r.fields[start:len(r.fields):len(r.fields)]
+		sample := [1]remotewrite.Sample{{TsMs: s.TsMs, Value: s.Value}}
+		r.takeSeries(remotewrite.Series{Labels: fields, Samples: sample[:]}, false)
+	}
+}
+
+// readBody reads a decoded body. It stores nothing yet.
+func (r *Request) readBody(body []byte) error {
 	w := &r.walker
 	w.Reset(body)
 	for {
@@ -108,8 +192,9 @@ func (r *request) read(body []byte) error {
 		}
 		switch kind {
 		case remotewrite.TimeSeries:
-			if r.series++; r.series > r.i.limits.RequestSamplesMax {
-				return tooManySamples(r.i.limits.RequestSamplesMax)
+			r.series++
+			if err := r.w.admission.samples(r.series); err != nil {
+				return err
 			}
 			if err := r.readSeries(w); err != nil {
 				return err
@@ -119,7 +204,7 @@ func (r *request) read(body []byte) error {
 			if err != nil {
 				return &BadRequestError{err}
 			}
-			r.news = append(r.news, m)
+			r.metadata = append(r.metadata, m)
 		case remotewrite.End:
 			if err := w.Err(); err != nil {
 				return &BadRequestError{err}
@@ -129,17 +214,17 @@ func (r *request) read(body []byte) error {
 	}
 }
 
-func (r *request) readSeries(w *remotewrite.Walker) error {
+func (r *Request) readSeries(w *remotewrite.Walker) error {
 	guess, sample, guessed := w.FastSample()
 	if guessed && r.postpone(w, guess, sample) {
 		return nil
 	}
 	if r.lookUp(w) {
-		r.series-- // it will come again
+		r.series-- // the walker comes to it again
 		return nil
 	}
 	if guessed {
-		if ref, known := r.cursor.Find(r.i.registry.Hash(guess)); known {
+		if ref, known := r.cursor.Find(r.w.registry.Hash(guess)); known {
 			r.take(ref, nil, sample)
 			return nil
 		}
@@ -148,22 +233,22 @@ func (r *request) readSeries(w *remotewrite.Walker) error {
 	if err != nil {
 		return &BadRequestError{err}
 	}
-	if len(r.samples)+len(s.Samples) > r.i.limits.RequestSamplesMax {
-		return tooManySamples(r.i.limits.RequestSamplesMax)
+	if err := r.w.admission.samples(len(r.samples) + len(s.Samples)); err != nil {
+		return err
 	}
 	r.takeSeries(s, guessed && len(guess) == len(s.Labels))
 	return nil
 }
 
-// takeSeries finds a walked series and takes its samples. searched says that the registry was just asked for it.
-func (r *request) takeSeries(s remotewrite.Series, searched bool) {
+// takeSeries finds a series and takes its samples. searched means that the registry does not know it.
+func (r *Request) takeSeries(s remotewrite.Series, searched bool) {
 	var ref uint32
 	known := false
 	if !searched {
-		ref, known = r.cursor.Find(r.i.registry.Hash(s.Labels))
+		ref, known = r.cursor.Find(r.w.registry.Hash(s.Labels))
 	}
 	if s.Exemplars > 0 {
-		r.i.metrics.rejected.WithLabelValues(ReasonUnsupportedExemplar).Add(float64(s.Exemplars))
+		r.w.metrics.rejected.WithLabelValues(ReasonUnsupportedExemplar).Add(float64(s.Exemplars))
 	}
 	if s.Histograms > 0 {
 		r.reject(s.Histograms, ref, s.Labels, rejection{ReasonUnsupportedHist, "native histograms are not supported"})
@@ -173,12 +258,12 @@ func (r *request) takeSeries(s remotewrite.Series, searched bool) {
 		r.take(ref, s.Labels, sample)
 	}
 	if !known {
-		r.pending = append(r.pending, pending{fields: s.Labels, offset: s.Offset, from: from, to: len(r.samples)})
+		r.unknown = append(r.unknown, unknownSeries{fields: s.Labels, offset: s.Offset, from: from, to: len(r.samples)})
 	}
 }
 
-// take keeps a sample if its time is acceptable. fields are the series' label fields if ref is not known yet.
-func (r *request) take(ref uint32, fields []byte, s remotewrite.Sample) {
+// take takes a sample if its time is acceptable. fields are the series' label fields if ref is 0.
+func (r *Request) take(ref uint32, fields []byte, s remotewrite.Sample) {
 	if s.TsMs < r.minMs || s.TsMs > r.maxMs {
 		if why, bad := r.timeFault(ref, fields, s.TsMs); bad {
 			r.reject(1, ref, fields, why)
@@ -188,8 +273,8 @@ func (r *request) take(ref uint32, fields []byte, s remotewrite.Sample) {
 	r.samples = append(r.samples, head.Sample{Ref: ref, TsMs: s.TsMs, Value: s.Value})
 }
 
-// timeFault says what is wrong with a timestamp outside of what is accepted of all metrics, if anything is.
-func (r *request) timeFault(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
+// timeFault returns what is wrong with a timestamp outside of minMs and maxMs. The metric may be kept longer.
+func (r *Request) timeFault(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
 	switch {
 	case tsMs < 0:
 		return rejectf(ReasonBefore1970, "timestamp %d ms lies before 1970", tsMs), true
@@ -208,10 +293,10 @@ func (r *request) timeFault(ref uint32, fields []byte, tsMs int64) (why rejectio
 		tsMs, beginMs), true
 }
 
-// metric is that of a series; fields are its label fields if ref is not known yet.
-func (r *request) metric(ref uint32, fields []byte) string {
+// metric returns the metric of a series. fields are its label fields if ref is 0.
+func (r *Request) metric(ref uint32, fields []byte) string {
 	if ref != 0 {
-		return r.i.index.Metric(index.Ref(ref))
+		return r.w.index.Metric(index.Ref(ref))
 	}
 	pairs, err := remotewrite.AppendLabels(r.pairs[:0], fields)
 	if err != nil {
@@ -227,12 +312,12 @@ func (r *request) metric(ref uint32, fields []byte) string {
 }
 
 // reject counts n samples as not stored; the first rejection of a request is described.
-func (r *request) reject(n int, ref uint32, fields []byte, why rejection) {
-	r.i.metrics.rejected.WithLabelValues(why.reason).Add(float64(n))
+func (r *Request) reject(n int, ref uint32, fields []byte, why rejection) {
+	r.w.metrics.rejected.WithLabelValues(why.reason).Add(float64(n))
 	if r.result.First == "" {
 		var series string
 		if ref != 0 {
-			series = describeLabels(r.i.index.Labels(index.Ref(ref)))
+			series = describeLabels(r.w.index.Labels(index.Ref(ref)))
 		} else if pairs, err := remotewrite.AppendLabels(nil, fields); err == nil {
 			series = describe(pairs)
 		}
@@ -247,53 +332,6 @@ func (r *request) reject(n int, ref uint32, fields []byte, why rejection) {
 	r.result.Rejected += n
 	r.result.Reasons[why.reason] += n
 }
-
-// stripe sorts the samples by stripe, keeping their order within each; those without a ref are left out.
-func (r *request) stripe(h *head.Head) {
-	stripes := h.Stripes()
-	if len(r.starts) != stripes+1 {
-		r.starts = make([]int, stripes+1)
-	}
-	clear(r.starts)
-	stored := 0
-	for i := range r.samples {
-		if ref := r.samples[i].Ref; ref != 0 {
-			r.starts[h.Stripe(ref)]++
-			stored++
-		}
-	}
-	// From counts to ends; filling from the back turns the ends into starts.
-	end := 0
-	for i, n := range r.starts[:stripes] {
-		end += n
-		r.starts[i] = end
-	}
-	r.starts[stripes] = end
-	if cap(r.striped) < stored {
-		r.striped = make([]head.Sample, stored, max(stored, cap(r.samples)))
-	}
-	r.striped = r.striped[:stored]
-	for i := len(r.samples) - 1; i >= 0; i-- {
-		s := &r.samples[i]
-		if s.Ref == 0 {
-			continue
-		}
-		at := &r.starts[h.Stripe(s.Ref)]
-		*at--
-		r.striped[*at] = *s
-	}
-}
-
-// Log implements head.Sink: it runs under a stripe's lock, so that the log has a series' samples in the head's order.
-func (r *request) Log() (segment uint64, err error) {
-	if err := r.to.appendLog(r, wal.KindSamples, r.payload); err != nil {
-		return 0, err
-	}
-	return r.last.Segment, nil
-}
-
-// Touch implements head.Sink: the catalogue learns of the hour before the sample is acknowledged.
-func (r *request) Touch(ref uint32, hour int64) { r.i.index.Touch(index.Ref(ref), hour) }
 
 // timestampMaxMs is the last timestamp that a row key can name.
 const timestampMaxMs = keyschema.HourMax*keyschema.HourMs + keyschema.HourMs - 1

@@ -15,42 +15,42 @@ import (
 const (
 	// seriesRecordBytes is the size from which a record of new series is written out.
 	seriesRecordBytes = 1 << 20
-	// aliasSlack bounds the encodings remembered beyond one for each series: a sender that varies its encoding without
-	// end is parsed each time, but does not fill the memory.
+	// aliasSlack bounds the encodings that the registry keeps beyond one per series. The labels of a sender that varies its
+	// encoding endlessly are parsed each time, but they do not fill the memory.
 	aliasSlack = 1024
 )
 
-// freshSeries is an encoding that leads to a ref once its series is in the log.
-type freshSeries struct {
+// createdSeries is an encoding of a series and its ref. The registry gets it once the series is in the log.
+type createdSeries struct {
 	key head.Key
 	ref uint32
-	// log is the number that the series was given in the log, 0 if it had one.
+	// log is the new number of the series in the log, 0 if it had one.
 	log uint32
 }
 
-// resolve gives the pending series their refs. Series that break a rule lose their samples. It must run before anything
-// of the request is stored, because a malformed label field condemns the whole body.
-func (r *request) resolve() error {
-	if len(r.pending) == 0 {
+// createUnknown gives the unknown series their refs. It rejects the samples of series that break a rule. It runs before
+// anything of the request is stored, because a malformed label field makes the whole body bad.
+func (r *Request) createUnknown() error {
+	if len(r.unknown) == 0 {
 		return nil
 	}
-	for n := range r.pending {
-		if err := remotewrite.CheckLabels(r.pending[n].fields); err != nil {
+	for n := range r.unknown {
+		if err := remotewrite.CheckLabels(r.unknown[n].fields); err != nil {
 			var format *remotewrite.FormatError
 			if errors.As(err, &format) {
-				format.Offset += r.pending[n].offset
+				format.Offset += r.unknown[n].offset
 			}
 			return &BadRequestError{err}
 		}
 	}
-	r.i.regMu.Lock()
-	defer r.i.regMu.Unlock()
-	r.fresh, r.encoded = r.fresh[:0], r.encoded[:0]
-	for n := range r.pending {
-		p := &r.pending[n]
+	r.w.regMu.Lock()
+	defer r.w.regMu.Unlock()
+	r.created, r.encoded = r.created[:0], r.encoded[:0]
+	for n := range r.unknown {
+		p := &r.unknown[n]
 		ref, why, err := r.register(p)
 		if err != nil {
-			r.abandon()
+			r.dropSeries()
 			return err
 		}
 		if ref == 0 {
@@ -71,18 +71,18 @@ func (r *request) resolve() error {
 	return r.publish()
 }
 
-// register finds or makes the ref of a pending series; ref 0 means that there is nothing to store, and why.
-func (r *request) register(p *pending) (ref uint32, why rejection, err error) {
-	i := r.i
-	key := i.registry.Hash(p.fields)
-	if ref, known := i.registry.Find(key); known {
+// register finds or creates the ref of an unknown series. Ref 0 means that there is nothing to store, and why.
+func (r *Request) register(p *unknownSeries) (ref uint32, why rejection, err error) {
+	w := r.w
+	key := w.registry.Hash(p.fields)
+	if ref, known := w.registry.Find(key); known {
 		return ref, why, nil
 	}
 	r.pairs, err = remotewrite.AppendLabels(r.pairs[:0], p.fields)
 	if err != nil {
 		return 0, why, &BadRequestError{err}
 	}
-	pairs, why := i.limits.validate(r.pairs)
+	pairs, why := w.limits.validate(r.pairs)
 	if why.reason != "" || p.from == p.to {
 		return 0, why, nil
 	}
@@ -94,83 +94,75 @@ func (r *request) register(p *pending) (ref uint32, why rejection, err error) {
 	ls := r.labels
 	start := len(r.fields)
 	r.fields = remotewrite.AppendFields(r.fields, ls)
-	canonical := i.registry.Hash(r.fields[start:])
+	canonical := w.registry.Hash(r.fields[start:])
 	r.fields = r.fields[:start]
-	ref, known := i.registry.Find(canonical)
+	ref, known := w.registry.Find(canonical)
 	if !known {
-		f := freshSeries{key: canonical}
-		if f.ref, f.log, why, err = r.create(ls, p.to-p.from); f.ref == 0 || err != nil {
+		f := createdSeries{key: canonical}
+		if f.ref, f.log, why, err = r.addSeries(ls, p.to-p.from); f.ref == 0 || err != nil {
 			return 0, why, err
 		}
-		r.fresh = append(r.fresh, f)
+		r.created = append(r.created, f)
 		ref = f.ref
 	}
-	if key != canonical && i.registry.Len() < 2*int(i.series.Load())+aliasSlack {
-		r.fresh = append(r.fresh, freshSeries{key: key, ref: ref})
+	if key != canonical && w.registry.Len() < 2*int(w.series.Load())+aliasSlack {
+		r.created = append(r.created, createdSeries{key: key, ref: ref})
 	}
 	return ref, why, nil
 }
 
-// create gets a ref from the catalogue for a series that brings samples, and a place, whose number it returns. Ref 0 means
-// that a limit refuses the series, and why.
-func (r *request) create(ls labels.Labels, samples int) (ref, log uint32, why rejection, err error) {
-	i := r.i
-	if why := i.seriesLimits.check(ls.Get(model.MetricNameLabel), samples); why.reason != "" {
+// addSeries adds a series to the index and gives it a number in the log. log is 0 if it had one. Ref 0 means that a limit
+// refuses the series, and why. samples is the number of samples that come with it. The caller holds regMu.
+func (r *Request) addSeries(ls labels.Labels, samples int) (ref, log uint32, why rejection, err error) {
+	w := r.w
+	if why := w.seriesLimits.check(ls.Get(model.MetricNameLabel), samples); why.reason != "" {
 		return 0, 0, why, nil
 	}
-	number, _, err := i.index.Add(ls)
+	number, _, err := w.index.Add(ls)
 	if err != nil {
-		return 0, 0, why, fmt.Errorf("add series %s to the catalogue: %w", describeLabels(ls), err)
+		return 0, 0, why, fmt.Errorf("add series %s to the index: %w", describeLabels(ls), err)
 	}
 	ref = uint32(number)
-	if log = r.to.enlist(r, ref, ls); log != 0 {
-		i.series.Add(1)
+	if w.head.LogRef(ref) != 0 {
+		return ref, 0, why, nil
+	}
+	log = w.nextLog
+	w.nextLog++
+	w.head.Register(ref, log)
+	w.series.Add(1)
+	if w.log != nil {
+		r.encoded = wal.AppendSeries(r.encoded, log, ls)
 	}
 	return ref, log, why, nil
 }
 
-// enlist implements sink: it prepares the series' record.
-func (i *Ingester) enlist(r *request, ref uint32, ls labels.Labels) (log uint32) {
-	if i.head.LogRef(ref) != 0 {
-		return 0
-	}
-	log = i.nextLog
-	i.nextLog++
-	i.head.Register(ref, log)
-	r.encoded = wal.AppendSeries(r.encoded, log, ls)
-	return log
-}
-
-// delist implements sink.
-func (i *Ingester) delist(ref uint32) { i.head.Register(ref, 0) }
-
-// publish writes the prepared records to the log and only then lets other writers find the series: no sample can get
-// into the log before its series.
-func (r *request) publish() error {
+// publish writes the records of new series to the log, and then lets other writers find the series. So no sample gets into the
+// log before its series.
+func (r *Request) publish() error {
 	if len(r.encoded) > 0 {
-		if err := r.to.appendLog(r, wal.KindSeries, r.encoded); err != nil {
-			r.abandon()
+		if err := r.appendLog(wal.KindSeries, r.encoded); err != nil {
+			r.dropSeries()
 			return err
 		}
 		r.encoded = r.encoded[:0]
 	}
-	for _, f := range r.fresh {
-		r.i.registry.Insert(f.key, f.ref)
+	for _, f := range r.created {
+		r.w.registry.Insert(f.key, f.ref)
 		if f.log != 0 {
-			r.i.metrics.newSeries.Inc()
+			r.w.metrics.newSeries.Inc()
 		}
 	}
-	r.fresh = r.fresh[:0]
+	r.created = r.created[:0]
 	return nil
 }
 
-// abandon takes back the numbers of series that did not get into the log.
-func (r *request) abandon() {
-	for _, f := range r.fresh {
+// dropSeries takes back the numbers of series whose records are not in the log.
+func (r *Request) dropSeries() {
+	for _, f := range r.created {
 		if f.log != 0 {
-			r.to.delist(f.ref)
-			r.i.series.Add(-1)
+			r.w.head.Register(f.ref, 0)
+			r.w.series.Add(-1)
 		}
 	}
-	r.encoded, r.fresh = r.encoded[:0], r.fresh[:0]
+	r.encoded, r.created = r.encoded[:0], r.created[:0]
 }

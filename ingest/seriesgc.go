@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// retireSlice is the number of series that are forgotten at once: writers wait for about a millisecond.
-	retireSlice = 2048
+	// forgetBatch is the number of series that are forgotten at once. Writers wait for about a millisecond.
+	forgetBatch = 2048
 	// idleAfterNearLimit replaces HeadOptions.IdleAfter while a limit of series warns, if it is shorter.
 	idleAfterNearLimit = time.Hour
 )
 
-// idleBefore is the hour from which on a series that is not idle has samples. Near a limit of series, idle ones make room
-// for new ones sooner.
+// idleBefore returns the hour before which the last sample of an idle series lies. Near a limit of series, series become idle
+// sooner, to make room for new ones.
 func (i *Ingester) idleBefore() int64 {
 	after := i.hopts.IdleAfter
 	if i.seriesLimits.near() {
@@ -28,12 +28,11 @@ func (i *Ingester) idleBefore() int64 {
 	return i.opts.Now().Add(-after).UnixMilli() / keyschema.HourMs
 }
 
-// retire forgets series without samples for long, some at a time, and frees their memory. Requests go on between two
-// slices, and see each slice before or after its series are forgotten.
-func (i *Ingester) retire(ctx context.Context) error {
+// collectSeries forgets series without samples for long, and frees their memory.
+func (i *Ingester) collectSeries(ctx context.Context) error {
 	i.flusher.Lock()
 	defer i.flusher.Unlock()
-	// What the catalogue forgets must be in the tables; series touched from here on have rows in the head.
+	// What the index forgets must be in the tables; series that get samples from here on have rows in the head.
 	if err := i.persist(ctx); err != nil {
 		return err
 	}
@@ -41,59 +40,64 @@ func (i *Ingester) retire(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cut the log: %w", err)
 	}
-	before := i.idleBefore()
-	idle := i.opts.Index.Idle(before)
+	return i.CollectSeries(ctx, i.idleBefore(), func(log uint32) { i.flusher.AddStaleRef(log, 0, until) })
+}
+
+// CollectSeries forgets series whose last sample lies before an hour and that have no rows in the head. It calls forgotten with
+// the number in the log of each. Requests go on between batches, and see each batch before or after its series are forgotten.
+func (w *Writer) CollectSeries(ctx context.Context, before int64, forgotten func(log uint32)) error {
+	idle := w.index.Idle(before)
 	if len(idle) == 0 {
 		return nil
 	}
-	removal := i.startRemoval(idle)
+	removal := w.startRemoval(idle)
 	defer func() {
-		i.regMu.Lock()
-		defer i.regMu.Unlock()
+		w.regMu.Lock()
+		defer w.regMu.Unlock()
 		removal.Close()
 	}()
-	for slice := range slices.Chunk(idle, retireSlice) {
+	for batch := range slices.Chunk(idle, forgetBatch) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		i.forget(removal, slice, before, until)
+		w.forget(removal, batch, before, forgotten)
 	}
-	i.opts.Index.Compact()
+	w.index.Compact()
 	return nil
 }
 
-// startRemoval looks for the series' encodings. Only the registration of series waits meanwhile, and not for long.
-func (i *intake) startRemoval(idle []index.Ref) *head.Removal {
+// startRemoval finds the series' encodings in the registry. Only registrations of series wait, and not for long.
+func (w *Writer) startRemoval(idle []index.Ref) *head.Removal {
 	refs := make([]uint32, len(idle))
 	for n, ref := range idle {
 		refs[n] = uint32(ref)
 	}
-	i.regMu.Lock()
-	removal := i.registry.Remove(refs)
-	i.regMu.Unlock()
+	w.regMu.Lock()
+	removal := w.registry.Remove(refs)
+	w.regMu.Unlock()
 	for more := true; more; {
-		i.regMu.Lock()
+		w.regMu.Lock()
 		more = removal.Scan()
-		i.regMu.Unlock()
+		w.regMu.Unlock()
 	}
 	return removal
 }
 
-// forget lets go of those of the series that are still idle. The caller holds the lock of the flusher.
-func (i *Ingester) forget(removal *head.Removal, idle []index.Ref, before int64, until uint64) {
-	i.epoch.Lock()
-	defer i.epoch.Unlock()
-	retired := i.opts.Index.Retire(idle, before, func(ref index.Ref) bool { return i.head.Busy(uint32(ref)) })
+// forget drops those of the series that are still idle.
+func (w *Writer) forget(removal *head.Removal, idle []index.Ref, before int64, forgotten func(log uint32)) {
+	w.seriesGCLock.Lock()
+	defer w.seriesGCLock.Unlock()
+	retired := w.index.Retire(idle, before, func(ref index.Ref) bool { return w.head.Busy(uint32(ref)) })
 	refs := make([]uint32, 0, len(retired))
 	for _, r := range retired {
 		ref := uint32(r)
-		if log := i.head.LogRef(ref); log != 0 {
+		if log := w.head.LogRef(ref); log != 0 {
 			refs = append(refs, ref)
-			i.flusher.AddStaleRef(log, 0, until)
+			forgotten(log)
 		}
 	}
 	removal.Forget(refs)
-	i.head.Forget(refs)
-	i.series.Add(-int64(len(refs)))
-	i.metrics.retired.Add(float64(len(refs)))
+	w.head.Forget(refs)
+	w.series.Add(-int64(len(refs)))
+	w.metrics.retired.Add(float64(len(refs)))
 }

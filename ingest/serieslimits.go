@@ -67,8 +67,7 @@ type seriesLimits struct {
 	now       func() time.Time
 	logger    *slog.Logger
 	metrics   *metrics
-	// memory is the limit of the memory that series take; nil if there is none.
-	memory func() LimitUse
+	memory    *memoryBudget
 
 	mu      sync.Mutex
 	refused metricCounts
@@ -87,11 +86,9 @@ type limitEvents struct {
 // check decides whether a new series of a metric is taken, with the samples that it brings. The zero value takes it. The
 // caller holds regMu.
 func (l *seriesLimits) check(metric string, samples int) rejection {
-	if l.memory != nil {
-		if use := l.memory(); l.over(limitMemory, metric, use) {
-			return l.refuse(metric, samples, rejectf(ReasonSeriesMemory,
-				"the memory of active series has reached its limit: %d of %d bytes", use.Used, use.Max))
-		}
+	if use := l.memory.seriesUse(); l.over(limitMemory, metric, use) {
+		return l.refuse(metric, samples, rejectf(ReasonSeriesMemory,
+			"the memory of active series has reached its limit: %d of %d bytes", use.Used, use.Max))
 	}
 	if use := l.all(); l.over(limitSeries, metric, use) {
 		return l.refuse(metric, samples, rejectf(ReasonSeriesLimit, "the limit of %d active series is reached", use.Max))
@@ -164,15 +161,8 @@ func (l *seriesLimits) refuse(metric string, samples int, why rejection) rejecti
 
 // near reports whether a limit warns.
 func (l *seriesLimits) near() bool {
-	all, memory := l.all(), l.memoryUse()
+	all, memory := l.all(), l.memory.seriesUse()
 	return all.warns() || memory.warns() || len(l.nearMetrics()) > 0
-}
-
-func (l *seriesLimits) memoryUse() LimitUse {
-	if l.memory == nil {
-		return LimitUse{}
-	}
-	return l.memory()
 }
 
 // nearMetrics lists the metrics whose limits warn.
@@ -191,9 +181,9 @@ func (l *seriesLimits) nearMetrics() []MetricLimitUse {
 }
 
 // SeriesLimits describes the limits of series; most bounds the lists of metrics.
-func (i *intake) SeriesLimits(most int) SeriesLimitStatus {
-	l := &i.seriesLimits
-	out := SeriesLimitStatus{Series: l.all(), MemoryBytes: l.memoryUse(), Metrics: l.nearMetrics()}
+func (w *Writer) SeriesLimits(most int) SeriesLimitStatus {
+	l := &w.seriesLimits
+	out := SeriesLimitStatus{Series: l.all(), MemoryBytes: l.memory.seriesUse(), Metrics: l.nearMetrics()}
 	slices.SortStableFunc(out.Metrics, func(a, b MetricLimitUse) int {
 		return cmp.Compare(float64(b.Used)/float64(b.Max), float64(a.Used)/float64(a.Max))
 	})
@@ -212,12 +202,12 @@ func (l *seriesLimits) watch(reg prometheus.Registerer) {
 	}
 	gauge("series_limit", "Most active series; 0 means no limit.", nil, func() float64 { return float64(l.max) })
 	gauge("series_bytes", "Memory of active series without their samples: labels, registry and open days of the catalogue.", nil,
-		func() float64 { return float64(l.memoryUse().Used) })
+		func() float64 { return float64(l.memory.seriesUse().Used) })
 	gauge("series_bytes_limit", "Most memory of active series; 0 means no limit.", nil,
-		func() float64 { return float64(l.memoryUse().Max) })
+		func() float64 { return float64(l.memory.seriesUse().Max) })
 	for limit, count := range map[string]func() int{
 		limitSeries: func() int { use := l.all(); return count(use.warns()) },
-		limitMemory: func() int { use := l.memoryUse(); return count(use.warns()) },
+		limitMemory: func() int { use := l.memory.seriesUse(); return count(use.warns()) },
 		limitMetric: func() int { return len(l.nearMetrics()) },
 	} {
 		gauge("series_limit_warnings", "Limits of series that have reached their warning, by kind; metric counts metrics.",
@@ -233,11 +223,12 @@ func count(yes bool) int {
 	return 0
 }
 
-// newSeriesLimits returns the limits of an intake.
-func newSeriesLimits(i *intake, schema *keyschema.Schema) seriesLimits {
+// newSeriesLimits returns the limits of a writer.
+func newSeriesLimits(w *Writer, schema *keyschema.Schema) seriesLimits {
 	return seriesLimits{
-		max: i.limits.SeriesMax, warn: keyschema.SeriesWarn(i.limits.SeriesMax, i.limits.SeriesWarn), dryRun: i.limits.SeriesDryRun,
-		schema: schema, index: i.index, series: &i.series, now: i.now, logger: i.logger, metrics: i.metrics,
+		max: w.limits.SeriesMax, warn: keyschema.SeriesWarn(w.limits.SeriesMax, w.limits.SeriesWarn), dryRun: w.limits.SeriesDryRun,
+		schema: schema, index: w.index, memory: &w.admission.memory, series: &w.series, now: w.now, logger: w.logger,
+		metrics: w.metrics,
 		refused: newMetricCounts(refusedMetricsMax), events: map[limitEvent]*limitEvents{},
 	}
 }

@@ -120,10 +120,10 @@ func TestLogFailure(t *testing.T) {
 		_, err = r.Write(t.Context(), one)
 		require.ErrorAs(t, err, &overload)
 		clock.advance(100 * time.Millisecond)
-		r.reportRefused(clock.now())
+		r.admission.reportRefused(clock.now(), r.log.Stats().Err)
 	}
 	clock.advance(time.Hour)
-	r.reportRefused(clock.now())
+	r.admission.reportRefused(clock.now(), r.log.Stats().Err)
 	require.ErrorIs(t, r.Refusing(), storage.ErrFailed)
 	require.ErrorIs(t, r.Flush(t.Context()), storage.ErrUnavailable)
 	require.LessOrEqual(t, strings.Count(lines.String(), "\n"), 4, "%s", &lines)

@@ -15,11 +15,13 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest/flush"
+	"halite/ingest/head"
 	"halite/ingest/packer"
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/lease"
+	"halite/storage/periodic"
 	"halite/storage/tombstone"
 )
 
@@ -117,24 +119,22 @@ func (o ThroughOptions) withDefaults() ThroughOptions {
 // Through stores each sample as a cell of the data table before it acknowledges it, and keeps nothing of its own: any
 // number of processes may do so over the same tables. See the package comment.
 type Through struct {
-	intake
+	Writer
 	opts     ThroughOptions
 	data     storage.Table
 	packer   *packer.Packer
 	lease    *lease.Keeper
 	sequence *flush.Sequence
 
-	cleaning sync.Mutex          // admits one CleanTombstones at a time
-	enlisted map[uint32]struct{} // series that the registry knows; guarded by regMu
+	cleaning sync.Mutex // admits one CleanTombstones at a time
 
 	notesMu sync.Mutex
 	noted   map[int64]struct{} // hours that this process has left a note of
 
 	retryDelay time.Duration // first pause before rows are written again
 
-	refused   atomic.Pointer[string] // why writes are refused, nil if they are not
-	lookedAt  atomic.Int64           // Unix milliseconds of the last look for news that went well
-	stopJobs  context.CancelFunc
+	lookedAt  atomic.Int64 // Unix milliseconds of the last look for news that went well
+	jobs      periodic.Jobs
 	lateRows  prometheus.Counter
 	retries   prometheus.Counter
 	lookFails prometheus.Counter
@@ -146,22 +146,26 @@ func OpenThrough(ctx context.Context, opts ThroughOptions) (t *Through, err erro
 		return nil, err
 	}
 	opts = opts.withDefaults()
-	t = &Through{opts: opts, enlisted: map[uint32]struct{}{}, noted: map[int64]struct{}{}, retryDelay: retryDelayMin}
-	t.intake.init(intakeOptions{
-		limits: opts.Limits, retention: opts.Retention, ages: opts.Ages, index: opts.Index, now: opts.Now, logger: opts.Logger,
-		schema: opts.Schema, registerer: opts.Registerer,
-	})
+	t = &Through{opts: opts, noted: map[int64]struct{}{}, retryDelay: retryDelayMin}
 	t.lookedAt.Store(opts.Now().UnixMilli()) // the catalogue was just opened
 	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(opts.Retention)); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableData, err)
 	}
-	if t.meta, err = opts.Store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
+	meta, err := opts.Store.EnsureTable(ctx, storage.MetaSchema())
+	if err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
-	if t.sequence, err = flush.OpenSequence(ctx, opts.Store, t.meta); err != nil {
+	if t.sequence, err = flush.OpenSequence(ctx, opts.Store, meta); err != nil {
 		return nil, err
 	}
-	if err := t.loadMetadata(ctx); err != nil {
+	slots, err := head.New(head.Options{Stripes: 1, RowBytesMax: 1}) // no rows, only a slot for each series
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Init(ctx, WriterOptions{
+		Limits: opts.Limits, Retention: opts.Retention, Ages: opts.Ages, Index: opts.Index, Schema: opts.Schema, Meta: meta,
+		Head: slots, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
+	}); err != nil {
 		return nil, err
 	}
 	if t.lease, err = t.keeper("maintenance"); err != nil {
@@ -199,7 +203,9 @@ func (t *Through) watch() {
 	t.retries = counter("row_retries_total", "Rows written again because the storage did not take them at first.")
 	t.lookFails = counter("refresh_failures_total", "Failed looks for what other servers have written.")
 	gauge("series", "Series that this server has received samples of.", func() float64 { return float64(t.series.Load()) })
-	gauge("in_flight_bytes", "Decoded bytes of requests being served.", func() float64 { return float64(t.inFlight.Load()) })
+	gauge("in_flight_bytes", "Decoded bytes of requests being served.", func() float64 {
+		return float64(t.admission.inFlight.Load())
+	})
 	gauge("refresh_age_seconds", "Time since the last look for what other servers have written.", func() float64 {
 		return float64(t.opts.Now().UnixMilli()-t.lookedAt.Load()) / 1e3
 	})
@@ -214,12 +220,12 @@ func (t *Through) watch() {
 // WriteRemote stores a remote write 1.0 body and returns when the tables hold it. Results and errors are those of
 // Ingester.WriteRemote; what the storage refused is an *OverloadError, and some of the request may be stored all the same.
 func (t *Through) WriteRemote(ctx context.Context, body []byte) (Result, error) {
-	return t.writeBody(ctx, t, body)
+	return t.write(ctx, Input{Body: body})
 }
 
 // Write stores samples by the same path and rules as WriteRemote.
 func (t *Through) Write(ctx context.Context, samples []Sample) (Result, error) {
-	return t.writeSamples(ctx, t, samples)
+	return t.write(ctx, Input{Samples: samples})
 }
 
 // AppendSamples appends nothing: there are no unflushed samples.
@@ -233,7 +239,7 @@ func (t *Through) AppendSamples(
 func (t *Through) Holds(_, _ int64) bool { return false }
 
 // Flush stores what senders said about metrics; samples are in the tables already.
-func (t *Through) Flush(ctx context.Context) error { return t.persistMetadata(ctx) }
+func (t *Through) Flush(ctx context.Context) error { return t.PersistMetadata(ctx) }
 
 // Stats describes the server at this moment: there is nothing but series.
 func (t *Through) Stats() Stats { return Stats{Series: int(t.series.Load())} }
@@ -246,13 +252,13 @@ func (t *Through) Maintains() bool { return t.lease.Held() }
 
 // Close refuses new writes, waits for those under way and gives back the lease.
 func (t *Through) Close(ctx context.Context) error {
-	if err := t.end(); err != nil {
+	if err := t.Shut(); err != nil {
 		return err
 	}
-	t.stopJobs()
-	err := t.drain(ctx)
+	t.jobs.Stop()
+	err := t.Drain(ctx)
 	t.jobs.Wait()
-	return errors.Join(err, t.persistMetadata(ctx), t.lease.Close(ctx))
+	return errors.Join(err, t.PersistMetadata(ctx), t.lease.Close(ctx))
 }
 
 // keeper makes what takes a lease for this process.

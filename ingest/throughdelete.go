@@ -53,10 +53,10 @@ func (t *Through) DeleteSeries(ctx context.Context, d Deletion) (series int, err
 	if d, err = d.clip(); err != nil || d.ToMs < d.FromMs {
 		return 0, err
 	}
-	if err := t.begin(); err != nil {
+	if err := t.Enter(); err != nil {
 		return 0, err
 	}
-	defer t.callers.Done()
+	defer t.Exit()
 	if err := t.renew(ctx); err != nil {
 		return 0, err
 	}
@@ -75,7 +75,7 @@ func (t *Through) DeleteSeries(ctx context.Context, d Deletion) (series int, err
 	made = published
 	// There is no way back: whoever asked may have gone away, but it has to be finished.
 	ctx = context.WithoutCancel(ctx)
-	t.changes.noteTimes(d.FromMs, d.ToMs)
+	t.ChangedTimes(d.FromMs, d.ToMs)
 	if err := t.settle(ctx, leaving, made); err != nil {
 		return len(found), fmt.Errorf("finish deletion %s: %w", made, err)
 	}
@@ -233,10 +233,10 @@ func (t *Through) CleanTombstones(ctx context.Context) (report CleanReport, err 
 	if set == nil {
 		return report, ErrNoDeletions
 	}
-	if err := t.begin(); err != nil {
+	if err := t.Enter(); err != nil {
 		return report, err
 	}
-	defer t.callers.Done()
+	defer t.Exit()
 	t.cleaning.Lock()
 	defer t.cleaning.Unlock()
 	turn, err := t.keeper("clean")

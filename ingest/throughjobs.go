@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"halite/keyschema"
 	"halite/storage"
-	"halite/storage/index"
 )
 
 const (
@@ -21,15 +19,11 @@ const (
 
 // startJobs starts the goroutines that Close ends.
 func (t *Through) startJobs() {
-	ctx, stop := context.WithCancel(context.Background())
-	t.stopJobs = stop
 	if t.opts.Refresh < 0 {
 		return
 	}
 	job := func(what string, interval time.Duration, run func(ctx context.Context) error) {
-		now := make(chan struct{}, 1)
-		now <- struct{}{} // not only after an interval
-		t.every(ctx, interval, now, func() {
+		t.jobs.AddNow(interval, func(ctx context.Context) {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
 				t.logger.Error(what+" failed; the next run retries", "err", err)
 			}
@@ -44,7 +38,7 @@ func (t *Through) startJobs() {
 	}
 	job("maintenance", t.opts.MaintainInterval, t.maintain)
 	job("exchange of metadata", metadataInterval, t.exchangeMetadata)
-	t.every(ctx, t.opts.PackInterval, nil, t.forgetNotes)
+	t.jobs.Add(t.opts.PackInterval, nil, func(context.Context) { t.forgetNotes() })
 }
 
 // look takes in what other servers have written and asks whether the tables are still ours to write.
@@ -68,11 +62,10 @@ func (t *Through) look(ctx context.Context) (err error) {
 	case errors.Is(err, storage.ErrUnavailable):
 		return err
 	case err != nil:
-		why := err.Error()
-		t.refused.Store(&why)
+		t.Block(err.Error())
 		return fmt.Errorf("writes are refused: %w", err)
 	}
-	t.refused.Store(nil)
+	t.Unblock()
 	return nil
 }
 
@@ -87,10 +80,10 @@ func (t *Through) ifHeld(run func(ctx context.Context) error) func(ctx context.C
 
 // exchangeMetadata writes what is new and reads what others wrote.
 func (t *Through) exchangeMetadata(ctx context.Context) error {
-	if err := t.persistMetadata(ctx); err != nil {
+	if err := t.PersistMetadata(ctx); err != nil {
 		return err
 	}
-	return t.loadMetadata(ctx)
+	return t.LoadMetadata(ctx)
 }
 
 // maintain frees memory of the catalogue and forgets series without samples for long.
@@ -100,43 +93,7 @@ func (t *Through) maintain(ctx context.Context) error {
 		return err
 	}
 	before := t.now().Add(-t.opts.IdleAfter).UnixMilli() / keyschema.HourMs
-	idle := t.index.Idle(before)
-	if len(idle) == 0 {
-		return nil
-	}
-	removal := t.startRemoval(idle)
-	defer func() {
-		t.regMu.Lock()
-		defer t.regMu.Unlock()
-		removal.Close()
-	}()
-	for slice := range slices.Chunk(idle, retireSlice) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		t.forget(slice, before, removal.Forget)
-	}
-	return nil
-}
-
-// forget lets go of those of the series that are still idle.
-func (t *Through) forget(idle []index.Ref, before int64, drop func(refs []uint32)) {
-	t.epoch.Lock()
-	defer t.epoch.Unlock()
-	var refs []uint32
-	for _, ref := range t.index.Retire(idle, before, nil) {
-		refs = append(refs, uint32(ref))
-	}
-	drop(refs)
-	t.regMu.Lock()
-	defer t.regMu.Unlock()
-	for _, ref := range refs {
-		if _, ours := t.enlisted[ref]; ours {
-			delete(t.enlisted, ref)
-			t.series.Add(-1)
-		}
-	}
-	t.metrics.retired.Add(float64(len(refs)))
+	return t.CollectSeries(ctx, before, func(uint32) {})
 }
 
 // forgetNotes forgets which hours have a note once only late samples can come for them.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"halite/ingest/flush"
 	"halite/ingest/head"
 	"halite/ingest/packer"
@@ -30,8 +28,9 @@ const (
 
 // throughBatch is what a request writes to the tables.
 type throughBatch struct {
-	rows  []throughRow
-	arena flush.Arena
+	samples []head.Sample
+	rows    []throughRow
+	arena   flush.Arena
 	// unknown is set if the catalogue's tables do not tell of all the rows yet.
 	unknown bool
 	hours   map[int64]struct{}
@@ -48,63 +47,66 @@ type throughRow struct {
 	marked   bool
 }
 
-// admit implements sink.
-func (t *Through) admit(ctx context.Context, sizeBytes int) (release func(), err error) {
-	if why := t.refused.Load(); why != nil {
-		return nil, t.overload(resourceTables, *why)
+func (t *Through) write(ctx context.Context, in Input) (Result, error) {
+	r, err := t.Begin(ctx, in)
+	if err != nil {
+		return Result{}, err
 	}
-	return t.enter(ctx, sizeBytes)
+	defer r.Release()
+	b, err := t.prepare(r)
+	r.Leave()
+	if err == nil {
+		err = t.await(ctx, r, b)
+	}
+	return r.Finish(err)
 }
 
-// enlist implements sink.
-func (t *Through) enlist(_ *request, ref uint32, _ labels.Labels) uint32 {
-	if _, known := t.enlisted[ref]; known {
-		return 0
+// prepare reads a request and makes its mutations. No series is forgotten meanwhile.
+func (t *Through) prepare(r *Request) (*throughBatch, error) {
+	t.LockSeries()
+	defer t.UnlockSeries()
+	if err := r.Read(); err != nil {
+		return nil, err
 	}
-	t.enlisted[ref] = struct{}{}
-	return 1
+	b, err := t.makeBatch(r)
+	if err != nil {
+		return nil, err
+	}
+	return b, r.StoreMetadata()
 }
 
-// delist implements sink.
-func (t *Through) delist(ref uint32) { delete(t.enlisted, ref) }
-
-// appendLog implements sink: what is said of metrics is written by and by, senders repeat it.
-func (t *Through) appendLog(*request, byte, []byte) error { return nil }
-
-// store implements sink: it makes the mutations of the request's rows. Of two samples with one timestamp the later one
-// comes later in its mutation.
-func (t *Through) store(r *request) error {
-	r.striped = r.striped[:0]
-	for _, s := range r.samples {
+// makeBatch makes the mutations of the request's rows. Of two samples with one timestamp the later one comes later in its
+// mutation.
+func (t *Through) makeBatch(r *Request) (*throughBatch, error) {
+	b := &throughBatch{hours: map[int64]struct{}{}}
+	for _, s := range r.Samples() {
 		if s.Ref != 0 {
-			r.striped = append(r.striped, s)
+			b.samples = append(b.samples, s)
 		}
 	}
-	slices.SortStableFunc(r.striped, func(a, b head.Sample) int {
+	slices.SortStableFunc(b.samples, func(a, b head.Sample) int {
 		if a.Ref != b.Ref {
 			return int(int64(a.Ref) - int64(b.Ref))
 		}
 		return int(keyschema.HourOf(a.TsMs) - keyschema.HourOf(b.TsMs))
 	})
-	b := &throughBatch{hours: map[int64]struct{}{}}
-	r.batch = b
 	if t.opts.Tombstones != nil { // before the catalogue is asked
 		view := t.opts.Tombstones.View()
 		b.version, b.floor = view.Version(), view.Floor()
 		view.Release()
 	}
-	for from := 0; from < len(r.striped); {
-		first, to := r.striped[from], from+1
+	for from := 0; from < len(b.samples); {
+		first, to := b.samples[from], from+1
 		hour := keyschema.HourOf(first.TsMs)
-		for to < len(r.striped) && r.striped[to].Ref == first.Ref && keyschema.HourOf(r.striped[to].TsMs) == hour {
+		for to < len(b.samples) && b.samples[to].Ref == first.Ref && keyschema.HourOf(b.samples[to].TsMs) == hour {
 			to++
 		}
-		if err := t.addRow(b, index.Ref(first.Ref), hour, r.striped[from:to]); err != nil {
-			return err
+		if err := t.addRow(b, index.Ref(first.Ref), hour, b.samples[from:to]); err != nil {
+			return nil, err
 		}
 		from = to
 	}
-	return nil
+	return b, nil
 }
 
 // addRow adds the samples of one series and hour. The catalogue learns of the hour.
@@ -134,32 +136,30 @@ func (t *Through) addRow(b *throughBatch, ref index.Ref, hour int64, samples []h
 	return nil
 }
 
-// await implements sink: it writes what the catalogue must know, then the rows, and returns when all of it is
+// await writes what the catalogue must know, then the rows, and returns when all of it is
 // acknowledged.
-func (t *Through) await(ctx context.Context, r *request) error {
-	b := r.batch
-	r.batch = nil
-	if b == nil || len(b.rows) == 0 {
+func (t *Through) await(ctx context.Context, r *Request, b *throughBatch) error {
+	if len(b.rows) == 0 {
 		return nil
 	}
 	// Some of it may be seen from the first row on.
-	defer func() { r.noteChanges(r.striped) }()
+	defer func() { r.NoteChanges(b.samples) }()
 	writing, cancel := context.WithTimeout(ctx, t.opts.WriteTimeout)
 	defer cancel()
-	err := t.write(writing, b)
+	err := t.writeBatch(writing, b)
 	switch {
 	case err == nil:
-		r.result.Accepted += len(r.striped)
+		r.Accept(len(b.samples))
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-		return t.overload(resourceTables, err.Error())
+		return t.Overload(ResourceTables, err.Error())
 	}
 	return err
 }
 
-func (t *Through) write(ctx context.Context, b *throughBatch) error {
+func (t *Through) writeBatch(ctx context.Context, b *throughBatch) error {
 	if b.unknown {
 		if err := t.index.Persist(ctx); err != nil {
 			return err

@@ -29,12 +29,10 @@ type Options struct {
 // RowBytesMost bounds Options.RowBytesMax: sizes of so much, and the samples that they hold, fit into the fields of a row.
 const RowBytesMost = 1 << 20
 
-// Sink is what a writer does within the lock of a stripe.
-type Sink interface {
-	// Log writes the stripe's samples to the log and returns the segment they are in. If it fails nothing is stored.
-	Log() (segment uint64, err error)
-	// Touch is called for each row that begins.
-	Touch(ref uint32, hour int64)
+// OpenedRow names a row that an Append has begun.
+type OpenedRow struct {
+	Ref  uint32
+	Hour int64
 }
 
 const (
@@ -177,29 +175,30 @@ func (h *Head) Busy(ref uint32) bool {
 // SetTick sets the clock that rows measure their idleness with. Its unit is the caller's.
 func (h *Head) SetTick(tick uint32) { h.tick.Store(tick) }
 
-// Append stores samples of one stripe in their order, within one hold of its lock: first sink.Log, then each sample.
-// All refs must be registered. An error of sink.Log means that nothing was stored; any other that some samples may be
-// missing, although they are in the log.
-func (h *Head) Append(stripe int, samples []Sample, sink Sink) error {
-	s := &h.stripes[stripe]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	segment, err := sink.Log()
-	if err != nil {
-		return err
-	}
+// LockStripe locks a stripe for a writer. The writer logs its samples and appends them under one lock, so that log and head
+// have them in the same order.
+func (h *Head) LockStripe(stripe int) { h.stripes[stripe].mu.Lock() }
+
+// UnlockStripe unlocks a stripe.
+func (h *Head) UnlockStripe(stripe int) { h.stripes[stripe].mu.Unlock() }
+
+// Append stores samples of one stripe in their order. The caller has locked the stripe and written the samples to a segment of
+// the log. All refs must be registered. Append adds the rows that it has begun to opened; the caller must mark their series
+// active before it acknowledges the samples. After an error some samples may be missing, although they are in the log.
+func (h *Head) Append(stripe int, samples []Sample, segment uint64, opened []OpenedRow) ([]OpenedRow, error) {
 	if segment > math.MaxUint32 {
-		return fmt.Errorf("head: log segment %d has more than 32 bits", segment)
+		return opened, fmt.Errorf("head: log segment %d has more than 32 bits", segment)
 	}
+	s := &h.stripes[stripe]
 	bytes, rows, count := s.bytes, s.count, s.samples
-	err = h.appendLocked(s, samples, segment, sink)
+	opened, err := h.appendLocked(s, samples, segment, opened)
 	h.bytes.Add(s.bytes - bytes)
 	h.rows.Add(s.count - rows)
 	h.samples.Add(s.samples - count)
-	return err
+	return opened, err
 }
 
-func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, sink Sink) error {
+func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, opened []OpenedRow) ([]OpenedRow, error) {
 	tick := h.tick.Load()
 	chunks := *h.slots.Load()
 	for i := range samples {
@@ -216,22 +215,22 @@ func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, sink Si
 			hour := keyschema.HourOf(sample.TsMs)
 			var made bool
 			if r, made = s.openRow(at, sample.Ref, hour, segment, tick); made {
-				sink.Touch(sample.Ref, hour)
+				opened = append(opened, OpenedRow{Ref: sample.Ref, Hour: hour})
 				if err := h.settleBefore(s, r); err != nil {
-					return err
+					return opened, err
 				}
 			}
 		}
 		offset := uint32(sample.TsMs - keyschema.HourStartMs(r.hour()))
 		if err := s.add(r, offset, sample.Value); err != nil {
-			return err
+			return opened, err
 		}
 		r.latest = r.latest&^lowMask | tick&lowMask
 		if r.tailLen() == 1 { // otherwise nothing was packed
 			h.sealFull(r)
 		}
 	}
-	return nil
+	return opened, nil
 }
 
 // settleBefore settles the row that a series leaves behind by beginning that of a later hour.

@@ -18,22 +18,26 @@ import (
 
 const baseMs = 472_222 * keyschema.HourMs
 
-// sink counts what the head asks for and gives a settable segment.
-type sink struct {
+// writer appends samples of a settable segment and counts the rows that begin.
+type writer struct {
 	mu      sync.Mutex
 	segment uint64
-	touched map[[2]int64]int
+	opened  map[[2]int64]int
 }
 
-func (s *sink) Log() (uint64, error) { return s.segment, nil }
-
-func (s *sink) Touch(ref uint32, hour int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.touched == nil {
-		s.touched = make(map[[2]int64]int)
+func (w *writer) append(h *head.Head, stripe int, samples []head.Sample) error {
+	h.LockStripe(stripe)
+	defer h.UnlockStripe(stripe)
+	rows, err := h.Append(stripe, samples, w.segment, nil)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.opened == nil {
+		w.opened = make(map[[2]int64]int)
 	}
-	s.touched[[2]int64{int64(ref), hour}]++
+	for _, row := range rows {
+		w.opened[[2]int64{int64(row.Ref), row.Hour}]++
+	}
+	return err
 }
 
 func newHead(t testing.TB, opts head.Options, series int) *head.Head {
@@ -46,7 +50,7 @@ func newHead(t testing.TB, opts head.Options, series int) *head.Head {
 }
 
 // appendAll groups samples by stripe, as a writer does.
-func appendAll(t testing.TB, h *head.Head, samples []head.Sample, s head.Sink) {
+func appendAll(t testing.TB, h *head.Head, samples []head.Sample, w *writer) {
 	for stripe := range h.Stripes() {
 		var some []head.Sample
 		for _, x := range samples {
@@ -55,7 +59,7 @@ func appendAll(t testing.TB, h *head.Head, samples []head.Sample, s head.Sink) {
 			}
 		}
 		if len(some) > 0 {
-			require.NoError(t, h.Append(stripe, some, s))
+			require.NoError(t, w.append(h, stripe, some))
 		}
 	}
 }
@@ -84,7 +88,7 @@ type model struct {
 	t       testing.TB
 	rng     *rand.Rand
 	h       *head.Head
-	sink    sink
+	writer  writer
 	series  int
 	hours   int
 	oracle  map[uint32]column
@@ -113,14 +117,14 @@ func (m *model) write() {
 			}
 		}
 	}
-	m.sink.segment++
-	appendAll(m.t, m.h, samples, &m.sink)
+	m.writer.segment++
+	appendAll(m.t, m.h, samples, &m.writer)
 	for _, s := range samples {
 		if m.oracle[s.Ref] == nil {
 			m.oracle[s.Ref] = column{}
 		}
 		m.oracle[s.Ref][s.TsMs] = math.Float64bits(s.Value)
-		require.Positive(m.t, m.sink.touched[[2]int64{int64(s.Ref), keyschema.HourOf(s.TsMs)}])
+		require.Positive(m.t, m.writer.opened[[2]int64{int64(s.Ref), keyschema.HourOf(s.TsMs)}])
 	}
 }
 
@@ -268,7 +272,7 @@ func (m *model) finish() {
 
 func TestOldestSegmentIsThatOfTheRowsFirstSample(t *testing.T) {
 	h := newHead(t, head.Options{Stripes: 2, RowBytesMax: 1 << 16}, 2000)
-	s := &sink{segment: 7}
+	s := &writer{segment: 7}
 	appendAll(t, h, []head.Sample{{Ref: 1, TsMs: baseMs}}, s)
 	s.segment = 9
 	appendAll(t, h, []head.Sample{{Ref: 1, TsMs: baseMs + 1}, {Ref: 2000, TsMs: baseMs}}, s)
@@ -300,13 +304,13 @@ func TestEmptyHeadLetsMemoryGo(t *testing.T) {
 	for i := range samples {
 		samples[i] = head.Sample{Ref: uint32(i + 1), TsMs: baseMs, Value: float64(i)}
 	}
-	appendAll(t, h, samples, &sink{})
+	appendAll(t, h, samples, &writer{})
 	full := heapBytes()
 	for stripe := range 4 {
 		h.Free(freeze(h, stripe, func(head.RowInfo) bool { return true }))
 	}
 	require.Less(t, heapBytes()-empty, (full-empty)/4)
-	appendAll(t, h, samples[:10], &sink{})
+	appendAll(t, h, samples[:10], &writer{})
 	tsMs, _, err := h.AppendSamples(7, 0, math.MaxInt64, nil, nil)
 	require.NoError(t, err)
 	require.Len(t, tsMs, 1)
@@ -314,7 +318,7 @@ func TestEmptyHeadLetsMemoryGo(t *testing.T) {
 
 func TestForgottenSeriesReadAsEmpty(t *testing.T) {
 	h := newHead(t, head.Options{Stripes: 1, RowBytesMax: 1 << 16}, 3000)
-	appendAll(t, h, []head.Sample{{Ref: 700, TsMs: baseMs, Value: 1}}, &sink{})
+	appendAll(t, h, []head.Sample{{Ref: 700, TsMs: baseMs, Value: 1}}, &writer{})
 	require.True(t, h.Busy(700))
 	require.False(t, h.Busy(701))
 	var idle []uint32
@@ -335,7 +339,7 @@ func TestForgottenSeriesReadAsEmpty(t *testing.T) {
 		require.Empty(t, tsMs)
 	}
 	h.Register(3001, 5)
-	appendAll(t, h, []head.Sample{{Ref: 3001, TsMs: baseMs, Value: 2}, {Ref: 700, TsMs: baseMs + 1, Value: 2}}, &sink{})
+	appendAll(t, h, []head.Sample{{Ref: 3001, TsMs: baseMs, Value: 2}, {Ref: 700, TsMs: baseMs + 1, Value: 2}}, &writer{})
 	tsMs, _, err := h.AppendSamples(3001, 0, math.MaxInt64, nil, nil)
 	require.NoError(t, err)
 	require.Len(t, tsMs, 1)
@@ -357,9 +361,9 @@ func TestReadersSeeWholePrefixes(t *testing.T) {
 		running.Add(1)
 		go func() {
 			defer running.Done()
-			s := &sink{}
+			s := &writer{}
 			for i := range samples {
-				err := h.Append(h.Stripe(ref), []head.Sample{{Ref: ref, TsMs: flushed.startMs + int64(i), Value: float64(i)}}, s)
+				err := s.append(h, h.Stripe(ref), []head.Sample{{Ref: ref, TsMs: flushed.startMs + int64(i), Value: float64(i)}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -482,7 +486,7 @@ func freeze(h *head.Head, stripe int, pick func(head.RowInfo) bool) []head.Row {
 // benchmarkAppend appends one sample to each of the series per round, 15 s apart but for some milliseconds.
 func benchmarkAppend(b *testing.B, series int, jitterMs int64) {
 	h := newHead(b, head.Options{Stripes: 16, RowBytesMax: 1 << 18}, series)
-	s := &sink{}
+	s := &writer{}
 	samples := make([]head.Sample, 512)
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -503,7 +507,7 @@ func benchmarkAppend(b *testing.B, series int, jitterMs int64) {
 				for to < len(samples) && h.Stripe(samples[to].Ref) == h.Stripe(samples[from].Ref) {
 					to++
 				}
-				if err := h.Append(h.Stripe(samples[from].Ref), samples[from:to], s); err != nil {
+				if err := s.append(h, h.Stripe(samples[from].Ref), samples[from:to]); err != nil {
 					b.Fatal(err)
 				}
 				from = to
@@ -535,7 +539,7 @@ func BenchmarkRead(b *testing.B) {
 	for round := range 240 {
 		for ref := uint32(1); ref <= 1000; ref++ {
 			sample := head.Sample{Ref: ref, TsMs: baseMs + int64(round)*15_000, Value: float64(round) * float64(ref)}
-			require.NoError(b, h.Append(h.Stripe(ref), []head.Sample{sample}, &sink{}))
+			require.NoError(b, (&writer{}).append(h, h.Stripe(ref), []head.Sample{sample}))
 		}
 	}
 	var tsMs []int64

@@ -38,7 +38,7 @@ func TestRowsLeftBehindArePacked(t *testing.T) {
 			samples = append(samples, head.Sample{Ref: ref, TsMs: baseMs + minute*60_000, Value: value(ref)})
 			want[ref] = append(want[ref], value(ref))
 		}
-		appendAll(t, h, samples, &sink{})
+		appendAll(t, h, samples, &writer{})
 	}
 	for minute := range int64(16) {
 		put(minute, func(ref uint32) float64 { return float64(int64(ref) + minute*minute) })
@@ -51,7 +51,7 @@ func TestRowsLeftBehindArePacked(t *testing.T) {
 
 	// Late samples come into the row that was left, without making another.
 	for _, ref := range []uint32{1, 500, series} {
-		require.NoError(t, h.Append(h.Stripe(ref), []head.Sample{{Ref: ref, TsMs: baseMs + 16*60_000, Value: 7}}, &sink{}))
+		require.NoError(t, (&writer{}).append(h, h.Stripe(ref), []head.Sample{{Ref: ref, TsMs: baseMs + 16*60_000, Value: 7}}))
 		want[ref] = append(want[ref][:16:16], 7, 1)
 	}
 	require.Equal(t, 2*series, h.Rows())
@@ -64,12 +64,12 @@ func TestRowsLeftBehindArePacked(t *testing.T) {
 
 	// Twenty numbers of full length are more than rowBytesMax once the last of them are packed.
 	for n := range 20 {
-		require.NoError(t, h.Append(h.Stripe(2), []head.Sample{
+		require.NoError(t, (&writer{}).append(h, h.Stripe(2), []head.Sample{
 			{Ref: 2, TsMs: baseMs + 2*keyschema.HourMs + int64(n), Value: math.Sqrt(float64(n + 2))},
-		}, &sink{}))
+		}))
 	}
 	require.Zero(t, h.Sealed())
-	require.NoError(t, h.Append(h.Stripe(2), []head.Sample{{Ref: 2, TsMs: baseMs + 3*keyschema.HourMs}}, &sink{}))
+	require.NoError(t, (&writer{}).append(h, h.Stripe(2), []head.Sample{{Ref: 2, TsMs: baseMs + 3*keyschema.HourMs}}))
 	require.Equal(t, 1, h.Sealed())
 	requireAccount(t, h)
 	for stripe := range h.Stripes() {

@@ -25,7 +25,7 @@ func TestTailsOfAnyDistances(t *testing.T) {
 		atMs := hourMs + rng.Int64N(stepMs)
 		for n := 0; n < 90 && atMs < hourMs+keyschema.HourMs; n++ {
 			value := randomValue(rng)
-			require.NoError(t, h.Append(0, []head.Sample{{Ref: 1, TsMs: atMs, Value: value}}, &sink{}))
+			require.NoError(t, (&writer{}).append(h, 0, []head.Sample{{Ref: 1, TsMs: atMs, Value: value}}))
 			want[atMs] = math.Float64bits(value)
 			tsMs, values, err := h.AppendSamples(1, 0, math.MaxInt64, nil, nil)
 			require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestEvenTailsTakeLess(t *testing.T) {
 					if n == 11 {
 						atMs += lastMs
 					}
-					require.NoError(t, h.Append(0, []head.Sample{{Ref: 1, TsMs: atMs}}, &sink{}))
+					require.NoError(t, (&writer{}).append(h, 0, []head.Sample{{Ref: 1, TsMs: atMs}}))
 				}
 				requireAccount(t, h)
 				return h.Bytes()
