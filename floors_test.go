@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"storage/index/envelope":    30,
 	"storage/index/valueid":     31,
 	"storage/index/presence":    31,
+	"storage/index/memory":      32,
 	"storage/index":             40,
 	"storage/retention":         40,
 	"storage/lease":             40,

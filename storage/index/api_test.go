@@ -14,6 +14,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/storagetest"
 )
@@ -41,26 +42,26 @@ func TestBadLabels(t *testing.T) {
 		"no metric name": labels.FromStrings("a", "b"),
 		"metric name of": labels.FromStrings(model.MetricNameLabel, strings.Repeat("m", keyschema.MetricBytesMax+1)),
 		"empty label":    labels.FromStrings("", "x", model.MetricNameLabel, "m"),
-		"label name of":  labels.FromStrings(model.MetricNameLabel, "m", strings.Repeat("n", labelNameBytesMax+1), "x"),
-		"label v of":     labels.FromStrings(model.MetricNameLabel, "m", "v", strings.Repeat("x", labelValueBytesMax+1)),
+		"label name of":  labels.FromStrings(model.MetricNameLabel, "m", strings.Repeat("n", memory.LabelNameBytesMax+1), "x"),
+		"label v of":     labels.FromStrings(model.MetricNameLabel, "m", "v", strings.Repeat("x", memory.LabelValueBytesMax+1)),
 	} {
 		_, _, err := w.x.Add(ls)
-		require.ErrorIs(t, err, ErrBadLabels, name)
+		require.ErrorIs(t, err, memory.ErrBadLabels, name)
 		require.ErrorContains(t, err, name)
 	}
 	b := labels.NewScratchBuilder(0)
 	b.Add(model.MetricNameLabel, "m")
-	for i := range columnsMax + 1 {
+	for i := range memory.ColumnsMax + 1 {
 		b.Add(fmt.Sprintf("l%07d", i), "x")
 	}
 	_, _, err := w.x.Add(b.Labels())
-	require.ErrorIs(t, err, ErrBadLabels)
+	require.ErrorIs(t, err, memory.ErrBadLabels)
 	require.Zero(t, w.x.Stats(0).Series)
 }
 
 func TestUnknownRefs(t *testing.T) {
 	w := newWorld(t, 1)
-	for _, ref := range []Ref{0, 1, 5, 1 << 31, 1<<32 - 1} {
+	for _, ref := range []memory.Ref{0, 1, 5, 1 << 31, 1<<32 - 1} {
 		w.x.Touch(ref, baseDay*24)
 		require.True(t, w.x.Labels(ref).IsEmpty())
 		require.Equal(t, "before", string(w.x.AppendRowKey([]byte("before"), ref, 1)))
@@ -71,7 +72,7 @@ func TestUnknownRefs(t *testing.T) {
 	for _, hour := range []int64{-1, keyschema.HourMax + 1, 1 << 60} {
 		w.x.Touch(ref, hour)
 	}
-	require.Empty(t, w.x.open.all())
+	require.Empty(t, w.x.open.All())
 	w.x.Touch(ref, keyschema.HourMax)
 	w.x.Touch(ref, 0)
 	got, err := w.x.Select(context.Background(), 0, 1<<62)
@@ -134,11 +135,11 @@ func TestRetireFreesMemory(t *testing.T) {
 		w.x.Touch(stayRef, w.hourNow())
 		w.advance(26 * time.Hour)
 		require.True(t, w.maintain())
-		gone := w.x.Retire(w.x.Idle(w.hourNow()-20), w.hourNow()-20, func(ref Ref) bool { return ref == stayRef })
+		gone := w.x.Retire(w.x.Idle(w.hourNow()-20), w.hourNow()-20, func(ref memory.Ref) bool { return ref == stayRef })
 		require.Len(t, gone, 5000)
 		require.True(t, w.maintain())
 		sizes = append(sizes, w.x.SizeBytes())
-		require.Equal(t, walkedBytes(w.x), w.x.SizeBytes())
+		require.Equal(t, memory.WalkedBytes(w.x.active, w.x.open), w.x.SizeBytes())
 		require.Equal(t, stay, w.x.Labels(stayRef))
 		require.True(t, w.x.Labels(gone[7]).IsEmpty())
 		again, created, err := w.x.Add(stay)
@@ -214,7 +215,7 @@ func TestEmpty(t *testing.T) {
 	require.NoError(t, x.Persist(context.Background()))
 	require.NoError(t, x.Maintain(context.Background()))
 	require.NoError(t, x.Rebuild(context.Background(), 0, 3))
-	require.Empty(t, x.Retire([]Ref{1, 2, 77, 1 << 30}, 1<<40, nil))
+	require.Empty(t, x.Retire([]memory.Ref{1, 2, 77, 1 << 30}, 1<<40, nil))
 	got, err := x.Select(context.Background(), 0, time.Now().UnixMilli())
 	require.NoError(t, err)
 	require.Empty(t, got)

@@ -16,6 +16,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/memory"
 	"halite/storage/pebble"
 )
 
@@ -190,7 +191,7 @@ func BenchmarkTouch(b *testing.B) {
 	w, _ := benchWorlds(b)
 	hour := keyschema.HourOf(w.now.UnixMilli())
 	b.Run("new-hour", func(b *testing.B) {
-		ref := Ref(0)
+		ref := memory.Ref(0)
 		for b.Loop() {
 			ref++
 			if ref > benchSeries {
@@ -209,7 +210,7 @@ func BenchmarkTouch(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()
 			hour++
-			for ref := Ref(1); ref <= benchSeries; ref++ {
+			for ref := memory.Ref(1); ref <= benchSeries; ref++ {
 				w.x.Touch(ref, hour)
 			}
 			b.StartTimer()

@@ -45,8 +45,8 @@ func OpenReadOnly(ctx context.Context, opts Options) (x *Index, damaged []int64,
 // Days returns the unix days that the catalogue knows, ascending.
 func (x *Index) Days() []int64 {
 	days := map[int64]struct{}{}
-	for _, d := range x.open.all() {
-		days[d.day] = struct{}{}
+	for _, d := range x.open.All() {
+		days[d.Day] = struct{}{}
 	}
 	for _, c := range x.closed.between(0, presence.DayMax) {
 		days[int64(c.of)] = struct{}{}

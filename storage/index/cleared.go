@@ -7,6 +7,7 @@ import (
 
 	"halite/storage"
 	"halite/storage/index/envelope"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -18,8 +19,8 @@ type clearedHours struct {
 }
 
 // writeCleared has a day's journal say which of its hours were cleared. Later parts may bring them back.
-func (x *Index) writeCleared(ctx context.Context, d *openDay) error {
-	c := x.cleared[d.day]
+func (x *Index) writeCleared(ctx context.Context, d *memory.OpenDay) error {
+	c := x.cleared[d.Day]
 	if c == nil || len(c.runs) == 0 {
 		return nil
 	}
@@ -27,19 +28,19 @@ func (x *Index) writeCleared(ctx context.Context, d *openDay) error {
 		return err
 	}
 	c.runs = sortRuns(c.runs)
-	key, qualifier := journalKey(d.day, d.journal.seq), []byte{qualPart}
-	blob := binary.AppendUvarint(envelope.New(envelope.FormatV3, 64), uint64(d.journal.rows))
+	key, qualifier := journalKey(d.Day, d.Journal.Seq), []byte{qualPart}
+	blob := binary.AppendUvarint(envelope.New(envelope.FormatV3, 64), uint64(d.Journal.Rows))
 	blob = envelope.Seal(appendRuns(blob, c.runs), key, qualifier)
 	if err := x.series.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
-		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: presence.DayCellMs(d.day), Value: blob,
+		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: presence.DayCellMs(d.Day), Value: blob,
 	}}}}); err != nil {
 		return err // the next part is written under the same number, and this one before it
 	}
 	x.metrics.parts.Inc()
 	x.metrics.partBytes.Add(float64(len(blob)))
-	d.journal.seq++
+	d.Journal.Seq++
 	if c.runs = nil; !c.unnumbered {
-		delete(x.cleared, d.day)
+		delete(x.cleared, d.Day)
 	}
 	return nil
 }
@@ -59,7 +60,7 @@ func (r *dayRestorer) clear(payload []byte) error {
 	for _, run := range runs {
 		for row := run.row; row < run.end(); row++ {
 			ref := r.reader.rows[row]
-			r.day.page(ref).words[ref%refPageSize].And(^run.hours)
+			r.day.ClearHours(ref, run.hours)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/zeebo/xxh3"
 
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/index/sorted"
 )
@@ -33,7 +34,7 @@ type collector struct {
 	sameDay  int64
 	sameWord uint32
 	key      []byte
-	sort     rankScratch
+	sort     memory.SortScratch
 	// partners are those without which series may be left out, nil if none may; left were.
 	partners *Partners
 	left     int
@@ -48,9 +49,9 @@ type found struct {
 	key    xxh3.Uint128
 	labels labels.Labels
 	hours  []presence.Span
-	v      *view
+	v      *memory.View
 	row    uint32
-	ref    Ref
+	ref    memory.Ref
 }
 
 // foundBytes and seriesBytes are what a found and a Series take, without their labels.
@@ -156,17 +157,17 @@ func (x *keyIndex) find(c *collector, key xxh3.Uint128) (i int, ok bool) {
 	return 0, false
 }
 
-func (c *collector) active(v *view, rows []uint32) error {
+func (c *collector) active(v *memory.View, rows []uint32) error {
 	if c.partners != nil && !c.merging {
 		rows = c.leave(v, rows)
 	}
-	rows = v.sortRows(rows, &c.sort)
-	var kept *view
+	rows = v.SortRows(rows, &c.sort)
+	var kept *memory.View
 	for i, row := range rows {
 		if i%4096 == 4095 && c.q.ctx.Err() != nil {
 			return c.q.ctx.Err()
 		}
-		ref := v.ref(row)
+		ref := v.Ref(row)
 		if ref == 0 {
 			continue // retired
 		}
@@ -174,7 +175,7 @@ func (c *collector) active(v *view, rows []uint32) error {
 		if !c.merging {
 			if len(hours) > 0 {
 				f := c.add()
-				f.labels, f.ref, f.hours = v.labels(row, &c.builder), ref, hours
+				f.labels, f.ref, f.hours = v.Labels(row, &c.builder), ref, hours
 				if err := c.q.charge(foundBytes + int(f.labels.ByteSize())); err != nil {
 					return err
 				}
@@ -186,7 +187,7 @@ func (c *collector) active(v *view, rows []uint32) error {
 		}
 		// Its hours may lie on closed days only; its ref is wanted all the same, for what the head still holds.
 		if kept == nil {
-			kept = v.clone()
+			kept = v.Clone()
 		}
 		f := c.add()
 		f.key, f.ref, f.v, f.row, f.hours = c.activeKey(v, row), ref, kept, row, hours
@@ -195,9 +196,9 @@ func (c *collector) active(v *view, rows []uint32) error {
 }
 
 // activeHours are the hours of an active series. They may be shared, unless closed days are to be joined to them.
-func (c *collector) activeHours(ref Ref) []presence.Span {
+func (c *collector) activeHours(ref memory.Ref) []presence.Span {
 	if d := c.q.onlyDay(); d != nil && !c.merging {
-		return c.hoursOf(d.day, d.hours(ref)&presence.HoursWithin(d.day, c.q.first, c.q.to))
+		return c.hoursOf(d.Day, d.Hours(ref)&presence.HoursWithin(d.Day, c.q.first, c.q.to))
 	}
 	n := len(c.spans)
 	hours := c.newSpans(func(s []presence.Span) []presence.Span { return c.q.activeHours(s, ref) })
@@ -242,12 +243,12 @@ func appendKeyed(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-func (c *collector) activeKey(v *view, row uint32) xxh3.Uint128 {
-	key := appendKeyed(c.key[:0], v.t.metric)
-	for _, pos := range v.byName {
-		if id := v.data[pos].at(row); id != 0 {
-			d := v.columns[pos].dict
-			key = appendKeyed(appendKeyed(key, d.name), d.value(id))
+func (c *collector) activeKey(v *memory.View, row uint32) xxh3.Uint128 {
+	key := appendKeyed(c.key[:0], v.Metric())
+	for _, pos := range v.ByName {
+		if id := v.Data[pos].At(row); id != 0 {
+			d := v.Columns[pos].Dict
+			key = appendKeyed(appendKeyed(key, d.Name), d.Value(id))
 		}
 	}
 	c.key = key
@@ -326,7 +327,7 @@ func (c *collector) finish() ([]Series, error) {
 		}
 		ls := f.labels
 		if f.v != nil {
-			ls = f.v.labels(f.row, &c.builder)
+			ls = f.v.Labels(f.row, &c.builder)
 			if err := c.q.charge(int(ls.ByteSize())); err != nil {
 				return nil, err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
+	"halite/storage/index/memory"
 )
 
 // TestConcurrent adds and touches from several goroutines while others look up, persist, fold, retire and move the
@@ -51,7 +52,7 @@ func TestConcurrent(t *testing.T) {
 	})
 	loop(func() error {
 		// Half of the series may be retired a day after their last touch; their writers have long gone on.
-		for _, ref := range w.x.Retire(w.x.Idle(w.hourNow()-24), w.hourNow()-24, func(ref Ref) bool { return ref%2 == 0 }) {
+		for _, ref := range w.x.Retire(w.x.Idle(w.hourNow()-24), w.hourNow()-24, func(ref memory.Ref) bool { return ref%2 == 0 }) {
 			if ref%2 == 0 {
 				return fmt.Errorf("busy series %d was retired", ref)
 			}

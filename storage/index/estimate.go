@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/storage/index/memory"
 	"halite/storage/index/valueid"
 )
 
@@ -18,10 +19,10 @@ func (x *Index) Estimate(ctx context.Context, matchers ...*labels.Matcher) (int,
 		}
 	}
 	if len(q.matchers) == 0 {
-		return int(x.cat.series.Load()), nil
+		return int(x.active.SeriesCount()), nil
 	}
 	n := 0
-	err := q.scanActive(func(_ *view, rows []uint32) error {
+	err := q.scanActive(func(_ *memory.View, rows []uint32) error {
 		n += len(rows)
 		return nil
 	})

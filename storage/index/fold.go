@@ -11,6 +11,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/envelope"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -40,7 +41,7 @@ func (x *Index) Maintain(ctx context.Context) error {
 	if x.shared() {
 		x.maint.Lock()
 		defer x.maint.Unlock()
-		x.compactActive()
+		x.active.Compact()
 		return nil
 	}
 	var first error
@@ -52,7 +53,7 @@ func (x *Index) Maintain(ctx context.Context) error {
 	for _, p := range x.uncleanPeriods() {
 		keep(x.clean(ctx, p))
 	}
-	for _, d := range x.open.all() {
+	for _, d := range x.open.All() {
 		if err := ctx.Err(); err != nil {
 			keep(err)
 			break
@@ -65,7 +66,7 @@ func (x *Index) Maintain(ctx context.Context) error {
 	keep(x.foldMonths(ctx))
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	x.compactActive()
+	x.active.Compact()
 	return first
 }
 
@@ -75,43 +76,43 @@ func (x *Index) dayEnded(day int64, delay time.Duration) bool {
 	return !x.opts.Now().Before(end.Add(delay))
 }
 
-func (x *Index) foldDue(d *openDay) bool {
+func (x *Index) foldDue(d *memory.OpenDay) bool {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	last, folded := x.foldedAt[presence.DayPartition(d.day)]
-	return x.dayEnded(d.day, foldDelay) && (!folded || x.opts.Now().Sub(last) >= refoldEvery)
+	last, folded := x.foldedAt[presence.DayPartition(d.Day)]
+	return x.dayEnded(d.Day, foldDelay) && (!folded || x.opts.Now().Sub(last) >= refoldEvery)
 }
 
-func (x *Index) foldOpen(ctx context.Context, d *openDay) (err error) {
+func (x *Index) foldOpen(ctx context.Context, d *memory.OpenDay) (err error) {
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	return x.foldOpenLocked(ctx, d)
 }
 
 // foldOpenLocked is foldOpen of who holds maint.
-func (x *Index) foldOpenLocked(ctx context.Context, d *openDay) (err error) {
+func (x *Index) foldOpenLocked(ctx context.Context, d *memory.OpenDay) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("index: fold day %d: %w", d.day, err)
+			err = fmt.Errorf("index: fold day %d: %w", d.Day, err)
 			x.metrics.foldFailures.Inc()
 		}
 	}()
 	if err := x.placeJournal(ctx, d); err != nil {
 		return err
 	}
-	hours := d.snapshot()
-	sources := []source{newActiveSource(x.cat, hours)}
-	former, err := x.formerSegment(ctx, d.day)
+	hours := d.Snapshot()
+	sources := []source{newActiveSource(x.active, hours)}
+	former, err := x.formerSegment(ctx, d.Day)
 	if err != nil {
 		return err
 	}
 	sources = append(sources, former...)
 	// A part whose write was reported as failed may be in the table all the same, at seq; what it holds is in memory.
-	contains, parts := contents{journalSeq: d.journal.seq + 1}, d.parts
-	if err := x.foldInto(ctx, presence.DayPartition(d.day), sources, contains, func() { x.open.release(d, hours) }); err != nil {
+	contains, parts := contents{journalSeq: d.Journal.Seq + 1}, d.Parts
+	if err := x.foldInto(ctx, presence.DayPartition(d.Day), sources, contains, func() { x.open.Release(d, hours) }); err != nil {
 		return err
 	}
-	delete(x.cleared, d.day)
+	delete(x.cleared, d.Day)
 	return x.deleteParts(ctx, parts)
 }
 
@@ -451,9 +452,9 @@ func (x *Index) expire() {
 
 func (x *Index) expireLocked() {
 	oldest := presence.DayOf(keyschema.HourOf(x.oldestMs()))
-	for _, d := range x.open.between(0, oldest-1) {
-		x.open.forget(d.day)
-		delete(x.cleared, d.day)
+	for _, d := range x.open.Between(0, oldest-1) {
+		x.open.Forget(d.Day)
+		delete(x.cleared, d.Day)
 	}
 	for _, d := range append(x.closed.between(0, oldest-1), x.closed.allMonths()...) {
 		if d.of.LastDay() < oldest {

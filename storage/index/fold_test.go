@@ -91,7 +91,7 @@ func (w *world) tidy(name string) {
 		periods = append(periods, presence.DayPartition(day), presence.MonthOf(day))
 	}
 	for _, p := range periods {
-		gen, open := uint32(0), !p.IsMonth() && w.x.open.get(int64(p)) != nil
+		gen, open := uint32(0), !p.IsMonth() && w.x.open.Get(int64(p)) != nil
 		if c := w.x.closed.period(p); c != nil {
 			r, err := w.x.root(context.Background(), c)
 			require.NoError(w.t, err, name)
@@ -161,7 +161,7 @@ func TestRefoldIsThrottled(t *testing.T) {
 	w.advance(refoldEvery)
 	require.True(t, w.maintain())
 	require.Equal(t, gen+1, c.root.Load().gen)
-	require.Nil(t, w.x.open.get(baseDay))
+	require.Nil(t, w.x.open.Get(baseDay))
 }
 
 func TestRetention(t *testing.T) {

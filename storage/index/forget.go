@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -38,9 +39,9 @@ func (r *Removal) Close() { r.x.maint.Unlock() }
 
 // Clear forgets in memory that series were touched in the hours from first to last, both inclusive. The caller sees to it
 // that nobody touches these hours of the series meanwhile.
-func (r *Removal) Clear(refs []Ref, first, last int64) {
-	for _, d := range r.x.open.between(presence.DayOf(first), presence.DayOf(last)) {
-		mask := presence.HoursWithin(d.day, first, last)
+func (r *Removal) Clear(refs []memory.Ref, first, last int64) {
+	for _, d := range r.x.open.Between(presence.DayOf(first), presence.DayOf(last)) {
+		mask := presence.HoursWithin(d.Day, first, last)
 		if mask == 0 {
 			continue
 		}
@@ -50,31 +51,25 @@ func (r *Removal) Clear(refs []Ref, first, last int64) {
 	}
 }
 
-func (r *Removal) clear(d *openDay, ref Ref, mask uint32) {
-	n := int(ref >> refPageBits)
-	pages := *d.pages.Load()
-	if n >= len(pages) || pages[n] == nil {
+func (r *Removal) clear(d *memory.OpenDay, ref memory.Ref, mask uint32) {
+	hours, row := d.TakeHours(ref, mask)
+	if hours == 0 || row == 0 && len(d.Parts) == 0 {
 		return
 	}
-	hours := pages[n].words[ref%refPageSize].And(^mask) & mask
-	row := pages[n].rows[ref%refPageSize]
-	if hours == 0 || row == 0 && len(d.parts) == 0 {
-		return
-	}
-	c := r.x.cleared[d.day]
+	c := r.x.cleared[d.Day]
 	if c == nil {
 		c = &clearedHours{}
-		r.x.cleared[d.day] = c
+		r.x.cleared[d.Day] = c
 	}
-	if c.unnumbered = c.unnumbered || len(d.parts) > 0; row != 0 {
+	if c.unnumbered = c.unnumbered || len(d.Parts) > 0; row != 0 {
 		c.runs = append(c.runs, hourRun{row: row - 1, count: 1, hours: hours})
 	}
 }
 
 // Touched appends to spans the hours from first to last that memory knows of a series.
-func (r *Removal) Touched(spans []presence.Span, ref Ref, first, last int64) []presence.Span {
-	for _, d := range r.x.open.between(presence.DayOf(first), presence.DayOf(last)) {
-		spans = presence.AppendSpans(spans, d.day, d.hours(ref)&presence.HoursWithin(d.day, first, last))
+func (r *Removal) Touched(spans []presence.Span, ref memory.Ref, first, last int64) []presence.Span {
+	for _, d := range r.x.open.Between(presence.DayOf(first), presence.DayOf(last)) {
+		spans = presence.AppendSpans(spans, d.Day, d.Hours(ref)&presence.HoursWithin(d.Day, first, last))
 	}
 	return spans
 }
@@ -91,8 +86,8 @@ func (r *Removal) Fold(
 ) error {
 	x := r.x
 	var days []int64
-	for _, d := range x.open.between(presence.DayOf(first), presence.DayOf(last)) {
-		days = append(days, d.day)
+	for _, d := range x.open.Between(presence.DayOf(first), presence.DayOf(last)) {
+		days = append(days, d.Day)
 	}
 	for _, c := range x.closed.between(presence.DayOf(first), presence.DayOf(last)) {
 		days = append(days, c.of.FirstDay())

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/storagetest"
 )
@@ -23,7 +24,7 @@ func TestClearedBeforeItWasWritten(t *testing.T) {
 	opts := Options{Store: store, Schema: schema, Now: now}
 	x, err := Open(ctx, opts)
 	require.NoError(t, err)
-	var refs []Ref
+	var refs []memory.Ref
 	for _, v := range []string{"a", "b"} {
 		ref, _, err := x.Add(labels.FromStrings("__name__", "m", "x", v))
 		require.NoError(t, err)

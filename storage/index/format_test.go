@@ -20,6 +20,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/envelope"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/index/valueid"
 )
@@ -93,7 +94,7 @@ func exampleRemoval(t testing.TB) (out []placedCell) {
 		w := newWorld(t, 1)
 		w.layout = defaultLayout()
 		w.x.layout = w.layout
-		var refs []Ref
+		var refs []memory.Ref
 		for _, code := range []string{"500", "200"} {
 			ref, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, "requests", "code", code, "job", "web"))
 			require.NoError(t, err)

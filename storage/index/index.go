@@ -10,18 +10,24 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
-// Ref is the dense number of an active series, counted from 1. It is never given to another series within a process.
-type Ref uint32
-
 // HourSpan is a range of unix hours, both inclusive.
 type HourSpan = presence.Span
+
+// Ref is the dense number of an active series, counted from 1. It is never given to another series within a process.
+type Ref = memory.Ref
+
+// Loader adds many series in turn in less time than Index.Add takes. It is for one goroutine.
+type Loader = memory.Loader
+
+// ErrBadLabels reports a label set that cannot be indexed; it must be rejected.
+var ErrBadLabels = memory.ErrBadLabels
 
 // cacheBytesDefault is what Options.CacheBytesMax means by 0: 30 closed days of a million series nearly fit.
 const cacheBytesDefault = 128 << 20
@@ -99,8 +105,8 @@ type Index struct {
 	metrics *indexMetrics
 	layout  layout
 
-	cat    *catalogue
-	open   openDays
+	active *memory.Index
+	open   *memory.OpenDays
 	closed closedDays
 	cache  *cache
 
@@ -124,9 +130,6 @@ type Index struct {
 	refreshMu sync.Mutex                       // admits one Refresh; taken before maint
 	foldMu    sync.Mutex                       // admits one Fold
 	foldTimes map[presence.Partition]time.Time // foldedAt of Fold
-
-	retireMu sync.Mutex // taken after maint
-	retired  int64      // series retired since the dictionaries were last rebuilt
 }
 
 // Open ensures the catalogue's tables and restores the days that are not folded yet from their journals. A damaged
@@ -164,7 +167,7 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 // newIndex makes an Index that knows nothing yet and has no tables.
 func newIndex(opts Options) *Index {
 	x := &Index{
-		opts: opts, seed: rand.Uint64(), cat: newCatalogue(), layout: defaultLayout(),
+		opts: opts, seed: rand.Uint64(), active: memory.New(), open: memory.NewOpenDays(), layout: defaultLayout(),
 		foldedAt: map[presence.Partition]time.Time{}, unclean: map[presence.Partition]bool{},
 		damaged:  map[presence.Partition]damagedDay{},
 		reserved: map[presence.Partition]uint32{}, begun: map[presence.Partition]uint32{},
@@ -172,76 +175,8 @@ func newIndex(opts Options) *Index {
 		seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
 		cleared: map[int64]*clearedHours{},
 	}
-	x.open.days = map[int64]*openDay{}
 	x.closed.days, x.closed.months = map[int64]*folded{}, map[presence.Partition]*folded{}
 	x.metrics = newMetrics(x)
 	x.cache = newCache(opts.CacheBytesMax, x.metrics.cacheHits, x.metrics.cacheMisses, x.metrics.cacheEvicted)
 	return x
 }
-
-// Add returns the Ref of a label set, taking it into the active catalogue if it is new there. Labels are sorted, have
-// a metric name and no empty value; they may be reused afterwards. Errors wrap ErrBadLabels, or say that the process
-// has used up its refs. A series that was added shows up in reads once it is touched; it is not retired before the
-// hour of the call has become idle.
-func (x *Index) Add(ls labels.Labels) (ref Ref, created bool, err error) {
-	ref, created, err = x.cat.add(ls, keyschema.HourOf(max(0, x.opts.Now().UnixMilli())))
-	if created {
-		x.metrics.added.Inc()
-	}
-	return ref, created, err
-}
-
-// Touch records that the series has samples in the unix hour; readers see it as soon as Touch has returned. Call it
-// once for each series and hour before the sample is acknowledged; calling it again costs next to nothing. An unknown
-// ref and an hour outside of what row keys can hold are ignored.
-func (x *Index) Touch(ref Ref, hour int64) {
-	if !presence.ValidHour(hour) || x.cat.refs.page(ref) == nil || ref == 0 {
-		return
-	}
-	if x.open.touch(ref, hour) {
-		x.cat.refs.touch(ref, hour)
-	}
-}
-
-// Labels returns the label set of an active series, empty if ref is unknown or retired.
-func (x *Index) Labels(ref Ref) labels.Labels {
-	var out labels.Labels
-	b := labels.NewScratchBuilder(16)
-	if !x.cat.row(ref, func(v *view, row uint32) { out = v.labels(row, &b) }) {
-		return labels.EmptyLabels()
-	}
-	return out
-}
-
-// Metric returns the metric of an active series, empty if ref is unknown or retired.
-func (x *Index) Metric(ref Ref) string {
-	var metric string
-	if !x.cat.row(ref, func(v *view, _ uint32) { metric = v.t.metric }) {
-		return ""
-	}
-	return metric
-}
-
-// ReadLabels is Labels for many series in turn: it builds in b and overwrites the memory of into, which must not be in use
-// elsewhere. It reports whether ref is active.
-func (x *Index) ReadLabels(ref Ref, b *labels.ScratchBuilder, into *labels.Labels) bool {
-	return x.cat.row(ref, func(v *view, row uint32) { v.build(row, b); b.Overwrite(into) })
-}
-
-// AppendRowKey appends the series' logical row key of an hour, under the rule in force at that hour; nothing if ref is
-// unknown or retired.
-func (x *Index) AppendRowKey(dst []byte, ref Ref, hour int64) []byte {
-	tags := tagPool.Get().(*[]keyschema.Tag)
-	defer tagPool.Put(tags)
-	out := dst
-	if !x.cat.row(ref, func(v *view, row uint32) {
-		*tags = v.tags((*tags)[:0], row)
-		out = x.opts.Schema.RuleAt(v.t.metric, hour).AppendPrefix(dst, v.t.metric, *tags)
-		out = keyschema.AppendHour(out, hour)
-	}) {
-		return dst
-	}
-	return out
-}
-
-var tagPool = sync.Pool{New: func() any { return new([]keyschema.Tag) }}

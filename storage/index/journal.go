@@ -8,19 +8,12 @@ import (
 	"github.com/prometheus/common/model"
 
 	"halite/storage/index/envelope"
+	"halite/storage/index/memory"
 	"halite/storage/index/valueid"
 )
 
 // A day's journal is a sequence of parts, one row each. A part brings new series, numbered on from the parts before it,
 // and hours for any series of the journal. It carries its own dictionaries, so that it can be read with nothing else.
-
-// journalState is where the next part goes.
-type journalState struct {
-	known bool   // seq has been compared with the day's root
-	first uint32 // of the parts written since the last fold
-	seq   uint32 // of the next part
-	rows  uint32 // series in the parts since first
-}
 
 // partRowLimit is the number of new series in a part that a reader accepts.
 const partRowLimit = 1 << 16
@@ -143,21 +136,21 @@ func (p *part) readMetric(c *envelope.Decoder) partMetric {
 
 // journalReader takes a day's parts in order into a catalogue.
 type journalReader struct {
-	cat  *catalogue
-	rows []Ref // of each journal row
+	active *memory.Index
+	rows   []memory.Ref // of each journal row
 }
 
 // add takes in the next part; touch is called for every series with hours, row is its journal row.
-func (j *journalReader) add(p *part, hour int64, touch func(ref Ref, row, hours uint32)) error {
+func (j *journalReader) add(p *part, hour int64, touch func(ref memory.Ref, row, hours uint32)) error {
 	if int(p.base) != len(j.rows) {
 		return fmt.Errorf("%w: it starts at series %d, they end at %d", errPartGap, p.base, len(j.rows))
 	}
 	remap := make([][]uint32, len(p.names))
 	for i, n := range p.names {
-		d := j.cat.dict(n.name)
+		d := j.active.Dict(n.name)
 		remap[i] = make([]uint32, len(n.values)+1)
 		for k, v := range n.values {
-			remap[i][k+1] = d.intern(v)
+			remap[i][k+1] = d.Intern(v)
 		}
 	}
 	for i := range p.metrics {
@@ -174,32 +167,20 @@ func (j *journalReader) add(p *part, hour int64, touch func(ref Ref, row, hours 
 }
 
 func (j *journalReader) addMetric(p *part, m *partMetric, remap [][]uint32, hour int64) error {
-	t := j.cat.tableFor(m.metric)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	positions := make([]int, len(m.columns))
+	dicts := make([]*memory.Dictionary, len(m.columns))
 	for i, c := range m.columns {
-		positions[i] = t.columnOf(p.names[c.name].name, j.cat.dict)
+		dicts[i] = j.active.Dict(p.names[c.name].name)
 	}
-	columns := *t.columns.Load()
-	ids := make([]uint32, len(columns))
-	for row := range m.rows {
-		clear(ids)
+	fill := func(row uint32, ids []uint32) error {
 		for i := range m.columns {
 			c := &m.columns[i]
 			id := c.ids.At(row)
 			if int(id) >= len(remap[c.name]) {
 				return envelope.ErrRange
 			}
-			if id != 0 {
-				ids[positions[i]] = remap[c.name][id]
-			}
+			ids[i] = remap[c.name][id]
 		}
-		ref, _, err := j.cat.addRow(t, ids, hour)
-		if err != nil {
-			return err
-		}
-		j.rows = append(j.rows, ref)
+		return nil
 	}
-	return nil
+	return j.active.AddRows(m.metric, dicts, m.rows, hour, fill, func(ref memory.Ref) { j.rows = append(j.rows, ref) })
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+
+	"halite/storage/index/memory"
 )
 
 // TestLoaderAddsAsAdd: a loader gives each label set the number that Add gives it, whatever series came before.
@@ -32,7 +34,7 @@ func TestLoaderAddsAsAdd(t *testing.T) {
 			ls := b.Labels()
 			var pairs []labels.Label
 			ls.Range(func(l labels.Label) { pairs = append(pairs, l) })
-			before := w.x.cat.series.Load()
+			before := w.x.active.SeriesCount()
 			added, err := l.Add(pairs)
 			require.NoError(t, err)
 			again, created, err := w.x.Add(ls)
@@ -40,7 +42,7 @@ func TestLoaderAddsAsAdd(t *testing.T) {
 			require.False(t, created)
 			require.Equal(t, again, added, "%s", ls)
 			require.Equal(t, ls.WithoutEmpty(), w.x.Labels(added))
-			require.LessOrEqual(t, w.x.cat.series.Load(), before+1)
+			require.LessOrEqual(t, w.x.active.SeriesCount(), before+1)
 		}
 	}
 }
@@ -54,6 +56,6 @@ func TestLoaderRefuses(t *testing.T) {
 		{{Name: model.MetricNameLabel, Value: string(make([]byte, 2000))}},
 	} {
 		_, err := l.Add(pairs)
-		require.ErrorIs(t, err, ErrBadLabels)
+		require.ErrorIs(t, err, memory.ErrBadLabels)
 	}
 }

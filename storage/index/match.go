@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/storage/index/memory"
 	"halite/storage/index/valueid"
 )
 
@@ -68,11 +69,11 @@ func metricNamed(ms []matcher) (metric string, ok bool) {
 }
 
 // matchActive evaluates a matcher on an active dictionary as it is now.
-func matchActive(ctx context.Context, m *matcher, d *dictionary) (*valueid.Set, error) {
+func matchActive(ctx context.Context, m *matcher, d *memory.Dictionary) (*valueid.Set, error) {
 	if values, ok := m.finite(); ok {
-		return matchFinite(m, values, d.count.Load(), func(v string) (uint32, error) { return d.lookup(v), nil })
+		return matchFinite(m, values, d.Len(), func(v string) (uint32, error) { return d.Lookup(v), nil })
 	}
-	values := d.snapshot()
+	values := d.Snapshot()
 	set := valueid.NewSet(uint32(len(values)))
 	if m.absent {
 		set.Add(0)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"halite/storage/index/envelope"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -195,11 +196,11 @@ func (m *merge) series(ctx context.Context, metric string) (*metricSeries, error
 
 // sort orders the series by labels and joins equal ones.
 func (r *metricSeries) sort(names []string, presences *presence.Patterns) {
-	columns := rankColumns{ranks: r.ids, rows: len(r.hours)}
+	columns := memory.RankColumns{Ranks: r.ids, Rows: len(r.hours)}
 	for _, k := range r.columns {
-		columns.names = append(columns.names, names[k])
+		columns.Names = append(columns.Names, names[k])
 	}
-	order := columns.order()
+	order := columns.Order()
 	same := func(a, b uint32) bool {
 		for _, ids := range r.ids {
 			if ids[a] != ids[b] {

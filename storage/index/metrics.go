@@ -39,7 +39,7 @@ func newMetrics(x *Index) *indexMetrics {
 			Name: "tsdb_index_damaged_days", Help: "Days left out of their month because their segment is damaged; rebuild them.",
 		}),
 		series: gauge("active_series", "Series in the active catalogue.", func() float64 {
-			return float64(x.cat.series.Load())
+			return float64(x.active.SeriesCount())
 		}),
 		cacheBytes: gauge("cache_bytes", "Memory taken by parts of segments.", func() float64 {
 			return float64(x.cache.SizeBytes())
@@ -48,7 +48,7 @@ func newMetrics(x *Index) *indexMetrics {
 			return float64(x.SizeBytes())
 		}),
 		waiting: gauge("open_days", "Days whose touches are not all folded into segments.", func() float64 {
-			return float64(len(x.open.all()))
+			return float64(len(x.open.All()))
 		}),
 	}
 }

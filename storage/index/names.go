@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"halite/storage/index/envelope"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/index/sorted"
 	"halite/storage/index/valueid"
@@ -58,25 +59,25 @@ func (s *segment) askedOf() (mask uint32, ok bool) {
 func (n *nameScan) scan(s *segment) error { return n.q.scanSegment(s, n.closed) }
 
 // active looks for each name that is not found yet for one touched row that has it.
-func (n *nameScan) active(v *view, rows []uint32) error {
+func (n *nameScan) active(v *memory.View, rows []uint32) error {
 	if !n.names[model.MetricNameLabel] && n.touched(v, rows, nil) {
 		n.names[model.MetricNameLabel] = true
 	}
-	for pos, c := range v.columns {
+	for pos, c := range v.Columns {
 		// Most labels are found in the first tables: the others need no look at the map.
-		if id := c.dict.id; !n.found.Has(id) && n.touched(v, rows, v.data[pos]) {
+		if id := c.Dict.ID; !n.found.Has(id) && n.touched(v, rows, v.Data[pos]) {
 			n.found.Grow(id)
 			n.found.Add(id)
-			n.names[c.dict.name] = true
+			n.names[c.Dict.Name] = true
 		}
 	}
 	return nil
 }
 
 // touched reports whether one of the rows has the label of the column, nil for any, and hours in the window.
-func (n *nameScan) touched(v *view, rows []uint32, data *columnData) bool {
+func (n *nameScan) touched(v *memory.View, rows []uint32, data *memory.ColumnData) bool {
 	for _, row := range rows {
-		if (data == nil || data.at(row) != 0) && n.q.touched(v.ref(row)) {
+		if (data == nil || data.At(row) != 0) && n.q.touched(v.Ref(row)) {
 			return true
 		}
 	}
@@ -123,11 +124,11 @@ type valueScan struct {
 	values []string // sorted
 
 	metrics []string // found in the active catalogue, if name is the metric's
-	seen    map[*dictionary]*valueid.Set
+	seen    map[*memory.Dictionary]*valueid.Set
 }
 
 func (s *valueScan) run() error {
-	s.seen = map[*dictionary]*valueid.Set{}
+	s.seen = map[*memory.Dictionary]*valueid.Set{}
 	if err := s.q.scanActive(s.active); err != nil {
 		return err
 	}
@@ -147,44 +148,44 @@ func (s *valueScan) run() error {
 }
 
 // dictValues returns the values of the ids, sorted.
-func dictValues(s *valueid.Set, d *dictionary) []string {
+func dictValues(s *valueid.Set, d *memory.Dictionary) []string {
 	out := make([]string, 0, s.Count)
-	if s.Count*16 > int(d.count.Load()) {
-		for _, id := range d.sorted().ids {
+	if s.Count*16 > int(d.Len()) {
+		for _, id := range d.Sorted().IDs {
 			if s.Has(id) {
-				out = append(out, d.value(id))
+				out = append(out, d.Value(id))
 			}
 		}
 		return out
 	}
 	s.Each(func(id uint32) bool {
-		out = append(out, d.value(id))
+		out = append(out, d.Value(id))
 		return true
 	})
 	slices.Sort(out)
 	return out
 }
 
-func (s *valueScan) active(v *view, rows []uint32) error {
+func (s *valueScan) active(v *memory.View, rows []uint32) error {
 	if s.name == model.MetricNameLabel {
 		for _, row := range rows {
-			if s.q.touched(v.ref(row)) {
+			if s.q.touched(v.Ref(row)) {
 				if s.metrics == nil {
 					s.metrics = make([]string, 0, 64)
 				}
-				s.metrics = append(s.metrics, v.t.metric)
+				s.metrics = append(s.metrics, v.Metric())
 				return nil
 			}
 		}
 		return nil
 	}
-	pos := v.find(s.name)
+	pos := v.Find(s.name)
 	if pos < 0 {
 		return nil
 	}
-	d, data := v.columns[pos].dict, v.data[pos]
+	d, data := v.Columns[pos].Dict, v.Data[pos]
 	ids := s.seen[d]
-	if count := d.count.Load(); ids == nil || !ids.Holds(count) {
+	if count := d.Len(); ids == nil || !ids.Holds(count) {
 		grown := valueid.NewSet(count)
 		if ids != nil {
 			ids.Each(func(id uint32) bool { grown.Add(id); return true })
@@ -193,7 +194,7 @@ func (s *valueScan) active(v *view, rows []uint32) error {
 		s.seen[d] = ids
 	}
 	for _, row := range rows {
-		if id := data.at(row); id != 0 && !ids.Has(id) && s.q.touched(v.ref(row)) {
+		if id := data.At(row); id != 0 && !ids.Has(id) && s.q.touched(v.Ref(row)) {
 			ids.Add(id)
 		}
 	}

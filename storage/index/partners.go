@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/storage/index/memory"
 )
 
 // Partners are the series that those looked for are to be joined with: series are partners if they have equal values in
@@ -39,14 +41,14 @@ func (x *Index) SelectPartners(
 }
 
 // leave takes the rows without a partner out of rows of a table.
-func (c *collector) leave(v *view, rows []uint32) []uint32 {
+func (c *collector) leave(v *memory.View, rows []uint32) []uint32 {
 	p := c.partners
 	if len(p.Labels) >= len(rows) {
 		return rows // hardly any would go
 	}
-	columns := make([]uint16, 0, len(v.byName))
-	for _, pos := range v.byName {
-		if p.compares(v.columns[pos].dict.name) {
+	columns := make([]uint16, 0, len(v.ByName))
+	for _, pos := range v.ByName {
+		if p.compares(v.Columns[pos].Dict.Name) {
 			columns = append(columns, pos)
 		}
 	}
@@ -63,8 +65,8 @@ func (c *collector) leave(v *view, rows []uint32) []uint32 {
 	for i, row := range rows {
 		hash := uint64(0)
 		for _, pos := range columns {
-			if id := v.data[pos].at(row); id != 0 {
-				hash += mix(v.columns[pos].dict.id, id)
+			if id := v.Data[pos].At(row); id != 0 {
+				hash += memory.HashValue(v.Columns[pos].Dict.ID, id)
 			}
 		}
 		of[i] = marks.of(hash)
@@ -94,8 +96,8 @@ func (p *Partners) compares(name string) bool {
 }
 
 // hash is that of the rows of a table which are partners of a series; not ok if none is.
-func (p *Partners) hash(v *view, ls labels.Labels) (hash uint64, ok bool) {
-	if p.compares(model.MetricNameLabel) && ls.Get(model.MetricNameLabel) != v.t.metric {
+func (p *Partners) hash(v *memory.View, ls labels.Labels) (hash uint64, ok bool) {
+	if p.compares(model.MetricNameLabel) && ls.Get(model.MetricNameLabel) != v.Metric() {
 		return 0, false
 	}
 	ok = true
@@ -103,12 +105,12 @@ func (p *Partners) hash(v *view, ls labels.Labels) (hash uint64, ok bool) {
 		if !ok || l.Name == model.MetricNameLabel || !p.compares(l.Name) {
 			return
 		}
-		id, pos := uint32(0), v.find(l.Name)
+		id, pos := uint32(0), v.Find(l.Name)
 		if pos >= 0 {
-			id = v.columns[pos].dict.lookup(l.Value)
+			id = v.Columns[pos].Dict.Lookup(l.Value)
 		}
 		if ok = id != 0; ok {
-			hash += mix(v.columns[pos].dict.id, id)
+			hash += memory.HashValue(v.Columns[pos].Dict.ID, id)
 		}
 	})
 	return hash, ok

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -22,21 +23,21 @@ type projection struct {
 	early   bool // a table has labels that sort before the metric's name
 
 	// The table at hand:
-	v       *view
+	v       *memory.View
 	columns []projected
 	numbers map[uint64]int // of combinations, each by that of the columns before and an id; nil if they are computed
 }
 
 // tableRows are rows of a table, up to a place among those of all tables.
 type tableRows struct {
-	v   *view
+	v   *memory.View
 	end int
 }
 
 // projected is a column that is asked for.
 type projected struct {
 	pos  uint16
-	data *columnData
+	data *memory.ColumnData
 	ids  int // values that it may have, with 0
 }
 
@@ -50,7 +51,7 @@ type combination struct {
 type projectionScratch struct {
 	rows  []uint32 // of all tables
 	cells []combination
-	sort  rankScratch
+	sort  memory.SortScratch
 }
 
 var projectionPool = sync.Pool{New: func() any { return new(projectionScratch) }}
@@ -76,9 +77,9 @@ func (p *projection) close() {
 func (p *projection) unordered() bool { return p.early && len(p.tables) > 1 }
 
 // take takes rows of a table.
-func (p *projection) take(v *view, rows []uint32) error {
+func (p *projection) take(v *memory.View, rows []uint32) error {
 	p.rows = append(p.rows, rows...)
-	p.tables = append(p.tables, tableRows{v.clone(), len(p.rows)})
+	p.tables = append(p.tables, tableRows{v.Clone(), len(p.rows)})
 	return nil
 }
 
@@ -90,7 +91,7 @@ func (p *projection) series() ([]Series, error) {
 	out := make([]Series, 0, len(p.rows))
 	from := 0
 	for _, t := range p.tables {
-		rows := t.v.sortRows(p.rows[from:t.end], &p.sort)
+		rows := t.v.SortRows(p.rows[from:t.end], &p.sort)
 		from = t.end
 		p.begin(t.v, len(rows))
 		for i := 0; i < len(rows) && (i%4096 != 0 || p.hours.q.ctx.Err() == nil); i += projectedTogether {
@@ -106,17 +107,17 @@ const projectedTogether = 128
 // some appends the series of a few rows of the table at hand.
 func (p *projection) some(out []Series, rows []uint32) []Series {
 	var (
-		refs   [projectedTogether]Ref
+		refs   [projectedTogether]memory.Ref
 		words  [projectedTogether]uint32
 		day    = p.hours.q.onlyDay()
 		wanted uint32
 	)
 	for i, row := range rows {
-		refs[i] = p.v.ref(row)
+		refs[i] = p.v.Ref(row)
 	}
 	if day != nil {
-		day.hoursOf(refs[:len(rows)], words[:len(rows)])
-		wanted = presence.HoursWithin(day.day, p.hours.q.first, p.hours.q.to)
+		day.HoursOfRefs(refs[:len(rows)], words[:len(rows)])
+		wanted = presence.HoursWithin(day.Day, p.hours.q.first, p.hours.q.to)
 	}
 	for i, row := range rows {
 		ref := refs[i]
@@ -125,7 +126,7 @@ func (p *projection) some(out []Series, rows []uint32) []Series {
 		}
 		var hours []presence.Span
 		if day != nil {
-			hours = p.hours.hoursOf(day.day, words[i]&wanted)
+			hours = p.hours.hoursOf(day.Day, words[i]&wanted)
 		} else {
 			hours = p.hours.activeHours(ref)
 		}
@@ -138,16 +139,16 @@ func (p *projection) some(out []Series, rows []uint32) []Series {
 }
 
 // begin goes on to a table, of which so many rows are wanted.
-func (p *projection) begin(v *view, rows int) {
+func (p *projection) begin(v *memory.View, rows int) {
 	p.v, p.columns, p.numbers = v, p.columns[:0], nil
-	p.hours.q.first = p.hours.q.firstHourOf(v.t.metric)
+	p.hours.q.first = p.hours.q.firstHourOf(v.Metric())
 	cells := 1
-	for _, pos := range v.byName {
-		c := v.columns[pos]
-		p.early = p.early || c.dict.name < model.MetricNameLabel
-		if slices.Contains(p.names, c.dict.name) {
-			ids := int(c.dict.count.Load()) + 1
-			p.columns = append(p.columns, projected{pos, v.data[pos], ids})
+	for _, pos := range v.ByName {
+		c := v.Columns[pos]
+		p.early = p.early || c.Dict.Name < model.MetricNameLabel
+		if slices.Contains(p.names, c.Dict.Name) {
+			ids := int(c.Dict.Len()) + 1
+			p.columns = append(p.columns, projected{pos, v.Data[pos], ids})
 			cells = min(cells*ids, 1<<30)
 		}
 	}
@@ -163,7 +164,7 @@ func (p *projection) combination(row uint32) *combination {
 	at := 0
 	for i := range p.columns {
 		c := &p.columns[i]
-		id := c.data.at(row)
+		id := c.data.At(row)
 		if p.numbers == nil {
 			at = at*c.ids + int(id)
 			continue
@@ -188,11 +189,11 @@ func (p *projection) combination(row uint32) *combination {
 // labels are those of a row that are asked for.
 func (p *projection) labels(row uint32) labels.Labels {
 	p.builder.Reset()
-	p.builder.Add(model.MetricNameLabel, p.v.t.metric)
+	p.builder.Add(model.MetricNameLabel, p.v.Metric())
 	for _, c := range p.columns {
-		if id := c.data.at(row); id != 0 {
-			d := p.v.columns[c.pos].dict
-			p.builder.Add(d.name, d.value(id))
+		if id := c.data.At(row); id != 0 {
+			d := p.v.Columns[c.pos].Dict
+			p.builder.Add(d.Name, d.Value(id))
 		}
 	}
 	p.builder.Sort()

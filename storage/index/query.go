@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/index/valueid"
 )
@@ -21,7 +22,7 @@ type query struct {
 	first    int64 // hour from which on the active metric at hand is kept, at least from
 	cutoffs  *keyschema.Cutoffs
 	matchers []matcher
-	open     []*openDay
+	open     []*memory.OpenDay
 	closed   []monthDays
 	sets     map[activeSetKey]*valueid.Set
 	months   monthRule
@@ -30,7 +31,7 @@ type query struct {
 }
 
 type activeSetKey struct {
-	dict    *dictionary
+	dict    *memory.Dictionary
 	matcher int
 }
 
@@ -48,7 +49,7 @@ func (x *Index) newQuery(ctx context.Context, mintMs, maxtMs int64, ms []*labels
 	}
 	q.first = q.from
 	q.meter, _ = ctx.Value(meterKey{}).(Meter)
-	q.open = x.open.between(presence.DayOf(q.from), presence.DayOf(q.to))
+	q.open = x.open.Between(presence.DayOf(q.from), presence.DayOf(q.to))
 	return q, q.from <= q.to
 }
 
@@ -58,15 +59,15 @@ func (q *query) findClosed() {
 }
 
 // activeHours appends the spans in which the ref was touched on open days.
-func (q *query) activeHours(spans []presence.Span, ref Ref) []presence.Span {
+func (q *query) activeHours(spans []presence.Span, ref memory.Ref) []presence.Span {
 	for _, d := range q.open {
-		spans = presence.AppendSpans(spans, d.day, d.hours(ref)&presence.HoursWithin(d.day, q.first, q.to))
+		spans = presence.AppendSpans(spans, d.Day, d.Hours(ref)&presence.HoursWithin(d.Day, q.first, q.to))
 	}
 	return spans
 }
 
 // onlyDay is the open day of the window, nil if there are several or none.
-func (q *query) onlyDay() *openDay {
+func (q *query) onlyDay() *memory.OpenDay {
 	if len(q.open) != 1 {
 		return nil
 	}
@@ -74,9 +75,9 @@ func (q *query) onlyDay() *openDay {
 }
 
 // touched reports whether activeHours would find any.
-func (q *query) touched(ref Ref) bool {
+func (q *query) touched(ref memory.Ref) bool {
 	for _, d := range q.open {
-		if d.hours(ref)&presence.HoursWithin(d.day, q.first, q.to) != 0 {
+		if d.Hours(ref)&presence.HoursWithin(d.Day, q.first, q.to) != 0 {
 			return true
 		}
 	}
@@ -85,7 +86,7 @@ func (q *query) touched(ref Ref) bool {
 
 // scanScratch is memory that scans of the active catalogue use again.
 type scanScratch struct {
-	v    view
+	v    memory.View
 	rows []uint32
 	all  []uint32 // 0, 1, 2 and so on
 }
@@ -100,12 +101,12 @@ var scanPool = sync.Pool{New: func() any { return new(scanScratch) }}
 
 // scanActive calls visit with the matching rows of each metric, by metric, whatever their hours. The view and rows are
 // reused; sortRowsMin rows and more must not be changed.
-func (q *query) scanActive(visit func(v *view, rows []uint32) error) error {
-	var one [1]*table
-	var tables []*table
+func (q *query) scanActive(visit func(v *memory.View, rows []uint32) error) error {
+	var one [1]*memory.Table
+	var tables []*memory.Table
 	if metric, ok := metricNamed(q.matchers); !ok {
-		tables = q.x.cat.sorted()
-	} else if one[0] = q.x.cat.table(metric); one[0] != nil {
+		tables = q.x.active.Tables()
+	} else if one[0] = q.x.active.Table(metric); one[0] != nil {
 		tables = one[:]
 	}
 	scratch := scanPool.Get().(*scanScratch)
@@ -115,11 +116,11 @@ func (q *query) scanActive(visit func(v *view, rows []uint32) error) error {
 		if i%256 == 255 && q.ctx.Err() != nil {
 			return q.ctx.Err()
 		}
-		if !matchMetric(q.matchers, t.metric) {
+		if !matchMetric(q.matchers, t.Metric) {
 			continue
 		}
-		v.look(t)
-		q.first = q.firstHourOf(t.metric)
+		v.Load(t)
+		q.first = q.firstHourOf(t.Metric)
 		rows, err := q.activeRows(scratch)
 		if err != nil {
 			return err
@@ -137,7 +138,7 @@ func (q *query) scanActive(visit func(v *view, rows []uint32) error) error {
 func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
 	v, rows := &scratch.v, scratch.rows[:0]
 	type columnSet struct {
-		data *columnData
+		data *memory.ColumnData
 		set  *valueid.Set
 	}
 	var sets []columnSet
@@ -146,41 +147,41 @@ func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
 		if m.metric {
 			continue
 		}
-		pos := v.find(m.Name)
+		pos := v.Find(m.Name)
 		if pos < 0 {
 			if !m.absent {
 				return rows, nil
 			}
 			continue
 		}
-		set, err := q.activeSet(i, v.columns[pos].dict)
+		set, err := q.activeSet(i, v.Columns[pos].Dict)
 		if err != nil {
 			return rows, err
 		}
 		if set.Empty() {
 			return rows, nil
 		}
-		if !set.Has(0) || set.Count < int(v.columns[pos].dict.count.Load()) {
-			sets = append(sets, columnSet{v.data[pos], set})
+		if !set.Has(0) || set.Count < int(v.Columns[pos].Dict.Len()) {
+			sets = append(sets, columnSet{v.Data[pos], set})
 		}
 	}
-	if len(sets) == 0 && v.rows >= sortRowsMin {
-		return scratch.upTo(v.rows), nil
+	if len(sets) == 0 && v.Rows >= memory.SortRowsMin {
+		return scratch.upTo(v.Rows), nil
 	}
 	defer func() { scratch.rows = rows }()
 	if len(sets) == 0 {
-		rows = valueid.AppendRange(rows, 0, v.rows, true)
+		rows = valueid.AppendRange(rows, 0, v.Rows, true)
 		return rows, nil
 	}
 	slices.SortStableFunc(sets, func(a, b columnSet) int { return a.set.Count - b.set.Count })
-	rows = sets[0].data.filter(rows, 0, v.rows, sets[0].set)
+	rows = sets[0].data.Filter(rows, 0, v.Rows, sets[0].set)
 	for _, s := range sets[1:] {
-		rows = s.data.keep(rows, s.set)
+		rows = s.data.Keep(rows, s.set)
 	}
 	return rows, nil
 }
 
-func (q *query) activeSet(i int, d *dictionary) (*valueid.Set, error) {
+func (q *query) activeSet(i int, d *memory.Dictionary) (*valueid.Set, error) {
 	key := activeSetKey{d, i}
 	if set := q.sets[key]; set != nil {
 		return set, nil

@@ -14,6 +14,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/envelope"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -37,7 +38,7 @@ func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 	if err != nil {
 		return err
 	}
-	open, closed := x.open.get(day), x.closed.get(day)
+	open, closed := x.open.Get(day), x.closed.get(day)
 	if open != nil || !x.dayEnded(day, 0) {
 		if err := x.takeIn(s); err != nil {
 			return err
@@ -46,7 +47,7 @@ func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 			return nil // it is folded when its time has come
 		}
 	}
-	if s.cat.series.Load() == 0 && closed == nil {
+	if s.active.SeriesCount() == 0 && closed == nil {
 		return nil
 	}
 	if err := s.keepActive(); err != nil {
@@ -60,21 +61,21 @@ func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 		if err := x.placeJournal(ctx, open); err != nil {
 			return err
 		}
-		seq = open.journal.first // its parts are not contained in the new segment: they hold what is in memory
+		seq = open.Journal.First // its parts are not contained in the new segment: they hold what is in memory
 	}
 	if err := x.voidMonth(ctx, presence.MonthOf(day)); err != nil {
 		return err
 	}
-	sources := []source{newActiveSource(s.cat, s.day.snapshot())}
+	sources := []source{newActiveSource(s.active, s.day.Snapshot())}
 	return x.foldInto(ctx, presence.DayPartition(day), sources, contents{journalSeq: seq}, func() {})
 }
 
 // keepActive adds what the catalogue says of active series. Damage is what a rebuild is for, so it ends the reading.
 func (s *dataScan) keepActive() error {
-	from := keyschema.HourStartMs(presence.FirstHour(s.day.day))
+	from := keyschema.HourStartMs(presence.FirstHour(s.day.Day))
 	known, err := s.x.Select(s.ctx, from, from+keyschema.DayHours*keyschema.HourMs-1)
 	if errors.Is(err, storage.ErrCorrupt) {
-		s.x.opts.Logger.Warn("rebuilding a damaged catalogue day from data rows alone", "day", s.day.day, "err", err)
+		s.x.opts.Logger.Warn("rebuilding a damaged catalogue day from data rows alone", "day", s.day.Day, "err", err)
 		return nil
 	}
 	if err != nil {
@@ -84,11 +85,11 @@ func (s *dataScan) keepActive() error {
 		if k.Ref == 0 {
 			continue
 		}
-		ref, _, err := s.cat.add(k.Labels, 0)
+		ref, _, err := s.active.Add(k.Labels, 0)
 		if err != nil {
 			return err
 		}
-		s.day.touch(ref, presence.HoursOf(s.day.day, k.Hours))
+		s.day.MarkActive(ref, presence.HoursOf(s.day.Day, k.Hours))
 	}
 	return nil
 }
@@ -96,15 +97,15 @@ func (s *dataScan) keepActive() error {
 // takeIn adds and touches in the active catalogue everything that a scan has found.
 func (x *Index) takeIn(s *dataScan) error {
 	b := labels.NewScratchBuilder(16)
-	var v view
-	for _, t := range s.cat.sorted() {
-		v.look(t)
-		for row := range v.rows {
-			ref, _, err := x.Add(v.labels(row, &b))
+	var v memory.View
+	for _, t := range s.active.Tables() {
+		v.Load(t)
+		for row := range v.Rows {
+			ref, _, err := x.Add(v.Labels(row, &b))
 			if err != nil {
 				return err
 			}
-			for _, span := range presence.AppendSpans(nil, s.day.day, s.day.hours(v.ref(row))) {
+			for _, span := range presence.AppendSpans(nil, s.day.Day, s.day.Hours(v.Ref(row))) {
 				for hour := span.First; hour <= span.Last; hour++ {
 					x.Touch(ref, hour)
 				}
@@ -189,12 +190,12 @@ func (s *dataScan) rollups(table storage.Table, filter storage.Filter) error {
 		if !slices.ContainsFunc(row.Cells, func(c storage.Cell) bool { return bytes.HasSuffix(c.Qualifier, []byte{rollupStates}) }) {
 			continue // it holds marks only
 		}
-		key := keyschema.AppendHour(slices.Clone(row.Key[:max(0, len(row.Key)-rollupDigits)]), presence.FirstHour(s.day.day))
+		key := keyschema.AppendHour(slices.Clone(row.Key[:max(0, len(row.Key)-rollupDigits)]), presence.FirstHour(s.day.Day))
 		if err := s.newSeries(key); err != nil {
 			return err
 		}
-		if s.ref != 0 && s.day.hours(s.ref) == 0 {
-			s.day.touch(s.ref, presence.HoursMask)
+		if s.ref != 0 && s.day.Hours(s.ref) == 0 {
+			s.day.MarkActive(s.ref, presence.HoursMask)
 		}
 	}
 	return it.Err()
@@ -205,7 +206,7 @@ func (s *dataScan) rollups(table storage.Table, filter storage.Filter) error {
 func (x *Index) scanData(ctx context.Context, day int64, lenient bool) (*dataScan, error) {
 	s := &dataScan{
 		x: x, ctx: ctx, lenient: lenient,
-		cat: newCatalogue(), day: newOpenDay(day), b: labels.NewScratchBuilder(16),
+		active: memory.New(), day: memory.NewOpenDay(day), b: labels.NewScratchBuilder(16),
 	}
 	data, err := x.opts.Store.Table(ctx, storage.TableData)
 	if errors.Is(err, storage.ErrNoTable) {
@@ -232,10 +233,10 @@ type dataScan struct {
 	x       *Index
 	ctx     context.Context
 	lenient bool
-	cat     *catalogue
-	day     *openDay
+	active  *memory.Index
+	day     *memory.OpenDay
 	prefix  []byte
-	ref     Ref // of the rows with prefix; 0: they are left out
+	ref     memory.Ref // of the rows with prefix; 0: they are left out
 	b       labels.ScratchBuilder
 }
 
@@ -253,8 +254,8 @@ func (s *dataScan) row(key []byte) error {
 	if err != nil {
 		return envelope.Corrupt(storage.TableData, key, nil, err)
 	}
-	if s.ref != 0 && presence.DayOf(hour) == s.day.day {
-		s.day.touch(s.ref, presence.HourBit(hour))
+	if s.ref != 0 && presence.DayOf(hour) == s.day.Day {
+		s.day.MarkActive(s.ref, presence.HourBit(hour))
 	}
 	return nil
 }
@@ -275,7 +276,7 @@ func (s *dataScan) newSeries(key []byte) error {
 			return err
 		}
 	}
-	s.ref, _, err = s.cat.add(tagLabels(&s.b, k.Metric, k.Tags), k.Hour)
+	s.ref, _, err = s.active.Add(tagLabels(&s.b, k.Metric, k.Tags), k.Hour)
 	return err
 }
 
@@ -338,17 +339,17 @@ func StoredLabelSet(ctx context.Context, meta storage.Table, hash string) ([]key
 
 // activeLongTags finds an active series whose tags have the hash.
 func (x *Index) activeLongTags(metric, hash string) []keyschema.Tag {
-	t := x.cat.table(metric)
+	t := x.active.Table(metric)
 	if t == nil {
 		return nil
 	}
-	var v view
-	v.look(t)
-	for row := range v.rows {
-		if !v.perhapsLong(row) {
+	var v memory.View
+	v.Load(t)
+	for row := range v.Rows {
+		if !perhapsLong(&v, row) {
 			continue
 		}
-		tags := v.tags(nil, row)
+		tags := v.Tags(nil, row)
 		if h, long := keyschema.MayBeLong(metric, tags); long && h == hash {
 			return tags
 		}
@@ -386,7 +387,7 @@ func (x *Index) verify(ctx context.Context, day int64) (diff Difference, err err
 	if err != nil {
 		return diff, err
 	}
-	v := verifier{s: s, missing: map[Ref]labels.Labels{}, surplus: map[Ref]labels.Labels{}}
+	v := verifier{s: s, missing: map[memory.Ref]labels.Labels{}, surplus: map[memory.Ref]labels.Labels{}}
 	from := keyschema.HourStartMs(presence.FirstHour(day))
 	for _, rule := range []monthRule{byDays, byMonths} {
 		found, err := x.selectBy(ctx, rule, from, from+keyschema.DayHours*keyschema.HourMs-1)
@@ -406,19 +407,19 @@ func (x *Index) verify(ctx context.Context, day int64) (diff Difference, err err
 // verifier compares answers of the catalogue with what a scan of the data rows has found.
 type verifier struct {
 	s                *dataScan
-	missing, surplus map[Ref]labels.Labels // by refs of the scan's catalogue
+	missing, surplus map[memory.Ref]labels.Labels // by refs of the scan's catalogue
 }
 
 func (v *verifier) compare(found []Series) error {
-	day, seen := v.s.day.day, map[Ref]bool{}
+	day, seen := v.s.day.Day, map[memory.Ref]bool{}
 	for _, k := range found {
 		mask := presence.HoursOf(day, k.Hours)
-		ref, _, err := v.s.cat.add(k.Labels, 0)
+		ref, _, err := v.s.active.Add(k.Labels, 0)
 		if err != nil {
 			return err
 		}
 		seen[ref] = true
-		rows := v.s.day.hours(ref)
+		rows := v.s.day.Hours(ref)
 		if rows&^mask != 0 {
 			v.missing[ref] = k.Labels
 		}
@@ -427,19 +428,19 @@ func (v *verifier) compare(found []Series) error {
 		}
 	}
 	b := labels.NewScratchBuilder(16)
-	var look view
-	for _, t := range v.s.cat.sorted() {
-		look.look(t)
-		for row := range look.rows {
-			if ref := look.ref(row); !seen[ref] && v.s.day.hours(ref) != 0 {
-				v.missing[ref] = look.labels(row, &b)
+	var look memory.View
+	for _, t := range v.s.active.Tables() {
+		look.Load(t)
+		for row := range look.Rows {
+			if ref := look.Ref(row); !seen[ref] && v.s.day.Hours(ref) != 0 {
+				v.missing[ref] = look.Labels(row, &b)
 			}
 		}
 	}
 	return nil
 }
 
-func sortedSets(sets map[Ref]labels.Labels) []labels.Labels {
+func sortedSets(sets map[memory.Ref]labels.Labels) []labels.Labels {
 	return slices.SortedFunc(maps.Values(sets), labels.Compare)
 }
 

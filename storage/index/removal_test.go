@@ -13,6 +13,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -53,7 +54,7 @@ func (w *world) remove() {
 	w.unfinished = append(w.unfinished, func() error {
 		found, err := w.x.Select(context.Background(), 0, 1<<60) // refs are others after a crash
 		require.NoError(w.t, err)
-		var refs []Ref
+		var refs []memory.Ref
 		for _, s := range found {
 			if s.Ref != 0 && matched[s.Labels.String()] {
 				refs = append(refs, s.Ref)

@@ -31,7 +31,7 @@ type removedRow struct{ block, row uint32 }
 // last that gone names of series that match. It reports whether there was anything to do.
 func (d *removedDay) remove(ctx context.Context, first, last int64, matchers [][]*labels.Matcher) (changed bool, err error) {
 	x := d.x
-	if open := x.open.get(d.day); open != nil && x.cleared[d.day] != nil {
+	if open := x.open.Get(d.day); open != nil && x.cleared[d.day] != nil {
 		changed = true
 		if x.cleared[d.day].unnumbered {
 			err = x.foldOpenLocked(ctx, open)

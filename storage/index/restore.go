@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"sync/atomic"
 
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/envelope"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -50,7 +50,7 @@ func (x *Index) restoreAll(ctx context.Context) (damaged []int64, err error) {
 // restoreByDay restores the catalogue beside damaged blocks of its table: spans of days that can be read, and each other day
 // from the rows. It returns the days whose journals are damaged.
 func (x *Index) restoreByDay(ctx context.Context) (damaged []int64, err error) {
-	x.open.days = map[int64]*openDay{}
+	x.open.Reset()
 	x.closed.days, x.closed.months = map[int64]*folded{}, map[presence.Partition]*folded{}
 	x.unclean, x.begun, x.seen = map[presence.Partition]bool{}, map[presence.Partition]uint32{},
 		seenParts{days: map[int64]*seenDay{}}
@@ -100,10 +100,10 @@ func (x *Index) probeSpan(ctx context.Context, filter storage.Filter) error {
 func (x *Index) restoreFromRows(ctx context.Context, day int64, cause error) error {
 	x.forgetPeriods(day)
 	seq := x.farSeq()
-	d := x.open.days[day]
+	d := x.open.Get(day)
 	if d != nil {
-		d.journal = journalState{known: true, first: seq, seq: seq}
-		d.unwrite()
+		d.Journal = memory.JournalState{Known: true, First: seq, Seq: seq}
+		d.MarkUnwritten()
 	}
 	s, err := x.scanAll(ctx, day, true)
 	if errors.Is(err, storage.ErrCorrupt) {
@@ -114,12 +114,12 @@ func (x *Index) restoreFromRows(ctx context.Context, day int64, cause error) err
 	if err != nil {
 		return err
 	}
-	if d == nil && s.cat.series.Load() == 0 {
+	if d == nil && s.active.SeriesCount() == 0 {
 		return nil
 	}
 	x.opts.Logger.Error("catalogue of a day is damaged, the day is made from the keys of its rows", "day", day, "err", cause)
 	x.metrics.repairs.Inc()
-	x.open.day(day).journal = journalState{known: true, first: seq, seq: seq}
+	x.open.Day(day).Journal = memory.JournalState{Known: true, First: seq, Seq: seq}
 	return x.takeIn(s)
 }
 
@@ -193,7 +193,7 @@ func (x *Index) readJournals(ctx context.Context, rows storage.RowSet, filter st
 			continue
 		}
 		x.seen.exclusive(day)
-		if r.day == nil || r.day.day != day {
+		if r.day == nil || r.day.Day != day {
 			if r, err = x.dayRestorer(ctx, day); err != nil {
 				return nil, err
 			}
@@ -208,8 +208,8 @@ func (x *Index) readJournals(ctx context.Context, rows storage.RowSet, filter st
 			x.metrics.repairs.Inc()
 			damaged = append(damaged, day)
 		}
-		if x.open.days[day] == nil {
-			x.open.put(r.day)
+		if x.open.Get(day) == nil {
+			x.open.Put(r.day)
 		}
 	}
 	x.seen.settle()
@@ -219,19 +219,20 @@ func (x *Index) readJournals(ctx context.Context, rows storage.RowSet, filter st
 // dayRestorer takes the parts of one day's journal.
 type dayRestorer struct {
 	x       *Index
-	day     *openDay
+	day     *memory.OpenDay
 	fromSeq uint32
 	reader  journalReader
 	packer  *partPacker
 	broken  bool
 	// plain leaves out the numbers of journal rows: the part is one of several writers.
 	plain bool
-	mark  uint32 // on the words
+	// unsure marks the hours: a segment of the day may supersede the part.
+	unsure bool
 }
 
 func (x *Index) dayRestorer(ctx context.Context, day int64) (dayRestorer, error) {
-	r := dayRestorer{x: x, day: newOpenDay(day), reader: journalReader{cat: x.cat}}
-	r.day.journal.known = true
+	r := dayRestorer{x: x, day: memory.NewOpenDay(day), reader: journalReader{active: x.active}}
+	r.day.Journal.Known = true
 	if c := x.closed.days[day]; c != nil {
 		root, err := x.root(ctx, c)
 		switch {
@@ -249,16 +250,16 @@ func (x *Index) dayRestorer(ctx context.Context, day int64) (dayRestorer, error)
 
 // add takes in a part; after a damaged one the rest cannot be understood.
 func (r *dayRestorer) add(row storage.Row, seq uint32) error {
-	if r.day.journal.seq == 0 {
-		r.day.journal.first = seq
+	if r.day.Journal.Seq == 0 {
+		r.day.Journal.First = seq
 	}
-	r.day.journal.seq = seq + 1
+	r.day.Journal.Seq = seq + 1
 	if r.broken {
 		return nil
 	}
 	err := r.take(row)
 	if err == nil {
-		r.day.journal.rows = uint32(len(r.reader.rows))
+		r.day.Journal.Rows = uint32(len(r.reader.rows))
 		return nil
 	}
 	r.broken = true
@@ -289,13 +290,14 @@ func (r *dayRestorer) take(row storage.Row) error {
 		err = errPartGap
 	}
 	if err == nil {
-		err = r.reader.add(p, presence.FirstHour(r.day.day), func(ref Ref, row, hours uint32) {
-			page := r.day.page(ref)
-			page.words[ref%refPageSize].Or(hours | r.mark)
-			if !r.plain {
-				page.rows[ref%refPageSize] = row + 1
+		err = r.reader.add(p, presence.FirstHour(r.day.Day), func(ref memory.Ref, row, hours uint32) {
+			if r.plain {
+				row = 0
+			} else {
+				row++
 			}
-			r.x.cat.refs.touch(ref, lastTouched(r.day.day, hours))
+			r.day.Restore(ref, row, hours, r.unsure)
+			r.x.active.RaiseLastHour(ref, lastTouched(r.day.Day, hours))
 		})
 	}
 	if err != nil {
@@ -304,24 +306,10 @@ func (r *dayRestorer) take(row storage.Row) error {
 	return nil
 }
 
-// unwrite marks all that is known of the day as not written yet, for a new journal.
-func (d *openDay) unwrite() {
-	for _, p := range *d.pages.Load() {
-		if p != nil {
-			p.dirty.Store(true)
-		}
-	}
-	d.each(func(_ Ref, word *atomic.Uint32, row *uint32) {
-		word.Or(wordDirty)
-		*row = 0
-	})
-	d.dirty.Store(true)
-}
-
 // repairJournal joins what the data rows say with what could be read, and writes a journal that takes the place of the
 // damaged one. If that is interrupted the damaged part is still there and the next Open repairs again.
 func (x *Index) repairJournal(ctx context.Context, day int64) error {
-	d := x.open.day(day)
+	d := x.open.Day(day)
 	s, err := x.scanData(ctx, day, true)
 	if err != nil {
 		return err
@@ -329,9 +317,9 @@ func (x *Index) repairJournal(ctx context.Context, day int64) error {
 	if err := x.takeIn(s); err != nil {
 		return err
 	}
-	d.unwrite()
-	end := d.journal.seq
-	d.journal = journalState{known: true, first: end, seq: end}
+	d.MarkUnwritten()
+	end := d.Journal.Seq
+	d.Journal = memory.JournalState{Known: true, First: end, Seq: end}
 	delete(x.cleared, day) // the new parts do not tell of them
 	if err := x.persistDay(ctx, d); err != nil {
 		return err
@@ -339,10 +327,10 @@ func (x *Index) repairJournal(ctx context.Context, day int64) error {
 	if err := x.opts.Store.Sync(ctx); err != nil {
 		return err
 	}
-	if err := x.deleteParts(ctx, d.parts); err != nil {
+	if err := x.deleteParts(ctx, d.Parts); err != nil {
 		return err
 	}
-	d.parts = nil
+	d.Parts = nil
 	return x.deleteJournal(ctx, day, end)
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+
+	"halite/storage/index/memory"
 )
 
 // BenchmarkRetire retires half of a million series of one metric, frees their memory, and reports the longest that an
@@ -51,12 +53,12 @@ func BenchmarkRetire(b *testing.B) {
 		idle := w.x.Idle(1 << 40)
 		b.ReportMetric(float64(time.Since(start).Milliseconds()), "idle-ms")
 		start = time.Now()
-		gone := w.x.Retire(idle, 1<<40, func(ref Ref) bool { return ref%2 == 0 })
+		gone := w.x.Retire(idle, 1<<40, func(ref memory.Ref) bool { return ref%2 == 0 })
 		b.ReportMetric(float64(time.Since(start).Milliseconds()), "retire-ms")
 		require.Len(b, gone, benchSeries/2)
 		start = time.Now()
 		w.x.maint.Lock()
-		w.x.compactActive()
+		w.x.active.Compact()
 		w.x.maint.Unlock()
 		b.ReportMetric(float64(time.Since(start).Milliseconds()), "compact-ms")
 		b.StopTimer()

@@ -3,11 +3,11 @@ package index
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -15,7 +15,7 @@ import (
 type Series struct {
 	Labels labels.Labels
 	// Ref is the series' number among the active ones, 0 if it is not active.
-	Ref Ref
+	Ref memory.Ref
 	// Group, if not 0, says that Labels are those that SelectPart was asked for: it is a number, up to that of all series, which
 	// series of equal Labels mostly share and others never do.
 	Group uint32
@@ -23,7 +23,7 @@ type Series struct {
 	// are only to be read.
 	Hours []presence.Span
 
-	v   *view // where all labels are, if Labels are not
+	v   *memory.View // where all labels are, if Labels are not
 	row uint32
 }
 
@@ -32,7 +32,7 @@ func (s *Series) AllLabels(b *labels.ScratchBuilder) labels.Labels {
 	if s.v == nil {
 		return s.Labels
 	}
-	return s.v.labels(s.row, b)
+	return s.v.Labels(s.row, b)
 }
 
 // Select returns the series that match and were touched in an hour that overlaps [mintMs, maxtMs], both inclusive,
@@ -172,40 +172,6 @@ func (r *rowReader) labels(b *labels.ScratchBuilder) labels.Labels {
 		b.Add(l.Name, l.Value)
 	}
 	return b.Labels()
-}
-
-// compareRows compares two rows of a table as labels.Compare compares their label sets; see rankColumns.order.
-func (v *view) compareRows(a, b uint32) int {
-	for i, pos := range v.byName {
-		data, dict := v.data[pos], v.columns[pos].dict
-		x, y := data.at(a), data.at(b)
-		switch {
-		case x == y:
-			continue
-		case x != 0 && y != 0:
-			return strings.Compare(dict.value(x), dict.value(y))
-		case x != 0:
-			return v.having(b, dict.name, v.byName[i+1:])
-		default:
-			return -v.having(a, dict.name, v.byName[i+1:])
-		}
-	}
-	return 0
-}
-
-// having compares a row that has the label name with one that lacks it, both being equal before it: the label that the
-// other has instead, the metric's name or one of the columns behind, has a greater name; if there is none, the other is
-// shorter.
-func (v *view) having(lacking uint32, name string, behind []uint16) int {
-	if name < model.MetricNameLabel {
-		return -1
-	}
-	for _, pos := range behind {
-		if v.data[pos].at(lacking) != 0 {
-			return -1
-		}
-	}
-	return 1
 }
 
 // labelNamesLikely is how many label names there mostly are.

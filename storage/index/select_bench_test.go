@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
+	"halite/storage/index/memory"
 )
 
 // cpuTime is the processor time of this process.
@@ -43,11 +44,11 @@ func BenchmarkSelectAll(b *testing.B) {
 	require.NoError(b, w.x.Maintain(context.Background()))
 	run("closed-and-active", now, now)
 	hour := keyschema.HourOf(w.now.UnixMilli())
-	for ref := Ref(1); ref <= benchSeries; ref++ {
+	for ref := memory.Ref(1); ref <= benchSeries; ref++ {
 		w.x.Touch(ref, hour)
 	}
 	run("closed-and-open", now, w.now.UnixMilli())
 	w.reopenCold(b)
-	require.Zero(b, w.x.cat.series.Load())
+	require.Zero(b, w.x.active.SeriesCount())
 	run("closed", now, now)
 }

@@ -10,6 +10,7 @@ import (
 
 	"halite/storage"
 	"halite/storage/index/envelope"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -44,15 +45,15 @@ func (x *Index) nextPartKey(day int64) []byte {
 
 // Stored reports whether the catalogue's tables hold that the series has samples in the hour. A false may be out of date;
 // Touch and Persist make it true, unless the day was folded meanwhile.
-func (x *Index) Stored(ref Ref, hour int64) bool {
-	d := x.open.get(presence.DayOf(hour))
-	return d != nil && d.stored(ref, presence.HourBit(hour))
+func (x *Index) Stored(ref memory.Ref, hour int64) bool {
+	d := x.open.Get(presence.DayOf(hour))
+	return d != nil && d.IsPersisted(ref, presence.HourBit(hour))
 }
 
 // takePart takes a part with a writer into memory. It returns false if the part is damaged; its key is among the day's
 // parts then. The caller holds maint.
 func (x *Index) takePart(row storage.Row, day int64, seq uint32, packer *partPacker) (ok bool) {
-	d := x.open.day(day)
+	d := x.open.Day(day)
 	x.seen.add(day, parseWriter(row.Key), seq)
 	err := x.readPart(d, row, packer)
 	if err != nil {
@@ -60,17 +61,15 @@ func (x *Index) takePart(row storage.Row, day int64, seq uint32, packer *partPac
 		x.metrics.repairs.Inc()
 	}
 	if err != nil || x.collecting {
-		d.parts = append(d.parts, slices.Clone(row.Key))
+		d.Parts = append(d.Parts, slices.Clone(row.Key))
 	}
 	return err == nil
 }
 
 // readPart adds the facts of a part to a day.
-func (x *Index) readPart(d *openDay, row storage.Row, packer *partPacker) error {
-	r := dayRestorer{x: x, day: d, reader: journalReader{cat: x.cat}, packer: packer, plain: true}
-	if x.closed.get(d.day) != nil {
-		r.mark = wordUnsure
-	}
+func (x *Index) readPart(d *memory.OpenDay, row storage.Row, packer *partPacker) error {
+	r := dayRestorer{x: x, day: d, reader: journalReader{active: x.active}, packer: packer, plain: true}
+	r.unsure = x.closed.get(d.Day) != nil
 	return r.take(row)
 }
 
@@ -205,8 +204,8 @@ func (x *Index) follow(ctx context.Context, p presence.Partition) (err error) {
 			return err
 		}
 		if again.gen == r.gen {
-			if d := x.open.get(p.FirstDay()); d != nil {
-				x.open.keep(d, left)
+			if d := x.open.Get(p.FirstDay()); d != nil {
+				x.open.KeepJournal(d, left)
 			}
 			return nil
 		}
@@ -215,8 +214,8 @@ func (x *Index) follow(ctx context.Context, p presence.Partition) (err error) {
 }
 
 // readLeft reads all parts with a writer that a day has, into memory and into a day of its own.
-func (x *Index) readLeft(ctx context.Context, day int64) (left *openDay, damaged bool, err error) {
-	left = newOpenDay(day)
+func (x *Index) readLeft(ctx context.Context, day int64) (left *memory.OpenDay, damaged bool, err error) {
+	left = memory.NewOpenDay(day)
 	prefix := appendDay([]byte(journalPrefix), day)
 	prefix = append(prefix, '#', writerMark)
 	it := x.series.ReadRows(ctx, specialRows(string(prefix)), storage.ReadOptions{Filter: storage.Filter{VersionsMax: 1}})

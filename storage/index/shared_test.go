@@ -15,6 +15,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/memory"
 	"halite/storage/storagetest"
 	"halite/storage/storagetest/seeds"
 )
@@ -146,7 +147,7 @@ func (w *sharedWorld) others() {
 // tell touches series in a process and persists them, as a write request does.
 func (w *sharedWorld) tell(x *Index) {
 	var told []fact
-	refs := map[fact]Ref{}
+	refs := map[fact]memory.Ref{}
 	for range 1 + w.rng.IntN(10) {
 		ls := labels.FromStrings(model.MetricNameLabel, fmt.Sprint("m", w.rng.IntN(3)), "a", fmt.Sprint(w.rng.IntN(12)))
 		hour := w.clock.Load()
@@ -251,7 +252,7 @@ func TestSharedCatalogue(t *testing.T) {
 			for _, x := range append(w.nodes, w.start()) {
 				require.NoError(t, x.Refresh(context.Background()))
 				w.check(x, w.stored, "in the end")
-				require.Empty(t, x.open.all(), "all days are folded")
+				require.Empty(t, x.open.All(), "all days are folded")
 			}
 			w.exclusive()
 		})

@@ -10,6 +10,7 @@ import (
 
 	"halite/storage"
 	"halite/storage/index/envelope"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -140,7 +141,7 @@ func (x *Index) Fold(ctx context.Context) error {
 	}
 	slices.Sort(days)
 	for _, day := range slices.Compact(days) {
-		if ctx.Err() == nil && f.foldDue(newOpenDay(day)) {
+		if ctx.Err() == nil && f.foldDue(memory.NewOpenDay(day)) {
 			keep(f.foldShared(ctx, day))
 		}
 	}
@@ -201,7 +202,7 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 	if len(damaged) > 0 {
 		return fmt.Errorf("%w: the day's journal is damaged; the next server that reads it repairs it", storage.ErrCorrupt)
 	}
-	d, c := x.open.get(day), x.closed.get(day)
+	d, c := x.open.Get(day), x.closed.get(day)
 	removed := c != nil && c.removed.Load()
 	if d == nil && !removed {
 		if x.unclean[p] {
@@ -211,15 +212,15 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 	}
 	var parts [][]byte
 	if d != nil {
-		contains.journalSeq, parts = max(contains.journalSeq, d.journal.seq), d.parts
-		sources = append([]source{newActiveSource(x.cat, d.snapshot())}, sources...)
+		contains.journalSeq, parts = max(contains.journalSeq, d.Journal.Seq), d.Parts
+		sources = append([]source{newActiveSource(x.active, d.Snapshot())}, sources...)
 	}
 	if removed {
 		if err := x.forgetInMonth(ctx, p); err != nil {
 			return err
 		}
 	}
-	if err := x.foldInto(ctx, p, sources, contains, func() { x.open.forget(day) }); err != nil {
+	if err := x.foldInto(ctx, p, sources, contains, func() { x.open.Forget(day) }); err != nil {
 		return err
 	}
 	if removed {

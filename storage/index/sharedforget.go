@@ -10,6 +10,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -101,7 +102,7 @@ func (x *Index) eachKnownDay(ctx context.Context, first, last int64, fn func(day
 func (x *Index) removeDay(ctx context.Context, day int64, r SharedRemoval) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	defer x.open.forget(day)
+	defer x.open.Forget(day)
 	// Most days of a long span have none of the series: they are looked at before they are fenced.
 	var gen uint32
 	for fenced := false; ; fenced = true {
@@ -130,7 +131,7 @@ func (x *Index) removeDay(ctx context.Context, day int64, r SharedRemoval) error
 
 // readDay reads all that is known of a day.
 func (x *Index) readDay(ctx context.Context, day int64) (contains contents, err error) {
-	x.open.forget(day)
+	x.open.Forget(day)
 	if _, contains, err = x.formerDay(ctx, presence.DayPartition(day)); err != nil {
 		return contains, err
 	}
@@ -139,8 +140,8 @@ func (x *Index) readDay(ctx context.Context, day int64) (contains contents, err 
 	if err == nil && len(damaged) > 0 {
 		err = fmt.Errorf("%w: the day's journal is damaged; the next server that reads it repairs it", storage.ErrCorrupt)
 	}
-	if d := x.open.get(day); d != nil {
-		contains.journalSeq = max(contains.journalSeq, d.journal.seq)
+	if d := x.open.Get(day); d != nil {
+		contains.journalSeq = max(contains.journalSeq, d.Journal.Seq)
 	}
 	return contains, err
 }
@@ -153,8 +154,8 @@ func (x *Index) removeFrom(ctx context.Context, day int64, lost map[string]uint3
 		return err
 	}
 	var parts [][]byte
-	if d := x.open.get(day); d != nil {
-		parts = d.parts
+	if d := x.open.Get(day); d != nil {
+		parts = d.Parts
 	}
 	if err := x.forgetInMonth(ctx, p); err != nil {
 		return err
@@ -219,13 +220,13 @@ func (x *Index) reserveMonth(ctx context.Context, month presence.Partition, form
 }
 
 // Retell has the next Persist tell of the hour once more, whether it was told before or not.
-func (x *Index) Retell(ref Ref, hour int64) {
-	if !presence.ValidHour(hour) || x.cat.refs.page(ref) == nil || ref == 0 {
+func (x *Index) Retell(ref memory.Ref, hour int64) {
+	if !presence.ValidHour(hour) || !x.active.Knows(ref) {
 		return
 	}
 	for told := false; !told; { // the day may be folded in between
 		x.Touch(ref, hour)
-		told = x.open.retell(ref, hour)
+		told = x.open.Reannounce(ref, hour)
 	}
 }
 
@@ -263,7 +264,7 @@ func (x *Index) restOf(ctx context.Context, day int64, lost map[string]uint32) (
 	if err != nil {
 		return nil, err
 	}
-	cat, left := newCatalogue(), newOpenDay(day)
+	cat, left := memory.New(), memory.NewOpenDay(day)
 	var key []byte
 	for i := range known {
 		key = known[i].Labels.Bytes(key[:0])
@@ -271,11 +272,11 @@ func (x *Index) restOf(ctx context.Context, day int64, lost map[string]uint32) (
 		if mask == 0 {
 			continue
 		}
-		ref, _, err := cat.add(known[i].Labels, 0)
+		ref, _, err := cat.Add(known[i].Labels, 0)
 		if err != nil {
 			return nil, err
 		}
-		left.touch(ref, mask)
+		left.MarkActive(ref, mask)
 	}
-	return newActiveSource(cat, left.snapshot()), nil
+	return newActiveSource(cat, left.Snapshot()), nil
 }

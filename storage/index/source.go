@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/index/valueid"
 )
@@ -37,36 +38,36 @@ type sourceColumn struct {
 // activeSource reads a catalogue as of a snapshot of a day's hours. The caller holds maint, so that no table is
 // replaced.
 type activeSource struct {
-	cat    *catalogue
-	hours  maskPages
-	tables []*table
-	dicts  []*dictionary
+	active *memory.Index
+	hours  memory.HoursByRef
+	tables []*memory.Table
+	dicts  []*memory.Dictionary
 	used   []*valueid.Set
-	number map[*dictionary]int
+	number map[*memory.Dictionary]int
 }
 
-func newActiveSource(cat *catalogue, hours maskPages) *activeSource {
-	s := &activeSource{cat: cat, hours: hours, number: map[*dictionary]int{}}
-	var v view
-	for _, t := range cat.sorted() {
-		v.look(t)
+func newActiveSource(cat *memory.Index, hours memory.HoursByRef) *activeSource {
+	s := &activeSource{active: cat, hours: hours, number: map[*memory.Dictionary]int{}}
+	var v memory.View
+	for _, t := range cat.Tables() {
+		v.Load(t)
 		touched := s.touched(&v)
 		if len(touched) == 0 {
 			continue
 		}
 		s.tables = append(s.tables, t)
-		for pos, c := range v.columns {
-			n, ok := s.number[c.dict]
+		for pos, c := range v.Columns {
+			n, ok := s.number[c.Dict]
 			if !ok {
 				n = len(s.dicts)
-				s.number[c.dict] = n
-				s.dicts = append(s.dicts, c.dict)
-				s.used = append(s.used, valueid.NewSet(c.dict.count.Load()))
+				s.number[c.Dict] = n
+				s.dicts = append(s.dicts, c.Dict)
+				s.used = append(s.used, valueid.NewSet(c.Dict.Len()))
 			}
-			set, data := s.used[n], v.data[pos]
+			set, data := s.used[n], v.Data[pos]
 			for _, row := range touched {
 				// Ids given since the set was made belong to series that were added, hence touched, after the snapshot.
-				if id := data.at(row); set.Holds(id) {
+				if id := data.At(row); set.Holds(id) {
 					set.Add(id)
 				}
 			}
@@ -76,10 +77,10 @@ func newActiveSource(cat *catalogue, hours maskPages) *activeSource {
 }
 
 // touched lists the rows that have hours.
-func (s *activeSource) touched(v *view) []uint32 {
+func (s *activeSource) touched(v *memory.View) []uint32 {
 	var rows []uint32
-	for row := range v.rows {
-		if s.hours.hours(v.ref(row)) != 0 {
+	for row := range v.Rows {
+		if s.hours.Hours(v.Ref(row)) != 0 {
 			rows = append(rows, row)
 		}
 	}
@@ -89,7 +90,7 @@ func (s *activeSource) touched(v *view) []uint32 {
 func (s *activeSource) metrics(context.Context) ([]string, error) {
 	out := make([]string, len(s.tables))
 	for i, t := range s.tables {
-		out[i] = t.metric
+		out[i] = t.Metric
 	}
 	return out, nil
 }
@@ -97,7 +98,7 @@ func (s *activeSource) metrics(context.Context) ([]string, error) {
 func (s *activeSource) names() []string {
 	out := make([]string, len(s.dicts))
 	for i, d := range s.dicts {
-		out[i] = d.name
+		out[i] = d.Name
 	}
 	return out
 }
@@ -105,7 +106,7 @@ func (s *activeSource) names() []string {
 func (s *activeSource) values(_ context.Context, name int, fn func(id uint32, value string)) error {
 	d := s.dicts[name]
 	s.used[name].Each(func(id uint32) bool {
-		fn(id, d.value(id))
+		fn(id, d.Value(id))
 		return true
 	})
 	return nil
@@ -113,24 +114,24 @@ func (s *activeSource) values(_ context.Context, name int, fn func(id uint32, va
 
 func (s *activeSource) rows(_ context.Context, metric string, _ *presence.Patterns) (sourceRows, error) {
 	var out sourceRows
-	t := s.cat.table(metric)
+	t := s.active.Table(metric)
 	if t == nil {
 		return out, nil
 	}
-	var v view
-	v.look(t)
+	var v memory.View
+	v.Load(t)
 	touched := s.touched(&v)
 	for _, row := range touched {
-		out.hours = append(out.hours, s.hours.hours(v.ref(row)))
+		out.hours = append(out.hours, s.hours.Hours(v.Ref(row)))
 	}
-	for pos, c := range v.columns {
-		n, ok := s.number[c.dict]
+	for pos, c := range v.Columns {
+		n, ok := s.number[c.Dict]
 		if !ok {
 			continue
 		}
 		ids, any := make([]uint32, len(touched)), uint32(0)
 		for i, row := range touched {
-			ids[i] = v.data[pos].at(row)
+			ids[i] = v.Data[pos].At(row)
 			any |= ids[i]
 		}
 		if any != 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 )
 
@@ -37,26 +38,26 @@ func (x *Index) Stats(limit int) Stats {
 		limit = statsLimitDefault
 	}
 	out := Stats{CacheBytes: x.cache.SizeBytes(), CatalogueBytes: x.SizeBytes()}
-	out.OpenDays, out.ClosedDays = len(x.open.all()), len(x.closed.between(0, presence.DayMax))
-	pairs := map[string]map[*dictionary][]uint64{}
-	var v view
-	for _, t := range x.cat.sorted() {
-		v.look(t)
+	out.OpenDays, out.ClosedDays = len(x.open.All()), len(x.closed.between(0, presence.DayMax))
+	pairs := map[string]map[*memory.Dictionary][]uint64{}
+	var v memory.View
+	for _, t := range x.active.Tables() {
+		v.Load(t)
 		live := uint64(0)
-		for row := range v.rows {
-			if v.ref(row) == 0 {
+		for row := range v.Rows {
+			if v.Ref(row) == 0 {
 				continue
 			}
 			live++
-			for pos, c := range v.columns {
-				countPair(pairs, c.dict, v.data[pos].at(row))
+			for pos, c := range v.Columns {
+				countPair(pairs, c.Dict, v.Data[pos].At(row))
 			}
 		}
 		if live > 0 {
 			out.Series += int(live)
 			out.LabelPairs++
-			out.SeriesByMetric = append(out.SeriesByMetric, NameCount{t.metric, live})
-			out.SeriesByPair = append(out.SeriesByPair, NameCount{model.MetricNameLabel + "=" + t.metric, live})
+			out.SeriesByMetric = append(out.SeriesByMetric, NameCount{t.Metric, live})
+			out.SeriesByPair = append(out.SeriesByPair, NameCount{model.MetricNameLabel + "=" + t.Metric, live})
 		}
 	}
 	bytes := uint64(0)
@@ -76,29 +77,29 @@ func (x *Index) Stats(limit int) Stats {
 	return out
 }
 
-func countPair(pairs map[string]map[*dictionary][]uint64, d *dictionary, id uint32) {
+func countPair(pairs map[string]map[*memory.Dictionary][]uint64, d *memory.Dictionary, id uint32) {
 	if id == 0 {
 		return
 	}
-	dicts := pairs[d.name]
+	dicts := pairs[d.Name]
 	if dicts == nil {
-		dicts = map[*dictionary][]uint64{}
-		pairs[d.name] = dicts
+		dicts = map[*memory.Dictionary][]uint64{}
+		pairs[d.Name] = dicts
 	}
 	counts := dicts[d]
 	if int(id) >= len(counts) {
-		counts = append(counts, make([]uint64, max(int(id), int(d.count.Load()))+1-len(counts))...)
+		counts = append(counts, make([]uint64, max(int(id), int(d.Len()))+1-len(counts))...)
 		dicts[d] = counts
 	}
 	counts[id]++
 }
 
-func (s *Stats) addLabel(name string, dicts map[*dictionary][]uint64) {
+func (s *Stats) addLabel(name string, dicts map[*memory.Dictionary][]uint64) {
 	byValue := map[string]uint64{}
 	for d, counts := range dicts {
 		for id, n := range counts {
 			if n > 0 {
-				byValue[d.value(uint32(id))] += n
+				byValue[d.Value(uint32(id))] += n
 			}
 		}
 	}

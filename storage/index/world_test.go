@@ -17,6 +17,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/storagetest"
 )
@@ -28,7 +29,7 @@ type oracleSeries struct {
 	labels  labels.Labels
 	hours   map[int64]bool
 	pending map[int64]bool // not persisted for sure: a crash replays them
-	ref     Ref
+	ref     memory.Ref
 }
 
 // world drives an Index and a naive map beside it.
@@ -211,12 +212,12 @@ func (w *world) maintain() bool {
 }
 
 func (w *world) retire() {
-	busy := map[Ref]bool{}
+	busy := map[memory.Ref]bool{}
 	for _, s := range w.series {
 		busy[s.ref] = len(s.pending) > 0 // the head holds samples
 	}
 	before := w.hourNow() - int64(w.rng.IntN(40))
-	gone := w.x.Retire(w.x.Idle(before), before, func(ref Ref) bool { return ref%5 == 0 || busy[ref] })
+	gone := w.x.Retire(w.x.Idle(before), before, func(ref memory.Ref) bool { return ref%5 == 0 || busy[ref] })
 	for _, s := range w.series {
 		if slices.Contains(gone, s.ref) {
 			require.NotZero(w.t, s.ref%5)

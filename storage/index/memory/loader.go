@@ -1,4 +1,4 @@
-package index
+package memory
 
 import (
 	"fmt"
@@ -17,7 +17,8 @@ const loaderMetricsMax = 1 << 16
 // because series that follow each other share most of them. It is for one goroutine, and Index.Maintain must not run
 // meanwhile.
 type Loader struct {
-	x       *Index
+	cat     *Index
+	added   func() // is called for each new series
 	hour    int64
 	metrics map[string]*loaderMetric
 	dicts   map[string]*loaderDict
@@ -26,7 +27,7 @@ type Loader struct {
 
 // loaderMetric is a metric with the columns of the series added last.
 type loaderMetric struct {
-	table   *table
+	table   *Table
 	columns []loaderColumn
 }
 
@@ -37,17 +38,14 @@ type loaderColumn struct {
 
 // loaderDict is a dictionary with the value used last.
 type loaderDict struct {
-	*dictionary
+	*Dictionary
 	value string
 	id    uint32
 }
 
-// NewLoader returns a loader for series that are not retired before the present hour has become idle.
-func (x *Index) NewLoader() *Loader {
-	return &Loader{
-		x: x, hour: keyschema.HourOf(max(0, x.opts.Now().UnixMilli())),
-		metrics: map[string]*loaderMetric{}, dicts: map[string]*loaderDict{},
-	}
+// NewLoader returns a loader for series that are not retired before the hour has become idle.
+func NewLoader(cat *Index, hour int64, added func()) *Loader {
+	return &Loader{cat: cat, added: added, hour: hour, metrics: map[string]*loaderMetric{}, dicts: map[string]*loaderDict{}}
 }
 
 // Add is Index.Add of labels in a slice, which the caller may reuse.
@@ -63,7 +61,7 @@ func (l *Loader) Add(ls []labels.Label) (Ref, error) {
 			ref, created, err := l.addTo(m, ls)
 			m.table.mu.Unlock()
 			if created {
-				l.x.metrics.added.Inc()
+				l.added()
 			}
 			return ref, err
 		}
@@ -79,8 +77,8 @@ func (l *Loader) metric(metric string) *loaderMetric {
 		if len(l.metrics) == loaderMetricsMax {
 			clear(l.metrics)
 		}
-		m = &loaderMetric{table: l.x.cat.tableFor(metric)}
-		l.metrics[m.table.metric] = m
+		m = &loaderMetric{table: l.cat.tableFor(metric)}
+		l.metrics[m.table.Metric] = m
 	}
 	return m
 }
@@ -89,8 +87,8 @@ func (l *Loader) metric(metric string) *loaderMetric {
 func (l *Loader) addTo(m *loaderMetric, ls []labels.Label) (Ref, bool, error) {
 	t, used := m.table, 0
 	known := len(*t.columns.Load())
-	if known+len(ls) > columnsMax {
-		return 0, false, fmt.Errorf("%w: metric %s has more than %d label names", ErrBadLabels, t.metric, columnsMax)
+	if known+len(ls) > ColumnsMax {
+		return 0, false, fmt.Errorf("%w: metric %s has more than %d label names", ErrBadLabels, t.Metric, ColumnsMax)
 	}
 	l.ids = append(l.ids[:0], make([]uint32, known)...)
 	for n := range ls {
@@ -98,7 +96,7 @@ func (l *Loader) addTo(m *loaderMetric, ls []labels.Label) (Ref, bool, error) {
 		if label.Name == model.MetricNameLabel || label.Value == "" {
 			continue
 		}
-		if used == len(m.columns) || m.columns[used].dict.name != label.Name {
+		if used == len(m.columns) || m.columns[used].dict.Name != label.Name {
 			m.columns = append(m.columns[:used], l.column(t, label.Name))
 		}
 		c := m.columns[used]
@@ -107,22 +105,22 @@ func (l *Loader) addTo(m *loaderMetric, ls []labels.Label) (Ref, bool, error) {
 			l.ids = append(l.ids, 0)
 		}
 		if c.dict.value != label.Value {
-			c.dict.id = c.dict.intern(label.Value)
-			c.dict.value = c.dict.dictionary.value(c.dict.id)
+			c.dict.id = c.dict.Intern(label.Value)
+			c.dict.value = c.dict.Dictionary.Value(c.dict.id)
 		}
 		l.ids[c.pos] = c.dict.id
 	}
-	return l.x.cat.addRow(t, l.ids, l.hour)
+	return l.cat.addRow(t, l.ids, l.hour)
 }
 
 // column returns a label's column of a table, and makes it if it is new.
-func (l *Loader) column(t *table, name string) loaderColumn {
-	pos := t.columnOf(name, l.x.cat.dict)
-	dict := (*t.columns.Load())[pos].dict
+func (l *Loader) column(t *Table, name string) loaderColumn {
+	pos := t.columnOf(name, l.cat.Dict)
+	dict := (*t.columns.Load())[pos].Dict
 	d := l.dicts[name]
-	if d == nil || d.dictionary != dict {
-		d = &loaderDict{dictionary: dict}
-		l.dicts[dict.name] = d
+	if d == nil || d.Dictionary != dict {
+		d = &loaderDict{Dictionary: dict}
+		l.dicts[dict.Name] = d
 	}
 	return loaderColumn{dict: d, pos: pos}
 }
@@ -136,7 +134,7 @@ func checkPairs(ls []labels.Label) (metric string, err error) {
 	}
 	ok := metric != "" && len(metric) <= keyschema.MetricBytesMax
 	for n := range ls {
-		ok = ok && ls[n].Name != "" && len(ls[n].Name) <= labelNameBytesMax && len(ls[n].Value) <= labelValueBytesMax &&
+		ok = ok && ls[n].Name != "" && len(ls[n].Name) <= LabelNameBytesMax && len(ls[n].Value) <= LabelValueBytesMax &&
 			(n == 0 || strings.Compare(ls[n-1].Name, ls[n].Name) < 0)
 	}
 	if ok {

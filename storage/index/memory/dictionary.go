@@ -1,4 +1,4 @@
-package index
+package memory
 
 import (
 	"slices"
@@ -12,13 +12,13 @@ import (
 	"halite/storage/index/sorted"
 )
 
-// dictionary gives the distinct values of one label name dense ids, from 1, in order of appearance. It only grows.
+// Dictionary gives the distinct values of one label name dense ids, from 1, in order of appearance. It only grows.
 //
 // Readers take values by id without a lock: count is stored after the value, and the array is loaded after count.
 // Only look-ups by value lock, once per matcher, never per series.
-type dictionary struct {
-	id   uint32 // distinguishes dictionaries in row hashes
-	name string
+type Dictionary struct {
+	ID   uint32 // distinguishes dictionaries in row hashes
+	Name string
 
 	count  atomic.Uint32
 	values atomic.Pointer[[]string] // values[id-1]
@@ -37,7 +37,7 @@ type dictionary struct {
 
 // dictOrder sorts the first values of a dictionary.
 type dictOrder struct {
-	ids   []uint32 // by value
+	IDs   []uint32 // by value
 	ranks []uint32 // by id, from 1; ranks[0] is 0
 }
 
@@ -48,24 +48,27 @@ const (
 )
 
 // newDictionary returns an empty dictionary, which adds its memory to a sum.
-func newDictionary(id uint32, name string, memory *atomic.Int64) *dictionary {
-	d := &dictionary{id: id, name: name, slots: make([]uint32, dictSlotsFirst), memory: memory}
+func newDictionary(id uint32, name string, memory *atomic.Int64) *Dictionary {
+	d := &Dictionary{ID: id, Name: name, slots: make([]uint32, dictSlotsFirst), memory: memory}
 	empty := make([]string, 0, 4)
 	d.values.Store(&empty)
 	return d
 }
 
-// value returns the value of an id that a published row holds.
-func (d *dictionary) value(id uint32) string { return (*d.values.Load())[:d.count.Load()][id-1] }
+// Value returns the value of an id that a published row holds.
+func (d *Dictionary) Value(id uint32) string { return (*d.values.Load())[:d.count.Load()][id-1] }
 
-// snapshot returns all values so far; values[i] has id i+1.
-func (d *dictionary) snapshot() []string {
+// Len is the number of values.
+func (d *Dictionary) Len() uint32 { return d.count.Load() }
+
+// Snapshot returns all values so far; values[i] has id i+1.
+func (d *Dictionary) Snapshot() []string {
 	n := d.count.Load()
 	return (*d.values.Load())[:n]
 }
 
-// lookup returns the id of a value, 0 if it has none.
-func (d *dictionary) lookup(value string) uint32 {
+// Lookup returns the id of a value, 0 if it has none.
+func (d *Dictionary) Lookup(value string) uint32 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	id, _ := d.find(value)
@@ -73,7 +76,7 @@ func (d *dictionary) lookup(value string) uint32 {
 }
 
 // find returns the id, or 0 and the free slot where it belongs.
-func (d *dictionary) find(value string) (id uint32, slot int) {
+func (d *Dictionary) find(value string) (id uint32, slot int) {
 	values, mask := *d.values.Load(), len(d.slots)-1
 	values = values[:cap(values)]
 	for slot = int(xxh3.HashString(value)) & mask; ; slot = (slot + 1) & mask {
@@ -84,9 +87,9 @@ func (d *dictionary) find(value string) (id uint32, slot int) {
 	}
 }
 
-// intern returns the id of a value, giving it one if needed; value may be reused by the caller.
-func (d *dictionary) intern(value string) uint32 {
-	if id := d.lookup(value); id != 0 {
+// Intern returns the id of a value, giving it one if needed; value may be reused by the caller.
+func (d *Dictionary) Intern(value string) uint32 {
+	if id := d.Lookup(value); id != 0 {
 		return id
 	}
 	d.mu.Lock()
@@ -114,14 +117,14 @@ func (d *dictionary) intern(value string) uint32 {
 }
 
 // account brings the sum up to date after a change. The caller holds mu.
-func (d *dictionary) account() {
+func (d *Dictionary) account() {
 	size := d.SizeBytes()
 	d.memory.Add(size - d.counted)
 	d.counted = size
 }
 
 // discount takes the dictionary out of the sum: it is about to go.
-func (d *dictionary) discount() {
+func (d *Dictionary) discount() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.memory.Add(-d.counted)
@@ -129,18 +132,18 @@ func (d *dictionary) discount() {
 }
 
 // SizeBytes is about the memory of the dictionary. The caller holds mu.
-func (d *dictionary) SizeBytes() int64 {
-	size := dictionaryBytes + int64(len(d.name)) + d.bytes + int64(4*len(d.slots)+stringBytes*cap(*d.values.Load()))
+func (d *Dictionary) SizeBytes() int64 {
+	size := dictionaryBytes + int64(len(d.Name)) + d.bytes + int64(4*len(d.slots)+stringBytes*cap(*d.values.Load()))
 	if o := d.order.Load(); o != nil {
-		size += int64(4 * (len(o.ids) + len(o.ranks)))
+		size += int64(4 * (len(o.IDs) + len(o.ranks)))
 	}
 	return size
 }
 
-func (d *dictionary) rehash() {
+func (d *Dictionary) rehash() {
 	d.slots = make([]uint32, 2*len(d.slots))
 	mask := len(d.slots) - 1
-	for i, v := range d.snapshot() {
+	for i, v := range d.Snapshot() {
 		slot := int(xxh3.HashString(v)) & mask
 		for d.slots[slot] != 0 {
 			slot = (slot + 1) & mask
@@ -149,18 +152,18 @@ func (d *dictionary) rehash() {
 	}
 }
 
-// sorted returns the order of all values so far, or of more. It is kept; values that came since are merged in.
-func (d *dictionary) sorted() *dictOrder {
-	values := d.snapshot()
-	if o := d.order.Load(); o != nil && len(o.ids) >= len(values) {
+// Sorted returns the order of all values so far, or of more. It is kept; values that came since are merged in.
+func (d *Dictionary) Sorted() *dictOrder {
+	values := d.Snapshot()
+	if o := d.order.Load(); o != nil && len(o.IDs) >= len(values) {
 		return o
 	}
 	d.orderMu.Lock()
 	defer d.orderMu.Unlock()
-	values = d.snapshot()
+	values = d.Snapshot()
 	var old []uint32
 	if o := d.order.Load(); o != nil {
-		old = o.ids
+		old = o.IDs
 	}
 	added := make([]uint32, 0, len(values)-len(old))
 	for id := len(old) + 1; id <= len(values); id++ {
@@ -168,9 +171,9 @@ func (d *dictionary) sorted() *dictOrder {
 	}
 	compare := func(a, b uint32) int { return strings.Compare(values[a-1], values[b-1]) }
 	slices.SortFunc(added, compare)
-	o := &dictOrder{ids: make([]uint32, len(values)), ranks: make([]uint32, len(values)+1)}
-	sorted.Merge(o.ids, old, added, compare)
-	for i, id := range o.ids {
+	o := &dictOrder{IDs: make([]uint32, len(values)), ranks: make([]uint32, len(values)+1)}
+	sorted.Merge(o.IDs, old, added, compare)
+	for i, id := range o.IDs {
 		o.ranks[id] = uint32(i) + 1
 	}
 	d.order.Store(o)
@@ -178,7 +181,7 @@ func (d *dictionary) sorted() *dictOrder {
 }
 
 // clone copies a value into the arena: one allocation for many values, and none of the caller's buffer is kept.
-func (d *dictionary) clone(value string) string {
+func (d *Dictionary) clone(value string) string {
 	d.bytes += int64(len(value))
 	if len(value) > arenaValueMax {
 		return strings.Clone(value)

@@ -1,4 +1,4 @@
-package index
+package memory
 
 import (
 	"cmp"
@@ -8,28 +8,28 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// rankColumns are series of one metric, column by column: ranks[c][i] is the rank of series i's value among the sorted
+// RankColumns are series of one metric, column by column: ranks[c][i] is the rank of series i's value among the sorted
 // values of label names[c], 0 if it lacks the label. Names are ascending and do not contain the metric's.
-type rankColumns struct {
-	names []string
-	ranks [][]uint32
-	rows  int
+type RankColumns struct {
+	Names []string
+	Ranks [][]uint32
+	Rows  int
 	// scratch is memory to work in, for those who sort again and again; nil allocates it.
-	scratch *rankScratch
+	scratch *SortScratch
 }
 
-// rankScratch is memory for one sort after another.
-type rankScratch struct {
+// SortScratch is memory for one sort after another.
+type SortScratch struct {
 	words   []uint32
 	keys    []rowKey128
 	follows []bool
 }
 
 // reset gives all memory free.
-func (s *rankScratch) reset() { s.words = s.words[:0] }
+func (s *SortScratch) reset() { s.words = s.words[:0] }
 
 // column returns memory for n numbers of any value.
-func (s *rankScratch) column(n int) []uint32 {
+func (s *SortScratch) column(n int) []uint32 {
 	if s == nil {
 		return make([]uint32, n)
 	}
@@ -41,7 +41,7 @@ func (s *rankScratch) column(n int) []uint32 {
 	return s.words[from : from+n : from+n]
 }
 
-func (s *rankScratch) rowKeys(n int) []rowKey128 {
+func (s *SortScratch) rowKeys(n int) []rowKey128 {
 	if s == nil {
 		return make([]rowKey128, n)
 	}
@@ -50,7 +50,7 @@ func (s *rankScratch) rowKeys(n int) []rowKey128 {
 	return s.keys
 }
 
-func (s *rankScratch) flags(n int) []bool {
+func (s *SortScratch) flags(n int) []bool {
 	if s == nil {
 		return make([]bool, n)
 	}
@@ -59,18 +59,18 @@ func (s *rankScratch) flags(n int) []bool {
 	return s.follows
 }
 
-// order returns the series' numbers sorted as labels.Compare sorts their label sets.
+// Order returns the series' numbers sorted as labels.Compare sorts their label sets.
 //
 // Of two series that differ first in whether they have a label, the one that has it comes first, unless the other has
 // no label at all from there on. So in each column an absent label counts as less than every value if nothing
 // follows, and as more than every value if something does. These codes, less the least in the column, usually fit in
 // 128 bits.
-func (r *rankColumns) order() []uint32 {
-	out := r.scratch.column(r.rows)
+func (r *RankColumns) Order() []uint32 {
+	out := r.scratch.column(r.Rows)
 	for i := range out {
 		out[i] = uint32(i)
 	}
-	if r.rows < 2 {
+	if r.Rows < 2 {
 		return out
 	}
 	codes, widths, total := r.codes()
@@ -88,7 +88,7 @@ func (r *rankColumns) order() []uint32 {
 		}
 		return out
 	}
-	keys := r.scratch.rowKeys(r.rows)
+	keys := r.scratch.rowKeys(r.Rows)
 	for c, column := range codes {
 		w := widths[c]
 		for i := range keys {
@@ -122,20 +122,20 @@ func (a rowKey128) compare(b rowKey128) int {
 }
 
 // codes returns the columns that differ between series as codes to compare, with their widths in bits.
-func (r *rankColumns) codes() (codes [][]uint32, widths []uint8, total int) {
+func (r *RankColumns) codes() (codes [][]uint32, widths []uint8, total int) {
 	// follows[i]: series i has a label behind the column being looked at.
-	follows := r.scratch.flags(r.rows)
+	follows := r.scratch.flags(r.Rows)
 	behindMetric := true
-	for c := len(r.ranks) - 1; c >= 0; c-- {
-		if behindMetric && r.names[c] < model.MetricNameLabel {
+	for c := len(r.Ranks) - 1; c >= 0; c-- {
+		if behindMetric && r.Names[c] < model.MetricNameLabel {
 			behindMetric = false
 			for i := range follows {
 				follows[i] = true
 			}
 		}
 		low, high := uint32(1<<32-1), uint32(0)
-		column := r.scratch.column(r.rows)
-		for i, rank := range r.ranks[c] {
+		column := r.scratch.column(r.Rows)
+		for i, rank := range r.Ranks[c] {
 			switch {
 			case rank != 0:
 				follows[i] = true

@@ -1,4 +1,4 @@
-package index
+package memory
 
 import (
 	"slices"
@@ -8,18 +8,18 @@ import (
 	"halite/storage/index/presence"
 )
 
-// openDays holds the hours touched on every day whose touches are not all folded into segments yet: usually today,
+// OpenDays holds the hours touched on every day whose touches are not all folded into segments yet: usually today,
 // for an hour after midnight yesterday too, and days for which late data came.
-type openDays struct {
+type OpenDays struct {
 	mu   sync.RWMutex // held shared by Touch, so that no touch falls between a fold and the day's removal
-	days map[int64]*openDay
-	// sizeBytes is the memory of all days.
-	sizeBytes atomic.Int64
+	days map[int64]*OpenDay
+	// bytes is the memory of all days.
+	bytes atomic.Int64
 }
 
-// openDay has a word and a journal row for each ref, in pages by ref.
-type openDay struct {
-	day   int64
+// OpenDay has a word and a journal row for each ref, in pages by ref.
+type OpenDay struct {
+	Day   int64
 	mu    sync.Mutex // serialises the growth of pages
 	pages atomic.Pointer[[]*dayPage]
 	// dirty is set when a word may have touches that the journal does not hold.
@@ -29,9 +29,17 @@ type openDay struct {
 	total     *atomic.Int64
 
 	// The rest belongs to whoever holds Index.maint.
-	journal journalState
-	// parts are the keys of parts with a writer that are contained in the day, to be removed once it is folded.
-	parts [][]byte
+	Journal JournalState
+	// Parts are the keys of parts with a writer that are contained in the day, to be removed once it is folded.
+	Parts [][]byte
+}
+
+// JournalState is where the next part goes.
+type JournalState struct {
+	Known bool   // seq has been compared with the day's root
+	First uint32 // of the parts written since the last fold
+	Seq   uint32 // of the next part
+	Rows  uint32 // series in the parts since first
 }
 
 // dayPage: bits 0–23 of a word are the hours touched, wordDirty says that the journal lacks some of them, wordWriting
@@ -51,28 +59,34 @@ const (
 	wordUnsure  = 1 << 29
 )
 
-func newOpenDay(day int64) *openDay {
-	d := &openDay{day: day, sizeBytes: openDayBytes}
+// NewOpenDays returns days of which none is open.
+func NewOpenDays() *OpenDays { return &OpenDays{days: map[int64]*OpenDay{}} }
+
+// Reset forgets all days.
+func (o *OpenDays) Reset() { o.days = map[int64]*OpenDay{} }
+
+func NewOpenDay(day int64) *OpenDay {
+	d := &OpenDay{Day: day, sizeBytes: openDayBytes}
 	d.pages.Store(&[]*dayPage{})
 	return d
 }
 
-// touch marks an hour and reports whether it was new.
-func (o *openDays) touch(ref Ref, hour int64) bool {
+// MarkActive marks an hour and reports whether it was new.
+func (o *OpenDays) MarkActive(ref Ref, hour int64) bool {
 	day := presence.DayOf(hour)
 	o.mu.RLock()
 	d := o.days[day]
 	if d == nil {
 		o.mu.RUnlock()
-		o.day(day)
-		return o.touch(ref, hour) // it may be forgotten in between
+		o.Day(day)
+		return o.MarkActive(ref, hour) // it may be forgotten in between
 	}
 	defer o.mu.RUnlock()
-	return d.touch(ref, presence.HourBit(hour))
+	return d.MarkActive(ref, presence.HourBit(hour))
 }
 
-// retell marks a series whose hours were touched as one that the journal lacks; not ok if the day is not open.
-func (o *openDays) retell(ref Ref, hour int64) (ok bool) {
+// Reannounce marks a series whose hours were touched as one that the journal lacks; not ok if the day is not open.
+func (o *OpenDays) Reannounce(ref Ref, hour int64) (ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	d := o.days[presence.DayOf(hour)]
@@ -86,7 +100,7 @@ func (o *openDays) retell(ref Ref, hour int64) (ok bool) {
 	return true
 }
 
-func (d *openDay) touch(ref Ref, hours uint32) bool {
+func (d *OpenDay) MarkActive(ref Ref, hours uint32) bool {
 	page := d.page(ref)
 	w := &page.words[ref%refPageSize]
 	if w.Load()&(hours|wordUnsure) == hours {
@@ -98,8 +112,9 @@ func (d *openDay) touch(ref Ref, hours uint32) bool {
 	return true
 }
 
-// stored reports whether the hours are touched and nothing of the series' day waits for being written, or should be once more.
-func (d *openDay) stored(ref Ref, hours uint32) bool {
+// IsPersisted reports whether the hours are touched and nothing of the series' day waits for being written, or should be
+// once more.
+func (d *OpenDay) IsPersisted(ref Ref, hours uint32) bool {
 	n := int(ref >> refPageBits)
 	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
 		word := pages[n].words[ref%refPageSize].Load()
@@ -109,7 +124,7 @@ func (d *openDay) stored(ref Ref, hours uint32) bool {
 }
 
 // page returns the ref's page, making it if needed.
-func (d *openDay) page(ref Ref) *dayPage {
+func (d *OpenDay) page(ref Ref) *dayPage {
 	n := int(ref >> refPageBits)
 	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
 		return pages[n]
@@ -132,8 +147,8 @@ func (d *openDay) page(ref Ref) *dayPage {
 	return grown[n]
 }
 
-// hours returns the touched hours of a ref.
-func (d *openDay) hours(ref Ref) uint32 {
+// Hours returns the touched hours of a ref.
+func (d *OpenDay) Hours(ref Ref) uint32 {
 	n := int(ref >> refPageBits)
 	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
 		return pages[n].words[ref%refPageSize].Load() & presence.HoursMask
@@ -141,9 +156,9 @@ func (d *openDay) hours(ref Ref) uint32 {
 	return 0
 }
 
-// hoursOf fills in the touched hours of several refs. It does nothing else, so that the words, which lie anywhere, are
+// HoursOfRefs fills in the touched hours of several refs. It does nothing else, so that the words, which lie anywhere, are
 // fetched side by side.
-func (d *openDay) hoursOf(refs []Ref, words []uint32) {
+func (d *OpenDay) HoursOfRefs(refs []Ref, words []uint32) {
 	pages := *d.pages.Load()
 	for i, ref := range refs {
 		words[i] = 0
@@ -154,7 +169,7 @@ func (d *openDay) hoursOf(refs []Ref, words []uint32) {
 }
 
 // each calls fn for every ref with touched hours, ascending.
-func (d *openDay) each(fn func(ref Ref, word *atomic.Uint32, row *uint32)) {
+func (d *OpenDay) each(fn func(ref Ref, word *atomic.Uint32, row *uint32)) {
 	for n, p := range *d.pages.Load() {
 		if p == nil {
 			continue
@@ -168,25 +183,25 @@ func (d *openDay) each(fn func(ref Ref, word *atomic.Uint32, row *uint32)) {
 }
 
 // addBytes counts memory of the day. The caller holds mu.
-func (d *openDay) addBytes(n int64) {
+func (d *OpenDay) addBytes(n int64) {
 	d.sizeBytes += n
 	if d.total != nil {
 		d.total.Add(n)
 	}
 }
 
-// between returns the open days in [from, to], ascending.
-func (o *openDays) between(from, to int64) []*openDay {
+// Between returns the open days in [from, to], ascending.
+func (o *OpenDays) Between(from, to int64) []*OpenDay {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	var out []*openDay
+	var out []*OpenDay
 	for day, d := range o.days {
 		if day < from || day > to {
 			continue
 		}
 		at := len(out)
 		out = append(out, d)
-		for ; at > 0 && out[at-1].day > day; at-- {
+		for ; at > 0 && out[at-1].Day > day; at-- {
 			out[at] = out[at-1]
 		}
 		out[at] = d
@@ -194,18 +209,18 @@ func (o *openDays) between(from, to int64) []*openDay {
 	return out
 }
 
-func (o *openDays) all() []*openDay { return o.between(0, presence.DayMax) }
+func (o *OpenDays) All() []*OpenDay { return o.Between(0, presence.DayMax) }
 
-func (o *openDays) get(day int64) *openDay {
+func (o *OpenDays) Get(day int64) *OpenDay {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.days[day]
 }
 
-// snapshot copies the words; index by ref.
-func (d *openDay) snapshot() maskPages {
+// Snapshot copies the words; index by ref.
+func (d *OpenDay) Snapshot() HoursByRef {
 	pages := *d.pages.Load()
-	out := make(maskPages, len(pages))
+	out := make(HoursByRef, len(pages))
 	for n, p := range pages {
 		if p == nil {
 			continue
@@ -219,19 +234,19 @@ func (d *openDay) snapshot() maskPages {
 	return out
 }
 
-// maskPages are the hours of each ref, in pages; missing pages are zero.
-type maskPages [][]uint32
+// HoursByRef are the hours of each ref, in pages; missing pages are zero.
+type HoursByRef [][]uint32
 
-func (m maskPages) hours(ref Ref) uint32 {
+func (m HoursByRef) Hours(ref Ref) uint32 {
 	if n := int(ref >> refPageBits); n < len(m) && m[n] != nil {
 		return m[n][ref%refPageSize]
 	}
 	return 0
 }
 
-// release clears the hours that a fold has stored and drops the day if nothing else is left.
+// Release clears the hours that a fold has stored and drops the day if nothing else is left.
 // Every journal row number is void afterwards: the fold has taken the journal's place.
-func (o *openDays) release(d *openDay, folded maskPages) {
+func (o *OpenDays) Release(d *OpenDay, folded HoursByRef) {
 	o.mu.Lock() // no Touch is under way
 	defer o.mu.Unlock()
 	left := false
@@ -245,7 +260,7 @@ func (o *openDays) release(d *openDay, folded maskPages) {
 			if word == 0 {
 				continue
 			}
-			rest := word & presence.HoursMask &^ folded.hours(Ref(n<<refPageBits|i))
+			rest := word & presence.HoursMask &^ folded.Hours(Ref(n<<refPageBits|i))
 			if rest != 0 {
 				left = true
 				rest |= wordDirty
@@ -255,23 +270,30 @@ func (o *openDays) release(d *openDay, folded maskPages) {
 		}
 	}
 	d.dirty.Store(left)
-	d.journal, d.parts = journalState{}, nil // the next part goes behind what the new root contains
+	d.Journal, d.Parts = JournalState{}, nil // the next part goes behind what the new root contains
 	if !left {
-		o.drop(d.day)
+		o.drop(d.Day)
 	}
 }
 
-// put takes a day in. The caller holds mu, or is alone.
-func (o *openDays) put(d *openDay) {
+// Put takes a day in. Nobody else uses the days yet.
+func (o *OpenDays) Put(d *OpenDay) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.putLocked(d)
+}
+
+// putLocked takes a day in. The caller holds mu.
+func (o *OpenDays) putLocked(d *OpenDay) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.total = &o.sizeBytes
-	o.sizeBytes.Add(d.sizeBytes)
-	o.days[d.day] = d
+	d.total = &o.bytes
+	o.bytes.Add(d.sizeBytes)
+	o.days[d.Day] = d
 }
 
 // drop takes a day out. The caller holds mu.
-func (o *openDays) drop(day int64) {
+func (o *OpenDays) drop(day int64) {
 	d := o.days[day]
 	if d == nil {
 		return
@@ -279,34 +301,34 @@ func (o *openDays) drop(day int64) {
 	delete(o.days, day)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	o.sizeBytes.Add(-d.sizeBytes)
+	o.bytes.Add(-d.sizeBytes)
 	d.total = nil
 }
 
-// day returns the open day, making it if needed.
-func (o *openDays) day(day int64) *openDay {
-	if d := o.get(day); d != nil {
+// Day returns the open day, making it if needed.
+func (o *OpenDays) Day(day int64) *OpenDay {
+	if d := o.Get(day); d != nil {
 		return d
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	d := o.days[day]
 	if d == nil {
-		d = newOpenDay(day)
-		o.put(d)
+		d = NewOpenDay(day)
+		o.putLocked(d)
 	}
 	return d
 }
 
-// keep lets go of the hours of a day that are in its segment by now: all but those of journal, which is what the parts
+// KeepJournal lets go of the hours of a day that are in its segment by now: all but those of journal, which is what the parts
 // say that are left, and those of series with hours that are not written yet.
-func (o *openDays) keep(d, journal *openDay) {
+func (o *OpenDays) KeepJournal(d, journal *OpenDay) {
 	o.mu.Lock() // no Touch is under way
 	defer o.mu.Unlock()
 	left := false
 	d.each(func(ref Ref, word *atomic.Uint32, _ *uint32) {
 		if word.Load()&wordDirty == 0 {
-			hours := journal.hours(ref)
+			hours := journal.Hours(ref)
 			if hours != 0 {
 				hours |= wordUnsure
 			}
@@ -315,12 +337,12 @@ func (o *openDays) keep(d, journal *openDay) {
 		left = left || word.Load() != 0
 	})
 	if !left {
-		o.drop(d.day)
+		o.drop(d.Day)
 	}
 }
 
-// forget drops a day altogether: its samples are beyond retention.
-func (o *openDays) forget(day int64) {
+// Forget drops a day altogether: its samples are beyond retention.
+func (o *OpenDays) Forget(day int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.drop(day)

@@ -1,19 +1,19 @@
-package index
+package memory
 
 import (
 	"slices"
 	"sync/atomic"
 )
 
-// Idle returns the active series that Retire would forget now if none is busy, ascending.
-func (x *Index) Idle(idleBeforeHour int64) []Ref {
+// Idle returns the active series that retireIdle would forget now if none is busy, ascending.
+func (c *Index) Idle(days *OpenDays, beforeHour int64) []Ref {
 	var out []Ref
-	idle := x.idle(idleBeforeHour)
-	var v view
-	for _, t := range x.cat.sorted() {
-		v.look(t)
-		for row := range v.rows {
-			if ref := v.ref(row); idle(ref) {
+	idle := c.idle(days, beforeHour)
+	var v View
+	for _, t := range c.Tables() {
+		v.Load(t)
+		for row := range v.Rows {
+			if ref := v.Ref(row); idle(ref) {
 				out = append(out, ref)
 			}
 		}
@@ -22,15 +22,16 @@ func (x *Index) Idle(idleBeforeHour int64) []Ref {
 	return out
 }
 
-// idle tells of a ref whether it was neither added nor touched in the hour or later and its touched days are all folded.
-func (x *Index) idle(beforeHour int64) func(ref Ref) bool {
-	open := x.open.all()
+// idle returns a function that reports whether a series is idle: it was neither added nor active in the hour or later, and
+// segments hold all its days.
+func (c *Index) idle(days *OpenDays, beforeHour int64) func(ref Ref) bool {
+	open := days.All()
 	return func(ref Ref) bool {
-		if ref == 0 || x.cat.refs.touched(ref) >= beforeHour {
+		if ref == 0 || c.refs.touched(ref) >= beforeHour {
 			return false
 		}
 		for _, d := range open {
-			if d.hours(ref) != 0 {
+			if d.Hours(ref) != 0 {
 				return false
 			}
 		}
@@ -38,51 +39,38 @@ func (x *Index) idle(beforeHour int64) func(ref Ref) bool {
 	}
 }
 
-// Retire forgets those of the active series refs that were neither added nor touched in idleBeforeHour or later, whose
-// touched days are all folded, and for which busy reports false; it returns them. The caller drops its own state for
-// them and must not use these refs any more: from the moment busy has said false it may not touch the ref. busy must
-// not call the Index. Retired series stay in the catalogue of the days they were touched on; Maintain frees their memory.
-// Retire takes some 100 ns a series and does not wait for folds; an Add beside it waits for a part of a millisecond at
-// most.
-func (x *Index) Retire(refs []Ref, idleBeforeHour int64, busy func(Ref) bool) []Ref {
-	x.retireMu.Lock()
-	defer x.retireMu.Unlock()
-	idle := x.idle(idleBeforeHour)
+// Retire forgets those of refs that are idle and not busy, and returns them.
+func (c *Index) Retire(days *OpenDays, refs []Ref, beforeHour int64, busy func(Ref) bool) []Ref {
+	c.retireMu.Lock()
+	defer c.retireMu.Unlock()
+	idle := c.idle(days, beforeHour)
 	gone := make([]Ref, 0, len(refs))
 	for _, ref := range refs {
-		if x.cat.retire(ref, func() bool { return idle(ref) && (busy == nil || !busy(ref)) }) {
+		if c.retireOne(ref, func() bool { return idle(ref) && (busy == nil || !busy(ref)) }) {
 			gone = append(gone, ref)
 		}
 	}
-	x.retired += int64(len(gone))
-	x.metrics.retired.Add(float64(len(gone)))
+	c.retired += int64(len(gone))
 	return gone
 }
 
-// Compact frees the memory of retired series, as Maintain does as well.
-func (x *Index) Compact() {
-	x.maint.Lock()
-	defer x.maint.Unlock()
-	x.compactActive()
-}
-
-// compactActive frees what retired series take. The caller holds maint: folds and persists rely on tables staying put.
-func (x *Index) compactActive() {
-	x.retireMu.Lock()
-	defer x.retireMu.Unlock()
-	x.cat.unpark()
-	renew := x.retired*4 > x.cat.series.Load()+x.retired && x.retired > 1024
+// Compact frees the memory of retired series. The caller sees to it that nobody else relies on tables staying in place.
+func (c *Index) Compact() {
+	c.retireMu.Lock()
+	defer c.retireMu.Unlock()
+	c.unpark()
+	renew := c.retired*4 > c.series.Load()+c.retired && c.retired > 1024
 	if renew {
-		x.cat.newDictionaries()
-		x.retired = 0
+		c.newDictionaries()
+		c.retired = 0
 	}
-	for _, t := range x.cat.sorted() {
-		x.cat.compact(t, renew)
+	for _, t := range c.Tables() {
+		c.compactTable(t, renew)
 	}
 }
 
 // unpark gives the slots freed by the last compaction free for reuse: no reader is that slow.
-func (c *catalogue) unpark() {
+func (c *Index) unpark() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.free = append(c.free, c.parked...)
@@ -93,9 +81,9 @@ func (c *catalogue) unpark() {
 // below a millisecond.
 const sliceRows = 2048
 
-// retire retires a series if gone says so. It holds the table's lock, so that no Add can find the series between the
+// retireOne retires a series if gone says so. It holds the table's lock, so that no Add can find the series between the
 // question and its retirement. The caller holds retireMu: the table is not replaced.
-func (c *catalogue) retire(ref Ref, gone func() bool) bool {
+func (c *Index) retireOne(ref Ref, gone func() bool) bool {
 	slot, row, ok := c.refs.place(ref)
 	if !ok {
 		return false
@@ -116,19 +104,19 @@ func (c *catalogue) retire(ref Ref, gone func() bool) bool {
 
 // newDictionaries makes all columns made from now on use dictionaries of their own, so that values of retired series
 // can be let go of. Tables are moved over one by one; meanwhile both kinds are in use.
-func (c *catalogue) newDictionaries() {
+func (c *Index) newDictionaries() {
 	c.dictMu.Lock()
 	defer c.dictMu.Unlock()
 	for _, d := range c.dicts {
 		d.discount()
 	}
-	c.dicts = map[string]*dictionary{}
+	c.dicts = map[string]*Dictionary{}
 }
 
-// compact replaces a table by a copy without its retired rows, if a quarter of them are or if its dictionaries have to
+// compactTable replaces a table by a copy without its retired rows, if a quarter of them are or if its dictionaries have to
 // go. An empty table disappears. The copy is made beside the table while series are added to it; only for the last few
 // of these, and the switch, adding waits. The caller holds maint and retireMu: nothing else moves or retires series.
-func (c *catalogue) compact(t *table, always bool) {
+func (c *Index) compactTable(t *Table, always bool) {
 	t.mu.Lock()
 	dead := t.dead.Load()
 	due := !t.replaced && (always || dead > 0 && dead*4 >= t.rows.Load())
@@ -137,11 +125,11 @@ func (c *catalogue) compact(t *table, always bool) {
 		return
 	}
 	c.mu.Lock()
-	small := newTable(t.metric, c.takeSlot())
+	small := newTable(t.Metric, c.takeSlot())
 	c.mu.Unlock()
 	k := tableCopy{c: c, to: small, translate: always}
-	var v view
-	for v.look(t); v.rows-k.done > sliceRows; v.look(t) {
+	var v View
+	for v.Load(t); v.Rows-k.done > sliceRows; v.Load(t) {
 		k.rows(&v)
 	}
 	moved := c.replace(t, small, &k)
@@ -158,31 +146,31 @@ func (c *catalogue) compact(t *table, always bool) {
 }
 
 // replace copies the rows that came last and makes Add and readers use the copy; it returns the number of its rows.
-func (c *catalogue) replace(t, small *table, k *tableCopy) (rows uint32) {
+func (c *Index) replace(t, small *Table, k *tableCopy) (rows uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var v view
-	v.look(t)
+	var v View
+	v.Load(t)
 	k.rows(&v)
 	rows = small.rows.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if rows > 0 {
-		c.setTable(t.metric, small)
-		c.sizeBytes.Add(small.account())
+		c.setTable(t.Metric, small)
+		c.bytes.Add(small.account())
 	} else {
-		c.setTable(t.metric, nil)
+		c.setTable(t.Metric, nil)
 		c.free = append(c.free, small.slot)
 	}
 	t.replaced = true
-	c.sizeBytes.Add(-t.counted)
+	c.bytes.Add(-t.counted)
 	return rows
 }
 
 // tableCopy appends the live rows of a table to an empty one, bit by bit.
 type tableCopy struct {
-	c         *catalogue
-	to        *table
+	c         *Index
+	to        *Table
 	translate bool
 	done      uint32     // rows of the source that were looked at
 	target    []int      // column of each of the source's, −1: no live row has had the label so far
@@ -191,19 +179,19 @@ type tableCopy struct {
 }
 
 // rows copies the rows of the look that were not copied before.
-func (k *tableCopy) rows(v *view) {
-	for len(k.target) < len(v.columns) {
+func (k *tableCopy) rows(v *View) {
+	for len(k.target) < len(v.Columns) {
 		k.target, k.remap = append(k.target, -1), append(k.remap, nil)
 	}
-	for ; k.done < v.rows; k.done++ {
-		ref := v.ref(k.done)
+	for ; k.done < v.Rows; k.done++ {
+		ref := v.Ref(k.done)
 		if ref == 0 {
 			continue
 		}
 		clear(k.ids)
-		for i, col := range v.columns {
-			if id := v.data[i].at(k.done); id != 0 {
-				k.set(i, col.dict, id)
+		for i, col := range v.Columns {
+			if id := v.Data[i].At(k.done); id != 0 {
+				k.set(i, col.Dict, id)
 			}
 		}
 		k.to.appendRow(k.ids, rowHash(*k.to.columns.Load(), k.ids), ref)
@@ -211,19 +199,19 @@ func (k *tableCopy) rows(v *view) {
 }
 
 // set puts the value of the source's i-th column into ids.
-func (k *tableCopy) set(i int, d *dictionary, id uint32) {
+func (k *tableCopy) set(i int, d *Dictionary, id uint32) {
 	if k.target[i] < 0 {
 		k.target[i] = k.to.adopt(k.c, d, k.translate)
 		k.ids = append(k.ids, 0)
 	}
 	if k.translate {
 		if int(id) >= len(k.remap[i]) {
-			grown := make([]uint32, max(int(id), int(d.count.Load()))+1)
+			grown := make([]uint32, max(int(id), int(d.Len()))+1)
 			copy(grown, k.remap[i])
 			k.remap[i] = grown
 		}
 		if k.remap[i][id] == 0 {
-			k.remap[i][id] = (*k.to.columns.Load())[k.target[i]].dict.intern(d.value(id))
+			k.remap[i][id] = (*k.to.columns.Load())[k.target[i]].Dict.Intern(d.Value(id))
 		}
 		id = k.remap[i][id]
 	}
@@ -231,9 +219,9 @@ func (k *tableCopy) set(i int, d *dictionary, id uint32) {
 }
 
 // adopt makes a column for a dictionary, or for the current one of the same name.
-func (t *table) adopt(c *catalogue, d *dictionary, translate bool) int {
+func (t *Table) adopt(c *Index, d *Dictionary, translate bool) int {
 	if translate {
-		d = c.dict(d.name)
+		d = c.Dict(d.Name)
 	}
 	t.addColumn(newColumn(d))
 	return len(*t.columns.Load()) - 1

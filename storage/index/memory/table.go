@@ -1,4 +1,4 @@
-package index
+package memory
 
 import (
 	"math/bits"
@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 )
 
-// table holds the series of one metric: a column for each label name, a row for each series in order of appearance.
+// Table holds the series of one metric: a column for each label name, a row for each series in order of appearance.
 // Rows are appended under mu and read without it (see column). A retired row keeps its place with ref 0 until the table
 // is replaced by a smaller copy.
-type table struct {
-	metric string
+type Table struct {
+	Metric string
 	slot   uint32
 
 	rows    atomic.Uint32
@@ -33,11 +33,11 @@ type table struct {
 
 const (
 	identityRowsMin = 8
-	columnsMax      = 1 << 15
+	ColumnsMax      = 1 << 15
 )
 
-func newTable(metric string, slot uint32) *table {
-	t := &table{metric: metric, slot: slot}
+func newTable(metric string, slot uint32) *Table {
+	t := &Table{Metric: metric, slot: slot}
 	t.columns.Store(&[]*column{})
 	t.byName.Store(&[]uint16{})
 	refs := make([]uint32, 0)
@@ -45,60 +45,64 @@ func newTable(metric string, slot uint32) *table {
 	return t
 }
 
-// view is a reader's consistent look at a table.
-type view struct {
-	t       *table
-	rows    uint32
-	columns []*column
-	data    []*columnData
-	byName  []uint16
+// View is a reader's consistent look at a table.
+type View struct {
+	t       *Table
+	Rows    uint32
+	Columns []*column
+	Data    []*ColumnData
+	ByName  []uint16
 	refs    []uint32
 }
 
-// look takes a look at a table, reusing v's memory. It fixes the length first: everything loaded afterwards holds at
+// Load takes a look at a table, reusing v's memory. It fixes the length first: everything loaded afterwards holds at
 // least that many rows.
-func (v *view) look(t *table) {
-	v.t, v.rows = t, t.rows.Load()
-	v.columns = *t.columns.Load()
-	v.data = v.data[:0]
-	for _, c := range v.columns {
-		v.data = append(v.data, c.data.Load())
+func (v *View) Load(t *Table) {
+	v.t, v.Rows = t, t.rows.Load()
+	v.Columns = *t.columns.Load()
+	v.Data = v.Data[:0]
+	for _, c := range v.Columns {
+		v.Data = append(v.Data, c.data.Load())
 	}
 	order := *t.byName.Load()
-	if len(order) != len(v.columns) { // a column came in between
-		kept := make([]uint16, 0, len(v.columns))
+	if len(order) != len(v.Columns) { // a column came in between
+		kept := make([]uint16, 0, len(v.Columns))
 		for _, pos := range order {
-			if int(pos) < len(v.columns) {
+			if int(pos) < len(v.Columns) {
 				kept = append(kept, pos)
 			}
 		}
 		order = kept
 	}
-	v.byName = order
+	v.ByName = order
 	v.refs = *t.refs.Load()
 }
 
-// clone is a view that stays as it is when v looks at another table.
-func (v *view) clone() *view {
+// Clone is a view that stays as it is when v looks at another table.
+func (v *View) Clone() *View {
 	own := *v
-	own.data = slices.Clone(v.data)
+	own.Data = slices.Clone(v.Data)
 	return &own
 }
 
-func (v *view) ref(row uint32) Ref { return Ref(atomic.LoadUint32(&v.refs[row])) }
+// Metric is the name of the table's metric.
+func (v *View) Metric() string { return v.t.Metric }
 
-// find returns the position of a label's column, −1 if no series has the label.
-func (v *view) find(name string) int {
-	for i, c := range v.columns {
-		if c.dict.name == name {
+// Ref is the Ref of a row, 0 if the series was retired.
+func (v *View) Ref(row uint32) Ref { return Ref(atomic.LoadUint32(&v.refs[row])) }
+
+// Find returns the position of a label's column, −1 if no series has the label.
+func (v *View) Find(name string) int {
+	for i, c := range v.Columns {
+		if c.Dict.Name == name {
 			return i
 		}
 	}
 	return -1
 }
 
-// mix spreads one (label name, value) over 64 bits; a row's hash is the sum, so that the columns' order is free.
-func mix(dict, id uint32) uint64 {
+// HashValue spreads one (label name, value) over 64 bits; a row's hash is the sum, so that the columns' order is free.
+func HashValue(dict, id uint32) uint64 {
 	hi, lo := bits.Mul64(uint64(dict)<<32|uint64(id)^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
 	h := hi ^ lo
 	hi, lo = bits.Mul64(h^0xa0761d6478bd642f, 0xe7037ed1a0b428db)
@@ -109,25 +113,25 @@ func rowHash(columns []*column, ids []uint32) uint64 {
 	h := uint64(0)
 	for i, id := range ids {
 		if id != 0 {
-			h += mix(columns[i].dict.id, id)
+			h += HashValue(columns[i].Dict.ID, id)
 		}
 	}
 	return h
 }
 
-func (t *table) storedHash(columns []*column, row uint32) uint64 {
+func (t *Table) storedHash(columns []*column, row uint32) uint64 {
 	h := uint64(0)
 	for _, c := range columns {
-		if id := c.data.Load().at(row); id != 0 {
-			h += mix(c.dict.id, id)
+		if id := c.data.Load().At(row); id != 0 {
+			h += HashValue(c.Dict.ID, id)
 		}
 	}
 	return h
 }
 
-func (t *table) sameRow(columns []*column, row uint32, ids []uint32) bool {
+func (t *Table) sameRow(columns []*column, row uint32, ids []uint32) bool {
 	for i, c := range columns {
-		if c.data.Load().at(row) != ids[i] {
+		if c.data.Load().At(row) != ids[i] {
 			return false
 		}
 	}
@@ -135,7 +139,7 @@ func (t *table) sameRow(columns []*column, row uint32, ids []uint32) bool {
 }
 
 // search returns the live row with these ids. The caller holds mu.
-func (t *table) search(ids []uint32, hash uint64) (row uint32, ok bool) {
+func (t *Table) search(ids []uint32, hash uint64) (row uint32, ok bool) {
 	columns, refs := *t.columns.Load(), *t.refs.Load()
 	live := func(row uint32) bool { return atomic.LoadUint32(&refs[row]) != 0 && t.sameRow(columns, row, ids) }
 	if t.identity == nil {
@@ -161,7 +165,7 @@ func (t *table) search(ids []uint32, hash uint64) (row uint32, ok bool) {
 }
 
 // identityRowBits is the number of bits for a row plus one: the map is larger than the table.
-func (t *table) identityRowBits() int { return bits.Len(uint(len(t.identity) - 1)) }
+func (t *Table) identityRowBits() int { return bits.Len(uint(len(t.identity) - 1)) }
 
 // identitySlot holds rowPlusOne in the low bits and as much of the hash above it as there is room for.
 func identitySlot(hash uint64, rowPlusOne uint32, rowBits int) uint32 {
@@ -169,7 +173,7 @@ func identitySlot(hash uint64, rowPlusOne uint32, rowBits int) uint32 {
 }
 
 // appendRow adds a series. The caller holds mu and has made sure that the row is new.
-func (t *table) appendRow(ids []uint32, hash uint64, ref Ref) {
+func (t *Table) appendRow(ids []uint32, hash uint64, ref Ref) {
 	n := t.rows.Load()
 	columns := *t.columns.Load()
 	for i, c := range columns {
@@ -190,7 +194,7 @@ func (t *table) appendRow(ids []uint32, hash uint64, ref Ref) {
 }
 
 // identify enters a row into the identity map, growing it at three quarters.
-func (t *table) identify(row uint32, hash uint64) {
+func (t *Table) identify(row uint32, hash uint64) {
 	rows := int(t.rows.Load())
 	if rows <= identityRowsMin {
 		return
@@ -210,7 +214,7 @@ func (t *table) identify(row uint32, hash uint64) {
 	t.place(row, hash)
 }
 
-func (t *table) place(row uint32, hash uint64) {
+func (t *Table) place(row uint32, hash uint64) {
 	mask := uint64(len(t.identity) - 1)
 	slot := hash & mask
 	for t.identity[slot] != 0 {
@@ -220,10 +224,10 @@ func (t *table) place(row uint32, hash uint64) {
 }
 
 // columnOf returns the position of a label's column, making it if needed. The caller holds mu.
-func (t *table) columnOf(name string, dict func(string) *dictionary) int {
+func (t *Table) columnOf(name string, dict func(string) *Dictionary) int {
 	columns := *t.columns.Load()
 	for i, c := range columns {
-		if c.dict.name == name {
+		if c.Dict.Name == name {
 			return i
 		}
 	}
@@ -231,13 +235,13 @@ func (t *table) columnOf(name string, dict func(string) *dictionary) int {
 	return len(columns)
 }
 
-func (t *table) addColumn(c *column) {
+func (t *Table) addColumn(c *column) {
 	columns := *t.columns.Load()
 	pos := len(columns)
 	grown := append(columns[:pos:pos], c)
 	order := *t.byName.Load()
 	at := 0
-	for at < len(order) && columns[order[at]].dict.name < c.dict.name {
+	for at < len(order) && columns[order[at]].Dict.Name < c.Dict.Name {
 		at++
 	}
 	sorted := make([]uint16, 0, pos+1)
@@ -246,22 +250,22 @@ func (t *table) addColumn(c *column) {
 	t.byName.Store(&sorted)
 }
 
-// series is the number of rows that are not retired.
-func (t *table) series() int {
+// SeriesCount is the number of rows that are not retired.
+func (t *Table) SeriesCount() int {
 	dead := t.dead.Load() // before the rows: it is never more than they are
 	return int(t.rows.Load() - dead)
 }
 
 // account returns by how many bytes the table has grown since the last call. The caller holds mu.
-func (t *table) account() (grownBytes int64) {
+func (t *Table) account() (grownBytes int64) {
 	size := t.SizeBytes()
 	grownBytes, t.counted = size-t.counted, size
 	return grownBytes
 }
 
 // SizeBytes is about the memory of the table beside the dictionaries. The caller holds mu.
-func (t *table) SizeBytes() int64 {
-	size := tableBytes + int64(len(t.metric)+4*(len(t.identity)+len(*t.refs.Load())+cap(t.scratch)))
+func (t *Table) SizeBytes() int64 {
+	size := tableBytes + int64(len(t.Metric)+4*(len(t.identity)+len(*t.refs.Load())+cap(t.scratch)))
 	for _, c := range *t.columns.Load() {
 		size += c.data.Load().SizeBytes() + columnBytes
 	}

@@ -1,4 +1,4 @@
-package index
+package memory
 
 import (
 	"errors"
@@ -6,6 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 )
+
+// Ref is the dense number of an active series, counted from 1. It is never given to another series within a process.
+type Ref uint32
 
 // refTable maps each Ref to its place, (slot of the metric's table, ordinal), and keeps the last hour it was touched.
 // Pages never move; a page goes when all its refs are retired.

@@ -1,4 +1,4 @@
-package index
+package memory
 
 import (
 	"sync/atomic"
@@ -10,13 +10,13 @@ import (
 // It is appended to under the table's lock and read without one: a reader loads the table's length first, the array
 // afterwards; entries below the length never change, in whichever array they are read.
 type column struct {
-	dict *dictionary
-	data atomic.Pointer[columnData]
+	Dict *Dictionary
+	data atomic.Pointer[ColumnData]
 }
 
-// columnData is one array of a column, of the narrowest width that holds its ids. With no array at all every ordinal
+// ColumnData is one array of a column, of the narrowest width that holds its ids. With no array at all every ordinal
 // has the same id, which is what most columns of most metrics look like.
-type columnData struct {
+type ColumnData struct {
 	same uint32
 	u8   []uint8
 	u16  []uint16
@@ -24,13 +24,13 @@ type columnData struct {
 }
 
 // newColumn starts a column in a table that has rows already: they lack the label.
-func newColumn(d *dictionary) *column {
-	c := &column{dict: d}
-	c.data.Store(&columnData{})
+func newColumn(d *Dictionary) *column {
+	c := &column{Dict: d}
+	c.data.Store(&ColumnData{})
 	return c
 }
 
-func (d *columnData) at(row uint32) uint32 {
+func (d *ColumnData) At(row uint32) uint32 {
 	switch {
 	case d.u8 != nil:
 		return uint32(d.u8[row])
@@ -42,7 +42,7 @@ func (d *columnData) at(row uint32) uint32 {
 	return d.same
 }
 
-func (d *columnData) cap() int {
+func (d *ColumnData) cap() int {
 	switch {
 	case d.u8 != nil:
 		return cap(d.u8)
@@ -54,7 +54,7 @@ func (d *columnData) cap() int {
 	return 1<<32 - 1
 }
 
-func (d *columnData) idMax() uint32 {
+func (d *ColumnData) idMax() uint32 {
 	switch {
 	case d.u8 != nil:
 		return 1<<8 - 1
@@ -64,7 +64,7 @@ func (d *columnData) idMax() uint32 {
 	return 1<<32 - 1
 }
 
-func (d *columnData) SizeBytes() int64 {
+func (d *ColumnData) SizeBytes() int64 {
 	return int64(cap(d.u8)) + 2*int64(cap(d.u16)) + 4*int64(cap(d.u32)) + 88
 }
 
@@ -73,7 +73,7 @@ func (c *column) append(n, id uint32) {
 	d := c.data.Load()
 	if d.u8 == nil && d.u16 == nil && d.u32 == nil {
 		if n == 0 {
-			c.data.Store(&columnData{same: id})
+			c.data.Store(&ColumnData{same: id})
 			return
 		}
 		if id == d.same {
@@ -96,12 +96,12 @@ func (c *column) append(n, id uint32) {
 }
 
 // idMaxOfWidth is an id that needs the present width, so that growing keeps it.
-func (d *columnData) idMaxOfWidth() uint32 { return d.idMax() }
+func (d *ColumnData) idMaxOfWidth() uint32 { return d.idMax() }
 
 // grow copies n rows to a larger array that is wide enough for id.
-func (d *columnData) grow(n, id uint32) *columnData {
+func (d *ColumnData) grow(n, id uint32) *ColumnData {
 	size := growCap(int(n))
-	g := &columnData{}
+	g := &ColumnData{}
 	switch {
 	case id < 1<<8:
 		g.u8 = make([]uint8, size)
@@ -116,14 +116,14 @@ func (d *columnData) grow(n, id uint32) *columnData {
 	return g
 }
 
-func copyIDs[T uint8 | uint16 | uint32](dst []T, src *columnData, n uint32) {
+func copyIDs[T uint8 | uint16 | uint32](dst []T, src *ColumnData, n uint32) {
 	for row := range n {
-		dst[row] = T(src.at(row))
+		dst[row] = T(src.At(row))
 	}
 }
 
-// filter appends the rows in [from, to) whose id is in the set.
-func (d *columnData) filter(dst []uint32, from, to uint32, set *valueid.Set) []uint32 {
+// Filter appends the rows in [from, to) whose id is in the set.
+func (d *ColumnData) Filter(dst []uint32, from, to uint32, set *valueid.Set) []uint32 {
 	switch {
 	case d.u8 != nil:
 		return valueid.Filter(dst, d.u8, from, to, set)
@@ -135,11 +135,11 @@ func (d *columnData) filter(dst []uint32, from, to uint32, set *valueid.Set) []u
 	return valueid.AppendRange(dst, from, to, set.Has(d.same))
 }
 
-// keep narrows rows to those whose id is in the set, in place.
-func (d *columnData) keep(rows []uint32, set *valueid.Set) []uint32 {
+// Keep narrows rows to those whose id is in the set, in place.
+func (d *ColumnData) Keep(rows []uint32, set *valueid.Set) []uint32 {
 	out := rows[:0]
 	for _, row := range rows {
-		if set.Has(d.at(row)) {
+		if set.Has(d.At(row)) {
 			out = append(out, row)
 		}
 	}

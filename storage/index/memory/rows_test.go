@@ -1,4 +1,4 @@
-package index
+package memory
 
 import (
 	"cmp"
@@ -29,27 +29,27 @@ func TestOrder(t *testing.T) {
 			slices.Sort(values[i])
 			values[i] = slices.Compact(values[i])
 		}
-		r := rankColumns{names: names, rows: rng.IntN(300)}
-		sets := make([]labels.Labels, r.rows)
-		builders := make([]*labels.Builder, r.rows)
+		r := RankColumns{Names: names, Rows: rng.IntN(300)}
+		sets := make([]labels.Labels, r.Rows)
+		builders := make([]*labels.Builder, r.Rows)
 		for i := range builders {
 			builders[i] = labels.NewBuilder(labels.FromStrings(model.MetricNameLabel, "m"))
 		}
 		sparse := rng.IntN(10)
 		for c, name := range names {
-			column := make([]uint32, r.rows)
+			column := make([]uint32, r.Rows)
 			for i := range column {
 				if rng.IntN(10) >= sparse {
 					column[i] = 1 + rng.Uint32N(uint32(len(values[c])))
 					builders[i].Set(name, values[c][column[i]-1])
 				}
 			}
-			r.ranks = append(r.ranks, column)
+			r.Ranks = append(r.Ranks, column)
 		}
 		for i, b := range builders {
 			sets[i] = b.Labels()
 		}
-		order := r.order()
+		order := r.Order()
 		for i := 1; i < len(order); i++ {
 			require.LessOrEqual(t, labels.Compare(sets[order[i-1]], sets[order[i]]), 0,
 				"seed %d: %s before %s", seed, sets[order[i-1]], sets[order[i]])
@@ -61,22 +61,22 @@ func TestOrder(t *testing.T) {
 func TestCompareRows(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 9))
-		c := newCatalogue()
+		c := New()
 		for range 60 {
 			b := labels.NewBuilder(labels.FromStrings(model.MetricNameLabel, "m"))
 			for _, name := range []string{"A", "Z", "_", "_a", "a", "b"} {
 				b.Set(name, []string{"", "", "x", "xy", "y"}[rng.IntN(5)])
 			}
-			_, _, err := c.add(b.Labels(), 0)
+			_, _, err := c.Add(b.Labels(), 0)
 			require.NoError(t, err)
 		}
-		var v view
-		v.look(c.table("m"))
+		var v View
+		v.Load(c.Table("m"))
 		builder := labels.NewScratchBuilder(8)
-		for a := range v.rows {
-			for b := range v.rows {
-				want := labels.Compare(v.labels(a, &builder), v.labels(b, &builder))
-				require.Equal(t, cmp.Compare(want, 0), cmp.Compare(v.compareRows(a, b), 0), "seed %d rows %d and %d", seed, a, b)
+		for a := range v.Rows {
+			for b := range v.Rows {
+				want := labels.Compare(v.Labels(a, &builder), v.Labels(b, &builder))
+				require.Equal(t, cmp.Compare(want, 0), cmp.Compare(v.Compare(a, b), 0), "seed %d rows %d and %d", seed, a, b)
 			}
 		}
 	}
@@ -86,9 +86,9 @@ func TestCompareRows(t *testing.T) {
 func TestSortRows(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 11))
-		c := newCatalogue()
-		var scratch rankScratch
-		var v view
+		c := New()
+		var scratch SortScratch
+		var v View
 		builder := labels.NewScratchBuilder(8)
 		for range 12 {
 			for range 1 + rng.IntN(1+rng.IntN(200)) {
@@ -97,23 +97,23 @@ func TestSortRows(t *testing.T) {
 					b.Set(name, strings.Repeat("x", rng.IntN(3))+fmt.Sprint(rng.IntN(6)))
 				}
 				b.Set("id", fmt.Sprint(rng.IntN(1<<(rng.IntN(12)))))
-				_, _, err := c.add(b.Labels(), 0)
+				_, _, err := c.Add(b.Labels(), 0)
 				require.NoError(t, err)
 			}
 			before := v
-			if v.look(c.table("m")); rng.IntN(3) == 0 && before.t != nil {
+			if v.Load(c.Table("m")); rng.IntN(3) == 0 && before.t != nil {
 				v = before // an older look than the order that is kept
 			}
 			var rows []uint32
 			share := rng.IntN(11)
-			for row := range v.rows {
+			for row := range v.Rows {
 				if rng.IntN(10) < share {
 					rows = append(rows, row)
 				}
 			}
-			got := v.sortRows(slices.Clone(rows), &scratch)
+			got := v.SortRows(slices.Clone(rows), &scratch)
 			require.True(t, slices.IsSortedFunc(got, func(a, b uint32) int {
-				return labels.Compare(v.labels(a, &builder), v.labels(b, &builder))
+				return labels.Compare(v.Labels(a, &builder), v.Labels(b, &builder))
 			}), "seed %d", seed)
 			require.ElementsMatch(t, rows, got, "seed %d", seed)
 		}
@@ -141,13 +141,13 @@ func TestColumn(t *testing.T) {
 		set.Add(rng.Uint32N(400))
 		var want []uint32
 		for row, id := range ids {
-			require.Equal(t, id, d.at(uint32(row)), "seed %d", seed)
+			require.Equal(t, id, d.At(uint32(row)), "seed %d", seed)
 			if set.Has(id) {
 				want = append(want, uint32(row))
 			}
 		}
 		n := uint32(len(ids))
-		require.Equal(t, fmt.Sprint(want), fmt.Sprint(d.filter(nil, 0, n, set)), "seed %d", seed)
+		require.Equal(t, fmt.Sprint(want), fmt.Sprint(d.Filter(nil, 0, n, set)), "seed %d", seed)
 		if n > 0 {
 			from, one := rng.Uint32N(n), ids[rng.IntN(len(ids))]
 			var rows []uint32
@@ -156,9 +156,9 @@ func TestColumn(t *testing.T) {
 					rows = append(rows, row)
 				}
 			}
-			require.Equal(t, rows, d.filter(nil, from, n, valueid.NewSingleton(one)), "seed %d", seed)
+			require.Equal(t, rows, d.Filter(nil, from, n, valueid.NewSingleton(one)), "seed %d", seed)
 		}
-		require.Equal(t, fmt.Sprint(want), fmt.Sprint(d.keep(valueid.AppendRange(nil, 0, n, true), set)), "seed %d", seed)
+		require.Equal(t, fmt.Sprint(want), fmt.Sprint(d.Keep(valueid.AppendRange(nil, 0, n, true), set)), "seed %d", seed)
 	}
 }
 
@@ -168,20 +168,20 @@ func TestDictionaryOrder(t *testing.T) {
 	known := map[string]uint32{}
 	for range 3000 {
 		v := strings.Repeat(fmt.Sprint(rng.IntN(5000)), 1+rng.IntN(200)*rng.IntN(2))
-		id := d.intern(v)
+		id := d.Intern(v)
 		if old, ok := known[v]; ok {
 			require.Equal(t, old, id)
 		}
 		known[v] = id
-		require.Equal(t, v, d.value(id))
+		require.Equal(t, v, d.Value(id))
 		if rng.IntN(100) == 0 {
-			o := d.sorted()
-			require.Len(t, o.ids, len(known))
-			for i, id := range o.ids {
+			o := d.Sorted()
+			require.Len(t, o.IDs, len(known))
+			for i, id := range o.IDs {
 				require.Equal(t, uint32(i)+1, o.ranks[id])
-				require.True(t, i == 0 || d.value(o.ids[i-1]) < d.value(id))
+				require.True(t, i == 0 || d.Value(o.IDs[i-1]) < d.Value(id))
 			}
 		}
 	}
-	require.Zero(t, d.lookup("absent"))
+	require.Zero(t, d.Lookup("absent"))
 }

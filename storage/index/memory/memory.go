@@ -1,0 +1,62 @@
+package memory
+
+import "unsafe"
+
+// What things take in memory beside their arrays, with what the allocator adds.
+const (
+	pointerBytes    = int64(unsafe.Sizeof(uintptr(0)))
+	stringBytes     = int(unsafe.Sizeof(""))
+	tableBytes      = int64(unsafe.Sizeof(Table{})) + 80 // with its places in the map and among the slots
+	columnBytes     = int64(unsafe.Sizeof(column{})) + pointerBytes + 2
+	dictionaryBytes = int64(unsafe.Sizeof(Dictionary{})) + 80
+	openDayBytes    = int64(unsafe.Sizeof(OpenDay{})) + 80
+	refPageBytes    = 13568 // the allocator's size class of a refPage
+	dayPageBytes    = 9472  // and that of a dayPage
+)
+
+// SizeBytes is the memory of tables, dictionaries and refs. It is kept up to date.
+func (c *Index) SizeBytes() int64 { return c.bytes.Load() + c.refs.SizeBytes() }
+
+// SizeBytes is the memory of all open days.
+func (o *OpenDays) SizeBytes() int64 { return o.bytes.Load() }
+
+// SeriesOf is the number of active series of a metric.
+func (c *Index) SeriesOf(metric string) int {
+	if t := c.Table(metric); t != nil {
+		return t.SeriesCount()
+	}
+	return 0
+}
+
+// EachMetric calls fn for every metric with at least seriesMin active series, by name.
+func (c *Index) EachMetric(seriesMin int, fn func(metric string, series int)) {
+	for _, t := range c.Tables() {
+		if n := t.SeriesCount(); n >= max(1, seriesMin) {
+			fn(t.Metric, n)
+		}
+	}
+}
+
+// WalkedBytes counts what the sizes of the index and its days must add up to. Tests compare them.
+func WalkedBytes(c *Index, days *OpenDays) (size int64) {
+	for _, t := range c.Tables() {
+		t.mu.Lock()
+		size += t.SizeBytes()
+		t.mu.Unlock()
+	}
+	for _, d := range c.dicts {
+		d.mu.Lock()
+		size += d.SizeBytes()
+		d.mu.Unlock()
+	}
+	size += c.refs.SizeBytes()
+	for _, d := range days.All() {
+		size += openDayBytes + pointerBytes*int64(len(*d.pages.Load()))
+		for _, p := range *d.pages.Load() {
+			if p != nil {
+				size += dayPageBytes
+			}
+		}
+	}
+	return size
+}

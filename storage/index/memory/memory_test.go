@@ -1,0 +1,36 @@
+package memory
+
+import (
+	"fmt"
+	"testing"
+	"unsafe"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+)
+
+// TestSizeBytesGrowsWithSeries compares the running sum with a walk, and counts series by metric.
+func TestSizeBytesGrowsWithSeries(t *testing.T) {
+	const hour = 500_000
+	c, days := New(), NewOpenDays()
+	require.GreaterOrEqual(t, int(refPageBytes), int(unsafe.Sizeof(refPage{})))
+	require.GreaterOrEqual(t, int(dayPageBytes), int(unsafe.Sizeof(dayPage{})))
+	before := c.SizeBytes() + days.SizeBytes()
+	for i := range 5000 {
+		metric := fmt.Sprintf("m%d", i%7)
+		set := labels.FromStrings(model.MetricNameLabel, metric, "id", fmt.Sprint(i), "k", fmt.Sprint(i%3))
+		ref, created, err := c.Add(set, hour)
+		require.NoError(t, err)
+		require.True(t, created)
+		days.MarkActive(ref, hour)
+		days.MarkActive(ref, hour-int64(i%2)*48)
+	}
+	require.Equal(t, WalkedBytes(c, days), c.SizeBytes()+days.SizeBytes())
+	require.Greater(t, c.SizeBytes()+days.SizeBytes(), before+5000*60)
+	require.Equal(t, 5000/7, c.SeriesOf("m5"))
+	require.Zero(t, c.SeriesOf("none"))
+	var counted []string
+	c.EachMetric(5000/7+1, func(metric string, series int) { counted = append(counted, fmt.Sprint(metric, " ", series)) })
+	require.Equal(t, []string{"m0 715", "m1 715"}, counted)
+}

@@ -1,0 +1,132 @@
+package memory
+
+import (
+	"sync/atomic"
+
+	"halite/storage/index/presence"
+)
+
+// Unwritten is a series of a day whose hours the journal lacks.
+type Unwritten struct {
+	Ref   Ref
+	Row   uint32 // journal row plus one, 0 if it has none
+	Hours uint32
+}
+
+// Due are series with hours that the journal lacks: fresh ones are not in it yet, known ones are.
+type Due struct{ Fresh, Known []Unwritten }
+
+func (s *Due) Len() int { return len(s.Fresh) + len(s.Known) }
+func (s *Due) reset()   { s.Fresh, s.Known = s.Fresh[:0], s.Known[:0] }
+
+// IsDirty reports whether a series may have hours that the journal lacks.
+func (d *OpenDay) IsDirty() bool { return d.dirty.Load() }
+
+// EachUnwritten calls write with the series whose hours the journal lacks: at least seriesMin at a time, except for the last.
+// After an error the day stays dirty. write settles the series that it was given.
+func (d *OpenDay) EachUnwritten(seriesMin int, write func(due Due) error) (err error) {
+	d.dirty.Store(false) // before the words are read: a later touch sets it again
+	defer func() {
+		if err != nil {
+			d.dirty.Store(true)
+		}
+	}()
+	var due Due
+	pages := *d.pages.Load()
+	for n := range pages {
+		d.takeDirty(&due, n, pages[n])
+		if n == len(pages)-1 || due.Len() >= seriesMin {
+			if err := write(due); err != nil {
+				return err
+			}
+			due.reset()
+		}
+	}
+	return nil
+}
+
+// takeDirty lists the series of the n-th page with hours that the journal lacks, ascending, and notes that they are being
+// written.
+func (d *OpenDay) takeDirty(due *Due, n int, p *dayPage) {
+	if p == nil || !p.dirty.Swap(false) { // before its words are read
+		return
+	}
+	for i := range p.words {
+		w := &p.words[i]
+		for old := w.Load(); old&wordDirty != 0; old = w.Load() {
+			if !w.CompareAndSwap(old, old&^(wordDirty|wordUnsure)|wordWriting) {
+				continue
+			}
+			series := Unwritten{Ref: Ref(n<<refPageBits | i), Row: p.rows[i], Hours: old & presence.HoursMask}
+			switch {
+			case series.Hours == 0: // they were cleared before they were ever written
+				d.Settle([]Unwritten{series}, false)
+			case series.Row == 0:
+				due.Fresh = append(due.Fresh, series)
+			default:
+				due.Known = append(due.Known, series)
+			}
+			break
+		}
+	}
+}
+
+// Settle ends the writing of series. Those whose writing failed stay due.
+func (d *OpenDay) Settle(series []Unwritten, failed bool) {
+	for _, u := range series {
+		p := d.page(u.Ref)
+		w := &p.words[u.Ref%refPageSize]
+		if failed {
+			w.Or(wordDirty)
+		}
+		w.And(^uint32(wordWriting))
+		if failed {
+			p.dirty.Store(true)
+		}
+	}
+	if failed && len(series) > 0 {
+		d.dirty.Store(true)
+	}
+}
+
+// MarkUnwritten marks all that is known of the day as not written yet, for a new journal.
+func (d *OpenDay) MarkUnwritten() {
+	for _, p := range *d.pages.Load() {
+		if p != nil {
+			p.dirty.Store(true)
+		}
+	}
+	d.each(func(_ Ref, word *atomic.Uint32, row *uint32) {
+		word.Or(wordDirty)
+		*row = 0
+	})
+	d.dirty.Store(true)
+}
+
+// Restore takes in hours that a stored journal has of a series. row is the journal row plus one, or 0.
+func (d *OpenDay) Restore(ref Ref, row, hours uint32, unsure bool) {
+	page := d.page(ref)
+	if unsure {
+		hours |= wordUnsure
+	}
+	page.words[ref%refPageSize].Or(hours)
+	if row != 0 {
+		page.rows[ref%refPageSize] = row
+	}
+}
+
+// ClearHours removes hours of a series.
+func (d *OpenDay) ClearHours(ref Ref, hours uint32) { d.page(ref).words[ref%refPageSize].And(^hours) }
+
+// SetRow notes the journal row of a series, plus one.
+func (d *OpenDay) SetRow(ref Ref, row uint32) { d.page(ref).rows[ref%refPageSize] = row }
+
+// TakeHours removes hours of a series. It returns those that the series had, and its journal row plus one, 0 if it has none.
+func (d *OpenDay) TakeHours(ref Ref, mask uint32) (hours, row uint32) {
+	n := int(ref >> refPageBits)
+	pages := *d.pages.Load()
+	if n >= len(pages) || pages[n] == nil {
+		return 0, 0
+	}
+	return pages[n].words[ref%refPageSize].And(^mask) & mask, pages[n].rows[ref%refPageSize]
+}
