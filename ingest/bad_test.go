@@ -18,6 +18,7 @@ import (
 
 	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
+	"halite/ingest/wal/record"
 	"halite/storage/storagetest"
 )
 
@@ -255,7 +256,7 @@ func TestOrphansAreNamed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = log.Replay(func(byte, []byte, wal.Position) error { return nil }, nil)
 	require.NoError(t, err)
-	pos, err := log.Append(wal.KindSamples, wal.AppendSamples(nil, []wal.Sample{{Ref: 5, TsMs: startMs}}))
+	pos, err := log.Append(record.KindSamples, record.AppendSamples(nil, []record.Sample{{Ref: 5, TsMs: startMs}}))
 	require.NoError(t, err)
 	require.NoError(t, log.Wait(context.Background(), pos))
 	require.NoError(t, log.Close())

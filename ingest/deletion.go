@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest/wal"
+	"halite/ingest/wal/record"
 	"halite/keyschema"
 	"halite/storage/index"
 	"halite/storage/tombstone"
@@ -191,12 +192,12 @@ func (i *Ingester) deleteInHead(t *tombstone.Tombstone, refs []index.Ref, remova
 // logDeletion writes a deletion to the log; the stripes of the head are locked.
 func (i *Ingester) logDeletion(t *tombstone.Tombstone, logs []uint32) (pos wal.Position, err error) {
 	for {
-		d := wal.Deletion{Refs: logs[:min(len(logs), recordRefsMax)]}
+		d := record.Deletion{Refs: logs[:min(len(logs), recordRefsMax)]}
 		logs = logs[len(d.Refs):]
 		if d.Last = len(logs) == 0; d.Last {
 			d.Tombstone = tombstone.Append(nil, t)
 		}
-		if pos, err = i.log.Append(wal.KindDeletion, wal.AppendDeletion(nil, d)); err != nil || d.Last {
+		if pos, err = i.log.Append(record.KindDeletion, record.AppendDeletion(nil, d)); err != nil || d.Last {
 			return pos, err
 		}
 	}

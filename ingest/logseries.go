@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest/wal"
+	"halite/ingest/wal/record"
 	"halite/keyschema"
 )
 
@@ -16,7 +17,7 @@ type SeriesHours func(ls labels.Labels) (touch func(hour int64), err error)
 // ReadLog reads the log of a stopped server, tells take of the series and hours in it, and returns what is damaged. It changes
 // nothing.
 func ReadLog(fs vfs.FS, dir string, take SeriesHours) (losses []wal.Loss, err error) {
-	packer, err := wal.NewSeriesPacker()
+	packer, err := record.NewSeriesPacker()
 	if err != nil {
 		return nil, err
 	}
@@ -28,26 +29,23 @@ func ReadLog(fs vfs.FS, dir string, take SeriesHours) (losses []wal.Loss, err er
 // logReader follows the numbers that the log gives to series.
 type logReader struct {
 	take   SeriesHours
-	packer *wal.SeriesPacker
+	packer *record.SeriesPacker
 	touch  map[uint32]func(hour int64)
 	last   map[uint32]int64 // the hour touched last
 }
 
 func (r *logReader) record(kind byte, payload []byte, at wal.Position) error {
 	switch kind {
-	case wal.KindSeries:
-		return wal.ParseSeries(payload, r.series)
-	case wal.KindPackedSeries, wal.KindSeriesColumns:
+	case record.KindSeries:
+		return record.ParseSeries(payload, r.series)
+	case record.KindSeriesColumns:
 		series, err := r.packer.Unpack(payload)
 		if err != nil {
 			return fmt.Errorf("%w at %s", err, at)
 		}
-		if kind == wal.KindSeriesColumns {
-			return wal.ParseSeriesColumns(series, r.series)
-		}
-		return wal.ParseSeries(series, r.series)
-	case wal.KindSamples:
-		it := wal.ReadSamples(payload)
+		return record.ParseSeriesColumns(series, r.series)
+	case record.KindSamples:
+		it := record.ReadSamples(payload)
 		for it.Next() {
 			hour := keyschema.HourOf(max(0, it.TsMs))
 			if touch := r.touch[it.Ref]; touch != nil && r.last[it.Ref] != hour {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"halite/ingest/remotewrite"
-	"halite/ingest/wal"
+	"halite/ingest/wal/record"
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/jsoncell"
@@ -81,7 +81,7 @@ func (r *Request) StoreMetadata() error {
 			continue
 		}
 		if s.put(m.Metric, Metadata{Type: m.Type, Help: m.Help, Unit: m.Unit}) {
-			r.payload = wal.AppendMetadata(r.payload, wal.Metadata(m))
+			r.payload = record.AppendMetadata(r.payload, record.Metadata(m))
 		}
 		if len(r.payload) > metadataRecordBytes {
 			if err := r.logMetadata(); err != nil {
@@ -96,7 +96,7 @@ func (r *Request) logMetadata() error {
 	if len(r.payload) == 0 {
 		return nil
 	}
-	if err := r.appendLog(wal.KindMetadata, r.payload); err != nil {
+	if err := r.appendLog(record.KindMetadata, r.payload); err != nil {
 		return err
 	}
 	r.payload = r.payload[:0]
@@ -205,10 +205,10 @@ func (s *metadataStore) emit(emit func(kind byte, payload []byte) error) error {
 	var payload []byte
 	for metric := range s.dirty {
 		for _, m := range slices.Backward(s.metrics[metric]) {
-			payload = wal.AppendMetadata(payload, wal.Metadata{Metric: metric, Type: m.Type, Help: m.Help, Unit: m.Unit})
+			payload = record.AppendMetadata(payload, record.Metadata{Metric: metric, Type: m.Type, Help: m.Help, Unit: m.Unit})
 		}
 		if len(payload) >= metadataRecordBytes {
-			if err := emit(wal.KindMetadata, payload); err != nil {
+			if err := emit(record.KindMetadata, payload); err != nil {
 				return err
 			}
 			payload = payload[:0]
@@ -217,7 +217,7 @@ func (s *metadataStore) emit(emit func(kind byte, payload []byte) error) error {
 	if len(payload) == 0 {
 		return nil
 	}
-	return emit(wal.KindMetadata, payload)
+	return emit(record.KindMetadata, payload)
 }
 
 // cell is where the descriptions of a metric are stored.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"halite/ingest/wal"
+	"halite/ingest/wal/record"
 	"halite/storage/index"
 	"halite/storage/tombstone"
 )
@@ -15,7 +16,7 @@ var errDeletionsUnknown = errors.New("the write-ahead log has deletions, which a
 // deletion takes up a record of a deletion. What was written before it is in the head by now, what was written after it
 // follows in the log.
 func (p *replay) deletion(payload []byte, pos wal.Position) error {
-	d, err := wal.ParseDeletion(payload)
+	d, err := record.ParseDeletion(payload)
 	if err != nil {
 		return fmt.Errorf("%w at %s", err, pos)
 	}

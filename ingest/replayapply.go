@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest/head"
-	"halite/ingest/wal"
+	"halite/ingest/wal/record"
 	"halite/storage/index"
 )
 
@@ -62,12 +62,12 @@ func (p *replay) run(batches <-chan *replayBatch, used chan<- *replayBatch) erro
 func (p *replay) apply(b *replayBatch) error {
 	p.segment = b.segment
 	switch b.kind {
-	case wal.KindSeries:
+	case record.KindSeries:
 		return p.restore(b)
-	case wal.KindSamples:
+	case record.KindSamples:
 		return p.store(b)
-	case wal.KindMetadata:
-		return wal.ParseMetadata(b.payload, func(m wal.Metadata) error {
+	case record.KindMetadata:
+		return record.ParseMetadata(b.payload, func(m record.Metadata) error {
 			p.i.metadata.put(m.Metric, Metadata{Type: m.Type, Help: m.Help, Unit: m.Unit})
 			return nil
 		})

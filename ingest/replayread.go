@@ -10,6 +10,7 @@ import (
 	"halite/ingest/head"
 	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
+	"halite/ingest/wal/record"
 )
 
 const (
@@ -22,12 +23,12 @@ const (
 
 // replayBatch is a decoded part of the log: series, or samples of one segment, or a record of another kind.
 type replayBatch struct {
-	kind    byte // wal.KindSeries for series of any encoding
+	kind    byte // record.KindSeries for series of any encoding
 	segment uint64
 	records []replayRecord
 	series  []replaySeries
 	labels  []labels.Label // of all series
-	samples []wal.Sample
+	samples []record.Sample
 	payload []byte // of another kind
 }
 
@@ -68,7 +69,7 @@ func (b *replayBatch) position(n int) wal.Position {
 type replayReader struct {
 	ctx      context.Context
 	registry *head.Registry // for its hash
-	packer   *wal.SeriesPacker
+	packer   *record.SeriesPacker
 	batch    *replayBatch
 	fields   []byte
 	finished bool
@@ -80,7 +81,7 @@ type replayReader struct {
 }
 
 func newReplayReader(ctx context.Context, registry *head.Registry) (*replayReader, error) {
-	packer, err := wal.NewSeriesPacker()
+	packer, err := record.NewSeriesPacker()
 	if err != nil {
 		return nil, err
 	}
@@ -103,20 +104,17 @@ func (r *replayReader) record(kind byte, payload []byte, pos wal.Position) error
 		return err
 	}
 	switch kind {
-	case wal.KindSeries:
-		return r.parse(payload, pos, wal.ParseSeries)
-	case wal.KindPackedSeries, wal.KindSeriesColumns:
+	case record.KindSeries:
+		return r.parse(payload, pos, record.ParseSeries)
+	case record.KindSeriesColumns:
 		series, err := r.packer.Unpack(payload)
 		if err != nil {
 			return fmt.Errorf("%w at %s", err, pos)
 		}
-		if kind == wal.KindSeriesColumns {
-			return r.parse(series, pos, wal.ParseSeriesColumns)
-		}
-		return r.parse(series, pos, wal.ParseSeries)
-	case wal.KindSamples:
+		return r.parse(series, pos, record.ParseSeriesColumns)
+	case record.KindSamples:
 		return r.samples(payload, pos)
-	case wal.KindMetadata, wal.KindDeletion:
+	case record.KindMetadata, record.KindDeletion:
 		if err := r.begin(kind, pos); err != nil {
 			return err
 		}
@@ -142,12 +140,12 @@ func (r *replayReader) begin(kind byte, pos wal.Position) error {
 func (r *replayReader) parse(
 	payload []byte, pos wal.Position, parse func([]byte, func(log uint32, ls []labels.Label) error) error,
 ) error {
-	if err := r.begin(wal.KindSeries, pos); err != nil {
+	if err := r.begin(record.KindSeries, pos); err != nil {
 		return err
 	}
 	return parse(payload, func(log uint32, ls []labels.Label) error {
 		if r.batch.full() {
-			if err := r.begin(wal.KindSeries, pos); err != nil {
+			if err := r.begin(record.KindSeries, pos); err != nil {
 				return err
 			}
 		}
@@ -160,14 +158,14 @@ func (r *replayReader) parse(
 }
 
 func (r *replayReader) samples(payload []byte, pos wal.Position) error {
-	if err := r.begin(wal.KindSamples, pos); err != nil {
+	if err := r.begin(record.KindSamples, pos); err != nil {
 		return err
 	}
 	b := r.batch
-	it := wal.ReadSamples(payload)
+	it := record.ReadSamples(payload)
 	for it.Next() {
 		if it.TsMs < 0 || it.TsMs > timestampMaxMs {
-			return fmt.Errorf("%w: timestamp %d ms at %s", wal.ErrBadRecord, it.TsMs, pos)
+			return fmt.Errorf("%w: timestamp %d ms at %s", record.ErrMalformed, it.TsMs, pos)
 		}
 		b.samples = append(b.samples, it.Sample)
 	}

@@ -11,6 +11,7 @@ import (
 	"halite/ingest/head"
 	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
+	"halite/ingest/wal/record"
 	"halite/keyschema"
 	"halite/storage/index"
 )
@@ -57,7 +58,7 @@ type Request struct {
 	stripes stripeSorter
 	opened  []head.OpenedRow
 	buckets []int64 // of NoteChanges
-	encoder wal.SamplesEncoder
+	encoder record.SamplesEncoder
 	payload []byte
 	last    wal.Position
 	logged  bool

@@ -9,7 +9,7 @@ import (
 
 	"halite/ingest/head"
 	"halite/ingest/remotewrite"
-	"halite/ingest/wal"
+	"halite/ingest/wal/record"
 )
 
 const (
@@ -131,7 +131,7 @@ func (r *Request) addSeries(ls labels.Labels, samples int) (ref, log uint32, why
 	w.head.Register(ref, log)
 	w.series.Add(1)
 	if w.log != nil {
-		r.encoded = wal.AppendSeries(r.encoded, log, ls)
+		r.encoded = record.AppendSeries(r.encoded, log, ls)
 	}
 	return ref, log, why, nil
 }
@@ -140,7 +140,7 @@ func (r *Request) addSeries(ls labels.Labels, samples int) (ref, log uint32, why
 // log before its series.
 func (r *Request) publish() error {
 	if len(r.encoded) > 0 {
-		if err := r.appendLog(wal.KindSeries, r.encoded); err != nil {
+		if err := r.appendLog(record.KindSeries, r.encoded); err != nil {
 			r.dropSeries()
 			return err
 		}

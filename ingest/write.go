@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"halite/ingest/head"
-	"halite/ingest/wal"
+	"halite/ingest/wal/record"
 	"halite/storage/index"
 )
 
@@ -89,7 +89,7 @@ func (i *Ingester) storeSamples(r *Request) error {
 func (i *Ingester) storeRecord(r *Request, stripe int, samples []head.Sample) (err error) {
 	i.head.LockStripe(stripe)
 	defer i.head.UnlockStripe(stripe)
-	if err := r.appendLog(wal.KindSamples, r.payload); err != nil {
+	if err := r.appendLog(record.KindSamples, r.payload); err != nil {
 		return err
 	}
 	r.opened, err = i.head.Append(stripe, samples, r.last.Segment, r.opened[:0])

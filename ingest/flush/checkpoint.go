@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"halite/ingest/wal"
+	"halite/ingest/wal/record"
 	"halite/storage/index"
 )
 
@@ -137,18 +137,18 @@ func (f *Flusher) emitCheckpoint(point uint64, emit func(kind byte, payload []by
 
 // seriesWriter writes the series of a checkpoint, record by record.
 type seriesWriter struct {
-	packer  *wal.SeriesPacker
-	columns *wal.SeriesColumns
+	packer  *record.SeriesPacker
+	columns *record.SeriesColumns
 	payload []byte
 	emit    func(kind byte, payload []byte) error
 }
 
 func newSeriesWriter(emit func(kind byte, payload []byte) error) (*seriesWriter, error) {
-	packer, err := wal.NewSeriesPacker()
+	packer, err := record.NewSeriesPacker()
 	if err != nil {
 		return nil, err
 	}
-	return &seriesWriter{packer: packer, columns: wal.NewSeriesColumns(), emit: emit}, nil
+	return &seriesWriter{packer: packer, columns: record.NewSeriesColumns(), emit: emit}, nil
 }
 
 func (w *seriesWriter) add(log uint32, ls labels.Labels) error {
@@ -164,6 +164,6 @@ func (w *seriesWriter) flush() error {
 		return nil
 	}
 	w.payload = w.columns.Append(w.payload[:0])
-	w.columns = wal.NewSeriesColumns()
-	return w.emit(wal.KindSeriesColumns, w.packer.Pack(w.payload))
+	w.columns = record.NewSeriesColumns()
+	return w.emit(record.KindSeriesColumns, w.packer.Pack(w.payload))
 }

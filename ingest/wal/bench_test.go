@@ -8,17 +8,19 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"halite/ingest/wal/record"
 )
 
 const benchSamples = 2000
 
 // benchPayload is a batch as one scrape gives it: consecutive series, one timestamp.
-func benchPayload() []byte { return AppendSamples(nil, benchBatch()) }
+func benchPayload() []byte { return record.AppendSamples(nil, benchBatch()) }
 
-func benchBatch() []Sample {
-	samples := make([]Sample, benchSamples)
+func benchBatch() []record.Sample {
+	samples := make([]record.Sample, benchSamples)
 	for i := range samples {
-		samples[i] = Sample{uint32(100_000 + i), 1_700_000_000_000 + int64(i%3), float64(i) * 1.5}
+		samples[i] = record.Sample{Ref: uint32(100_000 + i), TsMs: 1_700_000_000_000 + int64(i%3), Value: float64(i) * 1.5}
 	}
 	return samples
 }
@@ -28,29 +30,6 @@ func perSample(b *testing.B, samplesEach int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*samplesEach), "ns/sample")
 }
 
-func BenchmarkEncodeSamples(b *testing.B) {
-	samples := benchBatch()
-	buf := make([]byte, 0, 64<<10)
-	b.ReportAllocs()
-	for b.Loop() {
-		buf = AppendSamples(buf[:0], samples)
-	}
-	perSample(b, benchSamples)
-}
-
-func BenchmarkDecodeSamples(b *testing.B) {
-	payload := benchPayload()
-	var sum float64
-	b.ReportAllocs()
-	for b.Loop() {
-		for it := ReadSamples(payload); it.Next(); {
-			sum += it.Value
-		}
-	}
-	_ = sum
-	perSample(b, benchSamples)
-}
-
 // BenchmarkAppend is the time under the log's lock, the disk left out.
 func BenchmarkAppend(b *testing.B) {
 	l, _, _ := mustOpen(b, Options{Dir: "wal", FS: discardFS{vfs.NewMem()}, BlockWhenFull: true})
@@ -58,7 +37,7 @@ func BenchmarkAppend(b *testing.B) {
 	b.SetBytes(int64(len(payload)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := l.Append(KindSamples, payload); err != nil {
+		if _, err := l.Append(record.KindSamples, payload); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -80,7 +59,7 @@ func BenchmarkWait(b *testing.B) {
 				for w := range writers {
 					wg.Go(func() {
 						for i := w; i < b.N; i += writers {
-							pos, err := l.Append(KindSamples, payload)
+							pos, err := l.Append(record.KindSamples, payload)
 							if err == nil {
 								err = l.Wait(context.Background(), pos)
 							}
@@ -110,7 +89,7 @@ func BenchmarkReplay(b *testing.B) {
 	l, _, _ := mustOpen(b, Options{Dir: dir, BlockWhenFull: true})
 	payload := benchPayload()
 	for range batches {
-		if _, err := l.Append(KindSamples, payload); err != nil {
+		if _, err := l.Append(record.KindSamples, payload); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -123,7 +102,7 @@ func BenchmarkReplay(b *testing.B) {
 		l, err := Open(Options{Dir: dir})
 		if err == nil {
 			_, err = l.Replay(func(_ byte, payload []byte, _ Position) error {
-				it := ReadSamples(payload)
+				it := record.ReadSamples(payload)
 				for it.Next() {
 					sum += it.Value
 				}

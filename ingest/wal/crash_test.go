@@ -15,6 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
+
+	"halite/ingest/wal/record"
 )
 
 // crashSeeds returns the first seed and the number of seeds of a crash test.
@@ -22,7 +24,7 @@ func crashSeeds(t *testing.T) (first, count uint64) {
 	return seeds.Range(t, seeds.Default{Full: 600, Short: 60})
 }
 
-const kindSummary = KindMetadata
+const kindSummary = record.KindMetadata
 
 // journal is the oracle: it numbers the frames in the order of Append and knows which were acknowledged.
 type journal struct {
@@ -36,7 +38,7 @@ type journal struct {
 func (j *journal) append(size int) (uint64, Position, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	pos, err := j.log.Append(KindSamples, payloadOf(j.next, size))
+	pos, err := j.log.Append(record.KindSamples, payloadOf(j.next, size))
 	if err != nil {
 		return 0, pos, err
 	}

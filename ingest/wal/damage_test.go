@@ -13,6 +13,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
+
+	"halite/ingest/wal/record"
 )
 
 // specimen is a log at rest whose every frame is known.
@@ -32,7 +34,7 @@ func newSpecimen(t testing.TB, clean bool) *specimen {
 	next := uint64(1)
 	add := func(count int) {
 		for range count {
-			appendWait(t, l, KindSamples, payloadOf(next, int(next*37%700)))
+			appendWait(t, l, record.KindSamples, payloadOf(next, int(next*37%700)))
 			next++
 		}
 	}
@@ -41,7 +43,7 @@ func newSpecimen(t testing.TB, clean bool) *specimen {
 	require.NoError(t, err)
 	require.NoError(t, l.Truncate(cut, func(emit func(byte, []byte) error) error {
 		for n := range next - 1 {
-			if err := emit(KindSeries, payloadOf(n+1, 100)); err != nil {
+			if err := emit(record.KindSeries, payloadOf(n+1, 100)); err != nil {
 				return err
 			}
 		}
@@ -120,7 +122,7 @@ func openDamaged(t testing.TB, fs *vfs.MemFS) (
 	l, frames, stats, err := tryOpen(opts)
 	require.NoError(t, err)
 	require.NotEmpty(t, stats.Losses)
-	appendWait(t, l, KindSamples, payloadOf(1<<40, 8))
+	appendWait(t, l, record.KindSamples, payloadOf(1<<40, 8))
 	require.NoError(t, l.Close())
 	l, again, healed := mustOpen(t, testOptions(fs))
 	require.Empty(t, healed.Losses)

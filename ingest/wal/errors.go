@@ -23,8 +23,6 @@ var (
 	ErrLocked = errors.New("write-ahead log locked")
 	// ErrVersion: the files were written by a newer version of this program, which alone can read them.
 	ErrVersion = errors.New("unknown version of the write-ahead log")
-	// ErrBadRecord: a payload does not parse as the record that its kind says.
-	ErrBadRecord = errors.New("bad record")
 )
 
 // DamageError says that bytes which once were durable cannot be read back. The log refuses to go on unless

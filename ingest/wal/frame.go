@@ -20,6 +20,11 @@ const (
 	framePrevAt = 20
 	frameBackAt = 24
 	frameHeadAt = 28
+
+	// KindMax is the largest kind that Append takes. The log itself uses those above.
+	KindMax byte = 0xef
+	// kindEnd ends a checkpoint. Its payload is the number of frames before it.
+	kindEnd byte = 0xff
 )
 
 // frame is one parsed frame.

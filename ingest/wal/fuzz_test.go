@@ -3,12 +3,10 @@ package wal
 import (
 	"bytes"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 )
 
@@ -62,44 +60,6 @@ func FuzzHeaders(f *testing.F) {
 			require.NoError(t, err)
 			require.True(t, ok)
 			require.Equal(t, m, parsed)
-		}
-	})
-}
-
-// FuzzRecords parses arbitrary bytes as each kind of payload. What parses survives encoding and parsing again.
-func FuzzRecords(f *testing.F) {
-	f.Add(AppendSamples(nil, randomSamples(rand.New(rand.NewPCG(1, 1)), 5)))
-	f.Add(AppendSeries(AppendSeries(nil, 1, labels.FromStrings("a", "b", "c", "")), 9, labels.EmptyLabels()))
-	f.Add(AppendMetadata(nil, Metadata{"m", "gauge", "help", "unit"}))
-	f.Add([]byte{1, 0, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if samples, err := DecodeSamples(nil, data); err == nil {
-			again, err := DecodeSamples(nil, AppendSamples(nil, samples))
-			require.NoError(t, err)
-			sameSamples(t, samples, again)
-		} else {
-			require.ErrorIs(t, err, ErrBadRecord)
-		}
-		if series, err := parseAllSeries(data); err == nil {
-			var b []byte
-			for _, s := range series {
-				b = AppendSeries(b, s.ref, s.ls)
-			}
-			again, err := parseAllSeries(b)
-			require.NoError(t, err)
-			require.Equal(t, series, again)
-		} else {
-			require.ErrorIs(t, err, ErrBadRecord)
-		}
-		var b []byte
-		err := ParseMetadata(data, func(m Metadata) error { b = AppendMetadata(b, m); return nil })
-		if err == nil {
-			require.NoError(t, ParseMetadata(b, func(Metadata) error { return nil }))
-		} else {
-			require.ErrorIs(t, err, ErrBadRecord)
-		}
-		for _, kind := range []byte{KindSeries, KindSamples, KindMetadata} {
-			describe(kind, data)
 		}
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+
+	"halite/ingest/wal/record"
 )
 
 // goldenLog writes the log that FORMAT.md explains: a checkpoint, a segment of two groups, a clean end.
@@ -20,22 +22,28 @@ func goldenLog(t *testing.T) vfs.FS {
 	require.NoError(t, makeDir(fs, opts.Dir))
 	require.NoError(t, createWatermark(fs, opts.Dir, mark{salt: 0x0123456789abcdef, nextSeq: 1}))
 	l, _, _ := mustOpen(t, opts)
-	up := AppendSeries(nil, 1, labels.FromStrings("__name__", "up", "job", "node"))
-	appendWait(t, l, KindSeries, up)
+	up := record.AppendSeries(nil, 1, labels.FromStrings("__name__", "up", "job", "node"))
+	appendWait(t, l, record.KindSeries, up)
 	cut, err := l.Cut()
 	require.NoError(t, err)
 	require.NoError(t, l.Truncate(cut, func(emit func(byte, []byte) error) error {
-		if err := emit(KindSeries, up); err != nil {
+		if err := emit(record.KindSeries, up); err != nil {
 			return err
 		}
-		return emit(KindMetadata, AppendMetadata(nil, Metadata{"up", "gauge", "Up or not.", ""}))
+		return emit(record.KindMetadata, record.AppendMetadata(nil, record.Metadata{
+			Metric: "up", Type: "gauge", Help: "Up or not.",
+		}))
 	}))
-	appendWait(t, l, KindSamples, AppendSamples(nil, []Sample{{1, 1_700_000_000_000, 1}}))
-	_, err = l.Append(KindSeries, AppendSeries(nil, 2, labels.FromStrings("__name__", "up", "job", "db")))
+	appendWait(t, l, record.KindSamples, record.AppendSamples(nil, []record.Sample{{Ref: 1, TsMs: 1_700_000_000_000, Value: 1}}))
+	_, err = l.Append(record.KindSeries, record.AppendSeries(nil, 2, labels.FromStrings("__name__", "up", "job", "db")))
 	require.NoError(t, err)
-	appendWait(t, l, KindSamples, AppendSamples(nil, []Sample{{2, 1_700_000_015_000, 0}, {1, 1_700_000_015_250, 1}}))
+	appendWait(t, l, record.KindSamples, record.AppendSamples(nil, goldenSamples()))
 	require.NoError(t, l.Close())
 	return fs
+}
+
+func goldenSamples() []record.Sample {
+	return []record.Sample{{Ref: 2, TsMs: 1_700_000_015_000}, {Ref: 1, TsMs: 1_700_000_015_250, Value: 1}}
 }
 
 // golden compares got with testdata/name. WAL_UPDATE_GOLDEN writes it instead: only for a new format version.
@@ -92,10 +100,12 @@ func TestGoldenLogOpens(t *testing.T) {
 	for _, f := range frames {
 		kinds = append(kinds, f.kind)
 	}
-	require.Equal(t, []byte{KindSeries, KindMetadata, KindSamples, KindSeries, KindSamples}, kinds)
-	samples, err := DecodeSamples(nil, frames[4].payload)
+	require.Equal(t, []byte{
+		record.KindSeries, record.KindMetadata, record.KindSamples, record.KindSeries, record.KindSamples,
+	}, kinds)
+	samples, err := record.DecodeSamples(nil, frames[4].payload)
 	require.NoError(t, err)
-	require.Equal(t, []Sample{{2, 1_700_000_015_000, 0}, {1, 1_700_000_015_250, 1}}, samples)
+	require.Equal(t, goldenSamples(), samples)
 	require.NoError(t, l.Close())
 }
 

@@ -9,7 +9,8 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/ingest/wal/record"
 )
 
 // Inspect writes what the log in dir holds, readable for people: watermark, files, damage, torn tail and, if verbose,
@@ -62,7 +63,7 @@ func (in *inspection) frame(f *frame, inCheckpoint bool, at Position) error {
 	}
 	in.showLosses()
 	_, err := fmt.Fprintf(in.out, "  %10d  frame %d  %s  %d B  %s\n",
-		at.Offset, f.seq, kindName(f.kind), len(f.payload), describe(f.kind, f.payload))
+		at.Offset, f.seq, record.KindName(f.kind), len(f.payload), record.Describe(f.kind, f.payload))
 	return err
 }
 
@@ -77,7 +78,7 @@ func (in *inspection) file(file walkedFile) {
 		fmt.Fprintf(in.out, " (%d to %d)", in.first, in.last)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(in.kinds)) {
-		fmt.Fprintf(in.out, "  %s %d", kindName(kind), in.kinds[kind])
+		fmt.Fprintf(in.out, "  %s %d", record.KindName(kind), in.kinds[kind])
 	}
 	fmt.Fprintf(in.out, "  payload %d B\n", in.payload)
 	clear(in.kinds)
@@ -114,95 +115,4 @@ func (in *inspection) tail() {
 	if len(in.losses) == 0 {
 		fmt.Fprintln(in.out, "no damage")
 	}
-}
-
-func kindName(kind byte) string {
-	switch kind {
-	case KindSeries:
-		return "series"
-	case KindPackedSeries:
-		return "packed series"
-	case KindSeriesColumns:
-		return "series in columns"
-	case KindSamples:
-		return "samples"
-	case KindMetadata:
-		return "metadata"
-	case KindDeletion:
-		return "deletion"
-	}
-	return fmt.Sprintf("kind %d", kind)
-}
-
-// describe sums up a payload in a few words.
-func describe(kind byte, payload []byte) string {
-	switch kind {
-	case KindSeries:
-		return describeSeries(payload, ParseSeries)
-	case KindPackedSeries:
-		return describePackedSeries(payload, ParseSeries)
-	case KindSeriesColumns:
-		return describePackedSeries(payload, ParseSeriesColumns)
-	case KindSamples:
-		it := ReadSamples(payload)
-		count, least, most := it.Left(), int64(0), int64(0)
-		for first := true; it.Next(); first = false {
-			if first {
-				least, most = it.TsMs, it.TsMs
-			}
-			least, most = min(least, it.TsMs), max(most, it.TsMs)
-		}
-		if err := it.Err(); err != nil {
-			return err.Error()
-		}
-		return fmt.Sprintf("%d samples, %d to %d ms", count, least, most)
-	case KindMetadata:
-		count, metric := 0, ""
-		err := ParseMetadata(payload, func(m Metadata) error {
-			if count++; count == 1 {
-				metric = m.Metric
-			}
-			return nil
-		})
-		if err != nil {
-			return err.Error()
-		}
-		return fmt.Sprintf("%d metrics, first %q", count, metric)
-	case KindDeletion:
-		d, err := ParseDeletion(payload)
-		if err != nil {
-			return err.Error()
-		}
-		return fmt.Sprintf("%d series, last record of the deletion: %t", len(d.Refs), d.Last)
-	}
-	return ""
-}
-
-type parseSeries func(payload []byte, fn func(ref uint32, ls []labels.Label) error) error
-
-func describeSeries(payload []byte, parse parseSeries) string {
-	count, sample := 0, ""
-	err := parse(payload, func(ref uint32, ls []labels.Label) error {
-		if count++; count == 1 {
-			sample = fmt.Sprintf("%d %s", ref, labels.New(ls...))
-		}
-		return nil
-	})
-	if err != nil {
-		return err.Error()
-	}
-	return fmt.Sprintf("%d series, first %s", count, sample)
-}
-
-func describePackedSeries(packed []byte, parse parseSeries) string {
-	p, err := NewSeriesPacker()
-	if err != nil {
-		return err.Error()
-	}
-	defer p.Close()
-	payload, err := p.Unpack(packed)
-	if err != nil {
-		return err.Error()
-	}
-	return describeSeries(payload, parse)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/ingest/wal/record"
 )
 
 // Defaults of the Options.
@@ -21,8 +23,8 @@ const (
 	SlowAfterDefault         = time.Second
 )
 
-// PayloadBytesMax is the largest payload of one frame.
-const PayloadBytesMax = 1<<24 - 1
+// PayloadBytesMax is the largest payload of one frame in bytes.
+const PayloadBytesMax = record.BytesMax
 
 // Options of a Log. Zero values mean the defaults.
 type Options struct {

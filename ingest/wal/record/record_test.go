@@ -1,4 +1,4 @@
-package wal
+package record
 
 import (
 	"math"
@@ -53,10 +53,10 @@ func TestSamplesRoundTrip(t *testing.T) {
 		sameSamples(t, samples, got)
 		for cut := range len(b) - len(prefix) {
 			_, err := DecodeSamples(nil, b[len(prefix):len(prefix)+cut])
-			require.ErrorIs(t, err, ErrBadRecord, "seed %d, %d bytes", seed, cut)
+			require.ErrorIs(t, err, ErrMalformed, "seed %d, %d bytes", seed, cut)
 		}
 		_, err = DecodeSamples(nil, append(b[len(prefix):], 0))
-		require.ErrorIs(t, err, ErrBadRecord, "seed %d", seed)
+		require.ErrorIs(t, err, ErrMalformed, "seed %d", seed)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestSamplesDoNotAllocate(t *testing.T) {
 
 func TestSamplesCountIsNotTrusted(t *testing.T) {
 	_, err := DecodeSamples(nil, []byte{0xff, 0xff, 0xff, 0xff, 1, 2, 3})
-	require.ErrorIs(t, err, ErrBadRecord)
+	require.ErrorIs(t, err, ErrMalformed)
 	it := ReadSamples([]byte{0xff, 0xff, 0xff, 0xff, 1, 2, 3})
 	require.Zero(t, it.Left())
 }
@@ -130,7 +130,7 @@ func TestSeriesRoundTrip(t *testing.T) {
 	hugeRef := []byte{0xff, 0xff, 0xff, 0xff, 0xff, 1, 0}
 	for _, bad := range [][]byte{unsorted, twice, hugeRef, {1}, {1, 1}, {1, 1, 5, 'a'}, {0x80}} {
 		_, err := parseAllSeries(bad)
-		require.ErrorIs(t, err, ErrBadRecord, "%v", bad)
+		require.ErrorIs(t, err, ErrMalformed, "%v", bad)
 	}
 }
 
@@ -143,5 +143,5 @@ func TestMetadataRoundTrip(t *testing.T) {
 	var got []Metadata
 	require.NoError(t, ParseMetadata(b, func(m Metadata) error { got = append(got, m); return nil }))
 	require.Equal(t, want, got)
-	require.ErrorIs(t, ParseMetadata(b[:len(b)-1], func(Metadata) error { return nil }), ErrBadRecord)
+	require.ErrorIs(t, ParseMetadata(b[:len(b)-1], func(Metadata) error { return nil }), ErrMalformed)
 }

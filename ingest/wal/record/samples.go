@@ -1,11 +1,11 @@
-package wal
+package record
 
 import (
 	"encoding/binary"
 	"math"
 )
 
-// Sample is one value of the series that a KindSeries record gave the number Ref.
+// Sample is one value of the series to which a KindSeries record gave the number Ref.
 type Sample struct {
 	Ref   uint32
 	TsMs  int64
@@ -14,12 +14,12 @@ type Sample struct {
 
 const (
 	samplesHeaderBytes = 4
-	// A sample takes at least two varints of a byte each and the value, at most those of 5 and 10 bytes and the value.
+	// A sample is two varints, for the series and the time, and eight bytes for the value.
 	sampleBytesMin = 1 + 1 + 8
 	sampleBytesMax = 5 + 10 + 8
 )
 
-// SamplesEncoder builds a KindSamples payload sample by sample. Its zero value is ready after Reset; not concurrent.
+// SamplesEncoder builds a KindSamples payload sample by sample. Call Reset first. It is not for concurrent use.
 type SamplesEncoder struct {
 	buf   []byte
 	start int
@@ -28,12 +28,12 @@ type SamplesEncoder struct {
 	tsMs  int64
 }
 
-// Reset starts a payload at the end of dst, which the encoder then owns.
+// Reset starts a payload at the end of dst. The encoder owns dst from then on.
 func (e *SamplesEncoder) Reset(dst []byte) {
 	*e = SamplesEncoder{buf: append(dst, 0, 0, 0, 0), start: len(dst)}
 }
 
-// Add appends one sample, in any order of series and time. Close by in both is small.
+// Add appends one sample. Series and times may come in any order; small steps in both take few bytes.
 func (e *SamplesEncoder) Add(ref uint32, tsMs int64, value float64) {
 	buf := e.buf
 	if cap(buf)-len(buf) < sampleBytesMax {
@@ -58,10 +58,10 @@ func (e *SamplesEncoder) Add(ref uint32, tsMs int64, value float64) {
 // Count is the number of samples so far.
 func (e *SamplesEncoder) Count() int { return int(e.count) }
 
-// Len is the length of Bytes in bytes; keep the payload below PayloadBytesMax.
+// Len is the length of Bytes. The caller keeps the payload below BytesMax.
 func (e *SamplesEncoder) Len() int { return len(e.buf) }
 
-// Bytes is dst of Reset followed by the payload; valid until the next call of Add or Reset.
+// Bytes returns the slice given to Reset with the payload behind it. It is valid until the next call of Add or Reset.
 func (e *SamplesEncoder) Bytes() []byte {
 	binary.LittleEndian.PutUint32(e.buf[e.start:], e.count)
 	return e.buf
@@ -77,43 +77,43 @@ func AppendSamples(dst []byte, samples []Sample) []byte {
 	return e.Bytes()
 }
 
-// SampleIter walks a KindSamples payload without allocating:
+// SampleIter iterates over a KindSamples payload without allocating:
 //
 //	it := ReadSamples(payload)
 //	for it.Next() { use(it.Ref, it.TsMs, it.Value) }
 //	if err := it.Err(); err != nil { … }
 type SampleIter struct {
 	Sample
-	rest    []byte
-	left    uint32
-	sizeAll int
-	err     error
+	rest      []byte
+	left      uint32
+	sizeBytes int
+	err       error
 }
 
-// ReadSamples starts at the first sample. A fault in the payload shows in Err after Next returned false.
+// ReadSamples returns an iterator before the first sample of a KindSamples payload.
 func ReadSamples(payload []byte) SampleIter {
-	it := SampleIter{sizeAll: len(payload)}
+	it := SampleIter{sizeBytes: len(payload)}
 	if len(payload) < samplesHeaderBytes {
-		it.err = badRecord("samples count", 0)
+		it.err = malformed("count of samples", 0)
 		return it
 	}
 	it.left = binary.LittleEndian.Uint32(payload)
 	it.rest = payload[samplesHeaderBytes:]
 	if uint64(it.left)*sampleBytesMin > uint64(len(it.rest)) {
 		it.left = 0
-		it.err = badRecord("samples count", 0)
+		it.err = malformed("count of samples", 0)
 	}
 	return it
 }
 
-// Left is the number of samples that Next has still to give; never more than the payload can hold.
+// Left is the number of samples to come. It never exceeds what the payload has room for.
 func (it *SampleIter) Left() int { return int(it.left) }
 
-// Next moves to the next sample; false at the end or at a fault.
+// Next moves to the next sample. It returns false at the end and after an error; see Err.
 func (it *SampleIter) Next() bool {
 	if it.left == 0 {
 		if len(it.rest) > 0 && it.err == nil {
-			it.err = badRecord("bytes after the last sample", it.sizeAll-len(it.rest))
+			it.err = malformed("bytes after the last sample", it.sizeBytes-len(it.rest))
 		}
 		return false
 	}
@@ -125,19 +125,19 @@ func (it *SampleIter) Next() bool {
 	} else {
 		var m int
 		if refDelta, n = binary.Uvarint(b); n <= 0 {
-			return it.fault()
+			return it.fail()
 		}
 		if tsDelta, m = binary.Uvarint(b[n:]); m <= 0 {
-			return it.fault()
+			return it.fail()
 		}
 		n += m
 		if len(b)-n < 8 {
-			return it.fault()
+			return it.fail()
 		}
 	}
 	ref := int64(it.Ref) + unzigzag(refDelta)
 	if uint64(ref) > math.MaxUint32 {
-		return it.fault()
+		return it.fail()
 	}
 	it.Ref = uint32(ref)
 	it.TsMs += unzigzag(tsDelta)
@@ -147,17 +147,17 @@ func (it *SampleIter) Next() bool {
 	return true
 }
 
-func (it *SampleIter) fault() bool {
-	it.err = badRecord("sample", it.sizeAll-len(it.rest))
+func (it *SampleIter) fail() bool {
+	it.err = malformed("sample", it.sizeBytes-len(it.rest))
 	it.left = 0
 	it.rest = nil
 	return false
 }
 
-// Err is nil, or ErrBadRecord with the place of the fault.
+// Err returns nil, or ErrMalformed with the offset of the first error in the payload.
 func (it *SampleIter) Err() error { return it.err }
 
-// DecodeSamples appends the samples of a KindSamples payload to dst; with an error dst holds those before the fault.
+// DecodeSamples appends the samples of a KindSamples payload to dst. With an error, dst holds the samples before it.
 func DecodeSamples(dst []Sample, payload []byte) ([]Sample, error) {
 	it := ReadSamples(payload)
 	for it.Next() {

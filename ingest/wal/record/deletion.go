@@ -1,18 +1,18 @@
-package wal
+package record
 
 import (
 	"encoding/binary"
 	"math"
 )
 
-// Deletion is a KindDeletion payload: samples of some series were deleted from memory. One deletion has as many records as
-// its series need, next to each other in the log; only after the last of them has it happened.
+// Deletion is a KindDeletion payload: samples of some series were deleted from memory. A deletion of many series takes
+// several records, one after the other in the log. It takes effect with the last of them.
 type Deletion struct {
-	// Tombstone says what was deleted; the log does not look into it. Only the last record of a deletion has it.
+	// Tombstone is the encoded tombstone. Only the last record of a deletion has it.
 	Tombstone []byte
-	// Last says that no more records of the deletion follow.
+	// Last marks the last record of the deletion.
 	Last bool
-	// Refs are numbers of series in the log, ascending.
+	// Refs are the numbers of the series in the log, ascending.
 	Refs []uint32
 }
 
@@ -29,17 +29,17 @@ func AppendDeletion(dst []byte, d Deletion) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(d.Tombstone)))
 	dst = append(dst, d.Tombstone...)
 	dst = binary.AppendUvarint(dst, uint64(len(d.Refs)))
-	last := uint32(0)
+	previous := uint32(0)
 	for _, ref := range d.Refs {
-		dst = binary.AppendUvarint(dst, uint64(ref-last))
-		last = ref
+		dst = binary.AppendUvarint(dst, uint64(ref-previous))
+		previous = ref
 	}
 	return dst
 }
 
-// ParseDeletion parses a KindDeletion payload; the result does not refer to it. The error wraps ErrBadRecord.
+// ParseDeletion parses a KindDeletion payload. The result does not alias the payload. The error wraps ErrMalformed.
 func ParseDeletion(payload []byte) (Deletion, error) {
-	bad := func() (Deletion, error) { return Deletion{}, badRecord("deletion", 0) }
+	bad := func() (Deletion, error) { return Deletion{}, malformed("deletion", 0) }
 	if len(payload) == 0 || payload[0]&^deletionLast != 0 {
 		return bad()
 	}
@@ -51,14 +51,14 @@ func ParseDeletion(payload []byte) (Deletion, error) {
 		return bad()
 	}
 	d.Refs = make([]uint32, 0, n)
-	last := uint64(0)
+	ref := uint64(0)
 	for i := range n {
-		step := r.uvarint()
-		if r.bad || i > 0 && step == 0 || step > math.MaxUint32 || last+step > math.MaxUint32 {
+		delta := r.uvarint()
+		if r.bad || i > 0 && delta == 0 || delta > math.MaxUint32 || ref+delta > math.MaxUint32 {
 			return bad()
 		}
-		last += step
-		d.Refs = append(d.Refs, uint32(last))
+		ref += delta
+		d.Refs = append(d.Refs, uint32(ref))
 	}
 	if r.rest != "" || d.Last != (len(d.Tombstone) > 0) {
 		return bad()

@@ -1,4 +1,4 @@
-package wal
+package record
 
 import (
 	"bytes"
@@ -25,10 +25,10 @@ func TestPackedSeriesComeBackSmaller(t *testing.T) {
 	require.Equal(t, payload, got)
 
 	_, err = p.Unpack(packed[:len(packed)/2])
-	require.ErrorIs(t, err, ErrBadRecord)
-	bomb := bytes.Clone(p.Pack(make([]byte, PayloadBytesMax+1)))
+	require.ErrorIs(t, err, ErrMalformed)
+	bomb := bytes.Clone(p.Pack(make([]byte, BytesMax+1)))
 	_, err = p.Unpack(bomb)
-	require.ErrorIs(t, err, ErrBadRecord, "a record that unpacks to more than a payload holds")
+	require.ErrorIs(t, err, ErrMalformed, "a record that unpacks to more than a payload holds")
 }
 
 func FuzzUnpackSeries(f *testing.F) {
@@ -39,9 +39,9 @@ func FuzzUnpackSeries(f *testing.F) {
 	f.Fuzz(func(t *testing.T, packed []byte) {
 		payload, err := p.Unpack(packed)
 		if err != nil {
-			require.ErrorIs(t, err, ErrBadRecord)
+			require.ErrorIs(t, err, ErrMalformed)
 			return
 		}
-		require.LessOrEqual(t, len(payload), PayloadBytesMax)
+		require.LessOrEqual(t, len(payload), BytesMax)
 	})
 }

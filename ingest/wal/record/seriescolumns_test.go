@@ -1,4 +1,4 @@
-package wal
+package record
 
 import (
 	"bytes"
@@ -96,11 +96,11 @@ func TestSeriesColumnsRefuse(t *testing.T) {
 		"something left":             "\x01\x02\x01\x01\x01a\x00\x01\x01x\x00\x00",
 	} {
 		_, err := parseColumns([]byte(payload))
-		require.ErrorIs(t, err, ErrBadRecord, name)
+		require.ErrorIs(t, err, ErrMalformed, name)
 	}
-	long := labels.FromStrings("a", string(make([]byte, PayloadBytesMax/2)))
+	long := labels.FromStrings("a", string(make([]byte, BytesMax/2)))
 	_, err := parseColumns(inColumns([]seriesRecord{{1, long}, {2, long}, {math.MaxUint32, long}}))
-	require.ErrorIs(t, err, ErrBadRecord, "a small payload of series too long for a payload")
+	require.ErrorIs(t, err, ErrMalformed, "a small payload of series too long for a payload")
 }
 
 // FuzzSeriesColumns: what parses survives encoding and parsing again.
@@ -112,7 +112,7 @@ func FuzzSeriesColumns(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		series, err := parseColumns(payload)
 		if err != nil {
-			require.ErrorIs(t, err, ErrBadRecord)
+			require.ErrorIs(t, err, ErrMalformed)
 			return
 		}
 		again, err := parseColumns(inColumns(series))

@@ -1,4 +1,4 @@
-package wal
+package record
 
 import (
 	"fmt"
@@ -6,11 +6,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// packWindowBytes is how far back repetitions are looked for. It bounds the memory of a packer.
+// packWindowBytes is the window of the compressor. It bounds the memory of a packer.
 const packWindowBytes = 1 << 20
 
-// SeriesPacker turns payloads of series into KindSeriesColumns ones, or KindPackedSeries, and back: a checkpoint holds
-// every series, and label sets of one fleet repeat each other. It is not for concurrent use.
+// SeriesPacker compresses what SeriesColumns encodes into KindSeriesColumns payloads, and back. A checkpoint holds every
+// series, and the label sets of a fleet repeat each other. It is not for concurrent use.
 type SeriesPacker struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
@@ -21,35 +21,35 @@ type SeriesPacker struct {
 func NewSeriesPacker() (*SeriesPacker, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault),
 		zstd.WithWindowSize(packWindowBytes), zstd.WithLowerEncoderMem(true),
-		zstd.WithEncoderCRC(false)) // frames are checksummed as they are
+		zstd.WithEncoderCRC(false)) // the log has checksums of its own
 	if err != nil {
 		return nil, err
 	}
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(PayloadBytesMax))
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(BytesMax))
 	if err != nil {
 		return nil, err
 	}
 	return &SeriesPacker{encoder: encoder, decoder: decoder}, nil
 }
 
-// Pack returns the packed form of a payload, valid until the next call.
+// Pack compresses a payload. The result is valid until the next call.
 func (p *SeriesPacker) Pack(payload []byte) []byte {
 	p.buffer = p.encoder.EncodeAll(payload, p.buffer[:0])
 	return p.buffer
 }
 
-// Unpack returns the payload, valid until the next call. What does not unpack, or to more than
-// PayloadBytesMax, is ErrBadRecord.
+// Unpack returns the payload, valid until the next call. The error is ErrMalformed if the input does not unpack, or
+// unpacks to more than BytesMax.
 func (p *SeriesPacker) Unpack(packed []byte) ([]byte, error) {
 	payload, err := p.decoder.DecodeAll(packed, p.buffer[:0])
 	if err != nil {
-		return nil, fmt.Errorf("%w: packed series: %w", ErrBadRecord, err)
+		return nil, fmt.Errorf("%w: packed series: %w", ErrMalformed, err)
 	}
 	p.buffer = payload
 	return payload, nil
 }
 
-// Close frees what the packer holds.
+// Close frees the packer's memory.
 func (p *SeriesPacker) Close() {
 	p.encoder.Close()
 	p.decoder.Close()

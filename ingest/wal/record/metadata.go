@@ -1,4 +1,4 @@
-package wal
+package record
 
 // Metadata describes one metric.
 type Metadata struct {
@@ -13,15 +13,15 @@ func AppendMetadata(dst []byte, m Metadata) []byte {
 	return appendString(dst, m.Unit)
 }
 
-// ParseMetadata calls fn for each metric of a KindMetadata payload, in order. It ends with fn's error, or with
-// ErrBadRecord if the payload does not parse.
+// ParseMetadata calls fn for each metric of a KindMetadata payload, in order. It stops at an error and returns it: fn's, or
+// ErrMalformed.
 func ParseMetadata(payload []byte, fn func(Metadata) error) error {
 	r := fieldReader{rest: string(payload)}
 	for len(r.rest) > 0 {
 		at := len(payload) - len(r.rest)
 		m := Metadata{r.field(), r.field(), r.field(), r.field()}
 		if r.bad {
-			return badRecord("metadata", at)
+			return malformed("metadata", at)
 		}
 		if err := fn(m); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package wal
+package record
 
 import (
 	"encoding/binary"
@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// AppendSeries appends the record that gives ref to the series ls. A KindSeries payload is any number of them.
+// AppendSeries appends the entry that gives the number ref to the series ls. A KindSeries payload is any number of entries.
 func AppendSeries(dst []byte, ref uint32, ls labels.Labels) []byte {
 	dst = binary.AppendUvarint(dst, uint64(ref))
 	dst = binary.AppendUvarint(dst, uint64(ls.Len()))
@@ -18,9 +18,9 @@ func AppendSeries(dst []byte, ref uint32, ls labels.Labels) []byte {
 	return dst
 }
 
-// ParseSeries calls fn for each series of a KindSeries payload, in order. The slice is valid during the call; the strings do
-// not alias the payload. It ends with fn's error, or with ErrBadRecord if the payload does not parse or label names do not
-// ascend.
+// ParseSeries calls fn for each series of a KindSeries payload, in order. fn must not keep the slice; it may keep the
+// strings, which do not alias the payload. ParseSeries stops at an error and returns it: fn's, or ErrMalformed if the
+// payload does not parse or label names do not ascend.
 func ParseSeries(payload []byte, fn func(ref uint32, ls []labels.Label) error) error {
 	var ls []labels.Label
 	r := fieldReader{rest: string(payload)} // one copy for all labels
@@ -29,14 +29,14 @@ func ParseSeries(payload []byte, fn func(ref uint32, ls []labels.Label) error) e
 		ref := r.uvarint()
 		count := r.uvarint()
 		if r.bad || ref > math.MaxUint32 || count > uint64(len(r.rest))/2 {
-			return badRecord("series", at)
+			return malformed("series", at)
 		}
 		ls = ls[:0]
 		previous := ""
 		for i := range count {
 			name, value := r.field(), r.field()
 			if r.bad || i > 0 && name <= previous {
-				return badRecord("series labels", at)
+				return malformed("series labels", at)
 			}
 			ls = append(ls, labels.Label{Name: name, Value: value})
 			previous = name

@@ -1,4 +1,4 @@
-package wal
+package record
 
 import (
 	"encoding/binary"
@@ -9,23 +9,23 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// SeriesColumns gathers series and writes them label name by label name: the payload of KindSeriesColumns before
-// SeriesPacker has packed it. Label sets of a fleet repeat each other's values in few patterns, so that it packs to a
-// tenth of what a packed KindSeries payload takes. It is not for concurrent use.
+// SeriesColumns collects series and encodes them column by column, one column for each label name. SeriesPacker compresses
+// the result into a KindSeriesColumns payload. The label sets of a fleet repeat their values in few patterns, so a
+// compressed payload takes a tenth of the bytes of a compressed KindSeries payload. It is not for concurrent use.
 type SeriesColumns struct {
 	refs    []uint32
 	shapes  []seriesShape
 	shapeOf []uint32          // of each series
-	byNames map[string]uint32 // shapes by their encoded names
+	byNames map[string]uint32 // indexes of shapes by their encoded names
 	columns []seriesColumn
-	byName  map[string]int // columns
+	byName  map[string]int // indexes of columns
 	scratch []byte
 	bytes   int
 }
 
 // seriesShape is a set of label names.
 type seriesShape struct {
-	columns []int // in the order of the names, which ascend
+	columns []int // by ascending name
 	encoded string
 	count   uint64
 }
@@ -35,17 +35,17 @@ type seriesColumn struct {
 	name   string
 	values []string
 	ids    map[string]uint32
-	cells  []uint32 // of each series that has the label; indexes of values
-	last   uint32   // index of the value used last
-	at     int      // of the next cell, while parsing
+	cells  []uint32 // one for each series that has the label: an index of values
+	last   uint32   // the index used last
+	at     int      // the next cell, while parsing
 }
 
-// NewSeriesColumns returns an empty one.
+// NewSeriesColumns returns an empty encoder.
 func NewSeriesColumns() *SeriesColumns {
 	return &SeriesColumns{byNames: map[string]uint32{}, byName: map[string]int{}}
 }
 
-// Add adds the record that gives ref to the series ls. It keeps no reference to the labels' memory.
+// Add adds the entry that gives the number ref to the series ls. It keeps no reference to the labels' memory.
 func (c *SeriesColumns) Add(ref uint32, ls labels.Labels) {
 	c.scratch = binary.AppendUvarint(c.scratch[:0], uint64(ls.Len()))
 	ls.Range(func(l labels.Label) { c.scratch = appendString(c.scratch, l.Name) })
@@ -62,7 +62,7 @@ func (c *SeriesColumns) Add(ref uint32, ls labels.Labels) {
 	c.bytes += seriesBytes(ls)
 }
 
-// addShape makes the shape whose names are in scratch.
+// addShape adds the set of names that scratch holds.
 func (c *SeriesColumns) addShape(ls labels.Labels) uint32 {
 	s := seriesShape{encoded: string(c.scratch)}
 	ls.Range(func(l labels.Label) {
@@ -95,23 +95,23 @@ func (c *seriesColumn) add(value string) {
 	c.cells = append(c.cells, c.last)
 }
 
-// seriesBytes is about what a series takes in a KindSeries payload, or somewhat more.
+// seriesBytes estimates the bytes that a series takes in a KindSeries payload, rounded up.
 func seriesBytes(ls labels.Labels) int {
 	size := 2 * binary.MaxVarintLen32
 	ls.Range(func(l labels.Label) { size += len(l.Name) + len(l.Value) + 2*binary.MaxVarintLen16 })
 	return size
 }
 
-// SizeBytes is about what the series would take as a KindSeries payload. A record takes up to PayloadBytesMax.
+// SizeBytes estimates the bytes of the series as a KindSeries payload, rounded up. The caller keeps it below BytesMax.
 func (c *SeriesColumns) SizeBytes() int { return c.bytes }
 
 // Append appends the payload.
 func (c *SeriesColumns) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(c.refs)))
-	former := uint32(0)
+	previous := uint32(0)
 	for _, ref := range c.refs {
-		dst = binary.AppendVarint(dst, int64(ref)-int64(former))
-		former = ref
+		dst = binary.AppendVarint(dst, int64(ref)-int64(previous))
+		previous = ref
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(c.shapes)))
 	for _, s := range c.shapes {
@@ -133,13 +133,13 @@ func (c *SeriesColumns) Append(dst []byte) []byte {
 	return dst
 }
 
-// ParseSeriesColumns calls fn for each series of a payload, in order. The slice is valid during the call; the strings do not
-// alias the payload. It ends with fn's error, or with ErrBadRecord if the payload does not parse, if label names do not
-// ascend, or if the series would take more than PayloadBytesMax as a KindSeries payload.
+// ParseSeriesColumns calls fn for each series of an unpacked payload, in order. fn must not keep the slice; it may keep the
+// strings, which do not alias the payload. ParseSeriesColumns stops at an error and returns it: fn's, or ErrMalformed if
+// the payload does not parse, label names do not ascend, or the series would exceed BytesMax as a KindSeries payload.
 func ParseSeriesColumns(payload []byte, fn func(ref uint32, ls []labels.Label) error) error {
 	p := seriesParser{r: fieldReader{rest: string(payload)}, c: NewSeriesColumns()}
 	if !p.refs() || !p.shapes() || !p.columns() || len(p.r.rest) > 0 {
-		return badRecord("series in columns", len(payload)-len(p.r.rest))
+		return malformed("series in columns", len(payload)-len(p.r.rest))
 	}
 	var ls []labels.Label
 	size := 0
@@ -152,8 +152,8 @@ func ParseSeriesColumns(payload []byte, fn func(ref uint32, ls []labels.Label) e
 			ls = append(ls, labels.Label{Name: column.name, Value: value})
 			column.at++
 		}
-		if size > PayloadBytesMax {
-			return badRecord("too long series in columns", 0)
+		if size > BytesMax {
+			return malformed("series in columns are too long", 0)
 		}
 		if err := fn(ref, ls); err != nil {
 			return err
@@ -162,13 +162,13 @@ func ParseSeriesColumns(payload []byte, fn func(ref uint32, ls []labels.Label) e
 	return nil
 }
 
-// seriesParser reads a payload of series in columns. Each number in it takes a byte at least, which bounds all counts.
+// seriesParser reads a payload of series in columns. Each number takes a byte at least, so the bytes left bound each count.
 type seriesParser struct {
 	r fieldReader
 	c *SeriesColumns
 }
 
-// count reads the number of things that follow, each of which takes a byte or more.
+// count reads the number of entries that follow. Each takes a byte or more.
 func (p *seriesParser) count() (n int, ok bool) {
 	u := p.r.uvarint()
 	return int(u), !p.r.bad && u <= uint64(len(p.r.rest))

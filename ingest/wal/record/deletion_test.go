@@ -1,4 +1,4 @@
-package wal
+package record
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func FuzzDeletion(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, err := ParseDeletion(b)
 		if err != nil {
-			require.ErrorIs(t, err, ErrBadRecord)
+			require.ErrorIs(t, err, ErrMalformed)
 			return
 		}
 		again, err := ParseDeletion(AppendDeletion(nil, d))

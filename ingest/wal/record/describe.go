@@ -1,0 +1,97 @@
+package record
+
+import (
+	"fmt"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// KindName returns the name of a kind for a listing.
+func KindName(kind byte) string {
+	switch kind {
+	case KindSeries:
+		return "series"
+	case KindSeriesColumns:
+		return "series in columns"
+	case KindSamples:
+		return "samples"
+	case KindMetadata:
+		return "metadata"
+	case KindDeletion:
+		return "deletion"
+	}
+	return fmt.Sprintf("kind %d", kind)
+}
+
+// Describe summarizes a payload in a few words. It returns the text of the error if the payload does not parse, and
+// nothing for an unknown kind.
+func Describe(kind byte, payload []byte) string {
+	text, err := "", error(nil)
+	switch kind {
+	case KindSeries:
+		text, err = describeSeries(payload, ParseSeries)
+	case KindSeriesColumns:
+		text, err = describePacked(payload)
+	case KindSamples:
+		text, err = describeSamples(payload)
+	case KindMetadata:
+		text, err = describeMetadata(payload)
+	case KindDeletion:
+		var d Deletion
+		d, err = ParseDeletion(payload)
+		text = fmt.Sprintf("%d series, last record of the deletion: %t", len(d.Refs), d.Last)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+func describeSamples(payload []byte) (string, error) {
+	it := ReadSamples(payload)
+	count, minMs, maxMs := it.Left(), int64(0), int64(0)
+	for first := true; it.Next(); first = false {
+		if first {
+			minMs, maxMs = it.TsMs, it.TsMs
+		}
+		minMs, maxMs = min(minMs, it.TsMs), max(maxMs, it.TsMs)
+	}
+	return fmt.Sprintf("%d samples, %d to %d ms", count, minMs, maxMs), it.Err()
+}
+
+func describeMetadata(payload []byte) (string, error) {
+	count, metric := 0, ""
+	err := ParseMetadata(payload, func(m Metadata) error {
+		if count++; count == 1 {
+			metric = m.Metric
+		}
+		return nil
+	})
+	return fmt.Sprintf("%d metrics, first %q", count, metric), err
+}
+
+func describePacked(packed []byte) (string, error) {
+	p, err := NewSeriesPacker()
+	if err != nil {
+		return "", err
+	}
+	defer p.Close()
+	payload, err := p.Unpack(packed)
+	if err != nil {
+		return "", err
+	}
+	return describeSeries(payload, ParseSeriesColumns)
+}
+
+type parseSeries func(payload []byte, fn func(ref uint32, ls []labels.Label) error) error
+
+func describeSeries(payload []byte, parse parseSeries) (string, error) {
+	count, first := 0, ""
+	err := parse(payload, func(ref uint32, ls []labels.Label) error {
+		if count++; count == 1 {
+			first = fmt.Sprintf("%d %s", ref, labels.New(ls...))
+		}
+		return nil
+	})
+	return fmt.Sprintf("%d series, first %s", count, first), err
+}
