@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 // Apply is part of storage.Table. Rows go to the tree in batches; a row is never divided between two.
@@ -156,8 +157,8 @@ func (w *rowWriter) write(ctx context.Context, key []byte, entries []storage.Ent
 		case storage.SetCell, storage.AddToCell:
 			err = w.put(ctx, key, e)
 		case storage.DeleteCells:
-			err = w.remove(key, e.Family, func(c *cellKey) bool {
-				return string(c.qualifier) == string(e.Qualifier) && e.FromMs <= c.tsMs && (e.ToMs == 0 || c.tsMs < e.ToMs)
+			err = w.remove(key, e.Family, func(c *cellkey.Key) bool {
+				return string(c.Qualifier) == string(e.Qualifier) && e.FromMs <= c.TsMs && (e.ToMs == 0 || c.TsMs < e.ToMs)
 			}, e.FromMs, e.ToMs)
 		case storage.DeleteFamily:
 			err = w.remove(key, e.Family, nil, 0, 0)
@@ -175,19 +176,19 @@ func (w *rowWriter) write(ctx context.Context, key []byte, entries []storage.Ent
 func (w *rowWriter) put(ctx context.Context, key []byte, e *storage.Entry) error {
 	t := w.t
 	f := t.family(e.Family)
-	day := dayOf(e.TsMs)
+	day := cellkey.DayOf(e.TsMs)
 	state := w.touch(f, day)
 	if err := t.noteVersion(ctx, f, key, e.TsMs); err != nil {
 		return err
 	}
-	w.scratch = appendCellKey(w.scratch[:0], makeHeader(t.id, f.id, day), t.hourKeys, key, e.Qualifier, e.TsMs)
+	w.scratch = cellkey.Append(w.scratch[:0], cellkey.NewHeader(t.id, f.id, day), t.hourKeys, key, e.Qualifier, e.TsMs)
 	if t.hourKeys {
 		state.lateBytes.Add(int64(len(w.scratch) + len(e.Value)))
 	}
 	if e.Kind == storage.AddToCell {
-		op := w.batch.MergeDeferred(len(w.scratch), operandBytes)
+		op := w.batch.MergeDeferred(len(w.scratch), cellkey.OperandBytes)
 		copy(op.Key, w.scratch)
-		putOperand(op.Value, f.kind, e.Add)
+		cellkey.PutOperand(op.Value, f.kind, e.Add)
 		return engineError("merge cell", op.Finish())
 	}
 	op := w.batch.SetDeferred(len(w.scratch), len(e.Value))
@@ -213,7 +214,7 @@ func (t *Table) noteVersion(ctx context.Context, f *family, key []byte, tsMs int
 		}
 		return nil
 	}
-	if tsMs == hourEndMs(parseHour(key[len(key)-hourDigits:])) {
+	if tsMs == cellkey.HourEndMs(cellkey.ParseHour(key[len(key)-cellkey.HourDigits:])) {
 		return nil
 	}
 	if err := t.markMixed(ctx, f); err != nil {
@@ -223,7 +224,7 @@ func (t *Table) noteVersion(ctx context.Context, f *family, key []byte, tsMs int
 }
 
 // remove deletes the row's cells that match, in one family or in all. A nil match means all cells.
-func (w *rowWriter) remove(key []byte, familyName string, match func(*cellKey) bool, fromMs, toMs int64) (err error) {
+func (w *rowWriter) remove(key []byte, familyName string, match func(*cellkey.Key) bool, fromMs, toMs int64) (err error) {
 	t := w.t
 	it, err := w.batch.NewIter(nil)
 	if err != nil {
@@ -239,21 +240,21 @@ func (w *rowWriter) remove(key []byte, familyName string, match func(*cellKey) b
 		}
 		days = f.days.load().within(days[:0], fromMs, toMs)
 		for _, day := range days {
-			h := makeHeader(t.id, f.id, day)
+			h := cellkey.NewHeader(t.id, f.id, day)
 			if w.touch(f, day).hasDayChunks.Load() {
-				if err := w.removeFromDayChunk(it, h, placeRange{place, after}, match); err != nil {
+				if err := w.removeFromDayChunk(it, h, cellkey.Range{Start: place, End: after}, match); err != nil {
 					return err
 				}
 			}
-			lower, upper = place.appendSeek(lower[:0], h), after.appendSeek(upper[:0], h)
+			lower, upper = place.AppendSeek(lower[:0], h), after.AppendSeek(upper[:0], h)
 			it.SetBounds(lower, upper)
 			for ok := it.First(); ok; ok = it.Next() {
-				if isDayChunkKey(it.Key(), splitKey(it.Key())) {
+				if cellkey.IsDayChunk(it.Key(), cellkey.Split(it.Key())) {
 					continue // removeFromDayChunk has seen to it
 				}
-				c, ok := parseCellKey(it.Key(), t.hourKeys)
+				c, ok := cellkey.Parse(it.Key(), t.hourKeys)
 				if !ok {
-					return damagedKey(it.Key())
+					return cellkey.Damaged(it.Key())
 				}
 				if match != nil && !match(&c) {
 					continue
@@ -271,10 +272,10 @@ func (w *rowWriter) remove(key []byte, familyName string, match func(*cellKey) b
 }
 
 // rowPlace returns the bounds of one row.
-func (t *Table) rowPlace(key []byte) (at, after rowBound) {
-	arena := make([]byte, 0, 2*rowBoundBytesMax(len(key)+1))
-	at, arena = makeRowBound(arena, t.hourKeys, key)
-	after, _ = makeRowBound(arena, t.hourKeys, append(key[:len(key):len(key)], 0))
+func (t *Table) rowPlace(key []byte) (at, after cellkey.Bound) {
+	arena := make([]byte, 0, 2*cellkey.BoundBytesMax(len(key)+1))
+	at, arena = cellkey.NewBound(arena, t.hourKeys, key)
+	after, _ = cellkey.NewBound(arena, t.hourKeys, append(key[:len(key):len(key)], 0))
 	return at, after
 }
 
@@ -348,7 +349,8 @@ func (t *Table) DropRows(ctx context.Context, r storage.RowRange) error {
 	if len(r.End) > 0 && string(r.Start) >= string(r.End) {
 		return nil
 	}
-	return t.dropRanges(ctx, "drop rows", t.makeRanges([]storage.RowRange{r}), func(yield func(*family, *dayState) bool) {
+	rows := cellkey.NewRanges(t.hourKeys, []storage.RowRange{r})
+	return t.dropRanges(ctx, "drop rows", rows, func(yield func(*family, *dayState) bool) {
 		for _, f := range t.families {
 			for _, state := range f.days.states() {
 				if !yield(f, state) {
@@ -360,7 +362,7 @@ func (t *Table) DropRows(ctx context.Context, r storage.RowRange) error {
 }
 
 // dropRanges deletes all cells of the rows in the families' days, in one batch; what names the call in errors.
-func (t *Table) dropRanges(ctx context.Context, what string, rows []placeRange, days iter.Seq2[*family, *dayState]) error {
+func (t *Table) dropRanges(ctx context.Context, what string, rows []cellkey.Range, days iter.Seq2[*family, *dayState]) error {
 	if err := t.store.waitRoom(ctx); err != nil {
 		return err
 	}
@@ -370,10 +372,10 @@ func (t *Table) dropRanges(ctx context.Context, what string, rows []placeRange, 
 	b := t.store.db.NewBatch()
 	defer b.Close()
 	for f, state := range days {
-		h := makeHeader(t.id, f.id, state.day)
+		h := cellkey.NewHeader(t.id, f.id, state.day)
 		state.changed(t.store.opts.Now)
 		for _, r := range rows {
-			if err := b.DeleteRange(r.seekStart(nil, h), r.seekEnd(nil, h), nil); err != nil {
+			if err := b.DeleteRange(r.SeekStart(nil, h), r.SeekEnd(nil, h), nil); err != nil {
 				return engineError(what, err)
 			}
 			if !state.hasDayChunks.Load() {

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 // Table id 0 is the store's own key space: one record a table, and its tablets' split keys.
@@ -95,15 +96,15 @@ func (r *tableRecord) withSchema(schema *storage.TableSchema) (tableRecord, erro
 }
 
 func catalogKey(family uint8, name string) []byte {
-	h := makeHeader(catalogTable, family, 0)
-	return append(append(h[:], name...), sentinel)
+	h := cellkey.NewHeader(catalogTable, family, 0)
+	return append(append(h[:], name...), cellkey.Sentinel)
 }
 
 // readCatalog calls fn with name and value of every record of one kind.
 func readCatalog(db *pebble.DB, family uint8, fn func(name string, value []byte) error) (err error) {
-	h := makeHeader(catalogTable, family, 0)
-	it, err := db.NewIter(&pebble.IterOptions{LowerBound: appendPartitionStart(nil, h),
-		UpperBound: appendPartitionStart(nil, h.next())})
+	h := cellkey.NewHeader(catalogTable, family, 0)
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: cellkey.AppendPartitionStart(nil, h),
+		UpperBound: cellkey.AppendPartitionStart(nil, h.Next())})
 	if err != nil {
 		return engineError("read table catalogue", err)
 	}
@@ -113,7 +114,7 @@ func readCatalog(db *pebble.DB, family uint8, fn func(name string, value []byte)
 		if err != nil {
 			return err
 		}
-		if err := fn(string(bytes.TrimSuffix(it.Key()[headerBytes:], []byte{sentinel})), value); err != nil {
+		if err := fn(string(bytes.TrimSuffix(it.Key()[cellkey.HeaderBytes:], []byte{cellkey.Sentinel})), value); err != nil {
 			return err
 		}
 	}
@@ -200,9 +201,9 @@ func (t *Table) discoverPartitions() error {
 
 // seekPartitions finds the days that have keys by one seek each.
 func (t *Table) seekPartitions() (err error) {
-	lower := makeHeader(t.id, 0, dayMax)
-	it, err := t.store.db.NewIter(&pebble.IterOptions{LowerBound: appendPartitionStart(nil, lower),
-		UpperBound: appendPartitionStart(nil, makeHeader(t.id+1, 0, dayMax))})
+	lower := cellkey.NewHeader(t.id, 0, cellkey.DayMax)
+	it, err := t.store.db.NewIter(&pebble.IterOptions{LowerBound: cellkey.AppendPartitionStart(nil, lower),
+		UpperBound: cellkey.AppendPartitionStart(nil, cellkey.NewHeader(t.id+1, 0, cellkey.DayMax))})
 	if err != nil {
 		return engineError("find partitions", err)
 	}
@@ -213,14 +214,14 @@ func (t *Table) seekPartitions() (err error) {
 	}
 	var seek []byte
 	for ok := it.First(); ok; ok = it.SeekGE(seek) {
-		var h header
+		var h cellkey.Header
 		copy(h[:], it.Key())
-		f := byID[h[tableIDBytes]]
+		f := byID[h[cellkey.TableIDBytes]]
 		if f == nil {
-			return damagedKey(it.Key())
+			return cellkey.Damaged(it.Key())
 		}
-		f.days.add(h.day())
-		seek = appendPartitionStart(seek[:0], h.next())
+		f.days.add(h.Day())
+		seek = cellkey.AppendPartitionStart(seek[:0], h.Next())
 	}
 	return nil
 }

@@ -6,16 +6,17 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 // cursor walks the cells of one partition that lie in the ranges of a read, in the read's direction.
 type cursor struct {
 	it       *pebble.Iterator
 	rule     int // of the read, for the partition's family
-	h        header
+	h        cellkey.Header
 	hourKeys bool
 	reverse  bool
-	ranges   []placeRange
+	ranges   []cellkey.Range
 	picked   []int32 // which of the ranges to read; nil is all
 	at       int     // the range in or before which the cursor stands
 
@@ -38,7 +39,7 @@ func (c *cursor) count() int {
 }
 
 // rangeAt returns the i-th range to read.
-func (c *cursor) rangeAt(i int) *placeRange {
+func (c *cursor) rangeAt(i int) *cellkey.Range {
 	if c.picked != nil {
 		i = int(c.picked[i])
 	}
@@ -48,7 +49,7 @@ func (c *cursor) rangeAt(i int) *placeRange {
 // open restricts the iterator to the partition's part that the ranges span, and moves to the first cell.
 func (c *cursor) open() error {
 	first, last := c.rangeAt(0), c.rangeAt(c.count()-1)
-	c.seek, c.bound = c.seekStart(c.seek[:0], first), last.seekEnd(c.bound[:0], c.h)
+	c.seek, c.bound = c.seekStart(c.seek[:0], first), last.SeekEnd(c.bound[:0], c.h)
 	c.it.SetBounds(c.seek, c.bound)
 	if c.reverse {
 		c.at = c.count() - 1
@@ -58,12 +59,12 @@ func (c *cursor) open() error {
 	return c.settle(c.it.First())
 }
 
-// seekStart appends the key from which to read a range.
-func (c *cursor) seekStart(dst []byte, r *placeRange) []byte {
+// SeekStart appends the key from which to read a range.
+func (c *cursor) seekStart(dst []byte, r *cellkey.Range) []byte {
 	if c.dayChunks != nil {
-		return r.seekPrefix(dst, c.h)
+		return r.SeekPrefix(dst, c.h)
 	}
-	return r.seekStart(dst, c.h)
+	return r.SeekStart(dst, c.h)
 }
 
 // next moves by one cell.
@@ -101,10 +102,10 @@ func (c *cursor) settle(ok bool) error {
 		}
 		r := c.rangeAt(c.at)
 		if c.reverse {
-			c.seek = r.seekEnd(c.seek[:0], c.h)
+			c.seek = r.SeekEnd(c.seek[:0], c.h)
 			ok = c.it.SeekLT(c.seek)
 		} else {
-			c.seek = r.seekStart(c.seek[:0], c.h)
+			c.seek = r.SeekStart(c.seek[:0], c.h)
 			ok = c.it.SeekGE(c.seek)
 		}
 	}
@@ -115,15 +116,15 @@ func (c *cursor) settle(ok bool) error {
 // take reads the iterator's key.
 func (c *cursor) take() error {
 	c.key = c.it.Key()
-	c.split = splitKey(c.key)
+	c.split = cellkey.Split(c.key)
 	end := c.split
 	if c.hourKeys {
-		end += hourBytes
+		end += cellkey.HourBytes
 	}
-	if end < headerBytes || end >= len(c.key) {
-		return damagedKey(c.key)
+	if end < cellkey.HeaderBytes || end >= len(c.key) {
+		return cellkey.Damaged(c.key)
 	}
-	c.place = c.key[headerBytes:end]
+	c.place = c.key[cellkey.HeaderBytes:end]
 	return nil
 }
 
@@ -131,10 +132,10 @@ func (c *cursor) take() error {
 // moves.
 func (c *cursor) address() (qualifier []byte, tsMs int64, ok bool) {
 	if b := c.dayChunks; b != nil && b.current {
-		return b.open.qualifier(b.i), hourEndMs(hourOf(c.place[len(c.place)-hourBytes:])), true
+		return b.open.qualifier(b.i), cellkey.HourEndMs(cellkey.HourOf(c.place[len(c.place)-cellkey.HourBytes:])), true
 	}
-	k, ok := parseCellKey(c.key, c.hourKeys)
-	return k.qualifier, k.tsMs, ok
+	k, ok := cellkey.Parse(c.key, c.hourKeys)
+	return k.Qualifier, k.TsMs, ok
 }
 
 // appendValue appends the value of the cell.
@@ -147,7 +148,7 @@ func (c *cursor) appendValue(dst []byte, kind storage.FamilyKind) ([]byte, error
 		return dst, err
 	}
 	if kind != storage.Plain {
-		if _, _, err := parseOperand(value); err != nil {
+		if _, _, err := cellkey.ParseOperand(value); err != nil {
 			return dst, err
 		}
 		value = value[1:]
@@ -160,10 +161,10 @@ func (c *cursor) locate() (in, seek bool) {
 	if c.reverse {
 		for ; c.at >= 0; c.at-- {
 			r := c.rangeAt(c.at)
-			if r.pastEnd(c.place) {
+			if r.PastEnd(c.place) {
 				return false, true
 			}
-			if !r.beforeStart(c.place) {
+			if !r.BeforeStart(c.place) {
 				return true, false
 			}
 		}
@@ -171,8 +172,8 @@ func (c *cursor) locate() (in, seek bool) {
 	}
 	for ; c.at < c.count(); c.at++ {
 		r := c.rangeAt(c.at)
-		if !r.pastEnd(c.place) {
-			if r.beforeStart(c.place) {
+		if !r.PastEnd(c.place) {
+			if r.BeforeStart(c.place) {
 				return false, true
 			}
 			return true, false

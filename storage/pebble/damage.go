@@ -4,54 +4,21 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
-
-// Damage is a file, or a range of keys in it, that cannot be read as it was written.
-type Damage struct {
-	// File is the name of the file in the directory of the tree.
-	File   string
-	Reason string
-	// Table is the table of the rows that cannot be read. It is empty if the file holds no rows.
-	Table string
-	// FirstDay and LastDay are the unix days of these rows' cells.
-	FirstDay, LastDay int32
-	// FirstRow and LastRow bound the rows. Each is the nearest readable key, so both may be intact.
-	FirstRow, LastRow string
-}
-
-// Error is part of error.
-func (d *Damage) Error() string {
-	if d.Table == "" {
-		return fmt.Sprintf("table file %s: %s", d.File, d.Reason)
-	}
-	return fmt.Sprintf("table file %s: %s; it holds table %s, days %s to %s, rows %q to %q", d.File, d.Reason, d.Table,
-		DayText(d.FirstDay), DayText(d.LastDay), d.FirstRow, d.LastRow)
-}
-
-// Unwrap makes every damage a storage.ErrCorrupt.
-func (d *Damage) Unwrap() error { return storage.ErrCorrupt }
-
-// DayText is a unix day for people.
-func DayText(day int32) string {
-	return time.Unix(int64(day)*dayMs/1000, 0).UTC().Format(time.DateOnly)
-}
 
 // catalogName names the tree's own records of tables in reports.
 const catalogName = "(list of tables)"
 
 // daysProbedMax is the last unix day that is looked for if no bound of a file says which is the last. It is that of the
-// last row key, see hourValueMax.
-const daysProbedMax = hourValueMax / 24
+// last row key, see cellkey.HourValueMax.
+const daysProbedMax = cellkey.HourValueMax / 24
 
 // tableNames finds names and key forms of tables by the numbers in physical keys.
 type tableNames map[uint16]tableRecord
@@ -59,10 +26,10 @@ type tableNames map[uint16]tableRecord
 // newDamage describes the keys from first to last of a file.
 func (n tableNames) newDamage(file, reason string, first, last []byte) Damage {
 	d := Damage{File: file, Reason: reason}
-	if len(first) < headerBytes || len(last) < headerBytes {
+	if len(first) < cellkey.HeaderBytes || len(last) < cellkey.HeaderBytes {
 		return d
 	}
-	var from, to header
+	var from, to cellkey.Header
 	copy(from[:], first)
 	copy(to[:], last)
 	id := binary.BigEndian.Uint16(first)
@@ -76,9 +43,9 @@ func (n tableNames) newDamage(file, reason string, first, last []byte) Damage {
 		d.Table = fmt.Sprintf("number %d", id)
 	}
 	// Newer days sort first. Of several families each may have any day in between.
-	d.FirstDay, d.LastDay = to.day(), from.day()
-	if from[tableIDBytes] != to[tableIDBytes] {
-		d.FirstDay, d.LastDay = 0, max(from.day(), to.day())
+	d.FirstDay, d.LastDay = to.Day(), from.Day()
+	if from[cellkey.TableIDBytes] != to[cellkey.TableIDBytes] {
+		d.FirstDay, d.LastDay = 0, max(from.Day(), to.Day())
 	}
 	d.FirstRow, d.LastRow = rowText(first, rec.HourKeys), rowText(last, rec.HourKeys)
 	if from != to {
@@ -90,18 +57,15 @@ func (n tableNames) newDamage(file, reason string, first, last []byte) Damage {
 
 // rowText is the row key in a physical key, or the start of it that the key has.
 func rowText(key []byte, hourKeys bool) string {
-	if k, ok := parseCellKey(key, hourKeys); ok {
-		return string(k.appendRowKey(nil, hourKeys))
+	if k, ok := cellkey.Parse(key, hourKeys); ok {
+		return string(k.AppendRowKey(nil, hourKeys))
 	}
-	row := key[headerBytes:splitKey(key)]
-	if len(row) > 0 && row[len(row)-1] == sentinel {
+	row := key[cellkey.HeaderBytes:cellkey.Split(key)]
+	if len(row) > 0 && row[len(row)-1] == cellkey.Sentinel {
 		row = row[:len(row)-1]
 	}
 	return string(row)
 }
-
-// isDamage tells whether an error of the tree says that a file is damaged or missing.
-func isDamage(err error) bool { return pebble.IsCorruptionError(err) || errors.Is(err, os.ErrNotExist) }
 
 // treeFile is a file of the tree and the parts of it that the manifest lists. A file has several parts if the tree has cut
 // keys out of it.
@@ -125,10 +89,10 @@ func (f *treeFile) name() string { return fmt.Sprintf("%06d.sst", f.num) }
 func (f *treeFile) bounds() (first, last []byte) {
 	first, last = f.parts[0].first, f.parts[0].last
 	for _, p := range f.parts[1:] {
-		if compareKeys(p.first, first) < 0 {
+		if cellkey.Compare(p.first, first) < 0 {
 			first = p.first
 		}
-		if compareKeys(p.last, last) > 0 {
+		if cellkey.Compare(p.last, last) > 0 {
 			last = p.last
 		}
 	}
@@ -165,8 +129,8 @@ func (t *Table) probePartitions() (err error) {
 	defer func() { err = closeIter(it, err) }()
 	for _, f := range t.families {
 		for day := range t.boundedDays(f) {
-			h := makeHeader(t.id, f.id, day)
-			it.SetBounds(appendPartitionStart(nil, h), appendPartitionStart(nil, h.next()))
+			h := cellkey.NewHeader(t.id, f.id, day)
+			it.SetBounds(cellkey.AppendPartitionStart(nil, h), cellkey.AppendPartitionStart(nil, h.Next()))
 			if it.First() {
 				f.days.add(day)
 			} else if err := it.Error(); isDamage(err) {
@@ -177,7 +141,7 @@ func (t *Table) probePartitions() (err error) {
 		}
 	}
 	// Another seek clears the last error, which belongs to a day.
-	it.SetBounds([]byte{0}, []byte{sentinel})
+	it.SetBounds([]byte{0}, []byte{cellkey.Sentinel})
 	it.First()
 	return nil
 }
@@ -187,22 +151,22 @@ func (t *Table) boundedDays(f *family) map[int32]struct{} {
 	days := map[int32]struct{}{}
 	for _, file := range treeFiles(t.store.db) {
 		for _, p := range file.parts {
-			if len(p.first) < headerBytes || len(p.last) < headerBytes {
+			if len(p.first) < cellkey.HeaderBytes || len(p.last) < cellkey.HeaderBytes {
 				continue
 			}
-			var from, to header
+			var from, to cellkey.Header
 			copy(from[:], p.first)
 			copy(to[:], p.last)
-			own := makeHeader(t.id, f.id, 0)
-			if bytes.Compare(from[:tableIDBytes+1], own[:tableIDBytes+1]) > 0 ||
-				bytes.Compare(to[:tableIDBytes+1], own[:tableIDBytes+1]) < 0 {
+			own := cellkey.NewHeader(t.id, f.id, 0)
+			if bytes.Compare(from[:cellkey.TableIDBytes+1], own[:cellkey.TableIDBytes+1]) > 0 ||
+				bytes.Compare(to[:cellkey.TableIDBytes+1], own[:cellkey.TableIDBytes+1]) < 0 {
 				continue
 			}
-			newest, oldest := from.day(), to.day()
-			if !bytes.Equal(from[:tableIDBytes+1], own[:tableIDBytes+1]) {
+			newest, oldest := from.Day(), to.Day()
+			if !bytes.Equal(from[:cellkey.TableIDBytes+1], own[:cellkey.TableIDBytes+1]) {
 				newest = daysProbedMax
 			}
-			if !bytes.Equal(to[:tableIDBytes+1], own[:tableIDBytes+1]) {
+			if !bytes.Equal(to[:cellkey.TableIDBytes+1], own[:cellkey.TableIDBytes+1]) {
 				oldest = 0
 			}
 			for day := oldest; day <= newest; day++ {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 // A day chunk's value; FORMAT.md draws it.
@@ -30,7 +31,9 @@ const (
 )
 
 // newestHour returns the value of a day's newest hour, which sorts first.
-func newestHour(day int32) uint32 { return hourValueMax - uint32(day)*dayHours - (dayHours - 1) }
+func newestHour(day int32) uint32 {
+	return cellkey.HourValueMax - uint32(day)*dayHours - (dayHours - 1)
+}
 
 // dayChunkCells is a series' cells of one day, in order, on their way into a day chunk.
 type dayChunkCells struct {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"halite/storage/pebble/cellkey"
 )
 
 // dayChunkCursor is what a cursor needs more in a partition with day chunks: it merges the cells of a prefix's day chunk with
@@ -50,7 +52,7 @@ func (s *Store) release(b *dayChunkCursor) error {
 }
 
 // prefix is that of the open day chunk, or of the one that was looked for.
-func (b *dayChunkCursor) prefix() []byte { return b.place[:len(b.place)-hourBytes] }
+func (b *dayChunkCursor) prefix() []byte { return b.place[:len(b.place)-cellkey.HourBytes] }
 
 // next moves by one cell.
 func (b *dayChunkCursor) next(c *cursor) error {
@@ -78,7 +80,7 @@ func (b *dayChunkCursor) setHour() {
 		return
 	}
 	hour := b.first + uint32(b.open.hours[b.i])
-	at := b.place[len(b.place)-hourBytes:]
+	at := b.place[len(b.place)-cellkey.HourBytes:]
 	at[0], at[1], at[2] = byte(hour>>16), byte(hour>>8), byte(hour)
 }
 
@@ -123,17 +125,17 @@ func (b *dayChunkCursor) arrive(c *cursor) (plain bool, err error) {
 	b.beyond = false
 	for b.ok {
 		c.key = c.it.Key()
-		c.split = splitKey(c.key)
-		if c.split < headerBytes {
-			return false, damagedKey(c.key)
+		c.split = cellkey.Split(c.key)
+		if c.split < cellkey.HeaderBytes {
+			return false, cellkey.Damaged(c.key)
 		}
-		prefix := c.key[headerBytes:c.split]
+		prefix := c.key[cellkey.HeaderBytes:c.split]
 		known := len(b.place) > 0 && bytes.Equal(prefix, b.prefix())
 		if b.left && !known {
 			b.beyond = true
 			return false, nil
 		}
-		if isDayChunkKey(c.key, c.split) {
+		if cellkey.IsDayChunk(c.key, c.split) {
 			// In reverse the cells behind the day chunk have it open already.
 			if !known || !c.reverse || !b.probe {
 				if err := b.take(c, c.it); err != nil {
@@ -148,8 +150,8 @@ func (b *dayChunkCursor) arrive(c *cursor) (plain bool, err error) {
 				return false, err
 			}
 		}
-		if c.split+hourBytes >= len(c.key) {
-			return false, damagedKey(c.key)
+		if c.split+cellkey.HourBytes >= len(c.key) {
+			return false, cellkey.Damaged(c.key)
 		}
 		return true, nil
 	}
@@ -178,8 +180,8 @@ func (b *dayChunkCursor) take(c *cursor, it *pebble.Iterator) error {
 
 // setPrefix makes the prefix of c.key that of the day chunk cursor.
 func (b *dayChunkCursor) setPrefix(c *cursor) {
-	b.first = newestHour(c.h.day())
-	b.place = append(append(b.place[:0], c.key[headerBytes:c.split]...), 0, 0, 0)
+	b.first = newestHour(c.h.Day())
+	b.place = append(append(b.place[:0], c.key[cellkey.HeaderBytes:c.split]...), 0, 0, 0)
 	b.probe = true
 }
 
@@ -192,7 +194,7 @@ func (b *dayChunkCursor) look(c *cursor) error {
 		}
 		b.side = side
 	}
-	c.seek = append(append(c.seek[:0], c.key[:c.split]...), dayChunkSuffix)
+	c.seek = append(append(c.seek[:0], c.key[:c.split]...), cellkey.DayChunkSuffix)
 	if b.side.SeekGE(c.seek) && bytes.Equal(b.side.Key(), c.seek) {
 		return b.take(c, b.side)
 	}
@@ -205,7 +207,7 @@ func (b *dayChunkCursor) look(c *cursor) error {
 func (b *dayChunkCursor) choose(c *cursor, plain bool) {
 	b.current = b.left
 	if plain {
-		c.place = c.key[headerBytes : c.split+hourBytes]
+		c.place = c.key[cellkey.HeaderBytes : c.split+cellkey.HourBytes]
 		if !b.left {
 			return
 		}
@@ -230,39 +232,39 @@ func (b *dayChunkCursor) compare(c *cursor) int {
 		return order
 	}
 	var buf [64]byte
-	suffix := append(append(buf[:0], b.place[len(b.place)-hourBytes:]...), b.open.qualifier(b.i)...)
-	return compareSuffixes(appendTrailer(suffix, 0, kindHourEnd), c.key[c.split:])
+	suffix := append(append(buf[:0], b.place[len(b.place)-cellkey.HourBytes:]...), b.open.qualifier(b.i)...)
+	return cellkey.CompareSuffixes(cellkey.AppendTrailer(suffix, 0, cellkey.KindHourEnd), c.key[c.split:])
 }
 
 // skip goes to the range that locate found. Within one prefix the day chunk stays open and the iterator need not come to
 // it again.
 func (b *dayChunkCursor) skip(c *cursor) {
 	r := c.rangeAt(c.at)
-	bound := r.start
+	bound := r.Start
 	if c.reverse {
-		bound = r.end
+		bound = r.End
 	}
-	within := bound.hour && bytes.Equal(bound.prefix(), c.place[:len(c.place)-hourBytes])
+	within := bound.EndsInHour && bytes.Equal(bound.Prefix(), c.place[:len(c.place)-cellkey.HourBytes])
 	if !within {
 		b.left, b.probe, b.beyond, b.place = false, false, false, b.place[:0]
 		if c.reverse {
-			c.seek = r.seekEnd(c.seek[:0], c.h)
+			c.seek = r.SeekEnd(c.seek[:0], c.h)
 			b.ok = c.it.SeekLT(c.seek)
 		} else {
-			c.seek = r.seekPrefix(c.seek[:0], c.h)
+			c.seek = r.SeekPrefix(c.seek[:0], c.h)
 			b.ok = c.it.SeekGE(c.seek)
 		}
 		return
 	}
-	c.seek = bound.appendSeek(c.seek[:0], c.h)
-	for b.left && (c.reverse && r.pastEnd(b.place) || !c.reverse && r.beforeStart(b.place)) {
+	c.seek = bound.AppendSeek(c.seek[:0], c.h)
+	for b.left && (c.reverse && r.PastEnd(b.place) || !c.reverse && r.BeforeStart(b.place)) {
 		b.turn(c)
 	}
 	switch {
 	case !b.ok:
-	case c.reverse && compareKeys(c.it.Key(), c.seek) >= 0:
+	case c.reverse && cellkey.Compare(c.it.Key(), c.seek) >= 0:
 		b.ok = c.it.SeekLT(c.seek)
-	case !c.reverse && compareKeys(c.it.Key(), c.seek) < 0:
+	case !c.reverse && cellkey.Compare(c.it.Key(), c.seek) < 0:
 		b.ok = c.it.SeekGE(c.seek)
 	}
 }

@@ -8,13 +8,16 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 // removeFromDayChunk removes the matching cells of a row from the day chunk of the row's series. The range r is that row. The
 // caller holds the row's lock, which is the lock of the whole series.
-func (w *rowWriter) removeFromDayChunk(it *pebble.Iterator, h header, r placeRange, match func(*cellKey) bool) error {
-	prefix := r.start.prefix()
-	w.scratch = appendDayChunkKey(w.scratch[:0], h, prefix)
+func (w *rowWriter) removeFromDayChunk(
+	it *pebble.Iterator, h cellkey.Header, r cellkey.Range, match func(*cellkey.Key) bool,
+) error {
+	prefix := r.Start.Prefix()
+	w.scratch = cellkey.AppendDayChunk(w.scratch[:0], h, prefix)
 	it.SetBounds(w.scratch, nil)
 	if !it.First() || !bytes.Equal(it.Key(), w.scratch) {
 		return it.Error()
@@ -27,12 +30,12 @@ func (w *rowWriter) removeFromDayChunk(it *pebble.Iterator, h header, r placeRan
 	if err := b.open(value); err != nil {
 		return err
 	}
-	c := cellKey{header: h, row: prefix[:len(prefix)-1]}
-	newest, first, end := newestHour(h.day()), hourOf(r.start.place[len(prefix):]), hourOf(r.end.place[len(prefix):])
+	c := cellkey.Key{Header: h, Row: prefix[:len(prefix)-1]}
+	newest, first, end := newestHour(h.Day()), cellkey.HourOf(r.Start.Row[len(prefix):]), cellkey.HourOf(r.End.Row[len(prefix):])
 	left, changed, err := b.without(func(hour uint8, qualifier []byte) bool {
-		c.hour = newest + uint32(hour)
-		c.qualifier, c.tsMs = qualifier, hourEndMs(c.hour)
-		return c.hour >= first && c.hour < end && (match == nil || match(&c))
+		c.Hour = newest + uint32(hour)
+		c.Qualifier, c.TsMs = qualifier, cellkey.HourEndMs(c.Hour)
+		return c.Hour >= first && c.Hour < end && (match == nil || match(&c))
 	})
 	if err != nil || !changed {
 		return err
@@ -50,21 +53,21 @@ func putDayChunk(b *pebble.Batch, key, left []byte) error {
 
 // removeCell deletes one cell of a day that may have day chunks.
 func (w *rowWriter) removeCell(f *family, key []byte, cell *storage.Cell) error {
-	return w.remove(key, f.name, func(c *cellKey) bool {
-		return c.tsMs == cell.TsMs && bytes.Equal(c.qualifier, cell.Qualifier)
+	return w.remove(key, f.name, func(c *cellkey.Key) bool {
+		return c.TsMs == cell.TsMs && bytes.Equal(c.Qualifier, cell.Qualifier)
 	}, cell.TsMs, cell.TsMs+1)
 }
 
 // dropFromDayChunks completes the deletion of a range of rows, which is in the batch already, where the range begins or ends
 // between the hours of a series: cells outside it stay in the day chunk, those inside leave it. The caller has all locks.
-func (t *Table) dropFromDayChunks(b *pebble.Batch, h header, r placeRange) error {
+func (t *Table) dropFromDayChunks(b *pebble.Batch, h cellkey.Header, r cellkey.Range) error {
 	var before []byte
-	for _, bound := range []rowBound{r.start, r.end} {
-		if !bound.hour || bytes.Equal(bound.prefix(), before) {
+	for _, bound := range []cellkey.Bound{r.Start, r.End} {
+		if !bound.EndsInHour || bytes.Equal(bound.Prefix(), before) {
 			continue
 		}
-		before = bound.prefix()
-		key := appendDayChunkKey(nil, h, before)
+		before = bound.Prefix()
+		key := cellkey.AppendDayChunk(nil, h, before)
 		value, closer, err := t.store.db.Get(key)
 		if errors.Is(err, pebble.ErrNotFound) {
 			continue
@@ -84,18 +87,18 @@ func (t *Table) dropFromDayChunks(b *pebble.Batch, h header, r placeRange) error
 }
 
 // dayChunkOutside returns the day chunk of a prefix without the cells inside a range.
-func (t *Table) dayChunkOutside(value []byte, h header, prefix []byte, r placeRange) ([]byte, error) {
+func (t *Table) dayChunkOutside(value []byte, h cellkey.Header, prefix []byte, r cellkey.Range) ([]byte, error) {
 	o := dayChunk{codec: t.store.opts.DayChunks}
 	if err := o.open(value); err != nil {
 		return nil, err
 	}
 	place := append(append([]byte(nil), prefix...), 0, 0, 0)
-	newest := newestHour(h.day())
+	newest := newestHour(h.Day())
 	left, changed, err := o.without(func(hour uint8, _ []byte) bool {
 		v := newest + uint32(hour)
 		at := place[len(prefix):]
 		at[0], at[1], at[2] = byte(v>>16), byte(v>>8), byte(v)
-		return !r.beforeStart(place) && !r.pastEnd(place)
+		return !r.BeforeStart(place) && !r.PastEnd(place)
 	})
 	if err != nil || changed {
 		return left, err

@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 	"halite/storage/periodic"
 )
 
@@ -127,7 +128,7 @@ func (t *Table) writeDay(
 		}
 		return nil
 	}
-	j := dayChunkJob{t: t, f: f, state: state, h: makeHeader(t.id, f.id, state.day), pause: pause}
+	j := dayChunkJob{t: t, f: f, state: state, h: cellkey.NewHeader(t.id, f.id, state.day), pause: pause}
 	if err := j.run(ctx); err != nil {
 		return err
 	}
@@ -151,13 +152,13 @@ func (t *Table) dayChunksDue(f *family, state *dayState) bool {
 // isClosed tells whether a day has been over for Options.DayChunkAfter.
 func (t *Table) isClosed(state *dayState) bool {
 	o := &t.store.opts
-	return (int64(state.day)+1)*dayMs+o.DayChunkAfter.Milliseconds() <= o.Now().UnixMilli()
+	return (int64(state.day)+1)*cellkey.DayMs+o.DayChunkAfter.Milliseconds() <= o.Now().UnixMilli()
 }
 
 // isLoose tells whether enough of a day is not packed, and will be kept.
 func (t *Table) isLoose(f *family, state *dayState) bool {
 	o := &t.store.opts
-	if p := t.state.Load().gc[f.name]; ageAlone(p) && (int64(state.day)+1)*dayMs <= p.CutoffMs(o.Now()) {
+	if p := t.state.Load().gc[f.name]; ageAlone(p) && (int64(state.day)+1)*cellkey.DayMs <= p.CutoffMs(o.Now()) {
 		return false // garbage
 	}
 	if !state.complete {
@@ -167,8 +168,8 @@ func (t *Table) isLoose(f *family, state *dayState) bool {
 	if late == 0 {
 		return false
 	}
-	h := makeHeader(t.id, f.id, state.day)
-	size, err := t.store.db.EstimateDiskUsage(appendPartitionStart(nil, h), appendPartitionStart(nil, h.next()))
+	h := cellkey.NewHeader(t.id, f.id, state.day)
+	size, err := t.store.db.EstimateDiskUsage(cellkey.AppendPartitionStart(nil, h), cellkey.AppendPartitionStart(nil, h.Next()))
 	return err == nil && uint64(late)*100 >= size*uint64(o.DayChunkLatePercent)
 }
 
@@ -177,7 +178,7 @@ type dayChunkJob struct {
 	t     *Table
 	f     *family
 	state *dayState
-	h     header
+	h     cellkey.Header
 	pause int // see pauseFactor; 0 is none
 
 	start, end []byte // the span; an open end is the partition's
@@ -203,7 +204,7 @@ func (j *dayChunkJob) run(ctx context.Context) error {
 		return err
 	}
 	late := j.state.lateBytes.Load()
-	j.start = appendPartitionStart(nil, j.h)
+	j.start = cellkey.AppendPartitionStart(nil, j.h)
 	tries := 0
 	for {
 		err := j.span(ctx)
@@ -279,9 +280,9 @@ func (j *dayChunkJob) open() (*cursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cursor{it: it, h: j.h, hourKeys: true, ranges: []placeRange{{}}}
-	if len(j.start) > headerBytes+1 {
-		c.ranges[0].start.place = j.start[headerBytes:]
+	c := &cursor{it: it, h: j.h, hourKeys: true, ranges: []cellkey.Range{{}}}
+	if len(j.start) > cellkey.HeaderBytes+1 {
+		c.ranges[0].Start.Row = j.start[cellkey.HeaderBytes:]
 	}
 	c.dayChunks = j.t.store.dayChunkCursor(j.state)
 	return c, nil
@@ -303,15 +304,15 @@ func (j *dayChunkJob) write(ctx context.Context, c *cursor) error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	newest := newestHour(j.h.day())
+	newest := newestHour(j.h.Day())
 	for c.valid {
-		prefix := c.place[:len(c.place)-hourBytes]
+		prefix := c.place[:len(c.place)-cellkey.HourBytes]
 		if !bytes.Equal(prefix, j.prefix) {
 			if err := j.writeSeries(ctx); err != nil {
 				return err
 			}
 			if j.sst != nil && j.sst.Raw().EstimatedSize() >= uint64(j.t.store.opts.DayChunkSpanBytes) {
-				j.end = append(append(make([]byte, 0, headerBytes+len(prefix)), j.h[:]...), prefix...)
+				j.end = append(append(make([]byte, 0, cellkey.HeaderBytes+len(prefix)), j.h[:]...), prefix...)
 				return nil
 			}
 			j.prefix = append(j.prefix[:0], prefix...)
@@ -333,11 +334,11 @@ func (j *dayChunkJob) write(ctx context.Context, c *cursor) error {
 func (j *dayChunkJob) take(c *cursor, newest uint32) error {
 	qualifier, tsMs, ok := c.address()
 	if !ok {
-		return damagedKey(c.key)
+		return cellkey.Damaged(c.key)
 	}
-	hour := hourOf(c.place[len(c.place)-hourBytes:])
+	hour := cellkey.HourOf(c.place[len(c.place)-cellkey.HourBytes:])
 	j.count++
-	if tsMs == hourEndMs(hour) && hour >= newest && hour < newest+dayHours && j.cells.count() < cellsMax {
+	if tsMs == cellkey.HourEndMs(hour) && hour >= newest && hour < newest+dayHours && j.cells.count() < cellsMax {
 		size := len(j.cells.bytes)
 		var err error
 		if j.cells.bytes, err = c.appendValue(j.cells.bytes, storage.Plain); err != nil {
@@ -365,9 +366,9 @@ func (j *dayChunkJob) physical(c *cursor, qualifier []byte) []byte {
 	if b := c.dayChunks; b == nil || !b.current {
 		return c.key
 	}
-	split := headerBytes + len(c.place) - hourBytes
+	split := cellkey.HeaderBytes + len(c.place) - cellkey.HourBytes
 	j.key = append(append(append(j.key[:0], j.h[:]...), c.place...), qualifier...)
-	j.key = appendTrailer(j.key, split, kindHourEnd)
+	j.key = cellkey.AppendTrailer(j.key, split, cellkey.KindHourEnd)
 	return j.key
 }
 
@@ -386,7 +387,7 @@ func (j *dayChunkJob) writeSeries(ctx context.Context) error {
 		}
 	}
 	if j.cells.count() > 0 {
-		j.key = appendDayChunkKey(j.key[:0], j.h, j.prefix)
+		j.key = cellkey.AppendDayChunk(j.key[:0], j.h, j.prefix)
 		j.value = j.cells.appendValue(j.value[:0], j.t.store.opts.DayChunks)
 		if err := j.sst.Set(j.key, j.value); err != nil {
 			return err
@@ -440,7 +441,7 @@ func (j *dayChunkJob) swap(ctx context.Context, writes, after uint64) error {
 	s := j.t.store
 	end := j.end
 	if end == nil {
-		end = appendPartitionStart(nil, j.h.next())
+		end = cellkey.AppendPartitionStart(nil, j.h.Next())
 	}
 	unlock := j.t.locks.lock(allStripes, 0)
 	defer unlock()

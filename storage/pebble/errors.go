@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -29,3 +30,6 @@ func engineError(doing string, err error) error {
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }
+
+// isDamage tells whether an error of the tree says that a file is damaged or missing.
+func isDamage(err error) bool { return pebble.IsCorruptionError(err) || errors.Is(err, os.ErrNotExist) }

@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 // sweepRowsMax is how many rows a sweep cleans under one set of locks.
@@ -60,12 +61,12 @@ func (t *Table) dropDays(ctx context.Context, f *family, cutoffMs int64) error {
 	var gone []int32
 	for _, state := range f.days.states() {
 		day := state.day
-		if (int64(day)+1)*dayMs > cutoffMs {
+		if (int64(day)+1)*cellkey.DayMs > cutoffMs {
 			continue
 		}
 		state.changed(t.store.opts.Now)
-		h := makeHeader(t.id, f.id, day)
-		if err := b.DeleteRange(appendPartitionStart(nil, h), appendPartitionStart(nil, h.next()), nil); err != nil {
+		h := cellkey.NewHeader(t.id, f.id, day)
+		if err := b.DeleteRange(cellkey.AppendPartitionStart(nil, h), cellkey.AppendPartitionStart(nil, h.Next()), nil); err != nil {
 			return engineError("drop day", err)
 		}
 		gone = append(gone, day)
@@ -138,13 +139,13 @@ func (t *Table) sweepRows(ctx context.Context, f *family, rows storage.RowSet) e
 	defer w.close()
 	for it.Next() {
 		for _, c := range it.Row().Cells {
-			if w.touch(f, dayOf(c.TsMs)).hasDayChunks.Load() {
+			if w.touch(f, cellkey.DayOf(c.TsMs)).hasDayChunks.Load() {
 				if err := w.removeCell(f, it.Row().Key, &c); err != nil {
 					return engineError("delete garbage", err)
 				}
 				continue
 			}
-			w.scratch = appendCellKey(w.scratch[:0], makeHeader(t.id, f.id, dayOf(c.TsMs)), t.hourKeys, it.Row().Key,
+			w.scratch = cellkey.Append(w.scratch[:0], cellkey.NewHeader(t.id, f.id, cellkey.DayOf(c.TsMs)), t.hourKeys, it.Row().Key,
 				c.Qualifier, c.TsMs)
 			if err := w.batch.Delete(w.scratch, nil); err != nil {
 				return engineError("delete garbage", err)

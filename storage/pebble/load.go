@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 const loadSuffix = ".load"
@@ -89,7 +90,7 @@ func (t *Table) loadPartitions(ctx context.Context, muts []storage.RowMutation) 
 			if err := t.noteVersion(ctx, last.f, muts[i].Key, e.TsMs); err != nil {
 				return nil, err
 			}
-			if day := dayOf(e.TsMs); day != last.day {
+			if day := cellkey.DayOf(e.TsMs); day != last.day {
 				last.day = day
 				if !seen[last] {
 					seen[last] = true
@@ -100,7 +101,7 @@ func (t *Table) loadPartitions(ctx context.Context, muts []storage.RowMutation) 
 		}
 	}
 	slices.SortFunc(parts, func(a, b loadPartition) int {
-		return cmp.Or(cmp.Compare(a.f.id, b.f.id), newestFirst(a.day, b.day))
+		return cmp.Or(cmp.Compare(a.f.id, b.f.id), cellkey.NewestFirst(a.day, b.day))
 	})
 	return parts, nil
 }
@@ -120,7 +121,7 @@ type loadWriter struct {
 
 // writePartition writes the cells of one partition to one file, or to several when they are very many.
 func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation) (err error) {
-	h := makeHeader(w.t.id, p.f.id, p.day)
+	h := cellkey.NewHeader(w.t.id, p.f.id, p.day)
 	defer func() {
 		if w.sst != nil {
 			err = errors.Join(err, w.finish())
@@ -142,7 +143,7 @@ func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation)
 			}
 		}
 		for _, e := range cells {
-			w.key = appendCellKey(w.key[:0], h, w.t.hourKeys, muts[i].Key, e.Qualifier, e.TsMs)
+			w.key = cellkey.Append(w.key[:0], h, w.t.hourKeys, muts[i].Key, e.Qualifier, e.TsMs)
 			if err := w.sst.Set(w.key, e.Value); err != nil {
 				return err
 			}
@@ -156,7 +157,7 @@ func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation)
 func (w *loadWriter) rowCells(p loadPartition, entries []storage.Entry) []*storage.Entry {
 	w.cells = w.cells[:0]
 	for j := range entries {
-		if e := &entries[j]; dayOf(e.TsMs) == p.day && e.Family == p.f.name {
+		if e := &entries[j]; cellkey.DayOf(e.TsMs) == p.day && e.Family == p.f.name {
 			w.cells = append(w.cells, e)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 // Names in Options.Dir.
@@ -193,12 +194,12 @@ func makeDir(fs vfs.FS, dir string) error {
 // thorough compression in the last level only, where most bytes rest. Keys of neighbouring rows are so alike that the
 // levels above are several times smaller with a compression that costs next to nothing.
 func treeOptions(opts Options, h *health, spanEnd func(key []byte) []byte, watch *manifestWatch) *pebble.Options {
-	comparer := newComparer()
+	comparer := cellkey.NewComparer()
 	keySchema := colblk.DefaultKeySchema(comparer, keyBundleRows)
 	o := &pebble.Options{
 		FS:                          treeFS{FS: opts.FS, h: h, watch: watch},
 		Comparer:                    comparer,
-		Merger:                      newMerger(),
+		Merger:                      cellkey.NewMerger(),
 		KeySchema:                   keySchema.Name,
 		KeySchemas:                  sstable.MakeKeySchemas(&keySchema),
 		FormatMajorVersion:          formatVersion,
@@ -248,21 +249,21 @@ func treeOptions(opts Options, h *health, spanEnd func(key []byte) []byte, watch
 // two partitions of a table with HourKeys. Otherwise a small file of catalogue rows, first key to last, would draw all
 // days between them into its compactions.
 func (s *Store) spanEnd(key []byte) []byte {
-	if len(key) < headerBytes {
+	if len(key) < cellkey.HeaderBytes {
 		return nil
 	}
-	var h header
+	var h cellkey.Header
 	copy(h[:], key)
 	id := binary.BigEndian.Uint16(h[:])
 	for _, t := range s.tablesByName() {
 		if t.id == id && t.hourKeys {
-			return appendPartitionStart(nil, h.next())
+			return cellkey.AppendPartitionStart(nil, h.Next())
 		}
 	}
-	if id == maxTableID {
+	if id == cellkey.MaxTableID {
 		return nil
 	}
-	return appendPartitionStart(nil, makeHeader(id+1, 0, dayMax))
+	return cellkey.AppendPartitionStart(nil, cellkey.NewHeader(id+1, 0, cellkey.DayMax))
 }
 
 // compression is a profile that keeps what a block gains by it even if that is little: values are packed already and do

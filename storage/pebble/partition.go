@@ -1,13 +1,13 @@
 package pebble
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 // family is a column family as stored: its identity, which never changes, and its live partitions.
@@ -57,8 +57,6 @@ type dayState struct {
 	failedMs    int64
 }
 
-func newestFirst(day, other int32) int { return cmp.Compare(other, day) }
-
 func (s *daySet) load() *dayList {
 	if p := s.days.Load(); p != nil {
 		return p
@@ -74,7 +72,7 @@ func (s *daySet) states() []*dayState { return s.load().states }
 
 // state returns the state of a day, or nil if the set lacks it.
 func (l *dayList) state(day int32) *dayState {
-	if at, ok := slices.BinarySearchFunc(l.days, day, newestFirst); ok {
+	if at, ok := slices.BinarySearchFunc(l.days, day, cellkey.NewestFirst); ok {
 		return l.states[at]
 	}
 	return nil
@@ -88,7 +86,7 @@ func (s *daySet) add(day int32) *dayState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.load()
-	at, ok := slices.BinarySearchFunc(old.days, day, newestFirst)
+	at, ok := slices.BinarySearchFunc(old.days, day, cellkey.NewestFirst)
 	if ok {
 		return old.states[at]
 	}
@@ -119,11 +117,11 @@ func (s *daySet) remove(gone []int32) {
 // within appends the days that can hold timestamps in [fromMs, toMs); toMs 0 is unbounded.
 func (l *dayList) within(dst []int32, fromMs, toMs int64) []int32 {
 	for _, day := range l.days {
-		startMs := int64(day) * dayMs
+		startMs := int64(day) * cellkey.DayMs
 		if toMs > 0 && startMs >= toMs {
 			continue
 		}
-		if startMs+dayMs <= fromMs {
+		if startMs+cellkey.DayMs <= fromMs {
 			break
 		}
 		dst = append(dst, day)

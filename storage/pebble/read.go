@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 const (
@@ -71,7 +72,7 @@ func (it *rowIter) start(set storage.RowSet) {
 	if it.err = cmp.Or(it.opts.Validate(), it.t.store.checkOpen(), it.ctx.Err()); it.err != nil {
 		return
 	}
-	ranges := it.t.setRanges(&set)
+	ranges := cellkey.SetRanges(it.t.hourKeys, &set)
 	if len(ranges) == 0 {
 		it.done = true
 		return
@@ -80,7 +81,7 @@ func (it *rowIter) start(set storage.RowSet) {
 }
 
 // open fixes the view and makes a cursor for each partition that can hold cells of the read.
-func (it *rowIter) open(ranges []placeRange) error {
+func (it *rowIter) open(ranges []cellkey.Range) error {
 	base, err := it.t.store.newView(it.concerns)
 	if err != nil {
 		return err
@@ -115,7 +116,7 @@ func (it *rowIter) open(ranges []placeRange) error {
 }
 
 // makeCursors names the partitions that can hold cells of the read.
-func (it *rowIter) makeCursors(ranges []placeRange) {
+func (it *rowIter) makeCursors(ranges []cellkey.Range) {
 	f := &it.opts.Filter
 	var days []int32
 	for i := range it.rules {
@@ -128,10 +129,10 @@ func (it *rowIter) makeCursors(ranges []placeRange) {
 		days = list.within(days[:0], fromMs, f.ToMs)
 		var picks [][]int32
 		if it.t.hourKeys && !rule.f.mixed.Load() {
-			picks = pickByDay(ranges, days)
+			picks = cellkey.PickByDay(ranges, days)
 		}
 		for d, day := range days {
-			c := cursor{rule: i, h: makeHeader(it.t.id, rule.f.id, day), hourKeys: it.t.hourKeys,
+			c := cursor{rule: i, h: cellkey.NewHeader(it.t.id, rule.f.id, day), hourKeys: it.t.hourKeys,
 				reverse: it.opts.Reverse, ranges: ranges}
 			if picks != nil {
 				if c.picked = picks[d]; c.picked == nil {
@@ -145,17 +146,17 @@ func (it *rowIter) makeCursors(ranges []placeRange) {
 }
 
 // concerns tells whether the read may look into a partition.
-func (it *rowIter) concerns(h header) bool {
+func (it *rowIter) concerns(h cellkey.Header) bool {
 	if binary.BigEndian.Uint16(h[:]) != it.t.id {
 		return false
 	}
-	startMs := int64(h.day()) * dayMs
-	if f := &it.opts.Filter; startMs+dayMs <= f.FromMs || f.ToMs > 0 && startMs >= f.ToMs {
+	startMs := int64(h.Day()) * cellkey.DayMs
+	if f := &it.opts.Filter; startMs+cellkey.DayMs <= f.FromMs || f.ToMs > 0 && startMs >= f.ToMs {
 		return false
 	}
 	names := it.opts.Filter.Families
 	return slices.ContainsFunc(it.t.families, func(f *family) bool {
-		return f.id == h[tableIDBytes] && (len(names) == 0 || slices.Contains(names, f.name))
+		return f.id == h[cellkey.TableIDBytes] && (len(names) == 0 || slices.Contains(names, f.name))
 	})
 }
 
@@ -252,7 +253,7 @@ func (it *rowIter) drain(c *cursor) error {
 func (it *rowIter) addCell(c *cursor) error {
 	qualifier, tsMs, ok := c.address()
 	if !ok {
-		return damagedKey(c.key)
+		return cellkey.Damaged(c.key)
 	}
 	f := &it.opts.Filter
 	r := &it.rules[c.rule]
@@ -306,7 +307,7 @@ func (it *rowIter) finishRow() bool {
 	if len(it.out) == 0 {
 		return false
 	}
-	it.keyBuf = it.t.appendPlaceKey(it.keyBuf[:0], it.place)
+	it.keyBuf = cellkey.AppendRowKey(it.keyBuf[:0], it.place, it.t.hourKeys)
 	it.row = storage.Row{Key: it.keyBuf, Cells: it.out}
 	if !it.sweep {
 		it.load.read(it.keyBuf, len(it.arena))
@@ -321,15 +322,6 @@ func (it *rowIter) sortCells() {
 		return cmp.Or(cmp.Compare(a.rule, b.rule),
 			bytes.Compare(it.arena[a.qual:a.val], it.arena[b.qual:b.val]), cmp.Compare(b.tsMs, a.tsMs))
 	})
-}
-
-// appendPlaceKey appends the logical key of the row at a place.
-func (t *Table) appendPlaceKey(dst, place []byte) []byte {
-	if !t.hourKeys {
-		return append(dst, place[:len(place)-1]...)
-	}
-	split := len(place) - hourBytes
-	return appendHourDigits(append(dst, place[:split-1]...), hourOf(place[split:]))
 }
 
 // Row is part of storage.RowIter.

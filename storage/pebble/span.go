@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 // spanDays returns the family of a checked span and those of its days that are live, newest first.
@@ -31,7 +32,7 @@ func (t *Table) DropCells(ctx context.Context, span storage.CellSpan) error {
 	if err != nil || len(days) == 0 {
 		return err
 	}
-	ranges := t.makeRanges(span.Rows)
+	ranges := cellkey.NewRanges(t.hourKeys, span.Rows)
 	if len(ranges) == 0 {
 		return nil
 	}
@@ -54,9 +55,9 @@ func (t *Table) Reclaim(ctx context.Context, span storage.CellSpan) error {
 		return err
 	}
 	for _, state := range days {
-		h := makeHeader(t.id, f.id, state.day)
-		for _, r := range t.makeRanges(span.Rows) {
-			if err := t.store.db.Compact(ctx, r.seekStart(nil, h), r.seekEnd(nil, h), false); err != nil {
+		h := cellkey.NewHeader(t.id, f.id, state.day)
+		for _, r := range cellkey.NewRanges(t.hourKeys, span.Rows) {
+			if err := t.store.db.Compact(ctx, r.SeekStart(nil, h), r.SeekEnd(nil, h), false); err != nil {
 				return engineError("compact", err)
 			}
 		}
@@ -71,10 +72,10 @@ func (t *Table) SpanBytes(_ context.Context, span storage.CellSpan) (int64, erro
 		return 0, err
 	}
 	sum := uint64(0)
-	for _, r := range t.makeRanges(span.Rows) {
+	for _, r := range cellkey.NewRanges(t.hourKeys, span.Rows) {
 		for _, state := range days {
-			h := makeHeader(t.id, f.id, state.day)
-			size, err := t.store.db.EstimateDiskUsage(r.seekStart(nil, h), r.seekEnd(nil, h))
+			h := cellkey.NewHeader(t.id, f.id, state.day)
+			size, err := t.store.db.EstimateDiskUsage(r.SeekStart(nil, h), r.SeekEnd(nil, h))
 			if err != nil {
 				return 0, engineError("estimate size", err)
 			}

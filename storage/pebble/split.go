@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+
+	"halite/storage/pebble/cellkey"
 )
 
 // maintainTablets checks the tables on which enough has happened since the last check to make it worth while.
@@ -231,7 +233,7 @@ func (ts *tablets) storedKeys(tb *tablet) ([]weightedKey, error) {
 	for _, level := range levels {
 		for i := range level {
 			for _, user := range [][]byte{level[i].Smallest.UserKey, level[i].Largest.UserKey} {
-				if len(user) < headerBytes || binary.BigEndian.Uint16(user) != ts.t.id {
+				if len(user) < cellkey.HeaderBytes || binary.BigEndian.Uint16(user) != ts.t.id {
 					continue
 				}
 				if key := ts.t.rowKeyOf(user); key != nil && tb.contains(key) {
@@ -246,11 +248,11 @@ func (ts *tablets) storedKeys(tb *tablet) ([]weightedKey, error) {
 // rowKeyOf returns the key of the row that a physical key belongs to, of a day chunk the first one it may have; nil for
 // what is neither.
 func (t *Table) rowKeyOf(user []byte) []byte {
-	if split := splitKey(user); isDayChunkKey(user, split) {
-		return appendHourDigits(append([]byte(nil), user[headerBytes:split-1]...), 0)
+	if split := cellkey.Split(user); cellkey.IsDayChunk(user, split) {
+		return cellkey.AppendHourDigits(append([]byte(nil), user[cellkey.HeaderBytes:split-1]...), 0)
 	}
-	if c, ok := parseCellKey(user, t.hourKeys); ok {
-		return c.appendRowKey(nil, t.hourKeys)
+	if c, ok := cellkey.Parse(user, t.hourKeys); ok {
+		return c.AppendRowKey(nil, t.hourKeys)
 	}
 	return nil
 }
@@ -312,7 +314,7 @@ func separator(a, b []byte) []byte {
 // cutKey is where the table may be cut before a row: before its series, if it has hours.
 func (ts *tablets) cutKey(key []byte) []byte {
 	if ts.t.hourKeys {
-		return key[:len(key)-hourDigits]
+		return key[:len(key)-cellkey.HourDigits]
 	}
 	return key
 }

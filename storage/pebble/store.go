@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 // Store is an open store. It implements storage.Store.
@@ -250,7 +251,7 @@ func (s *Store) Compact(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	first := appendPartitionStart(nil, makeHeader(catalogTable, 0, dayMax))
-	last := appendPartitionStart(nil, makeHeader(maxTableID, 0, dayMax))
+	first := cellkey.AppendPartitionStart(nil, cellkey.NewHeader(catalogTable, 0, cellkey.DayMax))
+	last := cellkey.AppendPartitionStart(nil, cellkey.NewHeader(cellkey.MaxTableID, 0, cellkey.DayMax))
 	return engineError("compact", s.db.Compact(ctx, first, last, false))
 }

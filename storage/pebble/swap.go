@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"halite/storage/pebble/cellkey"
 )
 
 // swapGate keeps new reads from seeing half of a swap. When the tree excises a span and takes files for it, there is a
@@ -18,7 +20,7 @@ type swapGate struct {
 type swapState struct {
 	serial uint64
 	active bool
-	at     header
+	at     cellkey.Header
 }
 
 func (g *swapGate) load() *swapState {
@@ -29,7 +31,7 @@ func (g *swapGate) load() *swapState {
 }
 
 // swap runs do, which swaps a span of a partition.
-func (g *swapGate) swap(h header, do func() error) error {
+func (g *swapGate) swap(h cellkey.Header, do func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	serial := g.load().serial
@@ -46,7 +48,7 @@ func (g *swapGate) wait() {
 
 // newView returns an iterator over the tree as of one moment, for a read that may look into those partitions that
 // concerns admits. The caller must not hold a lock that a swap of such a partition waits for.
-func (s *Store) newView(concerns func(h header) bool) (*pebble.Iterator, error) {
+func (s *Store) newView(concerns func(h cellkey.Header) bool) (*pebble.Iterator, error) {
 	for {
 		before := s.swaps.load()
 		if before.active && concerns(before.at) {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
+
+	"halite/storage/pebble/cellkey"
 )
 
 // TestViewWaits starts a read while a swap is under way: only one of that partition waits.
@@ -13,10 +15,12 @@ func TestViewWaits(t *testing.T) {
 	s, err := Open(Options{Dir: "/data", FS: vfs.NewMem(), CacheBytes: 1 << 20})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	at, other := makeHeader(1, 1, 7), makeHeader(1, 1, 8)
-	only := func(want header) func(header) bool { return func(h header) bool { return h == want } }
+	at, other := cellkey.NewHeader(1, 1, 7), cellkey.NewHeader(1, 1, 8)
+	only := func(want cellkey.Header) func(cellkey.Header) bool {
+		return func(h cellkey.Header) bool { return h == want }
+	}
 	var views int
-	view := func(h header) {
+	view := func(h cellkey.Header) {
 		it, err := s.newView(only(h))
 		require.NoError(t, err)
 		require.NoError(t, it.Close())

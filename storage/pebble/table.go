@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 // Table is one table of a Store. It implements storage.Table.
@@ -81,7 +82,7 @@ func (t *Table) family(name string) *family {
 // have passed storage.CheckKey.
 func (t *Table) stripeOf(key []byte) stripeSet {
 	if t.hourKeys {
-		key = key[:len(key)-hourDigits]
+		key = key[:len(key)-cellkey.HourDigits]
 	}
 	return t.locks.stripeOf(key)
 }

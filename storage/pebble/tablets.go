@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 const (
@@ -202,13 +203,13 @@ func (ts *tablets) flushed() {
 
 // sizeBytes estimates a tablet's size on disk.
 func (ts *tablets) sizeBytes(tb *tablet) (uint64, error) {
-	bounds := ts.t.makeRanges([]storage.RowRange{{Start: tb.start, End: tb.end}})[0]
+	bounds := cellkey.NewRanges(ts.t.hourKeys, []storage.RowRange{{Start: tb.start, End: tb.end}})[0]
 	sum := tb.unflushed.Load()
 	var start, end []byte
 	for _, f := range ts.t.families {
 		for _, day := range f.days.list() {
-			h := makeHeader(ts.t.id, f.id, day)
-			start, end = bounds.seekStart(start[:0], h), bounds.seekEnd(end[:0], h)
+			h := cellkey.NewHeader(ts.t.id, f.id, day)
+			start, end = bounds.SeekStart(start[:0], h), bounds.SeekEnd(end[:0], h)
 			n, err := ts.t.store.db.EstimateDiskUsage(start, end)
 			if err != nil {
 				return 0, engineError("estimate size", err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"halite/storage"
+	"halite/storage/pebble/cellkey"
 )
 
 // Verified is what Verify has read.
@@ -117,16 +118,16 @@ type cellWalk struct {
 
 // key visits the cells of one key.
 func (w *cellWalk) key(key, value []byte) error {
-	if len(key) < headerBytes {
-		return damagedKey(key)
+	if len(key) < cellkey.HeaderBytes {
+		return cellkey.Damaged(key)
 	}
-	var h header
+	var h cellkey.Header
 	copy(h[:], key)
 	id := binary.BigEndian.Uint16(key)
 	rec, known := w.names[id]
 	if id == catalogTable {
 		if !json.Valid(value) {
-			return fmt.Errorf("%w: record %s is not JSON", storage.ErrCorrupt, formatCellKey(key))
+			return fmt.Errorf("%w: record %s is not JSON", storage.ErrCorrupt, cellkey.Format(key))
 		}
 		return nil
 	}
@@ -135,32 +136,32 @@ func (w *cellWalk) key(key, value []byte) error {
 	}
 	var f *familyRecord
 	for i := range rec.Families {
-		if rec.Families[i].ID == h[tableIDBytes] {
+		if rec.Families[i].ID == h[cellkey.TableIDBytes] {
 			f = &rec.Families[i]
 		}
 	}
 	if f == nil {
-		return damagedKey(key)
+		return cellkey.Damaged(key)
 	}
-	if split := splitKey(key); rec.HourKeys && isDayChunkKey(key, split) {
-		return w.dayChunk(&rec, f, h, key[headerBytes:split-1], value)
+	if split := cellkey.Split(key); rec.HourKeys && cellkey.IsDayChunk(key, split) {
+		return w.dayChunk(&rec, f, h, key[cellkey.HeaderBytes:split-1], value)
 	}
-	k, ok := parseCellKey(key, rec.HourKeys)
+	k, ok := cellkey.Parse(key, rec.HourKeys)
 	if !ok {
-		return damagedKey(key)
+		return cellkey.Damaged(key)
 	}
 	if f.Kind != storage.Plain {
-		if _, _, err := parseOperand(value); err != nil {
+		if _, _, err := cellkey.ParseOperand(value); err != nil {
 			return err
 		}
 		value = value[1:]
 	}
-	w.row = k.appendRowKey(w.row[:0], rec.HourKeys)
-	return w.cell(&rec, f, k.qualifier, k.tsMs, value)
+	w.row = k.AppendRowKey(w.row[:0], rec.HourKeys)
+	return w.cell(&rec, f, k.Qualifier, k.TsMs, value)
 }
 
 // dayChunk visits the cells of a day chunk.
-func (w *cellWalk) dayChunk(rec *tableRecord, f *familyRecord, h header, prefix, value []byte) (err error) {
+func (w *cellWalk) dayChunk(rec *tableRecord, f *familyRecord, h cellkey.Header, prefix, value []byte) (err error) {
 	if w.chunk.codec == nil {
 		return nil
 	}
@@ -168,12 +169,12 @@ func (w *cellWalk) dayChunk(rec *tableRecord, f *familyRecord, h header, prefix,
 		return err
 	}
 	for i, n := range w.chunk.hours {
-		hour := newestHour(h.day()) + uint32(n)
+		hour := newestHour(h.Day()) + uint32(n)
 		if w.value, err = w.chunk.appendValue(w.value[:0], i); err != nil {
 			return err
 		}
-		w.row = appendHourDigits(append(w.row[:0], prefix...), hour)
-		if err := w.cell(rec, f, w.chunk.qualifier(i), hourEndMs(hour), w.value); err != nil {
+		w.row = cellkey.AppendHourDigits(append(w.row[:0], prefix...), hour)
+		if err := w.cell(rec, f, w.chunk.qualifier(i), cellkey.HourEndMs(hour), w.value); err != nil {
 			return err
 		}
 	}

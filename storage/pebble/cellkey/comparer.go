@@ -1,4 +1,4 @@
-package pebble
+package cellkey
 
 import (
 	"bytes"
@@ -12,39 +12,39 @@ import (
 // comparerName is stored in every file. A change of the key format needs a new name and a migration.
 const comparerName = "halite.cells.v1"
 
-// newComparer returns the order of physical keys: prefixes bytewise, then suffixes by hour and qualifier bytewise and
+// NewComparer returns the order of physical keys: prefixes bytewise, then suffixes by hour and qualifier bytewise and
 // by time, newest first. Since a row's place is contained in prefix and hour, this is the order of rows and columns.
-func newComparer() *pebble.Comparer {
+func NewComparer() *pebble.Comparer {
 	return &pebble.Comparer{
 		Name:                 comparerName,
-		Compare:              compareKeys,
+		Compare:              Compare,
 		Equal:                bytes.Equal,
-		ComparePointSuffixes: compareSuffixes,
-		CompareRangeSuffixes: compareSuffixes,
-		Split:                splitKey,
+		ComparePointSuffixes: CompareSuffixes,
+		CompareRangeSuffixes: CompareSuffixes,
+		Split:                Split,
 		AbbreviatedKey:       abbreviateKey,
 		Separator:            separateKeys,
 		Successor:            succeedKey,
-		ImmediateSuccessor:   func(dst, prefix []byte) []byte { return append(append(dst, prefix...), sentinel) },
+		ImmediateSuccessor:   func(dst, prefix []byte) []byte { return append(append(dst, prefix...), Sentinel) },
 		FormatKey:            func(key []byte) fmt.Formatter { return keyFormatter(key) },
 	}
 }
 
 type keyFormatter []byte
 
-func (k keyFormatter) Format(s fmt.State, _ rune) { fmt.Fprint(s, formatCellKey(k)) }
+func (k keyFormatter) Format(s fmt.State, _ rune) { fmt.Fprint(s, Format(k)) }
 
-func compareKeys(a, b []byte) int {
-	an, bn := splitKey(a), splitKey(b)
+func Compare(a, b []byte) int {
+	an, bn := Split(a), Split(b)
 	if c := bytes.Compare(a[:an], b[:bn]); c != 0 {
 		return c
 	}
-	return compareSuffixes(a[an:], b[bn:])
+	return CompareSuffixes(a[an:], b[bn:])
 }
 
-// compareSuffixes is a total order on all byte strings, so that damaged keys cannot confuse the tree: by body, by rank
+// CompareSuffixes is a total order on all byte strings, so that damaged keys cannot confuse the tree: by body, by rank
 // in time, then bytewise, which makes equal mean identical.
-func compareSuffixes(a, b []byte) int {
+func CompareSuffixes(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
 		return cmp.Compare(len(a), len(b)) // the tree relies on exactly -1, 0 and 1
 	}
@@ -65,11 +65,11 @@ func suffixRank(suffix []byte) (body []byte, rank int64) {
 	switch kind {
 	case kindBefore:
 		return body, -1
-	case kindHourEnd:
-		if len(body) < hourBytes {
+	case KindHourEnd:
+		if len(body) < HourBytes {
 			return body, 0
 		}
-		hour := (hourValueMax - int64(hourOf(body))) % 24
+		hour := (HourValueMax - int64(HourOf(body))) % 24
 		if hour < 0 {
 			return body, 0
 		}
@@ -81,7 +81,7 @@ func suffixRank(suffix []byte) (body []byte, rank int64) {
 
 // abbreviateKey packs the first eight bytes of the prefix, padded with zeros.
 func abbreviateKey(key []byte) uint64 {
-	prefix := key[:splitKey(key)]
+	prefix := key[:Split(key)]
 	if len(prefix) >= 8 {
 		return binary.BigEndian.Uint64(prefix)
 	}
@@ -93,22 +93,22 @@ func abbreviateKey(key []byte) uint64 {
 // separateKeys appends a short key k with a ≤ k < b. Index blocks hold one for each data block, so this keeps the
 // cached index small. Between rows of different prefixes the common part and one byte suffice.
 func separateKeys(dst, a, b []byte) []byte {
-	an, bn := splitKey(a), splitKey(b)
+	an, bn := Split(a), Split(b)
 	start := len(dst)
 	at := commonBytes(a[:an], b[:bn])
 	if at < an && at < bn && a[at] < b[at] {
 		// b's own byte with nothing behind it is below b unless b ends there.
 		for _, cut := range [2]byte{a[at] + 1, b[at]} {
-			dst = append(append(dst[:start], a[:at]...), cut, sentinel)
-			if len(dst)-start < len(a) && compareKeys(a, dst[start:]) <= 0 && compareKeys(dst[start:], b) < 0 {
+			dst = append(append(dst[:start], a[:at]...), cut, Sentinel)
+			if len(dst)-start < len(a) && Compare(a, dst[start:]) <= 0 && Compare(dst[start:], b) < 0 {
 				return dst
 			}
 		}
 		// Otherwise raise the first later byte of a that can be raised.
 		for i := at + 1; i < an; i++ {
 			if a[i] != 0xff {
-				dst = append(append(dst[:start], a[:i]...), a[i]+1, sentinel)
-				if len(dst)-start < len(a) && compareKeys(dst[start:], b) < 0 {
+				dst = append(append(dst[:start], a[:i]...), a[i]+1, Sentinel)
+				if len(dst)-start < len(a) && Compare(dst[start:], b) < 0 {
 					return dst
 				}
 				break
@@ -120,9 +120,9 @@ func separateKeys(dst, a, b []byte) []byte {
 
 // succeedKey appends a short key of at least a.
 func succeedKey(dst, a []byte) []byte {
-	for i := range splitKey(a) {
+	for i := range Split(a) {
 		if a[i] != 0xff && i+2 < len(a) {
-			return append(append(dst, a[:i]...), a[i]+1, sentinel)
+			return append(append(dst, a[:i]...), a[i]+1, Sentinel)
 		}
 	}
 	return append(dst, a...)

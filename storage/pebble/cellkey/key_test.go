@@ -1,4 +1,4 @@
-package pebble
+package cellkey
 
 import (
 	"bytes"
@@ -23,16 +23,16 @@ type logicalCell struct {
 	tsMs     int64
 }
 
-func (c logicalCell) header() header { return makeHeader(c.table, c.family, dayOf(c.tsMs)) }
+func (c logicalCell) header() Header { return NewHeader(c.table, c.family, DayOf(c.tsMs)) }
 
 func (c logicalCell) encode() []byte {
-	return appendCellKey(nil, c.header(), c.hourKeys, []byte(c.key), []byte(c.qual), c.tsMs)
+	return Append(nil, c.header(), c.hourKeys, []byte(c.key), []byte(c.qual), c.tsMs)
 }
 
 // compareLogical is the order that physical keys must have.
 func compareLogical(a, b logicalCell) int {
 	return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.family, b.family),
-		cmp.Compare(dayOf(b.tsMs), dayOf(a.tsMs)), cmp.Compare(a.key, b.key), cmp.Compare(a.qual, b.qual),
+		cmp.Compare(DayOf(b.tsMs), DayOf(a.tsMs)), cmp.Compare(a.key, b.key), cmp.Compare(a.qual, b.qual),
 		cmp.Compare(b.tsMs, a.tsMs))
 }
 
@@ -55,7 +55,7 @@ func (r sometimes) text(alphabet string, lengthMax int) string {
 
 func (r sometimes) cell(hourKeys bool) logicalCell {
 	c := logicalCell{table: uint16(1 + r.IntN(2)), family: uint8(1 + r.IntN(2)), hourKeys: hourKeys}
-	c.tsMs = []int64{0, 1, dayMs - 1, dayMs, 470_000*hourMs - 1, storage.TsMsMax}[r.IntN(6)]
+	c.tsMs = []int64{0, 1, DayMs - 1, DayMs, 470_000*hourMs - 1, storage.TsMsMax}[r.IntN(6)]
 	c.tsMs = max(c.tsMs-r.Int64N(2)*r.Int64N(100_000), 0)
 	const alphabet = "\x00\x01\x02\x06a\xfd\xfe\xff"
 	c.qual = r.text(alphabet, 3)
@@ -81,31 +81,31 @@ func (r sometimes) cell(hourKeys bool) logicalCell {
 func checkPair(t *testing.T, a, b logicalCell) {
 	t.Helper()
 	ea, eb := a.encode(), b.encode()
-	require.Equal(t, compareLogical(a, b), compareKeys(ea, eb), "%+v %+v", a, b)
+	require.Equal(t, compareLogical(a, b), Compare(ea, eb), "%+v %+v", a, b)
 	require.Equal(t, compareLogical(a, b) == 0, bytes.Equal(ea, eb))
 	require.LessOrEqual(t, len(ea), cellKeyBytesMax([]byte(a.key), []byte(a.qual)))
-	got, ok := parseCellKey(ea, a.hourKeys)
+	got, ok := Parse(ea, a.hourKeys)
 	require.True(t, ok, "%+v", a)
-	require.Equal(t, a, logicalCell{table: a.table, family: got.header[2], hourKeys: a.hourKeys,
-		key: string(got.appendRowKey(nil, a.hourKeys)), qual: string(got.qualifier), tsMs: got.tsMs})
-	require.Equal(t, a.header(), got.header)
+	require.Equal(t, a, logicalCell{table: a.table, family: got.Header[2], hourKeys: a.hourKeys,
+		key: string(got.AppendRowKey(nil, a.hourKeys)), qual: string(got.Qualifier), tsMs: got.TsMs})
+	require.Equal(t, a.header(), got.Header)
 }
 
 // checkBound compares a row with a bound made of any bytes.
 func checkBound(t *testing.T, a logicalCell, bound string) {
 	t.Helper()
 	key := a.encode()
-	b, _ := makeRowBound(nil, a.hourKeys, []byte(bound))
-	place := placeOf(key, splitKey(key), a.hourKeys)
-	require.Equal(t, a.key >= bound, bytes.Compare(place, b.place) >= 0, "row %q bound %q", a.key, bound)
-	seek := b.appendSeek(nil, a.header())
-	require.Equal(t, a.key >= bound, compareKeys(key, seek) >= 0, "row %q bound %q", a.key, bound)
-	require.LessOrEqual(t, len(b.place), rowBoundBytesMax(len(bound)))
-	start := appendPartitionStart(nil, a.header())
-	require.Negative(t, compareKeys(start, key))
-	require.Positive(t, compareKeys(appendPartitionStart(nil, a.header().next()), key))
-	require.LessOrEqual(t, compareKeys(start, seek), 0)
-	rowKey := (&Table{hourKeys: a.hourKeys}).appendPlaceKey(nil, place)
+	b, _ := NewBound(nil, a.hourKeys, []byte(bound))
+	place := placeOf(key, Split(key), a.hourKeys)
+	require.Equal(t, a.key >= bound, bytes.Compare(place, b.Row) >= 0, "row %q bound %q", a.key, bound)
+	seek := b.AppendSeek(nil, a.header())
+	require.Equal(t, a.key >= bound, Compare(key, seek) >= 0, "row %q bound %q", a.key, bound)
+	require.LessOrEqual(t, len(b.Row), BoundBytesMax(len(bound)))
+	start := AppendPartitionStart(nil, a.header())
+	require.Negative(t, Compare(start, key))
+	require.Positive(t, Compare(AppendPartitionStart(nil, a.header().Next()), key))
+	require.LessOrEqual(t, Compare(start, seek), 0)
+	rowKey := AppendRowKey(nil, place, a.hourKeys)
 	require.Equal(t, a.key, string(rowKey))
 }
 
@@ -127,14 +127,14 @@ func TestKeyOrder(t *testing.T) {
 
 func TestKeyBytes(t *testing.T) {
 	// FORMAT.md draws these.
-	hour := appendCellKey(nil, makeHeader(1, 2, 19_783), true, []byte("cpu#03#host=a#9525207"), []byte{1, 0, 0, 0, 0},
+	hour := Append(nil, NewHeader(1, 2, 19_783), true, []byte("cpu#03#host=a#9525207"), []byte{1, 0, 0, 0, 0},
 		474_793*int64(hourMs)-1)
 	require.Equal(t, "\x00\x01\x02\xff\xb2\xb8cpu#03#host=a#\x00\x91\x57\xd7\x01\x00\x00\x00\x00\x26", string(hour))
-	plain := appendCellKey(nil, makeHeader(2, 1, 0), false, []byte("cpu#9980216"), []byte("c"), 1)
+	plain := Append(nil, NewHeader(2, 1, 0), false, []byte("cpu#9980216"), []byte("c"), 1)
 	require.Equal(t, "\x00\x02\x01\xff\xff\xffcpu#9980216\x00c\x05\x26\x5b\xfe\x19", string(plain))
-	bound, _ := makeRowBound(nil, true, []byte("cpu#03#host=a#95"))
+	bound, _ := NewBound(nil, true, []byte("cpu#03#host=a#95"))
 	require.Equal(t, "\x00\x01\x02\xff\xb2\xb8cpu#03#host=a#\x00\x90\xf5\x60\x10",
-		string(bound.appendSeek(nil, makeHeader(1, 2, 19_783))))
+		string(bound.AppendSeek(nil, NewHeader(1, 2, 19_783))))
 }
 
 // oddStrings are byte strings for the comparer: real keys, bounds, cuts of both, and noise.
@@ -143,9 +143,9 @@ func oddStrings(r sometimes) [][]byte {
 	for range 40 {
 		c := r.cell(r.IntN(2) == 0)
 		key := c.encode()
-		out = append(out, key, key[:splitKey(key)], key[splitKey(key):], key[r.IntN(len(key)):], key[:r.IntN(len(key))])
-		b, _ := makeRowBound(nil, c.hourKeys, []byte(c.key[:r.IntN(len(c.key)+1)]))
-		out = append(out, b.appendSeek(nil, c.header()), []byte(r.text("\x00\x01\x05\x09\xfc\xff", 9)))
+		out = append(out, key, key[:Split(key)], key[Split(key):], key[r.IntN(len(key)):], key[:r.IntN(len(key))])
+		b, _ := NewBound(nil, c.hourKeys, []byte(c.key[:r.IntN(len(c.key)+1)]))
+		out = append(out, b.AppendSeek(nil, c.header()), []byte(r.text("\x00\x01\x05\x09\xfc\xff", 9)))
 	}
 	return out
 }
@@ -155,7 +155,7 @@ func TestComparer(t *testing.T) {
 	seed := rand.Uint64()
 	defer func() { t.Log("seed", seed) }()
 	r := sometimes{rand.New(rand.NewPCG(seed, 0))}
-	c := newComparer()
+	c := NewComparer()
 	keys := oddStrings(r)
 	slices.SortFunc(keys, c.Compare)
 	require.True(t, slices.IsSortedFunc(keys, c.Compare))
@@ -175,11 +175,11 @@ func TestComparer(t *testing.T) {
 }
 
 func checkSplit(t *testing.T, a []byte) {
-	c := newComparer()
+	c := NewComparer()
 	n := c.Split(a)
 	prefix, suffix := a[:n], a[n:]
 	require.LessOrEqual(t, c.Compare(prefix, a), 0)
-	if len(suffix) == 0 || n > 0 && prefix[n-1] != sentinel {
+	if len(suffix) == 0 || n > 0 && prefix[n-1] != Sentinel {
 		return // not a key that the engine makes; order is all that counts
 	}
 	require.Equal(t, n, c.Split(prefix), "a prefix is a key")
@@ -190,7 +190,7 @@ func checkSplit(t *testing.T, a []byte) {
 }
 
 func checkComparePair(t *testing.T, a, b []byte, order int) {
-	c := newComparer()
+	c := NewComparer()
 	an, bn := c.Split(a), c.Split(b)
 	if prefixes := bytes.Compare(a[:an], b[:bn]); prefixes != 0 {
 		require.Equal(t, prefixes, order)
@@ -221,12 +221,12 @@ func checkComparePair(t *testing.T, a, b []byte, order int) {
 }
 
 func TestSeparatorsAreShort(t *testing.T) {
-	h := makeHeader(1, 1, 19_000)
+	h := NewHeader(1, 1, 19_000)
 	long := bytes.Repeat([]byte("x"), 150)
-	a := appendCellKey(nil, h, true, []byte(fmt.Sprintf("metric#00#host=aaa,%s#9500000", long)), []byte{1}, 5)
-	b := appendCellKey(nil, h, true, []byte(fmt.Sprintf("metric#00#host=abb,%s#9500000", long)), []byte{1}, 5)
+	a := Append(nil, h, true, []byte(fmt.Sprintf("metric#00#host=aaa,%s#9500000", long)), []byte{1}, 5)
+	b := Append(nil, h, true, []byte(fmt.Sprintf("metric#00#host=abb,%s#9500000", long)), []byte{1}, 5)
 	require.Less(t, len(separateKeys(nil, a, b)), 30)
-	far := appendCellKey(nil, h, true, []byte(fmt.Sprintf("metric#00#host=ccc,%s#9500000", long)), []byte{1}, 5)
+	far := Append(nil, h, true, []byte(fmt.Sprintf("metric#00#host=ccc,%s#9500000", long)), []byte{1}, 5)
 	require.Less(t, len(separateKeys(nil, a, far)), 30)
 	require.Less(t, len(succeedKey(nil, a)), 4)
 }
@@ -252,18 +252,18 @@ func FuzzParseCellKey(f *testing.F) {
 	f.Add(logicalCell{table: 1, family: 1, key: "k", qual: "q", tsMs: 9}.encode(), false)
 	f.Add(logicalCell{table: 1, family: 1, hourKeys: true, key: "a#b#c#1234567", qual: "q", tsMs: 9}.encode(), true)
 	f.Fuzz(func(t *testing.T, key []byte, hourKeys bool) {
-		_ = formatCellKey(key)
-		c, ok := parseCellKey(key, hourKeys)
+		_ = Format(key)
+		c, ok := Parse(key, hourKeys)
 		if !ok {
 			return
 		}
-		require.True(t, c.tsMs >= 0)
-		again := appendCellKey(nil, c.header, hourKeys, c.appendRowKey(nil, hourKeys), c.qualifier, c.tsMs)
+		require.True(t, c.TsMs >= 0)
+		again := Append(nil, c.Header, hourKeys, c.AppendRowKey(nil, hourKeys), c.Qualifier, c.TsMs)
 		// The encoder has one form for a cell; a parsed key that is not in it still names the same cell.
-		d, ok := parseCellKey(again, hourKeys)
+		d, ok := Parse(again, hourKeys)
 		require.True(t, ok)
-		require.Equal(t, c.tsMs, d.tsMs)
-		require.True(t, bytes.Equal(c.qualifier, d.qualifier) && bytes.Equal(c.row, d.row) && c.hour == d.hour)
+		require.Equal(t, c.TsMs, d.TsMs)
+		require.True(t, bytes.Equal(c.Qualifier, d.Qualifier) && bytes.Equal(c.Row, d.Row) && c.Hour == d.Hour)
 	})
 }
 
@@ -271,13 +271,13 @@ func FuzzCompare(f *testing.F) {
 	f.Add([]byte{0}, []byte{1, 5}, []byte{0xff, 0xfd})
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		keys := [][]byte{a, b, c}
-		slices.SortFunc(keys, compareKeys)
-		require.LessOrEqual(t, compareKeys(keys[0], keys[2]), 0)
+		slices.SortFunc(keys, Compare)
+		require.LessOrEqual(t, Compare(keys[0], keys[2]), 0)
 		for _, x := range keys {
 			checkSplit(t, x)
 			for _, y := range keys {
-				order := compareKeys(x, y)
-				require.Equal(t, -order, compareKeys(y, x))
+				order := Compare(x, y)
+				require.Equal(t, -order, Compare(y, x))
 				checkComparePair(t, x, y, order)
 			}
 		}
@@ -293,10 +293,10 @@ func TestHourCeil(t *testing.T) {
 }
 
 func TestMerger(t *testing.T) {
-	m := newMerger()
+	m := NewMerger()
 	operand := func(kind storage.FamilyKind, v int64) []byte {
-		b := make([]byte, operandBytes)
-		putOperand(b, kind, v)
+		b := make([]byte, OperandBytes)
+		PutOperand(b, kind, v)
 		return b
 	}
 	for _, kind := range []storage.FamilyKind{storage.SumInt64, storage.MinInt64, storage.MaxInt64} {
@@ -313,7 +313,7 @@ func TestMerger(t *testing.T) {
 			clear(first)
 			out, _, err := v.Finish(true)
 			require.NoError(t, err)
-			_, n, err := parseOperand(out)
+			_, n, err := ParseOperand(out)
 			require.NoError(t, err)
 			results = append(results, n)
 		}
@@ -333,16 +333,16 @@ func TestMerger(t *testing.T) {
 
 // TestDayChunkKey holds FORMAT.md's example of a day chunk's key.
 func TestDayChunkKey(t *testing.T) {
-	h := makeHeader(1, 2, 474_792/24)
+	h := NewHeader(1, 2, 474_792/24)
 	prefix := []byte("cpu#03#host=a#\x00")
-	key := appendDayChunkKey(nil, h, prefix)
+	key := AppendDayChunk(nil, h, prefix)
 	require.Equal(t, "\x00\x01\x02\xff\xb2\xb8cpu#03#host=a#\x00\x07", string(key))
-	require.True(t, isDayChunkKey(key, splitKey(key)))
-	cell := appendCellKey(nil, h, true, []byte("cpu#03#host=a#9525207"), []byte{1, 0, 0, 0, 0}, hourEndMs(9_525_207))
-	require.False(t, isDayChunkKey(cell, splitKey(cell)))
-	require.Equal(t, -1, compareKeys(key, cell))
+	require.True(t, IsDayChunk(key, Split(key)))
+	cell := Append(nil, h, true, []byte("cpu#03#host=a#9525207"), []byte{1, 0, 0, 0, 0}, HourEndMs(9_525_207))
+	require.False(t, IsDayChunk(cell, Split(cell)))
+	require.Equal(t, -1, Compare(key, cell))
 	before := append(append([]byte(nil), h[:]...), prefix...)
-	require.Equal(t, -1, compareKeys(before, key))
-	bound, _ := makeRowBound(nil, true, []byte("cpu#03#host=a#0000000"))
-	require.Equal(t, string(before), string(bound.appendSeek(nil, h)))
+	require.Equal(t, -1, Compare(before, key))
+	bound, _ := NewBound(nil, true, []byte("cpu#03#host=a#0000000"))
+	require.Equal(t, string(before), string(bound.AppendSeek(nil, h)))
 }

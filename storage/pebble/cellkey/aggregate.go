@@ -1,4 +1,4 @@
-package pebble
+package cellkey
 
 import (
 	"encoding/binary"
@@ -13,19 +13,19 @@ import (
 // mergerName is stored in every file.
 const mergerName = "halite.aggregates.v1"
 
-// operandBytes is the size of an aggregate operand: the family's kind and a big-endian int64.
-const operandBytes = 1 + 8
+// OperandBytes is the size of an aggregate operand: the family's kind and a big-endian int64.
+const OperandBytes = 1 + 8
 
-// putOperand writes an operand into dst, which has operandBytes.
-func putOperand(dst []byte, kind storage.FamilyKind, v int64) {
+// PutOperand writes an operand into dst, which has OperandBytes.
+func PutOperand(dst []byte, kind storage.FamilyKind, v int64) {
 	dst[0] = byte(kind)
 	binary.BigEndian.PutUint64(dst[1:], uint64(v))
 }
 
-// parseOperand returns an operand's kind and number; the error wraps storage.ErrCorrupt.
-func parseOperand(src []byte) (storage.FamilyKind, int64, error) {
-	if len(src) != operandBytes {
-		return 0, 0, fmt.Errorf("%w: aggregate of %d bytes, want %d", storage.ErrCorrupt, len(src), operandBytes)
+// ParseOperand returns an operand's kind and number; the error wraps storage.ErrCorrupt.
+func ParseOperand(src []byte) (storage.FamilyKind, int64, error) {
+	if len(src) != OperandBytes {
+		return 0, 0, fmt.Errorf("%w: aggregate of %d bytes, want %d", storage.ErrCorrupt, len(src), OperandBytes)
 	}
 	kind := storage.FamilyKind(src[0])
 	if kind < storage.SumInt64 || kind > storage.MaxInt64 {
@@ -34,11 +34,11 @@ func parseOperand(src []byte) (storage.FamilyKind, int64, error) {
 	return kind, int64(binary.BigEndian.Uint64(src[1:])), nil
 }
 
-// newMerger returns the merge operator of aggregate families. Operands say their kind themselves, since the tree does
+// NewMerger returns the merge operator of aggregate families. Operands say their kind themselves, since the tree does
 // not know about families. Sums wrap around like Go's; all three kinds are associative and commutative.
-func newMerger() *pebble.Merger {
+func NewMerger() *pebble.Merger {
 	return &pebble.Merger{Name: mergerName, Merge: func(_, value []byte) (pebble.ValueMerger, error) {
-		kind, v, err := parseOperand(value)
+		kind, v, err := ParseOperand(value)
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +53,7 @@ type aggregate struct {
 }
 
 func (a *aggregate) MergeNewer(operand []byte) error {
-	kind, v, err := parseOperand(operand)
+	kind, v, err := ParseOperand(operand)
 	if err == nil && kind != a.kind {
 		err = fmt.Errorf("%w: aggregate of kind %d meets one of kind %d", storage.ErrCorrupt, a.kind, kind)
 	}
@@ -74,7 +74,7 @@ func (a *aggregate) MergeNewer(operand []byte) error {
 func (a *aggregate) MergeOlder(operand []byte) error { return a.MergeNewer(operand) }
 
 func (a *aggregate) Finish(bool) ([]byte, io.Closer, error) {
-	out := make([]byte, operandBytes)
-	putOperand(out, a.kind, a.value)
+	out := make([]byte, OperandBytes)
+	PutOperand(out, a.kind, a.value)
 	return out, nil, nil
 }

@@ -1,0 +1,379 @@
+package cellkey
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"halite/storage"
+)
+
+// The parts of a physical key; FORMAT.md draws them.
+const (
+	TableIDBytes   = 2
+	dayBytes       = 3
+	HeaderBytes    = TableIDBytes + 1 + dayBytes
+	HourBytes      = 3
+	clockBytes     = 4
+	MaxTableID     = 1<<(8*TableIDBytes) - 1
+	DayMax         = 1<<(8*dayBytes) - 1
+	DayMs          = 24 * hourMs
+	hourMs         = 3_600_000
+	HourDigits     = 7
+	hourValueEnd   = 10_000_000
+	HourValueMax   = hourValueEnd - 1
+	Sentinel       = 0x00
+	suffixLongMark = 0x3f
+	trailerShort   = 1
+	trailerLong    = 3
+)
+
+// suffixKind says how a suffix gives the cell's time. It sits in the low bits of the trailer.
+type suffixKind uint8
+
+const (
+	// kindBefore sorts before every cell with the same hour and qualifier; it occurs in bounds only.
+	kindBefore suffixKind = 0
+	// kindClock has four bytes with the distance to the end of the day in milliseconds.
+	kindClock suffixKind = 1
+	// KindHourEnd has none: the cell carries the last millisecond of its row's hour.
+	KindHourEnd suffixKind = 2
+	// kindDayChunk is all there is of a day chunk's suffix: it sorts before all cells of its prefix.
+	kindDayChunk suffixKind = 3
+
+	DayChunkSuffix = trailerShort<<2 | byte(kindDayChunk)
+)
+
+// Header is the first part of a physical key: table, family and day, newest day first.
+type Header [HeaderBytes]byte
+
+func NewHeader(table uint16, family uint8, day int32) Header {
+	var h Header
+	binary.BigEndian.PutUint16(h[:], table)
+	h[TableIDBytes] = family
+	inverted := uint32(DayMax - day)
+	h[3], h[4], h[5] = byte(inverted>>16), byte(inverted>>8), byte(inverted)
+	return h
+}
+
+func (h Header) Day() int32 {
+	return DayMax - (int32(h[3])<<16 | int32(h[4])<<8 | int32(h[5]))
+}
+
+// Next is the header of the following partition, wrapping into the next family or table.
+func (h Header) Next() Header {
+	for i := len(h) - 1; i >= 0; i-- {
+		h[i]++
+		if h[i] != 0 {
+			break
+		}
+	}
+	return h
+}
+
+// DayOf returns the unix day of a cell timestamp.
+func DayOf(tsMs int64) int32 { return int32(tsMs / DayMs) }
+
+// Append appends the physical key of a cell. key must have passed storage.CheckKey.
+func Append(dst []byte, h Header, hourKeys bool, key, qualifier []byte, tsMs int64) []byte {
+	dst = append(dst, h[:]...)
+	kind := kindClock
+	start := 0
+	if hourKeys {
+		split := len(key) - HourDigits
+		hour := ParseHour(key[split:])
+		dst = append(dst, key[:split]...)
+		dst = append(dst, Sentinel)
+		start = len(dst)
+		dst = append(dst, byte(hour>>16), byte(hour>>8), byte(hour))
+		if tsMs == HourEndMs(hour) {
+			kind = KindHourEnd
+		}
+	} else {
+		dst = append(dst, key...)
+		dst = append(dst, Sentinel)
+		start = len(dst)
+	}
+	dst = append(dst, qualifier...)
+	if kind == kindClock {
+		dst = binary.BigEndian.AppendUint32(dst, uint32(DayMs-1-tsMs%DayMs))
+	}
+	return AppendTrailer(dst, start, kind)
+}
+
+// cellKeyBytesMax bounds the length of the physical key that Append makes.
+func cellKeyBytesMax(key, qualifier []byte) int {
+	return HeaderBytes + len(key) + 1 + len(qualifier) + clockBytes + trailerLong
+}
+
+// AppendTrailer closes the suffix that began at start with its own length and kind.
+func AppendTrailer(dst []byte, start int, kind suffixKind) []byte {
+	n := len(dst) - start + trailerShort
+	if n < suffixLongMark {
+		return append(dst, byte(n)<<2|byte(kind))
+	}
+	n = len(dst) - start + trailerLong
+	return append(dst, byte(n>>8), byte(n), suffixLongMark<<2|byte(kind))
+}
+
+// Split returns the length of the key's prefix. It never fails: what has no well-formed suffix is all prefix.
+func Split(key []byte) int {
+	if len(key) == 0 || key[len(key)-1] == Sentinel {
+		return len(key)
+	}
+	n := int(key[len(key)-1] >> 2)
+	if n == suffixLongMark && len(key) >= trailerLong {
+		n = int(key[len(key)-3])<<8 | int(key[len(key)-2])
+		if n < suffixLongMark {
+			return len(key)
+		}
+	}
+	if n == 0 || n > len(key) {
+		return len(key)
+	}
+	return len(key) - n
+}
+
+// ParseHour reads seven digits.
+func ParseHour(digits []byte) uint32 {
+	var v uint32
+	for _, c := range digits {
+		v = v*10 + uint32(c-'0')
+	}
+	return v
+}
+
+// HourEndMs returns the last millisecond of the hour that the key's digits name; the digits count back from the
+// largest hour so that newer rows sort first.
+func HourEndMs(value uint32) int64 { return int64(hourValueEnd-value)*hourMs - 1 }
+
+// Key is a physical key taken apart. Its slices alias the key.
+type Key struct {
+	Header    Header
+	Row       []byte // row key up to where the hour begins, or all of it
+	Hour      uint32 // HourKeys tables only
+	Qualifier []byte
+	TsMs      int64
+}
+
+// Parse takes a cell's physical key apart; ok is false for anything Append does not make.
+func Parse(key []byte, hourKeys bool) (c Key, ok bool) {
+	split := Split(key)
+	if split < HeaderBytes+2 || split == len(key) || key[split-1] != Sentinel {
+		return c, false
+	}
+	copy(c.Header[:], key)
+	c.Row = key[HeaderBytes : split-1]
+	suffix := key[split:]
+	body, kind, clock, ok := parseSuffix(suffix)
+	if !ok {
+		return c, false
+	}
+	if hourKeys {
+		if len(body) < HourBytes {
+			return c, false
+		}
+		c.Hour = HourOf(body)
+		if c.Hour > HourValueMax {
+			return c, false
+		}
+		body = body[HourBytes:]
+	}
+	c.Qualifier = body
+	switch {
+	case kind == kindClock && clock < DayMs:
+		c.TsMs = int64(c.Header.Day())*DayMs + DayMs - 1 - int64(clock)
+	case kind == KindHourEnd && hourKeys:
+		c.TsMs = HourEndMs(c.Hour)
+		if DayOf(c.TsMs) != c.Header.Day() {
+			return c, false
+		}
+	default:
+		return c, false
+	}
+	return c, true
+}
+
+// parseSuffix splits a suffix into hour and qualifier, kind, and the clock bytes of kindClock.
+func parseSuffix(suffix []byte) (body []byte, kind suffixKind, clock uint32, ok bool) {
+	n := len(suffix)
+	if n == 0 {
+		return nil, kindBefore, 0, false
+	}
+	kind = suffixKind(suffix[n-1] & 3)
+	end := n - trailerShort
+	if suffix[n-1]>>2 == suffixLongMark {
+		end = n - trailerLong
+	}
+	if kind == kindClock {
+		end -= clockBytes
+		if end < 0 {
+			return nil, kind, 0, false
+		}
+		clock = binary.BigEndian.Uint32(suffix[end:])
+	}
+	if end < 0 {
+		return nil, kind, 0, false
+	}
+	return suffix[:end], kind, clock, true
+}
+
+func HourOf(body []byte) uint32 { return uint32(body[0])<<16 | uint32(body[1])<<8 | uint32(body[2]) }
+
+// AppendRowKey appends the logical row key.
+func (c *Key) AppendRowKey(dst []byte, hourKeys bool) []byte {
+	dst = append(dst, c.Row...)
+	if hourKeys {
+		dst = AppendHourDigits(dst, c.Hour)
+	}
+	return dst
+}
+
+func AppendHourDigits(dst []byte, hour uint32) []byte {
+	var digits [HourDigits]byte
+	for i := HourDigits - 1; i >= 0; i-- {
+		digits[i] = byte('0' + hour%10)
+		hour /= 10
+	}
+	return append(dst, digits[:]...)
+}
+
+// Bound is the place of a logical key among the rows of any partition: the part of a physical key between header
+// and qualifier. Rows compare as their bounds do, bytewise.
+type Bound struct {
+	Row        []byte
+	EndsInHour bool // place ends in an hour, so that a seek key needs a trailer
+}
+
+// NewBound returns the smallest place that a row with a key of at least key can have. The memory comes from arena,
+// which is returned.
+func NewBound(arena []byte, hourKeys bool, key []byte) (Bound, []byte) {
+	start := len(arena)
+	if !hourKeys {
+		arena = append(append(arena, key...), Sentinel)
+		return Bound{Row: arena[start:len(arena):len(arena)]}, arena
+	}
+	split := thirdSeparator(key)
+	if split < 0 {
+		arena = append(append(arena, key...), Sentinel)
+		return Bound{Row: arena[start:len(arena):len(arena)]}, arena
+	}
+	hour := hourCeil(key[split+1:])
+	arena = append(append(arena, key[:split+1]...), Sentinel, byte(hour>>16), byte(hour>>8), byte(hour))
+	return Bound{Row: arena[start:len(arena):len(arena)], EndsInHour: true}, arena
+}
+
+// BoundBytesMax bounds what NewBound appends for a key of that length.
+func BoundBytesMax(keyBytes int) int { return keyBytes + 1 + HourBytes }
+
+// AppendSeek appends the physical key that sorts at the bound, before all its cells; at the first hour of all, before
+// the day chunk of the row's prefix as well.
+func (b Bound) AppendSeek(dst []byte, h Header) []byte {
+	if b.EndsInHour && HourOf(b.Row[len(b.Row)-HourBytes:]) == 0 {
+		return b.appendPrefixSeek(dst, h)
+	}
+	dst = append(append(dst, h[:]...), b.Row...)
+	if b.EndsInHour {
+		dst = AppendTrailer(dst, len(dst)-HourBytes, kindBefore)
+	}
+	return dst
+}
+
+// appendPrefixSeek appends the physical key that sorts before all cells of the bound's prefix, and before its day chunk.
+func (b Bound) appendPrefixSeek(dst []byte, h Header) []byte {
+	return append(append(dst, h[:]...), b.Prefix()...)
+}
+
+// Prefix returns the place without the hour.
+func (b Bound) Prefix() []byte {
+	if b.EndsInHour {
+		return b.Row[:len(b.Row)-HourBytes]
+	}
+	return b.Row
+}
+
+// AppendDayChunk appends the physical key of the day chunk of a prefix, which ends with the sentinel.
+func AppendDayChunk(dst []byte, h Header, prefix []byte) []byte {
+	return append(append(append(dst, h[:]...), prefix...), DayChunkSuffix)
+}
+
+// IsDayChunk tells whether a key with that Split is a day chunk's.
+func IsDayChunk(key []byte, split int) bool {
+	return len(key) == split+1 && key[split] == DayChunkSuffix && split > HeaderBytes+1
+}
+
+// AppendPartitionStart appends the bound below all keys of a partition; with h.next() it is the bound above.
+func AppendPartitionStart(dst []byte, h Header) []byte { return append(append(dst, h[:]...), Sentinel) }
+
+// placeOf returns the place of the row that a cell's physical key belongs to, comparable with Bound.place.
+func placeOf(key []byte, split int, hourKeys bool) []byte {
+	if hourKeys {
+		split += HourBytes
+	}
+	return key[HeaderBytes:split]
+}
+
+// thirdSeparator returns the index of the third '#', or -1.
+func thirdSeparator(key []byte) int {
+	at := -1
+	for range 3 {
+		i := bytes.IndexByte(key[at+1:], '#')
+		if i < 0 {
+			return -1
+		}
+		at += 1 + i
+	}
+	return at
+}
+
+// hourCeil returns the smallest number whose seven digits sort at or after text; it may be hourValueEnd, past all.
+func hourCeil(text []byte) uint32 {
+	var v, rest uint32 = 0, hourValueEnd
+	for i := range HourDigits {
+		if i == len(text) || text[i] < '0' {
+			return v * rest
+		}
+		if text[i] > '9' {
+			return (v + 1) * rest
+		}
+		v = v*10 + uint32(text[i]-'0')
+		rest /= 10
+	}
+	if len(text) > HourDigits {
+		v++
+	}
+	return v
+}
+
+// Format prints a physical key for people.
+func Format(key []byte) string {
+	if len(key) < HeaderBytes {
+		return fmt.Sprintf("%q", key)
+	}
+	var h Header
+	copy(h[:], key)
+	at := fmt.Sprintf("table %d family %d day %d ", binary.BigEndian.Uint16(h[:]), h[TableIDBytes], h.Day())
+	split := Split(key)
+	if split == len(key) {
+		return at + fmt.Sprintf("row %q", key[HeaderBytes:])
+	}
+	body, kind, clock, ok := parseSuffix(key[split:])
+	if !ok || split <= HeaderBytes {
+		return at + fmt.Sprintf("row %q damaged", key[HeaderBytes:])
+	}
+	return at + fmt.Sprintf("row %q column %q kind %d clock %d", key[HeaderBytes:split-1], body, kind, clock)
+}
+
+// checkKeys turns a key that does not parse into an error that names it.
+func Damaged(key []byte) error {
+	return fmt.Errorf("%w: key %s", storage.ErrCorrupt, Format(key))
+}
+
+// AppendRowKey appends the logical key of the row at a place.
+func AppendRowKey(dst, place []byte, hourKeys bool) []byte {
+	if !hourKeys {
+		return append(dst, place[:len(place)-1]...)
+	}
+	split := len(place) - HourBytes
+	return AppendHourDigits(append(dst, place[:split-1]...), HourOf(place[split:]))
+}
