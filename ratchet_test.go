@@ -41,7 +41,6 @@ var ratchets = map[string]packageSize{
 	"storage/index":       {files: 45, knot: 34},
 	"query/promql":        {files: 41, knot: 37},
 	"ingest":              {files: 43, knot: 36},
-	"storage/pebble":      {files: 36, knot: 27},
 	"cmd/tsdb":            {files: 47, knot: 18},
 	"query":               {files: 21, knot: 18},
 	"query/columnar":      {files: 39, knot: 16},

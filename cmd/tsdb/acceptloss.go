@@ -10,6 +10,7 @@ import (
 	"halite/ingest/flush"
 	"halite/storage"
 	"halite/storage/pebble"
+	"halite/storage/pebble/fault"
 )
 
 // acceptTableLossFlag is the flag that accepts the loss of tables or of parts of them.
@@ -50,7 +51,7 @@ func adviseOnDamage(err error) error {
 }
 
 // lostTables are the losses that the tables have given up and nobody has settled yet.
-func (db *database) lostTables() []pebble.Damage {
+func (db *database) lostTables() []fault.Damage {
 	if s, ok := db.tables.(*pebble.Store); ok {
 		return s.Lost()
 	}
@@ -62,8 +63,8 @@ func (db *database) lostFrom(tables ...string) bool {
 	return lostFrom(db.lostTables(), tables...)
 }
 
-func lostFrom(lost []pebble.Damage, tables ...string) bool {
-	return slices.ContainsFunc(lost, func(d pebble.Damage) bool { return slices.Contains(tables, d.Table) })
+func lostFrom(lost []fault.Damage, tables ...string) bool {
+	return slices.ContainsFunc(lost, func(d fault.Damage) bool { return slices.Contains(tables, d.Table) })
 }
 
 // restoreSequence makes run numbers go on above those in use, if the row that says so may be lost.
@@ -85,8 +86,8 @@ func (db *database) settleLosses(ctx context.Context, log *slog.Logger) error {
 		if d.Table != storage.TableSeries && d.Table != storage.TableLabels {
 			continue
 		}
-		log.Warn("rebuilding the series index from the row keys", "first_day", pebble.DayText(d.FirstDay), "last_day",
-			pebble.DayText(d.LastDay))
+		log.Warn("rebuilding the series index from the row keys", "first_day", fault.DayText(d.FirstDay), "last_day",
+			fault.DayText(d.LastDay))
 		if err := db.index.Rebuild(ctx, int64(d.FirstDay), int64(d.LastDay)); err != nil {
 			return err
 		}
@@ -98,5 +99,5 @@ func (db *database) settleLosses(ctx context.Context, log *slog.Logger) error {
 	if err := db.tables.Sync(ctx); err != nil {
 		return err
 	}
-	return db.tables.(*pebble.Store).Settled()
+	return db.tables.(*pebble.Store).ForgetLosses()
 }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"halite/keyschema/chunk"
-	"halite/storage/pebble"
+	"halite/storage/pebble/daychunk"
 )
 
 // dayChunkCodec packs the chunks of one series and day. The engine knows only the function.
-func dayChunkCodec() *pebble.DayChunkCodec {
-	return &pebble.DayChunkCodec{Name: chunk.BundleFormat, Append: chunk.AppendBundle,
-		NewDecoder: func() pebble.DayChunkDecoder { return new(chunk.Splitter) }}
+func dayChunkCodec() *daychunk.Codec {
+	return &daychunk.Codec{Name: chunk.BundleFormat, Append: chunk.AppendBundle,
+		NewDecoder: func() daychunk.Decoder { return new(chunk.Splitter) }}
 }

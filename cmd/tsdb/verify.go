@@ -22,6 +22,7 @@ import (
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/pebble"
+	"halite/storage/pebble/fault"
 )
 
 // verifyConfig holds the flags of `tsdb verify`.
@@ -158,17 +159,17 @@ func (v *verification) files(ctx context.Context, opts pebble.Options) error {
 	return nil
 }
 
-func fileFinding(d pebble.Damage) finding {
+func fileFinding(d fault.Damage) finding {
 	f := finding{Kind: findingFile, File: d.File, Table: d.Table, FirstRow: d.FirstRow, LastRow: d.LastRow, Reason: d.Reason,
 		Effect: effectOf(d)}
 	if d.Table != "" {
-		f.FirstDay, f.LastDay = pebble.DayText(d.FirstDay), pebble.DayText(d.LastDay)
+		f.FirstDay, f.LastDay = fault.DayText(d.FirstDay), fault.DayText(d.LastDay)
 	}
 	return f
 }
 
 // effectOf says what the damage of a file means and how to go on.
-func effectOf(d pebble.Damage) string {
+func effectOf(d fault.Damage) string {
 	accept := "tsdb serve --" + acceptTableLossFlag + "=" + d.File
 	switch d.Table {
 	case storage.TableData:
@@ -312,7 +313,7 @@ func (v *verification) indexDay(ctx context.Context, x *index.Index, day int64) 
 }
 
 func (v *verification) found(kind string, day int64, reason, effect string) {
-	text := pebble.DayText(int32(day))
+	text := fault.DayText(int32(day))
 	v.report.Damage = append(v.report.Damage, finding{Kind: kind, FirstDay: text, LastDay: text, Reason: text + ": " + reason,
 		Effect: effect})
 }

@@ -9,6 +9,7 @@ import (
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/pebble"
+	"halite/storage/pebble/fault"
 )
 
 // rebuildIndex sets damaged files of the series index aside and rebuilds the index of all days with rows.
@@ -20,7 +21,7 @@ func (c *verifyConfig) rebuildIndex(ctx context.Context) error {
 	}
 	opts := v.options(false)
 	opts.AcceptLoss = func(file string) bool {
-		return slices.ContainsFunc(files.Damages, func(d pebble.Damage) bool {
+		return slices.ContainsFunc(files.Damages, func(d fault.Damage) bool {
 			return d.File == file && (d.Table == storage.TableSeries || d.Table == storage.TableLabels)
 		})
 	}
@@ -46,7 +47,7 @@ func settleIndex(store *pebble.Store) error {
 			return nil
 		}
 	}
-	return store.Settled()
+	return store.ForgetLosses()
 }
 
 // rebuild makes the index of all days with samples from the row keys, and that of days that have only rollups if it is unknown.

@@ -11,6 +11,7 @@ import (
 
 	"halite/storage"
 	"halite/storage/pebble"
+	"halite/storage/pebble/fault"
 )
 
 // smallStore returns a closed store with the given number of rows, and how to open it.
@@ -81,7 +82,7 @@ func TestTreeFilesAreNamed(t *testing.T) {
 			before, err := fs.List("/data/tree")
 			require.NoError(t, err)
 			_, err = open(false)
-			var fault *pebble.Damage
+			var fault *fault.Damage
 			require.ErrorAs(t, err, &fault)
 			require.ErrorIs(t, err, storage.ErrCorrupt)
 			require.Contains(t, fault.File, c.named)
@@ -115,7 +116,7 @@ func TestMarkersCanBeMade(t *testing.T) {
 		fs, open := smallStore(t, 100)
 		require.NoError(t, fs.Remove("/data/tree/"+treeFile(t, fs, prefix)))
 		_, err := open(false)
-		var fault *pebble.Damage
+		var fault *fault.Damage
 		require.ErrorAs(t, err, &fault)
 		name := fault.Reason[strings.LastIndex(fault.Reason, " ")+1:]
 		require.True(t, strings.HasPrefix(name, prefix), fault.Reason)

@@ -11,6 +11,8 @@ import (
 
 	"halite/storage"
 	"halite/storage/pebble/cellkey"
+	"halite/storage/pebble/fault"
+	"halite/storage/pebble/partition"
 )
 
 // Apply is part of storage.Table. Rows go to the tree in batches; a row is never divided between two.
@@ -23,7 +25,7 @@ func (t *Table) Apply(ctx context.Context, muts []storage.RowMutation) error {
 	}
 	schema := &t.state.Load().schema
 	var failed []storage.RowError
-	var exclusive, shared stripeSet
+	var exclusive, shared partition.StripeSet
 	for i := range muts {
 		if err := storage.CheckMutation(schema, &muts[i]); err != nil {
 			failed = append(failed, storage.RowError{Index: i, Err: err})
@@ -35,7 +37,7 @@ func (t *Table) Apply(ctx context.Context, muts []storage.RowMutation) error {
 			shared |= t.stripeOf(muts[i].Key)
 		}
 	}
-	unlock := t.locks.lock(exclusive, shared)
+	unlock := t.locks.Lock(exclusive, shared)
 	defer unlock()
 	a := applier{t: t, muts: muts, failed: failed}
 	a.writer.t, a.writer.indexed = t, exclusive != 0
@@ -79,7 +81,7 @@ func (a *applier) run(ctx context.Context) {
 			}
 			return
 		}
-		a.t.tablets.wrote(a.muts[first:end], func(i int) bool { return a.hasFailed(first + i) }, false)
+		a.t.tablets.Wrote(a.muts[first:end], func(i int) bool { return a.hasFailed(first + i) }, false)
 		first = end
 	}
 }
@@ -92,7 +94,7 @@ func (a *applier) fill(ctx context.Context, first int) (end int, err error) {
 			continue
 		}
 		if err := a.writer.write(ctx, a.muts[i].Key, a.muts[i].Entries); err != nil {
-			if err := a.t.store.health.writable(); err != nil {
+			if err := a.t.store.health.Writable(); err != nil {
 				return 0, err
 			}
 			a.fail(i, err)
@@ -126,8 +128,8 @@ type rowWriter struct {
 	batch   *pebble.Batch
 	scratch []byte
 	// touched is the day that was changed last, of touchedFamily.
-	touched       *dayState
-	touchedFamily *family
+	touched       *partition.State
+	touchedFamily *partition.Family
 }
 
 // close gives back what was not committed.
@@ -181,36 +183,36 @@ func (w *rowWriter) put(ctx context.Context, key []byte, e *storage.Entry) error
 	if err := t.noteVersion(ctx, f, key, e.TsMs); err != nil {
 		return err
 	}
-	w.scratch = cellkey.Append(w.scratch[:0], cellkey.NewHeader(t.id, f.id, day), t.hourKeys, key, e.Qualifier, e.TsMs)
+	w.scratch = cellkey.Append(w.scratch[:0], cellkey.NewHeader(t.id, f.ID, day), t.hourKeys, key, e.Qualifier, e.TsMs)
 	if t.hourKeys {
-		state.lateBytes.Add(int64(len(w.scratch) + len(e.Value)))
+		state.LateBytes.Add(int64(len(w.scratch) + len(e.Value)))
 	}
 	if e.Kind == storage.AddToCell {
 		op := w.batch.MergeDeferred(len(w.scratch), cellkey.OperandBytes)
 		copy(op.Key, w.scratch)
-		cellkey.PutOperand(op.Value, f.kind, e.Add)
-		return engineError("merge cell", op.Finish())
+		cellkey.PutOperand(op.Value, f.Kind, e.Add)
+		return fault.Wrap("merge cell", op.Finish())
 	}
 	op := w.batch.SetDeferred(len(w.scratch), len(e.Value))
 	copy(op.Key, w.scratch)
 	copy(op.Value, e.Value)
-	return engineError("set cell", op.Finish())
+	return fault.Wrap("set cell", op.Finish())
 }
 
 // touch makes a day live and notes that this writer changes it.
-func (w *rowWriter) touch(f *family, day int32) *dayState {
-	if w.touched == nil || w.touchedFamily != f || w.touched.day != day {
-		w.touchedFamily, w.touched = f, f.days.add(day)
-		w.touched.changed(w.t.store.opts.Now)
+func (w *rowWriter) touch(f *partition.Family, day int32) *partition.State {
+	if w.touched == nil || w.touchedFamily != f || w.touched.Day != day {
+		w.touchedFamily, w.touched = f, f.Days.Add(day)
+		w.touched.Changed(w.t.store.opts.Now)
 	}
 	return w.touched
 }
 
 // noteVersion keeps the family's flags about versions true before a cell is written.
-func (t *Table) noteVersion(ctx context.Context, f *family, key []byte, tsMs int64) error {
-	if f.mixed.Load() {
-		if !f.unswept.Load() {
-			f.unswept.Store(true)
+func (t *Table) noteVersion(ctx context.Context, f *partition.Family, key []byte, tsMs int64) error {
+	if f.Mixed.Load() {
+		if !f.Unswept.Load() {
+			f.Unswept.Store(true)
 		}
 		return nil
 	}
@@ -218,7 +220,7 @@ func (t *Table) noteVersion(ctx context.Context, f *family, key []byte, tsMs int
 		return nil
 	}
 	if err := t.markMixed(ctx, f); err != nil {
-		return fmt.Errorf("note that family %s has cells of any time: %w", f.name, err)
+		return fmt.Errorf("note that family %s has cells of any time: %w", f.Name, err)
 	}
 	return nil
 }
@@ -228,20 +230,20 @@ func (w *rowWriter) remove(key []byte, familyName string, match func(*cellkey.Ke
 	t := w.t
 	it, err := w.batch.NewIter(nil)
 	if err != nil {
-		return engineError("read row to delete", err)
+		return fault.Wrap("read row to delete", err)
 	}
-	defer func() { err = closeIter(it, err) }()
+	defer func() { err = fault.CloseIter(it, err) }()
 	place, after := t.rowPlace(key)
 	var lower, upper []byte
 	var days []int32
 	for _, f := range t.families {
-		if familyName != "" && f.name != familyName {
+		if familyName != "" && f.Name != familyName {
 			continue
 		}
-		days = f.days.load().within(days[:0], fromMs, toMs)
+		days = f.Days.Load().Within(days[:0], fromMs, toMs)
 		for _, day := range days {
-			h := cellkey.NewHeader(t.id, f.id, day)
-			if w.touch(f, day).hasDayChunks.Load() {
+			h := cellkey.NewHeader(t.id, f.ID, day)
+			if w.touch(f, day).HasDayChunks.Load() {
 				if err := w.removeFromDayChunk(it, h, cellkey.Range{Start: place, End: after}, match); err != nil {
 					return err
 				}
@@ -287,14 +289,14 @@ func (w *rowWriter) commit() error {
 	b := w.batch
 	w.batch = nil
 	if b.Empty() {
-		return engineError("close batch", b.Close())
+		return fault.Wrap("close batch", b.Close())
 	}
 	if err := b.Commit(pebble.NoSync); err != nil {
 		_ = b.Close() // the commit's error says more
-		return engineError("commit", err)
+		return fault.Wrap("commit", err)
 	}
 	w.t.store.applied.Add(1)
-	return engineError("close batch", b.Close())
+	return fault.Wrap("close batch", b.Close())
 }
 
 // CheckAndApply is part of storage.Table.
@@ -319,7 +321,7 @@ func (t *Table) CheckAndApply(
 	if err := t.store.waitRoom(ctx); err != nil {
 		return false, err
 	}
-	unlock := t.locks.lock(t.stripeOf(key), 0)
+	unlock := t.locks.Lock(t.stripeOf(key), 0)
 	defer unlock()
 	matched, err := storage.HasRow(ctx, t, storage.RowSet{Keys: [][]byte{key}}, cond)
 	if err != nil {
@@ -340,7 +342,7 @@ func (t *Table) CheckAndApply(
 	if err := w.commit(); err != nil {
 		return false, err
 	}
-	t.tablets.wrote([]storage.RowMutation{chosen}, nil, false)
+	t.tablets.Wrote([]storage.RowMutation{chosen}, nil, false)
 	return matched, nil
 }
 
@@ -350,9 +352,9 @@ func (t *Table) DropRows(ctx context.Context, r storage.RowRange) error {
 		return nil
 	}
 	rows := cellkey.NewRanges(t.hourKeys, []storage.RowRange{r})
-	return t.dropRanges(ctx, "drop rows", rows, func(yield func(*family, *dayState) bool) {
+	return t.dropRanges(ctx, "drop rows", rows, func(yield func(*partition.Family, *partition.State) bool) {
 		for _, f := range t.families {
-			for _, state := range f.days.states() {
+			for _, state := range f.Days.States() {
 				if !yield(f, state) {
 					return
 				}
@@ -362,27 +364,29 @@ func (t *Table) DropRows(ctx context.Context, r storage.RowRange) error {
 }
 
 // dropRanges deletes all cells of the rows in the families' days, in one batch; what names the call in errors.
-func (t *Table) dropRanges(ctx context.Context, what string, rows []cellkey.Range, days iter.Seq2[*family, *dayState]) error {
+func (t *Table) dropRanges(
+	ctx context.Context, what string, rows []cellkey.Range, days iter.Seq2[*partition.Family, *partition.State],
+) error {
 	if err := t.store.waitRoom(ctx); err != nil {
 		return err
 	}
 	// All stripes: a row that is being written belongs wholly before or wholly after the drop.
-	unlock := t.locks.lock(allStripes, 0)
+	unlock := t.locks.Lock(partition.AllStripes, 0)
 	defer unlock()
 	b := t.store.db.NewBatch()
 	defer b.Close()
 	for f, state := range days {
-		h := cellkey.NewHeader(t.id, f.id, state.day)
-		state.changed(t.store.opts.Now)
+		h := cellkey.NewHeader(t.id, f.ID, state.Day)
+		state.Changed(t.store.opts.Now)
 		for _, r := range rows {
 			if err := b.DeleteRange(r.SeekStart(nil, h), r.SeekEnd(nil, h), nil); err != nil {
-				return engineError(what, err)
+				return fault.Wrap(what, err)
 			}
-			if !state.hasDayChunks.Load() {
+			if !state.HasDayChunks.Load() {
 				continue
 			}
 			if err := t.dropFromDayChunks(b, h, r); err != nil {
-				return engineError(what, err)
+				return fault.Wrap(what, err)
 			}
 		}
 	}
@@ -390,7 +394,7 @@ func (t *Table) dropRanges(ctx context.Context, what string, rows []cellkey.Rang
 		return nil
 	}
 	if err := b.Commit(pebble.NoSync); err != nil {
-		return engineError(what, err)
+		return fault.Wrap(what, err)
 	}
 	t.store.applied.Add(1)
 	return nil

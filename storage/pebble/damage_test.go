@@ -14,6 +14,7 @@ import (
 
 	"halite/storage"
 	"halite/storage/pebble"
+	"halite/storage/pebble/fault"
 )
 
 const (
@@ -132,7 +133,7 @@ func TestDamagedBlock(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, v.Damages, 1)
 	require.Equal(t, name, v.Damages[0].File)
-	require.Equal(t, "2024-10-03", pebble.DayText(v.Damages[0].FirstDay))
+	require.Equal(t, "2024-10-03", fault.DayText(v.Damages[0].FirstDay))
 	requireSameFiles(t, before, fs)
 
 	s, err = pebble.Open(pebble.Options{Dir: "/data", FS: fs, AcceptLoss: func(file string) bool { return file == name }})
@@ -147,7 +148,7 @@ func TestDamagedBlock(t *testing.T) {
 	require.Equal(t, bad, readFile(t, fs, "/data/lost/"+name))
 	s = openStore(t, fs)
 	require.Len(t, s.Lost(), 1, "nobody has settled it")
-	require.NoError(t, s.Settled())
+	require.NoError(t, s.ForgetLosses())
 	require.NoError(t, s.Close())
 	s = openStore(t, fs)
 	require.Empty(t, s.Lost())

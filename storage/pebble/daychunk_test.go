@@ -12,13 +12,14 @@ import (
 	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/pebble"
+	"halite/storage/pebble/daychunk"
 	"halite/storage/storagetest"
 )
 
 // dayChunkCodec is the codec of chunks.
-func dayChunkCodec() *pebble.DayChunkCodec {
-	return &pebble.DayChunkCodec{Name: chunk.BundleFormat, Append: chunk.AppendBundle,
-		NewDecoder: func() pebble.DayChunkDecoder { return new(chunk.Splitter) }}
+func dayChunkCodec() *daychunk.Codec {
+	return &daychunk.Codec{Name: chunk.BundleFormat, Append: chunk.AppendBundle,
+		NewDecoder: func() daychunk.Decoder { return new(chunk.Splitter) }}
 }
 
 // eager is a store that packs all days, closed or not, after some of its writes.

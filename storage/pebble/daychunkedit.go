@@ -8,7 +8,10 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"halite/storage"
+	"halite/storage/pebble/catalog"
 	"halite/storage/pebble/cellkey"
+	"halite/storage/pebble/daychunk"
+	"halite/storage/pebble/partition"
 )
 
 // removeFromDayChunk removes the matching cells of a row from the day chunk of the row's series. The range r is that row. The
@@ -26,13 +29,14 @@ func (w *rowWriter) removeFromDayChunk(
 	if err != nil {
 		return err
 	}
-	b := dayChunk{codec: w.t.store.opts.DayChunks}
-	if err := b.open(value); err != nil {
+	b := daychunk.Reader{Codec: w.t.store.opts.DayChunks}
+	if err := b.Open(value); err != nil {
 		return err
 	}
 	c := cellkey.Key{Header: h, Row: prefix[:len(prefix)-1]}
-	newest, first, end := newestHour(h.Day()), cellkey.HourOf(r.Start.Row[len(prefix):]), cellkey.HourOf(r.End.Row[len(prefix):])
-	left, changed, err := b.without(func(hour uint8, qualifier []byte) bool {
+	newest := daychunk.NewestHour(h.Day())
+	first, end := cellkey.HourOf(r.Start.Row[len(prefix):]), cellkey.HourOf(r.End.Row[len(prefix):])
+	left, changed, err := b.Without(func(hour uint8, qualifier []byte) bool {
 		c.Hour = newest + uint32(hour)
 		c.Qualifier, c.TsMs = qualifier, cellkey.HourEndMs(c.Hour)
 		return c.Hour >= first && c.Hour < end && (match == nil || match(&c))
@@ -52,8 +56,8 @@ func putDayChunk(b *pebble.Batch, key, left []byte) error {
 }
 
 // removeCell deletes one cell of a day that may have day chunks.
-func (w *rowWriter) removeCell(f *family, key []byte, cell *storage.Cell) error {
-	return w.remove(key, f.name, func(c *cellkey.Key) bool {
+func (w *rowWriter) removeCell(f *partition.Family, key []byte, cell *storage.Cell) error {
+	return w.remove(key, f.Name, func(c *cellkey.Key) bool {
 		return c.TsMs == cell.TsMs && bytes.Equal(c.Qualifier, cell.Qualifier)
 	}, cell.TsMs, cell.TsMs+1)
 }
@@ -88,13 +92,13 @@ func (t *Table) dropFromDayChunks(b *pebble.Batch, h cellkey.Header, r cellkey.R
 
 // dayChunkOutside returns the day chunk of a prefix without the cells inside a range.
 func (t *Table) dayChunkOutside(value []byte, h cellkey.Header, prefix []byte, r cellkey.Range) ([]byte, error) {
-	o := dayChunk{codec: t.store.opts.DayChunks}
-	if err := o.open(value); err != nil {
+	o := daychunk.Reader{Codec: t.store.opts.DayChunks}
+	if err := o.Open(value); err != nil {
 		return nil, err
 	}
 	place := append(append([]byte(nil), prefix...), 0, 0, 0)
-	newest := newestHour(h.Day())
-	left, changed, err := o.without(func(hour uint8, _ []byte) bool {
+	newest := daychunk.NewestHour(h.Day())
+	left, changed, err := o.Without(func(hour uint8, _ []byte) bool {
 		v := newest + uint32(hour)
 		at := place[len(prefix):]
 		at[0], at[1], at[2] = byte(v>>16), byte(v>>8), byte(v)
@@ -107,7 +111,7 @@ func (t *Table) dayChunkOutside(value []byte, h cellkey.Header, prefix []byte, r
 }
 
 // checkCodec fails if a table has day chunks that this store cannot take apart.
-func (s *Store) checkCodec(rec *tableRecord) error {
+func (s *Store) checkCodec(rec *catalog.Table) error {
 	switch {
 	case rec.DayChunkCodec == "":
 		return nil

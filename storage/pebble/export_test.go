@@ -1,10 +1,14 @@
 package pebble
 
-import "context"
+import (
+	"context"
+
+	"halite/storage/pebble/partition"
+)
 
 // WriteAllDayChunks packs all days, closed or not, complete or not and returns how many have failed so far.
 func (s *Store) WriteAllDayChunks(ctx context.Context) uint64 {
-	s.writeDayChunksOf(ctx, 0, func(*Table, *family, *dayState) bool { return true })
+	s.writeDayChunksOf(ctx, 0, func(*Table, *partition.Family, *partition.State) bool { return true })
 	return s.dayChunkFigures.failures.Load()
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"halite/storage"
 	"halite/storage/pebble/cellkey"
+	"halite/storage/pebble/fault"
+	"halite/storage/pebble/partition"
 )
 
 // sweepRowsMax is how many rows a sweep cleans under one set of locks.
@@ -23,7 +25,7 @@ func (s *Store) CollectGarbage(ctx context.Context) error {
 	for _, t := range s.tablesByName() {
 		for _, f := range t.families {
 			if err := t.collectFamily(ctx, f); err != nil {
-				return fmt.Errorf("collect garbage in table %s family %s: %w", t.record().Name, f.name, err)
+				return fmt.Errorf("collect garbage in table %s family %s: %w", t.record().Name, f.Name, err)
 			}
 		}
 	}
@@ -32,42 +34,47 @@ func (s *Store) CollectGarbage(ctx context.Context) error {
 		return err
 	}
 	s.writeDueDayChunks(ctx, 0)
-	return s.checkTablets(ctx)
+	for _, t := range s.tablesByName() {
+		if err := t.tablets.Check(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (t *Table) collectFamily(ctx context.Context, f *family) error {
-	p := t.state.Load().gc[f.name]
+func (t *Table) collectFamily(ctx context.Context, f *partition.Family) error {
+	p := t.state.Load().gc[f.Name]
 	if ageAlone(p) {
 		if err := t.dropDays(ctx, f, p.CutoffMs(t.store.opts.Now())); err != nil {
 			return err
 		}
 	}
-	if p.MaxVersions > 0 && f.mixed.Load() && (f.unswept.Load() || p.Intersection && p.MaxAge > 0) {
+	if p.MaxVersions > 0 && f.Mixed.Load() && (f.Unswept.Load() || p.Intersection && p.MaxAge > 0) {
 		return t.sweep(ctx, f)
 	}
 	return nil
 }
 
 // dropDays deletes the days that end before the cutoff.
-func (t *Table) dropDays(ctx context.Context, f *family, cutoffMs int64) error {
+func (t *Table) dropDays(ctx context.Context, f *partition.Family, cutoffMs int64) error {
 	if err := t.store.waitRoom(ctx); err != nil {
 		return err
 	}
 	// All stripes: nobody may be adding a cell to a day that leaves the set of live days.
-	unlock := t.locks.lock(allStripes, 0)
+	unlock := t.locks.Lock(partition.AllStripes, 0)
 	defer unlock()
 	b := t.store.db.NewBatch()
 	defer b.Close()
 	var gone []int32
-	for _, state := range f.days.states() {
-		day := state.day
+	for _, state := range f.Days.States() {
+		day := state.Day
 		if (int64(day)+1)*cellkey.DayMs > cutoffMs {
 			continue
 		}
-		state.changed(t.store.opts.Now)
-		h := cellkey.NewHeader(t.id, f.id, day)
+		state.Changed(t.store.opts.Now)
+		h := cellkey.NewHeader(t.id, f.ID, day)
 		if err := b.DeleteRange(cellkey.AppendPartitionStart(nil, h), cellkey.AppendPartitionStart(nil, h.Next()), nil); err != nil {
-			return engineError("drop day", err)
+			return fault.Wrap("drop day", err)
 		}
 		gone = append(gone, day)
 	}
@@ -75,22 +82,22 @@ func (t *Table) dropDays(ctx context.Context, f *family, cutoffMs int64) error {
 		return nil
 	}
 	if err := b.Commit(pebble.NoSync); err != nil {
-		return engineError("drop days", err)
+		return fault.Wrap("drop days", err)
 	}
 	t.store.applied.Add(1)
-	f.days.remove(gone)
+	f.Days.Remove(gone)
 	return nil
 }
 
 // sweep deletes the cells of a family that count as garbage.
-func (t *Table) sweep(ctx context.Context, f *family) (err error) {
+func (t *Table) sweep(ctx context.Context, f *partition.Family) (err error) {
 	// Whoever wrote before this point is visible to the scan; whoever writes after it sets the flag again.
-	unlock := t.locks.lock(allStripes, 0)
-	f.unswept.Store(false)
+	unlock := t.locks.Lock(partition.AllStripes, 0)
+	f.Unswept.Store(false)
 	unlock()
 	defer func() {
 		if err != nil {
-			f.unswept.Store(true)
+			f.Unswept.Store(true)
 		}
 	}()
 	scan := t.newSweep(ctx, f, storage.RowSet{Ranges: []storage.RowRange{{}}})
@@ -112,26 +119,26 @@ func (t *Table) sweep(ctx context.Context, f *family) (err error) {
 }
 
 // newSweep returns a read that yields only garbage.
-func (t *Table) newSweep(ctx context.Context, f *family, set storage.RowSet) *rowIter {
+func (t *Table) newSweep(ctx context.Context, f *partition.Family, set storage.RowSet) *rowIter {
 	it := &rowIter{t: t, ctx: ctx, sweep: true, opts: storage.ReadOptions{
-		Filter: storage.Filter{Families: []string{f.name}, KeysOnly: true}}}
+		Filter: storage.Filter{Families: []string{f.Name}, KeysOnly: true}}}
 	it.start(set)
 	return it
 }
 
 // sweepRows looks at rows again, now under their locks, and deletes what is garbage.
-func (t *Table) sweepRows(ctx context.Context, f *family, rows storage.RowSet) error {
+func (t *Table) sweepRows(ctx context.Context, f *partition.Family, rows storage.RowSet) error {
 	if len(rows.Keys) == 0 {
 		return nil
 	}
 	if err := t.store.waitRoom(ctx); err != nil {
 		return err
 	}
-	var stripes stripeSet
+	var stripes partition.StripeSet
 	for _, key := range rows.Keys {
 		stripes |= t.stripeOf(key)
 	}
-	unlock := t.locks.lock(stripes, 0)
+	unlock := t.locks.Lock(stripes, 0)
 	defer unlock()
 	it := t.newSweep(ctx, f, rows)
 	defer it.Close()
@@ -139,16 +146,16 @@ func (t *Table) sweepRows(ctx context.Context, f *family, rows storage.RowSet) e
 	defer w.close()
 	for it.Next() {
 		for _, c := range it.Row().Cells {
-			if w.touch(f, cellkey.DayOf(c.TsMs)).hasDayChunks.Load() {
+			if w.touch(f, cellkey.DayOf(c.TsMs)).HasDayChunks.Load() {
 				if err := w.removeCell(f, it.Row().Key, &c); err != nil {
-					return engineError("delete garbage", err)
+					return fault.Wrap("delete garbage", err)
 				}
 				continue
 			}
-			w.scratch = cellkey.Append(w.scratch[:0], cellkey.NewHeader(t.id, f.id, cellkey.DayOf(c.TsMs)), t.hourKeys, it.Row().Key,
+			w.scratch = cellkey.Append(w.scratch[:0], cellkey.NewHeader(t.id, f.ID, cellkey.DayOf(c.TsMs)), t.hourKeys, it.Row().Key,
 				c.Qualifier, c.TsMs)
 			if err := w.batch.Delete(w.scratch, nil); err != nil {
-				return engineError("delete garbage", err)
+				return fault.Wrap("delete garbage", err)
 			}
 		}
 	}

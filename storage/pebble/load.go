@@ -8,16 +8,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"halite/storage"
 	"halite/storage/pebble/cellkey"
+	"halite/storage/pebble/fault"
+	"halite/storage/pebble/partition"
 )
-
-const loadSuffix = ".load"
 
 // Load is part of storage.Table: each partition's cells are written to a sorted file of their own, and the tree takes
 // all files in one step, synced.
@@ -35,43 +32,43 @@ func (t *Table) Load(ctx context.Context, muts []storage.RowMutation) error {
 	if err != nil {
 		return err
 	}
-	w := loadWriter{t: t, dir: t.store.load}
-	defer w.removeAll()
+	w := loadWriter{t: t}
+	defer func() { t.store.staging.remove(w.paths...) }()
 	for _, p := range parts {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("load: %w", err)
 		}
 		if err := w.writePartition(p, muts); err != nil {
-			return engineError("write file to load", err)
+			return fault.Wrap("write file to load", err)
 		}
 		w.sizes = append(w.sizes, w.sizeBytes)
 		w.sizeBytes = 0
 	}
 	// Shared: like a plain write, a load must not slip in between a row's check and its change.
-	unlock := t.locks.lock(0, allStripes)
+	unlock := t.locks.Lock(0, partition.AllStripes)
 	defer unlock()
 	for i, p := range parts {
-		if p.f.mixed.Load() {
-			p.f.unswept.Store(true)
+		if p.f.Mixed.Load() {
+			p.f.Unswept.Store(true)
 		}
 		// Again, now under the locks: garbage collection may have taken the day away.
-		state := p.f.days.add(p.day)
-		state.changed(t.store.opts.Now)
-		state.lateBytes.Add(w.sizes[i])
+		state := p.f.Days.Add(p.day)
+		state.Changed(t.store.opts.Now)
+		state.LateBytes.Add(w.sizes[i])
 	}
 	if err := t.store.db.Ingest(ctx, w.paths); err != nil {
-		return engineError("load files", err)
+		return fault.Wrap("load files", err)
 	}
-	if err := t.store.health.fatal(); err != nil {
+	if err := t.store.health.Fatal(); err != nil {
 		return err
 	}
-	t.tablets.wrote(muts, nil, true)
+	t.tablets.Wrote(muts, nil, true)
 	return nil
 }
 
 // loadPartition is a family and day with cells to load.
 type loadPartition struct {
-	f   *family
+	f   *partition.Family
 	day int32
 }
 
@@ -83,7 +80,7 @@ func (t *Table) loadPartitions(ctx context.Context, muts []storage.RowMutation) 
 	for i := range muts {
 		for j := range muts[i].Entries {
 			e := &muts[i].Entries[j]
-			if last.f == nil || last.f.name != e.Family {
+			if last.f == nil || last.f.Name != e.Family {
 				last.f = t.family(e.Family)
 				last.day = -1
 			}
@@ -95,13 +92,13 @@ func (t *Table) loadPartitions(ctx context.Context, muts []storage.RowMutation) 
 				if !seen[last] {
 					seen[last] = true
 					parts = append(parts, last)
-					last.f.days.add(day)
+					last.f.Days.Add(day)
 				}
 			}
 		}
 	}
 	slices.SortFunc(parts, func(a, b loadPartition) int {
-		return cmp.Or(cmp.Compare(a.f.id, b.f.id), cellkey.NewestFirst(a.day, b.day))
+		return cmp.Or(cmp.Compare(a.f.ID, b.f.ID), cellkey.NewestFirst(a.day, b.day))
 	})
 	return parts, nil
 }
@@ -109,19 +106,18 @@ func (t *Table) loadPartitions(ctx context.Context, muts []storage.RowMutation) 
 // loadWriter writes the files of one Load.
 type loadWriter struct {
 	t     *Table
-	dir   *loadDir
 	paths []string
 	sst   *sstable.Writer
 	cells []*storage.Entry
 	key   []byte
-	// sizes of the partitions so far, and sizeBytes of the present one.
+	// sizes of the partitions so far, and SizeBytes of the present one.
 	sizes     []int64
 	sizeBytes int64
 }
 
 // writePartition writes the cells of one partition to one file, or to several when they are very many.
 func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation) (err error) {
-	h := cellkey.NewHeader(w.t.id, p.f.id, p.day)
+	h := cellkey.NewHeader(w.t.id, p.f.ID, p.day)
 	defer func() {
 		if w.sst != nil {
 			err = errors.Join(err, w.finish())
@@ -157,7 +153,7 @@ func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation)
 func (w *loadWriter) rowCells(p loadPartition, entries []storage.Entry) []*storage.Entry {
 	w.cells = w.cells[:0]
 	for j := range entries {
-		if e := &entries[j]; cellkey.DayOf(e.TsMs) == p.day && e.Family == p.f.name {
+		if e := &entries[j]; cellkey.DayOf(e.TsMs) == p.day && e.Family == p.f.Name {
 			w.cells = append(w.cells, e)
 		}
 	}
@@ -180,17 +176,15 @@ func (w *loadWriter) rowCells(p loadPartition, entries []storage.Entry) []*stora
 }
 
 func (w *loadWriter) begin() error {
-	path := w.dir.fs.PathJoin(w.dir.dir, fmt.Sprintf("%d%s", w.dir.serial.Add(1), loadSuffix))
-	f, err := w.dir.fs.Create(path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	w.paths = append(w.paths, path)
 	options := w.t.store.loadOptions
 	if !w.t.hourKeys {
 		options = w.t.store.onceOptions
 	}
-	w.sst = sstable.NewWriter(objstorageprovider.NewFileWritable(f), options)
+	path, sst, err := w.t.store.staging.create(options)
+	if err != nil {
+		return err
+	}
+	w.paths, w.sst = append(w.paths, path), sst
 	return nil
 }
 
@@ -199,30 +193,4 @@ func (w *loadWriter) finish() error {
 	err := w.sst.Close()
 	w.sst = nil
 	return err
-}
-
-// removeAll removes the files that the tree has not taken. It takes them by linking or copying, and removes its
-// sources itself.
-func (w *loadWriter) removeAll() {
-	for _, path := range w.paths {
-		_ = w.dir.fs.Remove(path) // a leftover is removed by the next Open
-	}
-}
-
-// loadWriterOptions are the tree's own for its last level: packed days go there at once, and loads rest where they land
-// until their day is packed. Compressing thoroughly costs a hundredth of the CPU of ingesting what is loaded.
-func loadWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions {
-	o := to.MakeWriterOptions(len(to.Levels)-1, db.TableFormat())
-	o.DisableValueBlocks = true
-	return o
-}
-
-// thoroughOptions compress at another level. Day chunks cost a hundredth of the CPU of ingesting what is packed: keys are a
-// fortieth to a tenth of the bytes of a day, and series that are equal cost next to nothing beside each other. Of what is
-// loaded once for all there is little.
-func thoroughOptions(o sstable.WriterOptions, level uint8) sstable.WriterOptions {
-	profile := *o.Compression
-	profile.DataBlocks.Level = level
-	o.Compression = &profile
-	return o
 }

@@ -40,9 +40,9 @@ func (s *Store) Stats() Stats {
 		L0Sublevels:      m.Levels[0].Sublevels,
 		Flushes:          m.Flush.Count,
 		Compactions:      m.Compact.Count,
-		Stalls:           s.health.stalls.Load(),
-		BackgroundErrors: s.health.backgroundErrors.Load(),
-		Corruptions:      s.health.corruptions.Load(),
+		Stalls:           s.health.Stalls.Load(),
+		BackgroundErrors: s.health.BackgroundErrors.Load(),
+		Corruptions:      s.health.Corruptions.Load(),
 		UnsyncedWrites:   s.applied.Load() - min(s.synced.Load(), s.applied.Load()),
 	}
 	for i := range m.Levels {
@@ -50,9 +50,9 @@ func (s *Store) Stats() Stats {
 	}
 	for _, t := range s.tablesByName() {
 		st.Tables++
-		st.Tablets += len(t.tablets.snapshot())
+		st.Tablets += len(t.tablets.Snapshot())
 		for _, f := range t.families {
-			st.Partitions += len(f.days.list())
+			st.Partitions += len(f.Days.List())
 		}
 	}
 	return st
@@ -139,18 +139,18 @@ func (c *collector) describeTree() {
 func (c *collector) describeHealth() {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	c.add("stalls_total", "Times that writes were held back.", counter,
-		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.stalls.Load()) })
+		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.Stalls.Load()) })
 	c.add("background_errors_total", "Failures of flushes and compactions.", counter,
-		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.backgroundErrors.Load()) })
+		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.BackgroundErrors.Load()) })
 	c.add("corruptions_total", "Times that stored data was found damaged.", counter,
-		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.corruptions.Load()) })
+		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.Corruptions.Load()) })
 	c.add("manifest_waits_total", "Times that the manifest began to wait for disk space, descriptors or memory.", counter,
-		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.waits.Load()) })
+		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.Waits.Load()) })
 	c.add("slow_writes_total", "File operations that took too long.", counter,
-		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.slowWrites.Load()) })
+		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.SlowWrites.Load()) })
 	c.add("writable", "1 while writes may enter, 0 while the store refuses them.", gauge,
 		func(_ *pebble.Metrics, s *Store) float64 {
-			if s.health.writable() != nil {
+			if s.health.Writable() != nil {
 				return 0
 			}
 			return 1

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -17,14 +15,16 @@ import (
 
 	"halite/storage"
 	"halite/storage/pebble/cellkey"
+	"halite/storage/pebble/fault"
+	"halite/storage/pebble/health"
+	"halite/storage/pebble/recovery"
+	"halite/storage/pebble/treefs"
 )
 
 // Names in Options.Dir.
 const (
 	lockName   = "LOCK"
-	treeName   = "tree"
 	stagedName = "staged"
-	dirMode    = 0o755
 )
 
 // Open opens or creates the store in opts.Dir. It fails with storage.ErrLocked when another process has it open, and
@@ -34,11 +34,11 @@ func Open(opts Options) (*Store, error) {
 		return nil, err
 	}
 	opts = opts.withDefaults()
-	h := newHealth(opts.Logger, opts.Now)
-	h.onWait = opts.Waiting
+	h := health.New(opts.Logger, opts.Now)
+	h.OnWait = opts.Waiting
 	closers := closerList{}
 	if opts.FS == nil {
-		fs, watch := vfs.WithDiskHealthChecks(vfs.Default, diskSlowAfter, nil, h.diskSlow)
+		fs, watch := vfs.WithDiskHealthChecks(vfs.Default, diskSlowAfter, nil, h.DiskSlow)
 		opts.FS, closers = fs, closerList{watch}
 	}
 	s, err := openFS(opts, h)
@@ -49,28 +49,20 @@ func Open(opts Options) (*Store, error) {
 	return s, nil
 }
 
-// osFS is the given file system, or the machine's.
-func osFS(fs vfs.FS) vfs.FS {
-	if fs == nil {
-		return vfs.Default
-	}
-	return fs
-}
-
 // openFS opens the store on a given file system.
-func openFS(opts Options, h *health) (*Store, error) {
+func openFS(opts Options, h *health.Monitor) (*Store, error) {
 	if err := admitNew(&opts); err != nil {
 		return nil, err
 	}
 	if opts.ReadOnly {
-		opts.FS = readFS{opts.FS}
-	} else if err := makeDir(opts.FS, opts.Dir); err != nil {
-		return nil, engineError("create storage directory", err)
+		opts.FS = treefs.ReadOnly(opts.FS)
+	} else if err := treefs.MakeDir(opts.FS, opts.Dir); err != nil {
+		return nil, fault.Wrap("create storage directory", err)
 	}
 	lock, err := opts.FS.Lock(opts.FS.PathJoin(opts.Dir, lockName))
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-			return nil, engineError("lock storage directory", err)
+			return nil, fault.Wrap("lock storage directory", err)
 		}
 		return nil, fmt.Errorf("%w: %s: %w", storage.ErrLocked, opts.Dir, err)
 	}
@@ -81,13 +73,14 @@ func openFS(opts Options, h *health) (*Store, error) {
 	return s, nil
 }
 
-func openLocked(opts Options, h *health, lock io.Closer) (*Store, error) {
+func openLocked(opts Options, h *health.Monitor, lock io.Closer) (*Store, error) {
 	s := &Store{opts: opts, lock: lock, health: h, tables: map[string]*Table{}, dayChunkWake: make(chan struct{}, 1),
-		watch: &manifestWatch{}}
+		watch: &treefs.ManifestWatch{}}
 	cache := pebble.NewCache(opts.CacheBytes)
 	defer cache.Unref()
 	to := treeOptions(opts, s.health, s.spanEnd, s.watch)
 	to.Cache = cache
+	s.cursors.Codec = opts.DayChunks
 	if err := s.openTree(to); err != nil {
 		return nil, err
 	}
@@ -102,40 +95,33 @@ func openLocked(opts Options, h *health, lock io.Closer) (*Store, error) {
 	return s, nil
 }
 
-// openTree checks the manifest, leaves out what is lost as accepted, and opens the tree.
+// treeOnDisk describes the tree to what checks it before it opens.
+func (s *Store) treeOnDisk(to *pebble.Options) *recovery.Tree {
+	o := &s.opts
+	return &recovery.Tree{FS: o.FS, Dir: o.Dir, Options: to, AcceptLoss: o.AcceptLoss, Logger: o.Logger, Now: o.Now}
+}
+
+// openTree checks the tree, leaves out what is lost as accepted, and opens it.
 func (s *Store) openTree(to *pebble.Options) (err error) {
-	opts := &s.opts
-	tree := opts.FS.PathJoin(opts.Dir, treeName)
-	if opts.ReadOnly {
+	s.onDisk = s.treeOnDisk(to)
+	if s.opts.ReadOnly {
 		to.ReadOnly, to.DisableConsistencyCheck = true, true
 	} else {
-		exists, err := s.admit(to)
+		exists, err := s.admit(s.onDisk)
 		if err != nil {
 			return err
 		}
 		to.ErrorIfNotExists = exists
-		// The tree makes its directory itself, but not the directory's name durable. From here on a crash at any point leaves
-		// a directory that opens: see treeFS.
-		if err := makeDir(opts.FS, tree); err != nil {
-			return engineError("create directory", err)
+		// The tree makes its directory itself, but does not sync the parent directory. From here on a crash at any point
+		// leaves a directory that opens: see package treefs.
+		if err := treefs.MakeDir(s.opts.FS, s.onDisk.Path()); err != nil {
+			return fault.Wrap("create directory", err)
 		}
 	}
-	if s.db, err = pebble.Open(tree, to); err != nil {
-		return refusal(opts, to, engineError("open store", err))
+	if s.db, err = pebble.Open(s.onDisk.Path(), to); err != nil {
+		return s.onDisk.Refusal(fault.Wrap("open store", err))
 	}
 	return nil
-}
-
-// closerList closes its members in order.
-type closerList []io.Closer
-
-// Close closes all members and joins their errors.
-func (l closerList) Close() error {
-	var errs []error
-	for _, c := range l {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // prepare reads what the store holds, after its tree is open.
@@ -144,10 +130,10 @@ func (s *Store) prepare() error {
 		return s.loadTables()
 	}
 	var err error
-	if s.load, err = newLoadDir(s.opts.FS, s.opts.FS.PathJoin(s.opts.Dir, stagedName)); err != nil {
+	if s.staging, err = newStagingDir(s.opts.FS, s.opts.FS.PathJoin(s.opts.Dir, stagedName)); err != nil {
 		return err
 	}
-	if err := s.health.fatal(); err != nil {
+	if err := s.health.Fatal(); err != nil {
 		return err
 	}
 	if err := s.loadTables(); err != nil {
@@ -156,48 +142,14 @@ func (s *Store) prepare() error {
 	return s.registerMetrics()
 }
 
-// syncDir makes the names in a directory durable.
-func syncDir(fs vfs.FS, dir string) error {
-	d, err := fs.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-// makeDir creates a directory with its parents and makes their names durable.
-func makeDir(fs vfs.FS, dir string) error {
-	var missing []string
-	for at := dir; ; at = fs.PathDir(at) {
-		if _, err := fs.Stat(at); err == nil {
-			break
-		} else if !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		missing = append(missing, at)
-		if fs.PathDir(at) == at {
-			break
-		}
-	}
-	if err := fs.MkdirAll(dir, dirMode); err != nil {
-		return err
-	}
-	for _, at := range missing {
-		if err := syncDir(fs, fs.PathDir(at)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // treeOptions are the tree's settings. They suit two cores: few compactions at once, large memtables and blocks,
 // thorough compression in the last level only, where most bytes rest. Keys of neighbouring rows are so alike that the
 // levels above are several times smaller with a compression that costs next to nothing.
-func treeOptions(opts Options, h *health, spanEnd func(key []byte) []byte, watch *manifestWatch) *pebble.Options {
+func treeOptions(opts Options, h *health.Monitor, spanEnd func(key []byte) []byte, watch *treefs.ManifestWatch) *pebble.Options {
 	comparer := cellkey.NewComparer()
 	keySchema := colblk.DefaultKeySchema(comparer, keyBundleRows)
 	o := &pebble.Options{
-		FS:                          treeFS{FS: opts.FS, h: h, watch: watch},
+		FS:                          treefs.New(opts.FS, h, watch),
 		Comparer:                    comparer,
 		Merger:                      cellkey.NewMerger(),
 		KeySchema:                   keySchema.Name,
@@ -212,8 +164,8 @@ func treeOptions(opts Options, h *health, spanEnd func(key []byte) []byte, watch
 		LBaseMaxBytes:               levelBaseBytes,
 		MaxManifestFileSize:         manifestFileBytesMax,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, opts.CompactionsMax },
-		EventListener:               h.listener(),
-		Logger:                      treeLogger{h},
+		EventListener:               h.Listener(),
+		Logger:                      h.Logger(),
 	}
 	o.TargetFileSizes[0] = tableFileBytesL0
 	o.Experimental.EnableDeleteOnlyCompactionExcises = func() bool { return true }
@@ -272,31 +224,4 @@ func compression(of *sstable.CompressionProfile) *sstable.CompressionProfile {
 	p := *of
 	p.MinReductionPercent = reductionPercentMin
 	return &p
-}
-
-// loadDir is where files wait for their ingestion.
-type loadDir struct {
-	fs     vfs.FS
-	dir    string
-	serial atomic.Uint64 // numbers the files
-}
-
-// newLoadDir makes the directory and removes what a crash left there: such files were never part of the store.
-func newLoadDir(fs vfs.FS, dir string) (*loadDir, error) {
-	if err := makeDir(fs, dir); err != nil {
-		return nil, engineError("create directory for loads", err)
-	}
-	names, err := fs.List(dir)
-	if err != nil {
-		return nil, engineError("list directory for loads", err)
-	}
-	for _, name := range names {
-		if !strings.HasSuffix(name, loadSuffix) {
-			continue
-		}
-		if err := fs.Remove(fs.PathJoin(dir, name)); err != nil {
-			return nil, engineError("remove an unfinished load", err)
-		}
-	}
-	return &loadDir{fs: fs, dir: dir}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"halite/storage"
+	"halite/storage/pebble/daychunk"
 )
 
 // Defaults of Options, for a machine with two cores and a few gigabytes of memory.
@@ -31,8 +32,6 @@ const (
 	compactionsMaxDefault   = 2
 	loadFileBytesMax        = 128 << 20
 	applyBatchBytesMax      = 4 << 20
-	backgroundBackoff       = 100 * time.Millisecond
-	logIntervalMin          = 10 * time.Second
 	diskSlowAfter           = 5 * time.Second
 	l0StopWritesSublevels   = 24
 	l0CompactionSublevels   = 12
@@ -83,7 +82,7 @@ type Options struct {
 	StallWait time.Duration
 	// DayChunks packs the hours of a series and day into one value once the day is closed; nil keeps them apart. A store
 	// with day chunks opens only with the codec of the same name.
-	DayChunks *DayChunkCodec
+	DayChunks *daychunk.Codec
 	// DayChunkAfter is how long after its end a day may be packed; 0 is DayChunkAfterDefault.
 	DayChunkAfter time.Duration
 	// DayChunkQuiet is how long a day must not have been written to before it is packed; 0 is DayChunkQuietDefault.
@@ -107,25 +106,18 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// DayChunkCodec packs the values of a series' cells of one day, of which the engine knows nothing. Its functions are safe
-// for concurrent use.
-type DayChunkCodec struct {
-	// Name is stored with each table and must change whenever the bytes change.
-	Name string
-	// Append appends one blob with all values; they may be anything, but are likely of consecutive hours, newest first.
-	Append func(dst []byte, values [][]byte) []byte
-	// NewDecoder returns what makes the values again.
-	NewDecoder func() DayChunkDecoder
-}
+// Admission says how Open goes on.
+type Admission int
 
-// DayChunkDecoder takes blobs of a DayChunkCodec apart, one after the other. It belongs to one goroutine.
-type DayChunkDecoder interface {
-	// Open takes a blob of so many values, and keeps it until the next call. It fails for bytes that Append did not make,
-	// or gives values that it might have been given.
-	Open(blob []byte, count int) error
-	// Append appends value i of the open blob, identical to what was packed.
-	Append(dst []byte, i int) []byte
-}
+// Admissions.
+const (
+	// AdmitTables opens the tables, or creates them if there are none.
+	AdmitTables Admission = iota
+	// AdmitOlder opens the tables and sets the files aside that they do not know.
+	AdmitOlder
+	// AdmitNone sets the tables aside and creates new ones.
+	AdmitNone
+)
 
 // Validate reports options out of range. Zero values are valid everywhere but in Dir.
 func (o *Options) Validate() error {

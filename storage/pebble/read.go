@@ -12,6 +12,10 @@ import (
 
 	"halite/storage"
 	"halite/storage/pebble/cellkey"
+	"halite/storage/pebble/cursor"
+	"halite/storage/pebble/fault"
+	"halite/storage/pebble/partition"
+	"halite/storage/pebble/tablet"
 )
 
 const (
@@ -27,8 +31,8 @@ type rowIter struct {
 	ctx     context.Context
 	opts    storage.ReadOptions
 	rules   []familyRule // by family name, as in Table.families; nil name means not read
-	cursors []cursor
-	heap    cursorHeap
+	cursors []cursor.Cursor
+	heap    cursor.Heap
 
 	row    storage.Row
 	cells  []cell
@@ -37,7 +41,7 @@ type rowIter struct {
 	place  []byte
 	keyBuf []byte
 	rows   int
-	load   loadMeter
+	load   tablet.ReadMeter
 	sweep  bool // yield what policies hide, and only that
 	err    error
 	done   bool
@@ -45,7 +49,7 @@ type rowIter struct {
 
 // familyRule is what a read wants from a family.
 type familyRule struct {
-	f           *family
+	f           *partition.Family
 	gc          storage.GCPolicy
 	cutoffMs    int64
 	hideOld     bool // age alone makes garbage
@@ -68,7 +72,7 @@ func (t *Table) ReadRows(ctx context.Context, set storage.RowSet, opts storage.R
 
 // start begins the read; errors wait for Err.
 func (it *rowIter) start(set storage.RowSet) {
-	it.load.ts = it.t.tablets
+	it.load.Set = it.t.tablets
 	if it.err = cmp.Or(it.opts.Validate(), it.t.store.checkOpen(), it.ctx.Err()); it.err != nil {
 		return
 	}
@@ -77,12 +81,12 @@ func (it *rowIter) start(set storage.RowSet) {
 		it.done = true
 		return
 	}
-	it.err = engineError("open read", it.open(ranges))
+	it.err = fault.Wrap("open read", it.open(ranges))
 }
 
 // open fixes the view and makes a cursor for each partition that can hold cells of the read.
 func (it *rowIter) open(ranges []cellkey.Range) error {
-	base, err := it.t.store.newView(it.concerns)
+	base, err := it.t.store.swaps.NewView(it.t.store.db, it.concerns)
 	if err != nil {
 		return err
 	}
@@ -93,25 +97,25 @@ func (it *rowIter) open(ranges []cellkey.Range) error {
 		it.done = true
 		return base.Close()
 	}
-	it.cursors[0].it = base
+	it.cursors[0].Iter = base
 	for i := 1; i < len(it.cursors); i++ {
 		clone, err := base.Clone(pebble.CloneOptions{})
 		if err != nil {
 			return err
 		}
-		it.cursors[i].it = clone
+		it.cursors[i].Iter = clone
 	}
-	it.heap = make(cursorHeap, 0, len(it.cursors))
+	it.heap = make(cursor.Heap, 0, len(it.cursors))
 	for i := range it.cursors {
 		c := &it.cursors[i]
-		if err := c.open(); err != nil {
+		if err := c.Open(); err != nil {
 			return err
 		}
-		if c.valid {
+		if c.Valid {
 			it.heap = append(it.heap, c)
 		}
 	}
-	it.heap.init()
+	it.heap.Init()
 	return nil
 }
 
@@ -125,21 +129,23 @@ func (it *rowIter) makeCursors(ranges []cellkey.Range) {
 		if rule.hideOld {
 			fromMs = max(fromMs, rule.cutoffMs)
 		}
-		list := rule.f.days.load()
-		days = list.within(days[:0], fromMs, f.ToMs)
+		list := rule.f.Days.Load()
+		days = list.Within(days[:0], fromMs, f.ToMs)
 		var picks [][]int32
-		if it.t.hourKeys && !rule.f.mixed.Load() {
+		if it.t.hourKeys && !rule.f.Mixed.Load() {
 			picks = cellkey.PickByDay(ranges, days)
 		}
 		for d, day := range days {
-			c := cursor{rule: i, h: cellkey.NewHeader(it.t.id, rule.f.id, day), hourKeys: it.t.hourKeys,
-				reverse: it.opts.Reverse, ranges: ranges}
+			c := cursor.Cursor{Rule: i, Header: cellkey.NewHeader(it.t.id, rule.f.ID, day), HourKeys: it.t.hourKeys,
+				Reverse: it.opts.Reverse, Ranges: ranges}
 			if picks != nil {
-				if c.picked = picks[d]; c.picked == nil {
+				if c.Picked = picks[d]; c.Picked == nil {
 					continue
 				}
 			}
-			c.dayChunks = it.t.store.dayChunkCursor(list.state(day))
+			if list.State(day).HasDayChunks.Load() {
+				c.WithDayChunks(&it.t.store.cursors)
+			}
 			it.cursors = append(it.cursors, c)
 		}
 	}
@@ -155,8 +161,8 @@ func (it *rowIter) concerns(h cellkey.Header) bool {
 		return false
 	}
 	names := it.opts.Filter.Families
-	return slices.ContainsFunc(it.t.families, func(f *family) bool {
-		return f.id == h[cellkey.TableIDBytes] && (len(names) == 0 || slices.Contains(names, f.name))
+	return slices.ContainsFunc(it.t.families, func(f *partition.Family) bool {
+		return f.ID == h[cellkey.TableIDBytes] && (len(names) == 0 || slices.Contains(names, f.Name))
 	})
 }
 
@@ -166,22 +172,17 @@ func (it *rowIter) makeRules() {
 	gc := it.t.state.Load().gc
 	for _, f := range it.t.families {
 		names := it.opts.Filter.Families
-		if len(names) > 0 && !slices.Contains(names, f.name) {
+		if len(names) > 0 && !slices.Contains(names, f.Name) {
 			continue
 		}
-		p := gc[f.name]
+		p := gc[f.Name]
 		rule := familyRule{f: f, gc: p, cutoffMs: p.CutoffMs(now), hideOld: ageAlone(p)}
-		rule.countToHide = p.MaxVersions > 0 && f.mixed.Load()
+		rule.countToHide = p.MaxVersions > 0 && f.Mixed.Load()
 		if it.sweep {
 			rule.hideOld, rule.countToHide = false, true
 		}
 		it.rules = append(it.rules, rule)
 	}
-}
-
-// ageAlone tells whether a policy makes every old cell garbage.
-func ageAlone(p storage.GCPolicy) bool {
-	return p.MaxAge > 0 && (!p.Intersection || p.MaxVersions == 0)
 }
 
 // Next is part of storage.RowIter.
@@ -192,7 +193,7 @@ func (it *rowIter) Next() bool {
 			break
 		}
 		if err := it.gather(); err != nil {
-			it.err = engineError("read row", err)
+			it.err = fault.Wrap("read row", err)
 			break
 		}
 		if it.finishRow() {
@@ -218,10 +219,10 @@ func (it *rowIter) gather() error {
 	}
 	it.cells, it.arena = it.cells[:0], it.arena[:0]
 	top := it.heap[0]
-	it.place = append(it.place[:0], top.place...)
+	it.place = append(it.place[:0], top.Row...)
 	for len(it.heap) > 0 {
 		c := it.heap[0]
-		if !bytes.Equal(c.place, it.place) {
+		if !bytes.Equal(c.Row, it.place) {
 			break
 		}
 		first := len(it.cells)
@@ -231,18 +232,18 @@ func (it *rowIter) gather() error {
 		if it.opts.Reverse {
 			slices.Reverse(it.cells[first:])
 		}
-		it.heap.fix()
+		it.heap.Fix()
 	}
 	return nil
 }
 
 // drain takes the cells of the current row from one cursor and leaves it at the row that follows.
-func (it *rowIter) drain(c *cursor) error {
-	for c.valid && bytes.Equal(c.place, it.place) {
+func (it *rowIter) drain(c *cursor.Cursor) error {
+	for c.Valid && bytes.Equal(c.Row, it.place) {
 		if err := it.addCell(c); err != nil {
 			return err
 		}
-		if err := c.next(); err != nil {
+		if err := c.Next(); err != nil {
 			return err
 		}
 	}
@@ -250,24 +251,24 @@ func (it *rowIter) drain(c *cursor) error {
 }
 
 // addCell adds the cell under the cursor if it passes everything but the count of versions.
-func (it *rowIter) addCell(c *cursor) error {
-	qualifier, tsMs, ok := c.address()
+func (it *rowIter) addCell(c *cursor.Cursor) error {
+	qualifier, tsMs, ok := c.Address()
 	if !ok {
-		return cellkey.Damaged(c.key)
+		return cellkey.Damaged(c.Key)
 	}
 	f := &it.opts.Filter
-	r := &it.rules[c.rule]
+	r := &it.rules[c.Rule]
 	if tsMs < f.FromMs || f.ToMs > 0 && tsMs >= f.ToMs || r.hideOld && tsMs < r.cutoffMs ||
 		bytes.Compare(qualifier, f.QualifierStart) < 0 ||
 		len(f.QualifierEnd) > 0 && bytes.Compare(qualifier, f.QualifierEnd) >= 0 {
 		return nil
 	}
-	got := cell{rule: c.rule, tsMs: tsMs, qual: len(it.arena)}
+	got := cell{rule: c.Rule, tsMs: tsMs, qual: len(it.arena)}
 	it.arena = append(it.arena, qualifier...)
 	got.val = len(it.arena)
 	if !f.KeysOnly {
 		var err error
-		if it.arena, err = c.appendValue(it.arena, r.f.kind); err != nil {
+		if it.arena, err = c.AppendValue(it.arena, r.f.Kind); err != nil {
 			return err
 		}
 	}
@@ -301,7 +302,7 @@ func (it *rowIter) finishRow() bool {
 		if most := it.opts.Filter.VersionsMax; most > 0 && newer >= most {
 			continue
 		}
-		it.out = append(it.out, storage.Cell{Family: r.f.name, Qualifier: qualifier, TsMs: c.tsMs,
+		it.out = append(it.out, storage.Cell{Family: r.f.Name, Qualifier: qualifier, TsMs: c.tsMs,
 			Value: it.arena[c.val:c.end:c.end]})
 	}
 	if len(it.out) == 0 {
@@ -310,7 +311,7 @@ func (it *rowIter) finishRow() bool {
 	it.keyBuf = cellkey.AppendRowKey(it.keyBuf[:0], it.place, it.t.hourKeys)
 	it.row = storage.Row{Key: it.keyBuf, Cells: it.out}
 	if !it.sweep {
-		it.load.read(it.keyBuf, len(it.arena))
+		it.load.Read(it.keyBuf, len(it.arena))
 	}
 	return true
 }
@@ -334,20 +335,12 @@ func (it *rowIter) Err() error { return it.err }
 func (it *rowIter) Close() error {
 	var err error
 	for i := range it.cursors {
-		c := &it.cursors[i]
-		if c.it != nil {
-			err = cmp.Or(err, c.it.Close())
-			c.it = nil
-		}
-		if c.dayChunks != nil {
-			err = cmp.Or(err, it.t.store.release(c.dayChunks))
-			c.dayChunks = nil
-		}
+		err = cmp.Or(err, it.cursors[i].Close())
 	}
-	it.load.flush()
+	it.load.Flush()
 	it.cursors, it.heap, it.done = nil, nil, true
 	if it.err != nil {
 		return nil // Err has told
 	}
-	return engineError("close read", err)
+	return fault.Wrap("close read", err)
 }

@@ -6,10 +6,12 @@ import (
 
 	"halite/storage"
 	"halite/storage/pebble/cellkey"
+	"halite/storage/pebble/fault"
+	"halite/storage/pebble/partition"
 )
 
 // spanDays returns the family of a checked span and those of its days that are live, newest first.
-func (t *Table) spanDays(span *storage.CellSpan) (*family, []*dayState, error) {
+func (t *Table) spanDays(span *storage.CellSpan) (*partition.Family, []*partition.State, error) {
 	if err := t.store.checkOpen(); err != nil {
 		return nil, nil, err
 	}
@@ -17,9 +19,9 @@ func (t *Table) spanDays(span *storage.CellSpan) (*family, []*dayState, error) {
 		return nil, nil, err
 	}
 	f := t.family(span.Family)
-	var days []*dayState
-	for _, state := range f.days.states() {
-		if day := int64(state.day); day >= span.FromDay && day < span.ToDay {
+	var days []*partition.State
+	for _, state := range f.Days.States() {
+		if day := int64(state.Day); day >= span.FromDay && day < span.ToDay {
 			days = append(days, state)
 		}
 	}
@@ -36,7 +38,7 @@ func (t *Table) DropCells(ctx context.Context, span storage.CellSpan) error {
 	if len(ranges) == 0 {
 		return nil
 	}
-	return t.dropRanges(ctx, "drop cells", ranges, func(yield func(*family, *dayState) bool) {
+	return t.dropRanges(ctx, "drop cells", ranges, func(yield func(*partition.Family, *partition.State) bool) {
 		for _, state := range days {
 			if !yield(f, state) {
 				return
@@ -55,10 +57,10 @@ func (t *Table) Reclaim(ctx context.Context, span storage.CellSpan) error {
 		return err
 	}
 	for _, state := range days {
-		h := cellkey.NewHeader(t.id, f.id, state.day)
+		h := cellkey.NewHeader(t.id, f.ID, state.Day)
 		for _, r := range cellkey.NewRanges(t.hourKeys, span.Rows) {
 			if err := t.store.db.Compact(ctx, r.SeekStart(nil, h), r.SeekEnd(nil, h), false); err != nil {
-				return engineError("compact", err)
+				return fault.Wrap("compact", err)
 			}
 		}
 	}
@@ -74,10 +76,10 @@ func (t *Table) SpanBytes(_ context.Context, span storage.CellSpan) (int64, erro
 	sum := uint64(0)
 	for _, r := range cellkey.NewRanges(t.hourKeys, span.Rows) {
 		for _, state := range days {
-			h := cellkey.NewHeader(t.id, f.id, state.day)
+			h := cellkey.NewHeader(t.id, f.ID, state.Day)
 			size, err := t.store.db.EstimateDiskUsage(r.SeekStart(nil, h), r.SeekEnd(nil, h))
 			if err != nil {
-				return 0, engineError("estimate size", err)
+				return 0, fault.Wrap("estimate size", err)
 			}
 			sum += size
 		}
@@ -93,7 +95,7 @@ func (t *Table) Days(_ context.Context, name string) ([]int64, error) {
 	}
 	out := make([]int64, 0, len(days))
 	for _, state := range slices.Backward(days) {
-		out = append(out, int64(state.day))
+		out = append(out, int64(state.Day))
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,20 +17,28 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"halite/storage"
+	"halite/storage/pebble/catalog"
 	"halite/storage/pebble/cellkey"
+	"halite/storage/pebble/cursor"
+	"halite/storage/pebble/fault"
+	"halite/storage/pebble/health"
+	"halite/storage/pebble/partition"
+	"halite/storage/pebble/recovery"
+	"halite/storage/pebble/treefs"
 )
 
 // Store is an open store. It implements storage.Store.
 type Store struct {
 	opts   Options
 	db     *pebble.DB
-	health *health
+	health *health.Monitor
 	lock   io.Closer
 	// closers are closed last, the lock first.
 	closers closerList
-	load    *loadDir
-	watch   *manifestWatch
-	lost    []Damage // see Lost
+	staging *stagingDir
+	watch   *treefs.ManifestWatch
+	onDisk  *recovery.Tree
+	lost    []fault.Damage // see Lost
 	// Of the files of Load into tables with HourKeys, whose days are packed later; into others, where they stay as they are;
 	// and of packed days.
 	loadOptions, onceOptions, dayChunkOptions sstable.WriterOptions
@@ -39,8 +48,8 @@ type Store struct {
 	tableIDMax uint16
 	byName     atomic.Pointer[[]*Table]
 
-	swaps           swapGate
-	idle            sync.Pool  // of *dayChunkCursor
+	swaps           partition.SwapGate
+	cursors         cursor.Pool
 	dayChunkMu      sync.Mutex // held while days are packed
 	dayChunkFigures dayChunkFigures
 	dayChunkWake    chan struct{}
@@ -116,12 +125,14 @@ func (s *Store) Sync(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	if err := s.watch.note(s.opts.FS, s.opts.Dir); err != nil {
+	if err := s.watch.Store(s.opts.FS, s.opts.Dir); err != nil {
 		return err
 	}
-	if err := s.maintainTablets(ctx); err != nil {
-		// The flush has succeeded and is what was asked for; the next Sync tries again.
-		s.health.report("tablets could not be checked", slog.LevelWarn, "err", err)
+	for _, t := range s.tablesByName() {
+		if err := t.tablets.CheckIfBusy(ctx); err != nil {
+			// The flush has succeeded, which is what the caller wants. The next Sync tries again.
+			s.health.Report("tablets could not be checked", slog.LevelWarn, "table", t.record().Name, "err", err)
+		}
 	}
 	return nil
 }
@@ -130,25 +141,25 @@ func (s *Store) Sync(ctx context.Context) error {
 func (s *Store) flush(ctx context.Context) error {
 	want := s.applied.Load()
 	if s.synced.Load() >= want {
-		return s.health.fatal()
+		return s.health.Fatal()
 	}
 	s.flushMu.Lock()
 	defer s.flushMu.Unlock()
 	if s.synced.Load() >= want {
-		return s.health.fatal()
+		return s.health.Fatal()
 	}
 	want = s.applied.Load()
-	failures := s.health.flushFailures.Load()
+	failures := s.health.FlushFailures.Load()
 	done, err := s.db.AsyncFlush()
 	if err != nil {
-		return engineError("flush", err)
+		return fault.Wrap("flush", err)
 	}
 	if err := s.awaitFlush(ctx, done, failures); err != nil {
 		return err
 	}
 	s.synced.Store(want)
 	for _, t := range s.tablesByName() {
-		t.tablets.flushed()
+		t.tablets.Flushed()
 	}
 	return nil
 }
@@ -156,20 +167,20 @@ func (s *Store) flush(ctx context.Context) error {
 // awaitFlush waits for a flush. The tree retries a failed flush for ever, so awaitFlush fails with the first failure or
 // when the manifest waits for disk space. The caller may call again later.
 func (s *Store) awaitFlush(ctx context.Context, done <-chan struct{}, failures uint64) error {
-	poll := time.NewTicker(backgroundBackoff / 10)
+	poll := time.NewTicker(health.BackgroundBackoff / 10)
 	defer poll.Stop()
 	for {
 		select {
 		case <-done:
-			return s.health.fatal()
+			return s.health.Fatal()
 		case <-ctx.Done():
 			return fmt.Errorf("flush not awaited: %w", context.Cause(ctx))
 		case <-poll.C:
-			if err := s.health.syncable(); err != nil {
+			if err := s.health.Syncable(); err != nil {
 				return err
 			}
-			if s.health.flushFailures.Load() > failures {
-				return fmt.Errorf("flush: %w: %w", storage.ErrUnavailable, s.health.lastFlushError())
+			if s.health.FlushFailures.Load() > failures {
+				return fmt.Errorf("flush: %w: %w", storage.ErrUnavailable, s.health.LastFlushError())
 			}
 		}
 	}
@@ -184,15 +195,15 @@ func (s *Store) waitRoom(ctx context.Context) error {
 	if err := s.checkOpen(); err != nil {
 		return err
 	}
-	if !s.health.stalled.Load() {
-		return s.health.writable()
+	if !s.health.Stalled.Load() {
+		return s.health.Writable()
 	}
 	deadline := time.NewTimer(s.opts.StallWait)
 	defer deadline.Stop()
-	poll := time.NewTicker(backgroundBackoff / 10)
+	poll := time.NewTicker(health.BackgroundBackoff / 10)
 	defer poll.Stop()
-	for s.health.stalled.Load() {
-		if err := s.health.writable(); err != nil {
+	for s.health.Stalled.Load() {
+		if err := s.health.Writable(); err != nil {
 			return err
 		}
 		select {
@@ -204,12 +215,12 @@ func (s *Store) waitRoom(ctx context.Context) error {
 		case <-poll.C:
 		}
 	}
-	return s.health.writable()
+	return s.health.Writable()
 }
 
 // Refusing returns the error with which the store refuses writes at present, nil if it takes them. Reads go on. ErrFailed
 // lasts until the store is opened again.
-func (s *Store) Refusing() error { return s.health.writable() }
+func (s *Store) Refusing() error { return s.health.Writable() }
 
 // Close is part of storage.Store. If the flush fails the store is closed nevertheless, and the error says what was
 // not made durable.
@@ -225,18 +236,18 @@ func (s *Store) Close() error {
 	}
 	var errs []error
 	err := s.flush(context.Background())
-	close(s.health.stop) // else packing might wait for disk space for ever
+	s.health.StopWaiting() // else packing might wait for disk space for ever
 	s.dayChunkJob.Wait()
 	if err == nil {
 		err = s.flush(context.Background())
 	}
 	if err != nil {
 		errs = append(errs, fmt.Errorf("last flush: %w", err))
-	} else if err := s.watch.note(s.opts.FS, s.opts.Dir); err != nil {
+	} else if err := s.watch.Store(s.opts.FS, s.opts.Dir); err != nil {
 		errs = append(errs, err)
 	}
 	if err := s.db.Close(); err != nil {
-		errs = append(errs, engineError("close", err))
+		errs = append(errs, fault.Wrap("close", err))
 	}
 	errs = append(errs, s.closers.Close())
 	return errors.Join(errs...)
@@ -251,7 +262,51 @@ func (s *Store) Compact(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	first := cellkey.AppendPartitionStart(nil, cellkey.NewHeader(catalogTable, 0, cellkey.DayMax))
+	first := cellkey.AppendPartitionStart(nil, cellkey.NewHeader(catalog.TableID, 0, cellkey.DayMax))
 	last := cellkey.AppendPartitionStart(nil, cellkey.NewHeader(cellkey.MaxTableID, 0, cellkey.DayMax))
-	return engineError("compact", s.db.Compact(ctx, first, last, false))
+	return fault.Wrap("compact", s.db.Compact(ctx, first, last, false))
+}
+
+// putRecord writes a record of the tree's own key space. Records of tables go to their copy first.
+func (s *Store) putRecord(ctx context.Context, family uint8, name string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode catalogue record of %s: %w", name, err)
+	}
+	if err := s.waitRoom(ctx); err != nil {
+		return err
+	}
+	if rec, ok := value.(catalog.Table); ok {
+		recs := []catalog.Table{rec}
+		for _, t := range s.tablesByName() {
+			if t.id != rec.ID {
+				recs = append(recs, *t.record())
+			}
+		}
+		if err := catalog.StoreCopy(s.opts.FS, s.opts.Dir, recs); err != nil {
+			return err
+		}
+	}
+	if err := s.db.Set(catalog.Key(family, name), data, pebble.NoSync); err != nil {
+		return fault.Wrap("write catalogue record of "+name, err)
+	}
+	s.applied.Add(1)
+	return nil
+}
+
+// closerList closes its members in order.
+type closerList []io.Closer
+
+// Close closes all members and joins their errors.
+func (l closerList) Close() error {
+	var errs []error
+	for _, c := range l {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// dayChunkFigures are for the metrics.
+type dayChunkFigures struct {
+	days, cells, bytesBefore, bytesAfter, nanos, failures atomic.Uint64
 }

@@ -2,11 +2,15 @@ package pebble
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync/atomic"
 
 	"halite/storage"
+	"halite/storage/pebble/catalog"
 	"halite/storage/pebble/cellkey"
+	"halite/storage/pebble/partition"
+	"halite/storage/pebble/tablet"
 )
 
 // Table is one table of a Store. It implements storage.Table.
@@ -14,47 +18,50 @@ type Table struct {
 	store    *Store
 	id       uint16
 	hourKeys bool
-	locks    *rowLocks
-	tablets  *tablets
-	families []*family // by name
+	locks    *partition.RowLocks
+	tablets  *tablet.Set
+	families []*partition.Family // by name
 	state    atomic.Pointer[tableState]
 }
 
 // tableState is what EnsureTable may replace while the table is in use.
 type tableState struct {
-	record tableRecord
+	record catalog.Table
 	schema storage.TableSchema
 	gc     map[string]storage.GCPolicy
 }
 
-func newTable(s *Store, rec tableRecord) *Table {
-	t := &Table{store: s, id: rec.ID, hourKeys: rec.HourKeys, locks: newRowLocks()}
+func newTable(s *Store, rec catalog.Table) *Table {
+	t := &Table{store: s, id: rec.ID, hourKeys: rec.HourKeys, locks: partition.NewRowLocks()}
 	for _, f := range rec.Families {
-		t.families = append(t.families, &family{name: f.Name, id: f.ID, kind: f.Kind})
+		t.families = append(t.families, &partition.Family{Name: f.Name, ID: f.ID, Kind: f.Kind})
 	}
-	slices.SortFunc(t.families, func(a, b *family) int { return cmp.Compare(a.name, b.name) })
-	t.tablets = newTablets(t)
+	slices.SortFunc(t.families, func(a, b *partition.Family) int { return cmp.Compare(a.Name, b.Name) })
+	t.tablets = tablet.NewSet(tablet.Config{TableID: t.id, HourKeys: t.hourKeys, Families: t.families, DB: s.db,
+		BytesMax: s.opts.TabletBytesMax, RowsHot: s.opts.TabletRowsHot, Save: func(ctx context.Context, splits [][]byte) error {
+			return s.putRecord(ctx, catalog.Splits, t.record().Name, splits)
+		}})
 	t.setRecord(rec)
 	return t
 }
 
-func (t *Table) record() *tableRecord { return &t.state.Load().record }
+func (t *Table) record() *catalog.Table { return &t.state.Load().record }
 
 // setRecord puts a new record into force.
-func (t *Table) setRecord(rec tableRecord) {
+func (t *Table) setRecord(rec catalog.Table) {
 	for _, f := range rec.Families {
 		own := t.family(f.Name)
 		if f.Mixed {
-			own.mixed.Store(true)
+			own.Mixed.Store(true)
 		}
-		own.unswept.Store(true)
+		own.Unswept.Store(true)
 	}
 	t.replaceRecord(rec)
 }
 
 // replaceRecord puts a record with the same families into force.
-func (t *Table) replaceRecord(rec tableRecord) {
-	st := &tableState{record: rec, schema: rec.schema(), gc: make(map[string]storage.GCPolicy, len(rec.Families))}
+func (t *Table) replaceRecord(rec catalog.Table) {
+	st := &tableState{record: rec, schema: rec.Schema(), gc: make(map[string]storage.GCPolicy, len(rec.Families))}
 	for _, f := range st.schema.Families {
 		st.gc[f.Name] = f.GC
 	}
@@ -69,20 +76,34 @@ func (t *Table) Schema() storage.TableSchema {
 }
 
 // family returns the family of that name, or nil. Tables have few families, so a scan beats a map.
-func (t *Table) family(name string) *family {
+func (t *Table) family(name string) *partition.Family {
 	for _, f := range t.families {
-		if f.name == name {
+		if f.Name == name {
 			return f
 		}
 	}
 	return nil
 }
 
-// stripeOf returns the lock of a row. All hours of a series have one, because they may share a day chunk. The key must
+// StripeOf returns the lock of a row. All hours of a series have one, because they may share a day chunk. The key must
 // have passed storage.CheckKey.
-func (t *Table) stripeOf(key []byte) stripeSet {
+func (t *Table) stripeOf(key []byte) partition.StripeSet {
 	if t.hourKeys {
 		key = key[:len(key)-cellkey.HourDigits]
 	}
-	return t.locks.stripeOf(key)
+	return t.locks.StripeOf(key)
+}
+
+// Tablets is part of storage.Table. Sizes are estimates from the files' indexes. Loads count from when the tablet came
+// to be, or from when the store was opened.
+func (t *Table) Tablets(ctx context.Context) ([]storage.Tablet, error) {
+	if err := t.store.checkOpen(); err != nil {
+		return nil, err
+	}
+	return t.tablets.Describe(ctx)
+}
+
+// ageAlone tells whether a policy makes every old cell garbage.
+func ageAlone(p storage.GCPolicy) bool {
+	return p.MaxAge > 0 && (!p.Intersection || p.MaxVersions == 0)
 }

@@ -1,0 +1,3 @@
+// Package fault turns errors of the LSM tree into errors of the storage contract. Damage names a file and the rows that are
+// lost with it.
+package fault

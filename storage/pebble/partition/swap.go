@@ -1,0 +1,70 @@
+package partition
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"halite/storage/pebble/cellkey"
+)
+
+// SwapGate keeps new reads from seeing half of a swap. When the tree excises a span and takes files for it, there is a
+// moment at which the old files are gone and the new ones not visible yet. A view made in that moment is thrown away.
+type SwapGate struct {
+	mu    sync.RWMutex // held during a swap
+	state atomic.Pointer[swapState]
+}
+
+// swapState says whether a swap is under way and in which partition. It never changes; serial counts the states.
+type swapState struct {
+	serial uint64
+	active bool
+	at     cellkey.Header
+}
+
+func (g *SwapGate) load() *swapState {
+	if s := g.state.Load(); s != nil {
+		return s
+	}
+	return &swapState{}
+}
+
+// Swap runs do, which swaps a span of a partition.
+func (g *SwapGate) Swap(h cellkey.Header, do func() error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	serial := g.load().serial
+	g.state.Store(&swapState{serial: serial + 1, active: true, at: h})
+	defer g.state.Store(&swapState{serial: serial + 2})
+	return do()
+}
+
+// wait returns once the swap that is under way is over.
+func (g *SwapGate) wait() {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+}
+
+// NewView returns an iterator over the tree as of one moment, for a read that may look into those partitions that
+// concerns admits. The caller must not hold a lock that a swap of such a partition waits for.
+func (g *SwapGate) NewView(db *pebble.DB, concerns func(h cellkey.Header) bool) (*pebble.Iterator, error) {
+	for {
+		before := g.load()
+		if before.active && concerns(before.at) {
+			g.wait()
+			continue
+		}
+		it, err := db.NewIter(nil)
+		if err != nil {
+			return nil, err
+		}
+		after := g.load()
+		if after.serial == before.serial || after.serial == before.serial+1 && (!after.active || !concerns(after.at)) {
+			return it, nil
+		}
+		if err := it.Close(); err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package recovery
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"halite/storage/pebble/catalog"
+	"halite/storage/pebble/fault"
+	"halite/storage/pebble/treefs"
+)
+
+// makeAsideDir makes a new directory in lost/.
+func (t *Tree) makeAsideDir() (string, error) {
+	fs := t.FS
+	for n := 1; ; n++ {
+		dir := fs.PathJoin(t.Dir, lostName, fmt.Sprintf("%s%04d", asideName, n))
+		if _, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) {
+			return dir, fault.Wrap("create directory", treefs.MakeDir(fs, dir))
+		} else if err != nil {
+			return "", fault.Wrap("look for a free name", err)
+		}
+	}
+}
+
+// SetAside moves the whole tree into a new directory in lost/. What the store notes about the tree goes first: a new tree
+// must not be judged by it.
+func (t *Tree) SetAside(why string) error {
+	fs, dir := t.FS, t.Dir
+	aside, err := t.makeAsideDir()
+	if err != nil {
+		return err
+	}
+	t.Logger.Error("the loss of all tables was accepted; they are set aside", "why", why, "to", aside)
+	for _, name := range []string{treefs.SyncedName, catalog.CopyName, TreeName} {
+		err := fs.Rename(fs.PathJoin(dir, name), fs.PathJoin(aside, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fault.Wrap("set the tables aside", err)
+		}
+		if err := errors.Join(treefs.SyncDir(fs, aside), treefs.SyncDir(fs, dir)); err != nil {
+			return fault.Wrap("set the tables aside", err)
+		}
+	}
+	return nil
+}
+
+// SetUnknownAside moves table files that the tree does not name into a new directory in lost/. Otherwise the tree deletes them.
+func (t *Tree) SetUnknownAside() error {
+	known, _, err := t.files()
+	if err != nil {
+		return err
+	}
+	fs, tree := t.FS, t.Path()
+	names, err := fs.List(tree)
+	if err != nil {
+		return fault.Wrap("list the tree's directory", err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return !strings.HasSuffix(name, tableSuffix) || slices.ContainsFunc(known, func(f *treeFile) bool { return f.name() == name })
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	aside, err := t.makeAsideDir()
+	if err != nil {
+		return err
+	}
+	t.Logger.Error("the tables are older than the log, as accepted; files that they do not know are set aside", "to", aside,
+		"files", len(names))
+	for _, name := range names {
+		if err := fs.Rename(fs.PathJoin(tree, name), fs.PathJoin(aside, name)); err != nil {
+			return fault.Wrap("set "+name+" aside", err)
+		}
+	}
+	return fault.Wrap("set files aside", errors.Join(treefs.SyncDir(fs, aside), treefs.SyncDir(fs, tree)))
+}
+
+// setAside moves files out of the tree.
+func (t *Tree) setAside(m manifestRecords, gone []*treeFile, lost []fault.Damage) error {
+	fs := t.FS
+	dir := fs.PathJoin(t.Dir, lostName)
+	src, err := json.Marshal(lost)
+	if err != nil {
+		return fmt.Errorf("note losses: %w", err)
+	}
+	if err := errors.Join(treefs.MakeDir(fs, dir), treefs.WriteDurably(fs, dir, pendingName, src)); err != nil {
+		return fault.Wrap("note losses", err)
+	}
+	names := make([]string, 0, len(gone))
+	for _, f := range gone {
+		names = append(names, f.name())
+	}
+	if err := t.moveToLost(names...); err != nil {
+		return err
+	}
+	return dropFromManifest(fs, t.Path(), m, gone)
+}
+
+// moveToLost moves files of the tree, as far as they exist, to the folder lost.
+func (t *Tree) moveToLost(names ...string) error {
+	fs := t.FS
+	tree, dir := t.Path(), fs.PathJoin(t.Dir, lostName)
+	err := treefs.MakeDir(fs, dir)
+	for _, name := range names {
+		if err == nil {
+			err = fs.Rename(fs.PathJoin(tree, name), fs.PathJoin(dir, name))
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = errors.Join(treefs.SyncDir(fs, dir), treefs.SyncDir(fs, tree))
+	}
+	return fault.Wrap("set aside lost files", err)
+}
+
+// ForgetLosses removes the note of losses.
+func (t *Tree) ForgetLosses() error {
+	dir := t.FS.PathJoin(t.Dir, lostName)
+	if err := t.FS.Remove(t.FS.PathJoin(dir, pendingName)); err != nil {
+		return fault.Wrap("forget losses", err)
+	}
+	return fault.Wrap("forget losses", treefs.SyncDir(t.FS, dir))
+}

@@ -1,0 +1,128 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"halite/storage/pebble/fault"
+	"halite/storage/pebble/treefs"
+)
+
+// A file that is damaged for good keeps all reads of its keys from succeeding. A file that is missing keeps the tree from
+// opening. With Tree.AcceptLoss the store goes on without them:
+//
+//	1  lost/pending.json says what is lost
+//	2  the files move to lost/
+//	3  the manifest no longer names them
+//
+// After a crash in between, the next Open with AcceptLoss finds the files missing and goes on at 3. The note stays until
+// ForgetLosses, because index and rollups of the lost rows must be rebuilt first, also after a crash.
+const (
+	lostName    = "lost"
+	pendingName = "pending.json"
+	TreeName    = "tree"
+)
+
+// Parts of the names of markers and table files.
+const (
+	manifestMarker = treefs.MarkerPrefix + "manifest."
+	formatMarker   = treefs.MarkerPrefix + "format-version."
+	tableSuffix    = ".sst"
+)
+
+// asideName begins the names of directories in lost/ with a whole tree, or with files that the tree does not know.
+const asideName = "tree-"
+
+// Tree is an LSM tree on disk before the store opens it.
+type Tree struct {
+	FS vfs.FS
+	// Dir is the directory of the store.
+	Dir string
+	// Options are those that the store opens the tree with.
+	Options *pebble.Options
+	// AcceptLoss says which damaged or missing files, by their names like 000012.sst, may be left out. nil accepts no loss.
+	AcceptLoss func(file string) bool
+	Logger     *slog.Logger
+	Now        func() time.Time
+}
+
+// Path is the directory of the tree.
+func (t *Tree) Path() string { return t.FS.PathJoin(t.Dir, TreeName) }
+
+// accepts reports whether the loss of a damaged file is accepted.
+func (t *Tree) accepts(d *fault.Damage) bool { return t.AcceptLoss != nil && t.AcceptLoss(d.File) }
+
+// exists says whether Dir holds tables, and names the file if one is missing or damaged without which they do not open. A
+// tree whose creation was cut off before it held a table file does not count: it is created again.
+func (t *Tree) exists() (exists bool, err error) {
+	fs, tree := t.FS, t.Path()
+	names, err := fs.List(tree)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fault.Wrap("list the tree's directory", err)
+	}
+	newest := func(prefix string) (newest string, count int) {
+		for _, name := range names {
+			if strings.HasPrefix(name, prefix) {
+				newest, count = max(newest, name), count+1 // their numbers have leading zeros
+			}
+		}
+		return newest, count
+	}
+	marker, _ := newest(manifestMarker)
+	format, _ := newest(formatMarker)
+	manifest, manifests := newest(treefs.ManifestPrefix)
+	tables := slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, tableSuffix) })
+	const missing = "it is missing, but table files are there"
+	switch {
+	case marker == "" && !tables:
+		return false, nil
+	case marker == "" && manifests == 1:
+		return false, &fault.Damage{File: manifestMarker + "*", Reason: fmt.Sprintf(
+			"%s; if %s is the newest manifest, create the empty file %s000001.%[2]s", missing, manifest, manifestMarker)}
+	case marker == "":
+		return false, &fault.Damage{File: manifestMarker + "*", Reason: missing}
+	case format == "" && tables:
+		return false, &fault.Damage{File: formatMarker + "*", Reason: fmt.Sprintf("%s; create the empty file %s000001.%03d", missing,
+			formatMarker, t.Options.FormatMajorVersion)}
+	}
+	_, manifest, _ = strings.Cut(strings.TrimPrefix(marker, manifestMarker), ".")
+	if !slices.Contains(names, manifest) {
+		return false, &fault.Damage{File: manifest, Reason: "it is missing, but " + marker + " names it"}
+	}
+	return true, t.CheckManifest()
+}
+
+// Recover reports whether Dir holds a tree to open. It refuses a damaged tree, or leaves out what AcceptLoss accepts. It
+// returns all losses that ForgetLosses has not confirmed.
+func (t *Tree) Recover() (exists bool, lost []fault.Damage, err error) {
+	exists, err = t.exists()
+	if damage := (*fault.Damage)(nil); errors.As(err, &damage) && t.accepts(damage) {
+		return false, nil, t.SetAside(damage.Error())
+	}
+	if err != nil || !exists {
+		return exists, nil, err
+	}
+	d := t.CheckOptions()
+	switch {
+	case d != nil && !t.accepts(d):
+		return exists, nil, fault.Wrap("open store", d)
+	case d != nil:
+		t.Logger.Warn("the tree's options are set aside, as accepted; they hold no rows", "file", d.File, "reason", d.Reason)
+		if err := t.moveToLost(d.File); err != nil {
+			return exists, nil, err
+		}
+	}
+	lost, err = t.acceptLosses()
+	return exists, lost, err
+}

@@ -1,0 +1,257 @@
+package tablet
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"halite/storage"
+	"halite/storage/pebble/cellkey"
+	"halite/storage/pebble/fault"
+	"halite/storage/pebble/partition"
+)
+
+const (
+	// tabletsPerTableMax bounds the metadata of a table.
+	tabletsPerTableMax = 1024
+	// tableSamplesMax bounds the row keys remembered of all tablets of a table, unless each has few, and tabletSamplesMin and
+	// tabletSamplesMax those of one.
+	tableSamplesMax  = 8192
+	tabletSamplesMin = 64
+	tabletSamplesMax = 1024
+	// sampleRows is the number of consecutive rows of a write of which one is remembered.
+	sampleRows = 64
+)
+
+// Set divides a table's rows into contiguous ranges and accounts for their load. The division is metadata only: it
+// neither moves nor constrains data.
+type Set struct {
+	c    Config
+	mu   sync.RWMutex // held while list changes
+	list []*tablet    // by start; the first starts at the empty key
+
+	checkMu      sync.Mutex
+	bytesWritten atomic.Int64 // since the last check
+	rowsTouched  atomic.Int64 // since the last check
+}
+
+// Config names a table's partitions and limits.
+type Config struct {
+	TableID  uint16
+	HourKeys bool
+	Families []*partition.Family
+	DB       *pebble.DB
+	// BytesMax is the size at which a tablet splits.
+	BytesMax int64
+	// RowsHot is the number of rows read and written between two checks at which a tablet splits.
+	RowsHot int64
+	// Save stores the split keys.
+	Save func(ctx context.Context, splits [][]byte) error
+}
+
+// tablet is one range. Its end is the start of its successor and does not change while the tablet exists.
+type tablet struct {
+	start, end []byte
+
+	rowsWritten, rowsRead   atomic.Uint64
+	bytesWritten, bytesRead atomic.Uint64
+	unflushed               atomic.Uint64 // bytes that the files do not have yet, about
+	rowsAtCheck             uint64        // of rowsWritten+rowsRead; belongs to the check
+
+	mu      sync.Mutex
+	samples [][]byte // every stride-th of the row keys offered, in the order of their coming
+	stride  int      // a power of two; 0 is 1
+	skipped int
+}
+
+func NewSet(c Config) *Set { return &Set{c: c, list: []*tablet{{}}} }
+
+// Restore installs split keys that an earlier process stored.
+func (ts *Set) Restore(splits [][]byte) {
+	list := []*tablet{{}}
+	for _, key := range splits {
+		last := list[len(list)-1]
+		if bytes.Compare(key, last.start) <= 0 {
+			continue
+		}
+		last.end = key
+		list = append(list, &tablet{start: key})
+	}
+	ts.mu.Lock()
+	ts.list = list
+	ts.mu.Unlock()
+}
+
+func (tb *tablet) contains(key []byte) bool {
+	return (len(tb.start) == 0 || bytes.Compare(key, tb.start) >= 0) && (tb.end == nil || bytes.Compare(key, tb.end) < 0)
+}
+
+// find returns the tablet of a key.
+func (ts *Set) find(key []byte) *tablet {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	i, ok := slices.BinarySearchFunc(ts.list, key, func(tb *tablet, k []byte) int { return bytes.Compare(tb.start, k) })
+	if !ok {
+		i--
+	}
+	return ts.list[i]
+}
+
+// Snapshot returns the tablets in order.
+func (ts *Set) Snapshot() []*tablet {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	return slices.Clone(ts.list)
+}
+
+// Wrote accounts for rows written, but those for which skip is true; a nil skip skips none. Rows that went to files
+// directly are durable.
+func (ts *Set) Wrote(muts []storage.RowMutation, skip func(i int) bool, durable bool) {
+	keep := ts.samplesMax()
+	var tb *tablet
+	var rows, sizeBytes uint64
+	count := func() {
+		if tb == nil {
+			return
+		}
+		tb.rowsWritten.Add(rows)
+		tb.bytesWritten.Add(sizeBytes)
+		if !durable {
+			tb.unflushed.Add(sizeBytes)
+		}
+		ts.rowsTouched.Add(int64(rows))
+		ts.bytesWritten.Add(int64(sizeBytes))
+		rows, sizeBytes = 0, 0
+	}
+	for i := range muts {
+		if skip != nil && skip(i) {
+			continue
+		}
+		m := &muts[i]
+		if tb == nil || !tb.contains(m.Key) {
+			count()
+			tb = ts.find(m.Key)
+		}
+		if rows%sampleRows == 0 {
+			tb.sample(m.Key, keep)
+		}
+		rows++
+		sizeBytes += uint64(len(m.Key))
+		for j := range m.Entries {
+			sizeBytes += uint64(len(m.Entries[j].Qualifier) + len(m.Entries[j].Value))
+		}
+	}
+	count()
+}
+
+// samplesMax is how many keys are remembered of each tablet.
+func (ts *Set) samplesMax() int {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	return min(max(tableSamplesMax/len(ts.list), tabletSamplesMin), tabletSamplesMax)
+}
+
+// sample offers a key. Rows come sorted, many at a time: every so manieth divides them more evenly than random ones would.
+func (tb *tablet) sample(key []byte, keep int) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	if tb.skipped++; tb.skipped < tb.stride {
+		return
+	}
+	tb.skipped = 0
+	tb.samples = append(tb.samples, bytes.Clone(key))
+	if len(tb.samples) >= keep {
+		tb.thin(keep / 2)
+	}
+}
+
+// thin forgets every second sample until at most keep are left. tb.mu is held.
+func (tb *tablet) thin(keep int) {
+	for len(tb.samples) > keep {
+		for i := range len(tb.samples) / 2 {
+			tb.samples[i] = tb.samples[2*i]
+		}
+		half := len(tb.samples) / 2
+		clear(tb.samples[half:])
+		tb.samples = tb.samples[:half]
+		tb.stride = 2 * max(tb.stride, 1)
+	}
+}
+
+func (tb *tablet) touched() uint64 { return tb.rowsWritten.Load() + tb.rowsRead.Load() }
+
+// ReadMeter accounts for the rows of one read.
+type ReadMeter struct {
+	Set       *Set
+	tb        *tablet
+	rows      uint64
+	sizeBytes uint64
+}
+
+func (m *ReadMeter) Read(key []byte, sizeBytes int) {
+	if m.tb == nil || !m.tb.contains(key) {
+		m.Flush()
+		m.tb = m.Set.find(key)
+	}
+	m.rows++
+	m.sizeBytes += uint64(len(key) + sizeBytes)
+}
+
+// Flush hands over what was counted.
+func (m *ReadMeter) Flush() {
+	if m.tb == nil {
+		return
+	}
+	m.tb.rowsRead.Add(m.rows)
+	m.tb.bytesRead.Add(m.sizeBytes)
+	m.Set.rowsTouched.Add(int64(m.rows))
+	m.tb, m.rows, m.sizeBytes = nil, 0, 0
+}
+
+// Flushed notes that the memtables have gone to files.
+func (ts *Set) Flushed() {
+	for _, tb := range ts.Snapshot() {
+		tb.unflushed.Store(0)
+	}
+}
+
+// SizeBytes estimates a tablet's size on disk.
+func (ts *Set) sizeBytes(tb *tablet) (uint64, error) {
+	bounds := cellkey.NewRanges(ts.c.HourKeys, []storage.RowRange{{Start: tb.start, End: tb.end}})[0]
+	sum := tb.unflushed.Load()
+	var start, end []byte
+	for _, f := range ts.c.Families {
+		for _, day := range f.Days.List() {
+			h := cellkey.NewHeader(ts.c.TableID, f.ID, day)
+			start, end = bounds.SeekStart(start[:0], h), bounds.SeekEnd(end[:0], h)
+			n, err := ts.c.DB.EstimateDiskUsage(start, end)
+			if err != nil {
+				return 0, fault.Wrap("estimate size", err)
+			}
+			sum += n
+		}
+	}
+	return sum, nil
+}
+
+// Describe returns the tablets with their sizes and loads.
+func (ts *Set) Describe(ctx context.Context) ([]storage.Tablet, error) {
+	var out []storage.Tablet
+	for _, tb := range ts.Snapshot() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		sizeBytes, err := ts.sizeBytes(tb)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, storage.Tablet{Range: storage.RowRange{Start: tb.start, End: tb.end}, SizeBytes: sizeBytes,
+			RowsWritten: tb.rowsWritten.Load(), RowsRead: tb.rowsRead.Load(),
+			BytesWritten: tb.bytesWritten.Load(), BytesRead: tb.bytesRead.Load()})
+	}
+	return out, nil
+}

@@ -1,0 +1,117 @@
+package treefs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"halite/storage/pebble/fault"
+)
+
+// The tree takes the readable start of its manifest for the whole one: a crash may cut off the last record. It would also drop
+// every later record behind a damaged one, and the files that these name. So the store notes how much of the manifest the last
+// Sync has made durable, and refuses a manifest that is readable up to less. The caller cuts its log only after a Sync, so what
+// a crash cuts off behind that place is still in the log.
+const SyncedName = "SYNCED"
+
+// SyncedNote is how much of which manifest is durable.
+type SyncedNote struct {
+	Name      string
+	SizeBytes int64
+}
+
+// ReadNote reads the note; a missing one is empty, as is that of a store that was never synced.
+func ReadNote(fs vfs.FS, path string) (n SyncedNote, err error) {
+	f, err := fs.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return n, nil
+	}
+	if err != nil {
+		return n, fault.Wrap("open "+path, err)
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, noteBytesMax))
+	if err != nil {
+		return n, fault.Wrap("read "+path, err)
+	}
+	if n, err = parseNote(src); err != nil {
+		return n, &fault.Damage{File: SyncedName, Reason: err.Error()}
+	}
+	return n, nil
+}
+
+const noteBytesMax = 256
+
+// parseNote reads a note. Its form is one line: name, size, and their checksum.
+func parseNote(src []byte) (n SyncedNote, err error) {
+	var sum uint32
+	if _, err := fmt.Sscanf(string(src), "%s %d %x\n", &n.Name, &n.SizeBytes, &sum); err != nil {
+		return SyncedNote{}, fmt.Errorf("it is no note of a manifest: %w", err)
+	}
+	if !bytes.Equal(n.append(nil), src) {
+		return SyncedNote{}, errors.New("its checksum is wrong")
+	}
+	return n, nil
+}
+
+func (n SyncedNote) append(dst []byte) []byte {
+	dst = fmt.Appendf(dst, "%s %d", n.Name, n.SizeBytes)
+	return fmt.Appendf(dst, " %08x\n", crc32.Checksum(dst, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// ManifestWatch follows the manifest that the tree writes.
+type ManifestWatch struct {
+	mu     sync.Mutex
+	synced SyncedNote
+	noted  SyncedNote
+}
+
+// Store stores how much of the manifest is durable, unless that is stored already.
+func (w *ManifestWatch) Store(fs vfs.FS, dir string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.synced == w.noted {
+		return nil
+	}
+	if err := WriteDurably(fs, dir, SyncedName, w.synced.append(nil)); err != nil {
+		return fault.Wrap("note the manifest", err)
+	}
+	w.noted = w.synced
+	return nil
+}
+
+// watchedManifest counts what is written and synced. The tree writes whole records before it syncs, and one at a time.
+type watchedManifest struct {
+	vfs.File
+	watch   *ManifestWatch
+	name    string
+	written int64
+}
+
+// Write is part of vfs.File.
+func (f *watchedManifest) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	f.written += int64(n)
+	return n, err
+}
+
+// Sync is part of vfs.File.
+func (f *watchedManifest) Sync() error { return f.synced(f.File.Sync()) }
+
+// SyncData is part of vfs.File.
+func (f *watchedManifest) SyncData() error { return f.synced(f.File.SyncData()) }
+
+func (f *watchedManifest) synced(err error) error {
+	if err == nil {
+		f.watch.mu.Lock()
+		f.watch.synced = SyncedNote{f.name, f.written}
+		f.watch.mu.Unlock()
+	}
+	return err
+}
