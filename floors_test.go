@@ -47,6 +47,7 @@ var floors = map[string]int{
 	"storage/index/valueid":     31,
 	"storage/index/presence":    31,
 	"storage/index/memory":      32,
+	"storage/index/segment":     32,
 	"storage/index":             40,
 	"storage/retention":         40,
 	"storage/lease":             40,

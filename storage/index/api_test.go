@@ -16,6 +16,7 @@ import (
 	"halite/storage"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 	"halite/storage/storagetest"
 )
 
@@ -119,8 +120,8 @@ func TestLongLabelSets(t *testing.T) {
 // TestRetireFreesMemory churns through series: their refs, rows and values go, and what lives stays as it is.
 func TestRetireFreesMemory(t *testing.T) {
 	w := newWorld(t, 1)
-	w.layout = defaultLayout()
-	w.x.layout = w.layout
+	w.layout = segment.DefaultLayout()
+	w.x.store.Layout = w.layout
 	stay := labels.FromStrings(model.MetricNameLabel, "pods", "uid", "stays")
 	stayRef, _, err := w.x.Add(stay)
 	require.NoError(t, err)
@@ -202,9 +203,9 @@ func TestCacheBound(t *testing.T) {
 	}
 	for range 50 {
 		w.check()
-		require.LessOrEqual(t, x.cache.SizeBytes(), int64(5000))
+		require.LessOrEqual(t, x.store.Cache.SizeBytes(), int64(5000))
 	}
-	require.NotEmpty(t, x.cache.items)
+	require.NotEmpty(t, x.store.Cache.Items)
 }
 
 func TestEmpty(t *testing.T) {

@@ -267,7 +267,7 @@ func BenchmarkStress(b *testing.B) {
 	w.now = w.now.Add(14 * time.Hour)
 	start = time.Now()
 	require.NoError(b, w.x.Maintain(ctx))
-	b.Logf("fold %v, %d blocks", time.Since(start), len(w.x.closed.get(baseDay).root.Load().blocks))
+	b.Logf("fold %v, %d blocks", time.Since(start), len(w.x.store.Closed.Day(baseDay).Manifest.Load().Blocks))
 	tiny := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "tiny_metric_4711")
 	uid := labels.MustNewMatcher(labels.MatchEqual, "uid", some)
 	for _, l := range []struct {

@@ -11,6 +11,7 @@ import (
 	"halite/storage"
 	"halite/storage/index/envelope"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // OpenReadOnly restores the catalogue from tables that are open for reading only. It repairs nothing: it makes days, which it
@@ -23,7 +24,7 @@ func OpenReadOnly(ctx context.Context, opts Options) (x *Index, damaged []int64,
 	opts.setDefaults()
 	x = newIndex(opts)
 	for name, to := range map[string]*storage.Table{
-		storage.TableSeries: &x.series, storage.TableLabels: &x.labels, storage.TableMeta: &x.meta,
+		storage.TableSeries: &x.store.SeriesTable, storage.TableLabels: &x.store.LabelsTable, storage.TableMeta: &x.meta,
 	} {
 		if *to, err = opts.Store.Table(ctx, name); errors.Is(err, storage.ErrNoTable) {
 			return nil, nil, nil
@@ -48,8 +49,8 @@ func (x *Index) Days() []int64 {
 	for _, d := range x.open.All() {
 		days[d.Day] = struct{}{}
 	}
-	for _, c := range x.closed.between(0, presence.DayMax) {
-		days[int64(c.of)] = struct{}{}
+	for _, c := range x.store.Closed.DaysBetween(0, presence.DayMax) {
+		days[int64(c.Of)] = struct{}{}
 	}
 	return slices.Sorted(maps.Keys(days))
 }
@@ -57,11 +58,11 @@ func (x *Index) Days() []int64 {
 // CheckCell verifies the checksum of a cell of the catalogue. It passes cells of other tables.
 func CheckCell(table string, row, qualifier, value []byte) error {
 	if table != storage.TableSeries && table != storage.TableLabels &&
-		(table != storage.TableMeta || !bytes.HasPrefix(row, []byte(labelSetPrefix))) {
+		(table != storage.TableMeta || !bytes.HasPrefix(row, []byte(segment.LabelSetPrefix))) {
 		return nil
 	}
-	ofRoot := bytes.HasPrefix(row, []byte(rootPrefix)) || bytes.HasPrefix(row, []byte(monthRootPrefix))
-	if table == storage.TableSeries && ofRoot && string(qualifier) != string(rune(qualRoot)) {
+	ofRoot := bytes.HasPrefix(row, []byte(segment.ManifestPrefix)) || bytes.HasPrefix(row, []byte(segment.MonthManifestPrefix))
+	if table == storage.TableSeries && ofRoot && string(qualifier) != string(rune(segment.QualManifest)) {
 		return nil // intents and reservations, some of which hold nothing
 	}
 	if _, _, err := envelope.OpenUpTo(envelope.FormatV3, value, row, qualifier); err != nil {

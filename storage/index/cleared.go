@@ -9,11 +9,12 @@ import (
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // clearedHours are hours that a removal has cleared in memory and the journal of a day still knows.
 type clearedHours struct {
-	runs []hourRun // by journal row, in no order
+	runs []segment.HourRun // by journal row, in no order
 	// unnumbered says that some stand in parts whose series have no numbers.
 	unnumbered bool
 }
@@ -27,11 +28,11 @@ func (x *Index) writeCleared(ctx context.Context, d *memory.OpenDay) error {
 	if err := x.placeJournal(ctx, d); err != nil {
 		return err
 	}
-	c.runs = sortRuns(c.runs)
-	key, qualifier := journalKey(d.Day, d.Journal.Seq), []byte{qualPart}
+	c.runs = segment.SortRuns(c.runs)
+	key, qualifier := segment.JournalKey(d.Day, d.Journal.Seq), []byte{segment.QualPart}
 	blob := binary.AppendUvarint(envelope.New(envelope.FormatV3, 64), uint64(d.Journal.Rows))
-	blob = envelope.Seal(appendRuns(blob, c.runs), key, qualifier)
-	if err := x.series.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
+	blob = envelope.Seal(segment.AppendRuns(blob, c.runs), key, qualifier)
+	if err := x.store.SeriesTable.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
 		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: presence.DayCellMs(d.Day), Value: blob,
 	}}}}); err != nil {
 		return err // the next part is written under the same number, and this one before it
@@ -58,18 +59,18 @@ func (r *dayRestorer) clear(payload []byte) error {
 		return fmt.Errorf("%w: it speaks of %d series, they are %d", errPartGap, base, len(r.reader.rows))
 	}
 	for _, run := range runs {
-		for row := run.row; row < run.end(); row++ {
+		for row := run.Row; row < run.End(); row++ {
 			ref := r.reader.rows[row]
-			r.day.ClearHours(ref, run.hours)
+			r.day.ClearHours(ref, run.Hours)
 		}
 	}
 	return nil
 }
 
 // parseCleared reads the payload of a part that clears hours of the series numbered below base.
-func parseCleared(payload []byte) (base uint32, runs []hourRun, err error) {
+func parseCleared(payload []byte) (base uint32, runs []segment.HourRun, err error) {
 	c := &envelope.Decoder{Rest: payload}
 	base = c.Number(1<<32 - 1)
-	runs = readRuns(c, uint64(base))
+	runs = segment.ReadRuns(c, uint64(base))
 	return base, runs, c.End()
 }

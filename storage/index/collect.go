@@ -1,7 +1,6 @@
 package index
 
 import (
-	"encoding/binary"
 	"slices"
 	"sync"
 	"unsafe"
@@ -9,8 +8,10 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/zeebo/xxh3"
 
+	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 	"halite/storage/index/sorted"
 )
 
@@ -239,16 +240,12 @@ func (c *collector) newSpans(fill func([]presence.Span) []presence.Span) []prese
 	return slices.Clip(out)
 }
 
-func appendKeyed(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
 func (c *collector) activeKey(v *memory.View, row uint32) xxh3.Uint128 {
-	key := appendKeyed(c.key[:0], v.Metric())
+	key := envelope.AppendText(c.key[:0], v.Metric())
 	for _, pos := range v.ByName {
 		if id := v.Data[pos].At(row); id != 0 {
 			d := v.Columns[pos].Dict
-			key = appendKeyed(appendKeyed(key, d.Name), d.Value(id))
+			key = envelope.AppendText(envelope.AppendText(key, d.Name), d.Value(id))
 		}
 	}
 	c.key = key
@@ -257,13 +254,13 @@ func (c *collector) activeKey(v *memory.View, row uint32) xxh3.Uint128 {
 
 // segment gathers the rows of a segment. Its series differ from each other, so that the first one to be read needs no
 // comparing.
-func (c *collector) segment(s *segment) error {
+func (c *collector) segment(s *segment.Segment) error {
 	c.fresh, c.next = c.count == 0, 0
 	return c.q.scanSegment(s, c.closed)
 }
 
-func (c *collector) closed(s *segment, b *block, rows []uint32) error {
-	r, err := s.rowReader(c.q.ctx, b)
+func (c *collector) closed(s *segment.Segment, b *segment.Block, rows []uint32) error {
+	r, err := s.RowReader(c.q.ctx, b)
 	if err != nil {
 		return err
 	}
@@ -273,24 +270,24 @@ func (c *collector) closed(s *segment, b *block, rows []uint32) error {
 		if i%4096 == 4095 && c.q.ctx.Err() != nil {
 			return c.q.ctx.Err()
 		}
-		n, err := b.patternNumber(row)
+		n, err := b.PatternNumber(row)
 		if err != nil {
-			return s.badHours(b, err)
+			return s.CorruptHours(b, err)
 		}
 		if n != last {
-			hours, last = b.pattern(n).AppendSpans(hours[:0], s.of.of.FirstDay(), &s.window), n
+			hours, last = b.Pattern(n).AppendSpans(hours[:0], s.Of.Of.FirstDay(), &s.Window), n
 		}
 		if len(hours) == 0 {
 			continue
 		}
-		key, err := r.key(c.key[:0], row)
+		key, err := r.Key(c.key[:0], row)
 		if err != nil {
 			return err
 		}
 		c.key = key
 		f := c.entry(xxh3.Hash128Seed(key, c.q.x.seed))
 		if f.v == nil && f.labels.IsEmpty() {
-			f.labels = r.labels(&c.builder)
+			f.labels = r.Labels(&c.builder)
 			if err := c.q.charge(foundBytes + int(f.labels.ByteSize())); err != nil {
 				return err
 			}

@@ -13,13 +13,14 @@ import (
 
 	"halite/keyschema"
 	"halite/storage/index/memory"
+	"halite/storage/index/segment"
 )
 
 // TestConcurrent adds and touches from several goroutines while others look up, persist, fold, retire and move the
 // clock. A series is found at once after its touch, by its own writer and at the end by everyone.
 func TestConcurrent(t *testing.T) {
 	w := newWorld(t, 1)
-	w.layout = defaultLayout()
+	w.layout = segment.DefaultLayout()
 	w.reopen()
 	const writers, series = 3, 250
 	var wg, background sync.WaitGroup

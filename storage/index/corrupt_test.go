@@ -13,6 +13,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/segment"
 )
 
 // storedCells lists every cell of the catalogue's tables.
@@ -37,7 +38,7 @@ func (w *world) storedCells() (out []placedCell) {
 
 func partCells(cells []placedCell) (out []placedCell) {
 	for _, c := range cells {
-		if c.cell.Qualifier[0] == qualPart {
+		if c.cell.Qualifier[0] == segment.QualPart {
 			out = append(out, c)
 		}
 	}
@@ -95,7 +96,7 @@ func TestDamageIsNoticed(t *testing.T) {
 				c = parts[w.rng.IntN(len(parts))]
 			}
 			bad := damage(w.rng, c.cell.Value, cells[w.rng.IntN(len(cells))].cell.Value)
-			if string(bad) == string(c.cell.Value) || c.cell.Qualifier[0] == qualPart && bad == nil {
+			if string(bad) == string(c.cell.Value) || c.cell.Qualifier[0] == segment.QualPart && bad == nil {
 				continue // a journal without its last part looks like a shorter one; parts are synced in order
 			}
 			c.write(t, bad)
@@ -119,7 +120,7 @@ func (w *world) damaged(c placedCell, gone bool) (failed bool) {
 	case err != nil:
 		require.ErrorIs(w.t, err, storage.ErrCorrupt, what)
 		require.Contains(w.t, err.Error(), fmt.Sprintf("%q", c.key), what)
-	case c.cell.Qualifier[0] == qualRoot && gone:
+	case c.cell.Qualifier[0] == segment.QualManifest && gone:
 		// Without its root a day does not exist; Rebuild makes it again.
 	default:
 		w.same(w.expect(mint, maxt, nil), got, what)

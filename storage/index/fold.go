@@ -13,6 +13,7 @@ import (
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // A fold replaces a day's journal, and the segment it may have already, by a new segment; a month's has no journal. Its
@@ -119,15 +120,15 @@ func (x *Index) foldOpenLocked(ctx context.Context, d *memory.OpenDay) (err erro
 // formerSegment is the segment of a day as a source of its next one, none if it has none. A month that holds more of the
 // day than that forgets it.
 func (x *Index) formerSegment(ctx context.Context, day int64) ([]source, error) {
-	c := x.closed.get(day)
+	c := x.store.Closed.Day(day)
 	if c == nil {
 		return nil, x.forgetInMonth(ctx, presence.DayPartition(day))
 	}
-	s, err := x.segment(ctx, c)
+	s, err := x.store.Open(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if s.root.removed != nil {
+	if s.Manifest.Removed != nil {
 		if err := x.forgetInMonth(ctx, presence.DayPartition(day)); err != nil {
 			return nil, err
 		}
@@ -140,7 +141,7 @@ func (x *Index) formerSegment(ctx context.Context, day int64) ([]source, error) 
 // the generations of its days.
 type contents struct {
 	journalSeq uint32
-	days       []monthDay
+	days       []segment.DayVersion
 }
 
 // foldInto writes a period's next generation from sources and switches to it. The caller holds maint; release is called
@@ -158,12 +159,11 @@ func (x *Index) foldInto(
 		return err
 	}
 	x.unclean[p] = true
-	w := &segmentWriter{x: x, of: p, gen: gen, m: m}
-	r, err := w.write(ctx)
+	r, err := x.store.Write(ctx, p, gen, m.content())
 	if err != nil {
 		return err
 	}
-	r.journalSeq, r.days = contains.journalSeq, contains.days
+	r.JournalSeq, r.Days = contains.journalSeq, contains.days
 	if err := x.opts.Store.Sync(ctx); err != nil {
 		return err
 	}
@@ -174,9 +174,9 @@ func (x *Index) foldInto(
 		// Whether the switch survives a crash is unknown, but both states are whole: go on with the new one.
 		x.opts.Logger.Error("catalogue period switched but not synced", "period", p.String(), "err", err)
 	}
-	x.closed.install(p, r)
+	x.store.Closed.Install(p, r)
 	release()
-	x.cache.drop(p)
+	x.store.Cache.Drop(p)
 	x.foldedAt[p] = x.opts.Now()
 	if p.IsMonth() {
 		x.metrics.monthFolds.Inc()
@@ -184,8 +184,8 @@ func (x *Index) foldInto(
 		x.metrics.folds.Inc()
 	}
 	x.metrics.foldSeconds.Add(time.Since(start).Seconds())
-	x.opts.Logger.Info("catalogue folded", "period", p.String(), "generation", gen, "series", r.series,
-		"metrics", r.metrics, "blocks", len(r.blocks))
+	x.opts.Logger.Info("catalogue folded", "period", p.String(), "generation", gen, "series", r.Series,
+		"metrics", r.Metrics, "blocks", len(r.Blocks))
 	return x.sweep(ctx, p)
 }
 
@@ -214,32 +214,33 @@ func (x *Index) begin(ctx context.Context, p presence.Partition) (uint32, error)
 	if err != nil {
 		return 0, err
 	}
-	intent := rootCell(p, []byte{qualIntent}, appendIntent(envelope.New(envelope.FormatV1, 8), gen))
-	return gen, x.series.Apply(ctx, []storage.RowMutation{{Key: rootKey(p), Entries: []storage.Entry{intent}}})
+	intent := rootCell(p, []byte{segment.QualIntent}, appendIntent(envelope.New(envelope.FormatV1, 8), gen))
+	return gen, x.store.SeriesTable.Apply(ctx,
+		[]storage.RowMutation{{Key: segment.ManifestKey(p), Entries: []storage.Entry{intent}}})
 }
 
 // switchRoot makes a generation the period's.
-func (x *Index) switchRoot(ctx context.Context, p presence.Partition, r *root) error {
-	cell := rootCell(p, []byte{qualRoot}, rootBlob(r))
+func (x *Index) switchRoot(ctx context.Context, p presence.Partition, r *segment.Manifest) error {
+	cell := rootCell(p, []byte{segment.QualManifest}, segment.EncodeManifest(r))
 	if x.shared() {
-		return x.switchReserved(ctx, p, r.gen, cell)
+		return x.switchReserved(ctx, p, r.Gen, cell)
 	}
 	// What several writers may have left there once is not this root's.
-	void := storage.Entry{Kind: storage.DeleteCells, Family: storage.FamilyCatalogue, Qualifier: []byte{qualGen}}
-	return x.series.Apply(ctx, []storage.RowMutation{{Key: rootKey(p), Entries: []storage.Entry{cell, void}}})
+	void := storage.Entry{Kind: storage.DeleteCells, Family: storage.FamilyCatalogue, Qualifier: []byte{segment.QualGen}}
+	return x.store.SeriesTable.Apply(ctx, []storage.RowMutation{{Key: segment.ManifestKey(p), Entries: []storage.Entry{cell, void}}})
 }
 
 // rootCell is a sealed cell of the period's root row.
 func rootCell(p presence.Partition, qualifier, blob []byte) storage.Entry {
 	return storage.Entry{
 		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier,
-		TsMs: p.CellMs(), Value: envelope.Seal(blob, rootKey(p), qualifier),
+		TsMs: p.CellMs(), Value: envelope.Seal(blob, segment.ManifestKey(p), qualifier),
 	}
 }
 
 // nextGeneration is above every generation of which cells may exist.
 func (x *Index) nextGeneration(ctx context.Context, p presence.Partition) (uint32, error) {
-	cells, err := readCells(ctx, x.series, p.CellMs(), [][]byte{rootKey(p)}, nil, nil)
+	cells, err := segment.ReadCells(ctx, x.store.SeriesTable, p.CellMs(), [][]byte{segment.ManifestKey(p)}, nil, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -253,15 +254,15 @@ func (x *Index) nextGeneration(ctx context.Context, p presence.Partition) (uint3
 		return 0, err
 	}
 	for _, c := range cells {
-		payload, _, err := envelope.OpenUpTo(envelope.FormatV3, c.value, c.key, c.qualifier)
+		payload, _, err := envelope.OpenUpTo(envelope.FormatV3, c.Value, c.Key, c.Qualifier)
 		var of uint32
 		switch {
-		case err != nil || len(c.qualifier) == 0:
-		case c.qualifier[0] == qualRoot:
-			of, err = rootGen(payload)
-		case isReservation(c.qualifier):
-			of = reservedGen(c.qualifier)
-		case c.qualifier[0] == qualIntent:
+		case err != nil || len(c.Qualifier) == 0:
+		case c.Qualifier[0] == segment.QualManifest:
+			of, err = segment.ManifestGeneration(payload)
+		case isReservation(c.Qualifier):
+			of = reservedGen(c.Qualifier)
+		case c.Qualifier[0] == segment.QualIntent:
 			of, err = parseIntent(payload)
 		}
 		if err != nil { // unreadable: ask the cells themselves
@@ -282,11 +283,11 @@ func (x *Index) generationInMonth(ctx context.Context, p presence.Partition) (ui
 		return 0, nil
 	}
 	of := presence.MonthOf(p.FirstDay())
-	m := x.closed.month(of)
+	m := x.store.Closed.Month(of)
 	if m == nil {
 		return 0, nil
 	}
-	r, err := x.root(ctx, m)
+	r, err := x.store.Manifest(ctx, m)
 	if errors.Is(err, storage.ErrCorrupt) {
 		x.monthBroken(m, err)
 		return 0, nil
@@ -294,15 +295,15 @@ func (x *Index) generationInMonth(ctx context.Context, p presence.Partition) (ui
 	if err != nil {
 		return 0, err
 	}
-	return r.days[p.FirstDay()-of.FirstDay()].gen, nil
+	return r.Days[p.FirstDay()-of.FirstDay()].Gen, nil
 }
 
 // newestGeneration looks through the period's cells.
 func (x *Index) newestGeneration(ctx context.Context, p presence.Partition) (uint32, error) {
 	newest := uint32(0)
-	for _, t := range []storage.Table{x.series, x.labels} {
+	for _, t := range []storage.Table{x.store.SeriesTable, x.store.LabelsTable} {
 		err := eachCell(ctx, t, p, func(_, qualifier []byte) error {
-			if gen, ok := qualifierGen(qualifier); ok {
+			if gen, ok := segment.QualifierGen(qualifier); ok {
 				newest = max(newest, gen)
 			}
 			return nil
@@ -338,24 +339,24 @@ func eachCell(ctx context.Context, t storage.Table, p presence.Partition, fn fun
 // intent. The caller holds maint.
 func (x *Index) sweep(ctx context.Context, p presence.Partition) error {
 	keep, journalSeq := uint32(0), uint32(0)
-	if c := x.closed.period(p); c != nil {
-		r, err := x.root(ctx, c)
+	if c := x.store.Closed.Get(p); c != nil {
+		r, err := x.store.Manifest(ctx, c)
 		if err != nil {
 			return err
 		}
-		keep, journalSeq = r.gen, r.journalSeq
+		keep, journalSeq = r.Gen, r.JournalSeq
 	}
 	var words [][]byte // of folds begun, which go last
-	for _, t := range []storage.Table{x.series, x.labels} {
+	for _, t := range []storage.Table{x.store.SeriesTable, x.store.LabelsTable} {
 		d := deleter{ctx: ctx, table: t}
 		err := eachCell(ctx, t, p, func(key, qualifier []byte) error {
-			gen, ok := qualifierGen(qualifier)
-			switch kind, _, seq, err := parseSpecial(key); {
+			gen, ok := segment.QualifierGen(qualifier)
+			switch kind, _, seq, err := segment.ParseKey(key); {
 			case ok && gen != keep && (gen < keep || !x.shared()): // another server may be at work on a later one
 				return d.cell(key, qualifier)
-			case err == nil && kind == qualPart && seq < journalSeq:
+			case err == nil && kind == segment.QualPart && seq < journalSeq:
 				return d.cell(key, qualifier)
-			case err == nil && kind == qualRoot && isReservation(qualifier):
+			case err == nil && kind == segment.QualManifest && isReservation(qualifier):
 				words = append(words, slices.Clone(qualifier))
 			}
 			return nil
@@ -373,9 +374,9 @@ func (x *Index) sweep(ctx context.Context, p presence.Partition) error {
 	if x.shared() {
 		return x.endReserved(ctx, p, keep)
 	}
-	d := deleter{ctx: ctx, table: x.series}
-	for _, qualifier := range append(words, []byte{qualIntent}) {
-		if err := d.cell(rootKey(p), qualifier); err != nil {
+	d := deleter{ctx: ctx, table: x.store.SeriesTable}
+	for _, qualifier := range append(words, []byte{segment.QualIntent}) {
+		if err := d.cell(segment.ManifestKey(p), qualifier); err != nil {
 			return err
 		}
 	}
@@ -456,10 +457,10 @@ func (x *Index) expireLocked() {
 		x.open.Forget(d.Day)
 		delete(x.cleared, d.Day)
 	}
-	for _, d := range append(x.closed.between(0, oldest-1), x.closed.allMonths()...) {
-		if d.of.LastDay() < oldest {
-			x.closed.forget(d.of)
-			x.cache.drop(d.of)
+	for _, d := range append(x.store.Closed.DaysBetween(0, oldest-1), x.store.Closed.AllMonths()...) {
+		if d.Of.LastDay() < oldest {
+			x.store.Closed.Forget(d.Of)
+			x.store.Cache.Drop(d.Of)
 		}
 	}
 	for p := range x.foldedAt {

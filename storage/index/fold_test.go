@@ -13,6 +13,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // lateWorld has a folded day with late touches, two more closed days and an open one, all persisted. It is the same for
@@ -92,19 +93,19 @@ func (w *world) tidy(name string) {
 	}
 	for _, p := range periods {
 		gen, open := uint32(0), !p.IsMonth() && w.x.open.Get(int64(p)) != nil
-		if c := w.x.closed.period(p); c != nil {
-			r, err := w.x.root(context.Background(), c)
+		if c := w.x.store.Closed.Get(p); c != nil {
+			r, err := w.x.store.Manifest(context.Background(), c)
 			require.NoError(w.t, err, name)
-			gen = r.gen
+			gen = r.Gen
 		}
-		for _, t := range []storage.Table{w.x.series, w.x.labels} {
+		for _, t := range []storage.Table{w.x.store.SeriesTable, w.x.store.LabelsTable} {
 			require.NoError(w.t, eachCell(context.Background(), t, p, func(key, qualifier []byte) error {
-				if g, ok := qualifierGen(qualifier); ok {
+				if g, ok := segment.QualifierGen(qualifier); ok {
 					require.Equal(w.t, gen, g, "%s: %q %q", name, key, qualifier)
 					return nil
 				}
-				require.NotEqual(w.t, byte(qualIntent), qualifier[0], name)
-				require.True(w.t, qualifier[0] == qualRoot || open, "%s: journal of a folded day: %q", name, key)
+				require.NotEqual(w.t, byte(segment.QualIntent), qualifier[0], name)
+				require.True(w.t, qualifier[0] == segment.QualManifest || open, "%s: journal of a folded day: %q", name, key)
 				return nil
 			}))
 		}
@@ -152,15 +153,15 @@ func TestFoldIsSeenWhole(t *testing.T) {
 func TestRefoldIsThrottled(t *testing.T) {
 	w := lateWorld(t, 9)
 	require.True(t, w.maintain())
-	c := w.x.closed.get(baseDay)
-	gen := c.root.Load().gen
+	c := w.x.store.Closed.Day(baseDay)
+	gen := c.Manifest.Load().Gen
 	s := w.add()
 	w.touch(s, baseDay*24)
 	require.True(t, w.maintain())
-	require.Equal(t, gen, c.root.Load().gen, "folded a moment ago")
+	require.Equal(t, gen, c.Manifest.Load().Gen, "folded a moment ago")
 	w.advance(refoldEvery)
 	require.True(t, w.maintain())
-	require.Equal(t, gen+1, c.root.Load().gen)
+	require.Equal(t, gen+1, c.Manifest.Load().Gen)
 	require.Nil(t, w.x.open.Get(baseDay))
 }
 
@@ -183,7 +184,7 @@ func TestRetention(t *testing.T) {
 	require.Empty(t, all(), "beyond retention, though the day is still there")
 	w.advance(24 * time.Hour)
 	require.True(t, w.maintain())
-	require.Nil(t, w.x.closed.get(baseDay))
+	require.Nil(t, w.x.store.Closed.Day(baseDay))
 	names, err := w.x.LabelNames(context.Background(), 0, 1<<60, 0)
 	require.NoError(t, err)
 	require.Empty(t, names)

@@ -10,6 +10,7 @@ import (
 
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // Removal takes hours from series, because their samples were deleted. Persist, Maintain and Rebuild wait until it is
@@ -62,7 +63,7 @@ func (r *Removal) clear(d *memory.OpenDay, ref memory.Ref, mask uint32) {
 		r.x.cleared[d.Day] = c
 	}
 	if c.unnumbered = c.unnumbered || len(d.Parts) > 0; row != 0 {
-		c.runs = append(c.runs, hourRun{row: row - 1, count: 1, hours: hours})
+		c.runs = append(c.runs, segment.HourRun{Row: row - 1, Count: 1, Hours: hours})
 	}
 }
 
@@ -89,8 +90,8 @@ func (r *Removal) Fold(
 	for _, d := range x.open.Between(presence.DayOf(first), presence.DayOf(last)) {
 		days = append(days, d.Day)
 	}
-	for _, c := range x.closed.between(presence.DayOf(first), presence.DayOf(last)) {
-		days = append(days, c.of.FirstDay())
+	for _, c := range x.store.Closed.DaysBetween(presence.DayOf(first), presence.DayOf(last)) {
+		days = append(days, c.Of.FirstDay())
 	}
 	slices.Sort(days)
 	changed := false

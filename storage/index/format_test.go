@@ -22,14 +22,15 @@ import (
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 	"halite/storage/index/valueid"
 )
 
 // exampleDay is the day drawn in FORMAT.md, first as a journal, then as a segment.
-func exampleDay(t testing.TB) (journal, segment []placedCell) {
+func exampleDay(t testing.TB) (journal, stored []placedCell) {
 	w := newWorld(t, 1)
-	w.layout = defaultLayout()
-	w.x.layout = w.layout
+	w.layout = segment.DefaultLayout()
+	w.x.store.Layout = w.layout
 	for _, s := range []struct {
 		ls    labels.Labels
 		hours []int64
@@ -48,22 +49,22 @@ func exampleDay(t testing.TB) (journal, segment []placedCell) {
 	journal = w.storedCells()
 	w.advance(48 * time.Hour)
 	require.True(t, w.maintain())
-	segment = w.storedCells()
+	stored = w.storedCells()
 	m, err := w.store.Table(context.Background(), storage.TableMeta)
 	require.NoError(t, err)
 	tags := []keyschema.Tag{{Name: "code", Value: "200"}, {Name: "job", Value: "web"}}
 	mut := labelSetMutation("0123456789abcdef0123456789abcdef01234567", tags)
 	e := mut.Entries[0]
 	cell := storage.Cell{Family: e.Family, Qualifier: e.Qualifier, Value: e.Value}
-	return journal, append(segment, placedCell{m, mut.Key, cell})
+	return journal, append(stored, placedCell{m, mut.Key, cell})
 }
 
 // exampleMonth is the month drawn in FORMAT.md: its root and its only block, folded from the day above and the next.
 func exampleMonth(t testing.TB) (out []placedCell) {
 	w := newWorld(t, 1)
-	w.layout = defaultLayout()
-	w.layout.months.daysMin = 2
-	w.x.layout = w.layout
+	w.layout = segment.DefaultLayout()
+	w.layout.Months.DaysMin = 2
+	w.x.store.Layout = w.layout
 	for _, s := range []struct {
 		ls    labels.Labels
 		hours []int64
@@ -92,8 +93,8 @@ func exampleMonth(t testing.TB) (out []placedCell) {
 func exampleRemoval(t testing.TB) (out []placedCell) {
 	for _, folded := range []bool{false, true} {
 		w := newWorld(t, 1)
-		w.layout = defaultLayout()
-		w.x.layout = w.layout
+		w.layout = segment.DefaultLayout()
+		w.x.store.Layout = w.layout
 		var refs []memory.Ref
 		for _, code := range []string{"500", "200"} {
 			ref, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, "requests", "code", code, "job", "web"))
@@ -115,7 +116,7 @@ func exampleRemoval(t testing.TB) (out []placedCell) {
 			[][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "code", "500")}}, nil))
 		r.Close()
 		for _, c := range w.storedCells() {
-			if string(c.key) == string(journalKey(baseDay, 1)) || string(c.cell.Qualifier) == string(rune(qualRoot)) {
+			if string(c.key) == string(segment.JournalKey(baseDay, 1)) || string(c.cell.Qualifier) == string(rune(segment.QualManifest)) {
 				out = append(out, c)
 			}
 		}
@@ -139,8 +140,8 @@ func dump(cells []placedCell) string {
 func TestFormat(t *testing.T) {
 	doc, err := os.ReadFile("FORMAT.md")
 	require.NoError(t, err)
-	journal, segment := exampleDay(t)
-	for _, part := range []string{dump(journal), dump(segment), dump(exampleMonth(t)), dump(exampleRemoval(t))} {
+	journal, stored := exampleDay(t)
+	for _, part := range []string{dump(journal), dump(stored), dump(exampleMonth(t)), dump(exampleRemoval(t))} {
 		if !strings.Contains(string(doc), "```\n"+part+"```\n") {
 			t.Errorf("FORMAT.md does not contain\n%s", part)
 		}
@@ -157,47 +158,47 @@ var parsers = []struct {
 		return v, func() []byte { return appendPart(nil, v) }, err
 	}},
 	{"root", func(p []byte) (any, func() []byte, error) {
-		v, err := parseRoot(p, envelope.FormatV2, false)
-		return v, func() []byte { return appendRoot(nil, v) }, err
+		v, err := segment.ParseRoot(p, envelope.FormatV2, false)
+		return v, func() []byte { return segment.AppendRoot(nil, v) }, err
 	}},
 	{"root with removals", func(p []byte) (any, func() []byte, error) {
-		v, err := parseRoot(p, envelope.FormatV3, false)
-		return v, func() []byte { return appendRoot(nil, v) }, err
+		v, err := segment.ParseRoot(p, envelope.FormatV3, false)
+		return v, func() []byte { return segment.AppendRoot(nil, v) }, err
 	}},
 	{"cleared hours", func(p []byte) (any, func() []byte, error) {
 		base, runs, err := parseCleared(p)
-		return []any{base, runs}, func() []byte { return appendRuns(binary.AppendUvarint(nil, uint64(base)), runs) }, err
+		return []any{base, runs}, func() []byte { return segment.AppendRuns(binary.AppendUvarint(nil, uint64(base)), runs) }, err
 	}},
 	{"month root", func(p []byte) (any, func() []byte, error) {
-		v, err := parseRoot(p, envelope.FormatV2, true)
-		return v, func() []byte { return appendRoot(nil, v) }, err
+		v, err := segment.ParseRoot(p, envelope.FormatV2, true)
+		return v, func() []byte { return segment.AppendRoot(nil, v) }, err
 	}},
 	{"dictionary", func(p []byte) (any, func() []byte, error) {
-		v, err := parseDictHeader(p)
-		return v, func() []byte { return appendDictHeader(nil, v) }, err
+		v, err := segment.ParseDictHeader(p)
+		return v, func() []byte { return segment.AppendDictHeader(nil, v) }, err
 	}},
 	{"values", func(p []byte) (any, func() []byte, error) {
 		c := envelope.Decoder{Rest: p}
 		n := c.Number(1 << 20)
-		_, _ = parseValueChunk(p, envelope.FormatV1, 7, 7+n, 5)
-		v, err := parseValueChunk(p, envelope.FormatV2, 7, 7+n, 5)
+		_, _ = segment.ParseValueChunk(p, envelope.FormatV1, 7, 7+n, 5)
+		v, err := segment.ParseValueChunk(p, envelope.FormatV2, 7, 7+n, 5)
 		if err != nil {
 			return nil, nil, err
 		}
 		values, sets, touched := []string{}, []uint32{}, []uint32{}
-		for id := v.first; id < v.first+v.count; id++ {
-			values, sets = append(values, v.value(id)), append(sets, v.sets.At(id-v.first))
-			touched = append(touched, v.masks[v.touched.At(id-v.first)])
+		for id := v.First; id < v.First+v.Count; id++ {
+			values, sets = append(values, v.Value(id)), append(sets, v.Sets.At(id-v.First))
+			touched = append(touched, v.Masks[v.Touched.At(id-v.First)])
 		}
-		return []any{values, sets, touched}, func() []byte { return appendValueChunk(nil, values, sets, touched) }, nil
+		return []any{values, sets, touched}, func() []byte { return segment.AppendValueChunk(nil, values, sets, touched) }, nil
 	}},
 	{"sets", func(p []byte) (any, func() []byte, error) {
 		c := envelope.Decoder{Rest: p}
-		v, err := parseSetChunk(p, 3, 3+c.Number(1<<20), 100)
+		v, err := segment.ParseSetChunk(p, 3, 3+c.Number(1<<20), 100)
 		if err != nil {
 			return nil, nil, err
 		}
-		return v.sets, func() []byte { return appendSetChunk(nil, v.sets) }, nil
+		return v.Sets, func() []byte { return segment.AppendSetChunk(nil, v.Sets) }, nil
 	}},
 	{"block", func(p []byte) (any, func() []byte, error) {
 		return parseInline(p, false)
@@ -216,17 +217,17 @@ var parsers = []struct {
 }
 
 func parseInline(p []byte, month bool) (any, func() []byte, error) {
-	v, inline, err := parseBlockHeader(p, 1, 9, 20, month)
+	v, inline, err := segment.ParseBlockHeader(p, 1, 9, 20, month)
 	if err != nil || !inline {
 		return nil, nil, envelope.ErrRange
 	}
-	return v, func() []byte { return appendBlockHeader(nil, v, month, true) }, nil
+	return v, func() []byte { return segment.AppendBlockHeader(nil, v, month, true) }, nil
 }
 
 // FuzzParse feeds arbitrary bytes to every parser: none panics, and what is accepted survives being written again.
 func FuzzParse(f *testing.F) {
-	journal, segment := exampleDay(f)
-	for _, c := range slices.Concat(journal, segment, exampleMonth(f), exampleRemoval(f)) {
+	journal, stored := exampleDay(f)
+	for _, c := range slices.Concat(journal, stored, exampleMonth(f), exampleRemoval(f)) {
 		for kind := range parsers {
 			f.Add(kind, c.cell.Value[1:len(c.cell.Value)-4])
 		}
@@ -241,8 +242,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s: accepted, but not what was written from it: %v", p.name, err)
 		}
-		if b, ok := v.(*block); ok {
-			sameBlock(t, b, w.(*block))
+		if b, ok := v.(*segment.Block); ok {
+			sameBlock(t, b, w.(*segment.Block))
 			return
 		}
 		if p.name != "part" && !reflect.DeepEqual(v, w) {
@@ -252,26 +253,26 @@ func FuzzParse(f *testing.F) {
 }
 
 // sameBlock compares what blocks say, row by row for as many rows as fit a fuzzer's patience.
-func sameBlock(t *testing.T, a, b *block) {
-	if a.rows != b.rows || !reflect.DeepEqual(a.metrics, b.metrics) || len(a.columns) != len(b.columns) {
+func sameBlock(t *testing.T, a, b *segment.Block) {
+	if a.Rows != b.Rows || !reflect.DeepEqual(a.Metrics, b.Metrics) || len(a.Columns) != len(b.Columns) {
 		t.Fatalf("%#v became %#v", a, b)
 	}
-	for row := range min(a.rows, 1000) {
-		x, errX := a.patternNumber(row)
-		y, errY := b.patternNumber(row)
-		if x != y || (errX == nil) != (errY == nil) || errX == nil && !slices.Equal(a.pattern(x), b.pattern(y)) {
+	for row := range min(a.Rows, 1000) {
+		x, errX := a.PatternNumber(row)
+		y, errY := b.PatternNumber(row)
+		if x != y || (errX == nil) != (errY == nil) || errX == nil && !slices.Equal(a.Pattern(x), b.Pattern(y)) {
 			t.Fatalf("hours of row %d differ", row)
 		}
-		for i := range a.columns {
-			if a.columns[i].ids.At(row) != b.columns[i].ids.At(row) {
+		for i := range a.Columns {
+			if a.Columns[i].IDs.At(row) != b.Columns[i].IDs.At(row) {
 				t.Fatalf("row %d of column %d differs", row, i)
 			}
 		}
 	}
 	set := valueid.NewSet(100)
 	set.Add(3)
-	for i := range a.columns {
-		_ = a.columns[i].ids.Filter(nil, 0, min(a.rows, 1000), set)
+	for i := range a.Columns {
+		_ = a.Columns[i].IDs.Filter(nil, 0, min(a.Rows, 1000), set)
 	}
 }
 
@@ -292,7 +293,7 @@ func FuzzSeal(f *testing.F) {
 			t.Fatal("opened after a change")
 		}
 		_, _ = envelope.Open(payload, key, qualifier)
-		_, _, _, _ = parseSpecial(key)
+		_, _, _, _ = segment.ParseKey(key)
 		_, _ = parseIntent(payload)
 	})
 }

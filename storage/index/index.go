@@ -15,6 +15,7 @@ import (
 	"halite/storage"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // HourSpan is a range of unix hours, both inclusive.
@@ -69,7 +70,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, errors.New("index: Options.Schema is missing"))
 	}
 	if o.Writer != "" {
-		errs = append(errs, checkWriter(o.Writer))
+		errs = append(errs, segment.CheckWriter(o.Writer))
 	}
 	if o.Retention < 0 {
 		errs = append(errs, fmt.Errorf("index: Options.Retention is %v, it must not be negative", o.Retention))
@@ -98,17 +99,13 @@ func (o *Options) setDefaults() {
 // Index is the series catalogue. All methods may be called by any number of goroutines.
 type Index struct {
 	opts    Options
-	series  storage.Table
-	labels  storage.Table
 	meta    storage.Table
 	seed    uint64 // of the hashes by which queries join label sets
 	metrics *indexMetrics
-	layout  layout
 
 	active *memory.Index
 	open   *memory.OpenDays
-	closed closedDays
-	cache  *cache
+	store  *segment.Store
 
 	// maint serialises everything that writes to the store or moves the active catalogue's tables; it also guards the
 	// next four fields and the journals' state. Add, Touch, Retire and the readers never take it.
@@ -145,8 +142,8 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 		to     *storage.Table
 		schema storage.TableSchema
 	}{
-		{&x.series, storage.CatalogueSchema(storage.TableSeries, opts.Retention)},
-		{&x.labels, storage.CatalogueSchema(storage.TableLabels, opts.Retention)},
+		{&x.store.SeriesTable, storage.CatalogueSchema(storage.TableSeries, opts.Retention)},
+		{&x.store.LabelsTable, storage.CatalogueSchema(storage.TableLabels, opts.Retention)},
 		{&x.meta, storage.MetaSchema()},
 	} {
 		table, err := opts.Store.EnsureTable(ctx, t.schema)
@@ -167,7 +164,8 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 // newIndex makes an Index that knows nothing yet and has no tables.
 func newIndex(opts Options) *Index {
 	x := &Index{
-		opts: opts, seed: rand.Uint64(), active: memory.New(), open: memory.NewOpenDays(), layout: defaultLayout(),
+		opts: opts, seed: rand.Uint64(), active: memory.New(), open: memory.NewOpenDays(),
+		store:    &segment.Store{Layout: segment.DefaultLayout(), Closed: segment.NewSet()},
 		foldedAt: map[presence.Partition]time.Time{}, unclean: map[presence.Partition]bool{},
 		damaged:  map[presence.Partition]damagedDay{},
 		reserved: map[presence.Partition]uint32{}, begun: map[presence.Partition]uint32{},
@@ -175,8 +173,10 @@ func newIndex(opts Options) *Index {
 		seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
 		cleared: map[int64]*clearedHours{},
 	}
-	x.closed.days, x.closed.months = map[int64]*folded{}, map[presence.Partition]*folded{}
 	x.metrics = newMetrics(x)
-	x.cache = newCache(opts.CacheBytesMax, x.metrics.cacheHits, x.metrics.cacheMisses, x.metrics.cacheEvicted)
+	if x.shared() {
+		x.store.Replaced = x.replaced
+	}
+	x.store.Cache = segment.NewCache(opts.CacheBytesMax, x.metrics.cacheHits, x.metrics.cacheMisses, x.metrics.cacheEvicted)
 	return x
 }

@@ -9,6 +9,7 @@ import (
 
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
+	"halite/storage/index/segment"
 	"halite/storage/index/valueid"
 )
 
@@ -26,7 +27,7 @@ type part struct {
 	rows    uint32 // new series
 	names   []partName
 	metrics []partMetric
-	runs    []hourRun
+	runs    []segment.HourRun
 }
 
 type partName struct {
@@ -43,11 +44,6 @@ type partMetric struct {
 type partColumn struct {
 	name int // index in part.names
 	ids  valueid.Column
-}
-
-// hourRun gives the journal rows [row, row+count) these hours.
-type hourRun struct {
-	row, count, hours uint32
 }
 
 func appendPart(dst []byte, p *part) []byte {
@@ -73,7 +69,7 @@ func appendPart(dst []byte, p *part) []byte {
 			dst = append(dst, c.ids.Raw()...)
 		}
 	}
-	return appendRuns(dst, p.runs)
+	return segment.AppendRuns(dst, p.runs)
 }
 
 // parsePart reads a payload; what it returns does not refer to the payload.
@@ -110,7 +106,7 @@ func parsePart(payload []byte) (*part, error) {
 	if c.Err == nil && rows != uint64(p.rows) {
 		return nil, fmt.Errorf("%w: %d series announced, %d found", envelope.ErrRange, p.rows, rows)
 	}
-	p.runs = readRuns(c, uint64(p.base)+uint64(p.rows))
+	p.runs = segment.ReadRuns(c, uint64(p.base)+uint64(p.rows))
 	return p, c.End()
 }
 
@@ -159,8 +155,8 @@ func (j *journalReader) add(p *part, hour int64, touch func(ref memory.Ref, row,
 		}
 	}
 	for _, r := range p.runs {
-		for row := r.row; row < r.row+r.count; row++ {
-			touch(j.rows[row], row, r.hours)
+		for row := r.Row; row < r.Row+r.Count; row++ {
+			touch(j.rows[row], row, r.Hours)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // Metrics that are kept shorter than others are looked up in a window of their own, which begins with the hour that is
@@ -19,24 +20,25 @@ func (q *query) firstHourOf(metric string) int64 {
 }
 
 // lapsed reports whether a segment's period began before all metrics are kept.
-func (q *query) lapsed(s *segment) bool {
-	return q.cutoffs != nil && presence.FirstHour(s.of.of.FirstDay()) < keyschema.HourOf(q.cutoffs.LatestMs())
+func (q *query) lapsed(s *segment.Segment) bool {
+	return q.cutoffs != nil && presence.FirstHour(s.Of.Of.FirstDay()) < keyschema.HourOf(q.cutoffs.LatestMs())
 }
 
 // visitKept calls visit with the rows of each metric that is kept, in the window in which it is.
-func (q *query) visitKept(s *segment, b *block, rows []uint32, visit func(s *segment, b *block, rows []uint32) error) error {
+func (q *query) visitKept(s *segment.Segment, b *segment.Block, rows []uint32,
+	visit func(s *segment.Segment, b *segment.Block, rows []uint32) error) error {
 	if !q.lapsed(s) {
 		return visit(s, b, rows)
 	}
-	metrics, err := s.dict(q.ctx, model.MetricNameLabel)
+	metrics, err := s.Dict(q.ctx, model.MetricNameLabel)
 	if err != nil {
 		return err
 	}
-	whole := s.window
-	defer func() { s.window = whole }()
-	for i := range b.metrics {
+	whole := s.Window
+	defer func() { s.Window = whole }()
+	for i := range b.Metrics {
 		n := 0
-		for n < len(rows) && rows[n] < b.rowsEnd(i) {
+		for n < len(rows) && rows[n] < b.RowsEnd(i) {
 			n++
 		}
 		of := rows[:n]
@@ -44,12 +46,12 @@ func (q *query) visitKept(s *segment, b *block, rows []uint32, visit func(s *seg
 		if n == 0 {
 			continue
 		}
-		metric, err := metrics.value(q.ctx, b.metrics[i].metric)
+		metric, err := metrics.Value(q.ctx, b.Metrics[i].Metric)
 		if err != nil {
 			return err
 		}
-		s.window = whole.Since(s.of.of.FirstDay(), q.firstHourOf(metric))
-		if s.window == (presence.Window{}) {
+		s.Window = whole.Since(s.Of.Of.FirstDay(), q.firstHourOf(metric))
+		if s.Window == (presence.Window{}) {
 			continue
 		}
 		if err := visit(s, b, of); err != nil {

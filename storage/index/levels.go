@@ -5,6 +5,7 @@ import (
 
 	"halite/storage"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // A closed day may be read in two places: its own segment, and its month's, which repeats what the days hold. A month
@@ -12,28 +13,20 @@ import (
 // generation of each day it contains: days that were folded again since are read by themselves, so that a month that
 // is late, or gone, costs time but never an answer.
 
-// monthRule says from when on a month is read instead of its days.
-type monthRule struct {
-	// daysMin is the least number of days that the month must take off a query.
-	daysMin int
-	// share: the days' series together must be at least 1/share of the month's.
-	share uint64
-}
-
 // staleRetriesMax is how often a period is read again because a fold replaced it; its folds are minutes apart.
 const staleRetriesMax = 8
 
 // eachClosed calls run with segments that together hold the closed days of the query, each with its window. With
 // wholeOnly a month is asked for whole days only. If a period is folded meanwhile run is called again with a new
 // segment: it must bear to see a row twice.
-func (q *query) eachClosed(wholeOnly bool, run func(s *segment) error) error {
+func (q *query) eachClosed(wholeOnly bool, run func(s *segment.Segment) error) error {
 	for _, g := range q.closed {
 		served, err := q.inMonth(g, wholeOnly, run)
 		if err != nil {
 			return err
 		}
-		for _, d := range g.days {
-			if served>>(d.of.FirstDay()-g.of.FirstDay())&1 != 0 {
+		for _, d := range g.Days {
+			if served>>(d.Of.FirstDay()-g.Of.FirstDay())&1 != 0 {
 				continue
 			}
 			if err := q.inDay(d, run); err != nil {
@@ -44,27 +37,27 @@ func (q *query) eachClosed(wholeOnly bool, run func(s *segment) error) error {
 	return nil
 }
 
-func (q *query) inDay(d *folded, run func(s *segment) error) error {
+func (q *query) inDay(d *segment.Handle, run func(s *segment.Segment) error) error {
 	for try := 0; ; try++ {
-		s, err := q.x.segment(q.ctx, d)
+		s, err := q.x.store.Open(q.ctx, d)
 		if err == nil {
-			s.window[0] = presence.HoursWithin(d.of.FirstDay(), q.from, q.to)
+			s.Window[0] = presence.HoursWithin(d.Of.FirstDay(), q.from, q.to)
 			q.x.metrics.dayReads.Inc()
 			err = run(s)
 		}
-		if !errors.Is(err, errStale) || try == staleRetriesMax {
+		if !errors.Is(err, segment.ErrStale) || try == staleRetriesMax {
 			return err
 		}
 	}
 }
 
 // inMonth runs on the month's segment, if that is worth while, and returns the days that it has served.
-func (q *query) inMonth(g monthDays, wholeOnly bool, run func(s *segment) error) (served uint32, err error) {
-	if g.month == nil || len(g.days) < q.months.daysMin || g.month.broken.Load() {
+func (q *query) inMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment.Segment) error) (served uint32, err error) {
+	if g.Month == nil || len(g.Days) < q.months.DaysMin || g.Month.Broken.Load() {
 		return 0, nil
 	}
 	for try := 0; ; try++ {
-		s, err := q.x.segment(q.ctx, g.month)
+		s, err := q.x.store.Open(q.ctx, g.Month)
 		if err == nil {
 			if served = q.monthWindow(s, g, wholeOnly); served == 0 {
 				return 0, nil
@@ -75,12 +68,12 @@ func (q *query) inMonth(g monthDays, wholeOnly bool, run func(s *segment) error)
 		switch {
 		case err == nil:
 			return served, nil
-		case errors.Is(err, errStale) && try < staleRetriesMax:
+		case errors.Is(err, segment.ErrStale) && try < staleRetriesMax:
 			continue
-		case errors.Is(err, errStale):
+		case errors.Is(err, segment.ErrStale):
 			return 0, nil
 		case errors.Is(err, storage.ErrCorrupt):
-			q.x.monthBroken(g.month, err)
+			q.x.monthBroken(g.Month, err)
 			return 0, nil
 		}
 		return 0, err
@@ -89,32 +82,32 @@ func (q *query) inMonth(g monthDays, wholeOnly bool, run func(s *segment) error)
 
 // monthWindow asks the segment for the days that it contains as they are now, and returns them; none if their own
 // segments are the better choice.
-func (q *query) monthWindow(s *segment, g monthDays, wholeOnly bool) (served uint32) {
+func (q *query) monthWindow(s *segment.Segment, g segment.MonthDays, wholeOnly bool) (served uint32) {
 	count, series := 0, uint64(0)
-	for _, d := range g.days {
-		i := d.of.FirstDay() - g.of.FirstDay()
-		hours := presence.HoursWithin(d.of.FirstDay(), q.from, q.to)
-		if has, now := s.root.days[i], d.gen.Load(); now == 0 || has.gen != now || d.removed.Load() || wholeOnly &&
+	for _, d := range g.Days {
+		i := d.Of.FirstDay() - g.Of.FirstDay()
+		hours := presence.HoursWithin(d.Of.FirstDay(), q.from, q.to)
+		if has, now := s.Manifest.Days[i], d.Gen.Load(); now == 0 || has.Gen != now || d.Removed.Load() || wholeOnly &&
 			hours != presence.HoursMask {
 			continue
 		}
-		s.window[i] = hours
+		s.Window[i] = hours
 		served |= 1 << i
 		count++
-		series += s.root.days[i].series
+		series += s.Manifest.Days[i].Series
 	}
-	if count < q.months.daysMin || series < s.root.series/q.months.share {
+	if count < q.months.DaysMin || series < s.Manifest.Series/q.months.Share {
 		return 0
 	}
 	return served
 }
 
 // monthBroken makes queries read the days of a damaged month until Maintain has folded it anew.
-func (x *Index) monthBroken(m *folded, err error) {
-	if m.broken.Swap(true) {
+func (x *Index) monthBroken(m *segment.Handle, err error) {
+	if m.Broken.Swap(true) {
 		return
 	}
 	x.metrics.repairs.Inc()
 	x.opts.Logger.Error("catalogue month is damaged; its days are read instead until it is folded anew",
-		"period", m.of.String(), "err", err)
+		"period", m.Of.String(), "err", err)
 }

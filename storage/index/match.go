@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/storage/index/memory"
+	"halite/storage/index/segment"
 	"halite/storage/index/valueid"
 )
 
@@ -123,15 +124,15 @@ func matchFinite(m *matcher, values []string, idMax uint32, lookup func(string) 
 
 // matchClosed evaluates a matcher on a segment's dictionary; results of regular expressions are cached, because the
 // dictionary never changes.
-func matchClosed(ctx context.Context, m *matcher, d *segmentDict) (*valueid.Set, error) {
+func matchClosed(ctx context.Context, m *matcher, d *segment.Dict) (*valueid.Set, error) {
 	if values, ok := m.finite(); ok {
-		return matchFinite(m, values, d.header.values, func(v string) (uint32, error) { return d.lookup(ctx, v) })
+		return matchFinite(m, values, d.Header.Values, func(v string) (uint32, error) { return d.Lookup(ctx, v) })
 	}
-	key := d.s.key(kindMatch, m.String(), 0)
-	if set, ok := cached[*valueid.Set](d.s.x.cache, key); ok {
+	key := d.Segment.Key(segment.KindMatch, m.String(), 0)
+	if set, ok := segment.Cached[*valueid.Set](d.Segment.Store.Cache, key); ok {
 		return set, nil
 	}
-	set := valueid.NewSet(d.header.values)
+	set := valueid.NewSet(d.Header.Values)
 	if m.absent {
 		set.Add(0)
 	}
@@ -141,22 +142,22 @@ func matchClosed(ctx context.Context, m *matcher, d *segmentDict) (*valueid.Set,
 	}
 	first := 0
 	if prefix != "" {
-		first = max(0, d.header.chunkOfValue(prefix))
+		first = max(0, d.Header.ChunkOfValue(prefix))
 	}
-	for i := first; i < len(d.header.chunks); i++ {
+	for i := first; i < len(d.Header.Chunks); i++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if prefix != "" && i > first && !hasPrefixOrLess(d.header.chunks[i].value, prefix) {
+		if prefix != "" && i > first && !hasPrefixOrLess(d.Header.Chunks[i].Value, prefix) {
 			break
 		}
-		c, err := d.chunk(ctx, i)
+		c, err := d.Chunk(ctx, i)
 		if err != nil {
 			return nil, err
 		}
 		matchChunk(m, c, prefix, set)
 	}
-	d.s.x.cache.put(key, set, set.SizeBytes())
+	d.Segment.Store.Cache.Put(key, set, set.SizeBytes())
 	return set, nil
 }
 
@@ -165,13 +166,13 @@ func hasPrefixOrLess(v, prefix string) bool {
 	return v < prefix || len(v) >= len(prefix) && v[:len(prefix)] == prefix
 }
 
-func matchChunk(m *matcher, c *valueChunk, prefix string, set *valueid.Set) {
-	id := c.first
+func matchChunk(m *matcher, c *segment.ValueChunk, prefix string, set *valueid.Set) {
+	id := c.First
 	if prefix != "" {
-		id = c.seek(prefix)
+		id = c.Seek(prefix)
 	}
-	for ; id < c.first+c.count; id++ {
-		v := c.value(id)
+	for ; id < c.First+c.Count; id++ {
+		v := c.Value(id)
 		if prefix != "" && !hasPrefixOrLess(v, prefix) {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // merge joins the sources of a fold: it gives every value of the period its rank in the sorted dictionary of its label
@@ -55,6 +56,11 @@ func newMerge(ctx context.Context, p presence.Partition, sources []source) (*mer
 	}
 	m.dropUnused()
 	return m, nil
+}
+
+// content is the merge as a segment is written from it.
+func (m *merge) content() *segment.Content {
+	return &segment.Content{Metrics: m.metrics, Names: m.names, Values: m.values, Hours: m.hours, Series: m.series}
 }
 
 // sourceValue is a value with the source that numbers it.
@@ -146,34 +152,27 @@ func (m *merge) dropUnused() {
 	}
 }
 
-// metricSeries are the series of one metric: ids[c][i] is the rank of series i in the label columns[c], 0 if absent.
-type metricSeries struct {
-	columns []int // label numbers, ascending
-	ids     [][]uint32
-	hours   []uint32 // numbers of the merge's presences
-}
-
 // series returns the series of a metric sorted by labels, each label set once.
-func (m *merge) series(ctx context.Context, metric string) (*metricSeries, error) {
+func (m *merge) series(ctx context.Context, metric string) (*segment.MetricSeries, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	out := &metricSeries{}
+	out := &segment.MetricSeries{}
 	byLabel := map[int][]uint32{}
 	for s, src := range m.sources {
 		rows, err := src.rows(ctx, metric, m.hours)
 		if err != nil {
 			return nil, err
 		}
-		before := len(out.hours)
-		out.hours = append(out.hours, rows.hours...)
+		before := len(out.Hours)
+		out.Hours = append(out.Hours, rows.hours...)
 		for _, c := range rows.columns {
 			k, rank := m.label[s][c.name], m.rank[s][c.name]
 			column := byLabel[k]
 			if column == nil {
-				out.columns = append(out.columns, k)
+				out.Columns = append(out.Columns, k)
 			}
-			column = append(column, make([]uint32, len(out.hours)-len(column))...)
+			column = append(column, make([]uint32, len(out.Hours)-len(column))...)
 			for i, id := range c.ids {
 				if int(id) >= len(rank) || id != 0 && rank[id] == 0 {
 					return nil, fmt.Errorf("%w: value %d of label %s in metric %s", envelope.ErrRange, id, m.names[k], metric)
@@ -185,24 +184,24 @@ func (m *merge) series(ctx context.Context, metric string) (*metricSeries, error
 			byLabel[k] = column
 		}
 	}
-	slices.Sort(out.columns)
-	for _, k := range out.columns {
+	slices.Sort(out.Columns)
+	for _, k := range out.Columns {
 		column := byLabel[k]
-		out.ids = append(out.ids, append(column, make([]uint32, len(out.hours)-len(column))...))
+		out.Ids = append(out.Ids, append(column, make([]uint32, len(out.Hours)-len(column))...))
 	}
-	out.sort(m.names, m.hours)
+	sortSeries(out, m.names, m.hours)
 	return out, nil
 }
 
-// sort orders the series by labels and joins equal ones.
-func (r *metricSeries) sort(names []string, presences *presence.Patterns) {
-	columns := memory.RankColumns{Ranks: r.ids, Rows: len(r.hours)}
-	for _, k := range r.columns {
+// sortSeries orders the series by labels and joins equal ones.
+func sortSeries(r *segment.MetricSeries, names []string, presences *presence.Patterns) {
+	columns := memory.RankColumns{Ranks: r.Ids, Rows: len(r.Hours)}
+	for _, k := range r.Columns {
 		columns.Names = append(columns.Names, names[k])
 	}
 	order := columns.Order()
 	same := func(a, b uint32) bool {
-		for _, ids := range r.ids {
+		for _, ids := range r.Ids {
 			if ids[a] != ids[b] {
 				return false
 			}
@@ -212,17 +211,17 @@ func (r *metricSeries) sort(names []string, presences *presence.Patterns) {
 	unique, hours := order[:0], make([]uint32, 0, len(order))
 	for _, i := range order {
 		if n := len(unique); n > 0 && same(unique[n-1], i) {
-			hours[n-1] = presences.Join(hours[n-1], r.hours[i])
+			hours[n-1] = presences.Join(hours[n-1], r.Hours[i])
 			continue
 		}
-		unique, hours = append(unique, i), append(hours, r.hours[i])
+		unique, hours = append(unique, i), append(hours, r.Hours[i])
 	}
-	for c, ids := range r.ids {
+	for c, ids := range r.Ids {
 		sorted := make([]uint32, len(unique))
 		for n, i := range unique {
 			sorted[n] = ids[i]
 		}
-		r.ids[c] = sorted
+		r.Ids[c] = sorted
 	}
-	r.hours = hours
+	r.Hours = hours
 }

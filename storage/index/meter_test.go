@@ -10,14 +10,16 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+
+	"halite/storage/index/segment"
 )
 
 // TestMeter: a meter hears of all memory that an answer takes, active series or of closed days, and of no more than a
 // little once it has refused.
 func TestMeter(t *testing.T) {
 	w := newWorld(t, 1)
-	w.layout = defaultLayout()
-	w.x.layout = w.layout
+	w.layout = segment.DefaultLayout()
+	w.x.store.Layout = w.layout
 	const count = 5000
 	for i := range count {
 		ref, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, "pods", "uid", fmt.Sprintf("%0100d", i), "zone",

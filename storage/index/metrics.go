@@ -42,7 +42,7 @@ func newMetrics(x *Index) *indexMetrics {
 			return float64(x.active.SeriesCount())
 		}),
 		cacheBytes: gauge("cache_bytes", "Memory taken by parts of segments.", func() float64 {
-			return float64(x.cache.SizeBytes())
+			return float64(x.store.Cache.SizeBytes())
 		}),
 		memory: gauge("memory_bytes", "Memory taken by the active catalogue and the open days.", func() float64 {
 			return float64(x.SizeBytes())

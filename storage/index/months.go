@@ -9,6 +9,7 @@ import (
 
 	"halite/storage"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // A month is folded from its days as they are folded: from its former generation and the days that are new or were
@@ -22,7 +23,7 @@ const monthRefoldEvery = 6 * time.Hour
 // damaged day is left out, which is no error: it has been logged, and whoever reads the day is told.
 func (x *Index) foldMonths(ctx context.Context) error {
 	var first error
-	for _, g := range x.closed.byMonth(0, presence.DayMax) {
+	for _, g := range x.store.Closed.ByMonth(0, presence.DayMax) {
 		for more := true; more; {
 			var err error
 			if more, err = x.foldMonth(ctx, g); err != nil && first == nil {
@@ -34,7 +35,7 @@ func (x *Index) foldMonths(ctx context.Context) error {
 }
 
 // foldMonth takes in what is due of a month's days, as much at once as memory bears, and reports whether there is more.
-func (x *Index) foldMonth(ctx context.Context, g monthDays) (more bool, err error) {
+func (x *Index) foldMonth(ctx context.Context, g segment.MonthDays) (more bool, err error) {
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -42,32 +43,32 @@ func (x *Index) foldMonth(ctx context.Context, g monthDays) (more bool, err erro
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("index: fold %v: %w", g.of, err)
+			err = fmt.Errorf("index: fold %v: %w", g.Of, err)
 			x.metrics.foldFailures.Inc()
 			more = false
 		}
 	}()
 	var sources []source
-	held := make([]monthDay, presence.MonthDaysMax)
-	former, err := x.formerMonth(ctx, g.of)
+	held := make([]segment.DayVersion, presence.MonthDaysMax)
+	former, err := x.formerMonth(ctx, g.Of)
 	if err != nil {
 		return false, err
 	}
 	if former != nil {
 		sources = append(sources, closedSource{s: former})
-		copy(held, former.root.days)
+		copy(held, former.Manifest.Days)
 	}
 	due := x.monthDue(g, held)
 	if x.shared() && len(due) > 0 {
-		if err := x.reserveMonth(ctx, g.of, former, due); err != nil {
+		if err := x.reserveMonth(ctx, g.Of, former, due); err != nil {
 			return false, err
 		}
-		defer delete(x.reserved, g.of)
+		defer delete(x.reserved, g.Of)
 	}
 	rows, most := uint64(0), x.monthSeriesLeft(former)
 	taken := 0
 	for _, d := range due {
-		s, err := x.segment(ctx, d)
+		s, err := x.store.Open(ctx, d)
 		if errors.Is(err, storage.ErrCorrupt) {
 			x.dayDamaged(d, err)
 			continue
@@ -75,23 +76,23 @@ func (x *Index) foldMonth(ctx context.Context, g monthDays) (more bool, err erro
 		if err != nil {
 			return false, err
 		}
-		if s.root.series > most {
+		if s.Manifest.Series > most {
 			continue // it stays a day of its own
 		}
-		most -= s.root.series
-		if rows += s.root.series; taken > 0 && rows > x.layout.monthRows {
+		most -= s.Manifest.Series
+		if rows += s.Manifest.Series; taken > 0 && rows > x.store.Layout.MonthRows {
 			more = true
 			break
 		}
 		taken++
-		at := d.of.FirstDay() - g.of.FirstDay()
-		held[at] = monthDay{gen: s.root.gen, series: s.root.series}
+		at := d.Of.FirstDay() - g.Of.FirstDay()
+		held[at] = segment.DayVersion{Gen: s.Manifest.Gen, Series: s.Manifest.Series}
 		sources = append(sources, closedSource{s: s, shift: uint8(at)})
 	}
 	if taken == 0 {
 		return false, nil
 	}
-	err = x.foldInto(ctx, g.of, sources, contents{days: held}, func() {})
+	err = x.foldInto(ctx, g.Of, sources, contents{days: held}, func() {})
 	if x.blame(sources, err) {
 		return true, nil // again, without what is damaged
 	}
@@ -99,13 +100,13 @@ func (x *Index) foldMonth(ctx context.Context, g monthDays) (more bool, err erro
 }
 
 // monthSeriesLeft is the number of series that a month may still take in after its former generation.
-func (x *Index) monthSeriesLeft(former *segment) uint64 {
+func (x *Index) monthSeriesLeft(former *segment.Segment) uint64 {
 	left := uint64(x.opts.MonthSeriesMax)
 	switch {
 	case left == 0:
 		return math.MaxUint64
 	case former != nil:
-		left -= min(left, former.root.series)
+		left -= min(left, former.Manifest.Series)
 	}
 	return left
 }
@@ -118,12 +119,12 @@ func (x *Index) blame(sources []source, err error) (found bool) {
 	for _, src := range sources {
 		c, ok := src.(closedSource)
 		switch {
-		case !ok || !c.s.damaged:
+		case !ok || !c.s.Damaged:
 			continue
-		case c.s.of.of.IsMonth():
-			x.monthBroken(c.s.of, err)
+		case c.s.Of.Of.IsMonth():
+			x.monthBroken(c.s.Of, err)
 		default:
-			x.dayDamaged(c.s.of, err)
+			x.dayDamaged(c.s.Of, err)
 		}
 		found = true
 	}
@@ -137,20 +138,20 @@ type damagedDay struct {
 }
 
 // dayDamaged leaves a day out of its month until it is rebuilt, or for some hours. The caller holds maint.
-func (x *Index) dayDamaged(d *folded, err error) {
-	gen := d.gen.Load()
-	if was, ok := x.damaged[d.of]; !ok || was.gen != gen {
-		x.opts.Logger.Error("catalogue day is damaged and left out of its month; rebuild it", "period", d.of.String(), "err", err)
+func (x *Index) dayDamaged(d *segment.Handle, err error) {
+	gen := d.Gen.Load()
+	if was, ok := x.damaged[d.Of]; !ok || was.gen != gen {
+		x.opts.Logger.Error("catalogue day is damaged and left out of its month; rebuild it", "period", d.Of.String(), "err", err)
 	}
-	x.damaged[d.of] = damagedDay{gen: gen, tried: x.opts.Now()}
+	x.damaged[d.Of] = damagedDay{gen: gen, tried: x.opts.Now()}
 	x.metrics.damagedDays.Set(float64(len(x.damaged)))
 }
 
 // leftOut reports whether a day is known to be damaged as it is. The caller holds maint.
-func (x *Index) leftOut(d *folded) bool {
-	was, ok := x.damaged[d.of]
-	if ok && was.gen != d.gen.Load() {
-		delete(x.damaged, d.of)
+func (x *Index) leftOut(d *segment.Handle) bool {
+	was, ok := x.damaged[d.Of]
+	if ok && was.gen != d.Gen.Load() {
+		delete(x.damaged, d.Of)
 		x.metrics.damagedDays.Set(float64(len(x.damaged)))
 		return false
 	}
@@ -158,12 +159,12 @@ func (x *Index) leftOut(d *folded) bool {
 }
 
 // formerMonth is the month's segment, nil if there is none or only a damaged one.
-func (x *Index) formerMonth(ctx context.Context, p presence.Partition) (*segment, error) {
-	m := x.closed.month(p)
-	if m == nil || m.broken.Load() {
+func (x *Index) formerMonth(ctx context.Context, p presence.Partition) (*segment.Segment, error) {
+	m := x.store.Closed.Month(p)
+	if m == nil || m.Broken.Load() {
 		return nil, nil
 	}
-	s, err := x.segment(ctx, m)
+	s, err := x.store.Open(ctx, m)
 	if errors.Is(err, storage.ErrCorrupt) {
 		x.monthBroken(m, err)
 		return nil, nil
@@ -173,22 +174,22 @@ func (x *Index) formerMonth(ctx context.Context, p presence.Partition) (*segment
 
 // monthDue lists the days to take in: all that are not held as they are, if there are new ones or some have been late
 // for long.
-func (x *Index) monthDue(g monthDays, held []monthDay) (due []*folded) {
+func (x *Index) monthDue(g segment.MonthDays, held []segment.DayVersion) (due []*segment.Handle) {
 	fresh := false
-	if len(g.days) < x.layout.months.daysMin {
+	if len(g.Days) < x.store.Layout.Months.DaysMin {
 		return nil
 	}
-	for _, d := range g.days {
-		if x.leftOut(d) || d.removed.Load() { // the latter is folded soon
+	for _, d := range g.Days {
+		if x.leftOut(d) || d.Removed.Load() { // the latter is folded soon
 			continue
 		}
-		has := held[d.of.FirstDay()-g.of.FirstDay()]
-		if d.gen.Load() != has.gen || has.gen == 0 {
+		has := held[d.Of.FirstDay()-g.Of.FirstDay()]
+		if d.Gen.Load() != has.Gen || has.Gen == 0 {
 			due = append(due, d)
-			fresh = fresh || has.gen == 0
+			fresh = fresh || has.Gen == 0
 		}
 	}
-	if last, ok := x.foldedAt[g.of]; !fresh && ok && x.opts.Now().Sub(last) < monthRefoldEvery {
+	if last, ok := x.foldedAt[g.Of]; !fresh && ok && x.opts.Now().Sub(last) < monthRefoldEvery {
 		return nil
 	}
 	return due
@@ -207,10 +208,10 @@ func (x *Index) forgetInMonth(ctx context.Context, day presence.Partition) error
 // voidMonth makes a month forget its days, durably: what one of them is going to hold is not what the month holds of it
 // and perhaps more. The caller holds maint.
 func (x *Index) voidMonth(ctx context.Context, p presence.Partition) error {
-	if x.closed.month(p) == nil {
+	if x.store.Closed.Month(p) == nil {
 		return nil
 	}
-	if err := x.foldInto(ctx, p, nil, contents{days: make([]monthDay, presence.MonthDaysMax)}, func() {}); err != nil {
+	if err := x.foldInto(ctx, p, nil, contents{days: make([]segment.DayVersion, presence.MonthDaysMax)}, func() {}); err != nil {
 		return fmt.Errorf("void %v: %w", p, err)
 	}
 	delete(x.foldedAt, p)

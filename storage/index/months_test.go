@@ -16,6 +16,7 @@ import (
 	"halite/storage"
 	"halite/storage/index/envelope"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 	"halite/storage/index/valueid"
 )
 
@@ -93,8 +94,8 @@ func (w *world) eachLevel() {
 // monthWorld has a month of ten days, all folded and contained.
 func monthWorld(t *testing.T, seed uint64) *world {
 	w := newWorld(t, seed)
-	w.layout.months = monthRule{daysMin: 2, share: 1000}
-	w.x.layout = w.layout
+	w.layout.Months = segment.MonthRule{DaysMin: 2, Share: 1000}
+	w.x.store.Layout = w.layout
 	for range 10 {
 		for range 3 {
 			w.touchSome()
@@ -139,10 +140,11 @@ func TestDamagedMonth(t *testing.T) {
 		c.write(t, bad)
 		w.reopen()
 		w.everything()
-		noticed := w.x.closed.month(presence.MonthOf(baseDay)) == nil || w.x.closed.month(presence.MonthOf(baseDay)).broken.Load()
+		noticed := w.x.store.Closed.Month(presence.MonthOf(baseDay)) == nil ||
+			w.x.store.Closed.Month(presence.MonthOf(baseDay)).Broken.Load()
 		require.True(t, w.maintain())
 		if noticed {
-			require.False(t, w.x.closed.month(presence.MonthOf(baseDay)).broken.Load())
+			require.False(t, w.x.store.Closed.Month(presence.MonthOf(baseDay)).Broken.Load())
 			require.NotZero(t, w.monthReads(), "%q %q", c.key, c.cell.Qualifier)
 			w.tidy("after damage")
 			seen++
@@ -162,16 +164,16 @@ func TestDamagedDayIsLeftOut(t *testing.T) {
 		w.x.maint.Unlock()
 		day := baseDay + int64(n)
 		w.breakDay(day)
-		month := w.x.closed.month(presence.MonthOf(baseDay))
+		month := w.x.store.Closed.Month(presence.MonthOf(baseDay))
 		for range 3 {
 			require.True(t, w.maintain())
 			require.EqualValues(t, 1, damagedDays())
 			w.advance(time.Minute)
 		}
-		gen := month.gen.Load()
-		require.Zero(t, month.root.Load().days[day-month.of.FirstDay()].gen)
+		gen := month.Gen.Load()
+		require.Zero(t, month.Manifest.Load().Days[day-month.Of.FirstDay()].Gen)
 		require.True(t, w.maintain())
-		require.Equal(t, gen, month.gen.Load())
+		require.Equal(t, gen, month.Gen.Load())
 		_, err := w.x.selectBy(context.Background(), byMonths, 0, w.now().UnixMilli())
 		require.ErrorIs(t, err, storage.ErrCorrupt)
 		require.NoError(t, w.x.Rebuild(context.Background(), day, day))
@@ -187,7 +189,8 @@ func (w *world) breakDay(day int64) {
 	var cells []placedCell
 	for _, c := range w.storedCells() {
 		kind := c.cell.Qualifier[0]
-		if c.cell.TsMs == presence.DayPartition(day).CellMs() && (kind == qualRoot || kind == qualBlock || kind == qualValues) {
+		if c.cell.TsMs == presence.DayPartition(day).CellMs() && (kind == segment.QualManifest || kind == segment.QualBlock ||
+			kind == segment.QualValues) {
 			cells = append(cells, c)
 		}
 	}
@@ -202,18 +205,18 @@ func (w *world) breakDay(day int64) {
 func TestLostDayRoot(t *testing.T) {
 	w := monthWorld(t, 4)
 	day := int64(baseDay + 2)
-	gen := w.x.closed.get(day).gen.Load()
+	gen := w.x.store.Closed.Day(day).Gen.Load()
 	for _, c := range w.storedCells() {
-		if string(c.key) == string(rootKey(presence.DayPartition(day))) {
+		if string(c.key) == string(segment.ManifestKey(presence.DayPartition(day))) {
 			c.write(t, nil)
 		}
 	}
 	w.reopen()
-	require.Nil(t, w.x.closed.get(day))
+	require.Nil(t, w.x.store.Closed.Day(day))
 	s := w.add()
 	w.touch(s, day*24+3) // late data makes a small segment
 	require.True(t, w.maintain())
-	require.Greater(t, w.x.closed.get(day).gen.Load(), gen)
+	require.Greater(t, w.x.store.Closed.Day(day).Gen.Load(), gen)
 	from := keyschema.HourStartMs(day * 24)
 	got, err := w.x.selectBy(context.Background(), byMonths, from, from+24*keyschema.HourMs-1)
 	require.NoError(t, err)
@@ -230,14 +233,14 @@ func TestMonthVerified(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, diff)
 	// The month takes the contents of another day for this one's.
-	month := w.x.closed.month(presence.MonthOf(day))
-	other, err := w.x.segment(context.Background(), w.x.closed.get(day+1))
+	month := w.x.store.Closed.Month(presence.MonthOf(day))
+	other, err := w.x.store.Open(context.Background(), w.x.store.Closed.Day(day+1))
 	require.NoError(t, err)
-	r := *month.root.Load()
-	at := day - month.of.FirstDay()
+	r := *month.Manifest.Load()
+	at := day - month.Of.FirstDay()
 	wrong := []source{closedSource{s: other, shift: uint8(at)}}
 	w.x.maint.Lock()
-	err = w.x.foldInto(context.Background(), month.of, wrong, contents{days: r.days}, func() {})
+	err = w.x.foldInto(context.Background(), month.Of, wrong, contents{days: r.Days}, func() {})
 	w.x.maint.Unlock()
 	require.NoError(t, err)
 	diff, err = w.x.Verify(context.Background(), day)
@@ -254,16 +257,16 @@ func TestMonthVerified(t *testing.T) {
 // TestMonthFoldIsThrottled: late data of contained days alone folds a month anew only after hours, new days at once.
 func TestMonthFoldIsThrottled(t *testing.T) {
 	w := monthWorld(t, 6)
-	month := w.x.closed.month(presence.MonthOf(baseDay))
-	gen := month.gen.Load()
+	month := w.x.store.Closed.Month(presence.MonthOf(baseDay))
+	gen := month.Gen.Load()
 	w.touch(w.add(), baseDay*24+1)
 	w.advance(refoldEvery)
 	require.True(t, w.maintain())
-	require.Equal(t, gen, month.gen.Load())
+	require.Equal(t, gen, month.Gen.Load())
 	w.everything()
 	w.advance(monthRefoldEvery)
 	require.True(t, w.maintain())
-	require.Equal(t, gen+1, month.gen.Load())
+	require.Equal(t, gen+1, month.Gen.Load())
 	w.everything()
 }
 
@@ -277,8 +280,8 @@ func TestExpiredMonth(t *testing.T) {
 		require.True(t, w.maintain())
 		w.check()
 	}
-	require.Empty(t, w.x.closed.allMonths())
-	require.Empty(t, w.x.closed.between(0, presence.DayMax))
+	require.Empty(t, w.x.store.Closed.AllMonths())
+	require.Empty(t, w.x.store.Closed.DaysBetween(0, presence.DayMax))
 }
 
 // formerFormat rewrites the cells of days in format 1.
@@ -295,9 +298,9 @@ func (w *world) formerFormat() {
 		}
 		old := envelope.New(envelope.FormatV1, len(payload))
 		switch c.cell.Qualifier[0] {
-		case qualRoot:
+		case segment.QualManifest:
 			old = append(old, rootV1(w.t, payload)...)
-		case qualValues:
+		case segment.QualValues:
 			k := &envelope.Decoder{Rest: payload}
 			values := k.Number(1 << 30)
 			k.Bytes(int(values) * (2 + 2*int(k.Byte())))
@@ -306,7 +309,7 @@ func (w *world) formerFormat() {
 			valueid.ReadData(k, &p)
 			require.NoError(w.t, k.Err)
 			old = append(old, payload[:len(payload)-len(k.Rest)]...)
-		case qualPart:
+		case segment.QualPart:
 			var k partPacker
 			part, err := k.payload(payload, format)
 			require.NoError(w.t, err)
@@ -318,19 +321,19 @@ func (w *world) formerFormat() {
 
 // rootV1 writes a day's root as format 1 did, without masks.
 func rootV1(t testing.TB, payload []byte) []byte {
-	r, err := parseRoot(payload, envelope.FormatV2, false)
+	r, err := segment.ParseRoot(payload, envelope.FormatV2, false)
 	require.NoError(t, err)
 	number := func(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
-	dst := number(number(number(number(nil, uint64(r.gen)), uint64(r.journalSeq)), r.series), uint64(r.metrics))
-	dst = number(dst, uint64(len(r.names)))
-	for i, n := range r.names {
-		dst = number(envelope.AppendText(dst, n), uint64(r.values[i]))
+	dst := number(number(number(number(nil, uint64(r.Gen)), uint64(r.JournalSeq)), r.Series), uint64(r.Metrics))
+	dst = number(dst, uint64(len(r.Names)))
+	for i, n := range r.Names {
+		dst = number(envelope.AppendText(dst, n), uint64(r.Values[i]))
 	}
-	dst = number(dst, uint64(len(r.blocks)))
+	dst = number(dst, uint64(len(r.Blocks)))
 	last := uint32(0)
-	for _, b := range r.blocks {
-		dst = number(number(dst, uint64(b.firstMetric-last)), uint64(b.rows))
-		last = b.firstMetric
+	for _, b := range r.Blocks {
+		dst = number(number(dst, uint64(b.FirstMetric-last)), uint64(b.Rows))
+		last = b.FirstMetric
 	}
 	return dst
 }
@@ -362,9 +365,9 @@ func TestFormerFormat(t *testing.T) {
 // TestMonthSeriesMax folds days of which one has more series than the month may take in: that one is read by itself.
 func TestMonthSeriesMax(t *testing.T) {
 	w := newWorld(t, 3)
-	w.layout = defaultLayout()
-	w.layout.months = monthRule{daysMin: 2, share: 1000}
-	w.x.layout, w.x.opts.MonthSeriesMax = w.layout, 60
+	w.layout = segment.DefaultLayout()
+	w.layout.Months = segment.MonthRule{DaysMin: 2, Share: 1000}
+	w.x.store.Layout, w.x.opts.MonthSeriesMax = w.layout, 60
 	for day, series := range []int{10, 100, 20, 30, 20} {
 		for i := range series {
 			ls := labels.FromStrings(model.MetricNameLabel, "m1", "b", fmt.Sprintf("%d-%d", day, i))
@@ -377,9 +380,9 @@ func TestMonthSeriesMax(t *testing.T) {
 		require.True(t, w.persist())
 		require.True(t, w.maintain())
 	}
-	m, err := w.x.segment(context.Background(), w.x.closed.month(presence.MonthOf(baseDay)))
+	m, err := w.x.store.Open(context.Background(), w.x.store.Closed.Month(presence.MonthOf(baseDay)))
 	require.NoError(t, err)
-	require.Equal(t, uint64(60), m.root.series, "days of 10, 20 and 30 series")
+	require.Equal(t, uint64(60), m.Manifest.Series, "days of 10, 20 and 30 series")
 	require.NotZero(t, w.monthReads())
 	for range 20 {
 		w.check()

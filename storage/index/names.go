@@ -7,7 +7,7 @@ import (
 
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
-	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 	"halite/storage/index/sorted"
 	"halite/storage/index/valueid"
 )
@@ -27,36 +27,24 @@ func (n *nameScan) run() error {
 	if len(n.q.matchers) > 0 {
 		return n.q.eachClosed(false, n.scan)
 	}
-	return n.q.eachClosed(true, func(s *segment) error {
-		mask, ok := s.askedOf()
+	return n.q.eachClosed(true, func(s *segment.Segment) error {
+		mask, ok := s.AskedMask()
 		if !ok || n.q.lapsed(s) {
 			return n.scan(s)
 		}
-		for i, name := range s.root.names {
-			if s.root.touchedNames[i]&mask != 0 {
+		for i, name := range s.Manifest.Names {
+			if s.Manifest.TouchedNames[i]&mask != 0 {
 				n.names[name] = true
 			}
 		}
-		if s.root.touched&mask != 0 && s.root.series > 0 {
+		if s.Manifest.Touched&mask != 0 && s.Manifest.Series > 0 {
 			n.names[model.MetricNameLabel] = true
 		}
 		return nil
 	})
 }
 
-// askedOf is what the window asks for in the terms of the masks of a dictionary: hours of a day, or days of a month. It
-// is false if these masks cannot tell, because they do not exist in the first format, or hours were removed since.
-func (s *segment) askedOf() (mask uint32, ok bool) {
-	if s.root.removed != nil {
-		return 0, false
-	}
-	if s.of.of.IsMonth() {
-		return s.window.DaysWithin(), true
-	}
-	return s.window[0], s.root.dated || s.window[0] == presence.HoursMask
-}
-
-func (n *nameScan) scan(s *segment) error { return n.q.scanSegment(s, n.closed) }
+func (n *nameScan) scan(s *segment.Segment) error { return n.q.scanSegment(s, n.closed) }
 
 // active looks for each name that is not found yet for one touched row that has it.
 func (n *nameScan) active(v *memory.View, rows []uint32) error {
@@ -84,7 +72,7 @@ func (n *nameScan) touched(v *memory.View, rows []uint32, data *memory.ColumnDat
 	return false
 }
 
-func (n *nameScan) closed(s *segment, b *block, rows []uint32) error {
+func (n *nameScan) closed(s *segment.Segment, b *segment.Block, rows []uint32) error {
 	check := func(name string, has func(row uint32) bool) error {
 		if n.names[name] {
 			return nil
@@ -93,9 +81,9 @@ func (n *nameScan) closed(s *segment, b *block, rows []uint32) error {
 			if !has(row) {
 				continue
 			}
-			meets, err := b.meets(row, &s.window)
+			meets, err := b.Meets(row, &s.Window)
 			if err != nil {
-				return s.badHours(b, err)
+				return s.CorruptHours(b, err)
 			}
 			if meets {
 				n.names[name] = true
@@ -107,9 +95,9 @@ func (n *nameScan) closed(s *segment, b *block, rows []uint32) error {
 	if err := check(model.MetricNameLabel, func(uint32) bool { return true }); err != nil {
 		return err
 	}
-	for i := range b.columns {
-		c := &b.columns[i]
-		if err := check(s.root.names[c.name], func(row uint32) bool { return c.ids.At(row) != 0 }); err != nil {
+	for i := range b.Columns {
+		c := &b.Columns[i]
+		if err := check(s.Manifest.Names[c.Name], func(row uint32) bool { return c.IDs.At(row) != 0 }); err != nil {
 			return err
 		}
 	}
@@ -138,7 +126,7 @@ func (s *valueScan) run() error {
 	}
 	s.q.findClosed()
 	plain := len(s.q.matchers) == 0
-	return s.q.eachClosed(plain, func(seg *segment) error {
+	return s.q.eachClosed(plain, func(seg *segment.Segment) error {
 		values, err := s.closed(seg, plain)
 		if err == nil {
 			s.values = sorted.Union(s.values, values)
@@ -202,49 +190,49 @@ func (s *valueScan) active(v *memory.View, rows []uint32) error {
 }
 
 // closed returns the segment's values, sorted. Without matchers the dictionary knows.
-func (s *valueScan) closed(seg *segment, plain bool) ([]string, error) {
-	if _, has := seg.root.name(s.name); !has && s.name != model.MetricNameLabel || seg.root.series == 0 {
+func (s *valueScan) closed(seg *segment.Segment, plain bool) ([]string, error) {
+	if _, has := seg.Manifest.Name(s.name); !has && s.name != model.MetricNameLabel || seg.Manifest.Series == 0 {
 		return nil, nil
 	}
-	mask, ok := seg.askedOf()
+	mask, ok := seg.AskedMask()
 	if !plain || !ok || s.q.lapsed(seg) {
 		return s.scan(seg)
 	}
-	dict, err := seg.dict(s.q.ctx, s.name)
+	dict, err := seg.Dict(s.q.ctx, s.name)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]string, 0, dict.header.values)
-	for i := range dict.header.chunks {
-		c, err := dict.chunk(s.q.ctx, i)
+	out := make([]string, 0, dict.Header.Values)
+	for i := range dict.Header.Chunks {
+		c, err := dict.Chunk(s.q.ctx, i)
 		if err != nil {
 			return nil, err
 		}
-		if c.masks == nil { // the first format, and a whole day
-			for id := c.first; id < c.first+c.count; id++ {
-				out = append(out, c.value(id))
+		if c.Masks == nil { // the first format, and a whole day
+			for id := c.First; id < c.First+c.Count; id++ {
+				out = append(out, c.Value(id))
 			}
 			continue
 		}
-		out = c.appendTouched(out, mask)
+		out = c.AppendTouched(out, mask)
 	}
 	return out, nil
 }
 
 // scan returns the values of the series that match and were touched in the window.
-func (s *valueScan) scan(seg *segment) ([]string, error) {
-	d, err := seg.dict(s.q.ctx, s.name)
+func (s *valueScan) scan(seg *segment.Segment) ([]string, error) {
+	d, err := seg.Dict(s.q.ctx, s.name)
 	if err != nil {
 		return nil, err
 	}
-	c := closedValues{s: s, dict: d, ids: valueid.NewSet(d.header.values)}
+	c := closedValues{s: s, dict: d, ids: valueid.NewSet(d.Header.Values)}
 	if err := s.q.scanSegment(seg, c.block); err != nil {
 		return nil, err
 	}
 	out := make([]string, 0, c.ids.Count)
 	c.ids.Each(func(id uint32) bool {
 		var v string
-		v, err = c.dict.value(s.q.ctx, id)
+		v, err = c.dict.Value(s.q.ctx, id)
 		out = append(out, v)
 		return err == nil
 	})
@@ -254,16 +242,16 @@ func (s *valueScan) scan(seg *segment) ([]string, error) {
 // closedValues gathers the value ids of a segment.
 type closedValues struct {
 	s    *valueScan
-	dict *segmentDict
+	dict *segment.Dict
 	ids  *valueid.Set
 }
 
-func (c *closedValues) block(seg *segment, b *block, rows []uint32) error {
-	n, has := seg.root.name(c.s.name)
+func (c *closedValues) block(seg *segment.Segment, b *segment.Block, rows []uint32) error {
+	n, has := seg.Manifest.Name(c.s.name)
 	metric := c.s.name == model.MetricNameLabel
 	var column *valueid.Column
 	if has {
-		column = b.column(n)
+		column = b.Column(n)
 	}
 	if column == nil && !metric {
 		return nil
@@ -272,22 +260,22 @@ func (c *closedValues) block(seg *segment, b *block, rows []uint32) error {
 	for _, row := range rows {
 		var id uint32
 		if metric {
-			for b.rowsEnd(at) <= row {
+			for b.RowsEnd(at) <= row {
 				at++
 			}
-			id = b.metrics[at].metric
+			id = b.Metrics[at].Metric
 		} else {
 			id = column.At(row)
 		}
 		if id == 0 || c.ids.Has(id) {
 			continue
 		}
-		meets, err := b.meets(row, &seg.window)
+		meets, err := b.Meets(row, &seg.Window)
 		if err == nil && !c.ids.Holds(id) {
 			err = envelope.ErrRange
 		}
 		if err != nil {
-			return seg.badHours(b, err)
+			return seg.CorruptHours(b, err)
 		}
 		if meets {
 			c.ids.Add(id)

@@ -13,6 +13,7 @@ import (
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 	"halite/storage/index/valueid"
 )
 
@@ -43,7 +44,7 @@ func (x *Index) persistDay(ctx context.Context, d *memory.OpenDay) (err error) {
 	}
 	enc := partEncoder{active: x.active}
 	defer enc.packer.close()
-	return d.EachUnwritten(x.layout.partRows*persistParts, func(due memory.Due) error {
+	return d.EachUnwritten(x.store.Layout.PartRows*persistParts, func(due memory.Due) error {
 		return x.persistSeries(ctx, d, &enc, due)
 	})
 }
@@ -59,8 +60,8 @@ func (x *Index) persistSeries(ctx context.Context, d *memory.OpenDay, enc *partE
 		slices.SortFunc(due.Known, byRow)
 	}
 	for due.Len() > 0 {
-		taken := due.Fresh[:min(len(due.Fresh), x.layout.partRows)]
-		updated := due.Known[:min(len(due.Known), x.layout.partRuns)]
+		taken := due.Fresh[:min(len(due.Fresh), x.store.Layout.PartRows)]
+		updated := due.Known[:min(len(due.Known), x.store.Layout.PartRuns)]
 		if err := x.writePart(ctx, d, enc, taken, updated); err != nil {
 			d.Settle(due.Fresh, true)
 			d.Settle(due.Known, true)
@@ -88,7 +89,7 @@ func (x *Index) placeJournal(ctx context.Context, d *memory.OpenDay) error {
 }
 
 func (x *Index) writePart(ctx context.Context, d *memory.OpenDay, enc *partEncoder, fresh, known []memory.Unwritten) error {
-	base, key := d.Journal.Rows, journalKey(d.Day, d.Journal.Seq)
+	base, key := d.Journal.Rows, segment.JournalKey(d.Day, d.Journal.Seq)
 	if x.shared() {
 		base, key = 0, x.nextPartKey(d.Day)
 	}
@@ -98,14 +99,14 @@ func (x *Index) writePart(ctx context.Context, d *memory.OpenDay, enc *partEncod
 			return fmt.Errorf("label sets too long for a row key: %w", err)
 		}
 	}
-	qualifier := []byte{qualPart}
+	qualifier := []byte{segment.QualPart}
 	enc.payload = appendPart(enc.payload[:0], p)
 	blob, err := enc.packer.blob(enc.payload)
 	if err != nil {
 		return err
 	}
 	blob = envelope.Seal(blob, key, qualifier)
-	if err := x.series.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
+	if err := x.store.SeriesTable.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
 		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: presence.DayCellMs(d.Day), Value: blob,
 	}}}}); err != nil {
 		return err // the same sequence number is written again, whether this attempt reached the table or not
@@ -167,11 +168,11 @@ func (e *partEncoder) encode(base uint32, fresh, known []memory.Unwritten) *part
 }
 
 func (p *part) addHours(row, hours uint32) {
-	if k := len(p.runs) - 1; k >= 0 && p.runs[k].hours == hours && p.runs[k].row+p.runs[k].count == row {
-		p.runs[k].count++
+	if k := len(p.runs) - 1; k >= 0 && p.runs[k].Hours == hours && p.runs[k].Row+p.runs[k].Count == row {
+		p.runs[k].Count++
 		return
 	}
-	p.runs = append(p.runs, hourRun{row: row, count: 1, hours: hours})
+	p.runs = append(p.runs, segment.HourRun{Row: row, Count: 1, Hours: hours})
 }
 
 // tableGroup is the fresh series of one metric with their rows in its table.
@@ -293,7 +294,7 @@ func perhapsLong(v *memory.View, row uint32) bool {
 
 // labelSetMutation stores a label set under its hash, for reading row keys that hold only the hash.
 func labelSetMutation(hash string, tags []keyschema.Tag) storage.RowMutation {
-	key, qualifier := labelSetKey(hash), []byte{qualTagList}
+	key, qualifier := segment.LabelSetKey(hash), []byte{segment.QualTagList}
 	blob := binary.AppendUvarint(envelope.New(envelope.FormatV1, 256), uint64(len(tags)))
 	for _, t := range tags {
 		blob = envelope.AppendText(envelope.AppendText(blob, t.Name), t.Value)

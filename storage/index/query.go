@@ -10,6 +10,7 @@ import (
 	"halite/keyschema"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 	"halite/storage/index/valueid"
 )
 
@@ -23,9 +24,9 @@ type query struct {
 	cutoffs  *keyschema.Cutoffs
 	matchers []matcher
 	open     []*memory.OpenDay
-	closed   []monthDays
+	closed   []segment.MonthDays
 	sets     map[activeSetKey]*valueid.Set
-	months   monthRule
+	months   segment.MonthRule
 	meter    Meter // may be nil
 	taken    int64 // bytes it was not told of yet
 }
@@ -45,7 +46,7 @@ func (x *Index) newQuery(ctx context.Context, mintMs, maxtMs int64, ms []*labels
 	}
 	q = &query{
 		x: x, ctx: ctx, from: keyschema.HourOf(mintMs), to: min(keyschema.HourOf(maxtMs), keyschema.HourMax),
-		cutoffs: cutoffs, matchers: newMatchers(ms), sets: map[activeSetKey]*valueid.Set{}, months: x.layout.months,
+		cutoffs: cutoffs, matchers: newMatchers(ms), sets: map[activeSetKey]*valueid.Set{}, months: x.store.Layout.Months,
 	}
 	q.first = q.from
 	q.meter, _ = ctx.Value(meterKey{}).(Meter)
@@ -55,7 +56,7 @@ func (x *Index) newQuery(ctx context.Context, mintMs, maxtMs int64, ms []*labels
 
 // findClosed fixes the closed days of the window; call it after the active catalogue has been scanned.
 func (q *query) findClosed() {
-	q.closed = q.x.closed.byMonth(presence.DayOf(q.from), presence.DayOf(q.to))
+	q.closed = q.x.store.Closed.ByMonth(presence.DayOf(q.from), presence.DayOf(q.to))
 }
 
 // activeHours appends the spans in which the ref was touched on open days.

@@ -16,6 +16,7 @@ import (
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // Rebuild makes the catalogue of the unix days fromDay to toDay, both inclusive, from the row keys of TableData, and from those
@@ -38,7 +39,7 @@ func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 	if err != nil {
 		return err
 	}
-	open, closed := x.open.Get(day), x.closed.get(day)
+	open, closed := x.open.Get(day), x.store.Closed.Day(day)
 	if open != nil || !x.dayEnded(day, 0) {
 		if err := x.takeIn(s); err != nil {
 			return err
@@ -124,23 +125,23 @@ func (x *Index) farSeq() uint32 { return journalSeqFar + uint32(max(0, x.opts.No
 // journalEnd is the sequence number behind the last part of a day that is in the table or that a segment contains.
 func (x *Index) journalEnd(ctx context.Context, day int64) (uint32, error) {
 	end := uint32(0)
-	if c := x.closed.get(day); c != nil {
-		r, err := x.root(ctx, c)
+	if c := x.store.Closed.Day(day); c != nil {
+		r, err := x.store.Manifest(ctx, c)
 		switch {
 		case errors.Is(err, storage.ErrCorrupt):
 			end = x.farSeq() // whatever the root says, it is less
 		case err != nil:
 			return 0, err
 		default:
-			end = r.journalSeq
+			end = r.JournalSeq
 		}
 	}
-	it := x.series.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{
-		Start: journalKey(day, 0), End: append(journalKey(day, 1<<32-1), 0),
+	it := x.store.SeriesTable.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{
+		Start: segment.JournalKey(day, 0), End: append(segment.JournalKey(day, 1<<32-1), 0),
 	}}}, storage.ReadOptions{Reverse: true, RowsMax: 1, Filter: placeFilter(presence.DayPartition(day))})
 	defer func() { _ = it.Close() }()
 	for it.Next() {
-		if _, _, seq, err := parseSpecial(it.Row().Key); err == nil {
+		if _, _, seq, err := segment.ParseKey(it.Row().Key); err == nil {
 			end = max(end, seq+1)
 		}
 	}
@@ -285,12 +286,12 @@ func keyHour(digits []byte) (int64, error) {
 	v := int64(0)
 	for _, c := range digits {
 		if c < '0' || c > '9' {
-			return 0, errBadCatalogueKey
+			return 0, segment.ErrBadKey
 		}
 		v = v*10 + int64(c-'0')
 	}
 	if len(digits) != hourDigits {
-		return 0, errBadCatalogueKey
+		return 0, segment.ErrBadKey
 	}
 	return keyschema.HourMax - v, nil
 }
@@ -319,8 +320,8 @@ func (x *Index) labelSet(ctx context.Context, metric, hash string) ([]keyschema.
 
 // StoredLabelSet reads from table meta the tags that a hash stands for in row keys.
 func StoredLabelSet(ctx context.Context, meta storage.Table, hash string) ([]keyschema.Tag, error) {
-	key, qualifier := labelSetKey(hash), []byte{qualTagList}
-	value, err := readCell(ctx, meta, 0, key, qualifier)
+	key, qualifier := segment.LabelSetKey(hash), []byte{segment.QualTagList}
+	value, err := segment.ReadCell(ctx, meta, 0, key, qualifier)
 	if err != nil {
 		return nil, err
 	}
@@ -378,8 +379,8 @@ func (x *Index) Verify(ctx context.Context, day int64) (Difference, error) {
 
 // Rules that read a day from one place only.
 var (
-	byDays   = monthRule{daysMin: presence.MonthDaysMax + 1, share: 1}
-	byMonths = monthRule{daysMin: 1, share: 1<<64 - 1}
+	byDays   = segment.MonthRule{DaysMin: presence.MonthDaysMax + 1, Share: 1}
+	byMonths = segment.MonthRule{DaysMin: 1, Share: 1<<64 - 1}
 )
 
 func (x *Index) verify(ctx context.Context, day int64) (diff Difference, err error) {
@@ -389,7 +390,7 @@ func (x *Index) verify(ctx context.Context, day int64) (diff Difference, err err
 	}
 	v := verifier{s: s, missing: map[memory.Ref]labels.Labels{}, surplus: map[memory.Ref]labels.Labels{}}
 	from := keyschema.HourStartMs(presence.FirstHour(day))
-	for _, rule := range []monthRule{byDays, byMonths} {
+	for _, rule := range []segment.MonthRule{byDays, byMonths} {
 		found, err := x.selectBy(ctx, rule, from, from+keyschema.DayHours*keyschema.HourMs-1)
 		if err != nil {
 			return diff, err
@@ -397,7 +398,7 @@ func (x *Index) verify(ctx context.Context, day int64) (diff Difference, err err
 		if err := v.compare(found); err != nil {
 			return diff, err
 		}
-		if x.closed.month(presence.MonthOf(day)) == nil {
+		if x.store.Closed.Month(presence.MonthOf(day)) == nil {
 			break
 		}
 	}

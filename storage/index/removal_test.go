@@ -15,6 +15,7 @@ import (
 	"halite/storage"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // remove takes hours of series that match out of the world: first from what a crash would replay, from memory and from the
@@ -106,8 +107,8 @@ func TestRemovals(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, seed)
 			w.long = seed%3 == 0
-			w.layout.removedRunsMax = []int{0, 3, 1 << 16, 1 << 16}[seed%4]
-			w.x.layout = w.layout
+			w.layout.RemovedRunsMax = []int{0, 3, 1 << 16, 1 << 16}[seed%4]
+			w.x.store.Layout = w.layout
 			for range 120 {
 				switch op := w.rng.IntN(8); op {
 				case 0, 1:
@@ -136,8 +137,8 @@ func TestRemovals(t *testing.T) {
 func TestRemovalIsSmall(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t, 1)
-	w.layout = defaultLayout()
-	w.x.layout = w.layout
+	w.layout = segment.DefaultLayout()
+	w.x.store.Layout = w.layout
 	for n := range 600 {
 		for hour := range int64(3) {
 			w.touch(w.named(fmt.Sprint(n)), baseDay*24+hour)
@@ -164,7 +165,7 @@ func TestRemovalIsSmall(t *testing.T) {
 	grown := 0
 	for i := range after {
 		if string(after[i].cell.Value) != string(before[i].cell.Value) {
-			require.Equal(t, []byte{qualRoot}, after[i].cell.Qualifier)
+			require.Equal(t, []byte{segment.QualManifest}, after[i].cell.Qualifier)
 			grown = len(after[i].cell.Value) - len(before[i].cell.Value)
 		}
 	}
@@ -180,7 +181,7 @@ func TestRemovalIsSmall(t *testing.T) {
 			require.Equal(t, hours, found[0].Hours)
 		}
 		require.True(t, w.maintain())
-		require.False(t, w.x.closed.get(baseDay).removed.Load())
+		require.False(t, w.x.store.Closed.Day(baseDay).Removed.Load())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // removedDay takes hours out of what is stored of a day.
@@ -19,7 +20,7 @@ type removedDay struct {
 
 	// What find has found for one list of matchers: the hours to be removed by block, and the rows that gone is asked about
 	// with their series.
-	lost  map[uint32][]hourRun
+	lost  map[uint32][]segment.HourRun
 	asked []removedRow
 	some  []Series
 }
@@ -42,31 +43,32 @@ func (d *removedDay) remove(ctx context.Context, first, last int64, matchers [][
 			return changed, err
 		}
 	}
-	c := x.closed.get(d.day)
+	c := x.store.Closed.Day(d.day)
 	if c == nil {
 		return changed, nil
 	}
-	lost := map[uint32][]hourRun{}
+	lost := map[uint32][]segment.HourRun{}
 	for _, ms := range matchers {
 		if err := d.find(ctx, first, last, ms); err != nil {
 			return changed, err
 		}
-		joinBlocks(lost, d.lost)
+		segment.JoinBlocks(lost, d.lost)
 	}
 	if len(lost) == 0 {
 		return changed, nil
 	}
-	now, err := x.root(ctx, c)
+	now, err := x.store.Manifest(ctx, c)
 	if err != nil {
 		return changed, err
 	}
-	r := now.without(lost)
-	cell := rootCell(c.of, []byte{qualRoot}, rootBlob(r))
-	if err := x.series.Apply(ctx, []storage.RowMutation{{Key: rootKey(c.of), Entries: []storage.Entry{cell}}}); err != nil {
+	r := now.Without(lost)
+	cell := rootCell(c.Of, []byte{segment.QualManifest}, segment.EncodeManifest(r))
+	if err := x.store.SeriesTable.Apply(ctx,
+		[]storage.RowMutation{{Key: segment.ManifestKey(c.Of), Entries: []storage.Entry{cell}}}); err != nil {
 		return changed, err
 	}
-	x.closed.install(c.of, r)
-	if r.removed.runs() > x.layout.removedRunsMax {
+	x.store.Closed.Install(c.Of, r)
+	if r.Removed.Runs() > x.store.Layout.RemovedRunsMax {
 		err = x.foldRest(ctx, c)
 	}
 	return true, err
@@ -74,15 +76,15 @@ func (d *removedDay) remove(ctx context.Context, first, last int64, matchers [][
 
 // find looks for the rows of the day's segment that match and have hours to be removed.
 func (d *removedDay) find(ctx context.Context, first, last int64, matchers []*labels.Matcher) error {
-	d.lost, d.asked, d.some = map[uint32][]hourRun{}, nil, nil
+	d.lost, d.asked, d.some = map[uint32][]segment.HourRun{}, nil, nil
 	q, ok := d.x.newQuery(ctx, keyschema.HourStartMs(first), keyschema.HourCellMs(last), matchers)
 	if !ok {
 		return ctx.Err()
 	}
 	q.open, q.months = nil, byDays
 	q.findClosed()
-	err := q.eachClosed(false, func(s *segment) error {
-		return q.scanSegment(s, func(s *segment, b *block, rows []uint32) error { return d.rows(ctx, s, b, rows) })
+	err := q.eachClosed(false, func(s *segment.Segment) error {
+		return q.scanSegment(s, func(s *segment.Segment, b *segment.Block, rows []uint32) error { return d.rows(ctx, s, b, rows) })
 	})
 	if err != nil || len(d.some) == 0 {
 		return err
@@ -91,44 +93,44 @@ func (d *removedDay) find(ctx context.Context, first, last int64, matchers []*la
 	if err != nil {
 		return err
 	}
-	asked := map[uint32][]hourRun{}
+	asked := map[uint32][]segment.HourRun{}
 	for i, at := range d.asked {
 		if mask := presence.HoursOf(d.day, hours[i]); mask != 0 {
-			asked[at.block] = addRun(asked[at.block], hourRun{row: at.row, count: 1, hours: mask})
+			asked[at.block] = segment.AddRun(asked[at.block], segment.HourRun{Row: at.row, Count: 1, Hours: mask})
 		}
 	}
-	joinBlocks(d.lost, asked)
+	segment.JoinBlocks(d.lost, asked)
 	return nil
 }
 
 // rows sorts the hours of rows into those that are gone for sure and those to ask about.
-func (d *removedDay) rows(ctx context.Context, s *segment, b *block, rows []uint32) error {
-	var reader *rowReader
+func (d *removedDay) rows(ctx context.Context, s *segment.Segment, b *segment.Block, rows []uint32) error {
+	var reader *segment.RowReader
 	builder := labels.NewScratchBuilder(16)
 	var key []byte
-	number := uint32(b.number)
+	number := uint32(b.Number)
 	for _, row := range rows {
-		n, err := b.patternNumber(row)
+		n, err := b.PatternNumber(row)
 		if err != nil {
-			return s.badHours(b, err)
+			return s.CorruptHours(b, err)
 		}
-		hours := b.pattern(n)[0].Hours & s.window[0]
+		hours := b.Pattern(n)[0].Hours & s.Window[0]
 		if sure := hours & d.sure; sure != 0 {
-			d.lost[number] = addRun(d.lost[number], hourRun{row: row, count: 1, hours: sure})
+			d.lost[number] = segment.AddRun(d.lost[number], segment.HourRun{Row: row, Count: 1, Hours: sure})
 		}
 		if hours &^= d.sure; hours == 0 {
 			continue
 		}
 		if reader == nil {
-			if reader, err = s.rowReader(ctx, b); err != nil {
+			if reader, err = s.RowReader(ctx, b); err != nil {
 				return err
 			}
 		}
-		if key, err = reader.key(key[:0], row); err != nil {
+		if key, err = reader.Key(key[:0], row); err != nil {
 			return err
 		}
 		d.asked = append(d.asked, removedRow{block: number, row: row})
-		d.some = append(d.some, Series{Labels: reader.labels(&builder), Hours: presence.AppendSpans(nil, d.day, hours)})
+		d.some = append(d.some, Series{Labels: reader.Labels(&builder), Hours: presence.AppendSpans(nil, d.day, hours)})
 	}
 	return nil
 }

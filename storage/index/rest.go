@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"halite/storage/index/envelope"
+	"halite/storage/index/segment"
 	"halite/storage/index/valueid"
 )
 
@@ -18,17 +19,17 @@ type restSource struct {
 }
 
 // daySource is the source of what a day's segment holds.
-func daySource(ctx context.Context, s *segment) (source, error) {
+func daySource(ctx context.Context, s *segment.Segment) (source, error) {
 	c := closedSource{s: s}
-	if s.root.removed == nil {
+	if s.Manifest.Removed == nil {
 		return c, nil
 	}
-	r := restSource{closedSource: c, present: valueid.NewSet(s.root.metrics)}
-	for _, values := range s.root.values {
+	r := restSource{closedSource: c, present: valueid.NewSet(s.Manifest.Metrics)}
+	for _, values := range s.Manifest.Values {
 		r.used = append(r.used, valueid.NewSet(values))
 	}
-	for n := range s.root.blocks {
-		blocks, err := s.load(ctx, []int{n})
+	for n := range s.Manifest.Blocks {
+		blocks, err := s.Blocks(ctx, []int{n})
 		if err != nil {
 			return nil, err
 		}
@@ -40,23 +41,23 @@ func daySource(ctx context.Context, s *segment) (source, error) {
 }
 
 // note takes in what is left in a block.
-func (r restSource) note(b *block) error {
-	for i, m := range b.metrics {
-		rows, err := b.present(m.from, b.rowsEnd(i))
+func (r restSource) note(b *segment.Block) error {
+	for i, m := range b.Metrics {
+		rows, err := b.Present(m.From, b.RowsEnd(i))
 		if err != nil {
-			return r.s.badHours(b, err)
+			return r.s.CorruptHours(b, err)
 		}
 		if len(rows) == 0 {
 			continue
 		}
-		r.present.Add(m.metric)
-		for k := range b.columns {
-			c := &b.columns[k]
-			used := r.used[c.name]
+		r.present.Add(m.Metric)
+		for k := range b.Columns {
+			c := &b.Columns[k]
+			used := r.used[c.Name]
 			for _, row := range rows {
-				id := c.ids.At(row)
+				id := c.IDs.At(row)
 				if !used.Holds(id) {
-					return r.s.badHours(b, envelope.ErrRange)
+					return r.s.CorruptHours(b, envelope.ErrRange)
 				}
 				if id != 0 {
 					used.Add(id)
@@ -67,30 +68,15 @@ func (r restSource) note(b *block) error {
 	return nil
 }
 
-// present lists the rows in [from, to) of a block of a day that have hours.
-func (b *block) present(from, to uint32) ([]uint32, error) {
-	rows := make([]uint32, 0, to-from)
-	for row := from; row < to; row++ {
-		n, err := b.patternNumber(row)
-		if err != nil {
-			return nil, err
-		}
-		if b.pattern(n)[0].Hours != 0 {
-			rows = append(rows, row)
-		}
-	}
-	return rows, nil
-}
-
 func (r restSource) metrics(ctx context.Context) ([]string, error) {
-	names, err := r.s.dict(ctx, model.MetricNameLabel)
+	names, err := r.s.Dict(ctx, model.MetricNameLabel)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]string, 0, r.present.Count)
 	r.present.Each(func(id uint32) bool {
 		var v string
-		v, err = names.value(ctx, id)
+		v, err = names.Value(ctx, id)
 		out = append(out, v)
 		return err == nil
 	})

@@ -12,6 +12,7 @@ import (
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // restore reads which days and months have segments, and the journals.
@@ -44,14 +45,14 @@ func (x *Index) restoreAll(ctx context.Context) (damaged []int64, err error) {
 		return nil, err
 	}
 	x.expireLocked()
-	return x.readJournals(ctx, specialRows(journalPrefix), storage.Filter{VersionsMax: 1})
+	return x.readJournals(ctx, specialRows(segment.JournalPrefix), storage.Filter{VersionsMax: 1})
 }
 
 // restoreByDay restores the catalogue beside damaged blocks of its table: spans of days that can be read, and each other day
 // from the rows. It returns the days whose journals are damaged.
 func (x *Index) restoreByDay(ctx context.Context) (damaged []int64, err error) {
 	x.open.Reset()
-	x.closed.days, x.closed.months = map[int64]*folded{}, map[presence.Partition]*folded{}
+	x.store.Closed.Reset()
 	x.unclean, x.begun, x.seen = map[presence.Partition]bool{}, map[presence.Partition]uint32{},
 		seenParts{days: map[int64]*seenDay{}}
 	return x.restoreSpan(ctx, presence.DayOf(keyschema.HourOf(x.oldestMs())), presence.DayOf(keyschema.HourMax))
@@ -79,16 +80,16 @@ func (x *Index) restoreSpan(ctx context.Context, first, last int64) (damaged []i
 	if err := x.findPeriods(ctx, filter); err != nil {
 		return nil, err
 	}
-	return x.readJournals(ctx, specialRows(journalPrefix), filter)
+	return x.readJournals(ctx, specialRows(segment.JournalPrefix), filter)
 }
 
 // probeSpan fails if the rows that restore reads cannot be read.
 func (x *Index) probeSpan(ctx context.Context, filter storage.Filter) error {
 	var rows storage.RowSet
-	for _, prefix := range []string{rootPrefix, monthRootPrefix, journalPrefix} {
+	for _, prefix := range []string{segment.ManifestPrefix, segment.MonthManifestPrefix, segment.JournalPrefix} {
 		rows.Ranges = append(rows.Ranges, specialRows(prefix).Ranges...)
 	}
-	it := x.series.ReadRows(ctx, rows, storage.ReadOptions{Filter: filter})
+	it := x.store.SeriesTable.ReadRows(ctx, rows, storage.ReadOptions{Filter: filter})
 	defer func() { _ = it.Close() }()
 	for it.Next() {
 	}
@@ -108,7 +109,7 @@ func (x *Index) restoreFromRows(ctx context.Context, day int64, cause error) err
 	s, err := x.scanAll(ctx, day, true)
 	if errors.Is(err, storage.ErrCorrupt) {
 		x.opts.Logger.Error("catalogue and rows of a day are damaged, look-ups of the day fail", "day", day, "err", cause)
-		x.closed.found(presence.DayPartition(day)).fail(cause)
+		x.store.Closed.Ensure(presence.DayPartition(day)).Fail(cause)
 		return nil
 	}
 	if err != nil {
@@ -127,7 +128,7 @@ func (x *Index) restoreFromRows(ctx context.Context, day int64, cause error) err
 func (x *Index) forgetPeriods(day int64) {
 	for _, p := range []presence.Partition{presence.DayPartition(day), presence.MonthOf(day)} {
 		if p.LastDay() == day {
-			x.closed.forget(p)
+			x.store.Closed.Forget(p)
 			delete(x.unclean, p)
 		}
 	}
@@ -136,26 +137,26 @@ func (x *Index) forgetPeriods(day int64) {
 // findPeriods lists the days and months with a root or an intent that the filter admits, and the generations that the roots
 // name.
 func (x *Index) findPeriods(ctx context.Context, filter storage.Filter) error {
-	rows := specialRows(rootPrefix)
-	rows.Ranges = append(rows.Ranges, specialRows(monthRootPrefix).Ranges...)
-	it := x.series.ReadRows(ctx, rows, storage.ReadOptions{Filter: filter})
+	rows := specialRows(segment.ManifestPrefix)
+	rows.Ranges = append(rows.Ranges, specialRows(segment.MonthManifestPrefix).Ranges...)
+	it := x.store.SeriesTable.ReadRows(ctx, rows, storage.ReadOptions{Filter: filter})
 	defer func() { _ = it.Close() }()
 	for it.Next() {
 		row := it.Row()
-		kind, p, _, err := parseSpecial(row.Key)
-		if err != nil || kind != qualRoot {
-			return envelope.Corrupt(storage.TableSeries, row.Key, nil, errBadCatalogueKey)
+		kind, p, _, err := segment.ParseKey(row.Key)
+		if err != nil || kind != segment.QualManifest {
+			return envelope.Corrupt(storage.TableSeries, row.Key, nil, segment.ErrBadKey)
 		}
 		for _, c := range row.Cells {
 			switch string(c.Qualifier) {
-			case string(rune(qualRoot)):
-				f := x.closed.found(p)
+			case string(rune(segment.QualManifest)):
+				f := x.store.Closed.Ensure(p)
 				if payload, format, err := envelope.OpenUpTo(envelope.FormatV3, c.Value, row.Key, c.Qualifier); err == nil {
-					gen, _ := rootGen(payload) // what is damaged shows up when it is needed
-					f.gen.Store(gen)
-					f.removed.Store(format == envelope.FormatV3)
+					gen, _ := segment.ManifestGeneration(payload) // what is damaged shows up when it is needed
+					f.Gen.Store(gen)
+					f.Removed.Store(format == envelope.FormatV3)
 				}
-			case string(rune(qualIntent)):
+			case string(rune(segment.QualIntent)):
 				x.unclean[p] = true
 			default:
 				x.foundReservation(p, row.Key, c)
@@ -174,19 +175,19 @@ func specialRows(prefix string) storage.RowSet {
 // readJournals takes the parts that the filter admits and no segment contains into memory. It returns the days whose journals
 // are damaged.
 func (x *Index) readJournals(ctx context.Context, rows storage.RowSet, filter storage.Filter) (damaged []int64, err error) {
-	it := x.series.ReadRows(ctx, rows, storage.ReadOptions{Filter: filter})
+	it := x.store.SeriesTable.ReadRows(ctx, rows, storage.ReadOptions{Filter: filter})
 	defer func() { _ = it.Close() }()
 	var r dayRestorer
 	packer := &partPacker{}
 	defer packer.close()
 	for it.Next() {
 		row := it.Row()
-		kind, of, seq, err := parseSpecial(row.Key)
-		if err != nil || kind != qualPart && kind != kindWriterPart {
-			return nil, envelope.Corrupt(storage.TableSeries, row.Key, nil, errBadCatalogueKey)
+		kind, of, seq, err := segment.ParseKey(row.Key)
+		if err != nil || kind != segment.QualPart && kind != segment.KindWriterPart {
+			return nil, envelope.Corrupt(storage.TableSeries, row.Key, nil, segment.ErrBadKey)
 		}
 		day := of.FirstDay()
-		if kind == kindWriterPart {
+		if kind == segment.KindWriterPart {
 			if !x.takePart(row, day, seq, packer) && !slices.Contains(damaged, day) {
 				damaged = append(damaged, day)
 			}
@@ -233,8 +234,8 @@ type dayRestorer struct {
 func (x *Index) dayRestorer(ctx context.Context, day int64) (dayRestorer, error) {
 	r := dayRestorer{x: x, day: memory.NewOpenDay(day), reader: journalReader{active: x.active}}
 	r.day.Journal.Known = true
-	if c := x.closed.days[day]; c != nil {
-		root, err := x.root(ctx, c)
+	if c := x.store.Closed.Day(day); c != nil {
+		root, err := x.store.Manifest(ctx, c)
 		switch {
 		case errors.Is(err, storage.ErrCorrupt):
 			// Reads of the day fail until it is rebuilt. Which parts the segment contains is unknown: take all of them.
@@ -242,7 +243,7 @@ func (x *Index) dayRestorer(ctx context.Context, day int64) (dayRestorer, error)
 		case err != nil:
 			return r, err
 		default:
-			r.fromSeq = root.journalSeq
+			r.fromSeq = root.JournalSeq
 		}
 	}
 	return r, nil
@@ -267,14 +268,14 @@ func (r *dayRestorer) add(row storage.Row, seq uint32) error {
 }
 
 func (r *dayRestorer) take(row storage.Row) error {
-	i := slices.IndexFunc(row.Cells, func(c storage.Cell) bool { return string(c.Qualifier) == string(rune(qualPart)) })
+	i := slices.IndexFunc(row.Cells, func(c storage.Cell) bool { return string(c.Qualifier) == string(rune(segment.QualPart)) })
 	if i < 0 {
-		return envelope.Corrupt(storage.TableSeries, row.Key, []byte{qualPart}, envelope.ErrMissing)
+		return envelope.Corrupt(storage.TableSeries, row.Key, []byte{segment.QualPart}, envelope.ErrMissing)
 	}
-	stored, format, err := envelope.OpenUpTo(envelope.FormatV3, row.Cells[i].Value, row.Key, []byte{qualPart})
+	stored, format, err := envelope.OpenUpTo(envelope.FormatV3, row.Cells[i].Value, row.Key, []byte{segment.QualPart})
 	if err == nil && format == envelope.FormatV3 {
 		if err = r.clear(stored); err != nil {
-			return envelope.Corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
+			return envelope.Corrupt(storage.TableSeries, row.Key, []byte{segment.QualPart}, err)
 		}
 		return nil
 	}
@@ -283,7 +284,7 @@ func (r *dayRestorer) take(row storage.Row) error {
 		payload, err = r.packer.payload(stored, format)
 	}
 	if err != nil {
-		return envelope.Corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
+		return envelope.Corrupt(storage.TableSeries, row.Key, []byte{segment.QualPart}, err)
 	}
 	p, err := parsePart(payload)
 	if err == nil && r.plain && p.base != 0 {
@@ -301,7 +302,7 @@ func (r *dayRestorer) take(row storage.Row) error {
 		})
 	}
 	if err != nil {
-		return envelope.Corrupt(storage.TableSeries, row.Key, []byte{qualPart}, err)
+		return envelope.Corrupt(storage.TableSeries, row.Key, []byte{segment.QualPart}, err)
 	}
 	return nil
 }
@@ -336,11 +337,11 @@ func (x *Index) repairJournal(ctx context.Context, day int64) error {
 
 // deleteJournal removes the parts below seq.
 func (x *Index) deleteJournal(ctx context.Context, day int64, seq uint32) error {
-	it := x.series.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{
-		Start: journalKey(day, 0), End: journalKey(day, seq),
+	it := x.store.SeriesTable.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{
+		Start: segment.JournalKey(day, 0), End: segment.JournalKey(day, seq),
 	}}}, storage.ReadOptions{Filter: placeFilter(presence.DayPartition(day))})
 	defer func() { _ = it.Close() }()
-	d := deleter{ctx: ctx, table: x.series}
+	d := deleter{ctx: ctx, table: x.store.SeriesTable}
 	for it.Next() {
 		row := it.Row()
 		for _, c := range row.Cells {

@@ -1,15 +1,14 @@
 package index
 
 import (
-	"fmt"
 	"slices"
 
-	"halite/storage"
+	"halite/storage/index/segment"
 	"halite/storage/index/valueid"
 )
 
 // scanSegment calls visit with the matching rows of each block of a segment, whatever their hours.
-func (q *query) scanSegment(s *segment, visit func(s *segment, b *block, rows []uint32) error) error {
+func (q *query) scanSegment(s *segment.Segment, visit func(s *segment.Segment, b *segment.Block, rows []uint32) error) error {
 	sets := make([]*valueid.Set, len(q.matchers)) // nil: the matcher takes every series
 	for i := range q.matchers {
 		var err error
@@ -35,7 +34,7 @@ func (q *query) scanSegment(s *segment, visit func(s *segment, b *block, rows []
 			return err
 		}
 		n := min(batch, len(numbers))
-		blocks, err := s.load(q.ctx, numbers[:n])
+		blocks, err := s.Blocks(q.ctx, numbers[:n])
 		if err != nil {
 			return err
 		}
@@ -54,26 +53,26 @@ func (q *query) scanSegment(s *segment, visit func(s *segment, b *block, rows []
 }
 
 // closedSet evaluates a matcher on the period; nil means that it takes every series.
-func (q *query) closedSet(s *segment, m *matcher) (*valueid.Set, error) {
-	if _, ok := s.root.name(m.Name); !ok && !m.metric {
+func (q *query) closedSet(s *segment.Segment, m *matcher) (*valueid.Set, error) {
+	if _, ok := s.Manifest.Name(m.Name); !ok && !m.metric {
 		if m.absent {
 			return nil, nil
 		}
 		return &valueid.Set{}, nil
 	}
-	d, err := s.dict(q.ctx, m.Name)
+	d, err := s.Dict(q.ctx, m.Name)
 	if err != nil {
 		return nil, err
 	}
 	set, err := matchClosed(q.ctx, m, d)
-	if err == nil && set.Count == int(d.header.values) && (m.metric || set.Has(0)) {
+	if err == nil && set.Count == int(d.Header.Values) && (m.metric || set.Has(0)) {
 		return nil, nil
 	}
 	return set, err
 }
 
 // metricSet joins the matchers on the metric's name; nil means all metrics.
-func (q *query) metricSet(s *segment, sets []*valueid.Set) (*valueid.Set, error) {
+func (q *query) metricSet(s *segment.Segment, sets []*valueid.Set) (*valueid.Set, error) {
 	var out *valueid.Set
 	for i := range q.matchers {
 		if !q.matchers[i].metric || sets[i] == nil {
@@ -83,7 +82,7 @@ func (q *query) metricSet(s *segment, sets []*valueid.Set) (*valueid.Set, error)
 			out = sets[i]
 			continue
 		}
-		both := valueid.NewSet(s.root.metrics)
+		both := valueid.NewSet(s.Manifest.Metrics)
 		out.Each(func(id uint32) bool {
 			if sets[i].Has(id) {
 				both.Add(id)
@@ -99,15 +98,15 @@ func (q *query) metricSet(s *segment, sets []*valueid.Set) (*valueid.Set, error)
 const pruneValuesMax = 4096
 
 // candidates lists the blocks that can hold matching series.
-func (q *query) candidates(s *segment, sets []*valueid.Set, metrics *valueid.Set) ([]int, error) {
+func (q *query) candidates(s *segment.Segment, sets []*valueid.Set, metrics *valueid.Set) ([]int, error) {
 	var numbers []int
 	if metrics == nil {
-		for i := range s.root.blocks {
+		for i := range s.Manifest.Blocks {
 			numbers = append(numbers, i)
 		}
 	} else {
 		metrics.Each(func(id uint32) bool {
-			from, to := s.root.blocksOf(id)
+			from, to := s.Manifest.BlocksOf(id)
 			for n := from; n < to; n++ {
 				if len(numbers) == 0 || numbers[len(numbers)-1] < n {
 					numbers = append(numbers, n)
@@ -121,13 +120,13 @@ func (q *query) candidates(s *segment, sets []*valueid.Set, metrics *valueid.Set
 		if len(numbers) <= 1 || set == nil || q.matchers[i].metric || set.Has(0) || set.Count > pruneValuesMax {
 			continue
 		}
-		d, err := s.dict(q.ctx, q.matchers[i].Name)
+		d, err := s.Dict(q.ctx, q.matchers[i].Name)
 		if err != nil {
 			return nil, err
 		}
-		in, seen := valueid.NewSet(uint32(len(s.root.blocks))), map[uint32]bool{}
+		in, seen := valueid.NewSet(uint32(len(s.Manifest.Blocks))), map[uint32]bool{}
 		set.Each(func(id uint32) bool {
-			err = d.blocksOf(q.ctx, id, in, seen)
+			err = d.BlocksOf(q.ctx, id, in, seen)
 			return err == nil
 		})
 		if err != nil {
@@ -139,7 +138,8 @@ func (q *query) candidates(s *segment, sets []*valueid.Set, metrics *valueid.Set
 }
 
 // blockRows appends the rows of a block that match, ascending.
-func (q *query) blockRows(s *segment, b *block, sets []*valueid.Set, metrics *valueid.Set, rows []uint32) []uint32 {
+func (q *query) blockRows(s *segment.Segment, b *segment.Block, sets []*valueid.Set, metrics *valueid.Set,
+	rows []uint32) []uint32 {
 	type columnSet struct {
 		column *valueid.Column
 		set    *valueid.Set
@@ -149,8 +149,8 @@ func (q *query) blockRows(s *segment, b *block, sets []*valueid.Set, metrics *va
 		if q.matchers[i].metric || sets[i] == nil {
 			continue
 		}
-		n, _ := s.root.name(q.matchers[i].Name)
-		column := b.column(n)
+		n, _ := s.Manifest.Name(q.matchers[i].Name)
+		column := b.Column(n)
 		if column == nil {
 			if !sets[i].Has(0) {
 				return rows
@@ -168,11 +168,11 @@ func (q *query) blockRows(s *segment, b *block, sets []*valueid.Set, metrics *va
 		}
 	}
 	if metrics == nil {
-		take(0, b.rows)
+		take(0, b.Rows)
 	} else {
-		for i, m := range b.metrics {
-			if metrics.Has(m.metric) {
-				take(m.from, b.rowsEnd(i))
+		for i, m := range b.Metrics {
+			if metrics.Has(m.Metric) {
+				take(m.From, b.RowsEnd(i))
 			}
 		}
 	}
@@ -180,10 +180,4 @@ func (q *query) blockRows(s *segment, b *block, sets []*valueid.Set, metrics *va
 		rows = c.column.Keep(rows, c.set)
 	}
 	return rows
-}
-
-// badHours says that a row's hours are out of range.
-func (s *segment) badHours(b *block, err error) error {
-	return s.fault(storage.TableSeries, rootKey(s.of.of), columnQualifier(s.root.gen, 0, 0),
-		fmt.Errorf("block of metric %d: %w", b.metrics[0].metric, err))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"halite/storage"
+	"halite/storage/index/segment"
 )
 
 // seenParts remembers which parts with a writer this process has read or written, so that a look for news asks for the
@@ -84,16 +85,17 @@ func (s *seenParts) unseen() []storage.RowRange {
 	var known []storage.RowRange
 	for day, d := range s.days {
 		if d.exclusive {
-			known = append(known, storage.RowRange{Start: journalKey(day, 0), End: append(journalKey(day, 1<<32-1), 0)})
+			known = append(known, storage.RowRange{Start: segment.JournalKey(day, 0), End: append(segment.JournalKey(day, 1<<32-1), 0)})
 		}
 		for name, w := range d.writers {
 			if w.next > 0 {
-				known = append(known, storage.RowRange{Start: writerPartKey(day, name, 0), End: writerPartKey(day, name, w.next)})
+				known = append(known, storage.RowRange{Start: segment.WriterPartKey(day, name, 0),
+					End: segment.WriterPartKey(day, name, w.next)})
 			}
 		}
 	}
 	slices.SortFunc(known, func(a, b storage.RowRange) int { return bytes.Compare(a.Start, b.Start) })
-	all := specialRows(journalPrefix).Ranges[0]
+	all := specialRows(segment.JournalPrefix).Ranges[0]
 	var out []storage.RowRange
 	for _, k := range known {
 		out = append(out, storage.RowRange{Start: all.Start, End: k.Start})

@@ -4,11 +4,11 @@ import (
 	"context"
 	"slices"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // Series is one label set found by a query.
@@ -38,7 +38,7 @@ func (s *Series) AllLabels(b *labels.ScratchBuilder) labels.Labels {
 // Select returns the series that match and were touched in an hour that overlaps [mintMs, maxtMs], both inclusive,
 // sorted by labels, each label set once. Without matchers it returns all series of the window.
 func (x *Index) Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]Series, error) {
-	return x.selectBy(ctx, x.layout.months, mintMs, maxtMs, matchers...)
+	return x.selectBy(ctx, x.store.Layout.Months, mintMs, maxtMs, matchers...)
 }
 
 // SelectPart is Select for those who need few labels. The Labels of a series hold at least its metric's name and those of the
@@ -51,7 +51,7 @@ func (x *Index) SelectPart(
 		return nil, ctx.Err()
 	}
 	// Closed days that come into being during the scan hold what the scan has seen in memory, as in selectBy.
-	if len(x.closed.between(presence.DayOf(q.from), presence.DayOf(q.to))) > 0 {
+	if len(x.store.Closed.DaysBetween(presence.DayOf(q.from), presence.DayOf(q.to))) > 0 {
 		return x.Select(ctx, mintMs, maxtMs, matchers...)
 	}
 	p := newProjection(q, names)
@@ -71,7 +71,7 @@ func (x *Index) SelectPart(
 
 // selectBy is Select with a rule of its own for the choice between days and months.
 func (x *Index) selectBy(
-	ctx context.Context, months monthRule, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+	ctx context.Context, months segment.MonthRule, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]Series, error) {
 	q, ok := x.newQuery(ctx, mintMs, maxtMs, matchers)
 	if !ok {
@@ -88,7 +88,7 @@ func (c *collector) run() ([]Series, error) {
 	q, x := c.q, c.q.x
 	// Closed days that come into being during the scan hold what the scan has seen in memory or, if it was late, what
 	// findClosed finds: see query.
-	c.merging = len(x.closed.between(presence.DayOf(q.from), presence.DayOf(q.to))) > 0
+	c.merging = len(x.store.Closed.DaysBetween(presence.DayOf(q.from), presence.DayOf(q.to))) > 0
 	if err := q.scanActive(c.active); err != nil {
 		return nil, err
 	}
@@ -104,74 +104,6 @@ func (c *collector) run() ([]Series, error) {
 		return nil, err
 	}
 	return c.finish()
-}
-
-// rowReader reads the labels of one row after another of a block.
-type rowReader struct {
-	ctx     context.Context
-	b       *block
-	metrics *segmentDict
-	dicts   []*segmentDict // of b.columns
-	names   []string
-	current []labels.Label // of the row read last, the metric's name first
-}
-
-func (s *segment) rowReader(ctx context.Context, b *block) (*rowReader, error) {
-	metrics, err := s.dict(ctx, model.MetricNameLabel)
-	if err != nil {
-		return nil, err
-	}
-	r := &rowReader{ctx: ctx, b: b, metrics: metrics}
-	for i := range b.columns {
-		name := s.root.names[b.columns[i].name]
-		d, err := s.dict(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		r.dicts, r.names = append(r.dicts, d), append(r.names, name)
-	}
-	return r, nil
-}
-
-// key reads a row and appends what identifies its label set.
-func (r *rowReader) key(dst []byte, row uint32) ([]byte, error) {
-	i, _ := slices.BinarySearchFunc(r.b.metrics, row+1, func(m metricRows, row uint32) int {
-		return int(int64(m.from) - int64(row))
-	})
-	metric, err := r.metrics.value(r.ctx, r.b.metrics[i-1].metric)
-	if err != nil {
-		return dst, err
-	}
-	r.current = append(r.current[:0], labels.Label{Name: model.MetricNameLabel, Value: metric})
-	dst = appendKeyed(dst, metric)
-	for i := range r.dicts {
-		id := r.b.columns[i].ids.At(row)
-		if id == 0 {
-			continue
-		}
-		value, err := r.dicts[i].value(r.ctx, id)
-		if err != nil {
-			return dst, err
-		}
-		r.current = append(r.current, labels.Label{Name: r.names[i], Value: value})
-		dst = appendKeyed(appendKeyed(dst, r.names[i]), value)
-	}
-	return dst, nil
-}
-
-// labels builds the label set of the row read last.
-func (r *rowReader) labels(b *labels.ScratchBuilder) labels.Labels {
-	b.Reset()
-	rest := r.current[1:]
-	for len(rest) > 0 && rest[0].Name < model.MetricNameLabel {
-		b.Add(rest[0].Name, rest[0].Value)
-		rest = rest[1:]
-	}
-	b.Add(model.MetricNameLabel, r.current[0].Value)
-	for _, l := range rest {
-		b.Add(l.Name, l.Value)
-	}
-	return b.Labels()
 }
 
 // labelNamesLikely is how many label names there mostly are.

@@ -2,8 +2,6 @@ package index
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // Several processes may share a catalogue. What a day's journal holds is then a set of facts (this series has samples in
@@ -20,18 +19,7 @@ import (
 // one process at a time sees to (Fold); the others notice by the generation in the root row (Refresh).
 
 // NewWriter returns a random name for Options.Writer.
-func NewWriter() string {
-	var raw [writerDigits / 2]byte
-	_, _ = rand.Read(raw[:]) // never fails
-	return hex.EncodeToString(raw[:])
-}
-
-func checkWriter(name string) error {
-	if raw, err := hex.DecodeString(name); err != nil || len(raw) != writerDigits/2 || hex.EncodeToString(raw) != name {
-		return fmt.Errorf("index: Options.Writer is %q, it must be %d lower-case hexadecimal digits", name, writerDigits)
-	}
-	return nil
-}
+func NewWriter() string { return segment.NewWriter() }
 
 func (x *Index) shared() bool { return x.opts.Writer != "" }
 
@@ -40,7 +28,7 @@ func (x *Index) shared() bool { return x.opts.Writer != "" }
 func (x *Index) nextPartKey(day int64) []byte {
 	seq := x.written[day]
 	x.written[day]++
-	return writerPartKey(day, x.opts.Writer, seq)
+	return segment.WriterPartKey(day, x.opts.Writer, seq)
 }
 
 // Stored reports whether the catalogue's tables hold that the series has samples in the hour. A false may be out of date;
@@ -54,7 +42,7 @@ func (x *Index) Stored(ref memory.Ref, hour int64) bool {
 // parts then. The caller holds maint.
 func (x *Index) takePart(row storage.Row, day int64, seq uint32, packer *partPacker) (ok bool) {
 	d := x.open.Day(day)
-	x.seen.add(day, parseWriter(row.Key), seq)
+	x.seen.add(day, segment.ParseWriter(row.Key), seq)
 	err := x.readPart(d, row, packer)
 	if err != nil {
 		x.opts.Logger.Error("catalogue journal is damaged, the day is made anew from the data rows", "err", err)
@@ -69,15 +57,15 @@ func (x *Index) takePart(row storage.Row, day int64, seq uint32, packer *partPac
 // readPart adds the facts of a part to a day.
 func (x *Index) readPart(d *memory.OpenDay, row storage.Row, packer *partPacker) error {
 	r := dayRestorer{x: x, day: d, reader: journalReader{active: x.active}, packer: packer, plain: true}
-	r.unsure = x.closed.get(d.Day) != nil
+	r.unsure = x.store.Closed.Day(d.Day) != nil
 	return r.take(row)
 }
 
 // deleteParts removes journal rows.
 func (x *Index) deleteParts(ctx context.Context, keys [][]byte) error {
-	d := deleter{ctx: ctx, table: x.series}
+	d := deleter{ctx: ctx, table: x.store.SeriesTable}
 	for _, key := range keys {
-		if err := d.cell(key, []byte{qualPart}); err != nil {
+		if err := d.cell(key, []byte{segment.QualPart}); err != nil {
 			return err
 		}
 	}
@@ -114,25 +102,25 @@ func (x *Index) Refresh(ctx context.Context) error {
 // come before parts in the table, so that a part that has gone into a newer generation is missed at most until the next
 // look, which sees the generation.
 func (x *Index) look(ctx context.Context) (changed []presence.Partition, damaged []int64, err error) {
-	ranges := append(specialRows(rootPrefix).Ranges, specialRows(monthRootPrefix).Ranges...)
+	ranges := append(specialRows(segment.ManifestPrefix).Ranges, specialRows(segment.MonthManifestPrefix).Ranges...)
 	x.maint.Lock()
 	ranges = append(ranges, x.seen.unseen()...)
 	x.maint.Unlock()
-	it := x.series.ReadRows(ctx, storage.RowSet{Ranges: ranges}, storage.ReadOptions{Filter: storage.Filter{
-		QualifierStart: []byte{qualGen}, QualifierEnd: []byte{qualPart + 1}, VersionsMax: 1,
+	it := x.store.SeriesTable.ReadRows(ctx, storage.RowSet{Ranges: ranges}, storage.ReadOptions{Filter: storage.Filter{
+		QualifierStart: []byte{segment.QualGen}, QualifierEnd: []byte{segment.QualPart + 1}, VersionsMax: 1,
 	}})
 	defer func() { _ = it.Close() }() // Err is asked
 	packer := &partPacker{}
 	defer packer.close()
 	for it.Next() {
 		row := it.Row()
-		kind, p, seq, err := parseSpecial(row.Key)
+		kind, p, seq, err := segment.ParseKey(row.Key)
 		switch {
 		case err != nil:
 			return changed, damaged, envelope.Corrupt(storage.TableSeries, row.Key, nil, err)
-		case kind == qualRoot && x.isNews(p, row):
+		case kind == segment.QualManifest && x.isNews(p, row):
 			changed = append(changed, p)
-		case kind == kindWriterPart:
+		case kind == segment.KindWriterPart:
 			x.maint.Lock()
 			ok := x.takePart(row, p.FirstDay(), seq, packer)
 			x.maint.Unlock()
@@ -153,7 +141,7 @@ func (x *Index) isNews(p presence.Partition, row storage.Row) bool {
 		return true
 	}
 	for _, c := range row.Cells {
-		if string(c.Qualifier) != string(rune(qualGen)) {
+		if string(c.Qualifier) != string(rune(segment.QualGen)) {
 			continue
 		}
 		payload, err := envelope.Open(c.Value, row.Key, c.Qualifier)
@@ -161,8 +149,8 @@ func (x *Index) isNews(p presence.Partition, row storage.Row) bool {
 			return true
 		}
 		gen, err := parseIntent(payload)
-		known := x.closed.period(p)
-		return err != nil || known == nil || known.gen.Load() != gen
+		known := x.store.Closed.Get(p)
+		return err != nil || known == nil || known.Gen.Load() != gen
 	}
 	return false
 }
@@ -181,12 +169,12 @@ func (x *Index) follow(ctx context.Context, p presence.Partition) (err error) {
 		}
 	}()
 	for range followTriesMax {
-		r, err := x.readRoot(ctx, p)
+		r, err := x.store.ReadManifest(ctx, p)
 		if err != nil {
 			return err
 		}
-		x.closed.install(p, r)
-		x.cache.drop(p)
+		x.store.Closed.Install(p, r)
+		x.store.Cache.Drop(p)
 		if p.IsMonth() {
 			return nil
 		}
@@ -199,11 +187,11 @@ func (x *Index) follow(ctx context.Context, p presence.Partition) (err error) {
 		if err != nil {
 			return err
 		}
-		again, err := x.readRoot(ctx, p)
+		again, err := x.store.ReadManifest(ctx, p)
 		if err != nil {
 			return err
 		}
-		if again.gen == r.gen {
+		if again.Gen == r.Gen {
 			if d := x.open.Get(p.FirstDay()); d != nil {
 				x.open.KeepJournal(d, left)
 			}
@@ -216,15 +204,15 @@ func (x *Index) follow(ctx context.Context, p presence.Partition) (err error) {
 // readLeft reads all parts with a writer that a day has, into memory and into a day of its own.
 func (x *Index) readLeft(ctx context.Context, day int64) (left *memory.OpenDay, damaged bool, err error) {
 	left = memory.NewOpenDay(day)
-	prefix := appendDay([]byte(journalPrefix), day)
-	prefix = append(prefix, '#', writerMark)
-	it := x.series.ReadRows(ctx, specialRows(string(prefix)), storage.ReadOptions{Filter: storage.Filter{VersionsMax: 1}})
+	prefix := segment.AppendDay([]byte(segment.JournalPrefix), day)
+	prefix = append(prefix, '#', segment.WriterMark)
+	it := x.store.SeriesTable.ReadRows(ctx, specialRows(string(prefix)), storage.ReadOptions{Filter: storage.Filter{VersionsMax: 1}})
 	defer func() { _ = it.Close() }() // Err is asked
 	packer := &partPacker{}
 	defer packer.close()
 	for it.Next() {
 		row := it.Row()
-		_, _, seq, err := parseSpecial(row.Key)
+		_, _, seq, err := segment.ParseKey(row.Key)
 		if err != nil {
 			return nil, false, envelope.Corrupt(storage.TableSeries, row.Key, nil, err)
 		}
@@ -250,16 +238,16 @@ func (x *Index) repairShared(ctx context.Context, day int64) error {
 const replacedTimeout = 10 * time.Second
 
 // replaced tells a reader who misses a cell whether another process has folded the period meanwhile.
-func (x *Index) replaced(f *folded, gen uint32) bool {
+func (x *Index) replaced(f *segment.Handle, gen uint32) bool {
 	if !x.shared() {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), replacedTimeout)
 	defer cancel()
-	r, err := x.readRoot(ctx, f.of)
-	if err != nil || r.gen == gen {
+	r, err := x.store.ReadManifest(ctx, f.Of)
+	if err != nil || r.Gen == gen {
 		return false
 	}
-	f.root.Store(r) // the generation in use stays, so that Refresh lets go of what memory holds besides
+	f.Manifest.Store(r) // the generation in use stays, so that Refresh lets go of what memory holds besides
 	return true
 }

@@ -16,6 +16,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/memory"
+	"halite/storage/index/segment"
 	"halite/storage/storagetest"
 	"halite/storage/storagetest/seeds"
 )
@@ -75,7 +76,7 @@ type sharedWorld struct {
 	tables storage.Store
 	schema *keyschema.Schema
 	nodes  []*Index
-	layout layout
+	layout segment.Layout
 
 	attempted, stored map[fact]bool
 	sets              map[string]labels.Labels
@@ -92,7 +93,7 @@ func newSharedWorld(t *testing.T, seed uint64, processes int) *sharedWorld {
 	w.schema, err = keyschema.NewSchema(nil)
 	require.NoError(t, err)
 	w.layout = newWorld(t, seed).layout
-	w.layout.months.daysMin = 1
+	w.layout.Months.DaysMin = 1
 	for range processes {
 		w.nodes = append(w.nodes, w.start())
 	}
@@ -107,10 +108,10 @@ func (w *sharedWorld) start() *Index {
 	w.faults = false
 	defer func() { w.faults = faults }()
 	x, err := Open(context.Background(), Options{
-		Store: &hookedStore{w.tables, w.interfere}, Schema: w.schema, Now: w.now, Writer: NewWriter(), CacheBytesMax: 1 << 16,
+		Store: &hookedStore{w.tables, w.interfere}, Schema: w.schema, Now: w.now, Writer: segment.NewWriter(), CacheBytesMax: 1 << 16,
 	})
 	require.NoError(w.t, err)
-	x.layout = w.layout
+	x.store.Layout = w.layout
 	return x
 }
 
@@ -280,7 +281,7 @@ func (w *sharedWorld) seesStored(f fact) bool {
 }
 
 func (w *sharedWorld) journal() (keys []string) {
-	it := w.nodes[0].series.ReadRows(context.Background(), specialRows(journalPrefix), storage.ReadOptions{})
+	it := w.nodes[0].store.SeriesTable.ReadRows(context.Background(), specialRows(segment.JournalPrefix), storage.ReadOptions{})
 	for it.Next() {
 		keys = append(keys, string(it.Row().Key))
 	}
@@ -291,9 +292,9 @@ func (w *sharedWorld) journal() (keys []string) {
 // TestSeenParts: what follows a gap is read until the gap was there twice.
 func TestSeenParts(t *testing.T) {
 	s := seenParts{days: map[int64]*seenDay{}}
-	writer := NewWriter()
+	writer := segment.NewWriter()
 	in := func(seq uint32) bool {
-		key := string(writerPartKey(5, writer, seq))
+		key := string(segment.WriterPartKey(5, writer, seq))
 		return slices.ContainsFunc(s.unseen(), func(r storage.RowRange) bool {
 			return key >= string(r.Start) && key < string(r.End)
 		})

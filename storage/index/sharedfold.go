@@ -12,6 +12,7 @@ import (
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // A fold among several processes is fenced on the root row, so that one that was thought to be gone does no harm: it
@@ -24,7 +25,9 @@ var errFenced = errors.New("another server has begun to fold the period")
 // reserveTriesMax bounds how often reserve tries the next number.
 const reserveTriesMax = 16
 
-func isReservation(qualifier []byte) bool { return len(qualifier) == 5 && qualifier[0] == qualIntent }
+func isReservation(qualifier []byte) bool {
+	return len(qualifier) == 5 && qualifier[0] == segment.QualIntent
+}
 
 func reservedGen(qualifier []byte) uint32 { return binary.BigEndian.Uint32(qualifier[1:5]) }
 
@@ -42,8 +45,9 @@ func (x *Index) reserve(ctx context.Context, p presence.Partition) (uint32, erro
 		if err != nil {
 			return 0, err
 		}
-		qualifier := genQualifier(qualIntent, gen)
-		cells, err := readCells(ctx, x.series, p.CellMs(), [][]byte{rootKey(p)}, []byte{qualIntent}, qualifier)
+		qualifier := segment.GenQualifier(segment.QualIntent, gen)
+		cells, err := segment.ReadCells(ctx, x.store.SeriesTable, p.CellMs(), [][]byte{segment.ManifestKey(p)},
+			[]byte{segment.QualIntent}, qualifier)
 		if err != nil {
 			return 0, err
 		}
@@ -51,10 +55,10 @@ func (x *Index) reserve(ctx context.Context, p presence.Partition) (uint32, erro
 			appendIntent(envelope.New(envelope.FormatV1, 8), gen))}}
 		for _, c := range cells {
 			take.Entries = append(take.Entries, storage.Entry{
-				Kind: storage.DeleteCells, Family: storage.FamilyCatalogue, Qualifier: c.qualifier,
+				Kind: storage.DeleteCells, Family: storage.FamilyCatalogue, Qualifier: c.Qualifier,
 			})
 		}
-		taken, err := x.series.CheckAndApply(ctx, rootKey(p), exactly(p, qualifier), storage.RowMutation{}, take)
+		taken, err := x.store.SeriesTable.CheckAndApply(ctx, segment.ManifestKey(p), exactly(p, qualifier), storage.RowMutation{}, take)
 		if err == nil && !taken {
 			return gen, nil
 		}
@@ -68,14 +72,15 @@ func (x *Index) reserve(ctx context.Context, p presence.Partition) (uint32, erro
 
 // switchReserved makes a reserved generation the period's, unless another process has reserved a later one.
 func (x *Index) switchReserved(ctx context.Context, p presence.Partition, gen uint32, cell storage.Entry) error {
-	word := rootCell(p, []byte{qualGen}, appendIntent(envelope.New(envelope.FormatV1, 8), gen))
-	held, err := x.series.CheckAndApply(ctx, rootKey(p), exactly(p, genQualifier(qualIntent, gen)),
+	word := rootCell(p, []byte{segment.QualGen}, appendIntent(envelope.New(envelope.FormatV1, 8), gen))
+	held, err := x.store.SeriesTable.CheckAndApply(ctx, segment.ManifestKey(p),
+		exactly(p, segment.GenQualifier(segment.QualIntent, gen)),
 		storage.RowMutation{Entries: []storage.Entry{cell, word}}, storage.RowMutation{})
 	if err == nil && !held {
 		return errFenced
 	}
 	if errors.Is(err, storage.ErrUnavailable) { // it may have happened all the same
-		if r, readErr := x.readRoot(ctx, p); readErr == nil && r.gen == gen {
+		if r, readErr := x.store.ReadManifest(ctx, p); readErr == nil && r.Gen == gen {
 			return nil
 		}
 	}
@@ -84,8 +89,8 @@ func (x *Index) switchReserved(ctx context.Context, p presence.Partition, gen ui
 
 // endReserved notes that nothing is left of generations before gen. The caller holds maint.
 func (x *Index) endReserved(ctx context.Context, p presence.Partition, gen uint32) error {
-	qualifier := genQualifier(qualIntent, gen)
-	_, err := x.series.CheckAndApply(ctx, rootKey(p), exactly(p, qualifier),
+	qualifier := segment.GenQualifier(segment.QualIntent, gen)
+	_, err := x.store.SeriesTable.CheckAndApply(ctx, segment.ManifestKey(p), exactly(p, qualifier),
 		storage.RowMutation{Entries: []storage.Entry{rootCell(p, qualifier,
 			envelope.New(envelope.FormatV1, 0))}}, storage.RowMutation{})
 	if err != nil {
@@ -130,13 +135,13 @@ func (x *Index) Fold(ctx context.Context) error {
 	}
 	for p, gen := range maps.Clone(f.begun) {
 		// Of a fold that was broken off before its switch the next one of the period cleans up.
-		if c := f.closed.period(p); c != nil && c.gen.Load() == gen {
+		if c := f.store.Closed.Get(p); c != nil && c.Gen.Load() == gen {
 			keep(f.clean(ctx, p))
 		}
 	}
-	for _, c := range f.closed.between(0, presence.DayMax) {
-		if c.removed.Load() { // by a server that had the tables for itself
-			days = append(days, c.of.FirstDay())
+	for _, c := range f.store.Closed.DaysBetween(0, presence.DayMax) {
+		if c.Removed.Load() { // by a server that had the tables for itself
+			days = append(days, c.Of.FirstDay())
 		}
 	}
 	slices.Sort(days)
@@ -157,11 +162,12 @@ func (x *Index) findDays(ctx context.Context) (days []int64, err error) {
 		return nil, err
 	}
 	x.expireLocked()
-	it := x.series.ReadRows(ctx, specialRows(journalPrefix), storage.ReadOptions{Filter: storage.Filter{KeysOnly: true}})
+	it := x.store.SeriesTable.ReadRows(ctx, specialRows(segment.JournalPrefix),
+		storage.ReadOptions{Filter: storage.Filter{KeysOnly: true}})
 	defer func() { _ = it.Close() }() // Err is asked
 	for it.Next() {
 		key := it.Row().Key
-		_, p, _, err := parseSpecial(key)
+		_, p, _, err := segment.ParseKey(key)
 		if err != nil {
 			return nil, envelope.Corrupt(storage.TableSeries, key, nil, err)
 		}
@@ -194,7 +200,7 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 	if err != nil {
 		return err
 	}
-	rows := specialRows(string(append(appendDay([]byte(journalPrefix), day), '#')))
+	rows := specialRows(string(append(segment.AppendDay([]byte(segment.JournalPrefix), day), '#')))
 	damaged, err := x.readJournals(ctx, rows, storage.Filter{VersionsMax: 1})
 	if err != nil {
 		return err
@@ -202,8 +208,8 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 	if len(damaged) > 0 {
 		return fmt.Errorf("%w: the day's journal is damaged; the next server that reads it repairs it", storage.ErrCorrupt)
 	}
-	d, c := x.open.Get(day), x.closed.get(day)
-	removed := c != nil && c.removed.Load()
+	d, c := x.open.Get(day), x.store.Closed.Day(day)
+	removed := c != nil && c.Removed.Load()
 	if d == nil && !removed {
 		if x.unclean[p] {
 			return x.sweep(ctx, p) // the segment contains all of the journal
@@ -233,23 +239,23 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 
 // formerDay is the segment that a day has now, as a source of its next one.
 func (x *Index) formerDay(ctx context.Context, p presence.Partition) (sources []source, contains contents, err error) {
-	value, err := readCell(ctx, x.series, p.CellMs(), rootKey(p), []byte{qualRoot})
+	value, err := segment.ReadCell(ctx, x.store.SeriesTable, p.CellMs(), segment.ManifestKey(p), []byte{segment.QualManifest})
 	if err != nil {
 		return nil, contains, err
 	}
 	if value == nil {
-		x.closed.forget(p)
+		x.store.Closed.Forget(p)
 		return nil, contains, x.forgetInMonth(ctx, p)
 	}
-	r, err := x.readRoot(ctx, p)
+	r, err := x.store.ReadManifest(ctx, p)
 	if err != nil {
 		return nil, contains, err
 	}
-	x.closed.install(p, r)
-	s, err := x.segment(ctx, x.closed.period(p))
+	x.store.Closed.Install(p, r)
+	s, err := x.store.Open(ctx, x.store.Closed.Get(p))
 	if err != nil {
 		return nil, contains, err
 	}
 	src, err := daySource(ctx, s)
-	return []source{src}, contents{journalSeq: r.journalSeq}, err
+	return []source{src}, contents{journalSeq: r.JournalSeq}, err
 }

@@ -12,6 +12,7 @@ import (
 	"halite/storage"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // removeTriesMax bounds how often a day is written anew because another process began a fold of it meanwhile.
@@ -72,7 +73,8 @@ func (x *Index) FenceShared(ctx context.Context, first, last int64) error {
 // collector is an index of its own over the same tables, which notes the parts that it reads.
 func (x *Index) collector() *Index {
 	f := newIndex(x.opts)
-	f.series, f.labels, f.meta, f.metrics, f.layout = x.series, x.labels, x.meta, x.metrics, x.layout
+	f.store.SeriesTable, f.store.LabelsTable, f.store.Layout = x.store.SeriesTable, x.store.LabelsTable, x.store.Layout
+	f.meta, f.metrics = x.meta, x.metrics
 	f.collecting = true
 	return f
 }
@@ -83,8 +85,8 @@ func (x *Index) eachKnownDay(ctx context.Context, first, last int64, fn func(day
 	if err != nil {
 		return err
 	}
-	for _, c := range x.closed.between(presence.DayOf(first), presence.DayOf(last)) {
-		days = append(days, c.of.FirstDay())
+	for _, c := range x.store.Closed.DaysBetween(presence.DayOf(first), presence.DayOf(last)) {
+		days = append(days, c.Of.FirstDay())
 	}
 	slices.Sort(days)
 	for _, day := range slices.Compact(days) {
@@ -135,7 +137,7 @@ func (x *Index) readDay(ctx context.Context, day int64) (contains contents, err 
 	if _, contains, err = x.formerDay(ctx, presence.DayPartition(day)); err != nil {
 		return contains, err
 	}
-	rows := specialRows(string(append(appendDay([]byte(journalPrefix), day), '#')))
+	rows := specialRows(string(append(segment.AppendDay([]byte(segment.JournalPrefix), day), '#')))
 	damaged, err := x.readJournals(ctx, rows, storage.Filter{VersionsMax: 1})
 	if err == nil && len(damaged) > 0 {
 		err = fmt.Errorf("%w: the day's journal is damaged; the next server that reads it repairs it", storage.ErrCorrupt)
@@ -177,16 +179,17 @@ func (x *Index) fenceMonth(ctx context.Context, day presence.Partition) error {
 	if err != nil {
 		return err
 	}
-	value, err := readCell(ctx, x.series, month.CellMs(), rootKey(month), []byte{qualRoot})
+	value, err := segment.ReadCell(ctx, x.store.SeriesTable, month.CellMs(), segment.ManifestKey(month),
+		[]byte{segment.QualManifest})
 	if err != nil || value == nil {
 		return err
 	}
-	r, err := x.readRoot(ctx, month)
+	r, err := x.store.ReadManifest(ctx, month)
 	if err != nil {
 		return err
 	}
-	x.closed.install(month, r)
-	if of := r.days[day.FirstDay()-month.FirstDay()].gen; of == 0 || of == x.closed.period(day).gen.Load() {
+	x.store.Closed.Install(month, r)
+	if of := r.Days[day.FirstDay()-month.FirstDay()].Gen; of == 0 || of == x.store.Closed.Get(day).Gen.Load() {
 		return nil
 	}
 	x.reserved[month] = gen
@@ -196,22 +199,24 @@ func (x *Index) fenceMonth(ctx context.Context, day presence.Partition) error {
 
 // reserveMonth takes the number of a month's next generation, and fails if what it is to be made of has changed by then: from
 // now on whoever takes something out of a day fences the month.
-func (x *Index) reserveMonth(ctx context.Context, month presence.Partition, former *segment, due []*folded) error {
+func (x *Index) reserveMonth(ctx context.Context, month presence.Partition, former *segment.Segment,
+	due []*segment.Handle) error {
 	gen, err := x.reserve(ctx, month)
 	if err != nil {
 		return err
 	}
-	value, err := readCell(ctx, x.series, month.CellMs(), rootKey(month), []byte{qualRoot})
+	value, err := segment.ReadCell(ctx, x.store.SeriesTable, month.CellMs(), segment.ManifestKey(month),
+		[]byte{segment.QualManifest})
 	if err != nil {
 		return err
 	}
 	if value != nil && former != nil {
-		if r, err := x.readRoot(ctx, month); err != nil || r.gen != former.root.gen {
+		if r, err := x.store.ReadManifest(ctx, month); err != nil || r.Gen != former.Manifest.Gen {
 			return errors.Join(err, errFenced)
 		}
 	}
 	for _, d := range due {
-		if r, err := x.readRoot(ctx, d.of); err != nil || r.gen != d.gen.Load() {
+		if r, err := x.store.ReadManifest(ctx, d.Of); err != nil || r.Gen != d.Gen.Load() {
 			return errors.Join(err, errFenced)
 		}
 	}

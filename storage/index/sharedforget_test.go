@@ -14,6 +14,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 )
 
 // TestSharedRemoval: hours that one process removes are gone for all, whether their days are folded or not, while the process
@@ -181,7 +182,8 @@ func writerAfterRemoval(t *testing.T, beforeWrite, failedRead int) (were bool) {
 			}
 			return nil, nil
 		}
-		x, err := Open(t.Context(), Options{Store: &hookedStore{store, hook}, Schema: w.schema, Now: w.now, Writer: NewWriter()})
+		x, err := Open(t.Context(), Options{Store: &hookedStore{store, hook}, Schema: w.schema, Now: w.now,
+			Writer: segment.NewWriter()})
 		require.NoError(t, err)
 		return x
 	}

@@ -8,6 +8,7 @@ import (
 
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 	"halite/storage/index/valueid"
 )
 
@@ -143,18 +144,18 @@ func (s *activeSource) rows(_ context.Context, metric string, _ *presence.Patter
 
 // closedSource reads a segment, whose first day is the shift-th of the period that is being folded.
 type closedSource struct {
-	s     *segment
+	s     *segment.Segment
 	shift uint8
 }
 
 func (c closedSource) metrics(ctx context.Context) ([]string, error) {
-	d, err := c.s.dict(ctx, model.MetricNameLabel)
+	d, err := c.s.Dict(ctx, model.MetricNameLabel)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]string, 0, d.header.values)
-	for id := uint32(1); id <= d.header.values; id++ {
-		v, err := d.value(ctx, id)
+	out := make([]string, 0, d.Header.Values)
+	for id := uint32(1); id <= d.Header.Values; id++ {
+		v, err := d.Value(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -163,20 +164,20 @@ func (c closedSource) metrics(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-func (c closedSource) names() []string { return c.s.root.names }
+func (c closedSource) names() []string { return c.s.Manifest.Names }
 
 func (c closedSource) values(ctx context.Context, name int, fn func(id uint32, value string)) error {
-	d, err := c.s.dict(ctx, c.s.root.names[name])
+	d, err := c.s.Dict(ctx, c.s.Manifest.Names[name])
 	if err != nil {
 		return err
 	}
-	for i := range d.header.chunks {
-		chunk, err := d.chunk(ctx, i)
+	for i := range d.Header.Chunks {
+		chunk, err := d.Chunk(ctx, i)
 		if err != nil {
 			return err
 		}
-		for id := chunk.first; id < chunk.first+chunk.count; id++ {
-			fn(id, chunk.value(id))
+		for id := chunk.First; id < chunk.First+chunk.Count; id++ {
+			fn(id, chunk.Value(id))
 		}
 	}
 	return nil
@@ -184,17 +185,17 @@ func (c closedSource) values(ctx context.Context, name int, fn func(id uint32, v
 
 func (c closedSource) rows(ctx context.Context, metric string, hours *presence.Patterns) (sourceRows, error) {
 	var out sourceRows
-	names, err := c.s.dict(ctx, model.MetricNameLabel)
+	names, err := c.s.Dict(ctx, model.MetricNameLabel)
 	if err != nil {
 		return out, err
 	}
-	id, err := names.lookup(ctx, metric)
+	id, err := names.Lookup(ctx, metric)
 	if err != nil || id == 0 {
 		return out, err
 	}
-	from, to := c.s.root.blocksOf(id)
+	from, to := c.s.Manifest.BlocksOf(id)
 	for n := from; n < to; n++ {
-		blocks, err := c.s.load(ctx, []int{n})
+		blocks, err := c.s.Blocks(ctx, []int{n})
 		if err != nil {
 			return out, err
 		}
@@ -206,37 +207,37 @@ func (c closedSource) rows(ctx context.Context, metric string, hours *presence.P
 }
 
 // addBlock appends the rows of a metric that a block holds.
-func (r *sourceRows) addBlock(c closedSource, b *block, metric uint32, hours *presence.Patterns) error {
-	numbers := make([]uint32, len(b.ends)) // of the block's patterns, 0 = not asked for yet
-	for i, m := range b.metrics {
-		if m.metric != metric {
+func (r *sourceRows) addBlock(c closedSource, b *segment.Block, metric uint32, hours *presence.Patterns) error {
+	numbers := make([]uint32, len(b.Ends)) // of the block's patterns, 0 = not asked for yet
+	for i, m := range b.Metrics {
+		if m.Metric != metric {
 			continue
 		}
-		before, to := len(r.hours), b.rowsEnd(i)
-		rows := make([]uint32, 0, to-m.from) // that have hours
-		for row := m.from; row < to; row++ {
-			n, err := b.patternNumber(row)
+		before, to := len(r.hours), b.RowsEnd(i)
+		rows := make([]uint32, 0, to-m.From) // that have hours
+		for row := m.From; row < to; row++ {
+			n, err := b.PatternNumber(row)
 			if err != nil {
-				return c.s.badHours(b, err)
+				return c.s.CorruptHours(b, err)
 			}
 			if numbers[n] == 0 {
-				numbers[n] = hours.Number(b.pattern(n).Later(c.shift))
+				numbers[n] = hours.Number(b.Pattern(n).Later(c.shift))
 			}
 			if numbers[n] != 0 {
 				r.hours = append(r.hours, numbers[n])
 				rows = append(rows, row)
 			}
 		}
-		for k := range b.columns {
-			c := &b.columns[k]
+		for k := range b.Columns {
+			c := &b.Columns[k]
 			ids, any := make([]uint32, 0, len(rows)), uint32(0)
 			for _, row := range rows {
-				id := c.ids.At(row)
+				id := c.IDs.At(row)
 				ids = append(ids, id)
 				any |= id
 			}
 			if any != 0 {
-				r.addColumn(c.name, before, ids)
+				r.addColumn(c.Name, before, ids)
 			}
 		}
 		for k := range r.columns {

@@ -37,8 +37,8 @@ func (x *Index) Stats(limit int) Stats {
 	if limit <= 0 {
 		limit = statsLimitDefault
 	}
-	out := Stats{CacheBytes: x.cache.SizeBytes(), CatalogueBytes: x.SizeBytes()}
-	out.OpenDays, out.ClosedDays = len(x.open.All()), len(x.closed.between(0, presence.DayMax))
+	out := Stats{CacheBytes: x.store.Cache.SizeBytes(), CatalogueBytes: x.SizeBytes()}
+	out.OpenDays, out.ClosedDays = len(x.open.All()), len(x.store.Closed.DaysBetween(0, presence.DayMax))
 	pairs := map[string]map[*memory.Dictionary][]uint64{}
 	var v memory.View
 	for _, t := range x.active.Tables() {

@@ -19,6 +19,7 @@ import (
 	"halite/storage"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/segment"
 	"halite/storage/storagetest"
 )
 
@@ -40,7 +41,7 @@ type world struct {
 	store  *faultyStore
 	schema *keyschema.Schema
 	x      *Index
-	layout layout
+	layout segment.Layout
 	series map[string]*oracleSeries
 	keys   []string
 	// long makes the world one of months: late data comes later, windows are longer, series come and go.
@@ -62,15 +63,15 @@ func newWorld(t testing.TB, seed uint64) *world {
 		{Pattern: "m*", Salts: 4, Promoted: []string{"b"}, FromHour: (baseDay + 1) * 24},
 	})
 	require.NoError(t, err)
-	w.layout = defaultLayout()
+	w.layout = segment.DefaultLayout()
 	if w.rng.IntN(4) > 0 { // small cuts reach every path with few series
-		w.layout = layout{
-			smallMetricRows: 1 + w.rng.IntN(8), sharedBlockRows: 1 + w.rng.IntN(20),
-			sharedBlockColumns: 1 + w.rng.IntN(10), blockRows: 1 + w.rng.IntN(30), inlineBytes: w.rng.IntN(40),
-			cellBytes: 1 + w.rng.IntN(60), partRows: 1 + w.rng.IntN(20), partRuns: 1 + w.rng.IntN(20),
-			applyBytes: 1 + w.rng.IntN(500), monthRows: uint64(w.rng.IntN(100)),
-			months:         monthRule{daysMin: 1 + w.rng.IntN(4), share: 1 + uint64(w.rng.IntN(3)*w.rng.IntN(1000))},
-			removedRunsMax: 1 << 16,
+		w.layout = segment.Layout{
+			SmallMetricRows: 1 + w.rng.IntN(8), SharedBlockRows: 1 + w.rng.IntN(20),
+			SharedBlockColumns: 1 + w.rng.IntN(10), BlockRows: 1 + w.rng.IntN(30), InlineBytes: w.rng.IntN(40),
+			CellBytes: 1 + w.rng.IntN(60), PartRows: 1 + w.rng.IntN(20), PartRuns: 1 + w.rng.IntN(20),
+			ApplyBytes: 1 + w.rng.IntN(500), MonthRows: uint64(w.rng.IntN(100)),
+			Months:         segment.MonthRule{DaysMin: 1 + w.rng.IntN(4), Share: 1 + uint64(w.rng.IntN(3)*w.rng.IntN(1000))},
+			RemovedRunsMax: 1 << 16,
 		}
 	}
 	w.reopen()
@@ -89,7 +90,7 @@ func (w *world) reopen() {
 		CacheBytesMax: int64(1 + w.rng.IntN(1<<uint(w.rng.IntN(20)))), Retention: w.retention,
 	})
 	require.NoError(w.t, err)
-	x.layout = w.layout
+	x.store.Layout = w.layout
 	w.x = x
 	for _, s := range w.series {
 		s.ref = 0

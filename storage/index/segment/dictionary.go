@@ -1,4 +1,4 @@
-package index
+package segment
 
 import (
 	"encoding/binary"
@@ -17,8 +17,8 @@ import (
 // were touched. The header tells which chunk can hold a value, so that looking one up reads a single chunk.
 
 type dictHeader struct {
-	values uint32
-	chunks []chunkRef
+	Values uint32
+	Chunks []chunkRef
 	sets   uint32
 	// setChunks is the first set of each chunk of sets; sets are numbered from 0.
 	setChunks []uint32
@@ -27,15 +27,15 @@ type dictHeader struct {
 // chunkRef: values [first, next chunk's first).
 type chunkRef struct {
 	first uint32
-	value string // the first value
+	Value string // the first value
 }
 
-func appendDictHeader(dst []byte, h *dictHeader) []byte {
-	dst = binary.AppendUvarint(dst, uint64(h.values))
-	dst = binary.AppendUvarint(dst, uint64(len(h.chunks)))
-	for i, c := range h.chunks {
+func AppendDictHeader(dst []byte, h *dictHeader) []byte {
+	dst = binary.AppendUvarint(dst, uint64(h.Values))
+	dst = binary.AppendUvarint(dst, uint64(len(h.Chunks)))
+	for i, c := range h.Chunks {
 		dst = binary.AppendUvarint(dst, uint64(h.chunkEnd(i)-c.first))
-		dst = envelope.AppendText(dst, c.value)
+		dst = envelope.AppendText(dst, c.Value)
 	}
 	dst = binary.AppendUvarint(dst, uint64(h.sets))
 	dst = binary.AppendUvarint(dst, uint64(len(h.setChunks)))
@@ -45,21 +45,21 @@ func appendDictHeader(dst []byte, h *dictHeader) []byte {
 	return dst
 }
 
-func parseDictHeader(payload []byte) (*dictHeader, error) {
+func ParseDictHeader(payload []byte) (*dictHeader, error) {
 	c := &envelope.Decoder{Rest: payload}
-	h := &dictHeader{values: c.Number(1<<32 - 2)}
+	h := &dictHeader{Values: c.Number(1<<32 - 2)}
 	chunks, next := c.Count(2), uint64(1)
 	for i := 0; i < chunks && c.Err == nil; i++ {
 		ref := chunkRef{first: uint32(next)}
 		n := c.Uvarint()
-		ref.value = string(c.Text())
-		if n == 0 || n > uint64(h.values)-(next-1) || i > 0 && h.chunks[i-1].value >= ref.value {
+		ref.Value = string(c.Text())
+		if n == 0 || n > uint64(h.Values)-(next-1) || i > 0 && h.Chunks[i-1].Value >= ref.Value {
 			return nil, fmt.Errorf("%w: chunk %d", envelope.ErrOrder, i)
 		}
 		next += n
-		h.chunks = append(h.chunks, ref)
+		h.Chunks = append(h.Chunks, ref)
 	}
-	if c.Err == nil && next != uint64(h.values)+1 {
+	if c.Err == nil && next != uint64(h.Values)+1 {
 		c.Fail(envelope.ErrRange)
 	}
 	h.sets = c.Number(1<<32 - 1)
@@ -80,10 +80,10 @@ func parseDictHeader(payload []byte) (*dictHeader, error) {
 
 // chunkEnd is the id behind a chunk's last.
 func (h *dictHeader) chunkEnd(i int) uint32 {
-	if i+1 < len(h.chunks) {
-		return h.chunks[i+1].first
+	if i+1 < len(h.Chunks) {
+		return h.Chunks[i+1].first
 	}
-	return h.values + 1
+	return h.Values + 1
 }
 
 func (h *dictHeader) setChunkEnd(i int) uint32 {
@@ -93,14 +93,14 @@ func (h *dictHeader) setChunkEnd(i int) uint32 {
 	return h.sets
 }
 
-// chunkOfValue is the only chunk that can hold the value, −1 if none can.
-func (h *dictHeader) chunkOfValue(value string) int {
-	return sort.Search(len(h.chunks), func(i int) bool { return h.chunks[i].value > value }) - 1
+// ChunkOfValue is the only chunk that can hold the value, −1 if none can.
+func (h *dictHeader) ChunkOfValue(value string) int {
+	return sort.Search(len(h.Chunks), func(i int) bool { return h.Chunks[i].Value > value }) - 1
 }
 
 // chunkOfID is the chunk of an id in [1, values].
 func (h *dictHeader) chunkOfID(id uint32) int {
-	return sort.Search(len(h.chunks), func(i int) bool { return h.chunks[i].first > id }) - 1
+	return sort.Search(len(h.Chunks), func(i int) bool { return h.Chunks[i].first > id }) - 1
 }
 
 func (h *dictHeader) chunkOfSet(set uint32) int {
@@ -109,27 +109,27 @@ func (h *dictHeader) chunkOfSet(set uint32) int {
 
 func (h *dictHeader) SizeBytes() int64 {
 	n := int64(96 + 4*len(h.setChunks))
-	for _, c := range h.chunks {
-		n += int64(len(c.value)) + 24
+	for _, c := range h.Chunks {
+		n += int64(len(c.Value)) + 24
 	}
 	return n
 }
 
-// valueChunk holds consecutive values of a dictionary.
-type valueChunk struct {
-	first   uint32 // id of the first value
-	count   uint32
+// ValueChunk holds consecutive values of a dictionary.
+type ValueChunk struct {
+	First   uint32 // id of the first value
+	Count   uint32
 	offsets []byte // 2 or 4 bytes each, little-endian: the end of each value in text
 	wide    bool
 	text    string
-	sets    valueid.Column // set of each value, plus one
-	// masks are the distinct masks of hours of a day, or days of a month; touched gives each value one. Empty in format 1.
-	masks   []uint32
-	touched valueid.Column
+	Sets    valueid.Column // set of each value, plus one
+	// Masks are the distinct masks of hours of a day, or days of a month; touched gives each value one. Empty in format 1.
+	Masks   []uint32
+	Touched valueid.Column
 }
 
-// appendValueChunk writes values with their sets, plus one, and the masks in which they were touched.
-func appendValueChunk(dst []byte, values []string, sets, touched []uint32) []byte {
+// AppendValueChunk writes values with their sets, plus one, and the masks in which they were touched.
+func AppendValueChunk(dst []byte, values []string, sets, touched []uint32) []byte {
 	size := 0
 	for _, v := range values {
 		size += len(v)
@@ -179,24 +179,24 @@ func boolByte(b bool) byte {
 	return 0
 }
 
-// parseValueChunk reads a chunk that the header says holds the ids [first, end) out of so many sets. The result refers
+// ParseValueChunk reads a chunk that the header says holds the ids [first, end) out of so many sets. The result refers
 // to the payload.
-func parseValueChunk(payload []byte, format byte, first, end, sets uint32) (*valueChunk, error) {
+func ParseValueChunk(payload []byte, format byte, first, end, sets uint32) (*ValueChunk, error) {
 	c := &envelope.Decoder{Rest: payload}
-	v := &valueChunk{first: first, count: c.Number(1<<32 - 2)}
-	if c.Err == nil && v.count != end-first {
-		return nil, fmt.Errorf("%w: %d values, the header says %d", envelope.ErrRange, v.count, end-first)
+	v := &ValueChunk{First: first, Count: c.Number(1<<32 - 2)}
+	if c.Err == nil && v.Count != end-first {
+		return nil, fmt.Errorf("%w: %d values, the header says %d", envelope.ErrRange, v.Count, end-first)
 	}
 	v.wide = c.Byte() != 0
 	width := 2
 	if v.wide {
 		width = 4
 	}
-	v.offsets = c.Bytes(int(v.count) * width)
+	v.offsets = c.Bytes(int(v.Count) * width)
 	text := c.Text()
 	v.text = unsafe.String(unsafe.SliceData(text), len(text))
-	v.sets = valueid.ReadHeader(c, v.count)
-	valueid.ReadData(c, &v.sets)
+	v.Sets = valueid.ReadHeader(c, v.Count)
+	valueid.ReadData(c, &v.Sets)
 	if format != envelope.FormatV1 {
 		v.readMasks(c)
 	}
@@ -204,58 +204,58 @@ func parseValueChunk(payload []byte, format byte, first, end, sets uint32) (*val
 		return nil, err
 	}
 	last := ""
-	for i, end := uint32(0), 0; i < v.count; i++ {
+	for i, end := uint32(0), 0; i < v.Count; i++ {
 		next := v.end(i)
 		if next <= end || next > len(v.text) || v.text[end:next] <= last {
 			return nil, fmt.Errorf("%w: value %d", envelope.ErrOrder, i)
 		}
 		last, end = v.text[end:next], next
-		if v.sets.At(i) > sets {
+		if v.Sets.At(i) > sets {
 			return nil, fmt.Errorf("%w: set of value %d", envelope.ErrRange, i)
 		}
-		if format != envelope.FormatV1 && int(v.touched.At(i)) >= len(v.masks) {
+		if format != envelope.FormatV1 && int(v.Touched.At(i)) >= len(v.Masks) {
 			return nil, fmt.Errorf("%w: mask of value %d", envelope.ErrRange, i)
 		}
 	}
 	return v, nil
 }
 
-func (v *valueChunk) readMasks(c *envelope.Decoder) {
+func (v *ValueChunk) readMasks(c *envelope.Decoder) {
 	masks := c.Count(1)
 	for i := 0; i < masks && c.Err == nil; i++ {
-		v.masks = append(v.masks, c.Number(1<<presence.MonthDaysMax-1))
+		v.Masks = append(v.Masks, c.Number(1<<presence.MonthDaysMax-1))
 	}
-	v.touched = valueid.ReadHeader(c, v.count)
-	valueid.ReadData(c, &v.touched)
+	v.Touched = valueid.ReadHeader(c, v.Count)
+	valueid.ReadData(c, &v.Touched)
 }
 
-// appendTouched appends the values that were touched in one of the hours, or days, of mask.
-func (v *valueChunk) appendTouched(dst []string, mask uint32) []string {
+// AppendTouched appends the values that were touched in one of the hours, or days, of mask.
+func (v *ValueChunk) AppendTouched(dst []string, mask uint32) []string {
 	all, none := true, true
-	for _, m := range v.masks {
+	for _, m := range v.Masks {
 		all, none = all && m&mask != 0, none && m&mask == 0
 	}
 	if none {
 		return dst
 	}
-	for id := v.first; id < v.first+v.count; id++ {
-		if all || v.masks[v.touched.At(id-v.first)]&mask != 0 {
-			dst = append(dst, v.value(id))
+	for id := v.First; id < v.First+v.Count; id++ {
+		if all || v.Masks[v.Touched.At(id-v.First)]&mask != 0 {
+			dst = append(dst, v.Value(id))
 		}
 	}
 	return dst
 }
 
-func (v *valueChunk) end(i uint32) int {
+func (v *ValueChunk) end(i uint32) int {
 	if v.wide {
 		return int(binary.LittleEndian.Uint32(v.offsets[4*i:]))
 	}
 	return int(binary.LittleEndian.Uint16(v.offsets[2*i:]))
 }
 
-// value returns the value of an id in the chunk; it keeps the chunk's memory alive.
-func (v *valueChunk) value(id uint32) string {
-	i, start := id-v.first, 0
+// Value returns the value of an id in the chunk; it keeps the chunk's memory alive.
+func (v *ValueChunk) Value(id uint32) string {
+	i, start := id-v.First, 0
 	if i > 0 {
 		start = v.end(i - 1)
 	}
@@ -263,35 +263,35 @@ func (v *valueChunk) value(id uint32) string {
 }
 
 // set returns the set of blocks of an id in the chunk; ok is false if none is recorded (metric names).
-func (v *valueChunk) set(id uint32) (set uint32, ok bool) {
-	n := v.sets.At(id - v.first)
+func (v *ValueChunk) set(id uint32) (set uint32, ok bool) {
+	n := v.Sets.At(id - v.First)
 	return n - 1, n != 0
 }
 
 // lookup returns the id of a value, 0 if the chunk lacks it.
-func (v *valueChunk) lookup(value string) uint32 {
-	if i := v.seek(value); i < v.first+v.count && v.value(i) == value {
+func (v *ValueChunk) lookup(value string) uint32 {
+	if i := v.Seek(value); i < v.First+v.Count && v.Value(i) == value {
 		return i
 	}
 	return 0
 }
 
-// seek returns the first id whose value is not less, the id behind the last if there is none.
-func (v *valueChunk) seek(value string) uint32 {
-	return v.first + uint32(sort.Search(int(v.count), func(i int) bool { return v.value(v.first+uint32(i)) >= value }))
+// Seek returns the first id whose value is not less, the id behind the last if there is none.
+func (v *ValueChunk) Seek(value string) uint32 {
+	return v.First + uint32(sort.Search(int(v.Count), func(i int) bool { return v.Value(v.First+uint32(i)) >= value }))
 }
 
-func (v *valueChunk) SizeBytes() int64 {
-	return int64(len(v.text)+len(v.offsets)+4*cap(v.masks)) + v.sets.SizeBytes() + v.touched.SizeBytes() + 128
+func (v *ValueChunk) SizeBytes() int64 {
+	return int64(len(v.text)+len(v.offsets)+4*cap(v.Masks)) + v.Sets.SizeBytes() + v.Touched.SizeBytes() + 128
 }
 
 // setChunk holds consecutive sets of blocks.
 type setChunk struct {
 	first uint32
-	sets  [][]uint32 // ascending block numbers
+	Sets  [][]uint32 // ascending block numbers
 }
 
-func appendSetChunk(dst []byte, sets [][]uint32) []byte {
+func AppendSetChunk(dst []byte, sets [][]uint32) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(sets)))
 	for _, set := range sets {
 		dst = appendSet(dst, set)
@@ -309,14 +309,14 @@ func appendSet(dst []byte, set []uint32) []byte {
 	return dst
 }
 
-// parseSetChunk reads sets [first, end) of blocks numbered below blocks.
-func parseSetChunk(payload []byte, first, end uint32, blocks int) (*setChunk, error) {
+// ParseSetChunk reads sets [first, end) of blocks numbered below blocks.
+func ParseSetChunk(payload []byte, first, end uint32, blocks int) (*setChunk, error) {
 	c := &envelope.Decoder{Rest: payload}
 	n := c.Count(1)
 	if c.Err == nil && uint32(n) != end-first {
 		return nil, fmt.Errorf("%w: %d sets, the header says %d", envelope.ErrRange, n, end-first)
 	}
-	s := &setChunk{first: first, sets: make([][]uint32, 0, n)}
+	s := &setChunk{first: first, Sets: make([][]uint32, 0, n)}
 	for range n {
 		size, next := c.Count(1), uint64(0)
 		set := make([]uint32, 0, size)
@@ -328,14 +328,14 @@ func parseSetChunk(payload []byte, first, end uint32, blocks int) (*setChunk, er
 			set = append(set, uint32(b))
 			next = b + 1
 		}
-		s.sets = append(s.sets, set)
+		s.Sets = append(s.Sets, set)
 	}
 	return s, c.End()
 }
 
 func (s *setChunk) SizeBytes() int64 {
 	n := int64(64)
-	for _, set := range s.sets {
+	for _, set := range s.Sets {
 		n += int64(4*cap(set)) + 24
 	}
 	return n

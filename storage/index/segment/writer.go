@@ -1,4 +1,4 @@
-package index
+package segment
 
 import (
 	"context"
@@ -12,48 +12,13 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// layout holds the sizes by which the catalogue is cut into rows and cells. They are not part of the format: a reader
-// takes whatever it finds.
-type layout struct {
-	// smallMetricRows: metrics with fewer series share blocks, so that a day of many tiny metrics is a few rows.
-	smallMetricRows int
-	// sharedBlockRows and sharedBlockColumns close a shared block.
-	sharedBlockRows, sharedBlockColumns int
-	// blockRows splits the series of a huge metric: a row of the table must stay below 100 MiB.
-	blockRows int
-	// inlineBytes: a block whose columns fit keeps them in the header's cell.
-	inlineBytes int
-	// cellBytes bounds what goes into one cell: large cells would share storage blocks with small neighbours that are
-	// read alone. A single longer value still gets a chunk of its own.
-	cellBytes int
-	// partRows and partRuns bound the new series and the runs of hours in a part of a journal.
-	partRows, partRuns int
-	// applyBytes is how much a fold sends in one request.
-	applyBytes int
-	// months says when months are read and, by daysMin, when they are written; monthRows bounds the series of the days
-	// that one fold of a month takes in.
-	months    monthRule
-	monthRows uint64
-	// removedRunsMax bounds what a root says of removed hours; beyond it the day is folded at once.
-	removedRunsMax int
-}
-
-func defaultLayout() layout {
-	return layout{
-		smallMetricRows: 512, sharedBlockRows: 1024, sharedBlockColumns: 256, blockRows: 1 << 19,
-		inlineBytes: 48 << 10, cellBytes: 60 << 10, partRows: 8192, partRuns: 1 << 15, applyBytes: 1 << 20,
-		months: monthRule{daysMin: 4, share: 2}, monthRows: 4 << 20,
-		removedRunsMax: 1 << 16,
-	}
-}
-
-// segmentWriter writes one generation of a period. Nothing it writes is seen until the root names the generation.
-type segmentWriter struct {
-	x    *Index
+// writer writes one generation of a period. Nothing it writes is seen until the root names the generation.
+type writer struct {
+	x    *Store
 	of   presence.Partition
 	gen  uint32
-	m    *merge
-	root *root
+	m    *Content
+	root *Manifest
 
 	pending     []pendingMetric
 	pendingRows int
@@ -67,7 +32,7 @@ type segmentWriter struct {
 
 type pendingMetric struct {
 	metric uint32
-	series *metricSeries
+	series *MetricSeries
 }
 
 // valueSets grows, block by block, the set of blocks in which each value of a label occurs. A set is a node whose
@@ -128,17 +93,17 @@ func (s *valueSets) number() [][]uint32 {
 }
 
 // write puts all blocks and dictionaries of the merge into the tables and returns the root to switch to.
-func (w *segmentWriter) write(ctx context.Context) (*root, error) {
-	w.root = &root{gen: w.gen, metrics: uint32(len(w.m.metrics)), names: w.m.names, dated: true}
-	for _, values := range w.m.values {
-		w.root.values = append(w.root.values, uint32(len(values)))
+func (w *writer) write(ctx context.Context) (*Manifest, error) {
+	w.root = &Manifest{Gen: w.gen, Metrics: uint32(len(w.m.Metrics)), Names: w.m.Names, dated: true}
+	for _, values := range w.m.Values {
+		w.root.Values = append(w.root.Values, uint32(len(values)))
 		w.sets = append(w.sets, newValueSets(len(values)))
 		w.touched = append(w.touched, make([]uint32, len(values)+1))
 	}
-	w.touchedOf = make([]uint32, len(w.m.metrics)+1)
-	w.table = w.x.series
-	for i, metric := range w.m.metrics {
-		s, err := w.m.series(ctx, metric)
+	w.touchedOf = make([]uint32, len(w.m.Metrics)+1)
+	w.table = w.x.SeriesTable
+	for i, metric := range w.m.Metrics {
+		s, err := w.m.Series(ctx, metric)
 		if err != nil {
 			return nil, err
 		}
@@ -152,33 +117,33 @@ func (w *segmentWriter) write(ctx context.Context) (*root, error) {
 	if err := w.flush(ctx); err != nil {
 		return nil, err
 	}
-	w.table = w.x.labels
-	if err := w.dictionary(ctx, model.MetricNameLabel, w.m.metrics, nil, w.touchedOf); err != nil {
+	w.table = w.x.LabelsTable
+	if err := w.dictionary(ctx, model.MetricNameLabel, w.m.Metrics, nil, w.touchedOf); err != nil {
 		return nil, err
 	}
-	for k, name := range w.m.names {
+	for k, name := range w.m.Names {
 		all := uint32(0)
 		for _, mask := range w.touched[k][1:] { // 0 stands for series without the label
 			all |= mask
 		}
-		w.root.touchedNames = append(w.root.touchedNames, all)
-		if err := w.dictionary(ctx, name, w.m.values[k], w.sets[k], w.touched[k]); err != nil {
+		w.root.TouchedNames = append(w.root.TouchedNames, all)
+		if err := w.dictionary(ctx, name, w.m.Values[k], w.sets[k], w.touched[k]); err != nil {
 			return nil, err
 		}
 	}
 	return w.root, w.flush(ctx)
 }
 
-func (w *segmentWriter) metric(ctx context.Context, metric uint32, s *metricSeries) error {
-	w.root.series += uint64(len(s.hours))
-	for _, n := range s.hours {
-		w.touchedOf[metric] |= w.m.hours.Touched(n)
+func (w *writer) metric(ctx context.Context, metric uint32, s *MetricSeries) error {
+	w.root.Series += uint64(len(s.Hours))
+	for _, n := range s.Hours {
+		w.touchedOf[metric] |= w.m.Hours.Touched(n)
 	}
-	w.root.touched |= w.touchedOf[metric]
-	if len(s.hours) < w.x.layout.smallMetricRows {
+	w.root.Touched |= w.touchedOf[metric]
+	if len(s.Hours) < w.x.Layout.SmallMetricRows {
 		w.pending = append(w.pending, pendingMetric{metric, s})
-		w.pendingRows += len(s.hours)
-		if w.pendingRows >= w.x.layout.sharedBlockRows || w.pendingColumns() >= w.x.layout.sharedBlockColumns {
+		w.pendingRows += len(s.Hours)
+		if w.pendingRows >= w.x.Layout.SharedBlockRows || w.pendingColumns() >= w.x.Layout.SharedBlockColumns {
 			return w.closeShared(ctx)
 		}
 		return nil
@@ -186,42 +151,42 @@ func (w *segmentWriter) metric(ctx context.Context, metric uint32, s *metricSeri
 	if err := w.closeShared(ctx); err != nil { // blocks are in order of metrics
 		return err
 	}
-	for from, part := 0, uint32(0); from < len(s.hours); part++ {
-		to := min(from+w.x.layout.blockRows, len(s.hours))
-		b := &block{rows: uint32(to - from), metrics: []metricRows{{metric: metric}}}
-		touched := w.setHours(b, s.hours[from:to])
-		for c, name := range s.columns {
-			b.columns = append(b.columns, blockColumn{name: name, ids: w.column(name, s.ids[c][from:to], touched)})
+	for from, part := 0, uint32(0); from < len(s.Hours); part++ {
+		to := min(from+w.x.Layout.BlockRows, len(s.Hours))
+		b := &Block{Rows: uint32(to - from), Metrics: []metricRows{{Metric: metric}}}
+		touched := w.setHours(b, s.Hours[from:to])
+		for c, name := range s.Columns {
+			b.Columns = append(b.Columns, blockColumn{Name: name, IDs: w.column(name, s.Ids[c][from:to], touched)})
 		}
 		if err := w.block(ctx, b, part); err != nil {
 			return err
 		}
 		from = to
 	}
-	w.m.hours.Reset()
+	w.m.Hours.Reset()
 	return nil
 }
 
-func (w *segmentWriter) pendingColumns() int {
+func (w *writer) pendingColumns() int {
 	n := 0
 	for _, p := range w.pending {
-		n += len(p.series.columns)
+		n += len(p.series.Columns)
 	}
 	return n / max(1, len(w.pending)/8) // names repeat among small metrics
 }
 
 // closeShared writes the small metrics gathered so far as one block.
-func (w *segmentWriter) closeShared(ctx context.Context) error {
+func (w *writer) closeShared(ctx context.Context) error {
 	if len(w.pending) == 0 {
 		return nil
 	}
-	b := &block{rows: uint32(w.pendingRows)}
+	b := &Block{Rows: uint32(w.pendingRows)}
 	var names []int
 	var hours []uint32
 	for _, p := range w.pending {
-		b.metrics = append(b.metrics, metricRows{metric: p.metric, from: uint32(len(hours))})
-		hours = append(hours, p.series.hours...)
-		names = append(names, p.series.columns...)
+		b.Metrics = append(b.Metrics, metricRows{Metric: p.metric, From: uint32(len(hours))})
+		hours = append(hours, p.series.Hours...)
+		names = append(names, p.series.Columns...)
 	}
 	touched := w.setHours(b, hours)
 	slices.Sort(names)
@@ -229,24 +194,24 @@ func (w *segmentWriter) closeShared(ctx context.Context) error {
 	for _, name := range slices.Compact(names) {
 		clear(ids)
 		for i, p := range w.pending {
-			if c, ok := slices.BinarySearch(p.series.columns, name); ok {
-				copy(ids[b.metrics[i].from:], p.series.ids[c])
+			if c, ok := slices.BinarySearch(p.series.Columns, name); ok {
+				copy(ids[b.Metrics[i].From:], p.series.Ids[c])
 			}
 		}
-		b.columns = append(b.columns, blockColumn{name: name, ids: w.column(name, ids, touched)})
+		b.Columns = append(b.Columns, blockColumn{Name: name, IDs: w.column(name, ids, touched)})
 	}
 	w.pending, w.pendingRows = nil, 0
-	w.m.hours.Reset()
+	w.m.Hours.Reset()
 	return w.block(ctx, b, 0)
 }
 
 // column packs a column and records its values' block and when they were touched.
-func (w *segmentWriter) column(name int, ids, touched []uint32) valueid.Column {
+func (w *writer) column(name int, ids, touched []uint32) valueid.Column {
 	sets, last, masks := w.sets[name], uint32(0), w.touched[name]
 	for i, id := range ids {
 		masks[id] |= touched[i]
 		if id != 0 && id != last {
-			sets.add(id, uint32(len(w.root.blocks)))
+			sets.add(id, uint32(len(w.root.Blocks)))
 			last = id
 		}
 	}
@@ -254,42 +219,42 @@ func (w *segmentWriter) column(name int, ids, touched []uint32) valueid.Column {
 }
 
 // setHours gives the rows of a block their presences and returns the hours, or days, in which each was touched.
-func (w *segmentWriter) setHours(b *block, numbers []uint32) (touched []uint32) {
+func (w *writer) setHours(b *Block, numbers []uint32) (touched []uint32) {
 	index := map[uint32]uint32{}
 	ids := make([]uint32, len(numbers))
 	touched = make([]uint32, len(numbers))
 	for i, number := range numbers {
 		n, ok := index[number]
 		if !ok {
-			n = uint32(len(b.ends))
+			n = uint32(len(b.Ends))
 			index[number] = n
-			b.addPattern(w.m.hours.Pattern(number))
+			b.addPattern(w.m.Hours.Pattern(number))
 		}
-		ids[i], touched[i] = n, w.m.hours.Touched(number)
+		ids[i], touched[i] = n, w.m.Hours.Touched(number)
 	}
 	b.presence = valueid.Pack(ids)
 	return touched
 }
 
-func (w *segmentWriter) block(ctx context.Context, b *block, part uint32) error {
-	first := b.metrics[0].metric
-	w.root.blocks = append(w.root.blocks, blockRef{firstMetric: first, part: part, rows: b.rows})
-	key := blockKey(w.m.metrics[first-1], w.of, part)
+func (w *writer) block(ctx context.Context, b *Block, part uint32) error {
+	first := b.Metrics[0].Metric
+	w.root.Blocks = append(w.root.Blocks, BlockRef{FirstMetric: first, part: part, Rows: b.Rows})
+	key := blockKey(w.m.Metrics[first-1], w.of, part)
 	columns, size := b.packedColumns(), 0
 	for _, p := range columns {
 		size += p.RawBytes()
 	}
-	inline := size <= w.x.layout.inlineBytes
+	inline := size <= w.x.Layout.InlineBytes
 	mut := storage.RowMutation{Key: key}
 	w.cell(&mut, columnQualifier(w.gen, 0, 0),
-		appendBlockHeader(envelope.New(envelope.FormatV1, 1024+size), b, w.of.IsMonth(), inline))
+		AppendBlockHeader(envelope.New(envelope.FormatV1, 1024+size), b, w.of.IsMonth(), inline))
 	for i, p := range columns {
 		if inline {
 			break
 		}
 		raw := p.Raw()
 		for chunk := 0; len(raw) > 0; chunk++ {
-			n := min(len(raw), w.x.layout.cellBytes)
+			n := min(len(raw), w.x.Layout.CellBytes)
 			w.cell(&mut, columnQualifier(w.gen, i+1, chunk), append(envelope.New(envelope.FormatV1, n), raw[:n]...))
 			raw = raw[n:]
 		}
@@ -298,10 +263,10 @@ func (w *segmentWriter) block(ctx context.Context, b *block, part uint32) error 
 }
 
 // dictionary writes the values of a label name, which are sorted, with their sets of blocks and when they were touched.
-func (w *segmentWriter) dictionary(
+func (w *writer) dictionary(
 	ctx context.Context, name string, values []string, sets *valueSets, touched []uint32,
 ) error {
-	h := &dictHeader{values: uint32(len(values))}
+	h := &dictHeader{Values: uint32(len(values))}
 	mut := storage.RowMutation{Key: dictKey(name, w.of)}
 	ids := make([]uint32, len(values)+1)
 	var list [][]uint32
@@ -311,13 +276,13 @@ func (w *segmentWriter) dictionary(
 	}
 	for from := 0; from < len(values); {
 		to, size := from, 0
-		for to < len(values) && (to == from || size+len(values[to])+8 <= w.x.layout.cellBytes) {
+		for to < len(values) && (to == from || size+len(values[to])+8 <= w.x.Layout.CellBytes) {
 			size += len(values[to]) + 8
 			to++
 		}
-		q := chunkQualifier(qualValues, w.gen, uint32(len(h.chunks)))
-		h.chunks = append(h.chunks, chunkRef{first: uint32(from) + 1, value: values[from]})
-		w.cell(&mut, q, appendValueChunk(envelope.New(envelope.FormatV2, size), values[from:to], ids[from+1:to+1],
+		q := chunkQualifier(QualValues, w.gen, uint32(len(h.Chunks)))
+		h.Chunks = append(h.Chunks, chunkRef{first: uint32(from) + 1, Value: values[from]})
+		w.cell(&mut, q, AppendValueChunk(envelope.New(envelope.FormatV2, size), values[from:to], ids[from+1:to+1],
 			touched[from+1:to+1]))
 		from = to
 		if err := w.addFull(ctx, &mut); err != nil {
@@ -327,22 +292,22 @@ func (w *segmentWriter) dictionary(
 	h.sets = uint32(len(list))
 	for from := 0; from < len(list); {
 		to, size := from, 0
-		for to < len(list) && (to == from || size+5*len(list[to])+5 <= w.x.layout.cellBytes) {
+		for to < len(list) && (to == from || size+5*len(list[to])+5 <= w.x.Layout.CellBytes) {
 			size += 5*len(list[to]) + 5
 			to++
 		}
 		q := chunkQualifier(qualSets, w.gen, uint32(len(h.setChunks)))
 		h.setChunks = append(h.setChunks, uint32(from))
-		w.cell(&mut, q, appendSetChunk(envelope.New(envelope.FormatV1, size/2), list[from:to]))
+		w.cell(&mut, q, AppendSetChunk(envelope.New(envelope.FormatV1, size/2), list[from:to]))
 		from = to
 	}
-	q := genQualifier(qualHeader, w.gen)
-	w.cell(&mut, q, appendDictHeader(envelope.New(envelope.FormatV1, 256), h))
+	q := GenQualifier(qualHeader, w.gen)
+	w.cell(&mut, q, AppendDictHeader(envelope.New(envelope.FormatV1, 256), h))
 	return w.add(ctx, mut)
 }
 
 // cell adds a sealed value to a row.
-func (w *segmentWriter) cell(mut *storage.RowMutation, qualifier, blob []byte) {
+func (w *writer) cell(mut *storage.RowMutation, qualifier, blob []byte) {
 	blob = envelope.Seal(blob, mut.Key, qualifier)
 	mut.Entries = append(mut.Entries, storage.Entry{
 		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: w.of.CellMs(), Value: blob,
@@ -350,10 +315,10 @@ func (w *segmentWriter) cell(mut *storage.RowMutation, qualifier, blob []byte) {
 	w.mutBytes += len(blob) + len(qualifier)
 }
 
-func (w *segmentWriter) add(ctx context.Context, mut storage.RowMutation) error {
+func (w *writer) add(ctx context.Context, mut storage.RowMutation) error {
 	w.muts = append(w.muts, mut)
 	w.mutBytes += len(mut.Key)
-	if w.mutBytes < w.x.layout.applyBytes {
+	if w.mutBytes < w.x.Layout.ApplyBytes {
 		return nil
 	}
 	return w.flush(ctx)
@@ -361,8 +326,8 @@ func (w *segmentWriter) add(ctx context.Context, mut storage.RowMutation) error 
 
 // addFull sends what a row has so far if that is much: nothing is seen before the root is switched, so a row need not
 // be written in one mutation.
-func (w *segmentWriter) addFull(ctx context.Context, mut *storage.RowMutation) error {
-	if w.mutBytes < w.x.layout.applyBytes {
+func (w *writer) addFull(ctx context.Context, mut *storage.RowMutation) error {
+	if w.mutBytes < w.x.Layout.ApplyBytes {
 		return nil
 	}
 	err := w.add(ctx, *mut)
@@ -370,7 +335,7 @@ func (w *segmentWriter) addFull(ctx context.Context, mut *storage.RowMutation) e
 	return err
 }
 
-func (w *segmentWriter) flush(ctx context.Context) error {
+func (w *writer) flush(ctx context.Context) error {
 	if len(w.muts) == 0 {
 		return nil
 	}

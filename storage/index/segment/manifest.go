@@ -1,0 +1,172 @@
+package segment
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/prometheus/common/model"
+
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+)
+
+// Manifest is the directory of a segment, held in one cell. Writing that cell is what makes a fold take effect: it names
+// the generation, and only cells of that generation belong to the period.
+type Manifest struct {
+	Gen uint32
+	// JournalSeq: parts below it are contained in the generation.
+	JournalSeq uint32
+	Series     uint64
+	Metrics    uint32
+	// Names are the label names but for the metric name, sorted; values is the size of each one's dictionary.
+	Names  []string
+	Values []uint32
+	// touched tells the hours of the day, or the days of the month, in which any series was touched; touchedNames that of
+	// the series that have each label. dated is false if the root does not say (format 1): then they are all.
+	dated        bool
+	Touched      uint32
+	TouchedNames []uint32
+	// Blocks are ordered by metric; metrics are numbered from 1 in order of their names.
+	Blocks []BlockRef
+	// Days are what a month contains, by the day of the month; nil in a day.
+	Days []DayVersion
+	// Removed are hours of a day that were taken out since the segment was written; nil if none were.
+	Removed *Removals
+}
+
+// DayVersion: the month contains this generation of the day, 0 if it contains none, with that many series.
+type DayVersion struct {
+	Gen    uint32
+	Series uint64
+}
+
+// BlockRef: the block holds the metrics from firstMetric up to the next block's. A metric with more than blockRowsMax
+// series has several blocks, numbered by part.
+type BlockRef struct {
+	FirstMetric uint32
+	part        uint32
+	Rows        uint32
+}
+
+func AppendRoot(dst []byte, r *Manifest) []byte {
+	dst = binary.AppendUvarint(dst, uint64(r.Gen))
+	dst = binary.AppendUvarint(dst, uint64(r.JournalSeq))
+	dst = binary.AppendUvarint(dst, r.Series)
+	dst = binary.AppendUvarint(dst, uint64(r.Metrics))
+	dst = binary.AppendUvarint(dst, uint64(r.Touched))
+	dst = binary.AppendUvarint(dst, uint64(len(r.Names)))
+	for i, n := range r.Names {
+		dst = binary.AppendUvarint(envelope.AppendText(dst, n), uint64(r.Values[i]))
+		dst = binary.AppendUvarint(dst, uint64(r.TouchedNames[i]))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(r.Blocks)))
+	last := uint32(0)
+	for _, b := range r.Blocks {
+		dst = binary.AppendUvarint(dst, uint64(b.FirstMetric-last))
+		dst = binary.AppendUvarint(dst, uint64(b.Rows))
+		last = b.FirstMetric
+	}
+	if r.Removed != nil {
+		return r.Removed.append(dst)
+	}
+	for _, d := range r.Days {
+		dst = binary.AppendUvarint(dst, uint64(d.Gen))
+		if d.Gen != 0 {
+			dst = binary.AppendUvarint(dst, d.Series)
+		}
+	}
+	return dst
+}
+
+// EncodeManifest starts a root's value.
+func EncodeManifest(r *Manifest) []byte {
+	if r.Removed != nil {
+		return AppendRoot(envelope.New(envelope.FormatV3, 1024), r)
+	}
+	return AppendRoot(envelope.New(envelope.FormatV2, 1024), r)
+}
+
+// ManifestGeneration reads the generation that a root names, and nothing else.
+func ManifestGeneration(payload []byte) (uint32, error) {
+	c := &envelope.Decoder{Rest: payload}
+	return c.Number(1<<32 - 1), c.Err
+}
+
+func ParseRoot(payload []byte, format byte, month bool) (*Manifest, error) {
+	c := &envelope.Decoder{Rest: payload}
+	r := &Manifest{Gen: c.Number(1<<32 - 1), JournalSeq: c.Number(1<<32 - 1), Series: c.Uvarint()}
+	r.Metrics = c.Number(1<<32 - 2)
+	r.dated, r.Touched = format != envelope.FormatV1, presence.HoursMask
+	if r.dated {
+		r.Touched = c.Number(1<<presence.MonthDaysMax - 1)
+	}
+	names := c.Count(3)
+	for i := 0; i < names && c.Err == nil; i++ {
+		name := string(c.Text())
+		if name == "" || name == model.MetricNameLabel || i > 0 && r.Names[i-1] >= name {
+			c.Fail(envelope.ErrOrder)
+		}
+		r.Names = append(r.Names, name)
+		r.Values = append(r.Values, c.Number(1<<32-2))
+		touched := uint32(presence.HoursMask)
+		if r.dated {
+			touched = c.Number(1<<presence.MonthDaysMax - 1)
+		}
+		r.TouchedNames = append(r.TouchedNames, touched)
+	}
+	blocks, last := c.Count(2), uint64(0)
+	for i := 0; i < blocks && c.Err == nil; i++ {
+		step := c.Uvarint()
+		b := BlockRef{FirstMetric: uint32(last + step), Rows: c.Number(rowsMax)}
+		if step > uint64(r.Metrics)-last || i == 0 && step != 1 {
+			return nil, fmt.Errorf("%w: block %d", envelope.ErrOrder, i)
+		}
+		if step == 0 {
+			b.part = r.Blocks[i-1].part + 1
+		}
+		last += step
+		r.Blocks = append(r.Blocks, b)
+	}
+	if c.Err == nil && (blocks == 0) != (r.Metrics == 0) {
+		c.Fail(envelope.ErrRange)
+	}
+	if format == envelope.FormatV3 && month {
+		c.Fail(envelope.ErrFormat)
+	}
+	if format == envelope.FormatV3 {
+		r.Removed = readRemovals(c, r.Blocks)
+	}
+	for i := 0; month && i < presence.MonthDaysMax; i++ {
+		d := DayVersion{Gen: c.Number(1<<32 - 1)}
+		if d.Gen != 0 {
+			d.Series = c.Uvarint()
+		}
+		r.Days = append(r.Days, d)
+	}
+	return r, c.End()
+}
+
+// Name returns the number of a label name, ok is false if no series of the day has it.
+func (r *Manifest) Name(name string) (int, bool) {
+	return slices.BinarySearch(r.Names, name)
+}
+
+// BlocksOf returns the numbers [from, to) of the blocks that hold a metric.
+func (r *Manifest) BlocksOf(metric uint32) (from, to int) {
+	to = sort.Search(len(r.Blocks), func(i int) bool { return r.Blocks[i].FirstMetric > metric })
+	for from = to - 1; from > 0 && r.Blocks[from].part > 0; {
+		from--
+	}
+	return from, to
+}
+
+// metricRange returns the metrics [from, to) of a block.
+func (r *Manifest) metricRange(block int) (from, to uint32) {
+	from, to = r.Blocks[block].FirstMetric, r.Metrics+1
+	if block+1 < len(r.Blocks) {
+		to = r.Blocks[block+1].FirstMetric
+	}
+	return from, max(to, from+1)
+}

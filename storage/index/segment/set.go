@@ -1,0 +1,231 @@
+package segment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+	"halite/storage/index/valueid"
+)
+
+// Set are the days and months that have segments.
+type Set struct {
+	mu     sync.RWMutex
+	days   map[int64]*Handle
+	months map[presence.Partition]*Handle
+}
+
+func NewSet() *Set {
+	return &Set{days: map[int64]*Handle{}, months: map[presence.Partition]*Handle{}}
+}
+
+// Handle is a period that has a segment.
+type Handle struct {
+	Of       presence.Partition
+	Gen      atomic.Uint32            // that the root names; 0 while it is unknown, for the root is damaged
+	Manifest atomic.Pointer[Manifest] // nil until it is needed
+	// Removed says that the root has removals: the day's month holds more than the day.
+	Removed atomic.Bool
+	// failed is why the root cannot be read, nil if it may be tried.
+	failed atomic.Pointer[error]
+	// Broken is set when a month was found damaged: its days are read instead until it is folded anew.
+	Broken atomic.Bool
+}
+
+var (
+	// ErrStale: a fold replaced the generation while it was being read; read the period again.
+	ErrStale = errors.New("the period was folded meanwhile")
+)
+
+func (c *Set) Day(day int64) *Handle {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.days[day]
+}
+
+func (c *Set) Month(p presence.Partition) *Handle {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.months[p]
+}
+
+// Get returns what is folded of a day or month, nil if nothing is.
+func (c *Set) Get(p presence.Partition) *Handle {
+	if p.IsMonth() {
+		return c.Month(p)
+	}
+	return c.Day(int64(p))
+}
+
+// DaysBetween returns the closed days in [from, to], ascending.
+func (c *Set) DaysBetween(from, to int64) []*Handle {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var out []*Handle
+	for day, d := range c.days {
+		if day >= from && day <= to {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Handle) int { return cmp.Compare(a.Of, b.Of) })
+	return out
+}
+
+// MonthDays are the closed days of a month that a query asks for, and the month's own segment if it has one.
+type MonthDays struct {
+	Month *Handle
+	Of    presence.Partition
+	Days  []*Handle
+}
+
+// ByMonth returns the closed days in [from, to] by month, ascending.
+func (c *Set) ByMonth(from, to int64) []MonthDays {
+	var out []MonthDays
+	var next int64 // first day of the month behind out's last
+	for _, d := range c.DaysBetween(from, to) {
+		if day := d.Of.FirstDay(); len(out) == 0 || day >= next {
+			m := presence.MonthOf(day)
+			next = m.LastDay() + 1
+			out = append(out, MonthDays{Month: c.Month(m), Of: m})
+		}
+		k := len(out) - 1
+		out[k].Days = append(out[k].Days, d)
+	}
+	return out
+}
+
+// AllMonths returns the months that have segments.
+func (c *Set) AllMonths() []*Handle {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Collect(maps.Values(c.months))
+}
+
+// Install makes a period's new root visible to readers.
+func (c *Set) Install(p presence.Partition, r *Manifest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.Ensure(p)
+	f.Manifest.Store(r)
+	f.Gen.Store(r.Gen)
+	f.Removed.Store(r.Removed != nil)
+	f.Broken.Store(false)
+	f.failed.Store(nil)
+}
+
+// Fail makes every use of the period fail until it has a new segment.
+func (f *Handle) Fail(err error) { f.failed.Store(&err) }
+
+// Ensure returns a period's entry, making it if needed. The caller holds mu.
+func (c *Set) Ensure(p presence.Partition) *Handle {
+	f := &Handle{Of: p}
+	if p.IsMonth() {
+		if old := c.months[p]; old != nil {
+			return old
+		}
+		c.months[p] = f
+		return f
+	}
+	if old := c.days[int64(p)]; old != nil {
+		return old
+	}
+	c.days[int64(p)] = f
+	return f
+}
+
+func (c *Set) Forget(p presence.Partition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.IsMonth() {
+		delete(c.months, p)
+	} else {
+		delete(c.days, int64(p))
+	}
+}
+
+// Manifest returns the period's directory, reading it if needed.
+func (x *Store) Manifest(ctx context.Context, f *Handle) (*Manifest, error) {
+	if r := f.Manifest.Load(); r != nil {
+		return r, nil
+	}
+	if err := f.failed.Load(); err != nil {
+		return nil, *err
+	}
+	r, err := x.ReadManifest(ctx, f.Of)
+	if err != nil {
+		return nil, err
+	}
+	f.Manifest.CompareAndSwap(nil, r) // a fold may have installed a newer one
+	return f.Manifest.Load(), nil
+}
+
+func (x *Store) ReadManifest(ctx context.Context, p presence.Partition) (*Manifest, error) {
+	key, qualifier := ManifestKey(p), []byte{QualManifest}
+	value, err := ReadCell(ctx, x.SeriesTable, p.CellMs(), key, qualifier)
+	if err != nil {
+		return nil, err
+	}
+	payload, format, err := envelope.OpenUpTo(envelope.FormatV3, value, key, qualifier)
+	if err == nil {
+		var r *Manifest
+		if r, err = ParseRoot(payload, format, p.IsMonth()); err == nil {
+			return r, nil
+		}
+	}
+	return nil, envelope.Corrupt(storage.TableSeries, key, qualifier, err)
+}
+
+// RawCell is a copied cell.
+type RawCell struct{ Key, Qualifier, Value []byte }
+
+// clonePadded copies a value with room behind it, so that columns of bits need not be copied once more.
+func clonePadded(value []byte) []byte {
+	return append(make([]byte, 0, len(value)+valueid.PadBytes), value...)
+}
+
+// ReadCells reads the cells of rows whose qualifiers lie in [start, end) and whose timestamp is atMs, copied. The
+// timestamp lets an engine that places cells by time look in one place.
+func ReadCells(ctx context.Context, t storage.Table, atMs int64, keys [][]byte, start, end []byte) ([]RawCell, error) {
+	it := t.ReadRows(ctx, storage.RowSet{Keys: keys}, storage.ReadOptions{Filter: storage.Filter{
+		QualifierStart: start, QualifierEnd: end, FromMs: atMs, ToMs: atMs + 1, VersionsMax: 1,
+	}})
+	defer func() { _ = it.Close() }() // Err has been asked
+	var out []RawCell
+	for it.Next() {
+		row := it.Row()
+		key := slices.Clone(row.Key)
+		for _, c := range row.Cells {
+			out = append(out, RawCell{Key: key, Qualifier: slices.Clone(c.Qualifier), Value: clonePadded(c.Value)})
+		}
+	}
+	if err := it.Err(); err != nil {
+		return nil, fmt.Errorf("index: read catalogue: %w", err)
+	}
+	return out, nil
+}
+
+// ReadCell reads one cell; nil if there is none.
+func ReadCell(ctx context.Context, t storage.Table, atMs int64, key, qualifier []byte) ([]byte, error) {
+	end := append(slices.Clone(qualifier), 0)
+	cells, err := ReadCells(ctx, t, atMs, [][]byte{key}, qualifier, end)
+	if err != nil || len(cells) == 0 {
+		return nil, err
+	}
+	return cells[0].Value, nil
+}
+
+// Reset forgets all partitions. Nobody reads them yet.
+func (c *Set) Reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.days)
+	clear(c.months)
+}

@@ -1,0 +1,43 @@
+package segment
+
+import (
+	"context"
+
+	"halite/storage"
+	"halite/storage/index/presence"
+)
+
+// Store reads and writes segments.
+type Store struct {
+	SeriesTable storage.Table
+	LabelsTable storage.Table
+	Cache       *cache
+	Closed      *Set
+	Layout      Layout
+	// Replaced reports whether another process has replaced a generation of a partition. nil means that there is none.
+	Replaced func(f *Handle, gen uint32) bool
+}
+
+// Content is what a segment is written from.
+type Content struct {
+	// Metrics and Names, the label names, are sorted. Values are those of each name, sorted; Values[k][i] has rank i+1.
+	Metrics, Names []string
+	Values         [][]string
+	// Hours numbers the patterns of hours.
+	Hours *presence.Patterns
+	// Series returns the series of a metric sorted by labels, each label set once.
+	Series func(ctx context.Context, metric string) (*MetricSeries, error)
+}
+
+// MetricSeries are the series of one metric: ids[c][i] is the rank of series i in the label columns[c], 0 if absent.
+type MetricSeries struct {
+	Columns []int // label numbers, ascending
+	Ids     [][]uint32
+	Hours   []uint32 // numbers of the merge's presences
+}
+
+// Write puts a generation of a partition into the tables. It takes effect with the returned root.
+func (s *Store) Write(ctx context.Context, p presence.Partition, gen uint32, content *Content) (*Manifest, error) {
+	w := &writer{x: s, of: p, gen: gen, m: content}
+	return w.write(ctx)
+}
