@@ -34,11 +34,11 @@ const (
 )
 
 // stiltedPhrasesMax only ever gets smaller.
-const stiltedPhrasesMax = 579
+const stiltedPhrasesMax = 570
 
 // ratchets are the packages that are still too large. A figure here only ever gets smaller.
 var ratchets = map[string]packageSize{
-	"storage/index":       {files: 45, knot: 34},
+	"storage/index":       {files: 36, knot: 26},
 	"query/promql":        {files: 41, knot: 37},
 	"ingest":              {files: 43, knot: 36},
 	"cmd/tsdb":            {files: 47, knot: 18},
