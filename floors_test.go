@@ -16,12 +16,15 @@ import (
 // The numbers leave room for packages in between.
 // External test packages (package x_test) may use any floor below the API's, whatever their own.
 var floors = map[string]int{
-	"keyschema":        0,
-	"keyschema/chunk":  10,
-	"storage":          20,
-	"storage/changes":  0,
-	"storage/refresh":  0,
-	"storage/periodic": 0,
+	"keyschema":           0,
+	"keyschema/column":    5,
+	"keyschema/chunktest": 0,
+	"keyschema/chunk":     10,
+	"keyschema/daychunk":  15,
+	"storage":             20,
+	"storage/changes":     0,
+	"storage/refresh":     0,
+	"storage/periodic":    0,
 	// The packages of the embedded engine. Only the engine itself imports them.
 	"storage/pebble/cellkey":   21,
 	"storage/pebble/health":    21,

@@ -45,7 +45,6 @@ var ratchets = map[string]packageSize{
 	"query":               {files: 21, knot: 18},
 	"query/columnar":      {files: 39, knot: 16},
 	"storage/storagetest": {files: 13, knot: 11},
-	"keyschema/chunk":     {files: 23, knot: 11},
 	"ingest/wal":          {files: 22, knot: 3},
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"halite/keyschema/chunk"
+	"halite/keyschema/daychunk"
 	"halite/storage/pebble"
-	"halite/storage/pebble/daychunk"
+	engine "halite/storage/pebble/daychunk"
 )
 
 // BenchmarkDays ingests three days of 5,000 series at 15 s with all that the server does beside it, hour by hour, and
@@ -28,8 +28,8 @@ func BenchmarkDays(b *testing.B) {
 func benchmarkDays(b *testing.B, count, days int) {
 	const interval = 15 * time.Second
 	c, reg, dir := newClock(), prometheus.NewRegistry(), b.TempDir()
-	store, err := pebble.Open(pebble.Options{Dir: dir + "/tables", Now: c.now, Registerer: reg, DayChunks: &daychunk.Codec{
-		Name: chunk.BundleFormat, Append: chunk.AppendBundle, NewDecoder: func() daychunk.Decoder { return new(chunk.Splitter) },
+	store, err := pebble.Open(pebble.Options{Dir: dir + "/tables", Now: c.now, Registerer: reg, DayChunks: &engine.Codec{
+		Name: daychunk.Format, Append: daychunk.Append, NewDecoder: func() engine.Decoder { return new(daychunk.Decoder) },
 	}})
 	require.NoError(b, err)
 	r, err := rigOn(context.Background(), b, vfs.Default, c, store, func(o *Options) {

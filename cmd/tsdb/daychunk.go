@@ -1,12 +1,12 @@
 package main
 
 import (
-	"halite/keyschema/chunk"
-	"halite/storage/pebble/daychunk"
+	"halite/keyschema/daychunk"
+	engine "halite/storage/pebble/daychunk"
 )
 
 // dayChunkCodec packs the chunks of one series and day. The engine knows only the function.
-func dayChunkCodec() *daychunk.Codec {
-	return &daychunk.Codec{Name: chunk.BundleFormat, Append: chunk.AppendBundle,
-		NewDecoder: func() daychunk.Decoder { return new(chunk.Splitter) }}
+func dayChunkCodec() *engine.Codec {
+	return &engine.Codec{Name: daychunk.Format, Append: daychunk.Append,
+		NewDecoder: func() engine.Decoder { return new(daychunk.Decoder) }}
 }

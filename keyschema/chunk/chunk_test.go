@@ -10,14 +10,16 @@ import (
 	"testing"
 
 	"halite/keyschema"
+	"halite/keyschema/chunktest"
+	"halite/keyschema/column"
 )
 
 func TestRoundTripClasses(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 16, 127, 128, 129, 130, 240, 257, 3600} {
 		for _, jitterMs := range []int64{0, 3, 200} {
-			for _, c := range allClasses() {
-				for _, h := range makeHours(7, c, 4, n, jitterMs) {
-					checkRoundTrip(t, 0, h.tsMs, h.values)
+			for _, c := range chunktest.AllClasses() {
+				for _, h := range chunktest.MakeHours(7, c, 4, n, jitterMs) {
+					checkRoundTrip(t, 0, h.TsMs, h.Values)
 				}
 			}
 		}
@@ -25,13 +27,13 @@ func TestRoundTripClasses(t *testing.T) {
 }
 
 func TestRoundTripRandom(t *testing.T) {
-	r := newRand(t)
+	r := chunktest.NewRand(t)
 	var e Encoder
 	for range 4_000 {
-		n, hourStartMs := randomLength(r), keyschema.HourStartMs(r.Int64N(keyschema.HourMax))
+		n, hourStartMs := chunktest.RandomLength(r), keyschema.HourStartMs(r.Int64N(keyschema.HourMax))
 		values := make([]float64, n)
-		randomValues(r, values)
-		tsMs := randomTimes(r, hourStartMs, n)
+		chunktest.RandomValues(r, values)
+		tsMs := chunktest.RandomTimes(r, hourStartMs, n)
 		packed := checkRoundTrip(t, hourStartMs, tsMs, values)
 		// What an Encoder packed before must not matter.
 		again, err := e.Append(nil, hourStartMs, tsMs, values)
@@ -42,7 +44,7 @@ func TestRoundTripRandom(t *testing.T) {
 }
 
 func TestEveryOddValueEverywhere(t *testing.T) {
-	for _, pattern := range oddValues {
+	for _, pattern := range chunktest.OddValues {
 		odd := math.Float64frombits(pattern)
 		for _, values := range [][]float64{
 			{odd}, {odd, odd}, {odd, 1}, {1, odd}, {1, 2, odd, 4}, {1.5, odd, odd, 2.5}, {odd, 1, 2, odd},
@@ -78,7 +80,7 @@ func TestSizes(t *testing.T) {
 		}
 		return values
 	}
-	stale, r := math.Float64frombits(oddValues[0]), rand.New(rand.NewPCG(1, 1))
+	stale, r := math.Float64frombits(chunktest.OddValues[0]), rand.New(rand.NewPCG(1, 1))
 	for _, c := range []struct {
 		name     string
 		values   []float64
@@ -171,13 +173,13 @@ func TestAppendRefuses(t *testing.T) {
 // TestDamage cuts chunks off everywhere, flips every bit and appends a byte. Each must give an error or samples that a
 // chunk may hold; nothing may panic.
 func TestDamage(t *testing.T) {
-	r := newRand(t)
+	r := chunktest.NewRand(t)
 	var d Decoder
 	for range 60 {
-		n := randomLength(r)
+		n := chunktest.RandomLength(r)
 		values := make([]float64, n)
-		randomValues(r, values)
-		packed := checkRoundTrip(t, 0, randomTimes(r, 0, n), values)
+		chunktest.RandomValues(r, values)
+		packed := checkRoundTrip(t, 0, chunktest.RandomTimes(r, 0, n), values)
 		for cut := range packed {
 			ts, vs, err := d.Decode(packed[:cut], 0, nil, nil)
 			if !errors.Is(err, ErrCorrupt) || ts != nil || vs != nil {
@@ -218,9 +220,9 @@ func checkAnyBytes(t *testing.T, d *Decoder, src []byte) {
 func TestDecodeAllocatesByInput(t *testing.T) {
 	count := []byte{0x80, 0xdd, 0xdb, 0x01} // 3.6 million
 	for name, src := range map[string][]byte{
-		"values":       slices.Concat([]byte{version | byte(modeFrame)}, count, []byte{0, 1, 0, 0, 0}),
-		"timestamps":   slices.Concat([]byte{version | flagIrregular}, count, []byte{byte(modeDelta), 0, 1, 0}),
-		"stretches":    slices.Concat([]byte{version | flagSpecials}, count, []byte{0, 1, 0xff, 0xff, 0x03, 1, 1}),
+		"values":       slices.Concat([]byte{version | byte(column.ModeFrame)}, count, []byte{0, 1, 0, 0, 0}),
+		"timestamps":   slices.Concat([]byte{version | flagIrregular}, count, []byte{byte(column.ModeDelta), 0, 1, 0}),
+		"runs":         slices.Concat([]byte{version | flagExceptions}, count, []byte{0, 1, 0xff, 0xff, 0x03, 1, 1}),
 		"jumps":        slices.Concat([]byte{version | flagIrregular}, count, []byte{flagGrid, 1, 0xff, 255, 3, 1, 1}),
 		"regular grid": slices.Concat([]byte{version}, count, []byte{1, 1, 0, 0}), // leaves the hour by 1 ms
 	} {
@@ -241,11 +243,11 @@ func TestReuseAllocatesNothing(t *testing.T) {
 	var packed []byte
 	var tsMs []int64
 	var values []float64
-	hours := append(makeMix(3, 240, 0), makeMix(4, 240, 3)...)
+	hours := append(chunktest.MakeMix(3, 240, 0), chunktest.MakeMix(4, 240, 3)...)
 	round := func() {
 		for _, h := range hours {
 			var err error
-			if packed, err = e.Append(packed[:0], 0, h.tsMs, h.values); err != nil {
+			if packed, err = e.Append(packed[:0], 0, h.TsMs, h.Values); err != nil {
 				t.Fatal(err)
 			}
 			if tsMs, values, err = d.Decode(packed, 0, tsMs[:0], values[:0]); err != nil {
@@ -260,7 +262,7 @@ func TestReuseAllocatesNothing(t *testing.T) {
 }
 
 func TestSampleValue(t *testing.T) {
-	for _, pattern := range oddValues {
+	for _, pattern := range chunktest.OddValues {
 		cell := AppendSampleValue(nil, math.Float64frombits(pattern))
 		if v, err := ParseSampleValue(cell); err != nil || math.Float64bits(v) != pattern {
 			t.Errorf("%x comes back as %x, %v", pattern, math.Float64bits(v), err)

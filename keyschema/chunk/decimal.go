@@ -3,6 +3,8 @@ package chunk
 import (
 	"math"
 	"slices"
+
+	"halite/keyschema/column"
 )
 
 // decimals turns values into whole numbers m with one exponent e, such that m / 10^e gives each value back bit by
@@ -41,7 +43,7 @@ func (d *decimals) scale(values []float64) bool {
 				d.exponent, power, again = e, powers[e], i
 			} else {
 				d.left = append(d.left, i)
-				if !isSpecial(v) {
+				if !isException(v) {
 					d.failed++
 				}
 				if d.failed > 8 && (d.failed > patience || d.failed > i/2) {
@@ -101,4 +103,43 @@ func (d *decimals) compact() {
 		kept = append(kept, m)
 	}
 	d.mantissas = kept
+}
+
+// floats unpacks a column of decimals with one exponent, or of bit patterns if the exponent is exponentRaw.
+func floats(c *column.Reader, out []float64, exponent int) error {
+	if x, ok := c.Const(); ok {
+		v := unscale(x, exponent)
+		for i := range out {
+			out[i] = v
+		}
+		return nil
+	}
+	return c.Each(len(out), func(from int, x []int64) { unscaleAll(out[from:from+len(x)], x, exponent) })
+}
+
+// unscaleAll turns numbers of a column into values.
+func unscaleAll(out []float64, x []int64, exponent int) {
+	out = out[:len(x)]
+	switch exponent {
+	case exponentRaw:
+		for i, n := range x {
+			out[i] = unordered(n)
+		}
+	case 0:
+		for i, n := range x {
+			out[i] = float64(n)
+		}
+	default:
+		power := powers[exponent]
+		for i, n := range x {
+			out[i] = float64(n) / power
+		}
+	}
+}
+
+func unscale(x int64, exponent int) float64 {
+	if exponent == exponentRaw {
+		return unordered(x)
+	}
+	return float64(x) / powers[exponent]
 }

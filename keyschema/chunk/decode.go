@@ -1,24 +1,26 @@
 package chunk
 
-import "slices"
+import (
+	"slices"
+
+	"halite/keyschema/column"
+)
 
 // Decoder unpacks chunks and keeps its scratch space between them. It is not for concurrent use; the zero value is
 // ready.
 type Decoder struct {
-	blocks    blockReader
-	numbers   [blockLen]uint64
-	ints      [blockLen]int64
-	stretches []stretch
-	times     []int64
+	columns column.Decoder
+	runs    []run
+	times   []int64
 }
 
 // Decode appends the samples of a chunk to the two columns. hourStartMs is the start of the hour that the chunk belongs
 // to. Bytes that Append did not make give an error that wraps [ErrCorrupt] and leave the columns' lengths as they
 // were, or samples that some chunk could hold: storage has checksums, chunks have none. What is allocated is bounded by
-// the length of src, except that stretches of equal values at equal intervals may be as long as an hour allows: 3.6
+// the length of src, except that runs of equal values at equal intervals may be as long as an hour allows: 3.6
 // million samples.
 func (d *Decoder) Decode(src []byte, hourStartMs int64, tsMs []int64, values []float64) ([]int64, []float64, error) {
-	h, src, err := parseHead(src)
+	h, src, err := parseHeader(src)
 	if err != nil {
 		return tsMs, values, err
 	}
@@ -49,7 +51,7 @@ func (d *Decoder) Decode(src []byte, hourStartMs int64, tsMs []int64, values []f
 
 // Stat reads the number of samples and their first and last timestamp. It checks the timestamps but not the values.
 func (d *Decoder) Stat(src []byte, hourStartMs int64) (Info, error) {
-	h, src, err := parseHead(src)
+	h, src, err := parseHeader(src)
 	if err != nil {
 		return Info{}, err
 	}
@@ -71,16 +73,16 @@ func grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
 // decodeValues reads the rest of a chunk, which has to end with src.
 func (d *Decoder) decodeValues(src []byte, h *header, values []float64) ([]float64, error) {
 	listed := 0
-	if h.first&flagSpecials != 0 {
+	if h.first&flagExceptions != 0 {
 		var err error
-		if src, listed, err = d.specials(src, h.count); err != nil {
+		if src, listed, err = d.readExceptions(src, h.count); err != nil {
 			return nil, err
 		}
 	}
 	n := h.count - listed
 	if n == 0 {
 		if len(src) != 0 {
-			return nil, corrupt("%d bytes after special values only", len(src))
+			return nil, column.Corrupt("%d bytes after exception values only", len(src))
 		}
 		start := len(values)
 		values = grow(values, h.count)
@@ -88,18 +90,18 @@ func (d *Decoder) decodeValues(src []byte, h *header, values []float64) ([]float
 		return values, nil
 	}
 	if len(src) == 0 {
-		return nil, corrupt("no values")
+		return nil, column.Corrupt("no values")
 	}
 	kind, scale := src[0], int(src[0]>>scaleShift&scaleMask)
 	raw, near := scale == scaleRaw, scale == scaleNear
 	src = src[1:]
 	if near || scale == scaleLong {
 		if len(src) == 0 || src[0] > exponentMax {
-			return nil, corrupt("exponent")
+			return nil, column.Corrupt("exponent")
 		}
 		scale, src = int(src[0]), src[1:]
 	}
-	c, err := d.openColumn(src, kind, raw, n)
+	c, err := d.columns.Open(src, kind, raw, n)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +110,7 @@ func (d *Decoder) decodeValues(src []byte, h *header, values []float64) ([]float
 	if raw {
 		scale = exponentRaw
 	}
-	if err := c.floats(values[start:start+n], scale); err != nil {
+	if err := floats(&c, values[start:start+n], scale); err != nil {
 		return nil, err
 	}
 	if near {
@@ -116,11 +118,14 @@ func (d *Decoder) decodeValues(src []byte, h *header, values []float64) ([]float
 			return nil, err
 		}
 	}
-	if len(d.blocks.src) != 0 {
-		return nil, corrupt("%d bytes too many", len(d.blocks.src))
+	if len(d.columns.Rest()) != 0 {
+		return nil, column.Corrupt("%d bytes too many", len(d.columns.Rest()))
 	}
 	if listed > 0 {
 		d.spread(values[start:], listed)
 	}
 	return values, nil
 }
+
+// Columns returns the decoder of the columns. The next call of a method of d overwrites what it decodes from.
+func (d *Decoder) Columns() *column.Decoder { return &d.columns }

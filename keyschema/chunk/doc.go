@@ -14,7 +14,7 @@
 //   - Decoding what was encoded gives the same bits; encoding is deterministic and does not depend on what an Encoder
 //     did before.
 //   - No bytes make decoding panic. Bytes that are not a chunk give [ErrCorrupt] and leave the caller's columns as they
-//     were. Memory is bounded by the input, or by the number of milliseconds in an hour for stretches of equal values.
+//     were. Memory is bounded by the input, or by the number of milliseconds in an hour for runs of equal values.
 //   - The first byte carries the version; all bytes of a chunk are used.
 //
 // # Concurrency

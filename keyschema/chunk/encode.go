@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"halite/keyschema"
+	"halite/keyschema/column"
 )
 
 // Encoder packs chunks and keeps its scratch space between them, a few dozen bytes for each sample of the longest chunk.
@@ -16,15 +17,15 @@ type Encoder struct {
 	offsets   []int64
 	jumps     []jump
 	grid      []int64
-	plain     column
-	gridded   column
+	plain     column.Encoder
+	gridded   column.Encoder
 	decimal   decimals
-	values    column
+	values    column.Encoder
 	patterns  []int64
 	left      []int
 	near      nearDecimals
-	mantissas column
-	ulps      column
+	mantissas column.Encoder
+	ulps      column.Encoder
 	other     []byte // scratch: what might be written instead
 }
 
@@ -71,7 +72,7 @@ func checkTimes(hourStartMs int64, tsMs []int64) (regular bool, err error) {
 	return same, nil
 }
 
-// appendValues appends the special values and the value column, and completes the first byte of the chunk at dst[head].
+// appendValues appends the exception values and the value column, and completes the first byte of the chunk at dst[head].
 func (e *Encoder) appendValues(dst []byte, head int, values []float64) []byte {
 	if pattern := math.Float64bits(values[0]); isConst(values, pattern) {
 		return e.appendConst(dst, values[0])
@@ -83,9 +84,9 @@ func (e *Encoder) appendValues(dst []byte, head int, values []float64) []byte {
 	d := &e.decimal
 	dst = appendLeft(dst, head, values, d.left)
 	if len(d.mantissas) > 0 {
-		e.values.plan(d.mantissas, false)
+		e.values.Plan(d.mantissas, false)
 		dst = appendScale(dst, &e.values, d.exponent)
-		dst = e.values.append(dst)
+		dst = e.values.Append(dst)
 	}
 	if size := len(dst) - start; d.failed == 0 && size <= 4*len(values) {
 		return dst
@@ -111,10 +112,10 @@ func isConst(values []float64, pattern uint64) bool {
 
 // appendConst appends the value of a chunk with only one, as a decimal if that is shorter than its bits.
 func (e *Encoder) appendConst(dst []byte, v float64) []byte {
-	if m, exponent, ok := smallestExponent(v, 0); ok && varintLen(m) < 8 {
+	if m, exponent, ok := smallestExponent(v, 0); ok && column.VarintLen(m) < 8 {
 		e.patterns = append(e.patterns[:0], m)
-		e.values.plan(e.patterns, false)
-		return e.values.append(appendScale(dst, &e.values, exponent))
+		e.values.Plan(e.patterns, false)
+		return e.values.Append(appendScale(dst, &e.values, exponent))
 	}
 	return binary.LittleEndian.AppendUint64(append(dst, scaleRaw<<scaleShift), uint64(ordered(v)))
 }
@@ -135,7 +136,7 @@ func (e *Encoder) appendBits(dst []byte, head int, values []float64) []byte {
 	e.left = e.left[:0]
 	e.patterns = slices.Grow(e.patterns[:0], len(values))
 	for i, v := range values {
-		if isSpecial(v) {
+		if isException(v) {
 			e.left = append(e.left, i)
 		} else {
 			e.patterns = append(e.patterns, ordered(v))
@@ -145,17 +146,17 @@ func (e *Encoder) appendBits(dst []byte, head int, values []float64) []byte {
 	if len(e.patterns) == 0 {
 		return dst
 	}
-	e.values.plan(e.patterns, true)
+	e.values.Plan(e.patterns, true)
 	if e.near.find(e.patterns) {
-		e.mantissas.plan(e.near.mantissas, false)
-		e.ulps.plan(e.near.ulps, false)
-		if e.mantissas.sizeBytes()+1+e.ulps.sizeBytes() < e.values.sizeBytes() {
-			dst = append(dst, e.mantissas.kind()|scaleNear<<scaleShift, byte(e.near.exponent))
-			dst = e.mantissas.append(dst)
-			return e.ulps.append(append(dst, e.ulps.kind()))
+		e.mantissas.Plan(e.near.mantissas, false)
+		e.ulps.Plan(e.near.ulps, false)
+		if e.mantissas.SizeBytes()+1+e.ulps.SizeBytes() < e.values.SizeBytes() {
+			dst = append(dst, e.mantissas.Kind()|scaleNear<<scaleShift, byte(e.near.exponent))
+			dst = e.mantissas.Append(dst)
+			return e.ulps.Append(append(dst, e.ulps.Kind()))
 		}
 	}
-	return e.values.append(append(dst, e.values.kind()|scaleRaw<<scaleShift))
+	return e.values.Append(append(dst, e.values.Kind()|scaleRaw<<scaleShift))
 }
 
 // appendLeft appends the list of the values that the column leaves out.
@@ -163,14 +164,14 @@ func appendLeft(dst []byte, head int, values []float64, left []int) []byte {
 	if len(left) == 0 {
 		return dst
 	}
-	dst[head] |= flagSpecials
-	return appendSpecials(dst, values, left)
+	dst[head] |= flagExceptions
+	return appendExceptions(dst, values, left)
 }
 
 // appendScale appends what precedes a column of decimals.
-func appendScale(dst []byte, c *column, exponent int) []byte {
+func appendScale(dst []byte, c *column.Encoder, exponent int) []byte {
 	if exponent < scaleRaw {
-		return append(dst, c.kind()|byte(exponent)<<scaleShift)
+		return append(dst, c.Kind()|byte(exponent)<<scaleShift)
 	}
-	return append(dst, c.kind()|scaleLong<<scaleShift, byte(exponent))
+	return append(dst, c.Kind()|scaleLong<<scaleShift, byte(exponent))
 }

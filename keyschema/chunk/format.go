@@ -2,31 +2,29 @@ package chunk
 
 import (
 	"errors"
-	"fmt"
 
 	"halite/keyschema"
+	"halite/keyschema/column"
 )
 
 // The first byte of a chunk.
 const (
-	version       = 0x80 // bits 6–7: the format's version, 2
-	versionMask   = 0xc0
-	flagIrregular = 0x20 // the timestamps are a column; bits 0–3 are 0
-	flagSpecials  = 0x10 // a list of special values follows the timestamps
-	flagPartial   = 0x08 // the samples do not fill the hour
-	intervalMask  = 0x07 // index in intervals
+	version        = 0x80 // bits 6–7: the format's version, 2
+	versionMask    = 0xc0
+	flagIrregular  = 0x20 // the timestamps are a column; bits 0–3 are 0
+	flagExceptions = 0x10 // a list of exception values follows the timestamps
+	flagPartial    = 0x08 // the samples do not fill the hour
+	intervalMask   = 0x07 // index in intervals
 )
 
 // The byte in front of a column.
 const (
-	modeMask   = 0x07
 	flagGrid   = 0x08 // timestamps only: they are distances from a grid
 	scaleShift = 3    // values only: bits 3–6 are the decimal exponent, or one of the scale codes
 	scaleMask  = 0x0f
-	flagStep   = 0x80 // a common divisor of the differences comes first
 
 	scaleRaw  = 13 // the column holds bit patterns
-	scaleNear = 14 // a byte with the exponent follows, and a column of distances in floats follows the column
+	scaleNear = 14 // a byte with the exponent follows, and a column of distances in floats follows the column.Encoder
 	scaleLong = 15 // a byte with the exponent follows
 )
 
@@ -43,17 +41,13 @@ var intervals = [intervalMask + 1]int64{0, 1000, 5000, 10_000, 15_000, 30_000, 6
 
 // Errors. Both are wrapped with what is wrong.
 var (
-	// ErrCorrupt: the bytes are not a chunk, or a cell of the samples family, that this version writes. The cell is
-	// damaged or was written by a newer version; no retry helps.
-	ErrCorrupt = errors.New("corrupt chunk")
-	// ErrBadColumns: the columns cannot be a chunk: not of equal length, empty, not strictly ascending, or not inside
-	// the hour. The caller has to sort and split them.
+	// ErrCorrupt means that the bytes are not a chunk, or not a cell of the samples family, that this version writes. The
+	// cell is damaged, or a newer version wrote it. No retry helps.
+	ErrCorrupt = column.ErrCorrupt
+	// ErrBadColumns means that the columns cannot be a chunk: they have different lengths, are empty, do not ascend
+	// strictly, or leave the hour. The caller has to sort and split them.
 	ErrBadColumns = errors.New("bad columns")
 )
-
-func corrupt(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
-}
 
 // powers of ten that are exact; never written to.
 var powers = [exponentMax + 1]float64{

@@ -2,15 +2,15 @@ package chunk
 
 import (
 	"encoding/hex"
-	"flag"
 	"fmt"
-	"math"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+
+	"halite/keyschema/chunktest"
+	"halite/keyschema/column"
 )
 
 // TestFormat pins the bytes of chunks and checks that FORMAT.md shows each example as it is. The first line of an
@@ -22,84 +22,32 @@ func TestFormat(t *testing.T) {
 	}
 	datadriven.RunTest(t, "testdata/format", func(t *testing.T, d *datadriven.TestData) string {
 		times, rest, _ := strings.Cut(d.Input, "\n")
-		values := scanValues(t, strings.Fields(rest))
-		packed := checkRoundTrip(t, 0, scanTimes(t, strings.Fields(times), len(values)), values)
+		values := chunktest.ScanValues(t, strings.Fields(rest))
+		packed := checkRoundTrip(t, 0, chunktest.ScanTimes(t, strings.Fields(times), len(values)), values)
 		out := describe(t, packed) + hex.Dump(packed)
 		example := strings.TrimSpace(fmt.Sprintf("%s\n----\n%s", strings.TrimSpace(d.Input), out))
-		if !rewriting() && !strings.Contains(string(document), example) {
+		if !chunktest.Rewriting() && !strings.Contains(string(document), example) {
 			t.Errorf("%s: FORMAT.md does not show\n%s", d.Pos, example)
 		}
 		return out
 	})
 }
 
-func scanTimes(t *testing.T, words []string, n int) []int64 {
-	if words[0] == "every" {
-		interval, base := scanInt(t, words[1]), scanInt(t, words[3])
-		tsMs := make([]int64, n)
-		for i := range tsMs {
-			tsMs[i] = base + int64(i)*interval
-		}
-		return tsMs
-	}
-	var tsMs []int64
-	for _, word := range words {
-		tsMs = append(tsMs, scanInt(t, word))
-	}
-	return tsMs
-}
-
-func scanInt(t *testing.T, word string) int64 {
-	n, err := strconv.ParseInt(word, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// scanValues reads numbers (0x1.8p-3 too), bit patterns in hexadecimal, "stale", and any of these times a count.
-func scanValues(t *testing.T, words []string) []float64 {
-	var values []float64
-	for _, word := range words {
-		text, times, repeated := strings.Cut(word, "*")
-		v, err := strconv.ParseFloat(text, 64)
-		switch {
-		case text == "stale":
-			v, err = math.Float64frombits(specialPatterns[specialStale]), nil
-		case err != nil && strings.HasPrefix(text, "0x"):
-			var pattern uint64
-			pattern, err = strconv.ParseUint(text[2:], 16, 64)
-			v = math.Float64frombits(pattern)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := int64(1)
-		if repeated {
-			n = scanInt(t, times)
-		}
-		for range n {
-			values = append(values, v)
-		}
-	}
-	return values
-}
-
-var modeNames = map[mode]string{
-	modeConst: "const", modeFrame: "frame", modeDelta: "delta",
-	modeZigzag: "zigzag", modeZigzag2: "zigzag2", modeXor: "xor",
+var modeNames = map[column.Mode]string{
+	column.ModeConst: "const", column.ModeFrame: "frame", column.ModeDelta: "delta",
+	column.ModeZigzag: "zigzag", column.ModeZigzag2: "zigzag2", column.ModeXor: "xor",
 }
 
 // describe says in words what the head of a chunk says in bits.
 func describe(t *testing.T, packed []byte) string {
-	h, src, err := parseHead(packed)
+	h, src, err := parseHeader(packed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	words := []string{fmt.Sprintf("%d samples in %d bytes", h.count, len(packed))}
 	var d Decoder
 	if h.first&flagIrregular != 0 {
-		word := "timestamps: " + modeNames[mode(src[0]&modeMask)]
+		word := "timestamps: " + modeNames[column.Mode(src[0]&column.ModeMask)]
 		if src[0]&flagGrid != 0 {
 			word += " of distances from a grid"
 		}
@@ -108,19 +56,19 @@ func describe(t *testing.T, packed []byte) string {
 			t.Fatal(err)
 		}
 	}
-	if h.first&flagSpecials != 0 {
+	if h.first&flagExceptions != 0 {
 		var listed int
-		if src, listed, err = d.specials(src, h.count); err != nil {
+		if src, listed, err = d.readExceptions(src, h.count); err != nil {
 			t.Fatal(err)
 		}
 		words = append(words, fmt.Sprintf("%d special", listed))
 	}
 	if len(src) > 0 {
-		word, exponent := "values: "+modeNames[mode(src[0]&modeMask)], int(src[0]>>scaleShift&scaleMask)
+		word, exponent := "values: "+modeNames[column.Mode(src[0]&column.ModeMask)], int(src[0]>>scaleShift&scaleMask)
 		if exponent == scaleNear {
 			word += " of near decimals"
 		}
-		if src[0]&flagStep != 0 {
+		if src[0]&column.FlagStep != 0 {
 			word += " with a step"
 		}
 		switch exponent {
@@ -134,10 +82,4 @@ func describe(t *testing.T, packed []byte) string {
 		words = append(words, word)
 	}
 	return strings.Join(words, "; ") + "\n"
-}
-
-// rewriting reports whether the examples are being written anew, so that FORMAT.md cannot show them yet.
-func rewriting() bool {
-	rewrite := flag.Lookup("rewrite")
-	return rewrite != nil && rewrite.Value.String() == "true"
 }

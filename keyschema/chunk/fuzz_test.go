@@ -6,25 +6,18 @@ import (
 	"testing"
 
 	"halite/keyschema"
+	"halite/keyschema/chunktest"
 )
 
 // seeds are chunks of every mode.
 func seeds(f *testing.F) [][]byte {
 	var out [][]byte
-	for _, c := range allClasses() {
-		for _, n := range []int{1, 2, 20, 140} {
-			for _, jitterMs := range []int64{0, 3} {
-				h := makeHours(5, c, 1, n, jitterMs)[0]
-				if n > 10 {
-					h.values[3] = math.Inf(1)
-				}
-				packed, err := Append(nil, 0, h.tsMs, h.values)
-				if err != nil {
-					f.Fatal(err)
-				}
-				out = append(out, packed)
-			}
+	for _, h := range chunktest.SeedHours() {
+		packed, err := Append(nil, 0, h.TsMs, h.Values)
+		if err != nil {
+			f.Fatal(err)
 		}
+		out = append(out, packed)
 	}
 	return out
 }
@@ -42,7 +35,7 @@ func FuzzDecode(f *testing.F) {
 // FuzzRoundTrip reads a chunk's samples from bytes: two for the gap to the timestamp before and eight for the value, or
 // with the gap's top bit set none, for the value before plus one.
 func FuzzRoundTrip(f *testing.F) {
-	for _, pattern := range oddValues {
+	for _, pattern := range chunktest.OddValues {
 		text := []byte{0x00, 0x00}
 		text = binary.LittleEndian.AppendUint64(text, pattern)
 		f.Add(append(text, 0xe8, 0x83, 0xe8, 0x83, 0xe9, 0x83, 0xe8, 0x83))

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"halite/keyschema"
+	"halite/keyschema/chunktest"
 )
 
 // TestRowAgainstMap folds random cells in random order and compares with a map from timestamp to the winner.
 func TestRowAgainstMap(t *testing.T) {
-	r := newRand(t)
+	r := chunktest.NewRand(t)
 	const start = 3 * keyschema.HourMs
 	type winner struct {
 		rank  int64
@@ -30,7 +31,7 @@ func TestRowAgainstMap(t *testing.T) {
 			if r.IntN(2) == 0 {
 				n, seq := 1+r.IntN(40), uint32(r.IntN(5))
 				values := make([]float64, n)
-				randomValues(r, values)
+				chunktest.RandomValues(r, values)
 				tsMs := make([]int64, n)
 				for i := range tsMs {
 					tsMs[i] = start + int64(r.IntN(20)+40*i)
@@ -106,8 +107,8 @@ func TestRowKeepsWhatItHasOnErrors(t *testing.T) {
 }
 
 func TestRowOfOneChunkAllocatesNothing(t *testing.T) {
-	h := makeHours(1, mix[1], 1, 240, 0)[0]
-	packed := checkRoundTrip(t, 0, h.tsMs, h.values)
+	h := chunktest.MakeHours(1, chunktest.Mix[1], 1, 240, 0)[0]
+	packed := checkRoundTrip(t, 0, h.TsMs, h.Values)
 	qualifier := keyschema.AppendChunkQualifier(nil, 9)
 	var row Row
 	if n := testing.AllocsPerRun(20, func() {
@@ -122,11 +123,11 @@ func TestRowOfOneChunkAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkRow(b *testing.B) {
-	h := makeHours(1, mix[1], 1, 240, 0)[0]
+	h := chunktest.MakeHours(1, chunktest.Mix[1], 1, 240, 0)[0]
 	cells := func(parts int) (qualifiers, packed [][]byte) {
-		n := len(h.tsMs) / parts
+		n := len(h.TsMs) / parts
 		for i := range parts {
-			p, err := Append(nil, 0, h.tsMs[i*n:(i+1)*n], h.values[i*n:(i+1)*n])
+			p, err := Append(nil, 0, h.TsMs[i*n:(i+1)*n], h.Values[i*n:(i+1)*n])
 			if err != nil {
 				b.Fatal(err)
 			}

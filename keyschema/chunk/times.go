@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"halite/keyschema"
+	"halite/keyschema/column"
 )
 
 // jump says that from a sample on the grid is shifted.
@@ -19,13 +20,13 @@ type jump struct {
 //
 //	byte: bits 0–2 mode, bit 3 = grid, bit 7 = step
 //	grid only: uvarint interval, uvarint number of jumps, each: uvarint samples since the one before, varint shift
-//	column
+//	column.Encoder
 func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byte {
 	e.offsets = slices.Grow(e.offsets[:0], len(tsMs))
 	for _, ts := range tsMs {
 		e.offsets = append(e.offsets, ts-hourStartMs)
 	}
-	e.plain.plan(e.offsets, false)
+	e.plain.Plan(e.offsets, false)
 	interval := medianInterval(e.offsets)
 	ok := e.findGrid(interval)
 	if ok {
@@ -36,16 +37,16 @@ func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byt
 		}
 	}
 	if ok {
-		e.gridded.plan(e.grid, false)
+		e.gridded.Plan(e.grid, false)
 		e.other = e.appendJumps(binary.AppendUvarint(e.other[:0], uint64(interval)))
-		if len(e.other)+e.gridded.sizeBytes() < e.plain.sizeBytes() {
+		if len(e.other)+e.gridded.SizeBytes() < e.plain.SizeBytes() {
 			c := &e.gridded
-			dst = append(dst, c.kind()|flagGrid)
-			return c.append(append(dst, e.other...))
+			dst = append(dst, c.Kind()|flagGrid)
+			return c.Append(append(dst, e.other...))
 		}
 	}
 	c := &e.plain
-	return c.append(append(dst, c.kind()))
+	return c.Append(append(dst, c.Kind()))
 }
 
 // medianInterval returns the median of some intervals spread over the chunk.
@@ -111,8 +112,8 @@ func (e *Encoder) appendJumps(dst []byte) []byte {
 
 // decodeIrregular reads timestamps that are a column.
 func (d *Decoder) decodeIrregular(src []byte, h *header, hourStartMs int64, tsMs []int64) ([]int64, []byte, error) {
-	if len(src) == 0 || src[0]&^(modeMask|flagStep|flagGrid) != 0 {
-		return nil, nil, corrupt("byte of the timestamp column")
+	if len(src) == 0 || src[0]&^(column.ModeMask|column.FlagStep|flagGrid) != 0 {
+		return nil, nil, column.Corrupt("byte of the timestamp column")
 	}
 	kind := src[0]
 	src = src[1:]
@@ -124,14 +125,14 @@ func (d *Decoder) decodeIrregular(src []byte, h *header, hourStartMs int64, tsMs
 			return nil, nil, err
 		}
 	}
-	c, err := d.openColumn(src, kind, false, h.count)
+	c, err := d.columns.Open(src, kind, false, h.count)
 	if err != nil {
 		return nil, nil, err
 	}
 	start := len(tsMs)
 	tsMs = grow(tsMs, h.count)
 	offsets := tsMs[start:]
-	if err := c.ints(offsets); err != nil {
+	if err := c.Ints(offsets); err != nil {
 		return nil, nil, err
 	}
 	if kind&flagGrid != 0 {
@@ -140,30 +141,30 @@ func (d *Decoder) decodeIrregular(src []byte, h *header, hourStartMs int64, tsMs
 	before := int64(-1)
 	for i, offset := range offsets {
 		if offset <= before || offset >= keyschema.HourMs {
-			return nil, nil, corrupt("timestamp %d does not ascend inside the hour", i)
+			return nil, nil, column.Corrupt("timestamp %d does not ascend inside the hour", i)
 		}
 		before = offset
 		offsets[i] = hourStartMs + offset
 	}
-	return tsMs, d.blocks.src, nil
+	return tsMs, d.columns.Rest(), nil
 }
 
 // parseGrid reads a grid's interval and checks its jumps, which it returns as they are.
 func parseGrid(src []byte, count int) (interval uint64, jumps, rest []byte, err error) {
-	interval, src, ok := cutUvarint(src)
+	interval, src, ok := column.CutUvarint(src)
 	if !ok || interval == 0 || interval >= keyschema.HourMs {
-		return 0, nil, nil, corrupt("interval %d", interval)
+		return 0, nil, nil, column.Corrupt("interval %d", interval)
 	}
-	number, src, ok := cutUvarint(src)
+	number, src, ok := column.CutUvarint(src)
 	if !ok || number > uint64(len(src))/2 {
-		return 0, nil, nil, corrupt("%d jumps in %d bytes", number, len(src))
+		return 0, nil, nil, column.Corrupt("%d jumps in %d bytes", number, len(src))
 	}
 	jumps, index := src, uint64(0)
 	for range number {
-		gap, next, ok1 := cutUvarint(src)
-		_, next, ok2 := cutVarint(next)
+		gap, next, ok1 := column.CutUvarint(src)
+		_, next, ok2 := column.CutVarint(next)
 		if index += gap; !ok1 || !ok2 || gap == 0 || gap >= uint64(count) || index >= uint64(count) {
-			return 0, nil, nil, corrupt("jump of the timestamps")
+			return 0, nil, nil, column.Corrupt("jump of the timestamps")
 		}
 		src = next
 	}
@@ -177,8 +178,8 @@ func addGrid(offsets []int64, interval int64, jumps []byte) {
 		to, shift := len(offsets), int64(0)
 		if len(jumps) > 0 {
 			var gap uint64
-			gap, jumps, _ = cutUvarint(jumps)
-			shift, jumps, _ = cutVarint(jumps)
+			gap, jumps, _ = column.CutUvarint(jumps)
+			shift, jumps, _ = column.CutVarint(jumps)
 			to = from + int(gap)
 		}
 		for i := from; i < to; i++ {

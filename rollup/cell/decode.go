@@ -3,7 +3,7 @@ package cell
 import (
 	"encoding/binary"
 
-	"halite/keyschema/chunk"
+	"halite/keyschema/column"
 	"halite/rollup"
 )
 
@@ -11,7 +11,7 @@ import (
 // ready.
 type Decoder struct {
 	table    table
-	integers chunk.IntegerDecoder
+	integers column.TaggedDecoder
 	stored   rollup.Fields
 	stale    uint32 // buckets that end with a stale marker
 }

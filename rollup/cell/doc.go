@@ -1,8 +1,8 @@
 // Package cell encodes the states of a day's hours, or of a month's days, into one table cell. FORMAT.md draws it.
 //
 // [Encoder.Append] turns states into columns of integers. It subtracts predictions that follow from earlier columns, and
-// packs the residuals as package run packs samples. [Decoder.Decode] restores the wanted columns to a [rollup.Columns].
-// The package knows no tables; the caller passes the row and qualifier that a cell is bound to.
+// packs the residuals with package column. [Decoder.Decode] restores the wanted columns to a [rollup.Columns]. The package
+// knows no tables; the caller passes the row and qualifier that a cell is bound to.
 //
 // # Invariants
 //

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"halite/keyschema/chunk"
+	"halite/keyschema/column"
 	"halite/rollup"
 )
 
@@ -13,7 +13,7 @@ import (
 // ready.
 type Encoder struct {
 	table     table
-	integers  chunk.IntegerEncoder
+	integers  column.TaggedEncoder
 	residuals [BucketsMax]int64
 	columns   [2][]byte // a column with either prediction
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
-	"halite/keyschema/chunk"
+	"halite/keyschema/daychunk"
 	"halite/storage"
 	"halite/storage/pebble"
-	"halite/storage/pebble/daychunk"
+	engine "halite/storage/pebble/daychunk"
 	"halite/storage/storagetest"
 )
 
 // dayChunkCodec is the codec of chunks.
-func dayChunkCodec() *daychunk.Codec {
-	return &daychunk.Codec{Name: chunk.BundleFormat, Append: chunk.AppendBundle,
-		NewDecoder: func() daychunk.Decoder { return new(chunk.Splitter) }}
+func dayChunkCodec() *engine.Codec {
+	return &engine.Codec{Name: daychunk.Format, Append: daychunk.Append,
+		NewDecoder: func() engine.Decoder { return new(daychunk.Decoder) }}
 }
 
 // eager is a store that packs all days, closed or not, after some of its writes.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema/chunk"
+	"halite/keyschema/daychunk"
 	"halite/storage"
 	"halite/storage/pebble"
 )
@@ -103,7 +104,7 @@ func TestDayChunkCodecNeeded(t *testing.T) {
 	other.DayChunks = nil
 	_, err = pebble.Open(other)
 	require.ErrorIs(t, err, storage.ErrSchemaMismatch)
-	require.ErrorContains(t, err, chunk.BundleFormat)
+	require.ErrorContains(t, err, daychunk.Format)
 	other.DayChunks = dayChunkCodec()
 	other.DayChunks.Name = "other"
 	_, err = pebble.Open(other)

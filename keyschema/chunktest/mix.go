@@ -1,19 +1,19 @@
-package chunk
+package chunktest
 
 import (
 	"math"
 	"math/rand/v2"
 )
 
-// class is one kind of series of the benchmark mix, which models what a node exporter sends every 15 s.
-type class struct {
-	name    string
-	percent int
-	fill    func(r *rand.Rand, values []float64)
+// Class is one kind of series of the benchmark mix, which models what a node exporter sends every 15 s.
+type Class struct {
+	Name    string
+	Percent int
+	Fill    func(r *rand.Rand, values []float64)
 }
 
-// mix is the benchmark mix; its percentages add up to 100.
-var mix = []class{
+// Mix is the benchmark mix; its percentages add up to 100.
+var Mix = []Class{
 	{"slow-counter", 14, func(r *rand.Rand, values []float64) {
 		counter(r, values, 1, func() int64 { return sometimes(r, 0.08) })
 	}},
@@ -65,8 +65,8 @@ var mix = []class{
 	}},
 }
 
-// durationSum is not part of the mix: a sum of durations in nanoseconds, which rounding moves off the decimal grid.
-var durationSum = class{"duration-sum", 0, func(r *rand.Rand, values []float64) {
+// DurationSum is not part of the mix: a sum of durations in nanoseconds, which rounding moves off the decimal grid.
+var DurationSum = Class{"duration-sum", 0, func(r *rand.Rand, values []float64) {
 	sum := float64(r.Int64N(1e12)) / 1e9
 	for i := range values {
 		for range r.Int64N(10) {
@@ -76,8 +76,8 @@ var durationSum = class{"duration-sum", 0, func(r *rand.Rand, values []float64) 
 	}
 }}
 
-// allClasses are those of the mix and durationSum.
-func allClasses() []class { return append(mix[:len(mix):len(mix)], durationSum) }
+// AllClasses are those of the mix and DurationSum.
+func AllClasses() []Class { return append(Mix[:len(Mix):len(Mix)], DurationSum) }
 
 // counter fills values with the running sum of steps, divided by div.
 func counter(r *rand.Rand, values []float64, div float64, step func() int64) {
@@ -107,37 +107,54 @@ func sometimes(r *rand.Rand, p float64) int64 {
 	return 0
 }
 
-// hour is one series-hour of input.
-type hour struct {
-	tsMs   []int64
-	values []float64
+// Hour is one series-hour of input.
+type Hour struct {
+	TsMs   []int64
+	Values []float64
 }
 
-// makeHours makes count series-hours of a class with n samples each, jitterMs around the grid.
-func makeHours(seed uint64, c class, count, n int, jitterMs int64) []hour {
+// MakeHours makes count series-hours of a class with n samples each, jitterMs around the grid.
+func MakeHours(seed uint64, c Class, count, n int, jitterMs int64) []Hour {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
-	hours := make([]hour, count)
+	hours := make([]Hour, count)
 	interval := int64(3_600_000 / n)
 	for k := range hours {
-		h := hour{make([]int64, n), make([]float64, n)}
+		h := Hour{make([]int64, n), make([]float64, n)}
 		phase := jitterMs + r.Int64N(max(interval-2*jitterMs, 1))
-		for i := range h.tsMs {
-			h.tsMs[i] = phase + int64(i)*interval
+		for i := range h.TsMs {
+			h.TsMs[i] = phase + int64(i)*interval
 			if jitterMs > 0 {
-				h.tsMs[i] += r.Int64N(2*jitterMs+1) - jitterMs
+				h.TsMs[i] += r.Int64N(2*jitterMs+1) - jitterMs
 			}
 		}
-		c.fill(r, h.values)
+		c.Fill(r, h.Values)
 		hours[k] = h
 	}
 	return hours
 }
 
-// makeMix makes series-hours in the proportions of the mix.
-func makeMix(seed uint64, n int, jitterMs int64) []hour {
-	var hours []hour
-	for _, c := range mix {
-		hours = append(hours, makeHours(seed, c, 2*c.percent, n, jitterMs)...)
+// MakeMix makes series-hours in the proportions of the mix.
+func MakeMix(seed uint64, n int, jitterMs int64) []Hour {
+	var hours []Hour
+	for _, c := range Mix {
+		hours = append(hours, MakeHours(seed, c, 2*c.Percent, n, jitterMs)...)
+	}
+	return hours
+}
+
+// SeedHours makes short and long hours of all classes, for the corpus of a fuzz test.
+func SeedHours() []Hour {
+	var hours []Hour
+	for _, c := range AllClasses() {
+		for _, n := range []int{1, 2, 20, 140} {
+			for _, jitterMs := range []int64{0, 3} {
+				h := MakeHours(5, c, 1, n, jitterMs)[0]
+				if n > 10 {
+					h.Values[3] = math.Inf(1)
+				}
+				hours = append(hours, h)
+			}
+		}
 	}
 	return hours
 }

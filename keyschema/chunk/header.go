@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"halite/keyschema"
+	"halite/keyschema/column"
 )
 
 // header is the start of every chunk, and the timestamps if they are regular.
@@ -50,21 +51,21 @@ func appendRegular(dst []byte, hourStartMs int64, tsMs []int64) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(before)), uint64(after))
 }
 
-// parseHead reads all that precedes the special values, or the column of irregular timestamps.
-func parseHead(src []byte) (h header, rest []byte, err error) {
+// parseHeader reads all that precedes the exception values, or the column of irregular timestamps.
+func parseHeader(src []byte) (h header, rest []byte, err error) {
 	if len(src) == 0 {
-		return h, nil, corrupt("no bytes")
+		return h, nil, column.Corrupt("no bytes")
 	}
 	h.first, src = src[0], src[1:]
 	if h.first&versionMask != version {
-		return h, nil, corrupt("version %d is unknown", h.first>>6)
+		return h, nil, column.Corrupt("version %d is unknown", h.first>>6)
 	}
 	if h.first&flagIrregular == 0 {
 		return h.parseRegular(src)
 	}
-	count, src, ok := cutUvarint(src)
+	count, src, ok := column.CutUvarint(src)
 	if !ok || count == 0 || count > countMax || h.first&(flagPartial|intervalMask) != 0 {
-		return h, nil, corrupt("count %d", count)
+		return h, nil, column.Corrupt("count %d", count)
 	}
 	h.count = int(count)
 	return h, src, nil
@@ -74,15 +75,15 @@ func parseHead(src []byte) (h header, rest []byte, err error) {
 func (h header) parseRegular(src []byte) (header, []byte, error) {
 	h.intervalMs = intervals[h.first&intervalMask]
 	if h.intervalMs == 0 {
-		interval, rest, ok := cutUvarint(src)
+		interval, rest, ok := column.CutUvarint(src)
 		if !ok || interval == 0 || interval >= keyschema.HourMs {
-			return h, nil, corrupt("interval")
+			return h, nil, column.Corrupt("interval")
 		}
 		h.intervalMs, src = int64(interval), rest
 	}
 	size := phaseBytes(h.intervalMs)
 	if len(src) < size {
-		return h, nil, corrupt("first timestamp is cut off")
+		return h, nil, column.Corrupt("first timestamp is cut off")
 	}
 	phase := int64(0)
 	for i, b := range src[:size] {
@@ -90,15 +91,15 @@ func (h header) parseRegular(src []byte) (header, []byte, error) {
 	}
 	src = src[size:]
 	if phase >= h.intervalMs {
-		return h, nil, corrupt("phase %d of %d ms", phase, h.intervalMs)
+		return h, nil, column.Corrupt("phase %d of %d ms", phase, h.intervalMs)
 	}
 	count := uint64(gridCount(phase, h.intervalMs))
 	h.offsetMs = phase
 	if h.first&flagPartial != 0 {
-		before, rest, ok1 := cutUvarint(src)
-		after, rest, ok2 := cutUvarint(rest)
+		before, rest, ok1 := column.CutUvarint(src)
+		after, rest, ok2 := column.CutUvarint(rest)
 		if !ok1 || !ok2 || before >= count || after >= count-before || before+after == 0 {
-			return h, nil, corrupt("%d samples of an hour's %d are missing before and %d after", before, count, after)
+			return h, nil, column.Corrupt("%d samples of an hour's %d are missing before and %d after", before, count, after)
 		}
 		h.offsetMs += int64(before) * h.intervalMs
 		count, src = count-before-after, rest

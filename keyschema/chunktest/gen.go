@@ -1,4 +1,4 @@
-package chunk
+package chunktest
 
 import (
 	"math"
@@ -8,12 +8,10 @@ import (
 	"strconv"
 	"testing"
 	"time"
-
-	"halite/keyschema"
 )
 
-// newRand returns a source whose seed is printed when the test fails; HALITE_SEED repeats a run.
-func newRand(t testing.TB) *rand.Rand {
+// NewRand returns a source whose seed is printed when the test fails; HALITE_SEED repeats a run.
+func NewRand(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("HALITE_SEED"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
@@ -30,8 +28,8 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// oddValues are bit patterns that a careless codec loses.
-var oddValues = []uint64{
+// OddValues are bit patterns that a careless codec loses.
+var OddValues = []uint64{
 	0x7ff0000000000002,                                                             // the stale marker
 	0x7ff8000000000001,                                                             // the NaN of Go and Prometheus
 	0x7ff8000000000000, 0x7ff0000000000001, 0xfff8dead0000beef, 0xffffffffffffffff, // other NaNs, quiet and signalling
@@ -42,30 +40,30 @@ var oddValues = []uint64{
 	math.Float64bits(0.1), math.Float64bits(0.1 + 0.2), math.Float64bits(1e22), math.Float64bits(1e23),
 }
 
-// randomValues fills values by one of many recipes, and sometimes strews odd values in.
-func randomValues(r *rand.Rand, values []float64) {
-	switch kind := r.IntN(len(mix) + 8); {
-	case kind < len(mix):
-		mix[kind].fill(r, values)
-	case kind == len(mix):
-		durationSum.fill(r, values)
-	case kind == len(mix)+1: // any bits
+// RandomValues fills values by one of many recipes, and sometimes strews odd values in.
+func RandomValues(r *rand.Rand, values []float64) {
+	switch kind := r.IntN(len(Mix) + 8); {
+	case kind < len(Mix):
+		Mix[kind].Fill(r, values)
+	case kind == len(Mix):
+		DurationSum.Fill(r, values)
+	case kind == len(Mix)+1: // any bits
 		for i := range values {
 			values[i] = math.Float64frombits(r.Uint64())
 		}
-	case kind == len(mix)+2: // odd values only
+	case kind == len(Mix)+2: // odd values only
 		for i := range values {
-			values[i] = math.Float64frombits(oddValues[r.IntN(len(oddValues))])
+			values[i] = math.Float64frombits(OddValues[r.IntN(len(OddValues))])
 		}
-	case kind == len(mix)+3: // single precision, both signs
+	case kind == len(Mix)+3: // single precision, both signs
 		for i := range values {
 			values[i] = float64(float32(r.NormFloat64()))
 		}
-	case kind == len(mix)+4: // decimals of all sizes
+	case kind == len(Mix)+4: // decimals of all sizes
 		for i := range values {
 			values[i], _ = strconv.ParseFloat(strconv.Itoa(r.IntN(100_000)-50_000)+"e"+strconv.Itoa(r.IntN(40)-25), 64)
 		}
-	case kind == len(mix)+5: // a parabola, and resets
+	case kind == len(Mix)+5: // a parabola, and resets
 		at, step := int64(0), int64(0)
 		for i := range values {
 			if step += 3; r.IntN(100) == 0 {
@@ -74,7 +72,7 @@ func randomValues(r *rand.Rand, values []float64) {
 			at += step
 			values[i] = float64(at)
 		}
-	case kind == len(mix)+6: // whole numbers around the limit of mantissas
+	case kind == len(Mix)+6: // whole numbers around the limit of mantissas
 		for i := range values {
 			values[i] = float64((int64(1)<<53 - 3 + r.Int64N(6)) * (1 - 2*r.Int64N(2)))
 		}
@@ -87,7 +85,7 @@ func randomValues(r *rand.Rand, values []float64) {
 	if r.IntN(3) == 0 {
 		for range 1 + r.IntN(1+len(values)/8) {
 			from := r.IntN(len(values))
-			v := math.Float64frombits(oddValues[r.IntN(len(oddValues))])
+			v := math.Float64frombits(OddValues[r.IntN(len(OddValues))])
 			for i := from; i < min(from+1+r.IntN(3), len(values)); i++ {
 				values[i] = v
 			}
@@ -95,10 +93,10 @@ func randomValues(r *rand.Rand, values []float64) {
 	}
 }
 
-// randomTimes returns n ascending timestamps of the hour: regular, with jitter, gaps and phase changes, or events.
-func randomTimes(r *rand.Rand, hourStartMs int64, n int) []int64 {
+// RandomTimes returns n ascending timestamps of the hour: regular, with jitter, gaps and phase changes, or events.
+func RandomTimes(r *rand.Rand, hourStartMs int64, n int) []int64 {
 	set := make(map[int64]bool, n)
-	interval := max(keyschema.HourMs/int64(n)/(1+r.Int64N(3)), 1)
+	interval := max(hourMs/int64(n)/(1+r.Int64N(3)), 1)
 	jitter := []int64{0, 0, 1, 3, interval / 3}[r.IntN(5)]
 	gaps, events := r.IntN(3) == 0, r.IntN(4) == 0
 	at := r.Int64N(interval)
@@ -108,15 +106,15 @@ func randomTimes(r *rand.Rand, hourStartMs int64, n int) []int64 {
 			ts += r.Int64N(2*jitter+1) - jitter
 		}
 		if events {
-			ts = r.Int64N(keyschema.HourMs)
+			ts = r.Int64N(hourMs)
 		}
-		if ts >= 0 && ts < keyschema.HourMs {
+		if ts >= 0 && ts < hourMs {
 			set[hourStartMs+ts] = true
 		}
 		if at += interval; gaps && r.IntN(20) == 0 {
 			at += []int64{interval, 3 * interval, interval / 2, 1}[r.IntN(4)]
 		}
-		if at >= keyschema.HourMs {
+		if at >= hourMs {
 			at, events = 0, true // fill up with events
 		}
 	}
@@ -128,37 +126,12 @@ func randomTimes(r *rand.Rand, hourStartMs int64, n int) []int64 {
 	return out
 }
 
-// randomLength prefers lengths around those of blocks.
-func randomLength(r *rand.Rand) int {
+// RandomLength prefers lengths around those of blocks.
+func RandomLength(r *rand.Rand) int {
 	return []int{1, 2, 3, 5, 16, 60, 127, 128, 129, 130, 240, 255, 256, 257, 258, 1 + r.IntN(1000)}[r.IntN(16)]
 }
 
-// sameBits reports whether two columns of values have the same bit patterns.
-func sameBits(a, b []float64) bool {
+// SameBits reports whether two columns of values have the same bit patterns.
+func SameBits(a, b []float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
-}
-
-// checkRoundTrip packs and unpacks the samples and returns the chunk.
-func checkRoundTrip(t testing.TB, hourStartMs int64, tsMs []int64, values []float64) []byte {
-	t.Helper()
-	packed, err := Append([]byte("before"), hourStartMs, tsMs, values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(packed[:6]) != "before" {
-		t.Fatalf("Append overwrote what was there: %q", packed[:6])
-	}
-	packed = packed[6:]
-	gotTs, gotValues, err := Decode(packed, hourStartMs, []int64{-1}, []float64{-2})
-	if err != nil {
-		t.Fatalf("%v\ntimestamps %v\nvalues %v", err, tsMs, values)
-	}
-	if gotTs[0] != -1 || gotValues[0] != -2 || !slices.Equal(gotTs[1:], tsMs) || !sameBits(gotValues[1:], values) {
-		t.Fatalf("timestamps %v\nvalues %v\ncome back as\n%v\n%v", tsMs, values, gotTs, gotValues)
-	}
-	info, err := Stat(packed, hourStartMs)
-	if want := (Info{len(tsMs), tsMs[0], tsMs[len(tsMs)-1]}); err != nil || info != want {
-		t.Fatalf("Stat: %+v, %v, want %+v", info, err, want)
-	}
-	return packed
 }

@@ -3,6 +3,8 @@ package chunk
 import (
 	"math"
 	"slices"
+
+	"halite/keyschema/column"
 )
 
 // nearDecimals holds values that are decimals but for rounding errors, as the running sums of decimals are: each
@@ -74,20 +76,15 @@ func looksNear(patterns []int64, power float64) (near, fits bool) {
 
 // decodeUlps reads the column of distances that follows the values of near decimals and applies it.
 func (d *Decoder) decodeUlps(values []float64) error {
-	src := d.blocks.src
-	if len(src) == 0 || src[0]&^(modeMask|flagStep) != 0 {
-		return corrupt("byte of the column of distances")
+	src := d.columns.Rest()
+	if len(src) == 0 || src[0]&^(column.ModeMask|column.FlagStep) != 0 {
+		return column.Corrupt("byte of the column of distances")
 	}
-	c, err := d.openColumn(src[1:], src[0], false, len(values))
+	c, err := d.columns.Open(src[1:], src[0], false, len(values))
 	if err != nil {
 		return err
 	}
-	return c.addUlps(values)
-}
-
-// addUlps moves each value by as many floats as the column says.
-func (r *reader) addUlps(values []float64) error {
-	return r.each(len(values), func(from int, ulps []int64) {
+	return c.Each(len(values), func(from int, ulps []int64) {
 		for i, u := range ulps {
 			values[from+i] = math.Float64frombits(math.Float64bits(values[from+i]) + uint64(u))
 		}

@@ -1,4 +1,4 @@
-package chunk
+package column
 
 import (
 	"math/rand/v2"
@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIntegersRoundTrip encodes columns of all widths one after the other, each with a tag, and decodes them.
-func TestIntegersRoundTrip(t *testing.T) {
+// TestTaggedRoundTrip encodes columns of all widths one after the other, each with a tag, and decodes them.
+func TestTaggedRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	var e IntegerEncoder
-	var d IntegerDecoder
+	var e TaggedEncoder
+	var d TaggedDecoder
 	for range 2000 {
 		columns, tags := make([][]int64, 1+rng.IntN(4)), make([]byte, 4)
 		var encoded []byte
@@ -21,7 +21,7 @@ func TestIntegersRoundTrip(t *testing.T) {
 			for i := range columns[c] {
 				columns[c][i] = int64(i)*step + rng.Int64()>>width
 			}
-			tags[c] = byte(rng.IntN(256)) & IntegersTag
+			tags[c] = byte(rng.IntN(256)) & TagMask
 			encoded = e.Append(encoded, tags[c], columns[c])
 		}
 		for c, want := range columns {

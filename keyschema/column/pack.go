@@ -1,19 +1,19 @@
-package chunk
+package column
 
 import (
 	"encoding/binary"
 	"slices"
 )
 
-// packedBytes is the size of n values of w bits each.
-func packedBytes(n, w int) int { return (n*w + 7) / 8 }
+// PackedBytes is the size in bytes of n values of w bits each.
+func PackedBytes(n, w int) int { return (n*w + 7) / 8 }
 
-// appendPacked appends the low w bits of each value, the first value in the lowest bits of the first byte.
-func appendPacked(dst []byte, u []uint64, w uint) []byte {
+// AppendPacked appends the low w bits of each value, the first value in the lowest bits of the first byte.
+func AppendPacked(dst []byte, u []uint64, w uint) []byte {
 	if w == 0 {
 		return dst
 	}
-	start, size := len(dst), packedBytes(len(u), int(w))
+	start, size := len(dst), PackedBytes(len(u), int(w))
 	dst = slices.Grow(dst, size+8)
 	out := dst[start : start+size+8]
 	mask := ^uint64(0) >> (64 - w)
@@ -35,10 +35,10 @@ func appendPacked(dst []byte, u []uint64, w uint) []byte {
 	return dst[:start+size]
 }
 
-// unpackSlack is the number of bytes behind the packed ones that unpack may load.
+// unpackSlack is the number of bytes after the packed ones that unpack may load.
 const unpackSlack = 8
 
-// unpack is the inverse of appendPacked for len(out) values. src holds packedBytes(len(out), w)+unpackSlack bytes or
+// unpack is the inverse of AppendPacked for len(out) values. src holds PackedBytes(len(out), w)+unpackSlack bytes or
 // more. One load of eight bytes serves as many values as are sure to lie in it.
 func unpack(out []uint64, src []byte, w uint) {
 	mask := ^uint64(0) >> (64 - w)
@@ -114,8 +114,3 @@ func unpackWide(out []uint64, src []byte, w uint, mask uint64) {
 		at += w
 	}
 }
-
-// zigzag maps 0, −1, 1, −2, … to 0, 1, 2, 3, …
-func zigzag(x int64) uint64 { return uint64(x)<<1 ^ uint64(x>>63) }
-
-func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }

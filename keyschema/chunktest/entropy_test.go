@@ -1,4 +1,4 @@
-package chunk
+package chunktest
 
 import (
 	"math"
@@ -43,9 +43,9 @@ func fleetStepBits(tsMs, per, steps float64) (alone, joint float64) {
 		load := busy * (1 + 0.4*math.Sin(2*math.Pi*tsMs/86_400_000+phase))
 		requests := floorBits(480*load*per, 720*load*per)
 		joint += requests / hosts
-		for i := range fleet {
-			for s := range fleet[i].series {
-				c, step := &fleet[i], fleet[i].steps[s%len(fleet[i].steps)]
+		for i := range Fleet {
+			for s := range Fleet[i].Series {
+				c, step := &Fleet[i], Fleet[i].steps[s%len(Fleet[i].steps)]
 				bits, shared := 0.0, 0.0
 				switch c.kind {
 				case fleetCounter:

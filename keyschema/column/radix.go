@@ -1,4 +1,4 @@
-package chunk
+package column
 
 import (
 	"encoding/binary"
@@ -61,7 +61,7 @@ func radixBytes(n int, low uint, base uint8) int {
 // digits.
 func appendRadix(dst []byte, u []uint64, low uint, base uint8) []byte {
 	start, size := len(dst), radixBytes(len(u), low, base)
-	dst = appendPacked(dst, u, low)
+	dst = AppendPacked(dst, u, low)
 	packed := len(dst)
 	dst = slices.Grow(dst, start+size+8-packed)[:start+size+8]
 	clear(dst[packed:])

@@ -1,0 +1,220 @@
+package daychunk
+
+import (
+	"math/bits"
+	"slices"
+
+	"halite/keyschema/chunk"
+	"halite/keyschema/column"
+)
+
+// headers reads headers and columns.
+func (d *Decoder) headers(src []byte, flags byte) ([]byte, error) {
+	src, err := d.cutHeaders(src, flags)
+	if err != nil {
+		return nil, err
+	}
+	if src, err = d.indexes(src, flags); err != nil {
+		return nil, err
+	}
+	columns := false
+	for i := range d.valueHeaders {
+		columns = columns || d.valueHeaders[i].Mode != column.ModeConst
+	}
+	if len(src) == 0 || columns && len(src) == 1 {
+		return nil, errTruncated
+	}
+	referenceKind, slopeKind, widthKind := src[0]&0x0f, src[0]>>4, byte(0)
+	src = src[1:]
+	if columns {
+		widthKind, src = src[0], src[1:]
+		if src, err = d.widths(src, widthKind); err != nil {
+			return nil, err
+		}
+		if src, err = d.slopes(src, slopeKind, flags&flagSlopeNumbers != 0); err != nil {
+			return nil, err
+		}
+	}
+	if !setUnits(d.valueHeaders, flags&flagScaled != 0) {
+		return nil, column.Corrupt("references of a day chunk have no common units")
+	}
+	// The references stay in numbers: predicting them takes the counts of the bodies.
+	return d.column(src, referenceKind, d.chunkCount)
+}
+
+// cutHeaders reads the time headers and value headers.
+func (d *Decoder) cutHeaders(src []byte, flags byte) ([]byte, error) {
+	n, src, err := headerCount(src, flags&flagTimeHeaders != 0)
+	if err != nil {
+		return nil, err
+	}
+	for range n {
+		t, rest, err := chunk.CutTimeHeader(src)
+		if err != nil {
+			return nil, err
+		}
+		d.timeHeaders = append(d.timeHeaders, t)
+		src = rest
+	}
+	if n, src, err = headerCount(src, flags&flagValueHeaders != 0); err != nil {
+		return nil, err
+	}
+	for range n {
+		v, rest, ok := chunk.CutValueHeader(src)
+		if !ok {
+			return nil, column.Corrupt("value header")
+		}
+		d.valueHeaders = append(d.valueHeaders, valueHeader{ValueHeader: v})
+		src = rest
+	}
+	return src, nil
+}
+
+// headerCount cuts the number of headers off src. The number is stored only if there are several.
+func headerCount(src []byte, several bool) (n int, rest []byte, err error) {
+	if !several {
+		return 1, src, nil
+	}
+	if len(src) == 0 || src[0] < 2 {
+		return 0, nil, column.Corrupt("number of headers")
+	}
+	return int(src[0]), src[1:], nil
+}
+
+// indexes reads which headers the chunks have, and whose first block has exceptions.
+func (d *Decoder) indexes(src []byte, flags byte) ([]byte, error) {
+	src, err := d.choices(src, len(d.timeHeaders), func(p *part, choice uint8) { p.timeHeader = choice })
+	if err != nil {
+		return nil, err
+	}
+	if src, err = d.choices(src, len(d.valueHeaders), func(p *part, choice uint8) { p.valueHeader = choice }); err != nil {
+		return nil, err
+	}
+	if flags&flagExceptions == 0 {
+		return src, nil
+	}
+	return d.choices(src, 2, func(p *part, choice uint8) { p.exceptions = choice != 0 })
+}
+
+// choices reads for each chunk one of n choices and calls set. Nothing is stored if n is 1.
+func (d *Decoder) choices(src []byte, n int, set func(p *part, choice uint8)) ([]byte, error) {
+	if n <= 1 {
+		return src, nil
+	}
+	src, ok := d.cutPacked(src, d.chunkCount, bits.Len(uint(n-1)))
+	if !ok {
+		return nil, errTruncated
+	}
+	at := 0
+	for i := range d.parts {
+		p := &d.parts[i]
+		if p.verbatim {
+			continue
+		}
+		if d.words[at] >= uint64(n) {
+			return nil, column.Corrupt("choice %d of %d", d.words[at], n)
+		}
+		set(p, uint8(d.words[at]))
+		at++
+	}
+	return src, nil
+}
+
+// cutPacked cuts n numbers of w bits off src into words.
+func (d *Decoder) cutPacked(src []byte, n, w int) (rest []byte, ok bool) {
+	if column.PackedBytes(n, w) > len(src) {
+		return nil, false
+	}
+	d.words = slices.Grow(d.words[:0], n)[:n]
+	return d.chunks.Columns().CutPacked(d.words, src, w)
+}
+
+// column reads n numbers into numbers.
+func (d *Decoder) column(src []byte, nibble byte, n int) ([]byte, error) {
+	kind := nibble & column.ModeMask
+	if nibble&nibbleStep != 0 {
+		kind |= column.FlagStep
+	}
+	columns := d.chunks.Columns()
+	c, err := columns.Open(src, kind, false, n)
+	if err != nil {
+		return nil, err
+	}
+	d.numbers = slices.Grow(d.numbers[:0], n)[:n]
+	if err := c.Ints(d.numbers); err != nil {
+		return nil, err
+	}
+	return columns.Rest(), nil
+}
+
+func (d *Decoder) widths(src []byte, kind byte) ([]byte, error) {
+	if kind > 0x0f {
+		return nil, column.Corrupt("kind of the widths")
+	}
+	n := 0
+	for i := range d.parts {
+		if p := &d.parts[i]; !p.verbatim && d.valueHeaders[p.valueHeader].Mode != column.ModeConst {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil, column.Corrupt("header without a chunk")
+	}
+	src, err := d.column(src, kind, n)
+	if err != nil {
+		return nil, err
+	}
+	return src, d.setWidths()
+}
+
+// setWidths sets the widths of the chunks that have blocks. Their numbers are in numbers.
+func (d *Decoder) setWidths() error {
+	at, ok := 0, false
+	for i := range d.parts {
+		p := &d.parts[i]
+		if p.verbatim || d.valueHeaders[p.valueHeader].Mode == column.ModeConst {
+			continue
+		}
+		if p.width, ok = column.WidthOfNumber(d.numbers[at]); !ok || p.exceptions && p.width.Low == 64 {
+			return column.Corrupt("width %d", d.numbers[at])
+		}
+		at++
+	}
+	return nil
+}
+
+func (d *Decoder) slopes(src []byte, kind byte, numbered bool) ([]byte, error) {
+	n := 0
+	for i := range d.parts {
+		if p := &d.parts[i]; !p.verbatim && d.valueHeaders[p.valueHeader].HasSlope() {
+			n++
+		}
+	}
+	if n == 0 {
+		return src, nil
+	}
+	src, err := d.column(src, kind, n)
+	if err != nil {
+		return nil, err
+	}
+	return src, d.setSlopes(numbered)
+}
+
+// setSlopes sets the slopes of the chunks that have one. They are in numbers; numbered means by their slope numbers.
+func (d *Decoder) setSlopes(numbered bool) error {
+	at, ok := 0, true
+	for i := range d.parts {
+		p := &d.parts[i]
+		if p.verbatim || !d.valueHeaders[p.valueHeader].HasSlope() {
+			continue
+		}
+		p.slope = d.numbers[at]
+		if numbered {
+			if p.slope, ok = column.SlopeOfNumber(p.slope); !ok {
+				return column.Corrupt("slope %d", d.numbers[at])
+			}
+		}
+		at++
+	}
+	return nil
+}
