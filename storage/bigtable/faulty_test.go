@@ -14,27 +14,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/storage"
+	"halite/storage/storagetest/seeds"
 )
-
-// faultySeeds is the number of seeds of TestFaults; HALITE_SEEDS asks for more, HALITE_SEED names the first.
-const faultySeeds = 2
 
 // TestFaults works on an emulator behind faults and keeps book of what each row may hold: after an acknowledged write one
 // value, after a failed one the old or the new. A read must fail or return exactly such values, for all rows asked for.
 // The seeds run side by side, since they spend most of their time in waiting.
 func TestFaults(t *testing.T) {
-	first, seeds := fromEnv(t, seedEnv, 1), fromEnv(t, seedsEnv, faultySeeds)
+	first, count := seeds.Range(t, seeds.Default{Full: 2, Short: 2})
 	t.Parallel()
 	tally := &faultTally{faults: map[string]int{}, outcomes: map[string]int{}}
 	t.Run("seeds", func(t *testing.T) {
-		for seed := first; seed < first+seeds; seed++ {
+		for seed := first; seed < first+count; seed++ {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
 				runFaults(t, seed, tally)
 			})
 		}
 	})
-	if slowdown > 1 {
+	if testing.Short() {
 		return // too few steps for all of them
 	}
 	// A fault that never struck proves nothing.
@@ -78,7 +76,11 @@ func runFaults(t *testing.T, seed uint64, tally *faultTally) {
 	w := &faultyWorld{t: t, rng: rand.New(rand.NewPCG(seed, 1)), table: table, rows: map[string]map[string]bool{},
 		sums: map[string]map[int64]bool{}, count: map[string]int{}}
 	f.turn(true)
-	for w.step = range 1500 / slowdown {
+	steps := 1500
+	if testing.Short() {
+		steps = 150
+	}
+	for w.step = range steps {
 		switch n := w.rng.IntN(10); {
 		case n < 4:
 			w.write()

@@ -72,6 +72,9 @@ func (s *notedStream) RecvMsg(m any) error {
 // TestRequestsStayWithinLimits makes writes and reads that are too large for one request of the service, with the default
 // options, and looks at what is sent.
 func TestRequestsStayWithinLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("requests of the largest size take long under the race detector")
+	}
 	ctx := context.Background()
 	book := &requestBook{}
 	s := open(t, startEmulator(t, emulator.Options{Stream: book.stream}))

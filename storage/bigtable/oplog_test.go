@@ -17,20 +17,31 @@ import (
 	"halite/storage/bigtable/emulator"
 	"halite/storage/pebble"
 	"halite/storage/storagetest"
+	"halite/storage/storagetest/seeds"
 )
 
 const (
-	oplogOpsEnv     = "HALITE_OPLOG_OPS"
-	oplogOpsDefault = 6_000
-	oplogStartMs    = 1_709_251_200_000
-	oplogHourMs     = 3_600_000
-	oplogRows       = 60
+	oplogOps      = 6_000
+	oplogOpsShort = 300
+	oplogStartMs  = 1_709_251_200_000
+	oplogHourMs   = 3_600_000
+	oplogRows     = 60
 )
 
 // TestOplog does one log of operations on a map, on the embedded engine and on the emulator. All answers are the same.
 func TestOplog(t *testing.T) {
 	t.Parallel()
-	ops, seed := int(fromEnv(t, oplogOpsEnv, oplogOpsDefault/slowdown)), fromEnv(t, seedEnv, 1)
+	ops := oplogOps
+	if testing.Short() {
+		ops = oplogOpsShort
+	}
+	first, count := seeds.Range(t, seeds.Default{Full: 1, Short: 1})
+	for seed := first; seed < first+count; seed++ {
+		runOplog(t, seed, ops)
+	}
+}
+
+func runOplog(t *testing.T, seed uint64, ops int) {
 	at := time.UnixMilli(oplogStartMs)
 	now := func() time.Time { return at }
 	embedded, err := pebble.Open(pebble.Options{Dir: "/data", FS: vfs.NewMem(), Now: now, MemtableBytes: 256 << 10})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,23 +25,6 @@ const (
 	instanceEnv = "HALITE_BIGTABLE_INSTANCE"
 	profileEnv  = "HALITE_BIGTABLE_APP_PROFILE"
 )
-
-// Environment that asks for one seed, or for many.
-const (
-	seedEnv  = "HALITE_SEED"
-	seedsEnv = "HALITE_SEEDS"
-)
-
-// fromEnv reads a number from the environment.
-func fromEnv(t testing.TB, name string, preset uint64) uint64 {
-	text := os.Getenv(name)
-	if text == "" {
-		return preset
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	require.NoError(t, err, name)
-	return n
-}
 
 // gaps is what the engine lacks wherever it runs.
 var gaps = storagetest.Caps{NoAtomicLoad: true, InexactGC: true}
@@ -70,9 +52,6 @@ func TestContract(t *testing.T) {
 	}
 	caps := gaps
 	caps.NoMinMax = true // the emulator keeps the last value instead
-	if slowdown > 1 {
-		caps.Runs = 1
-	}
 	opened := map[storage.Store]bigtable.Options{}
 	start := func(t testing.TB, opts bigtable.Options, now func() time.Time) storage.Store {
 		opts.Now = now

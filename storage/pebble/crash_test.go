@@ -313,7 +313,11 @@ func (c *crashRun) verifyRow(row int, cells []string, issued int, seed uint64) {
 
 // TestFirstOpenCrash cuts the power at every single file operation of a first Open.
 func TestFirstOpenCrash(t *testing.T) {
-	for i, percent := range []int{0, 20, 50, 50, 80, 100} {
+	percents := []int{0, 20, 50, 50, 80, 100}
+	if testing.Short() {
+		percents = percents[1:3]
+	}
+	for i, percent := range percents {
 		for at := 1; ; at++ {
 			fs := vfs.NewCrashableMem()
 			var mu sync.Mutex

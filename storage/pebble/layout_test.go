@@ -72,6 +72,9 @@ func loadLayout(tb testing.TB, table storage.Table, c layoutCase) (valueBytes in
 // TestRowsAreSmall holds rows to a few bytes beside their values once compacted, and to a fraction of their keys as
 // loaded. The bounds leave a fifth of room.
 func TestRowsAreSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures the bytes of 100,000 rows, which takes long under the race detector")
+	}
 	c := layoutCase{"few", 4_000, 24, 150}
 	before, after := measureLayout(t, c)
 	require.Less(t, before, 30.0, "bytes of a row beside its value, as loaded")

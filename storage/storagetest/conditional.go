@@ -100,10 +100,14 @@ func testWholeRows(t *testing.T, s *suite) {
 		return b.table.Apply(b.ctx, muts)
 	}
 	require.NoError(t, write(1))
+	versions := int64(400)
+	if testing.Short() {
+		versions = 60
+	}
 	stop := make(chan struct{})
 	var writers sync.WaitGroup
 	writers.Go(func() {
-		for v := int64(2); v < 400; v++ {
+		for v := int64(2); v < versions; v++ {
 			if err := write(v); err != nil {
 				t.Error(err)
 				return

@@ -1,11 +1,11 @@
 package storagetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/storage"
+	"halite/storage/storagetest/seeds"
 )
 
 const (
-	seedEnv      = "HALITE_SEED"
-	runsEnv      = "HALITE_STORAGETEST_RUNS"
 	runsDefault  = 8
+	runsShort    = 2
 	stepsDefault = 400
 	// stepsShown is how many operations before a failure are printed.
 	stepsShown = 40
@@ -28,24 +28,10 @@ const (
 
 // testMetamorphic does the same random operations to the engine and to the model and compares every answer.
 func testMetamorphic(t *testing.T, s *suite) {
-	if text := os.Getenv(seedEnv); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, "%s must be a number", seedEnv)
-		s.randomRun(t, seed)
-		return
-	}
-	runs := s.caps.Runs
-	if runs == 0 {
-		runs = runsDefault
-	}
-	if text := os.Getenv(runsEnv); text != "" {
-		var err error
-		runs, err = strconv.Atoi(text)
-		require.NoError(t, err, "%s must be a number", runsEnv)
-	}
-	// The same seeds each time: a failure then belongs to the change that brought it. More runs find more.
-	for i := range runs {
-		seed := uint64(i) + 1
+	runs := uint64(cmp.Or(s.caps.Runs, runsDefault))
+	// The same seeds each time: a failure then belongs to the change that caused it. More seeds find more.
+	first, count := seeds.Range(t, seeds.Default{Full: runs, Short: min(runs, runsShort)})
+	for seed := first; seed < first+count; seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { s.randomRun(t, seed) })
 	}
 }
@@ -69,7 +55,7 @@ func (s *suite) randomRun(t *testing.T, seed uint64) {
 	p.stores = [2]storage.Store{NewModel(p.clock.now), s.open(t, p.clock.now)}
 	defer func() {
 		if t.Failed() {
-			t.Logf("repeat with %s=%d; the last operations:\n%s", seedEnv, seed,
+			t.Logf("repeat with HALITE_SEED=%d; the last operations:\n%s", seed,
 				strings.Join(p.log[max(0, len(p.log)-stepsShown):], "\n"))
 		}
 		require.NoError(t, p.stores[1].Close())
