@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
 
+	"halite/ingest/identity"
 	"halite/storage"
 	"halite/storage/pebble"
 )
@@ -36,12 +37,12 @@ func openPair(t testing.TB, fs vfs.FS, c *clock, tweak func(*Options)) (*rig, er
 		Dir: tablesPath, FS: fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10, Now: c.now,
 		AcceptLoss: func(string) bool { return opts.AcceptTableLoss },
 		Admit: func(tables storage.Store) (pebble.Admission, error) {
-			verdict, err := CheckIdentity(ctx, IdentityOptions{Store: tables, FS: fs, Dir: logPath,
+			verdict, err := identity.Check(ctx, identity.Options{Store: tables, FS: fs, Dir: logPath,
 				AcceptWALLoss: opts.AcceptWALLoss, AcceptTableLoss: opts.AcceptTableLoss})
 			switch verdict {
-			case SetTablesAside:
+			case identity.SetTablesAside:
 				return pebble.AdmitNone, err
-			case KeepOlderTables:
+			case identity.KeepOlderTables:
 				return pebble.AdmitOlder, err
 			}
 			return pebble.AdmitTables, err
@@ -249,17 +250,17 @@ func TestIdentityOfPairs(t *testing.T) {
 		{"the store", &of.now, &of.now, ""},
 		{"an older copy of the store", &of.old, &of.old, ""},
 		{"nothing", nil, nil, ""},
-		{"tables without a log", &of.now, nil, LostLog},
+		{"tables without a log", &of.now, nil, identity.LostLog},
 		{"tables of a clean end without a log", &of.clean, nil, ""},
-		{"a log without tables", nil, &of.now, LostTables},
-		{"a log without tables that was never cut", nil, &of.uncut, LostTables},
-		{"tables older than the cut", &of.old, &of.now, LostTables},
+		{"a log without tables", nil, &of.now, identity.LostTables},
+		{"a log without tables that was never cut", nil, &of.uncut, identity.LostTables},
+		{"tables older than the cut", &of.old, &of.now, identity.LostTables},
 		{"tables older than the log, nothing cut since", &of.restarted, &of.killed, ""},
-		{"a log older than the cut", &of.now, &of.old, LostLog},
-		{"a log older than a restart, nothing cut since", &of.killed, &of.restarted, LostLog},
-		{"a log older than a clean end", &of.clean, &of.now, LostLog},
-		{"tables of another store", &of.stranger, &of.now, LostEither},
-		{"tables of a copy that went its own way", &of.diverged, &of.now, LostEither},
+		{"a log older than the cut", &of.now, &of.old, identity.LostLog},
+		{"a log older than a restart, nothing cut since", &of.killed, &of.restarted, identity.LostLog},
+		{"a log older than a clean end", &of.clean, &of.now, identity.LostLog},
+		{"tables of another store", &of.stranger, &of.now, identity.LostEither},
+		{"tables of a copy that went its own way", &of.diverged, &of.now, identity.LostEither},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fs := pair(t, c.tables, c.log)
@@ -274,7 +275,7 @@ func TestIdentityOfPairs(t *testing.T) {
 				r.close()
 				return
 			}
-			var refusal *IdentityError
+			var refusal *identity.Error
 			require.ErrorAs(t, err, &refusal)
 			require.Equal(t, c.lost, refusal.Lost, err)
 			require.Equal(t, before, listing(t, fs), "a refused start must change nothing")
@@ -295,8 +296,8 @@ func requireAccepted(
 	var o Options
 	accept(&o)
 	r, err := openPair(t, fs, c, accept)
-	if lost == LostLog && !o.AcceptWALLoss || lost == LostTables && !o.AcceptTableLoss {
-		require.ErrorAs(t, err, new(*IdentityError))
+	if lost == identity.LostLog && !o.AcceptWALLoss || lost == identity.LostTables && !o.AcceptTableLoss {
+		require.ErrorAs(t, err, new(*identity.Error))
 		require.Equal(t, before, listing(t, fs))
 		return
 	}
@@ -356,7 +357,7 @@ func TestMissingFiles(t *testing.T) {
 				name = marker[0] + marker[1]
 			}
 			if !strings.Contains(err.Error(), name) {
-				require.ErrorAs(t, err, new(*IdentityError), "%s: %s is missing: %v", state, path, err)
+				require.ErrorAs(t, err, new(*identity.Error), "%s: %s is missing: %v", state, path, err)
 			}
 			require.Equal(t, before, listing(t, fs), "%s: the start without %s changed files", state, path)
 		}
@@ -455,13 +456,13 @@ func TestTablesWithoutIdentity(t *testing.T) {
 		require.NoError(t, err)
 		meta, err := store.Table(context.Background(), storage.TableMeta)
 		require.NoError(t, err)
-		cell := storage.RowRange{Start: []byte(identityRow), End: []byte(identityRow + "\x00")}
+		cell := storage.RowRange{Start: []byte("log"), End: []byte("log\x00")}
 		require.NoError(t, meta.DropRows(context.Background(), cell))
 		require.NoError(t, store.Close())
 		_, err = openPair(t, fs, l.clock, nil)
-		var refusal *IdentityError
+		var refusal *identity.Error
 		require.ErrorAs(t, err, &refusal)
-		require.Equal(t, LostIdentity, refusal.Lost)
-		require.ErrorContains(t, err, "older builds")
+		require.Equal(t, identity.LostIdentity, refusal.Lost)
+		require.ErrorContains(t, err, "hold samples but no identity")
 	}
 }

@@ -10,38 +10,18 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"halite/ingest/flush"
 	"halite/ingest/head"
+	"halite/ingest/identity"
 	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/periodic"
 )
-
-// Sample is one value of one series.
-type Sample struct {
-	// Labels include __name__.
-	Labels labels.Labels
-	// TsMs is in milliseconds since 1970.
-	TsMs  int64
-	Value float64
-}
-
-// Result says what became of a request's samples.
-type Result struct {
-	// Accepted samples are durable; Rejected ones were not stored.
-	Accepted, Rejected int
-	// Reasons counts the rejected samples by reason; nil if there are none.
-	Reasons map[string]int
-	// First describes the first rejection: series and reason.
-	First string
-}
-
-// Metadata describes a metric.
-type Metadata struct{ Type, Help, Unit string }
 
 // Stats describes the ingester at one moment.
 type Stats struct {
@@ -66,8 +46,8 @@ type Ingester struct {
 	sequence *flush.Sequence
 	flusher  *flush.Flusher
 
-	identity identity // as the tables hold it; guarded by the flusher's lock
-	drained  bool     // no samples will follow; guarded by the flusher's lock
+	identity *identity.Keeper // guarded by the flusher's lock
+	drained  bool             // no samples will follow; guarded by the flusher's lock
 
 	// cleanMu admits one cleaning of tombstones at a time; taken before the flusher's lock.
 	cleanMu sync.Mutex
@@ -78,7 +58,7 @@ type Ingester struct {
 }
 
 // Open replays the log into the head and starts the background jobs. A damaged log is a *wal.DamageError unless
-// Options.AcceptWALLoss. A log and tables that do not belong together are an *IdentityError unless that loss is accepted.
+// Options.AcceptWALLoss. A log and tables that do not belong together are an *identity.Error unless that loss is accepted.
 func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -116,15 +96,19 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	return i, nil
 }
 
-// takeLog reads the log back, once it is sure that it is the log of the tables.
-func (i *Ingester) takeLog(ctx context.Context) error {
-	if err := i.agree(ctx); err != nil {
+// takeLog checks that the log is that of the tables, and reads it back.
+func (i *Ingester) takeLog(ctx context.Context) (err error) {
+	i.identity, err = identity.Open(ctx, identity.Options{
+		Store: i.opts.Store, FS: i.opts.FS, Dir: i.opts.Dir, AcceptWALLoss: i.opts.AcceptWALLoss,
+		AcceptTableLoss: i.opts.AcceptTableLoss, TakeOver: i.opts.TakeOver,
+	}, i.meta, i.log, i.opts.Now)
+	if err != nil {
 		return err
 	}
 	if err := i.replayLog(ctx); err != nil {
 		return err
 	}
-	return i.bind(ctx)
+	return i.identity.Bind(ctx)
 }
 
 // openTables opens the tables and makes the head and the writer.
@@ -158,11 +142,16 @@ func (i *Ingester) newFlusher() *flush.Flusher {
 	}
 	return flush.New(flush.Options{
 		Head: i.head, Log: i.log, Index: i.opts.Index, Store: i.opts.Store, Data: i.data, Sequence: i.sequence,
-		HeadBytesMax: i.admission.memory.rowBytesMax, LowSpace: i.admission.lowSpace.Load, Persist: i.persist, NoteLog: i.foretell,
+		HeadBytesMax: i.admission.memory.rowBytesMax, LowSpace: i.admission.lowSpace.Load, Persist: i.persist, NoteLog: i.noteLog,
 		EmitMetadata: i.metadata.emit, Register: &i.regMu, FlushBytes: i.hopts.FlushBytes, Grace: i.hopts.Grace,
 		Spread: i.hopts.Spread, Tick: tick, CheckpointInterval: i.hopts.CheckpointInterval, LogBytesMax: i.opts.WALBytesMax,
 		SegmentBytes: cmp.Or(i.opts.WALSegmentBytesMax, wal.SegmentBytesDefault), Now: i.opts.Now, Registerer: i.opts.Registerer,
 	})
+}
+
+// noteLog notes in the tables how far they and the log have got. The caller holds the flusher's lock.
+func (i *Ingester) noteLog(ctx context.Context, point, cut uint64) error {
+	return i.identity.Advance(ctx, point, cut, i.drained)
 }
 
 // persist durably writes what the tables lack besides rows.
@@ -241,4 +230,25 @@ func (i *Ingester) Refusing() error {
 		return fmt.Errorf("%w: %s", storage.ErrUnavailable, reason)
 	}
 	return nil
+}
+
+// watch registers the gauges that read the ingester's state.
+func (i *Ingester) watch(reg prometheus.Registerer) {
+	f := promauto.With(reg)
+	gauge := func(name, help string, value func() float64) {
+		f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_ingest_" + name, Help: help}, value)
+	}
+	gauge("series", "Active series.", func() float64 { return float64(i.series.Load()) })
+	gauge("head_rows", "Unflushed rows.", func() float64 { return float64(i.head.Rows()) })
+	gauge("head_samples", "Unflushed samples.", func() float64 { return float64(i.head.Samples()) })
+	gauge("head_bytes", "Memory of unflushed rows.", func() float64 { return float64(i.head.Bytes()) })
+	gauge("in_flight_bytes", "Decoded bytes of requests being served.", func() float64 {
+		return float64(i.admission.inFlight.Load())
+	})
+	gauge("refusing_for_space", "1 while writes are refused for lack of disk space.", func() float64 {
+		if i.admission.lowSpace.Load() {
+			return 1
+		}
+		return 0
+	})
 }

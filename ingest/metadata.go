@@ -66,43 +66,6 @@ func (s *metadataStore) put(metric string, m Metadata) bool {
 	return true
 }
 
-// StoreMetadata stores the request's metadata. It counts faulty entries and leaves them out; they reject no sample.
-func (r *Request) StoreMetadata() error {
-	if len(r.metadata) == 0 {
-		return nil
-	}
-	s := r.w.metadata
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r.payload = r.payload[:0]
-	for _, m := range r.metadata {
-		if reason := s.fault(m); reason != "" {
-			r.w.metrics.rejected.WithLabelValues(reason).Inc()
-			continue
-		}
-		if s.put(m.Metric, Metadata{Type: m.Type, Help: m.Help, Unit: m.Unit}) {
-			r.payload = record.AppendMetadata(r.payload, record.Metadata(m))
-		}
-		if len(r.payload) > metadataRecordBytes {
-			if err := r.logMetadata(); err != nil {
-				return err
-			}
-		}
-	}
-	return r.logMetadata()
-}
-
-func (r *Request) logMetadata() error {
-	if len(r.payload) == 0 {
-		return nil
-	}
-	if err := r.appendLog(record.KindMetadata, r.payload); err != nil {
-		return err
-	}
-	r.payload = r.payload[:0]
-	return nil
-}
-
 // fault returns the reason not to keep an entry, "" if there is none. The caller holds the lock.
 func (s *metadataStore) fault(m remotewrite.Metadata) string {
 	_, known := s.metrics[m.Metric]
@@ -116,18 +79,6 @@ func (s *metadataStore) fault(m remotewrite.Metadata) string {
 	}
 	return ""
 }
-
-// Metadata returns the descriptions of a metric, newest first, or of all metrics if metric is empty. limit bounds the number of
-// metrics; 0 means all.
-func (w *Writer) Metadata(metric string, limit int) map[string][]Metadata {
-	return w.metadata.get(metric, limit)
-}
-
-// PersistMetadata writes changed descriptions to table meta.
-func (w *Writer) PersistMetadata(ctx context.Context) error { return w.metadata.persist(ctx) }
-
-// LoadMetadata reads the descriptions in table meta.
-func (w *Writer) LoadMetadata(ctx context.Context) error { return w.metadata.load(ctx) }
 
 // get is Writer.Metadata.
 func (s *metadataStore) get(metric string, limit int) map[string][]Metadata {

@@ -5,6 +5,44 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
+// Resources for lack of which a write is refused; the values of the label resource of tsdb_ingest_overload_total.
+const (
+	resourceBytes = "in_flight_bytes"
+	resourceTurns = "concurrency"
+	resourceHead  = "head_memory"
+	// resourceSeries: known series need more memory, for samples of many days.
+	resourceSeries = "series_memory"
+	resourceSpace  = "disk_space"
+	resourceLog    = "log_buffer"
+	resourceSize   = "log_size"
+	// resourceFailed: the log takes nothing until the server restarts.
+	resourceFailed = "log_failed"
+	// ResourceTables: the storage below refused or did not answer.
+	ResourceTables = "storage"
+)
+
+// Reasons for which a sample is not stored; the values of the label reason of tsdb_ingest_rejected_total.
+const (
+	ReasonTooManyLabels       = "too_many_labels"
+	ReasonLabelNameTooLong    = "label_name_too_long"
+	ReasonLabelValueTooLong   = "label_value_too_long"
+	ReasonMetricNameTooLong   = "metric_name_too_long"
+	ReasonNoMetricName        = "missing_metric_name"
+	ReasonEmptyLabelName      = "empty_label_name"
+	ReasonInvalidUTF8         = "invalid_utf8"
+	ReasonDuplicateLabel      = "duplicate_label"
+	ReasonSeriesLimit         = "series_limit"
+	ReasonMetricSeriesLimit   = "metric_series_limit"
+	ReasonSeriesMemory        = "series_memory"
+	ReasonBefore1970          = "timestamp_before_1970"
+	ReasonBeforeRetention     = "before_retention"
+	ReasonTooFarAhead         = "too_far_ahead"
+	ReasonUnsupportedHist     = "unsupported_histogram"
+	ReasonUnsupportedExemplar = "unsupported_exemplar"
+	ReasonMetadataInvalid     = "metadata_invalid"
+	ReasonMetadataLimit       = "metadata_limit"
+)
+
 type metrics struct {
 	accepted     prometheus.Counter
 	rejected     *prometheus.CounterVec
@@ -66,25 +104,4 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.rejected.WithLabelValues(reason)
 	}
 	return m
-}
-
-// watch registers the gauges that read the ingester's state.
-func (i *Ingester) watch(reg prometheus.Registerer) {
-	f := promauto.With(reg)
-	gauge := func(name, help string, value func() float64) {
-		f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_ingest_" + name, Help: help}, value)
-	}
-	gauge("series", "Active series.", func() float64 { return float64(i.series.Load()) })
-	gauge("head_rows", "Unflushed rows.", func() float64 { return float64(i.head.Rows()) })
-	gauge("head_samples", "Unflushed samples.", func() float64 { return float64(i.head.Samples()) })
-	gauge("head_bytes", "Memory of unflushed rows.", func() float64 { return float64(i.head.Bytes()) })
-	gauge("in_flight_bytes", "Decoded bytes of requests being served.", func() float64 {
-		return float64(i.admission.inFlight.Load())
-	})
-	gauge("refusing_for_space", "1 while writes are refused for lack of disk space.", func() float64 {
-		if i.admission.lowSpace.Load() {
-			return 1
-		}
-		return 0
-	})
 }

@@ -232,3 +232,24 @@ func (l Limits) validateLimits() error {
 	}
 	return errors.Join(errs...)
 }
+
+// ReplayProgress is how much of the write-ahead log Open has read back.
+type ReplayProgress struct {
+	// Bytes of TotalBytes were read.
+	Bytes, TotalBytes int64
+	// Series are registered, Samples are applied.
+	Series, Samples int64
+}
+
+// Percent is the share of the log that was read.
+func (p ReplayProgress) Percent() int64 { return p.Bytes * 100 / max(1, p.TotalBytes) }
+
+// LimitUse is a limit and how far it is used. Max 0 means that there is no limit.
+type LimitUse struct {
+	Used   int64 `json:"used"`
+	Warn   int64 `json:"warn"`
+	Max    int64 `json:"max"`
+	DryRun bool  `json:"dryRun"`
+}
+
+func (u *LimitUse) warns() bool { return u.Max > 0 && u.Used >= u.Warn }

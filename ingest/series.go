@@ -166,3 +166,53 @@ func (r *Request) dropSeries() {
 	}
 	r.encoded, r.created = r.encoded[:0], r.created[:0]
 }
+
+// StoreMetadata stores the request's metadata. It counts faulty entries and leaves them out; they reject no sample.
+func (r *Request) StoreMetadata() error {
+	if len(r.metadata) == 0 {
+		return nil
+	}
+	s := r.w.metadata
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.payload = r.payload[:0]
+	for _, m := range r.metadata {
+		if reason := s.fault(m); reason != "" {
+			r.w.metrics.rejected.WithLabelValues(reason).Inc()
+			continue
+		}
+		if s.put(m.Metric, Metadata{Type: m.Type, Help: m.Help, Unit: m.Unit}) {
+			r.payload = record.AppendMetadata(r.payload, record.Metadata(m))
+		}
+		if len(r.payload) > metadataRecordBytes {
+			if err := r.logMetadata(); err != nil {
+				return err
+			}
+		}
+	}
+	return r.logMetadata()
+}
+
+func (r *Request) logMetadata() error {
+	if len(r.payload) == 0 {
+		return nil
+	}
+	if err := r.appendLog(record.KindMetadata, r.payload); err != nil {
+		return err
+	}
+	r.payload = r.payload[:0]
+	return nil
+}
+
+// appendLog appends a record to the log, if there is one.
+func (r *Request) appendLog(kind byte, payload []byte) error {
+	if r.w.log == nil {
+		return nil
+	}
+	pos, err := r.w.log.Append(kind, payload)
+	if err != nil {
+		return err
+	}
+	r.last, r.logged = pos, true
+	return nil
+}

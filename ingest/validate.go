@@ -12,28 +12,6 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 )
 
-// Reasons for which a sample is not stored; the values of the label reason of tsdb_ingest_rejected_total.
-const (
-	ReasonTooManyLabels       = "too_many_labels"
-	ReasonLabelNameTooLong    = "label_name_too_long"
-	ReasonLabelValueTooLong   = "label_value_too_long"
-	ReasonMetricNameTooLong   = "metric_name_too_long"
-	ReasonNoMetricName        = "missing_metric_name"
-	ReasonEmptyLabelName      = "empty_label_name"
-	ReasonInvalidUTF8         = "invalid_utf8"
-	ReasonDuplicateLabel      = "duplicate_label"
-	ReasonSeriesLimit         = "series_limit"
-	ReasonMetricSeriesLimit   = "metric_series_limit"
-	ReasonSeriesMemory        = "series_memory"
-	ReasonBefore1970          = "timestamp_before_1970"
-	ReasonBeforeRetention     = "before_retention"
-	ReasonTooFarAhead         = "too_far_ahead"
-	ReasonUnsupportedHist     = "unsupported_histogram"
-	ReasonUnsupportedExemplar = "unsupported_exemplar"
-	ReasonMetadataInvalid     = "metadata_invalid"
-	ReasonMetadataLimit       = "metadata_limit"
-)
-
 // rejection says why a series or sample is not stored; the zero value means that nothing is wrong.
 type rejection struct {
 	reason string

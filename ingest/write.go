@@ -59,10 +59,10 @@ func (i *Ingester) store(r *Request) error {
 // storeSamples appends the samples of known series to log and head, stripe by stripe.
 func (i *Ingester) storeSamples(r *Request) error {
 	h := i.head
-	r.stripes.sort(h, r.samples)
-	defer func() { r.NoteChanges(r.stripes.sorted) }()
+	r.stripes.Sort(h, r.samples)
+	defer func() { r.NoteChanges(r.stripes.Sorted()) }()
 	for stripe := range h.Stripes() {
-		samples := r.stripes.of(stripe)
+		samples := r.stripes.Of(stripe)
 		for len(samples) > 0 {
 			some := samples[:min(len(samples), recordSamplesMax)]
 			samples = samples[len(some):]
@@ -97,17 +97,4 @@ func (i *Ingester) storeRecord(r *Request, stripe int, samples []head.Sample) (e
 		i.index.Touch(index.Ref(row.Ref), row.Hour)
 	}
 	return err
-}
-
-// appendLog appends a record to the log, if there is one.
-func (r *Request) appendLog(kind byte, payload []byte) error {
-	if r.w.log == nil {
-		return nil
-	}
-	pos, err := r.w.log.Append(kind, payload)
-	if err != nil {
-		return err
-	}
-	r.last, r.logged = pos, true
-	return nil
 }

@@ -1,10 +1,12 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,7 +82,12 @@ func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 		index: w.index, registry: w.registry, head: w.head, headBytesMax: o.Memory.BytesMax, totalBytesMax: o.Memory.TotalBytesMax,
 		seriesWarn: w.limits.SeriesWarn,
 	}, o.Logger, w.metrics)
-	w.seriesLimits = newSeriesLimits(w, o.Schema)
+	w.seriesLimits = seriesLimits{
+		max: w.limits.SeriesMax, warn: keyschema.SeriesWarn(w.limits.SeriesMax, w.limits.SeriesWarn),
+		dryRun: w.limits.SeriesDryRun, schema: o.Schema, index: w.index, memory: &w.admission.memory, series: &w.series,
+		now: w.now, logger: w.logger, metrics: w.metrics, refused: newMetricCounts(refusedMetricsMax),
+		events: map[limitEvent]*limitEvents{},
+	}
 	return w.metadata.load(ctx)
 }
 
@@ -141,3 +148,29 @@ func (w *Writer) Unblock() { w.admission.blocked.Store(nil) }
 func (w *Writer) Overload(resource, reason string) error {
 	return w.admission.overload(resource, reason)
 }
+
+// SeriesLimits describes the limits of series; most bounds the lists of metrics.
+func (w *Writer) SeriesLimits(most int) SeriesLimitStatus {
+	l := &w.seriesLimits
+	out := SeriesLimitStatus{Series: l.all(), MemoryBytes: l.memory.seriesUse(), Metrics: l.nearMetrics()}
+	slices.SortStableFunc(out.Metrics, func(a, b MetricLimitUse) int {
+		return cmp.Compare(float64(b.Used)/float64(b.Max), float64(a.Used)/float64(a.Max))
+	})
+	out.Metrics = slices.Clip(out.Metrics[:min(most, len(out.Metrics))])
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out.Refused = l.refused.largest(most)
+	return out
+}
+
+// Metadata returns the descriptions of a metric, newest first, or of all metrics if metric is empty. limit bounds the number of
+// metrics; 0 means all.
+func (w *Writer) Metadata(metric string, limit int) map[string][]Metadata {
+	return w.metadata.get(metric, limit)
+}
+
+// PersistMetadata writes changed descriptions to table meta.
+func (w *Writer) PersistMetadata(ctx context.Context) error { return w.metadata.persist(ctx) }
+
+// LoadMetadata reads the descriptions in table meta.
+func (w *Writer) LoadMetadata(ctx context.Context) error { return w.metadata.load(ctx) }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"halite/ingest"
+	"halite/ingest/identity"
 	"halite/ingest/wal"
 	"halite/storage"
 	"halite/storage/pebble"
@@ -29,18 +29,18 @@ func (c *serveConfig) takesOver() bool { return c.engine == engineBigtable && c.
 
 // checkIdentity compares the tables, nil if there are none, with the log in the directory. It changes nothing.
 func (c *serveConfig) checkIdentity(ctx context.Context, tables storage.Store, log *slog.Logger) (pebble.Admission, error) {
-	verdict, err := ingest.CheckIdentity(ctx, ingest.IdentityOptions{
+	verdict, err := identity.Check(ctx, identity.Options{
 		Store: tables, FS: vfs.Default, Dir: walDir(c.storagePath), AcceptWALLoss: c.acceptWALLoss,
 		AcceptTableLoss: c.acceptsTableLoss(tables), TakeOver: c.takesOver(), Logger: log,
 	})
 	switch {
 	case err != nil && c.engine == engineBigtable:
 		return 0, onBigtable{err}
-	case verdict == ingest.SetTablesAside && c.engine == engineBigtable:
+	case verdict == identity.SetTablesAside && c.engine == engineBigtable:
 		return 0, errors.New("tables in Bigtable are not set aside: start with another --bigtable.table-prefix")
-	case verdict == ingest.SetTablesAside:
+	case verdict == identity.SetTablesAside:
 		return pebble.AdmitNone, err
-	case verdict == ingest.KeepOlderTables:
+	case verdict == identity.KeepOlderTables:
 		return pebble.AdmitOlder, err
 	}
 	return pebble.AdmitTables, err
@@ -62,10 +62,10 @@ func withAdvice(err error) error {
 
 func adviceFor(err error) string {
 	var damage *wal.DamageError
-	var identity *ingest.IdentityError
+	var mismatch *identity.Error
 	switch {
-	case errors.As(err, &identity):
-		return identityAdvice(identity.Lost, errors.As(err, new(onBigtable)))
+	case errors.As(err, &mismatch):
+		return identityAdvice(mismatch.Lost, errors.As(err, new(onBigtable)))
 	case errors.As(err, &damage):
 		return "Restore the whole directory from a backup. Or start with --storage.accept-wal-loss: it keeps every record that can " +
 			"be read, names the rest and moves damaged files to wal/damaged."
@@ -81,15 +81,15 @@ func identityAdvice(lost string, bigtable bool) string {
 			"it keeps the log and those tables that are there, and gives up the samples named above."
 	)
 	switch {
-	case lost == ingest.LostIdentity:
+	case lost == identity.LostIdentity:
 		return "This build cannot read the data of the build that wrote it. Start that build, or start this one on an empty " +
 			"directory."
-	case bigtable && lost != ingest.LostTables:
+	case bigtable && lost != identity.LostTables:
 		return "The tables were last written by a server with a newer or another log: start that server. If it has stopped for good, " +
 			"start this one with --bigtable.take-over: it gives up the samples named above."
-	case lost == ingest.LostLog:
+	case lost == identity.LostLog:
 		return logLost
-	case lost == ingest.LostTables:
+	case lost == identity.LostTables:
 		return tablesLost
 	}
 	return "Put back the side that is not of this store. Or give up one side: --storage.accept-wal-loss keeps the tables and " +

@@ -15,7 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/labels"
 
-	"halite/ingest"
+	"halite/ingest/identity"
+	"halite/ingest/replay"
 	"halite/keyschema"
 
 	rollupstore "halite/rollup/store"
@@ -223,7 +224,7 @@ func (v *verification) inUse(ctx context.Context) error {
 
 func (v *verification) openTables(ctx context.Context, store storage.Store) error {
 	server := serveConfig{engine: enginePebble, storagePath: v.path}
-	if _, err := server.checkIdentity(ctx, store, nil); errors.As(err, new(*ingest.IdentityError)) {
+	if _, err := server.checkIdentity(ctx, store, nil); errors.As(err, new(*identity.Error)) {
 		v.report.Damage = append(v.report.Damage, finding{Kind: findingPair, Reason: err.Error(),
 			Effect: "The server does not start. " + adviceFor(err)})
 	}
@@ -282,7 +283,7 @@ func (v *verification) log(x *index.Index) error {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	losses, err := ingest.ReadLog(vfs.Default, dir, func(ls labels.Labels) (func(int64), error) {
+	losses, err := replay.ReadLog(vfs.Default, dir, func(ls labels.Labels) (func(int64), error) {
 		if x == nil {
 			return func(int64) {}, nil
 		}

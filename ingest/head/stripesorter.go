@@ -1,20 +1,21 @@
-package ingest
+package head
 
-import "halite/ingest/head"
-
-// stripeSorter sorts samples by stripe of the head.
-type stripeSorter struct {
-	sorted []head.Sample
+// StripeSorter sorts samples by stripe of a head.
+type StripeSorter struct {
+	sorted []Sample // by stripe
 	starts []int
 }
 
-// of returns the samples of a stripe.
-func (s *stripeSorter) of(stripe int) []head.Sample {
+// Of returns the samples of a stripe.
+func (s *StripeSorter) Of(stripe int) []Sample {
 	return s.sorted[s.starts[stripe]:s.starts[stripe+1]]
 }
 
-// sort sorts samples by stripe, and keeps their order within each stripe. It leaves out samples with ref 0.
-func (s *stripeSorter) sort(h *head.Head, samples []head.Sample) {
+// Sorted returns all samples, by stripe.
+func (s *StripeSorter) Sorted() []Sample { return s.sorted }
+
+// Sort sorts samples by stripe, and keeps their order within each stripe. It leaves out samples with ref 0.
+func (s *StripeSorter) Sort(h *Head, samples []Sample) {
 	stripes := h.Stripes()
 	if len(s.starts) != stripes+1 {
 		s.starts = make([]int, stripes+1)
@@ -35,7 +36,7 @@ func (s *stripeSorter) sort(h *head.Head, samples []head.Sample) {
 	}
 	s.starts[stripes] = end
 	if cap(s.sorted) < count {
-		s.sorted = make([]head.Sample, count, max(count, cap(samples)))
+		s.sorted = make([]Sample, count, max(count, cap(samples)))
 	}
 	s.sorted = s.sorted[:count]
 	for i := len(samples) - 1; i >= 0; i-- {

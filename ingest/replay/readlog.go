@@ -1,4 +1,4 @@
-package ingest
+package replay
 
 import (
 	"fmt"
@@ -11,10 +11,11 @@ import (
 	"halite/keyschema"
 )
 
-// SeriesHours takes series and the hours in which they have samples; *index.Index does, through its Add and Touch.
+// SeriesHours takes a series and returns a function that takes the hours in which it has samples. Add and Touch of
+// *index.Index do that.
 type SeriesHours func(ls labels.Labels) (touch func(hour int64), err error)
 
-// ReadLog reads the log of a stopped server, tells take of the series and hours in it, and returns what is damaged. It changes
+// ReadLog reads the log of a stopped server, passes its series and their hours to take, and returns what is damaged. It changes
 // nothing.
 func ReadLog(fs vfs.FS, dir string, take SeriesHours) (losses []wal.Loss, err error) {
 	packer, err := record.NewSeriesPacker()
@@ -26,7 +27,7 @@ func ReadLog(fs vfs.FS, dir string, take SeriesHours) (losses []wal.Loss, err er
 	return wal.Scan(fs, dir, r.record)
 }
 
-// logReader follows the numbers that the log gives to series.
+// logReader keeps the series of the numbers in the log.
 type logReader struct {
 	take   SeriesHours
 	packer *record.SeriesPacker
@@ -58,7 +59,7 @@ func (r *logReader) record(kind byte, payload []byte, at wal.Position) error {
 	return nil
 }
 
-// series takes a series under a number, or, without labels, gives the number up.
+// series takes a series under a number. A series without labels frees the number.
 func (r *logReader) series(number uint32, ls []labels.Label) (err error) {
 	delete(r.last, number)
 	if len(ls) == 0 {

@@ -4,7 +4,31 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
 )
+
+// Sample is one value of one series.
+type Sample struct {
+	// Labels include __name__.
+	Labels labels.Labels
+	// TsMs is in milliseconds since 1970.
+	TsMs  int64
+	Value float64
+}
+
+// Result says what became of a request's samples.
+type Result struct {
+	// Accepted samples are durable; Rejected ones were not stored.
+	Accepted, Rejected int
+	// Reasons counts the rejected samples by reason; nil if there are none.
+	Reasons map[string]int
+	// First describes the first rejection: series and reason.
+	First string
+}
+
+// Metadata describes a metric.
+type Metadata struct{ Type, Help, Unit string }
 
 // Errors of a write. Anything else that a write returns is unexpected and worth a retry.
 var (

@@ -1,0 +1,88 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"halite/ingest/wal"
+	"halite/storage"
+)
+
+// Keeper keeps the cell of a store up to date while its log is open.
+type Keeper struct {
+	store storage.Store
+	meta  storage.Table
+	log   *wal.Log
+	now   func() time.Time
+	state state
+}
+
+// Open compares log and tables before the log is read, and sets the log aside if that loss is accepted. It logs nothing: the
+// caller has logged an accepted loss when it compared them to open the tables.
+func Open(ctx context.Context, o Options, meta storage.Table, log *wal.Log, now func() time.Time) (*Keeper, error) {
+	k := &Keeper{store: o.Store, meta: meta, log: log, now: now}
+	o.Logger = nil
+	verdict, err := Check(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	switch verdict {
+	case SetTablesAside:
+		return nil, errors.New("the tables belong to another log and cannot be set aside here: open the log with other tables")
+	case SetLogAside:
+		if err := log.SetAside(); err != nil {
+			return nil, fmt.Errorf("set the write-ahead log aside: %w", err)
+		}
+	case Agreed:
+		id, err := read(ctx, o.Store)
+		if err != nil {
+			return nil, err
+		}
+		if id != nil {
+			k.state = *id
+		}
+	}
+	return k, nil
+}
+
+// Bind makes the tables name the log, whose newest segment was begun by this start. Writes may be accepted from then on.
+func (k *Keeper) Bind(ctx context.Context) (err error) {
+	if k.state.Reached, err = k.log.Place(k.log.Stats().Segment); err != nil {
+		return fmt.Errorf("name the log's newest segment: %w", err)
+	}
+	if k.state.Synced.Log != k.state.Reached.Log {
+		if k.state.Synced, err = k.log.Place(k.log.First()); err != nil {
+			return fmt.Errorf("name the log's first segment: %w", err)
+		}
+	}
+	k.state.Starts, k.state.Clean = k.log.Starts(), false
+	if err := k.write(ctx); err != nil {
+		return err
+	}
+	return k.store.Sync(ctx)
+}
+
+// Advance notes that the tables hold everything before the segment point once they are synced, and that the log has reached the
+// segment cut. drained means that no samples follow.
+func (k *Keeper) Advance(ctx context.Context, point, cut uint64, drained bool) (err error) {
+	if k.state.Reached, err = k.log.Place(cut); err != nil {
+		return err
+	}
+	if point >= k.state.Synced.Segment {
+		if k.state.Synced, err = k.log.Place(point); err != nil {
+			return err
+		}
+	}
+	k.state.Clean = drained && point == cut
+	return k.write(ctx)
+}
+
+func (k *Keeper) write(ctx context.Context) error {
+	k.state.At = k.now().UTC()
+	if err := identityCell().Write(ctx, k.meta, k.state); err != nil {
+		return fmt.Errorf("note the log in the tables: %w", err)
+	}
+	return nil
+}
