@@ -361,7 +361,7 @@ func TestReplayPassesOverRetiredSeries(t *testing.T) {
 	// The series' record is in the first segment, which goes; a sample of it is in the second, which an open row keeps.
 	open := labels.FromStrings("__name__", "open")
 	r.write(series(upNames, sample(startMs-1, 1)))
-	_, err := r.log.Cut()
+	_, err := r.log.Rotate()
 	require.NoError(t, err)
 	r.write(series([]string{"__name__", "open"}, sample(startMs, 1)), series(upNames, sample(startMs, 1)))
 	r.flusher.Lock()
@@ -399,7 +399,7 @@ func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
 	first, open := labels.FromStrings("__name__", "first"), labels.FromStrings("__name__", "open")
 	r := openRig(t, fs, c, nil)
 	r.write(series([]string{"__name__", "first"}, sample(startMs, 1)), series(upNames, sample(startMs-1, 1)))
-	_, err := r.log.Cut()
+	_, err := r.log.Rotate()
 	require.NoError(t, err)
 	r.write(series([]string{"__name__", "open"}, sample(startMs, 1)), series(upNames, sample(startMs, 1)))
 	flushOld := func(kept ...labels.Labels) {
@@ -509,7 +509,7 @@ func TestCloseHeedsItsContext(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	cancel()
 	require.Eventually(t, func() bool {
-		_, err := r.log.Cut()
+		_, err := r.log.Rotate()
 		return errors.Is(err, wal.ErrClosed)
 	}, time.Minute, time.Millisecond)
 	r.Exit()

@@ -46,7 +46,7 @@ func (i *Ingester) replayLog(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("replay the write-ahead log: %w", err)
 	}
-	until, err := i.log.Cut()
+	until, err := i.log.Rotate()
 	if err != nil {
 		return fmt.Errorf("cut the log: %w", err)
 	}

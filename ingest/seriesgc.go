@@ -36,7 +36,7 @@ func (i *Ingester) collectSeries(ctx context.Context) error {
 	if err := i.persist(ctx); err != nil {
 		return err
 	}
-	until, err := i.log.Cut()
+	until, err := i.log.Rotate()
 	if err != nil {
 		return fmt.Errorf("cut the log: %w", err)
 	}

@@ -66,7 +66,7 @@ func (f *Flusher) writeCheckpoint(ctx context.Context) (truncated bool, err erro
 		return false, err
 	}
 	// OldestSegment finds the rows of all samples that were logged before the cut.
-	cut, err := f.log.Cut()
+	cut, err := f.log.Rotate()
 	if err != nil {
 		return false, fmt.Errorf("cut the log: %w", err)
 	}

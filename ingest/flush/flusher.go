@@ -180,7 +180,7 @@ func (f *Flusher) shortenLog(ctx context.Context) error {
 	if f.log.Stats().SizeBytes <= limitBytes {
 		return nil
 	}
-	first := f.log.Since(limitBytes / 2)
+	first := f.log.FirstSegmentWithin(limitBytes / 2)
 	_, err := f.FlushRows(ctx, closedRule(f.opts.Now().UnixMilli()))
 	if oldest, ok := f.head.OldestSegment(); err == nil && ok && oldest < first {
 		_, err = f.FlushRows(ctx, segmentRule(first))

@@ -26,9 +26,9 @@ func identityCell() jsoncell.Cell {
 // state is the content of the cell.
 type state struct {
 	// Synced is the place before which the tables hold every sample.
-	Synced wal.Place `json:"synced"`
+	Synced wal.SegmentID `json:"synced"`
 	// Reached is a place that the log has certainly reached.
-	Reached wal.Place `json:"reached"`
+	Reached wal.SegmentID `json:"reached"`
 	// Starts is how often the log was opened.
 	Starts uint32 `json:"starts"`
 	// Clean: the server stopped after a flush, so nothing in the log is missing from the tables.
@@ -109,7 +109,7 @@ func Check(ctx context.Context, o Options) (Verdict, error) {
 	if err != nil {
 		return Agreed, err
 	}
-	log, err := wal.Look(o.FS, o.Dir)
+	log, err := wal.ReadExtent(o.FS, o.Dir)
 	if err != nil {
 		return Agreed, fmt.Errorf("look at the write-ahead log in %s: %w", o.Dir, err)
 	}
@@ -167,12 +167,12 @@ func compare(tables *state, rows bool, log *wal.Extent) (Verdict, *Error) {
 			Reason: "the tables hold samples but no identity"}
 	case tables == nil && log.Empty:
 		return Agreed, nil
-	case tables == nil && log.Cut == 0:
+	case tables == nil && log.FlushedBefore == 0:
 		return KeepBoth, &Error{Lost: LostTables, Reason: "the tables are missing or empty, but the log is not",
 			Missing: "no samples, because the log was never cut"}
 	case tables == nil:
 		return KeepBoth, &Error{Lost: LostTables, Reason: "the tables are missing or empty, but the log is not",
-			Missing: fmt.Sprintf("all samples of the segments before %d", log.Cut)}
+			Missing: fmt.Sprintf("all samples of the segments before %d", log.FlushedBefore)}
 	case gone(tables, log) && tables.Clean:
 		return Agreed, nil // the tables hold every sample
 	case gone(tables, log):
@@ -181,10 +181,10 @@ func compare(tables *state, rows bool, log *wal.Extent) (Verdict, *Error) {
 	case log.Log != tables.Synced.Log:
 		return SetLogAside, &Error{Lost: LostEither, Reason: "the tables belong to another log",
 			Missing: "samples of either side that only its own counterpart holds"}
-	case log.Cut > tables.Synced.Segment:
+	case log.FlushedBefore > tables.Synced.Segment:
 		return KeepOlderTables, &Error{Lost: LostTables, Reason: "the tables are older than the log",
 			Missing: fmt.Sprintf("the samples of segments %d to %d, which are neither in the tables nor in the log any more",
-				tables.Synced.Segment, log.Cut-1)}
+				tables.Synced.Segment, log.FlushedBefore-1)}
 	case log.Last < tables.Reached.Segment || log.Starts < tables.Starts:
 		fault := &Error{Lost: LostLog, Reason: "the log is older than the tables", Missing: tables.behind(log.Last)}
 		if log.Last < tables.Synced.Segment {
@@ -226,7 +226,7 @@ func (e *Error) describe(tables *state, rows bool, log *wal.Extent, dir string) 
 		e.Log = fmt.Sprintf("%s holds the new log %016x", dir, log.Log)
 	default:
 		e.Log = fmt.Sprintf("%s holds log %016x, segments %d to %d, start %d; only the tables hold the samples before segment %d", dir,
-			log.Log, log.First, log.Last, log.Starts, max(log.Cut, 1))
+			log.Log, log.First, log.Last, log.Starts, max(log.FlushedBefore, 1))
 	}
 }
 

@@ -49,11 +49,11 @@ func Open(ctx context.Context, o Options, meta storage.Table, log *wal.Log, now 
 
 // Bind makes the tables name the log, whose newest segment was begun by this start. Writes may be accepted from then on.
 func (k *Keeper) Bind(ctx context.Context) (err error) {
-	if k.state.Reached, err = k.log.Place(k.log.Stats().Segment); err != nil {
+	if k.state.Reached, err = k.log.SegmentID(k.log.Stats().Segment); err != nil {
 		return fmt.Errorf("name the log's newest segment: %w", err)
 	}
 	if k.state.Synced.Log != k.state.Reached.Log {
-		if k.state.Synced, err = k.log.Place(k.log.First()); err != nil {
+		if k.state.Synced, err = k.log.SegmentID(k.log.FirstSegment()); err != nil {
 			return fmt.Errorf("name the log's first segment: %w", err)
 		}
 	}
@@ -67,11 +67,11 @@ func (k *Keeper) Bind(ctx context.Context) (err error) {
 // Advance notes that the tables hold everything before the segment point once they are synced, and that the log has reached the
 // segment cut. drained means that no samples follow.
 func (k *Keeper) Advance(ctx context.Context, point, cut uint64, drained bool) (err error) {
-	if k.state.Reached, err = k.log.Place(cut); err != nil {
+	if k.state.Reached, err = k.log.SegmentID(cut); err != nil {
 		return err
 	}
 	if point >= k.state.Synced.Segment {
-		if k.state.Synced, err = k.log.Place(point); err != nil {
+		if k.state.Synced, err = k.log.SegmentID(point); err != nil {
 			return err
 		}
 	}

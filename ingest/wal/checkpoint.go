@@ -10,7 +10,7 @@ import (
 	"halite/storage"
 )
 
-// checkpointBufferBytes is written at a time.
+// checkpointBufferBytes is the size of one write.
 const checkpointBufferBytes = 1 << 20
 
 // checkpointWriter writes a checkpoint under a temporary name.
@@ -20,22 +20,22 @@ type checkpointWriter struct {
 	file      vfs.File
 	salt      uint64
 	buf       []byte
-	at        tip
+	at        logEnd
 	written   int64
 }
 
-// newCheckpointWriter begins the checkpoint that stands before the segment next. It needs salt, number and firstSeq of
-// that segment. The tables hold all frames before the segment cut.
-func newCheckpointWriter(fs vfs.FS, dir string, next *header, cut uint64) (*checkpointWriter, error) {
+// newCheckpointWriter begins the checkpoint before the segment next, of which it needs salt, number and firstSeq. The
+// tables hold all frames of segments before flushedBefore.
+func newCheckpointWriter(fs vfs.FS, dir string, next *header, flushedBefore uint64) (*checkpointWriter, error) {
 	c := &checkpointWriter{fs: fs, dir: dir, name: checkpointName(next.number), salt: next.salt}
 	f, err := fs.Create(c.tempPath(), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, fmt.Errorf("create checkpoint: %w", err)
 	}
 	c.file = f
-	h := header{typ: typeCheckpoint, salt: next.salt, number: next.number, firstSeq: next.firstSeq, cut: cut}
+	h := header{typ: typeCheckpoint, salt: next.salt, number: next.number, firstSeq: next.firstSeq, flushedBefore: flushedBefore}
 	c.buf = h.append(c.buf)
-	c.at = tip{seq: 1, sum: h.sum}
+	c.at = logEnd{seq: 1, sum: h.sum}
 	return c, nil
 }
 
@@ -57,14 +57,14 @@ func (c *checkpointWriter) flush() error {
 	}
 	c.written += int64(len(c.buf))
 	c.buf = c.buf[:0]
-	// Start the disk on it now, so that the sync at the end does not stall the log's own syncs.
+	// Start writing now, so that the sync at the end does not delay the syncs of the log.
 	if _, err := c.file.SyncTo(c.written); err != nil {
 		return fmt.Errorf("write checkpoint: %w", err)
 	}
 	return nil
 }
 
-// finish makes the temporary file complete and durable.
+// finish completes and syncs the temporary file.
 func (c *checkpointWriter) finish() error {
 	count := binary.LittleEndian.AppendUint64(nil, c.at.seq-1)
 	if err := c.add(kindEnd, count); err != nil {
@@ -84,7 +84,7 @@ func (c *checkpointWriter) finish() error {
 	return nil
 }
 
-// discard closes and removes the temporary file. What it leaves behind the next Open removes.
+// discard closes and removes the temporary file. If that fails, the next Open removes it.
 func (c *checkpointWriter) discard() error {
 	var err error
 	if c.file != nil {
@@ -93,7 +93,7 @@ func (c *checkpointWriter) discard() error {
 	return errors.Join(err, c.fs.Remove(c.tempPath()))
 }
 
-// publish gives the finished file its name. The caller syncs the directory.
+// publish gives the finished file its final name. The caller syncs the directory.
 func (c *checkpointWriter) publish() error {
 	if err := c.fs.Rename(c.tempPath(), c.fs.PathJoin(c.dir, c.name)); err != nil {
 		return fmt.Errorf("rename checkpoint: %w", err)
@@ -101,11 +101,11 @@ func (c *checkpointWriter) publish() error {
 	return nil
 }
 
-// Truncate replaces all segments before the given one by a checkpoint of the frames that checkpoint emits: what replay
-// must still see of them. It waits until the segment exists and may run beside Append. If nothing lies before the
-// segment, it does nothing and does not call checkpoint.
+// Truncate replaces all segments before the given one by a checkpoint. The function checkpoint emits the frames of those
+// segments that replay still needs. Truncate waits until the segment exists and may run beside Append. If there is no
+// earlier segment, it does nothing and does not call checkpoint.
 //
-// An error of checkpoint or of writing its file leaves the log as it was; see storage.Exhausted. If the log cannot tell
+// If checkpoint or the write of its file fails, the log stays as it was; see storage.Exhausted. If the log cannot tell
 // whether the checkpoint took effect, it fails (ErrFailed).
 func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, payload []byte) error) error) error {
 	l.truncating.Lock()
@@ -120,7 +120,7 @@ func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, paylo
 	}
 	err = checkpoint(func(kind byte, payload []byte) error {
 		if kind == 0 || kind > KindMax || len(payload) > PayloadBytesMax {
-			return fmt.Errorf("%w: kind %d, %d bytes in checkpoint", ErrTooLarge, kind, len(payload))
+			return fmt.Errorf("%w: kind %d, %d bytes in a checkpoint", ErrTooLarge, kind, len(payload))
 		}
 		return c.add(kind, payload)
 	})
@@ -134,7 +134,7 @@ func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, paylo
 	}
 	if err != nil && !published {
 		if discardErr := c.discard(); discardErr != nil {
-			l.logger.Warn("an unfinished checkpoint stays until the next start", "err", discardErr)
+			l.logger.Warn("an unfinished checkpoint file remains until the next start", "err", discardErr)
 		}
 		return err
 	}
@@ -149,7 +149,7 @@ func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, paylo
 	return l.dropSegments(segmentMeta{number: before, bytes: c.written})
 }
 
-// segmentHeader gives number, firstSeq and salt of a segment that exists.
+// segmentHeader returns number, firstSeq and salt of an existing segment.
 func (l *Log) segmentHeader(number uint64) *header {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +162,7 @@ func (l *Log) segmentHeader(number uint64) *header {
 	return h
 }
 
-// awaitSegment waits until the segment exists on disk. needed is false if nothing lies before it.
+// awaitSegment waits until the segment exists on disk. needed is false if there is no earlier segment.
 func (l *Log) awaitSegment(before uint64) (needed bool, err error) {
 	l.mu.Lock()
 	if l.err != nil {
@@ -185,16 +185,16 @@ func (l *Log) awaitSegment(before uint64) (needed bool, err error) {
 	}
 	stalled := l.stalled
 	l.mu.Unlock()
-	// All segments before the awaited one are sealed then, at least one, for it was cut behind a frame.
+	// Then all earlier segments are sealed. There is at least one: a rotation needs a frame before it.
 	select {
 	case <-g.done:
 		return true, g.err
 	case <-stalled:
-		return false, l.whyStalled()
+		return false, l.stallError()
 	}
 }
 
-// dropSegments removes what the published checkpoint replaces.
+// dropSegments removes the files that the published checkpoint replaces.
 func (l *Log) dropSegments(checkpoint segmentMeta) error {
 	l.mu.Lock()
 	var names []string
@@ -207,9 +207,9 @@ func (l *Log) dropSegments(checkpoint segmentMeta) error {
 	}
 	l.checkpoint = checkpoint
 	l.mu.Unlock()
-	// Should this be cut off, the next Open goes on with it.
+	// If a crash interrupts the removal, the next Open completes it.
 	if err := l.remove(names); err != nil {
-		return fmt.Errorf("remove what the checkpoint replaces: %w", err)
+		return fmt.Errorf("remove files that the checkpoint replaces: %w", err)
 	}
 	return nil
 }

@@ -2,18 +2,16 @@ package wal
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"halite/storage"
 )
 
-// spareBytesMax is the largest buffer that is kept for the next group, so that one burst does not hold memory for
-// ever.
+// spareBytesMax is the size of the largest buffer that the log reuses. A larger one, left by a burst, is freed.
 const spareBytesMax = 8 << 20
 
-// commitLoop commits when kicked, at most once in CommitDelay unless much is waiting. While a commit runs, the next
-// group gathers.
+// commitLoop commits when kicked, at most once in CommitDelay unless the group is large. While a commit runs, the next group
+// gathers.
 func (l *Log) commitLoop() {
 	defer l.background.Done()
 	timer := time.NewTimer(time.Hour)
@@ -26,7 +24,7 @@ func (l *Log) commitLoop() {
 			l.commit()
 			return
 		}
-		if wait := l.opts.CommitDelay - time.Since(last); wait > 0 && !last.IsZero() && l.worthWaiting() {
+		if wait := l.opts.CommitDelay - time.Since(last); wait > 0 && !last.IsZero() && l.shouldDelay() {
 			timer.Reset(wait)
 			select {
 			case <-timer.C:
@@ -39,9 +37,9 @@ func (l *Log) commitLoop() {
 	}
 }
 
-// worthWaiting: others may come to share the next sync. A lone client that sends its next request when the last is
-// answered would only be slowed down.
-func (l *Log) worthWaiting() bool {
+// shouldDelay reports whether other writers may join the next sync. A lone client sends its next request after the answer to
+// the last; a delay would only slow it down.
+func (l *Log) shouldDelay() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.gathering.data) < l.opts.CommitBytes && (l.lastWaiters > 1 || l.gathering.waiters != 1)
@@ -51,7 +49,7 @@ func (l *Log) worthWaiting() bool {
 func (l *Log) commit() {
 	l.mu.Lock()
 	g := l.gathering
-	if errors.Is(l.err, ErrFailed) || len(g.data) == 0 && len(g.cuts) == 0 {
+	if errors.Is(l.err, ErrFailed) || len(g.data) == 0 && len(g.rotations) == 0 {
 		l.mu.Unlock()
 		return
 	}
@@ -61,7 +59,7 @@ func (l *Log) commit() {
 	l.gathering = &group{data: l.spare[:0], done: make(chan struct{})}
 	l.spare = nil
 	l.groupStart = l.next.pos.Offset
-	// A token for this group must not hurry the next.
+	// A token of this group must not end the delay of the next one.
 	select {
 	case <-l.full:
 	default:
@@ -75,11 +73,11 @@ func (l *Log) commit() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if errors.Is(l.err, ErrFailed) {
-		return // The watermark failed meanwhile, and fail has told the waiters.
+		return // The watermark failed meanwhile, and fail has woken the waiters.
 	}
 	l.durable = g.end
 	l.resumeLocked()
-	l.noteDurationLocked()
+	l.countSlowCommitLocked()
 	l.commits++
 	l.bytesWritten += uint64(len(g.data))
 	l.metrics.committed(len(g.data))
@@ -90,10 +88,10 @@ func (l *Log) commit() {
 	}
 }
 
-// writeGroup writes and syncs g, segment by segment. With an error it names the operation that failed.
+// writeGroup writes and syncs g, segment by segment. With an error it returns the name of the operation that failed.
 func (l *Log) writeGroup(g *group) (operation string, err error) {
 	from := 0
-	for _, c := range g.cuts {
+	for _, c := range g.rotations {
 		if operation, err := l.writeSync(g.data[from:c.at]); err != nil {
 			return operation, err
 		}
@@ -120,32 +118,8 @@ func (l *Log) writeSync(b []byte) (operation string, err error) {
 	return "", nil
 }
 
-// beginSegment creates the segment of h behind the current one, all of which is durable.
-func (l *Log) beginSegment(h header) error {
-	f, err := l.nextSegment(&h)
-	if err != nil {
-		return err
-	}
-	if err := l.file.Close(); err != nil {
-		return errors.Join(fmt.Errorf("close segment %d: %w", h.number-1, err), f.Close())
-	}
-	l.file = f
-	at := tip{Position{h.number, headerBytes}, h.firstSeq, h.sum}
-	// From here on the loss of the whole segment is noticed.
-	err = l.retry(func() error { return l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq}) })
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sealed = append(l.sealed, segmentMeta{h.number - 1, h.prevBytes, l.firstSeq})
-	l.firstSeq = h.firstSeq
-	l.durable = at
-	return nil
-}
-
-// markLoop advances the watermark, commits what nobody waits for and makes the file of the next segment.
-func (l *Log) markLoop() {
+// watermarkLoop advances the watermark, commits frames for which nobody waits and creates the file of the next segment.
+func (l *Log) watermarkLoop() {
 	defer l.background.Done()
 	ticker := time.NewTicker(l.opts.WatermarkInterval)
 	defer ticker.Stop()
@@ -166,7 +140,7 @@ func (l *Log) markLoop() {
 			return
 		}
 		err = l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq})
-		if err != nil && !storage.Exhausted(err) { // else the next tick tries again
+		if err != nil && !storage.Exhausted(err) { // after those the next tick tries again
 			l.fail("watermark", err)
 			return
 		}

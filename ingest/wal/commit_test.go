@@ -111,7 +111,7 @@ func TestOverload(t *testing.T) {
 		require.NoError(t, err, "there is room again")
 		if !block {
 			require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-				# HELP tsdb_wal_overloads_total Appends refused because the buffer for the disk was full.
+				# HELP tsdb_wal_overloads_total Appends that failed because the buffer was full or the log stalled.
 				# TYPE tsdb_wal_overloads_total counter
 				tsdb_wal_overloads_total 1
 			`), "tsdb_wal_overloads_total"))
@@ -288,7 +288,7 @@ func TestConcurrentUse(t *testing.T) {
 				}
 				if err == nil && g == 0 && i%20 == 19 {
 					var cut uint64
-					if cut, err = l.Cut(); err == nil {
+					if cut, err = l.Rotate(); err == nil {
 						highest.Store(cut)
 						err = l.Truncate(cut, func(emit func(byte, []byte) error) error { return emit(2, []byte("x")) })
 					}

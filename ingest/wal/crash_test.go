@@ -61,7 +61,7 @@ func (j *journal) snapshot() uint64 {
 // truncate replaces everything so far by a summary that says up to which number.
 func (j *journal) truncate() error {
 	j.mu.Lock()
-	cut, err := j.log.Cut()
+	cut, err := j.log.Rotate()
 	highest := j.next - 1
 	j.mu.Unlock()
 	if err != nil {

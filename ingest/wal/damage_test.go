@@ -39,7 +39,7 @@ func newSpecimen(t testing.TB, clean bool) *specimen {
 		}
 	}
 	add(12)
-	cut, err := l.Cut()
+	cut, err := l.Rotate()
 	require.NoError(t, err)
 	require.NoError(t, l.Truncate(cut, func(emit func(byte, []byte) error) error {
 		for n := range next - 1 {
@@ -50,7 +50,7 @@ func newSpecimen(t testing.TB, clean bool) *specimen {
 		return nil
 	}))
 	add(30)
-	_, err = l.Cut()
+	_, err = l.Rotate()
 	require.NoError(t, err)
 	add(4)
 	s := &specimen{marked: next - 1}
@@ -300,7 +300,7 @@ func TestSwappedAndForeignFiles(t *testing.T) {
 		frames, _, damage, refusal := openDamaged(t, fs)
 		require.Error(t, refusal, name)
 		require.Equal(t, name, damage.File)
-		require.Equal(t, "file belongs to another log", damage.Reason)
+		require.Equal(t, "the file belongs to another log", damage.Reason)
 		require.Subset(t, all, numbers(frames))
 	}
 }
@@ -479,7 +479,7 @@ func TestBadSector(t *testing.T) {
 	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
 	require.NoError(t, l.Close())
 	size := int64(len(readFile(t, crashed, path(segmentName(1)))))
-	for lo := int64(unreadableBytes); lo < size; lo += unreadableBytes {
+	for lo := int64(badBlockBytes); lo < size; lo += badBlockBytes {
 		first := slices.IndexFunc(positions, func(p Position) bool { return p.Offset+532+8 > lo })
 		for _, accept := range []bool{false, true} {
 			disk := crashed.CrashClone(vfs.CrashCloneCfg{})
@@ -490,7 +490,7 @@ func TestBadSector(t *testing.T) {
 				require.NoError(t, err, "from byte %d", lo)
 				require.NoError(t, l.Close())
 				require.ErrorIs(t, stats.Losses[0].Damage.Err, errBadSector)
-				require.GreaterOrEqual(t, len(frames), 40-unreadableBytes/532-2)
+				require.GreaterOrEqual(t, len(frames), 40-badBlockBytes/532-2)
 				continue
 			}
 			var damage *DamageError

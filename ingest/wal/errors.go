@@ -6,39 +6,39 @@ import (
 	"strings"
 )
 
-// Errors that say what a caller can do. They come wrapped with their cause.
+// Errors that tell a caller what to do. They wrap their cause.
 var (
-	// ErrFailed: a write or sync failed. The log takes and acknowledges nothing more. Repair the disk, then open the log
+	// ErrFailed: a write or sync failed. The log takes and acknowledges no more frames. Repair the disk, then open the log
 	// again.
 	ErrFailed = errors.New("write-ahead log failed")
-	// ErrOverload: the disk does not keep up, or it lacks space or descriptors, which storage.Exhausted tells; retry later.
+	// ErrOverload: the disk is too slow, or space or descriptors are exhausted (see storage.Exhausted); retry later.
 	ErrOverload = errors.New("write-ahead log overloaded")
 	// ErrClosed: Close was called.
 	ErrClosed = errors.New("write-ahead log closed")
 	// ErrTooLarge: the payload exceeds PayloadBytesMax; split it.
 	ErrTooLarge = errors.New("payload too large for the write-ahead log")
-	// ErrNotReplayed: Replay must run, successfully, before the log takes frames.
+	// ErrNotReplayed: Replay has not succeeded yet.
 	ErrNotReplayed = errors.New("write-ahead log not replayed")
 	// ErrLocked: another process or Log has the directory open.
 	ErrLocked = errors.New("write-ahead log locked")
-	// ErrVersion: the files were written by a newer version of this program, which alone can read them.
+	// ErrVersion: a newer version of this program wrote the files; only that version can read them.
 	ErrVersion = errors.New("unknown version of the write-ahead log")
 )
 
-// DamageError says that bytes which once were durable cannot be read back. The log refuses to go on unless
-// Options.AcceptLoss is set.
+// DamageError reports bytes that once were durable and cannot be read back. Replay fails with it unless Options.AcceptLoss is
+// set.
 type DamageError struct {
 	// File is the damaged or missing file, relative to the log's directory.
 	File string
-	// Segment is its number; 0 for the watermark file.
+	// Segment is the number of the file; 0 for the watermark file.
 	Segment uint64
-	// Offset is the first byte of File that is not as it was; 0 if the file is missing.
+	// Offset is the first damaged byte of File; 0 if the file is missing.
 	Offset int64
-	// Reason says what was found, in words.
+	// Reason describes the damage in words.
 	Reason string
-	// LostFrames is the number of frames known to be lost at least, -1 if not known.
+	// LostFrames is the least number of lost frames, -1 if unknown.
 	LostFrames int64
-	// FirstSeq is the sequence number of the first lost frame, 0 if not known.
+	// FirstSeq is the sequence number of the first lost frame, 0 if unknown.
 	FirstSeq uint64
 	// Err is the error of a failed read, or nil.
 	Err error
@@ -59,5 +59,5 @@ func (e *DamageError) Error() string {
 	return sb.String()
 }
 
-// Unwrap gives the error of the failed read, if that was the damage.
+// Unwrap returns the error of the failed read, if there is one.
 func (e *DamageError) Unwrap() error { return e.Err }

@@ -90,7 +90,7 @@ func TestNothingIsAcknowledgedAfterAFailure(t *testing.T) {
 		require.ErrorIs(t, err, ErrFailed)
 		require.ErrorIs(t, l.Wait(context.Background(), pos), ErrFailed)
 		require.ErrorIs(t, l.Wait(context.Background(), durable), ErrFailed)
-		_, err = l.Cut()
+		_, err = l.Rotate()
 		require.ErrorIs(t, err, ErrFailed)
 		require.ErrorIs(t, l.Truncate(1, nil), ErrFailed)
 		require.ErrorIs(t, l.Stats().Err, ErrFailed)
@@ -131,7 +131,7 @@ func TestNoSpaceIsNamed(t *testing.T) {
 	fault := &failing{kind: errorfs.OpFileWrite, err: syscall.ENOSPC}
 	l, _, _ := mustOpen(t, testOptions(errorfs.Wrap(fs, fault)))
 	appendWait(t, l, 1, payloadOf(1, 10))
-	cut, err := l.Cut()
+	cut, err := l.Rotate()
 	require.NoError(t, err)
 	pos := appendWait(t, l, 1, payloadOf(2, 10))
 	fault.armed.Store(true)

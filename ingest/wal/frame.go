@@ -1,25 +1,27 @@
 package wal
 
 import (
+	"cmp"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/zeebo/xxh3"
 )
 
-// A frame is a header of 32 bytes and the payload; FORMAT.md draws it. Two checks guard it. The short one covers the
-// header alone, so that a reader never trusts a length it has not verified and can step over a frame whose payload is
-// bad. The long one covers header and payload; 64 bits because after damage it is tried at every byte of a segment,
-// where a CRC of 32 bits would let garbage pass once in some thirty segments. Both are seeded with the log's salt,
-// so that neither another log's frames nor bytes that a client put into a label can pass for a frame.
+// A frame is a header of 32 bytes and the payload; FORMAT.md draws it. Two checksums guard it. The short one covers the
+// header only: a reader verifies the length before it uses it, and can skip a frame with a damaged payload. The long one
+// covers header and payload. It has 64 bits because after damage the reader tries it at every byte of a segment; a CRC of
+// 32 bits would accept garbage once in about thirty segments. The log's salt seeds both, so that neither frames of
+// another log nor bytes that a client puts into a label verify.
 const (
 	frameHeaderBytes = 32
 
-	frameSumAt  = 0
-	frameSeqAt  = 8
-	frameSizeAt = 16 // kind in the low byte, length of the payload above it
-	framePrevAt = 20
-	frameBackAt = 24
-	frameHeadAt = 28
+	frameSumAt   = 0
+	frameSeqAt   = 8
+	frameSizeAt  = 16 // kind in the lowest byte, length of the payload above it
+	framePrevAt  = 20
+	frameGroupAt = 24
+	frameHeadAt  = 28
 
 	// KindMax is the largest kind that Append takes. The log itself uses those above.
 	KindMax byte = 0xef
@@ -30,21 +32,21 @@ const (
 // frame is one parsed frame.
 type frame struct {
 	kind byte
-	// seq numbers the frames of the log from 1 without gaps.
+	// seq is the number of the frame in the log, from 1, without gaps.
 	seq uint64
-	// sum is the checksum of this frame, prev the low half of the one before (or of the file header).
+	// sum is the checksum of this frame, prev the low half of the sum of the preceding frame or file header.
 	sum  uint64
 	prev uint32
-	// back is the distance in bytes to the first frame of the commit group. All before that was durable when this frame
-	// was written.
-	back uint32
-	// payload aliases the buffer it was parsed from.
+	// groupOffset is the distance in bytes from the first frame of the commit group. Everything before the group was durable
+	// when this frame was written.
+	groupOffset uint32
+	// payload aliases the parsed buffer.
 	payload []byte
 }
 
 func (f *frame) sizeBytes() int64 { return int64(frameHeaderBytes + len(f.payload)) }
 
-// appendFrame appends the frame's bytes to dst and sets its sum.
+// appendFrame appends the encoded frame to dst and sets its sum.
 func appendFrame(dst []byte, salt uint64, f *frame) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, frameHeaderBytes)...)
@@ -53,7 +55,7 @@ func appendFrame(dst []byte, salt uint64, f *frame) []byte {
 	binary.LittleEndian.PutUint64(b[frameSeqAt:], f.seq)
 	binary.LittleEndian.PutUint32(b[frameSizeAt:], uint32(len(f.payload))<<8|uint32(f.kind))
 	binary.LittleEndian.PutUint32(b[framePrevAt:], f.prev)
-	binary.LittleEndian.PutUint32(b[frameBackAt:], f.back)
+	binary.LittleEndian.PutUint32(b[frameGroupAt:], f.groupOffset)
 	binary.LittleEndian.PutUint32(b[frameHeadAt:], headCheck(b, salt))
 	f.sum = xxh3.HashSeed(b[frameSeqAt:], salt)
 	binary.LittleEndian.PutUint64(b[frameSumAt:], f.sum)
@@ -64,7 +66,7 @@ func headCheck(header []byte, salt uint64) uint32 {
 	return uint32(xxh3.HashSeed(header[frameSeqAt:frameHeadAt], salt))
 }
 
-// frameLength gives the length of the payload if the short check of the header holds.
+// frameLength returns the length of the payload if the checksum of the header holds.
 func frameLength(header []byte, salt uint64) (length int, ok bool) {
 	if binary.LittleEndian.Uint32(header[frameHeadAt:]) != headCheck(header, salt) {
 		return 0, false
@@ -72,15 +74,36 @@ func frameLength(header []byte, salt uint64) (length int, ok bool) {
 	return int(binary.LittleEndian.Uint32(header[frameSizeAt:]) >> 8), true
 }
 
-// parseFrame gives the frame that b holds exactly, if its checksum holds.
+// parseFrame parses a frame that fills b. It returns false if the checksum of the frame fails.
 func parseFrame(b []byte, salt uint64) (frame, bool) {
 	f := frame{
-		kind:    b[frameSizeAt],
-		seq:     binary.LittleEndian.Uint64(b[frameSeqAt:]),
-		sum:     binary.LittleEndian.Uint64(b[frameSumAt:]),
-		prev:    binary.LittleEndian.Uint32(b[framePrevAt:]),
-		back:    binary.LittleEndian.Uint32(b[frameBackAt:]),
-		payload: b[frameHeaderBytes:],
+		kind:        b[frameSizeAt],
+		seq:         binary.LittleEndian.Uint64(b[frameSeqAt:]),
+		sum:         binary.LittleEndian.Uint64(b[frameSumAt:]),
+		prev:        binary.LittleEndian.Uint32(b[framePrevAt:]),
+		groupOffset: binary.LittleEndian.Uint32(b[frameGroupAt:]),
+		payload:     b[frameHeaderBytes:],
 	}
 	return f, xxh3.HashSeed(b[frameSeqAt:], salt) == f.sum
 }
+
+// Position is the place of a frame's first byte in the log. Positions have the order of their frames.
+type Position struct {
+	// Segment is the number of the file, from 1.
+	Segment uint64
+	// Offset counts bytes from the start of the file.
+	Offset int64
+}
+
+// Before reports whether p lies before q.
+func (p Position) Before(q Position) bool { return p.Compare(q) < 0 }
+
+// Compare returns -1, 0 or 1 if p lies before, at or after q.
+func (p Position) Compare(q Position) int {
+	if c := cmp.Compare(p.Segment, q.Segment); c != 0 {
+		return c
+	}
+	return cmp.Compare(p.Offset, q.Offset)
+}
+
+func (p Position) String() string { return fmt.Sprintf("%08d:%d", p.Segment, p.Offset) }

@@ -16,7 +16,7 @@ const fuzzSalt = 0x5eed
 func FuzzFrames(f *testing.F) {
 	first := frame{kind: 1, seq: 1, payload: []byte("payload")}
 	b := appendFrame(nil, fuzzSalt, &first)
-	second := frame{kind: 2, seq: 2, prev: uint32(first.sum), back: 7}
+	second := frame{kind: 2, seq: 2, prev: uint32(first.sum), groupOffset: 7}
 	b = appendFrame(b, fuzzSalt, &second)
 	f.Add(b)
 	f.Add(b[3:])
@@ -42,7 +42,7 @@ func FuzzFrames(f *testing.F) {
 
 // FuzzHeaders parses arbitrary bytes as file header and watermark slot.
 func FuzzHeaders(f *testing.F) {
-	h := header{typ: typeSegment, salt: 1, number: 2, firstSeq: 3, prevBytes: 4, prevSum: 5, bornBytes: 6}
+	h := header{typ: typeSegment, salt: 1, number: 2, firstSeq: 3, prevBytes: 4, prevSum: 5, syncedBytes: 6}
 	f.Add(h.append(nil))
 	m := mark{salt: 1, generation: 2, pos: Position{3, 4}, sum: 5, nextSeq: 6, clean: true}
 	f.Add(m.append(nil))

@@ -17,25 +17,25 @@ const (
 
 var headerMagic = [8]byte{'H', 'A', 'L', 'I', 'T', 'W', 'A', 'L'}
 
-// header opens a segment or checkpoint. It says what must precede the file, so that a lost, swapped or shortened
-// neighbour is noticed.
+// header begins a segment or checkpoint. It names what precedes the file, so that replay detects a lost, swapped or shortened
+// neighbor.
 type header struct {
 	typ    byte
 	salt   uint64
 	number uint64
-	// firstSeq is the sequence number of the segment's first frame. A checkpoint, whose own frames count from 1, holds
-	// that of the segment with its number.
+	// firstSeq is the sequence number of the segment's first frame. A checkpoint, whose own frames count from 1, holds the
+	// firstSeq of the segment with its number.
 	firstSeq uint64
-	// prevBytes of the preceding segment count, and the last frame in them has the sum prevSum. What lies behind is the
-	// torn tail of a run that ended there. Both are 0 if nothing precedes or a checkpoint stands in for it.
+	// prevBytes is the valid size of the preceding segment, prevSum the sum of its last valid frame. Bytes behind it are the
+	// torn tail of an earlier run. Both are 0 if a checkpoint or nothing precedes.
 	prevBytes int64
 	prevSum   uint64
-	// cut, in a checkpoint, is the segment before which the tables hold everything: those frames are in no file of the
-	// log. It takes the place of prevBytes. A checkpoint that a salvage wrote keeps the cut of the one before it.
-	cut uint64
-	// bornBytes of this file were synced before it got its name.
-	bornBytes int64
-	// sum of the header, the predecessor of the first frame.
+	// flushedBefore replaces prevBytes in a checkpoint: only the tables hold the samples of segments before this one. A
+	// checkpoint that a salvage wrote keeps the flushedBefore of the checkpoint before it.
+	flushedBefore uint64
+	// syncedBytes is the size up to which the file was synced before it got its name.
+	syncedBytes int64
+	// sum is the checksum of the header. The first frame refers to it.
 	sum uint64
 }
 
@@ -45,20 +45,20 @@ func (h *header) append(dst []byte) []byte {
 	dst = append(dst, formatVersion, 0, h.typ, 0, 0, 0, 0, 0)
 	before := uint64(h.prevBytes)
 	if h.typ == typeCheckpoint {
-		before = h.cut
+		before = h.flushedBefore
 	}
-	for _, v := range [...]uint64{h.salt, h.number, h.firstSeq, before, h.prevSum, uint64(h.bornBytes)} {
+	for _, v := range [...]uint64{h.salt, h.number, h.firstSeq, before, h.prevSum, uint64(h.syncedBytes)} {
 		dst = binary.LittleEndian.AppendUint64(dst, v)
 	}
 	h.sum = xxh3.Hash(dst[start:])
 	return binary.LittleEndian.AppendUint64(dst, h.sum)
 }
 
-// parseHeader reads a header from the start of a file. A fault is described by reason; ErrVersion comes back for an
-// intact header of another version, whose magic, version and sum stay where they are for all versions.
+// parseHeader parses the header at the start of a file. reason describes a damaged header. The error is ErrVersion for an
+// intact header of another version; magic, version and sum have the same place in all versions.
 func parseHeader(b []byte) (h header, reason string, err error) {
 	if len(b) < headerBytes {
-		return h, fmt.Sprintf("file header cut short at %d bytes", len(b)), nil
+		return h, fmt.Sprintf("file header is truncated to %d bytes", len(b)), nil
 	}
 	b = b[:headerBytes]
 	h.sum = binary.LittleEndian.Uint64(b[headerBytes-8:])
@@ -77,17 +77,17 @@ func parseHeader(b []byte) (h header, reason string, err error) {
 	h.number = binary.LittleEndian.Uint64(b[24:])
 	h.firstSeq = binary.LittleEndian.Uint64(b[32:])
 	if h.typ == typeCheckpoint {
-		h.cut = binary.LittleEndian.Uint64(b[40:])
+		h.flushedBefore = binary.LittleEndian.Uint64(b[40:])
 	} else {
 		h.prevBytes = int64(binary.LittleEndian.Uint64(b[40:]))
 	}
 	h.prevSum = binary.LittleEndian.Uint64(b[48:])
-	h.bornBytes = int64(binary.LittleEndian.Uint64(b[56:]))
+	h.syncedBytes = int64(binary.LittleEndian.Uint64(b[56:]))
 	return h, "", nil
 }
 
-// unknownVersion describes bytes that name a later version and do not verify as one of this version.
+// unknownVersion describes bytes that name a later version and fail the checksum of this version.
 func unknownVersion(version uint16) string {
-	return fmt.Sprintf("it names version %d of the format, and this program reads version %d: a newer program wrote it, or it is "+
-		"damaged", version, formatVersion)
+	return fmt.Sprintf("the file names version %d of the format, and this program reads version %d: "+
+		"a newer program wrote the file, or it is damaged", version, formatVersion)
 }

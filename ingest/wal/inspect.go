@@ -13,9 +13,8 @@ import (
 	"halite/ingest/wal/record"
 )
 
-// Inspect writes what the log in dir holds, readable for people: watermark, files, damage, torn tail and, if verbose,
-// every frame. It changes nothing and takes no lock; beside a running log the end may appear torn. Damage is part of
-// the listing, not an error.
+// Inspect writes a listing of the log in dir for people: watermark, files, damage, torn tail and, if verbose, every frame. It
+// changes nothing and takes no lock; the end of a running log may look torn. Damage is part of the listing, not an error.
 func Inspect(fs vfs.FS, dir string, w io.Writer, verbose bool) error {
 	layout, err := readLayout(fs, dir)
 	if err != nil {
@@ -36,11 +35,11 @@ type inspection struct {
 	walker
 	out     *bufio.Writer
 	verbose bool
-	// kinds and payload count the current file, lossesShown the losses written so far.
-	kinds       map[byte]int64
-	payload     int64
-	first, last uint64
-	lossesShown int
+	// kinds and payloadBytes count the frames of the current file, lossesShown the losses written so far.
+	kinds        map[byte]int64
+	payloadBytes int64
+	first, last  uint64
+	lossesShown  int
 }
 
 func (in *inspection) frame(f *frame, inCheckpoint bool, at Position) error {
@@ -57,7 +56,7 @@ func (in *inspection) frame(f *frame, inCheckpoint bool, at Position) error {
 	}
 	in.last = f.seq
 	in.kinds[f.kind]++
-	in.payload += int64(len(f.payload))
+	in.payloadBytes += int64(len(f.payload))
 	if !in.verbose {
 		return nil
 	}
@@ -70,7 +69,7 @@ func (in *inspection) frame(f *frame, inCheckpoint bool, at Position) error {
 func (in *inspection) file(file walkedFile) {
 	in.showLosses()
 	fmt.Fprintf(in.out, "%s  %d B", file.name, file.sizeBytes)
-	if abandoned := file.sizeBytes - file.atEnd; abandoned > 0 {
+	if abandoned := file.sizeBytes - file.endOffset; abandoned > 0 {
 		fmt.Fprintf(in.out, " (%d B behind the end)", abandoned)
 	}
 	fmt.Fprintf(in.out, "  %d frames", file.frames)
@@ -80,9 +79,9 @@ func (in *inspection) file(file walkedFile) {
 	for _, kind := range slices.Sorted(maps.Keys(in.kinds)) {
 		fmt.Fprintf(in.out, "  %s %d", record.KindName(kind), in.kinds[kind])
 	}
-	fmt.Fprintf(in.out, "  payload %d B\n", in.payload)
+	fmt.Fprintf(in.out, "  payload %d B\n", in.payloadBytes)
 	clear(in.kinds)
-	in.payload = 0
+	in.payloadBytes = 0
 }
 
 func (in *inspection) showLosses() {
@@ -99,14 +98,14 @@ func (in *inspection) showLosses() {
 func (in *inspection) tail() {
 	in.showLosses()
 	if in.torn.bytes > 0 {
-		fmt.Fprintf(in.out, "unfinished end at %v: %d B, %d whole frames, never acknowledged\n",
+		fmt.Fprintf(in.out, "torn tail at %v: %d B, %d whole frames, never acknowledged\n",
 			in.torn.at, in.torn.bytes, in.torn.frames)
 	}
 	for _, name := range in.obsolete {
 		fmt.Fprintf(in.out, "%s  obsolete, removed at the next start\n", name)
 	}
 	if in.markOK {
-		state := "the log is open or was cut off"
+		state := "the log is open or was not closed cleanly"
 		if in.mark.clean {
 			state = "the log was closed cleanly"
 		}
@@ -115,4 +114,19 @@ func (in *inspection) tail() {
 	if len(in.losses) == 0 {
 		fmt.Fprintln(in.out, "no damage")
 	}
+}
+
+// Scan reads the log in dir, calls visit for each readable frame and returns the damage. The payload is valid during the call.
+// Scan changes nothing and takes no lock, so the log's server must have stopped.
+func Scan(
+	fs vfs.FS, dir string, visit func(kind byte, payload []byte, at Position) error,
+) (losses []Loss, err error) {
+	layout, err := readLayout(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	w := walker{fs: fs, dir: dir, layout: layout, accept: true}
+	w.visit = func(f *frame, _ bool, at Position) error { return visit(f.kind, f.payload, at) }
+	err = w.run()
+	return w.losses, err
 }

@@ -29,8 +29,8 @@ func checkpointName(number uint64) string {
 	return fmt.Sprintf("%0*d%s", nameDigits, number, checkpointSuffix)
 }
 
-// parseName gives the number in the name of a segment or checkpoint. Only the one spelling that segmentName and
-// checkpointName produce counts, so that two files never claim a number.
+// parseName returns the number in the name of a segment or checkpoint. It accepts only the spelling that segmentName and
+// checkpointName produce, so that no two files have the same number.
 func parseName(name, suffix string) (uint64, bool) {
 	digits, ok := strings.CutSuffix(name, suffix)
 	if !ok {
@@ -43,14 +43,14 @@ func parseName(name, suffix string) (uint64, bool) {
 	return n, true
 }
 
-// layout is what a log's directory holds.
+// layout lists the files in a log's directory.
 type layout struct {
-	// checkpoint is the newest one, 0 if there is none; segments are those from it on, ascending.
+	// checkpoint is the number of the newest checkpoint, 0 if there is none. segments are the numbers from it on, ascending.
 	checkpoint uint64
 	segments   []uint64
-	// watermark says whether the watermark file exists.
+	// watermark reports whether the watermark file exists.
 	watermark bool
-	// obsolete files were replaced by the checkpoint or never finished; their removal was cut off.
+	// obsolete files are unfinished, or replaced by the checkpoint and not yet removed.
 	obsolete []string
 }
 
@@ -83,14 +83,14 @@ func readLayout(fs vfs.FS, dir string) (layout, error) {
 	return l, nil
 }
 
-// makeDir creates dir and its missing parents, each durable in its own parent.
+// makeDir creates dir and its missing parents, and syncs the parent of each.
 func makeDir(fs vfs.FS, dir string) error {
 	var created []string
 	for d := dir; ; d = fs.PathDir(d) {
 		if _, err := fs.Stat(d); err == nil || d == fs.PathDir(d) {
 			break
 		} else if !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("look for the log's directory: %w", err)
+			return fmt.Errorf("stat the log's directory: %w", err)
 		}
 		created = append(created, d)
 	}
@@ -116,7 +116,7 @@ func syncDir(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// removeAll removes the named files of dir. Missing files are no error. The caller syncs the directory.
+// removeAll removes the named files of dir; a missing file is no error. The caller syncs the directory.
 func removeAll(fs vfs.FS, dir string, names []string) error {
 	for _, name := range names {
 		if err := fs.Remove(fs.PathJoin(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -126,8 +126,8 @@ func removeAll(fs vfs.FS, dir string, names []string) error {
 	return nil
 }
 
-// writeNamed makes a file durable under its name all at once: temporary name, sync, rename, sync of the directory. It
-// returns the file open at its end.
+// writeNamed creates a file atomically and durably: write to a temporary name, sync, rename, sync the directory. It returns the
+// file, open at its end.
 func writeNamed(fs vfs.FS, dir, name string, contents []byte) (vfs.File, error) {
 	temp := name + tempSuffix
 	f, err := fs.Create(fs.PathJoin(dir, temp), vfs.WriteCategoryUnspecified)
@@ -143,7 +143,7 @@ func writeNamed(fs vfs.FS, dir, name string, contents []byte) (vfs.File, error) 
 	return f, nil
 }
 
-// fillNamed writes and syncs the contents of an empty temporary file, then renames it. The caller syncs the directory.
+// fillNamed writes the contents to an empty temporary file, syncs it and renames it. The caller syncs the directory.
 func fillNamed(fs vfs.FS, f vfs.File, dir, temp, name string, contents []byte) error {
 	if _, err := f.Write(contents); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)

@@ -24,52 +24,52 @@ type Log struct {
 	logger  *slog.Logger
 	metrics *metrics
 	lock    io.Closer
-	// dir is the open directory. A sync of it needs no further descriptor.
+	// dir is the open directory, so that a sync of it needs no new descriptor.
 	dir vfs.File
 
-	// kick wakes the committer, full tells it not to wait for CommitDelay. Both hold one token.
+	// kick wakes the committer. full makes it skip CommitDelay. Both hold one token.
 	kick, full chan struct{}
 	stop       chan struct{}
 	background sync.WaitGroup
 
-	// truncating serialises Truncate; replaying guards Replay.
+	// truncating serializes calls of Truncate, replaying calls of Replay.
 	truncating sync.Mutex
 	replaying  sync.Mutex
 	replayed   bool
-	// replayedBytes of replayBytes were read by Replay.
+	// Replay has read replayedBytes of replayBytes.
 	replayedBytes, replayBytes atomic.Int64
 
 	// file is the newest segment. Only the committer uses it.
 	file vfs.File
 	mark *watermark
 
-	// nextMu guards nextFile, the empty file of the segment to come; nil if there is none.
+	// nextMu guards nextFile, the empty file of the next segment; nil if there is none.
 	nextMu   sync.Mutex
 	nextFile vfs.File
 
 	mu sync.Mutex
-	// err is why the log takes nothing more; nil while it works.
+	// err is the reason for which the log takes no more frames; nil while it works.
 	err error
-	// salt seeds the checksums; next is where the next frame goes and what it follows.
+	// salt seeds the checksums. next is the end of the appended frames.
 	salt uint64
-	next tip
-	// durable is the end of what is synced.
-	durable tip
-	// groupStart is the offset in segment next.pos.Segment at which the gathering group begins.
+	next logEnd
+	// durable is the end of the synced frames.
+	durable logEnd
+	// groupStart is the offset at which the gathering group begins in segment next.pos.Segment.
 	groupStart int64
-	// gathering takes appends, writing is being committed (nil if none), spare is a buffer to use again.
+	// gathering takes appends. writing is being committed; nil if none is. spare is a buffer to reuse.
 	gathering, writing *group
 	spare              []byte
-	// sealed are the segments before the newest durable one, oldest first; firstSeq is that of the newest.
+	// sealed holds the segments before the newest durable one, oldest first. firstSeq belongs to the newest durable one.
 	sealed     []segmentMeta
 	firstSeq   uint64
 	checkpoint segmentMeta
-	// stalled is closed while the committer waits for disk space or descriptors; stallErr says so, else it is nil.
+	// stalled is closed and stallErr set while the committer waits for disk space or descriptors.
 	stalled  chan struct{}
 	stallErr error
-	// refused is the last refusal for a full buffer, nil once a commit has ended since.
+	// refused is the last error for a full buffer. The end of a commit resets it.
 	refused error
-	// commitBegan is the time at which writing was handed to the disk; slowLogged that of the last warning about it.
+	// commitBegan is the start of the commit of writing, slowLogged the time of the last warning about a slow one.
 	commitBegan, slowLogged time.Time
 	// lastWaiters is the number of waiters of the last commit.
 	lastWaiters    int
@@ -79,8 +79,8 @@ type Log struct {
 	closed         bool
 }
 
-// tip is an end of the log: its position, the sequence number that comes next and the sum to follow.
-type tip struct {
+// logEnd is an end of the log: its position, the next sequence number and the sum of the last frame.
+type logEnd struct {
 	pos Position
 	seq uint64
 	sum uint64
@@ -92,26 +92,26 @@ type segmentMeta struct {
 	firstSeq uint64
 }
 
-// group is what one sync makes durable.
+// group holds the frames that one sync makes durable.
 type group struct {
-	data []byte
-	cuts []cut
-	end  tip
+	data      []byte
+	rotations []rotation
+	end       logEnd
 	// waiters counts the calls of Wait that share the sync.
 	waiters int
-	// done is closed when the group is durable or err says why it never will be.
+	// done is closed when the group is durable, or when err says why it never will be.
 	done chan struct{}
 	err  error
 }
 
-// cut is the beginning of a segment within a group.
-type cut struct {
+// rotation is the beginning of a segment within a group.
+type rotation struct {
 	// at is the index in data of the new segment's first frame.
 	at     int
 	header header
 }
 
-// Open locks the directory. The log takes frames after Replay. Errors: ErrLocked; the file system's.
+// Open locks the directory. Call Replay before Append. Errors: ErrLocked; errors of the file system.
 func Open(opts Options) (*Log, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -142,9 +142,8 @@ func Open(opts Options) (*Log, error) {
 	return l, nil
 }
 
-// Append puts a frame into the buffer and returns its position; Wait makes sure that it is durable. The order of
-// Append is the order of replay. kind is 1 to KindMax. Errors: ErrOverload, ErrTooLarge, ErrFailed, ErrClosed,
-// ErrNotReplayed.
+// Append puts a frame into the buffer and returns its position. The frame is durable only after Wait. Replay yields frames
+// in the order of Append. kind is 1 to KindMax. Errors: ErrOverload, ErrTooLarge, ErrFailed, ErrClosed, ErrNotReplayed.
 func (l *Log) Append(kind byte, payload []byte) (Position, error) {
 	if kind == 0 || kind > KindMax {
 		return Position{}, fmt.Errorf("wal: kind %d is outside 1…%d", kind, KindMax)
@@ -178,14 +177,14 @@ func (l *Log) Append(kind byte, payload []byte) (Position, error) {
 		l.awaitRoom()
 	}
 	if l.next.pos.Offset > headerBytes && l.next.pos.Offset+int64(size) > l.opts.SegmentBytesMax {
-		l.cutLocked()
+		l.rotateLocked()
 	}
 	g, pos := l.gathering, l.next.pos
 	before := len(g.data)
-	f := frame{kind: kind, seq: l.next.seq, prev: uint32(l.next.sum), back: uint32(pos.Offset - l.groupStart),
+	f := frame{kind: kind, seq: l.next.seq, prev: uint32(l.next.sum), groupOffset: uint32(pos.Offset - l.groupStart),
 		payload: payload}
 	g.data = appendFrame(g.data, l.salt, &f)
-	l.next = tip{Position{pos.Segment, pos.Offset + int64(size)}, f.seq + 1, f.sum}
+	l.next = logEnd{Position{pos.Segment, pos.Offset + int64(size)}, f.seq + 1, f.sum}
 	l.framesAppended++
 	if before < l.opts.CommitBytes && len(g.data) >= l.opts.CommitBytes {
 		signal(l.full)
@@ -194,7 +193,7 @@ func (l *Log) Append(kind byte, payload []byte) (Position, error) {
 	return pos, nil
 }
 
-// awaitRoom releases the lock until a commit has ended.
+// awaitRoom releases the lock until a commit ends.
 func (l *Log) awaitRoom() {
 	g := l.writing
 	if g == nil {
@@ -214,33 +213,9 @@ func signal(c chan struct{}) {
 	}
 }
 
-// cutLocked makes the next frame the first of a new segment.
-func (l *Log) cutLocked() {
-	h := header{typ: typeSegment, salt: l.salt, number: l.next.pos.Segment + 1, firstSeq: l.next.seq,
-		prevBytes: l.next.pos.Offset, prevSum: l.next.sum, bornBytes: headerBytes}
-	h.append(nil)
-	l.gathering.cuts = append(l.gathering.cuts, cut{at: len(l.gathering.data), header: h})
-	l.next = tip{Position{h.number, headerBytes}, h.firstSeq, h.sum}
-	l.groupStart = headerBytes
-}
-
-// Cut ends the current segment, unless it is empty: all frames appended before lie in segments before the returned
-// one, all appended later in it or after.
-func (l *Log) Cut() (segment uint64, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return 0, l.err
-	}
-	if l.next.pos.Offset > headerBytes {
-		l.cutLocked()
-	}
-	return l.next.pos.Segment, nil
-}
-
-// Wait returns nil once the frame at pos and all before it are synced. Errors: the context's; ErrFailed if the log
-// failed, even if that was after the frame became durable; ErrOverload while the disk lacks space or descriptors: the frame
-// may become durable all the same; ErrClosed.
+// Wait returns nil once the frame at pos and all frames before it are synced. Errors: the context's; ErrFailed if the log
+// failed, even after it synced the frame; ErrOverload while the disk lacks space or descriptors, although the frame may still
+// become durable; ErrClosed.
 func (l *Log) Wait(ctx context.Context, pos Position) error {
 	l.mu.Lock()
 	if l.err != nil {
@@ -267,14 +242,14 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 	case <-g.done:
 		return g.err
 	case <-stalled:
-		return l.whyStalled()
+		return l.stallError()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// whyStalled is the error of a caller that the log sends away. The stall may have ended since.
-func (l *Log) whyStalled() error {
+// stallError is the error for a caller that a stall interrupted. The stall may have ended since.
+func (l *Log) stallError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stallErr != nil {
@@ -283,32 +258,37 @@ func (l *Log) whyStalled() error {
 	return fmt.Errorf("%w: the disk lacked space or descriptors", ErrOverload)
 }
 
-// Refusing returns the error with which the log refuses frames at present, nil if it takes them. ErrFailed lasts until the
-// log is opened again, ErrOverload ends by itself.
+// Refusing returns the error with which the log refuses frames now, nil if it takes them. ErrFailed lasts until the log is
+// opened again; ErrOverload ends by itself.
 func (l *Log) Refusing() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return cmp.Or(l.err, l.stallErr, l.refused)
 }
 
-// Since returns the first segment from which on the log has at most that many bytes, checkpoint and unsynced frames left
-// aside; the one after the newest if that is larger alone.
-func (l *Log) Since(sizeBytes int64) (segment uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	segment = l.durable.pos.Segment + 1
-	sizeBytes -= l.durable.pos.Offset
-	for n := len(l.sealed) - 1; sizeBytes >= 0; n-- {
-		segment--
-		if n < 0 {
-			break
-		}
-		sizeBytes -= l.sealed[n].bytes
-	}
-	return segment
+// Stats is a snapshot of a Log.
+type Stats struct {
+	// Segments is the number of segment files, Segment the number of the newest.
+	Segments int
+	Segment  uint64
+	// Checkpoint is the number of the checkpoint that replay starts with, 0 if there is none.
+	Checkpoint uint64
+	// SizeBytes is the size of all segments and the checkpoint.
+	SizeBytes int64
+	// BufferBytes is the size of the frames that are not yet durable.
+	BufferBytes int
+	// Appended is the end of the appended frames, Durable the end of the synced ones, Watermark the end that the watermark
+	// file names.
+	Appended, Durable, Watermark Position
+	// FramesAppended, Commits and BytesWritten count since Open.
+	FramesAppended, Commits, BytesWritten uint64
+	// CommitAge is the time since the running commit began; 0 if none is running.
+	CommitAge time.Duration
+	// Err is the reason for which the log takes no frames; nil while it works.
+	Err error
 }
 
-// Stats gives a snapshot.
+// Stats returns a snapshot.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -334,8 +314,8 @@ func (l *Log) Stats() Stats {
 	return s
 }
 
-// Close commits what is buffered, marks the log as cleanly ended and unlocks the directory. Later calls return nil. A
-// log that failed is closed too, and its failure returned.
+// Close commits the buffered frames, marks the log as closed cleanly and unlocks the directory. It also closes a failed
+// log, and returns the failure. Later calls return nil.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -343,7 +323,7 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
-	// Appends end here, so that the last commit takes all there is.
+	// No more appends from here on: the last commit takes all frames.
 	err := l.err
 	if err == nil {
 		l.err = ErrClosed
@@ -365,10 +345,10 @@ func (l *Log) Close() error {
 		err = errors.Join(err, l.mark.close())
 	}
 	l.metrics.unregister()
-	return errors.Join(err, l.dropNext(), l.dir.Close(), l.lock.Close())
+	return errors.Join(err, l.removeNext(), l.dir.Close(), l.lock.Close())
 }
 
-// closeClean leaves the clean mark behind the last commit, unless that failed.
+// closeClean marks the log as closed cleanly, unless the last commit failed.
 func (l *Log) closeClean() error {
 	l.mu.Lock()
 	durable, err := l.durable, l.err
@@ -379,7 +359,7 @@ func (l *Log) closeClean() error {
 	return l.mark.advance(mark{pos: durable.pos, sum: durable.sum, nextSeq: durable.seq, clean: true})
 }
 
-// fail ends the log's life. The first cause stays.
+// fail makes the log refuse all frames. It keeps the first cause.
 func (l *Log) fail(operation string, cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -388,7 +368,7 @@ func (l *Log) fail(operation string, cause error) {
 	}
 	l.err = fmt.Errorf("%w: %s: %w", ErrFailed, operation, cause)
 	l.metrics.failures.WithLabelValues(operation).Inc()
-	l.logger.Error("write-ahead log failed; it takes nothing more until the server is started again",
+	l.logger.Error("write-ahead log failed; it refuses all writes until the server is restarted",
 		"dir", l.opts.Dir, "operation", operation, "err", cause, "durable", l.durable.pos.String())
 	for _, g := range []*group{l.writing, l.gathering} {
 		if g != nil {

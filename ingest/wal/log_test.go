@@ -58,9 +58,9 @@ func TestTruncateReplaysCheckpointThenSegments(t *testing.T) {
 	for i := range uint64(50) {
 		appendWait(t, l, 2, payloadOf(i, 200))
 	}
-	cut, err := l.Cut()
+	cut, err := l.Rotate()
 	require.NoError(t, err)
-	same, err := l.Cut()
+	same, err := l.Rotate()
 	require.NoError(t, err)
 	require.Equal(t, cut, same, "an empty segment needs no cut")
 	for i := range uint64(3) {
@@ -92,7 +92,7 @@ func TestTruncateReplaysCheckpointThenSegments(t *testing.T) {
 	require.Equal(t, Position{cut, 0}, frames[0].pos)
 	require.Equal(t, cut, stats.Checkpoint)
 	failure := errors.New("no")
-	cut2, err := l.Cut()
+	cut2, err := l.Rotate()
 	require.NoError(t, err)
 	require.ErrorIs(t, l.Truncate(cut2, func(func(byte, []byte) error) error { return failure }), failure)
 	require.NoError(t, l.Close())

@@ -34,25 +34,25 @@ func newMetrics(l *Log, registerer prometheus.Registerer) (*metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(256, 4, 10),
 		}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tsdb_wal_failures_total", Help: "Failures after which the write-ahead log takes nothing more.",
+			Name: "tsdb_wal_failures_total", Help: "Failures after which the write-ahead log refuses all frames.",
 		}, []string{"operation"}),
 		overloads: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tsdb_wal_overloads_total", Help: "Appends refused because the buffer for the disk was full.",
+			Name: "tsdb_wal_overloads_total", Help: "Appends that failed because the buffer was full or the log stalled.",
 		}),
 		stalls: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tsdb_wal_stalls_total", Help: "Times that the log began to wait for disk space, descriptors or memory.",
+			Name: "tsdb_wal_stalls_total", Help: "Times that the write-ahead log began to wait for disk space, descriptors or memory.",
 		}),
 		slow: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_wal_slow_commits_total", Help: "Commits of the write-ahead log that took a second or more.",
 		}),
 		truncates: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tsdb_wal_truncations_total", Help: "Checkpoints that replaced old segments.",
+			Name: "tsdb_wal_truncations_total", Help: "Checkpoints that replaced segments of the write-ahead log.",
 		}),
 		tornBytes: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tsdb_wal_replay_torn_bytes", Help: "Bytes of unfinished frames that the last replay discarded.",
+			Name: "tsdb_wal_replay_torn_bytes", Help: "Size of the torn tail that the last replay discarded.",
 		}),
 		lost: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tsdb_wal_replay_losses", Help: "Damaged stretches that the last replay was told to accept.",
+			Name: "tsdb_wal_replay_losses", Help: "Damaged parts of the log that the last replay accepted.",
 		}),
 	}
 	m.collectors = []prometheus.Collector{m.fsync, m.group, m.failures, m.overloads, m.stalls,
@@ -64,17 +64,17 @@ func newMetrics(l *Log, registerer prometheus.Registerer) (*metrics, error) {
 	}{
 		{"tsdb_wal_frames_total", "Frames appended to the write-ahead log.", true,
 			func(s Stats) float64 { return float64(s.FramesAppended) }},
-		{"tsdb_wal_written_bytes_total", "Bytes of frames made durable.", true,
+		{"tsdb_wal_written_bytes_total", "Bytes of frames that the write-ahead log made durable.", true,
 			func(s Stats) float64 { return float64(s.BytesWritten) }},
 		{"tsdb_wal_segments", "Segment files of the write-ahead log.", false,
 			func(s Stats) float64 { return float64(s.Segments) }},
-		{"tsdb_wal_segment_current", "Number of the newest segment.", false,
+		{"tsdb_wal_segment_current", "Number of the newest segment of the write-ahead log.", false,
 			func(s Stats) float64 { return float64(s.Segment) }},
-		{"tsdb_wal_size_bytes", "Size of all segments and the checkpoint.", false,
+		{"tsdb_wal_size_bytes", "Size of the write-ahead log: all segments and the checkpoint.", false,
 			func(s Stats) float64 { return float64(s.SizeBytes) }},
-		{"tsdb_wal_buffer_bytes", "Bytes appended and not yet durable.", false,
+		{"tsdb_wal_buffer_bytes", "Bytes appended to the write-ahead log and not yet durable.", false,
 			func(s Stats) float64 { return float64(s.BufferBytes) }},
-		{"tsdb_wal_commit_age_seconds", "How long the disk has been busy with the commit under way; 0 if there is none.", false,
+		{"tsdb_wal_commit_age_seconds", "Time since the running commit of the write-ahead log began; 0 if none is running.", false,
 			func(s Stats) float64 { return s.CommitAge.Seconds() }},
 	} {
 		value := func() float64 { return g.value(l.Stats()) }

@@ -30,36 +30,35 @@ const PayloadBytesMax = record.BytesMax
 type Options struct {
 	// Dir holds the log and nothing else; it is created if missing.
 	Dir string
-	// FS is the file system; nil is the disk.
+	// FS is the file system; nil means the disk.
 	FS vfs.FS
-	// SegmentBytesMax is the size at which a new segment begins (128 MiB). A single larger frame gets a segment alone.
+	// SegmentBytesMax is the largest size of a segment (128 MiB). A larger frame gets a segment of its own.
 	SegmentBytesMax int64
-	// CommitDelay is the least time between the starts of two commits (2 ms); negative means none. It bounds the number
-	// of syncs that many clients cause. A request after a pause or of a lone client does not wait for it.
+	// CommitDelay is the least time between the starts of two commits (2 ms); negative means none. It bounds the rate of
+	// syncs under many clients. A lone client and the first request after a pause do not wait for it.
 	CommitDelay time.Duration
-	// CommitBytes is the size of the buffer that starts a commit without regard to CommitDelay (256 KiB).
+	// CommitBytes is the size of the buffer from which a commit ignores CommitDelay (256 KiB).
 	CommitBytes int
-	// BufferBytesMax bounds the bytes that wait while the disk stalls (64 MiB). Past it Append fails with ErrOverload.
+	// BufferBytesMax bounds the bytes that wait for the disk (64 MiB). Beyond it Append fails with ErrOverload.
 	BufferBytesMax int
 	// BlockWhenFull makes Append wait for room instead of failing with ErrOverload.
 	BlockWhenFull bool
-	// WatermarkInterval is the time between two updates of the watermark (1 s): the longest stretch of acknowledged
-	// frames at the very end of the log whose damage can pass for a torn tail.
+	// WatermarkInterval is the time between two updates of the watermark (1 s). Damage to frames acknowledged within the last
+	// interval may look like a torn tail.
 	WatermarkInterval time.Duration
-	// SlowAfter is the duration from which a commit counts as slow (1 s).
+	// SlowAfter is the duration from which on a commit counts as slow (1 s).
 	SlowAfter time.Duration
-	// AcceptLoss makes Replay go on past damage, report it in ReplayStats.Losses and keep the damaged files in
-	// damaged/.
+	// AcceptLoss makes Replay continue after damage, report it in ReplayStats.Losses and move the damaged files to damaged/.
 	AcceptLoss bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Logger receives what an operator should know; nil discards.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 	// Registerer receives the metrics tsdb_wal_…; nil registers none.
 	Registerer prometheus.Registerer
 }
 
-// Validate fills in the defaults and reports every option out of range.
+// Validate fills in the defaults. Its error names every option out of range.
 func (o *Options) Validate() error {
 	if o.FS == nil {
 		o.FS = vfs.Default
@@ -78,7 +77,7 @@ func (o *Options) Validate() error {
 	}
 	var errs []error
 	if o.Dir == "" {
-		errs = append(errs, errors.New("no Dir given"))
+		errs = append(errs, errors.New("no Dir"))
 	}
 	if o.SegmentBytesMax < segmentBytesLeast || o.SegmentBytesMax > segmentBytesMost {
 		errs = append(errs, fmt.Errorf("SegmentBytesMax %d is outside [%d, %d]",
@@ -102,7 +101,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Bounds of the options. Offsets within a segment and a group must fit the 32 bits that a frame has for them.
+// Bounds of the options. A frame has 32 bits for offsets in a segment and in a group.
 const (
 	segmentBytesLeast = 256
 	segmentBytesMost  = 1 << 30

@@ -11,12 +11,12 @@ import (
 
 const (
 	windowBytes = 1 << 20
-	// unreadableBytes is the grain in which a file with read errors is given up.
-	unreadableBytes = 4096
+	// badBlockBytes is the size of the blocks that a read error affects.
+	badBlockBytes = 4096
 )
 
-// fileReader gives views into a file through one window. Stretches that cannot be read appear as zeros, which no
-// checksum accepts; err keeps the first such error.
+// fileReader reads a file through one window. Blocks that cannot be read appear as zeros, which no checksum accepts; err keeps
+// the first read error.
 type fileReader struct {
 	file vfs.File
 	size int64
@@ -39,7 +39,7 @@ func openReader(fs vfs.FS, path string) (*fileReader, error) {
 
 func (r *fileReader) close() error { return r.file.Close() }
 
-// view gives the n bytes at off, fewer at the end of the file. It is valid until the next call.
+// view returns the n bytes at off, fewer at the end of the file. They are valid until the next call.
 func (r *fileReader) view(off int64, n int) []byte {
 	n = int(max(0, min(int64(n), r.size-off)))
 	if n == 0 {
@@ -61,8 +61,8 @@ func (r *fileReader) fill(off int64, n int) {
 		return
 	}
 	for at := off; at < off+int64(n); {
-		// In the file's own pages, so that a bad one takes nothing of its neighbours with it.
-		to := min(at/unreadableBytes*unreadableBytes+unreadableBytes, off+int64(n))
+		// Read page by page, so that a bad page does not affect its neighbors.
+		to := min(at/badBlockBytes*badBlockBytes+badBlockBytes, off+int64(n))
 		block := r.buf[at-off : to-off]
 		if err := r.readFull(block, at); err != nil {
 			clear(block)
@@ -91,18 +91,18 @@ func (r *fileReader) readFull(b []byte, off int64) error {
 	return nil
 }
 
-// frameAt parses the frame at off, which must end by limit. An empty reason means that its checksums hold.
+// frameAt parses the frame at off, which must end by limit. An empty reason means that the frame is valid.
 func (r *fileReader) frameAt(off, limit int64, salt uint64) (f frame, reason string) {
 	limit = min(limit, r.size)
 	if limit-off < frameHeaderBytes {
-		return f, fmt.Sprintf("frame header cut short at %d bytes", max(0, limit-off))
+		return f, fmt.Sprintf("frame header is truncated to %d bytes", max(0, limit-off))
 	}
 	length, ok := frameLength(r.view(off, frameHeaderBytes), salt)
 	if !ok {
 		return f, "frame header fails its checksum"
 	}
 	if int64(length) > limit-off-frameHeaderBytes {
-		return f, fmt.Sprintf("frame of %d bytes cut short at %d", frameHeaderBytes+length, limit-off)
+		return f, fmt.Sprintf("frame of %d bytes is truncated to %d", frameHeaderBytes+length, limit-off)
 	}
 	f, ok = parseFrame(r.view(off, frameHeaderBytes+length), salt)
 	if !ok {
@@ -111,11 +111,11 @@ func (r *fileReader) frameAt(off, limit int64, salt uint64) (f frame, reason str
 	return f, ""
 }
 
-// seqGapMax bounds how far ahead of the expected sequence number a frame behind damage may be. It only keeps random
-// bytes from being hashed.
+// seqGapMax bounds the gap in sequence numbers that a reader accepts after damage. It saves the checksums of most random
+// bytes.
 const seqGapMax = 1 << 40
 
-// nextFrame finds the first frame at or after from whose checksums hold and whose sequence number is at least seqMin.
+// nextFrame finds the first valid frame at or after from with a sequence number of at least seqMin.
 func (r *fileReader) nextFrame(from, limit int64, salt, seqMin uint64) (off int64, f frame, found bool) {
 	limit = min(limit, r.size)
 	for off = from; limit-off >= frameHeaderBytes; {

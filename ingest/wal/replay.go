@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
-// Replay hands every frame of the log to fn, the newest checkpoint's first, then calls done, and makes the log ready for
-// Append. It runs once. The payload is valid during the call of fn. fn may leave work to other goroutines; done waits for
-// it. done may be nil. Frames of the checkpoint have its number as segment and offset 0. A log that cannot be read back
-// whole is a *DamageError, unless Options.AcceptLoss; nothing on disk is changed then. An error of fn or done ends the
-// replay and is returned.
+// Replay passes every frame of the log to fn, those of the newest checkpoint first. Then it calls done, which may be nil, and
+// makes the log ready for Append. It runs once.
+//
+// The payload is valid during the call of fn. fn may hand work to other goroutines; done waits for them. Frames of the
+// checkpoint have its number as segment and offset 0. Replay returns a *DamageError for a damaged log, unless
+// Options.AcceptLoss is set, and changes nothing on disk then. It stops at an error of fn or done and returns it.
 func (l *Log) Replay(fn func(kind byte, payload []byte, pos Position) error, done func() error) (ReplayStats, error) {
 	l.replaying.Lock()
 	defer l.replaying.Unlock()
@@ -68,14 +70,14 @@ func (l *Log) Replay(fn func(kind byte, payload []byte, pos Position) error, don
 	stats.Duration = l.now().Sub(start)
 	l.background.Add(2)
 	go l.commitLoop()
-	go l.markLoop()
+	go l.watermarkLoop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.err = nil
 	return stats, nil
 }
 
-// ReplayProgress returns how many bytes Replay has read, and how many there are; both are 0 before it has read any.
+// ReplayProgress returns how many bytes Replay has read, and of how many. Both are 0 before it reads the first frame.
 func (l *Log) ReplayProgress() (bytes, totalBytes int64) {
 	return l.replayedBytes.Load(), l.replayBytes.Load()
 }
@@ -84,55 +86,56 @@ func (l *Log) report(stats *ReplayStats) {
 	l.metrics.tornBytes.Set(float64(stats.TornBytes))
 	l.metrics.lost.Set(float64(len(stats.Losses)))
 	if stats.TornBytes > 0 {
-		l.logger.Warn("the log's unfinished end was discarded; nothing in it had been acknowledged",
+		l.logger.Warn("discarded the torn tail of the log; no frame in it was acknowledged",
 			"at", stats.TornAt.String(), "bytes", stats.TornBytes, "frames", stats.TornFrames)
 	}
 	for i := range stats.Losses {
-		l.logger.Error("the log is damaged and the loss was accepted", "loss", stats.Losses[i].Damage.Error(),
+		l.logger.Error("the log is damaged; continuing because the loss is accepted", "loss", stats.Losses[i].Damage.Error(),
 			"to_byte", stats.Losses[i].ToOffset)
 	}
 }
 
-// resume begins a new segment behind an undamaged log. Frames that may never have reached the disk are written again
-// into it: the page cache can show them although a sync of theirs failed, and nothing must build on that.
+// resume begins a new segment behind an undamaged log. It writes frames again that may not have reached the disk: the page
+// cache can show frames whose sync failed, and no later frame may depend on them.
 func (l *Log) resume(w *walker) error {
-	if err := l.ensureMark(w); err != nil {
+	if err := l.beginWatermark(w); err != nil {
 		return err
 	}
-	h := header{typ: typeSegment, salt: w.salt, number: 1, firstSeq: 1, bornBytes: headerBytes}
+	h := header{typ: typeSegment, salt: w.salt, number: 1, firstSeq: 1, syncedBytes: headerBytes}
 	var frames []byte
-	at := tip{seq: 1}
+	at := logEnd{seq: 1}
 	if n := len(w.files); n > 0 {
 		last := &w.files[n-1]
 		if w.end.off == headerBytes {
-			// It is empty: the new file takes its place, with the same header, for the watermark may name that.
+			// The last segment is empty. The new file replaces it and has the same header, which the watermark may name.
 			h = last.header
 			n--
 		} else {
-			h.number, h.firstSeq, h.prevBytes, h.prevSum = last.number+1, w.carry.seq, w.carry.off, w.carry.sum
+			h.number, h.firstSeq, h.prevBytes, h.prevSum = last.number+1, w.synced.seq, w.synced.off, w.synced.sum
 		}
 		for i := range n {
 			l.sealed = append(l.sealed, segmentMeta{w.files[i].number, w.files[i].size, w.files[i].header.firstSeq})
 		}
 		var err error
-		if frames, at, err = w.carried(&h); err != nil {
+		if frames, at, err = w.unsyncedFrames(&h); err != nil {
 			return err
 		}
 	} else {
 		h.append(nil)
 		at.sum = h.sum
 	}
-	at.pos = Position{h.number, h.bornBytes}
+	at.pos = Position{h.number, h.syncedBytes}
 	return l.begin(w, h, frames, at)
 }
 
-// carried gives the frames of the last segment from carry to end, made to follow h, and fills in h.bornBytes.
-func (w *walker) carried(h *header) (frames []byte, at tip, err error) {
+// unsyncedFrames returns the frames of the last segment from w.synced to w.end, encoded as successors of h. It sets
+// h.syncedBytes.
+func (w *walker) unsyncedFrames(h *header) (frames []byte, at logEnd, err error) {
 	last := &w.files[len(w.files)-1]
-	h.bornBytes = headerBytes + w.end.off - w.carry.off
+	h.syncedBytes = headerBytes + w.end.off - w.synced.off
 	h.append(nil)
-	at = tip{seq: h.firstSeq, sum: h.sum}
-	if w.end.off == w.carry.off {
+	at = logEnd{seq: h.firstSeq, sum: h.sum}
+	if w.end.off == w.synced.off {
 		return nil, at, nil
 	}
 	r, err := openReader(w.fs, w.fs.PathJoin(w.dir, last.name))
@@ -140,23 +143,23 @@ func (w *walker) carried(h *header) (frames []byte, at tip, err error) {
 		return nil, at, fmt.Errorf("open %s: %w", last.name, err)
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	for off := w.carry.off; off < w.end.off; {
+	for off := w.synced.off; off < w.end.off; {
 		f, reason := r.frameAt(off, w.end.off, w.salt)
 		if reason != "" {
 			return nil, at, &DamageError{File: last.name, Segment: last.number, Offset: off, LostFrames: -1,
-				Reason: "read a second time: " + reason, Err: r.err}
+				Reason: "on the second read: " + reason, Err: r.err}
 		}
 		off += f.sizeBytes()
-		// All of the file is synced before it gets its name, so that each frame may be a group of its own.
-		f.prev, f.back = uint32(at.sum), 0
+		// The file is synced before it gets its name, so each frame may be a group of its own.
+		f.prev, f.groupOffset = uint32(at.sum), 0
 		frames = appendFrame(frames, w.salt, &f)
 		at.seq, at.sum = f.seq+1, f.sum
 	}
 	return frames, at, nil
 }
 
-// ensureMark makes the watermark file exist, and say that the log is open and was started once more.
-func (l *Log) ensureMark(w *walker) error {
+// beginWatermark opens the watermark file, creates it if needed, and records that the log is open and was started once more.
+func (l *Log) beginWatermark(w *walker) error {
 	if !w.markOK {
 		w.mark = mark{salt: w.salt, nextSeq: w.cur.seq}
 		if w.salt == 0 {
@@ -175,43 +178,42 @@ func (l *Log) ensureMark(w *walker) error {
 		return err
 	}
 	l.mark = m
-	begun := w.mark
-	begun.clean = false
-	begun.starts++
-	return m.begin(begun)
+	opened := w.mark
+	opened.clean = false
+	opened.starts++
+	return m.begin(opened)
 }
 
 func newSalt() (uint64, error) {
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
-		return 0, fmt.Errorf("draw the log's salt: %w", err)
+		return 0, fmt.Errorf("generate the log's salt: %w", err)
 	}
 	return binary.LittleEndian.Uint64(b[:]) | 1, nil
 }
 
-// begin creates the segment of h with the given frames, makes it the log's end and removes what is obsolete.
-func (l *Log) begin(w *walker, h header, frames []byte, at tip) error {
+// begin creates the segment of h with the given frames, makes it the end of the log and removes obsolete files.
+func (l *Log) begin(w *walker, h header, frames []byte, at logEnd) error {
 	f, err := writeNamed(l.fs, l.opts.Dir, segmentName(h.number), append(h.append(nil), frames...))
 	if err != nil {
 		return err
 	}
 	l.file = f
-	// The segment may have taken the name of an obsolete one.
-	gone := slices.DeleteFunc(w.obsolete, func(name string) bool { return name == segmentName(h.number) })
+	// The segment may have the name of an obsolete file.
+	obsolete := slices.DeleteFunc(w.obsolete, func(name string) bool { return name == segmentName(h.number) })
 	var checkpoint segmentMeta
 	if w.checkpoint > 0 {
 		checkpoint = segmentMeta{number: w.checkpoint, bytes: w.ckpt.size}
 	}
-	return l.continueAt(w.salt, h.firstSeq, at, gone, checkpoint)
+	return l.continueAt(w.salt, h.firstSeq, at, obsolete, checkpoint)
 }
 
-// continueAt makes a tip the log's end, in a segment that begins with firstSeq and is there already, and then removes the files
-// that are gone by that.
-func (l *Log) continueAt(salt, firstSeq uint64, at tip, gone []string, checkpoint segmentMeta) error {
+// continueAt makes at the end of the log, in an existing segment that begins with firstSeq. Then it removes obsolete files.
+func (l *Log) continueAt(salt, firstSeq uint64, at logEnd, obsolete []string, checkpoint segmentMeta) error {
 	if err := l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq}); err != nil {
 		return err
 	}
-	if err := l.remove(gone); err != nil {
+	if err := l.remove(obsolete); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -221,4 +223,36 @@ func (l *Log) continueAt(salt, firstSeq uint64, at tip, gone []string, checkpoin
 	l.groupStart, l.firstSeq = at.pos.Offset, firstSeq
 	l.checkpoint = checkpoint
 	return nil
+}
+
+// ReplayStats describes what Replay found.
+type ReplayStats struct {
+	// Checkpoint is the number of the checkpoint, 0 if there was none. Segments is the number of segments.
+	Checkpoint uint64
+	Segments   int
+	// Frames and PayloadBytes count what the callback received.
+	Frames, PayloadBytes int64
+	// Clean reports that the log was closed cleanly.
+	Clean bool
+	// TornAt is the start of the torn tail after a crash, TornBytes its size, TornFrames the number of whole frames in it.
+	// None of them was acknowledged, except perhaps within the last Options.WatermarkInterval.
+	TornAt     Position
+	TornBytes  int64
+	TornFrames int64
+	// Losses lists the accepted damage; it is empty unless Options.AcceptLoss is set.
+	Losses []Loss
+	// Duration is the time of the replay, including the callbacks.
+	Duration time.Duration
+}
+
+// Loss is a part of the log that cannot be read.
+type Loss struct {
+	// Damage holds file, offset, reason and lost frames.
+	Damage DamageError
+	// ToOffset is the first readable byte after the loss, or the size of the file; 0 if the file is missing.
+	ToOffset int64
+	// LastSeq is the sequence number of the last lost frame, 0 if unknown.
+	LastSeq uint64
+	// Kept is the new path of the damaged file, relative to the log's directory; empty if there is no file.
+	Kept string
 }

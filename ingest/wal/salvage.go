@@ -6,13 +6,13 @@ import (
 	"os"
 )
 
-// salvage makes a damaged log whole again: all frames that can be read go into a checkpoint, an empty segment follows,
-// and the damaged files are kept under damaged/. If it is cut off, the damage is as it was.
+// salvage repairs a damaged log: a new checkpoint takes all readable frames, an empty segment follows, and the damaged files
+// move to damaged/. If a crash interrupts it, the log is as damaged as before.
 func (l *Log) salvage(w *walker, frames int64) error {
-	if err := l.keepDamaged(w); err != nil {
+	if err := l.quarantineDamaged(w); err != nil {
 		return err
 	}
-	if err := l.ensureMark(w); err != nil {
+	if err := l.beginWatermark(w); err != nil {
 		return err
 	}
 	number := max(w.checkpoint, w.mark.pos.Segment)
@@ -21,7 +21,7 @@ func (l *Log) salvage(w *walker, frames int64) error {
 	}
 	number++
 	h := header{typ: typeSegment, salt: w.salt, number: number, firstSeq: max(w.cur.seq, w.mark.nextSeq, 1),
-		bornBytes: headerBytes}
+		syncedBytes: headerBytes}
 	f, err := writeNamed(l.fs, l.opts.Dir, segmentName(number), h.append(nil))
 	if err != nil {
 		return err
@@ -31,29 +31,29 @@ func (l *Log) salvage(w *walker, frames int64) error {
 	if err != nil {
 		return err
 	}
-	gone := w.obsolete
+	obsolete := w.obsolete
 	if w.checkpoint > 0 {
-		gone = append(gone, checkpointName(w.checkpoint))
+		obsolete = append(obsolete, checkpointName(w.checkpoint))
 	}
 	for _, n := range w.segments {
-		gone = append(gone, segmentName(n))
+		obsolete = append(obsolete, segmentName(n))
 	}
-	at := tip{Position{number, headerBytes}, h.firstSeq, h.sum}
-	return l.continueAt(w.salt, h.firstSeq, at, gone, segmentMeta{number: number, bytes: size})
+	at := logEnd{Position{number, headerBytes}, h.firstSeq, h.sum}
+	return l.continueAt(w.salt, h.firstSeq, at, obsolete, segmentMeta{number: number, bytes: size})
 }
 
-// checkpointSurvivors writes and publishes the checkpoint of everything readable.
+// checkpointSurvivors writes and publishes the checkpoint of all readable frames.
 func (l *Log) checkpointSurvivors(w *walker, next *header, frames int64) (sizeBytes int64, err error) {
-	c, err := newCheckpointWriter(l.fs, l.opts.Dir, next, w.cut())
+	c, err := newCheckpointWriter(l.fs, l.opts.Dir, next, w.flushedBefore())
 	if err != nil {
 		return 0, err
 	}
-	// The files as they were listed before: the new segment and watermark are not part of what is read.
+	// Use the earlier list of files, without the new segment and watermark.
 	again := &walker{fs: w.fs, dir: w.dir, layout: w.layout, accept: true}
 	again.visit = func(f *frame, _ bool, _ Position) error { return c.add(f.kind, f.payload) }
 	err = again.run()
 	if got := int64(c.at.seq - 1); err == nil && got != frames {
-		err = fmt.Errorf("wal: %d frames could be read at first, %d the second time; open again", frames, got)
+		err = fmt.Errorf("wal: the first read found %d frames, the second %d; open the log again", frames, got)
 	}
 	if err == nil {
 		err = c.finish()
@@ -67,8 +67,8 @@ func (l *Log) checkpointSurvivors(w *walker, next *header, frames int64) (sizeBy
 	return c.written, l.syncDir()
 }
 
-// keepDamaged links the damaged files into damaged/ and notes their places in the losses.
-func (l *Log) keepDamaged(w *walker) error {
+// quarantineDamaged links the damaged files into damaged/ and sets their new paths in the losses.
+func (l *Log) quarantineDamaged(w *walker) error {
 	dir := l.fs.PathJoin(l.opts.Dir, damagedName)
 	if err := makeDir(l.fs, dir); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (l *Log) keepDamaged(w *walker) error {
 	for i := range w.losses {
 		file := w.losses[i].Damage.File
 		if _, done := kept[file]; !done {
-			name, err := l.keep(dir, file)
+			name, err := l.quarantine(dir, file)
 			if err != nil {
 				return err
 			}
@@ -88,8 +88,9 @@ func (l *Log) keepDamaged(w *walker) error {
 	return syncDir(l.fs, dir)
 }
 
-// keep links one file; the result is empty if there is none. Earlier files of the name stay.
-func (l *Log) keep(dir, file string) (string, error) {
+// quarantine links one file into dir under a free name. It returns the path relative to the log's directory, empty if the file
+// does not exist.
+func (l *Log) quarantine(dir, file string) (string, error) {
 	from := l.fs.PathJoin(l.opts.Dir, file)
 	if _, err := l.fs.Stat(from); errors.Is(err, os.ErrNotExist) {
 		return "", nil
@@ -104,7 +105,7 @@ func (l *Log) keep(dir, file string) (string, error) {
 			return l.fs.PathJoin(damagedName, name), nil
 		}
 		if !errors.Is(err, os.ErrExist) {
-			return "", fmt.Errorf("keep the damaged %s: %w", file, err)
+			return "", fmt.Errorf("link the damaged %s: %w", file, err)
 		}
 	}
 }

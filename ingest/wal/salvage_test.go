@@ -142,7 +142,7 @@ func TestCheckpointIsDurableBeforeSegmentsGo(t *testing.T) {
 	}))
 	l, _, _ := mustOpen(t, testOptions(fs))
 	appendWait(t, l, 1, payloadOf(1, 1))
-	cut, err := l.Cut()
+	cut, err := l.Rotate()
 	require.NoError(t, err)
 	pos, err := l.Append(1, payloadOf(2, 1))
 	require.NoError(t, err)

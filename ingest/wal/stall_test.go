@@ -114,7 +114,7 @@ func TestTruncateDoesNotWaitForSpace(t *testing.T) {
 	fault.armed.Store(true)
 	_, err := l.Append(1, payloadOf(2, 10))
 	require.NoError(t, err)
-	before, err := l.Cut()
+	before, err := l.Rotate()
 	require.NoError(t, err)
 	err = l.Truncate(before, func(func(byte, []byte) error) error { return nil })
 	require.True(t, storage.Exhausted(err), "%v", err)

@@ -46,20 +46,20 @@ func TestOtherVersionsAreNamed(t *testing.T) {
 // TestLookNamesTheExtent reads the extent of a log that was cut, and finds files that are missing.
 func TestLookNamesTheExtent(t *testing.T) {
 	fs := goldenLog(t)
-	e, err := Look(fs, "data/wal")
+	e, err := ReadExtent(fs, "data/wal")
 	require.NoError(t, err)
 	require.NoError(t, e.Damage)
 	require.False(t, e.Empty)
 	require.EqualValues(t, 0x0123456789abcdef, e.Log)
-	require.EqualValues(t, []uint64{2, 2, 2}, []uint64{e.Cut, e.First, e.Last})
+	require.EqualValues(t, []uint64{2, 2, 2}, []uint64{e.FlushedBefore, e.First, e.Last})
 	for _, name := range []string{"00000002.wal", "00000002.ckpt", watermarkName} {
 		fs := goldenLog(t)
 		require.NoError(t, fs.Remove(path(name)))
-		e, err := Look(fs, "data/wal")
+		e, err := ReadExtent(fs, "data/wal")
 		require.NoError(t, err)
 		require.ErrorContains(t, e.Damage, name)
 	}
-	none, err := Look(fs, "data/none")
+	none, err := ReadExtent(fs, "data/none")
 	require.NoError(t, err)
 	require.True(t, none.Empty)
 	require.Zero(t, none.Log)
@@ -77,7 +77,7 @@ func TestSetAside(t *testing.T) {
 	require.ElementsMatch(t, []string{"00000002.wal", "00000002.ckpt", watermarkName}, kept)
 	l, frames, _ := mustOpen(t, testOptions(fs))
 	require.Empty(t, frames)
-	p, err := l.Place(l.First())
+	p, err := l.SegmentID(l.FirstSegment())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, p.Segment)
 	require.NotEqualValues(t, 0x0123456789abcdef, p.Log)

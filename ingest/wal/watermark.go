@@ -11,8 +11,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// The watermark file has two slots, in pages of their own and written in turn, so that a torn write spoils only the
-// older knowledge. It vouches for what must be readable at the next Open.
+// The watermark file names the end of the frames that the next Open must be able to read. It has two slots in separate
+// pages. The log writes them in turn, so that a torn write damages the older one only.
 const (
 	slotBytes      = 72
 	slotSpacing    = 4096
@@ -22,18 +22,18 @@ const (
 
 var watermarkMagic = [8]byte{'H', 'A', 'L', 'I', 'T', 'W', 'M', 'K'}
 
-// mark is the contents of a slot.
+// mark is the content of a slot.
 type mark struct {
 	salt       uint64
 	generation uint64
-	// pos is the end of what is durable, sum the checksum of the last frame before it (or of the segment's header) and
-	// nextSeq the sequence number of the frame that will begin there.
+	// pos is the end of the durable frames, sum the sum of the last frame before it or of the segment's header, and nextSeq the
+	// sequence number of the next frame.
 	pos     Position
 	sum     uint64
 	nextSeq uint64
-	// clean: the log was closed, nothing lies behind pos.
+	// clean reports that the log was closed and nothing lies behind pos.
 	clean bool
-	// starts counts how often the log was opened. It tells a copy from before a start.
+	// starts is how often the log was opened. It reveals a copy of the log from before a start.
 	starts uint32
 }
 
@@ -74,7 +74,7 @@ func parseMark(b []byte) (m mark, ok bool, err error) {
 	return m, true, nil
 }
 
-// readMark gives the newer of the two slots; ok is false if neither holds one.
+// readMark returns the newer slot; ok is false if no slot is intact.
 func readMark(fs vfs.FS, dir string) (m mark, ok bool, err error) {
 	r, err := openReader(fs, fs.PathJoin(dir, watermarkName))
 	if err != nil {
@@ -99,22 +99,22 @@ func readMark(fs vfs.FS, dir string) (m mark, ok bool, err error) {
 		}
 	}
 	if r.err != nil {
-		// An older slot that happens to be readable must not pass for the newest.
+		// The readable slot may be the older one.
 		return m, false, errors.Join(fmt.Errorf("watermark: %w", r.err), r.close())
 	}
 	return m, ok, errors.Join(err, r.close())
 }
 
-// watermark is the open file. Its methods may be called concurrently.
+// watermark is the open watermark file. Its methods may be called concurrently.
 type watermark struct {
-	mu   sync.Mutex // held while the disk is busy
+	mu   sync.Mutex // held during disk writes
 	file vfs.File
 	last mark
-	// pos is that of last. It is read without mu: no caller of position waits for the disk.
+	// pos is last.pos, readable without mu: position never waits for the disk.
 	pos atomic.Pointer[Position]
 }
 
-// createWatermark replaces the file, all at once, by one that holds m.
+// createWatermark atomically replaces the file by one that holds m.
 func createWatermark(fs vfs.FS, dir string, m mark) error {
 	contents := make([]byte, watermarkBytes)
 	copy(contents[m.generation%slotCount*slotSpacing:], m.append(nil))
@@ -138,7 +138,7 @@ func openWatermark(fs vfs.FS, dir string, last mark) (*watermark, error) {
 	return w, nil
 }
 
-// advance makes m durable, unless a later one already is. Salt, generation and starts are filled in.
+// advance syncs m to the disk, unless a later mark is there. It fills in salt, generation and starts.
 func (w *watermark) advance(m mark) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,7 +149,7 @@ func (w *watermark) advance(m mark) error {
 	return w.write(m)
 }
 
-// begin makes m durable in both slots, so that the damage of one slot does not look like an older log.
+// begin syncs m to both slots, so that a damaged slot does not make the log look older.
 func (w *watermark) begin(m mark) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +161,7 @@ func (w *watermark) begin(m mark) error {
 	return nil
 }
 
-// write makes m durable. Salt and generation are filled in. w.mu is held.
+// write syncs m to the disk. It fills in salt and generation. The caller holds w.mu.
 func (w *watermark) write(m mark) error {
 	m.salt, m.generation = w.last.salt, w.last.generation+1
 	at := int64(m.generation % slotCount * slotSpacing)

@@ -7,23 +7,23 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// walker reads a whole log, checkpoint first, and judges what it finds. It changes nothing on disk; Replay, salvage
-// and Inspect are built on it.
+// walker reads a whole log, checkpoint first, and checks it. It changes nothing on disk. Replay, salvage, Inspect and Scan
+// use it.
 type walker struct {
 	fs  vfs.FS
 	dir string
 	layout
-	// accept makes it report damage in losses and go on; otherwise the first damage ends the walk.
+	// accept makes the walk continue after damage and collect it in losses. Otherwise the first damage ends the walk.
 	accept bool
-	// visit gets each frame; its payload is valid during the call. at is the frame's place in the file, which for the
-	// frames of a checkpoint is not a Position.
+	// visit receives each frame; its payload is valid during the call. at is the frame's place in its file, also for frames of
+	// a checkpoint, which have no Position in the log.
 	visit func(f *frame, inCheckpoint bool, at Position) error
-	// fileDone, if set, is called behind the last frame of each file.
+	// fileDone, if set, is called after the last frame of each file.
 	fileDone func(file walkedFile)
 
 	mark   mark
 	markOK bool
-	// markErr is the error of reading the watermark file, if that was why markOK is false.
+	// markErr is the error of reading the watermark file.
 	markErr error
 	salt    uint64
 	ckpt    segmentFile
@@ -31,18 +31,18 @@ type walker struct {
 	cur     cursor
 	losses  []Loss
 	torn    tornTail
-	// carryAt is the offset in the last segment up to which its bytes are known to have reached the disk.
-	carryAt int64
-	// carry is the cursor at that place, end the one behind the last valid frame.
-	carry, end cursor
+	// syncedOffset is the offset in the last segment up to which the disk certainly holds it.
+	syncedOffset int64
+	// synced is the cursor at syncedOffset, end the cursor behind the last valid frame.
+	synced, end cursor
 }
 
-// cursor is a place between two frames.
+// cursor is a position between two frames.
 type cursor struct {
 	off int64
-	// seq is that of the next frame, sum that of the previous one.
+	// seq is the sequence number of the next frame, sum the sum of the previous one.
 	seq, sum uint64
-	// linked: sum is known, so the next frame must follow it. Not so behind damage.
+	// linked reports that sum is known, so that the next frame must refer to it. It is false behind damage.
 	linked bool
 }
 
@@ -51,16 +51,16 @@ type segmentFile struct {
 	name   string
 	header header
 	size   int64
-	// bad says why the header cannot be used.
-	bad     string
+	// damage describes why the header is unusable; empty if it is usable.
+	damage  string
 	readErr error
 }
 
 type walkedFile struct {
-	name             string
-	header           header
-	sizeBytes, atEnd int64
-	frames           int64
+	name                 string
+	header               header
+	sizeBytes, endOffset int64
+	frames               int64
 }
 
 type tornTail struct {
@@ -68,7 +68,7 @@ type tornTail struct {
 	bytes, frames int64
 }
 
-// run walks the log.
+// run reads the log.
 func (w *walker) run() error {
 	if err := w.readMark(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (w *walker) run() error {
 	if w.fresh() {
 		return nil
 	}
-	if err := w.checkMarkFile(); err != nil {
+	if err := w.checkWatermarkFile(); err != nil {
 		return err
 	}
 	if w.checkpoint > 0 {
@@ -100,33 +100,33 @@ func (w *walker) run() error {
 	return w.checkMark()
 }
 
-// checkFiles looks for files that are missing or have a damaged header. It reads no frames.
+// checkFiles looks for missing files and damaged headers. It reads no frames.
 func (w *walker) checkFiles() error {
 	if w.fresh() {
 		return nil
 	}
-	if err := w.checkMarkFile(); err != nil {
+	if err := w.checkWatermarkFile(); err != nil {
 		return err
 	}
-	if w.ckpt.bad != "" {
-		return w.lose(DamageError{File: w.ckpt.name, Segment: w.checkpoint, Reason: w.ckpt.bad, Err: w.ckpt.readErr}, 0)
+	if w.ckpt.damage != "" {
+		return w.reportDamage(DamageError{File: w.ckpt.name, Segment: w.checkpoint, Reason: w.ckpt.damage, Err: w.ckpt.readErr}, 0)
 	}
 	if err := w.checkFirst(); err != nil {
 		return err
 	}
 	for i, s := range w.files {
 		if i > 0 && s.number > w.files[i-1].number+1 {
-			return w.missing(w.files[i-1].number+1, w.firstSeq(i))
+			return w.reportMissing(w.files[i-1].number+1, w.firstSeq(i))
 		}
-		if s.bad != "" {
-			return w.lose(DamageError{File: s.name, Segment: s.number, Reason: s.bad, Err: s.readErr}, 0)
+		if s.damage != "" {
+			return w.reportDamage(DamageError{File: s.name, Segment: s.number, Reason: s.damage, Err: s.readErr}, 0)
 		}
 	}
 	return w.checkMark()
 }
 
-// checkMarkFile makes sure that there is a watermark.
-func (w *walker) checkMarkFile() error {
+// checkWatermarkFile reports a missing or damaged watermark.
+func (w *walker) checkWatermarkFile() error {
 	if w.markOK {
 		return nil
 	}
@@ -134,10 +134,10 @@ func (w *walker) checkMarkFile() error {
 	if !w.watermark {
 		d.Reason = "the watermark file is missing"
 	}
-	return w.lose(d, 0)
+	return w.reportDamage(d, 0)
 }
 
-// fresh: nothing was ever appended. The watermark file may exist, it is the first to be made.
+// fresh reports whether no frame was ever appended. The watermark file may exist: the log creates it first.
 func (w *walker) fresh() bool {
 	return w.layout.empty() && (!w.watermark || w.markOK && w.mark.pos.Segment == 0)
 }
@@ -153,7 +153,7 @@ func (w *walker) readMark() error {
 	return nil
 }
 
-// readHeaders reads the headers of all files and settles the log's salt.
+// readHeaders reads the headers of all files and determines the log's salt.
 func (w *walker) readHeaders() error {
 	if w.checkpoint > 0 {
 		w.ckpt = segmentFile{number: w.checkpoint, name: checkpointName(w.checkpoint)}
@@ -182,7 +182,7 @@ func (w *walker) readHeaders() error {
 	return nil
 }
 
-// sizeBytes is the size of all files that are read.
+// sizeBytes is the size of all files of the log.
 func (w *walker) sizeBytes() int64 {
 	size := w.ckpt.size
 	for n := range w.files {
@@ -194,26 +194,27 @@ func (w *walker) sizeBytes() int64 {
 func (w *walker) readHeader(s *segmentFile) error {
 	r, err := openReader(w.fs, w.fs.PathJoin(w.dir, s.name))
 	if err != nil {
-		s.bad, s.readErr = "file cannot be opened", err
+		s.damage, s.readErr = "the file cannot be opened", err
 		return nil
 	}
 	s.size = r.size
-	// Only the header's own bytes: an unreadable page further on is judged where it stands.
+	// Read the header only: the walk reports unreadable pages behind it.
 	b := make([]byte, min(headerBytes, r.size))
 	s.readErr = r.readFull(b, 0)
-	s.header, s.bad, err = parseHeader(b)
+	s.header, s.damage, err = parseHeader(b)
 	s.readErr = errors.Join(s.readErr, r.close())
 	if err != nil && s.readErr == nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	if s.readErr != nil {
-		s.bad = "file header cannot be read"
+		s.damage = "the file header cannot be read"
 	}
 	return nil
 }
 
+// judgeHeader marks a file as damaged whose header does not belong to its name or to this log.
 func (w *walker) judgeHeader(s *segmentFile, typ byte) {
-	if s.number == 0 || s.bad != "" {
+	if s.number == 0 || s.damage != "" {
 		return
 	}
 	if w.salt == 0 {
@@ -221,67 +222,71 @@ func (w *walker) judgeHeader(s *segmentFile, typ byte) {
 	}
 	switch {
 	case s.header.typ != typ:
-		s.bad = "file is of another type than its name says"
+		s.damage = "the type in the file header does not match the file name"
 	case s.header.number != s.number:
-		s.bad = fmt.Sprintf("file has the number %d", s.header.number)
+		s.damage = fmt.Sprintf("the file header has the number %d", s.header.number)
 	case s.header.salt != w.salt:
-		s.bad = "file belongs to another log"
+		s.damage = "the file belongs to another log"
 	}
 }
 
-// orphan is the empty segment of a salvage that was cut off before its checkpoint got its name: only a checkpoint of
-// the same number can precede it, and then it is the first.
+// orphan reports whether s is the empty segment of a salvage that a crash interrupted before its checkpoint got its name. Only
+// a checkpoint of the same number can precede such a segment, and then it is the first.
 func (s *segmentFile) orphan() bool {
-	return s.bad == "" && s.size == headerBytes && s.number > 1 && s.header.prevBytes == 0
+	return s.damage == "" && s.size == headerBytes && s.number > 1 && s.header.prevBytes == 0
 }
 
-// checkFirst makes sure that nothing is missing before the first segment.
+// checkFirst reports what is missing before the first segment.
 func (w *walker) checkFirst() error {
 	w.cur = cursor{seq: 1}
 	if w.checkpoint > 0 {
 		w.cur.seq = 0
-		if w.ckpt.bad == "" {
+		if w.ckpt.damage == "" {
 			w.cur.seq = w.ckpt.header.firstSeq
 		}
 	}
 	if len(w.files) == 0 {
-		return w.missing(max(w.checkpoint, w.mark.pos.Segment, 1), w.mark.nextSeq)
+		return w.reportMissing(max(w.checkpoint, w.mark.pos.Segment, 1), w.mark.nextSeq)
 	}
 	first := &w.files[0]
 	begin := w.firstSeq(0)
 	switch {
 	case w.checkpoint > 0 && first.number > w.checkpoint:
-		return w.missing(w.checkpoint, begin)
+		return w.reportMissing(w.checkpoint, begin)
 	case w.checkpoint > 0:
 		return nil
 	case first.number > 1:
 		w.cur.seq = 0
-		return w.lose(DamageError{File: checkpointName(first.number), Segment: first.number, LostFrames: -1,
-			Reason: "the checkpoint, or the segments that it replaces, are missing"}, begin)
+		return w.reportDamage(DamageError{File: checkpointName(first.number), Segment: first.number, LostFrames: -1,
+			Reason: "the checkpoint or the segments before it are missing"}, begin)
 	case begin > 1:
-		return w.lose(DamageError{File: first.name, Segment: 1, LostFrames: -1,
-			Reason: "the first segment does not begin the log"}, begin)
+		return w.reportDamage(DamageError{File: first.name, Segment: 1, LostFrames: -1,
+			Reason: "the first segment is not the beginning of the log"}, begin)
 	}
 	return nil
 }
 
-// firstSeq is that of the i-th segment, 0 if not known.
+// firstSeq returns the firstSeq of the i-th segment, 0 if unknown.
 func (w *walker) firstSeq(i int) uint64 {
-	if i < len(w.files) && w.files[i].bad == "" {
+	if i < len(w.files) && w.files[i].damage == "" {
 		return w.files[i].header.firstSeq
 	}
 	return 0
 }
 
-func (w *walker) missing(number, resumeSeq uint64) error {
-	return w.lose(DamageError{File: segmentName(number), Segment: number, Reason: "the segment is missing",
+func (w *walker) reportMissing(number, resumeSeq uint64) error {
+	return w.reportDamage(DamageError{File: segmentName(number), Segment: number, Reason: "the segment is missing",
 		LostFrames: -1}, resumeSeq)
 }
 
-// lose records damage behind which the frame resumeSeq (0: not known) follows, or returns it as the error of the walk.
-func (w *walker) lose(d DamageError, resumeSeq uint64) error { return w.loseUntil(d, 0, resumeSeq) }
+// reportDamage records damage, or returns it as the error that ends the walk. The next readable frame is resumeSeq; 0 if
+// unknown.
+func (w *walker) reportDamage(d DamageError, resumeSeq uint64) error {
+	return w.reportDamageUntil(d, 0, resumeSeq)
+}
 
-func (w *walker) loseUntil(d DamageError, toOffset int64, resumeSeq uint64) error {
+// reportDamageUntil is reportDamage for a file that is readable again at toOffset.
+func (w *walker) reportDamageUntil(d DamageError, toOffset int64, resumeSeq uint64) error {
 	loss := Loss{ToOffset: toOffset}
 	d.LostFrames = -1
 	if resumeSeq > 0 {
@@ -302,10 +307,10 @@ func (w *walker) loseUntil(d DamageError, toOffset int64, resumeSeq uint64) erro
 	return nil
 }
 
-// checkMark reports the segments that the watermark knows of behind the last one that exists.
+// checkMark reports a last segment that is older than the watermark.
 func (w *walker) checkMark() error {
 	if n := len(w.files); n > 0 && w.markOK && w.mark.pos.Segment > w.files[n-1].number {
-		return w.missing(w.files[n-1].number+1, w.mark.nextSeq)
+		return w.reportMissing(w.files[n-1].number+1, w.mark.nextSeq)
 	}
 	return nil
 }
