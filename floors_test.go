@@ -51,6 +51,7 @@ var floors = map[string]int{
 	"storage/index/presence":    31,
 	"storage/index/memory":      32,
 	"storage/index/segment":     32,
+	"storage/index/lookup":      33,
 	"storage/index":             40,
 	"storage/retention":         40,
 	"storage/lease":             40,

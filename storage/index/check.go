@@ -22,7 +22,7 @@ func OpenReadOnly(ctx context.Context, opts Options) (x *Index, damaged []int64,
 		return nil, nil, err
 	}
 	opts.setDefaults()
-	x = newIndex(opts)
+	x = newIndex(opts, nil)
 	for name, to := range map[string]*storage.Table{
 		storage.TableSeries: &x.store.SeriesTable, storage.TableLabels: &x.store.LabelsTable, storage.TableMeta: &x.meta,
 	} {

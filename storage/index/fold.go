@@ -11,6 +11,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/envelope"
+	"halite/storage/index/lookup"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/index/segment"
@@ -289,7 +290,7 @@ func (x *Index) generationInMonth(ctx context.Context, p presence.Partition) (ui
 	}
 	r, err := x.store.Manifest(ctx, m)
 	if errors.Is(err, storage.ErrCorrupt) {
-		x.monthBroken(m, err)
+		x.store.MarkBroken(m, err)
 		return 0, nil
 	}
 	if err != nil {
@@ -436,14 +437,6 @@ func (x *Index) clean(ctx context.Context, p presence.Partition) error {
 	return nil
 }
 
-// oldestMs is the oldest time that is answered.
-func (x *Index) oldestMs() int64 {
-	if x.opts.Retention <= 0 {
-		return 0
-	}
-	return max(0, x.opts.Now().Add(-x.opts.Retention).UnixMilli())
-}
-
 // expire forgets the days that ended before retention; the tables collect their cells by age.
 func (x *Index) expire() {
 	x.maint.Lock()
@@ -452,7 +445,7 @@ func (x *Index) expire() {
 }
 
 func (x *Index) expireLocked() {
-	oldest := presence.DayOf(keyschema.HourOf(x.oldestMs()))
+	oldest := presence.DayOf(keyschema.HourOf(lookup.OldestMs(x.opts.Now, x.opts.Retention)))
 	for _, d := range x.open.Between(0, oldest-1) {
 		x.open.Forget(d.Day)
 		delete(x.cleared, d.Day)

@@ -167,7 +167,8 @@ func TestRefoldIsThrottled(t *testing.T) {
 
 func TestRetention(t *testing.T) {
 	w := newWorld(t, 3)
-	w.x.opts.Retention = 48 * time.Hour
+	w.retention = 48 * time.Hour
+	w.reopen()
 	ls := labels.FromStrings(model.MetricNameLabel, "old", "a", "b")
 	ref, _, err := w.x.Add(ls)
 	require.NoError(t, err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/lookup"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/index/segment"
@@ -100,12 +100,12 @@ func (o *Options) setDefaults() {
 type Index struct {
 	opts    Options
 	meta    storage.Table
-	seed    uint64 // of the hashes by which queries join label sets
 	metrics *indexMetrics
 
 	active *memory.Index
 	open   *memory.OpenDays
 	store  *segment.Store
+	lookup *lookup.Reader
 
 	// maint serialises everything that writes to the store or moves the active catalogue's tables; it also guards the
 	// next four fields and the journals' state. Add, Touch, Retire and the readers never take it.
@@ -136,7 +136,7 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 		return nil, err
 	}
 	opts.setDefaults()
-	x := newIndex(opts)
+	x := newIndex(opts, nil)
 	x.collecting = !x.shared()
 	for _, t := range []struct {
 		to     *storage.Table
@@ -161,10 +161,10 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 	return x, nil
 }
 
-// newIndex makes an Index that knows nothing yet and has no tables.
-func newIndex(opts Options) *Index {
+// newIndex makes an Index that knows nothing yet and has no tables. It counts in metrics, or in new ones if that is nil.
+func newIndex(opts Options, metrics *indexMetrics) *Index {
 	x := &Index{
-		opts: opts, seed: rand.Uint64(), active: memory.New(), open: memory.NewOpenDays(),
+		opts: opts, active: memory.New(), open: memory.NewOpenDays(),
 		store:    &segment.Store{Layout: segment.DefaultLayout(), Closed: segment.NewSet()},
 		foldedAt: map[presence.Partition]time.Time{}, unclean: map[presence.Partition]bool{},
 		damaged:  map[presence.Partition]damagedDay{},
@@ -173,10 +173,17 @@ func newIndex(opts Options) *Index {
 		seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
 		cleared: map[int64]*clearedHours{},
 	}
-	x.metrics = newMetrics(x)
+	if x.metrics = metrics; metrics == nil {
+		x.metrics = newMetrics(x)
+	}
+	x.store.Repairs, x.store.Logger = x.metrics.repairs, opts.Logger
 	if x.shared() {
 		x.store.Replaced = x.replaced
 	}
 	x.store.Cache = segment.NewCache(opts.CacheBytesMax, x.metrics.cacheHits, x.metrics.cacheMisses, x.metrics.cacheEvicted)
+	x.lookup = lookup.New(x.active, x.open, x.store, lookup.Options{
+		Retention: opts.Retention, RetentionByMetric: opts.Ages, Now: opts.Now,
+		DayReads: x.metrics.dayReads, MonthReads: x.metrics.monthReads,
+	})
 	return x
 }

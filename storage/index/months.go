@@ -122,7 +122,7 @@ func (x *Index) blame(sources []source, err error) (found bool) {
 		case !ok || !c.s.Damaged:
 			continue
 		case c.s.Of.Of.IsMonth():
-			x.monthBroken(c.s.Of, err)
+			x.store.MarkBroken(c.s.Of, err)
 		default:
 			x.dayDamaged(c.s.Of, err)
 		}
@@ -166,7 +166,7 @@ func (x *Index) formerMonth(ctx context.Context, p presence.Partition) (*segment
 	}
 	s, err := x.store.Open(ctx, m)
 	if errors.Is(err, storage.ErrCorrupt) {
-		x.monthBroken(m, err)
+		x.store.MarkBroken(m, err)
 		return nil, nil
 	}
 	return s, err

@@ -15,6 +15,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/envelope"
+	"halite/storage/index/lookup"
 	"halite/storage/index/presence"
 	"halite/storage/index/segment"
 	"halite/storage/index/valueid"
@@ -84,9 +85,9 @@ func TestMonthsAgainstOracle(t *testing.T) {
 func (w *world) eachLevel() {
 	mint, maxt := w.window()
 	m := w.matcher()
-	days, err := w.x.selectBy(context.Background(), byDays, mint, maxt, m)
+	days, err := w.x.lookup.SelectBy(context.Background(), nil, lookup.ByDays, mint, maxt, m)
 	require.NoError(w.t, err)
-	months, err := w.x.selectBy(context.Background(), byMonths, mint, maxt, m)
+	months, err := w.x.lookup.SelectBy(context.Background(), nil, lookup.ByMonths, mint, maxt, m)
 	require.NoError(w.t, err)
 	w.same(days, months, fmt.Sprintf("days and months of %d..%d, %v", mint/keyschema.HourMs, maxt/keyschema.HourMs, m))
 }
@@ -174,7 +175,7 @@ func TestDamagedDayIsLeftOut(t *testing.T) {
 		require.Zero(t, month.Manifest.Load().Days[day-month.Of.FirstDay()].Gen)
 		require.True(t, w.maintain())
 		require.Equal(t, gen, month.Gen.Load())
-		_, err := w.x.selectBy(context.Background(), byMonths, 0, w.now().UnixMilli())
+		_, err := w.x.lookup.SelectBy(context.Background(), nil, lookup.ByMonths, 0, w.now().UnixMilli())
 		require.ErrorIs(t, err, storage.ErrCorrupt)
 		require.NoError(t, w.x.Rebuild(context.Background(), day, day))
 		require.True(t, w.maintain())
@@ -218,7 +219,7 @@ func TestLostDayRoot(t *testing.T) {
 	require.True(t, w.maintain())
 	require.Greater(t, w.x.store.Closed.Day(day).Gen.Load(), gen)
 	from := keyschema.HourStartMs(day * 24)
-	got, err := w.x.selectBy(context.Background(), byMonths, from, from+24*keyschema.HourMs-1)
+	got, err := w.x.lookup.SelectBy(context.Background(), nil, lookup.ByMonths, from, from+24*keyschema.HourMs-1)
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	require.NoError(t, w.x.Rebuild(context.Background(), day, day))
@@ -273,8 +274,8 @@ func TestMonthFoldIsThrottled(t *testing.T) {
 // TestExpiredMonth: a month goes with its last day.
 func TestExpiredMonth(t *testing.T) {
 	w := monthWorld(t, 7)
-	w.x.opts.Retention = 30 * 24 * time.Hour
-	w.retention = w.x.opts.Retention
+	w.retention = 30 * 24 * time.Hour
+	w.reopen()
 	for range 50 {
 		w.advance(24 * time.Hour)
 		require.True(t, w.maintain())

@@ -14,6 +14,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/envelope"
+	"halite/storage/index/lookup"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/index/segment"
@@ -377,12 +378,6 @@ func (x *Index) Verify(ctx context.Context, day int64) (Difference, error) {
 	return diff, err
 }
 
-// Rules that read a day from one place only.
-var (
-	byDays   = segment.MonthRule{DaysMin: presence.MonthDaysMax + 1, Share: 1}
-	byMonths = segment.MonthRule{DaysMin: 1, Share: 1<<64 - 1}
-)
-
 func (x *Index) verify(ctx context.Context, day int64) (diff Difference, err error) {
 	s, err := x.scanData(ctx, day, false)
 	if err != nil {
@@ -390,8 +385,8 @@ func (x *Index) verify(ctx context.Context, day int64) (diff Difference, err err
 	}
 	v := verifier{s: s, missing: map[memory.Ref]labels.Labels{}, surplus: map[memory.Ref]labels.Labels{}}
 	from := keyschema.HourStartMs(presence.FirstHour(day))
-	for _, rule := range []segment.MonthRule{byDays, byMonths} {
-		found, err := x.selectBy(ctx, rule, from, from+keyschema.DayHours*keyschema.HourMs-1)
+	for _, rule := range []segment.MonthRule{lookup.ByDays, lookup.ByMonths} {
+		found, err := x.lookup.SelectBy(ctx, nil, rule, from, from+keyschema.DayHours*keyschema.HourMs-1)
 		if err != nil {
 			return diff, err
 		}

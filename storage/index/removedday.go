@@ -77,15 +77,8 @@ func (d *removedDay) remove(ctx context.Context, first, last int64, matchers [][
 // find looks for the rows of the day's segment that match and have hours to be removed.
 func (d *removedDay) find(ctx context.Context, first, last int64, matchers []*labels.Matcher) error {
 	d.lost, d.asked, d.some = map[uint32][]segment.HourRun{}, nil, nil
-	q, ok := d.x.newQuery(ctx, keyschema.HourStartMs(first), keyschema.HourCellMs(last), matchers)
-	if !ok {
-		return ctx.Err()
-	}
-	q.open, q.months = nil, byDays
-	q.findClosed()
-	err := q.eachClosed(false, func(s *segment.Segment) error {
-		return q.scanSegment(s, func(s *segment.Segment, b *segment.Block, rows []uint32) error { return d.rows(ctx, s, b, rows) })
-	})
+	visit := func(s *segment.Segment, b *segment.Block, rows []uint32) error { return d.rows(ctx, s, b, rows) }
+	err := d.x.lookup.ScanDays(ctx, keyschema.HourStartMs(first), keyschema.HourCellMs(last), matchers, visit)
 	if err != nil || len(d.some) == 0 {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/envelope"
+	"halite/storage/index/lookup"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/index/segment"
@@ -55,7 +56,8 @@ func (x *Index) restoreByDay(ctx context.Context) (damaged []int64, err error) {
 	x.store.Closed.Reset()
 	x.unclean, x.begun, x.seen = map[presence.Partition]bool{}, map[presence.Partition]uint32{},
 		seenParts{days: map[int64]*seenDay{}}
-	return x.restoreSpan(ctx, presence.DayOf(keyschema.HourOf(x.oldestMs())), presence.DayOf(keyschema.HourMax))
+	return x.restoreSpan(ctx, presence.DayOf(keyschema.HourOf(lookup.OldestMs(x.opts.Now, x.opts.Retention))),
+		presence.DayOf(keyschema.HourMax))
 }
 
 // restoreSpan restores the days from first to last.

@@ -10,6 +10,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/lookup"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/index/segment"
@@ -72,9 +73,9 @@ func (x *Index) FenceShared(ctx context.Context, first, last int64) error {
 
 // collector is an index of its own over the same tables, which notes the parts that it reads.
 func (x *Index) collector() *Index {
-	f := newIndex(x.opts)
+	f := newIndex(x.opts, x.metrics)
 	f.store.SeriesTable, f.store.LabelsTable, f.store.Layout = x.store.SeriesTable, x.store.LabelsTable, x.store.Layout
-	f.meta, f.metrics = x.meta, x.metrics
+	f.meta = x.meta
 	f.collecting = true
 	return f
 }
@@ -237,7 +238,7 @@ func (x *Index) Retell(ref memory.Ref, hour int64) {
 
 // everythingOf is what journal and segment know of series in a window of a day.
 func (x *Index) everythingOf(ctx context.Context, first, last int64, matchers []*labels.Matcher) ([]Series, error) {
-	return x.selectBy(ctx, byDays, keyschema.HourStartMs(first), keyschema.HourCellMs(last), matchers...)
+	return x.lookup.SelectBy(ctx, nil, lookup.ByDays, keyschema.HourStartMs(first), keyschema.HourCellMs(last), matchers...)
 }
 
 // findGone asks which hours of a day have no samples any more.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -428,4 +429,12 @@ func (t *faultyTable) Apply(ctx context.Context, muts []storage.RowMutation) err
 		return errInjected
 	}
 	return t.Table.Apply(ctx, muts)
+}
+
+func sortedKeys(set map[string]bool, limit int) []string {
+	keys := append([]string{}, slices.Sorted(maps.Keys(set))...)
+	if limit > 0 {
+		keys = keys[:min(limit, len(keys))]
+	}
+	return keys
 }

@@ -2,6 +2,9 @@ package segment
 
 import (
 	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"halite/storage"
 	"halite/storage/index/presence"
@@ -14,6 +17,9 @@ type Store struct {
 	Cache       *cache
 	Closed      *Set
 	Layout      Layout
+	// Repairs counts damage that was found and is repaired; Logger takes it.
+	Repairs prometheus.Counter
+	Logger  *slog.Logger
 	// Replaced reports whether another process has replaced a generation of a partition. nil means that there is none.
 	Replaced func(f *Handle, gen uint32) bool
 }
@@ -40,4 +46,14 @@ type MetricSeries struct {
 func (s *Store) Write(ctx context.Context, p presence.Partition, gen uint32, content *Content) (*Manifest, error) {
 	w := &writer{x: s, of: p, gen: gen, m: content}
 	return w.write(ctx)
+}
+
+// MarkBroken makes queries read the days of a damaged month until a compaction has written the month again.
+func (s *Store) MarkBroken(month *Handle, err error) {
+	if month.Broken.Swap(true) {
+		return
+	}
+	s.Repairs.Inc()
+	s.Logger.Error("index month is damaged; its days are read instead until it is compacted again",
+		"partition", month.Of.String(), "err", err)
 }

@@ -1,4 +1,4 @@
-package index
+package lookup
 
 import (
 	"github.com/prometheus/common/model"
@@ -11,23 +11,23 @@ import (
 // Metrics that are kept shorter than others are looked up in a window of their own, which begins with the hour that is
 // still kept in part. All others are not asked for: only days that began before the latest of these hours concern it.
 
-// firstHourOf is the first hour that the query asks of a metric.
-func (q *query) firstHourOf(metric string) int64 {
+// firstRetainedHour is the first hour that the query asks of a metric.
+func (q *query) firstRetainedHour(metric string) int64 {
 	if q.cutoffs == nil {
 		return q.from
 	}
 	return max(q.from, keyschema.HourOf(q.cutoffs.Ms(metric)))
 }
 
-// lapsed reports whether a segment's period began before all metrics are kept.
-func (q *query) lapsed(s *segment.Segment) bool {
+// hasExpired reports whether a segment's period began before all metrics are kept.
+func (q *query) hasExpired(s *segment.Segment) bool {
 	return q.cutoffs != nil && presence.FirstHour(s.Of.Of.FirstDay()) < keyschema.HourOf(q.cutoffs.LatestMs())
 }
 
-// visitKept calls visit with the rows of each metric that is kept, in the window in which it is.
-func (q *query) visitKept(s *segment.Segment, b *segment.Block, rows []uint32,
+// visitRetained calls visit with the rows of each metric that is kept, in the window in which it is.
+func (q *query) visitRetained(s *segment.Segment, b *segment.Block, rows []uint32,
 	visit func(s *segment.Segment, b *segment.Block, rows []uint32) error) error {
-	if !q.lapsed(s) {
+	if !q.hasExpired(s) {
 		return visit(s, b, rows)
 	}
 	metrics, err := s.Dict(q.ctx, model.MetricNameLabel)
@@ -50,7 +50,7 @@ func (q *query) visitKept(s *segment.Segment, b *segment.Block, rows []uint32,
 		if err != nil {
 			return err
 		}
-		s.Window = whole.Since(s.Of.Of.FirstDay(), q.firstHourOf(metric))
+		s.Window = whole.Since(s.Of.Of.FirstDay(), q.firstRetainedHour(metric))
 		if s.Window == (presence.Window{}) {
 			continue
 		}

@@ -1,4 +1,4 @@
-package index
+package lookup
 
 import (
 	"context"
@@ -16,7 +16,8 @@ type Series struct {
 	Labels labels.Labels
 	// Ref is the series' number among the active ones, 0 if it is not active.
 	Ref memory.Ref
-	// Group, if not 0, says that Labels are those that SelectPart was asked for: it is a number, up to that of all series, which
+	// Group, if not 0, says that Labels are those that SelectProjected was asked for: it is a number, up to that of all
+	// series, which
 	// series of equal Labels mostly share and others never do.
 	Group uint32
 	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query. They
@@ -37,26 +38,29 @@ func (s *Series) AllLabels(b *labels.ScratchBuilder) labels.Labels {
 
 // Select returns the series that match and were touched in an hour that overlaps [mintMs, maxtMs], both inclusive,
 // sorted by labels, each label set once. Without matchers it returns all series of the window.
-func (x *Index) Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]Series, error) {
-	return x.selectBy(ctx, x.store.Layout.Months, mintMs, maxtMs, matchers...)
+func (x *Reader) Select(
+	ctx context.Context, budget Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+) ([]Series, error) {
+	return x.SelectBy(ctx, budget, x.store.Layout.Months, mintMs, maxtMs, matchers...)
 }
 
-// SelectPart is Select for those who need few labels. The Labels of a series hold at least its metric's name and those of the
+// SelectProjected is Select for those who need few labels. The Labels of a series hold at least its metric's name and
+// those of the
 // names, and are mostly shared by all series that have them in common.
-func (x *Index) SelectPart(
-	ctx context.Context, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+func (x *Reader) SelectProjected(
+	ctx context.Context, budget Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]Series, error) {
-	q, ok := x.newQuery(ctx, mintMs, maxtMs, matchers)
+	q, ok := x.newQuery(ctx, budget, mintMs, maxtMs, matchers)
 	if !ok {
 		return nil, ctx.Err()
 	}
 	// Closed days that come into being during the scan hold what the scan has seen in memory, as in selectBy.
 	if len(x.store.Closed.DaysBetween(presence.DayOf(q.from), presence.DayOf(q.to))) > 0 {
-		return x.Select(ctx, mintMs, maxtMs, matchers...)
+		return x.Select(ctx, budget, mintMs, maxtMs, matchers...)
 	}
 	p := newProjection(q, names)
 	defer p.close()
-	if err := q.scanActive(p.take); err != nil {
+	if err := q.scanActive(p.addRows); err != nil {
 		return nil, err
 	}
 	out, err := p.series()
@@ -64,16 +68,16 @@ func (x *Index) SelectPart(
 		return nil, err
 	}
 	if q.findClosed(); len(q.closed) > 0 || p.unordered() {
-		return x.Select(ctx, mintMs, maxtMs, matchers...)
+		return x.Select(ctx, budget, mintMs, maxtMs, matchers...)
 	}
 	return out, nil
 }
 
-// selectBy is Select with a rule of its own for the choice between days and months.
-func (x *Index) selectBy(
-	ctx context.Context, months segment.MonthRule, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+// SelectBy is Select with a rule of its own for the choice between days and months.
+func (x *Reader) SelectBy(
+	ctx context.Context, budget Budget, months segment.MonthRule, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]Series, error) {
-	q, ok := x.newQuery(ctx, mintMs, maxtMs, matchers)
+	q, ok := x.newQuery(ctx, budget, mintMs, maxtMs, matchers)
 	if !ok {
 		return nil, ctx.Err()
 	}
@@ -85,22 +89,22 @@ func (x *Index) selectBy(
 
 // run visits all that matches.
 func (c *collector) run() ([]Series, error) {
-	q, x := c.q, c.q.x
+	q, x := c.q, c.q.reader
 	// Closed days that come into being during the scan hold what the scan has seen in memory or, if it was late, what
 	// findClosed finds: see query.
 	c.merging = len(x.store.Closed.DaysBetween(presence.DayOf(q.from), presence.DayOf(q.to))) > 0
-	if err := q.scanActive(c.active); err != nil {
+	if err := q.scanActive(c.addActive); err != nil {
 		return nil, err
 	}
 	q.findClosed()
 	if len(q.closed) > 0 && !c.merging {
 		c.close()
-		c.merging, c.left = true, 0
-		if err := q.scanActive(c.active); err != nil {
+		c.merging, c.omitted = true, 0
+		if err := q.scanActive(c.addActive); err != nil {
 			return nil, err
 		}
 	}
-	if err := q.eachClosed(false, c.segment); err != nil {
+	if err := q.eachClosed(false, c.addSegment); err != nil {
 		return nil, err
 	}
 	return c.finish()
@@ -110,14 +114,14 @@ func (c *collector) run() ([]Series, error) {
 const labelNamesLikely = 50
 
 // LabelNames returns the label names of the series that Select would find, sorted; a limit above 0 keeps that many.
-func (x *Index) LabelNames(
+func (x *Reader) LabelNames(
 	ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
 ) ([]string, error) {
-	q, ok := x.newQuery(ctx, mintMs, maxtMs, matchers)
+	q, ok := x.newQuery(ctx, nil, mintMs, maxtMs, matchers)
 	if !ok {
 		return nil, ctx.Err()
 	}
-	n := nameScan{q: q, names: make(map[string]bool, labelNamesLikely)}
+	n := labelNameScan{q: q, names: make(map[string]bool, labelNamesLikely)}
 	if err := n.run(); err != nil {
 		return nil, err
 	}
@@ -126,14 +130,14 @@ func (x *Index) LabelNames(
 
 // LabelValues returns the values of a label among the series that Select would find, sorted; a limit above 0 keeps that
 // many.
-func (x *Index) LabelValues(
+func (x *Reader) LabelValues(
 	ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
 ) ([]string, error) {
-	q, ok := x.newQuery(ctx, mintMs, maxtMs, matchers)
+	q, ok := x.newQuery(ctx, nil, mintMs, maxtMs, matchers)
 	if !ok {
 		return nil, ctx.Err()
 	}
-	s := valueScan{q: q, name: name}
+	s := labelValueScan{q: q, name: name}
 	if err := s.run(); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package index
+package lookup
 
 import (
 	"errors"
@@ -39,10 +39,10 @@ func (q *query) eachClosed(wholeOnly bool, run func(s *segment.Segment) error) e
 
 func (q *query) inDay(d *segment.Handle, run func(s *segment.Segment) error) error {
 	for try := 0; ; try++ {
-		s, err := q.x.store.Open(q.ctx, d)
+		s, err := q.reader.store.Open(q.ctx, d)
 		if err == nil {
 			s.Window[0] = presence.HoursWithin(d.Of.FirstDay(), q.from, q.to)
-			q.x.metrics.dayReads.Inc()
+			q.reader.opts.DayReads.Inc()
 			err = run(s)
 		}
 		if !errors.Is(err, segment.ErrStale) || try == staleRetriesMax {
@@ -57,12 +57,12 @@ func (q *query) inMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment
 		return 0, nil
 	}
 	for try := 0; ; try++ {
-		s, err := q.x.store.Open(q.ctx, g.Month)
+		s, err := q.reader.store.Open(q.ctx, g.Month)
 		if err == nil {
 			if served = q.monthWindow(s, g, wholeOnly); served == 0 {
 				return 0, nil
 			}
-			q.x.metrics.monthReads.Inc()
+			q.reader.opts.MonthReads.Inc()
 			err = run(s)
 		}
 		switch {
@@ -73,7 +73,7 @@ func (q *query) inMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment
 		case errors.Is(err, segment.ErrStale):
 			return 0, nil
 		case errors.Is(err, storage.ErrCorrupt):
-			q.x.monthBroken(g.Month, err)
+			q.reader.store.MarkBroken(g.Month, err)
 			return 0, nil
 		}
 		return 0, err
@@ -100,14 +100,4 @@ func (q *query) monthWindow(s *segment.Segment, g segment.MonthDays, wholeOnly b
 		return 0
 	}
 	return served
-}
-
-// monthBroken makes queries read the days of a damaged month until Maintain has folded it anew.
-func (x *Index) monthBroken(m *segment.Handle, err error) {
-	if m.Broken.Swap(true) {
-		return
-	}
-	x.metrics.repairs.Inc()
-	x.opts.Logger.Error("catalogue month is damaged; its days are read instead until it is folded anew",
-		"period", m.Of.String(), "err", err)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/storage/index/lookup"
 	"halite/storage/index/segment"
 )
 
@@ -33,13 +34,13 @@ func TestMeter(t *testing.T) {
 		got, err := find(WithMeter(t.Context(), func(bytes int64) error { told += bytes; return nil }))
 		require.NoError(t, err, name)
 		require.Len(t, got, count, name)
-		size := int64(count * seriesBytes)
+		size := int64(count * lookup.SeriesBytes)
 		for i := range got {
 			if got[i].Group == 0 {
 				size += int64(got[i].Labels.ByteSize())
 			}
 		}
-		require.GreaterOrEqual(t, told, size-meterBytes, name)
+		require.GreaterOrEqual(t, told, size-lookup.ChargeBytes, name)
 		require.Less(t, told, 4*size, name)
 
 		refusal, heard := errors.New("no more"), int64(0)

@@ -53,10 +53,10 @@ func (w *world) checkPartners() int {
 
 	partners, like := map[string]bool{}, map[string]int{}
 	for _, ls := range p.Labels {
-		partners[p.kind(ls)] = true
+		partners[joinKeyOf(p, ls)] = true
 	}
 	for _, s := range all {
-		like[p.kind(s.Labels)]++
+		like[joinKeyOf(p, s.Labels)]++
 	}
 	found, known := map[string]bool{}, map[string]bool{}
 	for _, s := range some {
@@ -64,7 +64,7 @@ func (w *world) checkPartners() int {
 	}
 	for _, s := range all {
 		known[s.Labels.String()] = true
-		if kind := p.kind(s.Labels); partners[kind] || p.Alike && like[kind] > 1 {
+		if kind := joinKeyOf(p, s.Labels); partners[kind] || p.Alike && like[kind] > 1 {
 			require.True(w.t, found[s.Labels.String()], "%s is missing; %+v, matchers %v", s.Labels, p, ms)
 		}
 	}
@@ -74,8 +74,8 @@ func (w *world) checkPartners() int {
 	return left
 }
 
-// kind is what partners have in common.
-func (p *Partners) kind(ls labels.Labels) string {
+// joinKeyOf is what partners have in common.
+func joinKeyOf(p *Partners, ls labels.Labels) string {
 	b := labels.NewBuilder(ls)
 	if p.On {
 		b.Keep(p.Names...)

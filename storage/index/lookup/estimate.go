@@ -1,4 +1,4 @@
-package index
+package lookup
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 
 // Estimate returns how many active series the matchers select at most. It looks at the metric name and at matchers that
 // name their values; it ignores other regular expressions, the time range and closed days, so it costs little.
-func (x *Index) Estimate(ctx context.Context, matchers ...*labels.Matcher) (int, error) {
-	q := &query{x: x, ctx: ctx, sets: map[activeSetKey]*valueid.Set{}}
+func (x *Reader) Estimate(ctx context.Context, matchers ...*labels.Matcher) (int, error) {
+	q := &query{reader: x, ctx: ctx, sets: map[activeSetKey]*valueid.Set{}}
 	for _, m := range newMatchers(matchers) {
 		if _, ok := m.finite(); ok {
 			q.matchers = append(q.matchers, m)

@@ -1,4 +1,4 @@
-package index
+package lookup
 
 import (
 	"slices"
@@ -12,14 +12,14 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// nameScan gathers the label names of matching series.
-type nameScan struct {
+// labelNameScan gathers the label names of matching series.
+type labelNameScan struct {
 	q     *query
 	names map[string]bool
 	found valueid.Set // dictionaries of active labels among them
 }
 
-func (n *nameScan) run() error {
+func (n *labelNameScan) run() error {
 	if err := n.q.scanActive(n.active); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (n *nameScan) run() error {
 	}
 	return n.q.eachClosed(true, func(s *segment.Segment) error {
 		mask, ok := s.AskedMask()
-		if !ok || n.q.lapsed(s) {
+		if !ok || n.q.hasExpired(s) {
 			return n.scan(s)
 		}
 		for i, name := range s.Manifest.Names {
@@ -44,10 +44,10 @@ func (n *nameScan) run() error {
 	})
 }
 
-func (n *nameScan) scan(s *segment.Segment) error { return n.q.scanSegment(s, n.closed) }
+func (n *labelNameScan) scan(s *segment.Segment) error { return n.q.scanSegment(s, n.closed) }
 
 // active looks for each name that is not found yet for one touched row that has it.
-func (n *nameScan) active(v *memory.View, rows []uint32) error {
+func (n *labelNameScan) active(v *memory.View, rows []uint32) error {
 	if !n.names[model.MetricNameLabel] && n.touched(v, rows, nil) {
 		n.names[model.MetricNameLabel] = true
 	}
@@ -63,7 +63,7 @@ func (n *nameScan) active(v *memory.View, rows []uint32) error {
 }
 
 // touched reports whether one of the rows has the label of the column, nil for any, and hours in the window.
-func (n *nameScan) touched(v *memory.View, rows []uint32, data *memory.ColumnData) bool {
+func (n *labelNameScan) touched(v *memory.View, rows []uint32, data *memory.ColumnData) bool {
 	for _, row := range rows {
 		if (data == nil || data.At(row) != 0) && n.q.touched(v.Ref(row)) {
 			return true
@@ -72,7 +72,7 @@ func (n *nameScan) touched(v *memory.View, rows []uint32, data *memory.ColumnDat
 	return false
 }
 
-func (n *nameScan) closed(s *segment.Segment, b *segment.Block, rows []uint32) error {
+func (n *labelNameScan) closed(s *segment.Segment, b *segment.Block, rows []uint32) error {
 	check := func(name string, has func(row uint32) bool) error {
 		if n.names[name] {
 			return nil
@@ -104,9 +104,9 @@ func (n *nameScan) closed(s *segment.Segment, b *segment.Block, rows []uint32) e
 	return nil
 }
 
-// valueScan gathers the values of one label among matching series. A value's rows are asked for their hours only until
+// labelValueScan gathers the values of one label among matching series. A value's rows are asked for their hours only until
 // one of them lies in the window.
-type valueScan struct {
+type labelValueScan struct {
 	q      *query
 	name   string
 	values []string // sorted
@@ -115,7 +115,7 @@ type valueScan struct {
 	seen    map[*memory.Dictionary]*valueid.Set
 }
 
-func (s *valueScan) run() error {
+func (s *labelValueScan) run() error {
 	s.seen = map[*memory.Dictionary]*valueid.Set{}
 	if err := s.q.scanActive(s.active); err != nil {
 		return err
@@ -154,7 +154,7 @@ func dictValues(s *valueid.Set, d *memory.Dictionary) []string {
 	return out
 }
 
-func (s *valueScan) active(v *memory.View, rows []uint32) error {
+func (s *labelValueScan) active(v *memory.View, rows []uint32) error {
 	if s.name == model.MetricNameLabel {
 		for _, row := range rows {
 			if s.q.touched(v.Ref(row)) {
@@ -190,12 +190,12 @@ func (s *valueScan) active(v *memory.View, rows []uint32) error {
 }
 
 // closed returns the segment's values, sorted. Without matchers the dictionary knows.
-func (s *valueScan) closed(seg *segment.Segment, plain bool) ([]string, error) {
+func (s *labelValueScan) closed(seg *segment.Segment, plain bool) ([]string, error) {
 	if _, has := seg.Manifest.Name(s.name); !has && s.name != model.MetricNameLabel || seg.Manifest.Series == 0 {
 		return nil, nil
 	}
 	mask, ok := seg.AskedMask()
-	if !plain || !ok || s.q.lapsed(seg) {
+	if !plain || !ok || s.q.hasExpired(seg) {
 		return s.scan(seg)
 	}
 	dict, err := seg.Dict(s.q.ctx, s.name)
@@ -220,7 +220,7 @@ func (s *valueScan) closed(seg *segment.Segment, plain bool) ([]string, error) {
 }
 
 // scan returns the values of the series that match and were touched in the window.
-func (s *valueScan) scan(seg *segment.Segment) ([]string, error) {
+func (s *labelValueScan) scan(seg *segment.Segment) ([]string, error) {
 	d, err := seg.Dict(s.q.ctx, s.name)
 	if err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func (s *valueScan) scan(seg *segment.Segment) ([]string, error) {
 
 // closedValues gathers the value ids of a segment.
 type closedValues struct {
-	s    *valueScan
+	s    *labelValueScan
 	dict *segment.Dict
 	ids  *valueid.Set
 }

@@ -1,4 +1,4 @@
-package index
+package lookup
 
 import (
 	"slices"
@@ -76,8 +76,8 @@ func (p *projection) close() {
 // unordered reports whether the tables in turn are not in the order of labels.
 func (p *projection) unordered() bool { return p.early && len(p.tables) > 1 }
 
-// take takes rows of a table.
-func (p *projection) take(v *memory.View, rows []uint32) error {
+// addRows takes rows of a table.
+func (p *projection) addRows(v *memory.View, rows []uint32) error {
 	p.rows = append(p.rows, rows...)
 	p.tables = append(p.tables, tableRows{v.Clone(), len(p.rows)})
 	return nil
@@ -85,7 +85,7 @@ func (p *projection) take(v *memory.View, rows []uint32) error {
 
 // series makes the series of all rows that have hours.
 func (p *projection) series() ([]Series, error) {
-	if err := p.hours.q.charge(len(p.rows) * seriesBytes); err != nil {
+	if err := p.hours.q.charge(len(p.rows) * SeriesBytes); err != nil {
 		return nil, err
 	}
 	out := make([]Series, 0, len(p.rows))
@@ -93,22 +93,22 @@ func (p *projection) series() ([]Series, error) {
 	for _, t := range p.tables {
 		rows := t.v.SortRows(p.rows[from:t.end], &p.sort)
 		from = t.end
-		p.begin(t.v, len(rows))
-		for i := 0; i < len(rows) && (i%4096 != 0 || p.hours.q.ctx.Err() == nil); i += projectedTogether {
-			out = p.some(out, rows[i:min(i+projectedTogether, len(rows))])
+		p.beginTable(t.v, len(rows))
+		for i := 0; i < len(rows) && (i%4096 != 0 || p.hours.q.ctx.Err() == nil); i += projectionBatch {
+			out = p.appendSeries(out, rows[i:min(i+projectionBatch, len(rows))])
 		}
 	}
 	return out, p.hours.q.ctx.Err()
 }
 
-// projectedTogether is the number of rows whose refs and hours are fetched side by side, a part of 4096.
-const projectedTogether = 128
+// projectionBatch is the number of rows whose refs and hours are fetched side by side, a part of 4096.
+const projectionBatch = 128
 
-// some appends the series of a few rows of the table at hand.
-func (p *projection) some(out []Series, rows []uint32) []Series {
+// appendSeries appends the series of a few rows of the table at hand.
+func (p *projection) appendSeries(out []Series, rows []uint32) []Series {
 	var (
-		refs   [projectedTogether]memory.Ref
-		words  [projectedTogether]uint32
+		refs   [projectionBatch]memory.Ref
+		words  [projectionBatch]uint32
 		day    = p.hours.q.onlyDay()
 		wanted uint32
 	)
@@ -138,10 +138,10 @@ func (p *projection) some(out []Series, rows []uint32) []Series {
 	return out
 }
 
-// begin goes on to a table, of which so many rows are wanted.
-func (p *projection) begin(v *memory.View, rows int) {
+// beginTable goes on to a table, of which so many rows are wanted.
+func (p *projection) beginTable(v *memory.View, rows int) {
 	p.v, p.columns, p.numbers = v, p.columns[:0], nil
-	p.hours.q.first = p.hours.q.firstHourOf(v.Metric())
+	p.hours.q.first = p.hours.q.firstRetainedHour(v.Metric())
 	cells := 1
 	for _, pos := range v.ByName {
 		c := v.Columns[pos]

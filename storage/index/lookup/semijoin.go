@@ -1,4 +1,4 @@
-package index
+package lookup
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"halite/storage/index/memory"
 )
 
-// Partners are the series that those looked for are to be joined with: series are partners if they have equal values in
+// JoinKeys are the series that those looked for are to be joined with: series are partners if they have equal values in
 // the labels Names, or in all but these and the metric if On is false.
-type Partners struct {
+type JoinKeys struct {
 	Labels []labels.Labels
 	On     bool
 	Names  []string
@@ -22,27 +22,27 @@ type Partners struct {
 	Alike bool
 }
 
-// SelectPartners is Select without the series that have no partner, as far as that is cheap to know: before labels are
+// SelectJoin is Select without the series that have no partner, as far as that is cheap to know: before labels are
 // made and sorted. It also returns the number of those that were left out.
-func (x *Index) SelectPartners(
-	ctx context.Context, p *Partners, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+func (x *Reader) SelectJoin(
+	ctx context.Context, budget Budget, p *JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) (found []Series, left int, err error) {
-	q, ok := x.newQuery(ctx, mintMs, maxtMs, matchers)
+	q, ok := x.newQuery(ctx, budget, mintMs, maxtMs, matchers)
 	if !ok {
 		return nil, 0, ctx.Err()
 	}
 	c := newCollector(q)
 	defer c.close()
 	if _, one := metricNamed(q.matchers); one { // otherwise one of another metric may be like it
-		c.partners = p
+		c.join = p
 	}
 	found, err = c.run()
-	return found, c.left, err
+	return found, c.omitted, err
 }
 
-// leave takes the rows without a partner out of rows of a table.
-func (c *collector) leave(v *memory.View, rows []uint32) []uint32 {
-	p := c.partners
+// omitUnmatched takes the rows without a partner out of rows of a table.
+func (c *collector) omitUnmatched(v *memory.View, rows []uint32) []uint32 {
+	p := c.join
 	if len(p.Labels) >= len(rows) {
 		return rows // hardly any would go
 	}
@@ -52,16 +52,16 @@ func (c *collector) leave(v *memory.View, rows []uint32) []uint32 {
 			columns = append(columns, pos)
 		}
 	}
-	scratch := leavePool.Get().(*leaveScratch)
-	defer scratch.free()
+	scratch := joinPool.Get().(*joinScratch)
+	defer scratch.release()
 	marks := scratch.newMarks(len(rows) + len(p.Labels))
 	for _, ls := range p.Labels {
 		if hash, ok := p.hash(v, ls); ok {
 			marks.of(hash).state = partnered
 		}
 	}
-	of := slices.Grow(scratch.of[:0], len(rows))[:len(rows)]
-	scratch.of = of
+	of := slices.Grow(scratch.markOf[:0], len(rows))[:len(rows)]
+	scratch.markOf = of
 	for i, row := range rows {
 		hash := uint64(0)
 		for _, pos := range columns {
@@ -83,12 +83,12 @@ func (c *collector) leave(v *memory.View, rows []uint32) []uint32 {
 			kept = append(kept, row)
 		}
 	}
-	c.left += len(rows) - len(kept)
+	c.omitted += len(rows) - len(kept)
 	return kept
 }
 
 // compares reports whether partners have the same value of a label.
-func (p *Partners) compares(name string) bool {
+func (p *JoinKeys) compares(name string) bool {
 	if name == model.MetricNameLabel && !p.On {
 		return false
 	}
@@ -96,7 +96,7 @@ func (p *Partners) compares(name string) bool {
 }
 
 // hash is that of the rows of a table which are partners of a series; not ok if none is.
-func (p *Partners) hash(v *memory.View, ls labels.Labels) (hash uint64, ok bool) {
+func (p *JoinKeys) hash(v *memory.View, ls labels.Labels) (hash uint64, ok bool) {
 	if p.compares(model.MetricNameLabel) && ls.Get(model.MetricNameLabel) != v.Metric() {
 		return 0, false
 	}
@@ -132,25 +132,25 @@ const (
 	partnered       // a partner has it
 )
 
-// leaveScratch is memory that leave uses again.
-type leaveScratch struct {
-	marks marks
-	of    []*mark
+// joinScratch is memory that leave uses again.
+type joinScratch struct {
+	marks  marks
+	markOf []*mark
 }
 
-var leavePool = sync.Pool{New: func() any { return new(leaveScratch) }}
+var joinPool = sync.Pool{New: func() any { return new(joinScratch) }}
 
 // marksKept is the largest table that is used again: the few large ones are not worth the memory.
 const marksKept = 1 << 16
 
-func (s *leaveScratch) free() {
+func (s *joinScratch) release() {
 	if cap(s.marks) <= marksKept {
-		leavePool.Put(s)
+		joinPool.Put(s)
 	}
 }
 
 // newMarks makes a table for up to n hashes.
-func (s *leaveScratch) newMarks(n int) marks {
+func (s *joinScratch) newMarks(n int) marks {
 	size := 1 << bits.Len(uint(2*n))
 	if cap(s.marks) < size {
 		s.marks = make(marks, size)

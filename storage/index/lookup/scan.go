@@ -1,4 +1,4 @@
-package index
+package lookup
 
 import (
 	"slices"
@@ -43,7 +43,7 @@ func (q *query) scanSegment(s *segment.Segment, visit func(s *segment.Segment, b
 			if len(rows) == 0 {
 				continue
 			}
-			if err := q.visitKept(s, b, rows, visit); err != nil {
+			if err := q.visitRetained(s, b, rows, visit); err != nil {
 				return err
 			}
 		}

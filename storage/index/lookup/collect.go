@@ -1,4 +1,4 @@
-package index
+package lookup
 
 import (
 	"slices"
@@ -36,9 +36,9 @@ type collector struct {
 	sameWord uint32
 	key      []byte
 	sort     memory.SortScratch
-	// partners are those without which series may be left out, nil if none may; left were.
-	partners *Partners
-	left     int
+	// join are those without which series may be left out, nil if none may; left were.
+	join    *JoinKeys
+	omitted int
 }
 
 func newCollector(q *query) *collector {
@@ -58,7 +58,7 @@ type found struct {
 // foundBytes and seriesBytes are what a found and a Series take, without their labels.
 const (
 	foundBytes  = int(unsafe.Sizeof(found{}))
-	seriesBytes = int(unsafe.Sizeof(Series{}))
+	SeriesBytes = int(unsafe.Sizeof(Series{}))
 )
 
 const foundPageSize = 64
@@ -158,9 +158,9 @@ func (x *keyIndex) find(c *collector, key xxh3.Uint128) (i int, ok bool) {
 	return 0, false
 }
 
-func (c *collector) active(v *memory.View, rows []uint32) error {
-	if c.partners != nil && !c.merging {
-		rows = c.leave(v, rows)
+func (c *collector) addActive(v *memory.View, rows []uint32) error {
+	if c.join != nil && !c.merging {
+		rows = c.omitUnmatched(v, rows)
 	}
 	rows = v.SortRows(rows, &c.sort)
 	var kept *memory.View
@@ -249,17 +249,17 @@ func (c *collector) activeKey(v *memory.View, row uint32) xxh3.Uint128 {
 		}
 	}
 	c.key = key
-	return xxh3.Hash128Seed(key, c.q.x.seed)
+	return xxh3.Hash128Seed(key, c.q.reader.seed)
 }
 
-// segment gathers the rows of a segment. Its series differ from each other, so that the first one to be read needs no
+// addSegment gathers the rows of a segment. Its series differ from each other, so that the first one to be read needs no
 // comparing.
-func (c *collector) segment(s *segment.Segment) error {
+func (c *collector) addSegment(s *segment.Segment) error {
 	c.fresh, c.next = c.count == 0, 0
-	return c.q.scanSegment(s, c.closed)
+	return c.q.scanSegment(s, c.addBlock)
 }
 
-func (c *collector) closed(s *segment.Segment, b *segment.Block, rows []uint32) error {
+func (c *collector) addBlock(s *segment.Segment, b *segment.Block, rows []uint32) error {
 	r, err := s.RowReader(c.q.ctx, b)
 	if err != nil {
 		return err
@@ -285,7 +285,7 @@ func (c *collector) closed(s *segment.Segment, b *segment.Block, rows []uint32) 
 			return err
 		}
 		c.key = key
-		f := c.entry(xxh3.Hash128Seed(key, c.q.x.seed))
+		f := c.entry(xxh3.Hash128Seed(key, c.q.reader.seed))
 		if f.v == nil && f.labels.IsEmpty() {
 			f.labels = r.Labels(&c.builder)
 			if err := c.q.charge(foundBytes + int(f.labels.ByteSize())); err != nil {
@@ -313,7 +313,7 @@ func (c *collector) finish() ([]Series, error) {
 			count++
 		}
 	}
-	if err := c.q.charge(count * seriesBytes); err != nil {
+	if err := c.q.charge(count * SeriesBytes); err != nil {
 		return nil, err
 	}
 	out := make([]Series, 0, count)

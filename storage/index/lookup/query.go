@@ -1,4 +1,4 @@
-package index
+package lookup
 
 import (
 	"context"
@@ -17,18 +17,18 @@ import (
 // query is one look-up. A reader scans the active catalogue first and the closed days afterwards, while a fold installs
 // a day's segment first and clears the day's touches afterwards: whatever order they meet in, no series is missed.
 type query struct {
-	x        *Index
-	ctx      context.Context
-	from, to int64 // unix hours
-	first    int64 // hour from which on the active metric at hand is kept, at least from
-	cutoffs  *keyschema.Cutoffs
-	matchers []matcher
-	open     []*memory.OpenDay
-	closed   []segment.MonthDays
-	sets     map[activeSetKey]*valueid.Set
-	months   segment.MonthRule
-	meter    Meter // may be nil
-	taken    int64 // bytes it was not told of yet
+	reader         *Reader
+	ctx            context.Context
+	from, to       int64 // unix hours
+	first          int64 // hour from which on the active metric at hand is kept, at least from
+	cutoffs        *keyschema.Cutoffs
+	matchers       []matcher
+	open           []*memory.OpenDay
+	closed         []segment.MonthDays
+	sets           map[activeSetKey]*valueid.Set
+	months         segment.MonthRule
+	budget         Budget // may be nil
+	unchargedBytes int64  // bytes that were not charged yet
 }
 
 type activeSetKey struct {
@@ -37,26 +37,26 @@ type activeSetKey struct {
 }
 
 // newQuery clips the window to what can exist; ok is false if nothing can.
-func (x *Index) newQuery(ctx context.Context, mintMs, maxtMs int64, ms []*labels.Matcher) (q *query, ok bool) {
-	mintMs = max(mintMs, 0, x.oldestMs())
-	cutoffs := x.opts.Ages.Since(x.opts.Now().UnixMilli(), mintMs)
+func (x *Reader) newQuery(ctx context.Context, budget Budget, mintMs, maxtMs int64, ms []*labels.Matcher) (q *query, ok bool) {
+	mintMs = max(mintMs, 0, OldestMs(x.opts.Now, x.opts.Retention))
+	cutoffs := x.opts.RetentionByMetric.Since(x.opts.Now().UnixMilli(), mintMs)
 	maxtMs = min(maxtMs, keyschema.HourCellMs(presence.LastHour(presence.DayMax)))
 	if mintMs > maxtMs {
 		return nil, false
 	}
 	q = &query{
-		x: x, ctx: ctx, from: keyschema.HourOf(mintMs), to: min(keyschema.HourOf(maxtMs), keyschema.HourMax),
+		reader: x, ctx: ctx, from: keyschema.HourOf(mintMs), to: min(keyschema.HourOf(maxtMs), keyschema.HourMax),
 		cutoffs: cutoffs, matchers: newMatchers(ms), sets: map[activeSetKey]*valueid.Set{}, months: x.store.Layout.Months,
 	}
 	q.first = q.from
-	q.meter, _ = ctx.Value(meterKey{}).(Meter)
+	q.budget = budget
 	q.open = x.open.Between(presence.DayOf(q.from), presence.DayOf(q.to))
 	return q, q.from <= q.to
 }
 
 // findClosed fixes the closed days of the window; call it after the active catalogue has been scanned.
 func (q *query) findClosed() {
-	q.closed = q.x.store.Closed.ByMonth(presence.DayOf(q.from), presence.DayOf(q.to))
+	q.closed = q.reader.store.Closed.ByMonth(presence.DayOf(q.from), presence.DayOf(q.to))
 }
 
 // activeHours appends the spans in which the ref was touched on open days.
@@ -106,8 +106,8 @@ func (q *query) scanActive(visit func(v *memory.View, rows []uint32) error) erro
 	var one [1]*memory.Table
 	var tables []*memory.Table
 	if metric, ok := metricNamed(q.matchers); !ok {
-		tables = q.x.active.Tables()
-	} else if one[0] = q.x.active.Table(metric); one[0] != nil {
+		tables = q.reader.active.Tables()
+	} else if one[0] = q.reader.active.Table(metric); one[0] != nil {
 		tables = one[:]
 	}
 	scratch := scanPool.Get().(*scanScratch)
@@ -121,7 +121,7 @@ func (q *query) scanActive(visit func(v *memory.View, rows []uint32) error) erro
 			continue
 		}
 		v.Load(t)
-		q.first = q.firstHourOf(t.Metric)
+		q.first = q.firstRetainedHour(t.Metric)
 		rows, err := q.activeRows(scratch)
 		if err != nil {
 			return err

@@ -1,0 +1,68 @@
+package lookup
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/storage/index/memory"
+	"halite/storage/index/presence"
+	"halite/storage/index/segment"
+)
+
+// Options configure a Lookup.
+type Options struct {
+	// Retention is how long samples are kept; 0 keeps all. RetentionByMetric overrides it for metrics; nil overrides none.
+	Retention         time.Duration
+	RetentionByMetric *keyschema.Lifetimes
+	Now               func() time.Time
+	// DayReads and MonthReads count the segments that look-ups read.
+	DayReads, MonthReads prometheus.Counter
+}
+
+// Reader answers which series match in a time range, from active series and from segments.
+type Reader struct {
+	opts   Options
+	active *memory.Index
+	open   *memory.OpenDays
+	store  *segment.Store
+	seed   uint64 // of the hashes by which label sets are joined
+}
+
+// New returns a Lookup over active series, the hours of open days, and segments.
+func New(active *memory.Index, open *memory.OpenDays, store *segment.Store, opts Options) *Reader {
+	return &Reader{opts: opts, active: active, open: open, store: store, seed: rand.Uint64()}
+}
+
+// OldestMs is the oldest time that is answered.
+func OldestMs(now func() time.Time, retention time.Duration) int64 {
+	if retention <= 0 {
+		return 0
+	}
+	return max(0, now().Add(-retention).UnixMilli())
+}
+
+// ScanDays calls visit with the rows of the segments of days that match, whatever their hours. It reads no months and nothing
+// of active series.
+func (x *Reader) ScanDays(
+	ctx context.Context, mintMs, maxtMs int64, matchers []*labels.Matcher,
+	visit func(s *segment.Segment, b *segment.Block, rows []uint32) error,
+) error {
+	q, ok := x.newQuery(ctx, nil, mintMs, maxtMs, matchers)
+	if !ok {
+		return ctx.Err()
+	}
+	q.open, q.months = nil, ByDays
+	q.findClosed()
+	return q.eachClosed(false, func(s *segment.Segment) error { return q.scanSegment(s, visit) })
+}
+
+// Rules that read a day from one place only.
+var (
+	ByDays   = segment.MonthRule{DaysMin: presence.MonthDaysMax + 1, Share: 1}
+	ByMonths = segment.MonthRule{DaysMin: 1, Share: 1<<64 - 1}
+)
