@@ -34,12 +34,12 @@ const (
 )
 
 // stiltedPhrasesMax only ever gets smaller.
-const stiltedPhrasesMax = 570
+const stiltedPhrasesMax = 556
 
 // ratchets are the packages that are still too large. A figure here only ever gets smaller.
 var ratchets = map[string]packageSize{
 	"ingest":         {files: 29, knot: 9},
-	"storage/index":  {files: 36, knot: 26},
+	"storage/index":  {files: 25, knot: 17},
 	"query/promql":   {files: 41, knot: 37},
 	"cmd/tsdb":       {files: 47, knot: 18},
 	"query":          {files: 21, knot: 18},
