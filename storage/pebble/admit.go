@@ -14,7 +14,7 @@ import (
 	"halite/storage/pebble/treefs"
 )
 
-// admit decides whether the tree is opened (exists) or created. It changes Dir only if a loss was accepted.
+// admit decides whether to open the tree (exists) or to create it. It changes Dir only if a loss was accepted.
 func (s *Store) admit(tree *recovery.Tree) (exists bool, err error) {
 	exists, s.lost, err = tree.Recover()
 	if err != nil || s.opts.Admit == nil {
@@ -37,11 +37,11 @@ func (s *Store) admit(tree *recovery.Tree) (exists bool, err error) {
 	return true, nil
 }
 
-// ask has Options.Admit look at the tables.
+// ask calls Options.Admit with a read-only view of the tables.
 func (s *Store) ask() (how Admission, err error) {
 	opts := s.opts
 	opts.ReadOnly, opts.Registerer, opts.Admit, opts.FS = true, nil, nil, treefs.ReadOnly(s.opts.FS)
-	opts.Logger = slog.New(slog.DiscardHandler) // what there is to say, Open says again
+	opts.Logger = slog.New(slog.DiscardHandler) // Open logs the same events
 	view, err := openLocked(opts, health.New(opts.Logger, opts.Now), io.NopCloser(nil))
 	if err != nil {
 		return 0, err
@@ -51,7 +51,7 @@ func (s *Store) ask() (how Admission, err error) {
 	return s.opts.Admit(view)
 }
 
-// admitNew asks about a store without a directory, before that is made.
+// admitNew calls Options.Admit for a store without a directory, before the directory is created.
 func admitNew(opts *Options) error {
 	_, err := opts.FS.Stat(opts.FS.PathJoin(opts.Dir, recovery.TreeName))
 	switch {
@@ -66,7 +66,7 @@ func admitNew(opts *Options) error {
 	return fault.Wrap("look for the tables", err)
 }
 
-// Lost returns what Open has given up, now or before a crash, until ForgetLosses confirms it.
+// Lost returns the losses that this and earlier starts accepted, until ForgetLosses confirms them.
 func (s *Store) Lost() []fault.Damage { return s.lost }
 
 // ForgetLosses confirms that index and rollups match what Lost returns.
@@ -81,7 +81,7 @@ func (s *Store) ForgetLosses() error {
 	return nil
 }
 
-// logLosses says once more what an earlier start has given up.
+// logLosses logs the losses that earlier starts accepted.
 func (s *Store) logLosses() {
 	for i := range s.lost {
 		s.health.Report("rows are lost, as accepted: "+s.lost[i].File, slog.LevelWarn, "loss", s.lost[i].Error())

@@ -15,12 +15,12 @@ import (
 	"halite/storage/pebble/partition"
 )
 
-// Apply is part of storage.Table. Rows go to the tree in batches; a row is never divided between two.
+// Apply is part of storage.Table. It writes rows in batches and never divides a row between two.
 func (t *Table) Apply(ctx context.Context, muts []storage.RowMutation) error {
 	if err := storage.CheckApply(muts); err != nil {
 		return err
 	}
-	if err := t.store.waitRoom(ctx); err != nil {
+	if err := t.store.waitWritable(ctx); err != nil {
 		return err
 	}
 	schema := &t.state.Load().schema
@@ -49,7 +49,7 @@ func (t *Table) Apply(ctx context.Context, muts []storage.RowMutation) error {
 	return nil
 }
 
-// reads tells whether a mutation must look at the row before it can be written.
+// reads reports whether a mutation must read the row before it can be written.
 func reads(m *storage.RowMutation) bool {
 	for i := range m.Entries {
 		if k := m.Entries[i].Kind; k != storage.SetCell && k != storage.AddToCell {
@@ -75,7 +75,7 @@ func (a *applier) run(ctx context.Context) {
 			err = a.writer.commit()
 		}
 		if err != nil {
-			// Neither this batch nor what follows was applied.
+			// Neither this batch nor a later one was applied.
 			for i := first; i < len(a.muts); i++ {
 				a.fail(i, err)
 			}
@@ -86,8 +86,8 @@ func (a *applier) run(ctx context.Context) {
 	}
 }
 
-// fill puts rows from first on into the batch until it is large, and returns where it stopped. A row that cannot be
-// written is left out; since a batch cannot forget, that means to fill it again without the row.
+// fill adds rows to the batch until it is large, and returns the index of the next row. It leaves out a row that cannot be
+// written. A batch cannot remove a row, so fill then starts over without this row.
 func (a *applier) fill(ctx context.Context, first int) (end int, err error) {
 	for i := first; i < len(a.muts); i++ {
 		if a.hasFailed(i) {
@@ -121,21 +121,21 @@ func (a *applier) fail(i int, err error) {
 
 func byIndex(r storage.RowError, i int) int { return cmp.Compare(r.Index, i) }
 
-// rowWriter collects rows in a batch. It belongs to one goroutine, which holds the locks of the rows.
+// rowWriter collects rows in a batch. It belongs to one goroutine, which holds the row locks.
 type rowWriter struct {
 	t       *Table
-	indexed bool // the batch must see its own writes, since some of its rows are read
+	indexed bool // the batch must see its own writes, because some of its rows are read
 	batch   *pebble.Batch
 	scratch []byte
-	// touched is the day that was changed last, of touchedFamily.
+	// touched is the last changed day, of touchedFamily.
 	touched       *partition.State
 	touchedFamily *partition.Family
 }
 
-// close gives back what was not committed.
+// close drops what was not committed.
 func (w *rowWriter) close() { w.discard() }
 
-// discard forgets the open batch.
+// discard drops the open batch.
 func (w *rowWriter) discard() {
 	if w.batch != nil {
 		_ = w.batch.Close() // only returns the memory
@@ -199,7 +199,7 @@ func (w *rowWriter) put(ctx context.Context, key []byte, e *storage.Entry) error
 	return fault.Wrap("set cell", op.Finish())
 }
 
-// touch makes a day live and notes that this writer changes it.
+// touch makes a day live and records that this writer changes it.
 func (w *rowWriter) touch(f *partition.Family, day int32) *partition.State {
 	if w.touched == nil || w.touchedFamily != f || w.touched.Day != day {
 		w.touchedFamily, w.touched = f, f.Days.Add(day)
@@ -208,7 +208,7 @@ func (w *rowWriter) touch(f *partition.Family, day int32) *partition.State {
 	return w.touched
 }
 
-// noteVersion keeps the family's flags about versions true before a cell is written.
+// noteVersion updates the family's flags about versions before a cell is written.
 func (t *Table) noteVersion(ctx context.Context, f *partition.Family, key []byte, tsMs int64) error {
 	if f.Mixed.Load() {
 		if !f.Unswept.Load() {
@@ -252,7 +252,7 @@ func (w *rowWriter) remove(key []byte, familyName string, match func(*cellkey.Ke
 			it.SetBounds(lower, upper)
 			for ok := it.First(); ok; ok = it.Next() {
 				if cellkey.IsDayChunk(it.Key(), cellkey.Split(it.Key())) {
-					continue // removeFromDayChunk has seen to it
+					continue // removeFromDayChunk has handled it
 				}
 				c, ok := cellkey.Parse(it.Key(), t.hourKeys)
 				if !ok {
@@ -292,7 +292,7 @@ func (w *rowWriter) commit() error {
 		return fault.Wrap("close batch", b.Close())
 	}
 	if err := b.Commit(pebble.NoSync); err != nil {
-		_ = b.Close() // the commit's error says more
+		_ = b.Close() // the commit's error is more useful
 		return fault.Wrap("commit", err)
 	}
 	w.t.store.applied.Add(1)
@@ -318,7 +318,7 @@ func (t *Table) CheckAndApply(
 			return false, err
 		}
 	}
-	if err := t.store.waitRoom(ctx); err != nil {
+	if err := t.store.waitWritable(ctx); err != nil {
 		return false, err
 	}
 	unlock := t.locks.Lock(t.stripeOf(key), 0)
@@ -363,14 +363,14 @@ func (t *Table) DropRows(ctx context.Context, r storage.RowRange) error {
 	})
 }
 
-// dropRanges deletes all cells of the rows in the families' days, in one batch; what names the call in errors.
+// dropRanges deletes all cells of the rows in the given days, in one batch. what names the call in errors.
 func (t *Table) dropRanges(
 	ctx context.Context, what string, rows []cellkey.Range, days iter.Seq2[*partition.Family, *partition.State],
 ) error {
-	if err := t.store.waitRoom(ctx); err != nil {
+	if err := t.store.waitWritable(ctx); err != nil {
 		return err
 	}
-	// All stripes: a row that is being written belongs wholly before or wholly after the drop.
+	// All stripes: a write of a row happens entirely before or entirely after the drop.
 	unlock := t.locks.Lock(partition.AllStripes, 0)
 	defer unlock()
 	b := t.store.db.NewBatch()

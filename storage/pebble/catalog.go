@@ -13,7 +13,7 @@ import (
 	"halite/storage/pebble/partition"
 )
 
-// loadTables restores tables, their live partitions and tablets when a store opens.
+// loadTables restores tables, their live partitions and their tablets.
 func (s *Store) loadTables() error {
 	recs, err := catalog.ReadRecords(s.db, s.opts.FS, s.opts.Dir, s.health)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Store) loadTables() error {
 	return s.loadSplits()
 }
 
-// loadSplits restores the tablets of all tables. Without split keys, a table has one tablet, which is split again.
+// loadSplits restores the tablets of all tables. A table without split keys has one tablet, which splits again later.
 func (s *Store) loadSplits() error {
 	err := catalog.Read(s.db, catalog.Splits, func(name string, value []byte) error {
 		t, ok := s.tables[name]
@@ -59,8 +59,8 @@ func (s *Store) loadSplits() error {
 	return err
 }
 
-// EnsureTable is part of storage.Store. A new or changed schema is durable when it returns, because rows that Load has
-// made durable mean nothing without it.
+// EnsureTable is part of storage.Store. A new or changed schema is durable when it returns, because rows that Load made
+// durable cannot be read without it.
 func (s *Store) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
 	if err := schema.Validate(); err != nil {
 		return nil, err
@@ -101,8 +101,8 @@ func (s *Store) EnsureTable(ctx context.Context, schema storage.TableSchema) (st
 	return t, nil
 }
 
-// markMixed notes durably that cells of any time follow in the family. Without the note such cells would be sought in
-// the wrong day; and a later Load could be durable before an earlier Apply.
+// markMixed records durably that the family gets cells with any timestamp. Without the record, reads would look for such
+// cells in the wrong day, and a later Load could become durable before an earlier Apply.
 func (t *Table) markMixed(ctx context.Context, f *partition.Family) error {
 	s := t.store
 	s.mu.Lock()
@@ -127,7 +127,7 @@ func (t *Table) markMixed(ctx context.Context, f *partition.Family) error {
 	return nil
 }
 
-// alignRecords writes the records in force to the copy and the tree, where these have others.
+// alignRecords writes the records in force to the copy and the tree where these differ.
 func (s *Store) alignRecords(r *catalog.Records) error {
 	for _, t := range s.tablesByName() {
 		rec := *t.record()

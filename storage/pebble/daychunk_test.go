@@ -90,7 +90,11 @@ func (t eagerTable) DropCells(ctx context.Context, span storage.CellSpan) error 
 
 // TestContractDayChunks runs the suite on stores that pack after every write, and after every third.
 func TestContractDayChunks(t *testing.T) {
-	for _, every := range []uint64{1, 3} {
+	intervals := []uint64{1, 3}
+	if testing.Short() {
+		intervals = intervals[1:]
+	}
+	for _, every := range intervals {
 		t.Run(map[uint64]string{1: "each", 3: "third"}[every], func(t *testing.T) {
 			systems := map[storage.Store]vfs.FS{}
 			var days atomic.Uint64

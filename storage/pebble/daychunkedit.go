@@ -47,7 +47,7 @@ func (w *rowWriter) removeFromDayChunk(
 	return putDayChunk(w.batch, w.scratch, left)
 }
 
-// putDayChunk writes what is left of a day chunk.
+// putDayChunk writes what is left of a day chunk, or deletes it if nothing is left.
 func putDayChunk(b *pebble.Batch, key, left []byte) error {
 	if len(left) == 0 {
 		return b.Delete(key, nil)
@@ -62,8 +62,9 @@ func (w *rowWriter) removeCell(f *partition.Family, key []byte, cell *storage.Ce
 	}, cell.TsMs, cell.TsMs+1)
 }
 
-// dropFromDayChunks completes the deletion of a range of rows, which is in the batch already, where the range begins or ends
-// between the hours of a series: cells outside it stay in the day chunk, those inside leave it. The caller has all locks.
+// dropFromDayChunks completes the deletion of a row range that starts or ends between the hours of a series. The batch
+// already has the range deletion. dropFromDayChunks rewrites the day chunks at both ends without the cells inside the range.
+// The caller holds all locks.
 func (t *Table) dropFromDayChunks(b *pebble.Batch, h cellkey.Header, r cellkey.Range) error {
 	var before []byte
 	for _, bound := range []cellkey.Bound{r.Start, r.End} {
@@ -110,7 +111,7 @@ func (t *Table) dayChunkOutside(value []byte, h cellkey.Header, prefix []byte, r
 	return bytes.Clone(value), nil
 }
 
-// checkCodec fails if a table has day chunks that this store cannot take apart.
+// checkCodec fails if a table has day chunks of another codec.
 func (s *Store) checkCodec(rec *catalog.Table) error {
 	switch {
 	case rec.DayChunkCodec == "":

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// dayChunkBytesMax bounds the values in a day chunk; those that are left stay cells.
+	// dayChunkBytesMax bounds the values in a day chunk. Further cells stay beside it.
 	dayChunkBytesMax = 1 << 20
-	// spanTriesMax is how often a span is read again because somebody wrote to it.
+	// spanTriesMax is the number of attempts to pack a span again after a write to the partition.
 	spanTriesMax = 3
-	// pauseFactor is how many times as long as it worked the background job rests.
+	// pauseFactor is the ratio of the background job's rest to its work.
 	pauseFactor = 1
-	// restEverySeries is how many series the background job works on between rests.
+	// restEverySeries is the number of series between two rests of the background job.
 	restEverySeries = 512
 )
 
-// errWritten says that a partition was written to while it was being packed.
+// errWritten reports a write to a partition while a job packs it.
 var errWritten = errors.New("partition was written to while it was packed")
 
 // dayChunkJob packs one partition, span by span.
@@ -39,9 +39,9 @@ type dayChunkJob struct {
 	f     *partition.Family
 	state *partition.State
 	h     cellkey.Header
-	pause int // see pauseFactor; 0 is none
+	pause int // see pauseFactor; 0 means no rest
 
-	start, end []byte // the span; an open end is the partition's
+	start, end []byte // the span; a nil end is the end of the partition
 	cells      daychunk.Builder
 	plain      []plainCell
 	prefix     []byte
@@ -55,7 +55,7 @@ type dayChunkJob struct {
 	sst  *sstable.Writer
 }
 
-// plainCell is a cell that stays beside its prefix's day chunk.
+// plainCell is a cell beside the day chunk of its prefix.
 type plainCell struct{ key, value []byte }
 
 func (j *dayChunkJob) run(ctx context.Context) error {
@@ -89,10 +89,10 @@ func (j *dayChunkJob) run(ctx context.Context) error {
 	return j.t.noteComplete(ctx, j.f, j.state, true)
 }
 
-// span packs cells from j.start on and sets j.end to where it has stopped.
+// span packs cells from j.start on and sets j.end to where it stopped.
 func (j *dayChunkJob) span(ctx context.Context) (err error) {
 	s := j.t.store
-	// Whoever wrote before this point is visible to the read; whoever writes after it changes the count.
+	// The read sees all writes before this point. Later writes change the counter.
 	unlock := j.t.locks.Lock(partition.AllStripes, 0)
 	writes := j.state.Writes.Load()
 	c, err := j.open()
@@ -118,7 +118,7 @@ func (j *dayChunkJob) span(ctx context.Context) (err error) {
 		return err
 	}
 	if j.sst == nil {
-		return nil // nothing is left of the span
+		return nil // the span has no cells
 	}
 	if err := j.finish(); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (j *dayChunkJob) span(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// What the read has seen is in files before the swap, which would wait for that with all locks held.
+	// Flush what the read has seen before the swap. Otherwise the swap would flush it while it holds all locks.
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (j *dayChunkJob) open() (*cursor.Cursor, error) {
 	return c, nil
 }
 
-// write writes the series from the cursor on until the file is large or the partition ends.
+// write writes series until the file is large or the partition ends.
 func (j *dayChunkJob) write(ctx context.Context, c *cursor.Cursor) error {
 	j.prefix, j.end = j.prefix[:0], nil
 	j.worked = time.Now()
@@ -183,7 +183,7 @@ func (j *dayChunkJob) write(ctx context.Context, c *cursor.Cursor) error {
 	return j.writeSeries(ctx)
 }
 
-// take keeps the cursor's cell for its series' day chunk, or beside it.
+// take adds the cursor's cell to the day chunk of its series, or keeps it beside the day chunk.
 func (j *dayChunkJob) take(c *cursor.Cursor, newest uint32) error {
 	qualifier, tsMs, ok := c.Address()
 	if !ok {
@@ -202,7 +202,7 @@ func (j *dayChunkJob) take(c *cursor.Cursor, newest uint32) error {
 			return nil
 		}
 		value := j.cells.Bytes[size:]
-		j.keep(j.physical(c, qualifier), value)
+		j.keep(j.cellKey(c, qualifier), value)
 		j.cells.Bytes = j.cells.Bytes[:size]
 		return nil
 	}
@@ -210,12 +210,12 @@ func (j *dayChunkJob) take(c *cursor.Cursor, newest uint32) error {
 	if err != nil {
 		return err
 	}
-	j.keep(j.physical(c, qualifier), value)
+	j.keep(j.cellKey(c, qualifier), value)
 	return nil
 }
 
-// physical returns the key that the cursor's cell has beside a day chunk.
-func (j *dayChunkJob) physical(c *cursor.Cursor, qualifier []byte) []byte {
+// cellKey returns the key that the cursor's cell has outside a day chunk.
+func (j *dayChunkJob) cellKey(c *cursor.Cursor, qualifier []byte) []byte {
 	if !c.InDayChunk() {
 		return c.Key
 	}
@@ -229,7 +229,7 @@ func (j *dayChunkJob) keep(key, value []byte) {
 	j.plain = append(j.plain, plainCell{bytes.Clone(key), bytes.Clone(value)})
 }
 
-// writeSeries writes day chunk and cells of the series that has been read.
+// writeSeries writes the day chunk and the other cells of the current series.
 func (j *dayChunkJob) writeSeries(ctx context.Context) error {
 	if j.cells.Count() == 0 && len(j.plain) == 0 {
 		return nil
@@ -257,7 +257,7 @@ func (j *dayChunkJob) writeSeries(ctx context.Context) error {
 	return j.rest(ctx)
 }
 
-// rest lets others work.
+// rest pauses the job regularly, so that other work gets the CPU.
 func (j *dayChunkJob) rest(ctx context.Context) error {
 	if j.series++; j.series%restEverySeries != 0 {
 		return nil
@@ -278,7 +278,7 @@ func (j *dayChunkJob) finish() error {
 	return err
 }
 
-// swap puts the file in the place of all that the span has, unless somebody has written to the partition.
+// swap replaces all cells of the span by the file, unless somebody has written to the partition.
 func (j *dayChunkJob) swap(ctx context.Context, writes, after uint64) error {
 	s := j.t.store
 	end := j.end

@@ -15,11 +15,11 @@ import (
 	"halite/storage/pebble/recovery"
 )
 
-// daysProbedMax is the last unix day that is looked for if no bound of a file says which is the last. It is that of the
-// last row key, see cellkey.HourValueMax.
+// daysProbedMax is the last unix day to look for if no file bound names one. It is the day of the last row key, see
+// cellkey.HourValueMax.
 const daysProbedMax = cellkey.HourValueMax / 24
 
-// discoverPartitions finds the days that have keys by one seek each. Beside damaged blocks it finds them by probePartitions.
+// discoverPartitions finds the days that have cells. If blocks are damaged, it uses probePartitions.
 func (t *Table) discoverPartitions() error {
 	err := t.seekPartitions()
 	if errors.Is(err, storage.ErrCorrupt) {
@@ -43,7 +43,7 @@ func (t *Table) discoverPartitions() error {
 	return nil
 }
 
-// seekPartitions finds the days that have keys by one seek each.
+// seekPartitions finds the days that have keys, with one seek each.
 func (t *Table) seekPartitions() (err error) {
 	lower := cellkey.NewHeader(t.id, 0, cellkey.DayMax)
 	it, err := t.store.db.NewIter(&pebble.IterOptions{LowerBound: cellkey.AppendPartitionStart(nil, lower),
@@ -70,8 +70,8 @@ func (t *Table) seekPartitions() (err error) {
 	return nil
 }
 
-// probePartitions finds the days of a table beside damaged blocks. It looks for the first key of each day that the bounds of
-// the files admit. A day whose look-up fails counts as live, so that reads of it fail too.
+// probePartitions finds the days of a table in spite of damaged blocks. It looks for the first key of each day within the
+// bounds of the files. A day whose look-up fails counts as live, so that reads of it fail too.
 func (t *Table) probePartitions() (err error) {
 	it, err := t.store.db.NewIter(nil)
 	if err != nil {
@@ -91,13 +91,13 @@ func (t *Table) probePartitions() (err error) {
 			}
 		}
 	}
-	// Another seek clears the last error, which belongs to a day.
+	// Another seek clears the last error, which is about one day.
 	it.SetBounds([]byte{0}, []byte{cellkey.Sentinel})
 	it.First()
 	return nil
 }
 
-// boundedDays returns the days that the bounds of the files admit for a family.
+// boundedDays returns the days of a family within the bounds of the files.
 func (t *Table) boundedDays(f *partition.Family) map[int32]struct{} {
 	days := map[int32]struct{}{}
 	for _, file := range recovery.TreeFiles(t.store.db) {

@@ -1,23 +1,25 @@
-// Package pebble is the embedded engine: the wide-column contract of package storage on an LSM tree in one directory.
+// Package pebble is the embedded engine: the contract of package storage on an LSM tree in one directory.
 //
-// Cells are placed by time: the physical key starts with table, family and the day of the cell's timestamp, so that a
-// family and day (a partition) lies in files of its own. Old days are never rewritten by new ones, retention drops
-// whole files, and a read of one family and day walks one sorted run of keys. FORMAT.md draws the keys. Reads put rows
-// together again by merging the partitions that the filter admits.
+// Keys start with table, family and the day of the cell's timestamp. So the cells of one family and day (a partition) lie in
+// files of their own: new days never rewrite old days, retention drops whole files, and a read of one partition walks one
+// sorted run. Reads merge the partitions that their filter admits. FORMAT.md draws the keys.
 //
-// Once a day is closed, a background job packs the hours of each series and day into one day chunk (Options.DayChunks): a
-// physical matter only, rows and cells stay what they are. Reads merge day chunks with cells that came late; a change of
-// a packed row rewrites its day chunk in the row's own batch. All hours of a series share a row lock for that. A swap of
-// packed files excludes writers of the table while it lasts; reads never wait for it unless they look into that day.
+// After a day is closed, a background job packs the hours of each series and day into one day chunk (Options.DayChunks).
+// Rows and cells stay the same. Reads merge day chunks with later cells. A change of a packed row rewrites the day chunk in
+// the batch of the row, so all hours of a series share a row lock. A swap of packed files excludes writers of the table.
+// Only reads of that day wait for it.
 //
-// Durability: there is no write-ahead log here. What Apply wrote survives power loss once Store.Sync has returned;
-// what Load wrote is durable when it returns; EnsureTable is durable when it returns. The caller owns the log.
+// Durability: this package has no write-ahead log; the caller has one. Rows of Apply survive power loss once Store.Sync
+// returns. Rows of Load and schemas of EnsureTable are durable when these return.
 //
-// Atomicity: each row mutation is one batch of the tree. Mutations that must read first (deletes, CheckAndApply) hold
-// the exclusive side of their row's stripe lock; plain writes hold the shared side, and so never block one another.
+// Atomicity: each row mutation is part of one batch. Mutations that read first (deletes, CheckAndApply) hold their row's
+// stripe lock exclusively. Plain writes share it, so they never block one another.
 //
-// Damage and full disks never end the process: a read that meets a damaged block fails with storage.ErrCorrupt and the
-// file's name, while other reads and writes go on. Open refuses a store whose manifest or whose list of files is not whole;
-// Options.AcceptLoss goes on without files that are lost. Lack of space surfaces as storage.ErrUnavailable from writes until
-// a flush succeeds again.
+// Damage and full disks never end the process. A read of a damaged block fails with storage.ErrCorrupt and the name of the
+// file; other reads and writes go on. Open refuses a store with a damaged manifest or with missing files;
+// Options.AcceptLoss goes on without lost files. Without disk space, writes fail with storage.ErrUnavailable until a flush
+// succeeds again.
+//
+// The packages below it, from the bottom: cellkey (keys), health, daychunk (format), partition, fault (errors), treefs (file
+// system), cursor, tablet, catalog, recovery.
 package pebble

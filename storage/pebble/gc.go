@@ -12,12 +12,11 @@ import (
 	"halite/storage/pebble/partition"
 )
 
-// sweepRowsMax is how many rows a sweep cleans under one set of locks.
+// sweepRowsMax is the number of rows that a sweep cleans while it holds their locks.
 const sweepRowsMax = 256
 
-// CollectGarbage is part of storage.Store. Days that are wholly too old go by one range deletion each, which drops
-// whole files. Other garbage is deleted cell by cell, but only in families that can have any: the day that is just
-// growing too old waits until it is wholly so.
+// CollectGarbage is part of storage.Store. It drops each expired day by one range deletion, which drops whole files. The
+// oldest day stays until all of it has expired. Other garbage is deleted cell by cell, in families that can have any.
 func (s *Store) CollectGarbage(ctx context.Context) error {
 	if err := s.checkOpen(); err != nil {
 		return err
@@ -29,7 +28,7 @@ func (s *Store) CollectGarbage(ctx context.Context) error {
 			}
 		}
 	}
-	// A range deletion frees nothing while it is in a memtable.
+	// A range deletion frees nothing until it is flushed.
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
@@ -57,10 +56,10 @@ func (t *Table) collectFamily(ctx context.Context, f *partition.Family) error {
 
 // dropDays deletes the days that end before the cutoff.
 func (t *Table) dropDays(ctx context.Context, f *partition.Family, cutoffMs int64) error {
-	if err := t.store.waitRoom(ctx); err != nil {
+	if err := t.store.waitWritable(ctx); err != nil {
 		return err
 	}
-	// All stripes: nobody may be adding a cell to a day that leaves the set of live days.
+	// All stripes: no writer may add a cell to a day that leaves the set of live days.
 	unlock := t.locks.Lock(partition.AllStripes, 0)
 	defer unlock()
 	b := t.store.db.NewBatch()
@@ -89,9 +88,9 @@ func (t *Table) dropDays(ctx context.Context, f *partition.Family, cutoffMs int6
 	return nil
 }
 
-// sweep deletes the cells of a family that count as garbage.
+// sweep deletes garbage cell by cell.
 func (t *Table) sweep(ctx context.Context, f *partition.Family) (err error) {
-	// Whoever wrote before this point is visible to the scan; whoever writes after it sets the flag again.
+	// The scan sees all writes before this point. Later writes set the flag again.
 	unlock := t.locks.Lock(partition.AllStripes, 0)
 	f.Unswept.Store(false)
 	unlock()
@@ -126,12 +125,12 @@ func (t *Table) newSweep(ctx context.Context, f *partition.Family, set storage.R
 	return it
 }
 
-// sweepRows looks at rows again, now under their locks, and deletes what is garbage.
+// sweepRows reads rows again under their locks and deletes their garbage.
 func (t *Table) sweepRows(ctx context.Context, f *partition.Family, rows storage.RowSet) error {
 	if len(rows.Keys) == 0 {
 		return nil
 	}
-	if err := t.store.waitRoom(ctx); err != nil {
+	if err := t.store.waitWritable(ctx); err != nil {
 		return err
 	}
 	var stripes partition.StripeSet

@@ -16,8 +16,8 @@ import (
 	"halite/storage/pebble/partition"
 )
 
-// Load is part of storage.Table: each partition's cells are written to a sorted file of their own, and the tree takes
-// all files in one step, synced.
+// Load is part of storage.Table. It writes the cells of each partition to a sorted file, and the tree ingests all files in
+// one synced step.
 func (t *Table) Load(ctx context.Context, muts []storage.RowMutation) error {
 	if len(muts) == 0 {
 		return nil
@@ -25,7 +25,7 @@ func (t *Table) Load(ctx context.Context, muts []storage.RowMutation) error {
 	if err := storage.CheckLoad(&t.state.Load().schema, muts); err != nil {
 		return err
 	}
-	if err := t.store.waitRoom(ctx); err != nil {
+	if err := t.store.waitWritable(ctx); err != nil {
 		return err
 	}
 	parts, err := t.loadPartitions(ctx, muts)
@@ -44,14 +44,14 @@ func (t *Table) Load(ctx context.Context, muts []storage.RowMutation) error {
 		w.sizes = append(w.sizes, w.sizeBytes)
 		w.sizeBytes = 0
 	}
-	// Shared: like a plain write, a load must not slip in between a row's check and its change.
+	// Shared: like a plain write, a load must not happen between a row's check and its change.
 	unlock := t.locks.Lock(0, partition.AllStripes)
 	defer unlock()
 	for i, p := range parts {
 		if p.f.Mixed.Load() {
 			p.f.Unswept.Store(true)
 		}
-		// Again, now under the locks: garbage collection may have taken the day away.
+		// Again under the locks: garbage collection may have removed the day.
 		state := p.f.Days.Add(p.day)
 		state.Changed(t.store.opts.Now)
 		state.LateBytes.Add(w.sizes[i])
@@ -72,7 +72,7 @@ type loadPartition struct {
 	day int32
 }
 
-// loadPartitions returns the partitions of all cells in the tree's order and makes them live.
+// loadPartitions returns the partitions of all cells in the order of the tree, and makes them live.
 func (t *Table) loadPartitions(ctx context.Context, muts []storage.RowMutation) ([]loadPartition, error) {
 	seen := make(map[loadPartition]bool)
 	var parts []loadPartition
@@ -110,12 +110,12 @@ type loadWriter struct {
 	sst   *sstable.Writer
 	cells []*storage.Entry
 	key   []byte
-	// sizes of the partitions so far, and SizeBytes of the present one.
+	// sizes are those of the finished partitions, sizeBytes that of the current one.
 	sizes     []int64
 	sizeBytes int64
 }
 
-// writePartition writes the cells of one partition to one file, or to several when they are very many.
+// writePartition writes the cells of one partition to one file, or to several if they are too large.
 func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation) (err error) {
 	h := cellkey.NewHeader(w.t.id, p.f.ID, p.day)
 	defer func() {
@@ -149,7 +149,8 @@ func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation)
 	return nil
 }
 
-// rowCells returns a row's cells in one partition in the tree's order; of several at one address the last counts.
+// rowCells returns a row's cells in one partition, in the order of the tree. Of several cells at one address, the last
+// counts.
 func (w *loadWriter) rowCells(p loadPartition, entries []storage.Entry) []*storage.Entry {
 	w.cells = w.cells[:0]
 	for j := range entries {

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Stats are the store's vital figures.
+// Stats are the store's most important figures.
 type Stats struct {
 	SizeBytes        uint64 // of live files on disk
 	MemtableBytes    uint64
@@ -22,13 +22,13 @@ type Stats struct {
 	Stalls           uint64
 	BackgroundErrors uint64
 	Corruptions      uint64
-	UnsyncedWrites   uint64 // calls whose changes no flush has made durable yet
+	UnsyncedWrites   uint64 // calls whose changes are not durable yet
 	Tables           int
 	Partitions       int // families × days with cells
 	Tablets          int
 }
 
-// Stats returns the figures as of now.
+// Stats returns the current figures.
 func (s *Store) Stats() Stats {
 	m := s.db.Metrics()
 	st := Stats{
@@ -58,10 +58,10 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Metrics returns the tree's own report as text, for people.
+// Metrics returns the tree's own report as text.
 func (s *Store) Metrics() string { return s.db.Metrics().String() }
 
-// registerMetrics makes the figures known to Options.Registerer.
+// registerMetrics registers the metrics with Options.Registerer.
 func (s *Store) registerMetrics() error {
 	if s.opts.Registerer == nil {
 		return nil
@@ -74,7 +74,7 @@ func (s *Store) registerMetrics() error {
 	return nil
 }
 
-// collector reads the figures when they are asked for.
+// collector reads the figures at each scrape.
 type collector struct {
 	s      *Store
 	series []figure

@@ -21,14 +21,14 @@ import (
 	"halite/storage/pebble/treefs"
 )
 
-// Names in Options.Dir.
+// File names in Options.Dir.
 const (
 	lockName   = "LOCK"
 	stagedName = "staged"
 )
 
-// Open opens or creates the store in opts.Dir. It fails with storage.ErrLocked when another process has it open, and
-// with storage.ErrCorrupt when its metadata is damaged.
+// Open opens or creates the store in opts.Dir. It fails with storage.ErrLocked if another process has it open, and with
+// storage.ErrCorrupt if its metadata is damaged.
 func Open(opts Options) (*Store, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -95,13 +95,13 @@ func openLocked(opts Options, h *health.Monitor, lock io.Closer) (*Store, error)
 	return s, nil
 }
 
-// treeOnDisk describes the tree to what checks it before it opens.
+// treeOnDisk describes the tree for checks before it opens.
 func (s *Store) treeOnDisk(to *pebble.Options) *recovery.Tree {
 	o := &s.opts
 	return &recovery.Tree{FS: o.FS, Dir: o.Dir, Options: to, AcceptLoss: o.AcceptLoss, Logger: o.Logger, Now: o.Now}
 }
 
-// openTree checks the tree, leaves out what is lost as accepted, and opens it.
+// openTree checks the tree, leaves out accepted losses, and opens it.
 func (s *Store) openTree(to *pebble.Options) (err error) {
 	s.onDisk = s.treeOnDisk(to)
 	if s.opts.ReadOnly {
@@ -124,7 +124,7 @@ func (s *Store) openTree(to *pebble.Options) (err error) {
 	return nil
 }
 
-// prepare reads what the store holds, after its tree is open.
+// prepare restores the tables after the tree is open.
 func (s *Store) prepare() error {
 	if s.opts.ReadOnly {
 		return s.loadTables()
@@ -142,9 +142,9 @@ func (s *Store) prepare() error {
 	return s.registerMetrics()
 }
 
-// treeOptions are the tree's settings. They suit two cores: few compactions at once, large memtables and blocks,
-// thorough compression in the last level only, where most bytes rest. Keys of neighbouring rows are so alike that the
-// levels above are several times smaller with a compression that costs next to nothing.
+// treeOptions returns the options of the tree. They suit two cores: few concurrent compactions, large memtables and blocks,
+// and strong compression in the last level only, which has most bytes. Keys of neighbouring rows are so similar that a very
+// cheap compression makes the other levels several times smaller.
 func treeOptions(opts Options, h *health.Monitor, spanEnd func(key []byte) []byte, watch *treefs.ManifestWatch) *pebble.Options {
 	comparer := cellkey.NewComparer()
 	keySchema := colblk.DefaultKeySchema(comparer, keyBundleRows)
@@ -169,10 +169,10 @@ func treeOptions(opts Options, h *health.Monitor, spanEnd func(key []byte) []byt
 	}
 	o.TargetFileSizes[0] = tableFileBytesL0
 	o.Experimental.EnableDeleteOnlyCompactionExcises = func() bool { return true }
-	// A flush of the memtables is the only thing that makes their cells durable, and an ingested file that waited in
-	// the queue behind one would not be durable when Load returns.
+	// Only a flush of the memtables makes their cells durable. An ingested file that waited in the queue behind a memtable
+	// would not be durable when Load returns.
 	o.Experimental.DisableIngestAsFlushable = func() bool { return true }
-	// Hours of a series are no versions of one another: their values belong beside their keys.
+	// Hours of a series are not versions of one another, so values stay beside their keys.
 	inPlace := pebble.SpanPolicy{DisableValueSeparationBySuffix: true,
 		ValueStoragePolicy: pebble.ValueStorageLowReadLatency}
 	o.Experimental.SpanPolicyFunc = func(key []byte) (pebble.SpanPolicy, []byte, error) {
@@ -197,9 +197,9 @@ func treeOptions(opts Options, h *health.Monitor, spanEnd func(key []byte) []byt
 	return o
 }
 
-// spanEnd returns the key before which the file that begins with key must end: no file holds cells of two tables, nor of
-// two partitions of a table with HourKeys. Otherwise a small file of catalogue rows, first key to last, would draw all
-// days between them into its compactions.
+// spanEnd returns the key before which a file that starts with key must end. No file has cells of two tables, nor of two
+// partitions of a table with HourKeys. Otherwise a small file of rows from the first key to the last would draw all days in
+// between into its compactions.
 func (s *Store) spanEnd(key []byte) []byte {
 	if len(key) < cellkey.HeaderBytes {
 		return nil
@@ -218,8 +218,8 @@ func (s *Store) spanEnd(key []byte) []byte {
 	return cellkey.AppendPartitionStart(nil, cellkey.NewHeader(id+1, 0, cellkey.DayMax))
 }
 
-// compression is a profile that keeps what a block gains by it even if that is little: values are packed already and do
-// not shrink, but keys do, which are a tenth of a block or more.
+// compression returns a profile that keeps a compressed block even if it saves little. Values are packed already and do not
+// shrink, but keys do, which are a tenth of a block or more.
 func compression(of *sstable.CompressionProfile) *sstable.CompressionProfile {
 	p := *of
 	p.MinReductionPercent = reductionPercentMin

@@ -37,89 +37,90 @@ const (
 	l0CompactionSublevels   = 12
 	memtablesQueuedMax      = 4
 	blockBytes              = 32 << 10
-	blockBytesLast          = 64 << 10 // fewer first keys and index entries
-	keyBundleRows           = 64       // rows whose keys share one stored start
-	reductionPercentMin     = 1        // below it a block is not compressed
+	blockBytesLast          = 64 << 10 // for fewer block boundaries and index entries
+	keyBundleRows           = 64       // rows whose keys share one stored prefix
+	reductionPercentMin     = 1        // a smaller reduction leaves a block uncompressed
 	zstdLevelThorough       = 7
-	zstdLevelOnce           = 19 // of what is loaded once for all
+	zstdLevelOnce           = 19 // for tables without HourKeys, whose loaded files stay as they are
 	bloomBitsPerKey         = 10
 	levelBaseBytes          = 128 << 20
 	tableFileBytesL0        = 4 << 20
-	manifestFileBytesMax    = 64 << 10 // then a new one begins, unless it would be half as large
+	manifestFileBytesMax    = 64 << 10 // a larger manifest is replaced, unless the new one would be half as large
 	compactionsMaxAllowed   = 64
 	formatVersion           = pebble.FormatValueSeparation
 )
 
 // Options configure Open. Only Dir is required.
 type Options struct {
-	// Dir holds the store; it is created if missing. No two processes may open it at once.
+	// Dir is the directory of the store, created if missing. Two processes cannot open it at once.
 	Dir string
-	// FS is the file system; nil is the machine's disk.
+	// FS is the file system; nil means the machine's disk.
 	FS vfs.FS
-	// ReadOnly opens a store that exists without changing a byte. Writes fail, and damaged or missing files fail the reads that
+	// ReadOnly opens an existing store without changing a byte. Writes fail. Damaged or missing files fail the reads that
 	// need them.
 	ReadOnly bool
-	// AcceptLoss says which table files, by their names like 000012.sst, Open may leave out if they are damaged or missing. It
-	// sets their remains aside in the folder lost, and Store.Lost tells what they held. nil accepts no loss.
+	// AcceptLoss reports whether Open may leave out a damaged or missing table file, named like 000012.sst. Open moves its
+	// remains to the folder lost, and Store.Lost describes them. nil accepts no loss.
 	AcceptLoss func(file string) bool
-	// Admit, if not nil, decides how the store is opened, before Open changes anything in Dir. It gets a read-only view of the
-	// tables, nil if there are none. Open returns its error, and leaves Dir as it is.
+	// Admit, if not nil, decides how to open the store, before Open changes anything in Dir. It gets a read-only view of the
+	// tables, or nil if there are none. If it fails, Open returns its error and leaves Dir unchanged.
 	Admit func(tables storage.Store) (Admission, error)
 	// CacheBytes bounds the block cache; 0 is CacheBytesDefault.
 	CacheBytes int64
 	// MemtableBytes bounds one memtable; up to four may queue. 0 is MemtableBytesDefault.
 	MemtableBytes int64
-	// OpenFilesMax bounds the tables that are kept open; 0 is 1000, the default of Pebble.
+	// OpenFilesMax bounds the table files that are kept open; 0 is 1000, the default of Pebble.
 	OpenFilesMax int
-	// CompactionsMax bounds compactions that run at once; 0 is 2.
+	// CompactionsMax bounds concurrent compactions; 0 is 2.
 	CompactionsMax int
 	// TabletBytesMax is the size at which a tablet splits; 0 is TabletBytesDefault.
 	TabletBytesMax int64
 	// TabletRowsHot is the number of rows read and written between two checks at which a tablet splits; 0 is
 	// TabletRowsHotDefault.
 	TabletRowsHot int64
-	// StallWait is how long a write waits for room before it fails with storage.ErrUnavailable; 0 is StallWaitDefault.
+	// StallWait is how long a write waits while the tree stalls writes. Then it fails with storage.ErrUnavailable. 0 is
+	// StallWaitDefault.
 	StallWait time.Duration
-	// DayChunks packs the hours of a series and day into one value once the day is closed; nil keeps them apart. A store
+	// DayChunks packs the hours of a series and day into one value after the day is closed; nil keeps them apart. A store
 	// with day chunks opens only with the codec of the same name.
 	DayChunks *daychunk.Codec
-	// DayChunkAfter is how long after its end a day may be packed; 0 is DayChunkAfterDefault.
+	// DayChunkAfter is the time between the end of a day and its packing; 0 is DayChunkAfterDefault.
 	DayChunkAfter time.Duration
-	// DayChunkQuiet is how long a day must not have been written to before it is packed; 0 is DayChunkQuietDefault.
+	// DayChunkQuiet is the time without writes that a day needs before it is packed; 0 is DayChunkQuietDefault.
 	DayChunkQuiet time.Duration
-	// DayChunkInterval is the time between two looks for days to pack; 0 is DayChunkIntervalDefault, negative values leave it to
-	// CollectGarbage.
+	// DayChunkInterval is the interval of the background job; 0 is DayChunkIntervalDefault. Without the job (a negative
+	// value), only CollectGarbage and WriteDayChunks pack days.
 	DayChunkInterval time.Duration
-	// DayChunkLatePercent is how much must have come late to a packed day, in percent of its size, for it to be packed
-	// once more; 0 is DayChunkLateDefault.
+	// DayChunkLatePercent is the amount of late cells, in percent of a packed day's size, that makes the job pack the day
+	// again; 0 is DayChunkLateDefault.
 	DayChunkLatePercent int
-	// DayChunkSpanBytes is about how much of a day is rewritten and swapped at once; 0 is DayChunkSpanDefault.
+	// DayChunkSpanBytes is the approximate part of a day that is rewritten and swapped at once; 0 is DayChunkSpanDefault.
 	DayChunkSpanBytes int64
 	// Now is the clock for GC policies; nil is time.Now.
 	Now func() time.Time
-	// Waiting, if set, is called with the error when the manifest begins to wait for disk space, descriptors or memory, also
-	// within Open, and with nil when it goes on.
+	// Waiting, if set, is called with the error when the manifest begins to wait for disk space, descriptors or memory, and
+	// with nil when the wait ends. Open may call it too.
 	Waiting func(lack error)
-	// Logger receives background failures, rate limited; nil discards them.
+	// Logger receives background failures at a bounded rate; nil discards them.
 	Logger *slog.Logger
-	// Registerer receives the metrics tsdb_pebble_…; nil means they are not registered.
+	// Registerer receives the metrics tsdb_pebble_…; nil registers none.
 	Registerer prometheus.Registerer
 }
 
-// Admission says how Open goes on.
+// Admission is an answer of Options.Admit.
 type Admission int
 
-// Admissions.
+// Answers of Options.Admit.
 const (
 	// AdmitTables opens the tables, or creates them if there are none.
 	AdmitTables Admission = iota
-	// AdmitOlder opens the tables and sets the files aside that they do not know.
+	// AdmitOlder opens the tables and sets aside the files that the manifest does not name.
 	AdmitOlder
 	// AdmitNone sets the tables aside and creates new ones.
 	AdmitNone
 )
 
-// Validate reports options out of range. Zero values are valid everywhere but in Dir.
+// Validate reports options out of range. Every zero value but that of Dir is valid.
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Dir == "" {
@@ -152,7 +153,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// withDefaults returns a copy with every zero field set.
+// withDefaults returns a copy with defaults in place of zero values.
 func (o Options) withDefaults() Options {
 	o.CacheBytes = cmp.Or(o.CacheBytes, CacheBytesDefault)
 	o.MemtableBytes = cmp.Or(o.MemtableBytes, MemtableBytesDefault)

@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// contextCheckRows is how many rows a read yields between two looks at its context.
+	// contextCheckRows is the number of rows between two checks of the context.
 	contextCheckRows = 64
-	// arenaBytesKept is how large the buffer of a row's bytes may stay between rows.
+	// arenaBytesKept bounds the buffer of a row's bytes that is kept between rows.
 	arenaBytesKept = 1 << 20
 )
 
-// rowIter is a read in progress. All its cursors see the tree as of one moment.
+// rowIter is a read in progress. All its cursors see one moment of the tree.
 type rowIter struct {
 	t       *Table
 	ctx     context.Context
 	opts    storage.ReadOptions
-	rules   []familyRule // by family name, as in Table.families; nil name means not read
+	rules   []familyRule // by family name, as in Table.families; a family that is not read has no rule
 	cursors []cursor.Cursor
 	heap    cursor.Heap
 
@@ -42,12 +42,12 @@ type rowIter struct {
 	keyBuf []byte
 	rows   int
 	load   tablet.ReadMeter
-	sweep  bool // yield what policies hide, and only that
+	sweep  bool // return only what GC policies hide
 	err    error
 	done   bool
 }
 
-// familyRule is what a read wants from a family.
+// familyRule says which cells of a family the read returns.
 type familyRule struct {
 	f           *partition.Family
 	gc          storage.GCPolicy
@@ -56,7 +56,7 @@ type familyRule struct {
 	countToHide bool // versions must be counted
 }
 
-// cell is a gathered cell; its bytes lie in the arena, which may move while the row grows.
+// cell is a gathered cell. Its bytes are in the arena, which may move while the row grows.
 type cell struct {
 	rule           int
 	tsMs           int64
@@ -70,7 +70,7 @@ func (t *Table) ReadRows(ctx context.Context, set storage.RowSet, opts storage.R
 	return it
 }
 
-// start begins the read; errors wait for Err.
+// start begins the read. Err returns its errors.
 func (it *rowIter) start(set storage.RowSet) {
 	it.load.Set = it.t.tablets
 	if it.err = cmp.Or(it.opts.Validate(), it.t.store.checkOpen(), it.ctx.Err()); it.err != nil {
@@ -84,13 +84,13 @@ func (it *rowIter) start(set storage.RowSet) {
 	it.err = fault.Wrap("open read", it.open(ranges))
 }
 
-// open fixes the view and makes a cursor for each partition that can hold cells of the read.
+// open takes a view of the tree and creates a cursor for each partition that can have cells of the read.
 func (it *rowIter) open(ranges []cellkey.Range) error {
 	base, err := it.t.store.swaps.NewView(it.t.store.db, it.concerns)
 	if err != nil {
 		return err
 	}
-	// The sets of days are loaded after the view is fixed, so that they name every day in it.
+	// Load the sets of days after taking the view, so that they have every day in it.
 	it.makeRules()
 	it.makeCursors(ranges)
 	if len(it.cursors) == 0 {
@@ -119,7 +119,7 @@ func (it *rowIter) open(ranges []cellkey.Range) error {
 	return nil
 }
 
-// makeCursors names the partitions that can hold cells of the read.
+// makeCursors creates a cursor for each partition that can have cells of the read.
 func (it *rowIter) makeCursors(ranges []cellkey.Range) {
 	f := &it.opts.Filter
 	var days []int32
@@ -151,7 +151,7 @@ func (it *rowIter) makeCursors(ranges []cellkey.Range) {
 	}
 }
 
-// concerns tells whether the read may look into a partition.
+// concerns reports whether the read may look into a partition.
 func (it *rowIter) concerns(h cellkey.Header) bool {
 	if binary.BigEndian.Uint16(h[:]) != it.t.id {
 		return false
@@ -166,7 +166,7 @@ func (it *rowIter) concerns(h cellkey.Header) bool {
 	})
 }
 
-// makeRules picks the families of the filter and their policies as of now.
+// makeRules selects the families of the filter and their current policies.
 func (it *rowIter) makeRules() {
 	now := it.t.store.opts.Now()
 	gc := it.t.state.Load().gc
@@ -212,7 +212,7 @@ func (it *rowIter) Next() bool {
 	return false
 }
 
-// gather collects the cells of the next row that pass the filter from every cursor that stands at it.
+// gather collects the next row: the cells that pass the filter, from every cursor at that row.
 func (it *rowIter) gather() error {
 	if cap(it.arena) > arenaBytesKept && len(it.arena) <= arenaBytesKept {
 		it.arena = nil
@@ -237,7 +237,7 @@ func (it *rowIter) gather() error {
 	return nil
 }
 
-// drain takes the cells of the current row from one cursor and leaves it at the row that follows.
+// drain takes the cells of the current row from one cursor and leaves the cursor at the next row.
 func (it *rowIter) drain(c *cursor.Cursor) error {
 	for c.Valid && bytes.Equal(c.Row, it.place) {
 		if err := it.addCell(c); err != nil {
@@ -250,7 +250,7 @@ func (it *rowIter) drain(c *cursor.Cursor) error {
 	return nil
 }
 
-// addCell adds the cell under the cursor if it passes everything but the count of versions.
+// addCell adds the cell under the cursor if it passes all filters but the count of versions.
 func (it *rowIter) addCell(c *cursor.Cursor) error {
 	qualifier, tsMs, ok := c.Address()
 	if !ok {
@@ -277,7 +277,7 @@ func (it *rowIter) addCell(c *cursor.Cursor) error {
 	return nil
 }
 
-// finishRow sorts the gathered cells, hides versions and builds the row; false if no cell is left.
+// finishRow sorts the gathered cells, hides versions and builds the row. It returns false if no cell is left.
 func (it *rowIter) finishRow() bool {
 	if len(it.cells) == 0 {
 		return false
@@ -340,7 +340,7 @@ func (it *rowIter) Close() error {
 	it.load.Flush()
 	it.cursors, it.heap, it.done = nil, nil, true
 	if it.err != nil {
-		return nil // Err has told
+		return nil // Err has returned it.err
 	}
 	return fault.Wrap("close read", err)
 }

@@ -10,7 +10,7 @@ import (
 	"halite/storage/pebble/partition"
 )
 
-// spanDays returns the family of a checked span and those of its days that are live, newest first.
+// spanDays checks a span. It returns its family and those of its days that are live, newest first.
 func (t *Table) spanDays(span *storage.CellSpan) (*partition.Family, []*partition.State, error) {
 	if err := t.store.checkOpen(); err != nil {
 		return nil, nil, err
@@ -28,7 +28,7 @@ func (t *Table) spanDays(span *storage.CellSpan) (*partition.Family, []*partitio
 	return f, days, nil
 }
 
-// DropCells is part of storage.SpanTable: one range deletion for each range of rows and day.
+// DropCells is part of storage.SpanTable. It writes one range deletion for each row range and day.
 func (t *Table) DropCells(ctx context.Context, span storage.CellSpan) error {
 	f, days, err := t.spanDays(&span)
 	if err != nil || len(days) == 0 {
@@ -47,7 +47,7 @@ func (t *Table) DropCells(ctx context.Context, span storage.CellSpan) error {
 	})
 }
 
-// Reclaim is part of storage.SpanTable: it merges the files that the span's deletions lie over.
+// Reclaim is part of storage.SpanTable. It compacts the files under the span's deletions.
 func (t *Table) Reclaim(ctx context.Context, span storage.CellSpan) error {
 	f, days, err := t.spanDays(&span)
 	if err != nil || len(days) == 0 {

@@ -33,14 +33,13 @@ type Store struct {
 	db     *pebble.DB
 	health *health.Monitor
 	lock   io.Closer
-	// closers are closed last, the lock first.
+	// closers are closed last, in order: the lock, then the watch of a slow disk.
 	closers closerList
 	staging *stagingDir
 	watch   *treefs.ManifestWatch
 	onDisk  *recovery.Tree
 	lost    []fault.Damage // see Lost
-	// Of the files of Load into tables with HourKeys, whose days are packed later; into others, where they stay as they are;
-	// and of packed days.
+	// Writer options for files of Load into tables with HourKeys, for files of Load into other tables, and for day chunks.
 	loadOptions, onceOptions, dayChunkOptions sstable.WriterOptions
 
 	mu         sync.Mutex // held while tables change
@@ -56,8 +55,8 @@ type Store struct {
 	stopDayChunks   func()
 	dayChunkJob     sync.WaitGroup
 
-	applied atomic.Uint64 // writes that only a flush makes durable
-	synced  atomic.Uint64 // how many of them a flush has made durable
+	applied atomic.Uint64 // writes that need a flush to be durable
+	synced  atomic.Uint64 // the part of applied that is durable
 	flushMu sync.Mutex
 
 	closed     atomic.Bool
@@ -66,7 +65,7 @@ type Store struct {
 
 var _ storage.Store = (*Store)(nil)
 
-// checkOpen fails once Close was called.
+// checkOpen fails after Close.
 func (s *Store) checkOpen() error {
 	if s.closed.Load() {
 		return fmt.Errorf("%w: store is closed", storage.ErrUnavailable)
@@ -108,7 +107,7 @@ func (s *Store) tablesByName() []*Table {
 	return nil
 }
 
-// addTable makes a table known. s.mu is held, or the store not yet open.
+// addTable registers a table. The caller holds s.mu, or the store is not open yet.
 func (s *Store) addTable(t *Table) {
 	s.tables[t.record().Name] = t
 	list := append(slices.Clone(s.tablesByName()), t)
@@ -117,7 +116,8 @@ func (s *Store) addTable(t *Table) {
 	s.tableIDMax = max(s.tableIDMax, t.id)
 }
 
-// Sync is part of storage.Store: it flushes the memtables, if they hold something new, and notes how long the manifest is.
+// Sync is part of storage.Store. It flushes the memtables if they have unsynced writes, then notes the durable length of the
+// manifest.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := s.checkOpen(); err != nil {
 		return err
@@ -130,14 +130,14 @@ func (s *Store) Sync(ctx context.Context) error {
 	}
 	for _, t := range s.tablesByName() {
 		if err := t.tablets.CheckIfBusy(ctx); err != nil {
-			// The flush has succeeded, which is what the caller wants. The next Sync tries again.
+			// The flush has succeeded, and durability is all that Sync promises. The next Sync checks again.
 			s.health.Report("tablets could not be checked", slog.LevelWarn, "table", t.record().Name, "err", err)
 		}
 	}
 	return nil
 }
 
-// flush makes every write that applied counts durable.
+// flush makes every write durable that s.applied counts.
 func (s *Store) flush(ctx context.Context) error {
 	want := s.applied.Load()
 	if s.synced.Load() >= want {
@@ -164,8 +164,8 @@ func (s *Store) flush(ctx context.Context) error {
 	return nil
 }
 
-// awaitFlush waits for a flush. The tree retries a failed flush for ever, so awaitFlush fails with the first failure or
-// when the manifest waits for disk space. The caller may call again later.
+// awaitFlush waits for a flush. The tree retries a failed flush forever, so awaitFlush fails at the first failure, or when
+// the manifest waits for disk space. The caller may call it again.
 func (s *Store) awaitFlush(ctx context.Context, done <-chan struct{}, failures uint64) error {
 	poll := time.NewTicker(health.BackgroundBackoff / 10)
 	defer poll.Stop()
@@ -186,9 +186,9 @@ func (s *Store) awaitFlush(ctx context.Context, done <-chan struct{}, failures u
 	}
 }
 
-// waitRoom returns when a write may enter, or an error that wraps storage.ErrUnavailable: when flushes fail, or when
-// the tree has held writes back for too long.
-func (s *Store) waitRoom(ctx context.Context) error {
+// waitWritable waits until a write may enter. It fails with storage.ErrUnavailable if flushes fail, or if the tree has
+// stalled writes for too long.
+func (s *Store) waitWritable(ctx context.Context) error {
 	if s.opts.ReadOnly {
 		return fmt.Errorf("%w: the store is open for reading only", storage.ErrUnavailable)
 	}
@@ -218,12 +218,11 @@ func (s *Store) waitRoom(ctx context.Context) error {
 	return s.health.Writable()
 }
 
-// Refusing returns the error with which the store refuses writes at present, nil if it takes them. Reads go on. ErrFailed
+// Refusing returns the error with which the store refuses writes, or nil if it accepts them. Reads go on. storage.ErrFailed
 // lasts until the store is opened again.
 func (s *Store) Refusing() error { return s.health.Writable() }
 
-// Close is part of storage.Store. If the flush fails the store is closed nevertheless, and the error says what was
-// not made durable.
+// Close is part of storage.Store. It closes the store also if the last flush fails. Then its error says what is not durable.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -236,7 +235,7 @@ func (s *Store) Close() error {
 	}
 	var errs []error
 	err := s.flush(context.Background())
-	s.health.StopWaiting() // else packing might wait for disk space for ever
+	s.health.StopWaiting() // otherwise packing could wait for disk space forever
 	s.dayChunkJob.Wait()
 	if err == nil {
 		err = s.flush(context.Background())
@@ -253,8 +252,7 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Compact rewrites all files into the last level. It is for tests and offline care; the store does what is needed by
-// itself.
+// Compact rewrites all files into the last level. Tests and offline tools use it; a running store needs no such call.
 func (s *Store) Compact(ctx context.Context) error {
 	if err := s.checkOpen(); err != nil {
 		return err
@@ -267,13 +265,13 @@ func (s *Store) Compact(ctx context.Context) error {
 	return fault.Wrap("compact", s.db.Compact(ctx, first, last, false))
 }
 
-// putRecord writes a record of the tree's own key space. Records of tables go to their copy first.
+// putRecord writes a record of the catalogue. It writes table records to their copy first.
 func (s *Store) putRecord(ctx context.Context, family uint8, name string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("encode catalogue record of %s: %w", name, err)
 	}
-	if err := s.waitRoom(ctx); err != nil {
+	if err := s.waitWritable(ctx); err != nil {
 		return err
 	}
 	if rec, ok := value.(catalog.Table); ok {
@@ -306,7 +304,7 @@ func (l closerList) Close() error {
 	return errors.Join(errs...)
 }
 
-// dayChunkFigures are for the metrics.
+// dayChunkFigures count the work of day chunk jobs.
 type dayChunkFigures struct {
 	days, cells, bytesBefore, bytesAfter, nanos, failures atomic.Uint64
 }

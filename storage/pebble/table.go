@@ -24,7 +24,7 @@ type Table struct {
 	state    atomic.Pointer[tableState]
 }
 
-// tableState is what EnsureTable may replace while the table is in use.
+// tableState is the part of a table that EnsureTable may replace while the table is in use.
 type tableState struct {
 	record catalog.Table
 	schema storage.TableSchema
@@ -75,7 +75,7 @@ func (t *Table) Schema() storage.TableSchema {
 	return s
 }
 
-// family returns the family of that name, or nil. Tables have few families, so a scan beats a map.
+// family returns the family with this name, or nil. Tables have few families, so a scan is faster than a map.
 func (t *Table) family(name string) *partition.Family {
 	for _, f := range t.families {
 		if f.Name == name {
@@ -85,7 +85,7 @@ func (t *Table) family(name string) *partition.Family {
 	return nil
 }
 
-// StripeOf returns the lock of a row. All hours of a series have one, because they may share a day chunk. The key must
+// stripeOf returns the lock of a row. All hours of a series have one lock, because they may share a day chunk. The key must
 // have passed storage.CheckKey.
 func (t *Table) stripeOf(key []byte) partition.StripeSet {
 	if t.hourKeys {
@@ -94,8 +94,8 @@ func (t *Table) stripeOf(key []byte) partition.StripeSet {
 	return t.locks.StripeOf(key)
 }
 
-// Tablets is part of storage.Table. Sizes are estimates from the files' indexes. Loads count from when the tablet came
-// to be, or from when the store was opened.
+// Tablets is part of storage.Table. It estimates sizes from the indexes of files. Loads count from the creation of the tablet
+// or the start of the process, whichever is later.
 func (t *Table) Tablets(ctx context.Context) ([]storage.Tablet, error) {
 	if err := t.store.checkOpen(); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (t *Table) Tablets(ctx context.Context) ([]storage.Tablet, error) {
 	return t.tablets.Describe(ctx)
 }
 
-// ageAlone tells whether a policy makes every old cell garbage.
+// ageAlone reports whether every cell older than the cutoff is garbage under the policy.
 func ageAlone(p storage.GCPolicy) bool {
 	return p.MaxAge > 0 && (!p.Intersection || p.MaxVersions == 0)
 }

@@ -11,7 +11,7 @@ import (
 	"halite/storage/pebble/treefs"
 )
 
-// Verify runs Tree.Verify on a store that no process has open.
+// Verify verifies a store that no process has open, see recovery.Tree.Verify.
 func Verify(ctx context.Context, opts Options, visit func(table string, row storage.Row) error) (v recovery.Verified, err error) {
 	if err := opts.Validate(); err != nil {
 		return v, err

@@ -22,15 +22,15 @@ import (
 	"halite/storage/pebble/treefs"
 )
 
-// Without the records of the tables no row can be found. They lie in one block of the tree, so the store keeps a copy of them
-// in a file of its own. It writes the copy first, so the copy never says less than the tree.
+// No row can be found without the record of its table. These records lie in one block of the tree, so the store keeps a copy
+// of them in a file. It writes the copy first, so the copy never has less than the tree.
 const (
 	CopyName        = "TABLES"
 	recordsBytesMax = 64 << 20
-	recordsSumBytes = 9 // eight hexadecimal digits and the end of the line
+	recordsSumBytes = 9 // eight hexadecimal digits and a newline
 )
 
-// StoreCopy writes the copy.
+// StoreCopy writes the copy durably.
 func StoreCopy(fs vfs.FS, dir string, recs []Table) error {
 	src, err := appendRecords(nil, recs)
 	if err != nil {
@@ -39,7 +39,7 @@ func StoreCopy(fs vfs.FS, dir string, recs []Table) error {
 	return fault.Wrap("write the copy of table records", treefs.WriteDurably(fs, dir, CopyName, src))
 }
 
-// appendRecords appends the copy's bytes: a JSON list in a line, and the line's checksum.
+// appendRecords appends the bytes of the copy: a JSON list in one line, then the checksum of that line.
 func appendRecords(dst []byte, recs []Table) ([]byte, error) {
 	slices.SortFunc(recs, func(a, b Table) int { return strings.Compare(a.Name, b.Name) })
 	src, err := json.Marshal(recs)
@@ -71,7 +71,7 @@ func parseRecords(src []byte) (recs []Table, err error) {
 	return recs, nil
 }
 
-// ReadCopy reads the copy; there is none before the first table.
+// ReadCopy reads the copy. It returns no records if the file does not exist, as before the first table.
 func ReadCopy(fs vfs.FS, dir string) ([]Table, error) {
 	f, err := fs.Open(fs.PathJoin(dir, CopyName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -92,10 +92,10 @@ func ReadCopy(fs vfs.FS, dir string) ([]Table, error) {
 	return recs, nil
 }
 
-// Records are the records of all tables as the tree and as the copy have them. Either is nil if it is damaged.
+// Records are the records of all tables in the tree and in the copy. A damaged list is nil.
 type Records struct{ inTree, copied []Table }
 
-// ReadRecords reads the records of all tables. It fails if both places are damaged.
+// ReadRecords reads the records of all tables. It fails only if tree and copy are damaged.
 func ReadRecords(db *pebble.DB, fs vfs.FS, dir string, h *health.Monitor) (r Records, err error) {
 	treeErr := Read(db, Tables, func(name string, value []byte) error {
 		var rec Table
@@ -124,7 +124,7 @@ func ReadRecords(db *pebble.DB, fs vfs.FS, dir string, h *health.Monitor) (r Rec
 	return r, nil
 }
 
-// All are the records in force. The copy says as much as the tree or more, also after the loss of a file of the tree.
+// All returns the records in force. The copy has at least the records of the tree, also after the tree loses a file.
 func (r *Records) All() []Table {
 	recs := slices.Clone(r.copied)
 	for _, rec := range r.inTree {
@@ -135,7 +135,7 @@ func (r *Records) All() []Table {
 	return recs
 }
 
-// Stored reports whether both places have the record as it is.
+// Stored reports whether tree and copy both have the record unchanged.
 func (r *Records) Stored(rec Table) bool {
 	same := func(other Table) bool { return reflect.DeepEqual(rec, other) }
 	return slices.ContainsFunc(r.inTree, same) && slices.ContainsFunc(r.copied, same)

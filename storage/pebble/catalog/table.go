@@ -13,14 +13,14 @@ import (
 	"halite/storage/pebble/fault"
 )
 
-// Table id 0 is the store's own key space: one record a table, and its tablets' split keys.
+// Table number 0 is the catalogue: it has one record and the split keys of each table.
 const (
 	TableID = 0
 	Tables  = 1 // family id of table records
 	Splits  = 2 // family id of split keys
 )
 
-// Table describes a table on disk, as JSON so that new fields can come without a new format.
+// Table is the record of a table. It is JSON, so that new fields need no new format.
 type Table struct {
 	ID       uint16   `json:"id"`
 	Name     string   `json:"name"`
@@ -35,7 +35,7 @@ type Table struct {
 type DayChunkDay struct {
 	Family uint8 `json:"f"`
 	Day    int32 `json:"d"`
-	// Complete says that nothing was left beside the day chunks when this was written.
+	// Complete says that no cell lay beside the day chunks when the record was written.
 	Complete bool `json:"c,omitempty"`
 }
 
@@ -68,7 +68,8 @@ func (r *Table) Schema() storage.TableSchema {
 	return s
 }
 
-// WithSchema returns the record with the GC policies of schema, or storage.ErrSchemaMismatch.
+// WithSchema returns the record with the GC policies of schema. It fails with storage.ErrSchemaMismatch if more than policies
+// differ.
 func (r *Table) WithSchema(schema *storage.TableSchema) (Table, error) {
 	if r.HourKeys != schema.HourKeys {
 		return Table{}, fmt.Errorf("%w: table %s has HourKeys %t on disk", storage.ErrSchemaMismatch, r.Name,
@@ -97,7 +98,7 @@ func Key(family uint8, name string) []byte {
 	return append(append(h[:], name...), cellkey.Sentinel)
 }
 
-// Read calls fn with name and value of every record of one kind.
+// Read calls fn with the name and value of each record in a family.
 func Read(db *pebble.DB, family uint8, fn func(name string, value []byte) error) (err error) {
 	h := cellkey.NewHeader(TableID, family, 0)
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: cellkey.AppendPartitionStart(nil, h),

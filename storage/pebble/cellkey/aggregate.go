@@ -16,7 +16,7 @@ const mergerName = "halite.aggregates.v1"
 // OperandBytes is the size of an aggregate operand: the family's kind and a big-endian int64.
 const OperandBytes = 1 + 8
 
-// PutOperand writes an operand into dst, which has OperandBytes.
+// PutOperand writes an operand into dst, which has OperandBytes bytes.
 func PutOperand(dst []byte, kind storage.FamilyKind, v int64) {
 	dst[0] = byte(kind)
 	binary.BigEndian.PutUint64(dst[1:], uint64(v))
@@ -34,8 +34,8 @@ func ParseOperand(src []byte) (storage.FamilyKind, int64, error) {
 	return kind, int64(binary.BigEndian.Uint64(src[1:])), nil
 }
 
-// NewMerger returns the merge operator of aggregate families. Operands say their kind themselves, since the tree does
-// not know about families. Sums wrap around like Go's; all three kinds are associative and commutative.
+// NewMerger returns the merge operator of aggregate families. Each operand has its kind, because the tree does not know
+// families. Sums wrap around like Go's. All three kinds are associative and commutative.
 func NewMerger() *pebble.Merger {
 	return &pebble.Merger{Name: mergerName, Merge: func(_, value []byte) (pebble.ValueMerger, error) {
 		kind, v, err := ParseOperand(value)
@@ -46,7 +46,7 @@ func NewMerger() *pebble.Merger {
 	}}
 }
 
-// aggregate holds the merged number itself and so never keeps an operand's memory.
+// aggregate has the merged number itself, so it never keeps the memory of an operand.
 type aggregate struct {
 	kind  storage.FamilyKind
 	value int64

@@ -12,8 +12,8 @@ import (
 // comparerName is stored in every file. A change of the key format needs a new name and a migration.
 const comparerName = "halite.cells.v1"
 
-// NewComparer returns the order of physical keys: prefixes bytewise, then suffixes by hour and qualifier bytewise and
-// by time, newest first. Since a row's place is contained in prefix and hour, this is the order of rows and columns.
+// NewComparer returns the order of keys: prefixes bytewise, then suffixes by hour and qualifier bytewise, then by time with
+// the newest first. Prefix and hour contain the encoded row, so this is the order of rows and columns.
 func NewComparer() *pebble.Comparer {
 	return &pebble.Comparer{
 		Name:                 comparerName,
@@ -42,8 +42,8 @@ func Compare(a, b []byte) int {
 	return CompareSuffixes(a[an:], b[bn:])
 }
 
-// CompareSuffixes is a total order on all byte strings, so that damaged keys cannot confuse the tree: by body, by rank
-// in time, then bytewise, which makes equal mean identical.
+// CompareSuffixes is a total order on all byte strings, so damaged keys cannot confuse the tree. It compares body, time rank
+// and then all bytes, so only identical suffixes are equal.
 func CompareSuffixes(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
 		return cmp.Compare(len(a), len(b)) // the tree relies on exactly -1, 0 and 1
@@ -56,7 +56,7 @@ func CompareSuffixes(a, b []byte) int {
 	return cmp.Or(cmp.Compare(aRank, bRank), bytes.Compare(a, b))
 }
 
-// suffixRank returns hour and qualifier, and a number that orders the times of one column, newest first.
+// suffixRank returns hour and qualifier, and a number that orders the times of one column with the newest first.
 func suffixRank(suffix []byte) (body []byte, rank int64) {
 	body, kind, clock, ok := parseSuffix(suffix)
 	if !ok {
@@ -90,21 +90,21 @@ func abbreviateKey(key []byte) uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// separateKeys appends a short key k with a ≤ k < b. Index blocks hold one for each data block, so this keeps the
-// cached index small. Between rows of different prefixes the common part and one byte suffice.
+// separateKeys appends a short key k with a ≤ k < b. Index blocks hold one such key for each data block, so short keys keep
+// the cached index small. For rows of different prefixes, the common part and one byte suffice.
 func separateKeys(dst, a, b []byte) []byte {
 	an, bn := Split(a), Split(b)
 	start := len(dst)
 	at := commonBytes(a[:an], b[:bn])
 	if at < an && at < bn && a[at] < b[at] {
-		// b's own byte with nothing behind it is below b unless b ends there.
+		// b's byte with nothing behind it sorts below b unless b ends there.
 		for _, cut := range [2]byte{a[at] + 1, b[at]} {
 			dst = append(append(dst[:start], a[:at]...), cut, Sentinel)
 			if len(dst)-start < len(a) && Compare(a, dst[start:]) <= 0 && Compare(dst[start:], b) < 0 {
 				return dst
 			}
 		}
-		// Otherwise raise the first later byte of a that can be raised.
+		// Otherwise increment the first later byte of a that is not 0xff.
 		for i := at + 1; i < an; i++ {
 			if a[i] != 0xff {
 				dst = append(append(dst[:start], a[:i]...), a[i]+1, Sentinel)

@@ -28,23 +28,23 @@ const (
 	trailerLong    = 3
 )
 
-// suffixKind says how a suffix gives the cell's time. It sits in the low bits of the trailer.
+// suffixKind is the encoding of a cell's time. It is in the low bits of the trailer.
 type suffixKind uint8
 
 const (
-	// kindBefore sorts before every cell with the same hour and qualifier; it occurs in bounds only.
+	// kindBefore sorts before every cell with the same hour and qualifier. It occurs in bounds only.
 	kindBefore suffixKind = 0
-	// kindClock has four bytes with the distance to the end of the day in milliseconds.
+	// kindClock has four bytes: the distance from the timestamp to the end of its day in milliseconds.
 	kindClock suffixKind = 1
 	// KindHourEnd has none: the cell carries the last millisecond of its row's hour.
 	KindHourEnd suffixKind = 2
-	// kindDayChunk is all there is of a day chunk's suffix: it sorts before all cells of its prefix.
+	// kindDayChunk has a suffix of the trailer alone, which sorts before all cells of its prefix.
 	kindDayChunk suffixKind = 3
 
 	DayChunkSuffix = trailerShort<<2 | byte(kindDayChunk)
 )
 
-// Header is the first part of a physical key: table, family and day, newest day first.
+// Header is the first part of a key: table, family and day, newest day first.
 type Header [HeaderBytes]byte
 
 func NewHeader(table uint16, family uint8, day int32) Header {
@@ -60,7 +60,7 @@ func (h Header) Day() int32 {
 	return DayMax - (int32(h[3])<<16 | int32(h[4])<<8 | int32(h[5]))
 }
 
-// Next is the header of the following partition, wrapping into the next family or table.
+// Next returns the header of the following partition. It wraps into the next family or table.
 func (h Header) Next() Header {
 	for i := len(h) - 1; i >= 0; i-- {
 		h[i]++
@@ -74,7 +74,7 @@ func (h Header) Next() Header {
 // DayOf returns the unix day of a cell timestamp.
 func DayOf(tsMs int64) int32 { return int32(tsMs / DayMs) }
 
-// Append appends the physical key of a cell. key must have passed storage.CheckKey.
+// Append appends the key of a cell. key must have passed storage.CheckKey.
 func Append(dst []byte, h Header, hourKeys bool, key, qualifier []byte, tsMs int64) []byte {
 	dst = append(dst, h[:]...)
 	kind := kindClock
@@ -101,12 +101,12 @@ func Append(dst []byte, h Header, hourKeys bool, key, qualifier []byte, tsMs int
 	return AppendTrailer(dst, start, kind)
 }
 
-// cellKeyBytesMax bounds the length of the physical key that Append makes.
+// cellKeyBytesMax bounds the length of the key that Append appends.
 func cellKeyBytesMax(key, qualifier []byte) int {
 	return HeaderBytes + len(key) + 1 + len(qualifier) + clockBytes + trailerLong
 }
 
-// AppendTrailer closes the suffix that began at start with its own length and kind.
+// AppendTrailer closes the suffix that begins at start with its length and kind.
 func AppendTrailer(dst []byte, start int, kind suffixKind) []byte {
 	n := len(dst) - start + trailerShort
 	if n < suffixLongMark {
@@ -116,7 +116,7 @@ func AppendTrailer(dst []byte, start int, kind suffixKind) []byte {
 	return append(dst, byte(n>>8), byte(n), suffixLongMark<<2|byte(kind))
 }
 
-// Split returns the length of the key's prefix. It never fails: what has no well-formed suffix is all prefix.
+// Split returns the length of the key's prefix. It never fails: a key without a well-formed suffix is all prefix.
 func Split(key []byte) int {
 	if len(key) == 0 || key[len(key)-1] == Sentinel {
 		return len(key)
@@ -134,7 +134,7 @@ func Split(key []byte) int {
 	return len(key) - n
 }
 
-// ParseHour reads seven digits.
+// ParseHour parses seven digits.
 func ParseHour(digits []byte) uint32 {
 	var v uint32
 	for _, c := range digits {
@@ -143,11 +143,11 @@ func ParseHour(digits []byte) uint32 {
 	return v
 }
 
-// HourEndMs returns the last millisecond of the hour that the key's digits name; the digits count back from the
-// largest hour so that newer rows sort first.
+// HourEndMs returns the last millisecond of the hour that the key's digits name. The digits count back from the largest hour,
+// so newer rows sort first.
 func HourEndMs(value uint32) int64 { return int64(hourValueEnd-value)*hourMs - 1 }
 
-// Key is a physical key taken apart. Its slices alias the key.
+// Key is a parsed key of a cell. Its slices alias the key.
 type Key struct {
 	Header    Header
 	Row       []byte // row key up to where the hour begins, or all of it
@@ -156,7 +156,7 @@ type Key struct {
 	TsMs      int64
 }
 
-// Parse takes a cell's physical key apart; ok is false for anything Append does not make.
+// Parse parses the key of a cell. ok is false for a key that Append cannot have made.
 func Parse(key []byte, hourKeys bool) (c Key, ok bool) {
 	split := Split(key)
 	if split < HeaderBytes+2 || split == len(key) || key[split-1] != Sentinel {
@@ -194,7 +194,7 @@ func Parse(key []byte, hourKeys bool) (c Key, ok bool) {
 	return c, true
 }
 
-// parseSuffix splits a suffix into hour and qualifier, kind, and the clock bytes of kindClock.
+// parseSuffix splits a suffix into body (hour and qualifier), kind, and the clock of kindClock.
 func parseSuffix(suffix []byte) (body []byte, kind suffixKind, clock uint32, ok bool) {
 	n := len(suffix)
 	if n == 0 {
@@ -220,7 +220,7 @@ func parseSuffix(suffix []byte) (body []byte, kind suffixKind, clock uint32, ok 
 
 func HourOf(body []byte) uint32 { return uint32(body[0])<<16 | uint32(body[1])<<8 | uint32(body[2]) }
 
-// AppendRowKey appends the logical row key.
+// AppendRowKey appends the row key.
 func (c *Key) AppendRowKey(dst []byte, hourKeys bool) []byte {
 	dst = append(dst, c.Row...)
 	if hourKeys {
@@ -238,15 +238,14 @@ func AppendHourDigits(dst []byte, hour uint32) []byte {
 	return append(dst, digits[:]...)
 }
 
-// Bound is the place of a logical key among the rows of any partition: the part of a physical key between header
-// and qualifier. Rows compare as their bounds do, bytewise.
+// Bound is an encoded row key that need not exist: the part of a key between header and qualifier. Rows compare bytewise like
+// their bounds.
 type Bound struct {
 	Row        []byte
 	EndsInHour bool // place ends in an hour, so that a seek key needs a trailer
 }
 
-// NewBound returns the smallest place that a row with a key of at least key can have. The memory comes from arena,
-// which is returned.
+// NewBound returns the smallest encoded row of a row key ≥ key. Its memory comes from arena, which NewBound returns.
 func NewBound(arena []byte, hourKeys bool, key []byte) (Bound, []byte) {
 	start := len(arena)
 	if !hourKeys {
@@ -263,11 +262,11 @@ func NewBound(arena []byte, hourKeys bool, key []byte) (Bound, []byte) {
 	return Bound{Row: arena[start:len(arena):len(arena)], EndsInHour: true}, arena
 }
 
-// BoundBytesMax bounds what NewBound appends for a key of that length.
+// BoundBytesMax bounds the bytes that NewBound appends for a key of that length.
 func BoundBytesMax(keyBytes int) int { return keyBytes + 1 + HourBytes }
 
-// AppendSeek appends the physical key that sorts at the bound, before all its cells; at the first hour of all, before
-// the day chunk of the row's prefix as well.
+// AppendSeek appends the key that sorts at the bound, before all its cells. At the first hour of a prefix, it sorts before
+// the prefix's day chunk as well.
 func (b Bound) AppendSeek(dst []byte, h Header) []byte {
 	if b.EndsInHour && HourOf(b.Row[len(b.Row)-HourBytes:]) == 0 {
 		return b.appendPrefixSeek(dst, h)
@@ -279,12 +278,12 @@ func (b Bound) AppendSeek(dst []byte, h Header) []byte {
 	return dst
 }
 
-// appendPrefixSeek appends the physical key that sorts before all cells of the bound's prefix, and before its day chunk.
+// appendPrefixSeek appends the key that sorts before the day chunk and all cells of the bound's prefix.
 func (b Bound) appendPrefixSeek(dst []byte, h Header) []byte {
 	return append(append(dst, h[:]...), b.Prefix()...)
 }
 
-// Prefix returns the place without the hour.
+// Prefix returns the encoded row without the hour.
 func (b Bound) Prefix() []byte {
 	if b.EndsInHour {
 		return b.Row[:len(b.Row)-HourBytes]
@@ -292,20 +291,20 @@ func (b Bound) Prefix() []byte {
 	return b.Row
 }
 
-// AppendDayChunk appends the physical key of the day chunk of a prefix, which ends with the sentinel.
+// AppendDayChunk appends the key of a prefix's day chunk. The prefix ends with the sentinel.
 func AppendDayChunk(dst []byte, h Header, prefix []byte) []byte {
 	return append(append(append(dst, h[:]...), prefix...), DayChunkSuffix)
 }
 
-// IsDayChunk tells whether a key with that Split is a day chunk's.
+// IsDayChunk reports whether a key with that Split is the key of a day chunk.
 func IsDayChunk(key []byte, split int) bool {
 	return len(key) == split+1 && key[split] == DayChunkSuffix && split > HeaderBytes+1
 }
 
-// AppendPartitionStart appends the bound below all keys of a partition; with h.next() it is the bound above.
+// AppendPartitionStart appends the bound below all keys of a partition. With h.Next() it appends the bound above them.
 func AppendPartitionStart(dst []byte, h Header) []byte { return append(append(dst, h[:]...), Sentinel) }
 
-// placeOf returns the place of the row that a cell's physical key belongs to, comparable with Bound.place.
+// placeOf returns the encoded row of a cell's key, comparable with Bound.Row.
 func placeOf(key []byte, split int, hourKeys bool) []byte {
 	if hourKeys {
 		split += HourBytes
@@ -326,7 +325,8 @@ func thirdSeparator(key []byte) int {
 	return at
 }
 
-// hourCeil returns the smallest number whose seven digits sort at or after text; it may be hourValueEnd, past all.
+// hourCeil returns the smallest number with seven digits that sort at or after text. It returns hourValueEnd if there is
+// none.
 func hourCeil(text []byte) uint32 {
 	var v, rest uint32 = 0, hourValueEnd
 	for i := range HourDigits {
@@ -345,7 +345,7 @@ func hourCeil(text []byte) uint32 {
 	return v
 }
 
-// Format prints a physical key for people.
+// Format returns a key as text for reports.
 func Format(key []byte) string {
 	if len(key) < HeaderBytes {
 		return fmt.Sprintf("%q", key)
@@ -364,12 +364,12 @@ func Format(key []byte) string {
 	return at + fmt.Sprintf("row %q column %q kind %d clock %d", key[HeaderBytes:split-1], body, kind, clock)
 }
 
-// checkKeys turns a key that does not parse into an error that names it.
+// Damaged returns an error for a key that does not parse. The error names the key.
 func Damaged(key []byte) error {
 	return fmt.Errorf("%w: key %s", storage.ErrCorrupt, Format(key))
 }
 
-// AppendRowKey appends the logical key of the row at a place.
+// AppendRowKey appends the row key of an encoded row.
 func AppendRowKey(dst, place []byte, hourKeys bool) []byte {
 	if !hourKeys {
 		return append(dst, place[:len(place)-1]...)

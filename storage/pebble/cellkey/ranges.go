@@ -8,12 +8,12 @@ import (
 	"halite/storage"
 )
 
-// Range is a range of rows by their places: start ≤ place < end; an unbounded side has no place.
+// Range is a range of encoded rows: Start ≤ row < End. An unbounded side has no Row.
 type Range struct {
 	Start, End Bound
 }
 
-// hours returns the hour values of a range within one series; ok is false for a range that may touch several.
+// hours returns the hour values of a range within one series. ok is false for a range that may touch several series.
 func (r *Range) hours() (first, last uint32, ok bool) {
 	start, end := r.Start.Row, r.End.Row
 	split := len(start) - HourBytes
@@ -23,8 +23,8 @@ func (r *Range) hours() (first, last uint32, ok bool) {
 	return HourOf(start[split:]), HourOf(end[split:]) - 1, true
 }
 
-// PickByDay returns for each of the days, newest first, which ranges can have rows there, in a family whose cells all
-// carry the end of their row's hour. Without it a read of one hour a day over a year would seek each hour in each day.
+// PickByDay returns for each day, newest first, the indexes of the ranges that can have rows there. All cells of the family
+// must have the end of their row's hour. Otherwise a read of one hour a day over a year would seek each hour in each day.
 func PickByDay(ranges []Range, days []int32) [][]int32 {
 	picks := make([][]int32, len(days))
 	for i := range ranges {
@@ -47,21 +47,21 @@ func PickByDay(ranges []Range, days []int32) [][]int32 {
 	return picks
 }
 
-// NewestFirst is the order of days in the tree.
+// NewestFirst compares days in the order of the tree.
 func NewestFirst(day, other int32) int { return cmp.Compare(other, day) }
 
-// dayOfHour returns the day that holds the cells of a row's hour.
+// dayOfHour returns the day of the cells in a row's hour.
 func dayOfHour(value uint32) int32 { return int32(HourValueMax-value) / 24 }
 
-// BeforeStart tells whether a row's place lies below the range.
+// BeforeStart reports whether an encoded row lies below the range.
 func (r *Range) BeforeStart(place []byte) bool { return bytes.Compare(place, r.Start.Row) < 0 }
 
-// PastEnd tells whether a row's place lies above the range.
+// PastEnd reports whether an encoded row lies above the range.
 func (r *Range) PastEnd(place []byte) bool {
 	return r.End.Row != nil && bytes.Compare(place, r.End.Row) >= 0
 }
 
-// SeekStart appends the physical key at the start of the range in a partition.
+// SeekStart appends the key at the start of the range in a partition.
 func (r *Range) SeekStart(dst []byte, h Header) []byte {
 	if len(r.Start.Row) == 0 {
 		return AppendPartitionStart(dst, h)
@@ -69,7 +69,7 @@ func (r *Range) SeekStart(dst []byte, h Header) []byte {
 	return r.Start.AppendSeek(dst, h)
 }
 
-// SeekPrefix appends the physical key before all that the range's first prefix has in a partition, day chunk included.
+// SeekPrefix appends the key before the first prefix of the range in a partition, and before the prefix's day chunk.
 func (r *Range) SeekPrefix(dst []byte, h Header) []byte {
 	if len(r.Start.Row) == 0 {
 		return AppendPartitionStart(dst, h)
@@ -77,7 +77,7 @@ func (r *Range) SeekPrefix(dst []byte, h Header) []byte {
 	return r.Start.appendPrefixSeek(dst, h)
 }
 
-// SeekEnd appends the physical key at the end of the range in a partition.
+// SeekEnd appends the key at the end of the range in a partition.
 func (r *Range) SeekEnd(dst []byte, h Header) []byte {
 	if r.End.Row == nil {
 		return AppendPartitionStart(dst, h.Next())
@@ -85,7 +85,7 @@ func (r *Range) SeekEnd(dst []byte, h Header) []byte {
 	return r.End.AppendSeek(dst, h)
 }
 
-// NewRanges turns a row set's ranges into disjoint ascending ones of places.
+// NewRanges encodes row ranges. The result is disjoint and ascending.
 func NewRanges(hourKeys bool, in []storage.RowRange) []Range {
 	size := 0
 	for i := range in {
@@ -133,7 +133,7 @@ func mergeRanges(ranges []Range) []Range {
 	return out
 }
 
-// SetRanges returns the ranges of a row set, single keys included.
+// SetRanges encodes the ranges and single keys of a row set. The result is disjoint and ascending.
 func SetRanges(hourKeys bool, set *storage.RowSet) []Range {
 	in := set.Ranges
 	if len(set.Keys) > 0 {

@@ -10,35 +10,35 @@ import (
 	"halite/storage/pebble/cellkey"
 )
 
-// Cursor walks the cells of one partition that lie in the ranges of a read, in the read's direction.
+// Cursor walks the cells of one partition that lie in the ranges of a read, in the direction of the read.
 type Cursor struct {
 	Iter     *pebble.Iterator
-	Rule     int // of the read, for the partition's family
+	Rule     int // index of the family's rule in the read
 	Header   cellkey.Header
 	HourKeys bool
 	Reverse  bool
 	Ranges   []cellkey.Range
-	Picked   []int32 // which of the ranges to read; nil is all
+	Picked   []int32 // indexes of the ranges to read; nil means all
 	at       int     // the range in or before which the cursor stands
 
 	Valid bool
-	Row   []byte // of the cell's row
-	Key   []byte // physical key under the iterator; valid until it moves
+	Row   []byte // encoded row of the cell
+	Key   []byte // key under the iterator; valid until it moves
 	split int
 	seek  []byte // scratch
 	bound []byte // scratch
-	// day chunks is nil in partitions that have none.
+	// dayChunks is nil in a partition without day chunks.
 	dayChunks *dayChunkCursor
 	pool      *Pool
 }
 
-// WithDayChunks makes the cursor merge the day chunks of its partition, which has some.
+// WithDayChunks makes the cursor merge the day chunks of its partition.
 func (c *Cursor) WithDayChunks(p *Pool) { c.pool, c.dayChunks = p, p.get() }
 
 // InDayChunk reports whether the cursor stands at a cell of a day chunk.
 func (c *Cursor) InDayChunk() bool { return c.dayChunks != nil && c.dayChunks.current }
 
-// Close gives back what the cursor has.
+// Close closes the iterator and returns what came from the pool.
 func (c *Cursor) Close() error {
 	var err error
 	if c.Iter != nil {
@@ -67,7 +67,7 @@ func (c *Cursor) rangeAt(i int) *cellkey.Range {
 	return &c.Ranges[i]
 }
 
-// Open restricts the iterator to the partition's part that the ranges span, and moves to the first cell.
+// Open restricts the iterator to the ranges' part of the partition, and moves to the first cell.
 func (c *Cursor) Open() error {
 	first, last := c.rangeAt(0), c.rangeAt(c.count()-1)
 	c.seek, c.bound = c.seekStart(c.seek[:0], first), last.SeekEnd(c.bound[:0], c.Header)
@@ -80,7 +80,7 @@ func (c *Cursor) Open() error {
 	return c.settle(c.Iter.First())
 }
 
-// SeekStart appends the key from which to read a range.
+// seekStart appends the key from which to read a range.
 func (c *Cursor) seekStart(dst []byte, r *cellkey.Range) []byte {
 	if c.dayChunks != nil {
 		return r.SeekPrefix(dst, c.Header)
@@ -134,7 +134,7 @@ func (c *Cursor) settle(ok bool) error {
 	return c.Iter.Error()
 }
 
-// take reads the iterator's key.
+// take parses the iterator's key.
 func (c *Cursor) take() error {
 	c.Key = c.Iter.Key()
 	c.split = cellkey.Split(c.Key)
@@ -149,7 +149,7 @@ func (c *Cursor) take() error {
 	return nil
 }
 
-// Address returns qualifier and time of the cell; ok is false if its key is damaged. They are valid until the cursor
+// Address returns qualifier and time of the cell. ok is false if its key is damaged. The results are valid until the cursor
 // moves.
 func (c *Cursor) Address() (qualifier []byte, tsMs int64, ok bool) {
 	if b := c.dayChunks; b != nil && b.current {
@@ -177,7 +177,7 @@ func (c *Cursor) AppendValue(dst []byte, kind storage.FamilyKind) ([]byte, error
 	return append(dst, value...), nil
 }
 
-// locate moves at to the range that the key is in or must be sought in; neither means that no range is left.
+// locate moves at to the range that has the row (in) or that starts beyond it (seek). If neither is true, no range is left.
 func (c *Cursor) locate() (in, seek bool) {
 	if c.Reverse {
 		for ; c.at >= 0; c.at-- {
@@ -203,7 +203,7 @@ func (c *Cursor) locate() (in, seek bool) {
 	return false, false
 }
 
-// less orders valid cursors by the row they stand at, in the read's direction, then by family and day.
+// less orders valid cursors by their row, in the direction of the read.
 func (c *Cursor) less(o *Cursor) bool {
 	order := bytes.Compare(c.Row, o.Row)
 	if c.Reverse {
@@ -212,7 +212,7 @@ func (c *Cursor) less(o *Cursor) bool {
 	return order < 0
 }
 
-// Heap has the cursor with the next row on top.
+// Heap is a min-heap of cursors by their next row.
 type Heap []*Cursor
 
 func (h Heap) Init() {
@@ -221,7 +221,7 @@ func (h Heap) Init() {
 	}
 }
 
-// down restores the heap after the cursor at i has moved.
+// down restores the heap after the cursor at i moved.
 func (h Heap) down(i int) {
 	for {
 		child := 2*i + 1
@@ -239,7 +239,7 @@ func (h Heap) down(i int) {
 	}
 }
 
-// Fix restores the heap after the top has moved, and drops it if it is exhausted.
+// Fix restores the heap after the top moved. It drops the top if that has no more cells.
 func (h *Heap) Fix() {
 	old := *h
 	if !old[0].Valid {

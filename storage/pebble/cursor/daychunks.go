@@ -10,32 +10,32 @@ import (
 	"halite/storage/pebble/daychunk"
 )
 
-// dayChunkCursor is what a cursor needs more in a partition with day chunks: it merges the cells of a prefix's day chunk with
-// those that lie beside it. Of two at one address the one beside the day chunk is the later and wins.
+// dayChunkCursor is the part of a Cursor for a partition with day chunks. It merges the cells in the day chunk of a prefix
+// with the cells beside it. Of two cells at one address, the cell beside the day chunk is the later one and wins.
 type dayChunkCursor struct {
 	open  daychunk.Reader
-	value []byte // the open day chunk's; the iterator moves on
-	place []byte // of the day chunk's cell in turn: the prefix, which stays, and the hour
+	value []byte // value of the open day chunk; a copy, because the iterator moves on
+	place []byte // encoded row of the next cell in the day chunk
 	first uint32 // value of the day's newest hour
-	i     int    // the cell in turn
-	left  bool   // there is one
-	probe bool   // reverse: place has a prefix whose day chunk has been looked for
+	i     int    // index of the next cell in the day chunk
+	left  bool   // the day chunk has a next cell
+	probe bool   // reverse: the day chunk of place's prefix has been looked up
 	ok    bool   // the iterator stands at a key
-	// beyond says that the iterator's key is none of the open day chunk's prefix: it need not be looked at while cells are
-	// left.
+	// beyond says that the iterator has left the prefix of the open day chunk. Its key need not be compared while the day
+	// chunk has cells left.
 	beyond bool
-	// current says that the cursor stands at the day chunk's cell, not at the iterator's.
+	// current says that the cursor stands at the day chunk's cell, not at the iterator's cell.
 	current bool
-	side    *pebble.Iterator // reverse: finds the day chunk before the cells that follow it; made when needed
+	side    *pebble.Iterator // reverse: finds the day chunk of a prefix, which sorts before the cells; created when needed
 }
 
-// Pool keeps idle day chunk cursors of a store.
+// Pool keeps idle cursors of day chunks for reuse.
 type Pool struct {
 	Codec *daychunk.Codec
 	idle  sync.Pool // of *dayChunkCursor
 }
 
-// valueBytesKept is how large the buffers of an idle cursor may be.
+// valueBytesKept bounds the value buffer of an idle cursor.
 const valueBytesKept = 1 << 20
 
 // get returns an idle cursor.
@@ -59,7 +59,7 @@ func (p *Pool) put(b *dayChunkCursor) error {
 	return err
 }
 
-// prefix is that of the open day chunk, or of the one that was looked for.
+// prefix returns the prefix of the open day chunk, or of the last look-up.
 func (b *dayChunkCursor) prefix() []byte { return b.place[:len(b.place)-cellkey.HourBytes] }
 
 // next moves by one cell.
@@ -71,7 +71,7 @@ func (b *dayChunkCursor) next(c *Cursor) error {
 	return b.settle(c, c.step())
 }
 
-// turn goes on to the day chunk's next cell.
+// turn goes to the next cell of the day chunk.
 func (b *dayChunkCursor) turn(c *Cursor) {
 	if c.Reverse {
 		b.i--
@@ -92,8 +92,8 @@ func (b *dayChunkCursor) setHour() {
 	at[0], at[1], at[2] = byte(hour>>16), byte(hour>>8), byte(hour)
 }
 
-// settle chooses the next cell of both sources, or seeks to the next range that has one; ok tells whether the iterator
-// stands at a key.
+// settle chooses the next cell of both sources, or seeks to the next range that has one. ok says whether the iterator stands
+// at a key.
 func (b *dayChunkCursor) settle(c *Cursor, ok bool) error {
 	b.ok = ok
 	for {
@@ -103,7 +103,7 @@ func (b *dayChunkCursor) settle(c *Cursor, ok bool) error {
 				return err
 			}
 		}
-		// A later seek forgets the error of the iterator, so look at it first.
+		// A later seek clears the error of the iterator, so check it first.
 		if !b.ok {
 			if err := c.Iter.Error(); err != nil {
 				return err
@@ -127,8 +127,8 @@ func (b *dayChunkCursor) settle(c *Cursor, ok bool) error {
 	return c.Iter.Error()
 }
 
-// arrive opens the day chunk that the iterator has come to, and tells whether the iterator stands at a cell that may be
-// next. While an open day chunk has cells left, cells of other prefixes may not.
+// arrive opens the day chunk under the iterator. It reports whether the iterator stands at a cell that may be next. While the
+// open day chunk has cells left, cells of other prefixes may not be next.
 func (b *dayChunkCursor) arrive(c *Cursor) (plain bool, err error) {
 	b.beyond = false
 	for b.ok {
@@ -144,7 +144,7 @@ func (b *dayChunkCursor) arrive(c *Cursor) (plain bool, err error) {
 			return false, nil
 		}
 		if cellkey.IsDayChunk(c.Key, c.split) {
-			// In reverse the cells behind the day chunk have it open already.
+			// In reverse, the cells behind the day chunk have already opened it.
 			if !known || !c.Reverse || !b.probe {
 				if err := b.take(c, c.Iter); err != nil {
 					return false, err
@@ -167,7 +167,7 @@ func (b *dayChunkCursor) arrive(c *Cursor) (plain bool, err error) {
 	return false, nil
 }
 
-// take opens the day chunk under an iterator, whose key is in c.key.
+// take opens the day chunk under it. Its key is c.Key.
 func (b *dayChunkCursor) take(c *Cursor, it *pebble.Iterator) error {
 	value, err := it.ValueAndErr()
 	if err != nil {
@@ -186,14 +186,14 @@ func (b *dayChunkCursor) take(c *Cursor, it *pebble.Iterator) error {
 	return nil
 }
 
-// setPrefix makes the prefix of c.key that of the day chunk cursor.
+// setPrefix sets the prefix to the prefix of c.Key.
 func (b *dayChunkCursor) setPrefix(c *Cursor) {
 	b.first = daychunk.NewestHour(c.Header.Day())
 	b.place = append(append(b.place[:0], c.Key[cellkey.HeaderBytes:c.split]...), 0, 0, 0)
 	b.probe = true
 }
 
-// look opens the day chunk of the prefix of c.key, if there is one.
+// look opens the day chunk of c.Key's prefix, if there is one.
 func (b *dayChunkCursor) look(c *Cursor) error {
 	if b.side == nil {
 		side, err := c.Iter.Clone(pebble.CloneOptions{})
@@ -211,7 +211,7 @@ func (b *dayChunkCursor) look(c *Cursor) error {
 	return b.side.Error()
 }
 
-// choose makes the first of the two cells in turn the cursor's.
+// choose moves the cursor to the first of the two next cells.
 func (b *dayChunkCursor) choose(c *Cursor, plain bool) {
 	b.current = b.left
 	if plain {
@@ -234,7 +234,7 @@ func (b *dayChunkCursor) choose(c *Cursor, plain bool) {
 	}
 }
 
-// compare tells the order of the day chunk's cell in turn and the iterator's, both of one prefix.
+// compare compares the next cell of the day chunk with the iterator's cell. Both have one prefix.
 func (b *dayChunkCursor) compare(c *Cursor) int {
 	if order := bytes.Compare(b.place, c.Row); order != 0 {
 		return order
@@ -244,8 +244,8 @@ func (b *dayChunkCursor) compare(c *Cursor) int {
 	return cellkey.CompareSuffixes(cellkey.AppendTrailer(suffix, 0, cellkey.KindHourEnd), c.Key[c.split:])
 }
 
-// skip goes to the range that locate found. Within one prefix the day chunk stays open and the iterator need not come to
-// it again.
+// skip seeks to the range that locate found. Within one prefix, the day chunk stays open and the iterator does not return to
+// it.
 func (b *dayChunkCursor) skip(c *Cursor) {
 	r := c.rangeAt(c.at)
 	bound := r.Start

@@ -11,23 +11,23 @@ import (
 	"halite/storage/pebble/cellkey"
 )
 
-// A day chunk's value; FORMAT.md draws it.
+// Constants of a day chunk's value. FORMAT.md of package pebble draws it.
 const (
 	version     = 0x10 // in the high four bits of the first byte
 	versionMask = 0xf0
 	hoursMask   = 0x03
 	hoursWhole  = 0x00 // one cell in each hour of the day
 	hoursSome   = 0x01 // one cell in each hour of a bitmap of three bytes
-	hoursList   = 0x02 // uvarint number of cells, the hour of each
+	hoursList   = 0x02 // uvarint number of cells, then the hour of each
 	qualsMask   = 0x0c
 	qualsEqual  = 0x00 // one qualifier
-	qualsSerial = 0x04 // equal but for the last four bytes, a big-endian number: its differences
-	qualsList   = 0x08 // each by itself
+	qualsSerial = 0x04 // qualifiers that differ in their last four bytes, a big-endian number: its differences
+	qualsList   = 0x08 // all qualifiers
 
 	DayHours    = 24
 	hoursAll    = 1<<DayHours - 1
 	serialBytes = 4
-	CellsMax    = 256 // cells in a day chunk; those that are left stay cells
+	CellsMax    = 256 // cells in a day chunk; further cells stay beside it
 )
 
 // NewestHour returns the value of a day's newest hour, which sorts first.
@@ -35,9 +35,9 @@ func NewestHour(day int32) uint32 {
 	return cellkey.HourValueMax - uint32(day)*DayHours - (DayHours - 1)
 }
 
-// Builder is a series' cells of one day, in order, on their way into a day chunk.
+// Builder collects the cells of one series and day, in key order, for a day chunk.
 type Builder struct {
-	hours  []uint8  // from the newest of the day
+	hours  []uint8  // counted from the newest hour of the day
 	Quals  []byte   // all qualifiers
 	qualTo []int    // ends of the qualifiers
 	Bytes  []byte   // all values
@@ -51,7 +51,7 @@ func (c *Builder) Reset() {
 	c.hours, c.Quals, c.qualTo, c.Bytes, c.valTo = c.hours[:0], c.Quals[:0], c.qualTo[:0], c.Bytes[:0], c.valTo[:0]
 }
 
-// Add adds a cell whose value has just been appended to bytes.
+// Add adds a cell. The caller has appended its value to Bytes.
 func (c *Builder) Add(hour uint8, qualifier []byte) {
 	c.hours = append(c.hours, hour)
 	c.Quals = append(c.Quals, qualifier...)
@@ -127,7 +127,7 @@ func (c *Builder) appendQualifiers(dst []byte) ([]byte, byte) {
 	return dst, qualsList
 }
 
-// Reader is a day chunk being read: its cells' addresses, and their values on demand.
+// Reader decodes a day chunk: hours and qualifiers at once, values on demand.
 type Reader struct {
 	Codec   *Codec
 	decoder Decoder
@@ -142,7 +142,8 @@ func (b *Reader) Count() int { return len(b.Hours) }
 
 func (b *Reader) Qualifier(i int) []byte { return sliceOf(b.quals, b.qualTo, i) }
 
-// Open takes a day chunk's value, which must stay as it is while values are read. Errors wrap storage.ErrCorrupt.
+// Open decodes hours and qualifiers. The value must not change while values of cells are read. Errors wrap
+// storage.ErrCorrupt.
 func (b *Reader) Open(value []byte) error {
 	b.Hours, b.quals, b.qualTo, b.split = b.Hours[:0], b.quals[:0], b.qualTo[:0], false
 	if len(value) == 0 || value[0]&versionMask != version {
@@ -186,7 +187,7 @@ func (b *Reader) cutHours(src []byte, form byte) (rest []byte, ok bool) {
 	return src, len(b.Hours) > 0
 }
 
-// cutBytes cuts a uvarint length and so many bytes off src.
+// cutBytes cuts a uvarint length and as many bytes off src.
 func cutBytes(src []byte) (cut, rest []byte, ok bool) {
 	n, size := binary.Uvarint(src)
 	if size <= 0 || n > storage.QualifierBytesMax || n > uint64(len(src)-size) {
@@ -249,8 +250,8 @@ func (b *Reader) AppendValue(dst []byte, i int) ([]byte, error) {
 	return b.decoder.Append(dst, i), nil
 }
 
-// Without returns the day chunk without the cells that drop chooses, an empty value if none is left; changed tells
-// whether it chose any.
+// Without returns the day chunk without the cells that drop selects. The value is empty if no cell is left. changed reports
+// whether drop selected any cell.
 func (b *Reader) Without(drop func(hour uint8, qualifier []byte) bool) (value []byte, changed bool, err error) {
 	var kept Builder
 	for i, hour := range b.Hours {

@@ -8,7 +8,8 @@ import (
 	"halite/storage/pebble/cellkey"
 )
 
-// Damage is a file, or a range of keys in it, that cannot be read as it was written.
+// Damage is a file, or a range of keys in it, that cannot be read as it was written. It is an error that wraps
+// storage.ErrCorrupt.
 type Damage struct {
 	// File is the name of the file in the directory of the tree.
 	File   string
@@ -17,7 +18,7 @@ type Damage struct {
 	Table string
 	// FirstDay and LastDay are the unix days of these rows' cells.
 	FirstDay, LastDay int32
-	// FirstRow and LastRow bound the rows. Each is the nearest readable key, so both may be intact.
+	// FirstRow and LastRow bound the rows. Each bound is the nearest readable key, so both rows may be intact.
 	FirstRow, LastRow string
 }
 
@@ -30,10 +31,10 @@ func (d *Damage) Error() string {
 		DayText(d.FirstDay), DayText(d.LastDay), d.FirstRow, d.LastRow)
 }
 
-// Unwrap makes every damage a storage.ErrCorrupt.
+// Unwrap returns storage.ErrCorrupt.
 func (d *Damage) Unwrap() error { return storage.ErrCorrupt }
 
-// DayText is a unix day for people.
+// DayText returns a unix day as a date.
 func DayText(day int32) string {
 	return time.Unix(int64(day)*cellkey.DayMs/1000, 0).UTC().Format(time.DateOnly)
 }

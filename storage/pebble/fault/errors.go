@@ -11,8 +11,8 @@ import (
 	"halite/storage"
 )
 
-// Wrap turns an error of the tree into one of the contract and says what was under way. An error about a damaged file
-// names the file.
+// Wrap turns an error of the tree into an error of the storage contract. doing names the operation. An error about a damaged
+// file names the file.
 func Wrap(doing string, err error) error {
 	switch {
 	case err == nil:
@@ -31,7 +31,7 @@ func Wrap(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// IsDamage tells whether an error of the tree says that a file is damaged or missing.
+// IsDamage reports whether an error of the tree is about a damaged or missing file.
 func IsDamage(err error) bool { return pebble.IsCorruptionError(err) || errors.Is(err, os.ErrNotExist) }
 
 // CloseIter closes an iterator and returns the first error of the read.

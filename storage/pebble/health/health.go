@@ -20,8 +20,8 @@ const (
 	logIntervalMin    = 10 * time.Second
 )
 
-// Monitor is what background work tells: it counts, logs at a bounded rate, and decides whether writes may enter. The
-// tree's own listener would end the process on corruption.
+// Monitor receives events of background work. It counts them, logs them at a bounded rate, and decides whether writes may
+// enter. The tree's own listener would end the process at damage.
 type Monitor struct {
 	logger *slog.Logger
 	now    func() time.Time
@@ -53,7 +53,7 @@ func New(logger *slog.Logger, now func() time.Time) *Monitor {
 		loggedAt: map[string]time.Time{}, suppressed: map[string]int{}}
 }
 
-// Writable fails while flushes fail, because the cells that are written then pile up in memory.
+// Writable fails while flushes fail, because written cells then accumulate in memory.
 func (h *Monitor) Writable() error {
 	if err := h.Syncable(); err != nil {
 		return err
@@ -109,7 +109,8 @@ func (h *Monitor) LastFlushError() error {
 	return h.flushErr
 }
 
-// Report logs one kind of event at most once an interval, with the number left out since.
+// Report logs one kind of event at most once an interval. It adds the number of events that were not logged since the last
+// one.
 func (h *Monitor) Report(kind string, level slog.Level, args ...any) {
 	h.mu.Lock()
 	now := h.now()
@@ -148,8 +149,8 @@ func (h *Monitor) DiskSlow(info pebble.DiskSlowInfo) {
 	h.Report("disk is slow", slog.LevelWarn, "path", info.Path, "duration", info.Duration)
 }
 
-// flushEnded notes how a flush ended. An error here is no failure yet: a flush that found nothing to write ends with
-// one too. Only if the same error follows as a background error has the flush failed.
+// flushEnded records the end of a flush. An error is not a failure yet: a flush with nothing to write ends with an error too.
+// The flush has failed only if the same error follows as a background error.
 func (h *Monitor) flushEnded(err error) {
 	h.flushed.Add(1)
 	h.FlushFailing.Store(false)
@@ -158,8 +159,8 @@ func (h *Monitor) flushEnded(err error) {
 	h.mu.Unlock()
 }
 
-// backgroundFailed notes an error. That a flush gave way to a run of hours that takes the place of what it writes is none: it is
-// repeated at once.
+// backgroundFailed records an error of background work. A cancelled compaction is no failure: a swap of the cells that it
+// writes cancels it, and the tree repeats it at once.
 func (h *Monitor) backgroundFailed(err error) {
 	if errors.Is(err, pebble.ErrCancelledCompaction) {
 		return
@@ -175,7 +176,7 @@ func (h *Monitor) backgroundFailed(err error) {
 // Logger returns the tree's logger.
 func (h *Monitor) Logger() pebble.Logger { return treeLogger{h} }
 
-// treeLogger takes the tree's log lines. Informative ones are dropped; the listener reports what matters.
+// treeLogger receives the tree's log lines. It drops informative lines, because the listener reports what matters.
 type treeLogger struct{ h *Monitor }
 
 func (l treeLogger) Infof(string, ...any) {}
@@ -185,7 +186,7 @@ func (l treeLogger) Errorf(format string, args ...any) {
 }
 
 // Fatalf is called when the tree cannot go on, for example after a device error of its manifest. It must not end the process:
-// the caller inside returns the error. From here on every write and sync fails until the store is opened again.
+// the caller in the tree returns the error. From then on, every write and sync fails until the store is opened again.
 func (l treeLogger) Fatalf(format string, args ...any) {
 	err := fmt.Errorf("%w: %w, start the server again: %s", storage.ErrUnavailable, storage.ErrFailed,
 		fmt.Sprintf(format, args...))
@@ -200,7 +201,7 @@ func (l treeLogger) Fatalf(format string, args ...any) {
 // StopWaiting ends all calls of Retry, now and later.
 func (h *Monitor) StopWaiting() { close(h.closing) }
 
-// errStopped ends the wait for disk space when the store is closed.
+// errStopped ends the wait for disk space when the store closes.
 var errStopped = errors.New("the store is being closed")
 
 // Retry repeats an operation while the machine lacks disk space, descriptors or memory.

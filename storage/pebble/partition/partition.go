@@ -10,48 +10,49 @@ import (
 	"halite/storage/pebble/cellkey"
 )
 
-// Family is a column family as stored: its identity, which never changes, and its live partitions.
+// Family is a column family: its identity, which never changes, and its live partitions.
 type Family struct {
 	Name string
 	ID   uint8
 	Kind storage.FamilyKind
 	Days daySet
-	// Mixed says that columns may have several versions. While a family of a HourKeys table has only cells with the
-	// last millisecond of their row's hour, each column has one, and version limits cost nothing. It is stored in the
-	// table's record before the first other cell is written, and never reset.
+	// Mixed says that columns may have several versions. A family of a HourKeys table starts unmixed: all its cells have the
+	// last millisecond of their row's hour. Then each column has one version, and version limits cost nothing. The table's
+	// record has Mixed before the first other cell is written. Mixed is never reset.
 	Mixed atomic.Bool
-	// Unswept says that versions may have come since the last sweep.
+	// Unswept says that columns may have got more versions since the last sweep.
 	Unswept atomic.Bool
 }
 
-// daySet is the set of days with cells of a family, newest first. It may name empty days, but never lacks one with a
-// visible cell: writers add a day before their batch commits, readers load the set after they have fixed their view.
+// daySet is the set of days with cells of a family, newest first. It may have empty days, but never lacks a day with a
+// visible cell: writers add a day before their batch commits, and readers load the set after they take their view of the
+// tree.
 type daySet struct {
 	days atomic.Pointer[dayList]
 	mu   sync.Mutex // held while replacing days
-	// dayChunksOnce has the days that left the set with day chunks. A read that began before may meet them still.
+	// dayChunksOnce are the removed days that had day chunks. Reads that began earlier may still find these.
 	dayChunksOnce map[int32]bool
 }
 
-// dayList never changes once it is in force.
+// dayList is immutable.
 type dayList struct {
 	days   []int32
 	states []*State // of the same days
 }
 
-// State is what the process knows of a partition beyond its cells.
+// State is what the process knows about a partition beyond its cells.
 type State struct {
 	Day int32
-	// packed says that there may be day chunks. It is stored before the first one comes, and not reset.
+	// HasDayChunks says that there may be day chunks. It is set before the first one is written, and never reset.
 	HasDayChunks atomic.Bool
-	// Writes counts changes, each before it is visible; who holds all stripe locks sees it settled.
+	// Writes counts changes, each before it is visible. It does not change while somebody holds all stripe locks.
 	Writes atomic.Uint64
-	// WroteMs is about when the last change was, by Options.Now; 0 is before the store was opened.
+	// WroteMs is the approximate time of the last change, by Options.Now. 0 means before the store was opened.
 	WroteMs atomic.Int64
-	// LateBytes counts what was written since the partition was packed.
+	// LateBytes counts the bytes that were written since the partition was packed.
 	LateBytes atomic.Int64
-	// Complete says that all was packed once, but for LateBytes; FailedTimes and FailedMs tell of tries in vain since
-	// then. They belong to Store.dayChunkMu.
+	// Complete says that the whole partition was packed once; only LateBytes came later. FailedTimes and FailedMs describe
+	// failed attempts since then. The three fields belong to the holder of Store.dayChunkMu.
 	Complete    bool
 	FailedTimes int
 	FailedMs    int64
@@ -78,7 +79,7 @@ func (l *dayList) State(day int32) *State {
 	return nil
 }
 
-// Add makes sure that the set has the day, and returns its state.
+// Add adds a day if the set lacks it, and returns its state.
 func (s *daySet) Add(day int32) *State {
 	if state := s.Load().State(day); state != nil {
 		return state
@@ -96,7 +97,7 @@ func (s *daySet) Add(day int32) *State {
 	return state
 }
 
-// Remove takes days out. No writer may be adding to them.
+// Remove removes days. No writer may add to them at the same time.
 func (s *daySet) Remove(gone []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +115,7 @@ func (s *daySet) Remove(gone []int32) {
 	s.days.Store(list)
 }
 
-// Within appends the days that can hold timestamps in [fromMs, toMs); toMs 0 is unbounded.
+// Within appends the days that can have timestamps in [fromMs, toMs). toMs 0 is unbounded.
 func (l *dayList) Within(dst []int32, fromMs, toMs int64) []int32 {
 	for _, day := range l.days {
 		startMs := int64(day) * cellkey.DayMs
@@ -129,7 +130,7 @@ func (l *dayList) Within(dst []int32, fromMs, toMs int64) []int32 {
 	return dst
 }
 
-// Changed notes that somebody who holds locks of rows is about to change the partition.
+// Changed records a change of the partition. The caller holds locks of rows and is about to make the change.
 func (s *State) Changed(now func() time.Time) {
 	s.Writes.Add(1)
 	s.WroteMs.Store(now().UnixMilli())

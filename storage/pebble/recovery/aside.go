@@ -26,8 +26,8 @@ func (t *Tree) makeAsideDir() (string, error) {
 	}
 }
 
-// SetAside moves the whole tree into a new directory in lost/. What the store notes about the tree goes first: a new tree
-// must not be judged by it.
+// SetAside moves the whole tree into a new directory in lost/. It moves the store's notes about the tree first, because they
+// must not apply to a new tree.
 func (t *Tree) SetAside(why string) error {
 	fs, dir := t.FS, t.Dir
 	aside, err := t.makeAsideDir()
@@ -47,7 +47,8 @@ func (t *Tree) SetAside(why string) error {
 	return nil
 }
 
-// SetUnknownAside moves table files that the tree does not name into a new directory in lost/. Otherwise the tree deletes them.
+// SetUnknownAside moves table files that the manifest does not name into a new directory in lost/. Otherwise the tree deletes
+// them.
 func (t *Tree) SetUnknownAside() error {
 	known, _, err := t.files()
 	if err != nil {
@@ -78,7 +79,7 @@ func (t *Tree) SetUnknownAside() error {
 	return fault.Wrap("set files aside", errors.Join(treefs.SyncDir(fs, aside), treefs.SyncDir(fs, tree)))
 }
 
-// setAside moves files out of the tree.
+// setAside notes losses, moves the files to lost/ and removes them from the manifest.
 func (t *Tree) setAside(m manifestRecords, gone []*treeFile, lost []fault.Damage) error {
 	fs := t.FS
 	dir := fs.PathJoin(t.Dir, lostName)
@@ -99,7 +100,7 @@ func (t *Tree) setAside(m manifestRecords, gone []*treeFile, lost []fault.Damage
 	return dropFromManifest(fs, t.Path(), m, gone)
 }
 
-// moveToLost moves files of the tree, as far as they exist, to the folder lost.
+// moveToLost moves those files of the tree that exist to lost/.
 func (t *Tree) moveToLost(names ...string) error {
 	fs := t.FS
 	tree, dir := t.Path(), fs.PathJoin(t.Dir, lostName)

@@ -15,13 +15,13 @@ import (
 	"halite/storage/pebble/fault"
 )
 
-// catalogName names the tree's own records of tables in reports.
+// catalogName stands for the table records in reports.
 const catalogName = "(list of tables)"
 
-// tableNames finds names and key forms of tables by the numbers in physical keys.
+// tableNames are the tables by the number in keys.
 type tableNames map[uint16]catalog.Table
 
-// newDamage describes the keys from first to last of a file.
+// newDamage describes the keys from first to last in a file.
 func (n tableNames) newDamage(file, reason string, first, last []byte) fault.Damage {
 	d := fault.Damage{File: file, Reason: reason}
 	if len(first) < cellkey.HeaderBytes || len(last) < cellkey.HeaderBytes {
@@ -40,20 +40,20 @@ func (n tableNames) newDamage(file, reason string, first, last []byte) fault.Dam
 	default:
 		d.Table = fmt.Sprintf("number %d", id)
 	}
-	// Newer days sort first. Of several families each may have any day in between.
+	// Newer days sort first. A range over several families may have any day in between.
 	d.FirstDay, d.LastDay = to.Day(), from.Day()
 	if from[cellkey.TableIDBytes] != to[cellkey.TableIDBytes] {
 		d.FirstDay, d.LastDay = 0, max(from.Day(), to.Day())
 	}
 	d.FirstRow, d.LastRow = rowText(first, rec.HourKeys), rowText(last, rec.HourKeys)
 	if from != to {
-		// The keys are of several partitions, so the rows in between may be any.
+		// The range covers several partitions, so any row may lie in between.
 		d.FirstRow, d.LastRow = min(d.FirstRow, d.LastRow), max(d.FirstRow, d.LastRow)
 	}
 	return d
 }
 
-// rowText is the row key in a physical key, or the start of it that the key has.
+// rowText returns the row key in a key of the tree, or the part of it that the key has.
 func rowText(key []byte, hourKeys bool) string {
 	if k, ok := cellkey.Parse(key, hourKeys); ok {
 		return string(k.AppendRowKey(nil, hourKeys))
@@ -65,8 +65,8 @@ func rowText(key []byte, hourKeys bool) string {
 	return string(row)
 }
 
-// treeFile is a file of the tree and the parts of it that the manifest lists. A file has several parts if the tree has cut
-// keys out of it.
+// treeFile is a table file and the parts of it that the manifest lists. A file has several parts if the tree excised keys
+// from it.
 type treeFile struct {
 	num       uint64
 	sizeBytes uint64
@@ -74,7 +74,7 @@ type treeFile struct {
 	Parts     []filePart
 }
 
-// filePart is what the manifest says of a part: its level, its number and its first and last user key.
+// filePart is a part of a file in the manifest: level, number, first and last user key.
 type filePart struct {
 	level       int
 	num         uint64
@@ -83,7 +83,7 @@ type filePart struct {
 
 func (f *treeFile) name() string { return fmt.Sprintf("%06d.sst", f.num) }
 
-// bounds are the first and the last key of all parts.
+// bounds returns the first and the last key of all parts.
 func (f *treeFile) bounds() (first, last []byte) {
 	first, last = f.Parts[0].First, f.Parts[0].Last
 	for _, p := range f.Parts[1:] {
@@ -97,7 +97,7 @@ func (f *treeFile) bounds() (first, last []byte) {
 	return first, last
 }
 
-// TreeFiles lists the files that the manifest names, by number. It reads none of them.
+// TreeFiles lists the files in the manifest by number. It reads none of them.
 func TreeFiles(db *pebble.DB) []*treeFile {
 	byNum := map[uint64]*treeFile{}
 	v := db.DebugCurrentVersion()

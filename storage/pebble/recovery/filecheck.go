@@ -15,18 +15,17 @@ import (
 	"halite/storage/pebble/fault"
 )
 
-// fileCheck reads a whole file of the tree.
+// fileCheck reads whole table files.
 type fileCheck struct {
 	fs      vfs.FS
 	tree    string
 	names   tableNames
 	readers sstable.ReaderOptions
-	// visit, if not nil, is called with each readable key and value. Its error is damage of that key.
+	// visit, if not nil, is called with each readable key and value. Its error counts as damage of that key.
 	visit func(key, value []byte) error
 }
 
-// check returns what is wrong with a file, nil if nothing is. Of several damaged blocks it describes the range from the first to
-// the last.
+// check returns the damage of a file, or nil. For several damaged blocks, it describes the range from the first to the last.
 func (c *fileCheck) check(f *treeFile) *fault.Damage {
 	if d := c.checkSize(f); d != nil {
 		return d
@@ -70,7 +69,7 @@ func (c *fileCheck) check(f *treeFile) *fault.Damage {
 	return nil
 }
 
-// checkSize looks whether the file is there and as long as the manifest says.
+// checkSize checks that the file exists and has the length in the manifest.
 func (c *fileCheck) checkSize(f *treeFile) *fault.Damage {
 	first, last := f.bounds()
 	info, err := c.fs.Stat(c.fs.PathJoin(c.tree, f.name()))
@@ -89,8 +88,8 @@ func (c *fileCheck) checkSize(f *treeFile) *fault.Damage {
 	return &d
 }
 
-// scan reads all keys. At damage it returns the error and the keys from and to around the damage, found by a forward and a
-// backward scan.
+// scan reads all keys. At damage, it returns the error and the nearest readable keys, which a forward and a backward scan
+// find.
 func (c *fileCheck) scan(it sstable.Iterator) (from, to []byte, damage error) {
 	for kv := it.First(); kv != nil; kv = it.Next() {
 		if damage = c.checkKey(kv.K.UserKey, kv.Kind() == pebble.InternalKeyKindSet, kv.Value); damage != nil {
@@ -114,7 +113,7 @@ func (c *fileCheck) scan(it sstable.Iterator) (from, to []byte, damage error) {
 	return from, to, damage
 }
 
-// checkKey reads the value of a key and, if the key is set, visits it.
+// checkKey reads the value of a key. If the key is set, it visits the key.
 func (c *fileCheck) checkKey(key []byte, set bool, read func([]byte) ([]byte, bool, error)) error {
 	value, _, err := read(nil)
 	if err != nil || !set || c.visit == nil {
@@ -123,5 +122,5 @@ func (c *fileCheck) checkKey(key []byte, set bool, read func([]byte) ([]byte, bo
 	return c.visit(key, value)
 }
 
-// reasonOf is an error of the tree without the number of the file, which is 0 for a file that is read outside of the tree.
+// reasonOf returns the text of an error of the tree without the file number, which is 0 for a file read outside the tree.
 func reasonOf(err error) string { return strings.TrimPrefix(err.Error(), "pebble: file 000000: ") }

@@ -16,7 +16,7 @@ import (
 	"halite/storage/pebble/health"
 )
 
-// pendingLosses reads what an earlier Open has given up.
+// pendingLosses reads the losses that earlier starts accepted.
 func (t *Tree) pendingLosses() (lost []fault.Damage, err error) {
 	fs := t.FS
 	path := fs.PathJoin(t.Dir, lostName, pendingName)
@@ -38,8 +38,8 @@ func (t *Tree) pendingLosses() (lost []fault.Damage, err error) {
 	return lost, nil
 }
 
-// acceptLosses takes those damaged files out of the tree that Options.AcceptLoss names, and returns all losses that are not
-// settled.
+// acceptLosses removes the damaged files that AcceptLoss names from the tree. It returns all losses that ForgetLosses has not
+// confirmed.
 func (t *Tree) acceptLosses() (lost []fault.Damage, err error) {
 	if lost, err = t.pendingLosses(); err != nil || t.AcceptLoss == nil {
 		return lost, err
@@ -79,7 +79,7 @@ func (t *Tree) acceptLosses() (lost []fault.Damage, err error) {
 	return lost, t.setAside(m, gone, lost)
 }
 
-// CheckOptions returns what is wrong with the options that the tree has written, nil if nothing is or there are none.
+// CheckOptions returns the damage of the tree's options file. It returns nil if the file is intact or does not exist.
 func (t *Tree) CheckOptions() *fault.Damage {
 	fs, tree := t.FS, t.Path()
 	desc, err := pebble.Peek(tree, fs)
@@ -100,7 +100,7 @@ func (t *Tree) CheckOptions() *fault.Damage {
 	return &fault.Damage{File: fs.PathBase(desc.OptionsFilename), Reason: err.Error()}
 }
 
-// files lists the files and tables of a tree and changes nothing.
+// files lists the files and tables of a tree. It changes nothing.
 func (t *Tree) files() (files []*treeFile, names tableNames, err error) {
 	o := *t.Options
 	o.ReadOnly, o.DisableConsistencyCheck = true, true
@@ -112,7 +112,7 @@ func (t *Tree) files() (files []*treeFile, names tableNames, err error) {
 	names = tableNames{}
 	recs, err := catalog.ReadRecords(db, t.FS, t.Dir, health.New(slog.New(slog.DiscardHandler), t.Now))
 	if errors.Is(err, storage.ErrCorrupt) {
-		err = nil // reports then have the tables' numbers
+		err = nil // reports then have table numbers in place of names
 	}
 	for _, rec := range recs.All() {
 		names[rec.ID] = rec
@@ -120,8 +120,8 @@ func (t *Tree) files() (files []*treeFile, names tableNames, err error) {
 	return TreeFiles(db), names, err
 }
 
-// Refusal explains why a tree does not open: its options are damaged, or files that the manifest names are missing, or not as
-// long as it says.
+// Refusal explains why a tree does not open: its options are damaged, or files of the manifest are missing or have another
+// length.
 func (t *Tree) Refusal(cause error) error {
 	tree := t.Path()
 	if _, err := t.exists(); errors.Is(err, storage.ErrCorrupt) {

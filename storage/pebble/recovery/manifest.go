@@ -17,16 +17,16 @@ import (
 	"halite/storage/pebble/treefs"
 )
 
-// manifestRecords is the manifest in force.
+// manifestRecords is the content of the manifest in force.
 type manifestRecords struct {
 	name    string // empty if there is none
 	records [][]byte
-	// wholeBytes is where the last readable record ends; broken says why the next one is none.
+	// wholeBytes is the end of the last readable record. broken is the error of the next record.
 	wholeBytes int64
 	broken     error
 }
 
-// readManifest reads the manifest in force. If the tree has none, or has lost it, the tree itself says so when it opens.
+// readManifest reads the manifest in force. If it is missing, the result is empty and the tree reports that when it opens.
 func readManifest(fs vfs.FS, tree string) (m manifestRecords, err error) {
 	desc, err := pebble.Peek(tree, fs)
 	if err != nil || !desc.Exists {
@@ -63,7 +63,7 @@ func readManifest(fs vfs.FS, tree string) (m manifestRecords, err error) {
 	}
 }
 
-// CheckManifest refuses a manifest that has lost something.
+// CheckManifest fails if the manifest has lost records.
 func (t *Tree) CheckManifest() error {
 	fs, dir := t.FS, t.Dir
 	m, err := readManifest(fs, t.Path())
@@ -77,7 +77,7 @@ func (t *Tree) CheckManifest() error {
 	reason := ""
 	switch {
 	case len(m.records) == 0:
-		reason = "it has no readable record" // a manifest is put in force with its first record
+		reason = "it has no readable record" // a manifest comes into force with its first record
 	case note.Name == m.name && m.wholeBytes < note.SizeBytes:
 		reason = fmt.Sprintf("it is readable up to byte %d, but %d bytes were synced", m.wholeBytes, note.SizeBytes)
 	default:
@@ -89,15 +89,15 @@ func (t *Tree) CheckManifest() error {
 	return &fault.Damage{File: m.name, Reason: reason + "; restore the directory of the tables from a copy"}
 }
 
-// Tags of the fields of a manifest's records, as the tree numbers them.
+// Tags of fields in the tree's manifest records.
 const (
 	tagDeletedTable   = 6
 	tagRemovedBacking = 106
 )
 
-// dropFromManifest takes files out of the tree. The tree has no call for that: its excises read the files, and take keys of all
-// levels. So this appends a record to the manifest that says what a compaction says of the files it has read: that they are no
-// longer part of the tree. Nothing else changes; older versions of their cells, which they hid, come to light again.
+// dropFromManifest removes files from the tree. The tree has no call for that: its excises read the files, and remove keys
+// from all levels. So dropFromManifest appends a record to the manifest, like that of a compaction that has read the files.
+// Nothing else changes, so older versions of cells that the files hid become visible again.
 func dropFromManifest(fs vfs.FS, tree string, m manifestRecords, files []*treeFile) error {
 	var edit []byte
 	for _, f := range files {

@@ -31,14 +31,14 @@ const (
 	TreeName    = "tree"
 )
 
-// Parts of the names of markers and table files.
+// Prefixes and suffixes of marker and table file names.
 const (
 	manifestMarker = treefs.MarkerPrefix + "manifest."
 	formatMarker   = treefs.MarkerPrefix + "format-version."
 	tableSuffix    = ".sst"
 )
 
-// asideName begins the names of directories in lost/ with a whole tree, or with files that the tree does not know.
+// asideName is the prefix of directories in lost/ that hold a whole tree, or files that the manifest does not name.
 const asideName = "tree-"
 
 // Tree is an LSM tree on disk before the store opens it.
@@ -46,22 +46,22 @@ type Tree struct {
 	FS vfs.FS
 	// Dir is the directory of the store.
 	Dir string
-	// Options are those that the store opens the tree with.
+	// Options are the options with which the store opens the tree.
 	Options *pebble.Options
-	// AcceptLoss says which damaged or missing files, by their names like 000012.sst, may be left out. nil accepts no loss.
+	// AcceptLoss reports whether a damaged or missing file, named like 000012.sst, may be left out. nil accepts no loss.
 	AcceptLoss func(file string) bool
 	Logger     *slog.Logger
 	Now        func() time.Time
 }
 
-// Path is the directory of the tree.
+// Path returns the directory of the tree.
 func (t *Tree) Path() string { return t.FS.PathJoin(t.Dir, TreeName) }
 
 // accepts reports whether the loss of a damaged file is accepted.
 func (t *Tree) accepts(d *fault.Damage) bool { return t.AcceptLoss != nil && t.AcceptLoss(d.File) }
 
-// exists says whether Dir holds tables, and names the file if one is missing or damaged without which they do not open. A
-// tree whose creation was cut off before it held a table file does not count: it is created again.
+// exists reports whether Dir holds tables. It fails with the name of a missing or damaged file without which the tables do
+// not open. A tree without a table file, whose creation was interrupted, does not count: the store creates it again.
 func (t *Tree) exists() (exists bool, err error) {
 	fs, tree := t.FS, t.Path()
 	names, err := fs.List(tree)
@@ -74,7 +74,7 @@ func (t *Tree) exists() (exists bool, err error) {
 	newest := func(prefix string) (newest string, count int) {
 		for _, name := range names {
 			if strings.HasPrefix(name, prefix) {
-				newest, count = max(newest, name), count+1 // their numbers have leading zeros
+				newest, count = max(newest, name), count+1 // the numbers have leading zeros
 			}
 		}
 		return newest, count

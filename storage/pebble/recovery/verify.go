@@ -17,7 +17,7 @@ import (
 	"halite/storage/pebble/treefs"
 )
 
-// Verified is what Verify has read.
+// Verified is the result of Verify.
 type Verified struct {
 	Files     int
 	SizeBytes int64
@@ -25,8 +25,8 @@ type Verified struct {
 }
 
 // Verify reads every file of the tree: the manifest, and all blocks, keys and values of the table files. It calls visit with
-// each cell that the store would return as it was written; an error of visit is damage of that cell. The bytes of a row are
-// valid during the call only. Verify changes nothing and fails only if it cannot do its work.
+// each cell that the store would return. An error of visit counts as damage of that cell. The bytes of a row are valid only
+// during the call. Verify changes nothing. It fails only if it cannot do its work.
 func (t *Tree) Verify(
 	ctx context.Context, codec *daychunk.Codec, visit func(table string, row storage.Row) error,
 ) (v Verified, err error) {
@@ -73,7 +73,7 @@ func (t *Tree) checkCopy() error {
 	return err
 }
 
-// listedFiles lists the table files in the directory of a tree whose manifest cannot be read.
+// listedFiles lists the table files in the directory. It serves when the manifest cannot be read.
 func (t *Tree) listedFiles() (files []*treeFile, err error) {
 	names, err := t.FS.List(t.Path())
 	if errors.Is(err, os.ErrNotExist) {
@@ -100,7 +100,7 @@ func (t *Tree) listedFiles() (files []*treeFile, err error) {
 	return files, nil
 }
 
-// cellWalk takes the keys and values of files apart into cells.
+// cellWalk splits keys and values of files into cells.
 type cellWalk struct {
 	names tableNames
 	chunk daychunk.Reader
@@ -125,7 +125,7 @@ func (w *cellWalk) key(key, value []byte) error {
 		return nil
 	}
 	if !known {
-		return nil // its record is damaged, which is reported
+		return nil // the table's record is damaged, which is reported elsewhere
 	}
 	var f *catalog.Family
 	for i := range rec.Families {
@@ -153,7 +153,7 @@ func (w *cellWalk) key(key, value []byte) error {
 	return w.cell(&rec, f, k.Qualifier, k.TsMs, value)
 }
 
-// daychunk.Reader visits the cells of a day chunk.
+// dayChunk visits the cells of a day chunk.
 func (w *cellWalk) dayChunk(rec *catalog.Table, f *catalog.Family, h cellkey.Header, prefix, value []byte) (err error) {
 	if w.chunk.Codec == nil {
 		return nil

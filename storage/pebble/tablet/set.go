@@ -18,17 +18,17 @@ import (
 const (
 	// tabletsPerTableMax bounds the metadata of a table.
 	tabletsPerTableMax = 1024
-	// tableSamplesMax bounds the row keys remembered of all tablets of a table, unless each has few, and tabletSamplesMin and
-	// tabletSamplesMax those of one.
+	// tableSamplesMax bounds the sampled row keys of a table. Each tablet keeps at least tabletSamplesMin and at most
+	// tabletSamplesMax of them.
 	tableSamplesMax  = 8192
 	tabletSamplesMin = 64
 	tabletSamplesMax = 1024
-	// sampleRows is the number of consecutive rows of a write of which one is remembered.
+	// sampleRows is the sampling rate: a write offers one of so many consecutive rows.
 	sampleRows = 64
 )
 
-// Set divides a table's rows into contiguous ranges and accounts for their load. The division is metadata only: it
-// neither moves nor constrains data.
+// Set divides a table's rows into tablets, which are contiguous ranges, and counts their load. The division is metadata only:
+// it neither moves nor constrains data.
 type Set struct {
 	c    Config
 	mu   sync.RWMutex // held while list changes
@@ -39,7 +39,7 @@ type Set struct {
 	rowsTouched  atomic.Int64 // since the last check
 }
 
-// Config names a table's partitions and limits.
+// Config describes the table: its partitions, its limits, and where to save split keys.
 type Config struct {
 	TableID  uint16
 	HourKeys bool
@@ -53,24 +53,24 @@ type Config struct {
 	Save func(ctx context.Context, splits [][]byte) error
 }
 
-// tablet is one range. Its end is the start of its successor and does not change while the tablet exists.
+// tablet is one range. It ends where the next tablet starts. The bounds do not change while the tablet exists.
 type tablet struct {
 	start, end []byte
 
 	rowsWritten, rowsRead   atomic.Uint64
 	bytesWritten, bytesRead atomic.Uint64
-	unflushed               atomic.Uint64 // bytes that the files do not have yet, about
-	rowsAtCheck             uint64        // of rowsWritten+rowsRead; belongs to the check
+	unflushed               atomic.Uint64 // approximate bytes that no file has yet
+	rowsAtCheck             uint64        // rowsWritten+rowsRead at the last check
 
 	mu      sync.Mutex
-	samples [][]byte // every stride-th of the row keys offered, in the order of their coming
+	samples [][]byte // every stride-th offered row key, in arrival order
 	stride  int      // a power of two; 0 is 1
 	skipped int
 }
 
 func NewSet(c Config) *Set { return &Set{c: c, list: []*tablet{{}}} }
 
-// Restore installs split keys that an earlier process stored.
+// Restore sets the split keys that an earlier process saved.
 func (ts *Set) Restore(splits [][]byte) {
 	list := []*tablet{{}}
 	for _, key := range splits {
@@ -108,8 +108,8 @@ func (ts *Set) Snapshot() []*tablet {
 	return slices.Clone(ts.list)
 }
 
-// Wrote accounts for rows written, but those for which skip is true; a nil skip skips none. Rows that went to files
-// directly are durable.
+// Wrote counts rows that were written, except those that skip selects; a nil skip selects none. durable says that the rows
+// are in files already.
 func (ts *Set) Wrote(muts []storage.RowMutation, skip func(i int) bool, durable bool) {
 	keep := ts.samplesMax()
 	var tb *tablet
@@ -148,14 +148,14 @@ func (ts *Set) Wrote(muts []storage.RowMutation, skip func(i int) bool, durable 
 	count()
 }
 
-// samplesMax is how many keys are remembered of each tablet.
+// samplesMax is the number of samples that each tablet keeps.
 func (ts *Set) samplesMax() int {
 	ts.mu.RLock()
 	defer ts.mu.RUnlock()
 	return min(max(tableSamplesMax/len(ts.list), tabletSamplesMin), tabletSamplesMax)
 }
 
-// sample offers a key. Rows come sorted, many at a time: every so manieth divides them more evenly than random ones would.
+// sample offers a key. Writes have many rows in sorted order, so every n-th key divides them more evenly than random keys.
 func (tb *tablet) sample(key []byte, keep int) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -169,7 +169,7 @@ func (tb *tablet) sample(key []byte, keep int) {
 	}
 }
 
-// thin forgets every second sample until at most keep are left. tb.mu is held.
+// thin drops every second sample until at most keep are left. The caller holds tb.mu.
 func (tb *tablet) thin(keep int) {
 	for len(tb.samples) > keep {
 		for i := range len(tb.samples) / 2 {
@@ -184,7 +184,7 @@ func (tb *tablet) thin(keep int) {
 
 func (tb *tablet) touched() uint64 { return tb.rowsWritten.Load() + tb.rowsRead.Load() }
 
-// ReadMeter accounts for the rows of one read.
+// ReadMeter counts the rows of one read.
 type ReadMeter struct {
 	Set       *Set
 	tb        *tablet
@@ -201,7 +201,7 @@ func (m *ReadMeter) Read(key []byte, sizeBytes int) {
 	m.sizeBytes += uint64(len(key) + sizeBytes)
 }
 
-// Flush hands over what was counted.
+// Flush adds the counts to the tablet.
 func (m *ReadMeter) Flush() {
 	if m.tb == nil {
 		return
@@ -212,7 +212,7 @@ func (m *ReadMeter) Flush() {
 	m.tb, m.rows, m.sizeBytes = nil, 0, 0
 }
 
-// Flushed notes that the memtables have gone to files.
+// Flushed records that all memtables are in files.
 func (ts *Set) Flushed() {
 	for _, tb := range ts.Snapshot() {
 		tb.unflushed.Store(0)

@@ -19,15 +19,15 @@ func (ts *Set) CheckIfBusy(ctx context.Context) error {
 	return ts.Check(ctx)
 }
 
-// measured is a tablet with what a check found out about it.
+// measured is a tablet with its figures at a check.
 type measured struct {
 	*tablet
 	sizeBytes uint64
 	rows      uint64 // read and written since the last check
 }
 
-// Check splits tablets that are large or hot, into parts that are not, and joins neighbours that are small and of which
-// others have much more to do. It stores the result.
+// Check splits tablets that are large or hot. It joins neighbours that are small and much colder than the other tablets. It
+// saves the result.
 func (ts *Set) Check(ctx context.Context) error {
 	ts.checkMu.Lock()
 	defer ts.checkMu.Unlock()
@@ -77,7 +77,7 @@ func (ts *Set) Check(ctx context.Context) error {
 	return ts.install(ctx, list)
 }
 
-// install puts a new division into force and stores it.
+// install saves a new division and puts it into force.
 func (ts *Set) install(ctx context.Context, list []*tablet) error {
 	var splits [][]byte
 	for _, tb := range list[1:] {
@@ -92,11 +92,11 @@ func (ts *Set) install(ctx context.Context, list []*tablet) error {
 	return nil
 }
 
-// partsOf is the number of parts of which none is above most.
+// partsOf returns the number of parts that keeps each part at or below most.
 func partsOf(load, most uint64) int { return int(min((load+most-1)/most, tabletsPerTableMax)) }
 
-// cold is what two neighbours may have had to do since the last check to be one tablet: little beside the others, however
-// long ago that check was. Otherwise tablets would be joined as soon as what made them hot ends, and split when it returns.
+// cold is the load up to which two neighbours may join: little compared with the other tablets, however long ago the last
+// check was. With a fixed limit, tablets would join as soon as a load ends, and split when it returns.
 func (ts *Set) cold(list []*tablet) uint64 {
 	var rows uint64
 	for _, tb := range list {
@@ -105,7 +105,7 @@ func (ts *Set) cold(list []*tablet) uint64 {
 	return rows / uint64(4*len(list))
 }
 
-// split divides a tablet at ascending keys. The parts start counting anew, but keep what they know of their keys.
+// split divides a tablet at ascending keys. The parts count from zero, but keep the samples.
 func (tb *tablet) split(keys [][]byte) []*tablet {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -150,14 +150,14 @@ func (tb *tablet) join(next *tablet) *tablet {
 	return joined
 }
 
-// known returns the samples and how many offered keys each of them stands for.
+// known returns the samples, and the number of offered keys that each sample stands for.
 func (tb *tablet) known() (samples [][]byte, stride int) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
 	return slices.Clone(tb.samples), max(tb.stride, 1)
 }
 
-// every keeps the first of so many samples, again and again.
+// every keeps every n-th sample.
 func every(samples [][]byte, n int) [][]byte {
 	kept := samples[:0]
 	for i := 0; i < len(samples); i += n {
@@ -172,8 +172,8 @@ type weightedKey struct {
 	weight uint64
 }
 
-// splitKeys returns up to parts−1 keys inside the tablet that divide its load or its size; none if it knows too few. What is
-// written tells more than the ends of files, which say nothing of what lies between.
+// splitKeys returns up to parts−1 keys inside the tablet that divide its load or its size. It returns none if it knows too
+// few keys. Samples of written keys divide better than the bounds of files, which say nothing about the keys in between.
 func (ts *Set) splitKeys(m measured, parts int) ([][]byte, error) {
 	written := m.writtenKeys()
 	if keys := ts.cuts(m.tablet, written, parts); len(written) >= parts*samplesPerPart && len(keys) > 0 {
@@ -195,7 +195,7 @@ func (ts *Set) splitKeys(m measured, parts int) ([][]byte, error) {
 	return nil, nil
 }
 
-// samplesPerPart is how many samples of the keys written there must be for each part.
+// samplesPerPart is the number of samples that splitting by samples needs for each part.
 const samplesPerPart = 8
 
 func (tb *tablet) writtenKeys() []weightedKey {
@@ -207,7 +207,7 @@ func (tb *tablet) writtenKeys() []weightedKey {
 	return keys
 }
 
-// storedKeys returns the tablet's row keys at which files begin and end, each with half its file's size.
+// storedKeys returns the row keys in the tablet at which files start and end. Each has half the size of its file.
 func (ts *Set) storedKeys(tb *tablet) ([]weightedKey, error) {
 	levels, err := ts.c.DB.SSTables()
 	if err != nil {
@@ -229,8 +229,8 @@ func (ts *Set) storedKeys(tb *tablet) ([]weightedKey, error) {
 	return keys, nil
 }
 
-// rowKeyOf returns the key of the row that a physical key belongs to, of a day chunk the first one it may have; nil for
-// what is neither.
+// rowKeyOf returns the row key in a key of the tree. For a day chunk, it returns the first row that the day chunk can have.
+// It returns nil for other keys.
 func (ts *Set) rowKeyOf(user []byte) []byte {
 	if split := cellkey.Split(user); cellkey.IsDayChunk(user, split) {
 		return cellkey.AppendHourDigits(append([]byte(nil), user[cellkey.HeaderBytes:split-1]...), 0)
@@ -241,9 +241,9 @@ func (ts *Set) rowKeyOf(user []byte) []byte {
 	return nil
 }
 
-// cuts returns ascending keys that divide the weights into parts of about one size. In tables with hours it cuts between
-// series only: one series is never much. Of cuts that are nearly as good, it takes the shortest key: between two salts rather
-// than between two series of a salt.
+// cuts returns ascending keys that divide the weights into parts of similar size. In tables with hours it cuts only between
+// series, because one series is never large. Among cuts of similar balance it prefers the shortest key: between two salts
+// rather than between two series of a salt.
 func (ts *Set) cuts(tb *tablet, keys []weightedKey, parts int) [][]byte {
 	slices.SortFunc(keys, func(a, b weightedKey) int { return bytes.Compare(a.key, b.key) })
 	var places []weightedKey // with the weight below them
@@ -267,10 +267,11 @@ func (ts *Set) cuts(tb *tablet, keys []weightedKey, parts int) [][]byte {
 	return out
 }
 
-// cutNear is the part of a tablet's share, one in so many, by which a cut may be off to be a shorter key.
+// cutNear is the tolerance of a cut: it may miss its target by 1/cutNear of a part to have a shorter key.
 const cutNear = 25
 
-// nearest returns the place with about so much below it: the shortest key of those that are near, or else the closest one.
+// nearest returns the index of the place whose weight below is closest to target. If several are within near, it returns the
+// place with the shortest key.
 func nearest(places []weightedKey, target, near uint64) int {
 	best, bestOff := 0, uint64(math.MaxUint64)
 	for i, p := range places {
@@ -285,7 +286,8 @@ func nearest(places []weightedKey, target, near uint64) int {
 	return best
 }
 
-// separator returns a short key above all that begins with a and not above b, which follows a; nil if they are equal.
+// separator returns a short key above all keys that start with a, and not above b, which follows a. It returns nil if they
+// are equal.
 func separator(a, b []byte) []byte {
 	for i := range b {
 		if i == len(a) || a[i] != b[i] {
@@ -295,7 +297,7 @@ func separator(a, b []byte) []byte {
 	return nil
 }
 
-// cutKey is where the table may be cut before a row: before its series, if it has hours.
+// cutKey returns the key at which the table may be cut before a row. In tables with hours, this is the start of the series.
 func (ts *Set) cutKey(key []byte) []byte {
 	if ts.c.HourKeys {
 		return key[:len(key)-cellkey.HourDigits]

@@ -18,7 +18,7 @@ func SyncDir(fs vfs.FS, dir string) error {
 
 const dirMode = 0o755
 
-// MakeDir creates a directory with its parents and makes their names durable.
+// MakeDir creates a directory and its parents, and makes their names durable.
 func MakeDir(fs vfs.FS, dir string) error {
 	var missing []string
 	for at := dir; ; at = fs.PathDir(at) {
@@ -43,7 +43,7 @@ func MakeDir(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// WriteDurably replaces a file so that it has the old or the new content, also after power loss.
+// WriteDurably replaces a file. After power loss, the file has the old or the new content.
 func WriteDurably(fs vfs.FS, dir, name string, content []byte) error {
 	path := fs.PathJoin(dir, name)
 	f, err := fs.Create(path+".new", vfs.WriteCategoryUnspecified)
@@ -60,7 +60,7 @@ func WriteDurably(fs vfs.FS, dir, name string, content []byte) error {
 	return SyncDir(fs, dir)
 }
 
-// OrDisk is the given file system, or the machine's.
+// OrDisk returns fs, or the machine's file system if fs is nil.
 func OrDisk(fs vfs.FS) vfs.FS {
 	if fs == nil {
 		return vfs.Default

@@ -8,14 +8,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ReadOnly returns fs without its changing operations: each of them fails.
+// ReadOnly returns fs with changing operations that fail.
 func ReadOnly(fs vfs.FS) vfs.FS { return readOnly{fs} }
 
 type readOnly struct{ vfs.FS }
 
 var errReadOnly = errors.New("the store is open for reading only")
 
-// Lock is part of vfs.FS. A lock file that does not exist is nobody's, and is not created.
+// Lock is part of vfs.FS. It does not create a lock file: without one, no process has the store open.
 func (fs readOnly) Lock(name string) (io.Closer, error) {
 	if _, err := fs.Stat(name); errors.Is(err, os.ErrNotExist) {
 		return io.NopCloser(nil), nil

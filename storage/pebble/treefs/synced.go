@@ -14,19 +14,19 @@ import (
 	"halite/storage/pebble/fault"
 )
 
-// The tree takes the readable start of its manifest for the whole one: a crash may cut off the last record. It would also drop
-// every later record behind a damaged one, and the files that these name. So the store notes how much of the manifest the last
-// Sync has made durable, and refuses a manifest that is readable up to less. The caller cuts its log only after a Sync, so what
-// a crash cuts off behind that place is still in the log.
+// After a crash, the tree uses its manifest up to the first unreadable record, because a crash may cut off the last record.
+// At damage, it would also drop every later record and the files that those records name. So the store notes how many bytes
+// of the manifest the last Sync made durable, and refuses a manifest that is readable only up to fewer bytes. The caller
+// truncates its log only after a Sync, so the log still has what a crash cuts off behind that place.
 const SyncedName = "SYNCED"
 
-// SyncedNote is how much of which manifest is durable.
+// SyncedNote says how many bytes of a manifest are durable.
 type SyncedNote struct {
 	Name      string
 	SizeBytes int64
 }
 
-// ReadNote reads the note; a missing one is empty, as is that of a store that was never synced.
+// ReadNote reads the note. Without the file the note is empty, as before the first sync of a store.
 func ReadNote(fs vfs.FS, path string) (n SyncedNote, err error) {
 	f, err := fs.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -48,7 +48,7 @@ func ReadNote(fs vfs.FS, path string) (n SyncedNote, err error) {
 
 const noteBytesMax = 256
 
-// parseNote reads a note. Its form is one line: name, size, and their checksum.
+// parseNote parses a note: one line with name, size, and the checksum of both.
 func parseNote(src []byte) (n SyncedNote, err error) {
 	var sum uint32
 	if _, err := fmt.Sscanf(string(src), "%s %d %x\n", &n.Name, &n.SizeBytes, &sum); err != nil {
@@ -72,7 +72,7 @@ type ManifestWatch struct {
 	noted  SyncedNote
 }
 
-// Store stores how much of the manifest is durable, unless that is stored already.
+// Store writes the note if it has changed.
 func (w *ManifestWatch) Store(fs vfs.FS, dir string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +86,7 @@ func (w *ManifestWatch) Store(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// watchedManifest counts what is written and synced. The tree writes whole records before it syncs, and one at a time.
+// watchedManifest counts the bytes that are written and synced. The tree writes whole records before it syncs, one at a time.
 type watchedManifest struct {
 	vfs.File
 	watch   *ManifestWatch

@@ -9,28 +9,28 @@ import (
 	"halite/storage/pebble/health"
 )
 
-// Beginnings of file names in the tree's directory. Markers are empty files; one of them says which manifest counts.
+// Prefixes of file names in the tree's directory. Markers are empty files. One of them names the manifest in force.
 const (
 	MarkerPrefix   = "marker."
 	ManifestPrefix = "MANIFEST-"
 )
 
-// treeFS is the file system as the tree sees it. It watches the manifest and repairs three habits of the tree.
+// treeFS is the file system of the tree. It watches the manifest and corrects three habits of the tree.
 //
-// The tree takes every failure to write its manifest for the end: it cannot tell what the file holds. A write that lacks
-// disk space leaves nothing behind that a sync could have lost. So treeFS repeats it until there is space, and the tree
-// sees a slow write. Reads go on meanwhile, and health.writable refuses writes.
+// The tree stops for good when a write of its manifest fails, because it cannot know what the file contains. But a write that
+// fails for lack of disk space leaves nothing behind that a sync could lose. So treeFS repeats this write until there is
+// space, and the tree only sees a slow write. Meanwhile reads go on, and the health monitor refuses writes.
 type treeFS struct {
 	vfs.FS
 	h     *health.Monitor
 	watch *ManifestWatch
 }
 
-// Create slows down while flushes fail: the tree retries at once and for ever, and would spin until space is back.
+// Create waits while flushes fail: the tree retries at once and forever, and would spin until there is space.
 //
-// It also makes a directory's names durable before a marker joins them. The tree creates a manifest, then the marker
-// that names it, and syncs the directory once after both. Power lost in between could keep the marker and lose the
-// manifest, and the store would never open again; at its first Open as at any later one.
+// Create also makes the names in a directory durable before it creates a marker. The tree creates a manifest, then the marker
+// that names it, and syncs the directory once after both. Power loss in between could keep the marker and lose the manifest.
+// The store would never open again.
 func (fs treeFS) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, err error) {
 	base := fs.PathBase(name)
 	marker, manifest := strings.HasPrefix(base, MarkerPrefix), strings.HasPrefix(base, ManifestPrefix)
@@ -61,13 +61,13 @@ func (fs treeFS) Create(name string, category vfs.DiskWriteCategory) (f vfs.File
 // Unwrap is part of vfs.FS.
 func (fs treeFS) Unwrap() vfs.FS { return fs.FS }
 
-// manifestFile is a manifest that waits for disk space.
+// manifestFile is a manifest whose writes wait for disk space.
 type manifestFile struct {
 	vfs.File
 	h *health.Monitor
 }
 
-// Write is part of vfs.File. A repeated write goes on behind the bytes that are written.
+// Write is part of vfs.File. A repeated write continues after the bytes that are already written.
 func (f manifestFile) Write(b []byte) (n int, err error) {
 	err = f.h.Retry(func() error {
 		written, err := f.File.Write(b[n:])
@@ -77,7 +77,7 @@ func (f manifestFile) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// New returns the file system that the tree gets.
+// New returns the file system for the tree. Writes of the manifest wait for disk space, and watch records what is durable.
 func New(fs vfs.FS, h *health.Monitor, watch *ManifestWatch) vfs.FS {
 	return treeFS{FS: fs, h: h, watch: watch}
 }
