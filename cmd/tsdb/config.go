@@ -41,7 +41,7 @@ type serveConfig struct {
 	acceptTableLoss    []string // names of lost things, acceptAll for all of them
 	bigtable           bigtableConfig
 	takeOver           bool
-	throughMode        throughConfig
+	directMode        directConfig
 	web                webConfig
 	bodyBytesMax       int64
 	labelsMax          int
@@ -115,12 +115,12 @@ func asBytes(p *int64) *units.Base2Bytes {
 
 func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.engine", "Where tables are kept: pebble, in --storage.path, or bigtable, in Google Cloud Bigtable; the "+
-		"log is local but for --bigtable.mode=through.").
+		"log is local but for --bigtable.mode=direct.").
 		Default(enginePebble).EnumVar(&c.engine, enginePebble, engineBigtable)
 	c.bigtable.addFlags(cmd)
 	cmd.Flag("bigtable.take-over", "Become the owner of tables that belong to another server's directory. That server must have "+
 		"stopped for good.").BoolVar(&c.takeOver)
-	c.throughMode.addFlags(cmd)
+	c.directMode.addFlags(cmd)
 	cmd.Flag("storage.path", "Directory of all data; made if missing.").Default("./data").StringVar(&c.storagePath)
 	c.retentionRaw = model.Duration(30 * 24 * time.Hour)
 	cmd.Flag("storage.retention.raw", "How long raw samples are kept; 0 keeps them for ever and accepts any time since 1970.").
@@ -257,7 +257,7 @@ func (c *serveConfig) Validate() error {
 	if err := c.bigtable.Validate(); c.engine == engineBigtable && err != nil {
 		faults = append(faults, err)
 	}
-	if err := c.throughMode.Validate(c); err != nil {
+	if err := c.directMode.Validate(c); err != nil {
 		faults = append(faults, err)
 	}
 	if r := time.Duration(c.retentionRaw); r != 0 && r < 24*time.Hour {

@@ -44,7 +44,7 @@ type database struct {
 	sweeper    *retention.Sweeper
 	queryLog   *querylog.Log
 	engine     *query.Engine
-	lock       io.Closer // of --storage.path; nil in mode through
+	lock       io.Closer // of --storage.path; nil in mode direct
 }
 
 // openDatabase opens the floors from the engine up. What was opened is closed again if a later floor fails.
@@ -56,7 +56,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 			db = nil
 		}
 	}()
-	if !c.through() {
+	if !c.direct() {
 		if db.lock, err = c.takeStorage(); err != nil {
 			return db, err
 		}
@@ -89,8 +89,8 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		Now: now, Ages: ages, MonthSeriesMax: c.monthSeriesMax,
 	}
 	db.knowSeries(c, &opts)
-	if c.through() {
-		err = db.openThrough(ctx, c, opts)
+	if c.direct() {
+		err = db.openDirect(ctx, c, opts)
 	} else {
 		err = db.openIngester(ctx, c, watch, opts)
 	}

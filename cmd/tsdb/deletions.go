@@ -18,7 +18,7 @@ func openTombstones(
 	ctx context.Context, c *serveConfig, store storage.Store, log *slog.Logger, r prometheus.Registerer,
 ) (*tombstone.Set, storage.Store, error) {
 	set, err := tombstone.Open(ctx, tombstone.Options{
-		Store: store, Shared: c.through(), TombstonesMax: c.tombstonesMax, AcceptLoss: c.acceptWALLoss, Logger: log, Registerer: r,
+		Store: store, Shared: c.direct(), TombstonesMax: c.tombstonesMax, AcceptLoss: c.acceptWALLoss, Logger: log, Registerer: r,
 	})
 	if err != nil {
 		return nil, store, err

@@ -92,7 +92,7 @@ func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 		if err != nil {
 			return nil, err
 		}
-		if c.through() {
+		if c.direct() {
 			err = share(ctx, store, c.takeOver, time.Now())
 		} else {
 			err = claim(ctx, store, c.storagePath, c.takeOver, time.Now())

@@ -39,7 +39,7 @@ type owner struct {
 	Host  string    `json:"host"`
 	Path  string    `json:"path"`
 	Since time.Time `json:"since"`
-	// Mode is modeThrough if the tables belong to nobody: any number of servers without a log share them. Then the others
+	// Mode is modeDirect if the tables belong to nobody: any number of servers without a log share them. Then the others
 	// but Since are empty.
 	Mode string `json:"mode,omitempty"`
 }
@@ -67,9 +67,9 @@ func claim(ctx context.Context, store storage.Store, path string, takeOver bool,
 	switch {
 	case err != nil && them.Since.IsZero():
 		return err
-	case them.Mode == modeThrough:
+	case them.Mode == modeDirect:
 		return fmt.Errorf("the tables are shared by servers in mode %s since %s: start this one with --bigtable.mode=%[1]s, or stop "+
-			"all of those and start it with --bigtable.take-over", modeThrough, them.Since.Format(time.RFC3339))
+			"all of those and start it with --bigtable.take-over", modeDirect, them.Since.Format(time.RFC3339))
 	case them.ID != id:
 		return them.taken()
 	}
@@ -147,7 +147,7 @@ func readOwner(ctx context.Context, meta storage.Table) (owner, error) {
 // check refuses a row that names nobody.
 func (o *owner) check() error {
 	switch {
-	case o.Mode != "" && o.Mode != modeThrough:
+	case o.Mode != "" && o.Mode != modeDirect:
 		return ownerCell().Corrupt(fmt.Errorf("mode %q is none that this build knows", o.Mode))
 	case o.Mode == "" && o.ID == "":
 		return ownerCell().Corrupt(errors.New("neither the id of a directory nor a mode"))

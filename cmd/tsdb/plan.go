@@ -36,8 +36,8 @@ func addPlanFlags(cmd *kingpin.CmdClause) *planConfig {
 	cmd.Flag("retention", "Retention of samples.").Default("30d").SetValue(&c.raw)
 	cmd.Flag("retention.hours", "Retention of rollups of hours. 0 means no rollups.").Default("0s").SetValue(&c.hours)
 	cmd.Flag("retention.days", "Retention of rollups of days. 0 means no rollups.").Default("0s").SetValue(&c.days)
-	cmd.Flag("mode", "Write mode to plan: buffered, through or both.").Default("both").
-		EnumVar(&c.mode, "both", plan.Buffered, plan.Through)
+	cmd.Flag("mode", "Write mode to plan: buffered, direct or both.").Default("both").
+		EnumVar(&c.mode, "both", plan.Buffered, plan.Direct)
 	cmd.Flag("churn", "Percentage of the series that new ones replace each day.").Default("0").Float64Var(&c.load.ChurnPercent)
 	cmd.Flag("replicas", "Number of clusters that each hold everything.").Default("1").IntVar(&c.load.Replicas)
 	cmd.Flag("flush-window", "Time within which the rows of a closed hour are written to Bigtable.").Default("30m").

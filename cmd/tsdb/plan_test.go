@@ -14,7 +14,7 @@ func TestPlan(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Contains(t, out, "100,000,000 series")
 	require.Contains(t, out, "salts")
-	require.Contains(t, out, "through")
+	require.Contains(t, out, "direct")
 
 	out, err = tsdb("plan", "--series=1.5M", "--interval=60s", "--retention=90d", "--retention.hours=400d", "--churn=5",
 		"--replicas=2", "--mode=buffered", "--simulate", "--simulate.salts=8", "--seed=3", "--format=json")
@@ -35,7 +35,7 @@ func TestPlan(t *testing.T) {
 
 	for args, want := range map[string]string{
 		"--series=many": "--series", "--series=-5": "--series", "--series=NaN": "--series", "--series=9999999999999999G": "--series",
-		"--retention=1h": "retention of samples", "--mode=fast": "through",
+		"--retention=1h": "retention of samples", "--mode=fast": "direct",
 	} {
 		given := []string{"plan", args}
 		if want != "--series" {

@@ -37,10 +37,10 @@ func (db *database) openRules(
 		return err
 	}
 	opts := retention.Options{Store: tables, Ages: db.retention, Turn: db.maintains, Now: c.clock(), Logger: log, Registerer: r}
-	if c.through() {
-		opts.TurnInterval = c.throughMode.lease / 3
+	if c.direct() {
+		opts.TurnInterval = c.directMode.lease / 3
 	}
-	if db.tiers != nil && c.rollups.on && (c.rollupsOn() || !c.through()) {
+	if db.tiers != nil && c.rollups.on && (c.rollupsOn() || !c.direct()) {
 		opts.Needed = db.tiers.OldestNeeded
 	}
 	db.sweeper, err = retention.New(opts)
@@ -72,13 +72,13 @@ func (db *database) maintains() bool {
 	return !ok || shared.Maintains()
 }
 
-// sharedRollups says how servers in mode through keep rollups together; nil in other modes.
+// sharedRollups says how servers in mode direct keep rollups together; nil in other modes.
 func (db *database) sharedRollups(c *serveConfig) *rollupstore.Shared {
-	if !c.through() {
+	if !c.direct() {
 		return nil
 	}
 	return &rollupstore.Shared{
 		Turn:   func() bool { return db.rollupTurn != nil && db.rollupTurn.Held() },
-		Margin: c.throughMode.packDelay, Fresh: db.deleted.Refresh,
+		Margin: c.directMode.packDelay, Fresh: db.deleted.Refresh,
 	}
 }

@@ -103,7 +103,7 @@ func openTiers(
 	}
 	longest, interval := retention.Longest(), time.Duration(0)
 	if shared != nil {
-		interval = c.throughMode.packEvery
+		interval = c.directMode.packEvery
 	}
 	return job.Open(ctx, rollupstore.Options{
 		Tables: store, Raw: time.Duration(longest[keyschema.Raw]), Hours: time.Duration(longest[keyschema.Hours]),
@@ -128,7 +128,7 @@ func addRollupCommands(cmd *kingpin.CmdClause) *rollupCommands {
 	c.rebuild = cmd.Command("rebuild", "Compute rollups from raw samples again and store them.")
 	for _, sub := range []*kingpin.CmdClause{c.verify, c.rebuild} {
 		c.tables.addFlags(sub)
-		sub.Flag("bigtable.pack-delay", "The --bigtable.pack-delay of servers in mode through, which need not stop.").Default("15m").
+		sub.Flag("bigtable.pack-delay", "The --bigtable.pack-delay of servers in mode direct, which need not stop.").Default("15m").
 			DurationVar(&c.packDelay)
 		sub.Flag("from", "First day, as 2006-01-02 in UTC; default: the first day with samples.").StringVar(&c.from)
 		sub.Flag("to", "Last day; default: the last closed day.").StringVar(&c.to)

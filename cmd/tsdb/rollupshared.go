@@ -18,7 +18,7 @@ import (
 )
 
 // open opens the tables. It opens the tables of a single server exclusively, so the server must have stopped. It shares the
-// tables of servers in mode through, and creates and changes nothing in them.
+// tables of servers in mode direct, and creates and changes nothing in them.
 func (c *rollupCommands) open(ctx context.Context) (store storage.Store, shared bool, err error) {
 	if c.packDelay <= 0 {
 		return nil, false, errors.New("--bigtable.pack-delay must be above 0")
@@ -42,7 +42,7 @@ func (c *rollupCommands) open(ctx context.Context) (store storage.Store, shared 
 	return store, false, err
 }
 
-// isShared reports whether the tables belong to servers in mode through.
+// isShared reports whether the tables belong to servers in mode direct.
 func isShared(ctx context.Context, store storage.Store) (bool, error) {
 	meta, err := store.Table(ctx, storage.TableMeta)
 	if err != nil {
@@ -52,7 +52,7 @@ func isShared(ctx context.Context, store storage.Store) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read the owner of the tables: %w", err)
 	}
-	return them.Mode == modeThrough, nil
+	return them.Mode == modeDirect, nil
 }
 
 // runShared works on tables while servers use them.
@@ -67,7 +67,7 @@ func (c *rollupCommands) runShared(
 		return fmt.Errorf("there is no table %s: these servers have no rollups (--storage.rollups)", storage.TableRollup)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	as := &serveConfig{engine: engineBigtable, throughMode: throughConfig{mode: modeThrough}}
+	as := &serveConfig{engine: engineBigtable, directMode: directConfig{mode: modeDirect}}
 	deleted, undeleted, err := openTombstones(ctx, as, store, log, nil)
 	if err != nil {
 		return err

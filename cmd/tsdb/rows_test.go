@@ -39,7 +39,7 @@ func requireNames(t *testing.T, at jsoncell.Cell, err error) {
 // FuzzOwner: whatever the row says, the tables are somebody's, shared, or nobody may have them until a server takes them over.
 func FuzzOwner(f *testing.F) {
 	f.Add([]byte(`{"id":"00112233445566778899aabbccddeeff","host":"a","path":"/b","since":"2026-01-02T03:04:05Z"}`))
-	f.Add([]byte(`{"mode":"through","since":"2026-01-02T03:04:05Z"}`))
+	f.Add([]byte(`{"mode":"direct","since":"2026-01-02T03:04:05Z"}`))
 	f.Add([]byte(`{"mode":"sharded","since":"2026-01-02T03:04:05Z"}`))
 	f.Add([]byte(`{"id":"x","since":"0001-01-01T00:00:00Z"}`))
 	f.Add([]byte(`{"version":2,"owners":[]}`))
@@ -56,9 +56,9 @@ func FuzzOwner(f *testing.F) {
 			for _, err := range []error{err, alone, shared, (&tableGuard{meta: meta}).check(t.Context())} {
 				requireNames(t, ownerCell(), err)
 			}
-		case them.Mode == modeThrough:
+		case them.Mode == modeDirect:
 			require.NoError(t, shared)
-			require.ErrorContains(t, alone, "shared by servers in mode through")
+			require.ErrorContains(t, alone, "shared by servers in mode direct")
 		default:
 			require.ErrorContains(t, shared, "belong to the server with directory")
 			require.ErrorContains(t, alone, "belong to the server with directory")
@@ -143,9 +143,9 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// owned makes the tables those of servers in mode through.
+// owned makes the tables those of servers in mode direct.
 func owned(t *testing.T, meta storage.Table) error {
-	_, err := own(t.Context(), meta, owner{Mode: modeThrough, Since: time.Now()}, true)
+	_, err := own(t.Context(), meta, owner{Mode: modeDirect, Since: time.Now()}, true)
 	return err
 }
 

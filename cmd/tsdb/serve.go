@@ -224,8 +224,8 @@ func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	log.Info("listening", "address", addr.String(), "admin_api", c.web.adminAPI, "self_scrape", c.web.selfScrape)
 	durable := "acknowledged after fdatasync of the log"
 	switch {
-	case c.through():
-		log.Info("storing", "engine", c.engine, "tables", c.bigtable.name(), "mode", modeThrough, "retention", c.retentionText())
+	case c.direct():
+		log.Info("storing", "engine", c.engine, "tables", c.bigtable.name(), "mode", modeDirect, "retention", c.retentionText())
 		durable = "acknowledged by Bigtable"
 	case c.engine == engineBigtable:
 		log.Info("storing", "engine", c.engine, "tables", c.bigtable.name(), "mode", modeBuffered, "log", c.storagePath,

@@ -65,7 +65,7 @@ func TestSweepKilled(t *testing.T) {
 	}
 	amid := 0
 	for range rounds {
-		for _, on := range []string{"embedded", "buffered", "through"} {
+		for _, on := range []string{"embedded", "buffered", "direct"} {
 			t.Run(fmt.Sprintf("%s/seed=%d", on, seed), func(t *testing.T) {
 				w := newSweeping(t, on, seed)
 				w.run()
@@ -87,10 +87,10 @@ func newSweeping(t *testing.T, on string, seed uint64) *sweeping {
 		startEmulator(t)
 		w.flags, w.tool = onBigtable(), append(w.tool, bigtableFlags...)
 	}
-	if on == "through" {
+	if on == "direct" {
 		w.servers, w.dir = 2, nowhere(t)
 		// A pass over rollups has to be done within the delay.
-		w.flags = through("--bigtable.pack-delay=4s", "--bigtable.pack-interval=50ms", "--bigtable.lease=900ms")
+		w.flags = direct("--bigtable.pack-delay=4s", "--bigtable.pack-interval=50ms", "--bigtable.lease=900ms")
 	}
 	return w
 }

@@ -9,8 +9,8 @@ import (
 const (
 	// Buffered: the server keeps the log and the open hour on its disk and writes packed rows to Bigtable.
 	Buffered = "buffered"
-	// Through: the server writes each sample to Bigtable as a cell before it acknowledges it, and packs rows later.
-	Through = "through"
+	// Direct: the server writes each sample to Bigtable as a cell before it acknowledges it, and packs rows later.
+	Direct = "direct"
 )
 
 // Plan is the estimate for a load.
@@ -25,7 +25,7 @@ type Plan struct {
 	RowBytes float64 `json:"row_bytes"`
 	// TabletSeries is the number of series whose stored rows fill a tablet.
 	TabletSeries float64 `json:"tablet_series"`
-	// Modes has a plan for mode buffered and one for mode through.
+	// Modes has a plan for mode buffered and one for mode direct.
 	Modes []Mode `json:"modes"`
 }
 
@@ -48,7 +48,7 @@ type Mode struct {
 	Nodes             Nodes   `json:"nodes"`
 	// MonthlyCost is the cost of all clusters in the currency of Prices. It is 0 without prices.
 	MonthlyCost float64 `json:"monthly_cost,omitempty"`
-	// FlushTablets is the number of tablets that one server's flush writes to at a time. It is 0 in mode through.
+	// FlushTablets is the number of tablets that one server's flush writes to at a time. It is 0 in mode direct.
 	FlushTablets float64 `json:"flush_tablets"`
 }
 
@@ -72,7 +72,7 @@ type Nodes struct {
 	Total   int `json:"total"`
 }
 
-// unpackedHours is the time for which mode through stores single cells: the hour itself, and one hour until its row is
+// unpackedHours is the time for which mode direct stores single cells: the hour itself, and one hour until its row is
 // packed.
 const unpackedHours = 2
 
@@ -105,7 +105,7 @@ func Make(load Load, costs Costs, limits Limits, prices Prices) (Plan, error) {
 		RowBytes:         costs.RowBytes + costs.RowSampleBytes*load.samplesPerHour()}
 	p.SamplesPerDay = p.SamplesPerSecond * day.Seconds()
 	p.TabletSeries = max(1, limits.TabletBytes/(p.RowBytes*24*p.rawDays()))
-	p.Modes = []Mode{p.buffered(), p.through()}
+	p.Modes = []Mode{p.buffered(), p.direct()}
 	for i := range p.Modes {
 		m := &p.Modes[i]
 		p.complete(m)
@@ -154,10 +154,10 @@ func (p *Plan) buffered() Mode {
 	return m
 }
 
-func (p *Plan) through() Mode {
+func (p *Plan) direct() Mode {
 	packedRows, packedBytes := p.packed()
 	cells := p.SamplesPerSecond
-	m := Mode{Name: Through, RowsPerSecond: cells + packedRows, CellsPerSecond: cells + packedRows,
+	m := Mode{Name: Direct, RowsPerSecond: cells + packedRows, CellsPerSecond: cells + packedRows,
 		BytesPerSecond:     cells*p.Costs.CellBytes + packedBytes,
 		WireBytesPerSecond: cells*(p.Costs.CellBytes+p.Costs.CellWireBytes) + packedBytes + packedRows*p.Costs.RowWireBytes,
 		ReadRowsPerSecond:  packedRows}

@@ -46,7 +46,7 @@ func TestMake(t *testing.T) {
 	require.InDelta(t, 2*(5000/p.TabletSeries+1), b.FlushTablets, 1e-6)
 
 	c := p.Modes[1]
-	require.Equal(t, Through, c.Name)
+	require.Equal(t, Direct, c.Name)
 	require.InDelta(t, 101_000, c.RowsPerSecond, 1e-6, "each sample, and each row again when it is packed")
 	require.InDelta(t, 101_000, c.PeakRowsPerSecond, 1e-6)
 	require.InDelta(t, 100_000*200+200_000+indexBytesPerSecond, c.BytesPerSecond, 1e-6)
@@ -56,7 +56,7 @@ func TestMake(t *testing.T) {
 	require.Equal(t, 21, c.Nodes.Writing, "5,000 a second and node")
 	require.Equal(t, 1, c.Nodes.Reading)
 	require.Equal(t, 21, c.Nodes.Cluster, "the last writing node has capacity left for the reads")
-	require.Equal(t, p.Modes[1:], p.OnlyMode(Through))
+	require.Equal(t, p.Modes[1:], p.OnlyMode(Direct))
 }
 
 func TestMakeWithRollups(t *testing.T) {
@@ -116,7 +116,7 @@ func TestWriteText(t *testing.T) {
 	require.NoError(t, err)
 	var b strings.Builder
 	require.NoError(t, p.WriteText(&b))
-	for _, want := range []string{"100,000,000 series", "6,666,667 samples/s", "buffered", "through", "46.7 TB", "526 bytes"} {
+	for _, want := range []string{"100,000,000 series", "6,666,667 samples/s", "buffered", "direct", "46.7 TB", "526 bytes"} {
 		require.Contains(t, b.String(), want)
 	}
 	require.NotContains(t, b.String(), "cost per month")

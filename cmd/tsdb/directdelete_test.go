@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestThroughDelete: what one of two servers deletes the other one does not answer any more from the same moment; what is
+// TestDirectDelete: what one of two servers deletes the other one does not answer any more from the same moment; what is
 // written afterwards at the same times is there; a server that is killed brings nothing back; cleaning frees rows and loses
 // nothing.
-func TestThroughDelete(t *testing.T) {
+func TestDirectDelete(t *testing.T) {
 	startEmulator(t)
 	now := time.Now().Truncate(time.Second)
-	flags := through("--web.enable-admin-api", "--bigtable.pack-delay=1s", "--bigtable.pack-interval=50ms", "--bigtable.lease=1s")
+	flags := direct("--web.enable-admin-api", "--bigtable.pack-delay=1s", "--bigtable.pack-interval=50ms", "--bigtable.lease=1s")
 	a, b := startServer(t, nowhere(t), flags...), startServer(t, nowhere(t), flags...)
 	old := wave("gone", 4, now.Add(-4*time.Hour), now.Add(-2*time.Hour), 30*time.Second)
 	fresh := wave("gone", 4, now.Add(-10*time.Minute), now, 30*time.Second)

@@ -28,11 +28,11 @@ func (s *server) day(t *testing.T, end time.Time) string {
 	return answers[0]
 }
 
-// TestThroughRollups: of two servers one computes rollups; late samples and deletions on one are seen by the other at once,
+// TestDirectRollups: of two servers one computes rollups; late samples and deletions on one are seen by the other at once,
 // in answers from rollups, too; when the one that computes is killed the other one goes on.
-func TestThroughRollups(t *testing.T) {
+func TestDirectRollups(t *testing.T) {
 	startEmulator(t)
-	flags := through("--storage.rollups", "--web.enable-admin-api", "--bigtable.pack-delay=600ms", "--bigtable.pack-interval=50ms",
+	flags := direct("--storage.rollups", "--web.enable-admin-api", "--bigtable.pack-delay=600ms", "--bigtable.pack-interval=50ms",
 		"--bigtable.lease=1s")
 	a, b := startServer(t, nowhere(t), flags...), startServer(t, nowhere(t), flags...)
 	day := time.Now().UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour)
@@ -75,9 +75,9 @@ func TestThroughRollups(t *testing.T) {
 	require.NoError(t, other.end(syscall.SIGTERM), other.log)
 }
 
-// TestThroughRollupTools: rollups of running servers are verified and rebuilt, by the server whose turn it is or by the tool
+// TestDirectRollupTools: rollups of running servers are verified and rebuilt, by the server whose turn it is or by the tool
 // itself if there is none.
-func TestThroughRollupTools(t *testing.T) {
+func TestDirectRollupTools(t *testing.T) {
 	startEmulator(t)
 	tool := func(args ...string) (string, error) {
 		out, err := exec.Command(binary, append(append([]string{"rollup"}, args...), bigtableFlags...)...).CombinedOutput()
@@ -87,7 +87,7 @@ func TestThroughRollupTools(t *testing.T) {
 	out, err := tool("verify")
 	require.Error(t, err)
 	require.Contains(t, out, "meta", "no tables at all")
-	flags := through("--storage.rollups", "--bigtable.pack-delay=600ms", "--bigtable.pack-interval=50ms", "--bigtable.lease=1s")
+	flags := direct("--storage.rollups", "--bigtable.pack-delay=600ms", "--bigtable.pack-interval=50ms", "--bigtable.lease=1s")
 	a := startServer(t, nowhere(t), flags...)
 	day := time.Now().UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour)
 	end := day.Add(24*time.Hour - time.Millisecond)

@@ -37,7 +37,7 @@ func (s *server) metric(name string) float64 {
 	return value
 }
 
-// killed is two servers in mode through, of which one after the other is killed in the middle of its work.
+// killed is two servers in mode direct, of which one after the other is killed in the middle of its work.
 type killed struct {
 	t     *testing.T
 	pair  [2]*server
@@ -128,14 +128,14 @@ func (k *killed) cut(s *server, n int) {
 	k.want = without(k.want, name, from, to)
 }
 
-// TestThroughKilledAtWork: two servers write late samples, delete, clean, pack and compute rollups; one is killed in the middle
+// TestDirectKilledAtWork: two servers write late samples, delete, clean, pack and compute rollups; one is killed in the middle
 // of packing, of a pass over states, of cleaning. The other one goes on. No acknowledged sample is lost, none that was deleted
 // comes back, and states are those of the samples.
-func TestThroughKilledAtWork(t *testing.T) {
+func TestDirectKilledAtWork(t *testing.T) {
 	startEmulator(t)
 	k := &killed{t: t, sent: map[point]bool{}, acked: map[point]bool{}, now: time.Now().Truncate(time.Second)}
 	k.end = k.now.UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour).Add(10 * time.Hour)
-	k.flags = through("--storage.rollups", "--web.enable-admin-api", "--bigtable.pack-delay=900ms", "--bigtable.pack-interval=50ms",
+	k.flags = direct("--storage.rollups", "--web.enable-admin-api", "--bigtable.pack-delay=900ms", "--bigtable.pack-interval=50ms",
 		"--bigtable.lease=1s")
 	k.pair = [2]*server{startServer(t, nowhere(t), k.flags...), startServer(t, nowhere(t), k.flags...)}
 	k.want = wave("rolled", 60, k.end.Add(-5*time.Hour), k.end, 10*time.Minute)

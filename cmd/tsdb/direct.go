@@ -22,11 +22,11 @@ import (
 // Modes of a server on Bigtable, as --bigtable.mode takes them.
 const (
 	modeBuffered = "buffered"
-	modeThrough  = "through"
+	modeDirect  = "direct"
 )
 
-// throughConfig holds the flags of mode through.
-type throughConfig struct {
+// directConfig holds the flags of mode direct.
+type directConfig struct {
 	mode      string
 	refresh   time.Duration
 	packDelay time.Duration
@@ -35,36 +35,36 @@ type throughConfig struct {
 	lease     time.Duration
 }
 
-func (c *throughConfig) addFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("bigtable.mode", "buffered: one server, with a log and the open hour on its disk. through: each sample is stored "+
+func (c *directConfig) addFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("bigtable.mode", "buffered: one server, with a log and the open hour on its disk. direct: each sample is stored "+
 		"in Bigtable before it is acknowledged; any number of servers, without a disk, share the tables.").
-		Default(modeBuffered).EnumVar(&c.mode, modeBuffered, modeThrough)
-	cmd.Flag("bigtable.refresh", "Mode through: how often to look for what other servers have written.").Default("2s").
+		Default(modeBuffered).EnumVar(&c.mode, modeBuffered, modeDirect)
+	cmd.Flag("bigtable.refresh", "Mode direct: how often to look for what other servers have written.").Default("2s").
 		DurationVar(&c.refresh)
-	cmd.Flag("bigtable.pack-delay", "Mode through: how long after its end the rows of an hour are packed; the servers' clocks "+
+	cmd.Flag("bigtable.pack-delay", "Mode direct: how long after its end the rows of an hour are packed; the servers' clocks "+
 		"may differ by two thirds of it.").Default("15m").DurationVar(&c.packDelay)
-	cmd.Flag("bigtable.pack-interval", "Mode through: how often the server that packs looks for hours that are due.").
+	cmd.Flag("bigtable.pack-interval", "Mode direct: how often the server that packs looks for hours that are due.").
 		Default("1m").DurationVar(&c.packEvery)
-	cmd.Flag("bigtable.write-timeout", "Mode through: how long a write may take, repetitions of what Bigtable did not take "+
+	cmd.Flag("bigtable.write-timeout", "Mode direct: how long a write may take, repetitions of what Bigtable did not take "+
 		"included, before it is answered 503.").Default("20s").DurationVar(&c.writeWait)
-	cmd.Flag("bigtable.lease", "Mode through: how long the others wait before they go on with the work of a server that has "+
+	cmd.Flag("bigtable.lease", "Mode direct: how long the others wait before they go on with the work of a server that has "+
 		"died: packing, folding, sweeping, rollups.").Default("90s").DurationVar(&c.lease)
 }
 
 // Validate names flags that contradict each other.
-func (c *throughConfig) Validate(s *serveConfig) error {
+func (c *directConfig) Validate(s *serveConfig) error {
 	switch {
 	case c.refresh <= 0 || c.packDelay <= 0 || c.packEvery <= 0 || c.writeWait <= 0 || c.lease <= 0:
 		return errors.New("--bigtable.refresh, --bigtable.pack-delay, --bigtable.pack-interval, --bigtable.write-timeout and " +
 			"--bigtable.lease must be above 0")
-	case c.mode == modeThrough && s.engine != engineBigtable:
-		return errors.New("--bigtable.mode=through needs --storage.engine=bigtable")
+	case c.mode == modeDirect && s.engine != engineBigtable:
+		return errors.New("--bigtable.mode=direct needs --storage.engine=bigtable")
 	}
 	return nil
 }
 
-func (c *serveConfig) through() bool {
-	return c.engine == engineBigtable && c.throughMode.mode == modeThrough
+func (c *serveConfig) direct() bool {
+	return c.engine == engineBigtable && c.directMode.mode == modeDirect
 }
 
 // ingester is what takes samples in: *ingest.Ingester or *ingest.Through.
@@ -88,9 +88,9 @@ func (c *serveConfig) ingestLimits() ingest.Limits {
 	}
 }
 
-// openThrough opens the catalogue and what stores samples in the tables. Nothing that was read is kept for other queries,
+// openDirect opens the catalogue and what stores samples in the tables. Nothing that was read is kept for other queries,
 // because other servers write.
-func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.Options) (err error) {
+func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.Options) (err error) {
 	opts.Writer = index.NewWriter()
 	if db.index, err = index.Open(ctx, opts); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.
 	}
 	guard := tableGuard{meta: meta, schema: db.schema, ahead: c.aheadOrDefault(), now: opts.Now}
 	if db.rollupTurn, err = lease.NewKeeper(lease.Options{
-		Meta: meta, Name: rollupLease, Holder: opts.Writer, TTL: c.throughMode.lease, Now: opts.Now,
+		Meta: meta, Name: rollupLease, Holder: opts.Writer, TTL: c.directMode.lease, Now: opts.Now,
 	}, opts.Logger); err != nil {
 		return err
 	}
@@ -110,9 +110,9 @@ func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.
 	t, err := ingest.OpenThrough(ctx, ingest.ThroughOptions{
 		Tombstones: db.deleted, States: turnStates{db.tiers, db, db.rollups(c)}, Fresh: db.tiers.Refresh,
 		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: time.Duration(ages.Longest()),
-		Ages: ages, Limits: c.ingestLimits(), Refresh: c.throughMode.refresh, PackDelay: c.throughMode.packDelay,
-		MarkAfter: c.throughMode.packDelay / 3, PackInterval: c.throughMode.packEvery,
-		WriteTimeout: c.throughMode.writeWait, LeaseTTL: c.throughMode.lease,
+		Ages: ages, Limits: c.ingestLimits(), Refresh: c.directMode.refresh, PackDelay: c.directMode.packDelay,
+		MarkAfter: c.directMode.packDelay / 3, PackInterval: c.directMode.packEvery,
+		WriteTimeout: c.directMode.writeWait, LeaseTTL: c.directMode.lease,
 		Guard: guard.check, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	})
 	if err != nil {
@@ -123,13 +123,13 @@ func (db *database) openThrough(ctx context.Context, c *serveConfig, opts index.
 	return nil
 }
 
-// share makes the tables those of servers in mode through, or fails if they are one server's.
+// share makes the tables those of servers in mode direct, or fails if they are one server's.
 func share(ctx context.Context, store storage.Store, takeOver bool, now time.Time) error {
 	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
 	if err != nil {
 		return err
 	}
-	them, err := own(ctx, meta, owner{Mode: modeThrough, Since: now.UTC()}, takeOver)
+	them, err := own(ctx, meta, owner{Mode: modeDirect, Since: now.UTC()}, takeOver)
 	if err != nil && them.Since.IsZero() {
 		return err
 	}
@@ -139,7 +139,7 @@ func share(ctx context.Context, store storage.Store, takeOver bool, now time.Tim
 // checkShared reports that the tables are one server's.
 func (o *owner) checkShared() error {
 	switch {
-	case o.Mode == modeThrough:
+	case o.Mode == modeDirect:
 		return nil
 	case o.ID == "":
 		return fmt.Errorf("%w: %s is not there, which says whose the tables are", storage.ErrUnavailable, ownerCell())
@@ -147,7 +147,7 @@ func (o *owner) checkShared() error {
 	return o.taken()
 }
 
-// tableGuard sees to it that a server in mode through writes only to tables that are still shared, by the rules in force.
+// tableGuard sees to it that a server in mode direct writes only to tables that are still shared, by the rules in force.
 type tableGuard struct {
 	meta   storage.Table
 	schema *keyschema.Schema

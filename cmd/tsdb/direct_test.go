@@ -28,8 +28,8 @@ import (
 	"halite/storage/bigtable/emulator"
 )
 
-func through(flags ...string) []string {
-	return onBigtable(append([]string{"--bigtable.mode=through", "--bigtable.refresh=200ms"}, flags...)...)
+func direct(flags ...string) []string {
+	return onBigtable(append([]string{"--bigtable.mode=direct", "--bigtable.refresh=200ms"}, flags...)...)
 }
 
 // nowhere is a directory that a server without a disk must not make.
@@ -48,16 +48,16 @@ func eventuallyPoints(t *testing.T, s *server, metric string, at time.Time, want
 	requirePoints(t, s, metric, at, want)
 }
 
-// TestThroughServersShareTables: two servers write interleaved samples of the same series and see each other's; either may be
+// TestDirectServersShareTables: two servers write interleaved samples of the same series and see each other's; either may be
 // killed at any time; later servers see everything; late samples of packed hours join the rest.
-func TestThroughServersShareTables(t *testing.T) {
+func TestDirectServersShareTables(t *testing.T) {
 	startEmulator(t)
 	dir := nowhere(t)
 	now := time.Now().Truncate(time.Second)
 	even := wave("e2e_metric", 20, now.Add(-3*time.Hour), now, 40*time.Second)
 	odd := wave("e2e_metric", 25, now.Add(-3*time.Hour).Add(20*time.Second), now, 40*time.Second)
 	all := append(append([]point{}, even...), odd...)
-	a, b := startServer(t, dir, through()...), startServer(t, dir, through()...)
+	a, b := startServer(t, dir, direct()...), startServer(t, dir, direct()...)
 	var work sync.WaitGroup
 	work.Go(func() { a.write(even) })
 	work.Go(func() { b.write(odd) })
@@ -68,7 +68,7 @@ func TestThroughServersShareTables(t *testing.T) {
 	requirePoints(t, b, "e2e_metric", now, all)
 	require.NoError(t, b.end(syscall.SIGTERM), b.log)
 
-	c := startServer(t, dir, through()...)
+	c := startServer(t, dir, direct()...)
 	requirePoints(t, c, "e2e_metric", now, all)
 	late := wave("late", 5, now.Add(-2*time.Hour), now.Add(-time.Hour), time.Minute)
 	c.write(late)
@@ -81,30 +81,30 @@ func TestThroughServersShareTables(t *testing.T) {
 	args := append([]string{"serve", "--storage.path", t.TempDir(), "--web.listen-address", freeAddress(t)}, onBigtable()...)
 	out, err := exec.Command(binary, args...).CombinedOutput()
 	require.Error(t, err)
-	require.Contains(t, string(out), "--bigtable.mode=through")
+	require.Contains(t, string(out), "--bigtable.mode=direct")
 	own := t.TempDir()
 	s := startServer(t, own, onBigtable("--bigtable.take-over")...)
 	requirePoints(t, s, "e2e_metric", now, all)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
-	args = append([]string{"serve", "--web.listen-address", freeAddress(t)}, through()...)
+	args = append([]string{"serve", "--web.listen-address", freeAddress(t)}, direct()...)
 	out, err = exec.Command(binary, args...).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), own)
-	s = startServer(t, dir, through("--bigtable.take-over")...)
+	s = startServer(t, dir, direct("--bigtable.take-over")...)
 	requirePoints(t, s, "e2e_metric", now, all)
 	requirePoints(t, s, "late", now, late)
 }
 
-func TestThroughKillUnderLoadLosesNothing(t *testing.T) {
+func TestDirectKillUnderLoadLosesNothing(t *testing.T) {
 	startEmulator(t)
-	killUnderLoad(t, append([]string{"--bigtable.mode=through"}, bigtableFlags...)...)
+	killUnderLoad(t, append([]string{"--bigtable.mode=direct"}, bigtableFlags...)...)
 }
 
-// TestThroughPacks: a server packs hours that have closed, while samples still come late.
-func TestThroughPacks(t *testing.T) {
+// TestDirectPacks: a server packs hours that have closed, while samples still come late.
+func TestDirectPacks(t *testing.T) {
 	startEmulator(t)
 	now := time.Now().Truncate(time.Second)
-	s := startServer(t, nowhere(t), through("--bigtable.pack-delay=1s", "--bigtable.pack-interval=100ms")...)
+	s := startServer(t, nowhere(t), direct("--bigtable.pack-delay=1s", "--bigtable.pack-interval=100ms")...)
 	points := wave("e2e_metric", 20, now.Add(-3*time.Hour), now.Add(-2*time.Hour), 15*time.Second)
 	s.write(points)
 	require.Eventually(t, func() bool { return strings.Contains(s.metrics(), "tsdb_packer_samples_total 4800\n") },
@@ -118,10 +118,10 @@ func TestThroughPacks(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 }
 
-func TestThroughBadFlags(t *testing.T) {
+func TestDirectBadFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"serve --bigtable.mode=through", "--storage.engine=bigtable"},
-		{"serve --bigtable.mode=sideways", "through"},
+		{"serve --bigtable.mode=direct", "--storage.engine=bigtable"},
+		{"serve --bigtable.mode=sideways", "direct"},
 		{"serve --bigtable.refresh=0s", "--bigtable.refresh"},
 	} {
 		out, err := exec.Command(binary, strings.Fields(c.args)...).CombinedOutput()
@@ -238,9 +238,9 @@ func startFlaky(t *testing.T, seed uint64) *flaky {
 	return f
 }
 
-// TestThroughFaults: two servers behind faults take writes, some of them late, pack and answer queries. What was
+// TestDirectFaults: two servers behind faults take writes, some of them late, pack and answer queries. What was
 // acknowledged is there, nothing is there that was not sent, and a query is right or fails.
-func TestThroughFaults(t *testing.T) {
+func TestDirectFaults(t *testing.T) {
 	seed := uint64(1)
 	if text := os.Getenv("HALITE_SEED"); text != "" {
 		var err error
@@ -250,7 +250,7 @@ func TestThroughFaults(t *testing.T) {
 	t.Log("seed", seed)
 	f := startFlaky(t, seed)
 	now := time.Now().Truncate(time.Second)
-	flags := through("--bigtable.pack-delay=1s", "--bigtable.pack-interval=50ms")
+	flags := direct("--bigtable.pack-delay=1s", "--bigtable.pack-interval=50ms")
 	servers := []*server{startServer(t, nowhere(t), flags...), startServer(t, nowhere(t), flags...)}
 	settled := wave("settled", 10, now.Add(-time.Hour), now, time.Minute)
 	servers[0].write(settled)
@@ -306,11 +306,11 @@ func requireFaulty(t *testing.T, s *server, now time.Time, sent, acked map[point
 	}
 }
 
-// TestThroughQuotaUsedUp: what Bigtable refuses is not acknowledged, queries fail as a whole, and all of it passes.
-func TestThroughQuotaUsedUp(t *testing.T) {
+// TestDirectQuotaUsedUp: what Bigtable refuses is not acknowledged, queries fail as a whole, and all of it passes.
+func TestDirectQuotaUsedUp(t *testing.T) {
 	f := startFlaky(t, 1)
 	now := time.Now().Truncate(time.Second)
-	s := startServer(t, nowhere(t), through("--bigtable.write-timeout=2s")...)
+	s := startServer(t, nowhere(t), direct("--bigtable.write-timeout=2s")...)
 	first := wave("e2e_metric", 20, now.Add(-time.Hour), now.Add(-30*time.Minute), 15*time.Second)
 	second := wave("e2e_metric", 20, now.Add(-30*time.Minute), now, 15*time.Second)
 	s.write(first)
@@ -333,9 +333,9 @@ func TestThroughQuotaUsedUp(t *testing.T) {
 	requirePoints(t, s, "e2e_metric", now, append(first, second...))
 }
 
-// TestThroughCost counts what goes to Bigtable for samples as scrapes send them, in time and late, for the packer, and for a
+// TestDirectCost counts what goes to Bigtable for samples as scrapes send them, in time and late, for the packer, and for a
 // query over an hour of single samples by a server that has just started.
-func TestThroughCost(t *testing.T) {
+func TestDirectCost(t *testing.T) {
 	series, samples := 2_000, 10
 	if text := os.Getenv("HALITE_COST_SAMPLES"); text != "" {
 		var err error
@@ -346,7 +346,7 @@ func TestThroughCost(t *testing.T) {
 	startEmulator(t)
 	now := time.Now().Truncate(time.Second)
 	hour := now.Truncate(time.Hour).Add(-2 * time.Hour)
-	quiet := onBigtable("--bigtable.mode=through", "--bigtable.refresh=20s", "--bigtable.pack-interval=1h")
+	quiet := onBigtable("--bigtable.mode=direct", "--bigtable.refresh=20s", "--bigtable.pack-interval=1h")
 	s := startServer(t, nowhere(t), quiet...)
 	var before, after map[string]float64
 	cost := func(name string) float64 { return after[name] - before[name] }
@@ -386,7 +386,7 @@ func TestThroughCost(t *testing.T) {
 	require.LessOrEqual(t, requests, 20.0)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 
-	s = startServer(t, nowhere(t), through("--bigtable.pack-interval=100ms")...)
+	s = startServer(t, nowhere(t), direct("--bigtable.pack-interval=100ms")...)
 	require.Eventually(t, func() bool { return strings.Contains(s.metrics(), "tsdb_packer_hours_total 1\n") },
 		2*time.Minute, 100*time.Millisecond, "%s", s.log)
 	after, before = s.bigtableMetrics(), map[string]float64{}
