@@ -41,7 +41,7 @@ type serveConfig struct {
 	acceptTableLoss    []string // names of lost things, acceptAll for all of them
 	bigtable           bigtableConfig
 	takeOver           bool
-	directMode        directConfig
+	directMode         directConfig
 	web                webConfig
 	bodyBytesMax       int64
 	labelsMax          int

@@ -22,7 +22,7 @@ import (
 // Modes of a server on Bigtable, as --bigtable.mode takes them.
 const (
 	modeBuffered = "buffered"
-	modeDirect  = "direct"
+	modeDirect   = "direct"
 )
 
 // directConfig holds the flags of mode direct.
