@@ -61,7 +61,7 @@ type explanationScan struct {
 
 func explainScan(s *promql.Scan) explanationScan {
 	e := explanationScan{
-		Day:    time.UnixMilli(s.Day * keyschema.DayHours * keyschema.HourMs).UTC().Format(time.DateOnly),
+		Day:    time.UnixMilli(s.Day * keyschema.DayMs).UTC().Format(time.DateOnly),
 		Ranges: s.Ranges, Start: keyText(s.Start), End: keyText(s.End), RowsRead: s.Rows, RowsUsed: s.Used,
 	}
 	if s.FirstHour >= 0 {

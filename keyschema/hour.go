@@ -9,8 +9,11 @@ const (
 	HourMax = 9_999_999
 	// DayHours is the number of hours in a day.
 	DayHours = 24
+	// DayMs is a day in milliseconds.
+	DayMs = DayHours * HourMs
 
-	hourDigits = 7
+	// HourDigits is the number of digits at the end of a row key.
+	HourDigits = 7
 )
 
 // HourOf returns the hour since 1970 that contains tsMs ≥ 0.
@@ -29,7 +32,27 @@ func AppendHour(dst []byte, hour int64) []byte {
 	if hour < 0 || hour > HourMax {
 		panic("keyschema: hour outside 0..HourMax")
 	}
-	return appendDigits(dst, int(HourMax-hour), hourDigits)
+	return appendDigits(dst, int(HourMax-hour), HourDigits)
+}
+
+// ParseHour reads the digits that AppendHour appends. ok is false for anything else.
+func ParseHour(digits []byte) (hour int64, ok bool) {
+	if len(digits) != HourDigits {
+		return 0, false
+	}
+	reversed, ok := parseDigits(digits)
+	return HourMax - reversed, ok
+}
+
+// CutHour splits a row key into the prefix of its series, which [Rule.AppendPrefix] makes, and its hour. ok is false for a
+// key that does not end in an hour. CutHour does not check the prefix; [ParseRowKey] does.
+func CutHour(key []byte) (prefix []byte, hour int64, ok bool) {
+	at := len(key) - HourDigits
+	if at < 1 || key[at-1] != fieldSep {
+		return nil, 0, false
+	}
+	hour, ok = ParseHour(key[at:])
+	return key[:at], hour, ok
 }
 
 // appendDigits appends n ≥ 0 in decimal with exactly width digits; n must fit.

@@ -5,7 +5,7 @@ package keyschema
 // key lies in the range.
 func SeriesRange(prefix []byte, fromHour, toHour int64) (start, end []byte) {
 	fromHour, toHour = max(fromHour, 0), min(toHour, HourMax)
-	bound := func() []byte { return append(make([]byte, 0, len(prefix)+hourDigits), prefix...) }
+	bound := func() []byte { return append(make([]byte, 0, len(prefix)+HourDigits), prefix...) }
 	if fromHour > toHour {
 		start = AppendHour(bound(), 0)
 		return start, start

@@ -20,7 +20,7 @@ const (
 	// between the two.
 	pastTag = tagSep + 1
 	// prefixBytesMax leaves room for the hour.
-	prefixBytesMax = KeyBytesMax - hourDigits
+	prefixBytesMax = KeyBytesMax - HourDigits
 	// clearBytesMax leaves room for ",$hash#" as well.
 	clearBytesMax = prefixBytesMax - tagsHashDigits - 3
 )
@@ -211,11 +211,9 @@ func parseRowKey(key []byte) (RowKey, error) {
 		return RowKey{}, fmt.Errorf("salt %q is not two or three digits", salt)
 	}
 	k.Salt = int(saltNumber)
-	reversed, ok := parseDigits([]byte(hour))
-	if !ok || len(hour) != hourDigits {
+	if k.Hour, ok = ParseHour([]byte(hour)); !ok {
 		return RowKey{}, fmt.Errorf("hour %q is not seven digits", hour)
 	}
-	k.Hour = HourMax - reversed
 	return k, k.parseTags(tags)
 }
 

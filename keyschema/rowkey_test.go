@@ -312,3 +312,17 @@ func FuzzParseRowKey(f *testing.F) {
 		}
 	})
 }
+
+func TestCutHour(t *testing.T) {
+	for key, want := range map[string]int64{"m#01#a=b#9999990": 9, "m#01##0000000": HourMax, "#9999999": 0} {
+		prefix, hour, ok := CutHour([]byte(key))
+		if !ok || hour != want || string(prefix)+key[len(prefix):] != key || len(prefix) != len(key)-HourDigits {
+			t.Errorf("%q: prefix %q, hour %d, %t", key, prefix, hour, ok)
+		}
+	}
+	for _, key := range []string{"", "9999990", "m#01#a=b#", "m#01#a=b#999999", "m#01#a=b#99x9999", "m#01#a=b99999999"} {
+		if _, hour, ok := CutHour([]byte(key)); ok {
+			t.Errorf("%q has hour %d", key, hour)
+		}
+	}
+}

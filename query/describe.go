@@ -66,7 +66,7 @@ func selectorsOf(e parser.Expr, s span, lookback time.Duration) []SelectorSpan {
 		}
 		span := SelectorSpan{Selector: vs.String()}
 		span.FromMs, span.ToMs = bounds(alone(vs, path), s.start.UnixMilli(), s.end.UnixMilli(), lookback)
-		day := func(ms int64) int64 { return ms / (keyschema.DayHours * keyschema.HourMs) }
+		day := func(ms int64) int64 { return ms / keyschema.DayMs }
 		first, last := max(0, span.FromMs), max(0, span.ToMs)
 		date := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
 		span.FirstDay, span.LastDay, span.Days = date(first), date(last), int(day(last)-day(first))+1

@@ -207,7 +207,7 @@ func (c *rollupCommands) days() (first, last int64, err error) {
 		if err != nil || at.Unix() < 0 {
 			return 0, 0, fmt.Errorf("%s: %q is not a day since 1970 in the form 2006-01-02", flag.name, flag.text)
 		}
-		*flag.day = at.UnixMilli() / (keyschema.DayHours * keyschema.HourMs)
+		*flag.day = at.UnixMilli() / keyschema.DayMs
 	}
 	if last < first {
 		return 0, 0, fmt.Errorf("--to %s is before --from %s", c.to, c.from)

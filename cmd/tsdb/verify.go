@@ -191,7 +191,7 @@ func effectOf(d fault.Damage) string {
 func (v *verification) cell(table string, row storage.Row) error {
 	v.report.Cells++
 	cell := &row.Cells[0]
-	day := cell.TsMs / (keyschema.DayHours * keyschema.HourMs)
+	day := cell.TsMs / keyschema.DayMs
 	switch table {
 	case storage.TableData:
 		if cell.Family != storage.FamilySamples {

@@ -45,14 +45,10 @@ type noted struct {
 func parseNote(row storage.Row) (noted, error) {
 	n := noted{key: bytes.Clone(row.Key)}
 	digits := row.Key[min(len(row.Key), len(notePrefix)):]
-	reversed := int64(0)
-	for _, c := range digits {
-		if c < '0' || c > '9' || len(digits) != 7 {
-			return n, fmt.Errorf("%w: table %s, row %q is no note of an hour", storage.ErrCorrupt, storage.TableMeta, row.Key)
-		}
-		reversed = reversed*10 + int64(c-'0')
+	var ok bool
+	if n.hour, ok = keyschema.ParseHour(digits); !ok {
+		return n, fmt.Errorf("%w: table %s, row %q is not a note of an hour", storage.ErrCorrupt, storage.TableMeta, row.Key)
 	}
-	n.hour = keyschema.HourMax - reversed
 	for _, c := range row.Cells {
 		n.qualifiers = append(n.qualifiers, bytes.Clone(c.Qualifier))
 		n.inTime = n.inTime || len(c.Qualifier) != noteBytes || c.Qualifier[0] != noteLate

@@ -294,17 +294,12 @@ var errBadRowHour = errors.New("key does not end in an hour")
 
 // hourOf reads the reversed hour behind the prefix of a row key.
 func hourOf(key, prefix []byte) (int64, error) {
-	if len(key) != len(prefix)+7 || !bytes.HasPrefix(key, prefix) {
-		return 0, errBadRowHour
-	}
-	reversed := int64(0)
-	for _, c := range key[len(prefix):] {
-		if c < '0' || c > '9' {
-			return 0, errBadRowHour
+	if bytes.HasPrefix(key, prefix) {
+		if hour, ok := keyschema.ParseHour(key[len(prefix):]); ok {
+			return hour, nil
 		}
-		reversed = reversed*10 + int64(c-'0')
 	}
-	return keyschema.HourMax - reversed, nil
+	return 0, errBadRowHour
 }
 
 // slotOf is the slot of a series' hour, -1 if the series was not selected for that hour.

@@ -40,7 +40,7 @@ func hoursOfRows(muts []storage.RowMutation) []int64 {
 	hours := make([]int64, 0, 1)
 	last := int64(math.MinInt64)
 	for i := range muts {
-		hour, ok := rowHour(muts[i].Key)
+		_, hour, ok := keyschema.CutHour(muts[i].Key)
 		if !ok {
 			return nil
 		}
@@ -52,17 +52,6 @@ func hoursOfRows(muts []storage.RowMutation) []int64 {
 	}
 	return hours
 }
-
-// rowHour reads the hour at the end of a row key.
-func rowHour(key []byte) (int64, bool) {
-	if len(key) < rowHourDigits {
-		return 0, false
-	}
-	hour, err := hourOf(key, key[:len(key)-rowHourDigits])
-	return hour, err == nil
-}
-
-const rowHourDigits = 7
 
 type watchedStore struct {
 	storage.Store

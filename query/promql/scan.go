@@ -3,7 +3,6 @@ package promql
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"sync"
 
 	"halite/keyschema"
@@ -52,11 +51,8 @@ func (l *scanLog) list() []Scan {
 // scanned is a read under way.
 type scanned struct {
 	Scan
-	first, last [hourDigits]byte
+	first, last [keyschema.HourDigits]byte
 }
-
-// hourDigits end a row key.
-const hourDigits = 7
 
 func beginScan(read *dayRead) scanned {
 	asked := read.asked()
@@ -65,10 +61,10 @@ func beginScan(read *dayRead) scanned {
 
 // row notes a row.
 func (s *scanned) row(key []byte) {
-	if len(key) < hourDigits {
+	if len(key) < keyschema.HourDigits {
 		return
 	}
-	copy(s.last[:], key[len(key)-hourDigits:])
+	copy(s.last[:], key[len(key)-keyschema.HourDigits:])
 	if s.Rows == 0 {
 		s.first = s.last
 	}
@@ -81,10 +77,11 @@ func (s *scanned) end() Scan {
 	return s.Scan
 }
 
-func hourOfDigits(digits [hourDigits]byte) int64 {
-	reversed, err := strconv.ParseInt(string(digits[:]), 10, 64)
-	if err != nil {
+// hourOfDigits returns −1 if the digits are not an hour.
+func hourOfDigits(digits [keyschema.HourDigits]byte) int64 {
+	hour, ok := keyschema.ParseHour(digits[:])
+	if !ok {
 		return -1
 	}
-	return keyschema.HourMax - reversed
+	return hour
 }

@@ -23,7 +23,7 @@ type Tiers interface {
 	AppendVersions(dst []uint64, unit rollupstore.Unit, first, last int64) []uint64
 }
 
-const dayMs = keyschema.DayHours * keyschema.HourMs
+const dayMs = keyschema.DayMs
 
 // What is taken for each series costs, in nanoseconds of processor time: a row of 60 to 240 samples, the states of a day's
 // hours, those joined to one of the day, those of a month's days. By BenchmarkTierCosts in package query these take 0.2 to

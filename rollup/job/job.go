@@ -11,7 +11,7 @@ import (
 	"halite/storage/periodic"
 )
 
-const dayMs = keyschema.DayHours * keyschema.HourMs
+const dayMs = keyschema.DayMs
 
 // Job computes rollup states. See the package comment.
 type Job struct {

@@ -47,7 +47,7 @@ func (s *sampleScan) next() *sampledDay {
 	*d = sampledDay{prefix: d.prefix[:0]}
 	for s.more {
 		row := s.it.Row()
-		prefix, hour, ok := store.ParseDataKey(row.Key)
+		prefix, hour, ok := keyschema.CutHour(row.Key)
 		if !ok {
 			s.more = s.it.Next()
 			continue // the table admits no such key

@@ -144,7 +144,7 @@ func (s *Store) invalidate(ctx context.Context, keys rowKeys, write func(ctx con
 // dirtyHoursOf returns the hours of rows in days up to the last closed one.
 func dirtyHoursOf(keys rowKeys, closed int64) (dirty []dirtyHours) {
 	for key, gone := range keys {
-		prefix, hour, ok := ParseDataKey(key)
+		prefix, hour, ok := keyschema.CutHour(key)
 		if !ok || hour < 0 || hour/keyschema.DayHours > closed {
 			continue // the table rejects keys that are not ours
 		}

@@ -7,11 +7,10 @@ import (
 )
 
 const (
-	dayMs = keyschema.DayHours * keyschema.HourMs
+	dayMs = keyschema.DayMs
 	// monthMax is the last month that a key can name. Keys hold monthMax − month, so the newest month sorts first.
 	monthMax    = 99_999
 	monthDigits = 5
-	hourDigits  = 7
 
 	// dayMax is the last day whose hours row keys can hold.
 	dayMax = keyschema.HourMax / keyschema.DayHours
@@ -62,20 +61,9 @@ func AppendKey(dst, prefix []byte, month int64) []byte {
 	return dst
 }
 
-// ParseKey is the inverse of AppendKey.
+// ParseKey is the inverse of AppendKey. ok is false for anything else.
 func ParseKey(key []byte) (prefix []byte, month int64, ok bool) {
-	prefix, n, ok := cutDigits(key, monthDigits)
-	return prefix, monthMax - n, ok
-}
-
-// ParseDataKey splits a row key of the data table.
-func ParseDataKey(key []byte) (prefix []byte, hour int64, ok bool) {
-	prefix, n, ok := cutDigits(key, hourDigits)
-	return prefix, keyschema.HourMax - n, ok
-}
-
-func cutDigits(key []byte, digits int) (prefix []byte, n int64, ok bool) {
-	at := len(key) - digits
+	at := len(key) - monthDigits
 	if at < 1 || key[at-1] != '#' {
 		return nil, 0, false
 	}
@@ -83,7 +71,7 @@ func cutDigits(key []byte, digits int) (prefix []byte, n int64, ok bool) {
 		if c < '0' || c > '9' {
 			return nil, 0, false
 		}
-		n = n*10 + int64(c-'0')
+		month = month*10 + int64(c-'0')
 	}
-	return key[:at], n, true
+	return key[:at], monthMax - month, true
 }

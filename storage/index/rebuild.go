@@ -242,19 +242,16 @@ type dataScan struct {
 	b       labels.ScratchBuilder
 }
 
-const hourDigits = 7
-
 func (s *dataScan) row(key []byte) error {
-	cut := max(0, len(key)-hourDigits)
-	if len(s.prefix) == 0 || !bytes.Equal(s.prefix, key[:cut]) {
+	prefix, hour, ok := keyschema.CutHour(key)
+	if !ok {
+		return envelope.Corrupt(storage.TableData, key, nil, segment.ErrBadKey)
+	}
+	if len(s.prefix) == 0 || !bytes.Equal(s.prefix, prefix) {
 		if err := s.newSeries(key); err != nil {
 			return err
 		}
-		s.prefix = append(s.prefix[:0], key[:cut]...)
-	}
-	hour, err := keyHour(key[cut:])
-	if err != nil {
-		return envelope.Corrupt(storage.TableData, key, nil, err)
+		s.prefix = append(s.prefix[:0], prefix...)
 	}
 	if s.ref != 0 && presence.DayOf(hour) == s.day.Day {
 		s.day.MarkActive(s.ref, presence.HourBit(hour))
@@ -280,21 +277,6 @@ func (s *dataScan) newSeries(key []byte) error {
 	}
 	s.ref, _, err = s.active.Add(tagLabels(&s.b, k.Metric, k.Tags), k.Hour)
 	return err
-}
-
-// keyHour reads the reversed hour at the end of a row key.
-func keyHour(digits []byte) (int64, error) {
-	v := int64(0)
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return 0, segment.ErrBadKey
-		}
-		v = v*10 + int64(c-'0')
-	}
-	if len(digits) != hourDigits {
-		return 0, segment.ErrBadKey
-	}
-	return keyschema.HourMax - v, nil
 }
 
 func tagLabels(b *labels.ScratchBuilder, metric string, tags []keyschema.Tag) labels.Labels {

@@ -12,8 +12,6 @@ import (
 	"halite/storage"
 )
 
-const hourDigits = 7
-
 // Filter takes deleted samples out of rows of the data table. It belongs to one goroutine.
 type Filter struct {
 	set  *Set
@@ -95,26 +93,19 @@ func (f *Filter) Keys(ctx context.Context, row *storage.Row) (kept, undecided bo
 // begin finds out whether tombstones concern a row, which need not be of a series.
 func (f *Filter) begin(ctx context.Context, key []byte) (hour int64, concerned bool, err error) {
 	f.bytes = f.bytes[:0]
-	cut := len(key) - hourDigits
-	if cut < 1 {
+	prefix, hour, ok := keyschema.CutHour(key)
+	if !ok {
 		return 0, false, nil
 	}
-	for _, c := range key[cut:] {
-		if c < '0' || c > '9' {
-			return 0, false, nil
-		}
-		hour = hour*10 + int64(c-'0')
-	}
-	hour = keyschema.HourMax - hour
 	if !f.view.concerns(keyschema.HourStartMs(hour), keyschema.HourStartMs(hour+1)) {
 		return 0, false, nil
 	}
-	if len(f.prefix) == 0 || !bytes.Equal(f.prefix, key[:cut]) {
+	if len(f.prefix) == 0 || !bytes.Equal(f.prefix, prefix) {
 		if err := f.series(ctx, key); err != nil {
 			f.prefix = f.prefix[:0]
 			return 0, false, err
 		}
-		f.prefix = append(f.prefix[:0], key[:cut]...)
+		f.prefix = append(f.prefix[:0], prefix...)
 	}
 	for _, t := range f.of {
 		if t.overlaps(hour) {
@@ -129,7 +120,7 @@ func (f *Filter) begin(ctx context.Context, key []byte) (hour int64, concerned b
 func (f *Filter) Series(ctx context.Context, prefix []byte) ([]*Tombstone, error) {
 	if len(f.prefix) == 0 || !bytes.Equal(f.prefix, prefix) {
 		f.prefix = append(f.prefix[:0], prefix...)
-		if err := f.series(ctx, append(f.prefix, "0000000"[:hourDigits]...)); err != nil {
+		if err := f.series(ctx, append(f.prefix, "0000000"[:keyschema.HourDigits]...)); err != nil {
 			f.prefix = f.prefix[:0]
 			return nil, err
 		}
