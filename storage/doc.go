@@ -1,13 +1,12 @@
-// Package storage is the wide-column contract that every engine fulfils: Bigtable's model and limits, nothing richer.
+// Package storage is the wide-column contract of every engine: Bigtable's model and limits, nothing richer.
 //
-// A [Store] holds tables; a [Table] is a sorted map from row key to cells; a cell is addressed by family, qualifier and
-// timestamp (whole milliseconds, newest first) and holds bytes. The mutation of one row is atomic; nothing spans rows.
-// Families are declared with a garbage-collection policy and a kind: plain, or an aggregate whose cells merge.
+// A [Store] has tables. A [Table] is a sorted map from row keys to cells. A cell is addressed by family, qualifier and timestamp
+// (whole milliseconds, newest first) and holds bytes. A mutation of one row is atomic; no mutation spans rows. Each family has a
+// garbage-collection policy and a kind: plain, or an aggregate whose cells merge.
 //
-// The package knows rows and cells, never series or samples. It contains the value types, the limits that Bigtable
-// imposes (enforced for every engine by [CheckMutation], so that nothing works locally that fails in the cloud) and the
-// errors that tell a caller what to do. Engines live in the folders below it, and storagetest holds the suite that each
-// engine passes.
+// The package knows rows and cells, but no series or samples. It has the value types, the limits of Bigtable, and errors that
+// tell a caller what to do. [CheckMutation] enforces the limits for every engine, so that everything that works locally works in
+// Bigtable too. Engines are in the folders below it. Package storagetest has the suite that each engine passes.
 //
-// Concurrency: a Store and its Tables may be used by any number of goroutines; a RowIter belongs to one.
+// Concurrency: any number of goroutines may use a Store and its Tables. A RowIter belongs to one goroutine.
 package storage

@@ -19,14 +19,14 @@ var (
 	ErrCorrupt = errors.New("corrupt data")
 	// ErrLocked: another process has the store open; stop it or choose another directory.
 	ErrLocked = errors.New("storage locked by another process")
-	// ErrUnavailable: the engine cannot take the request now (no space, stalled, closing, a service that does not answer or
-	// whose quota is used up); retry later. What was asked for may have happened all the same.
+	// ErrUnavailable: the engine cannot take the request now (no space, stalled, closing, or a service without an answer or
+	// quota); retry later. The request may have taken effect nevertheless.
 	ErrUnavailable = errors.New("storage unavailable")
-	// ErrFailed: the engine takes no writes until it is opened again. It comes together with ErrUnavailable.
+	// ErrFailed: the engine takes no writes until it is opened again. It is joined with ErrUnavailable.
 	ErrFailed = errors.New("storage failed")
 )
 
-// Exhausted reports that an operation failed because the machine lacks disk space, quota, descriptors or memory. The same
+// Exhausted reports whether an operation failed because the machine lacks disk space, quota, descriptors or memory. The same
 // operation can succeed later.
 func Exhausted(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EMFILE) ||
@@ -48,7 +48,7 @@ func (e *ApplyError) Error() string {
 	return fmt.Sprintf("%d rows failed, first: row %d: %v", len(e.Rows), e.Rows[0].Index, e.Rows[0].Err)
 }
 
-// Unwrap lets errors.Is see the rows' errors.
+// Unwrap returns the rows' errors, for errors.Is.
 func (e *ApplyError) Unwrap() []error {
 	errs := make([]error, len(e.Rows))
 	for i, r := range e.Rows {

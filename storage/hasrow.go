@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// HasRow reports whether the set has a row with a cell that passes the filter. It reads no further than the first.
+// HasRow reports whether the set has a row with a cell that passes the filter. It stops at the first such row.
 func HasRow(ctx context.Context, t Table, set RowSet, f Filter) (bool, error) {
 	it := t.ReadRows(ctx, set, ReadOptions{Filter: f, RowsMax: 1})
 	has := it.Next()

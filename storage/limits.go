@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The limits that Bigtable imposes. They hold for every engine.
+// Limits of Bigtable. They hold for every engine.
 const (
 	// KeyBytesMax bounds a row key, which also must not be empty.
 	KeyBytesMax = 4 << 10
@@ -76,7 +76,7 @@ func validName(name string, bytesMax int) bool {
 	return true
 }
 
-// Family returns the family of that name.
+// Family returns the family with this name.
 func (s *TableSchema) Family(name string) (Family, bool) {
 	for i := range s.Families {
 		if s.Families[i].Name == name {
@@ -99,7 +99,7 @@ func CheckKey(schema *TableSchema, key []byte) error {
 	return nil
 }
 
-// isHourKey tells whether the key has exactly three '#' and exactly seven digits after the last.
+// isHourKey reports whether the key has exactly three '#' and exactly seven digits after the last one.
 func isHourKey(key []byte) bool {
 	last := len(key) - hourKeyDigits - 1
 	if last < hourKeySeparators-1 || key[last] != '#' {
@@ -113,8 +113,8 @@ func isHourKey(key []byte) bool {
 	return bytes.Count(key[:last], []byte{'#'}) == hourKeySeparators-1
 }
 
-// CheckMutation reports whether the mutation obeys the table's schema and all limits for one row; the error wraps
-// ErrBadKey or ErrBadMutation. Every engine calls it before it changes anything.
+// CheckMutation checks a mutation against the table's schema and all limits for one row. Its error wraps ErrBadKey or
+// ErrBadMutation. Every engine calls it before it changes anything.
 func CheckMutation(schema *TableSchema, m *RowMutation) error {
 	if err := CheckKey(schema, m.Key); err != nil {
 		return err
@@ -171,8 +171,8 @@ func checkEntry(schema *TableSchema, e *Entry) error {
 	return nil
 }
 
-// CheckApply reports, wrapping ErrBadMutation, whether one Apply may carry all these mutations. Rows are checked one by
-// one with CheckMutation.
+// CheckApply checks that one Apply may carry all these mutations. Its error wraps ErrBadMutation. CheckMutation checks the
+// single rows.
 func CheckApply(muts []RowMutation) error {
 	entries := 0
 	for i := range muts {
@@ -184,8 +184,8 @@ func CheckApply(muts []RowMutation) error {
 	return nil
 }
 
-// CheckLoad reports whether Load may take these mutations: each passes CheckMutation, keys strictly ascend, and only
-// SetCell occurs.
+// CheckLoad checks that Load may take these mutations: each passes CheckMutation, keys strictly ascend, and all entries are
+// SetCell.
 func CheckLoad(schema *TableSchema, muts []RowMutation) error {
 	for i := range muts {
 		m := &muts[i]
@@ -213,7 +213,7 @@ func (o ReadOptions) Validate() error {
 	return nil
 }
 
-// CutoffMs returns the timestamp below which cells are older than MaxAge at now; 0 when there is no age limit.
+// CutoffMs returns the timestamp below which cells are older than MaxAge at the time now. It returns 0 without an age limit.
 func (p GCPolicy) CutoffMs(now time.Time) int64 {
 	if p.MaxAge <= 0 {
 		return 0
@@ -226,13 +226,13 @@ func (p GCPolicy) CutoffMs(now time.Time) int64 {
 	return max(cutoffMs, 0)
 }
 
-// Garbage tells whether a cell is garbage: its timestamp, the cutoff by CutoffMs, and the number of newer versions of
-// its column that the read considers.
+// Garbage reports whether a cell is garbage. cutoffMs is the result of CutoffMs. newer is the number of newer versions of the
+// cell's column in the read.
 func (p GCPolicy) Garbage(tsMs, cutoffMs int64, newer int) bool {
 	tooOld := tsMs < cutoffMs
 	tooMany := p.MaxVersions > 0 && newer >= p.MaxVersions
 	if p.Intersection {
-		// A limit that is not set objects to nothing, so with one limit the intersection is that limit.
+		// A limit that is not set never objects, so with one limit the intersection is that limit.
 		return (tooOld || p.MaxAge <= 0) && (tooMany || p.MaxVersions <= 0) && (tooOld || tooMany)
 	}
 	return tooOld || tooMany

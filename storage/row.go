@@ -1,6 +1,6 @@
 package storage
 
-// Row is one row as read: its cells ordered by family name, then qualifier, then timestamp, newest first.
+// Row is one row of a read. Its cells are ordered by family name, then qualifier, then timestamp with the newest first.
 type Row struct {
 	Key   []byte
 	Cells []Cell
@@ -14,13 +14,13 @@ type Cell struct {
 	Value     []byte
 }
 
-// RowMutation changes one row; its entries, at least one, apply in order and atomically.
+// RowMutation changes one row. It has at least one entry. Entries apply in order and atomically.
 type RowMutation struct {
 	Key     []byte
 	Entries []Entry
 }
 
-// EntryKind tells the entries of a mutation apart.
+// EntryKind is the kind of an Entry.
 type EntryKind uint8
 
 const (
@@ -47,7 +47,7 @@ type Entry struct {
 	FromMs, ToMs int64
 }
 
-// RowSet names the rows to read: single keys and ranges, in any order, overlaps allowed. An empty set reads nothing.
+// RowSet names the rows to read: single keys and ranges, in any order, which may overlap. An empty set reads nothing.
 type RowSet struct {
 	Keys   [][]byte
 	Ranges []RowRange
@@ -58,31 +58,32 @@ type RowRange struct {
 	Start, End []byte
 }
 
-// ReadOptions narrows a read.
+// ReadOptions restricts a read.
 type ReadOptions struct {
 	Filter Filter
-	// Reverse yields rows in descending key order.
+	// Reverse returns rows in descending key order.
 	Reverse bool
-	// RowsMax ends the read after that many rows; 0 means no limit.
+	// RowsMax bounds the number of rows; 0 means no limit.
 	RowsMax int
 }
 
-// Filter passes a cell that meets every field; zero fields pass all. Rows without a passing cell are not returned.
+// Filter passes cells that meet every field. Zero fields pass all cells. A read returns only rows with a passing cell.
 type Filter struct {
 	// Families by name; empty means all.
 	Families []string
 	// QualifierStart ≤ qualifier < QualifierEnd; an empty end is unbounded.
 	QualifierStart, QualifierEnd []byte
-	// FromMs ≤ cell timestamp < ToMs; ToMs 0 is unbounded. An engine that places cells by time reads no other days, so a
-	// caller who knows the cells' time should give it even where the row key alone would do.
+	// FromMs ≤ cell timestamp < ToMs; ToMs 0 is unbounded. An engine that places cells by time reads only the days in
+	// between. So a caller that knows the time of its cells should set the bounds, even if the row key alone is enough.
 	FromMs, ToMs int64
-	// VersionsMax keeps the newest that many cells of each column that passed the rest; 0 means all.
+	// VersionsMax bounds the cells of each column: of the cells that pass all other fields, the newest VersionsMax pass. 0
+	// means all.
 	VersionsMax int
-	// KeysOnly leaves the cells' values empty.
+	// KeysOnly returns cells with empty values.
 	KeysOnly bool
 }
 
-// Tablet is a contiguous row range with its load since it came to be, or since the store was opened if that is later.
+// Tablet is a contiguous row range with its load since its creation, or since the store was opened if that is later.
 type Tablet struct {
 	Range                   RowRange
 	SizeBytes               uint64

@@ -8,8 +8,8 @@ type TableSchema struct {
 	Name string
 	// Families, at most FamiliesMax.
 	Families []Family
-	// HourKeys promises that each row key has the form a#b#c#hhhhhhh: exactly three '#' and seven digits after the last.
-	// Engines may then store the hour in binary and place rows by it; keys of another form are refused with ErrBadKey.
+	// HourKeys promises that each row key has the form a#b#c#hhhhhhh: exactly three '#', and seven digits after the last one.
+	// Engines may then store the hour in binary and place rows by it. They refuse other keys with ErrBadKey.
 	HourKeys bool
 }
 
@@ -21,7 +21,7 @@ type Family struct {
 	GC   GCPolicy
 }
 
-// FamilyKind says what writing to a cell means. The values are stored on disk: never renumber them.
+// FamilyKind is the meaning of a write to a cell. The values are stored on disk: never renumber them.
 type FamilyKind uint8
 
 const (
@@ -33,14 +33,14 @@ const (
 	MaxInt64 FamilyKind = 3
 )
 
-// GCPolicy says which cells of a family are garbage. The zero value keeps all. Reads hide garbage at once; its space is
-// freed later.
+// GCPolicy says which cells of a family are garbage. The zero value keeps all cells. Reads hide garbage at once. The engine
+// frees its space later.
 type GCPolicy struct {
-	// MaxAge makes cells whose timestamp is older than now − MaxAge garbage; 0 means no limit.
+	// MaxAge makes cells garbage whose timestamp is older than now − MaxAge; 0 means no limit.
 	MaxAge time.Duration
-	// MaxVersions keeps the newest that many cells of each column; 0 means no limit. A read with a time range sees the
-	// column as if it had no cells outside that range, and counts versions accordingly, until the garbage is collected.
+	// MaxVersions makes all but the newest MaxVersions cells of each column garbage; 0 means no limit. Until the garbage is
+	// collected, a read with a time range counts only versions in that range.
 	MaxVersions int
-	// Intersection makes a cell garbage only if both limits say so; otherwise either suffices.
+	// Intersection makes a cell garbage only if both limits do. Otherwise either limit suffices.
 	Intersection bool
 }

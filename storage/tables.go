@@ -6,7 +6,7 @@ import "time"
 const (
 	// TableData has one row per series and hour: metric#salt#tags#reversed-hour.
 	TableData = "data"
-	// TableSeries and TableLabels hold the series catalogue: metric#reversed-day and name#reversed-day.
+	// TableSeries and TableLabels hold the series index: metric#reversed-day and name#reversed-day.
 	TableSeries = "series"
 	TableLabels = "labels"
 	// TableRollup has one row per series and month: metric#salt#tags#reversed-month.
@@ -20,17 +20,18 @@ const (
 	FamilyHistograms = "h"
 	// FamilyExemplars holds exemplars.
 	FamilyExemplars = "x"
-	// FamilyCatalogue holds the catalogue's columns and dictionaries.
+	// FamilyCatalogue holds the columns and dictionaries of the series index.
 	FamilyCatalogue = "c"
-	// FamilyHours and FamilyDays hold the states of a series' hours, a cell a day, and of its days, a cell a month.
+	// FamilyHours and FamilyDays hold the rollups of a series: of its hours, one cell per day, and of its days, one cell per
+	// month.
 	FamilyHours = "h"
 	FamilyDays  = "d"
 	// FamilyMeta holds everything in TableMeta.
 	FamilyMeta = "m"
 )
 
-// DataSchema is the schema of TableData with raw retention; 0 keeps for ever. Cells carry the last millisecond of their
-// hour as timestamp, so that age is the age of the data.
+// DataSchema is the schema of TableData with raw retention; 0 keeps samples forever. The timestamp of a cell is the last
+// millisecond of its hour, so GC policies act on the age of the samples.
 func DataSchema(retention time.Duration) TableSchema {
 	gc := GCPolicy{MaxAge: retention, MaxVersions: 1}
 	return TableSchema{Name: TableData, HourKeys: true, Families: []Family{
@@ -38,7 +39,7 @@ func DataSchema(retention time.Duration) TableSchema {
 	}}
 }
 
-// CatalogueSchema is the schema of TableSeries or TableLabels; cells carry the last millisecond of their day.
+// CatalogueSchema is the schema of TableSeries or TableLabels. The timestamp of a cell is the last millisecond of its day.
 func CatalogueSchema(name string, retention time.Duration) TableSchema {
 	if retention > 0 {
 		retention += 24 * time.Hour
@@ -48,8 +49,8 @@ func CatalogueSchema(name string, retention time.Duration) TableSchema {
 	}}
 }
 
-// RollupSchema is the schema of TableRollup with the retention of hours and days; 0 keeps for ever. Cells of hours carry
-// the last millisecond of their day, cells of days that of their month, so that a cell lives until all of it is too old.
+// RollupSchema is the schema of TableRollup with the retention of hours and days; 0 keeps them forever. The timestamp of a
+// cell is the last millisecond of its day (hours) or month (days), so a cell lives until all of it has expired.
 func RollupSchema(hours, days time.Duration) TableSchema {
 	return TableSchema{Name: TableRollup, Families: []Family{
 		{Name: FamilyHours, GC: GCPolicy{MaxAge: hours, MaxVersions: 1}},
@@ -57,7 +58,7 @@ func RollupSchema(hours, days time.Duration) TableSchema {
 	}}
 }
 
-// MetaSchema is the schema of TableMeta; cells carry timestamp 0.
+// MetaSchema is the schema of TableMeta. All its cells have timestamp 0.
 func MetaSchema() TableSchema {
 	return TableSchema{Name: TableMeta, Families: []Family{{Name: FamilyMeta, GC: GCPolicy{MaxVersions: 1}}}}
 }

@@ -12,14 +12,14 @@ import (
 	"halite/storage"
 )
 
-// pending is one row of an Apply on its way.
+// pending is one row of an Apply that is not finished.
 type pending struct {
-	index     int // in the request
+	index     int // index in the request
 	key       string
 	mutation  *gcp.Mutation
 	entries   int
 	sizeBytes int
-	once      bool // must not run twice
+	once      bool // the mutation must not run twice
 	err       error
 }
 
@@ -34,7 +34,7 @@ func (t *table) Apply(ctx context.Context, muts []storage.RowMutation) error {
 	return t.applyAll(ctx, muts)
 }
 
-// applyAll is Apply without the bound on entries.
+// applyAll is Apply without a limit on entries.
 func (t *table) applyAll(ctx context.Context, muts []storage.RowMutation) error {
 	schema := t.schema.Load()
 	rows := make([]pending, 0, len(muts))
@@ -67,7 +67,7 @@ func (t *table) applyAll(ctx context.Context, muts []storage.RowMutation) error 
 	return &storage.ApplyError{Rows: failed}
 }
 
-// Load implements storage.Table, but for the moment at which rows become visible: each does by itself.
+// Load implements storage.Table, except that rows become visible one after another.
 func (t *table) Load(ctx context.Context, muts []storage.RowMutation) error {
 	if t.s.closed.Load() {
 		return errClosed
@@ -82,7 +82,8 @@ func (t *table) Load(ctx context.Context, muts []storage.RowMutation) error {
 	return nil
 }
 
-// waves splits rows so that no key occurs twice in one: the service applies the rows of a request in any order.
+// waves splits rows into waves, so that no key occurs twice in a wave: the service applies the rows of a request in any
+// order.
 func waves(rows []pending) [][]pending {
 	if len(rows) == 0 {
 		return nil
@@ -105,7 +106,7 @@ func waves(rows []pending) [][]pending {
 	if last == 0 {
 		return [][]pending{rows}
 	}
-	// Waves are parts of one slice, in order, so that errors end up in rows.
+	// Waves are parts of one slice, in order, so rows receives the errors.
 	order := make([]int, len(rows))
 	for i := range order {
 		order[i] = i
@@ -129,8 +130,8 @@ func waves(rows []pending) [][]pending {
 	return out
 }
 
-// skipAfterFailure gives up the rows of a wave whose key failed in an earlier one, since that earlier mutation may yet take
-// effect and must not do so after a later one. It returns the rest.
+// skipAfterFailure skips the rows of a wave whose key failed in an earlier wave. The earlier mutation may still take effect,
+// and must not do so after a later one. skipAfterFailure returns the other rows.
 func skipAfterFailure(before [][]pending, wave []pending) []pending {
 	failed := map[string]error{}
 	for _, rows := range before {
@@ -162,7 +163,7 @@ func skipAfterFailure(before [][]pending, wave []pending) []pending {
 	return wave[:good]
 }
 
-// send writes the rows, in as many requests as the limits ask for, and sets their errors.
+// send writes the rows in as many requests as the limits need, and sets their errors.
 func (t *table) send(ctx context.Context, rows []pending) {
 	var group errgroup.Group
 	group.SetLimit(t.s.opts.WritesInFlightMax)
@@ -202,7 +203,7 @@ func (t *table) send(ctx context.Context, rows []pending) {
 	t.load.wrote(rows)
 }
 
-// sendBulk writes rows with one request, which the client repeats for those rows that may yet succeed.
+// sendBulk writes rows with one request. The client repeats it for the rows that may still succeed.
 func (t *table) sendBulk(ctx context.Context, rows []pending) {
 	keys, muts, sizeBytes := make([]string, len(rows)), make([]*gcp.Mutation, len(rows)), 0
 	for i := range rows {
@@ -223,8 +224,8 @@ func (t *table) sendBulk(ctx context.Context, rows []pending) {
 	}
 }
 
-// sendOnce writes rows that must not be written twice. The client repeats bulk requests and plain mutations whatever is in
-// them, but never conditional ones: so each row goes as a mutation whose condition cannot hold.
+// sendOnce writes rows that must not be written twice. The client repeats bulk requests and plain mutations, whatever they
+// contain, but never conditional mutations. So each row goes as a mutation whose condition cannot hold.
 func (t *table) sendOnce(ctx context.Context, rows []pending) {
 	for i := range rows {
 		call, cancel := context.WithTimeout(ctx, t.s.opts.WriteTimeout)
@@ -234,7 +235,7 @@ func (t *table) sendOnce(ctx context.Context, rows []pending) {
 	}
 }
 
-// encodeRow turns a checked mutation into the client's. It has no entries if the mutation changes nothing.
+// encodeRow converts a checked mutation for the client. The result has no entries if the mutation changes nothing.
 func encodeRow(schema *storage.TableSchema, m *storage.RowMutation, index int) pending {
 	row := pending{index: index, key: string(m.Key), mutation: gcp.NewMutation(), sizeBytes: len(m.Key)}
 	for i := range m.Entries {
@@ -252,8 +253,8 @@ func encodeRow(schema *storage.TableSchema, m *storage.RowMutation, index int) p
 	return row
 }
 
-// addsSafely tells whether an addition may run twice: a minimum or maximum may, a sum may if the same mutation has
-// emptied its cell before.
+// addsSafely reports whether an addition may run twice. A minimum or maximum may. A sum may if the same mutation has emptied
+// its cell before.
 func addsSafely(schema *storage.TableSchema, before []storage.Entry, e *storage.Entry) bool {
 	if f, _ := schema.Family(e.Family); f.Kind != storage.SumInt64 {
 		return true
@@ -272,7 +273,7 @@ func addsSafely(schema *storage.TableSchema, before []storage.Entry, e *storage.
 	})
 }
 
-// encodeEntry adds one entry; false if it changes nothing.
+// encodeEntry adds one entry. It returns false if the entry changes nothing.
 func encodeEntry(to *gcp.Mutation, e *storage.Entry) bool {
 	switch e.Kind {
 	case storage.SetCell:
@@ -285,7 +286,7 @@ func encodeEntry(to *gcp.Mutation, e *storage.Entry) bool {
 		}
 		toMs := e.ToMs
 		if toMs > storage.TsMsMax {
-			toMs = 0 // no cell is that late
+			toMs = 0 // no cell has such a late timestamp
 		}
 		if e.FromMs == 0 && toMs == 0 {
 			to.DeleteCellsInColumn(e.Family, string(e.Qualifier))
@@ -300,5 +301,5 @@ func encodeEntry(to *gcp.Mutation, e *storage.Entry) bool {
 	return true
 }
 
-// micros is a time in Bigtable's unit. Times up to TsMsMax do not overflow.
+// micros converts a time to Bigtable's unit. Times up to TsMsMax do not overflow.
 func micros(tsMs int64) gcp.Timestamp { return gcp.Timestamp(tsMs * 1000) }

@@ -11,7 +11,7 @@ import (
 	"halite/storage"
 )
 
-// CheckAndApply implements storage.Table. It runs once: if the answer is lost, the error says that the outcome is unknown.
+// CheckAndApply implements storage.Table. It runs once. If the answer is lost, the error says that the outcome is unknown.
 func (t *table) CheckAndApply(
 	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
 ) (bool, error) {
@@ -64,7 +64,7 @@ func (t *table) CheckAndApply(
 	return matched, nil
 }
 
-// encodeBranch checks and encodes one side; nil if it changes nothing.
+// encodeBranch checks and converts one branch. It returns nil if the branch changes nothing.
 func encodeBranch(schema *storage.TableSchema, key []byte, m *storage.RowMutation) (*gcp.Mutation, error) {
 	if len(m.Entries) == 0 {
 		return nil, nil
@@ -83,7 +83,7 @@ func encodeBranch(schema *storage.TableSchema, key []byte, m *storage.RowMutatio
 	return row.mutation, nil
 }
 
-// matches is the condition alone.
+// matches evaluates the condition only.
 func (t *table) matches(ctx context.Context, key []byte, cond storage.Filter) (bool, error) {
 	it := t.ReadRows(ctx, storage.RowSet{Keys: [][]byte{key}}, storage.ReadOptions{Filter: cond})
 	found := it.Next()

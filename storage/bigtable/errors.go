@@ -11,11 +11,11 @@ import (
 	"halite/storage"
 )
 
-// errClosed is what every call returns after Close.
+// errClosed is the error of every call after Close.
 var errClosed = fmt.Errorf("%w: the store is closed", storage.ErrUnavailable)
 
-// mapError turns an error of the client into one of package storage that says what the caller must do. doing names the
-// call. The caller's own cancellation stays what it is.
+// mapError turns an error of the client into one of package storage that tells the caller what to do. doing names the call. A
+// cancellation by the caller stays unchanged.
 func mapError(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
@@ -33,7 +33,7 @@ func mapError(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("bigtable: %s: %w: %s: %w", doing, sentinel, advice, err)
 }
 
-// advise says for each status what it means here. A nil sentinel is an error that no caller can act upon by itself.
+// advise returns the meaning of a status. A nil sentinel marks an error that no caller can handle.
 func advise(code codes.Code) (advice string, sentinel error) {
 	switch code {
 	case codes.NotFound:
@@ -53,11 +53,11 @@ func advise(code codes.Code) (advice string, sentinel error) {
 	case codes.DataLoss:
 		return "the service reports lost data", storage.ErrCorrupt
 	}
-	// Unavailable, DeadlineExceeded, Aborted, Internal, Canceled by the server, Unknown: all may pass.
+	// Unavailable, DeadlineExceeded, Aborted, Internal, Unknown, and Canceled by the server may all be temporary.
 	return "the service did not answer in time or failed: repeat later", storage.ErrUnavailable
 }
 
-// unknownOutcome is added to failures of calls that are not retried because they must not run twice.
+// unknownOutcome is added to errors of calls that are not retried because they must not run twice.
 func unknownOutcome(err error) error {
 	if errors.Is(err, storage.ErrUnavailable) {
 		return fmt.Errorf("%w (the row may have been changed or not: read it before repeating)", err)

@@ -12,34 +12,34 @@ import (
 )
 
 const (
-	// filterBytesMax is the largest filter that the service takes, less some room for its encoding.
+	// filterBytesMax is the service's limit for a filter, less some room for the encoding.
 	filterBytesMax = 20<<10 - 1<<10
-	// filterPushBytesMax is the size up to which qualifier bounds of a read are sent; longer ones are applied here.
+	// filterPushBytesMax bounds the qualifier bounds that a read sends. The engine applies longer bounds itself.
 	filterPushBytesMax = 4 << 10
 )
 
-// scanPlan says how a read is filtered: there and here.
+// scanPlan says which part of a filter the service applies, and which part the engine applies.
 type scanPlan struct {
 	filter gcp.Filter // nil passes all
 	// empty: no cell can pass.
 	empty bool
-	// exact: the service returns just the rows that have a passing cell, so that it may count them.
+	// exact: the service returns exactly the rows with a passing cell, so it may count them.
 	exact bool
-	// raw: cells are handed on as the service returns them.
+	// raw: cells go to the caller as the service returns them.
 	raw bool
-	// rules by family name; a family without one does not pass.
+	// rules by family name. Cells of a family without a rule do not pass.
 	rules map[string]familyRule
 	want  storage.Filter
 }
 
-// familyRule is what hides the cells of one family.
+// familyRule says which cells of one family are hidden.
 type familyRule struct {
 	gc       storage.GCPolicy
 	cutoffMs int64
 }
 
-// planScan turns a filter and the GC policies in force at now into a filter for the service and rules for here. Qualifier
-// bounds go into the filter while it stays below bytesMax.
+// planScan splits a filter and the GC policies at the time now into a filter for the service and rules for the engine.
+// Qualifier bounds go to the service while the filter stays below bytesMax.
 func planScan(schema *storage.TableSchema, f storage.Filter, now time.Time, bytesMax int) scanPlan {
 	p := scanPlan{want: f, exact: true, rules: map[string]familyRule{}}
 	if len(f.QualifierEnd) > 0 && bytes.Compare(f.QualifierStart, f.QualifierEnd) >= 0 ||
@@ -68,8 +68,8 @@ func planScan(schema *storage.TableSchema, f storage.Filter, now time.Time, byte
 	return p
 }
 
-// serverFilter builds one chain for each group of families with the same rule, and one for each family if qualifiers are
-// bounded, since the service bounds them by family.
+// serverFilter builds one chain for each group of families with the same rule. With qualifier bounds it builds one for each
+// family, because the service bounds qualifiers by family.
 func (p *scanPlan) serverFilter(names []string, all, bounded bool) gcp.Filter {
 	var chains []gcp.Filter
 	for len(names) > 0 {
@@ -87,7 +87,7 @@ func (p *scanPlan) serverFilter(names []string, all, bounded bool) gcp.Filter {
 		case bounded:
 			chain = append(chain, gcp.ColumnRangeFilter(group[0], string(p.want.QualifierStart), string(p.want.QualifierEnd)))
 		case !all || len(rest) > 0 || len(chains) > 0:
-			// Names are of [a-z0-9_]: nothing to escape.
+			// Names consist of [a-z0-9_], so nothing needs escaping.
 			chain = append(chain, gcp.FamilyFilter(strings.Join(group, "|")))
 		}
 		chains = append(chains, chainOf(append(chain, p.cellFilters(rule)...)))
@@ -119,14 +119,14 @@ func chainOf(filters []gcp.Filter) gcp.Filter {
 	return gcp.ChainFilters(filters...)
 }
 
-// cellFilters bounds times and versions as far as the rule allows the service to.
+// cellFilters bounds times and versions as far as the rule allows.
 func (p *scanPlan) cellFilters(rule familyRule) []gcp.Filter {
 	var out []gcp.Filter
 	fromMs, toMs, versions := p.want.FromMs, p.want.ToMs, p.want.VersionsMax
 	if toMs > storage.TsMsMax {
 		toMs = 0
 	}
-	// Where a cell is hidden only if it is too old and has enough newer versions, the service cannot do it.
+	// The service cannot apply a policy that needs both an old cell and enough newer versions.
 	if gc := rule.gc; !gc.Intersection || gc.MaxAge <= 0 || gc.MaxVersions <= 0 {
 		fromMs = max(fromMs, rule.cutoffMs)
 		if gc.MaxVersions > 0 && (versions == 0 || gc.MaxVersions < versions) {
@@ -145,7 +145,7 @@ func (p *scanPlan) cellFilters(rule familyRule) []gcp.Filter {
 	return out
 }
 
-// decodeRow turns a row of the client into ours: families in order, only visible cells. It returns no cells if none is.
+// decodeRow converts a row of the client: families in order, visible cells only. The row has no cells if none is visible.
 func (p *scanPlan) decodeRow(row gcp.Row) storage.Row {
 	out := storage.Row{Key: []byte(row.Key())}
 	names := make([]string, 0, len(row))
@@ -176,7 +176,7 @@ func (p *scanPlan) decodeRow(row gcp.Row) storage.Row {
 	return out
 }
 
-// visible filters the cells of one family in place, exactly as the contract says. The service has done most of it.
+// visible filters the cells of one family in place, exactly as the contract says. The service has done most of the work.
 func (p *scanPlan) visible(family string, cells []storage.Cell) []storage.Cell {
 	rule, ok := p.rules[family]
 	if !ok {
@@ -194,7 +194,7 @@ func (p *scanPlan) visible(family string, cells []storage.Cell) []storage.Cell {
 		case i == 0 || lastMs < 0 || !bytes.Equal(c.Qualifier, column):
 			column, newer, passed = c.Qualifier, 0, 0
 		case c.TsMs == lastMs:
-			continue // a cell that two branches of the filter passed, or that an emulator shows twice
+			continue // a cell that passed two branches of the filter, or that an emulator returned twice
 		default:
 			newer++
 		}

@@ -10,8 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// metrics counts what goes to the service and comes back. As a stats.Handler it sees each attempt of each call, those
-// that the client repeats by itself included.
+// metrics counts requests and responses. As a stats.Handler it sees each attempt of each call, also the client's own retries.
 type metrics struct {
 	requests     *prometheus.CounterVec
 	seconds      *prometheus.HistogramVec
@@ -63,7 +62,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// Keys of values in the contexts of calls.
+// Keys of values in call contexts.
 type (
 	methodKey  struct{}
 	watcherKey struct{}
@@ -71,7 +70,7 @@ type (
 
 // watcher sees the messages of one call, in the goroutine that receives them.
 type watcher interface {
-	// began is called when an attempt begins.
+	// began is called at the start of each attempt.
 	began()
 	// received is called for each message.
 	received(message any)
@@ -114,11 +113,11 @@ func (m *metrics) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Con
 // HandleConn implements stats.Handler.
 func (m *metrics) HandleConn(context.Context, stats.ConnStats) {}
 
-// sampler collects the answer of SampleRowKeys with the sizes that the client leaves out.
+// sampler collects the answer of SampleRowKeys with its sizes, which the client drops.
 type sampler struct{ samples []sample }
 
 type sample struct {
-	key    string // empty: the end of the table
+	key    string // empty means the end of the table
 	offset uint64 // approximate bytes before key
 }
 

@@ -14,7 +14,7 @@ import (
 	"halite/storage"
 )
 
-// Defaults of Options. The hard limits are the service's.
+// Defaults of Options, and hard limits of the service.
 const (
 	RequestMutationsDefault   = storage.EntriesMax
 	RequestBytesDefault       = 16 << 20
@@ -38,46 +38,47 @@ const (
 type Options struct {
 	// Project and Instance name the Bigtable instance. An emulator takes any valid names.
 	Project, Instance string
-	// AppProfile names an app profile with single-cluster routing; empty is the instance's default profile.
+	// AppProfile names an app profile with single-cluster routing; empty means the instance's default profile.
 	AppProfile string
-	// TablePrefix begins the name of each table, so that several databases can share an instance; up to 20 of [a-z0-9_.-].
+	// TablePrefix is a prefix of all table names, so that several databases can share an instance. It has up to 20 characters
+	// of [a-z0-9_.-].
 	TablePrefix string
-	// EmulatorHost is HOST:PORT of an emulator, reached without credentials; empty means the service, or what
-	// BIGTABLE_EMULATOR_HOST names.
+	// EmulatorHost is HOST:PORT of an emulator, reached without credentials. Empty means the host in BIGTABLE_EMULATOR_HOST,
+	// or else the service.
 	EmulatorHost string
-	// CheckTablesOnly makes EnsureTable fail with storage.ErrNoTable where it would create a table, and with
-	// storage.ErrSchemaMismatch where it would replace a GC policy; the error holds the command that does it. It is for
-	// accounts without the right to administer tables.
+	// CheckTablesOnly is for accounts that may not administer tables. EnsureTable then fails with storage.ErrNoTable instead
+	// of creating a table, and with storage.ErrSchemaMismatch instead of replacing a GC policy. The error contains the
+	// command for an administrator.
 	CheckTablesOnly bool
-	// RequestMutationsMax bounds the entries of one write request; 0 is 100,000, which is also the service's limit.
+	// RequestMutationsMax bounds the entries of one write request; 0 is 100,000, the limit of the service.
 	RequestMutationsMax int
 	// RequestBytesMax bounds the keys, qualifiers and values of one write request; a single row may exceed it. 0 is
 	// 16 MiB.
 	RequestBytesMax int
-	// RequestRowSetBytesMax bounds the keys and ranges of one read request; 0 is 400 KiB. The service's limit for the
-	// whole request is 512 KB.
+	// RequestRowSetBytesMax bounds the keys and ranges of one read request; 0 is 400 KiB. The service limits the whole
+	// request to 512 KB.
 	RequestRowSetBytesMax int
-	// WritesInFlightMax bounds the requests that one Apply or Load has under way; 0 is 4.
+	// WritesInFlightMax bounds the concurrent requests of one Apply or Load; 0 is 4.
 	WritesInFlightMax int
-	// ReadsInFlightMax bounds the requests that one ReadRows has under way; 0 is 2.
+	// ReadsInFlightMax bounds the concurrent requests of one ReadRows; 0 is 2.
 	ReadsInFlightMax int
 	// WriteTimeout bounds one write request with its retries; 0 is 60 s.
 	WriteTimeout time.Duration
-	// ReadStallTimeout is how long a read may wait for the service's next message, retries included; 0 is 60 s.
+	// ReadStallTimeout bounds the wait of a read for the next message of the service, retries included; 0 is 60 s.
 	ReadStallTimeout time.Duration
 	// AdminTimeout bounds one call that lists, creates or changes tables or drops rows; 0 is 2 minutes.
 	AdminTimeout time.Duration
-	// ClientOptions are handed to the client last, for endpoints or credentials out of the ordinary.
+	// ClientOptions are passed to the client last, for special endpoints or credentials.
 	ClientOptions []option.ClientOption
 	// Now is the clock for GC policies; nil is time.Now.
 	Now func() time.Time
-	// Logger receives what an operator should know; nil discards it.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
-	// Registerer receives the metrics tsdb_bigtable_…; nil means they are not registered.
+	// Registerer receives the metrics tsdb_bigtable_…; nil registers none.
 	Registerer prometheus.Registerer
 }
 
-// The service's own rules for names.
+// Naming rules of the service.
 const (
 	projectPattern  = `^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`
 	instancePattern = `^[a-z][a-z0-9-]{4,31}[a-z0-9]$`

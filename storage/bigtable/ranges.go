@@ -9,7 +9,7 @@ import (
 	"halite/storage"
 )
 
-// spanOverheadBytes is what a range costs in a request beside its keys.
+// spanOverheadBytes is the size of a range in a request without its keys.
 const spanOverheadBytes = 12
 
 // span is a range of keys [start, end); an empty end is unbounded.
@@ -17,16 +17,16 @@ type span struct {
 	start, end string
 }
 
-// isKey tells whether the span holds one key only.
+// isKey reports whether the span has exactly one key.
 func (s span) isKey() bool {
 	return len(s.end) == len(s.start)+1 && s.end[:len(s.start)] == s.start && s.end[len(s.start)] == 0
 }
 
-// keyBytes and rangeBytes are about what the span takes in a request, as a key and as a range.
+// keyBytes and rangeBytes are the approximate sizes of the span in a request, as a key and as a range.
 func (s span) keyBytes() int   { return len(s.start) + spanOverheadBytes }
 func (s span) rangeBytes() int { return len(s.start) + len(s.end) + 2*spanOverheadBytes }
 
-// spansOf puts a row set in order: disjoint spans, ascending.
+// spansOf converts a row set to disjoint ascending spans.
 func spansOf(set storage.RowSet) []span {
 	spans := make([]span, 0, len(set.Keys)+len(set.Ranges))
 	for _, k := range set.Keys {
@@ -54,11 +54,11 @@ func spansOf(set storage.RowSet) []span {
 	return out
 }
 
-// batchesOf cuts spans into requests, in the order of the scan.
+// batchesOf divides spans into requests, in the order of the scan.
 func batchesOf(spans []span, bytesMax int, reverse bool) [][]span {
 	var out [][]span
 	for from := 0; from < len(spans); {
-		// Beside a single range all keys are sent as ranges, see rowSetOf.
+		// If a request has any range, all its keys go as ranges, see rowSetOf.
 		to, keyBytes, rangeBytes, keys := from, 0, 0, true
 		for ; to < len(spans); to++ {
 			keys = keys && spans[to].isKey()
@@ -77,7 +77,7 @@ func batchesOf(spans []span, bytesMax int, reverse bool) [][]span {
 	return out
 }
 
-// restOf returns what a scan that got as far as the row last has yet to read.
+// restOf returns the spans that a scan has not read yet, after the row last.
 func restOf(spans []span, last string, reverse bool) []span {
 	var out []span
 	for _, s := range spans {
@@ -95,7 +95,7 @@ func restOf(spans []span, last string, reverse bool) []span {
 	return out
 }
 
-// rowSetOf is the client's form: keys alone as keys, everything else as ranges.
+// rowSetOf converts spans for the client: as keys if all are keys, otherwise as ranges.
 func rowSetOf(spans []span) gcp.RowSet {
 	if !slices.ContainsFunc(spans, func(s span) bool { return !s.isKey() }) {
 		keys := make(gcp.RowList, len(spans))

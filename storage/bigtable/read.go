@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// readBatchRows and readBatchBytes bound the rows handed over at once.
+	// readBatchRows and readBatchBytes bound the rows that are handed over at once.
 	readBatchRows  = 64
 	readBatchBytes = 256 << 10
-	// readBatchesAhead is the number of such batches that a request may be ahead of its reader.
+	// readBatchesAhead is the number of batches that a request may be ahead of its reader.
 	readBatchesAhead = 2
-	// readResumesMax is how often in a row, without any progress, a read is resumed after the client gave up on it.
+	// readResumesMax bounds the attempts to resume a read that makes no progress after the client gave up.
 	readResumesMax = 3
 )
 
-// errStalled ends a stream that brings nothing.
+// errStalled ends a stream without messages.
 var errStalled = fmt.Errorf("%w: no message within the read's stall timeout: repeat later", storage.ErrUnavailable)
 
 // ReadRows implements storage.Table.
@@ -42,7 +42,7 @@ func (t *table) ReadRows(ctx context.Context, set storage.RowSet, opts storage.R
 	return t.scan(ctx, set, plan, opts)
 }
 
-// scan starts a read. The iterator must be closed.
+// scan starts a read. The caller closes the iterator.
 func (t *table) scan(ctx context.Context, set storage.RowSet, plan scanPlan, opts storage.ReadOptions) *iterator {
 	it := &iterator{parent: ctx, rowsMax: opts.RowsMax}
 	it.ctx, it.cancel = context.WithCancel(ctx)
@@ -62,7 +62,7 @@ func (t *table) scan(ctx context.Context, set storage.RowSet, plan scanPlan, opt
 	return it
 }
 
-// iterator yields the rows of its requests one request after the other, while the next ones are already under way.
+// iterator returns the rows of its requests in order. The next requests are already under way.
 type iterator struct {
 	parent   context.Context
 	ctx      context.Context
@@ -74,7 +74,7 @@ type iterator struct {
 	ahead    int
 	rowsMax  int
 
-	rows []storage.Row // of the batch at hand
+	rows []storage.Row // of the current batch
 	at   int
 	seen int
 	row  storage.Row
@@ -112,7 +112,7 @@ func (it *iterator) Next() bool {
 			it.rows, it.at = rows, 0
 			continue
 		}
-		// The channel is closed after err was set.
+		// err was set before the channel was closed.
 		if r.err != nil {
 			it.err = mapError(it.parent, "read rows of "+r.t.name, r.err)
 			return false
@@ -145,13 +145,13 @@ func (it *iterator) Close() error {
 	return nil
 }
 
-// request is one ReadRows of the service and what it takes to bring it to its end.
+// request is one ReadRows of the service, with the state to resume it.
 type request struct {
 	t       *table
 	plan    *scanPlan
 	spans   []span
 	reverse bool
-	rowsMax int // 0: no limit
+	rowsMax int // 0 means no limit
 	out     chan []storage.Row
 	err     error // set before out is closed
 
@@ -161,7 +161,7 @@ type request struct {
 	progressed bool
 }
 
-// run reads until the end, a failure, or the end of ctx, and closes out.
+// run reads until the end, a failure, or the end of ctx. Then it closes out.
 func (r *request) run(ctx context.Context) {
 	defer close(r.out)
 	for attempt := 0; len(r.spans) > 0; attempt++ {
@@ -191,7 +191,7 @@ func (r *request) run(ctx context.Context) {
 	}
 }
 
-// resumable tells whether a stream that the client gave up on may be tried again from where it was.
+// resumable reports whether a stream may be resumed where the client gave up.
 func resumable(err error) bool {
 	if errors.Is(err, errStalled) {
 		return true
@@ -203,7 +203,7 @@ func resumable(err error) bool {
 	return false
 }
 
-// stream reads the spans with one call of the client. last is the last row that came.
+// stream reads the spans with one call of the client. last is the last row that arrived.
 func (r *request) stream(ctx context.Context) (last string, err error) {
 	call, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -235,12 +235,12 @@ func (r *request) stream(ctx context.Context) (last string, err error) {
 		err = cause
 	}
 	if err == nil && ctx.Err() != nil {
-		err = ctx.Err() // a callback that stops the client makes it return no error
+		err = ctx.Err() // the client returns no error if a callback stops it
 	}
 	return last, err
 }
 
-// take adds a row to the batch, if any of its cells passes.
+// take adds a row to the batch if any of its cells passes.
 func (r *request) take(row gcp.Row) {
 	r.got++
 	decoded := r.plan.decodeRow(row)
@@ -251,7 +251,7 @@ func (r *request) take(row gcp.Row) {
 	r.batchBytes += rowBytes(decoded)
 }
 
-// hand passes the batch to the reader; false if nobody wants it any more.
+// hand passes the batch to the reader. It returns false if the reader has gone.
 func (r *request) hand(ctx context.Context) bool {
 	if len(r.batch) == 0 {
 		return true
@@ -267,7 +267,7 @@ func (r *request) hand(ctx context.Context) bool {
 	}
 }
 
-// stallTimer calls back when no message has come for a while. All methods are called by the goroutine that reads.
+// stallTimer calls back when no message has arrived for a while. Only the reading goroutine calls its methods.
 type stallTimer struct {
 	after time.Duration
 	timer *time.Timer

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// layoutVersion is the version of how a TableSchema is laid out in Bigtable. It is stored: see markPrefix.
+	// layoutVersion is the version of a TableSchema's layout in Bigtable. It is stored, see markPrefix.
 	layoutVersion = "1"
-	// markPrefix begins the name of the empty family that marks a table as ours: halite.v1 or halite.v1.hours. No family
-	// of the contract has a dot in its name.
+	// markPrefix is the prefix of the empty family that marks a table as Halite's: halite.v1 or halite.v1.hours. No family of
+	// the contract has a dot in its name.
 	markPrefix    = "halite.v"
 	markHourKeys  = ".hours"
 	neverCollects = "never"
@@ -29,7 +29,7 @@ func markName(schema *storage.TableSchema) string {
 	return markPrefix + layoutVersion
 }
 
-// tableConf is what the service is asked to create.
+// tableConf is the service's configuration for a new table.
 func tableConf(id string, schema *storage.TableSchema) *gcp.TableConf {
 	families := map[string]gcp.Family{markName(schema): {GCPolicy: gcp.NoGcPolicy()}}
 	for _, f := range schema.Families {
@@ -38,7 +38,7 @@ func tableConf(id string, schema *storage.TableSchema) *gcp.TableConf {
 	return &gcp.TableConf{TableID: id, ColumnFamilies: families}
 }
 
-// encodeKind returns nil for plain families, whose values have no type.
+// encodeKind returns the type of an aggregate, and nil for a plain family.
 func encodeKind(kind storage.FamilyKind) gcp.Type {
 	var merge gcp.Aggregator
 	switch kind {
@@ -54,7 +54,7 @@ func encodeKind(kind storage.FamilyKind) gcp.Type {
 	return gcp.AggregateType{Input: gcp.Int64Type{Encoding: gcp.BigEndianBytesEncoding{}}, Aggregator: merge}
 }
 
-// decodeKind is the inverse of encodeKind; an aggregate that the contract does not know is an error.
+// decodeKind is the inverse of encodeKind. It fails for an aggregate that the contract does not have.
 func decodeKind(t gcp.Type) (storage.FamilyKind, error) {
 	aggregate, ok := t.(gcp.AggregateType)
 	if !ok {
@@ -71,8 +71,8 @@ func decodeKind(t gcp.Type) (storage.FamilyKind, error) {
 	return 0, fmt.Errorf("%w: unknown aggregate %T", storage.ErrSchemaMismatch, aggregate.Aggregator)
 }
 
-// encodePolicy tells the service which cells it may free. The service counts in whole seconds at best: an age is rounded
-// up, and reads hide the rest.
+// encodePolicy converts a policy for the service, which frees such cells. The service counts in whole seconds, so ages are
+// rounded up, and reads hide the rest.
 func encodePolicy(gc storage.GCPolicy) gcp.GCPolicy {
 	var rules []gcp.GCPolicy
 	if gc.MaxAge > 0 {
@@ -93,7 +93,7 @@ func encodePolicy(gc storage.GCPolicy) gcp.GCPolicy {
 	return gcp.UnionPolicy(rules...)
 }
 
-// decodePolicy is the inverse of encodePolicy. A policy of another shape, set by somebody else, is an error.
+// decodePolicy is the inverse of encodePolicy. It fails for a policy of another shape, which somebody else has set.
 func decodePolicy(p gcp.GCPolicy) (storage.GCPolicy, error) {
 	var gc storage.GCPolicy
 	rules := []gcp.GCPolicy{p}
@@ -118,8 +118,8 @@ func decodePolicy(p gcp.GCPolicy) (storage.GCPolicy, error) {
 	return gc, nil
 }
 
-// decodeSchema reads the schema of a table from what the service says about it; ErrSchemaMismatch if it is not ours or of
-// another version.
+// decodeSchema reads the schema of a table from the service's description. It fails with storage.ErrSchemaMismatch for a
+// table of somebody else or of another version.
 func decodeSchema(name string, info *gcp.TableInfo) (storage.TableSchema, error) {
 	schema := storage.TableSchema{Name: name}
 	mark := ""
@@ -152,7 +152,7 @@ func decodeSchema(name string, info *gcp.TableInfo) (storage.TableSchema, error)
 	return schema, nil
 }
 
-// checkSchema compares the table that exists with the one wanted; GC policies may differ.
+// checkSchema compares an existing table with the wanted schema. GC policies may differ.
 func checkSchema(have, want *storage.TableSchema) error {
 	var faults []string
 	if have.HourKeys != want.HourKeys {
@@ -178,7 +178,7 @@ func checkSchema(have, want *storage.TableSchema) error {
 	return nil
 }
 
-// createCommand is what an administrator types to create the table.
+// createCommand returns the command with which an administrator creates the table.
 func (s *Store) createCommand(schema *storage.TableSchema) string {
 	families := []string{markName(schema) + ":" + neverCollects}
 	for _, f := range schema.Families {
@@ -192,13 +192,13 @@ func (s *Store) createCommand(schema *storage.TableSchema) string {
 		"families="+strings.Join(families, ","))
 }
 
-// policyCommand is what an administrator types to change the policy of a family.
+// policyCommand returns the command with which an administrator changes a family's policy.
 func (s *Store) policyCommand(table string, f storage.Family) string {
 	return fmt.Sprintf("cbt -project %s -instance %s setgcpolicy %s %s %q", s.opts.Project, s.opts.Instance, s.tableID(table),
 		f.Name, policyText(f.GC))
 }
 
-// policyText is a policy as the tool cbt reads it.
+// policyText returns a policy in the syntax of the tool cbt.
 func policyText(gc storage.GCPolicy) string {
 	var rules []string
 	if gc.MaxAge > 0 {

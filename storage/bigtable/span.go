@@ -11,9 +11,9 @@ import (
 
 var _ storage.SpanTable = (*table)(nil)
 
-// DropCells implements storage.SpanTable. The service drops whole rows by prefix, and only at once for all time: a row
-// that is written while that goes on would go with them. So the cells are found, which the service does without sending
-// values, and deleted by mutations that name their days.
+// DropCells implements storage.SpanTable. The service drops rows only by prefix and with all their cells, so it would also
+// drop rows that are written meanwhile. So DropCells looks for the cells, without their values, and deletes them by mutations
+// that name their days.
 func (t *table) DropCells(ctx context.Context, span storage.CellSpan) error {
 	if t.s.closed.Load() {
 		return errClosed
@@ -60,15 +60,15 @@ func (t *table) DropCells(ctx context.Context, span storage.CellSpan) error {
 	return flush()
 }
 
-// Reclaim implements storage.SpanTable; the service does it by itself.
+// Reclaim implements storage.SpanTable. It does nothing, because the service reclaims space by itself.
 func (t *table) Reclaim(context.Context, storage.CellSpan) error { return nil }
 
-// SpanBytes implements storage.SpanTable; the service does not tell.
+// SpanBytes implements storage.SpanTable. The service has no such figure.
 func (t *table) SpanBytes(context.Context, storage.CellSpan) (int64, error) {
 	return 0, fmt.Errorf("size of cells on Bigtable: %w", errors.ErrUnsupported)
 }
 
-// Days implements storage.SpanTable; the service does not tell.
+// Days implements storage.SpanTable. The service has no such list.
 func (t *table) Days(context.Context, string) ([]int64, error) {
 	return nil, fmt.Errorf("days of a family on Bigtable: %w", errors.ErrUnsupported)
 }

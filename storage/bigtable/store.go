@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	// messageBytesMax is the largest message in either direction; the service has the same limit.
+	// messageBytesMax is the largest message in either direction, which is the service's limit.
 	messageBytesMax = 1 << 28
-	// openTimeoutMax bounds the first call, so that a wrong name or address is told soon.
+	// openTimeoutMax bounds the first call, so that a wrong name or address fails soon.
 	openTimeoutMax = 15 * time.Second
 	emulatorEnv    = "BIGTABLE_EMULATOR_HOST"
 	userAgent      = "halite"
 )
 
-// Store is a Bigtable instance seen as a storage.Store.
+// Store is a Bigtable instance. It implements storage.Store.
 type Store struct {
 	opts    Options
 	metrics *metrics
-	conn    *grpc.ClientConn // the emulator's, else nil
+	conn    *grpc.ClientConn // connection to an emulator; nil for the service
 	client  *gcp.Client
 	admin   *gcp.AdminClient
 	closed  atomic.Bool
@@ -45,7 +45,7 @@ type Store struct {
 
 var _ storage.Store = (*Store)(nil)
 
-// Open connects to the instance and checks that it can be reached with the credentials at hand.
+// Open connects to the instance. It checks that the credentials reach it.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// connect makes the two clients. Nothing is sent yet.
+// connect creates the two clients. It sends nothing.
 func (s *Store) connect(ctx context.Context) error {
 	host := s.opts.EmulatorHost
 	if host == "" {
@@ -124,7 +124,7 @@ func (s *Store) EnsureTable(ctx context.Context, schema storage.TableSchema) (st
 			return s.handle(schema), nil
 		}
 		if errors.Is(err, errExists) {
-			have, err = s.lookUp(ctx, schema.Name) // another server was faster
+			have, err = s.lookUp(ctx, schema.Name) // another server has created it
 		}
 	}
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Store) EnsureTable(ctx context.Context, schema storage.TableSchema) (st
 	return s.handle(schema), nil
 }
 
-// errExists says that somebody else created the table first.
+// errExists says that another server created the table first.
 var errExists = errors.New("the table exists by now")
 
 // lookUp asks the service for the schema of a table.
@@ -180,7 +180,7 @@ func (s *Store) create(ctx context.Context, schema *storage.TableSchema) error {
 	return nil
 }
 
-// replacePolicies makes the service's GC policies those of want.
+// replacePolicies replaces the service's GC policies by those of want.
 func (s *Store) replacePolicies(ctx context.Context, have, want *storage.TableSchema) error {
 	for _, f := range want.Families {
 		old, _ := have.Family(f.Name)
@@ -205,7 +205,7 @@ func (s *Store) replacePolicies(ctx context.Context, have, want *storage.TableSc
 	return nil
 }
 
-// handle returns the one handle of a table and gives it the schema. The caller holds mu.
+// handle returns the only handle of a table and sets its schema. The caller holds mu.
 func (s *Store) handle(schema storage.TableSchema) *table {
 	t, ok := s.tables[schema.Name]
 	if !ok {
@@ -233,7 +233,7 @@ func (s *Store) Table(ctx context.Context, name string) (storage.Table, error) {
 	return s.handle(schema), nil
 }
 
-// Tables implements storage.Store. Tables of other owners in the instance are left out.
+// Tables implements storage.Store. It leaves out tables of others in the instance.
 func (s *Store) Tables(ctx context.Context) ([]storage.TableSchema, error) {
 	if s.closed.Load() {
 		return nil, errClosed
@@ -268,7 +268,7 @@ func (s *Store) Tables(ctx context.Context) ([]storage.TableSchema, error) {
 	return out, nil
 }
 
-// Sync implements storage.Store: what Bigtable has acknowledged is durable.
+// Sync implements storage.Store. It does nothing: acknowledged writes are durable.
 func (s *Store) Sync(context.Context) error {
 	if s.closed.Load() {
 		return errClosed
@@ -276,7 +276,7 @@ func (s *Store) Sync(context.Context) error {
 	return nil
 }
 
-// CollectGarbage implements storage.Store: the service frees garbage by itself.
+// CollectGarbage implements storage.Store. It does nothing: the service frees garbage by itself.
 func (s *Store) CollectGarbage(context.Context) error {
 	if s.closed.Load() {
 		return errClosed
@@ -293,7 +293,7 @@ func (s *Store) Close() error {
 	if s.client != nil {
 		errs = append(errs, s.client.Close())
 	}
-	// An emulator's connection is shared, so the second client finds it closed.
+	// Both clients share an emulator's connection, so the second one finds it closed.
 	if s.admin != nil && s.conn == nil {
 		errs = append(errs, s.admin.Close())
 	}

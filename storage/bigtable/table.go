@@ -10,7 +10,7 @@ import (
 	"halite/storage"
 )
 
-// dropBatchRows is the number of rows that DropRows deletes at once where it goes row by row.
+// dropBatchRows is the number of rows in one batch of a DropRows that goes row by row.
 const dropBatchRows = 10_000
 
 // table is the handle of one table; all users of a store share it.
@@ -31,7 +31,7 @@ func newTable(s *Store, name string) *table {
 // Schema implements storage.Table.
 func (t *table) Schema() storage.TableSchema { return *t.schema.Load() }
 
-// DropRows implements storage.Table. Everything and prefixes go by one call of the service, other ranges row by row.
+// DropRows implements storage.Table. The whole table and prefixes take one call of the service. Other ranges go row by row.
 func (t *table) DropRows(ctx context.Context, r storage.RowRange) error {
 	if t.s.closed.Load() {
 		return errClosed
@@ -54,7 +54,7 @@ func (t *table) DropRows(ctx context.Context, r storage.RowRange) error {
 	return mapError(ctx, "drop rows of "+t.name, err)
 }
 
-// successor returns the end of the range of all keys that begin with prefix; empty if there is none.
+// successor returns the end of the range of all keys with the prefix. It is empty if there is none.
 func successor(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	for len(end) > 0 && end[len(end)-1] == 0xff {
@@ -67,7 +67,7 @@ func successor(prefix []byte) []byte {
 }
 
 func (t *table) dropRowByRow(ctx context.Context, r storage.RowRange) error {
-	// Also rows of which only garbage is left: the policies are not asked.
+	// Ignore GC policies, so that rows with garbage only are found too.
 	keys := gcp.ChainFilters(gcp.CellsPerRowLimitFilter(1), gcp.StripValueFilter())
 	it := t.scan(ctx, storage.RowSet{Ranges: []storage.RowRange{r}}, scanPlan{filter: keys, raw: true}, storage.ReadOptions{})
 	defer it.Close()

@@ -8,8 +8,8 @@ import (
 	"halite/storage"
 )
 
-// load counts what this process wrote and read, by the tablets it knows. When tablets split or merge, the counts of an
-// old one go to the new one that holds its start, so that sums stay right.
+// load counts what this process wrote and read, by tablet. When tablets split or merge, the counts of an old tablet go to the
+// new tablet with its start, so sums stay right.
 type load struct {
 	mu     sync.Mutex
 	starts []string // of all tablets but the first, ascending
@@ -20,7 +20,7 @@ type loadCounts struct {
 	rowsWritten, rowsRead, bytesWritten, bytesRead uint64
 }
 
-// at returns the counts of the tablet that holds key. The caller holds mu.
+// at returns the counts of key's tablet. The caller holds mu.
 func (l *load) at(key string) *loadCounts {
 	if l.counts == nil {
 		l.counts = make([]loadCounts, 1)
@@ -28,7 +28,7 @@ func (l *load) at(key string) *loadCounts {
 	return &l.counts[tabletOf(l.starts, key)]
 }
 
-// tabletOf returns the number of the tablet that holds key.
+// tabletOf returns the number of key's tablet.
 func tabletOf(starts []string, key string) int {
 	return sort.Search(len(starts), func(i int) bool { return starts[i] > key })
 }
@@ -63,7 +63,7 @@ func rowBytes(r storage.Row) int {
 	return n
 }
 
-// rearrange makes starts the tablets and returns their counts.
+// rearrange sets the starts of the tablets and returns their counts.
 func (l *load) rearrange(starts []string) []loadCounts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +82,8 @@ func (l *load) rearrange(starts []string) []loadCounts {
 	return append([]loadCounts(nil), counts...)
 }
 
-// Tablets implements storage.Table: the ranges between the service's sample keys, with the sizes it estimates and the
-// load that this process caused.
+// Tablets implements storage.Table. It returns the ranges between the service's sample keys, with the service's size
+// estimates and the load of this process.
 func (t *table) Tablets(ctx context.Context) ([]storage.Tablet, error) {
 	if t.s.closed.Load() {
 		return nil, errClosed

@@ -1,11 +1,11 @@
-// Package lease lets one of several processes at a time see to work on shared tables, by a row of the meta table.
+// Package lease lets one process at a time do work on shared tables. The lease is a row of the meta table.
 //
-// The row has one cell: its qualifier names the holder, its timestamp is the end of the lease. A holder renews it long
-// before; once it has ended, any other process may take it. Whoever works under a lease must bear that another process
-// does the same for a moment: clocks differ, and a process may sleep through the end of its lease. A lease saves work,
-// it guards nothing.
+// The row has one cell. Its qualifier names the holder, and its timestamp is the end of the lease. A holder renews the lease long
+// before its end. After the end, any other process may take it. Work under a lease must tolerate that another process does the
+// same work for a moment, because clocks differ and a process may sleep beyond the end of its lease. So a lease saves work, but
+// protects nothing.
 //
-// A [Keeper] renews a lease in the background and says whether it is ours.
+// A [Keeper] renews a lease in the background and reports whether this process holds it.
 //
 // Concurrency: a Lease is for one goroutine at a time.
 package lease

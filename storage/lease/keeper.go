@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Keeper takes a lease as soon as it is free and keeps it until Close. Renew and Close are for one goroutine at a time, Held
-// for all.
+// Keeper takes a lease as soon as it is free and keeps it until Close. Only one goroutine at a time may call Renew or Close.
+// Any goroutine may call Held.
 type Keeper struct {
 	lease   *Lease
 	log     *slog.Logger
-	untilMs atomic.Int64 // until when the lease is ours, 0 if it is not
+	untilMs atomic.Int64 // end of the lease, 0 if another process holds it
 	stop    context.CancelFunc
 	work    sync.WaitGroup
 }
 
-// NewKeeper names a lease; nothing happens before Start or Renew. A nil logger discards.
+// NewKeeper returns a keeper, which does nothing before Start or Renew. A nil logger discards.
 func NewKeeper(opts Options, log *slog.Logger) (*Keeper, error) {
 	l, err := New(opts)
 	if err != nil {
@@ -30,10 +30,11 @@ func NewKeeper(opts Options, log *slog.Logger) (*Keeper, error) {
 	return &Keeper{lease: l, log: log.With("lease", opts.Name)}, nil
 }
 
-// Held reports whether the lease is ours by the clock of this process.
+// Held reports whether this process holds the lease, by its own clock.
 func (k *Keeper) Held() bool { return k.lease.opts.Now().UnixMilli() < k.untilMs.Load() }
 
-// Renew takes or renews the lease now, and reports whether it is ours. After an error it is ours for as long as it was.
+// Renew takes or renews the lease now, and reports whether this process holds it. After an error, an earlier hold lasts until
+// its end.
 func (k *Keeper) Renew(ctx context.Context) (bool, error) {
 	before, began := k.Held(), k.lease.opts.Now()
 	held, err := k.lease.Hold(ctx)
@@ -51,7 +52,7 @@ func (k *Keeper) Renew(ctx context.Context) (bool, error) {
 	return held, nil
 }
 
-// Start takes the lease, unless it is ours, and renews it three times a TTL until Close.
+// Start takes the lease and renews it three times per TTL until Close.
 func (k *Keeper) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	k.stop = stop
@@ -76,7 +77,7 @@ func (k *Keeper) renewAndTell(ctx context.Context) {
 	}
 }
 
-// Close ends what Start has begun and gives the lease back if it is ours.
+// Close stops renewing and releases the lease.
 func (k *Keeper) Close(ctx context.Context) (err error) {
 	if k.stop != nil {
 		k.stop()

@@ -13,7 +13,7 @@ const (
 	rowPrefix    = "lease#"
 	holderPrefix = 'h'
 	holderMax    = 256
-	// TTLDefault is how long a lease holds without being renewed.
+	// TTLDefault is how long a lease lasts after its last renewal.
 	TTLDefault = 90 * time.Second
 )
 
@@ -21,9 +21,9 @@ const (
 type Options struct {
 	// Meta is the table storage.TableMeta.
 	Meta storage.Table
-	// Name tells leases apart, Holder processes; no two processes may have the same Holder.
+	// Name names the lease, Holder the process. No two processes may have the same Holder.
 	Name, Holder string
-	// TTL is how long the lease holds without being renewed, which should be done three times as often; 0 means 90 s.
+	// TTL is how long the lease lasts after its last renewal; 0 means 90 s. Renew it three times per TTL.
 	TTL time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -37,13 +37,13 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Lease is what one process has to do with a lease.
+// Lease is one process's access to a lease.
 type Lease struct {
 	opts Options
 	key  []byte
 }
 
-// New names a lease; it asks nobody.
+// New returns a Lease. It makes no request.
 func New(opts Options) (*Lease, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -57,14 +57,15 @@ func New(opts Options) (*Lease, error) {
 	return &Lease{opts: opts, key: []byte(rowPrefix + opts.Name)}, nil
 }
 
-// Hold takes the lease if it is free, or renews it if it is ours, and reports whether it is ours for a TTL from now.
+// Hold takes the lease if it is free, renews it if this process holds it, and reports whether this process holds it for a TTL
+// from now.
 func (l *Lease) Hold(ctx context.Context) (bool, error) {
 	nowMs := l.opts.Now().UnixMilli()
 	take := storage.RowMutation{Entries: []storage.Entry{
 		{Kind: storage.DeleteFamily, Family: storage.FamilyMeta},
 		{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: l.qualifier(), TsMs: nowMs + l.opts.TTL.Milliseconds()},
 	}}
-	// What is ours may be so because of a call whose answer was lost.
+	// This process may also hold the lease because of a call whose answer was lost.
 	held, err := l.opts.Meta.CheckAndApply(ctx, l.key, l.mine(), take, storage.RowMutation{})
 	if err == nil && !held {
 		taken := storage.Filter{Families: []string{storage.FamilyMeta}, FromMs: nowMs}
@@ -77,7 +78,7 @@ func (l *Lease) Hold(ctx context.Context) (bool, error) {
 	return held, nil
 }
 
-// Release gives the lease back, if it is ours.
+// Release gives the lease back if this process holds it.
 func (l *Lease) Release(ctx context.Context) error {
 	_, err := l.opts.Meta.CheckAndApply(ctx, l.key, l.mine(), storage.RowMutation{Entries: []storage.Entry{
 		{Kind: storage.DeleteFamily, Family: storage.FamilyMeta},
@@ -90,7 +91,7 @@ func (l *Lease) Release(ctx context.Context) error {
 
 func (l *Lease) qualifier() []byte { return append([]byte{holderPrefix}, l.opts.Holder...) }
 
-// mine passes the cell of a lease that is ours, whether it has ended or not: until somebody else takes it, it is.
+// mine passes the cell of a lease of this process, also after its end: it stays until another process takes the lease.
 func (l *Lease) mine() storage.Filter {
 	return storage.Filter{Families: []string{storage.FamilyMeta}, QualifierStart: l.qualifier(),
 		QualifierEnd: append(slices.Clone(l.qualifier()), 0)}
