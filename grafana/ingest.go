@@ -45,7 +45,7 @@ func headGraphs() []graph {
 		{title: "New and idle series", unit: unitPerSec, about: "New series, and idle series removed from memory, per second.",
 			exprs: []expr{
 				{"sum by (instance) (rate(tsdb_ingest_series_created_total{@}[@]))", "new {{instance}}"},
-				{"sum by (instance) (rate(tsdb_ingest_series_retired_total{@}[@]))", "idle {{instance}}"},
+				{"sum by (instance) (rate(tsdb_ingest_series_removed_total{@}[@]))", "idle {{instance}}"},
 			}},
 		{title: "Unflushed samples", unit: unitShort, about: "Samples in memory and in the log that are not in the tables yet.",
 			exprs: one("sum by (instance) (tsdb_ingest_head_samples{@})", "{{instance}}")},

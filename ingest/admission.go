@@ -89,7 +89,7 @@ func (a *admission) awaitTurn(ctx context.Context) error {
 	}
 }
 
-// lacks returns the resource for lack of which all writes are refused, and the reason in words; "" if there is none.
+// lacks returns the resource that is short, and the reason in words. Then all writes are refused. It is "" if nothing is short.
 func (a *admission) lacks() (resource, reason string) {
 	if why := a.blocked.Load(); why != nil {
 		return ResourceTables, *why
@@ -216,7 +216,7 @@ type memoryBudget struct {
 	seriesWarn                  float64 // Limits.SeriesWarn
 }
 
-// lacks returns the memory for lack of which writes are refused, and the reason in words; "" if there is none.
+// lacks returns the memory that is short, and the reason in words; "" if nothing is short.
 func (m *memoryBudget) lacks() (resource, reason string) {
 	switch {
 	case m.headBytesMax == 0:
@@ -247,8 +247,8 @@ func (m *memoryBudget) seriesUse() LimitUse {
 	return use
 }
 
-// rowBytesMax is the memory of rows from which they are flushed early: HeadOptions.BytesMax, or what active series leave of
-// HeadOptions.TotalBytesMax if that is less.
+// rowBytesMax is the memory of rows from which they are flushed early: the smaller of HeadOptions.BytesMax and the rest of
+// HeadOptions.TotalBytesMax after active series.
 func (m *memoryBudget) rowBytesMax() int64 {
 	if m.totalBytesMax == 0 {
 		return m.headBytesMax

@@ -56,7 +56,7 @@ func (r *Request) NoteChanges(samples []head.Sample) {
 	r.w.changes.Change(r.buckets)
 }
 
-// appendBuckets appends the buckets of samples, of which there is at least one, to dst.
+// appendBuckets appends the buckets of samples to dst. There must be at least one sample.
 func appendBuckets(dst []int64, samples []head.Sample) []int64 {
 	// Most requests lie within an hour: they cost hardly more than a subtraction per sample.
 	first := max(0, samples[0].TsMs/minuteMs-changeBits/2)

@@ -25,9 +25,9 @@ import (
 
 // Stats describes the ingester at one moment.
 type Stats struct {
-	// Series is the number of active series, Rows and Samples what the head holds unflushed.
+	// Series counts active series. Rows and Samples count unflushed rows and samples in the head.
 	Series, Rows, Samples int
-	// HeadBytes is the memory in use for unflushed samples, SeriesBytes that of active series beside it.
+	// HeadBytes is the memory of unflushed samples. SeriesBytes is the memory of active series without them.
 	HeadBytes, SeriesBytes int64
 	// MinTimeMs and MaxTimeMs bound the unflushed samples to whole hours; both 0 if there are none.
 	MinTimeMs, MaxTimeMs int64
@@ -35,9 +35,9 @@ type Stats struct {
 	WAL wal.Stats
 }
 
-// Ingester takes samples in. See the package comment.
+// Ingester stores samples. See the package comment.
 //
-// Locks, outermost first: the flusher's, epoch, regMu or metadata.mu, a stripe of the head, those of the index and the log.
+// Locks, outermost first: the flusher's lock, seriesGCLock, regMu or metadata.mu, a stripe of the head, locks of index and log.
 type Ingester struct {
 	Writer
 	opts     Options
@@ -96,7 +96,7 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	return i, nil
 }
 
-// takeLog checks that the log is that of the tables, and reads it back.
+// takeLog checks that log and tables belong together, and replays the log.
 func (i *Ingester) takeLog(ctx context.Context) (err error) {
 	i.identity, err = identity.Open(ctx, identity.Options{
 		Store: i.opts.Store, FS: i.opts.FS, Dir: i.opts.Dir, AcceptWALLoss: i.opts.AcceptWALLoss,

@@ -5,7 +5,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Resources for lack of which a write is refused; the values of the label resource of tsdb_ingest_overload_total.
+// Resources that may be short, so that a write is refused. They are the values of the label resource of
+// tsdb_ingest_overload_total.
 const (
 	resourceBytes = "in_flight_bytes"
 	resourceTurns = "concurrency"
@@ -21,7 +22,7 @@ const (
 	ResourceTables = "storage"
 )
 
-// Reasons for which a sample is not stored; the values of the label reason of tsdb_ingest_rejected_total.
+// Reasons why a sample is not stored. They are the values of the label reason of tsdb_ingest_rejected_total.
 const (
 	ReasonTooManyLabels       = "too_many_labels"
 	ReasonLabelNameTooLong    = "label_name_too_long"
@@ -72,18 +73,18 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"reason"}),
 		seriesDryRun: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_ingest_series_limit_dry_run_total",
-			Help: "New series taken although a limit with a dry run was reached, by limit.",
+			Help: "New series accepted beyond a limit with a dry run, by limit.",
 		}, []string{"limit"}),
-		requests:    counter("requests_total", "Write requests taken up."),
-		badRequests: counter("bad_requests_total", "Write requests that could not be understood or were too large."),
+		requests:    counter("requests_total", "Write requests received."),
+		badRequests: counter("bad_requests_total", "Write requests that were malformed or too large."),
 		overloads: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_ingest_overload_total", Help: "Write requests refused for lack of a resource, by resource.",
 		}, []string{"resource"}),
-		newSeries:  counter("series_created_total", "Series taken into the log for the first time."),
+		newSeries:  counter("series_created_total", "New series written to the log."),
 		replayed:   counter("replayed_samples_total", "Samples read back from the log at start."),
-		orphans:    counter("replayed_orphans_total", "Samples in the log without a series, left out at start."),
-		maintFails: counter("maintenance_failures_total", "Failed maintenance runs of the catalogue."),
-		retired:    counter("series_retired_total", "Idle series forgotten."),
+		orphans:    counter("replayed_orphans_total", "Samples in the log without a series, skipped at start."),
+		maintFails: counter("maintenance_failures_total", "Failed maintenance runs of the index."),
+		retired:    counter("series_removed_total", "Idle series removed from memory."),
 		deletions: f.NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_tombstones_created_total", Help: "Deletions carried out.",
 		}),
@@ -94,12 +95,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "tsdb_tombstones_cleaned_bytes_total", Help: "Bytes of runs that cleaning has taken out of rows.",
 		}),
 	}
-	// A counter that is there before its first event shows that event as an increase.
+	// A counter that exists before its first event shows that event as an increase.
 	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSeries, resourceSpace, resourceLog,
 		resourceSize, resourceFailed, ResourceTables} {
 		m.overloads.WithLabelValues(resource)
 	}
-	// Their first event may come when no new series are taken, those of this server's own metrics included.
+	// Their first event may come when new series are refused, and so may the series of these metrics.
 	for _, reason := range []string{ReasonSeriesLimit, ReasonMetricSeriesLimit, ReasonSeriesMemory} {
 		m.rejected.WithLabelValues(reason)
 	}

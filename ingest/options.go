@@ -25,20 +25,20 @@ type Options struct {
 	FS vfs.FS
 	// Store holds the data and meta tables. Required; the caller closes it after the ingester.
 	Store storage.Store
-	// Index is the series catalogue. Required.
+	// Index is the series index. Required.
 	Index *index.Index
-	// Schema is the one that Index was opened with. Required.
+	// Schema is the schema of Index. Required.
 	Schema *keyschema.Schema
 	// Tombstones are the deletions in force; nil means that nothing can be deleted. Store reads through its Store.
 	Tombstones *tombstone.Set
-	// Deleting, if set, is called for each deletion, with its first and last millisecond, and has to call change, after
-	// which the deletion is seen by readers. It tells those who keep what they have read.
+	// Deleting, if set, is called for each deletion with its first and last millisecond. It must call change; readers see the
+	// deletion from then on. It lets caches drop deleted samples.
 	Deleting func(fromMs, toMs int64, change func() error) error
-	// States are what was computed from samples and may be kept longer; nil if nothing is.
+	// States are the rollup states; nil if there are none.
 	States States
 	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
 	Retention time.Duration
-	// Ages are those of metrics whose samples are refused sooner; nil if there are none.
+	// Ages overrides Retention per metric with a shorter time; nil means no overrides.
 	Ages *keyschema.Lifetimes
 	// Limits bound what a request may ask for.
 	Limits Limits
@@ -53,29 +53,28 @@ type Options struct {
 	WALCommitDelay time.Duration
 	// WALBufferBytesMax bounds the bytes that wait for the log's disk; writes are refused past it. 0 means the log's default.
 	WALBufferBytesMax int
-	// AcceptWALLoss opens a damaged log and gives up the records that its damage made unreadable. It also opens tables whose
-	// log is missing, older than they are, or another one.
+	// AcceptWALLoss opens a damaged log without its unreadable records. It also opens tables whose log is missing, older than
+	// the tables, or another one.
 	AcceptWALLoss bool
 	// Replaying, if set, is called with the progress about twice a second while Open replays the log, and at the end.
 	Replaying func(ReplayProgress)
 	// AcceptTableLoss opens a log whose tables are missing or older than it is.
 	AcceptTableLoss bool
-	// TakeOver makes the tables those of this log, whichever log they belonged to before.
+	// TakeOver makes the tables belong to this log, whichever log they belonged to before.
 	TakeOver bool
 	// FreeBytesMin refuses writes while the log's file system has less free space; 0 means 1 GiB, negative turns it off.
 	FreeBytesMin int64
-	// Reserve, if set, is called once a second and makes sure that disk space is held back for the next start. Writes are
-	// refused while it fails.
+	// Reserve, if set, is called once a second. It reserves disk space for the next start. Writes are refused while it fails.
 	Reserve func() error
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Logger takes what an operator should know; nil discards it.
+	// Logger logs for operators; nil discards all lines.
 	Logger *slog.Logger
-	// Registerer takes the metrics; nil means they are not registered.
+	// Registerer registers the metrics; nil means no registration.
 	Registerer prometheus.Registerer
 }
 
-// Limits bound what a request may ask for. Zero fields mean the default.
+// Limits bound requests. Zero fields mean the default.
 type Limits struct {
 	// LabelsPerSeriesMax counts the labels with __name__; default 64.
 	LabelsPerSeriesMax int
@@ -89,12 +88,12 @@ type Limits struct {
 	RequestSamplesMax int
 	// AheadMax is how far a timestamp may lie in the future; default AheadMaxDefault.
 	AheadMax time.Duration
-	// SeriesMax bounds the active series; 0 means no limit. New series beyond it are refused, known ones go on.
+	// SeriesMax bounds the active series; 0 means no limit. New series beyond it are refused; samples of known series are not.
 	SeriesMax int
 	// SeriesWarn is the number of active series from which the ingester warns, or their share of SeriesMax if it is not
 	// above 1; default keyschema.SeriesWarnDefault. A share holds for HeadOptions.TotalBytesMax as well.
 	SeriesWarn float64
-	// SeriesDryRun counts and logs the series beyond SeriesMax, and takes them.
+	// SeriesDryRun counts and logs the series beyond SeriesMax, but accepts them.
 	SeriesDryRun bool
 	// InFlightBytesMax bounds the decoded bytes of all requests being served; default 256 MiB.
 	InFlightBytesMax int64
@@ -115,28 +114,28 @@ type HeadOptions struct {
 	// BytesMax is the memory of unflushed samples from which rows are flushed early; default 1 GiB. Writes are refused
 	// at a quarter more.
 	BytesMax int64
-	// TotalBytesMax is the memory of unflushed samples and of all that grows with active series: their labels, the registry,
-	// and the open days of the catalogue. Rows are flushed early when it is used up. New series are refused when the series
-	// alone take three quarters of it, all writes when they take all of it. 0 means no limit.
+	// TotalBytesMax is the memory of unflushed samples and active series: labels, registry, and open days of the index. Rows are
+	// flushed early when it is used up. New series are refused when series alone use three quarters of it, all writes when
+	// series use all of it. 0 means no limit.
 	TotalBytesMax int64
 	// RowBytesMax is the packed size from which one row is flushed early; default 256 KiB.
 	RowBytesMax int
-	// FlushBytes is the memory of the rows that a flush takes into its hands at a time; default 4 MiB. Larger flushes go
-	// through the table's keys slice by slice.
+	// FlushBytes is the memory of the rows that a flush writes at a time; default 4 MiB. A larger flush goes through the table's
+	// keys partition by partition.
 	FlushBytes int64
-	// FlushInterval is the time between two looks for rows to flush; default 15 s. Negative turns the background jobs
-	// off: only Flush and Close flush then.
+	// FlushInterval is the time between two runs of the flush job; default 15 s. Negative turns all background jobs off: then
+	// only Flush and Close flush.
 	FlushInterval time.Duration
-	// Grace is how long after the end of an hour its rows stay open for stragglers; default 1 minute.
+	// Grace is how long after the end of an hour its rows wait for late samples; default 1 minute.
 	Grace time.Duration
-	// Spread is the time over which the flushes of one hour, slice by slice, are spread; default 5 minutes.
+	// Spread is the time over which the rows of one hour are flushed, partition by partition; default 5 minutes.
 	Spread time.Duration
 	// CheckpointInterval is the least time between two truncations of the log; default 5 minutes.
 	CheckpointInterval time.Duration
-	// MaintainInterval is the time between two looks for maintenance: days of the catalogue to fold, idle series to
-	// forget, and once a day garbage to collect; default 1 h.
+	// MaintainInterval is the time between two maintenance runs: compaction of the index, garbage collection of idle series, and
+	// once a day garbage collection of the engine; default 1 h.
 	MaintainInterval time.Duration
-	// IdleAfter is how long a series may be without samples before the catalogue forgets its number; default 48 h.
+	// IdleAfter is how long a series may be without samples before it is removed from memory; default 48 h.
 	IdleAfter time.Duration
 }
 

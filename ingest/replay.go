@@ -73,14 +73,14 @@ func (p *replay) summarize(stats wal.ReplayStats, took time.Duration) {
 	}
 }
 
-// progress is that of a replay under way.
+// progress returns the progress of the replay.
 func (p *replay) progress() ReplayProgress {
 	now := ReplayProgress{Series: p.i.series.Load(), Samples: p.samples.Load()}
 	now.Bytes, now.TotalBytes = p.i.log.ReplayProgress()
 	return now
 }
 
-// report tells Options.Replaying and the logger of the progress until stop is called.
+// report reports the progress to Options.Replaying and to the logger until stop is called.
 func (p *replay) report(start time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	done := make(chan struct{})
@@ -117,13 +117,13 @@ func (p *replay) report(start time.Time) (stop func()) {
 const (
 	logRefShift     = 12
 	logRefChunkSize = 1 << logRefShift
-	// retiredRef marks numbers whose samples replay passes over.
+	// retiredRef marks numbers whose samples replay skips.
 	retiredRef = ^uint32(0)
-	// reliefPoll is the time between two looks at the head while the replay waits for a flush.
+	// reliefPoll is the time between two checks of the head while the replay waits for a flush.
 	reliefPoll = 5 * time.Millisecond
 )
 
-// replay applies the log to registry, catalogue and head.
+// replay applies the log to registry, index and head.
 type replay struct {
 	i       *Ingester
 	ctx     context.Context
@@ -171,8 +171,8 @@ func (p *replay) apply(b *logreplay.Batch) error {
 	}
 }
 
-// restore gives the series of a batch their numbers in the log and their refs. Limits of series do not apply: the log
-// has acknowledged samples of these series.
+// restore gives the series of a batch their numbers in the log and their refs. Series limits do not apply, because samples of
+// these series were acknowledged.
 func (p *replay) restore(b *logreplay.Batch) error {
 	for n := range b.Series {
 		s, ls := &b.Series[n], b.Labels(n)
@@ -184,7 +184,7 @@ func (p *replay) restore(b *logreplay.Batch) error {
 		}
 		ref, err := p.loader.Add(ls)
 		if err != nil {
-			return fmt.Errorf("add series %s to the catalogue: %w", describeLabels(labels.New(ls...)), err)
+			return fmt.Errorf("add series %s to the index: %w", describeLabels(labels.New(ls...)), err)
 		}
 		p.i.restored(s, ref)
 		p.setRef(s.Log, uint32(ref))
@@ -192,7 +192,7 @@ func (p *replay) restore(b *logreplay.Batch) error {
 	return nil
 }
 
-// restored registers a series of the log that the catalogue has.
+// restored registers a series of the log that the index has.
 func (i *Ingester) restored(s *logreplay.Series, number index.Ref) {
 	ref := uint32(number)
 	switch former := i.head.LogRef(ref); former {
@@ -201,7 +201,7 @@ func (i *Ingester) restored(s *logreplay.Series, number index.Ref) {
 	case 0:
 		i.series.Add(1)
 	default:
-		// It was forgotten and came back: the log may have samples under both numbers.
+		// The series was removed and came back: the log may have samples under both numbers.
 		i.flusher.AddStaleRef(former, number, 0)
 	}
 	i.head.Register(ref, s.Log)
@@ -288,9 +288,9 @@ type relief struct {
 	err    error
 }
 
-// relieve keeps the head within the memory that it has while the server runs: the log may hold far more, because it still
-// has samples that were flushed before the crash. Rows are flushed beside the replay, which waits only while the head is
-// above the size from which writes are refused: what need not be flushed now can wait until the server is ready.
+// relieve keeps the head within its memory limit. The log may hold far more samples, because it still has samples that were
+// flushed before the crash. Rows are flushed beside the replay. The replay waits only while the head is so large that writes
+// would be refused; other flushes can wait until the server is ready.
 func (p *replay) relieve() error {
 	most := p.i.admission.memory.rowBytesMax()
 	for p.i.head.Bytes() > most || p.relief != nil {
@@ -302,7 +302,7 @@ func (p *replay) relieve() error {
 			if rows, err := p.awaitRelief(); err != nil || rows == 0 {
 				return err
 			}
-			continue // samples that came beside the flush may need another
+			continue // samples that were applied meanwhile may need another flush
 		default:
 		}
 		if p.i.head.Bytes() <= most/4*5 {
@@ -332,7 +332,7 @@ func (p *replay) awaitRelief() (rows int, err error) {
 	return r.rows, r.err
 }
 
-// endRelief cuts off the flush under way. Rows that it has not written stay in the head.
+// endRelief cancels the flush under way. Unwritten rows stay in the head.
 func (p *replay) endRelief() error {
 	if p.relief == nil {
 		return nil

@@ -17,7 +17,7 @@ type Sample struct {
 	Value float64
 }
 
-// Result says what became of a request's samples.
+// Result is the outcome of a write.
 type Result struct {
 	// Accepted samples are durable; Rejected ones were not stored.
 	Accepted, Rejected int
@@ -30,15 +30,15 @@ type Result struct {
 // Metadata describes a metric.
 type Metadata struct{ Type, Help, Unit string }
 
-// Errors of a write. Anything else that a write returns is unexpected and worth a retry.
+// Errors of a write. Any other error is unexpected; the sender may retry.
 var (
-	// ErrTooLarge: the body, compressed or decoded, or its number of samples is over the limit; split it.
+	// ErrTooLarge: the body, its decoded size or its number of samples is over the limit. The sender must split it.
 	ErrTooLarge = errors.New("request too large")
 	// ErrClosed: the ingester is closing or closed.
 	ErrClosed = errors.New("ingester is closed")
 )
 
-// BadRequestError says that a body could not be understood. Nothing of it was stored; sending it again will not help.
+// BadRequestError reports a malformed body. Nothing of it was stored. The sender must not repeat it.
 type BadRequestError struct {
 	Err error
 }
@@ -48,12 +48,11 @@ func (e *BadRequestError) Error() string { return "bad write request: " + e.Err.
 // Unwrap returns the reason.
 func (e *BadRequestError) Unwrap() error { return e.Err }
 
-// OverloadError says that the write was refused for lack of a resource and should be sent again after RetryAfter.
-// Nothing of it was stored.
+// OverloadError reports that a resource is short. Nothing of the write was stored. The sender repeats it after RetryAfter.
 type OverloadError struct {
 	// Reason names the resource.
 	Reason string
-	// RetryAfter is jittered so that refused senders do not come back together.
+	// RetryAfter is random, so that refused senders do not come back together.
 	RetryAfter time.Duration
 }
 

@@ -83,7 +83,7 @@ func (w *Writer) startRemoval(idle []index.Ref) *head.Removal {
 	return removal
 }
 
-// forget drops those of the series that are still idle.
+// forget removes series that are still idle.
 func (w *Writer) forget(removal *head.Removal, idle []index.Ref, before int64, forgotten func(log uint32)) {
 	w.seriesGCLock.Lock()
 	defer w.seriesGCLock.Unlock()

@@ -17,7 +17,7 @@ import (
 	"halite/storage/index"
 )
 
-// Limits of series; the values of the label limit of metrics about them.
+// Kinds of series limits; the values of the label limit of their metrics.
 const (
 	limitSeries = "series" // of all metrics together
 	limitMetric = "metric"
@@ -25,9 +25,9 @@ const (
 )
 
 const (
-	// limitLogInterval is the least time between two log lines about the same event at the same kind of limit.
+	// limitLogInterval is the least time between two log lines about one event at one kind of limit.
 	limitLogInterval = time.Minute
-	// refusedMetricsMax bounds the metrics whose refused samples are counted one by one.
+	// refusedMetricsMax bounds the metrics with a count of their own.
 	refusedMetricsMax = 1000
 )
 
@@ -38,18 +38,18 @@ type MetricLimitUse struct {
 	LimitUse
 }
 
-// SeriesLimitStatus says how far the limits of series are used and what they have refused since the start.
+// SeriesLimitStatus reports how far the series limits are used, and what they have refused since the start.
 type SeriesLimitStatus struct {
 	// Series counts the active series of all metrics, MemoryBytes is the memory that they take.
 	Series      LimitUse `json:"series"`
 	MemoryBytes LimitUse `json:"memoryBytes"`
-	// Metrics lists metrics that have reached the warning of their limit, those that use most of it first.
+	// Metrics lists metrics that have reached the warning of their limit, highest use first.
 	Metrics []MetricLimitUse `json:"metrics"`
 	// Refused counts samples of new series that a limit refused, by metric, largest first.
 	Refused []RefusedSamples `json:"refused"`
 }
 
-// seriesLimits decides which new series are taken. Series that are known are never refused.
+// seriesLimits decides which new series are accepted. It never refuses known series.
 type seriesLimits struct {
 	max, warn int
 	dryRun    bool
@@ -69,14 +69,14 @@ type seriesLimits struct {
 // limitEvent is an event at a kind of limit: a warning, a refusal or a dry run.
 type limitEvent struct{ limit, event string }
 
-// limitEvents are those since the last line that was logged.
+// limitEvents counts events since the last log line.
 type limitEvents struct {
 	loggedAt time.Time
 	count    int
 }
 
-// check decides whether a new series of a metric is taken, with the samples that it brings. The zero value takes it. The
-// caller holds regMu.
+// check decides whether a new series of a metric is accepted; then it returns the zero value. samples is the number of samples of
+// the series in the request. The caller holds regMu.
 func (l *seriesLimits) check(metric string, samples int) rejection {
 	if use := l.memory.seriesUse(); l.over(limitMemory, metric, use) {
 		return l.refuse(metric, samples, rejectf(ReasonSeriesMemory,
@@ -95,12 +95,12 @@ func (l *seriesLimits) check(metric string, samples int) rejection {
 	return rejection{}
 }
 
-// all is the use of the limit of all metrics.
+// all returns the use of the limit for all metrics together.
 func (l *seriesLimits) all() LimitUse {
 	return LimitUse{Used: l.series.Load(), Warn: int64(l.warn), Max: int64(l.max), DryRun: l.dryRun}
 }
 
-// of is the use of a metric's limit by a number of series.
+// of returns the limit of a metric, used by a number of series.
 func (l *seriesLimits) of(metric string, series int) MetricLimitUse {
 	limit := l.schema.SeriesLimit(metric)
 	return MetricLimitUse{Metric: metric, Pattern: limit.Pattern, LimitUse: LimitUse{
@@ -108,7 +108,7 @@ func (l *seriesLimits) of(metric string, series int) MetricLimitUse {
 	}}
 }
 
-// over reports whether a limit refuses one more series. It logs what an operator should know.
+// over reports whether a limit refuses one more series. It logs for operators.
 func (l *seriesLimits) over(limit, metric string, use LimitUse) bool {
 	switch {
 	case !use.warns():
@@ -125,7 +125,7 @@ func (l *seriesLimits) over(limit, metric string, use LimitUse) bool {
 	return true
 }
 
-// log writes a line about an event, unless there was one a short while ago.
+// log logs an event, unless it was logged a short while ago.
 func (l *seriesLimits) log(limit, event, metric string, use LimitUse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,7 +179,7 @@ func (l *seriesLimits) watch(reg prometheus.Registerer) {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_ingest_" + name, Help: help, ConstLabels: labels}, value)
 	}
 	gauge("series_limit", "Most active series; 0 means no limit.", nil, func() float64 { return float64(l.max) })
-	gauge("series_bytes", "Memory of active series without their samples: labels, registry and open days of the catalogue.", nil,
+	gauge("series_bytes", "Memory of active series without their samples: labels, registry and open days of the index.", nil,
 		func() float64 { return float64(l.memory.seriesUse().Used) })
 	gauge("series_bytes_limit", "Most memory of active series; 0 means no limit.", nil,
 		func() float64 { return float64(l.memory.seriesUse().Max) })
@@ -205,13 +205,13 @@ func count(yes bool) int {
 type RefusedSamples struct {
 	Metric  string `json:"metric"`
 	Samples uint64 `json:"samples"`
-	// Uncounted is the most that Samples lacks: too many metrics were refused to count each one from its first sample.
+	// Uncounted bounds the error of Samples: too many metrics were refused to count each one from its first sample.
 	Uncounted uint64 `json:"uncounted,omitempty"`
 }
 
-// metricCounts counts by metric in bounded memory, with the algorithm Space-Saving: a metric without a place takes that of
-// the metric with the smallest sum of Samples and Uncounted, which it inherits as Uncounted. So metrics with large counts
-// always have a place.
+// metricCounts counts by metric in bounded memory, with the algorithm Space-Saving. A new metric takes the place of the metric
+// with the smallest sum of Samples and Uncounted, and inherits this sum as Uncounted. So metrics with large counts keep their
+// place.
 type metricCounts struct {
 	most     int
 	byMetric map[string]*metricCount
@@ -247,7 +247,7 @@ func (c *metricCounts) add(metric string, n uint64) {
 	heap.Fix(&c.heap, e.at)
 }
 
-// largest returns the largest counts, at most so many.
+// largest returns the largest counts, at most the given number.
 func (c *metricCounts) largest(most int) []RefusedSamples {
 	out := make([]RefusedSamples, 0, len(c.heap))
 	for _, e := range c.heap {
@@ -275,7 +275,7 @@ func (h *countHeap) Push(x any) {
 	*h = append(*h, e)
 }
 
-// Pop is never called: metrics are replaced, not removed.
+// Pop is never called, because metrics are replaced and not removed.
 func (h *countHeap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 )
 
-// rejection says why a series or sample is not stored; the zero value means that nothing is wrong.
+// rejection is why a series or sample is not stored. The zero value means that nothing is wrong.
 type rejection struct {
 	reason string
 	detail string
@@ -22,8 +22,8 @@ func rejectf(reason, format string, args ...any) rejection {
 	return rejection{reason, fmt.Sprintf(format, args...)}
 }
 
-// validate checks a label set as sent and returns it in order and without its empty values, which Prometheus treats as
-// absent. Senders must sort labels, but many write them as they come, and Prometheus takes them. The result shares pairs.
+// validate checks a label set as sent. It returns the labels sorted and without empty values, which Prometheus treats as absent.
+// Senders must sort labels, but many do not, and Prometheus accepts them. The result shares the memory of pairs.
 func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
 	if !slices.IsSortedFunc(pairs, byName) {
 		slices.SortStableFunc(pairs, byName)
@@ -72,7 +72,7 @@ func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
 
 func byName(a, b prompb.Label) int { return strings.Compare(a.Name, b.Name) }
 
-// describeBytesMax bounds a series in a message: a sender's monster must not fill logs and answers.
+// describeBytesMax bounds a series in a message, so that a huge series does not fill logs and responses.
 const describeBytesMax = 400
 
 // describe writes a label set for a message: metric{name="value",…}.
@@ -113,7 +113,7 @@ func shorten(s string) string {
 	return s
 }
 
-// printable quotes names that would not read as one word.
+// printable quotes names that do not read as one word.
 func printable(s string) string {
 	s = shorten(s)
 	for _, c := range s {

@@ -149,7 +149,7 @@ func (w *Writer) Overload(resource, reason string) error {
 	return w.admission.overload(resource, reason)
 }
 
-// SeriesLimits describes the limits of series; most bounds the lists of metrics.
+// SeriesLimits returns the state of the series limits; most bounds the lists of metrics.
 func (w *Writer) SeriesLimits(most int) SeriesLimitStatus {
 	l := &w.seriesLimits
 	out := SeriesLimitStatus{Series: l.all(), MemoryBytes: l.memory.seriesUse(), Metrics: l.nearMetrics()}

@@ -47,7 +47,7 @@ type Options struct {
 	Tick time.Duration
 	// CheckpointInterval is the least time between two checkpoints of the job.
 	CheckpointInterval time.Duration
-	// LogBytesMax is the size of the log from which rows are flushed early; SegmentBytes that of a segment of it.
+	// LogBytesMax is the size of the log from which rows are flushed early. SegmentBytes is the size of one segment.
 	LogBytesMax, SegmentBytes int64
 
 	Now        func() time.Time

@@ -160,8 +160,8 @@ func (p *partitions) sort(rows []head.Row, bytesTotal int64) {
 	})
 }
 
-// first returns how many of the sorted rows are flushed together: those of the first row's partition, and of the next
-// partitions up to rowsMax rows. The partitions may have been built for far more rows.
+// first returns how many of the sorted rows are flushed together: the rows of the first partition, and of the next partitions up
+// to rowsMax rows. The partitions may have been built for far more rows.
 func (p *partitions) first(rows []head.Row, rowsMax int) int {
 	n := p.firstPartition(rows)
 	for n < len(rows) {

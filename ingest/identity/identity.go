@@ -94,9 +94,9 @@ type Options struct {
 	// FS and Dir hold the log.
 	FS  vfs.FS
 	Dir string
-	// AcceptWALLoss accepts the loss of the log, AcceptTableLoss that of tables.
+	// AcceptWALLoss accepts the loss of the log, AcceptTableLoss the loss of tables.
 	AcceptWALLoss, AcceptTableLoss bool
-	// TakeOver makes the tables those of this log, whichever log they belonged to before.
+	// TakeOver makes the tables belong to this log, whichever log they belonged to before.
 	TakeOver bool
 	// Logger logs accepted losses; nil discards them.
 	Logger *slog.Logger
