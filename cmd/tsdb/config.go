@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/units"
 	"github.com/prometheus/common/model"
 
+	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
 )
 
@@ -38,8 +39,8 @@ type serveConfig struct {
 	tombstonesMax      int
 	acceptWALLoss      bool
 	exitOnFailure      bool
-	acceptTableLoss    []string // names of lost things, acceptAll for all of them
-	bigtable           bigtableConfig
+	acceptTableLoss    []string // names of lost things, tables.AcceptAll for all of them
+	bigtable           tables.BigtableFlags
 	takeOver           bool
 	directMode         directConfig
 	web                webConfig
@@ -111,56 +112,6 @@ func addServeFlags(cmd *kingpin.CmdClause) *serveConfig {
 // asBytes lets a flag like "64MB" fill an int64; the units are powers of two.
 func asBytes(p *int64) *units.Base2Bytes {
 	return (*units.Base2Bytes)(p)
-}
-
-func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("storage.engine", "Where tables are kept: pebble, in --storage.path, or bigtable, in Google Cloud Bigtable; the "+
-		"log is local but for --bigtable.mode=direct.").
-		Default(enginePebble).EnumVar(&c.engine, enginePebble, engineBigtable)
-	c.bigtable.addFlags(cmd)
-	cmd.Flag("bigtable.take-over", "Become the owner of tables that belong to another server's directory. That server must have "+
-		"stopped for good.").BoolVar(&c.takeOver)
-	c.directMode.addFlags(cmd)
-	cmd.Flag("storage.path", "Directory of all data; made if missing.").Default("./data").StringVar(&c.storagePath)
-	c.retentionRaw = model.Duration(30 * 24 * time.Hour)
-	cmd.Flag("storage.retention.raw", "How long raw samples are kept; 0 keeps them for ever and accepts any time since 1970.").
-		Default("30d").SetValue(&c.retentionRaw)
-	c.rollups.addFlags(cmd)
-	cmd.Flag("storage.schema-rules", "JSON file with the schema rules (salts, promoted tags); see docs/schema.md.").
-		StringVar(&c.schemaRulesFile)
-	c.addShared(cmd.Flag("storage.cache-bytes", "Memory for cached table blocks; by default at most an eighth of the memory limit.").
-		Default("256MB"), sharedBytes{sizeBytes: &c.cacheBytes, part: 8, offHeap: true})
-	c.addShared(cmd.Flag("storage.memtable-bytes", "Size of one memtable; by default at most a thirty-second of the memory limit.").
-		Default("64MB"), sharedBytes{sizeBytes: &c.memtableBytes, part: 32, offHeap: true})
-	cmd.Flag("storage.tablet-bytes", "Size above which a range of row keys is counted as several tablets; they are for "+
-		"/api/v1/status/tablets and metrics, no data is moved.").Default("1GB").BytesVar(asBytes(&c.tabletBytes))
-	cmd.Flag("storage.tablet-rows", "Rows written and read between two checks above which a tablet is divided.").
-		Default("67108864").Int64Var(&c.tabletRows)
-	cmd.Flag("storage.catalogue-bytes", "Memory for the catalogue of closed days.").Default("64MB").
-		BytesVar(asBytes(&c.catalogueBytes))
-	cmd.Flag("storage.tombstones-max", "Most deletions that may wait for their rows to be cleaned.").Default("10000").
-		IntVar(&c.tombstonesMax)
-	c.addShared(cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which rows are flushed early; by default at "+
-		"most half of the memory limit.").Default("1GB"), sharedBytes{sizeBytes: &c.headBytesMax, part: 2})
-	cmd.Flag("storage.head-total-bytes", "Memory of unflushed samples and of all that grows with active series: their labels, the "+
-		"registry, and the open days of the catalogue. Rows are flushed early when it is used up; new series are refused with 400 "+
-		"when series alone take three quarters of it, all writes with 503 when they take all of it. 0 means no limit; by default "+
-		"half of the memory limit.").IsSetByUser(&c.headTotalByUser).BytesVar(asBytes(&c.headTotalBytesMax))
-	cmd.Flag("storage.wal-bytes", "Size of the write-ahead log above which rows are flushed early to cut it.").Default("4GB").
-		BytesVar(asBytes(&c.walBytesMax))
-	cmd.Flag("storage.reserve-bytes", "Disk space that a file holds back, so that a start on a full disk can serve reads. Writes "+
-		"are refused until the file is back; 0 holds nothing back.").Default("16MB").BytesVar(asBytes(&c.reserveBytes))
-	cmd.Flag("storage.free-bytes", "Free disk space below which writes are refused with 503.").Default("1GB").
-		BytesVar(asBytes(&c.freeBytesMin))
-	cmd.Flag("storage.exit-on-failure", "End with an error once the disk has failed under the log or the tables, so that a service "+
-		"manager starts the server again. Without it reads go on, and writes, /-/ready and /-/healthy are answered 503.").
-		BoolVar(&c.exitOnFailure)
-	cmd.Flag("storage.accept-wal-loss", "Start although the log is damaged; what is lost is named and set aside.").
-		BoolVar(&c.acceptWALLoss)
-	cmd.Flag(acceptTableLossFlag, "Start without the named part of the tables. The name is the one in the error message: "+
-		"a file, or all. Repeat the flag for more names. Without =NAME it means all. The server logs the loss and sets the rest "+
-		"aside.").
-		PlaceHolder("NAME").StringsVar(&c.acceptTableLoss)
 }
 
 func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
@@ -254,10 +205,10 @@ func (c *serveConfig) Validate() error {
 			faults = append(faults, fmt.Errorf("--%s must be above 0", name))
 		}
 	}
-	if err := c.bigtable.Validate(); c.engine == engineBigtable && err != nil {
+	if err := c.bigtable.Validate(); c.engine == tables.EngineBigtable && err != nil {
 		faults = append(faults, err)
 	}
-	if err := c.directMode.Validate(c); err != nil {
+	if err := c.directMode.Validate(c.engine); err != nil {
 		faults = append(faults, err)
 	}
 	if r := time.Duration(c.retentionRaw); r != 0 && r < 24*time.Hour {

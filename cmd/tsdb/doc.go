@@ -3,9 +3,10 @@
 //	tsdb serve     takes Prometheus remote write and answers PromQL
 //	tsdb demo      serves a made-up fleet, for a first look
 //	tsdb graph     draws a query of a running server in the terminal
-//	tsdb inspect   prints keys, rows and log segments readably
+//	tsdb inspect   prints keys, rows and log segments as text
 //	tsdb version   prints version, commit and Go version
 //
-// This package holds all flags, picks the storage engine, opens the parts in order and closes them in reverse. It has no
-// logic of a database: each file wires one thing.
+// This package holds the flags of the server, opens its parts in order and closes them in reverse: storageflags.go and config.go
+// hold the flags, open.go opens the parts, and serve.go runs them. Packages below internal hold the other sub-commands, and the
+// opening of tables.
 package main

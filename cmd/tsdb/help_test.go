@@ -11,14 +11,7 @@ import (
 // TestHelpNamesChoices: the help of a flag that takes one of a few words says which, as the parser does not.
 func TestHelpNamesChoices(t *testing.T) {
 	app := kingpin.New("tsdb", "")
-	addServeFlags(app.Command("serve", ""))
-	addDemoFlags(app.Command("demo", ""))
-	addInspectCommands(app.Command("inspect", ""))
-	addLoadtestCommands(app.Command("loadtest", ""))
-	addMigrateFlags(app.Command("migrate", ""))
-	addRollupCommands(app.Command("rollup", ""))
-	addPlanFlags(app.Command("plan", ""))
-	addRetentionCommand(app)
+	addCommands(app)
 	checked := 0
 	for _, c := range app.Model().FlattenedCommands() {
 		for _, f := range c.Flags {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/stretchr/testify/require"
+
+	"halite/cmd/tsdb/internal/tables"
 )
 
 // TestAcceptTableLossFlag: the flag takes names, may be repeated, and means all where it has no value.
@@ -19,7 +21,7 @@ func TestAcceptTableLossFlag(t *testing.T) {
 	} {
 		app := kingpin.New("tsdb", "")
 		config := addServeFlags(app.Command("serve", ""))
-		_, err := app.Parse(normalArgs(append([]string{"serve"}, c.args...)))
+		_, err := app.Parse(tables.NormalArgs(append([]string{"serve"}, c.args...)))
 		require.NoError(t, err)
 		require.Equal(t, c.want, config.acceptTableLoss)
 	}

@@ -2,15 +2,24 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"maps"
 	"os"
+	"runtime"
+	"runtime/debug"
 
 	"github.com/alecthomas/kingpin/v2"
+
+	"halite/cmd/tsdb/internal/client"
+	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/tables"
+	"halite/cmd/tsdb/internal/tools"
 )
 
 func main() {
-	privateFiles()
+	datadir.PrivateFiles()
 	if err := runCommand(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "tsdb:", withAdvice(err))
+		fmt.Fprintln(os.Stderr, "tsdb:", tables.WithAdvice(err))
 		os.Exit(1)
 	}
 }
@@ -20,69 +29,64 @@ func runCommand(args []string) error {
 	app := kingpin.New("tsdb", "Halite, a time-series database on wide-column tables.")
 	app.HelpFlag.Short('h')
 	app.UsageWriter(os.Stdout)
-
-	serve := app.Command("serve", "Take remote write and answer queries.")
-	serveConfig := addServeFlags(serve)
-
-	demo := app.Command("demo", "Serve six hours of a made-up fleet, and go on with it; takes the flags of serve.")
-	demoConfig := addDemoFlags(demo)
-
-	graph := app.Command("graph", "Draw a query of a running server in the terminal.")
-	graphConfig := addGraphFlags(graph)
-
-	remove := app.Command("delete", "Delete samples of a running server, or count what would be deleted.")
-	deleteConfig := addDeleteFlags(remove)
-
-	inspect := app.Command("inspect", "Print what is stored, readably. A server on the same path must have stopped.")
-	inspectCommands := addInspectCommands(inspect)
-
-	load := app.Command("loadtest", "Load a running server and read every acknowledged sample back; see docs/loadtest.md.")
-	loadtestCommands := addLoadtestCommands(load)
-
-	migrate := app.Command("migrate", "Copy all tables between --storage.path and Bigtable, row for row, and prove them equal.")
-	migrateConfig := addMigrateFlags(migrate)
-	emulator := app.Command("emulator", "Run a Bigtable in memory, to try out --storage.engine=bigtable on one machine.")
-	emulatorConfig := addEmulatorFlags(emulator)
-	rollups := app.Command("rollup", "Check or compute the rollups of a stopped server; see its sub-commands.")
-	rollupCommands := addRollupCommands(rollups)
-	planning := app.Command("plan", "Reckon what a load takes in Bigtable: rows, bytes and nodes; see docs/bigtable.md.")
-	planConfig := addPlanFlags(planning)
-
-	verifying := addVerifyCommand(app)
-	keeping := addRetentionCommand(app)
-	version := app.Command("version", "Print the version.")
-
-	command, err := app.Parse(normalArgs(args))
+	commands := addCommands(app)
+	command, err := app.Parse(tables.NormalArgs(args))
 	if err != nil {
 		return fmt.Errorf("%w (tsdb --help lists the commands and flags)", err)
 	}
-	switch command {
-	case serve.FullCommand():
-		return serveUntilSignal(serveConfig)
-	case demo.FullCommand():
-		return runDemo(demoConfig, os.Stdout)
-	case graph.FullCommand():
-		return drawGraph(graphConfig, os.Stdout)
-	case remove.FullCommand():
-		return deleteFromServer(deleteConfig, os.Stdout)
-	case migrate.FullCommand():
-		return migrateUntilSignal(migrateConfig, os.Stdout)
-	case emulator.FullCommand():
-		return emulate(emulatorConfig, os.Stdout)
-	case rollupCommands.verify.FullCommand(), rollupCommands.rebuild.FullCommand():
-		return rollupCommands.run(command, os.Stdout)
-	case planning.FullCommand():
-		return planConfig.run(os.Stdout)
-	case verifying.command.FullCommand():
-		return verifying.run(os.Stdout)
-	case keeping.command.FullCommand():
-		return keeping.run(os.Stdout)
-	case version.FullCommand():
-		fmt.Println(versionText())
-		return nil
-	case loadtestCommands.run.FullCommand(), loadtestCommands.compare.FullCommand():
-		return loadtestCommands.loadtest(command, os.Stdout)
-	default:
-		return inspectCommands.run(command, os.Stdout)
+	return commands[command](os.Stdout)
+}
+
+// addCommands declares all sub-commands and their flags on app. It returns what each of them runs.
+func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
+	commands := make(map[string]func(io.Writer) error)
+	serve := app.Command("serve", "Take remote write and answer queries.")
+	serveConfig := addServeFlags(serve)
+	commands[serve.FullCommand()] = func(io.Writer) error { return serveUntilSignal(serveConfig) }
+	demo := app.Command("demo", "Serve six hours of a made-up fleet, and go on with it; takes the flags of serve.")
+	demoConfig := addDemoFlags(demo)
+	commands[demo.FullCommand()] = func(w io.Writer) error { return runDemo(demoConfig, w) }
+	for _, add := range []func(*kingpin.Application) map[string]func(io.Writer) error{
+		client.AddGraph, client.AddDelete, tools.AddInspect, client.AddLoadtest, tools.AddMigrate, tools.AddEmulator,
+		tools.AddRollup, tools.AddPlan, tools.AddVerify, tools.AddRetention,
+	} {
+		maps.Copy(commands, add(app))
 	}
+	version := app.Command("version", "Print the version.")
+	commands[version.FullCommand()] = func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, versionText())
+		return err
+	}
+	return commands
+}
+
+// version is the release; a build may overwrite it with -ldflags "-X main.version=…".
+var version = "0.1.0-dev"
+
+// buildInfo is what `tsdb version`, /api/v1/status/buildinfo and tsdb_build_info show.
+type buildInfo struct {
+	version, revision, date string
+}
+
+func readBuildInfo() buildInfo {
+	info := buildInfo{version: version, revision: "unknown", date: "unknown"}
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return info
+	}
+	for _, s := range build.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			info.revision = s.Value
+		case "vcs.time":
+			info.date = s.Value
+		}
+	}
+	return info
+}
+
+func versionText() string {
+	b := readBuildInfo()
+	return fmt.Sprintf("tsdb (Halite) %s, commit %s of %s, %s %s/%s, engines pebble, bigtable",
+		b.version, b.revision, b.date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
 	"runtime/debug"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
-	"github.com/alecthomas/kingpin/v2"
 )
 
 // gcPercent replaces Go's 100 until a collection has shown what the heap is made of, and is the most afterwards unless the
@@ -22,22 +22,6 @@ const memoryShare = 0.9
 // memoryOf is the memory of the container, or of the machine.
 func memoryOf() (uint64, error) {
 	return memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
-}
-
-// sharedBytes is a flag for memory that must leave room for other things: unless the user sets it, it is at most a part of
-// the memory limit.
-type sharedBytes struct {
-	sizeBytes *int64
-	part      int64 // 8 for an eighth
-	offHeap   bool  // not counted by the Go runtime
-	byUser    bool
-}
-
-// addShared declares such a flag.
-func (c *serveConfig) addShared(flag *kingpin.FlagClause, s sharedBytes) {
-	shared := &s
-	flag.IsSetByUser(&shared.byUser).BytesVar(asBytes(s.sizeBytes))
-	c.shared = append(c.shared, shared)
 }
 
 // fitMemory fits head, caches and queries to the memory limit, which is GOMEMLIMIT or a part of the container's memory or,
@@ -116,4 +100,33 @@ func (c *serveConfig) fitQueries() {
 	if c.engineSamplesMax == 0 {
 		c.engineSamplesMax = min(c.querySamplesMax, int(c.queryBytesMax/2/engineSampleBytes))
 	}
+}
+
+// Shares of the descriptors of the process.
+const (
+	// descriptorsReserved are for the log, the manifest, compactions and connections to other servers.
+	descriptorsReserved = 128
+	// openTablesMost is the number of tables that are kept open if there are enough descriptors.
+	openTablesMost = 1000
+	// connectionsLeast is the number of connections below which a server is of no use.
+	connectionsLeast = 16
+)
+
+// fitDescriptors fits the most connections and open tables to the limit of descriptors. If there are too few, connections
+// get half of them.
+func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
+	free := int(min(limit, math.MaxInt32)) - descriptorsReserved
+	wanted := c.web.connectionsMax
+	connections := min(wanted, max(free-openTablesMost, free/2))
+	if connections < min(wanted, connectionsLeast) {
+		return fmt.Errorf("--web.max-connections: the limit of %d open files (ulimit -n) leaves no room for %d connections "+
+			"beside the log and the tables; it must be %d at least", limit, min(wanted, connectionsLeast),
+			descriptorsReserved+2*connectionsLeast)
+	}
+	if connections < wanted {
+		log.Warn("--web.max-connections is lowered to fit the limit of open files (ulimit -n)", "wanted", wanted,
+			"connections", connections, "open_files_limit", limit)
+	}
+	c.web.connectionsMax, c.openTablesMax = connections, min(openTablesMost, free-connections)
+	return nil
 }

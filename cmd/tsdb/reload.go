@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halite/cmd/tsdb/internal/tables"
 	"halite/keyschema"
 	"halite/query/querylog"
 	"halite/storage"
@@ -101,7 +102,7 @@ func (x *rulesReloader) reload(ctx context.Context) error {
 	if x.file == "" {
 		return errNoRulesFile
 	}
-	wanted, err := readRulesFile(x.file)
+	wanted, err := tables.ReadRulesFile(x.file)
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (x *rulesReloader) reload(ctx context.Context) error {
 		return err
 	}
 	// Stored first: rows keyed by rules that a restart does not know could not be found again.
-	if err := writeRules(ctx, meta, wanted); err != nil {
+	if err := tables.WriteRules(ctx, meta, wanted); err != nil {
 		return fmt.Errorf("store the rules, which stay as they were: %w", err)
 	}
 	if err := x.schema.Replace(next, nowHour); err != nil {

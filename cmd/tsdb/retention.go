@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"halite/ingest"
+	"halite/cmd/tsdb/internal/tables"
 	"halite/keyschema"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
@@ -19,16 +19,16 @@ import (
 // openRules loads the schema rules and opens what depends on how long they keep metrics: rollups and the sweeper, which
 // does not run yet.
 func (db *database) openRules(
-	ctx context.Context, c *serveConfig, tables storage.Store, log *slog.Logger, r prometheus.Registerer,
+	ctx context.Context, c *serveConfig, opened storage.Store, log *slog.Logger, r prometheus.Registerer,
 ) (err error) {
-	db.schema, err = loadSchema(ctx, tables, c.schemaRulesFile, c.clock()().Add(c.aheadOrDefault()))
+	db.schema, err = tables.LoadSchema(ctx, opened, c.schemaRulesFile, c.clock()().Add(c.aheadOrDefault()))
 	if err != nil {
 		return err
 	}
 	if db.retention, err = retentionOf(c, db.schema); err != nil {
 		return err
 	}
-	if err := retention.StoreServerAges(ctx, tables, c.ages()); err != nil {
+	if err := retention.StoreServerAges(ctx, opened, c.ages()); err != nil {
 		return err
 	}
 	db.tiers, err = openTiers(ctx, c, db.store, db.deleted, db.retention, log, r, db.sharedRollups(c),
@@ -36,7 +36,7 @@ func (db *database) openRules(
 	if err != nil {
 		return err
 	}
-	opts := retention.Options{Store: tables, Ages: db.retention, Turn: db.maintains, Now: c.clock(), Logger: log, Registerer: r}
+	opts := retention.Options{Store: opened, Ages: db.retention, Turn: db.maintains, Now: c.clock(), Logger: log, Registerer: r}
 	if c.direct() {
 		opts.TurnInterval = c.directMode.lease / 3
 	}
@@ -65,12 +65,6 @@ func retentionOf(c *serveConfig, schema *keyschema.Schema) (*keyschema.Retention
 
 // sameRetention reports whether two sets of rules keep everything equally long.
 func sameRetention(a, b *keyschema.Retention) bool { return slices.Equal(a.Rules(), b.Rules()) }
-
-// maintains tells whether this server is the one that sees to tables that several share. It is asked once the ingester is open.
-func (db *database) maintains() bool {
-	shared, ok := db.ingester.(*ingest.Through)
-	return !ok || shared.Maintains()
-}
 
 // sharedRollups says how servers in mode direct keep rollups together; nil in other modes.
 func (db *database) sharedRollups(c *serveConfig) *rollupstore.Shared {

@@ -12,6 +12,9 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
+	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/tables"
+	"halite/cmd/tsdb/internal/tools"
 	"halite/keyschema"
 	"halite/keyschema/chunk"
 	"halite/storage"
@@ -22,18 +25,18 @@ import (
 func rollupCommand(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	app := kingpin.New("tsdb", "")
-	c := addRollupCommands(app.Command("rollup", ""))
+	commands := tools.AddRollup(app)
 	command, err := app.Parse(append([]string{"rollup"}, args...))
 	require.NoError(t, err)
 	var out bytes.Buffer
-	err = c.run(command, &out)
+	err = commands[command](&out)
 	return out.String(), err
 }
 
 // writeHour writes a run to a store that no server has open, past the guard of rollups.
 func writeHour(t *testing.T, path string, hour int64, value float64) {
 	t.Helper()
-	store, err := pebble.Open(pebble.Options{Dir: tablesDir(path), DayChunks: dayChunkCodec(), DayChunkInterval: -1})
+	store, err := pebble.Open(pebble.Options{Dir: datadir.TablesDir(path), DayChunks: tables.DayChunkCodec(), DayChunkInterval: -1})
 	require.NoError(t, err)
 	data, err := store.EnsureTable(context.Background(), storage.DataSchema(30*24*time.Hour))
 	require.NoError(t, err)

@@ -22,6 +22,8 @@ import (
 
 	"halite/api"
 	"halite/api/netlimit"
+	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/tables"
 )
 
 // serveUntilSignal runs the server until SIGTERM or SIGINT, then drains it.
@@ -66,8 +68,8 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return errors.Join(err, httpServer.Close(), db.close(ctx))
 	}
-	if c.engine == enginePebble { // Bigtable would be asked over the network at every scrape
-		registry.MustRegister(newTabletCollector(db.store))
+	if c.engine == tables.EnginePebble { // Bigtable would be asked over the network at every scrape
+		registry.MustRegister(tables.NewTabletCollector(db.store))
 	}
 	gate.open(server.Handler())
 	log.Info("ready", "after", time.Since(began).Round(time.Millisecond), "url", c.reachedAt(listener.Addr()))
@@ -107,7 +109,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 func (c *serveConfig) listen(
 	gate *gate, log *slog.Logger, registry *prometheus.Registry,
 ) (net.Listener, *http.Server, error) {
-	if err := c.fitDescriptors(descriptorLimit(), log); err != nil {
+	if err := c.fitDescriptors(datadir.DescriptorLimit(), log); err != nil {
 		return nil, nil, err
 	}
 	limiter, err := netlimit.New(netlimit.Options{
@@ -225,10 +227,10 @@ func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	durable := "acknowledged after fdatasync of the log"
 	switch {
 	case c.direct():
-		log.Info("storing", "engine", c.engine, "tables", c.bigtable.name(), "mode", modeDirect, "retention", c.retentionText())
+		log.Info("storing", "engine", c.engine, "tables", c.bigtable.Name(), "mode", tables.ModeDirect, "retention", c.retentionText())
 		durable = "acknowledged by Bigtable"
-	case c.engine == engineBigtable:
-		log.Info("storing", "engine", c.engine, "tables", c.bigtable.name(), "mode", modeBuffered, "log", c.storagePath,
+	case c.engine == tables.EngineBigtable:
+		log.Info("storing", "engine", c.engine, "tables", c.bigtable.Name(), "mode", tables.ModeBuffered, "log", c.storagePath,
 			"retention", c.retentionText())
 	default:
 		log.Info("storing", "path", c.storagePath, "engine", c.engine, "retention", c.retentionText())

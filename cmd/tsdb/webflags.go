@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
-	"math"
 	"net"
 	"strings"
 	"time"
@@ -54,35 +52,6 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("web.self-scrape-interval", "How often.").Default("15s").DurationVar(&c.selfScrapeEvery)
 	cmd.Flag("web.shutdown-timeout", "How long requests under way may take after SIGTERM.").Default("30s").
 		DurationVar(&c.shutdownTimeout)
-}
-
-// Shares of the descriptors of the process.
-const (
-	// descriptorsReserved are for the log, the manifest, compactions and connections to other servers.
-	descriptorsReserved = 128
-	// openTablesMost is the number of tables that are kept open if there are enough descriptors.
-	openTablesMost = 1000
-	// connectionsLeast is the number of connections below which a server is of no use.
-	connectionsLeast = 16
-)
-
-// fitDescriptors fits the most connections and open tables to the limit of descriptors. If there are too few, connections
-// get half of them.
-func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
-	free := int(min(limit, math.MaxInt32)) - descriptorsReserved
-	wanted := c.web.connectionsMax
-	connections := min(wanted, max(free-openTablesMost, free/2))
-	if connections < min(wanted, connectionsLeast) {
-		return fmt.Errorf("--web.max-connections: the limit of %d open files (ulimit -n) leaves no room for %d connections "+
-			"beside the log and the tables; it must be %d at least", limit, min(wanted, connectionsLeast),
-			descriptorsReserved+2*connectionsLeast)
-	}
-	if connections < wanted {
-		log.Warn("--web.max-connections is lowered to fit the limit of open files (ulimit -n)", "wanted", wanted,
-			"connections", connections, "open_files_limit", limit)
-	}
-	c.web.connectionsMax, c.openTablesMax = connections, min(openTablesMost, free-connections)
-	return nil
 }
 
 // hostCheck makes the check of requests' hosts.

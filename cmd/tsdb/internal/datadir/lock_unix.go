@@ -1,0 +1,44 @@
+//go:build unix
+
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"syscall"
+
+	"halite/storage"
+)
+
+// PrivateFiles makes the files and directories of the process readable by its owner only.
+func PrivateFiles() { syscall.Umask(0o077) }
+
+// lockDir locks a directory itself, for as long as the result is open. The lock outlives every file in the directory: removing
+// a file named LOCK does not let a second process in.
+func lockDir(path string) (io.Closer, error) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	switch err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, errors.Join(fmt.Errorf("%w: %s", storage.ErrLocked, path), dir.Close())
+	case errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOSYS), err == nil:
+		return dir, nil // without the support of the file system the LOCK files remain
+	default:
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), dir.Close())
+	}
+}
+
+// DescriptorLimit returns the number of files and connections that the process may have open. Go raises the soft limit to the
+// hard limit at the start.
+func DescriptorLimit() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxUint64
+	}
+	return uint64(limit.Cur)
+}

@@ -1,0 +1,54 @@
+package tables
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// Guard sees to it that a server in mode direct writes only to tables that are still shared, by the rules in force.
+type Guard struct {
+	Meta   storage.Table
+	Schema *keyschema.Schema
+	Ahead  time.Duration // how far samples may lie in the future
+	Now    func() time.Time
+	rules  []byte // as they were last read
+}
+
+// Check reads both from the tables. Rules that another server has put there begin in an hour to come and are taken.
+func (g *Guard) Check(ctx context.Context) error {
+	them, err := ReadOwner(ctx, g.Meta)
+	if err == nil {
+		err = them.checkShared()
+	}
+	if err != nil {
+		return err
+	}
+	stored, err := ReadRules(ctx, g.Meta)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(stored)
+	if err != nil || len(stored) == 0 || bytes.Equal(text, g.rules) {
+		return err
+	}
+	next, err := keyschema.NewSchema(stored)
+	if err != nil {
+		err = rulesCell().Corrupt(err)
+	} else {
+		err = g.Schema.Replace(next, keyschema.HourOf(g.Now().Add(g.Ahead).UnixMilli()))
+	}
+	if err != nil {
+		return fmt.Errorf("schema rules of another server: restart this one: %w", err)
+	}
+	g.rules = text
+	return nil
+}
+
+// RollupLease names the lease of the server that computes rollups.
+const RollupLease = "rollups"

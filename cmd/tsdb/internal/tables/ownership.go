@@ -1,0 +1,209 @@
+package tables
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"halite/cmd/tsdb/internal/datadir"
+	"halite/storage"
+	"halite/storage/jsoncell"
+)
+
+// A server that keeps its log and its head on a local disk must be the only one that writes to its tables: run numbers and
+// the catalogue's open day are its own. On a local engine the directory's lock sees to that; tables in the cloud name the
+// directory that they belong to, in one row of the meta table.
+const (
+	ownerRow       = "owner"
+	ownerQualifier = "directory"
+	ownerFile      = "id"
+	ownerIDBytes   = 16
+	ownerBytesMax  = 64 << 10
+)
+
+func ownerCell() jsoncell.Cell {
+	return jsoncell.Cell{Row: ownerRow, Qualifier: ownerQualifier, BytesMax: ownerBytesMax,
+		Remedy: "stop all servers of these tables, then start one with --bigtable.take-over, which rewrites it"}
+}
+
+// Owner is what the row holds.
+type Owner struct {
+	// ID is the random name in the file id of the directory.
+	ID string `json:"id"`
+	// Host and Path say where that directory is, for people.
+	Host  string    `json:"host"`
+	Path  string    `json:"path"`
+	Since time.Time `json:"since"`
+	// Mode is ModeDirect if the tables belong to nobody: any number of servers without a log share them. Then the others
+	// but Since are empty.
+	Mode string `json:"mode,omitempty"`
+}
+
+// Claim makes the directory at path the owner of the store's tables, or fails if another directory is. With takeOver it
+// becomes the owner all the same.
+func Claim(ctx context.Context, store storage.Store, path string, takeOver bool, now time.Time) error {
+	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
+	if err != nil {
+		return err
+	}
+	id, err := directoryID(path)
+	if err != nil {
+		return err
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	them, err := own(ctx, meta, Owner{ID: id, Host: host, Path: absolute, Since: now.UTC()}, takeOver)
+	switch {
+	case err != nil && them.Since.IsZero():
+		return err
+	case them.Mode == ModeDirect:
+		return fmt.Errorf("the tables are shared by servers in mode %s since %s: start this one with --bigtable.mode=%[1]s, or stop "+
+			"all of those and start it with --bigtable.take-over", ModeDirect, them.Since.Format(time.RFC3339))
+	case them.ID != id:
+		return them.taken()
+	}
+	return nil
+}
+
+// taken says that the tables are another server's.
+func (o *Owner) taken() error {
+	return fmt.Errorf("the tables belong to the server with directory %s on %s since %s, whose log may hold samples that are "+
+		"not in the tables yet: stop that server (it flushes when it stops), then start this one with --bigtable.take-over",
+		o.Path, o.Host, o.Since.Format(time.RFC3339))
+}
+
+// own writes that the tables are us's, unless they are somebody's and takeOver is not set, and returns whose they are.
+func own(ctx context.Context, meta storage.Table, us Owner, takeOver bool) (Owner, error) {
+	entry, err := ownerCell().Entry(us)
+	if err != nil {
+		return Owner{}, err
+	}
+	write := storage.RowMutation{Key: []byte(ownerRow), Entries: []storage.Entry{entry}}
+	if takeOver {
+		if err := meta.Apply(ctx, []storage.RowMutation{write}); err != nil {
+			return Owner{}, err
+		}
+		return us, nil
+	}
+	owned, err := meta.CheckAndApply(ctx, []byte(ownerRow), storage.Filter{}, storage.RowMutation{}, write)
+	// The answer may be lost after the row was written: the row itself says who owns the tables.
+	if err != nil && !errors.Is(err, storage.ErrUnavailable) {
+		return Owner{}, err
+	}
+	if err == nil && !owned {
+		return us, nil
+	}
+	them, readErr := ReadOwner(ctx, meta)
+	if readErr == nil && err == nil && them.Since.IsZero() {
+		readErr = fmt.Errorf("%w: %s has gone away meanwhile: start again", storage.ErrUnavailable, ownerCell())
+	}
+	if readErr != nil {
+		return Owner{}, errors.Join(err, readErr)
+	}
+	return them, err
+}
+
+// Disown forgets whose tables were that have come to this machine from the cloud: here the directory's lock tells. Moved there
+// again, they would be taken for those of the former server.
+func Disown(ctx context.Context, local storage.Store) error {
+	meta, err := local.Table(ctx, storage.TableMeta)
+	if errors.Is(err, storage.ErrNoTable) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	owned, err := storage.HasRow(ctx, meta, storage.RowSet{Keys: [][]byte{[]byte(ownerRow)}}, storage.Filter{KeysOnly: true})
+	if err != nil || !owned {
+		return err
+	}
+	return meta.DropRows(ctx, storage.RowRange{Start: []byte(ownerRow), End: []byte(ownerRow + "\x00")})
+}
+
+// ReadOwner returns whose the tables are, nothing if the row is not there.
+func ReadOwner(ctx context.Context, meta storage.Table) (Owner, error) {
+	var o Owner
+	found, err := ownerCell().Read(ctx, meta, &o)
+	if err == nil && found {
+		err = o.check()
+	}
+	if err != nil {
+		return Owner{}, err
+	}
+	return o, nil
+}
+
+// check refuses a row that names nobody.
+func (o *Owner) check() error {
+	switch {
+	case o.Mode != "" && o.Mode != ModeDirect:
+		return ownerCell().Corrupt(fmt.Errorf("mode %q is none that this build knows", o.Mode))
+	case o.Mode == "" && o.ID == "":
+		return ownerCell().Corrupt(errors.New("neither the id of a directory nor a mode"))
+	case o.Since.IsZero():
+		return ownerCell().Corrupt(errors.New("no time"))
+	}
+	return nil
+}
+
+// directoryID returns the random name of a directory, which it gets when it is first asked for.
+func directoryID(path string) (string, error) {
+	if err := os.MkdirAll(path, 0o750); err != nil {
+		return "", err
+	}
+	name := filepath.Join(path, ownerFile)
+	src, err := os.ReadFile(name)
+	if err == nil {
+		id := strings.TrimSpace(string(src))
+		if raw, err := hex.DecodeString(id); err != nil || len(raw) != ownerIDBytes {
+			return "", fmt.Errorf("%s does not hold %d bytes in hexadecimal: restore it, or delete it and use --bigtable.take-over",
+				name, ownerIDBytes)
+		}
+		return id, nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	raw := make([]byte, ownerIDBytes)
+	if _, err := rand.Read(raw); err != nil {
+		return "", err
+	}
+	id := hex.EncodeToString(raw)
+	return id, datadir.WriteFile(name, []byte(id+"\n"))
+}
+
+// Share makes the tables those of servers in mode direct, or fails if they are one server's.
+func Share(ctx context.Context, store storage.Store, takeOver bool, now time.Time) error {
+	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
+	if err != nil {
+		return err
+	}
+	them, err := own(ctx, meta, Owner{Mode: ModeDirect, Since: now.UTC()}, takeOver)
+	if err != nil && them.Since.IsZero() {
+		return err
+	}
+	return them.checkShared()
+}
+
+// checkShared reports that the tables are one server's.
+func (o *Owner) checkShared() error {
+	switch {
+	case o.Mode == ModeDirect:
+		return nil
+	case o.ID == "":
+		return fmt.Errorf("%w: %s is not there, which says whose the tables are", storage.ErrUnavailable, ownerCell())
+	}
+	return o.taken()
+}

@@ -1,0 +1,8 @@
+// Package tools holds the sub-commands that need no running server. They print, check, compute, copy and weigh the tables of
+// a stopped server, plan a load, and run a Bigtable in memory.
+package tools
+
+import "io"
+
+// Commands holds the sub-commands that a function of this package declares, by their full name.
+type Commands = map[string]func(w io.Writer) error

@@ -1,0 +1,45 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"halite/storage/bigtable/emulator"
+)
+
+// emulatorConfig holds the flags of `tsdb emulator`.
+type emulatorConfig struct {
+	listenAddress string
+}
+
+// AddEmulator declares `tsdb emulator`.
+func AddEmulator(app *kingpin.Application) Commands {
+	cmd := app.Command("emulator", "Run a Bigtable in memory, to try --storage.engine=bigtable on one machine.")
+	c := &emulatorConfig{}
+	cmd.Flag("listen-address", "HOST:PORT to listen at; port 0 takes a free one.").Default("127.0.0.1:9481").
+		StringVar(&c.listenAddress)
+	return Commands{cmd.FullCommand(): func(w io.Writer) error { return emulate(c, w) }}
+}
+
+// emulate runs a Bigtable in memory until SIGTERM or SIGINT.
+func emulate(c *emulatorConfig, w io.Writer) error {
+	server, err := emulator.Start(emulator.Options{ListenAddress: c.listenAddress})
+	if err != nil {
+		return fmt.Errorf("--listen-address: %w", err)
+	}
+	defer server.Close()
+	fmt.Fprintf(w, "Bigtable emulator on %s. Its data is gone when it stops. In another terminal:\n\n"+
+		"  export BIGTABLE_EMULATOR_HOST=%s\n"+
+		"  tsdb serve --storage.engine=bigtable --bigtable.project=my-project --bigtable.instance=my-instance\n",
+		server.Addr(), server.Addr())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	<-ctx.Done()
+	return nil
+}

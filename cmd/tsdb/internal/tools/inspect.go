@@ -1,0 +1,198 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/tables"
+	"halite/ingest/wal"
+	"halite/keyschema"
+	"halite/keyschema/chunk"
+	"halite/storage"
+)
+
+// inspectCommands are the readers of a stopped server's data.
+type inspectCommands struct {
+	keys, rows, wal, tables *kingpin.CmdClause
+	source                  tables.OfflineFlags
+	table, prefix           string
+	rowsMax                 int
+	verbose                 bool
+}
+
+// AddInspect declares `tsdb inspect` and its sub-commands.
+func AddInspect(app *kingpin.Application) Commands {
+	cmd := app.Command("inspect", "Print what is stored as text. A server on the same path must have stopped.")
+	c := &inspectCommands{}
+	c.keys = cmd.Command("keys", "Row keys of a table.")
+	c.rows = cmd.Command("rows", "Rows of a table with their cells; chunks are counted, with --verbose decoded, and other "+
+		"values printed.")
+	c.wal = cmd.Command("wal", "Segments and records of the log.")
+	c.tables = cmd.Command("tables", "Tables, families and tablets.")
+	for _, sub := range []*kingpin.CmdClause{c.keys, c.rows, c.tables} {
+		c.source.AddFlags(sub)
+	}
+	c.wal.Flag("storage.path", "Directory of all data.").Default("./data").StringVar(&c.source.StoragePath)
+	for _, sub := range []*kingpin.CmdClause{c.keys, c.rows} {
+		sub.Flag("table", "Table to read.").Default(storage.TableData).StringVar(&c.table)
+		sub.Flag("prefix", "Only row keys that begin so.").StringVar(&c.prefix)
+		sub.Flag("limit", "Most rows; 0 means all.").Default("100").IntVar(&c.rowsMax)
+	}
+	for _, sub := range []*kingpin.CmdClause{c.rows, c.wal} {
+		sub.Flag("verbose", "Print every sample, value or record.").Short('v').BoolVar(&c.verbose)
+	}
+	return Commands{
+		c.wal.FullCommand():    c.printLog,
+		c.tables.FullCommand(): func(w io.Writer) error { return c.printStore(w, printTables) },
+		c.keys.FullCommand(): func(w io.Writer) error {
+			return c.printStore(w, func(ctx context.Context, s storage.Store, w io.Writer) error { return c.printRows(ctx, s, w, false) })
+		},
+		c.rows.FullCommand(): func(w io.Writer) error {
+			return c.printStore(w, func(ctx context.Context, s storage.Store, w io.Writer) error { return c.printRows(ctx, s, w, true) })
+		},
+	}
+}
+
+func (c *inspectCommands) printLog(w io.Writer) error {
+	if _, err := os.Stat(datadir.WALDir(c.source.StoragePath)); err != nil {
+		return fmt.Errorf("%s holds no log of this server: %w", c.source.StoragePath, err)
+	}
+	return wal.Inspect(vfs.Default, datadir.WALDir(c.source.StoragePath), w, c.verbose)
+}
+
+// printStore opens the store and closes it after print.
+func (c *inspectCommands) printStore(w io.Writer, print func(context.Context, storage.Store, io.Writer) error) error {
+	ctx := context.Background()
+	store, err := c.source.Open(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(print(ctx, store, w), store.Close())
+}
+
+func printTables(ctx context.Context, store storage.Store, w io.Writer) error {
+	schemas, err := store.Tables(ctx)
+	if err != nil {
+		return err
+	}
+	if len(schemas) == 0 {
+		fmt.Fprintln(w, "There are no tables yet: a server makes them when it starts.")
+	}
+	for _, schema := range schemas {
+		fmt.Fprintf(w, "table %s\n", schema.Name)
+		for _, f := range schema.Families {
+			fmt.Fprintf(w, "  family %s kind %d max-age %s max-versions %d\n", f.Name, f.Kind, f.GC.MaxAge, f.GC.MaxVersions)
+		}
+		table, err := store.Table(ctx, schema.Name)
+		if err != nil {
+			return err
+		}
+		tablets, err := table.Tablets(ctx)
+		if err != nil {
+			return err
+		}
+		for _, t := range tablets {
+			fmt.Fprintf(w, "  tablet [%q, %q) %d bytes\n", t.Range.Start, t.Range.End, t.SizeBytes)
+		}
+	}
+	return nil
+}
+
+func (c *inspectCommands) printRows(ctx context.Context, store storage.Store, w io.Writer, cells bool) error {
+	table, err := store.Table(ctx, c.table)
+	if err != nil {
+		return err
+	}
+	set := storage.RowSet{Ranges: []storage.RowRange{prefixRange(c.prefix)}}
+	opts := storage.ReadOptions{RowsMax: c.rowsMax, Filter: storage.Filter{KeysOnly: !cells}}
+	it := table.ReadRows(ctx, set, opts)
+	for it.Next() {
+		row := it.Row()
+		fmt.Fprintf(w, "%s\n", printable(row.Key))
+		if !cells {
+			continue
+		}
+		for _, cell := range row.Cells {
+			c.printCell(w, row.Key, cell)
+		}
+	}
+	return errors.Join(it.Err(), it.Close())
+}
+
+func (c *inspectCommands) printCell(w io.Writer, key []byte, cell storage.Cell) {
+	at := time.UnixMilli(cell.TsMs).UTC().Format(time.RFC3339)
+	if c.table != storage.TableData || cell.Family != storage.FamilySamples {
+		fmt.Fprintf(w, "  %s:%q @ %s  %d bytes\n", cell.Family, cell.Qualifier, at, len(cell.Value))
+		if c.verbose && len(cell.Value) > 0 {
+			fmt.Fprintf(w, "    %s\n", printable(cell.Value))
+		}
+		return
+	}
+	text, err := c.describeSamples(key, cell)
+	if err != nil {
+		text = "unreadable: " + err.Error()
+	}
+	fmt.Fprintf(w, "  %s @ %s  %d bytes  %s\n", cell.Family, at, len(cell.Value), text)
+}
+
+func (c *inspectCommands) describeSamples(key []byte, cell storage.Cell) (string, error) {
+	row, err := keyschema.ParseRowKey(key)
+	if err != nil {
+		return "", err
+	}
+	q, err := keyschema.ParseQualifier(cell.Qualifier)
+	if err != nil {
+		return "", err
+	}
+	startMs := keyschema.HourStartMs(row.Hour)
+	switch q.Kind {
+	case keyschema.KindMark:
+		return "mark of samples that came late", nil
+	case keyschema.KindSample:
+		v, err := chunk.ParseSampleValue(cell.Value)
+		return fmt.Sprintf("sample +%d ms = %g", q.OffsetMs, v), err
+	}
+	tsMs, values, err := chunk.Decode(cell.Value, startMs, nil, nil)
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("chunk %d: %d samples, %s to %s", q.Seq, len(tsMs), clock(tsMs[0]), clock(tsMs[len(tsMs)-1]))
+	if c.verbose {
+		for i := range tsMs {
+			text += fmt.Sprintf("\n    %s %g", clock(tsMs[i]), values[i])
+		}
+	}
+	return text, nil
+}
+
+func clock(tsMs int64) string { return time.UnixMilli(tsMs).UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// prefixRange is the range of all keys that begin with prefix.
+func prefixRange(prefix string) storage.RowRange {
+	end := []byte(prefix)
+	for len(end) > 0 && end[len(end)-1] == 0xff {
+		end = end[:len(end)-1]
+	}
+	if len(end) > 0 {
+		end[len(end)-1]++
+	}
+	return storage.RowRange{Start: []byte(prefix), End: end}
+}
+
+// printable shows a key or a value as text if it is text, else quoted.
+func printable(text []byte) string {
+	for _, b := range text {
+		if b < ' ' || b == 0x7f {
+			return fmt.Sprintf("%q", text)
+		}
+	}
+	return string(text)
+}

@@ -1,0 +1,109 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/alecthomas/units"
+
+	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/tables"
+	"halite/storage"
+	"halite/storage/pebble"
+)
+
+// migrateConfig holds the flags of `tsdb migrate`.
+type migrateConfig struct {
+	to, storagePath, checkpoint string
+	bigtable                    tables.BigtableFlags
+	verifyOnly                  bool
+	batchBytes                  int64
+}
+
+// AddMigrate declares `tsdb migrate`.
+func AddMigrate(app *kingpin.Application) Commands {
+	cmd := app.Command("migrate", "Copy all tables between --storage.path and Bigtable, row by row, and prove that they are equal.")
+	c := &migrateConfig{}
+	cmd.Flag("to", "Where the tables go: bigtable or pebble; they come from the other one.").Required().
+		EnumVar(&c.to, tables.EngineBigtable, tables.EnginePebble)
+	cmd.Flag("storage.path", "Directory of the data on this machine. Its server must have stopped.").Default("./data").
+		StringVar(&c.storagePath)
+	cmd.Flag("checkpoint", "File that remembers how far the copy got; default: migrate.json in --storage.path.").
+		StringVar(&c.checkpoint)
+	cmd.Flag("verify-only", "Copy nothing, compare only.").BoolVar(&c.verifyOnly)
+	cmd.Flag("batch-bytes", "Size of rows that are written at once.").Default("16MB").BytesVar((*units.Base2Bytes)(&c.batchBytes))
+	c.bigtable.AddFlags(cmd)
+	return Commands{cmd.FullCommand(): func(w io.Writer) error { return migrateUntilSignal(c, w) }}
+}
+
+// migrateUntilSignal runs the migration; a signal stops it at a checkpoint.
+func migrateUntilSignal(c *migrateConfig, w io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	err := runMigration(ctx, c, w)
+	if ctx.Err() != nil {
+		return fmt.Errorf("stopped; the same command goes on where it was: %w", err)
+	}
+	return err
+}
+
+func runMigration(ctx context.Context, c *migrateConfig, w io.Writer) (err error) {
+	if err := c.bigtable.Validate(); err != nil {
+		return err
+	}
+	if c.batchBytes <= 0 {
+		return errors.New("--batch-bytes must be above 0")
+	}
+	if _, err := os.Stat(datadir.TablesDir(c.storagePath)); c.to == tables.EngineBigtable && err != nil {
+		return fmt.Errorf("--storage.path: %s holds no tables: %w", c.storagePath, err)
+	}
+	if c.checkpoint == "" {
+		c.checkpoint = filepath.Join(c.storagePath, "migrate.json")
+	}
+	// Both sides judge by the same moment which cells are too old.
+	began := time.Now()
+	now := func() time.Time { return began }
+	local, err := tables.OpenAlone(c.storagePath, pebble.Options{Now: now, ReadOnly: c.to == tables.EngineBigtable})
+	if errors.Is(err, storage.ErrLocked) {
+		return fmt.Errorf("%s is in use: stop its server first: %w", c.storagePath, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, local.Close()) }()
+	opts := c.bigtable.Options()
+	opts.Now = now
+	cloud, err := tables.OpenBigtable(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cloud.Close()) }()
+
+	m := &migration{from: local, to: cloud, out: w, batchBytes: int(c.batchBytes), file: c.checkpoint,
+		state: migrationState{Version: migrationVersion, From: c.storagePath, To: c.bigtable.Name()}}
+	if c.to == tables.EnginePebble {
+		m.from, m.to, m.state.From, m.state.To = cloud, local, m.state.To, m.state.From
+	}
+	if !c.verifyOnly {
+		if err := m.copyAll(ctx); err != nil {
+			return err
+		}
+	}
+	if err := m.verifyAll(ctx); err != nil {
+		return err
+	}
+	if err := os.Remove(c.checkpoint); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	fmt.Fprintf(w, "All tables of %s and %s are equal, after %s.\n", m.state.From, m.state.To,
+		time.Since(began).Round(time.Millisecond))
+	return nil
+}

@@ -1,0 +1,169 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"halite/storage"
+	"halite/storage/bigtable"
+	"halite/storage/bigtable/emulator"
+	"halite/storage/pebble"
+)
+
+// brittle fails each write after some.
+type brittle struct {
+	storage.Store
+	writesLeft int
+	written    map[string]int // by row key
+}
+
+type brittleTable struct {
+	storage.Table
+	s *brittle
+}
+
+var errBroken = errors.New("broken")
+
+func (s *brittle) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
+	table, err := s.Store.EnsureTable(ctx, schema)
+	return &brittleTable{table, s}, err
+}
+
+func (t *brittleTable) count(muts []storage.RowMutation) error {
+	if t.s.writesLeft == 0 {
+		return errBroken
+	}
+	t.s.writesLeft--
+	for _, m := range muts {
+		t.s.written[t.Schema().Name+"/"+string(m.Key)]++
+	}
+	return nil
+}
+
+// Apply fails half of the time after the rows were written, as if the answer was lost.
+func (t *brittleTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
+	if err := t.count(muts); err != nil {
+		return errors.Join(err, t.Table.Apply(ctx, muts))
+	}
+	return t.Table.Apply(ctx, muts)
+}
+
+func (t *brittleTable) Load(ctx context.Context, muts []storage.RowMutation) error {
+	if err := t.count(muts); err != nil {
+		return err
+	}
+	return t.Table.Load(ctx, muts)
+}
+
+func storeInMemory(t *testing.T) storage.Store {
+	t.Helper()
+	store, err := pebble.Open(pebble.Options{Dir: "db", FS: vfs.NewMem()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	return store
+}
+
+func fillForMigration(t *testing.T, store storage.Store) {
+	ctx := context.Background()
+	plain, err := store.EnsureTable(ctx, storage.TableSchema{Name: "plain", Families: []storage.Family{{Name: "f"}, {Name: "g"}}})
+	require.NoError(t, err)
+	sums, err := store.EnsureTable(ctx, storage.TableSchema{Name: "sums", Families: []storage.Family{
+		{Name: "n", Kind: storage.SumInt64}, {Name: "f", GC: storage.GCPolicy{MaxAge: time.Hour}}}})
+	require.NoError(t, err)
+	_, err = store.EnsureTable(ctx, storage.TableSchema{Name: "void", Families: []storage.Family{{Name: "f"}}})
+	require.NoError(t, err)
+	for i := range 500 {
+		key := fmt.Appendf(nil, "row\x00%04d\xff", i)
+		require.NoError(t, plain.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{
+			{Family: "f", Qualifier: []byte{0, byte(i)}, TsMs: int64(i), Value: bytes.Repeat([]byte{byte(i)}, i%90)},
+			{Family: "g", TsMs: 5, Value: key}, {Family: "g", TsMs: 6}}}}))
+		require.NoError(t, sums.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{
+			{Kind: storage.AddToCell, Family: "n", TsMs: 1, Add: int64(i) - 250},
+			{Family: "f", TsMs: int64(i), Value: key}}}})) // long since garbage
+	}
+}
+
+// TestMigrationGoesOnWhereItStopped lets the destination fail again and again. Each run gets further, sums are not added
+// twice, and at the end both sides are equal.
+func TestMigrationGoesOnWhereItStopped(t *testing.T) {
+	ctx := context.Background()
+	from := storeInMemory(t)
+	fillForMigration(t, from)
+	server, err := emulator.Start(emulator.Options{})
+	require.NoError(t, err)
+	defer server.Close()
+	cloud, err := bigtable.Open(ctx, bigtable.Options{Project: "test-project", Instance: "test-instance",
+		EmulatorHost: server.Addr()})
+	require.NoError(t, err)
+	defer cloud.Close()
+	to := &brittle{Store: cloud, written: map[string]int{}}
+	file := filepath.Join(t.TempDir(), "migrate.json")
+	var out bytes.Buffer
+	start := func(name string) *migration {
+		return &migration{from: from, to: to, out: &out, batchBytes: 2000, file: file,
+			state: migrationState{Version: migrationVersion, From: "here", To: name}}
+	}
+	runs := 0
+	for ; ; runs++ {
+		require.Less(t, runs, 100, "each run must get further")
+		to.writesLeft = 3
+		err := start("there").copyAll(ctx)
+		if err == nil {
+			break
+		}
+		require.ErrorIs(t, err, errBroken)
+		require.Error(t, start("elsewhere").copyAll(ctx), "the checkpoint belongs to another migration")
+	}
+	require.Greater(t, runs, 5)
+	require.Len(t, to.written, 1000)
+	for key, times := range to.written {
+		require.LessOrEqual(t, times, 2, "row %q", key)
+	}
+	require.NoError(t, start("there").verifyAll(ctx))
+	require.Contains(t, out.String(), "sums [\"\", ")
+	require.Contains(t, out.String(), "equal")
+
+	sums, err := cloud.Table(ctx, "sums")
+	require.NoError(t, err)
+	require.NoError(t, sums.Apply(ctx, []storage.RowMutation{{Key: []byte("row\x000100\xff"), Entries: []storage.Entry{
+		{Kind: storage.AddToCell, Family: "n", TsMs: 1, Add: 1}}}}))
+	require.ErrorContains(t, start("there").verifyAll(ctx), `"row\x000100\xff" has other cells`)
+	require.NoError(t, sums.DropRows(ctx, storage.RowRange{Start: []byte("row\x000100"), End: []byte("row\x000101")}))
+	require.ErrorContains(t, start("there").verifyAll(ctx), `"row\x000100\xff" is only in the source`)
+	_, err = cloud.EnsureTable(ctx, storage.TableSchema{Name: "extra", Families: []storage.Family{{Name: "f"}}})
+	require.NoError(t, err)
+	require.ErrorContains(t, start("there").verifyAll(ctx), "table extra is only in the destination")
+}
+
+// FuzzMigrationState: a checkpoint is refused or says where to go on, and is read as it was written.
+func FuzzMigrationState(f *testing.F) {
+	f.Add([]byte(`{"version":1,"from":"a","to":"b","finished":["data"],"table":"meta","last":"AAEC","rows":7,"bytes":9}`))
+	f.Add([]byte(`{"version":2}`))
+	f.Add([]byte(`{"version":1,"last":"AA=="}`))
+	f.Add([]byte(`{"version":1,"rows":-1}`))
+	f.Add([]byte(`{"version":1,"table":"data","last":"!"}`))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		s, err := parseMigrationState(src)
+		if err != nil {
+			return
+		}
+		m := migration{file: filepath.Join(t.TempDir(), "migrate.json"), state: s, out: io.Discard}
+		require.NoError(t, m.writeState())
+		m.state = migrationState{From: s.From, To: s.To}
+		found, err := m.readState()
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, s.Rows, m.state.Rows)
+		require.Equal(t, string(s.Last), string(m.state.Last))
+		require.Equal(t, s.Finished, m.state.Finished)
+	})
+}

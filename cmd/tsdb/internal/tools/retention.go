@@ -1,0 +1,195 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"halite/cmd/tsdb/internal/client"
+	"halite/cmd/tsdb/internal/tables"
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/retention"
+)
+
+// retentionConfig holds the flags of `tsdb retention`.
+type retentionConfig struct {
+	url    string
+	source tables.OfflineFlags
+	alone  bool // without a server
+	output string
+	rule   string
+	tries  [keyschema.TierCount]string
+	now    func() time.Time // nil is time.Now
+}
+
+// AddRetention declares `tsdb retention`.
+func AddRetention(app *kingpin.Application) Commands {
+	cmd := app.Command("retention", "Show how long metrics are kept, what that costs on disk, and what other ages would free.")
+	c := &retentionConfig{}
+	cmd.Flag("url", "The server to ask.").Default("http://127.0.0.1:9480").StringVar(&c.url)
+	cmd.Flag("offline", "Look at the tables of a server that has stopped, named by --storage.path, instead of asking one.").
+		BoolVar(&c.alone)
+	cmd.Flag("output", "Form of the answer: table or json.").Default("table").EnumVar(&c.output, "table", "json")
+	cmd.Flag("rule", "Change the ages of the rule with this pattern only.").StringVar(&c.rule)
+	cmd.Flag("raw", "Show what another age of samples would free, such as 7d; 0 keeps for ever.").StringVar(&c.tries[keyschema.Raw])
+	cmd.Flag("hours", "Show what another age of the rollups of hours would free.").StringVar(&c.tries[keyschema.Hours])
+	cmd.Flag("days", "Show what another age of the rollups of days would free.").StringVar(&c.tries[keyschema.Days])
+	c.source.AddFlags(cmd)
+	return Commands{cmd.FullCommand(): c.run}
+}
+
+// whatIf are the ages to try.
+func (c *retentionConfig) whatIf() (retention.WhatIf, error) {
+	try := retention.WhatIf{Pattern: c.rule}
+	for t, text := range c.tries {
+		if text == "" {
+			continue
+		}
+		age, err := keyschema.ParseAge(text)
+		if err != nil {
+			return try, fmt.Errorf("--%s: %w", keyschema.Tier(t), err)
+		}
+		try.Ages[t] = &age
+	}
+	return try, nil
+}
+
+// run prints what each rule and tier takes.
+func (c *retentionConfig) run(w io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	try, err := c.whatIf()
+	if err != nil {
+		return err
+	}
+	costs, err := c.costs(ctx, try)
+	if err != nil {
+		return err
+	}
+	if c.output == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(costs)
+	}
+	return printCosts(w, costs)
+}
+
+func (c *retentionConfig) costs(ctx context.Context, try retention.WhatIf) ([]retention.Cost, error) {
+	if !c.alone {
+		return c.ask(ctx, try)
+	}
+	store, err := c.source.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	costs, err := storedCosts(ctx, store, c.now, try)
+	return costs, errors.Join(err, store.Close())
+}
+
+// storedCosts weighs tables without a server, by the ages that it ran with last.
+func storedCosts(
+	ctx context.Context, store storage.Store, now func() time.Time, try retention.WhatIf,
+) ([]retention.Cost, error) {
+	rest, found, err := retention.ServerAges(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, errors.New("the tables do not say how long the server keeps metrics: start it once")
+	}
+	meta, err := store.Table(ctx, storage.TableMeta)
+	if err != nil {
+		return nil, err
+	}
+	schema, _, err := tables.StoredSchema(ctx, meta)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := schema.Retention(rest)
+	if err != nil {
+		return nil, fmt.Errorf("stored schema rules: %w", err)
+	}
+	if now == nil {
+		now = time.Now
+	}
+	return retention.Costs(ctx, store, kept, now(), try)
+}
+
+// ask asks a server.
+func (c *retentionConfig) ask(ctx context.Context, try retention.WhatIf) ([]retention.Cost, error) {
+	values := url.Values{}
+	if try.Pattern != "" {
+		values.Set("rule", try.Pattern)
+	}
+	for t, age := range try.Ages {
+		if age != nil {
+			values.Set(keyschema.Tier(t).String(), age.String())
+		}
+	}
+	var data struct{ Costs []retention.Cost }
+	err := client.Ask(ctx, http.MethodGet, c.url, "/api/v1/status/retention", values, &data)
+	if refused := new(client.Refusal); errors.As(err, &refused) {
+		return nil, fmt.Errorf("%s: %w", c.url, refused)
+	} else if err != nil {
+		return nil, fmt.Errorf("%w (--offline looks at the tables of a server that has stopped)", err)
+	}
+	return data.Costs, nil
+}
+
+// printCosts prints a table.
+func printCosts(w io.Writer, costs []retention.Cost) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "TIER\tRULE\tAGE\tOLDEST\tBYTES\tA DAY\tHIDDEN\tNEW AGE\tWOULD FREE\t\n")
+	for i := range costs {
+		c := &costs[i]
+		oldest, newAge := "-", "-"
+		if c.OldestMs > 0 {
+			oldest = time.UnixMilli(c.OldestMs).UTC().Format(time.DateOnly)
+		}
+		if c.NewAge != c.Age {
+			newAge = ageText(c.NewAge)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", c.Tier, c.Pattern, ageText(c.Age), oldest, sizeText(c.Bytes),
+			sizeText(c.BytesADay), sizeText(c.HiddenBytes), newAge, sizeText(c.FreedBytes))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(costs, func(c retention.Cost) bool { return c.Bytes < 0 }) {
+		fmt.Fprintln(w, "What has a ? the engine does not tell, nor the oldest day: Bigtable knows no sizes of days.")
+	}
+	return nil
+}
+
+func ageText(a keyschema.Age) string {
+	if a == 0 {
+		return "for ever"
+	}
+	return a.String()
+}
+
+// sizeText is a size with three digits or more, "?" if nobody knows it.
+func sizeText(sizeBytes int64) string {
+	if sizeBytes < 0 {
+		return "?"
+	}
+	units, size := []string{"B", "kB", "MB", "GB", "TB"}, float64(sizeBytes)
+	at := 0
+	for size >= 10_000 && at < len(units)-1 {
+		size, at = size/1000, at+1
+	}
+	return fmt.Sprintf("%.0f %s", size, units[at])
+}

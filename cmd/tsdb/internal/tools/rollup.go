@@ -1,0 +1,259 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"halite/cmd/tsdb/internal/tables"
+	"halite/keyschema"
+	"halite/rollup"
+	"halite/rollup/job"
+	rollupstore "halite/rollup/store"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/lease"
+	"halite/storage/tombstone"
+)
+
+// rollupCommands verify and rebuild the rollups of a stopped server.
+type rollupCommands struct {
+	verify, rebuild *kingpin.CmdClause
+	source          tables.OfflineFlags
+	packDelay       time.Duration
+	from, to        string
+	reset           bool
+}
+
+// AddRollup declares `tsdb rollup` and its sub-commands.
+func AddRollup(app *kingpin.Application) Commands {
+	cmd := app.Command("rollup", "Check or compute the rollups of a stopped server.")
+	c := &rollupCommands{}
+	c.verify = cmd.Command("verify", "Compute rollups from raw samples again and report each bucket that differs. After a crash, "+
+		"start and stop the server once first, so that its log is in the tables.")
+	c.rebuild = cmd.Command("rebuild", "Compute rollups from raw samples again and store them.")
+	for _, sub := range []*kingpin.CmdClause{c.verify, c.rebuild} {
+		c.source.AddFlags(sub)
+		sub.Flag("bigtable.pack-delay", "The --bigtable.pack-delay of servers in mode direct, which need not stop.").Default("15m").
+			DurationVar(&c.packDelay)
+		sub.Flag("from", "First day, as 2006-01-02 in UTC; default: the first day with samples.").StringVar(&c.from)
+		sub.Flag("to", "Last day; default: the last closed day.").StringVar(&c.to)
+	}
+	c.rebuild.Flag("reset", "Discard the manifest of rollups, which may be damaged, and compute all days with samples.").
+		BoolVar(&c.reset)
+	return Commands{
+		c.verify.FullCommand():  func(w io.Writer) error { return c.run(w, false) },
+		c.rebuild.FullCommand(): func(w io.Writer) error { return c.run(w, true) },
+	}
+}
+
+// run runs one of the commands until it ends or is interrupted.
+func (c *rollupCommands) run(w io.Writer, rebuild bool) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	first, last, err := c.days()
+	if err != nil {
+		return err
+	}
+	store, shared, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	if shared {
+		err = c.runShared(ctx, store, rebuild, first, last, w)
+	} else {
+		err = c.runAlone(ctx, store, rebuild, first, last, w)
+	}
+	return errors.Join(err, store.Close())
+}
+
+// runAlone works on tables that no server uses.
+func (c *rollupCommands) runAlone(
+	ctx context.Context, store storage.Store, rebuild bool, first, last int64, w io.Writer,
+) error {
+	deleted, undeleted, err := tables.OpenTombstones(ctx, tombstone.Options{Store: store})
+	if err != nil {
+		return err
+	}
+	opts := rollupstore.Options{Tables: undeleted, Deletions: deleted, Reset: c.reset && rebuild}
+	return runRollupJob(ctx, store, opts, job.Options{Share: 1, Settle: -1}, rebuild, first, last, w)
+}
+
+// runRollupJob opens rollups with the retention of their server, and rebuilds or verifies them.
+func runRollupJob(
+	ctx context.Context, store storage.Store, opts rollupstore.Options, jobOpts job.Options, rebuild bool, first, last int64,
+	w io.Writer,
+) error {
+	if err := storedRetention(ctx, store, &opts); err != nil {
+		return err
+	}
+	t, err := job.Open(ctx, opts, jobOpts)
+	if err != nil {
+		return err
+	}
+	if !rebuild {
+		return verifyRollups(ctx, t, first, last, w)
+	}
+	if err := t.Rebuild(ctx, first, last); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, "rebuilt")
+	return err
+}
+
+// days returns the first and last wanted day, since 1970.
+func (c *rollupCommands) days() (first, last int64, err error) {
+	first, last = 0, math.MaxInt32
+	for _, flag := range []struct {
+		name, text string
+		day        *int64
+	}{{"--from", c.from, &first}, {"--to", c.to, &last}} {
+		if flag.text == "" {
+			continue
+		}
+		at, err := time.Parse(time.DateOnly, flag.text)
+		if err != nil || at.Unix() < 0 {
+			return 0, 0, fmt.Errorf("%s: %q is not a day since 1970 in the form 2006-01-02", flag.name, flag.text)
+		}
+		*flag.day = at.UnixMilli() / keyschema.DayMs
+	}
+	if last < first {
+		return 0, 0, fmt.Errorf("--to %s is before --from %s", c.to, c.from)
+	}
+	return first, last, nil
+}
+
+// storedRetention sets the retention that the server last ran with.
+func storedRetention(ctx context.Context, store storage.Store, opts *rollupstore.Options) error {
+	schemas, err := store.Tables(ctx)
+	if err != nil {
+		return err
+	}
+	for _, schema := range schemas {
+		for _, f := range schema.Families {
+			switch {
+			case schema.Name == storage.TableData && f.Name == storage.FamilySamples:
+				opts.Raw = f.GC.MaxAge
+			case schema.Name == storage.TableRollup && f.Name == storage.FamilyHours:
+				opts.Hours = f.GC.MaxAge
+			case schema.Name == storage.TableRollup && f.Name == storage.FamilyDays:
+				opts.Days = f.GC.MaxAge
+			}
+		}
+	}
+	return nil
+}
+
+// verifyRollups prints each difference and fails if there is one.
+func verifyRollups(ctx context.Context, t *job.Rollups, first, last int64, w io.Writer) error {
+	v, err := t.Verify(ctx, first, last, func(d job.Difference) error {
+		at, unit := time.UnixMilli(d.Bucket*d.Unit.Ms()).UTC().Format(time.RFC3339), "hour"
+		if d.Unit == rollupstore.Days {
+			unit = "day"
+		}
+		if d.Err != nil {
+			_, err := fmt.Fprintf(w, "%s from %s of %s: %v\n", unit, at, d.Prefix, d.Err)
+			return err
+		}
+		_, err := fmt.Fprintf(w, "%s %s of %s: stored %s, computed %s\n", unit, at, d.Prefix, stateText(d.Stored),
+			stateText(d.Computed))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "compared %d hours and %d days, %d differ; skipped %d dirty hours, %d series without a cell, "+
+		"%d pending days and %d pending months, and %d hours whose samples have expired\n",
+		v.Hours, v.Days, v.Different, v.Stale, v.Missing, v.PendingDays, v.PendingMonths, v.Orphans)
+	if v.Different > 0 {
+		return errors.New("rollups differ from raw samples: tsdb rollup rebuild repairs them")
+	}
+	return nil
+}
+
+func stateText(s rollup.State) string {
+	return fmt.Sprintf("{count %d, first %g, last %g, sum %g, min %g, max %g, resets %d, changes %d}",
+		s.Count, s.First, s.Last, s.Total(), s.Min, s.Max, s.Resets, s.Changes)
+}
+
+// open opens the tables. It opens the tables of a single server exclusively, so the server must have stopped. It shares the
+// tables of servers in mode direct, and creates and changes nothing in them.
+func (c *rollupCommands) open(ctx context.Context) (store storage.Store, shared bool, err error) {
+	if c.packDelay <= 0 {
+		return nil, false, errors.New("--bigtable.pack-delay must be above 0")
+	}
+	if c.source.Engine != tables.EngineBigtable {
+		store, err = c.source.OpenAlone(ctx)
+		return store, false, err
+	}
+	source := c.source
+	source.Bigtable.CheckTablesOnly = true
+	if store, err = source.Open(ctx); err != nil {
+		return nil, false, err
+	}
+	if shared, err = isShared(ctx, store); err == nil && shared {
+		return store, true, nil
+	}
+	if err = errors.Join(err, store.Close()); err != nil {
+		return nil, false, err
+	}
+	store, err = c.source.OpenAlone(ctx)
+	return store, false, err
+}
+
+// isShared reports whether the tables belong to servers in mode direct.
+func isShared(ctx context.Context, store storage.Store) (bool, error) {
+	meta, err := store.Table(ctx, storage.TableMeta)
+	if err != nil {
+		return false, err
+	}
+	them, err := tables.ReadOwner(ctx, meta)
+	if err != nil {
+		return false, fmt.Errorf("read the owner of the tables: %w", err)
+	}
+	return them.Mode == tables.ModeDirect, nil
+}
+
+// runShared works on tables while servers use them.
+func (c *rollupCommands) runShared(
+	ctx context.Context, store storage.Store, rebuild bool, first, last int64, w io.Writer,
+) (err error) {
+	schemas, err := store.Tables(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(schemas, func(s storage.TableSchema) bool { return s.Name == storage.TableRollup }) {
+		return fmt.Errorf("there is no table %s: these servers have no rollups (--storage.rollups)", storage.TableRollup)
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	deleted, undeleted, err := tables.OpenTombstones(ctx, tombstone.Options{Store: store, Shared: true, Logger: log})
+	if err != nil {
+		return err
+	}
+	meta, err := store.Table(ctx, storage.TableMeta)
+	if err != nil {
+		return err
+	}
+	turn, err := lease.NewKeeper(lease.Options{Meta: meta, Name: tables.RollupLease, Holder: index.NewWriter()}, log)
+	if err != nil {
+		return err
+	}
+	if rebuild {
+		turn.Start()
+		defer func() { err = errors.Join(err, turn.Close(context.WithoutCancel(ctx))) }()
+	}
+	return runRollupJob(ctx, store, rollupstore.Options{
+		Tables: undeleted, Deletions: deleted, Reset: c.reset && rebuild, Logger: log,
+		Shared: &rollupstore.Shared{Turn: turn.Held, Margin: c.packDelay, Fresh: deleted.Refresh},
+	}, job.Options{Share: 1, Settle: -1, Interval: min(10*time.Second, c.packDelay/4)}, rebuild, first, last, w)
+}

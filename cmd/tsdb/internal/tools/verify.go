@@ -1,0 +1,324 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/tables"
+	"halite/ingest/identity"
+	"halite/ingest/replay"
+	"halite/keyschema"
+
+	rollupstore "halite/rollup/store"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/pebble"
+	"halite/storage/pebble/fault"
+	"halite/storage/tombstone"
+)
+
+// verifyConfig holds the flags of `tsdb verify`.
+type verifyConfig struct {
+	path, output, repair string
+}
+
+// repairCatalogue is the value of --repair that rebuilds the series index.
+const repairCatalogue = "catalogue"
+
+// AddVerify declares `tsdb verify`.
+func AddVerify(app *kingpin.Application) Commands {
+	c := &verifyConfig{}
+	cmd := app.Command("verify", "Read all files of a stopped server and list what is damaged and what that affects. "+
+		"Nothing is changed without --repair. The exit status is 1 if something is damaged.")
+	cmd.Flag("storage.path", "Directory of the server, which must have stopped.").Default("./data").StringVar(&c.path)
+	cmd.Flag("output", "Form of the report: text or json.").Default("text").EnumVar(&c.output, "text", "json")
+	cmd.Flag("repair", "Repair before the report. catalogue sets damaged files of the series index aside and rebuilds the "+
+		"index from the row keys.").EnumVar(&c.repair, repairCatalogue)
+	return Commands{cmd.FullCommand(): c.run}
+}
+
+// Kinds of findings.
+const (
+	findingFile  = "table file"
+	findingIndex = "series index"
+	findingMeta  = "table meta"
+	findingPair  = "log and tables"
+	findingLog   = "log"
+)
+
+// finding is one damage in a report.
+type finding struct {
+	Kind     string `json:"kind"`
+	File     string `json:"file,omitempty"`
+	Table    string `json:"table,omitempty"`
+	FirstDay string `json:"first_day,omitempty"`
+	LastDay  string `json:"last_day,omitempty"`
+	FirstRow string `json:"first_row,omitempty"`
+	LastRow  string `json:"last_row,omitempty"`
+	Reason   string `json:"reason"`
+	Effect   string `json:"effect"`
+}
+
+// verifyReport is what `tsdb verify` prints.
+type verifyReport struct {
+	Files     int       `json:"files"`
+	SizeBytes int64     `json:"size_bytes"`
+	Cells     int       `json:"cells"`
+	Days      int       `json:"days"`
+	Damage    []finding `json:"damage"`
+}
+
+func (c *verifyConfig) run(w io.Writer) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if _, err := os.Stat(datadir.TablesDir(c.path)); err != nil {
+		return fmt.Errorf("%s holds no tables of this server: %w", c.path, err)
+	}
+	lock, err := datadir.Lock(c.path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if c.repair == repairCatalogue {
+		if err := c.rebuildIndex(ctx); err != nil {
+			return fmt.Errorf("repair the series index: %w", err)
+		}
+	}
+	v := verification{path: c.path, days: map[int64]bool{}, rollupDays: map[int64]bool{}}
+	if err := v.run(ctx); err != nil {
+		return err
+	}
+	if err := v.report.print(w, c.output); err != nil {
+		return err
+	}
+	if n := len(v.report.Damage); n > 0 {
+		return fmt.Errorf("%s is damaged in %d places", c.path, n)
+	}
+	return nil
+}
+
+func (r *verifyReport) print(w io.Writer, output string) error {
+	if output == "json" {
+		if r.Damage == nil {
+			r.Damage = []finding{}
+		}
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	for _, f := range r.Damage {
+		fmt.Fprintf(w, "%s %s: %s\n", f.Kind, f.File, f.Reason)
+		if f.Table != "" {
+			fmt.Fprintf(w, "  table %s, days %s to %s, rows %q to %q\n", f.Table, f.FirstDay, f.LastDay, f.FirstRow, f.LastRow)
+		}
+		fmt.Fprintf(w, "  %s\n", f.Effect)
+	}
+	_, err := fmt.Fprintf(w, "%d table files of %d bytes with %d cells and %d days of the series index are read: %d damaged\n",
+		r.Files, r.SizeBytes, r.Cells, r.Days, len(r.Damage))
+	return err
+}
+
+// verification reads the directory of a server.
+type verification struct {
+	path   string
+	report verifyReport
+	// days have cells of samples, rollupDays have rollups.
+	days, rollupDays map[int64]bool
+}
+
+func (v *verification) run(ctx context.Context) error {
+	if err := v.files(ctx, v.options(true)); err != nil {
+		return err
+	}
+	return v.inUse(ctx)
+}
+
+// options open the tables; the engine's errors are in the report, so they are not logged.
+func (v *verification) options(readOnly bool) pebble.Options {
+	return pebble.Options{
+		Dir: datadir.TablesDir(v.path), DayChunks: tables.DayChunkCodec(), DayChunkInterval: -1, ReadOnly: readOnly,
+	}
+}
+
+// files reads all table files.
+func (v *verification) files(ctx context.Context, opts pebble.Options) error {
+	files, err := pebble.Verify(ctx, opts, v.cell)
+	if err != nil {
+		return err
+	}
+	v.report.Files, v.report.SizeBytes = files.Files, files.SizeBytes
+	for _, d := range files.Damages {
+		v.report.Damage = append(v.report.Damage, fileFinding(d))
+	}
+	return nil
+}
+
+func fileFinding(d fault.Damage) finding {
+	f := finding{Kind: findingFile, File: d.File, Table: d.Table, FirstRow: d.FirstRow, LastRow: d.LastRow, Reason: d.Reason,
+		Effect: effectOf(d)}
+	if d.Table != "" {
+		f.FirstDay, f.LastDay = fault.DayText(d.FirstDay), fault.DayText(d.LastDay)
+	}
+	return f
+}
+
+// effectOf says what the damage of a file means and how to go on.
+func effectOf(d fault.Damage) string {
+	accept := "tsdb serve --" + tables.AcceptTableLossFlag + "=" + d.File
+	switch d.Table {
+	case storage.TableData:
+		return "Queries of these rows fail. " + accept + " gives their samples up."
+	case storage.TableSeries, storage.TableLabels:
+		return "Look-ups of these days may fail. tsdb verify --repair catalogue rebuilds them."
+	case storage.TableRollup:
+		return "Long windows over these days fail. " + accept + " has them computed again from samples."
+	case storage.TableMeta:
+		return "The server may not start. " + accept + " gives up schema rules, deletions under way and metadata of metrics."
+	case "":
+		return "The server may not start. Files that hold no rows can be accepted as lost, but for the manifest."
+	}
+	return "The server uses a copy of these records. " + accept + " takes the file away."
+}
+
+// cell checks a cell by the rules of its table.
+func (v *verification) cell(table string, row storage.Row) error {
+	v.report.Cells++
+	cell := &row.Cells[0]
+	day := cell.TsMs / keyschema.DayMs
+	switch table {
+	case storage.TableData:
+		if cell.Family != storage.FamilySamples {
+			return nil
+		}
+		v.days[day] = true
+		if _, err := (&inspectCommands{}).describeSamples(row.Key, *cell); err != nil {
+			return fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, row.Key, err)
+		}
+		return nil
+	case storage.TableRollup:
+		v.rollupDays[day] = true
+		return rollupstore.CheckCell(row.Key, cell)
+	}
+	return index.CheckCell(table, row.Key, cell.Qualifier, cell.Value)
+}
+
+// inUse looks at the tables as the server does: the rows of table meta that it needs, the log, and the series index.
+func (v *verification) inUse(ctx context.Context) error {
+	store, err := pebble.Open(v.options(true))
+	if err != nil {
+		if errors.Is(err, storage.ErrCorrupt) {
+			return v.log(nil) // the files are in the report
+		}
+		return err
+	}
+	err = v.openTables(ctx, store)
+	return errors.Join(err, store.Close())
+}
+
+func (v *verification) openTables(ctx context.Context, store storage.Store) error {
+	server := tables.Identity{Engine: tables.EnginePebble, StoragePath: v.path}
+	if _, err := server.Check(ctx, store, nil); errors.As(err, new(*identity.Error)) {
+		v.report.Damage = append(v.report.Damage, finding{Kind: findingPair, Reason: err.Error(),
+			Effect: "The server does not start. " + tables.AdviceFor(err)})
+	}
+	x, err := v.openIndex(ctx, store, func(opts index.Options) (*index.Index, error) {
+		x, damaged, err := index.OpenReadOnly(ctx, opts)
+		for _, day := range damaged {
+			v.found(findingIndex, day, "the journal is damaged", "The next start rebuilds the day.")
+		}
+		return x, err
+	})
+	if errors.Is(err, storage.ErrCorrupt) {
+		v.report.Damage = append(v.report.Damage, finding{Kind: findingMeta, Table: storage.TableMeta, Reason: err.Error(),
+			Effect: "The server does not start."})
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := v.log(x); err != nil || x == nil {
+		return err
+	}
+	for day := range v.days {
+		v.report.Days++
+		if err := v.indexDay(ctx, x, day); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openIndex opens the series index by open, on rows without what was deleted. It is nil if there are no tables.
+func (v *verification) openIndex(
+	ctx context.Context, store storage.Store, open func(index.Options) (*index.Index, error),
+) (*index.Index, error) {
+	meta, err := store.Table(ctx, storage.TableMeta)
+	if errors.Is(err, storage.ErrNoTable) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	schema, _, err := tables.StoredSchema(ctx, meta)
+	if err != nil {
+		return nil, err
+	}
+	_, undeleted, err := tables.OpenTombstones(ctx, tombstone.Options{Store: store})
+	if err != nil {
+		return nil, err
+	}
+	return open(index.Options{Store: undeleted, Schema: schema})
+}
+
+// log reads the log. Series that are not in the tables yet go to the index in memory.
+func (v *verification) log(x *index.Index) error {
+	dir := datadir.WALDir(v.path)
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	losses, err := replay.ReadLog(vfs.Default, dir, func(ls labels.Labels) (func(int64), error) {
+		if x == nil {
+			return func(int64) {}, nil
+		}
+		ref, _, err := x.Add(ls)
+		return func(hour int64) { x.Touch(ref, hour) }, err
+	})
+	for i := range losses {
+		d := &losses[i].Damage
+		v.report.Damage = append(v.report.Damage, finding{Kind: findingLog, File: d.File, Reason: d.Error(),
+			Effect: "The server does not start. tsdb serve --storage.accept-wal-loss gives these records up."})
+	}
+	return err
+}
+
+// indexDay compares a day of the series index with the row keys.
+func (v *verification) indexDay(ctx context.Context, x *index.Index, day int64) error {
+	diff, err := x.Verify(ctx, day)
+	const repair = "Look-ups of the day fail or miss series. tsdb verify --repair catalogue rebuilds it."
+	switch {
+	case errors.Is(err, storage.ErrCorrupt):
+		v.found(findingIndex, day, err.Error(), repair)
+	case err != nil:
+		return err
+	case len(diff.Missing) > 0:
+		v.found(findingIndex, day, fmt.Sprintf("%d series with rows are missing, as %s", len(diff.Missing), diff.Missing[0]), repair)
+	}
+	return nil
+}
+
+func (v *verification) found(kind string, day int64, reason, effect string) {
+	text := fault.DayText(int32(day))
+	v.report.Damage = append(v.report.Damage, finding{Kind: kind, FirstDay: text, LastDay: text, Reason: text + ": " + reason,
+		Effect: effect})
+}

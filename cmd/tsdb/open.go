@@ -1,0 +1,318 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/tables"
+	"halite/ingest"
+	"halite/ingest/flush"
+	"halite/ingest/wal"
+	"halite/keyschema"
+	"halite/query"
+	"halite/query/promql"
+	"halite/query/querylog"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/pebble"
+	"halite/storage/pebble/fault"
+	"halite/storage/tombstone"
+)
+
+// openDatabase opens the floors from the engine up. What was opened is closed again if a later floor fails.
+func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (db *database, err error) {
+	db = &database{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(tables.AdviseOnDamage(err), db.close(ctx))
+			db = nil
+		}
+	}()
+	if !c.direct() {
+		if db.lock, err = c.takeStorage(); err != nil {
+			return db, err
+		}
+	}
+	if db.tables, err = openStore(ctx, c, log, r); err != nil {
+		return db, err
+	}
+	db.store = db.tables
+	if db.deleted, db.store, err = tables.OpenTombstones(ctx, tombstone.Options{
+		Store: db.tables, Shared: c.direct(), TombstonesMax: c.tombstonesMax, AcceptLoss: c.acceptWALLoss, Logger: log, Registerer: r,
+	}); err != nil {
+		return db, err
+	}
+	if err := db.openRules(ctx, c, db.tables, log, r); err != nil {
+		return db, err
+	}
+	if db.tiers != nil {
+		db.store = db.tiers.Invalidating(db.store)
+	}
+	watch := promql.NewRowWatch()
+	store := watch.Store(db.store)
+	db.store = store
+	now, ages := c.clock(), db.retention.Tier(keyschema.Raw)
+	longest := time.Duration(ages.Longest())
+	data, err := store.EnsureTable(ctx, storage.DataSchema(longest))
+	if err != nil {
+		return db, err
+	}
+	opts := index.Options{
+		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.catalogueBytes, Logger: log, Registerer: r,
+		Now: now, Ages: ages, MonthSeriesMax: c.monthSeriesMax,
+	}
+	db.knowSeries(c, &opts)
+	if c.direct() {
+		err = db.openDirect(ctx, c, opts)
+	} else {
+		err = db.openIngester(ctx, c, watch, opts)
+	}
+	if err != nil {
+		return db, err
+	}
+	reading := promql.Options{
+		Catalogue: db.catalogue, Head: db.ingester, Data: data, Schema: db.schema, Retention: longest,
+		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
+		Tombstones: db.deleted, Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r, Now: now, Ages: ages,
+	}
+	if db.rollups(c) {
+		reading.Tiers, reading.TierAges = db.tiers, db.retention
+	}
+	if db.queryable, err = promql.New(reading); err != nil {
+		return db, err
+	}
+	if db.queryLog, err = openQueryLog(c, log, r); err != nil {
+		return db, err
+	}
+	if db.engine, err = query.New(db.queryOptions(c, log, r)); err != nil {
+		return db, err
+	}
+	db.startJobs(c)
+	return db, nil
+}
+
+// takeStorage locks the directory of all data and makes room in it for the start.
+func (c *serveConfig) takeStorage() (lock io.Closer, err error) {
+	if lock, err = datadir.Lock(c.storagePath); err != nil {
+		return nil, err
+	}
+	if err := datadir.NewReserve(c.storagePath, c.reserveBytes).Release(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+// startJobs starts what runs beside the ingester's own jobs.
+func (db *database) startJobs(c *serveConfig) {
+	if db.rollups(c) {
+		if db.rollupTurn != nil {
+			db.rollupTurn.Start()
+		}
+		db.tiers.Start()
+	}
+	db.sweeper.Start()
+}
+
+// knowSeries has the catalogue know series as long as anything of them is kept.
+func (db *database) knowSeries(c *serveConfig, opts *index.Options) {
+	if db.rollups(c) {
+		opts.Ages = db.retention.Tier(keyschema.Days)
+		opts.Retention = time.Duration(opts.Ages.Longest())
+	}
+}
+
+// ingestOptions are those of the ingester.
+func (db *database) ingestOptions(
+	c *serveConfig, watch *promql.RowWatch, log *slog.Logger, r prometheus.Registerer,
+) ingest.Options {
+	ages, identity := db.retention.Tier(keyschema.Raw), c.identity()
+	opts := ingest.Options{
+		Tombstones: db.deleted, Deleting: db.deleting(watch),
+		Dir: datadir.WALDir(c.storagePath), Store: db.store, Index: db.index, Schema: db.schema,
+		Retention: time.Duration(ages.Longest()), Ages: ages,
+		AcceptWALLoss: c.acceptWALLoss, AcceptTableLoss: identity.AcceptsTableLoss(db.tables), TakeOver: identity.TakesOver(),
+		FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log, Registerer: r, Now: c.clock(),
+		Replaying: c.replaying, Reserve: datadir.NewReserve(c.storagePath, c.reserveBytes).Restore,
+		Head:   ingest.HeadOptions{BytesMax: c.headBytesMax, TotalBytesMax: c.headTotalBytesMax},
+		Limits: c.ingestLimits(),
+	}
+	if db.tiers != nil {
+		opts.States = db.tiers
+	}
+	return opts
+}
+
+// openIngester opens the catalogue, and the log and head in front of the tables.
+func (db *database) openIngester(
+	ctx context.Context, c *serveConfig, watch *promql.RowWatch, opts index.Options,
+) (err error) {
+	if err := db.restoreSequence(ctx); err != nil {
+		return err
+	}
+	if db.index, err = index.Open(ctx, opts); err != nil {
+		return err
+	}
+	db.deleted.SetLabelSets(db.index.LabelSet)
+	i, err := ingest.Open(ctx, db.ingestOptions(c, watch, opts.Logger, opts.Registerer))
+	if errors.Is(err, wal.ErrLocked) {
+		return fmt.Errorf("%s: another process holds the lock of this directory: %w", c.storagePath, err)
+	}
+	if err != nil {
+		return err // not i, which would be an interface that is not nil
+	}
+	db.ingester, db.catalogue, db.deleter = i, db.index, i
+	return db.settleLosses(ctx, opts.Logger)
+}
+
+// queryOptions are those of the query engine.
+func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.Registerer) query.Options {
+	ages := db.retention.Tier(keyschema.Raw)
+	return query.Options{
+		Queryable: db.queryable, Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax,
+		EngineSamplesMax: c.engineSamplesMax, ConcurrencyMax: c.queryConcurrency,
+		CheapSamplesMax: c.cheapSamplesMax, QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
+		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Tiers: c.tiersSwitch(), Logger: log, Registerer: r,
+		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,
+		Retention: time.Duration(ages.Longest()), Ages: ages, DepthMax: c.queryDepthMax, SubqueryStepsMax: c.subqueryStepsMax,
+		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
+		Experimental: c.queryExperimental, Log: db.queryLog,
+	}
+}
+
+// noneIfZero turns the size of a flag, of which 0 means none, into that of an option, of which 0 means the default.
+func noneIfZero(sizeBytes int64) int64 {
+	if sizeBytes == 0 {
+		return -1
+	}
+	return sizeBytes
+}
+
+// bigtableBatchRows is the number of rows that a query reads together from Bigtable, where a request costs milliseconds.
+const bigtableBatchRows = 4096
+
+// batchRowsMax is the number of rows that a query reads together; 0 is the default.
+func (c *serveConfig) batchRowsMax() int {
+	if c.engine == tables.EngineBigtable {
+		return bigtableBatchRows
+	}
+	return 0
+}
+
+// openStore opens the engine that the flags pick.
+func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (storage.Store, error) {
+	identity := c.identity()
+	if c.engine == tables.EngineBigtable {
+		opts := c.bigtable.Options()
+		opts.Logger, opts.Registerer = log, r
+		store, err := tables.OpenBigtable(ctx, opts)
+		if err != nil {
+			return nil, err
+		}
+		if c.direct() {
+			err = tables.Share(ctx, store, c.takeOver, time.Now())
+		} else {
+			err = tables.Claim(ctx, store, c.storagePath, c.takeOver, time.Now())
+			if err == nil {
+				_, err = identity.Check(ctx, store, log)
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+		return store, nil
+	}
+	store, err := pebble.Open(pebble.Options{
+		Dir: datadir.TablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, TabletBytesMax: c.tabletBytes,
+		TabletRowsHot: c.tabletRows, OpenFilesMax: c.openTablesMax, Logger: log, Registerer: r,
+		DayChunks: tables.DayChunkCodec(), Now: c.clock(), AcceptLoss: identity.AcceptsLoss(), Waiting: c.waiting,
+		Admit: func(s storage.Store) (pebble.Admission, error) { return identity.Check(ctx, s, log) },
+	})
+	if errors.Is(err, storage.ErrLocked) {
+		return nil, fmt.Errorf("%s: another process holds the lock of this directory: %w", c.storagePath, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := tables.Disown(ctx, store); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+// identity describes which tables and which log belong together.
+func (c *serveConfig) identity() *tables.Identity {
+	return &tables.Identity{
+		Engine: c.engine, StoragePath: c.storagePath, TakeOver: c.takeOver, AcceptWALLoss: c.acceptWALLoss,
+		AcceptTableLoss: c.acceptTableLoss,
+	}
+}
+
+// deleting tells those who keep what they have read of a deletion, and lets it take effect.
+func (db *database) deleting(watch *promql.RowWatch) func(fromMs, toMs int64, change func() error) error {
+	if db.tiers == nil {
+		return watch.Changing
+	}
+	return func(fromMs, toMs int64, change func() error) error {
+		return watch.Changing(fromMs, toMs, func() error { return db.tiers.DuringDeletion(fromMs, toMs, change) })
+	}
+}
+
+// restoreSequence makes run numbers go on above those in use, if the row that says so may be lost.
+func (db *database) restoreSequence(ctx context.Context) error {
+	if !db.lostFrom(storage.TableMeta) {
+		return nil
+	}
+	return flush.RestoreSequence(ctx, db.tables)
+}
+
+// settleLosses makes again what can be made from the tables that are left: the series index of the days that have lost a part of
+// theirs. openTiers has put the rollups that may have lost some on the list of their job.
+func (db *database) settleLosses(ctx context.Context, log *slog.Logger) error {
+	lost := db.lostTables()
+	if len(lost) == 0 {
+		return nil
+	}
+	for _, d := range lost {
+		if d.Table != storage.TableSeries && d.Table != storage.TableLabels {
+			continue
+		}
+		log.Warn("rebuilding the series index from the row keys", "first_day", fault.DayText(d.FirstDay), "last_day",
+			fault.DayText(d.LastDay))
+		if err := db.index.Rebuild(ctx, int64(d.FirstDay), int64(d.LastDay)); err != nil {
+			return err
+		}
+	}
+	if db.lostFrom(storage.TableMeta) {
+		log.Warn("table meta has lost rows: give the schema rules again with --storage.schema-rules; deletions that waited for " +
+			"their cleaning are forgotten; metadata of metrics comes again from senders")
+	}
+	if err := db.tables.Sync(ctx); err != nil {
+		return err
+	}
+	return db.tables.(*pebble.Store).ForgetLosses()
+}
+
+// activeQueriesName is the file in --storage.path with the queries that run.
+const activeQueriesName = "queries.active"
+
+// openQueryLog opens the log of slow queries and the file of active ones. The caller holds the lock of --storage.path. In
+// mode direct there is no such directory, so active queries are not recorded.
+func openQueryLog(c *serveConfig, log *slog.Logger, r prometheus.Registerer) (*querylog.Log, error) {
+	opts := querylog.Options{
+		File: c.queryLogFile, SlowerThan: c.queryLogSlower, Slots: cmp.Or(c.queryConcurrency, query.DefaultConcurrencyMax()),
+		Logger: log, Registerer: r,
+	}
+	if !c.direct() {
+		opts.ActiveFile = filepath.Join(c.storagePath, activeQueriesName)
+	}
+	return querylog.Open(opts)
+}
