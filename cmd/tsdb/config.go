@@ -102,9 +102,9 @@ func addServeFlags(cmd *kingpin.CmdClause) *serveConfig {
 	c.web.addFlags(cmd)
 	c.addIngestFlags(cmd)
 	c.addQueryFlags(cmd)
-	cmd.Flag("log.level", "Lowest level that is logged: debug, info, warn or error.").Default("info").
+	cmd.Flag("log.level", "Lowest level to log: debug, info, warn or error.").Default("info").
 		EnumVar(&c.logLevel, "debug", "info", "warn", "error")
-	cmd.Flag("log.format", "Form of log lines: logfmt or json.").Default("logfmt").EnumVar(&c.logFormat, "logfmt", "json")
+	cmd.Flag("log.format", "Format of log lines: logfmt or json.").Default("logfmt").EnumVar(&c.logFormat, "logfmt", "json")
 	c.flagValues = func() map[string]string { return flagValues(cmd) }
 	return c
 }
@@ -115,71 +115,75 @@ func asBytes(p *int64) *units.Base2Bytes {
 }
 
 func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("ingest.max-body-bytes", "Largest request body, compressed and decoded each.").Default("32MiB").
+	cmd.Flag("ingest.max-body-bytes", "Maximum size of a request body, both compressed and decoded.").Default("32MiB").
 		BytesVar(asBytes(&c.bodyBytesMax))
-	cmd.Flag("ingest.max-labels", "Most labels of a series.").Default("64").IntVar(&c.labelsMax)
-	cmd.Flag("ingest.max-series", "Most active series; new ones beyond it are refused with 400, known ones go on. 0 means no "+
-		"limit; by default the memory limit divided by 512 bytes.").IsSetByUser(&c.seriesMaxByUser).IntVar(&c.seriesMax)
-	cmd.Flag("ingest.max-series-warn", "Number of active series from which the server warns, or their share of "+
-		"--ingest.max-series if it is not above 1. A share holds for the memory of series as well.").
+	cmd.Flag("ingest.max-labels", "Maximum number of labels of a series.").Default("64").IntVar(&c.labelsMax)
+	cmd.Flag("ingest.max-series", "Maximum number of active series. The server refuses further ones with 400; known series go "+
+		"on. 0 means no limit. Default: the memory limit divided by 512 bytes.").IsSetByUser(&c.seriesMaxByUser).IntVar(&c.seriesMax)
+	cmd.Flag("ingest.max-series-warn", "Number of active series at which the server warns. A value up to 1 is a share of "+
+		"--ingest.max-series and of the memory for series.").
 		Default("0.8").Float64Var(&c.seriesWarn)
-	cmd.Flag("ingest.max-series-dry-run", "Count and log series beyond --ingest.max-series, and take them.").
+	cmd.Flag("ingest.max-series-dry-run", "Count and log series beyond --ingest.max-series, but accept them.").
 		BoolVar(&c.seriesDryRun)
-	cmd.Flag("ingest.max-ahead", "How far samples may lie in the future.").Default("10m").DurationVar(&c.aheadMax)
+	cmd.Flag("ingest.max-ahead", "How far in the future a sample may be.").Default("10m").DurationVar(&c.aheadMax)
 }
 
 func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("query.timeout", "Longest time of a query.").Default("2m").DurationVar(&c.queryTimeout)
+	cmd.Flag("query.timeout", "Maximum time of a query.").Default("2m").DurationVar(&c.queryTimeout)
 	cmd.Flag("query.lookback-delta", "How far an instant selector looks back.").Default("5m").DurationVar(&c.queryLookback)
-	cmd.Flag("query.max-samples", "Most samples a query may hold in memory.").Default("50000000").
+	cmd.Flag("query.max-samples", "Maximum number of samples that a query holds in memory.").Default("50000000").
 		IntVar(&c.querySamplesMax)
-	cmd.Flag("query.max-bytes", "Most memory a query may use for samples; 0 means a fifth of the heap's memory limit, "+
+	cmd.Flag("query.max-bytes", "Maximum memory of the samples of a query. 0 means a fifth of the memory limit of the heap, "+
 		"from 64MB to 2GB.").Default("0").BytesVar(asBytes(&c.queryBytesMax))
-	cmd.Flag("query.max-total-bytes", "Most memory of all queries together, until the last byte of their answers is written; an "+
-		"eighth is for queries below 1 MiB; 0 means two fifths of the heap's memory limit, at least five quarters of "+
-		"query.max-bytes.").Default("0").BytesVar(asBytes(&c.queryTotalBytesMax))
-	cmd.Flag("query.max-engine-samples", "Most samples that Prometheus's engine may hold, which evaluates what is not evaluated in "+
-		"columns; 0 means query.max-samples, or as many as half of query.max-bytes has room for.").Default("0").
+	cmd.Flag("query.max-total-bytes", "Maximum memory of all queries together, until the last byte of each answer is written. "+
+		"An eighth of it is for queries below 1 MiB. 0 means two fifths of the memory limit of the heap, and at least five "+
+		"quarters of --query.max-bytes.").Default("0").BytesVar(asBytes(&c.queryTotalBytesMax))
+	cmd.Flag("query.max-engine-samples", "Maximum number of samples in Prometheus's engine, which evaluates what the columnar "+
+		"operators cannot. 0 means --query.max-samples, or the number that fits into half of --query.max-bytes if that is "+
+		"smaller.").Default("0").
 		IntVar(&c.engineSamplesMax)
-	cmd.Flag("query.max-series", "Most series that the selectors of a query may have selected at once.").Default("5000000").
+	cmd.Flag("query.max-series", "Maximum number of series that all selectors of a query select together.").Default("5000000").
 		IntVar(&c.querySeriesMax)
-	cmd.Flag("query.max-concurrency", "Most queries evaluated at a time; 0 means twice the number of CPUs, at least 4.").
+	cmd.Flag("query.max-concurrency", "Maximum number of queries evaluated at once. 0 means twice the number of CPUs, at least "+
+		"4.").
 		Default("0").IntVar(&c.queryConcurrency)
-	cmd.Flag("query.max-depth", "How deep an expression may be nested, chains of operators included.").Default("2000").
+	cmd.Flag("query.max-depth", "Maximum depth of an expression. Each operator of a chain counts.").Default("2000").
 		IntVar(&c.queryDepthMax)
-	cmd.Flag("query.max-subquery-steps", "Most steps of a subquery.").Default("1000000").Int64Var(&c.subqueryStepsMax)
-	cmd.Flag("query.max-subquery-points", "Most points of subqueries that a function may look at, a series over all steps.").
+	cmd.Flag("query.max-subquery-steps", "Maximum number of steps of a subquery.").Default("1000000").Int64Var(&c.subqueryStepsMax)
+	cmd.Flag("query.max-subquery-points", "Maximum number of subquery points that a function reads for one series over all "+
+		"steps.").
 		Default("100000000").Int64Var(&c.subqueryPointsMax)
-	cmd.Flag("query.max-label-growth", "How many times longer label_replace and label_join may make labels.").
+	cmd.Flag("query.max-label-growth", "Maximum factor by which label_replace and label_join may lengthen labels.").
 		Default("100").IntVar(&c.labelGrowthMax)
-	cmd.Flag("query.cheap-samples", "Estimated samples up to which a query counts as cheap. A quarter of --query.max-concurrency "+
-		"is closed to larger queries, so that these do not delay cheap ones.").Default("10000000").Int64Var(&c.cheapSamplesMax)
-	cmd.Flag("query.max-queue", "Most cheap queries, and most large queries, that wait for a place; further ones are refused "+
-		"with 503.").Default("1000").
+	cmd.Flag("query.cheap-samples", "Maximum estimated number of samples of a cheap query. Larger queries use at most three "+
+		"quarters of --query.max-concurrency, so they do not delay cheap ones.").Default("10000000").Int64Var(&c.cheapSamplesMax)
+	cmd.Flag("query.max-queue", "Maximum number of cheap queries that wait, and of large queries that wait. The server refuses "+
+		"further ones with 503.").Default("1000").
 		IntVar(&c.queryQueueMax)
-	cmd.Flag("query.queue-wait", "Longest wait for a place; then a query is refused with 503.").Default("30s").
+	cmd.Flag("query.queue-wait", "Maximum time that a query waits. After that, the server refuses it with 503.").Default("30s").
 		DurationVar(&c.queryQueueWait)
-	cmd.Flag("query.tiers", "What long windows are answered from: auto is rollups where that is exact and cheaper, or where raw "+
-		"samples are retired; raw is samples only. Requests may say tiers=raw.").Default(tiersAuto).
+	cmd.Flag("query.tiers", "Data for long windows. auto uses rollups where they give the exact result at lower cost, and "+
+		"where raw samples have expired. raw uses samples only. A request may set tiers=raw.").Default(tiersAuto).
 		EnumVar(&c.queryTiers, tiersAuto, tiersRaw)
-	cmd.Flag("query.experimental", "Accept what Prometheus has behind --enable-feature: experimental functions and "+
-		"aggregations, anchored and smoothed selectors, fill modifiers.").BoolVar(&c.queryExperimental)
-	cmd.Flag("query.log-file", "File to which slow queries, and queries that a crash has interrupted, are appended as JSON lines; "+
-		"empty logs none. SIGHUP and POST /-/reload open it again.").StringVar(&c.queryLogFile)
-	cmd.Flag("query.log-slower-than", "Queries that take at least this long are logged; 0s logs all.").Default("1s").
+	cmd.Flag("query.experimental", "Accept the experimental functions, aggregations, selector modifiers and fill modifiers "+
+		"that Prometheus has behind --enable-feature.").BoolVar(&c.queryExperimental)
+	cmd.Flag("query.log-file", "File to append slow queries to, and queries that a crash interrupted, as JSON lines. Empty "+
+		"logs none. SIGHUP and POST /-/reload reopen the file.").StringVar(&c.queryLogFile)
+	cmd.Flag("query.log-slower-than", "Minimum time of a query in --query.log-file. 0s logs all.").Default("1s").
 		DurationVar(&c.queryLogSlower)
-	c.addShared(cmd.Flag("query.result-cache-bytes", "Memory for results that may be asked for again, by default at most a "+
-		"thirty-second of the memory limit; 0 keeps none.").Default("64MB"),
+	c.addShared(cmd.Flag("query.result-cache-bytes", "Memory for cached results. The default is at most a thirty-second of the "+
+		"memory limit. 0 switches the cache off.").Default("64MB"),
 		sharedBytes{sizeBytes: &c.resultCacheBytes, part: 32, offHeap: true})
-	c.addShared(cmd.Flag("query.row-cache-bytes", "Memory for rows and rollups of the tables that are kept decoded, by default at "+
-		"most an eighth of the memory limit; 0 keeps none.").Default("256MB"),
+	c.addShared(cmd.Flag("query.row-cache-bytes", "Memory for decoded rows and rollups. The default is at most an eighth of "+
+		"the memory limit. 0 switches the cache off.").Default("256MB"),
 		sharedBytes{sizeBytes: &c.rowCacheBytes, part: 8, offHeap: true})
-	cmd.Flag("query.result-cache-recent", "Samples younger than this are always looked at again, although every use of "+
-		"a kept result is checked against what was written since.").Default("0s").DurationVar(&c.resultCacheRecent)
-	cmd.Flag("query.max-points", "Most points of a series in a range query.").Default("11000").IntVar(&c.queryPointsMax)
-	cmd.Flag("query.max-selectors", "Most match[] parameters of a request, and queries of a remote read.").Default("1000").
-		IntVar(&c.querySelectorsMax)
-	cmd.Flag("query.max-text-bytes", "Longest text of a query.").Default("1048576").IntVar(&c.queryTextBytesMax)
+	cmd.Flag("query.result-cache-recent", "Age up to which the result cache evaluates samples again. 0s relies on the check "+
+		"that each use of a cached result makes for later writes.").Default("0s").DurationVar(&c.resultCacheRecent)
+	cmd.Flag("query.max-points", "Maximum number of points of a series in a range query.").Default("11000").
+		IntVar(&c.queryPointsMax)
+	cmd.Flag("query.max-selectors", "Maximum number of match[] parameters of a request, and of queries in a remote read.").
+		Default("1000").IntVar(&c.querySelectorsMax)
+	cmd.Flag("query.max-text-bytes", "Maximum length of a query.").Default("1048576").IntVar(&c.queryTextBytesMax)
 }
 
 // Validate reports every fault of the flags together.

@@ -306,7 +306,7 @@ func testInspect(t *testing.T, dir string) {
 		want string
 	}{
 		{[]string{"inspect", "keys", "--storage.path", dir, "--prefix", "e2e_metric"}, "e2e_metric#"},
-		{[]string{"inspect", "rows", "--storage.path", dir, "--prefix", "e2e_metric"}, "run"},
+		{[]string{"inspect", "rows", "--storage.path", dir, "--prefix", "e2e_metric"}, "chunk"},
 		{[]string{"inspect", "keys", "--storage.path", dir, "--table", "series"}, "#"},
 		{[]string{"inspect", "tables", "--storage.path", dir}, "data"},
 		{[]string{"inspect", "wal", "--storage.path", dir}, ".wal"},

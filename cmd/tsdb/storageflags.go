@@ -29,48 +29,54 @@ func (c *serveConfig) addShared(flag *kingpin.FlagClause, s sharedBytes) {
 }
 
 func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("storage.engine", "Where tables are kept: pebble, in --storage.path, or bigtable, in Google Cloud Bigtable; the "+
-		"log is local but for --bigtable.mode=direct.").
+	cmd.Flag("storage.engine", "Engine of the tables. pebble keeps them in --storage.path, bigtable in Google Cloud Bigtable. "+
+		"With both, the log is in --storage.path, except with --bigtable.mode=direct.").
 		Default(tables.EnginePebble).EnumVar(&c.engine, tables.EnginePebble, tables.EngineBigtable)
 	c.bigtable.AddFlags(cmd)
-	cmd.Flag("bigtable.take-over", "Become the owner of tables that belong to another server's directory. That server must have "+
-		"stopped for good.").BoolVar(&c.takeOver)
+	cmd.Flag("bigtable.take-over", "Become the owner of tables that belong to the directory of another server. That server "+
+		"must have stopped for good.").BoolVar(&c.takeOver)
 	c.directMode.addFlags(cmd)
-	cmd.Flag("storage.path", "Directory of all data; made if missing.").Default("./data").StringVar(&c.storagePath)
+	cmd.Flag("storage.path", "Directory of all data. The server creates it if it is missing.").Default("./data").
+		StringVar(&c.storagePath)
 	c.retentionRaw = model.Duration(30 * 24 * time.Hour)
-	cmd.Flag("storage.retention.raw", "How long raw samples are kept; 0 keeps them for ever and accepts any time since 1970.").
+	cmd.Flag("storage.retention.raw", "How long to keep raw samples. 0 keeps them for ever and accepts any time since 1970.").
 		Default("30d").SetValue(&c.retentionRaw)
 	c.rollups.addFlags(cmd)
-	cmd.Flag("storage.schema-rules", "JSON file with the schema rules (salts, promoted tags); see docs/schema.md.").
+	cmd.Flag("storage.schema-rules", "JSON file with the schema rules: salts, promoted labels and retention by metric. See "+
+		"docs/schema.md.").
 		StringVar(&c.schemaRulesFile)
-	c.addShared(cmd.Flag("storage.cache-bytes", "Memory for cached table blocks; by default at most an eighth of the memory limit.").
+	c.addShared(cmd.Flag("storage.cache-bytes", "Memory for cached blocks of tables. The default is at most an eighth of the "+
+		"memory limit.").
 		Default("256MB"), sharedBytes{sizeBytes: &c.cacheBytes, part: 8, offHeap: true})
-	c.addShared(cmd.Flag("storage.memtable-bytes", "Size of one memtable; by default at most a thirty-second of the memory limit.").
+	c.addShared(cmd.Flag("storage.memtable-bytes", "Size of one memtable. The default is at most a thirty-second of the memory "+
+		"limit.").
 		Default("64MB"), sharedBytes{sizeBytes: &c.memtableBytes, part: 32, offHeap: true})
-	cmd.Flag("storage.tablet-bytes", "Size above which a range of row keys is counted as several tablets; they are for "+
-		"/api/v1/status/tablets and metrics, no data is moved.").Default("1GB").BytesVar(asBytes(&c.tabletBytes))
-	cmd.Flag("storage.tablet-rows", "Rows written and read between two checks above which a tablet is divided.").
+	cmd.Flag("storage.tablet-bytes", "Size above which the server reports a range of row keys as several tablets in "+
+		"/api/v1/status/tablets and in metrics. No data moves.").Default("1GB").BytesVar(asBytes(&c.tabletBytes))
+	cmd.Flag("storage.tablet-rows", "Number of rows written and read between two checks above which the server divides a "+
+		"tablet.").
 		Default("67108864").Int64Var(&c.tabletRows)
 	cmd.Flag("storage.catalogue-bytes", "Memory for the catalogue of closed days.").Default("64MB").
 		BytesVar(asBytes(&c.catalogueBytes))
-	cmd.Flag("storage.tombstones-max", "Most deletions that may wait for their rows to be cleaned.").Default("10000").
+	cmd.Flag("storage.tombstones-max", "Maximum number of deletions whose rows are not cleaned yet.").Default("10000").
 		IntVar(&c.tombstonesMax)
-	c.addShared(cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which rows are flushed early; by default at "+
-		"most half of the memory limit.").Default("1GB"), sharedBytes{sizeBytes: &c.headBytesMax, part: 2})
-	cmd.Flag("storage.head-total-bytes", "Memory of unflushed samples and of all that grows with active series: their labels, the "+
-		"registry, and the open days of the catalogue. Rows are flushed early when it is used up; new series are refused with 400 "+
-		"when series alone take three quarters of it, all writes with 503 when they take all of it. 0 means no limit; by default "+
-		"half of the memory limit.").IsSetByUser(&c.headTotalByUser).BytesVar(asBytes(&c.headTotalBytesMax))
-	cmd.Flag("storage.wal-bytes", "Size of the write-ahead log above which rows are flushed early to cut it.").Default("4GB").
-		BytesVar(asBytes(&c.walBytesMax))
-	cmd.Flag("storage.reserve-bytes", "Disk space that a file holds back, so that a start on a full disk can serve reads. Writes "+
-		"are refused until the file is back; 0 holds nothing back.").Default("16MB").BytesVar(asBytes(&c.reserveBytes))
-	cmd.Flag("storage.free-bytes", "Free disk space below which writes are refused with 503.").Default("1GB").
+	c.addShared(cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which the server flushes rows early. The "+
+		"default is at most half of the memory limit.").Default("1GB"), sharedBytes{sizeBytes: &c.headBytesMax, part: 2})
+	cmd.Flag("storage.head-total-bytes", "Memory of unflushed samples and of all that grows with active series. At this size, "+
+		"the server flushes rows early. It refuses new series with 400 when series alone take three quarters of it, and all "+
+		"writes with 503 when they take all of it. 0 means no limit. Default: half of the memory limit.").
+		IsSetByUser(&c.headTotalByUser).BytesVar(asBytes(&c.headTotalBytesMax))
+	cmd.Flag("storage.wal-bytes", "Size of the write-ahead log above which the server flushes rows early to truncate the log.").
+		Default("4GB").BytesVar(asBytes(&c.walBytesMax))
+	cmd.Flag("storage.reserve-bytes", "Size of a file that reserves disk space, so that a start on a full disk can serve "+
+		"reads. Writes are refused until the file is back. 0 reserves nothing.").Default("16MB").BytesVar(asBytes(&c.reserveBytes))
+	cmd.Flag("storage.free-bytes", "Free disk space below which the server refuses writes with 503.").Default("1GB").
 		BytesVar(asBytes(&c.freeBytesMin))
-	cmd.Flag("storage.exit-on-failure", "End with an error once the disk has failed under the log or the tables, so that a service "+
-		"manager starts the server again. Without it reads go on, and writes, /-/ready and /-/healthy are answered 503.").
+	cmd.Flag("storage.exit-on-failure", "Exit with an error after a failure of the disk under the log or the tables, so that a "+
+		"service manager restarts the server. Without this flag, reads go on, and writes, /-/ready and /-/healthy get 503.").
 		BoolVar(&c.exitOnFailure)
-	cmd.Flag("storage.accept-wal-loss", "Start although the log is damaged; what is lost is named and set aside.").
+	cmd.Flag("storage.accept-wal-loss", "Start although the log is damaged. The server logs what is lost and sets damaged "+
+		"files aside.").
 		BoolVar(&c.acceptWALLoss)
 	cmd.Flag(tables.AcceptTableLossFlag, "Start without the named part of the tables. The name is the one in the error message: "+
 		"a file, or all. Repeat the flag for more names. Without =NAME it means all. The server logs the loss and sets the rest "+
@@ -96,12 +102,13 @@ type rollupConfig struct {
 }
 
 func (c *rollupConfig) addFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("storage.retention.hours", "Retention of hourly rollups, not shorter than raw samples; 0 is for ever. Default: "+
-		"400d, or the retention of raw samples if that is longer.").IsSetByUser(&c.hoursSet).SetValue(&c.hours)
-	cmd.Flag("storage.retention.days", "Retention of daily rollups, not shorter than hourly rollups; 0 is for ever.").
+	cmd.Flag("storage.retention.hours", "How long to keep hourly rollups, at least as long as raw samples. 0 keeps them for "+
+		"ever. Default: 400d, or the retention of raw samples if that is longer.").IsSetByUser(&c.hoursSet).SetValue(&c.hours)
+	cmd.Flag("storage.retention.days", "How long to keep daily rollups, at least as long as hourly rollups. 0 keeps them for "+
+		"ever.").
 		Default("0s").SetValue(&c.days)
-	cmd.Flag("storage.rollups", "Compute rollups of closed days, including past ones, and answer long windows from them. On by "+
-		"default with the embedded engine, off with Bigtable.").Default("true").IsSetByUser(&c.set).BoolVar(&c.on)
+	cmd.Flag("storage.rollups", "Compute rollups of closed days, also of past ones, and answer long windows from them. The "+
+		"default is on with engine pebble and off with engine bigtable.").Default("true").IsSetByUser(&c.set).BoolVar(&c.on)
 }
 
 // rollupsOn reports whether the server computes and reads rollups.
@@ -140,19 +147,20 @@ type directConfig struct {
 }
 
 func (c *directConfig) addFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("bigtable.mode", "buffered: one server, with a log and the open hour on its disk. direct: each sample is stored "+
-		"in Bigtable before it is acknowledged; any number of servers, without a disk, share the tables.").
+	cmd.Flag("bigtable.mode", "How to write to Bigtable. buffered: one server keeps a log and the open hour on its disk. "+
+		"direct: any number of servers without a disk share the tables and store each sample in Bigtable before they "+
+		"acknowledge it.").
 		Default(tables.ModeBuffered).EnumVar(&c.mode, tables.ModeBuffered, tables.ModeDirect)
-	cmd.Flag("bigtable.refresh", "Mode direct: how often to look for what other servers have written.").Default("2s").
+	cmd.Flag("bigtable.refresh", "Mode direct: interval in which a server reads what other servers have written.").Default("2s").
 		DurationVar(&c.refresh)
-	cmd.Flag("bigtable.pack-delay", "Mode direct: how long after its end the rows of an hour are packed; the servers' clocks "+
-		"may differ by two thirds of it.").Default("15m").DurationVar(&c.packDelay)
-	cmd.Flag("bigtable.pack-interval", "Mode direct: how often the server that packs looks for hours that are due.").
+	cmd.Flag("bigtable.pack-delay", "Mode direct: time after the end of an hour before its rows are packed. The clocks of the "+
+		"servers may differ by two thirds of it.").Default("15m").DurationVar(&c.packDelay)
+	cmd.Flag("bigtable.pack-interval", "Mode direct: interval in which the server that packs looks for hours to pack.").
 		Default("1m").DurationVar(&c.packEvery)
-	cmd.Flag("bigtable.write-timeout", "Mode direct: how long a write may take, repetitions of what Bigtable did not take "+
-		"included, before it is answered 503.").Default("20s").DurationVar(&c.writeWait)
-	cmd.Flag("bigtable.lease", "Mode direct: how long the others wait before they go on with the work of a server that has "+
-		"died: packing, folding, sweeping, rollups.").Default("90s").DurationVar(&c.lease)
+	cmd.Flag("bigtable.write-timeout", "Mode direct: maximum time of a write including retries to Bigtable. After that, the "+
+		"write gets 503.").Default("20s").DurationVar(&c.writeWait)
+	cmd.Flag("bigtable.lease", "Mode direct: time after which another server takes over the background work of a dead one: "+
+		"packing, compaction, retention and rollups.").Default("90s").DurationVar(&c.lease)
 }
 
 // Validate names flags that contradict each other.

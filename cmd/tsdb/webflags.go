@@ -30,27 +30,28 @@ type webConfig struct {
 
 func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("web.listen-address", "Address of the HTTP API.").Default("127.0.0.1:9480").StringVar(&c.listenAddress)
-	cmd.Flag("web.external-url", "URL under which users reach this server; default: the listen address.").
+	cmd.Flag("web.external-url", "URL at which users reach this server. Default: the listen address.").
 		StringVar(&c.externalURL)
-	cmd.Flag("web.allowed-hosts", "Host that requests may name, which keeps pages of other names away (DNS rebinding): a name, an "+
-		"address, a range such as 10.0.0.0/8, .example.com for all names below, or * for any; separated by commas or repeated. By "+
-		"default "+
-		"that of --web.external-url, and on a loopback address localhost and loopback addresses, elsewhere any address, or "+
-		"without --web.external-url any host.").
+	cmd.Flag("web.allowed-hosts", "Hosts that requests may name, which stops DNS rebinding: names, addresses, ranges such as "+
+		"10.0.0.0/8, .example.com for all names below it, or * for any. Separate them by commas or repeat the flag. Default: "+
+		"the host of --web.external-url and, on a loopback address, loopback hosts; elsewhere any address, or any host without "+
+		"--web.external-url.").
 		StringsVar(&c.allowedHosts)
-	cmd.Flag("web.max-connections", "Most open connections of all clients together; the next one waits. Connections without a "+
-		"request are closed when one waits.").Default("512").IntVar(&c.connectionsMax)
-	cmd.Flag("web.send-timeout", "How long a client may take nothing of an answer before its connection is ended.").
+	cmd.Flag("web.max-connections", "Maximum number of open connections. A further client waits; the server closes connections "+
+		"without a request for it.").Default("512").IntVar(&c.connectionsMax)
+	cmd.Flag("web.send-timeout", "Time after which the server closes a connection whose client takes nothing of an answer.").
 		Default("30s").DurationVar(&c.sendTimeout)
-	cmd.Flag("web.cors.origin", "Regular expression of allowed CORS origins; empty allows none.").StringVar(&c.corsOrigin)
-	cmd.Flag("web.enable-admin-api", "Allow the calls below /api/v1/admin.").BoolVar(&c.adminAPI)
-	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload, which reads --storage.schema-rules and opens --query.log-file "+
-		"again, as SIGHUP does, and POST /-/quit, which stops the server, as SIGTERM does.").
+	cmd.Flag("web.cors.origin", "Regular expression of the origins whose pages may read answers (CORS). Empty allows none.").
+		StringVar(&c.corsOrigin)
+	cmd.Flag("web.enable-admin-api", "Allow the endpoints below /api/v1/admin.").BoolVar(&c.adminAPI)
+	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload and POST /-/quit. The first reloads --storage.schema-rules and "+
+		"reopens --query.log-file, as SIGHUP does. The second stops the server, as SIGTERM does.").
 		BoolVar(&c.lifecycle)
-	cmd.Flag("web.enable-pprof", "Serve the Go runtime's profiles below /debug/pprof/.").BoolVar(&c.profiles)
-	cmd.Flag("web.self-scrape", "Store this server's own metrics.").Default("true").BoolVar(&c.selfScrape)
-	cmd.Flag("web.self-scrape-interval", "How often.").Default("15s").DurationVar(&c.selfScrapeEvery)
-	cmd.Flag("web.shutdown-timeout", "How long requests under way may take after SIGTERM.").Default("30s").
+	cmd.Flag("web.enable-pprof", "Serve profiles of the Go runtime below /debug/pprof/.").BoolVar(&c.profiles)
+	cmd.Flag("web.self-scrape", "Store the server's own metrics.").Default("true").BoolVar(&c.selfScrape)
+	cmd.Flag("web.self-scrape-interval", "Interval in which the server stores its own metrics.").Default("15s").
+		DurationVar(&c.selfScrapeEvery)
+	cmd.Flag("web.shutdown-timeout", "Maximum time for running requests after SIGTERM.").Default("30s").
 		DurationVar(&c.shutdownTimeout)
 }
 
