@@ -8,13 +8,13 @@ import (
 )
 
 // decimals turns values into whole numbers m with one exponent e, such that m / 10^e gives each value back bit by
-// bit. Values for which that fails are left out and listed.
+// bit. The exception list holds the values for which that fails.
 type decimals struct {
 	exponent  int
 	mantissas []int64
-	// left lists the indices of the values that are left out, ascending; some of them are special.
+	// left lists the indices of the values left out, ascending. Some of them are exceptions by isException.
 	left []int
-	// failed counts those that are not special.
+	// failed counts the others.
 	failed int
 }
 
@@ -28,7 +28,7 @@ func scaled(v, power float64) (int64, bool) {
 	return m, math.Float64bits(float64(m)/power) == math.Float64bits(v)
 }
 
-// scale fills d from values. It returns false as soon as too many of them are no decimals for this to be worth while.
+// scale fills d from values. It returns false as soon as too many of them are not decimals.
 func (d *decimals) scale(values []float64) bool {
 	d.exponent, d.failed, d.left = 0, 0, d.left[:0]
 	d.mantissas = slices.Grow(d.mantissas[:0], len(values))[:len(values)]
@@ -60,7 +60,7 @@ func (d *decimals) scale(values []float64) bool {
 	return d.failed <= patience
 }
 
-// smallestExponent returns the mantissa of v for the smallest exponent from e on that v has one for.
+// smallestExponent returns the smallest exponent from e on for which v has a mantissa, and the mantissa.
 func smallestExponent(v float64, e int) (int64, int, bool) {
 	for ; e <= exponentMax && math.Abs(v)*powers[e] < mantissaLimit; e++ {
 		if m, ok := scaled(v, powers[e]); ok {
@@ -91,7 +91,7 @@ func (d *decimals) rescale(values []float64, n int) {
 	}
 }
 
-// compact removes the places of the values that are left out.
+// compact removes the mantissas of the values left out.
 func (d *decimals) compact() {
 	kept := d.mantissas[:0]
 	next := 0

@@ -1,12 +1,11 @@
 // Package chunk packs the samples of one series and hour into a cell, and folds the cells of a row into columns.
 //
 // A chunk holds 1 to 3.6 million samples bit by bit: any NaN payload, infinities, −0 and denormals, at any strictly
-// ascending milliseconds of the hour. Values become whole numbers with one decimal exponent where that is exact, else
-// bit patterns; numbers become differences, whichever kind is smallest; these are packed in blocks of 256, in
-// fractions of bits where that is smaller, with outliers patched in. Equal intervals cost nothing for
-// each sample. FORMAT.md of package keyschema draws all bytes.
+// ascending milliseconds of the hour. Equal intervals cost nothing for each sample. If all values are exact decimals of one
+// exponent, they become whole numbers, otherwise bit patterns. Package column packs these numbers. FORMAT.md of package
+// keyschema describes all bytes.
 //
-// [Encoder] and [Decoder] convert columns; [Row] joins single samples and chunks, the later write winning. The package
+// [Encoder] and [Decoder] convert columns. [Row] merges single samples and chunks; the later write wins. The package
 // knows no series, tables or files, and chunks carry no checksum: what stores them has one.
 //
 // # Invariants

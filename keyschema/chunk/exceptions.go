@@ -7,8 +7,8 @@ import (
 	"halite/keyschema/column"
 )
 
-// Values that no column of numbers should hold are listed instead: NaNs, infinities, −0, and values that are no
-// decimals in a chunk of decimals. The list consists of runs of equal values:
+// The exception list holds the values that the column leaves out: NaNs, infinities, −0, and values in a chunk of decimals
+// that are not decimals. The list consists of runs of equal values:
 //
 //	uvarint number of runs
 //	each: uvarint number of column values since the run before, uvarint (length − 1)·8 + code,
@@ -41,13 +41,13 @@ func isException(v float64) bool {
 	return pattern&exponentBits == exponentBits || pattern == exceptionPatterns[exceptionZero]
 }
 
-// run is a number of equal values that stand after gap values of the column.
+// run is a number of equal values. gap values of the column come before it.
 type run struct {
 	gap, length int
 	pattern     uint64
 }
 
-// appendExceptions appends the list of the values at the ascending indices in left, of which there is at least one.
+// appendExceptions appends the list of the values at the indices in left, which ascend and are not empty.
 func appendExceptions(dst []byte, values []float64, left []int) []byte {
 	runs := 0
 	for i := range left {
@@ -117,8 +117,8 @@ func (d *Decoder) readExceptions(src []byte, n int) (rest []byte, listed int, er
 	return src, listed, nil
 }
 
-// spread moves the column's values, which stand at the front of values, to their places and fills in the special
-// ones.
+// spread moves the values of the column from the front of values to their places, and fills in the
+// exceptions.
 func (d *Decoder) spread(values []float64, listed int) {
 	to, from := len(values), len(values)-listed
 	tail := from

@@ -61,7 +61,7 @@ func describe(t *testing.T, packed []byte) string {
 		if src, listed, err = d.readExceptions(src, h.count); err != nil {
 			t.Fatal(err)
 		}
-		words = append(words, fmt.Sprintf("%d special", listed))
+		words = append(words, fmt.Sprintf("%d exceptions", listed))
 	}
 	if len(src) > 0 {
 		word, exponent := "values: "+modeNames[column.Mode(src[0]&column.ModeMask)], int(src[0]>>scaleShift&scaleMask)

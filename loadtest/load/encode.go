@@ -3,9 +3,9 @@ package load
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
 
 	"github.com/klauspost/compress/snappy"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"halite/loadtest/fleet"
 )
@@ -25,11 +25,9 @@ const (
 // MetricLabel is the name of the label that holds the metric. It sorts before all lower-case names.
 const MetricLabel = "__name__"
 
-func uvarintBytes(n uint64) int { return (bits.Len64(n|1) + 6) / 7 }
-
 // AppendLabel appends an encoded label as field 1 of a TimeSeries.
 func AppendLabel(dst []byte, name, value string) []byte {
-	size := 2 + uvarintBytes(uint64(len(name))) + len(name) + uvarintBytes(uint64(len(value))) + len(value)
+	size := 2 + protowire.SizeVarint(uint64(len(name))) + len(name) + protowire.SizeVarint(uint64(len(value))) + len(value)
 	dst = binary.AppendUvarint(append(dst, tagLabels), uint64(size))
 	dst = append(binary.AppendUvarint(append(dst, tagLabelName), uint64(len(name))), name...)
 	return append(binary.AppendUvarint(append(dst, tagLabelValue), uint64(len(value))), value...)
@@ -52,7 +50,7 @@ func AppendSeriesLabels(dst []byte, s fleet.Series) []byte {
 
 // appendSample appends a TimeSeries with one sample, as Prometheus sends it. seriesLabels are encoded labels.
 func appendSample(dst, seriesLabels []byte, tsMs int64, v float64) []byte {
-	sampleSize := 1 + 8 + 1 + uvarintBytes(uint64(tsMs))
+	sampleSize := 1 + 8 + 1 + protowire.SizeVarint(uint64(tsMs))
 	dst = binary.AppendUvarint(append(dst, tagTimeseries), uint64(len(seriesLabels)+2+sampleSize))
 	dst = append(dst, seriesLabels...)
 	dst = append(dst, tagSamples, byte(sampleSize), tagValue)

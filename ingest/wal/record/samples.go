@@ -3,6 +3,8 @@ package record
 import (
 	"encoding/binary"
 	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Sample is one value of the series to which a KindSeries record gave the number Ref.
@@ -41,7 +43,7 @@ func (e *SamplesEncoder) Add(ref uint32, tsMs int64, value float64) {
 	}
 	n := len(buf)
 	buf = buf[:n+sampleBytesMax]
-	refDelta, tsDelta := zigzag(int64(ref)-int64(e.ref)), zigzag(tsMs-e.tsMs)
+	refDelta, tsDelta := protowire.EncodeZigZag(int64(ref)-int64(e.ref)), protowire.EncodeZigZag(tsMs-e.tsMs)
 	if refDelta < 0x80 && tsDelta < 0x80 {
 		buf[n], buf[n+1] = byte(refDelta), byte(tsDelta)
 		n += 2
@@ -135,12 +137,12 @@ func (it *SampleIter) Next() bool {
 			return it.fail()
 		}
 	}
-	ref := int64(it.Ref) + unzigzag(refDelta)
+	ref := int64(it.Ref) + protowire.DecodeZigZag(refDelta)
 	if uint64(ref) > math.MaxUint32 {
 		return it.fail()
 	}
 	it.Ref = uint32(ref)
-	it.TsMs += unzigzag(tsDelta)
+	it.TsMs += protowire.DecodeZigZag(tsDelta)
 	it.Value = math.Float64frombits(binary.LittleEndian.Uint64(b[n:]))
 	it.rest = b[n+8:]
 	it.left--
@@ -165,7 +167,3 @@ func DecodeSamples(dst []Sample, payload []byte) ([]Sample, error) {
 	}
 	return dst, it.Err()
 }
-
-func zigzag(v int64) uint64 { return uint64(v<<1) ^ uint64(v>>63) }
-
-func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
