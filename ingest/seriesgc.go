@@ -87,7 +87,7 @@ func (w *Writer) startRemoval(idle []index.Ref) *head.Removal {
 func (w *Writer) forget(removal *head.Removal, idle []index.Ref, before int64, forgotten func(log uint32)) {
 	w.seriesGCLock.Lock()
 	defer w.seriesGCLock.Unlock()
-	retired := w.index.Retire(idle, before, func(ref index.Ref) bool { return w.head.Busy(uint32(ref)) })
+	retired := w.index.Retire(idle, before, func(ref index.Ref) bool { return w.head.HasRows(uint32(ref)) })
 	refs := make([]uint32, 0, len(retired))
 	for _, r := range retired {
 		ref := uint32(r)

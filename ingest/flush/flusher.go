@@ -167,7 +167,7 @@ func (f *Flusher) freeMemory(ctx context.Context) (rows int, err error) {
 	if err != nil || excessBytes <= 0 {
 		return rows, err
 	}
-	sizes := f.head.Pressure()
+	sizes := f.head.BytesByRowSize()
 	more, err := f.FlushRows(ctx, largestRule(excessBytes, sizes[:]))
 	return rows + more, err
 }

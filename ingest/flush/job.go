@@ -86,7 +86,7 @@ func (j *job) selectRows(pick rule) {
 	}
 	j.chosen = slices.Grow(j.chosen, count+count/64) // more may come meanwhile
 	for stripe := range j.head.Stripes() {
-		j.chosen = j.head.Choose(j.chosen, stripe, func(row head.RowInfo) bool {
+		j.chosen = j.head.SelectRows(j.chosen, stripe, func(row head.RowInfo) bool {
 			if !pick(row) {
 				return false
 			}
@@ -152,7 +152,7 @@ func (j *job) writeFrozen(ctx context.Context) error {
 	for from := 0; from < len(j.frozen); {
 		to := j.sameStripe(from)
 		some := j.frozen[from:to]
-		j.head.Load(&j.reader, some)
+		j.head.CopyRows(&j.reader, some)
 		for first := 0; first < len(some); {
 			end := first + 1
 			for end < len(some) && sameHour(some[end], some[first]) {

@@ -71,7 +71,7 @@ func byStripe(h *head.Head, pick rule) iter.Seq[[]head.Row] {
 	return func(yield func([]head.Row) bool) {
 		var rows []head.Row
 		for stripe := range h.Stripes() {
-			if rows = h.Choose(rows[:0], stripe, pick); !yield(rows) {
+			if rows = h.SelectRows(rows[:0], stripe, pick); !yield(rows) {
 				return
 			}
 		}
@@ -81,7 +81,7 @@ func byStripe(h *head.Head, pick rule) iter.Seq[[]head.Row] {
 // countRows returns the number and the memory of the rows that pick takes.
 func countRows(h *head.Head, pick rule) (rows int, bytes int64) {
 	for stripe := range h.Stripes() {
-		h.Choose(nil, stripe, func(row head.RowInfo) bool {
+		h.SelectRows(nil, stripe, func(row head.RowInfo) bool {
 			if pick(row) {
 				rows++
 				bytes += row.Bytes

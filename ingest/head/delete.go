@@ -6,10 +6,12 @@ import (
 	"halite/keyschema"
 )
 
-// Delete takes the samples with mintMs ≤ time ≤ maxtMs of registered series out of all rows, and rows that have none left.
-// First log writes it to the log, then samples go, then done is called; appends and reads of all series wait meanwhile. If
-// log fails nothing has happened. No row may be in the hands of a flush. It returns the number of samples taken out, of
-// which rewritten ones may count twice; an error of another kind than log's means that some may still be there.
+// Delete removes the samples with mintMs ≤ time ≤ maxtMs of registered series, and the rows that become empty. It calls log,
+// which writes the deletion to the log, then removes the samples, then calls done. Appends and reads of all series wait
+// meanwhile. No flush may hold a row.
+//
+// It returns the number of removed samples; samples that were written again may count twice. If log fails, Delete changes
+// nothing. After any other error some of the samples may remain.
 func (h *Head) Delete(refs []uint32, mintMs, maxtMs int64, log func() error, done func()) (samples int64, err error) {
 	for i := range h.stripes {
 		h.stripes[i].mu.Lock()
@@ -23,7 +25,7 @@ func (h *Head) Delete(refs []uint32, mintMs, maxtMs int64, log func() error, don
 	for _, ref := range refs {
 		s := &h.stripes[h.Stripe(ref)]
 		bytes, rows, count := s.bytes, s.count, s.samples
-		err = h.cut(d, s, ref, mintMs, maxtMs)
+		err = h.deleteSamples(d, s, ref, mintMs, maxtMs)
 		samples += count - s.samples
 		h.bytes.Add(s.bytes - bytes)
 		h.rows.Add(s.count - rows)
@@ -36,19 +38,19 @@ func (h *Head) Delete(refs []uint32, mintMs, maxtMs int64, log func() error, don
 	return samples, nil
 }
 
-// cut is Delete for one series, under its stripe's lock.
-func (h *Head) cut(d *Reader, s *stripe, ref uint32, mintMs, maxtMs int64) error {
+// deleteSamples is Delete for one series. The caller holds the lock of its stripe.
+func (h *Head) deleteSamples(d *Reader, s *stripe, ref uint32, mintMs, maxtMs int64) error {
 	at := h.slot(ref)
 	if at == nil {
 		return nil
 	}
-	// Where the newest row of an hour goes, the map would not know of older ones.
+	// If the newest row of an hour goes, the map misses the older rows of that hour.
 	defer delete(s.hours, ref)
 	for n := at.row; n != 0; {
 		r := s.row(n)
 		next, startMs := r.next, keyschema.HourStartMs(r.hour())
 		if startMs <= maxtMs && startMs+keyschema.HourMs > mintMs {
-			if err := h.cutRow(d, s, at, n, mintMs, maxtMs); err != nil {
+			if err := h.deleteFromRow(d, s, at, n, mintMs, maxtMs); err != nil {
 				return err
 			}
 		}
@@ -57,8 +59,8 @@ func (h *Head) cut(d *Reader, s *stripe, ref uint32, mintMs, maxtMs int64) error
 	return nil
 }
 
-// cutRow takes samples out of a row by writing the others into it once more.
-func (h *Head) cutRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs int64) error {
+// deleteFromRow removes samples from a row: it empties the row and adds the remaining samples again.
+func (h *Head) deleteFromRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs int64) error {
 	r := s.row(n)
 	d.reset()
 	d.copyRow(s, r)
@@ -81,8 +83,8 @@ func (h *Head) cutRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs i
 	}
 	s.release(r)
 	*r = row{
-		ref: r.ref, next: r.next, prev: r.prev, ahead: r.ahead, segment: r.segment, madeTick: r.madeTick,
-		latest: r.latest & lowMask, hourFlags: r.hourFlags & (^uint32(lowMask) | flagFrozen | flagAgain),
+		ref: r.ref, next: r.next, prev: r.prev, newestAhead: r.newestAhead, segment: r.segment, madeTick: r.madeTick,
+		latest: r.latest & lowMask, hourFlags: r.hourFlags & (^uint32(lowMask) | flagFrozen | flagHasOlder),
 	}
 	s.bytes += s.memory(r)
 	startMs := keyschema.HourStartMs(r.hour())
@@ -102,7 +104,7 @@ func (h *Head) cutRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, maxtMs i
 	return nil
 }
 
-// newestOf returns the newest row of a series and hour, 0 if there is none: only that one takes samples.
+// newestOf returns the newest row of a series and hour, the only one that takes samples; 0 if there is none.
 func (s *stripe) newestOf(at *slot, hour int64) uint32 {
 	n := at.row
 	for n != 0 && s.row(n).hour() != hour {
@@ -111,7 +113,8 @@ func (s *stripe) newestOf(at *slot, hour int64) uint32 {
 	return n
 }
 
-// Hours calls visit with what tells of an hour whether the series has a row of it; the series' stripe is locked meanwhile.
+// Hours calls visit with a function that reports whether the series has a row of an hour. The series' stripe is locked
+// meanwhile.
 func (h *Head) Hours(ref uint32, visit func(has func(hour int64) bool)) {
 	s := &h.stripes[h.Stripe(ref)]
 	s.mu.Lock()

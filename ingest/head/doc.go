@@ -1,17 +1,17 @@
 // Package head keeps the samples that the tables do not hold yet: one row for each series and hour.
 //
-// A row takes samples in any order. The newest twelve rest raw in a tail; full tails, and those of rows that their series
-// has left for a later hour, are packed as runs into blocks of slabs without pointers, which the garbage collector does not
-// look into. A [Registry] finds a series by a hash of the bytes that a sender wrote for its labels.
+// A row takes samples in any order. Its newest samples, twelve at most, lie uncompressed in a tail. Full tails are packed as
+// chunks into blocks of slabs, and so are the tails of rows whose series has begun a later hour. Slabs contain no pointers, so
+// the garbage collector does not scan them. A [Registry] finds a series by a hash of its encoded labels.
 //
-// Rows are counted by hour, so that readers of hours that have none need not ask series by series ([Head.Holds]).
+// The head counts rows by hour, so that readers skip hours without rows and need not look up each series ([Head.Holds]).
 //
-// It knows numbers (refs), hours and samples; it does not know labels, tables or the log beyond the number of the
-// segment that a row still needs.
+// The head knows refs, hours and samples. It knows neither labels nor tables, and of the log only the number of the oldest
+// segment that a row needs.
 //
-// Invariants: what was appended is read back bit-exact until its row is freed; of several samples with one timestamp
-// the last appended wins; a frozen row does not change.
+// Invariants: appended samples read back bit-exact until their row is freed; of several samples with one timestamp the last
+// appended wins; a frozen row does not change.
 //
-// Concurrency: a Head is divided into stripes, each with its own lock; appends of one stripe exclude each other and
-// reads. Registry look-ups take no lock; changes to it are the caller's to serialise, as its methods say.
+// Concurrency: a Head consists of stripes, each with a lock. An append excludes other appends and reads of its stripe. Registry
+// look-ups take no lock; the caller serializes changes to the registry, as its methods say.
 package head

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Row names a row that was chosen for a flush. Its number stays that row's as long as nothing is freed.
+// Row names a row that was selected for a flush. It stays valid as long as no row is freed.
 type Row struct {
 	Ref  uint32
 	hour int32
@@ -16,37 +16,37 @@ type Row struct {
 // Hour is the row's hour since 1970.
 func (r Row) Hour() int64 { return int64(r.hour) }
 
-// RowInfo describes a row to the one who chooses what to flush.
+// RowInfo describes a row to the caller that selects rows for a flush.
 type RowInfo struct {
 	Ref  uint32
 	Hour int64
-	// Bytes is the memory that flushing frees.
+	// Bytes is the memory of the row, which a flush frees.
 	Bytes int64
-	// Samples were stored in the row.
+	// Samples is the number of stored samples.
 	Samples int
-	// Segment is the first segment of the log that the row needs.
+	// Segment is the oldest segment of the log that the row needs.
 	Segment uint64
-	// MadeTick and LastTick are the ticks of the first and last sample's arrival. LastTick is kept in eight bits: it is right
-	// until 255 after MadeTick, and too low by 256 or more from then on.
+	// MadeTick and LastTick are the ticks of the first and last append. The row keeps eight bits of LastTick: later than 255
+	// ticks after MadeTick, it is too low by a multiple of 256.
 	MadeTick, LastTick uint32
-	// Frozen rows wait since an earlier flush failed, or because they grew too large.
+	// Frozen reports that an earlier flush failed, or that the row is full.
 	Frozen bool
 }
 
-// freezeBatch is the number of rows looked at within one hold of a stripe's lock, so that writers never wait for long.
+// freezeBatch is the number of rows visited under one lock of a stripe. It bounds the time that writers wait.
 const freezeBatch = 2048
 
-// Choose appends the rows of a stripe that pick chooses to dst, but for those already in the hands of a flush. Nothing
-// happens to them yet. pick is called under the lock.
-func (h *Head) Choose(dst []Row, stripe int, pick func(RowInfo) bool) []Row {
+// SelectRows appends to dst the rows of a stripe for which pick returns true. It skips rows that a flush holds, and changes no
+// row. It calls pick under the stripe's lock.
+func (h *Head) SelectRows(dst []Row, stripe int, pick func(RowInfo) bool) []Row {
 	s := &h.stripes[stripe]
 	for next := uint32(1); next != 0; {
-		dst, next = s.choose(dst, next, pick)
+		dst, next = s.selectRows(dst, next, pick)
 	}
 	return dst
 }
 
-func (s *stripe) choose(dst []Row, first uint32, pick func(RowInfo) bool) (rows []Row, next uint32) {
+func (s *stripe) selectRows(dst []Row, first uint32, pick func(RowInfo) bool) (rows []Row, next uint32) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	last := min(s.made, first+freezeBatch-1)
@@ -65,10 +65,10 @@ func (s *stripe) choose(dst []Row, first uint32, pick func(RowInfo) bool) (rows 
 	return dst, last + 1
 }
 
-// Freeze closes chosen rows, those of one stripe next to each other, and appends them to dst, stripe by stripe, each
-// ordered by series, hour and creation. Older rows of the same series and hour come along, so that the table never gets
-// them in the wrong order. Frozen rows stay readable until Free; those already in the hands of a flush are left out.
-// Nothing may have been freed since the rows were chosen. It sorts rows.
+// Freeze freezes selected rows and appends them to dst, stripe by stripe, each stripe ordered by series, hour and creation. The
+// rows of one stripe must be adjacent. Freeze adds older rows of the same series and hour, so that the table receives them in
+// order, and leaves out rows that a flush holds. Frozen rows stay readable until Free. No row may have been freed since the
+// selection. Freeze sorts rows.
 func (h *Head) Freeze(dst []Row, rows []Row) []Row {
 	for len(rows) > 0 {
 		at, some := h.Stripe(rows[0].Ref), 1
@@ -76,7 +76,7 @@ func (h *Head) Freeze(dst []Row, rows []Row) []Row {
 			some++
 		}
 		slices.SortFunc(rows[:some], compareRows)
-		h.withSeries(rows[:some], func(s *stripe, at *slot, chosen []Row) { dst = s.freeze(dst, at, chosen) })
+		h.withSeries(rows[:some], func(s *stripe, at *slot, selected []Row) { dst = s.freeze(dst, at, selected) })
 		rows = rows[some:]
 	}
 	return dst
@@ -86,13 +86,13 @@ func compareRows(a, b Row) int {
 	return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.hour, b.hour), cmp.Compare(a.n, b.n))
 }
 
-// freeze freezes chosen rows of one series, which compareRows has sorted, and the rows of their hours that were made before them.
-func (s *stripe) freeze(dst []Row, at *slot, chosen []Row) []Row {
-	if slices.ContainsFunc(chosen, func(r Row) bool { return s.row(r.n).is(flagAgain) }) {
-		return s.freezeOlder(dst, at, chosen)
+// freeze freezes selected rows of one series, sorted by compareRows, and the older rows of their hours.
+func (s *stripe) freeze(dst []Row, at *slot, selected []Row) []Row {
+	if slices.ContainsFunc(selected, func(r Row) bool { return s.row(r.n).is(flagHasOlder) }) {
+		return s.freezeOlder(dst, at, selected)
 	}
-	for i := range chosen {
-		dst = s.freezeRow(dst, chosen[i].n)
+	for i := range selected {
+		dst = s.freezeRow(dst, selected[i].n)
 	}
 	return dst
 }
@@ -106,29 +106,29 @@ func (s *stripe) freezeRow(dst []Row, n uint32) []Row {
 	return append(dst, Row{Ref: r.ref, hour: int32(r.hour()), n: n})
 }
 
-// freezeOlder is freeze where there may be older rows. It walks the series' list once, however many are chosen: months
-// of a series may wait to be written.
-func (s *stripe) freezeOlder(dst []Row, at *slot, chosen []Row) []Row {
-	from, reached := len(dst), map[int32]bool{} // hours of which the newest row chosen was seen
+// freezeOlder is freeze for hours that may have older rows. It walks the series' list once, however many rows are selected:
+// months of a series may wait for a flush.
+func (s *stripe) freezeOlder(dst []Row, at *slot, selected []Row) []Row {
+	from, reached := len(dst), map[int32]bool{} // hours whose newest selected row was visited
 	for n := at.row; n != 0; n = s.row(n).next {
 		r := s.row(n)
 		row := Row{Ref: r.ref, hour: int32(r.hour()), n: n}
 		if !reached[row.hour] {
-			if _, found := slices.BinarySearchFunc(chosen, row, compareRows); !found {
+			if _, found := slices.BinarySearchFunc(selected, row, compareRows); !found {
 				continue
 			}
 			reached[row.hour] = true
 		}
 		dst = s.freezeRow(dst, n)
 	}
-	slices.Reverse(dst[from:]) // those of one hour from the oldest to the newest
+	slices.Reverse(dst[from:]) // oldest row of an hour first
 	slices.SortStableFunc(dst[from:], func(a, b Row) int { return cmp.Compare(a.hour, b.hour) })
 	return dst
 }
 
-// Pressure sums the memory of rows by the power of two that their size is below: sizes[i] is that of the rows of less
-// than 2^i bytes and at least half of it. It tells from which size on open rows must go to free enough.
-func (h *Head) Pressure() (sizes [32]int64) {
+// BytesByRowSize sums the memory of rows by size: sizes[i] is the memory of all rows with less than 2^i bytes and at least half
+// of that. With it a caller finds the least size of the rows that it must flush to free enough memory.
+func (h *Head) BytesByRowSize() (sizes [32]int64) {
 	for i := range h.stripes {
 		s := &h.stripes[i]
 		s.mu.RLock()
@@ -144,8 +144,8 @@ func (h *Head) Pressure() (sizes [32]int64) {
 	return sizes
 }
 
-// Load copies frozen rows of one stripe into the reader, replacing what it held.
-func (h *Head) Load(d *Reader, rows []Row) {
+// CopyRows copies frozen rows of one stripe into the reader and replaces its content.
+func (h *Head) CopyRows(d *Reader, rows []Row) {
 	d.reset()
 	if len(rows) == 0 {
 		return
@@ -158,17 +158,17 @@ func (h *Head) Load(d *Reader, rows []Row) {
 	}
 }
 
-// Columns unpacks the loaded rows [from, to), which must be of one series and hour: ascending, each timestamp once, the
-// last written value. They are valid until the next call.
+// Columns unpacks the copied rows [from, to), which must be of one series and hour. Timestamps ascend without duplicates; the
+// last written value wins. The columns are valid until the next call.
 func (d *Reader) Columns(from, to int) ([]int64, []float64, error) { return d.columns(d.rows[from:to]) }
 
-// PackedBytes is the packed size of loaded row i, a measure of what its run will need.
+// PackedBytes is the packed size of copied row i in bytes, an estimate of the size of its chunk.
 func (d *Reader) PackedBytes(i int) int {
 	c := d.rows[i]
 	return c.packed - c.packedFrom + (c.tail-c.tailFrom)*(valueBytes+offsetBytes)
 }
 
-// Free drops frozen rows, in the order that Freeze gave them, which the tables now hold.
+// Free drops frozen rows that the tables hold now. The rows must be in the order of Freeze.
 func (h *Head) Free(rows []Row) {
 	h.withSeries(rows, func(s *stripe, at *slot, rows []Row) {
 		for i := range rows {
@@ -181,8 +181,8 @@ func (h *Head) Free(rows []Row) {
 	})
 }
 
-// Thaw gives frozen rows, in the order that Freeze gave them, back after a failed flush. A row opens again unless it is
-// full or a newer row of its series and hour exists; the others stay frozen and belong to the next flush.
+// Thaw releases frozen rows after a failed flush. The rows must be in the order of Freeze. A row takes samples again unless it
+// is full or its series has a newer row of the hour; such a row stays frozen for the next flush.
 func (h *Head) Thaw(rows []Row) {
 	h.withSeries(rows, func(s *stripe, at *slot, rows []Row) {
 		newest := s.newestByHour(at)
@@ -196,8 +196,8 @@ func (h *Head) Thaw(rows []Row) {
 	})
 }
 
-// withSeries visits rows, those of one series next to each other, series by series under their stripe's lock, which it
-// lets go now and then.
+// withSeries visits rows series by series under the lock of their stripe, which it releases now and then. The rows of one
+// series must be adjacent.
 func (h *Head) withSeries(rows []Row, visit func(s *stripe, at *slot, rows []Row)) {
 	for len(rows) > 0 {
 		at, some := h.Stripe(rows[0].Ref), 0
@@ -209,7 +209,7 @@ func (h *Head) withSeries(rows []Row, visit func(s *stripe, at *slot, rows []Row
 	}
 }
 
-// sameSeries returns how many of the rows, from the first on, are of one series.
+// sameSeries returns the length of the first run of rows of one series.
 func sameSeries(rows []Row) int {
 	n := 1
 	for n < len(rows) && rows[n].Ref == rows[0].Ref {

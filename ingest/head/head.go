@@ -19,14 +19,14 @@ type Sample struct {
 
 // Options of a Head.
 type Options struct {
-	// Stripes is the number of independently locked parts, a power of two.
+	// Stripes is the number of parts with a lock of their own, a power of two.
 	Stripes int
-	// RowBytesMax is the packed size in bytes at which a row is closed for samples and reported as due, at most
-	// RowBytesMost.
+	// RowBytesMax is the packed size in bytes beyond which a row is full: it takes no more samples and is due for a flush. It
+	// is at most RowBytesMost.
 	RowBytesMax int
 }
 
-// RowBytesMost bounds Options.RowBytesMax: sizes of so much, and the samples that they hold, fit into the fields of a row.
+// RowBytesMost is the largest RowBytesMax. The fields of a row have room for it and for the samples that fit into it.
 const RowBytesMost = 1 << 20
 
 // OpenedRow names a row that an Append has begun.
@@ -40,37 +40,37 @@ const (
 	slotChunkSize = 1 << slotShift
 )
 
-// slot is where a series' state hangs.
+// slot is the state of one series.
 type slot struct {
-	// row is the first of the series' rows, guarded by the stripe's lock.
+	// row is the first of the series' rows. The stripe's lock guards it.
 	row uint32
-	// log is the number of the series in the log, set before the ref is given to anyone, 0 if there is none.
+	// log is the number of the series in the log, 0 if there is none. It is set before anybody else knows the ref.
 	log uint32
 }
 
 type slotChunk [slotChunkSize]slot
 
-// Head keeps unflushed samples. See the package comment.
+// Head keeps unflushed samples; see the package comment.
 type Head struct {
 	opts    Options
 	stripes []stripe
 	slots   atomic.Pointer[[]*slotChunk]
-	chunks  atomic.Int64 // of slots, that are there
+	chunks  atomic.Int64 // number of existing slotChunks
 	tick    atomic.Uint32
 	bytes   atomic.Int64
 	rows    atomic.Int64
 	samples atomic.Int64
-	sealed  atomic.Int64 // rows closed for their size and not yet freed
+	sealed  atomic.Int64 // full rows that are not yet freed
 	hours   hourCounts
 }
 
 // New returns an empty head.
 func New(opts Options) (*Head, error) {
 	if opts.Stripes < 1 || opts.Stripes&(opts.Stripes-1) != 0 {
-		return nil, fmt.Errorf("head: %d stripes, need a power of two", opts.Stripes)
+		return nil, fmt.Errorf("head: the number of stripes %d is not a power of two", opts.Stripes)
 	}
 	if opts.RowBytesMax < 1 || opts.RowBytesMax > RowBytesMost {
-		return nil, fmt.Errorf("head: RowBytesMax %d is not in 1…%d", opts.RowBytesMax, RowBytesMost)
+		return nil, fmt.Errorf("head: RowBytesMax %d is outside 1…%d", opts.RowBytesMax, RowBytesMost)
 	}
 	h := &Head{opts: opts, stripes: make([]stripe, opts.Stripes)}
 	for i := range h.stripes {
@@ -83,11 +83,11 @@ func New(opts Options) (*Head, error) {
 // Stripes returns the number of stripes.
 func (h *Head) Stripes() int { return len(h.stripes) }
 
-// Stripe returns the stripe of a series. Neighbours by number share one, so that a request touches few.
+// Stripe returns the stripe of a series. Series with adjacent numbers share a stripe, so that a request touches few.
 func (h *Head) Stripe(ref uint32) int { return int(ref>>slotShift) & (len(h.stripes) - 1) }
 
-// Register makes room for a series and notes its number in the log. It must happen before the ref is used elsewhere;
-// Register and Forget calls must be serialised by the caller.
+// Register makes room for a series and stores its number in the log. Call it before any other use of the ref. The caller
+// serializes Register and Forget.
 func (h *Head) Register(ref, log uint32) {
 	chunks := *h.slots.Load()
 	at := int(ref >> slotShift)
@@ -95,7 +95,7 @@ func (h *Head) Register(ref, log uint32) {
 		var grown []*slotChunk
 		if at < len(chunks) {
 			grown = slices.Clone(chunks)
-		} else { // readers do not look behind the length that they know
+		} else { // readers stay within the length that they loaded
 			grown = append(chunks, make([]*slotChunk, at+1-len(chunks))...)
 		}
 		grown[at] = new(slotChunk)
@@ -106,7 +106,7 @@ func (h *Head) Register(ref, log uint32) {
 	chunks[at][ref&(slotChunkSize-1)].log = log
 }
 
-// Forget drops series that have no rows, fastest if the refs are ascending. No append may be under way.
+// Forget drops series without rows. Ascending refs are fastest. No append may run.
 func (h *Head) Forget(refs []uint32) {
 	var touched []int
 	for _, ref := range refs {
@@ -152,7 +152,7 @@ func (h *Head) LogRef(ref uint32) uint32 {
 	return 0
 }
 
-// EachSeries visits all registered series, in the order of their refs. No Register and no Forget may be under way.
+// EachSeries visits all registered series by ascending ref. Neither Register nor Forget may run.
 func (h *Head) EachSeries(visit func(ref, log uint32)) {
 	for i, chunk := range *h.slots.Load() {
 		if chunk == nil {
@@ -166,13 +166,13 @@ func (h *Head) EachSeries(visit func(ref, log uint32)) {
 	}
 }
 
-// Busy reports whether a series has rows. No append and no Free may be under way.
-func (h *Head) Busy(ref uint32) bool {
+// HasRows reports whether a series has rows. Neither Append nor Free may run.
+func (h *Head) HasRows(ref uint32) bool {
 	at := h.slot(ref)
 	return at != nil && at.row != 0
 }
 
-// SetTick sets the clock that rows measure their idleness with. Its unit is the caller's.
+// SetTick sets the logical clock that stamps rows with the time of their appends. The caller chooses its unit.
 func (h *Head) SetTick(tick uint32) { h.tick.Store(tick) }
 
 // LockStripe locks a stripe for a writer. The writer logs its samples and appends them under one lock, so that log and head
@@ -202,8 +202,8 @@ func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, opened 
 	tick := h.tick.Load()
 	chunks := *h.slots.Load()
 	for i := range samples {
-		if i%warmSamples == 0 {
-			s.warm(chunks, samples[i:min(len(samples), i+warmSamples)])
+		if i%prefetchSamples == 0 {
+			s.prefetch(chunks, samples[i:min(len(samples), i+prefetchSamples)])
 		}
 		sample := &samples[i]
 		at := &chunks[sample.Ref>>slotShift][sample.Ref&(slotChunkSize-1)]
@@ -216,7 +216,7 @@ func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, opened 
 			var made bool
 			if r, made = s.openRow(at, sample.Ref, hour, segment, tick); made {
 				opened = append(opened, OpenedRow{Ref: sample.Ref, Hour: hour})
-				if err := h.settleBefore(s, r); err != nil {
+				if err := h.packPreviousRow(s, r); err != nil {
 					return opened, err
 				}
 			}
@@ -233,8 +233,8 @@ func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, opened 
 	return opened, nil
 }
 
-// settleBefore settles the row that a series leaves behind by beginning that of a later hour.
-func (h *Head) settleBefore(s *stripe, r *row) error {
+// packPreviousRow packs the tail of the row before r if r begins a later hour.
+func (h *Head) packPreviousRow(s *stripe, r *row) error {
 	if r.next == 0 {
 		return nil
 	}
@@ -242,12 +242,12 @@ func (h *Head) settleBefore(s *stripe, r *row) error {
 	if left.hour() >= r.hour() || !left.open() {
 		return nil
 	}
-	err := s.settle(left)
+	err := s.packRow(left)
 	h.sealFull(left)
 	return err
 }
 
-// sealFull closes a row that takes samples if it has grown too large.
+// sealFull freezes a row that has grown too large.
 func (h *Head) sealFull(r *row) {
 	if r.packedBytes() > h.opts.RowBytesMax {
 		r.hourFlags |= flagFrozen
@@ -255,24 +255,24 @@ func (h *Head) sealFull(r *row) {
 	}
 }
 
-// Bytes is the memory of all rows. Slabs may hold more for rows to come.
+// Bytes is the memory of all rows. Slabs may reserve more.
 func (h *Head) Bytes() int64 { return h.bytes.Load() }
 
-// SeriesBytes is the memory of registered series, beside that of their rows.
+// SeriesBytes is the memory of registered series without their rows.
 func (h *Head) SeriesBytes() int64 {
 	return h.chunks.Load()*int64(unsafe.Sizeof(slotChunk{})) + int64(len(*h.slots.Load()))*int64(unsafe.Sizeof(uintptr(0)))
 }
 
-// Rows is the number of rows, Samples that of the samples stored in them.
+// Rows is the number of rows.
 func (h *Head) Rows() int { return int(h.rows.Load()) }
 
-// Samples counts what is stored; rewritten samples may count twice.
+// Samples is the number of stored samples; samples that were written again may count twice.
 func (h *Head) Samples() int { return int(h.samples.Load()) }
 
-// Sealed is the number of rows that were closed for their size and wait to be flushed.
+// Sealed is the number of rows that are full and wait for a flush.
 func (h *Head) Sealed() int { return int(h.sealed.Load()) }
 
-// Bounds returns the first and last hour of all rows; ok is false if there are none. It looks at each row.
+// Bounds returns the first and last hour of all rows; ok is false if there are no rows. It visits each row.
 func (h *Head) Bounds() (first, last int64, ok bool) {
 	first, last = math.MaxInt64, -1
 	h.each(func(r *row) {
@@ -281,8 +281,8 @@ func (h *Head) Bounds() (first, last int64, ok bool) {
 	return first, last, last >= 0
 }
 
-// OldestSegment returns the smallest log segment that a row needs; ok is false if there are no rows. Samples whose
-// Append began before the call are considered.
+// OldestSegment returns the oldest segment of the log that a row needs; ok is false if there are no rows. It considers every
+// Append that began before the call.
 func (h *Head) OldestSegment() (segment uint64, ok bool) {
 	segment = math.MaxUint64
 	h.each(func(r *row) {
@@ -291,7 +291,7 @@ func (h *Head) OldestSegment() (segment uint64, ok bool) {
 	return segment, segment != math.MaxUint64
 }
 
-// each visits all rows, stripe by stripe under its read lock.
+// each visits all rows, stripe by stripe under the read lock.
 func (h *Head) each(visit func(*row)) {
 	for i := range h.stripes {
 		s := &h.stripes[i]

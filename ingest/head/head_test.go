@@ -137,7 +137,7 @@ func (m *model) freeze() {
 			continue
 		}
 		var d head.Reader
-		m.h.Load(&d, rows)
+		m.h.CopyRows(&d, rows)
 		flushed := map[uint32]column{}
 		for from := 0; from < len(rows); {
 			to := from + 1
@@ -163,8 +163,8 @@ func (m *model) freeze() {
 	}
 }
 
-// settle lets every flush under way succeed or fail. Flushes never overlap, so the table gets rows in order.
-func (m *model) settle() {
+// finishFlushes makes every running flush succeed or fail. Flushes never overlap, so the table receives rows in order.
+func (m *model) finishFlushes() {
 	for i, rows := range m.flying {
 		if m.rng.IntN(3) == 0 {
 			m.h.Thaw(rows)
@@ -228,10 +228,10 @@ func TestHeadAgainstMap(t *testing.T) {
 				case 0, 1, 2:
 					m.write()
 				case 3:
-					m.settle()
+					m.finishFlushes()
 					m.freeze()
 				case 4:
-					m.settle()
+					m.finishFlushes()
 				case 5:
 					for range 20 {
 						ref := uint32(1 + rng.IntN(m.series))
@@ -250,7 +250,7 @@ func TestHeadAgainstMap(t *testing.T) {
 
 // finish flushes everything: no memory may stay accounted for, and the blocks must be usable again.
 func (m *model) finish() {
-	m.settle()
+	m.finishFlushes()
 	for stripe := range m.h.Stripes() {
 		if rows := freeze(m.h, stripe, func(head.RowInfo) bool { return true }); len(rows) > 0 {
 			m.h.Free(rows)
@@ -319,11 +319,11 @@ func TestEmptyHeadLetsMemoryGo(t *testing.T) {
 func TestForgottenSeriesReadAsEmpty(t *testing.T) {
 	h := newHead(t, head.Options{Stripes: 1, RowBytesMax: 1 << 16}, 3000)
 	appendAll(t, h, []head.Sample{{Ref: 700, TsMs: baseMs, Value: 1}}, &writer{})
-	require.True(t, h.Busy(700))
-	require.False(t, h.Busy(701))
+	require.True(t, h.HasRows(700))
+	require.False(t, h.HasRows(701))
 	var idle []uint32
 	for ref := uint32(1); ref <= 3000; ref++ {
-		if !h.Busy(ref) {
+		if !h.HasRows(ref) {
 			idle = append(idle, ref)
 		}
 	}
@@ -453,7 +453,7 @@ func flushUntil(t *testing.T, h *head.Head, table *sync.Map, done chan struct{})
 			if len(rows) == 0 {
 				continue
 			}
-			h.Load(&d, rows)
+			h.CopyRows(&d, rows)
 			tsMs, values, err := d.Columns(0, len(rows))
 			if err != nil {
 				t.Error(err)
@@ -480,7 +480,7 @@ func flushUntil(t *testing.T, h *head.Head, table *sync.Map, done chan struct{})
 
 // freeze freezes the rows of a stripe that pick chooses.
 func freeze(h *head.Head, stripe int, pick func(head.RowInfo) bool) []head.Row {
-	return h.Freeze(nil, h.Choose(nil, stripe, pick))
+	return h.Freeze(nil, h.SelectRows(nil, stripe, pick))
 }
 
 // benchmarkAppend appends one sample to each of the series per round, 15 s apart but for some milliseconds.
@@ -568,6 +568,6 @@ func TestFoldIsASort(t *testing.T) {
 			tsMs, values = append(tsMs, at), append(values, v)
 			want[at] = v
 		}
-		head.RequireFold(t, tsMs, values, want)
+		head.RequireSortDedup(t, tsMs, values, want)
 	}
 }

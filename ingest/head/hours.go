@@ -6,16 +6,16 @@ import (
 	"halite/keyschema"
 )
 
-// hourCounters is the number of counters of rows, a power of two that a count of hours rarely exceeds.
+// hourCounters is the number of counters, a power of two. A head rarely has rows of more hours.
 const hourCounters = 64
 
-// hourCounts counts rows by their hour: those of hours that are hourCounters apart together. A row is counted from before
-// its first sample is stored, under the lock of its stripe, until it is freed.
+// hourCounts counts rows by hour. Hours that are a multiple of hourCounters apart share a counter. A row counts from before its
+// first sample, under the lock of its stripe, until it is freed.
 type hourCounts [hourCounters]atomic.Int32
 
 func (c *hourCounts) add(hour int64, rows int32) { c[hour&(hourCounters-1)].Add(rows) }
 
-// any reports whether a row of the hours from the first to the last may be there.
+// any reports whether there may be a row of the hours first to last.
 func (c *hourCounts) any(first, last int64) bool {
 	for hour := first; hour <= min(last, first+hourCounters-1); hour++ {
 		if c[hour&(hourCounters-1)].Load() != 0 {
@@ -25,9 +25,8 @@ func (c *hourCounts) any(first, last int64) bool {
 	return false
 }
 
-// Holds reports whether there may be samples in [mintMs, maxtMs]. If it says no, AppendSamples would have found none of
-// any series at that moment: every Append that has returned is considered, and what was freed was no longer needed. It
-// takes no lock.
+// Holds reports whether there may be samples in [mintMs, maxtMs]. If it returns false, AppendSamples would find none of any
+// series at that moment. It considers every Append that has returned, and takes no lock.
 func (h *Head) Holds(mintMs, maxtMs int64) bool {
 	return mintMs <= maxtMs && h.hours.any(keyschema.HourOf(mintMs), keyschema.HourOf(maxtMs))
 }

@@ -12,7 +12,7 @@ import (
 	"halite/keyschema/chunk"
 )
 
-// rowCopy is what a row held at one moment, in a Reader's buffers.
+// rowCopy locates a copy of a row in the buffers of a Reader.
 type rowCopy struct {
 	hour               int64
 	unsorted           bool
@@ -20,7 +20,7 @@ type rowCopy struct {
 	tailFrom, tail     int // extent in Reader.tailMs and Reader.tailValues
 }
 
-// Reader copies rows under a stripe's lock and unpacks them outside it. Not concurrent.
+// Reader copies rows under a stripe's lock and unpacks them outside it. It is not for concurrent use.
 type Reader struct {
 	rows       []rowCopy
 	packed     []byte
@@ -38,7 +38,7 @@ func (d *Reader) reset() {
 	d.rows, d.packed, d.tailMs, d.tailValues = d.rows[:0], d.packed[:0], d.tailMs[:0], d.tailValues[:0]
 }
 
-// copyRow must be called under the stripe's lock.
+// copyRow copies a row. The caller holds the stripe's lock.
 func (d *Reader) copyRow(s *stripe, r *row) {
 	c := rowCopy{hour: r.hour(), unsorted: r.is(flagUnsorted), packedFrom: len(d.packed), tailFrom: len(d.tailMs)}
 	d.packed = s.appendPacked(d.packed, r)
@@ -48,7 +48,7 @@ func (d *Reader) copyRow(s *stripe, r *row) {
 	d.rows = append(d.rows, c)
 }
 
-// columns unpacks rows of one hour, ordered by creation: ascending, each timestamp once, the last to arrive wins. The
+// columns unpacks rows of one hour, ordered by creation. Timestamps ascend without duplicates; the last written value wins. The
 // columns are valid until the next call.
 func (d *Reader) columns(rows []rowCopy) ([]int64, []float64, error) {
 	tsMs, values := d.tsMs[:0], d.values[:0]
@@ -58,7 +58,7 @@ func (d *Reader) columns(rows []rowCopy) ([]int64, []float64, error) {
 		for packed := d.packed[c.packedFrom:c.packed]; len(packed) > 0; {
 			n, size := binary.Uvarint(packed)
 			if size <= 0 || n > uint64(len(packed)-size) {
-				return nil, nil, fmt.Errorf("head: a row's chain of runs is broken at its last %d bytes", len(packed))
+				return nil, nil, fmt.Errorf("head: the chunks of a row are corrupt at the last %d bytes", len(packed))
 			}
 			packed = packed[size:]
 			var err error
@@ -73,13 +73,13 @@ func (d *Reader) columns(rows []rowCopy) ([]int64, []float64, error) {
 	}
 	d.tsMs, d.values = tsMs, values
 	if unsorted {
-		tsMs, values = d.sorter.fold(tsMs, values)
+		tsMs, values = d.sorter.sortDedup(tsMs, values)
 	}
 	return tsMs, values, nil
 }
 
-// AppendSamples appends the samples of a series in [mintMs, maxtMs] to the two columns: ascending, each timestamp once,
-// the last written value. It sees every Append that has returned and every row not yet freed.
+// AppendSamples appends the samples of a series in [mintMs, maxtMs] to the two columns. Timestamps ascend without duplicates;
+// the last written value wins. It sees every Append that has returned and every row not yet freed.
 func (h *Head) AppendSamples(
 	ref uint32, mintMs, maxtMs int64, tsMs []int64, values []float64,
 ) ([]int64, []float64, error) {
@@ -89,7 +89,7 @@ func (h *Head) AppendSamples(
 	}
 	s := &h.stripes[h.Stripe(ref)]
 	s.mu.RLock()
-	if at.row == 0 { // so it is for most of what an hour's flush has just taken
+	if at.row == 0 { // true for most series right after the flush of an hour
 		s.mu.RUnlock()
 		return tsMs, values, nil
 	}
@@ -105,7 +105,7 @@ func (h *Head) AppendSamples(
 		n = r.next
 	}
 	s.mu.RUnlock()
-	slices.Reverse(d.rows) // those of one hour from the oldest to the newest
+	slices.Reverse(d.rows) // oldest row of an hour first
 	slices.SortStableFunc(d.rows, func(a, b rowCopy) int { return cmp.Compare(a.hour, b.hour) })
 	for rows := d.rows; len(rows) > 0; {
 		n := 1

@@ -9,7 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Key is the 128-bit hash of the bytes that a sender wrote for a series' labels.
+// Key is the 128-bit hash of the labels of a series as a sender encodes them.
 type Key = xxh3.Uint128
 
 const (
@@ -18,12 +18,12 @@ const (
 	tableSlotsMin   = 1 << 10
 )
 
-// entry is one encoding of one series' labels. A Cursor may guess the number of an entry that is just being filled, so
-// its fields are written one by one, ref last.
+// entry is one encoding of one series' labels. A Cursor may guess the number of an entry while Insert fills it, so fill stores
+// the fields one by one, ref last.
 type entry struct {
 	hi, lo atomic.Uint64
 	ref    atomic.Uint32 // 0 if the entry is free
-	// next is the entry that was looked up after this one last time; senders repeat their order.
+	// next is the entry that followed in the last look-up. Senders repeat their order.
 	next atomic.Uint32
 }
 
@@ -40,31 +40,31 @@ func (e *entry) clear() {
 	e.next.Store(0)
 }
 
-// table is an open-addressing hash table: a slot is the entry's number in as many bits as numbers need, and above it as much
-// of the key's tag as there is room for; 0 if free.
+// table is a hash table with open addressing. A slot holds the number of an entry in its numberBits lowest bits, and bits of
+// the key above; 0 is a free slot.
 type table struct {
 	mask       uint64
 	numberBits int
 	slots      []uint32
 }
 
-// Registry finds the ref of a series by a hash of its encoded labels. Several encodings may lead to one ref. Neither
-// entries nor table contain pointers.
+// Registry finds the ref of a series by a hash of its encoded labels. Several encodings may lead to one ref. Neither entries
+// nor table contain pointers.
 //
-// Find and Cursor.Find take no lock and may run beside one call of Insert. Insert calls must be serialised by the
-// caller. Encodings are forgotten by a Removal.
+// Find and Cursor.Find take no lock and may run beside one call of Insert. The caller serializes calls of Insert. A Removal
+// removes encodings.
 type Registry struct {
 	seed   uint64
 	chunks atomic.Pointer[[]*[entryChunkSize]entry]
-	count  atomic.Uint32 // entries ever made, the unused entry 0 included
+	count  atomic.Uint32 // number of entries ever made, with the unused entry 0
 	table  atomic.Pointer[table]
-	free   []uint32 // numbers of forgotten entries
+	free   []uint32 // numbers of removed entries
 	live   atomic.Int64
-	// removal is under way; nil if none is.
+	// removal is the running Removal, nil if there is none.
 	removal *Removal
 }
 
-// NewRegistry returns an empty registry whose hash is seeded at random, so that no sender can prepare collisions.
+// NewRegistry returns an empty registry with a random hash seed, so that no sender can prepare collisions.
 func NewRegistry() *Registry {
 	g := &Registry{seed: rand.Uint64()}
 	g.chunks.Store(&[]*[entryChunkSize]entry{new([entryChunkSize]entry)})
@@ -73,31 +73,31 @@ func NewRegistry() *Registry {
 	return g
 }
 
-// newTable returns a table for numbers below the number of entries there are, all of which may be used again, and below that
-// of slots: a number is only made when all are in use, and the table is not full then.
+// newTable returns a table. Its numbers have room for all existing entries, which may be reused, and for one entry a slot: a
+// new number is made only when all entries are in use, and then the table is not full.
 func newTable(slots int, entries uint32) *table {
 	numberBits := max(bits.Len(uint(slots)), bits.Len32(entries))
 	return &table{mask: uint64(slots - 1), numberBits: numberBits, slots: make([]uint32, slots)}
 }
 
-// slotOf is the slot of an entry.
+// slotOf returns the content of an entry's slot.
 func (t *table) slotOf(k Key, n uint32) uint32 {
 	return uint32(k.Lo>>32)>>t.numberBits<<t.numberBits | n
 }
 
-// number is that of the entry in a slot.
+// number returns the number of the entry in a slot.
 func (t *table) number(slot uint32) uint32 { return slot & (1<<t.numberBits - 1) }
 
-// may reports whether a slot may be the key's.
-func (t *table) may(slot uint32, k Key) bool { return (slot^uint32(k.Lo>>32))>>t.numberBits == 0 }
+// mayMatch reports whether a slot may belong to the key.
+func (t *table) mayMatch(slot uint32, k Key) bool { return (slot^uint32(k.Lo>>32))>>t.numberBits == 0 }
 
 // Hash returns the key of encoded labels.
 func (g *Registry) Hash(fields []byte) Key { return xxh3.Hash128Seed(fields, g.seed) }
 
-// Len is the number of encodings known.
+// Len is the number of encodings.
 func (g *Registry) Len() int { return int(g.live.Load()) }
 
-// SizeBytes is the memory of entries and table. Entries of forgotten encodings stay, for those to come.
+// SizeBytes is the memory of entries and table in bytes. Entries of removed encodings stay, to be reused.
 func (g *Registry) SizeBytes() int64 {
 	entries := int64(len(*g.chunks.Load())) * int64(unsafe.Sizeof([entryChunkSize]entry{}))
 	unused := int64(g.count.Load()) - g.live.Load() // their numbers are in free
@@ -108,7 +108,7 @@ func (g *Registry) entry(n uint32) *entry {
 	return &(*g.chunks.Load())[n>>entryChunkShift][n&(entryChunkSize-1)]
 }
 
-// find returns the number of a key's entry, 0 if there is none.
+// find returns the number of the key's entry, 0 if there is none.
 func (g *Registry) find(k Key) uint32 {
 	t := g.table.Load()
 	for i := k.Hi & t.mask; ; i = (i + 1) & t.mask {
@@ -116,13 +116,13 @@ func (g *Registry) find(k Key) uint32 {
 		if slot == 0 {
 			return 0
 		}
-		if n := t.number(slot); t.may(slot, k) && g.entry(n).key() == k {
+		if n := t.number(slot); t.mayMatch(slot, k) && g.entry(n).key() == k {
 			return n
 		}
 	}
 }
 
-// Find returns the ref that was inserted for a key.
+// Find returns the ref of a key.
 func (g *Registry) Find(k Key) (ref uint32, ok bool) {
 	n := g.find(k)
 	if n == 0 {
@@ -131,7 +131,7 @@ func (g *Registry) Find(k Key) (ref uint32, ok bool) {
 	return g.entry(n).ref.Load(), true
 }
 
-// Insert adds an encoding of a series; inserting a known key changes nothing.
+// Insert adds an encoding of a series. It does nothing if the key is known.
 func (g *Registry) Insert(k Key, ref uint32) {
 	if g.find(k) != 0 {
 		return
@@ -155,7 +155,7 @@ func (g *Registry) Insert(k Key, ref uint32) {
 	}
 	t := g.table.Load()
 	if live := int(g.live.Add(1)); live > len(t.slots)/4*3 {
-		g.table.Store(g.rebuilt(2 * len(t.slots)))
+		g.table.Store(g.rebuild(2 * len(t.slots)))
 		return
 	}
 	t.put(k, n)
@@ -169,7 +169,7 @@ func (t *table) put(k Key, n uint32) {
 	atomic.StoreUint32(&t.slots[i], t.slotOf(k, n))
 }
 
-func (g *Registry) rebuilt(slots int) *table {
+func (g *Registry) rebuild(slots int) *table {
 	t := newTable(slots, g.count.Load())
 	for n := uint32(1); n < g.count.Load(); n++ {
 		if e := g.entry(n); e.ref.Load() != 0 {
@@ -179,26 +179,26 @@ func (g *Registry) rebuilt(slots int) *table {
 	return t
 }
 
-// Cursor looks up the series of one request in turn. It first compares with the series that followed the previous one
-// last time, or was inserted after it: in a steady stream that is the one, and no table is touched.
+// Cursor looks up the series of one request in turn. It first tries the series that followed the previous one last time, or was
+// inserted after it. In a steady stream that guess is right and no look-up reads the table.
 type Cursor struct {
 	g    *Registry
 	last uint32
-	// missed counts the known series in a row that did not come after their predecessor.
+	// missed counts consecutive known series that the cursor did not guess.
 	missed int
 }
 
 const (
-	// cursorPatience is the number of known series in a row out of their order after which a cursor is lost.
-	cursorPatience = 8
+	// cursorMissesMax is the number of consecutive wrong guesses after which a cursor is lost.
+	cursorMissesMax = 8
 	// FindBatch is the largest number of keys that FindAll takes.
 	FindBatch = 64
 )
 
-// Cursor returns a cursor at no series.
+// Cursor returns a cursor before the first series.
 func (g *Registry) Cursor() Cursor { return Cursor{g: g} }
 
-// Find is Registry.Find, faster if the order of calls was seen before.
+// Find is Registry.Find, but faster if the calls repeat an earlier order.
 func (c *Cursor) Find(k Key) (ref uint32, ok bool) {
 	g := c.g
 	last := g.entry(c.last)
@@ -227,18 +227,17 @@ func (c *Cursor) Find(k Key) (ref uint32, ok bool) {
 	return g.entry(n).ref.Load(), true
 }
 
-// Lost tells that the series come in an order that was not seen before, so that FindAll is faster.
-func (c *Cursor) Lost() bool { return c.missed >= cursorPatience }
+// Lost reports that the series come in a new order, in which FindAll is faster than Find.
+func (c *Cursor) Lost() bool { return c.missed >= cursorMissesMax }
 
-// FindAll is Find for at most FindBatch keys in turn. All keys are looked for side by
-// side: what one waits for from memory hides behind what the others wait for. It stops at an unknown key and returns
-// false; the cursor is lost no more then.
+// FindAll is Find for at most FindBatch keys. It looks up all keys side by side, so that their cache misses overlap. It stops
+// at an unknown key and returns false; then the cursor is no longer lost.
 func (c *Cursor) FindAll(keys []Key, refs []uint32) (all bool) {
 	g := c.g
 	t := g.table.Load()
 	var numbers [FindBatch]uint32
 	for i := range keys {
-		if slot := atomic.LoadUint32(&t.slots[keys[i].Hi&t.mask]); t.may(slot, keys[i]) {
+		if slot := atomic.LoadUint32(&t.slots[keys[i].Hi&t.mask]); t.mayMatch(slot, keys[i]) {
 			numbers[i] = t.number(slot)
 		}
 	}

@@ -2,22 +2,20 @@ package head
 
 import "slices"
 
-// Removal takes the encodings of many series out of a registry, some at a time, so that nobody waits for long. Make one
-// with Registry.Remove, call Scan until it is done, then Forget as often as there is something to forget, then Close.
-// There may be one at a time.
+// Removal removes the encodings of many series from a registry in small steps, so that nobody waits for long. Start it with
+// Registry.Remove, call Scan until it is done, then Forget any number of times, then Close. One may run at a time.
 type Removal struct {
-	g       *Registry
-	wanted  []uint64 // bitmap of refs
-	next    uint32   // entry to be scanned next
-	entries []uint64 // ref << 32 | number of an entry
-	sorted  bool     // entries are; Scan is done
-	late    map[uint32][]uint32
+	g             *Registry
+	wanted        []uint64 // bitmap of refs
+	next          uint32   // the next entry to scan
+	entries       []uint64 // ref << 32 | number of an entry
+	sorted        bool     // reports that Scan is done and entries are sorted
+	insertedLater map[uint32][]uint32
 }
 
-// Remove starts a removal of encodings of some of the refs, ascending. Remove, Scan and Close calls must be serialised
-// with Insert.
+// Remove starts the removal of encodings of refs, which ascend. The caller serializes Remove, Scan and Close with Insert.
 func (g *Registry) Remove(refs []uint32) *Removal {
-	r := &Removal{g: g, next: 1, late: map[uint32][]uint32{}}
+	r := &Removal{g: g, next: 1, insertedLater: map[uint32][]uint32{}}
 	if len(refs) > 0 {
 		r.wanted = make([]uint64, refs[len(refs)-1]/64+1)
 	}
@@ -32,7 +30,7 @@ func (r *Removal) wants(ref uint32) bool {
 	return int(ref/64) < len(r.wanted) && r.wanted[ref/64]>>(ref%64)&1 != 0
 }
 
-// Scan looks for the refs' encodings among some thousand entries and reports whether there are more.
+// Scan searches some thousand entries for encodings of the refs. It reports whether there are more entries.
 func (r *Removal) Scan() (more bool) {
 	end := min(r.next+entryChunkSize, r.g.count.Load())
 	for ; r.next < end; r.next++ {
@@ -43,15 +41,14 @@ func (r *Removal) Scan() (more bool) {
 	return r.next < r.g.count.Load()
 }
 
-// inserted takes note of an encoding that came after Remove.
+// inserted records an encoding that was inserted after Remove.
 func (r *Removal) inserted(ref, number uint32) {
 	if r.wants(ref) {
-		r.late[ref] = append(r.late[ref], number)
+		r.insertedLater[ref] = append(r.insertedLater[ref], number)
 	}
 }
 
-// Forget takes out all encodings of refs, which must be among those of Remove. It must be alone: neither Find nor
-// Insert may run beside it.
+// Forget removes all encodings of refs, which must be among those of Remove. Neither Find nor Insert may run meanwhile.
 func (r *Removal) Forget(refs []uint32) {
 	if !r.sorted {
 		slices.Sort(r.entries)
@@ -62,23 +59,23 @@ func (r *Removal) Forget(refs []uint32) {
 		for ; at < len(r.entries) && uint32(r.entries[at]>>32) == ref; at++ {
 			r.g.forget(uint32(r.entries[at]), ref)
 		}
-		for _, n := range r.late[ref] {
+		for _, n := range r.insertedLater[ref] {
 			r.g.forget(n, ref)
 		}
 	}
 }
 
-// Close ends the removal and gives memory back that the registry no longer needs.
+// Close ends the removal and shrinks the table if most of it is free.
 func (r *Removal) Close() {
 	g := r.g
 	g.removal = nil
 	slots := len(g.table.Load().slots)
 	if want := slotsFor(int(g.live.Load())); want*4 <= slots {
-		g.table.Store(g.rebuilt(want))
+		g.table.Store(g.rebuild(want))
 	}
 }
 
-// slotsFor is the size of a table that leaves room to grow.
+// slotsFor is the size of a table that leaves room for growth.
 func slotsFor(live int) int {
 	slots := tableSlotsMin
 	for live > slots/2 {
@@ -87,21 +84,20 @@ func slotsFor(live int) int {
 	return slots
 }
 
-// forget takes out an entry if it is still one of the ref.
+// forget removes an entry if it still belongs to the ref.
 func (g *Registry) forget(n, ref uint32) {
 	e := g.entry(n)
 	if e.ref.Load() != ref {
 		return
 	}
-	g.unslot(g.table.Load(), e.key(), n)
+	g.removeSlot(g.table.Load(), e.key(), n)
 	e.clear()
 	g.free = append(g.free, n)
 	g.live.Add(-1)
 }
 
-// unslot frees an entry's slot and moves those behind it up, so that look-ups that passed it still find what they look
-// for.
-func (g *Registry) unslot(t *table, k Key, n uint32) {
+// removeSlot frees an entry's slot and moves later entries up, so that look-ups that pass the slot still find them.
+func (g *Registry) removeSlot(t *table, k Key, n uint32) {
 	hole := k.Hi & t.mask
 	for t.number(t.slots[hole]) != n {
 		if t.slots[hole] == 0 {

@@ -11,58 +11,58 @@ import (
 	"halite/keyschema"
 )
 
-// row holds the unflushed samples of one series in one hour. It has no pointers: blocks are numbers in the stripe's
-// slabs. A head has one for each series, so some of its fields share a word; what most appends need are its first sixteen
-// bytes, which never lie in two cache lines.
+// row holds the unflushed samples of one series in one hour. It has no pointers: blocks are numbers in the stripe's slabs. A
+// head has a row for each series, so some fields share a word. Most appends need only the first sixteen bytes, which never lie
+// in two cache lines.
 type row struct {
-	// hourFlags is the hour, which keyschema.HourMax bounds, above eight bits of flags.
+	// hourFlags is the hour, at most keyschema.HourMax, above eight bits of flags.
 	hourFlags uint32
-	// counts is the number of samples, those in the tail among them, above eight bits that count those in the tail.
+	// counts is the number of all samples above eight bits for the number of samples in the tail.
 	counts uint32
 	tail   uint32 // 0 if there is none
-	// latest is the largest offset in the hour so far above the lowest eight bits of the last sample's tick.
+	// latest is the largest offset in the hour above the lowest eight bits of the last sample's tick.
 	latest uint32
 
-	// packed is the size of the chunks in bytes above eight bits with what is left of the last packed block.
+	// packed is the size of the chunks in bytes above eight bits for the free bytes of the last packed block.
 	packed uint32
-	// packedLast is the last block of the chain, 0 if there is none. Its link leads to the first.
+	// packedLast is the last block of the chain, 0 if there is none. It links to the first block.
 	packedLast blockID
-	// segment is the first log segment that holds a sample of the row.
+	// segment is the oldest segment of the log that holds a sample of the row.
 	segment  uint32
 	madeTick uint32
 
 	ref uint32
-	// next and prev are the series' rows behind and before this one, next of a free row the next free one; 0 is none. Rows
-	// of one hour stand in the list from the newest to the oldest.
+	// next and prev are the neighbors in the list of the series' rows; 0 is none. next of a free row is the next free row. In
+	// the list, the newest row of an hour comes first.
 	next, prev uint32
-	// ahead is what newest is above the hour, or aheadMost if that is less.
-	ahead  uint16
-	blocks uint16 // in the chain of packed blocks
+	// newestAhead is newest less the hour, at most newestAheadMax.
+	newestAhead uint16
+	blocks      uint16 // in the chain of packed blocks
 }
 
 const rowBytes = int(unsafe.Sizeof(row{}))
 
 // Flags of a row.
 const (
-	// frozen rows take no samples.
+	// flagFrozen: the row takes no samples.
 	flagFrozen = 1 << iota
-	// flushing rows are in the hands of a flush.
+	// flagFlushing: a flush holds the row.
 	flagFlushing
-	// unsorted rows must be sorted when read: a sample came with a timestamp not above all before.
+	// flagUnsorted: a sample was not later than all before it, so readers must sort the row.
 	flagUnsorted
-	// tailLarge tails have tailSamples places instead of tailSmallSamples.
+	// flagTailLarge: the tail has room for tailSamples instead of tailSmallSamples.
 	flagTailLarge
-	// tailEven tails, which are large, hold samples at equal distances.
-	flagTailEven
-	// again rows began while the head had another row of their series and hour.
-	flagAgain
+	// flagTailFixedInterval: the samples of the large tail have a fixed interval.
+	flagTailFixedInterval
+	// flagHasOlder: the series had another row of the hour when this row began.
+	flagHasOlder
 )
 
-// What shares a word with something else has eight bits and lies below it.
+// A word with two fields has the smaller one in its eight lowest bits.
 const (
 	lowBits = 8
 	lowMask = 1<<lowBits - 1
-	// oneSample is added to counts for a sample in the tail.
+	// oneSample in counts is one sample in the tail.
 	oneSample = 1<<lowBits | 1
 )
 
@@ -71,41 +71,41 @@ func (r *row) hour() int64 { return int64(r.hourFlags >> lowBits) }
 // is reports whether the row has one of the flags.
 func (r *row) is(flags uint32) bool { return r.hourFlags&flags != 0 }
 
-// open rows have room for samples and are in nobody's hands.
+// open reports whether the row takes samples.
 func (r *row) open() bool { return !r.is(flagFrozen) }
 
 func (r *row) samples() int { return int(r.counts >> lowBits) }
 
 func (r *row) tailLen() int { return int(r.counts & lowMask) }
 
-// packedBytes is the size of the runs in the chain.
+// packedBytes is the size of the chunks in the chain.
 func (r *row) packedBytes() int { return int(r.packed >> lowBits) }
 
-// room is what is left of the last packed block.
+// room is the free space of the last packed block in bytes.
 func (r *row) room() int { return int(r.packed & lowMask) }
 
 func (r *row) maxOffset() uint32 { return r.latest >> lowBits }
 
-// lastTick is the tick of the last sample, as far as it can be told from madeTick on.
+// lastTick is the tick of the last sample. It is exact until 255 ticks after madeTick.
 func (r *row) lastTick() uint32 { return r.madeTick + uint32(uint8(r.latest)-uint8(r.madeTick)) }
 
-const aheadMost = math.MaxUint16
+const newestAheadMax = math.MaxUint16
 
-// newest is at least the hour of this row and of all rows behind it in the series' list.
+// newest is an upper bound of the hours of this row and of all rows behind it in the series' list.
 func (r *row) newest() int64 {
-	if r.ahead == aheadMost {
+	if r.newestAhead == newestAheadMax {
 		return keyschema.HourMax
 	}
-	return r.hour() + int64(r.ahead)
+	return r.hour() + int64(r.newestAhead)
 }
 
-func (r *row) setNewest(hour int64) { r.ahead = uint16(min(hour-r.hour(), aheadMost)) }
+func (r *row) setNewest(hour int64) { r.newestAhead = uint16(min(hour-r.hour(), newestAheadMax)) }
 
-// add stores one sample. An error means that a full tail could not be packed; the sample is not stored then.
+// add stores one sample. If it cannot pack a full tail, it returns an error and does not store the sample.
 func (s *stripe) add(r *row, offset uint32, value float64) error {
-	if n := r.tailLen(); r.is(flagTailEven) && n > 0 && n < tailSamples { // as most are
-		t := tail(s.slabs[classTailEven].block(r.tail))
-		if first, distance := t.steps(); first+uint32(n)*distance == offset && offset > r.maxOffset() {
+	if n := r.tailLen(); r.is(flagTailFixedInterval) && n > 0 && n < tailSamples { // the common case
+		t := tail(s.slabs[classTailFixedInterval].block(r.tail))
+		if first, interval := t.firstAndInterval(); first+uint32(n)*interval == offset && offset > r.maxOffset() {
 			r.latest = offset<<lowBits | r.latest&lowMask
 			t.putValue(n, value)
 			r.counts += oneSample
@@ -113,11 +113,11 @@ func (s *stripe) add(r *row, offset uint32, value float64) error {
 			return nil
 		}
 	}
-	return s.addAny(r, offset, value)
+	return s.addSlow(r, offset, value)
 }
 
-// addAny is add for a sample that begins a tail, is out of step, or comes into a tail with offsets.
-func (s *stripe) addAny(r *row, offset uint32, value float64) error {
+// addSlow is add for a sample that begins a tail, breaks the interval, or goes into a tail with offsets.
+func (s *stripe) addSlow(r *row, offset uint32, value float64) error {
 	t, n := s.tail(r), r.tailLen()
 	if offset <= r.maxOffset() && r.counts != 0 {
 		if n > 0 && t.offset(n-1) == offset {
@@ -138,8 +138,8 @@ func (s *stripe) addAny(r *row, offset uint32, value float64) error {
 			t = s.growTail(r)
 		}
 	}
-	if t.even() && n > 0 && t.offset(n) != offset {
-		t = s.spreadTail(r)
+	if t.fixedInterval() && n > 0 && t.offset(n) != offset {
+		t = s.expandTail(r)
 	}
 	t.putValue(n, value)
 	t.putOffset(n, offset)
@@ -148,11 +148,11 @@ func (s *stripe) addAny(r *row, offset uint32, value float64) error {
 	return nil
 }
 
-// pack turns the tail into a run at the end of the packed chain, preceded by its length.
+// pack turns the tail into a chunk at the end of the chain. The length of the chunk precedes it.
 func (s *stripe) pack(r *row) error {
 	tsMs, values := s.appendTail(r, s.tsMs[:0], s.values[:0])
 	if r.is(flagUnsorted) {
-		tsMs, values = s.sorter.fold(tsMs, values)
+		tsMs, values = s.sorter.sortDedup(tsMs, values)
 	}
 	const lengthBytesMax = binary.MaxVarintLen32
 	packed, err := s.encoder.Append(
@@ -165,14 +165,14 @@ func (s *stripe) pack(r *row) error {
 	n := binary.PutUvarint(length[:], uint64(len(packed)-lengthBytesMax))
 	packed = packed[lengthBytesMax-n:]
 	copy(packed, length[:n])
-	s.chain(r, packed)
+	s.appendToChain(r, packed)
 	r.counts &^= lowMask
 	return nil
 }
 
-// settle packs the tail of a row that is not expected to take many more samples, and gives it back. A small tail of a row
-// without runs stays: a run of its own would hardly be smaller.
-func (s *stripe) settle(r *row) error {
+// packRow packs the tail of a row that probably takes few more samples, and frees the tail. It leaves a small tail of a row
+// without chunks: a chunk for it would hardly be smaller.
+func (s *stripe) packRow(r *row) error {
 	if r.tail == 0 || r.packedLast == 0 && !r.is(flagTailLarge) {
 		return nil
 	}
@@ -186,12 +186,12 @@ func (s *stripe) settle(r *row) error {
 	return nil
 }
 
-// chain appends bytes to the row's packed chain.
-func (s *stripe) chain(r *row, b []byte) {
+// appendToChain appends bytes to the row's chain of packed blocks.
+func (s *stripe) appendToChain(r *row, b []byte) {
 	r.packed += uint32(len(b)) << lowBits
 	for len(b) > 0 {
 		if r.room() == 0 {
-			s.lengthen(r, len(b))
+			s.extendChain(r, len(b))
 		}
 		block := s.packedBlock(r.packedLast)
 		n := copy(block[len(block)-r.room():], b)
@@ -200,9 +200,9 @@ func (s *stripe) chain(r *row, b []byte) {
 	}
 }
 
-// lengthen adds a block for so many bytes, or a part of them, to the chain, whose last block is full.
-func (s *stripe) lengthen(r *row, sizeBytes int) {
-	if r.blocks >= packedFitted {
+// extendChain adds a block for sizeBytes, or for a part of them. The last block of the chain is full.
+func (s *stripe) extendChain(r *row, sizeBytes int) {
+	if r.blocks >= fittedBlocksMax {
 		sizeBytes = math.MaxInt
 	}
 	id := s.allocPacked(sizeBytes)
@@ -219,12 +219,12 @@ func (s *stripe) lengthen(r *row, sizeBytes int) {
 	s.bytes += int64(len(block))
 }
 
-// link returns the block behind one in a chain, behind the last the first.
+// link returns the number of the next block in a chain; the last block links to the first.
 func link(block []byte) blockID { return blockID(binary.LittleEndian.Uint32(block)) }
 
 func setLink(block []byte, id blockID) { binary.LittleEndian.PutUint32(block, uint32(id)) }
 
-// appendPacked appends the bytes of the packed chain to dst.
+// appendPacked appends the bytes of the row's chain to dst.
 func (s *stripe) appendPacked(dst []byte, r *row) []byte {
 	if r.packedLast == 0 {
 		return dst
@@ -238,13 +238,13 @@ func (s *stripe) appendPacked(dst []byte, r *row) []byte {
 	return append(dst, block[linkBytes:len(block)-r.room()]...)
 }
 
-// memory is what the row occupies.
+// memory is the memory of the row in bytes.
 func (s *stripe) memory(r *row) int64 {
 	packed := r.packedBytes() + r.room() + int(r.blocks)*linkBytes // blocks but the last are full
 	return int64(rowBytes + len(s.tail(r)) + packed)
 }
 
-// release gives the row's blocks back.
+// release frees the row's blocks.
 func (s *stripe) release(r *row) {
 	s.bytes -= s.memory(r)
 	s.samples -= int64(r.samples())
@@ -260,8 +260,7 @@ func (s *stripe) release(r *row) {
 	s.releasePacked(r.packedLast)
 }
 
-// sorter folds columns in the order of arrival into ascending ones. Not concurrent; its result is valid until the next
-// fold.
+// sorter sorts columns by time and removes duplicates. It is not for concurrent use. A result is valid until the next call.
 type sorter struct {
 	order  []arrival
 	tsMs   []int64
@@ -274,14 +273,14 @@ type arrival struct {
 	nth   int
 }
 
-// foldMovesPerSample is the number of places that samples may be moved by, on average, before sorting is cheaper.
-const foldMovesPerSample = 16
+// insertionMovesPerSample is the average number of moves a sample from which on a general sort is faster than insertion.
+const insertionMovesPerSample = 16
 
-// fold sorts by time; of samples with one timestamp the last to arrive stays. Samples that are not far from their place,
-// like most that come late or are written again, are moved there one by one.
-func (o *sorter) fold(tsMs []int64, values []float64) ([]int64, []float64) {
+// sortDedup sorts by time; of samples with one timestamp it keeps the last to arrive. It uses insertion, because most late or
+// repeated samples are near their place.
+func (o *sorter) sortDedup(tsMs []int64, values []float64) ([]int64, []float64) {
 	o.tsMs, o.values = o.tsMs[:0], o.values[:0]
-	moves := foldMovesPerSample * len(tsMs)
+	moves := insertionMovesPerSample * len(tsMs)
 	for i, t := range tsMs {
 		n := len(o.tsMs)
 		at := n
@@ -294,14 +293,14 @@ func (o *sorter) fold(tsMs []int64, values []float64) ([]int64, []float64) {
 			o.tsMs, o.values = slices.Insert(o.tsMs, at, t), slices.Insert(o.values, at, values[i])
 		}
 		if moves -= n - at; moves < 0 {
-			return o.sort(tsMs, values)
+			return o.sortDedupAny(tsMs, values)
 		}
 	}
 	return o.tsMs, o.values
 }
 
-// sort is fold for any order.
-func (o *sorter) sort(tsMs []int64, values []float64) ([]int64, []float64) {
+// sortDedupAny is sortDedup for any order.
+func (o *sorter) sortDedupAny(tsMs []int64, values []float64) ([]int64, []float64) {
 	o.order = o.order[:0]
 	for i, t := range tsMs {
 		o.order = append(o.order, arrival{t, values[i], i})

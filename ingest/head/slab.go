@@ -6,40 +6,40 @@ import (
 )
 
 const (
-	// slabChunkBytes is the size of all chunks: what one slab lets go serves another.
+	// slabChunkBytes is the size of all chunks, so that memory that one slab frees fits another.
 	slabChunkBytes = 32 << 10
-	// slabChunkShift makes room for the numbers of a chunk's blocks, which are of 32 bytes at least.
+	// slabChunkShift is the number of bits for a block in a chunk. A block has 32 bytes or more.
 	slabChunkShift = 10
 	slabChunkMask  = 1<<slabChunkShift - 1
 )
 
-// slab hands out blocks of one size from chunks of bytes that contain no pointers. Blocks are numbered from 1. The chunk
-// with the lowest number that has room comes first, so that after a burst the upper ones run empty and let their memory go.
+// slab allocates blocks of one size from chunks of bytes without pointers. Blocks are numbered from 1. It allocates from the
+// first chunk with a free block, so that after a burst the later chunks become empty and are freed.
 type slab struct {
 	blockBytes int
 	chunks     []slabChunk
-	// roomy has a bit for each chunk with free blocks; words before low have none.
-	roomy []uint64
-	low   int
-	// spare is the number plus one of a chunk that is kept although it is empty, 0 if there is none.
+	// withFree has a bit for each chunk with free blocks. All words before firstFree are zero.
+	withFree  []uint64
+	firstFree int
+	// spare is the number plus one of an empty chunk that is not freed, 0 if there is none.
 	spare int
 }
 
-// slabChunk is a part of a slab. A free block that was in use begins with the number of the next such.
+// slabChunk is a part of a slab. A free block that was in use begins with the number of the next such block.
 type slabChunk struct {
 	bytes            []byte // nil while all blocks are free
-	free, made, used uint32 // free is a number in the chunk from 1 on
+	free, made, used uint32 // free is a number in the chunk, from 1
 }
 
 func (s *slab) alloc() uint32 {
-	for s.low < len(s.roomy) && s.roomy[s.low] == 0 {
-		s.low++
+	for s.firstFree < len(s.withFree) && s.withFree[s.firstFree] == 0 {
+		s.firstFree++
 	}
-	if s.low == len(s.roomy) {
-		s.roomy = append(s.roomy, ^uint64(0))
+	if s.firstFree == len(s.withFree) {
+		s.withFree = append(s.withFree, ^uint64(0))
 		s.chunks = append(s.chunks, make([]slabChunk, 64)...)
 	}
-	at := s.low<<6 + bits.TrailingZeros64(s.roomy[s.low])
+	at := s.firstFree<<6 + bits.TrailingZeros64(s.withFree[s.firstFree])
 	c := &s.chunks[at]
 	if c.bytes == nil {
 		*c = slabChunk{bytes: make([]byte, slabChunkBytes)}
@@ -48,7 +48,7 @@ func (s *slab) alloc() uint32 {
 		s.spare = 0
 	}
 	if c.used++; (int(c.used)+1)*s.blockBytes > slabChunkBytes { // it is full
-		s.roomy[at>>6] &^= 1 << (at & 63)
+		s.withFree[at>>6] &^= 1 << (at & 63)
 	}
 	n := c.free
 	if n != 0 {
@@ -72,8 +72,8 @@ func (s *slab) release(n uint32) {
 	binary.LittleEndian.PutUint32(c.bytes[int(in)*s.blockBytes:], c.free)
 	c.free = in + 1
 	c.used--
-	s.roomy[at>>6] |= 1 << (at & 63)
-	s.low = min(s.low, at>>6)
+	s.withFree[at>>6] |= 1 << (at & 63)
+	s.firstFree = min(s.firstFree, at>>6)
 	switch {
 	case c.used > 0:
 	case s.spare == 0:
@@ -83,15 +83,15 @@ func (s *slab) release(n uint32) {
 	}
 }
 
-// empty forgets all blocks; none may be in use.
-func (s *slab) empty() { *s = slab{blockBytes: s.blockBytes} }
+// reset drops all blocks. None may be in use.
+func (s *slab) reset() { *s = slab{blockBytes: s.blockBytes} }
 
-// Size classes. A tail starts small because many series see few samples. A block of chunks is the smallest that the
-// next run fits into, so that little of it is wasted; rows of many runs get large ones.
+// Size classes. A tail starts small, because many series have few samples. A packed block is the smallest with room for the
+// next chunk, so that little is wasted; rows of many chunks get large blocks.
 const (
 	classTailSmall = iota
 	classTail
-	classTailEven
+	classTailFixedInterval
 	classPacked // the first of packedClasses
 	classes     = classPacked + packedClasses
 )
@@ -102,21 +102,22 @@ const (
 	offsetBytes      = 3 // of a sample in the hour
 	valueBytes       = 8
 
-	linkBytes     = 4 // number of the next block of a chain
-	packedClasses = 6
-	packedFitted  = 6 // so many fitting blocks before large ones
+	linkBytes       = 4 // number of the next block of a chain
+	packedClasses   = 6
+	fittedBlocksMax = 6 // number of fitting blocks of a row before it gets large ones
 )
 
 func newSlabs() [classes]slab {
 	return [classes]slab{
-		classTailSmall: {blockBytes: tailSmallBytes},
-		classTail:      {blockBytes: tailBytes},
-		classTailEven:  {blockBytes: tailEvenBytes},
-		classPacked:    {blockBytes: 32}, {blockBytes: 48}, {blockBytes: 64}, {blockBytes: 96}, {blockBytes: 128}, {blockBytes: 256},
+		classTailSmall:         {blockBytes: tailSmallBytes},
+		classTail:              {blockBytes: tailBytes},
+		classTailFixedInterval: {blockBytes: tailFixedIntervalBytes},
+		classPacked:            {blockBytes: 32}, {blockBytes: 48}, {blockBytes: 64}, {blockBytes: 96}, {blockBytes: 128},
+		{blockBytes: 256},
 	}
 }
 
-// blockID names a block of chunks: the number in its slab and, in the lowest bits, its class.
+// blockID names a packed block: its number in the slab and, in the lowest bits, its class.
 type blockID uint32
 
 const blockClassBits = 3
@@ -125,7 +126,7 @@ func (s *stripe) packedBlock(id blockID) []byte {
 	return s.slabs[classPacked+id&(1<<blockClassBits-1)].block(uint32(id >> blockClassBits))
 }
 
-// allocPacked makes a block for so many bytes, or a large one for a part of them.
+// allocPacked allocates a block for sizeBytes, or the largest if none has that size.
 func (s *stripe) allocPacked(sizeBytes int) blockID {
 	class := 0
 	for class < packedClasses-1 && s.slabs[classPacked+class].blockBytes-linkBytes < sizeBytes {

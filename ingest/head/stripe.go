@@ -7,33 +7,33 @@ import (
 )
 
 const (
-	rowChunkShift = 9 // 24 KiB, a size that the allocator has
+	rowChunkShift = 9 // 24 KiB, a size class of the allocator
 	rowChunkSize  = 1 << rowChunkShift
 )
 
-// stripe is a part of the head with a lock of its own. Rows are numbered from 1.
+// stripe is a part of the head with a lock of its own. Its rows are numbered from 1.
 type stripe struct {
 	mu    sync.RWMutex
 	rows  []*[rowChunkSize]row
 	free  uint32
 	made  uint32
 	slabs [classes]slab
-	// hours has the newest row of each hour of the series whose list was found too long to walk; see openRow.
+	// hours maps refs of series with long lists to the newest row of each hour; see openRow.
 	hours  map[uint32]map[int32]uint32
 	counts *hourCounts // of the head
 
-	// bytes, samples and count describe the rows in use.
+	// bytes, samples and count are totals of the rows in use.
 	bytes, samples, count int64
 
-	// Scratch of the writer that holds mu.
-	encoder chunk.Encoder
-	sorter  sorter
-	packed  []byte
-	tsMs    [tailSamples]int64
-	values  [tailSamples]float64
-	touched uint8 // see warm
+	// Buffers of the writer that holds mu.
+	encoder    chunk.Encoder
+	sorter     sorter
+	packed     []byte
+	tsMs       [tailSamples]int64
+	values     [tailSamples]float64
+	prefetched uint8 // see prefetch
 
-	_ [64]byte // keeps neighbours' locks off this one's cache line
+	_ [64]byte // so that the locks of two stripes never share a cache line
 }
 
 func (s *stripe) row(n uint32) *row {
@@ -41,13 +41,13 @@ func (s *stripe) row(n uint32) *row {
 	return &s.rows[n>>rowChunkShift][n&(rowChunkSize-1)]
 }
 
-// rowsWalked is the number of a series' rows from which on they are found by a map instead of one after the other.
+// rowsWalked is the number of rows of a series that openRow visits before it uses a map.
 const rowsWalked = 16
 
-// openRow finds the row of a series that takes samples of the hour, or makes one. The series' rows form a list whose
-// first is the one used last: streams stay in one hour for long, whatever the hour. When a stream reaches its next hour,
-// the search ends as soon as only older rows are left, so that filling in months of a series does not walk them all. When
-// two streams of a series are filled in at once, or newest hours first, a map takes over.
+// openRow finds the row of a series that takes samples of the hour, or makes one. The series' rows form a list, and the last
+// used row is its first: a stream stays in one hour for long. When a stream reaches its next hour, the search ends as soon as
+// only older rows remain, so a backfill of months does not visit all rows. If two streams backfill a series at once, or the
+// newest hours come first, a map replaces the search.
 func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick uint32) (r *row, made bool) {
 	newest := hour
 	if at.row != 0 {
@@ -62,7 +62,7 @@ func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick 
 		}
 		if r.hour() == hour {
 			if r.open() {
-				s.toFront(at, n, newest)
+				s.moveToFront(at, n, newest)
 				return r, false
 			}
 			again = true
@@ -79,17 +79,17 @@ func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick 
 	}
 	r = s.makeRow(at, ref, hour, newest, segment, tick)
 	if again {
-		r.hourFlags |= flagAgain
+		r.hourFlags |= flagHasOlder
 	}
 	return r, true
 }
 
-// toFront makes a row the first of its series.
-func (s *stripe) toFront(at *slot, n uint32, newest int64) {
+// moveToFront makes a row the first of its series.
+func (s *stripe) moveToFront(at *slot, n uint32, newest int64) {
 	if at.row == n {
 		return
 	}
-	s.cut(at, n)
+	s.detach(at, n)
 	r := s.row(n)
 	r.next, r.prev = at.row, 0
 	r.setNewest(newest)
@@ -97,8 +97,8 @@ func (s *stripe) toFront(at *slot, n uint32, newest int64) {
 	at.row = n
 }
 
-// cut takes a row out of its series' list.
-func (s *stripe) cut(at *slot, n uint32) {
+// detach removes a row from its series' list.
+func (s *stripe) detach(at *slot, n uint32) {
 	r := s.row(n)
 	if r.prev == 0 {
 		at.row = r.next
@@ -110,7 +110,7 @@ func (s *stripe) cut(at *slot, n uint32) {
 	}
 }
 
-// hoursOf returns the map of a series with a long list, which it makes if need be.
+// hoursOf returns the map of a series with a long list. It makes the map if needed.
 func (s *stripe) hoursOf(at *slot, ref uint32) map[int32]uint32 {
 	hours := s.hours[ref]
 	if hours != nil {
@@ -135,7 +135,7 @@ func (s *stripe) newestByHour(at *slot) map[int32]uint32 {
 	return hours
 }
 
-// makeRow puts a new row at the front of a series' list.
+// makeRow adds a new row at the front of a series' list.
 func (s *stripe) makeRow(at *slot, ref uint32, hour, newest int64, segment uint64, tick uint32) *row {
 	n := s.free
 	if n != 0 {
@@ -166,10 +166,10 @@ func (s *stripe) makeRow(at *slot, ref uint32, hour, newest int64, segment uint6
 	return r
 }
 
-// unlink takes a row out of its series' list and gives its memory back.
+// unlink removes a row from its series' list and frees its memory.
 func (s *stripe) unlink(at *slot, n uint32) {
 	r := s.row(n)
-	s.cut(at, n)
+	s.detach(at, n)
 	if at.row == 0 {
 		delete(s.hours, r.ref)
 	} else if hours, hour := s.hours[r.ref], int32(r.hour()); hours != nil && hours[hour] == n {
@@ -181,14 +181,14 @@ func (s *stripe) unlink(at *slot, n uint32) {
 	s.free = n
 	s.count--
 	if s.count == 0 {
-		s.empty()
+		s.freeMemory()
 	}
 }
 
-// empty lets go of the memory of a stripe that has no rows, so that a burst of series does not hold it for ever.
-func (s *stripe) empty() {
+// freeMemory frees the memory of a stripe without rows, so that a burst of series does not occupy it forever.
+func (s *stripe) freeMemory() {
 	s.rows, s.free, s.made, s.hours = nil, 0, 0, nil
 	for i := range s.slabs {
-		s.slabs[i].empty()
+		s.slabs[i].reset()
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// TestOtherVersionsAreNamed opens logs of other versions. Each refusal says which version the file names, also if a newer version
-// has its checksum elsewhere.
+// TestOtherVersionsAreNamed opens logs of other versions. Each refusal says which version the file names, also if a newer
+// version has its checksum elsewhere.
 func TestOtherVersionsAreNamed(t *testing.T) {
 	for _, name := range []string{"00000002.wal", "00000002.ckpt", watermarkName} {
 		for _, version := range []uint16{1, formatVersion + 1} {

@@ -15,7 +15,7 @@ func requireAccount(t *testing.T, h *head.Head) map[int64]int64 {
 	t.Helper()
 	sum, byHour := int64(0), map[int64]int64{}
 	for stripe := range h.Stripes() {
-		h.Choose(nil, stripe, func(row head.RowInfo) bool {
+		h.SelectRows(nil, stripe, func(row head.RowInfo) bool {
 			sum += row.Bytes
 			byHour[row.Hour] += row.Bytes
 			return false
