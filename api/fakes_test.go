@@ -54,7 +54,7 @@ func (f *fakeWriter) WriteRemote(_ context.Context, body []byte) (ingest.Result,
 // last is the body of the newest request, never nil.
 func (f *fakeWriter) last() []byte { return append([]byte{}, f.bodies[len(f.bodies)-1]...) }
 
-// catalogue answers look-ups from a Prometheus storage.
+// index answers look-ups from a Prometheus storage.
 type catalogue struct{ promstorage.Queryable }
 
 func (c catalogue) with(mint, maxt int64, do func(promstorage.Querier) error) error {
@@ -99,7 +99,7 @@ func (c catalogue) LabelValues(
 	return list, err
 }
 
-// failing is a catalogue whose every answer is err, after running before.
+// failing is an index whose every answer is err, after running before.
 type failing struct {
 	err    error
 	before func(ctx context.Context)

@@ -208,7 +208,7 @@ func TestPanic(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, func(o *Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		o.Catalogue = failing{before: func(context.Context) { panic("fault in the catalogue") }}
+		o.Catalogue = failing{before: func(context.Context) { panic("fault in the index") }}
 	})
 	w := f.get("/api/v1/labels")
 	require.Equal(t, http.StatusInternalServerError, w.Code)
@@ -217,7 +217,7 @@ func TestPanic(t *testing.T) {
 	require.Equal(t, 1., f.metric(t, "tsdb_http_panics_total", map[string]string{}))
 	require.Equal(t, 1., f.metric(t, "tsdb_http_requests_total",
 		map[string]string{"handler": "/api/v1/labels", "code": "500"}))
-	require.Contains(t, log.String(), "fault in the catalogue")
+	require.Contains(t, log.String(), "fault in the index")
 	require.Contains(t, log.String(), "http_test.go")
 	require.True(t, f.lookups.TryAcquire(int64(f.opts.Limits.LookupConcurrencyMax)), "the place was given back")
 
@@ -234,7 +234,7 @@ func TestPanic(t *testing.T) {
 	require.Equal(t, 0., f.metric(t, "tsdb_http_requests_in_flight", map[string]string{}))
 }
 
-// TestLookupFailures pins how errors of the catalogue are answered.
+// TestLookupFailures pins how errors of the index are answered.
 func TestLookupFailures(t *testing.T) {
 	for _, c := range []struct {
 		err  error

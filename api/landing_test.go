@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// namesOf is a catalogue with one metric, of which a time and a job are known.
+// namesOf is an index with one metric, of which a time and a job are known.
 type namesOf struct {
 	Catalogue
 	tsMs int64

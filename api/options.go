@@ -28,7 +28,7 @@ type Options struct {
 	Writer Writer
 	// Engine evaluates PromQL. Required.
 	Engine Engine
-	// Catalogue answers series and label look-ups. Required.
+	// Index answers series and label look-ups. Required.
 	Catalogue Catalogue
 	// Budgets bound what look-ups of series, remote reads and federation hold; nil if nothing does.
 	Budgets Budgets
@@ -312,7 +312,7 @@ type Engine interface {
 	Cancel(id uint64) bool
 }
 
-// Catalogue answers which series exist; *index.Index is one. Times are unix milliseconds, inclusive.
+// Index answers which series exist; *index.Index is one. Times are unix milliseconds, inclusive.
 type Catalogue interface {
 	Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
 	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)

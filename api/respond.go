@@ -223,7 +223,7 @@ func badForm(err error) *apiError {
 	return badData(fmt.Errorf("error parsing form values: %w", err))
 }
 
-// evalError places an error of the engine, the catalogue or the store.
+// evalError places an error of the engine, the index or the store.
 func evalError(err error) *apiError {
 	var (
 		typed    *query.Error

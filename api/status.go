@@ -115,7 +115,7 @@ func rankingLimit(r *http.Request) (int, *apiError) {
 	return limit, nil
 }
 
-// tsdbStatus answers /api/v1/status/tsdb: size of the active catalogue and what it consists of.
+// tsdbStatus answers /api/v1/status/tsdb: size of the active index and what it consists of.
 func (s *Server) tsdbStatus(r *http.Request) (reply, *apiError) {
 	limit, fault := rankingLimit(r)
 	if fault != nil {

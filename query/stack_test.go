@@ -82,20 +82,20 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	s.deleted, err = tombstone.Open(ctx, tombstone.Options{Store: tables})
 	require.NoError(tb, err)
 	tables = s.deleted.Store()
-	catalogueRetention := o.raw
+	indexRetention := o.raw
 	if o.tiers {
 		s.tiers, err = job.Open(ctx, rollupstore.Options{
 			Tables: tables, Raw: o.raw, Hours: o.hours, Days: o.days, Now: now, Deletions: s.deleted,
 		}, job.Options{Settle: -1, Share: 1})
 		require.NoError(tb, err)
-		tables, catalogueRetention = s.tiers.Invalidating(tables), o.days
+		tables, indexRetention = s.tiers.Invalidating(tables), o.days
 	}
 	s.store = s.watch.Store(tables)
 	data, err := s.store.EnsureTable(ctx, storage.DataSchema(o.raw))
 	require.NoError(tb, err)
 	schema, err := keyschema.NewSchema(o.rules)
 	require.NoError(tb, err)
-	x, err := index.Open(ctx, index.Options{Store: s.store, Schema: schema, Retention: catalogueRetention, Now: now})
+	x, err := index.Open(ctx, index.Options{Store: s.store, Schema: schema, Retention: indexRetention, Now: now})
 	require.NoError(tb, err)
 	var states ingest.States
 	deleting := s.watch.Changing

@@ -19,7 +19,7 @@ func testSchema() storage.TableSchema {
 func TestSchemaValidate(t *testing.T) {
 	valid := testSchema()
 	require.NoError(t, valid.Validate())
-	for _, s := range []storage.TableSchema{storage.DataSchema(time.Hour), storage.CatalogueSchema("series", time.Hour),
+	for _, s := range []storage.TableSchema{storage.DataSchema(time.Hour), storage.IndexSchema("series", time.Hour),
 		storage.MetaSchema()} {
 		require.NoError(t, s.Validate())
 	}

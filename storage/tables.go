@@ -20,8 +20,8 @@ const (
 	FamilyHistograms = "h"
 	// FamilyExemplars holds exemplars.
 	FamilyExemplars = "x"
-	// FamilyCatalogue holds the columns and dictionaries of the series index.
-	FamilyCatalogue = "c"
+	// FamilyIndex holds the columns and dictionaries of the series index.
+	FamilyIndex = "c"
 	// FamilyHours and FamilyDays hold the rollups of a series: of its hours, one cell per day, and of its days, one cell per
 	// month.
 	FamilyHours = "h"
@@ -39,13 +39,13 @@ func DataSchema(retention time.Duration) TableSchema {
 	}}
 }
 
-// CatalogueSchema is the schema of TableSeries or TableLabels. The timestamp of a cell is the last millisecond of its day.
-func CatalogueSchema(name string, retention time.Duration) TableSchema {
+// IndexSchema is the schema of TableSeries or TableLabels. The timestamp of a cell is the last millisecond of its day.
+func IndexSchema(name string, retention time.Duration) TableSchema {
 	if retention > 0 {
 		retention += 24 * time.Hour
 	}
 	return TableSchema{Name: name, Families: []Family{
-		{Name: FamilyCatalogue, GC: GCPolicy{MaxAge: retention, MaxVersions: 1}},
+		{Name: FamilyIndex, GC: GCPolicy{MaxAge: retention, MaxVersions: 1}},
 	}}
 }
 

@@ -29,7 +29,7 @@ type serveConfig struct {
 	memtableBytes      int64
 	tabletBytes        int64
 	tabletRows         int64
-	catalogueBytes     int64
+	indexBytes         int64
 	headBytesMax       int64
 	headTotalBytesMax  int64
 	headTotalByUser    bool
@@ -191,7 +191,7 @@ func (c *serveConfig) Validate() error {
 	var faults []error
 	positive := map[string]int64{
 		"storage.cache-bytes": c.cacheBytes, "storage.memtable-bytes": c.memtableBytes,
-		"storage.catalogue-bytes": c.catalogueBytes, "storage.head-bytes": c.headBytesMax,
+		"storage.index-bytes": c.indexBytes, "storage.head-bytes": c.headBytesMax,
 		"storage.wal-bytes": c.walBytesMax, "storage.tablet-bytes": c.tabletBytes, "storage.tablet-rows": c.tabletRows,
 		"ingest.max-body-bytes": c.bodyBytesMax, "ingest.max-labels": int64(c.labelsMax),
 		"web.self-scrape-interval": int64(c.web.selfScrapeEvery), "web.max-connections": int64(c.web.connectionsMax),

@@ -143,7 +143,7 @@ func dirContents(t *testing.T, dir string) map[string]string {
 }
 
 // TestDamagedIndex flips bits in the series index. The server starts and finds all series from the row keys; tsdb verify
-// --repair catalogue rebuilds the index for good. A missing file of the index is refused by name and rebuilt when accepted.
+// --repair index rebuilds the index for good. A missing file of the index is refused by name and rebuilt when accepted.
 func TestDamagedIndex(t *testing.T) {
 	dir, flags := t.TempDir(), []string{"--no-web.self-scrape", "--web.enable-admin-api"}
 	today := time.Now().UTC().Truncate(24 * time.Hour)
@@ -166,7 +166,7 @@ func TestDamagedIndex(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 	_, whole := verifyStore(t, dir)
 	require.False(t, whole)
-	_, whole = verifyStore(t, dir, "--repair=catalogue")
+	_, whole = verifyStore(t, dir, "--repair=index")
 	require.True(t, whole)
 	s = startServer(t, dir, flags...)
 	require.NotContains(t, s.log.String(), "damaged")

@@ -22,7 +22,7 @@ func (c *serveConfig) ingestLimits() ingest.Limits {
 	}
 }
 
-// openDirect opens the catalogue and what stores samples in the tables. Nothing that was read is kept for other queries,
+// openDirect opens the index and what stores samples in the tables. Nothing that was read is kept for other queries,
 // because other servers write.
 func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.Options) (err error) {
 	opts.Writer = index.NewWriter()
@@ -40,7 +40,7 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 	}, opts.Logger); err != nil {
 		return err
 	}
-	ages := db.retention.Tier(keyschema.Raw) // the catalogue's may be longer
+	ages := db.retention.Tier(keyschema.Raw) // the index's may be longer
 	t, err := ingest.OpenThrough(ctx, ingest.ThroughOptions{
 		Tombstones: db.deleted, States: turnStates{db.tiers, db, db.rollups(c)}, Fresh: db.tiers.Refresh,
 		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: time.Duration(ages.Longest()),

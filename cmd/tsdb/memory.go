@@ -54,7 +54,7 @@ func (c *serveConfig) fitMemory(log *slog.Logger) {
 }
 
 // Half of the memory limit is for the head. A series needs 256 bytes of that: about 160 for labels of common length,
-// registry and catalogue, and 92 for a row with few samples. Rows with more samples are flushed when memory gets short.
+// registry and index, and 92 for a row with few samples. Rows with more samples are flushed when memory gets short.
 const (
 	headTotalShare = 2
 	seriesBytes    = 256

@@ -67,7 +67,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		return db, err
 	}
 	opts := index.Options{
-		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.catalogueBytes, Logger: log, Registerer: r,
+		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.indexBytes, Logger: log, Registerer: r,
 		Now: now, Ages: ages, MonthSeriesMax: c.monthSeriesMax,
 	}
 	db.knowSeries(c, &opts)
@@ -122,7 +122,7 @@ func (db *database) startJobs(c *serveConfig) {
 	db.sweeper.Start()
 }
 
-// knowSeries has the catalogue know series as long as anything of them is kept.
+// knowSeries has the index know series as long as anything of them is kept.
 func (db *database) knowSeries(c *serveConfig, opts *index.Options) {
 	if db.rollups(c) {
 		opts.Ages = db.retention.Tier(keyschema.Days)
@@ -151,7 +151,7 @@ func (db *database) ingestOptions(
 	return opts
 }
 
-// openIngester opens the catalogue, and the log and head in front of the tables.
+// openIngester opens the index, and the log and head in front of the tables.
 func (db *database) openIngester(
 	ctx context.Context, c *serveConfig, watch *promql.RowWatch, opts index.Options,
 ) (err error) {

@@ -56,8 +56,8 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.tablet-rows", "Number of rows written and read between two checks above which the server divides a "+
 		"tablet.").
 		Default("67108864").Int64Var(&c.tabletRows)
-	cmd.Flag("storage.catalogue-bytes", "Memory for the catalogue of closed days.").Default("64MB").
-		BytesVar(asBytes(&c.catalogueBytes))
+	cmd.Flag("storage.index-bytes", "Memory for the index of closed days.").Default("64MB").
+		BytesVar(asBytes(&c.indexBytes))
 	cmd.Flag("storage.tombstones-max", "Maximum number of deletions whose rows are not cleaned yet.").Default("10000").
 		IntVar(&c.tombstonesMax)
 	c.addShared(cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which the server flushes rows early. The "+

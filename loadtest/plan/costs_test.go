@@ -158,8 +158,8 @@ func TestCostsAreTrue(t *testing.T) {
 	catalogue := newWorld(t)
 	series := catalogue.fill(fleet.Options{Hosts: 20}, 6*time.Hour, 3*24*time.Hour)
 	require.NoError(t, catalogue.index.Maintain(context.Background()))
-	for table, family := range map[string]string{storage.TableSeries: storage.FamilyCatalogue,
-		storage.TableLabels: storage.FamilyCatalogue, storage.TableMeta: storage.FamilyMeta} {
+	for table, family := range map[string]string{storage.TableSeries: storage.FamilyIndex,
+		storage.TableLabels: storage.FamilyIndex, storage.TableMeta: storage.FamilyMeta} {
 		_, _, sizeBytes := catalogue.stored(table, family)
 		got.IndexBytes += sizeBytes / float64(series*3)
 	}

@@ -103,7 +103,7 @@ var (
 	benchClosed *benchWorld
 )
 
-// storedBytes sums keys, qualifiers and values of the catalogue's tables, of months or of everything else.
+// storedBytes sums keys, qualifiers and values of the index's tables, of months or of everything else.
 func (w *benchWorld) storedBytes(tb testing.TB, months bool) (n int) {
 	for _, name := range []string{storage.TableSeries, storage.TableLabels} {
 		t, err := w.store.Table(context.Background(), name)

@@ -14,8 +14,8 @@ import (
 	"halite/storage/index/segment"
 )
 
-// OpenReadOnly restores the catalogue from tables that are open for reading only. It repairs nothing: it makes days, which it
-// cannot read, from the rows in memory, and returns those whose journals are damaged. Without tables, there is no catalogue,
+// OpenReadOnly restores the index from tables that are open for reading only. It repairs nothing: it makes days, which it
+// cannot read, from the rows in memory, and returns those whose journals are damaged. Without tables, there is no index,
 // and it returns nil.
 func OpenReadOnly(ctx context.Context, opts Options) (x *Index, damaged []int64, err error) {
 	if err := opts.Validate(); err != nil {
@@ -38,12 +38,12 @@ func OpenReadOnly(ctx context.Context, opts Options) (x *Index, damaged []int64,
 		damaged, err = x.restoreByDay(ctx)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("index: restore the catalogue: %w", err)
+		return nil, nil, fmt.Errorf("index: restore the index: %w", err)
 	}
 	return x, damaged, nil
 }
 
-// Days returns the unix days that the catalogue knows, ascending.
+// Days returns the unix days that the index knows, ascending.
 func (x *Index) Days() []int64 {
 	days := map[int64]struct{}{}
 	for _, d := range x.open.All() {
@@ -55,7 +55,7 @@ func (x *Index) Days() []int64 {
 	return slices.Sorted(maps.Keys(days))
 }
 
-// CheckCell verifies the checksum of a cell of the catalogue. It passes cells of other tables.
+// CheckCell verifies the checksum of a cell of the index. It passes cells of other tables.
 func CheckCell(table string, row, qualifier, value []byte) error {
 	if table != storage.TableSeries && table != storage.TableLabels &&
 		(table != storage.TableMeta || !bytes.HasPrefix(row, []byte(segment.LabelSetPrefix))) {

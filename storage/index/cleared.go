@@ -33,7 +33,7 @@ func (x *Index) writeCleared(ctx context.Context, d *memory.OpenDay) error {
 	blob := binary.AppendUvarint(envelope.New(envelope.FormatV3, 64), uint64(d.Journal.Rows))
 	blob = envelope.Seal(segment.AppendRuns(blob, c.runs), key, qualifier)
 	if err := x.store.SeriesTable.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
-		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: presence.DayCellMs(d.Day), Value: blob,
+		Kind: storage.SetCell, Family: storage.FamilyIndex, Qualifier: qualifier, TsMs: presence.DayCellMs(d.Day), Value: blob,
 	}}}}); err != nil {
 		return err // the next part is written under the same number, and this one before it
 	}

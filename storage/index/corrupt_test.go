@@ -16,7 +16,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// storedCells lists every cell of the catalogue's tables.
+// storedCells lists every cell of the index's tables.
 func (w *world) storedCells() (out []placedCell) {
 	for _, name := range []string{storage.TableSeries, storage.TableLabels} {
 		t, err := w.store.Table(context.Background(), name)
@@ -79,7 +79,7 @@ func damage(rng *rand.Rand, value, other []byte) []byte {
 }
 
 // TestDamageIsNoticed breaks one stored cell after another. The answer is right or an error that names the row, never
-// wrong; a damaged journal is repaired when the catalogue is opened, anything else by Rebuild.
+// wrong; a damaged journal is repaired when the index is opened, anything else by Rebuild.
 func TestDamageIsNoticed(t *testing.T) {
 	errs, repairs := 0, 0
 	for seed := uint64(20); seed < 22; seed++ {

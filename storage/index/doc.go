@@ -1,6 +1,6 @@
-// Package index is the series catalogue: which label sets exist, and in which hours each has samples.
+// Package index is the series index: which label sets exist, and in which hours each has samples.
 //
-// The wide-column model has one index, the row key; matchers need more. The catalogue keeps, for each metric, a table
+// The wide-column model has one index, the row key; matchers need more. The index keeps, for each metric, a table
 // with a column of value ids per label name. A matcher is evaluated once per distinct value of its label, in the
 // dictionary of that label; then columns of small integers are scanned. There are no postings. The same shape exists
 // three times:

@@ -173,7 +173,7 @@ func (x *Index) foldInto(
 	}
 	if err := x.opts.Store.Sync(ctx); err != nil {
 		// Whether the switch survives a crash is unknown, but both states are whole: go on with the new one.
-		x.opts.Logger.Error("catalogue period switched but not synced", "period", p.String(), "err", err)
+		x.opts.Logger.Error("index period switched but not synced", "period", p.String(), "err", err)
 	}
 	x.store.Closed.Install(p, r)
 	release()
@@ -185,7 +185,7 @@ func (x *Index) foldInto(
 		x.metrics.folds.Inc()
 	}
 	x.metrics.foldSeconds.Add(time.Since(start).Seconds())
-	x.opts.Logger.Info("catalogue folded", "period", p.String(), "generation", gen, "series", r.Series,
+	x.opts.Logger.Info("index folded", "period", p.String(), "generation", gen, "series", r.Series,
 		"metrics", r.Metrics, "blocks", len(r.Blocks))
 	return x.sweep(ctx, p)
 }
@@ -227,14 +227,14 @@ func (x *Index) switchRoot(ctx context.Context, p presence.Partition, r *segment
 		return x.switchReserved(ctx, p, r.Gen, cell)
 	}
 	// What several writers may have left there once is not this root's.
-	void := storage.Entry{Kind: storage.DeleteCells, Family: storage.FamilyCatalogue, Qualifier: []byte{segment.QualGen}}
+	void := storage.Entry{Kind: storage.DeleteCells, Family: storage.FamilyIndex, Qualifier: []byte{segment.QualGen}}
 	return x.store.SeriesTable.Apply(ctx, []storage.RowMutation{{Key: segment.ManifestKey(p), Entries: []storage.Entry{cell, void}}})
 }
 
 // rootCell is a sealed cell of the period's root row.
 func rootCell(p presence.Partition, qualifier, blob []byte) storage.Entry {
 	return storage.Entry{
-		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier,
+		Kind: storage.SetCell, Family: storage.FamilyIndex, Qualifier: qualifier,
 		TsMs: p.CellMs(), Value: envelope.Seal(blob, segment.ManifestKey(p), qualifier),
 	}
 }
@@ -404,7 +404,7 @@ func (d *deleter) cell(key, qualifier []byte) error {
 		k++
 	}
 	d.muts[k].Entries = append(d.muts[k].Entries, storage.Entry{
-		Kind: storage.DeleteCells, Family: storage.FamilyCatalogue, Qualifier: append([]byte(nil), qualifier...),
+		Kind: storage.DeleteCells, Family: storage.FamilyIndex, Qualifier: append([]byte(nil), qualifier...),
 	})
 	if d.count++; d.count < 4096 {
 		return nil

@@ -35,7 +35,7 @@ const cacheBytesDefault = 128 << 20
 
 // Options configure an Index.
 type Options struct {
-	// Store holds the catalogue's tables and the data rows. Required. The index does not close it.
+	// Store holds the index's tables and the data rows. Required. The index does not close it.
 	Store storage.Store
 	// Schema gives the row keys. Required.
 	Schema *keyschema.Schema
@@ -96,7 +96,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Index is the series catalogue. All methods may be called by any number of goroutines.
+// Index is the series index. All methods may be called by any number of goroutines.
 type Index struct {
 	opts    Options
 	meta    storage.Table
@@ -107,7 +107,7 @@ type Index struct {
 	store  *segment.Store
 	lookup *lookup.Reader
 
-	// maint serialises everything that writes to the store or moves the active catalogue's tables; it also guards the
+	// maint serialises everything that writes to the store or moves the active index's tables; it also guards the
 	// next four fields and the journals' state. Add, Touch, Retire and the readers never take it.
 	maint    sync.Mutex
 	foldedAt map[presence.Partition]time.Time // when this process folded a period last
@@ -129,7 +129,7 @@ type Index struct {
 	foldTimes map[presence.Partition]time.Time // foldedAt of Fold
 }
 
-// Open ensures the catalogue's tables and restores the days that are not folded yet from their journals. A damaged
+// Open ensures the index's tables and restores the days that are not folded yet from their journals. A damaged
 // journal is made anew from the data rows. Nothing runs in the background: the caller calls Persist and Maintain.
 func Open(ctx context.Context, opts Options) (*Index, error) {
 	if err := opts.Validate(); err != nil {
@@ -142,8 +142,8 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 		to     *storage.Table
 		schema storage.TableSchema
 	}{
-		{&x.store.SeriesTable, storage.CatalogueSchema(storage.TableSeries, opts.Retention)},
-		{&x.store.LabelsTable, storage.CatalogueSchema(storage.TableLabels, opts.Retention)},
+		{&x.store.SeriesTable, storage.IndexSchema(storage.TableSeries, opts.Retention)},
+		{&x.store.LabelsTable, storage.IndexSchema(storage.TableLabels, opts.Retention)},
 		{&x.meta, storage.MetaSchema()},
 	} {
 		table, err := opts.Store.EnsureTable(ctx, t.schema)
@@ -153,7 +153,7 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 		*t.to = table
 	}
 	if err := x.restore(ctx); err != nil {
-		return nil, fmt.Errorf("index: restore the catalogue: %w", err)
+		return nil, fmt.Errorf("index: restore the index: %w", err)
 	}
 	if err := x.metrics.register(opts.Registerer); err != nil {
 		return nil, fmt.Errorf("index: register metrics: %w", err)

@@ -130,7 +130,7 @@ func (p *part) readMetric(c *envelope.Decoder) partMetric {
 	return m
 }
 
-// journalReader takes a day's parts in order into a catalogue.
+// journalReader takes a day's parts in order into an index.
 type journalReader struct {
 	active *memory.Index
 	rows   []memory.Ref // of each journal row

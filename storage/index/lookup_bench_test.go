@@ -12,13 +12,13 @@ import (
 	"halite/keyschema"
 )
 
-// reopenCold opens the store and the catalogue anew: nothing is cached but by the file system.
+// reopenCold opens the store and the index anew: nothing is cached but by the file system.
 func (w *benchWorld) reopenCold(tb testing.TB) {
 	require.NoError(tb, w.store.Close())
 	w.openStore(tb)
 }
 
-// BenchmarkLookup measures look-ups among a million series: in the active catalogue, and of closed days over one day
+// BenchmarkLookup measures look-ups among a million series: in the active index, and of closed days over one day
 // and over 30, with the caches filled and empty.
 // cpu-ms is the processor time of the whole process, collecting garbage included.
 func BenchmarkLookup(b *testing.B) {

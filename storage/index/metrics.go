@@ -2,7 +2,7 @@ package index
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// indexMetrics are what an operator sees of the catalogue.
+// indexMetrics are what an operator sees of the index.
 type indexMetrics struct {
 	added, retired, parts, partBytes    prometheus.Counter
 	folds, foldFailures, foldSeconds    prometheus.Counter
@@ -21,8 +21,8 @@ func newMetrics(x *Index) *indexMetrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_index_" + name, Help: help}, value)
 	}
 	return &indexMetrics{
-		added:        counter("series_added_total", "Series taken into the active catalogue."),
-		retired:      counter("series_retired_total", "Idle series dropped from the active catalogue."),
+		added:        counter("series_added_total", "Series taken into the active index."),
+		retired:      counter("series_retired_total", "Idle series dropped from the active index."),
 		parts:        counter("journal_parts_total", "Journal parts written by persisting."),
 		partBytes:    counter("journal_bytes_total", "Bytes of journal parts written by persisting."),
 		folds:        counter("folds_total", "Days folded into segments, repeated folds for late data included."),
@@ -38,13 +38,13 @@ func newMetrics(x *Index) *indexMetrics {
 		damagedDays: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "tsdb_index_damaged_days", Help: "Days left out of their month because their segment is damaged; rebuild them.",
 		}),
-		series: gauge("active_series", "Series in the active catalogue.", func() float64 {
+		series: gauge("active_series", "Series in the active index.", func() float64 {
 			return float64(x.active.SeriesCount())
 		}),
 		cacheBytes: gauge("cache_bytes", "Memory taken by parts of segments.", func() float64 {
 			return float64(x.store.Cache.SizeBytes())
 		}),
-		memory: gauge("memory_bytes", "Memory taken by the active catalogue and the open days.", func() float64 {
+		memory: gauge("memory_bytes", "Memory taken by the active index and the open days.", func() float64 {
 			return float64(x.SizeBytes())
 		}),
 		waiting: gauge("open_days", "Days whose touches are not all folded into segments.", func() float64 {

@@ -141,7 +141,7 @@ type damagedDay struct {
 func (x *Index) dayDamaged(d *segment.Handle, err error) {
 	gen := d.Gen.Load()
 	if was, ok := x.damaged[d.Of]; !ok || was.gen != gen {
-		x.opts.Logger.Error("catalogue day is damaged and left out of its month; rebuild it", "period", d.Of.String(), "err", err)
+		x.opts.Logger.Error("index day is damaged and left out of its month; rebuild it", "period", d.Of.String(), "err", err)
 	}
 	x.damaged[d.Of] = damagedDay{gen: gen, tried: x.opts.Now()}
 	x.metrics.damagedDays.Set(float64(len(x.damaged)))

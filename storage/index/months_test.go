@@ -185,7 +185,7 @@ func TestDamagedDayIsLeftOut(t *testing.T) {
 	}
 }
 
-// breakDay changes a cell of a day's segment that a fold reads, and opens the catalogue anew.
+// breakDay changes a cell of a day's segment that a fold reads, and opens the index anew.
 func (w *world) breakDay(day int64) {
 	var cells []placedCell
 	for _, c := range w.storedCells() {

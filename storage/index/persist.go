@@ -107,7 +107,7 @@ func (x *Index) writePart(ctx context.Context, d *memory.OpenDay, enc *partEncod
 	}
 	blob = envelope.Seal(blob, key, qualifier)
 	if err := x.store.SeriesTable.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
-		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: presence.DayCellMs(d.Day), Value: blob,
+		Kind: storage.SetCell, Family: storage.FamilyIndex, Qualifier: qualifier, TsMs: presence.DayCellMs(d.Day), Value: blob,
 	}}}}); err != nil {
 		return err // the same sequence number is written again, whether this attempt reached the table or not
 	}

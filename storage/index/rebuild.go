@@ -20,7 +20,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Rebuild makes the catalogue of the unix days fromDay to toDay, both inclusive, from the row keys of TableData, and from those
+// Rebuild makes the index of the unix days fromDay to toDay, both inclusive, from the row keys of TableData, and from those
 // of TableRollup for series without samples. Days that have ended get a new segment in the place of the present one, whatever
 // state that is in. Rebuild keeps what it can read of active series, for they may have samples that are not in rows yet; flush
 // them first if a segment is damaged. Days that are still open are joined with what the rows say.
@@ -72,12 +72,12 @@ func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 	return x.foldInto(ctx, presence.DayPartition(day), sources, contents{journalSeq: seq}, func() {})
 }
 
-// keepActive adds what the catalogue says of active series. Damage is what a rebuild is for, so it ends the reading.
+// keepActive adds what the index says of active series. Damage is what a rebuild is for, so it ends the reading.
 func (s *dataScan) keepActive() error {
 	from := keyschema.HourStartMs(presence.FirstHour(s.day.Day))
 	known, err := s.x.Select(s.ctx, from, from+keyschema.DayHours*keyschema.HourMs-1)
 	if errors.Is(err, storage.ErrCorrupt) {
-		s.x.opts.Logger.Warn("rebuilding a damaged catalogue day from data rows alone", "day", s.day.Day, "err", err)
+		s.x.opts.Logger.Warn("rebuilding a damaged index day from data rows alone", "day", s.day.Day, "err", err)
 		return nil
 	}
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *dataScan) keepActive() error {
 	return nil
 }
 
-// takeIn adds and touches in the active catalogue everything that a scan has found.
+// takeIn adds and touches in the active index everything that a scan has found.
 func (x *Index) takeIn(s *dataScan) error {
 	b := labels.NewScratchBuilder(16)
 	var v memory.View
@@ -203,7 +203,7 @@ func (s *dataScan) rollups(table storage.Table, filter storage.Filter) error {
 	return it.Err()
 }
 
-// scanData reads the keys of a day's data rows into a catalogue of its own. With lenient it leaves out rows whose label
+// scanData reads the keys of a day's data rows into an index of its own. With lenient it leaves out rows whose label
 // set was not stored: Persist has not come to them yet, so they are still in the log and its replay brings them.
 func (x *Index) scanData(ctx context.Context, day int64, lenient bool) (*dataScan, error) {
 	s := &dataScan{
@@ -343,14 +343,14 @@ func (x *Index) activeLongTags(metric, hash string) []keyschema.Tag {
 
 // Difference is what Verify found for a day.
 type Difference struct {
-	// Missing are label sets with data rows in hours that the catalogue does not give them.
+	// Missing are label sets with data rows in hours that the index does not give them.
 	Missing []labels.Labels
 	// Surplus are label sets with hours for which there are no data rows. Samples that have not been flushed yet, or
 	// were deleted, look like this.
 	Surplus []labels.Labels
 }
 
-// Verify compares the catalogue of a day, and what its month says of it, with the row keys of TableData. Rows written
+// Verify compares the index of a day, and what its month says of it, with the row keys of TableData. Rows written
 // meanwhile may show up as missing.
 func (x *Index) Verify(ctx context.Context, day int64) (Difference, error) {
 	diff, err := x.verify(ctx, day)
@@ -382,10 +382,10 @@ func (x *Index) verify(ctx context.Context, day int64) (diff Difference, err err
 	return Difference{Missing: sortedSets(v.missing), Surplus: sortedSets(v.surplus)}, nil
 }
 
-// verifier compares answers of the catalogue with what a scan of the data rows has found.
+// verifier compares answers of the index with what a scan of the data rows has found.
 type verifier struct {
 	s                *dataScan
-	missing, surplus map[memory.Ref]labels.Labels // by refs of the scan's catalogue
+	missing, surplus map[memory.Ref]labels.Labels // by refs of the scan's index
 }
 
 func (v *verifier) compare(found []Series) error {

@@ -17,7 +17,7 @@ type seenParts struct {
 }
 
 type seenDay struct {
-	// exclusive is set if the day has parts without a writer. They are read when the catalogue is opened and never change
+	// exclusive is set if the day has parts without a writer. They are read when the index is opened and never change
 	// while there are several writers.
 	exclusive bool
 	writers   map[string]*seenWriter

@@ -49,7 +49,7 @@ func (x *Index) NewLoader() *memory.Loader {
 	return memory.NewLoader(x.active, keyschema.HourOf(max(0, x.opts.Now().UnixMilli())), x.metrics.added.Inc)
 }
 
-// Add returns the Ref of a label set, taking it into the active catalogue if it is new there. Labels are sorted, have
+// Add returns the Ref of a label set, taking it into the active index if it is new there. Labels are sorted, have
 // a metric name and no empty value; they may be reused afterwards. Errors wrap ErrBadLabels, or say that the process
 // has used up its refs. A series that was added shows up in reads once it is touched; it is not retired before the
 // hour of the call has become idle.

@@ -13,7 +13,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Several processes may share a catalogue. What a day's journal holds is then a set of facts (this series has samples in
+// Several processes may share an index. What a day's journal holds is then a set of facts (this series has samples in
 // these hours) to which each process adds parts that stand for themselves, under its own name; nothing is ever numbered
 // across parts. Facts may be told twice and in any order. They leave the journal only after they are in a segment, which
 // one process at a time sees to (Fold); the others notice by the generation in the root row (Refresh).
@@ -31,7 +31,7 @@ func (x *Index) nextPartKey(day int64) []byte {
 	return segment.WriterPartKey(day, x.opts.Writer, seq)
 }
 
-// Stored reports whether the catalogue's tables hold that the series has samples in the hour. A false may be out of date;
+// Stored reports whether the index's tables hold that the series has samples in the hour. A false may be out of date;
 // Touch and Persist make it true, unless the day was folded meanwhile.
 func (x *Index) Stored(ref memory.Ref, hour int64) bool {
 	d := x.open.Get(presence.DayOf(hour))
@@ -45,7 +45,7 @@ func (x *Index) takePart(row storage.Row, day int64, seq uint32, packer *partPac
 	x.seen.add(day, segment.ParseWriter(row.Key), seq)
 	err := x.readPart(d, row, packer)
 	if err != nil {
-		x.opts.Logger.Error("catalogue journal is damaged, the day is made anew from the data rows", "err", err)
+		x.opts.Logger.Error("index journal is damaged, the day is made anew from the data rows", "err", err)
 		x.metrics.repairs.Inc()
 	}
 	if err != nil || x.collecting {

@@ -223,10 +223,10 @@ func (w *sharedWorld) step() {
 	}
 }
 
-// TestSharedCatalogue: several processes tell facts, fold and crash in any order, also in the middle of each other's
+// TestSharedIndex: several processes tell facts, fold and crash in any order, also in the middle of each other's
 // writes, some of which fail before or after they took effect. Whatever was stored is seen by everybody after a refresh,
 // for ever, and nothing else is; in the end the journal is empty and the segments hold everything.
-func TestSharedCatalogue(t *testing.T) {
+func TestSharedIndex(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 12, Short: 4})
 	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -55,7 +55,7 @@ func (x *Index) reserve(ctx context.Context, p presence.Partition) (uint32, erro
 			appendIntent(envelope.New(envelope.FormatV1, 8), gen))}}
 		for _, c := range cells {
 			take.Entries = append(take.Entries, storage.Entry{
-				Kind: storage.DeleteCells, Family: storage.FamilyCatalogue, Qualifier: c.Qualifier,
+				Kind: storage.DeleteCells, Family: storage.FamilyIndex, Qualifier: c.Qualifier,
 			})
 		}
 		taken, err := x.store.SeriesTable.CheckAndApply(ctx, segment.ManifestKey(p), exactly(p, qualifier), storage.RowMutation{}, take)
@@ -112,7 +112,7 @@ func (x *Index) foundReservation(p presence.Partition, key []byte, c storage.Cel
 	}
 }
 
-// Fold folds the days that are closed, and these into months, where several processes share the catalogue. One process at
+// Fold folds the days that are closed, and these into months, where several processes share the index. One process at
 // a time should do it; if two do, one of them works in vain. It reads the tables into an Index of its own, so that nobody
 // waits for it; this Index, like those of other processes, learns of the result by Refresh.
 func (x *Index) Fold(ctx context.Context) error {

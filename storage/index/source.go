@@ -12,7 +12,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// source is where a fold takes the series of a period from: the active catalogue, a former segment, the segment of one
+// source is where a fold takes the series of a period from: the active index, a former segment, the segment of one
 // of its days, or what a rebuild has read from the data rows.
 type source interface {
 	// metrics returns the metrics that have series, sorted.
@@ -36,7 +36,7 @@ type sourceColumn struct {
 	ids  []uint32
 }
 
-// activeSource reads a catalogue as of a snapshot of a day's hours. The caller holds maint, so that no table is
+// activeSource reads an index as of a snapshot of a day's hours. The caller holds maint, so that no table is
 // replaced.
 type activeSource struct {
 	active *memory.Index

@@ -16,7 +16,7 @@ type NameCount struct {
 	Count uint64
 }
 
-// Stats describes the active catalogue, as /api/v1/status/tsdb shows it.
+// Stats describes the active index, as /api/v1/status/tsdb shows it.
 type Stats struct {
 	// Series is the number of active series, LabelPairs that of distinct name=value pairs among them.
 	Series, LabelPairs int
@@ -24,20 +24,20 @@ type Stats struct {
 	// length of a label's values summed over all series, SeriesByPair the series that have a name=value pair. Each holds
 	// the largest, descending.
 	SeriesByMetric, ValuesByLabel, BytesByLabel, SeriesByPair []NameCount
-	// CatalogueBytes is about what the active catalogue takes in memory, CacheBytes what closed days take.
-	CatalogueBytes, CacheBytes int64
+	// ActiveBytes is about what the active index takes in memory, CacheBytes what closed days take.
+	ActiveBytes, CacheBytes int64
 	// OpenDays and ClosedDays count the days held in memory and those with segments.
 	OpenDays, ClosedDays int
 }
 
 const statsLimitDefault = 10
 
-// Stats describes the active catalogue; limit bounds each ranking, 0 means 10. It looks at every series.
+// Stats describes the active index; limit bounds each ranking, 0 means 10. It looks at every series.
 func (x *Index) Stats(limit int) Stats {
 	if limit <= 0 {
 		limit = statsLimitDefault
 	}
-	out := Stats{CacheBytes: x.store.Cache.SizeBytes(), CatalogueBytes: x.SizeBytes()}
+	out := Stats{CacheBytes: x.store.Cache.SizeBytes(), ActiveBytes: x.SizeBytes()}
 	out.OpenDays, out.ClosedDays = len(x.open.All()), len(x.store.Closed.DaysBetween(0, presence.DayMax))
 	pairs := map[string]map[*memory.Dictionary][]uint64{}
 	var v memory.View

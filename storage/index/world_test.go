@@ -26,7 +26,7 @@ import (
 
 const baseDay = 20000
 
-// oracleSeries is what a naive catalogue knows of a series.
+// oracleSeries is what a naive index knows of a series.
 type oracleSeries struct {
 	labels  labels.Labels
 	hours   map[int64]bool
@@ -175,7 +175,7 @@ func (w *world) touchSome() {
 	}
 }
 
-// flushRows writes the data rows of everything pending, as the head would before the catalogue is persisted.
+// flushRows writes the data rows of everything pending, as the head would before the index is persisted.
 func (w *world) flushRows() {
 	data, err := w.store.Store.EnsureTable(context.Background(), storage.DataSchema(0))
 	require.NoError(w.t, err)

@@ -36,7 +36,7 @@ func damageStore(t *testing.T) *vfs.MemFS {
 	s := openStore(t, fs)
 	data, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
 	require.NoError(t, err)
-	series, err := s.EnsureTable(t.Context(), storage.CatalogueSchema(storage.TableSeries, 0))
+	series, err := s.EnsureTable(t.Context(), storage.IndexSchema(storage.TableSeries, 0))
 	require.NoError(t, err)
 	for day := range damageDays {
 		var muts []storage.RowMutation

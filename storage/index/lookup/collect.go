@@ -18,7 +18,7 @@ import (
 // collector gathers the rows that a query visits. If closed days are in the window it knows each series by a 128-bit
 // hash of its labels, so that a label set found on many days is built once.
 //
-// Rows come in the order of labels from the active catalogue and from each segment. So the series looked for is mostly
+// Rows come in the order of labels from the active index and from each segment. So the series looked for is mostly
 // the one that follows the last one, and the hash table is made only when that has failed.
 type collector struct {
 	q       *query

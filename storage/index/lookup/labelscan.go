@@ -111,7 +111,7 @@ type labelValueScan struct {
 	name   string
 	values []string // sorted
 
-	metrics []string // found in the active catalogue, if name is the metric's
+	metrics []string // found in the active index, if name is the metric's
 	seen    map[*memory.Dictionary]*valueid.Set
 }
 

@@ -14,7 +14,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// query is one look-up. A reader scans the active catalogue first and the closed days afterwards, while a fold installs
+// query is one look-up. A reader scans the active index first and the closed days afterwards, while a fold installs
 // a day's segment first and clears the day's touches afterwards: whatever order they meet in, no series is missed.
 type query struct {
 	reader         *Reader
@@ -54,7 +54,7 @@ func (x *Reader) newQuery(ctx context.Context, budget Budget, mintMs, maxtMs int
 	return q, q.from <= q.to
 }
 
-// findClosed fixes the closed days of the window; call it after the active catalogue has been scanned.
+// findClosed fixes the closed days of the window; call it after the active index has been scanned.
 func (q *query) findClosed() {
 	q.closed = q.reader.store.Closed.ByMonth(presence.DayOf(q.from), presence.DayOf(q.to))
 }
@@ -85,7 +85,7 @@ func (q *query) touched(ref memory.Ref) bool {
 	return false
 }
 
-// scanScratch is memory that scans of the active catalogue use again.
+// scanScratch is memory that scans of the active index use again.
 type scanScratch struct {
 	v    memory.View
 	rows []uint32

@@ -9,7 +9,7 @@ import (
 	"halite/storage/index/presence"
 )
 
-// Row keys and qualifiers of the catalogue; FORMAT.md draws them.
+// Row keys and qualifiers of the index; FORMAT.md draws them.
 
 const (
 	dayDigits = 6 // days are written as six digits of dayMax − day, so that newer days sort first
@@ -42,7 +42,7 @@ const (
 	writerDigits = 16
 )
 
-var ErrBadKey = errors.New("not a catalogue key")
+var ErrBadKey = errors.New("not an index key")
 
 func JournalKey(day int64, seq uint32) []byte {
 	k := append(AppendDay([]byte(JournalPrefix), day), '#')

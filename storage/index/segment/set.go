@@ -207,7 +207,7 @@ func ReadCells(ctx context.Context, t storage.Table, atMs int64, keys [][]byte, 
 		}
 	}
 	if err := it.Err(); err != nil {
-		return nil, fmt.Errorf("index: read catalogue: %w", err)
+		return nil, fmt.Errorf("index: read index: %w", err)
 	}
 	return out, nil
 }

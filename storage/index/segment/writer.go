@@ -310,7 +310,7 @@ func (w *writer) dictionary(
 func (w *writer) cell(mut *storage.RowMutation, qualifier, blob []byte) {
 	blob = envelope.Seal(blob, mut.Key, qualifier)
 	mut.Entries = append(mut.Entries, storage.Entry{
-		Kind: storage.SetCell, Family: storage.FamilyCatalogue, Qualifier: qualifier, TsMs: w.of.CellMs(), Value: blob,
+		Kind: storage.SetCell, Family: storage.FamilyIndex, Qualifier: qualifier, TsMs: w.of.CellMs(), Value: blob,
 	})
 	w.mutBytes += len(blob) + len(qualifier)
 }

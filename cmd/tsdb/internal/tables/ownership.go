@@ -17,7 +17,7 @@ import (
 )
 
 // A server that keeps its log and its head on a local disk must be the only one that writes to its tables: run numbers and
-// the catalogue's open day are its own. On a local engine the directory's lock sees to that; tables in the cloud name the
+// the index's open day are its own. On a local engine the directory's lock sees to that; tables in the cloud name the
 // directory that they belong to, in one row of the meta table.
 const (
 	ownerRow       = "owner"

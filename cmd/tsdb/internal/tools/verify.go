@@ -33,8 +33,8 @@ type verifyConfig struct {
 	path, output, repair string
 }
 
-// repairCatalogue is the value of --repair that rebuilds the series index.
-const repairCatalogue = "catalogue"
+// repairIndex is the value of --repair that rebuilds the series index.
+const repairIndex = "index"
 
 // AddVerify declares `tsdb verify`.
 func AddVerify(app *kingpin.Application) Commands {
@@ -43,8 +43,8 @@ func AddVerify(app *kingpin.Application) Commands {
 		"Nothing is changed without --repair. The exit status is 1 if something is damaged.")
 	cmd.Flag("storage.path", "Directory of the server, which must have stopped.").Default("./data").StringVar(&c.path)
 	cmd.Flag("output", "Form of the report: text or json.").Default("text").EnumVar(&c.output, "text", "json")
-	cmd.Flag("repair", "Repair before the report. catalogue sets damaged files of the series index aside and rebuilds the "+
-		"index from the row keys.").EnumVar(&c.repair, repairCatalogue)
+	cmd.Flag("repair", "Repair before the report. The value index sets damaged files of the series index aside and rebuilds the "+
+		"index from the row keys.").EnumVar(&c.repair, repairIndex)
 	return Commands{cmd.FullCommand(): c.run}
 }
 
@@ -90,7 +90,7 @@ func (c *verifyConfig) run(w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if c.repair == repairCatalogue {
+	if c.repair == repairIndex {
 		if err := c.rebuildIndex(ctx); err != nil {
 			return fmt.Errorf("repair the series index: %w", err)
 		}
@@ -180,7 +180,7 @@ func effectOf(d fault.Damage) string {
 	case storage.TableData:
 		return "Queries of these rows fail. " + accept + " gives their samples up."
 	case storage.TableSeries, storage.TableLabels:
-		return "Look-ups of these days may fail. tsdb verify --repair catalogue rebuilds them."
+		return "Look-ups of these days may fail. tsdb verify --repair index rebuilds them."
 	case storage.TableRollup:
 		return "Long windows over these days fail. " + accept + " has them computed again from samples."
 	case storage.TableMeta:
@@ -305,7 +305,7 @@ func (v *verification) log(x *index.Index) error {
 // indexDay compares a day of the series index with the row keys.
 func (v *verification) indexDay(ctx context.Context, x *index.Index, day int64) error {
 	diff, err := x.Verify(ctx, day)
-	const repair = "Look-ups of the day fail or miss series. tsdb verify --repair catalogue rebuilds it."
+	const repair = "Look-ups of the day fail or miss series. tsdb verify --repair index rebuilds it."
 	switch {
 	case errors.Is(err, storage.ErrCorrupt):
 		v.found(findingIndex, day, err.Error(), repair)

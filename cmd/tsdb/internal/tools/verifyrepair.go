@@ -92,7 +92,7 @@ func indexRetention(ctx context.Context, store storage.Store) (time.Duration, er
 	}
 	for _, f := range table.Schema().Families {
 		if f.GC.MaxAge > 0 {
-			return f.GC.MaxAge - 24*time.Hour, nil // see storage.CatalogueSchema
+			return f.GC.MaxAge - 24*time.Hour, nil // see storage.IndexSchema
 		}
 	}
 	return 0, nil
