@@ -82,14 +82,18 @@ func damage(rng *rand.Rand, value, other []byte) []byte {
 // wrong; a damaged journal is repaired when the index is opened, anything else by Rebuild.
 func TestDamageIsNoticed(t *testing.T) {
 	errs, repairs := 0, 0
-	for seed := uint64(20); seed < 22; seed++ {
+	seeds, cellsEach := uint64(2), 60
+	if testing.Short() {
+		seeds, cellsEach = 1, 30
+	}
+	for seed := uint64(20); seed < 20+seeds; seed++ {
 		w := lateWorld(t, seed)
 		require.True(t, w.maintain())
 		for range 30 { // late ones again, so that there is a journal beside a segment
 			w.touch(w.add(), w.hourNow()-int64(w.rng.IntN(60)))
 		}
 		require.True(t, w.persist())
-		for range 60 {
+		for range cellsEach {
 			cells := w.storedCells()
 			c := cells[w.rng.IntN(len(cells))]
 			if parts := partCells(cells); w.rng.IntN(5) == 0 && len(parts) > 0 {
@@ -107,8 +111,8 @@ func TestDamageIsNoticed(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, errs, 40)
-	require.Greater(t, repairs, 3)
+	require.Greater(t, errs, int(seeds)*cellsEach/3)
+	require.Greater(t, repairs, int(seeds)*cellsEach/40)
 }
 
 // damaged checks the answers beside a damaged cell, rebuilds, and reports whether the damage showed up as an error.

@@ -59,6 +59,9 @@ func TestFoldFailsAnywhere(t *testing.T) {
 			require.Greater(t, requests, int64(6))
 		}
 		step := max(1, requests/5)
+		if testing.Short() {
+			step *= 2
+		}
 		for n := int64(0); n < requests; n += step {
 			for _, after := range []bool{false, true} {
 				for _, crash := range []bool{false, true} {
