@@ -39,7 +39,7 @@ type ThroughOptions struct {
 	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
 	Retention time.Duration
 	// Ages are those of metrics whose samples are refused sooner; nil if there are none.
-	Ages *keyschema.Lifetimes
+	Ages *keyschema.TierRetention
 	// Tombstones are what was deleted, a shared set; Store must be its Store, or one above it. nil refuses to delete, and samples
 	// must not be deleted by others either.
 	Tombstones *tombstone.Set

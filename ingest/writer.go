@@ -26,7 +26,7 @@ import (
 type Writer struct {
 	limits    Limits
 	retention time.Duration
-	ages      *keyschema.Lifetimes
+	ages      *keyschema.TierRetention
 	index     *index.Index
 	meta      storage.Table
 	now       func() time.Time
@@ -61,7 +61,7 @@ type WriterOptions struct {
 	Limits     Limits
 	Memory     HeadOptions
 	Retention  time.Duration
-	Ages       *keyschema.Lifetimes
+	Ages       *keyschema.TierRetention
 	Index      *index.Index
 	Schema     *keyschema.Schema
 	Meta       storage.Table

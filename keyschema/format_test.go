@@ -145,7 +145,7 @@ func exampleRange(t *testing.T, cmd string, rule *Rule, line string) string {
 	return fmt.Sprintf("from %s\nto   %s\n", start, end)
 }
 
-// rewriting reports whether the examples are being written anew, so that FORMAT.md cannot show them yet.
+// rewriting reports whether go test -rewrite is writing the examples. FORMAT.md cannot show them yet.
 func rewriting() bool {
 	rewrite := flag.Lookup("rewrite")
 	return rewrite != nil && rewrite.Value.String() == "true"

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Tier is a kind of data with an age of its own. The numbers are stored nowhere.
+// Tier is a kind of data with a retention of its own. The numbers are not stored.
 type Tier uint8
 
-// The tiers, each of which is kept at least as long as the one before.
+// The tiers. Each is kept at least as long as the one before.
 const (
 	Raw Tier = iota
 	Hours
@@ -25,7 +25,7 @@ const (
 // String is the tier's name in rules and flags.
 func (t Tier) String() string { return [...]string{"raw", "hours", "days"}[t] }
 
-// Check says what is wrong with an age of the tier.
+// Check returns an error if the age is too short for a tier.
 func (t Tier) Check(age Age) error {
 	if age >= AgeMin || age == 0 {
 		return nil
@@ -33,7 +33,7 @@ func (t Tier) Check(age Age) error {
 	return fmt.Errorf("retention.%s is %s: at least %s, the span of a partition, or 0 for ever", t, age, AgeMin)
 }
 
-// CheckBeside says what is wrong with an age of the tier, which is not Raw, beside that of the tier before it.
+// CheckBeside returns an error if the age of a tier is shorter than the age of the tier before it. The tier is not Raw.
 func (t Tier) CheckBeside(before, age Age) error {
 	if !before.Outlives(age) {
 		return nil
@@ -42,7 +42,7 @@ func (t Tier) CheckBeside(before, age Age) error {
 		t, age.words(), t-1, before.words())
 }
 
-// RuleAges are the ages that a rule names; nil is one that it does not name.
+// RuleAges are the ages that a rule sets; nil means that it does not set the age.
 type RuleAges struct {
 	Raw   *Age `json:"raw,omitempty"`
 	Hours *Age `json:"hours,omitempty"`
@@ -65,7 +65,7 @@ func (a *RuleAges) clone() *RuleAges {
 	return &c
 }
 
-// faults says what is wrong with the ages alone.
+// faults returns what is wrong with the ages of one rule.
 func (a *RuleAges) faults() []error {
 	var out []error
 	named := false
@@ -79,19 +79,19 @@ func (a *RuleAges) faults() []error {
 		}
 	}
 	if !named {
-		out = append(out, errors.New("retention names no age: raw, hours or days"))
+		out = append(out, errors.New("retention has none of raw, hours and days"))
 	}
 	return out
 }
 
-// Ages are how long a metric's samples, states of hours and states of days are kept, by Tier.
+// Ages is how long a metric keeps its samples, hourly rollups and daily rollups, by Tier.
 type Ages [TierCount]Age
 
 // AgesOf makes Ages of durations; 0 is for ever.
 func AgesOf(raw, hours, days time.Duration) Ages { return Ages{Age(raw), Age(hours), Age(days)} }
 
-// With returns the ages with those that a rule names in their place. A tier that it does not name is kept at least as
-// long as the one before it.
+// With returns the ages after a rule has replaced those that it sets. A tier that the rule does not set is kept at least as
+// long as the tier before it.
 func (a Ages) With(named *RuleAges) Ages {
 	for t, age := range named.tiers() {
 		switch {
@@ -104,7 +104,7 @@ func (a Ages) With(named *RuleAges) Ages {
 	return a
 }
 
-// Check says which tiers are kept shorter than the one before.
+// Check returns an error for each tier that is kept shorter than the tier before it.
 func (a Ages) Check() []error {
 	var out []error
 	for t := Hours; t < TierCount; t++ {
@@ -123,15 +123,15 @@ type PatternAges struct {
 
 // Retention says how long each metric is kept. It is immutable and safe for concurrent use.
 //
-// Of the rules that name ages and whose pattern matches a metric, the one with the most specific pattern holds, among
-// equally specific ones the one that was listed last. It does not matter from which hour on the rule lays out keys: ages
-// hold at once and for all that is stored.
+// A metric has the ages of the rule with the most specific pattern that matches it, among the rules that set ages. Of
+// equally specific rules the last one in the list applies. The hour from which a rule lays out keys does not matter: ages
+// apply at once to all stored data.
 type Retention struct {
-	order []PatternAges // the one to prefer first; the last one is for all metrics
+	order []PatternAges // by preference; the last one is for all metrics
 }
 
-// Retention gives each metric the ages of its rule, those of rest where the rule names none or there is no rule. The
-// error lists the rules by which a tier would be kept shorter than the one before, and wraps [ErrBadRules].
+// Retention returns the ages of all metrics. rest has the ages of metrics without a rule, and of tiers that a rule does not
+// set. The error wraps [ErrBadRules] and lists the rules that keep a tier shorter than the tier before it.
 func (s *Schema) Retention(rest Ages) (*Retention, error) {
 	var named []*Rule
 	for _, r := range slices.Backward(s.set.Load().rules) {
@@ -172,7 +172,7 @@ func (r *Retention) RuleOf(metric string) int {
 	return last
 }
 
-// Rules returns the patterns with their ages, the one to prefer first; the last one is "*".
+// Rules returns the patterns with their ages in the order of preference. The last pattern is "*".
 func (r *Retention) Rules() []PatternAges { return slices.Clone(r.order) }
 
 // Longest returns the longest age of each tier.
@@ -197,8 +197,8 @@ func (r *Retention) extreme(better func(a, than Age) bool) Ages {
 	return out
 }
 
-// KeyRange returns the range [start, end) of the row keys of all metrics that a pattern can match, and others between
-// them; no end is no bound.
+// KeyRange returns a range [start, end) that contains the row keys of all metrics that the pattern can match. It may contain
+// other keys. A nil end means no bound.
 func (p *PatternAges) KeyRange() (start, end []byte) {
 	literal, _, glob := strings.Cut(strings.ReplaceAll(p.Pattern, "?", "*"), "*")
 	start = AppendEscaped(nil, literal)
@@ -217,7 +217,7 @@ func MetricRows(metric string) (start, end []byte) {
 	return start, end
 }
 
-// MetricOf returns the metric of a row key, or of the beginning of one with the first '#' in it. The error wraps [ErrBadKey].
+// MetricOf returns the metric of a row key, or of the start of a key up to the first '#' at least. The error wraps [ErrBadKey].
 func MetricOf(key []byte) (string, error) {
 	at := bytes.IndexByte(key, fieldSep)
 	if at < 0 {
@@ -230,7 +230,7 @@ func MetricOf(key []byte) (string, error) {
 	return metric, nil
 }
 
-// after returns the smallest key above all that begin with prefix; nil if there is none.
+// after returns the smallest key above all keys that begin with prefix. It returns nil if there is none.
 func after(prefix []byte) []byte {
 	end := slices.Clone(prefix)
 	for len(end) > 0 && end[len(end)-1] == 0xff {
@@ -241,60 +241,4 @@ func after(prefix []byte) []byte {
 	}
 	end[len(end)-1]++
 	return end
-}
-
-// Lifetimes say how long one tier of each metric is kept. They are immutable and safe for concurrent use.
-type Lifetimes struct {
-	retention         *Retention
-	tier              Tier
-	longest, shortest Age
-}
-
-// Tier returns the ages of one tier.
-func (r *Retention) Tier(t Tier) *Lifetimes {
-	return &Lifetimes{retention: r, tier: t, longest: r.Longest()[t], shortest: r.Shortest()[t]}
-}
-
-// Of returns the age of a metric.
-func (l *Lifetimes) Of(metric string) Age { return l.retention.Of(metric)[l.tier] }
-
-// Longest and Shortest return the extremes among all metrics.
-func (l *Lifetimes) Longest() Age  { return l.longest }
-func (l *Lifetimes) Shortest() Age { return l.shortest }
-
-// Since returns the cutoffs at a moment of those metrics that are kept shorter than others; nil if none of them lies
-// after fromMs, so that whoever looks at later times only need not ask for each metric. A nil receiver has none.
-func (l *Lifetimes) Since(nowMs, fromMs int64) *Cutoffs {
-	if l == nil || l.shortest == l.longest || l.shortest.CutoffMs(nowMs) <= fromMs {
-		return nil
-	}
-	return &Cutoffs{lifetimes: l, nowMs: nowMs}
-}
-
-// Cutoffs are the oldest times that are kept of each metric at one moment. They belong to one goroutine. Nil hides nothing.
-type Cutoffs struct {
-	lifetimes *Lifetimes
-	nowMs     int64
-	metric    string // asked for last
-	ms        int64
-	asked     bool
-}
-
-// LatestMs is the time from which on all metrics are kept.
-func (c *Cutoffs) LatestMs() int64 {
-	if c == nil {
-		return 0
-	}
-	return c.lifetimes.shortest.CutoffMs(c.nowMs)
-}
-
-// Ms is the oldest time that is kept of a metric.
-func (c *Cutoffs) Ms(metric string) int64 {
-	if c == nil {
-		return 0
-	}
-	if !c.asked || c.metric != metric {
-		c.metric, c.ms, c.asked = metric, c.lifetimes.Of(metric).CutoffMs(c.nowMs), true
-	}
-	return c.ms
 }

@@ -23,7 +23,7 @@ func SeriesWarn(limit int, warn float64) int {
 
 // SeriesLimit bounds the active series of a metric.
 type SeriesLimit struct {
-	// Pattern is that of the rule.
+	// Pattern is the pattern of the rule.
 	Pattern string
 	// Max is the number of series, Warn the number from which the server warns; 0 means no limit.
 	Max, Warn int
@@ -31,8 +31,8 @@ type SeriesLimit struct {
 	DryRun bool
 }
 
-// SeriesLimit returns the limit of a metric; the zero value means that it has none. Of the rules with max_series whose
-// pattern matches, the one with the most specific pattern holds, among equally specific ones the one that was listed last.
+// SeriesLimit returns the limit of a metric; the zero value means that it has none. It is the limit of the rule with the most
+// specific pattern that matches, among the rules with max_series. Of equally specific rules the last one in the list applies.
 func (s *Schema) SeriesLimit(metric string) SeriesLimit {
 	for _, l := range s.set.Load().limits {
 		if matchPattern(l.Pattern, metric) {

@@ -48,7 +48,7 @@ type resultCache struct {
 	changes   Changes
 	recentMs  int64
 	retention time.Duration
-	ages      *keyschema.Lifetimes
+	ages      *keyschema.TierRetention
 	// tiersFromMs is the range from which states of hours and days may stand for samples.
 	tiersFromMs int64
 	marginMs    int64 // by which a query must stay clear of the retention

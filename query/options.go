@@ -83,7 +83,7 @@ type Options struct {
 	// Retention is how long samples are kept, 0 for ever: results near its end are not kept.
 	Retention time.Duration
 	// Ages are those of metrics that are kept shorter; nil if there are none.
-	Ages *keyschema.Lifetimes
+	Ages *keyschema.TierRetention
 	// Experimental accepts the functions, range selectors and modifiers that Prometheus keeps behind feature flags.
 	Experimental bool
 

@@ -36,7 +36,7 @@ const (
 	sampleBytes   = 8
 )
 
-// intervals are those of regular timestamps that take no room: 0 stands for any other. Never written to.
+// intervals are the intervals of regular timestamps that the format byte holds; 0 means another one. Never written to.
 var intervals = [intervalMask + 1]int64{0, 1000, 5000, 10_000, 15_000, 30_000, 60_000, keyschema.HourMs}
 
 // Errors. Both are wrapped with what is wrong.

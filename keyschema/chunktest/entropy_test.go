@@ -34,7 +34,7 @@ func TestFleetEntropy(t *testing.T) {
 }
 
 // fleetStepBits is the entropy of the 100 values of one host at one time, on average over hosts, each by itself and all
-// jointly. The load is that of fleetSeries.next; steps is how often the host was scraped since it began.
+// jointly. fleetSeries.next has the same load; steps is how often the host was scraped since it began.
 func fleetStepBits(tsMs, per, steps float64) (alone, joint float64) {
 	const hosts, sumMean = 4, 0.0731
 	for host := range hosts {

@@ -126,7 +126,7 @@ func RandomTimes(r *rand.Rand, hourStartMs int64, n int) []int64 {
 	return out
 }
 
-// RandomLength prefers lengths around those of blocks.
+// RandomLength prefers lengths near the length of a block.
 func RandomLength(r *rand.Rand) int {
 	return []int{1, 2, 3, 5, 16, 60, 127, 128, 129, 130, 240, 255, 256, 257, 258, 1 + r.IntN(1000)}[r.IntN(16)]
 }

@@ -76,7 +76,7 @@ var DurationSum = Class{"duration-sum", 0, func(r *rand.Rand, values []float64) 
 	}
 }}
 
-// AllClasses are those of the mix and DurationSum.
+// AllClasses returns the classes of the mix and DurationSum.
 func AllClasses() []Class { return append(Mix[:len(Mix):len(Mix)], DurationSum) }
 
 // counter fills values with the running sum of steps, divided by div.

@@ -82,7 +82,7 @@ func (h *bitLengths) cheapest(n int) (best Width, sizeBytes int) {
 	return best, sizeBytes
 }
 
-// exceptions are those of one block. The encoder keeps them as scratch space, because they are larger than most chunks.
+// exceptions are the exceptions of one block. The encoder keeps them, because they take more memory than most chunks.
 type exceptions struct{ positions, highs [blockLen]uint64 }
 
 // appendBlock appends the block of 1 to blockLen numbers, which it changes, at width w.

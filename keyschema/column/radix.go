@@ -22,7 +22,7 @@ const (
 type radix struct {
 	digits uint                       // in a full group
 	powers [groupDigitsMax + 1]uint64 // of the base
-	bits   [groupDigitsMax + 1]uint8  // of a group of so many digits
+	bits   [groupDigitsMax + 1]uint8  // of a group, by its number of digits
 }
 
 // radixes by their base; never written to.

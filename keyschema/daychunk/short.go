@@ -7,7 +7,7 @@ import (
 )
 
 // The short form is for a few chunks on one grid of timestamps that fill their hours. Only the oldest may begin late, and
-// only the newest may end early: so are the chunks of a series that has just begun, and those of today. Columns of headers
+// only the newest may end early: so are the chunks of a new series, and of today. Columns of headers
 // would take more bytes than they save. The short form has flagPlain, which otherwise stands alone. flagExceptions,
 // flagPredicted and flagSlopeNumbers mean what they mean elsewhere.
 const (

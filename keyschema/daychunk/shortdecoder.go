@@ -87,7 +87,7 @@ func (d *Decoder) shortReferences(src []byte, flags byte) ([]byte, error) {
 	return src, err
 }
 
-// shortTimeHeaders reads the time header of full hours and makes those of the newest chunk and the oldest.
+// shortTimeHeaders reads the time header of full hours and makes the headers of the newest and oldest chunks.
 func (d *Decoder) shortTimeHeaders(src []byte, flags byte) ([]byte, error) {
 	full, rest, err := chunk.CutTimeHeader(src)
 	if err != nil {

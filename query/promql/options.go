@@ -46,7 +46,7 @@ type Options struct {
 	// Retention hides samples older than now − Retention; 0 hides none.
 	Retention time.Duration
 	// Ages are those of metrics whose samples are hidden sooner; nil if there are none.
-	Ages *keyschema.Lifetimes
+	Ages *keyschema.TierRetention
 	// Tiers holds states of hours and days; without it all is answered from samples. TierAges are how long they, and the
 	// samples, of each metric are kept; required with Tiers. Catalogue knows series as long as their days.
 	Tiers    Tiers

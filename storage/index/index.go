@@ -42,7 +42,7 @@ type Options struct {
 	// Retention is how long samples are kept; days that ended before it are not answered. 0 keeps all.
 	Retention time.Duration
 	// Ages are those of metrics that are not answered for as long as that; nil if there are none.
-	Ages *keyschema.Lifetimes
+	Ages *keyschema.TierRetention
 	// Writer, if not empty, is the name of this process among several that share the tables, as NewWriter makes them; no two
 	// may have the same one. The caller then calls Refresh every few seconds, and Fold on one process at a time; Maintain
 	// folds nothing. It must be empty in a process that has the tables for itself.

@@ -18,7 +18,7 @@ import (
 type Options struct {
 	// Retention is how long samples are kept; 0 keeps all. RetentionByMetric overrides it for metrics; nil overrides none.
 	Retention         time.Duration
-	RetentionByMetric *keyschema.Lifetimes
+	RetentionByMetric *keyschema.TierRetention
 	Now               func() time.Time
 	// DayReads and MonthReads count the segments that look-ups read.
 	DayReads, MonthReads prometheus.Counter
