@@ -70,6 +70,7 @@ func damageTable(t *testing.T, dir, table, day string) (file string) {
 // TestDamagedDay flips a bit in the first block of a day. The server starts, queries of the day fail by the file's name,
 // and all else goes on. tsdb verify names the damage and changes nothing. With the loss accepted the other days can be read.
 func TestDamagedDay(t *testing.T) {
+	t.Parallel()
 	dir, flags := t.TempDir(), []string{"--no-web.self-scrape", "--web.enable-admin-api"}
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	days := make([][]point, 4)
@@ -145,6 +146,7 @@ func dirContents(t *testing.T, dir string) map[string]string {
 // TestDamagedIndex flips bits in the series index. The server starts and finds all series from the row keys; tsdb verify
 // --repair index rebuilds the index for good. A missing file of the index is refused by name and rebuilt when accepted.
 func TestDamagedIndex(t *testing.T) {
+	t.Parallel()
 	dir, flags := t.TempDir(), []string{"--no-web.self-scrape", "--web.enable-admin-api"}
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	s := startServer(t, dir, flags...)
@@ -190,6 +192,7 @@ func TestDamagedIndex(t *testing.T) {
 // TestDamagedSmallTables damages the tables that hold few rows. The server starts or names the file and the flag; with the flag
 // it starts, finds all samples, and later writes replace earlier ones.
 func TestDamagedSmallTables(t *testing.T) {
+	t.Parallel()
 	dir, flags := t.TempDir(), []string{"--no-web.self-scrape", "--web.enable-admin-api"}
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	noon := today.Add(-36 * time.Hour)

@@ -120,6 +120,7 @@ func atoi(t *testing.T, text string) int {
 
 // TestDeleteAndRollups: rollups of a closed day are those of the samples that are left, before and after cleaning.
 func TestDeleteAndRollups(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	day := time.Now().UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour)
 	flags := []string{"--no-web.self-scrape", "--web.enable-admin-api"}

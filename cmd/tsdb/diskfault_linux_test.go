@@ -83,6 +83,7 @@ func (s *server) requireRecovered(points []point) {
 
 // TestDescriptorsRunOut leaves the running server without descriptors while it begins segments and flushes.
 func TestDescriptorsRunOut(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	now := time.Now().Truncate(time.Second)
 	s := startServer(t, dir, "--no-web.self-scrape", "--web.enable-admin-api", "--storage.free-bytes=1MB")
@@ -120,6 +121,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 
 // TestLogFails breaks the log of the running server for good: writes to files fail as on a broken device.
 func TestLogFails(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	now := time.Now().Truncate(time.Second)
 	all := wave("e2e_metric", 5, now.Add(-time.Hour), now, time.Minute)
@@ -144,17 +146,16 @@ func TestLogFails(t *testing.T) {
 	require.Contains(t, s.log.String(), "--storage.exit-on-failure")
 }
 
-// smallDisk mounts a file system of 64 MiB. Without the right to mount it runs the fallback and ends the test.
-func smallDisk(t *testing.T, fallback func(t *testing.T)) string {
+// smallDisk mounts a file system of 64 MiB. ok is false without the right to mount.
+func smallDisk(t *testing.T) (dir string, ok bool) {
 	t.Helper()
-	dir := t.TempDir()
+	dir = t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
-		t.Logf("no file system can be mounted (%v): a fault-injecting one takes its place", err)
-		fallback(t)
-		t.SkipNow()
+		t.Logf("no file system can be mounted: %v", err)
+		return "", false
 	}
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
-	return dir
+	return dir, true
 }
 
 // fill takes all space of the disk and returns a function that gives it back.
@@ -170,9 +171,14 @@ func fill(t *testing.T, disk string) (empty func()) {
 	return func() { require.NoError(t, os.Remove(f.Name())) }
 }
 
-// TestFullDisk fills the disk under a running server, then under one that starts.
+// TestFullDisk fills the disk under a running server, then under one that starts. Without the right to mount a disk, a file
+// system that injects faults takes its place.
 func TestFullDisk(t *testing.T) {
-	disk := smallDisk(t, openOnFullDisk)
+	disk, ok := smallDisk(t)
+	if !ok {
+		openOnFullDisk(t)
+		return
+	}
 	dir := filepath.Join(disk, "data")
 	flags := []string{"--no-web.self-scrape", "--web.enable-admin-api", "--storage.free-bytes=1MB", "--web.shutdown-timeout=3s"}
 	now := time.Now().Truncate(time.Second)

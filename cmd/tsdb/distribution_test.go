@@ -32,7 +32,10 @@ func TestWritesSpread(t *testing.T) {
 		series = n
 	}
 	for _, profile := range []string{"hot", "sequential", "zipf"} {
-		t.Run(profile, func(t *testing.T) { spreadOf(t, profile, series) })
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			spreadOf(t, profile, series)
+		})
 	}
 }
 

@@ -268,6 +268,7 @@ func requirePoints(t *testing.T, s *server, metric string, at time.Time, want []
 }
 
 func TestServeSurvivesEveryEnd(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	now := time.Now().Truncate(time.Second)
 	first := wave("e2e_metric", 20, now.Add(-3*time.Hour), now.Add(-time.Hour), 15*time.Second)
@@ -355,6 +356,7 @@ func killUnderLoad(t *testing.T, flags ...string) {
 }
 
 func TestSelfScrapeShowsUp(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, t.TempDir(), "--web.self-scrape-interval", "1s")
 	require.Eventually(t, func() bool {
 		_, a := s.get("/api/v1/query", url.Values{"query": {`count({job="halite"})`}})

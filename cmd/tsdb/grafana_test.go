@@ -35,12 +35,15 @@ const (
 // TestDashboards asks a server every query of every panel and variable as Grafana does, and wants data for each.
 func TestDashboards(t *testing.T) {
 	flags := []string{"--web.self-scrape-interval=1s", "--web.enable-admin-api"}
+	startEmulator(t)
+	// Both mostly wait for the intervals of their rates.
 	t.Run(grafana.EnginePebble, func(t *testing.T) {
+		t.Parallel()
 		checkDashboards(t, startServer(t, t.TempDir(), flags...), grafana.EnginePebble)
 	})
 	t.Run(grafana.EngineBigtable, func(t *testing.T) {
-		startEmulator(t)
-		checkDashboards(t, startServer(t, t.TempDir(), append(flags, bigtableFlags...)...), grafana.EngineBigtable)
+		t.Parallel()
+		checkDashboards(t, startServer(t, t.TempDir(), append(slices.Clone(flags), bigtableFlags...)...), grafana.EngineBigtable)
 	})
 }
 

@@ -72,6 +72,7 @@ func loadAndKill(t *testing.T, flags ...string) {
 
 // TestLoadtestSignal: Ctrl-C ends a load with a report of what was sent.
 func TestLoadtestSignal(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape")
 	cmd := exec.Command(binary, "loadtest", "--url", s.url,
 		"--hosts", "5", "--rate", "2000", "--duration", "10m", "--format", "json")

@@ -35,6 +35,7 @@ func listFiles(t *testing.T, dir string) (names []string) {
 // TestLostPartsAreRefused kills a server and takes parts of its directory away. The next start refuses, names the loss and the
 // flag that accepts it, and changes no file; commands that write refuse too. With the flag it starts and sets the rest aside.
 func TestLostPartsAreRefused(t *testing.T) {
+	t.Parallel()
 	from := t.TempDir()
 	now := time.Now().Truncate(time.Second)
 	s := startServer(t, from, "--no-web.self-scrape", "--web.enable-admin-api")

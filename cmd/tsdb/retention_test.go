@@ -84,7 +84,10 @@ func TestRetentionOfRules(t *testing.T) {
 	}
 	first := rand.Uint64()
 	for i := range seeds {
-		t.Run(strconv.Itoa(i), func(t *testing.T) { runAging(t, first+uint64(i)) })
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			runAging(t, first+uint64(i))
+		})
 	}
 }
 

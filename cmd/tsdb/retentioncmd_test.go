@@ -24,6 +24,7 @@ func runTsdb(t *testing.T, args ...string) (string, error) {
 
 // TestRetentionCommand asks a server, and then its tables, what metrics cost.
 func TestRetentionCommand(t *testing.T) {
+	t.Parallel()
 	dir, rules := t.TempDir(), filepath.Join(t.TempDir(), "rules.json")
 	putRules := func(text string) { require.NoError(t, os.WriteFile(rules, []byte(text), 0o600)) }
 	putRules(`[{"pattern": "debug_*", "retention": {"raw": "3d"}}]`)

@@ -32,6 +32,7 @@ func (s *server) raw(t *testing.T, request string) (status int, body string) {
 
 // TestHostsOfLoopbackServer: a page whose name was made to resolve to 127.0.0.1 gets nothing of a server there.
 func TestHostsOfLoopbackServer(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--web.enable-pprof", "--web.enable-lifecycle")
 	for request, want := range map[string]int{
 		"GET /api/v1/query?query=1 HTTP/1.1\r\nHost: evil.example:9480":                          403,
@@ -72,6 +73,7 @@ func TestHostsOfLoopbackServer(t *testing.T) {
 // TestDescriptorsFitConnections starts the server with few descriptors: it lowers the number of connections, and serves while
 // more clients than that are there; with too few it does not start.
 func TestDescriptorsFitConnections(t *testing.T) {
+	t.Parallel()
 	limited := func(files int) *exec.Cmd {
 		return exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, files), binary)
 	}
