@@ -83,7 +83,7 @@ func randomValue(rng *rand.Rand) float64 {
 	}
 }
 
-// model drives a head and an oracle. table plays the data table: what was flushed.
+// model drives a head and an oracle. table is the data table with the flushed samples.
 type model struct {
 	t       testing.TB
 	rng     *rand.Rand
@@ -555,8 +555,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// TestFoldIsASort compares columns in any order, near to sorted and far from it, with a map.
-func TestFoldIsASort(t *testing.T) {
+// TestSortDedup compares columns in any order, near to sorted and far from it, with a map.
+func TestSortDedup(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 12))
 	for round := range 500 {
 		n, spread := rng.IntN(400), 1+rng.IntN(1+round)

@@ -25,8 +25,8 @@ func requireAccount(t *testing.T, h *head.Head) map[int64]int64 {
 	return byHour
 }
 
-// TestRowsLeftBehindArePacked: what a series leaves for its next hour takes far less memory from then on, still takes late
-// samples, and counts as sealed if packing its tail made it too large.
+// TestRowsLeftBehindArePacked checks that a row takes far less memory once its series begins a later hour, that it still takes
+// late samples, and that it counts as sealed if packing its tail made it too large.
 func TestRowsLeftBehindArePacked(t *testing.T) {
 	const series, rowBytesMax = 1000, 150
 	hour := int64(baseMs / keyschema.HourMs)

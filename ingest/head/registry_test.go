@@ -96,8 +96,8 @@ func threadTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkForget takes half of a million series out and reports the longest step, in processor time: so long may
-// somebody wait.
+// BenchmarkForget takes half of a million series out and reports the longest step, in processor time: the longest
+// time that a caller waits.
 func BenchmarkForget(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -185,7 +185,7 @@ func TestRegistryFindsBesideInsert(t *testing.T) {
 }
 
 // TestCursorBesideReuse follows kept encodings whose successors were forgotten, while the successors' entries are filled
-// anew.
+// again.
 func TestCursorBesideReuse(t *testing.T) {
 	g := head.NewRegistry()
 	const all = 20_000

@@ -48,7 +48,7 @@ func (r *Removal) inserted(ref, number uint32) {
 	}
 }
 
-// Forget removes all encodings of refs, which must be among those of Remove. Neither Find nor Insert may run meanwhile.
+// Forget removes all encodings of refs, which were all passed to Remove. Neither Find nor Insert may run meanwhile.
 func (r *Removal) Forget(refs []uint32) {
 	if !r.sorted {
 		slices.Sort(r.entries)

@@ -13,9 +13,9 @@ import (
 	"halite/keyschema"
 )
 
-// TestTailsOfAnyDistances appends samples that come at equal distances for a while, then skip some, come late or again, or
-// jitter: after each sample the head must hold what a map holds.
-func TestTailsOfAnyDistances(t *testing.T) {
+// TestTailsOfAnyIntervals appends samples at a fixed interval for a while, then skips or repeats some, sends late ones, or adds
+// jitter. After each sample the head must hold the same samples as a map.
+func TestTailsOfAnyIntervals(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		h := newHead(t, head.Options{Stripes: 1, RowBytesMax: 1 << 16}, 1)
@@ -53,9 +53,9 @@ func TestTailsOfAnyDistances(t *testing.T) {
 	}
 }
 
-// TestEvenTailsTakeLess: twelve samples at equal distances need no offset each, however large the distance; one of them out
-// of step, and all have theirs.
-func TestEvenTailsTakeLess(t *testing.T) {
+// TestFixedIntervalTailsTakeLess checks that twelve samples at a fixed interval of any length take no offset each, and that all
+// take one if one sample breaks the interval.
+func TestFixedIntervalTailsTakeLess(t *testing.T) {
 	for _, stepMs := range []int64{1, 15_000, 300_000} {
 		t.Run(fmt.Sprint(stepMs, " ms"), func(t *testing.T) {
 			bytesOf := func(lastMs int64) int64 {

@@ -30,7 +30,7 @@ func perSample(b *testing.B, samplesEach int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*samplesEach), "ns/sample")
 }
 
-// BenchmarkAppend is the time under the log's lock, the disk left out.
+// BenchmarkAppend reports the time under the log's lock, without the disk.
 func BenchmarkAppend(b *testing.B) {
 	l, _, _ := mustOpen(b, Options{Dir: "wal", FS: discardFS{vfs.NewMem()}, BlockWhenFull: true})
 	payload := benchPayload()

@@ -24,7 +24,7 @@ type checkpointWriter struct {
 	written   int64
 }
 
-// newCheckpointWriter begins the checkpoint before the segment next, of which it needs salt, number and firstSeq. The
+// newCheckpointWriter begins the checkpoint before the segment next; it uses next.salt, number and firstSeq. The
 // tables hold all frames of segments before flushedBefore.
 func newCheckpointWriter(fs vfs.FS, dir string, next *header, flushedBefore uint64) (*checkpointWriter, error) {
 	c := &checkpointWriter{fs: fs, dir: dir, name: checkpointName(next.number), salt: next.salt}

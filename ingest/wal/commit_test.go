@@ -138,7 +138,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// TestUnwaitedFramesAreCommitted: the watermark's tick also commits what nobody waits for, and then covers it.
+// TestUnwaitedFramesAreCommitted: the watermark's tick commits frames for which nobody waits, and then covers them.
 func TestUnwaitedFramesAreCommitted(t *testing.T) {
 	opts := testOptions(vfs.NewMem())
 	opts.WatermarkInterval = time.Millisecond

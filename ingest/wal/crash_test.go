@@ -58,7 +58,7 @@ func (j *journal) snapshot() uint64 {
 	return j.acked
 }
 
-// truncate replaces everything so far by a summary that says up to which number.
+// truncate replaces everything so far by a summary, which holds the last number.
 func (j *journal) truncate() error {
 	j.mu.Lock()
 	cut, err := j.log.Rotate()
@@ -72,7 +72,7 @@ func (j *journal) truncate() error {
 	})
 }
 
-// check makes sure that the frames are 1…n in order, an initial stretch perhaps as a summary, and returns n.
+// check checks that the frames are 1…n in order, the first of them perhaps as a summary, and returns n.
 func check(frames []replayed) (uint64, error) {
 	var n uint64
 	for i, f := range frames {
@@ -126,7 +126,7 @@ func TestCrashLosesNothingAcknowledged(t *testing.T) {
 	}
 }
 
-// crashOnce runs a log on fs, cuts the power, and returns what the disk holds then, after checking that it opens.
+// crashOnce runs a log on fs and cuts the power. It checks that the log on the disk opens, and returns the disk.
 func crashOnce(fs *vfs.MemFS, rng *rand.Rand) (*vfs.MemFS, ReplayStats, error) {
 	var j journal
 	var once sync.Once
@@ -205,7 +205,7 @@ func load(j *journal, rng *rand.Rand) error {
 				var n uint64
 				var pos Position
 				var err error
-				// Bursts make groups of several frames over several pages, of which a crash can keep any.
+				// Bursts make groups of several frames over several pages. A crash can keep any of the pages.
 				for range 1 + rng.IntN(6) {
 					if n, pos, err = j.append(rng.IntN(sizeMax)); err != nil {
 						break
@@ -231,7 +231,7 @@ func load(j *journal, rng *rand.Rand) error {
 	return <-errs
 }
 
-// script is a short life of a log without concurrency; acked is called behind each acknowledgement. It returns the
+// script is a short life of a log without concurrency; acked is called after each acknowledgement. It returns the
 // first error.
 func script(fs vfs.FS, j *journal) (err error) {
 	opts := testOptions(fs)
@@ -332,7 +332,7 @@ func TestCrashWhileOpening(t *testing.T) {
 	}
 }
 
-// crashing wraps a file system; crashed is what its disk held before the k-th operation that writes.
+// crashing wraps a file system; crashed is the state of its disk before the k-th operation that writes.
 type crashing struct {
 	fs      vfs.FS
 	crashed *vfs.MemFS

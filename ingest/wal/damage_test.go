@@ -17,11 +17,11 @@ import (
 	"halite/ingest/wal/record"
 )
 
-// specimen is a log at rest whose every frame is known.
+// specimen is a closed or crashed log all of whose frames are known.
 type specimen struct {
 	fs     *vfs.MemFS
 	frames []replayed
-	// marked is the number of the last frame that the watermark vouches for.
+	// marked is the number of the last frame before the watermark.
 	marked uint64
 }
 
@@ -84,7 +84,7 @@ func (s *specimen) files(t testing.TB) []string {
 	return names
 }
 
-// at gives the place of damage that a reader must name for a changed byte, and the number of the frame that it spoils
+// at returns the offset of damage that a reader must report for a changed byte, and the number of the frame that it damages
 // (0: the file's header).
 func (s *specimen) at(t testing.TB, name string, offset int64) (frameOffset int64, number uint64) {
 	if offset < headerBytes {
@@ -107,7 +107,7 @@ func (s *specimen) at(t testing.TB, name string, offset int64) (frameOffset int6
 	return 0, 0
 }
 
-// openDamaged opens a damaged copy, first without and then with leave to accept the loss, and once more without.
+// openDamaged opens a damaged copy: without AcceptLoss, then with it, then again without it.
 func openDamaged(t testing.TB, fs *vfs.MemFS) (
 	frames []replayed, stats ReplayStats, damage *DamageError, refusal error,
 ) {
@@ -159,7 +159,7 @@ func TestOneFlippedBit(t *testing.T) {
 				frames, stats, damage, refusal := openDamaged(t, fs)
 				where := fmt.Sprintf("%s byte %d bit %d (frame %d at %d): %v", name, offset, bit, number, at, refusal)
 				if refusal == nil {
-					// Only the very last frame can pass for torn, and only if the watermark does not vouch for it.
+					// Only the very last frame may look torn, and only if it lies behind the watermark.
 					unmarked++
 					require.Equal(t, last, name, where)
 					require.Equal(t, all[len(all)-1], number, where)
@@ -305,7 +305,7 @@ func TestSwappedAndForeignFiles(t *testing.T) {
 	}
 }
 
-// TestOlderCopyOfTheLastSegment: a file that verifies in itself but ends before the watermark, or went another way.
+// TestOlderCopyOfTheLastSegment reads a valid file that ends before the watermark, or continues with other frames.
 func TestOlderCopyOfTheLastSegment(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	l, _, _ := mustOpen(t, testOptions(fs))
@@ -465,8 +465,8 @@ func TestReadErrorIsDamageAndChangesNothing(t *testing.T) {
 	}
 }
 
-// TestBadSector: one page of a segment cannot be read. Even in the tail, past the watermark, that is no torn end. With
-// leave to accept, only the frames in that page are lost.
+// TestBadSector: one page of a segment cannot be read. Even in the tail, past the watermark, that is not a torn tail. With
+// AcceptLoss, only the frames in that page are lost.
 func TestBadSector(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	opts := testOptions(fs)

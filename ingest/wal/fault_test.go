@@ -14,7 +14,7 @@ import (
 )
 
 // TestFaultAtEveryOperation fails each operation of the script in turn, once or from then on. Nothing panics, and
-// what was acknowledged is there afterwards, whether the machine lived on or lost its power.
+// every acknowledged frame is there afterwards, whether or not the machine lost its power.
 func TestFaultAtEveryOperation(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for k, done := int64(1), false; !done; k++ {
@@ -23,7 +23,7 @@ func TestFaultAtEveryOperation(t *testing.T) {
 			var operations, injected atomic.Int64
 			inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
 				n := operations.Add(1)
-				// A failed close is no failed operation of the disk: what it was given had been synced.
+				// A failed close loses nothing: the file was synced before.
 				if op.Kind == errorfs.OpFileClose || n != k && (!forever || n < k) {
 					return nil
 				}
@@ -103,7 +103,7 @@ func TestNothingIsAcknowledgedAfterAFailure(t *testing.T) {
 }
 
 // TestFramesOfAFailedSyncAreWrittenAgain: the page cache shows frames whose sync failed, a restart replays them and
-// builds on them, and only then the power goes.
+// continues after them, and only then loses its power.
 func TestFramesOfAFailedSyncAreWrittenAgain(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	fault := &failing{kind: errorfs.OpFileSyncData, err: syscall.EIO}
@@ -147,7 +147,7 @@ func TestNoSpaceIsNamed(t *testing.T) {
 	require.ErrorIs(t, l.Close(), syscall.ENOSPC, "closed without space")
 }
 
-// fullDisk lets so many bytes through to segments, writing what fits of the last.
+// fullDisk accepts a number of bytes for segments, and a part of the write that exceeds it.
 type fullDisk struct {
 	vfs.FS
 	room *atomic.Int64
@@ -179,8 +179,8 @@ func (f fullFile) Write(b []byte) (int, error) {
 	return n, syscall.ENOSPC
 }
 
-// TestFullDiskHoldsTheLogUp fills the disk within a frame or at a new segment: callers are sent away at once, and when
-// there is room again the log goes on and has everything, each frame once.
+// TestFullDiskHoldsTheLogUp fills the disk within a frame or at a new segment. Callers get an error at once. When there is
+// space again, the log continues and has every frame once.
 func TestFullDiskHoldsTheLogUp(t *testing.T) {
 	for _, room := range []int64{0, 1, 31, 40, 1500, 3000, 3990, 4050} {
 		mem := vfs.NewMem()
@@ -218,7 +218,7 @@ func TestFullDiskHoldsTheLogUp(t *testing.T) {
 	}
 }
 
-// TestWatermarkFailureEndsTheLog: a log that can no longer vouch for its end must not go on as if it could.
+// TestWatermarkFailureEndsTheLog checks that a log fails if it cannot advance its watermark.
 func TestWatermarkFailureEndsTheLog(t *testing.T) {
 	fs := vfs.NewMem()
 	fault := &failing{kind: errorfs.OpFileWriteAt, err: syscall.EIO}

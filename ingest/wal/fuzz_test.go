@@ -64,8 +64,8 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// FuzzMutatedDirectory changes a stretch of one file: the log opens or says why not, never hands out a frame that was
-// not written, or twice, or out of order, and never loses one that the watermark vouches for without saying so.
+// FuzzMutatedDirectory changes a part of one file. The log opens or reports damage. It never yields a frame that was not
+// written, twice or out of order, and never loses a frame before the watermark without an error.
 func FuzzMutatedDirectory(f *testing.F) {
 	s := newSpecimen(f, false)
 	f.Add(uint8(0), uint16(100), []byte{0xff}, false)

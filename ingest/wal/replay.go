@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Replay passes every frame of the log to fn, those of the newest checkpoint first. Then it calls done, which may be nil, and
+// Replay passes every frame of the log to fn, the newest checkpoint first. Then it calls done, which may be nil, and
 // makes the log ready for Append. It runs once.
 //
 // The payload is valid during the call of fn. fn may hand work to other goroutines; done waits for them. Frames of the
@@ -235,7 +235,7 @@ type ReplayStats struct {
 	// Clean reports that the log was closed cleanly.
 	Clean bool
 	// TornAt is the start of the torn tail after a crash, TornBytes its size, TornFrames the number of whole frames in it.
-	// None of them was acknowledged, except perhaps within the last Options.WatermarkInterval.
+	// No such frame was acknowledged, except perhaps within the last Options.WatermarkInterval.
 	TornAt     Position
 	TornBytes  int64
 	TornFrames int64

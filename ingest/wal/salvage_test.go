@@ -56,8 +56,7 @@ func TestCrashDuringSalvage(t *testing.T) {
 	require.NotZero(t, refused)
 }
 
-// TestForgedFrame: a frame that verifies in itself, as from an older copy of the file, but is not the one that the
-// frames around it know.
+// TestForgedFrame reads a valid frame, as from an older copy of the file, that does not match the frames around it.
 func TestForgedFrame(t *testing.T) {
 	s := newSpecimen(t, true)
 	names := s.files(t)
@@ -89,9 +88,9 @@ func TestForgedFrame(t *testing.T) {
 	}
 }
 
-// TestCarriedFramesAreVouchedForAtOnce: the start wrote uncertain frames again into a new segment and lost its power
-// before the watermark followed. Damage to them is damage all the same, even at the very end.
-func TestCarriedFramesAreVouchedForAtOnce(t *testing.T) {
+// TestRewrittenFramesAreDurable: a start writes unsynced frames again into a new segment, and the power goes before the
+// watermark advances. Damage to these frames is damage, even at the very end.
+func TestRewrittenFramesAreDurable(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	l, _, _ := mustOpen(t, testOptions(fs))
 	for n := uint64(1); n <= 3; n++ {
@@ -104,7 +103,7 @@ func TestCarriedFramesAreVouchedForAtOnce(t *testing.T) {
 	marks := 0
 	opts := testOptions(errorfs.Wrap(crashed, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpFileWriteAt {
-			if marks++; marks == slotCount+1 { // behind those that count the start
+			if marks++; marks == slotCount+1 { // after those that count the start
 				atMark = crashed.CrashClone(vfs.CrashCloneCfg{})
 			}
 		}
@@ -165,7 +164,7 @@ func TestTheFirstFailureStays(t *testing.T) {
 	require.NotErrorIs(t, err, second)
 }
 
-// TestLaterDamageIsReportedToo: with leave to accept, every damaged place is listed.
+// TestLaterDamageIsReportedToo: with AcceptLoss, the losses list all damage.
 func TestLaterDamageIsReportedToo(t *testing.T) {
 	s := newSpecimen(t, true)
 	fs := s.copy()

@@ -45,8 +45,8 @@ func appendWhenTaken(t *testing.T, l *Log, n uint64) {
 	}
 }
 
-// TestLogWaitsForDescriptors lets each resource run out when the log begins a segment. Callers are told to come back. The log
-// goes on by itself and has every frame once.
+// TestLogWaitsForDescriptors lets each resource run out when the log begins a segment. Callers get ErrOverload. The log
+// continues by itself and has every frame once.
 func TestLogWaitsForDescriptors(t *testing.T) {
 	for _, cause := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EDQUOT} {
 		mem := vfs.NewMem()
@@ -106,7 +106,7 @@ func list(t *testing.T, fs vfs.FS) []string {
 	return names
 }
 
-// TestTruncateDoesNotWaitForSpace: otherwise a flush on a full disk would hold up the end of the server.
+// TestTruncateDoesNotWaitForSpace: a flush on a full disk must not delay the end of the server.
 func TestTruncateDoesNotWaitForSpace(t *testing.T) {
 	fault := &failing{kind: errorfs.OpFileWrite, err: syscall.ENOSPC}
 	l, _, _ := mustOpen(t, testOptions(errorfs.Wrap(vfs.NewMem(), fault)))

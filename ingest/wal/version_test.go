@@ -9,14 +9,14 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// TestOtherVersionsAreNamed opens logs of other versions. Each refusal says which version the file names, also if a newer
+// TestOtherVersionsAreNamed opens logs of other versions. Each error names the version of the file, also if a newer
 // version has its checksum elsewhere.
 func TestOtherVersionsAreNamed(t *testing.T) {
 	for _, name := range []string{"00000002.wal", "00000002.ckpt", watermarkName} {
 		for _, version := range []uint16{1, formatVersion + 1} {
 			for _, intact := range []bool{true, false} {
 				if version < formatVersion && !intact {
-					continue // nothing tells it from damage
+					continue // looks like damage
 				}
 				fs := goldenLog(t).(*vfs.MemFS)
 				contents := readFile(t, fs, path(name))
@@ -43,8 +43,8 @@ func TestOtherVersionsAreNamed(t *testing.T) {
 	}
 }
 
-// TestLookNamesTheExtent reads the extent of a log that was cut, and finds files that are missing.
-func TestLookNamesTheExtent(t *testing.T) {
+// TestReadExtent reads the extent of a truncated log, and finds missing files.
+func TestReadExtent(t *testing.T) {
 	fs := goldenLog(t)
 	e, err := ReadExtent(fs, "data/wal")
 	require.NoError(t, err)

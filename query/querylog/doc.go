@@ -1,7 +1,7 @@
 // Package querylog keeps two records of queries: a log of slow ones, and a file with those that run.
 //
-// The log is a file of JSON lines. A background goroutine appends to it, so that a slow or full disk delays no query; lines
-// that find no room in the goroutine's queue, or on the disk, are counted and lost.
+// The log is a file of JSON lines. A background goroutine appends to it, so that a slow or full disk delays no query. If its
+// queue or the disk is full, the log drops a line and counts it.
 //
 // The file of active queries is mapped into memory and has a slot for each query that may run. A query writes itself into
 // a slot when it starts and clears the slot when it ends; neither takes a system call. What a process has written into a

@@ -11,15 +11,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Options configures a Log. Zero fields take the default named beside them.
+// Options configures a Log. A zero field means the default beside it.
 type Options struct {
-	// File is the log of queries; empty logs none.
+	// File is the path of the log of slow queries; "" means no log.
 	File string
-	// SlowerThan is the least duration of a query that is logged; 0 logs all.
+	// SlowerThan is the least duration of a logged query; 0 logs all queries.
 	SlowerThan time.Duration
-	// ActiveFile is the file of active queries; empty records none.
+	// ActiveFile is the path of the file of active queries; "" means no file.
 	ActiveFile string
-	// Slots is the number of queries that may run; 1 or more with ActiveFile.
+	// Slots is the number of queries that may run at once, 1 or more with ActiveFile.
 	Slots int
 
 	Logger     *slog.Logger          // discards
@@ -37,24 +37,24 @@ type Log struct {
 	slots   *slots        // nil if active queries are not recorded
 	lines   chan []byte   // nil without Options.File
 	done    chan struct{} // closed once the last line is written
-	closing sync.RWMutex  // held for writing to close lines
+	closing sync.RWMutex  // locked for writing to close lines
 	closed  bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	file    *os.File
-	torn    bool // the last line was cut off
+	torn    bool // the last line is incomplete
 	failing bool // the last write failed
 }
 
-// Open warns of queries that did not finish in the last run, and starts new records. It fails only if it cannot open
-// Options.File: a server without a record of active queries is better than none.
+// Open logs the queries that did not finish in the last run, and starts new records. It fails only if it cannot open
+// Options.File: a failure of the file of active queries must not stop the server.
 func Open(opts Options) (*Log, error) {
 	l := &Log{opts: opts, logger: opts.Logger, done: make(chan struct{})}
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.SlowerThan < 0 {
-		return nil, fmt.Errorf("query log: SlowerThan must not be negative, is %s", opts.SlowerThan)
+		return nil, fmt.Errorf("query log: SlowerThan %s is negative", opts.SlowerThan)
 	}
 	var err error
 	if l.metrics, err = newMetrics(opts.Registerer); err != nil {
@@ -84,10 +84,10 @@ func (l *Log) openActive() {
 	path := l.opts.ActiveFile
 	queries, damaged, err := readActive(path)
 	if err != nil {
-		l.logger.Warn("active queries of the last run cannot be read", "file", path, "err", err)
+		l.logger.Warn("cannot read the active queries of the last run", "file", path, "err", err)
 	}
 	if damaged > 0 {
-		l.logger.Warn("slots with active queries of the last run are damaged and ignored", "file", path, "slots", damaged)
+		l.logger.Warn("ignoring damaged slots in the file of active queries", "file", path, "slots", damaged)
 	}
 	l.metrics.damaged.Add(float64(damaged))
 	l.metrics.unfinished.Add(float64(len(queries)))
@@ -97,11 +97,11 @@ func (l *Log) openActive() {
 		l.log(q, Outcome{Status: StatusUnfinished})
 	}
 	if l.slots, err = openSlots(path, max(1, l.opts.Slots)); err != nil {
-		l.logger.Warn("active queries are not recorded", "file", path, "err", err)
+		l.logger.Warn("not recording active queries", "file", path, "err", err)
 	}
 }
 
-// Begin records a query that runs; end removes the record.
+// Begin records a running query; end removes the record.
 func (l *Log) Begin(q Query) (end func()) {
 	if l == nil || l.slots == nil {
 		return func() {}
@@ -122,7 +122,7 @@ func (l *Log) Begin(q Query) (end func()) {
 
 func (l *Log) broken(err error) {
 	l.metrics.failed.Inc()
-	l.logger.Warn("active queries are not recorded any more", "err", err)
+	l.logger.Warn("no longer recording active queries", "err", err)
 }
 
 // Finished logs a query if it took long enough.
@@ -132,7 +132,7 @@ func (l *Log) Finished(q Query, o Outcome) {
 	}
 }
 
-// log queues a line. It never waits.
+// log queues a line. It drops the line if the queue is full.
 func (l *Log) log(q Query, o Outcome) {
 	l.closing.RLock()
 	defer l.closing.RUnlock()
@@ -176,12 +176,12 @@ func (l *Log) write(text []byte) {
 	}
 	l.metrics.failed.Inc()
 	if !l.failing {
-		l.logger.Warn("the query log cannot be written; queries go on, their lines are lost", "err", err)
+		l.logger.Warn("cannot write the query log; its lines are lost", "err", err)
 	}
 	l.failing = true
 }
 
-// Reopen closes the log and opens its path again, after logrotate has renamed it. If that fails, it keeps the old file.
+// Reopen opens the path of the log again after logrotate has renamed the file. If that fails, it keeps the old file.
 func (l *Log) Reopen() error {
 	if l == nil || l.lines == nil {
 		return nil
@@ -197,7 +197,7 @@ func (l *Log) Reopen() error {
 	return old.Close()
 }
 
-// Logs tells whether there is a log of queries.
+// Logs reports whether there is a log of queries.
 func (l *Log) Logs() bool { return l != nil && l.lines != nil }
 
 // Close writes the queued lines and removes the file of active queries.

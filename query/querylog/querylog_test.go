@@ -151,7 +151,7 @@ func TestActiveFileIsDamaged(t *testing.T) {
 	dir, warned := t.TempDir(), new(bytes.Buffer)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "queries.active"), 0o700))
 	opened(t, dir, warned, nil).Begin(testQuery(1))()
-	require.Contains(t, warned.String(), "active queries are not recorded")
+	require.Contains(t, warned.String(), "not recording active queries")
 
 	dir = t.TempDir()
 	path := filepath.Join(dir, "queries.active")
@@ -170,7 +170,7 @@ func TestMappingFails(t *testing.T) {
 	l.Begin(testQuery(2))()
 	end()
 	l.Begin(testQuery(3))()
-	require.Equal(t, 1, strings.Count(warned.String(), "active queries are not recorded any more"), warned)
+	require.Equal(t, 1, strings.Count(warned.String(), "no longer recording active queries"), warned)
 	require.Equal(t, 1., testutil.ToFloat64(l.metrics.failed))
 }
 
@@ -193,7 +193,7 @@ func TestFullDisk(t *testing.T) {
 		require.NoError(t, closed)
 	}
 	require.Equal(t, 5., testutil.ToFloat64(l.metrics.failed))
-	require.Equal(t, 1, strings.Count(warned.String(), "the query log cannot be written"))
+	require.Equal(t, 1, strings.Count(warned.String(), "cannot write the query log"))
 }
 
 // TestTornLine: the line after one that was cut off begins on a line of its own.

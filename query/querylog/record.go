@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// Query is a query that starts.
+// Query describes a query at its start.
 type Query struct {
 	Time  time.Time `json:"time"`
 	Kind  string    `json:"kind"`
 	Query string    `json:"query"`
-	// QueryBytes is the length of the whole expression if Query is a part of it.
+	// QueryBytes is the length of the whole expression if Query holds a part of it, else 0.
 	QueryBytes int   `json:"queryBytes,omitempty"`
 	StartMs    int64 `json:"startMs"`
 	EndMs      int64 `json:"endMs"`
@@ -21,14 +21,14 @@ type Query struct {
 	Client string `json:"client"`
 }
 
-// Outcome is how a query ended.
+// Outcome describes how a query ended.
 type Outcome struct {
 	// Status is StatusSuccess, StatusUnfinished or a type of error.
 	Status   string
 	Error    string
 	Duration time.Duration
 	Samples  int64
-	// PeakBytes is the most memory that the query held for samples and series, 0 if it was not measured.
+	// PeakBytes is the peak memory of the query for samples and series, 0 if it was not measured.
 	PeakBytes int64
 }
 
@@ -75,7 +75,7 @@ func cut(text string, bytesMax int) string {
 	return text[:bytesMax]
 }
 
-// encode is a record as one line of JSON.
+// encode encodes a record as one line of JSON.
 func encode(record any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -84,7 +84,7 @@ func encode(record any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// encodeLine is the line of a query that ended.
+// encodeLine encodes the line of a query that ended.
 func encodeLine(q Query, o Outcome) ([]byte, error) {
 	l := line{Query: q.bounded(textBytesMax), Status: o.Status, Error: cut(o.Error, textBytesMax), PeakBytes: o.PeakBytes}
 	if o.Status != StatusUnfinished {

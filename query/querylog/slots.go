@@ -16,7 +16,7 @@ import (
 const (
 	// slotBytes is the size of a slot. It has room for a query of textBytesMax bytes that need no escaping.
 	slotBytes = 4096
-	// activeBytesMax is the size above which a file of active queries is not read.
+	// activeBytesMax is the size of the largest file of active queries that the start reads.
 	activeBytesMax = 64 << 20
 )
 
@@ -39,7 +39,7 @@ func parseSlots(data []byte) (queries []Query, damaged int) {
 	return queries, damaged
 }
 
-// encodeSlot is a query as a slot holds it, cut until it fits.
+// encodeSlot encodes a query for a slot and shortens its expression until it fits.
 func encodeSlot(q Query) ([]byte, error) {
 	for textMax := textBytesMax; ; textMax /= 2 {
 		b, err := encode(q.bounded(textMax))
@@ -58,7 +58,7 @@ type slots struct {
 	free   []int
 }
 
-// readActive reads what the file holds from the last run; a missing file holds nothing.
+// readActive reads the queries of the last run. A missing file holds none.
 func readActive(path string) (queries []Query, damaged int, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -79,8 +79,8 @@ func readActive(path string) (queries []Query, damaged int, err error) {
 	return queries, damaged, nil
 }
 
-// openSlots makes an empty file of n slots and maps it. It writes the zeros of the file, so that later writes into the
-// mapping need no disk space.
+// openSlots creates a file of n empty slots and maps it. It writes the zeros, so that later writes to the mapping need no
+// disk space.
 func openSlots(path string, n int) (*slots, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -104,7 +104,7 @@ func openSlots(path string, n int) (*slots, error) {
 	return s, nil
 }
 
-// take writes a query into a free slot and returns its number; ok is false if there is no slot for it.
+// take writes a query to a free slot and returns the number of the slot. ok is false if no slot is free.
 func (s *slots) take(q Query) (slot int, ok bool, err error) {
 	text, err := encodeSlot(q)
 	if err != nil {
@@ -135,8 +135,8 @@ func (s *slots) clear(slot int) error {
 	return s.write(func() { s.mapped[slot*slotBytes] = 0 })
 }
 
-// write changes the mapping. If the file system cannot provide a page, the kernel sends SIGBUS; then the slots are given
-// up rather than the process. The caller holds mu.
+// write changes the mapping. If the file system cannot provide a page, the kernel sends SIGBUS; then write unmaps the file and
+// the process continues. The caller holds mu.
 func (s *slots) write(change func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -148,7 +148,7 @@ func (s *slots) write(change func()) (err error) {
 	return nil
 }
 
-// close removes the file: no query of this process died.
+// close removes the file: all queries of this process have finished.
 func (s *slots) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

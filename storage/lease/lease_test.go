@@ -13,8 +13,8 @@ import (
 	"halite/storage/storagetest"
 )
 
-// TestOneHolds: of several processes that hold, release and die at random, never two hold a lease at a time, and somebody
-// does once a TTL has passed.
+// TestOneHolds runs processes that take, release and die at random. Never may two hold a lease at a time, and one must hold it
+// after a TTL.
 func TestOneHolds(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	clock := func() time.Time { return now }
@@ -41,7 +41,7 @@ func TestOneHolds(t *testing.T) {
 			require.NoError(t, leases[n].Release(t.Context()))
 			delete(until, n)
 		case 1:
-			live[at] = start() // the former one died; what it held it holds until the end
+			live[at] = start() // the process before died; it holds its lease until the end
 		case 2:
 			now = now.Add(time.Duration(rng.IntN(90)) * time.Second)
 		default:
@@ -68,7 +68,7 @@ func TestOneHolds(t *testing.T) {
 	require.True(t, held)
 }
 
-// TestKeeper: one keeper has the lease until it gives it back or does not renew it in time; an outage takes it from nobody.
+// TestKeeper checks that one keeper holds the lease until it releases it or misses a renewal. An outage ends no lease.
 func TestKeeper(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	clock := func() time.Time { return now }
@@ -110,7 +110,7 @@ func TestKeeper(t *testing.T) {
 	renew(b, true)
 }
 
-// outage is a table that cannot be written.
+// outage is a table whose writes fail.
 type outage struct{ storage.Table }
 
 func (outage) CheckAndApply(
