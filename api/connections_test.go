@@ -58,7 +58,7 @@ func TestWorkAfterBody(t *testing.T) {
 	const stall = 30 * time.Millisecond
 	f := newFixture(t, func(o *Options) {
 		o.Limits.BodyStallTimeout = stall
-		o.Catalogue = failing{err: storage.ErrUnavailable, before: func(ctx context.Context) {
+		o.Index = failing{err: storage.ErrUnavailable, before: func(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 				t.Error("the work was ended:", context.Cause(ctx))

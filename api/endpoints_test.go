@@ -321,7 +321,7 @@ func TestNoBackends(t *testing.T) {
 	require.Equal(t, http.StatusUnprocessableEntity, f.post("/api/v1/admin/flush", "").Code)
 
 	_, err := New(Options{Limits: Limits{ReadTimeout: -1}})
-	for _, fault := range []string{"Writer", "Engine", "Catalogue", "Queryable", "ReadTimeout"} {
+	for _, fault := range []string{"Writer", "Engine", "Index", "Queryable", "ReadTimeout"} {
 		require.ErrorContains(t, err, fault)
 	}
 	_, err = New(Options{Writer: f.writer, Limits: Limits{WriteBytesMax: 10, WriteInflightBytesMax: 5}})

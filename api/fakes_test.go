@@ -176,7 +176,7 @@ func newFixture(t testing.TB, change func(*Options)) *fixture {
 		registry: prometheus.NewRegistry(),
 	}
 	opts := Options{
-		Writer: f.writer, Engine: engine, Catalogue: catalogue{store}, Queryable: store,
+		Writer: f.writer, Engine: engine, Index: catalogue{store}, Queryable: store,
 		Gatherer: f.registry, Registerer: f.registry,
 		Now: func() time.Time { return time.UnixMilli(600_000).UTC() },
 	}

@@ -208,7 +208,7 @@ func TestPanic(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, func(o *Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		o.Catalogue = failing{before: func(context.Context) { panic("fault in the index") }}
+		o.Index = failing{before: func(context.Context) { panic("fault in the index") }}
 	})
 	w := f.get("/api/v1/labels")
 	require.Equal(t, http.StatusInternalServerError, w.Code)
@@ -253,7 +253,7 @@ func TestLookupFailures(t *testing.T) {
 		{&readers.LimitError{Limit: readers.LimitBytes, Value: 1}, 422, "execution"},
 		{&readers.LimitError{Limit: readers.LimitTotalBytes, Value: 1}, 503, "unavailable"},
 	} {
-		f := newFixture(t, func(o *Options) { o.Catalogue = failing{err: c.err} })
+		f := newFixture(t, func(o *Options) { o.Index = failing{err: c.err} })
 		for _, target := range []string{"labels", "label/a/values", "series?match[]=up"} {
 			w := f.get("/api/v1/" + target)
 			require.Equal(t, c.code, w.Code, target)
@@ -269,7 +269,7 @@ func TestLookupQueue(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Limits.LookupConcurrencyMax = 1
 		o.Limits.LookupTimeout = 20 * time.Millisecond
-		o.Catalogue = failing{before: func(ctx context.Context) {
+		o.Index = failing{before: func(ctx context.Context) {
 			_, bounded := ctx.Deadline()
 			if bounded {
 				entered <- struct{}{}
@@ -334,7 +334,7 @@ func TestMetrics(t *testing.T) {
 func TestClientGone(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan error, 1)
 	f := newFixture(t, func(o *Options) {
-		o.Catalogue = failing{err: context.Canceled, before: func(ctx context.Context) {
+		o.Index = failing{err: context.Canceled, before: func(ctx context.Context) {
 			close(began)
 			<-ctx.Done()
 			ended <- context.Cause(ctx)

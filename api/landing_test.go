@@ -11,7 +11,7 @@ import (
 
 // namesOf is an index with one metric, of which a time and a job are known.
 type namesOf struct {
-	Catalogue
+	Index
 	tsMs int64
 	job  string
 }
@@ -40,7 +40,7 @@ func TestLandingPageSaysWhatIsMissing(t *testing.T) {
 		{time.Minute, "node", true}, {2 * time.Hour, "node", false}, {time.Minute, "halite", false},
 	} {
 		f := newFixture(t, func(o *Options) {
-			o.Catalogue = namesOf{tsMs: now.Add(-c.ago).UnixMilli(), job: c.job}
+			o.Index = namesOf{tsMs: now.Add(-c.ago).UnixMilli(), job: c.job}
 			o.OwnJob, o.Now = "halite", func() time.Time { return now }
 		})
 		page := body(t, f.get("/"))

@@ -137,6 +137,6 @@ func (s *Server) samplesArrive(ctx context.Context, ready bool) (arriving, known
 		others = append(others, labels.MustNewMatcher(labels.MatchNotEqual, "job", s.opts.OwnJob))
 	}
 	nowMs := s.opts.Now().UnixMilli()
-	names, err := s.opts.Catalogue.LabelValues(ctx, model.MetricNameLabel, nowMs-time.Hour.Milliseconds(), nowMs, 1, others...)
+	names, err := s.opts.Index.LabelValues(ctx, model.MetricNameLabel, nowMs-time.Hour.Milliseconds(), nowMs, 1, others...)
 	return len(names) > 0, err == nil
 }

@@ -78,7 +78,7 @@ func (s *Server) labelNames(r *http.Request) (reply, *apiError) {
 		return reply{}, aerr
 	}
 	return s.strings(r, l, func(ctx context.Context, set []*labels.Matcher) ([]string, error) {
-		return s.opts.Catalogue.LabelNames(ctx, l.mintMs, l.maxtMs, oneMore(l.limit), set...)
+		return s.opts.Index.LabelNames(ctx, l.mintMs, l.maxtMs, oneMore(l.limit), set...)
 	})
 }
 
@@ -100,7 +100,7 @@ func (s *Server) labelValues(r *http.Request) (reply, *apiError) {
 		return reply{}, aerr
 	}
 	return s.strings(r, l, func(ctx context.Context, set []*labels.Matcher) ([]string, error) {
-		return s.opts.Catalogue.LabelValues(ctx, name, l.mintMs, l.maxtMs, oneMore(l.limit), set...)
+		return s.opts.Index.LabelValues(ctx, name, l.mintMs, l.maxtMs, oneMore(l.limit), set...)
 	})
 }
 
@@ -199,7 +199,7 @@ func (s *Server) findSeries(r *http.Request, l lookup, budget responseBudget) (l
 	defer leave()
 	ctx = budget.metered(ctx)
 	for _, set := range l.sets {
-		found, err := s.opts.Catalogue.Select(ctx, l.mintMs, l.maxtMs, set...)
+		found, err := s.opts.Index.Select(ctx, l.mintMs, l.maxtMs, set...)
 		if err != nil {
 			return nil, evalError(err)
 		}

@@ -29,7 +29,7 @@ type Options struct {
 	// Engine evaluates PromQL. Required.
 	Engine Engine
 	// Index answers series and label look-ups. Required.
-	Catalogue Catalogue
+	Index Index
 	// Budgets bound what look-ups of series, remote reads and federation hold; nil if nothing does.
 	Budgets Budgets
 	// Queryable reads samples and chunks for remote read. Required.
@@ -208,7 +208,7 @@ func (o *Options) Validate() error {
 		set  bool
 	}{
 		{"Writer", o.Writer != nil}, {"Engine", o.Engine != nil},
-		{"Catalogue", o.Catalogue != nil}, {"Queryable", o.Queryable != nil},
+		{"Index", o.Index != nil}, {"Queryable", o.Queryable != nil},
 	} {
 		if !f.set {
 			faults = append(faults, fmt.Errorf("api: option %s is required", f.name))
@@ -313,7 +313,7 @@ type Engine interface {
 }
 
 // Index answers which series exist; *index.Index is one. Times are unix milliseconds, inclusive.
-type Catalogue interface {
+type Index interface {
 	Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
 	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)
 	LabelValues(

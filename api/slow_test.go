@@ -64,7 +64,7 @@ func newSlowStack(t *testing.T, totalBytes int64, limits api.Limits) *slowStack 
 	engine, err := query.New(query.Options{Queryable: queryable})
 	require.NoError(t, err)
 	server, err := api.New(api.Options{
-		Writer: s.ingester, Engine: engine, Catalogue: s.catalogue, Queryable: queryable, Budgets: queryable,
+		Writer: s.ingester, Engine: engine, Index: s.catalogue, Queryable: queryable, Budgets: queryable,
 		Now: comparison.Now, Limits: limits, Gatherer: registry, Registerer: registry,
 	})
 	require.NoError(t, err)

@@ -68,7 +68,7 @@ func (s *stack) server(tb testing.TB, o query.Options) *api.Server {
 	engine, err := query.New(o)
 	require.NoError(tb, err)
 	server, err := api.New(api.Options{
-		Writer: s.ingester, Engine: engine, Catalogue: s.catalogue, Queryable: s.queryable, Metadata: s.ingester,
+		Writer: s.ingester, Engine: engine, Index: s.catalogue, Queryable: s.queryable, Metadata: s.ingester,
 		Flusher: s.ingester, Now: comparison.Now, AdminAPI: true,
 	})
 	require.NoError(tb, err)

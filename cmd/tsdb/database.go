@@ -33,7 +33,7 @@ type database struct {
 	rollupTurn *lease.Keeper
 	index      *index.Index
 	ingester   ingester
-	catalogue  api.Catalogue // index, as queries use it
+	catalogue  api.Index // index, as queries use it
 	deleter    api.Deleter
 	queryable  *promql.Queryable
 	retention  *keyschema.Retention

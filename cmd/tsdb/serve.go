@@ -176,7 +176,7 @@ func newAPI(
 		quit = nil
 	}
 	return api.New(api.Options{
-		Writer: db.ingester, Engine: db.engine, Catalogue: db.catalogue, Queryable: db.queryable, Budgets: db.queryable,
+		Writer: db.ingester, Engine: db.engine, Index: db.catalogue, Queryable: db.queryable, Budgets: db.queryable,
 		Metadata: db.ingester,
 		Stats:    db, Flusher: db, Deleter: db.deleter,
 		Ready: gate.readiness, Refusing: db.refusing, Gatherer: registry, Registerer: registry, Logger: log,

@@ -171,7 +171,7 @@ func newOverPrometheus(tb testing.TB) http.Handler {
 	engine, err := query.New(query.Options{Queryable: store, QueryBytesMax: 1 << 20})
 	require.NoError(tb, err)
 	server, err := api.New(api.Options{
-		Writer: noWriter{}, Engine: engine, Catalogue: prometheusCatalogue{store}, Queryable: store, Now: comparison.Now,
+		Writer: noWriter{}, Engine: engine, Index: prometheusCatalogue{store}, Queryable: store, Now: comparison.Now,
 	})
 	require.NoError(tb, err)
 	return server.Handler()
