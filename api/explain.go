@@ -7,7 +7,7 @@ import (
 	"halite/api/promjson"
 	"halite/keyschema"
 	"halite/query"
-	"halite/query/promql"
+	"halite/query/read"
 )
 
 // explanationData is the plan of a query and what it took. Times of the stages are in seconds.
@@ -46,7 +46,7 @@ type explanationReading struct {
 	Scans      []explanationScan `json:"scans"`
 }
 
-// explanationScan is a read of one day, see promql.Scan; start and end are row keys, the hours of the first and the last row
+// explanationScan is a read of one day, see read.Scan; start and end are row keys, the hours of the first and the last row
 // are times.
 type explanationScan struct {
 	Day      string     `json:"day"`
@@ -59,7 +59,7 @@ type explanationScan struct {
 	Last     *unixMilli `json:"lastRowHour,omitempty"`
 }
 
-func explainScan(s *promql.Scan) explanationScan {
+func explainScan(s *read.Scan) explanationScan {
 	e := explanationScan{
 		Day:    time.UnixMilli(s.Day * keyschema.DayMs).UTC().Format(time.DateOnly),
 		Ranges: s.Ranges, Start: keyText(s.Start), End: keyText(s.End), RowsRead: s.Rows, RowsUsed: s.Used,

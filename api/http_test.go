@@ -24,7 +24,7 @@ import (
 
 	"halite/api/promjson"
 	"halite/query"
-	readers "halite/query/promql"
+	"halite/query/budget"
 	"halite/storage"
 )
 
@@ -250,8 +250,8 @@ func TestLookupFailures(t *testing.T) {
 		{fmt.Errorf("quota: %w", storage.ErrUnavailable), 503, "unavailable"},
 		{&query.Error{Type: query.ErrorUnavailable, Err: query.ErrBusy}, 503, "unavailable"},
 		{&query.Error{Type: query.ErrorCanceled, Err: query.ErrCancelled}, 503, "canceled"},
-		{&readers.LimitError{Limit: readers.LimitBytes, Value: 1}, 422, "execution"},
-		{&readers.LimitError{Limit: readers.LimitTotalBytes, Value: 1}, 503, "unavailable"},
+		{&budget.LimitError{Resource: budget.Bytes, Max: 1}, 422, "execution"},
+		{&budget.LimitError{Resource: budget.PoolBytes, Max: 1}, 503, "unavailable"},
 	} {
 		f := newFixture(t, func(o *Options) { o.Index = failing{err: c.err} })
 		for _, target := range []string{"labels", "label/a/values", "series?match[]=up"} {

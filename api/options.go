@@ -16,7 +16,7 @@ import (
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
-	readers "halite/query/promql"
+	"halite/query/budget"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/retention"
@@ -321,10 +321,10 @@ type Index interface {
 	) ([]string, error)
 }
 
-// Budgets bound what answers hold, together with queries; *promql.Queryable is one.
+// Budgets bound what answers hold, together with queries; *read.Reader is one.
 type Budgets interface {
 	// Budget is for one answer, which ends it.
-	Budget() *readers.Budget
+	Budget() *budget.Budget
 }
 
 // MetadataSource knows what senders said about their metrics; *ingest.Ingester is one.

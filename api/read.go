@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"halite/api/remote"
-	readers "halite/query/promql"
+	"halite/query/budget"
 )
 
 // readError is an error of remote read with its status. Answers are plain text, as senders log them.
@@ -201,7 +201,7 @@ func (s *Server) querySamples(
 // memory limit gets the same status as one with too many samples.
 func readFailure(err error) *apiError {
 	aerr := evalError(err)
-	switch limit := new(readers.LimitError); {
+	switch limit := new(budget.LimitError); {
 	case aerr.typ != errExec:
 	case errors.As(err, &limit):
 		aerr.typ = errBadData

@@ -15,7 +15,7 @@ import (
 
 	"halite/api/promjson"
 	"halite/query"
-	readers "halite/query/promql"
+	"halite/query/budget"
 	"halite/storage"
 )
 
@@ -54,7 +54,7 @@ type reply struct {
 	document any
 	// sending is called before the answer is written, and done afterwards; each may be nil. The memory of the answer
 	// counts until done.
-	sending func(readers.Answer)
+	sending func(budget.Response)
 	done    func()
 }
 
@@ -237,7 +237,7 @@ func evalError(err error) *apiError {
 		return &apiError{typ: errCanceled, status: http.StatusServiceUnavailable, err: err}
 	case errors.As(err, &typed):
 		return &apiError{typ: errorType(typed.Type), err: err}
-	case readers.Crowded(err):
+	case budget.IsPoolExhausted(err):
 		return &apiError{typ: errUnavailable, err: err}
 	case errors.As(err, &canceled), errors.Is(err, context.Canceled):
 		return &apiError{typ: errCanceled, err: err}

@@ -6,12 +6,13 @@ import (
 	promstorage "github.com/prometheus/prometheus/storage"
 
 	"halite/api/netlimit"
-	readers "halite/query/promql"
+	"halite/query/budget"
+	"halite/query/promadapter"
 )
 
 // responseBudget counts the memory of an answer against the memory of queries until the last byte is written. Without
 // Options.Budgets it counts nothing.
-type responseBudget struct{ budget *readers.Budget }
+type responseBudget struct{ budget *budget.Budget }
 
 // newBudget begins to count. The caller ends it after the answer is written.
 func (s *Server) newBudget() responseBudget {
@@ -21,12 +22,12 @@ func (s *Server) newBudget() responseBudget {
 	return responseBudget{s.opts.Budgets.Budget()}
 }
 
-// take adds bytes, or fails with a *readers.LimitError.
+// take adds bytes, or fails with a *budget.LimitError.
 func (b responseBudget) take(bytes int) error {
 	if b.budget == nil {
 		return nil
 	}
-	return b.budget.Take(int64(bytes))
+	return b.budget.Reserve(int64(bytes))
 }
 
 // settle replaces what was counted before by bytes.
@@ -34,13 +35,13 @@ func (b responseBudget) settle(bytes int) error {
 	if b.budget == nil {
 		return nil
 	}
-	return b.budget.Settle(int64(bytes))
+	return b.budget.Reset(int64(bytes))
 }
 
 // sending reports that the answer is being written. If the client is slow, a query that needs the memory may end it.
-func (b responseBudget) sending(a readers.Answer) {
+func (b responseBudget) sending(r budget.Response) {
 	if b.budget != nil {
-		b.budget.Sending(a)
+		b.budget.StartSending(r)
 	}
 }
 
@@ -55,20 +56,20 @@ func (b responseBudget) metered(ctx context.Context) context.Context {
 
 func (b responseBudget) end() {
 	if b.budget != nil {
-		b.budget.End()
+		b.budget.Close()
 	}
 }
 
 // readUnder returns the store. Its reads count in b if the store supports that.
 func (s *Server) readUnder(b responseBudget) promstorage.SampleAndChunkQueryable {
-	if q, ok := s.opts.Queryable.(*readers.Queryable); ok && b.budget != nil {
-		return q.Under(b.budget)
+	if q, ok := s.opts.Queryable.(*promadapter.Queryable); ok && b.budget != nil {
+		return q.WithBudget(b.budget)
 	}
 	return s.opts.Queryable
 }
 
 // answerOf returns the transfer of the answer to a request, or nil if the request did not come through package netlimit.
-func answerOf(ctx context.Context) readers.Answer {
+func answerOf(ctx context.Context) budget.Response {
 	if c, ok := netlimit.FromContext(ctx); ok {
 		return c
 	}

@@ -8,20 +8,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	readers "halite/query/promql"
+	"halite/query/read"
 	"halite/storage"
 )
 
 // budgets makes budgets of so many bytes.
-func budgets(t *testing.T, bytesMax int64) *readers.Queryable {
+func budgets(t *testing.T, bytesMax int64) *read.Reader {
 	t.Helper()
 	type nothing struct {
-		readers.Catalogue
-		readers.Head
+		read.Index
+		read.Head
 		storage.Table
 	}
-	q, err := readers.New(readers.Options{
-		Catalogue: nothing{}, Head: nothing{}, Data: nothing{}, Schema: new(keyschema.Schema), BytesMax: bytesMax,
+	q, err := read.New(read.Options{
+		Index: nothing{}, Head: nothing{}, Data: nothing{}, Schema: new(keyschema.Schema), BytesMax: bytesMax,
 	})
 	require.NoError(t, err)
 	return q
@@ -30,13 +30,13 @@ func budgets(t *testing.T, bytesMax int64) *readers.Queryable {
 // TestAnswersAreCounted: what an answer holds is limited like what a query holds.
 func TestAnswersAreCounted(t *testing.T) {
 	all := matcher(prompb.LabelMatcher_EQ, "job", "node")
-	read := &prompb.ReadRequest{Queries: []*prompb.Query{readQuery(0, 600_000, all)}}
+	request := &prompb.ReadRequest{Queries: []*prompb.Query{readQuery(0, 600_000, all)}}
 	for _, c := range []struct {
 		bytesMax int64
 		code     int
 	}{{1000, http.StatusBadRequest}, {1 << 20, http.StatusOK}} {
 		f := newFixture(t, func(o *Options) { o.Budgets = budgets(t, c.bytesMax) })
-		w := f.read(t, read)
+		w := f.read(t, request)
 		require.Equal(t, c.code, w.Code)
 		federated := f.get("/federate?match[]=requests_total")
 		require.Equal(t, c.code, federated.Code)

@@ -23,7 +23,8 @@ import (
 	"halite/api/netlimit"
 	"halite/ingest"
 	"halite/query"
-	"halite/query/promql"
+	"halite/query/promadapter"
+	"halite/query/read"
 )
 
 // Figures of the data of slow readers: an answer with all samples is larger than the buffers of a connection.
@@ -59,12 +60,13 @@ func newSlowStack(t *testing.T, totalBytes int64, limits api.Limits) *slowStack 
 	registry := prometheus.NewRegistry()
 	options := s.options
 	options.TotalBytesMax, options.Registerer = totalBytes, registry
-	queryable, err := promql.New(options)
+	reader, err := read.New(options)
 	require.NoError(t, err)
+	queryable := promadapter.New(reader)
 	engine, err := query.New(query.Options{Queryable: queryable})
 	require.NoError(t, err)
 	server, err := api.New(api.Options{
-		Writer: s.ingester, Engine: engine, Index: s.catalogue, Queryable: queryable, Budgets: queryable,
+		Writer: s.ingester, Engine: engine, Index: s.catalogue, Queryable: queryable, Budgets: reader,
 		Now: comparison.Now, Limits: limits, Gatherer: registry, Registerer: registry,
 	})
 	require.NoError(t, err)

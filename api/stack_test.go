@@ -14,7 +14,8 @@ import (
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
-	"halite/query/promql"
+	"halite/query/promadapter"
+	"halite/query/read"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/pebble"
@@ -25,7 +26,7 @@ type stack struct {
 	*api.Server
 	ingester  *ingest.Ingester
 	queryable promstorage.SampleAndChunkQueryable
-	options   promql.Options
+	options   read.Options
 	catalogue *index.Index
 }
 
@@ -53,10 +54,10 @@ func newStack(tb testing.TB) *stack {
 		}
 		require.NoError(tb, store.Close())
 	})
-	options := promql.Options{Catalogue: catalogue, Head: in, Data: data, Schema: schema, Now: now}
-	queryable, err := promql.New(options)
+	options := read.Options{Index: catalogue, Head: in, Data: data, Schema: schema, Now: now}
+	reader, err := read.New(options)
 	require.NoError(tb, err)
-	s := &stack{ingester: in, queryable: queryable, options: options, catalogue: catalogue}
+	s := &stack{ingester: in, queryable: promadapter.New(reader), options: options, catalogue: catalogue}
 	s.Server = s.server(tb, query.Options{})
 	return s
 }

@@ -2,80 +2,107 @@ package query_test
 
 import (
 	"context"
+	"errors"
+	"testing"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
 
+	"halite/keyschema"
 	"halite/query/columnar"
-	"halite/query/promql"
+	"halite/query/read"
+	"halite/query/read/readtest"
+	"halite/storage/index"
 )
 
-// anySource reads columns from any Queryable, one series a batch. What is no column of plain floats is left to the
-// engine.
-type anySource struct{ promstorage.Queryable }
-
-func (s anySource) Session() columnar.Session { return anySession(s) }
-
-type anySession struct{ promstorage.Queryable }
-
-func (anySession) Take(int64) error        { return nil }
-func (anySession) Release(int64)           {}
-func (anySession) Close()                  {}
-func (anySession) Budget() *promql.Budget  { return nil }
-func (anySession) Figures() promql.Figures { return promql.Figures{} }
-
-func (s anySession) Metrics(ctx context.Context, w promql.Windows, matchers ...*labels.Matcher) ([]string, error) {
-	q, err := s.Querier(w.FirstEndMs-w.RangeMs+1, w.FirstEndMs+int64(w.Steps-1)*w.StepMs)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = q.Close() }()
-	names, _, err := q.LabelValues(ctx, model.MetricNameLabel, nil, matchers...)
-	return names, err
+// anyStorage makes any Queryable the index and head of a reader. What is no column of plain floats is left to the engine.
+type anyStorage struct {
+	promstorage.Queryable
+	series []labels.Labels // by Ref
 }
 
-func (s anySession) Select(
-	ctx context.Context, w promql.Windows, matchers ...*labels.Matcher,
-) (columnar.Selection, error) {
-	from, to := w.FirstEndMs-w.RangeMs+1, w.FirstEndMs+int64(w.Steps-1)*w.StepMs
-	q, err := s.Querier(from, to)
+func newAnyReader(tb testing.TB, q promstorage.Queryable) *read.Reader {
+	s := &anyStorage{Queryable: q}
+	r, err := read.New(func() read.Options {
+		o := readtest.NewWorld(tb).Options(0)
+		o.Index, o.Head = s, s
+		return o
+	}())
+	require.NoError(tb, err)
+	return r
+}
+
+// Select implements read.Index.
+func (s *anyStorage) Select(ctx context.Context, mint, maxt int64, matchers ...*labels.Matcher) (out []index.Series, err error) {
+	q, err := s.Querier(mint, maxt)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = q.Close() }()
-	set := q.Select(ctx, true, &promstorage.SelectHints{Start: from, End: to}, matchers...)
-	var out anySelection
+	defer func() { err = errors.Join(err, q.Close()) }()
+	set := q.Select(ctx, true, &promstorage.SelectHints{Start: mint, End: maxt}, matchers...)
 	for set.Next() {
-		c := promql.Column{Labels: set.At().Labels()}
-		it := set.At().Iterator(nil)
-		for {
-			kind := it.Next()
-			if kind == chunkenc.ValNone {
-				break
-			}
-			if kind != chunkenc.ValFloat || it.AtST() != 0 {
-				return nil, columnar.ErrUndecided
-			}
-			t, v := it.At()
-			c.TsMs, c.Values = append(c.TsMs, t), append(c.Values, v)
-		}
-		if err := it.Err(); err != nil {
-			return nil, err
-		}
-		out = append(out, c)
+		s.series = append(s.series, set.At().Labels())
+		out = append(out, index.Series{
+			Labels: set.At().Labels(), Ref: index.Ref(len(s.series)),
+			Hours: []index.HourSpan{{First: keyschema.HourOf(mint), Last: keyschema.HourOf(maxt)}},
+		})
 	}
 	return out, set.Err()
 }
 
-type anySelection []promql.Column
+// LabelNames implements read.Index.
+func (s *anyStorage) LabelNames(context.Context, int64, int64, int, ...*labels.Matcher) ([]string, error) {
+	return nil, errors.ErrUnsupported
+}
 
-func (s anySelection) Len() int                   { return len(s) }
-func (s anySelection) Labels(i int) labels.Labels { return s[i].Labels }
-func (s anySelection) Batches() int               { return len(s) }
-func (s anySelection) Close()                     {}
+// LabelValues implements read.Index.
+func (s *anyStorage) LabelValues(
+	ctx context.Context, name string, mint, maxt int64, _ int, matchers ...*labels.Matcher,
+) (values []string, err error) {
+	q, err := s.Querier(mint, maxt)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, q.Close()) }()
+	values, _, err = q.LabelValues(ctx, name, nil, matchers...)
+	return values, err
+}
 
-func (s anySelection) Read(_ context.Context, i int) (columnar.Batch, error) {
-	return columnar.Batch{Columns: s[i : i+1], Release: func() {}}, nil
+// Holds implements read.Head.
+func (s *anyStorage) Holds(int64, int64) bool { return true }
+
+// AppendSamples implements read.Head.
+func (s *anyStorage) AppendSamples(
+	ref index.Ref, mint, maxt int64, tsMs []int64, values []float64,
+) (_ []int64, _ []float64, err error) {
+	q, err := s.Querier(mint, maxt)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, q.Close()) }()
+	ls := s.series[ref-1]
+	var matchers []*labels.Matcher
+	ls.Range(func(l labels.Label) {
+		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))
+	})
+	set := q.Select(context.Background(), true, &promstorage.SelectHints{Start: mint, End: maxt}, matchers...)
+	for set.Next() {
+		if !labels.Equal(set.At().Labels(), ls) {
+			continue
+		}
+		it := set.At().Iterator(nil)
+		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
+			if kind != chunkenc.ValFloat || it.AtST() != 0 {
+				return nil, nil, columnar.ErrUndecided
+			}
+			t, v := it.At()
+			tsMs, values = append(tsMs, t), append(values, v)
+		}
+		if err := it.Err(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return tsMs, values, set.Err()
 }

@@ -11,6 +11,8 @@ import (
 
 	"halite/ingest"
 	"halite/query"
+	"halite/query/column"
+	"halite/query/read"
 )
 
 // benchStack has 1,000 series of two hours at 15 s, in the tables, or more of fewer samples.
@@ -40,7 +42,9 @@ func leOf(i int) string {
 func BenchmarkRead(b *testing.B) {
 	s := benchStack(b, 1000, 480)
 	for b.Loop() {
-		sel, err := s.Select(context.Background(), dataFrom+hourMs, dataFrom+2*hourMs-1, nil,
+		session := s.Reader().Session()
+		sel, err := session.SelectRange(context.Background(),
+			read.Range{TimeRange: column.TimeRange{MinMs: dataFrom + hourMs, MaxMs: dataFrom + 2*hourMs - 1}},
 			labels.MustNewMatcher(labels.MatchEqual, "__name__", "requests_total"))
 		require.NoError(b, err)
 		samples := 0
@@ -53,6 +57,7 @@ func BenchmarkRead(b *testing.B) {
 			batch.Release()
 		}
 		sel.Close()
+		session.Close()
 		require.Equal(b, 240_000, samples)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/240_000, "ns/sample")
@@ -75,7 +80,7 @@ func BenchmarkRange(b *testing.B) {
 		}
 		for way, columns := range map[string]query.Switch{"columnar": query.On, "engine": query.Off} {
 			b.Run(text+"/"+way, func(b *testing.B) {
-				e, err := query.New(query.Options{Queryable: benchStack(b, 1000, 480), Columnar: columns})
+				e, err := newEngine(query.Options{Queryable: benchStack(b, 1000, 480), Columnar: columns})
 				require.NoError(b, err)
 				for b.Loop() {
 					res, err := e.Range(context.Background(), r)
@@ -94,7 +99,7 @@ func BenchmarkInstant(b *testing.B) {
 		r := query.InstantRequest{Query: text, TimeMs: dataFrom + hourMs/2}
 		for way, columns := range map[string]query.Switch{"columnar": query.On, "engine": query.Off} {
 			b.Run(text+"/"+way, func(b *testing.B) {
-				e, err := query.New(query.Options{Queryable: benchStack(b, 10_000, 120), Columnar: columns})
+				e, err := newEngine(query.Options{Queryable: benchStack(b, 10_000, 120), Columnar: columns})
 				require.NoError(b, err)
 				for b.Loop() {
 					res, err := e.Instant(context.Background(), r)

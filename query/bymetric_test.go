@@ -10,7 +10,6 @@ import (
 
 	"halite/ingest"
 	"halite/query"
-	"halite/query/promql"
 )
 
 // TestCountsHoldOneMetricAtATime: series may be counted whose sum the limit on series does not allow, if it allows those of
@@ -29,9 +28,9 @@ func TestCountsHoldOneMetricAtATime(t *testing.T) {
 		}
 		options := s.options
 		options.SeriesMax = each + 5
-		limited, err := promql.New(options)
+		limited, err := newSource(options)
 		require.NoError(t, err)
-		plain, split := newQueryEngine(t, s.Queryable, query.Off), newQueryEngine(t, limited, query.On)
+		plain, split := newQueryEngine(t, s.source, query.Off), newQueryEngine(t, limited, query.On)
 		for _, text := range []string{
 			`count by (__name__) ({__name__=~".+"})`, `count by (` + first + `) ({i=~".+"})`, `group by (i) ({__name__!="m:2",i=~".+"})`,
 		} {

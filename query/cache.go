@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"halite/keyschema"
-	readers "halite/query/promql"
+	"halite/query/read/rollups"
 )
 
 // Changes tells when samples have changed: what a result cache needs to be exact. A write is told of after readers can
@@ -87,7 +87,7 @@ func newResultCache(o Options) (*resultCache, error) {
 	}
 	c.tiersFromMs = math.MaxInt64
 	if o.Tiers != Off {
-		c.tiersFromMs = readers.TierRangeMinMs
+		c.tiersFromMs = rollups.RangeMinMs
 	}
 	return c, c.register(o.Registerer)
 }

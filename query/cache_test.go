@@ -20,11 +20,11 @@ import (
 // cachingEngine is an engine over a stack whose results are kept.
 func cachingEngine(t testing.TB, s *stack, change func(o *query.Options)) *query.Engine {
 	t.Helper()
-	o := query.Options{Queryable: s.Queryable, Experimental: true, Changes: s.ingester}
+	o := query.Options{Queryable: s.source, Experimental: true, Changes: s.ingester}
 	if change != nil {
 		change(&o)
 	}
-	e, err := query.New(o)
+	e, err := newEngine(o)
 	require.NoError(t, err)
 	return e
 }

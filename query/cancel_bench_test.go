@@ -17,7 +17,7 @@ import (
 func BenchmarkCancel(b *testing.B) {
 	const breaks = 40
 	s := benchStack(b, 100_000, 60)
-	e, err := query.New(query.Options{Queryable: s.Queryable})
+	e, err := newEngine(query.Options{Queryable: s.source})
 	require.NoError(b, err)
 	for _, text := range []string{
 		`sum by (job) (rate(requests_total[5m]))`,

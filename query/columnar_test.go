@@ -9,13 +9,11 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
-	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest"
 	"halite/query"
-	"halite/query/columnar"
-	"halite/query/promql"
+	"halite/storage/index"
 )
 
 const dayMs = 24 * hourMs
@@ -51,7 +49,7 @@ func TestOnlyRowsOfWindowsAreRead(t *testing.T) {
 		{"c_total offset 90m", 7 * time.Hour, 2},
 		{"rate(c_total[100m])", 4 * time.Hour, 3},
 	} {
-		e := newQueryEngine(t, s.Queryable, query.On)
+		e := newQueryEngine(t, s.source, query.On)
 		start, end := dataFrom+hourMs/2, dataFrom+days*dayMs-1
 		res, err := ask(e, c.text, start, end, c.step, query.Params{Explain: true})
 		require.NoError(t, err)
@@ -140,7 +138,7 @@ func TestLimitsAreTheEngines(t *testing.T) {
 	for range int(fromEnv("HALITE_CASES", limitCases)) {
 		text := w.vector(1 + w.IntN(3))
 		limit := 1 << w.IntN(14)
-		e, err := query.New(query.Options{Queryable: w.stack, Experimental: true, SamplesMax: limit})
+		e, err := newEngine(query.Options{Queryable: w.stack, Experimental: true, SamplesMax: limit})
 		require.NoError(t, err)
 		start := dataFrom + w.Int64N(4*hourMs)
 		_, err = ask(e, text, start, start+hourMs, 5*time.Minute, query.Params{Columnar: query.Off})
@@ -179,51 +177,32 @@ func TestErrorsAreTheEngines(t *testing.T) {
 	}
 }
 
-// faultySource breaks the columns it hands out, or ends the query.
-type faultySource struct {
-	*stack
-	onRead func(b *columnar.Batch)
+// faultyIndex calls onSelect when columnar operators select series with few labels. The engine never does that.
+type faultyIndex struct {
+	*index.Index
+	onSelect func()
 }
 
-func (s faultySource) ColumnarSource() columnar.Source { return faultySessions{s} }
-
-type faultySessions struct{ faultySource }
-
-func (s faultySessions) Session() columnar.Session {
-	return faultySession{columnar.Over(s.Queryable).Session(), s.onRead}
+func (x faultyIndex) SelectPart(
+	ctx context.Context, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+) ([]index.Series, error) {
+	x.onSelect()
+	return x.Index.SelectPart(ctx, names, mintMs, maxtMs, matchers...)
 }
 
-type faultySession struct {
-	columnar.Session
-	onRead func(b *columnar.Batch)
+// faulty is the source of a stack with such an index.
+func faulty(t *testing.T, s *stack, onSelect func()) *source {
+	options := s.options
+	options.Index = faultyIndex{s.options.Index.(*index.Index), onSelect}
+	q, err := newSource(options)
+	require.NoError(t, err)
+	return q
 }
-
-func (s faultySession) Select(
-	ctx context.Context, w promql.Windows, matchers ...*labels.Matcher,
-) (columnar.Selection, error) {
-	sel, err := s.Session.Select(ctx, w, matchers...)
-	return faultySelection{sel, s.onRead}, err
-}
-
-type faultySelection struct {
-	columnar.Selection
-	onRead func(b *columnar.Batch)
-}
-
-func (s faultySelection) Read(ctx context.Context, i int) (columnar.Batch, error) {
-	b, err := s.Selection.Read(ctx, i)
-	if err == nil {
-		s.onRead(&b)
-	}
-	return b, err
-}
-
-var _ promstorage.SampleAndChunkQueryable = faultySource{}
 
 // TestPanicsAreLeftToTheEngine: a fault of an operator costs time, not the answer.
 func TestPanicsAreLeftToTheEngine(t *testing.T) {
 	w := newRandomStack(t)
-	broken := faultySource{w.stack, func(*columnar.Batch) { panic("a fault") }}
+	broken := faulty(t, w.stack, func() { panic("a fault") })
 	e := newQueryEngine(t, broken, query.On)
 	for _, text := range []string{"sum by (job) (g)", "mad_over_time(g[5m]) + on (inst) max by (inst) (g)"} {
 		got, err := ask(e, text, dataFrom, dataTo, time.Hour, query.Params{Explain: true})
@@ -238,7 +217,7 @@ func TestPanicsAreLeftToTheEngine(t *testing.T) {
 func TestCancelWhileReading(t *testing.T) {
 	w := newRandomStack(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	e := newQueryEngine(t, faultySource{w.stack, func(*columnar.Batch) { cancel() }}, query.On)
+	e := newQueryEngine(t, faulty(t, w.stack, cancel), query.On)
 	// A second selector has to notice: the first has few series.
 	_, err := e.Range(ctx, query.RangeRequest{
 		Query: "sum(g) + sum(c_total)", Start: time.UnixMilli(dataFrom), End: time.UnixMilli(dataTo), Step: time.Minute,

@@ -8,9 +8,18 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// seriesEstimator is a Queryable that knows about how many series matchers select at most, without reading tables.
+// seriesEstimator estimates how many series matchers select at most, without reading tables; *read.Reader is one.
 type seriesEstimator interface {
 	EstimateSeries(ctx context.Context, matchers ...*labels.Matcher) int
+}
+
+// estimator returns the estimator behind the Queryable; nil if there is none.
+func (e *Engine) estimator() seriesEstimator {
+	if r := readerOf(e.opts.Queryable); r != nil {
+		return r
+	}
+	q, _ := e.opts.Queryable.(seriesEstimator)
+	return q
 }
 
 // assumedIntervalMs is the interval between samples that estimates assume.
@@ -18,8 +27,8 @@ const assumedIntervalMs = 15_000
 
 // kindOf estimates the cost of a query. Without a seriesEstimator every query counts as cheap.
 func (e *Engine) kindOf(ctx context.Context, s span) costKind {
-	estimator, ok := e.opts.Queryable.(seriesEstimator)
-	if !ok {
+	estimator := e.estimator()
+	if estimator == nil {
 		return cheap
 	}
 	expr, err := s.look(e.parser)

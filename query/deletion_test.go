@@ -15,7 +15,6 @@ import (
 
 	"halite/ingest"
 	"halite/query"
-	"halite/query/promql"
 )
 
 // vanishing is series that are deleted one after the other while they are asked for.
@@ -114,7 +113,7 @@ func TestDeletionsAreSeenWhole(t *testing.T) {
 		if n > 0 {
 			options.Watch = v.watch
 		}
-		q, err := promql.New(options)
+		q, err := newSource(options)
 		require.NoError(t, err)
 		e := newQueryEngine(t, q, query.On)
 		work.Go(func() { v.ask(e, query.Params{Tiers: []query.Switch{query.Off, query.Off, query.On}[n]}) })

@@ -22,7 +22,6 @@ import (
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
-	"halite/query/promql"
 )
 
 // differentialCases is the number of expressions for each flush mode; HALITE_CASES asks for more, HALITE_SEED for the
@@ -63,7 +62,7 @@ func TestAgainstPrometheus(t *testing.T) {
 			small := s.options
 			small.BatchRowsMax = 7 // several batches a selector, several pieces a batch
 			small.Watch = s.watch  // most rows are found decoded
-			q, err := promql.New(small)
+			q, err := newSource(small)
 			require.NoError(t, err)
 			// Where the samples lie matters to the engine alone as well.
 			compareAll(t, exprs{rng}, newQueryEngine(t, q, query.Off), theirs, differentialCases/10)
@@ -73,7 +72,7 @@ func TestAgainstPrometheus(t *testing.T) {
 }
 
 func newQueryEngine(t *testing.T, q promstorage.SampleAndChunkQueryable, columns query.Switch) *query.Engine {
-	e, err := query.New(query.Options{Queryable: q, Experimental: true, Columnar: columns})
+	e, err := newEngine(query.Options{Queryable: q, Experimental: true, Columnar: columns})
 	require.NoError(t, err)
 	return e
 }

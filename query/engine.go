@@ -49,7 +49,7 @@ func New(opts Options) (*Engine, error) {
 		EnablePerStepStats:       true,
 		Parser:                   p,
 	})
-	inner.options.SamplesMax = opts.SamplesMax
+	inner.options.SamplesMax, inner.rollups = opts.SamplesMax, opts.Rollups
 	cache, err := newResultCache(opts)
 	if err != nil {
 		return nil, err

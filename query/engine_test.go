@@ -16,7 +16,8 @@ import (
 	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
-	"halite/query/promql"
+	"halite/query/budget"
+	"halite/query/read"
 	"halite/storage"
 )
 
@@ -219,10 +220,10 @@ func TestStorageErrorsHaveTheirTypes(t *testing.T) {
 		err  error
 		want ErrorType
 	}{
-		{&promql.StorageError{Op: "read", Err: errors.New("disk on fire")}, ErrorInternal},
-		{&promql.StorageError{Op: "read", Err: fmt.Errorf("quota: %w", storage.ErrUnavailable)}, ErrorUnavailable},
-		{&promql.LimitError{Limit: promql.LimitBytes, Value: 3}, ErrorExecution},
-		{&promql.LimitError{Limit: promql.LimitTotalBytes, Value: 3}, ErrorUnavailable},
+		{&read.StorageError{Op: "read", Err: errors.New("disk on fire")}, ErrorInternal},
+		{&read.StorageError{Op: "read", Err: fmt.Errorf("quota: %w", storage.ErrUnavailable)}, ErrorUnavailable},
+		{&budget.LimitError{Resource: budget.Bytes, Max: 3}, ErrorExecution},
+		{&budget.LimitError{Resource: budget.PoolBytes, Max: 3}, ErrorUnavailable},
 		{context.DeadlineExceeded, ErrorTimeout},
 		{context.Canceled, ErrorCanceled},
 	} {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 
-	readers "halite/query/promql"
+	"halite/query/budget"
 	"halite/storage"
 )
 
@@ -75,7 +75,7 @@ func classify(ctx context.Context, err error) *Error {
 	switch {
 	case errors.As(err, &known):
 		return known
-	case readers.Crowded(err):
+	case budget.IsPoolExhausted(err):
 		return &Error{Type: ErrorUnavailable, Err: err}
 	case errors.Is(cause, ErrCancelled):
 		return &Error{Type: ErrorCanceled, Err: ErrCancelled}
@@ -109,7 +109,7 @@ func (o Options) samplesText() string {
 func (o Options) limited(e *Error, timeout time.Duration) *Error {
 	var (
 		samples promql.ErrTooManySamples
-		reading *readers.LimitError
+		reading *budget.LimitError
 	)
 	switch {
 	case e.Type == ErrorTimeout:

@@ -8,7 +8,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 
 	"halite/query/columnar"
-	readers "halite/query/promql"
+	"halite/query/read"
+	"halite/query/read/rollups"
 )
 
 // Explain says how a query was evaluated and what it took. Its figures of reading are those of the columnar operators;
@@ -25,9 +26,9 @@ type Explain struct {
 	// Selectors lists what had to be selected for the whole query.
 	Selectors []SelectorSpan
 	// Reading says what was selected and read.
-	Reading readers.Figures
+	Reading read.Figures
 	// Tiers says, of each selector with a window of several hours, whether states of hours and days stood for its samples.
-	Tiers []readers.TierUse
+	Tiers []rollups.Use
 	// Cache says what the result cache did.
 	Cache CacheUse
 	// Planning, Selecting, Reading and Evaluating follow each other; ReadTime is the decoding of rows and the copy of
@@ -126,13 +127,11 @@ func (q *inquiry) use() CacheUse {
 }
 
 func (e *Explain) fill(
-	plan *columnar.Plan, run *columnar.Run, session columnar.Session, planning, total time.Duration,
+	plan *columnar.Plan, run *columnar.Run, session *read.Session, states *rollups.Session, planning, total time.Duration,
 ) {
 	e.Operators = plan.Operators()
 	e.Reading = session.Figures()
-	if s, ok := session.(interface{ TierUses() []readers.TierUse }); ok {
-		e.Tiers = s.TierUses()
-	}
+	e.Tiers = states.Uses()
 	e.PlanTime = planning
 	e.SelectTime, e.ReadTime = run.Times()
 	e.EvaluateTime = total - e.SelectTime - e.ReadTime

@@ -7,8 +7,6 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	promstorage "github.com/prometheus/prometheus/storage"
-
-	"halite/query/columnar"
 )
 
 // Tally counts how queries were evaluated.
@@ -60,6 +58,3 @@ func (q talliedQuery) Exec(ctx context.Context) *promql.Result {
 	}
 	return result
 }
-
-// ColumnsOf is the source of a Queryable of ours.
-func ColumnsOf(q promstorage.Queryable) columnar.Source { return sourceOf(q) }

@@ -12,7 +12,6 @@ import (
 
 	"halite/ingest"
 	"halite/query"
-	"halite/query/promql"
 	"halite/storage"
 )
 
@@ -68,9 +67,9 @@ func TestFailingTableFailsTheQuery(t *testing.T) {
 		opts := s.options
 		opts.Data = &faultyTable{Table: opts.Data, rows: rows, err: fault}
 		opts.Concurrency = 1
-		q, err := promql.New(opts)
+		q, err := newSource(opts)
 		require.NoError(t, err)
-		e, err := query.New(query.Options{Queryable: q})
+		e, err := newEngine(query.Options{Queryable: q})
 		require.NoError(t, err)
 		for _, text := range []string{
 			"m", "sum(m)", "absent(m)", "count_over_time(m[5m])", "timestamp(m)", "m or vector(1)", "rate(m[10m:1m])",

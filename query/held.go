@@ -8,45 +8,36 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	promstorage "github.com/prometheus/prometheus/storage"
 
-	readers "halite/query/promql"
+	"halite/query/budget"
 )
 
 // budgeted is a query with a budget, which its Close ends.
-type budgeted interface{ budget() *readers.Budget }
+type budgeted interface{ budget() *budget.Budget }
 
 // budget implements budgeted.
-func (q *hybridQuery) budget() *readers.Budget { return q.held }
+func (q *hybridQuery) budget() *budget.Budget { return q.held }
 
 // engineOnly is a query that Prometheus's engine evaluates alone.
 type engineOnly struct {
 	promql.Query
-	held *readers.Budget
+	held *budget.Budget
 }
 
 // budget implements budgeted.
-func (q *engineOnly) budget() *readers.Budget { return q.held }
+func (q *engineOnly) budget() *budget.Budget { return q.held }
 
 // Close implements promql.Query.
 func (q *engineOnly) Close() {
 	q.Query.Close()
-	q.held.End()
+	q.held.Close()
 }
 
 // newBudget makes the budget of a query; nil if the Queryable counts nothing.
-func newBudget(q promstorage.Queryable) *readers.Budget {
-	source := sourceOf(q)
-	if source == nil {
-		return nil
+func newBudget(q promstorage.Queryable) *budget.Budget {
+	if r := readerOf(q); r != nil {
+		return r.Budget()
 	}
-	return source.Session().Budget()
-}
-
-// under has all that the engine reads count against a budget, where that is possible.
-func under(q promstorage.Queryable, b *readers.Budget) promstorage.Queryable {
-	if ours, ok := q.(*readers.Queryable); ok {
-		return ours.Under(b)
-	}
-	return q
+	return nil
 }
 
 // alone makes a query that the engine evaluates alone.
@@ -57,7 +48,7 @@ func (h *hybrid) alone(
 	if held == nil {
 		return h.engineQuery(ctx, q, opts, s, s.text)
 	}
-	qry, err := h.engineQuery(ctx, under(q, held), opts, s, s.text)
+	qry, err := h.engineQuery(ctx, withBudget(q, held), opts, s, s.text)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +65,7 @@ func (e *Engine) hold(ctx context.Context, r *Result) error {
 		case r.held == nil:
 			r.held = b.budget()
 		default:
-			b.budget().End()
+			b.budget().Close()
 		}
 	}
 	if r.held == nil {
@@ -83,7 +74,7 @@ func (e *Engine) hold(ctx context.Context, r *Result) error {
 	if r.held == nil {
 		return nil
 	}
-	if err := r.held.Settle(valueBytes(r.Value)); err != nil {
+	if err := r.held.Reset(valueBytes(r.Value)); err != nil {
 		r.Close()
 		return e.opts.limited(classify(ctx, err), e.opts.Timeout)
 	}

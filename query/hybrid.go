@@ -17,8 +17,10 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/stats"
 
+	"halite/query/budget"
 	"halite/query/columnar"
-	readers "halite/query/promql"
+	"halite/query/read"
+	"halite/query/read/rollups"
 )
 
 // hybrid is a query engine that evaluates what it can with columnar operators and leaves the rest to Prometheus'
@@ -27,6 +29,7 @@ type hybrid struct {
 	*promql.Engine
 	parser   *preparedParser
 	options  columnar.Options
+	rollups  *rollups.Reader // nil if there are none
 	lookback time.Duration
 	logger   *slog.Logger
 }
@@ -59,18 +62,28 @@ func (h *hybrid) with(t columnar.Tiers, statistics bool) *hybrid {
 	return &with
 }
 
-// columnarSource is implemented by a Queryable that wraps one of ours and knows how to read columns.
-type columnarSource interface{ ColumnarSource() columnar.Source }
+// readable is a Queryable that can read columns; *promadapter.Queryable is one.
+type readable interface {
+	// Reader may return nil: then only Prometheus's engine can read.
+	Reader() *read.Reader
+	// WithBudget returns a Queryable whose queriers share a budget.
+	WithBudget(b *budget.Budget) promstorage.SampleAndChunkQueryable
+}
 
-// sourceOf finds the columns behind a Queryable; nil if there are none.
-func sourceOf(q promstorage.Queryable) columnar.Source {
-	switch q := q.(type) {
-	case *readers.Queryable:
-		return columnar.Over(q)
-	case columnarSource:
-		return q.ColumnarSource()
+// readerOf returns what reads the columns of a Queryable; nil if nothing does.
+func readerOf(q promstorage.Queryable) *read.Reader {
+	if ours, ok := q.(readable); ok {
+		return ours.Reader()
 	}
 	return nil
+}
+
+// withBudget has all that the engine reads reserve memory in a budget, where that is possible.
+func withBudget(q promstorage.Queryable, b *budget.Budget) promstorage.Queryable {
+	if ours, ok := q.(readable); ok {
+		return ours.WithBudget(b)
+	}
+	return q
 }
 
 // NewInstantQuery implements promql.QueryEngine.
@@ -117,8 +130,8 @@ func (h *hybrid) engineQuery(
 func (h *hybrid) newQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s span,
 ) (promql.Query, error) {
-	source := sourceOf(q)
-	if source == nil {
+	reader := readerOf(q)
+	if reader == nil {
 		return h.alone(ctx, q, opts, s)
 	}
 	began := time.Now()
@@ -130,10 +143,11 @@ func (h *hybrid) newQuery(
 		return h.alone(ctx, q, opts, s)
 	}
 	perStep := opts != nil && opts.EnablePerStepStats()
-	session := source.Session()
+	session := reader.Session()
 	held := session.Budget()
 	return &hybridQuery{
-		hybrid: h, span: s, opts: opts, queryable: under(q, held), session: session, held: held, plan: plan,
+		hybrid: h, span: s, opts: opts, queryable: withBudget(q, held), session: session, rollups: h.rollups.Session(session),
+		held: held, plan: plan,
 		planning:   time.Since(began),
 		statistics: &stats.Statistics{Timers: stats.NewQueryTimers(), Samples: stats.NewQuerySamples(perStep)},
 	}, nil
@@ -172,8 +186,9 @@ type hybridQuery struct {
 	span
 	opts       promql.QueryOpts
 	queryable  promstorage.Queryable
-	session    columnar.Session
-	held       *readers.Budget // of the session and of the engine
+	session    *read.Session
+	rollups    *rollups.Session
+	held       *budget.Budget // of the session and of the engine
 	plan       *columnar.Plan
 	planning   time.Duration
 	statistics *stats.Statistics
@@ -196,7 +211,7 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 	q.cancel = cancel
 	q.mu.Unlock()
 	began := time.Now()
-	run := q.plan.Begin(ctx, q.session)
+	run := q.plan.Begin(ctx, q.session, q.rollups)
 	result := q.evaluate(ctx, run)
 	q.typed = run.Typed()
 	var fault *columnar.PanicError
@@ -209,7 +224,7 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 		result = q.askEngine(ctx, q.queryable, q.text)
 	}
 	if q.explained {
-		q.explain.fill(q.plan, run, q.session, q.planning, time.Since(began))
+		q.explain.fill(q.plan, run, q.session, q.rollups, q.planning, time.Since(began))
 	}
 	return result
 }

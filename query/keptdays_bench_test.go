@@ -38,7 +38,7 @@ func BenchmarkKeptDays(b *testing.B) {
 	s := newStack(b)
 	b.Cleanup(func() { require.NoError(b, s.Close()) })
 	s.fillHosts(24, spanFrom, spanFrom+days*dayMs)
-	e, err := query.New(query.Options{Queryable: s.withRowCache(0)})
+	e, err := newEngine(query.Options{Queryable: s.withRowCache(0)})
 	require.NoError(b, err)
 	to := spanFrom + days*dayMs - 5*hourMs
 	for _, text := range []string{

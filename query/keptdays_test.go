@@ -84,7 +84,7 @@ func TestKeptDays(t *testing.T) {
 	}
 	s.flush()
 	kept := newQueryEngine(t, s.withRowCache(0), query.On)
-	plain := newQueryEngine(t, s.Queryable, query.On)
+	plain := newQueryEngine(t, s.source, query.On)
 	cached := int64(0)
 	for _, more := range [][]ingest.Sample{nil, recent, late} {
 		s.write(more)

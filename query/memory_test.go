@@ -13,7 +13,6 @@ import (
 
 	"halite/ingest"
 	"halite/query"
-	"halite/query/promql"
 )
 
 const memoryCases = 120
@@ -36,7 +35,7 @@ func TestMemoryOfQueriesComesBack(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	options := w.options
 	options.TotalBytesMax, options.Registerer = 1<<20, registry
-	limited, err := promql.New(options)
+	limited, err := newSource(options)
 	require.NoError(t, err)
 	e := newQueryEngine(t, limited, query.On)
 	held := func() float64 { return heldBytes(t, registry) }
@@ -111,9 +110,9 @@ func TestResultsAreCountedUntilClose(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	options := s.options
 	options.TotalBytesMax, options.Registerer = 3<<20, registry
-	limited, err := promql.New(options)
+	limited, err := newSource(options)
 	require.NoError(t, err)
-	e, err := query.New(query.Options{Queryable: limited, Changes: unchanged{}, Experimental: true})
+	e, err := newEngine(query.Options{Queryable: limited, Changes: unchanged{}, Experimental: true})
 	require.NoError(t, err)
 	const resultBytes = series * samples * 16
 	end := dataFrom + int64(samples-1)*30_000

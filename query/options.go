@@ -14,6 +14,7 @@ import (
 
 	"halite/keyschema"
 	"halite/query/querylog"
+	"halite/query/read/rollups"
 )
 
 // Switch is on or off, or leaves it to the default.
@@ -72,6 +73,8 @@ type Options struct {
 	// Tiers turns answers from states of hours and days off; they are on by default where Queryable has any. A request may
 	// decide otherwise.
 	Tiers Switch
+	// Rollups answers selectors with long windows from states of hours and days; nil if there are none.
+	Rollups *rollups.Reader
 	// Changes tells when samples change; without it no results are kept.
 	Changes Changes
 	// ResultCacheBytes is the memory for results that may be needed again, 64 MiB; negative keeps none. Less than 32 MiB

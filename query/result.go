@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/stats"
 
-	readers "halite/query/promql"
+	"halite/query/budget"
 )
 
 // errTruncated is the warning of a result cut by Params.Limit, in Prometheus' words.
@@ -27,7 +27,7 @@ type Result struct {
 	Explain *Explain
 
 	queries []promql.Query
-	held    *readers.Budget // nil if nothing is counted
+	held    *budget.Budget // nil if nothing is counted
 	// settle is what is left to do for the result cache; nil if it was done.
 	settle func()
 	// local is empty if columnar operators alone made the value, step by step.
@@ -45,15 +45,15 @@ func (r *Result) Close() {
 	}
 	r.queries = nil
 	if r.held != nil {
-		r.held.End()
+		r.held.Close()
 	}
 }
 
 // Sending says that the value is being written to a client, until Close. If other queries need the memory they may end
-// a slow answer; see readers.Answer.
-func (r *Result) Sending(a readers.Answer) {
+// a slow answer; see budget.Answer.
+func (r *Result) Sending(a budget.Response) {
 	if r.held != nil {
-		r.held.Sending(a)
+		r.held.StartSending(a)
 	}
 }
 

@@ -93,7 +93,7 @@ func (s *retiredSeries) eval(fn rollup.Func, startMs, endMs int64) (float64, boo
 // the answer says that it comes from states.
 func TestRetiredSamplesAreAnsweredFromStates(t *testing.T) {
 	r := newRetiredStack(t)
-	e := newQueryEngine(t, r.Queryable, query.On)
+	e := newQueryEngine(t, r.source, query.On)
 	retired := time.UnixMilli(r.now - retiredRaw).UTC().Format(time.RFC3339)
 	for _, c := range []struct {
 		from, to, length int64 // days before now
@@ -163,7 +163,7 @@ func (r *retiredStack) compare(
 // ends.
 func TestRetiredSamplesAreGone(t *testing.T) {
 	r := newRetiredStack(t)
-	e := newQueryEngine(t, r.Queryable, query.On)
+	e := newQueryEngine(t, r.source, query.On)
 	at := r.now - 40*dayMs
 	at -= at % hourMs
 	value := func(text string, at int64) string {

@@ -14,15 +14,14 @@ import (
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
-	"halite/query/promql"
 	"halite/storage"
 )
 
 // withRowCache is a Queryable over the same data that keeps decoded rows.
-func (s *stack) withRowCache(bytes int64) *promql.Queryable {
+func (s *stack) withRowCache(bytes int64) *source {
 	options := s.options
 	options.Watch, options.RowCacheBytes = s.watch, bytes
-	q, err := promql.New(options)
+	q, err := newSource(options)
 	require.NoError(s.tb, err)
 	return q
 }
@@ -34,7 +33,7 @@ func TestKeptRowsAreThoseOfTheTable(t *testing.T) {
 	s := newStack(t, keyschema.Rule{Pattern: "c_*", FromHour: dataFrom/hourMs + 2, Salts: 5, Promoted: []string{"job"}})
 	defer func() { require.NoError(t, s.Close()) }()
 	kept := newQueryEngine(t, s.withRowCache(0), query.On)
-	plain := newQueryEngine(t, s.Queryable, query.On)
+	plain := newQueryEngine(t, s.source, query.On)
 	g := exprs{rng}
 	history := newDataset(rng).history(rng)
 	size := len(history)/30 + 1
@@ -84,7 +83,7 @@ func TestKeptRowsBesideFlushes(t *testing.T) {
 	)
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
-	s.Queryable = s.withRowCache(0)
+	s.source = s.withRowCache(0)
 	var (
 		acknowledged atomic.Int64
 		wg           sync.WaitGroup

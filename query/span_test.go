@@ -13,7 +13,7 @@ import (
 
 	"halite/ingest"
 	"halite/query"
-	"halite/query/promql"
+	"halite/query/read"
 )
 
 // spanFrom is the start of an hour and of a day.
@@ -42,7 +42,7 @@ func (s *stack) fillSpan(series int, fromMs, toMs, intervalMs int64) {
 }
 
 // scan asks a question of a span that ends at toMs, and returns what reading took.
-func scan(tb testing.TB, e *query.Engine, text string, fromMs, toMs int64, step time.Duration) promql.Figures {
+func scan(tb testing.TB, e *query.Engine, text string, fromMs, toMs int64, step time.Duration) read.Figures {
 	res, err := ask(e, text, fromMs, toMs, step, query.Params{Explain: true})
 	require.NoError(tb, err)
 	defer res.Close()
@@ -58,7 +58,7 @@ func TestLongScansAreFlat(t *testing.T) {
 	defer func() { require.NoError(t, s.Close()) }()
 	const days = 320
 	s.fillSpan(1, spanFrom, spanFrom+days*dayMs, 240_000)
-	e := newQueryEngine(t, s.Queryable, query.On)
+	e := newQueryEngine(t, s.source, query.On)
 	to := spanFrom + days*dayMs - 1
 	for text, step := range map[string]time.Duration{
 		"avg_over_time(c_total[1d])": 24 * time.Hour, "sum by (job) (max_over_time(c_total[3d]))": 24 * time.Hour,
@@ -82,7 +82,7 @@ func TestRowsReadByTheDay(t *testing.T) {
 	const days, series = 60, 6
 	s.fillSpan(series, spanFrom, spanFrom+days*dayMs, 120_000)
 	for offset, rows := range map[int64]int64{1_800_000: 1, 0: 2} {
-		read := scan(t, newQueryEngine(t, s.Queryable, query.On),
+		read := scan(t, newQueryEngine(t, s.source, query.On),
 			"rate(c_total[5m])", spanFrom+dayMs/2+offset, spanFrom+days*dayMs-1, 24*time.Hour)
 		require.LessOrEqual(t, read.Rows, series*(days*rows+2))
 		require.GreaterOrEqual(t, read.RowsUsed, series*(days-1)*rows)
@@ -98,7 +98,7 @@ func TestRowsReadOfTheLastHour(t *testing.T) {
 	to := spanFrom + days*dayMs
 	s.fillSpan(series, spanFrom, to-3*hourMs, 6*hourMs)
 	s.fillSpan(series, to-3*hourMs, to, 60_000)
-	e := newQueryEngine(t, s.Queryable, query.On)
+	e := newQueryEngine(t, s.source, query.On)
 	for _, text := range []string{"sum(c_total)", "sum by (job) (rate(c_total[30m]))"} {
 		read := scan(t, e, text, to-hourMs, to, time.Minute)
 		require.Equal(t, int64(series), read.Series)
@@ -118,7 +118,7 @@ func BenchmarkYearOfOneSeries(b *testing.B) {
 		for _, days := range []int64{30, 91, 364} {
 			b.Run(fmt.Sprintf("%ds/%dd", interval/1000, days), func(b *testing.B) {
 				b.ReportAllocs()
-				var read promql.Figures
+				var read read.Figures
 				grown := heapGrowth(func() {
 					for b.Loop() {
 						read = scan(b, e, "avg_over_time(c_total[1d])", to-days*dayMs, to, 24*time.Hour)
@@ -134,7 +134,7 @@ func BenchmarkYearOfOneSeries(b *testing.B) {
 }
 
 func benchEngine(b *testing.B, s *stack) *query.Engine {
-	e, err := query.New(query.Options{Queryable: s.Queryable})
+	e, err := newEngine(query.Options{Queryable: s.source})
 	require.NoError(b, err)
 	return e
 }
@@ -188,7 +188,7 @@ func BenchmarkRowsRead(b *testing.B) {
 		}
 		e := benchEngine(b, s)
 		b.Run(c.name, func(b *testing.B) {
-			var read promql.Figures
+			var read read.Figures
 			for b.Loop() {
 				read = scan(b, e, c.text, to-1-c.span.Milliseconds(), to-1, c.step)
 			}
@@ -209,7 +209,7 @@ func TestJoinsReadOnlyWhatCanMatch(t *testing.T) {
 	defer func() { require.NoError(t, s.Close()) }()
 	const series = 40
 	s.fillSpan(series, spanFrom, spanFrom+2*hourMs, 60_000)
-	e := newQueryEngine(t, s.Queryable, query.On)
+	e := newQueryEngine(t, s.source, query.On)
 	from, to := spanFrom+hourMs, spanFrom+2*hourMs-1
 	for text, rows := range map[string]int64{
 		`c_total{i=~"00000[12]"} / on (i) c_total`:   2*2 + 2*2,

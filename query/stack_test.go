@@ -17,8 +17,12 @@ import (
 
 	"halite/ingest"
 	"halite/keyschema"
-	"halite/query/columnar"
-	"halite/query/promql"
+	"halite/query"
+	"halite/query/budget"
+	"halite/query/promadapter"
+	"halite/query/read"
+	"halite/query/read/rollups"
+	"halite/query/rowcache"
 	"halite/rollup/job"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
@@ -29,19 +33,59 @@ import (
 
 // stack is all of the database that a query depends on, on a file system in memory.
 type stack struct {
-	*promql.Queryable
+	*source
 	tb       testing.TB
-	options  promql.Options
+	options  sourceOptions
 	store    storage.Store
 	ingester *ingest.Ingester
 	deleted  *tombstone.Set
-	watch    *promql.RowWatch
+	watch    *rowcache.Watch
 	tiers    *job.Rollups
 	clock    *atomic.Int64 // ms
 }
 
-// ColumnarSource lets operators read the columns of a stack.
-func (s *stack) ColumnarSource() columnar.Source { return columnar.Over(s.Queryable) }
+// source is a Queryable with rollups beside it.
+type source struct {
+	*promadapter.Queryable
+	rollups *rollups.Reader
+}
+
+// Rollups are for the engine; nil if there are none.
+func (s *source) Rollups() *rollups.Reader { return s.rollups }
+
+// sourceOptions are the options of a reader, its row cache and rollups.
+type sourceOptions struct {
+	read.Options
+	Watch         *rowcache.Watch // no row cache if nil
+	RowCacheBytes int64
+	Tiers         rollups.Store
+	TierAges      *keyschema.Retention
+}
+
+func newSource(o sourceOptions) (*source, error) {
+	cache, err := rowcache.New(rowcache.Options{Watch: o.Watch, BytesMax: o.RowCacheBytes, Registerer: o.Registerer})
+	if err != nil {
+		return nil, err
+	}
+	o.Cache = cache
+	reader, err := read.New(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{Queryable: promadapter.New(reader)}
+	if o.Tiers != nil {
+		s.rollups, err = rollups.New(rollups.Options{Store: o.Tiers, Retention: o.TierAges, Cache: cache, Now: o.Now})
+	}
+	return s, err
+}
+
+// newEngine makes an engine that uses the rollups of its Queryable.
+func newEngine(o query.Options) (*query.Engine, error) {
+	if q, ok := o.Queryable.(interface{ Rollups() *rollups.Reader }); ok {
+		o.Rollups = q.Rollups()
+	}
+	return query.New(o)
+}
 
 func newStack(tb testing.TB, rules ...keyschema.Rule) *stack {
 	tb.Helper()
@@ -73,7 +117,7 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	if o.clock != nil {
 		now = func() time.Time { return time.UnixMilli(o.clock.Load()) }
 	}
-	s := &stack{tb: tb, watch: promql.NewRowWatch(), clock: o.clock}
+	s := &stack{tb: tb, watch: rowcache.NewWatch(), clock: o.clock}
 	tables, err := o.tables, error(nil)
 	if tables == nil {
 		tables, err = pebble.Open(pebble.Options{Dir: "store", FS: fs, Now: now})
@@ -98,11 +142,11 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	x, err := index.Open(ctx, index.Options{Store: s.store, Schema: schema, Retention: indexRetention, Now: now})
 	require.NoError(tb, err)
 	var states ingest.States
-	deleting := s.watch.Changing
+	deleting := s.watch.During
 	if s.tiers != nil {
 		states = s.tiers
 		deleting = func(fromMs, toMs int64, change func() error) error {
-			return s.watch.Changing(fromMs, toMs, func() error { return s.tiers.DuringDeletion(fromMs, toMs, change) })
+			return s.watch.During(fromMs, toMs, func() error { return s.tiers.DuringDeletion(fromMs, toMs, change) })
 		}
 	}
 	// The hours are flushed when a test says so, not by themselves.
@@ -112,14 +156,14 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	})
 	require.NoError(tb, err)
 	s.deleted.SetLabelSets(x.LabelSet)
-	s.options = promql.Options{
-		Catalogue: x, Head: s.ingester, Data: data, Schema: schema, Retention: o.raw, Now: now, Tombstones: s.deleted,
-	}
+	s.options = sourceOptions{Options: read.Options{
+		Index: x, Head: s.ingester, Data: data, Schema: schema, Retention: o.raw, Now: now, Tombstones: s.deleted,
+	}}
 	if s.tiers != nil {
 		s.options.Tiers = s.tiers
 		s.options.TierAges = keyschema.Uniform(keyschema.AgesOf(o.raw, o.hours, o.days))
 	}
-	s.Queryable, err = promql.New(s.options)
+	s.source, err = newSource(s.options)
 	require.NoError(tb, err)
 	return s
 }
@@ -203,16 +247,19 @@ func (a *adapter) Querier(mint, maxt int64) (promstorage.Querier, error) {
 	return promstorage.NewMergeQuerier([]promstorage.Querier{ours, theirs}, nil, promstorage.ChainedSeriesMerge), nil
 }
 
-// ColumnarSource offers our columns, or both storages' series as columns.
-func (a *adapter) ColumnarSource() columnar.Source {
+// Reader offers our columns, or both storages' series as columns.
+func (a *adapter) Reader() *read.Reader {
 	switch {
 	case !a.columns:
 		return nil
 	case a.beside == nil:
-		return a.stack.ColumnarSource()
+		return a.stack.Reader()
 	}
-	return anySource{a}
+	return newAnyReader(a.tb, a)
 }
+
+// WithBudget leaves the engine the series of both storages.
+func (a *adapter) WithBudget(*budget.Budget) promstorage.SampleAndChunkQueryable { return a }
 
 func (a *adapter) Appender(context.Context) promstorage.Appender     { panic("test files use AppenderV2") }
 func (a *adapter) StartTime() (int64, error)                         { return 0, nil }

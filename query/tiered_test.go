@@ -19,7 +19,6 @@ import (
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
-	"halite/query/promql"
 )
 
 // tieredSeeds is the number of random databases; HALITE_SEEDS asks for more. Each is asked for tieredWindows windows.
@@ -210,7 +209,7 @@ func TestTiersAreExact(t *testing.T) {
 		if w.IntN(2) == 0 {
 			options.Watch = w.watch // rows are found decoded
 		}
-		q, err := promql.New(options)
+		q, err := newSource(options)
 		require.NoError(t, err)
 		e := newQueryEngine(t, q, query.On)
 		for asked := 0; asked < tieredWindows; {
@@ -274,7 +273,7 @@ func TestTiersExplain(t *testing.T) {
 	}
 	s.write(samples)
 	s.flush()
-	e := newQueryEngine(t, s.Queryable, query.On)
+	e := newQueryEngine(t, s.source, query.On)
 	end := tieredFrom + 50*dayMs + 90*60_000
 	explain := func(text string, p query.Params) *query.Explain {
 		p.Explain = true

@@ -17,7 +17,6 @@ import (
 
 	"halite/ingest"
 	"halite/query"
-	"halite/query/promql"
 )
 
 // TestKeptStatesAreThoseOfTheTables asks questions with states kept, then changes something: late samples in memory and
@@ -35,7 +34,7 @@ func TestKeptStatesAreThoseOfTheTables(t *testing.T) {
 		options.RowCacheBytes = []int64{0, 300_000}[w.IntN(2)] // all states, or some
 		registry := prometheus.NewRegistry()
 		options.Registerer = registry
-		q, err := promql.New(options)
+		q, err := newSource(options)
 		require.NoError(t, err)
 		e := newQueryEngine(t, q, query.On)
 		for range 30 {
@@ -89,7 +88,7 @@ func TestKeptStatesMissNoSample(t *testing.T) {
 	s.rollUp()
 	options := s.options
 	options.Watch = s.watch
-	q, err := promql.New(options)
+	q, err := newSource(options)
 	require.NoError(t, err)
 	e := newQueryEngine(t, q, query.On)
 	end := tieredFrom + days*dayMs

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/query"
-	"halite/query/promql"
 )
 
 // tierQuestion is a question of long windows, or of long spans.
@@ -58,17 +57,17 @@ func BenchmarkTierRanges(b *testing.B) {
 }
 
 // askTiers asks one question in every way; kept keeps what it has decoded.
-func (s *stack) askTiers(b *testing.B, kept *promql.Queryable, q tierQuestion, end, series int64) {
+func (s *stack) askTiers(b *testing.B, kept *source, q tierQuestion, end, series int64) {
 	for _, way := range []struct {
 		name string
-		from *promql.Queryable
+		from *source
 		use  query.Switch
 	}{
-		{"states", s.Queryable, query.On}, {"kept", kept, query.On},
-		{"rows", s.Queryable, query.Off}, {"decoded", kept, query.Off},
+		{"states", s.source, query.On}, {"kept", kept, query.On},
+		{"rows", s.source, query.Off}, {"decoded", kept, query.Off},
 	} {
 		b.Run(way.name, func(b *testing.B) {
-			e, err := query.New(query.Options{Queryable: way.from})
+			e, err := newEngine(query.Options{Queryable: way.from})
 			require.NoError(b, err)
 			one := func() {
 				res, err := ask(e, q.text, end-q.spanDays*dayMs, end, q.step, query.Params{Tiers: way.use})

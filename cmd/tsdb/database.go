@@ -10,8 +10,9 @@ import (
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
-	"halite/query/promql"
 	"halite/query/querylog"
+	"halite/query/read"
+	"halite/query/rowcache"
 	"halite/rollup/job"
 	"halite/storage"
 	"halite/storage/index"
@@ -35,7 +36,8 @@ type database struct {
 	ingester   ingester
 	catalogue  api.Index // index, as queries use it
 	deleter    api.Deleter
-	queryable  *promql.Queryable
+	reader     *read.Reader
+	rowCache   *rowcache.Cache
 	retention  *keyschema.Retention
 	sweeper    *retention.Sweeper
 	queryLog   *querylog.Log
@@ -46,7 +48,7 @@ type database struct {
 // ingester is what takes samples in: *ingest.Ingester or *ingest.Through.
 type ingester interface {
 	sampleWriter
-	promql.Head
+	read.Head
 	query.Changes
 	WriteRemote(ctx context.Context, body []byte) (ingest.Result, error)
 	Metadata(metric string, limit int) map[string][]ingest.Metadata

@@ -19,8 +19,11 @@ import (
 	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/query"
-	"halite/query/promql"
+	"halite/query/promadapter"
 	"halite/query/querylog"
+	"halite/query/read"
+	"halite/query/read/rollups"
+	"halite/query/rowcache"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/pebble"
@@ -54,12 +57,8 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err := db.openRules(ctx, c, db.tables, log, r); err != nil {
 		return db, err
 	}
-	if db.tiers != nil {
-		db.store = db.tiers.Invalidating(db.store)
-	}
-	watch := promql.NewRowWatch()
-	store := watch.Store(db.store)
-	db.store = store
+	watch := rowcache.NewWatch()
+	store := db.wrapDataTable(watch)
 	now, ages := c.clock(), db.retention.Tier(keyschema.Raw)
 	longest := time.Duration(ages.Longest())
 	data, err := store.EnsureTable(ctx, storage.DataSchema(longest))
@@ -79,21 +78,13 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err != nil {
 		return db, err
 	}
-	reading := promql.Options{
-		Catalogue: db.catalogue, Head: db.ingester, Data: data, Schema: db.schema, Retention: longest,
-		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
-		Tombstones: db.deleted, Watch: watch, RowCacheBytes: noneIfZero(c.rowCacheBytes), Registerer: r, Now: now, Ages: ages,
-	}
-	if db.rollups(c) {
-		reading.Tiers, reading.TierAges = db.tiers, db.retention
-	}
-	if db.queryable, err = promql.New(reading); err != nil {
+	if err := db.openReader(c, watch, data, r); err != nil {
 		return db, err
 	}
 	if db.queryLog, err = openQueryLog(c, log, r); err != nil {
 		return db, err
 	}
-	if db.engine, err = query.New(db.queryOptions(c, log, r)); err != nil {
+	if err := db.openEngine(c, log, r); err != nil {
 		return db, err
 	}
 	db.startJobs(c)
@@ -132,7 +123,7 @@ func (db *database) knowSeries(c *serveConfig, opts *index.Options) {
 
 // ingestOptions are those of the ingester.
 func (db *database) ingestOptions(
-	c *serveConfig, watch *promql.RowWatch, log *slog.Logger, r prometheus.Registerer,
+	c *serveConfig, watch *rowcache.Watch, log *slog.Logger, r prometheus.Registerer,
 ) ingest.Options {
 	ages, identity := db.retention.Tier(keyschema.Raw), c.identity()
 	opts := ingest.Options{
@@ -153,7 +144,7 @@ func (db *database) ingestOptions(
 
 // openIngester opens the index, and the log and head in front of the tables.
 func (db *database) openIngester(
-	ctx context.Context, c *serveConfig, watch *promql.RowWatch, opts index.Options,
+	ctx context.Context, c *serveConfig, watch *rowcache.Watch, opts index.Options,
 ) (err error) {
 	if err := db.restoreSequence(ctx); err != nil {
 		return err
@@ -173,11 +164,56 @@ func (db *database) openIngester(
 	return db.settleLosses(ctx, opts.Logger)
 }
 
+// wrapDataTable wraps the data table for what has to see each write to it. From the outside in: the row watch gives written
+// hours a new version for the row cache, then the rollup guard marks rollups of written hours as stale. Below both, the
+// tombstones, which openTombstones has wrapped around the engine's tables, hide what was deleted.
+func (db *database) wrapDataTable(watch *rowcache.Watch) storage.Store {
+	if db.tiers != nil {
+		db.store = db.tiers.Invalidating(db.store)
+	}
+	db.store = watch.Store(db.store)
+	return db.store
+}
+
+// openReader opens the row cache and the reader of samples.
+func (db *database) openReader(
+	c *serveConfig, watch *rowcache.Watch, data storage.Table, r prometheus.Registerer,
+) (err error) {
+	db.rowCache, err = rowcache.New(rowcache.Options{
+		Watch: watch, BytesMax: noneIfZero(c.rowCacheBytes), Registerer: r,
+	})
+	if err != nil {
+		return err
+	}
+	ages := db.retention.Tier(keyschema.Raw)
+	db.reader, err = read.New(read.Options{
+		Index: db.catalogue, Head: db.ingester, Data: data, Schema: db.schema, Retention: time.Duration(ages.Longest()),
+		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
+		Tombstones: db.deleted, Cache: db.rowCache, Registerer: r, Now: c.clock(), Ages: ages,
+	})
+	return err
+}
+
+// openEngine opens the query engine, which uses rollups if there are any.
+func (db *database) openEngine(c *serveConfig, log *slog.Logger, r prometheus.Registerer) (err error) {
+	opts := db.queryOptions(c, log, r)
+	if db.rollups(c) {
+		opts.Rollups, err = rollups.New(rollups.Options{
+			Store: db.tiers, Retention: db.retention, Cache: db.rowCache, Now: c.clock(),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	db.engine, err = query.New(opts)
+	return err
+}
+
 // queryOptions are those of the query engine.
 func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.Registerer) query.Options {
 	ages := db.retention.Tier(keyschema.Raw)
 	return query.Options{
-		Queryable: db.queryable, Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax,
+		Queryable: promadapter.New(db.reader), Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax,
 		EngineSamplesMax: c.engineSamplesMax, ConcurrencyMax: c.queryConcurrency,
 		CheapSamplesMax: c.cheapSamplesMax, QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
 		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Tiers: c.tiersSwitch(), Logger: log, Registerer: r,
@@ -257,12 +293,12 @@ func (c *serveConfig) identity() *tables.Identity {
 }
 
 // deleting tells those who keep what they have read of a deletion, and lets it take effect.
-func (db *database) deleting(watch *promql.RowWatch) func(fromMs, toMs int64, change func() error) error {
+func (db *database) deleting(watch *rowcache.Watch) func(fromMs, toMs int64, change func() error) error {
 	if db.tiers == nil {
-		return watch.Changing
+		return watch.During
 	}
 	return func(fromMs, toMs int64, change func() error) error {
-		return watch.Changing(fromMs, toMs, func() error { return db.tiers.DuringDeletion(fromMs, toMs, change) })
+		return watch.During(fromMs, toMs, func() error { return db.tiers.DuringDeletion(fromMs, toMs, change) })
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"halite/api/netlimit"
 	"halite/cmd/tsdb/internal/datadir"
 	"halite/cmd/tsdb/internal/tables"
+	"halite/query/promadapter"
 )
 
 // serveUntilSignal runs the server until SIGTERM or SIGINT, then drains it.
@@ -176,7 +177,7 @@ func newAPI(
 		quit = nil
 	}
 	return api.New(api.Options{
-		Writer: db.ingester, Engine: db.engine, Index: db.catalogue, Queryable: db.queryable, Budgets: db.queryable,
+		Writer: db.ingester, Engine: db.engine, Index: db.catalogue, Queryable: promadapter.New(db.reader), Budgets: db.reader,
 		Metadata: db.ingester,
 		Stats:    db, Flusher: db, Deleter: db.deleter,
 		Ready: gate.readiness, Refusing: db.refusing, Gatherer: registry, Registerer: registry, Logger: log,

@@ -157,12 +157,12 @@ func (n *aggregate) run(ev *eval, emit emitFunc) error {
 	bytes := int64(0)
 	rows := arena{memory: ev.opts.Memory}
 	defer func() {
-		ev.session.Release(bytes)
+		ev.budget.Release(bytes)
 		rows.release()
 	}()
 	all := newGroups(n.grouping, func(s Series) (accumulator, error) {
 		size := int64(ev.grid.Steps*n.columns*8 + seriesBytes)
-		if err := ev.session.Take(size); err != nil {
+		if err := ev.budget.Reserve(size); err != nil {
 			return accumulator{}, err
 		}
 		bytes += size

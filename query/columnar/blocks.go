@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
-	"halite/query/promql"
+	"halite/query/read"
 )
 
 const (
@@ -64,7 +64,7 @@ func (b *blocks) sum(vs []float64, lo, hi int) total {
 }
 
 // overlapping reports whether windows share most of their samples: only then blocks save work.
-func overlapping(w *promql.Windows) bool { return 2*w.StepMs <= w.RangeMs }
+func overlapping(w *read.Windows) bool { return 2*w.StepMs <= w.RangeMs }
 
 // blockwise makes a windowFunc of sums: direct computes a window from its samples; finish does so from its sum, the
 // compensation and the number of samples.

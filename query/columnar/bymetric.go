@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
-	"halite/query/promql"
+	"halite/query/budget"
 )
 
 // namePartsMax is the number of parts into which the metrics of a selector are divided.
@@ -30,7 +30,7 @@ func (n *aggregate) runChild(ev *eval, emit emitFunc) error {
 		emitted = true
 		return emit(s, values)
 	})
-	var limit *promql.LimitError
+	var limit *budget.LimitError
 	if !emitted && errors.As(err, &limit) {
 		return s.runByMetric(ev, emit)
 	}

@@ -7,10 +7,13 @@ import (
 	"runtime/debug"
 	"time"
 
-	promengine "github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"halite/query/promql"
+	"halite/query/budget"
+	"halite/query/column"
+	"halite/query/read"
+	"halite/query/read/rollups"
 )
 
 // ErrUndecided ends an evaluation that only the engine can finish: it is no failure of the query.
@@ -87,7 +90,9 @@ type scalar interface {
 // state is what all nodes of an evaluation share.
 type state struct {
 	ctx     context.Context
-	session Session
+	session *read.Session
+	budget  *budget.Budget   // of the session
+	rollups *rollups.Session // nil if there are none
 	opts    Options
 	annos   annotations.Annotations
 	// held is the number of samples that count against SamplesMax now; peak the most there were. They are never fewer
@@ -128,7 +133,7 @@ type eval struct {
 }
 
 // times are those of the samples of a column, until the next call.
-func (ev *eval) times(c *promql.Column) []int64 {
+func (ev *eval) times(c *column.Column) []int64 {
 	ts := c.Times(ev.timesMade)
 	if c.TsMs == nil {
 		ev.timesMade = ts
@@ -176,7 +181,7 @@ func (ev *eval) hold(samples int) error {
 	case ev.held <= ev.opts.SamplesMax:
 		return nil
 	case ev.surely > ev.opts.SamplesMax:
-		return promengine.ErrTooManySamples(activity)
+		return promql.ErrTooManySamples(activity)
 	}
 	return ErrUndecided
 }
@@ -286,7 +291,7 @@ func (ev *eval) collect(v vector) (*matrix, error) {
 			return err
 		}
 		bytes := int64(len(values))*8 + seriesBytes
-		if err := ev.session.Take(bytes); err != nil {
+		if err := ev.budget.Reserve(bytes); err != nil {
 			return err
 		}
 		m.bytes += bytes
@@ -305,7 +310,7 @@ func (ev *eval) collect(v vector) (*matrix, error) {
 
 // free gives the memory of a matrix back, to the budget and for other rows.
 func (ev *eval) free(m *matrix) {
-	ev.session.Release(m.bytes)
+	ev.budget.Release(m.bytes)
 	m.arena.release()
 }
 

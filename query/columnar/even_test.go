@@ -6,14 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"halite/query/promql"
+	"halite/query/read"
 )
 
 // TestEvenMemoIsNewEven looks at series after series, many of which differ from the one before in one thing only.
 func TestEvenMemoIsNewEven(t *testing.T) {
 	const seed = 7
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w := newWindow(promql.Windows{FirstEndMs: 1_000_000, StepMs: 60_000, RangeMs: 300_000, Steps: 9}, Grid{Steps: 9}, nil)
+	w := newWindow(read.Windows{FirstEndMs: 1_000_000, StepMs: 60_000, RangeMs: 300_000, Steps: 9}, Grid{Steps: 9}, nil)
 	stepMs, samples, same := int64(15_000), 40, 0
 	e := &extrapolation{counter: true, perSecond: true, rangeSeconds: 300}
 	for i := range 20_000 {

@@ -14,7 +14,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
 
-	readers "halite/query/promql"
+	"halite/query/column"
+	"halite/query/read"
 )
 
 func newRand(t *testing.T) *rand.Rand {
@@ -70,7 +71,7 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 	}
 	w := newWindow(n.windows(g, rangeMs), g, params)
 	row := make([]float64, g.Steps)
-	c := &readers.Column{Samples: readers.Samples{TsMs: ts, Values: vs}}
+	c := &column.Column{Samples: column.Samples{TsMs: ts, Values: vs}}
 	largest := (&rangeRun{rangeSelector: n, window: w}).section(ev, c, 0, row)
 	checkKnown(t, n, params, g, columnOf(ts, vs), row, ev, largest)
 	for k := range row {
@@ -87,9 +88,9 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 }
 
 // columnOf makes a column of which all is known that can be.
-func columnOf(ts []int64, vs []float64) *readers.Column {
-	c := &readers.Column{Samples: readers.Samples{
-		TsMs: ts, Values: vs, StepMs: 1, Plain: !hasAbsent(vs), Rising: len(appendResets(nil, vs)) == 0,
+func columnOf(ts []int64, vs []float64) *column.Column {
+	c := &column.Column{Samples: column.Samples{
+		TsMs: ts, Values: vs, StepMs: 1, NoStale: !hasAbsent(vs), Monotonic: len(appendResets(nil, vs)) == 0,
 	}}
 	for i := 1; i < len(ts); i++ {
 		if c.StepMs = ts[i] - ts[i-1]; c.StepMs != ts[1]-ts[0] {
@@ -103,7 +104,7 @@ func columnOf(ts []int64, vs []float64) *readers.Column {
 // checkKnown compares what a function makes of a column of which more is known, all at once and section by section, with
 // what it makes of one of which nothing is: to the last bit, and with equal statistics.
 func checkKnown(
-	t *testing.T, n *rangeSelector, params [][]float64, g Grid, c *readers.Column, want []float64, counted *eval, largest int,
+	t *testing.T, n *rangeSelector, params [][]float64, g Grid, c *column.Column, want []float64, counted *eval, largest int,
 ) {
 	total, fresh := counted.counts()
 	for _, cut := range []int{g.Steps, g.Steps / 2} {
@@ -139,7 +140,7 @@ func TestInstantsOfKnownColumns(t *testing.T) {
 		r := &instantRun{instantSelector: &instantSelector{}}
 		r.windows = r.instantSelector.windows(g, []int64{1, 14_000, 15_000, 300_000, 1_000_000}[rng.IntN(5)])
 		want, plain := make([]float64, g.Steps), newEval(new(state), g)
-		r.section(plain, &readers.Column{Samples: readers.Samples{TsMs: ts, Values: vs}}, 0, want)
+		r.section(plain, &column.Column{Samples: column.Samples{TsMs: ts, Values: vs}}, 0, want)
 		row, ev := make([]float64, g.Steps), newEval(new(state), g)
 		cut := rng.IntN(g.Steps + 1)
 		c := columnOf(ts, vs)
@@ -221,7 +222,7 @@ func sameValue(a, b float64, exact bool) bool {
 
 // TestBlocksAreNotUsedWhereOrderShows: of these samples, all that counts cancels out.
 func TestBlocksAreNotUsedWhereOrderShows(t *testing.T) {
-	w := newWindow(readers.Windows{FirstEndMs: 3999, StepMs: 1, RangeMs: 3000, Steps: 2}, NewGrid(3999, 4000, 1), nil)
+	w := newWindow(read.Windows{FirstEndMs: 3999, StepMs: 1, RangeMs: 3000, Steps: 2}, NewGrid(3999, 4000, 1), nil)
 	var ts []int64
 	var vs []float64
 	for i := range int64(4000) {

@@ -38,7 +38,7 @@ type Series struct {
 	// dropped says that the metric name is not part of the series any more. The labels are only rewritten where that
 	// shows: an aggregation by other labels never needs it.
 	dropped bool
-	// group is the number of Labels that are only a part; all knows the rest; see promql.Column.
+	// group is the number of Labels that are only a part; all knows the rest; see read.Column.
 	group uint32
 	all   *index.Series
 }

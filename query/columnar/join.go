@@ -94,7 +94,7 @@ func (n *join) run(ev *eval, emit emitFunc) error {
 // copyRow copies a row for the time that m is held.
 func (ev *eval) copyRow(m *matrix, row []float64) ([]float64, error) {
 	bytes := int64(len(row)) * 8
-	if err := ev.session.Take(bytes); err != nil {
+	if err := ev.budget.Reserve(bytes); err != nil {
 		return nil, err
 	}
 	m.bytes += bytes

@@ -1,11 +1,9 @@
 package columnar
 
 import (
-	"context"
-
 	"github.com/prometheus/prometheus/model/labels"
 
-	"halite/query/promql"
+	"halite/query/read"
 	"halite/storage/index"
 )
 
@@ -16,34 +14,20 @@ type narrowing struct {
 	partners index.Partners
 }
 
-// partnered is a Session that finds only series with partners, as far as it can tell.
-type partnered interface {
-	SelectPartners(ctx context.Context, p *index.Partners, w promql.Windows, matchers ...*labels.Matcher) (Selection, error)
-}
-
-// narrowable is a Selection that can leave series out, and may have left some out before.
-type narrowable interface {
-	Keep(keep func(i int) bool)
-	Left() int
-}
-
 // selection selects with what is known of the other operand; n may be nil.
-func (n *narrowing) selection(ev *eval, w promql.Windows, matchers []*labels.Matcher) (Selection, error) {
-	if s, ok := ev.session.(partnered); ok && n != nil {
-		return s.SelectPartners(ev.ctx, &n.partners, w, matchers...)
+func (n *narrowing) selection(ev *eval, w read.Windows, matchers []*labels.Matcher) (*read.Selection, error) {
+	if n != nil {
+		return ev.session.SelectJoin(ev.ctx, &n.partners, w, matchers...)
 	}
 	return ev.session.Select(ev.ctx, w, matchers...)
 }
 
-// leave leaves series out that are not read yet; it returns how many, with those that were not even selected.
-func (n *narrowing) leave(sel Selection) int {
-	to, ok := sel.(narrowable)
-	if !ok {
-		return 0
-	}
+// omit omits series that are not read yet and match no series of the other operand. It returns the number of series omitted,
+// including those that were not even selected.
+func (n *narrowing) omit(sel *read.Selection) int {
 	all := make([]int, sel.Len())
 	counts := map[int]int{}
-	skipped := 0
+	omitted := 0
 	for i := range all {
 		all[i] = n.sigs.of(sel.Labels(i))
 		counts[all[i]]++
@@ -51,13 +35,13 @@ func (n *narrowing) leave(sel Selection) int {
 	keep := func(i int) bool { return all[i] < n.known || n.partners.Alike && counts[all[i]] > 1 }
 	for i := range all {
 		if !keep(i) {
-			skipped++
+			omitted++
 		}
 	}
-	if skipped > 0 {
-		to.Keep(keep)
+	if omitted > 0 {
+		sel.Keep(keep)
 	}
-	return skipped + to.Left()
+	return omitted + sel.Omitted()
 }
 
 // narrowed is a selector of which only the series are read that can match a series of the other operand.

@@ -3,7 +3,8 @@ package columnar
 import (
 	"slices"
 
-	"halite/query/promql"
+	"halite/query/column"
+	"halite/query/read"
 )
 
 // carried is a series of which more pieces follow: the results up to now, and the samples that later windows need.
@@ -21,18 +22,36 @@ const sampleBytes = 16
 // pieceRun is the evaluation of a batch that is read piece by piece.
 type pieceRun struct {
 	*eval
-	windows   promql.Windows
+	windows   read.Windows
 	evaluator evaluator
 	series    []carried
 	bytes     int64 // charged
 	done      int   // steps
 }
 
-// pieces evaluates the series of a batch, given its first piece. Each piece fills the steps whose windows it ends; only
-// the samples of windows that go on are kept.
-func (ev *eval) pieces(b Batch, w promql.Windows, e evaluator) error {
+// stream evaluates the series of a batch slice by slice. Each slice fills the steps whose windows it ends; only the samples of
+// windows that go on are kept.
+func (ev *eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, row []float64) error {
+	var st *read.Stream
+	defer func() {
+		if st != nil {
+			st.Close()
+		}
+	}()
+	b, err := ev.timed(func() (_ *read.Batch, err error) {
+		if st, err = sel.Open(ev.ctx, i); err != nil {
+			return nil, err
+		}
+		return st.Next(ev.ctx)
+	})
+	switch {
+	case err != nil:
+		return err
+	case !st.More():
+		return ev.whole(b, e, row)
+	}
 	r := &pieceRun{eval: ev, windows: w, evaluator: e, series: make([]carried, len(b.Columns))}
-	defer func() { ev.session.Release(r.bytes) }()
+	defer func() { ev.budget.Release(r.bytes) }()
 	if err := r.charge(0); err != nil {
 		b.Release()
 		return err
@@ -43,17 +62,16 @@ func (ev *eval) pieces(b Batch, w promql.Windows, e evaluator) error {
 		r.series[j].row = rows[j*w.Steps : (j+1)*w.Steps]
 	}
 	for {
-		err := r.add(b)
-		if err != nil || b.Next == nil {
+		err := r.add(b, st.More())
+		if err != nil || !st.More() {
 			defer b.Release() // the labels are still needed
 			if err == nil {
 				err = r.finish(b)
 			}
 			return err
 		}
-		next := b.Next
 		b.Release()
-		if b, err = ev.read(func() (Batch, error) { return next(ev.ctx) }); err != nil {
+		if b, err = ev.timed(func() (*read.Batch, error) { return st.Next(ev.ctx) }); err != nil {
 			return err
 		}
 	}
@@ -64,20 +82,20 @@ func (r *pieceRun) charge(samples int) error {
 	bytes := int64(len(r.series))*int64(r.windows.Steps)*8 + int64(samples)*sampleBytes
 	more := bytes - r.bytes
 	if more > 0 {
-		if err := r.session.Take(more); err != nil {
+		if err := r.budget.Reserve(more); err != nil {
 			return err
 		}
 	} else {
-		r.session.Release(-more)
+		r.budget.Release(-more)
 	}
 	r.bytes = bytes
 	return nil
 }
 
 // add evaluates a piece.
-func (r *pieceRun) add(b Batch) error {
+func (r *pieceRun) add(b *read.Batch, more bool) error {
 	end := r.windows.Steps
-	if b.Next != nil {
+	if more {
 		end = stepsUpTo(r.windows, b.ToMs)
 	}
 	samples := 0
@@ -94,7 +112,7 @@ func (r *pieceRun) add(b Batch) error {
 }
 
 // finish hands the rows on.
-func (r *pieceRun) finish(b Batch) error {
+func (r *pieceRun) finish(b *read.Batch) error {
 	for j := range r.series {
 		if err := r.tick(); err != nil {
 			return err
@@ -109,7 +127,7 @@ func (r *pieceRun) finish(b Batch) error {
 }
 
 // add evaluates the steps from first to before end, of which all samples are there now.
-func (s *carried) add(ev *eval, w promql.Windows, e evaluator, c *promql.Column, first, end int) {
+func (s *carried) add(ev *eval, w read.Windows, e evaluator, c *column.Column, first, end int) {
 	s.any = s.any || len(c.TsMs) > 0
 	if !s.any {
 		return
@@ -118,7 +136,7 @@ func (s *carried) add(ev *eval, w promql.Windows, e evaluator, c *promql.Column,
 	if len(s.tsMs) > 0 {
 		first = s.bridge(ev, w, e, c, first, end)
 		if len(s.tsMs) > 0 {
-			all = promql.Column{Labels: c.Labels, Samples: promql.Samples{TsMs: s.tsMs, Values: s.values}}
+			all = column.Column{Labels: c.Labels, Samples: column.Samples{TsMs: s.tsMs, Values: s.values}}
 		}
 	}
 	if end > first && len(all.TsMs) > 0 {
@@ -138,7 +156,7 @@ func (s *carried) add(ev *eval, w promql.Windows, e evaluator, c *promql.Column,
 // bridge evaluates the steps that need both what was carried over and some of the new piece, by a copy of no more of it
 // than they need, if the steps after them and later pieces do with the piece alone; then nothing is carried any more.
 // Otherwise it adds the piece to what is carried. It returns the first step that is left.
-func (s *carried) bridge(ev *eval, w promql.Windows, e evaluator, c *promql.Column, first, end int) int {
+func (s *carried) bridge(ev *eval, w read.Windows, e evaluator, c *column.Column, first, end int) int {
 	last := s.tsMs[len(s.tsMs)-1]
 	alone := first // steps before this one have windows that begin before the end of what is carried
 	for alone < end && w.FirstEndMs+int64(alone)*w.StepMs-w.RangeMs < last {
@@ -151,7 +169,7 @@ func (s *carried) bridge(ev *eval, w promql.Windows, e evaluator, c *promql.Colu
 	if alone > first {
 		n, _ := slices.BinarySearch(c.TsMs, w.FirstEndMs+int64(alone-1)*w.StepMs+1)
 		s.tsMs, s.values = append(s.tsMs, c.TsMs[:n]...), append(s.values, c.Values[:n]...)
-		all := promql.Column{Labels: c.Labels, Samples: promql.Samples{TsMs: s.tsMs, Values: s.values}}
+		all := column.Column{Labels: c.Labels, Samples: column.Samples{TsMs: s.tsMs, Values: s.values}}
 		s.largest = max(s.largest, e.section(ev, &all, first, s.row[first:alone]))
 	}
 	s.tsMs, s.values = s.tsMs[:0], s.values[:0]
@@ -159,7 +177,7 @@ func (s *carried) bridge(ev *eval, w promql.Windows, e evaluator, c *promql.Colu
 }
 
 // stepsUpTo is the number of steps that end by a time.
-func stepsUpTo(w promql.Windows, tsMs int64) int {
+func stepsUpTo(w read.Windows, tsMs int64) int {
 	if tsMs < w.FirstEndMs {
 		return 0
 	}

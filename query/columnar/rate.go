@@ -89,7 +89,7 @@ func (d *difference) evenSteps(out []float64) {
 // appendResets appends the positions of values that are smaller than the one before.
 func (w *window) appendResets(to []int) []int {
 	if w.samples != nil {
-		if all, known := w.samples.AppendFalls(to); known {
+		if all, known := w.samples.AppendResets(to); known {
 			return all
 		}
 	}

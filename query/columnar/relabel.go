@@ -35,7 +35,7 @@ func (n *relabel) run(ev *eval, emit emitFunc) error {
 			b.Set(n.dst, v)
 			s.Labels = b.Labels()
 			// They stay for as long as the result, and are longer than what they were made of.
-			if err := ev.session.Take(int64(s.Labels.ByteSize())); err != nil {
+			if err := ev.budget.Reserve(int64(s.Labels.ByteSize())); err != nil {
 				return err
 			}
 			s.dropped = s.dropped && n.dst != model.MetricNameLabel

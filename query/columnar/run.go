@@ -3,6 +3,8 @@ package columnar
 import (
 	"context"
 	"errors"
+	"halite/query/read"
+	"halite/query/read/rollups"
 	"slices"
 	"time"
 
@@ -20,9 +22,9 @@ type Run struct {
 	eval  *eval
 }
 
-// Begin prepares the evaluation of a plan.
-func (p *Plan) Begin(ctx context.Context, s Session) *Run {
-	r := &Run{plan: p, state: state{ctx: ctx, session: s, opts: p.opts}}
+// Begin prepares the evaluation of a plan. states is nil if there are no rollups.
+func (p *Plan) Begin(ctx context.Context, s *read.Session, states *rollups.Session) *Run {
+	r := &Run{plan: p, state: state{ctx: ctx, session: s, budget: s.Budget(), rollups: states, opts: p.opts}}
 	r.eval = newEval(&r.state, p.grid)
 	return r
 }
@@ -90,7 +92,7 @@ const pointBytes = 16
 
 func (r *Run) points(values []float64) ([]promql.FPoint, error) {
 	n := count(values)
-	if err := r.state.session.Take(int64(n) * pointBytes); err != nil {
+	if err := r.state.budget.Reserve(int64(n) * pointBytes); err != nil {
 		return nil, err
 	}
 	points := make([]promql.FPoint, 0, n)

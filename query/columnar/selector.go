@@ -9,7 +9,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"halite/query/promql"
+	"halite/query/column"
+	"halite/query/read"
 )
 
 // selector is what instant and range selectors share.
@@ -41,12 +42,12 @@ func (s selector) names() naming {
 }
 
 // windows are the spans of length rangeMs that end at the steps, as offset and @ move them.
-func (s selector) windows(g Grid, rangeMs int64) promql.Windows {
+func (s selector) windows(g Grid, rangeMs int64) read.Windows {
 	first := g.StartMs
 	if s.atMs != nil {
 		first = *s.atMs
 	}
-	return promql.Windows{FirstEndMs: first - s.offsetMs, StepMs: g.StepMs, RangeMs: rangeMs, Steps: g.Steps}
+	return read.Windows{FirstEndMs: first - s.offsetMs, StepMs: g.StepMs, RangeMs: rangeMs, Steps: g.Steps}
 }
 
 // partial is a node whose series need not have all labels. It takes no notice where it has to tell its series apart.
@@ -59,15 +60,15 @@ type partial interface {
 type evaluator interface {
 	// section fills row with the values of the steps from first on, from all samples of their windows. It returns how many
 	// samples the largest window has.
-	section(ev *eval, c *promql.Column, first int, row []float64) (largest int)
+	section(ev *eval, c *column.Column, first int, row []float64) (largest int)
 	// done hands the row of a series on.
-	done(ev *eval, c *promql.Column, row []float64, largest int) error
+	done(ev *eval, c *column.Column, row []float64, largest int) error
 	// fork is an evaluator whose section may be called beside this one's.
 	fork() evaluator
 }
 
 // evaluate reads the series batch by batch and has e make rows of them. narrow, if it is not nil, leaves series out.
-func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator, narrow *narrowing) error {
+func (s selector) evaluate(ev *eval, w read.Windows, e evaluator, narrow *narrowing) error {
 	sel, err := s.find(ev, w, narrow)
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator, narrow *narr
 	defer sel.Close()
 	if narrow != nil {
 		// What is left out is not read, but counts against the limit as much as it could at most.
-		if err := ev.hold(narrow.leave(sel) * w.Steps); err != nil {
+		if err := ev.hold(narrow.omit(sel) * w.Steps); err != nil {
 			return err
 		}
 	}
@@ -86,11 +87,11 @@ func (s selector) evaluate(ev *eval, w promql.Windows, e evaluator, narrow *narr
 }
 
 // find selects the series, with part of their labels if that will do.
-func (s selector) find(ev *eval, w promql.Windows, narrow *narrowing) (Selection, error) {
+func (s selector) find(ev *eval, w read.Windows, narrow *narrowing) (*read.Selection, error) {
 	began := time.Now()
 	defer func() { ev.selecting += time.Since(began) }()
-	if parts, ok := ev.session.(partSession); ok && s.needs != nil && !ev.opts.DelayedNames {
-		sel, err := parts.SelectPart(ev.ctx, w, append(labelsOfTypes(), s.needs...), s.matchers...)
+	if s.needs != nil && !ev.opts.DelayedNames {
+		sel, err := ev.session.SelectProjected(ev.ctx, w, append(labelsOfTypes(), s.needs...), s.matchers...)
 		if err != nil {
 			return nil, err
 		}
@@ -111,15 +112,11 @@ func (s selector) find(ev *eval, w promql.Windows, narrow *narrowing) (Selection
 func labelsOfTypes() []string { return []string{"__type__", "__unit__"} }
 
 // noteTypes looks for labels of type and unit.
-func (s *state) noteTypes(sel interface {
-	Len() int
-	Labels(i int) labels.Labels
-}) {
+func (s *state) noteTypes(sel *read.Selection) {
 	var seen groupSet
-	grouped, _ := sel.(interface{ Group(i int) uint32 })
 	last := labels.EmptyLabels() // neighbours may share theirs
 	for i := 0; i < sel.Len() && !s.typed; i++ {
-		if grouped != nil && seen.has(grouped.Group(i)) {
+		if seen.has(sel.Group(i)) {
 			continue
 		}
 		if ls := sel.Labels(i); !labels.Equal(ls, last) {
@@ -143,7 +140,7 @@ func (s *groupSet) has(group uint32) bool {
 }
 
 // batches evaluates a selection batch by batch.
-func (ev *eval) batches(sel Selection, w promql.Windows, e evaluator) error {
+func (ev *eval) batches(sel *read.Selection, w read.Windows, e evaluator) error {
 	row := make([]float64, w.Steps)
 	for i := range sel.Batches() {
 		if err := ev.batch(sel, i, w, e, row); err != nil {
@@ -154,21 +151,21 @@ func (ev *eval) batches(sel Selection, w promql.Windows, e evaluator) error {
 }
 
 // batch reads and evaluates one batch.
-func (ev *eval) batch(sel Selection, i int, w promql.Windows, e evaluator, row []float64) error {
-	batch, err := ev.read(func() (Batch, error) { return sel.Read(ev.ctx, i) })
-	switch {
-	case err != nil:
+func (ev *eval) batch(sel *read.Selection, i int, w read.Windows, e evaluator, row []float64) error {
+	if sel.Streamed(i) {
+		return ev.stream(sel, i, w, e, row)
+	}
+	batch, err := ev.timed(func() (*read.Batch, error) { return sel.Read(ev.ctx, i) })
+	if err != nil {
 		return err
-	case batch.Next != nil:
-		return ev.pieces(batch, w, e)
 	}
 	return ev.whole(batch, e, row)
 }
 
-// read reads a batch and counts the time.
-func (ev *eval) read(f func() (Batch, error)) (Batch, error) {
+// timed reads a batch and measures the time.
+func (ev *eval) timed(f func() (*read.Batch, error)) (*read.Batch, error) {
 	if err := ev.ctx.Err(); err != nil {
-		return Batch{}, err
+		return nil, err
 	}
 	began := time.Now()
 	defer func() { ev.reading += time.Since(began) }()
@@ -176,7 +173,7 @@ func (ev *eval) read(f func() (Batch, error)) (Batch, error) {
 }
 
 // whole evaluates series of which all samples are there.
-func (ev *eval) whole(b Batch, e evaluator, row []float64) error {
+func (ev *eval) whole(b *read.Batch, e evaluator, row []float64) error {
 	defer b.Release()
 	for j := range b.Columns {
 		if err := ev.tick(); err != nil {
@@ -229,18 +226,18 @@ func (n *instantSelector) runNarrow(ev *eval, emit emitFunc, narrow *narrowing) 
 // instantRun is an evaluation of an instantSelector.
 type instantRun struct {
 	*instantSelector
-	windows  promql.Windows
+	windows  read.Windows
 	emit     emitFunc
 	unique   *guard
 	handedOn int
 }
 
 // section implements evaluator. A stale marker is the mark of an absent value, and is copied like any other.
-func (r *instantRun) section(ev *eval, c *promql.Column, first int, row []float64) int {
-	if len(c.More) > 0 {
+func (r *instantRun) section(ev *eval, c *column.Column, first int, row []float64) int {
+	if len(c.Segments) > 0 {
 		return ev.places(r, r.windows, false, c, first, row)
 	}
-	if c.Plain && !r.times && c.StepMs > 0 && (r.windows.Steps == 1 || r.windows.StepMs%c.StepMs == 0) {
+	if c.NoStale && !r.times && c.StepMs > 0 && (r.windows.Steps == 1 || r.windows.StepMs%c.StepMs == 0) {
 		r.evenSection(ev, c, first, row)
 		return 0
 	}
@@ -273,7 +270,7 @@ func (r *instantRun) section(ev *eval, c *promql.Column, first int, row []float6
 }
 
 // evenSection fills a row from evenly spaced samples of which each step is a number.
-func (r *instantRun) evenSection(ev *eval, c *promql.Column, first int, row []float64) {
+func (r *instantRun) evenSection(ev *eval, c *column.Column, first int, row []float64) {
 	var (
 		perStep = int(r.windows.StepMs / c.StepMs)
 		end     = r.windows.FirstEndMs + int64(first)*r.windows.StepMs
@@ -311,7 +308,7 @@ func (r *instantRun) evenSection(ev *eval, c *promql.Column, first int, row []fl
 func (r *instantRun) fork() evaluator { return r }
 
 // done implements evaluator.
-func (r *instantRun) done(ev *eval, c *promql.Column, row []float64, _ int) error {
+func (r *instantRun) done(ev *eval, c *column.Column, row []float64, _ int) error {
 	present := count(row)
 	if present == 0 {
 		return nil
@@ -388,8 +385,8 @@ type rangeRun struct {
 }
 
 // section implements evaluator.
-func (r *rangeRun) section(ev *eval, c *promql.Column, first int, row []float64) int {
-	if len(c.More) > 0 {
+func (r *rangeRun) section(ev *eval, c *column.Column, first int, row []float64) int {
+	if len(c.Segments) > 0 {
 		return ev.places(r, r.window.Windows, r.blockwise && overlapping(&r.window.Windows), c, first, row)
 	}
 	w := r.window.section(first, len(row))
@@ -414,7 +411,7 @@ func (r *rangeRun) fork() evaluator {
 }
 
 // done implements evaluator.
-func (r *rangeRun) done(ev *eval, c *promql.Column, row []float64, largest int) error {
+func (r *rangeRun) done(ev *eval, c *column.Column, row []float64, largest int) error {
 	if largest == 0 {
 		return nil
 	}

@@ -7,27 +7,23 @@ import (
 
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"halite/query/promql"
+	"halite/query/read"
 )
-
-// concurrent is a Selection whose batches may be read side by side, except those that come in pieces.
-type concurrent interface{ Streamed(i int) bool }
 
 // team reads and evaluates the batches of a selection on several processors; their rows are handed on in order, by one.
 type team struct {
 	*eval
-	sel      Selection
-	streamed func(i int) bool
-	windows  promql.Windows
-	shares   []chan *share // that of each batch
-	held     []*share
-	free     chan *share  // those of held that no batch has: bounds how many batches are held
-	next     atomic.Int64 // batch
+	sel     *read.Selection
+	windows read.Windows
+	shares  []chan *share // that of each batch
+	held    []*share
+	free    chan *share  // those of held that no batch has: bounds how many batches are held
+	next    atomic.Int64 // batch
 }
 
 // share is a batch that a member of the team has read.
 type share struct {
-	batch Batch
+	batch *read.Batch
 	rows  []float64 // of the columns, one behind the other, if it was evaluated
 	// largest is the number of samples of the largest window of each column, -1 if it has no samples at all.
 	largest   []int
@@ -42,12 +38,11 @@ type share struct {
 const shareValuesMax = 1 << 17
 
 // newTeam returns nil if there is nothing to divide.
-func newTeam(ev *eval, sel Selection, w promql.Windows) *team {
-	c, ok := sel.(concurrent)
-	if !ok || ev.opts.Concurrency < 2 || sel.Batches() < 2 {
+func newTeam(ev *eval, sel *read.Selection, w read.Windows) *team {
+	if ev.opts.Concurrency < 2 || sel.Batches() < 2 {
 		return nil
 	}
-	t := &team{eval: ev, sel: sel, streamed: c.Streamed, windows: w, shares: make([]chan *share, sel.Batches())}
+	t := &team{eval: ev, sel: sel, windows: w, shares: make([]chan *share, sel.Batches())}
 	for i := range t.shares {
 		t.shares[i] = make(chan *share, 1)
 	}
@@ -68,7 +63,7 @@ func (t *team) run(e evaluator) (err error) {
 		evals   []*eval
 	)
 	for range min(t.opts.Concurrency, len(t.shares)) {
-		own := newEval(&state{ctx: ctx, session: t.session, opts: t.opts}, t.grid)
+		own := newEval(&state{ctx: ctx, session: t.session, budget: t.budget, opts: t.opts}, t.grid)
 		evals = append(evals, own)
 		fork := e.fork()
 		members.Go(func() { t.work(own, fork) })
@@ -110,7 +105,7 @@ func (t *team) work(own *eval, e evaluator) {
 		if i >= len(t.shares) {
 			return
 		}
-		if t.streamed(i) {
+		if t.sel.Streamed(i) {
 			t.free <- s
 			continue
 		}
@@ -130,7 +125,7 @@ func (t *team) read(own *eval, e evaluator, i int, s *share) (err error) {
 	if values > shareValuesMax {
 		return nil
 	}
-	if err := t.session.Take(int64(values) * 8); err != nil {
+	if err := t.budget.Reserve(int64(values) * 8); err != nil {
 		return err
 	}
 	s.bytes = int64(values) * 8
@@ -155,16 +150,16 @@ func (t *team) read(own *eval, e evaluator, i int, s *share) (err error) {
 
 // handOn waits for a batch and hands its rows on.
 func (t *team) handOn(i int, e evaluator, row []float64) error {
-	if t.streamed(i) {
+	if t.sel.Streamed(i) {
 		return t.batch(t.sel, i, t.windows, e, row)
 	}
 	var s *share
-	batch, err := t.eval.read(func() (Batch, error) {
+	batch, err := t.timed(func() (*read.Batch, error) {
 		select {
 		case s = <-t.shares[i]:
 			return s.batch, s.err
 		case <-t.ctx.Done():
-			return Batch{}, t.ctx.Err()
+			return nil, t.ctx.Err()
 		}
 	})
 	if s == nil {
@@ -178,7 +173,7 @@ func (t *team) handOn(i int, e evaluator, row []float64) error {
 	case err != nil:
 		return err
 	case !s.evaluated:
-		s.batch = Batch{}
+		s.batch = nil
 		return t.whole(batch, e, row)
 	}
 	for _, a := range s.annos {
@@ -201,9 +196,9 @@ func (t *team) handOn(i int, e evaluator, row []float64) error {
 
 // release gives back what a share holds.
 func (t *team) release(s *share) {
-	if s.batch.Release != nil {
+	if s.batch != nil {
 		s.batch.Release()
 	}
-	t.session.Release(s.bytes)
-	s.batch, s.bytes, s.annos, s.evaluated = Batch{}, 0, nil, false
+	t.budget.Release(s.bytes)
+	s.batch, s.bytes, s.annos, s.evaluated = nil, 0, nil, false
 }

@@ -1,30 +1,20 @@
 package columnar
 
 import (
-	"context"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
-	"halite/query/promql"
+	"halite/query/column"
+	"halite/query/read"
+	"halite/query/read/rollups"
 	"halite/rollup"
 )
-
-// tieredSession is a Session that may have states of hours and days.
-type tieredSession interface {
-	// TierPlan is nil if windows are not worth a thought.
-	TierPlan(w promql.Windows, fields rollup.Fields, always bool, matchers ...*labels.Matcher) *promql.TierPlan
-	SelectTiered(ctx context.Context, p *promql.TierPlan, matchers ...*labels.Matcher) (*promql.TieredSelection, error)
-	NoteTiers(u promql.TierUse)
-}
 
 // tieredRun is an evaluation of a rangeSelector from states of hours and days, and samples where these do not do.
 type tieredRun struct {
 	*rangeRun
-	ev      *eval
-	session tieredSession
-	fn      rollup.Func
-	plan    *promql.TierPlan
+	ev   *eval
+	fn   rollup.Func
+	plan *rollups.Plan
 
 	atoms []rollup.State
 	slide slider
@@ -34,8 +24,7 @@ type tieredRun struct {
 
 // newTieredRun returns nil if all is to be evaluated from samples.
 func newTieredRun(ev *eval, r *rangeRun) *tieredRun {
-	session, ok := ev.session.(tieredSession)
-	if !ok || ev.opts.Tiers == TiersOff {
+	if ev.rollups == nil || ev.opts.Tiers == TiersOff {
 		return nil
 	}
 	name := r.name
@@ -46,13 +35,13 @@ func newTieredRun(ev *eval, r *rangeRun) *tieredRun {
 	if !ok {
 		return nil
 	}
-	t := &tieredRun{rangeRun: r, ev: ev, session: session, fn: fn}
-	t.plan = session.TierPlan(r.window.Windows, neededFields(fn), ev.opts.Tiers == TiersAlways, r.matchers...)
+	t := &tieredRun{rangeRun: r, ev: ev, fn: fn}
+	t.plan = ev.rollups.Plan(r.window.Windows, neededFields(fn), ev.opts.Tiers == TiersAlways, r.matchers...)
 	if t.plan == nil {
 		return nil
 	}
 	if !t.plan.Use {
-		session.NoteTiers(promql.TierUse{Selector: r.text(), Reason: t.plan.Reason})
+		ev.rollups.Note(rollups.Use{Selector: r.text(), Reason: t.plan.Reason})
 		return nil
 	}
 	return t
@@ -71,7 +60,7 @@ func neededFields(fn rollup.Func) rollup.Fields {
 func (t *tieredRun) run() error {
 	ev := t.ev
 	began := time.Now()
-	sel, err := t.session.SelectTiered(ev.ctx, t.plan, t.matchers...)
+	sel, err := ev.rollups.Select(ev.ctx, t.plan, t.matchers...)
 	ev.selecting += time.Since(began)
 	if err != nil {
 		return err
@@ -79,19 +68,19 @@ func (t *tieredRun) run() error {
 	defer func() {
 		use := sel.Use()
 		use.Selector = t.text()
-		t.session.NoteTiers(use)
+		ev.rollups.Note(use)
 		sel.Close()
 	}()
-	ev.noteTypes(sel)
+	ev.noteTypes(sel.Selection)
 	t.atoms = make([]rollup.State, len(t.plan.Bounds)+1)
 	t.total, t.fresh = make([]int64, t.plan.Steps), make([]int64, t.plan.Steps)
 	t.slide.fields = t.plan.Fields
 	row := make([]float64, t.plan.Steps)
 	for i := range sel.Batches() {
-		var b *promql.TieredBatch
-		_, err := ev.read(func() (_ Batch, err error) {
-			b, err = sel.ReadTiered(ev.ctx, i)
-			return Batch{}, err
+		var b *rollups.Batch
+		_, err := ev.timed(func() (_ *read.Batch, err error) {
+			b, err = sel.ReadBatch(ev.ctx, i)
+			return nil, err
 		})
 		if err != nil {
 			return err
@@ -102,14 +91,14 @@ func (t *tieredRun) run() error {
 			return err
 		}
 	}
-	if use := sel.Use(); use.Retired != promql.OfSamples {
-		ev.annos.Add(&promql.Retirement{Resolution: use.Retired, BeforeMs: t.plan.RetiredBeforeMs})
+	if use := sel.Use(); use.Retired != rollups.OfSamples {
+		ev.annos.Add(&rollups.Retirement{Resolution: use.Retired, BeforeMs: t.plan.RetiredBeforeMs})
 	}
 	return nil
 }
 
 // batch evaluates the series of a batch.
-func (t *tieredRun) batch(sel *promql.TieredSelection, b *promql.TieredBatch, row []float64) error {
+func (t *tieredRun) batch(sel *rollups.Selection, b *rollups.Batch, row []float64) error {
 	for j := range b.Columns {
 		if err := t.ev.tick(); err != nil {
 			return err
@@ -121,7 +110,7 @@ func (t *tieredRun) batch(sel *promql.TieredSelection, b *promql.TieredBatch, ro
 			if largest == 0 {
 				continue
 			}
-			if ok || sel.Use().Retired != promql.OfSamples {
+			if ok || sel.Use().Retired != rollups.OfSamples {
 				t.count()
 				if err := t.done(t.ev, c, row, largest); err != nil {
 					return err
@@ -137,19 +126,18 @@ func (t *tieredRun) batch(sel *promql.TieredSelection, b *promql.TieredBatch, ro
 }
 
 // fromRows evaluates a series from its samples alone.
-func (t *tieredRun) fromRows(sel *promql.TieredSelection, i int) error {
+func (t *tieredRun) fromRows(sel *rollups.Selection, i int) error {
 	rows, err := sel.Rows(i)
 	if err != nil {
 		return err
 	}
-	only := &selection{Selection: rows}
-	defer only.Close()
-	return t.ev.batches(only, t.plan.Windows, t.rangeRun)
+	defer rows.Close()
+	return t.ev.batches(rows, t.plan.Windows, t.rangeRun)
 }
 
 // evaluate fills a row from what was read of a series. It returns how many samples the largest window has; not ok if
 // only the samples can tell a value.
-func (t *tieredRun) evaluate(spans []promql.Span, c *promql.Column, row []float64) (largest int, ok bool) {
+func (t *tieredRun) evaluate(spans []rollups.Span, c *column.Column, row []float64) (largest int, ok bool) {
 	ok = true
 	if len(spans) == 0 && len(c.TsMs) == 0 {
 		return 0, true
@@ -178,7 +166,7 @@ func (t *tieredRun) evaluate(spans []promql.Span, c *promql.Column, row []float6
 }
 
 // fold joins what was read to the states of atoms.
-func (t *tieredRun) fold(spans []promql.Span, c *promql.Column) {
+func (t *tieredRun) fold(spans []rollups.Span, c *column.Column) {
 	clear(t.atoms)
 	from, atom := 0, 0
 	for i := range spans {
@@ -195,7 +183,7 @@ func (t *tieredRun) fold(spans []promql.Span, c *promql.Column) {
 }
 
 // foldSamples joins samples from to end−1 to the states of atoms, none before the given one; it returns the last.
-func (t *tieredRun) foldSamples(c *promql.Column, from, end, atom int) int {
+func (t *tieredRun) foldSamples(c *column.Column, from, end, atom int) int {
 	bounds := t.plan.Bounds
 	for from < end {
 		atom = t.plan.Atom(c.TsMs[from], atom)
@@ -205,7 +193,7 @@ func (t *tieredRun) foldSamples(c *promql.Column, from, end, atom int) int {
 			}
 		}
 		if t.plan.Used(atom) {
-			s := rollup.ComputeFields(c.TsMs[from:n], c.Values[from:n], t.plan.Fields, c.Plain, c.Rising)
+			s := rollup.ComputeFields(c.TsMs[from:n], c.Values[from:n], t.plan.Fields, c.NoStale, c.Monotonic)
 			t.atoms[atom].Append(&s, t.plan.Fields)
 		}
 		from = n

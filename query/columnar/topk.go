@@ -90,7 +90,7 @@ func (n *topK) run(ev *eval, emit emitFunc) error {
 		return ev.settle(before, 0)
 	}
 	bytes := int64(0)
-	defer func() { ev.session.Release(bytes) }()
+	defer func() { ev.budget.Release(bytes) }()
 	var series []Series
 	gs := newGroups(n.grouping, func(Series) ([]ranking, error) {
 		steps := make([]ranking, ev.grid.Steps)
@@ -115,7 +115,7 @@ func (n *topK) run(ev *eval, emit emitFunc) error {
 			return nil
 		}
 		bytes += int64(grown) * rankedBytes
-		return ev.session.Take(int64(grown) * rankedBytes)
+		return ev.budget.Reserve(int64(grown) * rankedBytes)
 	})
 	if err != nil {
 		return err

@@ -3,12 +3,13 @@ package columnar
 import (
 	"slices"
 
-	"halite/query/promql"
+	"halite/query/column"
+	"halite/query/read"
 )
 
 // window is the samples of a series and, for each step, which of them are in the window that ends there.
 type window struct {
-	promql.Windows
+	read.Windows
 	grid   Grid
 	params [][]float64 // of the function, a value for each step
 
@@ -22,7 +23,7 @@ type window struct {
 	even even
 	memo evenMemo
 	// samples are those of the column, nil if some of it were left out.
-	samples *promql.Samples
+	samples *column.Samples
 
 	annos []error // raised by the function
 
@@ -38,7 +39,7 @@ type window struct {
 // windowFunc computes a value for each step, or absent.
 type windowFunc func(w *window, out []float64)
 
-func newWindow(w promql.Windows, g Grid, params [][]float64) *window {
+func newWindow(w read.Windows, g Grid, params [][]float64) *window {
 	return &window{Windows: w, grid: g, params: params, lo: make([]int, w.Steps), hi: make([]int, w.Steps)}
 }
 
@@ -65,13 +66,13 @@ func (w *window) section(first, steps int) *window {
 
 // reset takes the samples of a series; it returns how many the window with most of them has. first is the number of the
 // first step. knowsEven says that the function needs no bounds where there is an even.
-func (w *window) reset(ev *eval, first int, c *promql.Column, knowsEven bool) (largest int) {
+func (w *window) reset(ev *eval, first int, c *column.Column, knowsEven bool) (largest int) {
 	if c.Len() == 0 {
 		return 0
 	}
 	w.ts, w.vs, w.samples, w.even = c.TsMs, c.Values, &c.Samples, even{}
 	stepMs := c.StepMs
-	if !c.Plain && hasAbsent(c.Values) {
+	if !c.NoStale && hasAbsent(c.Values) {
 		w.leaveOutStale(c)
 		if len(w.vs) == 0 {
 			return 0
@@ -141,7 +142,7 @@ func advance(ts []int64, at, guess int, endMs int64) int {
 	return at
 }
 
-func (w *window) leaveOutStale(c *promql.Column) {
+func (w *window) leaveOutStale(c *column.Column) {
 	w.staleTs, w.staleVs = w.staleTs[:0], w.staleVs[:0]
 	for i, v := range w.vs {
 		if !isAbsent(v) {

@@ -1,0 +1,34 @@
+package column
+
+import (
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/storage/index"
+)
+
+// SampleBytes is the memory of one sample in a column.
+const SampleBytes = 16
+
+// Column is the samples of one series, or a time slice of them. They must not be changed, and not be used after the batch is
+// released.
+type Column struct {
+	Labels labels.Labels
+	// Series knows all labels. Labels may be projected: then Group identifies the projected label set.
+	Series *index.Series
+	Group  uint32
+	Samples
+	// Segments follow Samples in time if the samples are not contiguous in memory; none is empty. Len, Time, Times and the
+	// like are of Samples only. Only a batch that is read as a whole has such columns.
+	Segments []Samples
+}
+
+// Append appends samples to a column, as a segment if it has some already.
+func (c *Column) Append(of Points, t Properties) {
+	if c.Len() == 0 {
+		c.Set(of, t)
+		return
+	}
+	var last Samples
+	last.Set(of, t)
+	c.Segments = append(c.Segments, last)
+}

@@ -1,0 +1,53 @@
+package column
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/model/value"
+)
+
+// Properties are what is known of samples beyond their number. They hold for any part of the samples too.
+type Properties struct {
+	// StepMs is the time between neighbouring samples; 0 if it varies.
+	StepMs int64
+	// NoStale: no value is a stale marker. Monotonic: no value is less than the one before.
+	NoStale, Monotonic bool
+}
+
+// PropertiesOf examines samples.
+func PropertiesOf(c Points) Properties {
+	t := Properties{StepMs: interval(c.TsMs), NoStale: true, Monotonic: true}
+	before := math.Inf(-1)
+	for _, v := range c.Values {
+		t.NoStale = t.NoStale && math.Float64bits(v) != value.StaleNaN
+		t.Monotonic = t.Monotonic && !(v < before)
+		before = v
+	}
+	return t
+}
+
+// Join merges the properties of two adjacent sample ranges. n is the length of the first, the second must not be empty.
+func (t Properties) Join(next Properties, n int, all Points) Properties {
+	between := all.TsMs[n] - all.TsMs[n-1]
+	if n > 1 && t.StepMs != between || len(all.TsMs)-n > 1 && next.StepMs != between {
+		between = 0
+	}
+	return Properties{
+		StepMs: between, NoStale: t.NoStale && next.NoStale,
+		Monotonic: t.Monotonic && next.Monotonic && !(all.Values[n] < all.Values[n-1]),
+	}
+}
+
+// interval returns the time between neighbouring samples; 0 if it varies.
+func interval(tsMs []int64) int64 {
+	if len(tsMs) < 2 {
+		return 1
+	}
+	step := tsMs[1] - tsMs[0]
+	for i := 2; i < len(tsMs); i++ {
+		if tsMs[i]-tsMs[i-1] != step {
+			return 0
+		}
+	}
+	return step
+}

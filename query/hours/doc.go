@@ -1,0 +1,2 @@
+// Package hours computes with spans of hours: sorted lists of disjoint spans.
+package hours

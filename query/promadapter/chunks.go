@@ -1,0 +1,87 @@
+package promadapter
+
+import (
+	"context"
+
+	"github.com/prometheus/prometheus/model/labels"
+	promstorage "github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+)
+
+// chunkSamplesMax is the number of samples that Prometheus puts into a chunk.
+const chunkSamplesMax = 120
+
+// chunkQuerier implements promstorage.ChunkQuerier.
+type chunkQuerier struct{ *selector }
+
+var _ promstorage.ChunkQuerier = (*chunkQuerier)(nil)
+
+// Select implements ChunkQuerier. The set is always sorted and has no empty series. Samples are read while it is
+// consumed, with ctx; times are always trimmed to the window.
+func (q *chunkQuerier) Select(
+	ctx context.Context, _ bool, hints *promstorage.SelectHints, matchers ...*labels.Matcher,
+) promstorage.ChunkSeriesSet {
+	return &chunkSet{newCursor(q.newLoader(ctx, hints, matchers), true)}
+}
+
+type chunkSet struct{ cursor }
+
+// At implements ChunkSeriesSet.
+func (s *chunkSet) At() promstorage.ChunkSeries {
+	return &chunkSeries{loader: s.loader, labels: s.selection.Labels(s.at), number: s.at}
+}
+
+type chunkSeries struct {
+	loader *loader
+	labels labels.Labels
+	number int
+}
+
+// Labels implements ChunkSeries.
+func (s *chunkSeries) Labels() labels.Labels { return s.labels }
+
+// Iterator implements ChunkSeries.
+func (s *chunkSeries) Iterator(it chunks.Iterator) chunks.Iterator {
+	out, ok := it.(*chunkIterator)
+	if !ok {
+		out = new(chunkIterator)
+	}
+	out.samples.release()
+	*out = chunkIterator{samples: s.loader.series(s.number)}
+	return out
+}
+
+// chunkIterator encodes a column chunk by chunk; each chunk has memory of its own, as consumers gather several.
+type chunkIterator struct {
+	samples seriesSamples
+	meta    chunks.Meta
+}
+
+var _ chunks.Iterator = (*chunkIterator)(nil)
+
+// Next implements chunks.Iterator.
+func (it *chunkIterator) Next() bool {
+	if it.samples.err != nil || len(it.samples.tsMs) == 0 && !it.samples.next() {
+		return false
+	}
+	n := min(len(it.samples.tsMs), chunkSamplesMax)
+	chunk := chunkenc.NewXORChunk()
+	app, err := chunk.Appender()
+	if err != nil {
+		it.samples.err = err
+		return false
+	}
+	for i, ts := range it.samples.tsMs[:n] {
+		app.Append(0, ts, it.samples.values[i])
+	}
+	it.meta = chunks.Meta{Chunk: chunk, MinTime: it.samples.tsMs[0], MaxTime: it.samples.tsMs[n-1]}
+	it.samples.tsMs, it.samples.values = it.samples.tsMs[n:], it.samples.values[n:]
+	return true
+}
+
+// At implements chunks.Iterator.
+func (it *chunkIterator) At() chunks.Meta { return it.meta }
+
+// Err implements chunks.Iterator.
+func (it *chunkIterator) Err() error { return it.samples.err }

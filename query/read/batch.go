@@ -1,0 +1,53 @@
+package read
+
+import (
+	"sync/atomic"
+
+	"halite/query/column"
+	"halite/query/rowcache"
+)
+
+// Batch is the columns of neighbouring series within a span of time. Its samples stay in the query's budget until it is
+// released.
+type Batch struct {
+	// First is the number of the first column's series in the Selection.
+	First   int
+	Columns []column.Column
+	// ToMs is the end of the span: no later batch of a Stream has samples up to it.
+	ToMs int64
+
+	refs    atomic.Int32
+	session *Session
+	data    []*column.Buffer // where the samples lie
+	pins    *rowcache.Pins   // of samples in the row cache; may be nil
+}
+
+// Retain keeps the batch alive for one more Release.
+func (b *Batch) Retain() { b.refs.Add(1) }
+
+// Release ends the use of the columns. After the last Release another batch may reuse their memory.
+func (b *Batch) Release() {
+	if b.refs.Add(-1) > 0 {
+		return
+	}
+	r := b.session.reader
+	for _, d := range b.data {
+		b.session.putBuffer(&r.buffers, d)
+	}
+	b.pins.Release(b.session.budget)
+	r.columns.PutColumns(b.Columns)
+	b.data, b.Columns, b.pins = nil, nil, nil
+}
+
+// putBuffer ends the use of a buffer, and releases its samples.
+func (s *Session) putBuffer(to *column.BufferPool, b *column.Buffer) {
+	if b != nil {
+		s.budget.Release(int64(b.Len()) * column.SampleBytes)
+		to.Put(b)
+	}
+}
+
+// reserve adds samples to the budget.
+func (s *Session) reserve(samples int) error {
+	return s.budget.Reserve(int64(samples) * column.SampleBytes)
+}

@@ -1,0 +1,140 @@
+package read
+
+import (
+	"context"
+
+	"halite/keyschema"
+	"halite/query/column"
+	"halite/storage/index"
+	"halite/storage/tombstone"
+)
+
+// BatchReader reads one batch: first what the head has, then rows of the table. It belongs to one goroutine.
+type BatchReader struct {
+	sel    *Selection
+	first  int // number of the first series in the selection
+	series []index.Series
+
+	head     *column.Buffer
+	headEnds []int // end of each series' samples in head; nil if the head has none at all
+	// view holds the tombstones from the moment at which the head was read, so that reads see a deletion as a whole or not
+	// at all. It is nil if nothing can be deleted.
+	view *tombstone.View
+
+	prefixes []RowPrefix // of all row keys, sorted; nil until they are needed
+}
+
+// ReadHead copies the unflushed samples of the series [first, end) of a selection. Close the BatchReader when done.
+func (s *Selection) ReadHead(ctx context.Context, first, end int) (*BatchReader, error) {
+	b := &BatchReader{sel: s, first: first, series: s.series[first:end]}
+	read := func() error { return b.copyHead(ctx) }
+	var err error
+	if set := s.session.reader.opts.Tombstones; set != nil {
+		b.view, err = set.Read(read)
+	} else {
+		err = read()
+	}
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *BatchReader) copyHead(ctx context.Context) error {
+	r, window := b.sel.session.reader, b.sel.window
+	b.head = r.heads.Get(0)
+	if !r.opts.Head.Holds(window.MinMs, window.MaxMs) {
+		return nil // as if each series had been looked up just now
+	}
+	b.headEnds = make([]int, len(b.series))
+	for i, s := range b.series {
+		if i%256 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if s.Ref != 0 {
+			tsMs, values, err := r.opts.Head.AppendSamples(s.Ref, window.MinMs, window.MaxMs, b.head.TsMs, b.head.Values)
+			if err != nil {
+				return Classify("read head", err)
+			}
+			tsMs, values = keepHours(s.Hours, b.head.Len(), tsMs, values)
+			if err := b.sel.session.reserve(len(tsMs) - b.head.Len()); err != nil {
+				return err
+			}
+			b.head.TsMs, b.head.Values = tsMs, values
+		}
+		b.headEnds[i] = b.head.Len()
+	}
+	b.sel.session.figures.samples.Add(int64(b.head.Len()))
+	return nil
+}
+
+// keepHours removes samples, from the given one on, whose hour was not selected. They came after the query had begun. Older
+// samples of that hour may have been flushed since, and would be missing beside them.
+func keepHours(hours []index.HourSpan, from int, tsMs []int64, values []float64) ([]int64, []float64) {
+	span, kept := 0, from
+	for i := from; i < len(tsMs); i++ {
+		hour := keyschema.HourOf(tsMs[i])
+		for span < len(hours) && hours[span].Last < hour {
+			span++
+		}
+		if span == len(hours) {
+			break
+		}
+		if hours[span].First <= hour {
+			tsMs[kept], values[kept] = tsMs[i], values[i]
+			kept++
+		}
+	}
+	return tsMs[:kept], values[:kept]
+}
+
+// headOf returns what the head had of a series.
+func (b *BatchReader) headOf(series int) column.Points {
+	if b.headEnds == nil {
+		return column.Points{}
+	}
+	start := 0
+	if series > 0 {
+		start = b.headEnds[series-1]
+	}
+	end := b.headEnds[series]
+	return column.Points{TsMs: b.head.TsMs[start:end], Values: b.head.Values[start:end]}
+}
+
+// Series returns the series of the batch. They must not be changed.
+func (b *BatchReader) Series() []index.Series { return b.series }
+
+// HeadTimes returns the times of the samples that the head had of a series.
+func (b *BatchReader) HeadTimes(series int) []int64 { return b.headOf(series).TsMs }
+
+// Unchanged reports whether nothing was deleted since the head was read. Asked after versions of cached data were read, it
+// says that cached data of these versions is what the batch has to see: a deletion changes versions before and after it
+// takes effect.
+func (b *BatchReader) Unchanged() bool { return b.view == nil || b.view.Current() }
+
+// Context returns the context for reads that have to see the deletions of the batch.
+func (b *BatchReader) Context(ctx context.Context) context.Context {
+	if b.view == nil {
+		return ctx
+	}
+	return b.view.Context(ctx)
+}
+
+// Close releases what was read of the head.
+func (b *BatchReader) Close() {
+	b.sel.session.putBuffer(&b.sel.session.reader.heads, b.head)
+	b.head = nil
+	if b.view != nil {
+		b.view.Release()
+		b.view = nil
+	}
+}
+
+// HeadSamples returns the number of samples that the head had.
+func (b *BatchReader) HeadSamples() int { return b.head.Len() }
+
+// RowPrefixes lists the row prefixes of the series that have hours, sorted by key.
+func (b *BatchReader) RowPrefixes(hoursOf func(series int) []index.HourSpan) []RowPrefix {
+	return rowPrefixes(b.sel.session.reader.opts.Schema, b.sel.window, b.sel.neighbours, b.series, hoursOf)
+}

@@ -1,0 +1,171 @@
+package read
+
+import (
+	"halite/keyschema"
+	"halite/query/column"
+)
+
+// join makes the batch from what was read of a slice. Its samples stay in the budget until the batch is released.
+func (t *timeSlice) join() (*Batch, error) {
+	session := t.batch.sel.session
+	batch := &Batch{First: t.batch.first, ToMs: t.window.MaxMs, session: session}
+	var unfinished []int
+	if t.lookup != nil {
+		batch.Columns, batch.pins, unfinished = t.lookup.TakeColumns()
+	}
+	if batch.Columns == nil {
+		batch.Columns = session.reader.columns.Columns(len(t.batch.series))
+	}
+	batch.refs.Store(1)
+	var apart []int // series whose samples are not contiguous
+	total := 0
+	for i := range t.batch.series {
+		c := &batch.Columns[i]
+		c.Series = &t.batch.series[i]
+		c.Labels, c.Group = c.Series.Labels, c.Series.Group
+		if c.Len() > 0 {
+			if len(unfinished) == 0 || unfinished[0] != i {
+				continue // its samples are pinned
+			}
+			unfinished = unfinished[1:]
+		}
+		head := t.headOf(i)
+		rows, properties, ok := t.contiguous(i)
+		if ok && len(head.TsMs) == 0 {
+			c.Append(rows, properties)
+			continue
+		}
+		apart = append(apart, i)
+		total += len(head.TsMs) + t.samplesOf(i)
+	}
+	if len(apart) > 0 {
+		if err := t.joinApart(batch, apart, total); err != nil {
+			batch.Release()
+			return nil, err
+		}
+	}
+	if t.lookup != nil {
+		t.lookup.PutBlocks(batch.Columns)
+	}
+	t.hideOld(batch)
+	if len(apart) < len(t.batch.series) || batch.pins.Any() {
+		batch.data = append(batch.data, t.parts...)
+		t.parts = nil
+	}
+	return batch, nil
+}
+
+// joinApart copies the samples of series that are not contiguous.
+func (t *timeSlice) joinApart(batch *Batch, apart []int, total int) error {
+	session := t.batch.sel.session
+	// For a moment the samples are in memory twice.
+	if err := session.reserve(total); err != nil {
+		return err
+	}
+	out := session.reader.buffers.Get(total)
+	for _, i := range apart {
+		start := out.Len()
+		t.joinSeries(out, i, t.headOf(i))
+		end := out.Len()
+		all := column.Points{TsMs: out.TsMs[start:end:end], Values: out.Values[start:end:end]}
+		batch.Columns[i].Append(all, column.PropertiesOf(all))
+	}
+	session.budget.Release(int64(total-out.Len()) * column.SampleBytes)
+	batch.data = append(batch.data, out)
+	return nil
+}
+
+// contiguous returns the rows of a series as one column, if they lie side by side in the order of time.
+func (t *timeSlice) contiguous(series int) (c column.Points, p column.Properties, ok bool) {
+	at, p := column.Row{}, column.Properties{StepMs: 1, NoStale: true, Monotonic: true}
+	for _, r := range t.rows.Of(series) {
+		switch {
+		case r.N == 0:
+		case at.N == 0:
+			at, p = r, r.Properties
+		case r.Part != at.Part || r.Start != at.Start+at.N:
+			return column.Points{}, column.Properties{}, false
+		default:
+			part := t.parts[r.Part]
+			all := column.Points{TsMs: part.TsMs[at.Start : r.Start+r.N], Values: part.Values[at.Start : r.Start+r.N]}
+			p = p.Join(r.Properties, int(at.N), all)
+			at.N += r.N
+		}
+	}
+	if at.N == 0 {
+		return column.Points{}, p, true
+	}
+	part, end := t.parts[at.Part], at.Start+at.N
+	return column.Points{TsMs: part.TsMs[at.Start:end:end], Values: part.Values[at.Start:end:end]}, p, true
+}
+
+// samplesOf returns the number of samples of a series in rows.
+func (t *timeSlice) samplesOf(series int) int {
+	n := 0
+	for _, r := range t.rows.Of(series) {
+		n += int(r.N)
+	}
+	return n
+}
+
+// joinSeries appends the rows of a series in order of time, with the samples of the head between and over them.
+func (t *timeSlice) joinSeries(out *column.Buffer, series int, head column.Points) {
+	for _, r := range t.rows.Of(series) {
+		if r.N == 0 {
+			continue
+		}
+		part := t.parts[r.Part]
+		row := column.Points{TsMs: part.TsMs[r.Start : r.Start+r.N], Values: part.Values[r.Start : r.Start+r.N]}
+		if len(head.TsMs) > 0 && head.TsMs[0] <= row.TsMs[r.N-1] {
+			head = overlay(out, row, head)
+			continue
+		}
+		out.Append(row.TsMs, row.Values)
+	}
+	out.Append(head.TsMs, head.Values)
+}
+
+// overlay appends row and all of head up to the row's last time. On equal times the head wins. It returns the rest of head.
+func overlay(out *column.Buffer, row, head column.Points) column.Points {
+	before, head := head.Split(row.TsMs[0])
+	out.Append(before.TsMs, before.Values)
+	over, rest := head.Split(row.TsMs[len(row.TsMs)-1] + 1)
+	h := 0
+	for i, ts := range row.TsMs {
+		for h < len(over.TsMs) && over.TsMs[h] < ts {
+			out.Append(over.TsMs[h:h+1], over.Values[h:h+1])
+			h++
+		}
+		if h < len(over.TsMs) && over.TsMs[h] == ts {
+			continue // the head's sample follows in the next turn, or after the loop
+		}
+		out.Append(row.TsMs[i:i+1], row.Values[i:i+1])
+	}
+	out.Append(over.TsMs[h:], over.Values[h:])
+	return rest
+}
+
+// hideOld removes samples of a batch that are older than the retention of their metric. They lie in the oldest hour.
+func (t *timeSlice) hideOld(b *Batch) {
+	cutoffs := t.batch.sel.cutoffs(t.window)
+	if cutoffs == nil {
+		return
+	}
+	for i := range b.Columns {
+		c := &b.Columns[i]
+		if len(c.TsMs) == 0 {
+			continue
+		}
+		_, rest := column.Points{TsMs: c.TsMs, Values: c.Values}.Split(cutoffs.Ms(metricOf(c.Labels)))
+		c.TsMs, c.Values = rest.TsMs, rest.Values
+	}
+}
+
+// oldestHour returns the first hour of a series that retention does not hide.
+func (t *timeSlice) oldestHour(series int) int64 {
+	cutoffs := t.batch.sel.cutoffs(t.window)
+	if cutoffs == nil {
+		return 0
+	}
+	return keyschema.HourOf(cutoffs.Ms(metricOf(t.batch.series[series].Labels)))
+}

@@ -1,0 +1,79 @@
+package read
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+)
+
+// neighbours tells from the matchers of a selection that neighbouring series in the table are all selected. If the matchers
+// look only at the leading promoted tags of a rule, then either all series that share these tags are selected, or none. Such
+// series lie side by side: their rows are one range. It must not be used if series were omitted for other reasons.
+type neighbours struct {
+	names   []string        // labels of the matchers, without the metric
+	equal   map[string]bool // labels of which one value is selected
+	divided bool            // the selection has several batches
+}
+
+func newNeighbours(matchers []*labels.Matcher) *neighbours {
+	c := &neighbours{equal: make(map[string]bool)}
+	for _, m := range matchers {
+		if m.Name == labelMetric || m.Type == labels.MatchRegexp && m.Value == ".*" {
+			continue
+		}
+		if !slices.Contains(c.names, m.Name) {
+			c.names = append(c.names, m.Name)
+		}
+		if m.Type == labels.MatchEqual {
+			c.equal[m.Name] = true
+		}
+	}
+	return c
+}
+
+// depth is the number of leading promoted tags that the matchers look at. It is 0 if they look at other labels too, or at no
+// labels. It is also 0 if a batch may lack neighbours: batches are divided in the order of labels, which is the order of row
+// keys only among series that share all promoted tags.
+func (c *neighbours) depth(rule *keyschema.Rule) int {
+	if c == nil {
+		return 0
+	}
+	depth := 0
+	for _, name := range c.names {
+		at := slices.Index(rule.Promoted, name)
+		if at < 0 {
+			return 0
+		}
+		depth = max(depth, at+1)
+	}
+	if c.divided && depth < len(rule.Promoted) {
+		return 0
+	}
+	return depth
+}
+
+// leadOf is the length of a row prefix up to the last promoted tag that the matchers look at. All series with this lead are
+// selected. It is 0 if the prefix has no such lead.
+func (c *neighbours) leadOf(rule *keyschema.Rule, prefix []byte, tags []keyschema.Tag) int {
+	depth := c.depth(rule)
+	if depth == 0 {
+		return 0
+	}
+	for _, name := range rule.Promoted[:depth] {
+		if !slices.ContainsFunc(tags, func(t keyschema.Tag) bool { return t.Name == name && t.Value != "" }) {
+			return 0
+		}
+	}
+	at := bytes.IndexByte(prefix, '#') + 1
+	at += bytes.IndexByte(prefix[at:], '#') + 1
+	for range depth {
+		if prefix[at] == '$' {
+			return 0 // the tags did not fit, a hash stands for them
+		}
+		at += bytes.IndexAny(prefix[at:], ",#") + 1
+	}
+	return at - 1
+}

@@ -1,0 +1,119 @@
+package read
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/query/budget"
+	"halite/query/rowcache"
+	"halite/storage"
+	"halite/storage/index"
+	"halite/storage/tombstone"
+)
+
+// Head holds samples that are not in the data table yet.
+type Head interface {
+	// AppendSamples appends the unflushed samples of a series with mintMs ≤ time ≤ maxtMs to the two columns, ascending
+	// and without duplicates, and returns them. An unknown series has none.
+	AppendSamples(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
+	// Holds reports whether AppendSamples may find samples of any series at this moment. It must be cheap.
+	Holds(mintMs, maxtMs int64) bool
+}
+
+// Index finds series and labels; *index.Index is one. Times are inclusive milliseconds, limit 0 means all, results are
+// sorted.
+type Index interface {
+	Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
+	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)
+	LabelValues(ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
+	) ([]string, error)
+}
+
+// Options configures a Reader. Zero fields take the default named beside them.
+type Options struct {
+	// Index, Head, Data (the table storage.TableData) and Schema (which makes its row keys) are required.
+	Index  Index
+	Head   Head
+	Data   storage.Table
+	Schema *keyschema.Schema
+	// Retention hides samples older than now − Retention; 0 hides none.
+	Retention time.Duration
+	// Ages overrides Retention for metrics with a shorter one; nil means no overrides.
+	Ages *keyschema.TierRetention
+	// SeriesMax bounds the series that the selectors of a query have selected at once; 5,000,000.
+	SeriesMax int
+	// BytesMax bounds the memory in bytes of a query's samples and series; 2 GiB.
+	BytesMax int64
+	// TotalBytesMax bounds the memory in bytes of all queries together; no limit.
+	TotalBytesMax int64
+	// BatchRowsMax is the number of rows (series × hours) of more than one day that are read together; 1024.
+	BatchRowsMax int
+	// Cache holds decoded rows; nil if there is none.
+	Cache *rowcache.Cache
+	// Tombstones hold what was deleted, for Data to hide; nil if nothing can be deleted.
+	Tombstones *tombstone.Set
+	// Concurrency is the number of concurrent reads of a batch; the number of CPUs, at most 4.
+	Concurrency int
+
+	Now        func() time.Time      // time.Now
+	Registerer prometheus.Registerer // not registered
+}
+
+// Validate lists everything that is wrong.
+func (o Options) Validate() error {
+	var errs []error
+	for _, field := range []struct {
+		name    string
+		missing bool
+	}{
+		{"Index", o.Index == nil}, {"Head", o.Head == nil},
+		{"Data", o.Data == nil}, {"Schema", o.Schema == nil},
+	} {
+		if field.missing {
+			errs = append(errs, fmt.Errorf("read: %s is required", field.name))
+		}
+	}
+	for _, field := range []struct {
+		name  string
+		value int64
+	}{
+		{"Retention", int64(o.Retention)},
+		{"SeriesMax", int64(o.SeriesMax)}, {"BytesMax", o.BytesMax},
+		{"TotalBytesMax", o.TotalBytesMax},
+		{"BatchRowsMax", int64(o.BatchRowsMax)}, {"Concurrency", int64(o.Concurrency)},
+	} {
+		if field.value < 0 {
+			errs = append(errs, fmt.Errorf("read: %s must not be negative, is %d", field.name, field.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// limits are those of one query.
+func (o *Options) limits() budget.Limits {
+	return budget.Limits{SeriesMax: int64(o.SeriesMax), BytesMax: o.BytesMax}
+}
+
+func (o Options) withDefaults() Options {
+	o.SeriesMax = cmp.Or(o.SeriesMax, 5_000_000)
+	o.BytesMax = cmp.Or(o.BytesMax, 2<<30)
+	o.TotalBytesMax = cmp.Or(o.TotalBytesMax, math.MaxInt64)
+	o.BatchRowsMax = cmp.Or(o.BatchRowsMax, 1024)
+	o.Concurrency = cmp.Or(o.Concurrency, min(4, runtime.GOMAXPROCS(0)))
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// labelMetric is the label that holds the metric.
+const labelMetric = "__name__"

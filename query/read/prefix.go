@@ -1,0 +1,83 @@
+package read
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/query/column"
+	"halite/storage/index"
+)
+
+// RowPrefix is the part before the hour of a series' row keys, as one generation of the schema makes it.
+type RowPrefix struct {
+	Prefix           []byte
+	Series           int // its position in the batch
+	FromHour, ToHour int64
+	Generation       *keyschema.Generation
+	lead             int // see neighbours.leadOf
+}
+
+// rowPrefixes lists the row prefixes of the series that have hours, sorted by key. The ranges of any day taken from them in
+// turn are then sorted too.
+func rowPrefixes(
+	schema *keyschema.Schema, window column.TimeRange, n *neighbours, series []index.Series,
+	hoursOf func(series int) []index.HourSpan,
+) []RowPrefix {
+	var (
+		out         = make([]RowPrefix, 0, len(series))
+		arena       []byte
+		builder     = labels.NewScratchBuilder(16)
+		tags        []keyschema.Tag
+		generations = map[string][]keyschema.Generation{}
+		first, last = wholeMonths(keyschema.HourOf(window.MinMs), keyschema.HourOf(window.MaxMs))
+	)
+	for i, s := range series {
+		hours := hoursOf(i)
+		if len(hours) == 0 {
+			continue
+		}
+		var metric string
+		metric, tags = splitLabels(s.AllLabels(&builder), tags[:0])
+		gens, ok := generations[metric]
+		if !ok {
+			gens = schema.Generations(metric, first, last)
+			generations[metric] = gens
+		}
+		for k := range gens {
+			g := &gens[k]
+			from, to := max(g.FromHour, hours[0].First), min(g.ToHour, hours[len(hours)-1].Last)
+			if from > to {
+				continue
+			}
+			start := len(arena)
+			arena = g.Rule.AppendPrefix(arena, metric, tags)
+			prefix := arena[start:len(arena):len(arena)]
+			lead := n.leadOf(g.Rule, prefix, tags)
+			out = append(out, RowPrefix{Prefix: prefix, Series: i, FromHour: from, ToHour: to, lead: lead, Generation: g})
+		}
+	}
+	slices.SortFunc(out, func(a, b RowPrefix) int { return bytes.Compare(a.Prefix, b.Prefix) })
+	return out
+}
+
+// wholeMonths widens a span of hours to all months that it meets.
+func wholeMonths(first, last int64) (int64, int64) {
+	const monthHoursMax = 31 * keyschema.DayHours
+	return first - monthHoursMax, last + monthHoursMax
+}
+
+// splitLabels splits labels into metric and tags.
+func splitLabels(ls labels.Labels, tags []keyschema.Tag) (string, []keyschema.Tag) {
+	var metric string
+	ls.Range(func(l labels.Label) {
+		if l.Name == labelMetric {
+			metric = l.Value
+			return
+		}
+		tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
+	})
+	return metric, tags
+}

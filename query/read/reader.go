@@ -1,0 +1,98 @@
+package read
+
+import (
+	"context"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/query/budget"
+	"halite/query/column"
+)
+
+// Reader reads samples from the head and the data table. It is safe for concurrent use.
+type Reader struct {
+	opts    Options
+	metrics *metrics
+	heads   column.BufferPool // for samples of the head
+	buffers column.BufferPool // for all other samples
+	columns column.Pool
+	pool    *budget.Pool
+}
+
+// New makes a Reader.
+func New(opts Options) (*Reader, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts = opts.withDefaults()
+	pool, err := budget.NewPool(opts.TotalBytesMax, opts.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(opts.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{opts: opts, metrics: m, pool: pool}, nil
+}
+
+// Budget returns the budget of a query or look-up that begins. Close it.
+func (r *Reader) Budget() *budget.Budget { return budget.New(r.opts.limits(), r.pool) }
+
+// estimator is an Index that can estimate the size of a selection, see [index.Index.Estimate].
+type estimator interface {
+	Estimate(ctx context.Context, matchers ...*labels.Matcher) (int, error)
+}
+
+// EstimateSeries returns how many active series the matchers select at most, or 0 if the index cannot tell.
+func (r *Reader) EstimateSeries(ctx context.Context, matchers ...*labels.Matcher) int {
+	e, ok := r.opts.Index.(estimator)
+	if !ok {
+		return 0
+	}
+	n, err := e.Estimate(ctx, matchers...)
+	if err != nil {
+		return 0 // Only the end of ctx stops an estimate, and that ends the query.
+	}
+	return n
+}
+
+// LabelNames lists the names of the labels of series that match and have samples in a range, sorted; limit 0 means all.
+func (r *Reader) LabelNames(
+	ctx context.Context, within column.TimeRange, limit int, matchers ...*labels.Matcher,
+) ([]string, error) {
+	window := r.clip(within)
+	if window.Empty() {
+		return nil, nil
+	}
+	names, err := r.opts.Index.LabelNames(ctx, window.MinMs, window.MaxMs, limit, matchers...)
+	if err != nil {
+		return nil, Classify("look up label names", err)
+	}
+	return names, nil
+}
+
+// LabelValues lists the values of a label like LabelNames.
+func (r *Reader) LabelValues(
+	ctx context.Context, name string, within column.TimeRange, limit int, matchers ...*labels.Matcher,
+) ([]string, error) {
+	window := r.clip(within)
+	if window.Empty() {
+		return nil, nil
+	}
+	values, err := r.opts.Index.LabelValues(ctx, name, window.MinMs, window.MaxMs, limit, matchers...)
+	if err != nil {
+		return nil, Classify("look up label values", err)
+	}
+	return values, nil
+}
+
+// clip narrows a range to times that can have samples: within retention, and representable in a row key.
+func (r *Reader) clip(t column.TimeRange) column.TimeRange {
+	oldest := int64(0)
+	if r.opts.Retention > 0 {
+		oldest = max(oldest, r.opts.Now().Add(-r.opts.Retention).UnixMilli())
+	}
+	return column.TimeRange{MinMs: max(t.MinMs, oldest), MaxMs: min(t.MaxMs, keyschema.HourCellMs(keyschema.HourMax))}
+}

@@ -1,0 +1,258 @@
+package rollups
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/query/column"
+	"halite/query/hours"
+	"halite/query/read"
+	"halite/rollup"
+	rollupstore "halite/rollup/store"
+	"halite/storage/index"
+)
+
+const dayMs = keyschema.DayMs
+
+// What is taken for each series costs, in nanoseconds of processor time: a row of 60 to 240 samples, the states of a day's
+// hours, those joined to one of the day, those of a month's days. By BenchmarkTierCosts in package query these take 0.2 to
+// 0.9, 0.4, 0.15 and 0.5 µs where they are kept decoded, and 2 to 3.5, 2.4, 2.4 and 2.6 µs where they are read; what is kept
+// is not known beforehand, so that these are the geometric means.
+const (
+	rowCost       = 1000
+	hoursDayCost  = 1000
+	joinedDayCost = 600
+	monthCost     = 1100
+)
+
+// RangeMinMs is the length of a window from which states are considered: below, rows are as good.
+const RangeMinMs = 3 * keyschema.HourMs
+
+// Plan says which times of some windows are answered from states, and which from rows. It belongs to one query.
+type Plan struct {
+	read.Windows
+	// Fields are those of the states that are read.
+	Fields rollup.Fields
+	// Use tells whether states are read at all; Reason says why or why not.
+	Use    bool
+	Reason string
+	// RetiredBeforeMs is the time before which samples are retired, so that only states tell of it; 0 if none are.
+	RetiredBeforeMs int64
+
+	// Bounds cut time into atoms, which lie in a window as a whole or not at all: atom a is Bounds[a−1] < time ≤ Bounds[a].
+	Bounds []int64
+	// Lo[k] ≤ atom < Hi[k] is the window of step k.
+	Lo, Hi []int
+
+	always   bool
+	nowMs    int64
+	used     []bool           // atoms that lie in a window
+	clip     column.TimeRange // what can have samples or states
+	hours    []index.HourSpan
+	firstDay int64
+	days     []dayPlan // from firstDay on
+	months   []int64   // of these days
+	rows     int       // that remain to be read for a series that has all states
+	// hourDays, joinedDays and wholeMonths are the days and months of which states are read.
+	hourDays, joinedDays, wholeMonths int
+}
+
+// dayPlan is how a day is read first; what is missing is read in the next finer way.
+type dayPlan uint8
+
+const (
+	dayUnused dayPlan = iota
+	dayRows
+	dayHours
+	dayJoined // its hours, joined to a state of the day
+	dayWhole
+	dayOnly // as dayWhole, and there is nothing finer
+)
+
+// Plan plans how to read windows. It is nil if no window is long enough and nothing is retired. always takes states wherever
+// there are some, whatever they cost.
+func (s *Session) Plan(w read.Windows, fields rollup.Fields, always bool, matchers ...*labels.Matcher) *Plan {
+	o := &s.reader.opts
+	p := &Plan{Windows: w, Fields: fields, always: always, nowMs: o.Now().UnixMilli()}
+	ages := o.Retention.Longest()
+	ages[keyschema.Raw] = o.Retention.Shortest()[keyschema.Raw]
+	for _, m := range matchers {
+		if m.Name == labelMetric && m.Type == labels.MatchEqual {
+			ages = o.Retention.Of(m.Value)
+		}
+	}
+	if !p.prepare(ages) {
+		return nil
+	}
+	p.divide()
+	p.planDays(o.Store, ages[keyschema.Hours].CutoffMs(p.nowMs))
+	return p
+}
+
+// prepare bounds the plan by retention. It reports whether states are worth a plan.
+func (p *Plan) prepare(ages keyschema.Ages) bool {
+	p.RetiredBeforeMs = ages[keyschema.Raw].CutoffMs(p.nowMs)
+	bounds := p.Windows.Bounds()
+	p.clip = column.TimeRange{
+		MinMs: max(bounds.MinMs, ages[keyschema.Days].CutoffMs(p.nowMs), 0),
+		MaxMs: min(bounds.MaxMs, keyschema.HourCellMs(keyschema.HourMax)),
+	}
+	if p.clip.Empty() || !p.always && p.RangeMs < RangeMinMs && p.clip.MinMs >= p.RetiredBeforeMs {
+		return false
+	}
+	p.hours = p.Hours(p.clip)
+	return len(p.hours) > 0
+}
+
+// divide finds the intervals.
+func (p *Plan) divide() {
+	w := p.Windows
+	p.Bounds = make([]int64, 0, 2*w.Steps)
+	for k := range w.Steps {
+		end := w.FirstEndMs + int64(k)*w.StepMs
+		p.Bounds = append(p.Bounds, end-w.RangeMs, end)
+	}
+	slices.Sort(p.Bounds)
+	p.Bounds = slices.Compact(p.Bounds)
+	p.used = make([]bool, len(p.Bounds)+1)
+	p.Lo, p.Hi = make([]int, w.Steps), make([]int, w.Steps)
+	lo, hi, known := 0, 0, 0
+	for k := range w.Steps {
+		end := w.FirstEndMs + int64(k)*w.StepMs
+		lo, hi = p.Atom(end-w.RangeMs, lo)+1, p.Atom(end, hi)+1
+		p.Lo[k], p.Hi[k] = lo, hi
+		for known = max(known, lo); known < hi; known++ {
+			p.used[known] = true
+		}
+		lo, hi = lo-1, hi-1
+	}
+}
+
+// Atom is the atom that holds a time, from the one given on: times are asked for in ascending order.
+func (p *Plan) Atom(tsMs int64, from int) int {
+	if at := from + 1; at >= len(p.Bounds) || p.Bounds[at] >= tsMs { // mostly
+		for from < len(p.Bounds) && p.Bounds[from] < tsMs {
+			from++
+		}
+		return from
+	}
+	at, _ := slices.BinarySearch(p.Bounds[from:], tsMs)
+	return from + at
+}
+
+// Used tells whether an atom lies in a window.
+func (p *Plan) Used(atom int) bool { return p.used[atom] }
+
+// planDays decides on the way to read each day.
+func (p *Plan) planDays(t Store, hoursFromMs int64) {
+	all := 0
+	cut, cutDays := p.cutBuckets(keyschema.HourMs), p.cutBuckets(dayMs)
+	firstHour, lastHour := p.hours[0].First, p.hours[len(p.hours)-1].Last
+	p.firstDay = firstHour / keyschema.DayHours
+	p.days = make([]dayPlan, lastHour/keyschema.DayHours-p.firstDay+1)
+	p.months = make([]int64, len(p.days))
+	month := int64(-1)
+	for i := range p.days {
+		day := p.firstDay + int64(i)
+		p.months[i] = rollupstore.MonthOfDay(day)
+		hours, cutThere := p.hoursOfDay(day), cut.within(day*keyschema.DayHours, (day+1)*keyschema.DayHours)
+		all += hours
+		if hours == 0 {
+			continue
+		}
+		retired := day*dayMs < p.RetiredBeforeMs
+		fresh := hoursFromMs <= (day+1)*dayMs-1 // hours are still kept
+		hasHours := fresh && t.Has(rollupstore.Hours, day)
+		only := retired && !hasHours
+		whole := only || hours == keyschema.DayHours && cutDays.within(day, day+1) == 0
+		switch {
+		case whole && t.Has(rollupstore.Days, day):
+			if p.days[i] = dayWhole; only {
+				p.days[i] = dayOnly
+			}
+			if p.months[i] != month {
+				month = p.months[i]
+				p.wholeMonths++
+			}
+		case hasHours && whole:
+			p.days[i] = dayJoined
+			p.joinedDays++
+		case hasHours && (retired || p.always || (hours-cutThere)*rowCost > hoursDayCost):
+			p.days[i] = dayHours
+			p.hourDays++
+			p.rows += cutThere
+		default:
+			p.days[i] = dayRows
+			p.rows += hours
+		}
+	}
+	p.decide(all)
+}
+
+// decide compares the costs.
+func (p *Plan) decide(all int) {
+	raw := all * rowCost
+	tier := p.rows*rowCost + p.hourDays*hoursDayCost + p.joinedDays*joinedDayCost + p.wholeMonths*monthCost
+	cost := fmt.Sprintf("%s a series from %d rows, %s from states of %d months and %d days and from %d rows",
+		time.Duration(raw), all, time.Duration(tier), p.wholeMonths, p.joinedDays+p.hourDays, p.rows)
+	switch {
+	case p.clip.MinMs < p.RetiredBeforeMs:
+		p.Use, p.Reason = true, "raw samples are retired; "+cost
+	case p.always && p.hourDays+p.joinedDays+p.wholeMonths > 0:
+		p.Use, p.Reason = true, "asked for; "+cost
+	case tier*10 < raw*9:
+		p.Use, p.Reason = true, "cheaper: "+cost
+	default:
+		p.Reason = "rows are as cheap: " + cost
+	}
+}
+
+// cutBuckets are the hours or days that hold a bound between their first and their last millisecond, ascending, each once.
+func (p *Plan) cutBuckets(bucketMs int64) bucketList {
+	var out bucketList
+	for _, b := range p.Bounds {
+		if b < p.clip.MinMs || b >= p.clip.MaxMs {
+			continue
+		}
+		bucket := b / bucketMs
+		if start := bucket * bucketMs; b == start || b == start+bucketMs-1 {
+			continue
+		}
+		if n := len(out); n == 0 || out[n-1] != bucket {
+			out = append(out, bucket)
+		}
+	}
+	return out
+}
+
+// bucketList is hours or days, ascending.
+type bucketList []int64
+
+// within is the number of them from first to before end.
+func (l bucketList) within(first, end int64) int {
+	from, _ := slices.BinarySearch(l, first)
+	to, _ := slices.BinarySearch(l[from:], end)
+	return to
+}
+
+// hoursOfDay is the number of hours of a day that meet a window.
+func (p *Plan) hoursOfDay(day int64) int {
+	first, last := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
+	n := 0
+	for at := hours.Search(p.hours, first); at < len(p.hours) && p.hours[at].First <= last; at++ {
+		n += int(min(last, p.hours[at].Last) - max(first, p.hours[at].First) + 1)
+	}
+	return n
+}
+
+// plan is how a day is read first.
+func (p *Plan) plan(day int64) dayPlan {
+	if i := day - p.firstDay; i >= 0 && i < int64(len(p.days)) {
+		return p.days[i]
+	}
+	return dayUnused
+}

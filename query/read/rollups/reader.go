@@ -1,0 +1,75 @@
+package rollups
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"halite/keyschema"
+	"halite/query/read"
+	"halite/query/rowcache"
+	"halite/rollup"
+	rollupstore "halite/rollup/store"
+)
+
+// Store gives the states of hours and days; *rollupstore.Store implements it.
+type Store interface {
+	Read(ctx context.Context, req rollupstore.Request, each func(i int, c *rollup.Columns) error) error
+	// Has reports whether there may be valid states of a bucket.
+	Has(unit rollupstore.Unit, bucket int64) bool
+	// AppendVersions appends the versions of the hours of days, or of the days of months.
+	AppendVersions(dst []uint64, unit rollupstore.Unit, first, last int64) []uint64
+}
+
+// Options configures a Reader. Zero fields take the default named beside them.
+type Options struct {
+	// Store holds the states; required.
+	Store Store
+	// Retention is how long states and samples of each metric are kept; required. The index must know series as long as
+	// their days.
+	Retention *keyschema.Retention
+	// Cache holds decoded states; nil if there is none.
+	Cache *rowcache.Cache
+	// Concurrency is the number of concurrent reads of a batch; the number of CPUs, at most 4.
+	Concurrency int
+	Now         func() time.Time // time.Now
+}
+
+// Reader answers selectors with long windows from states. It is safe for concurrent use.
+type Reader struct {
+	opts  Options
+	spans sync.Pool // of *[]Span
+}
+
+// New makes a Reader.
+func New(o Options) (*Reader, error) {
+	if o.Store == nil || o.Retention == nil {
+		return nil, errors.New("rollups: Store and Retention are required")
+	}
+	o.Concurrency = cmp.Or(o.Concurrency, min(4, runtime.GOMAXPROCS(0)))
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Reader{opts: o}, nil
+}
+
+// Session reads the states for one query. It is safe for concurrent use.
+type Session struct {
+	reader *Reader
+	read   *read.Session
+	uses   uses
+}
+
+// Session begins to read for a query; nil if the Reader is nil.
+func (r *Reader) Session(s *read.Session) *Session {
+	if r == nil {
+		return nil
+	}
+	return &Session{reader: r, read: s}
+}
+
+// labelMetric is the label that holds the metric.
+const labelMetric = "__name__"

@@ -1,0 +1,132 @@
+package rollups
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/query/read"
+	"halite/rollup"
+	"halite/storage/index"
+)
+
+// Span is a state of neighbouring hours or days of a series, all in one atom of the plan.
+type Span struct {
+	rollup.State
+	Atom int
+}
+
+// spanBytes is the memory of a Span.
+const spanBytes = int64(unsafe.Sizeof(Span{}))
+
+// Selection is the series of a selector, to be read from states where the plan says so. It belongs to one
+// goroutine.
+type Selection struct {
+	*read.Selection
+	plan    *Plan
+	session *Session
+	size    int          // series of a batch
+	spans   int          // that a series is expected to have, at most
+	caching *cacheLayout // nil if states are not cached
+	use     Use
+}
+
+// Batch is what was read of neighbouring series: the states, and the samples that no state stands for.
+type Batch struct {
+	*read.Batch
+	// Spans are those of each column, ascending. No sample of the column lies in one.
+	Spans [][]Span
+	// Incomplete columns, where most states turned out to be unknown, lack samples; see Selection.Rows.
+	Incomplete []bool
+
+	session  *Session
+	reserved int64
+	slab     *[]Span // where spans lie
+}
+
+// Release ends the use of the batch.
+func (b *Batch) Release() {
+	b.session.read.Budget().Release(b.reserved)
+	b.session.reader.spans.Put(b.slab)
+	b.reserved, b.Spans, b.slab = 0, nil, nil
+	b.Batch.Release()
+}
+
+const (
+	// rowsMax is the number of rows that a batch is planned to read beside states, and that one series may have.
+	rowsMax = 8192
+	// spansMax is the number of spans of a batch.
+	spansMax = 1 << 16
+	// seriesMax is the number of series of a batch.
+	seriesMax = 1024
+)
+
+// Select finds the series that match and have samples or states within the bounds of the plan's windows.
+func (s *Session) Select(ctx context.Context, p *Plan, matchers ...*labels.Matcher) (*Selection, error) {
+	sel, err := s.read.SelectHours(ctx, p.clip, p.hours, p.Steps, matchers...)
+	if err != nil {
+		return nil, err
+	}
+	t := &Selection{Selection: sel, plan: p, session: s, use: Use{Reason: p.Reason}}
+	t.spans = min(len(p.Bounds), len(p.days)*keyschema.DayHours) + p.rows + 1
+	t.size = max(1, min(seriesMax, rowsMax/(p.rows+1), spansMax/t.spans))
+	sel.UseCache(p.rows * sel.Len())
+	t.caching = newCacheLayout(s.reader.opts.Cache, p, sel.Len())
+	return t, nil
+}
+
+// Batches returns the number of batches.
+func (t *Selection) Batches() int { return (t.Len() + t.size - 1) / t.size }
+
+// Use returns what was read so far.
+func (t *Selection) Use() Use { return t.use }
+
+// Rows returns the selection of series i alone, to read all of its samples. Close it when done.
+func (t *Selection) Rows(i int) (*read.Selection, error) {
+	t.use.Fallbacks++
+	return t.Only(i, t.plan.Sparse())
+}
+
+// ReadBatch reads batch i: the head, then states, then the rows of hours that states do not cover.
+func (t *Selection) ReadBatch(ctx context.Context, i int) (*Batch, error) {
+	first, end := i*t.size, min((i+1)*t.size, t.Len())
+	rd, err := t.ReadHead(ctx, first, end)
+	if err != nil {
+		return nil, err
+	}
+	defer rd.Close()
+	cached := t.caching.snapshot(t.session.reader.opts.Store, t.plan)
+	if !rd.Unchanged() {
+		cached = nil // cached states may reflect later deletions
+	}
+	sr := newStateReader(t.session, rd, t.plan, cached, t.spans)
+	if err := sr.read(rd.Context(ctx)); err != nil {
+		return nil, read.Classify("read rollups", err)
+	}
+	out := &Batch{Incomplete: make([]bool, len(rd.Series())), session: t.session, slab: sr.slab}
+	batch, err := t.readOpen(ctx, rd, sr.openHours(out.Incomplete))
+	if err != nil {
+		return nil, err
+	}
+	out.Batch = batch
+	if out.Spans, out.reserved, err = sr.spans(); err != nil {
+		batch.Release()
+		return nil, err
+	}
+	t.use.Days += sr.days.Load()
+	t.use.Hours += sr.hours.Load()
+	t.use.Retired = max(t.use.Retired, Resolution(sr.retired.Load()))
+	return out, nil
+}
+
+// readOpen reads the rows of hours that states do not cover, and joins them with the head.
+func (t *Selection) readOpen(ctx context.Context, rd *read.BatchReader, series []index.Series) (*read.Batch, error) {
+	before := t.session.read.Figures()
+	batch, err := rd.ReadRows(ctx, series)
+	after := t.session.read.Figures()
+	t.use.Rows += after.Rows + after.RowsCached - before.Rows - before.RowsCached
+	t.use.Samples += after.Samples - before.Samples + int64(rd.HeadSamples())
+	return batch, err
+}

@@ -1,0 +1,138 @@
+package rollups
+
+import (
+	"slices"
+
+	"halite/keyschema"
+	"halite/query/hours"
+	"halite/rollup"
+	"halite/storage/index"
+)
+
+// spanWriter appends states to the spans of a series.
+type spanWriter struct {
+	r     *stateReader
+	s     *seriesStates
+	spans []index.HourSpan // hours of the series
+	c     *rollup.Columns
+	atom  int
+	open  bool // the last span goes on
+	used  int64
+}
+
+func (r *stateReader) writer(series int, c *rollup.Columns) spanWriter {
+	return spanWriter{r: r, s: &r.series[series], spans: r.batch.Series()[series].Hours, c: c}
+}
+
+// place finds the atom of bucket i. If there is nothing finer, a bucket that does not fit goes where its last sample lies.
+func (w *spanWriter) place(i int, only bool, res Resolution) bool {
+	p := w.r.plan
+	atom := p.Atom(w.c.FirstMs[i], w.atom)
+	last := p.Atom(w.c.LastMs[i], atom)
+	if last != atom && !only {
+		return false
+	}
+	w.open = w.open && last == w.atom
+	w.atom = last
+	if w.c.FromMs+int64(i)*w.c.BucketMs < w.s.rawMs && p.used[last] {
+		w.r.noteRetired(res)
+	}
+	return true
+}
+
+func (r *stateReader) noteRetired(res Resolution) {
+	for {
+		now := r.retired.Load()
+		if now >= int32(res) || r.retired.CompareAndSwap(now, int32(res)) {
+			return
+		}
+	}
+}
+
+// join joins buckets i to j−1, all in one atom, for which so many states are used; none if none has samples.
+func (w *spanWriter) join(i, j int, states int64) {
+	if states == 0 || !w.r.plan.used[w.atom] {
+		return
+	}
+	w.used += states
+	if !w.open {
+		w.s.spans = append(w.s.spans, Span{Atom: w.atom})
+		w.open = true
+	}
+	w.c.JoinTo(&w.s.spans[len(w.s.spans)-1].State, i, j)
+}
+
+// day takes the state of a whole day, bucket i; false if it is not known or does not fit.
+func (w *spanWriter) day(day int64, i int, only bool) bool {
+	first, last := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
+	res, states := OfHours, int64(1)
+	switch {
+	case w.r.plan.plan(day) == dayJoined:
+		states = keyschema.DayHours
+	case only:
+		res = OfDays
+	}
+	switch {
+	case !w.c.Known[i] || w.s.inHead(first, last):
+		return false
+	case w.c.Count[i] == 0:
+	case w.place(i, only, res):
+		w.join(i, i+1, states)
+	default:
+		return false
+	}
+	w.s.done.set(first-w.r.firstHour, keyschema.DayHours)
+	return true
+}
+
+// hours takes the states of the hours of a day, from bucket i on; none before fromHour or after toHour.
+func (w *spanWriter) hours(firstHour int64, i int, fromHour, toHour int64) {
+	at := hours.Search(w.spans, firstHour)
+	start, states := i, int64(0) // buckets that are to be joined
+	for n := range int64(keyschema.DayHours) {
+		hour, b := firstHour+n, i+int(n)
+		for at < len(w.spans) && w.spans[at].Last < hour {
+			at++
+		}
+		known, some := w.c.Known[b] && !w.s.inHead(hour, hour), w.c.Count[b] > 0
+		done := hour - w.r.firstHour
+		switch {
+		case at == len(w.spans) || w.spans[at].First > hour || w.s.done.has(done) || hour < fromHour || hour > toHour:
+			w.join(start, b, states)
+			start, states = b+1, 0
+			w.open = w.open && w.c.Known[b] && !some
+			continue
+		case !known:
+			w.join(start, b, states)
+			start, states, w.open = b+1, 0, false
+			continue
+		case some && !w.sameAtom(b):
+			w.join(start, b, states)
+			if start, states = b, 0; !w.place(b, keyschema.HourStartMs(hour) < w.s.rawMs, OfHours) {
+				start, w.open = b+1, false
+				continue
+			}
+		}
+		if some {
+			states++
+		}
+		w.s.done.set(done, 1)
+	}
+	w.join(start, i+keyschema.DayHours, states)
+}
+
+// sameAtom tells whether bucket i lies in the atom of the one before it, and no one has to be told of it.
+func (w *spanWriter) sameAtom(i int) bool {
+	p := w.r.plan
+	return w.c.FromMs+int64(i)*w.c.BucketMs >= w.s.rawMs &&
+		(w.atom == 0 || w.c.FirstMs[i] > p.Bounds[w.atom-1]) && (w.atom == len(p.Bounds) || w.c.LastMs[i] <= p.Bounds[w.atom])
+}
+
+// inHead tells whether the head has samples of the hours from first to last.
+func (s *seriesStates) inHead(first, last int64) bool {
+	if len(s.head) == 0 || s.head[0] > last {
+		return false
+	}
+	at, _ := slices.BinarySearch(s.head, first)
+	return at < len(s.head) && s.head[at] <= last
+}

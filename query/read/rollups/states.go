@@ -1,0 +1,351 @@
+package rollups
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"math/bits"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"halite/keyschema"
+	"halite/query/read"
+	"halite/rollup"
+	rollupstore "halite/rollup/store"
+	"halite/storage/index"
+)
+
+const (
+	// daysRead is the number of days whose hours are read together.
+	daysRead = 32
+	// prefixesMin is the number of prefixes from which a read of states is split among workers.
+	prefixesMin = 32
+)
+
+// stateReader reads the states of a batch. The head was read before.
+type stateReader struct {
+	batch    *read.BatchReader
+	session  *Session
+	plan     *Plan
+	cached   *cachedStates // nil if states are not cached
+	prefixes []read.RowPrefix
+	keys     [][]byte // each prefix once
+	ends     []int    // end of each key's prefixes
+	workers  int
+
+	series    []seriesStates
+	slab      *[]Span // for the spans of all
+	firstHour int64
+	// open are days whose hours some series lacks.
+	open []atomic.Bool
+
+	days, hours atomic.Int64
+	retired     atomic.Int32
+}
+
+// seriesStates is what states say of a series.
+type seriesStates struct {
+	spans []Span
+	done  bitset // hours that states answer for, from the first of the plan on
+	// lacksHours and lacksDays are the days of the plan of which hours, or their own states, are yet to be read.
+	lacksHours, lacksDays bitset
+	// rawMs, hoursMs and daysMs are the times before which samples and states are retired.
+	rawMs, hoursMs, daysMs int64
+	head                   []int64 // hours of which the head has samples
+}
+
+// newStateReader makes room for so many spans of each series.
+func newStateReader(s *Session, rd *read.BatchReader, p *Plan, cached *cachedStates, room int) *stateReader {
+	r := &stateReader{
+		batch: rd, session: s, plan: p, cached: cached, series: make([]seriesStates, len(rd.Series())),
+		firstHour: p.firstDay * keyschema.DayHours, open: make([]atomic.Bool, len(p.days)),
+	}
+	hourWords, dayWords := bitsetWords(len(p.days)*keyschema.DayHours), bitsetWords(len(p.days))
+	words := make(bitset, (hourWords+2*dayWords)*len(r.series))
+	r.slab, _ = s.reader.spans.Get().(*[]Span)
+	if r.slab == nil || len(*r.slab) < room*len(r.series) {
+		made := make([]Span, room*len(r.series))
+		r.slab = &made
+	}
+	metric, ages := "", keyschema.Ages{}
+	for i := range r.series {
+		one := &r.series[i]
+		one.done, words = words[:hourWords], words[hourWords:]
+		one.lacksHours, one.lacksDays, words = words[:dayWords], words[dayWords:2*dayWords], words[2*dayWords:]
+		one.spans = (*r.slab)[room*i : room*i : room*(i+1)]
+		one.head = r.headHours(i)
+		if m := rd.Series()[i].Labels.Get(labelMetric); i == 0 || m != metric {
+			metric, ages = m, s.reader.opts.Retention.Of(m)
+		}
+		one.rawMs, one.hoursMs = ages[keyschema.Raw].CutoffMs(p.nowMs), ages[keyschema.Hours].CutoffMs(p.nowMs)
+		one.daysMs = ages[keyschema.Days].CutoffMs(p.nowMs)
+	}
+	return r
+}
+
+// headHours are the hours of which the head has samples.
+func (r *stateReader) headHours(i int) []int64 {
+	var out []int64
+	for _, ts := range r.batch.HeadTimes(i) {
+		if hour := keyschema.HourOf(ts); len(out) == 0 || out[len(out)-1] != hour {
+			out = append(out, hour)
+		}
+	}
+	return out
+}
+
+// read takes the states that are kept, and reads of those that are not the days first, then the hours where days were not
+// planned or do not do.
+func (r *stateReader) read(ctx context.Context) error {
+	take := r.lacking
+	if r.cached != nil {
+		take = r.takeCached
+	}
+	if lacking := take(); !lacking {
+		return nil
+	}
+	r.prefixes = r.batch.RowPrefixes(func(i int) []index.HourSpan {
+		if s := &r.series[i]; !s.lacksHours.any() && !s.lacksDays.any() {
+			return nil
+		}
+		return r.batch.Series()[i].Hours
+	})
+	r.groupPrefixes()
+	if err := r.readDays(ctx); err != nil {
+		return err
+	}
+	for i := 0; i < len(r.plan.days); i++ {
+		if !r.open[i].Load() {
+			continue
+		}
+		from := i
+		for i+1 < len(r.plan.days) && i+1-from < daysRead && r.open[i+1].Load() {
+			i++
+		}
+		err := r.readUnit(ctx, rollupstore.Hours, (r.plan.firstDay+int64(from))*keyschema.DayHours,
+			(r.plan.firstDay+int64(i)+1)*keyschema.DayHours-1, r.takeHours)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readDays reads the states of days, of whole months: so they can be kept.
+func (r *stateReader) readDays(ctx context.Context) error {
+	first, last := int64(-1), int64(-1)
+	for i := range r.plan.days {
+		for k := range r.series {
+			if r.series[k].lacksDays.has(int64(i)) {
+				if first < 0 {
+					first = int64(i)
+				}
+				last = int64(i)
+				break
+			}
+		}
+	}
+	if first < 0 {
+		return nil
+	}
+	from := rollupstore.MonthStart(r.plan.months[first])
+	return r.readUnit(ctx, rollupstore.Days, from, rollupstore.MonthStart(r.plan.months[last]+1)-1, r.takeDays)
+}
+
+// lacking notes what all series lack as long as nothing is read; false if that is nothing.
+func (r *stateReader) lacking() (any bool) {
+	for k := range r.series {
+		first, last := r.daysOf(k)
+		for n := first; n <= last; n++ {
+			switch how := r.plan.days[n]; {
+			case how >= dayWhole:
+				r.series[k].lacksDays.set(n, 1)
+				any = true
+			case how >= dayHours:
+				r.lackHours(k, n)
+				any = true
+			}
+		}
+	}
+	return any
+}
+
+// daysOf are the first and the last day of the plan that a series can have states of.
+func (r *stateReader) daysOf(series int) (first, last int64) {
+	hours := r.batch.Series()[series].Hours
+	if len(hours) == 0 {
+		return 0, -1
+	}
+	first = max(0, hours[0].First/keyschema.DayHours-r.plan.firstDay)
+	return first, min(int64(len(r.plan.days))-1, hours[len(hours)-1].Last/keyschema.DayHours-r.plan.firstDay)
+}
+
+// lackHours notes that a series lacks the hours of a day of the plan.
+func (r *stateReader) lackHours(series int, n int64) {
+	r.series[series].lacksHours.set(n, 1)
+	r.open[n].Store(true)
+}
+
+// groupPrefixes lists each prefix once. Several workers may only read if none of them meets another's series.
+func (r *stateReader) groupPrefixes() {
+	seen := make([]bool, len(r.series))
+	r.workers = r.session.reader.opts.Concurrency
+	for i := range r.prefixes {
+		p := &r.prefixes[i]
+		if seen[p.Series] {
+			r.workers = 1
+		}
+		seen[p.Series] = true
+		if i > 0 && bytes.Equal(p.Prefix, r.prefixes[i-1].Prefix) {
+			r.ends[len(r.ends)-1] = i + 1
+			continue
+		}
+		r.keys, r.ends = append(r.keys, p.Prefix), append(r.ends, i+1)
+	}
+}
+
+// readUnit reads the states of the buckets from one to another and has take look at those of each prefix. It may use
+// scratch as it likes.
+func (r *stateReader) readUnit(
+	ctx context.Context, unit rollupstore.Unit, from, to int64, take func(p *read.RowPrefix, c, scratch *rollup.Columns),
+) error {
+	part := max(prefixesMin, (len(r.keys)+r.workers-1)/r.workers)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(r.workers)
+	for at := 0; at < len(r.keys); at += part {
+		group.Go(func() error {
+			req := rollupstore.Request{
+				Prefixes: r.keys[at:min(at+part, len(r.keys))], Unit: unit, From: from, To: to, Fields: r.plan.Fields,
+			}
+			scratch := new(rollup.Columns)
+			return r.session.reader.opts.Store.Read(ctx, req, func(i int, c *rollup.Columns) error {
+				first := 0
+				if at+i > 0 {
+					first = r.ends[at+i-1]
+				}
+				for n := first; n < r.ends[at+i]; n++ {
+					take(&r.prefixes[n], c, scratch)
+				}
+				return nil
+			})
+		})
+	}
+	return group.Wait()
+}
+
+// takeDays takes the states of whole days of a series.
+func (r *stateReader) takeDays(p *read.RowPrefix, c, _ *rollup.Columns) {
+	w := r.writer(p.Series, c)
+	for i := range c.Known {
+		day := c.FromMs/dayMs + int64(i)
+		n := day - r.plan.firstDay
+		if n < 0 || n >= int64(len(r.plan.days)) || !w.s.lacksDays.has(n) || !meets(p, day) {
+			w.open = false
+			continue
+		}
+		if !covers(p, day) || !w.day(day, i, r.only(w.s, day)) {
+			r.lackHours(p.Series, n)
+			w.open = false
+		}
+	}
+	r.days.Add(w.used)
+	if r.cached != nil {
+		r.cached.putMonths(r, p, c)
+	}
+}
+
+// only tells whether there is nothing finer than the state of a day.
+func (r *stateReader) only(s *seriesStates, day int64) bool {
+	return r.plan.plan(day) == dayOnly || (day+1)*dayMs-1 < s.hoursMs && day*dayMs < s.rawMs
+}
+
+// takeHours takes the states of the hours of a series that days have left open.
+func (r *stateReader) takeHours(p *read.RowPrefix, c, joined *rollup.Columns) {
+	w := r.writer(p.Series, c)
+	firstDay := c.FromMs / dayMs
+	for i := 0; i < c.Len(); i += keyschema.DayHours {
+		day := firstDay + int64(i/keyschema.DayHours)
+		n := day - r.plan.firstDay
+		if !w.s.lacksHours.has(n) || !meets(p, day) {
+			w.open = false
+			continue
+		}
+		covers := covers(p, day)
+		if covers && r.plan.days[n] == dayJoined && !slices.Contains(c.Known[i:i+keyschema.DayHours], false) {
+			joined.Reset(day*dayMs, dayMs, 1, c.Fields)
+			joined.Set(0, c.Join(i, i+keyschema.DayHours))
+			if r.cached != nil {
+				r.cached.put(r, p.Series, kindJoined, day, joined, 0, 1)
+			}
+			w.c = joined
+			taken := w.day(day, 0, false)
+			if w.c = c; taken {
+				continue
+			}
+		}
+		if covers && r.cached != nil {
+			r.cached.put(r, p.Series, kindHours, day, c, i, keyschema.DayHours)
+		}
+		w.hours(day*keyschema.DayHours, i, max(p.FromHour, day*keyschema.DayHours), p.ToHour)
+	}
+	r.hours.Add(w.used)
+}
+
+// meets reports whether hours of a day are wanted with a prefix.
+func meets(p *read.RowPrefix, day int64) bool {
+	return p.ToHour >= day*keyschema.DayHours && p.FromHour < (day+1)*keyschema.DayHours
+}
+
+// covers reports whether a prefix is that of all hours of a day.
+func covers(p *read.RowPrefix, day int64) bool {
+	return p.Generation.FromHour <= day*keyschema.DayHours && p.Generation.ToHour >= (day+1)*keyschema.DayHours-1
+}
+
+// openHours are the series with the hours that states leave open and that are not retired. Of those with very many of
+// them, which are marked as incomplete, none is read.
+func (r *stateReader) openHours(incomplete []bool) []index.Series {
+	out := slices.Clone(r.batch.Series())
+	var arena []index.HourSpan
+	for i := range out {
+		oldest := max(r.firstHour, keyschema.HourOf(max(0, r.series[i].rawMs)))
+		start, rows := len(arena), 0
+		for _, span := range out[i].Hours {
+			for hour := max(span.First, oldest); hour <= span.Last; hour++ {
+				n := hour - r.firstHour
+				if done := r.series[i].done[n/64] >> (n % 64); done&1 != 0 {
+					hour += int64(bits.TrailingZeros64(^done)) - 1
+					continue
+				}
+				rows++
+				if k := len(arena); k > start && arena[k-1].Last == hour-1 {
+					arena[k-1].Last = hour
+					continue
+				}
+				arena = append(arena, index.HourSpan{First: hour, Last: hour})
+			}
+		}
+		if rows > rowsMax {
+			arena, incomplete[i] = arena[:start], true
+		}
+		out[i].Hours = arena[start:len(arena):len(arena)]
+	}
+	return out
+}
+
+// spans are those of each series, reserved to the budget.
+func (r *stateReader) spans() (all [][]Span, reserved int64, err error) {
+	all = make([][]Span, len(r.series))
+	for i := range r.series {
+		s := &r.series[i]
+		if !slices.IsSortedFunc(s.spans, bySpanTime) {
+			slices.SortFunc(s.spans, bySpanTime)
+		}
+		all[i] = s.spans
+		reserved += int64(cap(s.spans)) * spanBytes
+	}
+	return all, reserved, r.session.read.Budget().Reserve(reserved)
+}
+
+func bySpanTime(a, b Span) int { return cmp.Compare(a.FirstMs, b.FirstMs) }

@@ -1,0 +1,80 @@
+package rollups
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Use says how a selector was answered.
+type Use struct {
+	Selector, Reason string
+	// Days and Hours are states used, where a day of hours that were joined before counts as 24 of these, Rows the rows read
+	// beside them, Samples those in them and of the head.
+	Days, Hours, Rows, Samples int64
+	// Fallbacks are series of which all samples had to be read.
+	Fallbacks int64
+	// Retired is the finest that there is of the oldest samples used that are retired; OfSamples if none are.
+	Retired Resolution
+}
+
+// Tier names what was read: raw, hours, days, or hours and days.
+func (u *Use) Tier() string {
+	switch {
+	case u.Days > 0 && u.Hours > 0:
+		return "hours and days"
+	case u.Days > 0:
+		return "days"
+	case u.Hours > 0:
+		return "hours"
+	}
+	return "raw"
+}
+
+// Resolution is how fine an answer is.
+type Resolution uint8
+
+// From fine to coarse.
+const (
+	OfSamples Resolution = iota
+	OfHours
+	OfDays
+)
+
+// uses collects the uses of a session.
+type uses struct {
+	mu  sync.Mutex
+	all []Use
+}
+
+// Note records how a selector was answered.
+func (s *Session) Note(u Use) {
+	s.uses.mu.Lock()
+	defer s.uses.mu.Unlock()
+	s.uses.all = append(s.uses.all, u)
+}
+
+// Uses lists what was recorded; none if the session is nil.
+func (s *Session) Uses() []Use {
+	if s == nil {
+		return nil
+	}
+	s.uses.mu.Lock()
+	defer s.uses.mu.Unlock()
+	return slices.Clone(s.uses.all)
+}
+
+// Retirement is the warning that an answer comes from states because samples are retired.
+type Retirement struct {
+	Resolution Resolution
+	BeforeMs   int64
+}
+
+func (r *Retirement) Error() string {
+	states := "hourly"
+	if r.Resolution == OfDays {
+		states = "daily"
+	}
+	return "answered from " + states + " states: raw samples before " +
+		time.UnixMilli(r.BeforeMs).UTC().Format(time.RFC3339) + " are retired"
+}

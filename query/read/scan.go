@@ -1,0 +1,72 @@
+package read
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// scansMax is the number of reads of the table that a query reports.
+const scansMax = 32
+
+// Scan is one read of the data table within a day: what was requested and what was returned. The hours of a series come newest
+// first.
+type Scan struct {
+	// Day is the day since 1970 whose cells were requested.
+	Day int64
+	// Ranges is the number of row ranges, from Start of the first to End of the last.
+	Ranges     int
+	Start, End []byte
+	// Rows were returned, in the order of their keys; Used of them had samples in the window.
+	Rows, Used int
+	// FirstHour and LastHour are the hours of the first and the last row; -1 if there is none.
+	FirstHour, LastHour int64
+}
+
+// scanLog keeps the first reads of a query.
+type scanLog struct {
+	mu    sync.Mutex
+	scans []Scan
+}
+
+func (l *scanLog) add(s Scan) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.scans) < scansMax {
+		l.scans = append(l.scans, s)
+	}
+}
+
+// list returns the reads, the newest day first.
+func (l *scanLog) list() []Scan {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := slices.Clone(l.scans)
+	slices.SortStableFunc(out, func(a, b Scan) int { return cmp.Compare(b.Day, a.Day) })
+	return out
+}
+
+// scanned is a read in progress.
+type scanned struct{ Scan }
+
+func beginScan(day int64, ranges []storage.RowRange) scanned {
+	return scanned{Scan: Scan{
+		Day: day, Ranges: len(ranges), Start: ranges[0].Start, End: ranges[len(ranges)-1].End, FirstHour: -1, LastHour: -1,
+	}}
+}
+
+// row notes a row.
+func (s *scanned) row(key []byte) {
+	_, hour, ok := keyschema.CutHour(key)
+	if !ok {
+		return
+	}
+	if s.Rows == 0 {
+		s.FirstHour = hour
+	}
+	s.LastHour = hour
+	s.Rows++
+}

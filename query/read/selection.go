@@ -1,0 +1,269 @@
+package read
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/query/column"
+	"halite/query/hours"
+	"halite/query/rowcache"
+	"halite/storage/index"
+)
+
+// request describes a selection.
+type request struct {
+	window column.TimeRange
+	nowMs  int64
+	hours  []index.HourSpan // the only hours to read; nil means all of the window
+	// unretained: samples that are older than the retention of their metric are not hidden.
+	unretained bool
+
+	join      *index.Partners // series that match none of these may be omitted; nil if all are needed
+	projected bool            // only the metric's name and the labels with these names are needed
+	names     []string
+
+	limit                  int
+	shardIndex, shardCount uint64
+
+	// steps is the number of values that each series is evaluated to; 0 if series are read one after the other.
+	steps int
+	// pin allows columns without TsMs that lie in the row cache. latest says that little but the last sample is needed.
+	pin, latest bool
+}
+
+// Selection is the series that answer a selector, sorted by labels and divided into batches of neighbours.
+type Selection struct {
+	request
+	session  *Session
+	series   []index.Series
+	bounds   []boundary
+	reserved int             // series in the budget
+	omitted  int             // series that SelectJoin has omitted
+	cache    *rowcache.Cache // nil if it is not used
+	merge    bool            // the row cache may merge rows
+	version  uint64          // of the row cache before the index was asked
+	// neighbours is nil if series that match the matchers are not in the selection.
+	neighbours *neighbours
+}
+
+// boundary is where a batch begins.
+type boundary struct {
+	first    int // series
+	streamed bool
+	dayRows  int // rows of a day, at most
+}
+
+// newSelection asks the index for the series of a request and divides them into batches.
+func newSelection(ctx context.Context, session *Session, r request, matchers []*labels.Matcher) (*Selection, error) {
+	s := &Selection{request: r, session: session}
+	if s.window.Empty() {
+		return s, nil
+	}
+	s.version = session.reader.opts.Cache.Version()
+	metered, done := session.budget.Metered(ctx)
+	defer done()
+	series, err := s.find(metered, matchers)
+	if err != nil {
+		return nil, Classify("select series", err)
+	}
+	series = s.restrictToRetention(series)
+	if s.hours != nil {
+		series = restrictHours(series, s.hours)
+	}
+	if s.omitted == 0 && s.shardCount < 2 {
+		s.neighbours = newNeighbours(matchers)
+	}
+	series = shard(series, s.shardIndex, s.shardCount)
+	if s.limit > 0 && s.limit < len(series) {
+		series = series[:s.limit]
+	}
+	if err := s.setSeries(series); err != nil {
+		return nil, err
+	}
+	session.reader.metrics.series.Add(float64(len(series)))
+	return s, nil
+}
+
+// joinIndex is an Index that can omit series that match no other ones, see [index.Index.SelectPartners].
+type joinIndex interface {
+	SelectPartners(ctx context.Context, p *index.Partners, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+	) (found []index.Series, left int, err error)
+}
+
+// projectingIndex is an Index that need not make all labels of a series, see [index.Index.SelectPart].
+type projectingIndex interface {
+	SelectPart(ctx context.Context, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
+}
+
+// find asks the index.
+func (s *Selection) find(ctx context.Context, matchers []*labels.Matcher) (found []index.Series, err error) {
+	from, to := s.window.MinMs, s.window.MaxMs
+	series := s.session.reader.opts.Index
+	if i, ok := series.(joinIndex); ok && s.join != nil {
+		found, s.omitted, err = i.SelectPartners(ctx, s.join, from, to, matchers...)
+		return found, err
+	}
+	if i, ok := series.(projectingIndex); ok && s.projected {
+		return i.SelectPart(ctx, s.names, from, to, matchers...)
+	}
+	return series.Select(ctx, from, to, matchers...)
+}
+
+// restrictHours restricts the hours of each series to those needed, and omits series without any.
+func restrictHours(series []index.Series, needed []index.HourSpan) []index.Series {
+	out := series[:0:0]
+	for _, s := range series {
+		if s.Hours = hours.Intersect(s.Hours, needed); len(s.Hours) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Len returns the number of series.
+func (s *Selection) Len() int { return len(s.series) }
+
+// Labels returns the labels of series i.
+func (s *Selection) Labels(i int) labels.Labels { return s.series[i].Labels }
+
+// Group identifies the projected label set of series i: equal groups imply equal Labels. 0 means unassigned. See
+// [index.Series].
+func (s *Selection) Group(i int) uint32 { return s.series[i].Group }
+
+// Omitted returns the number of series that SelectJoin has omitted.
+func (s *Selection) Omitted() int { return s.omitted }
+
+// Keep omits the series for which keep is false, before any batch is read.
+func (s *Selection) Keep(keep func(i int) bool) {
+	kept := make([]index.Series, 0, len(s.series))
+	for i := range s.series {
+		if keep(i) {
+			kept = append(kept, s.series[i])
+		}
+	}
+	if len(kept) < len(s.series) {
+		s.neighbours = nil
+	}
+	s.session.budget.ReleaseSeries(len(s.series) - len(kept))
+	s.series, s.reserved, s.bounds = kept, len(kept), nil
+	s.divide()
+}
+
+// Batches returns the number of batches.
+func (s *Selection) Batches() int { return len(s.bounds) }
+
+// Streamed reports whether batch i is to be read slice by slice. All others may be read concurrently.
+func (s *Selection) Streamed(i int) bool { return s.bounds[i].streamed }
+
+// BatchOf returns the number of the batch of series i.
+func (s *Selection) BatchOf(i int) int {
+	n, found := slices.BinarySearchFunc(s.bounds, i, func(b boundary, i int) int { return cmp.Compare(b.first, i) })
+	if found {
+		return n
+	}
+	return n - 1
+}
+
+// Close releases the series. Batches that were read stay valid until they are released.
+func (s *Selection) Close() {
+	s.session.budget.ReleaseSeries(s.reserved)
+	s.reserved = 0
+}
+
+// setSeries reserves the series in the budget and divides them into batches.
+func (s *Selection) setSeries(series []index.Series) error {
+	if err := s.session.budget.ReserveSeries(len(series)); err != nil {
+		return err
+	}
+	s.reserved, s.series = len(series), series
+	s.divide()
+	return nil
+}
+
+const (
+	// streamShare is the part of BatchRowsMax from which a series is streamed if others are evaluated with it.
+	streamShare = 4
+	// batchValuesMax is the number of results (series × steps) of a streamed batch: they stay in memory until its last slice
+	// has been read.
+	batchValuesMax = 1 << 20
+)
+
+// divide makes batches. Batches of short series have at most BatchRowsMax rows. Long series are streamed. If they are
+// evaluated together, a batch has many of them, so that few reads of a day are needed, otherwise one.
+func (s *Selection) divide() {
+	var (
+		o          = &s.session.reader.opts
+		perDay     = s.hoursPerDay()
+		rows       int // of the batch
+		all        int
+		longSeries = o.BatchRowsMax
+	)
+	if s.steps > 0 {
+		longSeries = max(1, o.BatchRowsMax/streamShare)
+	}
+	for i := range s.series {
+		n := hours.Count(s.series[i].Hours)
+		all += n
+		long, dayRows := n > longSeries, min(n, perDay)
+		if i > 0 {
+			last := &s.bounds[len(s.bounds)-1]
+			count := i - last.first + 1
+			switch {
+			case long != last.streamed:
+			case !long && rows+n <= o.BatchRowsMax:
+				rows += n
+				continue
+			case long && last.dayRows+dayRows <= o.BatchRowsMax && count*s.steps <= batchValuesMax && s.steps > 0:
+				last.dayRows += dayRows
+				continue
+			}
+		}
+		s.bounds = append(s.bounds, boundary{first: i, streamed: long, dayRows: dayRows})
+		rows = n
+	}
+	if s.neighbours != nil {
+		s.neighbours.divided = len(s.bounds) > 1
+	}
+	s.UseCache(all)
+}
+
+// UseCache decides whether the row cache is used, given the number of rows.
+func (s *Selection) UseCache(rows int) {
+	s.cache, s.merge = nil, false
+	if c := s.session.reader.opts.Cache; c.Admits(rows) {
+		s.cache = c
+		s.merge = s.pin && s.hours == nil && c.AdmitsMerged(rows)
+	}
+}
+
+// hoursPerDay returns the largest number of hours of one day that are read.
+func (s *Selection) hoursPerDay() int {
+	if s.hours == nil {
+		return keyschema.DayHours
+	}
+	most, day, rows := 1, int64(-1), 0
+	for _, span := range s.hours {
+		for hour := span.First; hour <= span.Last && most < keyschema.DayHours; hour++ {
+			if hour/keyschema.DayHours != day {
+				day, rows = hour/keyschema.DayHours, 0
+			}
+			rows++
+			most = max(most, rows)
+		}
+	}
+	return most
+}
+
+// shard keeps the series whose stable hash falls into shard index of count; count 0 or 1 keeps all.
+func shard(series []index.Series, shardIndex, count uint64) []index.Series {
+	if count < 2 {
+		return series
+	}
+	return slices.DeleteFunc(series, func(s index.Series) bool {
+		return labels.StableHash(s.Labels)%count != shardIndex
+	})
+}

@@ -1,0 +1,116 @@
+package read
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/query/budget"
+	"halite/query/column"
+	"halite/storage/index"
+)
+
+// Windows are the windows that a selector needs. For each of Steps ends, StepMs apart from FirstEndMs on, it needs the samples
+// with end − RangeMs < time ≤ end. RangeMs and Steps are positive; StepMs may be 0 for a single step.
+type Windows struct {
+	FirstEndMs, StepMs, RangeMs int64
+	Steps                       int
+	// Latest says that little but the last sample of a window is needed.
+	Latest bool
+}
+
+// Bounds returns the range from the first sample needed to the last.
+func (w Windows) Bounds() column.TimeRange {
+	return column.TimeRange{MinMs: w.FirstEndMs - w.RangeMs + 1, MaxMs: w.FirstEndMs + int64(w.Steps-1)*w.StepMs}
+}
+
+// Sparse reports whether whole hours may lie between two neighbouring windows.
+func (w Windows) Sparse() bool { return w.Steps > 1 && w.StepMs-w.RangeMs >= keyschema.HourMs }
+
+// Hours returns the hours of the windows within a range, ascending.
+func (w Windows) Hours(within column.TimeRange) []index.HourSpan {
+	var out []index.HourSpan
+	for i := range w.Steps {
+		end := w.FirstEndMs + int64(i)*w.StepMs
+		from, to := max(end-w.RangeMs+1, within.MinMs), min(end, within.MaxMs)
+		if from > to {
+			continue
+		}
+		first, last := keyschema.HourOf(from), keyschema.HourOf(to)
+		if n := len(out); n > 0 && first <= out[n-1].Last+1 {
+			out[n-1].Last = max(out[n-1].Last, last)
+			continue
+		}
+		out = append(out, index.HourSpan{First: first, Last: last})
+	}
+	return out
+}
+
+// Figures count what the selections of a session have read so far.
+type Figures struct {
+	Series int64 // selected series
+	// Ranges of rows were requested; Scans are the first reads of the table, newest day first.
+	Ranges int64
+	Scans  []Scan
+	// Rows were read from the data table; RowsUsed of them had samples in the window.
+	Rows, RowsUsed int64
+	// RowsCached were found in the row cache.
+	RowsCached int64
+	// Samples in the window were decoded, found in the row cache, or copied from the head.
+	Samples int64
+	// BytesPeak is the most memory that the budget held at once.
+	BytesPeak int64
+}
+
+// Session is what the selections of one query share: a budget and figures. It is safe for concurrent use.
+type Session struct {
+	reader  *Reader
+	budget  *budget.Budget
+	figures figures
+}
+
+type figures struct {
+	series, ranges, rows, rowsUsed, rowsCached, samples atomic.Int64
+	scans                                               scanLog
+}
+
+// Session begins a query with a budget of its own.
+func (r *Reader) Session() *Session { return r.SessionWith(r.Budget()) }
+
+// SessionWith begins a query with a budget.
+func (r *Reader) SessionWith(b *budget.Budget) *Session { return &Session{reader: r, budget: b} }
+
+// Metrics lists the metrics of the series that match and have samples within the bounds of the windows, sorted.
+func (s *Session) Metrics(ctx context.Context, w Windows, matchers ...*labels.Matcher) ([]string, error) {
+	return s.reader.LabelValues(ctx, labelMetric, w.Bounds(), 0, matchers...)
+}
+
+// Close closes the budget. What was selected and read must not be used any more.
+func (s *Session) Close() { s.budget.Close() }
+
+// Budget returns the budget of the session.
+func (s *Session) Budget() *budget.Budget { return s.budget }
+
+// Figures returns what all selections have read up to now.
+func (s *Session) Figures() Figures {
+	return Figures{
+		Series: s.figures.series.Load(), Ranges: s.figures.ranges.Load(), Scans: s.figures.scans.list(),
+		Rows: s.figures.rows.Load(), RowsUsed: s.figures.rowsUsed.Load(),
+		RowsCached: s.figures.rowsCached.Load(), Samples: s.figures.samples.Load(),
+		BytesPeak: s.budget.Peak(),
+	}
+}
+
+// countScan adds a read of the table to the figures and metrics.
+func (s *Session) countScan(scan scanned, rows, used, samples int) {
+	scan.Used = used
+	s.figures.scans.add(scan.Scan)
+	s.figures.ranges.Add(int64(scan.Ranges))
+	s.figures.rows.Add(int64(rows))
+	s.figures.rowsUsed.Add(int64(used))
+	s.figures.samples.Add(int64(samples))
+	s.reader.metrics.rows.Add(float64(rows))
+	s.reader.metrics.samples.Add(float64(samples))
+}

@@ -1,0 +1,297 @@
+package read
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"halite/keyschema"
+	"halite/keyschema/chunk"
+	"halite/query/column"
+	"halite/query/hours"
+	"halite/query/rowcache"
+	"halite/storage"
+	"halite/storage/index"
+)
+
+// timeSlice reads a span of time of a batch from the table.
+type timeSlice struct {
+	batch  *BatchReader
+	window column.TimeRange
+	hours  [][]index.HourSpan // of each series; nil if they are all of its hours
+
+	rows   *column.Rows
+	parts  []*column.Buffer // where the samples of rows lie: first those of the row cache, then those of each worker
+	lookup *rowcache.Lookup // nil if the row cache is not used
+}
+
+// hoursOf returns the hours of a series within the slice.
+func (t *timeSlice) hoursOf(series int) []index.HourSpan {
+	if t.hours == nil {
+		return t.batch.series[series].Hours
+	}
+	return t.hours[series]
+}
+
+// missingOf returns the hours of a series that have to be read from the table.
+func (t *timeSlice) missingOf(series int) []index.HourSpan {
+	if t.lookup == nil {
+		return t.hoursOf(series)
+	}
+	return t.lookup.Missing(series)
+}
+
+// headOf returns what the head had of a series within the slice.
+func (t *timeSlice) headOf(series int) column.Points { return t.window.Clip(t.batch.headOf(series)) }
+
+// read reads the rows of all series and joins them with the head.
+func (t *timeSlice) read(ctx context.Context) (*Batch, error) {
+	defer t.close()
+	t.rows = t.batch.sel.session.reader.columns.Rows()
+	t.rows.Reset(len(t.batch.series), t.hoursOf)
+	if err := t.lookUp(ctx); err != nil {
+		return nil, err
+	}
+	if t.lookup == nil || t.lookup.AnyMissing() {
+		if err := t.readRows(ctx); err != nil {
+			return nil, err
+		}
+		if t.lookup != nil {
+			t.lookup.PutMissing()
+		}
+	}
+	return t.join()
+}
+
+// lookUp takes rows from the row cache.
+//
+// The head was read before: a sample that had left it by then was in the table, and the versions of its hour, which are read
+// now, know it.
+func (t *timeSlice) lookUp(ctx context.Context) error {
+	sel := t.batch.sel
+	if sel.cache == nil {
+		return nil
+	}
+	r := sel.session.reader
+	l := sel.cache.Lookup(rowcache.Request{
+		Series: t.batch.series, Hours: t.hours, Range: t.window, Version: sel.version, NowMs: r.opts.Now().UnixMilli(),
+		Sparse: sel.hours != nil, OldestHour: t.oldestHour, Head: t.headOf, Steps: sel.steps, Latest: sel.latest,
+		Pin:   sel.pin && t.hours == nil && sel.cutoffs(t.window) == nil,
+		Merge: sel.merge, Rows: t.rows, Buffers: &r.buffers, Columns: &r.columns, Budget: sel.session.budget,
+	})
+	if !t.batch.Unchanged() {
+		l.Release() // cached rows may lack what was deleted since, which this batch has to see
+		return nil
+	}
+	t.lookup = l
+	err := l.Find(ctx)
+	rows, samples := l.Found()
+	sel.session.figures.samples.Add(int64(samples))
+	sel.session.figures.rowsCached.Add(int64(rows))
+	r.metrics.samples.Add(float64(samples))
+	if part := l.TakePart(); part != nil {
+		t.parts = append(t.parts, part)
+	}
+	return err
+}
+
+// readRows reads the missing rows, days concurrently as far as Concurrency allows.
+func (t *timeSlice) readRows(ctx context.Context) error {
+	r := t.batch.sel.session.reader
+	reads := planReads(t.prefixes(), t.missingOf, t.batch.sel.hours != nil, r.opts.Concurrency)
+	if len(reads) == 0 {
+		return nil
+	}
+	if t.batch.sel.neighbours != nil && t.batch.sel.hours == nil {
+		if err := t.coalesce(ctx, reads); err != nil {
+			return err
+		}
+	}
+	workers := min(r.opts.Concurrency, len(reads))
+	first := len(t.parts)
+	for range workers {
+		t.parts = append(t.parts, r.buffers.Get(0))
+	}
+	if workers < 2 {
+		return t.work(ctx, first, reads, new(atomic.Int64))
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	var next atomic.Int64
+	for i := range workers {
+		group.Go(func() error { return t.work(ctx, first+i, reads, &next) })
+	}
+	return group.Wait()
+}
+
+// prefixes returns the row prefixes of missing rows, or of all rows if those are known or needed anyway.
+func (t *timeSlice) prefixes() []RowPrefix {
+	b := t.batch
+	switch {
+	case b.prefixes != nil:
+	case t.lookup != nil:
+		return b.RowPrefixes(t.missingOf)
+	default:
+		b.prefixes = b.RowPrefixes(func(i int) []index.HourSpan { return b.series[i].Hours })
+	}
+	return b.prefixes
+}
+
+// coalesce joins the row ranges of neighbouring series where every row between them is wanted too.
+func (t *timeSlice) coalesce(ctx context.Context, reads []dayRead) error {
+	c := coalescer{
+		opts: &t.batch.sel.session.reader.opts, neighbours: t.batch.sel.neighbours, series: t.batch.series,
+		window: t.window, hoursOf: t.hoursOf, missingOf: t.missingOf, cached: t.lookup != nil,
+		values: make(map[string][]string),
+	}
+	for i := range reads {
+		if err := c.coalesce(ctx, &reads[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowDecoder is what a worker decodes rows with.
+type rowDecoder struct {
+	part  int
+	row   chunk.Row
+	cache *rowcache.Writer // nil if the row cache is not used
+}
+
+// work takes reads one after another until none is left, and decodes their rows into its part.
+func (t *timeSlice) work(ctx context.Context, part int, reads []dayRead, next *atomic.Int64) error {
+	d := rowDecoder{part: part}
+	if t.lookup != nil {
+		d.cache = t.lookup.Writer()
+	}
+	for {
+		i := int(next.Add(1)) - 1
+		if i >= len(reads) {
+			return nil
+		}
+		if err := t.readDay(ctx, reads[i], &d); err != nil {
+			return err
+		}
+	}
+}
+
+// readDay reads the rows of one day.
+func (t *timeSlice) readDay(ctx context.Context, read dayRead, d *rowDecoder) (err error) {
+	session := t.batch.sel.session
+	it := session.reader.opts.Data.ReadRows(t.batch.Context(ctx), storage.RowSet{Ranges: read.requested()},
+		storage.ReadOptions{Filter: storage.Filter{
+			Families: []string{storage.FamilySamples}, FromMs: keyschema.HourStartMs(read.fromHour),
+			ToMs: keyschema.HourStartMs(read.toHour + 1), VersionsMax: 1,
+		}})
+	rows, used, samples := 0, 0, 0
+	scan := beginScan(read.day, read.requested())
+	defer func() {
+		session.countScan(scan, rows, used, samples)
+		if closeErr := it.Close(); closeErr != nil && err == nil {
+			err = Classify("close read of rows", closeErr)
+		}
+	}()
+	for at := 0; it.Next(); rows++ {
+		if rows%64 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		stored := it.Row()
+		scan.row(stored.Key)
+		for at < len(read.ranges) && bytes.Compare(stored.Key, read.ranges[at].End) >= 0 {
+			at++
+		}
+		if read.merged != nil && (at == len(read.ranges) || bytes.Compare(stored.Key, read.ranges[at].Start) < 0) {
+			continue // of a series, or an hour, that did not exist when the series were selected
+		}
+		if at == len(read.ranges) {
+			return Classify("read rows", fmt.Errorf("%w: row %q was not requested", storage.ErrCorrupt, stored.Key))
+		}
+		n, err := t.addRow(read.owners[at], stored, d)
+		if err != nil {
+			return err
+		}
+		samples += n
+		if n > 0 {
+			used++
+		}
+	}
+	if err := it.Err(); err != nil {
+		return Classify("read rows", err)
+	}
+	return nil
+}
+
+var errBadRowKey = errors.New("key is not the prefix of its series and an hour")
+
+// addRow decodes a row into the worker's part. It returns the number of samples.
+func (t *timeSlice) addRow(owner RowPrefix, stored storage.Row, d *rowDecoder) (int, error) {
+	prefix, hour, ok := keyschema.CutHour(stored.Key)
+	if !ok || !bytes.Equal(prefix, owner.Prefix) {
+		return 0, Classify("read rows", fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, stored.Key, errBadRowKey))
+	}
+	at := t.rows.At(owner.Series, t.hoursOf(owner.Series), hour)
+	if at < 0 {
+		// The series did not have the hour when it was selected: the row is newer than the query.
+		return 0, nil
+	}
+	if t.rows.All[at].Found {
+		return 0, nil // the row is in the cache; it lies between two that are not
+	}
+	d.row.Reset(keyschema.HourStartMs(hour))
+	for _, cell := range stored.Cells {
+		if err := d.row.Add(cell.Qualifier, cell.Value); err != nil {
+			return 0, Classify("read rows", fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, stored.Key, err))
+		}
+	}
+	var all column.Points
+	all.TsMs, all.Values = d.row.Columns()
+	properties := column.PropertiesOf(all)
+	if d.cache != nil {
+		d.cache.Put(owner.Series, hour, all, properties)
+	}
+	c := t.window.Clip(all)
+	if err := t.batch.sel.session.reserve(len(c.TsMs)); err != nil {
+		return 0, err
+	}
+	to := t.parts[d.part]
+	t.rows.All[at] = column.Row{
+		Part: int32(d.part), Start: int32(to.Len()), N: int32(len(c.TsMs)), Found: true, Properties: properties,
+	}
+	to.Append(c.TsMs, c.Values)
+	return len(c.TsMs), nil
+}
+
+// close releases what was read. join has passed on what the batch needs.
+func (t *timeSlice) close() {
+	session := t.batch.sel.session
+	for _, b := range t.parts {
+		session.putBuffer(&session.reader.buffers, b)
+	}
+	if t.lookup != nil {
+		t.lookup.Release()
+	}
+	session.reader.columns.PutRows(t.rows)
+	t.parts, t.lookup, t.rows = nil, nil, nil
+}
+
+// narrow restricts the series to the hours from first to last.
+func (t *timeSlice) narrow(first, last int64) {
+	series := t.batch.series
+	t.hours = make([][]index.HourSpan, len(series))
+	arena := make([]index.HourSpan, 0, len(series))
+	for i := range series {
+		start := len(arena)
+		spans := series[i].Hours
+		for _, s := range spans[hours.Search(spans, first):] {
+			if s.First > last {
+				break
+			}
+			arena = append(arena, index.HourSpan{First: max(s.First, first), Last: min(s.Last, last)})
+		}
+		t.hours[i] = arena[start:len(arena):len(arena)]
+	}
+}

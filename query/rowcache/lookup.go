@@ -1,0 +1,201 @@
+package rowcache
+
+import (
+	"context"
+	"slices"
+
+	"halite/keyschema"
+	"halite/query/budget"
+	"halite/query/column"
+	"halite/storage/index"
+)
+
+// Request describes the rows that a query wants to read of some series.
+type Request struct {
+	Series []index.Series
+	// Hours are the hours to read of each series; nil means Series[i].Hours.
+	Hours [][]index.HourSpan
+	// Range bounds the samples.
+	Range column.TimeRange
+	// Version is Cache.Version from before the series were selected.
+	Version uint64
+	NowMs   int64
+	// Sparse says that only some hours of the range are read. Blocks of hours are not put into the cache then.
+	Sparse bool
+	// OldestHour returns the first hour of which all rows of a series were selected; retention may hide older ones.
+	OldestHour func(series int) int64
+	// Head returns the samples of a series that the head has within the range.
+	Head func(series int) column.Points
+	// Steps is the number of values that each series is evaluated to. Latest says that only the last sample of a series is
+	// needed. Both decide what is prefetched.
+	Steps  int
+	Latest bool
+	// Pin allows columns whose samples stay in the cache; Merge also puts rows that were found apart into the cache as one
+	// entry.
+	Pin, Merge bool
+
+	Rows    *column.Rows // filled by Find
+	Buffers *column.BufferPool
+	Columns *column.Pool
+	Budget  *budget.Budget
+}
+
+// Lookup finds the rows of a request in the cache, and later puts rows into it. It belongs to one goroutine; each Writer
+// belongs to one of its own.
+type Lookup struct {
+	Request
+	cache    *Cache
+	keys     keyMaker
+	versions hourVersions // of whole days
+	// days are the blocks of hours that may be cached, from firstDay on. foundBlocks has a bit set for each block that was
+	// found, series by series.
+	days        []dayBlocks
+	firstDay    int64
+	foundBlocks []uint8
+	missing     [][]index.HourSpan // of each series
+
+	part    *column.Buffer  // samples that were copied
+	columns []column.Column // columns of pinned samples are complete; nil if nothing may be pinned
+	pins    *Pins
+
+	// What follows is of the series at hand.
+	series int
+	number uint64 // the beginning of the keys of the series
+	known  bool   // the series has a number
+	wanted []index.HourSpan
+
+	hits     []hit
+	samples  int // of all hits
+	merging  merging
+	prefetch prefetch
+
+	rowsFound, rowsTried int
+}
+
+// Lookup begins a look-up. It takes the versions of the hours: a row that is written later is not found. Release it.
+func (c *Cache) Lookup(r Request) *Lookup {
+	l, ok := c.lookups.Get().(*Lookup)
+	if !ok {
+		l = new(Lookup)
+	}
+	*l = Lookup{
+		Request: r, cache: c, keys: keyMaker{cache: c, buf: l.keys.buf}, foundBlocks: l.foundBlocks, missing: l.missing,
+		hits: l.hits[:0], merging: merging{list: l.merging.list[:0]},
+	}
+	first, last := l.hull()
+	if last >= 0 {
+		l.firstDay = first / keyschema.DayHours
+		l.versions = c.watch.versionsOf(
+			l.firstDay*keyschema.DayHours, last-last%keyschema.DayHours+keyschema.DayHours-1)
+		l.days = l.dayBlocksOf(first, last)
+	}
+	l.foundBlocks = column.Cleared(l.foundBlocks, len(l.Series)*len(l.days))
+	l.missing = column.Cleared(l.missing, len(l.Series))
+	return l
+}
+
+// Release ends the look-up, and releases what it still holds.
+func (l *Lookup) Release() {
+	l.pins.Release(l.Budget)
+	if l.columns != nil {
+		l.Columns.PutColumns(l.columns)
+	}
+	if l.part != nil {
+		l.Budget.Release(int64(l.part.Len()) * column.SampleBytes)
+		l.Buffers.Put(l.part)
+	}
+	cache := l.cache
+	clear(l.missing)
+	l.Request, l.columns, l.pins, l.part, l.wanted, l.days, l.versions = Request{}, nil, nil, nil, nil, nil, hourVersions{}
+	if cap(l.hits) <= pooledMax {
+		cache.lookups.Put(l)
+	}
+}
+
+// pooledMax is the number of hits beyond which the memory of a look-up is left to the collector.
+const pooledMax = 1 << 16
+
+// Find looks for all rows. Their samples are copied into the part, or pinned. Call it once.
+func (l *Lookup) Find(ctx context.Context) error {
+	defer func() { l.cache.count(l.rowsFound, l.rowsTried) }()
+	if l.Pin {
+		l.columns, l.pins = l.Columns.Columns(len(l.Series)), l.cache.newPins()
+		if l.Merge {
+			l.merging.nowHour, l.merging.on, l.merging.found = keyschema.HourOf(l.NowMs), true, true
+		}
+	}
+	err := l.findAll(ctx)
+	l.putMerged()
+	return err
+}
+
+func (l *Lookup) findAll(ctx context.Context) error {
+	l.cache.table.mu.RLock()
+	defer l.cache.table.mu.RUnlock()
+	l.hits = slices.Grow(l.hits, len(l.Rows.All))
+	for i := range l.Series {
+		if i%256 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if i%prefetchSeries == 0 {
+			l.prefetchSlots(i, min(i+prefetchSeries, len(l.Series)))
+		}
+		l.missing[i] = l.findRows(i)
+	}
+	l.part = l.Buffers.Get(l.samples)
+	return l.takeHits(l.part)
+}
+
+// Missing returns the hours of a series that have to be read from the table.
+func (l *Lookup) Missing(series int) []index.HourSpan { return l.missing[series] }
+
+// AnyMissing reports whether anything has to be read from the table.
+func (l *Lookup) AnyMissing() bool {
+	return slices.ContainsFunc(l.missing, func(h []index.HourSpan) bool { return len(h) > 0 })
+}
+
+// Found returns the numbers of rows and samples that were found.
+func (l *Lookup) Found() (rows, samples int) {
+	if l.part == nil {
+		return 0, 0
+	}
+	return l.rowsFound, l.part.Len() + l.pins.samples()
+}
+
+// TakePart passes on the samples that were copied, as part 0 of the rows.
+func (l *Lookup) TakePart() *column.Buffer {
+	part := l.part
+	l.part = nil
+	return part
+}
+
+// TakeColumns passes on the columns, of which those of pinned samples are complete, with their pins. Both are nil if
+// nothing may be pinned. Unfinished are the series, ascending, whose columns lack their last samples.
+func (l *Lookup) TakeColumns() (columns []column.Column, pins *Pins, unfinished []int) {
+	columns, pins = l.columns, l.pins
+	l.columns, l.pins = nil, nil
+	return columns, pins, pins.unfinishedSeries()
+}
+
+// hoursOf returns the hours to read of a series.
+func (l *Lookup) hoursOf(series int) []index.HourSpan {
+	if l.Hours == nil {
+		return l.Series[series].Hours
+	}
+	return l.Hours[series]
+}
+
+// hull returns the first and the last hour of all series; last is negative if there are no hours.
+func (l *Lookup) hull() (first, last int64) {
+	first, last = keyschema.HourMax, -1
+	for i := range l.Series {
+		if hours := l.hoursOf(i); len(hours) > 0 {
+			first, last = min(first, hours[0].First), max(last, hours[len(hours)-1].Last)
+		}
+	}
+	return first, last
+}
+
+func (l *Lookup) reserve(samples int) error {
+	return l.Budget.Reserve(int64(samples) * column.SampleBytes)
+}
