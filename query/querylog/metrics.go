@@ -14,7 +14,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{
 		lines:  counter("tsdb_query_log_lines_total", "Lines written to the query log."),
-		failed: counter("tsdb_query_log_failures_total", "Records of queries that were lost because a write failed or the queue was full."),
+		failed: counter("tsdb_query_log_failures_total",
+			"Records of queries that were lost because a write failed or the queue was full."),
 		unfinished: counter("tsdb_query_log_unfinished_total",
 			"Queries that ran when the server last died, found at the start."),
 		damaged: counter("tsdb_query_log_damaged_slots_total", "Damaged slots in the file of active queries."),
