@@ -13,7 +13,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m := &metrics{
-		lines:  counter("tsdb_query_log_lines_total", "Lines written to the query log."),
+		lines: counter("tsdb_query_log_lines_total", "Lines written to the query log."),
 		failed: counter("tsdb_query_log_failures_total",
 			"Records of queries that were lost because a write failed or the queue was full."),
 		unfinished: counter("tsdb_query_log_unfinished_total",
