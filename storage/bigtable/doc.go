@@ -2,13 +2,13 @@
 // cells as the embedded engine.
 //
 // The package is a thin layer on the official client. It converts row sets to requests within the service's limits, mutations
-// to bulk requests, and the service's errors to those of package storage. It applies GC policies to reads: the service frees
+// to bulk requests, and the service's errors to errors of package storage. It applies GC policies to reads: the service frees
 // garbage within days, but the contract hides garbage at once. It caches table schemas only.
 //
 // The service needs an app profile with single-cluster routing. Only that gives read-your-writes, which the series index relies
 // on, and only that permits CheckAndApply and AddToCell.
 //
-// Promises that are weaker than those of the embedded engine:
+// Promises that are weaker than in the embedded engine:
 //   - Load makes rows visible one after another, and a failed Load may leave some of them behind. Each row is atomic.
 //   - A row whose error wraps storage.ErrUnavailable may have been applied, because its answer can be lost. Repeating it is safe
 //     unless it adds to a sum. This package never retries sums; read before adding again.

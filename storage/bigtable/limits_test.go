@@ -90,7 +90,7 @@ func TestRequestsStayWithinLimits(t *testing.T) {
 		muts[i] = storage.RowMutation{Key: key(i), Entries: []storage.Entry{{Family: "a", TsMs: 1, Value: []byte("v")}}}
 	}
 	require.NoError(t, table.Load(ctx, muts))
-	require.Equal(t, 2, book.writes, "the fewest that hold so many entries")
+	require.Equal(t, 2, book.writes, "the smallest number of requests for these entries")
 	require.LessOrEqual(t, book.mutations, serviceMutationsMax)
 
 	// 40 rows of a megabyte.

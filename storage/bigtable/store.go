@@ -180,7 +180,7 @@ func (s *Store) create(ctx context.Context, schema *storage.TableSchema) error {
 	return nil
 }
 
-// replacePolicies replaces the service's GC policies by those of want.
+// replacePolicies gives the service the GC policies in want.
 func (s *Store) replacePolicies(ctx context.Context, have, want *storage.TableSchema) error {
 	for _, f := range want.Families {
 		old, _ := have.Family(f.Name)

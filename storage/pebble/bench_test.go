@@ -64,7 +64,7 @@ func benchDay(b *testing.B) storage.Table {
 	return table
 }
 
-// perRow reports the time of one row instead of that of an iteration.
+// perRow reports the time per row, not per iteration.
 func perRow(b *testing.B, rows int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/row")
 }

@@ -110,7 +110,7 @@ type loadWriter struct {
 	sst   *sstable.Writer
 	cells []*storage.Entry
 	key   []byte
-	// sizes are those of the finished partitions, sizeBytes that of the current one.
+	// sizes are the sizes of the finished partitions. sizeBytes is the size of the current one so far.
 	sizes     []int64
 	sizeBytes int64
 }

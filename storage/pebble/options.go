@@ -120,7 +120,7 @@ const (
 	AdmitNone
 )
 
-// Validate reports options out of range. Every zero value but that of Dir is valid.
+// Validate reports options out of range. Every zero value is valid, except in Dir.
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Dir == "" {

@@ -33,7 +33,7 @@ func tabletsOf(t *testing.T, table storage.Table) []storage.Tablet {
 	return tablets
 }
 
-// tabletRows are rows of so many series and hours with values that do not compress.
+// tabletRows returns rows of series and hours with values that do not compress.
 func tabletRows(series, hours int) []storage.RowMutation {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var muts []storage.RowMutation

@@ -161,7 +161,7 @@ func testTearing(t *testing.T, s *suite) {
 	})
 }
 
-// inParallel runs fn in so many goroutines and fails the test on the first error.
+// inParallel runs fn in several goroutines and fails the test on the first error.
 func inParallel(t *testing.T, workers int, fn func(worker int) error) {
 	t.Helper()
 	errs := make([]error, workers)

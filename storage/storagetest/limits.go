@@ -91,7 +91,7 @@ func testTableLimit(t *testing.T, s *suite) {
 		t.Skip("creates a thousand tables")
 	}
 	if s.caps.SharedTables {
-		t.Skip("others have tables beside those of a store")
+		t.Skip("other users have tables beside the store's")
 	}
 	b := s.start(t, plainSchema(storage.GCPolicy{}))
 	schema := storage.TableSchema{Families: []storage.Family{{Name: "f"}}}

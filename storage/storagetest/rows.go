@@ -303,7 +303,7 @@ func testAggregates(t *testing.T, s *suite) {
 	rows := b.read(keys("k"), storage.ReadOptions{Filter: storage.Filter{Families: []string{"sum"}}})
 	require.Equal(t, int64(7), number(rows[0].Cells[0]))
 	require.Equal(t, total["sum"], number(rows[0].Cells[1]))
-	// A delete starts anew, also within one mutation.
+	// A sum starts from zero after a delete, also within one mutation.
 	b.apply(mutation("k", addTo("sum", "q", 100, 50), storage.Entry{Kind: storage.DeleteFamily, Family: "sum"},
 		addTo("sum", "q", 100, 2), addTo("sum", "q", 100, 3)))
 	rows = b.read(keys("k"), storage.ReadOptions{Filter: storage.Filter{Families: []string{"sum"}}})

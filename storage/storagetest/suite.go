@@ -28,8 +28,8 @@ type Caps struct {
 	// InexactGC: garbage may be freed before CollectGarbage is called or after it has returned, so that deleting a newer
 	// version may or may not bring back an older one.
 	InexactGC bool
-	// OwnClock: garbage is collected by another clock than that of the tests, whose samples are years old by it. Random
-	// runs then have no policies on age.
+	// OwnClock: the engine collects garbage by its own clock, for which the samples of the tests are years old. Random runs
+	// then have no policies on age.
 	OwnClock bool
 	// SharedTables: others have tables where a store has its own, so that it may hold fewer than the limit.
 	SharedTables bool

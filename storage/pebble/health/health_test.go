@@ -13,7 +13,8 @@ import (
 	"halite/storage"
 )
 
-// TestCancelledFlushesDoNotRefuseWrites: the tree tells of a flush that gave way to an ingestion as of one that failed.
+// TestCancelledFlushesDoNotRefuseWrites: for the tree, a flush that an ingestion cancels is a failed flush. It must not stop
+// writes.
 func TestCancelledFlushesDoNotRefuseWrites(t *testing.T) {
 	h := New(slog.New(slog.DiscardHandler), time.Now)
 	listener := h.Listener()

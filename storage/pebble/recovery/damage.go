@@ -97,7 +97,7 @@ func (f *treeFile) bounds() (first, last []byte) {
 	return first, last
 }
 
-// TreeFiles lists the files in the manifest by number. It reads none of them.
+// TreeFiles lists the files in the manifest by number. It does not read them.
 func TreeFiles(db *pebble.DB) []*treeFile {
 	byNum := map[uint64]*treeFile{}
 	v := db.DebugCurrentVersion()

@@ -23,7 +23,7 @@ const (
 	tableSamplesMax  = 8192
 	tabletSamplesMin = 64
 	tabletSamplesMax = 1024
-	// sampleRows is the sampling rate: a write offers one of so many consecutive rows.
+	// sampleRows is the sampling rate: a write offers one of sampleRows consecutive rows.
 	sampleRows = 64
 )
 
