@@ -52,6 +52,7 @@ var floors = map[string]int{
 	"storage/index/memory":      32,
 	"storage/index/segment":     32,
 	"storage/index/lookup":      33,
+	"storage/index/compaction":  33,
 	"storage/index":             40,
 	"storage/retention":         40,
 	"storage/lease":             40,

@@ -10,6 +10,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/compaction"
 	"halite/storage/index/envelope"
 	"halite/storage/index/lookup"
 	"halite/storage/index/memory"
@@ -103,7 +104,7 @@ func (x *Index) foldOpenLocked(ctx context.Context, d *memory.OpenDay) (err erro
 		return err
 	}
 	hours := d.Snapshot()
-	sources := []source{newActiveSource(x.active, hours)}
+	sources := []compaction.Source{compaction.NewActiveSource(x.active, hours)}
 	former, err := x.formerSegment(ctx, d.Day)
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func (x *Index) foldOpenLocked(ctx context.Context, d *memory.OpenDay) (err erro
 
 // formerSegment is the segment of a day as a source of its next one, none if it has none. A month that holds more of the
 // day than that forgets it.
-func (x *Index) formerSegment(ctx context.Context, day int64) ([]source, error) {
+func (x *Index) formerSegment(ctx context.Context, day int64) ([]compaction.Source, error) {
 	c := x.store.Closed.Day(day)
 	if c == nil {
 		return nil, x.forgetInMonth(ctx, presence.DayPartition(day))
@@ -134,8 +135,8 @@ func (x *Index) formerSegment(ctx context.Context, day int64) ([]source, error) 
 			return nil, err
 		}
 	}
-	src, err := daySource(ctx, s)
-	return []source{src}, err
+	src, err := compaction.NewDaySource(ctx, s)
+	return []compaction.Source{src}, err
 }
 
 // contents is what a root says of where its segment came from: the journal's parts below journalSeq, or, in a month,
@@ -148,10 +149,10 @@ type contents struct {
 // foldInto writes a period's next generation from sources and switches to it. The caller holds maint; release is called
 // once readers see the new segment.
 func (x *Index) foldInto(
-	ctx context.Context, p presence.Partition, sources []source, contains contents, release func(),
+	ctx context.Context, p presence.Partition, sources []compaction.Source, contains contents, release func(),
 ) error {
 	start := time.Now() // a duration, not a time of the data
-	m, err := newMerge(ctx, p, sources)
+	m, err := compaction.NewMerge(ctx, p, sources)
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (x *Index) foldInto(
 		return err
 	}
 	x.unclean[p] = true
-	r, err := x.store.Write(ctx, p, gen, m.content())
+	r, err := x.store.Write(ctx, p, gen, m.Content())
 	if err != nil {
 		return err
 	}

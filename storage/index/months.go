@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"halite/storage"
+	"halite/storage/index/compaction"
 	"halite/storage/index/presence"
 	"halite/storage/index/segment"
 )
@@ -48,14 +49,14 @@ func (x *Index) foldMonth(ctx context.Context, g segment.MonthDays) (more bool, 
 			more = false
 		}
 	}()
-	var sources []source
+	var sources []compaction.Source
 	held := make([]segment.DayVersion, presence.MonthDaysMax)
 	former, err := x.formerMonth(ctx, g.Of)
 	if err != nil {
 		return false, err
 	}
 	if former != nil {
-		sources = append(sources, closedSource{s: former})
+		sources = append(sources, compaction.SegmentSource{Segment: former})
 		copy(held, former.Manifest.Days)
 	}
 	due := x.monthDue(g, held)
@@ -87,7 +88,7 @@ func (x *Index) foldMonth(ctx context.Context, g segment.MonthDays) (more bool, 
 		taken++
 		at := d.Of.FirstDay() - g.Of.FirstDay()
 		held[at] = segment.DayVersion{Gen: s.Manifest.Gen, Series: s.Manifest.Series}
-		sources = append(sources, closedSource{s: s, shift: uint8(at)})
+		sources = append(sources, compaction.SegmentSource{Segment: s, Shift: uint8(at)})
 	}
 	if taken == 0 {
 		return false, nil
@@ -112,19 +113,19 @@ func (x *Index) monthSeriesLeft(former *segment.Segment) uint64 {
 }
 
 // blame notes which of a fold's sources are damaged, if that is why it failed, and reports whether it found any.
-func (x *Index) blame(sources []source, err error) (found bool) {
+func (x *Index) blame(sources []compaction.Source, err error) (found bool) {
 	if !errors.Is(err, storage.ErrCorrupt) {
 		return false
 	}
 	for _, src := range sources {
-		c, ok := src.(closedSource)
+		c, ok := src.(compaction.SegmentSource)
 		switch {
-		case !ok || !c.s.Damaged:
+		case !ok || !c.Segment.Damaged:
 			continue
-		case c.s.Of.Of.IsMonth():
-			x.store.MarkBroken(c.s.Of, err)
+		case c.Segment.Of.Of.IsMonth():
+			x.store.MarkBroken(c.Segment.Of, err)
 		default:
-			x.dayDamaged(c.s.Of, err)
+			x.dayDamaged(c.Segment.Of, err)
 		}
 		found = true
 	}

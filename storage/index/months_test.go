@@ -14,6 +14,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/compaction"
 	"halite/storage/index/envelope"
 	"halite/storage/index/lookup"
 	"halite/storage/index/presence"
@@ -245,7 +246,7 @@ func TestMonthVerified(t *testing.T) {
 	require.NoError(t, err)
 	r := *month.Manifest.Load()
 	at := day - month.Of.FirstDay()
-	wrong := []source{closedSource{s: other, shift: uint8(at)}}
+	wrong := []compaction.Source{compaction.SegmentSource{Segment: other, Shift: uint8(at)}}
 	w.x.maint.Lock()
 	err = w.x.foldInto(context.Background(), month.Of, wrong, contents{days: r.Days}, func() {})
 	w.x.maint.Unlock()

@@ -13,6 +13,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/compaction"
 	"halite/storage/index/envelope"
 	"halite/storage/index/lookup"
 	"halite/storage/index/memory"
@@ -68,7 +69,7 @@ func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 	if err := x.voidMonth(ctx, presence.MonthOf(day)); err != nil {
 		return err
 	}
-	sources := []source{newActiveSource(s.active, s.day.Snapshot())}
+	sources := []compaction.Source{compaction.NewActiveSource(s.active, s.day.Snapshot())}
 	return x.foldInto(ctx, presence.DayPartition(day), sources, contents{journalSeq: seq}, func() {})
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"halite/storage"
+	"halite/storage/index/compaction"
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
@@ -219,7 +220,7 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 	var parts [][]byte
 	if d != nil {
 		contains.journalSeq, parts = max(contains.journalSeq, d.Journal.Seq), d.Parts
-		sources = append([]source{newActiveSource(x.active, d.Snapshot())}, sources...)
+		sources = append([]compaction.Source{compaction.NewActiveSource(x.active, d.Snapshot())}, sources...)
 	}
 	if removed {
 		if err := x.forgetInMonth(ctx, p); err != nil {
@@ -238,7 +239,7 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 }
 
 // formerDay is the segment that a day has now, as a source of its next one.
-func (x *Index) formerDay(ctx context.Context, p presence.Partition) (sources []source, contains contents, err error) {
+func (x *Index) formerDay(ctx context.Context, p presence.Partition) (sources []compaction.Source, contains contents, err error) {
 	value, err := segment.ReadCell(ctx, x.store.SeriesTable, p.CellMs(), segment.ManifestKey(p), []byte{segment.QualManifest})
 	if err != nil {
 		return nil, contains, err
@@ -256,6 +257,6 @@ func (x *Index) formerDay(ctx context.Context, p presence.Partition) (sources []
 	if err != nil {
 		return nil, contains, err
 	}
-	src, err := daySource(ctx, s)
-	return []source{src}, contents{journalSeq: r.JournalSeq}, err
+	src, err := compaction.NewDaySource(ctx, s)
+	return []compaction.Source{src}, contents{journalSeq: r.JournalSeq}, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/compaction"
 	"halite/storage/index/lookup"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
@@ -163,7 +164,7 @@ func (x *Index) removeFrom(ctx context.Context, day int64, lost map[string]uint3
 	if err := x.forgetInMonth(ctx, p); err != nil {
 		return err
 	}
-	if err := x.foldInto(ctx, p, []source{rest}, contains, func() {}); err != nil {
+	if err := x.foldInto(ctx, p, []compaction.Source{rest}, contains, func() {}); err != nil {
 		return err
 	}
 	if err := x.deleteParts(ctx, parts); err != nil {
@@ -265,7 +266,7 @@ func (x *Index) findGone(ctx context.Context, day int64, r SharedRemoval, lost m
 }
 
 // restOf reads all that is known of a day without the hours that are lost.
-func (x *Index) restOf(ctx context.Context, day int64, lost map[string]uint32) (source, error) {
+func (x *Index) restOf(ctx context.Context, day int64, lost map[string]uint32) (compaction.Source, error) {
 	known, err := x.everythingOf(ctx, presence.FirstHour(day), presence.LastHour(day), nil)
 	if err != nil {
 		return nil, err
@@ -284,5 +285,5 @@ func (x *Index) restOf(ctx context.Context, day int64, lost map[string]uint32) (
 		}
 		left.MarkActive(ref, mask)
 	}
-	return newActiveSource(cat, left.Snapshot()), nil
+	return compaction.NewActiveSource(cat, left.Snapshot()), nil
 }

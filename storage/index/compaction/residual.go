@@ -1,4 +1,4 @@
-package index
+package compaction
 
 import (
 	"context"
@@ -10,21 +10,21 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// restSource reads a segment of a day from which hours were removed: without the series, values and metrics of which
+// residualSource reads a segment of a day from which hours were removed: without the series, values and metrics of which
 // nothing is left.
-type restSource struct {
-	closedSource
+type residualSource struct {
+	SegmentSource
 	used    []*valueid.Set // of each label name, the values that are left
 	present *valueid.Set   // the metrics
 }
 
-// daySource is the source of what a day's segment holds.
-func daySource(ctx context.Context, s *segment.Segment) (source, error) {
-	c := closedSource{s: s}
+// NewDaySource is the source of what a day's segment holds.
+func NewDaySource(ctx context.Context, s *segment.Segment) (Source, error) {
+	c := SegmentSource{Segment: s}
 	if s.Manifest.Removed == nil {
 		return c, nil
 	}
-	r := restSource{closedSource: c, present: valueid.NewSet(s.Manifest.Metrics)}
+	r := residualSource{SegmentSource: c, present: valueid.NewSet(s.Manifest.Metrics)}
 	for _, values := range s.Manifest.Values {
 		r.used = append(r.used, valueid.NewSet(values))
 	}
@@ -33,19 +33,19 @@ func daySource(ctx context.Context, s *segment.Segment) (source, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := r.note(blocks[0]); err != nil {
+		if err := r.noteRemaining(blocks[0]); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-// note takes in what is left in a block.
-func (r restSource) note(b *segment.Block) error {
+// noteRemaining takes in what is left in a block.
+func (r residualSource) noteRemaining(b *segment.Block) error {
 	for i, m := range b.Metrics {
 		rows, err := b.Present(m.From, b.RowsEnd(i))
 		if err != nil {
-			return r.s.CorruptHours(b, err)
+			return r.Segment.CorruptHours(b, err)
 		}
 		if len(rows) == 0 {
 			continue
@@ -57,7 +57,7 @@ func (r restSource) note(b *segment.Block) error {
 			for _, row := range rows {
 				id := c.IDs.At(row)
 				if !used.Holds(id) {
-					return r.s.CorruptHours(b, envelope.ErrRange)
+					return r.Segment.CorruptHours(b, envelope.ErrRange)
 				}
 				if id != 0 {
 					used.Add(id)
@@ -68,8 +68,8 @@ func (r restSource) note(b *segment.Block) error {
 	return nil
 }
 
-func (r restSource) metrics(ctx context.Context) ([]string, error) {
-	names, err := r.s.Dict(ctx, model.MetricNameLabel)
+func (r residualSource) metrics(ctx context.Context) ([]string, error) {
+	names, err := r.Segment.Dict(ctx, model.MetricNameLabel)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +83,8 @@ func (r restSource) metrics(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-func (r restSource) values(ctx context.Context, name int, fn func(id uint32, value string)) error {
-	return r.closedSource.values(ctx, name, func(id uint32, value string) {
+func (r residualSource) values(ctx context.Context, name int, fn func(id uint32, value string)) error {
+	return r.SegmentSource.values(ctx, name, func(id uint32, value string) {
 		if r.used[name].Has(id) {
 			fn(id, value)
 		}

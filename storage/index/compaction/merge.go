@@ -1,4 +1,4 @@
-package index
+package compaction
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"halite/storage/index/segment"
 )
 
-// merge joins the sources of a fold: it gives every value of the period its rank in the sorted dictionary of its label
+// Merge joins the sources of a compaction. It gives every value of the partition its rank in the sorted dictionary of its label
 // name and yields the series of one metric after another as columns of ranks.
-type merge struct {
-	sources []source
+type Merge struct {
+	sources []Source
 	hours   *presence.Patterns
 	metrics []string
 	names   []string   // sorted
@@ -25,8 +25,9 @@ type merge struct {
 	rank  [][][]uint32
 }
 
-func newMerge(ctx context.Context, p presence.Partition, sources []source) (*merge, error) {
-	m := &merge{sources: sources, hours: presence.NewPatterns(p.IsMonth())}
+// NewMerge ranks the label values of all sources. It holds them in memory.
+func NewMerge(ctx context.Context, p presence.Partition, sources []Source) (*Merge, error) {
+	m := &Merge{sources: sources, hours: presence.NewPatterns(p.IsMonth())}
 	for _, s := range sources {
 		metrics, err := s.metrics(ctx)
 		if err != nil {
@@ -58,8 +59,8 @@ func newMerge(ctx context.Context, p presence.Partition, sources []source) (*mer
 	return m, nil
 }
 
-// content is the merge as a segment is written from it.
-func (m *merge) content() *segment.Content {
+// Content is the merge as a segment is written from it.
+func (m *Merge) Content() *segment.Content {
 	return &segment.Content{Metrics: m.metrics, Names: m.names, Values: m.values, Hours: m.hours, Series: m.series}
 }
 
@@ -70,7 +71,7 @@ type sourceValue struct {
 }
 
 // rankName sorts the values of one label name over all sources.
-func (m *merge) rankName(ctx context.Context, k int) error {
+func (m *Merge) rankName(ctx context.Context, k int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (m *merge) rankName(ctx context.Context, k int) error {
 
 // sourceValues collects the values of one label name. It counts them first: there may be millions, and a list that grows
 // is in memory twice.
-func (m *merge) sourceValues(ctx context.Context, k int) (all []sourceValue, err error) {
+func (m *Merge) sourceValues(ctx context.Context, k int) (all []sourceValue, err error) {
 	count := 0
 	if err := m.eachValue(ctx, k, func(int, int, uint32, string) { count++ }); err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func (m *merge) sourceValues(ctx context.Context, k int) (all []sourceValue, err
 
 // eachValue calls fn for the values of one label name with their source and its numbers of name and value, and makes room
 // for their ranks.
-func (m *merge) eachValue(ctx context.Context, k int, fn func(s, n int, id uint32, value string)) error {
+func (m *Merge) eachValue(ctx context.Context, k int, fn func(s, n int, id uint32, value string)) error {
 	for s, src := range m.sources {
 		for n, label := range m.label[s] {
 			if label != k {
@@ -133,7 +134,7 @@ func (m *merge) eachValue(ctx context.Context, k int, fn func(s, n int, id uint3
 }
 
 // dropUnused takes out the names that no series has.
-func (m *merge) dropUnused() {
+func (m *Merge) dropUnused() {
 	keep := make([]int, len(m.names))
 	n := 0
 	for k := range m.names {
@@ -153,7 +154,7 @@ func (m *merge) dropUnused() {
 }
 
 // series returns the series of a metric sorted by labels, each label set once.
-func (m *merge) series(ctx context.Context, metric string) (*segment.MetricSeries, error) {
+func (m *Merge) series(ctx context.Context, metric string) (*segment.MetricSeries, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package index
+package compaction
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// source is where a fold takes the series of a period from: the active index, a former segment, the segment of one
-// of its days, or what a rebuild has read from the data rows.
-type source interface {
+// Source has the series of a partition that is compacted: the active index, a former segment, the segment of one of its
+// days, or what a rebuild has read from the data rows.
+type Source interface {
 	// metrics returns the metrics that have series, sorted.
 	metrics(ctx context.Context) ([]string, error)
 	// names returns the label names by the source's own numbers; a name may occur more than once.
@@ -36,8 +36,7 @@ type sourceColumn struct {
 	ids  []uint32
 }
 
-// activeSource reads an index as of a snapshot of a day's hours. The caller holds maint, so that no table is
-// replaced.
+// activeSource reads active series that have hours in a snapshot of a day. The caller makes sure that no table is replaced.
 type activeSource struct {
 	active *memory.Index
 	hours  memory.HoursByRef
@@ -47,7 +46,8 @@ type activeSource struct {
 	number map[*memory.Dictionary]int
 }
 
-func newActiveSource(cat *memory.Index, hours memory.HoursByRef) *activeSource {
+// NewActiveSource returns the active series that have hours.
+func NewActiveSource(cat *memory.Index, hours memory.HoursByRef) *activeSource {
 	s := &activeSource{active: cat, hours: hours, number: map[*memory.Dictionary]int{}}
 	var v memory.View
 	for _, t := range cat.Tables() {
@@ -142,14 +142,14 @@ func (s *activeSource) rows(_ context.Context, metric string, _ *presence.Patter
 	return out, nil
 }
 
-// closedSource reads a segment, whose first day is the shift-th of the period that is being folded.
-type closedSource struct {
-	s     *segment.Segment
-	shift uint8
+// SegmentSource reads a segment. Shift is the position of the segment's first day in the partition that is compacted.
+type SegmentSource struct {
+	Segment *segment.Segment
+	Shift   uint8
 }
 
-func (c closedSource) metrics(ctx context.Context) ([]string, error) {
-	d, err := c.s.Dict(ctx, model.MetricNameLabel)
+func (c SegmentSource) metrics(ctx context.Context) ([]string, error) {
+	d, err := c.Segment.Dict(ctx, model.MetricNameLabel)
 	if err != nil {
 		return nil, err
 	}
@@ -164,10 +164,10 @@ func (c closedSource) metrics(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-func (c closedSource) names() []string { return c.s.Manifest.Names }
+func (c SegmentSource) names() []string { return c.Segment.Manifest.Names }
 
-func (c closedSource) values(ctx context.Context, name int, fn func(id uint32, value string)) error {
-	d, err := c.s.Dict(ctx, c.s.Manifest.Names[name])
+func (c SegmentSource) values(ctx context.Context, name int, fn func(id uint32, value string)) error {
+	d, err := c.Segment.Dict(ctx, c.Segment.Manifest.Names[name])
 	if err != nil {
 		return err
 	}
@@ -183,9 +183,9 @@ func (c closedSource) values(ctx context.Context, name int, fn func(id uint32, v
 	return nil
 }
 
-func (c closedSource) rows(ctx context.Context, metric string, hours *presence.Patterns) (sourceRows, error) {
+func (c SegmentSource) rows(ctx context.Context, metric string, hours *presence.Patterns) (sourceRows, error) {
 	var out sourceRows
-	names, err := c.s.Dict(ctx, model.MetricNameLabel)
+	names, err := c.Segment.Dict(ctx, model.MetricNameLabel)
 	if err != nil {
 		return out, err
 	}
@@ -193,9 +193,9 @@ func (c closedSource) rows(ctx context.Context, metric string, hours *presence.P
 	if err != nil || id == 0 {
 		return out, err
 	}
-	from, to := c.s.Manifest.BlocksOf(id)
+	from, to := c.Segment.Manifest.BlocksOf(id)
 	for n := from; n < to; n++ {
-		blocks, err := c.s.Blocks(ctx, []int{n})
+		blocks, err := c.Segment.Blocks(ctx, []int{n})
 		if err != nil {
 			return out, err
 		}
@@ -207,7 +207,7 @@ func (c closedSource) rows(ctx context.Context, metric string, hours *presence.P
 }
 
 // addBlock appends the rows of a metric that a block holds.
-func (r *sourceRows) addBlock(c closedSource, b *segment.Block, metric uint32, hours *presence.Patterns) error {
+func (r *sourceRows) addBlock(c SegmentSource, b *segment.Block, metric uint32, hours *presence.Patterns) error {
 	numbers := make([]uint32, len(b.Ends)) // of the block's patterns, 0 = not asked for yet
 	for i, m := range b.Metrics {
 		if m.Metric != metric {
@@ -218,10 +218,10 @@ func (r *sourceRows) addBlock(c closedSource, b *segment.Block, metric uint32, h
 		for row := m.From; row < to; row++ {
 			n, err := b.PatternNumber(row)
 			if err != nil {
-				return c.s.CorruptHours(b, err)
+				return c.Segment.CorruptHours(b, err)
 			}
 			if numbers[n] == 0 {
-				numbers[n] = hours.Number(b.Pattern(n).Later(c.shift))
+				numbers[n] = hours.Number(b.Pattern(n).Later(c.Shift))
 			}
 			if numbers[n] != 0 {
 				r.hours = append(r.hours, numbers[n])
