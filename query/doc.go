@@ -16,7 +16,7 @@
 // its step alone and not on the range of the query, to the last bit; the comments of locality say where that is not so.
 // Other results answer the same question again, for the same range.
 //
-// The package knows nothing of tables, heads or HTTP; reading samples is the affair of query/promql below it.
+// The package knows nothing of tables, heads or HTTP; package query/read below it reads samples.
 //
 // Invariants: no query runs without holding a place; a place is given back exactly once; a [Result] keeps pooled
 // memory until Close.

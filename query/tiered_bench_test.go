@@ -19,7 +19,7 @@ func processorTime(b *testing.B) time.Duration {
 }
 
 // BenchmarkTierCosts is the processor time for each series of functions over long windows: from states that are read and
-// from ones that are kept decoded, and from rows likewise. The costs in query/promql/tierplan.go are from it.
+// from ones that are kept decoded, and from rows likewise. The costs in query/read/rollups/plan.go are from it.
 func BenchmarkTierCosts(b *testing.B) {
 	const series = 60
 	for _, interval := range []int64{15_000, 60_000} {
