@@ -78,6 +78,8 @@ var floors = map[string]int{
 	"query/read/rollups":        64,
 	"query/read/readtest":       64,
 	"query/promadapter":         65,
+	"query/columnar/grid":       63,
+	"query/columnar/window":     66,
 	"query/columnar":            70,
 	"query/querylog":            0,
 	"query":                     80,

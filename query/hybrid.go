@@ -19,6 +19,7 @@ import (
 
 	"halite/query/budget"
 	"halite/query/columnar"
+	"halite/query/columnar/grid"
 	"halite/query/read"
 	"halite/query/read/rollups"
 )
@@ -46,7 +47,7 @@ func newHybrid(opts promql.EngineOpts) *hybrid {
 		Engine: promql.NewEngine(opts), parser: p, lookback: opts.LookbackDelta, logger: opts.Logger,
 		options: columnar.Options{
 			SamplesMax: opts.MaxSamples, DelayedNames: opts.EnableDelayedNameRemoval,
-			Concurrency: min(concurrencyMax, runtime.GOMAXPROCS(0)), Memory: new(columnar.Memory),
+			Concurrency: min(concurrencyMax, runtime.GOMAXPROCS(0)), Memory: new(grid.Memory),
 		},
 	}
 }
@@ -110,11 +111,11 @@ type span struct {
 	parsed     *parsed // nil keeps nothing
 }
 
-func (s span) grid() columnar.Grid {
+func (s span) grid() grid.Grid {
 	if !s.isRange {
-		return columnar.NewGrid(s.start.UnixMilli(), s.start.UnixMilli(), 1)
+		return grid.NewGrid(s.start.UnixMilli(), s.start.UnixMilli(), 1)
 	}
-	return columnar.NewGrid(s.start.UnixMilli(), s.end.UnixMilli(), s.step.Milliseconds())
+	return grid.NewGrid(s.start.UnixMilli(), s.end.UnixMilli(), s.step.Milliseconds())
 }
 
 // engineQuery makes the query as the engine alone evaluates it; text may be that of a prepared expression.

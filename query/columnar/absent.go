@@ -3,6 +3,8 @@ package columnar
 import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/query/columnar/grid"
 )
 
 // missing is absent and absent_over_time: 1 at the steps at which the operand has no series.
@@ -14,7 +16,7 @@ type missing struct {
 	overTime bool
 }
 
-func (n *missing) names() naming { return nameless }
+func (n *missing) names() grid.Naming { return grid.Nameless }
 
 func (n *missing) describe(d *description) { d.node(n.name, n.child) }
 
@@ -22,11 +24,11 @@ func (n *missing) run(ev *eval, emit emitFunc) error {
 	before := ev.held
 	row := constantRow(ev.grid.Steps, 1)
 	series := 0
-	err := n.child.run(ev, func(_ Series, values []float64) error {
+	err := n.child.run(ev, func(_ grid.Series, values []float64) error {
 		series++
 		for k, v := range values {
-			if !isAbsent(v) {
-				row[k] = absent()
+			if !grid.IsAbsent(v) {
+				row[k] = grid.Absent()
 			}
 		}
 		return nil
@@ -34,7 +36,7 @@ func (n *missing) run(ev *eval, emit emitFunc) error {
 	if err != nil {
 		return err
 	}
-	present := count(row)
+	present := grid.Count(row)
 	if err := ev.hold(present + series + 1); err != nil {
 		return err
 	}
@@ -44,7 +46,7 @@ func (n *missing) run(ev *eval, emit emitFunc) error {
 	if err := ev.settle(before, present); err != nil || present == 0 {
 		return err
 	}
-	return emit(Series{Labels: n.labels}, row)
+	return emit(grid.Series{Labels: n.labels}, row)
 }
 
 // labelsOfMissing are those that the matchers require with one value.

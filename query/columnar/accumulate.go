@@ -4,32 +4,23 @@ import (
 	"math"
 
 	"github.com/prometheus/prometheus/util/kahansum"
+
+	"halite/query/columnar/grid"
+	"halite/query/columnar/window"
 )
-
-// kahan is kahansum.Inc for sums that stay finite; that is a call, which costs more than the rest.
-func kahan(v, sum, c float64) (newSum, newC float64) {
-	t := sum + v
-	if math.Abs(sum) >= math.Abs(v) {
-		return t, c + ((sum - t) + v)
-	}
-	return t, c + ((v - t) + sum)
-}
-
-// infinite is math.IsInf of both signs.
-func infinite(v float64) bool { return v > math.MaxFloat64 || v < -math.MaxFloat64 }
 
 // addSum keeps sums in a and their compensation in b.
 func addSum(g *accumulator, values []float64) {
 	sums, comps := g.a[:len(values)], g.b[:len(values)]
 	for k, v := range values {
-		if isAbsent(v) {
+		if grid.IsAbsent(v) {
 			continue
 		}
-		if isAbsent(sums[k]) {
+		if grid.IsAbsent(sums[k]) {
 			sums[k] = v
 			continue
 		}
-		if sums[k], comps[k] = kahan(v, sums[k], comps[k]); infinite(sums[k]) {
+		if sums[k], comps[k] = window.Kahan(v, sums[k], comps[k]); window.Infinite(sums[k]) {
 			comps[k] = 0
 		}
 	}
@@ -37,7 +28,7 @@ func addSum(g *accumulator, values []float64) {
 
 func finishSum(g *accumulator) {
 	for k, v := range g.a {
-		if !isAbsent(v) {
+		if !grid.IsAbsent(v) {
 			g.a[k] = v + g.b[k]
 		}
 	}
@@ -47,18 +38,18 @@ func finishSum(g *accumulator) {
 func addAverage(g *accumulator, values []float64) {
 	sums, comps, counts := g.a[:len(values)], g.b[:len(values)], g.c[:len(values)]
 	for k, v := range values {
-		if isAbsent(v) {
+		if grid.IsAbsent(v) {
 			continue
 		}
 		counts[k]++
-		if isAbsent(sums[k]) {
+		if grid.IsAbsent(sums[k]) {
 			sums[k] = v
 			continue
 		}
 		n := counts[k]
 		if g.incremental == nil || !g.incremental[k] {
-			sum, comp := kahan(v, sums[k], comps[k])
-			if !infinite(sum) {
+			sum, comp := window.Kahan(v, sums[k], comps[k])
+			if !window.Infinite(sum) {
 				sums[k], comps[k] = sum, comp
 				continue
 			}
@@ -77,7 +68,7 @@ func addAverage(g *accumulator, values []float64) {
 func finishAverage(g *accumulator) {
 	for k, v := range g.a {
 		switch {
-		case isAbsent(v):
+		case grid.IsAbsent(v):
 		case g.incremental != nil && g.incremental[k]:
 			g.a[k] = v + g.b[k]
 		default:
@@ -88,7 +79,7 @@ func finishAverage(g *accumulator) {
 
 func addMin(g *accumulator, values []float64) {
 	for k, v := range values {
-		if !isAbsent(v) && (g.a[k] > v || math.IsNaN(g.a[k])) {
+		if !grid.IsAbsent(v) && (g.a[k] > v || math.IsNaN(g.a[k])) {
 			g.a[k] = v
 		}
 	}
@@ -96,7 +87,7 @@ func addMin(g *accumulator, values []float64) {
 
 func addMax(g *accumulator, values []float64) {
 	for k, v := range values {
-		if !isAbsent(v) && (g.a[k] < v || math.IsNaN(g.a[k])) {
+		if !grid.IsAbsent(v) && (g.a[k] < v || math.IsNaN(g.a[k])) {
 			g.a[k] = v
 		}
 	}
@@ -105,8 +96,8 @@ func addMax(g *accumulator, values []float64) {
 func addCount(g *accumulator, values []float64) {
 	for k, v := range values {
 		switch {
-		case isAbsent(v):
-		case isAbsent(g.a[k]):
+		case grid.IsAbsent(v):
+		case grid.IsAbsent(g.a[k]):
 			g.a[k] = 1
 		default:
 			g.a[k]++
@@ -116,7 +107,7 @@ func addCount(g *accumulator, values []float64) {
 
 func addGroup(g *accumulator, values []float64) {
 	for k, v := range values {
-		if !isAbsent(v) {
+		if !grid.IsAbsent(v) {
 			g.a[k] = 1
 		}
 	}
@@ -125,10 +116,10 @@ func addGroup(g *accumulator, values []float64) {
 // addVariance keeps the sum of squared distances in a, the mean in b and the count in c.
 func addVariance(g *accumulator, values []float64) {
 	for k, v := range values {
-		if isAbsent(v) {
+		if grid.IsAbsent(v) {
 			continue
 		}
-		if isAbsent(g.a[k]) {
+		if grid.IsAbsent(g.a[k]) {
 			g.a[k] = 0
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				g.a[k] = math.NaN()
@@ -146,7 +137,7 @@ func addVariance(g *accumulator, values []float64) {
 func finishVariance(result func(float64) float64) func(g *accumulator) {
 	return func(g *accumulator) {
 		for k, v := range g.a {
-			if !isAbsent(v) {
+			if !grid.IsAbsent(v) {
 				g.a[k] = result(v / g.c[k])
 			}
 		}

@@ -10,6 +10,9 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/schema"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"halite/query/columnar/grid"
+	"halite/query/columnar/window"
 )
 
 // grouping tells series apart by some of their labels.
@@ -35,22 +38,22 @@ func newGrouping(e *parser.AggregateExpr) grouping {
 }
 
 // names: by labels other than the name leaves none; without drops it, but types and units stay.
-func (g grouping) names() naming {
+func (g grouping) names() grid.Naming {
 	if !g.without && len(g.bare) < len(g.labels) {
-		return anyName
+		return grid.AnyName
 	}
-	return nameless
+	return grid.Nameless
 }
 
-func (g grouping) of(ev *eval, s Series) []string {
-	if s.dropped && !ev.opts.DelayedNames {
+func (g grouping) of(ev *eval, s grid.Series) []string {
+	if s.Dropped && !ev.opts.DelayedNames {
 		return g.bare
 	}
 	return g.labels
 }
 
 // key is the hash of the group of a series.
-func (g grouping) key(ev *eval, s Series, buf []byte) (uint64, []byte) {
+func (g grouping) key(ev *eval, s grid.Series, buf []byte) (uint64, []byte) {
 	names := g.of(ev, s)
 	switch {
 	case g.without:
@@ -62,7 +65,7 @@ func (g grouping) key(ev *eval, s Series, buf []byte) (uint64, []byte) {
 }
 
 // result is the labels of the group of a series.
-func (g grouping) result(ev *eval, s Series) labels.Labels {
+func (g grouping) result(ev *eval, s grid.Series) labels.Labels {
 	names := g.of(ev, s)
 	b := labels.NewBuilder(s.Labels)
 	switch {
@@ -85,15 +88,15 @@ type groups[T any] struct {
 	numbered []int
 	buf      []byte
 	list     []T
-	create   func(s Series) (T, error)
+	create   func(s grid.Series) (T, error)
 }
 
-func newGroups[T any](g grouping, create func(s Series) (T, error)) *groups[T] {
+func newGroups[T any](g grouping, create func(s grid.Series) (T, error)) *groups[T] {
 	return &groups[T]{grouping: g, index: map[uint64]int{}, buf: make([]byte, 0, 1024), create: create}
 }
 
-func (g *groups[T]) find(ev *eval, s Series) (*T, error) {
-	if n := int(s.group); n < len(g.numbered) && g.numbered[n] > 0 {
+func (g *groups[T]) find(ev *eval, s grid.Series) (*T, error) {
+	if n := int(s.Group); n < len(g.numbered) && g.numbered[n] > 0 {
 		return &g.list[g.numbered[n]-1], nil
 	}
 	var key uint64
@@ -108,8 +111,8 @@ func (g *groups[T]) find(ev *eval, s Series) (*T, error) {
 		g.list = append(g.list, created)
 		g.index[key] = i
 	}
-	if s.group > 0 {
-		g.number(int(s.group), i)
+	if s.Group > 0 {
+		g.number(int(s.Group), i)
 	}
 	return &g.list[i], nil
 }
@@ -135,7 +138,7 @@ func (n *aggregate) describe(d *description) { d.node("aggregate "+n.op+n.text, 
 // accumulator holds the state of a group, columns of one value a step. seen is absent or, in the first column, a value
 // for each step that has had one.
 type accumulator struct {
-	series Series
+	series grid.Series
 	a      []float64
 	b      []float64
 	c      []float64
@@ -155,12 +158,12 @@ type accumulation struct {
 func (n *aggregate) run(ev *eval, emit emitFunc) error {
 	before := ev.held
 	bytes := int64(0)
-	rows := arena{memory: ev.opts.Memory}
+	rows := grid.Arena{Memory: ev.opts.Memory}
 	defer func() {
 		ev.budget.Release(bytes)
-		rows.release()
+		rows.Release()
 	}()
-	all := newGroups(n.grouping, func(s Series) (accumulator, error) {
+	all := newGroups(n.grouping, func(s grid.Series) (accumulator, error) {
 		size := int64(ev.grid.Steps*n.columns*8 + seriesBytes)
 		if err := ev.budget.Reserve(size); err != nil {
 			return accumulator{}, err
@@ -168,7 +171,7 @@ func (n *aggregate) run(ev *eval, emit emitFunc) error {
 		bytes += size
 		return n.accumulator(ev, s, &rows), nil
 	})
-	err := n.runChild(ev, func(s Series, values []float64) error {
+	err := n.runChild(ev, func(s grid.Series, values []float64) error {
 		g, err := all.find(ev, s)
 		if err != nil {
 			return err
@@ -185,12 +188,12 @@ func (n *aggregate) run(ev *eval, emit emitFunc) error {
 	return n.finishAll(ev, all.list, before, emit)
 }
 
-func (n *aggregate) accumulator(ev *eval, s Series, rows *arena) accumulator {
+func (n *aggregate) accumulator(ev *eval, s grid.Series, rows *grid.Arena) accumulator {
 	steps := ev.grid.Steps
-	columns := rows.row(steps * n.columns)
+	columns := rows.Row(steps * n.columns)
 	clear(columns)
-	g := accumulator{series: Series{Labels: n.result(ev, s)}, a: columns[:steps:steps], lastStep: -1}
-	clearRow(g.a)
+	g := accumulator{series: grid.Series{Labels: n.result(ev, s)}, a: columns[:steps:steps], lastStep: -1}
+	grid.ClearRow(g.a)
 	if n.columns > 1 {
 		g.b = columns[steps : 2*steps : 2*steps]
 	}
@@ -204,7 +207,7 @@ func (n *aggregate) accumulator(ev *eval, s Series, rows *arena) accumulator {
 func (n *aggregate) finishAll(ev *eval, list []accumulator, before int, emit emitFunc) error {
 	result := 0
 	for i := range list {
-		result += count(list[i].a)
+		result += grid.Count(list[i].a)
 	}
 	if err := ev.settle(before, result); err != nil {
 		return err
@@ -224,16 +227,16 @@ func (n *aggregate) finishAll(ev *eval, list []accumulator, before int, emit emi
 }
 
 // delayDrop marks the name of the group to be dropped if that of a series is that has a value at the group's last step.
-func (g *accumulator) delayDrop(s Series, values []float64) {
+func (g *accumulator) delayDrop(s grid.Series, values []float64) {
 	last := len(values) - 1
-	for isAbsent(values[last]) {
+	for grid.IsAbsent(values[last]) {
 		last--
 	}
 	switch {
 	case last > g.lastStep:
-		g.lastStep, g.series.dropped = last, s.dropped
+		g.lastStep, g.series.Dropped = last, s.Dropped
 	case last == g.lastStep:
-		g.series.dropped = g.series.dropped || s.dropped
+		g.series.Dropped = g.series.Dropped || s.Dropped
 	}
 }
 
@@ -262,11 +265,11 @@ func (n *quantileOf) run(ev *eval, emit emitFunc) error {
 		return err
 	}
 	defer ev.free(all)
-	if badQuantile(n.q) {
+	if window.BadQuantile(n.q) {
 		ev.annos.Add(annotations.NewInvalidQuantileWarning(n.q, n.pos))
 	}
-	gs := newGroups(n.grouping, func(s Series) (quantileGroup, error) {
-		return quantileGroup{accumulator: accumulator{series: Series{Labels: n.result(ev, s)}, lastStep: -1}}, nil
+	gs := newGroups(n.grouping, func(s grid.Series) (quantileGroup, error) {
+		return quantileGroup{accumulator: accumulator{series: grid.Series{Labels: n.result(ev, s)}, lastStep: -1}}, nil
 	})
 	for i, s := range all.series {
 		g, err := gs.find(ev, s)
@@ -295,13 +298,13 @@ func (n *quantileOf) emitAll(ev *eval, all *matrix, list []quantileGroup, before
 		for k := range row {
 			values = values[:0]
 			for _, i := range g.members {
-				if v := all.rows[i][k]; !isAbsent(v) {
+				if v := all.rows[i][k]; !grid.IsAbsent(v) {
 					values = append(values, v)
 				}
 			}
-			row[k] = absent()
+			row[k] = grid.Absent()
 			if len(values) > 0 {
-				row[k] = quantile(n.q, values)
+				row[k] = window.Quantile(n.q, values)
 				present++
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/query/budget"
+	"halite/query/columnar/grid"
 )
 
 // namePartsMax is the number of parts into which the metrics of a selector are divided.
@@ -19,14 +20,14 @@ const namePartsMax = 64
 // runs metric by metric where all series at once are, or may be, too many to hold.
 func (n *aggregate) runChild(ev *eval, emit emitFunc) error {
 	s, ok := n.child.(*instantSelector)
-	if !ok || s.times || s.names() != anyName || ev.opts.DelayedNames || n.op != "count" && n.op != "group" {
+	if !ok || s.times || s.names() != grid.AnyName || ev.opts.DelayedNames || n.op != "count" && n.op != "group" {
 		return n.child.run(ev, emit)
 	}
 	if !slices.ContainsFunc(s.matchers, func(m *labels.Matcher) bool { return m.Name != model.MetricNameLabel }) {
 		return s.runByMetric(ev, emit)
 	}
 	emitted := false
-	err := s.run(ev, func(s Series, values []float64) error {
+	err := s.run(ev, func(s grid.Series, values []float64) error {
 		emitted = true
 		return emit(s, values)
 	})
@@ -44,7 +45,7 @@ func (n *instantSelector) runByMetric(ev *eval, emit emitFunc) error {
 	if err != nil {
 		return err
 	}
-	check := func(s Series, values []float64) error {
+	check := func(s grid.Series, values []float64) error {
 		if sortsBeforeName(s.Labels) {
 			return ErrUndecided
 		}

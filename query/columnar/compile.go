@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"halite/query/columnar/grid"
 )
 
 // compiler makes nodes of expressions; what it does not support is nil.
@@ -38,7 +40,7 @@ func (c compiler) vector(e parser.Expr) vector {
 		if child == nil || e.Op == parser.ADD {
 			return child
 		}
-		return &mapped{name: "-", child: child, prepare: simple(func(v float64) float64 { return present(-v) })}
+		return &mapped{name: "-", child: child, prepare: simple(func(v float64) float64 { return grid.Present(-v) })}
 	case *parser.BinaryExpr:
 		return c.binary(e)
 	case *parser.AggregateExpr:

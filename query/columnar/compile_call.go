@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"halite/query/columnar/window"
 )
 
 const pi = math.Pi
@@ -113,7 +115,7 @@ type ofClock struct{ f func(t time.Time) float64 }
 func (n ofClock) values(ev *eval) ([]float64, error) {
 	row := make([]float64, ev.grid.Steps)
 	for k := range row {
-		row[k] = n.f(time.Unix(ev.grid.at(k)/1000, 0).UTC())
+		row[k] = n.f(time.Unix(ev.grid.At(k)/1000, 0).UTC())
 	}
 	return row, nil
 }
@@ -168,48 +170,48 @@ func (c compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position i
 	return n
 }
 
-func rangeFunction(name string, e *parser.Call, rangeMs int64) windowFunc {
+func rangeFunction(name string, e *parser.Call, rangeMs int64) window.Func {
 	switch name {
 	case "rate":
-		return increase(rangeMs, true, true)
+		return window.Increase(rangeMs, true, true)
 	case "increase":
-		return increase(rangeMs, true, false)
+		return window.Increase(rangeMs, true, false)
 	case "delta":
-		return increase(rangeMs, false, false)
+		return window.Increase(rangeMs, false, false)
 	case "irate":
-		return lastPair(true)
+		return window.LastPair(true)
 	case "idelta":
-		return lastPair(false)
+		return window.LastPair(false)
 	case "count_over_time":
-		return countOverTime()
+		return window.CountOverTime()
 	case "present_over_time", "absent_over_time":
-		return presentOverTime()
+		return window.PresentOverTime()
 	case "last_over_time":
-		return lastOverTime()
+		return window.LastOverTime()
 	case "first_over_time":
-		return firstOverTime()
+		return window.FirstOverTime()
 	case "sum_over_time":
-		return sumOverTime()
+		return window.SumOverTime()
 	case "avg_over_time":
-		return avgOverTime()
+		return window.AvgOverTime()
 	case "min_over_time":
-		return minOverTime()
+		return window.MinOverTime()
 	case "max_over_time":
-		return maxOverTime()
+		return window.MaxOverTime()
 	case "stdvar_over_time":
-		return varianceOverTime(func(v float64) float64 { return v })
+		return window.VarianceOverTime(func(v float64) float64 { return v })
 	case "stddev_over_time":
-		return varianceOverTime(math.Sqrt)
+		return window.VarianceOverTime(math.Sqrt)
 	case "quantile_over_time":
-		return quantileOverTime(e.Args[0].PositionRange())
+		return window.QuantileOverTime(e.Args[0].PositionRange())
 	case "resets":
-		return resets()
+		return window.Resets()
 	case "changes":
-		return changes()
+		return window.Changes()
 	case "deriv":
-		return deriv()
+		return window.Deriv()
 	case "predict_linear":
-		return predictLinear()
+		return window.PredictLinear()
 	}
 	return nil
 }

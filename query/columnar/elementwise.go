@@ -3,6 +3,8 @@ package columnar
 import (
 	"math"
 	"time"
+
+	"halite/query/columnar/grid"
 )
 
 // mapped applies a function to each value; the metric name is dropped. args are the scalar arguments after the vector.
@@ -14,7 +16,7 @@ type mapped struct {
 	prepare func(ev *eval, args [][]float64) func(v float64, k int) float64
 }
 
-func (n *mapped) names() naming { return nameless }
+func (n *mapped) names() grid.Naming { return grid.Nameless }
 
 func (n *mapped) describe(d *description) {
 	d.node(n.name, n.child)
@@ -30,20 +32,20 @@ func (n *mapped) run(ev *eval, emit emitFunc) error {
 	}
 	f := n.prepare(ev, args)
 	unique := newGuard(n.child.names())
-	err = n.child.run(ev, func(s Series, values []float64) error {
+	err = n.child.run(ev, func(s grid.Series, values []float64) error {
 		for k, v := range values {
-			if !isAbsent(v) {
+			if !grid.IsAbsent(v) {
 				values[k] = f(v, k)
 			}
 		}
-		present := count(values)
+		present := grid.Count(values)
 		if present == 0 {
 			return nil
 		}
 		if err := ev.hold(present + 1); err != nil {
 			return err
 		}
-		s.dropped = true
+		s.Dropped = true
 		if err := unique.check(ev, s); err != nil {
 			return err
 		}
@@ -62,7 +64,7 @@ func simple(f func(float64) float64) func(*eval, [][]float64) func(float64, int)
 
 // stepTime is timestamp() of anything but a selector: the time of the step.
 func stepTime(ev *eval, _ [][]float64) func(float64, int) float64 {
-	return func(_ float64, k int) float64 { return float64(ev.grid.at(k)) / 1000 }
+	return func(_ float64, k int) float64 { return float64(ev.grid.At(k)) / 1000 }
 }
 
 func clampMin(_ *eval, args [][]float64) func(float64, int) float64 {
@@ -76,7 +78,7 @@ func clampMax(_ *eval, args [][]float64) func(float64, int) float64 {
 func clamp(_ *eval, args [][]float64) func(float64, int) float64 {
 	return func(v float64, k int) float64 {
 		if args[1][k] < args[0][k] {
-			return absent()
+			return grid.Absent()
 		}
 		return math.Max(args[0][k], math.Min(args[1][k], v))
 	}
@@ -96,7 +98,7 @@ func round(_ *eval, args [][]float64) func(float64, int) float64 {
 func simpleFunctions(name string) func(float64) float64 {
 	switch name {
 	case "abs":
-		return func(v float64) float64 { return present(math.Abs(v)) }
+		return func(v float64) float64 { return grid.Present(math.Abs(v)) }
 	case "ceil":
 		return math.Ceil
 	case "floor":
@@ -169,9 +171,9 @@ type withScalar struct {
 
 func (n *withScalar) drops() bool { return n.arithmetic != nil || n.asBool }
 
-func (n *withScalar) names() naming {
+func (n *withScalar) names() grid.Naming {
 	if n.drops() {
-		return nameless
+		return grid.Nameless
 	}
 	return n.child.names()
 }
@@ -191,9 +193,9 @@ func (n *withScalar) run(ev *eval, emit emitFunc) error {
 		ev.annos.Merge(annos)
 	}
 	unique := newGuard(n.child.names())
-	err = n.child.run(ev, func(s Series, values []float64) error {
+	err = n.child.run(ev, func(s grid.Series, values []float64) error {
 		n.apply(values, number[0])
-		present := count(values)
+		present := grid.Count(values)
 		if present == 0 {
 			return nil
 		}
@@ -201,7 +203,7 @@ func (n *withScalar) run(ev *eval, emit emitFunc) error {
 			return err
 		}
 		if n.drops() {
-			s.dropped = true
+			s.Dropped = true
 			if err := unique.check(ev, s); err != nil {
 				return err
 			}
@@ -216,7 +218,7 @@ func (n *withScalar) run(ev *eval, emit emitFunc) error {
 
 func (n *withScalar) apply(values, number []float64) {
 	for k, v := range values {
-		if isAbsent(v) {
+		if grid.IsAbsent(v) {
 			continue
 		}
 		a, b := v, number[k]
@@ -229,7 +231,7 @@ func (n *withScalar) apply(values, number []float64) {
 		case n.asBool:
 			values[k] = truth(n.compare(a, b))
 		case !n.compare(a, b):
-			values[k] = absent()
+			values[k] = grid.Absent()
 		}
 	}
 }
@@ -237,7 +239,7 @@ func (n *withScalar) apply(values, number []float64) {
 // ofScalar is vector().
 type ofScalar struct{ child scalar }
 
-func (n ofScalar) names() naming { return nameless }
+func (n ofScalar) names() grid.Naming { return grid.Nameless }
 
 func (n ofScalar) describe(d *description) { n.child.describe(d) }
 
@@ -251,5 +253,5 @@ func (n ofScalar) run(ev *eval, emit emitFunc) error {
 	}
 	row := make([]float64, len(values))
 	copy(row, values)
-	return emit(Series{}, row)
+	return emit(grid.Series{}, row)
 }

@@ -12,6 +12,8 @@ import (
 
 	"halite/query/budget"
 	"halite/query/column"
+	"halite/query/columnar/grid"
+	"halite/query/columnar/window"
 	"halite/query/read"
 	"halite/query/read/rollups"
 )
@@ -53,7 +55,7 @@ type Options struct {
 	// Tiers says when states of hours and days stand for the samples of long windows.
 	Tiers Tiers
 	// Memory is used by one plan after another; nil makes it anew for each.
-	Memory *Memory
+	Memory *grid.Memory
 	// DelayedNames drops metric names at the end of the evaluation, as the engine does with EnableDelayedNameRemoval.
 	DelayedNames bool
 }
@@ -74,11 +76,11 @@ const (
 type vector interface {
 	// run hands on each series of the result that has a value. The values belong to emit until it returns.
 	run(ev *eval, emit emitFunc) error
-	names() naming
+	names() grid.Naming
 	describe(d *description)
 }
 
-type emitFunc func(s Series, values []float64) error
+type emitFunc func(s grid.Series, values []float64) error
 
 // scalar is a node whose value is a number at every step.
 type scalar interface {
@@ -122,14 +124,10 @@ func (s *state) tick() error {
 // eval is the evaluation of nodes on a grid.
 type eval struct {
 	*state
-	grid Grid
-	// total and fresh count samples for each step, as the engine's statistics do: those of its window, and those of them
-	// that were not in a window before.
-	total, fresh []int64
-	// totalRuns and freshRuns are what is to be added to them from a step on.
-	totalRuns, freshRuns []int64
-	timesMade            []int64
-	placed               places
+	grid grid.Grid
+	grid.SampleCounts
+	timesMade []int64
+	placed    window.Segments
 }
 
 // times are those of the samples of a column, until the next call.
@@ -141,35 +139,8 @@ func (ev *eval) times(c *column.Column) []int64 {
 	return ts
 }
 
-func newEval(s *state, g Grid) *eval {
-	n := g.Steps
-	counts := make([]int64, 4*n+2)
-	return &eval{
-		state: s, grid: g, total: counts[:n], fresh: counts[n : 2*n],
-		totalRuns: counts[2*n : 3*n+1], freshRuns: counts[3*n+1:],
-	}
-}
-
-// spans counts so many samples for each of the steps from one to before the end.
-func (ev *eval) spans(from, end int, total, fresh int64) {
-	ev.totalRuns[from] += total
-	ev.totalRuns[end] -= total
-	ev.freshRuns[from] += fresh
-	ev.freshRuns[end] -= fresh
-}
-
-// counts are the samples of each step.
-func (ev *eval) counts() (total, fresh []int64) {
-	var moreTotal, moreFresh int64
-	for k := range ev.total {
-		moreTotal += ev.totalRuns[k]
-		moreFresh += ev.freshRuns[k]
-		ev.total[k] += moreTotal
-		ev.fresh[k] += moreFresh
-	}
-	clear(ev.totalRuns)
-	clear(ev.freshRuns)
-	return ev.total, ev.fresh
+func newEval(s *state, g grid.Grid) *eval {
+	return &eval{state: s, grid: g, SampleCounts: grid.NewSampleCounts(g.Steps)}
 }
 
 // hold counts samples against the limit. Where it is not certain that the engine counts too many as well, the engine has
@@ -238,9 +209,9 @@ func (ev *eval) scalars(nodes []scalar) (rows [][]float64, annos annotations.Ann
 }
 
 // metric is the labels of a series as the engine has them now.
-func (ev *eval) metric(s Series) Series {
-	if s.dropped && !ev.opts.DelayedNames {
-		return Series{Labels: dropNames(s.Labels)}
+func (ev *eval) metric(s grid.Series) grid.Series {
+	if s.Dropped && !ev.opts.DelayedNames {
+		return grid.Series{Labels: grid.DropNames(s.Labels)}
 	}
 	return s
 }
@@ -248,20 +219,20 @@ func (ev *eval) metric(s Series) Series {
 // guard finds label sets that dropping names has made equal; what then happens depends on times and operators, and is
 // left to the engine.
 type guard struct {
-	names naming
+	names grid.Naming
 	seen  map[uint64]struct{}
 }
 
-func newGuard(n naming) *guard { return &guard{names: n, seen: map[uint64]struct{}{}} }
+func newGuard(n grid.Naming) *guard { return &guard{names: n, seen: map[uint64]struct{}{}} }
 
-func (g *guard) check(ev *eval, s Series) error {
-	if ev.opts.DelayedNames || !s.dropped || g.names != anyName && !ev.typed {
+func (g *guard) check(ev *eval, s grid.Series) error {
+	if ev.opts.DelayedNames || !s.Dropped || g.names != grid.AnyName && !ev.typed {
 		return nil
 	}
 	return g.add(ev.metric(s))
 }
 
-func (g *guard) add(s Series) error {
+func (g *guard) add(s grid.Series) error {
 	h := s.Labels.Hash()
 	if _, found := g.seen[h]; found {
 		return ErrUndecided
@@ -272,10 +243,10 @@ func (g *guard) add(s Series) error {
 
 // matrix is a result that was collected.
 type matrix struct {
-	series []Series
+	series []grid.Series
 	rows   [][]float64
 	bytes  int64
-	arena  arena // that the rows lie in
+	arena  grid.Arena // that the rows lie in
 	// signatures are the numbers of the series' signatures; nil if they were not asked for yet.
 	signatures []int
 }
@@ -285,8 +256,8 @@ const seriesBytes = 64
 
 // collect runs a node and keeps copies of its rows.
 func (ev *eval) collect(v vector) (*matrix, error) {
-	m := matrix{arena: arena{memory: ev.opts.Memory}}
-	err := v.run(ev, func(s Series, values []float64) error {
+	m := matrix{arena: grid.Arena{Memory: ev.opts.Memory}}
+	err := v.run(ev, func(s grid.Series, values []float64) error {
 		if err := ev.tick(); err != nil {
 			return err
 		}
@@ -295,7 +266,7 @@ func (ev *eval) collect(v vector) (*matrix, error) {
 			return err
 		}
 		m.bytes += bytes
-		row := m.arena.row(len(values))
+		row := m.arena.Row(len(values))
 		copy(row, values)
 		m.series = append(m.series, s)
 		m.rows = append(m.rows, row)
@@ -311,21 +282,21 @@ func (ev *eval) collect(v vector) (*matrix, error) {
 // free gives the memory of a matrix back, to the budget and for other rows.
 func (ev *eval) free(m *matrix) {
 	ev.budget.Release(m.bytes)
-	m.arena.release()
+	m.arena.Release()
 }
 
 // invariant has the same value at every step: it is evaluated once.
 type invariant struct{ child vector }
 
-func (n invariant) names() naming { return n.child.names() }
+func (n invariant) names() grid.Naming { return n.child.names() }
 
 func (n invariant) describe(d *description) { d.node("once", n.child) }
 
 func (n invariant) run(ev *eval, emit emitFunc) error {
-	once := newEval(ev.state, ev.grid.first())
-	defer func() { ev.countOnce(once) }()
+	once := newEval(ev.state, ev.grid.First())
+	defer func() { ev.CountOnce(&once.SampleCounts) }()
 	row := make([]float64, ev.grid.Steps)
-	return n.child.run(once, func(s Series, values []float64) error {
+	return n.child.run(once, func(s grid.Series, values []float64) error {
 		for k := range row {
 			row[k] = values[0]
 		}
@@ -336,36 +307,18 @@ func (n invariant) run(ev *eval, emit emitFunc) error {
 	})
 }
 
-// addCounts adds the statistics of a part of the same grid.
-func (ev *eval) addCounts(part *eval) {
-	total, fresh := part.counts()
-	for k := range ev.total {
-		ev.total[k] += total[k]
-		ev.fresh[k] += fresh[k]
-	}
-}
-
-// countOnce adds the statistics of what was evaluated once: every step has its samples, they were read once.
-func (ev *eval) countOnce(once *eval) {
-	total, fresh := once.counts()
-	for k := range ev.total {
-		ev.total[k] += total[0]
-	}
-	ev.fresh[0] += fresh[0]
-}
-
 // invariantScalar is invariant for scalars.
 type invariantScalar struct{ child scalar }
 
 func (n invariantScalar) describe(d *description) { n.child.describe(d) }
 
 func (n invariantScalar) values(ev *eval) ([]float64, error) {
-	once := newEval(ev.state, ev.grid.first())
+	once := newEval(ev.state, ev.grid.First())
 	values, err := n.child.values(once)
 	if err != nil {
 		return nil, err
 	}
-	ev.countOnce(once)
+	ev.CountOnce(&once.SampleCounts)
 	return constantRow(ev.grid.Steps, values[0]), nil
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/query/column"
+	"halite/query/columnar/grid"
+	"halite/query/columnar/window"
 	"halite/query/read"
 )
 
@@ -54,12 +56,12 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 	if rng.IntN(2) == 0 {
 		stepMs = (1 + rng.Int64N(8)) * 15_000 // mostly so many samples
 	}
-	g := NewGrid(rng.Int64N(20_000_000), 40_000_000, stepMs)
+	g := grid.NewGrid(rng.Int64N(20_000_000), 40_000_000, stepMs)
 	if rng.IntN(8) == 0 {
-		g = g.first()
+		g = g.First()
 	}
 	if g.Steps > 200 {
-		g = NewGrid(g.at(g.Steps-200), g.EndMs, g.StepMs)
+		g = grid.NewGrid(g.At(g.Steps-200), g.EndMs, g.StepMs)
 	}
 	n := compiler{}.vector(e).(*rangeSelector)
 	ev := newEval(new(state), g)
@@ -69,18 +71,18 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 		require.NoError(t, err)
 		params = append(params, row)
 	}
-	w := newWindow(n.windows(g, rangeMs), g, params)
+	w := window.New(n.windows(g, rangeMs), g, params)
 	row := make([]float64, g.Steps)
 	c := &column.Column{Samples: column.Samples{TsMs: ts, Values: vs}}
 	largest := (&rangeRun{rangeSelector: n, window: w}).section(ev, c, 0, row)
 	checkKnown(t, n, params, g, columnOf(ts, vs), row, ev, largest)
 	for k := range row {
-		want, ok := reference(e, params, ts, vs, g.at(k), rangeMs, k)
+		want, ok := reference(e, params, ts, vs, g.At(k), rangeMs, k)
 		if !ok {
-			require.True(t, isAbsent(row[k]), "%s at %d: %v", e, k, row[k])
+			require.True(t, grid.IsAbsent(row[k]), "%s at %d: %v", e, k, row[k])
 			continue
 		}
-		exact := w.hi[k]-w.lo[k] < blockwiseMin
+		exact := w.Hi[k]-w.Lo[k] < window.BlockwiseMin
 		if !sameValue(want, row[k], exact) {
 			t.Fatalf("%s, step %d: %v, want %v", e, k, row[k], want)
 		}
@@ -90,7 +92,7 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 // columnOf makes a column of which all is known that can be.
 func columnOf(ts []int64, vs []float64) *column.Column {
 	c := &column.Column{Samples: column.Samples{
-		TsMs: ts, Values: vs, StepMs: 1, NoStale: !hasAbsent(vs), Monotonic: len(appendResets(nil, vs)) == 0,
+		TsMs: ts, Values: vs, StepMs: 1, NoStale: !grid.HasAbsent(vs), Monotonic: len(window.AppendResets(nil, vs)) == 0,
 	}}
 	for i := 1; i < len(ts); i++ {
 		if c.StepMs = ts[i] - ts[i-1]; c.StepMs != ts[1]-ts[0] {
@@ -104,12 +106,12 @@ func columnOf(ts []int64, vs []float64) *column.Column {
 // checkKnown compares what a function makes of a column of which more is known, all at once and section by section, with
 // what it makes of one of which nothing is: to the last bit, and with equal statistics.
 func checkKnown(
-	t *testing.T, n *rangeSelector, params [][]float64, g Grid, c *column.Column, want []float64, counted *eval, largest int,
+	t *testing.T, n *rangeSelector, params [][]float64, g grid.Grid, c *column.Column, want []float64, counted *eval, largest int,
 ) {
-	total, fresh := counted.counts()
+	total, fresh := counted.Counts()
 	for _, cut := range []int{g.Steps, g.Steps / 2} {
 		ev := newEval(new(state), g)
-		r := &rangeRun{rangeSelector: n, window: newWindow(n.windows(g, n.rangeMs), g, params)}
+		r := &rangeRun{rangeSelector: n, window: window.New(n.windows(g, n.rangeMs), g, params)}
 		row := make([]float64, g.Steps)
 		got := 0
 		if cut > 0 {
@@ -122,7 +124,7 @@ func checkKnown(
 		for k := range row {
 			require.True(t, sameValue(want[k], row[k], cut == g.Steps), "%s, step %d of %d", n.name, k, g.Steps)
 		}
-		gotTotal, gotFresh := ev.counts()
+		gotTotal, gotFresh := ev.Counts()
 		require.Equal(t, total, gotTotal)
 		require.Equal(t, fresh, gotFresh)
 	}
@@ -133,9 +135,9 @@ func TestInstantsOfKnownColumns(t *testing.T) {
 	rng := newRand(t)
 	for range 300 {
 		ts, vs := randomSamples(rng)
-		g := NewGrid(rng.Int64N(20_000_000), 40_000_000, (1+rng.Int64N(8))*15_000)
+		g := grid.NewGrid(rng.Int64N(20_000_000), 40_000_000, (1+rng.Int64N(8))*15_000)
 		if rng.IntN(8) == 0 {
-			g = g.first()
+			g = g.First()
 		}
 		r := &instantRun{instantSelector: &instantSelector{}}
 		r.windows = r.instantSelector.windows(g, []int64{1, 14_000, 15_000, 300_000, 1_000_000}[rng.IntN(5)])
@@ -153,8 +155,8 @@ func TestInstantsOfKnownColumns(t *testing.T) {
 		for k := range row {
 			require.Equal(t, math.Float64bits(want[k]), math.Float64bits(row[k]), "step %d of %d", k, g.Steps)
 		}
-		total, fresh := plain.counts()
-		gotTotal, gotFresh := ev.counts()
+		total, fresh := plain.Counts()
+		gotTotal, gotFresh := ev.Counts()
 		require.Equal(t, total, gotTotal)
 		require.Equal(t, fresh, gotFresh)
 	}
@@ -166,7 +168,7 @@ func reference(
 ) (float64, bool) {
 	var points []promql.FPoint
 	for i, t := range ts {
-		if t > at-rangeMs && t <= at && !isAbsent(vs[i]) {
+		if t > at-rangeMs && t <= at && !grid.IsAbsent(vs[i]) {
 			points = append(points, promql.FPoint{T: t, F: vs[i]})
 		}
 	}
@@ -201,7 +203,7 @@ func randomSamples(rng *rand.Rand) (ts []int64, vs []float64) {
 		}
 		value := v * scale
 		if odd > 0 && rng.IntN(odd) == 0 {
-			value = []float64{absent(), math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -value, 0}[rng.IntN(7)]
+			value = []float64{grid.Absent(), math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -value, 0}[rng.IntN(7)]
 		}
 		ts, vs = append(ts, t), append(vs, value)
 	}
@@ -222,15 +224,15 @@ func sameValue(a, b float64, exact bool) bool {
 
 // TestBlocksAreNotUsedWhereOrderShows: of these samples, all that counts cancels out.
 func TestBlocksAreNotUsedWhereOrderShows(t *testing.T) {
-	w := newWindow(read.Windows{FirstEndMs: 3999, StepMs: 1, RangeMs: 3000, Steps: 2}, NewGrid(3999, 4000, 1), nil)
+	w := window.New(read.Windows{FirstEndMs: 3999, StepMs: 1, RangeMs: 3000, Steps: 2}, grid.NewGrid(3999, 4000, 1), nil)
 	var ts []int64
 	var vs []float64
 	for i := range int64(4000) {
 		ts = append(ts, i)
 		vs = append(vs, []float64{1, 1e100, 1, -1e100}[i%4])
 	}
-	require.NotZero(t, w.reset(newEval(new(state), w.grid), 0, columnOf(ts, vs), false))
+	require.NotZero(t, w.Reset(&newEval(new(state), w.Grid).SampleCounts, 0, columnOf(ts, vs), false))
 	out := make([]float64, 2)
-	sumOverTime()(w, out)
+	window.SumOverTime()(w, out)
 	require.Equal(t, 1500.0, out[0])
 }

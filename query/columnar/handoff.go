@@ -10,6 +10,8 @@ import (
 	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"halite/query/columnar/grid"
 )
 
 // Queryable answers the selectors of the rest of a plan: those that stand for parts with what the parts evaluate to,
@@ -75,29 +77,29 @@ func (s *handoffSet) evaluate() {
 		return
 	}
 	if ev != r.eval {
-		r.eval.countOnce(ev)
+		r.eval.CountOnce(&ev.SampleCounts)
 	}
 	r.eval.discount(s.matrix, s.handoff.grid)
 }
 
 // discount takes the points that are handed over out of the statistics: the engine counts them as samples that it reads.
-func (ev *eval) discount(m *matrix, g Grid) {
+func (ev *eval) discount(m *matrix, g grid.Grid) {
 	for _, row := range m.rows {
 		if g == ev.grid {
 			for k, v := range row {
-				if !isAbsent(v) {
-					ev.total[k]--
-					ev.fresh[k]--
+				if !grid.IsAbsent(v) {
+					ev.Total[k]--
+					ev.Fresh[k]--
 				}
 			}
 			continue
 		}
 		// Evaluated once, as in countOnce.
-		n := int64(count(row))
-		for k := range ev.total {
-			ev.total[k] -= n
+		n := int64(grid.Count(row))
+		for k := range ev.Total {
+			ev.Total[k] -= n
 		}
-		ev.fresh[0] -= n
+		ev.Fresh[0] -= n
 	}
 }
 
@@ -117,7 +119,7 @@ func (s *handoffSet) Warnings() annotations.Annotations { return s.annos }
 // handoffSeries has a sample at every step: a stale marker where there is no value.
 type handoffSeries struct {
 	labels labels.Labels
-	grid   Grid
+	grid   grid.Grid
 	row    []float64
 }
 
@@ -136,7 +138,7 @@ func (s handoffSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
 
 // rowIterator walks over the row of a series.
 type rowIterator struct {
-	grid Grid
+	grid grid.Grid
 	row  []float64
 	at   int
 }
@@ -160,14 +162,14 @@ type timeMs = int64
 // Seek implements chunkenc.Iterator.
 func (it *rowIterator) Seek(t timeMs) chunkenc.ValueType {
 	from := max(it.at, 0)
-	return it.move(from + sort.Search(len(it.row)-from, func(i int) bool { return it.grid.at(from+i) >= t }))
+	return it.move(from + sort.Search(len(it.row)-from, func(i int) bool { return it.grid.At(from+i) >= t }))
 }
 
 // At implements chunkenc.Iterator.
-func (it *rowIterator) At() (int64, float64) { return it.grid.at(it.at), it.row[it.at] }
+func (it *rowIterator) At() (int64, float64) { return it.grid.At(it.at), it.row[it.at] }
 
 // AtT implements chunkenc.Iterator.
-func (it *rowIterator) AtT() int64 { return it.grid.at(it.at) }
+func (it *rowIterator) AtT() int64 { return it.grid.At(it.at) }
 
 // AtST implements chunkenc.Iterator; there are no start timestamps.
 func (it *rowIterator) AtST() int64 { return 0 }

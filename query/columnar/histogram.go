@@ -10,6 +10,9 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"halite/query/columnar/grid"
+	"halite/query/columnar/window"
 )
 
 // histogramQuantile is histogram_quantile over classic buckets.
@@ -20,7 +23,7 @@ type histogramQuantile struct {
 	argPos posrange.PositionRange
 }
 
-func (n *histogramQuantile) names() naming { return nameless }
+func (n *histogramQuantile) names() grid.Naming { return grid.Nameless }
 
 func (n *histogramQuantile) describe(d *description) {
 	d.node("histogram_quantile", n.child)
@@ -29,7 +32,7 @@ func (n *histogramQuantile) describe(d *description) {
 
 // bucketGroup is a classic histogram: buckets ordered by their bound.
 type bucketGroup struct {
-	series  Series
+	series  grid.Series
 	buckets []bucketRow
 	out     []float64
 }
@@ -67,7 +70,7 @@ func (n *histogramQuantile) run(ev *eval, emit emitFunc) error {
 			return err
 		}
 		var annos annotations.Annotations
-		if badQuantile(q[k]) {
+		if window.BadQuantile(q[k]) {
 			annos.Add(annotations.NewInvalidQuantileWarning(q[k], n.qPos))
 		}
 		n.warnOfBounds(ev, k, all, bad, &annos)
@@ -82,7 +85,7 @@ func (n *histogramQuantile) emitAll(ev *eval, groups []*bucketGroup, before int,
 	// For a moment there are the buckets, the quantiles asked for, the result and a step of each.
 	total := 0
 	for _, g := range groups {
-		total += count(g.out) + len(g.buckets) + 1
+		total += grid.Count(g.out) + len(g.buckets) + 1
 	}
 	if err := ev.hold(total + ev.grid.Steps + 1); err != nil {
 		return err
@@ -90,9 +93,9 @@ func (n *histogramQuantile) emitAll(ev *eval, groups []*bucketGroup, before int,
 	if err := ev.settle(before, 0); err != nil {
 		return err
 	}
-	unique := newGuard(anyName)
+	unique := newGuard(grid.AnyName)
 	for _, g := range groups {
-		present := count(g.out)
+		present := grid.Count(g.out)
 		if present == 0 {
 			continue
 		}
@@ -131,8 +134,8 @@ func (n *histogramQuantile) groups(ev *eval, all *matrix) (out []*bucketGroup, b
 		g, found := index[string(buf)]
 		if !found {
 			metric := labels.NewBuilder(s.Labels).Del(labels.BucketLabel).Labels()
-			g = &bucketGroup{series: Series{Labels: metric, dropped: true}, out: make([]float64, ev.grid.Steps)}
-			clearRow(g.out)
+			g = &bucketGroup{series: grid.Series{Labels: metric, Dropped: true}, out: make([]float64, ev.grid.Steps)}
+			grid.ClearRow(g.out)
 			index[string(buf)] = g
 			out = append(out, g)
 		}
@@ -159,7 +162,7 @@ func (n *histogramQuantile) step(
 	for _, g := range groups {
 		buckets = buckets[:0]
 		for _, b := range g.buckets {
-			if v := b.row[k]; !isAbsent(v) {
+			if v := b.row[k]; !grid.IsAbsent(v) {
 				buckets = append(buckets, promql.Bucket{UpperBound: b.bound, Count: v})
 			}
 		}
@@ -173,7 +176,7 @@ func (n *histogramQuantile) step(
 				name = g.series.Labels.Get(model.MetricNameLabel)
 			}
 			annos.Add(annotations.NewHistogramQuantileForcedMonotonicityInfo(
-				name, n.argPos, ev.grid.at(k), minBucket, maxBucket, maxDiff))
+				name, n.argPos, ev.grid.At(k), minBucket, maxBucket, maxDiff))
 		}
 		g.out[k] = value
 	}
@@ -184,7 +187,7 @@ func (n *histogramQuantile) warnOfBounds(
 	ev *eval, k int, all *matrix, bad []int, annos *annotations.Annotations,
 ) {
 	for _, b := range bad {
-		if isAbsent(all.rows[b][k]) {
+		if grid.IsAbsent(all.rows[b][k]) {
 			continue
 		}
 		ls := all.series[b].Labels

@@ -5,6 +5,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/schema"
+
+	"halite/query/columnar/grid"
 )
 
 // join is an arithmetic operator or a comparison between two vectors.
@@ -20,16 +22,16 @@ type join struct {
 // filters reports whether values are kept or left out rather than computed.
 func (n *join) filters() bool { return n.compare != nil && !n.asBool }
 
-func (n *join) names() naming {
+func (n *join) names() grid.Naming {
 	for _, name := range n.matching.Include {
 		if schema.IsMetadataLabel(name) {
-			return anyName
+			return grid.AnyName
 		}
 	}
 	if n.filters() {
-		return anyName
+		return grid.AnyName
 	}
-	return nameless
+	return grid.Nameless
 }
 
 func (n *join) describe(d *description) { d.node("join "+n.op, n.left, n.right) }
@@ -98,7 +100,7 @@ func (ev *eval) copyRow(m *matrix, row []float64) ([]float64, error) {
 		return nil, err
 	}
 	m.bytes += bytes
-	own := m.arena.row(len(row))
+	own := m.arena.Row(len(row))
 	copy(own, row)
 	return own, nil
 }
@@ -120,7 +122,7 @@ func partnersOf(sigs *signatures, one *matrix) (map[int][]int, error) {
 
 func overlap(a, b []float64) bool {
 	for k := range a {
-		if !isAbsent(a[k]) && !isAbsent(b[k]) {
+		if !grid.IsAbsent(a[k]) && !grid.IsAbsent(b[k]) {
 			return true
 		}
 	}
@@ -131,11 +133,11 @@ func overlap(a, b []float64) bool {
 func (n *join) combine(row, one []float64) {
 	swap := n.matching.Card == parser.CardOneToMany
 	for k, v := range row {
-		if isAbsent(v) {
+		if grid.IsAbsent(v) {
 			continue
 		}
 		w := one[k]
-		if isAbsent(w) {
+		if grid.IsAbsent(w) {
 			row[k] = w
 			continue
 		}
@@ -151,13 +153,13 @@ func (n *join) combine(row, one []float64) {
 		case n.compare(a, b):
 			row[k] = a
 		default:
-			row[k] = absent()
+			row[k] = grid.Absent()
 		}
 	}
 }
 
 // result is the series that a pair makes; b is only for its use.
-func (n *join) result(ev *eval, b *labels.Builder, many, one Series) Series {
+func (n *join) result(ev *eval, b *labels.Builder, many, one grid.Series) grid.Series {
 	b.Reset(many.Labels)
 	if n.arithmetic != nil || n.asBool && !ev.opts.DelayedNames {
 		b.Del(model.MetricNameLabel, "__type__", "__unit__")
@@ -176,5 +178,5 @@ func (n *join) result(ev *eval, b *labels.Builder, many, one Series) Series {
 			b.Del(name)
 		}
 	}
-	return Series{Labels: b.Labels(), dropped: n.asBool && ev.opts.DelayedNames}
+	return grid.Series{Labels: b.Labels(), Dropped: n.asBool && ev.opts.DelayedNames}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"halite/query/column"
+	"halite/query/columnar/grid"
+	"halite/query/columnar/window"
 	"halite/query/read"
 )
 
@@ -57,7 +59,7 @@ func (ev *eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, 
 		return err
 	}
 	rows := make([]float64, len(r.series)*w.Steps)
-	clearRow(rows)
+	grid.ClearRow(rows)
 	for j := range r.series {
 		r.series[j].row = rows[j*w.Steps : (j+1)*w.Steps]
 	}
@@ -96,7 +98,7 @@ func (r *pieceRun) charge(samples int) error {
 func (r *pieceRun) add(b *read.Batch, more bool) error {
 	end := r.windows.Steps
 	if more {
-		end = stepsUpTo(r.windows, b.ToMs)
+		end = window.StepsUpTo(r.windows, b.ToMs)
 	}
 	samples := 0
 	for j := range r.series {
@@ -174,15 +176,4 @@ func (s *carried) bridge(ev *eval, w read.Windows, e evaluator, c *column.Column
 	}
 	s.tsMs, s.values = s.tsMs[:0], s.values[:0]
 	return alone
-}
-
-// stepsUpTo is the number of steps that end by a time.
-func stepsUpTo(w read.Windows, tsMs int64) int {
-	if tsMs < w.FirstEndMs {
-		return 0
-	}
-	if w.StepMs == 0 {
-		return w.Steps
-	}
-	return int(min((tsMs-w.FirstEndMs)/w.StepMs+1, int64(w.Steps)))
 }

@@ -4,6 +4,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
+
+	"halite/query/columnar/grid"
 )
 
 // handoffLabel is the label of the selectors that stand for supported parts of an expression. Which part one stands for
@@ -12,7 +14,7 @@ const handoffLabel = "__columnar__"
 
 // Plan says how an expression is evaluated.
 type Plan struct {
-	grid Grid
+	grid grid.Grid
 	opts Options
 
 	vector vector // the whole expression, if it is a supported vector
@@ -26,11 +28,11 @@ type Plan struct {
 // handoff is a supported part of an expression that is not supported as a whole.
 type handoff struct {
 	vector vector
-	grid   Grid
+	grid   grid.Grid
 }
 
 // Build plans a preprocessed expression, which it takes over. It returns nil if the engine has to do all of the work.
-func Build(e parser.Expr, g Grid, opts Options) *Plan {
+func Build(e parser.Expr, g grid.Grid, opts Options) *Plan {
 	p := &Plan{grid: g, opts: opts, handoffs: map[*labels.Matcher]*handoff{}}
 	switch e.Type() {
 	case parser.ValueTypeVector:
@@ -170,7 +172,7 @@ func (p *Plan) handOff(v vector, pos posrange.PositionRange, once bool) parser.E
 	h := &handoff{vector: v, grid: p.grid}
 	vs := &parser.VectorSelector{PosRange: pos}
 	if once {
-		h.grid = p.grid.first()
+		h.grid = p.grid.First()
 		start := p.grid.StartMs
 		vs.Timestamp = &start
 		if inv, ok := v.(invariant); ok {

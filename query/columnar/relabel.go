@@ -5,6 +5,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/schema"
+
+	"halite/query/columnar/grid"
 )
 
 // relabel is label_replace and label_join: new labels for each series.
@@ -16,9 +18,9 @@ type relabel struct {
 	value func(ls labels.Labels) (v string, ok bool)
 }
 
-func (n *relabel) names() naming {
+func (n *relabel) names() grid.Naming {
 	if schema.IsMetadataLabel(n.dst) {
-		return anyName
+		return grid.AnyName
 	}
 	return n.child.names()
 }
@@ -26,9 +28,9 @@ func (n *relabel) names() naming {
 func (n *relabel) describe(d *description) { d.node(n.name, n.child) }
 
 func (n *relabel) run(ev *eval, emit emitFunc) error {
-	unique := newGuard(anyName)
+	unique := newGuard(grid.AnyName)
 	b := labels.NewBuilder(labels.EmptyLabels())
-	return n.child.run(ev, func(s Series, values []float64) error {
+	return n.child.run(ev, func(s grid.Series, values []float64) error {
 		s = ev.metric(s)
 		if v, ok := n.value(s.Labels); ok {
 			b.Reset(s.Labels)
@@ -38,7 +40,7 @@ func (n *relabel) run(ev *eval, emit emitFunc) error {
 			if err := ev.budget.Reserve(int64(s.Labels.ByteSize())); err != nil {
 				return err
 			}
-			s.dropped = s.dropped && n.dst != model.MetricNameLabel
+			s.Dropped = s.Dropped && n.dst != model.MetricNameLabel
 		}
 		if err := unique.add(s); err != nil {
 			return err

@@ -3,6 +3,7 @@ package columnar
 import (
 	"context"
 	"errors"
+	"halite/query/columnar/grid"
 	"halite/query/read"
 	"halite/query/read/rollups"
 	"slices"
@@ -40,8 +41,8 @@ func (r *Run) Instant() (value parser.Value, annos annotations.Annotations, err 
 		return promql.Scalar{T: r.plan.grid.StartMs, V: values[0]}, r.state.annos, nil
 	}
 	out := promql.Vector{}
-	unique := newGuard(anyName)
-	err = r.plan.vector.run(r.eval, func(s Series, values []float64) error {
+	unique := newGuard(grid.AnyName)
+	err = r.plan.vector.run(r.eval, func(s grid.Series, values []float64) error {
 		ls, err := r.finalLabels(s, unique)
 		if err != nil {
 			return err
@@ -59,8 +60,8 @@ func (r *Run) Instant() (value parser.Value, annos annotations.Annotations, err 
 func (r *Run) Range() (out promql.Matrix, annos annotations.Annotations, err error) {
 	defer catch(&err)
 	out = promql.Matrix{}
-	unique := newGuard(anyName)
-	add := func(s Series, values []float64) error {
+	unique := newGuard(grid.AnyName)
+	add := func(s grid.Series, values []float64) error {
 		ls, err := r.finalLabels(s, unique)
 		if err != nil {
 			return err
@@ -75,7 +76,7 @@ func (r *Run) Range() (out promql.Matrix, annos annotations.Annotations, err err
 	if r.plan.scalar != nil {
 		var values []float64
 		if values, err = r.eval.number(r.plan.scalar); err == nil {
-			err = add(Series{}, values)
+			err = add(grid.Series{}, values)
 		}
 	} else {
 		err = r.plan.vector.run(r.eval, add)
@@ -91,28 +92,28 @@ func (r *Run) Range() (out promql.Matrix, annos annotations.Annotations, err err
 const pointBytes = 16
 
 func (r *Run) points(values []float64) ([]promql.FPoint, error) {
-	n := count(values)
+	n := grid.Count(values)
 	if err := r.state.budget.Reserve(int64(n) * pointBytes); err != nil {
 		return nil, err
 	}
 	points := make([]promql.FPoint, 0, n)
 	for k, v := range values {
-		if !isAbsent(v) {
-			points = append(points, promql.FPoint{T: r.plan.grid.at(k), F: v})
+		if !grid.IsAbsent(v) {
+			points = append(points, promql.FPoint{T: r.plan.grid.At(k), F: v})
 		}
 	}
 	return points, nil
 }
 
 // finalLabels are those of the result. Delayed dropping of names may make some equal here.
-func (r *Run) finalLabels(s Series, unique *guard) (labels.Labels, error) {
-	if !s.dropped {
+func (r *Run) finalLabels(s grid.Series, unique *guard) (labels.Labels, error) {
+	if !s.Dropped {
 		if r.state.opts.DelayedNames {
 			return s.Labels, unique.add(s)
 		}
 		return s.Labels, nil
 	}
-	s.Labels = dropNames(s.Labels)
+	s.Labels = grid.DropNames(s.Labels)
 	if r.state.opts.DelayedNames {
 		return s.Labels, unique.add(s)
 	}
@@ -122,7 +123,7 @@ func (r *Run) finalLabels(s Series, unique *guard) (labels.Labels, error) {
 // CountSamples adds what was evaluated to the statistics of a query, whose step tracking is set up. Where the engine has
 // evaluated the rest, and counted the points that were handed over, they then are those of the samples that were read.
 func (r *Run) CountSamples(to *stats.QuerySamples) {
-	total, fresh := r.eval.counts()
+	total, fresh := r.eval.Counts()
 	for k := range total {
 		to.IncrementSamplesAtStep(k, total[k])
 		to.IncrementSamplesReadAtStep(k, fresh[k])

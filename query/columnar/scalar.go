@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"halite/query/columnar/grid"
 )
 
 // literal is a number.
@@ -21,7 +23,7 @@ type clock struct{}
 func (clock) values(ev *eval) ([]float64, error) {
 	row := make([]float64, ev.grid.Steps)
 	for k := range row {
-		row[k] = float64(ev.grid.at(k)) / 1000
+		row[k] = float64(ev.grid.At(k)) / 1000
 	}
 	return row, nil
 }
@@ -83,10 +85,10 @@ func (n only) values(ev *eval) ([]float64, error) {
 		row[k] = math.NaN()
 	}
 	series := 0
-	err := n.child.run(ev, func(_ Series, values []float64) error {
+	err := n.child.run(ev, func(_ grid.Series, values []float64) error {
 		series++
 		for k, v := range values {
-			if isAbsent(v) {
+			if grid.IsAbsent(v) {
 				continue
 			}
 			if found[k] {

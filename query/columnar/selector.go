@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"halite/query/column"
+	"halite/query/columnar/grid"
+	"halite/query/columnar/window"
 	"halite/query/read"
 )
 
@@ -32,17 +34,17 @@ func newSelector(vs *parser.VectorSelector) selector {
 func (s selector) text() string { return s.parsed.String() }
 
 // names is oneName if the metric is given.
-func (s selector) names() naming {
+func (s selector) names() grid.Naming {
 	for _, m := range s.matchers {
 		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
-			return oneName
+			return grid.OneName
 		}
 	}
-	return anyName
+	return grid.AnyName
 }
 
 // windows are the spans of length rangeMs that end at the steps, as offset and @ move them.
-func (s selector) windows(g Grid, rangeMs int64) read.Windows {
+func (s selector) windows(g grid.Grid, rangeMs int64) read.Windows {
 	first := g.StartMs
 	if s.atMs != nil {
 		first = *s.atMs
@@ -197,11 +199,11 @@ type instantSelector struct {
 	times bool
 }
 
-func (n *instantSelector) names() naming { return n.selector.names() }
+func (n *instantSelector) names() grid.Naming { return n.selector.names() }
 
 // need implements partial.
 func (n *instantSelector) need(names []string) {
-	if !n.times || n.selector.names() == oneName {
+	if !n.times || n.selector.names() == grid.OneName {
 		n.needs = names
 	}
 }
@@ -245,18 +247,18 @@ func (r *instantRun) section(ev *eval, c *column.Column, first int, row []float6
 		ts    = ev.times(c)
 		next  = 0 // the first sample after the step
 		end   = r.windows.FirstEndMs + int64(first)*r.windows.StepMs
-		total = ev.total[first : first+len(row)]
-		read  = ev.fresh[first : first+len(row)]
+		total = ev.Total[first : first+len(row)]
+		read  = ev.Fresh[first : first+len(row)]
 	)
 	for k := range row {
 		for next < len(ts) && ts[next] <= end {
 			next++
 		}
-		v := absent()
+		v := grid.Absent()
 		if next > 0 && ts[next-1] > end-r.windows.RangeMs {
 			v = c.Values[next-1]
 		}
-		if !isAbsent(v) {
+		if !grid.IsAbsent(v) {
 			total[k]++
 			read[k]++
 			if r.times {
@@ -274,12 +276,12 @@ func (r *instantRun) evenSection(ev *eval, c *column.Column, first int, row []fl
 	var (
 		perStep = int(r.windows.StepMs / c.StepMs)
 		end     = r.windows.FirstEndMs + int64(first)*r.windows.StepMs
-		at      = samplesUpTo(c.Time(0), c.StepMs, end) - 1
+		at      = window.SamplesUpTo(c.Time(0), c.StepMs, end) - 1
 		last    = c.Len() - 1
 		k, from = 0, 0
 	)
 	for ; k < len(row) && at < 0; k++ {
-		row[k] = absent()
+		row[k] = grid.Absent()
 		at += perStep
 	}
 	from = k
@@ -289,15 +291,15 @@ func (r *instantRun) evenSection(ev *eval, c *column.Column, first int, row []fl
 			row[k] = c.Values[at]
 			at += perStep
 		}
-		ev.spans(first+from, first+k, 1, 1)
+		ev.Spans(first+from, first+k, 1, 1)
 	}
 	end += int64(k) * r.windows.StepMs
 	for ; k < len(row); k++ {
 		i := min(at, last)
-		row[k] = absent()
+		row[k] = grid.Absent()
 		if c.Time(i) > end-r.windows.RangeMs {
 			row[k] = c.Values[i]
-			ev.spans(first+k, first+k+1, 1, 1)
+			ev.Spans(first+k, first+k+1, 1, 1)
 		}
 		at += perStep
 		end += r.windows.StepMs
@@ -309,7 +311,7 @@ func (r *instantRun) fork() evaluator { return r }
 
 // done implements evaluator.
 func (r *instantRun) done(ev *eval, c *column.Column, row []float64, _ int) error {
-	present := count(row)
+	present := grid.Count(row)
 	if present == 0 {
 		return nil
 	}
@@ -317,7 +319,7 @@ func (r *instantRun) done(ev *eval, c *column.Column, row []float64, _ int) erro
 		return err
 	}
 	r.handedOn += present
-	s := Series{Labels: c.Labels, group: c.Group, all: c.Series, dropped: r.times}
+	s := grid.Series{Labels: c.Labels, Group: c.Group, All: c.Series, Dropped: r.times}
 	if err := r.unique.check(ev, s); err != nil {
 		return err
 	}
@@ -330,7 +332,7 @@ type rangeSelector struct {
 	name    string
 	rangeMs int64
 	params  []scalar
-	fn      windowFunc
+	fn      window.Func
 	// knowsEven is set if fn needs no bounds of windows where there is an even.
 	knowsEven bool
 	// blockwise is set if fn is.
@@ -343,16 +345,16 @@ type rangeSelector struct {
 
 // need implements partial.
 func (n *rangeSelector) need(names []string) {
-	if n.keepsName || n.selector.names() == oneName {
+	if n.keepsName || n.selector.names() == grid.OneName {
 		n.needs = names
 	}
 }
 
-func (n *rangeSelector) names() naming {
+func (n *rangeSelector) names() grid.Naming {
 	if n.keepsName {
 		return n.selector.names()
 	}
-	return nameless
+	return grid.Nameless
 }
 
 func (n *rangeSelector) describe(d *description) {
@@ -367,7 +369,7 @@ func (n *rangeSelector) run(ev *eval, emit emitFunc) error {
 			return err
 		}
 	}
-	w := newWindow(n.windows(ev.grid, n.rangeMs), ev.grid, params)
+	w := window.New(n.windows(ev.grid, n.rangeMs), ev.grid, params)
 	r := &rangeRun{rangeSelector: n, window: w, emit: emit, unique: newGuard(n.selector.names())}
 	if t := newTieredRun(ev, r); t != nil {
 		return t.run()
@@ -378,7 +380,7 @@ func (n *rangeSelector) run(ev *eval, emit emitFunc) error {
 // rangeRun is an evaluation of a rangeSelector.
 type rangeRun struct {
 	*rangeSelector
-	window   *window
+	window   *window.Window
 	emit     emitFunc
 	unique   *guard
 	handedOn int
@@ -387,26 +389,26 @@ type rangeRun struct {
 // section implements evaluator.
 func (r *rangeRun) section(ev *eval, c *column.Column, first int, row []float64) int {
 	if len(c.Segments) > 0 {
-		return ev.places(r, r.window.Windows, r.blockwise && overlapping(&r.window.Windows), c, first, row)
+		return ev.places(r, r.window.Windows, r.blockwise && window.Overlapping(&r.window.Windows), c, first, row)
 	}
-	w := r.window.section(first, len(row))
-	largest := w.reset(ev, first, c, r.knowsEven)
+	w := r.window.Section(first, len(row))
+	largest := w.Reset(&ev.SampleCounts, first, c, r.knowsEven)
 	if largest == 0 {
-		clearRow(row)
+		grid.ClearRow(row)
 		return 0
 	}
 	r.fn(w, row)
-	for _, a := range w.annos {
+	for _, a := range w.Annos {
 		ev.annos.Add(a)
 	}
-	w.annos = w.annos[:0]
+	w.Annos = w.Annos[:0]
 	return largest
 }
 
 // fork implements evaluator.
 func (r *rangeRun) fork() evaluator {
 	own := *r
-	own.window = newWindow(r.window.Windows, r.window.grid, r.window.params)
+	own.window = window.New(r.window.Windows, r.window.Grid, r.window.Params)
 	return &own
 }
 
@@ -421,7 +423,7 @@ func (r *rangeRun) done(ev *eval, c *column.Column, row []float64, largest int) 
 		return err
 	}
 	defer func() { ev.held -= largest }()
-	present := count(row)
+	present := grid.Count(row)
 	if present == 0 {
 		return nil
 	}
@@ -429,7 +431,7 @@ func (r *rangeRun) done(ev *eval, c *column.Column, row []float64, largest int) 
 		return err
 	}
 	r.handedOn += present
-	s := Series{Labels: c.Labels, group: c.Group, all: c.Series, dropped: !r.keepsName}
+	s := grid.Series{Labels: c.Labels, Group: c.Group, All: c.Series, Dropped: !r.keepsName}
 	if err := r.unique.check(ev, s); err != nil {
 		return err
 	}

@@ -1,6 +1,10 @@
 package columnar
 
-import "github.com/prometheus/prometheus/promql/parser"
+import (
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"halite/query/columnar/grid"
+)
 
 // set is and, or, unless.
 type set struct {
@@ -9,14 +13,14 @@ type set struct {
 	op          parser.ItemType
 }
 
-func (n *set) names() naming {
+func (n *set) names() grid.Naming {
 	if n.op != parser.LOR {
 		return n.left.names()
 	}
-	if n.left.names() == nameless && n.right.names() == nameless {
-		return nameless
+	if n.left.names() == grid.Nameless && n.right.names() == grid.Nameless {
+		return grid.Nameless
 	}
-	return anyName
+	return grid.AnyName
 }
 
 func (n *set) describe(d *description) { d.node(n.op.String(), n.left, n.right) }
@@ -68,7 +72,7 @@ func presence(sigs *signatures, m *matrix, steps int) map[int][]bool {
 			present[sig] = at
 		}
 		for k, v := range m.rows[i] {
-			at[k] = at[k] || !isAbsent(v)
+			at[k] = at[k] || !grid.IsAbsent(v)
 		}
 	}
 	return present
@@ -81,7 +85,7 @@ func filter(sigs *signatures, m *matrix, present map[int][]bool, keep bool) {
 		row := m.rows[i]
 		for k := range row {
 			if (at != nil && at[k]) != keep {
-				row[k] = absent()
+				row[k] = grid.Absent()
 			}
 		}
 	}

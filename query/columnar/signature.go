@@ -6,6 +6,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"halite/query/columnar/grid"
 )
 
 // signatures numbers the label sets by which the series of two operands match.
@@ -84,7 +86,7 @@ func (ev *eval) rename(m *matrix) {
 
 // outputs gathers rows by labels: several pairs of operands may make up one series, at different steps.
 type outputs struct {
-	series []Series
+	series []grid.Series
 	rows   [][]float64
 	index  map[uint64]int
 	// operands is the number of series that went in.
@@ -97,7 +99,7 @@ func newOutputs(left, right *matrix) *outputs {
 }
 
 // add adds a row, or merges it into the one with the same labels. merged tells which.
-func (o *outputs) add(s Series, row []float64) (merged bool, err error) {
+func (o *outputs) add(s grid.Series, row []float64) (merged bool, err error) {
 	h := s.Labels.Hash()
 	i, found := o.index[h]
 	if !found {
@@ -108,10 +110,10 @@ func (o *outputs) add(s Series, row []float64) (merged bool, err error) {
 	}
 	to := o.rows[i]
 	for k, v := range row {
-		if isAbsent(v) {
+		if grid.IsAbsent(v) {
 			continue
 		}
-		if !isAbsent(to[k]) {
+		if !grid.IsAbsent(to[k]) {
 			return true, ErrUndecided
 		}
 		to[k] = v
@@ -123,7 +125,7 @@ func (o *outputs) add(s Series, row []float64) (merged bool, err error) {
 func (o *outputs) emitAll(ev *eval, before int, emit emitFunc) error {
 	total := 0
 	for _, row := range o.rows {
-		total += count(row)
+		total += grid.Count(row)
 	}
 	// For a moment there are the operands, the result and a step of each.
 	if err := ev.hold(total + 2*o.operands); err != nil {
@@ -133,7 +135,7 @@ func (o *outputs) emitAll(ev *eval, before int, emit emitFunc) error {
 		return err
 	}
 	for i, row := range o.rows {
-		if !anyPresent(row) {
+		if !grid.AnyPresent(row) {
 			continue
 		}
 		if err := emit(o.series[i], row); err != nil {

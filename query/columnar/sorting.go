@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"halite/query/columnar/grid"
 )
 
 // sorted is sort and sort_desc. It means something in instant queries only.
@@ -15,15 +17,15 @@ type sorted struct {
 	pos        posrange.PositionRange
 }
 
-func (n *sorted) names() naming { return n.child.names() }
+func (n *sorted) names() grid.Naming { return n.child.names() }
 
 func (n *sorted) describe(d *description) { d.node("sort", n.child) }
 
 func (n *sorted) run(ev *eval, emit emitFunc) error {
-	if !ev.grid.instant() {
+	if !ev.grid.Instant() {
 		defer func() { ev.annos.Add(annotations.NewSortInRangeQueryWarning(n.pos)) }()
-		return n.child.run(ev, func(s Series, values []float64) error {
-			if err := ev.hold(count(values) + 1); err != nil { // the engine copies them
+		return n.child.run(ev, func(s grid.Series, values []float64) error {
+			if err := ev.hold(grid.Count(values) + 1); err != nil { // the engine copies them
 				return err
 			}
 			return emit(s, values)

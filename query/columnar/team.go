@@ -49,7 +49,7 @@ func newTeam(ev *eval, sel *read.Selection, w read.Windows) *team {
 	t.free = make(chan *share, ev.opts.Concurrency+1)
 	t.held = make([]*share, cap(t.free))
 	for i := range t.held {
-		t.held[i] = &share{rows: ev.opts.Memory.get()}
+		t.held[i] = &share{rows: ev.opts.Memory.Get()}
 		t.free <- t.held[i]
 	}
 	return t
@@ -72,7 +72,7 @@ func (t *team) run(e evaluator) (err error) {
 		cancel()
 		members.Wait()
 		for _, own := range evals {
-			t.addCounts(own)
+			t.AddCounts(&own.SampleCounts)
 		}
 		for _, c := range t.shares {
 			if len(c) > 0 {
@@ -80,7 +80,7 @@ func (t *team) run(e evaluator) (err error) {
 			}
 		}
 		for _, s := range t.held {
-			t.opts.Memory.put(s.rows)
+			t.opts.Memory.Put(s.rows)
 		}
 	}()
 	row := make([]float64, t.windows.Steps)

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"halite/query/column"
+	"halite/query/columnar/grid"
+	"halite/query/columnar/window"
 	"halite/query/read"
 	"halite/query/read/rollups"
 	"halite/rollup"
@@ -17,7 +19,7 @@ type tieredRun struct {
 	plan *rollups.Plan
 
 	atoms []rollup.State
-	slide slider
+	slide window.Slider
 	total []int64 // samples of each window of a series
 	fresh []int64 // those of them that were not in the window before
 }
@@ -74,7 +76,7 @@ func (t *tieredRun) run() error {
 	ev.noteTypes(sel.Selection)
 	t.atoms = make([]rollup.State, len(t.plan.Bounds)+1)
 	t.total, t.fresh = make([]int64, t.plan.Steps), make([]int64, t.plan.Steps)
-	t.slide.fields = t.plan.Fields
+	t.slide.Fields = t.plan.Fields
 	row := make([]float64, t.plan.Steps)
 	for i := range sel.Batches() {
 		var b *rollups.Batch
@@ -143,16 +145,16 @@ func (t *tieredRun) evaluate(spans []rollups.Span, c *column.Column, row []float
 		return 0, true
 	}
 	t.fold(spans, c)
-	t.slide.reset(t.atoms)
+	t.slide.Reset(t.atoms)
 	end, before := t.plan.FirstEndMs, 0
 	for k := range row {
 		lo, hi := t.plan.Lo[k], t.plan.Hi[k]
-		s := t.slide.window(lo, hi)
+		s := t.slide.Window(lo, hi)
 		v, has, exact := t.fn.Eval(s, end-t.plan.RangeMs, end)
-		ok = ok && exact && exactly(t.fn, s)
+		ok = ok && exact && window.Exactly(t.fn, s)
 		row[k] = v
 		if !has {
-			row[k] = absent()
+			row[k] = grid.Absent()
 		}
 		t.total[k], t.fresh[k] = s.Count, 0
 		for a := max(lo, before); a < hi; a++ {
@@ -204,7 +206,7 @@ func (t *tieredRun) foldSamples(c *column.Column, from, end, atom int) int {
 // count adds the samples of a series to the statistics.
 func (t *tieredRun) count() {
 	for k := range t.total {
-		t.ev.total[k] += t.total[k]
-		t.ev.fresh[k] += t.fresh[k]
+		t.ev.Total[k] += t.total[k]
+		t.ev.Fresh[k] += t.fresh[k]
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"halite/query/columnar/grid"
 )
 
 // topK is topk and bottomk: a heap of the k best for each group and step.
@@ -17,7 +19,7 @@ type topK struct {
 }
 
 // names of series are kept.
-func (n *topK) names() naming { return n.child.names() }
+func (n *topK) names() grid.Naming { return n.child.names() }
 
 func (n *topK) describe(d *description) { d.node("aggregate "+n.op+n.text, n.child) }
 
@@ -84,29 +86,29 @@ func (n *topK) run(ev *eval, emit emitFunc) error {
 	}
 	if n.k < 1 {
 		// The operand is evaluated nevertheless: it may annotate.
-		if err := n.child.run(ev, func(Series, []float64) error { return nil }); err != nil {
+		if err := n.child.run(ev, func(grid.Series, []float64) error { return nil }); err != nil {
 			return err
 		}
 		return ev.settle(before, 0)
 	}
 	bytes := int64(0)
 	defer func() { ev.budget.Release(bytes) }()
-	var series []Series
-	gs := newGroups(n.grouping, func(Series) ([]ranking, error) {
+	var series []grid.Series
+	gs := newGroups(n.grouping, func(grid.Series) ([]ranking, error) {
 		steps := make([]ranking, ev.grid.Steps)
 		for k := range steps {
 			steps[k].bottom = n.bottom
 		}
 		return steps, nil
 	})
-	err := n.child.run(ev, func(s Series, values []float64) error {
+	err := n.child.run(ev, func(s grid.Series, values []float64) error {
 		g, err := gs.find(ev, s)
 		if err != nil {
 			return err
 		}
 		grown := 0
 		for k, v := range values {
-			if !isAbsent(v) && (*g)[k].offer(ranked{v, int32(len(series))}, n.k) {
+			if !grid.IsAbsent(v) && (*g)[k].offer(ranked{v, int32(len(series))}, n.k) {
 				grown++
 			}
 		}
@@ -123,14 +125,14 @@ func (n *topK) run(ev *eval, emit emitFunc) error {
 	if err := ev.settle(before, int(bytes/rankedBytes)); err != nil {
 		return err
 	}
-	if ev.grid.instant() {
+	if ev.grid.Instant() {
 		return n.emitInOrder(series, gs.list, emit)
 	}
 	return n.emitSeries(ev, series, gs.list, emit)
 }
 
 // emitInOrder hands on the series of one step, best first in each group.
-func (n *topK) emitInOrder(series []Series, groups [][]ranking, emit emitFunc) error {
+func (n *topK) emitInOrder(series []grid.Series, groups [][]ranking, emit emitFunc) error {
 	row := make([]float64, 1)
 	for _, steps := range groups {
 		r := &steps[0]
@@ -139,7 +141,7 @@ func (n *topK) emitInOrder(series []Series, groups [][]ranking, emit emitFunc) e
 		}
 		for _, e := range r.entries {
 			row[0] = e.value
-			if err := emit(series[e.series].whole(), row); err != nil {
+			if err := emit(series[e.series].Whole(), row); err != nil {
 				return err
 			}
 		}
@@ -148,7 +150,7 @@ func (n *topK) emitInOrder(series []Series, groups [][]ranking, emit emitFunc) e
 }
 
 // emitSeries hands on each series that is among the best at some step.
-func (n *topK) emitSeries(ev *eval, series []Series, groups [][]ranking, emit emitFunc) error {
+func (n *topK) emitSeries(ev *eval, series []grid.Series, groups [][]ranking, emit emitFunc) error {
 	type point struct {
 		value float64
 		step  int32
@@ -181,12 +183,12 @@ func (n *topK) emitSeries(ev *eval, series []Series, groups [][]ranking, emit em
 	row := make([]float64, ev.grid.Steps)
 	from := 0
 	for _, i := range order {
-		clearRow(row)
+		grid.ClearRow(row)
 		for _, p := range points[from:ends[i]] {
 			row[p.step] = p.value
 		}
 		from = ends[i]
-		if err := emit(series[i].whole(), row); err != nil {
+		if err := emit(series[i].Whole(), row); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,8 @@
-package columnar
+package window
+
+import (
+	"halite/query/columnar/grid"
+)
 
 // even is how windows lie over evenly spaced samples when each step is a number of them: the bounds of step k are those
 // of the first, as far as there are samples, and k times that number.
@@ -21,23 +25,23 @@ type evenMemo struct {
 }
 
 // of is newEven.
-func (m *evenMemo) of(w *window, stepMs int64) even {
+func (m *evenMemo) of(w *Window, stepMs int64) even {
 	if m.firstMs != w.firstMs || m.stepMs != stepMs || m.endMs != w.FirstEndMs ||
-		m.samples != len(w.vs) || m.steps != len(w.lo) {
+		m.samples != len(w.Values) || m.steps != len(w.Lo) {
 		*m = evenMemo{
-			firstMs: w.firstMs, stepMs: stepMs, endMs: w.FirstEndMs, samples: len(w.vs), steps: len(w.lo),
+			firstMs: w.firstMs, stepMs: stepMs, endMs: w.FirstEndMs, samples: len(w.Values), steps: len(w.Lo),
 			even: newEven(w, stepMs),
 		}
 	}
 	return m.even
 }
 
-func newEven(w *window, stepMs int64) even {
+func newEven(w *Window, stepMs int64) even {
 	e := even{
-		lo: samplesUpTo(w.firstMs, stepMs, w.FirstEndMs-w.RangeMs), hi: samplesUpTo(w.firstMs, stepMs, w.FirstEndMs),
-		perStep: max(1, int(w.StepMs/stepMs)), samples: len(w.vs),
+		lo: SamplesUpTo(w.firstMs, stepMs, w.FirstEndMs-w.RangeMs), hi: SamplesUpTo(w.firstMs, stepMs, w.FirstEndMs),
+		perStep: max(1, int(w.StepMs/stepMs)), samples: len(w.Values),
 	}
-	steps := len(w.lo)
+	steps := len(w.Lo)
 	if e.lo < 0 {
 		e.from = min(steps, (-e.lo+e.perStep-1)/e.perStep)
 	}
@@ -48,8 +52,8 @@ func newEven(w *window, stepMs int64) even {
 	return e
 }
 
-// samplesUpTo counts samples that are stepMs apart, from firstMs on, up to a time; below zero it is how many are missing.
-func samplesUpTo(firstMs, stepMs, tsMs int64) int {
+// SamplesUpTo counts samples that are stepMs apart, from firstMs on, up to a time; below zero it is how many are missing.
+func SamplesUpTo(firstMs, stepMs, tsMs int64) int {
 	n := (tsMs - firstMs) / stepMs
 	if (tsMs-firstMs)%stepMs < 0 {
 		n-- // towards the past
@@ -72,7 +76,7 @@ func (e *even) bounds(los, his []int) {
 
 // count adds to the statistics; first is the number of the first of the steps. It returns how many samples the window
 // with most of them has.
-func (e *even) count(ev *eval, first, steps int) (largest int) {
+func (e *even) count(counts *grid.SampleCounts, first, steps int) (largest int) {
 	one := func(k int) {
 		lo, hi := e.at(k)
 		if hi == lo {
@@ -83,8 +87,8 @@ func (e *even) count(ev *eval, first, steps int) (largest int) {
 			_, before = e.at(k - 1)
 		}
 		largest = max(largest, hi-lo)
-		ev.total[first+k] += int64(hi - lo)
-		ev.fresh[first+k] += int64(hi - max(lo, before))
+		counts.Total[first+k] += int64(hi - lo)
+		counts.Fresh[first+k] += int64(hi - max(lo, before))
 	}
 	from := min(e.from+1, e.end) // the first step has none before it
 	for k := range from {
@@ -93,7 +97,7 @@ func (e *even) count(ev *eval, first, steps int) (largest int) {
 	if from < e.end && e.hi > e.lo {
 		all := e.hi - e.lo
 		largest = max(largest, all)
-		ev.spans(first+from, first+e.end, int64(all), int64(min(all, e.perStep)))
+		counts.Spans(first+from, first+e.end, int64(all), int64(min(all, e.perStep)))
 	}
 	for k := e.end; k < steps; k++ {
 		one(k)

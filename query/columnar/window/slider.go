@@ -1,4 +1,4 @@
-package columnar
+package window
 
 import (
 	"math"
@@ -6,10 +6,10 @@ import (
 	"halite/rollup"
 )
 
-// slider joins neighbouring states to those of windows that slide over them. A state goes through three joins at most,
+// Slider joins neighbouring states to those of windows that slide over them. A state goes through three joins at most,
 // however many windows it is in: before mid, suffixes are joined up to mid; what comes after is joined as it comes.
-type slider struct {
-	fields   rollup.Fields
+type Slider struct {
+	Fields   rollup.Fields
 	states   []rollup.State
 	suffixes []rollup.State // suffixes[i] is the join of states[i:mid]
 	mid, end int
@@ -17,21 +17,21 @@ type slider struct {
 	out      rollup.State
 }
 
-// reset begins with other states.
-func (s *slider) reset(states []rollup.State) {
+// Reset begins with other states.
+func (s *Slider) Reset(states []rollup.State) {
 	s.states, s.mid, s.end, s.tail = states, 0, 0, rollup.State{}
 	if len(s.suffixes) < len(states) {
 		s.suffixes = make([]rollup.State, len(states))
 	}
 }
 
-// window is the join of states[lo:hi]; neither bound may go back. It is valid until the next call.
-func (s *slider) window(lo, hi int) *rollup.State {
+// Window is the join of states[lo:hi]; neither bound may go back. It is valid until the next call.
+func (s *Slider) Window(lo, hi int) *rollup.State {
 	if lo >= s.mid {
 		s.turn(lo, hi)
 	}
 	for ; s.end < hi; s.end++ {
-		s.tail.Append(&s.states[s.end], s.fields)
+		s.tail.Append(&s.states[s.end], s.Fields)
 	}
 	if s.tail.Count == 0 && lo < s.mid {
 		return &s.suffixes[lo]
@@ -40,12 +40,12 @@ func (s *slider) window(lo, hi int) *rollup.State {
 	if lo < s.mid {
 		s.out = s.suffixes[lo]
 	}
-	s.out.Append(&s.tail, s.fields)
+	s.out.Append(&s.tail, s.Fields)
 	return &s.out
 }
 
 // turn makes suffixes of states[lo:hi].
-func (s *slider) turn(lo, hi int) {
+func (s *Slider) turn(lo, hi int) {
 	s.mid, s.end, s.tail = hi, hi, rollup.State{}
 	if lo >= hi {
 		return
@@ -53,7 +53,7 @@ func (s *slider) turn(lo, hi int) {
 	s.suffixes[hi-1] = s.states[hi-1]
 	for i := hi - 2; i >= lo; i-- {
 		s.suffixes[i] = s.states[i]
-		s.suffixes[i].Append(&s.suffixes[i+1], s.fields)
+		s.suffixes[i].Append(&s.suffixes[i+1], s.Fields)
 	}
 }
 
@@ -68,9 +68,9 @@ const (
 	correctionMax = 2000
 )
 
-// exactly reports whether the value of a function of a window's state is that of the samples, to 1e-12. It is not where
+// Exactly reports whether the value of a function of a window's state is that of the samples, to 1e-12. It is not where
 // so much cancels out that the order of additions shows, or where sums are not finite: they may be in another order.
-func exactly(fn rollup.Func, s *rollup.State) bool {
+func Exactly(fn rollup.Func, s *rollup.State) bool {
 	if s.Count == 0 {
 		return true
 	}

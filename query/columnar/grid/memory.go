@@ -1,4 +1,4 @@
-package columnar
+package grid
 
 import "sync"
 
@@ -6,8 +6,8 @@ import "sync"
 // keeps nothing.
 type Memory struct{ rows sync.Pool }
 
-// get returns an empty slice of some capacity.
-func (m *Memory) get() []float64 {
+// Get returns an empty slice of some capacity.
+func (m *Memory) Get() []float64 {
 	if m == nil {
 		return nil
 	}
@@ -17,17 +17,17 @@ func (m *Memory) get() []float64 {
 	return nil
 }
 
-// put takes a slice back; nobody may use it any more.
-func (m *Memory) put(rows []float64) {
+// Put takes a slice back; nobody may use it any more.
+func (m *Memory) Put(rows []float64) {
 	if m != nil && cap(rows) > 0 {
 		rows = rows[:0]
 		m.rows.Put(&rows)
 	}
 }
 
-// arena gives out rows that are all given up at once.
-type arena struct {
-	memory *Memory
+// Arena gives out rows that are all given up at once.
+type Arena struct {
+	Memory *Memory
 	slabs  [][]float64
 	free   []float64 // the rest of the last slab
 	rows   int
@@ -36,10 +36,10 @@ type arena struct {
 // slabRows is the number of rows for which memory is made at once, if so many were asked for before.
 const slabRows = 64
 
-// row is memory for n numbers, which may have any value.
-func (a *arena) row(n int) []float64 {
+// Row is memory for n numbers, which may have any value.
+func (a *Arena) Row(n int) []float64 {
 	if len(a.free) < n {
-		slab := a.memory.get()
+		slab := a.Memory.Get()
 		if cap(slab) < n {
 			slab = make([]float64, n*min(slabRows, a.rows+1))
 		}
@@ -52,10 +52,10 @@ func (a *arena) row(n int) []float64 {
 	return row
 }
 
-// release gives the rows up: nobody may use them any more.
-func (a *arena) release() {
+// Release gives the rows up: nobody may use them any more.
+func (a *Arena) Release() {
 	for _, s := range a.slabs {
-		a.memory.put(s)
+		a.Memory.Put(s)
 	}
 	a.slabs, a.free = nil, nil
 }

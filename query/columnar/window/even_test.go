@@ -1,4 +1,4 @@
-package columnar
+package window
 
 import (
 	"math/rand/v2"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"halite/query/columnar/grid"
 	"halite/query/read"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestEvenMemoIsNewEven(t *testing.T) {
 	const seed = 7
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w := newWindow(read.Windows{FirstEndMs: 1_000_000, StepMs: 60_000, RangeMs: 300_000, Steps: 9}, Grid{Steps: 9}, nil)
+	w := New(read.Windows{FirstEndMs: 1_000_000, StepMs: 60_000, RangeMs: 300_000, Steps: 9}, grid.Grid{Steps: 9}, nil)
 	stepMs, samples, same := int64(15_000), 40, 0
 	e := &extrapolation{counter: true, perSecond: true, rangeSeconds: 300}
 	for i := range 20_000 {
@@ -29,20 +30,20 @@ func TestEvenMemoIsNewEven(t *testing.T) {
 		default:
 			same++
 		}
-		w.vs, w.betweenMs = make([]float64, samples), stepMs
-		for k := range w.vs {
-			w.vs[k] = float64(i * k)
+		w.Values, w.betweenMs = make([]float64, samples), stepMs
+		for k := range w.Values {
+			w.Values[k] = float64(i * k)
 		}
 		want := newEven(w, stepMs)
 		require.Equal(t, want, w.memo.of(w, stepMs), "series %d, seed %d", i, seed)
 		w.even = want
 		rates, alone := make([]float64, w.Steps), make([]float64, w.Steps)
-		(&difference{window: w, extrapolation: e}).evenSteps(rates)
+		(&difference{Window: w, extrapolation: e}).evenSteps(rates)
 		w.memo.stretched = false
-		(&difference{window: w, extrapolation: e}).evenSteps(alone)
+		(&difference{Window: w, extrapolation: e}).evenSteps(alone)
 		for k := range rates {
-			require.Equal(t, isAbsent(alone[k]), isAbsent(rates[k]))
-			require.True(t, alone[k] == rates[k] || isAbsent(alone[k]), "series %d, step %d, seed %d", i, k, seed)
+			require.Equal(t, grid.IsAbsent(alone[k]), grid.IsAbsent(rates[k]))
+			require.True(t, alone[k] == rates[k] || grid.IsAbsent(alone[k]), "series %d, step %d, seed %d", i, k, seed)
 		}
 	}
 	require.Positive(t, same)

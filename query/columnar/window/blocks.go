@@ -1,18 +1,19 @@
-package columnar
+package window
 
 import (
 	"math"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
+	"halite/query/columnar/grid"
 	"halite/query/read"
 )
 
 const (
 	// blockSamples is the number of samples that are added up together.
 	blockSamples = 16
-	// blockwiseMin is the number of samples from which a window is made up of blocks.
-	blockwiseMin = 4 * blockSamples
+	// BlockwiseMin is the number of samples from which a window is made up of blocks.
+	BlockwiseMin = 4 * blockSamples
 )
 
 // blocks are compensated sums of blockSamples neighbouring samples each, from the first sample of the series.
@@ -39,7 +40,7 @@ type total struct{ sum, c, size float64 }
 
 func (t *total) add(vs []float64) {
 	for _, v := range vs {
-		t.sum, t.c = kahan(v, t.sum, t.c)
+		t.sum, t.c = Kahan(v, t.sum, t.c)
 		t.size += math.Abs(v)
 	}
 }
@@ -63,27 +64,27 @@ func (b *blocks) sum(vs []float64, lo, hi int) total {
 	return t
 }
 
-// overlapping reports whether windows share most of their samples: only then blocks save work.
-func overlapping(w *read.Windows) bool { return 2*w.StepMs <= w.RangeMs }
+// Overlapping reports whether windows share most of their samples: only then blocks save work.
+func Overlapping(w *read.Windows) bool { return 2*w.StepMs <= w.RangeMs }
 
 // blockwise makes a windowFunc of sums: direct computes a window from its samples; finish does so from its sum, the
 // compensation and the number of samples.
-func blockwise(direct func(w *window, k int) float64, finish func(sum, c, n float64) float64) windowFunc {
-	return func(w *window, out []float64) {
+func blockwise(direct func(w *Window, k int) float64, finish func(sum, c, n float64) float64) Func {
+	return func(w *Window, out []float64) {
 		prepared := false
 		for k := range out {
-			lo, hi := w.lo[k], w.hi[k]
+			lo, hi := w.Lo[k], w.Hi[k]
 			if lo == hi {
-				out[k] = absent()
+				out[k] = grid.Absent()
 				continue
 			}
-			if hi-lo >= blockwiseMin && overlapping(&w.Windows) && len(out) > 1 {
+			if hi-lo >= BlockwiseMin && Overlapping(&w.Windows) && len(out) > 1 {
 				if !prepared {
-					w.blocks.reset(w.vs)
+					w.blocks.reset(w.Values)
 					prepared = true
 				}
 				if w.blocks.usable {
-					if t := w.blocks.sum(w.vs, lo, hi); !t.cancels() {
+					if t := w.blocks.sum(w.Values, lo, hi); !t.cancels() {
 						out[k] = finish(t.sum, t.c, float64(hi-lo))
 						continue
 					}

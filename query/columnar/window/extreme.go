@@ -1,12 +1,18 @@
-package columnar
+package window
+
+import (
+	"halite/query/columnar/grid"
+)
 
 // extreme looks for the largest of values times sign, which is 1 or -1. NaN gives way to any number; of equal values the
 // first counts, of nothing but NaN the last.
 type extreme struct{ sign float64 }
 
-func minOverTime() windowFunc { return extreme{-1}.overTime }
+// MinOverTime returns the least sample of each window.
+func MinOverTime() Func { return extreme{-1}.overTime }
 
-func maxOverTime() windowFunc { return extreme{1}.overTime }
+// MaxOverTime returns the greatest sample of each window.
+func MaxOverTime() Func { return extreme{1}.overTime }
 
 // join is the extreme of two, of which a comes first.
 func (e extreme) join(a, b float64) float64 {
@@ -35,28 +41,28 @@ func (e extreme) suffixes(dst, vs []float64) {
 
 // overTime looks at each sample of windows that overlap twice: the extremes of all up to mid are known from each before it
 // on; what comes behind is joined as it comes.
-func (e extreme) overTime(w *window, out []float64) {
+func (e extreme) overTime(w *Window, out []float64) {
 	var (
 		apart    = w.apart()
-		suffixes = w.memory(len(w.vs))
+		suffixes = w.memory(len(w.Values))
 		mid, end int
 		tail     float64 // of the samples from mid to before end
 	)
 	for k := range out {
-		lo, hi := w.lo[k], w.hi[k]
+		lo, hi := w.Lo[k], w.Hi[k]
 		switch {
 		case lo == hi:
-			out[k] = absent()
+			out[k] = grid.Absent()
 			continue
 		case apart:
-			out[k] = e.of(w.vs[lo:hi])
+			out[k] = e.of(w.Values[lo:hi])
 			continue
 		case lo >= mid:
-			e.suffixes(suffixes[lo:hi], w.vs[lo:hi])
-			mid, end, tail = hi, hi, absent()
+			e.suffixes(suffixes[lo:hi], w.Values[lo:hi])
+			mid, end, tail = hi, hi, grid.Absent()
 		}
 		for ; end < hi; end++ {
-			tail = e.join(tail, w.vs[end])
+			tail = e.join(tail, w.Values[end])
 		}
 		out[k] = suffixes[lo]
 		if end > mid {

@@ -1,16 +1,20 @@
-package columnar
+package window
 
-import "time"
+import (
+	"time"
 
-// increase makes rate, increase and delta: the difference between the last and the first sample of a window, counter
+	"halite/query/columnar/grid"
+)
+
+// Increase makes rate, Increase and delta: the difference between the last and the first sample of a window, counter
 // resets added where it is a counter, extrapolated towards the ends of the window as Prometheus does.
-func increase(rangeMs int64, counter, perSecond bool) windowFunc {
+func Increase(rangeMs int64, counter, perSecond bool) Func {
 	e := &extrapolation{
 		counter: counter, perSecond: perSecond,
 		rangeSeconds: (time.Duration(rangeMs) * time.Millisecond).Seconds(),
 	}
-	return func(w *window, out []float64) {
-		d := difference{window: w, extrapolation: e}
+	return func(w *Window, out []float64) {
+		d := difference{Window: w, extrapolation: e}
 		if counter {
 			w.marks = w.appendResets(w.marks[:0])
 			d.resets = w.marks
@@ -21,7 +25,7 @@ func increase(rangeMs int64, counter, perSecond bool) windowFunc {
 		}
 		end := w.FirstEndMs
 		for k := range out {
-			out[k] = d.step(w.lo[k], w.hi[k], end)
+			out[k] = d.step(w.Lo[k], w.Hi[k], end)
 			end += w.StepMs
 		}
 	}
@@ -29,7 +33,7 @@ func increase(rangeMs int64, counter, perSecond bool) windowFunc {
 
 // difference computes increases step by step.
 type difference struct {
-	*window
+	*Window
 	*extrapolation
 	resets []int // positions of those that later windows may have
 }
@@ -37,15 +41,15 @@ type difference struct {
 // step is the value of a window.
 func (d *difference) step(lo, hi int, endMs int64) float64 {
 	if hi-lo < 2 {
-		return absent()
+		return grid.Absent()
 	}
-	s := d.stretch(d.window, lo, hi, endMs)
-	return s.of(d.sum(lo, hi), d.vs[lo])
+	s := d.stretch(d.Window, lo, hi, endMs)
+	return s.of(d.sum(lo, hi), d.Values[lo])
 }
 
 // sum is the difference between the samples lo and hi-1, with what was lost by resets between them.
 func (d *difference) sum(lo, hi int) float64 {
-	diff := d.vs[hi-1] - d.vs[lo]
+	diff := d.Values[hi-1] - d.Values[lo]
 	for len(d.resets) > 0 && d.resets[0] <= lo {
 		d.resets = d.resets[1:]
 	}
@@ -53,7 +57,7 @@ func (d *difference) sum(lo, hi int) float64 {
 		if r >= hi {
 			break
 		}
-		diff += d.vs[r-1]
+		diff += d.Values[r-1]
 	}
 	return diff
 }
@@ -69,14 +73,14 @@ func (d *difference) evenSteps(out []float64) {
 	if lo, hi := e.at(k); k < e.end && hi-lo >= 2 {
 		s := &d.memo.stretch
 		if !d.memo.stretched {
-			*s, d.memo.stretched = d.stretch(d.window, lo, hi, d.FirstEndMs+int64(k)*d.StepMs), true
+			*s, d.memo.stretched = d.stretch(d.Window, lo, hi, d.FirstEndMs+int64(k)*d.StepMs), true
 		}
 		if len(d.resets) == 0 {
-			s.strides(out[k:e.end], d.vs[lo:], d.vs[hi-1:], e.perStep)
+			s.strides(out[k:e.end], d.Values[lo:], d.Values[hi-1:], e.perStep)
 			k = e.end
 		}
 		for ; k < e.end; k++ {
-			out[k] = s.of(d.sum(lo, hi), d.vs[lo])
+			out[k] = s.of(d.sum(lo, hi), d.Values[lo])
 			lo, hi = lo+e.perStep, hi+e.perStep
 		}
 	}
@@ -87,16 +91,17 @@ func (d *difference) evenSteps(out []float64) {
 }
 
 // appendResets appends the positions of values that are smaller than the one before.
-func (w *window) appendResets(to []int) []int {
+func (w *Window) appendResets(to []int) []int {
 	if w.samples != nil {
 		if all, known := w.samples.AppendResets(to); known {
 			return all
 		}
 	}
-	return appendResets(to, w.vs)
+	return AppendResets(to, w.Values)
 }
 
-func appendResets(dst []int, vs []float64) []int {
+// AppendResets appends the positions of the samples that are smaller than the sample before them.
+func AppendResets(dst []int, vs []float64) []int {
 	for i := 1; i < len(vs); i++ {
 		if vs[i] < vs[i-1] {
 			dst = append(dst, i)
@@ -119,7 +124,7 @@ type stretch struct {
 
 // stretch looks at the window of samples lo to hi-1 that ends at endMs. The order of the operations is Prometheus', for
 // equal bits.
-func (e *extrapolation) stretch(w *window, lo, hi int, endMs int64) stretch {
+func (e *extrapolation) stretch(w *Window, lo, hi int, endMs int64) stretch {
 	firstMs, lastMs := w.time(lo), w.time(hi-1)
 	s := stretch{
 		extrapolation: e, sampled: float64(lastMs-firstMs) / 1000,
@@ -179,13 +184,13 @@ func (s *stretch) strides(out, firsts, lasts []float64, stride int) {
 	}
 }
 
-// lastPair makes irate and idelta, of the last two samples of a window.
-func lastPair(rate bool) windowFunc {
-	return each(2, func(w *window, k int) float64 {
-		i := w.hi[k] - 1
-		v := w.vs[i]
-		if !rate || !(v < w.vs[i-1]) {
-			v -= w.vs[i-1]
+// LastPair makes irate and idelta, of the last two samples of a window.
+func LastPair(rate bool) Func {
+	return each(2, func(w *Window, k int) float64 {
+		i := w.Hi[k] - 1
+		v := w.Values[i]
+		if !rate || !(v < w.Values[i-1]) {
+			v -= w.Values[i-1]
 		}
 		if rate {
 			v /= float64(w.time(i)-w.time(i-1)) / 1000

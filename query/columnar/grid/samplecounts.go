@@ -1,0 +1,59 @@
+package grid
+
+// SampleCounts counts the samples that an evaluation uses, for each step of its grid.
+type SampleCounts struct {
+	// Total and fresh count samples for each step, as the engine's statistics do: those of its window, and those of them
+	// that were not in a window before.
+	Total, Fresh []int64
+	// totalRuns and freshRuns are what is to be added to them from a step on.
+	totalRuns, freshRuns []int64
+}
+
+// NewSampleCounts returns the counts of an evaluation that has not begun.
+func NewSampleCounts(steps int) SampleCounts {
+	n := steps
+	counts := make([]int64, 4*n+2)
+	return SampleCounts{
+		Total: counts[:n], Fresh: counts[n : 2*n], totalRuns: counts[2*n : 3*n+1], freshRuns: counts[3*n+1:],
+	}
+}
+
+// Spans counts so many samples for each of the steps from one to before the end.
+func (c *SampleCounts) Spans(from, end int, total, fresh int64) {
+	c.totalRuns[from] += total
+	c.totalRuns[end] -= total
+	c.freshRuns[from] += fresh
+	c.freshRuns[end] -= fresh
+}
+
+// Counts are the samples of each step.
+func (c *SampleCounts) Counts() (total, fresh []int64) {
+	var moreTotal, moreFresh int64
+	for k := range c.Total {
+		moreTotal += c.totalRuns[k]
+		moreFresh += c.freshRuns[k]
+		c.Total[k] += moreTotal
+		c.Fresh[k] += moreFresh
+	}
+	clear(c.totalRuns)
+	clear(c.freshRuns)
+	return c.Total, c.Fresh
+}
+
+// AddCounts adds the statistics of a part of the same grid.
+func (c *SampleCounts) AddCounts(part *SampleCounts) {
+	total, fresh := part.Counts()
+	for k := range c.Total {
+		c.Total[k] += total[k]
+		c.Fresh[k] += fresh[k]
+	}
+}
+
+// CountOnce adds the statistics of what was evaluated once: every step has its samples, they were read once.
+func (c *SampleCounts) CountOnce(once *SampleCounts) {
+	total, fresh := once.Counts()
+	for k := range c.Total {
+		c.Total[k] += total[0]
+	}
+	c.Fresh[0] += fresh[0]
+}

@@ -1,0 +1,208 @@
+package window
+
+import (
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/kahansum"
+
+	"halite/query/columnar/grid"
+)
+
+// CountOverTime counts the samples of each window.
+func CountOverTime() Func {
+	return each(1, func(w *Window, k int) float64 { return float64(w.Hi[k] - w.Lo[k]) })
+}
+
+// PresentOverTime is 1 for each window that has samples.
+func PresentOverTime() Func {
+	return each(1, func(*Window, int) float64 { return 1 })
+}
+
+// LastOverTime returns the last sample of each window.
+func LastOverTime() Func {
+	return each(1, func(w *Window, k int) float64 { return w.Values[w.Hi[k]-1] })
+}
+
+// FirstOverTime returns the first sample of each window.
+func FirstOverTime() Func {
+	return each(1, func(w *Window, k int) float64 { return w.Values[w.Lo[k]] })
+}
+
+// SumOverTime adds up each window in the order of time, with compensation. Long windows that overlap are made up of
+// blocks that were added up before: that may change the last bits of a result.
+func SumOverTime() Func {
+	return blockwise(func(w *Window, k int) float64 {
+		var sum, c float64
+		for _, v := range w.valuesOf(k) {
+			sum, c = Kahan(v, sum, c)
+		}
+		if Infinite(sum) {
+			return sum
+		}
+		return sum + c
+	}, func(sum, c, _ float64) float64 { return sum + c })
+}
+
+// AvgOverTime returns the mean of each window.
+func AvgOverTime() Func {
+	return blockwise(func(w *Window, k int) float64 { return average(w.valuesOf(k)) },
+		func(sum, c, n float64) float64 { return sum/n + c/n })
+}
+
+// average is the compensated sum over the count, or an incremental mean from where the sum would overflow.
+func average(vs []float64) float64 {
+	sum, c := vs[0], 0.0
+	for i, v := range vs[1:] {
+		newSum, newC := Kahan(v, sum, c)
+		if Infinite(newSum) {
+			return incrementalMean(vs[i+1:], float64(i+1), sum, c)
+		}
+		sum, c = newSum, newC
+	}
+	n := float64(len(vs))
+	return sum/n + c/n
+}
+
+// incrementalMean goes on after n samples with a sum and its compensation.
+func incrementalMean(vs []float64, n, sum, c float64) float64 {
+	mean := sum / n
+	c /= n
+	for _, v := range vs {
+		n++
+		q := (n - 1) / n
+		mean, c = kahansum.Inc(v/n, q*mean, q*c)
+	}
+	return mean + c
+}
+
+// VarianceOverTime returns the result of the variance of each window: the variance itself or its square root.
+func VarianceOverTime(result func(variance float64) float64) Func {
+	return each(1, func(w *Window, k int) float64 {
+		var count, mean, cMean, aux, cAux float64
+		for _, v := range w.valuesOf(k) {
+			count++
+			delta := v - (mean + cMean)
+			mean, cMean = kahansum.Inc(delta/count, mean, cMean)
+			aux, cAux = kahansum.Inc(delta*(v-(mean+cMean)), aux, cAux)
+		}
+		return result((aux + cAux) / count)
+	})
+}
+
+// changesOverTime counts, with running totals, the samples of a window that differ from the one before.
+func changesOverTime(differs func(before, v float64) bool) Func {
+	return func(w *Window, out []float64) {
+		totals := slices.Grow(w.marks[:0], len(w.Values))
+		total := 0
+		for i, v := range w.Values {
+			if i > 0 && differs(w.Values[i-1], v) {
+				total++
+			}
+			totals = append(totals, total)
+		}
+		w.marks = totals
+		for k := range out {
+			if w.Lo[k] == w.Hi[k] {
+				out[k] = grid.Absent()
+				continue
+			}
+			out[k] = float64(totals[w.Hi[k]-1] - totals[w.Lo[k]])
+		}
+	}
+}
+
+// Resets counts the counter resets in each window.
+func Resets() Func {
+	return changesOverTime(func(before, v float64) bool { return v < before })
+}
+
+// Changes counts the samples in each window that differ from the sample before them.
+func Changes() Func {
+	return changesOverTime(func(before, v float64) bool {
+		return v != before && !(math.IsNaN(v) && math.IsNaN(before))
+	})
+}
+
+// QuantileOverTime takes the quantile from its first parameter.
+func QuantileOverTime(pos posrange.PositionRange) Func {
+	return each(1, func(w *Window, k int) float64 {
+		q := w.Params[0][k]
+		if BadQuantile(q) {
+			w.Annos = append(w.Annos, annotations.NewInvalidQuantileWarning(q, pos))
+		}
+		w.scratch = append(w.scratch[:0], w.valuesOf(k)...)
+		return Quantile(q, w.scratch)
+	})
+}
+
+// BadQuantile reports whether no quantile q exists.
+func BadQuantile(q float64) bool { return math.IsNaN(q) || q < 0 || q > 1 }
+
+// Quantile interpolates between the two nearest ranks of the values, which it reorders; NaN ranks first.
+func Quantile(q float64, values []float64) float64 {
+	switch {
+	case len(values) == 0 || math.IsNaN(q):
+		return math.NaN()
+	case q < 0:
+		return math.Inf(-1)
+	case q > 1:
+		return math.Inf(+1)
+	}
+	n := float64(len(values))
+	rank := q * (n - 1)
+	lower := math.Max(0, math.Floor(rank))
+	upper := math.Min(n-1, lower+1)
+	weight := rank - math.Floor(rank)
+	below, above := twoRanks(values, int(lower), int(upper))
+	return below*(1-weight) + above*weight
+}
+
+// Deriv returns the slope per second of a line through each window, by least squares.
+func Deriv() Func {
+	return each(2, func(w *Window, k int) float64 {
+		slope, _ := w.regression(k, w.time(w.Lo[k]))
+		return slope
+	})
+}
+
+// PredictLinear looks ahead by its first parameter, in seconds after the step.
+func PredictLinear() Func {
+	return each(2, func(w *Window, k int) float64 {
+		slope, intercept := w.regression(k, w.Grid.At(k))
+		return slope*w.Params[0][k] + intercept
+	})
+}
+
+// regression fits a line to the window of step k by least squares; the intercept is its value at originMs.
+func (w *Window) regression(k int, originMs int64) (slope, intercept float64) {
+	var n, sumX, cX, sumY, cY, sumXY, cXY, sumX2, cX2 float64
+	values := w.valuesOf(k)
+	lo := w.Lo[k]
+	constant := true
+	for i, y := range values {
+		if constant && i > 0 && y != values[0] {
+			constant = false
+		}
+		n++
+		x := float64(w.time(lo+i)-originMs) / 1e3
+		sumX, cX = kahansum.Inc(x, sumX, cX)
+		sumY, cY = kahansum.Inc(y, sumY, cY)
+		sumXY, cXY = kahansum.Inc(x*y, sumXY, cXY)
+		sumX2, cX2 = kahansum.Inc(x*x, sumX2, cX2)
+	}
+	if constant {
+		if math.IsInf(values[0], 0) {
+			return math.NaN(), math.NaN()
+		}
+		return 0, values[0]
+	}
+	sumX += cX
+	sumY += cY
+	sumXY += cXY
+	sumX2 += cX2
+	slope = (sumXY - sumX*sumY/n) / (sumX2 - sumX*sumX/n)
+	return slope, sumY/n - slope*sumX/n
+}

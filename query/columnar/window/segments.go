@@ -1,0 +1,81 @@
+package window
+
+import (
+	"halite/query/column"
+	"halite/query/read"
+)
+
+// Segments evaluates columns whose samples lie in several places.
+type Segments struct {
+	Of column.Column // without samples, or with those of one place, or with gathered ones
+
+	Column *column.Column
+	tsMs   []int64 // memory for what is gathered
+	values []float64
+}
+
+// Place returns the samples of place i.
+func (p *Segments) Place(i int) *column.Samples {
+	if i == 0 {
+		return &p.Column.Samples
+	}
+	return &p.Column.Segments[i-1]
+}
+
+// LastMs is the time of the last sample of a place.
+func (p *Segments) LastMs(i int) int64 {
+	s := p.Place(i)
+	return s.Time(s.Len() - 1)
+}
+
+// Overlap reports whether windows are so long that most samples would be copied, some of them more than once.
+func (p *Segments) Overlap(rangeMs int64) bool {
+	n := len(p.Column.Segments)
+	return 2*rangeMs*int64(n) > p.LastMs(n)-p.Column.Time(0)
+}
+
+// Gather copies the samples after one time and up to another, of which no place before the given one has any.
+func (p *Segments) Gather(at int, afterMs, toMs int64) {
+	p.values, p.tsMs = p.values[:0], p.tsMs[:0]
+	var out column.Samples
+	var lastMs int64
+	for i := at; i <= len(p.Column.Segments); i++ {
+		s := p.Place(i)
+		lo, hi := s.CountUpTo(afterMs), s.CountUpTo(toMs)
+		if lo == hi {
+			continue
+		}
+		if n := len(p.values); n == 0 {
+			out = column.Samples{FirstMs: s.Time(lo), StepMs: s.StepMs, NoStale: s.NoStale, Monotonic: s.Monotonic}
+		} else {
+			between := s.Time(lo) - lastMs
+			if n > 1 && out.StepMs != between || hi-lo > 1 && s.StepMs != between {
+				between = 0
+			}
+			out.StepMs, out.NoStale = between, out.NoStale && s.NoStale
+			out.Monotonic = out.Monotonic && s.Monotonic && !(s.Values[lo] < p.values[n-1])
+		}
+		p.values = append(p.values, s.Values[lo:hi]...)
+		lastMs = s.Time(hi - 1)
+	}
+	if out.StepMs == 0 {
+		for i := at; i <= len(p.Column.Segments); i++ {
+			s := p.Place(i)
+			p.tsMs = s.AppendTimes(p.tsMs, s.CountUpTo(afterMs), s.CountUpTo(toMs))
+		}
+		out.TsMs = p.tsMs
+	}
+	out.Values = p.values
+	p.Of.Samples = out
+}
+
+// StepsUpTo is the number of steps that end by a time.
+func StepsUpTo(w read.Windows, tsMs int64) int {
+	if tsMs < w.FirstEndMs {
+		return 0
+	}
+	if w.StepMs == 0 {
+		return w.Steps
+	}
+	return int(min((tsMs-w.FirstEndMs)/w.StepMs+1, int64(w.Steps)))
+}
