@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorilla/mux"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
@@ -85,7 +86,7 @@ func (s *Server) labelNames(r *http.Request) (reply, *apiError) {
 // labelValues answers /api/v1/label/<name>/values. The name may be escaped as Prometheus escapes names that are not
 // plain words ("U__" and then _ or hexadecimal code points between underscores).
 func (s *Server) labelValues(r *http.Request) (reply, *apiError) {
-	name, err := url.PathUnescape(r.PathValue("name"))
+	name, err := url.PathUnescape(mux.Vars(r)["name"])
 	if err != nil {
 		return reply{}, badData(fmt.Errorf("invalid label name: %w", err))
 	}

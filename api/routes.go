@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/gorilla/mux"
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -25,42 +26,8 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// router finds the route of a request by its path, as the client has escaped it.
-type router struct {
-	routes      map[string]*route
-	labelValues *route // of /api/v1/label/{name}/values
-	unknown     *route
-}
-
-// ServeHTTP implements http.Handler.
-func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	found, labelName := t.find(r.URL.EscapedPath())
-	switch {
-	case found == nil:
-		found = t.unknown
-	case labelName != "":
-		r.SetPathValue("name", labelName)
-	}
-	found.ServeHTTP(w, r)
-}
-
-// find returns the route of an escaped path, nil if there is none, and the label's name if the path has one.
-func (t *router) find(escaped string) (found *route, labelName string) {
-	if found = t.routes[escaped]; found != nil {
-		return found, ""
-	}
-	name, ok := strings.CutPrefix(escaped, "/api/v1/label/")
-	if ok {
-		name, ok = strings.CutSuffix(name, "/values")
-	}
-	if !ok || name == "" || strings.Contains(name, "/") {
-		return nil, ""
-	}
-	return t.labelValues, name
-}
-
 // newRouter registers every endpoint.
-func (s *Server) newRouter() (*router, error) {
+func (s *Server) newRouter() (*mux.Router, error) {
 	gzip, err := gzhttp.NewWrapper(gzhttp.MinSize(s.opts.Limits.GzipBytesMin))
 	if err != nil {
 		return nil, fmt.Errorf("api: compression of answers: %w", err)
@@ -69,10 +36,11 @@ func (s *Server) newRouter() (*router, error) {
 	if err != nil {
 		return nil, fmt.Errorf("api: landing page: %w", err)
 	}
-	t := &router{routes: make(map[string]*route)}
+	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
 	add := func(path string, handle http.HandlerFunc, methods ...string) *route {
-		t.routes[path] = s.newRoute(path, handle, methods...)
-		return t.routes[path]
+		e := s.newRoute(path, handle, methods...)
+		router.Path(path).Handler(e)
+		return e
 	}
 	const get, head, post, put = http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut
 	compress := func(e *route) *route {
@@ -103,10 +71,9 @@ func (s *Server) newRouter() (*router, error) {
 	add("/-/reload", s.reload, post, put).changesData = true
 	add("/-/quit", s.quit, post, put).changesData = true
 
-	t.labelValues = compress(s.newRoute("/api/v1/label/{name}/values", s.json(s.labelValues), get))
-	t.labelValues.waits = true
-	t.unknown = s.newRoute("unknown", s.notFound(t))
-	return t, nil
+	compress(add("/api/v1/label/{name}/values", s.json(s.labelValues), get)).waits = true
+	router.NotFoundHandler = s.newRoute("unknown", s.notFound(router))
+	return router, nil
 }
 
 // queryEndpoints take their parameters from the URL, a form body, or both.
@@ -162,9 +129,9 @@ func (s *Server) adminEndpoints() map[string]endpoint {
 
 // notFound answers unknown paths, below /api/ in JSON. If only the slashes of a path are wrong, as from a base URL that ends
 // in one, it redirects to the endpoint. So a proxy that guards some paths sees the path that is served.
-func (s *Server) notFound(t *router) http.HandlerFunc {
+func (s *Server) notFound(router *mux.Router) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if target := t.cleaned(r); target != nil {
+		if target := cleaned(router, r); target != nil {
 			// 307 keeps method and body.
 			http.Redirect(w, r, target.String(), http.StatusTemporaryRedirect)
 			return
@@ -178,7 +145,7 @@ func (s *Server) notFound(t *router) http.HandlerFunc {
 }
 
 // cleaned returns the cleaned URL of a request if an endpoint has it, or nil.
-func (t *router) cleaned(r *http.Request) *url.URL {
+func cleaned(router *mux.Router, r *http.Request) *url.URL {
 	escaped := r.URL.EscapedPath()
 	clean := path.Clean("/" + escaped)
 	if clean == escaped || clean == "/" {
@@ -188,7 +155,8 @@ func (t *router) cleaned(r *http.Request) *url.URL {
 	if err != nil {
 		return nil
 	}
-	if found, _ := t.find(target.EscapedPath()); found == nil {
+	var match mux.RouteMatch
+	if !router.Match(&http.Request{Method: r.Method, URL: target, Host: r.Host}, &match) || match.MatchErr != nil {
 		return nil
 	}
 	target.RawQuery = r.URL.RawQuery
