@@ -80,6 +80,8 @@ var floors = map[string]int{
 	"query/promadapter":         65,
 	"query/columnar/grid":       63,
 	"query/columnar/window":     66,
+	"query/columnar/accumulate": 67,
+	"query/columnar/operator":   68,
 	"query/columnar":            70,
 	"query/querylog":            0,
 	"query":                     80,

@@ -38,10 +38,9 @@ const stiltedPhrasesMax = 480
 
 // ratchets are the packages that are still too large. A figure here only ever gets smaller.
 var ratchets = map[string]packageSize{
-	"ingest":         {files: 29, knot: 9},
-	"storage/index":  {files: 22, knot: 17},
-	"query":          {files: 21, knot: 18},
-	"query/columnar": {files: 28, knot: 8},
+	"ingest":        {files: 29, knot: 9},
+	"storage/index": {files: 22, knot: 17},
+	"query":         {files: 21, knot: 18},
 }
 
 // listedPackage is the part of `go list -json` that the ratchets read.

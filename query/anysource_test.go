@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
-	"halite/query/columnar"
+	"halite/query/columnar/operator"
 	"halite/query/read"
 	"halite/query/read/readtest"
 	"halite/storage/index"
@@ -95,7 +95,7 @@ func (s *anyStorage) AppendSamples(
 		it := set.At().Iterator(nil)
 		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
 			if kind != chunkenc.ValFloat || it.AtST() != 0 {
-				return nil, nil, columnar.ErrUndecided
+				return nil, nil, operator.ErrUndecided
 			}
 			t, v := it.At()
 			tsMs, values = append(tsMs, t), append(values, v)

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"halite/keyschema"
-	"halite/query/columnar"
+	"halite/query/columnar/operator"
 )
 
 // EnginePart is a part of an expression that only Prometheus' engine evaluates.
@@ -101,7 +101,7 @@ type describer struct{ parts []EnginePart }
 func (d *describer) walk(e parser.Expr, once bool) bool {
 	switch e.Type() {
 	case parser.ValueTypeVector, parser.ValueTypeScalar:
-		if columnar.Supports(e, once) {
+		if operator.Supports(e, once) {
 			return true
 		}
 	case parser.ValueTypeMatrix:

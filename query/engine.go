@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"halite/query/columnar"
+	"halite/query/columnar/operator"
 	"halite/query/querylog"
 )
 
@@ -152,14 +152,14 @@ func (e *Engine) columns(p Params) bool {
 }
 
 // tiers decides when states of hours and days stand for samples.
-func (e *Engine) tiers(p Params) columnar.Tiers {
+func (e *Engine) tiers(p Params) operator.Tiers {
 	switch {
 	case p.Tiers == On:
-		return columnar.TiersAlways
+		return operator.TiersAlways
 	case p.Tiers == Off, e.opts.Tiers == Off:
-		return columnar.TiersOff
+		return operator.TiersOff
 	}
-	return columnar.TiersAuto
+	return operator.TiersAuto
 }
 
 // prepare makes the query of a question, or of a part of it.

@@ -20,6 +20,7 @@ import (
 	"halite/query/budget"
 	"halite/query/columnar"
 	"halite/query/columnar/grid"
+	"halite/query/columnar/operator"
 	"halite/query/read"
 	"halite/query/read/rollups"
 )
@@ -29,7 +30,7 @@ import (
 type hybrid struct {
 	*promql.Engine
 	parser   *preparedParser
-	options  columnar.Options
+	options  operator.Options
 	rollups  *rollups.Reader // nil if there are none
 	lookback time.Duration
 	logger   *slog.Logger
@@ -45,7 +46,7 @@ func newHybrid(opts promql.EngineOpts) *hybrid {
 	opts.Parser = p
 	return &hybrid{
 		Engine: promql.NewEngine(opts), parser: p, lookback: opts.LookbackDelta, logger: opts.Logger,
-		options: columnar.Options{
+		options: operator.Options{
 			SamplesMax: opts.MaxSamples, DelayedNames: opts.EnableDelayedNameRemoval,
 			Concurrency: min(concurrencyMax, runtime.GOMAXPROCS(0)), Memory: new(grid.Memory),
 		},
@@ -54,7 +55,7 @@ func newHybrid(opts promql.EngineOpts) *hybrid {
 
 // with is the engine with that use of states of hours and days. If statistics are wanted, what cannot show in the result is
 // read as well.
-func (h *hybrid) with(t columnar.Tiers, statistics bool) *hybrid {
+func (h *hybrid) with(t operator.Tiers, statistics bool) *hybrid {
 	if t == h.options.Tiers && statistics == h.options.CountAll {
 		return h
 	}
@@ -215,7 +216,7 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 	run := q.plan.Begin(ctx, q.session, q.rollups)
 	result := q.evaluate(ctx, run)
 	q.typed = run.Typed()
-	var fault *columnar.PanicError
+	var fault *operator.PanicError
 	if errors.As(result.Err, &fault) {
 		q.logger.Error("columnar evaluation panicked, the engine evaluates the query",
 			"query", q.text, "panic", fault.Value, "stack", fault.Stack)
@@ -243,7 +244,7 @@ func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.R
 		defer forget()
 		result := q.askEngine(ctx, run.Queryable(q.queryable), text)
 		if result.Err == nil && q.Stats().Samples.PeakSamples+run.PeakSamples() > q.options.SamplesMax {
-			return &promql.Result{Err: columnar.ErrUndecided} // each has counted for itself
+			return &promql.Result{Err: operator.ErrUndecided} // each has counted for itself
 		}
 		if result.Err == nil {
 			run.CountSamples(q.Stats().Samples)

@@ -1,47 +1,16 @@
 // Package columnar evaluates PromQL expressions over whole columns: the shapes that dashboards use, much cheaper than an
 // engine that goes sample by sample, and with exactly its results.
 //
-// [Build] looks at a parsed and preprocessed expression. If all of it is supported the [Plan] needs no engine; if only
-// parts are, the plan holds a rewritten expression in which each of the largest supported parts has become a selector,
-// and answers those selectors ([Plan.Queryable]) with series that have a sample at every step of the query's grid, a
-// stale marker where there is no value. The rest is left to the reference engine. What is only seen to be unsupported
-// while evaluating, a duplicate label set for example, ends with [ErrUndecided]: the caller asks the engine instead,
-// which finds the words for the error or the rare result.
+// [Build] looks at a parsed and preprocessed expression. If all of it is supported, the [Plan] needs no engine. If only
+// parts are supported, the plan holds a rewritten expression: each of the largest supported parts has become a selector.
+// The plan answers those selectors ([Run.Queryable]) with series that have a sample at every step of the query's grid, a
+// stale marker where there is no value. The engine evaluates the rest.
 //
-// Inside, operators hand series on one at a time: labels and a slice with one value for each step, the stale marker
-// meaning "no value". A sum over a rate holds one such slice a group, never one a series. Operators that need more at
-// once (joins, quantiles, classic histograms) collect what they need and charge it to the budget of the query.
+// Some unsupported cases show only during the evaluation, a duplicate label set for example. Then it ends with
+// [operator.ErrUndecided] and the caller asks the engine, which finds the error or the rare result.
 //
-// Invariants: a series that is handed on has at least one value, and series come in the order in which the engine
-// would have them in an instant query. Floating point operations are done in the engine's order, so that results are
-// equal to the last bit except where windows of many samples are summed block by block (see sumOverTime).
-//
-// Series with many hours come piece by piece, in spans of time. Each piece fills the steps whose windows end in it; only
-// the samples of windows that go on are carried over to the next. So a query holds results and some days of samples,
-// however long its range is.
-//
-// Columns may lie in several places. Steps that need one of them are evaluated there; only samples of windows that have some
-// of two are copied.
-//
-// Batches of series are read and made into rows on several processors; the rows are handed on by one, in order, so that
-// results do not depend on it. Where samples are known to be evenly spaced and a step is a number of them, the bounds of
-// windows are computed instead of searched.
-//
-// Functions over windows of several hours may take states of hours and days for samples (tieredRun). States of atoms,
-// pieces of time that a window has or has not as a whole, are joined by a queue of two stacks, so that windows that slide
-// cost some joins each. What the order of additions could show in, see exactly, is evaluated from the samples.
-//
-// The limit on samples is the engine's. Every value that a selector or function hands on counts until the operator above
-// it has its result, whether it is still in memory or not, and so do the samples of the largest window of the series
-// being read: never less than the engine counts. Where that is too much, but not for certain by the engine's count, the
-// engine is asked ([ErrUndecided]).
-//
-// Counts of series of any metric are made metric by metric where all those series at once are too many to hold.
-//
-// Aggregations by labels select series with these labels only, numbered where they are the same: a group is found by a number,
-// and topk asks for the other labels of those that it hands on.
-//
-// The right operand of a join is read without the series that match none on the left, if it is a plain selector.
+// The work is done below: package operator has the operators and makes a tree of them, package window has the functions
+// over the samples of a window, package accumulate the aggregations of rows, package grid the steps, series and rows.
 //
 // Concurrency: a Plan is used by one goroutine, once.
 package columnar

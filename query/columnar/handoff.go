@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"halite/query/columnar/grid"
+	"halite/query/columnar/operator"
 )
 
 // Queryable answers the selectors of the rest of a plan: those that stand for parts with what the parts evaluate to,
@@ -22,13 +23,13 @@ func (r *Run) Queryable(q promstorage.Queryable) promstorage.Queryable {
 		if err != nil {
 			return nil, err
 		}
-		return &handoffQuerier{Querier: inner, run: r}, nil
+		return &handoffQuerier{Querier: inner, Run: r}, nil
 	})
 }
 
 type handoffQuerier struct {
 	promstorage.Querier
-	run *Run
+	Run *Run
 }
 
 // Select implements Querier.
@@ -36,8 +37,8 @@ func (q *handoffQuerier) Select(
 	ctx context.Context, sortSeries bool, hints *promstorage.SelectHints, matchers ...*labels.Matcher,
 ) promstorage.SeriesSet {
 	if len(matchers) == 1 {
-		if h := q.run.plan.handoffs[matchers[0]]; h != nil {
-			return &handoffSet{run: q.run, handoff: h, at: -1}
+		if h := q.Run.plan.handoffs[matchers[0]]; h != nil {
+			return &handoffSet{Run: q.Run, handoff: h, at: -1}
 		}
 	}
 	return q.Querier.Select(ctx, sortSeries, hints, matchers...)
@@ -45,9 +46,9 @@ func (q *handoffQuerier) Select(
 
 // handoffSet evaluates a part when its first series is wanted.
 type handoffSet struct {
-	run     *Run
+	Run     *Run
 	handoff *handoff
-	matrix  *matrix
+	matrix  *operator.Matrix
 	annos   annotations.Annotations
 	err     error
 	at      int
@@ -59,18 +60,18 @@ func (s *handoffSet) Next() bool {
 		s.evaluate()
 	}
 	s.at++
-	return s.err == nil && s.at < len(s.matrix.rows)
+	return s.err == nil && s.at < len(s.matrix.Rows)
 }
 
 func (s *handoffSet) evaluate() {
-	defer catch(&s.err)
-	r := s.run
+	defer operator.Catch(&s.err)
+	r := s.Run
 	ev := r.eval
-	if s.handoff.grid != ev.grid {
-		ev = newEval(&r.state, s.handoff.grid)
+	if s.handoff.grid != ev.Grid {
+		ev = operator.NewEval(&r.state, s.handoff.grid)
 	}
-	s.annos, s.err = ev.aside(func() (err error) {
-		s.matrix, err = ev.collect(s.handoff.vector)
+	s.annos, s.err = ev.Aside(func() (err error) {
+		s.matrix, err = ev.Collect(s.handoff.vector)
 		return err
 	})
 	if s.err != nil {
@@ -79,13 +80,13 @@ func (s *handoffSet) evaluate() {
 	if ev != r.eval {
 		r.eval.CountOnce(&ev.SampleCounts)
 	}
-	r.eval.discount(s.matrix, s.handoff.grid)
+	discount(r.eval, s.matrix, s.handoff.grid)
 }
 
 // discount takes the points that are handed over out of the statistics: the engine counts them as samples that it reads.
-func (ev *eval) discount(m *matrix, g grid.Grid) {
-	for _, row := range m.rows {
-		if g == ev.grid {
+func discount(ev *operator.Eval, m *operator.Matrix, g grid.Grid) {
+	for _, row := range m.Rows {
+		if g == ev.Grid {
 			for k, v := range row {
 				if !grid.IsAbsent(v) {
 					ev.Total[k]--
@@ -106,7 +107,7 @@ func (ev *eval) discount(m *matrix, g grid.Grid) {
 // At implements SeriesSet.
 func (s *handoffSet) At() promstorage.Series {
 	return handoffSeries{
-		labels: s.run.eval.metric(s.matrix.series[s.at]).Labels, grid: s.handoff.grid, row: s.matrix.rows[s.at],
+		labels: s.Run.eval.Metric(s.matrix.Series[s.at]).Labels, grid: s.handoff.grid, row: s.matrix.Rows[s.at],
 	}
 }
 

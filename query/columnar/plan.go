@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 
 	"halite/query/columnar/grid"
+	"halite/query/columnar/operator"
 )
 
 // handoffLabel is the label of the selectors that stand for supported parts of an expression. Which part one stands for
@@ -15,10 +16,10 @@ const handoffLabel = "__columnar__"
 // Plan says how an expression is evaluated.
 type Plan struct {
 	grid grid.Grid
-	opts Options
+	opts operator.Options
 
-	vector vector // the whole expression, if it is a supported vector
-	scalar scalar // the same for a scalar
+	vector operator.Vector // the whole expression, if it is a supported vector
+	scalar operator.Scalar // the same for a scalar
 
 	rest     parser.Expr // what the engine evaluates
 	handoffs map[*labels.Matcher]*handoff
@@ -27,18 +28,18 @@ type Plan struct {
 
 // handoff is a supported part of an expression that is not supported as a whole.
 type handoff struct {
-	vector vector
+	vector operator.Vector
 	grid   grid.Grid
 }
 
 // Build plans a preprocessed expression, which it takes over. It returns nil if the engine has to do all of the work.
-func Build(e parser.Expr, g grid.Grid, opts Options) *Plan {
+func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
 	p := &Plan{grid: g, opts: opts, handoffs: map[*labels.Matcher]*handoff{}}
 	switch e.Type() {
 	case parser.ValueTypeVector:
-		p.vector = compiler{}.vector(e)
+		p.vector = operator.Compiler{}.Vector(e)
 	case parser.ValueTypeScalar:
-		p.scalar = compiler{}.scalar(e)
+		p.scalar = operator.Compiler{}.Scalar(e)
 	}
 	if p.Whole() {
 		return p
@@ -63,20 +64,20 @@ func (p *Plan) Rest() parser.Expr { return p.rest }
 
 // Operators is the tree of operators, a line each.
 func (p *Plan) Operators() []string {
-	d := new(description)
+	d := new(operator.Description)
 	switch {
 	case p.vector != nil:
-		p.vector.describe(d)
+		p.vector.Describe(d)
 	case p.scalar != nil:
-		d.node("scalar expression", p.scalar)
+		d.Node("scalar expression", p.scalar)
 	default:
-		d.node("engine")
-		d.depth++
+		d.Node("engine")
+		d.Depth++
 		for _, h := range p.order {
-			h.vector.describe(d)
+			h.vector.Describe(d)
 		}
 	}
-	return d.lines
+	return d.Lines
 }
 
 // rewrite replaces the largest supported parts of an expression by selectors and takes out the marks of preprocessing,
@@ -86,7 +87,7 @@ func (p *Plan) rewrite(e parser.Expr, once bool) parser.Expr {
 		return nil
 	}
 	if worthwhile(e) {
-		if v := (compiler{once: once}).vector(e); v != nil {
+		if v := (operator.Compiler{Once: once}).Vector(e); v != nil {
 			return p.handOff(v, e.PositionRange(), once || isOnce(e))
 		}
 	}
@@ -168,15 +169,15 @@ func strip(e parser.Expr) parser.Expr {
 
 // handOff makes the selector that stands for a part. One that is evaluated once is pinned to the first step, so that
 // the engine evaluates it, and what is around it, once too.
-func (p *Plan) handOff(v vector, pos posrange.PositionRange, once bool) parser.Expr {
+func (p *Plan) handOff(v operator.Vector, pos posrange.PositionRange, once bool) parser.Expr {
 	h := &handoff{vector: v, grid: p.grid}
 	vs := &parser.VectorSelector{PosRange: pos}
 	if once {
 		h.grid = p.grid.First()
 		start := p.grid.StartMs
 		vs.Timestamp = &start
-		if inv, ok := v.(invariant); ok {
-			h.vector = inv.child
+		if inv, ok := v.(operator.Invariant); ok {
+			h.vector = inv.Child
 		}
 	}
 	m := labels.MustNewMatcher(labels.MatchEqual, handoffLabel, "")

@@ -3,9 +3,6 @@ package columnar
 import (
 	"context"
 	"errors"
-	"halite/query/columnar/grid"
-	"halite/query/read"
-	"halite/query/read/rollups"
 	"slices"
 	"time"
 
@@ -14,35 +11,40 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/stats"
+
+	"halite/query/columnar/grid"
+	"halite/query/columnar/operator"
+	"halite/query/read"
+	"halite/query/read/rollups"
 )
 
 // Run is one evaluation of a plan over a session.
 type Run struct {
 	plan  *Plan
-	state state
-	eval  *eval
+	state operator.State
+	eval  *operator.Eval
 }
 
 // Begin prepares the evaluation of a plan. states is nil if there are no rollups.
 func (p *Plan) Begin(ctx context.Context, s *read.Session, states *rollups.Session) *Run {
-	r := &Run{plan: p, state: state{ctx: ctx, session: s, budget: s.Budget(), rollups: states, opts: p.opts}}
-	r.eval = newEval(&r.state, p.grid)
+	r := &Run{plan: p, state: operator.State{Ctx: ctx, Session: s, Budget: s.Budget(), Rollups: states, Opts: p.opts}}
+	r.eval = operator.NewEval(&r.state, p.grid)
 	return r
 }
 
 // Instant evaluates a whole plan at its only step.
 func (r *Run) Instant() (value parser.Value, annos annotations.Annotations, err error) {
-	defer catch(&err)
+	defer operator.Catch(&err)
 	if r.plan.scalar != nil {
-		values, err := r.eval.number(r.plan.scalar)
+		values, err := r.eval.Number(r.plan.scalar)
 		if err != nil {
-			return nil, r.state.annos, err
+			return nil, r.state.Annos, err
 		}
-		return promql.Scalar{T: r.plan.grid.StartMs, V: values[0]}, r.state.annos, nil
+		return promql.Scalar{T: r.plan.grid.StartMs, V: values[0]}, r.state.Annos, nil
 	}
 	out := promql.Vector{}
-	unique := newGuard(grid.AnyName)
-	err = r.plan.vector.run(r.eval, func(s grid.Series, values []float64) error {
+	unique := operator.NewDuplicateCheck(grid.AnyName)
+	err = r.plan.vector.Run(r.eval, func(s grid.Series, values []float64) error {
 		ls, err := r.finalLabels(s, unique)
 		if err != nil {
 			return err
@@ -51,16 +53,16 @@ func (r *Run) Instant() (value parser.Value, annos annotations.Annotations, err 
 		return nil
 	})
 	if err != nil {
-		return nil, r.state.annos, err
+		return nil, r.state.Annos, err
 	}
-	return out, r.state.annos, nil
+	return out, r.state.Annos, nil
 }
 
 // Range evaluates a whole plan at all steps. Series are sorted by labels.
 func (r *Run) Range() (out promql.Matrix, annos annotations.Annotations, err error) {
-	defer catch(&err)
+	defer operator.Catch(&err)
 	out = promql.Matrix{}
-	unique := newGuard(grid.AnyName)
+	unique := operator.NewDuplicateCheck(grid.AnyName)
 	add := func(s grid.Series, values []float64) error {
 		ls, err := r.finalLabels(s, unique)
 		if err != nil {
@@ -75,17 +77,17 @@ func (r *Run) Range() (out promql.Matrix, annos annotations.Annotations, err err
 	}
 	if r.plan.scalar != nil {
 		var values []float64
-		if values, err = r.eval.number(r.plan.scalar); err == nil {
+		if values, err = r.eval.Number(r.plan.scalar); err == nil {
 			err = add(grid.Series{}, values)
 		}
 	} else {
-		err = r.plan.vector.run(r.eval, add)
+		err = r.plan.vector.Run(r.eval, add)
 	}
 	if err != nil {
-		return nil, r.state.annos, err
+		return nil, r.state.Annos, err
 	}
 	slices.SortFunc(out, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
-	return out, r.state.annos, nil
+	return out, r.state.Annos, nil
 }
 
 // pointBytes is the memory of a point of a result.
@@ -93,7 +95,7 @@ const pointBytes = 16
 
 func (r *Run) points(values []float64) ([]promql.FPoint, error) {
 	n := grid.Count(values)
-	if err := r.state.budget.Reserve(int64(n) * pointBytes); err != nil {
+	if err := r.state.Budget.Reserve(int64(n) * pointBytes); err != nil {
 		return nil, err
 	}
 	points := make([]promql.FPoint, 0, n)
@@ -106,16 +108,16 @@ func (r *Run) points(values []float64) ([]promql.FPoint, error) {
 }
 
 // finalLabels are those of the result. Delayed dropping of names may make some equal here.
-func (r *Run) finalLabels(s grid.Series, unique *guard) (labels.Labels, error) {
+func (r *Run) finalLabels(s grid.Series, unique *operator.DuplicateCheck) (labels.Labels, error) {
 	if !s.Dropped {
-		if r.state.opts.DelayedNames {
-			return s.Labels, unique.add(s)
+		if r.state.Opts.DelayedNames {
+			return s.Labels, unique.Add(s)
 		}
 		return s.Labels, nil
 	}
 	s.Labels = grid.DropNames(s.Labels)
-	if r.state.opts.DelayedNames {
-		return s.Labels, unique.add(s)
+	if r.state.Opts.DelayedNames {
+		return s.Labels, unique.Add(s)
 	}
 	return s.Labels, nil
 }
@@ -128,19 +130,19 @@ func (r *Run) CountSamples(to *stats.QuerySamples) {
 		to.IncrementSamplesAtStep(k, total[k])
 		to.IncrementSamplesReadAtStep(k, fresh[k])
 	}
-	to.UpdatePeak(r.state.peak)
+	to.UpdatePeak(r.state.Peak)
 }
 
 // PeakSamples is the most samples that counted at once, or a few more than that.
-func (r *Run) PeakSamples() int { return r.state.peak }
+func (r *Run) PeakSamples() int { return r.state.Peak }
 
 // Typed reports whether series with the labels __type__ or __unit__ were selected. Then series may become equal when their
 // names are dropped although all have one name, which is looked for over all of the range.
-func (r *Run) Typed() bool { return r.state.typed }
+func (r *Run) Typed() bool { return r.state.Typed }
 
 // Times are how long the stages of a run have taken: finding series and reading samples. What else it took was
 // evaluation.
-func (r *Run) Times() (selecting, reading time.Duration) { return r.state.selecting, r.state.reading }
+func (r *Run) Times() (selecting, reading time.Duration) { return r.state.Selecting, r.state.Reading }
 
 // Undecided reports whether an error means that the engine has to evaluate the query.
-func Undecided(err error) bool { return errors.Is(err, ErrUndecided) }
+func Undecided(err error) bool { return errors.Is(err, operator.ErrUndecided) }

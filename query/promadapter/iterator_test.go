@@ -1,11 +1,12 @@
 package promadapter
 
 import (
-	"halite/query/read/readtest"
 	"testing"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
+
+	"halite/query/read/readtest"
 )
 
 func columnIterator(tsMs []int64) *iterator {

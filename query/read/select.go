@@ -2,10 +2,11 @@ package read
 
 import (
 	"context"
-	"halite/query/column"
-	"halite/storage/index"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/query/column"
+	"halite/storage/index"
 )
 
 // Select finds the series that match and have samples within the bounds of the windows. Rows of hours outside the windows are

@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"math"
@@ -16,7 +16,7 @@ import (
 const pi = math.Pi
 
 // call compiles a function that returns a vector.
-func (c compiler) call(e *parser.Call) vector {
+func (c Compiler) call(e *parser.Call) Vector {
 	name := e.Func.Name
 	for i, a := range e.Args {
 		if m, ok := a.(*parser.MatrixSelector); ok {
@@ -25,7 +25,7 @@ func (c compiler) call(e *parser.Call) vector {
 	}
 	switch name {
 	case "vector":
-		if child := c.scalar(e.Args[0]); child != nil {
+		if child := c.Scalar(e.Args[0]); child != nil {
 			return ofScalar{child}
 		}
 		return nil
@@ -48,7 +48,7 @@ func (c compiler) call(e *parser.Call) vector {
 	if e.Args[0].Type() != parser.ValueTypeVector {
 		return nil
 	}
-	child := c.vector(e.Args[0])
+	child := c.Vector(e.Args[0])
 	if child == nil {
 		return nil
 	}
@@ -70,10 +70,10 @@ func (c compiler) call(e *parser.Call) vector {
 }
 
 // mapped compiles a function that is applied to each value.
-func (c compiler) mapped(e *parser.Call, child vector) vector {
+func (c Compiler) mapped(e *parser.Call, child Vector) Vector {
 	n := &mapped{name: e.Func.Name, child: child}
 	for _, a := range e.Args[1:] {
-		arg := c.scalar(a)
+		arg := c.Scalar(a)
 		if arg == nil {
 			return nil
 		}
@@ -101,7 +101,7 @@ func (c compiler) mapped(e *parser.Call, child vector) vector {
 }
 
 // date compiles a date function without argument: that of the step's time.
-func (c compiler) date(name string) vector {
+func (c Compiler) date(name string) Vector {
 	f := dateFunction(name)
 	if f == nil {
 		return nil
@@ -112,18 +112,18 @@ func (c compiler) date(name string) vector {
 // ofClock is a function of the time of the step, in whole seconds.
 type ofClock struct{ f func(t time.Time) float64 }
 
-func (n ofClock) values(ev *eval) ([]float64, error) {
-	row := make([]float64, ev.grid.Steps)
+func (n ofClock) values(ev *Eval) ([]float64, error) {
+	row := make([]float64, ev.Grid.Steps)
 	for k := range row {
-		row[k] = n.f(time.Unix(ev.grid.At(k)/1000, 0).UTC())
+		row[k] = n.f(time.Unix(ev.Grid.At(k)/1000, 0).UTC())
 	}
 	return row, nil
 }
 
-func (n ofClock) describe(*description) {}
+func (n ofClock) Describe(*Description) {}
 
-func (c compiler) histogramQuantile(e *parser.Call) vector {
-	q, child := c.scalar(e.Args[0]), c.vector(e.Args[1])
+func (c Compiler) histogramQuantile(e *parser.Call) Vector {
+	q, child := c.Scalar(e.Args[0]), c.Vector(e.Args[1])
 	if q == nil || child == nil {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (c compiler) histogramQuantile(e *parser.Call) vector {
 }
 
 // overRange compiles a function over a range selector.
-func (c compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position int) vector {
+func (c Compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position int) Vector {
 	vs, ok := m.VectorSelector.(*parser.VectorSelector)
 	if !ok || !c.selectable(vs) || m.Range < time.Millisecond || m.Range%time.Millisecond != 0 {
 		return nil
@@ -144,7 +144,7 @@ func (c compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position i
 		if i == position {
 			continue
 		}
-		p := c.scalar(a)
+		p := c.Scalar(a)
 		if p == nil {
 			return nil
 		}
@@ -237,7 +237,7 @@ func texts(args parser.Expressions) ([]string, bool) {
 }
 
 // labelReplace compiles label_replace; bad arguments are left to the engine, which has the words.
-func labelReplace(e *parser.Call, child vector) vector {
+func labelReplace(e *parser.Call, child Vector) Vector {
 	args, ok := texts(e.Args[1:])
 	if !ok || !model.UTF8Validation.IsValidLabelName(args[0]) {
 		return nil
@@ -250,7 +250,7 @@ func labelReplace(e *parser.Call, child vector) vector {
 }
 
 // labelJoin compiles label_join.
-func labelJoin(e *parser.Call, child vector) vector {
+func labelJoin(e *parser.Call, child Vector) Vector {
 	args, ok := texts(e.Args[1:])
 	if !ok || !model.UTF8Validation.IsValidLabelName(args[0]) {
 		return nil

@@ -1,10 +1,11 @@
-package columnar
+package operator
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
@@ -32,8 +33,8 @@ func (e *PanicError) Error() string { return fmt.Sprintf("columnar: panic: %v", 
 // Unwrap makes it an ErrUndecided.
 func (e *PanicError) Unwrap() error { return ErrUndecided }
 
-// catch turns a panic into an error.
-func catch(err *error) {
+// Catch turns a panic into an error.
+func Catch(err *error) {
 	if r := recover(); r != nil {
 		*err = &PanicError{Value: r, Stack: string(debug.Stack())}
 	}
@@ -72,41 +73,41 @@ const (
 	TiersAlways
 )
 
-// vector is a node whose value is an instant vector at every step.
-type vector interface {
-	// run hands on each series of the result that has a value. The values belong to emit until it returns.
-	run(ev *eval, emit emitFunc) error
+// Vector is a node whose value is an instant vector at every step.
+type Vector interface {
+	// Run hands on each series of the result that has a value. The values belong to emit until it returns.
+	Run(ev *Eval, emit emitFunc) error
 	names() grid.Naming
-	describe(d *description)
+	Describe(d *Description)
 }
 
 type emitFunc func(s grid.Series, values []float64) error
 
-// scalar is a node whose value is a number at every step.
-type scalar interface {
+// Scalar is a node whose value is a number at every step.
+type Scalar interface {
 	// values has one value for each step; it may be shared and must not be changed.
-	values(ev *eval) ([]float64, error)
-	describe(d *description)
+	values(ev *Eval) ([]float64, error)
+	Describe(d *Description)
 }
 
-// state is what all nodes of an evaluation share.
-type state struct {
-	ctx     context.Context
-	session *read.Session
-	budget  *budget.Budget   // of the session
-	rollups *rollups.Session // nil if there are none
-	opts    Options
-	annos   annotations.Annotations
+// State is what all nodes of an evaluation share.
+type State struct {
+	Ctx     context.Context
+	Session *read.Session
+	Budget  *budget.Budget   // of the session
+	Rollups *rollups.Session // nil if there are none
+	Opts    Options
+	Annos   annotations.Annotations
 	// held is the number of samples that count against SamplesMax now; peak the most there were. They are never fewer
 	// than the engine has.
-	held, peak int
+	held, Peak int
 	// surely is a number of samples that the engine too has at once: the values of the largest selector.
 	surely int
-	// typed is set once a series has type or unit labels: then dropping names may make label sets equal even when all
+	// Typed is set once a series has type or unit labels: then dropping names may make label sets equal even when all
 	// have one name.
-	typed bool
+	Typed bool
 
-	selecting, reading time.Duration
+	Selecting, Reading time.Duration
 	ticks              int
 }
 
@@ -114,24 +115,24 @@ type state struct {
 const ticksBetweenChecks = 64
 
 // tick is called for each row that an operator works on; it fails when the query has ended.
-func (s *state) tick() error {
+func (s *State) tick() error {
 	if s.ticks++; s.ticks%ticksBetweenChecks == 0 {
-		return s.ctx.Err()
+		return s.Ctx.Err()
 	}
 	return nil
 }
 
-// eval is the evaluation of nodes on a grid.
-type eval struct {
-	*state
-	grid grid.Grid
+// Eval is the evaluation of nodes on a grid.
+type Eval struct {
+	*State
+	Grid grid.Grid
 	grid.SampleCounts
 	timesMade []int64
 	placed    window.Segments
 }
 
 // times are those of the samples of a column, until the next call.
-func (ev *eval) times(c *column.Column) []int64 {
+func (ev *Eval) times(c *column.Column) []int64 {
 	ts := c.Times(ev.timesMade)
 	if c.TsMs == nil {
 		ev.timesMade = ts
@@ -139,49 +140,50 @@ func (ev *eval) times(c *column.Column) []int64 {
 	return ts
 }
 
-func newEval(s *state, g grid.Grid) *eval {
-	return &eval{state: s, grid: g, SampleCounts: grid.NewSampleCounts(g.Steps)}
+// NewEval begins an evaluation on a grid. Evaluations that share a state share its limits.
+func NewEval(s *State, g grid.Grid) *Eval {
+	return &Eval{State: s, Grid: g, SampleCounts: grid.NewSampleCounts(g.Steps)}
 }
 
 // hold counts samples against the limit. Where it is not certain that the engine counts too many as well, the engine has
 // to say so.
-func (ev *eval) hold(samples int) error {
+func (ev *Eval) hold(samples int) error {
 	ev.held += samples
-	ev.peak = max(ev.peak, ev.held)
+	ev.Peak = max(ev.Peak, ev.held)
 	switch {
-	case ev.held <= ev.opts.SamplesMax:
+	case ev.held <= ev.Opts.SamplesMax:
 		return nil
-	case ev.surely > ev.opts.SamplesMax:
+	case ev.surely > ev.Opts.SamplesMax:
 		return promql.ErrTooManySamples(activity)
 	}
 	return ErrUndecided
 }
 
 // selected counts values that a selector hands on; of them it has handed on before so far.
-func (ev *eval) selected(before, values int) error {
+func (ev *Eval) selected(before, values int) error {
 	ev.surely = max(ev.surely, before+values)
 	return ev.hold(values)
 }
 
 // settle ends an operator: what was held since before is replaced by its result.
-func (ev *eval) settle(before, result int) error {
+func (ev *Eval) settle(before, result int) error {
 	ev.held = before
 	return ev.hold(result)
 }
 
-// aside evaluates f and keeps its annotations back, for nodes that must evaluate operands in another order than the
+// Aside evaluates f and keeps its annotations back, for nodes that must evaluate operands in another order than the
 // engine: of two annotations with the same words the later one stays.
-func (ev *eval) aside(f func() error) (annotations.Annotations, error) {
-	kept := ev.annos
-	ev.annos = nil
+func (ev *Eval) Aside(f func() error) (annotations.Annotations, error) {
+	kept := ev.Annos
+	ev.Annos = nil
 	err := f()
-	got := ev.annos
-	ev.annos = kept
+	got := ev.Annos
+	ev.Annos = kept
 	return got, err
 }
 
-// number evaluates a scalar and counts it, as the engine does.
-func (ev *eval) number(n scalar) ([]float64, error) {
+// Number evaluates a scalar and counts it, as the engine does.
+func (ev *Eval) Number(n Scalar) ([]float64, error) {
 	row, err := n.values(ev)
 	if err != nil {
 		return nil, err
@@ -191,13 +193,13 @@ func (ev *eval) number(n scalar) ([]float64, error) {
 
 // scalars evaluates several scalars aside. They count as many samples from then on as they ever did: the engine may
 // evaluate them when it has other operands already.
-func (ev *eval) scalars(nodes []scalar) (rows [][]float64, annos annotations.Annotations, err error) {
-	before, peak := ev.held, ev.peak
-	ev.peak = before
-	defer func() { ev.held, ev.peak = ev.peak, max(peak, ev.peak) }()
-	annos, err = ev.aside(func() error {
+func (ev *Eval) scalars(nodes []Scalar) (rows [][]float64, annos annotations.Annotations, err error) {
+	before, peak := ev.held, ev.Peak
+	ev.Peak = before
+	defer func() { ev.held, ev.Peak = ev.Peak, max(peak, ev.Peak) }()
+	annos, err = ev.Aside(func() error {
 		for _, n := range nodes {
-			row, err := ev.number(n)
+			row, err := ev.Number(n)
 			if err != nil {
 				return err
 			}
@@ -208,31 +210,35 @@ func (ev *eval) scalars(nodes []scalar) (rows [][]float64, annos annotations.Ann
 	return rows, annos, err
 }
 
-// metric is the labels of a series as the engine has them now.
-func (ev *eval) metric(s grid.Series) grid.Series {
-	if s.Dropped && !ev.opts.DelayedNames {
+// Metric is the labels of a series as the engine has them now.
+func (ev *Eval) Metric(s grid.Series) grid.Series {
+	if s.Dropped && !ev.Opts.DelayedNames {
 		return grid.Series{Labels: grid.DropNames(s.Labels)}
 	}
 	return s
 }
 
-// guard finds label sets that dropping names has made equal; what then happens depends on times and operators, and is
+// DuplicateCheck finds label sets that dropping names has made equal; what then happens depends on times and operators, and is
 // left to the engine.
-type guard struct {
+type DuplicateCheck struct {
 	names grid.Naming
 	seen  map[uint64]struct{}
 }
 
-func newGuard(n grid.Naming) *guard { return &guard{names: n, seen: map[uint64]struct{}{}} }
-
-func (g *guard) check(ev *eval, s grid.Series) error {
-	if ev.opts.DelayedNames || !s.Dropped || g.names != grid.AnyName && !ev.typed {
-		return nil
-	}
-	return g.add(ev.metric(s))
+// NewDuplicateCheck returns a check for series whose names are known as n says.
+func NewDuplicateCheck(n grid.Naming) *DuplicateCheck {
+	return &DuplicateCheck{names: n, seen: map[uint64]struct{}{}}
 }
 
-func (g *guard) add(s grid.Series) error {
+func (g *DuplicateCheck) check(ev *Eval, s grid.Series) error {
+	if ev.Opts.DelayedNames || !s.Dropped || g.names != grid.AnyName && !ev.Typed {
+		return nil
+	}
+	return g.Add(ev.Metric(s))
+}
+
+// Add returns ErrUndecided if a series has the labels of an earlier one.
+func (g *DuplicateCheck) Add(s grid.Series) error {
 	h := s.Labels.Hash()
 	if _, found := g.seen[h]; found {
 		return ErrUndecided
@@ -241,10 +247,10 @@ func (g *guard) add(s grid.Series) error {
 	return nil
 }
 
-// matrix is a result that was collected.
-type matrix struct {
-	series []grid.Series
-	rows   [][]float64
+// Matrix is a result that was collected.
+type Matrix struct {
+	Series []grid.Series
+	Rows   [][]float64
 	bytes  int64
 	arena  grid.Arena // that the rows lie in
 	// signatures are the numbers of the series' signatures; nil if they were not asked for yet.
@@ -254,22 +260,22 @@ type matrix struct {
 // seriesBytes is about what a collected series costs beside its values.
 const seriesBytes = 64
 
-// collect runs a node and keeps copies of its rows.
-func (ev *eval) collect(v vector) (*matrix, error) {
-	m := matrix{arena: grid.Arena{Memory: ev.opts.Memory}}
-	err := v.run(ev, func(s grid.Series, values []float64) error {
+// Collect runs a node and keeps copies of its rows.
+func (ev *Eval) Collect(v Vector) (*Matrix, error) {
+	m := Matrix{arena: grid.Arena{Memory: ev.Opts.Memory}}
+	err := v.Run(ev, func(s grid.Series, values []float64) error {
 		if err := ev.tick(); err != nil {
 			return err
 		}
 		bytes := int64(len(values))*8 + seriesBytes
-		if err := ev.budget.Reserve(bytes); err != nil {
+		if err := ev.Budget.Reserve(bytes); err != nil {
 			return err
 		}
 		m.bytes += bytes
 		row := m.arena.Row(len(values))
 		copy(row, values)
-		m.series = append(m.series, s)
-		m.rows = append(m.rows, row)
+		m.Series = append(m.Series, s)
+		m.Rows = append(m.Rows, row)
 		return nil
 	})
 	if err != nil {
@@ -280,27 +286,29 @@ func (ev *eval) collect(v vector) (*matrix, error) {
 }
 
 // free gives the memory of a matrix back, to the budget and for other rows.
-func (ev *eval) free(m *matrix) {
-	ev.budget.Release(m.bytes)
+func (ev *Eval) free(m *Matrix) {
+	ev.Budget.Release(m.bytes)
 	m.arena.Release()
 }
 
-// invariant has the same value at every step: it is evaluated once.
-type invariant struct{ child vector }
+// Invariant has the same value at every step: it is evaluated once.
+type Invariant struct{ Child Vector }
 
-func (n invariant) names() grid.Naming { return n.child.names() }
+func (n Invariant) names() grid.Naming { return n.Child.names() }
 
-func (n invariant) describe(d *description) { d.node("once", n.child) }
+// Describe implements Vector.
+func (n Invariant) Describe(d *Description) { d.Node("once", n.Child) }
 
-func (n invariant) run(ev *eval, emit emitFunc) error {
-	once := newEval(ev.state, ev.grid.First())
+// Run implements Vector.
+func (n Invariant) Run(ev *Eval, emit emitFunc) error {
+	once := NewEval(ev.State, ev.Grid.First())
 	defer func() { ev.CountOnce(&once.SampleCounts) }()
-	row := make([]float64, ev.grid.Steps)
-	return n.child.run(once, func(s grid.Series, values []float64) error {
+	row := make([]float64, ev.Grid.Steps)
+	return n.Child.Run(once, func(s grid.Series, values []float64) error {
 		for k := range row {
 			row[k] = values[0]
 		}
-		if err := ev.hold(ev.grid.Steps - 1); err != nil {
+		if err := ev.hold(ev.Grid.Steps - 1); err != nil {
 			return err
 		}
 		return emit(s, row)
@@ -308,18 +316,18 @@ func (n invariant) run(ev *eval, emit emitFunc) error {
 }
 
 // invariantScalar is invariant for scalars.
-type invariantScalar struct{ child scalar }
+type invariantScalar struct{ child Scalar }
 
-func (n invariantScalar) describe(d *description) { n.child.describe(d) }
+func (n invariantScalar) Describe(d *Description) { n.child.Describe(d) }
 
-func (n invariantScalar) values(ev *eval) ([]float64, error) {
-	once := newEval(ev.state, ev.grid.First())
+func (n invariantScalar) values(ev *Eval) ([]float64, error) {
+	once := NewEval(ev.State, ev.Grid.First())
 	values, err := n.child.values(once)
 	if err != nil {
 		return nil, err
 	}
 	ev.CountOnce(&once.SampleCounts)
-	return constantRow(ev.grid.Steps, values[0]), nil
+	return constantRow(ev.Grid.Steps, values[0]), nil
 }
 
 func constantRow(n int, v float64) []float64 {
@@ -328,4 +336,20 @@ func constantRow(n int, v float64) []float64 {
 		row[k] = v
 	}
 	return row
+}
+
+// Description is the tree of operators of a plan, a line each.
+type Description struct {
+	Lines []string
+	Depth int
+}
+
+// Node adds a line for an operator and, indented below it, the lines of its operands.
+func (d *Description) Node(text string, children ...interface{ Describe(*Description) }) {
+	d.Lines = append(d.Lines, strings.Repeat("  ", d.Depth)+text)
+	d.Depth++
+	for _, c := range children {
+		c.Describe(d)
+	}
+	d.Depth--
 }

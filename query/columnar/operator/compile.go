@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"strings"
@@ -10,33 +10,34 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"halite/query/columnar/accumulate"
 	"halite/query/columnar/grid"
 )
 
-// compiler makes nodes of expressions; what it does not support is nil.
-type compiler struct {
-	// once is set inside of what is evaluated at one step only: there, @ is allowed.
-	once bool
+// Compiler makes nodes of expressions; what it does not support is nil.
+type Compiler struct {
+	// Once is set inside of what is evaluated at one step only: there, @ is allowed.
+	Once bool
 }
 
-// vector compiles an expression of type instant vector.
-func (c compiler) vector(e parser.Expr) vector {
+// Vector compiles an expression of type instant vector.
+func (c Compiler) Vector(e parser.Expr) Vector {
 	switch e := e.(type) {
 	case *parser.ParenExpr:
-		return c.vector(e.Expr)
+		return c.Vector(e.Expr)
 	case *parser.StepInvariantExpr:
-		if child := (compiler{once: true}).vector(e.Expr); child != nil {
-			if c.once {
+		if child := (Compiler{Once: true}).Vector(e.Expr); child != nil {
+			if c.Once {
 				return child
 			}
-			return invariant{child}
+			return Invariant{child}
 		}
 	case *parser.VectorSelector:
 		if c.selectable(e) {
 			return &instantSelector{selector: newSelector(e)}
 		}
 	case *parser.UnaryExpr:
-		child := c.vector(e.Expr)
+		child := c.Vector(e.Expr)
 		if child == nil || e.Op == parser.ADD {
 			return child
 		}
@@ -52,31 +53,31 @@ func (c compiler) vector(e parser.Expr) vector {
 }
 
 // selectable reports whether a selector has nothing that is left to the engine.
-func (c compiler) selectable(vs *parser.VectorSelector) bool {
-	return !vs.Anchored && !vs.Smoothed && (vs.Timestamp == nil || c.once) && vs.OriginalOffset%time.Millisecond == 0
+func (c Compiler) selectable(vs *parser.VectorSelector) bool {
+	return !vs.Anchored && !vs.Smoothed && (vs.Timestamp == nil || c.Once) && vs.OriginalOffset%time.Millisecond == 0
 }
 
-// scalar compiles an expression of type scalar.
-func (c compiler) scalar(e parser.Expr) scalar {
+// Scalar compiles an expression of type scalar.
+func (c Compiler) Scalar(e parser.Expr) Scalar {
 	switch e := e.(type) {
 	case *parser.ParenExpr:
-		return c.scalar(e.Expr)
+		return c.Scalar(e.Expr)
 	case *parser.NumberLiteral:
 		return literal(e.Val)
 	case *parser.StepInvariantExpr:
-		child := (compiler{once: true}).scalar(e.Expr)
-		if child == nil || c.once {
+		child := (Compiler{Once: true}).Scalar(e.Expr)
+		if child == nil || c.Once {
 			return child
 		}
 		return invariantScalar{child}
 	case *parser.UnaryExpr:
-		child := c.scalar(e.Expr)
+		child := c.Scalar(e.Expr)
 		if child == nil || e.Op == parser.ADD {
 			return child
 		}
 		return negated{child}
 	case *parser.BinaryExpr:
-		left, right, op := c.scalar(e.LHS), c.scalar(e.RHS), scalarOperation(e.Op)
+		left, right, op := c.Scalar(e.LHS), c.Scalar(e.RHS), scalarOperation(e.Op)
 		if left != nil && right != nil && op != nil {
 			return scalarBinary{left, right, op}
 		}
@@ -87,7 +88,7 @@ func (c compiler) scalar(e parser.Expr) scalar {
 		case "pi":
 			return literal(pi)
 		case "scalar":
-			if child := c.vector(e.Args[0]); child != nil {
+			if child := c.Vector(e.Args[0]); child != nil {
 				return only{child}
 			}
 		}
@@ -95,7 +96,7 @@ func (c compiler) scalar(e parser.Expr) scalar {
 	return nil
 }
 
-func (c compiler) binary(e *parser.BinaryExpr) vector {
+func (c Compiler) binary(e *parser.BinaryExpr) Vector {
 	arith, compare := arithmetic(e.Op), comparison(e.Op)
 	op := e.Op.String()
 	if arith == nil && compare == nil && !e.Op.IsSetOperator() {
@@ -105,7 +106,7 @@ func (c compiler) binary(e *parser.BinaryExpr) vector {
 		if m := e.VectorMatching; m.FillValues.LHS != nil || m.FillValues.RHS != nil {
 			return nil
 		}
-		left, right := c.vector(e.LHS), c.vector(e.RHS)
+		left, right := c.Vector(e.LHS), c.Vector(e.RHS)
 		switch {
 		case left == nil || right == nil:
 			return nil
@@ -121,9 +122,9 @@ func (c compiler) binary(e *parser.BinaryExpr) vector {
 	switch parser.ValueTypeScalar {
 	case e.LHS.Type():
 		n.scalarLeft = true
-		n.number, n.child = c.scalar(e.LHS), c.vector(e.RHS)
+		n.number, n.child = c.Scalar(e.LHS), c.Vector(e.RHS)
 	default:
-		n.child, n.number = c.vector(e.LHS), c.scalar(e.RHS)
+		n.child, n.number = c.Vector(e.LHS), c.Scalar(e.RHS)
 	}
 	if n.child == nil || n.number == nil {
 		return nil
@@ -131,8 +132,8 @@ func (c compiler) binary(e *parser.BinaryExpr) vector {
 	return n
 }
 
-func (c compiler) aggregation(e *parser.AggregateExpr) vector {
-	child := c.vector(e.Expr)
+func (c Compiler) aggregation(e *parser.AggregateExpr) Vector {
+	child := c.Vector(e.Expr)
 	if child == nil {
 		return nil
 	}
@@ -142,8 +143,8 @@ func (c compiler) aggregation(e *parser.AggregateExpr) vector {
 		p.need(append([]string{}, g.labels...))
 	}
 	op := e.Op.String()
-	if acc, ok := accumulationOf(e.Op); ok {
-		return &aggregate{grouping: g, op: op, child: child, accumulation: acc}
+	if acc, ok := accumulate.Of(e.Op); ok {
+		return &aggregate{grouping: g, op: op, child: child, Function: acc}
 	}
 	param, ok := e.Param.(*parser.NumberLiteral)
 	if !ok {
@@ -172,9 +173,9 @@ func groupingText(e *parser.AggregateExpr) string {
 }
 
 // counterInfo raises the info that a rate was taken of what may not be a counter, once a metric.
-func counterInfo(pos posrange.PositionRange) func(ev *eval, ls labels.Labels) {
+func counterInfo(pos posrange.PositionRange) func(ev *Eval, ls labels.Labels) {
 	last := ""
-	return func(ev *eval, ls labels.Labels) {
+	return func(ev *Eval, ls labels.Labels) {
 		name := ls.Get(model.MetricNameLabel)
 		if name == "" || name == last {
 			return
@@ -185,6 +186,18 @@ func counterInfo(pos posrange.PositionRange) func(ev *eval, ls labels.Labels) {
 				return
 			}
 		}
-		ev.annos.Add(annotations.NewPossibleNonCounterInfo(name, pos))
+		ev.Annos.Add(annotations.NewPossibleNonCounterInfo(name, pos))
 	}
+}
+
+// Supports reports whether operators can evaluate all of a preprocessed expression. once says that it lies within what
+// is evaluated at one step only.
+func Supports(e parser.Expr, once bool) bool {
+	switch e.Type() {
+	case parser.ValueTypeVector:
+		return Compiler{Once: once}.Vector(e) != nil
+	case parser.ValueTypeScalar:
+		return Compiler{Once: once}.Scalar(e) != nil
+	}
+	return false
 }

@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"github.com/prometheus/common/model"
@@ -10,7 +10,7 @@ import (
 // missing is absent and absent_over_time: 1 at the steps at which the operand has no series.
 type missing struct {
 	name   string
-	child  vector
+	child  Vector
 	labels labels.Labels
 	// overTime tells absent_over_time from absent.
 	overTime bool
@@ -18,13 +18,13 @@ type missing struct {
 
 func (n *missing) names() grid.Naming { return grid.Nameless }
 
-func (n *missing) describe(d *description) { d.node(n.name, n.child) }
+func (n *missing) Describe(d *Description) { d.Node(n.name, n.child) }
 
-func (n *missing) run(ev *eval, emit emitFunc) error {
+func (n *missing) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
-	row := constantRow(ev.grid.Steps, 1)
+	row := constantRow(ev.Grid.Steps, 1)
 	series := 0
-	err := n.child.run(ev, func(_ grid.Series, values []float64) error {
+	err := n.child.Run(ev, func(_ grid.Series, values []float64) error {
 		series++
 		for k, v := range values {
 			if !grid.IsAbsent(v) {

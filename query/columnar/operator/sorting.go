@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"math"
@@ -12,36 +12,36 @@ import (
 
 // sorted is sort and sort_desc. It means something in instant queries only.
 type sorted struct {
-	child      vector
+	child      Vector
 	descending bool
 	pos        posrange.PositionRange
 }
 
 func (n *sorted) names() grid.Naming { return n.child.names() }
 
-func (n *sorted) describe(d *description) { d.node("sort", n.child) }
+func (n *sorted) Describe(d *Description) { d.Node("sort", n.child) }
 
-func (n *sorted) run(ev *eval, emit emitFunc) error {
-	if !ev.grid.Instant() {
-		defer func() { ev.annos.Add(annotations.NewSortInRangeQueryWarning(n.pos)) }()
-		return n.child.run(ev, func(s grid.Series, values []float64) error {
+func (n *sorted) Run(ev *Eval, emit emitFunc) error {
+	if !ev.Grid.Instant() {
+		defer func() { ev.Annos.Add(annotations.NewSortInRangeQueryWarning(n.pos)) }()
+		return n.child.Run(ev, func(s grid.Series, values []float64) error {
 			if err := ev.hold(grid.Count(values) + 1); err != nil { // the engine copies them
 				return err
 			}
 			return emit(s, values)
 		})
 	}
-	all, err := ev.collect(n.child)
+	all, err := ev.Collect(n.child)
 	if err != nil {
 		return err
 	}
 	defer ev.free(all)
-	if err := ev.hold(2 * len(all.rows)); err != nil {
+	if err := ev.hold(2 * len(all.Rows)); err != nil {
 		return err
 	}
 	sort.Sort(sort.Reverse(byValue{all, !n.descending}))
-	for i, s := range all.series {
-		if err := emit(s, all.rows[i]); err != nil {
+	for i, s := range all.Series {
+		if err := emit(s, all.Rows[i]); err != nil {
 			return err
 		}
 	}
@@ -50,19 +50,19 @@ func (n *sorted) run(ev *eval, emit emitFunc) error {
 
 // byValue orders series by their first value, NaN first.
 type byValue struct {
-	*matrix
+	*Matrix
 	reverse bool
 }
 
-func (m byValue) Len() int { return len(m.rows) }
+func (m byValue) Len() int { return len(m.Rows) }
 
 func (m byValue) Swap(i, j int) {
-	m.rows[i], m.rows[j] = m.rows[j], m.rows[i]
-	m.series[i], m.series[j] = m.series[j], m.series[i]
+	m.Rows[i], m.Rows[j] = m.Rows[j], m.Rows[i]
+	m.Series[i], m.Series[j] = m.Series[j], m.Series[i]
 }
 
 func (m byValue) Less(i, j int) bool {
-	a, b := m.rows[i][0], m.rows[j][0]
+	a, b := m.Rows[i][0], m.Rows[j][0]
 	if math.IsNaN(a) {
 		return true
 	}

@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"github.com/prometheus/prometheus/promql/parser"
@@ -8,7 +8,7 @@ import (
 
 // set is and, or, unless.
 type set struct {
-	left, right vector
+	left, right Vector
 	matching    *parser.VectorMatching
 	op          parser.ItemType
 }
@@ -23,12 +23,12 @@ func (n *set) names() grid.Naming {
 	return grid.AnyName
 }
 
-func (n *set) describe(d *description) { d.node(n.op.String(), n.left, n.right) }
+func (n *set) Describe(d *Description) { d.Node(n.op.String(), n.left, n.right) }
 
-func (n *set) run(ev *eval, emit emitFunc) error {
+func (n *set) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
 	sigs := newSignatures(n.matching)
-	left, right, err := operands(ev, n.left, n.right, func(right vector, left *matrix) vector {
+	left, right, err := operands(ev, n.left, n.right, func(right Vector, left *Matrix) Vector {
 		if n.op == parser.LOR {
 			return right
 		}
@@ -42,17 +42,17 @@ func (n *set) run(ev *eval, emit emitFunc) error {
 	out := newOutputs(left, right)
 	switch n.op {
 	case parser.LOR:
-		present := presence(sigs, left, ev.grid.Steps)
+		present := presence(sigs, left, ev.Grid.Steps)
 		filter(sigs, right, present, false)
 		if err := addAll(out, left); err != nil {
 			return err
 		}
 		err = addAll(out, right)
 	case parser.LUNLESS:
-		filter(sigs, left, presence(sigs, right, ev.grid.Steps), false)
+		filter(sigs, left, presence(sigs, right, ev.Grid.Steps), false)
 		err = addAll(out, left)
 	default:
-		filter(sigs, left, presence(sigs, right, ev.grid.Steps), true)
+		filter(sigs, left, presence(sigs, right, ev.Grid.Steps), true)
 		err = addAll(out, left)
 	}
 	if err != nil {
@@ -62,16 +62,16 @@ func (n *set) run(ev *eval, emit emitFunc) error {
 }
 
 // presence tells for each signature at which steps a series has a value.
-func presence(sigs *signatures, m *matrix, steps int) map[int][]bool {
-	present := make(map[int][]bool, len(m.series))
-	for i := range m.series {
+func presence(sigs *signatures, m *Matrix, steps int) map[int][]bool {
+	present := make(map[int][]bool, len(m.Series))
+	for i := range m.Series {
 		sig := sigs.at(m, i)
 		at := present[sig]
 		if at == nil {
 			at = make([]bool, steps)
 			present[sig] = at
 		}
-		for k, v := range m.rows[i] {
+		for k, v := range m.Rows[i] {
 			at[k] = at[k] || !grid.IsAbsent(v)
 		}
 	}
@@ -79,10 +79,10 @@ func presence(sigs *signatures, m *matrix, steps int) map[int][]bool {
 }
 
 // filter keeps the values of steps at which the signature is present, or those of the others.
-func filter(sigs *signatures, m *matrix, present map[int][]bool, keep bool) {
-	for i := range m.series {
+func filter(sigs *signatures, m *Matrix, present map[int][]bool, keep bool) {
+	for i := range m.Series {
 		at := present[sigs.at(m, i)]
-		row := m.rows[i]
+		row := m.Rows[i]
 		for k := range row {
 			if (at != nil && at[k]) != keep {
 				row[k] = grid.Absent()
@@ -91,9 +91,9 @@ func filter(sigs *signatures, m *matrix, present map[int][]bool, keep bool) {
 	}
 }
 
-func addAll(out *outputs, m *matrix) error {
-	for i, s := range m.series {
-		if _, err := out.add(s, m.rows[i]); err != nil {
+func addAll(out *outputs, m *Matrix) error {
+	for i, s := range m.Series {
+		if _, err := out.add(s, m.Rows[i]); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"github.com/prometheus/common/model"
@@ -11,7 +11,7 @@ import (
 
 // join is an arithmetic operator or a comparison between two vectors.
 type join struct {
-	left, right vector
+	left, right Vector
 	matching    *parser.VectorMatching
 	op          string
 	arithmetic  func(a, b float64) float64
@@ -34,12 +34,12 @@ func (n *join) names() grid.Naming {
 	return grid.Nameless
 }
 
-func (n *join) describe(d *description) { d.node("join "+n.op, n.left, n.right) }
+func (n *join) Describe(d *Description) { d.Node("join "+n.op, n.left, n.right) }
 
-func (n *join) run(ev *eval, emit emitFunc) error {
+func (n *join) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
 	sigs := newSignatures(n.matching)
-	left, right, err := operands(ev, n.left, n.right, func(right vector, left *matrix) vector {
+	left, right, err := operands(ev, n.left, n.right, func(right Vector, left *Matrix) Vector {
 		return ev.narrowRight(right, sigs, left, n.matching.Card != parser.CardOneToMany)
 	})
 	if err != nil {
@@ -58,7 +58,7 @@ func (n *join) run(ev *eval, emit emitFunc) error {
 	out := newOutputs(left, right)
 	b := labels.NewBuilder(labels.EmptyLabels())
 	matched := map[int]bool{} // signatures that a series of the many side has had
-	for i, s := range many.series {
+	for i, s := range many.Series {
 		if err := ev.tick(); err != nil {
 			return err
 		}
@@ -74,14 +74,14 @@ func (n *join) run(ev *eval, emit emitFunc) error {
 			matched[sig] = true
 		}
 		for j, p := range found {
-			row := many.rows[i]
+			row := many.Rows[i]
 			if j+1 < len(found) {
 				if row, err = ev.copyRow(many, row); err != nil {
 					return err
 				}
 			}
-			n.combine(row, one.rows[p])
-			merged, err := out.add(n.result(ev, b, s, one.series[p]), row)
+			n.combine(row, one.Rows[p])
+			merged, err := out.add(n.result(ev, b, s, one.Series[p]), row)
 			if err != nil {
 				return err
 			}
@@ -94,9 +94,9 @@ func (n *join) run(ev *eval, emit emitFunc) error {
 }
 
 // copyRow copies a row for the time that m is held.
-func (ev *eval) copyRow(m *matrix, row []float64) ([]float64, error) {
+func (ev *Eval) copyRow(m *Matrix, row []float64) ([]float64, error) {
 	bytes := int64(len(row)) * 8
-	if err := ev.budget.Reserve(bytes); err != nil {
+	if err := ev.Budget.Reserve(bytes); err != nil {
 		return nil, err
 	}
 	m.bytes += bytes
@@ -106,12 +106,12 @@ func (ev *eval) copyRow(m *matrix, row []float64) ([]float64, error) {
 }
 
 // partnersOf lists the series of the one side by signature. Two that have values at one step are an error to the engine.
-func partnersOf(sigs *signatures, one *matrix) (map[int][]int, error) {
-	partners := make(map[int][]int, len(one.series))
-	for i, s := range one.series {
+func partnersOf(sigs *signatures, one *Matrix) (map[int][]int, error) {
+	partners := make(map[int][]int, len(one.Series))
+	for i, s := range one.Series {
 		sig := sigs.of(s.Labels)
 		for _, p := range partners[sig] {
-			if overlap(one.rows[i], one.rows[p]) {
+			if overlap(one.Rows[i], one.Rows[p]) {
 				return nil, ErrUndecided
 			}
 		}
@@ -159,9 +159,9 @@ func (n *join) combine(row, one []float64) {
 }
 
 // result is the series that a pair makes; b is only for its use.
-func (n *join) result(ev *eval, b *labels.Builder, many, one grid.Series) grid.Series {
+func (n *join) result(ev *Eval, b *labels.Builder, many, one grid.Series) grid.Series {
 	b.Reset(many.Labels)
-	if n.arithmetic != nil || n.asBool && !ev.opts.DelayedNames {
+	if n.arithmetic != nil || n.asBool && !ev.Opts.DelayedNames {
 		b.Del(model.MetricNameLabel, "__type__", "__unit__")
 	}
 	if n.matching.Card == parser.CardOneToOne {
@@ -178,5 +178,5 @@ func (n *join) result(ev *eval, b *labels.Builder, many, one grid.Series) grid.S
 			b.Del(name)
 		}
 	}
-	return grid.Series{Labels: b.Labels(), Dropped: n.asBool && ev.opts.DelayedNames}
+	return grid.Series{Labels: b.Labels(), Dropped: n.asBool && ev.Opts.DelayedNames}
 }

@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // team reads and evaluates the batches of a selection on several processors; their rows are handed on in order, by one.
 type team struct {
-	*eval
+	*Eval
 	sel     *read.Selection
 	windows read.Windows
 	shares  []chan *share // that of each batch
@@ -38,32 +38,32 @@ type share struct {
 const shareValuesMax = 1 << 17
 
 // newTeam returns nil if there is nothing to divide.
-func newTeam(ev *eval, sel *read.Selection, w read.Windows) *team {
-	if ev.opts.Concurrency < 2 || sel.Batches() < 2 {
+func newTeam(ev *Eval, sel *read.Selection, w read.Windows) *team {
+	if ev.Opts.Concurrency < 2 || sel.Batches() < 2 {
 		return nil
 	}
-	t := &team{eval: ev, sel: sel, windows: w, shares: make([]chan *share, sel.Batches())}
+	t := &team{Eval: ev, sel: sel, windows: w, shares: make([]chan *share, sel.Batches())}
 	for i := range t.shares {
 		t.shares[i] = make(chan *share, 1)
 	}
-	t.free = make(chan *share, ev.opts.Concurrency+1)
+	t.free = make(chan *share, ev.Opts.Concurrency+1)
 	t.held = make([]*share, cap(t.free))
 	for i := range t.held {
-		t.held[i] = &share{rows: ev.opts.Memory.Get()}
+		t.held[i] = &share{rows: ev.Opts.Memory.Get()}
 		t.free <- t.held[i]
 	}
 	return t
 }
 
-// run evaluates all batches.
-func (t *team) run(e evaluator) (err error) {
-	ctx, cancel := context.WithCancel(t.ctx)
+// Run evaluates all batches.
+func (t *team) Run(e evaluator) (err error) {
+	ctx, cancel := context.WithCancel(t.Ctx)
 	var (
 		members sync.WaitGroup
-		evals   []*eval
+		evals   []*Eval
 	)
-	for range min(t.opts.Concurrency, len(t.shares)) {
-		own := newEval(&state{ctx: ctx, session: t.session, budget: t.budget, opts: t.opts}, t.grid)
+	for range min(t.Opts.Concurrency, len(t.shares)) {
+		own := NewEval(&State{Ctx: ctx, Session: t.Session, Budget: t.Budget, Opts: t.Opts}, t.Grid)
 		evals = append(evals, own)
 		fork := e.fork()
 		members.Go(func() { t.work(own, fork) })
@@ -80,7 +80,7 @@ func (t *team) run(e evaluator) (err error) {
 			}
 		}
 		for _, s := range t.held {
-			t.opts.Memory.Put(s.rows)
+			t.Opts.Memory.Put(s.rows)
 		}
 	}()
 	row := make([]float64, t.windows.Steps)
@@ -93,12 +93,12 @@ func (t *team) run(e evaluator) (err error) {
 }
 
 // work is what a member does: batch after batch, until none is left.
-func (t *team) work(own *eval, e evaluator) {
+func (t *team) work(own *Eval, e evaluator) {
 	for {
 		var s *share
 		select {
 		case s = <-t.free:
-		case <-own.ctx.Done():
+		case <-own.Ctx.Done():
 			return
 		}
 		i := int(t.next.Add(1)) - 1
@@ -115,9 +115,9 @@ func (t *team) work(own *eval, e evaluator) {
 }
 
 // read reads a batch and makes its rows.
-func (t *team) read(own *eval, e evaluator, i int, s *share) (err error) {
-	defer catch(&err)
-	if s.batch, err = t.sel.Read(own.ctx, i); err != nil {
+func (t *team) read(own *Eval, e evaluator, i int, s *share) (err error) {
+	defer Catch(&err)
+	if s.batch, err = t.sel.Read(own.Ctx, i); err != nil {
 		return err
 	}
 	steps := t.windows.Steps
@@ -125,7 +125,7 @@ func (t *team) read(own *eval, e evaluator, i int, s *share) (err error) {
 	if values > shareValuesMax {
 		return nil
 	}
-	if err := t.budget.Reserve(int64(values) * 8); err != nil {
+	if err := t.Budget.Reserve(int64(values) * 8); err != nil {
 		return err
 	}
 	s.bytes = int64(values) * 8
@@ -143,7 +143,7 @@ func (t *team) read(own *eval, e evaluator, i int, s *share) (err error) {
 		}
 		s.largest = append(s.largest, largest)
 	}
-	s.annos, own.annos = own.annos, nil
+	s.annos, own.Annos = own.Annos, nil
 	s.evaluated = true
 	return nil
 }
@@ -158,8 +158,8 @@ func (t *team) handOn(i int, e evaluator, row []float64) error {
 		select {
 		case s = <-t.shares[i]:
 			return s.batch, s.err
-		case <-t.ctx.Done():
-			return nil, t.ctx.Err()
+		case <-t.Ctx.Done():
+			return nil, t.Ctx.Err()
 		}
 	})
 	if s == nil {
@@ -177,7 +177,7 @@ func (t *team) handOn(i int, e evaluator, row []float64) error {
 		return t.whole(batch, e, row)
 	}
 	for _, a := range s.annos {
-		t.annos.Add(a)
+		t.Annos.Add(a)
 	}
 	steps := t.windows.Steps
 	for j, largest := range s.largest {
@@ -187,7 +187,7 @@ func (t *team) handOn(i int, e evaluator, row []float64) error {
 		if largest < 0 {
 			continue
 		}
-		if err := e.done(t.eval, &batch.Columns[j], s.rows[j*steps:(j+1)*steps], largest); err != nil {
+		if err := e.done(t.Eval, &batch.Columns[j], s.rows[j*steps:(j+1)*steps], largest); err != nil {
 			return err
 		}
 	}
@@ -199,6 +199,6 @@ func (t *team) release(s *share) {
 	if s.batch != nil {
 		s.batch.Release()
 	}
-	t.budget.Release(s.bytes)
+	t.Budget.Release(s.bytes)
 	s.batch, s.bytes, s.annos, s.evaluated = nil, 0, nil, false
 }

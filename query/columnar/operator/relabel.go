@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"github.com/grafana/regexp"
@@ -12,7 +12,7 @@ import (
 // relabel is label_replace and label_join: new labels for each series.
 type relabel struct {
 	name  string
-	child vector
+	child Vector
 	dst   string
 	// value of the label dst; not ok leaves the series alone.
 	value func(ls labels.Labels) (v string, ok bool)
@@ -25,24 +25,24 @@ func (n *relabel) names() grid.Naming {
 	return n.child.names()
 }
 
-func (n *relabel) describe(d *description) { d.node(n.name, n.child) }
+func (n *relabel) Describe(d *Description) { d.Node(n.name, n.child) }
 
-func (n *relabel) run(ev *eval, emit emitFunc) error {
-	unique := newGuard(grid.AnyName)
+func (n *relabel) Run(ev *Eval, emit emitFunc) error {
+	unique := NewDuplicateCheck(grid.AnyName)
 	b := labels.NewBuilder(labels.EmptyLabels())
-	return n.child.run(ev, func(s grid.Series, values []float64) error {
-		s = ev.metric(s)
+	return n.child.Run(ev, func(s grid.Series, values []float64) error {
+		s = ev.Metric(s)
 		if v, ok := n.value(s.Labels); ok {
 			b.Reset(s.Labels)
 			b.Set(n.dst, v)
 			s.Labels = b.Labels()
 			// They stay for as long as the result, and are longer than what they were made of.
-			if err := ev.budget.Reserve(int64(s.Labels.ByteSize())); err != nil {
+			if err := ev.Budget.Reserve(int64(s.Labels.ByteSize())); err != nil {
 				return err
 			}
 			s.Dropped = s.Dropped && n.dst != model.MetricNameLabel
 		}
-		if err := unique.add(s); err != nil {
+		if err := unique.Add(s); err != nil {
 			return err
 		}
 		return emit(s, values)

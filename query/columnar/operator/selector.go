@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"fmt"
@@ -62,15 +62,15 @@ type partial interface {
 type evaluator interface {
 	// section fills row with the values of the steps from first on, from all samples of their windows. It returns how many
 	// samples the largest window has.
-	section(ev *eval, c *column.Column, first int, row []float64) (largest int)
+	section(ev *Eval, c *column.Column, first int, row []float64) (largest int)
 	// done hands the row of a series on.
-	done(ev *eval, c *column.Column, row []float64, largest int) error
+	done(ev *Eval, c *column.Column, row []float64, largest int) error
 	// fork is an evaluator whose section may be called beside this one's.
 	fork() evaluator
 }
 
 // evaluate reads the series batch by batch and has e make rows of them. narrow, if it is not nil, leaves series out.
-func (s selector) evaluate(ev *eval, w read.Windows, e evaluator, narrow *narrowing) error {
+func (s selector) evaluate(ev *Eval, w read.Windows, e evaluator, narrow *narrowing) error {
 	sel, err := s.find(ev, w, narrow)
 	if err != nil {
 		return err
@@ -83,21 +83,21 @@ func (s selector) evaluate(ev *eval, w read.Windows, e evaluator, narrow *narrow
 		}
 	}
 	if t := newTeam(ev, sel, w); t != nil {
-		return t.run(e)
+		return t.Run(e)
 	}
 	return ev.batches(sel, w, e)
 }
 
 // find selects the series, with part of their labels if that will do.
-func (s selector) find(ev *eval, w read.Windows, narrow *narrowing) (*read.Selection, error) {
+func (s selector) find(ev *Eval, w read.Windows, narrow *narrowing) (*read.Selection, error) {
 	began := time.Now()
-	defer func() { ev.selecting += time.Since(began) }()
-	if s.needs != nil && !ev.opts.DelayedNames {
-		sel, err := ev.session.SelectProjected(ev.ctx, w, append(labelsOfTypes(), s.needs...), s.matchers...)
+	defer func() { ev.Selecting += time.Since(began) }()
+	if s.needs != nil && !ev.Opts.DelayedNames {
+		sel, err := ev.Session.SelectProjected(ev.Ctx, w, append(labelsOfTypes(), s.needs...), s.matchers...)
 		if err != nil {
 			return nil, err
 		}
-		if ev.noteTypes(sel); !ev.typed {
+		if ev.noteTypes(sel); !ev.Typed {
 			return sel, nil
 		}
 		sel.Close() // label sets without these may be equal, which only all labels tell
@@ -114,15 +114,15 @@ func (s selector) find(ev *eval, w read.Windows, narrow *narrowing) (*read.Selec
 func labelsOfTypes() []string { return []string{"__type__", "__unit__"} }
 
 // noteTypes looks for labels of type and unit.
-func (s *state) noteTypes(sel *read.Selection) {
+func (s *State) noteTypes(sel *read.Selection) {
 	var seen groupSet
 	last := labels.EmptyLabels() // neighbours may share theirs
-	for i := 0; i < sel.Len() && !s.typed; i++ {
+	for i := 0; i < sel.Len() && !s.Typed; i++ {
 		if seen.has(sel.Group(i)) {
 			continue
 		}
 		if ls := sel.Labels(i); !labels.Equal(ls, last) {
-			s.typed = slices.ContainsFunc(labelsOfTypes(), ls.Has)
+			s.Typed = slices.ContainsFunc(labelsOfTypes(), ls.Has)
 			last = ls
 		}
 	}
@@ -142,7 +142,7 @@ func (s *groupSet) has(group uint32) bool {
 }
 
 // batches evaluates a selection batch by batch.
-func (ev *eval) batches(sel *read.Selection, w read.Windows, e evaluator) error {
+func (ev *Eval) batches(sel *read.Selection, w read.Windows, e evaluator) error {
 	row := make([]float64, w.Steps)
 	for i := range sel.Batches() {
 		if err := ev.batch(sel, i, w, e, row); err != nil {
@@ -153,11 +153,11 @@ func (ev *eval) batches(sel *read.Selection, w read.Windows, e evaluator) error 
 }
 
 // batch reads and evaluates one batch.
-func (ev *eval) batch(sel *read.Selection, i int, w read.Windows, e evaluator, row []float64) error {
+func (ev *Eval) batch(sel *read.Selection, i int, w read.Windows, e evaluator, row []float64) error {
 	if sel.Streamed(i) {
 		return ev.stream(sel, i, w, e, row)
 	}
-	batch, err := ev.timed(func() (*read.Batch, error) { return sel.Read(ev.ctx, i) })
+	batch, err := ev.timed(func() (*read.Batch, error) { return sel.Read(ev.Ctx, i) })
 	if err != nil {
 		return err
 	}
@@ -165,17 +165,17 @@ func (ev *eval) batch(sel *read.Selection, i int, w read.Windows, e evaluator, r
 }
 
 // timed reads a batch and measures the time.
-func (ev *eval) timed(f func() (*read.Batch, error)) (*read.Batch, error) {
-	if err := ev.ctx.Err(); err != nil {
+func (ev *Eval) timed(f func() (*read.Batch, error)) (*read.Batch, error) {
+	if err := ev.Ctx.Err(); err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	defer func() { ev.reading += time.Since(began) }()
+	defer func() { ev.Reading += time.Since(began) }()
 	return f()
 }
 
 // whole evaluates series of which all samples are there.
-func (ev *eval) whole(b *read.Batch, e evaluator, row []float64) error {
+func (ev *Eval) whole(b *read.Batch, e evaluator, row []float64) error {
 	defer b.Release()
 	for j := range b.Columns {
 		if err := ev.tick(); err != nil {
@@ -208,20 +208,20 @@ func (n *instantSelector) need(names []string) {
 	}
 }
 
-func (n *instantSelector) describe(d *description) {
+func (n *instantSelector) Describe(d *Description) {
 	if n.times {
-		d.node("timestamp of " + n.text())
+		d.Node("timestamp of " + n.text())
 		return
 	}
-	d.node("instant " + n.text())
+	d.Node("instant " + n.text())
 }
 
-func (n *instantSelector) run(ev *eval, emit emitFunc) error { return n.runNarrow(ev, emit, nil) }
+func (n *instantSelector) Run(ev *Eval, emit emitFunc) error { return n.runNarrow(ev, emit, nil) }
 
-func (n *instantSelector) runNarrow(ev *eval, emit emitFunc, narrow *narrowing) error {
-	w := n.windows(ev.grid, ev.opts.LookbackMs)
+func (n *instantSelector) runNarrow(ev *Eval, emit emitFunc, narrow *narrowing) error {
+	w := n.windows(ev.Grid, ev.Opts.LookbackMs)
 	w.Latest = true
-	r := &instantRun{instantSelector: n, windows: w, emit: emit, unique: newGuard(n.selector.names())}
+	r := &instantRun{instantSelector: n, windows: w, emit: emit, unique: NewDuplicateCheck(n.selector.names())}
 	return n.evaluate(ev, w, r, narrow)
 }
 
@@ -230,12 +230,12 @@ type instantRun struct {
 	*instantSelector
 	windows  read.Windows
 	emit     emitFunc
-	unique   *guard
+	unique   *DuplicateCheck
 	handedOn int
 }
 
 // section implements evaluator. A stale marker is the mark of an absent value, and is copied like any other.
-func (r *instantRun) section(ev *eval, c *column.Column, first int, row []float64) int {
+func (r *instantRun) section(ev *Eval, c *column.Column, first int, row []float64) int {
 	if len(c.Segments) > 0 {
 		return ev.places(r, r.windows, false, c, first, row)
 	}
@@ -272,7 +272,7 @@ func (r *instantRun) section(ev *eval, c *column.Column, first int, row []float6
 }
 
 // evenSection fills a row from evenly spaced samples of which each step is a number.
-func (r *instantRun) evenSection(ev *eval, c *column.Column, first int, row []float64) {
+func (r *instantRun) evenSection(ev *Eval, c *column.Column, first int, row []float64) {
 	var (
 		perStep = int(r.windows.StepMs / c.StepMs)
 		end     = r.windows.FirstEndMs + int64(first)*r.windows.StepMs
@@ -310,7 +310,7 @@ func (r *instantRun) evenSection(ev *eval, c *column.Column, first int, row []fl
 func (r *instantRun) fork() evaluator { return r }
 
 // done implements evaluator.
-func (r *instantRun) done(ev *eval, c *column.Column, row []float64, _ int) error {
+func (r *instantRun) done(ev *Eval, c *column.Column, row []float64, _ int) error {
 	present := grid.Count(row)
 	if present == 0 {
 		return nil
@@ -331,7 +331,7 @@ type rangeSelector struct {
 	selector
 	name    string
 	rangeMs int64
-	params  []scalar
+	params  []Scalar
 	fn      window.Func
 	// knowsEven is set if fn needs no bounds of windows where there is an even.
 	knowsEven bool
@@ -340,7 +340,7 @@ type rangeSelector struct {
 	// keepsName is set for the functions that act like an offset.
 	keepsName bool
 	// after sees each series that has a result; it may annotate.
-	after func(ev *eval, ls labels.Labels)
+	after func(ev *Eval, ls labels.Labels)
 }
 
 // need implements partial.
@@ -357,22 +357,22 @@ func (n *rangeSelector) names() grid.Naming {
 	return grid.Nameless
 }
 
-func (n *rangeSelector) describe(d *description) {
-	d.node(fmt.Sprintf("%s over %s of %s", n.name, time.Duration(n.rangeMs)*time.Millisecond, n.text()))
+func (n *rangeSelector) Describe(d *Description) {
+	d.Node(fmt.Sprintf("%s over %s of %s", n.name, time.Duration(n.rangeMs)*time.Millisecond, n.text()))
 }
 
-func (n *rangeSelector) run(ev *eval, emit emitFunc) error {
+func (n *rangeSelector) Run(ev *Eval, emit emitFunc) error {
 	params := make([][]float64, len(n.params))
 	for i, p := range n.params {
 		var err error
-		if params[i], err = ev.number(p); err != nil {
+		if params[i], err = ev.Number(p); err != nil {
 			return err
 		}
 	}
-	w := window.New(n.windows(ev.grid, n.rangeMs), ev.grid, params)
-	r := &rangeRun{rangeSelector: n, window: w, emit: emit, unique: newGuard(n.selector.names())}
+	w := window.New(n.windows(ev.Grid, n.rangeMs), ev.Grid, params)
+	r := &rangeRun{rangeSelector: n, window: w, emit: emit, unique: NewDuplicateCheck(n.selector.names())}
 	if t := newTieredRun(ev, r); t != nil {
-		return t.run()
+		return t.Run()
 	}
 	return n.evaluate(ev, w.Windows, r, nil)
 }
@@ -382,12 +382,12 @@ type rangeRun struct {
 	*rangeSelector
 	window   *window.Window
 	emit     emitFunc
-	unique   *guard
+	unique   *DuplicateCheck
 	handedOn int
 }
 
 // section implements evaluator.
-func (r *rangeRun) section(ev *eval, c *column.Column, first int, row []float64) int {
+func (r *rangeRun) section(ev *Eval, c *column.Column, first int, row []float64) int {
 	if len(c.Segments) > 0 {
 		return ev.places(r, r.window.Windows, r.blockwise && window.Overlapping(&r.window.Windows), c, first, row)
 	}
@@ -399,7 +399,7 @@ func (r *rangeRun) section(ev *eval, c *column.Column, first int, row []float64)
 	}
 	r.fn(w, row)
 	for _, a := range w.Annos {
-		ev.annos.Add(a)
+		ev.Annos.Add(a)
 	}
 	w.Annos = w.Annos[:0]
 	return largest
@@ -413,7 +413,7 @@ func (r *rangeRun) fork() evaluator {
 }
 
 // done implements evaluator.
-func (r *rangeRun) done(ev *eval, c *column.Column, row []float64, largest int) error {
+func (r *rangeRun) done(ev *Eval, c *column.Column, row []float64, largest int) error {
 	if largest == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"container/heap"
@@ -15,13 +15,13 @@ type topK struct {
 	op     string
 	bottom bool
 	k      int64
-	child  vector
+	child  Vector
 }
 
 // names of series are kept.
 func (n *topK) names() grid.Naming { return n.child.names() }
 
-func (n *topK) describe(d *description) { d.node("aggregate "+n.op+n.text, n.child) }
+func (n *topK) Describe(d *Description) { d.Node("aggregate "+n.op+n.text, n.child) }
 
 // ranked is a value of a series.
 type ranked struct {
@@ -79,29 +79,29 @@ func (r *ranking) offer(e ranked, k int64) (grown bool) {
 
 const rankedBytes = 16
 
-func (n *topK) run(ev *eval, emit emitFunc) error {
+func (n *topK) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
-	if err := ev.hold(ev.grid.Steps); err != nil { // the parameter
+	if err := ev.hold(ev.Grid.Steps); err != nil { // the parameter
 		return err
 	}
 	if n.k < 1 {
 		// The operand is evaluated nevertheless: it may annotate.
-		if err := n.child.run(ev, func(grid.Series, []float64) error { return nil }); err != nil {
+		if err := n.child.Run(ev, func(grid.Series, []float64) error { return nil }); err != nil {
 			return err
 		}
 		return ev.settle(before, 0)
 	}
 	bytes := int64(0)
-	defer func() { ev.budget.Release(bytes) }()
+	defer func() { ev.Budget.Release(bytes) }()
 	var series []grid.Series
 	gs := newGroups(n.grouping, func(grid.Series) ([]ranking, error) {
-		steps := make([]ranking, ev.grid.Steps)
+		steps := make([]ranking, ev.Grid.Steps)
 		for k := range steps {
 			steps[k].bottom = n.bottom
 		}
 		return steps, nil
 	})
-	err := n.child.run(ev, func(s grid.Series, values []float64) error {
+	err := n.child.Run(ev, func(s grid.Series, values []float64) error {
 		g, err := gs.find(ev, s)
 		if err != nil {
 			return err
@@ -117,7 +117,7 @@ func (n *topK) run(ev *eval, emit emitFunc) error {
 			return nil
 		}
 		bytes += int64(grown) * rankedBytes
-		return ev.budget.Reserve(int64(grown) * rankedBytes)
+		return ev.Budget.Reserve(int64(grown) * rankedBytes)
 	})
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (n *topK) run(ev *eval, emit emitFunc) error {
 	if err := ev.settle(before, int(bytes/rankedBytes)); err != nil {
 		return err
 	}
-	if ev.grid.Instant() {
+	if ev.Grid.Instant() {
 		return n.emitInOrder(series, gs.list, emit)
 	}
 	return n.emitSeries(ev, series, gs.list, emit)
@@ -150,7 +150,7 @@ func (n *topK) emitInOrder(series []grid.Series, groups [][]ranking, emit emitFu
 }
 
 // emitSeries hands on each series that is among the best at some step.
-func (n *topK) emitSeries(ev *eval, series []grid.Series, groups [][]ranking, emit emitFunc) error {
+func (n *topK) emitSeries(ev *Eval, series []grid.Series, groups [][]ranking, emit emitFunc) error {
 	type point struct {
 		value float64
 		step  int32
@@ -180,7 +180,7 @@ func (n *topK) emitSeries(ev *eval, series []grid.Series, groups [][]ranking, em
 			}
 		}
 	}
-	row := make([]float64, ev.grid.Steps)
+	row := make([]float64, ev.Grid.Steps)
 	from := 0
 	for _, i := range order {
 		grid.ClearRow(row)

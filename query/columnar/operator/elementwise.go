@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"math"
@@ -10,29 +10,29 @@ import (
 // mapped applies a function to each value; the metric name is dropped. args are the scalar arguments after the vector.
 type mapped struct {
 	name  string
-	child vector
-	args  []scalar
+	child Vector
+	args  []Scalar
 	// prepare is given the arguments, a row each, and returns the function of value and step; nil drops everything.
-	prepare func(ev *eval, args [][]float64) func(v float64, k int) float64
+	prepare func(ev *Eval, args [][]float64) func(v float64, k int) float64
 }
 
 func (n *mapped) names() grid.Naming { return grid.Nameless }
 
-func (n *mapped) describe(d *description) {
-	d.node(n.name, n.child)
+func (n *mapped) Describe(d *Description) {
+	d.Node(n.name, n.child)
 	for _, a := range n.args {
-		a.describe(d)
+		a.Describe(d)
 	}
 }
 
-func (n *mapped) run(ev *eval, emit emitFunc) error {
+func (n *mapped) Run(ev *Eval, emit emitFunc) error {
 	args, annos, err := ev.scalars(n.args)
 	if err != nil {
 		return err
 	}
 	f := n.prepare(ev, args)
-	unique := newGuard(n.child.names())
-	err = n.child.run(ev, func(s grid.Series, values []float64) error {
+	unique := NewDuplicateCheck(n.child.names())
+	err = n.child.Run(ev, func(s grid.Series, values []float64) error {
 		for k, v := range values {
 			if !grid.IsAbsent(v) {
 				values[k] = f(v, k)
@@ -51,31 +51,31 @@ func (n *mapped) run(ev *eval, emit emitFunc) error {
 		}
 		return emit(s, values)
 	})
-	ev.annos.Merge(annos)
+	ev.Annos.Merge(annos)
 	return err
 }
 
 // simple makes the preparation of a function that only depends on the value.
-func simple(f func(float64) float64) func(*eval, [][]float64) func(float64, int) float64 {
-	return func(*eval, [][]float64) func(float64, int) float64 {
+func simple(f func(float64) float64) func(*Eval, [][]float64) func(float64, int) float64 {
+	return func(*Eval, [][]float64) func(float64, int) float64 {
 		return func(v float64, _ int) float64 { return f(v) }
 	}
 }
 
 // stepTime is timestamp() of anything but a selector: the time of the step.
-func stepTime(ev *eval, _ [][]float64) func(float64, int) float64 {
-	return func(_ float64, k int) float64 { return float64(ev.grid.At(k)) / 1000 }
+func stepTime(ev *Eval, _ [][]float64) func(float64, int) float64 {
+	return func(_ float64, k int) float64 { return float64(ev.Grid.At(k)) / 1000 }
 }
 
-func clampMin(_ *eval, args [][]float64) func(float64, int) float64 {
+func clampMin(_ *Eval, args [][]float64) func(float64, int) float64 {
 	return func(v float64, k int) float64 { return math.Max(args[0][k], math.Min(math.Inf(+1), v)) }
 }
 
-func clampMax(_ *eval, args [][]float64) func(float64, int) float64 {
+func clampMax(_ *Eval, args [][]float64) func(float64, int) float64 {
 	return func(v float64, k int) float64 { return math.Max(math.Inf(-1), math.Min(args[0][k], v)) }
 }
 
-func clamp(_ *eval, args [][]float64) func(float64, int) float64 {
+func clamp(_ *Eval, args [][]float64) func(float64, int) float64 {
 	return func(v float64, k int) float64 {
 		if args[1][k] < args[0][k] {
 			return grid.Absent()
@@ -84,7 +84,7 @@ func clamp(_ *eval, args [][]float64) func(float64, int) float64 {
 	}
 }
 
-func round(_ *eval, args [][]float64) func(float64, int) float64 {
+func round(_ *Eval, args [][]float64) func(float64, int) float64 {
 	return func(v float64, k int) float64 {
 		inverse := 1.0
 		if len(args) > 0 {
@@ -159,8 +159,8 @@ func dateFunction(name string) func(t time.Time) float64 {
 
 // withScalar is an operation between a vector and a scalar.
 type withScalar struct {
-	child  vector
-	number scalar
+	child  Vector
+	number Scalar
 	op     string
 	// One of the two is set; operands are in the order of the expression.
 	arithmetic func(a, b float64) float64
@@ -178,22 +178,22 @@ func (n *withScalar) names() grid.Naming {
 	return n.child.names()
 }
 
-func (n *withScalar) describe(d *description) {
-	d.node(n.op+" scalar", n.child)
-	n.number.describe(d)
+func (n *withScalar) Describe(d *Description) {
+	d.Node(n.op+" scalar", n.child)
+	n.number.Describe(d)
 }
 
-func (n *withScalar) run(ev *eval, emit emitFunc) error {
-	number, annos, err := ev.scalars([]scalar{n.number})
+func (n *withScalar) Run(ev *Eval, emit emitFunc) error {
+	number, annos, err := ev.scalars([]Scalar{n.number})
 	if err != nil {
 		return err
 	}
 	if n.scalarLeft {
 		// Then it is also evaluated first.
-		ev.annos.Merge(annos)
+		ev.Annos.Merge(annos)
 	}
-	unique := newGuard(n.child.names())
-	err = n.child.run(ev, func(s grid.Series, values []float64) error {
+	unique := NewDuplicateCheck(n.child.names())
+	err = n.child.Run(ev, func(s grid.Series, values []float64) error {
 		n.apply(values, number[0])
 		present := grid.Count(values)
 		if present == 0 {
@@ -211,7 +211,7 @@ func (n *withScalar) run(ev *eval, emit emitFunc) error {
 		return emit(s, values)
 	})
 	if !n.scalarLeft {
-		ev.annos.Merge(annos)
+		ev.Annos.Merge(annos)
 	}
 	return err
 }
@@ -237,14 +237,14 @@ func (n *withScalar) apply(values, number []float64) {
 }
 
 // ofScalar is vector().
-type ofScalar struct{ child scalar }
+type ofScalar struct{ child Scalar }
 
 func (n ofScalar) names() grid.Naming { return grid.Nameless }
 
-func (n ofScalar) describe(d *description) { n.child.describe(d) }
+func (n ofScalar) Describe(d *Description) { n.child.Describe(d) }
 
-func (n ofScalar) run(ev *eval, emit emitFunc) error {
-	values, err := ev.number(n.child)
+func (n ofScalar) Run(ev *Eval, emit emitFunc) error {
+	values, err := ev.Number(n.child)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"math"
@@ -17,17 +17,17 @@ import (
 
 // histogramQuantile is histogram_quantile over classic buckets.
 type histogramQuantile struct {
-	q      scalar
+	q      Scalar
 	qPos   posrange.PositionRange
-	child  vector
+	child  Vector
 	argPos posrange.PositionRange
 }
 
 func (n *histogramQuantile) names() grid.Naming { return grid.Nameless }
 
-func (n *histogramQuantile) describe(d *description) {
-	d.node("histogram_quantile", n.child)
-	n.q.describe(d)
+func (n *histogramQuantile) Describe(d *Description) {
+	d.Node("histogram_quantile", n.child)
+	n.q.Describe(d)
 }
 
 // bucketGroup is a classic histogram: buckets ordered by their bound.
@@ -42,19 +42,19 @@ type bucketRow struct {
 	row   []float64
 }
 
-func (n *histogramQuantile) run(ev *eval, emit emitFunc) error {
+func (n *histogramQuantile) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
 	var (
 		q   []float64
-		all *matrix
+		all *Matrix
 	)
 	// The engine merges the annotations of a step twice, which shows in how often one of them says that it occurred.
 	var ofCall annotations.Annotations
-	ofSteps, err := ev.aside(func() (err error) {
-		if q, err = ev.number(n.q); err != nil {
+	ofSteps, err := ev.Aside(func() (err error) {
+		if q, err = ev.Number(n.q); err != nil {
 			return err
 		}
-		all, err = ev.collect(n.child)
+		all, err = ev.Collect(n.child)
 		return err
 	})
 	if err != nil {
@@ -77,23 +77,23 @@ func (n *histogramQuantile) run(ev *eval, emit emitFunc) error {
 		n.step(ev, k, q[k], groups, &annos)
 		ofSteps.Merge(ofCall.Merge(annos))
 	}
-	ev.annos.Merge(ofSteps)
+	ev.Annos.Merge(ofSteps)
 	return n.emitAll(ev, groups, before, emit)
 }
 
-func (n *histogramQuantile) emitAll(ev *eval, groups []*bucketGroup, before int, emit emitFunc) error {
+func (n *histogramQuantile) emitAll(ev *Eval, groups []*bucketGroup, before int, emit emitFunc) error {
 	// For a moment there are the buckets, the quantiles asked for, the result and a step of each.
 	total := 0
 	for _, g := range groups {
 		total += grid.Count(g.out) + len(g.buckets) + 1
 	}
-	if err := ev.hold(total + ev.grid.Steps + 1); err != nil {
+	if err := ev.hold(total + ev.Grid.Steps + 1); err != nil {
 		return err
 	}
 	if err := ev.settle(before, 0); err != nil {
 		return err
 	}
-	unique := newGuard(grid.AnyName)
+	unique := NewDuplicateCheck(grid.AnyName)
 	for _, g := range groups {
 		present := grid.Count(g.out)
 		if present == 0 {
@@ -102,8 +102,8 @@ func (n *histogramQuantile) emitAll(ev *eval, groups []*bucketGroup, before int,
 		if err := ev.hold(present); err != nil {
 			return err
 		}
-		if !ev.opts.DelayedNames {
-			if err := unique.add(ev.metric(g.series)); err != nil {
+		if !ev.Opts.DelayedNames {
+			if err := unique.Add(ev.Metric(g.series)); err != nil {
 				return err
 			}
 		}
@@ -115,13 +115,13 @@ func (n *histogramQuantile) emitAll(ev *eval, groups []*bucketGroup, before int,
 }
 
 // groups puts buckets together that differ in their bound only. bad are the series whose bound is none.
-func (n *histogramQuantile) groups(ev *eval, all *matrix) (out []*bucketGroup, bad []int, err error) {
+func (n *histogramQuantile) groups(ev *Eval, all *Matrix) (out []*bucketGroup, bad []int, err error) {
 	var (
 		index = map[string]*bucketGroup{}
 		buf   []byte
 	)
-	for i, s := range all.series {
-		s = ev.metric(s)
+	for i, s := range all.Series {
+		s = ev.Metric(s)
 		bound, err := strconv.ParseFloat(s.Labels.Get(labels.BucketLabel), 64)
 		if err != nil {
 			bad = append(bad, i)
@@ -134,12 +134,12 @@ func (n *histogramQuantile) groups(ev *eval, all *matrix) (out []*bucketGroup, b
 		g, found := index[string(buf)]
 		if !found {
 			metric := labels.NewBuilder(s.Labels).Del(labels.BucketLabel).Labels()
-			g = &bucketGroup{series: grid.Series{Labels: metric, Dropped: true}, out: make([]float64, ev.grid.Steps)}
+			g = &bucketGroup{series: grid.Series{Labels: metric, Dropped: true}, out: make([]float64, ev.Grid.Steps)}
 			grid.ClearRow(g.out)
 			index[string(buf)] = g
 			out = append(out, g)
 		}
-		g.buckets = append(g.buckets, bucketRow{bound, all.rows[i]})
+		g.buckets = append(g.buckets, bucketRow{bound, all.Rows[i]})
 	}
 	for _, g := range out {
 		slices.SortStableFunc(g.buckets, func(a, b bucketRow) int {
@@ -156,7 +156,7 @@ func (n *histogramQuantile) groups(ev *eval, all *matrix) (out []*bucketGroup, b
 }
 
 func (n *histogramQuantile) step(
-	ev *eval, k int, q float64, groups []*bucketGroup, annos *annotations.Annotations,
+	ev *Eval, k int, q float64, groups []*bucketGroup, annos *annotations.Annotations,
 ) {
 	var buckets promql.Buckets
 	for _, g := range groups {
@@ -172,11 +172,11 @@ func (n *histogramQuantile) step(
 		value, forced, _, minBucket, maxBucket, maxDiff := promql.BucketQuantile(q, buckets)
 		if forced {
 			name := ""
-			if ev.opts.DelayedNames {
+			if ev.Opts.DelayedNames {
 				name = g.series.Labels.Get(model.MetricNameLabel)
 			}
 			annos.Add(annotations.NewHistogramQuantileForcedMonotonicityInfo(
-				name, n.argPos, ev.grid.At(k), minBucket, maxBucket, maxDiff))
+				name, n.argPos, ev.Grid.At(k), minBucket, maxBucket, maxDiff))
 		}
 		g.out[k] = value
 	}
@@ -184,15 +184,15 @@ func (n *histogramQuantile) step(
 
 // warnOfBounds raises the warning for each series at this step whose bound is no number.
 func (n *histogramQuantile) warnOfBounds(
-	ev *eval, k int, all *matrix, bad []int, annos *annotations.Annotations,
+	ev *Eval, k int, all *Matrix, bad []int, annos *annotations.Annotations,
 ) {
 	for _, b := range bad {
-		if grid.IsAbsent(all.rows[b][k]) {
+		if grid.IsAbsent(all.Rows[b][k]) {
 			continue
 		}
-		ls := all.series[b].Labels
+		ls := all.Series[b].Labels
 		name := ""
-		if ev.opts.DelayedNames {
+		if ev.Opts.DelayedNames {
 			name = ls.Get(model.MetricNameLabel)
 		}
 		annos.Add(annotations.NewBadBucketLabelWarning(name, ls.Get(labels.BucketLabel), n.argPos))

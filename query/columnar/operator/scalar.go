@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"math"
@@ -11,30 +11,30 @@ import (
 // literal is a number.
 type literal float64
 
-func (n literal) values(ev *eval) ([]float64, error) {
-	return constantRow(ev.grid.Steps, float64(n)), nil
+func (n literal) values(ev *Eval) ([]float64, error) {
+	return constantRow(ev.Grid.Steps, float64(n)), nil
 }
 
-func (n literal) describe(*description) {}
+func (n literal) Describe(*Description) {}
 
 // clock is time(), in seconds.
 type clock struct{}
 
-func (clock) values(ev *eval) ([]float64, error) {
-	row := make([]float64, ev.grid.Steps)
+func (clock) values(ev *Eval) ([]float64, error) {
+	row := make([]float64, ev.Grid.Steps)
 	for k := range row {
-		row[k] = float64(ev.grid.At(k)) / 1000
+		row[k] = float64(ev.Grid.At(k)) / 1000
 	}
 	return row, nil
 }
 
-func (clock) describe(*description) {}
+func (clock) Describe(*Description) {}
 
 // negated is the unary minus of a scalar.
-type negated struct{ child scalar }
+type negated struct{ child Scalar }
 
-func (n negated) values(ev *eval) ([]float64, error) {
-	in, err := ev.number(n.child)
+func (n negated) values(ev *Eval) ([]float64, error) {
+	in, err := ev.Number(n.child)
 	if err != nil {
 		return nil, err
 	}
@@ -45,20 +45,20 @@ func (n negated) values(ev *eval) ([]float64, error) {
 	return row, nil
 }
 
-func (n negated) describe(d *description) { n.child.describe(d) }
+func (n negated) Describe(d *Description) { n.child.Describe(d) }
 
 // scalarBinary is an operation between two scalars.
 type scalarBinary struct {
-	left, right scalar
+	left, right Scalar
 	op          func(a, b float64) float64
 }
 
-func (n scalarBinary) values(ev *eval) ([]float64, error) {
-	left, err := ev.number(n.left)
+func (n scalarBinary) values(ev *Eval) ([]float64, error) {
+	left, err := ev.Number(n.left)
 	if err != nil {
 		return nil, err
 	}
-	right, err := ev.number(n.right)
+	right, err := ev.Number(n.right)
 	if err != nil {
 		return nil, err
 	}
@@ -69,23 +69,23 @@ func (n scalarBinary) values(ev *eval) ([]float64, error) {
 	return row, nil
 }
 
-func (n scalarBinary) describe(d *description) {
-	n.left.describe(d)
-	n.right.describe(d)
+func (n scalarBinary) Describe(d *Description) {
+	n.left.Describe(d)
+	n.right.Describe(d)
 }
 
 // only is scalar(): the value of the only series at a step, NaN if there is not exactly one.
-type only struct{ child vector }
+type only struct{ child Vector }
 
-func (n only) values(ev *eval) ([]float64, error) {
+func (n only) values(ev *Eval) ([]float64, error) {
 	before := ev.held
-	row := make([]float64, ev.grid.Steps)
-	found := make([]bool, ev.grid.Steps)
+	row := make([]float64, ev.Grid.Steps)
+	found := make([]bool, ev.Grid.Steps)
 	for k := range row {
 		row[k] = math.NaN()
 	}
 	series := 0
-	err := n.child.run(ev, func(_ grid.Series, values []float64) error {
+	err := n.child.Run(ev, func(_ grid.Series, values []float64) error {
 		series++
 		for k, v := range values {
 			if grid.IsAbsent(v) {
@@ -107,7 +107,7 @@ func (n only) values(ev *eval) ([]float64, error) {
 	return row, ev.settle(before, len(row))
 }
 
-func (n only) describe(d *description) { d.node("scalar", n.child) }
+func (n only) Describe(d *Description) { d.Node("scalar", n.child) }
 
 // arithmetic returns the function of an operator, nil if it is not arithmetic.
 func arithmetic(op parser.ItemType) func(a, b float64) float64 {

@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ const sampleBytes = 16
 
 // pieceRun is the evaluation of a batch that is read piece by piece.
 type pieceRun struct {
-	*eval
+	*Eval
 	windows   read.Windows
 	evaluator evaluator
 	series    []carried
@@ -33,7 +33,7 @@ type pieceRun struct {
 
 // stream evaluates the series of a batch slice by slice. Each slice fills the steps whose windows it ends; only the samples of
 // windows that go on are kept.
-func (ev *eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, row []float64) error {
+func (ev *Eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, row []float64) error {
 	var st *read.Stream
 	defer func() {
 		if st != nil {
@@ -41,10 +41,10 @@ func (ev *eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, 
 		}
 	}()
 	b, err := ev.timed(func() (_ *read.Batch, err error) {
-		if st, err = sel.Open(ev.ctx, i); err != nil {
+		if st, err = sel.Open(ev.Ctx, i); err != nil {
 			return nil, err
 		}
-		return st.Next(ev.ctx)
+		return st.Next(ev.Ctx)
 	})
 	switch {
 	case err != nil:
@@ -52,8 +52,8 @@ func (ev *eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, 
 	case !st.More():
 		return ev.whole(b, e, row)
 	}
-	r := &pieceRun{eval: ev, windows: w, evaluator: e, series: make([]carried, len(b.Columns))}
-	defer func() { ev.budget.Release(r.bytes) }()
+	r := &pieceRun{Eval: ev, windows: w, evaluator: e, series: make([]carried, len(b.Columns))}
+	defer func() { ev.Budget.Release(r.bytes) }()
 	if err := r.charge(0); err != nil {
 		b.Release()
 		return err
@@ -73,7 +73,7 @@ func (ev *eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, 
 			return err
 		}
 		b.Release()
-		if b, err = ev.timed(func() (*read.Batch, error) { return st.Next(ev.ctx) }); err != nil {
+		if b, err = ev.timed(func() (*read.Batch, error) { return st.Next(ev.Ctx) }); err != nil {
 			return err
 		}
 	}
@@ -84,11 +84,11 @@ func (r *pieceRun) charge(samples int) error {
 	bytes := int64(len(r.series))*int64(r.windows.Steps)*8 + int64(samples)*sampleBytes
 	more := bytes - r.bytes
 	if more > 0 {
-		if err := r.budget.Reserve(more); err != nil {
+		if err := r.Budget.Reserve(more); err != nil {
 			return err
 		}
 	} else {
-		r.budget.Release(-more)
+		r.Budget.Release(-more)
 	}
 	r.bytes = bytes
 	return nil
@@ -106,7 +106,7 @@ func (r *pieceRun) add(b *read.Batch, more bool) error {
 			return err
 		}
 		s := &r.series[j]
-		s.add(r.eval, r.windows, r.evaluator, &b.Columns[j], r.done, end)
+		s.add(r.Eval, r.windows, r.evaluator, &b.Columns[j], r.done, end)
 		samples += len(s.tsMs)
 	}
 	r.done = end
@@ -120,7 +120,7 @@ func (r *pieceRun) finish(b *read.Batch) error {
 			return err
 		}
 		if s := &r.series[j]; s.any {
-			if err := r.evaluator.done(r.eval, &b.Columns[j], s.row, s.largest); err != nil {
+			if err := r.evaluator.done(r.Eval, &b.Columns[j], s.row, s.largest); err != nil {
 				return err
 			}
 		}
@@ -129,7 +129,7 @@ func (r *pieceRun) finish(b *read.Batch) error {
 }
 
 // add evaluates the steps from first to before end, of which all samples are there now.
-func (s *carried) add(ev *eval, w read.Windows, e evaluator, c *column.Column, first, end int) {
+func (s *carried) add(ev *Eval, w read.Windows, e evaluator, c *column.Column, first, end int) {
 	s.any = s.any || len(c.TsMs) > 0
 	if !s.any {
 		return
@@ -158,7 +158,7 @@ func (s *carried) add(ev *eval, w read.Windows, e evaluator, c *column.Column, f
 // bridge evaluates the steps that need both what was carried over and some of the new piece, by a copy of no more of it
 // than they need, if the steps after them and later pieces do with the piece alone; then nothing is carried any more.
 // Otherwise it adds the piece to what is carried. It returns the first step that is left.
-func (s *carried) bridge(ev *eval, w read.Windows, e evaluator, c *column.Column, first, end int) int {
+func (s *carried) bridge(ev *Eval, w read.Windows, e evaluator, c *column.Column, first, end int) int {
 	last := s.tsMs[len(s.tsMs)-1]
 	alone := first // steps before this one have windows that begin before the end of what is carried
 	for alone < end && w.FirstEndMs+int64(alone)*w.StepMs-w.RangeMs < last {
@@ -176,4 +176,36 @@ func (s *carried) bridge(ev *eval, w read.Windows, e evaluator, c *column.Column
 	}
 	s.tsMs, s.values = s.tsMs[:0], s.values[:0]
 	return alone
+}
+
+// places evaluates a column from step first on. Steps whose windows have samples of one place only are evaluated there; for
+// others, neighbours together, those of their windows are copied to one place. All are if e has to see them at once.
+func (ev *Eval) places(e evaluator, w read.Windows, atOnce bool, c *column.Column, first int, row []float64) (largest int) {
+	p := &ev.placed
+	p.Column, p.Of = c, column.Column{Labels: c.Labels, Series: c.Series, Group: c.Group}
+	last := len(c.Segments)
+	if atOnce || p.Overlap(w.RangeMs) {
+		p.Gather(0, c.Time(0)-1, p.LastMs(last))
+		return e.section(ev, &p.Of, first, row)
+	}
+	steps := first + len(row)
+	for k, at := first, 0; k < steps; {
+		afterMs := w.FirstEndMs + int64(k)*w.StepMs - w.RangeMs
+		for at < last && p.LastMs(at) <= afterMs {
+			at++
+		}
+		end := steps
+		if at < last {
+			end = min(end, window.StepsUpTo(w, p.Place(at+1).Time(0)-1))
+		}
+		if end > k {
+			p.Of.Samples = *p.Place(at)
+		} else {
+			end = min(steps, window.StepsUpTo(w, p.LastMs(at)+w.RangeMs-1)) // all that have some of this place
+			p.Gather(at, afterMs, w.FirstEndMs+int64(end-1)*w.StepMs)
+		}
+		largest = max(largest, e.section(ev, &p.Of, k, row[k-first:end-first]))
+		k = end
+	}
+	return largest
 }

@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"time"
@@ -14,7 +14,7 @@ import (
 // tieredRun is an evaluation of a rangeSelector from states of hours and days, and samples where these do not do.
 type tieredRun struct {
 	*rangeRun
-	ev   *eval
+	ev   *Eval
 	fn   rollup.Func
 	plan *rollups.Plan
 
@@ -25,8 +25,8 @@ type tieredRun struct {
 }
 
 // newTieredRun returns nil if all is to be evaluated from samples.
-func newTieredRun(ev *eval, r *rangeRun) *tieredRun {
-	if ev.rollups == nil || ev.opts.Tiers == TiersOff {
+func newTieredRun(ev *Eval, r *rangeRun) *tieredRun {
+	if ev.Rollups == nil || ev.Opts.Tiers == TiersOff {
 		return nil
 	}
 	name := r.name
@@ -38,12 +38,12 @@ func newTieredRun(ev *eval, r *rangeRun) *tieredRun {
 		return nil
 	}
 	t := &tieredRun{rangeRun: r, ev: ev, fn: fn}
-	t.plan = ev.rollups.Plan(r.window.Windows, neededFields(fn), ev.opts.Tiers == TiersAlways, r.matchers...)
+	t.plan = ev.Rollups.Plan(r.window.Windows, neededFields(fn), ev.Opts.Tiers == TiersAlways, r.matchers...)
 	if t.plan == nil {
 		return nil
 	}
 	if !t.plan.Use {
-		ev.rollups.Note(rollups.Use{Selector: r.text(), Reason: t.plan.Reason})
+		ev.Rollups.Note(rollups.Use{Selector: r.text(), Reason: t.plan.Reason})
 		return nil
 	}
 	return t
@@ -58,19 +58,19 @@ func neededFields(fn rollup.Func) rollup.Fields {
 	return f
 }
 
-// run reads and evaluates batch by batch.
-func (t *tieredRun) run() error {
+// Run reads and evaluates batch by batch.
+func (t *tieredRun) Run() error {
 	ev := t.ev
 	began := time.Now()
-	sel, err := ev.rollups.Select(ev.ctx, t.plan, t.matchers...)
-	ev.selecting += time.Since(began)
+	sel, err := ev.Rollups.Select(ev.Ctx, t.plan, t.matchers...)
+	ev.Selecting += time.Since(began)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		use := sel.Use()
 		use.Selector = t.text()
-		ev.rollups.Note(use)
+		ev.Rollups.Note(use)
 		sel.Close()
 	}()
 	ev.noteTypes(sel.Selection)
@@ -81,7 +81,7 @@ func (t *tieredRun) run() error {
 	for i := range sel.Batches() {
 		var b *rollups.Batch
 		_, err := ev.timed(func() (_ *read.Batch, err error) {
-			b, err = sel.ReadBatch(ev.ctx, i)
+			b, err = sel.ReadBatch(ev.Ctx, i)
 			return nil, err
 		})
 		if err != nil {
@@ -94,7 +94,7 @@ func (t *tieredRun) run() error {
 		}
 	}
 	if use := sel.Use(); use.Retired != rollups.OfSamples {
-		ev.annos.Add(&rollups.Retirement{Resolution: use.Retired, BeforeMs: t.plan.RetiredBeforeMs})
+		ev.Annos.Add(&rollups.Retirement{Resolution: use.Retired, BeforeMs: t.plan.RetiredBeforeMs})
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
-package columnar
+package operator
 
 import (
+	"halite/query/read"
+	"halite/storage/index"
 	"slices"
 
 	"github.com/prometheus/common/model"
@@ -56,21 +58,21 @@ func (s *signatures) ofValue(value string) int {
 }
 
 // at numbers the signature of series i of an operand.
-func (s *signatures) at(m *matrix, i int) int {
+func (s *signatures) at(m *Matrix, i int) int {
 	if m.signatures != nil {
 		return m.signatures[i]
 	}
-	return s.of(m.series[i].Labels)
+	return s.of(m.Series[i].Labels)
 }
 
 // operands evaluates both sides of a binary operator, with labels as the engine has them. narrow may leave series out of
 // the right one once the left one is known.
-func operands(ev *eval, left, right vector, narrow func(right vector, left *matrix) vector) (l, r *matrix, err error) {
-	if l, err = ev.collect(left); err != nil {
+func operands(ev *Eval, left, right Vector, narrow func(right Vector, left *Matrix) Vector) (l, r *Matrix, err error) {
+	if l, err = ev.Collect(left); err != nil {
 		return nil, nil, err
 	}
 	ev.rename(l)
-	if r, err = ev.collect(narrow(right, l)); err != nil {
+	if r, err = ev.Collect(narrow(right, l)); err != nil {
 		ev.free(l)
 		return nil, nil, err
 	}
@@ -78,9 +80,9 @@ func operands(ev *eval, left, right vector, narrow func(right vector, left *matr
 	return l, r, nil
 }
 
-func (ev *eval) rename(m *matrix) {
-	for i, s := range m.series {
-		m.series[i] = ev.metric(s)
+func (ev *Eval) rename(m *Matrix) {
+	for i, s := range m.Series {
+		m.Series[i] = ev.Metric(s)
 	}
 }
 
@@ -93,9 +95,9 @@ type outputs struct {
 	operands int
 }
 
-func newOutputs(left, right *matrix) *outputs {
-	most := max(len(left.rows), len(right.rows)) // mostly
-	return &outputs{index: make(map[uint64]int, most), operands: len(left.rows) + len(right.rows)}
+func newOutputs(left, right *Matrix) *outputs {
+	most := max(len(left.Rows), len(right.Rows)) // mostly
+	return &outputs{index: make(map[uint64]int, most), operands: len(left.Rows) + len(right.Rows)}
 }
 
 // add adds a row, or merges it into the one with the same labels. merged tells which.
@@ -122,7 +124,7 @@ func (o *outputs) add(s grid.Series, row []float64) (merged bool, err error) {
 }
 
 // emitAll ends an operator by handing on its rows.
-func (o *outputs) emitAll(ev *eval, before int, emit emitFunc) error {
+func (o *outputs) emitAll(ev *Eval, before int, emit emitFunc) error {
 	total := 0
 	for _, row := range o.rows {
 		total += grid.Count(row)
@@ -143,4 +145,68 @@ func (o *outputs) emitAll(ev *eval, before int, emit emitFunc) error {
 		}
 	}
 	return nil
+}
+
+// narrowing leaves series out of a selection that can match none of the other operand.
+type narrowing struct {
+	sigs     *signatures
+	known    int // signatures of the other operand have smaller numbers
+	partners index.Partners
+}
+
+// selection selects with what is known of the other operand; n may be nil.
+func (n *narrowing) selection(ev *Eval, w read.Windows, matchers []*labels.Matcher) (*read.Selection, error) {
+	if n != nil {
+		return ev.Session.SelectJoin(ev.Ctx, &n.partners, w, matchers...)
+	}
+	return ev.Session.Select(ev.Ctx, w, matchers...)
+}
+
+// omit omits series that are not read yet and match no series of the other operand. It returns the number of series omitted,
+// including those that were not even selected.
+func (n *narrowing) omit(sel *read.Selection) int {
+	all := make([]int, sel.Len())
+	counts := map[int]int{}
+	omitted := 0
+	for i := range all {
+		all[i] = n.sigs.of(sel.Labels(i))
+		counts[all[i]]++
+	}
+	keep := func(i int) bool { return all[i] < n.known || n.partners.Alike && counts[all[i]] > 1 }
+	for i := range all {
+		if !keep(i) {
+			omitted++
+		}
+	}
+	if omitted > 0 {
+		sel.Keep(keep)
+	}
+	return omitted + sel.Omitted()
+}
+
+// narrowed is a selector of which only the series are read that can match a series of the other operand.
+type narrowed struct {
+	*instantSelector
+	narrow *narrowing
+}
+
+func (n narrowed) Run(ev *Eval, emit emitFunc) error { return n.runNarrow(ev, emit, n.narrow) }
+
+// narrowRight is the right operand of a binary operator, without the series that match none of the left one. unique says
+// that several series of a kind on the right may be an error, whether they match or not: they are kept.
+func (ev *Eval) narrowRight(right Vector, sigs *signatures, left *Matrix, unique bool) Vector {
+	sel, ok := right.(*instantSelector)
+	if !ok || sel.times || ev.Opts.CountAll {
+		return right
+	}
+	n := &narrowing{sigs: sigs, partners: index.Partners{On: sigs.on, Names: sigs.names, Alike: unique}}
+	left.signatures = make([]int, len(left.Series))
+	for i, s := range left.Series {
+		left.signatures[i] = sigs.of(s.Labels)
+		if len(sigs.index) > n.known {
+			n.known = len(sigs.index)
+			n.partners.Labels = append(n.partners.Labels, s.Labels)
+		}
+	}
+	return narrowed{sel, n}
 }

@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"errors"
@@ -18,16 +18,16 @@ const namePartsMax = 64
 
 // runChild runs the operand. If it is a selector of series of any metric, and the order of the summands cannot show, it
 // runs metric by metric where all series at once are, or may be, too many to hold.
-func (n *aggregate) runChild(ev *eval, emit emitFunc) error {
+func (n *aggregate) runChild(ev *Eval, emit emitFunc) error {
 	s, ok := n.child.(*instantSelector)
-	if !ok || s.times || s.names() != grid.AnyName || ev.opts.DelayedNames || n.op != "count" && n.op != "group" {
-		return n.child.run(ev, emit)
+	if !ok || s.times || s.names() != grid.AnyName || ev.Opts.DelayedNames || n.op != "count" && n.op != "group" {
+		return n.child.Run(ev, emit)
 	}
 	if !slices.ContainsFunc(s.matchers, func(m *labels.Matcher) bool { return m.Name != model.MetricNameLabel }) {
 		return s.runByMetric(ev, emit)
 	}
 	emitted := false
-	err := s.run(ev, func(s grid.Series, values []float64) error {
+	err := s.Run(ev, func(s grid.Series, values []float64) error {
 		emitted = true
 		return emit(s, values)
 	})
@@ -40,8 +40,8 @@ func (n *aggregate) runChild(ev *eval, emit emitFunc) error {
 
 // runByMetric runs the selector for some metrics after others, those without one last. This is the order of labels, and
 // so the engine's order of groups, if no label sorts before the metric's.
-func (n *instantSelector) runByMetric(ev *eval, emit emitFunc) error {
-	names, err := ev.session.Metrics(ev.ctx, n.windows(ev.grid, ev.opts.LookbackMs), n.matchers...)
+func (n *instantSelector) runByMetric(ev *Eval, emit emitFunc) error {
+	names, err := ev.Session.Metrics(ev.Ctx, n.windows(ev.Grid, ev.Opts.LookbackMs), n.matchers...)
 	if err != nil {
 		return err
 	}
@@ -53,11 +53,11 @@ func (n *instantSelector) runByMetric(ev *eval, emit emitFunc) error {
 	}
 	size := (len(names) + namePartsMax - 1) / namePartsMax
 	for part := range slices.Chunk(names, max(1, size)) {
-		if err := n.ofMetrics(part).run(ev, check); err != nil {
+		if err := n.ofMetrics(part).Run(ev, check); err != nil {
 			return err
 		}
 	}
-	return n.ofMetrics([]string{""}).run(ev, check)
+	return n.ofMetrics([]string{""}).Run(ev, check)
 }
 
 // ofMetrics is the selector for those metrics alone.

@@ -1,4 +1,4 @@
-package columnar
+package operator
 
 import (
 	"fmt"
@@ -63,8 +63,8 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 	if g.Steps > 200 {
 		g = grid.NewGrid(g.At(g.Steps-200), g.EndMs, g.StepMs)
 	}
-	n := compiler{}.vector(e).(*rangeSelector)
-	ev := newEval(new(state), g)
+	n := Compiler{}.Vector(e).(*rangeSelector)
+	ev := NewEval(new(State), g)
 	var params [][]float64
 	for _, p := range n.params {
 		row, err := p.values(ev)
@@ -106,11 +106,11 @@ func columnOf(ts []int64, vs []float64) *column.Column {
 // checkKnown compares what a function makes of a column of which more is known, all at once and section by section, with
 // what it makes of one of which nothing is: to the last bit, and with equal statistics.
 func checkKnown(
-	t *testing.T, n *rangeSelector, params [][]float64, g grid.Grid, c *column.Column, want []float64, counted *eval, largest int,
+	t *testing.T, n *rangeSelector, params [][]float64, g grid.Grid, c *column.Column, want []float64, counted *Eval, largest int,
 ) {
 	total, fresh := counted.Counts()
 	for _, cut := range []int{g.Steps, g.Steps / 2} {
-		ev := newEval(new(state), g)
+		ev := NewEval(new(State), g)
 		r := &rangeRun{rangeSelector: n, window: window.New(n.windows(g, n.rangeMs), g, params)}
 		row := make([]float64, g.Steps)
 		got := 0
@@ -141,9 +141,9 @@ func TestInstantsOfKnownColumns(t *testing.T) {
 		}
 		r := &instantRun{instantSelector: &instantSelector{}}
 		r.windows = r.instantSelector.windows(g, []int64{1, 14_000, 15_000, 300_000, 1_000_000}[rng.IntN(5)])
-		want, plain := make([]float64, g.Steps), newEval(new(state), g)
+		want, plain := make([]float64, g.Steps), NewEval(new(State), g)
 		r.section(plain, &column.Column{Samples: column.Samples{TsMs: ts, Values: vs}}, 0, want)
-		row, ev := make([]float64, g.Steps), newEval(new(state), g)
+		row, ev := make([]float64, g.Steps), NewEval(new(State), g)
 		cut := rng.IntN(g.Steps + 1)
 		c := columnOf(ts, vs)
 		if cut > 0 {
@@ -231,7 +231,7 @@ func TestBlocksAreNotUsedWhereOrderShows(t *testing.T) {
 		ts = append(ts, i)
 		vs = append(vs, []float64{1, 1e100, 1, -1e100}[i%4])
 	}
-	require.NotZero(t, w.Reset(&newEval(new(state), w.Grid).SampleCounts, 0, columnOf(ts, vs), false))
+	require.NotZero(t, w.Reset(&NewEval(new(State), w.Grid).SampleCounts, 0, columnOf(ts, vs), false))
 	out := make([]float64, 2)
 	window.SumOverTime()(w, out)
 	require.Equal(t, 1500.0, out[0])

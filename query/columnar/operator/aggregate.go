@@ -1,7 +1,6 @@
-package columnar
+package operator
 
 import (
-	"math"
 	"slices"
 
 	"github.com/prometheus/common/model"
@@ -11,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/schema"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"halite/query/columnar/accumulate"
 	"halite/query/columnar/grid"
 	"halite/query/columnar/window"
 )
@@ -45,15 +45,15 @@ func (g grouping) names() grid.Naming {
 	return grid.Nameless
 }
 
-func (g grouping) of(ev *eval, s grid.Series) []string {
-	if s.Dropped && !ev.opts.DelayedNames {
+func (g grouping) of(ev *Eval, s grid.Series) []string {
+	if s.Dropped && !ev.Opts.DelayedNames {
 		return g.bare
 	}
 	return g.labels
 }
 
 // key is the hash of the group of a series.
-func (g grouping) key(ev *eval, s grid.Series, buf []byte) (uint64, []byte) {
+func (g grouping) key(ev *Eval, s grid.Series, buf []byte) (uint64, []byte) {
 	names := g.of(ev, s)
 	switch {
 	case g.without:
@@ -65,7 +65,7 @@ func (g grouping) key(ev *eval, s grid.Series, buf []byte) (uint64, []byte) {
 }
 
 // result is the labels of the group of a series.
-func (g grouping) result(ev *eval, s grid.Series) labels.Labels {
+func (g grouping) result(ev *Eval, s grid.Series) labels.Labels {
 	names := g.of(ev, s)
 	b := labels.NewBuilder(s.Labels)
 	switch {
@@ -95,7 +95,7 @@ func newGroups[T any](g grouping, create func(s grid.Series) (T, error)) *groups
 	return &groups[T]{grouping: g, index: map[uint64]int{}, buf: make([]byte, 0, 1024), create: create}
 }
 
-func (g *groups[T]) find(ev *eval, s grid.Series) (*T, error) {
+func (g *groups[T]) find(ev *Eval, s grid.Series) (*T, error) {
 	if n := int(s.Group); n < len(g.numbered) && g.numbered[n] > 0 {
 		return &g.list[g.numbered[n]-1], nil
 	}
@@ -129,43 +129,30 @@ func (g *groups[T]) number(n, group int) {
 type aggregate struct {
 	grouping
 	op    string
-	child vector
-	accumulation
+	child Vector
+	accumulate.Function
 }
 
-func (n *aggregate) describe(d *description) { d.node("aggregate "+n.op+n.text, n.child) }
+func (n *aggregate) Describe(d *Description) { d.Node("aggregate "+n.op+n.text, n.child) }
 
-// accumulator holds the state of a group, columns of one value a step. seen is absent or, in the first column, a value
-// for each step that has had one.
+// accumulator is a group and its state.
 type accumulator struct {
-	series grid.Series
-	a      []float64
-	b      []float64
-	c      []float64
-	// incremental marks, for averages, the steps that have gone over to an incremental mean; nil if none has.
-	incremental []bool
-	lastStep    int // for delayed names
+	accumulate.State
+	series   grid.Series
+	lastStep int // for delayed names
 }
 
-// accumulation is what tells one aggregation from another.
-type accumulation struct {
-	columns int // that the accumulator needs
-	add     func(g *accumulator, values []float64)
-	// finish leaves the results in the first column; nil if they are there already.
-	finish func(g *accumulator)
-}
-
-func (n *aggregate) run(ev *eval, emit emitFunc) error {
+func (n *aggregate) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
 	bytes := int64(0)
-	rows := grid.Arena{Memory: ev.opts.Memory}
+	rows := grid.Arena{Memory: ev.Opts.Memory}
 	defer func() {
-		ev.budget.Release(bytes)
+		ev.Budget.Release(bytes)
 		rows.Release()
 	}()
 	all := newGroups(n.grouping, func(s grid.Series) (accumulator, error) {
-		size := int64(ev.grid.Steps*n.columns*8 + seriesBytes)
-		if err := ev.budget.Reserve(size); err != nil {
+		size := int64(ev.Grid.Steps*n.Columns*8 + seriesBytes)
+		if err := ev.Budget.Reserve(size); err != nil {
 			return accumulator{}, err
 		}
 		bytes += size
@@ -176,8 +163,8 @@ func (n *aggregate) run(ev *eval, emit emitFunc) error {
 		if err != nil {
 			return err
 		}
-		n.add(g, values)
-		if ev.opts.DelayedNames {
+		n.Add(&g.State, values)
+		if ev.Opts.DelayedNames {
 			g.delayDrop(s, values)
 		}
 		return nil
@@ -188,26 +175,19 @@ func (n *aggregate) run(ev *eval, emit emitFunc) error {
 	return n.finishAll(ev, all.list, before, emit)
 }
 
-func (n *aggregate) accumulator(ev *eval, s grid.Series, rows *grid.Arena) accumulator {
-	steps := ev.grid.Steps
-	columns := rows.Row(steps * n.columns)
-	clear(columns)
-	g := accumulator{series: grid.Series{Labels: n.result(ev, s)}, a: columns[:steps:steps], lastStep: -1}
-	grid.ClearRow(g.a)
-	if n.columns > 1 {
-		g.b = columns[steps : 2*steps : 2*steps]
+func (n *aggregate) accumulator(ev *Eval, s grid.Series, rows *grid.Arena) accumulator {
+	steps := ev.Grid.Steps
+	return accumulator{
+		State:  n.NewState(rows.Row(steps*n.Columns), steps),
+		series: grid.Series{Labels: n.result(ev, s)}, lastStep: -1,
 	}
-	if n.columns > 2 {
-		g.c = columns[2*steps:]
-	}
-	return g
 }
 
 // finishAll hands on the groups, in order.
-func (n *aggregate) finishAll(ev *eval, list []accumulator, before int, emit emitFunc) error {
+func (n *aggregate) finishAll(ev *Eval, list []accumulator, before int, emit emitFunc) error {
 	result := 0
 	for i := range list {
-		result += grid.Count(list[i].a)
+		result += grid.Count(list[i].A)
 	}
 	if err := ev.settle(before, result); err != nil {
 		return err
@@ -216,10 +196,10 @@ func (n *aggregate) finishAll(ev *eval, list []accumulator, before int, emit emi
 		if err := ev.tick(); err != nil {
 			return err
 		}
-		if n.finish != nil {
-			n.finish(&list[i])
+		if n.Finish != nil {
+			n.Finish(&list[i].State)
 		}
-		if err := emit(list[i].series, list[i].a); err != nil {
+		if err := emit(list[i].series, list[i].A); err != nil {
 			return err
 		}
 	}
@@ -243,52 +223,52 @@ func (g *accumulator) delayDrop(s grid.Series, values []float64) {
 // quantileOf is the quantile aggregation: it has to keep all values.
 type quantileOf struct {
 	grouping
-	child vector
+	child Vector
 	q     float64
 	pos   posrange.PositionRange
 }
 
-func (n *quantileOf) describe(d *description) { d.node("aggregate quantile"+n.text, n.child) }
+func (n *quantileOf) Describe(d *Description) { d.Node("aggregate quantile"+n.text, n.child) }
 
 type quantileGroup struct {
 	accumulator
 	members []int
 }
 
-func (n *quantileOf) run(ev *eval, emit emitFunc) error {
+func (n *quantileOf) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
-	if err := ev.hold(ev.grid.Steps); err != nil { // the parameter
+	if err := ev.hold(ev.Grid.Steps); err != nil { // the parameter
 		return err
 	}
-	all, err := ev.collect(n.child)
+	all, err := ev.Collect(n.child)
 	if err != nil {
 		return err
 	}
 	defer ev.free(all)
 	if window.BadQuantile(n.q) {
-		ev.annos.Add(annotations.NewInvalidQuantileWarning(n.q, n.pos))
+		ev.Annos.Add(annotations.NewInvalidQuantileWarning(n.q, n.pos))
 	}
 	gs := newGroups(n.grouping, func(s grid.Series) (quantileGroup, error) {
 		return quantileGroup{accumulator: accumulator{series: grid.Series{Labels: n.result(ev, s)}, lastStep: -1}}, nil
 	})
-	for i, s := range all.series {
+	for i, s := range all.Series {
 		g, err := gs.find(ev, s)
 		if err != nil {
 			return err
 		}
 		g.members = append(g.members, i)
-		if ev.opts.DelayedNames {
-			g.delayDrop(s, all.rows[i])
+		if ev.Opts.DelayedNames {
+			g.delayDrop(s, all.Rows[i])
 		}
 	}
 	return n.emitAll(ev, all, gs.list, before, emit)
 }
 
-func (n *quantileOf) emitAll(ev *eval, all *matrix, list []quantileGroup, before int, emit emitFunc) error {
+func (n *quantileOf) emitAll(ev *Eval, all *Matrix, list []quantileGroup, before int, emit emitFunc) error {
 	if err := ev.settle(before, 0); err != nil {
 		return err
 	}
-	row := make([]float64, ev.grid.Steps)
+	row := make([]float64, ev.Grid.Steps)
 	var values []float64
 	for _, g := range list {
 		present := 0
@@ -298,7 +278,7 @@ func (n *quantileOf) emitAll(ev *eval, all *matrix, list []quantileGroup, before
 		for k := range row {
 			values = values[:0]
 			for _, i := range g.members {
-				if v := all.rows[i][k]; !grid.IsAbsent(v) {
+				if v := all.Rows[i][k]; !grid.IsAbsent(v) {
 					values = append(values, v)
 				}
 			}
@@ -316,27 +296,4 @@ func (n *quantileOf) emitAll(ev *eval, all *matrix, list []quantileGroup, before
 		}
 	}
 	return nil
-}
-
-// accumulationOf returns the accumulation of an operator.
-func accumulationOf(op parser.ItemType) (accumulation, bool) {
-	switch op {
-	case parser.SUM:
-		return accumulation{columns: 2, add: addSum, finish: finishSum}, true
-	case parser.AVG:
-		return accumulation{columns: 3, add: addAverage, finish: finishAverage}, true
-	case parser.MIN:
-		return accumulation{columns: 1, add: addMin}, true
-	case parser.MAX:
-		return accumulation{columns: 1, add: addMax}, true
-	case parser.COUNT:
-		return accumulation{columns: 1, add: addCount}, true
-	case parser.GROUP:
-		return accumulation{columns: 1, add: addGroup}, true
-	case parser.STDVAR:
-		return accumulation{columns: 3, add: addVariance, finish: finishVariance(func(v float64) float64 { return v })}, true
-	case parser.STDDEV:
-		return accumulation{columns: 3, add: addVariance, finish: finishVariance(math.Sqrt)}, true
-	}
-	return accumulation{}, false
 }

@@ -1,0 +1,199 @@
+package accumulate
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/kahansum"
+
+	"halite/query/columnar/grid"
+	"halite/query/columnar/window"
+)
+
+// State is the state of a group, columns of one value a step. The first column holds a value for each step that
+// has had one, and is absent elsewhere.
+type State struct {
+	A, b, c []float64
+	// incremental marks, for averages, the steps that have gone over to an incremental mean; nil if none has.
+	incremental []bool
+}
+
+// Function is what tells one aggregation from another.
+type Function struct {
+	Columns int // that a state needs
+	Add     func(g *State, values []float64)
+	// Finish leaves the results in the first column; nil if they are there already.
+	Finish func(g *State)
+}
+
+// NewState makes a state of memory for all its columns.
+func (f Function) NewState(memory []float64, steps int) State {
+	clear(memory)
+	s := State{A: memory[:steps:steps]}
+	grid.ClearRow(s.A)
+	if f.Columns > 1 {
+		s.b = memory[steps : 2*steps : 2*steps]
+	}
+	if f.Columns > 2 {
+		s.c = memory[2*steps:]
+	}
+	return s
+}
+
+// Of returns the accumulation of an operator.
+func Of(op parser.ItemType) (Function, bool) {
+	switch op {
+	case parser.SUM:
+		return Function{Columns: 2, Add: addSum, Finish: finishSum}, true
+	case parser.AVG:
+		return Function{Columns: 3, Add: addAverage, Finish: finishAverage}, true
+	case parser.MIN:
+		return Function{Columns: 1, Add: addMin}, true
+	case parser.MAX:
+		return Function{Columns: 1, Add: addMax}, true
+	case parser.COUNT:
+		return Function{Columns: 1, Add: addCount}, true
+	case parser.GROUP:
+		return Function{Columns: 1, Add: addGroup}, true
+	case parser.STDVAR:
+		return Function{Columns: 3, Add: addVariance, Finish: finishVariance(func(v float64) float64 { return v })}, true
+	case parser.STDDEV:
+		return Function{Columns: 3, Add: addVariance, Finish: finishVariance(math.Sqrt)}, true
+	}
+	return Function{}, false
+}
+
+// addSum keeps sums in a and their compensation in b.
+func addSum(g *State, values []float64) {
+	sums, comps := g.A[:len(values)], g.b[:len(values)]
+	for k, v := range values {
+		if grid.IsAbsent(v) {
+			continue
+		}
+		if grid.IsAbsent(sums[k]) {
+			sums[k] = v
+			continue
+		}
+		if sums[k], comps[k] = window.Kahan(v, sums[k], comps[k]); window.Infinite(sums[k]) {
+			comps[k] = 0
+		}
+	}
+}
+
+func finishSum(g *State) {
+	for k, v := range g.A {
+		if !grid.IsAbsent(v) {
+			g.A[k] = v + g.b[k]
+		}
+	}
+}
+
+// addAverage keeps sums, compensations and counts in a, b and c; where a sum would overflow, a is a mean from then on.
+func addAverage(g *State, values []float64) {
+	sums, comps, counts := g.A[:len(values)], g.b[:len(values)], g.c[:len(values)]
+	for k, v := range values {
+		if grid.IsAbsent(v) {
+			continue
+		}
+		counts[k]++
+		if grid.IsAbsent(sums[k]) {
+			sums[k] = v
+			continue
+		}
+		n := counts[k]
+		if g.incremental == nil || !g.incremental[k] {
+			sum, comp := window.Kahan(v, sums[k], comps[k])
+			if !window.Infinite(sum) {
+				sums[k], comps[k] = sum, comp
+				continue
+			}
+			if g.incremental == nil {
+				g.incremental = make([]bool, len(values))
+			}
+			g.incremental[k] = true
+			sums[k] /= n - 1
+			comps[k] /= n - 1
+		}
+		q := (n - 1) / n
+		sums[k], comps[k] = kahansum.Inc(v/n, q*sums[k], q*comps[k])
+	}
+}
+
+func finishAverage(g *State) {
+	for k, v := range g.A {
+		switch {
+		case grid.IsAbsent(v):
+		case g.incremental != nil && g.incremental[k]:
+			g.A[k] = v + g.b[k]
+		default:
+			g.A[k] = v/g.c[k] + g.b[k]/g.c[k]
+		}
+	}
+}
+
+func addMin(g *State, values []float64) {
+	for k, v := range values {
+		if !grid.IsAbsent(v) && (g.A[k] > v || math.IsNaN(g.A[k])) {
+			g.A[k] = v
+		}
+	}
+}
+
+func addMax(g *State, values []float64) {
+	for k, v := range values {
+		if !grid.IsAbsent(v) && (g.A[k] < v || math.IsNaN(g.A[k])) {
+			g.A[k] = v
+		}
+	}
+}
+
+func addCount(g *State, values []float64) {
+	for k, v := range values {
+		switch {
+		case grid.IsAbsent(v):
+		case grid.IsAbsent(g.A[k]):
+			g.A[k] = 1
+		default:
+			g.A[k]++
+		}
+	}
+}
+
+func addGroup(g *State, values []float64) {
+	for k, v := range values {
+		if !grid.IsAbsent(v) {
+			g.A[k] = 1
+		}
+	}
+}
+
+// addVariance keeps the sum of squared distances in a, the mean in b and the count in c.
+func addVariance(g *State, values []float64) {
+	for k, v := range values {
+		if grid.IsAbsent(v) {
+			continue
+		}
+		if grid.IsAbsent(g.A[k]) {
+			g.A[k] = 0
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				g.A[k] = math.NaN()
+			}
+			g.b[k], g.c[k] = v, 1
+			continue
+		}
+		g.c[k]++
+		delta := v - g.b[k]
+		g.b[k] += delta / g.c[k]
+		g.A[k] += delta * (v - g.b[k])
+	}
+}
+
+func finishVariance(result func(float64) float64) func(g *State) {
+	return func(g *State) {
+		for k, v := range g.A {
+			if !grid.IsAbsent(v) {
+				g.A[k] = result(v / g.c[k])
+			}
+		}
+	}
+}
