@@ -68,6 +68,7 @@ var floors = map[string]int{
 	"ingest/identity":           60,
 	"ingest/replay":             65,
 	"ingest/flush":              70,
+	"ingest/deletion":           75,
 	"ingest/packer":             70,
 	"ingest":                    80,
 	"query/budget":              50,

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest"
+	"halite/ingest/deletion"
 	"halite/storage"
 	"halite/storage/tombstone"
 )
@@ -118,7 +119,7 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 	}{count.Series, count.Samples, count.Bytes, count.Orphans.Hours, count.Orphans.Days, count.Orphans.Partial})
 }
 
-func (s *Server) deletionParams(r *http.Request) (d ingest.Deletion, aerr *apiError) {
+func (s *Server) deletionParams(r *http.Request) (d deletion.Request, aerr *apiError) {
 	if aerr := strictForm(r); aerr != nil {
 		return d, aerr
 	}
@@ -160,13 +161,13 @@ func deletionError(err error) *apiError {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ingest.ErrDeletesEverything):
+	case errors.Is(err, deletion.ErrDeletesEverything):
 		return badData(fmt.Errorf("%w; set all=true (tsdb delete: --all) if that is meant", err))
-	case errors.Is(err, ingest.ErrBadDeletion):
+	case errors.Is(err, deletion.ErrBadRequest):
 		return badData(err)
 	case errors.As(err, &limit):
 		return &apiError{typ: errExec, err: err}
-	case errors.Is(err, ingest.ErrNoDeletions):
+	case errors.Is(err, deletion.ErrUnsupported):
 		return unavailable("series cannot be deleted through the API")
 	case errors.Is(err, ingest.ErrClosed), errors.Is(err, storage.ErrUnavailable), errors.Is(err, tombstone.ErrOvertaken):
 		return &apiError{typ: errUnavailable, err: err}

@@ -10,30 +10,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest"
+	"halite/ingest/deletion"
 	rollupstore "halite/rollup/store"
 	"halite/storage/tombstone"
 )
 
 type fakeDeleter struct {
-	asked []ingest.Deletion
+	asked []deletion.Request
 	clean int
 	err   error
 }
 
-func (f *fakeDeleter) DeleteSeries(_ context.Context, d ingest.Deletion) (int, error) {
+func (f *fakeDeleter) DeleteSeries(_ context.Context, d deletion.Request) (int, error) {
 	f.asked = append(f.asked, d)
 	return 1, f.err
 }
 
-func (f *fakeDeleter) CountDeletion(_ context.Context, d ingest.Deletion) (ingest.DeletionCount, error) {
+func (f *fakeDeleter) CountDeletion(_ context.Context, d deletion.Request) (deletion.Count, error) {
 	orphans := rollupstore.Orphans{Hours: 5, Days: 2, Partial: 1}
-	return ingest.DeletionCount{Series: 1, Samples: 20, Bytes: 300, Orphans: orphans}, f.err
+	return deletion.Count{Series: 1, Samples: 20, Bytes: 300, Orphans: orphans}, f.err
 }
 
-func (f *fakeDeleter) CleanTombstones(context.Context) (ingest.CleanReport, error) {
+func (f *fakeDeleter) CleanTombstones(context.Context) (deletion.Report, error) {
 	f.clean++
-	return ingest.CleanReport{Tombstones: 2, RowsRewritten: 3, RowsRemoved: 4,
-		Tables: []ingest.TableBytes{{Table: "data", Before: 50, After: 6}}}, f.err
+	return deletion.Report{Tombstones: 2, RowsRewritten: 3, RowsRemoved: 4,
+		Tables: []deletion.TableBytes{{Table: "data", Before: 50, After: 6}}}, f.err
 }
 
 func TestDeleteSeriesParameters(t *testing.T) {
@@ -93,10 +94,10 @@ func TestBadDeletions(t *testing.T) {
 		code int
 		text string
 	}{
-		{fmt.Errorf("%w: x", ingest.ErrDeletesEverything), http.StatusBadRequest, "all=true"},
-		{fmt.Errorf("%w: x", ingest.ErrBadDeletion), http.StatusBadRequest, "bad_data"},
+		{fmt.Errorf("%w: x", deletion.ErrDeletesEverything), http.StatusBadRequest, "all=true"},
+		{fmt.Errorf("%w: x", deletion.ErrBadRequest), http.StatusBadRequest, "bad_data"},
 		{&tombstone.LimitError{Max: 7}, http.StatusUnprocessableEntity, "storage.tombstones-max"},
-		{ingest.ErrNoDeletions, http.StatusUnprocessableEntity, "execution"},
+		{deletion.ErrUnsupported, http.StatusUnprocessableEntity, "execution"},
 		{ingest.ErrClosed, http.StatusServiceUnavailable, "unavailable"},
 		{errors.New("disk"), http.StatusInternalServerError, "internal"},
 		{context.Canceled, statusClientClosed, "canceled"},

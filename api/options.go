@@ -14,6 +14,7 @@ import (
 	promstorage "github.com/prometheus/prometheus/storage"
 
 	"halite/ingest"
+	"halite/ingest/deletion"
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/budget"
@@ -375,11 +376,11 @@ type Readiness struct {
 // Deleter deletes samples; *ingest.Ingester is one.
 type Deleter interface {
 	// DeleteSeries deletes durably and returns the number of series that match.
-	DeleteSeries(ctx context.Context, d ingest.Deletion) (series int, err error)
+	DeleteSeries(ctx context.Context, d deletion.Request) (series int, err error)
 	// CountDeletion counts what DeleteSeries would delete.
-	CountDeletion(ctx context.Context, d ingest.Deletion) (ingest.DeletionCount, error)
+	CountDeletion(ctx context.Context, d deletion.Request) (deletion.Count, error)
 	// CleanTombstones frees the space of what was deleted.
-	CleanTombstones(ctx context.Context) (ingest.CleanReport, error)
+	CleanTombstones(ctx context.Context) (deletion.Report, error)
 }
 
 // SeriesLimitSource says how far limits of series are used; most bounds each list of metrics.

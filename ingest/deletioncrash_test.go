@@ -138,7 +138,7 @@ func (d *crashDriver) step(run *crashRun) {
 		d.r.clock.advance(time.Duration(d.rng.IntN(600)) * time.Minute)
 		err = d.r.flusher.Step(ctx)
 	case 8:
-		d.during, err = "maintain", d.r.maintain(ctx)
+		d.during, err = "maintain", errors.Join(d.r.maintain(ctx), d.r.deleter.Maintain(ctx))
 	case 9:
 		d.during = "clean"
 		_, err = d.r.CleanTombstones(ctx)

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"halite/ingest/deletion"
 	"halite/ingest/flush"
 	"halite/ingest/head"
 	"halite/ingest/identity"
@@ -45,12 +45,10 @@ type Ingester struct {
 	data     storage.Table
 	sequence *flush.Sequence
 	flusher  *flush.Flusher
+	deleter  *deletion.Deleter
 
 	identity *identity.Keeper // guarded by the flusher's lock
 	drained  bool             // no samples will follow; guarded by the flusher's lock
-
-	// cleanMu admits one cleaning of tombstones at a time; taken before the flusher's lock.
-	cleanMu sync.Mutex
 
 	collectedDay int64 // of the last garbage collection; the maintenance goroutine's own
 
@@ -86,6 +84,7 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 		return nil, fmt.Errorf("open the write-ahead log: %w", err)
 	}
 	i.flusher = i.newFlusher()
+	i.deleter = i.newDeleter()
 	if err := i.takeLog(ctx); err != nil {
 		return nil, errors.Join(err, i.log.Close())
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"halite/ingest/deletion"
 	"halite/keyschema"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -29,6 +30,9 @@ func (i *Ingester) startJobs() {
 	job(i.hopts.FlushInterval, i.flusher.Woken(), "flush failed; its samples stay in memory and in the log, the next run retries",
 		i.flusher.Step)
 	job(i.hopts.MaintainInterval, nil, "maintenance failed; the next run retries", i.maintain)
+	if i.opts.Tombstones != nil {
+		i.jobs.Add(deletion.MaintainInterval, nil, i.maintainDeletions)
+	}
 	i.jobs.Add(spaceInterval, nil, func(context.Context) {
 		i.checkSpace()
 		i.checkLog()
@@ -39,7 +43,7 @@ func (i *Ingester) startJobs() {
 // maintain runs the catalogue's upkeep and, once a day, the engine's garbage collection.
 func (i *Ingester) maintain(ctx context.Context) error {
 	err := i.opts.Index.Maintain(ctx)
-	err = errors.Join(err, i.collectSeries(ctx), i.settlePending(ctx))
+	err = errors.Join(err, i.collectSeries(ctx))
 	if day := i.opts.Now().UnixMilli() / (keyschema.HourMs * keyschema.DayHours); day != i.collectedDay {
 		collectErr := i.opts.Store.CollectGarbage(ctx)
 		if collectErr == nil {

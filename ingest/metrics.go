@@ -3,6 +3,8 @@ package ingest
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"halite/ingest/deletion"
 )
 
 // Resources that may be short, so that a write is refused. They are the values of the label resource of
@@ -56,9 +58,7 @@ type metrics struct {
 	orphans      prometheus.Counter
 	maintFails   prometheus.Counter
 	retired      prometheus.Counter
-	deletions    prometheus.Counter
-	cleanedRows  prometheus.Counter
-	cleanedBytes prometheus.Counter
+	deletions    deletion.Metrics
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -85,15 +85,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		orphans:    counter("replayed_orphans_total", "Samples in the log without a series, skipped at start."),
 		maintFails: counter("maintenance_failures_total", "Failed maintenance runs of the index."),
 		retired:    counter("series_removed_total", "Idle series removed from memory."),
-		deletions: f.NewCounter(prometheus.CounterOpts{
-			Name: "tsdb_tombstones_created_total", Help: "Deletions carried out.",
-		}),
-		cleanedRows: f.NewCounter(prometheus.CounterOpts{
-			Name: "tsdb_tombstones_cleaned_rows_total", Help: "Rows written anew or removed because samples in them were deleted.",
-		}),
-		cleanedBytes: f.NewCounter(prometheus.CounterOpts{
-			Name: "tsdb_tombstones_cleaned_bytes_total", Help: "Bytes of runs that cleaning has taken out of rows.",
-		}),
+		deletions:  deletion.NewMetrics(reg),
 	}
 	// A counter that exists before its first event shows that event as an increase.
 	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSeries, resourceSpace, resourceLog,

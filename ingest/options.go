@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halite/ingest/deletion"
 	"halite/ingest/head"
 	"halite/keyschema"
 	"halite/storage"
@@ -35,7 +36,7 @@ type Options struct {
 	// deletion from then on. It lets caches drop deleted samples.
 	Deleting func(fromMs, toMs int64, change func() error) error
 	// States are the rollup states; nil if there are none.
-	States States
+	States deletion.States
 	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
 	Retention time.Duration
 	// Ages overrides Retention per metric with a shorter time; nil means no overrides.

@@ -51,7 +51,7 @@ func (i *Ingester) replayLog(ctx context.Context) error {
 		return fmt.Errorf("cut the log: %w", err)
 	}
 	i.flusher.StaleUntil(until)
-	if err := p.settle(); err != nil {
+	if err := p.cleanIndex(); err != nil {
 		return err
 	}
 	p.summarize(stats, time.Since(start))
@@ -134,8 +134,8 @@ type replay struct {
 	segment uint64
 	lost    int
 	samples atomic.Int64
-	deleted []index.Ref // of a deletion whose last record is still to come
-	relief  *relief     // under way; nil if none is
+	deleted []uint32 // of a deletion whose last record is still to come
+	relief  *relief  // under way; nil if none is
 }
 
 func newReplay(ctx context.Context, i *Ingester) *replay {

@@ -9,6 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+
+	"halite/ingest/deletion"
 )
 
 // replayTweak makes the head so small that a replay flushes rows again and again.
@@ -90,7 +92,7 @@ func TestKilledReplayKeepsDeletion(t *testing.T) {
 	}
 	_, err = r.Write(ctx, samples)
 	require.NoError(t, err)
-	_, err = r.DeleteSeries(ctx, Deletion{Selectors: [][]*labels.Matcher{match(t, "__name__", "=", "m")}, ToMs: startMs})
+	_, err = r.DeleteSeries(ctx, deletion.Request{Selectors: [][]*labels.Matcher{match(t, "__name__", "=", "m")}, ToMs: startMs})
 	require.NoError(t, err)
 	killed := crash()
 	r.close()

@@ -23,6 +23,7 @@ import (
 	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/index/presence"
 	"halite/storage/pebble"
 )
 
@@ -274,4 +275,25 @@ func (r *rig) write(all ...prompb.TimeSeries) {
 	result, err := r.WriteRemote(context.Background(), body(r.t, &prompb.WriteRequest{Timeseries: all}))
 	require.NoError(r.t, err)
 	require.Zero(r.t, result.Rejected, result.First)
+}
+
+// eachHour calls visit for all hours of spans.
+func eachHour(spans []presence.Span, visit func(hour int64)) {
+	for _, span := range spans {
+		for hour := span.First; hour <= span.Last; hour++ {
+			visit(hour)
+		}
+	}
+}
+
+// tagsOf splits the labels of a series.
+func tagsOf(ls labels.Labels) (metric string, tags []keyschema.Tag) {
+	ls.Range(func(l labels.Label) {
+		if l.Name == labels.MetricName {
+			metric = l.Value
+			return
+		}
+		tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
+	})
+	return metric, tags
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/deletion"
 	"halite/keyschema"
 	"halite/rollup"
 	rollupstore "halite/rollup/store"
@@ -61,16 +62,17 @@ func TestAgesThatGrow(t *testing.T) {
 	require.Equal(t, []int64{10, 11, 12, 14}, r.told(m, day))
 	// Of hours 10 and 12 nothing is deleted, of hour 14 what the state has.
 	all := labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")
-	count, err := r.CountDeletion(ctx, Deletion{Selectors: [][]*labels.Matcher{{all}}, FromMs: at(11), ToMs: at(14) + 1000})
+	count, err := r.CountDeletion(ctx, deletion.Request{Selectors: [][]*labels.Matcher{{all}}, FromMs: at(11), ToMs: at(14) + 1000})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), count.Samples)
 	require.Equal(t, rollupstore.Orphans{Hours: 2}, count.Orphans, "by what is there, not by ages")
 	for hour, fromMs := range map[int]int64{10: 0, 12: 1001, 14: 1000} {
-		_, err = r.DeleteSeries(ctx, Deletion{
+		_, err = r.DeleteSeries(ctx, deletion.Request{
 			Selectors: [][]*labels.Matcher{{all}}, FromMs: at(hour) + fromMs, ToMs: at(hour) + fromMs + 1,
 		})
 		require.NoError(t, err)
 	}
+	require.NoError(t, r.deleter.CleanIndex(ctx))
 	for _, clean := range []bool{false, true} {
 		if clean {
 			_, err = r.CleanTombstones(ctx)

@@ -170,7 +170,7 @@ func (d *statesDriver) step(run *crashRun) {
 			d.r.clock.advance(time.Duration(d.rng.IntN(70*60)) * time.Minute)
 		}
 	case 9:
-		d.during, err = "maintain", d.r.maintain(ctx)
+		d.during, err = "maintain", errors.Join(d.r.maintain(ctx), d.r.deleter.Maintain(ctx))
 	case 10:
 		d.during = "clean"
 		_, err = d.r.CleanTombstones(ctx)

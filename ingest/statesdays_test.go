@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/deletion"
 	"halite/keyschema"
 	rollupstore "halite/rollup/store"
 	"halite/storage/index"
@@ -81,7 +82,7 @@ func (r *daysRig) pass() {
 // rowHours are the hours of which a series has rows.
 func (r *daysRig) rowHours(ls labels.Labels) map[int64]bool {
 	r.t.Helper()
-	rows, err := r.find().rows(context.Background(), r.selectOne(ls))
+	rows, err := deletion.Scanner{Index: r.index, Schema: r.schema, Data: r.data}.RowHours(context.Background(), r.selectOne(ls))
 	require.NoError(r.t, err)
 	if len(rows) == 0 {
 		return nil
@@ -107,9 +108,9 @@ func (r *daysRig) hoursOf(ls labels.Labels) (hours []int64) {
 	return hours
 }
 
-func (r *daysRig) deletion(fromMs, toMs int64) Deletion {
+func (r *daysRig) deletion(fromMs, toMs int64) deletion.Request {
 	all := labels.MustNewMatcher(labels.MatchRegexp, "__name__", ".+")
-	return Deletion{Selectors: [][]*labels.Matcher{{all}}, FromMs: fromMs, ToMs: toMs, Everything: true}
+	return deletion.Request{Selectors: [][]*labels.Matcher{{all}}, FromMs: fromMs, ToMs: toMs, Everything: true}
 }
 
 // TestDeletedDays deletes parts of a day of which only the state is left: it goes, and with it all hours in which the series was,
@@ -144,16 +145,11 @@ func TestDeletedDays(t *testing.T) {
 				require.Equal(t, c.beside, r.hoursOf(r.beside), when)
 				require.Equal(t, c.longer, r.hoursOf(r.longer), when)
 			}
+			require.NoError(t, r.deleter.CleanIndex(ctx))
 			check("deleted")
 			needed, _ := r.tiers.OldestNeeded(keyschema.Hours)
 			cut := name != "the whole day" && name != "behind the last" // which finds nothing to delete
 			require.Equal(t, cut, needed <= r.day, "hours from which the rest of a day is to be computed")
-			view := r.set.View()
-			for _, made := range view.List() {
-				require.NoError(t, r.settleAnew(ctx, made))
-			}
-			view.Release()
-			check("settled anew")
 			_, err = r.CleanTombstones(ctx)
 			require.NoError(t, err)
 			r.pass()

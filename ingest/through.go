@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/ingest/deletion"
 	"halite/ingest/flush"
 	"halite/ingest/head"
 	"halite/ingest/packer"
@@ -44,7 +45,7 @@ type ThroughOptions struct {
 	// must not be deleted by others either.
 	Tombstones *tombstone.Set
 	// States are what was computed from samples and may be kept longer; nil if nothing is.
-	States States
+	States deletion.States
 	// Fresh, if not nil, is asked before each look-up of a query: what is derived from samples is to be as of then or later.
 	Fresh func(ctx context.Context) error
 	// Limits bound what a request may ask for.

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/deletion"
 	"halite/keyschema"
 	"halite/keyschema/chunk"
 	"halite/storage"
@@ -286,7 +287,7 @@ func (w *throughWorld) delete(n *Through) {
 			begun[p] = b.events
 		}
 	}
-	_, err := n.DeleteSeries(context.Background(), Deletion{Selectors: [][]*labels.Matcher{{m}}, FromMs: from, ToMs: to})
+	_, err := n.DeleteSeries(context.Background(), deletion.Request{Selectors: [][]*labels.Matcher{{m}}, FromMs: from, ToMs: to})
 	if err == nil {
 		w.cuts++
 	}
@@ -480,7 +481,7 @@ func TestThroughHourThatLeaves(t *testing.T) {
 	earlierMs := int64(startMs - 2*keyschema.HourMs)
 	write(earlierMs)
 	write(startMs)
-	_, err := b.DeleteSeries(t.Context(), Deletion{
+	_, err := b.DeleteSeries(t.Context(), deletion.Request{
 		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "n", "1")}}, FromMs: earlierMs, ToMs: startMs,
 	})
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/deletion"
 	"halite/keyschema"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
@@ -83,16 +84,16 @@ func (w *sharedDay) listed(n *Through) (hours []int64) {
 }
 
 // deletion is of a part of hour 10.
-func (w *sharedDay) deletion() Deletion {
+func (w *sharedDay) deletion() deletion.Request {
 	m := labels.MustNewMatcher(labels.MatchEqual, "n", "1")
 	fromMs := w.startMs + 10*keyschema.HourMs
-	return Deletion{Selectors: [][]*labels.Matcher{{m}}, FromMs: fromMs, ToMs: fromMs + 1000}
+	return deletion.Request{Selectors: [][]*labels.Matcher{{m}}, FromMs: fromMs, ToMs: fromMs + 1000}
 }
 
 // TestThroughDeletedDays deletes a part of a day of which only the state is left: all hours of the series go, except one to which
 // another server writes at some moment meanwhile.
 func TestThroughDeletedDays(t *testing.T) {
-	for moment := range 11 {
+	for moment := range 12 {
 		t.Run(fmt.Sprint("at write ", moment), func(t *testing.T) {
 			w := newSharedDay(t)
 			count, err := w.nodes[0].CountDeletion(t.Context(), w.deletion())
@@ -110,7 +111,9 @@ func TestThroughDeletedDays(t *testing.T) {
 			}
 			_, err = w.nodes[0].DeleteSeries(t.Context(), w.deletion())
 			require.NoError(t, err)
-			require.Equal(t, moment == 10, deleting, "%d writes", at)
+			pending, _ := deletion.Pending(w.nodes[0].opts.Tombstones, w.clock.now())
+			require.NoError(t, w.nodes[0].cleanIndex(t.Context(), pending...))
+			require.Equal(t, moment == 11, deleting, "%d writes", at)
 			for _, n := range w.nodes {
 				require.NoError(t, n.look(t.Context()))
 				if deleting {
@@ -137,15 +140,15 @@ func TestThroughWritesBesideDeletion(t *testing.T) {
 		w := newSharedDay(t)
 		deleter, writer := w.nodes[0], w.nodes[1]
 		d := w.deletion()
-		made, leaving, err := deleter.opts.Tombstones.Publish(t.Context(), tombstone.Tombstone{
+		made, err := deleter.opts.Tombstones.Publish(t.Context(), tombstone.Tombstone{
 			FromMs: d.FromMs, ToMs: d.ToMs, MadeMs: w.clock.ms.Load(), Pending: true, Selectors: d.Selectors,
-		}, deleter.sequence.TakeHighest, w.clock.now)
+		}, deleter.sequence.TakeHighest)
 		require.NoError(t, err)
 		require.NoError(t, writer.opts.Tombstones.Refresh(t.Context())) // it knows of the deletion
 		at, busy := 0, false
 		remove := func() {
 			busy = true
-			require.NoError(t, deleter.index.RemoveShared(t.Context(), deleter.removal(made, leaving.Held)))
+			require.NoError(t, deleter.cleanIndex(t.Context(), made))
 			busy = false
 		}
 		for _, hooks := range w.hooks {

@@ -8,26 +8,24 @@ import (
 	"maps"
 	"slices"
 
+	"halite/ingest/deletion"
 	"halite/keyschema"
 	"halite/storage"
-	"halite/storage/index"
 	"halite/storage/tombstone"
 )
 
-// Several servers delete like this: the tombstone is put in force in the tables for all of them at one moment, and each asks
-// whether there is a new one before it reads, and after it has written. What was written before the deletion has a lower
-// number than the tombstone, or none (package tombstone). Then hours without samples leave the catalogue, under a mark that
-// tells all servers so. A writer that finds out that there is a deletion that it did not know writes its samples once more, and
-// one that finds that marks have come or gone, or that there is one, tells the catalogue of them again.
+// Several servers delete like this: a deletion puts the tombstone in force in the tables for all servers at one moment, and each
+// asks whether there is a new one before it reads, and after it has written. Samples written before the deletion have a lower
+// number than the tombstone, or none (package tombstone). Later the server with the lease removes hours without samples from
+// the index, under a lock that all servers see. A writer that finds a deletion that it did not know writes its samples once
+// more. A writer that finds that locks have come or gone, or that there is one, announces its hours again.
 
 // cleanKeysMax is the number of rows that are gathered before they are cleaned.
 const cleanKeysMax = 4096
 
-// find returns a finder; there is one only with deletions.
-func (t *Through) find() finder {
-	return finder{
-		index: t.opts.Index, schema: t.opts.Schema, data: t.data, states: t.opts.States,
-	}
+// scanner finds the series and rows of deletions.
+func (t *Through) scanner() deletion.Scanner {
+	return deletion.Scanner{Index: t.opts.Index, Schema: t.opts.Schema, Data: t.data, States: t.opts.States}
 }
 
 // renew has the catalogue know what others told before the call. A look that ran beside the telling may miss a part, the
@@ -45,12 +43,12 @@ func (t *Through) renew(ctx context.Context) error {
 // whose writing began later are not concerned, whatever their times. It returns the number of series that match and may have
 // had samples there. An error other than those of a bad request may come after samples were deleted: sending it again does no
 // harm.
-func (t *Through) DeleteSeries(ctx context.Context, d Deletion) (series int, err error) {
+func (t *Through) DeleteSeries(ctx context.Context, r deletion.Request) (series int, err error) {
 	set := t.opts.Tombstones
 	if set == nil {
-		return 0, ErrNoDeletions
+		return 0, deletion.ErrUnsupported
 	}
-	if d, err = d.clip(); err != nil || d.ToMs < d.FromMs {
+	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
 		return 0, err
 	}
 	if err := t.Enter(); err != nil {
@@ -61,111 +59,97 @@ func (t *Through) DeleteSeries(ctx context.Context, d Deletion) (series int, err
 		return 0, err
 	}
 	// Even if there are none: a write that failed may have left rows of which the catalogue does not know.
-	found, err := t.find().selected(ctx, d)
+	found, err := t.scanner().Select(ctx, r)
 	if err != nil {
 		return 0, err
 	}
 	made := &tombstone.Tombstone{
-		FromMs: d.FromMs, ToMs: d.ToMs, MadeMs: t.now().UnixMilli(), Pending: true, Selectors: d.Selectors,
+		FromMs: r.FromMs, ToMs: r.ToMs, MadeMs: t.now().UnixMilli(), Pending: true, Selectors: r.Selectors,
 	}
-	published, leaving, err := set.Publish(ctx, *made, t.sequence.TakeHighest, t.now)
+	published, err := set.Publish(ctx, *made, t.sequence.TakeHighest)
 	if err != nil {
 		return len(found), fmt.Errorf("delete %s: %w", made, err)
 	}
 	made = published
 	// There is no way back: whoever asked may have gone away, but it has to be finished.
 	ctx = context.WithoutCancel(ctx)
-	t.ChangedTimes(d.FromMs, d.ToMs)
-	if err := t.settle(ctx, leaving, made); err != nil {
-		return len(found), fmt.Errorf("finish deletion %s: %w", made, err)
+	t.ChangedTimes(r.FromMs, r.ToMs)
+	if len(deletion.WholeMetrics(made.Selectors)) > 0 {
+		if err := t.cleanIndex(ctx, made); err != nil {
+			return len(found), fmt.Errorf("remove the metrics of deletion %s from the index: %w", made, err)
+		}
 	}
-	t.metrics.deletions.Inc()
+	t.metrics.deletions.Deletions.Inc()
 	t.logger.Info("samples deleted", "deletion", made.String(), "series", len(found))
 	return len(found), nil
 }
 
-// settle takes hours out of the catalogue in which series have no rows because of deletions. If it fails its mark stays: nobody
-// knows what comes of what was begun.
-func (t *Through) settle(ctx context.Context, leaving *tombstone.Settling, todo ...*tombstone.Tombstone) error {
-	if leaving.Overtook {
-		fromMs, toMs := leaving.Span()
-		if err := t.index.FenceShared(ctx, keyschema.HourOf(fromMs), keyschema.HourOf(toMs)); err != nil {
-			return err
-		}
+// cleanIndex removes hours without samples from the index after deletions. If it fails its lock stays: nobody knows what will
+// come of the work that it began.
+func (t *Through) cleanIndex(ctx context.Context, list ...*tombstone.Tombstone) error {
+	fromMs, toMs := deletion.Bounds(list)
+	lock, err := t.lockIndex(ctx, fromMs, toMs)
+	if err != nil {
+		return err
 	}
-	ids := make([]uint64, len(todo))
-	for n, made := range todo {
-		ids[n] = made.ID
-		if err := t.index.RemoveShared(ctx, t.removal(made, leaving.Held)); err != nil {
-			return err
-		}
+	r := t.scanner().Removal(list)
+	r.Held = lock.Check
+	if err := t.index.RemoveHours(ctx, r); err != nil {
+		return err
 	}
 	if err := t.renew(ctx); err != nil {
 		return err
 	}
-	return leaving.Done(ctx, ids...)
+	return lock.Release(ctx, deletion.IDs(list)...)
 }
 
-// removal is that of the hours that a deletion may empty.
-func (t *Through) removal(made *tombstone.Tombstone, held func(ctx context.Context) error) index.SharedRemoval {
-	f := t.find()
-	r := f.reach(made)
-	gone := func(ctx context.Context, series []index.Series) (out [][]index.HourSpan, err error) {
-		for some := range slices.Chunk(series, settleSeries) {
-			empty, err := f.gone(ctx, some, r)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, empty...)
-		}
-		return out, nil
+// lockIndex takes the cleanup lock of a span of time. The owners of stolen locks remove nothing more.
+func (t *Through) lockIndex(ctx context.Context, fromMs, toMs int64) (*tombstone.CleanupLock, error) {
+	lock, err := t.opts.Tombstones.LockCleanup(ctx, fromMs, toMs, t.now)
+	if err != nil || !lock.StoleLock {
+		return lock, err
 	}
-	return index.SharedRemoval{First: r.first, Last: r.last, Matchers: made.Selectors, Gone: gone, Held: held}
+	fromMs, toMs = lock.Span()
+	return lock, t.index.FenceShared(ctx, keyschema.HourOf(fromMs), keyschema.HourOf(toMs))
 }
 
-// settleSpan settles deletions of a span of time.
-func (t *Through) settleSpan(ctx context.Context, fromMs, toMs int64, todo ...*tombstone.Tombstone) error {
-	leaving, err := t.opts.Tombstones.StartSettling(ctx, fromMs, toMs, t.now)
-	if err != nil {
-		return err
-	}
-	return t.settle(ctx, leaving, todo...)
-}
-
-// settlePending finishes deletions whose servers died.
-func (t *Through) settlePending(ctx context.Context) error {
+// maintainDeletions removes hours without samples from the index once a deletion has waited for deletion.IndexDelay, and the
+// locks of servers that died.
+func (t *Through) maintainDeletions(ctx context.Context) error {
 	set := t.opts.Tombstones
 	if err := set.Refresh(ctx); err != nil {
 		return err
 	}
 	view := set.View()
-	defer view.Release()
-	if fromMs, toMs, old := view.OldSettling(t.now()); old {
-		return t.settleSpan(ctx, fromMs, toMs) // what is pending is for the next run
-	}
-	var errs []error
-	for _, made := range view.List() {
-		if made.Pending && !view.Settling(made.FromMs, made.ToMs) {
-			if err := t.settleSpan(ctx, made.FromMs, made.ToMs, made); err != nil {
-				errs = append(errs, fmt.Errorf("finish deletion %s: %w", made, err))
-			}
+	fromMs, toMs, expired := view.ExpiredLock(t.now())
+	view.Release()
+	if expired {
+		lock, err := t.lockIndex(ctx, fromMs, toMs)
+		if err != nil {
+			return err
+		}
+		if err := lock.Release(ctx); err != nil {
+			return err
 		}
 	}
-	return errors.Join(errs...)
+	if pending, due := deletion.Pending(set, t.now()); due {
+		return t.cleanIndex(ctx, pending...)
+	}
+	return nil
 }
 
 // CountDeletion counts what DeleteSeries would delete, and deletes nothing. It reads all of it.
-func (t *Through) CountDeletion(ctx context.Context, d Deletion) (count DeletionCount, err error) {
+func (t *Through) CountDeletion(ctx context.Context, r deletion.Request) (count deletion.Count, err error) {
 	if t.opts.Tombstones == nil {
-		return count, ErrNoDeletions
+		return count, deletion.ErrUnsupported
 	}
-	if d, err = d.clip(); err != nil || d.ToMs < d.FromMs {
+	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
 		return count, err
 	}
 	if err := errors.Join(t.opts.Tombstones.Refresh(ctx), t.renew(ctx)); err != nil {
 		return count, err
 	}
-	return t.find().count(ctx, d, t.opts.Tombstones, t.AppendSamples)
+	return t.scanner().Count(ctx, r, t.opts.Tombstones, t.AppendSamples)
 }
 
 // confirm sees to it that a deletion whose beginning lies before the end of a write does not hide what was written, nor takes
@@ -177,9 +161,9 @@ func (t *Through) confirm(ctx context.Context, b *throughBatch) error {
 			return err
 		}
 		view := set.View()
-		version, floor, settling := view.Version(), view.Floor(), view.Settling(b.span())
+		version, floor, locked := view.Version(), view.Floor(), view.IsLocked(b.span())
 		view.Release()
-		if version == b.version && !settling {
+		if version == b.version && !locked {
 			return nil
 		}
 		again := floor != b.floor
@@ -228,10 +212,10 @@ func (b *throughBatch) renumber(floor uint32) {
 // CleanTombstones takes what was deleted longer ago than PackDelay out of the tables and then forgets the tombstones. One
 // server at a time does it; another one is told storage.ErrUnavailable. If it is cut off, what is left to do is done by the
 // next call.
-func (t *Through) CleanTombstones(ctx context.Context) (report CleanReport, err error) {
+func (t *Through) CleanTombstones(ctx context.Context) (report deletion.Report, err error) {
 	set := t.opts.Tombstones
 	if set == nil {
-		return report, ErrNoDeletions
+		return report, deletion.ErrUnsupported
 	}
 	if err := t.Enter(); err != nil {
 		return report, err
@@ -251,13 +235,13 @@ func (t *Through) CleanTombstones(ctx context.Context) (report CleanReport, err 
 	if err := set.Refresh(ctx); err != nil {
 		return report, err
 	}
-	if err := tableSizes(ctx, set.Base(), &report, func(t *TableBytes) *uint64 { return &t.Before }); err != nil {
+	if err := report.SizesBefore(ctx, set.Base()); err != nil {
 		return report, err
 	}
 	if err := t.clean(ctx, &report); err != nil {
 		return report, fmt.Errorf("clean the rows of deletions: %w", err)
 	}
-	if err := tableSizes(ctx, set.Base(), &report, func(t *TableBytes) *uint64 { return &t.After }); err != nil {
+	if err := report.SizesAfter(ctx, set.Base()); err != nil {
 		return report, err
 	}
 	t.logger.Info("tombstones cleaned", "deletions", report.Tombstones, "waiting", report.Waiting,
@@ -266,26 +250,29 @@ func (t *Through) CleanTombstones(ctx context.Context) (report CleanReport, err 
 }
 
 // clean cleans the rows of the tombstones that are old enough and drops these.
-func (t *Through) clean(ctx context.Context, report *CleanReport) error {
-	view := t.opts.Tombstones.While(func(made *tombstone.Tombstone) bool {
+func (t *Through) clean(ctx context.Context, report *deletion.Report) error {
+	view := t.opts.Tombstones.SnapshotIf(func(made *tombstone.Tombstone) bool {
 		return t.now().UnixMilli()-made.MadeMs > t.packer.Delay().Milliseconds()
 	})
 	defer view.Release()
 	todo := view.List()
 	report.Waiting = t.opts.Tombstones.Len() - len(todo)
-	if len(todo) == 0 {
+	// Writers at the time of a deletion may have brought hours back to the index: clean it of all that are dropped, too.
+	unclean, _ := deletion.Pending(t.opts.Tombstones, t.now())
+	known := func(made *tombstone.Tombstone) bool { return slices.Contains(todo, made) }
+	unclean = append(slices.DeleteFunc(unclean, known), todo...)
+	if len(unclean) == 0 {
 		return nil
 	}
-	fromMs, toMs := hullOf(todo)
-	// Who wrote during the deletion may have brought hours back to the catalogue.
-	if err := t.settleSpan(ctx, fromMs, toMs, todo...); err != nil {
+	if err := t.cleanIndex(ctx, unclean...); err != nil || len(todo) == 0 {
 		return err
 	}
+	fromMs, toMs := deletion.Bounds(todo)
 	c := throughCleaner{t: t, report: report, filter: view.NewFilter(), hours: map[int64][][]byte{}, waits: map[uint64]bool{}}
-	if err := c.scan(ctx, fromMs, toMs, t.find().rowsOf(todo)); err != nil {
+	if err := c.scan(ctx, fromMs, toMs, t.scanner().Rows(todo)); err != nil {
 		return err
 	}
-	t.metrics.cleanedRows.Add(float64(report.RowsRewritten + report.RowsRemoved))
+	t.metrics.deletions.CleanedRows.Add(float64(report.RowsRewritten + report.RowsRemoved))
 	var clean []uint64
 	for _, made := range todo {
 		if !c.waits[made.ID] {
@@ -323,7 +310,7 @@ func (t *Through) applied(ctx context.Context, ids []uint64) ([]uint64, error) {
 // throughCleaner gathers the rows that have lost samples by hours.
 type throughCleaner struct {
 	t      *Through
-	report *CleanReport
+	report *deletion.Report
 	filter *tombstone.Filter // by what is cleaned
 	hours  map[int64][][]byte
 	count  int
@@ -398,7 +385,7 @@ func (c *throughCleaner) flush(ctx context.Context) error {
 		}
 		c.report.RowsRemoved += cleaned.Removed
 		c.report.RowsRewritten += cleaned.Rows - cleaned.Removed
-		c.t.metrics.cleanedBytes.Add(float64(max(0, cleaned.Bytes)))
+		c.t.metrics.deletions.CleanedBytes.Add(float64(max(0, cleaned.Bytes)))
 	}
 	c.hours, c.count = map[int64][][]byte{}, 0
 	return nil

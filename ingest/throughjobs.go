@@ -34,7 +34,7 @@ func (t *Through) startJobs() {
 	job("packing of closed hours", t.opts.PackInterval, t.ifHeld(t.Pack))
 	job("fold of closed days", t.opts.MaintainInterval, t.ifHeld(t.index.Fold))
 	if t.opts.Tombstones != nil {
-		job("end of deletions that were cut off", t.opts.PackInterval, t.ifHeld(t.settlePending))
+		job("removal of deleted series from the index", t.opts.PackInterval, t.ifHeld(t.maintainDeletions))
 	}
 	job("maintenance", t.opts.MaintainInterval, t.maintain)
 	job("exchange of metadata", metadataInterval, t.exchangeMetadata)

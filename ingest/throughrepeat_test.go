@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+
+	"halite/ingest/deletion"
 )
 
 // TestThroughRepeatedDeletions: deletions of some series again and again, each before the last one is old enough to be cleaned,
@@ -20,7 +22,7 @@ func TestThroughRepeatedDeletions(t *testing.T) {
 		require.NoError(t, err)
 	}
 	remove := func(n int) {
-		_, err := b.DeleteSeries(t.Context(), Deletion{
+		_, err := b.DeleteSeries(t.Context(), deletion.Request{
 			Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "n", fmt.Sprint(n))}},
 			FromMs:    startMs, ToMs: startMs + 999,
 		})

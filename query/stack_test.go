@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest"
+	"halite/ingest/deletion"
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/budget"
@@ -141,7 +142,7 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	require.NoError(tb, err)
 	x, err := index.Open(ctx, index.Options{Store: s.store, Schema: schema, Retention: indexRetention, Now: now})
 	require.NoError(tb, err)
-	var states ingest.States
+	var states deletion.States
 	deleting := s.watch.During
 	if s.tiers != nil {
 		states = s.tiers
@@ -180,7 +181,7 @@ func (s *stack) rollUp() {
 
 func (s *stack) delete(fromMs, toMs int64, ms ...*labels.Matcher) (series int) {
 	s.tb.Helper()
-	series, err := s.ingester.DeleteSeries(context.Background(), ingest.Deletion{
+	series, err := s.ingester.DeleteSeries(context.Background(), deletion.Request{
 		Selectors: [][]*labels.Matcher{ms}, FromMs: fromMs, ToMs: toMs,
 	})
 	require.NoError(s.tb, err)

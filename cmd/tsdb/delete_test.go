@@ -84,13 +84,13 @@ func deleteAndKill(t *testing.T, flags []string) {
 	requirePoints(t, s, "gone", now, append(rest, again...))
 	s.mustDelete("--match", `gone{instance="host-3"}`)
 	rest = without(rest, "host-3", 0, now.UnixMilli())
-	require.JSONEq(t, `["host-0","host-1","host-2"]`, s.labelValues("instance", 0, now.UnixMilli()))
 	status, text, _ = s.post("/api/v1/admin/flush", nil)
 	require.Less(t, status, 300, text)
 	require.Error(t, s.end(syscall.SIGKILL))
 
 	s = startServer(t, dir, flags...)
 	requirePoints(t, s, "gone", now, append(rest, again...))
+	require.JSONEq(t, `["host-0","host-1","host-2"]`, s.labelValues("instance", 0, now.UnixMilli()))
 	out = s.mustDelete("--clean")
 	require.Contains(t, out, "deletions cleaned: 2;")
 	if sizes := regexp.MustCompile(`table data +(\d+) bytes before, +(\d+) after`).FindStringSubmatch(out); sizes[1] != "0" {
@@ -103,6 +103,7 @@ func deleteAndKill(t *testing.T, flags []string) {
 	require.Error(t, err)
 	require.Contains(t, out, "all=true")
 	s.mustDelete("--match", `{__name__=~".+"}`, "--all")
+	s.mustDelete("--clean")
 	require.JSONEq(t, `[]`, s.labelValues("instance", 0, now.UnixMilli()))
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 

@@ -65,7 +65,7 @@ type turnStates struct {
 	computes bool
 }
 
-// ApplyDeletions implements ingest.States. A server that computes no rollups applies deletions while no other server holds
+// ApplyDeletions implements deletion.States. A server that computes no rollups applies deletions while no other server holds
 // the lease. Otherwise deletions would wait for ever if no server computes rollups.
 func (s turnStates) ApplyDeletions(ctx context.Context) (err error) {
 	if turn := s.db.rollupTurn; !s.computes {

@@ -121,9 +121,9 @@ func (r *rig) now() time.Time { return time.UnixMilli(r.nowMs) }
 func (r *rig) delete(fromMs, toMs int64) {
 	r.Helper()
 	start := keyschema.HourStartMs(hour)
-	_, _, err := r.set.Publish(r.Context(), tombstone.Tombstone{FromMs: start + fromMs, ToMs: start + toMs, MadeMs: r.nowMs,
+	_, err := r.set.Publish(r.Context(), tombstone.Tombstone{FromMs: start + fromMs, ToMs: start + toMs, MadeMs: r.nowMs,
 		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")}}},
-		func(ctx context.Context) (uint32, error) { return r.take(ctx, 1, 0) }, r.now)
+		func(ctx context.Context) (uint32, error) { return r.take(ctx, 1, 0) })
 	require.NoError(r, err)
 }
 
@@ -264,14 +264,14 @@ func TestPackerWaitsForAnnouncedDeletions(t *testing.T) {
 	r := newRig(t)
 	r.write(0, 1, false)
 	r.write(5, 1, false)
-	_, _, err := r.set.Publish(t.Context(), tombstone.Tombstone{FromMs: 0, ToMs: 1, MadeMs: r.nowMs,
+	_, err := r.set.Publish(t.Context(), tombstone.Tombstone{FromMs: 0, ToMs: 1, MadeMs: r.nowMs,
 		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")}}},
 		func(ctx context.Context) (uint32, error) {
 			require.NoError(t, r.packer.Run(ctx))
 			_, cells := r.row()
 			require.Equal(t, 2, cells)
 			return r.take(ctx, 1, 0)
-		}, r.now)
+		})
 	require.NoError(t, err)
 	r.write(1000, 2, false)
 	require.NoError(t, r.packer.Run(t.Context()))

@@ -141,7 +141,7 @@ func (s *pass) begin(ctx context.Context) (ready bool, err error) {
 			t.ToMs >= keyschema.HourStartMs(s.hour)
 	}
 	if recent {
-		s.old = s.p.opts.Tombstones.While(func(t *tombstone.Tombstone) bool { return t.MadeMs <= recentMs })
+		s.old = s.p.opts.Tombstones.SnapshotIf(func(t *tombstone.Tombstone) bool { return t.MadeMs <= recentMs })
 		s.byOld = s.old.NewFilter()
 	}
 	return len(s.view.Announced()) == 0, nil

@@ -118,12 +118,11 @@ func TestSuspendedProcessIsFenced(t *testing.T) {
 	a.work(t)
 
 	from := int64(firstDay*dayMs) + 2*60_000
-	made, leaving, err := b.set.Publish(t.Context(), tombstone.Tombstone{
+	made, err := b.set.Publish(t.Context(), tombstone.Tombstone{
 		FromMs: from, ToMs: from, MadeMs: clock.Load(),
 		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m")}},
-	}, func(context.Context) (uint32, error) { return 10, nil }, now)
+	}, func(context.Context) (uint32, error) { return 10, nil })
 	require.NoError(t, err)
-	require.NoError(t, leaving.Done(t.Context(), made.ID))
 	applied := func() uint64 {
 		id, err := b.DeletionHorizon(t.Context())
 		require.NoError(t, err)

@@ -46,7 +46,7 @@ func (s *Store) SettledDeletions() *tombstone.View {
 	m.mu.Lock()
 	horizon, cutoffMs := m.record.DeletionHorizon, m.shared.cutoffMs
 	m.mu.Unlock()
-	return s.opts.Deletions.While(func(d *tombstone.Tombstone) bool { return d.ID <= horizon || d.MadeMs <= cutoffMs })
+	return s.opts.Deletions.SnapshotIf(func(d *tombstone.Tombstone) bool { return d.ID <= horizon || d.MadeMs <= cutoffMs })
 }
 
 // AppendHorizon adds the cell with the deletion horizon of states if it is new. One of several processes always adds it,

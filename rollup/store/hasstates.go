@@ -57,8 +57,3 @@ func (s *Store) HasStates(ctx context.Context, queries []HoursQuery) error {
 		return nil
 	})
 }
-
-// IsMonthClosed reports whether the month of a day is closed, so that the day may have a state.
-func (s *Store) IsMonthClosed(day int64) bool {
-	return MonthOfDay(day) <= s.Manifest.View().ClosedMonth
-}

@@ -23,11 +23,12 @@
 //   - A touch is seen by reads from the moment Touch has returned. A fold installs a day's segment before it clears the
 //     day's touches from memory, and readers look at memory first: no series is missed, duplicates are joined.
 //   - After Persist and a Sync of the store every touch made before survives; later ones must be touched again, as a
-//     replay of the log does. Presence is exact by the hour: never narrower than the touches, nor wider.
+//     replay of the log does. Presence is exact by the hour: never narrower than the touches. It is wider for hours whose samples
+//     were deleted, until RemoveHours.
 //   - A month repeats what its days hold and says which generation of each; a day that has been folded since is read by
 //     itself. A month that is late, damaged or gone costs time, never an answer.
-//   - Hours leave only by a [Removal] or [Index.RemoveShared], whose caller knows that no samples are left in them. A Removal
-//     writes no segment: a day's root says what is gone of it, reads go by that, and the next Maintain folds the day without it.
+//   - Hours leave only by [Index.RemoveHours], which rewrites days without hours that have no samples, and by a [MetricDrop],
+//     which notes in the roots of days that a metric is gone, until the next fold leaves it out.
 //   - A day's generation is switched by one cell. Whatever a crash leaves, either the old or the new generation is
 //     whole, and everything else is swept up later.
 //   - Stored values are checksummed together with their place. Open rebuilds a damaged journal from the keys of the data

@@ -65,7 +65,6 @@ func (x *Index) Maintain(ctx context.Context) error {
 			keep(x.foldOpen(ctx, d))
 		}
 	}
-	keep(x.foldRemovals(ctx))
 	keep(x.foldMonths(ctx))
 	x.maint.Lock()
 	defer x.maint.Unlock()
@@ -89,11 +88,15 @@ func (x *Index) foldDue(d *memory.OpenDay) bool {
 func (x *Index) foldOpen(ctx context.Context, d *memory.OpenDay) (err error) {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	return x.foldOpenLocked(ctx, d)
+	former, err := x.formerSegment(ctx, d.Day)
+	if err != nil {
+		return fmt.Errorf("index: fold day %d: %w", d.Day, err)
+	}
+	return x.foldOpenWith(ctx, d, former)
 }
 
-// foldOpenLocked is foldOpen of who holds maint.
-func (x *Index) foldOpenLocked(ctx context.Context, d *memory.OpenDay) (err error) {
+// foldOpenWith folds a day and what its former segment holds. The caller holds maint.
+func (x *Index) foldOpenWith(ctx context.Context, d *memory.OpenDay, former []compaction.Source) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("index: fold day %d: %w", d.Day, err)
@@ -105,17 +108,12 @@ func (x *Index) foldOpenLocked(ctx context.Context, d *memory.OpenDay) (err erro
 	}
 	hours := d.Snapshot()
 	sources := []compaction.Source{compaction.NewActiveSource(x.active, hours)}
-	former, err := x.formerSegment(ctx, d.Day)
-	if err != nil {
-		return err
-	}
 	sources = append(sources, former...)
 	// A part whose write was reported as failed may be in the table all the same, at seq; what it holds is in memory.
 	contains, parts := contents{journalSeq: d.Journal.Seq + 1}, d.Parts
 	if err := x.foldInto(ctx, presence.DayPartition(d.Day), sources, contains, func() { x.open.Release(d, hours) }); err != nil {
 		return err
 	}
-	delete(x.cleared, d.Day)
 	return x.deleteParts(ctx, parts)
 }
 
@@ -130,7 +128,7 @@ func (x *Index) formerSegment(ctx context.Context, day int64) ([]compaction.Sour
 	if err != nil {
 		return nil, err
 	}
-	if s.Manifest.Removed != nil {
+	if len(s.Manifest.Dropped) > 0 {
 		if err := x.forgetInMonth(ctx, presence.DayPartition(day)); err != nil {
 			return nil, err
 		}
@@ -449,7 +447,6 @@ func (x *Index) expireLocked() {
 	oldest := presence.DayOf(keyschema.HourOf(lookup.OldestMs(x.opts.Now, x.opts.Retention)))
 	for _, d := range x.open.Between(0, oldest-1) {
 		x.open.Forget(d.Day)
-		delete(x.cleared, d.Day)
 	}
 	for _, d := range append(x.store.Closed.DaysBetween(0, oldest-1), x.store.Closed.AllMonths()...) {
 		if d.Of.LastDay() < oldest {

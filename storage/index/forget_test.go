@@ -31,10 +31,9 @@ func TestClearedBeforeItWasWritten(t *testing.T) {
 		x.Touch(ref, baseDay*24+1)
 		refs = append(refs, ref)
 	}
-	removal, err := x.StartRemoval()
-	require.NoError(t, err)
-	removal.Clear(refs[:1], baseDay*24, baseDay*24+5)
-	removal.Close()
+	drop := x.StartDrop()
+	drop.Clear(refs[:1], baseDay*24, baseDay*24+5)
+	drop.Close()
 	require.NoError(t, x.Persist(ctx))
 	x.Touch(refs[0], baseDay*24+3)
 	require.NoError(t, x.Persist(ctx))

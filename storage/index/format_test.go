@@ -3,7 +3,6 @@ package index
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -20,7 +19,6 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/envelope"
-	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/index/segment"
 	"halite/storage/index/valueid"
@@ -88,40 +86,29 @@ func exampleMonth(t testing.TB) (out []placedCell) {
 	return out
 }
 
-// exampleRemoval is the day drawn in FORMAT.md without hour 6 of one series: the part of the journal that clears it, and the
-// root of the segment that says so.
-func exampleRemoval(t testing.TB) (out []placedCell) {
-	for _, folded := range []bool{false, true} {
-		w := newWorld(t, 1)
-		w.layout = segment.DefaultLayout()
-		w.x.store.Layout = w.layout
-		var refs []memory.Ref
-		for _, code := range []string{"500", "200"} {
-			ref, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, "requests", "code", code, "job", "web"))
-			require.NoError(t, err)
-			refs = append(refs, ref)
-			w.x.Touch(ref, baseDay*24+5)
-			w.x.Touch(ref, baseDay*24+6)
-		}
-		require.NoError(t, w.x.Persist(context.Background()))
-		if folded {
-			w.advance(48 * time.Hour)
-			require.True(t, w.maintain())
-		}
-		hour := presence.Span{First: baseDay*24 + 6, Last: baseDay*24 + 6}
-		r, err := w.x.StartRemoval()
+// exampleDrop is the root of the day drawn in FORMAT.md after its metric was dropped.
+func exampleDrop(t testing.TB) (out []placedCell) {
+	w := newWorld(t, 1)
+	w.layout = segment.DefaultLayout()
+	w.x.store.Layout = w.layout
+	for _, code := range []string{"500", "200"} {
+		ref, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, "requests", "code", code, "job", "web"))
 		require.NoError(t, err)
-		r.Clear(refs[:1], hour.First, hour.Last)
-		require.NoError(t, r.Fold(context.Background(), hour.First, hour.Last, hour,
-			[][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "code", "500")}}, nil))
-		r.Close()
-		for _, c := range w.storedCells() {
-			if string(c.key) == string(segment.JournalKey(baseDay, 1)) || string(c.cell.Qualifier) == string(rune(segment.QualManifest)) {
-				out = append(out, c)
-			}
+		w.x.Touch(ref, baseDay*24+5)
+		w.x.Touch(ref, baseDay*24+6)
+	}
+	require.NoError(t, w.x.Persist(context.Background()))
+	w.advance(48 * time.Hour)
+	require.True(t, w.maintain())
+	d := w.x.StartDrop()
+	require.NoError(t, d.Segments(context.Background(), "requests", baseDay*24, baseDay*24+23))
+	d.Close()
+	for _, c := range w.storedCells() {
+		if string(c.cell.Qualifier) == string(rune(segment.QualManifest)) {
+			out = append(out, c)
 		}
 	}
-	require.Len(t, out, 2)
+	require.Len(t, out, 1)
 	return out
 }
 
@@ -141,7 +128,7 @@ func TestFormat(t *testing.T) {
 	doc, err := os.ReadFile("FORMAT.md")
 	require.NoError(t, err)
 	journal, stored := exampleDay(t)
-	for _, part := range []string{dump(journal), dump(stored), dump(exampleMonth(t)), dump(exampleRemoval(t))} {
+	for _, part := range []string{dump(journal), dump(stored), dump(exampleMonth(t)), dump(exampleDrop(t))} {
 		if !strings.Contains(string(doc), "```\n"+part+"```\n") {
 			t.Errorf("FORMAT.md does not contain\n%s", part)
 		}
@@ -161,13 +148,9 @@ var parsers = []struct {
 		v, err := segment.ParseRoot(p, envelope.FormatV2, false)
 		return v, func() []byte { return segment.AppendRoot(nil, v) }, err
 	}},
-	{"root with removals", func(p []byte) (any, func() []byte, error) {
+	{"root with dropped metrics", func(p []byte) (any, func() []byte, error) {
 		v, err := segment.ParseRoot(p, envelope.FormatV3, false)
 		return v, func() []byte { return segment.AppendRoot(nil, v) }, err
-	}},
-	{"cleared hours", func(p []byte) (any, func() []byte, error) {
-		base, runs, err := parseCleared(p)
-		return []any{base, runs}, func() []byte { return segment.AppendRuns(binary.AppendUvarint(nil, uint64(base)), runs) }, err
 	}},
 	{"month root", func(p []byte) (any, func() []byte, error) {
 		v, err := segment.ParseRoot(p, envelope.FormatV2, true)
@@ -227,7 +210,7 @@ func parseInline(p []byte, month bool) (any, func() []byte, error) {
 // FuzzParse feeds arbitrary bytes to every parser: none panics, and what is accepted survives being written again.
 func FuzzParse(f *testing.F) {
 	journal, stored := exampleDay(f)
-	for _, c := range slices.Concat(journal, stored, exampleMonth(f), exampleRemoval(f)) {
+	for _, c := range slices.Concat(journal, stored, exampleMonth(f), exampleDrop(f)) {
 		for kind := range parsers {
 			f.Add(kind, c.cell.Value[1:len(c.cell.Value)-4])
 		}

@@ -113,7 +113,6 @@ type Index struct {
 	foldedAt map[presence.Partition]time.Time // when this process folded a period last
 	unclean  map[presence.Partition]bool      // periods with leftovers of an interrupted fold
 	damaged  map[presence.Partition]damagedDay
-	cleared  map[int64]*clearedHours       // of days whose journals know hours that a removal has cleared
 	reserved map[presence.Partition]uint32 // generations that this process has reserved and not used yet
 	seen     seenParts
 	written  map[int64]uint32 // parts with a writer that this process has written, by day
@@ -171,7 +170,6 @@ func newIndex(opts Options, metrics *indexMetrics) *Index {
 		reserved: map[presence.Partition]uint32{}, begun: map[presence.Partition]uint32{},
 		behind: map[presence.Partition]struct{}{}, foldTimes: map[presence.Partition]time.Time{},
 		seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
-		cleared: map[int64]*clearedHours{},
 	}
 	if x.metrics = metrics; metrics == nil {
 		x.metrics = newMetrics(x)

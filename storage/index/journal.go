@@ -9,7 +9,7 @@ import (
 
 	"halite/storage/index/envelope"
 	"halite/storage/index/memory"
-	"halite/storage/index/segment"
+	"halite/storage/index/presence"
 	"halite/storage/index/valueid"
 )
 
@@ -27,7 +27,7 @@ type part struct {
 	rows    uint32 // new series
 	names   []partName
 	metrics []partMetric
-	runs    []segment.HourRun
+	runs    []hourRun
 }
 
 type partName struct {
@@ -69,7 +69,7 @@ func appendPart(dst []byte, p *part) []byte {
 			dst = append(dst, c.ids.Raw()...)
 		}
 	}
-	return segment.AppendRuns(dst, p.runs)
+	return appendRuns(dst, p.runs)
 }
 
 // parsePart reads a payload; what it returns does not refer to the payload.
@@ -106,7 +106,7 @@ func parsePart(payload []byte) (*part, error) {
 	if c.Err == nil && rows != uint64(p.rows) {
 		return nil, fmt.Errorf("%w: %d series announced, %d found", envelope.ErrRange, p.rows, rows)
 	}
-	p.runs = segment.ReadRuns(c, uint64(p.base)+uint64(p.rows))
+	p.runs = readRuns(c, uint64(p.base)+uint64(p.rows))
 	return p, c.End()
 }
 
@@ -155,8 +155,8 @@ func (j *journalReader) add(p *part, hour int64, touch func(ref memory.Ref, row,
 		}
 	}
 	for _, r := range p.runs {
-		for row := r.Row; row < r.Row+r.Count; row++ {
-			touch(j.rows[row], row, r.Hours)
+		for row := r.row; row < r.row+r.count; row++ {
+			touch(j.rows[row], row, r.hours)
 		}
 	}
 	return nil
@@ -179,4 +179,36 @@ func (j *journalReader) addMetric(p *part, m *partMetric, remap [][]uint32, hour
 		return nil
 	}
 	return j.active.AddRows(m.metric, dicts, m.rows, hour, fill, func(ref memory.Ref) { j.rows = append(j.rows, ref) })
+}
+
+// hourRun gives the journal rows [row, row+count) these hours.
+type hourRun struct{ row, count, hours uint32 }
+
+// appendRuns writes ascending runs that do not overlap.
+func appendRuns(dst []byte, runs []hourRun) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(runs)))
+	next := uint32(0)
+	for _, r := range runs {
+		dst = binary.AppendUvarint(dst, uint64(r.row-next))
+		dst = binary.AppendUvarint(dst, uint64(r.count))
+		dst = binary.AppendUvarint(dst, uint64(r.hours))
+		next = r.row + r.count
+	}
+	return dst
+}
+
+// readRuns reads runs of rows below end.
+func readRuns(c *envelope.Decoder, end uint64) (out []hourRun) {
+	runs, next := c.Count(3), uint64(0)
+	for i := 0; i < runs && c.Err == nil; i++ {
+		row := next + c.Uvarint()
+		r := hourRun{row: uint32(row), count: c.Number(end), hours: c.Number(presence.HoursMask)}
+		next = row + uint64(r.count)
+		if row > end || next > end || r.count == 0 || r.hours == 0 {
+			c.Fail(envelope.ErrRange)
+			return out
+		}
+		out = append(out, r)
+	}
+	return out
 }

@@ -181,7 +181,7 @@ func (x *Index) monthDue(g segment.MonthDays, held []segment.DayVersion) (due []
 		return nil
 	}
 	for _, d := range g.Days {
-		if x.leftOut(d) || d.Removed.Load() { // the latter is folded soon
+		if x.leftOut(d) || d.Dropped.Load() { // RemoveHours folds the latter soon
 			continue
 		}
 		has := held[d.Of.FirstDay()-g.Of.FirstDay()]

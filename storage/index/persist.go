@@ -32,10 +32,6 @@ func (x *Index) Persist(ctx context.Context) error {
 }
 
 func (x *Index) persistDay(ctx context.Context, d *memory.OpenDay) (err error) {
-	// Before any part that may tell of the same hours once more.
-	if err := x.writeCleared(ctx, d); err != nil {
-		return err
-	}
 	if !d.IsDirty() {
 		return nil
 	}
@@ -168,11 +164,11 @@ func (e *partEncoder) encode(base uint32, fresh, known []memory.Unwritten) *part
 }
 
 func (p *part) addHours(row, hours uint32) {
-	if k := len(p.runs) - 1; k >= 0 && p.runs[k].Hours == hours && p.runs[k].Row+p.runs[k].Count == row {
-		p.runs[k].Count++
+	if k := len(p.runs) - 1; k >= 0 && p.runs[k].hours == hours && p.runs[k].row+p.runs[k].count == row {
+		p.runs[k].count++
 		return
 	}
-	p.runs = append(p.runs, segment.HourRun{Row: row, Count: 1, Hours: hours})
+	p.runs = append(p.runs, hourRun{row: row, count: 1, hours: hours})
 }
 
 // tableGroup is the fresh series of one metric with their rows in its table.

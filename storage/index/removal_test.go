@@ -18,8 +18,8 @@ import (
 	"halite/storage/index/segment"
 )
 
-// remove takes hours of series that match out of the world: first from what a crash would replay, from memory and from the
-// rows, then, if need be several times, from what is stored.
+// remove takes hours of series that match out of the world: first from what a crash would replay and from the rows, then, if
+// need be several times, from the index.
 func (w *world) remove() {
 	first := w.hourNow() - int64(w.rng.IntN(120))
 	last := first + int64(w.rng.IntN(60))
@@ -31,7 +31,6 @@ func (w *world) remove() {
 	for range 1 + w.rng.IntN(2) {
 		selectors = append(selectors, []*labels.Matcher{w.matcher(), w.matcher()})
 	}
-	matched := map[string]bool{}
 	var gone []storage.RowMutation
 	for _, s := range w.series {
 		if !slices.ContainsFunc(selectors, func(ms []*labels.Matcher) bool {
@@ -39,7 +38,6 @@ func (w *world) remove() {
 		}) {
 			continue
 		}
-		matched[s.labels.String()] = true
 		for hour := range s.hours {
 			if first <= hour && hour <= last {
 				delete(s.hours, hour)
@@ -51,28 +49,77 @@ func (w *world) remove() {
 	data, err := w.store.Store.EnsureTable(context.Background(), storage.DataSchema(0))
 	require.NoError(w.t, err)
 	require.NoError(w.t, data.Apply(context.Background(), gone))
-	sure := presence.Span{First: first + int64(w.rng.IntN(40)), Last: last - int64(w.rng.IntN(40))}
 	w.unfinished = append(w.unfinished, func() error {
-		found, err := w.x.Select(context.Background(), 0, 1<<60) // refs are others after a crash
-		require.NoError(w.t, err)
-		var refs []memory.Ref
-		for _, s := range found {
-			if s.Ref != 0 && matched[s.Labels.String()] {
-				refs = append(refs, s.Ref)
-			}
+		return w.x.RemoveHours(context.Background(), HourRemoval{
+			First: first, Last: last, Matchers: func(int64) [][]*labels.Matcher { return selectors }, Emptied: emptyAll,
+		})
+	})
+	w.finish()
+}
+
+// emptyAll finds samples in no hour.
+func emptyAll(_ context.Context, series []Series) ([][]presence.Span, error) {
+	out := make([][]presence.Span, len(series))
+	for i := range series {
+		out[i] = series[i].Hours
+	}
+	return out, nil
+}
+
+// dropMetric takes a metric out of the world at once, and later out of its days.
+func (w *world) dropMetric() {
+	if len(w.keys) == 0 {
+		return
+	}
+	ctx := context.Background()
+	metric := w.series[w.keys[w.rng.IntN(len(w.keys))]].labels.Get(model.MetricNameLabel)
+	ms := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, metric)}
+	var gone []storage.RowMutation
+	for _, s := range w.series {
+		if s.labels.Get(model.MetricNameLabel) != metric {
+			continue
 		}
-		r, err := w.x.StartRemoval()
-		require.NoError(w.t, err)
-		defer r.Close()
-		r.Clear(refs, first, last)
-		return r.Fold(context.Background(), first, last, sure, selectors,
-			func(_ context.Context, series []Series) ([][]presence.Span, error) {
+		for hour := range s.hours {
+			gone = append(gone, storage.RowMutation{Key: w.rowKey(s.labels, hour), Entries: []storage.Entry{{Kind: storage.DeleteRow}}})
+		}
+		clear(s.hours)
+		clear(s.pending)
+	}
+	data, err := w.store.Store.EnsureTable(ctx, storage.DataSchema(0))
+	require.NoError(w.t, err)
+	require.NoError(w.t, data.Apply(ctx, gone))
+	found, err := w.x.Select(ctx, 0, 1<<60, ms...)
+	require.NoError(w.t, err)
+	var refs []memory.Ref
+	for _, s := range found {
+		if s.Ref != 0 {
+			refs = append(refs, s.Ref)
+		}
+	}
+	drop := w.x.StartDrop()
+	drop.Clear(refs, 0, keyschema.HourMax)
+	require.NoError(w.t, drop.Segments(ctx, metric, 0, keyschema.HourMax))
+	drop.Close()
+	w.check()
+	w.step()
+	w.check()
+	w.unfinished = append(w.unfinished, func() error {
+		return w.x.RemoveHours(ctx, HourRemoval{
+			Last: keyschema.HourMax, Matchers: func(int64) [][]*labels.Matcher { return [][]*labels.Matcher{ms} },
+			Emptied: func(_ context.Context, series []Series) ([][]presence.Span, error) {
 				out := make([][]presence.Span, len(series))
-				for i := range series {
-					out[i] = series[i].Hours
+				for i, s := range series {
+					for _, span := range s.Hours {
+						for hour := span.First; hour <= span.Last; hour++ {
+							if !w.series[s.Labels.String()].hours[hour] {
+								out[i] = append(out[i], presence.Span{First: hour, Last: hour})
+							}
+						}
+					}
 				}
 				return out, nil
-			})
+			},
+		})
 	})
 	w.finish()
 }
@@ -107,10 +154,8 @@ func TestRemovals(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, seed)
 			w.long = seed%3 == 0
-			w.layout.RemovedRunsMax = []int{0, 3, 1 << 16, 1 << 16}[seed%4]
-			w.x.store.Layout = w.layout
 			for range 120 {
-				switch op := w.rng.IntN(8); op {
+				switch op := w.rng.IntN(9); op {
 				case 0, 1:
 					t.Log("remove at hour", w.hourNow())
 					w.remove()
@@ -122,6 +167,9 @@ func TestRemovals(t *testing.T) {
 					w.failSome()
 					w.finish()
 				case 3:
+					t.Log("drop a metric at hour", w.hourNow())
+					w.dropMetric()
+				case 4:
 					w.advance(time.Duration(w.rng.IntN(20)) * time.Hour)
 				default:
 					w.step()
@@ -133,8 +181,8 @@ func TestRemovals(t *testing.T) {
 	}
 }
 
-// TestRemovalIsSmall: what a closed day loses is said in its root and nowhere else, and the next Maintain leaves it out.
-func TestRemovalIsSmall(t *testing.T) {
+// TestDropIsSmall: a drop changes the root of a closed day and nothing else, and RemoveHours rewrites the day without it.
+func TestDropIsSmall(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t, 1)
 	w.layout = segment.DefaultLayout()
@@ -144,22 +192,21 @@ func TestRemovalIsSmall(t *testing.T) {
 			w.touch(w.named(fmt.Sprint(n)), baseDay*24+hour)
 		}
 	}
+	other := labels.FromStrings(model.MetricNameLabel, "other")
+	w.series[other.String()] = &oracleSeries{labels: other, hours: map[int64]bool{}, pending: map[int64]bool{}}
+	w.touch(w.series[other.String()], baseDay*24)
 	w.advance(48 * time.Hour)
 	require.True(t, w.persist())
 	require.True(t, w.maintain())
 	before := w.storedCells()
-	r, err := w.x.StartRemoval()
-	require.NoError(t, err)
-	span := presence.Span{First: baseDay * 24, Last: baseDay*24 + 1}
-	require.NoError(t, r.Fold(ctx, span.First, span.Last, span,
-		[][]*labels.Matcher{
-			{labels.MustNewMatcher(labels.MatchEqual, "x", "7")}, {labels.MustNewMatcher(labels.MatchRegexp, "x", "[78]")},
-		},
-		func(context.Context, []Series) ([][]presence.Span, error) {
-			t.Fatal("nobody need be asked")
-			return nil, nil
-		}))
-	r.Close()
+	drop := func(last int64) {
+		d := w.x.StartDrop()
+		defer d.Close()
+		require.NoError(t, d.Segments(ctx, "m", baseDay*24, last))
+	}
+	drop(baseDay*24 + 1)
+	require.Equal(t, before, w.storedCells(), "the metric has another hour")
+	drop(baseDay*24 + 2)
 	after := w.storedCells()
 	require.Len(t, after, len(before))
 	grown := 0
@@ -171,17 +218,21 @@ func TestRemovalIsSmall(t *testing.T) {
 	}
 	require.Positive(t, grown)
 	require.Less(t, grown, 20)
-	for range 2 {
-		for n, hours := range map[string][]presence.Span{
-			"7": {{First: baseDay*24 + 2, Last: baseDay*24 + 2}}, "9": {{First: baseDay * 24, Last: baseDay*24 + 2}},
-		} {
-			found, err := w.x.Select(ctx, 0, 1<<60, labels.MustNewMatcher(labels.MatchEqual, "x", n))
-			require.NoError(t, err)
-			require.Len(t, found, 1)
-			require.Equal(t, hours, found[0].Hours)
-		}
-		require.True(t, w.maintain())
-		require.False(t, w.x.store.Closed.Day(baseDay).Removed.Load())
+	for _, dropped := range []bool{true, false} {
+		require.Equal(t, dropped, w.x.store.Closed.Day(baseDay).Dropped.Load())
+		found, err := w.x.Select(ctx, 0, 1<<60)
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		require.Equal(t, other, found[0].Labels)
+		names, err := w.x.LabelNames(ctx, 0, 1<<60, 0)
+		require.NoError(t, err)
+		require.Equal(t, []string{model.MetricNameLabel}, names)
+		require.NoError(t, w.x.RemoveHours(ctx, HourRemoval{
+			Last: keyschema.HourMax, Emptied: emptyAll,
+			Matchers: func(int64) [][]*labels.Matcher {
+				return [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m")}}
+			},
+		}))
 	}
 }
 

@@ -156,7 +156,7 @@ func (x *Index) findPeriods(ctx context.Context, filter storage.Filter) error {
 				if payload, format, err := envelope.OpenUpTo(envelope.FormatV3, c.Value, row.Key, c.Qualifier); err == nil {
 					gen, _ := segment.ManifestGeneration(payload) // what is damaged shows up when it is needed
 					f.Gen.Store(gen)
-					f.Removed.Store(format == envelope.FormatV3)
+					f.Dropped.Store(format == envelope.FormatV3)
 				}
 			case string(rune(segment.QualIntent)):
 				x.unclean[p] = true
@@ -274,13 +274,7 @@ func (r *dayRestorer) take(row storage.Row) error {
 	if i < 0 {
 		return envelope.Corrupt(storage.TableSeries, row.Key, []byte{segment.QualPart}, envelope.ErrMissing)
 	}
-	stored, format, err := envelope.OpenUpTo(envelope.FormatV3, row.Cells[i].Value, row.Key, []byte{segment.QualPart})
-	if err == nil && format == envelope.FormatV3 {
-		if err = r.clear(stored); err != nil {
-			return envelope.Corrupt(storage.TableSeries, row.Key, []byte{segment.QualPart}, err)
-		}
-		return nil
-	}
+	stored, format, err := envelope.OpenUpTo(envelope.FormatV2, row.Cells[i].Value, row.Key, []byte{segment.QualPart})
 	var payload []byte
 	if err == nil {
 		payload, err = r.packer.payload(stored, format)
@@ -323,7 +317,6 @@ func (x *Index) repairJournal(ctx context.Context, day int64) error {
 	d.MarkUnwritten()
 	end := d.Journal.Seq
 	d.Journal = memory.JournalState{Known: true, First: end, Seq: end}
-	delete(x.cleared, day) // the new parts do not tell of them
 	if err := x.persistDay(ctx, d); err != nil {
 		return err
 	}

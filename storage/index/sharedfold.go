@@ -141,7 +141,7 @@ func (x *Index) Fold(ctx context.Context) error {
 		}
 	}
 	for _, c := range f.store.Closed.DaysBetween(0, presence.DayMax) {
-		if c.Removed.Load() { // by a server that had the tables for itself
+		if c.Dropped.Load() { // by a server that had the tables for itself
 			days = append(days, c.Of.FirstDay())
 		}
 	}
@@ -210,8 +210,8 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 		return fmt.Errorf("%w: the day's journal is damaged; the next server that reads it repairs it", storage.ErrCorrupt)
 	}
 	d, c := x.open.Get(day), x.store.Closed.Day(day)
-	removed := c != nil && c.Removed.Load()
-	if d == nil && !removed {
+	dropped := c != nil && c.Dropped.Load()
+	if d == nil && !dropped {
 		if x.unclean[p] {
 			return x.sweep(ctx, p) // the segment contains all of the journal
 		}
@@ -222,7 +222,7 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 		contains.journalSeq, parts = max(contains.journalSeq, d.Journal.Seq), d.Parts
 		sources = append([]compaction.Source{compaction.NewActiveSource(x.active, d.Snapshot())}, sources...)
 	}
-	if removed {
+	if dropped {
 		if err := x.forgetInMonth(ctx, p); err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 	if err := x.foldInto(ctx, p, sources, contains, func() { x.open.Forget(day) }); err != nil {
 		return err
 	}
-	if removed {
+	if dropped {
 		if err := x.fenceMonth(ctx, p); err != nil {
 			return err
 		}

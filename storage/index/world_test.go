@@ -71,8 +71,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 			SharedBlockColumns: 1 + w.rng.IntN(10), BlockRows: 1 + w.rng.IntN(30), InlineBytes: w.rng.IntN(40),
 			CellBytes: 1 + w.rng.IntN(60), PartRows: 1 + w.rng.IntN(20), PartRuns: 1 + w.rng.IntN(20),
 			ApplyBytes: 1 + w.rng.IntN(500), MonthRows: uint64(w.rng.IntN(100)),
-			Months:         segment.MonthRule{DaysMin: 1 + w.rng.IntN(4), Share: 1 + uint64(w.rng.IntN(3)*w.rng.IntN(1000))},
-			RemovedRunsMax: 1 << 16,
+			Months: segment.MonthRule{DaysMin: 1 + w.rng.IntN(4), Share: 1 + uint64(w.rng.IntN(3)*w.rng.IntN(1000))},
 		}
 	}
 	w.reopen()

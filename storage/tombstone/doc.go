@@ -19,7 +19,7 @@
 // # Several processes
 //
 // In a shared set ([Options.Shared]) [Set.Publish] puts a tombstone in force for all processes at one moment: each sees it
-// with the next [Set.Refresh] that it calls. What those who write must do is said in shared.go, and in settling.go
+// with the next [Set.Refresh] that it calls. What those who write must do is said in shared.go, and in cleanuplock.go
 // what those who take hours out of the catalogue must.
 //
 // # Concurrency

@@ -41,7 +41,7 @@ func FuzzRow(f *testing.F) {
 				continue
 			}
 			number := func(context.Context) (uint32, error) { return set.View().Floor() + 1, nil }
-			if _, _, err = set.Publish(t.Context(), deletion(), number, time.Now); err == nil && set.Len() == 0 {
+			if _, err = set.Publish(t.Context(), deletion(), number); err == nil && set.Len() == 0 {
 				t.Fatal("what was published is not in force")
 			}
 		}

@@ -117,7 +117,7 @@ func Open(ctx context.Context, opts Options) (*Set, error) {
 
 // load reads the row of tombstones.
 func (s *Set) load(ctx context.Context) (r *row, err error) {
-	r = &row{next: 1, announced: map[string]int64{}, settling: map[string]settling{}}
+	r = &row{next: 1, announced: map[string]int64{}, locks: map[string]lockCell{}}
 	it := s.meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(metaRow)}},
 		storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyMeta}, VersionsMax: 1}})
 	defer func() { err = errors.Join(err, it.Close()) }()
@@ -182,8 +182,8 @@ func (s *Set) Read(read func() error) (*View, error) {
 	return s.View(), nil
 }
 
-// Room returns a *LimitError if no tombstone may be added.
-func (s *Set) Room() error {
+// CheckCapacity returns a *LimitError if no tombstone may be added.
+func (s *Set) CheckCapacity() error {
 	if s.Len() >= s.opts.TombstonesMax {
 		return &LimitError{Max: s.opts.TombstonesMax}
 	}
@@ -235,12 +235,15 @@ func (s *Set) Put(t *Tombstone) {
 	s.publish(s.latest.Load().with(list))
 }
 
-// Settle notes, durably, that the catalogue no longer has hours without samples because of a tombstone. The set is not shared.
-func (s *Set) Settle(ctx context.Context, id uint64) error {
-	if t := s.Find(id); t != nil && t.Pending {
-		settled := *t
-		settled.Pending = false
-		s.Put(&settled)
+// MarkIndexed notes that the index no longer has hours without samples because of tombstones. It is durable after the store's
+// Sync. The set is not shared.
+func (s *Set) MarkIndexed(ctx context.Context, ids ...uint64) error {
+	for _, id := range ids {
+		if t := s.Find(id); t != nil && t.Pending {
+			done := *t
+			done.Pending = false
+			s.Put(&done)
+		}
 	}
 	return s.Save(ctx)
 }

@@ -124,12 +124,12 @@ func TestReadsLackWhatWasDeleted(t *testing.T) {
 
 	waiting, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err := set.Alone(waiting)
+	_, err := set.SnapshotExclusive(waiting)
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = set.Stable(waiting)
 	require.ErrorIs(t, err, context.Canceled, "it may be lost with the power")
 	old.Release()
-	alone, err := set.Alone(ctx)
+	alone, err := set.SnapshotExclusive(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, alone.LastID())
 	alone.Release()
@@ -139,8 +139,8 @@ func TestReadsLackWhatWasDeleted(t *testing.T) {
 	stable.Release()
 }
 
-// TestAloneAmongDeletions: who waits for older views does not wait for its own, which a deletion may make one.
-func TestAloneAmongDeletions(t *testing.T) {
+// TestSnapshotExclusiveAmongDeletions: who waits for older views does not wait for its own, which a deletion may make one.
+func TestSnapshotExclusiveAmongDeletions(t *testing.T) {
 	ctx, set := context.Background(), open(t, storagetest.NewModel(time.Now))
 	done := make(chan struct{})
 	go func() {
@@ -151,7 +151,7 @@ func TestAloneAmongDeletions(t *testing.T) {
 		}
 	}()
 	for {
-		v, err := set.Alone(ctx)
+		v, err := set.SnapshotExclusive(ctx)
 		require.NoError(t, err)
 		v.Release()
 		select {
@@ -173,7 +173,7 @@ func TestTombstonesAreKept(t *testing.T) {
 	set = open(t, store)
 	require.Equal(t, 2, set.Len())
 	require.Equal(t, second.String(), set.Find(second.ID).String())
-	require.NoError(t, set.Settle(t.Context(), first.ID))
+	require.NoError(t, set.MarkIndexed(t.Context(), first.ID))
 	_, err := set.Drop(ctx, []uint64{second.ID})
 	require.NoError(t, err)
 	set = open(t, store)

@@ -47,7 +47,7 @@ type row struct {
 	token     []byte // of the version
 	floor     uint32
 	announced map[string]int64 // qualifiers, and when
-	settling  map[string]settling
+	locks     map[string]lockCell
 }
 
 // take takes up a cell that is no tombstone; ok is false if it is one.
@@ -63,8 +63,8 @@ func (r *row) take(c *storage.Cell) (ok bool, err error) {
 		}
 	case len(q) == markedBytes && q[0] == announceMark && len(c.Value) == idBytes:
 		r.announced[string(q)] = int64(binary.BigEndian.Uint64(c.Value))
-	case len(q) == markedBytes && q[0] == settleMark && len(c.Value) == settlingSize:
-		r.settling[string(q)] = parseSettling(c.Value)
+	case len(q) == markedBytes && q[0] == lockMark && len(c.Value) == lockSize:
+		r.locks[string(q)] = parseLockCell(c.Value)
 	case len(q) != idBytes || binary.BigEndian.Uint64(q) >= math.MaxInt64:
 		return true, fmt.Errorf("%w: table %s, row %s: qualifier %x with %d bytes", storage.ErrCorrupt, storage.TableMeta, metaRow, q,
 			len(c.Value))
@@ -181,11 +181,11 @@ func setCell(qualifier, value []byte) storage.Entry {
 	return storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: qualifier, Value: value}
 }
 
-// Publish puts a tombstone in force for all processes, gives it its ID and Seq, and returns it with the mark that its hours
-// are leaving the catalogue. number returns a number above all that were given out before it was called. Set must be shared.
+// Publish puts a tombstone in force for all processes and returns it with its ID and Seq. number returns a number above all that
+// were given out before it was called. The set must be shared.
 func (s *Set) Publish(
-	ctx context.Context, t Tombstone, number func(ctx context.Context) (uint32, error), now func() time.Time,
-) (*Tombstone, *Settling, error) {
+	ctx context.Context, t Tombstone, number func(ctx context.Context) (uint32, error),
+) (*Tombstone, error) {
 	announcement := make([]byte, markedBytes)
 	_, _ = rand.Read(announcement) // never fails
 	announcement[0] = announceMark
@@ -195,9 +195,8 @@ func (s *Set) Publish(
 		}
 		return []storage.Entry{setCell(announcement, binary.BigEndian.AppendUint64(nil, uint64(t.MadeMs)))}, nil
 	}); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	leaving := s.newSettling(t.FromMs, t.ToMs, now)
 	err := s.change(ctx, func(r *row) (_ []storage.Entry, err error) {
 		if _, held := r.announced[string(announcement)]; !held {
 			if slices.ContainsFunc(r.list, func(o *Tombstone) bool { return o.ID == t.ID && o.Seq == t.Seq }) {
@@ -213,17 +212,17 @@ func (s *Set) Publish(
 		}
 		t.ID = r.next
 		return []storage.Entry{
-			remove(announcement), leaving.cell(), setCell(binary.BigEndian.AppendUint64(nil, t.ID), Append(nil, &t)),
+			remove(announcement), setCell(binary.BigEndian.AppendUint64(nil, t.ID), Append(nil, &t)),
 			setCell([]byte(nextQualifier), binary.BigEndian.AppendUint64(nil, t.ID+1)),
 			setCell([]byte(floorQualifier), binary.BigEndian.AppendUint32(nil, t.Seq)),
 		}, nil
 	})
 	if err != nil {
-		return nil, nil, errors.Join(err, s.withdraw(context.WithoutCancel(ctx), func(q string, _ int64) bool {
+		return nil, errors.Join(err, s.withdraw(context.WithoutCancel(ctx), func(q string, _ int64) bool {
 			return q == string(announcement)
 		}))
 	}
-	return &t, leaving, nil
+	return &t, nil
 }
 
 // withdraw removes announcements.

@@ -96,8 +96,8 @@ func TestSharedDeletionsAreSeenByAll(t *testing.T) {
 	defer view.Release()
 	require.GreaterOrEqual(t, view.Len(), 24, "a lost answer may double one")
 	require.Empty(t, view.Announced())
-	require.True(t, view.Settling(2, 5))
-	require.False(t, view.Settling(storage.DayMs, storage.DayMs+5))
+	require.True(t, view.IsLocked(2, 5))
+	require.False(t, view.IsLocked(storage.DayMs, storage.DayMs+5))
 	seqs, highest := map[uint32]bool{}, uint32(0)
 	for _, made := range view.List() {
 		require.False(t, seqs[made.Seq])
@@ -107,12 +107,12 @@ func TestSharedDeletionsAreSeenByAll(t *testing.T) {
 	gone := view.List()[0].ID
 	dropped, err := sets[0].Drop(t.Context(), []uint64{gone})
 	require.NoError(t, err)
-	require.Zero(t, dropped, "hours of it are leaving the catalogue")
-	later := func() time.Time { return time.Now().Add(tombstone.SettlingMax + time.Minute) }
-	took, err := sets[0].StartSettling(t.Context(), 1, 2, later)
+	require.Zero(t, dropped, "its times are locked")
+	later := func() time.Time { return time.Now().Add(tombstone.CleanupLockTTL + time.Minute) }
+	took, err := sets[0].LockCleanup(t.Context(), 1, 2, later)
 	require.NoError(t, err)
-	require.True(t, took.Overtook)
-	require.NoError(t, took.Done(t.Context(), view.List()[1].ID))
+	require.True(t, took.StoleLock)
+	require.NoError(t, took.Release(t.Context(), view.List()[1].ID))
 	dropped, err = sets[0].Drop(t.Context(), []uint64{gone})
 	require.NoError(t, err)
 	require.Equal(t, 1, dropped)
@@ -134,10 +134,10 @@ func TestSharedDeletionsAreSeenByAll(t *testing.T) {
 	empty.Release()
 }
 
-// publishSome puts tombstones in force and settles every other one; the makers of the others die.
+// publishSome puts tombstones in force and locks their times. It releases every other lock; the owners of the others die.
 func publishSome(t *testing.T, set *tombstone.Set, number func(context.Context) (uint32, error)) {
 	for range 12 {
-		made, leaving, err := set.Publish(t.Context(), deletion(), number, time.Now)
+		made, err := set.Publish(t.Context(), deletion(), number)
 		if err != nil {
 			t.Errorf("publish: %v", err)
 			return
@@ -145,11 +145,16 @@ func publishSome(t *testing.T, set *tombstone.Set, number func(context.Context) 
 		if set.Find(made.ID) == nil {
 			t.Errorf("tombstone %d is not seen where it was made", made.ID)
 		}
+		lock, err := set.LockCleanup(t.Context(), made.FromMs, made.ToMs, time.Now)
+		if err != nil {
+			t.Errorf("lock: %v", err)
+			return
+		}
 		if made.ID%2 == 0 {
 			continue
 		}
-		if err := leaving.Done(t.Context(), made.ID); err != nil {
-			t.Errorf("settle: %v", err)
+		if err := lock.Release(t.Context(), made.ID); err != nil {
+			t.Errorf("release: %v", err)
 		}
 	}
 }
@@ -165,71 +170,70 @@ func TestSharedDeletionIsAnnounced(t *testing.T) {
 		require.Zero(t, view.Len())
 		return view.Announced()
 	}
-	_, _, err := a.Publish(t.Context(), deletion(), func(ctx context.Context) (uint32, error) {
+	_, err := a.Publish(t.Context(), deletion(), func(ctx context.Context) (uint32, error) {
 		require.Equal(t, []int64{1000}, announced())
 		require.NoError(t, b.GiveUp(ctx, 1000))
 		require.Len(t, announced(), 1, "not that old")
 		require.NoError(t, b.GiveUp(ctx, 1001))
 		require.Empty(t, announced())
 		return 5, nil
-	}, time.Now)
+	})
 	require.ErrorIs(t, err, tombstone.ErrOvertaken)
 	cancelled := func(context.Context) (uint32, error) { return 0, context.Canceled }
-	_, _, err = a.Publish(t.Context(), deletion(), cancelled, time.Now)
+	_, err = a.Publish(t.Context(), deletion(), cancelled)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, announced(), "taken back")
 }
 
-// TestSettlingIsMarked: all know of hours that leave the catalogue; a mark that its owner does not renew is taken over, and then
-// the owner learns of it.
-func TestSettlingIsMarked(t *testing.T) {
+// TestCleanupLock: all processes see a lock. Others may steal a lock that its owner does not renew, and the owner then fails.
+func TestCleanupLock(t *testing.T) {
 	const day = storage.DayMs
 	store := storagetest.NewModel(time.Now)
 	a, b := openShared(t, store, nil), openShared(t, store, nil)
 	at := time.UnixMilli(1_700_000_000_000)
 	now := func() time.Time { return at }
-	seen := func() (settling, old bool) {
+	seen := func() (locked, old bool) {
 		require.NoError(t, b.Refresh(t.Context()))
 		view := b.View()
 		defer view.Release()
-		_, _, old = view.OldSettling(now())
-		return view.Settling(2*day, 3*day), old
+		_, _, old = view.ExpiredLock(now())
+		return view.IsLocked(2*day, 3*day), old
 	}
-	first, err := a.StartSettling(t.Context(), day, 2*day, now)
+	first, err := a.LockCleanup(t.Context(), day, 2*day, now)
 	require.NoError(t, err)
-	require.False(t, first.Overtook)
-	settling, old := seen()
-	require.True(t, settling)
+	require.False(t, first.StoleLock)
+	locked, old := seen()
+	require.True(t, locked)
 	require.False(t, old)
 
-	at = at.Add(tombstone.SettlingMax - time.Second)
-	require.NoError(t, first.Held(t.Context()), "renews it")
-	at = at.Add(tombstone.SettlingMax - time.Second)
-	elsewhere, err := b.StartSettling(t.Context(), 3*day, 4*day, now)
+	at = at.Add(tombstone.CleanupLockTTL - time.Second)
+	require.NoError(t, first.Check(t.Context()), "renews it")
+	at = at.Add(tombstone.CleanupLockTTL - time.Second)
+	elsewhere, err := b.LockCleanup(t.Context(), 3*day, 4*day, now)
 	require.NoError(t, err)
-	beside, err := b.StartSettling(t.Context(), day+1, day+1, now)
+	beside, err := b.LockCleanup(t.Context(), day+1, day+1, now)
 	require.NoError(t, err)
-	require.False(t, beside.Overtook, "it is not old")
-	require.NoError(t, beside.Done(t.Context()))
-	require.NoError(t, first.Held(t.Context()))
+	require.False(t, beside.StoleLock, "it is not old")
+	require.NoError(t, beside.Release(t.Context()))
+	require.NoError(t, first.Check(t.Context()))
 
-	at = at.Add(tombstone.SettlingMax + time.Second)
-	require.NoError(t, elsewhere.Done(t.Context()))
+	at = at.Add(tombstone.CleanupLockTTL + time.Second)
+	require.NoError(t, elsewhere.Release(t.Context()))
 	_, old = seen()
 	require.True(t, old)
-	second, err := b.StartSettling(t.Context(), day+1, day+1, now)
+	second, err := b.LockCleanup(t.Context(), day+1, day+1, now)
 	require.NoError(t, err)
-	require.True(t, second.Overtook)
+	require.True(t, second.StoleLock)
 	fromMs, toMs := second.Span()
 	require.Equal(t, []int64{day, 3*day - 1}, []int64{fromMs, toMs})
-	require.ErrorIs(t, first.Held(t.Context()), tombstone.ErrOvertaken)
-	require.ErrorIs(t, first.Done(t.Context()), tombstone.ErrOvertaken)
-	settling, old = seen()
-	require.True(t, settling)
+	require.ErrorIs(t, first.Check(t.Context()), tombstone.ErrOvertaken)
+	require.ErrorIs(t, first.Release(t.Context()), tombstone.ErrOvertaken)
+	locked, old = seen()
+	require.True(t, locked)
 	require.False(t, old)
-	require.NoError(t, second.Done(t.Context()))
-	settling, _ = seen()
-	require.False(t, settling)
+	require.NoError(t, second.Release(t.Context()))
+	locked, _ = seen()
+	require.False(t, locked)
 }
 
 // overtaken loses the answer of the next conditional mutation that next is set for, and runs that before it says so.
@@ -254,29 +258,33 @@ func TestLostAnswers(t *testing.T) {
 	now := func() time.Time { return at }
 	lose := func() {
 		then = func() {
-			far, err := other.StartSettling(t.Context(), 9*storage.DayMs, 9*storage.DayMs, now)
+			far, err := other.LockCleanup(t.Context(), 9*storage.DayMs, 9*storage.DayMs, now)
 			require.NoError(t, err)
-			require.NoError(t, far.Done(t.Context()))
+			require.NoError(t, far.Release(t.Context()))
 		}
 	}
-	made, leaving, err := set.Publish(t.Context(), deletion(), func(context.Context) (uint32, error) {
+	made, err := set.Publish(t.Context(), deletion(), func(context.Context) (uint32, error) {
 		lose() // of what puts it in force
 		return 7, nil
-	}, now)
+	})
 	require.NoError(t, err)
 	require.Nil(t, then)
 	require.NotNil(t, set.Find(made.ID))
 	require.Equal(t, 1, set.Len())
-	require.NoError(t, leaving.Held(t.Context()))
-
-	at = at.Add(tombstone.SettlingMax + time.Second)
 	lose()
-	took, err := set.StartSettling(t.Context(), 1, 1, now)
+	lock, err := set.LockCleanup(t.Context(), 1, 1, now)
 	require.NoError(t, err)
 	require.Nil(t, then)
-	require.True(t, took.Overtook)
+	require.NoError(t, lock.Check(t.Context()))
+
+	at = at.Add(tombstone.CleanupLockTTL + time.Second)
 	lose()
-	require.NoError(t, took.Done(t.Context(), made.ID))
+	took, err := set.LockCleanup(t.Context(), 1, 1, now)
+	require.NoError(t, err)
+	require.Nil(t, then)
+	require.True(t, took.StoleLock)
+	lose()
+	require.NoError(t, took.Release(t.Context(), made.ID))
 	require.Nil(t, then)
 	require.False(t, set.Find(made.ID).Pending)
 	lose()

@@ -21,7 +21,7 @@ type Tombstone struct {
 	FromMs, ToMs int64
 	// MadeMs is when it was deleted, in milliseconds since 1970.
 	MadeMs int64
-	// Pending says that the catalogue may still have hours without samples because of it.
+	// Pending says that the index may still list hours without samples because of it.
 	Pending bool
 	// Selectors name the series: those that match all matchers of any selector. None is empty.
 	Selectors [][]*labels.Matcher

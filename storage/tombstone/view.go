@@ -17,13 +17,13 @@ type View struct {
 	list     []*Tombstone            // by id
 	byMetric map[string][]*Tombstone // those of which a selector names the metric
 	others   []*Tombstone
-	fromMs   int64 // hull of all
+	fromMs   int64 // bounds of all
 	toMs     int64
 
 	version   uint64 // of a shared set
 	floor     uint32
 	announced []int64 // when deletions were begun that are not in force yet
-	settling  []settling
+	locks     []lockCell
 
 	users int           // guarded by set.mu
 	done  chan struct{} // closed when users is 0 and the view is not the latest
@@ -32,7 +32,7 @@ type View struct {
 func newView(set *Set, r *row) *View {
 	v := &View{
 		set: set, list: r.list, byMetric: map[string][]*Tombstone{}, fromMs: math.MaxInt64, toMs: -1, version: r.version,
-		floor: r.floor, announced: slices.Collect(maps.Values(r.announced)), settling: slices.Collect(maps.Values(r.settling)),
+		floor: r.floor, announced: slices.Collect(maps.Values(r.announced)), locks: slices.Collect(maps.Values(r.locks)),
 		done: make(chan struct{}),
 	}
 	slices.SortFunc(v.list, func(a, b *Tombstone) int { return cmp.Compare(a.ID, b.ID) })
@@ -58,8 +58,8 @@ func (v *View) with(list []*Tombstone) *View {
 	return newView(v.set, &row{list: list, version: v.version, floor: v.floor})
 }
 
-// While takes the tombstones of now up to the first that keep does not want, in the order of their ids.
-func (s *Set) While(keep func(t *Tombstone) bool) *View {
+// SnapshotIf is the view of the tombstones of now, in the order of their ids, up to the first that keep refuses.
+func (s *Set) SnapshotIf(keep func(t *Tombstone) bool) *View {
 	v := s.View()
 	n := 0
 	for n < len(v.list) && keep(v.list[n]) {

@@ -27,14 +27,14 @@ func (s *Set) Confirm(id uint64) {
 	delete(s.unsure, id)
 }
 
-// Alone takes the tombstones as they are now, and waits until no view is held any more that lacks one of them.
-func (s *Set) Alone(ctx context.Context) (*View, error) {
+// SnapshotExclusive is the view of now, once no view is held any more that lacks one of its tombstones.
+func (s *Set) SnapshotExclusive(ctx context.Context) (*View, error) {
 	s.mu.Lock()
-	return s.alone(ctx)
+	return s.snapshotExclusive(ctx)
 }
 
-// alone is Alone with mu locked, which it unlocks.
-func (s *Set) alone(ctx context.Context) (*View, error) {
+// snapshotExclusive is SnapshotExclusive with mu locked, which it unlocks.
+func (s *Set) snapshotExclusive(ctx context.Context) (*View, error) {
 	v, older := s.take(), slices.Collect(maps.Keys(s.older))
 	s.mu.Unlock()
 	for _, o := range older {
@@ -48,13 +48,13 @@ func (s *Set) alone(ctx context.Context) (*View, error) {
 	return v, nil
 }
 
-// Stable is Alone for what is to be stored: all tombstones of the view are durable. It fails with ErrUnsure if one does
-// not become so.
+// Stable is SnapshotExclusive for callers that store results: all tombstones of the view are durable. It fails with ErrUnsure
+// if one does not become durable.
 func (s *Set) Stable(ctx context.Context) (*View, error) {
 	for deadline := time.Now().Add(sureWaitMax); ; {
 		s.mu.Lock()
 		if len(s.unsure) == 0 {
-			return s.alone(ctx)
+			return s.snapshotExclusive(ctx)
 		}
 		s.mu.Unlock()
 		if time.Now().After(deadline) {

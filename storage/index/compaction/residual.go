@@ -21,7 +21,7 @@ type residualSource struct {
 // NewDaySource is the source of what a day's segment holds.
 func NewDaySource(ctx context.Context, s *segment.Segment) (Source, error) {
 	c := SegmentSource{Segment: s}
-	if s.Manifest.Removed == nil {
+	if len(s.Manifest.Dropped) == 0 && len(s.Lost) == 0 {
 		return c, nil
 	}
 	r := residualSource{SegmentSource: c, present: valueid.NewSet(s.Manifest.Metrics)}

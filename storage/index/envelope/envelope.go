@@ -13,7 +13,7 @@ import (
 const (
 	FormatV1 = 1
 	FormatV2 = 2 // manifests and values with the hours of their series, compressed journal records
-	FormatV3 = 3 // manifests with removed hours, journal records that remove hours
+	FormatV3 = 3 // manifests with dropped metrics
 )
 
 // OverheadBytes is what a sealed value takes besides its payload: the format byte and the checksum.

@@ -87,7 +87,7 @@ func (q *query) monthWindow(s *segment.Segment, g segment.MonthDays, wholeOnly b
 	for _, d := range g.Days {
 		i := d.Of.FirstDay() - g.Of.FirstDay()
 		hours := presence.HoursWithin(d.Of.FirstDay(), q.from, q.to)
-		if has, now := s.Manifest.Days[i], d.Gen.Load(); now == 0 || has.Gen != now || d.Removed.Load() || wholeOnly &&
+		if has, now := s.Manifest.Days[i], d.Gen.Load(); now == 0 || has.Gen != now || d.Dropped.Load() || wholeOnly &&
 			hours != presence.HoursMask {
 			continue
 		}

@@ -40,6 +40,7 @@ type JournalState struct {
 	First uint32 // of the parts written since the last fold
 	Seq   uint32 // of the next part
 	Rows  uint32 // series in the parts since first
+	Stale bool   // the journal has hours that memory has forgotten
 }
 
 // dayPage: bits 0–23 of a word are the hours touched, wordDirty says that the journal lacks some of them, wordWriting

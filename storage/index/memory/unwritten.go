@@ -115,18 +115,12 @@ func (d *OpenDay) Restore(ref Ref, row, hours uint32, unsure bool) {
 	}
 }
 
-// ClearHours removes hours of a series.
-func (d *OpenDay) ClearHours(ref Ref, hours uint32) { d.page(ref).words[ref%refPageSize].And(^hours) }
+// ClearHours removes hours of a series. It reports whether the series had any of them.
+func (d *OpenDay) ClearHours(ref Ref, hours uint32) bool {
+	n := int(ref >> refPageBits)
+	pages := *d.pages.Load()
+	return n < len(pages) && pages[n] != nil && pages[n].words[ref%refPageSize].And(^hours)&hours != 0
+}
 
 // SetRow notes the journal row of a series, plus one.
 func (d *OpenDay) SetRow(ref Ref, row uint32) { d.page(ref).rows[ref%refPageSize] = row }
-
-// TakeHours removes hours of a series. It returns those that the series had, and its journal row plus one, 0 if it has none.
-func (d *OpenDay) TakeHours(ref Ref, mask uint32) (hours, row uint32) {
-	n := int(ref >> refPageBits)
-	pages := *d.pages.Load()
-	if n >= len(pages) || pages[n] == nil {
-		return 0, 0
-	}
-	return pages[n].words[ref%refPageSize].And(^mask) & mask, pages[n].rows[ref%refPageSize]
-}

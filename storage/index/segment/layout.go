@@ -22,8 +22,6 @@ type Layout struct {
 	// that one fold of a month takes in.
 	Months    MonthRule
 	MonthRows uint64
-	// RemovedRunsMax bounds what a root says of removed hours; beyond it the day is folded at once.
-	RemovedRunsMax int
 }
 
 func DefaultLayout() Layout {
@@ -31,7 +29,6 @@ func DefaultLayout() Layout {
 		SmallMetricRows: 512, SharedBlockRows: 1024, SharedBlockColumns: 256, BlockRows: 1 << 19,
 		InlineBytes: 48 << 10, CellBytes: 60 << 10, PartRows: 8192, PartRuns: 1 << 15, ApplyBytes: 1 << 20,
 		Months: MonthRule{DaysMin: 4, Share: 2}, MonthRows: 4 << 20,
-		RemovedRunsMax: 1 << 16,
 	}
 }
 

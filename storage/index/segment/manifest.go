@@ -32,8 +32,8 @@ type Manifest struct {
 	Blocks []BlockRef
 	// Days are what a month contains, by the day of the month; nil in a day.
 	Days []DayVersion
-	// Removed are hours of a day that were taken out since the segment was written; nil if none were.
-	Removed *Removals
+	// Dropped are the metrics of a day that were dropped since the segment was written, ascending.
+	Dropped []uint32
 }
 
 // DayVersion: the month contains this generation of the day, 0 if it contains none, with that many series.
@@ -68,8 +68,8 @@ func AppendRoot(dst []byte, r *Manifest) []byte {
 		dst = binary.AppendUvarint(dst, uint64(b.Rows))
 		last = b.FirstMetric
 	}
-	if r.Removed != nil {
-		return r.Removed.append(dst)
+	if len(r.Dropped) > 0 {
+		return appendDropped(dst, r.Dropped)
 	}
 	for _, d := range r.Days {
 		dst = binary.AppendUvarint(dst, uint64(d.Gen))
@@ -82,7 +82,7 @@ func AppendRoot(dst []byte, r *Manifest) []byte {
 
 // EncodeManifest starts a root's value.
 func EncodeManifest(r *Manifest) []byte {
-	if r.Removed != nil {
+	if len(r.Dropped) > 0 {
 		return AppendRoot(envelope.New(envelope.FormatV3, 1024), r)
 	}
 	return AppendRoot(envelope.New(envelope.FormatV2, 1024), r)
@@ -136,7 +136,7 @@ func ParseRoot(payload []byte, format byte, month bool) (*Manifest, error) {
 		c.Fail(envelope.ErrFormat)
 	}
 	if format == envelope.FormatV3 {
-		r.Removed = readRemovals(c, r.Blocks)
+		r.Dropped = readDropped(c, r.Metrics)
 	}
 	for i := 0; month && i < presence.MonthDaysMax; i++ {
 		d := DayVersion{Gen: c.Number(1<<32 - 1)}

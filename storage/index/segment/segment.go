@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/prometheus/common/model"
 
@@ -23,6 +22,8 @@ type Segment struct {
 	dicts    map[string]*Dict
 	// Window is what the query asks of each day of the period.
 	Window presence.Window
+	// Lost are hours of a day that its next generation leaves out, by block and row; nil if there are none.
+	Lost map[int]map[uint32]uint32
 	// Damaged is set once something of the segment could not be read as it was written.
 	Damaged bool
 }
@@ -232,38 +233,22 @@ func (d *Dict) BlocksOf(ctx context.Context, id uint32, into *valueid.Set, seen 
 	return nil
 }
 
-// Blocks returns blocks as they are since hours were last removed.
+// Blocks returns blocks without dropped metrics and lost hours.
 func (s *Segment) Blocks(ctx context.Context, numbers []int) ([]*Block, error) {
-	if s.Manifest.Removed == nil {
-		return s.loadStored(ctx, numbers)
-	}
-	out := make([]*Block, len(numbers))
-	version := strconv.FormatUint(uint64(s.Manifest.Removed.version), 10)
-	var missing []int
-	for i, n := range numbers {
-		if len(s.Manifest.Removed.of(n)) > 0 {
-			out[i], _ = Cached[*Block](s.Store.Cache, s.Key(QualBlock, version, uint32(n)))
-		}
-		if out[i] == nil {
-			missing = append(missing, n)
-		}
-	}
-	stored, err := s.loadStored(ctx, missing)
-	if err != nil {
-		return nil, err
+	out, err := s.loadStored(ctx, numbers)
+	if err != nil || len(s.Manifest.Dropped) == 0 && len(s.Lost) == 0 {
+		return out, err
 	}
 	for i, n := range numbers {
-		if out[i] != nil {
-			continue
-		}
-		out[i], stored = stored[0], stored[1:]
-		if runs := s.Manifest.Removed.of(n); len(runs) > 0 {
-			b, err := out[i].without(runs)
-			if err != nil {
+		if lost := s.Manifest.droppedFrom(n); lost != nil {
+			if out[i], err = out[i].without(lost); err != nil {
 				return nil, s.CorruptHours(out[i], err)
 			}
-			out[i] = b
-			s.Store.Cache.Put(s.Key(QualBlock, version, uint32(n)), b, b.SizeBytes())
+		}
+		if lost := s.Lost[n]; lost != nil {
+			if out[i], err = out[i].without(func(_ *Block, row uint32) uint32 { return lost[row] }); err != nil {
+				return nil, s.CorruptHours(out[i], err)
+			}
 		}
 	}
 	return out, nil
@@ -392,9 +377,9 @@ func (s *Segment) CorruptHours(b *Block, err error) error {
 }
 
 // AskedMask is what the window asks for in the terms of the masks of a dictionary: hours of a day, or days of a month. It
-// is false if these masks cannot tell, because they do not exist in the first format, or hours were removed since.
+// is false if these masks cannot tell, because they do not exist in the first format, or metrics were dropped since.
 func (s *Segment) AskedMask() (mask uint32, ok bool) {
-	if s.Manifest.Removed != nil {
+	if len(s.Manifest.Dropped) > 0 {
 		return 0, false
 	}
 	if s.Of.Of.IsMonth() {

@@ -32,8 +32,8 @@ type Handle struct {
 	Of       presence.Partition
 	Gen      atomic.Uint32            // that the root names; 0 while it is unknown, for the root is damaged
 	Manifest atomic.Pointer[Manifest] // nil until it is needed
-	// Removed says that the root has removals: the day's month holds more than the day.
-	Removed atomic.Bool
+	// Dropped says that the manifest has dropped metrics: the day's month holds more than the day.
+	Dropped atomic.Bool
 	// failed is why the root cannot be read, nil if it may be tried.
 	failed atomic.Pointer[error]
 	// Broken is set when a month was found damaged: its days are read instead until it is folded anew.
@@ -116,7 +116,7 @@ func (c *Set) Install(p presence.Partition, r *Manifest) {
 	f := c.Ensure(p)
 	f.Manifest.Store(r)
 	f.Gen.Store(r.Gen)
-	f.Removed.Store(r.Removed != nil)
+	f.Dropped.Store(len(r.Dropped) > 0)
 	f.Broken.Store(false)
 	f.failed.Store(nil)
 }

@@ -1,4 +1,4 @@
-package ingest
+package deletion
 
 import (
 	"bytes"
@@ -21,10 +21,12 @@ const (
 	// cleanRunSamplesMax bounds a run that is made of several.
 	cleanRunSamplesMax = 1 << 18
 	monthDaysMax       = 31
+	// cleanPause is for how many times as long as the rewrite of a day of the index took cleaning rests.
+	cleanPause = 1
 )
 
-// CleanReport says what CleanTombstones has done.
-type CleanReport struct {
+// Report says what CleanTombstones has done.
+type Report struct {
 	// Tombstones are the deletions that are done with.
 	Tombstones int
 	// Waiting are those that are too young, or some of whose rows could not be written yet.
@@ -41,60 +43,60 @@ type TableBytes struct {
 	Before, After uint64
 }
 
-// CleanTombstones takes what was deleted out of the tables: it writes the rows anew that have samples left, removes the
-// others, frees their space and then forgets the tombstones. It may take long; writes and queries go on. If it is cut off,
-// what is left to do is done by the next call. Deletions that come meanwhile wait for the next call.
-func (i *Ingester) CleanTombstones(ctx context.Context) (report CleanReport, err error) {
-	defer func() { err = retryable(err) }()
-	set := i.opts.Tombstones
-	if set == nil {
-		return report, ErrNoDeletions
-	}
-	if err := i.Enter(); err != nil {
-		return report, err
-	}
-	defer i.Exit()
-	i.cleanMu.Lock()
-	defer i.cleanMu.Unlock()
-	// What is pending would look like hours without rows after a crash.
-	if err := i.settlePending(ctx); err != nil {
+// Clean removes hours without samples from the index and deleted samples from the tables, frees their space and then forgets
+// the tombstones. It rewrites the rows that have samples left and removes the others. It may take long; writes and queries go
+// on. If it is cut off, the next call does the rest. Deletions that come meanwhile wait for the next call.
+func (d *Deleter) Clean(ctx context.Context) (report Report, err error) {
+	d.cleanMu.Lock()
+	defer d.cleanMu.Unlock()
+	set := d.opts.Tombstones
+	// Without their rows, hours would leave the index only by a rebuild.
+	if err := d.cleanIndex(ctx, cleanPause); err != nil {
 		return report, err
 	}
 	view := set.View()
 	todo := view.List()
 	view.Release()
-	if err := i.opts.Store.Sync(ctx); err != nil {
+	if err := d.opts.Store.Sync(ctx); err != nil {
 		return report, fmt.Errorf("sync the tables: %w", err)
 	}
-	if err := tableSizes(ctx, set.Base(), &report, func(t *TableBytes) *uint64 { return &t.Before }); err != nil {
+	if err := report.SizesBefore(ctx, set.Base()); err != nil {
 		return report, err
 	}
 	if len(todo) > 0 {
-		if err := i.clean(ctx, todo, &report); err != nil {
+		if err := d.cleanRows(ctx, todo, &report); err != nil {
 			return report, fmt.Errorf("clean the rows of %d deletions: %w", len(todo), err)
 		}
 	}
-	if err := tableSizes(ctx, set.Base(), &report, func(t *TableBytes) *uint64 { return &t.After }); err != nil {
+	if err := report.SizesAfter(ctx, set.Base()); err != nil {
 		return report, err
 	}
-	i.opts.Logger.Info("tombstones cleaned", "deletions", report.Tombstones, "rows_rewritten", report.RowsRewritten,
+	d.opts.Logger.Info("tombstones cleaned", "deletions", report.Tombstones, "rows_rewritten", report.RowsRewritten,
 		"rows_removed", report.RowsRemoved, "tables", fmt.Sprintf("%+v", report.Tables))
 	return report, nil
 }
 
+// SizesBefore notes the sizes of all tables before cleaning.
+func (r *Report) SizesBefore(ctx context.Context, store storage.Store) error {
+	return r.tableSizes(ctx, store, func(t *TableBytes) *uint64 { return &t.Before })
+}
+
+// SizesAfter notes the sizes of all tables after cleaning.
+func (r *Report) SizesAfter(ctx context.Context, store storage.Store) error {
+	return r.tableSizes(ctx, store, func(t *TableBytes) *uint64 { return &t.After })
+}
+
 // tableSizes fills in the sizes of all tables.
-func tableSizes(
-	ctx context.Context, store storage.Store, report *CleanReport, field func(*TableBytes) *uint64,
-) error {
+func (r *Report) tableSizes(ctx context.Context, store storage.Store, field func(*TableBytes) *uint64) error {
 	schemas, err := store.Tables(ctx)
 	if err != nil {
 		return fmt.Errorf("list the tables: %w", err)
 	}
 	for _, schema := range schemas {
-		at := slices.IndexFunc(report.Tables, func(t TableBytes) bool { return t.Table == schema.Name })
+		at := slices.IndexFunc(r.Tables, func(t TableBytes) bool { return t.Table == schema.Name })
 		if at < 0 {
-			at = len(report.Tables)
-			report.Tables = append(report.Tables, TableBytes{Table: schema.Name})
+			at = len(r.Tables)
+			r.Tables = append(r.Tables, TableBytes{Table: schema.Name})
 		}
 		table, err := store.Table(ctx, schema.Name)
 		if err != nil {
@@ -105,20 +107,20 @@ func tableSizes(
 			return fmt.Errorf("ask for the size of table %s: %w", schema.Name, err)
 		}
 		for _, t := range tablets {
-			*field(&report.Tables[at]) += t.SizeBytes
+			*field(&r.Tables[at]) += t.SizeBytes
 		}
 	}
 	return nil
 }
 
-// clean cleans the rows of tombstones and drops these.
-func (i *Ingester) clean(ctx context.Context, todo []*tombstone.Tombstone, report *CleanReport) error {
-	set := i.opts.Tombstones
+// cleanRows cleans the rows of tombstones and drops the tombstones.
+func (d *Deleter) cleanRows(ctx context.Context, todo []*tombstone.Tombstone, report *Report) error {
+	set := d.opts.Tombstones
 	raw, err := set.Base().Table(ctx, storage.TableData)
 	if err != nil {
 		return err
 	}
-	c := cleaner{i: i, raw: raw, report: report}
+	c := cleaner{d: d, raw: raw, report: report}
 	defer func() {
 		if c.view != nil {
 			c.view.Release()
@@ -127,33 +129,29 @@ func (i *Ingester) clean(ctx context.Context, todo []*tombstone.Tombstone, repor
 	if err := c.renew(ctx); err != nil {
 		return err
 	}
-	fromMs, toMs := hullOf(todo)
-	ids := make([]uint64, len(todo))
-	for n, t := range todo {
-		ids[n] = t.ID
-	}
-	if err := c.scan(ctx, fromMs, toMs, i.find().rowsOf(todo)); err != nil {
+	fromMs, toMs := Bounds(todo)
+	if err := c.scan(ctx, fromMs, toMs, d.scanner().Rows(todo)); err != nil {
 		return err
 	}
 	c.view.Release()
 	c.view = nil
-	if i.opts.States != nil {
-		if err := i.opts.States.ApplyDeletions(ctx); err != nil {
+	if d.opts.States != nil {
+		if err := d.opts.States.ApplyDeletions(ctx); err != nil {
 			return err
 		}
 	}
-	if err := i.opts.Store.Sync(ctx); err != nil {
+	if err := d.opts.Store.Sync(ctx); err != nil {
 		return fmt.Errorf("sync the tables: %w", err)
 	}
-	if report.Tombstones, err = set.Drop(ctx, ids); err != nil {
+	if report.Tombstones, err = set.Drop(ctx, IDs(todo)); err != nil {
 		return err
 	}
-	return i.reclaim(ctx, i.find().rowsOf(todo).Ranges, fromMs/storage.DayMs, toMs/storage.DayMs)
+	return d.reclaim(ctx, d.scanner().Rows(todo).Ranges, fromMs/storage.DayMs, toMs/storage.DayMs)
 }
 
 // reclaim frees the space of what was removed from rows of samples and of states.
-func (i *Ingester) reclaim(ctx context.Context, rows []storage.RowRange, firstDay, lastDay int64) error {
-	store := i.opts.Tombstones.Base()
+func (d *Deleter) reclaim(ctx context.Context, rows []storage.RowRange, firstDay, lastDay int64) error {
+	store := d.opts.Tombstones.Base()
 	for _, at := range []struct{ table, family string }{
 		{storage.TableData, storage.FamilySamples}, {storage.TableRollup, storage.FamilyHours},
 		{storage.TableRollup, storage.FamilyDays},
@@ -182,10 +180,10 @@ func (i *Ingester) reclaim(ctx context.Context, rows []storage.RowRange, firstDa
 
 // cleaner writes rows anew.
 type cleaner struct {
-	i      *Ingester
+	d      *Deleter
 	raw    storage.Table // with what was deleted
 	view   *tombstone.View
-	report *CleanReport
+	report *Report
 
 	row     chunk.Row
 	encoder chunk.Encoder
@@ -196,7 +194,7 @@ func (c *cleaner) renew(ctx context.Context) (err error) {
 	if c.view != nil {
 		c.view.Release()
 	}
-	c.view, err = c.i.opts.Tombstones.Alone(ctx)
+	c.view, err = c.d.opts.Tombstones.SnapshotExclusive(ctx)
 	return err
 }
 
@@ -242,16 +240,16 @@ func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	i := c.i
-	i.flusher.Lock()
+	d := c.d
+	d.opts.Flusher.Lock()
 	for !c.view.Current() {
-		i.flusher.Unlock() // queries that it waits for may be slow
+		d.opts.Flusher.Unlock() // queries that it waits for may be slow
 		if err := c.renew(ctx); err != nil {
 			return err
 		}
-		i.flusher.Lock()
+		d.opts.Flusher.Lock()
 	}
-	defer i.flusher.Unlock()
+	defer d.opts.Flusher.Unlock()
 	muts, err := c.mutations(ctx, keys)
 	if err != nil || len(muts) == 0 {
 		return err
@@ -260,8 +258,8 @@ func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 	if err := c.raw.Apply(ctx, muts); err != nil {
 		return fmt.Errorf("write %d rows to table %s: %w", len(muts), storage.TableData, err)
 	}
-	i.flusher.MarkUnsynced()
-	i.metrics.cleanedRows.Add(float64(len(muts)))
+	d.opts.Flusher.MarkUnsynced()
+	d.opts.Metrics.CleanedRows.Add(float64(len(muts)))
 	return nil
 }
 
@@ -332,7 +330,7 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 	}
 	for len(tsMs) > 0 {
 		n := min(len(tsMs), cleanRunSamplesMax)
-		seq, err := c.i.sequence.Take(ctx, 1)
+		seq, err := c.d.opts.Sequence.Take(ctx, 1)
 		if err != nil {
 			return m, err
 		}
@@ -347,7 +345,7 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 		})
 		tsMs, values = tsMs[n:], values[n:]
 	}
-	c.i.metrics.cleanedBytes.Add(float64(max(0, freed)))
+	c.d.opts.Metrics.CleanedBytes.Add(float64(max(0, freed)))
 	return m, nil
 }
 

@@ -8,10 +8,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/compaction"
-	"halite/storage/index/lookup"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
 	"halite/storage/index/segment"
@@ -20,32 +18,25 @@ import (
 // removeTriesMax bounds how often a day is written anew because another process began a fold of it meanwhile.
 const removeTriesMax = 8
 
-// SharedRemoval is what RemoveShared removes: hours from First to Last of series that match, of which Gone says that they have
-// no samples.
-type SharedRemoval struct {
-	First, Last int64
-	Matchers    [][]*labels.Matcher
-	Gone        Gone
-	// Held is asked before Gone, when nobody who has asked it earlier can remove anything of the day any more; its error ends
-	// the removal. nil means that there is nothing to ask.
-	Held func(ctx context.Context) error
-}
-
-// RemoveShared takes hours out of a catalogue that several processes share. Others learn of it by Refresh. What is told anew
-// meanwhile stays: so whoever writes samples of such an hour at the same time tells of it once more after the samples are
-// stored (Retell).
+// removeHoursShared is RemoveHours in an index that several processes write. The others see the result at their next Refresh.
+// Hours that are announced again meanwhile stay: a writer of such an hour announces it again once its samples are stored
+// (Retell).
 //
-// A process that tells of another hour of the same day before its next Refresh brings a removed hour back, without samples.
-func (x *Index) RemoveShared(ctx context.Context, r SharedRemoval) error {
+// A process that announces another hour of the same day before its next Refresh brings a removed hour back, without samples.
+func (x *Index) removeHoursShared(ctx context.Context, r HourRemoval) error {
 	x.foldMu.Lock()
 	defer x.foldMu.Unlock()
 	f := x.collector()
 	err := f.eachKnownDay(ctx, r.First, r.Last, func(day int64) error {
+		if len(r.Matchers(day)) == 0 {
+			return nil
+		}
 		err := errFenced
-		for n := 0; errors.Is(err, errFenced) && n < removeTriesMax; n++ {
+		again := func() bool { return errors.Is(err, errFenced) || errors.Is(err, segment.ErrStale) }
+		for n := 0; again() && n < removeTriesMax; n++ {
 			err = f.removeDay(ctx, day, r)
 		}
-		if errors.Is(err, errFenced) {
+		if again() {
 			err = fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 		}
 		return err
@@ -56,7 +47,7 @@ func (x *Index) RemoveShared(ctx context.Context, r SharedRemoval) error {
 	return nil
 }
 
-// FenceShared sees to it that nothing is removed any more by a RemoveShared that began before, of hours from first to last, in
+// FenceShared sees to it that nothing is removed any more by a RemoveHours that began before, of hours from first to last, in
 // whatever process: it fails, or asks Held.
 func (x *Index) FenceShared(ctx context.Context, first, last int64) error {
 	x.foldMu.Lock()
@@ -102,8 +93,8 @@ func (x *Index) eachKnownDay(ctx context.Context, first, last int64, fn func(day
 	return nil
 }
 
-// removeDay makes a day's segment anew, of its journal and its former segment, if they know hours that are gone.
-func (x *Index) removeDay(ctx context.Context, day int64, r SharedRemoval) error {
+// removeDay rewrites a day's segment from its journal and its former segment if they have hours without samples.
+func (x *Index) removeDay(ctx context.Context, day int64, r HourRemoval) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	defer x.open.Forget(day)
@@ -114,13 +105,13 @@ func (x *Index) removeDay(ctx context.Context, day int64, r SharedRemoval) error
 		if err != nil {
 			return err
 		}
-		lost := map[string]uint32{}
-		if err := x.findGone(ctx, day, r, lost); err != nil || len(lost) == 0 {
+		lost, err := x.emptyHours(ctx, day, r)
+		if err != nil || len(lost) == 0 {
 			return err
 		}
 		if fenced {
 			x.reserved[presence.DayPartition(day)] = gen
-			return x.removeFrom(ctx, day, lost, contains)
+			return x.removeFrom(ctx, day, r.Matchers(day), lost, contains)
 		}
 		if gen, err = x.reserve(ctx, presence.DayPartition(day)); err != nil {
 			return err
@@ -150,21 +141,20 @@ func (x *Index) readDay(ctx context.Context, day int64) (contains contents, err 
 	return contains, err
 }
 
-func (x *Index) removeFrom(ctx context.Context, day int64, lost map[string]uint32, contains contents) error {
+func (x *Index) removeFrom(
+	ctx context.Context, day int64, matchers [][]*labels.Matcher, lost map[string]uint32, contains contents,
+) error {
 	p := presence.DayPartition(day)
 	defer delete(x.reserved, p)
-	rest, err := x.restOf(ctx, day, lost)
+	sources, err := x.formerWithout(ctx, day, matchers, lost)
 	if err != nil {
 		return err
 	}
 	var parts [][]byte
 	if d := x.open.Get(day); d != nil {
-		parts = d.Parts
+		parts, sources = d.Parts, append([]compaction.Source{compaction.NewActiveSource(x.active, d.Snapshot())}, sources...)
 	}
-	if err := x.forgetInMonth(ctx, p); err != nil {
-		return err
-	}
-	if err := x.foldInto(ctx, p, []compaction.Source{rest}, contains, func() {}); err != nil {
+	if err := x.foldInto(ctx, p, sources, contains, func() {}); err != nil {
 		return err
 	}
 	if err := x.deleteParts(ctx, parts); err != nil {
@@ -235,55 +225,4 @@ func (x *Index) Retell(ref memory.Ref, hour int64) {
 		x.Touch(ref, hour)
 		told = x.open.Reannounce(ref, hour)
 	}
-}
-
-// everythingOf is what journal and segment know of series in a window of a day.
-func (x *Index) everythingOf(ctx context.Context, first, last int64, matchers []*labels.Matcher) ([]Series, error) {
-	return x.lookup.SelectBy(ctx, nil, lookup.ByDays, keyschema.HourStartMs(first), keyschema.HourCellMs(last), matchers...)
-}
-
-// findGone asks which hours of a day have no samples any more.
-func (x *Index) findGone(ctx context.Context, day int64, r SharedRemoval, lost map[string]uint32) error {
-	var key []byte
-	first, last := max(r.First, presence.FirstHour(day)), min(r.Last, presence.LastHour(day))
-	for _, ms := range r.Matchers {
-		known, err := x.everythingOf(ctx, first, last, ms)
-		if err != nil {
-			return err
-		}
-		hours, err := r.Gone(ctx, known)
-		if err != nil {
-			return err
-		}
-		for i := range known {
-			if mask := presence.HoursOf(day, hours[i]); mask != 0 {
-				key = known[i].Labels.Bytes(key[:0])
-				lost[string(key)] |= mask
-			}
-		}
-	}
-	return nil
-}
-
-// restOf reads all that is known of a day without the hours that are lost.
-func (x *Index) restOf(ctx context.Context, day int64, lost map[string]uint32) (compaction.Source, error) {
-	known, err := x.everythingOf(ctx, presence.FirstHour(day), presence.LastHour(day), nil)
-	if err != nil {
-		return nil, err
-	}
-	cat, left := memory.New(), memory.NewOpenDay(day)
-	var key []byte
-	for i := range known {
-		key = known[i].Labels.Bytes(key[:0])
-		mask := presence.HoursOf(day, known[i].Hours) &^ lost[string(key)]
-		if mask == 0 {
-			continue
-		}
-		ref, _, err := cat.Add(known[i].Labels, 0)
-		if err != nil {
-			return nil, err
-		}
-		left.MarkActive(ref, mask)
-	}
-	return compaction.NewActiveSource(cat, left.Snapshot()), nil
 }

@@ -1,4 +1,4 @@
-package ingest
+package deletion
 
 import (
 	"context"
@@ -16,25 +16,19 @@ import (
 	"halite/storage/tombstone"
 )
 
-// finder finds the series and rows of a deletion.
-type finder struct {
-	index  *index.Index
-	schema *keyschema.Schema
-	data   storage.Table // without what was deleted
-	states States        // nil if nothing is computed from samples
+// Scanner finds the series and rows of deletions.
+type Scanner struct {
+	Index  *index.Index
+	Schema *keyschema.Schema
+	Data   storage.Table // without deleted samples
+	States States        // nil if nothing is computed from samples
 }
 
-func (i *Ingester) find() finder {
-	return finder{
-		index: i.opts.Index, schema: i.opts.Schema, data: i.data, states: i.opts.States,
-	}
-}
-
-// selected lists the series of a deletion, each once.
-func (f finder) selected(ctx context.Context, d Deletion) ([]index.Series, error) {
+// Select lists the series of a deletion, each once.
+func (sc Scanner) Select(ctx context.Context, d Request) ([]index.Series, error) {
 	var all []index.Series
 	for _, ms := range d.Selectors {
-		found, err := f.index.Select(ctx, d.FromMs, d.ToMs, ms...)
+		found, err := sc.Index.Select(ctx, d.FromMs, d.ToMs, ms...)
 		if err != nil {
 			return nil, fmt.Errorf("select series: %w", err)
 		}
@@ -49,7 +43,7 @@ func (f finder) selected(ctx context.Context, d Deletion) ([]index.Series, error
 
 // prefixes visits the row key prefixes of a series in those of its hours that lie in [first, last], with the hours that
 // each is for. The prefix is the visitor's.
-func (f finder) prefixes(s *index.Series, first, last int64, visit func(prefix []byte, from, to int64)) {
+func (sc Scanner) prefixes(s *index.Series, first, last int64, visit func(prefix []byte, from, to int64)) {
 	var metric string
 	var tags []keyschema.Tag
 	for _, span := range s.Hours {
@@ -60,7 +54,7 @@ func (f finder) prefixes(s *index.Series, first, last int64, visit func(prefix [
 		if metric == "" {
 			metric, tags = tagsOf(s.Labels)
 		}
-		for _, g := range f.schema.Generations(metric, from, to) {
+		for _, g := range sc.Schema.Generations(metric, from, to) {
 			visit(g.Rule.AppendPrefix(nil, metric, tags), max(from, g.FromHour), min(to, g.ToHour))
 		}
 	}
@@ -78,14 +72,14 @@ func tagsOf(ls labels.Labels) (metric string, tags []keyschema.Tag) {
 	return metric, tags
 }
 
-// rows finds out of which of its hours each series has a row.
-func (f finder) rows(ctx context.Context, series []index.Series) (rows []map[int64]bool, err error) {
+// RowHours returns the hours of each series that have a row.
+func (sc Scanner) RowHours(ctx context.Context, series []index.Series) (rows []map[int64]bool, err error) {
 	rows = make([]map[int64]bool, len(series))
 	var set storage.RowSet
 	owners := map[string]int{}
 	first, last := int64(keyschema.HourMax), int64(0)
 	for n := range series {
-		f.prefixes(&series[n], 0, keyschema.HourMax, func(prefix []byte, from, to int64) {
+		sc.prefixes(&series[n], 0, keyschema.HourMax, func(prefix []byte, from, to int64) {
 			owners[string(prefix)] = n
 			start, end := keyschema.SeriesRange(prefix, from, to)
 			set.Ranges = append(set.Ranges, storage.RowRange{Start: start, End: end})
@@ -95,7 +89,7 @@ func (f finder) rows(ctx context.Context, series []index.Series) (rows []map[int
 	if len(set.Ranges) == 0 {
 		return rows, nil
 	}
-	it := f.data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
+	it := sc.Data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
 		FromMs: keyschema.HourStartMs(first), ToMs: keyschema.HourStartMs(last + 1), KeysOnly: true,
 	}})
 	defer func() { err = errors.Join(err, it.Close()) }()
@@ -104,7 +98,7 @@ func (f finder) rows(ctx context.Context, series []index.Series) (rows []map[int
 		if err != nil {
 			return nil, fmt.Errorf("%w: table %s: %w", storage.ErrCorrupt, storage.TableData, err)
 		}
-		n := owners[string(it.Row().Key[:len(it.Row().Key)-rowHourDigits])]
+		n := owners[string(it.Row().Key[:len(it.Row().Key)-keyschema.HourDigits])]
 		if rows[n] == nil {
 			rows[n] = map[int64]bool{}
 		}
@@ -116,8 +110,8 @@ func (f finder) rows(ctx context.Context, series []index.Series) (rows []map[int
 	return rows, nil
 }
 
-// hullOf is the time from the first to the last millisecond of tombstones, of which there is at least one.
-func hullOf(todo []*tombstone.Tombstone) (fromMs, toMs int64) {
+// Bounds returns the first and last millisecond of tombstones. There is at least one.
+func Bounds(todo []*tombstone.Tombstone) (fromMs, toMs int64) {
 	fromMs, toMs = todo[0].FromMs, todo[0].ToMs
 	for _, t := range todo[1:] {
 		fromMs, toMs = min(fromMs, t.FromMs), max(toMs, t.ToMs)
@@ -125,8 +119,8 @@ func hullOf(todo []*tombstone.Tombstone) (fromMs, toMs int64) {
 	return fromMs, toMs
 }
 
-// rowsOf are the ranges of rows that tombstones may concern.
-func (f finder) rowsOf(todo []*tombstone.Tombstone) storage.RowSet {
+// Rows returns the ranges of rows that tombstones may affect.
+func (sc Scanner) Rows(todo []*tombstone.Tombstone) storage.RowSet {
 	var set storage.RowSet
 	seen := map[string]bool{}
 	for _, t := range todo {
@@ -135,7 +129,7 @@ func (f finder) rowsOf(todo []*tombstone.Tombstone) storage.RowSet {
 			return storage.RowSet{Ranges: []storage.RowRange{{}}}
 		}
 		for _, metric := range metrics {
-			for _, g := range f.schema.Generations(metric, 0, keyschema.HourMax) {
+			for _, g := range sc.Schema.Generations(metric, 0, keyschema.HourMax) {
 				for salt := range g.Rule.Salts {
 					start, end := g.Rule.MetricRange(metric, salt)
 					if !seen[string(start)] {
@@ -149,42 +143,9 @@ func (f finder) rowsOf(todo []*tombstone.Tombstone) storage.RowSet {
 	return set
 }
 
-// empty lists of each series' hours those of which neither a row nor a state is left.
-func (f finder) empty(ctx context.Context, series []index.Series) ([][]index.HourSpan, error) {
-	rows, err := f.rows(ctx, series)
-	if err != nil {
-		return nil, err
-	}
-	out := make([][]index.HourSpan, len(series))
-	for n := range series {
-		eachHour(series[n].Hours, func(hour int64) {
-			if !rows[n][hour] {
-				out[n] = append(out[n], index.HourSpan{First: hour, Last: hour})
-			}
-		})
-	}
-	// Retention takes rows before states; what it has taken is not told by its ages, which may have been shorter before.
-	return out, f.withoutStates(ctx, series, out)
-}
-
-// besides is empty for hours of which nothing was deleted: most of them have a state, and rows need not be looked for then.
-func (f finder) besides(ctx context.Context, series []index.Series) ([][]index.HourSpan, error) {
-	some, hours := slices.Clone(series), make([][]index.HourSpan, len(series))
-	for n := range some {
-		hours[n] = some[n].Hours
-	}
-	if err := f.withoutStates(ctx, some, hours); err != nil {
-		return nil, err
-	}
-	for n := range some {
-		some[n].Hours = hours[n]
-	}
-	return f.empty(ctx, some)
-}
-
 // withoutStates leaves out the hours whose series have rollup states.
-func (f finder) withoutStates(ctx context.Context, series []index.Series, hours [][]index.HourSpan) error {
-	if f.states == nil {
+func (sc Scanner) withoutStates(ctx context.Context, series []index.Series, hours [][]index.HourSpan) error {
+	if sc.States == nil {
 		return nil
 	}
 	var queries []rollupstore.HoursQuery
@@ -193,7 +154,7 @@ func (f finder) withoutStates(ctx context.Context, series []index.Series, hours 
 		prefixes := map[string]bool{} // generations may share a prefix
 		hasStates[n] = map[int64]bool{}
 		one := index.Series{Labels: series[n].Labels, Hours: hours[n]}
-		f.prefixes(&one, 0, keyschema.HourMax, func(prefix []byte, from, to int64) {
+		sc.prefixes(&one, 0, keyschema.HourMax, func(prefix []byte, from, to int64) {
 			for hour := from; hour <= to; hour++ {
 				hasStates[n][hour] = false
 			}
@@ -203,7 +164,7 @@ func (f finder) withoutStates(ctx context.Context, series []index.Series, hours 
 			}
 		})
 	}
-	if err := f.states.HasStates(ctx, queries); err != nil {
+	if err := sc.States.HasStates(ctx, queries); err != nil {
 		return err
 	}
 	for n, all := range hours {

@@ -82,9 +82,9 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 	ms := [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m0")},
 		{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m1")}}
 	calls := 0
-	err := w.nodes[0].RemoveShared(context.Background(), SharedRemoval{
-		Last: w.clock.Load(), Matchers: ms,
-		Gone: func(_ context.Context, series []Series) ([][]presence.Span, error) {
+	err := w.nodes[0].RemoveHours(context.Background(), HourRemoval{
+		Last: w.clock.Load(), Matchers: func(int64) [][]*labels.Matcher { return ms },
+		Emptied: func(_ context.Context, series []Series) ([][]presence.Span, error) {
 			out := make([][]presence.Span, len(series))
 			for i, s := range series {
 				eachHourOf(s, func(hour int64) {
@@ -132,9 +132,12 @@ func TestSharedRemovalIsFenced(t *testing.T) {
 		}
 		calls, held := 0, true
 		errGivenUp := errors.New("given up")
-		err = a.RemoveShared(t.Context(), SharedRemoval{
-			First: hour, Last: hour, Matchers: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m")}},
-			Gone: func(context.Context, []Series) ([][]presence.Span, error) {
+		err = a.RemoveHours(t.Context(), HourRemoval{
+			First: hour, Last: hour,
+			Matchers: func(int64) [][]*labels.Matcher {
+				return [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m")}}
+			},
+			Emptied: func(context.Context, []Series) ([][]presence.Span, error) {
 				if calls++; calls == 2 { // it goes by what it finds now, and sleeps
 					held = false
 					require.NoError(t, b.FenceShared(t.Context(), hour, hour))
@@ -203,9 +206,12 @@ func writerAfterRemoval(t *testing.T, beforeWrite, failedRead int) (were bool) {
 			require.NoError(t, writer.Refresh(t.Context()))
 		}
 	}
-	require.NoError(t, remover.RemoveShared(t.Context(), SharedRemoval{
-		First: hour, Last: hour, Matchers: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m")}},
-		Gone: func(context.Context, []Series) ([][]presence.Span, error) {
+	require.NoError(t, remover.RemoveHours(t.Context(), HourRemoval{
+		First: hour, Last: hour,
+		Matchers: func(int64) [][]*labels.Matcher {
+			return [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m")}}
+		},
+		Emptied: func(context.Context, []Series) ([][]presence.Span, error) {
 			return [][]presence.Span{{{First: hour, Last: hour}}}, nil
 		},
 	}))

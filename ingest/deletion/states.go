@@ -1,4 +1,4 @@
-package ingest
+package deletion
 
 import (
 	"context"
@@ -20,6 +20,4 @@ type States interface {
 	) (rollupstore.Orphans, error)
 	// HasStates sets to true the hours that have a state with samples.
 	HasStates(ctx context.Context, queries []rollupstore.HoursQuery) error
-	// IsMonthClosed reports whether the month of a day is closed, so that the day may have a state.
-	IsMonthClosed(day int64) bool
 }

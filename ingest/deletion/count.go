@@ -1,4 +1,4 @@
-package ingest
+package deletion
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"halite/storage/tombstone"
 )
 
-// DeletionCount says what a deletion would delete.
-type DeletionCount struct {
+// Count says what a deletion would delete.
+type Count struct {
 	// Series have samples there.
 	Series int
 	// Samples are counted as a query would.
@@ -29,44 +29,44 @@ type DeletionCount struct {
 	Orphans rollupstore.Orphans
 }
 
-// CountDeletion counts what DeleteSeries would delete, and deletes nothing. It reads all of it.
-func (i *Ingester) CountDeletion(ctx context.Context, d Deletion) (DeletionCount, error) {
-	var count DeletionCount
-	if i.opts.Tombstones == nil {
-		return count, ErrNoDeletions
-	}
-	d, err := d.clip()
-	if err != nil || d.ToMs < d.FromMs {
+// Count counts what Delete would delete, and deletes nothing. It reads all of it.
+func (d *Deleter) Count(ctx context.Context, r Request) (count Count, err error) {
+	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
 		return count, err
 	}
-	return i.find().count(ctx, d, i.opts.Tombstones, i.AppendSamples)
+	unflushed := func(
+		ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64,
+	) ([]int64, []float64, error) {
+		return d.opts.Head.AppendSamples(uint32(ref), mintMs, maxtMs, tsMs, values)
+	}
+	return d.scanner().Count(ctx, r, d.opts.Tombstones, unflushed)
 }
 
-// inMemory appends the samples of a series that are in no table yet.
-type inMemory func(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
+// Unflushed appends the samples of a series that are in no table yet.
+type Unflushed func(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
 
-// count counts what a deletion would delete.
-func (f finder) count(ctx context.Context, d Deletion, set *tombstone.Set, head inMemory) (count DeletionCount, err error) {
-	found, err := f.selected(ctx, d)
+// Count counts what a deletion would delete.
+func (sc Scanner) Count(ctx context.Context, d Request, set *tombstone.Set, head Unflushed) (count Count, err error) {
+	found, err := sc.Select(ctx, d)
 	if err != nil {
 		return count, err
 	}
-	for some := range slices.Chunk(found, settleSeries) {
-		c := counter{finder: f, set: set, memory: head, d: d, series: some}
+	for some := range slices.Chunk(found, batchSeries) {
+		c := counter{Scanner: sc, set: set, memory: head, d: d, series: some}
 		if err := c.count(ctx, &count); err != nil {
 			return count, err
 		}
 	}
-	count.Orphans, err = f.countOrphans(ctx, d)
+	count.Orphans, err = sc.countOrphans(ctx, d)
 	return count, err
 }
 
 // counter counts some series.
 type counter struct {
-	finder
+	Scanner
 	set     *tombstone.Set
-	memory  inMemory
-	d       Deletion
+	memory  Unflushed
+	d       Request
 	series  []index.Series
 	head    [][]int64 // times of each series in memory, those found in the table taken out
 	samples []int64
@@ -77,7 +77,7 @@ type counter struct {
 // headSampleBytes is about what a sample takes in memory.
 const headSampleBytes = 12
 
-func (c *counter) count(ctx context.Context, into *DeletionCount) error {
+func (c *counter) count(ctx context.Context, into *Count) error {
 	c.head, c.samples = make([][]int64, len(c.series)), make([]int64, len(c.series))
 	view, err := c.set.Read(c.readHead)
 	if err != nil {
@@ -103,19 +103,19 @@ func (c *counter) count(ctx context.Context, into *DeletionCount) error {
 const orphanSeriesMax = 128
 
 // countOrphans counts states without samples that a deletion would remove.
-func (f finder) countOrphans(ctx context.Context, d Deletion) (orphans rollupstore.Orphans, err error) {
-	if f.states == nil {
+func (sc Scanner) countOrphans(ctx context.Context, d Request) (orphans rollupstore.Orphans, err error) {
+	if sc.States == nil {
 		return orphans, nil
 	}
 	// A deletion removes states of days as a whole, also those of series without samples in its span.
 	wide := d
 	wide.FromMs, wide.ToMs = storage.WholeDays(d.FromMs, d.ToMs)
-	found, err := f.selected(ctx, wide)
+	found, err := sc.Select(ctx, wide)
 	if err != nil {
 		return orphans, err
 	}
 	for some := range slices.Chunk(found, orphanSeriesMax) {
-		more, err := f.countOrphansOf(ctx, wide, d, some)
+		more, err := sc.countOrphansOf(ctx, wide, d, some)
 		if err != nil {
 			return orphans, err
 		}
@@ -126,17 +126,17 @@ func (f finder) countOrphans(ctx context.Context, d Deletion) (orphans rollupsto
 }
 
 // countOrphansOf counts the orphans of some series.
-func (f finder) countOrphansOf(
-	ctx context.Context, wide, d Deletion, some []index.Series,
+func (sc Scanner) countOrphansOf(
+	ctx context.Context, wide, d Request, some []index.Series,
 ) (orphans rollupstore.Orphans, err error) {
-	rows, err := f.rows(ctx, some)
+	rows, err := sc.RowHours(ctx, some)
 	if err != nil {
 		return orphans, err
 	}
 	first, last := int64(math.MaxInt64), int64(-1)
 	owners := map[string]int{}
 	for n := range some {
-		f.prefixes(&some[n], keyschema.HourOf(wide.FromMs), keyschema.HourOf(wide.ToMs), func(prefix []byte, from, to int64) {
+		sc.prefixes(&some[n], keyschema.HourOf(wide.FromMs), keyschema.HourOf(wide.ToMs), func(prefix []byte, from, to int64) {
 			first, last = min(first, from), max(last, to)
 			owners[string(prefix)] = n
 		})
@@ -149,7 +149,7 @@ func (f finder) countOrphansOf(
 		prefixes = append(prefixes, []byte(prefix))
 	}
 	has := func(i int, hour int64) bool { return rows[owners[string(prefixes[i])]][hour] }
-	return f.states.CountOrphans(ctx, prefixes, first/keyschema.DayHours, last/keyschema.DayHours, d.FromMs, d.ToMs, has)
+	return sc.States.CountOrphans(ctx, prefixes, first/keyschema.DayHours, last/keyschema.DayHours, d.FromMs, d.ToMs, has)
 }
 
 func (c *counter) readHead() error {
@@ -180,7 +180,7 @@ func (c *counter) readRows(ctx context.Context) (err error) {
 	if len(set.Ranges) == 0 {
 		return nil
 	}
-	it := c.data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
+	it := c.Data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
 		Families: []string{storage.FamilySamples}, VersionsMax: 1,
 		FromMs: keyschema.HourStartMs(first), ToMs: keyschema.HourStartMs(last + 1),
 	}})
@@ -199,7 +199,7 @@ func (c *counter) add(row storage.Row, owners map[string]int) error {
 	if err != nil {
 		return err
 	}
-	n := owners[string(row.Key[:len(row.Key)-rowHourDigits])]
+	n := owners[string(row.Key[:len(row.Key)-keyschema.HourDigits])]
 	c.row.Reset(keyschema.HourStartMs(k.Hour))
 	size := int64(0)
 	for _, cell := range row.Cells {

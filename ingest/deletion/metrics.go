@@ -1,0 +1,22 @@
+package deletion
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Metrics count deletions and what was cleaned.
+type Metrics struct{ Deletions, CleanedRows, CleanedBytes prometheus.Counter }
+
+// NewMetrics registers the metrics; nil does not.
+func NewMetrics(reg prometheus.Registerer) Metrics {
+	f := promauto.With(reg)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Name: "tsdb_tombstones_" + name, Help: help})
+	}
+	return Metrics{
+		Deletions:    counter("created_total", "Deletions executed."),
+		CleanedRows:  counter("cleaned_rows_total", "Rows rewritten or removed because samples in them were deleted."),
+		CleanedBytes: counter("cleaned_bytes_total", "Bytes of chunks that cleaning has removed from rows."),
+	}
+}

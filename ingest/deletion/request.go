@@ -1,0 +1,68 @@
+package deletion
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/storage/index/presence"
+	"halite/storage/tombstone"
+)
+
+// Errors of a deletion besides *tombstone.LimitError.
+var (
+	// ErrBadRequest: the request is invalid.
+	ErrBadRequest = errors.New("bad deletion")
+	// ErrDeletesEverything: a selector may match all series, and Request.Everything is not set.
+	ErrDeletesEverything = errors.New("a selector matches everything")
+	// ErrUnsupported: the server was opened without tombstones.
+	ErrUnsupported = errors.New("deletions are not supported here")
+)
+
+// Request names the samples to delete.
+type Request struct {
+	// Selectors name the series: those that match all matchers of any selector.
+	Selectors [][]*labels.Matcher
+	// FromMs and ToMs are the first and last millisecond. Times before 1970 or after the last hour of row keys are left out.
+	FromMs, ToMs int64
+	// Everything permits selectors that may match all series.
+	Everything bool
+}
+
+// timestampMaxMs is the last timestamp that a row key can name.
+const timestampMaxMs = keyschema.HourMax*keyschema.HourMs + keyschema.HourMs - 1
+
+// Clip checks a request and narrows it to times that can have samples.
+func (r Request) Clip() (Request, error) {
+	t := tombstone.Tombstone{Selectors: r.Selectors}
+	switch err := t.Validate(); {
+	case err != nil:
+		return r, fmt.Errorf("%w: %w", ErrBadRequest, err)
+	case r.ToMs < r.FromMs:
+		return r, fmt.Errorf("%w: it ends at %d ms, before it begins at %d ms", ErrBadRequest, r.ToMs, r.FromMs)
+	case !r.Everything && tombstone.Everything(r.Selectors):
+		return r, fmt.Errorf("%w: %s", ErrDeletesEverything, tombstone.SelectorsText(r.Selectors))
+	case len(tombstone.Append(nil, &tombstone.Tombstone{Selectors: r.Selectors})) > tombstone.BytesMax/2:
+		return r, fmt.Errorf("%w: selectors of more than %d bytes", ErrBadRequest, tombstone.BytesMax/2)
+	}
+	r.FromMs, r.ToMs = max(r.FromMs, 0), min(r.ToMs, timestampMaxMs)
+	return r, nil
+}
+
+// WholeMetrics lists the metrics that selectors name and nothing else.
+func WholeMetrics(selectors [][]*labels.Matcher) (metrics []string) {
+	for _, ms := range selectors {
+		if len(ms) == 1 && ms[0].Name == model.MetricNameLabel && ms[0].Type == labels.MatchEqual {
+			metrics = append(metrics, ms[0].Value)
+		}
+	}
+	return metrics
+}
+
+// wholeHours are the hours that a deletion covers completely; First is after Last if there is none.
+func wholeHours(t *tombstone.Tombstone) presence.Span {
+	return presence.Span{First: (t.FromMs + keyschema.HourMs - 1) / keyschema.HourMs, Last: (t.ToMs+1)/keyschema.HourMs - 1}
+}

@@ -1,0 +1,116 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest/deletion"
+	"halite/keyschema"
+)
+
+// listsRig is a closed day and an open one with three series of two metrics.
+func listsRig(t *testing.T, fs vfs.FS, c *clock) (r *rig, closedMs, openMs int64) {
+	r, err := deletionRig(t, fs, c, nil)
+	require.NoError(t, err)
+	closedMs = c.now().UnixMilli()
+	write := func(tsMs int64) {
+		for _, ls := range []labels.Labels{
+			labels.FromStrings("__name__", "m", "x", "a"), labels.FromStrings("__name__", "m", "x", "b"),
+			labels.FromStrings("__name__", "other", "x", "a"),
+		} {
+			_, err := r.Ingester.Write(t.Context(), []Sample{{ls, tsMs, 1}, {ls, tsMs - 2*keyschema.HourMs, 1}})
+			require.NoError(t, err)
+		}
+	}
+	write(closedMs)
+	c.advance(72 * time.Hour)
+	r.flush()
+	require.NoError(t, r.maintain(t.Context()))
+	openMs = c.now().UnixMilli()
+	write(openMs)
+	return r, closedMs, openMs
+}
+
+// requireLists compares the values of a label and the number of series at two times with what they should be.
+func (r *rig) requireLists(values []string, series int, atMs ...int64) {
+	r.t.Helper()
+	for _, ms := range atMs {
+		require.Len(r.t, r.seriesWithin(ms, ms), series)
+		got, err := r.index.LabelValues(context.Background(), "x", ms, ms, 0)
+		require.NoError(r.t, err)
+		require.Equal(r.t, values, got)
+	}
+}
+
+// TestListsFollowDeletion: the lists of closed and open days show a deleted series until IndexDelay and a run of the job have
+// passed, and not longer.
+func TestListsFollowDeletion(t *testing.T) {
+	c := newClock()
+	r, closedMs, openMs := listsRig(t, vfs.NewMem(), c)
+	defer r.close()
+	require.Equal(t, 1, r.delete(0, math.MaxInt64, match(t, "x", "=", "b")))
+	for passed := time.Duration(0); passed < deletion.IndexDelay; passed += deletion.MaintainInterval {
+		require.NoError(t, r.deleter.Maintain(t.Context()))
+		r.requireLists([]string{"a", "b"}, 3, closedMs, openMs)
+		c.advance(deletion.MaintainInterval)
+	}
+	require.LessOrEqual(t, deletion.IndexDelay+deletion.MaintainInterval, time.Hour)
+	require.NoError(t, r.deleter.Maintain(t.Context()))
+	r.requireLists([]string{"a"}, 2, closedMs, openMs)
+	pending, _ := deletion.Pending(r.opts.Tombstones, c.now())
+	require.Empty(t, pending)
+}
+
+// TestListsFollowClean: clean_tombstones has the lists follow at once.
+func TestListsFollowClean(t *testing.T) {
+	r, closedMs, openMs := listsRig(t, vfs.NewMem(), newClock())
+	defer r.close()
+	require.Equal(t, 1, r.delete(0, math.MaxInt64, match(t, "x", "=", "b")))
+	_, err := r.CleanTombstones(t.Context())
+	require.NoError(t, err)
+	r.requireLists([]string{"a"}, 2, closedMs, openMs)
+}
+
+// TestWholeMetricLeavesListsAtOnce: a metric that is deleted whole leaves the lists before the deletion returns, stays away
+// after a restart, and comes back with new samples.
+func TestWholeMetricLeavesListsAtOnce(t *testing.T) {
+	for name, span := range map[string]func(closedMs, openMs int64) (fromMs, toMs int64){
+		"all of time": func(int64, int64) (int64, int64) { return 0, math.MaxInt64 },
+		"all that it has": func(closedMs, openMs int64) (int64, int64) {
+			return (closedMs/keyschema.HourMs - 2) * keyschema.HourMs, (openMs/keyschema.HourMs+1)*keyschema.HourMs - 1
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs, c := vfs.NewMem(), newClock()
+			r, closedMs, openMs := listsRig(t, fs, c)
+			require.NoError(t, r.index.Persist(t.Context()))
+			fromMs, toMs := span(closedMs, openMs)
+			require.Equal(t, 2, r.delete(fromMs, toMs, match(t, "__name__", "=", "m")))
+			r.requireLists([]string{"a"}, 1, closedMs, openMs)
+			names, err := r.index.LabelValues(t.Context(), "__name__", 0, math.MaxInt64, 0)
+			require.NoError(t, err)
+			require.Equal(t, []string{"other"}, names)
+			require.NoError(t, r.log.Close()) // as a crash that loses nothing
+			r.jobs.Wait()
+			require.NoError(t, r.store.Close())
+			r, err = deletionRig(t, fs, c, nil)
+			require.NoError(t, err)
+			defer func() { r.close() }()
+			r.requireLists([]string{"a"}, 1, closedMs, openMs)
+			for n := range 2 {
+				_, err = r.Ingester.Write(t.Context(), []Sample{{labels.FromStrings("__name__", "m", "x", fmt.Sprint(n)), closedMs, 1}})
+				require.NoError(t, err)
+			}
+			r.requireLists([]string{"0", "1", "a"}, 3, closedMs)
+			require.NoError(t, r.deleter.CleanIndex(t.Context()))
+			r.requireLists([]string{"0", "1", "a"}, 3, closedMs)
+		})
+	}
+}
