@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
+	"halite/storage/storagetest/crashfs"
 	"halite/storage/storagetest/seeds"
 )
 
@@ -201,25 +202,12 @@ type crashRun struct {
 	done    chan struct{}
 }
 
-// linkFS keeps clones and links apart: MemFS.Link takes its lock twice for reading, and a clone that wants it for writing
-// in between would wait for ever, and everybody with it.
-type linkFS struct {
-	vfs.FS
-	links *sync.RWMutex
-}
-
-func (fs linkFS) Link(oldname, newname string) error {
-	fs.links.RLock()
-	defer fs.links.RUnlock()
-	return fs.FS.Link(oldname, newname)
-}
-
 // wrap returns the file system that cuts the power.
 func (c *crashRun) wrap() vfs.FS {
 	c.done = make(chan struct{})
 	c.left.Store(int64(1 + c.rng.IntN(250)))
 	percent, seed := []int{0, 30, 70, 100}[c.rng.IntN(4)], c.rng.Uint64()
-	return errorfs.Wrap(linkFS{c.fs, &c.links}, errorfs.InjectorFunc(func(errorfs.Op) error {
+	return errorfs.Wrap(crashfs.FS{FS: c.fs, Clones: &c.links}, errorfs.InjectorFunc(func(errorfs.Op) error {
 		if c.armed.Load() && c.left.Add(-1) == 0 {
 			c.cut(percent, seed)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/storagetest/crashfs"
 	"halite/storage/storagetest/seeds"
 )
 
@@ -36,19 +37,6 @@ func TestCrashConverges(t *testing.T) {
 	}
 	t.Logf("%d seeds, %d hours compared", count, hours)
 	require.Greater(t, hours, int(count)*10)
-}
-
-// linkFS separates clones and links. MemFS.Link takes its lock twice for reading, so a clone that waits for the write lock
-// in between would block for ever.
-type linkFS struct {
-	vfs.FS
-	links *sync.RWMutex
-}
-
-func (fs linkFS) Link(oldname, newname string) error {
-	fs.links.RLock()
-	defer fs.links.RUnlock()
-	return fs.FS.Link(oldname, newname)
 }
 
 // logged is a write in the log.
@@ -75,7 +63,7 @@ type crashRun struct {
 func (c *crashRun) wrap() vfs.FS {
 	c.left.Store(int64(1 + c.rng.IntN(120)))
 	percent, seed := []int{0, 30, 70, 100}[c.rng.IntN(4)], c.rng.Uint64()
-	return errorfs.Wrap(linkFS{c.fs, &c.links}, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	return errorfs.Wrap(crashfs.FS{FS: c.fs, Clones: &c.links}, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && c.armed.Load() && c.left.Add(-1) == 0 {
 			c.cut(percent, seed)
 		}

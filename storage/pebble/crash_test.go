@@ -14,6 +14,7 @@ import (
 
 	"halite/storage"
 	"halite/storage/pebble"
+	"halite/storage/storagetest/crashfs"
 	"halite/storage/storagetest/seeds"
 )
 
@@ -43,7 +44,7 @@ type crashRun struct {
 	mu        sync.Mutex // the store's goroutines take the clone
 	cutRNG    *rand.Rand // for the clone only
 	fs        *vfs.MemFS
-	links     sync.RWMutex // see linkFS
+	links     sync.RWMutex // see crashfs.FS
 	armed     bool
 	cutAt     int // the operation before which the power goes
 	ops       int
@@ -55,19 +56,6 @@ type crashRun struct {
 	tables    bool           // EnsureTable has returned
 	deletes   map[[2]int]bool
 	dayChunks bool // all cells end their hours, and days are packed
-}
-
-// linkFS keeps clones and links apart. MemFS.Link takes its lock twice for reading, and a clone that wants it for
-// writing in between would wait for ever, and everybody with it.
-type linkFS struct {
-	vfs.FS
-	links *sync.RWMutex
-}
-
-func (fs linkFS) Link(oldname, newname string) error {
-	fs.links.RLock()
-	defer fs.links.RUnlock()
-	return fs.FS.Link(oldname, newname)
 }
 
 func runCrash(t *testing.T, seed uint64) {
@@ -115,7 +103,7 @@ func (c *crashRun) round(seed uint64) {
 		c.cutAt = 1 + c.rng.IntN(60)
 	}
 	c.mu.Unlock()
-	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: errorfs.Wrap(linkFS{c.fs, &c.links}, c),
+	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: errorfs.Wrap(crashfs.FS{FS: c.fs, Clones: &c.links}, c),
 		MemtableBytes: 64 << 10,
 		CacheBytes:    1 << 20, DayChunks: dayChunkCodec(), DayChunkInterval: -1})
 	require.NoError(c, err, "seed %d", seed)

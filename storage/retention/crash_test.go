@@ -15,6 +15,7 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/storagetest/crashfs"
 	"halite/storage/storagetest/seeds"
 )
 
@@ -46,17 +47,6 @@ func (c *powerCut) MaybeError(op errorfs.Op) error {
 			RNG: rand.New(rand.NewPCG(c.rng.Uint64(), 2))})
 	}
 	return nil
-}
-
-type linkFS struct {
-	vfs.FS
-	links *sync.RWMutex
-}
-
-func (fs linkFS) Link(oldname, newname string) error {
-	fs.links.RLock()
-	defer fs.links.RUnlock()
-	return fs.FS.Link(oldname, newname)
 }
 
 // crashStep is the distance between the writes that are tried, from a random one on; with HALITE_SEEDS all are.
@@ -92,7 +82,7 @@ func TestCrashDuringSweep(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, uint64(at)))
 		cut := &powerCut{rng: rng, at: at,
 			fs: base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})}
-		sweepOnce(t, errorfs.Wrap(linkFS{cut.fs, &cut.links}, cut), ages)
+		sweepOnce(t, errorfs.Wrap(crashfs.FS{FS: cut.fs, Clones: &cut.links}, cut), ages)
 		if cut.clone == nil {
 			require.Greater(t, at, 30, "a sweep writes more than that")
 			return

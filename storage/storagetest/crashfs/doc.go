@@ -1,0 +1,2 @@
+// Package crashfs helps crash tests to clone an in-memory file system while other goroutines use it.
+package crashfs
