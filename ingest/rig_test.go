@@ -289,7 +289,7 @@ func eachHour(spans []presence.Span, visit func(hour int64)) {
 // tagsOf splits the labels of a series.
 func tagsOf(ls labels.Labels) (metric string, tags []keyschema.Tag) {
 	ls.Range(func(l labels.Label) {
-		if l.Name == labels.MetricName {
+		if l.Name == model.MetricNameLabel {
 			metric = l.Value
 			return
 		}
