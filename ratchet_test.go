@@ -38,7 +38,6 @@ const stiltedPhrasesMax = 360
 
 // ratchets are the packages that are still too large. A figure here only ever gets smaller.
 var ratchets = map[string]packageSize{
-	"ingest":        {files: 29, knot: 9},
 	"storage/index": {files: 22, knot: 17},
 	"query":         {files: 21, knot: 18},
 }

@@ -196,7 +196,7 @@ func (o Options) Validate() error {
 	row := o.Head.RowBytesMax
 	check(row < 0 || row > head.RowBytesMost, "Head.RowBytesMax %d is not in 0…%d", row, head.RowBytesMost)
 	check(o.Head.Grace < 0 || o.Head.Spread < 0, "Head.Grace or Head.Spread is negative")
-	if err := o.Limits.validateLimits(); err != nil {
+	if err := o.Limits.Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
@@ -205,8 +205,8 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// validateLimits lists the limits that are out of range.
-func (l Limits) validateLimits() error {
+// Validate lists the limits that are out of range.
+func (l Limits) Validate() error {
 	var errs []error
 	check := func(bad bool, format string, args ...any) {
 		if bad {

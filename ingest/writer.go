@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halite/ingest/deletion"
 	"halite/ingest/head"
 	"halite/ingest/wal"
 	"halite/keyschema"
@@ -174,3 +175,15 @@ func (w *Writer) PersistMetadata(ctx context.Context) error { return w.metadata.
 
 // LoadMetadata reads the descriptions in table meta.
 func (w *Writer) LoadMetadata(ctx context.Context) error { return w.metadata.load(ctx) }
+
+// SeriesCount returns the number of active series.
+func (w *Writer) SeriesCount() int { return int(w.series.Load()) }
+
+// InFlightBytes returns the decoded bytes of requests being served.
+func (w *Writer) InFlightBytes() int64 { return w.admission.inFlight.Load() }
+
+// CountMaintenanceFailure counts a failed maintenance run.
+func (w *Writer) CountMaintenanceFailure() { w.metrics.maintFails.Inc() }
+
+// DeletionMetrics returns the metrics of deletions.
+func (w *Writer) DeletionMetrics() deletion.Metrics { return w.metrics.deletions }

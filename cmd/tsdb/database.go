@@ -8,6 +8,7 @@ import (
 	"halite/api"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
+	"halite/ingest/direct"
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/querylog"
@@ -45,7 +46,7 @@ type database struct {
 	lock       io.Closer // of --storage.path; nil in mode direct
 }
 
-// ingester is what takes samples in: *ingest.Ingester or *ingest.Through.
+// ingester is what takes samples in: *ingest.Ingester or *direct.Direct.
 type ingester interface {
 	sampleWriter
 	read.Head
@@ -63,7 +64,7 @@ func (db *database) rollups(c *serveConfig) bool { return db.tiers != nil && c.r
 
 // maintains tells whether this server is the one that sees to tables that several share. It is asked once the ingester is open.
 func (db *database) maintains() bool {
-	shared, ok := db.ingester.(*ingest.Through)
+	shared, ok := db.ingester.(*direct.Direct)
 	return !ok || shared.Maintains()
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
+	"halite/ingest/direct"
 	"halite/keyschema"
 	"halite/rollup/job"
 	"halite/storage"
@@ -41,7 +42,7 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 		return err
 	}
 	ages := db.retention.Tier(keyschema.Raw) // the index's may be longer
-	t, err := ingest.OpenThrough(ctx, ingest.ThroughOptions{
+	t, err := direct.Open(ctx, direct.Options{
 		Tombstones: db.deleted, States: turnStates{db.tiers, db, db.rollups(c)}, Fresh: db.tiers.Refresh,
 		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: time.Duration(ages.Longest()),
 		Ages: ages, Limits: c.ingestLimits(), Refresh: c.directMode.refresh, PackDelay: c.directMode.packDelay,

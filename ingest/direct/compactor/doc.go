@@ -1,4 +1,4 @@
-// Package packer turns the single samples of rows into chunks once their hour has closed.
+// Package compactor turns the single samples of rows into chunks once their hour has closed.
 //
 // Where samples are acknowledged by the tables, each is a cell of its own: tens of bytes. Some minutes after the end of an
 // hour the packer reads the rows of the hour and replaces their single samples by a run, in one conditional mutation a row.
@@ -17,4 +17,4 @@
 // acknowledged samples, and again after it has written late ones.
 //
 // The clocks of all servers may differ by less than [Options.Delay] − [Options.MarkAfter].
-package packer
+package compactor

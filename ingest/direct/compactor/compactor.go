@@ -1,4 +1,4 @@
-package packer
+package compactor
 
 import (
 	"bytes"
@@ -90,15 +90,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Packer packs closed hours. Run is for one goroutine at a time.
-type Packer struct {
+// Compactor packs closed hours. Run is for one goroutine at a time.
+type Compactor struct {
 	opts                        Options
 	rows, samples, bytes, beat  prometheus.Counter
 	failures, marksTaken, notes prometheus.Counter
 }
 
 // New checks the options.
-func New(opts Options) (*Packer, error) {
+func New(opts Options) (*Compactor, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func New(opts Options) (*Packer, error) {
 	counter := func(name, help string) prometheus.Counter {
 		return f.NewCounter(prometheus.CounterOpts{Name: "tsdb_packer_" + name, Help: help})
 	}
-	return &Packer{
+	return &Compactor{
 		opts:       opts.withDefaults(),
 		rows:       counter("rows_total", "Rows whose single samples became a run."),
 		samples:    counter("samples_total", "Single samples that became part of a run."),
@@ -119,7 +119,7 @@ func New(opts Options) (*Packer, error) {
 }
 
 // Run packs all hours that are due. An hour that could not be packed to its end is due again.
-func (p *Packer) Run(ctx context.Context) error {
+func (p *Compactor) Run(ctx context.Context) error {
 	due, err := p.due(ctx)
 	if err != nil || len(due) == 0 {
 		return err
@@ -144,7 +144,7 @@ func (p *Packer) Run(ctx context.Context) error {
 }
 
 // due lists the hours with notes that ended long enough ago, oldest first.
-func (p *Packer) due(ctx context.Context) (due []noted, err error) {
+func (p *Compactor) due(ctx context.Context) (due []noted, err error) {
 	nowMs := p.opts.Now().UnixMilli()
 	it := p.opts.Meta.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{
 		{Start: []byte(notePrefix), End: []byte(noteEnd)},
@@ -163,7 +163,7 @@ func (p *Packer) due(ctx context.Context) (due []noted, err error) {
 }
 
 // hour packs the rows of an hour and takes its notes away.
-func (p *Packer) hour(ctx context.Context, n noted) error {
+func (p *Compactor) hour(ctx context.Context, n noted) error {
 	start := time.Now() // a duration, not a time of the data
 	from := keyschema.HourStartMs(n.hour)
 	found, err := p.opts.Catalogue.Select(ctx, from, from+keyschema.HourMs-1)
@@ -202,7 +202,7 @@ func (p *Packer) hour(ctx context.Context, n noted) error {
 }
 
 // keys are the row keys of series in an hour, sorted.
-func (p *Packer) keys(found []index.Series, hour int64) [][]byte {
+func (p *Compactor) keys(found []index.Series, hour int64) [][]byte {
 	keys := make([][]byte, 0, len(found))
 	var tags []keyschema.Tag
 	for i := range found {
@@ -231,7 +231,7 @@ func filter(hour int64, start []byte) storage.Filter {
 }
 
 // unpacked returns those of the keys whose rows have single samples or marks.
-func (p *Packer) unpacked(ctx context.Context, keys [][]byte, hour int64) (out [][]byte, err error) {
+func (p *Compactor) unpacked(ctx context.Context, keys [][]byte, hour int64) (out [][]byte, err error) {
 	f := filter(hour, keyschema.AppendMarkQualifier(nil, 0))
 	f.KeysOnly = true
 	it := p.opts.Data.ReadRows(ctx, storage.RowSet{Keys: keys}, storage.ReadOptions{Filter: f})

@@ -1,4 +1,4 @@
-package ingest
+package direct
 
 import (
 	"context"
@@ -18,21 +18,21 @@ const (
 )
 
 // startJobs starts the goroutines that Close ends.
-func (t *Through) startJobs() {
+func (t *Direct) startJobs() {
 	if t.opts.Refresh < 0 {
 		return
 	}
 	job := func(what string, interval time.Duration, run func(ctx context.Context) error) {
 		t.jobs.AddNow(interval, func(ctx context.Context) {
 			if err := run(ctx); err != nil && ctx.Err() == nil {
-				t.logger.Error(what+" failed; the next run retries", "err", err)
+				t.opts.Logger.Error(what+" failed; the next run retries", "err", err)
 			}
 		})
 	}
 	t.lease.Start()
 	job("look for what other servers have written", t.opts.Refresh, t.look)
 	job("packing of closed hours", t.opts.PackInterval, t.ifHeld(t.Pack))
-	job("fold of closed days", t.opts.MaintainInterval, t.ifHeld(t.index.Fold))
+	job("fold of closed days", t.opts.MaintainInterval, t.ifHeld(t.opts.Index.Fold))
 	if t.opts.Tombstones != nil {
 		job("removal of deleted series from the index", t.opts.PackInterval, t.ifHeld(t.maintainDeletions))
 	}
@@ -42,7 +42,7 @@ func (t *Through) startJobs() {
 }
 
 // look takes in what other servers have written and asks whether the tables are still ours to write.
-func (t *Through) look(ctx context.Context) (err error) {
+func (t *Direct) look(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			t.lookFails.Inc()
@@ -50,8 +50,8 @@ func (t *Through) look(ctx context.Context) (err error) {
 	}()
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	began := t.now().UnixMilli()
-	if err := t.index.Refresh(ctx); err != nil {
+	began := t.opts.Now().UnixMilli()
+	if err := t.opts.Index.Refresh(ctx); err != nil {
 		return err
 	}
 	t.lookedAt.Store(began)
@@ -69,7 +69,7 @@ func (t *Through) look(ctx context.Context) (err error) {
 	return nil
 }
 
-func (t *Through) ifHeld(run func(ctx context.Context) error) func(ctx context.Context) error {
+func (t *Direct) ifHeld(run func(ctx context.Context) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		if !t.lease.Held() {
 			return nil
@@ -79,7 +79,7 @@ func (t *Through) ifHeld(run func(ctx context.Context) error) func(ctx context.C
 }
 
 // exchangeMetadata writes what is new and reads what others wrote.
-func (t *Through) exchangeMetadata(ctx context.Context) error {
+func (t *Direct) exchangeMetadata(ctx context.Context) error {
 	if err := t.PersistMetadata(ctx); err != nil {
 		return err
 	}
@@ -87,17 +87,17 @@ func (t *Through) exchangeMetadata(ctx context.Context) error {
 }
 
 // maintain frees memory of the catalogue and forgets series without samples for long.
-func (t *Through) maintain(ctx context.Context) error {
-	if err := t.index.Maintain(ctx); err != nil {
-		t.metrics.maintFails.Inc()
+func (t *Direct) maintain(ctx context.Context) error {
+	if err := t.opts.Index.Maintain(ctx); err != nil {
+		t.CountMaintenanceFailure()
 		return err
 	}
-	before := t.now().Add(-t.opts.IdleAfter).UnixMilli() / keyschema.HourMs
+	before := t.opts.Now().Add(-t.opts.IdleAfter).UnixMilli() / keyschema.HourMs
 	return t.CollectSeries(ctx, before, func(uint32) {})
 }
 
 // forgetNotes forgets which hours have a note once only late samples can come for them.
-func (t *Through) forgetNotes() {
+func (t *Direct) forgetNotes() {
 	t.notesMu.Lock()
 	defer t.notesMu.Unlock()
 	for hour := range t.noted {

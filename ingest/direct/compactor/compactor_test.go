@@ -1,4 +1,4 @@
-package packer
+package compactor
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type rig struct {
 	store      storage.Store
 	data, meta storage.Table
 	set        *tombstone.Set
-	packer     *Packer
+	compactor  *Compactor
 	lossy      bool
 	before     func()
 	next       uint32
@@ -80,7 +80,7 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	schema, err := keyschema.NewSchema(nil)
 	require.NoError(t, err)
-	r.packer, err = New(Options{Data: lossyTable{r.data, r}, Meta: r.meta, Catalogue: r, Schema: schema, Tombstones: r.set,
+	r.compactor, err = New(Options{Data: lossyTable{r.data, r}, Meta: r.meta, Catalogue: r, Schema: schema, Tombstones: r.set,
 		Sequence: r.take, Concurrency: 1, Now: r.now})
 	require.NoError(t, err)
 	return r
@@ -168,13 +168,13 @@ func TestPackerPacksAndMergesLateSamples(t *testing.T) {
 	r.write(0, 1, false)
 	r.write(1000, 2, false)
 	r.nowMs = keyschema.HourCellMs(hour) + DelayDefault.Milliseconds()
-	require.NoError(t, r.packer.Run(t.Context()))
+	require.NoError(t, r.compactor.Run(t.Context()))
 	r.expect(map[int64]float64{0: 1, 1000: 2}, 2) // not due
 	r.nowMs++
-	require.NoError(t, r.packer.Run(t.Context()))
+	require.NoError(t, r.compactor.Run(t.Context()))
 	r.expect(map[int64]float64{0: 1, 1000: 2}, 1)
 	r.write(1000, 3, true)
-	require.NoError(t, r.packer.Run(t.Context()))
+	require.NoError(t, r.compactor.Run(t.Context()))
 	r.expect(map[int64]float64{0: 1, 1000: 3}, 1)
 }
 
@@ -184,10 +184,10 @@ func TestPackerLeavesWhatCameMeanwhile(t *testing.T) {
 	r := newRig(t)
 	r.write(0, 1, false)
 	r.before = func() { r.write(0, 2, true) }
-	require.NoError(t, r.packer.Run(t.Context()))
+	require.NoError(t, r.compactor.Run(t.Context()))
 	samples, _ := r.row()
 	require.Equal(t, map[int64]float64{0: 2}, samples)
-	require.NoError(t, r.packer.Run(t.Context()))
+	require.NoError(t, r.compactor.Run(t.Context()))
 	r.expect(map[int64]float64{0: 2}, 1)
 }
 
@@ -202,22 +202,22 @@ func TestPackerAndDeletions(t *testing.T) {
 		r.write(100, 7, true)
 	}
 	for range 2 {
-		require.NoError(t, r.packer.Run(t.Context()))
+		require.NoError(t, r.compactor.Run(t.Context()))
 		samples, _ := r.row()
 		require.Equal(t, map[int64]float64{100: 7, 1000: 2}, samples)
 	}
 	_, cells := r.row()
 	require.Greater(t, cells, 1, "a query may still read it as it was")
 	r.nowMs += DelayDefault.Milliseconds() + 1
-	require.NoError(t, r.packer.Run(t.Context()))
+	require.NoError(t, r.compactor.Run(t.Context()))
 	r.expect(map[int64]float64{100: 7, 1000: 2}, 1)
 
 	r.delete(900, 1100)
-	cleaned, err := r.packer.Clean(t.Context(), hour, [][]byte{key()})
+	cleaned, err := r.compactor.Clean(t.Context(), hour, [][]byte{key()})
 	require.NoError(t, err)
 	require.Equal(t, Cleaned{Left: [][]byte{key()}}, cleaned, "too young")
 	r.nowMs += DelayDefault.Milliseconds() + 1
-	cleaned, err = r.packer.Clean(t.Context(), hour, [][]byte{key()})
+	cleaned, err = r.compactor.Clean(t.Context(), hour, [][]byte{key()})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, cleaned.Rows)
 	require.Empty(t, cleaned.Left)
@@ -229,7 +229,7 @@ func TestPackerAndDeletions(t *testing.T) {
 func TestPackerAndRepeatedDeletions(t *testing.T) {
 	r := newRig(t)
 	clean := func() (left int) {
-		cleaned, err := r.packer.Clean(t.Context(), hour, [][]byte{key()})
+		cleaned, err := r.compactor.Clean(t.Context(), hour, [][]byte{key()})
 		require.NoError(t, err)
 		require.EqualValues(t, 1-len(cleaned.Left), cleaned.Rows)
 		return len(cleaned.Left)
@@ -237,7 +237,7 @@ func TestPackerAndRepeatedDeletions(t *testing.T) {
 	r.write(0, 1, false)
 	r.write(1000, 2, false)
 	r.write(2000, 3, false)
-	require.NoError(t, r.packer.Run(t.Context()))
+	require.NoError(t, r.compactor.Run(t.Context()))
 	r.delete(0, 500)
 	require.Equal(t, 1, clean(), "too young")
 	r.nowMs += DelayDefault.Milliseconds()*2/3 + 1
@@ -267,14 +267,14 @@ func TestPackerWaitsForAnnouncedDeletions(t *testing.T) {
 	_, err := r.set.Publish(t.Context(), tombstone.Tombstone{FromMs: 0, ToMs: 1, MadeMs: r.nowMs,
 		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")}}},
 		func(ctx context.Context) (uint32, error) {
-			require.NoError(t, r.packer.Run(ctx))
+			require.NoError(t, r.compactor.Run(ctx))
 			_, cells := r.row()
 			require.Equal(t, 2, cells)
 			return r.take(ctx, 1, 0)
 		})
 	require.NoError(t, err)
 	r.write(1000, 2, false)
-	require.NoError(t, r.packer.Run(t.Context()))
+	require.NoError(t, r.compactor.Run(t.Context()))
 	r.expect(map[int64]float64{0: 1, 5: 1, 1000: 2}, 1)
 }
 
@@ -288,7 +288,7 @@ func TestPackerBearsLostAnswers(t *testing.T) {
 			r.write(uint32(offset), float64(n), true)
 			want[offset] = float64(n)
 		}
-		require.NoError(t, r.packer.Run(t.Context()))
+		require.NoError(t, r.compactor.Run(t.Context()))
 		samples, _ := r.row()
 		require.Equal(t, want, samples, "after %d", n)
 	}

@@ -1,4 +1,4 @@
-package ingest
+package direct
 
 import (
 	"cmp"
@@ -14,10 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/ingest"
 	"halite/ingest/deletion"
+	"halite/ingest/direct/compactor"
 	"halite/ingest/flush"
 	"halite/ingest/head"
-	"halite/ingest/packer"
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
@@ -26,10 +27,10 @@ import (
 	"halite/storage/tombstone"
 )
 
-// ThroughOptions configure a Through.
-type ThroughOptions struct {
+// Options configure a Direct.
+type Options struct {
 	// Store holds the tables; it must acknowledge only what is durable and read its own writes. Required; the caller closes
-	// it after the Through.
+	// it after the Direct.
 	Store storage.Store
 	// Index is the series catalogue, opened with index.Options.Writer. Required.
 	Index *index.Index
@@ -49,7 +50,7 @@ type ThroughOptions struct {
 	// Fresh, if not nil, is asked before each look-up of a query: what is derived from samples is to be as of then or later.
 	Fresh func(ctx context.Context) error
 	// Limits bound what a request may ask for.
-	Limits Limits
+	Limits ingest.Limits
 	// WriteTimeout bounds the writing of one request, retries included; 0 means 20 s.
 	WriteTimeout time.Duration
 	// Refresh is the time between two looks for what other servers have written; 0 means 2 s. Negative turns all
@@ -57,9 +58,9 @@ type ThroughOptions struct {
 	Refresh time.Duration
 	// StaleMax is how old such a look may be when a query begins, which fails otherwise; 0 means 30 s.
 	StaleMax time.Duration
-	// PackDelay and MarkAfter are those of packer.Options.
+	// PackDelay and MarkAfter are those of compactor.Options.
 	PackDelay, MarkAfter time.Duration
-	// PackConcurrency is packer.Options.Concurrency.
+	// PackConcurrency is compactor.Options.Concurrency.
 	PackConcurrency int
 	// PackInterval is the time between two looks of the server that holds the lease for hours to pack; 0 means 1 minute.
 	PackInterval time.Duration
@@ -81,7 +82,7 @@ type ThroughOptions struct {
 }
 
 // Validate lists everything that is wrong with the options.
-func (o ThroughOptions) Validate() error {
+func (o Options) Validate() error {
 	var errs []error
 	if o.Store == nil || o.Index == nil || o.Schema == nil || o.Writer == "" {
 		errs = append(errs, errors.New("one of Store, Index, Schema and Writer is missing"))
@@ -91,7 +92,7 @@ func (o ThroughOptions) Validate() error {
 		errs = append(errs, errors.New("one of Retention, WriteTimeout, StaleMax, PackInterval, LeaseTTL, MaintainInterval and "+
 			"IdleAfter is negative"))
 	}
-	if err := o.Limits.validateLimits(); err != nil {
+	if err := o.Limits.Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
@@ -100,11 +101,11 @@ func (o ThroughOptions) Validate() error {
 	return nil
 }
 
-func (o ThroughOptions) withDefaults() ThroughOptions {
+func (o Options) withDefaults() Options {
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 20*time.Second)
 	o.Refresh = cmp.Or(o.Refresh, 2*time.Second)
 	o.StaleMax = cmp.Or(o.StaleMax, 30*time.Second)
-	o.MarkAfter = cmp.Or(o.MarkAfter, packer.MarkAfterDefault)
+	o.MarkAfter = cmp.Or(o.MarkAfter, compactor.MarkAfterDefault)
 	o.PackInterval = cmp.Or(o.PackInterval, time.Minute)
 	o.MaintainInterval = cmp.Or(o.MaintainInterval, 10*time.Minute)
 	o.IdleAfter = cmp.Or(o.IdleAfter, 48*time.Hour)
@@ -117,15 +118,16 @@ func (o ThroughOptions) withDefaults() ThroughOptions {
 	return o
 }
 
-// Through stores each sample as a cell of the data table before it acknowledges it, and keeps nothing of its own: any
+// Direct stores each sample as a cell of the data table before it acknowledges it, and keeps nothing of its own: any
 // number of processes may do so over the same tables. See the package comment.
-type Through struct {
-	Writer
-	opts     ThroughOptions
-	data     storage.Table
-	packer   *packer.Packer
-	lease    *lease.Keeper
-	sequence *flush.Sequence
+type Direct struct {
+	ingest.Writer
+	opts      Options
+	data      storage.Table
+	meta      storage.Table
+	compactor *compactor.Compactor
+	lease     *lease.Keeper
+	sequence  *flush.Sequence
 
 	cleaning sync.Mutex // admits one CleanTombstones at a time
 
@@ -141,30 +143,29 @@ type Through struct {
 	lookFails prometheus.Counter
 }
 
-// OpenThrough opens the tables and starts the background jobs.
-func OpenThrough(ctx context.Context, opts ThroughOptions) (t *Through, err error) {
+// Open opens the tables and starts the background jobs.
+func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
 	opts = opts.withDefaults()
-	t = &Through{opts: opts, noted: map[int64]struct{}{}, retryDelay: retryDelayMin}
+	t = &Direct{opts: opts, noted: map[int64]struct{}{}, retryDelay: retryDelayMin}
 	t.lookedAt.Store(opts.Now().UnixMilli()) // the catalogue was just opened
 	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(opts.Retention)); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableData, err)
 	}
-	meta, err := opts.Store.EnsureTable(ctx, storage.MetaSchema())
-	if err != nil {
+	if t.meta, err = opts.Store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
-	if t.sequence, err = flush.OpenSequence(ctx, opts.Store, meta); err != nil {
+	if t.sequence, err = flush.OpenSequence(ctx, opts.Store, t.meta); err != nil {
 		return nil, err
 	}
 	slots, err := head.New(head.Options{Stripes: 1, RowBytesMax: 1}) // no rows, only a slot for each series
 	if err != nil {
 		return nil, err
 	}
-	if err := t.Init(ctx, WriterOptions{
-		Limits: opts.Limits, Retention: opts.Retention, Ages: opts.Ages, Index: opts.Index, Schema: opts.Schema, Meta: meta,
+	if err := t.Init(ctx, ingest.WriterOptions{
+		Limits: opts.Limits, Retention: opts.Retention, Ages: opts.Ages, Index: opts.Index, Schema: opts.Schema, Meta: t.meta,
 		Head: slots, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {
 		return nil, err
@@ -179,7 +180,7 @@ func OpenThrough(ctx context.Context, opts ThroughOptions) (t *Through, err erro
 			return nil, err
 		}
 	}
-	if t.packer, err = packer.New(packer.Options{
+	if t.compactor, err = compactor.New(compactor.Options{
 		Data: raw, Tombstones: opts.Tombstones, Meta: t.meta, Catalogue: opts.Index, Schema: opts.Schema,
 		Sequence: t.sequence.TakeAbove,
 		Delay:    opts.PackDelay, MarkAfter: opts.MarkAfter, Concurrency: opts.PackConcurrency,
@@ -192,7 +193,7 @@ func OpenThrough(ctx context.Context, opts ThroughOptions) (t *Through, err erro
 	return t, nil
 }
 
-func (t *Through) watch() {
+func (t *Direct) watch() {
 	f := promauto.With(t.opts.Registerer)
 	counter := func(name, help string) prometheus.Counter {
 		return f.NewCounter(prometheus.CounterOpts{Name: "tsdb_ingest_" + name, Help: help})
@@ -200,12 +201,12 @@ func (t *Through) watch() {
 	gauge := func(name, help string, value func() float64) {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_ingest_" + name, Help: help}, value)
 	}
-	t.lateRows = counter("late_rows_total", "Rows written so late after their hour that they were marked for the packer.")
+	t.lateRows = counter("late_rows_total", "Rows written so late after their hour that they were marked for the compactor.")
 	t.retries = counter("row_retries_total", "Rows written again because the storage did not take them at first.")
 	t.lookFails = counter("refresh_failures_total", "Failed looks for what other servers have written.")
-	gauge("series", "Series that this server has received samples of.", func() float64 { return float64(t.series.Load()) })
+	gauge("series", "Series that this server has received samples of.", func() float64 { return float64(t.SeriesCount()) })
 	gauge("in_flight_bytes", "Decoded bytes of requests being served.", func() float64 {
-		return float64(t.admission.inFlight.Load())
+		return float64(t.InFlightBytes())
 	})
 	gauge("refresh_age_seconds", "Time since the last look for what other servers have written.", func() float64 {
 		return float64(t.opts.Now().UnixMilli()-t.lookedAt.Load()) / 1e3
@@ -220,39 +221,39 @@ func (t *Through) watch() {
 
 // WriteRemote stores a remote write 1.0 body and returns when the tables hold it. Results and errors are those of
 // Ingester.WriteRemote; what the storage refused is an *OverloadError, and some of the request may be stored all the same.
-func (t *Through) WriteRemote(ctx context.Context, body []byte) (Result, error) {
-	return t.write(ctx, Input{Body: body})
+func (t *Direct) WriteRemote(ctx context.Context, body []byte) (ingest.Result, error) {
+	return t.write(ctx, ingest.Input{Body: body})
 }
 
 // Write stores samples by the same path and rules as WriteRemote.
-func (t *Through) Write(ctx context.Context, samples []Sample) (Result, error) {
-	return t.write(ctx, Input{Samples: samples})
+func (t *Direct) Write(ctx context.Context, samples []ingest.Sample) (ingest.Result, error) {
+	return t.write(ctx, ingest.Input{Samples: samples})
 }
 
 // AppendSamples appends nothing: there are no unflushed samples.
-func (t *Through) AppendSamples(
+func (t *Direct) AppendSamples(
 	_ index.Ref, _, _ int64, tsMs []int64, values []float64,
 ) ([]int64, []float64, error) {
 	return tsMs, values, nil
 }
 
 // Holds denies that there are unflushed samples.
-func (t *Through) Holds(_, _ int64) bool { return false }
+func (t *Direct) Holds(_, _ int64) bool { return false }
 
 // Flush stores what senders said about metrics; samples are in the tables already.
-func (t *Through) Flush(ctx context.Context) error { return t.PersistMetadata(ctx) }
+func (t *Direct) Flush(ctx context.Context) error { return t.PersistMetadata(ctx) }
 
 // Stats describes the server at this moment: there is nothing but series.
-func (t *Through) Stats() Stats { return Stats{Series: int(t.series.Load())} }
+func (t *Direct) Stats() ingest.Stats { return ingest.Stats{Series: t.SeriesCount()} }
 
 // Pack packs the hours that are due, as the holder of the lease does from time to time.
-func (t *Through) Pack(ctx context.Context) error { return t.packer.Run(ctx) }
+func (t *Direct) Pack(ctx context.Context) error { return t.compactor.Run(ctx) }
 
 // Maintains reports whether this server is the one that packs, folds and sweeps.
-func (t *Through) Maintains() bool { return t.lease.Held() }
+func (t *Direct) Maintains() bool { return t.lease.Held() }
 
 // Close refuses new writes, waits for those under way and gives back the lease.
-func (t *Through) Close(ctx context.Context) error {
+func (t *Direct) Close(ctx context.Context) error {
 	if err := t.Shut(); err != nil {
 		return err
 	}
@@ -263,7 +264,7 @@ func (t *Through) Close(ctx context.Context) error {
 }
 
 // keeper makes what takes a lease for this process.
-func (t *Through) keeper(name string) (*lease.Keeper, error) {
+func (t *Direct) keeper(name string) (*lease.Keeper, error) {
 	return lease.NewKeeper(lease.Options{
 		Meta: t.meta, Name: name, Holder: t.opts.Writer, TTL: t.opts.LeaseTTL, Now: t.opts.Now,
 	}, t.opts.Logger)
@@ -271,10 +272,10 @@ func (t *Through) keeper(name string) (*lease.Keeper, error) {
 
 // Catalogue is the index as queries may use it: a look-up fails if it could miss what other servers have acknowledged long
 // ago.
-func (t *Through) Catalogue() FreshCatalogue { return FreshCatalogue{t} }
+func (t *Direct) Catalogue() FreshCatalogue { return FreshCatalogue{t} }
 
-// FreshCatalogue is the catalogue of a Through.
-type FreshCatalogue struct{ t *Through }
+// FreshCatalogue is the catalogue of a Direct.
+type FreshCatalogue struct{ t *Direct }
 
 // check also has the queries that follow see all deletions so far.
 func (c FreshCatalogue) check(ctx context.Context) error {
@@ -298,7 +299,7 @@ func (c FreshCatalogue) Select(ctx context.Context, mintMs, maxtMs int64, ms ...
 	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
-	return c.t.index.Select(ctx, mintMs, maxtMs, ms...)
+	return c.t.opts.Index.Select(ctx, mintMs, maxtMs, ms...)
 }
 
 // LabelNames is that of index.Index.
@@ -308,7 +309,7 @@ func (c FreshCatalogue) LabelNames(
 	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
-	return c.t.index.LabelNames(ctx, mintMs, maxtMs, limit, ms...)
+	return c.t.opts.Index.LabelNames(ctx, mintMs, maxtMs, limit, ms...)
 }
 
 // LabelValues is that of index.Index.
@@ -318,5 +319,5 @@ func (c FreshCatalogue) LabelValues(
 	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
-	return c.t.index.LabelValues(ctx, name, mintMs, maxtMs, limit, ms...)
+	return c.t.opts.Index.LabelValues(ctx, name, mintMs, maxtMs, limit, ms...)
 }

@@ -1,4 +1,4 @@
-package ingest
+package direct
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest"
 	"halite/ingest/deletion"
 	"halite/keyschema"
 	rollupstore "halite/rollup/store"
@@ -46,9 +47,11 @@ func newSharedDay(t *testing.T) *sharedDay {
 }
 
 // put writes a sample to an hour of the day.
-func (w *sharedDay) put(n *Through, hour int64) {
+func (w *sharedDay) put(n *Direct, hour int64) {
 	w.t.Helper()
-	_, err := n.Write(w.t.Context(), []Sample{{seriesLabels(1), w.startMs + hour*keyschema.HourMs + 1000, float64(hour)}})
+	_, err := n.Write(w.t.Context(), []ingest.Sample{
+		{Labels: seriesLabels(1), TsMs: w.startMs + hour*keyschema.HourMs + 1000, Value: float64(hour)},
+	})
 	require.NoError(w.t, err)
 }
 
@@ -73,7 +76,7 @@ func (w *sharedDay) retire(table, family string) {
 }
 
 // listed are the hours of the day in which a server lists the series.
-func (w *sharedDay) listed(n *Through) (hours []int64) {
+func (w *sharedDay) listed(n *Direct) (hours []int64) {
 	w.t.Helper()
 	found, err := n.Catalogue().Select(w.t.Context(), w.startMs, w.startMs+dayMs-1)
 	require.NoError(w.t, err)
@@ -90,9 +93,9 @@ func (w *sharedDay) deletion() deletion.Request {
 	return deletion.Request{Selectors: [][]*labels.Matcher{{m}}, FromMs: fromMs, ToMs: fromMs + 1000}
 }
 
-// TestThroughDeletedDays deletes a part of a day of which only the state is left: all hours of the series go, except one to which
+// TestDirectDeletedDays deletes a part of a day of which only the state is left: all hours of the series go, except one to which
 // another server writes at some moment meanwhile.
-func TestThroughDeletedDays(t *testing.T) {
+func TestDirectDeletedDays(t *testing.T) {
 	for moment := range 12 {
 		t.Run(fmt.Sprint("at write ", moment), func(t *testing.T) {
 			w := newSharedDay(t)
@@ -133,9 +136,9 @@ func TestThroughDeletedDays(t *testing.T) {
 	}
 }
 
-// TestThroughWritesBesideDeletion has a deletion take hours out of the catalogue at each moment of a write to another hour of the
+// TestDirectWritesBesideDeletion has a deletion take hours out of the catalogue at each moment of a write to another hour of the
 // day, which finds out and tells of its hour once more.
-func TestThroughWritesBesideDeletion(t *testing.T) {
+func TestDirectWritesBesideDeletion(t *testing.T) {
 	for moment, last := 0, false; !last; moment++ {
 		w := newSharedDay(t)
 		deleter, writer := w.nodes[0], w.nodes[1]

@@ -1,4 +1,4 @@
-package ingest
+package direct
 
 import (
 	"bytes"
@@ -24,15 +24,15 @@ import (
 const cleanKeysMax = 4096
 
 // scanner finds the series and rows of deletions.
-func (t *Through) scanner() deletion.Scanner {
+func (t *Direct) scanner() deletion.Scanner {
 	return deletion.Scanner{Index: t.opts.Index, Schema: t.opts.Schema, Data: t.data, States: t.opts.States}
 }
 
 // renew has the catalogue know what others told before the call. A look that ran beside the telling may miss a part, the
 // next one does not.
-func (t *Through) renew(ctx context.Context) error {
+func (t *Direct) renew(ctx context.Context) error {
 	for range 2 {
-		if err := t.index.Refresh(ctx); err != nil {
+		if err := t.opts.Index.Refresh(ctx); err != nil {
 			return err
 		}
 	}
@@ -43,7 +43,7 @@ func (t *Through) renew(ctx context.Context) error {
 // whose writing began later are not concerned, whatever their times. It returns the number of series that match and may have
 // had samples there. An error other than those of a bad request may come after samples were deleted: sending it again does no
 // harm.
-func (t *Through) DeleteSeries(ctx context.Context, r deletion.Request) (series int, err error) {
+func (t *Direct) DeleteSeries(ctx context.Context, r deletion.Request) (series int, err error) {
 	set := t.opts.Tombstones
 	if set == nil {
 		return 0, deletion.ErrUnsupported
@@ -64,7 +64,7 @@ func (t *Through) DeleteSeries(ctx context.Context, r deletion.Request) (series 
 		return 0, err
 	}
 	made := &tombstone.Tombstone{
-		FromMs: r.FromMs, ToMs: r.ToMs, MadeMs: t.now().UnixMilli(), Pending: true, Selectors: r.Selectors,
+		FromMs: r.FromMs, ToMs: r.ToMs, MadeMs: t.opts.Now().UnixMilli(), Pending: true, Selectors: r.Selectors,
 	}
 	published, err := set.Publish(ctx, *made, t.sequence.TakeHighest)
 	if err != nil {
@@ -79,14 +79,14 @@ func (t *Through) DeleteSeries(ctx context.Context, r deletion.Request) (series 
 			return len(found), fmt.Errorf("remove the metrics of deletion %s from the index: %w", made, err)
 		}
 	}
-	t.metrics.deletions.Deletions.Inc()
-	t.logger.Info("samples deleted", "deletion", made.String(), "series", len(found))
+	t.DeletionMetrics().Deletions.Inc()
+	t.opts.Logger.Info("samples deleted", "deletion", made.String(), "series", len(found))
 	return len(found), nil
 }
 
 // cleanIndex removes hours without samples from the index after deletions. If it fails its lock stays: nobody knows what will
 // come of the work that it began.
-func (t *Through) cleanIndex(ctx context.Context, list ...*tombstone.Tombstone) error {
+func (t *Direct) cleanIndex(ctx context.Context, list ...*tombstone.Tombstone) error {
 	fromMs, toMs := deletion.Bounds(list)
 	lock, err := t.lockIndex(ctx, fromMs, toMs)
 	if err != nil {
@@ -94,7 +94,7 @@ func (t *Through) cleanIndex(ctx context.Context, list ...*tombstone.Tombstone) 
 	}
 	r := t.scanner().Removal(list)
 	r.Held = lock.Check
-	if err := t.index.RemoveHours(ctx, r); err != nil {
+	if err := t.opts.Index.RemoveHours(ctx, r); err != nil {
 		return err
 	}
 	if err := t.renew(ctx); err != nil {
@@ -104,24 +104,24 @@ func (t *Through) cleanIndex(ctx context.Context, list ...*tombstone.Tombstone) 
 }
 
 // lockIndex takes the cleanup lock of a span of time. The owners of stolen locks remove nothing more.
-func (t *Through) lockIndex(ctx context.Context, fromMs, toMs int64) (*tombstone.CleanupLock, error) {
-	lock, err := t.opts.Tombstones.LockCleanup(ctx, fromMs, toMs, t.now)
+func (t *Direct) lockIndex(ctx context.Context, fromMs, toMs int64) (*tombstone.CleanupLock, error) {
+	lock, err := t.opts.Tombstones.LockCleanup(ctx, fromMs, toMs, t.opts.Now)
 	if err != nil || !lock.StoleLock {
 		return lock, err
 	}
 	fromMs, toMs = lock.Span()
-	return lock, t.index.FenceShared(ctx, keyschema.HourOf(fromMs), keyschema.HourOf(toMs))
+	return lock, t.opts.Index.FenceShared(ctx, keyschema.HourOf(fromMs), keyschema.HourOf(toMs))
 }
 
 // maintainDeletions removes hours without samples from the index once a deletion has waited for deletion.IndexDelay, and the
 // locks of servers that died.
-func (t *Through) maintainDeletions(ctx context.Context) error {
+func (t *Direct) maintainDeletions(ctx context.Context) error {
 	set := t.opts.Tombstones
 	if err := set.Refresh(ctx); err != nil {
 		return err
 	}
 	view := set.View()
-	fromMs, toMs, expired := view.ExpiredLock(t.now())
+	fromMs, toMs, expired := view.ExpiredLock(t.opts.Now())
 	view.Release()
 	if expired {
 		lock, err := t.lockIndex(ctx, fromMs, toMs)
@@ -132,14 +132,14 @@ func (t *Through) maintainDeletions(ctx context.Context) error {
 			return err
 		}
 	}
-	if pending, due := deletion.Pending(set, t.now()); due {
+	if pending, due := deletion.Pending(set, t.opts.Now()); due {
 		return t.cleanIndex(ctx, pending...)
 	}
 	return nil
 }
 
 // CountDeletion counts what DeleteSeries would delete, and deletes nothing. It reads all of it.
-func (t *Through) CountDeletion(ctx context.Context, r deletion.Request) (count deletion.Count, err error) {
+func (t *Direct) CountDeletion(ctx context.Context, r deletion.Request) (count deletion.Count, err error) {
 	if t.opts.Tombstones == nil {
 		return count, deletion.ErrUnsupported
 	}
@@ -154,7 +154,7 @@ func (t *Through) CountDeletion(ctx context.Context, r deletion.Request) (count 
 
 // confirm sees to it that a deletion whose beginning lies before the end of a write does not hide what was written, nor takes
 // it out of the catalogue. The rows of the batch are in the table.
-func (t *Through) confirm(ctx context.Context, b *throughBatch) error {
+func (t *Direct) confirm(ctx context.Context, b *batch) error {
 	set := t.opts.Tombstones
 	for set != nil {
 		if err := set.Refresh(ctx); err != nil {
@@ -175,9 +175,9 @@ func (t *Through) confirm(ctx context.Context, b *throughBatch) error {
 		}
 		// Hours may be leaving the catalogue at this moment because there were no rows before.
 		for _, row := range b.rows {
-			t.index.Retell(row.ref, row.hour)
+			t.opts.Index.Retell(row.ref, row.hour)
 		}
-		if err := t.index.Persist(ctx); err != nil {
+		if err := t.opts.Index.Persist(ctx); err != nil {
 			return err
 		}
 		if b.version = version; !again {
@@ -188,7 +188,7 @@ func (t *Through) confirm(ctx context.Context, b *throughBatch) error {
 }
 
 // span is the time that the rows of a batch cover.
-func (b *throughBatch) span() (fromMs, toMs int64) {
+func (b *batch) span() (fromMs, toMs int64) {
 	first, last := int64(keyschema.HourMax), int64(0)
 	for hour := range b.hours {
 		first, last = min(first, hour), max(last, hour)
@@ -197,7 +197,7 @@ func (b *throughBatch) span() (fromMs, toMs int64) {
 }
 
 // renumber has the samples follow another deletion.
-func (b *throughBatch) renumber(floor uint32) {
+func (b *batch) renumber(floor uint32) {
 	b.floor = floor
 	for _, row := range b.rows {
 		for n := range row.mutation.Entries {
@@ -212,7 +212,7 @@ func (b *throughBatch) renumber(floor uint32) {
 // CleanTombstones takes what was deleted longer ago than PackDelay out of the tables and then forgets the tombstones. One
 // server at a time does it; another one is told storage.ErrUnavailable. If it is cut off, what is left to do is done by the
 // next call.
-func (t *Through) CleanTombstones(ctx context.Context) (report deletion.Report, err error) {
+func (t *Direct) CleanTombstones(ctx context.Context) (report deletion.Report, err error) {
 	set := t.opts.Tombstones
 	if set == nil {
 		return report, deletion.ErrUnsupported
@@ -244,21 +244,21 @@ func (t *Through) CleanTombstones(ctx context.Context) (report deletion.Report, 
 	if err := report.SizesAfter(ctx, set.Base()); err != nil {
 		return report, err
 	}
-	t.logger.Info("tombstones cleaned", "deletions", report.Tombstones, "waiting", report.Waiting,
+	t.opts.Logger.Info("tombstones cleaned", "deletions", report.Tombstones, "waiting", report.Waiting,
 		"rows_rewritten", report.RowsRewritten, "rows_removed", report.RowsRemoved)
 	return report, nil
 }
 
 // clean cleans the rows of the tombstones that are old enough and drops these.
-func (t *Through) clean(ctx context.Context, report *deletion.Report) error {
+func (t *Direct) clean(ctx context.Context, report *deletion.Report) error {
 	view := t.opts.Tombstones.SnapshotIf(func(made *tombstone.Tombstone) bool {
-		return t.now().UnixMilli()-made.MadeMs > t.packer.Delay().Milliseconds()
+		return t.opts.Now().UnixMilli()-made.MadeMs > t.compactor.Delay().Milliseconds()
 	})
 	defer view.Release()
 	todo := view.List()
 	report.Waiting = t.opts.Tombstones.Len() - len(todo)
 	// Writers at the time of a deletion may have brought hours back to the index: clean it of all that are dropped, too.
-	unclean, _ := deletion.Pending(t.opts.Tombstones, t.now())
+	unclean, _ := deletion.Pending(t.opts.Tombstones, t.opts.Now())
 	known := func(made *tombstone.Tombstone) bool { return slices.Contains(todo, made) }
 	unclean = append(slices.DeleteFunc(unclean, known), todo...)
 	if len(unclean) == 0 {
@@ -272,7 +272,7 @@ func (t *Through) clean(ctx context.Context, report *deletion.Report) error {
 	if err := c.scan(ctx, fromMs, toMs, t.scanner().Rows(todo)); err != nil {
 		return err
 	}
-	t.metrics.deletions.CleanedRows.Add(float64(report.RowsRewritten + report.RowsRemoved))
+	t.DeletionMetrics().CleanedRows.Add(float64(report.RowsRewritten + report.RowsRemoved))
 	var clean []uint64
 	for _, made := range todo {
 		if !c.waits[made.ID] {
@@ -293,7 +293,7 @@ func (t *Through) clean(ctx context.Context, report *deletion.Report) error {
 }
 
 // applied leaves out deletions that some states are not as of yet.
-func (t *Through) applied(ctx context.Context, ids []uint64) ([]uint64, error) {
+func (t *Direct) applied(ctx context.Context, ids []uint64) ([]uint64, error) {
 	if t.opts.States == nil || len(ids) == 0 {
 		return ids, nil
 	}
@@ -309,7 +309,7 @@ func (t *Through) applied(ctx context.Context, ids []uint64) ([]uint64, error) {
 
 // throughCleaner gathers the rows that have lost samples by hours.
 type throughCleaner struct {
-	t      *Through
+	t      *Direct
 	report *deletion.Report
 	filter *tombstone.Filter // by what is cleaned
 	hours  map[int64][][]byte
@@ -369,14 +369,14 @@ func (c *throughCleaner) scan(ctx context.Context, fromMs, toMs int64, set stora
 
 func (c *throughCleaner) flush(ctx context.Context) error {
 	for _, hour := range slices.Sorted(maps.Keys(c.hours)) {
-		if c.t.now().UnixMilli() <= keyschema.HourCellMs(hour)+c.t.packer.Delay().Milliseconds() {
+		if c.t.opts.Now().UnixMilli() <= keyschema.HourCellMs(hour)+c.t.compactor.Delay().Milliseconds() {
 			// Samples in time do not tell a packer that they came.
 			if err := c.leave(ctx, hour, c.hours[hour]); err != nil {
 				return err
 			}
 			continue
 		}
-		cleaned, err := c.t.packer.Clean(ctx, hour, c.hours[hour])
+		cleaned, err := c.t.compactor.Clean(ctx, hour, c.hours[hour])
 		if err != nil {
 			return err
 		}
@@ -385,7 +385,7 @@ func (c *throughCleaner) flush(ctx context.Context) error {
 		}
 		c.report.RowsRemoved += cleaned.Removed
 		c.report.RowsRewritten += cleaned.Rows - cleaned.Removed
-		c.t.metrics.deletions.CleanedBytes.Add(float64(max(0, cleaned.Bytes)))
+		c.t.DeletionMetrics().CleanedBytes.Add(float64(max(0, cleaned.Bytes)))
 	}
 	c.hours, c.count = map[int64][][]byte{}, 0
 	return nil

@@ -1,4 +1,4 @@
-package packer
+package compactor
 
 import (
 	"bytes"
@@ -139,7 +139,7 @@ func (s *pass) runs(r *row) (cells []storage.Entry, sizeBytes int, err error) {
 }
 
 // unless changes a row if it has no cell between the runs that were read and end; it reports whether it did for sure.
-func (p *Packer) unless(ctx context.Context, r *row, end []byte, entries []storage.Entry) (done bool, err error) {
+func (p *Compactor) unless(ctx context.Context, r *row, end []byte, entries []storage.Entry) (done bool, err error) {
 	since := filter(r.hour, keyschema.AppendChunkQualifier(nil, 0))
 	if r.runs {
 		since.QualifierStart = keyschema.AppendChunkQualifier(nil, r.lastSeq+1)

@@ -1,4 +1,4 @@
-package ingest
+package direct
 
 import (
 	"context"
@@ -22,9 +22,9 @@ import (
 
 // sharedStates is several servers over the same tables that keep rollups as well, any of which may be killed or take over.
 type sharedStates struct {
-	*throughWorld
-	of     map[*Through]*job.Rollups
-	hooks  map[*Through]*hookStore
+	*directWorld
+	of     map[*Direct]*job.Rollups
+	hooks  map[*Direct]*hookStore
 	made   *job.Rollups // by extend, of the server that is being started
 	hooked *hookStore
 	holder *job.Rollups // whose turn it is to compute; others may believe that it is theirs
@@ -33,8 +33,8 @@ type sharedStates struct {
 }
 
 func newSharedStates(t *testing.T, seed uint64) *sharedStates {
-	w := &sharedStates{of: map[*Through]*job.Rollups{}, hooks: map[*Through]*hookStore{}}
-	w.throughWorld = &throughWorld{t: t, rng: rand.New(rand.NewPCG(seed, 23)), clock: newClock(), book: map[place]*belief{},
+	w := &sharedStates{of: map[*Direct]*job.Rollups{}, hooks: map[*Direct]*hookStore{}}
+	w.directWorld = &directWorld{t: t, rng: rand.New(rand.NewPCG(seed, 23)), clock: newClock(), book: map[place]*belief{},
 		reach: 3 * dayMs, extend: w.open, hook: w.interfere}
 	w.tables = storagetest.NewModel(w.clock.now)
 	var err error
@@ -48,7 +48,7 @@ func newSharedStates(t *testing.T, seed uint64) *sharedStates {
 }
 
 // open gives a server its rollups.
-func (w *sharedStates) open(o *ThroughOptions, set *tombstone.Set, hooks *hookStore) {
+func (w *sharedStates) open(o *Options, set *tombstone.Set, hooks *hookStore) {
 	var mine *job.Rollups
 	mine, err := job.Open(w.t.Context(), rollupstore.Options{
 		Tables: set.Store(), Deletions: set, MarksMax: 5, Now: w.clock.now,
@@ -63,14 +63,14 @@ func (w *sharedStates) open(o *ThroughOptions, set *tombstone.Set, hooks *hookSt
 	w.made, w.hooked = mine, hooks
 }
 
-func (w *sharedStates) join() *Through {
+func (w *sharedStates) join() *Direct {
 	n := w.start()
 	w.of[n], w.hooks[n] = w.made, w.hooked
 	return n
 }
 
 // act is one thing that a server does in the middle of a server's writes: others work, and it may be killed.
-func (w *sharedStates) act(n *Through) {
+func (w *sharedStates) act(n *Direct) {
 	if w.depth == 0 {
 		w.busy = n
 	}
@@ -122,7 +122,7 @@ func (w *sharedStates) bury() {
 	}
 }
 
-// interfere is that of throughWorld, with what these servers do.
+// interfere is that of directWorld, with what these servers do.
 func (w *sharedStates) interfere() (before, after error, partial bool) {
 	if !w.faults {
 		return nil, nil, false
@@ -147,7 +147,7 @@ func (w *sharedStates) interfere() (before, after error, partial bool) {
 }
 
 // compare demands that the states that a server uses are those of the rows.
-func (w *sharedStates) compare(n *Through, all bool) {
+func (w *sharedStates) compare(n *Direct, all bool) {
 	w.t.Helper()
 	require.NoError(w.t, n.opts.Tombstones.Refresh(w.t.Context()))
 	require.NoError(w.t, w.of[n].Refresh(w.t.Context()))
@@ -185,7 +185,7 @@ func (w *sharedStates) compare(n *Through, all bool) {
 }
 
 // settle has a server finish everything.
-func (w *sharedStates) settle(n *Through) {
+func (w *sharedStates) settle(n *Direct) {
 	w.t.Helper()
 	w.holder = w.of[n]
 	for range 4 {
@@ -203,12 +203,12 @@ func (w *sharedStates) settle(n *Through) {
 	require.Zero(w.t, n.opts.Tombstones.Len())
 }
 
-// TestThroughStates: servers write, delete, clean, pack and compute rollups, in the middle of each other's writes, fail, believe
+// TestDirectStates: servers write, delete, clean, pack and compute rollups, in the middle of each other's writes, fail, believe
 // that it is their turn when it is not, and are killed. Whenever none is in the middle of a write, the states that any of them
 // uses are those of the samples; deletions are forgotten, and what was deleted comes back neither in samples nor in states.
-func TestThroughStates(t *testing.T) {
+func TestDirectStates(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 4, Short: 2})
-	total := sharedStates{throughWorld: &throughWorld{}}
+	total := sharedStates{directWorld: &directWorld{}}
 	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			w := newSharedStates(t, seed)

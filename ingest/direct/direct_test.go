@@ -1,4 +1,4 @@
-package ingest
+package direct
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest"
 	"halite/ingest/deletion"
 	"halite/keyschema"
 	"halite/keyschema/chunk"
@@ -122,17 +123,17 @@ type belief struct {
 	cuts   int // deletions that have begun
 }
 
-// throughWorld is several servers over the same tables.
-type throughWorld struct {
+// directWorld is several servers over the same tables.
+type directWorld struct {
 	t      *testing.T
 	rng    *rand.Rand
 	clock  *clock
 	tables storage.Store
 	schema *keyschema.Schema
-	nodes  []*Through
+	nodes  []*Direct
 	faults bool
 	depth  int
-	busy   *Through // in the middle of whose write others work
+	busy   *Direct // in the middle of whose write others work
 	value  float64
 	book   map[place]*belief
 	acked  int
@@ -145,13 +146,13 @@ type throughWorld struct {
 	// hook is in place of interfere.
 	hook func() (before, after error, partial bool)
 	// extend gives a server what it has besides.
-	extend func(o *ThroughOptions, set *tombstone.Set, hooks *hookStore)
+	extend func(o *Options, set *tombstone.Set, hooks *hookStore)
 }
 
 const throughSeries = 12
 
-func newThroughWorld(t *testing.T, seed uint64, nodes int) *throughWorld {
-	w := &throughWorld{
+func newThroughWorld(t *testing.T, seed uint64, nodes int) *directWorld {
+	w := &directWorld{
 		t: t, rng: rand.New(rand.NewPCG(seed, 5)), clock: newClock(), book: map[place]*belief{}, reach: 3 * keyschema.HourMs,
 	}
 	w.tables = storagetest.NewModel(w.clock.now)
@@ -165,7 +166,7 @@ func newThroughWorld(t *testing.T, seed uint64, nodes int) *throughWorld {
 }
 
 // start opens the tables as a new server. Its jobs are off: the test runs them.
-func (w *throughWorld) start() *Through {
+func (w *directWorld) start() *Direct {
 	faults := w.faults
 	w.faults = false
 	defer func() { w.faults = faults }()
@@ -176,7 +177,7 @@ func (w *throughWorld) start() *Through {
 	writer := index.NewWriter()
 	set, err := tombstone.Open(context.Background(), tombstone.Options{Store: store, Shared: true})
 	require.NoError(w.t, err)
-	opts := ThroughOptions{
+	opts := Options{
 		Tombstones: set, Store: set.Store(), Writer: writer, Schema: w.schema, Now: w.clock.now, Refresh: -1,
 		WriteTimeout:    time.Second,
 		PackConcurrency: 1, // what interferes is one goroutine's
@@ -190,14 +191,14 @@ func (w *throughWorld) start() *Through {
 	})
 	require.NoError(w.t, err)
 	set.SetLabelSets(opts.Index.LabelSet)
-	n, err := OpenThrough(context.Background(), opts)
+	n, err := Open(context.Background(), opts)
 	require.NoError(w.t, err)
 	n.retryDelay = 100 * time.Microsecond
 	return n
 }
 
 // interfere fails writes, and lets other servers work in the middle of them.
-func (w *throughWorld) interfere() (before, after error, partial bool) {
+func (w *directWorld) interfere() (before, after error, partial bool) {
 	if !w.faults {
 		return nil, nil, false
 	}
@@ -225,15 +226,15 @@ func seriesLabels(n int) labels.Labels {
 }
 
 // write sends samples of the last hours to a server.
-func (w *throughWorld) write(n *Through) {
-	var samples []Sample
+func (w *directWorld) write(n *Direct) {
+	var samples []ingest.Sample
 	begun, cuts := map[place]int{}, map[place]int{}
 	values := map[place]float64{}
 	for range 1 + w.rng.IntN(8) {
 		p := place{series: w.rng.IntN(throughSeries), tsMs: w.clock.ms.Load() - w.rng.Int64N(1+w.rng.Int64N(w.reach))}
 		p.tsMs -= p.tsMs % (5 * 60_000) // often the same ones
 		w.value++
-		samples = append(samples, Sample{Labels: seriesLabels(p.series), TsMs: p.tsMs, Value: w.value})
+		samples = append(samples, ingest.Sample{Labels: seriesLabels(p.series), TsMs: p.tsMs, Value: w.value})
 		b := w.book[p]
 		if b == nil {
 			b = &belief{values: map[float64]bool{}}
@@ -248,7 +249,7 @@ func (w *throughWorld) write(n *Through) {
 	}
 	_, err := n.Write(context.Background(), samples)
 	if err != nil {
-		var overload *OverloadError
+		var overload *ingest.OverloadError
 		require.ErrorAs(w.t, err, &overload)
 		w.failed++
 	} else {
@@ -268,7 +269,7 @@ func (w *throughWorld) write(n *Through) {
 }
 
 // delete has a server delete samples of some series.
-func (w *throughWorld) delete(n *Through) {
+func (w *directWorld) delete(n *Direct) {
 	from := w.clock.ms.Load() - w.rng.Int64N(w.reach+keyschema.HourMs)
 	to := from + w.rng.Int64N(2*keyschema.HourMs)
 	name, value := "n", fmt.Sprint(w.rng.IntN(throughSeries))
@@ -303,7 +304,7 @@ func (w *throughWorld) delete(n *Through) {
 	}
 }
 
-func (w *throughWorld) step(n *Through) {
+func (w *directWorld) step(n *Direct) {
 	if w.depth == 0 {
 		w.busy = n
 	}
@@ -326,7 +327,7 @@ func (w *throughWorld) step(n *Through) {
 }
 
 // rows reads all rows.
-func (w *throughWorld) rows() (found map[place]float64, singles int) {
+func (w *directWorld) rows() (found map[place]float64, singles int) {
 	w.t.Helper()
 	set, err := tombstone.Open(context.Background(), tombstone.Options{Store: w.tables})
 	require.NoError(w.t, err)
@@ -357,7 +358,7 @@ func (w *throughWorld) rows() (found map[place]float64, singles int) {
 }
 
 // check compares all rows with what they may be.
-func (w *throughWorld) check(what string) (singles int) {
+func (w *directWorld) check(what string) (singles int) {
 	w.t.Helper()
 	found, singles := w.rows()
 	for p, b := range w.book {
@@ -372,10 +373,10 @@ func (w *throughWorld) check(what string) (singles int) {
 	return singles
 }
 
-// TestThroughAndPacker: servers write the same samples in time and late, pack, delete, clean, and fail, also in the middle of
+// TestDirectAndPacker: servers write the same samples in time and late, pack, delete, clean, and fail, also in the middle of
 // each other's writes. No acknowledged sample is lost or outlived by one that it replaced, none that was deleted comes back,
 // and in the end everything is packed and clean.
-func TestThroughAndPacker(t *testing.T) {
+func TestDirectAndPacker(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 4, Short: 2})
 	acked, failed, cuts, clean := 0, 0, 0, 0
 	for seed := first; seed < first+count; seed++ {
@@ -414,7 +415,7 @@ func TestThroughAndPacker(t *testing.T) {
 }
 
 // revisit writes a sample to each row once more, so that there is a note of rows with leftovers of failed writes, too.
-func (w *throughWorld) revisit() {
+func (w *directWorld) revisit() {
 	seen := map[place]bool{}
 	places := slices.SortedFunc(maps.Keys(w.book), func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.series, b.series), cmp.Compare(a.tsMs, b.tsMs))
@@ -428,13 +429,13 @@ func (w *throughWorld) revisit() {
 		seen[hour] = true
 		w.value++
 		w.book[hour] = &belief{values: map[float64]bool{w.value: true}, acked: true}
-		_, err := w.nodes[0].Write(w.t.Context(), []Sample{{Labels: seriesLabels(p.series), TsMs: hour.tsMs, Value: w.value}})
+		_, err := w.nodes[0].Write(w.t.Context(), []ingest.Sample{{Labels: seriesLabels(p.series), TsMs: hour.tsMs, Value: w.value}})
 		require.NoError(w.t, err)
 	}
 }
 
 // look has all servers see what the others wrote, and checks that each finds every acknowledged sample's hour.
-func (w *throughWorld) look() {
+func (w *directWorld) look() {
 	for i, n := range w.nodes {
 		require.NoError(w.t, n.look(context.Background()))
 		for p, b := range w.book {
@@ -449,13 +450,13 @@ func (w *throughWorld) look() {
 	}
 }
 
-// TestThroughSeesOthers: a server sees what another one wrote after its next look, not before, and says so if it cannot look.
-func TestThroughSeesOthers(t *testing.T) {
+// TestDirectSeesOthers: a server sees what another one wrote after its next look, not before, and says so if it cannot look.
+func TestDirectSeesOthers(t *testing.T) {
 	w := newThroughWorld(t, 1, 2)
-	result, err := w.nodes[0].Write(t.Context(), []Sample{{Labels: seriesLabels(1), TsMs: startMs, Value: 1}})
+	result, err := w.nodes[0].Write(t.Context(), []ingest.Sample{{Labels: seriesLabels(1), TsMs: startMs, Value: 1}})
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Accepted)
-	seen := func(n *Through) int {
+	seen := func(n *Direct) int {
 		found, err := n.Catalogue().Select(t.Context(), startMs, startMs)
 		require.NoError(t, err)
 		return len(found)
@@ -469,13 +470,13 @@ func TestThroughSeesOthers(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrUnavailable)
 }
 
-// TestThroughHourThatLeaves: a server that has not seen that an hour has left the catalogue, while deletions were cleaned, tells
+// TestDirectHourThatLeaves: a server that has not seen that an hour has left the catalogue, while deletions were cleaned, tells
 // of it once more when it writes to it.
-func TestThroughHourThatLeaves(t *testing.T) {
+func TestDirectHourThatLeaves(t *testing.T) {
 	w := newThroughWorld(t, 1, 2)
 	a, b := w.nodes[0], w.nodes[1]
 	write := func(tsMs int64) {
-		_, err := a.Write(t.Context(), []Sample{{Labels: seriesLabels(1), TsMs: tsMs, Value: 1}})
+		_, err := a.Write(t.Context(), []ingest.Sample{{Labels: seriesLabels(1), TsMs: tsMs, Value: 1}})
 		require.NoError(t, err)
 	}
 	earlierMs := int64(startMs - 2*keyschema.HourMs)
@@ -486,11 +487,11 @@ func TestThroughHourThatLeaves(t *testing.T) {
 	})
 	require.NoError(t, err)
 	write(startMs - keyschema.HourMs) // a does not know yet, and tells of the earlier hour besides
-	w.clock.advance(w.nodes[0].packer.Delay() + time.Minute)
+	w.clock.advance(w.nodes[0].compactor.Delay() + time.Minute)
 	report, err := b.CleanTombstones(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, report.Waiting, "not all of its rows are due, so it is not dropped")
-	known := func(n *Through) int {
+	known := func(n *Direct) int {
 		found, err := n.Catalogue().Select(t.Context(), earlierMs, earlierMs)
 		require.NoError(t, err)
 		return len(found)
@@ -500,14 +501,14 @@ func TestThroughHourThatLeaves(t *testing.T) {
 	require.Equal(t, 1, known(w.start()))
 }
 
-// TestThroughGuard: tables that are no longer ours take no more writes.
-func TestThroughGuard(t *testing.T) {
+// TestDirectGuard: tables that are no longer ours take no more writes.
+func TestDirectGuard(t *testing.T) {
 	w := newThroughWorld(t, 1, 1)
 	n := w.nodes[0]
 	guard := errInjectedOutage
 	n.opts.Guard = func(context.Context) error { return guard }
 	write := func() error {
-		_, err := n.Write(t.Context(), []Sample{{Labels: seriesLabels(1), TsMs: startMs, Value: 1}})
+		_, err := n.Write(t.Context(), []ingest.Sample{{Labels: seriesLabels(1), TsMs: startMs, Value: 1}})
 		return err
 	}
 	require.Error(t, n.look(t.Context()))
@@ -544,7 +545,7 @@ func TestSequenceOfServers(t *testing.T) {
 }
 
 // logger writes what servers have to say to the test's output, if it is asked for by name.
-func (w *throughWorld) logger() *slog.Logger {
+func (w *directWorld) logger() *slog.Logger {
 	if os.Getenv("HALITE_SEED") == "" {
 		return nil
 	}

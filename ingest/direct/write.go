@@ -1,4 +1,4 @@
-package ingest
+package direct
 
 import (
 	"context"
@@ -8,9 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"halite/ingest"
+	"halite/ingest/direct/compactor"
 	"halite/ingest/flush"
 	"halite/ingest/head"
-	"halite/ingest/packer"
 	"halite/keyschema"
 	"halite/keyschema/chunk"
 	"halite/storage"
@@ -19,17 +20,17 @@ import (
 )
 
 const (
-	// throughEntriesMax bounds the cells of a row that are written at once.
-	throughEntriesMax = storage.EntriesMax / 2
+	// rowEntriesMax bounds the cells of a row that are written at once.
+	rowEntriesMax = storage.EntriesMax / 2
 	// retryDelayMin is the first pause before rows are written again; each further one is twice as long.
 	retryDelayMin = 50 * time.Millisecond
 	retryDelayMax = 2 * time.Second
 )
 
-// throughBatch is what a request writes to the tables.
-type throughBatch struct {
+// batch is what a request writes to the tables.
+type batch struct {
 	samples []head.Sample
-	rows    []throughRow
+	rows    []batchRow
 	arena   flush.Arena
 	// unknown is set if the catalogue's tables do not tell of all the rows yet.
 	unknown bool
@@ -39,18 +40,18 @@ type throughBatch struct {
 	floor   uint32
 }
 
-// throughRow is a mutation of one row.
-type throughRow struct {
+// batchRow is a mutation of one row.
+type batchRow struct {
 	hour     int64
 	ref      index.Ref
 	mutation storage.RowMutation
 	marked   bool
 }
 
-func (t *Through) write(ctx context.Context, in Input) (Result, error) {
+func (t *Direct) write(ctx context.Context, in ingest.Input) (ingest.Result, error) {
 	r, err := t.Begin(ctx, in)
 	if err != nil {
-		return Result{}, err
+		return ingest.Result{}, err
 	}
 	defer r.Release()
 	b, err := t.prepare(r)
@@ -62,7 +63,7 @@ func (t *Through) write(ctx context.Context, in Input) (Result, error) {
 }
 
 // prepare reads a request and makes its mutations. No series is forgotten meanwhile.
-func (t *Through) prepare(r *Request) (*throughBatch, error) {
+func (t *Direct) prepare(r *ingest.Request) (*batch, error) {
 	t.LockSeries()
 	defer t.UnlockSeries()
 	if err := r.Read(); err != nil {
@@ -77,8 +78,8 @@ func (t *Through) prepare(r *Request) (*throughBatch, error) {
 
 // makeBatch makes the mutations of the request's rows. Of two samples with one timestamp the later one comes later in its
 // mutation.
-func (t *Through) makeBatch(r *Request) (*throughBatch, error) {
-	b := &throughBatch{hours: map[int64]struct{}{}}
+func (t *Direct) makeBatch(r *ingest.Request) (*batch, error) {
+	b := &batch{hours: map[int64]struct{}{}}
 	for _, s := range r.Samples() {
 		if s.Ref != 0 {
 			b.samples = append(b.samples, s)
@@ -110,17 +111,17 @@ func (t *Through) makeBatch(r *Request) (*throughBatch, error) {
 }
 
 // addRow adds the samples of one series and hour. The catalogue learns of the hour.
-func (t *Through) addRow(b *throughBatch, ref index.Ref, hour int64, samples []head.Sample) error {
-	if !t.index.Stored(ref, hour) {
-		t.index.Touch(ref, hour)
+func (t *Direct) addRow(b *batch, ref index.Ref, hour int64, samples []head.Sample) error {
+	if !t.opts.Index.Stored(ref, hour) {
+		t.opts.Index.Touch(ref, hour)
 		b.unknown = true
 	}
 	b.hours[hour] = struct{}{}
-	key := b.arena.Append(func(dst []byte) []byte { return t.index.AppendRowKey(dst, ref, hour) })
+	key := b.arena.Append(func(dst []byte) []byte { return t.opts.Index.AppendRowKey(dst, ref, hour) })
 	if len(key) == 0 {
 		return fmt.Errorf("series %d of a request is unknown to the catalogue", ref)
 	}
-	for some := range slices.Chunk(samples, throughEntriesMax) {
+	for some := range slices.Chunk(samples, rowEntriesMax) {
 		m := storage.RowMutation{Key: key, Entries: make([]storage.Entry, 0, len(some)+1)}
 		for _, s := range some {
 			m.Entries = append(m.Entries, storage.Entry{
@@ -131,14 +132,14 @@ func (t *Through) addRow(b *throughBatch, ref index.Ref, hour int64, samples []h
 				Value: b.arena.Append(func(dst []byte) []byte { return chunk.AppendSampleValue(dst, s.Value) }),
 			})
 		}
-		b.rows = append(b.rows, throughRow{hour: hour, ref: ref, mutation: m})
+		b.rows = append(b.rows, batchRow{hour: hour, ref: ref, mutation: m})
 	}
 	return nil
 }
 
 // await writes what the catalogue must know, then the rows, and returns when all of it is
 // acknowledged.
-func (t *Through) await(ctx context.Context, r *Request, b *throughBatch) error {
+func (t *Direct) await(ctx context.Context, r *ingest.Request, b *batch) error {
 	if len(b.rows) == 0 {
 		return nil
 	}
@@ -154,14 +155,14 @@ func (t *Through) await(ctx context.Context, r *Request, b *throughBatch) error 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-		return t.Overload(ResourceTables, err.Error())
+		return t.Overload(ingest.ResourceTables, err.Error())
 	}
 	return err
 }
 
-func (t *Through) writeBatch(ctx context.Context, b *throughBatch) error {
+func (t *Direct) writeBatch(ctx context.Context, b *batch) error {
 	if b.unknown {
-		if err := t.index.Persist(ctx); err != nil {
+		if err := t.opts.Index.Persist(ctx); err != nil {
 			return err
 		}
 		if err := t.opts.Store.Sync(ctx); err != nil {
@@ -177,8 +178,8 @@ func (t *Through) writeBatch(ctx context.Context, b *throughBatch) error {
 	return t.opts.Store.Sync(ctx)
 }
 
-// put writes the rows of a batch, with notes for the packer.
-func (t *Through) put(ctx context.Context, b *throughBatch) error {
+// put writes the rows of a batch, with notes for the compactor.
+func (t *Direct) put(ctx context.Context, b *batch) error {
 	if err := t.note(ctx, b, false); err != nil {
 		return err
 	}
@@ -188,18 +189,18 @@ func (t *Through) put(ctx context.Context, b *throughBatch) error {
 		if err := t.apply(ctx, rows); err != nil {
 			return err
 		}
-		rows = slices.DeleteFunc(slices.Clone(rows), func(row throughRow) bool { return row.marked || !t.late(row.hour) })
+		rows = slices.DeleteFunc(slices.Clone(rows), func(row batchRow) bool { return row.marked || !t.late(row.hour) })
 	}
 	return t.note(ctx, b, true)
 }
 
 // late tells whether samples of an hour must be marked: the packer may come soon.
-func (t *Through) late(hour int64) bool {
-	return t.now().UnixMilli() > keyschema.HourCellMs(hour)+t.opts.MarkAfter.Milliseconds()
+func (t *Direct) late(hour int64) bool {
+	return t.opts.Now().UnixMilli() > keyschema.HourCellMs(hour)+t.opts.MarkAfter.Milliseconds()
 }
 
 // mark adds marks to the rows of late samples.
-func (t *Through) mark(rows []throughRow) {
+func (t *Direct) mark(rows []batchRow) {
 	for n := range rows {
 		row := &rows[n]
 		if row.marked || !t.late(row.hour) {
@@ -216,7 +217,7 @@ func (t *Through) mark(rows []throughRow) {
 
 // note leaves notes for the packer: of hours that are not late once, before the first sample of them is acknowledged; of
 // late ones each time, behind the samples.
-func (t *Through) note(ctx context.Context, b *throughBatch, late bool) error {
+func (t *Direct) note(ctx context.Context, b *batch, late bool) error {
 	var hours []int64
 	t.notesMu.Lock()
 	for hour := range b.hours {
@@ -231,7 +232,7 @@ func (t *Through) note(ctx context.Context, b *throughBatch, late bool) error {
 	slices.Sort(hours)
 	muts := make([]storage.RowMutation, len(hours))
 	for n, hour := range hours {
-		muts[n] = packer.Note(hour, late)
+		muts[n] = compactor.Note(hour, late)
 	}
 	if err := t.meta.Apply(ctx, muts); err != nil || late {
 		return err
@@ -246,7 +247,7 @@ func (t *Through) note(ctx context.Context, b *throughBatch, late bool) error {
 
 // apply writes rows, again and again as long as the storage is only unavailable and the context holds: setting a cell
 // twice does no harm.
-func (t *Through) apply(ctx context.Context, rows []throughRow) error {
+func (t *Direct) apply(ctx context.Context, rows []batchRow) error {
 	for from := 0; from < len(rows); {
 		to, entries := from, 0
 		for ; to < len(rows); to++ {
@@ -266,7 +267,7 @@ func (t *Through) apply(ctx context.Context, rows []throughRow) error {
 	return nil
 }
 
-func (t *Through) applyAll(ctx context.Context, muts []storage.RowMutation) error {
+func (t *Direct) applyAll(ctx context.Context, muts []storage.RowMutation) error {
 	for delay := t.retryDelay; ; delay = min(2*delay, retryDelayMax) {
 		err := t.data.Apply(ctx, muts)
 		if err == nil {

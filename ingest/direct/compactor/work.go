@@ -1,4 +1,4 @@
-package packer
+package compactor
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ const (
 
 // work is the packing of some rows of an hour.
 type work struct {
-	p    *Packer
+	p    *Compactor
 	hour int64
 	// all says that rows without single samples are written anew, too, if something of them was deleted.
 	all bool
@@ -166,7 +166,7 @@ func (s *pass) knows(r *row) bool {
 }
 
 // giveUp removes what deletions have left whose servers died in the middle, for packing waits for them.
-func (p *Packer) giveUp(ctx context.Context) error {
+func (p *Compactor) giveUp(ctx context.Context) error {
 	if p.opts.Tombstones == nil {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (p *Packer) giveUp(ctx context.Context) error {
 }
 
 // Delay is that of the options.
-func (p *Packer) Delay() time.Duration { return p.opts.Delay }
+func (p *Compactor) Delay() time.Duration { return p.opts.Delay }
 
 // Cleaned is what Clean has done.
 type Cleaned struct {
@@ -197,7 +197,7 @@ type Cleaned struct {
 
 // Clean takes what was deleted out of rows of one hour, whose keys come sorted. It may run beside Run and in several
 // processes.
-func (p *Packer) Clean(ctx context.Context, hour int64, keys [][]byte) (Cleaned, error) {
+func (p *Compactor) Clean(ctx context.Context, hour int64, keys [][]byte) (Cleaned, error) {
 	w := work{p: p, hour: hour, all: true}
 	err := w.do(ctx, keys)
 	if err != nil {

@@ -1,4 +1,4 @@
-package ingest
+package direct
 
 import (
 	"fmt"
@@ -8,17 +8,18 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest"
 	"halite/ingest/deletion"
 )
 
-// TestThroughRepeatedDeletions: deletions of some series again and again, each before the last one is old enough to be cleaned,
+// TestDirectRepeatedDeletions: deletions of some series again and again, each before the last one is old enough to be cleaned,
 // keep neither those of other series in the same hours waiting, nor those that the later ones only repeat.
-func TestThroughRepeatedDeletions(t *testing.T) {
+func TestDirectRepeatedDeletions(t *testing.T) {
 	w := newThroughWorld(t, 1, 2)
 	a, b := w.nodes[0], w.nodes[1]
-	delay := a.packer.Delay()
+	delay := a.compactor.Delay()
 	write := func(n int, tsMs int64) {
-		_, err := a.Write(t.Context(), []Sample{{Labels: seriesLabels(n), TsMs: tsMs, Value: 1}})
+		_, err := a.Write(t.Context(), []ingest.Sample{{Labels: seriesLabels(n), TsMs: tsMs, Value: 1}})
 		require.NoError(t, err)
 	}
 	remove := func(n int) {
