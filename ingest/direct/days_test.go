@@ -78,7 +78,7 @@ func (w *sharedDay) retire(table, family string) {
 // listed are the hours of the day in which a server lists the series.
 func (w *sharedDay) listed(n *Direct) (hours []int64) {
 	w.t.Helper()
-	found, err := n.Catalogue().Select(w.t.Context(), w.startMs, w.startMs+dayMs-1)
+	found, err := n.Index().Select(w.t.Context(), w.startMs, w.startMs+dayMs-1)
 	require.NoError(w.t, err)
 	for _, s := range found {
 		eachHour(s.Hours, func(hour int64) { hours = append(hours, hour-keyschema.HourOf(w.startMs)) })
@@ -136,7 +136,7 @@ func TestDirectDeletedDays(t *testing.T) {
 	}
 }
 
-// TestDirectWritesBesideDeletion has a deletion take hours out of the catalogue at each moment of a write to another hour of the
+// TestDirectWritesBesideDeletion has a deletion take hours out of the index at each moment of a write to another hour of the
 // day, which finds out and tells of its hour once more.
 func TestDirectWritesBesideDeletion(t *testing.T) {
 	for moment, last := 0, false; !last; moment++ {

@@ -28,7 +28,7 @@ func (t *Direct) scanner() deletion.Scanner {
 	return deletion.Scanner{Index: t.opts.Index, Schema: t.opts.Schema, Data: t.data, States: t.opts.States}
 }
 
-// renew has the catalogue know what others told before the call. A look that ran beside the telling may miss a part, the
+// renew has the index know what others told before the call. A look that ran beside the telling may miss a part, the
 // next one does not.
 func (t *Direct) renew(ctx context.Context) error {
 	for range 2 {
@@ -58,7 +58,7 @@ func (t *Direct) DeleteSeries(ctx context.Context, r deletion.Request) (series i
 	if err := t.renew(ctx); err != nil {
 		return 0, err
 	}
-	// Even if there are none: a write that failed may have left rows of which the catalogue does not know.
+	// Even if there are none: a write that failed may have left rows of which the index does not know.
 	found, err := t.scanner().Select(ctx, r)
 	if err != nil {
 		return 0, err
@@ -153,7 +153,7 @@ func (t *Direct) CountDeletion(ctx context.Context, r deletion.Request) (count d
 }
 
 // confirm sees to it that a deletion whose beginning lies before the end of a write does not hide what was written, nor takes
-// it out of the catalogue. The rows of the batch are in the table.
+// it out of the index. The rows of the batch are in the table.
 func (t *Direct) confirm(ctx context.Context, b *batch) error {
 	set := t.opts.Tombstones
 	for set != nil {
@@ -173,7 +173,7 @@ func (t *Direct) confirm(ctx context.Context, b *batch) error {
 				return err
 			}
 		}
-		// Hours may be leaving the catalogue at this moment because there were no rows before.
+		// Hours may be leaving the index at this moment because there were no rows before.
 		for _, row := range b.rows {
 			t.opts.Index.Retell(row.ref, row.hour)
 		}
@@ -268,7 +268,7 @@ func (t *Direct) clean(ctx context.Context, report *deletion.Report) error {
 		return err
 	}
 	fromMs, toMs := deletion.Bounds(todo)
-	c := throughCleaner{t: t, report: report, filter: view.NewFilter(), hours: map[int64][][]byte{}, waits: map[uint64]bool{}}
+	c := cleaner{t: t, report: report, filter: view.NewFilter(), hours: map[int64][][]byte{}, waits: map[uint64]bool{}}
 	if err := c.scan(ctx, fromMs, toMs, t.scanner().Rows(todo)); err != nil {
 		return err
 	}
@@ -307,8 +307,8 @@ func (t *Direct) applied(ctx context.Context, ids []uint64) ([]uint64, error) {
 	return slices.DeleteFunc(ids, func(id uint64) bool { return id > last }), nil
 }
 
-// throughCleaner gathers the rows that have lost samples by hours.
-type throughCleaner struct {
+// cleaner gathers the rows that have lost samples by hours.
+type cleaner struct {
 	t      *Direct
 	report *deletion.Report
 	filter *tombstone.Filter // by what is cleaned
@@ -318,7 +318,7 @@ type throughCleaner struct {
 }
 
 // leave notes which deletions rows wait for that are left for the next time.
-func (c *throughCleaner) leave(ctx context.Context, hour int64, keys [][]byte) error {
+func (c *cleaner) leave(ctx context.Context, hour int64, keys [][]byte) error {
 	hourBytes := len(keyschema.AppendHour(nil, hour))
 	for _, key := range keys {
 		concern, err := c.filter.Series(ctx, key[:len(key)-hourBytes])
@@ -334,7 +334,7 @@ func (c *throughCleaner) leave(ctx context.Context, hour int64, keys [][]byte) e
 	return nil
 }
 
-func (c *throughCleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowSet) (err error) {
+func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowSet) (err error) {
 	raw, err := c.t.opts.Tombstones.Base().Table(ctx, storage.TableData)
 	if err != nil {
 		return err
@@ -367,10 +367,10 @@ func (c *throughCleaner) scan(ctx context.Context, fromMs, toMs int64, set stora
 	return c.flush(ctx)
 }
 
-func (c *throughCleaner) flush(ctx context.Context) error {
+func (c *cleaner) flush(ctx context.Context) error {
 	for _, hour := range slices.Sorted(maps.Keys(c.hours)) {
 		if c.t.opts.Now().UnixMilli() <= keyschema.HourCellMs(hour)+c.t.compactor.Delay().Milliseconds() {
-			// Samples in time do not tell a packer that they came.
+			// Samples in time do not tell a compactor that they came.
 			if err := c.leave(ctx, hour, c.hours[hour]); err != nil {
 				return err
 			}

@@ -32,7 +32,7 @@ type Options struct {
 	// Store holds the tables; it must acknowledge only what is durable and read its own writes. Required; the caller closes
 	// it after the Direct.
 	Store storage.Store
-	// Index is the series catalogue, opened with index.Options.Writer. Required.
+	// Index is the series index, opened with index.Options.Writer. Required.
 	Index *index.Index
 	// Writer is that name. Required.
 	Writer string
@@ -150,7 +150,7 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 	}
 	opts = opts.withDefaults()
 	t = &Direct{opts: opts, noted: map[int64]struct{}{}, retryDelay: retryDelayMin}
-	t.lookedAt.Store(opts.Now().UnixMilli()) // the catalogue was just opened
+	t.lookedAt.Store(opts.Now().UnixMilli()) // the index was just opened
 	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(opts.Retention)); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableData, err)
 	}
@@ -181,7 +181,7 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 		}
 	}
 	if t.compactor, err = compactor.New(compactor.Options{
-		Data: raw, Tombstones: opts.Tombstones, Meta: t.meta, Catalogue: opts.Index, Schema: opts.Schema,
+		Data: raw, Tombstones: opts.Tombstones, Meta: t.meta, Index: opts.Index, Schema: opts.Schema,
 		Sequence: t.sequence.TakeAbove,
 		Delay:    opts.PackDelay, MarkAfter: opts.MarkAfter, Concurrency: opts.PackConcurrency,
 		Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
@@ -270,15 +270,15 @@ func (t *Direct) keeper(name string) (*lease.Keeper, error) {
 	}, t.opts.Logger)
 }
 
-// Catalogue is the index as queries may use it: a look-up fails if it could miss what other servers have acknowledged long
+// Index is the index as queries may use it: a look-up fails if it could miss what other servers have acknowledged long
 // ago.
-func (t *Direct) Catalogue() FreshCatalogue { return FreshCatalogue{t} }
+func (t *Direct) Index() FreshIndex { return FreshIndex{t} }
 
-// FreshCatalogue is the catalogue of a Direct.
-type FreshCatalogue struct{ t *Direct }
+// FreshIndex is the index of a Direct.
+type FreshIndex struct{ t *Direct }
 
 // check also has the queries that follow see all deletions so far.
-func (c FreshCatalogue) check(ctx context.Context) error {
+func (c FreshIndex) check(ctx context.Context) error {
 	if age := time.Duration(c.t.opts.Now().UnixMilli()-c.t.lookedAt.Load()) * time.Millisecond; age > c.t.opts.StaleMax {
 		return fmt.Errorf("%w: what other servers have written was last looked for %s ago", storage.ErrUnavailable,
 			age.Round(time.Second))
@@ -295,7 +295,7 @@ func (c FreshCatalogue) check(ctx context.Context) error {
 }
 
 // Select is that of index.Index.
-func (c FreshCatalogue) Select(ctx context.Context, mintMs, maxtMs int64, ms ...*labels.Matcher) ([]index.Series, error) {
+func (c FreshIndex) Select(ctx context.Context, mintMs, maxtMs int64, ms ...*labels.Matcher) ([]index.Series, error) {
 	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
@@ -303,7 +303,7 @@ func (c FreshCatalogue) Select(ctx context.Context, mintMs, maxtMs int64, ms ...
 }
 
 // LabelNames is that of index.Index.
-func (c FreshCatalogue) LabelNames(
+func (c FreshIndex) LabelNames(
 	ctx context.Context, mintMs, maxtMs int64, limit int, ms ...*labels.Matcher,
 ) ([]string, error) {
 	if err := c.check(ctx); err != nil {
@@ -313,7 +313,7 @@ func (c FreshCatalogue) LabelNames(
 }
 
 // LabelValues is that of index.Index.
-func (c FreshCatalogue) LabelValues(
+func (c FreshIndex) LabelValues(
 	ctx context.Context, name string, mintMs, maxtMs int64, limit int, ms ...*labels.Matcher,
 ) ([]string, error) {
 	if err := c.check(ctx); err != nil {

@@ -149,9 +149,9 @@ type directWorld struct {
 	extend func(o *Options, set *tombstone.Set, hooks *hookStore)
 }
 
-const throughSeries = 12
+const seriesCount = 12
 
-func newThroughWorld(t *testing.T, seed uint64, nodes int) *directWorld {
+func newDirectWorld(t *testing.T, seed uint64, nodes int) *directWorld {
 	w := &directWorld{
 		t: t, rng: rand.New(rand.NewPCG(seed, 5)), clock: newClock(), book: map[place]*belief{}, reach: 3 * keyschema.HourMs,
 	}
@@ -231,7 +231,7 @@ func (w *directWorld) write(n *Direct) {
 	begun, cuts := map[place]int{}, map[place]int{}
 	values := map[place]float64{}
 	for range 1 + w.rng.IntN(8) {
-		p := place{series: w.rng.IntN(throughSeries), tsMs: w.clock.ms.Load() - w.rng.Int64N(1+w.rng.Int64N(w.reach))}
+		p := place{series: w.rng.IntN(seriesCount), tsMs: w.clock.ms.Load() - w.rng.Int64N(1+w.rng.Int64N(w.reach))}
 		p.tsMs -= p.tsMs % (5 * 60_000) // often the same ones
 		w.value++
 		samples = append(samples, ingest.Sample{Labels: seriesLabels(p.series), TsMs: p.tsMs, Value: w.value})
@@ -272,7 +272,7 @@ func (w *directWorld) write(n *Direct) {
 func (w *directWorld) delete(n *Direct) {
 	from := w.clock.ms.Load() - w.rng.Int64N(w.reach+keyschema.HourMs)
 	to := from + w.rng.Int64N(2*keyschema.HourMs)
-	name, value := "n", fmt.Sprint(w.rng.IntN(throughSeries))
+	name, value := "n", fmt.Sprint(w.rng.IntN(seriesCount))
 	if w.rng.IntN(3) == 0 {
 		name, value = "__name__", fmt.Sprint("m", w.rng.IntN(3))
 	}
@@ -321,7 +321,7 @@ func (w *directWorld) step(n *Direct) {
 	case 5:
 		w.clock.advance(time.Duration(w.rng.IntN(12)) * time.Minute)
 	default:
-		// It may fail like any; without room in the catalogue's news it cannot look either.
+		// It may fail like any; without room in the index's news it cannot look either.
 		_ = n.Pack(context.Background())
 	}
 }
@@ -373,15 +373,15 @@ func (w *directWorld) check(what string) (singles int) {
 	return singles
 }
 
-// TestDirectAndPacker: servers write the same samples in time and late, pack, delete, clean, and fail, also in the middle of
+// TestDirectAndCompactor: servers write the same samples in time and late, pack, delete, clean, and fail, also in the middle of
 // each other's writes. No acknowledged sample is lost or outlived by one that it replaced, none that was deleted comes back,
 // and in the end everything is packed and clean.
-func TestDirectAndPacker(t *testing.T) {
+func TestDirectAndCompactor(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 4, Short: 2})
 	acked, failed, cuts, clean := 0, 0, 0, 0
 	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			w := newThroughWorld(t, seed, 3)
+			w := newDirectWorld(t, seed, 3)
 			for range 10 {
 				w.faults = true
 				for range 20 {
@@ -443,7 +443,7 @@ func (w *directWorld) look() {
 				continue
 			}
 			metric := labels.MustNewMatcher(labels.MatchEqual, "n", fmt.Sprint(p.series))
-			found, err := n.Catalogue().Select(context.Background(), p.tsMs, p.tsMs, metric)
+			found, err := n.Index().Select(context.Background(), p.tsMs, p.tsMs, metric)
 			require.NoError(w.t, err)
 			require.Len(w.t, found, 1, "server %d of %d: %+v", i, len(w.nodes), p)
 		}
@@ -452,12 +452,12 @@ func (w *directWorld) look() {
 
 // TestDirectSeesOthers: a server sees what another one wrote after its next look, not before, and says so if it cannot look.
 func TestDirectSeesOthers(t *testing.T) {
-	w := newThroughWorld(t, 1, 2)
+	w := newDirectWorld(t, 1, 2)
 	result, err := w.nodes[0].Write(t.Context(), []ingest.Sample{{Labels: seriesLabels(1), TsMs: startMs, Value: 1}})
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Accepted)
 	seen := func(n *Direct) int {
-		found, err := n.Catalogue().Select(t.Context(), startMs, startMs)
+		found, err := n.Index().Select(t.Context(), startMs, startMs)
 		require.NoError(t, err)
 		return len(found)
 	}
@@ -466,14 +466,14 @@ func TestDirectSeesOthers(t *testing.T) {
 	require.NoError(t, w.nodes[1].look(t.Context()))
 	require.Equal(t, 1, seen(w.nodes[1]))
 	w.clock.advance(time.Minute)
-	_, err = w.nodes[1].Catalogue().Select(t.Context(), startMs, startMs)
+	_, err = w.nodes[1].Index().Select(t.Context(), startMs, startMs)
 	require.ErrorIs(t, err, storage.ErrUnavailable)
 }
 
-// TestDirectHourThatLeaves: a server that has not seen that an hour has left the catalogue, while deletions were cleaned, tells
+// TestDirectHourThatLeaves: a server that has not seen that an hour has left the index, while deletions were cleaned, tells
 // of it once more when it writes to it.
 func TestDirectHourThatLeaves(t *testing.T) {
-	w := newThroughWorld(t, 1, 2)
+	w := newDirectWorld(t, 1, 2)
 	a, b := w.nodes[0], w.nodes[1]
 	write := func(tsMs int64) {
 		_, err := a.Write(t.Context(), []ingest.Sample{{Labels: seriesLabels(1), TsMs: tsMs, Value: 1}})
@@ -492,7 +492,7 @@ func TestDirectHourThatLeaves(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, report.Waiting, "not all of its rows are due, so it is not dropped")
 	known := func(n *Direct) int {
-		found, err := n.Catalogue().Select(t.Context(), earlierMs, earlierMs)
+		found, err := n.Index().Select(t.Context(), earlierMs, earlierMs)
 		require.NoError(t, err)
 		return len(found)
 	}
@@ -503,7 +503,7 @@ func TestDirectHourThatLeaves(t *testing.T) {
 
 // TestDirectGuard: tables that are no longer ours take no more writes.
 func TestDirectGuard(t *testing.T) {
-	w := newThroughWorld(t, 1, 1)
+	w := newDirectWorld(t, 1, 1)
 	n := w.nodes[0]
 	guard := errInjectedOutage
 	n.opts.Guard = func(context.Context) error { return guard }
@@ -523,7 +523,7 @@ func TestDirectGuard(t *testing.T) {
 
 // TestSequenceOfServers: no two servers get the same number, whatever becomes of their reservations.
 func TestSequenceOfServers(t *testing.T) {
-	w := newThroughWorld(t, 3, 3)
+	w := newDirectWorld(t, 3, 3)
 	w.depth, w.faults = 1, true // faults without others in between
 	given := map[uint32]bool{}
 	for range 4000 {

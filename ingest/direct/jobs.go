@@ -86,7 +86,7 @@ func (t *Direct) exchangeMetadata(ctx context.Context) error {
 	return t.LoadMetadata(ctx)
 }
 
-// maintain frees memory of the catalogue and forgets series without samples for long.
+// maintain frees memory of the index and forgets series without samples for long.
 func (t *Direct) maintain(ctx context.Context) error {
 	if err := t.opts.Index.Maintain(ctx); err != nil {
 		t.CountMaintenanceFailure()

@@ -15,7 +15,7 @@ import (
 // TestDirectRepeatedDeletions: deletions of some series again and again, each before the last one is old enough to be cleaned,
 // keep neither those of other series in the same hours waiting, nor those that the later ones only repeat.
 func TestDirectRepeatedDeletions(t *testing.T) {
-	w := newThroughWorld(t, 1, 2)
+	w := newDirectWorld(t, 1, 2)
 	a, b := w.nodes[0], w.nodes[1]
 	delay := a.compactor.Delay()
 	write := func(n int, tsMs int64) {

@@ -88,7 +88,7 @@ func (w *sharedStates) act(n *Direct) {
 		_ = n.Pack(ctx)
 	case 8, 9, 10:
 		switch {
-		case w.depth > 0: // nobody sleeps for long and goes on, see the limits of packer and rollups
+		case w.depth > 0: // nobody sleeps for long and goes on, see the limits of compactor and rollups
 			w.clock.advance(time.Duration(w.rng.IntN(20)) * time.Second)
 		case w.rng.IntN(3) == 0:
 			w.clock.advance(time.Duration(w.rng.IntN(5)) * time.Hour)
@@ -160,7 +160,7 @@ func (w *sharedStates) compare(n *Direct, all bool) {
 	to := keyschema.HourOf(w.clock.ms.Load())
 	from := keyschema.HourOf(startMs - 4*dayMs)
 	closed := (w.clock.ms.Load()-30*60_000)/dayMs*keyschema.DayHours - 1
-	for series := range throughSeries {
+	for series := range seriesCount {
 		metric, tags := tagsOf(seriesLabels(series))
 		prefix := w.schema.RuleAt(metric, from).AppendPrefix(nil, metric, tags)
 		req := rollupstore.Request{Prefixes: [][]byte{prefix}, From: from, To: to, Fields: rollup.FieldsAll}

@@ -32,7 +32,7 @@ type batch struct {
 	samples []head.Sample
 	rows    []batchRow
 	arena   flush.Arena
-	// unknown is set if the catalogue's tables do not tell of all the rows yet.
+	// unknown is set if the index's tables do not tell of all the rows yet.
 	unknown bool
 	hours   map[int64]struct{}
 	// version and floor are those of the deletions that the samples follow.
@@ -91,7 +91,7 @@ func (t *Direct) makeBatch(r *ingest.Request) (*batch, error) {
 		}
 		return int(keyschema.HourOf(a.TsMs) - keyschema.HourOf(b.TsMs))
 	})
-	if t.opts.Tombstones != nil { // before the catalogue is asked
+	if t.opts.Tombstones != nil { // before the index is asked
 		view := t.opts.Tombstones.View()
 		b.version, b.floor = view.Version(), view.Floor()
 		view.Release()
@@ -110,7 +110,7 @@ func (t *Direct) makeBatch(r *ingest.Request) (*batch, error) {
 	return b, nil
 }
 
-// addRow adds the samples of one series and hour. The catalogue learns of the hour.
+// addRow adds the samples of one series and hour. The index learns of the hour.
 func (t *Direct) addRow(b *batch, ref index.Ref, hour int64, samples []head.Sample) error {
 	if !t.opts.Index.Stored(ref, hour) {
 		t.opts.Index.Touch(ref, hour)
@@ -119,7 +119,7 @@ func (t *Direct) addRow(b *batch, ref index.Ref, hour int64, samples []head.Samp
 	b.hours[hour] = struct{}{}
 	key := b.arena.Append(func(dst []byte) []byte { return t.opts.Index.AppendRowKey(dst, ref, hour) })
 	if len(key) == 0 {
-		return fmt.Errorf("series %d of a request is unknown to the catalogue", ref)
+		return fmt.Errorf("series %d of a request is unknown to the index", ref)
 	}
 	for some := range slices.Chunk(samples, rowEntriesMax) {
 		m := storage.RowMutation{Key: key, Entries: make([]storage.Entry, 0, len(some)+1)}
@@ -137,7 +137,7 @@ func (t *Direct) addRow(b *batch, ref index.Ref, hour int64, samples []head.Samp
 	return nil
 }
 
-// await writes what the catalogue must know, then the rows, and returns when all of it is
+// await writes what the index must know, then the rows, and returns when all of it is
 // acknowledged.
 func (t *Direct) await(ctx context.Context, r *ingest.Request, b *batch) error {
 	if len(b.rows) == 0 {
@@ -183,7 +183,7 @@ func (t *Direct) put(ctx context.Context, b *batch) error {
 	if err := t.note(ctx, b, false); err != nil {
 		return err
 	}
-	// What becomes late on its way is written again with a mark: the packer may have been there meanwhile.
+	// What becomes late on its way is written again with a mark: the compactor may have been there meanwhile.
 	for rows := b.rows; len(rows) > 0; {
 		t.mark(rows)
 		if err := t.apply(ctx, rows); err != nil {
@@ -194,7 +194,7 @@ func (t *Direct) put(ctx context.Context, b *batch) error {
 	return t.note(ctx, b, true)
 }
 
-// late tells whether samples of an hour must be marked: the packer may come soon.
+// late tells whether samples of an hour must be marked: the compactor may come soon.
 func (t *Direct) late(hour int64) bool {
 	return t.opts.Now().UnixMilli() > keyschema.HourCellMs(hour)+t.opts.MarkAfter.Milliseconds()
 }
@@ -215,7 +215,7 @@ func (t *Direct) mark(rows []batchRow) {
 	}
 }
 
-// note leaves notes for the packer: of hours that are not late once, before the first sample of them is acknowledged; of
+// note leaves notes for the compactor: of hours that are not late once, before the first sample of them is acknowledged; of
 // late ones each time, behind the samples.
 func (t *Direct) note(ctx context.Context, b *batch, late bool) error {
 	var hours []int64

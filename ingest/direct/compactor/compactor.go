@@ -29,19 +29,19 @@ const (
 	readRowsDefault    = 2048
 )
 
-// Catalogue finds the rows of an hour; *index.Index is one.
-type Catalogue interface {
+// Index finds the rows of an hour; *index.Index is one.
+type Index interface {
 	// Refresh takes in what other processes have written.
 	Refresh(ctx context.Context) error
 	Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
 }
 
-// Options configure New. Data, Meta, Catalogue, Schema and Sequence are required.
+// Options configure New. Data, Meta, Index, Schema and Sequence are required.
 type Options struct {
 	Data, Meta storage.Table
-	Catalogue  Catalogue
+	Index      Index
 	Schema     *keyschema.Schema
-	// Sequence returns the first of n run numbers above a given one, which nobody else gets.
+	// Sequence returns the first of n chunk numbers above a given one, which nobody else gets.
 	Sequence func(ctx context.Context, n int, above uint32) (uint32, error)
 	// Tombstones are what was deleted, a shared set; nil if nothing can be. Data has all that is stored.
 	Tombstones *tombstone.Set
@@ -66,14 +66,14 @@ type Options struct {
 // Validate lists what is missing or out of range.
 func (o Options) Validate() error {
 	var errs []error
-	if o.Data == nil || o.Meta == nil || o.Catalogue == nil || o.Schema == nil || o.Sequence == nil {
-		errs = append(errs, errors.New("packer: Data, Meta, Catalogue, Schema and Sequence are required"))
+	if o.Data == nil || o.Meta == nil || o.Index == nil || o.Schema == nil || o.Sequence == nil {
+		errs = append(errs, errors.New("compactor: Data, Meta, Index, Schema and Sequence are required"))
 	}
 	if o.Delay < 0 || o.MarkAfter < 0 || o.Concurrency < 0 || o.ReadRowsMax < 0 {
-		errs = append(errs, errors.New("packer: Delay, MarkAfter, Concurrency and ReadRowsMax must not be negative"))
+		errs = append(errs, errors.New("compactor: Delay, MarkAfter, Concurrency and ReadRowsMax must not be negative"))
 	}
 	if d := o.withDefaults(); d.MarkAfter >= d.Delay {
-		errs = append(errs, fmt.Errorf("packer: MarkAfter is %s, it must be less than Delay, %s", d.MarkAfter, d.Delay))
+		errs = append(errs, fmt.Errorf("compactor: MarkAfter is %s, it must be less than Delay, %s", d.MarkAfter, d.Delay))
 	}
 	return errors.Join(errs...)
 }
@@ -108,9 +108,9 @@ func New(opts Options) (*Compactor, error) {
 	}
 	return &Compactor{
 		opts:       opts.withDefaults(),
-		rows:       counter("rows_total", "Rows whose single samples became a run."),
-		samples:    counter("samples_total", "Single samples that became part of a run."),
-		bytes:      counter("bytes_total", "Bytes of the runs written."),
+		rows:       counter("rows_total", "Rows whose single samples became a chunk."),
+		samples:    counter("samples_total", "Single samples that became part of a chunk."),
+		bytes:      counter("bytes_total", "Bytes of the chunks written."),
 		beat:       counter("conflicts_total", "Rows left for the next time because something was written to them meanwhile."),
 		failures:   counter("failures_total", "Hours whose packing failed; it is tried again."),
 		marksTaken: counter("marks_total", "Marks of late samples removed."),
@@ -124,9 +124,9 @@ func (p *Compactor) Run(ctx context.Context) error {
 	if err != nil || len(due) == 0 {
 		return err
 	}
-	// What the notes are about was told to the catalogue before. A look that ran beside the telling may have missed a part.
+	// What the notes are about was told to the index before. A look that ran beside the telling may have missed a part.
 	for range 2 {
-		if err := p.opts.Catalogue.Refresh(ctx); err != nil {
+		if err := p.opts.Index.Refresh(ctx); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func (p *Compactor) due(ctx context.Context) (due []noted, err error) {
 func (p *Compactor) hour(ctx context.Context, n noted) error {
 	start := time.Now() // a duration, not a time of the data
 	from := keyschema.HourStartMs(n.hour)
-	found, err := p.opts.Catalogue.Select(ctx, from, from+keyschema.HourMs-1)
+	found, err := p.opts.Index.Select(ctx, from, from+keyschema.HourMs-1)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 
 const hour = int64(475_000)
 
-// rig is a packer over tables in memory; the conditional mutations of the data table get lost at times, before or after
+// rig is a compactor over tables in memory; the conditional mutations of the data table get lost at times, before or after
 // they took effect, and hooks run before them.
 type rig struct {
 	*testing.T
@@ -61,7 +61,7 @@ func (t lossyTable) CheckAndApply(
 	return matched, err
 }
 
-// Refresh and Select are the catalogue: one series.
+// Refresh and Select are the index: one series.
 func (r *rig) Refresh(context.Context) error { return nil }
 
 func (r *rig) Select(context.Context, int64, int64, ...*labels.Matcher) ([]index.Series, error) {
@@ -80,7 +80,7 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	schema, err := keyschema.NewSchema(nil)
 	require.NoError(t, err)
-	r.compactor, err = New(Options{Data: lossyTable{r.data, r}, Meta: r.meta, Catalogue: r, Schema: schema, Tombstones: r.set,
+	r.compactor, err = New(Options{Data: lossyTable{r.data, r}, Meta: r.meta, Index: r, Schema: schema, Tombstones: r.set,
 		Sequence: r.take, Concurrency: 1, Now: r.now})
 	require.NoError(t, err)
 	return r
@@ -163,7 +163,7 @@ func (r *rig) expect(want map[int64]float64, cells int) {
 	require.Equal(r, cells, stored)
 }
 
-func TestPackerPacksAndMergesLateSamples(t *testing.T) {
+func TestCompactorPacksAndMergesLateSamples(t *testing.T) {
 	r := newRig(t)
 	r.write(0, 1, false)
 	r.write(1000, 2, false)
@@ -178,9 +178,9 @@ func TestPackerPacksAndMergesLateSamples(t *testing.T) {
 	r.expect(map[int64]float64{0: 1, 1000: 3}, 1)
 }
 
-// TestPackerLeavesWhatCameMeanwhile: a late sample that comes between reading and writing of a row is neither lost nor taken
+// TestCompactorLeavesWhatCameMeanwhile: a late sample that comes between reading and writing of a row is neither lost nor taken
 // for packed.
-func TestPackerLeavesWhatCameMeanwhile(t *testing.T) {
+func TestCompactorLeavesWhatCameMeanwhile(t *testing.T) {
 	r := newRig(t)
 	r.write(0, 1, false)
 	r.before = func() { r.write(0, 2, true) }
@@ -191,9 +191,9 @@ func TestPackerLeavesWhatCameMeanwhile(t *testing.T) {
 	r.expect(map[int64]float64{0: 2}, 1)
 }
 
-// TestPackerAndDeletions: what is deleted between reading and writing of a row stays deleted, what is written afterwards is
+// TestCompactorAndDeletions: what is deleted between reading and writing of a row stays deleted, what is written afterwards is
 // there; rows that lost samples not long ago are left alone, and free of them later.
-func TestPackerAndDeletions(t *testing.T) {
+func TestCompactorAndDeletions(t *testing.T) {
 	r := newRig(t)
 	r.write(0, 1, false)
 	r.write(1000, 2, false)
@@ -224,9 +224,9 @@ func TestPackerAndDeletions(t *testing.T) {
 	r.expect(map[int64]float64{100: 7}, 1)
 }
 
-// TestPackerAndRepeatedDeletions: a row waits for the deletions that took something from it, not for later ones of the same hour
-// that found nothing, however often they come.
-func TestPackerAndRepeatedDeletions(t *testing.T) {
+// TestCompactorAndRepeatedDeletions: a row waits for the deletions that took something from it, not for later ones of the same
+// hour that found nothing, however often they come.
+func TestCompactorAndRepeatedDeletions(t *testing.T) {
 	r := newRig(t)
 	clean := func() (left int) {
 		cleaned, err := r.compactor.Clean(t.Context(), hour, [][]byte{key()})
@@ -259,8 +259,8 @@ func TestPackerAndRepeatedDeletions(t *testing.T) {
 	r.expect(map[int64]float64{}, 0)
 }
 
-// TestPackerWaitsForAnnouncedDeletions: while a deletion takes its number nothing is packed.
-func TestPackerWaitsForAnnouncedDeletions(t *testing.T) {
+// TestCompactorWaitsForAnnouncedDeletions: while a deletion takes its number nothing is packed.
+func TestCompactorWaitsForAnnouncedDeletions(t *testing.T) {
 	r := newRig(t)
 	r.write(0, 1, false)
 	r.write(5, 1, false)
@@ -278,8 +278,8 @@ func TestPackerWaitsForAnnouncedDeletions(t *testing.T) {
 	r.expect(map[int64]float64{0: 1, 5: 1, 1000: 2}, 1)
 }
 
-// TestPackerBearsLostAnswers: whatever becomes of its mutations, samples are the last ones written, and in the end one run.
-func TestPackerBearsLostAnswers(t *testing.T) {
+// TestCompactorBearsLostAnswers: whatever becomes of its mutations, samples are the last ones written, and in the end one chunk.
+func TestCompactorBearsLostAnswers(t *testing.T) {
 	r := newRig(t)
 	want := map[int64]float64{}
 	for n := range 200 {
@@ -295,7 +295,7 @@ func TestPackerBearsLostAnswers(t *testing.T) {
 	r.expect(want, 1)
 }
 
-func TestPackerOptions(t *testing.T) {
+func TestCompactorOptions(t *testing.T) {
 	_, err := New(Options{Delay: time.Minute, MarkAfter: time.Minute})
 	require.ErrorContains(t, err, "MarkAfter")
 	require.ErrorContains(t, err, "Sequence")

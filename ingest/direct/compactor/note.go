@@ -20,7 +20,7 @@ const (
 	noteBytes  = 9
 )
 
-// Note is the mutation of TableMeta that brings the packer to an hour. A note in time may be left once by each process,
+// Note is the mutation of TableMeta that brings the compactor to an hour. A note in time may be left once by each process,
 // before it acknowledges its first sample of the hour; late tells of samples with a mark and is left after each request
 // that wrote some.
 func Note(hour int64, late bool) storage.RowMutation {

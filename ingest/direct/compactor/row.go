@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// rowSinglesMax is the number of single samples that go into a run at a time: their deletions are one mutation.
+	// rowSinglesMax is the number of single samples that go into a chunk at a time: their deletions are one mutation.
 	rowSinglesMax = 50_000
-	// runSamplesMax bounds a run.
-	runSamplesMax = 1 << 18
+	// chunkSamplesMax bounds a chunk.
+	chunkSamplesMax = 1 << 18
 )
 
 // row is what is to be done with a row.
@@ -24,13 +24,13 @@ type row struct {
 	hour   int64
 	tsMs   []int64
 	values []float64
-	// remove are the runs and single samples that tsMs and values hold, and those of which all was deleted.
+	// remove are the chunks and single samples that tsMs and values hold, and those of which all was deleted.
 	remove  []storage.Entry
 	bytes   int // of their values
 	deleted bool
 	recent  bool // by a deletion that queries under way may not know
-	runs    bool
-	lastSeq uint32 // of the runs, if there are any
+	chunks  bool
+	lastSeq uint32 // of the chunks, if there are any
 	after   uint32 // the last deletion that a single sample was written after
 	singles int
 	more    bool // single samples were left out
@@ -52,7 +52,7 @@ func (r *row) read(stored, left storage.Row) error {
 			r.unmark = append(r.unmark, remove)
 			continue
 		case keyschema.KindChunk:
-			r.runs, r.lastSeq = true, max(r.lastSeq, q.Seq)
+			r.chunks, r.lastSeq = true, max(r.lastSeq, q.Seq)
 		case keyschema.KindSample:
 			r.after = max(r.after, q.Seq)
 			if r.singles == rowSinglesMax {
@@ -81,21 +81,21 @@ func (r *row) read(stored, left storage.Row) error {
 	return nil
 }
 
-// replace writes a row's samples as runs and removes the cells that they were in, unless something came since.
+// replace writes a row's samples as chunks and removes the cells that they were in, unless something came since.
 func (s *pass) replace(ctx context.Context, r *row) error {
-	runs, size, err := s.runs(r)
+	chunks, size, err := s.chunks(r)
 	if err != nil {
 		return err
 	}
-	end := []byte{byte(keyschema.KindSample)} // runs and marks
-	done, err := s.p.unless(ctx, r, end, append(runs, r.remove...))
+	end := []byte{byte(keyschema.KindSample)} // chunks and marks
+	done, err := s.p.unless(ctx, r, end, append(chunks, r.remove...))
 	if err != nil || !done {
 		s.leave(r)
 		return err
 	}
 	s.done.Add(1)
 	s.freed.Add(int64(r.bytes - size))
-	if len(runs) == 0 && !r.more {
+	if len(chunks) == 0 && !r.more {
 		s.gone.Add(1)
 	}
 	s.p.rows.Inc()
@@ -104,27 +104,27 @@ func (s *pass) replace(ctx context.Context, r *row) error {
 	return nil
 }
 
-// fence takes the marks off a row, so that it can be read again and packed. Another packer may have read the row before the
-// samples came that the marks are of, and must not find it without marks: so a run is written as well, which says the same as
-// the row does. It does no harm, for single samples win over it as long as they are there, and go only with a later run. Of a
+// fence takes the marks off a row, so that it can be read again and packed. Another compactor may have read the row before the
+// samples came that the marks are of, and must not find it without marks: so a chunk is written as well, which says the same as
+// the row does. It does no harm, for single samples win over it as long as they are there, and go only with a later chunk. Of a
 // row without samples nobody else can write any either: who does not know yet what was deleted has given up by now.
 func (s *pass) fence(ctx context.Context, r *row) error {
-	runs, _, err := s.runs(r)
+	chunks, _, err := s.chunks(r)
 	if err != nil {
 		return err
 	}
-	end := keyschema.AppendMarkQualifier(nil, 0) // runs only
-	done, err := s.p.unless(ctx, r, end, append(runs, r.unmark...))
+	end := keyschema.AppendMarkQualifier(nil, 0) // chunks only
+	done, err := s.p.unless(ctx, r, end, append(chunks, r.unmark...))
 	if done {
 		s.p.marksTaken.Add(float64(len(r.unmark)))
 	}
 	return err
 }
 
-// runs are the cells of new runs with a row's samples.
-func (s *pass) runs(r *row) (cells []storage.Entry, sizeBytes int, err error) {
-	for from := 0; from < len(r.tsMs); from += runSamplesMax {
-		to := min(from+runSamplesMax, len(r.tsMs))
+// chunks are the cells of new chunks with a row's samples.
+func (s *pass) chunks(r *row) (cells []storage.Entry, sizeBytes int, err error) {
+	for from := 0; from < len(r.tsMs); from += chunkSamplesMax {
+		to := min(from+chunkSamplesMax, len(r.tsMs))
 		value, err := chunk.Append(nil, keyschema.HourStartMs(r.hour), r.tsMs[from:to], r.values[from:to])
 		if err != nil {
 			return nil, 0, fmt.Errorf("row %q: %w", r.key, err)
@@ -138,10 +138,10 @@ func (s *pass) runs(r *row) (cells []storage.Entry, sizeBytes int, err error) {
 	return cells, sizeBytes, nil
 }
 
-// unless changes a row if it has no cell between the runs that were read and end; it reports whether it did for sure.
+// unless changes a row if it has no cell between the chunks that were read and end; it reports whether it did for sure.
 func (p *Compactor) unless(ctx context.Context, r *row, end []byte, entries []storage.Entry) (done bool, err error) {
 	since := filter(r.hour, keyschema.AppendChunkQualifier(nil, 0))
-	if r.runs {
+	if r.chunks {
 		since.QualifierStart = keyschema.AppendChunkQualifier(nil, r.lastSeq+1)
 	}
 	since.QualifierEnd = end

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// triesMax bounds how often rows are read again: they had marks, or there was something in them that the packer has to know
+	// triesMax bounds how often rows are read again: they had marks, or there was something in them that the compactor has to know
 	// more of first.
 	triesMax = 3
-	// rowRunsMax is the most runs that a row can need.
-	rowRunsMax = keyschema.HourMs/runSamplesMax + 1
+	// rowChunksMax is the most chunks that a row can need.
+	rowChunksMax = keyschema.HourMs/chunkSamplesMax + 1
 )
 
 // work is the packing of some rows of an hour.
@@ -43,7 +43,7 @@ type work struct {
 // pass is what is known while rows are read once and written.
 type pass struct {
 	*work
-	seq    uint32          // of the runs to be written
+	seq    uint32          // of the chunks to be written
 	view   *tombstone.View // nil if nothing can be deleted
 	filter *tombstone.Filter
 	// old are the deletions that all queries know, and byOld takes out what they delete; nil if all of the hour's are old.
@@ -120,7 +120,7 @@ func (w *work) pass(ctx context.Context, keys [][]byte) (again [][]byte, err err
 // and below those of all others. Not ready is who has to wait for a deletion that is under way.
 func (s *pass) begin(ctx context.Context) (ready bool, err error) {
 	for {
-		if s.seq, err = s.p.opts.Sequence(ctx, rowRunsMax, s.above.Load()); err != nil || s.p.opts.Tombstones == nil {
+		if s.seq, err = s.p.opts.Sequence(ctx, rowChunksMax, s.above.Load()); err != nil || s.p.opts.Tombstones == nil {
 			return err == nil, err
 		}
 		if err := s.p.opts.Tombstones.Refresh(ctx); err != nil {
@@ -158,7 +158,7 @@ func (s *pass) end() {
 
 // knows reports whether nothing in the row is newer than the number and the deletions of the pass.
 func (s *pass) knows(r *row) bool {
-	if r.runs && r.lastSeq >= s.seq {
+	if r.chunks && r.lastSeq >= s.seq {
 		s.above.Store(max(s.above.Load(), r.lastSeq))
 		return false
 	}
