@@ -86,6 +86,8 @@ var floors = map[string]int{
 	"query/columnar/accumulate":   67,
 	"query/columnar/operator":     68,
 	"query/columnar":              70,
+	"query/expression":            70,
+	"query/resultcache":           75,
 	"query/querylog":              0,
 	"query":                       80,
 	"api/promjson":                0,

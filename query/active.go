@@ -45,8 +45,8 @@ func (l *activeList) add(q question, start time.Time, cancel context.CancelCause
 	defer l.mu.Unlock()
 	l.last++
 	e := &activeEntry{cancel: cancel, ActiveQuery: ActiveQuery{
-		ID: l.last, Kind: q.kind, Query: q.text, Start: start, FromMs: q.start.UnixMilli(), ToMs: q.end.UnixMilli(),
-		StepMs: q.step.Milliseconds(), Client: q.Client,
+		ID: l.last, Kind: q.kind, Query: q.Text, Start: start, FromMs: q.Start.UnixMilli(), ToMs: q.End.UnixMilli(),
+		StepMs: q.Step.Milliseconds(), Client: q.Client,
 	}}
 	l.queries[l.last] = e
 	return e

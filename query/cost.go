@@ -2,10 +2,11 @@ package query
 
 import (
 	"context"
-	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"halite/query/expression"
 )
 
 // seriesEstimator estimates how many series matchers select at most, without reading tables; *read.Reader is one.
@@ -26,12 +27,12 @@ func (e *Engine) estimator() seriesEstimator {
 const assumedIntervalMs = 15_000
 
 // kindOf estimates the cost of a query. Without a seriesEstimator every query counts as cheap.
-func (e *Engine) kindOf(ctx context.Context, s span) costKind {
+func (e *Engine) kindOf(ctx context.Context, s expression.Expression) costKind {
 	estimator := e.estimator()
 	if estimator == nil {
 		return cheap
 	}
-	expr, err := s.look(e.parser)
+	expr, err := s.Expr(e.parser)
 	if err != nil {
 		return cheap // The caller parses the expression again and reports the error.
 	}
@@ -44,33 +45,18 @@ func (e *Engine) kindOf(ctx context.Context, s span) costKind {
 	return cheap
 }
 
-// uncached shortens a span by the steps that the result cache has.
-func (in *inquiry) uncached(s span) span {
-	if !in.partial() {
-		return s
-	}
-	steps := 0
-	for _, p := range in.parts {
-		if !p.cached {
-			steps += p.to - p.from
-		}
-	}
-	s.end = s.start.Add(time.Duration(max(0, steps-1)) * s.step)
-	return s
-}
-
 // estimate returns about how many samples an expression reads and computes: for each selector its series, times the
 // samples in its time range plus the steps at which it is evaluated.
-func (e *Engine) estimate(expr parser.Expr, s span, series func([]*labels.Matcher) int64) (samples int64) {
+func (e *Engine) estimate(expr parser.Expr, s expression.Expression, series func([]*labels.Matcher) int64) (samples int64) {
 	l := subqueryLimits{stepDefaultMs: e.opts.SubqueryStep.Milliseconds()}
 	parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
 		selector, ok := n.(*parser.VectorSelector)
 		if !ok {
 			return nil
 		}
-		spanMs, evaluations := s.end.Sub(s.start).Milliseconds(), int64(1)
-		if s.isRange {
-			evaluations += spanMs / s.step.Milliseconds()
+		spanMs, evaluations := s.End.Sub(s.Start).Milliseconds(), int64(1)
+		if s.IsRange {
+			evaluations += spanMs / s.Step.Milliseconds()
 		}
 		windowMs := e.opts.Lookback.Milliseconds()
 		for _, above := range path {

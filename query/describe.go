@@ -9,6 +9,8 @@ import (
 
 	"halite/keyschema"
 	"halite/query/columnar/operator"
+	"halite/query/expression"
+	"halite/query/resultcache"
 )
 
 // EnginePart is a part of an expression that only Prometheus' engine evaluates.
@@ -27,11 +29,11 @@ type SelectorSpan struct {
 // describe lists the selectors of a question, and what of it the engine has to evaluate.
 func (h *hybrid) describe(columns bool, q question) ([]SelectorSpan, []EnginePart) {
 	parse := func() parser.Expr {
-		e, err := h.parser.Parser.ParseExpr(q.text)
+		e, err := h.parser.Parser.ParseExpr(q.Text)
 		if err != nil {
 			return nil
 		}
-		if e, err = promql.PreprocessExpr(e, q.start, q.end, q.step); err != nil {
+		if e, err = promql.PreprocessExpr(e, q.Start, q.End, q.Step); err != nil {
 			return nil
 		}
 		return e
@@ -44,7 +46,7 @@ func (h *hybrid) describe(columns bool, q question) ([]SelectorSpan, []EnginePar
 	if q.Lookback > 0 {
 		lookback = q.Lookback
 	}
-	selectors := selectorsOf(e, q.span, lookback)
+	selectors := selectorsOf(e, q.Expression, lookback)
 	if !columns {
 		return selectors, []EnginePart{{Expression: e.String(), Reason: "columnar operators are off"}}
 	}
@@ -57,7 +59,7 @@ func (h *hybrid) describe(columns bool, q question) ([]SelectorSpan, []EnginePar
 }
 
 // selectorsOf lists each selector with the span of samples that Prometheus' rules give it.
-func selectorsOf(e parser.Expr, s span, lookback time.Duration) []SelectorSpan {
+func selectorsOf(e parser.Expr, s expression.Expression, lookback time.Duration) []SelectorSpan {
 	var out []SelectorSpan
 	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
 		vs, ok := n.(*parser.VectorSelector)
@@ -65,7 +67,7 @@ func selectorsOf(e parser.Expr, s span, lookback time.Duration) []SelectorSpan {
 			return nil
 		}
 		span := SelectorSpan{Selector: vs.String()}
-		span.FromMs, span.ToMs = bounds(alone(vs, path), s.start.UnixMilli(), s.end.UnixMilli(), lookback)
+		span.FromMs, span.ToMs = resultcache.Bounds(alone(vs, path), s.Start.UnixMilli(), s.End.UnixMilli(), lookback)
 		day := func(ms int64) int64 { return ms / keyschema.DayMs }
 		first, last := max(0, span.FromMs), max(0, span.ToMs)
 		date := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }

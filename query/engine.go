@@ -12,7 +12,9 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"halite/query/columnar/operator"
+	"halite/query/expression"
 	"halite/query/querylog"
+	"halite/query/resultcache"
 )
 
 // Engine evaluates queries within limits.
@@ -23,7 +25,7 @@ type Engine struct {
 	gate    *gate
 	active  *activeList
 	metrics *metrics
-	cache   *resultCache // nil keeps nothing
+	cache   *resultcache.Cache // nil keeps nothing
 }
 
 // New makes an Engine over opts.Queryable.
@@ -50,7 +52,7 @@ func New(opts Options) (*Engine, error) {
 		Parser:                   p,
 	})
 	inner.options.SamplesMax, inner.rollups = opts.SamplesMax, opts.Rollups
-	cache, err := newResultCache(opts)
+	cache, err := resultcache.New(opts.cacheOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +77,7 @@ func (e *Engine) Format(query string) (string, error) {
 
 // Parse checks the length of query and parses it.
 func (e *Engine) Parse(query string) (parser.Expr, error) {
-	if err := e.checkQuery(query, Params{}); err != nil {
+	if err := e.opts.checkQuery(query, Params{}); err != nil {
 		return nil, err
 	}
 	expr, err := e.parser.ParseExpr(query)
@@ -101,25 +103,28 @@ func (e *Engine) ParseSelector(selector string) ([]*labels.Matcher, error) {
 // Instant evaluates an expression at one time. The error is an *Error.
 func (e *Engine) Instant(ctx context.Context, r InstantRequest) (*Result, error) {
 	at := time.UnixMilli(r.TimeMs)
+	s := expression.Expression{Text: r.Query, Parsed: new(expression.Parsed), Start: at, End: at}
 	return e.run(ctx, question{
-		kind: "instant", span: span{text: r.Query, parsed: new(parsed), start: at, end: at}, Params: r.Params,
-		check: func() error { return e.checkQuery(r.Query, r.Params) },
+		kind: "instant", Expression: s, Params: r.Params,
+		check: func() error { return e.opts.checkQuery(r.Query, r.Params) },
 	})
 }
 
 // Range evaluates an expression at every step of a range. The error is an *Error.
 func (e *Engine) Range(ctx context.Context, r RangeRequest) (*Result, error) {
-	s := span{text: r.Query, parsed: new(parsed), start: r.Start, end: r.End, step: r.Step, isRange: true}
+	s := expression.Expression{
+		Text: r.Query, Parsed: new(expression.Parsed), Start: r.Start, End: r.End, Step: r.Step, IsRange: true,
+	}
 	return e.run(ctx, question{
-		kind: "range", span: s, Params: r.Params,
-		check: func() error { return e.checkRange(r) },
+		kind: "range", Expression: s, Params: r.Params,
+		check: func() error { return e.opts.checkRange(r) },
 	})
 }
 
 // question is a request of either kind.
 type question struct {
 	kind string
-	span
+	expression.Expression
 	Params
 	check func() error
 }
@@ -127,8 +132,8 @@ type question struct {
 // record is the question as the query log holds it.
 func (q question) record(began time.Time) querylog.Query {
 	return querylog.Query{
-		Time: began, Kind: q.kind, Query: q.text, StartMs: q.start.UnixMilli(), EndMs: q.end.UnixMilli(),
-		StepMs: q.step.Milliseconds(), Client: q.Client,
+		Time: began, Kind: q.kind, Query: q.Text, StartMs: q.Start.UnixMilli(), EndMs: q.End.UnixMilli(),
+		StepMs: q.Step.Milliseconds(), Client: q.Client,
 	}
 }
 
@@ -163,7 +168,7 @@ func (e *Engine) tiers(p Params) operator.Tiers {
 }
 
 // prepare makes the query of a question, or of a part of it.
-func (e *Engine) prepare(ctx context.Context, s span, p Params) (promql.Query, error) {
+func (e *Engine) prepare(ctx context.Context, s expression.Expression, p Params) (promql.Query, error) {
 	var (
 		opts = promql.NewPrometheusQueryOpts(p.StatsPerStep, p.Lookback)
 		qry  promql.Query
@@ -215,7 +220,7 @@ func (e *Engine) answer(ctx context.Context, q question, used *consumed) (*Resul
 	if err != nil {
 		return nil, err
 	}
-	if value := in.look(); value != nil {
+	if value := in.Find(); value != nil {
 		return e.finish(ctx, q, &Result{Value: value}, in, ex)
 	}
 	timeout := e.opts.Timeout
@@ -239,7 +244,7 @@ func (e *Engine) answer(ctx context.Context, q question, used *consumed) (*Resul
 
 // finish turns a value into the result that was asked for. The cache gets the value after it is written out, because a
 // client waits for it. An explanation says how the cache used it.
-func (e *Engine) finish(ctx context.Context, q question, r *Result, in *inquiry, ex *explainer) (*Result, error) {
+func (e *Engine) finish(ctx context.Context, q question, r *Result, in *resultcache.Lookup, ex *explainer) (*Result, error) {
 	if err := e.hold(ctx, r); err != nil {
 		return nil, err
 	}
@@ -248,8 +253,8 @@ func (e *Engine) finish(ctx context.Context, q question, r *Result, in *inquiry,
 	}
 	value, clean := r.Value, len(r.Warnings) == 0
 	settle := func() {
-		in.keep(value, clean)
-		in.finish()
+		in.Keep(value, clean)
+		in.Finish()
 	}
 	r.truncate(q.Limit)
 	if ex == nil {
@@ -263,25 +268,25 @@ func (e *Engine) finish(ctx context.Context, q question, r *Result, in *inquiry,
 
 // checkWork refuses what could not be stopped once it runs.
 func (e *Engine) checkWork(q question) error {
-	_, ranges, _ := strings.Cut(q.text, "[")
-	if !strings.Contains(ranges, ":") && !strings.Contains(q.text, "label_") {
+	_, ranges, _ := strings.Cut(q.Text, "[")
+	if !strings.Contains(ranges, ":") && !strings.Contains(q.Text, "label_") {
 		return nil // neither subqueries nor label functions
 	}
-	expr, err := q.look(e.parser)
+	expr, err := q.Expr(e.parser)
 	if err == nil && !multiplies(expr) {
 		return nil
 	}
 	if err == nil {
-		if expr, err = q.take(e.parser); err == nil {
-			expr, err = promql.PreprocessExpr(expr, q.start, q.end, q.step)
+		if expr, err = q.TakeExpr(e.parser); err == nil {
+			expr, err = promql.PreprocessExpr(expr, q.Start, q.End, q.Step)
 		}
 	}
 	if err != nil {
 		return &Error{Type: ErrorBadData, Param: "query", Err: err}
 	}
 	steps := int64(1)
-	if q.isRange {
-		steps += int64(q.end.Sub(q.start) / q.step)
+	if q.IsRange {
+		steps += int64(q.End.Sub(q.Start) / q.Step)
 	}
 	l := subqueryLimits{
 		stepsMax: e.opts.SubqueryStepsMax, pointsMax: e.opts.SubqueryPointsMax,
@@ -290,23 +295,23 @@ func (e *Engine) checkWork(q question) error {
 	if err := checkLabels(expr, int64(e.opts.LabelGrowthMax)); err != nil {
 		return err
 	}
-	return l.check(expr, q.end.Sub(q.start).Milliseconds(), steps)
+	return l.check(expr, q.End.Sub(q.Start).Milliseconds(), steps)
 }
 
 // inquire asks the result cache about a question; the answer is nil if it is off.
-func (e *Engine) inquire(q question) (*inquiry, error) {
+func (e *Engine) inquire(q question) (*resultcache.Lookup, error) {
 	switch {
 	case e.cache == nil:
 		return nil, nil
 	case q.NoCache, q.Stats, q.StatsPerStep, !e.columns(q.Params), q.Tiers != Default:
 		// Statistics are those of an evaluation, and the engine alone, or samples alone, may be asked for comparison.
-		return e.cache.bypass(q.span), nil
+		return e.cache.Bypass(q.Expression), nil
 	}
 	lookback := q.Lookback
 	if lookback <= 0 {
 		lookback = e.opts.Lookback
 	}
-	in, err := e.cache.inquire(e.parser, q.span, lookback)
+	in, err := e.cache.Begin(e.parser, q.Expression, lookback)
 	if err != nil {
 		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
 	}

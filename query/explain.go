@@ -10,6 +10,7 @@ import (
 	"halite/query/columnar"
 	"halite/query/read"
 	"halite/query/read/rollups"
+	"halite/query/resultcache"
 )
 
 // Explain says how a query was evaluated and what it took. Its figures of reading are those of the columnar operators;
@@ -100,29 +101,29 @@ func (x *explainer) add(q promql.Query, took time.Duration) {
 }
 
 // finish completes the explanation; in may be nil.
-func (x *explainer) finish(in *inquiry) *Explain {
+func (x *explainer) finish(in *resultcache.Lookup) *Explain {
 	e := &x.explain
-	e.Cache = in.use()
+	e.Cache = cacheUse(in)
 	e.QueueTime = x.queue
 	e.Selectors, e.Engine = x.engine.inner.describe(x.engine.columns(x.asked.Params), x.asked)
 	e.TotalTime = time.Since(x.began)
 	return e
 }
 
-// use says what was done; of no inquiry, that the cache is off.
-func (q *inquiry) use() CacheUse {
+// cacheUse says what the cache did for a query; q is nil if the cache is off.
+func cacheUse(q *resultcache.Lookup) CacheUse {
 	if q == nil {
-		return CacheUse{Outcome: cacheOff}
+		return CacheUse{Outcome: resultcache.CacheOff}
 	}
-	u := CacheUse{Outcome: q.outcome, Reason: string(q.why)}
-	if q.outcome == cacheRefused || q.outcome == cacheBypassed {
+	u := CacheUse{Outcome: q.Outcome, Reason: string(q.Why)}
+	if q.Outcome == resultcache.CacheRefused || q.Outcome == resultcache.CacheBypassed {
 		return u
 	}
-	u.Whole = string(q.shape.whySliding)
-	if !q.isRange {
+	u.Whole = string(q.Shape.WhySliding)
+	if !q.IsRange {
 		u.Whole = "instant"
 	}
-	u.StepsReused, u.StepsEvaluated = q.reused, q.steps-q.reused
+	u.StepsReused, u.StepsEvaluated = q.Reused, q.Steps-q.Reused
 	return u
 }
 

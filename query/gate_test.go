@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+
+	"halite/query/expression"
 )
 
 func newTestGate(t *testing.T, places, queueMax int) *gate {
@@ -164,8 +166,8 @@ func TestEstimate(t *testing.T) {
 	} {
 		expr, err := e.parser.ParseExpr(c.query)
 		require.NoError(t, err)
-		s := span{text: c.query, start: time.UnixMilli(0), end: time.UnixMilli(c.steps * 60_000), step: time.Minute}
-		s.isRange = c.steps > 0
+		s := expression.Expression{Text: c.query, Start: time.UnixMilli(0), End: time.UnixMilli(c.steps * 60_000), Step: time.Minute}
+		s.IsRange = c.steps > 0
 		require.Equal(t, c.want, e.estimate(expr, s, func([]*labels.Matcher) int64 { return 100 }), c.query)
 	}
 }
@@ -182,7 +184,7 @@ func (m manySeries) EstimateSeries(context.Context, ...*labels.Matcher) int { re
 func TestKindFollowsEstimate(t *testing.T) {
 	few, many := manySeries{newWaiting(), 10}, manySeries{newWaiting(), 11}
 	limit := func(o *Options) { o.CheapSamplesMax = 10 * (20 + 1) }
-	instant := span{text: "m", parsed: new(parsed), start: time.UnixMilli(0), end: time.UnixMilli(0)}
+	instant := expression.Expression{Text: "m", Parsed: new(expression.Parsed), Start: time.UnixMilli(0), End: time.UnixMilli(0)}
 	require.Equal(t, cheap, newEngine(t, few, limit).kindOf(t.Context(), instant))
 	require.Equal(t, large, newEngine(t, many, limit).kindOf(t.Context(), instant))
 	require.Equal(t, cheap, newEngine(t, newWaiting(), limit).kindOf(t.Context(), instant), "there is no estimate")

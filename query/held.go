@@ -9,6 +9,7 @@ import (
 	promstorage "github.com/prometheus/prometheus/storage"
 
 	"halite/query/budget"
+	"halite/query/expression"
 )
 
 // budgeted is a query with a budget, which its Close ends.
@@ -42,13 +43,13 @@ func newBudget(q promstorage.Queryable) *budget.Budget {
 
 // alone makes a query that the engine evaluates alone.
 func (h *hybrid) alone(
-	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s span,
+	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s expression.Expression,
 ) (promql.Query, error) {
 	held := newBudget(q)
 	if held == nil {
-		return h.engineQuery(ctx, q, opts, s, s.text)
+		return h.engineQuery(ctx, q, opts, s, s.Text)
 	}
-	qry, err := h.engineQuery(ctx, withBudget(q, held), opts, s, s.text)
+	qry, err := h.engineQuery(ctx, withBudget(q, held), opts, s, s.Text)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"halite/query/columnar"
 	"halite/query/columnar/grid"
 	"halite/query/columnar/operator"
+	"halite/query/expression"
 	"halite/query/read"
 	"halite/query/read/rollups"
 )
@@ -92,7 +93,7 @@ func withBudget(q promstorage.Queryable, b *budget.Budget) promstorage.Queryable
 func (h *hybrid) NewInstantQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, ts time.Time,
 ) (promql.Query, error) {
-	return h.newQuery(ctx, q, opts, span{text: qs, start: ts, end: ts})
+	return h.newQuery(ctx, q, opts, expression.Expression{Text: qs, Start: ts, End: ts})
 }
 
 // NewRangeQuery implements promql.QueryEngine.
@@ -100,37 +101,21 @@ func (h *hybrid) NewRangeQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time,
 	interval time.Duration,
 ) (promql.Query, error) {
-	return h.newQuery(ctx, q, opts, span{text: qs, start: start, end: end, step: interval, isRange: true})
-}
-
-// span is what a query asks and for when; step is 0 for an instant query.
-type span struct {
-	text       string
-	start, end time.Time
-	step       time.Duration
-	isRange    bool
-	parsed     *parsed // nil keeps nothing
-}
-
-func (s span) grid() grid.Grid {
-	if !s.isRange {
-		return grid.NewGrid(s.start.UnixMilli(), s.start.UnixMilli(), 1)
-	}
-	return grid.NewGrid(s.start.UnixMilli(), s.end.UnixMilli(), s.step.Milliseconds())
+	return h.newQuery(ctx, q, opts, expression.Expression{Text: qs, Start: start, End: end, Step: interval, IsRange: true})
 }
 
 // engineQuery makes the query as the engine alone evaluates it; text may be that of a prepared expression.
 func (h *hybrid) engineQuery(
-	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s span, text string,
+	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s expression.Expression, text string,
 ) (promql.Query, error) {
-	if s.isRange {
-		return h.Engine.NewRangeQuery(ctx, q, opts, text, s.start, s.end, s.step)
+	if s.IsRange {
+		return h.Engine.NewRangeQuery(ctx, q, opts, text, s.Start, s.End, s.Step)
 	}
-	return h.Engine.NewInstantQuery(ctx, q, opts, text, s.start)
+	return h.Engine.NewInstantQuery(ctx, q, opts, text, s.Start)
 }
 
 func (h *hybrid) newQuery(
-	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s span,
+	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s expression.Expression,
 ) (promql.Query, error) {
 	reader := readerOf(q)
 	if reader == nil {
@@ -148,7 +133,7 @@ func (h *hybrid) newQuery(
 	session := reader.Session()
 	held := session.Budget()
 	return &hybridQuery{
-		hybrid: h, span: s, opts: opts, queryable: withBudget(q, held), session: session, rollups: h.rollups.Session(session),
+		hybrid: h, Expression: s, opts: opts, queryable: withBudget(q, held), session: session, rollups: h.rollups.Session(session),
 		held: held, plan: plan,
 		planning:   time.Since(began),
 		statistics: &stats.Statistics{Timers: stats.NewQueryTimers(), Samples: stats.NewQuerySamples(perStep)},
@@ -156,18 +141,18 @@ func (h *hybrid) newQuery(
 }
 
 // plan parses and plans; it returns nil if the engine is to evaluate the query, or to find what is wrong with it.
-func (h *hybrid) plan(opts promql.QueryOpts, s span) (*columnar.Plan, error) {
-	expr, err := s.take(h.parser.Parser)
+func (h *hybrid) plan(opts promql.QueryOpts, s expression.Expression) (*columnar.Plan, error) {
+	expr, err := s.TakeExpr(h.parser.Parser)
 	if err != nil {
 		return nil, err
 	}
-	if t := expr.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar || s.end.Before(s.start) {
+	if t := expr.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar || s.End.Before(s.Start) {
 		return nil, nil
 	}
-	if s.isRange && s.step < time.Millisecond {
+	if s.IsRange && s.Step < time.Millisecond {
 		return nil, nil
 	}
-	if expr, err = promql.PreprocessExpr(expr, s.start, s.end, s.step); err != nil {
+	if expr, err = promql.PreprocessExpr(expr, s.Start, s.End, s.Step); err != nil {
 		return nil, nil //nolint:nilerr // the engine finds the same error and reports it
 	}
 	lookback := h.lookback
@@ -179,13 +164,13 @@ func (h *hybrid) plan(opts promql.QueryOpts, s span) (*columnar.Plan, error) {
 	}
 	options := h.options
 	options.LookbackMs = lookback.Milliseconds()
-	return columnar.Build(expr, s.grid(), options), nil
+	return columnar.Build(expr, s.Grid(), options), nil
 }
 
 // hybridQuery is a query of which at least a part is evaluated by columnar operators.
 type hybridQuery struct {
 	*hybrid
-	span
+	expression.Expression
 	opts       promql.QueryOpts
 	queryable  promstorage.Queryable
 	session    *read.Session
@@ -219,11 +204,11 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 	var fault *operator.PanicError
 	if errors.As(result.Err, &fault) {
 		q.logger.Error("columnar evaluation panicked, the engine evaluates the query",
-			"query", q.text, "panic", fault.Value, "stack", fault.Stack)
+			"query", q.Text, "panic", fault.Value, "stack", fault.Stack)
 	}
 	if columnar.Undecided(result.Err) {
 		q.explain = Explain{Undecided: true}
-		result = q.askEngine(ctx, q.queryable, q.text)
+		result = q.askEngine(ctx, q.queryable, q.Text)
 	}
 	if q.explained {
 		q.explain.fill(q.plan, run, q.session, q.rollups, q.planning, time.Since(began))
@@ -240,7 +225,7 @@ func (q *hybridQuery) samplesSoFar() int64 { return q.session.Figures().Samples 
 // evaluate runs the plan.
 func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.Result {
 	if !q.plan.Whole() {
-		text, forget := q.parser.prepare(q.text, q.plan.Rest())
+		text, forget := q.parser.prepare(q.Text, q.plan.Rest())
 		defer forget()
 		result := q.askEngine(ctx, run.Queryable(q.queryable), text)
 		if result.Err == nil && q.Stats().Samples.PeakSamples+run.PeakSamples() > q.options.SamplesMax {
@@ -259,12 +244,12 @@ func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.R
 		annos annotations.Annotations
 		err   error
 	)
-	if q.isRange {
+	if q.IsRange {
 		value, annos, err = run.Range()
 	} else {
 		value, annos, err = run.Instant()
 	}
-	g := q.grid()
+	g := q.Grid()
 	q.statistics.Samples.InitStepTracking(g.StartMs, g.EndMs, g.StepMs)
 	run.CountSamples(q.statistics.Samples)
 	if err != nil {
@@ -275,7 +260,7 @@ func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.R
 
 // askEngine has the engine evaluate text over queryable.
 func (q *hybridQuery) askEngine(ctx context.Context, queryable promstorage.Queryable, text string) *promql.Result {
-	inner, err := q.engineQuery(ctx, queryable, q.opts, q.span, text)
+	inner, err := q.engineQuery(ctx, queryable, q.opts, q.Expression, text)
 	if err != nil {
 		return &promql.Result{Err: fmt.Errorf("prepare the engine's part: %w", err)}
 	}
@@ -309,11 +294,11 @@ func (q *hybridQuery) Cancel() {
 
 // Statement implements promql.Query.
 func (q *hybridQuery) Statement() parser.Statement {
-	expr, err := q.parser.Parser.ParseExpr(q.text)
+	expr, err := q.parser.Parser.ParseExpr(q.Text)
 	if err != nil {
 		return nil // it was parsed before
 	}
-	return &parser.EvalStmt{Expr: expr, Start: q.start, End: q.end, Interval: q.step, LookbackDelta: q.lookback}
+	return &parser.EvalStmt{Expr: expr, Start: q.Start, End: q.End, Interval: q.Step, LookbackDelta: q.lookback}
 }
 
 // Stats implements promql.Query.
@@ -327,7 +312,7 @@ func (q *hybridQuery) Stats() *stats.Statistics {
 }
 
 // String implements promql.Query.
-func (q *hybridQuery) String() string { return q.text }
+func (q *hybridQuery) String() string { return q.Text }
 
 // preparedParser gives the engine expressions that were made before: the engine only takes text.
 type preparedParser struct {

@@ -15,6 +15,7 @@ import (
 	"halite/keyschema"
 	"halite/query/querylog"
 	"halite/query/read/rollups"
+	"halite/query/resultcache"
 )
 
 // Switch is on or off, or leaves it to the default.
@@ -76,7 +77,7 @@ type Options struct {
 	// Rollups answers selectors with long windows from states of hours and days; nil if there are none.
 	Rollups *rollups.Reader
 	// Changes tells when samples change; without it no results are kept.
-	Changes Changes
+	Changes resultcache.Changes
 	// ResultCacheBytes is the memory for results that may be needed again, 64 MiB; negative keeps none. Less than 32 MiB
 	// is taken as 32 MiB.
 	ResultCacheBytes int64
@@ -168,5 +169,13 @@ func (o Options) parserOptions() parser.Options {
 		EnableExperimentalFunctions:  o.Experimental,
 		EnableExtendedRangeSelectors: o.Experimental,
 		EnableBinopFillModifiers:     o.Experimental,
+	}
+}
+
+// cacheOptions returns the options of the result cache.
+func (o Options) cacheOptions() resultcache.Options {
+	return resultcache.Options{
+		Changes: o.Changes, BytesMax: o.ResultCacheBytes, Recent: o.ResultCacheRecent, Retention: o.Retention, Ages: o.Ages,
+		Margin: o.Timeout, Tiers: o.Tiers != Off, Now: o.Now, Registerer: o.Registerer,
 	}
 }

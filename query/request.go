@@ -45,12 +45,12 @@ type RangeRequest struct {
 	Params
 }
 
-func (e *Engine) checkQuery(query string, p Params) error {
-	if len(query) > e.opts.QueryBytesMax {
+func (o Options) checkQuery(query string, p Params) error {
+	if len(query) > o.QueryBytesMax {
 		return badParam("query", "the expression has %d bytes, more than the limit of %d (query.max-text-bytes)",
-			len(query), e.opts.QueryBytesMax)
+			len(query), o.QueryBytesMax)
 	}
-	if err := checkNesting(query, e.opts.DepthMax); err != nil {
+	if err := checkNesting(query, o.DepthMax); err != nil {
 		return err
 	}
 	switch {
@@ -64,8 +64,8 @@ func (e *Engine) checkQuery(query string, p Params) error {
 	return nil
 }
 
-func (e *Engine) checkRange(r RangeRequest) error {
-	if err := e.checkQuery(r.Query, r.Params); err != nil {
+func (o Options) checkRange(r RangeRequest) error {
+	if err := o.checkQuery(r.Query, r.Params); err != nil {
 		return err
 	}
 	if r.End.Before(r.Start) {
@@ -78,7 +78,7 @@ func (e *Engine) checkRange(r RangeRequest) error {
 	if r.Step < time.Millisecond {
 		return badParam("step", "steps below a millisecond are not accepted, is %s", r.Step)
 	}
-	if err := CheckPoints(r.End.Sub(r.Start), r.Step, e.opts.PointsMax); err != nil {
+	if err := CheckPoints(r.End.Sub(r.Start), r.Step, o.PointsMax); err != nil {
 		return &Error{Type: ErrorBadData, Err: err}
 	}
 	return nil

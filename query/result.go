@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/util/stats"
 
 	"halite/query/budget"
+	"halite/query/resultcache"
 )
 
 // errTruncated is the warning of a result cut by Params.Limit, in Prometheus' words.
@@ -31,7 +32,7 @@ type Result struct {
 	// settle is what is left to do for the result cache; nil if it was done.
 	settle func()
 	// local is empty if columnar operators alone made the value, step by step.
-	local refusal
+	local resultcache.Refusal
 }
 
 // Close hands the result to the result cache and gives memory back; Value must not be used afterwards.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/stats"
+
+	"halite/query/resultcache"
 )
 
 // work is the evaluation of a question, as a whole or by the parts that the cache does not have.
@@ -19,11 +21,11 @@ type work struct {
 }
 
 // do waits for a place and evaluates.
-func (w *work) do(ctx context.Context, in *inquiry) (*Result, error) {
+func (w *work) do(ctx context.Context, in *resultcache.Lookup) (*Result, error) {
 	e := w.engine
-	kind := e.kindOf(ctx, in.uncached(w.span))
+	kind := e.kindOf(ctx, in.Uncached(w.Expression))
 	// An expression that cannot be evaluated fails without waiting.
-	qry, err := e.prepare(ctx, w.span, w.Params)
+	qry, err := e.prepare(ctx, w.Expression, w.Params)
 	if err != nil {
 		return nil, err
 	}
@@ -37,20 +39,20 @@ func (w *work) do(ctx context.Context, in *inquiry) (*Result, error) {
 	defer leave()
 	defer e.opts.Log.Begin(w.record(w.listed.Start))()
 	w.listed.evaluating.Store(true)
-	if in.partial() {
+	if in.Partial() {
 		result, err := w.parts(ctx, in)
 		if result != nil || err != nil {
 			qry.Close()
 			return result, err
 		}
-		in.evaluateAll()
+		in.EvaluateAll()
 	}
 	res, err := w.evaluate(ctx, qry)
 	if err != nil {
 		return nil, err
 	}
-	if res.local != refusedNone {
-		in.demote(res.local)
+	if res.local != resultcache.RefusedNone {
+		in.Demote(res.local)
 	}
 	if w.Stats || w.StatsPerStep {
 		res.Stats = stats.NewQueryStats(qry.Stats())
@@ -73,28 +75,28 @@ func (w *work) evaluate(ctx context.Context, qry promql.Query) (*Result, error) 
 		qry.Close()
 		return nil, w.engine.opts.limited(classify(ctx, res.Err), w.timeout)
 	}
-	out := &Result{Value: res.Value, Warnings: res.Warnings, queries: []promql.Query{qry}, local: refusedEngine}
+	out := &Result{Value: res.Value, Warnings: res.Warnings, queries: []promql.Query{qry}, local: resultcache.RefusedEngine}
 	switch {
 	case columns && h.alone() && h.typed:
-		out.local = refusedNames
+		out.local = resultcache.RefusedNames
 	case columns && h.alone():
-		out.local = refusedNone
+		out.local = resultcache.RefusedNone
 	}
 	return out, nil
 }
 
 // parts evaluates what the cache does not have and joins all parts. The result is nil if the parts cannot be joined:
 // then everything has to be evaluated.
-func (w *work) parts(ctx context.Context, in *inquiry) (*Result, error) {
+func (w *work) parts(ctx context.Context, in *resultcache.Lookup) (*Result, error) {
 	joined := &Result{}
-	matrices := make([]promql.Matrix, 0, len(in.parts))
-	for _, p := range in.parts {
-		if p.cached {
-			matrices = append(matrices, p.matrix)
+	matrices := make([]promql.Matrix, 0, len(in.Parts))
+	for _, p := range in.Parts {
+		if p.Cached {
+			matrices = append(matrices, p.Matrix)
 			continue
 		}
-		s := w.span
-		s.start, s.end = time.UnixMilli(in.at(p.from)), time.UnixMilli(in.at(p.to-1))
+		s := w.Expression
+		s.Start, s.End = time.UnixMilli(in.At(p.From)), time.UnixMilli(in.At(p.To-1))
 		qry, err := w.engine.prepare(ctx, s, w.Params)
 		if err != nil {
 			joined.Close()
@@ -108,13 +110,13 @@ func (w *work) parts(ctx context.Context, in *inquiry) (*Result, error) {
 		joined.queries = append(joined.queries, res.queries...)
 		joined.Warnings.Merge(res.Warnings)
 		m, ok := res.Value.(promql.Matrix)
-		if !ok || res.local != refusedNone {
+		if !ok || res.local != resultcache.RefusedNone {
 			joined.Close()
-			in.demote(res.local)
+			in.Demote(res.local)
 			return nil, nil
 		}
 		matrices = append(matrices, m)
 	}
-	joined.Value = merged(matrices)
+	joined.Value = resultcache.Merged(matrices)
 	return joined, nil
 }

@@ -13,6 +13,7 @@ import (
 	"halite/query"
 	"halite/query/querylog"
 	"halite/query/read"
+	"halite/query/resultcache"
 	"halite/query/rowcache"
 	"halite/rollup/job"
 	"halite/storage"
@@ -50,7 +51,7 @@ type database struct {
 type ingester interface {
 	sampleWriter
 	read.Head
-	query.Changes
+	resultcache.Changes
 	WriteRemote(ctx context.Context, body []byte) (ingest.Result, error)
 	Metadata(metric string, limit int) map[string][]ingest.Metadata
 	Flush(ctx context.Context) error

@@ -67,7 +67,7 @@ func (e *even) at(k int) (lo, hi int) {
 	return min(max(lo, 0), e.samples), min(max(hi, 0), e.samples)
 }
 
-// bounds fills in those of all steps.
+// bounds fills in the bounds of all steps.
 func (e *even) bounds(los, his []int) {
 	for k := range los {
 		los[k], his[k] = e.at(k)

@@ -96,7 +96,7 @@ func (w *Window) Reset(counts *grid.SampleCounts, first int, c *column.Column, k
 	return w.search(counts, first)
 }
 
-// time is that of sample i.
+// time returns the time of sample i.
 func (w *Window) time(i int) int64 {
 	if w.ts == nil {
 		return w.firstMs + int64(i)*w.betweenMs
@@ -171,11 +171,11 @@ func each(samplesMin int, f func(w *Window, k int) float64) Func {
 	}
 }
 
-// memory is scratch for so many numbers.
+// memory returns scratch memory for n numbers.
 func (w *Window) memory(n int) []float64 {
 	w.scratch = slices.Grow(w.scratch[:0], n)
 	return w.scratch[:n]
 }
 
-// valuesOf are those of step k.
+// valuesOf returns the samples of step k.
 func (w *Window) valuesOf(k int) []float64 { return w.Values[w.Lo[k]:w.Hi[k]] }

@@ -1,4 +1,4 @@
-package query
+package resultcache
 
 import (
 	"encoding/binary"
@@ -174,9 +174,9 @@ func (s *stored) cut(from, to int) promql.Matrix {
 	return out
 }
 
-// merged joins matrices that follow each other in time, each sorted by labels, into one that is. The points are copied
+// Merged joins matrices that follow each other in time, each sorted by labels, into one that is. The points are copied
 // unless a series is in one part only.
-func merged(parts []promql.Matrix) promql.Matrix {
+func Merged(parts []promql.Matrix) promql.Matrix {
 	if len(parts) == 1 {
 		return parts[0]
 	}

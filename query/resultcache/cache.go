@@ -1,4 +1,4 @@
-package query
+package resultcache
 
 import (
 	"crypto/sha256"
@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"halite/keyschema"
+	"halite/query/expression"
 	"halite/query/read/rollups"
 )
 
@@ -37,12 +38,12 @@ const (
 	keepMax = 2
 )
 
-// resultCache keeps results of queries. An entry is used only for steps around which no sample has changed since, so
+// Cache keeps results of queries. An entry is used only for steps around which no sample has changed since, so
 // that an answer from the cache is the one that an evaluation would give.
 //
 // There are two kinds of entries. Those of sliding expressions (see shape) hold a stretch of steps, of which any part
-// is used and which grows at its ends. Those of all other expressions answer only exactly the same question.
-type resultCache struct {
+// is used and which grows at its ends. Entries of all other expressions answer only exactly the same question.
+type Cache struct {
 	entries   *fastcache.Cache
 	bytesMax  int64
 	changes   Changes
@@ -53,14 +54,14 @@ type resultCache struct {
 	tiersFromMs int64
 	marginMs    int64 // by which a query must stay clear of the retention
 	now         func() time.Time
-	metrics     *cacheMetrics
+	metrics     *metrics
 
 	mu         sync.Mutex
 	shapes     map[string]*shape
 	shapeBytes int
 }
 
-type cacheMetrics struct {
+type metrics struct {
 	requests *prometheus.CounterVec
 	refusals *prometheus.CounterVec
 	steps    *prometheus.CounterVec
@@ -71,29 +72,49 @@ const (
 	cacheHit      = "hit"
 	cachePartial  = "partial"
 	cacheMiss     = "miss"
-	cacheRefused  = "refused"
-	cacheBypassed = "bypassed"
-	cacheOff      = "off"
+	CacheRefused  = "refused"
+	CacheBypassed = "bypassed"
+	CacheOff      = "off"
 )
 
-func newResultCache(o Options) (*resultCache, error) {
-	if o.Changes == nil || o.ResultCacheBytes < 0 {
+// Options configures a result cache.
+type Options struct {
+	// Changes tells when samples change; without it no results are kept.
+	Changes Changes
+	// BytesMax is the memory for results; negative keeps none.
+	BytesMax int64
+	// Recent keeps steps out of the cache that look at samples younger than this.
+	Recent time.Duration
+	// Retention is how long samples are kept, 0 for ever; Ages holds the shorter ages of some metrics.
+	Retention time.Duration
+	Ages      *keyschema.TierRetention
+	// Margin is the time by which a query must stay clear of the retention.
+	Margin time.Duration
+	// Tiers is set if states of hours and days may stand for samples.
+	Tiers      bool
+	Now        func() time.Time
+	Registerer prometheus.Registerer
+}
+
+// New returns nil if no results are to be kept.
+func New(o Options) (*Cache, error) {
+	if o.Changes == nil || o.BytesMax < 0 {
 		return nil, nil
 	}
-	c := &resultCache{
-		entries: fastcache.New(int(o.ResultCacheBytes)), bytesMax: o.ResultCacheBytes, changes: o.Changes,
-		recentMs: o.ResultCacheRecent.Milliseconds(), retention: o.Retention, ages: o.Ages, marginMs: o.Timeout.Milliseconds(),
-		now: o.Now, shapes: map[string]*shape{}, metrics: newCacheMetrics(),
+	c := &Cache{
+		entries: fastcache.New(int(o.BytesMax)), bytesMax: o.BytesMax, changes: o.Changes,
+		recentMs: o.Recent.Milliseconds(), retention: o.Retention, ages: o.Ages, marginMs: o.Margin.Milliseconds(),
+		now: o.Now, shapes: map[string]*shape{}, metrics: newMetrics(),
 	}
 	c.tiersFromMs = math.MaxInt64
-	if o.Tiers != Off {
+	if o.Tiers {
 		c.tiersFromMs = rollups.RangeMinMs
 	}
 	return c, c.register(o.Registerer)
 }
 
-func newCacheMetrics() *cacheMetrics {
-	return &cacheMetrics{
+func newMetrics() *metrics {
+	return &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_query_result_cache_requests_total",
 			Help: "Queries by what the result cache did for them.",
@@ -109,8 +130,8 @@ func newCacheMetrics() *cacheMetrics {
 	}
 }
 
-func (c *resultCache) register(reg prometheus.Registerer) error {
-	for _, outcome := range []string{cacheHit, cachePartial, cacheMiss, cacheRefused, cacheBypassed} {
+func (c *Cache) register(reg prometheus.Registerer) error {
+	for _, outcome := range []string{cacheHit, cachePartial, cacheMiss, CacheRefused, CacheBypassed} {
 		c.metrics.requests.WithLabelValues(outcome)
 	}
 	if reg == nil {
@@ -137,23 +158,23 @@ func (c *resultCache) register(reg prometheus.Registerer) error {
 }
 
 // shape analyses an expression, or remembers it.
-func (c *resultCache) shape(p parser.Parser, of span) (*shape, error) {
+func (c *Cache) shape(p parser.Parser, of expression.Expression) (*shape, error) {
 	c.mu.Lock()
-	s := c.shapes[of.text]
+	s := c.shapes[of.Text]
 	c.mu.Unlock()
 	if s != nil {
 		return s, nil
 	}
-	e, err := of.look(p)
+	e, err := of.Expr(p)
 	if err != nil {
 		return nil, err
 	}
 	s = shapeOf(e)
-	c.remember(of.text, s)
+	c.remember(of.Text, s)
 	return s, nil
 }
 
-func (c *resultCache) remember(text string, s *shape) {
+func (c *Cache) remember(text string, s *shape) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.shapes) >= shapesMax || c.shapeBytes+len(text) > shapesBytesMax {
@@ -167,60 +188,60 @@ func (c *resultCache) remember(text string, s *shape) {
 }
 
 // demote notes that an expression is not sliding after all, as its evaluation has shown.
-func (c *resultCache) demote(text string, s *shape, why refusal) *shape {
+func (c *Cache) demote(text string, s *shape, why Refusal) *shape {
 	demoted := *s
-	demoted.sliding, demoted.whySliding = false, why
+	demoted.sliding, demoted.WhySliding = false, why
 	c.remember(text, &demoted)
 	return &demoted
 }
 
-// bypass is the inquiry of a query that does not want the cache.
-func (c *resultCache) bypass(s span) *inquiry {
-	return &inquiry{cache: c, span: s, outcome: cacheBypassed}
+// Bypass is the inquiry of a query that does not want the cache.
+func (c *Cache) Bypass(s expression.Expression) *Lookup {
+	return &Lookup{cache: c, Expression: s, Outcome: CacheBypassed}
 }
 
-// inquiry is a query on its way through the cache.
-type inquiry struct {
-	cache *resultCache
-	span
+// Lookup is a query on its way through the cache.
+type Lookup struct {
+	cache *Cache
+	expression.Expression
 	lookback   time.Duration
-	shape      *shape
+	Shape      *shape
 	key        [sha256.Size]byte
 	generation uint64 // before anything was read
 	// startMs, stepMs and steps are the grid; an instant query has one step.
 	startMs, stepMs int64
-	steps           int
+	Steps           int
 	beforeMs        int64 // reach of a sliding expression
 	afterMs         int64
 	mintMs, maxtMs  int64 // bounds of all samples that matter
-	outcome         string
-	why             refusal
-	parts           []part
-	reused          int // steps taken from the cache
+	Outcome         string
+	Why             Refusal
+	Parts           []part
+	Reused          int // steps taken from the cache
 }
 
 // part is a stretch of the steps asked for, either from the cache or, if matrix is nil, to be evaluated.
 type part struct {
-	from, to int // steps, to excluded
-	matrix   promql.Matrix
-	cached   bool
+	From, To int // steps, to excluded
+	Matrix   promql.Matrix
+	Cached   bool
 }
 
-// inquire prepares the use of the cache for a query; nil if it cannot be used at all.
-func (c *resultCache) inquire(p parser.Parser, s span, lookback time.Duration) (*inquiry, error) {
+// Begin prepares the use of the cache for a query; nil if it cannot be used at all.
+func (c *Cache) Begin(p parser.Parser, s expression.Expression, lookback time.Duration) (*Lookup, error) {
 	sh, err := c.shape(p, s)
 	if err != nil {
 		return nil, err
 	}
-	q := &inquiry{cache: c, span: s, lookback: lookback, shape: sh, steps: 1, stepMs: 1}
-	q.startMs = s.start.UnixMilli()
-	if s.isRange {
-		q.stepMs = max(1, s.step.Milliseconds())
-		q.shape = sh.at(q.stepMs, c.tiersFromMs)
-		q.steps = int((s.end.UnixMilli()-q.startMs)/q.stepMs) + 1
+	q := &Lookup{cache: c, Expression: s, lookback: lookback, Shape: sh, Steps: 1, stepMs: 1}
+	q.startMs = s.Start.UnixMilli()
+	if s.IsRange {
+		q.stepMs = max(1, s.Step.Milliseconds())
+		q.Shape = sh.at(q.stepMs, c.tiersFromMs)
+		q.Steps = int((s.End.UnixMilli()-q.startMs)/q.stepMs) + 1
 	}
-	if q.why = q.refuse(p); q.why != refusedNone {
-		q.outcome = cacheRefused
+	if q.Why = q.refuse(p); q.Why != RefusedNone {
+		q.Outcome = CacheRefused
 		return q, nil
 	}
 	q.makeKey()
@@ -228,60 +249,60 @@ func (c *resultCache) inquire(p parser.Parser, s span, lookback time.Duration) (
 	return q, nil
 }
 
-func (q *inquiry) at(step int) int64 { return q.startMs + int64(step)*q.stepMs }
+func (q *Lookup) At(step int) int64 { return q.startMs + int64(step)*q.stepMs }
 
-func (q *inquiry) lastMs() int64 { return q.at(q.steps - 1) }
+func (q *Lookup) lastMs() int64 { return q.At(q.Steps - 1) }
 
 // sliding reports whether parts of the result may be used: of a range query only.
-func (q *inquiry) sliding() bool { return q.shape != nil && q.shape.sliding && q.isRange }
+func (q *Lookup) sliding() bool { return q.Shape != nil && q.Shape.sliding && q.IsRange }
 
 // refuse checks what can be checked before the evaluation, and finds the bounds of the samples that matter.
-func (q *inquiry) refuse(p parser.Parser) refusal {
+func (q *Lookup) refuse(p parser.Parser) Refusal {
 	switch {
-	case !q.shape.known:
+	case !q.Shape.known:
 		return refusedFunction
-	case q.shape.kind != parser.ValueTypeVector:
+	case q.Shape.kind != parser.ValueTypeVector:
 		return refusedKind
-	case overflows(q.startMs), overflows(q.end.UnixMilli()), q.isRange && q.step%time.Millisecond != 0,
+	case overflows(q.startMs), overflows(q.End.UnixMilli()), q.IsRange && q.Step%time.Millisecond != 0,
 		q.lookback < time.Millisecond:
 		return refusedTime
 	}
 	switch {
 	case q.sliding():
-		q.beforeMs, q.afterMs, _ = q.shape.reach(q.lookback)
+		q.beforeMs, q.afterMs, _ = q.Shape.reach(q.lookback)
 		q.mintMs, q.maxtMs = q.startMs-q.beforeMs, q.lastMs()+q.afterMs
-	case !q.shape.computed:
-		if before, after, ok := q.shape.reach(q.lookback); ok {
-			q.mintMs, q.maxtMs = q.startMs-before, q.end.UnixMilli()+after
+	case !q.Shape.computed:
+		if before, after, ok := q.Shape.reach(q.lookback); ok {
+			q.mintMs, q.maxtMs = q.startMs-before, q.End.UnixMilli()+after
 		}
 	default:
 		// Preprocessing changes the expression.
-		e, err := p.ParseExpr(q.text)
+		e, err := p.ParseExpr(q.Text)
 		if err != nil {
 			return refusedFunction
 		}
-		if e, err = promql.PreprocessExpr(e, q.start, q.end, q.step); err != nil {
+		if e, err = promql.PreprocessExpr(e, q.Start, q.End, q.Step); err != nil {
 			return refusedFunction
 		}
-		q.mintMs, q.maxtMs = bounds(e, q.startMs, q.end.UnixMilli(), q.lookback)
+		q.mintMs, q.maxtMs = Bounds(e, q.startMs, q.End.UnixMilli(), q.lookback)
 	}
 	nowMs := q.cache.now().UnixMilli()
 	if r := q.retention(); r > 0 && q.mintMs < nowMs-r.Milliseconds()+q.cache.marginMs {
 		return refusedRetention
 	}
-	return refusedNone
+	return RefusedNone
 }
 
 // retention is how long all metrics are kept that the query may read.
-func (q *inquiry) retention() time.Duration {
+func (q *Lookup) retention() time.Duration {
 	if q.cache.ages == nil {
 		return q.cache.retention
 	}
-	if q.shape.unnamed {
+	if q.Shape.unnamed {
 		return time.Duration(q.cache.ages.Shortest())
 	}
 	shortest := q.cache.ages.Longest()
-	for _, metric := range q.shape.metrics {
+	for _, metric := range q.Shape.metrics {
 		if age := q.cache.ages.Of(metric); shortest.Outlives(age) {
 			shortest = age
 		}
@@ -290,13 +311,13 @@ func (q *inquiry) retention() time.Duration {
 }
 
 // makeKey names the entry: all that the result depends on but samples.
-func (q *inquiry) makeKey() {
-	b := make([]byte, 0, len(q.text)+64)
+func (q *Lookup) makeKey() {
+	b := make([]byte, 0, len(q.Text)+64)
 	kind := byte('i')
 	switch {
 	case q.sliding():
 		kind = 's'
-	case q.isRange:
+	case q.IsRange:
 		kind = 'r'
 	}
 	b = append(b, kind)
@@ -305,8 +326,8 @@ func (q *inquiry) makeKey() {
 	b = binary.LittleEndian.AppendUint64(b, uint64(q.startMs%q.stepMs))
 	if kind != 's' {
 		b = binary.LittleEndian.AppendUint64(b, uint64(q.startMs))
-		b = binary.LittleEndian.AppendUint64(b, uint64(q.end.UnixMilli()))
+		b = binary.LittleEndian.AppendUint64(b, uint64(q.End.UnixMilli()))
 	}
-	b = append(b, q.text...)
+	b = append(b, q.Text...)
 	q.key = sha256.Sum256(b)
 }

@@ -1,20 +1,23 @@
-package query
+package resultcache
 
 import (
 	"encoding/binary"
 	"math"
+	"time"
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"halite/query/expression"
 )
 
-// look finds what the cache has for a query and decides what is left to evaluate.
-func (q *inquiry) look() (value parser.Value) {
-	if q == nil || q.outcome != "" {
+// Find finds what the cache has for a query and decides what is left to evaluate.
+func (q *Lookup) Find() (value parser.Value) {
+	if q == nil || q.Outcome != "" {
 		return nil
 	}
-	q.outcome = cacheMiss
-	q.parts = []part{{from: 0, to: q.steps}}
+	q.Outcome = cacheMiss
+	q.Parts = []part{{From: 0, To: q.Steps}}
 	b := q.cache.entries.GetBig(nil, q.key[:])
 	if len(b) == 0 {
 		return nil
@@ -27,8 +30,8 @@ func (q *inquiry) look() (value parser.Value) {
 		if _, _, changed := q.cache.changes.ChangedSince(s.generation, q.mintMs, q.maxtMs); changed {
 			return nil
 		}
-		q.outcome, q.reused = cacheHit, q.steps
-		if q.isRange {
+		q.Outcome, q.Reused = cacheHit, q.Steps
+		if q.IsRange {
 			return s.cut(0, s.steps)
 		}
 		return s.vector()
@@ -38,34 +41,34 @@ func (q *inquiry) look() (value parser.Value) {
 }
 
 // wholeHit is the value of a query of which nothing is left to evaluate.
-func (q *inquiry) wholeHit() parser.Value {
-	for _, p := range q.parts {
-		if !p.cached && p.to > p.from {
+func (q *Lookup) wholeHit() parser.Value {
+	for _, p := range q.Parts {
+		if !p.Cached && p.To > p.From {
 			return nil
 		}
 	}
-	q.outcome = cacheHit
-	matrices := make([]promql.Matrix, 0, len(q.parts))
-	for _, p := range q.parts {
-		if p.to > p.from {
-			matrices = append(matrices, p.matrix)
+	q.Outcome = cacheHit
+	matrices := make([]promql.Matrix, 0, len(q.Parts))
+	for _, p := range q.Parts {
+		if p.To > p.From {
+			matrices = append(matrices, p.Matrix)
 		}
 	}
-	return merged(matrices)
+	return Merged(matrices)
 }
 
-// partial reports whether only a part has to be evaluated.
-func (q *inquiry) partial() bool { return q != nil && q.outcome == cachePartial }
+// Partial reports whether only a part has to be evaluated.
+func (q *Lookup) Partial() bool { return q != nil && q.Outcome == cachePartial }
 
-// evaluateAll forgets what was found.
-func (q *inquiry) evaluateAll() { q.outcome, q.parts, q.reused = cacheMiss, nil, 0 }
+// EvaluateAll forgets what was found.
+func (q *Lookup) EvaluateAll() { q.Outcome, q.Parts, q.Reused = cacheMiss, nil, 0 }
 
-// demote notes that the expression is not sliding after all. The result at hand can still answer the same question.
-func (q *inquiry) demote(why refusal) {
+// Demote notes that the expression is not sliding after all. The result at hand can still answer the same question.
+func (q *Lookup) Demote(why Refusal) {
 	if q == nil || !q.sliding() {
 		return
 	}
-	q.shape = q.cache.demote(q.text, q.shape, why)
+	q.Shape = q.cache.demote(q.Text, q.Shape, why)
 	q.makeKey()
 }
 
@@ -74,41 +77,41 @@ type keptStretch struct{ from, to int }
 
 // divide cuts the steps asked for into those that the entry has and those to evaluate. Steps of the entry beside the
 // query's are not used here; extend takes them over.
-func (q *inquiry) divide(s *stored) {
+func (q *Lookup) divide(s *stored) {
 	kept := q.keptOf(s)
 	parts := make([]part, 0, 2*len(kept)+1)
 	next, evaluated := 0, 0
 	offset := int((s.startMs - q.startMs) / q.stepMs)
 	for _, k := range kept {
-		from, to := max(k.from, 0), min(k.to, q.steps)
+		from, to := max(k.from, 0), min(k.to, q.Steps)
 		if from >= to {
 			continue
 		}
 		if from > next {
-			parts = append(parts, part{from: next, to: from})
+			parts = append(parts, part{From: next, To: from})
 			evaluated += from - next
 		}
-		parts = append(parts, part{from: from, to: to, cached: true, matrix: s.cut(from-offset, to-offset)})
-		q.reused += to - from
+		parts = append(parts, part{From: from, To: to, Cached: true, Matrix: s.cut(from-offset, to-offset)})
+		q.Reused += to - from
 		next = to
 	}
-	if next < q.steps {
-		parts = append(parts, part{from: next, to: q.steps})
-		evaluated += q.steps - next
+	if next < q.Steps {
+		parts = append(parts, part{From: next, To: q.Steps})
+		evaluated += q.Steps - next
 	}
 	// Each part that is evaluated finds and reads the series again: that pays only where it saves most of the steps.
-	if evaluated > 0 && 4*q.reused < q.steps {
-		q.reused = 0
+	if evaluated > 0 && 4*q.Reused < q.Steps {
+		q.Reused = 0
 		return
 	}
-	q.parts = parts
+	q.Parts = parts
 	if evaluated > 0 {
-		q.outcome = cachePartial
+		q.Outcome = cachePartial
 	}
 }
 
 // keptOf tells which steps of an entry are still right: those before and those after all that has changed since.
-func (q *inquiry) keptOf(s *stored) []keptStretch {
+func (q *Lookup) keptOf(s *stored) []keptStretch {
 	offset := int((s.startMs - q.startMs) / q.stepMs)
 	all := keptStretch{offset, offset + s.steps}
 	mint, maxt := s.startMs-q.beforeMs, s.lastMs()+q.afterMs
@@ -138,27 +141,27 @@ func stepsUpTo(ms, stepMs int64) int {
 	return int(max(math.MinInt32, min(math.MaxInt32, n))) + 1
 }
 
-// keep stores the value of a query that was evaluated, or completed, by parts, unless it came with warnings.
-func (q *inquiry) keep(value parser.Value, clean bool) {
-	if q == nil || q.outcome != cacheMiss && q.outcome != cachePartial {
+// Keep stores the value of a query that was evaluated, or completed, by parts, unless it came with warnings.
+func (q *Lookup) Keep(value parser.Value, clean bool) {
+	if q == nil || q.Outcome != cacheMiss && q.Outcome != cachePartial {
 		return
 	}
 	if !clean {
 		q.refused(refusedAnnotations)
 		return
 	}
-	if why := q.store(value); why != refusedNone {
+	if why := q.store(value); why != RefusedNone {
 		q.refused(why)
 	}
 }
 
-func (q *inquiry) refused(why refusal) {
-	q.why = why
+func (q *Lookup) refused(why Refusal) {
+	q.Why = why
 	q.cache.metrics.refusals.WithLabelValues(string(why)).Inc()
 }
 
-func (q *inquiry) store(value parser.Value) refusal {
-	steps := q.steps
+func (q *Lookup) store(value parser.Value) Refusal {
+	steps := q.Steps
 	if r := q.cache.recentMs; r > 0 {
 		finalMs := q.cache.now().UnixMilli() - r
 		if !q.sliding() {
@@ -171,10 +174,10 @@ func (q *inquiry) store(value parser.Value) refusal {
 	}
 	switch v := value.(type) {
 	case promql.Matrix:
-		if !q.isRange {
+		if !q.IsRange {
 			return refusedKind
 		}
-		if steps < q.steps {
+		if steps < q.Steps {
 			v = within(v, q.startMs, q.startMs+int64(steps-1)*q.stepMs)
 		}
 		return q.put(v, q.startMs, steps)
@@ -185,8 +188,8 @@ func (q *inquiry) store(value parser.Value) refusal {
 }
 
 // put stores a matrix under the query's key, with what the entry has beside it and is still right.
-func (q *inquiry) put(m promql.Matrix, startMs int64, steps int) refusal {
-	if q.sliding() && steps == q.steps {
+func (q *Lookup) put(m promql.Matrix, startMs int64, steps int) Refusal {
+	if q.sliding() && steps == q.Steps {
 		m, startMs, steps = q.extend(m)
 	}
 	points := 0
@@ -204,15 +207,15 @@ func (q *inquiry) put(m promql.Matrix, startMs int64, steps int) refusal {
 		return refusedSize
 	}
 	q.cache.entries.SetBig(q.key[:], b)
-	return refusedNone
+	return RefusedNone
 }
 
 func tooLarge(bytes, cacheBytes int64) bool { return bytes > cacheBytes/entryShareMax }
 
 // extend joins to a result what the entry has before and after it, so that dashboards of different lengths, or moved
 // back and forth, share an entry. What lies furthest away goes when it becomes too much.
-func (q *inquiry) extend(m promql.Matrix) (_ promql.Matrix, startMs int64, steps int) {
-	startMs, steps = q.startMs, q.steps
+func (q *Lookup) extend(m promql.Matrix) (_ promql.Matrix, startMs int64, steps int) {
+	startMs, steps = q.startMs, q.Steps
 	b := q.cache.entries.GetBig(nil, q.key[:])
 	if len(b) == 0 {
 		return m, startMs, steps
@@ -221,7 +224,7 @@ func (q *inquiry) extend(m promql.Matrix) (_ promql.Matrix, startMs int64, steps
 	if !ok || s.stepMs != q.stepMs {
 		return m, startMs, steps
 	}
-	spare := (keepMax - 1) * q.steps
+	spare := (keepMax - 1) * q.Steps
 	offset := int((s.startMs - q.startMs) / q.stepMs)
 	parts := []promql.Matrix{m}
 	for _, k := range q.keptOf(s) {
@@ -232,18 +235,18 @@ func (q *inquiry) extend(m promql.Matrix) (_ promql.Matrix, startMs int64, steps
 			startMs -= int64(n) * q.stepMs
 			steps += n
 		}
-		if k.to > q.steps && k.from <= q.steps {
-			n := min(spare, k.to-q.steps)
+		if k.to > q.Steps && k.from <= q.Steps {
+			n := min(spare, k.to-q.Steps)
 			spare -= n
-			parts = append(parts, s.cut(q.steps-offset, q.steps+n-offset))
+			parts = append(parts, s.cut(q.Steps-offset, q.Steps+n-offset))
 			steps += n
 		}
 	}
-	return merged(parts), startMs, steps
+	return Merged(parts), startMs, steps
 }
 
 // putVector stores the result of an instant query, in its order.
-func (q *inquiry) putVector(v promql.Vector) refusal {
+func (q *Lookup) putVector(v promql.Vector) Refusal {
 	m := make(promql.Matrix, len(v))
 	points := make([]promql.FPoint, len(v))
 	for i, s := range v {
@@ -268,18 +271,33 @@ func (s *stored) vector() promql.Vector {
 	return out
 }
 
-// finish counts what the cache has done for a query.
-func (q *inquiry) finish() {
+// Finish counts what the cache has done for a query.
+func (q *Lookup) Finish() {
 	if q == nil {
 		return
 	}
-	q.cache.metrics.requests.WithLabelValues(q.outcome).Inc()
-	if q.outcome == cacheRefused {
-		q.cache.metrics.refusals.WithLabelValues(string(q.why)).Inc()
+	q.cache.metrics.requests.WithLabelValues(q.Outcome).Inc()
+	if q.Outcome == CacheRefused {
+		q.cache.metrics.refusals.WithLabelValues(string(q.Why)).Inc()
 		return
 	}
-	if q.isRange && q.outcome != cacheBypassed {
-		q.cache.metrics.steps.WithLabelValues("cache").Add(float64(q.reused))
-		q.cache.metrics.steps.WithLabelValues("evaluation").Add(float64(q.steps - q.reused))
+	if q.IsRange && q.Outcome != CacheBypassed {
+		q.cache.metrics.steps.WithLabelValues("cache").Add(float64(q.Reused))
+		q.cache.metrics.steps.WithLabelValues("evaluation").Add(float64(q.Steps - q.Reused))
 	}
+}
+
+// Uncached shortens a span by the steps that the result cache has.
+func (in *Lookup) Uncached(s expression.Expression) expression.Expression {
+	if !in.Partial() {
+		return s
+	}
+	steps := 0
+	for _, p := range in.Parts {
+		if !p.Cached {
+			steps += p.To - p.From
+		}
+	}
+	s.End = s.Start.Add(time.Duration(max(0, steps-1)) * s.Step)
+	return s
 }

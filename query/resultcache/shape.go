@@ -1,4 +1,4 @@
-package query
+package resultcache
 
 import (
 	"cmp"
@@ -11,24 +11,24 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// refusal says why a result, or a part of it, is not kept.
-type refusal string
+// Refusal says why a result, or a part of it, is not kept.
+type Refusal string
 
 const (
-	refusedNone        refusal = ""
-	refusedFunction    refusal = "function"    // its operands are not known to the cache
-	refusedAt          refusal = "at"          // @: the value of a step depends on more than the step
-	refusedSubquery    refusal = "subquery"    // evaluated by the engine, which promises no order
-	refusedNames       refusal = "names"       // dropping or rewriting labels may make series equal that never meet
-	refusedOrder       refusal = "order"       // the result depends on the order of series, and that on the range
-	refusedDuration    refusal = "duration"    // a duration computed from the query's range
-	refusedEngine      refusal = "engine"      // not all of it was evaluated by columnar operators
-	refusedAnnotations refusal = "annotations" // they belong to steps that are not known
-	refusedSize        refusal = "size"
-	refusedRetention   refusal = "retention" // the oldest samples vanish as time goes by
-	refusedKind        refusal = "kind"      // scalars, strings and range vectors cost nothing to evaluate
-	refusedRecent      refusal = "recent"    // all of it is too young
-	refusedTime        refusal = "time"      // before 1970, or not whole milliseconds
+	RefusedNone        Refusal = ""
+	refusedFunction    Refusal = "function"    // its operands are not known to the cache
+	refusedAt          Refusal = "at"          // @: the value of a step depends on more than the step
+	refusedSubquery    Refusal = "subquery"    // evaluated by the engine, which promises no order
+	RefusedNames       Refusal = "names"       // dropping or rewriting labels may make series equal that never meet
+	refusedOrder       Refusal = "order"       // the result depends on the order of series, and that on the range
+	refusedDuration    Refusal = "duration"    // a duration computed from the query's range
+	RefusedEngine      Refusal = "engine"      // not all of it was evaluated by columnar operators
+	refusedAnnotations Refusal = "annotations" // they belong to steps that are not known
+	refusedSize        Refusal = "size"
+	refusedRetention   Refusal = "retention" // the oldest samples vanish as time goes by
+	refusedKind        Refusal = "kind"      // scalars, strings and range vectors cost nothing to evaluate
+	refusedRecent      Refusal = "recent"    // all of it is too young
+	refusedTime        Refusal = "time"      // before 1970, or not whole milliseconds
 )
 
 // shape is what the cache knows of an expression.
@@ -37,7 +37,7 @@ type shape struct {
 	// sliding is set if the value of a step depends on nothing but the samples around it, to the last bit: then parts
 	// of a result may be used for other ranges. whySliding is empty then.
 	sliding    bool
-	whySliding refusal
+	WhySliding Refusal
 	// sumsMs is the longest range whose samples are added up. Where such windows overlap much they are made up of sums
 	// that they share, and whose bounds depend on the range of the query: that shows in the last bits.
 	sumsMs int64
@@ -79,10 +79,10 @@ func shapeOf(e parser.Expr) *shape {
 	})
 	l := locality{}
 	l.check(e)
-	s.whySliding, s.sumsMs, s.orderedMs = l.why, l.sumsMs, l.orderedMs
-	s.sliding = s.known && l.why == refusedNone
-	if !s.known && l.why == refusedNone {
-		s.whySliding = refusedFunction
+	s.WhySliding, s.sumsMs, s.orderedMs = l.why, l.sumsMs, l.orderedMs
+	s.sliding = s.known && l.why == RefusedNone
+	if !s.known && l.why == RefusedNone {
+		s.WhySliding = refusedFunction
 	}
 	return s
 }
@@ -115,13 +115,13 @@ func (s *shape) at(stepMs, tiersFromMs int64) *shape {
 		return s
 	}
 	whole := *s
-	whole.sliding, whole.whySliding = false, refusedOrder
+	whole.sliding, whole.WhySliding = false, refusedOrder
 	return &whole
 }
 
-// bounds are the times of the samples that evaluations from startMs to endMs may look at. The expression must be
+// Bounds are the times of the samples that evaluations from startMs to endMs may look at. The expression must be
 // preprocessed if they are computed.
-func bounds(e parser.Expr, startMs, endMs int64, lookback time.Duration) (mintMs, maxtMs int64) {
+func Bounds(e parser.Expr, startMs, endMs int64, lookback time.Duration) (mintMs, maxtMs int64) {
 	return promql.FindMinMaxTime(&parser.EvalStmt{
 		Expr: e, Start: time.UnixMilli(startMs), End: time.UnixMilli(endMs), LookbackDelta: lookback,
 	})
@@ -142,13 +142,13 @@ func (s *shape) reach(lookback time.Duration) (beforeMs, afterMs int64, ok bool)
 
 // locality finds out whether an expression is sliding. What it does not know is not.
 type locality struct {
-	why               refusal
+	why               Refusal
 	sumsMs, orderedMs int64
 }
 
 // refuse notes the first reason.
-func (l *locality) refuse(why refusal) {
-	if l.why == refusedNone {
+func (l *locality) refuse(why Refusal) {
+	if l.why == RefusedNone {
 		l.why = why
 	}
 }
@@ -163,7 +163,7 @@ func (l *locality) check(e parser.Expr) (ordered bool) {
 		return l.check(e.Expr)
 	case *parser.UnaryExpr:
 		if e.Op == parser.SUB && e.Type() == parser.ValueTypeVector && !named(e.Expr) {
-			l.refuse(refusedNames)
+			l.refuse(RefusedNames)
 		}
 		return l.check(e.Expr)
 	case *parser.VectorSelector:
@@ -244,7 +244,7 @@ func (l *locality) call(e *parser.Call) bool {
 		}
 		return false
 	case "label_replace", "label_join":
-		l.refuse(refusedNames)
+		l.refuse(RefusedNames)
 	default:
 		l.refuse(refusedFunction)
 	}
@@ -283,7 +283,7 @@ func (l *locality) overRange(name string, m *parser.MatrixSelector, args parser.
 		"avg_over_time", "min_over_time", "max_over_time", "stdvar_over_time", "stddev_over_time", "quantile_over_time",
 		"resets", "changes", "deriv", "predict_linear":
 		if !named(vs) {
-			l.refuse(refusedNames)
+			l.refuse(RefusedNames)
 		}
 		return true
 	}
