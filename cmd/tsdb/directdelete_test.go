@@ -25,7 +25,7 @@ func TestDirectDelete(t *testing.T) {
 	b.write(fresh)
 	eventuallyPoints(t, a, "gone", now, all)
 	eventuallyPoints(t, b, "gone", now, all)
-	from, to := now.Add(-3*time.Hour).UnixMilli()+1, now.Add(-5*time.Minute).UnixMilli()
+	from, to := now.Add(-3*time.Hour).UnixMilli()+1, now.Add(-time.Second).UnixMilli()
 	rest := without(all, "host-1", from, to)
 	args := []string{"--match", `gone{instance="host-1"}`, "--from", seconds(from), "--to", seconds(to)}
 	require.Contains(t, b.mustDelete(append(args, "--dry-run")...),
