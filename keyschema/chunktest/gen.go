@@ -3,30 +3,15 @@ package chunktest
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
-	"time"
+
+	"halite/storage/storagetest/seeds"
 )
 
 // NewRand returns a source whose seed is printed when the test fails; HALITE_SEED repeats a run.
-func NewRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("HALITE_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("HALITE_SEED: %v", err)
-		}
-		seed = n
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat with HALITE_SEED=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0))
-}
+func NewRand(t testing.TB) *rand.Rand { return seeds.Rand(t, 0) }
 
 // OddValues are bit patterns that a careless codec loses.
 var OddValues = []uint64{

@@ -3,15 +3,12 @@ package rolluptest
 import (
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/prometheus/prometheus/model/value"
-	"github.com/stretchr/testify/require"
 
 	"halite/rollup"
+	"halite/storage/storagetest/seeds"
 )
 
 // Lengths of the usual buckets.
@@ -120,17 +117,4 @@ func Samples(rng *rand.Rand, n int, special bool) ([]int64, []float64) {
 }
 
 // Seeded returns a random source with a new seed each time, or the seed of HALITE_SEED. A failed test logs its seed.
-func Seeded(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("HALITE_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat with HALITE_SEED=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
-}
+func Seeded(t *testing.T) *rand.Rand { return seeds.Rand(t, 1) }

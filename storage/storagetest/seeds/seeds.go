@@ -1,9 +1,11 @@
 package seeds
 
 import (
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
+	"time"
 )
 
 // Default is the number of seeds that a test runs if the environment does not say otherwise.
@@ -41,4 +43,17 @@ func number(t testing.TB, name string, otherwise uint64) (n uint64, set bool) {
 		t.Fatalf("%s=%q is not a number: %v", name, text, err)
 	}
 	return n, true
+}
+
+// Rand returns a random source with a new seed each time, or with the seed of HALITE_SEED. A failed test logs its seed. Tests
+// that want different numbers for one seed pass different streams.
+func Rand(t testing.TB, stream uint64) *rand.Rand {
+	t.Helper()
+	seed, _ := number(t, "HALITE_SEED", uint64(time.Now().UnixNano()))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("repeat with HALITE_SEED=%d", seed)
+		}
+	})
+	return rand.New(rand.NewPCG(seed, stream))
 }
