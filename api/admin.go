@@ -58,7 +58,8 @@ func (s *Server) snapshot(r *http.Request) (reply, *apiError) {
 	return reply{}, unavailable("snapshots cannot be taken through the API")
 }
 
-// cancelQuery answers /api/v1/admin/cancel_query: it ends the query with the given id, whose caller is told so.
+// cancelQuery answers /api/v1/admin/cancel_query: it ends the query with the given id. The caller of that query
+// gets an error that says so.
 func (s *Server) cancelQuery(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// namesOf is an index with one metric, of which a time and a job are known.
+// namesOf is an index of one metric that has one time and one job.
 type namesOf struct {
 	Index
 	tsMs int64

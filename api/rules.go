@@ -137,7 +137,8 @@ func (s *Server) targetMetadata(r *http.Request) (reply, *apiError) {
 // notifications answers /api/v1/notifications.
 func (s *Server) notifications(*http.Request) (reply, *apiError) { return document([]any{}) }
 
-// features answers /api/v1/features: what of Prometheus' API and language this server has, by category and name.
+// features answers /api/v1/features: the parts of Prometheus's API and language that this server
+// supports, by category and name.
 func (s *Server) features(*http.Request) (reply, *apiError) {
 	list := features.NewRegistry()
 	for name, has := range map[string]bool{

@@ -113,10 +113,10 @@ func (x *explainer) finish(in *resultcache.Lookup) *Explain {
 // cacheUse says what the cache did for a query; q is nil if the cache is off.
 func cacheUse(q *resultcache.Lookup) CacheUse {
 	if q == nil {
-		return CacheUse{Outcome: resultcache.CacheOff}
+		return CacheUse{Outcome: resultcache.OutcomeOff}
 	}
 	u := CacheUse{Outcome: q.Outcome, Reason: string(q.Why)}
-	if q.Outcome == resultcache.CacheRefused || q.Outcome == resultcache.CacheBypassed {
+	if q.Outcome == resultcache.OutcomeRefused || q.Outcome == resultcache.OutcomeBypassed {
 		return u
 	}
 	u.Whole = string(q.Shape.WhySliding)

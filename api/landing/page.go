@@ -35,7 +35,7 @@ type Data struct {
 	// Ready says whether the server answers requests, and Reason why not.
 	Ready  bool
 	Reason string
-	// Arriving says that samples arrive, and Waiting that none have arrived yet. Both are false if that is not known.
+	// Arriving says that samples arrive, and Waiting that none have arrived yet. Both are false while the server does not know.
 	Arriving, Waiting bool
 	// OwnJob is the label job of the server's own samples; "" if it does not store them.
 	OwnJob string

@@ -37,7 +37,7 @@ func (s *server) metric(name string) float64 {
 	return value
 }
 
-// killed is two servers in mode direct, of which one after the other is killed in the middle of its work.
+// killed holds two servers in mode direct. The test kills each of them in turn, in the middle of its work.
 type killed struct {
 	t     *testing.T
 	pair  [2]*server

@@ -121,7 +121,7 @@ func (db *database) knowSeries(c *serveConfig, opts *index.Options) {
 	}
 }
 
-// ingestOptions are those of the ingester.
+// ingestOptions returns the options of the ingester.
 func (db *database) ingestOptions(
 	c *serveConfig, watch *rowcache.Watch, log *slog.Logger, r prometheus.Registerer,
 ) ingest.Options {
@@ -209,7 +209,7 @@ func (db *database) openEngine(c *serveConfig, log *slog.Logger, r prometheus.Re
 	return err
 }
 
-// queryOptions are those of the query engine.
+// queryOptions returns the options of the query engine.
 func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.Registerer) query.Options {
 	ages := db.retention.Tier(keyschema.Raw)
 	return query.Options{

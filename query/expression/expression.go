@@ -20,9 +20,9 @@ type Expression struct {
 // Grid is the times at which the expression is evaluated.
 func (s Expression) Grid() grid.Grid {
 	if !s.IsRange {
-		return grid.NewGrid(s.Start.UnixMilli(), s.Start.UnixMilli(), 1)
+		return grid.New(s.Start.UnixMilli(), s.Start.UnixMilli(), 1)
 	}
-	return grid.NewGrid(s.Start.UnixMilli(), s.End.UnixMilli(), s.Step.Milliseconds())
+	return grid.New(s.Start.UnixMilli(), s.End.UnixMilli(), s.Step.Milliseconds())
 }
 
 // Parsed passes the expression of a query from one who needs it to the next, so that it is parsed once: compiling the

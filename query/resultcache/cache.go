@@ -69,12 +69,12 @@ type metrics struct {
 
 // Outcomes of a look-up, the values of the label outcome.
 const (
-	cacheHit      = "hit"
-	cachePartial  = "partial"
-	cacheMiss     = "miss"
-	CacheRefused  = "refused"
-	CacheBypassed = "bypassed"
-	CacheOff      = "off"
+	outcomeHit      = "hit"
+	outcomePartial  = "partial"
+	outcomeMiss     = "miss"
+	OutcomeRefused  = "refused"
+	OutcomeBypassed = "bypassed"
+	OutcomeOff      = "off"
 )
 
 // Options configures a result cache.
@@ -131,7 +131,7 @@ func newMetrics() *metrics {
 }
 
 func (c *Cache) register(reg prometheus.Registerer) error {
-	for _, outcome := range []string{cacheHit, cachePartial, cacheMiss, CacheRefused, CacheBypassed} {
+	for _, outcome := range []string{outcomeHit, outcomePartial, outcomeMiss, OutcomeRefused, OutcomeBypassed} {
 		c.metrics.requests.WithLabelValues(outcome)
 	}
 	if reg == nil {
@@ -197,7 +197,7 @@ func (c *Cache) demote(text string, s *shape, why Refusal) *shape {
 
 // Bypass is the inquiry of a query that does not want the cache.
 func (c *Cache) Bypass(s expression.Expression) *Lookup {
-	return &Lookup{cache: c, Expression: s, Outcome: CacheBypassed}
+	return &Lookup{cache: c, Expression: s, Outcome: OutcomeBypassed}
 }
 
 // Lookup is a query on its way through the cache.
@@ -241,7 +241,7 @@ func (c *Cache) Begin(p parser.Parser, s expression.Expression, lookback time.Du
 		q.Steps = int((s.End.UnixMilli()-q.startMs)/q.stepMs) + 1
 	}
 	if q.Why = q.refuse(p); q.Why != RefusedNone {
-		q.Outcome = CacheRefused
+		q.Outcome = OutcomeRefused
 		return q, nil
 	}
 	q.makeKey()

@@ -16,7 +16,7 @@ func (q *Lookup) Find() (value parser.Value) {
 	if q == nil || q.Outcome != "" {
 		return nil
 	}
-	q.Outcome = cacheMiss
+	q.Outcome = outcomeMiss
 	q.Parts = []part{{From: 0, To: q.Steps}}
 	b := q.cache.entries.GetBig(nil, q.key[:])
 	if len(b) == 0 {
@@ -30,7 +30,7 @@ func (q *Lookup) Find() (value parser.Value) {
 		if _, _, changed := q.cache.changes.ChangedSince(s.generation, q.mintMs, q.maxtMs); changed {
 			return nil
 		}
-		q.Outcome, q.Reused = cacheHit, q.Steps
+		q.Outcome, q.Reused = outcomeHit, q.Steps
 		if q.IsRange {
 			return s.cut(0, s.steps)
 		}
@@ -47,7 +47,7 @@ func (q *Lookup) wholeHit() parser.Value {
 			return nil
 		}
 	}
-	q.Outcome = cacheHit
+	q.Outcome = outcomeHit
 	matrices := make([]promql.Matrix, 0, len(q.Parts))
 	for _, p := range q.Parts {
 		if p.To > p.From {
@@ -58,10 +58,10 @@ func (q *Lookup) wholeHit() parser.Value {
 }
 
 // Partial reports whether only a part has to be evaluated.
-func (q *Lookup) Partial() bool { return q != nil && q.Outcome == cachePartial }
+func (q *Lookup) Partial() bool { return q != nil && q.Outcome == outcomePartial }
 
 // EvaluateAll forgets what was found.
-func (q *Lookup) EvaluateAll() { q.Outcome, q.Parts, q.Reused = cacheMiss, nil, 0 }
+func (q *Lookup) EvaluateAll() { q.Outcome, q.Parts, q.Reused = outcomeMiss, nil, 0 }
 
 // Demote notes that the expression is not sliding after all. The result at hand can still answer the same question.
 func (q *Lookup) Demote(why Refusal) {
@@ -106,7 +106,7 @@ func (q *Lookup) divide(s *stored) {
 	}
 	q.Parts = parts
 	if evaluated > 0 {
-		q.Outcome = cachePartial
+		q.Outcome = outcomePartial
 	}
 }
 
@@ -143,7 +143,7 @@ func stepsUpTo(ms, stepMs int64) int {
 
 // Keep stores the value of a query that was evaluated, or completed, by parts, unless it came with warnings.
 func (q *Lookup) Keep(value parser.Value, clean bool) {
-	if q == nil || q.Outcome != cacheMiss && q.Outcome != cachePartial {
+	if q == nil || q.Outcome != outcomeMiss && q.Outcome != outcomePartial {
 		return
 	}
 	if !clean {
@@ -277,11 +277,11 @@ func (q *Lookup) Finish() {
 		return
 	}
 	q.cache.metrics.requests.WithLabelValues(q.Outcome).Inc()
-	if q.Outcome == CacheRefused {
+	if q.Outcome == OutcomeRefused {
 		q.cache.metrics.refusals.WithLabelValues(string(q.Why)).Inc()
 		return
 	}
-	if q.IsRange && q.Outcome != CacheBypassed {
+	if q.IsRange && q.Outcome != OutcomeBypassed {
 		q.cache.metrics.steps.WithLabelValues("cache").Add(float64(q.Reused))
 		q.cache.metrics.steps.WithLabelValues("evaluation").Add(float64(q.Steps - q.Reused))
 	}

@@ -16,8 +16,8 @@ type Grid struct {
 	Steps                  int
 }
 
-// NewGrid counts the steps. An instant query has equal start and end; its step only needs to be positive.
-func NewGrid(startMs, endMs, stepMs int64) Grid {
+// New counts the steps. An instant query has equal start and end; its step only needs to be positive.
+func New(startMs, endMs, stepMs int64) Grid {
 	return Grid{StartMs: startMs, EndMs: endMs, StepMs: stepMs, Steps: int((endMs-startMs)/stepMs) + 1}
 }
 

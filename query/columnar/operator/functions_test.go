@@ -56,12 +56,12 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 	if rng.IntN(2) == 0 {
 		stepMs = (1 + rng.Int64N(8)) * 15_000 // mostly so many samples
 	}
-	g := grid.NewGrid(rng.Int64N(20_000_000), 40_000_000, stepMs)
+	g := grid.New(rng.Int64N(20_000_000), 40_000_000, stepMs)
 	if rng.IntN(8) == 0 {
 		g = g.First()
 	}
 	if g.Steps > 200 {
-		g = grid.NewGrid(g.At(g.Steps-200), g.EndMs, g.StepMs)
+		g = grid.New(g.At(g.Steps-200), g.EndMs, g.StepMs)
 	}
 	n := Compiler{}.Vector(e).(*rangeSelector)
 	ev := NewEval(new(State), g)
@@ -135,7 +135,7 @@ func TestInstantsOfKnownColumns(t *testing.T) {
 	rng := newRand(t)
 	for range 300 {
 		ts, vs := randomSamples(rng)
-		g := grid.NewGrid(rng.Int64N(20_000_000), 40_000_000, (1+rng.Int64N(8))*15_000)
+		g := grid.New(rng.Int64N(20_000_000), 40_000_000, (1+rng.Int64N(8))*15_000)
 		if rng.IntN(8) == 0 {
 			g = g.First()
 		}
@@ -224,7 +224,7 @@ func sameValue(a, b float64, exact bool) bool {
 
 // TestBlocksAreNotUsedWhereOrderShows: of these samples, all that counts cancels out.
 func TestBlocksAreNotUsedWhereOrderShows(t *testing.T) {
-	w := window.New(read.Windows{FirstEndMs: 3999, StepMs: 1, RangeMs: 3000, Steps: 2}, grid.NewGrid(3999, 4000, 1), nil)
+	w := window.New(read.Windows{FirstEndMs: 3999, StepMs: 1, RangeMs: 3000, Steps: 2}, grid.New(3999, 4000, 1), nil)
 	var ts []int64
 	var vs []float64
 	for i := range int64(4000) {

@@ -184,7 +184,7 @@ func directoryID(path string) (string, error) {
 	return id, datadir.WriteFile(name, []byte(id+"\n"))
 }
 
-// Share makes the tables those of servers in mode direct, or fails if they are one server's.
+// Share records that servers in mode direct share the tables. It fails if a single server owns them.
 func Share(ctx context.Context, store storage.Store, takeOver bool, now time.Time) error {
 	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
 	if err != nil {

@@ -133,7 +133,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// owned makes the tables those of servers in mode direct.
+// owned records that servers in mode direct share the tables.
 func owned(t *testing.T, meta storage.Table) error {
 	_, err := own(t.Context(), meta, Owner{Mode: ModeDirect, Since: time.Now()}, true)
 	return err
