@@ -231,7 +231,7 @@ func (s *Server) retention(r *http.Request) (reply, *apiError) {
 		if err != nil {
 			return reply{}, &apiError{typ: errBadData, err: fmt.Errorf("invalid parameter %q: %w", t.String(), err)}
 		}
-		try.Ages[t] = &age
+		try.Retention[t] = &age
 	}
 	costs, err := s.opts.Retention(r.Context(), try)
 	switch {

@@ -39,8 +39,8 @@ type Options struct {
 	States deletion.States
 	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
 	Retention time.Duration
-	// Ages overrides Retention per metric with a shorter time; nil means no overrides.
-	Ages *keyschema.TierRetention
+	// RetentionByMetric overrides Retention per metric with a shorter time; nil means no overrides.
+	RetentionByMetric *keyschema.TierRetention
 	// Limits bound what a request may ask for.
 	Limits Limits
 	// Head tunes the in-memory rows and their flush.

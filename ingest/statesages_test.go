@@ -22,7 +22,7 @@ func TestAgesThatGrow(t *testing.T) {
 	day := c.now().UnixMilli()/dayMs + 1
 	at := func(hour int) int64 { return day*dayMs + int64(hour)*keyschema.HourMs }
 	raw := ageDay
-	r, err := openStates(t, fs, c, keyschema.Rule{Pattern: "m", Retention: &keyschema.RuleAges{Raw: &raw}})
+	r, err := openStates(t, fs, c, keyschema.Rule{Pattern: "m", Retention: &keyschema.RuleRetention{Raw: &raw}})
 	require.NoError(t, err)
 	m := labels.FromStrings("__name__", "m")
 	step := func(toMs int64) {

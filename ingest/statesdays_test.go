@@ -28,8 +28,8 @@ func openDays(t *testing.T) *daysRig {
 	ctx, c := context.Background(), newClock()
 	raw, hours, long := ageDay, 2*ageDay, 100*ageDay
 	rules := []keyschema.Rule{
-		{Pattern: "m", Retention: &keyschema.RuleAges{Raw: &raw, Hours: &hours}},
-		{Pattern: "kept", Retention: &keyschema.RuleAges{Raw: &long, Hours: &long}},
+		{Pattern: "m", Retention: &keyschema.RuleRetention{Raw: &raw, Hours: &hours}},
+		{Pattern: "kept", Retention: &keyschema.RuleRetention{Raw: &long, Hours: &long}},
 	}
 	r := &daysRig{
 		day: c.now().UnixMilli()/dayMs + 1, gone: labels.FromStrings("__name__", "m", "n", "gone"),

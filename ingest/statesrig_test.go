@@ -34,7 +34,7 @@ type statesRig struct {
 	*rig
 	tiers   *job.Rollups
 	sweeper *retention.Sweeper
-	ages    *keyschema.Retention
+	ages    *keyschema.RetentionByMetric
 	set     *tombstone.Set
 }
 
@@ -46,19 +46,20 @@ func randomAges(rng *rand.Rand) (rules []keyschema.Rule) {
 		raw := ageDay * keyschema.Age(1+rng.IntN(2))
 		hours := raw + ageDay*keyschema.Age(rng.IntN(3))
 		if n == 2 || rng.IntN(2) == 0 {
-			rules = append(rules, keyschema.Rule{Pattern: fmt.Sprint("m", n), Retention: &keyschema.RuleAges{Raw: &raw, Hours: &hours}})
+			rules = append(rules, keyschema.Rule{Pattern: fmt.Sprint("m", n),
+				Retention: &keyschema.RuleRetention{Raw: &raw, Hours: &hours}})
 		}
 	}
 	return rules
 }
 
 // statesAges keeps samples for two days and hours for four, if no rule says otherwise.
-func statesAges(rules []keyschema.Rule) (*keyschema.Schema, *keyschema.Retention, error) {
+func statesAges(rules []keyschema.Rule) (*keyschema.Schema, *keyschema.RetentionByMetric, error) {
 	schema, err := keyschema.NewSchema(rules)
 	if err != nil {
 		return nil, nil, err
 	}
-	ages, err := schema.Retention(keyschema.Ages{2 * ageDay, 4 * ageDay, 0})
+	ages, err := schema.Retention(keyschema.RetentionByTier{2 * ageDay, 4 * ageDay, 0})
 	return schema, ages, err
 }
 
@@ -93,7 +94,7 @@ func (r *statesRig) open(ctx context.Context, rules []keyschema.Rule, store stor
 	}
 	r.store = r.tiers.Invalidating(r.set.Store())
 	r.sweeper, err = retention.New(retention.Options{
-		Store: store, Ages: r.ages, Needed: r.tiers.OldestNeeded, Now: now, Share: 1, Grace: -1,
+		Store: store, RetentionByMetric: r.ages, Needed: r.tiers.OldestNeeded, Now: now, Share: 1, Grace: -1,
 	})
 	if err != nil {
 		return err
@@ -102,13 +103,13 @@ func (r *statesRig) open(ctx context.Context, rules []keyschema.Rule, store stor
 		return err
 	}
 	r.index, err = index.Open(ctx, index.Options{Store: r.store, Schema: r.schema, Now: now, CacheBytesMax: 1 << 20,
-		Ages: r.ages.Tier(keyschema.Days)})
+		RetentionByMetric: r.ages.Tier(keyschema.Days)})
 	if err != nil {
 		return err
 	}
 	opts := Options{
 		Dir: "/db/wal", FS: r.fs, Store: r.store, Index: r.index, Schema: r.schema, Now: now, WALCommitDelay: -1,
-		Tombstones: r.set, States: r.tiers, Retention: raw, Ages: r.ages.Tier(keyschema.Raw),
+		Tombstones: r.set, States: r.tiers, Retention: raw, RetentionByMetric: r.ages.Tier(keyschema.Raw),
 	}
 	crashTweak(&opts)
 	if r.Ingester, err = Open(ctx, opts); err != nil {

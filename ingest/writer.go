@@ -59,23 +59,23 @@ type Writer struct {
 
 // WriterOptions configure a Writer. Head's limits, Log and Registerer are optional.
 type WriterOptions struct {
-	Limits     Limits
-	Memory     HeadOptions
-	Retention  time.Duration
-	Ages       *keyschema.TierRetention
-	Index      *index.Index
-	Schema     *keyschema.Schema
-	Meta       storage.Table
-	Head       *head.Head
-	Now        func() time.Time
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer
+	Limits            Limits
+	Memory            HeadOptions
+	Retention         time.Duration
+	RetentionByMetric *keyschema.TierRetention
+	Index             *index.Index
+	Schema            *keyschema.Schema
+	Meta              storage.Table
+	Head              *head.Head
+	Now               func() time.Time
+	Logger            *slog.Logger
+	Registerer        prometheus.Registerer
 }
 
 // Init makes the writer ready and reads metadata from table meta. The caller sets the log afterwards, if there is one.
 func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	w.limits = o.Limits.withDefaults(runtime.GOMAXPROCS(0))
-	w.retention, w.ages, w.index, w.meta, w.head, w.nextLog = o.Retention, o.Ages, o.Index, o.Meta, o.Head, 1
+	w.retention, w.ages, w.index, w.meta, w.head, w.nextLog = o.Retention, o.RetentionByMetric, o.Index, o.Meta, o.Head, 1
 	w.now, w.logger, w.metrics = o.Now, o.Logger, newMetrics(o.Registerer)
 	w.registry = head.NewRegistry()
 	w.metadata = newMetadataStore(o.Meta, w.limits, o.Logger)

@@ -2,13 +2,13 @@ package keyschema
 
 // TierRetention is how long each metric keeps the data of one tier. It is immutable and safe for concurrent use.
 type TierRetention struct {
-	retention         *Retention
+	retention         *RetentionByMetric
 	tier              Tier
 	longest, shortest Age
 }
 
 // Tier returns the retention of one tier.
-func (r *Retention) Tier(t Tier) *TierRetention {
+func (r *RetentionByMetric) Tier(t Tier) *TierRetention {
 	return &TierRetention{retention: r, tier: t, longest: r.Longest()[t], shortest: r.Shortest()[t]}
 }
 

@@ -42,16 +42,16 @@ func (t Tier) CheckBeside(before, age Age) error {
 		t, age.words(), t-1, before.words())
 }
 
-// RuleAges are the ages that a rule sets; nil means that it does not set the age.
-type RuleAges struct {
+// RuleRetention are the ages that a rule sets; nil means that it does not set the age.
+type RuleRetention struct {
 	Raw   *Age `json:"raw,omitempty"`
 	Hours *Age `json:"hours,omitempty"`
 	Days  *Age `json:"days,omitempty"`
 }
 
-func (a *RuleAges) tiers() [TierCount]*Age { return [...]*Age{a.Raw, a.Hours, a.Days} }
+func (a *RuleRetention) tiers() [TierCount]*Age { return [...]*Age{a.Raw, a.Hours, a.Days} }
 
-func (a *RuleAges) clone() *RuleAges {
+func (a *RuleRetention) clone() *RuleRetention {
 	if a == nil {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (a *RuleAges) clone() *RuleAges {
 }
 
 // faults returns what is wrong with the ages of one rule.
-func (a *RuleAges) faults() []error {
+func (a *RuleRetention) faults() []error {
 	var out []error
 	named := false
 	for t, age := range a.tiers() {
@@ -84,15 +84,17 @@ func (a *RuleAges) faults() []error {
 	return out
 }
 
-// Ages is how long a metric keeps its samples, hourly rollups and daily rollups, by Tier.
-type Ages [TierCount]Age
+// RetentionByTier is how long a metric keeps its samples, hourly rollups and daily rollups, by Tier.
+type RetentionByTier [TierCount]Age
 
-// AgesOf makes Ages of durations; 0 is for ever.
-func AgesOf(raw, hours, days time.Duration) Ages { return Ages{Age(raw), Age(hours), Age(days)} }
+// NewRetentionByTier makes the retention of durations; 0 is for ever.
+func NewRetentionByTier(raw, hours, days time.Duration) RetentionByTier {
+	return RetentionByTier{Age(raw), Age(hours), Age(days)}
+}
 
 // With returns the ages after a rule has replaced those that it sets. A tier that the rule does not set is kept at least as
 // long as the tier before it.
-func (a Ages) With(named *RuleAges) Ages {
+func (a RetentionByTier) With(named *RuleRetention) RetentionByTier {
 	for t, age := range named.tiers() {
 		switch {
 		case age != nil:
@@ -105,7 +107,7 @@ func (a Ages) With(named *RuleAges) Ages {
 }
 
 // Check returns an error for each tier that is kept shorter than the tier before it.
-func (a Ages) Check() []error {
+func (a RetentionByTier) Check() []error {
 	var out []error
 	for t := Hours; t < TierCount; t++ {
 		if fault := t.CheckBeside(a[t-1], a[t]); fault != nil {
@@ -115,24 +117,24 @@ func (a Ages) Check() []error {
 	return out
 }
 
-// PatternAges are the ages of the metrics that a pattern matches.
-type PatternAges struct {
-	Pattern string
-	Ages    Ages
+// PatternRetention are the ages of the metrics that a pattern matches.
+type PatternRetention struct {
+	Pattern   string
+	Retention RetentionByTier
 }
 
-// Retention says how long each metric is kept. It is immutable and safe for concurrent use.
+// RetentionByMetric says how long each metric is kept. It is immutable and safe for concurrent use.
 //
 // A metric has the ages of the rule with the most specific pattern that matches it, among the rules that set ages. Of
 // equally specific rules the last one in the list applies. The hour from which a rule lays out keys does not matter: ages
 // apply at once to all stored data.
-type Retention struct {
-	order []PatternAges // by preference; the last one is for all metrics
+type RetentionByMetric struct {
+	order []PatternRetention // by preference; the last one is for all metrics
 }
 
 // Retention returns the ages of all metrics. rest has the ages of metrics without a rule, and of tiers that a rule does not
 // set. The error wraps [ErrBadRules] and lists the rules that keep a tier shorter than the tier before it.
-func (s *Schema) Retention(rest Ages) (*Retention, error) {
+func (s *Schema) Retention(rest RetentionByTier) (*RetentionByMetric, error) {
 	var named []*Rule
 	for _, r := range slices.Backward(s.set.Load().rules) {
 		if r.Retention != nil {
@@ -140,29 +142,33 @@ func (s *Schema) Retention(rest Ages) (*Retention, error) {
 		}
 	}
 	slices.SortStableFunc(named, func(a, b *Rule) int { return cmp.Compare(specificity(b.Pattern), specificity(a.Pattern)) })
-	out := &Retention{}
+	out := &RetentionByMetric{}
 	var faults []error
 	for _, r := range named {
 		ages := rest.With(r.Retention)
 		for _, fault := range ages.Check() {
 			faults = append(faults, fmt.Errorf("%w: %q: %w", ErrBadRules, r.Pattern, fault))
 		}
-		if out.order = append(out.order, PatternAges{r.Pattern, ages}); r.Pattern == "*" {
+		if out.order = append(out.order, PatternRetention{r.Pattern, ages}); r.Pattern == "*" {
 			return out, errors.Join(faults...)
 		}
 	}
-	out.order = append(out.order, PatternAges{"*", rest})
+	out.order = append(out.order, PatternRetention{"*", rest})
 	return out, errors.Join(faults...)
 }
 
 // Uniform gives all metrics the same ages.
-func Uniform(ages Ages) *Retention { return &Retention{order: []PatternAges{{"*", ages}}} }
+func Uniform(ages RetentionByTier) *RetentionByMetric {
+	return &RetentionByMetric{order: []PatternRetention{{"*", ages}}}
+}
 
 // Of returns the ages of a metric.
-func (r *Retention) Of(metric string) Ages { return r.order[r.RuleOf(metric)].Ages }
+func (r *RetentionByMetric) Of(metric string) RetentionByTier {
+	return r.order[r.RuleOf(metric)].Retention
+}
 
 // RuleOf returns the number of the metric's rule among Rules.
-func (r *Retention) RuleOf(metric string) int {
+func (r *RetentionByMetric) RuleOf(metric string) int {
 	last := len(r.order) - 1
 	for i := range r.order[:last] {
 		if matchPattern(r.order[i].Pattern, metric) {
@@ -173,22 +179,22 @@ func (r *Retention) RuleOf(metric string) int {
 }
 
 // Rules returns the patterns with their ages in the order of preference. The last pattern is "*".
-func (r *Retention) Rules() []PatternAges { return slices.Clone(r.order) }
+func (r *RetentionByMetric) Rules() []PatternRetention { return slices.Clone(r.order) }
 
 // Longest returns the longest age of each tier.
-func (r *Retention) Longest() Ages {
+func (r *RetentionByMetric) Longest() RetentionByTier {
 	return r.extreme(func(a, than Age) bool { return a.Outlives(than) })
 }
 
 // Shortest returns the shortest age of each tier.
-func (r *Retention) Shortest() Ages {
+func (r *RetentionByMetric) Shortest() RetentionByTier {
 	return r.extreme(func(a, than Age) bool { return than.Outlives(a) })
 }
 
-func (r *Retention) extreme(better func(a, than Age) bool) Ages {
-	out := r.order[0].Ages
+func (r *RetentionByMetric) extreme(better func(a, than Age) bool) RetentionByTier {
+	out := r.order[0].Retention
 	for _, p := range r.order[1:] {
-		for t, age := range p.Ages {
+		for t, age := range p.Retention {
 			if better(age, out[t]) {
 				out[t] = age
 			}
@@ -199,7 +205,7 @@ func (r *Retention) extreme(better func(a, than Age) bool) Ages {
 
 // KeyRange returns a range [start, end) that contains the row keys of all metrics that the pattern can match. It may contain
 // other keys. A nil end means no bound.
-func (p *PatternAges) KeyRange() (start, end []byte) {
+func (p *PatternRetention) KeyRange() (start, end []byte) {
 	literal, _, glob := strings.Cut(strings.ReplaceAll(p.Pattern, "?", "*"), "*")
 	start = AppendEscaped(nil, literal)
 	if !glob {

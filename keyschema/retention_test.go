@@ -71,12 +71,12 @@ func TestRetentionOfRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	day := Age(24 * time.Hour)
-	rest := Ages{30 * day, 60 * day, 0}
+	rest := RetentionByTier{30 * day, 60 * day, 0}
 	r, err := s.Retention(rest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for metric, want := range map[string]Ages{
+	for metric, want := range map[string]RetentionByTier{
 		"debug_x": {2 * day, 7 * day, 0}, "debug_keep": {90 * day, 90 * day, 0}, "debug_keeper": {2 * day, 7 * day, 0},
 		"http_x": {0, 0, 0}, "other": rest,
 	} {
@@ -84,10 +84,10 @@ func TestRetentionOfRules(t *testing.T) {
 			t.Errorf("ages of %s are %v, want %v", metric, got, want)
 		}
 	}
-	if got, want := r.Longest(), (Ages{0, 0, 0}); got != want {
+	if got, want := r.Longest(), (RetentionByTier{0, 0, 0}); got != want {
 		t.Errorf("longest ages are %v, want %v", got, want)
 	}
-	if got, want := r.Shortest(), (Ages{2 * day, 7 * day, 0}); got != want {
+	if got, want := r.Shortest(), (RetentionByTier{2 * day, 7 * day, 0}); got != want {
 		t.Errorf("shortest ages are %v, want %v", got, want)
 	}
 	// Rules about retention do not lay out keys.
@@ -152,7 +152,7 @@ func TestRetentionFaultsNameRuleAndField(t *testing.T) {
 			s, err = NewSchema(rules)
 		}
 		if err == nil {
-			_, err = s.Retention(Ages{30 * day, 60 * day, 0})
+			_, err = s.Retention(RetentionByTier{30 * day, 60 * day, 0})
 		}
 		if err == nil {
 			t.Errorf("%s was accepted", text)
@@ -173,7 +173,7 @@ func TestKeyRangeHoldsMetrics(t *testing.T) {
 	rule := DefaultRule()
 	for range 20_000 {
 		metric, other := randomText(r, 5)+"m", randomText(r, 5)+"m"
-		pattern := PatternAges{Pattern: []string{"*", "?*", metric, metric[:r.IntN(len(metric))] + "*", "*" + metric}[r.IntN(5)]}
+		pattern := PatternRetention{Pattern: []string{"*", "?*", metric, metric[:r.IntN(len(metric))] + "*", "*" + metric}[r.IntN(5)]}
 		start, end := pattern.KeyRange()
 		key := AppendHour(rule.AppendPrefix(nil, metric, randomTags(r, 3)), int64(r.IntN(HourMax)))
 		in := func(start, end []byte) bool {
@@ -196,13 +196,13 @@ func TestRetentionAgainstModel(t *testing.T) {
 		var rules []Rule
 		for _, i := range r.Perm(len(patterns))[:r.IntN(len(patterns))] {
 			age := AgeMin * Age(1+r.IntN(9))
-			rules = append(rules, Rule{Pattern: patterns[i], Retention: &RuleAges{Raw: &age}})
+			rules = append(rules, Rule{Pattern: patterns[i], Retention: &RuleRetention{Raw: &age}})
 		}
 		s, err := NewSchema(rules)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rest := Ages{AgeMin * 99, 0, 0}
+		rest := RetentionByTier{AgeMin * 99, 0, 0}
 		retention, err := s.Retention(rest)
 		if err != nil {
 			t.Fatal(err)

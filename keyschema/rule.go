@@ -68,7 +68,7 @@ type Rule struct {
 	// ReversedDomains are tags whose value is stored with its domain labels in reverse order.
 	ReversedDomains []string `json:"reversed_domains,omitempty"`
 	// Retention is how long the metrics are kept, whatever FromHour; nil leaves that to other rules.
-	Retention *RuleAges `json:"retention,omitempty"`
+	Retention *RuleRetention `json:"retention,omitempty"`
 	// MaxSeries bounds the active series of each metric, whatever FromHour; 0 means no limit, nil leaves that to other rules.
 	MaxSeries *int `json:"max_series,omitempty"`
 	// MaxSeriesWarn is the number of series at which the server warns, or their share of MaxSeries if it is not above 1.

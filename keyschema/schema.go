@@ -153,7 +153,7 @@ func (s *Schema) Generations(metric string, fromHour, toHour int64) []Generation
 
 // CheckChange reports whether next may replace s at nowHour. Rows are never rewritten, so every rule that already
 // holds must stay as it is and every new one must start after nowHour; otherwise stored rows would no longer be
-// found. Ages and limits of series may always change. The error names each offending rule and wraps [ErrBadRules].
+// found. Retention and limits of series may always change. The error names each offending rule and wraps [ErrBadRules].
 func (s *Schema) CheckChange(next *Schema, nowHour int64) error {
 	return s.set.Load().checkChange(next.set.Load(), nowHour)
 }

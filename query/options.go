@@ -86,8 +86,8 @@ type Options struct {
 	ResultCacheRecent time.Duration
 	// Retention is how long samples are kept, 0 for ever: results near its end are not kept.
 	Retention time.Duration
-	// Ages are those of metrics that are kept shorter; nil if there are none.
-	Ages *keyschema.TierRetention
+	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
+	RetentionByMetric *keyschema.TierRetention
 	// Experimental accepts the functions, range selectors and modifiers that Prometheus keeps behind feature flags.
 	Experimental bool
 
@@ -175,7 +175,8 @@ func (o Options) parserOptions() parser.Options {
 // cacheOptions returns the options of the result cache.
 func (o Options) cacheOptions() resultcache.Options {
 	return resultcache.Options{
-		Changes: o.Changes, BytesMax: o.ResultCacheBytes, Recent: o.ResultCacheRecent, Retention: o.Retention, Ages: o.Ages,
-		Margin: o.Timeout, Tiers: o.Tiers != Off, Now: o.Now, Registerer: o.Registerer,
+		Changes: o.Changes, BytesMax: o.ResultCacheBytes, Recent: o.ResultCacheRecent, Retention: o.Retention,
+		RetentionByMetric: o.RetentionByMetric,
+		Margin:            o.Timeout, Tiers: o.Tiers != Off, Now: o.Now, Registerer: o.Registerer,
 	}
 }

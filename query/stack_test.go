@@ -60,7 +60,7 @@ type sourceOptions struct {
 	Watch         *rowcache.Watch // no row cache if nil
 	RowCacheBytes int64
 	Tiers         rollups.Store
-	TierAges      *keyschema.Retention
+	TierRetention *keyschema.RetentionByMetric
 }
 
 func newSource(o sourceOptions) (*source, error) {
@@ -75,7 +75,7 @@ func newSource(o sourceOptions) (*source, error) {
 	}
 	s := &source{Queryable: promadapter.New(reader)}
 	if o.Tiers != nil {
-		s.rollups, err = rollups.New(rollups.Options{Store: o.Tiers, Retention: o.TierAges, Cache: cache, Now: o.Now})
+		s.rollups, err = rollups.New(rollups.Options{Store: o.Tiers, Retention: o.TierRetention, Cache: cache, Now: o.Now})
 	}
 	return s, err
 }
@@ -162,7 +162,7 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	}}
 	if s.tiers != nil {
 		s.options.Tiers = s.tiers
-		s.options.TierAges = keyschema.Uniform(keyschema.AgesOf(o.raw, o.hours, o.days))
+		s.options.TierRetention = keyschema.Uniform(keyschema.NewRetentionByTier(o.raw, o.hours, o.days))
 	}
 	s.source, err = newSource(s.options)
 	require.NoError(tb, err)

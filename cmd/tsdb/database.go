@@ -40,7 +40,7 @@ type database struct {
 	deleter    api.Deleter
 	reader     *read.Reader
 	rowCache   *rowcache.Cache
-	retention  *keyschema.Retention
+	retention  *keyschema.RetentionByMetric
 	sweeper    *retention.Sweeper
 	queryLog   *querylog.Log
 	engine     *query.Engine

@@ -45,7 +45,7 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 	t, err := direct.Open(ctx, direct.Options{
 		Tombstones: db.deleted, States: turnStates{db.tiers, db, db.rollups(c)}, Fresh: db.tiers.Refresh,
 		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: time.Duration(ages.Longest()),
-		Ages: ages, Limits: c.ingestLimits(), Refresh: c.directMode.refresh, PackDelay: c.directMode.packDelay,
+		RetentionByMetric: ages, Limits: c.ingestLimits(), Refresh: c.directMode.refresh, PackDelay: c.directMode.packDelay,
 		MarkAfter: c.directMode.packDelay / 3, PackInterval: c.directMode.packEvery,
 		WriteTimeout: c.directMode.writeWait, LeaseTTL: c.directMode.lease,
 		Guard: guard.Check, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,

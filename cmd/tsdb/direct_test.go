@@ -107,12 +107,12 @@ func TestDirectPacks(t *testing.T) {
 	s := startServer(t, nowhere(t), direct("--bigtable.pack-delay=1s", "--bigtable.pack-interval=100ms")...)
 	points := wave("e2e_metric", 20, now.Add(-3*time.Hour), now.Add(-2*time.Hour), 15*time.Second)
 	s.write(points)
-	require.Eventually(t, func() bool { return strings.Contains(s.metrics(), "tsdb_packer_samples_total 4800\n") },
+	require.Eventually(t, func() bool { return strings.Contains(s.metrics(), "tsdb_compactor_samples_total 4800\n") },
 		time.Minute, 50*time.Millisecond, "%s", s.log)
 	requirePoints(t, s, "e2e_metric", now, points)
 	more := wave("e2e_metric", 20, now.Add(-3*time.Hour).Add(7*time.Second), now.Add(-2*time.Hour), time.Minute)
 	s.write(more)
-	require.Eventually(t, func() bool { return strings.Contains(s.metrics(), "tsdb_packer_samples_total 6000\n") },
+	require.Eventually(t, func() bool { return strings.Contains(s.metrics(), "tsdb_compactor_samples_total 6000\n") },
 		time.Minute, 50*time.Millisecond, "%s", s.log)
 	requirePoints(t, s, "e2e_metric", now, append(points, more...))
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
@@ -387,7 +387,7 @@ func TestDirectCost(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 
 	s = startServer(t, nowhere(t), direct("--bigtable.pack-interval=100ms")...)
-	require.Eventually(t, func() bool { return strings.Contains(s.metrics(), "tsdb_packer_hours_total 1\n") },
+	require.Eventually(t, func() bool { return strings.Contains(s.metrics(), "tsdb_compactor_hours_total 1\n") },
 		2*time.Minute, 100*time.Millisecond, "%s", s.log)
 	after, before = s.bigtableMetrics(), map[string]float64{}
 	t.Logf("packing, a million samples: %.0f conditional mutations, %.1f MB sent, %.1f MB received",

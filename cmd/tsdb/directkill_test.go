@@ -142,7 +142,7 @@ func TestDirectKilledAtWork(t *testing.T) {
 	k.pair[0].write(k.want)
 	eventuallyPoints(t, k.pair[1], "rolled", k.end, k.want)
 
-	k.strike(1, k.who("tsdb_ingest_lease"), "tsdb_packer_rows_total", func(other *server) { k.late(other, 1); k.cut(other, 1) })
+	k.strike(1, k.who("tsdb_ingest_lease"), "tsdb_compactor_rows_total", func(other *server) { k.late(other, 1); k.cut(other, 1) })
 	k.strike(2, k.who("tsdb_rollup_turn"), "tsdb_rollup_series_total", func(other *server) { k.late(other, 2); k.cut(other, 2) })
 	const cleanedRows = "tsdb_tombstones_cleaned_rows_total"
 	cleaned := k.pair[0].metric(cleanedRows)

@@ -67,7 +67,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	opts := index.Options{
 		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.indexBytes, Logger: log, Registerer: r,
-		Now: now, Ages: ages, MonthSeriesMax: c.monthSeriesMax,
+		Now: now, RetentionByMetric: ages, MonthSeriesMax: c.monthSeriesMax,
 	}
 	db.knowSeries(c, &opts)
 	if c.direct() {
@@ -116,8 +116,8 @@ func (db *database) startJobs(c *serveConfig) {
 // knowSeries has the index know series as long as anything of them is kept.
 func (db *database) knowSeries(c *serveConfig, opts *index.Options) {
 	if db.rollups(c) {
-		opts.Ages = db.retention.Tier(keyschema.Days)
-		opts.Retention = time.Duration(opts.Ages.Longest())
+		opts.RetentionByMetric = db.retention.Tier(keyschema.Days)
+		opts.Retention = time.Duration(opts.RetentionByMetric.Longest())
 	}
 }
 
@@ -129,7 +129,7 @@ func (db *database) ingestOptions(
 	opts := ingest.Options{
 		Tombstones: db.deleted, Deleting: db.deleting(watch),
 		Dir: datadir.WALDir(c.storagePath), Store: db.store, Index: db.index, Schema: db.schema,
-		Retention: time.Duration(ages.Longest()), Ages: ages,
+		Retention: time.Duration(ages.Longest()), RetentionByMetric: ages,
 		AcceptWALLoss: c.acceptWALLoss, AcceptTableLoss: identity.AcceptsTableLoss(db.tables), TakeOver: identity.TakesOver(),
 		FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log, Registerer: r, Now: c.clock(),
 		Replaying: c.replaying, Reserve: datadir.NewReserve(c.storagePath, c.reserveBytes).Restore,
@@ -189,7 +189,7 @@ func (db *database) openReader(
 	db.reader, err = read.New(read.Options{
 		Index: db.catalogue, Head: db.ingester, Data: data, Schema: db.schema, Retention: time.Duration(ages.Longest()),
 		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
-		Tombstones: db.deleted, Cache: db.rowCache, Registerer: r, Now: c.clock(), Ages: ages,
+		Tombstones: db.deleted, Cache: db.rowCache, Registerer: r, Now: c.clock(), RetentionByMetric: ages,
 	})
 	return err
 }
@@ -218,7 +218,8 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 		CheapSamplesMax: c.cheapSamplesMax, QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
 		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Tiers: c.tiersSwitch(), Logger: log, Registerer: r,
 		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,
-		Retention: time.Duration(ages.Longest()), Ages: ages, DepthMax: c.queryDepthMax, SubqueryStepsMax: c.subqueryStepsMax,
+		Retention: time.Duration(ages.Longest()), RetentionByMetric: ages, DepthMax: c.queryDepthMax,
+		SubqueryStepsMax:  c.subqueryStepsMax,
 		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
 		Experimental: c.queryExperimental, Log: db.queryLog,
 	}

@@ -36,8 +36,8 @@ type rulesReloader struct {
 	store  storage.Store
 	file   string
 	// retention is what the server was started with, ages the part of it that comes from flags.
-	retention *keyschema.Retention
-	ages      keyschema.Ages
+	retention *keyschema.RetentionByMetric
+	ages      keyschema.RetentionByTier
 	queryLog  *querylog.Log
 	ahead     time.Duration // how far samples may lie in the future
 	now       func() time.Time

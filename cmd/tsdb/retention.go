@@ -28,7 +28,7 @@ func (db *database) openRules(
 	if db.retention, err = retentionOf(c, db.schema); err != nil {
 		return err
 	}
-	if err := retention.StoreServerAges(ctx, opened, c.ages()); err != nil {
+	if err := retention.StoreServerRetention(ctx, opened, c.ages()); err != nil {
 		return err
 	}
 	db.tiers, err = openTiers(ctx, c, db.store, db.deleted, db.retention, log, r, db.sharedRollups(c),
@@ -36,7 +36,8 @@ func (db *database) openRules(
 	if err != nil {
 		return err
 	}
-	opts := retention.Options{Store: opened, Ages: db.retention, Turn: db.maintains, Now: c.clock(), Logger: log, Registerer: r}
+	opts := retention.Options{Store: opened, RetentionByMetric: db.retention, Turn: db.maintains, Now: c.clock(), Logger: log,
+		Registerer: r}
 	if c.direct() {
 		opts.TurnInterval = c.directMode.lease / 3
 	}
@@ -48,14 +49,14 @@ func (db *database) openRules(
 }
 
 // ages are those of metrics about which no schema rule says anything.
-func (c *serveConfig) ages() keyschema.Ages {
+func (c *serveConfig) ages() keyschema.RetentionByTier {
 	raw := time.Duration(c.retentionRaw)
 	hours, days := c.rollups.retention(raw)
-	return keyschema.AgesOf(raw, hours, days)
+	return keyschema.NewRetentionByTier(raw, hours, days)
 }
 
 // retentionOf gives each metric its ages, by rule or by flag.
-func retentionOf(c *serveConfig, schema *keyschema.Schema) (*keyschema.Retention, error) {
+func retentionOf(c *serveConfig, schema *keyschema.Schema) (*keyschema.RetentionByMetric, error) {
 	kept, err := schema.Retention(c.ages())
 	if err != nil {
 		return nil, fmt.Errorf("--storage.schema-rules: %w", err)
@@ -64,7 +65,7 @@ func retentionOf(c *serveConfig, schema *keyschema.Schema) (*keyschema.Retention
 }
 
 // sameRetention reports whether two sets of rules keep everything equally long.
-func sameRetention(a, b *keyschema.Retention) bool { return slices.Equal(a.Rules(), b.Rules()) }
+func sameRetention(a, b *keyschema.RetentionByMetric) bool { return slices.Equal(a.Rules(), b.Rules()) }
 
 // sharedRollups says how servers in mode direct keep rollups together; nil in other modes.
 func (db *database) sharedRollups(c *serveConfig) *rollupstore.Shared {

@@ -52,7 +52,7 @@ type aging struct {
 	flushedMs int64
 
 	rules []keyschema.Rule
-	rest  keyschema.Ages
+	rest  keyschema.RetentionByTier
 	// all has the samples that were acknowledged; the value is false if a sample has once been too old, so that it need
 	// not be there when ages grow.
 	all map[string]map[int64]*agingSample
@@ -128,7 +128,7 @@ func (g *aging) changeAges() {
 		g.rules = nil
 		for _, pattern := range []string{"debug_*", "*_a", "keep_?", "other", "*", "b*"} {
 			if g.rng.IntN(2) == 0 {
-				named := &keyschema.RuleAges{Raw: age()}
+				named := &keyschema.RuleRetention{Raw: age()}
 				if g.rng.IntN(2) == 0 {
 					named.Hours = age()
 				}
@@ -136,7 +136,7 @@ func (g *aging) changeAges() {
 			}
 		}
 		raw := *age()
-		g.rest = keyschema.Ages{raw, raw, 0}
+		g.rest = keyschema.RetentionByTier{raw, raw, 0}
 		schema, err := keyschema.NewSchema(g.rules)
 		require.NoError(g, err)
 		if _, err := schema.Retention(g.rest); err == nil {

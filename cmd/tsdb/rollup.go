@@ -31,7 +31,7 @@ func (c *serveConfig) tiersSwitch() query.Switch {
 // for them, and then stay consistent. Servers that share tables keep them consistent from the beginning, because any of
 // these servers may ask for them. With reset, the job computes all days with samples again, because the table has lost rows.
 func openTiers(
-	ctx context.Context, c *serveConfig, store storage.Store, deleted *tombstone.Set, retention *keyschema.Retention,
+	ctx context.Context, c *serveConfig, store storage.Store, deleted *tombstone.Set, retention *keyschema.RetentionByMetric,
 	log *slog.Logger, r prometheus.Registerer, shared *rollupstore.Shared, reset bool,
 ) (*job.Rollups, error) {
 	if c.engine == tables.EngineBigtable && !c.rollupsOn() && shared == nil {

@@ -40,8 +40,8 @@ type Options struct {
 	Schema *keyschema.Schema
 	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
 	Retention time.Duration
-	// Ages are those of metrics whose samples are refused sooner; nil if there are none.
-	Ages *keyschema.TierRetention
+	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
+	RetentionByMetric *keyschema.TierRetention
 	// Tombstones are what was deleted, a shared set; Store must be its Store, or one above it. nil refuses to delete, and samples
 	// must not be deleted by others either.
 	Tombstones *tombstone.Set
@@ -165,7 +165,8 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 		return nil, err
 	}
 	if err := t.Init(ctx, ingest.WriterOptions{
-		Limits: opts.Limits, Retention: opts.Retention, Ages: opts.Ages, Index: opts.Index, Schema: opts.Schema, Meta: t.meta,
+		Limits: opts.Limits, Retention: opts.Retention, RetentionByMetric: opts.RetentionByMetric,
+		Index: opts.Index, Schema: opts.Schema, Meta: t.meta,
 		Head: slots, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {
 		return nil, err

@@ -47,8 +47,8 @@ type Options struct {
 	Schema *keyschema.Schema
 	// Retention hides samples older than now − Retention; 0 hides none.
 	Retention time.Duration
-	// Ages overrides Retention for metrics with a shorter one; nil means no overrides.
-	Ages *keyschema.TierRetention
+	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
+	RetentionByMetric *keyschema.TierRetention
 	// SeriesMax bounds the series that the selectors of a query have selected at once; 5,000,000.
 	SeriesMax int
 	// BytesMax bounds the memory in bytes of a query's samples and series; 2 GiB.

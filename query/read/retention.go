@@ -16,7 +16,7 @@ func (s *Selection) cutoffs(window column.TimeRange) *keyschema.Cutoffs {
 	if s.unretained {
 		return nil
 	}
-	return s.session.reader.opts.Ages.Since(s.nowMs, window.MinMs)
+	return s.session.reader.opts.RetentionByMetric.Since(s.nowMs, window.MinMs)
 }
 
 // restrictToRetention omits hours that are older than the retention of their metric, and series without other hours.

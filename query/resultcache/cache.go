@@ -85,9 +85,9 @@ type Options struct {
 	BytesMax int64
 	// Recent keeps steps out of the cache that look at samples younger than this.
 	Recent time.Duration
-	// Retention is how long samples are kept, 0 for ever; Ages holds the shorter ages of some metrics.
-	Retention time.Duration
-	Ages      *keyschema.TierRetention
+	// Retention is how long samples are kept, 0 for ever; RetentionByMetric holds the metrics with a shorter one.
+	Retention         time.Duration
+	RetentionByMetric *keyschema.TierRetention
 	// Margin is the time by which a query must stay clear of the retention.
 	Margin time.Duration
 	// Tiers is set if states of hours and days may stand for samples.
@@ -103,7 +103,7 @@ func New(o Options) (*Cache, error) {
 	}
 	c := &Cache{
 		entries: fastcache.New(int(o.BytesMax)), bytesMax: o.BytesMax, changes: o.Changes,
-		recentMs: o.Recent.Milliseconds(), retention: o.Retention, ages: o.Ages, marginMs: o.Margin.Milliseconds(),
+		recentMs: o.Recent.Milliseconds(), retention: o.Retention, ages: o.RetentionByMetric, marginMs: o.Margin.Milliseconds(),
 		now: o.Now, shapes: map[string]*shape{}, metrics: newMetrics(),
 	}
 	c.tiersFromMs = math.MaxInt64

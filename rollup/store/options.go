@@ -25,7 +25,7 @@ type Options struct {
 	// Deletions are the deletions in force, which reads of Tables apply; nil if nothing can be deleted.
 	Deletions *tombstone.Set
 	// RetentionByMetric overrides Raw, Hours and Days by metric, with nothing longer; nil means no overrides.
-	RetentionByMetric *keyschema.Retention
+	RetentionByMetric *keyschema.RetentionByMetric
 	// CloseDelay is how long after its end a day closes; 30 minutes.
 	CloseDelay time.Duration
 	// Reset discards the manifest, which may be damaged, and plans all days that have samples again.
@@ -64,7 +64,7 @@ func (o Options) Validate() error {
 
 // CheckRetention returns an error if samples, hours and days cannot be kept for these times; 0 is for ever.
 func CheckRetention(raw, hours, days time.Duration) error {
-	ages := keyschema.AgesOf(raw, hours, days)
+	ages := keyschema.NewRetentionByTier(raw, hours, days)
 	var errs []error
 	for t := keyschema.Hours; t < keyschema.TierCount; t++ {
 		errs = append(errs, t.Check(ages[t]), t.CheckBeside(ages[t-1], ages[t]))
@@ -76,7 +76,7 @@ func (o Options) withDefaults() Options {
 	o.CloseDelay = cmp.Or(o.CloseDelay, 30*time.Minute)
 	o.MarksMax = cmp.Or(o.MarksMax, 4096)
 	if o.RetentionByMetric == nil {
-		o.RetentionByMetric = keyschema.Uniform(keyschema.AgesOf(o.Raw, o.Hours, o.Days))
+		o.RetentionByMetric = keyschema.Uniform(keyschema.NewRetentionByTier(o.Raw, o.Hours, o.Days))
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -9,7 +9,7 @@ import (
 // retentionFilter knows the retention of one tier by series. It remembers the last metric, so it is fast for series in
 // key order. It belongs to one goroutine.
 type retentionFilter struct {
-	retention *keyschema.Retention
+	retention *keyschema.RetentionByMetric
 	tier      keyschema.Tier
 	nowMs     int64
 	metric    []byte // of the last series: its key up to the first '#'

@@ -41,8 +41,8 @@ type Options struct {
 	Schema *keyschema.Schema
 	// Retention is how long samples are kept; days that ended before it are not answered. 0 keeps all.
 	Retention time.Duration
-	// Ages are those of metrics that are not answered for as long as that; nil if there are none.
-	Ages *keyschema.TierRetention
+	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
+	RetentionByMetric *keyschema.TierRetention
 	// Writer, if not empty, is the name of this process among several that share the tables, as NewWriter makes them; no two
 	// may have the same one. The caller then calls Refresh every few seconds, and Fold on one process at a time; Maintain
 	// folds nothing. It must be empty in a process that has the tables for itself.
@@ -180,7 +180,7 @@ func newIndex(opts Options, metrics *indexMetrics) *Index {
 	}
 	x.store.Cache = segment.NewCache(opts.CacheBytesMax, x.metrics.cacheHits, x.metrics.cacheMisses, x.metrics.cacheEvicted)
 	x.lookup = lookup.New(x.active, x.open, x.store, lookup.Options{
-		Retention: opts.Retention, RetentionByMetric: opts.Ages, Now: opts.Now,
+		Retention: opts.Retention, RetentionByMetric: opts.RetentionByMetric, Now: opts.Now,
 		DayReads: x.metrics.dayReads, MonthReads: x.metrics.monthReads,
 	})
 	return x

@@ -10,38 +10,38 @@ import (
 	"halite/storage"
 )
 
-// Cost is what a tier of a rule's metrics takes. Sizes are estimates of the engine for what is in its files: samples that
-// are in memory only are not counted. They are -1 where the engine cannot tell.
+// Cost is the size of one tier of the metrics of a rule. Sizes are the engine's estimates for its files, without samples that
+// are only in memory. They are -1 if the engine has no estimate.
 type Cost struct {
 	Pattern string        `json:"pattern"`
 	Tier    string        `json:"tier"`
 	Age     keyschema.Age `json:"age"`
-	// OldestMs is the beginning of the first day that has something, hidden or not; 0 if none has.
+	// OldestMs is the beginning of the first day with data, hidden or not; 0 without data.
 	OldestMs int64 `json:"oldestMs"`
 	Bytes    int64 `json:"bytes"`
-	// BytesADay is the mean of the newest closed days that have something, seven at most.
+	// BytesADay is the mean over the newest closed days with data, at most seven.
 	BytesADay int64 `json:"bytesADay"`
-	// HiddenBytes are of days that are too old already: they are about to be freed.
+	// HiddenBytes is the size of the days that are already too old; a sweep will free them.
 	HiddenBytes int64 `json:"hiddenBytes"`
-	// NewAge is the age by WhatIf; FreedBytes are of days that it would hide, those hidden already included.
+	// NewAge is the age that WhatIf gives. FreedBytes is the size of the days it would hide, with HiddenBytes included.
 	NewAge     keyschema.Age `json:"newAge"`
 	FreedBytes int64         `json:"freedBytes"`
 }
 
 // WhatIf is another age for some tiers.
 type WhatIf struct {
-	// Pattern is that of the rule to change; empty changes all.
+	// Pattern names the rule to change; empty changes all rules.
 	Pattern string
-	// Ages has those to try, nil for tiers that stay, or are kept as long as the one before if that is longer.
-	Ages [keyschema.TierCount]*keyschema.Age
+	// Retention has the ages to try. A tier with nil keeps its age, or takes the age of the tier before it if that is longer.
+	Retention [keyschema.TierCount]*keyschema.Age
 }
 
-// ErrBadWhatIf is wrapped by errors about ages or rules that nobody can try.
+// ErrBadWhatIf is wrapped by the errors of Costs about ages that are not allowed and rules that do not exist.
 var ErrBadWhatIf = errors.New("bad retention to try")
 
-// check says what is wrong.
-func (w *WhatIf) check(rules []keyschema.PatternAges) error {
-	for t, age := range w.Ages {
+// check returns the first fault.
+func (w *WhatIf) check(rules []keyschema.PatternRetention) error {
+	for t, age := range w.Retention {
 		if age == nil {
 			continue
 		}
@@ -65,26 +65,26 @@ func (w *WhatIf) check(rules []keyschema.PatternAges) error {
 	return nil
 }
 
-func (w *WhatIf) concerns(r keyschema.PatternAges) bool {
+func (w *WhatIf) concerns(r keyschema.PatternRetention) bool {
 	return w.Pattern == "" || w.Pattern == r.Pattern
 }
 
-// of are the ages that a rule would have, those that follow from others included, as if the rule named them.
-func (w *WhatIf) of(r keyschema.PatternAges) keyschema.Ages {
+// of returns the ages that a rule would have.
+func (w *WhatIf) of(r keyschema.PatternRetention) keyschema.RetentionByTier {
 	if !w.concerns(r) {
-		return r.Ages
+		return r.Retention
 	}
-	return r.Ages.With(&keyschema.RuleAges{
-		Raw: w.Ages[keyschema.Raw], Hours: w.Ages[keyschema.Hours], Days: w.Ages[keyschema.Days],
+	return r.Retention.With(&keyschema.RuleRetention{
+		Raw: w.Retention[keyschema.Raw], Hours: w.Retention[keyschema.Hours], Days: w.Retention[keyschema.Days],
 	})
 }
 
-// costBytesDays is the number of days that Cost.BytesADay is the mean of.
+// costBytesDays is the largest number of days in the mean Cost.BytesADay.
 const costBytesDays = 7
 
-// Costs says what each tier of each rule takes at a time, and what other ages would free.
+// Costs returns the size of each tier of each rule, and the size that other ages would free.
 func Costs(
-	ctx context.Context, store storage.Store, ages *keyschema.Retention, now time.Time, try WhatIf,
+	ctx context.Context, store storage.Store, ages *keyschema.RetentionByMetric, now time.Time, try WhatIf,
 ) ([]Cost, error) {
 	rules := ages.Rules()
 	if err := try.check(rules); err != nil {
@@ -104,15 +104,15 @@ func Costs(
 		if !ok {
 			return nil, fmt.Errorf("table %s of this store: sizes of spans: %w", at.table, errors.ErrUnsupported)
 		}
-		of, err := pieces(ctx, table, ages)
+		ranges, err := rangesByRule(ctx, table, ages)
 		if err != nil {
 			return nil, fmt.Errorf("table %s: %w", at.table, err)
 		}
 		costers := make([]coster, len(rules))
 		for i, rule := range rules {
 			c := &costers[i]
-			*c = coster{table: spans, families: at.families, rows: of[i], nowMs: now.UnixMilli(), byDay: map[int64]int64{}}
-			c.cost = Cost{Pattern: rule.Pattern, Tier: tier.String(), Age: rule.Ages[tier], NewAge: try.of(rule)[tier]}
+			*c = coster{table: spans, families: at.families, rows: ranges[i], nowMs: now.UnixMilli(), byDay: map[int64]int64{}}
+			c.cost = Cost{Pattern: rule.Pattern, Tier: tier.String(), Age: rule.Retention[tier], NewAge: try.of(rule)[tier]}
 			if err := c.weigh(ctx); err != nil {
 				return nil, fmt.Errorf("%s of rule %q: %w", tier, rule.Pattern, err)
 			}
@@ -128,7 +128,8 @@ func Costs(
 	return out, nil
 }
 
-// scale makes the parts of a day as large as the day: an engine may count blocks that several parts share for each.
+// scale reduces the parts of each day until their sum is the size of the day. An engine may count a block in each part that
+// shares it.
 func scale(ctx context.Context, table storage.SpanTable, families []string, parts []coster) error {
 	sums := map[int64]int64{}
 	for i := range parts {
@@ -154,7 +155,7 @@ func scale(ctx context.Context, table storage.SpanTable, families []string, part
 	return nil
 }
 
-// coster weighs one tier of one rule.
+// coster estimates the size of one tier of one rule.
 type coster struct {
 	table    storage.SpanTable
 	families []string
@@ -164,7 +165,7 @@ type coster struct {
 	cost     Cost
 }
 
-// weigh finds the size of each day.
+// weigh estimates the size of each day.
 func (c *coster) weigh(ctx context.Context) error {
 	for _, family := range c.families {
 		days, err := c.table.Days(ctx, family)
@@ -180,7 +181,7 @@ func (c *coster) weigh(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			// An estimate may be of a block that others share.
+			// The estimate may be the size of a block that holds only rows of other rules.
 			if size > 0 && !c.has(ctx, family, day) {
 				continue
 			}
@@ -190,7 +191,7 @@ func (c *coster) weigh(ctx context.Context) error {
 	return nil
 }
 
-// has tells whether there is a cell of a day; what cannot be read counts as one.
+// has reports whether a day has a cell, or cannot be read.
 func (c *coster) has(ctx context.Context, family string, day int64) bool {
 	if len(c.rows) == 0 {
 		return false
@@ -201,7 +202,7 @@ func (c *coster) has(ctx context.Context, family string, day int64) bool {
 	return err != nil || has
 }
 
-// sum makes the cost of the days.
+// sum computes the cost from the days.
 func (c *coster) sum() {
 	byDay := c.byDay
 	today := c.nowMs / storage.DayMs

@@ -95,7 +95,7 @@ func TestCrashDuringSweep(t *testing.T) {
 }
 
 // sweepOnce opens the store with its policies, sweeps and drops whole days.
-func sweepOnce(t *testing.T, fs vfs.FS, ages *keyschema.Retention) {
+func sweepOnce(t *testing.T, fs vfs.FS, ages *keyschema.RetentionByMetric) {
 	ctx := context.Background()
 	s := openStore(t, fs)
 	longest := ages.Longest()
@@ -110,7 +110,7 @@ func sweepOnce(t *testing.T, fs vfs.FS, ages *keyschema.Retention) {
 }
 
 // wantAfterCut looks at what a power cut has left, sweeps again, and looks once more.
-func wantAfterCut(t *testing.T, fs vfs.FS, ages *keyschema.Retention) {
+func wantAfterCut(t *testing.T, fs vfs.FS, ages *keyschema.RetentionByMetric) {
 	s := openStore(t, fs)
 	got := cells(t, s, storage.TableData, storage.FamilySamples)
 	for _, metric := range metrics {

@@ -1,25 +1,24 @@
-// Package retention frees the space of what is older than its metric is kept, and says what that costs.
+// Package retention drops data that is older than the retention of its metric, and reports the size of the data by rule.
 //
-// Three things enforce ages. Reads hide what is too old at once: promql samples, rollup/store states, index series and
-// labels. The longest age of a tier among all rules is the policy of its families: an engine drops whole partitions by it.
-// What a rule keeps shorter than others is freed here: a [Sweeper] drops, for each closed day that has become too old, the
-// rows of each metric of the rule, by one range deletion a metric and day, and has the engine merge the files.
+// Three places enforce retention. Reads hide data that is too old at once. The longest age of a tier among all rules is the
+// policy of its families: the engine drops whole partitions by it. A [Sweeper] drops the data of rules with a shorter age. For
+// each closed day that is too old it deletes the rows of each metric of the rule by one range deletion, and lets the engine
+// merge the files.
 //
-// # What is never dropped
+// # Guarantees
 //
-// A day is dropped when all of it, and [Options.Grace] more, is older than the rule's age, and when nothing is to be
-// computed from it any more ([Options.Needed]). A range that is dropped holds one metric only, so that it does not matter
-// what is written beside it meanwhile; and of the metric nothing as old as that is accepted any more.
+// A sweep drops a day when the whole day, plus [Options.Grace], is older than the rule's age, and no later computation reads
+// it ([Options.Needed]). A dropped range holds one metric only, so concurrent writes to other metrics do not matter.
+// Ingestion accepts no sample of the metric that is as old as the range.
 //
 // # Crashes
 //
-// Dropping again does no harm. How far each rule has been swept is stored, one cell of the meta table, once the drops are
-// durable; it is a hint that saves looking at days once more. When rules or ages have changed it is void. A cell that is
-// damaged counts as none.
+// Dropping a range twice does no harm. Once the drops are durable, a sweep stores the progress of each rule in one cell of the
+// table meta. The progress only saves work: a sweep ignores it if it is damaged or belongs to other rules or ages.
 //
 // # Concurrency
 //
-// All methods may be called at once; one sweep runs at a time.
+// All methods may be called concurrently; one sweep runs at a time.
 //
-// It is not a policy of its own: package keyschema resolves rules, package storage says what a span is.
+// Package keyschema resolves the rules. Package storage defines spans.
 package retention

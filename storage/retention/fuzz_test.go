@@ -17,7 +17,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// noted has one cell in the ledger's row.
+// noted returns a store with one cell in the row of the package.
 func noted(t *testing.T, qualifier string, value []byte) storage.Store {
 	store := storagetest.NewModel(now)
 	meta, err := store.EnsureTable(t.Context(), storage.MetaSchema())
@@ -46,7 +46,8 @@ func brief(t *testing.T, store storage.Store) {
 const sweptOf = `{"rules":[{"pattern":"debug_*","raw":"3d","hours":"3d","days":"0"},{"pattern":"*","raw":"30d","hours":"30d",` +
 	`"days":"0"}],"days":{"raw":{"debug_*":%d}}}`
 
-// FuzzSwept: whatever the ledger says, nothing that is kept is dropped; and what is due is, unless the ledger says that it was.
+// FuzzSwept checks that no progress in the store makes a sweep drop data within its retention, and that a sweep drops all other
+// data unless the progress says that it was dropped.
 func FuzzSwept(f *testing.F) {
 	f.Add([]byte(fmt.Sprintf(sweptOf, today-5)))
 	f.Add([]byte(fmt.Sprintf(sweptOf, int64(1)<<62)))
@@ -59,7 +60,7 @@ func FuzzSwept(f *testing.F) {
 		brief(t, store)
 		ages := agesOf(t, 30, map[string]int{"debug_*": 3})
 		sweep := func() {
-			s, err := retention.New(retention.Options{Store: store, Ages: ages, Now: now, Grace: -1, Share: 1})
+			s, err := retention.New(retention.Options{Store: store, RetentionByMetric: ages, Now: now, Grace: -1, Share: 1})
 			require.NoError(t, err)
 			_, err = s.Sweep(t.Context())
 			require.NoError(t, err)
@@ -75,13 +76,15 @@ func FuzzSwept(f *testing.F) {
 				due += found["debug_a"][day]
 			}
 		}
-		require.True(t, due == 0 || bytes.Contains(value, []byte("debug_*")), "%d rows are left after %q", due, value)
+		require.True(t, due == 0 || bytes.Contains(value, []byte("debug_*")), "%d rows are left after %q",
+			due, value)
 		sweep()
-		require.Equal(t, found, cells(t, store, storage.TableData, storage.FamilySamples), "what is noted now is read")
+		require.Equal(t, found, cells(t, store, storage.TableData, storage.FamilySamples),
+			"the second sweep reads the progress of the first")
 	})
 }
 
-// A ledger that cannot be true is told of, and swept is what is due.
+// TestDaysToComeWereNotSwept checks that a sweep logs impossible progress and ignores it.
 func TestDaysToComeWereNotSwept(t *testing.T) {
 	for value, says := range map[string]string{
 		fmt.Sprintf(sweptOf, today+1):    "were swept up to day",
@@ -94,8 +97,8 @@ func TestDaysToComeWereNotSwept(t *testing.T) {
 	} {
 		store, log := noted(t, "swept", []byte(value)), new(bytes.Buffer)
 		brief(t, store)
-		s, err := retention.New(retention.Options{Store: store, Ages: agesOf(t, 30, map[string]int{"debug_*": 3}), Now: now, Grace: -1,
-			Logger: slog.New(slog.NewTextHandler(log, nil))})
+		s, err := retention.New(retention.Options{Store: store, RetentionByMetric: agesOf(t, 30, map[string]int{"debug_*": 3}),
+			Now: now, Grace: -1, Logger: slog.New(slog.NewTextHandler(log, nil))})
 		require.NoError(t, err)
 		freed, err := s.Sweep(t.Context())
 		require.NoError(t, err)
@@ -109,8 +112,8 @@ func TestDaysToComeWereNotSwept(t *testing.T) {
 	}
 }
 
-// FuzzServerAges: ages are those that were noted, or an error names the cell.
-func FuzzServerAges(f *testing.F) {
+// FuzzServerRetention checks that ServerRetention returns what was stored, or an error that names the cell.
+func FuzzServerRetention(f *testing.F) {
 	f.Add([]byte(`{"pattern":"*","raw":"30d","hours":"400d","days":"0"}`))
 	f.Add([]byte(`{"raw":"106751d"}`))
 	f.Add([]byte(`{"raw":"-1d"}`))
@@ -118,7 +121,7 @@ func FuzzServerAges(f *testing.F) {
 	f.Add([]byte(`[]`))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		store := noted(t, "ages", value)
-		ages, found, err := retention.ServerAges(t.Context(), store)
+		ages, found, err := retention.ServerRetention(t.Context(), store)
 		if err != nil {
 			if known := errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrSchemaMismatch); !known ||
 				!strings.Contains(err.Error(), `table meta, row "retention", qualifier "ages"`) {
@@ -129,8 +132,8 @@ func FuzzServerAges(f *testing.F) {
 		for _, age := range ages {
 			require.False(t, !found || age < 0 || time.Duration(age)%time.Millisecond != 0, "%d", age)
 		}
-		require.NoError(t, retention.StoreServerAges(t.Context(), store, ages))
-		again, found, err := retention.ServerAges(t.Context(), store)
+		require.NoError(t, retention.StoreServerRetention(t.Context(), store, ages))
+		again, found, err := retention.ServerRetention(t.Context(), store)
 		require.True(t, found && err == nil)
 		require.Equal(t, ages, again)
 	})

@@ -9,7 +9,7 @@ import (
 	"halite/keyschema"
 )
 
-// metrics are the counters of sweeps, and the ages in force.
+// metrics are the counters of sweeps and the ages in force.
 type metrics struct {
 	rows, bytes, ranges *prometheus.CounterVec
 	ages                *prometheus.GaugeVec
@@ -17,25 +17,25 @@ type metrics struct {
 	lastSweep           prometheus.Gauge
 }
 
-func newMetrics(r prometheus.Registerer, ages *keyschema.Retention) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, ages *keyschema.RetentionByMetric) (*metrics, error) {
 	counter := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tsdb_retention_" + name, Help: help}, []string{"tier"})
 	}
 	m := &metrics{
-		rows:   counter("freed_rows_total", "Rows whose cells were dropped because their metric is not kept that long."),
-		bytes:  counter("freed_bytes_total", "About how many bytes they took in the files; 0 where the engine cannot tell."),
-		ranges: counter("freed_ranges_total", "Metrics and days that were dropped, by one range deletion each."),
+		rows:   counter("freed_rows_total", "Rows with cells dropped because they are older than the retention of their metric."),
+		bytes:  counter("freed_bytes_total", "Estimated bytes freed in the files; 0 if the engine has no estimate."),
+		ranges: counter("freed_ranges_total", "Range deletions; each drops one metric for one day."),
 		ages: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "tsdb_retention_age_seconds",
 			Help: "How long the metrics of a rule are kept; 0 is for ever."}, []string{"tier", "pattern"}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "tsdb_retention_failures_total",
-			Help: "Sweeps that failed; the next one goes on."}),
+			Help: "Failed sweeps; the next sweep continues."}),
 		lastSweep: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tsdb_retention_last_sweep_timestamp_seconds",
-			Help: "When everything that is too old was last known to be dropped; 0 if not since the start."}),
+			Help: "End of the last complete sweep; 0 if there was none since the start."}),
 	}
 	for tier := keyschema.Raw; tier < keyschema.TierCount; tier++ {
-		m.note(tier, Freed{}) // there before the first event, which then shows as an increase
+		m.note(tier, Freed{}) // the series exist before the first event, which then shows as an increase
 		for _, rule := range ages.Rules() {
-			m.ages.WithLabelValues(tier.String(), rule.Pattern).Set(float64(rule.Ages[tier]) / 1e9)
+			m.ages.WithLabelValues(tier.String(), rule.Pattern).Set(float64(rule.Retention[tier]) / 1e9)
 		}
 	}
 	if r == nil {

@@ -15,24 +15,24 @@ import (
 
 // Options configure New. Zero fields take the default named beside them.
 type Options struct {
-	// Store is the engine's own: its tables are storage.SpanTables. Required; the caller closes it after the Sweeper.
+	// Store is the engine; its tables are storage.SpanTables. Required. The caller closes it after the Sweeper.
 	Store storage.Store
-	// Ages are how long each metric is kept. Required.
-	Ages *keyschema.Retention
-	// Needed returns the first day of a tier from which something is yet to be computed; nil: there is none.
+	// RetentionByMetric says how long each metric is kept. Required.
+	RetentionByMetric *keyschema.RetentionByMetric
+	// Needed returns the first day of a tier that a later computation reads, if there is one; nil means there is none.
 	Needed func(t keyschema.Tier) (day int64, some bool)
-	// Turn reports whether the background job is to sweep now, where several processes share the tables; nil: always.
+	// Turn reports whether this process may sweep now, if several processes share the tables; nil means always.
 	Turn func() bool
-	// Grace is how much longer than its age something stays in the files, for rows that are still in memory when it is
-	// reached; 6 hours. Negative means none.
+	// Grace is how much longer than its age data stays in the files, for rows that are still in memory at that age; 6 hours.
+	// Negative means none.
 	Grace time.Duration
 	// Interval is the time between two sweeps; 10 minutes.
 	Interval time.Duration
-	// TurnInterval is the time between two questions for Turn while it is another process's; as Interval.
+	// TurnInterval is the time between two calls of Turn while it returns false; Interval.
 	TurnInterval time.Duration
-	// Share is the part of one core that a sweep may keep busy, up to 1; 0.2.
+	// Share is the part of one core that a sweep may use, up to 1; 0.2.
 	Share float64
-	// RangesMax is the number of metrics whose rows are dropped by one request; 256.
+	// RangesMax is the number of metrics in one request to drop rows; 256.
 	RangesMax int
 
 	Now        func() time.Time      // time.Now
@@ -40,7 +40,7 @@ type Options struct {
 	Registerer prometheus.Registerer // not registered
 }
 
-// Validate lists everything that is wrong.
+// Validate lists all faults.
 func (o Options) Validate() error {
 	var errs []error
 	check := func(bad bool, format string, args ...any) {
@@ -49,7 +49,7 @@ func (o Options) Validate() error {
 		}
 	}
 	check(o.Store == nil, "Store is nil")
-	check(o.Ages == nil, "Ages is nil")
+	check(o.RetentionByMetric == nil, "RetentionByMetric is nil")
 	check(o.Interval < 0, "Interval %s is negative", o.Interval)
 	check(o.TurnInterval < 0, "TurnInterval %s is negative", o.TurnInterval)
 	check(o.Share < 0 || o.Share > 1, "Share %g is not in 0…1", o.Share)

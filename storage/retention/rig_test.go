@@ -17,7 +17,7 @@ import (
 	"halite/storage/retention"
 )
 
-// today is the test's present day, of which half is over.
+// today is the present day of the tests, at noon.
 const today = 19_800
 
 func now() time.Time { return time.UnixMilli(today*storage.DayMs + storage.DayMs/2) }
@@ -30,17 +30,17 @@ func openStore(t testing.TB, fs vfs.FS) storage.Store {
 }
 
 // agesOf resolves rules that keep samples for some days; the rest is kept for longest.
-func agesOf(t testing.TB, longest int, days map[string]int) *keyschema.Retention {
+func agesOf(t testing.TB, longest int, days map[string]int) *keyschema.RetentionByMetric {
 	t.Helper()
 	day := keyschema.Age(24 * time.Hour)
 	var rules []keyschema.Rule
 	for pattern, n := range days {
 		age := keyschema.Age(n) * day
-		rules = append(rules, keyschema.Rule{Pattern: pattern, Retention: &keyschema.RuleAges{Raw: &age, Hours: &age}})
+		rules = append(rules, keyschema.Rule{Pattern: pattern, Retention: &keyschema.RuleRetention{Raw: &age, Hours: &age}})
 	}
 	s, err := keyschema.NewSchema(rules)
 	require.NoError(t, err)
-	r, err := s.Retention(keyschema.Ages{keyschema.Age(longest) * day, keyschema.Age(longest) * day, 0})
+	r, err := s.Retention(keyschema.RetentionByTier{keyschema.Age(longest) * day, keyschema.Age(longest) * day, 0})
 	require.NoError(t, err)
 	return r
 }
@@ -48,7 +48,7 @@ func agesOf(t testing.TB, longest int, days map[string]int) *keyschema.Retention
 var metrics = []string{"debug_a", "debug_b", "keep", "x_debug", "ü"}
 
 // fill writes ten days of rows and states of some series of each metric.
-func fill(t testing.TB, s storage.Store, ages *keyschema.Retention) {
+func fill(t testing.TB, s storage.Store, ages *keyschema.RetentionByMetric) {
 	t.Helper()
 	ctx := context.Background()
 	longest := ages.Longest()
@@ -123,9 +123,9 @@ func checksum(t testing.TB, s storage.Store, table, family string) uint64 {
 	return sum.Sum64()
 }
 
-func newSweeper(t testing.TB, s storage.Store, ages *keyschema.Retention) *retention.Sweeper {
+func newSweeper(t testing.TB, s storage.Store, ages *keyschema.RetentionByMetric) *retention.Sweeper {
 	t.Helper()
-	sweeper, err := retention.New(retention.Options{Store: s, Ages: ages, Now: now, Grace: -1, Share: 1, RangesMax: 2})
+	sweeper, err := retention.New(retention.Options{Store: s, RetentionByMetric: ages, Now: now, Grace: -1, Share: 1, RangesMax: 2})
 	require.NoError(t, err)
 	return sweeper
 }

@@ -13,15 +13,15 @@ import (
 	"halite/storage/periodic"
 )
 
-// Freed is what a sweep has dropped.
+// Freed counts what a sweep has dropped.
 type Freed struct {
-	// Rows had cells that were dropped; Ranges are metrics and days.
+	// Rows is the number of rows with dropped cells, Ranges the number of pairs of a metric and a day.
 	Rows, Ranges int64
-	// Bytes is by how much files became smaller, about; 0 if the engine cannot tell.
+	// Bytes is about how much smaller the files are; 0 if the engine has no estimate.
 	Bytes int64
 }
 
-// Sweep drops what is too old, all of it that is not yet dropped, and reports how much it was.
+// Sweep drops all data that is older than its retention.
 func (s *Sweeper) Sweep(ctx context.Context) (Freed, error) {
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
@@ -29,7 +29,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (Freed, error) {
 	err := s.sweepAll(ctx, &sum)
 	if err != nil {
 		s.metrics.failures.Inc()
-		return sum, fmt.Errorf("sweep what is too old: %w", err)
+		return sum, fmt.Errorf("drop data older than its retention: %w", err)
 	}
 	s.metrics.lastSweep.Set(float64(s.opts.Now().UnixMilli()) / 1e3)
 	return sum, nil
@@ -40,20 +40,20 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 	if err != nil {
 		return fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
-	swept, why, err := loadSwept(ctx, meta, s.opts.Ages, s.opts.Now().UnixMilli()/storage.DayMs)
+	swept, damage, err := loadProgress(ctx, meta, s.opts.RetentionByMetric, s.opts.Now().UnixMilli()/storage.DayMs)
 	if err != nil {
 		return err
 	}
-	if why != nil {
-		s.opts.Logger.Warn("what was swept is not known; all days are looked at once more", "err", why)
+	if damage != nil {
+		s.opts.Logger.Warn("progress of retention is damaged; all days are swept again", "err", damage)
 	}
-	longest, rules := s.opts.Ages.Longest(), s.opts.Ages.Rules()
+	longest, rules := s.opts.RetentionByMetric.Longest(), s.opts.RetentionByMetric.Rules()
 	for tier := keyschema.Raw; tier < keyschema.TierCount; tier++ {
 		for i := range rules {
-			if !longest[tier].Outlives(rules[i].Ages[tier]) {
-				continue // the families' policy
+			if !longest[tier].Outlives(rules[i].Retention[tier]) {
+				continue // the policy of the families drops them
 			}
-			to := s.cutoffDay(tier, rules[i].Ages[tier])
+			to := s.cutoffDay(tier, rules[i].Retention[tier])
 			p := pass{Sweeper: s, tier: tier, rule: i, from: swept.of(tier, rules[i].Pattern), to: to}
 			if p.from >= p.to {
 				continue
@@ -63,7 +63,7 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 			if err != nil {
 				return fmt.Errorf("%s of rule %q: %w", tier, rules[i].Pattern, err)
 			}
-			// What is noted must not outlive what it stands for.
+			// The progress must not be durable before the drops are.
 			if err := s.opts.Store.Sync(ctx); err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func (f *Freed) add(o Freed) {
 	f.Rows, f.Ranges, f.Bytes = f.Rows+o.Rows, f.Ranges+o.Ranges, f.Bytes+o.Bytes
 }
 
-// cutoffDay is the first day that is not to be dropped.
+// cutoffDay is the first day to keep.
 func (s *Sweeper) cutoffDay(t keyschema.Tier, age keyschema.Age) int64 {
 	day := age.CutoffMs(s.opts.Now().Add(-s.opts.Grace).UnixMilli()) / storage.DayMs
 	if needed, some := s.opts.Needed(t); some {
@@ -89,7 +89,7 @@ func (s *Sweeper) cutoffDay(t keyschema.Tier, age keyschema.Age) int64 {
 	return day
 }
 
-// pass drops what one rule does not keep of a tier: days from ≤ day < to.
+// pass drops the days from ≤ day < to of one tier for the metrics of one rule.
 type pass struct {
 	*Sweeper
 	tier     keyschema.Tier
@@ -97,13 +97,13 @@ type pass struct {
 	from, to int64
 
 	table  storage.SpanTable
-	span   storage.CellSpan // what is gathered: a range a metric
+	span   storage.CellSpan // gathered ranges, one a metric
 	rows   int64
 	freed  Freed
 	begun  time.Time
 	calls  int
-	bounds storage.RowRange // from the first range dropped of the window to the last
-	before int64            // size of the window before the first drop; estimates of ranges count blocks they share twice
+	bounds storage.RowRange // from the first to the last range dropped in the window
+	before int64            // size of the window before the first drop; estimates of ranges count shared blocks twice
 }
 
 func (p *pass) run(ctx context.Context) (Freed, error) {
@@ -134,7 +134,7 @@ func (p *pass) run(ctx context.Context) (Freed, error) {
 	return p.freed, nil
 }
 
-// windows are the days to look at, one by one where the engine knows which there are.
+// windows returns the days to sweep: one by one if the engine lists its days, else all at once.
 func (p *pass) windows(ctx context.Context, family string) ([]storage.CellSpan, error) {
 	days, err := p.table.Days(ctx, family)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -149,10 +149,10 @@ func (p *pass) windows(ctx context.Context, family string) ([]storage.CellSpan, 
 	return out, err
 }
 
-// window drops the metrics of the rule in some days, then frees their space.
+// window drops the metrics of the rule in the days of w, then frees their space.
 func (p *pass) window(ctx context.Context, w storage.CellSpan) error {
 	p.span, p.bounds = w, storage.RowRange{}
-	rules := p.opts.Ages.Rules()
+	rules := p.opts.RetentionByMetric.Rules()
 	start, end := rules[p.rule].KeyRange()
 	for more := true; more; {
 		var err error
@@ -181,7 +181,7 @@ func (p *pass) window(ctx context.Context, w storage.CellSpan) error {
 	return nil
 }
 
-// size is that of all rows of a window, 0 if the engine cannot tell.
+// size returns the size of all rows of a window, 0 if the engine has no estimate.
 func (p *pass) size(ctx context.Context, w storage.CellSpan) (int64, error) {
 	w.Rows = []storage.RowRange{{}}
 	size, err := p.table.SpanBytes(ctx, w)
@@ -191,15 +191,15 @@ func (p *pass) size(ctx context.Context, w storage.CellSpan) (int64, error) {
 	return size, err
 }
 
-// scan gathers the metrics of the rule up to the first one of another, and returns where to go on behind that, if there
-// is one.
+// scan gathers the metrics of the rule up to the first metric of another rule. If it finds one, it returns the key after that
+// metric and more is true.
 func (p *pass) scan(ctx context.Context, r storage.RowRange) (next []byte, more bool, err error) {
 	it := p.table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{r}}, storage.ReadOptions{Filter: storage.Filter{
 		Families: []string{p.span.Family}, FromMs: p.span.FromDay * storage.DayMs, ToMs: p.span.ToDay * storage.DayMs,
 		KeysOnly: true,
 	}})
 	defer func() { err = errors.Join(err, it.Close()) }()
-	var current storage.RowRange // the metric's
+	var current storage.RowRange // rows of the metric
 	for it.Next() {
 		key := it.Row().Key
 		if current.Start == nil || !bytes.HasPrefix(key, current.Start) {
@@ -208,7 +208,7 @@ func (p *pass) scan(ctx context.Context, r storage.RowRange) (next []byte, more 
 				return nil, false, fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
 			}
 			current.Start, current.End = keyschema.MetricRows(metric)
-			if p.opts.Ages.RuleOf(metric) != p.rule {
+			if p.opts.RetentionByMetric.RuleOf(metric) != p.rule {
 				return current.End, true, nil
 			}
 			if len(p.span.Rows) >= p.opts.RangesMax {
@@ -226,7 +226,7 @@ func (p *pass) scan(ctx context.Context, r storage.RowRange) (next []byte, more 
 	return nil, false, it.Err()
 }
 
-// drop drops what is gathered.
+// drop drops the gathered ranges.
 func (p *pass) drop(ctx context.Context) error {
 	ranges := p.span.Rows
 	if len(ranges) == 0 {

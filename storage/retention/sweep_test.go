@@ -16,7 +16,7 @@ import (
 )
 
 // wantKept demands that each metric has its days, all of them and no others.
-func wantKept(t *testing.T, s storage.Store, ages *keyschema.Retention) {
+func wantKept(t *testing.T, s storage.Store, ages *keyschema.RetentionByMetric) {
 	t.Helper()
 	for tier, family := range map[keyschema.Tier][2]string{
 		keyschema.Raw: {storage.TableData, storage.FamilySamples}, keyschema.Hours: {storage.TableRollup, storage.FamilyHours},
@@ -63,9 +63,9 @@ func TestSweepDropsWhatIsTooOld(t *testing.T) {
 			// Shorter for one rule: the others stay as they are, bit for bit.
 			hours := checksum(t, s, storage.TableRollup, storage.FamilyHours)
 			one := keyschema.AgeMin
-			schema, err := keyschema.NewSchema([]keyschema.Rule{{Pattern: "keep", Retention: &keyschema.RuleAges{Raw: &one}}})
+			schema, err := keyschema.NewSchema([]keyschema.Rule{{Pattern: "keep", Retention: &keyschema.RuleRetention{Raw: &one}}})
 			require.NoError(t, err)
-			shorter, err := schema.Retention(keyschema.Ages{})
+			shorter, err := schema.Retention(keyschema.RetentionByTier{})
 			require.NoError(t, err)
 			_, err = newSweeper(t, s, shorter).Sweep(ctx)
 			require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestNeededDaysStay(t *testing.T) {
 	ages := agesOf(t, 0, map[string]int{"debug_*": 2})
 	fill(t, s, ages)
 	needed := int64(today - 6)
-	sweeper, err := retention.New(retention.Options{Store: s, Ages: ages, Now: now, Grace: -1,
+	sweeper, err := retention.New(retention.Options{Store: s, RetentionByMetric: ages, Now: now, Grace: -1,
 		Needed: func(tier keyschema.Tier) (int64, bool) { return needed, tier == keyschema.Raw }})
 	require.NoError(t, err)
 	for _, first := range []int64{today - 6, today - 4, today - 2} {
@@ -125,7 +125,7 @@ func TestCosts(t *testing.T) {
 	ages := agesOf(t, 0, map[string]int{"debug_*": 8, "*_debug": 4, "debug_b": 6, "none": 3})
 	fill(t, s, ages)
 	five := 5 * keyschema.AgeMin
-	try := retention.WhatIf{Pattern: "debug_*", Ages: [keyschema.TierCount]*keyschema.Age{&five}}
+	try := retention.WhatIf{Pattern: "debug_*", Retention: [keyschema.TierCount]*keyschema.Age{&five}}
 	costs, err := retention.Costs(ctx, s, ages, now(), try)
 	require.NoError(t, err)
 	sum := int64(0)
@@ -161,17 +161,17 @@ func TestCosts(t *testing.T) {
 
 	short, day, week := keyschema.Age(time.Hour), keyschema.AgeMin, 7*keyschema.AgeMin
 	for _, try := range []retention.WhatIf{
-		{Pattern: "nobody"}, {Ages: [keyschema.TierCount]*keyschema.Age{&short}},
-		{Ages: [keyschema.TierCount]*keyschema.Age{&week, &day}},
-		{Pattern: "debug_*", Ages: [keyschema.TierCount]*keyschema.Age{nil, &day}}, // kept shorter than samples
-		{Pattern: "none", Ages: [keyschema.TierCount]*keyschema.Age{nil, nil, &day}},
+		{Pattern: "nobody"}, {Retention: [keyschema.TierCount]*keyschema.Age{&short}},
+		{Retention: [keyschema.TierCount]*keyschema.Age{&week, &day}},
+		{Pattern: "debug_*", Retention: [keyschema.TierCount]*keyschema.Age{nil, &day}}, // kept shorter than samples
+		{Pattern: "none", Retention: [keyschema.TierCount]*keyschema.Age{nil, nil, &day}},
 	} {
 		_, err := retention.Costs(ctx, s, ages, now(), try)
 		require.ErrorIs(t, err, retention.ErrBadWhatIf)
 	}
 	// What is not named is kept as long as the tier before it.
 	long := 100 * keyschema.AgeMin
-	try = retention.WhatIf{Pattern: "debug_*", Ages: [keyschema.TierCount]*keyschema.Age{&long}}
+	try = retention.WhatIf{Pattern: "debug_*", Retention: [keyschema.TierCount]*keyschema.Age{&long}}
 	costs, err = retention.Costs(ctx, s, ages, now(), try)
 	require.NoError(t, err)
 	for _, c := range costs {
@@ -186,12 +186,12 @@ func TestCosts(t *testing.T) {
 
 func TestServerAgesAreRemembered(t *testing.T) {
 	ctx, s := context.Background(), storagetest.NewModel(now)
-	_, found, err := retention.ServerAges(ctx, s)
+	_, found, err := retention.ServerRetention(ctx, s)
 	require.NoError(t, err)
 	require.False(t, found)
-	want := keyschema.Ages{5 * keyschema.AgeMin, 0, keyschema.AgeMin}
-	require.NoError(t, retention.StoreServerAges(ctx, s, want))
-	got, found, err := retention.ServerAges(ctx, s)
+	want := keyschema.RetentionByTier{5 * keyschema.AgeMin, 0, keyschema.AgeMin}
+	require.NoError(t, retention.StoreServerRetention(ctx, s, want))
+	got, found, err := retention.ServerRetention(ctx, s)
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, want, got)
@@ -207,7 +207,7 @@ func TestTurn(t *testing.T) {
 	var turn atomic.Int32
 	var asked [2]atomic.Int32
 	for n := range asked {
-		sweeper, err := retention.New(retention.Options{Store: s, Ages: ages, Now: now, Interval: time.Hour, Share: 1,
+		sweeper, err := retention.New(retention.Options{Store: s, RetentionByMetric: ages, Now: now, Interval: time.Hour, Share: 1,
 			TurnInterval: time.Millisecond, Turn: func() bool { asked[n].Add(1); return turn.Load() == int32(n)+1 }})
 		require.NoError(t, err)
 		sweeper.Start()

@@ -8,7 +8,7 @@ import (
 	"halite/storage/periodic"
 )
 
-// Sweeper frees the space of what rules keep shorter than others. See the package comment.
+// Sweeper drops data of rules with a shorter retention than others. See the package comment.
 type Sweeper struct {
 	opts    Options
 	metrics *metrics
@@ -25,37 +25,37 @@ func New(opts Options) (*Sweeper, error) {
 	}
 	s := &Sweeper{opts: opts.withDefaults()}
 	var err error
-	s.metrics, err = newMetrics(s.opts.Registerer, s.opts.Ages)
+	s.metrics, err = newMetrics(s.opts.Registerer, s.opts.RetentionByMetric)
 	return s, err
 }
 
-// Start sweeps in the background, at once and then at each interval, until Close. Who gets the turn from another process
-// sweeps when it has asked next: that process may have died in the middle of a sweep.
+// Start sweeps in the background, at once and then at each interval, until Close. A process that gets the turn from another one
+// sweeps at its next call of Turn, since the other one may have died during a sweep.
 func (s *Sweeper) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.work.Go(func() {
 		for next := time.Duration(0); periodic.Sleep(ctx, next) == nil; {
 			if next = s.opts.TurnInterval; s.opts.Turn() {
-				s.sweepAndTell(ctx)
+				s.sweepAndLog(ctx)
 				next = s.opts.Interval
 			}
 		}
 	})
 }
 
-func (s *Sweeper) sweepAndTell(ctx context.Context) {
+func (s *Sweeper) sweepAndLog(ctx context.Context) {
 	freed, err := s.Sweep(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		s.opts.Logger.Error("freeing what is too old failed; the next run goes on", "err", err)
+		s.opts.Logger.Error("dropping data older than its retention failed; the next sweep continues", "err", err)
 	case err == nil && freed.Ranges > 0:
-		s.opts.Logger.Info("dropped what is older than its metric is kept", "metrics_and_days", freed.Ranges, "rows", freed.Rows,
+		s.opts.Logger.Info("dropped data older than its retention", "metrics_and_days", freed.Ranges, "rows", freed.Rows,
 			"bytes", freed.Bytes)
 	}
 }
 
-// Close ends the background job and waits for it.
+// Close stops the background job and waits for it.
 func (s *Sweeper) Close() {
 	if s.stop != nil {
 		s.stop()
@@ -63,7 +63,7 @@ func (s *Sweeper) Close() {
 	}
 }
 
-// Costs is the package's Costs of the sweeper's store, rules and clock.
+// Costs calls Costs with the sweeper's store, rules and clock.
 func (s *Sweeper) Costs(ctx context.Context, try WhatIf) ([]Cost, error) {
-	return Costs(ctx, s.opts.Store, s.opts.Ages, s.opts.Now(), try)
+	return Costs(ctx, s.opts.Store, s.opts.RetentionByMetric, s.opts.Now(), try)
 }

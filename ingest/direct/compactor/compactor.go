@@ -59,7 +59,7 @@ type Options struct {
 	Now func() time.Time
 	// Logger takes what an operator should know; nil discards it.
 	Logger *slog.Logger
-	// Registerer takes the metrics tsdb_packer_…; nil means they are not registered.
+	// Registerer takes the metrics tsdb_compactor_…; nil means they are not registered.
 	Registerer prometheus.Registerer
 }
 
@@ -104,7 +104,7 @@ func New(opts Options) (*Compactor, error) {
 	}
 	f := promauto.With(opts.Registerer)
 	counter := func(name, help string) prometheus.Counter {
-		return f.NewCounter(prometheus.CounterOpts{Name: "tsdb_packer_" + name, Help: help})
+		return f.NewCounter(prometheus.CounterOpts{Name: "tsdb_compactor_" + name, Help: help})
 	}
 	return &Compactor{
 		opts:       opts.withDefaults(),

@@ -94,7 +94,7 @@ func (s *Session) Plan(w read.Windows, fields rollup.Fields, always bool, matche
 }
 
 // prepare bounds the plan by retention. It reports whether states are worth a plan.
-func (p *Plan) prepare(ages keyschema.Ages) bool {
+func (p *Plan) prepare(ages keyschema.RetentionByTier) bool {
 	p.RetiredBeforeMs = ages[keyschema.Raw].CutoffMs(p.nowMs)
 	bounds := p.Windows.Bounds()
 	p.clip = column.TimeRange{

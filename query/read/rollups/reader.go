@@ -30,7 +30,7 @@ type Options struct {
 	Store Store
 	// Retention is how long states and samples of each metric are kept; required. The index must know series as long as
 	// their days.
-	Retention *keyschema.Retention
+	Retention *keyschema.RetentionByMetric
 	// Cache holds decoded states; nil if there is none.
 	Cache *rowcache.Cache
 	// Concurrency is the number of concurrent reads of a batch; the number of CPUs, at most 4.

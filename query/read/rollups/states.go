@@ -69,7 +69,7 @@ func newStateReader(s *Session, rd *read.BatchReader, p *Plan, cached *cachedSta
 		made := make([]Span, room*len(r.series))
 		r.slab = &made
 	}
-	metric, ages := "", keyschema.Ages{}
+	metric, ages := "", keyschema.RetentionByTier{}
 	for i := range r.series {
 		one := &r.series[i]
 		one.done, words = words[:hourWords], words[hourWords:]

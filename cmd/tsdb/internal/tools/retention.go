@@ -62,7 +62,7 @@ func (c *retentionConfig) whatIf() (retention.WhatIf, error) {
 		if err != nil {
 			return try, fmt.Errorf("--%s: %w", keyschema.Tier(t), err)
 		}
-		try.Ages[t] = &age
+		try.Retention[t] = &age
 	}
 	return try, nil
 }
@@ -103,7 +103,7 @@ func (c *retentionConfig) costs(ctx context.Context, try retention.WhatIf) ([]re
 func storedCosts(
 	ctx context.Context, store storage.Store, now func() time.Time, try retention.WhatIf,
 ) ([]retention.Cost, error) {
-	rest, found, err := retention.ServerAges(ctx, store)
+	rest, found, err := retention.ServerRetention(ctx, store)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (c *retentionConfig) ask(ctx context.Context, try retention.WhatIf) ([]rete
 	if try.Pattern != "" {
 		values.Set("rule", try.Pattern)
 	}
-	for t, age := range try.Ages {
+	for t, age := range try.Retention {
 		if age != nil {
 			values.Set(keyschema.Tier(t).String(), age.String())
 		}

@@ -11,9 +11,9 @@ import (
 	"halite/storage"
 )
 
-// pieces lists, for each rule, the ranges of row keys of its metrics, disjoint from those of other rules. Patterns whose
-// only wildcard is a last '*' are ranges; for others the metrics of the table are looked at.
-func pieces(ctx context.Context, table storage.Table, ages *keyschema.Retention) ([][]storage.RowRange, error) {
+// rangesByRule lists, for each rule, the ranges of row keys of its metrics. Ranges of different rules are disjoint. A pattern
+// whose only wildcard is a last '*' is one range. For other patterns it reads the metrics of the table.
+func rangesByRule(ctx context.Context, table storage.Table, ages *keyschema.RetentionByMetric) ([][]storage.RowRange, error) {
 	rules := ages.Rules()
 	out := make([][]storage.RowRange, len(rules))
 	var claimed []storage.RowRange
@@ -38,7 +38,9 @@ func pieces(ctx context.Context, table storage.Table, ages *keyschema.Retention)
 }
 
 // metricsOf lists the rows of each metric of a rule.
-func metricsOf(ctx context.Context, table storage.Table, ages *keyschema.Retention, rule int) ([]storage.RowRange, error) {
+func metricsOf(
+	ctx context.Context, table storage.Table, ages *keyschema.RetentionByMetric, rule int,
+) ([]storage.RowRange, error) {
 	rules := ages.Rules()
 	var out []storage.RowRange
 	start, end := rules[rule].KeyRange()
@@ -65,7 +67,7 @@ func metricsOf(ctx context.Context, table storage.Table, ages *keyschema.Retenti
 	}
 }
 
-// without returns what is left of a range beside others.
+// without returns the parts of a range that lie in none of the others.
 func without(r storage.RowRange, others []storage.RowRange) []storage.RowRange {
 	left := []storage.RowRange{r}
 	for _, o := range others {

@@ -1,0 +1,121 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/jsoncell"
+)
+
+const metaRow = "retention"
+
+// sweptCell holds the progress of sweeps, agesCell the retention of metrics without a rule.
+func sweptCell() jsoncell.Cell { return jsoncell.Cell{Row: metaRow, Qualifier: "swept"} }
+func agesCell() jsoncell.Cell {
+	return jsoncell.Cell{Row: metaRow, Qualifier: "ages", Remedy: "start the server once, which writes the cell again"}
+}
+
+// progress is how far each of the listed rules was swept: by tier and pattern, the first day that was not swept.
+type progress struct {
+	Rules []ruleRetention             `json:"rules"`
+	Days  map[string]map[string]int64 `json:"days"`
+}
+
+// ruleRetention is the retention of a pattern as it is stored.
+type ruleRetention struct {
+	Pattern string        `json:"pattern"`
+	Raw     keyschema.Age `json:"raw"`
+	Hours   keyschema.Age `json:"hours"`
+	Days    keyschema.Age `json:"days"`
+}
+
+// newRuleRetention cuts ages to milliseconds, as their text does, so that a stored retention equals the one read back.
+func newRuleRetention(pattern string, ages keyschema.RetentionByTier) ruleRetention {
+	whole := func(t keyschema.Tier) keyschema.Age {
+		return keyschema.Age(time.Duration(ages[t]).Truncate(time.Millisecond))
+	}
+	return ruleRetention{pattern, whole(keyschema.Raw), whole(keyschema.Hours), whole(keyschema.Days)}
+}
+
+func storedRules(r *keyschema.RetentionByMetric) []ruleRetention {
+	var out []ruleRetention
+	for _, p := range r.Rules() {
+		out = append(out, newRuleRetention(p.Pattern, p.Retention))
+	}
+	return out
+}
+
+// loadProgress reads the progress of sweeps. It returns empty progress if the stored one has other rules, is damaged or
+// claims that future days were swept. In the last two cases damage describes the fault.
+func loadProgress(
+	ctx context.Context, meta storage.Table, r *keyschema.RetentionByMetric, today int64,
+) (p progress, damage, err error) {
+	empty := progress{Rules: storedRules(r), Days: map[string]map[string]int64{}}
+	var stored progress
+	found, err := sweptCell().Read(ctx, meta, &stored)
+	switch {
+	case errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrSchemaMismatch):
+		return empty, err, nil
+	case err != nil:
+		return empty, nil, fmt.Errorf("progress of retention: %w", err)
+	case !found, stored.Days == nil, !slices.Equal(stored.Rules, empty.Rules):
+		return empty, nil, nil
+	}
+	for tier, patterns := range stored.Days {
+		for pattern, day := range patterns {
+			if day > today {
+				return empty, sweptCell().Corrupt(fmt.Errorf("%s of rule %q were swept up to day %d, today is %d",
+					tier, pattern, day, today)), nil
+			}
+		}
+	}
+	return stored, nil, nil
+}
+
+func (p *progress) of(t keyschema.Tier, pattern string) int64 {
+	return max(0, p.Days[t.String()][pattern])
+}
+
+func (p *progress) set(t keyschema.Tier, pattern string, day int64) {
+	if p.Days[t.String()] == nil {
+		p.Days[t.String()] = map[string]int64{}
+	}
+	p.Days[t.String()][pattern] = day
+}
+
+func (p *progress) save(ctx context.Context, meta storage.Table) error {
+	if err := sweptCell().Write(ctx, meta, p); err != nil {
+		return fmt.Errorf("progress of retention: %w", err)
+	}
+	return nil
+}
+
+// StoreServerRetention stores the retention of metrics without a rule, for commands that do not know the server's flags.
+func StoreServerRetention(ctx context.Context, store storage.Store, ages keyschema.RetentionByTier) error {
+	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
+	if err != nil {
+		return fmt.Errorf("open table %s: %w", storage.TableMeta, err)
+	}
+	return agesCell().Write(ctx, meta, newRuleRetention("*", ages))
+}
+
+// ServerRetention returns what StoreServerRetention stored last; found is false if it never did.
+func ServerRetention(ctx context.Context, store storage.Store) (ages keyschema.RetentionByTier, found bool, err error) {
+	meta, err := store.Table(ctx, storage.TableMeta)
+	if errors.Is(err, storage.ErrNoTable) {
+		return ages, false, nil
+	}
+	if err != nil {
+		return ages, false, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
+	}
+	var stored ruleRetention
+	if found, err = agesCell().Read(ctx, meta, &stored); err != nil || !found {
+		return ages, false, err
+	}
+	return keyschema.RetentionByTier{stored.Raw, stored.Hours, stored.Days}, true, nil
+}
