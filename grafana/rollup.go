@@ -58,8 +58,8 @@ func rollups() Dashboard {
 			about: "Days not compacted yet, and days and months compacted since the start.",
 			exprs: []expr{
 				{"sum by (instance) (tsdb_index_open_days{@})", "open {{instance}}"},
-				{"sum by (instance) (tsdb_index_folds_total{@})", "days compacted {{instance}}"},
-				{"sum by (instance) (tsdb_index_month_folds_total{@})", "months compacted {{instance}}"},
+				{"sum by (instance) (tsdb_index_compactions_total{@})", "days compacted {{instance}}"},
+				{"sum by (instance) (tsdb_index_month_compactions_total{@})", "months compacted {{instance}}"},
 			}},
 		graph{title: "Series dropped", unit: unitPerSec,
 			about: "Idle series removed from memory per second. Lookups still find their days.",

@@ -125,7 +125,7 @@ func indexGraphs() []graph {
 		{title: "Faults", unit: unitShort,
 			about: "Failed compactions of the index, which are retried; repaired journals and months; damaged days left out.",
 			exprs: []expr{
-				{"sum(tsdb_index_fold_failures_total{@})", "failed compactions"},
+				{"sum(tsdb_index_compaction_failures_total{@})", "failed compactions"},
 				{"sum(tsdb_index_repairs_total{@})", "repaired"},
 				{"sum(tsdb_index_damaged_days{@})", "days left out"},
 			}},

@@ -290,7 +290,7 @@ func randomDeletion(t testing.TB, rng *rand.Rand, fromMs, toMs int64) deletion.R
 	return d
 }
 
-// TestDeletionModel writes in order, late and again, deletes, flushes, folds days and months, cleans and restarts at
+// TestDeletionModel writes in order, late and again, deletes, flushes, compacts days and months, cleans and restarts at
 // random, and compares all that can be asked with a map.
 func TestDeletionModel(t *testing.T) {
 	first, count := crashSeeds(t)

@@ -275,7 +275,7 @@ func (p *replay) appendStripe(stripe int, samples []head.Sample) error {
 	defer p.i.head.UnlockStripe(stripe)
 	opened, err := p.i.head.Append(stripe, samples, p.segment, nil)
 	for _, row := range opened {
-		p.i.opts.Index.Touch(index.Ref(row.Ref), row.Hour)
+		p.i.opts.Index.MarkActive(index.Ref(row.Ref), row.Hour)
 	}
 	return err
 }

@@ -62,7 +62,7 @@ func (w *Writer) CollectSeries(ctx context.Context, before int64, forgotten func
 		}
 		w.forget(removal, batch, before, forgotten)
 	}
-	w.index.Compact()
+	w.index.FreeRetired()
 	return nil
 }
 

@@ -94,7 +94,7 @@ func (i *Ingester) storeRecord(r *Request, stripe int, samples []head.Sample) (e
 	}
 	r.opened, err = i.head.Append(stripe, samples, r.last.Segment, r.opened[:0])
 	for _, row := range r.opened {
-		i.index.Touch(index.Ref(row.Ref), row.Hour)
+		i.index.MarkActive(index.Ref(row.Ref), row.Hour)
 	}
 	return err
 }

@@ -175,7 +175,7 @@ func (t *Direct) confirm(ctx context.Context, b *batch) error {
 		}
 		// Hours may be leaving the index at this moment because there were no rows before.
 		for _, row := range b.rows {
-			t.opts.Index.Retell(row.ref, row.hour)
+			t.opts.Index.Reannounce(row.ref, row.hour)
 		}
 		if err := t.opts.Index.Persist(ctx); err != nil {
 			return err

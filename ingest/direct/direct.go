@@ -66,7 +66,7 @@ type Options struct {
 	PackInterval time.Duration
 	// LeaseTTL is how long what a server that has died was doing under a lease waits for another one; 0 means 90 s.
 	LeaseTTL time.Duration
-	// MaintainInterval is the time between two looks for days to fold and series to forget; 0 means 10 minutes.
+	// MaintainInterval is the time between two looks for days to compact and series to forget; 0 means 10 minutes.
 	MaintainInterval time.Duration
 	// IdleAfter is how long a series may be without samples before its number is forgotten; 0 means 48 h.
 	IdleAfter time.Duration
@@ -212,7 +212,7 @@ func (t *Direct) watch() {
 	gauge("refresh_age_seconds", "Time since the last look for what other servers have written.", func() float64 {
 		return float64(t.opts.Now().UnixMilli()-t.lookedAt.Load()) / 1e3
 	})
-	gauge("lease", "1 while this server holds the lease for packing and folding.", func() float64 {
+	gauge("lease", "1 while this server holds the lease for packing and compaction.", func() float64 {
 		if t.lease.Held() {
 			return 1
 		}
@@ -250,7 +250,7 @@ func (t *Direct) Stats() ingest.Stats { return ingest.Stats{Series: t.SeriesCoun
 // Pack packs the hours that are due, as the holder of the lease does from time to time.
 func (t *Direct) Pack(ctx context.Context) error { return t.compactor.Run(ctx) }
 
-// Maintains reports whether this server is the one that packs, folds and sweeps.
+// Maintains reports whether this server is the one that packs, compacts and sweeps.
 func (t *Direct) Maintains() bool { return t.lease.Held() }
 
 // Close refuses new writes, waits for those under way and gives back the lease.

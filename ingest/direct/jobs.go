@@ -32,7 +32,7 @@ func (t *Direct) startJobs() {
 	t.lease.Start()
 	job("look for what other servers have written", t.opts.Refresh, t.look)
 	job("packing of closed hours", t.opts.PackInterval, t.ifHeld(t.Pack))
-	job("fold of closed days", t.opts.MaintainInterval, t.ifHeld(t.opts.Index.Fold))
+	job("compaction of closed index days", t.opts.MaintainInterval, t.ifHeld(t.opts.Index.Compact))
 	if t.opts.Tombstones != nil {
 		job("removal of deleted series from the index", t.opts.PackInterval, t.ifHeld(t.maintainDeletions))
 	}

@@ -112,8 +112,8 @@ func (t *Direct) makeBatch(r *ingest.Request) (*batch, error) {
 
 // addRow adds the samples of one series and hour. The index learns of the hour.
 func (t *Direct) addRow(b *batch, ref index.Ref, hour int64, samples []head.Sample) error {
-	if !t.opts.Index.Stored(ref, hour) {
-		t.opts.Index.Touch(ref, hour)
+	if !t.opts.Index.IsPersisted(ref, hour) {
+		t.opts.Index.MarkActive(ref, hour)
 		b.unknown = true
 	}
 	b.hours[hour] = struct{}{}

@@ -17,7 +17,7 @@ func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Mat
 
 // SelectJoin is Select, but may omit series that no series in p matches. [Selection.Omitted] counts them.
 func (s *Session) SelectJoin(
-	ctx context.Context, p *index.Partners, w Windows, matchers ...*labels.Matcher,
+	ctx context.Context, p *index.JoinKeys, w Windows, matchers ...*labels.Matcher,
 ) (*Selection, error) {
 	r := s.ofWindows(w)
 	r.join = p

@@ -22,7 +22,7 @@ type request struct {
 	// unretained: samples that are older than the retention of their metric are not hidden.
 	unretained bool
 
-	join      *index.Partners // series that match none of these may be omitted; nil if all are needed
+	join      *index.JoinKeys // series that match none of these may be omitted; nil if all are needed
 	projected bool            // only the metric's name and the labels with these names are needed
 	names     []string
 
@@ -90,7 +90,7 @@ func newSelection(ctx context.Context, session *Session, r request, matchers []*
 
 // joinIndex is an Index that can omit series that match no other ones, see [index.Index.SelectPartners].
 type joinIndex interface {
-	SelectPartners(ctx context.Context, p *index.Partners, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+	SelectPartners(ctx context.Context, p *index.JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 	) (found []index.Series, left int, err error)
 }
 

@@ -63,7 +63,7 @@ func TestBadLabels(t *testing.T) {
 func TestUnknownRefs(t *testing.T) {
 	w := newWorld(t, 1)
 	for _, ref := range []memory.Ref{0, 1, 5, 1 << 31, 1<<32 - 1} {
-		w.x.Touch(ref, baseDay*24)
+		w.x.MarkActive(ref, baseDay*24)
 		require.True(t, w.x.Labels(ref).IsEmpty())
 		require.Equal(t, "before", string(w.x.AppendRowKey([]byte("before"), ref, 1)))
 	}
@@ -71,11 +71,11 @@ func TestUnknownRefs(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, created)
 	for _, hour := range []int64{-1, keyschema.HourMax + 1, 1 << 60} {
-		w.x.Touch(ref, hour)
+		w.x.MarkActive(ref, hour)
 	}
 	require.Empty(t, w.x.open.All())
-	w.x.Touch(ref, keyschema.HourMax)
-	w.x.Touch(ref, 0)
+	w.x.MarkActive(ref, keyschema.HourMax)
+	w.x.MarkActive(ref, 0)
 	got, err := w.x.Select(context.Background(), 0, 1<<62)
 	require.NoError(t, err)
 	require.Equal(t, []presence.Span{{First: 0, Last: 0}, {First: keyschema.HourMax, Last: keyschema.HourMax}}, got[0].Hours)
@@ -101,7 +101,7 @@ func TestLongLabelSets(t *testing.T) {
 	hour := int64(baseDay * 24)
 	ref, _, err := w.x.Add(ls)
 	require.NoError(t, err)
-	w.x.Touch(ref, hour)
+	w.x.MarkActive(ref, hour)
 	key, err := keyschema.ParseRowKey(w.x.AppendRowKey(nil, ref, hour))
 	require.NoError(t, err)
 	require.NotEmpty(t, key.TagsHash)
@@ -131,9 +131,9 @@ func TestRetireFreesMemory(t *testing.T) {
 			ls := labels.FromStrings(model.MetricNameLabel, "pods", "uid", fmt.Sprintf("%d-%0100d", day, i))
 			ref, _, err := w.x.Add(ls)
 			require.NoError(t, err)
-			w.x.Touch(ref, w.hourNow())
+			w.x.MarkActive(ref, w.hourNow())
 		}
-		w.x.Touch(stayRef, w.hourNow())
+		w.x.MarkActive(stayRef, w.hourNow())
 		w.advance(26 * time.Hour)
 		require.True(t, w.maintain())
 		gone := w.x.Retire(w.x.Idle(w.hourNow()-20), w.hourNow()-20, func(ref memory.Ref) bool { return ref == stayRef })

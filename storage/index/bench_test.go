@@ -90,7 +90,7 @@ func (w *benchWorld) fill(tb testing.TB) {
 		for i := range 100 {
 			ref, _, err := w.x.Add(benchLabels(&b, host, i))
 			require.NoError(tb, err)
-			w.x.Touch(ref, hour)
+			w.x.MarkActive(ref, hour)
 		}
 	}
 	require.NoError(tb, w.x.Persist(context.Background()))
@@ -173,7 +173,7 @@ func BenchmarkAddNew(b *testing.B) {
 		hour := keyschema.HourOf(w.now.UnixMilli())
 		for _, ls := range sets {
 			ref, _, _ := w.x.Add(ls)
-			w.x.Touch(ref, hour)
+			w.x.MarkActive(ref, hour)
 		}
 		b.StopTimer()
 		b.ReportMetric(float64(heap()-before)/benchSeries, "B/series")
@@ -198,12 +198,12 @@ func BenchmarkTouch(b *testing.B) {
 				ref = 1
 				hour++
 			}
-			w.x.Touch(ref, hour)
+			w.x.MarkActive(ref, hour)
 		}
 	})
 	b.Run("again", func(b *testing.B) {
 		for b.Loop() {
-			w.x.Touch(77, hour)
+			w.x.MarkActive(77, hour)
 		}
 	})
 	b.Run("persist-hour", func(b *testing.B) { // a steady million touched in one more hour
@@ -211,7 +211,7 @@ func BenchmarkTouch(b *testing.B) {
 			b.StopTimer()
 			hour++
 			for ref := memory.Ref(1); ref <= benchSeries; ref++ {
-				w.x.Touch(ref, hour)
+				w.x.MarkActive(ref, hour)
 			}
 			b.StartTimer()
 			require.NoError(b, w.x.Persist(context.Background()))
@@ -226,7 +226,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-func BenchmarkFold(b *testing.B) {
+func BenchmarkCompact(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		w := newBenchWorld(b)
@@ -254,11 +254,11 @@ func BenchmarkStress(b *testing.B) {
 		some = unique()
 		ref, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, "pods", "ns", fmt.Sprint(i%50), "uid", some))
 		require.NoError(b, err)
-		w.x.Touch(ref, hour)
+		w.x.MarkActive(ref, hour)
 		tiny := fmt.Sprint("tiny_metric_", i/10)
 		ref, _, err = w.x.Add(labels.FromStrings(model.MetricNameLabel, tiny, "job", "x", "i", fmt.Sprint(i%10)))
 		require.NoError(b, err)
-		w.x.Touch(ref, hour)
+		w.x.MarkActive(ref, hour)
 	}
 	b.Logf("add %v, %d B a series", time.Since(start), w.x.SizeBytes()/benchSeries)
 	start = time.Now()
@@ -267,7 +267,7 @@ func BenchmarkStress(b *testing.B) {
 	w.now = w.now.Add(14 * time.Hour)
 	start = time.Now()
 	require.NoError(b, w.x.Maintain(ctx))
-	b.Logf("fold %v, %d blocks", time.Since(start), len(w.x.store.Closed.Day(baseDay).Manifest.Load().Blocks))
+	b.Logf("compact %v, %d blocks", time.Since(start), len(w.x.store.Closed.Day(baseDay).Manifest.Load().Blocks))
 	tiny := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "tiny_metric_4711")
 	uid := labels.MustNewMatcher(labels.MatchEqual, "uid", some)
 	for _, l := range []struct {

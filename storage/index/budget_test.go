@@ -26,7 +26,7 @@ func TestMeter(t *testing.T) {
 		ref, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, "pods", "uid", fmt.Sprintf("%0100d", i), "zone",
 			fmt.Sprint(i%7)))
 		require.NoError(t, err)
-		w.x.Touch(ref, w.hourNow())
+		w.x.MarkActive(ref, w.hourNow())
 	}
 	from := w.now().UnixMilli()
 	check := func(name string, find func(ctx context.Context) ([]Series, error)) {

@@ -16,7 +16,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// TestConcurrent adds and touches from several goroutines while others look up, persist, fold, retire and move the
+// TestConcurrent adds and touches from several goroutines while others look up, persist, compact, retire and move the
 // clock. A series is found at once after its touch, by its own writer and at the end by everyone.
 func TestConcurrent(t *testing.T) {
 	w := newWorld(t, 1)
@@ -98,7 +98,7 @@ func writeSeries(w *world, writer, count int) error {
 			if err != nil {
 				return err
 			}
-			x.Touch(ref, hour)
+			x.MarkActive(ref, hour)
 			if key := string(x.AppendRowKey(nil, ref, hour)); key == "" {
 				return fmt.Errorf("no row key for %s", ls)
 			}

@@ -157,7 +157,7 @@ func TestVerify(t *testing.T) {
 
 	s := w.series[w.keys[0]]
 	delete(s.hours, baseDay*24+20)
-	w.x.Touch(s.ref, baseDay*24+20) // no data row
+	w.x.MarkActive(s.ref, baseDay*24+20) // no data row
 	diff, err = w.x.Verify(context.Background(), baseDay)
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprint([]any{s.labels}), fmt.Sprint(diff.Surplus))

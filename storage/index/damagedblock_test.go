@@ -53,7 +53,7 @@ type damagedRows struct{ storage.RowIter }
 func (damagedRows) Next() bool { return false }
 func (damagedRows) Err() error { return storage.ErrCorrupt }
 
-// TestDamagedBlock opens the index beside a damaged block of a day, folded or not. All look-ups are right, and touches are
+// TestDamagedBlock opens the index beside a damaged block of a day, compacted or not. All look-ups are right, and touches are
 // persisted. If the data rows of the day are damaged too, its look-ups fail and others are right.
 func TestDamagedBlock(t *testing.T) {
 	for day := int64(baseDay); day < baseDay+3; day++ {

@@ -12,7 +12,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// MetricDrop takes whole metrics out of the lists at once. Persist, Maintain and Rebuild wait until it is closed; Add, Touch
+// MetricDrop takes whole metrics out of the lists at once. Persist, Maintain and Rebuild wait until it is closed; Add, MarkActive
 // and reads go on.
 //
 // A drop rewrites no day. Memory forgets the hours first, when the samples go. Then the root of each segment names the

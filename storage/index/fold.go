@@ -18,7 +18,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// A fold replaces a day's journal, and the segment it may have already, by a new segment; a month's has no journal. Its
+// A compaction replaces a day's journal, and the segment it may have already, by a new segment; a month's has no journal. Its
 // steps, each of which may be the last one before a crash:
 //
 //	1  the intent cell names the new generation
@@ -30,21 +30,21 @@ import (
 // After a crash in 1 or 2 the old root and the journal are as they were; in 3 to 5 the root says which parts of the
 // journal it contains. The intent cell makes the next Maintain sweep up what is left.
 
-// foldDelay is how long after its end a day counts as open: most late samples come by then.
-const foldDelay = time.Hour
+// compactionDelay is how long after its end a day counts as open: most late samples come by then.
+const compactionDelay = time.Hour
 
-// refoldEvery is the least time between two folds of one day: late samples trickle.
-const refoldEvery = 30 * time.Minute
+// recompactEvery is the least time between two compactions of one day: late samples trickle.
+const recompactEvery = 30 * time.Minute
 
-// Maintain folds the days that are closed, and these into months, cleans up after interrupted folds, forgets days beyond
-// retention and frees the memory of retired series. A day whose fold fails stays as it was; the others are folded all
+// Maintain compacts the days that are closed, and these into months, cleans up after interrupted compactions, forgets days beyond
+// retention and frees the memory of retired series. A day whose compaction fails stays as it was; the others are compacted all
 // the same, and the first error is returned.
 func (x *Index) Maintain(ctx context.Context) error {
 	x.expire()
 	if x.shared() {
 		x.maint.Lock()
 		defer x.maint.Unlock()
-		x.active.Compact()
+		x.active.FreeRetired()
 		return nil
 	}
 	var first error
@@ -61,14 +61,14 @@ func (x *Index) Maintain(ctx context.Context) error {
 			keep(err)
 			break
 		}
-		if x.foldDue(d) {
-			keep(x.foldOpen(ctx, d))
+		if x.compactionDue(d) {
+			keep(x.compactOpen(ctx, d))
 		}
 	}
-	keep(x.foldMonths(ctx))
+	keep(x.compactMonths(ctx))
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	x.active.Compact()
+	x.active.FreeRetired()
 	return first
 }
 
@@ -78,29 +78,29 @@ func (x *Index) dayEnded(day int64, delay time.Duration) bool {
 	return !x.opts.Now().Before(end.Add(delay))
 }
 
-func (x *Index) foldDue(d *memory.OpenDay) bool {
+func (x *Index) compactionDue(d *memory.OpenDay) bool {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	last, folded := x.foldedAt[presence.DayPartition(d.Day)]
-	return x.dayEnded(d.Day, foldDelay) && (!folded || x.opts.Now().Sub(last) >= refoldEvery)
+	last, compacted := x.compactedAt[presence.DayPartition(d.Day)]
+	return x.dayEnded(d.Day, compactionDelay) && (!compacted || x.opts.Now().Sub(last) >= recompactEvery)
 }
 
-func (x *Index) foldOpen(ctx context.Context, d *memory.OpenDay) (err error) {
+func (x *Index) compactOpen(ctx context.Context, d *memory.OpenDay) (err error) {
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	former, err := x.formerSegment(ctx, d.Day)
 	if err != nil {
-		return fmt.Errorf("index: fold day %d: %w", d.Day, err)
+		return fmt.Errorf("index: compact day %d: %w", d.Day, err)
 	}
-	return x.foldOpenWith(ctx, d, former)
+	return x.compactOpenWith(ctx, d, former)
 }
 
-// foldOpenWith folds a day and what its former segment holds. The caller holds maint.
-func (x *Index) foldOpenWith(ctx context.Context, d *memory.OpenDay, former []compaction.Source) (err error) {
+// compactOpenWith compacts a day and what its former segment holds. The caller holds maint.
+func (x *Index) compactOpenWith(ctx context.Context, d *memory.OpenDay, former []compaction.Source) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("index: fold day %d: %w", d.Day, err)
-			x.metrics.foldFailures.Inc()
+			err = fmt.Errorf("index: compact day %d: %w", d.Day, err)
+			x.metrics.compactionFailures.Inc()
 		}
 	}()
 	if err := x.placeJournal(ctx, d); err != nil {
@@ -111,7 +111,7 @@ func (x *Index) foldOpenWith(ctx context.Context, d *memory.OpenDay, former []co
 	sources = append(sources, former...)
 	// A part whose write was reported as failed may be in the table all the same, at seq; what it holds is in memory.
 	contains, parts := contents{journalSeq: d.Journal.Seq + 1}, d.Parts
-	if err := x.foldInto(ctx, presence.DayPartition(d.Day), sources, contains, func() { x.open.Release(d, hours) }); err != nil {
+	if err := x.compactInto(ctx, presence.DayPartition(d.Day), sources, contains, func() { x.open.Release(d, hours) }); err != nil {
 		return err
 	}
 	return x.deleteParts(ctx, parts)
@@ -144,9 +144,9 @@ type contents struct {
 	days       []segment.DayVersion
 }
 
-// foldInto writes a period's next generation from sources and switches to it. The caller holds maint; release is called
+// compactInto writes a period's next generation from sources and switches to it. The caller holds maint; release is called
 // once readers see the new segment.
-func (x *Index) foldInto(
+func (x *Index) compactInto(
 	ctx context.Context, p presence.Partition, sources []compaction.Source, contains contents, release func(),
 ) error {
 	start := time.Now() // a duration, not a time of the data
@@ -177,14 +177,14 @@ func (x *Index) foldInto(
 	x.store.Closed.Install(p, r)
 	release()
 	x.store.Cache.Drop(p)
-	x.foldedAt[p] = x.opts.Now()
+	x.compactedAt[p] = x.opts.Now()
 	if p.IsMonth() {
-		x.metrics.monthFolds.Inc()
+		x.metrics.monthCompactions.Inc()
 	} else {
-		x.metrics.folds.Inc()
+		x.metrics.compactions.Inc()
 	}
-	x.metrics.foldSeconds.Add(time.Since(start).Seconds())
-	x.opts.Logger.Info("index folded", "period", p.String(), "generation", gen, "series", r.Series,
+	x.metrics.compactionSeconds.Add(time.Since(start).Seconds())
+	x.opts.Logger.Info("index compacted", "period", p.String(), "generation", gen, "series", r.Series,
 		"metrics", r.Metrics, "blocks", len(r.Blocks))
 	return x.sweep(ctx, p)
 }
@@ -346,7 +346,7 @@ func (x *Index) sweep(ctx context.Context, p presence.Partition) error {
 		}
 		keep, journalSeq = r.Gen, r.JournalSeq
 	}
-	var words [][]byte // of folds begun, which go last
+	var words [][]byte // of compactions begun, which go last
 	for _, t := range []storage.Table{x.store.SeriesTable, x.store.LabelsTable} {
 		d := deleter{ctx: ctx, table: t}
 		err := eachCell(ctx, t, p, func(key, qualifier []byte) error {
@@ -426,7 +426,7 @@ func (x *Index) uncleanPeriods() []presence.Partition {
 	return slices.Collect(maps.Keys(x.unclean))
 }
 
-// clean sweeps a period whose fold was interrupted.
+// clean sweeps a period whose compaction was interrupted.
 func (x *Index) clean(ctx context.Context, p presence.Partition) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
@@ -454,9 +454,9 @@ func (x *Index) expireLocked() {
 			x.store.Cache.Drop(d.Of)
 		}
 	}
-	for p := range x.foldedAt {
+	for p := range x.compactedAt {
 		if p.LastDay() < oldest {
-			delete(x.foldedAt, p)
+			delete(x.compactedAt, p)
 		}
 	}
 	for p := range x.damaged {

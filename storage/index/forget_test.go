@@ -28,14 +28,14 @@ func TestClearedBeforeItWasWritten(t *testing.T) {
 	for _, v := range []string{"a", "b"} {
 		ref, _, err := x.Add(labels.FromStrings("__name__", "m", "x", v))
 		require.NoError(t, err)
-		x.Touch(ref, baseDay*24+1)
+		x.MarkActive(ref, baseDay*24+1)
 		refs = append(refs, ref)
 	}
 	drop := x.StartDrop()
 	drop.Clear(refs[:1], baseDay*24, baseDay*24+5)
 	drop.Close()
 	require.NoError(t, x.Persist(ctx))
-	x.Touch(refs[0], baseDay*24+3)
+	x.MarkActive(refs[0], baseDay*24+3)
 	require.NoError(t, x.Persist(ctx))
 
 	x, err = Open(ctx, opts)

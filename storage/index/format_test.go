@@ -40,7 +40,7 @@ func exampleDay(t testing.TB) (journal, stored []placedCell) {
 		ref, _, err := w.x.Add(s.ls)
 		require.NoError(t, err)
 		for _, h := range s.hours {
-			w.x.Touch(ref, baseDay*24+h)
+			w.x.MarkActive(ref, baseDay*24+h)
 		}
 	}
 	require.NoError(t, w.x.Persist(context.Background()))
@@ -57,7 +57,7 @@ func exampleDay(t testing.TB) (journal, stored []placedCell) {
 	return journal, append(stored, placedCell{m, mut.Key, cell})
 }
 
-// exampleMonth is the month drawn in FORMAT.md: its root and its only block, folded from the day above and the next.
+// exampleMonth is the month drawn in FORMAT.md: its root and its only block, compacted from the day above and the next.
 func exampleMonth(t testing.TB) (out []placedCell) {
 	w := newWorld(t, 1)
 	w.layout = segment.DefaultLayout()
@@ -73,7 +73,7 @@ func exampleMonth(t testing.TB) (out []placedCell) {
 		ref, _, err := w.x.Add(s.ls)
 		require.NoError(t, err)
 		for _, h := range s.hours {
-			w.x.Touch(ref, baseDay*24+h)
+			w.x.MarkActive(ref, baseDay*24+h)
 		}
 	}
 	w.advance(72 * time.Hour)
@@ -94,8 +94,8 @@ func exampleDrop(t testing.TB) (out []placedCell) {
 	for _, code := range []string{"500", "200"} {
 		ref, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, "requests", "code", code, "job", "web"))
 		require.NoError(t, err)
-		w.x.Touch(ref, baseDay*24+5)
-		w.x.Touch(ref, baseDay*24+6)
+		w.x.MarkActive(ref, baseDay*24+5)
+		w.x.MarkActive(ref, baseDay*24+6)
 	}
 	require.NoError(t, w.x.Persist(context.Background()))
 	w.advance(48 * time.Hour)

@@ -44,12 +44,12 @@ type Options struct {
 	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
 	RetentionByMetric *keyschema.TierRetention
 	// Writer, if not empty, is the name of this process among several that share the tables, as NewWriter makes them; no two
-	// may have the same one. The caller then calls Refresh every few seconds, and Fold on one process at a time; Maintain
-	// folds nothing. It must be empty in a process that has the tables for itself.
+	// may have the same one. The caller then calls Refresh every few seconds, and Compact on one process at a time; Maintain
+	// compacts nothing. It must be empty in a process that has the tables for itself.
 	Writer string
 	// CacheBytesMax bounds the decoded segments and dictionaries of closed days and months; 0 means 128 MiB.
 	CacheBytesMax int64
-	// MonthSeriesMax bounds the series that a month takes in, because a fold holds their label values in memory. Look-ups
+	// MonthSeriesMax bounds the series that a month takes in, because a compaction holds their label values in memory. Look-ups
 	// read the days beyond it one by one. 0 means no limit.
 	MonthSeriesMax int
 	// Now is the clock; nil means time.Now.
@@ -108,27 +108,27 @@ type Index struct {
 	lookup *lookup.Reader
 
 	// maint serialises everything that writes to the store or moves the active index's tables; it also guards the
-	// next four fields and the journals' state. Add, Touch, Retire and the readers never take it.
-	maint    sync.Mutex
-	foldedAt map[presence.Partition]time.Time // when this process folded a period last
-	unclean  map[presence.Partition]bool      // periods with leftovers of an interrupted fold
-	damaged  map[presence.Partition]damagedDay
-	reserved map[presence.Partition]uint32 // generations that this process has reserved and not used yet
-	seen     seenParts
-	written  map[int64]uint32 // parts with a writer that this process has written, by day
-	// collecting notes the keys of the parts read, for who folds them.
+	// next four fields and the journals' state. Add, MarkActive, Retire and the readers never take it.
+	maint       sync.Mutex
+	compactedAt map[presence.Partition]time.Time // when this process compacted a period last
+	unclean     map[presence.Partition]bool      // periods with leftovers of an interrupted compaction
+	damaged     map[presence.Partition]damagedDay
+	reserved    map[presence.Partition]uint32 // generations that this process has reserved and not used yet
+	seen        seenParts
+	written     map[int64]uint32 // parts with a writer that this process has written, by day
+	// collecting notes the keys of the parts read, for who compacts them.
 	collecting bool
 
 	begun map[presence.Partition]uint32 // generations that a process has reserved and perhaps not cleaned up after
 	// behind are periods whose generation in use could not be followed to the end; guarded by refreshMu.
 	behind map[presence.Partition]struct{}
 
-	refreshMu sync.Mutex                       // admits one Refresh; taken before maint
-	foldMu    sync.Mutex                       // admits one Fold
-	foldTimes map[presence.Partition]time.Time // foldedAt of Fold
+	refreshMu         sync.Mutex                       // admits one Refresh; taken before maint
+	compactMu         sync.Mutex                       // admits one Compact
+	compactedAtShared map[presence.Partition]time.Time // compactedAt of Compact
 }
 
-// Open ensures the index's tables and restores the days that are not folded yet from their journals. A damaged
+// Open ensures the index's tables and restores the days that are not compacted yet from their journals. A damaged
 // journal is made anew from the data rows. Nothing runs in the background: the caller calls Persist and Maintain.
 func Open(ctx context.Context, opts Options) (*Index, error) {
 	if err := opts.Validate(); err != nil {
@@ -164,11 +164,11 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 func newIndex(opts Options, metrics *indexMetrics) *Index {
 	x := &Index{
 		opts: opts, active: memory.New(), open: memory.NewOpenDays(),
-		store:    &segment.Store{Layout: segment.DefaultLayout(), Closed: segment.NewSet()},
-		foldedAt: map[presence.Partition]time.Time{}, unclean: map[presence.Partition]bool{},
+		store:       &segment.Store{Layout: segment.DefaultLayout(), Closed: segment.NewSet()},
+		compactedAt: map[presence.Partition]time.Time{}, unclean: map[presence.Partition]bool{},
 		damaged:  map[presence.Partition]damagedDay{},
 		reserved: map[presence.Partition]uint32{}, begun: map[presence.Partition]uint32{},
-		behind: map[presence.Partition]struct{}{}, foldTimes: map[presence.Partition]time.Time{},
+		behind: map[presence.Partition]struct{}{}, compactedAtShared: map[presence.Partition]time.Time{},
 		seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
 	}
 	if x.metrics = metrics; metrics == nil {

@@ -14,7 +14,7 @@ func seedCount(t testing.TB, otherwise uint64) uint64 {
 	return count
 }
 
-// TestAgainstOracle drives random touches, persists, folds, crashes, retirements and rebuilds over some days and
+// TestAgainstOracle drives random touches, persists, compacts, crashes, retirements and rebuilds over some days and
 // compares every look-up with a naive map, hour by hour.
 func TestAgainstOracle(t *testing.T) {
 	for seed := range seedCount(t, 8) {
@@ -57,7 +57,7 @@ func (w *world) step() {
 	}
 }
 
-// failSome lets some Applies through and fails the rest of a persist or fold, then goes on in the same process or after
+// failSome lets some Applies through and fails the rest of a persist or compact, then goes on in the same process or after
 // a crash.
 func (w *world) failSome() {
 	w.store.budget.Store(int64(w.rng.IntN(12)))

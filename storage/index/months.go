@@ -13,21 +13,21 @@ import (
 	"halite/storage/index/segment"
 )
 
-// A month is folded from its days as they are folded: from its former generation and the days that are new or were
-// folded again since. That is right because a fold of a day only adds to its segment; a rebuild and a removal, which may
-// take away, and a fold of a day whose segment was lost void the month first, so that it is folded from its days alone.
+// A month is compacted from its days as they are compacted: from its former generation and the days that are new or were
+// compacted again since. That is right because a compaction of a day only adds to its segment; a rebuild and a removal, which may
+// take away, and a compaction of a day whose segment was lost void the month first, so that it is compacted from its days alone.
 
-// monthRefoldEvery is the least time between two folds of a month that bring no new day, only late data.
-const monthRefoldEvery = 6 * time.Hour
+// monthRecompactEvery is the least time between two compactions of a month that bring no new day, only late data.
+const monthRecompactEvery = 6 * time.Hour
 
-// foldMonths folds the months whose days have changed. One that fails stays as it was, and the first error is returned. A
+// compactMonths compacts the months whose days have changed. One that fails stays as it was, and the first error is returned. A
 // damaged day is left out, which is no error: it has been logged, and whoever reads the day is told.
-func (x *Index) foldMonths(ctx context.Context) error {
+func (x *Index) compactMonths(ctx context.Context) error {
 	var first error
 	for _, g := range x.store.Closed.ByMonth(0, presence.DayMax) {
 		for more := true; more; {
 			var err error
-			if more, err = x.foldMonth(ctx, g); err != nil && first == nil {
+			if more, err = x.compactMonth(ctx, g); err != nil && first == nil {
 				first = err
 			}
 		}
@@ -35,8 +35,8 @@ func (x *Index) foldMonths(ctx context.Context) error {
 	return first
 }
 
-// foldMonth takes in what is due of a month's days, as much at once as memory bears, and reports whether there is more.
-func (x *Index) foldMonth(ctx context.Context, g segment.MonthDays) (more bool, err error) {
+// compactMonth takes in what is due of a month's days, as much at once as memory bears, and reports whether there is more.
+func (x *Index) compactMonth(ctx context.Context, g segment.MonthDays) (more bool, err error) {
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -44,8 +44,8 @@ func (x *Index) foldMonth(ctx context.Context, g segment.MonthDays) (more bool, 
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("index: fold %v: %w", g.Of, err)
-			x.metrics.foldFailures.Inc()
+			err = fmt.Errorf("index: compact %v: %w", g.Of, err)
+			x.metrics.compactionFailures.Inc()
 			more = false
 		}
 	}()
@@ -93,7 +93,7 @@ func (x *Index) foldMonth(ctx context.Context, g segment.MonthDays) (more bool, 
 	if taken == 0 {
 		return false, nil
 	}
-	err = x.foldInto(ctx, g.Of, sources, contents{days: held}, func() {})
+	err = x.compactInto(ctx, g.Of, sources, contents{days: held}, func() {})
 	if x.blame(sources, err) {
 		return true, nil // again, without what is damaged
 	}
@@ -112,7 +112,7 @@ func (x *Index) monthSeriesLeft(former *segment.Segment) uint64 {
 	return left
 }
 
-// blame notes which of a fold's sources are damaged, if that is why it failed, and reports whether it found any.
+// blame notes which of a compaction's sources are damaged, if that is why it failed, and reports whether it found any.
 func (x *Index) blame(sources []compaction.Source, err error) (found bool) {
 	if !errors.Is(err, storage.ErrCorrupt) {
 		return false
@@ -156,7 +156,7 @@ func (x *Index) leftOut(d *segment.Handle) bool {
 		x.metrics.damagedDays.Set(float64(len(x.damaged)))
 		return false
 	}
-	return ok && x.opts.Now().Sub(was.tried) < monthRefoldEvery
+	return ok && x.opts.Now().Sub(was.tried) < monthRecompactEvery
 }
 
 // formerMonth is the month's segment, nil if there is none or only a damaged one.
@@ -181,7 +181,7 @@ func (x *Index) monthDue(g segment.MonthDays, held []segment.DayVersion) (due []
 		return nil
 	}
 	for _, d := range g.Days {
-		if x.leftOut(d) || d.Dropped.Load() { // RemoveHours folds the latter soon
+		if x.leftOut(d) || d.Dropped.Load() { // RemoveHours compacts the latter soon
 			continue
 		}
 		has := held[d.Of.FirstDay()-g.Of.FirstDay()]
@@ -190,13 +190,13 @@ func (x *Index) monthDue(g segment.MonthDays, held []segment.DayVersion) (due []
 			fresh = fresh || has.Gen == 0
 		}
 	}
-	if last, ok := x.foldedAt[g.Of]; !fresh && ok && x.opts.Now().Sub(last) < monthRefoldEvery {
+	if last, ok := x.compactedAt[g.Of]; !fresh && ok && x.opts.Now().Sub(last) < monthRecompactEvery {
 		return nil
 	}
 	return due
 }
 
-// forgetInMonth voids the month of a day that is folded without a former segment if the month contains one that was
+// forgetInMonth voids the month of a day that is compacted without a former segment if the month contains one that was
 // lost or has expired.
 func (x *Index) forgetInMonth(ctx context.Context, day presence.Partition) error {
 	gen, err := x.generationInMonth(ctx, day)
@@ -212,9 +212,9 @@ func (x *Index) voidMonth(ctx context.Context, p presence.Partition) error {
 	if x.store.Closed.Month(p) == nil {
 		return nil
 	}
-	if err := x.foldInto(ctx, p, nil, contents{days: make([]segment.DayVersion, presence.MonthDaysMax)}, func() {}); err != nil {
+	if err := x.compactInto(ctx, p, nil, contents{days: make([]segment.DayVersion, presence.MonthDaysMax)}, func() {}); err != nil {
 		return fmt.Errorf("void %v: %w", p, err)
 	}
-	delete(x.foldedAt, p)
+	delete(x.compactedAt, p)
 	return nil
 }

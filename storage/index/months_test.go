@@ -96,7 +96,7 @@ func (w *world) eachLevel() {
 	w.same(days, months, fmt.Sprintf("days and months of %d..%d, %v", mint/keyschema.HourMs, maxt/keyschema.HourMs, m))
 }
 
-// monthWorld has a month of ten days, all folded and contained.
+// monthWorld has a month of ten days, all compacted and contained.
 func monthWorld(t *testing.T, seed uint64) *world {
 	w := newWorld(t, seed)
 	w.layout.Months = segment.MonthRule{DaysMin: 2, Share: 1000}
@@ -192,7 +192,7 @@ func TestDamagedDayIsLeftOut(t *testing.T) {
 	}
 }
 
-// breakDay changes a cell of a day's segment that a fold reads, and opens the index anew.
+// breakDay changes a cell of a day's segment that a compaction reads, and opens the index anew.
 func (w *world) breakDay(day int64) {
 	var cells []placedCell
 	for _, c := range w.storedCells() {
@@ -248,7 +248,7 @@ func TestMonthVerified(t *testing.T) {
 	at := day - month.Of.FirstDay()
 	wrong := []compaction.Source{compaction.SegmentSource{Segment: other, Shift: uint8(at)}}
 	w.x.maint.Lock()
-	err = w.x.foldInto(context.Background(), month.Of, wrong, contents{days: r.Days}, func() {})
+	err = w.x.compactInto(context.Background(), month.Of, wrong, contents{days: r.Days}, func() {})
 	w.x.maint.Unlock()
 	require.NoError(t, err)
 	diff, err = w.x.Verify(context.Background(), day)
@@ -262,17 +262,17 @@ func TestMonthVerified(t *testing.T) {
 	w.everything()
 }
 
-// TestMonthFoldIsThrottled: late data of contained days alone folds a month anew only after hours, new days at once.
-func TestMonthFoldIsThrottled(t *testing.T) {
+// TestMonthCompactIsThrottled: late data of contained days alone compacts a month anew only after hours, new days at once.
+func TestMonthCompactIsThrottled(t *testing.T) {
 	w := monthWorld(t, 6)
 	month := w.x.store.Closed.Month(presence.MonthOf(baseDay))
 	gen := month.Gen.Load()
 	w.touch(w.add(), baseDay*24+1)
-	w.advance(refoldEvery)
+	w.advance(recompactEvery)
 	require.True(t, w.maintain())
 	require.Equal(t, gen, month.Gen.Load())
 	w.everything()
-	w.advance(monthRefoldEvery)
+	w.advance(monthRecompactEvery)
 	require.True(t, w.maintain())
 	require.Equal(t, gen+1, month.Gen.Load())
 	w.everything()
@@ -346,7 +346,7 @@ func rootV1(t testing.TB, payload []byte) []byte {
 	return dst
 }
 
-// TestFormerFormat reads segments and journals of format 1, and folds them on.
+// TestFormerFormat reads segments and journals of format 1, and compacts them on.
 func TestFormerFormat(t *testing.T) {
 	for seed := range seedCount(t, 1) {
 		w := lateWorld(t, seed)
@@ -370,7 +370,7 @@ func TestFormerFormat(t *testing.T) {
 	}
 }
 
-// TestMonthSeriesMax folds days of which one has more series than the month may take in: that one is read by itself.
+// TestMonthSeriesMax compacts days of which one has more series than the month may take in: that one is read by itself.
 func TestMonthSeriesMax(t *testing.T) {
 	w := newWorld(t, 3)
 	w.layout = segment.DefaultLayout()

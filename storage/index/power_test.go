@@ -14,7 +14,7 @@ import (
 )
 
 // TestPowerLoss runs on the embedded engine over a file system that forgets what was not synced. Whatever was touched
-// since the last Persist followed by a Sync is replayed, as the log does; nothing may be missing then, however a fold,
+// since the last Persist followed by a Sync is replayed, as the log does; nothing may be missing then, however a compaction,
 // a persist or a clean-up was cut off.
 func TestPowerLoss(t *testing.T) {
 	for seed := range uint64(12) {

@@ -28,7 +28,7 @@ func (x *Index) SelectPart(
 // SelectPartners is Select without series that no series in p matches, as far as that is cheap to know: before labels are
 // built and sorted. It also returns how many series it omitted.
 func (x *Index) SelectPartners(
-	ctx context.Context, p *Partners, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+	ctx context.Context, p *JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) (found []Series, omitted int, err error) {
 	return x.lookup.SelectJoin(ctx, budgetOf(ctx), p, mintMs, maxtMs, matchers...)
 }
@@ -54,8 +54,8 @@ func (x *Index) Estimate(ctx context.Context, matchers ...*labels.Matcher) (int,
 	return x.lookup.Estimate(ctx, matchers...)
 }
 
-// Partners are the series that a join compares with.
-type Partners = lookup.JoinKeys
+// JoinKeys are the series that a join compares with.
+type JoinKeys = lookup.JoinKeys
 
 // Meter accounts for memory, in bytes, before a look-up takes it. Its error ends the look-up.
 type Meter func(bytes int64) error

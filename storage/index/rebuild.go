@@ -47,7 +47,7 @@ func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 			return err
 		}
 		if closed == nil {
-			return nil // it is folded when its time has come
+			return nil // it is compacted when its time has come
 		}
 	}
 	if s.active.SeriesCount() == 0 && closed == nil {
@@ -70,7 +70,7 @@ func (x *Index) rebuildDay(ctx context.Context, day int64) error {
 		return err
 	}
 	sources := []compaction.Source{compaction.NewActiveSource(s.active, s.day.Snapshot())}
-	return x.foldInto(ctx, presence.DayPartition(day), sources, contents{journalSeq: seq}, func() {})
+	return x.compactInto(ctx, presence.DayPartition(day), sources, contents{journalSeq: seq}, func() {})
 }
 
 // keepActive adds what the index says of active series. Damage is what a rebuild is for, so it ends the reading.
@@ -110,7 +110,7 @@ func (x *Index) takeIn(s *dataScan) error {
 			}
 			for _, span := range presence.AppendSpans(nil, s.day.Day, s.day.Hours(v.Ref(row))) {
 				for hour := span.First; hour <= span.Last; hour++ {
-					x.Touch(ref, hour)
+					x.MarkActive(ref, hour)
 				}
 			}
 		}

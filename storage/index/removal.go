@@ -96,13 +96,13 @@ func (x *Index) removeFromDay(ctx context.Context, day int64, r HourRemoval) (re
 		return false, err
 	}
 	if open != nil {
-		return true, x.foldOpenWith(ctx, open, former)
+		return true, x.compactOpenWith(ctx, open, former)
 	}
 	m, err := x.store.Manifest(ctx, c)
 	if err != nil {
 		return false, err
 	}
-	return true, x.foldInto(ctx, c.Of, former, contents{journalSeq: m.JournalSeq}, func() {})
+	return true, x.compactInto(ctx, c.Of, former, contents{journalSeq: m.JournalSeq}, func() {})
 }
 
 // emptyHours returns the hours of a day without samples, by the labels of the series. Memory has forgotten them.

@@ -15,17 +15,17 @@ import (
 	"halite/storage/index/segment"
 )
 
-// removeTriesMax bounds how often a day is written anew because another process began a fold of it meanwhile.
+// removeTriesMax bounds how often a day is written anew because another process began a compaction of it meanwhile.
 const removeTriesMax = 8
 
 // removeHoursShared is RemoveHours in an index that several processes write. The others see the result at their next Refresh.
 // Hours that are announced again meanwhile stay: a writer of such an hour announces it again once its samples are stored
-// (Retell).
+// (Reannounce).
 //
 // A process that announces another hour of the same day before its next Refresh brings a removed hour back, without samples.
 func (x *Index) removeHoursShared(ctx context.Context, r HourRemoval) error {
-	x.foldMu.Lock()
-	defer x.foldMu.Unlock()
+	x.compactMu.Lock()
+	defer x.compactMu.Unlock()
 	f := x.collector()
 	err := f.eachKnownDay(ctx, r.First, r.Last, func(day int64) error {
 		if len(r.Matchers(day)) == 0 {
@@ -50,8 +50,8 @@ func (x *Index) removeHoursShared(ctx context.Context, r HourRemoval) error {
 // FenceShared sees to it that nothing is removed any more by a RemoveHours that began before, of hours from first to last, in
 // whatever process: it fails, or asks Held.
 func (x *Index) FenceShared(ctx context.Context, first, last int64) error {
-	x.foldMu.Lock()
-	defer x.foldMu.Unlock()
+	x.compactMu.Lock()
+	defer x.compactMu.Unlock()
 	f := x.collector()
 	err := f.eachKnownDay(ctx, first, last, func(day int64) error {
 		_, err := f.reserve(ctx, presence.DayPartition(day))
@@ -154,7 +154,7 @@ func (x *Index) removeFrom(
 	if d := x.open.Get(day); d != nil {
 		parts, sources = d.Parts, append([]compaction.Source{compaction.NewActiveSource(x.active, d.Snapshot())}, sources...)
 	}
-	if err := x.foldInto(ctx, p, sources, contains, func() {}); err != nil {
+	if err := x.compactInto(ctx, p, sources, contains, func() {}); err != nil {
 		return err
 	}
 	if err := x.deleteParts(ctx, parts); err != nil {
@@ -163,7 +163,7 @@ func (x *Index) removeFrom(
 	return x.fenceMonth(ctx, p)
 }
 
-// fenceMonth takes the month of a day away from whoever folds it at this moment, perhaps with the day as it was, and voids it
+// fenceMonth takes the month of a day away from whoever compacts it at this moment, perhaps with the day as it was, and voids it
 // if that has happened already.
 func (x *Index) fenceMonth(ctx context.Context, day presence.Partition) error {
 	month := presence.MonthOf(day.FirstDay())
@@ -216,13 +216,13 @@ func (x *Index) reserveMonth(ctx context.Context, month presence.Partition, form
 	return nil
 }
 
-// Retell has the next Persist tell of the hour once more, whether it was told before or not.
-func (x *Index) Retell(ref memory.Ref, hour int64) {
+// Reannounce has the next Persist tell of the hour once more, whether it was told before or not.
+func (x *Index) Reannounce(ref memory.Ref, hour int64) {
 	if !presence.ValidHour(hour) || !x.active.Knows(ref) {
 		return
 	}
-	for told := false; !told; { // the day may be folded in between
-		x.Touch(ref, hour)
+	for told := false; !told; { // the day may be compacted in between
+		x.MarkActive(ref, hour)
 		told = x.open.Reannounce(ref, hour)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"halite/storage/index/segment"
 )
 
-// TestSharedRemoval: hours that one process removes are gone for all, whether their days are folded or not, while the process
-// is fenced by folds of others; what is told once more meanwhile stays, and so does everything else.
+// TestSharedRemoval: hours that one process removes are gone for all, whether their days are compacted or not, while the process
+// is fenced by compacts of others; what is told once more meanwhile stays, and so does everything else.
 func TestSharedRemoval(t *testing.T) {
 	for seed := range seedCount(t, 6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestSharedRemoval(t *testing.T) {
 					}
 					require.Equal(t, !deleted[f] || retold[f], seen[f], "process %d: %v, deleted %v", n, f, deleted[f])
 				}
-				require.NoError(t, x.Fold(t.Context()))
+				require.NoError(t, x.Compact(t.Context()))
 			}
 		})
 	}
@@ -75,7 +75,7 @@ func eachHourOf(s Series, visit func(hour int64)) {
 	}
 }
 
-// remove has a process remove facts of m0 and m1. In the middle another one folds, or tells some of them once more, and with
+// remove has a process remove facts of m0 and m1. In the middle another one compacts, or tells some of them once more, and with
 // them perhaps what else it knows of the series and day.
 func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bool) {
 	retold, perhaps = map[fact]bool{}, map[fact]bool{}
@@ -96,7 +96,7 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 					if w.rng.IntN(8) == 0 {
 						ref, _, err := w.nodes[1].Add(s.Labels)
 						require.NoError(w.t, err)
-						w.nodes[1].Retell(ref, hour)
+						w.nodes[1].Reannounce(ref, hour)
 						require.NoError(w.t, w.nodes[1].Persist(context.Background()))
 						retold[f] = true
 						for g := range deleted {
@@ -106,7 +106,7 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 				})
 			}
 			if calls++; calls%3 == 0 {
-				require.NoError(w.t, w.start().Fold(context.Background()))
+				require.NoError(w.t, w.start().Compact(context.Background()))
 			}
 			return out, nil
 		},
@@ -115,20 +115,20 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 	return retold, perhaps
 }
 
-// TestSharedRemovalIsFenced: whoever removes hours and was taken for dead in the middle of it removes nothing any more, folded
+// TestSharedRemovalIsFenced: whoever removes hours and was taken for dead in the middle of it removes nothing any more, compacted
 // days and others.
 func TestSharedRemovalIsFenced(t *testing.T) {
-	for _, folded := range []bool{false, true} {
+	for _, compacted := range []bool{false, true} {
 		w := newSharedWorld(t, 1, 2)
 		a, b := w.nodes[0], w.nodes[1]
 		hour := int64(baseDay * 24)
 		ref, _, err := a.Add(labels.FromStrings(model.MetricNameLabel, "m"))
 		require.NoError(t, err)
-		a.Touch(ref, hour)
+		a.MarkActive(ref, hour)
 		require.NoError(t, a.Persist(t.Context()))
-		if folded {
+		if compacted {
 			w.clock.Add(72)
-			require.NoError(t, a.Fold(t.Context()))
+			require.NoError(t, a.Compact(t.Context()))
 		}
 		calls, held := 0, true
 		errGivenUp := errors.New("given up")
@@ -154,7 +154,7 @@ func TestSharedRemovalIsFenced(t *testing.T) {
 		require.ErrorIs(t, err, errGivenUp)
 		found, err := w.start().Select(t.Context(), keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
 		require.NoError(t, err)
-		require.Len(t, found, 1, "folded: %v", folded)
+		require.Len(t, found, 1, "compacted: %v", compacted)
 	}
 }
 
@@ -194,8 +194,8 @@ func writerAfterRemoval(t *testing.T, beforeWrite, failedRead int) (were bool) {
 	write := func() {
 		ref, _, err := writer.Add(labels.FromStrings(model.MetricNameLabel, "m"))
 		require.NoError(t, err)
-		if !writer.Stored(ref, hour) {
-			writer.Touch(ref, hour)
+		if !writer.IsPersisted(ref, hour) {
+			writer.MarkActive(ref, hour)
 			require.NoError(t, writer.Persist(t.Context()))
 		}
 	}

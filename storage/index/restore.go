@@ -22,7 +22,7 @@ func (x *Index) restore(ctx context.Context) error {
 	defer x.maint.Unlock()
 	damaged, err := x.restoreAll(ctx)
 	if errors.Is(err, storage.ErrCorrupt) {
-		x.opts.Logger.Error("a block of the catalogue is damaged, its days are restored one by one", "err", err)
+		x.opts.Logger.Error("a block of the index is damaged, its days are restored one by one", "err", err)
 		damaged, err = x.restoreByDay(ctx)
 	}
 	if err != nil {
@@ -49,7 +49,7 @@ func (x *Index) restoreAll(ctx context.Context) (damaged []int64, err error) {
 	return x.readJournals(ctx, specialRows(segment.JournalPrefix), storage.Filter{VersionsMax: 1})
 }
 
-// restoreByDay restores the catalogue beside damaged blocks of its table: spans of days that can be read, and each other day
+// restoreByDay restores the index beside damaged blocks of its table: spans of days that can be read, and each other day
 // from the rows. It returns the days whose journals are damaged.
 func (x *Index) restoreByDay(ctx context.Context) (damaged []int64, err error) {
 	x.open.Reset()
@@ -98,7 +98,7 @@ func (x *Index) probeSpan(ctx context.Context, filter storage.Filter) error {
 	return it.Err()
 }
 
-// restoreFromRows makes a day, whose catalogue cannot be read for cause, from the rows. It stays an open day in memory until the
+// restoreFromRows makes a day, whose index cannot be read for cause, from the rows. It stays an open day in memory until the
 // damaged file is gone. If the rows cannot be read either, look-ups of the day fail.
 func (x *Index) restoreFromRows(ctx context.Context, day int64, cause error) error {
 	x.forgetPeriods(day)
@@ -110,7 +110,7 @@ func (x *Index) restoreFromRows(ctx context.Context, day int64, cause error) err
 	}
 	s, err := x.scanAll(ctx, day, true)
 	if errors.Is(err, storage.ErrCorrupt) {
-		x.opts.Logger.Error("catalogue and rows of a day are damaged, look-ups of the day fail", "day", day, "err", cause)
+		x.opts.Logger.Error("index and rows of a day are damaged, look-ups of the day fail", "day", day, "err", cause)
 		x.store.Closed.Ensure(presence.DayPartition(day)).Fail(cause)
 		return nil
 	}
@@ -120,7 +120,7 @@ func (x *Index) restoreFromRows(ctx context.Context, day int64, cause error) err
 	if d == nil && s.active.SeriesCount() == 0 {
 		return nil
 	}
-	x.opts.Logger.Error("catalogue of a day is damaged, the day is made from the keys of its rows", "day", day, "err", cause)
+	x.opts.Logger.Error("index of a day is damaged, the day is made from the keys of its rows", "day", day, "err", cause)
 	x.metrics.repairs.Inc()
 	x.open.Day(day).Journal = memory.JournalState{Known: true, First: seq, Seq: seq}
 	return x.takeIn(s)
@@ -207,7 +207,7 @@ func (x *Index) readJournals(ctx context.Context, rows storage.RowSet, filter st
 			continue
 		}
 		if err := r.add(row, seq); err != nil && !slices.Contains(damaged, day) {
-			x.opts.Logger.Error("catalogue journal is damaged, the day is made anew from the data rows", "err", err)
+			x.opts.Logger.Error("index journal is damaged, the day is made anew from the data rows", "err", err)
 			x.metrics.repairs.Inc()
 			damaged = append(damaged, day)
 		}
@@ -241,7 +241,7 @@ func (x *Index) dayRestorer(ctx context.Context, day int64) (dayRestorer, error)
 		switch {
 		case errors.Is(err, storage.ErrCorrupt):
 			// Reads of the day fail until it is rebuilt. Which parts the segment contains is unknown: take all of them.
-			x.opts.Logger.Error("catalogue day is damaged, reads of it fail until it is rebuilt", "day", day, "err", err)
+			x.opts.Logger.Error("index day is damaged, reads of it fail until it is rebuilt", "day", day, "err", err)
 		case err != nil:
 			return r, err
 		default:

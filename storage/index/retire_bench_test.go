@@ -58,7 +58,7 @@ func BenchmarkRetire(b *testing.B) {
 		require.Len(b, gone, benchSeries/2)
 		start = time.Now()
 		w.x.maint.Lock()
-		w.x.active.Compact()
+		w.x.active.FreeRetired()
 		w.x.maint.Unlock()
 		b.ReportMetric(float64(time.Since(start).Milliseconds()), "compact-ms")
 		b.StopTimer()

@@ -45,7 +45,7 @@ func BenchmarkSelectAll(b *testing.B) {
 	run("closed-and-active", now, now)
 	hour := keyschema.HourOf(w.now.UnixMilli())
 	for ref := memory.Ref(1); ref <= benchSeries; ref++ {
-		w.x.Touch(ref, hour)
+		w.x.MarkActive(ref, hour)
 	}
 	run("closed-and-open", now, w.now.UnixMilli())
 	w.reopenCold(b)

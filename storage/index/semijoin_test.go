@@ -36,7 +36,7 @@ func (w *world) checkPartners() int {
 	if w.rng.IntN(3) == 0 {
 		ms = append(ms, w.matcher())
 	}
-	p := &Partners{On: w.rng.IntN(2) == 0, Alike: w.rng.IntN(2) == 0}
+	p := &JoinKeys{On: w.rng.IntN(2) == 0, Alike: w.rng.IntN(2) == 0}
 	for _, name := range []string{model.MetricNameLabel, "A", "b", "c", "z", "nope"} {
 		if w.rng.IntN(3) == 0 {
 			p.Names = append(p.Names, name)
@@ -75,7 +75,7 @@ func (w *world) checkPartners() int {
 }
 
 // joinKeyOf is what partners have in common.
-func joinKeyOf(p *Partners, ls labels.Labels) string {
+func joinKeyOf(p *JoinKeys, ls labels.Labels) string {
 	b := labels.NewBuilder(ls)
 	if p.On {
 		b.Keep(p.Names...)

@@ -25,11 +25,11 @@ func (x *Index) Retire(refs []memory.Ref, idleBeforeHour int64, busy func(memory
 	return gone
 }
 
-// Compact frees the memory of retired series. Maintain does so as well.
-func (x *Index) Compact() {
+// FreeRetired frees the memory of retired series. Maintain does so as well.
+func (x *Index) FreeRetired() {
 	x.maint.Lock()
 	defer x.maint.Unlock()
-	x.active.Compact()
+	x.active.FreeRetired()
 }
 
 // SizeBytes is the memory of active series and open days: the part of the index that grows with series. It is kept up to
@@ -61,10 +61,10 @@ func (x *Index) Add(ls labels.Labels) (ref memory.Ref, created bool, err error) 
 	return ref, created, err
 }
 
-// Touch records that the series has samples in the unix hour; readers see it as soon as Touch has returned. Call it
+// MarkActive records that the series has samples in the unix hour; readers see it as soon as MarkActive has returned. Call it
 // once for each series and hour before the sample is acknowledged; calling it again costs next to nothing. An unknown
 // ref and an hour outside of what row keys can hold are ignored.
-func (x *Index) Touch(ref memory.Ref, hour int64) {
+func (x *Index) MarkActive(ref memory.Ref, hour int64) {
 	if !presence.ValidHour(hour) || !x.active.Knows(ref) {
 		return
 	}

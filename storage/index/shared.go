@@ -16,7 +16,7 @@ import (
 // Several processes may share an index. What a day's journal holds is then a set of facts (this series has samples in
 // these hours) to which each process adds parts that stand for themselves, under its own name; nothing is ever numbered
 // across parts. Facts may be told twice and in any order. They leave the journal only after they are in a segment, which
-// one process at a time sees to (Fold); the others notice by the generation in the root row (Refresh).
+// one process at a time sees to (Compact); the others notice by the generation in the root row (Refresh).
 
 // NewWriter returns a random name for Options.Writer.
 func NewWriter() string { return segment.NewWriter() }
@@ -31,9 +31,9 @@ func (x *Index) nextPartKey(day int64) []byte {
 	return segment.WriterPartKey(day, x.opts.Writer, seq)
 }
 
-// Stored reports whether the index's tables hold that the series has samples in the hour. A false may be out of date;
-// Touch and Persist make it true, unless the day was folded meanwhile.
-func (x *Index) Stored(ref memory.Ref, hour int64) bool {
+// IsPersisted reports whether the index's tables hold that the series has samples in the hour. A false may be out of date;
+// MarkActive and Persist make it true, unless the day was compacted meanwhile.
+func (x *Index) IsPersisted(ref memory.Ref, hour int64) bool {
 	d := x.open.Get(presence.DayOf(hour))
 	return d != nil && d.IsPersisted(ref, presence.HourBit(hour))
 }
@@ -73,7 +73,7 @@ func (x *Index) deleteParts(ctx context.Context, keys [][]byte) error {
 }
 
 // Refresh takes in what other processes have written since the last call: series and hours become visible, and days that
-// were folded are read from their segments. Without Options.Writer there are no others and it does nothing.
+// were compacted are read from their segments. Without Options.Writer there are no others and it does nothing.
 func (x *Index) Refresh(ctx context.Context) error {
 	if !x.shared() {
 		return nil
@@ -155,7 +155,7 @@ func (x *Index) isNews(p presence.Partition, row storage.Row) bool {
 	return false
 }
 
-// followTriesMax bounds how often follow reads a day again because it was folded meanwhile; folds are minutes apart.
+// followTriesMax bounds how often follow reads a day again because it was compacted meanwhile; compactions are minutes apart.
 const followTriesMax = 3
 
 // follow makes a period's new segment visible and lets go of the hours in memory that are in it.
@@ -237,7 +237,7 @@ func (x *Index) repairShared(ctx context.Context, day int64) error {
 // replacedTimeout bounds the look at a root that replaced takes.
 const replacedTimeout = 10 * time.Second
 
-// replaced tells a reader who misses a cell whether another process has folded the period meanwhile.
+// replaced tells a reader who misses a cell whether another process has compacted the period meanwhile.
 func (x *Index) replaced(f *segment.Handle, gen uint32) bool {
 	if !x.shared() {
 		return false

@@ -136,12 +136,12 @@ func (w *sharedWorld) interfere() (before, after error) {
 	return nil, nil
 }
 
-// others has a process of its own tell facts and fold, while some other process is in the middle of a write.
+// others has a process of its own tell facts and compact, while some other process is in the middle of a write.
 func (w *sharedWorld) others() {
 	x := w.start()
 	w.tell(x)
 	if w.rng.IntN(2) == 0 {
-		_ = x.Fold(context.Background()) // it may fail like any
+		_ = x.Compact(context.Background()) // it may fail like any
 	}
 }
 
@@ -160,8 +160,8 @@ func (w *sharedWorld) tell(x *Index) {
 		ref, _, err := x.Add(ls)
 		require.NoError(w.t, err)
 		w.attempted[f] = true
-		if !x.Stored(ref, hour) {
-			x.Touch(ref, hour)
+		if !x.IsPersisted(ref, hour) {
+			x.MarkActive(ref, hour)
 		}
 		told, refs[f] = append(told, f), ref
 	}
@@ -169,7 +169,7 @@ func (w *sharedWorld) tell(x *Index) {
 		return
 	}
 	for _, f := range told {
-		require.True(w.t, x.Stored(refs[f], f.hour))
+		require.True(w.t, x.IsPersisted(refs[f], f.hour))
 		w.stored[f] = true
 	}
 }
@@ -205,7 +205,7 @@ func (w *sharedWorld) step() {
 		for f := range w.stored {
 			before[f] = true
 		}
-		// A look may be beside a fold; the one after it sees what the first one missed.
+		// A look may be beside a compaction; the one after it sees what the first one missed.
 		faults := w.faults
 		w.faults = false
 		require.NoError(w.t, x.Refresh(context.Background()))
@@ -213,7 +213,7 @@ func (w *sharedWorld) step() {
 		w.faults = faults
 		w.check(x, before, "after a refresh")
 	case 6:
-		_ = x.Fold(context.Background())
+		_ = x.Compact(context.Background())
 	case 7:
 		w.clock.Add(w.rng.Int64N(9))
 		require.NoError(w.t, x.Maintain(context.Background()))
@@ -223,7 +223,7 @@ func (w *sharedWorld) step() {
 	}
 }
 
-// TestSharedIndex: several processes tell facts, fold and crash in any order, also in the middle of each other's
+// TestSharedIndex: several processes tell facts, compact and crash in any order, also in the middle of each other's
 // writes, some of which fail before or after they took effect. Whatever was stored is seen by everybody after a refresh,
 // for ever, and nothing else is; in the end the journal is empty and the segments hold everything.
 func TestSharedIndex(t *testing.T) {
@@ -241,26 +241,26 @@ func TestSharedIndex(t *testing.T) {
 			for _, x := range w.nodes {
 				require.NoError(t, x.Persist(context.Background()))
 			}
-			require.NoError(t, w.nodes[0].Fold(context.Background()))
-			w.clock.Add(1) // what was folded half an hour ago is due again
-			require.NoError(t, w.nodes[0].Fold(context.Background()))
+			require.NoError(t, w.nodes[0].Compact(context.Background()))
+			w.clock.Add(1) // what was compacted half an hour ago is due again
+			require.NoError(t, w.nodes[0].Compact(context.Background()))
 			for f := range w.attempted { // what had failed was due in some process or died with it
 				if w.seesStored(f) {
 					w.stored[f] = true
 				}
 			}
-			require.Empty(t, w.journal(), "all parts are folded")
+			require.Empty(t, w.journal(), "all parts are compacted")
 			for _, x := range append(w.nodes, w.start()) {
 				require.NoError(t, x.Refresh(context.Background()))
 				w.check(x, w.stored, "in the end")
-				require.Empty(t, x.open.All(), "all days are folded")
+				require.Empty(t, x.open.All(), "all days are compacted")
 			}
 			w.exclusive()
 		})
 	}
 }
 
-// exclusive opens the tables as the only process: what it is told and folds joins the rest.
+// exclusive opens the tables as the only process: what it is told and compacts joins the rest.
 func (w *sharedWorld) exclusive() {
 	w.tell(w.nodes[1]) // leaves a part behind
 	x, err := Open(context.Background(), Options{Store: w.tables, Schema: w.schema, Now: w.now})
@@ -268,7 +268,7 @@ func (w *sharedWorld) exclusive() {
 	w.check(x, w.stored, "alone")
 	w.clock.Add(26)
 	require.NoError(w.t, x.Maintain(context.Background()))
-	w.check(x, w.stored, "alone, folded")
+	w.check(x, w.stored, "alone, compacted")
 	require.Empty(w.t, w.journal())
 	w.check(w.start(), w.stored, "shared again")
 }

@@ -16,12 +16,12 @@ import (
 	"halite/storage/index/segment"
 )
 
-// A fold among several processes is fenced on the root row, so that one that was thought to be gone does no harm: it
+// A compaction among several processes is fenced on the root row, so that one that was thought to be gone does no harm: it
 // reserves the number of its generation there, which takes the reservation away from whoever had one, then reads what it
-// folds, and the root is switched only if the reservation still stands. A number is never reserved twice, and cells of
+// compacts, and the root is switched only if the reservation still stands. A number is never reserved twice, and cells of
 // later generations than the root's are somebody's who is at work.
 
-var errFenced = errors.New("another server has begun to fold the period")
+var errFenced = errors.New("another server has begun to compact the period")
 
 // reserveTriesMax bounds how often reserve tries the next number.
 const reserveTriesMax = 16
@@ -113,20 +113,20 @@ func (x *Index) foundReservation(p presence.Partition, key []byte, c storage.Cel
 	}
 }
 
-// Fold folds the days that are closed, and these into months, where several processes share the index. One process at
+// Compact compacts the days that are closed, and these into months, where several processes share the index. One process at
 // a time should do it; if two do, one of them works in vain. It reads the tables into an Index of its own, so that nobody
 // waits for it; this Index, like those of other processes, learns of the result by Refresh.
-func (x *Index) Fold(ctx context.Context) error {
+func (x *Index) Compact(ctx context.Context) error {
 	if !x.shared() {
 		return nil
 	}
-	x.foldMu.Lock()
-	defer x.foldMu.Unlock()
+	x.compactMu.Lock()
+	defer x.compactMu.Unlock()
 	f := x.collector()
-	f.foldedAt = x.foldTimes
+	f.compactedAt = x.compactedAtShared
 	days, err := f.findDays(ctx)
 	if err != nil {
-		return fmt.Errorf("index: fold: %w", err)
+		return fmt.Errorf("index: compact: %w", err)
 	}
 	var errs []error
 	keep := func(err error) {
@@ -135,7 +135,7 @@ func (x *Index) Fold(ctx context.Context) error {
 		}
 	}
 	for p, gen := range maps.Clone(f.begun) {
-		// Of a fold that was broken off before its switch the next one of the period cleans up.
+		// Of a compaction that was broken off before its switch the next one of the period cleans up.
 		if c := f.store.Closed.Get(p); c != nil && c.Gen.Load() == gen {
 			keep(f.clean(ctx, p))
 		}
@@ -147,11 +147,11 @@ func (x *Index) Fold(ctx context.Context) error {
 	}
 	slices.Sort(days)
 	for _, day := range slices.Compact(days) {
-		if ctx.Err() == nil && f.foldDue(memory.NewOpenDay(day)) {
-			keep(f.foldShared(ctx, day))
+		if ctx.Err() == nil && f.compactionDue(memory.NewOpenDay(day)) {
+			keep(f.compactShared(ctx, day))
 		}
 	}
-	keep(f.foldMonths(ctx))
+	keep(f.compactMonths(ctx))
 	return errors.Join(errs...)
 }
 
@@ -179,15 +179,15 @@ func (x *Index) findDays(ctx context.Context) (days []int64, err error) {
 	return days, it.Err()
 }
 
-// foldShared folds a day's journal and segment into a new segment.
-func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
+// compactShared compacts a day's journal and segment into a new segment.
+func (x *Index) compactShared(ctx context.Context, day int64) (err error) {
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	p := presence.DayPartition(day)
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("day %d: %w", day, err)
-			x.metrics.foldFailures.Inc()
+			x.metrics.compactionFailures.Inc()
 		}
 	}()
 	gen, err := x.reserve(ctx, p)
@@ -227,7 +227,7 @@ func (x *Index) foldShared(ctx context.Context, day int64) (err error) {
 			return err
 		}
 	}
-	if err := x.foldInto(ctx, p, sources, contains, func() { x.open.Forget(day) }); err != nil {
+	if err := x.compactInto(ctx, p, sources, contains, func() { x.open.Forget(day) }); err != nil {
 		return err
 	}
 	if dropped {

@@ -150,7 +150,7 @@ func (w *world) touch(s *oracleSeries, hour int64) {
 	}
 	s.ref = ref
 	require.Equal(w.t, s.labels, w.x.Labels(ref))
-	w.x.Touch(ref, hour)
+	w.x.MarkActive(ref, hour)
 	s.hours[hour] = true
 	s.pending[hour] = true
 }

@@ -151,7 +151,7 @@ func (o *outputs) emitAll(ev *Eval, before int, emit emitFunc) error {
 type narrowing struct {
 	sigs     *signatures
 	known    int // signatures of the other operand have smaller numbers
-	partners index.Partners
+	partners index.JoinKeys
 }
 
 // selection selects with what is known of the other operand; n may be nil.
@@ -199,7 +199,7 @@ func (ev *Eval) narrowRight(right Vector, sigs *signatures, left *Matrix, unique
 	if !ok || sel.times || ev.Opts.CountAll {
 		return right
 	}
-	n := &narrowing{sigs: sigs, partners: index.Partners{On: sigs.on, Names: sigs.names, Alike: unique}}
+	n := &narrowing{sigs: sigs, partners: index.JoinKeys{On: sigs.on, Names: sigs.names, Alike: unique}}
 	left.signatures = make([]int, len(left.Series))
 	for i, s := range left.Series {
 		left.signatures[i] = sigs.of(s.Labels)

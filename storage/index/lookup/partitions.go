@@ -10,14 +10,14 @@ import (
 
 // A closed day may be read in two places: its own segment, and its month's, which repeats what the days hold. A month
 // answers a long window at the cost of one look-up; a day is smaller where series come and go. A month says which
-// generation of each day it contains: days that were folded again since are read by themselves, so that a month that
+// generation of each day it contains: days that were compacted again since are read by themselves, so that a month that
 // is late, or gone, costs time but never an answer.
 
-// staleRetriesMax is how often a period is read again because a fold replaced it; its folds are minutes apart.
+// staleRetriesMax is how often a period is read again because a compaction replaced it; its compactions are minutes apart.
 const staleRetriesMax = 8
 
 // eachClosed calls run with segments that together hold the closed days of the query, each with its window. With
-// wholeOnly a month is asked for whole days only. If a period is folded meanwhile run is called again with a new
+// wholeOnly a month is asked for whole days only. If a period is compacted meanwhile run is called again with a new
 // segment: it must bear to see a row twice.
 func (q *query) eachClosed(wholeOnly bool, run func(s *segment.Segment) error) error {
 	for _, g := range q.closed {

@@ -14,7 +14,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// query is one look-up. A reader scans the active index first and the closed days afterwards, while a fold installs
+// query is one look-up. A reader scans the active index first and the closed days afterwards, while a compaction installs
 // a day's segment first and clears the day's touches afterwards: whatever order they meet in, no series is missed.
 type query struct {
 	reader         *Reader

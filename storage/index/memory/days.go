@@ -8,10 +8,10 @@ import (
 	"halite/storage/index/presence"
 )
 
-// OpenDays holds the hours touched on every day whose touches are not all folded into segments yet: usually today,
+// OpenDays holds the hours touched on every day whose touches are not all compacted into segments yet: usually today,
 // for an hour after midnight yesterday too, and days for which late data came.
 type OpenDays struct {
-	mu   sync.RWMutex // held shared by Touch, so that no touch falls between a fold and the day's removal
+	mu   sync.RWMutex // held shared by MarkActive, so that no touch falls between a compaction and the day's removal
 	days map[int64]*OpenDay
 	// bytes is the memory of all days.
 	bytes atomic.Int64
@@ -30,14 +30,14 @@ type OpenDay struct {
 
 	// The rest belongs to whoever holds Index.maint.
 	Journal JournalState
-	// Parts are the keys of parts with a writer that are contained in the day, to be removed once it is folded.
+	// Parts are the keys of parts with a writer that are contained in the day, to be removed once it is compacted.
 	Parts [][]byte
 }
 
 // JournalState is where the next part goes.
 type JournalState struct {
 	Known bool   // seq has been compared with the day's root
-	First uint32 // of the parts written since the last fold
+	First uint32 // of the parts written since the last compaction
 	Seq   uint32 // of the next part
 	Rows  uint32 // series in the parts since first
 	Stale bool   // the journal has hours that memory has forgotten
@@ -245,10 +245,10 @@ func (m HoursByRef) Hours(ref Ref) uint32 {
 	return 0
 }
 
-// Release clears the hours that a fold has stored and drops the day if nothing else is left.
-// Every journal row number is void afterwards: the fold has taken the journal's place.
-func (o *OpenDays) Release(d *OpenDay, folded HoursByRef) {
-	o.mu.Lock() // no Touch is under way
+// Release clears the hours that a compaction has stored and drops the day if nothing else is left.
+// Every journal row number is void afterwards: the compaction has taken the journal's place.
+func (o *OpenDays) Release(d *OpenDay, compacted HoursByRef) {
+	o.mu.Lock() // no MarkActive is under way
 	defer o.mu.Unlock()
 	left := false
 	for n, p := range *d.pages.Load() {
@@ -261,7 +261,7 @@ func (o *OpenDays) Release(d *OpenDay, folded HoursByRef) {
 			if word == 0 {
 				continue
 			}
-			rest := word & presence.HoursMask &^ folded.Hours(Ref(n<<refPageBits|i))
+			rest := word & presence.HoursMask &^ compacted.Hours(Ref(n<<refPageBits|i))
 			if rest != 0 {
 				left = true
 				rest |= wordDirty
@@ -324,7 +324,7 @@ func (o *OpenDays) Day(day int64) *OpenDay {
 // KeepJournal lets go of the hours of a day that are in its segment by now: all but those of journal, which is what the parts
 // say that are left, and those of series with hours that are not written yet.
 func (o *OpenDays) KeepJournal(d, journal *OpenDay) {
-	o.mu.Lock() // no Touch is under way
+	o.mu.Lock() // no MarkActive is under way
 	defer o.mu.Unlock()
 	left := false
 	d.each(func(ref Ref, word *atomic.Uint32, _ *uint32) {

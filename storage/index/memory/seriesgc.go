@@ -54,8 +54,8 @@ func (c *Index) Retire(days *OpenDays, refs []Ref, beforeHour int64, busy func(R
 	return gone
 }
 
-// Compact frees the memory of retired series. The caller sees to it that nobody else relies on tables staying in place.
-func (c *Index) Compact() {
+// FreeRetired frees the memory of retired series. The caller sees to it that nobody else relies on tables staying in place.
+func (c *Index) FreeRetired() {
 	c.retireMu.Lock()
 	defer c.retireMu.Unlock()
 	c.unpark()

@@ -24,7 +24,7 @@ const (
 // Kinds of cells: the first byte of a qualifier. Stored on disk, never renumber.
 const (
 	QualManifest = 'r' // root row: the period's current generation and directory
-	QualIntent   = 'i' // root row: a fold is or was under way
+	QualIntent   = 'i' // root row: a compaction is or was under way
 	QualBlock    = 'b' // block row: 'b' gen column chunk
 	qualHeader   = 'h' // dictionary row: 'h' gen
 	QualValues   = 'v' // dictionary row: 'v' gen chunk

@@ -16,10 +16,10 @@ type Layout struct {
 	CellBytes int
 	// PartRows and partRuns bound the new series and the runs of hours in a part of a journal.
 	PartRows, PartRuns int
-	// ApplyBytes is how much a fold sends in one request.
+	// ApplyBytes is how much a compaction sends in one request.
 	ApplyBytes int
 	// Months says when months are read and, by daysMin, when they are written; monthRows bounds the series of the days
-	// that one fold of a month takes in.
+	// that one compaction of a month takes in.
 	Months    MonthRule
 	MonthRows uint64
 }

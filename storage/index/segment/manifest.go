@@ -12,7 +12,7 @@ import (
 	"halite/storage/index/presence"
 )
 
-// Manifest is the directory of a segment, held in one cell. Writing that cell is what makes a fold take effect: it names
+// Manifest is the directory of a segment, held in one cell. Writing that cell is what makes a compaction take effect: it names
 // the generation, and only cells of that generation belong to the period.
 type Manifest struct {
 	Gen uint32

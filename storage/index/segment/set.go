@@ -36,13 +36,13 @@ type Handle struct {
 	Dropped atomic.Bool
 	// failed is why the root cannot be read, nil if it may be tried.
 	failed atomic.Pointer[error]
-	// Broken is set when a month was found damaged: its days are read instead until it is folded anew.
+	// Broken is set when a month was found damaged: its days are read instead until it is compacted anew.
 	Broken atomic.Bool
 }
 
 var (
-	// ErrStale: a fold replaced the generation while it was being read; read the period again.
-	ErrStale = errors.New("the period was folded meanwhile")
+	// ErrStale: a compaction replaced the generation while it was being read; read the period again.
+	ErrStale = errors.New("the period was compacted meanwhile")
 )
 
 func (c *Set) Day(day int64) *Handle {
@@ -57,7 +57,7 @@ func (c *Set) Month(p presence.Partition) *Handle {
 	return c.months[p]
 }
 
-// Get returns what is folded of a day or month, nil if nothing is.
+// Get returns what is compacted of a day or month, nil if nothing is.
 func (c *Set) Get(p presence.Partition) *Handle {
 	if p.IsMonth() {
 		return c.Month(p)
@@ -163,7 +163,7 @@ func (x *Store) Manifest(ctx context.Context, f *Handle) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Manifest.CompareAndSwap(nil, r) // a fold may have installed a newer one
+	f.Manifest.CompareAndSwap(nil, r) // a compaction may have installed a newer one
 	return f.Manifest.Load(), nil
 }
 

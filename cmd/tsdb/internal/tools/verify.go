@@ -292,7 +292,7 @@ func (v *verification) log(x *index.Index) error {
 			return func(int64) {}, nil
 		}
 		ref, _, err := x.Add(ls)
-		return func(hour int64) { x.Touch(ref, hour) }, err
+		return func(hour int64) { x.MarkActive(ref, hour) }, err
 	})
 	for i := range losses {
 		d := &losses[i].Damage

@@ -16,7 +16,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// lateWorld has a folded day with late touches, two more closed days and an open one, all persisted. It is the same for
+// lateWorld has a compacted day with late touches, two more closed days and an open one, all persisted. It is the same for
 // the same seed.
 func lateWorld(t *testing.T, seed uint64) *world {
 	w := newWorld(t, seed)
@@ -46,9 +46,9 @@ func (w *world) everything() {
 	}
 }
 
-// TestFoldFailsAnywhere lets the n-th request of a fold fail, with and without effect, for every n: in the same process
-// and after a crash every series is found, and the next Maintain finishes the fold and leaves nothing behind.
-func TestFoldFailsAnywhere(t *testing.T) {
+// TestCompactFailsAnywhere lets the n-th request of a compaction fail, with and without effect, for every n: in the same process
+// and after a crash every series is found, and the next Maintain finishes the compaction and leaves nothing behind.
+func TestCompactFailsAnywhere(t *testing.T) {
 	for seed := range seedCount(t, 1) {
 		requests := int64(0)
 		{
@@ -108,15 +108,15 @@ func (w *world) tidy(name string) {
 					return nil
 				}
 				require.NotEqual(w.t, byte(segment.QualIntent), qualifier[0], name)
-				require.True(w.t, qualifier[0] == segment.QualManifest || open, "%s: journal of a folded day: %q", name, key)
+				require.True(w.t, qualifier[0] == segment.QualManifest || open, "%s: journal of a compacted day: %q", name, key)
 				return nil
 			}))
 		}
 	}
 }
 
-// TestFoldIsSeenWhole runs look-ups from another goroutine while days are folded: at no moment is a series missing.
-func TestFoldIsSeenWhole(t *testing.T) {
+// TestCompactIsSeenWhole runs look-ups from another goroutine while days are compacted: at no moment is a series missing.
+func TestCompactIsSeenWhole(t *testing.T) {
 	w := lateWorld(t, 5)
 	mint, maxt := int64(0), keyschema.HourCellMs((baseDay+20)*24)
 	want := len(w.expect(mint, maxt, nil))
@@ -145,7 +145,7 @@ func TestFoldIsSeenWhole(t *testing.T) {
 		w.advance(24 * time.Hour)
 		for _, s := range w.series {
 			if s.hours[baseDay*24+5] {
-				x.Touch(s.ref, baseDay*24+5)
+				x.MarkActive(s.ref, baseDay*24+5)
 			}
 		}
 	}
@@ -161,8 +161,8 @@ func TestRefoldIsThrottled(t *testing.T) {
 	s := w.add()
 	w.touch(s, baseDay*24)
 	require.True(t, w.maintain())
-	require.Equal(t, gen, c.Manifest.Load().Gen, "folded a moment ago")
-	w.advance(refoldEvery)
+	require.Equal(t, gen, c.Manifest.Load().Gen, "compacted a moment ago")
+	w.advance(recompactEvery)
 	require.True(t, w.maintain())
 	require.Equal(t, gen+1, c.Manifest.Load().Gen)
 	require.Nil(t, w.x.open.Get(baseDay))
@@ -175,7 +175,7 @@ func TestRetention(t *testing.T) {
 	ls := labels.FromStrings(model.MetricNameLabel, "old", "a", "b")
 	ref, _, err := w.x.Add(ls)
 	require.NoError(t, err)
-	w.x.Touch(ref, w.hourNow())
+	w.x.MarkActive(ref, w.hourNow())
 	w.advance(26 * time.Hour)
 	require.True(t, w.maintain())
 	all := func() []Series {
