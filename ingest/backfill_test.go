@@ -51,8 +51,8 @@ func TestBackfillLeavesFewFiles(t *testing.T) {
 	r.close()
 }
 
-// TestBacklogGoesAtOnce: rows of long ago that take much memory are flushed while they are being filled still; those of
-// the hour that closed last wait for their turn, and few old ones until they are idle.
+// TestBacklogGoesAtOnce checks that large rows of long ago are flushed while they still grow. Rows of the last closed hour
+// wait for their turn, and small old rows wait until they are idle.
 func TestBacklogGoesAtOnce(t *testing.T) {
 	c := newClock()
 	r := openRig(t, vfs.NewMem(), c, func(o *Options) {

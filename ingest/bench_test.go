@@ -18,7 +18,7 @@ import (
 	"halite/keyschema"
 )
 
-// benchSeries makes label sets like those of node_exporter. The value is never 0, which would not be encoded.
+// benchSeries makes label sets as node_exporter does. The value is never 0, which would not be encoded.
 func benchSeries(n int) prompb.TimeSeries {
 	return series([]string{
 		"__name__", fmt.Sprintf("node_filesystem_metric_%d_bytes", n%50), "cluster", "production-eu-west-1",
@@ -136,7 +136,7 @@ func BenchmarkWriteRemote(b *testing.B) {
 // come as expected and when some do not: a tenth comes a round late, out of order; a tenth writes the sample of the
 // round before again; the series come in another order each time; a tenth is of the hour before.
 func BenchmarkStreams(b *testing.B) {
-	const late = 10 // one in so many
+	const late = 10 // one sample in ten
 	for _, kind := range []string{"ordinary", "late", "rewritten", "shuffled", "hourBefore"} {
 		b.Run(kind, func(b *testing.B) {
 			c := newClock()

@@ -76,7 +76,7 @@ func (o *oracle) begin(samples []Sample) (acknowledge func()) {
 	}
 }
 
-// snapshot is the oracle as of now: each history's acknowledged part is final, the rest may go on.
+// snapshot returns the acknowledged part of each history. The rest may still change.
 func (o *oracle) snapshot() map[string]map[int64]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

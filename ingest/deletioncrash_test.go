@@ -38,7 +38,7 @@ type crashDriver struct {
 	rng   *rand.Rand
 	start int64
 	model *deletionModel
-	// during is what the operation under way does to the model, by name; the model is as of before it.
+	// during names the current operation. model is the state before it, after the state after it.
 	during string
 	after  *deletionModel
 }

@@ -226,7 +226,7 @@ func TestMemoryPressureFlushesClosedThenLargest(t *testing.T) {
 	r.close()
 }
 
-// failingTable refuses writes while told to; it can also apply them and say that it did not.
+// failingTable refuses writes while its test asks it to. It can also apply a write and report a failure.
 type failingStore struct {
 	storage.Store
 	fail, lie bool

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fillLog writes two samples to each of so many series and returns the file system as kill -9 leaves it.
+// fillLog writes two samples to each of some series and returns the file system after kill -9.
 func fillLog(t *testing.T, c *clock, series int, tweak func(*Options)) (killed *vfs.MemFS, all []labels.Labels) {
 	t.Helper()
 	fs := vfs.NewCrashableMem()

@@ -59,7 +59,7 @@ func TestAgesThatGrow(t *testing.T) {
 	}()
 	write(11)
 	step(at(49) + (10 * time.Minute).Milliseconds())
-	require.Equal(t, []int64{10, 11, 12, 14}, r.told(m, day))
+	require.Equal(t, []int64{10, 11, 12, 14}, r.withStates(m, day))
 	// Of hours 10 and 12 nothing is deleted, of hour 14 what the state has.
 	all := labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")
 	count, err := r.CountDeletion(ctx, deletion.Request{Selectors: [][]*labels.Matcher{{all}}, FromMs: at(11), ToMs: at(14) + 1000})
@@ -77,7 +77,7 @@ func TestAgesThatGrow(t *testing.T) {
 		if clean {
 			_, err = r.CleanTombstones(ctx)
 			require.NoError(t, err)
-			require.Equal(t, []int64{10, 11, 12}, r.told(m, day))
+			require.Equal(t, []int64{10, 11, 12}, r.withStates(m, day))
 		}
 		for hour := 9; hour < 15; hour++ {
 			require.Equal(t, hour >= 10 && hour <= 12, r.listed(at(hour)), "hour %d", hour)
@@ -85,8 +85,8 @@ func TestAgesThatGrow(t *testing.T) {
 	}
 }
 
-// told are the hours of a day of which there are states with samples.
-func (r *statesRig) told(ls labels.Labels, day int64) (hours []int64) {
+// withStates returns the hours of a day that have states with samples.
+func (r *statesRig) withStates(ls labels.Labels, day int64) (hours []int64) {
 	r.t.Helper()
 	first, last := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
 	r.states(ls, rollupstore.Hours, first, last, func(hour int64, known bool, s rollup.State) {

@@ -16,10 +16,10 @@ import (
 	"halite/keyschema"
 )
 
-// TestDeletedStatesStayDeleted writes samples, deletes, rolls up, sweeps, cleans, lets time go by so that samples are
-// retired before their states, and cuts the power at a random file system operation, four times a seed; ages are others
-// then, so that what was retired by shorter ones is so by none. Nothing that was deleted is ever told by a sample, a state or
-// a list; all else that retention keeps is.
+// TestDeletedStatesStayDeleted writes samples, deletes, rolls up, sweeps, cleans, and lets time pass so that samples are
+// retired before their states. It cuts the power at a random file system operation, four times a seed. After each cut the
+// ages change, so that another age retires what a shorter one has retired. No sample, state or list ever shows deleted data.
+// All other data within the retention is there.
 func TestDeletedStatesStayDeleted(t *testing.T) {
 	first, count := crashSeeds(t)
 	cut := map[string]int{}
@@ -38,7 +38,7 @@ type statesDriver struct {
 	fs    vfs.FS
 	rng   *rand.Rand
 	model *statesModel
-	// during is what the operation under way does to the model, by name; the model is as of before it.
+	// during names the current operation. model is the state before it, after the state after it.
 	during string
 	after  *statesModel
 	nextID uint64 // before the operation under way
@@ -56,8 +56,8 @@ func statesSeed(t *testing.T, seed uint64, cut map[string]int) {
 	for n := range 9 {
 		ls := labels.FromStrings("__name__", fmt.Sprint("m", n%3), "x", fmt.Sprint(n/3))
 		d.model.labels, d.model.columns = append(d.model.labels, ls), append(d.model.columns, column{})
-		d.model.told = append(d.model.told, map[int64]bool{})
-		d.model.toldDays = append(d.model.toldDays, map[int64]bool{})
+		d.model.stated = append(d.model.stated, map[int64]bool{})
+		d.model.statedDays = append(d.model.statedDays, map[int64]bool{})
 	}
 	defer func() {
 		if t.Failed() {

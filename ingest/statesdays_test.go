@@ -79,7 +79,7 @@ func (r *daysRig) pass() {
 	require.NoError(r.t, r.maintain(ctx))
 }
 
-// rowHours are the hours of which a series has rows.
+// rowHours returns the hours in which a series has rows.
 func (r *daysRig) rowHours(ls labels.Labels) map[int64]bool {
 	r.t.Helper()
 	rows, err := deletion.Scanner{Index: r.index, Schema: r.schema, Data: r.data}.RowHours(context.Background(), r.selectOne(ls))
@@ -113,8 +113,8 @@ func (r *daysRig) deletion(fromMs, toMs int64) deletion.Request {
 	return deletion.Request{Selectors: [][]*labels.Matcher{{all}}, FromMs: fromMs, ToMs: toMs, Everything: true}
 }
 
-// TestDeletedDays deletes parts of a day of which only the state is left: it goes, and with it all hours in which the series was,
-// and nothing of series whose rows or states are not concerned.
+// TestDeletedDays deletes parts of a day that has only a state left. The state goes with all hours of the series. Series with
+// rows or states outside the deletion keep them.
 func TestDeletedDays(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, to             float64 // hours

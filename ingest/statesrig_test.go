@@ -122,22 +122,22 @@ func (r *statesRig) open(ctx context.Context, rules []keyschema.Rule, store stor
 // statesModel knows what there may be and must be of series whose samples retention takes before their states.
 type statesModel struct {
 	*deletionModel
-	// told are hours whose known states must be those of the model's samples, by series: all of them were in the tables when
-	// the job ran.
-	told []map[int64]bool
-	// toldDays likewise, of days.
-	toldDays []map[int64]bool
+	// stated has the hours whose states must equal the states of the model's samples, by series: all these samples were in
+	// the tables when the job ran.
+	stated []map[int64]bool
+	// statedDays likewise, of days.
+	statedDays []map[int64]bool
 	// taken are the first hours that have been kept ever since, by tier and series: ages change with each restart.
 	taken *[keyschema.TierCount]map[int]int64
 }
 
 func (m *statesModel) clone() *statesModel {
 	out := &statesModel{deletionModel: m.deletionModel.clone(), taken: m.taken}
-	for _, t := range m.told {
-		out.told = append(out.told, maps.Clone(t))
+	for _, t := range m.stated {
+		out.stated = append(out.stated, maps.Clone(t))
 	}
-	for _, t := range m.toldDays {
-		out.toldDays = append(out.toldDays, maps.Clone(t))
+	for _, t := range m.statedDays {
+		out.statedDays = append(out.statedDays, maps.Clone(t))
 	}
 	return out
 }
@@ -145,7 +145,8 @@ func (m *statesModel) clone() *statesModel {
 // kept is the first hour of a tier that has been kept of a series ever since: by the ages of now, or by shorter ones before.
 func (m *statesModel) kept(r *statesRig, n int, tier keyschema.Tier) int64 {
 	cutoffMs := r.ages.Of(m.labels[n].Get(model.MetricNameLabel))[tier].CutoffMs(r.clock.now().UnixMilli())
-	first := cutoffMs / keyschema.HourMs // a row is kept as long as its last millisecond, a cell of hours as long as that of its day
+	// A row lives until its last millisecond expires, a cell of hours until the last millisecond of its day.
+	first := cutoffMs / keyschema.HourMs
 	if tier != keyschema.Raw {
 		first = cutoffMs / dayMs * keyschema.DayHours
 	}
@@ -153,21 +154,21 @@ func (m *statesModel) kept(r *statesRig, n int, tier keyschema.Tier) int64 {
 	return m.taken[tier][n]
 }
 
-// delete takes samples out. Of hours of which only a state is left and a part is deleted, nothing stays.
+// delete removes samples. An hour with only a state left becomes empty if a part of it is deleted.
 func (m *statesModel) delete(r *statesRig, d deletion.Request) {
 	for n := range m.labels {
 		if !matches(d, m.labels[n]) {
 			continue
 		}
-		for hour := range m.told[n] {
+		for hour := range m.stated[n] {
 			s := m.state(n, keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
 			if hour < m.kept(r, n, keyschema.Raw) && s.FirstMs <= d.ToMs && s.LastMs >= d.FromMs {
-				delete(m.told[n], hour)
+				delete(m.stated[n], hour)
 			}
 		}
-		for day := range m.toldDays[n] {
+		for day := range m.statedDays[n] {
 			if s := m.state(n, day*dayMs, day*dayMs+dayMs-1); s.FirstMs <= d.ToMs && s.LastMs >= d.FromMs {
-				delete(m.toldDays[n], day)
+				delete(m.statedDays[n], day)
 			}
 		}
 	}
@@ -176,8 +177,8 @@ func (m *statesModel) delete(r *statesRig, d deletion.Request) {
 
 // forget notes that states are to be computed for a sample.
 func (m *statesModel) forget(n int, tsMs int64) {
-	delete(m.told[n], keyschema.HourOf(tsMs))
-	delete(m.toldDays[n], tsMs/dayMs)
+	delete(m.stated[n], keyschema.HourOf(tsMs))
+	delete(m.statedDays[n], tsMs/dayMs)
 }
 
 // state is the one that the model's samples of an hour have.
@@ -237,7 +238,7 @@ func (r *statesRig) states(
 	}))
 }
 
-// headHours are the hours of which a series has samples in memory.
+// headHours returns the hours in which a series has samples in memory.
 func (r *statesRig) headHours(ls labels.Labels) map[int64]bool {
 	r.t.Helper()
 	var ms []*labels.Matcher
@@ -265,11 +266,11 @@ func (m *statesModel) checkStates(r *statesRig, n int, from, to int64, worked bo
 		switch {
 		case inHead[hour]: // which readers ask first
 		case !known:
-			must := worked && hour <= closed && hour >= keptHours && want.Count > 0 && (hour >= keptRaw || m.told[n][hour])
+			must := worked && hour <= closed && hour >= keptHours && want.Count > 0 && (hour >= keptRaw || m.stated[n][hour])
 			require.False(r.t, must, "state of hour %d of %s is missing; raw is kept from %d on", hour, m.labels[n], keptRaw)
-		case hour >= keptRaw || m.told[n][hour]:
+		case hour >= keptRaw || m.stated[n][hour]:
 			require.Equal(r.t, want, s, "hour %d of %s, raw is kept from %d on", hour, m.labels[n], keptRaw)
-			m.told[n][hour] = true
+			m.stated[n][hour] = true
 		default:
 			m.requirePart(r, n, s, keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
 		}
@@ -278,13 +279,13 @@ func (m *statesModel) checkStates(r *statesRig, n int, from, to int64, worked bo
 	r.states(m.labels[n], rollupstore.Days, first, last, func(day int64, known bool, s rollup.State) {
 		want := m.state(n, day*dayMs, day*dayMs+dayMs-1)
 		if !known {
-			require.False(r.t, worked && m.toldDays[n][day], "state of day %d of %s is missing", day, m.labels[n])
+			require.False(r.t, worked && m.statedDays[n][day], "state of day %d of %s is missing", day, m.labels[n])
 			return
 		}
 		m.requirePart(r, n, s, day*dayMs, day*dayMs+dayMs-1)
 		same := s.Count == want.Count && s.FirstMs == want.FirstMs && s.LastMs == want.LastMs && s.Min == want.Min && s.Max == want.Max
-		require.True(r.t, same || !m.toldDays[n][day], "day %d of %s: want %+v, got %+v", day, m.labels[n], want, s)
-		m.toldDays[n][day] = same && s.Count > 0
+		require.True(r.t, same || !m.statedDays[n][day], "day %d of %s: want %+v, got %+v", day, m.labels[n], want, s)
+		m.statedDays[n][day] = same && s.Count > 0
 	})
 }
 
@@ -326,10 +327,10 @@ func (m *statesModel) checkLists(r *statesRig, from, to int64) {
 		for hour := from; hour <= to; hour++ {
 			is := slices.ContainsFunc(listed[ls.String()], func(s index.HourSpan) bool { return s.First <= hour && hour <= s.Last })
 			require.True(r.t, hours[hour] || !is || len(pending) > 0, "%s is listed in hour %d, raw is kept from %d on", ls, hour, kept)
-			told := hour >= m.kept(r, n, keyschema.Hours) && m.told[n][hour] || m.toldDays[n][hour/keyschema.DayHours]
-			must := hours[hour] && (hour >= kept || told)
+			stated := hour >= m.kept(r, n, keyschema.Hours) && m.stated[n][hour] || m.statedDays[n][hour/keyschema.DayHours]
+			must := hours[hour] && (hour >= kept || stated)
 			require.True(r.t, is || !must, "%s is not listed in hour %d, raw is kept from %d on; hour %t, day %t", ls, hour, kept,
-				m.told[n][hour], m.toldDays[n][hour/keyschema.DayHours])
+				m.stated[n][hour], m.statedDays[n][hour/keyschema.DayHours])
 		}
 	}
 }

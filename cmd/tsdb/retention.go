@@ -48,7 +48,7 @@ func (db *database) openRules(
 	return err
 }
 
-// ages are those of metrics about which no schema rule says anything.
+// ages returns the retention of metrics without a schema rule.
 func (c *serveConfig) ages() keyschema.RetentionByTier {
 	raw := time.Duration(c.retentionRaw)
 	hours, days := c.rollups.retention(raw)

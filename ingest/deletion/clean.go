@@ -16,41 +16,41 @@ import (
 )
 
 const (
-	// cleanRows is the number of rows that are written anew together; flushes wait meanwhile.
+	// cleanRows is the number of rows that are rewritten together. Flushes wait meanwhile.
 	cleanRows = 256
-	// cleanRunSamplesMax bounds a run that is made of several.
+	// cleanRunSamplesMax bounds a chunk that is merged from several.
 	cleanRunSamplesMax = 1 << 18
 	monthDaysMax       = 31
-	// cleanPause is for how many times as long as the rewrite of a day of the index took cleaning rests.
+	// cleanPause is the pause after the rewrite of a day of the index, as a multiple of its duration.
 	cleanPause = 1
 )
 
-// Report says what CleanTombstones has done.
+// Report is the result of CleanTombstones.
 type Report struct {
-	// Tombstones are the deletions that are done with.
+	// Tombstones counts the dropped tombstones.
 	Tombstones int
-	// Waiting are those that are too young, or some of whose rows could not be written yet.
+	// Waiting counts the tombstones that are too young, or have rows that could not be rewritten yet.
 	Waiting int
-	// Rows were written anew, or removed if nothing of them was left.
+	// RowsRewritten counts rewritten rows, RowsRemoved rows without samples left.
 	RowsRewritten, RowsRemoved int64
-	// Tables are the sizes before and after; what was written meanwhile is in them.
+	// Tables has the sizes before and after, including concurrent writes.
 	Tables []TableBytes
 }
 
-// TableBytes is the size of a table on disk, about.
+// TableBytes is the approximate size of a table on disk.
 type TableBytes struct {
 	Table         string
 	Before, After uint64
 }
 
-// Clean removes hours without samples from the index and deleted samples from the tables, frees their space and then forgets
-// the tombstones. It rewrites the rows that have samples left and removes the others. It may take long; writes and queries go
-// on. If it is cut off, the next call does the rest. Deletions that come meanwhile wait for the next call.
+// Clean removes hours without samples from the index and deleted samples from the tables, frees their space and then drops
+// the tombstones. It rewrites rows with samples left and removes the others. It may take long; writes and queries continue.
+// If it is interrupted, the next call does the rest. Later deletions wait for the next call.
 func (d *Deleter) Clean(ctx context.Context) (report Report, err error) {
 	d.cleanMu.Lock()
 	defer d.cleanMu.Unlock()
 	set := d.opts.Tombstones
-	// Without their rows, hours would leave the index only by a rebuild.
+	// Hours that lost their rows first would leave the index only by a rebuild.
 	if err := d.cleanIndex(ctx, cleanPause); err != nil {
 		return report, err
 	}
@@ -76,12 +76,12 @@ func (d *Deleter) Clean(ctx context.Context) (report Report, err error) {
 	return report, nil
 }
 
-// SizesBefore notes the sizes of all tables before cleaning.
+// SizesBefore records the sizes of all tables before cleaning.
 func (r *Report) SizesBefore(ctx context.Context, store storage.Store) error {
 	return r.tableSizes(ctx, store, func(t *TableBytes) *uint64 { return &t.Before })
 }
 
-// SizesAfter notes the sizes of all tables after cleaning.
+// SizesAfter records the sizes of all tables after cleaning.
 func (r *Report) SizesAfter(ctx context.Context, store storage.Store) error {
 	return r.tableSizes(ctx, store, func(t *TableBytes) *uint64 { return &t.After })
 }
@@ -149,7 +149,7 @@ func (d *Deleter) cleanRows(ctx context.Context, todo []*tombstone.Tombstone, re
 	return d.reclaim(ctx, d.scanner().Rows(todo).Ranges, fromMs/storage.DayMs, toMs/storage.DayMs)
 }
 
-// reclaim frees the space of what was removed from rows of samples and of states.
+// reclaim frees the space of deleted samples and states.
 func (d *Deleter) reclaim(ctx context.Context, rows []storage.RowRange, firstDay, lastDay int64) error {
 	store := d.opts.Tombstones.Base()
 	for _, at := range []struct{ table, family string }{
@@ -169,7 +169,7 @@ func (d *Deleter) reclaim(ctx context.Context, rows []storage.RowRange, firstDay
 		}
 		span := storage.CellSpan{Family: at.family, Rows: rows, FromDay: firstDay, ToDay: lastDay + 1}
 		if at.family == storage.FamilyDays {
-			span.ToDay += monthDaysMax // those of a month rest at its end
+			span.ToDay += monthDaysMax // the states of a month's days have the time of its end
 		}
 		if err := spans.Reclaim(ctx, span); err != nil {
 			return fmt.Errorf("free the space of table %s: %w", at.table, err)
@@ -178,10 +178,10 @@ func (d *Deleter) reclaim(ctx context.Context, rows []storage.RowRange, firstDay
 	return nil
 }
 
-// cleaner writes rows anew.
+// cleaner rewrites rows.
 type cleaner struct {
 	d      *Deleter
-	raw    storage.Table // with what was deleted
+	raw    storage.Table // with deleted samples
 	view   *tombstone.View
 	report *Report
 
@@ -189,7 +189,7 @@ type cleaner struct {
 	encoder chunk.Encoder
 }
 
-// renew takes the tombstones as they are now, and waits until nobody reads rows as of before.
+// renew takes the tombstones now in force, and waits until nobody reads rows with older ones.
 func (c *cleaner) renew(ctx context.Context) (err error) {
 	if c.view != nil {
 		c.view.Release()
@@ -198,7 +198,7 @@ func (c *cleaner) renew(ctx context.Context) (err error) {
 	return err
 }
 
-// scan looks for rows that have lost samples and cleans them.
+// scan finds rows with deleted samples and cleans them.
 func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowSet) (err error) {
 	filter := c.view.NewFilter()
 	it := c.raw.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
@@ -222,7 +222,7 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 				return err
 			}
 			keys = keys[:0]
-			// As long as the work took: half of a processor, and the lock, are left to others.
+			// The pause is as long as the work, so that half of a processor, and the lock, are free for others.
 			if err := periodic.Sleep(ctx, time.Since(start)); err != nil {
 				return err
 			}
@@ -234,8 +234,7 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 	return c.rows(ctx, keys)
 }
 
-// rows cleans rows. No deletion is carried out and no run is written meanwhile, so that what is written here is the
-// newest of its row.
+// rows cleans rows. No deletion and no flush runs meanwhile, so the chunks written here are the newest of their rows.
 func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 	if len(keys) == 0 {
 		return nil
@@ -243,7 +242,7 @@ func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 	d := c.d
 	d.opts.Flusher.Lock()
 	for !c.view.Current() {
-		d.opts.Flusher.Unlock() // queries that it waits for may be slow
+		d.opts.Flusher.Unlock() // it may wait for slow queries
 		if err := c.renew(ctx); err != nil {
 			return err
 		}
@@ -254,7 +253,7 @@ func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 	if err != nil || len(muts) == 0 {
 		return err
 	}
-	// Nobody need be told: for every reader the rows are as before.
+	// The rows are as before for every reader, so nothing is announced.
 	if err := c.raw.Apply(ctx, muts); err != nil {
 		return fmt.Errorf("write %d rows to table %s: %w", len(muts), storage.TableData, err)
 	}
@@ -263,7 +262,7 @@ func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 	return nil
 }
 
-// mutations makes what is to be written to the rows.
+// mutations returns the mutations of the rows.
 func (c *cleaner) mutations(ctx context.Context, keys [][]byte) (muts []storage.RowMutation, err error) {
 	it := c.raw.ReadRows(ctx, storage.RowSet{Keys: keys}, storage.ReadOptions{Filter: storage.Filter{
 		Families: []string{storage.FamilySamples}, VersionsMax: 1,
@@ -289,7 +288,7 @@ func (c *cleaner) mutations(ctx context.Context, keys [][]byte) (muts []storage.
 	return muts, it.Err()
 }
 
-// mutation replaces the runs of a row by what is left of them.
+// mutation replaces the chunks of a row by their remaining samples.
 func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m storage.RowMutation, err error) {
 	k, err := keyschema.ParseRowKey(before.Key)
 	if err != nil {
@@ -297,7 +296,7 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 	}
 	m.Key = bytes.Clone(before.Key)
 	freed := 0
-	singles := map[string]bool{} // that are left
+	singles := map[string]bool{} // single samples that are left
 	for _, cell := range after.Cells {
 		if isSingle(cell.Qualifier) {
 			singles[string(cell.Qualifier)] = true
@@ -308,7 +307,7 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 			freed += len(cell.Value)
 			m.Entries = append(m.Entries, storage.Entry{
 				Kind: storage.DeleteCells, Family: storage.FamilySamples, Qualifier: bytes.Clone(cell.Qualifier),
-				// An engine that places cells by time would look at all days.
+				// Without a time, an engine that places cells by time would search all days.
 				FromMs: keyschema.HourStartMs(k.Hour), ToMs: keyschema.HourStartMs(k.Hour + 1),
 			})
 		}
@@ -316,7 +315,7 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 	c.row.Reset(keyschema.HourStartMs(k.Hour))
 	for _, cell := range after.Cells {
 		if singles[string(cell.Qualifier)] {
-			continue // stays where it is
+			continue // the cell stays
 		}
 		if err := c.row.Add(cell.Qualifier, cell.Value); err != nil {
 			return m, fmt.Errorf("%w: %w", storage.ErrCorrupt, err)

@@ -16,20 +16,20 @@ import (
 	"halite/storage/tombstone"
 )
 
-// Count says what a deletion would delete.
+// Count is what a deletion would delete.
 type Count struct {
-	// Series have samples there.
+	// Series counts the series with samples to delete.
 	Series int
-	// Samples are counted as a query would.
+	// Samples counts samples as a query does.
 	Samples int64
-	// Bytes is what the samples take in the data table, and in memory if they are not in the table yet; about, where rows
-	// hold others besides.
+	// Bytes is the size of the samples in the data table, or in memory if they are not flushed. It is an estimate if rows
+	// hold other samples, too.
 	Bytes int64
 	// Orphans counts rollup states that the deletion removes although retention has dropped their samples.
 	Orphans rollupstore.Orphans
 }
 
-// Count counts what Delete would delete, and deletes nothing. It reads all of it.
+// Count counts what Delete would delete, and deletes nothing. It reads all these samples.
 func (d *Deleter) Count(ctx context.Context, r Request) (count Count, err error) {
 	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
 		return count, err
@@ -68,13 +68,13 @@ type counter struct {
 	memory  Unflushed
 	d       Request
 	series  []index.Series
-	head    [][]int64 // times of each series in memory, those found in the table taken out
+	head    [][]int64 // times of each series that are in memory and not in the table
 	samples []int64
 	bytes   int64
 	row     chunk.Row
 }
 
-// headSampleBytes is about what a sample takes in memory.
+// headSampleBytes is the approximate size of a sample in memory.
 const headSampleBytes = 12
 
 func (c *counter) count(ctx context.Context, into *Count) error {
@@ -107,7 +107,7 @@ func (sc Scanner) countOrphans(ctx context.Context, d Request) (orphans rollupst
 	if sc.States == nil {
 		return orphans, nil
 	}
-	// A deletion removes states of days as a whole, also those of series without samples in its span.
+	// A deletion removes whole states of days, even of series without samples in its span.
 	wide := d
 	wide.FromMs, wide.ToMs = storage.WholeDays(d.FromMs, d.ToMs)
 	found, err := sc.Select(ctx, wide)

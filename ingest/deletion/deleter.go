@@ -28,15 +28,15 @@ type Options struct {
 	Store      storage.Store
 	Data       storage.Table // without deleted samples
 	Tombstones *tombstone.Set
-	States     States // nil if nothing is computed from samples
+	States     States // nil without rollups
 	Head       *head.Head
 	Log        *wal.Log
 	Sequence   *flush.Sequence
 	Flusher    *flush.Flusher
 
-	// Announce runs change, which deletes samples, for those that have to know of it in advance. nil runs it directly.
+	// Announce runs change, which deletes samples, and notifies the users of the samples before it. nil runs change directly.
 	Announce func(fromMs, toMs int64, change func() error) error
-	// Changed is called when samples with fromMs ≤ time ≤ toMs are gone for all readers.
+	// Changed is called when samples with fromMs ≤ time ≤ toMs are deleted for all readers.
 	Changed func(fromMs, toMs int64)
 	Now     func() time.Time
 	Logger  *slog.Logger
@@ -45,7 +45,7 @@ type Options struct {
 
 // Deleter deletes samples for one process that has the tables for itself.
 //
-// Locks, outermost first: cleanMu, the flusher's, those of the index, the stripes of the head.
+// Locks, outermost first: cleanMu, the lock of the flusher, the locks of the index, the stripes of the head.
 type Deleter struct {
 	opts    Options
 	cleanMu sync.Mutex // admits one cleaning at a time
@@ -61,9 +61,9 @@ func (d *Deleter) scanner() Scanner {
 // recordRefsMax is the number of series in one log record of a deletion.
 const recordRefsMax = 1 << 20
 
-// Delete deletes samples. When it returns, no reader sees them, and that survives power loss; samples written later stay. It
-// returns the number of series that match and may have had samples there. Flushes wait meanwhile. An error other than those
-// of a bad request may come after samples were deleted: the caller may repeat it.
+// Delete deletes samples. When it returns, no reader sees them, even after power loss. Samples written later stay. It returns
+// the number of series that match and may have had samples there. Flushes wait meanwhile. An error other than a bad request
+// may come after samples were deleted: the caller may repeat the deletion.
 func (d *Deleter) Delete(ctx context.Context, r Request) (series int, err error) {
 	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
 		return 0, err
@@ -102,8 +102,8 @@ func (d *Deleter) Delete(ctx context.Context, r Request) (series int, err error)
 	return len(found), nil
 }
 
-// execute deletes: first in memory and for all reads of rows, at one moment; then in the log; then whole metrics in the index.
-// The caller holds the flusher's lock.
+// execute deletes in this order: in memory and for all reads of rows, at one moment; in the log; whole metrics in the index.
+// The caller holds the lock of the flusher.
 func (d *Deleter) execute(ctx context.Context, t *tombstone.Tombstone, found []index.Series) error {
 	clearIndex := func() {}
 	metrics, hours := WholeMetrics(t.Selectors), wholeHours(t)
@@ -151,7 +151,7 @@ func refsOf(found []index.Series, metrics []string) (refs []index.Ref) {
 	return refs
 }
 
-// announce runs change for those that have to know of a deletion in advance.
+// announce runs change through Options.Announce, if it is set.
 func (d *Deleter) announce(t *tombstone.Tombstone, change func() error) error {
 	if d.opts.Announce == nil {
 		return change()

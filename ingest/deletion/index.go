@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// IndexDelay is how old a pending deletion is when its hours without samples leave the index. Deletions of that time share
-	// one rewrite of a day.
+	// IndexDelay is the age from which a pending deletion removes its hours without samples from the index. Deletions within
+	// this time share one rewrite of a day.
 	IndexDelay = 30 * time.Minute
 	// MaintainInterval is the time between two runs that look for such deletions.
 	MaintainInterval = 5 * time.Minute
@@ -46,8 +46,8 @@ func IDs(list []*tombstone.Tombstone) []uint64 {
 	return ids
 }
 
-// Removal removes from the index the hours without samples of all series that a tombstone matches, on the days that the
-// tombstone overlaps. There is at least one. Whole days are checked: the rollup state of a day goes as a whole, with all its
+// Removal removes from the index the hours without samples of all series that a tombstone matches, on the days that it
+// overlaps. There is at least one tombstone. It checks whole days, because the rollup state of a day is deleted with all its
 // hours.
 func (sc Scanner) Removal(list []*tombstone.Tombstone) index.HourRemoval {
 	fromMs, toMs := Bounds(list)
@@ -74,7 +74,7 @@ func (sc Scanner) Removal(list []*tombstone.Tombstone) index.HourRemoval {
 	}
 }
 
-// emptyHours lists those of each series' hours that have neither a row nor a rollup state.
+// emptyHours lists the hours of each series that have neither a row nor a rollup state.
 func (sc Scanner) emptyHours(ctx context.Context, series []index.Series) ([][]presence.Span, error) {
 	rows, err := sc.RowHours(ctx, series)
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *Deleter) Maintain(ctx context.Context) error {
 	return d.cleanIndex(ctx, indexPause)
 }
 
-// indexPause is for how many times as long as the rewrite of a day took Maintain rests.
+// indexPause is the pause of Maintain after the rewrite of a day, as a multiple of its duration.
 const indexPause = 3
 
 // CleanIndex removes hours without samples from the index, for all deletions so far.

@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Metrics count deletions and what was cleaned.
+// Metrics count deletions and cleaned rows.
 type Metrics struct{ Deletions, CleanedRows, CleanedBytes prometheus.Counter }
 
 // NewMetrics registers the metrics; nil does not.

@@ -24,9 +24,10 @@ var (
 
 // Request names the samples to delete.
 type Request struct {
-	// Selectors name the series: those that match all matchers of any selector.
+	// Selectors name the series: a series must match all matchers of one selector.
 	Selectors [][]*labels.Matcher
-	// FromMs and ToMs are the first and last millisecond. Times before 1970 or after the last hour of row keys are left out.
+	// FromMs and ToMs are the first and last millisecond to delete. Times before 1970 or after the last hour of row keys are
+	// ignored.
 	FromMs, ToMs int64
 	// Everything permits selectors that may match all series.
 	Everything bool
@@ -52,7 +53,7 @@ func (r Request) Clip() (Request, error) {
 	return r, nil
 }
 
-// WholeMetrics lists the metrics that selectors name and nothing else.
+// WholeMetrics lists the metrics of the selectors that consist of a metric name only.
 func WholeMetrics(selectors [][]*labels.Matcher) (metrics []string) {
 	for _, ms := range selectors {
 		if len(ms) == 1 && ms[0].Name == model.MetricNameLabel && ms[0].Type == labels.MatchEqual {

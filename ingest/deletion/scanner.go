@@ -21,7 +21,7 @@ type Scanner struct {
 	Index  *index.Index
 	Schema *keyschema.Schema
 	Data   storage.Table // without deleted samples
-	States States        // nil if nothing is computed from samples
+	States States        // nil without rollups
 }
 
 // Select lists the series of a deletion, each once.
@@ -41,8 +41,8 @@ func (sc Scanner) Select(ctx context.Context, d Request) ([]index.Series, error)
 	return slices.CompactFunc(all, func(a, b index.Series) bool { return labels.Equal(a.Labels, b.Labels) }), nil
 }
 
-// prefixes visits the row key prefixes of a series in those of its hours that lie in [first, last], with the hours that
-// each is for. The prefix is the visitor's.
+// prefixes visits the row key prefixes of a series, with the hours in [first, last] that have each prefix. The prefix is
+// valid until visit returns.
 func (sc Scanner) prefixes(s *index.Series, first, last int64, visit func(prefix []byte, from, to int64)) {
 	var metric string
 	var tags []keyschema.Tag
@@ -143,7 +143,7 @@ func (sc Scanner) Rows(todo []*tombstone.Tombstone) storage.RowSet {
 	return set
 }
 
-// withoutStates leaves out the hours whose series have rollup states.
+// withoutStates returns the hours whose series have no rollup states.
 func (sc Scanner) withoutStates(ctx context.Context, series []index.Series, hours [][]index.HourSpan) error {
 	if sc.States == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// sharedDay is servers with a series of which only the state of a day is left.
+// sharedDay is several servers with a series that has only the state of a day left.
 type sharedDay struct {
 	*sharedStates
 	startMs int64 // of the day
@@ -25,7 +25,7 @@ type sharedDay struct {
 func newSharedDay(t *testing.T) *sharedDay {
 	w := &sharedDay{sharedStates: newSharedStates(t, 1)}
 	for _, n := range w.nodes {
-		n.opts.WriteTimeout = time.Minute // none of them is killed, and others work in the middle of its writes
+		n.opts.WriteTimeout = time.Minute // no server is killed, and others work in the middle of its writes
 	}
 	w.startMs = (w.clock.ms.Load()/dayMs + 1) * dayMs
 	w.clock.ms.Store(w.startMs + dayMs - 1)
@@ -93,8 +93,8 @@ func (w *sharedDay) deletion() deletion.Request {
 	return deletion.Request{Selectors: [][]*labels.Matcher{{m}}, FromMs: fromMs, ToMs: fromMs + 1000}
 }
 
-// TestDirectDeletedDays deletes a part of a day of which only the state is left: all hours of the series go, except one to which
-// another server writes at some moment meanwhile.
+// TestDirectDeletedDays deletes a part of a day that has only its state left. All hours of the series go, except one to which
+// another server writes during the deletion.
 func TestDirectDeletedDays(t *testing.T) {
 	for moment := range 12 {
 		t.Run(fmt.Sprint("at write ", moment), func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestDirectDeletedDays(t *testing.T) {
 					require.Contains(t, w.listed(n), int64(5))
 				}
 			}
-			// Whoever tells of one hour of a day may bring others back until the next cleaning.
+			// A server that announces one hour of a day may bring others back until the next cleaning.
 			w.settle(w.nodes[0])
 			for _, n := range w.nodes {
 				require.NoError(t, n.look(t.Context()))
@@ -136,8 +136,8 @@ func TestDirectDeletedDays(t *testing.T) {
 	}
 }
 
-// TestDirectWritesBesideDeletion has a deletion take hours out of the index at each moment of a write to another hour of the
-// day, which finds out and tells of its hour once more.
+// TestDirectWritesBesideDeletion removes hours from the index at each moment of a write to another hour of the day. The
+// writer notices and announces its hour again.
 func TestDirectWritesBesideDeletion(t *testing.T) {
 	for moment, last := 0, false; !last; moment++ {
 		w := newSharedDay(t)

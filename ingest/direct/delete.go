@@ -14,13 +14,13 @@ import (
 	"halite/storage/tombstone"
 )
 
-// Several servers delete like this: a deletion puts the tombstone in force in the tables for all servers at one moment, and each
-// asks whether there is a new one before it reads, and after it has written. Samples written before the deletion have a lower
-// number than the tombstone, or none (package tombstone). Later the server with the lease removes hours without samples from
-// the index, under a lock that all servers see. A writer that finds a deletion that it did not know writes its samples once
-// more. A writer that finds that locks have come or gone, or that there is one, announces its hours again.
+// Servers delete as follows. A deletion publishes its tombstone in the tables for all servers at one moment. Each server
+// looks for new tombstones before it reads and after it has written. Samples written before the deletion have a lower number
+// than the tombstone, or none (package tombstone). Later the server with the lease removes hours without samples from the
+// index, under a lock that all servers see. A writer that finds a new deletion writes its samples again. A writer that finds
+// a lock, or finds that locks have changed, announces its hours again.
 
-// cleanKeysMax is the number of rows that are gathered before they are cleaned.
+// cleanKeysMax is the number of rows that one call of the compactor cleans.
 const cleanKeysMax = 4096
 
 // scanner finds the series and rows of deletions.
@@ -28,8 +28,8 @@ func (t *Direct) scanner() deletion.Scanner {
 	return deletion.Scanner{Index: t.opts.Index, Schema: t.opts.Schema, Data: t.data, States: t.opts.States}
 }
 
-// renew has the index know what others told before the call. A look that ran beside the telling may miss a part, the
-// next one does not.
+// renew reads everything that other servers announced before the call. A refresh that ran during an announcement may miss a
+// part of it; the next one does not.
 func (t *Direct) renew(ctx context.Context) error {
 	for range 2 {
 		if err := t.opts.Index.Refresh(ctx); err != nil {
@@ -39,10 +39,9 @@ func (t *Direct) renew(ctx context.Context) error {
 	return nil
 }
 
-// DeleteSeries deletes samples. When it returns, no query that begins afterwards on any server sees them any more; samples
-// whose writing began later are not concerned, whatever their times. It returns the number of series that match and may have
-// had samples there. An error other than those of a bad request may come after samples were deleted: sending it again does no
-// harm.
+// DeleteSeries deletes samples. When it returns, no later query on any server sees them. Samples whose write began later
+// stay, whatever their times. It returns the number of series that match and may have had samples there. An error other than
+// a bad request may come after samples were deleted: the caller may repeat the deletion.
 func (t *Direct) DeleteSeries(ctx context.Context, r deletion.Request) (series int, err error) {
 	set := t.opts.Tombstones
 	if set == nil {
@@ -58,7 +57,7 @@ func (t *Direct) DeleteSeries(ctx context.Context, r deletion.Request) (series i
 	if err := t.renew(ctx); err != nil {
 		return 0, err
 	}
-	// Even if there are none: a write that failed may have left rows of which the index does not know.
+	// A deletion without series is published, too: a failed write may have left rows that the index does not know.
 	found, err := t.scanner().Select(ctx, r)
 	if err != nil {
 		return 0, err
@@ -71,7 +70,7 @@ func (t *Direct) DeleteSeries(ctx context.Context, r deletion.Request) (series i
 		return len(found), fmt.Errorf("delete %s: %w", made, err)
 	}
 	made = published
-	// There is no way back: whoever asked may have gone away, but it has to be finished.
+	// The deletion is in force and has to be finished, even if the client has gone away.
 	ctx = context.WithoutCancel(ctx)
 	t.ChangedTimes(r.FromMs, r.ToMs)
 	if len(deletion.WholeMetrics(made.Selectors)) > 0 {
@@ -84,8 +83,8 @@ func (t *Direct) DeleteSeries(ctx context.Context, r deletion.Request) (series i
 	return len(found), nil
 }
 
-// cleanIndex removes hours without samples from the index after deletions. If it fails its lock stays: nobody knows what will
-// come of the work that it began.
+// cleanIndex removes hours without samples from the index after deletions. If it fails, its lock stays, because the effects
+// of the failed step are unknown.
 func (t *Direct) cleanIndex(ctx context.Context, list ...*tombstone.Tombstone) error {
 	fromMs, toMs := deletion.Bounds(list)
 	lock, err := t.lockIndex(ctx, fromMs, toMs)
@@ -113,8 +112,8 @@ func (t *Direct) lockIndex(ctx context.Context, fromMs, toMs int64) (*tombstone.
 	return lock, t.opts.Index.FenceShared(ctx, keyschema.HourOf(fromMs), keyschema.HourOf(toMs))
 }
 
-// maintainDeletions removes hours without samples from the index once a deletion has waited for deletion.IndexDelay, and the
-// locks of servers that died.
+// maintainDeletions removes hours without samples from the index once a deletion has waited for deletion.IndexDelay. It also
+// steals the locks of dead servers.
 func (t *Direct) maintainDeletions(ctx context.Context) error {
 	set := t.opts.Tombstones
 	if err := set.Refresh(ctx); err != nil {
@@ -138,7 +137,7 @@ func (t *Direct) maintainDeletions(ctx context.Context) error {
 	return nil
 }
 
-// CountDeletion counts what DeleteSeries would delete, and deletes nothing. It reads all of it.
+// CountDeletion counts what DeleteSeries would delete, and deletes nothing. It reads all these samples.
 func (t *Direct) CountDeletion(ctx context.Context, r deletion.Request) (count deletion.Count, err error) {
 	if t.opts.Tombstones == nil {
 		return count, deletion.ErrUnsupported
@@ -152,8 +151,8 @@ func (t *Direct) CountDeletion(ctx context.Context, r deletion.Request) (count d
 	return t.scanner().Count(ctx, r, t.opts.Tombstones, t.AppendSamples)
 }
 
-// confirm sees to it that a deletion whose beginning lies before the end of a write does not hide what was written, nor takes
-// it out of the index. The rows of the batch are in the table.
+// confirm protects the samples of a batch from deletions that began before the end of the write. Such a deletion must neither
+// hide the samples nor remove their hours from the index. The rows of the batch are in the table.
 func (t *Direct) confirm(ctx context.Context, b *batch) error {
 	set := t.opts.Tombstones
 	for set != nil {
@@ -173,7 +172,7 @@ func (t *Direct) confirm(ctx context.Context, b *batch) error {
 				return err
 			}
 		}
-		// Hours may be leaving the index at this moment because there were no rows before.
+		// A cleaning may be removing the hours from the index, because it found no rows before.
 		for _, row := range b.rows {
 			t.opts.Index.Reannounce(row.ref, row.hour)
 		}
@@ -187,7 +186,7 @@ func (t *Direct) confirm(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// span is the time that the rows of a batch cover.
+// span returns the first and last time of the rows of a batch.
 func (b *batch) span() (fromMs, toMs int64) {
 	first, last := int64(keyschema.HourMax), int64(0)
 	for hour := range b.hours {
@@ -196,7 +195,7 @@ func (b *batch) span() (fromMs, toMs int64) {
 	return keyschema.HourStartMs(first), keyschema.HourCellMs(last)
 }
 
-// renumber has the samples follow another deletion.
+// renumber gives the samples the number of a later deletion.
 func (b *batch) renumber(floor uint32) {
 	b.floor = floor
 	for _, row := range b.rows {
@@ -209,9 +208,9 @@ func (b *batch) renumber(floor uint32) {
 	}
 }
 
-// CleanTombstones takes what was deleted longer ago than PackDelay out of the tables and then forgets the tombstones. One
-// server at a time does it; another one is told storage.ErrUnavailable. If it is cut off, what is left to do is done by the
-// next call.
+// CleanTombstones removes samples that were deleted more than PackDelay ago from the tables, and then drops the tombstones.
+// One server at a time cleans; on others it returns storage.ErrUnavailable. If it is interrupted, the next call does the
+// rest.
 func (t *Direct) CleanTombstones(ctx context.Context) (report deletion.Report, err error) {
 	set := t.opts.Tombstones
 	if set == nil {
@@ -249,7 +248,7 @@ func (t *Direct) CleanTombstones(ctx context.Context) (report deletion.Report, e
 	return report, nil
 }
 
-// clean cleans the rows of the tombstones that are old enough and drops these.
+// clean cleans the rows of the tombstones that are old enough, and drops these tombstones.
 func (t *Direct) clean(ctx context.Context, report *deletion.Report) error {
 	view := t.opts.Tombstones.SnapshotIf(func(made *tombstone.Tombstone) bool {
 		return t.opts.Now().UnixMilli()-made.MadeMs > t.compactor.Delay().Milliseconds()
@@ -257,7 +256,7 @@ func (t *Direct) clean(ctx context.Context, report *deletion.Report) error {
 	defer view.Release()
 	todo := view.List()
 	report.Waiting = t.opts.Tombstones.Len() - len(todo)
-	// Writers at the time of a deletion may have brought hours back to the index: clean it of all that are dropped, too.
+	// Writers at the time of a deletion may have added hours to the index again: remove them for all dropped tombstones.
 	unclean, _ := deletion.Pending(t.opts.Tombstones, t.opts.Now())
 	known := func(made *tombstone.Tombstone) bool { return slices.Contains(todo, made) }
 	unclean = append(slices.DeleteFunc(unclean, known), todo...)
@@ -292,7 +291,7 @@ func (t *Direct) clean(ctx context.Context, report *deletion.Report) error {
 	return nil
 }
 
-// applied leaves out deletions that some states are not as of yet.
+// applied returns the deletions that all states reflect.
 func (t *Direct) applied(ctx context.Context, ids []uint64) ([]uint64, error) {
 	if t.opts.States == nil || len(ids) == 0 {
 		return ids, nil
@@ -307,17 +306,17 @@ func (t *Direct) applied(ctx context.Context, ids []uint64) ([]uint64, error) {
 	return slices.DeleteFunc(ids, func(id uint64) bool { return id > last }), nil
 }
 
-// cleaner gathers the rows that have lost samples by hours.
+// cleaner gathers rows that have lost samples, by hour.
 type cleaner struct {
 	t      *Direct
 	report *deletion.Report
-	filter *tombstone.Filter // by what is cleaned
+	filter *tombstone.Filter // of the tombstones to clean
 	hours  map[int64][][]byte
 	count  int
-	waits  map[uint64]bool // ids of the deletions that may concern a row that has to wait
+	waits  map[uint64]bool // ids of the deletions that may concern a row left for later
 }
 
-// leave notes which deletions rows wait for that are left for the next time.
+// leave records the deletions of rows that are left for the next cleaning.
 func (c *cleaner) leave(ctx context.Context, hour int64, keys [][]byte) error {
 	hourBytes := len(keyschema.AppendHour(nil, hour))
 	for _, key := range keys {
@@ -352,7 +351,7 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 		}
 		k, err := keyschema.ParseRowKey(row.Key)
 		if err != nil || !concerned {
-			continue // no row of a series is none that was deleted
+			continue // not the row of a series
 		}
 		c.hours[k.Hour] = append(c.hours[k.Hour], bytes.Clone(row.Key))
 		if c.count++; c.count == cleanKeysMax {
@@ -370,7 +369,7 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 func (c *cleaner) flush(ctx context.Context) error {
 	for _, hour := range slices.Sorted(maps.Keys(c.hours)) {
 		if c.t.opts.Now().UnixMilli() <= keyschema.HourCellMs(hour)+c.t.compactor.Delay().Milliseconds() {
-			// Samples in time do not tell a compactor that they came.
+			// Samples in time have no mark that tells a compactor that they came.
 			if err := c.leave(ctx, hour, c.hours[hour]); err != nil {
 				return err
 			}

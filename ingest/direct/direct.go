@@ -29,59 +29,60 @@ import (
 
 // Options configure a Direct.
 type Options struct {
-	// Store holds the tables; it must acknowledge only what is durable and read its own writes. Required; the caller closes
+	// Store holds the tables. It must acknowledge durable writes only, and read its own writes. Required. The caller closes
 	// it after the Direct.
 	Store storage.Store
 	// Index is the series index, opened with index.Options.Writer. Required.
 	Index *index.Index
-	// Writer is that name. Required.
+	// Writer is the name in index.Options.Writer. Required.
 	Writer string
-	// Schema is the one that Index was opened with. Required.
+	// Schema is the schema that Index was opened with. Required.
 	Schema *keyschema.Schema
 	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
 	Retention time.Duration
 	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
 	RetentionByMetric *keyschema.TierRetention
-	// Tombstones are what was deleted, a shared set; Store must be its Store, or one above it. nil refuses to delete, and samples
-	// must not be deleted by others either.
+	// Tombstones is the shared set of deletions. Store must be its Store, or one above it. With nil, deletions are refused,
+	// and no other server may delete samples.
 	Tombstones *tombstone.Set
-	// States are what was computed from samples and may be kept longer; nil if nothing is.
+	// States are the rollup states of the samples; nil if there are none.
 	States deletion.States
-	// Fresh, if not nil, is asked before each look-up of a query: what is derived from samples is to be as of then or later.
+	// Fresh, if not nil, is called before each index look-up of a query. After it returns, rollups reflect all earlier
+	// changes of samples.
 	Fresh func(ctx context.Context) error
-	// Limits bound what a request may ask for.
+	// Limits bound requests.
 	Limits ingest.Limits
-	// WriteTimeout bounds the writing of one request, retries included; 0 means 20 s.
+	// WriteTimeout bounds the write of one request with its retries; 0 means 20 s.
 	WriteTimeout time.Duration
-	// Refresh is the time between two looks for what other servers have written; 0 means 2 s. Negative turns all
-	// background jobs off.
+	// Refresh is the time between two readings of what other servers have written; 0 means 2 s. Negative turns all background
+	// jobs off.
 	Refresh time.Duration
-	// StaleMax is how old such a look may be when a query begins, which fails otherwise; 0 means 30 s.
+	// StaleMax is the age of the last reading from which queries fail; 0 means 30 s.
 	StaleMax time.Duration
-	// PackDelay and MarkAfter are those of compactor.Options.
+	// PackDelay and MarkAfter are Delay and MarkAfter of compactor.Options.
 	PackDelay, MarkAfter time.Duration
 	// PackConcurrency is compactor.Options.Concurrency.
 	PackConcurrency int
-	// PackInterval is the time between two looks of the server that holds the lease for hours to pack; 0 means 1 minute.
+	// PackInterval is the time between two runs of the compactor on the server with the lease; 0 means 1 minute.
 	PackInterval time.Duration
-	// LeaseTTL is how long what a server that has died was doing under a lease waits for another one; 0 means 90 s.
+	// LeaseTTL is the time until another server takes over the lease of a dead one; 0 means 90 s.
 	LeaseTTL time.Duration
-	// MaintainInterval is the time between two looks for days to compact and series to forget; 0 means 10 minutes.
+	// MaintainInterval is the time between two maintenance runs, which compact days and forget series; 0 means 10 minutes.
 	MaintainInterval time.Duration
-	// IdleAfter is how long a series may be without samples before its number is forgotten; 0 means 48 h.
+	// IdleAfter is the time without samples after which the memory of a series is freed; 0 means 48 h.
 	IdleAfter time.Duration
-	// Guard, if not nil, is asked with each look whether the tables may still be used. An error that does not wrap
-	// storage.ErrUnavailable refuses all writes until Guard says otherwise.
+	// Guard, if not nil, reports at each refresh whether the tables may still be used. After an error that does not wrap
+	// storage.ErrUnavailable, all writes are refused until Guard returns nil.
 	Guard func(ctx context.Context) error
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Logger takes what an operator should know; nil discards it.
+	// Logger takes messages for operators; nil discards them.
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil means they are not registered.
 	Registerer prometheus.Registerer
 }
 
-// Validate lists everything that is wrong with the options.
+// Validate lists all faults of the options.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Store == nil || o.Index == nil || o.Schema == nil || o.Writer == "" {
@@ -118,8 +119,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Direct stores each sample as a cell of the data table before it acknowledges it, and keeps nothing of its own: any
-// number of processes may do so over the same tables. See the package comment.
+// Direct stores each sample as a cell of the data table before it acknowledges it, and keeps no samples in memory. Any number
+// of processes may share the tables. See the package comment.
 type Direct struct {
 	ingest.Writer
 	opts      Options
@@ -132,11 +133,11 @@ type Direct struct {
 	cleaning sync.Mutex // admits one CleanTombstones at a time
 
 	notesMu sync.Mutex
-	noted   map[int64]struct{} // hours that this process has left a note of
+	noted   map[int64]struct{} // hours with a note of this process
 
 	retryDelay time.Duration // first pause before rows are written again
 
-	lookedAt  atomic.Int64 // Unix milliseconds of the last look for news that went well
+	lookedAt  atomic.Int64 // Unix milliseconds of the last refresh without an error
 	jobs      periodic.Jobs
 	lateRows  prometheus.Counter
 	retries   prometheus.Counter
@@ -150,7 +151,7 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 	}
 	opts = opts.withDefaults()
 	t = &Direct{opts: opts, noted: map[int64]struct{}{}, retryDelay: retryDelayMin}
-	t.lookedAt.Store(opts.Now().UnixMilli()) // the index was just opened
+	t.lookedAt.Store(opts.Now().UnixMilli()) // opening the index has read everything
 	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(opts.Retention)); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableData, err)
 	}
@@ -160,7 +161,7 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 	if t.sequence, err = flush.OpenSequence(ctx, opts.Store, t.meta); err != nil {
 		return nil, err
 	}
-	slots, err := head.New(head.Options{Stripes: 1, RowBytesMax: 1}) // no rows, only a slot for each series
+	slots, err := head.New(head.Options{Stripes: 1, RowBytesMax: 1}) // a slot for each series, without rows
 	if err != nil {
 		return nil, err
 	}
@@ -220,8 +221,8 @@ func (t *Direct) watch() {
 	})
 }
 
-// WriteRemote stores a remote write 1.0 body and returns when the tables hold it. Results and errors are those of
-// Ingester.WriteRemote; what the storage refused is an *OverloadError, and some of the request may be stored all the same.
+// WriteRemote stores a remote write 1.0 body and returns when the tables hold it. Results and errors are the same as in
+// Ingester.WriteRemote, except that an *OverloadError of the storage may come after a part of the request was stored.
 func (t *Direct) WriteRemote(ctx context.Context, body []byte) (ingest.Result, error) {
 	return t.write(ctx, ingest.Input{Body: body})
 }
@@ -231,29 +232,29 @@ func (t *Direct) Write(ctx context.Context, samples []ingest.Sample) (ingest.Res
 	return t.write(ctx, ingest.Input{Samples: samples})
 }
 
-// AppendSamples appends nothing: there are no unflushed samples.
+// AppendSamples appends nothing, because there are no unflushed samples.
 func (t *Direct) AppendSamples(
 	_ index.Ref, _, _ int64, tsMs []int64, values []float64,
 ) ([]int64, []float64, error) {
 	return tsMs, values, nil
 }
 
-// Holds denies that there are unflushed samples.
+// Holds returns false, because there are no unflushed samples.
 func (t *Direct) Holds(_, _ int64) bool { return false }
 
-// Flush stores what senders said about metrics; samples are in the tables already.
+// Flush stores the metadata of metrics. Samples are in the tables already.
 func (t *Direct) Flush(ctx context.Context) error { return t.PersistMetadata(ctx) }
 
-// Stats describes the server at this moment: there is nothing but series.
+// Stats describes the server. There are no unflushed samples; only the series count.
 func (t *Direct) Stats() ingest.Stats { return ingest.Stats{Series: t.SeriesCount()} }
 
-// Pack packs the hours that are due, as the holder of the lease does from time to time.
+// Pack packs the hours that are due. The server with the lease does so periodically.
 func (t *Direct) Pack(ctx context.Context) error { return t.compactor.Run(ctx) }
 
-// Maintains reports whether this server is the one that packs, compacts and sweeps.
+// Maintains reports whether this server holds the lease to pack, compact and sweep.
 func (t *Direct) Maintains() bool { return t.lease.Held() }
 
-// Close refuses new writes, waits for those under way and gives back the lease.
+// Close refuses new writes, waits for running ones and releases the lease.
 func (t *Direct) Close(ctx context.Context) error {
 	if err := t.Shut(); err != nil {
 		return err
@@ -264,24 +265,24 @@ func (t *Direct) Close(ctx context.Context) error {
 	return errors.Join(err, t.PersistMetadata(ctx), t.lease.Close(ctx))
 }
 
-// keeper makes what takes a lease for this process.
+// keeper returns the keeper of a lease for this process.
 func (t *Direct) keeper(name string) (*lease.Keeper, error) {
 	return lease.NewKeeper(lease.Options{
 		Meta: t.meta, Name: name, Holder: t.opts.Writer, TTL: t.opts.LeaseTTL, Now: t.opts.Now,
 	}, t.opts.Logger)
 }
 
-// Index is the index as queries may use it: a look-up fails if it could miss what other servers have acknowledged long
-// ago.
+// Index returns the index for queries. A look-up fails if it could miss writes that other servers acknowledged more than
+// StaleMax ago.
 func (t *Direct) Index() FreshIndex { return FreshIndex{t} }
 
 // FreshIndex is the index of a Direct.
 type FreshIndex struct{ t *Direct }
 
-// check also has the queries that follow see all deletions so far.
+// check also makes all deletions so far visible to the queries that follow.
 func (c FreshIndex) check(ctx context.Context) error {
 	if age := time.Duration(c.t.opts.Now().UnixMilli()-c.t.lookedAt.Load()) * time.Millisecond; age > c.t.opts.StaleMax {
-		return fmt.Errorf("%w: what other servers have written was last looked for %s ago", storage.ErrUnavailable,
+		return fmt.Errorf("%w: the writes of other servers were last read %s ago", storage.ErrUnavailable,
 			age.Round(time.Second))
 	}
 	if c.t.opts.Tombstones != nil {
@@ -295,7 +296,7 @@ func (c FreshIndex) check(ctx context.Context) error {
 	return c.t.opts.Fresh(ctx)
 }
 
-// Select is that of index.Index.
+// Select is index.Index.Select on a fresh index.
 func (c FreshIndex) Select(ctx context.Context, mintMs, maxtMs int64, ms ...*labels.Matcher) ([]index.Series, error) {
 	if err := c.check(ctx); err != nil {
 		return nil, err
@@ -303,7 +304,7 @@ func (c FreshIndex) Select(ctx context.Context, mintMs, maxtMs int64, ms ...*lab
 	return c.t.opts.Index.Select(ctx, mintMs, maxtMs, ms...)
 }
 
-// LabelNames is that of index.Index.
+// LabelNames is index.Index.LabelNames on a fresh index.
 func (c FreshIndex) LabelNames(
 	ctx context.Context, mintMs, maxtMs int64, limit int, ms ...*labels.Matcher,
 ) ([]string, error) {
@@ -313,7 +314,7 @@ func (c FreshIndex) LabelNames(
 	return c.t.opts.Index.LabelNames(ctx, mintMs, maxtMs, limit, ms...)
 }
 
-// LabelValues is that of index.Index.
+// LabelValues is index.Index.LabelValues on a fresh index.
 func (c FreshIndex) LabelValues(
 	ctx context.Context, name string, mintMs, maxtMs int64, limit int, ms ...*labels.Matcher,
 ) ([]string, error) {

@@ -486,7 +486,7 @@ func TestDirectHourThatLeaves(t *testing.T) {
 		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "n", "1")}}, FromMs: earlierMs, ToMs: startMs,
 	})
 	require.NoError(t, err)
-	write(startMs - keyschema.HourMs) // a does not know yet, and tells of the earlier hour besides
+	write(startMs - keyschema.HourMs) // a does not know the deletion yet, and announces the earlier hour, too
 	w.clock.advance(w.nodes[0].compactor.Delay() + time.Minute)
 	report, err := b.CleanTombstones(t.Context())
 	require.NoError(t, err)

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// metadataInterval is the time between two exchanges of what senders said about metrics.
+	// metadataInterval is the time between two exchanges of metadata.
 	metadataInterval = 30 * time.Second
-	// lookTimeout bounds one look for news.
+	// lookTimeout bounds one refresh.
 	lookTimeout = 30 * time.Second
 )
 
@@ -41,7 +41,7 @@ func (t *Direct) startJobs() {
 	t.jobs.Add(t.opts.PackInterval, nil, func(context.Context) { t.forgetNotes() })
 }
 
-// look takes in what other servers have written and asks whether the tables are still ours to write.
+// look reads what other servers have written and calls Guard.
 func (t *Direct) look(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -78,7 +78,7 @@ func (t *Direct) ifHeld(run func(ctx context.Context) error) func(ctx context.Co
 	}
 }
 
-// exchangeMetadata writes what is new and reads what others wrote.
+// exchangeMetadata writes new metadata and reads the metadata of other servers.
 func (t *Direct) exchangeMetadata(ctx context.Context) error {
 	if err := t.PersistMetadata(ctx); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (t *Direct) exchangeMetadata(ctx context.Context) error {
 	return t.LoadMetadata(ctx)
 }
 
-// maintain frees memory of the index and forgets series without samples for long.
+// maintain frees memory of the index and forgets idle series.
 func (t *Direct) maintain(ctx context.Context) error {
 	if err := t.opts.Index.Maintain(ctx); err != nil {
 		t.CountMaintenanceFailure()
@@ -96,7 +96,7 @@ func (t *Direct) maintain(ctx context.Context) error {
 	return t.CollectSeries(ctx, before, func(uint32) {})
 }
 
-// forgetNotes forgets which hours have a note once only late samples can come for them.
+// forgetNotes forgets notes of hours for which only late samples can come.
 func (t *Direct) forgetNotes() {
 	t.notesMu.Lock()
 	defer t.notesMu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"halite/ingest/deletion"
 )
 
-// TestDirectRepeatedDeletions: deletions of some series again and again, each before the last one is old enough to be cleaned,
-// keep neither those of other series in the same hours waiting, nor those that the later ones only repeat.
+// TestDirectRepeatedDeletions repeats deletions of some series, each before the last one is old enough to be cleaned. They
+// delay neither deletions of other series in the same hours nor the deletions that they repeat.
 func TestDirectRepeatedDeletions(t *testing.T) {
 	w := newDirectWorld(t, 1, 2)
 	a, b := w.nodes[0], w.nodes[1]
@@ -54,7 +54,7 @@ func TestDirectRepeatedDeletions(t *testing.T) {
 		default:
 			require.Positive(t, report.Tombstones, "repetitions of the first")
 		}
-		require.Equal(t, 4+max(0, round-1), report.Waiting, "the young ones, and those of the row that lost more each time")
+		require.Equal(t, 4+max(0, round-1), report.Waiting, "the young deletions, and the ones that the row waits for")
 	}
 	w.clock.advance(delay + time.Second)
 	report, err := b.CleanTombstones(t.Context())

@@ -20,7 +20,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// sharedStates is several servers over the same tables that keep rollups as well, any of which may be killed or take over.
+// sharedStates is several servers that share tables and keep rollups. Each of them may be killed or take over.
 type sharedStates struct {
 	*directWorld
 	of     map[*Direct]*job.Rollups
@@ -122,7 +122,7 @@ func (w *sharedStates) bury() {
 	}
 }
 
-// interfere is that of directWorld, with what these servers do.
+// interfere extends directWorld.interfere by rollups.
 func (w *sharedStates) interfere() (before, after error, partial bool) {
 	if !w.faults {
 		return nil, nil, false
@@ -146,7 +146,7 @@ func (w *sharedStates) interfere() (before, after error, partial bool) {
 	return nil, nil, false
 }
 
-// compare demands that the states that a server uses are those of the rows.
+// compare checks that the states that a server uses equal the states of the rows.
 func (w *sharedStates) compare(n *Direct, all bool) {
 	w.t.Helper()
 	require.NoError(w.t, n.opts.Tombstones.Refresh(w.t.Context()))
@@ -203,9 +203,9 @@ func (w *sharedStates) settle(n *Direct) {
 	require.Zero(w.t, n.opts.Tombstones.Len())
 }
 
-// TestDirectStates: servers write, delete, clean, pack and compute rollups, in the middle of each other's writes, fail, believe
-// that it is their turn when it is not, and are killed. Whenever none is in the middle of a write, the states that any of them
-// uses are those of the samples; deletions are forgotten, and what was deleted comes back neither in samples nor in states.
+// TestDirectStates runs servers that write, delete, clean, pack and compute rollups in the middle of each other's writes,
+// fail, act without their turn, and are killed. Whenever no write is running, the states that each server uses equal the
+// states of the samples. Deletions are dropped in the end, and no deleted sample returns to samples or states.
 func TestDirectStates(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 4, Short: 2})
 	total := sharedStates{directWorld: &directWorld{}}

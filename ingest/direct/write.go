@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// rowEntriesMax bounds the cells of a row that are written at once.
+	// rowEntriesMax bounds the cells in one mutation of a row.
 	rowEntriesMax = storage.EntriesMax / 2
-	// retryDelayMin is the first pause before rows are written again; each further one is twice as long.
+	// retryDelayMin is the first pause before a retry; each further pause is twice as long.
 	retryDelayMin = 50 * time.Millisecond
 	retryDelayMax = 2 * time.Second
 )
 
-// batch is what a request writes to the tables.
+// batch holds the mutations of one request.
 type batch struct {
 	samples []head.Sample
 	rows    []batchRow
 	arena   flush.Arena
-	// unknown is set if the index's tables do not tell of all the rows yet.
+	// unknown is set if the tables of the index lack some of the rows.
 	unknown bool
 	hours   map[int64]struct{}
-	// version and floor are those of the deletions that the samples follow.
+	// version and floor are the version and the floor of the tombstones that the samples follow.
 	version uint64
 	floor   uint32
 }
@@ -137,13 +137,12 @@ func (t *Direct) addRow(b *batch, ref index.Ref, hour int64, samples []head.Samp
 	return nil
 }
 
-// await writes what the index must know, then the rows, and returns when all of it is
-// acknowledged.
+// await announces the rows to the index, then writes them. It returns when all of it is acknowledged.
 func (t *Direct) await(ctx context.Context, r *ingest.Request, b *batch) error {
 	if len(b.rows) == 0 {
 		return nil
 	}
-	// Some of it may be seen from the first row on.
+	// Readers may see some of the samples from the first row on.
 	defer func() { r.NoteChanges(b.samples) }()
 	writing, cancel := context.WithTimeout(ctx, t.opts.WriteTimeout)
 	defer cancel()
@@ -183,7 +182,8 @@ func (t *Direct) put(ctx context.Context, b *batch) error {
 	if err := t.note(ctx, b, false); err != nil {
 		return err
 	}
-	// What becomes late on its way is written again with a mark: the compactor may have been there meanwhile.
+	// Samples that became late during the write get a mark and are written again, because the compactor may have packed the
+	// row meanwhile.
 	for rows := b.rows; len(rows) > 0; {
 		t.mark(rows)
 		if err := t.apply(ctx, rows); err != nil {
@@ -194,7 +194,7 @@ func (t *Direct) put(ctx context.Context, b *batch) error {
 	return t.note(ctx, b, true)
 }
 
-// late tells whether samples of an hour must be marked: the compactor may come soon.
+// late reports whether samples of an hour need a mark, because the compactor may pack it soon.
 func (t *Direct) late(hour int64) bool {
 	return t.opts.Now().UnixMilli() > keyschema.HourCellMs(hour)+t.opts.MarkAfter.Milliseconds()
 }
@@ -215,8 +215,8 @@ func (t *Direct) mark(rows []batchRow) {
 	}
 }
 
-// note leaves notes for the compactor: of hours that are not late once, before the first sample of them is acknowledged; of
-// late ones each time, behind the samples.
+// note writes notes for the compactor: once for an hour that is not late, before its first sample is acknowledged, and each
+// time for late samples, after them.
 func (t *Direct) note(ctx context.Context, b *batch, late bool) error {
 	var hours []int64
 	t.notesMu.Lock()
@@ -245,8 +245,7 @@ func (t *Direct) note(ctx context.Context, b *batch, late bool) error {
 	return nil
 }
 
-// apply writes rows, again and again as long as the storage is only unavailable and the context holds: setting a cell
-// twice does no harm.
+// apply writes rows. It retries while the storage is unavailable, until the context ends. Setting a cell twice does no harm.
 func (t *Direct) apply(ctx context.Context, rows []batchRow) error {
 	for from := 0; from < len(rows); {
 		to, entries := from, 0

@@ -140,8 +140,8 @@ func TestFastSampleReadsUsualShapes(t *testing.T) {
 	require.Equal(t, remotewrite.End, w.Next())
 }
 
-// TestFastSampleProvedMeansRight checks FastSample on messages of every shape: if the guessed label bytes
-// equal those of a full walk of some message, the sample is the only one of that message.
+// TestFastSampleProvedMeansRight checks FastSample on messages of every shape: if the guessed label bytes equal the label
+// bytes that a full walk finds, the sample is the only one of that message.
 func TestFastSampleProvedMeansRight(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	times := []int64{0, 1, -1, 1 << 34, 1<<35 - 1, 1 << 35, 1_700_000_000_000, 1<<42 - 1, 1 << 42, math.MaxInt64}

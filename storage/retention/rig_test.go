@@ -113,7 +113,7 @@ func each(t testing.TB, s storage.Store, table, family string, visit func(metric
 	require.NoError(t, it.Close())
 }
 
-// checksum is that of all cells of a family.
+// checksum returns the checksum of all cells of a family.
 func checksum(t testing.TB, s storage.Store, table, family string) uint64 {
 	t.Helper()
 	sum := fnv.New64a()

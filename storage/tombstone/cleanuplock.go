@@ -12,16 +12,16 @@ import (
 	"halite/storage"
 )
 
-// The cleanup lock covers days of which a process removes hours without samples from an index that others write. It is a cell
-// in the row of tombstones. A process takes the lock before it looks for samples, and releases it at the end. Each change of
-// the row raises its version. So a writer that finds the version that it knew before, and no lock on those times, knows that
-// the index still has its hours. Otherwise it announces the hours again.
+// The cleanup lock covers days on which a process removes hours without samples from an index that other processes write. It
+// is a cell in the row of tombstones. A process takes the lock before it looks for samples, and releases it at the end. Each
+// change of the row raises its version. A writer that finds the version it knew, and no lock on its times, knows that the
+// index still has its hours. Otherwise it announces the hours again.
 //
-// The owner of an old lock is dead, or was suspended. A process that steals the lock must keep the owner from removing
-// anything more (CleanupLock.StoleLock), and the owner checks the lock before each step (CleanupLock.Check).
+// The owner of an old lock is dead or suspended. A process that steals the lock must keep the owner from removing more hours
+// (CleanupLock.StoleLock). The owner checks the lock before each step (CleanupLock.Check).
 
 const (
-	lockMark = 's' // and 8 random bytes; the value is when, and the first and last millisecond, 8 bytes each
+	lockMark = 's' // then 8 random bytes; the value is the time of the lock, its first and its last millisecond, 8 bytes each
 	lockSize = 24
 	// CleanupLockTTL is the age from which others may steal a cleanup lock. The owner renews it before.
 	CleanupLockTTL = 5 * time.Minute
@@ -39,15 +39,15 @@ func (m lockCell) append(dst []byte) []byte {
 	return dst
 }
 
-// parseLockCell reads what append wrote of lockSize bytes.
+// parseLockCell is the inverse of append. value has lockSize bytes.
 func parseLockCell(b []byte) lockCell {
 	at := func(n int) int64 { return int64(binary.BigEndian.Uint64(b[8*n:])) }
 	return lockCell{madeMs: at(0), fromMs: at(1), toMs: at(2)}
 }
 
-// CleanupLock keeps the tombstones of some days, while hours without samples leave the index.
+// CleanupLock keeps the tombstones of its days in force while hours without samples leave the index.
 type CleanupLock struct {
-	// StoleLock is set if old locks of others were removed.
+	// StoleLock is set if the lock replaced old locks of other processes.
 	StoleLock bool
 
 	set  *Set
@@ -56,7 +56,7 @@ type CleanupLock struct {
 	lockCell
 }
 
-// newCleanupLock locks whole days: the rollup state of a day may go as a whole, with all its hours.
+// newCleanupLock covers whole days, because the rollup state of a day is deleted with all its hours.
 func (s *Set) newCleanupLock(fromMs, toMs int64, now func() time.Time) *CleanupLock {
 	c := &CleanupLock{set: s, now: now, mark: make([]byte, markedBytes)}
 	c.madeMs = now().UnixMilli()
@@ -68,13 +68,13 @@ func (s *Set) newCleanupLock(fromMs, toMs int64, now func() time.Time) *CleanupL
 
 func (c *CleanupLock) cell() storage.Entry { return setCell(c.mark, c.append(nil)) }
 
-// LockCleanup locks the days of times whose hours are going to leave the index. It steals locks of others that overlap them and
-// are older than CleanupLockTTL: their times are added. The set must be shared.
+// LockCleanup locks the days of a span of time, from which hours will leave the index. It steals overlapping locks that are
+// older than CleanupLockTTL and adds their times to its own. The set must be shared.
 func (s *Set) LockCleanup(ctx context.Context, fromMs, toMs int64, now func() time.Time) (*CleanupLock, error) {
 	c := s.newCleanupLock(fromMs, toMs, now)
 	own := c.lockCell
 	err := s.change(ctx, func(r *row) (entries []storage.Entry, _ error) {
-		// A try before this one may have removed some, and its answer was lost: what it took over stays taken over.
+		// An earlier try may have stolen locks before its answer was lost. Their times stay part of this lock.
 		for q, m := range r.locks {
 			if m.overlaps(own.fromMs, own.toMs) && m.old(now()) {
 				entries = append(entries, remove([]byte(q)))
@@ -93,10 +93,10 @@ func (m lockCell) old(now time.Time) bool {
 	return now.UnixMilli()-m.madeMs > CleanupLockTTL.Milliseconds()
 }
 
-// Span is the times of the lock, including those of stolen locks.
+// Span returns the first and last millisecond of the lock, including stolen locks.
 func (c *CleanupLock) Span() (fromMs, toMs int64) { return c.fromMs, c.toMs }
 
-// Check fails with ErrOvertaken if others have stolen the lock. It renews a lock of half its age.
+// Check returns ErrOvertaken if another process has stolen the lock. It renews a lock at half of its TTL.
 func (c *CleanupLock) Check(ctx context.Context) error {
 	r, err := c.set.load(ctx)
 	if err != nil {
@@ -118,13 +118,13 @@ func (c *CleanupLock) Check(ctx context.Context) error {
 	return nil
 }
 
-// Release removes the lock, and notes that tombstones are no longer pending.
+// Release removes the lock and marks tombstones as no longer pending.
 func (c *CleanupLock) Release(ctx context.Context, ids ...uint64) error {
 	tried := false
 	return c.set.change(ctx, func(r *row) ([]storage.Entry, error) {
 		if _, held := r.locks[string(c.mark)]; !held {
 			if tried {
-				return nil, errNothing // it may be the answer that was lost; if not, others see to the rest
+				return nil, errNothing // an earlier try removed it and its answer was lost, or it was stolen
 			}
 			return nil, ErrOvertaken
 		}
@@ -141,7 +141,8 @@ func (c *CleanupLock) Release(ctx context.Context, ids ...uint64) error {
 	})
 }
 
-// ExpiredLock bounds the locks that are older than CleanupLockTTL; not ok if there are none.
+// ExpiredLock returns the first and last millisecond of all locks that are older than CleanupLockTTL; ok is false without
+// such locks.
 func (v *View) ExpiredLock(now time.Time) (fromMs, toMs int64, ok bool) {
 	for _, m := range v.locks {
 		if m.old(now) {
@@ -168,10 +169,10 @@ func anyOverlaps(marks iter.Seq[lockCell], fromMs, toMs int64) bool {
 	return false
 }
 
-// dropShared is Drop of a shared set. Tombstones of locked times stay.
+// dropShared is Drop for a shared set. Tombstones that overlap a lock stay.
 func (s *Set) dropShared(ctx context.Context, ids []uint64) (dropped int, err error) {
 	err = s.change(ctx, func(r *row) (entries []storage.Entry, err error) {
-		dropped = len(ids) // those that are gone already, perhaps by a try whose answer was lost, among them
+		dropped = len(ids) // including tombstones that are gone already, perhaps by a try whose answer was lost
 		for _, t := range r.list {
 			if !slices.Contains(ids, t.ID) {
 				continue

@@ -10,20 +10,20 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// ErrBadTombstone: bytes that are no tombstone.
+// ErrBadTombstone is returned for bytes that encode no tombstone.
 var ErrBadTombstone = errors.New("bad tombstone")
 
 const (
 	formatBinary = 1
 	flagPending  = 1
 	checksumSize = 4
-	// BytesMax bounds an encoded tombstone, that is, the text of its selectors.
+	// BytesMax bounds an encoded tombstone, and so the text of its selectors.
 	BytesMax = 1 << 20
 )
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// Append appends the tombstone as it is stored; see FORMAT.md.
+// Append appends the encoded tombstone; see FORMAT.md.
 func Append(dst []byte, t *Tombstone) []byte {
 	start := len(dst)
 	flags := byte(0)
@@ -51,7 +51,7 @@ func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// Parse is the inverse of Append. All errors wrap ErrBadTombstone; nothing of the result refers to src.
+// Parse is the inverse of Append. All errors wrap ErrBadTombstone. The result does not refer to src.
 func Parse(src []byte) (*Tombstone, error) {
 	t, err := parse(src)
 	if err != nil {
@@ -102,7 +102,7 @@ func parse(src []byte) (*Tombstone, error) {
 	return t, t.Validate()
 }
 
-// cursor reads fields one after the other; after the first error all are zero.
+// cursor reads fields in order. After the first error all fields are zero.
 type cursor struct {
 	rest string
 	err  error
@@ -137,7 +137,7 @@ func (c *cursor) varint() int64 {
 	return int64(u>>1) ^ -int64(u&1)
 }
 
-// count reads a number of things that take at least so many bytes each.
+// count reads the number of elements that follow and take at least leastBytes each.
 func (c *cursor) count(leastBytes int) int {
 	n := c.uvarint(uint64(len(c.rest)))
 	if n > uint64(len(c.rest)/leastBytes) {

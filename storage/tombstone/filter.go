@@ -12,28 +12,28 @@ import (
 	"halite/storage"
 )
 
-// Filter takes deleted samples out of rows of the data table. It belongs to one goroutine.
+// Filter removes deleted samples from rows of the data table. Use it from one goroutine.
 type Filter struct {
 	set  *Set
 	view *View
 
-	prefix []byte       // of the row keys of the series at hand
-	of     []*Tombstone // that concern it
-	hits   []*Tombstone // of these, those that concern a cell
+	prefix []byte       // of the row keys of the current series
+	of     []*Tombstone // that concern the current series
+	hits   []*Tombstone // that concern the current cell
 
 	cells   []storage.Cell
-	bytes   []byte // of values written anew
+	bytes   []byte // rewritten values
 	decoder chunk.Decoder
 	encoder chunk.Encoder
 	tsMs    []int64
 	values  []float64
 }
 
-// NewFilter makes a filter for the tombstones of a view, which the caller holds.
+// NewFilter returns a filter for the tombstones of a view. The caller keeps the view until it is done with the filter.
 func (v *View) NewFilter() *Filter { return &Filter{set: v.set, view: v} }
 
-// Row takes the deleted samples out of a row, which was read with values. Not kept is a row without any cell left; a
-// row that is unchanged is as it was passed. What is changed is valid until the next call.
+// Row removes the deleted samples from a row that was read with values. kept is false if no cell is left. A row without
+// deleted samples is unchanged. Changed cells are valid until the next call.
 func (f *Filter) Row(ctx context.Context, row *storage.Row) (kept, changed bool, err error) {
 	hour, ok, err := f.begin(ctx, row.Key)
 	if err != nil || !ok {
@@ -58,13 +58,13 @@ func (f *Filter) Row(ctx context.Context, row *storage.Row) (kept, changed bool,
 	return !changed && len(row.Cells) > 0 || slices.ContainsFunc(row.Cells, notMark), changed, nil
 }
 
-// notMark tells of a cell that it is no mark, which says nothing about samples.
+// notMark reports whether a cell is no mark. Marks hold no samples.
 func notMark(c storage.Cell) bool {
 	q, err := keyschema.ParseQualifier(c.Qualifier)
 	return c.Family != storage.FamilySamples || err != nil || q.Kind != keyschema.KindMark
 }
 
-// Keys is Row for one that was read without values. Undecided is a row that has to be read with them.
+// Keys is Row for a row that was read without values. undecided means that the caller must read it with values.
 func (f *Filter) Keys(ctx context.Context, row *storage.Row) (kept, undecided bool, err error) {
 	hour, ok, err := f.begin(ctx, row.Key)
 	if err != nil || !ok {
@@ -90,7 +90,7 @@ func (f *Filter) Keys(ctx context.Context, row *storage.Row) (kept, undecided bo
 	return kept, false, nil
 }
 
-// begin finds out whether tombstones concern a row, which need not be of a series.
+// begin finds the tombstones that concern a row. The row need not belong to a series.
 func (f *Filter) begin(ctx context.Context, key []byte) (hour int64, concerned bool, err error) {
 	f.bytes = f.bytes[:0]
 	prefix, hour, ok := keyschema.CutHour(key)
@@ -115,8 +115,8 @@ func (f *Filter) begin(ctx context.Context, key []byte) (hour int64, concerned b
 	return 0, false, nil
 }
 
-// Series returns the tombstones that concern the series whose row keys begin with prefix, which is all of them up to the
-// hour. They are valid until the next call.
+// Series returns the tombstones that concern the series with a row key prefix, which is the key up to the hour. They are
+// valid until the next call.
 func (f *Filter) Series(ctx context.Context, prefix []byte) ([]*Tombstone, error) {
 	if len(f.prefix) == 0 || !bytes.Equal(f.prefix, prefix) {
 		f.prefix = append(f.prefix[:0], prefix...)
@@ -130,7 +130,7 @@ func (f *Filter) Series(ctx context.Context, prefix []byte) ([]*Tombstone, error
 
 var errNoLabelSets = errors.New("its label set cannot be looked up yet")
 
-// series finds the tombstones of the series that a row key names.
+// series finds the tombstones that concern the series of a row key.
 func (f *Filter) series(ctx context.Context, key []byte) error {
 	f.of = f.of[:0]
 	k, err := keyschema.ParseRowKey(key)
@@ -153,7 +153,7 @@ func (f *Filter) series(ctx context.Context, key []byte) error {
 	return nil
 }
 
-// strike collects the tombstones that concern a cell, and reports whether they take all of it.
+// strike collects the tombstones that concern a cell, and reports whether they delete all of it.
 func (f *Filter) strike(hour int64, c *storage.Cell) (whole bool) {
 	f.hits = f.hits[:0]
 	if c.Family != storage.FamilySamples {
@@ -184,7 +184,7 @@ func (f *Filter) strike(hour int64, c *storage.Cell) (whole bool) {
 	return whole
 }
 
-// cell takes the deleted samples out of a cell. One that cannot be read is left to who reads it.
+// cell removes the deleted samples from a cell. It leaves a damaged cell to the reader.
 func (f *Filter) cell(hour int64, c *storage.Cell) (out storage.Cell, keep, same bool) {
 	whole := f.strike(hour, c)
 	if whole {
@@ -210,7 +210,7 @@ func (f *Filter) cell(hour int64, c *storage.Cell) (out storage.Cell, keep, same
 	}
 	start := len(f.bytes)
 	if f.bytes, err = f.encoder.Append(f.bytes, startMs, f.tsMs[:n], f.values[:n]); err != nil {
-		return *c, true, true // it was decoded, so it can be encoded
+		return *c, true, true // the values come from a chunk, so encoding them cannot fail
 	}
 	out = *c
 	out.Value = f.bytes[start:len(f.bytes):len(f.bytes)]
@@ -226,7 +226,7 @@ func deleted(by []*Tombstone, tsMs int64) bool {
 	return false
 }
 
-// Concerned reports whether a tombstone may still take something out of the row, which was read with or without values.
+// Concerned reports whether a tombstone may still remove samples from a row, which was read with or without values.
 func (f *Filter) Concerned(ctx context.Context, row *storage.Row) (bool, error) {
 	hour, ok, err := f.begin(ctx, row.Key)
 	if err != nil || !ok {

@@ -13,7 +13,7 @@ type metrics struct {
 func newMetrics(s *Set) (*metrics, error) {
 	m := &metrics{rows: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "tsdb_tombstones_rows_filtered_total",
-		Help: "Rows of the data table that reads had to take deleted samples out of.",
+		Help: "Rows of the data table from which reads removed deleted samples.",
 	})}
 	if s.opts.Registerer == nil {
 		return m, nil
@@ -21,10 +21,10 @@ func newMetrics(s *Set) (*metrics, error) {
 	for _, c := range []prometheus.Collector{
 		m.rows,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "tsdb_tombstones", Help: "Deletions whose rows are yet to be cleaned.",
+			Name: "tsdb_tombstones", Help: "Deletions whose rows are not cleaned yet.",
 		}, func() float64 { return float64(s.Len()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "tsdb_tombstones_max", Help: "Deletions that may wait for their rows to be cleaned.",
+			Name: "tsdb_tombstones_max", Help: "Limit of deletions whose rows are not cleaned yet.",
 		}, func() float64 { return float64(s.opts.TombstonesMax) }),
 	} {
 		if err := s.opts.Registerer.Register(c); err != nil {

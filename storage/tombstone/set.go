@@ -25,7 +25,7 @@ const (
 	idBytes       = 8
 )
 
-// LabelSets finds the tags that a hash stands for in row keys.
+// LabelSets resolves the hashes of tags in row keys.
 type LabelSets func(ctx context.Context, metric, hash string) ([]keyschema.Tag, error)
 
 // Options configure a Set. Zero fields take the default named beside them.
@@ -34,17 +34,17 @@ type Options struct {
 	Store storage.Store
 	// TombstonesMax bounds the tombstones in force; 10,000.
 	TombstonesMax int
-	// Shared says that other processes change the tombstones as well, and use them as this one does: see Refresh.
+	// Shared means that other processes also change and use the tombstones: see Refresh.
 	Shared bool
-	// AcceptLoss leaves out tombstones that cannot be read instead of refusing to open: what they deleted is back.
+	// AcceptLoss ignores damaged tombstones instead of refusing to open. The samples that they deleted become visible again.
 	AcceptLoss bool
-	// Logger takes what an operator should know; nil discards it.
+	// Logger takes messages for operators; nil discards them.
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil means they are not registered.
 	Registerer prometheus.Registerer
 }
 
-// Validate lists what is wrong with the options.
+// Validate lists all faults of the options.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Store == nil {
@@ -56,7 +56,7 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// LimitError: there are as many tombstones as may be.
+// LimitError reports that the set is full.
 type LimitError struct{ Max int }
 
 func (e *LimitError) Error() string {
@@ -72,16 +72,16 @@ type Set struct {
 	labelSets atomic.Pointer[LabelSets]
 	changed   atomic.Pointer[func(ctx context.Context) error]
 
-	// gate is held for reading while samples in memory are read, and for writing while a deletion takes effect.
+	// gate is read-locked while samples in memory are read, and locked while a deletion takes effect.
 	gate   sync.RWMutex
 	latest atomic.Pointer[View]
 
 	mu     sync.Mutex // guards the rest, and users of views
 	older  map[*View]struct{}
 	next   uint64              // id
-	dirty  map[uint64][]byte   // what the meta table does not say yet; nil: to be removed
-	saved  uint64              // the next id that the meta table says
-	unsure map[uint64]struct{} // may be lost with the power
+	dirty  map[uint64][]byte   // unsaved changes by id; nil removes the tombstone
+	saved  uint64              // the next id in the meta table
+	unsure map[uint64]struct{} // ids that a loss of power may lose
 
 	saving sync.Mutex // admits one Save at a time
 
@@ -138,7 +138,7 @@ func (s *Set) load(ctx context.Context) (r *row, err error) {
 					c.Qualifier, err)
 			}
 			if err != nil {
-				s.opts.Logger.Error("a deletion cannot be read and is left out, as accepted", "qualifier", fmt.Sprintf("%x", c.Qualifier),
+				s.opts.Logger.Error("ignored a damaged deletion, as accepted", "qualifier", fmt.Sprintf("%x", c.Qualifier),
 					"err", err)
 				r.next = max(r.next, binary.BigEndian.Uint64(c.Qualifier)+1)
 				continue
@@ -150,29 +150,29 @@ func (s *Set) load(ctx context.Context) (r *row, err error) {
 	return r, it.Err()
 }
 
-// SetLabelSets says how to find tags that row keys do not spell out. Until then a read of such a row of a metric that a
-// tombstone may concern fails.
+// SetLabelSets sets the resolver of hashed tags. Before, a read fails if a tombstone may concern the metric of a row with
+// hashed tags.
 func (s *Set) SetLabelSets(find LabelSets) { s.labelSets.Store(&find) }
 
-// SetChanged says what is called when tombstones of a shared set have changed, before this process goes by them.
+// SetChanged sets a function that is called when tombstones of a shared set have changed, before this process applies them.
 func (s *Set) SetChanged(do func(ctx context.Context) error) { s.changed.Store(&do) }
 
-// View takes the tombstones as they are now.
+// View returns the tombstones now in force.
 func (s *Set) View() *View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.take()
 }
 
-// take is View. The caller holds mu.
+// take is View with mu locked.
 func (s *Set) take() *View {
 	v := s.latest.Load()
 	v.users++
 	return v
 }
 
-// Read runs read, which looks at samples in memory, and takes the tombstones as of the same moment: no deletion takes
-// effect in between. On an error there is no view.
+// Read runs read, which reads samples in memory, and returns the tombstones of the same moment: no deletion takes effect in
+// between. After an error there is no view.
 func (s *Set) Read(read func() error) (*View, error) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -190,14 +190,14 @@ func (s *Set) CheckCapacity() error {
 	return nil
 }
 
-// NextID is the id of the next tombstone. Those who add must agree among themselves who does.
+// NextID returns the id of the next tombstone. Callers of Add must run one at a time.
 func (s *Set) NextID() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next
 }
 
-// Find returns the tombstone with an id that is in force, nil if there is none.
+// Find returns the tombstone in force with an id, or nil.
 func (s *Set) Find(id uint64) *Tombstone {
 	for _, t := range s.latest.Load().list {
 		if t.ID == id {
@@ -207,9 +207,9 @@ func (s *Set) Find(id uint64) *Tombstone {
 	return nil
 }
 
-// Add lets cut take the samples out of memory and puts the tombstone in force, together for all who use Read. If cut
-// fails nothing has happened. The tombstone is not stored yet: see Save. Until it is sure to survive a loss of power, which
-// Confirm says, nothing is to be stored that depends on it.
+// Add runs cut, which removes samples from memory, and puts the tombstone in force, at one moment for all callers of Read. If
+// cut fails, nothing has changed. Add does not store the tombstone: see Save. Until Confirm, a loss of power may lose the
+// tombstone, so nothing that depends on it may be stored.
 func (s *Set) Add(t *Tombstone, cut func() error) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -223,7 +223,7 @@ func (s *Set) Add(t *Tombstone, cut func() error) error {
 	return nil
 }
 
-// Put puts a tombstone in force, in the place of one with the same id if there is one.
+// Put puts a tombstone in force and replaces one with the same id.
 func (s *Set) Put(t *Tombstone) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,8 +235,8 @@ func (s *Set) Put(t *Tombstone) {
 	s.publish(s.latest.Load().with(list))
 }
 
-// MarkIndexed notes that the index no longer has hours without samples because of tombstones. It is durable after the store's
-// Sync. The set is not shared.
+// MarkIndexed records that the index has no more hours without samples because of tombstones. The record is durable after the
+// next Sync of the store. The set is not shared.
 func (s *Set) MarkIndexed(ctx context.Context, ids ...uint64) error {
 	for _, id := range ids {
 		if t := s.Find(id); t != nil && t.Pending {
@@ -248,7 +248,7 @@ func (s *Set) MarkIndexed(ctx context.Context, ids ...uint64) error {
 	return s.Save(ctx)
 }
 
-// publish makes a view the latest. The caller holds mu.
+// publish replaces the latest view. The caller holds mu.
 func (s *Set) publish(now *View) {
 	old := s.latest.Load()
 	if old.users > 0 {
@@ -257,8 +257,8 @@ func (s *Set) publish(now *View) {
 	s.latest.Store(now)
 }
 
-// Drop takes tombstones out of force whose rows no longer need them, durably. It returns how many; in a shared set some may have
-// to stay.
+// Drop durably removes tombstones whose rows no longer need them. It returns their number. In a shared set some may have to
+// stay.
 func (s *Set) Drop(ctx context.Context, ids []uint64) (dropped int, err error) {
 	if s.opts.Shared {
 		return s.dropShared(ctx, ids)
@@ -279,8 +279,8 @@ func (s *Set) Drop(ctx context.Context, ids []uint64) (dropped int, err error) {
 	return len(ids), nil
 }
 
-// Save writes to the meta table what it does not say yet; it is durable after the store's Sync. What could not be
-// written waits for the next Save.
+// Save writes unsaved changes to the meta table. They are durable after the next Sync of the store. After an error the next
+// Save retries.
 func (s *Set) Save(ctx context.Context) error {
 	s.saving.Lock()
 	defer s.saving.Unlock()
@@ -319,5 +319,5 @@ func (s *Set) Save(ctx context.Context) error {
 	return fmt.Errorf("write the tombstones to table %s: %w", storage.TableMeta, err)
 }
 
-// Len is the number of tombstones in force.
+// Len returns the number of tombstones in force.
 func (s *Set) Len() int { return s.latest.Load().Len() }

@@ -14,43 +14,43 @@ import (
 	"halite/storage"
 )
 
-// Several processes may share the tombstones of a store (Options.Shared). The row has a version then, which every change
-// raises by a conditional mutation; Refresh asks for the version only and reads the rest if it is another one.
+// Several processes may share the tombstones of a store (Options.Shared). Then the row has a version. Every change raises it
+// by a conditional mutation. Refresh reads the version, and the rest of the row only if the version is new.
 //
-// What a tombstone hides has a lower number than it has. So numbers and tombstones must come in one order: who deletes leaves
-// an announcement in the row, takes a number above all that were given out by then, and replaces the announcement by the
-// tombstone. Who writes a run takes its number first, then calls Refresh, and does nothing while there is an announcement
-// (View.Announced): then the number is above those of all tombstones that it knows, which the reader of the row has applied,
-// and below those of all others. Who writes single samples puts View.Floor into their qualifiers, and when they are written
-// looks once more whether the view is still the same.
+// A tombstone hides samples with a lower number, so numbers and tombstones must have one order. A deletion writes an
+// announcement to the row, takes a number above all numbers given out so far, and replaces the announcement by the tombstone.
+//
+// A writer of chunks takes a number first, then calls Refresh, and stops if there is an announcement (View.Announced). So its
+// number is above all tombstones that it knows, which it has applied to the row, and below all others. A writer of single
+// samples puts View.Floor into their qualifiers. After the write it checks that the view is still current.
 
 const (
-	versionMark    = 'v' // and 8 bytes, the version; the value is random
-	announceMark   = 'a' // and 8 random bytes; the value is when, 8 bytes of milliseconds
+	versionMark    = 'v' // then the version in 8 bytes; the value is random
+	announceMark   = 'a' // then 8 random bytes; the value is the time in milliseconds, 8 bytes
 	markedBytes    = 9
 	floorQualifier = "floor"
 	floorBytes     = 4
-	// changeTriesMax bounds how often a change is tried because others came first.
+	// changeTriesMax bounds the tries of a change that others overtake.
 	changeTriesMax = 32
-	// refreshTimeout bounds one look at the row.
+	// refreshTimeout bounds one reading of the row.
 	refreshTimeout = 30 * time.Second
 )
 
-// ErrOvertaken: an announced deletion was given up by others, because it took so long.
+// ErrOvertaken is returned for a deletion whose announcement others have removed, because it took too long.
 var ErrOvertaken = errors.New("the deletion took so long that other servers gave it up; send it again")
 
-// row is what the meta table says.
+// row is the row of tombstones in the meta table.
 type row struct {
 	list      []*Tombstone
 	next      uint64
 	version   uint64
 	token     []byte // of the version
 	floor     uint32
-	announced map[string]int64 // qualifiers, and when
+	announced map[string]int64 // times of announcements by qualifier
 	locks     map[string]lockCell
 }
 
-// take takes up a cell that is no tombstone; ok is false if it is one.
+// take reads a cell that is no tombstone; ok is false for a tombstone.
 func (r *row) take(c *storage.Cell) (ok bool, err error) {
 	switch q := c.Qualifier; {
 	case string(q) == nextQualifier && len(c.Value) == idBytes && binary.BigEndian.Uint64(c.Value) < math.MaxInt64:
@@ -78,8 +78,8 @@ func versionQualifier(version uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{versionMark}, version)
 }
 
-// Refresh returns once the views that are taken from now on have all tombstones that were put in force before it was called,
-// by whatever process. Unless the set is shared it does nothing. Calls at the same time cost one request.
+// Refresh reads the tombstones of other processes. Later views have all tombstones that any process put in force before the
+// call. Concurrent calls share one request. Refresh does nothing unless the set is shared.
 func (s *Set) Refresh(ctx context.Context) error {
 	if !s.opts.Shared {
 		return nil
@@ -87,7 +87,7 @@ func (s *Set) Refresh(ctx context.Context) error {
 	return s.refresher.Refresh(ctx)
 }
 
-// refresh makes what the row says the latest view. One at a time runs.
+// refresh makes the content of the row the latest view. One call at a time runs.
 func (s *Set) refresh(ctx context.Context) error {
 	version, err := s.readVersion(ctx)
 	if err == nil && version != s.latest.Load().version {
@@ -97,7 +97,7 @@ func (s *Set) refresh(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("look for deletions of other servers: %w", err)
+		return fmt.Errorf("read the deletions of other servers: %w", err)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (s *Set) readVersion(ctx context.Context) (version uint64, err error) {
 	return version, it.Err()
 }
 
-// adopt puts what was read in force, after those have been told who must know first.
+// adopt puts the tombstones of the row in force, after it has called the function of SetChanged.
 func (s *Set) adopt(ctx context.Context, r *row) error {
 	if do := s.changed.Load(); do != nil {
 		if err := (*do)(ctx); err != nil {
@@ -135,10 +135,10 @@ func (s *Set) adopt(ctx context.Context, r *row) error {
 	return nil
 }
 
-// errNothing is what an edit returns that finds nothing to change: then nothing is.
+// errNothing is returned by an edit that finds nothing to change.
 var errNothing = errors.New("nothing to change")
 
-// change applies what edit says to the row as it is, or returns edit's error.
+// change applies the entries that edit returns for the current row, or returns the error of edit.
 func (s *Set) change(ctx context.Context, edit func(r *row) ([]storage.Entry, error)) error {
 	token := make([]byte, idBytes)
 	_, _ = rand.Read(token) // never fails
@@ -147,7 +147,7 @@ func (s *Set) change(ctx context.Context, edit func(r *row) ([]storage.Entry, er
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(r.token, token) { // it happened, and the answer was lost
+		if bytes.Equal(r.token, token) { // this change took effect, and its answer was lost
 			return s.Refresh(ctx)
 		}
 		entries, err := edit(r)
@@ -169,7 +169,7 @@ func (s *Set) change(ctx context.Context, edit func(r *row) ([]storage.Entry, er
 			return fmt.Errorf("write the tombstones to table %s: %w", storage.TableMeta, err)
 		}
 	}
-	return fmt.Errorf("%w: the tombstones could not be changed, because others changed them each time or the table did not answer",
+	return fmt.Errorf("%w: changing the tombstones failed: other servers changed them at each try, or the table did not answer",
 		storage.ErrUnavailable)
 }
 
@@ -181,8 +181,8 @@ func setCell(qualifier, value []byte) storage.Entry {
 	return storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: qualifier, Value: value}
 }
 
-// Publish puts a tombstone in force for all processes and returns it with its ID and Seq. number returns a number above all that
-// were given out before it was called. The set must be shared.
+// Publish puts a tombstone in force for all processes and returns it with its ID and Seq. number returns a number above all
+// numbers that were given out before its call. The set must be shared.
 func (s *Set) Publish(
 	ctx context.Context, t Tombstone, number func(ctx context.Context) (uint32, error),
 ) (*Tombstone, error) {
@@ -200,7 +200,7 @@ func (s *Set) Publish(
 	err := s.change(ctx, func(r *row) (_ []storage.Entry, err error) {
 		if _, held := r.announced[string(announcement)]; !held {
 			if slices.ContainsFunc(r.list, func(o *Tombstone) bool { return o.ID == t.ID && o.Seq == t.Seq }) {
-				return nil, errNothing // it happened, the answer was lost, and others have changed the row since
+				return nil, errNothing // it took effect, its answer was lost, and others have changed the row since
 			}
 			return nil, ErrOvertaken
 		}
@@ -242,8 +242,8 @@ func (s *Set) withdraw(ctx context.Context, which func(qualifier string, madeMs 
 	})
 }
 
-// GiveUp removes announcements of deletions that were made before a time, whose makers are taken for dead. If one is not, its
-// deletion fails with ErrOvertaken.
+// GiveUp removes announcements older than a time, whose owners are considered dead. If an owner is alive, its deletion fails
+// with ErrOvertaken.
 func (s *Set) GiveUp(ctx context.Context, beforeMs int64) error {
 	return s.withdraw(ctx, func(_ string, madeMs int64) bool { return madeMs < beforeMs })
 }

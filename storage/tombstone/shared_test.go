@@ -249,7 +249,7 @@ func overtaken(store storage.Store, next *func()) *conditional {
 	}}
 }
 
-// TestLostAnswers: a change that took effect is told as such even if its answer was lost and others have changed the row since.
+// TestLostAnswers checks that a change that took effect succeeds, even if its answer was lost and others have changed the row.
 func TestLostAnswers(t *testing.T) {
 	model := storagetest.NewModel(time.Now)
 	var then func()

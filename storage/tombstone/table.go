@@ -6,10 +6,10 @@ import (
 	"halite/storage"
 )
 
-// Store returns the store whose data table lacks what was deleted. Everything else goes straight to the store below.
+// Store returns the store whose data table lacks deleted samples. All other calls go directly to the store below.
 func (s *Set) Store() storage.Store { return &filteredStore{s.opts.Store, s} }
 
-// Base is the store below, whose data table has all that is stored.
+// Base returns the store below. Its data table has all stored samples.
 func (s *Set) Base() storage.Store { return s.opts.Store }
 
 type filteredStore struct {
@@ -36,13 +36,13 @@ func (s *filteredStore) filtered(t storage.Table, err error) (storage.Table, err
 	return &filteredTable{t, s.set}, nil
 }
 
-// filteredTable is the data table without what was deleted; writes go straight through.
+// filteredTable is the data table without deleted samples. Writes go directly to the table below.
 type filteredTable struct {
 	storage.Table
 	set *Set
 }
 
-// ReadRows is part of storage.Table. The tombstones are those of the context's View, or else those of now.
+// ReadRows implements storage.Table. It applies the View of the context, or else the tombstones now in force.
 func (t *filteredTable) ReadRows(ctx context.Context, set storage.RowSet, opts storage.ReadOptions) storage.RowIter {
 	if opts.RowsMax < 0 {
 		return t.Table.ReadRows(ctx, set, opts)
@@ -53,21 +53,21 @@ func (t *filteredTable) ReadRows(ctx context.Context, set storage.RowSet, opts s
 	}
 	it := &rowIter{table: t.Table, ctx: ctx, filter: view.NewFilter(), opts: opts, done: done, rows: opts.RowsMax}
 	below := opts
-	below.RowsMax = 0 // rows that are left out do not count
+	below.RowsMax = 0 // rows without cells left do not count
 	it.below = t.Table.ReadRows(ctx, set, below)
 	return it
 }
 
-// rowIter yields the rows that have something left.
+// rowIter yields the rows with cells left.
 type rowIter struct {
 	table  storage.Table
 	below  storage.RowIter
 	ctx    context.Context
 	opts   storage.ReadOptions
 	filter *Filter
-	done   func() // with the view
+	done   func() // releases the view
 	closed bool
-	rows   int // yet to be yielded, if opts.RowsMax is set
+	rows   int // rows left of opts.RowsMax, if it is set
 	row    storage.Row
 	err    error
 }
@@ -104,7 +104,7 @@ func (it *rowIter) keep() (kept bool, err error) {
 	return kept, err
 }
 
-// lookInto reads a row of which only the keys were asked for: what of it is left is for its values to say.
+// lookInto reads a row with values whose keys alone do not show whether anything is left.
 func (it *rowIter) lookInto() (kept bool, err error) {
 	opts := storage.ReadOptions{Filter: it.opts.Filter}
 	opts.Filter.KeysOnly = false

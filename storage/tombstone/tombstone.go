@@ -11,19 +11,19 @@ import (
 	"halite/keyschema"
 )
 
-// Tombstone is one deletion. It is never changed once it is in a Set.
+// Tombstone is one deletion. It is immutable once it is in a Set.
 type Tombstone struct {
 	// ID numbers the deletions of a store from 1.
 	ID uint64
-	// Seq is the sequence number below which runs lose samples.
+	// Seq is the sequence number below which chunks lose samples.
 	Seq uint32
-	// FromMs and ToMs are the first and last millisecond that are deleted; 0 ≤ FromMs ≤ ToMs.
+	// FromMs and ToMs are the first and last deleted millisecond; 0 ≤ FromMs ≤ ToMs.
 	FromMs, ToMs int64
-	// MadeMs is when it was deleted, in milliseconds since 1970.
+	// MadeMs is the time of the deletion in milliseconds since 1970.
 	MadeMs int64
-	// Pending says that the index may still list hours without samples because of it.
+	// Pending means that the index may still list hours without samples because of the tombstone.
 	Pending bool
-	// Selectors name the series: those that match all matchers of any selector. None is empty.
+	// Selectors name the series: a series must match all matchers of one selector. No selector is empty.
 	Selectors [][]*labels.Matcher
 }
 
@@ -32,7 +32,7 @@ func (t *Tombstone) String() string {
 	return fmt.Sprintf("%d: %s from %d to %d ms", t.ID, SelectorsText(t.Selectors), t.FromMs, t.ToMs)
 }
 
-// SelectorsText writes selectors down as PromQL does.
+// SelectorsText formats selectors as in PromQL.
 func SelectorsText(selectors [][]*labels.Matcher) string {
 	var b strings.Builder
 	for i, ms := range selectors {
@@ -83,7 +83,7 @@ func tagValue(tags []keyschema.Tag, name string) string {
 	return ""
 }
 
-// covers reports whether all of an hour is deleted, overlaps whether any of it is.
+// covers reports whether a whole hour is deleted, overlaps whether any part of it is.
 func (t *Tombstone) covers(hour int64) bool {
 	return t.FromMs <= keyschema.HourStartMs(hour) && t.ToMs >= keyschema.HourCellMs(hour)
 }
@@ -92,10 +92,10 @@ func (t *Tombstone) overlaps(hour int64) bool {
 	return t.Overlaps(keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
 }
 
-// Overlaps reports whether any of the time from fromMs to toMs, both inclusive, is deleted.
+// Overlaps reports whether any part of the time from fromMs to toMs, both inclusive, is deleted.
 func (t *Tombstone) Overlaps(fromMs, toMs int64) bool { return t.FromMs <= toMs && t.ToMs >= fromMs }
 
-// metric returns the only metric that a selector can match, if it names one.
+// metric returns the only metric that a selector can match, if there is one.
 func metric(ms []*labels.Matcher) (string, bool) {
 	for _, m := range ms {
 		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
@@ -105,7 +105,7 @@ func metric(ms []*labels.Matcher) (string, bool) {
 	return "", false
 }
 
-// Metrics lists the only metrics that the selectors can match; not ok if one of them does not name a metric.
+// Metrics lists the only metrics that the selectors can match; ok is false if a selector names no metric.
 func Metrics(selectors [][]*labels.Matcher) (metrics []string, ok bool) {
 	for _, ms := range selectors {
 		name, ok := metric(ms)
@@ -117,11 +117,11 @@ func Metrics(selectors [][]*labels.Matcher) (metrics []string, ok bool) {
 	return metrics, true
 }
 
-// probes are values that nobody names: a matcher that takes them all hardly chooses.
+// probes are values that no label has. A matcher that accepts all of them excludes hardly any series.
 var probes = [...]string{"a", "Zq_7", "0", "~", "some_metric_total", "é\n", "10.11.12.13:9100"}
 
-// Everything reports whether a selector may match series of all metrics: none of its matchers asks for anything in
-// particular.
+// Everything reports whether a selector may match series of all metrics, because each of its matchers accepts nearly all
+// values.
 func Everything(selectors [][]*labels.Matcher) bool {
 	for _, ms := range selectors {
 		narrow := false
@@ -147,7 +147,7 @@ func broad(m *labels.Matcher) bool {
 	return true
 }
 
-// Validate lists what is wrong with a tombstone that is to be added.
+// Validate lists all faults of a new tombstone.
 func (t *Tombstone) Validate() error {
 	var errs []error
 	if t.FromMs < 0 || t.ToMs < t.FromMs {

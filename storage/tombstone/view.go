@@ -10,19 +10,19 @@ import (
 	"halite/keyschema"
 )
 
-// View is the tombstones in force at one moment. Release it when done: rows are written anew only once no view is held
-// that lacks the tombstones they are written for.
+// View holds the tombstones in force at one moment. Release it when done: rows are rewritten for a tombstone only after all
+// views without it are released.
 type View struct {
 	set      *Set
 	list     []*Tombstone            // by id
-	byMetric map[string][]*Tombstone // those of which a selector names the metric
+	byMetric map[string][]*Tombstone // tombstones with a selector that names the metric
 	others   []*Tombstone
-	fromMs   int64 // bounds of all
+	fromMs   int64 // bounds of all tombstones
 	toMs     int64
 
 	version   uint64 // of a shared set
 	floor     uint32
-	announced []int64 // when deletions were begun that are not in force yet
+	announced []int64 // times of announced deletions that are not in force yet
 	locks     []lockCell
 
 	users int           // guarded by set.mu
@@ -53,12 +53,12 @@ func newView(set *Set, r *row) *View {
 	return v
 }
 
-// with is the view of another list.
+// with returns a view with another list.
 func (v *View) with(list []*Tombstone) *View {
 	return newView(v.set, &row{list: list, version: v.version, floor: v.floor})
 }
 
-// SnapshotIf is the view of the tombstones of now, in the order of their ids, up to the first that keep refuses.
+// SnapshotIf returns a view of the tombstones now in force, in the order of their ids, up to the first one that keep refuses.
 func (s *Set) SnapshotIf(keep func(t *Tombstone) bool) *View {
 	v := s.View()
 	n := 0
@@ -74,23 +74,23 @@ func (s *Set) SnapshotIf(keep func(t *Tombstone) bool) *View {
 	return part
 }
 
-// Version tells views of a shared set apart: another one may have other tombstones.
+// Version identifies the views of a shared set. Views with different versions may have different tombstones.
 func (v *View) Version() uint64 { return v.version }
 
-// Floor is the highest number of a deletion so far, 0 if there was none.
+// Floor returns the highest number of a deletion so far, 0 without deletions.
 func (v *View) Floor() uint32 { return v.floor }
 
-// Announced lists when deletions were begun that are not in force yet, in milliseconds since 1970: what numbers they have is
-// not known.
+// Announced lists the times, in milliseconds since 1970, of announced deletions that are not in force yet. Their numbers are
+// unknown.
 func (v *View) Announced() []int64 { return v.announced }
 
-// Len is the number of tombstones.
+// Len returns the number of tombstones.
 func (v *View) Len() int { return len(v.list) }
 
-// List returns the tombstones by id. It is not to be changed.
+// List returns the tombstones by id. Do not change it.
 func (v *View) List() []*Tombstone { return v.list }
 
-// LastID is the largest id of the tombstones, 0 if there are none.
+// LastID returns the largest id of the tombstones, 0 without tombstones.
 func (v *View) LastID() uint64 {
 	if len(v.list) == 0 {
 		return 0
@@ -98,7 +98,7 @@ func (v *View) LastID() uint64 {
 	return v.list[len(v.list)-1].ID
 }
 
-// Current reports whether no tombstone has been added or dropped since the view was taken.
+// Current reports whether no tombstone was added or dropped since the view was taken.
 func (v *View) Current() bool { return v.set.latest.Load() == v }
 
 // Release ends the use of the view.
@@ -112,7 +112,7 @@ func (v *View) Release() {
 	}
 }
 
-// concerns reports whether a tombstone may concern a time from mintMs to before endMs; endMs 0 is open.
+// concerns reports whether a tombstone may concern a time from mintMs to before endMs; endMs 0 means no bound.
 func (v *View) concerns(mintMs, endMs int64) bool {
 	return len(v.list) > 0 && v.toMs >= mintMs && (endMs == 0 || v.fromMs < endMs)
 }
@@ -139,8 +139,8 @@ func (v *View) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, viewKey{}, v)
 }
 
-// Within returns the context's view, or else takes that of now; nil if no tombstone concerns a time from mintMs to before
-// endMs, 0 being open. Call done when it is not needed any more.
+// Within returns the view of the context, or else a view of the tombstones now in force. It returns nil if no tombstone
+// concerns the times from mintMs to before endMs; endMs 0 means no bound. The caller calls done at the end.
 func (s *Set) Within(ctx context.Context, mintMs, endMs int64) (v *View, done func()) {
 	v, held := ctx.Value(viewKey{}).(*View)
 	if !held {

@@ -11,23 +11,24 @@ import (
 	"halite/storage/periodic"
 )
 
-// ErrUnsure: a deletion is not known to be durable, so that nothing may be stored that depends on it. Try again.
+// ErrUnsure is returned if a loss of power may lose a deletion. The caller must not store results that depend on it, and may
+// retry.
 var ErrUnsure = errors.New("a deletion is not durable yet")
 
 const (
-	// sureWaitMax is how long Stable waits for deletions to become durable, sureWait how often it looks.
+	// sureWaitMax is the time that Stable waits for deletions to become durable, sureWait the time between two checks.
 	sureWaitMax = 30 * time.Second
 	sureWait    = time.Millisecond
 )
 
-// Confirm says that a tombstone which was added is sure to survive a loss of power.
+// Confirm records that no loss of power can lose an added tombstone.
 func (s *Set) Confirm(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.unsure, id)
 }
 
-// SnapshotExclusive is the view of now, once no view is held any more that lacks one of its tombstones.
+// SnapshotExclusive returns a view of the tombstones now in force, once all views without one of them are released.
 func (s *Set) SnapshotExclusive(ctx context.Context) (*View, error) {
 	s.mu.Lock()
 	return s.snapshotExclusive(ctx)

@@ -29,9 +29,9 @@ const (
 	readRowsDefault    = 2048
 )
 
-// Index finds the rows of an hour; *index.Index is one.
+// Index finds the rows of an hour. *index.Index implements it.
 type Index interface {
-	// Refresh takes in what other processes have written.
+	// Refresh reads what other processes have written.
 	Refresh(ctx context.Context) error
 	Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
 }
@@ -41,23 +41,23 @@ type Options struct {
 	Data, Meta storage.Table
 	Index      Index
 	Schema     *keyschema.Schema
-	// Sequence returns the first of n chunk numbers above a given one, which nobody else gets.
+	// Sequence returns the first of n chunk numbers above a given one. It gives each number to one caller only.
 	Sequence func(ctx context.Context, n int, above uint32) (uint32, error)
-	// Tombstones are what was deleted, a shared set; nil if nothing can be. Data has all that is stored.
+	// Tombstones is the shared set of deletions; nil if nothing can be deleted. Data must still have the deleted samples.
 	Tombstones *tombstone.Set
-	// Delay is how long after its end an hour is packed, and how old a deletion is before its samples leave the rows; 0 means
-	// 15 minutes.
+	// Delay is the time from the end of an hour until it is packed. It is also the age from which a deletion removes samples
+	// from rows. 0 means 15 minutes.
 	Delay time.Duration
-	// MarkAfter is how long after the end of an hour writers begin to mark rows, and how long rows may take from being read
-	// until they are written; 0 means 5 minutes. It must be less than Delay.
+	// MarkAfter is the time from the end of an hour until writers mark rows. It also bounds the time from reading a row to
+	// writing it. It must be less than Delay; 0 means 5 minutes.
 	MarkAfter time.Duration
-	// Concurrency is the number of rows that are written at once; 0 means 16.
+	// Concurrency is the number of rows written in parallel; 0 means 16.
 	Concurrency int
-	// ReadRowsMax is the number of rows that are read together; 0 means 2048.
+	// ReadRowsMax is the number of rows in one read; 0 means 2048.
 	ReadRowsMax int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Logger takes what an operator should know; nil discards it.
+	// Logger takes messages for operators; nil discards them.
 	Logger *slog.Logger
 	// Registerer takes the metrics tsdb_compactor_…; nil means they are not registered.
 	Registerer prometheus.Registerer
@@ -90,7 +90,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Compactor packs closed hours. Run is for one goroutine at a time.
+// Compactor packs closed hours. Call Run from one goroutine at a time.
 type Compactor struct {
 	opts                        Options
 	rows, samples, bytes, beat  prometheus.Counter
@@ -111,20 +111,20 @@ func New(opts Options) (*Compactor, error) {
 		rows:       counter("rows_total", "Rows whose single samples became a chunk."),
 		samples:    counter("samples_total", "Single samples that became part of a chunk."),
 		bytes:      counter("bytes_total", "Bytes of the chunks written."),
-		beat:       counter("conflicts_total", "Rows left for the next time because something was written to them meanwhile."),
-		failures:   counter("failures_total", "Hours whose packing failed; it is tried again."),
+		beat:       counter("conflicts_total", "Rows that a concurrent write changed; the next run packs them."),
+		failures:   counter("failures_total", "Hours whose packing failed; the next run retries."),
 		marksTaken: counter("marks_total", "Marks of late samples removed."),
 		notes:      counter("hours_total", "Hours packed."),
 	}, nil
 }
 
-// Run packs all hours that are due. An hour that could not be packed to its end is due again.
+// Run packs all hours that are due. An hour with an error stays due.
 func (p *Compactor) Run(ctx context.Context) error {
 	due, err := p.due(ctx)
 	if err != nil || len(due) == 0 {
 		return err
 	}
-	// What the notes are about was told to the index before. A look that ran beside the telling may have missed a part.
+	// Writers announce series to the index before they write notes. A refresh that ran during an announcement may miss it.
 	for range 2 {
 		if err := p.opts.Index.Refresh(ctx); err != nil {
 			return err
@@ -162,7 +162,7 @@ func (p *Compactor) due(ctx context.Context) (due []noted, err error) {
 	return due, it.Err()
 }
 
-// hour packs the rows of an hour and takes its notes away.
+// hour packs the rows of an hour and removes its notes.
 func (p *Compactor) hour(ctx context.Context, n noted) error {
 	start := time.Now() // a duration, not a time of the data
 	from := keyschema.HourStartMs(n.hour)
@@ -191,7 +191,7 @@ func (p *Compactor) hour(ctx context.Context, n noted) error {
 	if left > 0 && !n.inTime {
 		return nil
 	}
-	if left > 0 { // what is left is found by its single samples
+	if left > 0 { // the next run finds the other rows by their single samples
 		if err := p.opts.Meta.Apply(ctx, []storage.RowMutation{Note(n.hour, true)}); err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (p *Compactor) hour(ctx context.Context, n noted) error {
 	return p.opts.Meta.Apply(ctx, []storage.RowMutation{n.done()})
 }
 
-// keys are the row keys of series in an hour, sorted.
+// keys returns the sorted row keys of series in an hour.
 func (p *Compactor) keys(found []index.Series, hour int64) [][]byte {
 	keys := make([][]byte, 0, len(found))
 	var tags []keyschema.Tag
@@ -222,7 +222,7 @@ func (p *Compactor) keys(found []index.Series, hour int64) [][]byte {
 	return keys
 }
 
-// filter passes the samples of an hour whose qualifiers lie from start on.
+// filter selects the cells of an hour whose qualifiers are at least start.
 func filter(hour int64, start []byte) storage.Filter {
 	return storage.Filter{
 		Families: []string{storage.FamilySamples}, QualifierStart: start, VersionsMax: 1,
@@ -230,7 +230,7 @@ func filter(hour int64, start []byte) storage.Filter {
 	}
 }
 
-// unpacked returns those of the keys whose rows have single samples or marks.
+// unpacked returns the keys of rows with single samples or marks.
 func (p *Compactor) unpacked(ctx context.Context, keys [][]byte, hour int64) (out [][]byte, err error) {
 	f := filter(hour, keyschema.AppendMarkQualifier(nil, 0))
 	f.KeysOnly = true

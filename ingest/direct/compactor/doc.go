@@ -1,20 +1,21 @@
 // Package compactor turns the single samples of rows into chunks once their hour has closed.
 //
-// Where samples are acknowledged by the tables, each is a cell of its own: tens of bytes. Some minutes after the end of an
-// hour the compactor reads the rows of the hour and replaces their single samples by a chunk, in one conditional mutation a row.
+// In mode direct each sample is a cell of its own before it is acknowledged, which takes tens of bytes. Some minutes after the
+// end of an hour the compactor reads the rows of the hour. One conditional mutation per row replaces its single samples by a
+// chunk.
 //
-// Invariants, for any number of writers and compactors, which may sleep, crash or lose answers at any point:
+// The following holds for any number of writers and compactors, which may sleep, crash or lose answers at any point:
 //
-//   - No sample is lost. The mutation removes exactly the cells that the chunk holds, and only if nothing came since the row
-//     was read: who writes samples later than [Options.MarkAfter] behind the end of their hour adds a mark to the row in the
-//     same mutation, and the condition is that there is no mark and no chunk that was not read. Marks go before, together with
-//     a new chunk, so that nobody who read the row without the late samples finds it without mark and chunk.
-//   - None is doubled: chunk and deletions are one mutation.
-//   - The later write of a sample wins: a chunk takes a number above those of the row's chunks that are left, and a single
-//     sample, which wins over chunks, is written after the compactor has read the row or goes into the chunk.
+//   - No sample is lost. The mutation deletes exactly the cells whose samples the chunk holds, and only if the row has no mark
+//     and no chunk that the compactor has not read. A writer of samples that come more than [Options.MarkAfter] after the end
+//     of their hour adds a mark to the row in the same mutation. Marks are removed in a mutation of their own that adds a new
+//     chunk. So a compactor that read the row before the late samples finds a mark or a chunk that it does not know.
+//   - No sample is doubled: one mutation writes the chunk and deletes the samples.
+//   - The later write of a sample wins. A chunk has a higher number than all other chunks left in the row. A single sample wins
+//     over chunks. It was written after the compactor read the row, or its value is in the chunk.
 //
-// What a writer must do beside the marks: leave a note of the hour (see [Note]), so that the compactor comes; before it has
-// acknowledged samples, and again after it has written late ones.
+// A writer also leaves a note of the hour (see [Note]), so that the compactor packs it: before it acknowledges the first
+// samples of the hour, and again after it has written late ones.
 //
 // The clocks of all servers may differ by less than [Options.Delay] − [Options.MarkAfter].
 package compactor

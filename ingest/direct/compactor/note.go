@@ -10,8 +10,8 @@ import (
 	"halite/storage"
 )
 
-// A note is a cell of the meta table that says that an hour has single samples: row pack#hour, in the hour's reversed form;
-// the qualifier is 'o' if they were written in time, 'l' if they came late, and 8 random bytes.
+// A note is a cell of the meta table. It says that an hour has single samples. Its row is pack#hour, with the hour in its
+// reversed form. The qualifier is 'o' for samples in time or 'l' for late ones, and 8 random bytes.
 const (
 	notePrefix = "pack#"
 	noteEnd    = "pack$"
@@ -20,9 +20,9 @@ const (
 	noteBytes  = 9
 )
 
-// Note is the mutation of TableMeta that brings the compactor to an hour. A note in time may be left once by each process,
-// before it acknowledges its first sample of the hour; late tells of samples with a mark and is left after each request
-// that wrote some.
+// Note returns the mutation of TableMeta that makes the compactor pack an hour. Each process writes a note in time once,
+// before it acknowledges its first sample of the hour. It writes a late note after each request with late samples, which have
+// a mark.
 func Note(hour int64, late bool) storage.RowMutation {
 	kind := byte(noteInTime)
 	if late {
@@ -39,7 +39,7 @@ type noted struct {
 	key        []byte
 	hour       int64
 	qualifiers [][]byte
-	inTime     bool // not only late samples
+	inTime     bool // some samples are not late
 }
 
 func parseNote(row storage.Row) (noted, error) {
@@ -56,7 +56,7 @@ func parseNote(row storage.Row) (noted, error) {
 	return n, nil
 }
 
-// done is the mutation that takes away the notes that were seen, and none that came since.
+// done returns the mutation that removes the notes that were read. Later notes stay.
 func (n *noted) done() storage.RowMutation {
 	m := storage.RowMutation{Key: n.key}
 	for _, q := range n.qualifiers {

@@ -18,26 +18,26 @@ const (
 	chunkSamplesMax = 1 << 18
 )
 
-// row is what is to be done with a row.
+// row is one row and the changes that packing makes to it.
 type row struct {
 	key    []byte
 	hour   int64
 	tsMs   []int64
 	values []float64
-	// remove are the chunks and single samples that tsMs and values hold, and those of which all was deleted.
+	// remove deletes the chunks and single samples that tsMs and values hold, and the ones without any sample left.
 	remove  []storage.Entry
-	bytes   int // of their values
+	bytes   int // size of their values
 	deleted bool
-	recent  bool // by a deletion that queries under way may not know
+	recent  bool // a recent deletion, which running queries may not know, removed samples
 	chunks  bool
-	lastSeq uint32 // of the chunks, if there are any
-	after   uint32 // the last deletion that a single sample was written after
+	lastSeq uint32 // largest number of a chunk, if there is one
+	after   uint32 // number of the last deletion before a single sample
 	singles int
-	more    bool // single samples were left out
+	more    bool // the row has more than rowSinglesMax single samples
 	unmark  []storage.Entry
 }
 
-// read takes the cells of a row as they are stored, and as they are left by deletions.
+// read takes the cells of a row: all stored cells, and the cells left after deletions.
 func (r *row) read(stored, left storage.Row) error {
 	for _, c := range stored.Cells {
 		q, err := keyschema.ParseQualifier(c.Qualifier)
@@ -63,25 +63,25 @@ func (r *row) read(stored, left storage.Row) error {
 		}
 		r.remove, r.bytes = append(r.remove, remove), r.bytes+len(c.Value)
 	}
-	var fold chunk.Row
-	fold.Reset(keyschema.HourStartMs(r.hour))
+	var merged chunk.Row
+	merged.Reset(keyschema.HourStartMs(r.hour))
 	removed := r.remove
 	for _, c := range left.Cells {
 		for len(removed) > 0 && bytes.Compare(removed[0].Qualifier, c.Qualifier) < 0 {
 			removed = removed[1:]
 		}
 		if len(removed) == 0 || !bytes.Equal(removed[0].Qualifier, c.Qualifier) {
-			continue // a mark, or one too many
+			continue // a mark, or a sample beyond rowSinglesMax
 		}
-		if err := fold.Add(c.Qualifier, c.Value); err != nil {
+		if err := merged.Add(c.Qualifier, c.Value); err != nil {
 			return fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, r.key, err)
 		}
 	}
-	r.tsMs, r.values = fold.Columns() // fold is not used again
+	r.tsMs, r.values = merged.Columns()
 	return nil
 }
 
-// replace writes a row's samples as chunks and removes the cells that they were in, unless something came since.
+// replace writes the samples of a row as chunks and deletes their former cells, unless somebody has written to the row.
 func (s *pass) replace(ctx context.Context, r *row) error {
 	chunks, size, err := s.chunks(r)
 	if err != nil {
@@ -104,10 +104,12 @@ func (s *pass) replace(ctx context.Context, r *row) error {
 	return nil
 }
 
-// fence takes the marks off a row, so that it can be read again and packed. Another compactor may have read the row before the
-// samples came that the marks are of, and must not find it without marks: so a chunk is written as well, which says the same as
-// the row does. It does no harm, for single samples win over it as long as they are there, and go only with a later chunk. Of a
-// row without samples nobody else can write any either: who does not know yet what was deleted has given up by now.
+// fence removes the marks of a row, so that the next pass can pack it. Another compactor may have read the row before the
+// marked samples came, and must not find it without marks. So fence also writes a chunk with the samples of the row. The
+// chunk does no harm: single samples win over it while they exist, and only a later chunk replaces them.
+//
+// A row without samples gets no chunk, and no other compactor can write one: a compactor that does not know the deletion has
+// given up by now.
 func (s *pass) fence(ctx context.Context, r *row) error {
 	chunks, _, err := s.chunks(r)
 	if err != nil {
@@ -121,7 +123,7 @@ func (s *pass) fence(ctx context.Context, r *row) error {
 	return err
 }
 
-// chunks are the cells of new chunks with a row's samples.
+// chunks returns the cells of new chunks with the samples of a row.
 func (s *pass) chunks(r *row) (cells []storage.Entry, sizeBytes int, err error) {
 	for from := 0; from < len(r.tsMs); from += chunkSamplesMax {
 		to := min(from+chunkSamplesMax, len(r.tsMs))
@@ -138,7 +140,8 @@ func (s *pass) chunks(r *row) (cells []storage.Entry, sizeBytes int, err error) 
 	return cells, sizeBytes, nil
 }
 
-// unless changes a row if it has no cell between the chunks that were read and end; it reports whether it did for sure.
+// unless changes a row if it has no cell between the chunks that were read and end. done is true if the change took effect;
+// if the answer is lost, done is false.
 func (p *Compactor) unless(ctx context.Context, r *row, end []byte, entries []storage.Entry) (done bool, err error) {
 	since := filter(r.hour, keyschema.AppendChunkQualifier(nil, 0))
 	if r.chunks {
@@ -147,7 +150,7 @@ func (p *Compactor) unless(ctx context.Context, r *row, end []byte, entries []st
 	since.QualifierEnd = end
 	changed, err := p.opts.Data.CheckAndApply(ctx, r.key, since, storage.RowMutation{}, storage.RowMutation{Entries: entries})
 	switch {
-	case errors.Is(err, storage.ErrUnavailable): // done or not, the next time will show
+	case errors.Is(err, storage.ErrUnavailable): // the next run finds out whether it took effect
 		return false, nil
 	case changed:
 		p.beat.Inc()

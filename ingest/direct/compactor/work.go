@@ -18,40 +18,40 @@ import (
 )
 
 const (
-	// triesMax bounds how often rows are read again: they had marks, or there was something in them that the compactor has to know
-	// more of first.
+	// triesMax bounds how often a row is read: the first reading may find marks, or samples newer than the pass.
 	triesMax = 3
-	// rowChunksMax is the most chunks that a row can need.
+	// rowChunksMax is the largest number of chunks of a row.
 	rowChunksMax = keyschema.HourMs/chunkSamplesMax + 1
 )
 
-// work is the packing of some rows of an hour.
+// work packs some rows of one hour.
 type work struct {
 	p    *Compactor
 	hour int64
-	// all says that rows without single samples are written anew, too, if something of them was deleted.
+	// all also rewrites rows without single samples, if deletions concern them.
 	all bool
 
-	above atomic.Uint32 // a number that the next one must be above
+	above atomic.Uint32 // lower bound of the next chunk number
 
 	leaving sync.Mutex
-	left    [][]byte // keys of rows for the next time
-	// done are rows that were written, gone those of them of which nothing is left, freed what they had less.
+	left    [][]byte // keys of rows for the next run
+	// done counts the rows written, gone the rows among them without samples left, and freed the bytes saved.
 	done, gone, freed atomic.Int64
 }
 
-// pass is what is known while rows are read once and written.
+// pass reads rows once and writes them. It knows the deletions of one moment.
 type pass struct {
 	*work
-	seq    uint32          // of the chunks to be written
+	seq    uint32          // number of the chunks to write
 	view   *tombstone.View // nil if nothing can be deleted
 	filter *tombstone.Filter
-	// old are the deletions that all queries know, and byOld takes out what they delete; nil if all of the hour's are old.
+	// old is the view of the deletions that all queries know, and byOld its filter. They are nil if no recent deletion
+	// concerns the hour.
 	old   *tombstone.View
 	byOld *tombstone.Filter
 }
 
-// do packs rows; those that it cannot are counted.
+// do packs rows. It adds the keys of rows that it cannot pack to left.
 func (w *work) do(ctx context.Context, keys [][]byte) (err error) {
 	for range triesMax {
 		if len(keys) == 0 {
@@ -65,15 +65,14 @@ func (w *work) do(ctx context.Context, keys [][]byte) (err error) {
 	return nil
 }
 
-// leave leaves a row for the next time.
+// leave adds a row to left.
 func (w *work) leave(r *row) {
 	w.leaving.Lock()
 	defer w.leaving.Unlock()
 	w.left = append(w.left, r.key)
 }
 
-// pass reads rows and packs those without marks. It takes the marks off the others and returns the keys of those that are
-// to be read again.
+// pass reads rows and packs the rows without marks. It removes the marks of the others and returns the keys to read again.
 func (w *work) pass(ctx context.Context, keys [][]byte) (again [][]byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.p.opts.MarkAfter)
 	defer cancel()
@@ -116,8 +115,8 @@ func (w *work) pass(ctx context.Context, keys [][]byte) (again [][]byte, err err
 	return again, errors.Join(group.Wait(), it.Err())
 }
 
-// begin takes a number and then what is deleted, in this order: so the number is above those of all deletions that are known
-// and below those of all others. Not ready is who has to wait for a deletion that is under way.
+// begin takes a number and then the view of deletions. In this order the number is above all known deletions and below all
+// others. ready is false while a deletion is being published.
 func (s *pass) begin(ctx context.Context) (ready bool, err error) {
 	for {
 		if s.seq, err = s.p.opts.Sequence(ctx, rowChunksMax, s.above.Load()); err != nil || s.p.opts.Tombstones == nil {
@@ -156,7 +155,7 @@ func (s *pass) end() {
 	}
 }
 
-// knows reports whether nothing in the row is newer than the number and the deletions of the pass.
+// knows reports whether the row has nothing newer than the number and the deletions of the pass.
 func (s *pass) knows(r *row) bool {
 	if r.chunks && r.lastSeq >= s.seq {
 		s.above.Store(max(s.above.Load(), r.lastSeq))
@@ -165,7 +164,7 @@ func (s *pass) knows(r *row) bool {
 	return s.view == nil || r.after <= s.view.Floor()
 }
 
-// giveUp removes what deletions have left whose servers died in the middle, for packing waits for them.
+// giveUp removes the announcements of deletions whose servers died, because packing waits for announcements.
 func (p *Compactor) giveUp(ctx context.Context) error {
 	if p.opts.Tombstones == nil {
 		return nil
@@ -181,21 +180,21 @@ func (p *Compactor) giveUp(ctx context.Context) error {
 	return p.opts.Tombstones.GiveUp(ctx, p.opts.Now().Add(-p.opts.Delay).UnixMilli())
 }
 
-// Delay is that of the options.
+// Delay returns Options.Delay.
 func (p *Compactor) Delay() time.Duration { return p.opts.Delay }
 
-// Cleaned is what Clean has done.
+// Cleaned is the result of Clean.
 type Cleaned struct {
-	// Rows were written anew; of Removed, which are among them, nothing was left.
+	// Rows counts the rewritten rows. Removed counts the rows among them without samples left.
 	Rows, Removed int64
-	// Left are the keys of rows that have to wait: somebody was writing to them, or a deletion that is not older than
-	// Options.Delay has taken something from them.
+	// Left has the keys of rows to clean later: somebody was writing to them, or a deletion younger than Options.Delay has
+	// removed samples from them.
 	Left [][]byte
-	// Bytes is by how much the values have become less.
+	// Bytes is the reduction of the size of all values.
 	Bytes int64
 }
 
-// Clean takes what was deleted out of rows of one hour, whose keys come sorted. It may run beside Run and in several
+// Clean removes deleted samples from rows of one hour. keys are sorted. Clean may run concurrently with Run and in several
 // processes.
 func (p *Compactor) Clean(ctx context.Context, hour int64, keys [][]byte) (Cleaned, error) {
 	w := work{p: p, hour: hour, all: true}
@@ -206,7 +205,7 @@ func (p *Compactor) Clean(ctx context.Context, hour int64, keys [][]byte) (Clean
 	return Cleaned{Rows: w.done.Load(), Removed: w.gone.Load(), Left: w.left, Bytes: w.freed.Load()}, err
 }
 
-// read copies of a row what is of use.
+// read copies the parts of a row that packing needs.
 func (s *pass) read(ctx context.Context, stored storage.Row) (*row, error) {
 	left := stored
 	deleted := false
@@ -227,7 +226,7 @@ func (s *pass) read(ctx context.Context, stored storage.Row) (*row, error) {
 	return r, r.read(stored, left)
 }
 
-// sameCell compares cells of a row and family.
+// sameCell compares two cells of one row and family.
 func sameCell(a, b storage.Cell) bool {
 	return bytes.Equal(a.Qualifier, b.Qualifier) && bytes.Equal(a.Value, b.Value)
 }
