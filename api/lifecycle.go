@@ -117,6 +117,7 @@ func (s *Server) landingPage(page *landing.Page) http.HandlerFunc {
 		err := page.Write(w, r, landing.Data{
 			Name: build.Name, Version: build.Version, APIVersion: build.APIVersion, DocsURL: build.DocsURL,
 			Ready: state.Ready, Reason: state.Reason, Arriving: arriving, Waiting: known && !arriving, OwnJob: s.opts.OwnJob,
+			URL: s.opts.ExternalURL, Prefix: s.opts.RoutePrefix,
 		})
 		if err != nil {
 			s.respondError(w, &apiError{typ: errInternal, err: fmt.Errorf("landing page: %w", err)})

@@ -66,6 +66,11 @@ type Options struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
+	// ExternalURL is the address under which users reach the server, without a slash at the end. Links begin with it. Default:
+	// the address that a request names.
+	ExternalURL string
+	// RoutePrefix is the path below which clients reach the server if ExternalURL is empty. Default none.
+	RoutePrefix string
 	// OwnJob is the label job of the server's own samples, which do not count as arrived on the landing page. Default none.
 	OwnJob string
 	// Build describes the program for the landing page and /api/v1/status/buildinfo.

@@ -37,6 +37,9 @@ type Data struct {
 	Reason string
 	// Arriving says that samples arrive, and Waiting that none have arrived yet. Both are false while the server does not know.
 	Arriving, Waiting bool
+	// URL is where users reach the server, without a slash at the end; "" for the address that the request names. Prefix is
+	// the path behind that address.
+	URL, Prefix string
 	// OwnJob is the label job of the server's own samples; "" if it does not store them.
 	OwnJob string
 }
@@ -61,11 +64,13 @@ func New() (*Page, error) {
 // Write answers r with the page. On an error it has sent nothing.
 func (p *Page) Write(w http.ResponseWriter, r *http.Request, d Data) error {
 	var text bytes.Buffer
+	if d.URL == "" {
+		d.URL = p.url(r) + d.Prefix
+	}
 	if err := p.page.Execute(&text, struct {
 		Data
 		Style template.CSS
-		URL   string
-	}{d, template.CSS(pageCSS), p.url(r)}); err != nil {
+	}{d, template.CSS(pageCSS)}); err != nil {
 		return err
 	}
 	h := w.Header()

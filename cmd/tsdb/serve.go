@@ -119,6 +119,9 @@ func (c *serveConfig) listen(
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := c.web.checkURL(); err != nil {
+		return nil, nil, err
+	}
 	listener, err := net.Listen("tcp", c.web.listenAddress)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--web.listen-address: %w", err)
@@ -127,7 +130,7 @@ func (c *serveConfig) listen(
 	if err != nil {
 		return nil, nil, errors.Join(err, listener.Close())
 	}
-	return limiter.Listener(listener), limiter.HTTPServer(check.Handler(gate)), nil
+	return limiter.Listener(listener), limiter.HTTPServer(check.Handler(withRoutePrefix(c.web.routePrefix, gate))), nil
 }
 
 // drain finishes the requests under way, then flushes and closes the store.
@@ -185,6 +188,7 @@ func newAPI(
 		Flags:   c.flagValues(),
 		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, rules, started) },
 		Reload:  reload, Quit: quit, Lookback: c.queryLookback, Rules: db.schema.Rules, OwnJob: ownJob,
+		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Retention: db.sweeper.Costs,
 		SeriesLimits: db.ingester.SeriesLimits,
 		Limits: api.Limits{
@@ -216,9 +220,9 @@ func (c *serveConfig) reachedAt(addr net.Addr) string {
 		return c.web.externalURL
 	}
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return "http://localhost:" + strconv.Itoa(tcp.Port) // all addresses are none that one could paste
+		return "http://localhost:" + strconv.Itoa(tcp.Port) + c.web.routePrefix // a client cannot use the unspecified address
 	}
-	return "http://" + addr.String()
+	return "http://" + addr.String() + c.web.routePrefix
 }
 
 // logStart says what an operator wants to know first.

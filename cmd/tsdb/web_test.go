@@ -17,7 +17,8 @@ import (
 // raw sends a request as it is and returns the answer.
 func (s *server) raw(t *testing.T, request string) (status int, body string) {
 	t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	address, _, _ := strings.Cut(strings.TrimPrefix(s.url, "http://"), "/")
+	c, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	defer c.Close()
 	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
@@ -88,7 +89,8 @@ func TestDescriptorsFitConnections(t *testing.T) {
 	require.Contains(t, s.log.String(), "--web.max-connections is lowered")
 	require.Contains(t, s.log.String(), "connections=64")
 	for range 300 {
-		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		address, _, _ := strings.Cut(strings.TrimPrefix(s.url, "http://"), "/")
+	c, err := net.Dial("tcp", address)
 		require.NoError(t, err)
 		t.Cleanup(func() { c.Close() })
 		_, err = io.WriteString(c, "GET / HT")
@@ -97,4 +99,27 @@ func TestDescriptorsFitConnections(t *testing.T) {
 	now := time.Now()
 	s.write([]point{{"written", "a", now.UnixMilli(), 1}})
 	require.Len(t, s.series("written", now, "1m"), 1)
+}
+
+// TestServerBelowPrefix: a server behind a proxy answers below the path of its external URL, and its links begin with that URL.
+func TestServerBelowPrefix(t *testing.T) {
+	t.Parallel()
+	s := launch(t, t.TempDir(), freeAddress(t), "--no-web.self-scrape", "--web.external-url=http://metrics.example/halite/")
+	root := s.url
+	s.url += "/halite"
+	s.awaitReady()
+	status, page := s.raw(t, "GET /halite/ HTTP/1.1\r\nHost: metrics.example\r\n\r\n")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, page, `href="http://metrics.example/halite/metrics"`)
+	require.Contains(t, page, "url: http://metrics.example/halite/api/v1/write")
+	require.NotContains(t, page, `href="/`)
+	resp, err := http.Get(root + "/") // follows the redirect
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, "/halite/", resp.Request.URL.Path)
+	status, _ = s.raw(t, "GET /metrics HTTP/1.1\r\nHost: metrics.example\r\n\r\n")
+	require.Equal(t, http.StatusNotFound, status)
+	status, text := s.raw(t, "GET /halite/api/v1/label/a%2Fb/values HTTP/1.1\r\nHost: metrics.example\r\n\r\n")
+	require.Equal(t, http.StatusOK, status, text)
+	require.Contains(t, s.log.String(), "http://metrics.example/halite")
 }

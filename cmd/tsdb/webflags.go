@@ -16,6 +16,7 @@ import (
 type webConfig struct {
 	listenAddress   string
 	externalURL     string
+	routePrefix     string // without a slash at the end; empty if there is none
 	allowedHosts    []string
 	connectionsMax  int
 	sendTimeout     time.Duration
@@ -30,8 +31,10 @@ type webConfig struct {
 
 func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("web.listen-address", "Address of the HTTP API.").Default("127.0.0.1:9480").StringVar(&c.listenAddress)
-	cmd.Flag("web.external-url", "URL at which users reach this server. Default: the listen address.").
-		StringVar(&c.externalURL)
+	cmd.Flag("web.external-url", "URL at which users reach this server, for example through a proxy. Links begin with it. "+
+		"Default: the listen address.").StringVar(&c.externalURL)
+	cmd.Flag("web.route-prefix", "Path below which the server answers. Default: the path of --web.external-url. Set / if a proxy "+
+		"removes that path.").StringVar(&c.routePrefix)
 	cmd.Flag("web.allowed-hosts", "Hosts that requests may name, which stops DNS rebinding: names, addresses, ranges such as "+
 		"10.0.0.0/8, .example.com for all names below it, or * for any. Separate them by commas or repeat the flag. Default: "+
 		"the host of --web.external-url and, on a loopback address, loopback hosts; elsewhere any address, or any host without "+
