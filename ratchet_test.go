@@ -39,7 +39,6 @@ const stiltedPhrasesMax = 240
 // ratchets are the packages that are still too large. A figure here only ever gets smaller.
 var ratchets = map[string]packageSize{
 	"storage/index": {files: 22, knot: 17},
-	"query":         {files: 16, knot: 9},
 }
 
 // listedPackage is the part of `go list -json` that the ratchets read.

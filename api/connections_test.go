@@ -84,7 +84,7 @@ func (b blocked) Querier(mintMs, maxtMs int64) (promstorage.Querier, error) {
 	return b.SampleAndChunkQueryable.Querier(mintMs, maxtMs)
 }
 
-// TestHealthBesideQueries: when all places of queries are taken, health and metrics are answered nevertheless.
+// TestHealthBesideQueries: when all query slots are taken, health and metrics are answered nevertheless.
 func TestHealthBesideQueries(t *testing.T) {
 	leave := make(chan struct{})
 	f := newFixture(t, func(o *Options) {

@@ -6,19 +6,21 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"halite/query/read"
 )
 
-// ActiveQuery is a query that runs or waits for a place.
+// ActiveQuery is a query that runs or waits for a slot.
 type ActiveQuery struct {
 	ID    uint64
 	Kind  string // "instant" or "range"
 	Query string
 	Start time.Time
-	// FromMs, ToMs and StepMs are the range that was asked for; both ends are equal for an instant query.
+	// FromMs, ToMs and StepMs are the requested range; both ends are equal for an instant query.
 	FromMs, ToMs, StepMs int64
 	// Client is Params.Client.
 	Client string
-	// Waiting is true until the query has a place.
+	// Waiting is true until the query has a slot.
 	Waiting bool
 	// Samples is how many samples columnar operators have read so far.
 	Samples int64
@@ -34,13 +36,13 @@ type activeEntry struct {
 	ActiveQuery
 	cancel     context.CancelCauseFunc
 	evaluating atomic.Bool
-	figures    atomic.Pointer[hybridQuery]
+	session    atomic.Pointer[read.Session]
 }
 
 func newActiveList() *activeList { return &activeList{queries: map[uint64]*activeEntry{}} }
 
 // add lists a query until it is removed.
-func (l *activeList) add(q question, start time.Time, cancel context.CancelCauseFunc) *activeEntry {
+func (l *activeList) add(q request, start time.Time, cancel context.CancelCauseFunc) *activeEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last++
@@ -65,8 +67,8 @@ func (l *activeList) list() []ActiveQuery {
 	for _, e := range l.queries {
 		q := e.ActiveQuery
 		q.Waiting = !e.evaluating.Load()
-		if h := e.figures.Load(); h != nil {
-			q.Samples = h.samplesSoFar()
+		if s := e.session.Load(); s != nil {
+			q.Samples = s.Figures().Samples
 		}
 		out = append(out, q)
 	}

@@ -15,40 +15,40 @@ type seriesEstimator interface {
 }
 
 // estimator returns the estimator behind the Queryable; nil if there is none.
-func (e *Engine) estimator() seriesEstimator {
-	if r := readerOf(e.opts.Queryable); r != nil {
+func (o Options) estimator() seriesEstimator {
+	if r := readerOf(o.Queryable); r != nil {
 		return r
 	}
-	q, _ := e.opts.Queryable.(seriesEstimator)
+	q, _ := o.Queryable.(seriesEstimator)
 	return q
 }
 
-// assumedIntervalMs is the interval between samples that estimates assume.
+// assumedIntervalMs is the sample interval that estimates assume.
 const assumedIntervalMs = 15_000
 
 // kindOf estimates the cost of a query. Without a seriesEstimator every query counts as cheap.
-func (e *Engine) kindOf(ctx context.Context, s expression.Expression) costKind {
-	estimator := e.estimator()
+func (o Options) kindOf(ctx context.Context, p parser.Parser, s expression.Expression) costKind {
+	estimator := o.estimator()
 	if estimator == nil {
 		return cheap
 	}
-	expr, err := s.Expr(e.parser)
+	expr, err := s.Expr(p)
 	if err != nil {
 		return cheap // The caller parses the expression again and reports the error.
 	}
-	samples := e.estimate(expr, s, func(matchers []*labels.Matcher) int64 {
+	samples := o.estimate(expr, s, func(matchers []*labels.Matcher) int64 {
 		return int64(estimator.EstimateSeries(ctx, matchers...))
 	})
-	if samples > e.opts.CheapSamplesMax {
+	if samples > o.CheapSamplesMax {
 		return large
 	}
 	return cheap
 }
 
-// estimate returns about how many samples an expression reads and computes: for each selector its series, times the
-// samples in its time range plus the steps at which it is evaluated.
-func (e *Engine) estimate(expr parser.Expr, s expression.Expression, series func([]*labels.Matcher) int64) (samples int64) {
-	l := subqueryLimits{stepDefaultMs: e.opts.SubqueryStep.Milliseconds()}
+// estimate returns about how many samples an expression reads and computes. Each selector adds its series, times the sum of
+// the samples in its time range and its evaluations.
+func (o Options) estimate(expr parser.Expr, s expression.Expression, series func([]*labels.Matcher) int64) (samples int64) {
+	l := subqueryLimits{stepDefaultMs: o.SubqueryStep.Milliseconds()}
 	parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
 		selector, ok := n.(*parser.VectorSelector)
 		if !ok {
@@ -58,7 +58,7 @@ func (e *Engine) estimate(expr parser.Expr, s expression.Expression, series func
 		if s.IsRange {
 			evaluations += spanMs / s.Step.Milliseconds()
 		}
-		windowMs := e.opts.Lookback.Milliseconds()
+		windowMs := o.Lookback.Milliseconds()
 		for _, above := range path {
 			switch above := above.(type) {
 			case *parser.MatrixSelector:

@@ -26,23 +26,15 @@ type SelectorSpan struct {
 	Days              int
 }
 
-// describe lists the selectors of a question, and what of it the engine has to evaluate.
-func (h *hybrid) describe(columns bool, q question) ([]SelectorSpan, []EnginePart) {
-	parse := func() parser.Expr {
-		e, err := h.parser.Parser.ParseExpr(q.Text)
-		if err != nil {
-			return nil
-		}
-		if e, err = promql.PreprocessExpr(e, q.Start, q.End, q.Step); err != nil {
-			return nil
-		}
-		return e
+// describe lists the selectors of a request, and the parts of it that only Prometheus's engine evaluates.
+func describe(p parser.Parser, lookback time.Duration, columns bool, q request) ([]SelectorSpan, []EnginePart) {
+	e, err := p.ParseExpr(q.Text)
+	if err == nil {
+		e, err = promql.PreprocessExpr(e, q.Start, q.End, q.Step)
 	}
-	e := parse()
-	if e == nil {
+	if err != nil {
 		return nil, nil
 	}
-	lookback := h.lookback
 	if q.Lookback > 0 {
 		lookback = q.Lookback
 	}

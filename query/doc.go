@@ -2,7 +2,7 @@
 // rest, behind limits, a queue and a list of what is running.
 //
 // An [Engine] takes an expression and times, checks every limit that can be checked before work begins (length of the
-// query, number of points, step), waits for one of a fixed number of places, where cheap queries do
+// query, number of points, step), waits for one of a fixed number of slots, where cheap queries do
 // not wait for large ones, and lets the engine evaluate over the Queryable it was given. Errors are always
 // *[Error] with the type that Prometheus' HTTP API would report, so that a front end only has to print them.
 //
@@ -18,7 +18,7 @@
 //
 // The package knows nothing of tables, heads or HTTP; package query/read below it reads samples.
 //
-// Invariants: no query runs without holding a place; a place is given back exactly once; a [Result] keeps pooled
+// Invariants: no query runs without holding a slot; a slot is given back exactly once; a [Result] keeps pooled
 // memory until Close.
 //
 // Concurrency: an Engine may be used by any number of goroutines; a Result belongs to one.

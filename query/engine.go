@@ -21,8 +21,8 @@ import (
 type Engine struct {
 	opts    Options
 	parser  parser.Parser
-	inner   *hybrid
-	gate    *gate
+	inner   *dispatcher
+	slots   *slots
 	active  *activeList
 	metrics *metrics
 	cache   *resultcache.Cache // nil keeps nothing
@@ -40,7 +40,7 @@ func New(opts Options) (*Engine, error) {
 	}
 	subqueryStepMs := opts.SubqueryStep.Milliseconds()
 	p := parser.NewParser(opts.parserOptions())
-	inner := newHybrid(promql.EngineOpts{
+	inner := newDispatcher(promql.EngineOpts{
 		Logger:                   opts.Logger,
 		MaxSamples:               min(opts.SamplesMax, opts.EngineSamplesMax),
 		Timeout:                  opts.Timeout,
@@ -58,7 +58,7 @@ func New(opts Options) (*Engine, error) {
 	}
 	return &Engine{
 		opts: opts, parser: p, inner: inner, metrics: m, cache: cache,
-		gate:   newGate(opts, m),
+		slots:  newSlots(opts, m),
 		active: newActiveList(),
 	}, nil
 }
@@ -104,7 +104,7 @@ func (e *Engine) ParseSelector(selector string) ([]*labels.Matcher, error) {
 func (e *Engine) Instant(ctx context.Context, r InstantRequest) (*Result, error) {
 	at := time.UnixMilli(r.TimeMs)
 	s := expression.Expression{Text: r.Query, Parsed: new(expression.Parsed), Start: at, End: at}
-	return e.run(ctx, question{
+	return e.run(ctx, request{
 		kind: "instant", Expression: s, Params: r.Params,
 		check: func() error { return e.opts.checkQuery(r.Query, r.Params) },
 	})
@@ -115,37 +115,10 @@ func (e *Engine) Range(ctx context.Context, r RangeRequest) (*Result, error) {
 	s := expression.Expression{
 		Text: r.Query, Parsed: new(expression.Parsed), Start: r.Start, End: r.End, Step: r.Step, IsRange: true,
 	}
-	return e.run(ctx, question{
+	return e.run(ctx, request{
 		kind: "range", Expression: s, Params: r.Params,
 		check: func() error { return e.opts.checkRange(r) },
 	})
-}
-
-// question is a request of either kind.
-type question struct {
-	kind string
-	expression.Expression
-	Params
-	check func() error
-}
-
-// record is the question as the query log holds it.
-func (q question) record(began time.Time) querylog.Query {
-	return querylog.Query{
-		Time: began, Kind: q.kind, Query: q.Text, StartMs: q.Start.UnixMilli(), EndMs: q.End.UnixMilli(),
-		StepMs: q.Step.Milliseconds(), Client: q.Client,
-	}
-}
-
-// consumed is the work and memory of a question.
-type consumed struct{ samples, peakBytes int64 }
-
-// add counts a query that was evaluated.
-func (c *consumed) add(qry promql.Query) {
-	c.samples += qry.Stats().Samples.SamplesRead
-	if h, ok := qry.(*hybridQuery); ok && h.session != nil {
-		c.peakBytes = max(c.peakBytes, h.session.Figures().BytesPeak)
-	}
 }
 
 // columns decides whether columnar operators take part.
@@ -167,7 +140,7 @@ func (e *Engine) tiers(p Params) operator.Tiers {
 	return operator.TiersAuto
 }
 
-// prepare makes the query of a question, or of a part of it.
+// prepare makes the query of a request, or of a part of it.
 func (e *Engine) prepare(ctx context.Context, s expression.Expression, p Params) (promql.Query, error) {
 	var (
 		opts = promql.NewPrometheusQueryOpts(p.StatsPerStep, p.Lookback)
@@ -182,14 +155,14 @@ func (e *Engine) prepare(ctx context.Context, s expression.Expression, p Params)
 	if err != nil {
 		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
 	}
-	if h, ok := qry.(*hybridQuery); ok {
+	if h, ok := qry.(*columnarQuery); ok {
 		h.explained = p.Explain
 	}
 	return qry, nil
 }
 
 // run takes a query through its life: checks, cache, place, evaluation, figures.
-func (e *Engine) run(ctx context.Context, q question) (*Result, error) {
+func (e *Engine) run(ctx context.Context, q request) (*Result, error) {
 	began := e.opts.Now()
 	var used consumed
 	result, err := e.answer(ctx, q, &used)
@@ -208,15 +181,15 @@ func (e *Engine) run(ctx context.Context, q question) (*Result, error) {
 	return result, err
 }
 
-func (e *Engine) answer(ctx context.Context, q question, used *consumed) (*Result, error) {
+func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result, error) {
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	ex := newExplainer(q, e)
+	ex := newExplainer(q)
 	if err := e.checkWork(q); err != nil {
 		return nil, err
 	}
-	in, err := e.inquire(q)
+	in, err := e.lookUp(q)
 	if err != nil {
 		return nil, err
 	}
@@ -231,11 +204,11 @@ func (e *Engine) answer(ctx context.Context, q question, used *consumed) (*Resul
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	work := &work{
-		engine: e, question: q, explainer: ex, timeout: timeout, listed: e.active.add(q, e.opts.Now(), cancel), consumed: used,
+	run := &evaluation{
+		engine: e, request: q, explainer: ex, timeout: timeout, listed: e.active.add(q, e.opts.Now(), cancel), consumed: used,
 	}
-	defer e.active.remove(work.listed)
-	result, err := work.do(ctx, in)
+	defer e.active.remove(run.listed)
+	result, err := run.do(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -244,8 +217,8 @@ func (e *Engine) answer(ctx context.Context, q question, used *consumed) (*Resul
 
 // finish turns a value into the result that was asked for. The cache gets the value after it is written out, because a
 // client waits for it. An explanation says how the cache used it.
-func (e *Engine) finish(ctx context.Context, q question, r *Result, in *resultcache.Lookup, ex *explainer) (*Result, error) {
-	if err := e.hold(ctx, r); err != nil {
+func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcache.Lookup, ex *explainer) (*Result, error) {
+	if err := r.reserve(ctx, e.opts); err != nil {
 		return nil, err
 	}
 	if r.Warnings == nil {
@@ -263,11 +236,12 @@ func (e *Engine) finish(ctx context.Context, q question, r *Result, in *resultca
 	}
 	settle()
 	r.Explain = ex.finish(in)
+	r.Explain.Selectors, r.Explain.Engine = describe(e.parser, e.opts.Lookback, e.columns(q.Params), q)
 	return r, nil
 }
 
 // checkWork refuses what could not be stopped once it runs.
-func (e *Engine) checkWork(q question) error {
+func (e *Engine) checkWork(q request) error {
 	_, ranges, _ := strings.Cut(q.Text, "[")
 	if !strings.Contains(ranges, ":") && !strings.Contains(q.Text, "label_") {
 		return nil // neither subqueries nor label functions
@@ -298,8 +272,8 @@ func (e *Engine) checkWork(q question) error {
 	return l.check(expr, q.End.Sub(q.Start).Milliseconds(), steps)
 }
 
-// inquire asks the result cache about a question; the answer is nil if it is off.
-func (e *Engine) inquire(q question) (*resultcache.Lookup, error) {
+// lookUp asks the result cache about a request; the answer is nil if it is off.
+func (e *Engine) lookUp(q request) (*resultcache.Lookup, error) {
 	switch {
 	case e.cache == nil:
 		return nil, nil

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/prometheus/promql"
-
 	"halite/query/columnar"
 	"halite/query/read"
 	"halite/query/read/rollups"
@@ -33,7 +31,7 @@ type Explain struct {
 	// Cache says what the result cache did.
 	Cache CacheUse
 	// Planning, Selecting, Reading and Evaluating follow each other; ReadTime is the decoding of rows and the copy of
-	// the head. QueueTime was spent waiting for a place, TotalTime is all from the request on.
+	// the head. QueueTime was spent waiting for a slot, TotalTime is all from the request on.
 	PlanTime, SelectTime, ReadTime, EvaluateTime, QueueTime, TotalTime time.Duration
 }
 
@@ -50,18 +48,16 @@ type CacheUse struct {
 
 // explainer gathers the explanation of a query; nil, if nobody asks for it, does nothing.
 type explainer struct {
-	engine  *Engine
-	asked   question
 	began   time.Time
 	queue   time.Duration
 	explain Explain
 }
 
-func newExplainer(q question, e *Engine) *explainer {
+func newExplainer(q request) *explainer {
 	if !q.Explain {
 		return nil
 	}
-	return &explainer{engine: e, asked: q, began: time.Now()}
+	return &explainer{began: time.Now()}
 }
 
 // queued notes how long the query has waited.
@@ -71,33 +67,35 @@ func (x *explainer) queued(took time.Duration) {
 	}
 }
 
-// add takes in the evaluation of the query or of a part of it.
-func (x *explainer) add(q promql.Query, took time.Duration) {
+// engineOnly notes an evaluation without columnar operators.
+func (x *explainer) engineOnly(took time.Duration) {
+	if x != nil {
+		x.explain.Operators = []string{"engine"}
+		x.explain.EvaluateTime += took
+	}
+}
+
+// add adds the explanation of the query or of a part of it.
+func (x *explainer) add(part *Explain) {
 	if x == nil {
 		return
 	}
-	e := &x.explain
-	h, ok := q.(*hybridQuery)
-	if !ok {
-		e.Operators = []string{"engine"}
-		e.EvaluateTime += took
-		return
-	}
-	e.Operators = h.explain.Operators
-	e.Undecided = e.Undecided || h.explain.Undecided
-	e.Reading.Series = max(e.Reading.Series, h.explain.Reading.Series)
-	e.Reading.Ranges += h.explain.Reading.Ranges
-	e.Reading.Scans = append(e.Reading.Scans, h.explain.Reading.Scans...)
-	e.Reading.Rows += h.explain.Reading.Rows
-	e.Reading.RowsUsed += h.explain.Reading.RowsUsed
-	e.Reading.RowsCached += h.explain.Reading.RowsCached
-	e.Reading.BytesPeak = max(e.Reading.BytesPeak, h.explain.Reading.BytesPeak)
-	e.Reading.Samples += h.explain.Reading.Samples
-	e.Tiers = append(e.Tiers, h.explain.Tiers...)
-	e.PlanTime += h.explain.PlanTime
-	e.SelectTime += h.explain.SelectTime
-	e.ReadTime += h.explain.ReadTime
-	e.EvaluateTime += h.explain.EvaluateTime
+	e, r := &x.explain, &part.Reading
+	e.Operators = part.Operators
+	e.Undecided = e.Undecided || part.Undecided
+	e.Reading.Series = max(e.Reading.Series, r.Series)
+	e.Reading.Ranges += r.Ranges
+	e.Reading.Scans = append(e.Reading.Scans, r.Scans...)
+	e.Reading.Rows += r.Rows
+	e.Reading.RowsUsed += r.RowsUsed
+	e.Reading.RowsCached += r.RowsCached
+	e.Reading.BytesPeak = max(e.Reading.BytesPeak, r.BytesPeak)
+	e.Reading.Samples += r.Samples
+	e.Tiers = append(e.Tiers, part.Tiers...)
+	e.PlanTime += part.PlanTime
+	e.SelectTime += part.SelectTime
+	e.ReadTime += part.ReadTime
+	e.EvaluateTime += part.EvaluateTime
 }
 
 // finish completes the explanation; in may be nil.
@@ -105,7 +103,6 @@ func (x *explainer) finish(in *resultcache.Lookup) *Explain {
 	e := &x.explain
 	e.Cache = cacheUse(in)
 	e.QueueTime = x.queue
-	e.Selectors, e.Engine = x.engine.inner.describe(x.engine.columns(x.asked.Params), x.asked)
 	e.TotalTime = time.Since(x.began)
 	return e
 }

@@ -14,13 +14,13 @@ type Tally struct{ Whole, Mixed, Undecided, Engine atomic.Int64 }
 
 // TalliedEngine is the engine inside an Engine, for Prometheus' own tests, with a count of what it did.
 type TalliedEngine struct {
-	*hybrid
+	*dispatcher
 	Tally
 }
 
 // NewTallied makes an engine with any of Prometheus' options.
 func NewTallied(opts promql.EngineOpts) *TalliedEngine {
-	return &TalliedEngine{hybrid: newHybrid(opts)}
+	return &TalliedEngine{dispatcher: newDispatcher(opts)}
 }
 
 type talliedQuery struct {
@@ -31,7 +31,7 @@ type talliedQuery struct {
 func (t *TalliedEngine) NewInstantQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, ts time.Time,
 ) (promql.Query, error) {
-	query, err := t.hybrid.NewInstantQuery(ctx, q, opts, qs, ts)
+	query, err := t.dispatcher.NewInstantQuery(ctx, q, opts, qs, ts)
 	return talliedQuery{query, &t.Tally}, err
 }
 
@@ -39,13 +39,13 @@ func (t *TalliedEngine) NewRangeQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time,
 	step time.Duration,
 ) (promql.Query, error) {
-	query, err := t.hybrid.NewRangeQuery(ctx, q, opts, qs, start, end, step)
+	query, err := t.dispatcher.NewRangeQuery(ctx, q, opts, qs, start, end, step)
 	return talliedQuery{query, &t.Tally}, err
 }
 
 func (q talliedQuery) Exec(ctx context.Context) *promql.Result {
 	result := q.Query.Exec(ctx)
-	h, ok := q.Query.(*hybridQuery)
+	h, ok := q.Query.(*columnarQuery)
 	switch {
 	case !ok:
 		q.tally.Engine.Add(1)

@@ -36,14 +36,14 @@ func TestLimitsAreNamed(t *testing.T) {
 	<-w.entered
 	_, err = e.Instant(t.Context(), InstantRequest{Query: "m"})
 	requireType(t, err, ErrorUnavailable)
-	require.ErrorContains(t, err, "none of 1 places for cheap queries (query.max-concurrency) became free within 1ms "+
+	require.ErrorContains(t, err, "none of 1 slots for cheap queries (query.max-concurrency) became free within 1ms "+
 		"(query.queue-wait)")
-	waiting, err := e.gate.arrive(cheap)
+	waiting, err := e.slots.arrive(cheap)
 	require.NoError(t, err)
 	_, err = e.Instant(t.Context(), InstantRequest{Query: "m"})
 	requireType(t, err, ErrorUnavailable)
 	require.ErrorContains(t, err, "(query.max-queue)")
-	require.True(t, e.gate.abandon(waiting))
+	require.True(t, e.slots.abandon(waiting))
 	close(w.open)
 	require.NoError(t, <-first)
 }

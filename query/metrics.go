@@ -18,14 +18,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tsdb_query_duration_seconds",
-			Help:    "Time from request to result of a query, its wait for a place included.",
+			Help:    "Time from request to result of a query, with its wait for a slot.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120},
 		}, []string{"kind"}),
 		active: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "tsdb_query_active", Help: "Queries being evaluated.",
 		}),
 		queued: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tsdb_query_queued", Help: "Queries waiting for a place.",
+			Name: "tsdb_query_queued", Help: "Queries waiting for a slot.",
 		}),
 		samples: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_query_samples_total", Help: "Samples that queries evaluated.",

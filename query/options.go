@@ -33,7 +33,7 @@ const (
 type Options struct {
 	// Queryable answers selectors; required.
 	Queryable promstorage.SampleAndChunkQueryable
-	// Timeout ends a query, its wait for a place included; 2 minutes. A request may ask for less.
+	// Timeout ends a query, with its wait for a slot; 2 minutes. A request may ask for less.
 	Timeout time.Duration
 	// SamplesMax is the number of samples a query may hold in memory at once; 50,000,000.
 	SamplesMax int
@@ -44,11 +44,11 @@ type Options struct {
 	// take turns with each other and with writes, and hold their memory longer.
 	ConcurrencyMax int
 	// CheapSamplesMax is the estimated number of samples up to which a query counts as cheap; 10,000,000. A quarter of the
-	// places is closed to larger queries, and as many go to larger queries first.
+	// slots is closed to larger queries, and as many go to larger queries first.
 	CheapSamplesMax int64
-	// QueueMax is the number of cheap queries, and of large queries, that may wait for a place; 1000.
+	// QueueMax is the number of cheap queries, and of large queries, that may wait for a slot; 1000.
 	QueueMax int
-	// QueueWait is how long a query waits for a place before it is refused; 30 seconds.
+	// QueueWait is how long a query waits for a slot before it is refused; 30 seconds.
 	QueueWait time.Duration
 	// PointsMax is the number of steps of a range query; 11,000.
 	PointsMax int

@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"halite/query/expression"
+	"halite/query/querylog"
 )
 
 // Params are what instant and range requests share; zero fields mean the Engine's defaults.
@@ -43,6 +46,22 @@ type RangeRequest struct {
 	Start, End time.Time
 	Step       time.Duration
 	Params
+}
+
+// request is a request of either kind.
+type request struct {
+	kind string
+	expression.Expression
+	Params
+	check func() error
+}
+
+// record is the request as the query log holds it.
+func (q request) record(began time.Time) querylog.Query {
+	return querylog.Query{
+		Time: began, Kind: q.kind, Query: q.Text, StartMs: q.Start.UnixMilli(), EndMs: q.End.UnixMilli(),
+		StepMs: q.Step.Milliseconds(), Client: q.Client,
+	}
 }
 
 func (o Options) checkQuery(query string, p Params) error {

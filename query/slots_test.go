@@ -7,24 +7,25 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
 
 	"halite/query/expression"
 )
 
-func newTestGate(t *testing.T, places, queueMax int) *gate {
+func newTestSlots(t *testing.T, slots, queueMax int) *slots {
 	m, err := newMetrics(nil)
 	require.NoError(t, err)
-	return newGate(Options{ConcurrencyMax: places, QueueMax: queueMax, QueueWait: time.Minute}, m)
+	return newSlots(Options{ConcurrencyMax: slots, QueueMax: queueMax, QueueWait: time.Minute}, m)
 }
 
-func (g *gate) mustArrive(t *testing.T, kind costKind) *turn {
+func (g *slots) mustArrive(t *testing.T, kind costKind) *turn {
 	turn, err := g.arrive(kind)
 	require.NoError(t, err)
 	return turn
 }
 
-// has tells whether a query has its place.
+// has tells whether a query has its slot.
 func (t *turn) has() bool {
 	select {
 	case <-t.granted:
@@ -34,16 +35,16 @@ func (t *turn) has() bool {
 	}
 }
 
-// TestCheapQueriesPassLargeOnes floods the gate with large queries: each cheap query finds a place at once.
+// TestCheapQueriesPassLargeOnes floods the slots with large queries: each cheap query finds a slot at once.
 func TestCheapQueriesPassLargeOnes(t *testing.T) {
-	g := newTestGate(t, 8, 1000)
+	g := newTestSlots(t, 8, 1000)
 	running := 0
 	for range 500 {
 		if g.mustArrive(t, large).has() {
 			running++
 		}
 	}
-	require.Equal(t, 6, running, "a quarter of the places is closed to large queries")
+	require.Equal(t, 6, running, "a quarter of the slots is closed to large queries")
 	for range 100 {
 		a, b := g.mustArrive(t, cheap), g.mustArrive(t, cheap)
 		require.True(t, a.has())
@@ -57,12 +58,12 @@ func TestCheapQueriesPassLargeOnes(t *testing.T) {
 	}
 }
 
-// TestLargeQueriesDoNotStarve floods the gate with cheap queries: a large query gets the next free place.
+// TestLargeQueriesDoNotStarve floods the slots with cheap queries: a large query gets the next free slot.
 func TestLargeQueriesDoNotStarve(t *testing.T) {
-	for _, places := range []int{1, 2, 4, 8, 100} {
-		g := newTestGate(t, places, 1000)
+	for _, slots := range []int{1, 2, 4, 8, 100} {
+		g := newTestSlots(t, slots, 1000)
 		var running []*turn
-		for range places {
+		for range slots {
 			running = append(running, g.mustArrive(t, cheap))
 		}
 		l := g.mustArrive(t, large)
@@ -71,13 +72,13 @@ func TestLargeQueriesDoNotStarve(t *testing.T) {
 		}
 		require.False(t, l.has())
 		g.leave(running[0])
-		require.True(t, l.has(), "%d places", places)
+		require.True(t, l.has(), "%d slots", slots)
 	}
 }
 
-// TestSinglePlaceIsFirstComeFirstServed: with one place neither kind goes first.
-func TestSinglePlaceIsFirstComeFirstServed(t *testing.T) {
-	g := newTestGate(t, 1, 1000)
+// TestSingleSlotIsFirstComeFirstServed: with one slot neither kind goes first.
+func TestSingleSlotIsFirstComeFirstServed(t *testing.T) {
+	g := newTestSlots(t, 1, 1000)
 	var turns []*turn
 	for _, kind := range []costKind{large, cheap, large, large, cheap, cheap} {
 		turns = append(turns, g.mustArrive(t, kind))
@@ -89,28 +90,28 @@ func TestSinglePlaceIsFirstComeFirstServed(t *testing.T) {
 	}
 }
 
-// TestFullQueueRefusesItsOwnKind: waiting large queries do not take the places of cheap ones in the queue.
+// TestFullQueueRefusesItsOwnKind: waiting large queries do not take the slots of cheap ones in the queue.
 func TestFullQueueRefusesItsOwnKind(t *testing.T) {
-	g := newTestGate(t, 4, 2)
+	g := newTestSlots(t, 4, 2)
 	for range 5 {
 		g.mustArrive(t, large)
 	}
 	_, err := g.arrive(large)
 	require.ErrorIs(t, err, ErrBusy)
-	require.ErrorContains(t, err, "2 large queries wait for one of 3 places already (query.max-queue)")
+	require.ErrorContains(t, err, "2 large queries wait for one of 3 slots already (query.max-queue)")
 	for range 3 {
 		g.mustArrive(t, cheap)
 	}
 	_, err = g.arrive(cheap)
-	require.ErrorContains(t, err, "2 cheap queries wait for one of 4 places already (query.max-queue)")
+	require.ErrorContains(t, err, "2 cheap queries wait for one of 4 slots already (query.max-queue)")
 }
 
-// TestGateCountsRight plays random arrivals, departures and cancellations. Places are never exceeded, never idle while a
+// TestSlotsCountRight plays random arrivals, departures and cancellations. Places are never exceeded, never idle while a
 // query may have one, and all free at the end.
-func TestGateCountsRight(t *testing.T) {
+func TestSlotsCountRight(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	for _, places := range []int{1, 2, 3, 4, 9} {
-		g := newTestGate(t, places, 50)
+	for _, slots := range []int{1, 2, 3, 4, 9} {
+		g := newTestSlots(t, slots, 50)
 		var turns []*turn
 		for range 5000 {
 			switch i := r.IntN(3); {
@@ -128,8 +129,8 @@ func TestGateCountsRight(t *testing.T) {
 				turns = append(turns[:i], turns[i+1:]...)
 			}
 			require.LessOrEqual(t, g.running[large], g.open(large))
-			require.LessOrEqual(t, g.running[cheap]+g.running[large], places)
-			if g.running[cheap]+g.running[large] < places {
+			require.LessOrEqual(t, g.running[cheap]+g.running[large], slots)
+			if g.running[cheap]+g.running[large] < slots {
 				require.Zero(t, g.queues[cheap].Len())
 				require.True(t, g.queues[large].Len() == 0 || g.running[large] == g.open(large))
 			}
@@ -168,7 +169,7 @@ func TestEstimate(t *testing.T) {
 		require.NoError(t, err)
 		s := expression.Expression{Text: c.query, Start: time.UnixMilli(0), End: time.UnixMilli(c.steps * 60_000), Step: time.Minute}
 		s.IsRange = c.steps > 0
-		require.Equal(t, c.want, e.estimate(expr, s, func([]*labels.Matcher) int64 { return 100 }), c.query)
+		require.Equal(t, c.want, e.opts.estimate(expr, s, func([]*labels.Matcher) int64 { return 100 }), c.query)
 	}
 }
 
@@ -182,10 +183,11 @@ func (m manySeries) EstimateSeries(context.Context, ...*labels.Matcher) int { re
 
 // TestKindFollowsEstimate compares the estimate with the limit.
 func TestKindFollowsEstimate(t *testing.T) {
+	p := parser.NewParser(parser.Options{})
 	few, many := manySeries{newWaiting(), 10}, manySeries{newWaiting(), 11}
 	limit := func(o *Options) { o.CheapSamplesMax = 10 * (20 + 1) }
 	instant := expression.Expression{Text: "m", Parsed: new(expression.Parsed), Start: time.UnixMilli(0), End: time.UnixMilli(0)}
-	require.Equal(t, cheap, newEngine(t, few, limit).kindOf(t.Context(), instant))
-	require.Equal(t, large, newEngine(t, many, limit).kindOf(t.Context(), instant))
-	require.Equal(t, cheap, newEngine(t, newWaiting(), limit).kindOf(t.Context(), instant), "there is no estimate")
+	require.Equal(t, cheap, newEngine(t, few, limit).opts.kindOf(t.Context(), p, instant))
+	require.Equal(t, large, newEngine(t, many, limit).opts.kindOf(t.Context(), p, instant))
+	require.Equal(t, cheap, newEngine(t, newWaiting(), limit).opts.kindOf(t.Context(), p, instant), "there is no estimate")
 }

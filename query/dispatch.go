@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,9 +24,9 @@ import (
 	"halite/query/read/rollups"
 )
 
-// hybrid is a query engine that evaluates what it can with columnar operators and leaves the rest to Prometheus'
-// engine.
-type hybrid struct {
+// dispatcher is a query engine that evaluates supported expressions with columnar operators and leaves the rest to
+// Prometheus's engine.
+type dispatcher struct {
 	*promql.Engine
 	parser   *preparedParser
 	options  operator.Options
@@ -37,15 +35,15 @@ type hybrid struct {
 	logger   *slog.Logger
 }
 
-var _ promql.QueryEngine = (*hybrid)(nil)
+var _ promql.QueryEngine = (*dispatcher)(nil)
 
 // concurrencyMax bounds the processors that one query works on.
 const concurrencyMax = 4
 
-func newHybrid(opts promql.EngineOpts) *hybrid {
+func newDispatcher(opts promql.EngineOpts) *dispatcher {
 	p := &preparedParser{Parser: opts.Parser, prepared: map[string]parser.Expr{}}
 	opts.Parser = p
-	return &hybrid{
+	return &dispatcher{
 		Engine: promql.NewEngine(opts), parser: p, lookback: opts.LookbackDelta, logger: opts.Logger,
 		options: operator.Options{
 			SamplesMax: opts.MaxSamples, DelayedNames: opts.EnableDelayedNameRemoval,
@@ -54,95 +52,70 @@ func newHybrid(opts promql.EngineOpts) *hybrid {
 	}
 }
 
-// with is the engine with that use of states of hours and days. If statistics are wanted, what cannot show in the result is
-// read as well.
-func (h *hybrid) with(t operator.Tiers, statistics bool) *hybrid {
-	if t == h.options.Tiers && statistics == h.options.CountAll {
-		return h
+// with returns a dispatcher with that use of rollups. With statistics it also reads samples that cannot change the result.
+func (d *dispatcher) with(t operator.Tiers, statistics bool) *dispatcher {
+	if t == d.options.Tiers && statistics == d.options.CountAll {
+		return d
 	}
-	with := *h
+	with := *d
 	with.options.Tiers, with.options.CountAll = t, statistics
 	return &with
 }
 
-// readable is a Queryable that can read columns; *promadapter.Queryable is one.
-type readable interface {
-	// Reader may return nil: then only Prometheus's engine can read.
-	Reader() *read.Reader
-	// WithBudget returns a Queryable whose queriers share a budget.
-	WithBudget(b *budget.Budget) promstorage.SampleAndChunkQueryable
-}
-
-// readerOf returns what reads the columns of a Queryable; nil if nothing does.
-func readerOf(q promstorage.Queryable) *read.Reader {
-	if ours, ok := q.(readable); ok {
-		return ours.Reader()
-	}
-	return nil
-}
-
-// withBudget has all that the engine reads reserve memory in a budget, where that is possible.
-func withBudget(q promstorage.Queryable, b *budget.Budget) promstorage.Queryable {
-	if ours, ok := q.(readable); ok {
-		return ours.WithBudget(b)
-	}
-	return q
-}
-
 // NewInstantQuery implements promql.QueryEngine.
-func (h *hybrid) NewInstantQuery(
+func (d *dispatcher) NewInstantQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, ts time.Time,
 ) (promql.Query, error) {
-	return h.newQuery(ctx, q, opts, expression.Expression{Text: qs, Start: ts, End: ts})
+	return d.newQuery(ctx, q, opts, expression.Expression{Text: qs, Start: ts, End: ts})
 }
 
 // NewRangeQuery implements promql.QueryEngine.
-func (h *hybrid) NewRangeQuery(
+func (d *dispatcher) NewRangeQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time,
 	interval time.Duration,
 ) (promql.Query, error) {
-	return h.newQuery(ctx, q, opts, expression.Expression{Text: qs, Start: start, End: end, Step: interval, IsRange: true})
+	return d.newQuery(ctx, q, opts, expression.Expression{Text: qs, Start: start, End: end, Step: interval, IsRange: true})
 }
 
-// engineQuery makes the query as the engine alone evaluates it; text may be that of a prepared expression.
-func (h *hybrid) engineQuery(
+// engineQuery makes a query of Prometheus's engine; text may stand for a prepared expression.
+func (d *dispatcher) engineQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s expression.Expression, text string,
 ) (promql.Query, error) {
 	if s.IsRange {
-		return h.Engine.NewRangeQuery(ctx, q, opts, text, s.Start, s.End, s.Step)
+		return d.Engine.NewRangeQuery(ctx, q, opts, text, s.Start, s.End, s.Step)
 	}
-	return h.Engine.NewInstantQuery(ctx, q, opts, text, s.Start)
+	return d.Engine.NewInstantQuery(ctx, q, opts, text, s.Start)
 }
 
-func (h *hybrid) newQuery(
+func (d *dispatcher) newQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s expression.Expression,
 ) (promql.Query, error) {
 	reader := readerOf(q)
 	if reader == nil {
-		return h.alone(ctx, q, opts, s)
+		return d.alone(ctx, q, opts, s)
 	}
 	began := time.Now()
-	plan, err := h.plan(opts, s)
+	plan, err := d.plan(opts, s)
 	if err != nil {
 		return nil, err
 	}
 	if plan == nil {
-		return h.alone(ctx, q, opts, s)
+		return d.alone(ctx, q, opts, s)
 	}
 	perStep := opts != nil && opts.EnablePerStepStats()
 	session := reader.Session()
 	held := session.Budget()
-	return &hybridQuery{
-		hybrid: h, Expression: s, opts: opts, queryable: withBudget(q, held), session: session, rollups: h.rollups.Session(session),
+	return &columnarQuery{
+		dispatcher: d, Expression: s, opts: opts, queryable: withBudget(q, held), session: session, rollups: d.rollups.Session(session),
 		held: held, plan: plan,
 		planning:   time.Since(began),
 		statistics: &stats.Statistics{Timers: stats.NewQueryTimers(), Samples: stats.NewQuerySamples(perStep)},
 	}, nil
 }
 
-// plan parses and plans; it returns nil if the engine is to evaluate the query, or to find what is wrong with it.
-func (h *hybrid) plan(opts promql.QueryOpts, s expression.Expression) (*columnar.Plan, error) {
-	expr, err := s.TakeExpr(h.parser.Parser)
+// plan parses and plans. It returns nil if Prometheus's engine must evaluate the query or report its error.
+func (d *dispatcher) plan(opts promql.QueryOpts, s expression.Expression) (*columnar.Plan, error) {
+	expr, err := s.TakeExpr(d.parser.Parser)
 	if err != nil {
 		return nil, err
 	}
@@ -155,21 +128,21 @@ func (h *hybrid) plan(opts promql.QueryOpts, s expression.Expression) (*columnar
 	if expr, err = promql.PreprocessExpr(expr, s.Start, s.End, s.Step); err != nil {
 		return nil, nil //nolint:nilerr // the engine finds the same error and reports it
 	}
-	lookback := h.lookback
+	lookback := d.lookback
 	if opts != nil && opts.LookbackDelta() > 0 {
 		lookback = opts.LookbackDelta()
 	}
 	if lookback < time.Millisecond {
 		return nil, nil
 	}
-	options := h.options
+	options := d.options
 	options.LookbackMs = lookback.Milliseconds()
 	return columnar.Build(expr, s.Grid(), options), nil
 }
 
-// hybridQuery is a query of which at least a part is evaluated by columnar operators.
-type hybridQuery struct {
-	*hybrid
+// columnarQuery is a query that columnar operators evaluate in whole or in part.
+type columnarQuery struct {
+	*dispatcher
 	expression.Expression
 	opts       promql.QueryOpts
 	queryable  promstorage.Queryable
@@ -179,19 +152,19 @@ type hybridQuery struct {
 	plan       *columnar.Plan
 	planning   time.Duration
 	statistics *stats.Statistics
-	explained  bool // someone asks for explain
+	explained  bool // the request asks for an explanation
 	explain    Explain
 	typed      bool // series with type or unit labels were selected
 
 	mu     sync.Mutex
 	cancel context.CancelFunc
-	inner  promql.Query // the engine's, if it was asked
+	inner  promql.Query // the engine's query, if it has a part
 }
 
-var _ promql.Query = (*hybridQuery)(nil)
+var _ promql.Query = (*columnarQuery)(nil)
 
 // Exec implements promql.Query.
-func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
+func (q *columnarQuery) Exec(ctx context.Context) *promql.Result {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	q.mu.Lock()
@@ -216,14 +189,11 @@ func (q *hybridQuery) Exec(ctx context.Context) *promql.Result {
 	return result
 }
 
-// alone reports whether columnar operators have made all of the result.
-func (q *hybridQuery) alone() bool { return q.plan.Whole() && !q.explain.Undecided }
-
-// samplesSoFar is the number of samples read, also while the query runs.
-func (q *hybridQuery) samplesSoFar() int64 { return q.session.Figures().Samples }
+// alone reports whether columnar operators made the whole result.
+func (q *columnarQuery) alone() bool { return q.plan.Whole() && !q.explain.Undecided }
 
 // evaluate runs the plan.
-func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.Result {
+func (q *columnarQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.Result {
 	if !q.plan.Whole() {
 		text, forget := q.parser.prepare(q.Text, q.plan.Rest())
 		defer forget()
@@ -259,7 +229,7 @@ func (q *hybridQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.R
 }
 
 // askEngine has the engine evaluate text over queryable.
-func (q *hybridQuery) askEngine(ctx context.Context, queryable promstorage.Queryable, text string) *promql.Result {
+func (q *columnarQuery) askEngine(ctx context.Context, queryable promstorage.Queryable, text string) *promql.Result {
 	inner, err := q.engineQuery(ctx, queryable, q.opts, q.Expression, text)
 	if err != nil {
 		return &promql.Result{Err: fmt.Errorf("prepare the engine's part: %w", err)}
@@ -274,7 +244,7 @@ func (q *hybridQuery) askEngine(ctx context.Context, queryable promstorage.Query
 }
 
 // Close implements promql.Query.
-func (q *hybridQuery) Close() {
+func (q *columnarQuery) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.inner != nil {
@@ -284,7 +254,7 @@ func (q *hybridQuery) Close() {
 }
 
 // Cancel implements promql.Query.
-func (q *hybridQuery) Cancel() {
+func (q *columnarQuery) Cancel() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.cancel != nil {
@@ -293,16 +263,16 @@ func (q *hybridQuery) Cancel() {
 }
 
 // Statement implements promql.Query.
-func (q *hybridQuery) Statement() parser.Statement {
+func (q *columnarQuery) Statement() parser.Statement {
 	expr, err := q.parser.Parser.ParseExpr(q.Text)
 	if err != nil {
-		return nil // it was parsed before
+		return nil // the text was parsed before
 	}
 	return &parser.EvalStmt{Expr: expr, Start: q.Start, End: q.End, Interval: q.Step, LookbackDelta: q.lookback}
 }
 
 // Stats implements promql.Query.
-func (q *hybridQuery) Stats() *stats.Statistics {
+func (q *columnarQuery) Stats() *stats.Statistics {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.inner != nil {
@@ -312,42 +282,37 @@ func (q *hybridQuery) Stats() *stats.Statistics {
 }
 
 // String implements promql.Query.
-func (q *hybridQuery) String() string { return q.Text }
+func (q *columnarQuery) String() string { return q.Text }
 
-// preparedParser gives the engine expressions that were made before: the engine only takes text.
-type preparedParser struct {
-	parser.Parser
+// budget implements budgeted.
+func (q *columnarQuery) budget() *budget.Budget { return q.held }
 
-	mu       sync.Mutex
-	last     uint64
-	prepared map[string]parser.Expr
+// engineOnly is a query that Prometheus's engine evaluates alone.
+type engineOnly struct {
+	promql.Query
+	held *budget.Budget
 }
 
-// preparedMark begins the text that stands for a prepared expression; no expression can be parsed that begins so.
-const preparedMark = "\x00"
+// budget implements budgeted.
+func (q *engineOnly) budget() *budget.Budget { return q.held }
 
-// prepare keeps an expression under a text until forget is called.
-func (p *preparedParser) prepare(query string, e parser.Expr) (text string, forget func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.last++
-	text = preparedMark + strconv.FormatUint(p.last, 10) + " " + query
-	p.prepared[text] = e
-	return text, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.prepared, text)
-	}
+// Close implements promql.Query.
+func (q *engineOnly) Close() {
+	q.Query.Close()
+	q.held.Close()
 }
 
-// ParseExpr implements parser.Parser.
-func (p *preparedParser) ParseExpr(input string) (parser.Expr, error) {
-	if strings.HasPrefix(input, preparedMark) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if e := p.prepared[input]; e != nil {
-			return e, nil
-		}
+// alone makes a query that Prometheus's engine evaluates alone.
+func (d *dispatcher) alone(
+	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s expression.Expression,
+) (promql.Query, error) {
+	held := newBudget(q)
+	if held == nil {
+		return d.engineQuery(ctx, q, opts, s, s.Text)
 	}
-	return p.Parser.ParseExpr(input)
+	qry, err := d.engineQuery(ctx, withBudget(q, held), opts, s, s.Text)
+	if err != nil {
+		return nil, err
+	}
+	return &engineOnly{qry, held}, nil
 }

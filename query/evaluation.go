@@ -1,0 +1,137 @@
+package query
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/util/stats"
+
+	"halite/query/resultcache"
+)
+
+// evaluation evaluates a request, as a whole or only the parts that are missing in the cache.
+type evaluation struct {
+	engine *Engine
+	request
+	explainer *explainer
+	listed    *activeEntry
+	timeout   time.Duration
+	consumed  *consumed
+}
+
+// consumed is the work and memory of a request.
+type consumed struct{ samples, peakBytes int64 }
+
+// add counts an evaluated query.
+func (c *consumed) add(qry promql.Query) {
+	c.samples += qry.Stats().Samples.SamplesRead
+	if h, ok := qry.(*columnarQuery); ok && h.session != nil {
+		c.peakBytes = max(c.peakBytes, h.session.Figures().BytesPeak)
+	}
+}
+
+// do waits for a slot and evaluates.
+func (ev *evaluation) do(ctx context.Context, in *resultcache.Lookup) (*Result, error) {
+	e := ev.engine
+	kind := e.opts.kindOf(ctx, e.parser, in.Uncached(ev.Expression))
+	// An expression that cannot be evaluated fails without waiting.
+	qry, err := e.prepare(ctx, ev.Expression, ev.Params)
+	if err != nil {
+		return nil, err
+	}
+	queued := time.Now()
+	leave, err := e.slots.enter(ctx, kind)
+	ev.explainer.queued(time.Since(queued))
+	if err != nil {
+		qry.Close()
+		return nil, e.opts.limited(classify(ctx, err), ev.timeout)
+	}
+	defer leave()
+	defer e.opts.Log.Begin(ev.record(ev.listed.Start))()
+	ev.listed.evaluating.Store(true)
+	if in.Partial() {
+		result, err := ev.parts(ctx, in)
+		if result != nil || err != nil {
+			qry.Close()
+			return result, err
+		}
+		in.EvaluateAll()
+	}
+	res, err := ev.evaluate(ctx, qry)
+	if err != nil {
+		return nil, err
+	}
+	if res.local != resultcache.RefusedNone {
+		in.Demote(res.local)
+	}
+	if ev.Stats || ev.StatsPerStep {
+		res.Stats = stats.NewQueryStats(qry.Stats())
+	}
+	return res, nil
+}
+
+// evaluate runs a query. The result closes it; after an error evaluate has closed it.
+func (ev *evaluation) evaluate(ctx context.Context, qry promql.Query) (*Result, error) {
+	h, columns := qry.(*columnarQuery)
+	if columns {
+		ev.listed.session.Store(h.session)
+	}
+	began := time.Now()
+	res := qry.Exec(ctx)
+	if columns {
+		ev.explainer.add(&h.explain)
+	} else {
+		ev.explainer.engineOnly(time.Since(began))
+	}
+	ev.consumed.add(qry)
+	ev.engine.metrics.samples.Add(float64(qry.Stats().Samples.SamplesRead))
+	if res.Err != nil {
+		qry.Close()
+		return nil, ev.engine.opts.limited(classify(ctx, res.Err), ev.timeout)
+	}
+	out := &Result{Value: res.Value, Warnings: res.Warnings, queries: []promql.Query{qry}, local: resultcache.RefusedEngine}
+	switch {
+	case columns && h.alone() && h.typed:
+		out.local = resultcache.RefusedNames
+	case columns && h.alone():
+		out.local = resultcache.RefusedNone
+	}
+	return out, nil
+}
+
+// parts evaluates the missing parts and joins them to the cached ones. The result is nil if they cannot be joined; then the
+// caller evaluates the whole range.
+func (ev *evaluation) parts(ctx context.Context, in *resultcache.Lookup) (*Result, error) {
+	joined := &Result{}
+	matrices := make([]promql.Matrix, 0, len(in.Parts))
+	for _, p := range in.Parts {
+		if p.Cached {
+			matrices = append(matrices, p.Matrix)
+			continue
+		}
+		s := ev.Expression
+		s.Start, s.End = time.UnixMilli(in.At(p.From)), time.UnixMilli(in.At(p.To-1))
+		qry, err := ev.engine.prepare(ctx, s, ev.Params)
+		if err != nil {
+			joined.Close()
+			return nil, err
+		}
+		res, err := ev.evaluate(ctx, qry)
+		if err != nil {
+			joined.Close()
+			return nil, err
+		}
+		joined.queries = append(joined.queries, res.queries...)
+		joined.Warnings.Merge(res.Warnings)
+		m, ok := res.Value.(promql.Matrix)
+		if !ok || res.local != resultcache.RefusedNone {
+			joined.Close()
+			in.Demote(res.local)
+			return nil, nil
+		}
+		matrices = append(matrices, m)
+	}
+	joined.Value = resultcache.Merged(matrices)
+	return joined, nil
+}

@@ -1,0 +1,40 @@
+package query
+
+import (
+	promstorage "github.com/prometheus/prometheus/storage"
+
+	"halite/query/budget"
+	"halite/query/read"
+)
+
+// readable is a Queryable that can read columns; *promadapter.Queryable is one.
+type readable interface {
+	// Reader may return nil: then only Prometheus's engine can read.
+	Reader() *read.Reader
+	// WithBudget returns a Queryable whose queriers share a budget.
+	WithBudget(b *budget.Budget) promstorage.SampleAndChunkQueryable
+}
+
+// readerOf returns the column reader of a Queryable; nil if it has none.
+func readerOf(q promstorage.Queryable) *read.Reader {
+	if ours, ok := q.(readable); ok {
+		return ours.Reader()
+	}
+	return nil
+}
+
+// withBudget returns q with the memory of all its reads reserved in b. A Queryable that is not readable is returned as is.
+func withBudget(q promstorage.Queryable, b *budget.Budget) promstorage.Queryable {
+	if ours, ok := q.(readable); ok {
+		return ours.WithBudget(b)
+	}
+	return q
+}
+
+// newBudget makes the budget of a query; nil if the Queryable counts no memory.
+func newBudget(q promstorage.Queryable) *budget.Budget {
+	if r := readerOf(q); r != nil {
+		return r.Budget()
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package query
+
+import (
+	"context"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"halite/query/budget"
+)
+
+// budgeted is a query that reserves its memory in a budget.
+type budgeted interface{ budget() *budget.Budget }
+
+// reserve replaces the memory that the evaluation reserved by the memory of the value, until Close. A result of the cache
+// is a copy and counts, too. If the value does not fit, reserve closes the result.
+func (r *Result) reserve(ctx context.Context, o Options) error {
+	for _, q := range r.queries {
+		b, ok := q.(budgeted)
+		switch {
+		case !ok:
+		case r.held == nil:
+			r.held = b.budget()
+		default:
+			b.budget().Close()
+		}
+	}
+	if r.held == nil {
+		r.held = newBudget(o.Queryable)
+	}
+	if r.held == nil {
+		return nil
+	}
+	if err := r.held.Reset(valueBytes(r.Value)); err != nil {
+		r.Close()
+		return o.limited(classify(ctx, err), o.Timeout)
+	}
+	return nil
+}
+
+// Memory of a series and of a sample of a result, beside labels and points.
+const (
+	resultSeriesBytes = 80
+	resultSampleBytes = 48
+	resultPointBytes  = 16
+)
+
+// valueBytes is the memory of a value.
+func valueBytes(v parser.Value) (bytes int64) {
+	labelBytes := func(ls labels.Labels) int64 { return int64(ls.ByteSize()) }
+	switch v := v.(type) {
+	case promql.Matrix:
+		for i := range v {
+			points := int64(cap(v[i].Floats)) + int64(cap(v[i].Histograms))
+			bytes += resultSeriesBytes + labelBytes(v[i].Metric) + points*resultPointBytes
+		}
+	case promql.Vector:
+		for i := range v {
+			bytes += resultSampleBytes + labelBytes(v[i].Metric)
+		}
+	case promql.String:
+		bytes = int64(len(v.V))
+	}
+	return bytes
+}
