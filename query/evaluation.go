@@ -62,7 +62,7 @@ func (ev *evaluation) do(ctx context.Context, in *resultcache.Lookup) (*Result, 
 	if err != nil {
 		return nil, err
 	}
-	if res.local != resultcache.RefusedNone {
+	if res.local != resultcache.SkipNone {
 		in.Demote(res.local)
 	}
 	if ev.Stats || ev.StatsPerStep {
@@ -90,12 +90,12 @@ func (ev *evaluation) evaluate(ctx context.Context, qry promql.Query) (*Result, 
 		qry.Close()
 		return nil, ev.engine.opts.limited(classify(ctx, res.Err), ev.timeout)
 	}
-	out := &Result{Value: res.Value, Warnings: res.Warnings, queries: []promql.Query{qry}, local: resultcache.RefusedEngine}
+	out := &Result{Value: res.Value, Warnings: res.Warnings, queries: []promql.Query{qry}, local: resultcache.SkipEngine}
 	switch {
 	case columns && h.alone() && h.typed:
-		out.local = resultcache.RefusedNames
+		out.local = resultcache.SkipNames
 	case columns && h.alone():
-		out.local = resultcache.RefusedNone
+		out.local = resultcache.SkipNone
 	}
 	return out, nil
 }
@@ -125,7 +125,7 @@ func (ev *evaluation) parts(ctx context.Context, in *resultcache.Lookup) (*Resul
 		joined.queries = append(joined.queries, res.queries...)
 		joined.Warnings.Merge(res.Warnings)
 		m, ok := res.Value.(promql.Matrix)
-		if !ok || res.local != resultcache.RefusedNone {
+		if !ok || res.local != resultcache.SkipNone {
 			joined.Close()
 			in.Demote(res.local)
 			return nil, nil

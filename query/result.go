@@ -32,7 +32,7 @@ type Result struct {
 	// settle is what is left to do for the result cache; nil if it was done.
 	settle func()
 	// local is empty if columnar operators alone made the value, step by step.
-	local resultcache.Refusal
+	local resultcache.SkipReason
 }
 
 // Close hands the result to the result cache and gives memory back; Value must not be used afterwards.

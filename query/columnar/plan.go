@@ -9,9 +9,9 @@ import (
 	"halite/query/columnar/operator"
 )
 
-// handoffLabel is the label of the selectors that stand for supported parts of an expression. Which part one stands for
+// delegatedLabel is the label of the selectors that stand for supported parts of an expression. Which part one stands for
 // is told by its matcher itself, so that a label of that name in the data or the query means nothing special.
-const handoffLabel = "__columnar__"
+const delegatedLabel = "__columnar__"
 
 // Plan says how an expression is evaluated.
 type Plan struct {
@@ -21,20 +21,20 @@ type Plan struct {
 	vector operator.Vector // the whole expression, if it is a supported vector
 	scalar operator.Scalar // the same for a scalar
 
-	rest     parser.Expr // what the engine evaluates
-	handoffs map[*labels.Matcher]*handoff
-	order    []*handoff
+	rest      parser.Expr // what the engine evaluates
+	delegated map[*labels.Matcher]*delegatedPart
+	order     []*delegatedPart
 }
 
-// handoff is a supported part of an expression that is not supported as a whole.
-type handoff struct {
+// delegatedPart is a supported part of an expression that is not supported as a whole.
+type delegatedPart struct {
 	vector operator.Vector
 	grid   grid.Grid
 }
 
 // Build plans a preprocessed expression, which it takes over. It returns nil if the engine has to do all of the work.
 func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
-	p := &Plan{grid: g, opts: opts, handoffs: map[*labels.Matcher]*handoff{}}
+	p := &Plan{grid: g, opts: opts, delegated: map[*labels.Matcher]*delegatedPart{}}
 	switch e.Type() {
 	case parser.ValueTypeVector:
 		p.vector = operator.Compiler{}.Vector(e)
@@ -88,7 +88,7 @@ func (p *Plan) rewrite(e parser.Expr, once bool) parser.Expr {
 	}
 	if worthwhile(e) {
 		if v := (operator.Compiler{Once: once}).Vector(e); v != nil {
-			return p.handOff(v, e.PositionRange(), once || isOnce(e))
+			return p.delegate(v, e.PositionRange(), once || isOnce(e))
 		}
 	}
 	switch e := e.(type) {
@@ -167,10 +167,10 @@ func strip(e parser.Expr) parser.Expr {
 	return e
 }
 
-// handOff makes the selector that stands for a part. One that is evaluated once is pinned to the first step, so that
+// delegate makes the selector that stands for a part. One that is evaluated once is pinned to the first step, so that
 // the engine evaluates it, and what is around it, once too.
-func (p *Plan) handOff(v operator.Vector, pos posrange.PositionRange, once bool) parser.Expr {
-	h := &handoff{vector: v, grid: p.grid}
+func (p *Plan) delegate(v operator.Vector, pos posrange.PositionRange, once bool) parser.Expr {
+	h := &delegatedPart{vector: v, grid: p.grid}
 	vs := &parser.VectorSelector{PosRange: pos}
 	if once {
 		h.grid = p.grid.First()
@@ -180,9 +180,9 @@ func (p *Plan) handOff(v operator.Vector, pos posrange.PositionRange, once bool)
 			h.vector = inv.Child
 		}
 	}
-	m := labels.MustNewMatcher(labels.MatchEqual, handoffLabel, "")
+	m := labels.MustNewMatcher(labels.MatchEqual, delegatedLabel, "")
 	vs.LabelMatchers = []*labels.Matcher{m}
-	p.handoffs[m] = h
+	p.delegated[m] = h
 	p.order = append(p.order, h)
 	return vs
 }

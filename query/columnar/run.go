@@ -27,7 +27,7 @@ type Run struct {
 
 // Begin prepares the evaluation of a plan. states is nil if there are no rollups.
 func (p *Plan) Begin(ctx context.Context, s *read.Session, states *rollups.Session) *Run {
-	r := &Run{plan: p, state: operator.State{Ctx: ctx, Session: s, Budget: s.Budget(), Rollups: states, Opts: p.opts}}
+	r := &Run{plan: p, state: operator.State{Context: ctx, Session: s, Budget: s.Budget(), Rollups: states, Opts: p.opts}}
 	r.eval = operator.NewEval(&r.state, p.grid)
 	return r
 }
@@ -38,9 +38,9 @@ func (r *Run) Instant() (value parser.Value, annos annotations.Annotations, err 
 	if r.plan.scalar != nil {
 		values, err := r.eval.Number(r.plan.scalar)
 		if err != nil {
-			return nil, r.state.Annos, err
+			return nil, r.state.Annotations, err
 		}
-		return promql.Scalar{T: r.plan.grid.StartMs, V: values[0]}, r.state.Annos, nil
+		return promql.Scalar{T: r.plan.grid.StartMs, V: values[0]}, r.state.Annotations, nil
 	}
 	out := promql.Vector{}
 	unique := operator.NewDuplicateCheck(grid.AnyName)
@@ -53,9 +53,9 @@ func (r *Run) Instant() (value parser.Value, annos annotations.Annotations, err 
 		return nil
 	})
 	if err != nil {
-		return nil, r.state.Annos, err
+		return nil, r.state.Annotations, err
 	}
-	return out, r.state.Annos, nil
+	return out, r.state.Annotations, nil
 }
 
 // Range evaluates a whole plan at all steps. Series are sorted by labels.
@@ -84,10 +84,10 @@ func (r *Run) Range() (out promql.Matrix, annos annotations.Annotations, err err
 		err = r.plan.vector.Run(r.eval, add)
 	}
 	if err != nil {
-		return nil, r.state.Annos, err
+		return nil, r.state.Annotations, err
 	}
 	slices.SortFunc(out, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
-	return out, r.state.Annos, nil
+	return out, r.state.Annotations, nil
 }
 
 // pointBytes is the memory of a point of a result.

@@ -57,7 +57,7 @@ type Cache struct {
 	metrics     *metrics
 
 	mu         sync.Mutex
-	shapes     map[string]*shape
+	shapes     map[string]*cacheability
 	shapeBytes int
 }
 
@@ -104,7 +104,7 @@ func New(o Options) (*Cache, error) {
 	c := &Cache{
 		entries: fastcache.New(int(o.BytesMax)), bytesMax: o.BytesMax, changes: o.Changes,
 		recentMs: o.Recent.Milliseconds(), retention: o.Retention, ages: o.RetentionByMetric, marginMs: o.Margin.Milliseconds(),
-		now: o.Now, shapes: map[string]*shape{}, metrics: newMetrics(),
+		now: o.Now, shapes: map[string]*cacheability{}, metrics: newMetrics(),
 	}
 	c.tiersFromMs = math.MaxInt64
 	if o.Tiers {
@@ -158,7 +158,7 @@ func (c *Cache) register(reg prometheus.Registerer) error {
 }
 
 // shape analyses an expression, or remembers it.
-func (c *Cache) shape(p parser.Parser, of expression.Expression) (*shape, error) {
+func (c *Cache) shape(p parser.Parser, of expression.Expression) (*cacheability, error) {
 	c.mu.Lock()
 	s := c.shapes[of.Text]
 	c.mu.Unlock()
@@ -169,12 +169,12 @@ func (c *Cache) shape(p parser.Parser, of expression.Expression) (*shape, error)
 	if err != nil {
 		return nil, err
 	}
-	s = shapeOf(e)
+	s = cacheabilityOf(e)
 	c.remember(of.Text, s)
 	return s, nil
 }
 
-func (c *Cache) remember(text string, s *shape) {
+func (c *Cache) remember(text string, s *cacheability) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.shapes) >= shapesMax || c.shapeBytes+len(text) > shapesBytesMax {
@@ -188,7 +188,7 @@ func (c *Cache) remember(text string, s *shape) {
 }
 
 // demote notes that an expression is not sliding after all, as its evaluation has shown.
-func (c *Cache) demote(text string, s *shape, why Refusal) *shape {
+func (c *Cache) demote(text string, s *cacheability, why SkipReason) *cacheability {
 	demoted := *s
 	demoted.sliding, demoted.WhySliding = false, why
 	c.remember(text, &demoted)
@@ -205,7 +205,7 @@ type Lookup struct {
 	cache *Cache
 	expression.Expression
 	lookback   time.Duration
-	Shape      *shape
+	Shape      *cacheability
 	key        [sha256.Size]byte
 	generation uint64 // before anything was read
 	// startMs, stepMs and steps are the grid; an instant query has one step.
@@ -215,7 +215,7 @@ type Lookup struct {
 	afterMs         int64
 	mintMs, maxtMs  int64 // bounds of all samples that matter
 	Outcome         string
-	Why             Refusal
+	Why             SkipReason
 	Parts           []part
 	Reused          int // steps taken from the cache
 }
@@ -240,7 +240,7 @@ func (c *Cache) Begin(p parser.Parser, s expression.Expression, lookback time.Du
 		q.Shape = sh.at(q.stepMs, c.tiersFromMs)
 		q.Steps = int((s.End.UnixMilli()-q.startMs)/q.stepMs) + 1
 	}
-	if q.Why = q.refuse(p); q.Why != RefusedNone {
+	if q.Why = q.refuse(p); q.Why != SkipNone {
 		q.Outcome = OutcomeRefused
 		return q, nil
 	}
@@ -257,7 +257,7 @@ func (q *Lookup) lastMs() int64 { return q.At(q.Steps - 1) }
 func (q *Lookup) sliding() bool { return q.Shape != nil && q.Shape.sliding && q.IsRange }
 
 // refuse checks what can be checked before the evaluation, and finds the bounds of the samples that matter.
-func (q *Lookup) refuse(p parser.Parser) Refusal {
+func (q *Lookup) refuse(p parser.Parser) SkipReason {
 	switch {
 	case !q.Shape.known:
 		return refusedFunction
@@ -290,7 +290,7 @@ func (q *Lookup) refuse(p parser.Parser) Refusal {
 	if r := q.retention(); r > 0 && q.mintMs < nowMs-r.Milliseconds()+q.cache.marginMs {
 		return refusedRetention
 	}
-	return RefusedNone
+	return SkipNone
 }
 
 // retention is how long all metrics are kept that the query may read.

@@ -64,7 +64,7 @@ func (q *Lookup) Partial() bool { return q != nil && q.Outcome == outcomePartial
 func (q *Lookup) EvaluateAll() { q.Outcome, q.Parts, q.Reused = outcomeMiss, nil, 0 }
 
 // Demote notes that the expression is not sliding after all. The result at hand can still answer the same question.
-func (q *Lookup) Demote(why Refusal) {
+func (q *Lookup) Demote(why SkipReason) {
 	if q == nil || !q.sliding() {
 		return
 	}
@@ -150,17 +150,17 @@ func (q *Lookup) Keep(value parser.Value, clean bool) {
 		q.refused(refusedAnnotations)
 		return
 	}
-	if why := q.store(value); why != RefusedNone {
+	if why := q.store(value); why != SkipNone {
 		q.refused(why)
 	}
 }
 
-func (q *Lookup) refused(why Refusal) {
+func (q *Lookup) refused(why SkipReason) {
 	q.Why = why
 	q.cache.metrics.refusals.WithLabelValues(string(why)).Inc()
 }
 
-func (q *Lookup) store(value parser.Value) Refusal {
+func (q *Lookup) store(value parser.Value) SkipReason {
 	steps := q.Steps
 	if r := q.cache.recentMs; r > 0 {
 		finalMs := q.cache.now().UnixMilli() - r
@@ -188,7 +188,7 @@ func (q *Lookup) store(value parser.Value) Refusal {
 }
 
 // put stores a matrix under the query's key, with what the entry has beside it and is still right.
-func (q *Lookup) put(m promql.Matrix, startMs int64, steps int) Refusal {
+func (q *Lookup) put(m promql.Matrix, startMs int64, steps int) SkipReason {
 	if q.sliding() && steps == q.Steps {
 		m, startMs, steps = q.extend(m)
 	}
@@ -207,7 +207,7 @@ func (q *Lookup) put(m promql.Matrix, startMs int64, steps int) Refusal {
 		return refusedSize
 	}
 	q.cache.entries.SetBig(q.key[:], b)
-	return RefusedNone
+	return SkipNone
 }
 
 func tooLarge(bytes, cacheBytes int64) bool { return bytes > cacheBytes/entryShareMax }
@@ -246,7 +246,7 @@ func (q *Lookup) extend(m promql.Matrix) (_ promql.Matrix, startMs int64, steps 
 }
 
 // putVector stores the result of an instant query, in its order.
-func (q *Lookup) putVector(v promql.Vector) Refusal {
+func (q *Lookup) putVector(v promql.Vector) SkipReason {
 	m := make(promql.Matrix, len(v))
 	points := make([]promql.FPoint, len(v))
 	for i, s := range v {

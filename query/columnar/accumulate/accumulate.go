@@ -13,7 +13,7 @@ import (
 // State is the state of a group, columns of one value a step. The first column holds a value for each step that
 // has had one, and is absent elsewhere.
 type State struct {
-	A, b, c []float64
+	Values, second, third []float64
 	// incremental marks, for averages, the steps that have gone over to an incremental mean; nil if none has.
 	incremental []bool
 }
@@ -29,13 +29,13 @@ type Function struct {
 // NewState makes a state of memory for all its columns.
 func (f Function) NewState(memory []float64, steps int) State {
 	clear(memory)
-	s := State{A: memory[:steps:steps]}
-	grid.ClearRow(s.A)
+	s := State{Values: memory[:steps:steps]}
+	grid.ClearRow(s.Values)
 	if f.Columns > 1 {
-		s.b = memory[steps : 2*steps : 2*steps]
+		s.second = memory[steps : 2*steps : 2*steps]
 	}
 	if f.Columns > 2 {
-		s.c = memory[2*steps:]
+		s.third = memory[2*steps:]
 	}
 	return s
 }
@@ -65,7 +65,7 @@ func Of(op parser.ItemType) (Function, bool) {
 
 // addSum keeps sums in a and their compensation in b.
 func addSum(g *State, values []float64) {
-	sums, comps := g.A[:len(values)], g.b[:len(values)]
+	sums, comps := g.Values[:len(values)], g.second[:len(values)]
 	for k, v := range values {
 		if grid.IsAbsent(v) {
 			continue
@@ -81,16 +81,16 @@ func addSum(g *State, values []float64) {
 }
 
 func finishSum(g *State) {
-	for k, v := range g.A {
+	for k, v := range g.Values {
 		if !grid.IsAbsent(v) {
-			g.A[k] = v + g.b[k]
+			g.Values[k] = v + g.second[k]
 		}
 	}
 }
 
 // addAverage keeps sums, compensations and counts in a, b and c; where a sum would overflow, a is a mean from then on.
 func addAverage(g *State, values []float64) {
-	sums, comps, counts := g.A[:len(values)], g.b[:len(values)], g.c[:len(values)]
+	sums, comps, counts := g.Values[:len(values)], g.second[:len(values)], g.third[:len(values)]
 	for k, v := range values {
 		if grid.IsAbsent(v) {
 			continue
@@ -120,29 +120,29 @@ func addAverage(g *State, values []float64) {
 }
 
 func finishAverage(g *State) {
-	for k, v := range g.A {
+	for k, v := range g.Values {
 		switch {
 		case grid.IsAbsent(v):
 		case g.incremental != nil && g.incremental[k]:
-			g.A[k] = v + g.b[k]
+			g.Values[k] = v + g.second[k]
 		default:
-			g.A[k] = v/g.c[k] + g.b[k]/g.c[k]
+			g.Values[k] = v/g.third[k] + g.second[k]/g.third[k]
 		}
 	}
 }
 
 func addMin(g *State, values []float64) {
 	for k, v := range values {
-		if !grid.IsAbsent(v) && (g.A[k] > v || math.IsNaN(g.A[k])) {
-			g.A[k] = v
+		if !grid.IsAbsent(v) && (g.Values[k] > v || math.IsNaN(g.Values[k])) {
+			g.Values[k] = v
 		}
 	}
 }
 
 func addMax(g *State, values []float64) {
 	for k, v := range values {
-		if !grid.IsAbsent(v) && (g.A[k] < v || math.IsNaN(g.A[k])) {
-			g.A[k] = v
+		if !grid.IsAbsent(v) && (g.Values[k] < v || math.IsNaN(g.Values[k])) {
+			g.Values[k] = v
 		}
 	}
 }
@@ -151,10 +151,10 @@ func addCount(g *State, values []float64) {
 	for k, v := range values {
 		switch {
 		case grid.IsAbsent(v):
-		case grid.IsAbsent(g.A[k]):
-			g.A[k] = 1
+		case grid.IsAbsent(g.Values[k]):
+			g.Values[k] = 1
 		default:
-			g.A[k]++
+			g.Values[k]++
 		}
 	}
 }
@@ -162,7 +162,7 @@ func addCount(g *State, values []float64) {
 func addGroup(g *State, values []float64) {
 	for k, v := range values {
 		if !grid.IsAbsent(v) {
-			g.A[k] = 1
+			g.Values[k] = 1
 		}
 	}
 }
@@ -173,26 +173,26 @@ func addVariance(g *State, values []float64) {
 		if grid.IsAbsent(v) {
 			continue
 		}
-		if grid.IsAbsent(g.A[k]) {
-			g.A[k] = 0
+		if grid.IsAbsent(g.Values[k]) {
+			g.Values[k] = 0
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				g.A[k] = math.NaN()
+				g.Values[k] = math.NaN()
 			}
-			g.b[k], g.c[k] = v, 1
+			g.second[k], g.third[k] = v, 1
 			continue
 		}
-		g.c[k]++
-		delta := v - g.b[k]
-		g.b[k] += delta / g.c[k]
-		g.A[k] += delta * (v - g.b[k])
+		g.third[k]++
+		delta := v - g.second[k]
+		g.second[k] += delta / g.third[k]
+		g.Values[k] += delta * (v - g.second[k])
 	}
 }
 
 func finishVariance(result func(float64) float64) func(g *State) {
 	return func(g *State) {
-		for k, v := range g.A {
+		for k, v := range g.Values {
 			if !grid.IsAbsent(v) {
-				g.A[k] = result(v / g.c[k])
+				g.Values[k] = result(v / g.third[k])
 			}
 		}
 	}

@@ -37,13 +37,13 @@ func (n *missing) Run(ev *Eval, emit emitFunc) error {
 		return err
 	}
 	present := grid.Count(row)
-	if err := ev.hold(present + series + 1); err != nil {
+	if err := ev.account(present + series + 1); err != nil {
 		return err
 	}
 	if n.overTime {
 		before = ev.held // the engine goes on counting the series that were there
 	}
-	if err := ev.settle(before, present); err != nil || present == 0 {
+	if err := ev.replace(before, present); err != nil || present == 0 {
 		return err
 	}
 	return emit(grid.Series{Labels: n.labels}, row)

@@ -187,9 +187,9 @@ func (n *aggregate) accumulator(ev *Eval, s grid.Series, rows *grid.Arena) accum
 func (n *aggregate) finishAll(ev *Eval, list []accumulator, before int, emit emitFunc) error {
 	result := 0
 	for i := range list {
-		result += grid.Count(list[i].A)
+		result += grid.Count(list[i].Values)
 	}
-	if err := ev.settle(before, result); err != nil {
+	if err := ev.replace(before, result); err != nil {
 		return err
 	}
 	for i := range list {
@@ -199,7 +199,7 @@ func (n *aggregate) finishAll(ev *Eval, list []accumulator, before int, emit emi
 		if n.Finish != nil {
 			n.Finish(&list[i].State)
 		}
-		if err := emit(list[i].series, list[i].A); err != nil {
+		if err := emit(list[i].series, list[i].Values); err != nil {
 			return err
 		}
 	}
@@ -237,7 +237,7 @@ type quantileGroup struct {
 
 func (n *quantileOf) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
-	if err := ev.hold(ev.Grid.Steps); err != nil { // the parameter
+	if err := ev.account(ev.Grid.Steps); err != nil { // the parameter
 		return err
 	}
 	all, err := ev.Collect(n.child)
@@ -246,7 +246,7 @@ func (n *quantileOf) Run(ev *Eval, emit emitFunc) error {
 	}
 	defer ev.free(all)
 	if window.BadQuantile(n.q) {
-		ev.Annos.Add(annotations.NewInvalidQuantileWarning(n.q, n.pos))
+		ev.Annotations.Add(annotations.NewInvalidQuantileWarning(n.q, n.pos))
 	}
 	gs := newGroups(n.grouping, func(s grid.Series) (quantileGroup, error) {
 		return quantileGroup{accumulator: accumulator{series: grid.Series{Labels: n.result(ev, s)}, lastStep: -1}}, nil
@@ -265,7 +265,7 @@ func (n *quantileOf) Run(ev *Eval, emit emitFunc) error {
 }
 
 func (n *quantileOf) emitAll(ev *Eval, all *Matrix, list []quantileGroup, before int, emit emitFunc) error {
-	if err := ev.settle(before, 0); err != nil {
+	if err := ev.replace(before, 0); err != nil {
 		return err
 	}
 	row := make([]float64, ev.Grid.Steps)
@@ -288,7 +288,7 @@ func (n *quantileOf) emitAll(ev *Eval, all *Matrix, list []quantileGroup, before
 				present++
 			}
 		}
-		if err := ev.hold(present); err != nil {
+		if err := ev.account(present); err != nil {
 			return err
 		}
 		if err := emit(g.series, row); err != nil {

@@ -186,7 +186,7 @@ func counterInfo(pos posrange.PositionRange) func(ev *Eval, ls labels.Labels) {
 				return
 			}
 		}
-		ev.Annos.Add(annotations.NewPossibleNonCounterInfo(name, pos))
+		ev.Annotations.Add(annotations.NewPossibleNonCounterInfo(name, pos))
 	}
 }
 

@@ -22,7 +22,7 @@
 // results do not depend on it. Where samples are known to be evenly spaced and a step is a number of them, the bounds of
 // windows are computed instead of searched.
 //
-// Functions over windows of several hours may take states of hours and days for samples (tieredRun). States of atoms,
+// Functions over windows of several hours may take states of hours and days for samples (rollupRun). States of intervals,
 // pieces of time that a window has or has not as a whole, are joined by a queue of two stacks, so that windows that slide
 // cost some joins each. What the order of additions could show in, see [window.Exactly], is evaluated from the samples.
 //

@@ -42,7 +42,7 @@ func (n *mapped) Run(ev *Eval, emit emitFunc) error {
 		if present == 0 {
 			return nil
 		}
-		if err := ev.hold(present + 1); err != nil {
+		if err := ev.account(present + 1); err != nil {
 			return err
 		}
 		s.Dropped = true
@@ -51,7 +51,7 @@ func (n *mapped) Run(ev *Eval, emit emitFunc) error {
 		}
 		return emit(s, values)
 	})
-	ev.Annos.Merge(annos)
+	ev.Annotations.Merge(annos)
 	return err
 }
 
@@ -190,7 +190,7 @@ func (n *withScalar) Run(ev *Eval, emit emitFunc) error {
 	}
 	if n.scalarLeft {
 		// Then it is also evaluated first.
-		ev.Annos.Merge(annos)
+		ev.Annotations.Merge(annos)
 	}
 	unique := NewDuplicateCheck(n.child.names())
 	err = n.child.Run(ev, func(s grid.Series, values []float64) error {
@@ -199,7 +199,7 @@ func (n *withScalar) Run(ev *Eval, emit emitFunc) error {
 		if present == 0 {
 			return nil
 		}
-		if err := ev.hold(present + 1); err != nil {
+		if err := ev.account(present + 1); err != nil {
 			return err
 		}
 		if n.drops() {
@@ -211,7 +211,7 @@ func (n *withScalar) Run(ev *Eval, emit emitFunc) error {
 		return emit(s, values)
 	})
 	if !n.scalarLeft {
-		ev.Annos.Merge(annos)
+		ev.Annotations.Merge(annos)
 	}
 	return err
 }
@@ -248,7 +248,7 @@ func (n ofScalar) Run(ev *Eval, emit emitFunc) error {
 	if err != nil {
 		return err
 	}
-	if err := ev.hold(len(values) + 1); err != nil {
+	if err := ev.account(len(values) + 1); err != nil {
 		return err
 	}
 	row := make([]float64, len(values))

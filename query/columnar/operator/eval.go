@@ -92,17 +92,17 @@ type Scalar interface {
 
 // State is what all nodes of an evaluation share.
 type State struct {
-	Ctx     context.Context
-	Session *read.Session
-	Budget  *budget.Budget   // of the session
-	Rollups *rollups.Session // nil if there are none
-	Opts    Options
-	Annos   annotations.Annotations
+	Context     context.Context
+	Session     *read.Session
+	Budget      *budget.Budget   // of the session
+	Rollups     *rollups.Session // nil if there are none
+	Opts        Options
+	Annotations annotations.Annotations
 	// held is the number of samples that count against SamplesMax now; peak the most there were. They are never fewer
 	// than the engine has.
 	held, Peak int
-	// surely is a number of samples that the engine too has at once: the values of the largest selector.
-	surely int
+	// lowerBound is a number of samples that the engine too has at once: the values of the largest selector.
+	lowerBound int
 	// Typed is set once a series has type or unit labels: then dropping names may make label sets equal even when all
 	// have one name.
 	Typed bool
@@ -117,7 +117,7 @@ const ticksBetweenChecks = 64
 // tick is called for each row that an operator works on; it fails when the query has ended.
 func (s *State) tick() error {
 	if s.ticks++; s.ticks%ticksBetweenChecks == 0 {
-		return s.Ctx.Err()
+		return s.Context.Err()
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ type Eval struct {
 	Grid grid.Grid
 	grid.SampleCounts
 	timesMade []int64
-	placed    window.Segments
+	segments  window.Segments
 }
 
 // times are those of the samples of a column, until the next call.
@@ -145,15 +145,15 @@ func NewEval(s *State, g grid.Grid) *Eval {
 	return &Eval{State: s, Grid: g, SampleCounts: grid.NewSampleCounts(g.Steps)}
 }
 
-// hold counts samples against the limit. Where it is not certain that the engine counts too many as well, the engine has
+// account counts samples against the limit. Where it is not certain that the engine counts too many as well, the engine has
 // to say so.
-func (ev *Eval) hold(samples int) error {
+func (ev *Eval) account(samples int) error {
 	ev.held += samples
 	ev.Peak = max(ev.Peak, ev.held)
 	switch {
 	case ev.held <= ev.Opts.SamplesMax:
 		return nil
-	case ev.surely > ev.Opts.SamplesMax:
+	case ev.lowerBound > ev.Opts.SamplesMax:
 		return promql.ErrTooManySamples(activity)
 	}
 	return ErrUndecided
@@ -161,24 +161,24 @@ func (ev *Eval) hold(samples int) error {
 
 // selected counts values that a selector hands on; of them it has handed on before so far.
 func (ev *Eval) selected(before, values int) error {
-	ev.surely = max(ev.surely, before+values)
-	return ev.hold(values)
+	ev.lowerBound = max(ev.lowerBound, before+values)
+	return ev.account(values)
 }
 
-// settle ends an operator: what was held since before is replaced by its result.
-func (ev *Eval) settle(before, result int) error {
+// replace ends an operator: what was held since before is replaced by its result.
+func (ev *Eval) replace(before, result int) error {
 	ev.held = before
-	return ev.hold(result)
+	return ev.account(result)
 }
 
-// Aside evaluates f and keeps its annotations back, for nodes that must evaluate operands in another order than the
+// CaptureAnnotations evaluates f and keeps its annotations back, for nodes that must evaluate operands in another order than the
 // engine: of two annotations with the same words the later one stays.
-func (ev *Eval) Aside(f func() error) (annotations.Annotations, error) {
-	kept := ev.Annos
-	ev.Annos = nil
+func (ev *Eval) CaptureAnnotations(f func() error) (annotations.Annotations, error) {
+	kept := ev.Annotations
+	ev.Annotations = nil
 	err := f()
-	got := ev.Annos
-	ev.Annos = kept
+	got := ev.Annotations
+	ev.Annotations = kept
 	return got, err
 }
 
@@ -188,7 +188,7 @@ func (ev *Eval) Number(n Scalar) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return row, ev.hold(len(row) + 1)
+	return row, ev.account(len(row) + 1)
 }
 
 // scalars evaluates several scalars aside. They count as many samples from then on as they ever did: the engine may
@@ -197,7 +197,7 @@ func (ev *Eval) scalars(nodes []Scalar) (rows [][]float64, annos annotations.Ann
 	before, peak := ev.held, ev.Peak
 	ev.Peak = before
 	defer func() { ev.held, ev.Peak = ev.Peak, max(peak, ev.Peak) }()
-	annos, err = ev.Aside(func() error {
+	annos, err = ev.CaptureAnnotations(func() error {
 		for _, n := range nodes {
 			row, err := ev.Number(n)
 			if err != nil {
@@ -308,7 +308,7 @@ func (n Invariant) Run(ev *Eval, emit emitFunc) error {
 		for k := range row {
 			row[k] = values[0]
 		}
-		if err := ev.hold(ev.Grid.Steps - 1); err != nil {
+		if err := ev.account(ev.Grid.Steps - 1); err != nil {
 			return err
 		}
 		return emit(s, row)

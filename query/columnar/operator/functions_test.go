@@ -32,7 +32,10 @@ func newRand(t *testing.T) *rand.Rand {
 // TestFunctionsAgainstPrometheus computes random windows of random samples with each function and with Prometheus' own
 // of that name. All must be equal to the last bit, but for sums made up of blocks.
 func TestFunctionsAgainstPrometheus(t *testing.T) {
-	rng := newRand(t)
+	rng, cases := newRand(t), 15
+	if testing.Short() {
+		cases = 3
+	}
 	p := parser.NewParser(parser.Options{EnableExperimentalFunctions: true})
 	for _, call := range []string{
 		"rate(m[%s])", "increase(m[%s])", "delta(m[%s])", "irate(m[%s])", "idelta(m[%s])", "resets(m[%s])", "changes(m[%s])",
@@ -41,7 +44,7 @@ func TestFunctionsAgainstPrometheus(t *testing.T) {
 		"stddev_over_time(m[%s])", "stdvar_over_time(m[%s])", "quantile_over_time(0.3, m[%s])", "deriv(m[%s])",
 		"predict_linear(m[%s], 600)",
 	} {
-		for range 15 {
+		for range cases {
 			rangeMs := []int64{1, 15_000, 60_000, 300_000, 3_600_000, 30_000_000}[rng.IntN(6)]
 			e, err := p.ParseExpr(fmt.Sprintf(call, time.Duration(rangeMs)*time.Millisecond))
 			require.NoError(t, err)

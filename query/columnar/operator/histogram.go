@@ -50,7 +50,7 @@ func (n *histogramQuantile) Run(ev *Eval, emit emitFunc) error {
 	)
 	// The engine merges the annotations of a step twice, which shows in how often one of them says that it occurred.
 	var ofCall annotations.Annotations
-	ofSteps, err := ev.Aside(func() (err error) {
+	ofSteps, err := ev.CaptureAnnotations(func() (err error) {
 		if q, err = ev.Number(n.q); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (n *histogramQuantile) Run(ev *Eval, emit emitFunc) error {
 		n.step(ev, k, q[k], groups, &annos)
 		ofSteps.Merge(ofCall.Merge(annos))
 	}
-	ev.Annos.Merge(ofSteps)
+	ev.Annotations.Merge(ofSteps)
 	return n.emitAll(ev, groups, before, emit)
 }
 
@@ -87,10 +87,10 @@ func (n *histogramQuantile) emitAll(ev *Eval, groups []*bucketGroup, before int,
 	for _, g := range groups {
 		total += grid.Count(g.out) + len(g.buckets) + 1
 	}
-	if err := ev.hold(total + ev.Grid.Steps + 1); err != nil {
+	if err := ev.account(total + ev.Grid.Steps + 1); err != nil {
 		return err
 	}
-	if err := ev.settle(before, 0); err != nil {
+	if err := ev.replace(before, 0); err != nil {
 		return err
 	}
 	unique := NewDuplicateCheck(grid.AnyName)
@@ -99,7 +99,7 @@ func (n *histogramQuantile) emitAll(ev *Eval, groups []*bucketGroup, before int,
 		if present == 0 {
 			continue
 		}
-		if err := ev.hold(present); err != nil {
+		if err := ev.account(present); err != nil {
 			return err
 		}
 		if !ev.Opts.DelayedNames {

@@ -40,7 +40,7 @@ func (n *join) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
 	sigs := newSignatures(n.matching)
 	left, right, err := operands(ev, n.left, n.right, func(right Vector, left *Matrix) Vector {
-		return ev.narrowRight(right, sigs, left, n.matching.Card != parser.CardOneToMany)
+		return ev.pushDown(right, sigs, left, n.matching.Card != parser.CardOneToMany)
 	})
 	if err != nil {
 		return err

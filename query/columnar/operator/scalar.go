@@ -101,10 +101,10 @@ func (n only) values(ev *Eval) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ev.hold(len(row) + series + 1); err != nil {
+	if err := ev.account(len(row) + series + 1); err != nil {
 		return nil, err
 	}
-	return row, ev.settle(before, len(row))
+	return row, ev.replace(before, len(row))
 }
 
 func (n only) Describe(d *Description) { d.Node("scalar", n.child) }

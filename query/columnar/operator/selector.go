@@ -70,30 +70,30 @@ type evaluator interface {
 }
 
 // evaluate reads the series batch by batch and has e make rows of them. narrow, if it is not nil, leaves series out.
-func (s selector) evaluate(ev *Eval, w read.Windows, e evaluator, narrow *narrowing) error {
-	sel, err := s.find(ev, w, narrow)
+func (s selector) evaluate(ev *Eval, w read.Windows, e evaluator, pushdown *joinPushdown) error {
+	sel, err := s.find(ev, w, pushdown)
 	if err != nil {
 		return err
 	}
 	defer sel.Close()
-	if narrow != nil {
+	if pushdown != nil {
 		// What is left out is not read, but counts against the limit as much as it could at most.
-		if err := ev.hold(narrow.omit(sel) * w.Steps); err != nil {
+		if err := ev.account(pushdown.omit(sel) * w.Steps); err != nil {
 			return err
 		}
 	}
-	if t := newTeam(ev, sel, w); t != nil {
+	if t := newBatchPool(ev, sel, w); t != nil {
 		return t.Run(e)
 	}
 	return ev.batches(sel, w, e)
 }
 
 // find selects the series, with part of their labels if that will do.
-func (s selector) find(ev *Eval, w read.Windows, narrow *narrowing) (*read.Selection, error) {
+func (s selector) find(ev *Eval, w read.Windows, pushdown *joinPushdown) (*read.Selection, error) {
 	began := time.Now()
 	defer func() { ev.Selecting += time.Since(began) }()
 	if s.needs != nil && !ev.Opts.DelayedNames {
-		sel, err := ev.Session.SelectProjected(ev.Ctx, w, append(labelsOfTypes(), s.needs...), s.matchers...)
+		sel, err := ev.Session.SelectProjected(ev.Context, w, append(labelsOfTypes(), s.needs...), s.matchers...)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func (s selector) find(ev *Eval, w read.Windows, narrow *narrowing) (*read.Selec
 		}
 		sel.Close() // label sets without these may be equal, which only all labels tell
 	}
-	sel, err := narrow.selection(ev, w, s.matchers)
+	sel, err := pushdown.selection(ev, w, s.matchers)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (ev *Eval) batch(sel *read.Selection, i int, w read.Windows, e evaluator, r
 	if sel.Streamed(i) {
 		return ev.stream(sel, i, w, e, row)
 	}
-	batch, err := ev.timed(func() (*read.Batch, error) { return sel.Read(ev.Ctx, i) })
+	batch, err := ev.timed(func() (*read.Batch, error) { return sel.Read(ev.Context, i) })
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (ev *Eval) batch(sel *read.Selection, i int, w read.Windows, e evaluator, r
 
 // timed reads a batch and measures the time.
 func (ev *Eval) timed(f func() (*read.Batch, error)) (*read.Batch, error) {
-	if err := ev.Ctx.Err(); err != nil {
+	if err := ev.Context.Err(); err != nil {
 		return nil, err
 	}
 	began := time.Now()
@@ -216,13 +216,13 @@ func (n *instantSelector) Describe(d *Description) {
 	d.Node("instant " + n.text())
 }
 
-func (n *instantSelector) Run(ev *Eval, emit emitFunc) error { return n.runNarrow(ev, emit, nil) }
+func (n *instantSelector) Run(ev *Eval, emit emitFunc) error { return n.runPushdown(ev, emit, nil) }
 
-func (n *instantSelector) runNarrow(ev *Eval, emit emitFunc, narrow *narrowing) error {
+func (n *instantSelector) runPushdown(ev *Eval, emit emitFunc, pushdown *joinPushdown) error {
 	w := n.windows(ev.Grid, ev.Opts.LookbackMs)
 	w.Latest = true
 	r := &instantRun{instantSelector: n, windows: w, emit: emit, unique: NewDuplicateCheck(n.selector.names())}
-	return n.evaluate(ev, w, r, narrow)
+	return n.evaluate(ev, w, r, pushdown)
 }
 
 // instantRun is an evaluation of an instantSelector.
@@ -237,10 +237,10 @@ type instantRun struct {
 // section implements evaluator. A stale marker is the mark of an absent value, and is copied like any other.
 func (r *instantRun) section(ev *Eval, c *column.Column, first int, row []float64) int {
 	if len(c.Segments) > 0 {
-		return ev.places(r, r.windows, false, c, first, row)
+		return ev.segmented(r, r.windows, false, c, first, row)
 	}
 	if c.NoStale && !r.times && c.StepMs > 0 && (r.windows.Steps == 1 || r.windows.StepMs%c.StepMs == 0) {
-		r.evenSection(ev, c, first, row)
+		r.fixedIntervalSection(ev, c, first, row)
 		return 0
 	}
 	var (
@@ -271,8 +271,8 @@ func (r *instantRun) section(ev *Eval, c *column.Column, first int, row []float6
 	return 0
 }
 
-// evenSection fills a row from evenly spaced samples of which each step is a number.
-func (r *instantRun) evenSection(ev *Eval, c *column.Column, first int, row []float64) {
+// fixedIntervalSection fills a row from evenly spaced samples of which each step is a number.
+func (r *instantRun) fixedIntervalSection(ev *Eval, c *column.Column, first int, row []float64) {
 	var (
 		perStep = int(r.windows.StepMs / c.StepMs)
 		end     = r.windows.FirstEndMs + int64(first)*r.windows.StepMs
@@ -371,7 +371,7 @@ func (n *rangeSelector) Run(ev *Eval, emit emitFunc) error {
 	}
 	w := window.New(n.windows(ev.Grid, n.rangeMs), ev.Grid, params)
 	r := &rangeRun{rangeSelector: n, window: w, emit: emit, unique: NewDuplicateCheck(n.selector.names())}
-	if t := newTieredRun(ev, r); t != nil {
+	if t := newRollupRun(ev, r); t != nil {
 		return t.Run()
 	}
 	return n.evaluate(ev, w.Windows, r, nil)
@@ -389,7 +389,7 @@ type rangeRun struct {
 // section implements evaluator.
 func (r *rangeRun) section(ev *Eval, c *column.Column, first int, row []float64) int {
 	if len(c.Segments) > 0 {
-		return ev.places(r, r.window.Windows, r.blockwise && window.Overlapping(&r.window.Windows), c, first, row)
+		return ev.segmented(r, r.window.Windows, r.blockwise && window.Overlapping(&r.window.Windows), c, first, row)
 	}
 	w := r.window.Section(first, len(row))
 	largest := w.Reset(&ev.SampleCounts, first, c, r.knowsEven)
@@ -398,10 +398,10 @@ func (r *rangeRun) section(ev *Eval, c *column.Column, first int, row []float64)
 		return 0
 	}
 	r.fn(w, row)
-	for _, a := range w.Annos {
-		ev.Annos.Add(a)
+	for _, a := range w.Annotations {
+		ev.Annotations.Add(a)
 	}
-	w.Annos = w.Annos[:0]
+	w.Annotations = w.Annotations[:0]
 	return largest
 }
 
@@ -418,8 +418,8 @@ func (r *rangeRun) done(ev *Eval, c *column.Column, row []float64, largest int) 
 		return nil
 	}
 	// The samples of a window count while the series is worked on.
-	ev.surely = max(ev.surely, r.handedOn+largest)
-	if err := ev.hold(largest); err != nil {
+	ev.lowerBound = max(ev.lowerBound, r.handedOn+largest)
+	if err := ev.account(largest); err != nil {
 		return err
 	}
 	defer func() { ev.held -= largest }()

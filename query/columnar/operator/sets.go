@@ -32,7 +32,7 @@ func (n *set) Run(ev *Eval, emit emitFunc) error {
 		if n.op == parser.LOR {
 			return right
 		}
-		return ev.narrowRight(right, sigs, left, false)
+		return ev.pushDown(right, sigs, left, false)
 	})
 	if err != nil {
 		return err

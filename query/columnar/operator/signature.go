@@ -67,12 +67,12 @@ func (s *signatures) at(m *Matrix, i int) int {
 
 // operands evaluates both sides of a binary operator, with labels as the engine has them. narrow may leave series out of
 // the right one once the left one is known.
-func operands(ev *Eval, left, right Vector, narrow func(right Vector, left *Matrix) Vector) (l, r *Matrix, err error) {
+func operands(ev *Eval, left, right Vector, pushdown func(right Vector, left *Matrix) Vector) (l, r *Matrix, err error) {
 	if l, err = ev.Collect(left); err != nil {
 		return nil, nil, err
 	}
 	ev.rename(l)
-	if r, err = ev.Collect(narrow(right, l)); err != nil {
+	if r, err = ev.Collect(pushdown(right, l)); err != nil {
 		ev.free(l)
 		return nil, nil, err
 	}
@@ -130,10 +130,10 @@ func (o *outputs) emitAll(ev *Eval, before int, emit emitFunc) error {
 		total += grid.Count(row)
 	}
 	// For a moment there are the operands, the result and a step of each.
-	if err := ev.hold(total + 2*o.operands); err != nil {
+	if err := ev.account(total + 2*o.operands); err != nil {
 		return err
 	}
-	if err := ev.settle(before, total); err != nil {
+	if err := ev.replace(before, total); err != nil {
 		return err
 	}
 	for i, row := range o.rows {
@@ -147,24 +147,24 @@ func (o *outputs) emitAll(ev *Eval, before int, emit emitFunc) error {
 	return nil
 }
 
-// narrowing leaves series out of a selection that can match none of the other operand.
-type narrowing struct {
+// joinPushdown leaves series out of a selection that can match none of the other operand.
+type joinPushdown struct {
 	sigs     *signatures
 	known    int // signatures of the other operand have smaller numbers
 	partners index.JoinKeys
 }
 
 // selection selects with what is known of the other operand; n may be nil.
-func (n *narrowing) selection(ev *Eval, w read.Windows, matchers []*labels.Matcher) (*read.Selection, error) {
+func (n *joinPushdown) selection(ev *Eval, w read.Windows, matchers []*labels.Matcher) (*read.Selection, error) {
 	if n != nil {
-		return ev.Session.SelectJoin(ev.Ctx, &n.partners, w, matchers...)
+		return ev.Session.SelectJoin(ev.Context, &n.partners, w, matchers...)
 	}
-	return ev.Session.Select(ev.Ctx, w, matchers...)
+	return ev.Session.Select(ev.Context, w, matchers...)
 }
 
 // omit omits series that are not read yet and match no series of the other operand. It returns the number of series omitted,
 // including those that were not even selected.
-func (n *narrowing) omit(sel *read.Selection) int {
+func (n *joinPushdown) omit(sel *read.Selection) int {
 	all := make([]int, sel.Len())
 	counts := map[int]int{}
 	omitted := 0
@@ -184,22 +184,24 @@ func (n *narrowing) omit(sel *read.Selection) int {
 	return omitted + sel.Omitted()
 }
 
-// narrowed is a selector of which only the series are read that can match a series of the other operand.
-type narrowed struct {
+// pushedSelector is a selector of which only the series are read that can match a series of the other operand.
+type pushedSelector struct {
 	*instantSelector
-	narrow *narrowing
+	pushdown *joinPushdown
 }
 
-func (n narrowed) Run(ev *Eval, emit emitFunc) error { return n.runNarrow(ev, emit, n.narrow) }
+func (n pushedSelector) Run(ev *Eval, emit emitFunc) error {
+	return n.runPushdown(ev, emit, n.pushdown)
+}
 
-// narrowRight is the right operand of a binary operator, without the series that match none of the left one. unique says
+// pushDown is the right operand of a binary operator, without the series that match none of the left one. unique says
 // that several series of a kind on the right may be an error, whether they match or not: they are kept.
-func (ev *Eval) narrowRight(right Vector, sigs *signatures, left *Matrix, unique bool) Vector {
+func (ev *Eval) pushDown(right Vector, sigs *signatures, left *Matrix, unique bool) Vector {
 	sel, ok := right.(*instantSelector)
 	if !ok || sel.times || ev.Opts.CountAll {
 		return right
 	}
-	n := &narrowing{sigs: sigs, partners: index.JoinKeys{On: sigs.on, Names: sigs.names, Alike: unique}}
+	n := &joinPushdown{sigs: sigs, partners: index.JoinKeys{On: sigs.on, Names: sigs.names, Alike: unique}}
 	left.signatures = make([]int, len(left.Series))
 	for i, s := range left.Series {
 		left.signatures[i] = sigs.of(s.Labels)
@@ -208,5 +210,5 @@ func (ev *Eval) narrowRight(right Vector, sigs *signatures, left *Matrix, unique
 			n.partners.Labels = append(n.partners.Labels, s.Labels)
 		}
 	}
-	return narrowed{sel, n}
+	return pushedSelector{sel, n}
 }

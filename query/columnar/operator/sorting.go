@@ -23,9 +23,9 @@ func (n *sorted) Describe(d *Description) { d.Node("sort", n.child) }
 
 func (n *sorted) Run(ev *Eval, emit emitFunc) error {
 	if !ev.Grid.Instant() {
-		defer func() { ev.Annos.Add(annotations.NewSortInRangeQueryWarning(n.pos)) }()
+		defer func() { ev.Annotations.Add(annotations.NewSortInRangeQueryWarning(n.pos)) }()
 		return n.child.Run(ev, func(s grid.Series, values []float64) error {
-			if err := ev.hold(grid.Count(values) + 1); err != nil { // the engine copies them
+			if err := ev.account(grid.Count(values) + 1); err != nil { // the engine copies them
 				return err
 			}
 			return emit(s, values)
@@ -36,7 +36,7 @@ func (n *sorted) Run(ev *Eval, emit emitFunc) error {
 		return err
 	}
 	defer ev.free(all)
-	if err := ev.hold(2 * len(all.Rows)); err != nil {
+	if err := ev.account(2 * len(all.Rows)); err != nil {
 		return err
 	}
 	sort.Sort(sort.Reverse(byValue{all, !n.descending}))

@@ -81,7 +81,7 @@ const rankedBytes = 16
 
 func (n *topK) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
-	if err := ev.hold(ev.Grid.Steps); err != nil { // the parameter
+	if err := ev.account(ev.Grid.Steps); err != nil { // the parameter
 		return err
 	}
 	if n.k < 1 {
@@ -89,7 +89,7 @@ func (n *topK) Run(ev *Eval, emit emitFunc) error {
 		if err := n.child.Run(ev, func(grid.Series, []float64) error { return nil }); err != nil {
 			return err
 		}
-		return ev.settle(before, 0)
+		return ev.replace(before, 0)
 	}
 	bytes := int64(0)
 	defer func() { ev.Budget.Release(bytes) }()
@@ -122,7 +122,7 @@ func (n *topK) Run(ev *Eval, emit emitFunc) error {
 	if err != nil {
 		return err
 	}
-	if err := ev.settle(before, int(bytes/rankedBytes)); err != nil {
+	if err := ev.replace(before, int(bytes/rankedBytes)); err != nil {
 		return err
 	}
 	if ev.Grid.Instant() {

@@ -131,7 +131,7 @@ func QuantileOverTime(pos posrange.PositionRange) Func {
 	return each(1, func(w *Window, k int) float64 {
 		q := w.Params[0][k]
 		if BadQuantile(q) {
-			w.Annos = append(w.Annos, annotations.NewInvalidQuantileWarning(q, pos))
+			w.Annotations = append(w.Annotations, annotations.NewInvalidQuantileWarning(q, pos))
 		}
 		w.scratch = append(w.scratch[:0], w.valuesOf(k)...)
 		return Quantile(q, w.scratch)

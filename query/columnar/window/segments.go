@@ -14,8 +14,8 @@ type Segments struct {
 	values []float64
 }
 
-// Place returns the samples of place i.
-func (p *Segments) Place(i int) *column.Samples {
+// Segment returns the samples of place i.
+func (p *Segments) Segment(i int) *column.Samples {
 	if i == 0 {
 		return &p.Column.Samples
 	}
@@ -24,7 +24,7 @@ func (p *Segments) Place(i int) *column.Samples {
 
 // LastMs is the time of the last sample of a place.
 func (p *Segments) LastMs(i int) int64 {
-	s := p.Place(i)
+	s := p.Segment(i)
 	return s.Time(s.Len() - 1)
 }
 
@@ -40,7 +40,7 @@ func (p *Segments) Gather(at int, afterMs, toMs int64) {
 	var out column.Samples
 	var lastMs int64
 	for i := at; i <= len(p.Column.Segments); i++ {
-		s := p.Place(i)
+		s := p.Segment(i)
 		lo, hi := s.CountUpTo(afterMs), s.CountUpTo(toMs)
 		if lo == hi {
 			continue
@@ -60,7 +60,7 @@ func (p *Segments) Gather(at int, afterMs, toMs int64) {
 	}
 	if out.StepMs == 0 {
 		for i := at; i <= len(p.Column.Segments); i++ {
-			s := p.Place(i)
+			s := p.Segment(i)
 			p.tsMs = s.AppendTimes(p.tsMs, s.CountUpTo(afterMs), s.CountUpTo(toMs))
 		}
 		out.TsMs = p.tsMs

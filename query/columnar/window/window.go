@@ -20,13 +20,13 @@ type Window struct {
 	firstMs, betweenMs int64
 	// Lo[k] ≤ i < hi[k] are the samples of step k. They are not there for a function that knows what to do with even.
 	Lo, Hi []int
-	// even is set if samples and steps are evenly spaced and a step is so many samples.
-	even even
-	memo evenMemo
+	// fixedInterval is set if samples and steps are evenly spaced and a step is so many samples.
+	even fixedInterval
+	memo fixedIntervalMemo
 	// samples are those of the column, nil if some of it were left out.
 	samples *column.Samples
 
-	Annos []error // raised by the function
+	Annotations []error // raised by the function
 
 	staleTs []int64 // memory for ts and vs where markers had to be left out
 	staleVs []float64
@@ -72,7 +72,7 @@ func (w *Window) Reset(counts *grid.SampleCounts, first int, c *column.Column, k
 	if c.Len() == 0 {
 		return 0
 	}
-	w.ts, w.Values, w.samples, w.even = c.TsMs, c.Values, &c.Samples, even{}
+	w.ts, w.Values, w.samples, w.even = c.TsMs, c.Values, &c.Samples, fixedInterval{}
 	stepMs := c.StepMs
 	if !c.NoStale && grid.HasAbsent(c.Values) {
 		w.leaveOutStale(c)

@@ -43,14 +43,14 @@ type Plan struct {
 	// RetiredBeforeMs is the time before which samples are retired, so that only states tell of it; 0 if none are.
 	RetiredBeforeMs int64
 
-	// Bounds cut time into atoms, which lie in a window as a whole or not at all: atom a is Bounds[a−1] < time ≤ Bounds[a].
+	// Bounds cut time into intervals, which lie in a window as a whole or not at all: interval a is Bounds[a−1] < time ≤ Bounds[a].
 	Bounds []int64
-	// Lo[k] ≤ atom < Hi[k] is the window of step k.
+	// Lo[k] ≤ interval < Hi[k] is the window of step k.
 	Lo, Hi []int
 
 	always   bool
 	nowMs    int64
-	used     []bool           // atoms that lie in a window
+	used     []bool           // intervals that lie in a window
 	clip     column.TimeRange // what can have samples or states
 	hours    []index.HourSpan
 	firstDay int64
@@ -123,7 +123,7 @@ func (p *Plan) divide() {
 	lo, hi, known := 0, 0, 0
 	for k := range w.Steps {
 		end := w.FirstEndMs + int64(k)*w.StepMs
-		lo, hi = p.Atom(end-w.RangeMs, lo)+1, p.Atom(end, hi)+1
+		lo, hi = p.Interval(end-w.RangeMs, lo)+1, p.Interval(end, hi)+1
 		p.Lo[k], p.Hi[k] = lo, hi
 		for known = max(known, lo); known < hi; known++ {
 			p.used[known] = true
@@ -132,8 +132,8 @@ func (p *Plan) divide() {
 	}
 }
 
-// Atom is the atom that holds a time, from the one given on: times are asked for in ascending order.
-func (p *Plan) Atom(tsMs int64, from int) int {
+// Interval is the interval that holds a time, from the one given on: times are asked for in ascending order.
+func (p *Plan) Interval(tsMs int64, from int) int {
 	if at := from + 1; at >= len(p.Bounds) || p.Bounds[at] >= tsMs { // mostly
 		for from < len(p.Bounds) && p.Bounds[from] < tsMs {
 			from++
@@ -144,8 +144,8 @@ func (p *Plan) Atom(tsMs int64, from int) int {
 	return from + at
 }
 
-// Used tells whether an atom lies in a window.
-func (p *Plan) Used(atom int) bool { return p.used[atom] }
+// Used tells whether an interval lies in a window.
+func (p *Plan) Used(interval int) bool { return p.used[interval] }
 
 // planDays decides on the way to read each day.
 func (p *Plan) planDays(t Store, hoursFromMs int64) {

@@ -12,10 +12,10 @@ import (
 	"halite/storage/index"
 )
 
-// Span is a state of neighbouring hours or days of a series, all in one atom of the plan.
+// Span is a state of neighbouring hours or days of a series, all in one interval of the plan.
 type Span struct {
 	rollup.State
-	Atom int
+	Interval int
 }
 
 // spanBytes is the memory of a Span.

@@ -11,29 +11,29 @@ import (
 
 // spanWriter appends states to the spans of a series.
 type spanWriter struct {
-	r     *stateReader
-	s     *seriesStates
-	spans []index.HourSpan // hours of the series
-	c     *rollup.Columns
-	atom  int
-	open  bool // the last span goes on
-	used  int64
+	r        *stateReader
+	s        *seriesStates
+	spans    []index.HourSpan // hours of the series
+	c        *rollup.Columns
+	interval int
+	open     bool // the last span goes on
+	used     int64
 }
 
 func (r *stateReader) writer(series int, c *rollup.Columns) spanWriter {
 	return spanWriter{r: r, s: &r.series[series], spans: r.batch.Series()[series].Hours, c: c}
 }
 
-// place finds the atom of bucket i. If there is nothing finer, a bucket that does not fit goes where its last sample lies.
+// place finds the interval of bucket i. If there is nothing finer, a bucket that does not fit goes where its last sample lies.
 func (w *spanWriter) place(i int, only bool, res Resolution) bool {
 	p := w.r.plan
-	atom := p.Atom(w.c.FirstMs[i], w.atom)
-	last := p.Atom(w.c.LastMs[i], atom)
-	if last != atom && !only {
+	interval := p.Interval(w.c.FirstMs[i], w.interval)
+	last := p.Interval(w.c.LastMs[i], interval)
+	if last != interval && !only {
 		return false
 	}
-	w.open = w.open && last == w.atom
-	w.atom = last
+	w.open = w.open && last == w.interval
+	w.interval = last
 	if w.c.FromMs+int64(i)*w.c.BucketMs < w.s.rawMs && p.used[last] {
 		w.r.noteRetired(res)
 	}
@@ -49,14 +49,14 @@ func (r *stateReader) noteRetired(res Resolution) {
 	}
 }
 
-// join joins buckets i to j−1, all in one atom, for which so many states are used; none if none has samples.
+// join joins buckets i to j−1, all in one interval, for which so many states are used; none if none has samples.
 func (w *spanWriter) join(i, j int, states int64) {
-	if states == 0 || !w.r.plan.used[w.atom] {
+	if states == 0 || !w.r.plan.used[w.interval] {
 		return
 	}
 	w.used += states
 	if !w.open {
-		w.s.spans = append(w.s.spans, Span{Atom: w.atom})
+		w.s.spans = append(w.s.spans, Span{Interval: w.interval})
 		w.open = true
 	}
 	w.c.JoinTo(&w.s.spans[len(w.s.spans)-1].State, i, j)
@@ -65,12 +65,12 @@ func (w *spanWriter) join(i, j int, states int64) {
 // day takes the state of a whole day, bucket i; false if it is not known or does not fit.
 func (w *spanWriter) day(day int64, i int, only bool) bool {
 	first, last := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
-	res, states := OfHours, int64(1)
+	res, states := HourlyStates, int64(1)
 	switch {
 	case w.r.plan.plan(day) == dayJoined:
 		states = keyschema.DayHours
 	case only:
-		res = OfDays
+		res = DailyStates
 	}
 	switch {
 	case !w.c.Known[i] || w.s.inHead(first, last):
@@ -106,9 +106,9 @@ func (w *spanWriter) hours(firstHour int64, i int, fromHour, toHour int64) {
 			w.join(start, b, states)
 			start, states, w.open = b+1, 0, false
 			continue
-		case some && !w.sameAtom(b):
+		case some && !w.sameInterval(b):
 			w.join(start, b, states)
-			if start, states = b, 0; !w.place(b, keyschema.HourStartMs(hour) < w.s.rawMs, OfHours) {
+			if start, states = b, 0; !w.place(b, keyschema.HourStartMs(hour) < w.s.rawMs, HourlyStates) {
 				start, w.open = b+1, false
 				continue
 			}
@@ -121,11 +121,11 @@ func (w *spanWriter) hours(firstHour int64, i int, fromHour, toHour int64) {
 	w.join(start, i+keyschema.DayHours, states)
 }
 
-// sameAtom tells whether bucket i lies in the atom of the one before it, and no one has to be told of it.
-func (w *spanWriter) sameAtom(i int) bool {
+// sameInterval tells whether bucket i lies in the interval of the one before it, and no one has to be told of it.
+func (w *spanWriter) sameInterval(i int) bool {
 	p := w.r.plan
 	return w.c.FromMs+int64(i)*w.c.BucketMs >= w.s.rawMs &&
-		(w.atom == 0 || w.c.FirstMs[i] > p.Bounds[w.atom-1]) && (w.atom == len(p.Bounds) || w.c.LastMs[i] <= p.Bounds[w.atom])
+		(w.interval == 0 || w.c.FirstMs[i] > p.Bounds[w.interval-1]) && (w.interval == len(p.Bounds) || w.c.LastMs[i] <= p.Bounds[w.interval])
 }
 
 // inHead tells whether the head has samples of the hours from first to last.

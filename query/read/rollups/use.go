@@ -14,7 +14,7 @@ type Use struct {
 	Days, Hours, Rows, Samples int64
 	// Fallbacks are series of which all samples had to be read.
 	Fallbacks int64
-	// Retired is the finest that there is of the oldest samples used that are retired; OfSamples if none are.
+	// Retired is the finest that there is of the oldest samples used that are retired; RawSamples if none are.
 	Retired Resolution
 }
 
@@ -36,9 +36,9 @@ type Resolution uint8
 
 // From fine to coarse.
 const (
-	OfSamples Resolution = iota
-	OfHours
-	OfDays
+	RawSamples Resolution = iota
+	HourlyStates
+	DailyStates
 )
 
 // uses collects the uses of a session.
@@ -72,7 +72,7 @@ type Retirement struct {
 
 func (r *Retirement) Error() string {
 	states := "hourly"
-	if r.Resolution == OfDays {
+	if r.Resolution == DailyStates {
 		states = "daily"
 	}
 	return "answered from " + states + " states: raw samples before " +

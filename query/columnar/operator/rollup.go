@@ -11,21 +11,21 @@ import (
 	"halite/rollup"
 )
 
-// tieredRun is an evaluation of a rangeSelector from states of hours and days, and samples where these do not do.
-type tieredRun struct {
+// rollupRun is an evaluation of a rangeSelector from states of hours and days, and samples where these do not do.
+type rollupRun struct {
 	*rangeRun
 	ev   *Eval
 	fn   rollup.Func
 	plan *rollups.Plan
 
-	atoms []rollup.State
-	slide window.Slider
-	total []int64 // samples of each window of a series
-	fresh []int64 // those of them that were not in the window before
+	states []rollup.State
+	slide  window.Sliding
+	total  []int64 // samples of each window of a series
+	fresh  []int64 // those of them that were not in the window before
 }
 
-// newTieredRun returns nil if all is to be evaluated from samples.
-func newTieredRun(ev *Eval, r *rangeRun) *tieredRun {
+// newRollupRun returns nil if all is to be evaluated from samples.
+func newRollupRun(ev *Eval, r *rangeRun) *rollupRun {
 	if ev.Rollups == nil || ev.Opts.Tiers == TiersOff {
 		return nil
 	}
@@ -37,7 +37,7 @@ func newTieredRun(ev *Eval, r *rangeRun) *tieredRun {
 	if !ok {
 		return nil
 	}
-	t := &tieredRun{rangeRun: r, ev: ev, fn: fn}
+	t := &rollupRun{rangeRun: r, ev: ev, fn: fn}
 	t.plan = ev.Rollups.Plan(r.window.Windows, neededFields(fn), ev.Opts.Tiers == TiersAlways, r.matchers...)
 	if t.plan == nil {
 		return nil
@@ -59,10 +59,10 @@ func neededFields(fn rollup.Func) rollup.Fields {
 }
 
 // Run reads and evaluates batch by batch.
-func (t *tieredRun) Run() error {
+func (t *rollupRun) Run() error {
 	ev := t.ev
 	began := time.Now()
-	sel, err := ev.Rollups.Select(ev.Ctx, t.plan, t.matchers...)
+	sel, err := ev.Rollups.Select(ev.Context, t.plan, t.matchers...)
 	ev.Selecting += time.Since(began)
 	if err != nil {
 		return err
@@ -74,14 +74,14 @@ func (t *tieredRun) Run() error {
 		sel.Close()
 	}()
 	ev.noteTypes(sel.Selection)
-	t.atoms = make([]rollup.State, len(t.plan.Bounds)+1)
+	t.states = make([]rollup.State, len(t.plan.Bounds)+1)
 	t.total, t.fresh = make([]int64, t.plan.Steps), make([]int64, t.plan.Steps)
 	t.slide.Fields = t.plan.Fields
 	row := make([]float64, t.plan.Steps)
 	for i := range sel.Batches() {
 		var b *rollups.Batch
 		_, err := ev.timed(func() (_ *read.Batch, err error) {
-			b, err = sel.ReadBatch(ev.Ctx, i)
+			b, err = sel.ReadBatch(ev.Context, i)
 			return nil, err
 		})
 		if err != nil {
@@ -93,14 +93,14 @@ func (t *tieredRun) Run() error {
 			return err
 		}
 	}
-	if use := sel.Use(); use.Retired != rollups.OfSamples {
-		ev.Annos.Add(&rollups.Retirement{Resolution: use.Retired, BeforeMs: t.plan.RetiredBeforeMs})
+	if use := sel.Use(); use.Retired != rollups.RawSamples {
+		ev.Annotations.Add(&rollups.Retirement{Resolution: use.Retired, BeforeMs: t.plan.RetiredBeforeMs})
 	}
 	return nil
 }
 
 // batch evaluates the series of a batch.
-func (t *tieredRun) batch(sel *rollups.Selection, b *rollups.Batch, row []float64) error {
+func (t *rollupRun) batch(sel *rollups.Selection, b *rollups.Batch, row []float64) error {
 	for j := range b.Columns {
 		if err := t.ev.tick(); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (t *tieredRun) batch(sel *rollups.Selection, b *rollups.Batch, row []float6
 			if largest == 0 {
 				continue
 			}
-			if ok || sel.Use().Retired != rollups.OfSamples {
+			if ok || sel.Use().Retired != rollups.RawSamples {
 				t.count()
 				if err := t.done(t.ev, c, row, largest); err != nil {
 					return err
@@ -128,7 +128,7 @@ func (t *tieredRun) batch(sel *rollups.Selection, b *rollups.Batch, row []float6
 }
 
 // fromRows evaluates a series from its samples alone.
-func (t *tieredRun) fromRows(sel *rollups.Selection, i int) error {
+func (t *rollupRun) fromRows(sel *rollups.Selection, i int) error {
 	rows, err := sel.Rows(i)
 	if err != nil {
 		return err
@@ -139,13 +139,13 @@ func (t *tieredRun) fromRows(sel *rollups.Selection, i int) error {
 
 // evaluate fills a row from what was read of a series. It returns how many samples the largest window has; not ok if
 // only the samples can tell a value.
-func (t *tieredRun) evaluate(spans []rollups.Span, c *column.Column, row []float64) (largest int, ok bool) {
+func (t *rollupRun) evaluate(spans []rollups.Span, c *column.Column, row []float64) (largest int, ok bool) {
 	ok = true
 	if len(spans) == 0 && len(c.TsMs) == 0 {
 		return 0, true
 	}
 	t.fold(spans, c)
-	t.slide.Reset(t.atoms)
+	t.slide.Reset(t.states)
 	end, before := t.plan.FirstEndMs, 0
 	for k := range row {
 		lo, hi := t.plan.Lo[k], t.plan.Hi[k]
@@ -158,7 +158,7 @@ func (t *tieredRun) evaluate(spans []rollups.Span, c *column.Column, row []float
 		}
 		t.total[k], t.fresh[k] = s.Count, 0
 		for a := max(lo, before); a < hi; a++ {
-			t.fresh[k] += t.atoms[a].Count
+			t.fresh[k] += t.states[a].Count
 		}
 		before = hi
 		largest = max(largest, int(s.Count))
@@ -167,44 +167,44 @@ func (t *tieredRun) evaluate(spans []rollups.Span, c *column.Column, row []float
 	return largest, ok
 }
 
-// fold joins what was read to the states of atoms.
-func (t *tieredRun) fold(spans []rollups.Span, c *column.Column) {
-	clear(t.atoms)
-	from, atom := 0, 0
+// fold joins what was read to the states of intervals.
+func (t *rollupRun) fold(spans []rollups.Span, c *column.Column) {
+	clear(t.states)
+	from, interval := 0, 0
 	for i := range spans {
 		s := &spans[i]
 		n := from
 		for n < len(c.TsMs) && c.TsMs[n] < s.FirstMs {
 			n++
 		}
-		atom = t.foldSamples(c, from, n, atom)
+		interval = t.foldSamples(c, from, n, interval)
 		from = n
-		t.atoms[s.Atom].Append(&s.State, t.plan.Fields)
+		t.states[s.Interval].Append(&s.State, t.plan.Fields)
 	}
-	t.foldSamples(c, from, len(c.TsMs), atom)
+	t.foldSamples(c, from, len(c.TsMs), interval)
 }
 
-// foldSamples joins samples from to end−1 to the states of atoms, none before the given one; it returns the last.
-func (t *tieredRun) foldSamples(c *column.Column, from, end, atom int) int {
+// foldSamples joins samples from to end−1 to the states of intervals, none before the given one; it returns the last.
+func (t *rollupRun) foldSamples(c *column.Column, from, end, interval int) int {
 	bounds := t.plan.Bounds
 	for from < end {
-		atom = t.plan.Atom(c.TsMs[from], atom)
+		interval = t.plan.Interval(c.TsMs[from], interval)
 		n := end
-		if atom < len(bounds) && c.TsMs[n-1] > bounds[atom] {
-			for n = from + 1; c.TsMs[n] <= bounds[atom]; n++ {
+		if interval < len(bounds) && c.TsMs[n-1] > bounds[interval] {
+			for n = from + 1; c.TsMs[n] <= bounds[interval]; n++ {
 			}
 		}
-		if t.plan.Used(atom) {
+		if t.plan.Used(interval) {
 			s := rollup.ComputeFields(c.TsMs[from:n], c.Values[from:n], t.plan.Fields, c.NoStale, c.Monotonic)
-			t.atoms[atom].Append(&s, t.plan.Fields)
+			t.states[interval].Append(&s, t.plan.Fields)
 		}
 		from = n
 	}
-	return atom
+	return interval
 }
 
 // count adds the samples of a series to the statistics.
-func (t *tieredRun) count() {
+func (t *rollupRun) count() {
 	for k := range t.total {
 		t.ev.Total[k] += t.total[k]
 		t.ev.Fresh[k] += t.fresh[k]

@@ -21,8 +21,8 @@ type carried struct {
 // sampleBytes is the memory of a sample that is carried over.
 const sampleBytes = 16
 
-// pieceRun is the evaluation of a batch that is read piece by piece.
-type pieceRun struct {
+// streamRun is the evaluation of a batch that is read piece by piece.
+type streamRun struct {
 	*Eval
 	windows   read.Windows
 	evaluator evaluator
@@ -41,10 +41,10 @@ func (ev *Eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, 
 		}
 	}()
 	b, err := ev.timed(func() (_ *read.Batch, err error) {
-		if st, err = sel.Open(ev.Ctx, i); err != nil {
+		if st, err = sel.Open(ev.Context, i); err != nil {
 			return nil, err
 		}
-		return st.Next(ev.Ctx)
+		return st.Next(ev.Context)
 	})
 	switch {
 	case err != nil:
@@ -52,7 +52,7 @@ func (ev *Eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, 
 	case !st.More():
 		return ev.whole(b, e, row)
 	}
-	r := &pieceRun{Eval: ev, windows: w, evaluator: e, series: make([]carried, len(b.Columns))}
+	r := &streamRun{Eval: ev, windows: w, evaluator: e, series: make([]carried, len(b.Columns))}
 	defer func() { ev.Budget.Release(r.bytes) }()
 	if err := r.charge(0); err != nil {
 		b.Release()
@@ -73,14 +73,14 @@ func (ev *Eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, 
 			return err
 		}
 		b.Release()
-		if b, err = ev.timed(func() (*read.Batch, error) { return st.Next(ev.Ctx) }); err != nil {
+		if b, err = ev.timed(func() (*read.Batch, error) { return st.Next(ev.Context) }); err != nil {
 			return err
 		}
 	}
 }
 
 // charge counts the memory of the rows and of samples that are carried over.
-func (r *pieceRun) charge(samples int) error {
+func (r *streamRun) charge(samples int) error {
 	bytes := int64(len(r.series))*int64(r.windows.Steps)*8 + int64(samples)*sampleBytes
 	more := bytes - r.bytes
 	if more > 0 {
@@ -95,7 +95,7 @@ func (r *pieceRun) charge(samples int) error {
 }
 
 // add evaluates a piece.
-func (r *pieceRun) add(b *read.Batch, more bool) error {
+func (r *streamRun) add(b *read.Batch, more bool) error {
 	end := r.windows.Steps
 	if more {
 		end = window.StepsUpTo(r.windows, b.ToMs)
@@ -114,7 +114,7 @@ func (r *pieceRun) add(b *read.Batch, more bool) error {
 }
 
 // finish hands the rows on.
-func (r *pieceRun) finish(b *read.Batch) error {
+func (r *streamRun) finish(b *read.Batch) error {
 	for j := range r.series {
 		if err := r.tick(); err != nil {
 			return err
@@ -178,10 +178,10 @@ func (s *carried) bridge(ev *Eval, w read.Windows, e evaluator, c *column.Column
 	return alone
 }
 
-// places evaluates a column from step first on. Steps whose windows have samples of one place only are evaluated there; for
+// segmented evaluates a column from step first on. Steps whose windows have samples of one place only are evaluated there; for
 // others, neighbours together, those of their windows are copied to one place. All are if e has to see them at once.
-func (ev *Eval) places(e evaluator, w read.Windows, atOnce bool, c *column.Column, first int, row []float64) (largest int) {
-	p := &ev.placed
+func (ev *Eval) segmented(e evaluator, w read.Windows, atOnce bool, c *column.Column, first int, row []float64) (largest int) {
+	p := &ev.segments
 	p.Column, p.Of = c, column.Column{Labels: c.Labels, Series: c.Series, Group: c.Group}
 	last := len(c.Segments)
 	if atOnce || p.Overlap(w.RangeMs) {
@@ -196,10 +196,10 @@ func (ev *Eval) places(e evaluator, w read.Windows, atOnce bool, c *column.Colum
 		}
 		end := steps
 		if at < last {
-			end = min(end, window.StepsUpTo(w, p.Place(at+1).Time(0)-1))
+			end = min(end, window.StepsUpTo(w, p.Segment(at+1).Time(0)-1))
 		}
 		if end > k {
-			p.Of.Samples = *p.Place(at)
+			p.Of.Samples = *p.Segment(at)
 		} else {
 			end = min(steps, window.StepsUpTo(w, p.LastMs(at)+w.RangeMs-1)) // all that have some of this place
 			p.Gather(at, afterMs, w.FirstEndMs+int64(end-1)*w.StepMs)

@@ -23,39 +23,39 @@ func (r *Run) Queryable(q promstorage.Queryable) promstorage.Queryable {
 		if err != nil {
 			return nil, err
 		}
-		return &handoffQuerier{Querier: inner, Run: r}, nil
+		return &delegatedQuerier{Querier: inner, Run: r}, nil
 	})
 }
 
-type handoffQuerier struct {
+type delegatedQuerier struct {
 	promstorage.Querier
 	Run *Run
 }
 
 // Select implements Querier.
-func (q *handoffQuerier) Select(
+func (q *delegatedQuerier) Select(
 	ctx context.Context, sortSeries bool, hints *promstorage.SelectHints, matchers ...*labels.Matcher,
 ) promstorage.SeriesSet {
 	if len(matchers) == 1 {
-		if h := q.Run.plan.handoffs[matchers[0]]; h != nil {
-			return &handoffSet{Run: q.Run, handoff: h, at: -1}
+		if h := q.Run.plan.delegated[matchers[0]]; h != nil {
+			return &delegatedSet{Run: q.Run, part: h, at: -1}
 		}
 	}
 	return q.Querier.Select(ctx, sortSeries, hints, matchers...)
 }
 
-// handoffSet evaluates a part when its first series is wanted.
-type handoffSet struct {
-	Run     *Run
-	handoff *handoff
-	matrix  *operator.Matrix
-	annos   annotations.Annotations
-	err     error
-	at      int
+// delegatedSet evaluates a part when its first series is wanted.
+type delegatedSet struct {
+	Run    *Run
+	part   *delegatedPart
+	matrix *operator.Matrix
+	annos  annotations.Annotations
+	err    error
+	at     int
 }
 
 // Next implements SeriesSet.
-func (s *handoffSet) Next() bool {
+func (s *delegatedSet) Next() bool {
 	if s.matrix == nil && s.err == nil {
 		s.evaluate()
 	}
@@ -63,15 +63,15 @@ func (s *handoffSet) Next() bool {
 	return s.err == nil && s.at < len(s.matrix.Rows)
 }
 
-func (s *handoffSet) evaluate() {
+func (s *delegatedSet) evaluate() {
 	defer operator.Catch(&s.err)
 	r := s.Run
 	ev := r.eval
-	if s.handoff.grid != ev.Grid {
-		ev = operator.NewEval(&r.state, s.handoff.grid)
+	if s.part.grid != ev.Grid {
+		ev = operator.NewEval(&r.state, s.part.grid)
 	}
-	s.annos, s.err = ev.Aside(func() (err error) {
-		s.matrix, err = ev.Collect(s.handoff.vector)
+	s.annos, s.err = ev.CaptureAnnotations(func() (err error) {
+		s.matrix, err = ev.Collect(s.part.vector)
 		return err
 	})
 	if s.err != nil {
@@ -80,7 +80,7 @@ func (s *handoffSet) evaluate() {
 	if ev != r.eval {
 		r.eval.CountOnce(&ev.SampleCounts)
 	}
-	discount(r.eval, s.matrix, s.handoff.grid)
+	discount(r.eval, s.matrix, s.part.grid)
 }
 
 // discount takes the points that are handed over out of the statistics: the engine counts them as samples that it reads.
@@ -105,30 +105,30 @@ func discount(ev *operator.Eval, m *operator.Matrix, g grid.Grid) {
 }
 
 // At implements SeriesSet.
-func (s *handoffSet) At() promstorage.Series {
-	return handoffSeries{
-		labels: s.Run.eval.Metric(s.matrix.Series[s.at]).Labels, grid: s.handoff.grid, row: s.matrix.Rows[s.at],
+func (s *delegatedSet) At() promstorage.Series {
+	return delegatedSeries{
+		labels: s.Run.eval.Metric(s.matrix.Series[s.at]).Labels, grid: s.part.grid, row: s.matrix.Rows[s.at],
 	}
 }
 
 // Err implements SeriesSet.
-func (s *handoffSet) Err() error { return s.err }
+func (s *delegatedSet) Err() error { return s.err }
 
 // Warnings implements SeriesSet.
-func (s *handoffSet) Warnings() annotations.Annotations { return s.annos }
+func (s *delegatedSet) Warnings() annotations.Annotations { return s.annos }
 
-// handoffSeries has a sample at every step: a stale marker where there is no value.
-type handoffSeries struct {
+// delegatedSeries has a sample at every step: a stale marker where there is no value.
+type delegatedSeries struct {
 	labels labels.Labels
 	grid   grid.Grid
 	row    []float64
 }
 
 // Labels implements Series.
-func (s handoffSeries) Labels() labels.Labels { return s.labels }
+func (s delegatedSeries) Labels() labels.Labels { return s.labels }
 
 // Iterator implements Series.
-func (s handoffSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
+func (s delegatedSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
 	out, ok := it.(*rowIterator)
 	if !ok {
 		out = new(rowIterator)

@@ -11,33 +11,33 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Refusal says why a result, or a part of it, is not kept.
-type Refusal string
+// SkipReason says why a result, or a part of it, is not kept.
+type SkipReason string
 
 const (
-	RefusedNone        Refusal = ""
-	refusedFunction    Refusal = "function"    // its operands are not known to the cache
-	refusedAt          Refusal = "at"          // @: the value of a step depends on more than the step
-	refusedSubquery    Refusal = "subquery"    // evaluated by the engine, which promises no order
-	RefusedNames       Refusal = "names"       // dropping or rewriting labels may make series equal that never meet
-	refusedOrder       Refusal = "order"       // the result depends on the order of series, and that on the range
-	refusedDuration    Refusal = "duration"    // a duration computed from the query's range
-	RefusedEngine      Refusal = "engine"      // not all of it was evaluated by columnar operators
-	refusedAnnotations Refusal = "annotations" // they belong to steps that are not known
-	refusedSize        Refusal = "size"
-	refusedRetention   Refusal = "retention" // the oldest samples vanish as time goes by
-	refusedKind        Refusal = "kind"      // scalars, strings and range vectors cost nothing to evaluate
-	refusedRecent      Refusal = "recent"    // all of it is too young
-	refusedTime        Refusal = "time"      // before 1970, or not whole milliseconds
+	SkipNone           SkipReason = ""
+	refusedFunction    SkipReason = "function"    // its operands are not known to the cache
+	refusedAt          SkipReason = "at"          // @: the value of a step depends on more than the step
+	refusedSubquery    SkipReason = "subquery"    // evaluated by the engine, which promises no order
+	SkipNames          SkipReason = "names"       // dropping or rewriting labels may make series equal that never meet
+	refusedOrder       SkipReason = "order"       // the result depends on the order of series, and that on the range
+	refusedDuration    SkipReason = "duration"    // a duration computed from the query's range
+	SkipEngine         SkipReason = "engine"      // not all of it was evaluated by columnar operators
+	refusedAnnotations SkipReason = "annotations" // they belong to steps that are not known
+	refusedSize        SkipReason = "size"
+	refusedRetention   SkipReason = "retention" // the oldest samples vanish as time goes by
+	refusedKind        SkipReason = "kind"      // scalars, strings and range vectors cost nothing to evaluate
+	refusedRecent      SkipReason = "recent"    // all of it is too young
+	refusedTime        SkipReason = "time"      // before 1970, or not whole milliseconds
 )
 
 // shape is what the cache knows of an expression.
-type shape struct {
+type cacheability struct {
 	kind parser.ValueType
 	// sliding is set if the value of a step depends on nothing but the samples around it, to the last bit: then parts
 	// of a result may be used for other ranges. whySliding is empty then.
 	sliding    bool
-	WhySliding Refusal
+	WhySliding SkipReason
 	// sumsMs is the longest range whose samples are added up. Where such windows overlap much they are made up of sums
 	// that they share, and whose bounds depend on the range of the query: that shows in the last bits.
 	sumsMs int64
@@ -58,9 +58,9 @@ type shape struct {
 // extent is the span of time that a selector looks at; rangeMs is 0 for the lookback.
 type extent struct{ offsetMs, rangeMs int64 }
 
-// shapeOf analyses an expression.
-func shapeOf(e parser.Expr) *shape {
-	s := &shape{kind: e.Type(), known: true}
+// cacheabilityOf analyses an expression.
+func cacheabilityOf(e parser.Expr) *cacheability {
+	s := &cacheability{kind: e.Type(), known: true}
 	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
 		switch n := n.(type) {
 		case *parser.Call:
@@ -80,15 +80,15 @@ func shapeOf(e parser.Expr) *shape {
 	l := locality{}
 	l.check(e)
 	s.WhySliding, s.sumsMs, s.orderedMs = l.why, l.sumsMs, l.orderedMs
-	s.sliding = s.known && l.why == RefusedNone
-	if !s.known && l.why == RefusedNone {
+	s.sliding = s.known && l.why == SkipNone
+	if !s.known && l.why == SkipNone {
 		s.WhySliding = refusedFunction
 	}
 	return s
 }
 
 // stretch notes how far a selector looks.
-func (s *shape) stretch(vs *parser.VectorSelector, path []parser.Node) {
+func (s *cacheability) stretch(vs *parser.VectorSelector, path []parser.Node) {
 	x := extent{offsetMs: vs.OriginalOffset.Milliseconds()}
 	if len(path) > 0 {
 		if m, ok := path[len(path)-1].(*parser.MatrixSelector); ok {
@@ -99,7 +99,7 @@ func (s *shape) stretch(vs *parser.VectorSelector, path []parser.Node) {
 }
 
 // name notes the metric of a selector.
-func (s *shape) name(vs *parser.VectorSelector) {
+func (s *cacheability) name(vs *parser.VectorSelector) {
 	for _, m := range vs.LabelMatchers {
 		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual && m.Value != "" {
 			s.metrics = append(s.metrics, m.Value)
@@ -110,7 +110,7 @@ func (s *shape) name(vs *parser.VectorSelector) {
 }
 
 // at is the shape for a query with that step. States of hours and days may stand for ranges from tiersFromMs on.
-func (s *shape) at(stepMs, tiersFromMs int64) *shape {
+func (s *cacheability) at(stepMs, tiersFromMs int64) *cacheability {
 	if !s.sliding || 2*stepMs > s.sumsMs && s.orderedMs < tiersFromMs {
 		return s
 	}
@@ -129,7 +129,7 @@ func Bounds(e parser.Expr, startMs, endMs int64, lookback time.Duration) (mintMs
 
 // reach is how far before and after a step the samples may lie that an expression looks at whose bounds are not computed;
 // ok is false if it looks at none.
-func (s *shape) reach(lookback time.Duration) (beforeMs, afterMs int64, ok bool) {
+func (s *cacheability) reach(lookback time.Duration) (beforeMs, afterMs int64, ok bool) {
 	for i, x := range s.extents {
 		before, after := x.offsetMs+cmp.Or(x.rangeMs, lookback.Milliseconds())-1, -x.offsetMs
 		if i == 0 {
@@ -142,13 +142,13 @@ func (s *shape) reach(lookback time.Duration) (beforeMs, afterMs int64, ok bool)
 
 // locality finds out whether an expression is sliding. What it does not know is not.
 type locality struct {
-	why               Refusal
+	why               SkipReason
 	sumsMs, orderedMs int64
 }
 
 // refuse notes the first reason.
-func (l *locality) refuse(why Refusal) {
-	if l.why == RefusedNone {
+func (l *locality) refuse(why SkipReason) {
+	if l.why == SkipNone {
 		l.why = why
 	}
 }
@@ -163,7 +163,7 @@ func (l *locality) check(e parser.Expr) (ordered bool) {
 		return l.check(e.Expr)
 	case *parser.UnaryExpr:
 		if e.Op == parser.SUB && e.Type() == parser.ValueTypeVector && !named(e.Expr) {
-			l.refuse(RefusedNames)
+			l.refuse(SkipNames)
 		}
 		return l.check(e.Expr)
 	case *parser.VectorSelector:
@@ -244,7 +244,7 @@ func (l *locality) call(e *parser.Call) bool {
 		}
 		return false
 	case "label_replace", "label_join":
-		l.refuse(RefusedNames)
+		l.refuse(SkipNames)
 	default:
 		l.refuse(refusedFunction)
 	}
@@ -283,7 +283,7 @@ func (l *locality) overRange(name string, m *parser.MatrixSelector, args parser.
 		"avg_over_time", "min_over_time", "max_over_time", "stdvar_over_time", "stddev_over_time", "quantile_over_time",
 		"resets", "changes", "deriv", "predict_linear":
 		if !named(vs) {
-			l.refuse(RefusedNames)
+			l.refuse(SkipNames)
 		}
 		return true
 	}

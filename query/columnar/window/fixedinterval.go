@@ -4,40 +4,40 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// even is how windows lie over evenly spaced samples when each step is a number of them: the bounds of step k are those
+// fixedInterval is how windows lie over evenly spaced samples when each step is a number of them: the bounds of step k are those
 // of the first, as far as there are samples, and k times that number.
-type even struct {
+type fixedInterval struct {
 	lo, hi    int // of the first step, as if there were samples at all times
 	perStep   int // 0 if samples or steps are not so; if there is but one step it does not matter
 	samples   int
 	from, end int // steps whose windows have all their samples, to before end
 }
 
-// evenMemo is the even of the series before. Series of one target come one after the other and were sampled at the same
+// fixedIntervalMemo is the fixedInterval of the series before. Series of one target come one after the other and were sampled at the same
 // times: then theirs is the same, and so is how their first whole window is stretched.
-type evenMemo struct {
+type fixedIntervalMemo struct {
 	firstMs, stepMs, endMs int64
 	samples, steps         int
 
-	even      even
+	even      fixedInterval
 	stretch   stretch
 	stretched bool
 }
 
-// of is newEven.
-func (m *evenMemo) of(w *Window, stepMs int64) even {
+// of is newFixedInterval.
+func (m *fixedIntervalMemo) of(w *Window, stepMs int64) fixedInterval {
 	if m.firstMs != w.firstMs || m.stepMs != stepMs || m.endMs != w.FirstEndMs ||
 		m.samples != len(w.Values) || m.steps != len(w.Lo) {
-		*m = evenMemo{
+		*m = fixedIntervalMemo{
 			firstMs: w.firstMs, stepMs: stepMs, endMs: w.FirstEndMs, samples: len(w.Values), steps: len(w.Lo),
-			even: newEven(w, stepMs),
+			even: newFixedInterval(w, stepMs),
 		}
 	}
 	return m.even
 }
 
-func newEven(w *Window, stepMs int64) even {
-	e := even{
+func newFixedInterval(w *Window, stepMs int64) fixedInterval {
+	e := fixedInterval{
 		lo: SamplesUpTo(w.firstMs, stepMs, w.FirstEndMs-w.RangeMs), hi: SamplesUpTo(w.firstMs, stepMs, w.FirstEndMs),
 		perStep: max(1, int(w.StepMs/stepMs)), samples: len(w.Values),
 	}
@@ -62,13 +62,13 @@ func SamplesUpTo(firstMs, stepMs, tsMs int64) int {
 }
 
 // at are the bounds of step k.
-func (e *even) at(k int) (lo, hi int) {
+func (e *fixedInterval) at(k int) (lo, hi int) {
 	lo, hi = e.lo+k*e.perStep, e.hi+k*e.perStep
 	return min(max(lo, 0), e.samples), min(max(hi, 0), e.samples)
 }
 
 // bounds fills in the bounds of all steps.
-func (e *even) bounds(los, his []int) {
+func (e *fixedInterval) bounds(los, his []int) {
 	for k := range los {
 		los[k], his[k] = e.at(k)
 	}
@@ -76,7 +76,7 @@ func (e *even) bounds(los, his []int) {
 
 // count adds to the statistics; first is the number of the first of the steps. It returns how many samples the window
 // with most of them has.
-func (e *even) count(counts *grid.SampleCounts, first, steps int) (largest int) {
+func (e *fixedInterval) count(counts *grid.SampleCounts, first, steps int) (largest int) {
 	one := func(k int) {
 		lo, hi := e.at(k)
 		if hi == lo {

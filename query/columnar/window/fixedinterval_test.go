@@ -34,7 +34,7 @@ func TestEvenMemoIsNewEven(t *testing.T) {
 		for k := range w.Values {
 			w.Values[k] = float64(i * k)
 		}
-		want := newEven(w, stepMs)
+		want := newFixedInterval(w, stepMs)
 		require.Equal(t, want, w.memo.of(w, stepMs), "series %d, seed %d", i, seed)
 		w.even = want
 		rates, alone := make([]float64, w.Steps), make([]float64, w.Steps)

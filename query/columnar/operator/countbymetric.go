@@ -41,7 +41,7 @@ func (n *aggregate) runChild(ev *Eval, emit emitFunc) error {
 // runByMetric runs the selector for some metrics after others, those without one last. This is the order of labels, and
 // so the engine's order of groups, if no label sorts before the metric's.
 func (n *instantSelector) runByMetric(ev *Eval, emit emitFunc) error {
-	names, err := ev.Session.Metrics(ev.Ctx, n.windows(ev.Grid, ev.Opts.LookbackMs), n.matchers...)
+	names, err := ev.Session.Metrics(ev.Context, n.windows(ev.Grid, ev.Opts.LookbackMs), n.matchers...)
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,9 @@ import (
 	"halite/rollup"
 )
 
-// Slider joins neighbouring states to those of windows that slide over them. A state goes through three joins at most,
+// Sliding joins neighbouring states to those of windows that slide over them. A state goes through three joins at most,
 // however many windows it is in: before mid, suffixes are joined up to mid; what comes after is joined as it comes.
-type Slider struct {
+type Sliding struct {
 	Fields   rollup.Fields
 	states   []rollup.State
 	suffixes []rollup.State // suffixes[i] is the join of states[i:mid]
@@ -18,7 +18,7 @@ type Slider struct {
 }
 
 // Reset begins with other states.
-func (s *Slider) Reset(states []rollup.State) {
+func (s *Sliding) Reset(states []rollup.State) {
 	s.states, s.mid, s.end, s.tail = states, 0, 0, rollup.State{}
 	if len(s.suffixes) < len(states) {
 		s.suffixes = make([]rollup.State, len(states))
@@ -26,7 +26,7 @@ func (s *Slider) Reset(states []rollup.State) {
 }
 
 // Window is the join of states[lo:hi]; neither bound may go back. It is valid until the next call.
-func (s *Slider) Window(lo, hi int) *rollup.State {
+func (s *Sliding) Window(lo, hi int) *rollup.State {
 	if lo >= s.mid {
 		s.turn(lo, hi)
 	}
@@ -45,7 +45,7 @@ func (s *Slider) Window(lo, hi int) *rollup.State {
 }
 
 // turn makes suffixes of states[lo:hi].
-func (s *Slider) turn(lo, hi int) {
+func (s *Sliding) turn(lo, hi int) {
 	s.mid, s.end, s.tail = hi, hi, rollup.State{}
 	if lo >= hi {
 		return
