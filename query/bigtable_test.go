@@ -108,7 +108,7 @@ const enginesCases = 60
 func TestEnginesAgree(t *testing.T) {
 	tables := newBigtables(t)
 	first := fromEnv("HALITE_SEED", defaultSeed)
-	for seed := first; seed < first+fromEnv("HALITE_SEEDS", 2); seed++ {
+	for seed := first; seed < first+fromEnv("HALITE_SEEDS", unlessShort(2, 1)); seed++ {
 		for _, mode := range []flushMode{inTables, intoTables} {
 			t.Run(fmt.Sprintf("%d/%s", seed, mode), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 0))
@@ -122,7 +122,7 @@ func TestEnginesAgree(t *testing.T) {
 					s.fill(history, mode)
 				}
 				compareEngines(t, exprs{rng}, newQueryEngine(t, embedded, query.On), newQueryEngine(t, cloud, query.On),
-					int(fromEnv("HALITE_CASES", enginesCases)))
+					int(fromEnv("HALITE_CASES", unlessShort(enginesCases, enginesCases/3))))
 			})
 		}
 	}

@@ -193,7 +193,7 @@ func TestCacheIsExact(t *testing.T) {
 	}
 	d := newDashboards(rng)
 	outcomes := map[string]int{}
-	for i := range int(fromEnv("HALITE_CASES", unlessShort(4000, 1500))) {
+	for i := range int(fromEnv("HALITE_CASES", unlessShort(4000, 600))) {
 		outcomes[d.compare(t, engines[i%2])]++
 		switch {
 		case i%90 == 0:
@@ -270,6 +270,9 @@ func TestCacheBesideWriters(t *testing.T) {
 
 // TestCacheAcrossRestarts opens the store again: a new cache is empty, and old answers are right again.
 func TestCacheAcrossRestarts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("single-threaded: the run without -short covers it")
+	}
 	rng := newRandOf(t)
 	fs := vfs.NewMem()
 	data := newDataset(rng)

@@ -34,11 +34,11 @@ var openFiles = map[string]string{
 
 // TestPrometheusFiles runs all of Prometheus' own PromQL tests over the whole stack.
 func TestPrometheusFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("single-threaded: the run without -short covers it")
+	}
 	for _, mode := range flushModes {
 		t.Run(string(mode), func(t *testing.T) {
-			if testing.Short() && mode != inBoth {
-				t.Skip("one mode is enough for a short run")
-			}
 			engine := query.NewTallied(filesEngine())
 			t.Cleanup(func() { require.NoError(t, engine.Close()) })
 			diverted := map[string]int{}

@@ -104,6 +104,9 @@ func bomb(n int) string {
 
 // TestNastyExpressions: each is answered or refused with the right words, in a second or so, and the engine goes on.
 func TestNastyExpressions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("single-threaded: the run without -short covers it")
+	}
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
 	var samples []ingest.Sample

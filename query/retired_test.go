@@ -92,6 +92,9 @@ func (s *retiredSeries) eval(fn rollup.Func, startMs, endMs int64) (float64, boo
 // TestRetiredSamplesAreAnsweredFromStates: windows of whole hours, and further back of whole days, are as exact as ever;
 // the answer says that it comes from states.
 func TestRetiredSamplesAreAnsweredFromStates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("single-threaded: the run without -short covers it")
+	}
 	r := newRetiredStack(t)
 	e := newQueryEngine(t, r.source, query.On)
 	retired := time.UnixMilli(r.now - retiredRaw).UTC().Format(time.RFC3339)
@@ -162,6 +165,9 @@ func (r *retiredStack) compare(
 // TestRetiredSamplesAreGone: what has no states is as without samples, and windows that cut an hour have it where it
 // ends.
 func TestRetiredSamplesAreGone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("single-threaded: the run without -short covers it")
+	}
 	r := newRetiredStack(t)
 	e := newQueryEngine(t, r.source, query.On)
 	at := r.now - 40*dayMs

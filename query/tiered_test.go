@@ -212,7 +212,7 @@ func TestTiersAreExact(t *testing.T) {
 		q, err := newSource(options)
 		require.NoError(t, err)
 		e := newQueryEngine(t, q, query.On)
-		for asked := 0; asked < tieredWindows; {
+		for asked := 0; asked < int(unlessShort(tieredWindows, tieredWindows/8)); {
 			text, exact, start, end, step := w.question(functions)
 			way := []query.Switch{query.On, query.On, query.Default}[w.IntN(3)]
 			stepTime := time.Duration(step) * time.Millisecond

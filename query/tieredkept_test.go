@@ -37,7 +37,7 @@ func TestKeptStatesAreThoseOfTheTables(t *testing.T) {
 		q, err := newSource(options)
 		require.NoError(t, err)
 		e := newQueryEngine(t, q, query.On)
-		for range 30 {
+		for range unlessShort(30, 10) {
 			for range 6 {
 				text, exact, start, end, step := w.question(functions)
 				stepTime := time.Duration(step) * time.Millisecond

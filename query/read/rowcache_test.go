@@ -18,6 +18,9 @@ import (
 func TestBlocksOfAnyDensity(t *testing.T) {
 	rng := readtest.NewRand(t)
 	for _, stepMs := range []int64{2_000, 7_000, 60_000, 1_000_000} {
+		if testing.Short() && stepMs < 60_000 {
+			continue // single-threaded and large
+		}
 		w := readtest.NewWorld(t)
 		for i := range 2 {
 			s := w.Add(labels.FromStrings("__name__", "m", "i", string(rune('a'+i))))
