@@ -21,22 +21,23 @@ import (
 type vanishing struct {
 	t *testing.T
 	*stack
+	series  uint64
 	samples float64      // of each series
-	gone    atomic.Int64 // so many series are deleted for sure
+	gone    atomic.Int64 // number of series whose deletion has returned
 	done    chan struct{}
 }
 
-const (
-	vanishingSeries = 24
-	vanishingDays   = 6
-)
+const vanishingDays = 6
 
 func newVanishing(t *testing.T) *vanishing {
 	clock := new(atomic.Int64)
 	clock.Store(tieredFrom + vanishingDays*dayMs + 5*hourMs)
-	v := &vanishing{t: t, stack: openStackWith(t, vfs.NewMem(), stackOptions{tiers: true, clock: clock}), done: make(chan struct{})}
+	v := &vanishing{
+		t: t, stack: openStackWith(t, vfs.NewMem(), stackOptions{tiers: true, clock: clock}), done: make(chan struct{}),
+		series: unlessShort(24, 8),
+	}
 	for late := range 2 { // the last samples stay in memory
-		for i := range vanishingSeries {
+		for i := range v.series {
 			var all []ingest.Sample
 			ls := labels.FromStrings("__name__", "m", "i", fmt.Sprint(i))
 			for ts := int64(tieredFrom); ts < clock.Load(); ts += 20 * 60_000 {
@@ -76,10 +77,10 @@ func (v *vanishing) ask(e *query.Engine, p query.Params) {
 			v.t.Error(err)
 			return
 		}
-		for i := range vanishingSeries {
+		for i := range v.series {
 			have, there := got[fmt.Sprint(i)]
-			if there && (have != v.samples || i < before) {
-				v.t.Errorf("series %d, of which %d are gone: %v samples of %v", i, before, have, v.samples)
+			if there && (have != v.samples || int(i) < before) {
+				v.t.Errorf("series %d after %d deletions: %v samples of %v", i, before, have, v.samples)
 				return
 			}
 		}
@@ -119,7 +120,7 @@ func TestDeletionsAreSeenWhole(t *testing.T) {
 		work.Go(func() { v.ask(e, query.Params{Tiers: []query.Switch{query.Off, query.Off, query.On}[n]}) })
 	}
 	work.Go(v.writeOthers)
-	for i := range vanishingSeries {
+	for i := range v.series {
 		v.delete(0, v.clock.Load(), labels.MustNewMatcher(labels.MatchEqual, "__name__", "m"),
 			labels.MustNewMatcher(labels.MatchEqual, "i", fmt.Sprint(i)))
 		v.gone.Store(int64(i + 1))
