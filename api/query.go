@@ -77,8 +77,8 @@ func (s *Server) rangeRequest(r *http.Request) (req query.RangeRequest, aerr *ap
 	return req, aerr
 }
 
-// queryParams reads what instant and range queries have in common. Any value of stats asks for statistics, "all" for
-// those of every step as well.
+// queryParams reads the parameters of instant and range queries. Any value of stats asks for statistics; "all" also asks for
+// the statistics of each step.
 func queryParams(r *http.Request, limit int) (query.Params, *apiError) {
 	p := query.Params{Limit: limit, Client: r.RemoteAddr}
 	var err error

@@ -12,8 +12,8 @@ import (
 	"halite/query"
 )
 
-// TestCountsHoldOneMetricAtATime: series may be counted whose sum the limit on series does not allow, if it allows those of
-// each metric; also where some have no name, or labels that sort before it.
+// TestCountsHoldOneMetricAtATime: a count may read more series than the limit if each metric stays below it. Some series
+// have no name, or labels that sort before it.
 func TestCountsHoldOneMetricAtATime(t *testing.T) {
 	const metrics, each = 7, 30
 	for _, first := range []string{"job", "Job"} {

@@ -179,7 +179,7 @@ func answerOf(text string, res *query.Result, err error) answer {
 	return a
 }
 
-// time is one about that of the data, every other time one at which there may be samples.
+// time returns a time near the data, every other time one at which there may be samples.
 func (g exprs) time() int64 {
 	t := dataFrom - hourMs/2 + g.Int64N(8*hourMs)
 	if g.IntN(2) == 0 {

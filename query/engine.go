@@ -25,7 +25,7 @@ type Engine struct {
 	slots   *slots
 	active  *activeList
 	metrics *metrics
-	cache   *resultcache.Cache // nil keeps nothing
+	cache   *resultcache.Cache // nil if results are not cached
 }
 
 // New makes an Engine over opts.Queryable.
@@ -121,7 +121,7 @@ func (e *Engine) Range(ctx context.Context, r RangeRequest) (*Result, error) {
 	})
 }
 
-// columns decides whether columnar operators take part.
+// columns decides whether to use columnar operators.
 func (e *Engine) columns(p Params) bool {
 	if p.Columnar == Default {
 		return e.opts.Columnar != Off
@@ -129,7 +129,7 @@ func (e *Engine) columns(p Params) bool {
 	return p.Columnar == On
 }
 
-// tiers decides when states of hours and days stand for samples.
+// tiers decides when rollup states replace samples.
 func (e *Engine) tiers(p Params) operator.Tiers {
 	switch {
 	case p.Tiers == On:
@@ -140,7 +140,7 @@ func (e *Engine) tiers(p Params) operator.Tiers {
 	return operator.TiersAuto
 }
 
-// prepare makes the query of a request, or of a part of it.
+// prepare makes the query for a request or for a part of its range.
 func (e *Engine) prepare(ctx context.Context, s expression.Expression, p Params) (promql.Query, error) {
 	var (
 		opts = promql.NewPrometheusQueryOpts(p.StatsPerStep, p.Lookback)
@@ -161,7 +161,7 @@ func (e *Engine) prepare(ctx context.Context, s expression.Expression, p Params)
 	return qry, nil
 }
 
-// run takes a query through its life: checks, cache, place, evaluation, figures.
+// run answers a request and records its duration and outcome.
 func (e *Engine) run(ctx context.Context, q request) (*Result, error) {
 	began := e.opts.Now()
 	var used consumed
@@ -215,8 +215,8 @@ func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result
 	return e.finish(ctx, q, result, in, ex)
 }
 
-// finish turns a value into the result that was asked for. The cache gets the value after it is written out, because a
-// client waits for it. An explanation says how the cache used it.
+// finish turns a value into the requested result. The client waits, so the cache gets the value only after the result is
+// written out, or before an explanation, which says how the cache used it.
 func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcache.Lookup, ex *explainer) (*Result, error) {
 	if err := r.reserve(ctx, e.opts); err != nil {
 		return nil, err
@@ -240,7 +240,7 @@ func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcac
 	return r, nil
 }
 
-// checkWork refuses what could not be stopped once it runs.
+// checkWork refuses subqueries and label functions that nothing could stop once they run.
 func (e *Engine) checkWork(q request) error {
 	_, ranges, _ := strings.Cut(q.Text, "[")
 	if !strings.Contains(ranges, ":") && !strings.Contains(q.Text, "label_") {
@@ -272,13 +272,13 @@ func (e *Engine) checkWork(q request) error {
 	return l.check(expr, q.End.Sub(q.Start).Milliseconds(), steps)
 }
 
-// lookUp asks the result cache about a request; the answer is nil if it is off.
+// lookUp looks a request up in the result cache; nil if the cache is off.
 func (e *Engine) lookUp(q request) (*resultcache.Lookup, error) {
 	switch {
 	case e.cache == nil:
 		return nil, nil
 	case q.NoCache, q.Stats, q.StatsPerStep, !e.columns(q.Params), q.Tiers != Default:
-		// Statistics are those of an evaluation, and the engine alone, or samples alone, may be asked for comparison.
+		// Statistics need an evaluation. Requests for the engine alone, or for samples alone, are comparisons.
 		return e.cache.Bypass(q.Expression), nil
 	}
 	lookback := q.Lookback

@@ -12,7 +12,7 @@ import (
 	"halite/storage"
 )
 
-// ErrorType tells a front end how to answer; the strings are those of the errorType field of Prometheus' HTTP API.
+// ErrorType tells a front end how to answer. Its strings are the errorType values of Prometheus's HTTP API.
 type ErrorType string
 
 const (
@@ -52,7 +52,7 @@ func (e *Error) Unwrap() error { return e.Err }
 var (
 	// ErrCancelled is the cause when Engine.Cancel ended a query.
 	ErrCancelled = errors.New("query was cancelled by request")
-	// ErrBusy is the cause when no place became free in time.
+	// ErrBusy is the cause when no slot became free in time.
 	ErrBusy = errors.New("too many queries are running, try again later")
 )
 
@@ -60,9 +60,8 @@ func badParam(param, format string, args ...any) *Error {
 	return &Error{Type: ErrorBadData, Param: param, Err: fmt.Errorf(format, args...)}
 }
 
-// classify gives an evaluation error its type. The cause of ctx goes first: when it has ended, whatever failed failed
-// because of that, but for a limit that had been reached before. A time-out begins with the words of Prometheus' engine,
-// wherever it was noticed.
+// classify gives an evaluation error its type. A limit that was reached comes first, then the cause of ctx: once ctx has
+// ended, other failures follow from it. Every timeout begins with the words of Prometheus's engine.
 func classify(ctx context.Context, err error) *Error {
 	var (
 		known    *Error
@@ -105,7 +104,7 @@ func (o Options) samplesText() string {
 	return text
 }
 
-// limited adds to an error of a limit which one it is and what can be done.
+// limited names the limit in an error and says what the user can do.
 func (o Options) limited(e *Error, timeout time.Duration) *Error {
 	var (
 		samples promql.ErrTooManySamples

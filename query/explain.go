@@ -11,27 +11,27 @@ import (
 	"halite/query/resultcache"
 )
 
-// Explain says how a query was evaluated and what it took. Its figures of reading are those of the columnar operators;
-// what the engine reads by itself is in the statistics.
+// Explain says how a query was evaluated and what it cost. Reading counts the reads of columnar operators. Result.Stats counts
+// the reads of Prometheus's engine.
 type Explain struct {
-	// Operators is the tree of operators, a line each, indented by two spaces a level. "engine" stands for all that
-	// Prometheus' engine evaluates, with the parts below it that reached it precomputed. It is empty if the cache had
-	// all of the result.
+	// Operators is the tree of operators, a line each, indented by two spaces a level. "engine" stands for everything that
+	// Prometheus's engine evaluates; the parts below it were evaluated for the engine. Operators is empty if the cache had
+	// the whole result.
 	Operators []string
-	// Undecided: columnar operators gave up, and the engine evaluated all of the query after them.
+	// Undecided: columnar operators gave up, and the engine evaluated the whole query.
 	Undecided bool
 	// Engine lists the parts of the expression that only the engine evaluates, and why.
 	Engine []EnginePart
-	// Selectors lists what had to be selected for the whole query.
+	// Selectors lists the selectors of the query with their time ranges.
 	Selectors []SelectorSpan
-	// Reading says what was selected and read.
+	// Reading counts series, rows and samples.
 	Reading read.Figures
-	// Tiers says, of each selector with a window of several hours, whether states of hours and days stood for its samples.
+	// Tiers says for each selector with a window of several hours whether rollup states replaced its samples.
 	Tiers []rollups.Use
 	// Cache says what the result cache did.
 	Cache CacheUse
-	// Planning, Selecting, Reading and Evaluating follow each other; ReadTime is the decoding of rows and the copy of
-	// the head. QueueTime was spent waiting for a slot, TotalTime is all from the request on.
+	// PlanTime, SelectTime, ReadTime and EvaluateTime follow each other. ReadTime includes decoding rows and copying the
+	// head. QueueTime was spent waiting for a slot. TotalTime began with the request.
 	PlanTime, SelectTime, ReadTime, EvaluateTime, QueueTime, TotalTime time.Duration
 }
 
@@ -39,14 +39,14 @@ type Explain struct {
 type CacheUse struct {
 	// Outcome is hit, partial, miss, refused, bypassed or off.
 	Outcome string
-	// Reason says why the result was refused or not kept; Whole why it can only be used again for the same range. Empty
-	// if that is not so.
+	// Reason says why the result was refused or not cached, Whole why it can only be used again for the same range. Each
+	// is empty if it does not apply.
 	Reason, Whole string
 	// StepsReused came from the cache, StepsEvaluated did not.
 	StepsReused, StepsEvaluated int
 }
 
-// explainer gathers the explanation of a query; nil, if nobody asks for it, does nothing.
+// explainer collects the explanation of a query. A nil explainer does nothing.
 type explainer struct {
 	began   time.Time
 	queue   time.Duration

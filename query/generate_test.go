@@ -116,7 +116,7 @@ func newHistogram(rng *rand.Rand, job string) dataset {
 	return d
 }
 
-// newOddHistogram makes buckets that do not agree, miss samples, start anew, and one whose bound is no number.
+// newOddHistogram makes buckets that do not agree, miss samples, start again, and one whose bound is no number.
 func newOddHistogram(rng *rand.Rand) dataset {
 	var d dataset
 	for _, le := range []string{"0.5", "1", "1.0", "7", "+Inf", "many"} {

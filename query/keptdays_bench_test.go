@@ -12,7 +12,7 @@ import (
 	"halite/query"
 )
 
-// fillHosts writes counters of some hosts at 60 s, eight modes each; every host begins anew once in two days.
+// fillHosts writes counters of some hosts at 60 s, eight modes each; every host restarts once in two days.
 func (s *stack) fillHosts(hosts int, fromMs, toMs int64) {
 	for h := range hosts {
 		var request []ingest.Sample

@@ -19,7 +19,7 @@ import (
 const keptDaysSample = 90_000
 
 // dayByDay makes a series of some days with faults of a few kinds: it begins or ends within them, has gaps, samples off
-// their times, stale markers, and counters that begin anew.
+// their times, stale markers, and counters that restart.
 func dayByDay(rng *rand.Rand, days int64) (tsMs []int64, values []float64) {
 	from, to := spanFrom, spanFrom+days*dayMs
 	if rng.IntN(3) == 0 {

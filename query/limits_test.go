@@ -48,8 +48,8 @@ func TestLimitsAreNamed(t *testing.T) {
 	require.NoError(t, <-first)
 }
 
-// TestTimeoutsReadAlike: whatever notices that time is up, the message begins with the words that clients know; a limit
-// that was reached before is told as such.
+// TestTimeoutsReadAlike: wherever a timeout is noticed, the message begins with the words that clients know. A limit that was
+// reached before the timeout is reported as such.
 func TestTimeoutsReadAlike(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), -1)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// checkNesting refuses text whose tree may be deeper than depthMax, before it is parsed: the parser and all that follows
-// it recurse. Each bracket is a level, and each operator between the same brackets.
+// checkNesting refuses text whose tree may be deeper than depthMax before it is parsed, because the parser and the evaluation
+// recurse. Each bracket is a level, and each operator between the same brackets.
 func checkNesting(text string, depthMax int) error {
 	if len(text) <= depthMax {
 		return nil
@@ -51,7 +51,7 @@ func checkNesting(text string, depthMax int) error {
 	}
 }
 
-// multiplies reports whether an expression has subqueries or functions of labels, whose work no number of series bounds.
+// multiplies reports whether an expression has subqueries or label functions. The number of series does not bound their work.
 func multiplies(e parser.Expr) (found bool) {
 	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
 		switch n := n.(type) {
@@ -65,21 +65,21 @@ func multiplies(e parser.Expr) (found bool) {
 	return found
 }
 
-// subqueryLimits bounds the work of subqueries, which no number of series has to do with.
+// subqueryLimits bounds the work of subqueries, whatever the number of series.
 type subqueryLimits struct {
 	stepsMax, pointsMax int64
 	stepDefaultMs       int64
 }
 
-// check refuses an expression with a subquery that has too many steps, or whose points a function would look at too
-// often. spanMs is from the first step of the query to the last.
+// check refuses an expression with a subquery that has too many steps, or whose points a function would read too often.
+// spanMs is the time from the first step of the query to the last.
 func (l subqueryLimits) check(e parser.Expr, spanMs, steps int64) (err error) {
 	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
 		q, ok := n.(*parser.SubqueryExpr)
 		if !ok || err != nil {
 			return nil
 		}
-		// The steps at which q is needed are those of the innermost subquery around it, over the ranges of all.
+		// q is needed at the steps of the innermost subquery around it, over the ranges of all subqueries.
 		around, rangeMs := steps, spanMs
 		for _, above := range path {
 			if outer, ok := above.(*parser.SubqueryExpr); ok {
@@ -111,8 +111,8 @@ func (l subqueryLimits) stepMs(q *parser.SubqueryExpr) int64 {
 	return max(1, l.stepDefaultMs)
 }
 
-// checkLabels refuses an expression that could make labels many times longer than those of the data: nested
-// label_replace and label_join multiply.
+// checkLabels refuses an expression that could make labels many times longer than in the data: nested label_replace and
+// label_join multiply.
 func checkLabels(e parser.Expr, growthMax int64) (err error) {
 	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
 		growth := growthOf(n)
@@ -131,7 +131,7 @@ func checkLabels(e parser.Expr, growthMax int64) (err error) {
 	return err
 }
 
-// growthOf is by how much a function may lengthen labels, at least 1.
+// growthOf is the factor by which a function may lengthen labels, at least 1.
 func growthOf(n parser.Node) int64 {
 	c, ok := n.(*parser.Call)
 	if !ok {

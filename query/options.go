@@ -37,14 +37,14 @@ type Options struct {
 	Timeout time.Duration
 	// SamplesMax is the number of samples a query may hold in memory at once; 50,000,000.
 	SamplesMax int
-	// EngineSamplesMax is SamplesMax for Prometheus's engine, which evaluates what columnar operators do not, and holds its
-	// samples, of 16 bytes each, beside those it has read; SamplesMax.
+	// EngineSamplesMax is SamplesMax for Prometheus's engine, which holds samples of 16 bytes beside the samples it has read;
+	// SamplesMax.
 	EngineSamplesMax int
-	// ConcurrencyMax is the number of queries evaluated at once; twice the number of CPUs, at least 4: more would only
-	// take turns with each other and with writes, and hold their memory longer.
+	// ConcurrencyMax is the number of queries evaluated at once; twice the number of CPUs, at least 4. More queries would
+	// only compete for the CPUs and hold their memory longer.
 	ConcurrencyMax int
 	// CheapSamplesMax is the estimated number of samples up to which a query counts as cheap; 10,000,000. A quarter of the
-	// slots is closed to larger queries, and as many go to larger queries first.
+	// slots is closed to larger queries. Another quarter goes to larger queries first.
 	CheapSamplesMax int64
 	// QueueMax is the number of cheap queries, and of large queries, that may wait for a slot; 1000.
 	QueueMax int
@@ -52,12 +52,12 @@ type Options struct {
 	QueueWait time.Duration
 	// PointsMax is the number of steps of a range query; 11,000.
 	PointsMax int
-	// SubqueryPointsMax is the number of points of subqueries that a function may look at for one series, over all
-	// steps: range/step of the subquery for each step of what it is in. 100,000,000. Functions do not notice the end of a
-	// query before they are done with a series.
+	// SubqueryPointsMax is the number of subquery points that a function may read for one series over all steps:
+	// range/step of the subquery for each step of the expression around it; 100,000,000. Functions finish a series before
+	// they notice that the query has ended.
 	SubqueryPointsMax int64
-	// SubqueryStepsMax is the number of steps of a subquery, over all steps of what it is in; 1,000,000. Each costs
-	// memory even where there are no series.
+	// SubqueryStepsMax is the number of steps of a subquery, over all steps of the expression around it; 1,000,000. Each
+	// step costs memory even without series.
 	SubqueryStepsMax int64
 	// LabelGrowthMax is how many times longer than in the data label_replace and label_join may make labels; 100.
 	LabelGrowthMax int
@@ -71,27 +71,26 @@ type Options struct {
 	SubqueryStep time.Duration
 	// Columnar turns the columnar operators off; they are on by default. A request may decide otherwise.
 	Columnar Switch
-	// Tiers turns answers from states of hours and days off; they are on by default where Queryable has any. A request may
-	// decide otherwise.
+	// Tiers turns answers from rollup states off; they are on by default if Rollups is set. A request may decide otherwise.
 	Tiers Switch
-	// Rollups answers selectors with long windows from states of hours and days; nil if there are none.
+	// Rollups answers selectors with long windows from states of hours and days; nil without rollups.
 	Rollups *rollups.Reader
-	// Changes tells when samples change; without it no results are kept.
+	// Changes reports changed samples; without it no results are cached.
 	Changes resultcache.Changes
-	// ResultCacheBytes is the memory for results that may be needed again, 64 MiB; negative keeps none. Less than 32 MiB
-	// is taken as 32 MiB.
+	// ResultCacheBytes is the memory of the result cache; 64 MiB. Negative turns the cache off; less than 32 MiB counts as
+	// 32 MiB.
 	ResultCacheBytes int64
-	// ResultCacheRecent keeps steps out of the cache that look at samples younger than this; 0, the default, keeps them
-	// too, as every use is checked against Changes.
+	// ResultCacheRecent keeps steps out of the cache that read samples younger than this; 0, the default, caches them too,
+	// because Changes is checked at every use.
 	ResultCacheRecent time.Duration
-	// Retention is how long samples are kept, 0 for ever: results near its end are not kept.
+	// Retention is how long samples are kept, 0 for ever; results near its end are not cached.
 	Retention time.Duration
 	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
 	RetentionByMetric *keyschema.TierRetention
 	// Experimental accepts the functions, range selectors and modifiers that Prometheus keeps behind feature flags.
 	Experimental bool
 
-	// Log records the queries that run, and those that were slow; nil records none.
+	// Log records running and slow queries; nil records none.
 	Log *querylog.Log
 
 	Now        func() time.Time      // time.Now
@@ -162,7 +161,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// parserOptions are those of a Prometheus 3 started without feature flags, or with all that concern PromQL.
+// parserOptions match Prometheus 3 without feature flags, or with all PromQL feature flags if Experimental is set.
 func (o Options) parserOptions() parser.Options {
 	return parser.Options{
 		ExperimentalDurationExpr:     true,

@@ -10,26 +10,26 @@ import (
 	"halite/query/querylog"
 )
 
-// Params are what instant and range requests share; zero fields mean the Engine's defaults.
+// Params are the parameters of instant and range requests. Zero fields mean the Engine's defaults.
 type Params struct {
 	// Timeout shortens the Engine's; it cannot lengthen it.
 	Timeout time.Duration
 	// Lookback replaces the Engine's.
 	Lookback time.Duration
-	// Limit cuts the result to that many series, with a warning.
+	// Limit cuts the result to this number of series, with a warning.
 	Limit int
 	// Stats fills Result.Stats; StatsPerStep adds the samples of each step.
 	Stats, StatsPerStep bool
-	// Columnar decides for this request whether the columnar operators take part; Default means as the Engine's.
+	// Columnar turns the columnar operators on or off for this request.
 	Columnar Switch
-	// Tiers decides for this request whether states of hours and days stand for samples: On takes them wherever there are
-	// some, Default, as the Engine's, where that is cheaper.
+	// Tiers decides for this request whether rollup states replace samples: On uses states wherever they exist, Default
+	// where the Engine allows them and they are cheaper.
 	Tiers Switch
 	// Explain fills Result.Explain.
 	Explain bool
-	// Client says who asks, for the list of active queries.
+	// Client names the client in the list of active queries.
 	Client string
-	// NoCache has everything evaluated anew, and nothing kept.
+	// NoCache evaluates everything and caches nothing.
 	NoCache bool
 }
 

@@ -105,7 +105,7 @@ func TestKeptRowsBesideFlushes(t *testing.T) {
 				ls := labels.FromStrings("__name__", "n", "i", fmt.Sprint(i))
 				request = append(request, ingest.Sample{Labels: ls, TsMs: dataFrom + k*stepMs, Value: float64(k)})
 				if old := k - 40; old >= 0 && i == 0 {
-					// The same sample again, hours late: its row is written anew.
+					// The same sample again, hours late: its row is written again.
 					request = append(request, ingest.Sample{Labels: ls, TsMs: dataFrom + old*stepMs, Value: float64(old)})
 				}
 			}

@@ -224,7 +224,7 @@ func TestJoinsReadOnlyWhatCanMatch(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, difference(answerOf(text, want, nil), answerOf(text, got, nil)))
 	}
-	// Two series of the other jobs are one too many, though none of them matches.
+	// Two series of a job without a match are an error all the same.
 	text := `c_total{i="000001"} / on (job) c_total{i!~"0000(05|09|13|17|21|25|29|33|37)"}`
 	_, err := ask(e, text, from, to, time.Minute, query.Params{})
 	require.ErrorContains(t, err, "duplicate series")

@@ -126,8 +126,8 @@ func (w *tieredWorld) values() func() float64 {
 	}
 }
 
-// disturb writes late samples and other values for the same times, and deletes some, of which some states are computed
-// again, some rows are flushed, and the rest is in the head.
+// disturb writes late samples and other values for the same times, and deletes some samples. It computes some states again,
+// flushes some rows, and leaves the rest in the head.
 func (w *tieredWorld) disturb() {
 	for range w.IntN(4) {
 		var late []ingest.Sample
@@ -160,7 +160,7 @@ func (w *tieredWorld) disturb() {
 	}
 }
 
-// tieredFunctions tells of each function whether states give its very bits.
+// tieredFunctions says for each function whether states give the same bits as samples.
 var tieredFunctions = map[string]bool{
 	"count_over_time": true, "present_over_time": true, "absent_over_time": true, "min_over_time": true,
 	"max_over_time": true, "last_over_time": true, "first_over_time": true, "resets": true, "changes": true, "delta": true,
@@ -195,7 +195,7 @@ func (w *tieredWorld) question(functions []string) (text string, exact bool, sta
 	return text, tieredFunctions[name], start, end, step
 }
 
-// TestTiersAreExact: whatever states stand for samples, answers are those of the samples.
+// TestTiersAreExact: answers from states equal answers from samples.
 func TestTiersAreExact(t *testing.T) {
 	first, seeds := fromEnv("HALITE_SEED", defaultSeed), fromEnv("HALITE_SEEDS", tieredSeeds)
 	var functions []string
@@ -256,7 +256,7 @@ func tieredDifference(want, got promengine.Matrix, exact bool) error {
 	return nil
 }
 
-// TestTiersExplain: the explanation says which states were read and why, and of the rows only those of the edges are.
+// TestTiersExplain: the explanation says which states were read and why. Only rows at the edges are read.
 func TestTiersExplain(t *testing.T) {
 	clock := new(atomic.Int64)
 	clock.Store(tieredFrom + 60*dayMs)

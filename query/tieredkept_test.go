@@ -20,7 +20,7 @@ import (
 )
 
 // TestKeptStatesAreThoseOfTheTables asks questions with states kept, then changes something: late samples in memory and
-// flushed, deletions, states computed again, days and months that close. No answer is that of what was before.
+// flushed, deletions, states computed again, days and months that close. No answer comes from an old state.
 func TestKeptStatesAreThoseOfTheTables(t *testing.T) {
 	first, seeds := fromEnv("HALITE_SEED", defaultSeed), fromEnv("HALITE_SEEDS", unlessShort(2, 1))
 	var functions []string

@@ -19,8 +19,8 @@ type tierQuestion struct {
 }
 
 // BenchmarkTierRanges is the processor time for each series of windows that slide, and of long ones: from states that are
-// read, and that are kept, and from rows, read and kept likewise. Samples do not lie on the bounds of hours, as those of
-// scrapes do not.
+// read, and that are kept, and from rows, read and kept likewise. As with
+// scrapes, samples do not lie on the bounds of hours.
 func BenchmarkTierRanges(b *testing.B) {
 	const series, offsetMs = 20, 3_217
 	for _, world := range []struct {

@@ -10,7 +10,7 @@ type Row struct {
 	Properties
 }
 
-// Rows are the rows of a batch. Those of a series follow each other, hours ascending.
+// Rows are the rows of a batch. The rows of a series follow each other, hours ascending.
 type Rows struct {
 	All []Row
 	// Bases are the numbers of the first row of each series, and the number of all rows.

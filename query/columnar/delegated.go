@@ -157,7 +157,7 @@ func (it *rowIterator) move(to int) chunkenc.ValueType {
 // Next implements chunkenc.Iterator.
 func (it *rowIterator) Next() chunkenc.ValueType { return it.move(it.at + 1) }
 
-// timeMs is int64 under a name that keeps go vet from taking Seek for that of an io.Seeker.
+// timeMs is int64. Its name keeps go vet from taking Seek for io.Seeker.Seek.
 type timeMs = int64
 
 // Seek implements chunkenc.Iterator.

@@ -9,11 +9,11 @@ import (
 	"halite/query/columnar/operator"
 )
 
-// delegatedLabel is the label of the selectors that stand for supported parts of an expression. Which part one stands for
-// is told by its matcher itself, so that a label of that name in the data or the query means nothing special.
+// delegatedLabel is the label of the selectors that stand for supported parts of an expression. The pointer to its matcher
+// identifies the part, so a label of that name in data or query has no special meaning.
 const delegatedLabel = "__columnar__"
 
-// Plan says how an expression is evaluated.
+// Plan is the way to evaluate an expression.
 type Plan struct {
 	grid grid.Grid
 	opts operator.Options
@@ -32,7 +32,7 @@ type delegatedPart struct {
 	grid   grid.Grid
 }
 
-// Build plans a preprocessed expression, which it takes over. It returns nil if the engine has to do all of the work.
+// Build plans a preprocessed expression and takes it over. It returns nil if only the engine can evaluate it.
 func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
 	p := &Plan{grid: g, opts: opts, delegated: map[*labels.Matcher]*delegatedPart{}}
 	switch e.Type() {
@@ -45,7 +45,7 @@ func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
 		return p
 	}
 	if opts.DelayedNames {
-		// The engine could not be told which series are to lose their names in the end.
+		// The engine cannot know which series must lose their names in the end.
 		return nil
 	}
 	p.rest = p.rewrite(e, false)
@@ -80,8 +80,8 @@ func (p *Plan) Operators() []string {
 	return d.Lines
 }
 
-// rewrite replaces the largest supported parts of an expression by selectors and takes out the marks of preprocessing,
-// which the engine sets anew. once is set within what is evaluated at one step only.
+// rewrite replaces the largest supported parts of an expression by selectors. It removes the marks of preprocessing, because
+// the engine sets them itself. once is true inside an expression that is evaluated at one step only.
 func (p *Plan) rewrite(e parser.Expr, once bool) parser.Expr {
 	if e == nil {
 		return nil
@@ -111,13 +111,13 @@ func (p *Plan) rewrite(e parser.Expr, once bool) parser.Expr {
 			e.Args[i] = p.rewrite(a, once)
 		}
 	case *parser.SubqueryExpr:
-		// A grid of its own.
+		// A subquery has its own grid.
 		e.Expr = strip(e.Expr)
 	}
 	return e
 }
 
-// leavesOperands names the functions that look at the expression of their operand and not only at its value.
+// leavesOperands names the functions that depend on the expression of their operand, not only on its value.
 func leavesOperands(name string) bool {
 	switch name {
 	case "info", "absent", "absent_over_time", "timestamp", "start_timestamp":
@@ -126,7 +126,7 @@ func leavesOperands(name string) bool {
 	return false
 }
 
-// worthwhile is false for what the engine reads as well by itself.
+// worthwhile is false for selectors, which the engine reads by itself.
 func worthwhile(e parser.Expr) bool {
 	switch e := e.(type) {
 	case *parser.ParenExpr:
@@ -144,7 +144,7 @@ func isOnce(e parser.Expr) bool {
 	return ok
 }
 
-// strip takes the marks of preprocessing out of an expression that is otherwise left as it is.
+// strip removes the marks of preprocessing from an expression.
 func strip(e parser.Expr) parser.Expr {
 	switch e := e.(type) {
 	case *parser.StepInvariantExpr:
@@ -167,8 +167,8 @@ func strip(e parser.Expr) parser.Expr {
 	return e
 }
 
-// delegate makes the selector that stands for a part. One that is evaluated once is pinned to the first step, so that
-// the engine evaluates it, and what is around it, once too.
+// delegate makes the selector that stands for a part. It pins a part that is evaluated once to the first step, so that the
+// engine also evaluates the expression around it once.
 func (p *Plan) delegate(v operator.Vector, pos posrange.PositionRange, once bool) parser.Expr {
 	h := &delegatedPart{vector: v, grid: p.grid}
 	vs := &parser.VectorSelector{PosRange: pos}

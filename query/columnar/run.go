@@ -107,7 +107,7 @@ func (r *Run) points(values []float64) ([]promql.FPoint, error) {
 	return points, nil
 }
 
-// finalLabels are those of the result. Delayed dropping of names may make some equal here.
+// finalLabels returns the labels of a series of the result. Delayed dropping of names may make some label sets equal.
 func (r *Run) finalLabels(s grid.Series, unique *operator.DuplicateCheck) (labels.Labels, error) {
 	if !s.Dropped {
 		if r.state.Opts.DelayedNames {
@@ -122,8 +122,8 @@ func (r *Run) finalLabels(s grid.Series, unique *operator.DuplicateCheck) (label
 	return s.Labels, nil
 }
 
-// CountSamples adds what was evaluated to the statistics of a query, whose step tracking is set up. Where the engine has
-// evaluated the rest, and counted the points that were handed over, they then are those of the samples that were read.
+// CountSamples adds the samples of the run to the statistics of a query, whose step tracking is set up. The statistics then
+// count samples read, without the delegated points that the engine counted.
 func (r *Run) CountSamples(to *stats.QuerySamples) {
 	total, fresh := r.eval.Counts()
 	for k := range total {
@@ -133,15 +133,14 @@ func (r *Run) CountSamples(to *stats.QuerySamples) {
 	to.UpdatePeak(r.state.Peak)
 }
 
-// PeakSamples is the most samples that counted at once, or a few more than that.
+// PeakSamples is the largest number of samples held at once, or a few more.
 func (r *Run) PeakSamples() int { return r.state.Peak }
 
-// Typed reports whether series with the labels __type__ or __unit__ were selected. Then series may become equal when their
-// names are dropped although all have one name, which is looked for over all of the range.
+// Typed reports whether series with the labels __type__ or __unit__ were selected. Then dropping names may make series equal
+// although all have one name. The engine looks for such series over the whole range.
 func (r *Run) Typed() bool { return r.state.Typed }
 
-// Times are how long the stages of a run have taken: finding series and reading samples. What else it took was
-// evaluation.
+// Times returns how long the run spent finding series and reading samples. The rest of its time was evaluation.
 func (r *Run) Times() (selecting, reading time.Duration) { return r.state.Selecting, r.state.Reading }
 
 // Undecided reports whether an error means that the engine has to evaluate the query.

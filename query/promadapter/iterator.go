@@ -38,7 +38,7 @@ func (it *iterator) Next() chunkenc.ValueType {
 	return chunkenc.ValNone
 }
 
-// timeMs is int64 under a name that keeps go vet from taking Seek for that of an io.Seeker.
+// timeMs is int64. Its name keeps go vet from taking Seek for io.Seeker.Seek.
 type timeMs = int64
 
 // Seek implements chunkenc.Iterator. It moves forward only, and not at all if the current sample is late enough.

@@ -14,7 +14,7 @@ import (
 // series lie side by side: their rows are one range. It must not be used if series were omitted for other reasons.
 type neighbours struct {
 	names   []string        // labels of the matchers, without the metric
-	equal   map[string]bool // labels of which one value is selected
+	equal   map[string]bool // labels with one selected value
 	divided bool            // the selection has several batches
 }
 

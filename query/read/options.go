@@ -98,7 +98,7 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// limits are those of one query.
+// limits returns the limits of one query.
 func (o *Options) limits() budget.Limits {
 	return budget.Limits{SeriesMax: int64(o.SeriesMax), BytesMax: o.BytesMax}
 }

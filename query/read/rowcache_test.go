@@ -59,7 +59,7 @@ func TestBlocksOfAnyDensity(t *testing.T) {
 			}
 			require.Zero(t, rows(part), "a part of it")
 			if round%4 == 3 {
-				// A row is written anew: at most its day has to be read again.
+				// A row is written again: at most its day has to be read again.
 				writtenMs := base + rng.Int64N(2*day)
 				require.NoError(t, watch.During(writtenMs, writtenMs, func() error { return nil }))
 				read := rows(all)

@@ -25,7 +25,7 @@ type timeSlice struct {
 	hours  [][]index.HourSpan // of each series; nil if they are all of its hours
 
 	rows   *column.Rows
-	parts  []*column.Buffer // where the samples of rows lie: first those of the row cache, then those of each worker
+	parts  []*column.Buffer // samples of rows: first from the row cache, then of each worker
 	lookup *rowcache.Lookup // nil if the row cache is not used
 }
 

@@ -44,8 +44,8 @@ func (s *Selection) Open(ctx context.Context, i int) (*Stream, error) {
 	return st, nil
 }
 
-// Read reads batch i as a whole: the head, then the table. Its columns are those of the batch's series in order, empty ones
-// included. Release the batch when done.
+// Read reads batch i as a whole: the head, then the table. It has a column for each series of the batch, in order, also an
+// empty one. Release the batch when done.
 func (s *Selection) Read(ctx context.Context, i int) (*Batch, error) {
 	st, err := s.Open(ctx, i)
 	if err != nil {
@@ -56,8 +56,8 @@ func (s *Selection) Read(ctx context.Context, i int) (*Batch, error) {
 	return st.Next(ctx)
 }
 
-// ReadRows reads rows of the hours that series has in place of the hours of the batch's series, and joins them with the head.
-// Retention as of now bounds the samples.
+// ReadRows reads the rows of the hours in series, instead of the hours of the batch's series, and joins them with the head.
+// It hides samples that are older than the retention at this moment.
 func (b *BatchReader) ReadRows(ctx context.Context, series []index.Series) (*Batch, error) {
 	sel := *b.sel
 	sel.retainNow()
@@ -68,7 +68,7 @@ func (b *BatchReader) ReadRows(ctx context.Context, series []index.Series) (*Bat
 	return t.read(ctx)
 }
 
-// retainNow hides samples that are older than their retention as of now.
+// retainNow hides samples that are older than their retention at this moment.
 func (s *Selection) retainNow() {
 	s.nowMs, s.unretained = s.session.reader.opts.Now().UnixMilli(), false
 	s.window = s.session.reader.clip(s.window)

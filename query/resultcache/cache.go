@@ -18,8 +18,8 @@ import (
 	"halite/query/read/rollups"
 )
 
-// Changes tells when samples have changed: what a result cache needs to be exact. A write is told of after readers can
-// see it and before it is acknowledged.
+// Changes reports when samples have changed, so that a result cache is exact. It reports a write after readers can see it and
+// before the write is acknowledged.
 type Changes interface {
 	// Generation is a number that grows with every change.
 	Generation() uint64
@@ -34,15 +34,15 @@ const (
 	shapesBytesMax = 4 << 20
 	// entryShareMax is the part of the cache that one result may take.
 	entryShareMax = 8
-	// keepMax times as many steps as were asked for are kept of a result that grows.
+	// keepMax bounds an entry that grows: it keeps at most this multiple of the requested steps.
 	keepMax = 2
 )
 
 // Cache keeps results of queries. An entry is used only for steps around which no sample has changed since, so
 // that an answer from the cache is the one that an evaluation would give.
 //
-// There are two kinds of entries. Those of sliding expressions (see shape) hold a stretch of steps, of which any part
-// is used and which grows at its ends. Entries of all other expressions answer only exactly the same question.
+// There are two kinds of entries. An entry of a sliding expression (see cacheability) holds consecutive steps. Any part of it
+// may be used, and it grows at its ends. An entry of another expression answers only the same request.
 type Cache struct {
 	entries   *fastcache.Cache
 	bytesMax  int64
@@ -79,7 +79,7 @@ const (
 
 // Options configures a result cache.
 type Options struct {
-	// Changes tells when samples change; without it no results are kept.
+	// Changes reports changed samples; without it nothing is cached.
 	Changes Changes
 	// BytesMax is the memory for results; negative keeps none.
 	BytesMax int64
@@ -90,13 +90,13 @@ type Options struct {
 	RetentionByMetric *keyschema.TierRetention
 	// Margin is the time by which a query must stay clear of the retention.
 	Margin time.Duration
-	// Tiers is set if states of hours and days may stand for samples.
+	// Tiers is set if rollup states may replace samples.
 	Tiers      bool
 	Now        func() time.Time
 	Registerer prometheus.Registerer
 }
 
-// New returns nil if no results are to be kept.
+// New returns nil if nothing can be cached.
 func New(o Options) (*Cache, error) {
 	if o.Changes == nil || o.BytesMax < 0 {
 		return nil, nil
@@ -117,11 +117,11 @@ func newMetrics() *metrics {
 	return &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_query_result_cache_requests_total",
-			Help: "Queries by what the result cache did for them.",
+			Help: "Queries by the outcome of the result cache.",
 		}, []string{"outcome"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_query_result_cache_refusals_total",
-			Help: "Results, or reuses of parts of them, that were not kept, by reason.",
+			Help: "Results that were not cached, or whose parts could not be reused, by reason.",
 		}, []string{"reason"}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_query_result_cache_steps_total",
@@ -293,7 +293,7 @@ func (q *Lookup) refuse(p parser.Parser) SkipReason {
 	return SkipNone
 }
 
-// retention is how long all metrics are kept that the query may read.
+// retention is the shortest retention of the metrics that the query may read.
 func (q *Lookup) retention() time.Duration {
 	if q.cache.ages == nil {
 		return q.cache.retention

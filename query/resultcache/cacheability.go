@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// SkipReason says why a result, or a part of it, is not kept.
+// SkipReason says why a result, or a part of it, is not cached.
 type SkipReason string
 
 const (
@@ -44,13 +44,13 @@ type cacheability struct {
 	// orderedMs is the longest range of a function whose last bits depend on the order of additions at any step, once hours
 	// or days are added up apart.
 	orderedMs int64
-	// extents are those of its selectors. computed is set if they do not tell the bounds, but only the preprocessed
-	// expression: @, subqueries, durations that are expressions.
+	// extents holds the extents of the selectors. computed is set if only the preprocessed expression gives the bounds: @,
+	// subqueries, durations that are expressions.
 	extents  []extent
 	computed bool
 	// known is false if samples outside the bounds that the selectors name may matter.
 	known bool
-	// metrics are those of its selectors; unnamed is set if one of them names none.
+	// metrics are the metrics of the selectors; unnamed is set if a selector names none.
 	metrics []string
 	unnamed bool
 }
@@ -153,8 +153,8 @@ func (l *locality) refuse(why SkipReason) {
 	}
 }
 
-// check reports whether the series of a vector come in an order that does not depend on the range: that of their
-// labels in storage. Groups come in the order of their first series, which another range may not have.
+// check reports whether the series of a vector come in the order of their labels in storage, which does not depend on the
+// range. Groups come in the order of their first series, which another range may not have.
 func (l *locality) check(e parser.Expr) (ordered bool) {
 	switch e := e.(type) {
 	case *parser.NumberLiteral, *parser.StringLiteral:

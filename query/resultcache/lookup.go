@@ -40,7 +40,7 @@ func (q *Lookup) Find() (value parser.Value) {
 	return q.wholeHit()
 }
 
-// wholeHit is the value of a query of which nothing is left to evaluate.
+// wholeHit returns the value of a query that the cache answers completely.
 func (q *Lookup) wholeHit() parser.Value {
 	for _, p := range q.Parts {
 		if !p.Cached && p.To > p.From {

@@ -48,7 +48,7 @@ func layoutOf(startMs int64, c column.Points, t column.Properties) layout {
 	return s
 }
 
-// appendResets appends the positions of values that are less than the one before, at most so many as most.
+// appendResets appends the positions of values below the previous value, at most most positions.
 func appendResets(to []uint16, values []float64, most int) []uint16 {
 	for i := 1; i < len(values) && len(to) < most; i++ {
 		if values[i] < values[i-1] {

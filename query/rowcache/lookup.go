@@ -22,7 +22,7 @@ type Request struct {
 	NowMs   int64
 	// Sparse says that only some hours of the range are read. Blocks of hours are not put into the cache then.
 	Sparse bool
-	// OldestHour returns the first hour of which all rows of a series were selected; retention may hide older ones.
+	// OldestHour returns the first hour with all rows of a series selected; retention may hide older rows.
 	OldestHour func(series int) int64
 	// Head returns the samples of a series that the head has within the range.
 	Head func(series int) column.Points
@@ -169,8 +169,8 @@ func (l *Lookup) TakePart() *column.Buffer {
 	return part
 }
 
-// TakeColumns passes on the columns, of which those of pinned samples are complete, with their pins. Both are nil if
-// nothing may be pinned. Unfinished are the series, ascending, whose columns lack their last samples.
+// TakeColumns hands over the columns and their pins. Both are nil if nothing may be pinned. Columns of pinned samples are
+// complete. unfinished lists the series, ascending, whose columns lack their last samples.
 func (l *Lookup) TakeColumns() (columns []column.Column, pins *Pins, unfinished []int) {
 	columns, pins = l.columns, l.pins
 	l.columns, l.pins = nil, nil

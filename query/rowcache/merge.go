@@ -27,7 +27,7 @@ type merging struct {
 	samples *column.Buffer // samples of the list
 }
 
-// merged is an entry to put. Its samples begin where those of the entry before end.
+// merged is an entry to put. Its samples begin where the samples of the previous entry end.
 type merged struct {
 	series int32
 	block  block

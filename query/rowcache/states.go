@@ -13,7 +13,7 @@ const (
 	FieldSetsMax = 32 / StateKinds
 )
 
-// EntryBytes returns the memory of an entry of so many words.
+// EntryBytes returns the memory of an entry with a number of words.
 func EntryBytes(words int) int64 { return int64(words*8 + slotBytes + keyBytes) }
 
 // FieldSet returns the number of a set of fields for StateKey. It fails if there are too many sets.
@@ -42,7 +42,7 @@ func (k StateKey) of(number uint64) uint64 {
 	return number | keyOfStates | uint64(k.Bucket)<<keyHourShift | (k.Kind*uint64(FieldSetsMax)+k.FieldSet)<<keyHoursShift
 }
 
-// PutStates caches states of a series, in so many words that fill writes. Too long entries are not cached.
+// PutStates caches states of a series in words that fill writes. It drops entries that are too long.
 func (c *Cache) PutStates(s *index.Series, k StateKey, version uint64, words int, fill func(words []uint64)) {
 	if words > c.table.entryWordsMax() {
 		return

@@ -39,8 +39,8 @@ type slot struct {
 type region struct {
 	words []uint64
 	keys  []uint64
-	// pinCount is the number of loans that have the region: it is not filled anew while there are any. It only grows
-	// while its table's mu is held.
+	// pinCount is the number of pins on the region. A pinned region is not overwritten. pinCount grows only under the
+	// table's mu.
 	pinCount atomic.Int32
 }
 
@@ -61,7 +61,7 @@ const (
 	wordsMax      = 1 << 32 // that a place can tell apart
 )
 
-// newTable makes a table that takes about so many bytes at most.
+// newTable makes a table with a maximum of about this number of bytes.
 func newTable(bytesMax int64) *table {
 	forSlots := bytesMax / slotShare
 	words := (bytesMax - forSlots) / 8
@@ -104,7 +104,7 @@ func (t *table) find(key uint64) uint64 {
 // slotOf is where a key slotOf is. The caller holds mu, for reading at least.
 func (t *table) slotOf(key uint64) *uint64 { return &t.slots[t.home(key)].key }
 
-// get is the slot of a key, nil if there is none as of the version. The caller holds mu, for reading at least.
+// get returns the slot of a key with the given version; nil if there is none. The caller holds mu, at least for reading.
 func (t *table) get(key, version uint64) *slot {
 	if s := &t.slots[t.find(key)]; s.key == key && s.version == version {
 		return s
@@ -112,7 +112,7 @@ func (t *table) get(key, version uint64) *slot {
 	return nil
 }
 
-// words are those of an entry from its place on.
+// words returns the words of an entry from its place on.
 func (t *table) words(place uint32, n int) []uint64 {
 	at := int(place) & (t.regionWords() - 1)
 	return t.regions[place>>t.regionBits].words[at : at+n : at+n]

@@ -70,7 +70,7 @@ func checkRowTable(t *testing.T, rng *rand.Rand, bytesMax int64, keys uint64) {
 	require.LessOrEqual(t, table.sizeBytes(), bytesMax+bytesMax/8)
 }
 
-// TestEntriesWithinWindows compares the samples that an entry gives for a window with those of the columns it was made of.
+// TestEntriesWithinWindows compares the samples of an entry within a window with the samples of its columns.
 func TestEntriesWithinWindows(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -117,7 +117,7 @@ func TestEntriesWithinWindows(t *testing.T) {
 	}
 }
 
-// TestRowTableGrowsOutOfTheHeap puts so many entries that the slots move to memory of their own, twice.
+// TestRowTableGrowsOutOfTheHeap puts enough entries to move the slots to memory of their own, twice.
 func TestRowTableGrowsOutOfTheHeap(t *testing.T) {
 	const entries = 90_000
 	table := newTable(64 << 20)

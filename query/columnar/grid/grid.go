@@ -29,7 +29,7 @@ func (g Grid) First() Grid {
 	return Grid{StartMs: g.StartMs, EndMs: g.StartMs, StepMs: g.StepMs, Steps: 1}
 }
 
-// Instant reports whether the engine would treat the grid as that of an instant query, and keep an order.
+// Instant reports whether the engine would treat the grid as an instant query and keep an order.
 func (g Grid) Instant() bool { return g.StartMs == g.EndMs }
 
 // Series names a series of a result.
@@ -113,5 +113,5 @@ const (
 	AnyName
 )
 
-// DropNames is the labels without those that tell of the metric.
+// DropNames returns the labels without name, type and unit of the metric.
 func DropNames(ls labels.Labels) labels.Labels { return ls.DropReserved(schema.IsMetadataLabel) }

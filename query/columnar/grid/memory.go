@@ -33,7 +33,7 @@ type Arena struct {
 	rows   int
 }
 
-// slabRows is the number of rows for which memory is made at once, if so many were asked for before.
+// slabRows is the largest number of rows in one allocation. Allocations grow with the rows that were used before.
 const slabRows = 64
 
 // Row is memory for n numbers, which may have any value.

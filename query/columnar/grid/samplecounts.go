@@ -2,8 +2,8 @@ package grid
 
 // SampleCounts counts the samples that an evaluation uses, for each step of its grid.
 type SampleCounts struct {
-	// Total and fresh count samples for each step, as the engine's statistics do: those of its window, and those of them
-	// that were not in a window before.
+	// Total and Fresh count samples for each step, as the engine's statistics do: all samples of the step's window, and
+	// the samples that no earlier window has.
 	Total, Fresh []int64
 	// totalRuns and freshRuns are what is to be added to them from a step on.
 	totalRuns, freshRuns []int64
@@ -18,7 +18,7 @@ func NewSampleCounts(steps int) SampleCounts {
 	}
 }
 
-// Spans counts so many samples for each of the steps from one to before the end.
+// Spans counts n samples for each step in [from, end).
 func (c *SampleCounts) Spans(from, end int, total, fresh int64) {
 	c.totalRuns[from] += total
 	c.totalRuns[end] -= total

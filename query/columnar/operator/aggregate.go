@@ -206,7 +206,7 @@ func (n *aggregate) finishAll(ev *Eval, list []accumulator, before int, emit emi
 	return nil
 }
 
-// delayDrop marks the name of the group to be dropped if that of a series is that has a value at the group's last step.
+// delayDrop marks the group's name to be dropped if a series with a value at the group's last step drops its name.
 func (g *accumulator) delayDrop(s grid.Series, values []float64) {
 	last := len(values) - 1
 	for grid.IsAbsent(values[last]) {

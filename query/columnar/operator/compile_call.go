@@ -100,7 +100,7 @@ func (c Compiler) mapped(e *parser.Call, child Vector) Vector {
 	return n
 }
 
-// date compiles a date function without argument: that of the step's time.
+// date compiles a date function without argument, which takes the step's time.
 func (c Compiler) date(name string) Vector {
 	f := dateFunction(name)
 	if f == nil {

@@ -63,7 +63,7 @@ func (n *instantSelector) runByMetric(ev *Eval, emit emitFunc) error {
 // ofMetrics is the selector for those metrics alone.
 func (n *instantSelector) ofMetrics(names []string) *instantSelector {
 	one := *n
-	one.needs = nil // numbers of groups are those of one selection
+	one.needs = nil // groups are numbered within one selection
 	m := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, names[0])
 	if len(names) > 1 {
 		quoted := make([]string, len(names))

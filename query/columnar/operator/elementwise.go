@@ -94,7 +94,7 @@ func round(_ *Eval, args [][]float64) func(float64, int) float64 {
 	}
 }
 
-// simpleFunctions are those of one value that drop the name.
+// simpleFunctions are the functions of one value that drop the name.
 func simpleFunctions(name string) func(float64) float64 {
 	switch name {
 	case "abs":

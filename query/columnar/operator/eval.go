@@ -19,10 +19,10 @@ import (
 	"halite/query/read/rollups"
 )
 
-// ErrUndecided ends an evaluation that only the engine can finish: it is no failure of the query.
+// ErrUndecided ends an evaluation that only Prometheus's engine can finish. The query has not failed.
 var ErrUndecided = errors.New("columnar: only the engine can evaluate this")
 
-// PanicError is a panic while evaluating: a fault of ours, that the engine has to make good. It is an ErrUndecided.
+// PanicError is a panic in an operator. It is an ErrUndecided: Prometheus's engine evaluates the query instead.
 type PanicError struct {
 	Value any
 	Stack string
@@ -49,33 +49,33 @@ type Options struct {
 	LookbackMs int64
 	// SamplesMax is the number of samples the query may hold; required.
 	SamplesMax int
-	// CountAll reads also what cannot show in the result, so that statistics count it as the engine does.
+	// CountAll also reads samples that cannot change the result, so that statistics count them as the engine does.
 	CountAll bool
 	// Concurrency is the number of batches of series that are read and evaluated at once; below 2 one after the other.
 	Concurrency int
-	// Tiers says when states of hours and days stand for the samples of long windows.
+	// Tiers says when rollup states of hours and days replace the samples of long windows.
 	Tiers Tiers
-	// Memory is used by one plan after another; nil makes it anew for each.
+	// Memory is reused by one plan after another; nil allocates it for each plan.
 	Memory *grid.Memory
 	// DelayedNames drops metric names at the end of the evaluation, as the engine does with EnableDelayedNameRemoval.
 	DelayedNames bool
 }
 
-// Tiers says when states of hours and days stand for samples.
+// Tiers says when rollup states of hours and days replace samples.
 type Tiers uint8
 
 const (
 	// TiersOff never uses states.
 	TiersOff Tiers = iota
-	// TiersAuto uses them where that is exact and cheaper, or where samples are retired.
+	// TiersAuto uses states where they are exact and cheaper, or where samples are retired.
 	TiersAuto
-	// TiersAlways uses them wherever there are some.
+	// TiersAlways uses states wherever they exist.
 	TiersAlways
 )
 
 // Vector is a node whose value is an instant vector at every step.
 type Vector interface {
-	// Run hands on each series of the result that has a value. The values belong to emit until it returns.
+	// Run calls emit for each series of the result that has a value. The values belong to emit until it returns.
 	Run(ev *Eval, emit emitFunc) error
 	names() grid.Naming
 	Describe(d *Description)
@@ -98,20 +98,19 @@ type State struct {
 	Rollups     *rollups.Session // nil if there are none
 	Opts        Options
 	Annotations annotations.Annotations
-	// held is the number of samples that count against SamplesMax now; peak the most there were. They are never fewer
-	// than the engine has.
+	// held is the number of samples that count against SamplesMax now, Peak its maximum. The engine never holds more.
 	held, Peak int
-	// lowerBound is a number of samples that the engine too has at once: the values of the largest selector.
+	// lowerBound is a number of samples that the engine certainly holds at once: the values of the largest selector.
 	lowerBound int
-	// Typed is set once a series has type or unit labels: then dropping names may make label sets equal even when all
-	// have one name.
+	// Typed is set once a series has type or unit labels. Then dropping names may make label sets equal even if all
+	// series have the same name.
 	Typed bool
 
 	Selecting, Reading time.Duration
 	ticks              int
 }
 
-// ticksBetweenChecks is the number of ticks after which the context is looked at again.
+// ticksBetweenChecks is the number of ticks between two checks of the context.
 const ticksBetweenChecks = 64
 
 // tick is called for each row that an operator works on; it fails when the query has ended.
@@ -131,7 +130,7 @@ type Eval struct {
 	segments  window.Segments
 }
 
-// times are those of the samples of a column, until the next call.
+// times returns the timestamps of a column, valid until the next call.
 func (ev *Eval) times(c *column.Column) []int64 {
 	ts := c.Times(ev.timesMade)
 	if c.TsMs == nil {
@@ -145,8 +144,7 @@ func NewEval(s *State, g grid.Grid) *Eval {
 	return &Eval{State: s, Grid: g, SampleCounts: grid.NewSampleCounts(g.Steps)}
 }
 
-// account counts samples against the limit. Where it is not certain that the engine counts too many as well, the engine has
-// to say so.
+// account counts samples against the limit. If the engine might stay below the limit, the engine has to decide.
 func (ev *Eval) account(samples int) error {
 	ev.held += samples
 	ev.Peak = max(ev.Peak, ev.held)
@@ -159,20 +157,20 @@ func (ev *Eval) account(samples int) error {
 	return ErrUndecided
 }
 
-// selected counts values that a selector hands on; of them it has handed on before so far.
+// selected counts values that a selector emits, after the values that it emitted before.
 func (ev *Eval) selected(before, values int) error {
 	ev.lowerBound = max(ev.lowerBound, before+values)
 	return ev.account(values)
 }
 
-// replace ends an operator: what was held since before is replaced by its result.
+// replace ends an operator: its result replaces the samples held since before.
 func (ev *Eval) replace(before, result int) error {
 	ev.held = before
 	return ev.account(result)
 }
 
-// CaptureAnnotations evaluates f and keeps its annotations back, for nodes that must evaluate operands in another order than the
-// engine: of two annotations with the same words the later one stays.
+// CaptureAnnotations evaluates f and returns its annotations. Nodes need it if they evaluate operands in another order than
+// the engine: of two annotations with the same words the later one stays.
 func (ev *Eval) CaptureAnnotations(f func() error) (annotations.Annotations, error) {
 	kept := ev.Annotations
 	ev.Annotations = nil
@@ -191,8 +189,8 @@ func (ev *Eval) Number(n Scalar) ([]float64, error) {
 	return row, ev.account(len(row) + 1)
 }
 
-// scalars evaluates several scalars aside. They count as many samples from then on as they ever did: the engine may
-// evaluate them when it has other operands already.
+// scalars evaluates several scalars and returns their annotations. Their peak of samples counts from then on, because the
+// engine may evaluate them while it holds other operands.
 func (ev *Eval) scalars(nodes []Scalar) (rows [][]float64, annos annotations.Annotations, err error) {
 	before, peak := ev.held, ev.Peak
 	ev.Peak = before

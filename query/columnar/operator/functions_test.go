@@ -57,7 +57,7 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 	ts, vs := randomSamples(rng)
 	stepMs := 1 + rng.Int64N(rangeMs*2+200_000)
 	if rng.IntN(2) == 0 {
-		stepMs = (1 + rng.Int64N(8)) * 15_000 // mostly so many samples
+		stepMs = (1 + rng.Int64N(8)) * 15_000 // a multiple of most sample intervals
 	}
 	g := grid.New(rng.Int64N(20_000_000), 40_000_000, stepMs)
 	if rng.IntN(8) == 0 {
@@ -92,7 +92,7 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 	}
 }
 
-// columnOf makes a column of which all is known that can be.
+// columnOf makes a column with all properties that its samples allow.
 func columnOf(ts []int64, vs []float64) *column.Column {
 	c := &column.Column{Samples: column.Samples{
 		TsMs: ts, Values: vs, StepMs: 1, NoStale: !grid.HasAbsent(vs), Monotonic: len(window.AppendResets(nil, vs)) == 0,
@@ -106,8 +106,8 @@ func columnOf(ts []int64, vs []float64) *column.Column {
 	return c
 }
 
-// checkKnown compares what a function makes of a column of which more is known, all at once and section by section, with
-// what it makes of one of which nothing is: to the last bit, and with equal statistics.
+// checkKnown compares a function on a column with known properties, all at once and section by section, with the same
+// function on the column without them: to the last bit, and with equal statistics.
 func checkKnown(
 	t *testing.T, n *rangeSelector, params [][]float64, g grid.Grid, c *column.Column, want []float64, counted *Eval, largest int,
 ) {

@@ -11,7 +11,7 @@ import (
 	"halite/rollup"
 )
 
-// rollupRun is an evaluation of a rangeSelector from states of hours and days, and samples where these do not do.
+// rollupRun evaluates a rangeSelector from rollup states of hours and days, and from samples where states do not fit.
 type rollupRun struct {
 	*rangeRun
 	ev   *Eval
@@ -21,10 +21,10 @@ type rollupRun struct {
 	states []rollup.State
 	slide  window.Sliding
 	total  []int64 // samples of each window of a series
-	fresh  []int64 // those of them that were not in the window before
+	fresh  []int64 // samples that the previous window does not have
 }
 
-// newRollupRun returns nil if all is to be evaluated from samples.
+// newRollupRun returns nil if the selector must be evaluated from samples alone.
 func newRollupRun(ev *Eval, r *rangeRun) *rollupRun {
 	if ev.Rollups == nil || ev.Opts.Tiers == TiersOff {
 		return nil
@@ -49,7 +49,7 @@ func newRollupRun(ev *Eval, r *rangeRun) *rollupRun {
 	return t
 }
 
-// neededFields are those that the function and exactly need.
+// neededFields are the fields that the function and window.Exactly need.
 func neededFields(fn rollup.Func) rollup.Fields {
 	f := fn.Fields()
 	if f&(rollup.FieldSum|rollup.FieldMoments) != 0 {
@@ -108,7 +108,7 @@ func (t *rollupRun) batch(sel *rollups.Selection, b *rollups.Batch, row []float6
 		c := &b.Columns[j]
 		if !b.Incomplete[j] {
 			largest, ok := t.evaluate(b.Spans[j], c, row)
-			// Where samples are retired the states have the last word, be it less exact.
+			// Where samples are retired, only states are left, even if they are less exact.
 			if largest == 0 {
 				continue
 			}
@@ -137,8 +137,8 @@ func (t *rollupRun) fromRows(sel *rollups.Selection, i int) error {
 	return t.ev.batches(rows, t.plan.Windows, t.rangeRun)
 }
 
-// evaluate fills a row from what was read of a series. It returns how many samples the largest window has; not ok if
-// only the samples can tell a value.
+// evaluate fills a row from the states and samples of a series. It returns the number of samples of the largest window. ok
+// is false if only the samples give the exact value.
 func (t *rollupRun) evaluate(spans []rollups.Span, c *column.Column, row []float64) (largest int, ok bool) {
 	ok = true
 	if len(spans) == 0 && len(c.TsMs) == 0 {
@@ -167,7 +167,7 @@ func (t *rollupRun) evaluate(spans []rollups.Span, c *column.Column, row []float
 	return largest, ok
 }
 
-// fold joins what was read to the states of intervals.
+// fold merges states and samples into the states of intervals.
 func (t *rollupRun) fold(spans []rollups.Span, c *column.Column) {
 	clear(t.states)
 	from, interval := 0, 0
@@ -184,7 +184,8 @@ func (t *rollupRun) fold(spans []rollups.Span, c *column.Column) {
 	t.foldSamples(c, from, len(c.TsMs), interval)
 }
 
-// foldSamples joins samples from to end−1 to the states of intervals, none before the given one; it returns the last.
+// foldSamples merges the samples [from, end) into the states of intervals, beginning with the given one. It returns the last
+// interval.
 func (t *rollupRun) foldSamples(c *column.Column, from, end, interval int) int {
 	bounds := t.plan.Bounds
 	for from < end {

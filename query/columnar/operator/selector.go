@@ -69,7 +69,7 @@ type evaluator interface {
 	fork() evaluator
 }
 
-// evaluate reads the series batch by batch and has e make rows of them. narrow, if it is not nil, leaves series out.
+// evaluate reads the series batch by batch and evaluates them with e. pushdown, if not nil, omits series.
 func (s selector) evaluate(ev *Eval, w read.Windows, e evaluator, pushdown *joinPushdown) error {
 	sel, err := s.find(ev, w, pushdown)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s selector) find(ev *Eval, w read.Windows, pushdown *joinPushdown) (*read.
 	return sel, nil
 }
 
-// labelsOfTypes are those of type and unit.
+// labelsOfTypes are the labels of type and unit.
 func labelsOfTypes() []string { return []string{"__type__", "__unit__"} }
 
 // noteTypes looks for labels of type and unit.
@@ -174,7 +174,7 @@ func (ev *Eval) timed(f func() (*read.Batch, error)) (*read.Batch, error) {
 	return f()
 }
 
-// whole evaluates series of which all samples are there.
+// whole evaluates series whose samples are all in memory.
 func (ev *Eval) whole(b *read.Batch, e evaluator, row []float64) error {
 	defer b.Release()
 	for j := range b.Columns {
@@ -271,7 +271,7 @@ func (r *instantRun) section(ev *Eval, c *column.Column, first int, row []float6
 	return 0
 }
 
-// fixedIntervalSection fills a row from evenly spaced samples of which each step is a number.
+// fixedIntervalSection fills a row from evenly spaced samples if each step is a whole number of sample intervals.
 func (r *instantRun) fixedIntervalSection(ev *Eval, c *column.Column, first int, row []float64) {
 	var (
 		perStep = int(r.windows.StepMs / c.StepMs)

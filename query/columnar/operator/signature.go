@@ -47,7 +47,7 @@ func (s *signatures) of(ls labels.Labels) int {
 	return n
 }
 
-// ofValue is of where one label is all that counts; it is empty if a series lacks it.
+// ofValue is of for signatures with a single label. Its value is empty if a series lacks it.
 func (s *signatures) ofValue(value string) int {
 	n, found := s.index[value]
 	if !found {
@@ -65,8 +65,8 @@ func (s *signatures) at(m *Matrix, i int) int {
 	return s.of(m.Series[i].Labels)
 }
 
-// operands evaluates both sides of a binary operator, with labels as the engine has them. narrow may leave series out of
-// the right one once the left one is known.
+// operands evaluates both sides of a binary operator, with labels as the engine has them. pushdown may omit series of the
+// right side once the left side is known.
 func operands(ev *Eval, left, right Vector, pushdown func(right Vector, left *Matrix) Vector) (l, r *Matrix, err error) {
 	if l, err = ev.Collect(left); err != nil {
 		return nil, nil, err
@@ -86,21 +86,21 @@ func (ev *Eval) rename(m *Matrix) {
 	}
 }
 
-// outputs gathers rows by labels: several pairs of operands may make up one series, at different steps.
+// outputs collects rows by labels. Several pairs of operands may form one series, at different steps.
 type outputs struct {
 	series []grid.Series
 	rows   [][]float64
 	index  map[uint64]int
-	// operands is the number of series that went in.
+	// operands is the number of series of both operands.
 	operands int
 }
 
 func newOutputs(left, right *Matrix) *outputs {
-	most := max(len(left.Rows), len(right.Rows)) // mostly
+	most := max(len(left.Rows), len(right.Rows)) // usually enough
 	return &outputs{index: make(map[uint64]int, most), operands: len(left.Rows) + len(right.Rows)}
 }
 
-// add adds a row, or merges it into the one with the same labels. merged tells which.
+// add adds a row, or merges it into the row with the same labels and returns merged.
 func (o *outputs) add(s grid.Series, row []float64) (merged bool, err error) {
 	h := s.Labels.Hash()
 	i, found := o.index[h]
@@ -123,13 +123,13 @@ func (o *outputs) add(s grid.Series, row []float64) (merged bool, err error) {
 	return true, nil
 }
 
-// emitAll ends an operator by handing on its rows.
+// emitAll ends an operator and emits its rows.
 func (o *outputs) emitAll(ev *Eval, before int, emit emitFunc) error {
 	total := 0
 	for _, row := range o.rows {
 		total += grid.Count(row)
 	}
-	// For a moment there are the operands, the result and a step of each.
+	// The engine holds the operands, the result and one step of each operand at once.
 	if err := ev.account(total + 2*o.operands); err != nil {
 		return err
 	}
@@ -147,14 +147,14 @@ func (o *outputs) emitAll(ev *Eval, before int, emit emitFunc) error {
 	return nil
 }
 
-// joinPushdown leaves series out of a selection that can match none of the other operand.
+// joinPushdown omits series from a selection that can match no series of the other operand.
 type joinPushdown struct {
 	sigs     *signatures
-	known    int // signatures of the other operand have smaller numbers
+	known    int // the signatures of the other operand have numbers below this
 	partners index.JoinKeys
 }
 
-// selection selects with what is known of the other operand; n may be nil.
+// selection selects the series that can match the other operand; all series if n is nil.
 func (n *joinPushdown) selection(ev *Eval, w read.Windows, matchers []*labels.Matcher) (*read.Selection, error) {
 	if n != nil {
 		return ev.Session.SelectJoin(ev.Context, &n.partners, w, matchers...)
@@ -162,8 +162,8 @@ func (n *joinPushdown) selection(ev *Eval, w read.Windows, matchers []*labels.Ma
 	return ev.Session.Select(ev.Context, w, matchers...)
 }
 
-// omit omits series that are not read yet and match no series of the other operand. It returns the number of series omitted,
-// including those that were not even selected.
+// omit omits series that match no series of the other operand, before they are read. It returns the number of omitted
+// series, including series that the index did not select.
 func (n *joinPushdown) omit(sel *read.Selection) int {
 	all := make([]int, sel.Len())
 	counts := map[int]int{}
@@ -184,7 +184,7 @@ func (n *joinPushdown) omit(sel *read.Selection) int {
 	return omitted + sel.Omitted()
 }
 
-// pushedSelector is a selector of which only the series are read that can match a series of the other operand.
+// pushedSelector is a selector that reads only series that can match a series of the other operand.
 type pushedSelector struct {
 	*instantSelector
 	pushdown *joinPushdown
@@ -194,8 +194,8 @@ func (n pushedSelector) Run(ev *Eval, emit emitFunc) error {
 	return n.runPushdown(ev, emit, n.pushdown)
 }
 
-// pushDown is the right operand of a binary operator, without the series that match none of the left one. unique says
-// that several series of a kind on the right may be an error, whether they match or not: they are kept.
+// pushDown returns the right operand without series that match no series of the left one. unique keeps several series with
+// equal signatures on the right, because they may be an error whether they match or not.
 func (ev *Eval) pushDown(right Vector, sigs *signatures, left *Matrix, unique bool) Vector {
 	sel, ok := right.(*instantSelector)
 	if !ok || sel.times || ev.Opts.CountAll {

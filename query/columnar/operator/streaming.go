@@ -9,7 +9,7 @@ import (
 	"halite/query/read"
 )
 
-// carried is a series of which more pieces follow: the results up to now, and the samples that later windows need.
+// carried is a series between two slices: its results so far, and the samples that later windows need.
 type carried struct {
 	tsMs    []int64
 	values  []float64
@@ -18,10 +18,10 @@ type carried struct {
 	any     bool
 }
 
-// sampleBytes is the memory of a sample that is carried over.
+// sampleBytes is the memory of a sample that is carried over to the next slice.
 const sampleBytes = 16
 
-// streamRun is the evaluation of a batch that is read piece by piece.
+// streamRun evaluates a batch slice by slice.
 type streamRun struct {
 	*Eval
 	windows   read.Windows
@@ -31,8 +31,8 @@ type streamRun struct {
 	done      int   // steps
 }
 
-// stream evaluates the series of a batch slice by slice. Each slice fills the steps whose windows it ends; only the samples of
-// windows that go on are kept.
+// stream evaluates the series of a batch slice by slice. Each slice fills the steps whose windows end in it. Only samples of
+// windows that continue are carried over.
 func (ev *Eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, row []float64) error {
 	var st *read.Stream
 	defer func() {
@@ -79,7 +79,7 @@ func (ev *Eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, 
 	}
 }
 
-// charge counts the memory of the rows and of samples that are carried over.
+// charge reserves the memory of the rows and of the carried samples.
 func (r *streamRun) charge(samples int) error {
 	bytes := int64(len(r.series))*int64(r.windows.Steps)*8 + int64(samples)*sampleBytes
 	more := bytes - r.bytes
@@ -94,7 +94,7 @@ func (r *streamRun) charge(samples int) error {
 	return nil
 }
 
-// add evaluates a piece.
+// add evaluates a slice.
 func (r *streamRun) add(b *read.Batch, more bool) error {
 	end := r.windows.Steps
 	if more {
@@ -113,7 +113,7 @@ func (r *streamRun) add(b *read.Batch, more bool) error {
 	return r.charge(samples)
 }
 
-// finish hands the rows on.
+// finish emits the rows.
 func (r *streamRun) finish(b *read.Batch) error {
 	for j := range r.series {
 		if err := r.tick(); err != nil {
@@ -128,7 +128,7 @@ func (r *streamRun) finish(b *read.Batch) error {
 	return nil
 }
 
-// add evaluates the steps from first to before end, of which all samples are there now.
+// add evaluates the steps [first, end), whose samples are complete now.
 func (s *carried) add(ev *Eval, w read.Windows, e evaluator, c *column.Column, first, end int) {
 	s.any = s.any || len(c.TsMs) > 0
 	if !s.any {
@@ -144,23 +144,23 @@ func (s *carried) add(ev *Eval, w read.Windows, e evaluator, c *column.Column, f
 	if end > first && len(all.TsMs) > 0 {
 		s.largest = max(s.largest, e.section(ev, &all, first, s.row[first:end]))
 	}
-	// Later windows begin no earlier than that of the step after.
+	// Later windows begin no earlier than the window of step end.
 	from := w.FirstEndMs + int64(end)*w.StepMs - w.RangeMs
 	at, _ := slices.BinarySearch(all.TsMs, from+1)
 	if at < len(all.TsMs)/2 && len(s.tsMs) > 0 {
-		s.tsMs, s.values = s.tsMs[at:], s.values[at:] // without a copy; memory moves when it is full
+		s.tsMs, s.values = s.tsMs[at:], s.values[at:] // without a copy; append moves the memory when it is full
 		return
 	}
 	s.tsMs = append(s.tsMs[:0], all.TsMs[at:]...)
 	s.values = append(s.values[:0], all.Values[at:]...)
 }
 
-// bridge evaluates the steps that need both what was carried over and some of the new piece, by a copy of no more of it
-// than they need, if the steps after them and later pieces do with the piece alone; then nothing is carried any more.
-// Otherwise it adds the piece to what is carried. It returns the first step that is left.
+// bridge evaluates the steps that need both carried samples and the new slice. It copies only the samples that these steps
+// need, and carries none further. If no step can be evaluated from the slice alone, it appends the whole slice to the carried
+// samples. It returns the first step that remains.
 func (s *carried) bridge(ev *Eval, w read.Windows, e evaluator, c *column.Column, first, end int) int {
 	last := s.tsMs[len(s.tsMs)-1]
-	alone := first // steps before this one have windows that begin before the end of what is carried
+	alone := first // windows of earlier steps begin before the last carried sample
 	for alone < end && w.FirstEndMs+int64(alone)*w.StepMs-w.RangeMs < last {
 		alone++
 	}
@@ -178,8 +178,8 @@ func (s *carried) bridge(ev *Eval, w read.Windows, e evaluator, c *column.Column
 	return alone
 }
 
-// segmented evaluates a column from step first on. Steps whose windows have samples of one place only are evaluated there; for
-// others, neighbours together, those of their windows are copied to one place. All are if e has to see them at once.
+// segmented evaluates a column of several segments from step first on. It evaluates steps whose windows lie in one segment in
+// place. For neighbouring other steps it copies the samples of their windows together. atOnce copies all samples.
 func (ev *Eval) segmented(e evaluator, w read.Windows, atOnce bool, c *column.Column, first int, row []float64) (largest int) {
 	p := &ev.segments
 	p.Column, p.Of = c, column.Column{Labels: c.Labels, Series: c.Series, Group: c.Group}
@@ -201,7 +201,7 @@ func (ev *Eval) segmented(e evaluator, w read.Windows, atOnce bool, c *column.Co
 		if end > k {
 			p.Of.Samples = *p.Segment(at)
 		} else {
-			end = min(steps, window.StepsUpTo(w, p.LastMs(at)+w.RangeMs-1)) // all that have some of this place
+			end = min(steps, window.StepsUpTo(w, p.LastMs(at)+w.RangeMs-1)) // all steps with samples of this segment
 			p.Gather(at, afterMs, w.FirstEndMs+int64(end-1)*w.StepMs)
 		}
 		largest = max(largest, e.section(ev, &p.Of, k, row[k-first:end-first]))

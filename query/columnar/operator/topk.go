@@ -51,8 +51,8 @@ func (r *ranking) Less(i, j int) bool {
 	return a < b
 }
 
-// offer takes an entry in if it is among the k best. The heap's moves are those of the engine, so that of equal values
-// the same ones stay.
+// offer adds an entry if it is among the k best. The heap moves entries as the engine's heap does, so that the same ones of
+// equal values stay.
 func (r *ranking) offer(e ranked, k int64) (grown bool) {
 	if int64(len(r.entries)) < k {
 		if len(r.entries) == cap(r.entries) {

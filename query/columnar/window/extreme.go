@@ -14,7 +14,7 @@ func MinOverTime() Func { return extreme{-1}.overTime }
 // MaxOverTime returns the greatest sample of each window.
 func MaxOverTime() Func { return extreme{1}.overTime }
 
-// join is the extreme of two, of which a comes first.
+// join returns the extreme of a and b; a comes first.
 func (e extreme) join(a, b float64) float64 {
 	if e.sign*b > e.sign*a || a != a {
 		return b

@@ -13,8 +13,8 @@ type fixedInterval struct {
 	from, end int // steps whose windows have all their samples, to before end
 }
 
-// fixedIntervalMemo is the fixedInterval of the series before. Series of one target come one after the other and were sampled at the same
-// times: then theirs is the same, and so is how their first whole window is stretched.
+// fixedIntervalMemo is the fixedInterval of the previous series. Series of one target follow each other and have the same
+// sample times, so they share it, and the extrapolation of their first whole window.
 type fixedIntervalMemo struct {
 	firstMs, stepMs, endMs int64
 	samples, steps         int

@@ -10,8 +10,8 @@ import (
 	"halite/query/read"
 )
 
-// TestEvenMemoIsNewEven looks at series after series, many of which differ from the one before in one thing only.
-func TestEvenMemoIsNewEven(t *testing.T) {
+// TestFixedIntervalMemo compares the memo with newFixedInterval, for many series that differ little from the one before.
+func TestFixedIntervalMemo(t *testing.T) {
 	const seed = 7
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := New(read.Windows{FirstEndMs: 1_000_000, StepMs: 60_000, RangeMs: 300_000, Steps: 9}, grid.Grid{Steps: 9}, nil)

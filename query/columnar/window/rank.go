@@ -87,7 +87,7 @@ func pivotNear(vs []float64, k int) float64 {
 	return sample[k*len(sample)/len(vs)]
 }
 
-// sortFew sorts a handful of values, none of them NaN.
+// sortFew sorts a few values without NaN.
 func sortFew(vs []float64) {
 	for i := 1; i < len(vs); i++ {
 		v, at := vs[i], i

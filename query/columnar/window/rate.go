@@ -168,7 +168,7 @@ func (s *stretch) of(diff, first float64) float64 {
 	return diff * s.factor
 }
 
-// strides stretches the differences between the values of two slices, each so many behind the one before.
+// strides extrapolates the differences between the values of two slices at a constant distance.
 func (s *stretch) strides(out, firsts, lasts []float64, stride int) {
 	factor, counter := s.factor, s.counter
 	at := 0

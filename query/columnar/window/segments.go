@@ -5,16 +5,16 @@ import (
 	"halite/query/read"
 )
 
-// Segments evaluates columns whose samples lie in several places.
+// Segments evaluates columns whose samples lie in several segments.
 type Segments struct {
-	Of column.Column // without samples, or with those of one place, or with gathered ones
+	Of column.Column // empty, or with the samples of one segment, or with gathered samples
 
 	Column *column.Column
-	tsMs   []int64 // memory for what is gathered
+	tsMs   []int64 // memory for gathered samples
 	values []float64
 }
 
-// Segment returns the samples of place i.
+// Segment returns the samples of segment i.
 func (p *Segments) Segment(i int) *column.Samples {
 	if i == 0 {
 		return &p.Column.Samples
@@ -22,19 +22,19 @@ func (p *Segments) Segment(i int) *column.Samples {
 	return &p.Column.Segments[i-1]
 }
 
-// LastMs is the time of the last sample of a place.
+// LastMs is the time of the last sample of segment i.
 func (p *Segments) LastMs(i int) int64 {
 	s := p.Segment(i)
 	return s.Time(s.Len() - 1)
 }
 
-// Overlap reports whether windows are so long that most samples would be copied, some of them more than once.
+// Overlap reports whether windows are so long that Gather would copy most samples, some more than once.
 func (p *Segments) Overlap(rangeMs int64) bool {
 	n := len(p.Column.Segments)
 	return 2*rangeMs*int64(n) > p.LastMs(n)-p.Column.Time(0)
 }
 
-// Gather copies the samples after one time and up to another, of which no place before the given one has any.
+// Gather copies the samples in (afterMs, toMs], which begin in segment at or later.
 func (p *Segments) Gather(at int, afterMs, toMs int64) {
 	p.values, p.tsMs = p.values[:0], p.tsMs[:0]
 	var out column.Samples

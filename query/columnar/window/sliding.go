@@ -6,8 +6,9 @@ import (
 	"halite/rollup"
 )
 
-// Sliding joins neighbouring states to those of windows that slide over them. A state goes through three joins at most,
-// however many windows it is in: before mid, suffixes are joined up to mid; what comes after is joined as it comes.
+// Sliding is the two-stack sliding aggregate: it merges the states of neighbouring intervals into the state of a window. It
+// merges a state at most three times, however many windows contain it. Before mid it keeps suffixes that end at mid; states
+// from mid on are merged as they come.
 type Sliding struct {
 	Fields   rollup.Fields
 	states   []rollup.State
@@ -68,8 +69,8 @@ const (
 	correctionMax = 2000
 )
 
-// Exactly reports whether the value of a function of a window's state is that of the samples, to 1e-12. It is not where
-// so much cancels out that the order of additions shows, or where sums are not finite: they may be in another order.
+// Exactly reports whether a function of a window's state equals the function of its samples, to 1e-12. It does not if so
+// much cancels out that the order of additions shows, or if sums are not finite.
 func Exactly(fn rollup.Func, s *rollup.State) bool {
 	if s.Count == 0 {
 		return true

@@ -18,12 +18,12 @@ type Window struct {
 	ts     []int64   // of the same length; nil where firstMs and betweenMs tell them
 	// firstMs is the time of the first sample, betweenMs that between samples where ts are not there.
 	firstMs, betweenMs int64
-	// Lo[k] ≤ i < hi[k] are the samples of step k. They are not there for a function that knows what to do with even.
+	// Lo[k] ≤ i < Hi[k] are the samples of step k. They are nil for a function that uses even instead.
 	Lo, Hi []int
-	// fixedInterval is set if samples and steps are evenly spaced and a step is so many samples.
+	// even is set if samples and steps are evenly spaced and a step is a whole number of sample intervals.
 	even fixedInterval
 	memo fixedIntervalMemo
-	// samples are those of the column, nil if some of it were left out.
+	// samples are the samples of the column; nil if some of them were omitted.
 	samples *column.Samples
 
 	Annotations []error // raised by the function
@@ -67,7 +67,7 @@ func (w *Window) Section(first, steps int) *Window {
 }
 
 // Reset takes the samples of a series; it returns how many the window with most of them has. first is the number of the
-// first step. knowsEven says that the function needs no bounds where there is an even.
+// first step. knowsEven says that the function needs no bounds where even is set.
 func (w *Window) Reset(counts *grid.SampleCounts, first int, c *column.Column, knowsEven bool) (largest int) {
 	if c.Len() == 0 {
 		return 0

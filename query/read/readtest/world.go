@@ -145,7 +145,7 @@ func (w *World) Store(rng *rand.Rand) {
 	slices.SortFunc(w.Rows, func(a, b storage.Row) int { return bytes.Compare(a.Key, b.Key) })
 }
 
-// Options are those of a reader of the world at a time in ms.
+// Options returns the options of a reader of the world at a time in ms.
 func (w *World) Options(now int64) read.Options {
 	return read.Options{
 		Index: w, Head: w, Data: worldTable{world: w}, Schema: w.Schema,

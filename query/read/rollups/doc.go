@@ -6,5 +6,5 @@
 // sample.
 //
 // Decoded states are cached in the row cache. An entry has the versions that AppendVersions of rollup/store returned before
-// the state was read. Versions are read after the head, like those of rows.
+// the state was read. Versions are read after the head, as for rows.
 package rollups

@@ -18,10 +18,10 @@ import (
 
 const dayMs = keyschema.DayMs
 
-// What is taken for each series costs, in nanoseconds of processor time: a row of 60 to 240 samples, the states of a day's
-// hours, those joined to one of the day, those of a month's days. By BenchmarkTierCosts in package query these take 0.2 to
-// 0.9, 0.4, 0.15 and 0.5 µs where they are kept decoded, and 2 to 3.5, 2.4, 2.4 and 2.6 µs where they are read; what is kept
-// is not known beforehand, so that these are the geometric means.
+// Costs of a series in nanoseconds of processor time: a row of 60 to 240 samples, the hour states of a day, the same joined
+// to one state of the day, and the day states of a month. BenchmarkTierCosts in package query measured 0.2 to 0.9, 0.4, 0.15
+// and 0.5 µs from the cache, and 2 to 3.5, 2.4, 2.4 and 2.6 µs from the table. The plan cannot know what is cached, so the
+// costs are geometric means.
 const (
 	rowCost       = 1000
 	hoursDayCost  = 1000
@@ -29,21 +29,22 @@ const (
 	monthCost     = 1100
 )
 
-// RangeMinMs is the length of a window from which states are considered: below, rows are as good.
+// RangeMinMs is the shortest window that considers states. For shorter windows rows are as cheap.
 const RangeMinMs = 3 * keyschema.HourMs
 
-// Plan says which times of some windows are answered from states, and which from rows. It belongs to one query.
+// Plan says which times of windows are answered from states, and which from rows. It belongs to one query.
 type Plan struct {
 	read.Windows
-	// Fields are those of the states that are read.
+	// Fields are the fields that states are read with.
 	Fields rollup.Fields
-	// Use tells whether states are read at all; Reason says why or why not.
+	// Use says whether to read states at all; Reason says why or why not.
 	Use    bool
 	Reason string
-	// RetiredBeforeMs is the time before which samples are retired, so that only states tell of it; 0 if none are.
+	// RetiredBeforeMs is the time before which samples are retired and only states are left; 0 if no samples are retired.
 	RetiredBeforeMs int64
 
-	// Bounds cut time into intervals, which lie in a window as a whole or not at all: interval a is Bounds[a−1] < time ≤ Bounds[a].
+	// Bounds cut time into intervals. A window contains an interval as a whole or not at all. Interval a is Bounds[a−1] <
+	// time ≤ Bounds[a].
 	Bounds []int64
 	// Lo[k] ≤ interval < Hi[k] is the window of step k.
 	Lo, Hi []int
@@ -51,17 +52,17 @@ type Plan struct {
 	always   bool
 	nowMs    int64
 	used     []bool           // intervals that lie in a window
-	clip     column.TimeRange // what can have samples or states
+	clip     column.TimeRange // times that can have samples or states
 	hours    []index.HourSpan
 	firstDay int64
 	days     []dayPlan // from firstDay on
 	months   []int64   // of these days
-	rows     int       // that remain to be read for a series that has all states
-	// hourDays, joinedDays and wholeMonths are the days and months of which states are read.
+	rows     int       // to read for a series with all states
+	// hourDays, joinedDays and wholeMonths count the days and months that are answered from states.
 	hourDays, joinedDays, wholeMonths int
 }
 
-// dayPlan is how a day is read first; what is missing is read in the next finer way.
+// dayPlan is how to read a day. Missing states are read in the next finer way.
 type dayPlan uint8
 
 const (
@@ -73,8 +74,8 @@ const (
 	dayOnly // as dayWhole, and there is nothing finer
 )
 
-// Plan plans how to read windows. It is nil if no window is long enough and nothing is retired. always takes states wherever
-// there are some, whatever they cost.
+// Plan plans how to read windows. It is nil if windows are too short and no samples are retired. always uses states wherever
+// they exist, whatever they cost.
 func (s *Session) Plan(w read.Windows, fields rollup.Fields, always bool, matchers ...*labels.Matcher) *Plan {
 	o := &s.reader.opts
 	p := &Plan{Windows: w, Fields: fields, always: always, nowMs: o.Now().UnixMilli()}
@@ -132,9 +133,9 @@ func (p *Plan) divide() {
 	}
 }
 
-// Interval is the interval that holds a time, from the one given on: times are asked for in ascending order.
+// Interval returns the interval of a time. The search begins at interval from, because callers pass ascending times.
 func (p *Plan) Interval(tsMs int64, from int) int {
-	if at := from + 1; at >= len(p.Bounds) || p.Bounds[at] >= tsMs { // mostly
+	if at := from + 1; at >= len(p.Bounds) || p.Bounds[at] >= tsMs { // the usual case
 		for from < len(p.Bounds) && p.Bounds[from] < tsMs {
 			from++
 		}
@@ -144,10 +145,10 @@ func (p *Plan) Interval(tsMs int64, from int) int {
 	return from + at
 }
 
-// Used tells whether an interval lies in a window.
+// Used reports whether an interval lies in a window.
 func (p *Plan) Used(interval int) bool { return p.used[interval] }
 
-// planDays decides on the way to read each day.
+// planDays decides how to read each day.
 func (p *Plan) planDays(t Store, hoursFromMs int64) {
 	all := 0
 	cut, cutDays := p.cutBuckets(keyschema.HourMs), p.cutBuckets(dayMs)
@@ -203,7 +204,7 @@ func (p *Plan) decide(all int) {
 	case p.clip.MinMs < p.RetiredBeforeMs:
 		p.Use, p.Reason = true, "raw samples are retired; "+cost
 	case p.always && p.hourDays+p.joinedDays+p.wholeMonths > 0:
-		p.Use, p.Reason = true, "asked for; "+cost
+		p.Use, p.Reason = true, "requested; "+cost
 	case tier*10 < raw*9:
 		p.Use, p.Reason = true, "cheaper: "+cost
 	default:
@@ -211,7 +212,7 @@ func (p *Plan) decide(all int) {
 	}
 }
 
-// cutBuckets are the hours or days that hold a bound between their first and their last millisecond, ascending, each once.
+// cutBuckets lists the hours or days that a bound cuts between their first and last millisecond, ascending.
 func (p *Plan) cutBuckets(bucketMs int64) bucketList {
 	var out bucketList
 	for _, b := range p.Bounds {
@@ -232,14 +233,14 @@ func (p *Plan) cutBuckets(bucketMs int64) bucketList {
 // bucketList is hours or days, ascending.
 type bucketList []int64
 
-// within is the number of them from first to before end.
+// within counts the buckets in [first, end).
 func (l bucketList) within(first, end int64) int {
 	from, _ := slices.BinarySearch(l, first)
 	to, _ := slices.BinarySearch(l[from:], end)
 	return to
 }
 
-// hoursOfDay is the number of hours of a day that meet a window.
+// hoursOfDay counts the hours of a day that overlap a window.
 func (p *Plan) hoursOfDay(day int64) int {
 	first, last := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
 	n := 0
@@ -249,7 +250,7 @@ func (p *Plan) hoursOfDay(day int64) int {
 	return n
 }
 
-// plan is how a day is read first.
+// plan returns how to read a day.
 func (p *Plan) plan(day int64) dayPlan {
 	if i := day - p.firstDay; i >= 0 && i < int64(len(p.days)) {
 		return p.days[i]

@@ -36,7 +36,7 @@ type Selection struct {
 // Batch is what was read of neighbouring series: the states, and the samples that no state stands for.
 type Batch struct {
 	*read.Batch
-	// Spans are those of each column, ascending. No sample of the column lies in one.
+	// Spans holds the spans of each column, ascending. No sample of the column lies in a span.
 	Spans [][]Span
 	// Incomplete columns, where most states turned out to be unknown, lack samples; see Selection.Rows.
 	Incomplete []bool

@@ -16,7 +16,7 @@ type spanWriter struct {
 	spans    []index.HourSpan // hours of the series
 	c        *rollup.Columns
 	interval int
-	open     bool // the last span goes on
+	open     bool // the last span can grow
 	used     int64
 }
 
@@ -24,7 +24,7 @@ func (r *stateReader) writer(series int, c *rollup.Columns) spanWriter {
 	return spanWriter{r: r, s: &r.series[series], spans: r.batch.Series()[series].Hours, c: c}
 }
 
-// place finds the interval of bucket i. If there is nothing finer, a bucket that does not fit goes where its last sample lies.
+// place finds the interval of bucket i. With only, a bucket that does not fit belongs to the interval of its last sample.
 func (w *spanWriter) place(i int, only bool, res Resolution) bool {
 	p := w.r.plan
 	interval := p.Interval(w.c.FirstMs[i], w.interval)
@@ -49,7 +49,7 @@ func (r *stateReader) noteRetired(res Resolution) {
 	}
 }
 
-// join joins buckets i to j−1, all in one interval, for which so many states are used; none if none has samples.
+// join merges buckets [i, j), all in one interval, and counts the states used. Without states it does nothing.
 func (w *spanWriter) join(i, j int, states int64) {
 	if states == 0 || !w.r.plan.used[w.interval] {
 		return
@@ -62,7 +62,7 @@ func (w *spanWriter) join(i, j int, states int64) {
 	w.c.JoinTo(&w.s.spans[len(w.s.spans)-1].State, i, j)
 }
 
-// day takes the state of a whole day, bucket i; false if it is not known or does not fit.
+// day uses the state of a whole day, bucket i. It returns false if the state is unknown or does not fit.
 func (w *spanWriter) day(day int64, i int, only bool) bool {
 	first, last := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
 	res, states := HourlyStates, int64(1)
@@ -85,10 +85,10 @@ func (w *spanWriter) day(day int64, i int, only bool) bool {
 	return true
 }
 
-// hours takes the states of the hours of a day, from bucket i on; none before fromHour or after toHour.
+// hours uses the states of the hours of a day within [fromHour, toHour]. Bucket i is the first hour of the day.
 func (w *spanWriter) hours(firstHour int64, i int, fromHour, toHour int64) {
 	at := hours.Search(w.spans, firstHour)
-	start, states := i, int64(0) // buckets that are to be joined
+	start, states := i, int64(0) // buckets to merge
 	for n := range int64(keyschema.DayHours) {
 		hour, b := firstHour+n, i+int(n)
 		for at < len(w.spans) && w.spans[at].Last < hour {
@@ -121,14 +121,15 @@ func (w *spanWriter) hours(firstHour int64, i int, fromHour, toHour int64) {
 	w.join(start, i+keyschema.DayHours, states)
 }
 
-// sameInterval tells whether bucket i lies in the interval of the one before it, and no one has to be told of it.
+// sameInterval reports whether bucket i lies in the interval of the bucket before it and its samples are not retired.
 func (w *spanWriter) sameInterval(i int) bool {
 	p := w.r.plan
 	return w.c.FromMs+int64(i)*w.c.BucketMs >= w.s.rawMs &&
-		(w.interval == 0 || w.c.FirstMs[i] > p.Bounds[w.interval-1]) && (w.interval == len(p.Bounds) || w.c.LastMs[i] <= p.Bounds[w.interval])
+		(w.interval == 0 || w.c.FirstMs[i] > p.Bounds[w.interval-1]) &&
+		(w.interval == len(p.Bounds) || w.c.LastMs[i] <= p.Bounds[w.interval])
 }
 
-// inHead tells whether the head has samples of the hours from first to last.
+// inHead reports whether the head has samples in the hours [first, last].
 func (s *seriesStates) inHead(first, last int64) bool {
 	if len(s.head) == 0 || s.head[0] > last {
 		return false

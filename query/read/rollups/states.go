@@ -49,14 +49,14 @@ type stateReader struct {
 type seriesStates struct {
 	spans []Span
 	done  bitset // hours that states answer for, from the first of the plan on
-	// lacksHours and lacksDays are the days of the plan of which hours, or their own states, are yet to be read.
+	// lacksHours and lacksDays are the days of the plan whose hour states, or day states, are still to be read.
 	lacksHours, lacksDays bitset
 	// rawMs, hoursMs and daysMs are the times before which samples and states are retired.
 	rawMs, hoursMs, daysMs int64
-	head                   []int64 // hours of which the head has samples
+	head                   []int64 // hours with samples in the head
 }
 
-// newStateReader makes room for so many spans of each series.
+// newStateReader allocates a number of spans for each series.
 func newStateReader(s *Session, rd *read.BatchReader, p *Plan, cached *cachedStates, room int) *stateReader {
 	r := &stateReader{
 		batch: rd, session: s, plan: p, cached: cached, series: make([]seriesStates, len(rd.Series())),
@@ -85,7 +85,7 @@ func newStateReader(s *Session, rd *read.BatchReader, p *Plan, cached *cachedSta
 	return r
 }
 
-// headHours are the hours of which the head has samples.
+// headHours lists the hours with samples in the head.
 func (r *stateReader) headHours(i int) []int64 {
 	var out []int64
 	for _, ts := range r.batch.HeadTimes(i) {
@@ -188,7 +188,7 @@ func (r *stateReader) lackHours(series int, n int64) {
 	r.open[n].Store(true)
 }
 
-// groupPrefixes lists each prefix once. Several workers may only read if none of them meets another's series.
+// groupPrefixes lists each prefix once. Several workers may read only if no two of them read the same series.
 func (r *stateReader) groupPrefixes() {
 	seen := make([]bool, len(r.series))
 	r.workers = r.session.reader.opts.Concurrency
@@ -206,8 +206,7 @@ func (r *stateReader) groupPrefixes() {
 	}
 }
 
-// readUnit reads the states of the buckets from one to another and has take look at those of each prefix. It may use
-// scratch as it likes.
+// readUnit reads the states of a range of buckets and calls take with the states of each prefix. It may overwrite scratch.
 func (r *stateReader) readUnit(
 	ctx context.Context, unit rollupstore.Unit, from, to int64, take func(p *read.RowPrefix, c, scratch *rollup.Columns),
 ) error {
@@ -298,7 +297,7 @@ func meets(p *read.RowPrefix, day int64) bool {
 	return p.ToHour >= day*keyschema.DayHours && p.FromHour < (day+1)*keyschema.DayHours
 }
 
-// covers reports whether a prefix is that of all hours of a day.
+// covers reports whether a prefix covers all hours of a day.
 func covers(p *read.RowPrefix, day int64) bool {
 	return p.Generation.FromHour <= day*keyschema.DayHours && p.Generation.ToHour >= (day+1)*keyschema.DayHours-1
 }
@@ -334,7 +333,7 @@ func (r *stateReader) openHours(incomplete []bool) []index.Series {
 	return out
 }
 
-// spans are those of each series, reserved to the budget.
+// spans returns the spans of each series and reserves their memory in the budget.
 func (r *stateReader) spans() (all [][]Span, reserved int64, err error) {
 	all = make([][]Span, len(r.series))
 	for i := range r.series {

@@ -12,9 +12,9 @@ type Use struct {
 	// Days and Hours are states used, where a day of hours that were joined before counts as 24 of these, Rows the rows read
 	// beside them, Samples those in them and of the head.
 	Days, Hours, Rows, Samples int64
-	// Fallbacks are series of which all samples had to be read.
+	// Fallbacks counts the series that were read from samples alone.
 	Fallbacks int64
-	// Retired is the finest that there is of the oldest samples used that are retired; RawSamples if none are.
+	// Retired is the finest resolution left of the oldest retired samples; RawSamples if no samples are retired.
 	Retired Resolution
 }
 
