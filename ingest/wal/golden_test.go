@@ -15,7 +15,7 @@ import (
 	"halite/ingest/wal/record"
 )
 
-// goldenLog writes the log that FORMAT.md explains: a checkpoint, a segment of two groups, a clean end.
+// goldenLog writes the log that FORMAT.md explains: a checkpoint, a segment with all kinds of samples, a clean end.
 func goldenLog(t *testing.T) vfs.FS {
 	fs := vfs.NewMem()
 	opts := testOptions(fs)
@@ -38,12 +38,24 @@ func goldenLog(t *testing.T) vfs.FS {
 	_, err = l.Append(record.KindSeries, record.AppendSeries(nil, 2, labels.FromStrings("__name__", "up", "job", "db")))
 	require.NoError(t, err)
 	appendWait(t, l, record.KindSamples, record.AppendSamples(nil, goldenSamples()))
+	appendWait(t, l, record.KindHistograms, record.AppendEncoded(nil, goldenEncoded()))
+	appendWait(t, l, record.KindStartTimes, record.AppendSamples(nil, []record.Sample{
+		{Ref: 1, TsMs: 1_700_000_015_250, Value: 1_699_999_000_000},
+	}))
+	appendWait(t, l, record.KindExemplars, record.AppendEncoded(nil, goldenEncoded()))
 	require.NoError(t, l.Close())
 	return fs
 }
 
 func goldenSamples() []record.Sample {
 	return []record.Sample{{Ref: 2, TsMs: 1_700_000_015_000}, {Ref: 1, TsMs: 1_700_000_015_250, Value: 1}}
+}
+
+// goldenEncoded are the histograms of the example in FORMAT.md. The log does not look into their encodings.
+func goldenEncoded() []record.EncodedSample {
+	return []record.EncodedSample{
+		{Ref: 2, TsMs: 1_700_000_015_000, Data: []byte("abc")}, {Ref: 1, TsMs: 1_700_000_015_250, Data: []byte{}},
+	}
 }
 
 // golden compares got with testdata/name. WAL_UPDATE_GOLDEN writes it instead: only for a new format version.
@@ -102,10 +114,16 @@ func TestGoldenLogOpens(t *testing.T) {
 	}
 	require.Equal(t, []byte{
 		record.KindSeries, record.KindMetadata, record.KindSamples, record.KindSeries, record.KindSamples,
+		record.KindHistograms, record.KindStartTimes, record.KindExemplars,
 	}, kinds)
 	samples, err := record.DecodeSamples(nil, frames[4].payload)
 	require.NoError(t, err)
 	require.Equal(t, goldenSamples(), samples)
+	var encoded []record.EncodedSample
+	for it := record.ReadEncoded(frames[5].payload); it.Next(); {
+		encoded = append(encoded, it.EncodedSample)
+	}
+	require.Equal(t, goldenEncoded(), encoded)
 	require.NoError(t, l.Close())
 }
 

@@ -15,6 +15,12 @@ func KindName(kind byte) string {
 		return "series in columns"
 	case KindSamples:
 		return "samples"
+	case KindHistograms:
+		return "histograms"
+	case KindStartTimes:
+		return "start times"
+	case KindExemplars:
+		return "exemplars"
 	case KindMetadata:
 		return "metadata"
 	case KindDeletion:
@@ -33,7 +39,13 @@ func Describe(kind byte, payload []byte) string {
 	case KindSeriesColumns:
 		text, err = describePacked(payload)
 	case KindSamples:
-		text, err = describeSamples(payload)
+		text, err = describeSamples(payload, "samples")
+	case KindStartTimes:
+		text, err = describeSamples(payload, "start times")
+	case KindHistograms:
+		text, err = describeEncoded(payload, "histograms")
+	case KindExemplars:
+		text, err = describeEncoded(payload, "exemplars")
 	case KindMetadata:
 		text, err = describeMetadata(payload)
 	case KindDeletion:
@@ -47,16 +59,42 @@ func Describe(kind byte, payload []byte) string {
 	return text
 }
 
-func describeSamples(payload []byte) (string, error) {
+func describeSamples(payload []byte, noun string) (string, error) {
 	it := ReadSamples(payload)
-	count, minMs, maxMs := it.Left(), int64(0), int64(0)
-	for first := true; it.Next(); first = false {
-		if first {
-			minMs, maxMs = it.TsMs, it.TsMs
-		}
-		minMs, maxMs = min(minMs, it.TsMs), max(maxMs, it.TsMs)
+	span := timeSpan{count: it.Left()}
+	for it.Next() {
+		span.add(it.TsMs)
 	}
-	return fmt.Sprintf("%d samples, %d to %d ms", count, minMs, maxMs), it.Err()
+	return span.describe(noun), it.Err()
+}
+
+func describeEncoded(payload []byte, noun string) (string, error) {
+	it := ReadEncoded(payload)
+	span := timeSpan{count: it.Left()}
+	dataBytes := 0
+	for it.Next() {
+		span.add(it.TsMs)
+		dataBytes += len(it.Data)
+	}
+	return fmt.Sprintf("%s, %d B", span.describe(noun), dataBytes), it.Err()
+}
+
+// timeSpan is the number of samples of a payload, and the first and last time of those that were read.
+type timeSpan struct {
+	count        int
+	some         bool
+	minMs, maxMs int64
+}
+
+func (s *timeSpan) add(tsMs int64) {
+	if !s.some {
+		s.some, s.minMs, s.maxMs = true, tsMs, tsMs
+	}
+	s.minMs, s.maxMs = min(s.minMs, tsMs), max(s.maxMs, tsMs)
+}
+
+func (s *timeSpan) describe(noun string) string {
+	return fmt.Sprintf("%d %s, %d to %d ms", s.count, noun, s.minMs, s.maxMs)
 }
 
 func describeMetadata(payload []byte) (string, error) {

@@ -11,6 +11,7 @@ import (
 // FuzzRecords parses arbitrary bytes as each kind of payload. What parses survives encoding and parsing again.
 func FuzzRecords(f *testing.F) {
 	f.Add(AppendSamples(nil, randomSamples(rand.New(rand.NewPCG(1, 1)), 5)))
+	f.Add(AppendEncoded(nil, randomEncoded(rand.New(rand.NewPCG(1, 2)), 3)))
 	f.Add(AppendSeries(AppendSeries(nil, 1, labels.FromStrings("a", "b", "c", "")), 9, labels.EmptyLabels()))
 	f.Add(AppendMetadata(nil, Metadata{"m", "gauge", "help", "unit"}))
 	f.Add([]byte{1, 0, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8})
@@ -19,6 +20,13 @@ func FuzzRecords(f *testing.F) {
 			again, err := DecodeSamples(nil, AppendSamples(nil, samples))
 			require.NoError(t, err)
 			sameSamples(t, samples, again)
+		} else {
+			require.ErrorIs(t, err, ErrMalformed)
+		}
+		if encoded, err := decodeEncoded(data); err == nil {
+			again, err := decodeEncoded(AppendEncoded(nil, encoded))
+			require.NoError(t, err)
+			require.Equal(t, encoded, again)
 		} else {
 			require.ErrorIs(t, err, ErrMalformed)
 		}
@@ -40,7 +48,9 @@ func FuzzRecords(f *testing.F) {
 		} else {
 			require.ErrorIs(t, err, ErrMalformed)
 		}
-		for _, kind := range []byte{KindSeries, KindSamples, KindMetadata, KindDeletion, KindSeriesColumns} {
+		for _, kind := range []byte{
+			KindSeries, KindSamples, KindMetadata, KindHistograms, KindStartTimes, KindExemplars, KindDeletion, KindSeriesColumns,
+		} {
 			Describe(kind, data)
 		}
 	})

@@ -14,12 +14,17 @@ const (
 	KindSamples byte = 2
 	// KindMetadata describes metrics; see AppendMetadata.
 	KindMetadata byte = 3
+	// KindHistograms holds native histograms, integer and float; see EncodedEncoder.
+	KindHistograms byte = 4
+	// KindStartTimes holds start timestamps in milliseconds since 1970 as values; see SamplesEncoder.
+	KindStartTimes byte = 5
+	// KindExemplars holds exemplars; see EncodedEncoder.
+	KindExemplars byte = 6
 	// KindDeletion deletes samples of records before it; see AppendDeletion.
 	KindDeletion byte = 7
 	// KindSeriesColumns gives numbers to series, too. SeriesColumns encodes it and SeriesPacker compresses it. Only
 	// checkpoints have it.
 	KindSeriesColumns byte = 9
-	// Kinds 4 (native histograms), 5 (float histograms) and 6 (exemplars) are reserved.
 )
 
 // BytesMax is the size of the largest record in bytes: a frame has 24 bits for it.

@@ -1,0 +1,136 @@
+package record
+
+import (
+	"encoding/binary"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// EncodedSample is a histogram or an exemplar of the series to which a KindSeries record gave the number Ref. Data is its
+// encoding without the time; package record does not look into it.
+type EncodedSample struct {
+	Ref  uint32
+	TsMs int64
+	Data []byte
+}
+
+const (
+	// An encoded sample is two varints, for the series and the time, a uvarint for the length, and the encoding.
+	encodedBytesMin    = 1 + 1 + 1
+	encodedOverheadMax = 5 + 10 + 4
+)
+
+// EncodedSizeMax is an upper bound of the bytes that Add of an EncodedEncoder appends for an encoding of some bytes.
+func EncodedSizeMax(dataBytes int) int { return encodedOverheadMax + dataBytes }
+
+// EncodedEncoder builds a KindHistograms or KindExemplars payload sample by sample. Call Reset first. It is not for concurrent
+// use.
+type EncodedEncoder struct {
+	buf   []byte
+	start int
+	count uint32
+	ref   uint32
+	tsMs  int64
+}
+
+// Reset starts a payload at the end of dst. The encoder owns dst from then on.
+func (e *EncodedEncoder) Reset(dst []byte) {
+	*e = EncodedEncoder{buf: append(dst, 0, 0, 0, 0), start: len(dst)}
+}
+
+// Add appends one sample. Series and times may come in any order.
+func (e *EncodedEncoder) Add(ref uint32, tsMs int64, data []byte) {
+	e.buf = binary.AppendUvarint(e.buf, protowire.EncodeZigZag(int64(ref)-int64(e.ref)))
+	e.buf = binary.AppendUvarint(e.buf, protowire.EncodeZigZag(tsMs-e.tsMs))
+	e.buf = binary.AppendUvarint(e.buf, uint64(len(data)))
+	e.buf = append(e.buf, data...)
+	e.ref, e.tsMs = ref, tsMs
+	e.count++
+}
+
+// Len is the length of Bytes. The caller keeps the payload below BytesMax.
+func (e *EncodedEncoder) Len() int { return len(e.buf) }
+
+// Bytes returns the slice given to Reset with the payload behind it. It is valid until the next call of Add or Reset.
+func (e *EncodedEncoder) Bytes() []byte {
+	binary.LittleEndian.PutUint32(e.buf[e.start:], e.count)
+	return e.buf
+}
+
+// AppendEncoded appends the KindHistograms or KindExemplars payload of samples.
+func AppendEncoded(dst []byte, samples []EncodedSample) []byte {
+	var e EncodedEncoder
+	e.Reset(dst)
+	for i := range samples {
+		e.Add(samples[i].Ref, samples[i].TsMs, samples[i].Data)
+	}
+	return e.Bytes()
+}
+
+// EncodedIter iterates over a KindHistograms or KindExemplars payload without allocating, as SampleIter does over samples. Data
+// aliases the payload.
+type EncodedIter struct {
+	EncodedSample
+	rest      []byte
+	left      uint32
+	sizeBytes int
+	err       error
+}
+
+// ReadEncoded returns an iterator before the first sample of a KindHistograms or KindExemplars payload.
+func ReadEncoded(payload []byte) EncodedIter {
+	it := EncodedIter{sizeBytes: len(payload)}
+	if len(payload) < samplesHeaderBytes {
+		it.err = malformed("count of samples", 0)
+		return it
+	}
+	it.left = binary.LittleEndian.Uint32(payload)
+	it.rest = payload[samplesHeaderBytes:]
+	if uint64(it.left)*encodedBytesMin > uint64(len(it.rest)) {
+		it.left = 0
+		it.err = malformed("count of samples", 0)
+	}
+	return it
+}
+
+// Left is the number of samples to come. It never exceeds what the payload has room for.
+func (it *EncodedIter) Left() int { return int(it.left) }
+
+// Next moves to the next sample. It returns false at the end and after an error; see Err.
+func (it *EncodedIter) Next() bool {
+	if it.left == 0 {
+		if len(it.rest) > 0 && it.err == nil {
+			it.err = malformed("bytes after the last sample", it.sizeBytes-len(it.rest))
+		}
+		return false
+	}
+	b := it.rest
+	var fields [3]uint64 // series, time, length
+	for i := range fields {
+		value, n := binary.Uvarint(b)
+		if n <= 0 {
+			return it.fail()
+		}
+		fields[i], b = value, b[n:]
+	}
+	ref := int64(it.Ref) + protowire.DecodeZigZag(fields[0])
+	if uint64(ref) > math.MaxUint32 || fields[2] > uint64(len(b)) {
+		return it.fail()
+	}
+	it.Ref = uint32(ref)
+	it.TsMs += protowire.DecodeZigZag(fields[1])
+	it.Data, it.rest = b[:fields[2]:fields[2]], b[fields[2]:]
+	it.left--
+	return true
+}
+
+func (it *EncodedIter) fail() bool {
+	it.err = malformed("sample", it.sizeBytes-len(it.rest))
+	it.left = 0
+	it.rest = nil
+	return false
+}
+
+// Err returns nil, or ErrMalformed with the offset of the first error in the payload.
+func (it *EncodedIter) Err() error { return it.err }
