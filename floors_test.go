@@ -46,6 +46,7 @@ var floors = map[string]int{
 	"storage/storagetest/crashfs": 0,
 	"storage/jsoncell":            30,
 	"storage/tombstone":           30,
+	"storage/histmetrics":         30,
 	"storage/index/sorted":        0,
 	"storage/index/envelope":      30,
 	"storage/index/valueid":       31,

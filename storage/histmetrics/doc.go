@@ -1,0 +1,9 @@
+// Package histmetrics knows which metrics have native histograms, and in which hours. A reader asks it before it reads the
+// family of histograms, so that reads of all other metrics cost what they cost without histograms.
+//
+// The set is in memory. Table meta has one small cell for each metric. [Set.Persist] writes the cells that lack hours; it runs
+// before the first histograms of a metric and hour reach the data table. What a crash loses of the set, replay of the log marks
+// again. Hours never leave the set, so it may name hours whose histograms have expired or were deleted.
+//
+// Concurrency: all methods may be called by any number of goroutines.
+package histmetrics
