@@ -117,7 +117,11 @@ func (c *HostCheck) allowed(r *http.Request) bool {
 	if r.Host == "" {
 		return health
 	}
-	name, ok := hostName(withoutPort(r.Host))
+	host, ok := withoutPort(r.Host)
+	if !ok {
+		return false
+	}
+	name, ok := hostName(host)
 	if !ok {
 		return false
 	}
@@ -131,13 +135,15 @@ func (c *HostCheck) allowed(r *http.Request) bool {
 	return health || slices.ContainsFunc(c.prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// withoutPort cuts the port off, if there is one; the brackets around an IPv6 address stay.
-func withoutPort(host string) string {
-	colon := strings.LastIndexByte(host, ':')
-	if colon < 0 || colon < strings.LastIndexByte(host, ']') {
-		return host
+// withoutPort cuts the port off, if there is one; the brackets around an IPv6 address stay. By RFC 3986, section 3.2, a port is
+// digits or empty, and an IPv6 address has brackets.
+func withoutPort(hostport string) (host string, ok bool) {
+	end := 0
+	if strings.HasPrefix(hostport, "[") {
+		end = strings.LastIndexByte(hostport, ']') + 1
 	}
-	return host[:colon]
+	name, port, _ := strings.Cut(hostport[end:], ":")
+	return hostport[:end] + name, strings.Trim(port, "0123456789") == ""
 }
 
 // hostName is a host in lower case, without the brackets of an IPv6 address and the dot at the end of a name.

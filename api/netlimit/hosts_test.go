@@ -46,7 +46,8 @@ func TestLoopbackHosts(t *testing.T) {
 		"127.0.0.1.evil.example", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "128.0.0.1", "0.0.0.0", "[::]", "[::2]:80",
 		"[::1", "::1]", "[localhost]", "[127.0.0.1]", "[::1].evil.example", "[::1]evil", "user@localhost",
 		"localhost@evil.example", "localhost/", "localhost,evil.example", "10.1.2.3:9480", "sub.metrics.example.com",
-		"locaIhost", "localhost ", "localhost\x00",
+		"locaIhost", "localhost ", "localhost\x00", "0::1:", "::1", "::1:80", "localhost:80:80", "[::1]:80:80", "localhost:http",
+		"localhost:[", "[::1]:]",
 	} {
 		require.Equal(t, http.StatusForbidden, c.code(host, "/api/v1/query"), "%q", host)
 		require.Equal(t, http.StatusForbidden, c.code(host, "/debug/pprof/heap"), "%q", host)
@@ -114,7 +115,9 @@ func TestHostList(t *testing.T) {
 
 // FuzzHost: a host that is allowed on a loopback address stands for the loopback interface.
 func FuzzHost(f *testing.F) {
-	for _, host := range []string{"localhost:80", "[::1]", "127.0.0.1.", "::1", "a:b:c", "[::ffff:127.0.0.1%25x]:1"} {
+	for _, host := range []string{
+		"localhost:80", "[::1]", "127.0.0.1.", "::1", "a:b:c", "[::ffff:127.0.0.1%25x]:1", "0::1:", "localhost:[",
+	} {
 		f.Add(host)
 	}
 	f.Fuzz(func(t *testing.T, host string) {
