@@ -21,7 +21,11 @@ func TestChangedSince(t *testing.T) {
 		tsMs       int64
 	}
 	var all []change
-	for round := range 2000 {
+	rounds := 2000
+	if testing.Short() {
+		rounds = 300
+	}
+	for round := range rounds {
 		base := 10*day + int64(round)*minuteMs
 		var samples []head.Sample
 		for range 1 + rng.IntN(20) {

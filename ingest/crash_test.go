@@ -24,7 +24,7 @@ import (
 
 // crashSeeds returns the first seed and the number of seeds of a crash test.
 func crashSeeds(t *testing.T) (first, count uint64) {
-	return seeds.Range(t, seeds.Default{Full: 500, Short: 25})
+	return seeds.Range(t, seeds.Default{Full: 500, Short: 10})
 }
 
 // history is all values that were written to one timestamp, in order. Those up to acked−1 were acknowledged or came

@@ -213,7 +213,11 @@ func (m *model) check(ref uint32, mintMs, maxtMs int64) {
 // TestHeadAgainstMap writes, freezes, frees, thaws and reads at random; head and flushed rows together must hold what a
 // map holds, to the bit.
 func TestHeadAgainstMap(t *testing.T) {
-	for seed := range uint64(30) {
+	seeds := uint64(30)
+	if testing.Short() {
+		seeds = 6
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			m := &model{

@@ -16,7 +16,11 @@ import (
 // TestTailsOfAnyIntervals appends samples at a fixed interval for a while, then skips or repeats some, sends late ones, or adds
 // jitter. After each sample the head must hold the same samples as a map.
 func TestTailsOfAnyIntervals(t *testing.T) {
-	for seed := range uint64(300) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 40
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		h := newHead(t, head.Options{Stripes: 1, RowBytesMax: 1 << 16}, 1)
 		hourMs := int64(baseMs) + int64(rng.IntN(3))*keyschema.HourMs

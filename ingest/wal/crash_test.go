@@ -21,7 +21,7 @@ import (
 
 // crashSeeds returns the first seed and the number of seeds of a crash test.
 func crashSeeds(t *testing.T) (first, count uint64) {
-	return seeds.Range(t, seeds.Default{Full: 600, Short: 60})
+	return seeds.Range(t, seeds.Default{Full: 600, Short: 20})
 }
 
 const kindSummary = record.KindMetadata
@@ -304,7 +304,11 @@ func TestCrashAtEveryOperation(t *testing.T) {
 
 // TestCrashWhileOpening cuts the power once during the script and again before each operation of the next start.
 func TestCrashWhileOpening(t *testing.T) {
-	for k, done := int64(1), false; !done; k++ {
+	step := int64(1)
+	if testing.Short() {
+		step = 4
+	}
+	for k, done := int64(1), false; !done; k += step {
 		fs := vfs.NewCrashableMem()
 		var j journal
 		first, acked := crashBefore(fs, k, 50, &j)

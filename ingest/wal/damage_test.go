@@ -135,6 +135,17 @@ func without(ns []uint64, n uint64) []uint64 {
 	return slices.DeleteFunc(slices.Clone(ns), func(m uint64) bool { return m == n })
 }
 
+// byteStep is the distance of the bytes of a file that a test damages. HALITE_EVERY_BYTE makes it 1.
+func byteStep(full, short int) int {
+	switch {
+	case os.Getenv("HALITE_EVERY_BYTE") != "":
+		return 1
+	case testing.Short():
+		return short
+	}
+	return full
+}
+
 func TestOneFlippedBit(t *testing.T) {
 	for _, clean := range []bool{false, true} {
 		s := newSpecimen(t, clean)
@@ -145,10 +156,7 @@ func TestOneFlippedBit(t *testing.T) {
 		unmarked := 0
 		for _, name := range names {
 			contents := readFile(t, s.fs, path(name))
-			step := 11
-			if os.Getenv("HALITE_EVERY_BYTE") != "" {
-				step = 1
-			}
+			step := byteStep(11, 53)
 			for offset := 0; offset < len(contents); offset += step {
 				bit := offset * 5 % 8
 				broken := bytes.Clone(contents)
@@ -217,7 +225,7 @@ func TestTruncatedFile(t *testing.T) {
 		last := names[len(names)-1]
 		for _, name := range names {
 			contents := readFile(t, s.fs, path(name))
-			for size := 0; size < len(contents); size += 7 {
+			for size := 0; size < len(contents); size += byteStep(7, 41) {
 				fs := s.copy()
 				writeFile(t, fs, path(name), contents[:size])
 				at, number := s.at(t, name, int64(size))

@@ -10,7 +10,7 @@ import (
 
 // seedCount is the number of seeds of a random test; HALITE_SEEDS asks for more, and -short for a third.
 func seedCount(t testing.TB, otherwise uint64) uint64 {
-	_, count := seeds.Range(t, seeds.Default{Full: otherwise, Short: (otherwise + 2) / 3})
+	_, count := seeds.Range(t, seeds.Default{Full: otherwise, Short: (otherwise + 3) / 4})
 	return count
 }
 
