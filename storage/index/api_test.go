@@ -105,14 +105,14 @@ func TestLongLabelSets(t *testing.T) {
 	key, err := keyschema.ParseRowKey(w.x.AppendRowKey(nil, ref, hour))
 	require.NoError(t, err)
 	require.NotEmpty(t, key.TagsHash)
-	_, err = w.x.labelSet(context.Background(), "other", key.TagsHash)
+	_, err = w.x.LabelSet(context.Background(), "other", key.TagsHash)
 	require.ErrorIs(t, err, storage.ErrCorrupt)
 	want := []keyschema.Tag{{Name: "a", Value: "b"}, {Name: "long", Value: strings.Repeat("#", 2000)}}
-	tags, err := w.x.labelSet(context.Background(), "m1", key.TagsHash)
+	tags, err := w.x.LabelSet(context.Background(), "m1", key.TagsHash)
 	require.NoError(t, err)
 	require.Equal(t, want, tags, "not stored yet, but active")
 	require.NoError(t, w.x.Persist(context.Background()))
-	tags, err = w.x.labelSet(context.Background(), "other", key.TagsHash)
+	tags, err = w.x.LabelSet(context.Background(), "other", key.TagsHash)
 	require.NoError(t, err)
 	require.Equal(t, want, tags)
 }

@@ -14,17 +14,16 @@ import (
 	"halite/storage/index/segment"
 )
 
-// OpenReadOnly restores the index from tables that are open for reading only. It repairs nothing: it makes days, which it
-// cannot read, from the rows in memory, and returns those whose journals are damaged. Without tables, there is no index,
-// and it returns nil.
+// OpenReadOnly restores the index from tables that are open for reading only. It rebuilds unreadable days in memory, from the
+// data rows, and returns the days with damaged journals. It returns nil if there are no tables.
 func OpenReadOnly(ctx context.Context, opts Options) (x *Index, damaged []int64, err error) {
 	if err := opts.Validate(); err != nil {
 		return nil, nil, err
 	}
 	opts.setDefaults()
-	x = newIndex(opts, nil)
+	var t tables
 	for name, to := range map[string]*storage.Table{
-		storage.TableSeries: &x.store.SeriesTable, storage.TableLabels: &x.store.LabelsTable, storage.TableMeta: &x.meta,
+		storage.TableSeries: &t.series, storage.TableLabels: &t.labels, storage.TableMeta: &t.meta,
 	} {
 		if *to, err = opts.Store.Table(ctx, name); errors.Is(err, storage.ErrNoTable) {
 			return nil, nil, nil
@@ -32,12 +31,8 @@ func OpenReadOnly(ctx context.Context, opts Options) (x *Index, damaged []int64,
 			return nil, nil, fmt.Errorf("index: table %s: %w", name, err)
 		}
 	}
-	x.maint.Lock()
-	defer x.maint.Unlock()
-	if damaged, err = x.restoreAll(ctx); errors.Is(err, storage.ErrCorrupt) {
-		damaged, err = x.restoreByDay(ctx)
-	}
-	if err != nil {
+	x = newIndex(opts, t, nil, false)
+	if damaged, err = x.recovery.RestoreReadOnly(ctx); err != nil {
 		return nil, nil, fmt.Errorf("index: restore the index: %w", err)
 	}
 	return x, damaged, nil
@@ -63,7 +58,7 @@ func CheckCell(table string, row, qualifier, value []byte) error {
 	}
 	ofRoot := bytes.HasPrefix(row, []byte(segment.ManifestPrefix)) || bytes.HasPrefix(row, []byte(segment.MonthManifestPrefix))
 	if table == storage.TableSeries && ofRoot && string(qualifier) != string(rune(segment.QualManifest)) {
-		return nil // intents and reservations, some of which hold nothing
+		return nil // intents and reservations; some are empty
 	}
 	if _, _, err := envelope.OpenUpTo(envelope.FormatV3, value, row, qualifier); err != nil {
 		return envelope.Corrupt(table, row, qualifier, err)

@@ -12,12 +12,17 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/compaction"
 	"halite/storage/index/presence"
 	"halite/storage/index/segment"
 )
 
+// everyRow are the rows of a whole table.
+var everyRow = storage.RowSet{Ranges: []storage.RowRange{{}}}
+
 // lateWorld has a compacted day with late touches, two more closed days and an open one, all persisted. It is the same for
 // the same seed.
+
 func lateWorld(t *testing.T, seed uint64) *world {
 	w := newWorld(t, seed)
 	for range 20 {
@@ -102,7 +107,7 @@ func (w *world) tidy(name string) {
 			gen = r.Gen
 		}
 		for _, t := range []storage.Table{w.x.store.SeriesTable, w.x.store.LabelsTable} {
-			require.NoError(w.t, eachCell(context.Background(), t, p, func(key, qualifier []byte) error {
+			require.NoError(w.t, segment.EachCell(context.Background(), t, everyRow, p, func(key, qualifier []byte) error {
 				if g, ok := segment.QualifierGen(qualifier); ok {
 					require.Equal(w.t, gen, g, "%s: %q %q", name, key, qualifier)
 					return nil
@@ -162,7 +167,7 @@ func TestRefoldIsThrottled(t *testing.T) {
 	w.touch(s, baseDay*24)
 	require.True(t, w.maintain())
 	require.Equal(t, gen, c.Manifest.Load().Gen, "compacted a moment ago")
-	w.advance(recompactEvery)
+	w.advance(compaction.DayInterval)
 	require.True(t, w.maintain())
 	require.Equal(t, gen+1, c.Manifest.Load().Gen)
 	require.Nil(t, w.x.open.Get(baseDay))

@@ -38,7 +38,7 @@ func (w *world) storedCells() (out []placedCell) {
 
 func partCells(cells []placedCell) (out []placedCell) {
 	for _, c := range cells {
-		if c.cell.Qualifier[0] == segment.QualPart {
+		if c.cell.Qualifier[0] == segment.QualRecord {
 			out = append(out, c)
 		}
 	}
@@ -100,7 +100,7 @@ func TestDamageIsNoticed(t *testing.T) {
 				c = parts[w.rng.IntN(len(parts))]
 			}
 			bad := damage(w.rng, c.cell.Value, cells[w.rng.IntN(len(cells))].cell.Value)
-			if string(bad) == string(c.cell.Value) || c.cell.Qualifier[0] == segment.QualPart && bad == nil {
+			if string(bad) == string(c.cell.Value) || c.cell.Qualifier[0] == segment.QualRecord && bad == nil {
 				continue // a journal without its last part looks like a shorter one; parts are synced in order
 			}
 			c.write(t, bad)

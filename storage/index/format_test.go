@@ -1,7 +1,6 @@
 package index
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -18,14 +17,16 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/compaction"
 	"halite/storage/index/envelope"
+	"halite/storage/index/journal"
 	"halite/storage/index/presence"
 	"halite/storage/index/segment"
 	"halite/storage/index/valueid"
 )
 
 // exampleDay is the day drawn in FORMAT.md, first as a journal, then as a segment.
-func exampleDay(t testing.TB) (journal, stored []placedCell) {
+func exampleDay(t testing.TB) (written, stored []placedCell) {
 	w := newWorld(t, 1)
 	w.layout = segment.DefaultLayout()
 	w.x.store.Layout = w.layout
@@ -44,17 +45,17 @@ func exampleDay(t testing.TB) (journal, stored []placedCell) {
 		}
 	}
 	require.NoError(t, w.x.Persist(context.Background()))
-	journal = w.storedCells()
+	written = w.storedCells()
 	w.advance(48 * time.Hour)
 	require.True(t, w.maintain())
 	stored = w.storedCells()
 	m, err := w.store.Table(context.Background(), storage.TableMeta)
 	require.NoError(t, err)
 	tags := []keyschema.Tag{{Name: "code", Value: "200"}, {Name: "job", Value: "web"}}
-	mut := labelSetMutation("0123456789abcdef0123456789abcdef01234567", tags)
+	mut := journal.LabelSetMutation("0123456789abcdef0123456789abcdef01234567", tags)
 	e := mut.Entries[0]
 	cell := storage.Cell{Family: e.Family, Qualifier: e.Qualifier, Value: e.Value}
-	return journal, append(stored, placedCell{m, mut.Key, cell})
+	return written, append(stored, placedCell{m, mut.Key, cell})
 }
 
 // exampleMonth is the month drawn in FORMAT.md: its root and its only block, compacted from the day above and the next.
@@ -140,10 +141,6 @@ var parsers = []struct {
 	name  string
 	parse func(p []byte) (any, func() []byte, error)
 }{
-	{"part", func(p []byte) (any, func() []byte, error) {
-		v, err := parsePart(p)
-		return v, func() []byte { return appendPart(nil, v) }, err
-	}},
 	{"root", func(p []byte) (any, func() []byte, error) {
 		v, err := segment.ParseRoot(p, envelope.FormatV2, false)
 		return v, func() []byte { return segment.AppendRoot(nil, v) }, err
@@ -189,14 +186,6 @@ var parsers = []struct {
 	{"month block", func(p []byte) (any, func() []byte, error) {
 		return parseInline(p, true)
 	}},
-	{"tags", func(p []byte) (any, func() []byte, error) {
-		v, err := parseLabelSet(p)
-		return v, func() []byte {
-			mut := labelSetMutation("", v)
-			blob := mut.Entries[0].Value
-			return blob[1 : len(blob)-4]
-		}, err
-	}},
 }
 
 func parseInline(p []byte, month bool) (any, func() []byte, error) {
@@ -229,7 +218,7 @@ func FuzzParse(f *testing.F) {
 			sameBlock(t, b, w.(*segment.Block))
 			return
 		}
-		if p.name != "part" && !reflect.DeepEqual(v, w) {
+		if !reflect.DeepEqual(v, w) {
 			t.Fatalf("%s: %#v became %#v", p.name, v, w)
 		}
 	})
@@ -277,26 +266,6 @@ func FuzzSeal(f *testing.F) {
 		}
 		_, _ = envelope.Open(payload, key, qualifier)
 		_, _, _, _ = segment.ParseKey(key)
-		_, _ = parseIntent(payload)
-	})
-}
-
-// FuzzPartPacker: what it packs it unpacks, and arbitrary bytes neither panic nor grow beyond the bound.
-func FuzzPartPacker(f *testing.F) {
-	journal, _ := exampleDay(f)
-	f.Add(bytes.Repeat(journal[0].cell.Value, 20))
-	f.Add([]byte("\x05\x28\xb5\x2f\xfd\x04\x00\x29\x00\x00hello"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var k partPacker
-		defer k.close()
-		if out, err := k.payload(data, envelope.FormatV2); err == nil {
-			_, _ = parsePart(out)
-		}
-		blob, err := k.blob(data)
-		require.NoError(t, err)
-		require.LessOrEqual(t, len(blob), len(data)+envelope.OverheadBytes)
-		back, err := k.payload(blob[1:], blob[0])
-		require.NoError(t, err)
-		require.Equal(t, string(data), string(back))
+		_, _ = compaction.ParseGeneration(payload)
 	})
 }

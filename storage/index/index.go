@@ -12,9 +12,13 @@ import (
 
 	"halite/keyschema"
 	"halite/storage"
+	"halite/storage/index/compaction"
+	"halite/storage/index/journal"
 	"halite/storage/index/lookup"
 	"halite/storage/index/memory"
 	"halite/storage/index/presence"
+	"halite/storage/index/recovery"
+	"halite/storage/index/rowscan"
 	"halite/storage/index/segment"
 )
 
@@ -24,13 +28,13 @@ type HourSpan = presence.Span
 // Ref is the dense number of an active series, counted from 1. It is never given to another series within a process.
 type Ref = memory.Ref
 
-// Loader adds many series in turn in less time than Index.Add takes. It is for one goroutine.
+// Loader adds many series in turn, faster than Index.Add. It is for one goroutine.
 type Loader = memory.Loader
 
 // ErrBadLabels reports a label set that cannot be indexed; it must be rejected.
 var ErrBadLabels = memory.ErrBadLabels
 
-// cacheBytesDefault is what Options.CacheBytesMax means by 0: 30 closed days of a million series nearly fit.
+// cacheBytesDefault nearly holds 30 closed days of a million series.
 const cacheBytesDefault = 128 << 20
 
 // Options configure an Index.
@@ -39,22 +43,22 @@ type Options struct {
 	Store storage.Store
 	// Schema gives the row keys. Required.
 	Schema *keyschema.Schema
-	// Retention is how long samples are kept; days that ended before it are not answered. 0 keeps all.
+	// Retention is how long samples are kept; look-ups ignore days that ended before it. 0 keeps all.
 	Retention time.Duration
 	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
 	RetentionByMetric *keyschema.TierRetention
-	// Writer, if not empty, is the name of this process among several that share the tables, as NewWriter makes them; no two
-	// may have the same one. The caller then calls Refresh every few seconds, and Compact on one process at a time; Maintain
-	// compacts nothing. It must be empty in a process that has the tables for itself.
+	// Writer, if not empty, is the unique name of this process among several that share the tables; NewWriter makes one. The
+	// caller then calls Refresh every few seconds, and Compact on one process at a time; Maintain compacts nothing. It must be
+	// empty in a process that has the tables for itself.
 	Writer string
 	// CacheBytesMax bounds the decoded segments and dictionaries of closed days and months; 0 means 128 MiB.
 	CacheBytesMax int64
-	// MonthSeriesMax bounds the series that a month takes in, because a compaction holds their label values in memory. Look-ups
+	// MonthSeriesMax bounds the series of a month's segment, because a compaction holds their label values in memory. Look-ups
 	// read the days beyond it one by one. 0 means no limit.
 	MonthSeriesMax int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Logger takes what an operator should know; nil discards it.
+	// Logger takes messages for the operator; nil discards them.
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil means they are not registered.
 	Registerer prometheus.Registerer
@@ -84,6 +88,9 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
+// shared reports whether several processes share the tables.
+func (o *Options) shared() bool { return o.Writer != "" }
+
 func (o *Options) setDefaults() {
 	if o.CacheBytesMax == 0 {
 		o.CacheBytesMax = cacheBytesDefault
@@ -98,60 +105,52 @@ func (o *Options) setDefaults() {
 
 // Index is the series index. All methods may be called by any number of goroutines.
 type Index struct {
-	opts    Options
-	meta    storage.Table
-	metrics *indexMetrics
+	opts      Options
+	tables    tables
+	metrics   *indexMetrics
+	active    *memory.Index
+	open      *memory.OpenDays
+	store     *segment.Store
+	lookup    *lookup.Reader
+	journal   *journal.Journal
+	compactor *compaction.Compactor
+	recovery  *recovery.Recovery
 
-	active *memory.Index
-	open   *memory.OpenDays
-	store  *segment.Store
-	lookup *lookup.Reader
-
-	// maint serialises everything that writes to the store or moves the active index's tables; it also guards the
-	// next four fields and the journals' state. Add, MarkActive, Retire and the readers never take it.
-	maint       sync.Mutex
-	compactedAt map[presence.Partition]time.Time // when this process compacted a period last
-	unclean     map[presence.Partition]bool      // periods with leftovers of an interrupted compaction
-	damaged     map[presence.Partition]damagedDay
-	reserved    map[presence.Partition]uint32 // generations that this process has reserved and not used yet
-	seen        seenParts
-	written     map[int64]uint32 // parts with a writer that this process has written, by day
-	// collecting notes the keys of the parts read, for who compacts them.
-	collecting bool
-
-	begun map[presence.Partition]uint32 // generations that a process has reserved and perhaps not cleaned up after
-	// behind are periods whose generation in use could not be followed to the end; guarded by refreshMu.
-	behind map[presence.Partition]struct{}
-
-	refreshMu         sync.Mutex                       // admits one Refresh; taken before maint
-	compactMu         sync.Mutex                       // admits one Compact
-	compactedAtShared map[presence.Partition]time.Time // compactedAt of Compact
+	// maint serialises everything that writes to the tables or moves rows of the active index. Add, MarkActive, Retire and reads
+	// never take it.
+	maint sync.Mutex
+	// sharedMu admits one operation with a collector; compactedAt is when the collectors have compacted partitions.
+	sharedMu    sync.Mutex
+	compactedAt map[presence.Partition]time.Time
 }
 
-// Open ensures the index's tables and restores the days that are not compacted yet from their journals. A damaged
-// journal is made anew from the data rows. Nothing runs in the background: the caller calls Persist and Maintain.
+// tables are the index's tables.
+type tables struct{ series, labels, meta storage.Table }
+
+// Open ensures the index's tables and restores the days that are not compacted yet from their journals. It rebuilds a damaged
+// journal from the data rows. Nothing runs in the background: the caller calls Persist and Maintain.
 func Open(ctx context.Context, opts Options) (*Index, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
 	opts.setDefaults()
-	x := newIndex(opts, nil)
-	x.collecting = !x.shared()
-	for _, t := range []struct {
+	var t tables
+	for _, of := range []struct {
 		to     *storage.Table
 		schema storage.TableSchema
 	}{
-		{&x.store.SeriesTable, storage.IndexSchema(storage.TableSeries, opts.Retention)},
-		{&x.store.LabelsTable, storage.IndexSchema(storage.TableLabels, opts.Retention)},
-		{&x.meta, storage.MetaSchema()},
+		{&t.series, storage.IndexSchema(storage.TableSeries, opts.Retention)},
+		{&t.labels, storage.IndexSchema(storage.TableLabels, opts.Retention)},
+		{&t.meta, storage.MetaSchema()},
 	} {
-		table, err := opts.Store.EnsureTable(ctx, t.schema)
+		table, err := opts.Store.EnsureTable(ctx, of.schema)
 		if err != nil {
-			return nil, fmt.Errorf("index: table %s: %w", t.schema.Name, err)
+			return nil, fmt.Errorf("index: table %s: %w", of.schema.Name, err)
 		}
-		*t.to = table
+		*of.to = table
 	}
-	if err := x.restore(ctx); err != nil {
+	x := newIndex(opts, t, nil, !opts.shared())
+	if err := x.recovery.Restore(ctx); err != nil {
 		return nil, fmt.Errorf("index: restore the index: %w", err)
 	}
 	if err := x.metrics.register(opts.Registerer); err != nil {
@@ -160,28 +159,56 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 	return x, nil
 }
 
-// newIndex makes an Index that knows nothing yet and has no tables. It counts in metrics, or in new ones if that is nil.
-func newIndex(opts Options, metrics *indexMetrics) *Index {
+// newIndex makes an empty Index over the tables. It counts in metrics, or in new ones if that is nil. With collect it notes the
+// keys of the journal records of several writers, for compactions.
+func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Index {
 	x := &Index{
-		opts: opts, active: memory.New(), open: memory.NewOpenDays(),
-		store:       &segment.Store{Layout: segment.DefaultLayout(), Closed: segment.NewSet()},
-		compactedAt: map[presence.Partition]time.Time{}, unclean: map[presence.Partition]bool{},
-		damaged:  map[presence.Partition]damagedDay{},
-		reserved: map[presence.Partition]uint32{}, begun: map[presence.Partition]uint32{},
-		behind: map[presence.Partition]struct{}{}, compactedAtShared: map[presence.Partition]time.Time{},
-		seen: seenParts{days: map[int64]*seenDay{}}, written: map[int64]uint32{},
+		opts: opts, tables: t, metrics: metrics, active: memory.New(), open: memory.NewOpenDays(),
+		compactedAt: map[presence.Partition]time.Time{},
 	}
-	if x.metrics = metrics; metrics == nil {
+	if metrics == nil {
 		x.metrics = newMetrics(x)
 	}
-	x.store.Repairs, x.store.Logger = x.metrics.repairs, opts.Logger
-	if x.shared() {
-		x.store.Replaced = x.replaced
+	m := x.metrics
+	x.store = &segment.Store{
+		SeriesTable: t.series, LabelsTable: t.labels, Layout: segment.DefaultLayout(), Closed: segment.NewSet(),
+		Cache:   segment.NewCache(opts.CacheBytesMax, m.cacheHits, m.cacheMisses, m.cacheEvicted),
+		Repairs: m.repairs, Logger: opts.Logger,
 	}
-	x.store.Cache = segment.NewCache(opts.CacheBytesMax, x.metrics.cacheHits, x.metrics.cacheMisses, x.metrics.cacheEvicted)
+	if opts.shared() {
+		x.store.Replaced = func(h *segment.Handle, gen uint32) bool { return recovery.Replaced(x.store, h, gen) }
+	}
 	x.lookup = lookup.New(x.active, x.open, x.store, lookup.Options{
 		Retention: opts.Retention, RetentionByMetric: opts.RetentionByMetric, Now: opts.Now,
-		DayReads: x.metrics.dayReads, MonthReads: x.metrics.monthReads,
+		DayReads: m.dayReads, MonthReads: m.monthReads,
 	})
+	x.journal = journal.New(x.active, x.open, x.store, journal.Options{
+		Meta: t.meta, Writer: opts.Writer, Collect: collect, Now: opts.Now, Logger: opts.Logger,
+		Records: m.records, Bytes: m.recordBytes, Repairs: m.repairs,
+	})
+	x.compactor = x.newCompactor(map[presence.Partition]time.Time{})
+	x.recovery = recovery.New(x.active, x.open, x.journal, x.compactor, x.lookup, x.store,
+		&rowscan.Scanner{Store: opts.Store, Meta: t.meta, Active: x.active, Logger: opts.Logger},
+		recovery.Options{
+			Lock: &x.maint, Retention: opts.Retention, Now: opts.Now, Logger: opts.Logger, Added: m.added, Repairs: m.repairs,
+		})
 	return x
+}
+
+// newCompactor returns a Compactor of the index that remembers compactions in compactedAt.
+func (x *Index) newCompactor(compactedAt map[presence.Partition]time.Time) *compaction.Compactor {
+	return compaction.New(x.active, x.open, x.store, x.journal, x.lookup, compaction.Options{
+		Sync: x.opts.Store.Sync, Lock: &x.maint, Shared: x.opts.shared(), CompactedAt: compactedAt, Retention: x.opts.Retention,
+		MonthSeriesMax: x.opts.MonthSeriesMax, Now: x.opts.Now, Logger: x.opts.Logger, Metrics: x.metrics.compaction,
+	})
+}
+
+// collect calls fn with the Compactor of an empty index over the same tables. It reads what it needs from the tables, so that
+// nobody waits for it.
+func (x *Index) collect(fn func(c *compaction.Compactor) error) error {
+	x.sharedMu.Lock()
+	defer x.sharedMu.Unlock()
+	f := newIndex(x.opts, x.tables, x.metrics, true)
+	f.store.Layout = x.store.Layout
+	return fn(f.newCompactor(x.compactedAt))
 }

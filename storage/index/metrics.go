@@ -1,16 +1,19 @@
 package index
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
 
-// indexMetrics are what an operator sees of the index.
+	"halite/storage/index/compaction"
+)
+
+// indexMetrics are the metrics of an index.
 type indexMetrics struct {
-	added, retired, parts, partBytes                   prometheus.Counter
-	compactions, compactionFailures, compactionSeconds prometheus.Counter
-	monthCompactions, dayReads, monthReads             prometheus.Counter
-	cacheEvicted                                       prometheus.Counter
-	repairs, cacheHits, cacheMisses                    prometheus.Counter
-	damagedDays                                        prometheus.Gauge
-	series, cacheBytes, memory, waiting                prometheus.GaugeFunc
+	added, retired, records, recordBytes prometheus.Counter
+	compaction                           compaction.Metrics
+	dayReads, monthReads                 prometheus.Counter
+	cacheHits, cacheMisses, cacheEvicted prometheus.Counter
+	repairs                              prometheus.Counter
+	series, cacheBytes, memory, waiting  prometheus.GaugeFunc
 }
 
 func newMetrics(x *Index) *indexMetrics {
@@ -21,23 +24,25 @@ func newMetrics(x *Index) *indexMetrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_index_" + name, Help: help}, value)
 	}
 	return &indexMetrics{
-		added:              counter("series_added_total", "Series added to the active index."),
-		retired:            counter("series_retired_total", "Idle series removed from the active index."),
-		parts:              counter("journal_parts_total", "Journal parts written by persisting."),
-		partBytes:          counter("journal_bytes_total", "Bytes of journal parts written by persisting."),
-		compactions:        counter("compactions_total", "Compactions of days, including those for late data."),
-		monthCompactions:   counter("month_compactions_total", "Compactions of months, usually one for each new day."),
-		dayReads:           counter("day_reads_total", "Segments of days that look-ups read, from the cache or not."),
-		monthReads:         counter("month_reads_total", "Segments of months that look-ups read, from the cache or not."),
-		cacheEvicted:       counter("cache_evictions_total", "Parts of segments evicted from the cache."),
-		compactionFailures: counter("compaction_failures_total", "Compactions that failed; they are tried again."),
-		compactionSeconds:  counter("compaction_seconds_total", "Time spent compacting days and months."),
-		repairs:            counter("repairs_total", "Repairs of damaged journals and months."),
-		cacheHits:          counter("cache_hits_total", "Parts of segments found in the cache."),
-		cacheMisses:        counter("cache_misses_total", "Parts of segments that had to be read."),
-		damagedDays: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tsdb_index_damaged_days", Help: "Days left out of their month because their segment is damaged; rebuild them.",
-		}),
+		compaction: compaction.Metrics{
+			Days:     counter("compactions_total", "Compactions of days, including those for late data."),
+			Months:   counter("month_compactions_total", "Compactions of months, usually one for each new day."),
+			Failures: counter("compaction_failures_total", "Compactions that failed; they are tried again."),
+			Seconds:  counter("compaction_seconds_total", "Time spent compacting days and months."),
+			DamagedDays: prometheus.NewGauge(prometheus.GaugeOpts{
+				Name: "tsdb_index_damaged_days", Help: "Days left out of their month because their segment is damaged; rebuild them.",
+			}),
+		},
+		added:        counter("series_added_total", "Series added to the active index."),
+		retired:      counter("series_retired_total", "Idle series removed from the active index."),
+		records:      counter("journal_records_total", "Journal records written."),
+		recordBytes:  counter("journal_bytes_total", "Bytes of journal records written."),
+		dayReads:     counter("day_reads_total", "Segments of days that look-ups read, from the cache or not."),
+		monthReads:   counter("month_reads_total", "Segments of months that look-ups read, from the cache or not."),
+		cacheEvicted: counter("cache_evictions_total", "Parts of segments evicted from the cache."),
+		repairs:      counter("repairs_total", "Repairs of damaged journals and months."),
+		cacheHits:    counter("cache_hits_total", "Parts of segments found in the cache."),
+		cacheMisses:  counter("cache_misses_total", "Parts of segments that had to be read."),
 		series: gauge("active_series", "Series in the active index.", func() float64 {
 			return float64(x.active.SeriesCount())
 		}),
@@ -58,9 +63,9 @@ func (m *indexMetrics) register(r prometheus.Registerer) error {
 		return nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.added, m.retired, m.parts, m.partBytes, m.compactions, m.monthCompactions, m.dayReads, m.monthReads, m.cacheEvicted,
-		m.compactionFailures, m.compactionSeconds, m.repairs, m.damagedDays,
-		m.cacheHits, m.cacheMisses, m.series, m.cacheBytes, m.memory, m.waiting,
+		m.added, m.retired, m.records, m.recordBytes, m.dayReads, m.monthReads, m.cacheHits, m.cacheMisses, m.cacheEvicted,
+		m.compaction.Days, m.compaction.Months, m.compaction.Failures, m.compaction.Seconds, m.compaction.DamagedDays,
+		m.repairs, m.series, m.cacheBytes, m.memory, m.waiting,
 	} {
 		if err := r.Register(c); err != nil {
 			return err

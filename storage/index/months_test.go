@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -165,10 +166,10 @@ func TestDamagedMonth(t *testing.T) {
 // time, until the day is rebuilt.
 func TestDamagedDayIsLeftOut(t *testing.T) {
 	w := monthWorld(t, 8)
-	damagedDays := func() float64 { return testutil.ToFloat64(w.x.metrics.damagedDays) }
+	damagedDays := func() float64 { return testutil.ToFloat64(w.x.metrics.compaction.DamagedDays) }
 	for n := range 6 {
 		w.x.maint.Lock()
-		require.NoError(t, w.x.voidMonth(context.Background(), presence.MonthOf(baseDay)))
+		require.NoError(t, w.x.compactor.VoidMonth(context.Background(), presence.MonthOf(baseDay)))
 		w.x.maint.Unlock()
 		day := baseDay + int64(n)
 		w.breakDay(day)
@@ -248,7 +249,7 @@ func TestMonthVerified(t *testing.T) {
 	at := day - month.Of.FirstDay()
 	wrong := []compaction.Source{compaction.SegmentSource{Segment: other, Shift: uint8(at)}}
 	w.x.maint.Lock()
-	err = w.x.compactInto(context.Background(), month.Of, wrong, contents{days: r.Days}, func() {})
+	err = w.x.compactor.Replace(context.Background(), month.Of, wrong, compaction.Inputs{Days: r.Days}, nil)
 	w.x.maint.Unlock()
 	require.NoError(t, err)
 	diff, err = w.x.Verify(context.Background(), day)
@@ -268,11 +269,11 @@ func TestMonthCompactIsThrottled(t *testing.T) {
 	month := w.x.store.Closed.Month(presence.MonthOf(baseDay))
 	gen := month.Gen.Load()
 	w.touch(w.add(), baseDay*24+1)
-	w.advance(recompactEvery)
+	w.advance(compaction.DayInterval)
 	require.True(t, w.maintain())
 	require.Equal(t, gen, month.Gen.Load())
 	w.everything()
-	w.advance(monthRecompactEvery)
+	w.advance(compaction.MonthInterval)
 	require.True(t, w.maintain())
 	require.Equal(t, gen+1, month.Gen.Load())
 	w.everything()
@@ -317,11 +318,14 @@ func (w *world) formerFormat() {
 			valueid.ReadData(k, &p)
 			require.NoError(w.t, k.Err)
 			old = append(old, payload[:len(payload)-len(k.Rest)]...)
-		case segment.QualPart:
-			var k partPacker
-			part, err := k.payload(payload, format)
+		case segment.QualRecord:
+			_, n := binary.Uvarint(payload)
+			decoder, err := zstd.NewReader(nil)
 			require.NoError(w.t, err)
-			old = append(old, part...)
+			record, err := decoder.DecodeAll(payload[n:], nil)
+			require.NoError(w.t, err)
+			decoder.Close()
+			old = append(old, record...)
 		}
 		c.write(w.t.(*testing.T), envelope.Seal(old, c.key, c.cell.Qualifier))
 	}
@@ -375,7 +379,8 @@ func TestMonthSeriesMax(t *testing.T) {
 	w := newWorld(t, 3)
 	w.layout = segment.DefaultLayout()
 	w.layout.Months = segment.MonthRule{DaysMin: 2, Share: 1000}
-	w.x.store.Layout, w.x.opts.MonthSeriesMax = w.layout, 60
+	w.monthSeriesMax = 60
+	w.reopen()
 	for day, series := range []int{10, 100, 20, 30, 20} {
 		for i := range series {
 			ls := labels.FromStrings(model.MetricNameLabel, "m1", "b", fmt.Sprintf("%d-%d", day, i))

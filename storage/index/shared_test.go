@@ -281,42 +281,11 @@ func (w *sharedWorld) seesStored(f fact) bool {
 }
 
 func (w *sharedWorld) journal() (keys []string) {
-	it := w.nodes[0].store.SeriesTable.ReadRows(context.Background(), specialRows(segment.JournalPrefix), storage.ReadOptions{})
+	rows := segment.PrefixRows(segment.JournalPrefix)
+	it := w.nodes[0].store.SeriesTable.ReadRows(context.Background(), rows, storage.ReadOptions{})
 	for it.Next() {
 		keys = append(keys, string(it.Row().Key))
 	}
 	require.NoError(w.t, it.Err())
 	return keys
-}
-
-// TestSeenParts: what follows a gap is read until the gap was there twice.
-func TestSeenParts(t *testing.T) {
-	s := seenParts{days: map[int64]*seenDay{}}
-	writer := segment.NewWriter()
-	in := func(seq uint32) bool {
-		key := string(segment.WriterPartKey(5, writer, seq))
-		return slices.ContainsFunc(s.unseen(), func(r storage.RowRange) bool {
-			return key >= string(r.Start) && key < string(r.End)
-		})
-	}
-	s.add(5, writer, 0)
-	s.add(5, writer, 2)
-	s.settle()
-	require.False(t, in(0))
-	require.True(t, in(1))
-	require.True(t, in(2))
-	s.add(5, writer, 1)
-	s.add(5, writer, 2)
-	s.settle()
-	require.False(t, in(1))
-	require.False(t, in(2))
-	s.add(5, writer, 4)
-	s.settle()
-	require.True(t, in(3))
-	s.add(5, writer, 4)
-	s.settle()
-	require.False(t, in(3))
-	require.False(t, in(4))
-	require.True(t, in(5))
-	require.True(t, len(s.unseen()) == 2)
 }

@@ -48,6 +48,8 @@ type world struct {
 	// long makes the world one of months: late data comes later, windows are longer, series come and go.
 	long      bool
 	retention time.Duration
+	// monthSeriesMax is Options.MonthSeriesMax.
+	monthSeriesMax int
 	// unfinished are removals to be done once more.
 	unfinished []func() error
 }
@@ -69,7 +71,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 		w.layout = segment.Layout{
 			SmallMetricRows: 1 + w.rng.IntN(8), SharedBlockRows: 1 + w.rng.IntN(20),
 			SharedBlockColumns: 1 + w.rng.IntN(10), BlockRows: 1 + w.rng.IntN(30), InlineBytes: w.rng.IntN(40),
-			CellBytes: 1 + w.rng.IntN(60), PartRows: 1 + w.rng.IntN(20), PartRuns: 1 + w.rng.IntN(20),
+			CellBytes: 1 + w.rng.IntN(60), RecordRows: 1 + w.rng.IntN(20), RecordRuns: 1 + w.rng.IntN(20),
 			ApplyBytes: 1 + w.rng.IntN(500), MonthRows: uint64(w.rng.IntN(100)),
 			Months: segment.MonthRule{DaysMin: 1 + w.rng.IntN(4), Share: 1 + uint64(w.rng.IntN(3)*w.rng.IntN(1000))},
 		}
@@ -88,6 +90,7 @@ func (w *world) reopen() {
 		Store: w.store, Schema: w.schema, Now: w.now,
 		Logger:        slog.New(slog.NewTextHandler(w.t.Output(), nil)),
 		CacheBytesMax: int64(1 + w.rng.IntN(1<<uint(w.rng.IntN(20)))), Retention: w.retention,
+		MonthSeriesMax: w.monthSeriesMax,
 	})
 	require.NoError(w.t, err)
 	x.store.Layout = w.layout

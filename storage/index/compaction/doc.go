@@ -1,6 +1,6 @@
-// Package compaction merges sources of series into the content of one segment.
+// Package compaction turns the journals of closed days into segments, and the segments of days into those of months.
 //
-// A [Source] is the series being written, the segment of a day, or the former segment of a month. A [Merge] gives each label
-// value its rank among the values of all sources and yields the series of one metric after another, sorted by labels. The
-// package decides neither when a partition is compacted nor writes anything.
+// A [Merge] makes the content of one segment from sources: the active series, the segment of a day, or the former segment of a
+// month. The [Compactor] decides when a partition is compacted, writes its next generation, switches to it, and deletes the
+// former one. It also removes hours and metrics, as that rewrites segments, too. See generation.go for the steps and crashes.
 package compaction

@@ -31,7 +31,7 @@ type OpenDay struct {
 	// The rest belongs to whoever holds Index.maint.
 	Journal JournalState
 	// Parts are the keys of parts with a writer that are contained in the day, to be removed once it is compacted.
-	Parts [][]byte
+	Records [][]byte
 }
 
 // JournalState is where the next part goes.
@@ -271,7 +271,7 @@ func (o *OpenDays) Release(d *OpenDay, compacted HoursByRef) {
 		}
 	}
 	d.dirty.Store(left)
-	d.Journal, d.Parts = JournalState{}, nil // the next part goes behind what the new root contains
+	d.Journal, d.Records = JournalState{}, nil // the next part goes behind what the new root contains
 	if !left {
 		o.drop(d.Day)
 	}

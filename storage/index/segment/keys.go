@@ -29,13 +29,13 @@ const (
 	qualHeader   = 'h' // dictionary row: 'h' gen
 	QualValues   = 'v' // dictionary row: 'v' gen chunk
 	qualSets     = 'w' // dictionary row: 'w' gen chunk
-	QualPart     = 'p' // journal row
+	QualRecord   = 'p' // journal row
 	QualGen      = 'g' // root row of tables with several writers: the root's generation alone
 	QualTagList  = 't' // label set row in TableMeta
 )
 
-// KindWriterPart is what parseSpecial calls the journal rows of one of several writers; it is not stored.
-const KindWriterPart = 'P'
+// KindWriterRecord is what ParseKey calls the journal rows of one of several writers; it is not stored.
+const KindWriterRecord = 'P'
 
 const (
 	WriterMark   = 'w'
@@ -49,8 +49,8 @@ func JournalKey(day int64, seq uint32) []byte {
 	return appendHex(k, seq)
 }
 
-// WriterPartKey is the row of a part that one of several writers wrote. They sort behind the parts without a writer.
-func WriterPartKey(day int64, writer string, seq uint32) []byte {
+// WriterRecordKey is the row of a part that one of several writers wrote. They sort behind the parts without a writer.
+func WriterRecordKey(day int64, writer string, seq uint32) []byte {
 	k := append(AppendDay([]byte(JournalPrefix), day), '#', WriterMark)
 	return appendHex(append(append(k, writer...), '#'), seq)
 }
@@ -134,13 +134,13 @@ func ParseKey(key []byte) (kind byte, p presence.Partition, seq uint32, err erro
 		if err != nil {
 			return 0, 0, 0, ErrBadKey
 		}
-		return QualPart, day, uint32(v), nil
+		return QualRecord, day, uint32(v), nil
 	case prefix == JournalPrefix && len(rest) == writerDigits+11 && rest[0] == '#' && rest[1] == WriterMark:
 		v, err := strconv.ParseUint(string(rest[writerDigits+3:]), 16, 32)
 		if err != nil || rest[writerDigits+2] != '#' || CheckWriter(string(rest[2:writerDigits+2])) != nil {
 			return 0, 0, 0, ErrBadKey
 		}
-		return KindWriterPart, day, uint32(v), nil
+		return KindWriterRecord, day, uint32(v), nil
 	}
 	return 0, 0, 0, ErrBadKey
 }

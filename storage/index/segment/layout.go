@@ -5,7 +5,7 @@ package segment
 type Layout struct {
 	// SmallMetricRows: metrics with fewer series share blocks, so that a day of many tiny metrics is a few rows.
 	SmallMetricRows int
-	// SharedBlockRows and sharedBlockColumns close a shared block.
+	// SharedBlockRows and SharedBlockColumns close a shared block.
 	SharedBlockRows, SharedBlockColumns int
 	// BlockRows splits the series of a huge metric: a row of the table must stay below 100 MiB.
 	BlockRows int
@@ -14,8 +14,8 @@ type Layout struct {
 	// CellBytes bounds what goes into one cell: large cells would share storage blocks with small neighbours that are
 	// read alone. A single longer value still gets a chunk of its own.
 	CellBytes int
-	// PartRows and partRuns bound the new series and the runs of hours in a part of a journal.
-	PartRows, PartRuns int
+	// RecordRows and partRuns bound the new series and the runs of hours in a part of a journal.
+	RecordRows, RecordRuns int
 	// ApplyBytes is how much a compaction sends in one request.
 	ApplyBytes int
 	// Months says when months are read and, by daysMin, when they are written; monthRows bounds the series of the days
@@ -27,7 +27,7 @@ type Layout struct {
 func DefaultLayout() Layout {
 	return Layout{
 		SmallMetricRows: 512, SharedBlockRows: 1024, SharedBlockColumns: 256, BlockRows: 1 << 19,
-		InlineBytes: 48 << 10, CellBytes: 60 << 10, PartRows: 8192, PartRuns: 1 << 15, ApplyBytes: 1 << 20,
+		InlineBytes: 48 << 10, CellBytes: 60 << 10, RecordRows: 8192, RecordRuns: 1 << 15, ApplyBytes: 1 << 20,
 		Months: MonthRule{DaysMin: 4, Share: 2}, MonthRows: 4 << 20,
 	}
 }

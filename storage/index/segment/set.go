@@ -167,10 +167,20 @@ func (x *Store) Manifest(ctx context.Context, f *Handle) (*Manifest, error) {
 	return f.Manifest.Load(), nil
 }
 
+// ReadManifest reads the manifest of a partition from the table.
 func (x *Store) ReadManifest(ctx context.Context, p presence.Partition) (*Manifest, error) {
+	m, err := x.FindManifest(ctx, p)
+	if err == nil && m == nil {
+		err = envelope.Corrupt(storage.TableSeries, ManifestKey(p), []byte{QualManifest}, envelope.ErrMissing)
+	}
+	return m, err
+}
+
+// FindManifest is ReadManifest that returns nil if there is none.
+func (x *Store) FindManifest(ctx context.Context, p presence.Partition) (*Manifest, error) {
 	key, qualifier := ManifestKey(p), []byte{QualManifest}
 	value, err := ReadCell(ctx, x.SeriesTable, p.CellMs(), key, qualifier)
-	if err != nil {
+	if err != nil || value == nil {
 		return nil, err
 	}
 	payload, format, err := envelope.OpenUpTo(envelope.FormatV3, value, key, qualifier)

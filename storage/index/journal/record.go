@@ -1,4 +1,4 @@
-package index
+package journal
 
 import (
 	"encoding/binary"
@@ -13,40 +13,37 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// A day's journal is a sequence of parts, one row each. A part brings new series, numbered on from the parts before it,
-// and hours for any series of the journal. It carries its own dictionaries, so that it can be read with nothing else.
+// recordSeriesMax is the number of new series in a record that a reader accepts.
+const recordSeriesMax = 1 << 16
 
-// partRowLimit is the number of new series in a part that a reader accepts.
-const partRowLimit = 1 << 16
+var errGap = errors.New("record does not continue the records before it")
 
-var errPartGap = errors.New("part does not continue the parts before it")
-
-// part is a parsed journal part.
-type part struct {
-	base    uint32 // series in the parts before
+// record is a parsed record of a journal: new series, and hours for any series of the journal so far.
+type record struct {
+	base    uint32 // series in the records before
 	rows    uint32 // new series
-	names   []partName
-	metrics []partMetric
+	names   []recordName
+	metrics []recordMetric
 	runs    []hourRun
 }
 
-type partName struct {
+type recordName struct {
 	name   string
 	values []string // values[i] has id i+1
 }
 
-type partMetric struct {
+type recordMetric struct {
 	metric  string
 	rows    uint32
-	columns []partColumn
+	columns []recordColumn
 }
 
-type partColumn struct {
-	name int // index in part.names
+type recordColumn struct {
+	name int // index in record.names
 	ids  valueid.Column
 }
 
-func appendPart(dst []byte, p *part) []byte {
+func appendRecord(dst []byte, p *record) []byte {
 	dst = binary.AppendUvarint(dst, uint64(p.base))
 	dst = binary.AppendUvarint(dst, uint64(p.rows))
 	dst = binary.AppendUvarint(dst, uint64(len(p.names)))
@@ -72,16 +69,16 @@ func appendPart(dst []byte, p *part) []byte {
 	return appendRuns(dst, p.runs)
 }
 
-// parsePart reads a payload; what it returns does not refer to the payload.
-func parsePart(payload []byte) (*part, error) {
+// parseRecord reads a payload and keeps no reference to it.
+func parseRecord(payload []byte) (*record, error) {
 	c := &envelope.Decoder{Rest: payload}
-	p := &part{base: c.Number(1<<32 - 1), rows: c.Number(partRowLimit)}
+	p := &record{base: c.Number(1<<32 - 1), rows: c.Number(recordSeriesMax)}
 	if uint64(p.base)+uint64(p.rows) > 1<<32-1 {
 		return nil, envelope.ErrRange
 	}
 	names := c.Count(2)
 	for i := 0; i < names && c.Err == nil; i++ {
-		n := partName{name: string(c.Text())}
+		n := recordName{name: string(c.Text())}
 		if c.Err == nil && (n.name == "" || n.name == model.MetricNameLabel) {
 			return nil, fmt.Errorf("%w: label name %q", envelope.ErrRange, n.name)
 		}
@@ -110,14 +107,14 @@ func parsePart(payload []byte) (*part, error) {
 	return p, c.End()
 }
 
-func (p *part) readMetric(c *envelope.Decoder) partMetric {
-	m := partMetric{metric: string(c.Text()), rows: c.Number(partRowLimit)}
+func (p *record) readMetric(c *envelope.Decoder) recordMetric {
+	m := recordMetric{metric: string(c.Text()), rows: c.Number(recordSeriesMax)}
 	if m.metric == "" {
 		c.Fail(envelope.ErrTruncated)
 	}
 	columns, next := c.Count(5), 0
 	for i := 0; i < columns && c.Err == nil; i++ {
-		col := partColumn{name: int(c.Number(1<<31 - 1))}
+		col := recordColumn{name: int(c.Number(1<<31 - 1))}
 		if col.name < next || col.name >= len(p.names) {
 			c.Fail(envelope.ErrRange)
 			return m
@@ -130,42 +127,42 @@ func (p *part) readMetric(c *envelope.Decoder) partMetric {
 	return m
 }
 
-// journalReader takes a day's parts in order into an index.
-type journalReader struct {
+// loader adds the series of a day's records to an index, record by record.
+type loader struct {
 	active *memory.Index
 	rows   []memory.Ref // of each journal row
 }
 
-// add takes in the next part; touch is called for every series with hours, row is its journal row.
-func (j *journalReader) add(p *part, hour int64, touch func(ref memory.Ref, row, hours uint32)) error {
-	if int(p.base) != len(j.rows) {
-		return fmt.Errorf("%w: it starts at series %d, they end at %d", errPartGap, p.base, len(j.rows))
+// add takes the next record. It calls visit for every series with hours; row is its row in the journal.
+func (l *loader) add(p *record, hour int64, visit func(ref memory.Ref, row, hours uint32)) error {
+	if int(p.base) != len(l.rows) {
+		return fmt.Errorf("%w: it starts at series %d instead of %d", errGap, p.base, len(l.rows))
 	}
 	remap := make([][]uint32, len(p.names))
 	for i, n := range p.names {
-		d := j.active.Dict(n.name)
+		d := l.active.Dict(n.name)
 		remap[i] = make([]uint32, len(n.values)+1)
 		for k, v := range n.values {
 			remap[i][k+1] = d.Intern(v)
 		}
 	}
 	for i := range p.metrics {
-		if err := j.addMetric(p, &p.metrics[i], remap, hour); err != nil {
+		if err := l.addMetric(p, &p.metrics[i], remap, hour); err != nil {
 			return err
 		}
 	}
 	for _, r := range p.runs {
 		for row := r.row; row < r.row+r.count; row++ {
-			touch(j.rows[row], row, r.hours)
+			visit(l.rows[row], row, r.hours)
 		}
 	}
 	return nil
 }
 
-func (j *journalReader) addMetric(p *part, m *partMetric, remap [][]uint32, hour int64) error {
+func (l *loader) addMetric(p *record, m *recordMetric, remap [][]uint32, hour int64) error {
 	dicts := make([]*memory.Dictionary, len(m.columns))
 	for i, c := range m.columns {
-		dicts[i] = j.active.Dict(p.names[c.name].name)
+		dicts[i] = l.active.Dict(p.names[c.name].name)
 	}
 	fill := func(row uint32, ids []uint32) error {
 		for i := range m.columns {
@@ -178,7 +175,7 @@ func (j *journalReader) addMetric(p *part, m *partMetric, remap [][]uint32, hour
 		}
 		return nil
 	}
-	return j.active.AddRows(m.metric, dicts, m.rows, hour, fill, func(ref memory.Ref) { j.rows = append(j.rows, ref) })
+	return l.active.AddRows(m.metric, dicts, m.rows, hour, fill, func(ref memory.Ref) { l.rows = append(l.rows, ref) })
 }
 
 // hourRun gives the journal rows [row, row+count) these hours.

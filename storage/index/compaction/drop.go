@@ -1,4 +1,4 @@
-package index
+package compaction
 
 import (
 	"context"
@@ -17,21 +17,21 @@ import (
 //
 // A drop rewrites no day. Memory forgets the hours first, when the samples go. Then the root of each segment names the
 // metric as dropped. The journal of an open day still has the hours: a crash brings them back until RemoveHours.
-type MetricDrop struct{ x *Index }
+type MetricDrop struct{ c *Compactor }
 
 // StartDrop begins a drop in an index that one process writes. Close it when done.
-func (x *Index) StartDrop() MetricDrop {
-	x.maint.Lock()
-	return MetricDrop{x: x}
+func (c *Compactor) StartDrop() MetricDrop {
+	c.opts.Lock.Lock()
+	return MetricDrop{c: c}
 }
 
 // Close ends the drop.
-func (d MetricDrop) Close() { d.x.maint.Unlock() }
+func (d MetricDrop) Close() { d.c.opts.Lock.Unlock() }
 
 // Clear forgets in memory that series have samples in the hours from first to last. No sample of these series may arrive
 // meanwhile.
 func (d MetricDrop) Clear(refs []memory.Ref, first, last int64) {
-	for _, day := range d.x.open.Between(presence.DayOf(first), presence.DayOf(last)) {
+	for _, day := range d.c.open.Between(presence.DayOf(first), presence.DayOf(last)) {
 		mask := presence.HoursWithin(day.Day, first, last)
 		for _, ref := range refs {
 			if day.ClearHours(ref, mask) {
@@ -45,22 +45,22 @@ func (d MetricDrop) Clear(refs []memory.Ref, first, last int64) {
 // when it returns.
 func (d MetricDrop) Segments(ctx context.Context, metric string, first, last int64) error {
 	changed := false
-	for _, c := range d.x.store.Closed.DaysBetween(presence.DayOf(first), presence.DayOf(last)) {
-		dropped, err := d.x.dropFromDay(ctx, c, metric, presence.HoursWithin(c.Of.FirstDay(), first, last))
+	for _, h := range d.c.store.Closed.DaysBetween(presence.DayOf(first), presence.DayOf(last)) {
+		dropped, err := d.c.dropFromDay(ctx, h, metric, presence.HoursWithin(h.Of.FirstDay(), first, last))
 		if err != nil {
-			return fmt.Errorf("index: drop metric %q from %v: %w", metric, c.Of, err)
+			return fmt.Errorf("drop metric %q from %v: %w", metric, h.Of, err)
 		}
 		changed = changed || dropped
 	}
 	if !changed {
 		return nil
 	}
-	return d.x.opts.Store.Sync(ctx)
+	return d.c.opts.Sync(ctx)
 }
 
 // dropFromDay notes in the root of a day that the metric is dropped, if it has no other hours than these.
-func (x *Index) dropFromDay(ctx context.Context, c *segment.Handle, metric string, hours uint32) (dropped bool, err error) {
-	s, err := x.store.Open(ctx, c)
+func (c *Compactor) dropFromDay(ctx context.Context, h *segment.Handle, metric string, hours uint32) (dropped bool, err error) {
+	s, err := c.store.Open(ctx, h)
 	if err != nil || s.Manifest.Metrics == 0 {
 		return false, err
 	}
@@ -76,11 +76,11 @@ func (x *Index) dropFromDay(ctx context.Context, c *segment.Handle, metric strin
 		return false, err
 	}
 	r := s.Manifest.WithDropped(id)
-	cell := rootCell(c.Of, []byte{segment.QualManifest}, segment.EncodeManifest(r))
-	row := storage.RowMutation{Key: segment.ManifestKey(c.Of), Entries: []storage.Entry{cell}}
-	if err := x.store.SeriesTable.Apply(ctx, []storage.RowMutation{row}); err != nil {
+	cell := segment.ManifestCell(h.Of, []byte{segment.QualManifest}, segment.EncodeManifest(r))
+	row := storage.RowMutation{Key: segment.ManifestKey(h.Of), Entries: []storage.Entry{cell}}
+	if err := c.store.SeriesTable.Apply(ctx, []storage.RowMutation{row}); err != nil {
 		return false, err
 	}
-	x.store.Closed.Install(c.Of, r)
+	c.store.Closed.Install(h.Of, r)
 	return true, nil
 }

@@ -1,0 +1,256 @@
+package compaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/index/journal"
+	"halite/storage/index/lookup"
+	"halite/storage/index/memory"
+	"halite/storage/index/presence"
+	"halite/storage/index/segment"
+)
+
+// Options configure a Compactor.
+type Options struct {
+	// Sync makes earlier changes of the tables durable.
+	Sync func(ctx context.Context) error
+	// Lock serialises the changes of tables. Methods take it unless they say otherwise.
+	Lock *sync.Mutex
+	// Shared says that several processes share the tables. The Compactor then compacts for all of them: it has an active
+	// index of its own, which nobody else uses.
+	Shared bool
+	// CompactedAt holds the last compaction of each partition. Several Compactors may use it, one after the other.
+	CompactedAt map[presence.Partition]time.Time
+	// Retention is how long the index keeps days, 0 for ever. MonthSeriesMax bounds the series of a month; 0 does not.
+	Retention      time.Duration
+	MonthSeriesMax int
+	Now            func() time.Time
+	Logger         *slog.Logger
+	Metrics        Metrics
+}
+
+// Metrics count compactions.
+type Metrics struct {
+	Days, Months, Failures, Seconds prometheus.Counter
+	// DamagedDays is the number of days left out of their month.
+	DamagedDays prometheus.Gauge
+}
+
+// Compactor writes the segments of days and months.
+type Compactor struct {
+	opts    Options
+	active  *memory.Index
+	open    *memory.OpenDays
+	store   *segment.Store
+	journal *journal.Journal
+	lookup  *lookup.Reader
+	state   generationState
+}
+
+// New returns a Compactor of the open days, their journals and the segments in store.
+func New(
+	active *memory.Index, open *memory.OpenDays, store *segment.Store, j *journal.Journal, l *lookup.Reader, opts Options,
+) *Compactor {
+	c := &Compactor{opts: opts, active: active, open: open, store: store, journal: j, lookup: l}
+	c.state = generationState{
+		compactedAt: opts.CompactedAt, damaged: map[presence.Partition]damagedDay{}, reserved: map[presence.Partition]uint32{},
+	}
+	c.state.reset()
+	return c
+}
+
+// Reset forgets the segments that FindPartitions has found. The caller holds the lock.
+func (c *Compactor) Reset() {
+	c.store.Closed.Reset()
+	c.state.reset()
+}
+
+// Compact compacts the closed days and their months, deletes what interrupted compactions have left, and forgets days beyond
+// retention. A failed compaction leaves its partition as it was. The others go on, and Compact returns the first error.
+func (c *Compactor) Compact(ctx context.Context) error {
+	c.locked(func() error { c.Expire(); return nil })
+	var first error
+	keep := func(err error) {
+		if err != nil && first == nil {
+			first = err
+		}
+	}
+	for _, p := range c.uncleanPartitions() {
+		keep(c.clean(ctx, p))
+	}
+	for _, d := range c.open.All() {
+		if err := ctx.Err(); err != nil {
+			keep(err)
+			break
+		}
+		keep(c.locked(func() error {
+			if !dayDue(d.Day, c.opts.Now(), c.state.compactedAt[presence.DayPartition(d.Day)]) {
+				return nil
+			}
+			return c.compactDay(ctx, d.Day, nil)
+		}))
+	}
+	keep(c.compactMonths(ctx))
+	return first
+}
+
+func (c *Compactor) locked(fn func() error) error {
+	c.opts.Lock.Lock()
+	defer c.opts.Lock.Unlock()
+	return fn()
+}
+
+func (c *Compactor) uncleanPartitions() (all []presence.Partition) {
+	_ = c.locked(func() error {
+		all = slices.Collect(maps.Keys(c.state.unclean))
+		return nil
+	})
+	return all
+}
+
+// clean deletes what an interrupted compaction of a partition has left.
+func (c *Compactor) clean(ctx context.Context, p presence.Partition) error {
+	err := c.locked(func() error { return c.sweep(ctx, p) })
+	if err != nil {
+		return fmt.Errorf("clean up %v: %w", p, err)
+	}
+	return nil
+}
+
+// Expire forgets the days that ended before retention. The tables delete their cells by age. The caller holds the lock.
+func (c *Compactor) Expire() {
+	oldest := presence.DayOf(keyschema.HourOf(lookup.OldestMs(c.opts.Now, c.opts.Retention)))
+	for _, d := range c.open.Between(0, oldest-1) {
+		c.open.Forget(d.Day)
+	}
+	for _, h := range append(c.store.Closed.DaysBetween(0, oldest-1), c.store.Closed.AllMonths()...) {
+		if h.Of.LastDay() < oldest {
+			c.store.Closed.Forget(h.Of)
+			c.store.Cache.Drop(h.Of)
+		}
+	}
+	c.journal.Expire(oldest)
+	c.state.expire(oldest)
+	c.opts.Metrics.DamagedDays.Set(float64(len(c.state.damaged)))
+}
+
+// compactDay writes the next generation of a day from its journal, as memory has it, and from its segment without the removed
+// hours, nil for none. The caller holds the lock.
+func (c *Compactor) compactDay(ctx context.Context, day int64, removed *removedHours) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("compact day %d: %w", day, err)
+			c.opts.Metrics.Failures.Inc()
+		}
+	}()
+	sources, inputs, err := c.segmentOf(ctx, day, removed)
+	if err != nil {
+		return err
+	}
+	p, d := presence.DayPartition(day), c.open.Get(day)
+	if d == nil {
+		return c.Replace(ctx, p, sources, inputs, nil)
+	}
+	if err := c.journal.Locate(ctx, d); err != nil {
+		return err
+	}
+	hours, records := d.Snapshot(), d.Records
+	end := d.Journal.Seq
+	if !c.opts.Shared {
+		end++ // a record whose write has failed may be in the table all the same; memory has its content
+	}
+	inputs.JournalSeq = max(inputs.JournalSeq, end)
+	sources = append([]Source{NewActiveSource(c.active, hours)}, sources...)
+	if err := c.Replace(ctx, p, sources, inputs, func() { c.open.Release(d, hours) }); err != nil {
+		return err
+	}
+	return c.journal.Delete(ctx, records)
+}
+
+// segmentOf returns the segment of a day as a source of its next one, without the removed hours; no source if it has no
+// segment. If the next segment lacks something of the former one, the month forgets the day: a month only adds.
+func (c *Compactor) segmentOf(ctx context.Context, day int64, removed *removedHours) (of []Source, in Inputs, err error) {
+	var s *segment.Segment
+	if h := c.store.Closed.Day(day); h != nil {
+		if s, err = c.store.Open(ctx, h); err != nil {
+			return nil, in, err
+		}
+		in.JournalSeq = s.Manifest.JournalSeq
+	}
+	if s == nil || removed != nil || len(s.Manifest.Dropped) > 0 {
+		if err := c.forgetInMonth(ctx, presence.DayPartition(day)); err != nil {
+			return nil, in, err
+		}
+	}
+	if s == nil {
+		return nil, in, nil
+	}
+	if removed != nil {
+		if s.Lost, err = c.removedRows(ctx, day, removed); err != nil {
+			return nil, in, err
+		}
+	}
+	src, err := NewDaySource(ctx, s)
+	return []Source{src}, in, err
+}
+
+// damagedDay is a generation that a month could not take in.
+type damagedDay struct {
+	gen   uint32
+	tried time.Time
+}
+
+// noteDamaged leaves a day out of its month until it is rebuilt, or for some hours. The caller holds the lock.
+func (c *Compactor) noteDamaged(h *segment.Handle, err error) {
+	gen := h.Gen.Load()
+	if was, ok := c.state.damaged[h.Of]; !ok || was.gen != gen {
+		c.opts.Logger.Error("index day is damaged and left out of its month; rebuild it", "day", h.Of.FirstDay(), "err", err)
+	}
+	c.state.damaged[h.Of] = damagedDay{gen: gen, tried: c.opts.Now()}
+	c.opts.Metrics.DamagedDays.Set(float64(len(c.state.damaged)))
+}
+
+// isDamaged reports whether this generation of a day was found damaged. The caller holds the lock.
+func (c *Compactor) isDamaged(h *segment.Handle) bool {
+	was, ok := c.state.damaged[h.Of]
+	if ok && was.gen != h.Gen.Load() {
+		delete(c.state.damaged, h.Of)
+		c.opts.Metrics.DamagedDays.Set(float64(len(c.state.damaged)))
+		return false
+	}
+	return ok && c.opts.Now().Sub(was.tried) < MonthInterval
+}
+
+// noteDamagedSources notes which sources are damaged, if that is why a compaction failed. It reports whether it found any.
+func (c *Compactor) noteDamagedSources(sources []Source, err error) (found bool) {
+	if !errors.Is(err, storage.ErrCorrupt) {
+		return false
+	}
+	for _, src := range sources {
+		s, ok := src.(SegmentSource)
+		switch {
+		case !ok || !s.Segment.Damaged:
+			continue
+		case s.Segment.Of.Of.IsMonth():
+			c.store.MarkBroken(s.Segment.Of, err)
+		default:
+			c.noteDamaged(s.Segment.Of, err)
+		}
+		found = true
+	}
+	return found
+}
+
+// HasEnded reports whether a day has ended.
+func (c *Compactor) HasEnded(day int64) bool { return dayEnded(day, c.opts.Now(), 0) }

@@ -1,0 +1,159 @@
+package compaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"halite/storage"
+	"halite/storage/index/presence"
+	"halite/storage/index/segment"
+)
+
+// The next generation of a month is made from the former one and the days that are new or were compacted again since. That is
+// right because a compaction of a day only adds to its segment. Three changes may take something away: a rebuild, a removal, and
+// the compaction of a day whose segment was lost. They void the month first, so that it is made from its days alone.
+
+// compactMonths compacts the months whose days have changed. A month whose compaction fails stays as it was, and the first error
+// is returned. A damaged day is left out. That is no error: it was logged, and readers of the day get an error.
+func (c *Compactor) compactMonths(ctx context.Context) error {
+	var first error
+	for _, g := range c.store.Closed.ByMonth(0, presence.DayMax) {
+		for more := true; more; {
+			var err error
+			if more, err = c.compactMonth(ctx, g); err != nil && first == nil {
+				first = err
+			}
+		}
+	}
+	return first
+}
+
+// compactMonth takes in the due days of a month, as many at once as memory permits, and reports whether there are more.
+func (c *Compactor) compactMonth(ctx context.Context, g segment.MonthDays) (more bool, err error) {
+	c.opts.Lock.Lock()
+	defer c.opts.Lock.Unlock()
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("compact %v: %w", g.Of, err)
+			c.opts.Metrics.Failures.Inc()
+			more = false
+		}
+	}()
+	var sources []Source
+	contained := make([]segment.DayVersion, presence.MonthDaysMax)
+	former, err := c.formerMonth(ctx, g.Of)
+	if err != nil {
+		return false, err
+	}
+	if former != nil {
+		sources = append(sources, SegmentSource{Segment: former})
+		copy(contained, former.Manifest.Days)
+	}
+	due := c.monthDue(g, contained)
+	if c.opts.Shared && len(due) > 0 {
+		if err := c.reserveMonth(ctx, g.Of, former, due); err != nil {
+			return false, err
+		}
+		defer delete(c.state.reserved, g.Of)
+	}
+	days, more, err := c.openBatch(ctx, due, former)
+	if len(days) == 0 || err != nil {
+		return false, err
+	}
+	for _, s := range days {
+		at := s.Of.Of.FirstDay() - g.Of.FirstDay()
+		contained[at] = segment.DayVersion{Gen: s.Manifest.Gen, Series: s.Manifest.Series}
+		sources = append(sources, SegmentSource{Segment: s, Shift: uint8(at)})
+	}
+	err = c.Replace(ctx, g.Of, sources, Inputs{Days: contained}, nil)
+	if c.noteDamagedSources(sources, err) {
+		return true, nil // again, without the damaged ones
+	}
+	return more, err
+}
+
+// openBatch opens the segments of the due days that the next compaction of a month takes in.
+func (c *Compactor) openBatch(
+	ctx context.Context, due []*segment.Handle, former *segment.Segment,
+) (batch []*segment.Segment, more bool, err error) {
+	var days []*segment.Segment
+	var series []uint64
+	for _, h := range due {
+		s, err := c.store.Open(ctx, h)
+		if errors.Is(err, storage.ErrCorrupt) {
+			c.noteDamaged(h, err)
+			continue
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		days, series = append(days, s), append(series, s.Manifest.Series)
+	}
+	left := uint64(c.opts.MonthSeriesMax)
+	switch {
+	case left == 0:
+		left = math.MaxUint64
+	case former != nil:
+		left -= min(left, former.Manifest.Series)
+	}
+	take, more := monthBatch(series, left, c.store.Layout.MonthRows)
+	for _, i := range take {
+		batch = append(batch, days[i])
+	}
+	return batch, more, nil
+}
+
+// formerMonth is the segment of a month, nil if there is none or only a damaged one.
+func (c *Compactor) formerMonth(ctx context.Context, p presence.Partition) (*segment.Segment, error) {
+	h := c.store.Closed.Month(p)
+	if h == nil || h.Broken.Load() {
+		return nil, nil
+	}
+	s, err := c.store.Open(ctx, h)
+	if errors.Is(err, storage.ErrCorrupt) {
+		c.store.MarkBroken(h, err)
+		return nil, nil
+	}
+	return s, err
+}
+
+// monthDue lists the days of a month that its next compaction takes in.
+func (c *Compactor) monthDue(g segment.MonthDays, contained []segment.DayVersion) (due []*segment.Handle) {
+	days := make([]monthDay, len(g.Days))
+	for i, h := range g.Days {
+		days[i] = monthDay{
+			gen: h.Gen.Load(), contained: contained[h.Of.FirstDay()-g.Of.FirstDay()].Gen, skip: c.isDamaged(h) || h.Dropped.Load(),
+		}
+	}
+	for _, i := range dueDays(days, c.store.Layout.Months.DaysMin, c.opts.Now(), c.state.compactedAt[g.Of]) {
+		due = append(due, g.Days[i])
+	}
+	return due
+}
+
+// forgetInMonth voids the month of a day if the month contains a generation of that day.
+func (c *Compactor) forgetInMonth(ctx context.Context, day presence.Partition) error {
+	gen, err := c.generationInMonth(ctx, day)
+	if err != nil || gen == 0 {
+		return err
+	}
+	return c.VoidMonth(ctx, presence.MonthOf(day.FirstDay()))
+}
+
+// VoidMonth makes a month forget its days, durably, because it may contain more of a day than the day will have. The caller holds
+// the lock.
+func (c *Compactor) VoidMonth(ctx context.Context, p presence.Partition) error {
+	if c.store.Closed.Month(p) == nil {
+		return nil
+	}
+	if err := c.Replace(ctx, p, nil, Inputs{Days: make([]segment.DayVersion, presence.MonthDaysMax)}, nil); err != nil {
+		return fmt.Errorf("void %v: %w", p, err)
+	}
+	delete(c.state.compactedAt, p)
+	return nil
+}

@@ -1,0 +1,106 @@
+package compaction
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"halite/storage"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+	"halite/storage/index/segment"
+)
+
+// errFenced says that another process has taken the partition over.
+var errFenced = errors.New("another server has begun to compact the partition")
+
+// reserveTriesMax bounds how often reserve tries the next number.
+const reserveTriesMax = 16
+
+func isReservation(qualifier []byte) bool {
+	return len(qualifier) == 5 && qualifier[0] == segment.QualIntent
+}
+
+func reservedGen(qualifier []byte) uint32 { return binary.BigEndian.Uint32(qualifier[1:5]) }
+
+// cellFilter passes the cell of a partition's manifest row with that qualifier.
+func cellFilter(p presence.Partition, qualifier []byte) storage.Filter {
+	return storage.Filter{
+		QualifierStart: qualifier, QualifierEnd: append(slices.Clone(qualifier), 0), FromMs: p.CellMs(), ToMs: p.CellMs() + 1,
+	}
+}
+
+// reserve reserves the partition's next generation, and removes the reservation of any other process.
+func (c *Compactor) reserve(ctx context.Context, p presence.Partition) (uint32, error) {
+	for range reserveTriesMax {
+		gen, err := c.nextGeneration(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		qualifier := segment.GenQualifier(segment.QualIntent, gen)
+		cells, err := segment.ReadCells(ctx, c.store.SeriesTable, p.CellMs(), [][]byte{segment.ManifestKey(p)},
+			[]byte{segment.QualIntent}, qualifier)
+		if err != nil {
+			return 0, err
+		}
+		take := storage.RowMutation{Entries: []storage.Entry{generationCell(p, qualifier, gen)}}
+		for _, cell := range cells {
+			take.Entries = append(take.Entries, storage.Entry{
+				Kind: storage.DeleteCells, Family: storage.FamilyIndex, Qualifier: cell.Qualifier,
+			})
+		}
+		taken, err := c.store.SeriesTable.CheckAndApply(ctx, segment.ManifestKey(p), cellFilter(p, qualifier),
+			storage.RowMutation{}, take)
+		if err == nil && !taken {
+			return gen, nil
+		}
+		// If the outcome is unknown, the reservation may be ours or another's: try the next number.
+		if err != nil && !errors.Is(err, storage.ErrUnavailable) {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("%w: no generation could be reserved", storage.ErrUnavailable)
+}
+
+// switchReserved makes a reserved generation the partition's, unless another process has reserved a later one.
+func (c *Compactor) switchReserved(ctx context.Context, p presence.Partition, gen uint32, cell storage.Entry) error {
+	held, err := c.store.SeriesTable.CheckAndApply(ctx, segment.ManifestKey(p),
+		cellFilter(p, segment.GenQualifier(segment.QualIntent, gen)),
+		storage.RowMutation{Entries: []storage.Entry{cell, generationCell(p, []byte{segment.QualGen}, gen)}}, storage.RowMutation{})
+	if err == nil && !held {
+		return errFenced
+	}
+	if errors.Is(err, storage.ErrUnavailable) { // it may have happened all the same
+		if m, readErr := c.store.ReadManifest(ctx, p); readErr == nil && m.Gen == gen {
+			return nil
+		}
+	}
+	return err
+}
+
+// endReserved notes that nothing is left of generations before gen.
+func (c *Compactor) endReserved(ctx context.Context, p presence.Partition, gen uint32) error {
+	qualifier := segment.GenQualifier(segment.QualIntent, gen)
+	empty := segment.ManifestCell(p, qualifier, envelope.New(envelope.FormatV1, 0))
+	_, err := c.store.SeriesTable.CheckAndApply(ctx, segment.ManifestKey(p), cellFilter(p, qualifier),
+		storage.RowMutation{Entries: []storage.Entry{empty}}, storage.RowMutation{})
+	if err != nil {
+		return err
+	}
+	delete(c.state.unclean, p)
+	delete(c.state.begun, p)
+	return nil
+}
+
+// foundReservation notes a reservation that was not ended.
+func (c *Compactor) foundReservation(p presence.Partition, key []byte, cell storage.Cell) {
+	if !isReservation(cell.Qualifier) {
+		return
+	}
+	if payload, err := envelope.Open(cell.Value, key, cell.Qualifier); err != nil || len(payload) > 0 {
+		c.state.begun[p] = reservedGen(cell.Qualifier)
+		c.state.unclean[p] = true
+	}
+}

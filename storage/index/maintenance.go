@@ -1,0 +1,135 @@
+package index
+
+import (
+	"context"
+	"fmt"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/index/compaction"
+	"halite/storage/index/journal"
+	"halite/storage/index/memory"
+	"halite/storage/index/presence"
+	"halite/storage/index/recovery"
+	"halite/storage/index/segment"
+)
+
+// HourRemoval says which hours RemoveHours removes.
+type HourRemoval = compaction.HourRemoval
+
+// MetricDrop takes whole metrics out of the lists at once.
+type MetricDrop = compaction.MetricDrop
+
+// Difference is what Verify found for a day.
+type Difference = recovery.Difference
+
+// NewWriter returns a random name for Options.Writer.
+func NewWriter() string { return segment.NewWriter() }
+
+// annotate says that an error comes from the index.
+func annotate(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("index: %s%w", what, err)
+	}
+	return nil
+}
+
+// Persist writes the series and hours marked before the call that the tables do not hold yet: new series of a day once, hours
+// whenever there are new ones. They are durable after the caller's Store.Sync. After an error call Persist again: what is not
+// written stays due.
+func (x *Index) Persist(ctx context.Context) error {
+	x.maint.Lock()
+	defer x.maint.Unlock()
+	return annotate("", x.journal.Persist(ctx))
+}
+
+// Maintain compacts the closed days and their months, deletes what interrupted compactions have left, forgets days beyond
+// retention, and frees the memory of retired series. A failed compaction leaves its day as it was. The others go on, and Maintain
+// returns the first error. With Options.Writer it compacts nothing: see Compact.
+func (x *Index) Maintain(ctx context.Context) (err error) {
+	if x.opts.shared() {
+		x.maint.Lock()
+		x.compactor.Expire()
+		x.maint.Unlock()
+	} else {
+		err = annotate("", x.compactor.Compact(ctx))
+	}
+	x.FreeRetired()
+	return err
+}
+
+// Compact compacts the closed days and their months where several processes share the tables; without Options.Writer it does
+// nothing. One process at a time should call it; if two do, the work of one is lost. No other operation waits for it. This Index,
+// like other processes, learns of the result by Refresh.
+func (x *Index) Compact(ctx context.Context) error {
+	if !x.opts.shared() {
+		return nil
+	}
+	return annotate("", x.collect(func(c *compaction.Compactor) error { return c.CompactShared(ctx) }))
+}
+
+// Refresh reads what other processes have written since the last call. Their series and hours become visible, and compacted days
+// are read from their segments. Without Options.Writer it does nothing.
+func (x *Index) Refresh(ctx context.Context) error {
+	if !x.opts.shared() {
+		return nil
+	}
+	return annotate("", x.recovery.Refresh(ctx))
+}
+
+// RemoveHours removes hours without samples from the lists and rewrites their days. It is durable when it returns. If it fails,
+// some days may be done: call it again.
+func (x *Index) RemoveHours(ctx context.Context, r HourRemoval) error {
+	if !x.opts.shared() {
+		return annotate("remove hours: ", x.compactor.RemoveHours(ctx, r))
+	}
+	return annotate("remove hours: ", x.collect(func(c *compaction.Compactor) error { return c.RemoveHoursShared(ctx, r) }))
+}
+
+// FenceShared stops every earlier RemoveHours, in any process, from removing hours from first to last: it fails, or calls Held.
+func (x *Index) FenceShared(ctx context.Context, first, last int64) error {
+	return annotate("fence days: ", x.collect(func(c *compaction.Compactor) error { return c.FenceShared(ctx, first, last) }))
+}
+
+// StartDrop begins a drop in an index that one process writes. Close it when done.
+func (x *Index) StartDrop() MetricDrop { return x.compactor.StartDrop() }
+
+// Rebuild makes the index of the unix days fromDay to toDay, both inclusive, from the keys of the data rows, and of the rollup
+// rows for series without samples. If a segment is damaged, flush the active series first: Rebuild may not find them.
+func (x *Index) Rebuild(ctx context.Context, fromDay, toDay int64) error {
+	return annotate("", x.recovery.Rebuild(ctx, fromDay, toDay))
+}
+
+// Verify compares the index of a day with the keys of the data rows. Rows written meanwhile may show up as missing.
+func (x *Index) Verify(ctx context.Context, day int64) (Difference, error) {
+	diff, err := x.recovery.Verify(ctx, day)
+	return diff, annotate("", err)
+}
+
+// IsPersisted reports whether the index's tables hold that the series has samples in the hour. A false may be out of date.
+// MarkActive and Persist make it true, unless the day is compacted meanwhile.
+func (x *Index) IsPersisted(ref memory.Ref, hour int64) bool {
+	d := x.open.Get(presence.DayOf(hour))
+	return d != nil && d.IsPersisted(ref, presence.HourBit(hour))
+}
+
+// Reannounce makes the next Persist write the hour of the series again.
+func (x *Index) Reannounce(ref memory.Ref, hour int64) {
+	if !presence.ValidHour(hour) || !x.active.Knows(ref) {
+		return
+	}
+	for done := false; !done; { // the day may be compacted in between
+		x.MarkActive(ref, hour)
+		done = x.open.Reannounce(ref, hour)
+	}
+}
+
+// LabelSet returns the tags that a hash stands for in the row keys of a metric, stored or active.
+func (x *Index) LabelSet(ctx context.Context, metric, hash string) ([]keyschema.Tag, error) {
+	return journal.LabelSet(ctx, x.tables.meta, x.active, metric, hash)
+}
+
+// StoredLabelSet reads from table meta the tags that a hash stands for in row keys.
+func StoredLabelSet(ctx context.Context, meta storage.Table, hash string) ([]keyschema.Tag, error) {
+	return journal.StoredLabelSet(ctx, meta, hash)
+}

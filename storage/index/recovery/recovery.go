@@ -1,0 +1,229 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/index/compaction"
+	"halite/storage/index/journal"
+	"halite/storage/index/lookup"
+	"halite/storage/index/memory"
+	"halite/storage/index/presence"
+	"halite/storage/index/rowscan"
+	"halite/storage/index/segment"
+)
+
+// Options configure a Recovery.
+type Options struct {
+	// Lock serialises the changes of tables. Methods take it unless they say otherwise.
+	Lock      *sync.Mutex
+	Retention time.Duration
+	Now       func() time.Time
+	Logger    *slog.Logger
+	// Added counts series that become active, Repairs damage.
+	Added, Repairs prometheus.Counter
+}
+
+// Recovery changes an index in memory to match its tables.
+type Recovery struct {
+	opts      Options
+	active    *memory.Index
+	open      *memory.OpenDays
+	journal   *journal.Journal
+	compactor *compaction.Compactor
+	lookup    *lookup.Reader
+	store     *segment.Store
+	scanner   *rowscan.Scanner
+	refreshMu sync.Mutex // admits one Refresh; taken before opts.Lock
+	// behind are the partitions whose present generation could not be read to the end. refreshMu guards it.
+	behind map[presence.Partition]struct{}
+}
+
+// New returns a Recovery of the active series and open days that the other parameters use, too.
+func New(
+	active *memory.Index, open *memory.OpenDays, j *journal.Journal, c *compaction.Compactor, l *lookup.Reader,
+	store *segment.Store, s *rowscan.Scanner, opts Options,
+) *Recovery {
+	return &Recovery{
+		opts: opts, active: active, open: open, journal: j, compactor: c, lookup: l, store: store, scanner: s,
+		behind: map[presence.Partition]struct{}{},
+	}
+}
+
+// Restore finds the days and months with segments and reads the journals. It repairs damaged journals.
+func (r *Recovery) Restore(ctx context.Context) error {
+	damaged, err := r.RestoreReadOnly(ctx)
+	if err != nil {
+		return err
+	}
+	r.opts.Lock.Lock()
+	defer r.opts.Lock.Unlock()
+	for _, day := range damaged {
+		err := r.repairJournal(ctx, day)
+		if errors.Is(err, storage.ErrCorrupt) {
+			err = r.restoreFromRows(ctx, day, err)
+		}
+		if err != nil {
+			return fmt.Errorf("repair the journal of day %d: %w", day, err)
+		}
+	}
+	return nil
+}
+
+// RestoreReadOnly is Restore that writes nothing. It returns the days with damaged journals.
+func (r *Recovery) RestoreReadOnly(ctx context.Context) (damaged []int64, err error) {
+	r.opts.Lock.Lock()
+	defer r.opts.Lock.Unlock()
+	damaged, err = r.restoreSpan(ctx, storage.Filter{VersionsMax: 1})
+	if !errors.Is(err, storage.ErrCorrupt) {
+		return damaged, err
+	}
+	r.opts.Logger.Error("a block of the index is damaged; its days are restored one by one", "err", err)
+	r.open.Reset()
+	r.compactor.Reset()
+	r.journal.Reset()
+	return r.restoreDays(ctx, presence.DayOf(keyschema.HourOf(lookup.OldestMs(r.opts.Now, r.opts.Retention))),
+		presence.DayOf(keyschema.HourMax))
+}
+
+// restoreSpan reads the manifests and journals that the filter passes, each with one scan. It returns the days with damaged
+// journals.
+func (r *Recovery) restoreSpan(ctx context.Context, filter storage.Filter) (damaged []int64, err error) {
+	if err := r.compactor.FindPartitions(ctx, filter); err != nil {
+		return nil, err
+	}
+	r.compactor.Expire()
+	found, err := r.journal.Read(ctx, segment.PrefixRows(segment.JournalPrefix), filter)
+	for _, p := range found.Obsolete {
+		r.compactor.MarkUnclean(p)
+	}
+	return found.Damaged, err
+}
+
+// restoreDays restores the days from first to last beside damaged blocks of the table. It divides them until a part can be read;
+// a single day that cannot is restored from the rows.
+func (r *Recovery) restoreDays(ctx context.Context, first, last int64) (damaged []int64, err error) {
+	filter := storage.Filter{
+		FromMs: keyschema.HourStartMs(presence.FirstHour(first)), ToMs: keyschema.HourStartMs(presence.FirstHour(last + 1)),
+		VersionsMax: 1,
+	}
+	err = r.probe(ctx, filter) // a scan that fails midway would leave something behind
+	switch {
+	case errors.Is(err, storage.ErrCorrupt) && first == last:
+		return nil, r.restoreFromRows(ctx, first, err)
+	case errors.Is(err, storage.ErrCorrupt):
+		middle := first + (last-first)/2
+		damaged, err = r.restoreDays(ctx, first, middle)
+		if err != nil {
+			return nil, err
+		}
+		more, err := r.restoreDays(ctx, middle+1, last)
+		return append(damaged, more...), err
+	case err != nil:
+		return nil, err
+	}
+	return r.restoreSpan(ctx, filter)
+}
+
+// probe fails if the rows that restoreSpan reads cannot be read.
+func (r *Recovery) probe(ctx context.Context, filter storage.Filter) error {
+	rows := segment.ManifestRows()
+	rows.Ranges = append(rows.Ranges, segment.PrefixRows(segment.JournalPrefix).Ranges...)
+	it := r.store.SeriesTable.ReadRows(ctx, rows, storage.ReadOptions{Filter: filter})
+	defer func() { _ = it.Close() }()
+	for it.Next() {
+	}
+	return it.Err()
+}
+
+// restoreFromRows restores a day, whose index cannot be read for cause, from the rows. The day stays open until the damaged file
+// is gone. If the rows cannot be read either, look-ups of the day fail.
+func (r *Recovery) restoreFromRows(ctx context.Context, day int64, cause error) error {
+	for _, p := range []presence.Partition{presence.DayPartition(day), presence.MonthOf(day)} {
+		if p.LastDay() == day { // the manifest lies beside that of the day
+			r.compactor.Forget(p)
+		}
+	}
+	end := r.journal.FarSeq()
+	d := r.open.Get(day)
+	if d != nil {
+		d.Journal = memory.JournalState{Known: true, First: end, Seq: end}
+		d.MarkUnwritten()
+	}
+	scan, err := r.scanner.All(ctx, day, true)
+	if errors.Is(err, storage.ErrCorrupt) {
+		r.opts.Logger.Error("index and rows of a day are damaged; look-ups of the day fail", "day", day, "err", cause)
+		r.store.Closed.Ensure(presence.DayPartition(day)).Fail(cause)
+		return nil
+	}
+	if err != nil || d == nil && scan.Series.SeriesCount() == 0 {
+		return err
+	}
+	r.opts.Logger.Error("index of a day is damaged; it is rebuilt from the keys of the rows", "day", day, "err", cause)
+	r.opts.Repairs.Inc()
+	r.open.Day(day).Journal = memory.JournalState{Known: true, First: end, Seq: end}
+	return r.activate(scan)
+}
+
+// repairJournal joins the data rows with what could be read of a day's journal, and writes a journal that replaces the damaged
+// one. If that is interrupted, the damaged record is still there, and the next Restore repairs again. The caller holds the lock.
+func (r *Recovery) repairJournal(ctx context.Context, day int64) error {
+	d := r.open.Day(day)
+	scan, err := r.scanner.Data(ctx, day, true)
+	if err != nil {
+		return err
+	}
+	if err := r.activate(scan); err != nil {
+		return err
+	}
+	d.MarkUnwritten()
+	end := d.Journal.Seq
+	d.Journal = memory.JournalState{Known: true, First: end, Seq: end}
+	if err := r.journal.PersistDay(ctx, d); err != nil {
+		return err
+	}
+	if err := r.scanner.Store.Sync(ctx); err != nil {
+		return err
+	}
+	if err := r.journal.Delete(ctx, d.Records); err != nil {
+		return err
+	}
+	d.Records = nil
+	return r.journal.DeleteBelow(ctx, day, end)
+}
+
+// activate adds the series of a scan to the active index and marks their hours.
+func (r *Recovery) activate(scan rowscan.Result) error {
+	b := labels.NewScratchBuilder(16)
+	hourNow := keyschema.HourOf(max(0, r.opts.Now().UnixMilli()))
+	var v memory.View
+	for _, t := range scan.Series.Tables() {
+		v.Load(t)
+		for row := range v.Rows {
+			ref, created, err := r.active.Add(v.Labels(row, &b), hourNow)
+			if err != nil {
+				return err
+			}
+			if created {
+				r.opts.Added.Inc()
+			}
+			for _, span := range presence.AppendSpans(nil, scan.Day.Day, scan.Day.Hours(v.Ref(row))) {
+				for hour := span.First; hour <= span.Last; hour++ {
+					if r.open.MarkActive(ref, hour) {
+						r.active.RaiseLastHour(ref, hour)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"halite/storage"
+	"halite/storage/index/compaction"
+	"halite/storage/index/envelope"
+	"halite/storage/index/presence"
+	"halite/storage/index/segment"
+)
+
+// Several processes may share the tables. Then each record of a journal states facts: these series have samples in these hours.
+// No record refers to another one, and a fact may occur more than once, in any order. A fact leaves the journal only after it is
+// in a segment. The other processes see that by the generation in the manifest's row.
+
+// Refresh reads what other processes have written since the last call. Their series and hours become visible, and compacted days
+// are read from their segments.
+func (r *Recovery) Refresh(ctx context.Context) error {
+	r.refreshMu.Lock()
+	defer r.refreshMu.Unlock()
+	changed, damaged, err := r.readNew(ctx)
+	for _, p := range changed {
+		if err != nil {
+			break
+		}
+		err = r.follow(ctx, p)
+	}
+	for _, day := range damaged {
+		if err == nil {
+			err = r.repairShared(ctx, day)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read what other servers have written: %w", err)
+	}
+	return nil
+}
+
+// readNew reads the new records and lists the partitions with a new generation. Manifests come before records in the table. So if
+// a record has gone into a newer generation, readNew misses the record once at most: the next call sees the generation.
+func (r *Recovery) readNew(ctx context.Context) (changed []presence.Partition, damaged []int64, err error) {
+	rows := segment.ManifestRows()
+	r.opts.Lock.Lock()
+	rows.Ranges = append(rows.Ranges, r.journal.Unread()...)
+	r.opts.Lock.Unlock()
+	it := r.store.SeriesTable.ReadRows(ctx, rows, storage.ReadOptions{Filter: storage.Filter{
+		QualifierStart: []byte{segment.QualGen}, QualifierEnd: []byte{segment.QualRecord + 1}, VersionsMax: 1,
+	}})
+	defer func() { _ = it.Close() }()
+	reader := r.journal.NewReader()
+	defer reader.Close()
+	for it.Next() {
+		row := it.Row()
+		kind, p, seq, err := segment.ParseKey(row.Key)
+		switch {
+		case err != nil:
+			return changed, damaged, envelope.Corrupt(storage.TableSeries, row.Key, nil, err)
+		case kind == segment.QualManifest && r.isNew(p, row):
+			changed = append(changed, p)
+		case kind == segment.KindWriterRecord:
+			r.opts.Lock.Lock()
+			ok := reader.Read(row, p.FirstDay(), seq)
+			r.opts.Lock.Unlock()
+			if !ok && !slices.Contains(damaged, p.FirstDay()) {
+				damaged = append(damaged, p.FirstDay())
+			}
+		}
+	}
+	r.opts.Lock.Lock()
+	r.journal.EndScan()
+	r.opts.Lock.Unlock()
+	return changed, damaged, it.Err()
+}
+
+// isNew reports whether a manifest's row names another generation than the one in use, or one that could not be followed.
+func (r *Recovery) isNew(p presence.Partition, row storage.Row) bool {
+	if _, behind := r.behind[p]; behind {
+		return true
+	}
+	for _, c := range row.Cells {
+		if string(c.Qualifier) != string(rune(segment.QualGen)) {
+			continue
+		}
+		payload, err := envelope.Open(c.Value, row.Key, c.Qualifier)
+		if err != nil {
+			return true
+		}
+		gen, err := compaction.ParseGeneration(payload)
+		known := r.store.Closed.Get(p)
+		return err != nil || known == nil || known.Gen.Load() != gen
+	}
+	return false
+}
+
+// followTriesMax bounds how often follow reads a day again because it was compacted meanwhile; compactions are minutes apart.
+const followTriesMax = 3
+
+// follow makes a partition's new segment visible and removes its hours from memory.
+func (r *Recovery) follow(ctx context.Context, p presence.Partition) (err error) {
+	r.opts.Lock.Lock()
+	defer r.opts.Lock.Unlock()
+	r.behind[p] = struct{}{}
+	defer func() {
+		if err == nil {
+			delete(r.behind, p)
+		}
+	}()
+	for range followTriesMax {
+		m, err := r.store.ReadManifest(ctx, p)
+		if err != nil {
+			return err
+		}
+		r.store.Closed.Install(p, m)
+		r.store.Cache.Drop(p)
+		if p.IsMonth() {
+			return nil
+		}
+		// The day is its segment and the remaining records. If a record was deleted before it could be read here, the segment
+		// contains it, provided that the segment is still the same afterwards.
+		day := p.FirstDay()
+		remaining, damaged, err := r.journal.ReadRemaining(ctx, day)
+		if err == nil && damaged {
+			err = r.repairJournal(ctx, day)
+		}
+		if err != nil {
+			return err
+		}
+		again, err := r.store.ReadManifest(ctx, p)
+		if err != nil {
+			return err
+		}
+		if again.Gen == m.Gen {
+			if d := r.open.Get(day); d != nil {
+				r.open.KeepJournal(d, remaining)
+			}
+			return nil
+		}
+	}
+	return nil // what memory holds besides is right; the next Refresh removes it
+}
+
+// repairShared rebuilds a day with a damaged record from the data rows. Other processes may do the same.
+func (r *Recovery) repairShared(ctx context.Context, day int64) error {
+	r.opts.Lock.Lock()
+	defer r.opts.Lock.Unlock()
+	return r.repairJournal(ctx, day)
+}
+
+// replacedTimeout bounds the read of a manifest in Replaced.
+const replacedTimeout = 10 * time.Second
+
+// Replaced reports to a reader who misses a cell whether another process has compacted the partition meanwhile.
+func Replaced(store *segment.Store, h *segment.Handle, gen uint32) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), replacedTimeout)
+	defer cancel()
+	m, err := store.ReadManifest(ctx, h.Of)
+	if err != nil || m.Gen == gen {
+		return false
+	}
+	h.Manifest.Store(m) // h.Gen stays, so that Refresh removes from memory what the segment has
+	return true
+}
