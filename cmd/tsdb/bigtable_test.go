@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -35,7 +34,7 @@ var bigtableFlags = []string{"--storage.engine=bigtable", "--bigtable.project=te
 // startEmulator runs `tsdb emulator` and makes servers that this test starts use it.
 func startEmulator(t *testing.T) (addr string) {
 	t.Helper()
-	cmd := exec.Command(binary, "emulator", "--listen-address", "127.0.0.1:0")
+	cmd := command(t, "emulator", "--listen-address", "127.0.0.1:0")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -46,7 +45,7 @@ func startEmulator(t *testing.T) (addr string) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if _, addr, ok := strings.Cut(lines.Text(), "BIGTABLE_EMULATOR_HOST="); ok {
-			t.Setenv("BIGTABLE_EMULATOR_HOST", addr)
+			useEmulator(t, addr)
 			return addr
 		}
 	}
@@ -65,6 +64,7 @@ func (s *server) flush() {
 }
 
 func TestBigtableSurvivesEveryEnd(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	dir := t.TempDir()
 	now := time.Now().Truncate(time.Second)
@@ -94,19 +94,20 @@ func TestBigtableSurvivesEveryEnd(t *testing.T) {
 	// Another directory is another server: it may not write beside the first one.
 	elsewhere := t.TempDir()
 	args := append([]string{"serve", "--storage.path", elsewhere, "--web.listen-address", freeAddress(t)}, onBigtable()...)
-	out, err := exec.Command(binary, args...).CombinedOutput()
+	out, err := command(t, args...).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), dir)
 	require.Contains(t, string(out), "--bigtable.take-over")
 	s = startServer(t, elsewhere, onBigtable("--bigtable.take-over")...)
 	requirePoints(t, s, "e2e_metric", now, all)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
-	out, err = exec.Command(binary, append([]string{"serve", "--storage.path", dir}, onBigtable()...)...).CombinedOutput()
+	out, err = command(t, append([]string{"serve", "--storage.path", dir}, onBigtable()...)...).CombinedOutput()
 	require.Error(t, err, "the first server lost its tables")
 	require.Contains(t, string(out), elsewhere)
 }
 
 func TestBigtableKillUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	killUnderLoad(t, bigtableFlags...)
 }
@@ -122,20 +123,21 @@ func TestBigtableBadFlags(t *testing.T) {
 			"/nonexistent"},
 		{"emulator --listen-address=nowhere:1:2", "--listen-address"},
 	} {
-		out, err := exec.Command(binary, strings.Fields(c.args)...).CombinedOutput()
+		out, err := command(t, strings.Fields(c.args)...).CombinedOutput()
 		require.Error(t, err, c.args)
 		require.Contains(t, string(out), c.want, c.args)
 	}
 }
 
-func migrate(args ...string) (string, error) {
+func migrate(t testing.TB, args ...string) (string, error) {
 	args = append([]string{"migrate", "--bigtable.project=test-project", "--bigtable.instance=test-instance"}, args...)
-	out, err := exec.Command(binary, args...).CombinedOutput()
+	out, err := command(t, args...).CombinedOutput()
 	return string(out), err
 }
 
 // TestMigrateThereAndBack moves a database with a log that holds unflushed samples to Bigtable and back.
 func TestMigrateThereAndBack(t *testing.T) {
+	t.Parallel()
 	addr := startEmulator(t)
 	dir, back := t.TempDir(), t.TempDir()
 	now := time.Now().Truncate(time.Second)
@@ -146,15 +148,15 @@ func TestMigrateThereAndBack(t *testing.T) {
 	s.write(first)
 	s.flush()
 	s.write(second)
-	out, err := migrate("--to=bigtable", "--storage.path", dir)
+	out, err := migrate(t, "--to=bigtable", "--storage.path", dir)
 	require.Error(t, err, "the server runs")
 	require.Contains(t, out, "stop its server")
 	require.Error(t, s.end(syscall.SIGKILL))
 
-	out, err = migrate("--to=bigtable", "--storage.path", dir)
+	out, err = migrate(t, "--to=bigtable", "--storage.path", dir)
 	require.NoError(t, err, out)
 	require.Contains(t, out, "are equal")
-	out, err = migrate("--to=bigtable", "--storage.path", dir)
+	out, err = migrate(t, "--to=bigtable", "--storage.path", dir)
 	require.Error(t, err)
 	require.Contains(t, out, "not empty")
 
@@ -162,18 +164,18 @@ func TestMigrateThereAndBack(t *testing.T) {
 	requirePoints(t, s, "e2e_metric", now, all)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 
-	out, err = migrate("--to=pebble", "--storage.path", back)
+	out, err = migrate(t, "--to=pebble", "--storage.path", back)
 	require.NoError(t, err, out)
 	s = startServer(t, back, "--no-web.self-scrape")
 	requirePoints(t, s, "e2e_metric", now, all)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 
 	// From there they may move on: they are those of another directory now.
-	out, err = migrate("--to=bigtable", "--storage.path", back, "--bigtable.table-prefix=on_")
+	out, err = migrate(t, "--to=bigtable", "--storage.path", back, "--bigtable.table-prefix=on_")
 	require.NoError(t, err, out)
 	s = startServer(t, back, onBigtable("--bigtable.table-prefix=on_")...)
 	requirePoints(t, s, "e2e_metric", now, all)
-	out, err = tsdb(append([]string{"serve", "--web.listen-address", freeAddress(t), "--storage.path", back,
+	out, err = tsdb(t, append([]string{"serve", "--web.listen-address", freeAddress(t), "--storage.path", back,
 		"--bigtable.table-prefix=on_"}, bigtableFlags...)...)
 	require.Error(t, err, "it runs already")
 	require.Contains(t, out, back+": another process holds the lock of this directory")
@@ -194,13 +196,14 @@ func TestMigrateThereAndBack(t *testing.T) {
 		{Family: cell.Family, Qualifier: cell.Qualifier, TsMs: cell.TsMs, Value: append(cell.Value, 'x')}}}}))
 	require.NoError(t, it.Close())
 	require.NoError(t, store.Close())
-	out, err = migrate("--to=pebble", "--verify-only", "--storage.path", back)
+	out, err = migrate(t, "--to=pebble", "--verify-only", "--storage.path", back)
 	require.Error(t, err)
 	require.Contains(t, out, "row "+string(row.Key)+" has other cells")
 }
 
 // TestEnginesAnswerAlike gives two servers the same samples, flushed and unflushed, on either engine.
 func TestEnginesAnswerAlike(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	now := time.Now().Truncate(time.Minute)
 	old := wave("alike", 30, now.Add(-3*time.Hour), now.Add(-30*time.Minute), 20*time.Second)
@@ -232,6 +235,7 @@ func TestEnginesAnswerAlike(t *testing.T) {
 // TestBigtableQuotaUsedUp has the service refuse everything for a while: writes are acknowledged by the log, flushes and
 // queries fail as a whole, and afterwards everything is there.
 func TestBigtableQuotaUsedUp(t *testing.T) {
+	t.Parallel()
 	var refuses atomic.Bool
 	refused := func() error {
 		if refuses.Load() {
@@ -255,7 +259,7 @@ func TestBigtableQuotaUsedUp(t *testing.T) {
 	})
 	require.NoError(t, err)
 	defer service.Close()
-	t.Setenv("BIGTABLE_EMULATOR_HOST", service.Addr())
+	useEmulator(t, service.Addr())
 	dir := t.TempDir()
 	now := time.Now().Truncate(time.Second)
 	first := wave("e2e_metric", 20, now.Add(-3*time.Hour), now.Add(-time.Hour), 15*time.Second)
@@ -274,7 +278,7 @@ func TestBigtableQuotaUsedUp(t *testing.T) {
 	require.Equal(t, "unavailable", a.ErrorType)
 	require.Contains(t, a.Error, "quota")
 	args := append([]string{"serve", "--storage.path", t.TempDir(), "--web.listen-address", freeAddress(t)}, onBigtable()...)
-	out, err := exec.Command(binary, args...).CombinedOutput()
+	out, err := command(t, args...).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "quota", "the start says why it fails")
 

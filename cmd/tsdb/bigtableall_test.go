@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,15 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-// tsdb runs a command that ends by itself.
-func tsdb(args ...string) (string, error) {
-	out, err := exec.Command(binary, args...).CombinedOutput()
-	return string(out), err
-}
-
-// tsdbOutput is tsdb without what the command prints about errors.
-func tsdbOutput(args ...string) ([]byte, error) { return exec.Command(binary, args...).Output() }
 
 // offline are the arguments of a command that works on the tables of dir in Bigtable.
 func offline(dir string, args ...string) []string {
@@ -41,6 +31,7 @@ func (s *server) metrics() string {
 // TestBigtableRollups computes rollups of a day that has closed, and has the commands for stopped servers check, repair
 // and print them.
 func TestBigtableRollups(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	dir := t.TempDir()
 	day := time.Now().UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour)
@@ -54,15 +45,15 @@ func TestBigtableRollups(t *testing.T) {
 	s = startServer(t, dir, onBigtable("--storage.rollups", "--storage.retention.hours=500d")...)
 	require.Eventually(t, func() bool { return strings.Contains(s.metrics(), `tsdb_rollup_passes_total{kind="whole"} 1`) },
 		time.Minute, 50*time.Millisecond, "%s", s.log)
-	out, err := tsdb(offline(dir, "rollup", "verify")...)
+	out, err := tsdb(t, offline(dir, "rollup", "verify")...)
 	require.Error(t, err, "the server runs")
 	require.Contains(t, out, "stop its server")
-	out, err = tsdb(offline(t.TempDir(), "rollup", "verify")...)
+	out, err = tsdb(t, offline(t.TempDir(), "rollup", "verify")...)
 	require.Error(t, err, "the tables belong to another directory")
 	require.Contains(t, out, dir)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 
-	out, err = tsdb(offline(dir, "rollup", "verify")...)
+	out, err = tsdb(t, offline(dir, "rollup", "verify")...)
 	require.NoError(t, err, out)
 	require.Contains(t, out, "480 hours and", "20 series of 24 hours: %s", out)
 	require.Contains(t, out, ", 0 differ; skipped 0 dirty hours")
@@ -72,22 +63,23 @@ func TestBigtableRollups(t *testing.T) {
 	s.write(wave("rolled", 2, day.Add(5*time.Hour), day.Add(6*time.Hour), 7*time.Minute))
 	s.flush()
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
-	out, err = tsdb(offline(dir, "rollup", "verify")...)
+	out, err = tsdb(t, offline(dir, "rollup", "verify")...)
 	require.NoError(t, err, out)
 	require.Contains(t, out, "; skipped 2 dirty hours")
-	out, err = tsdb(offline(dir, "rollup", "rebuild")...)
+	out, err = tsdb(t, offline(dir, "rollup", "rebuild")...)
 	require.NoError(t, err, out)
-	out, err = tsdb(offline(dir, "rollup", "verify")...)
+	out, err = tsdb(t, offline(dir, "rollup", "verify")...)
 	require.NoError(t, err, out)
 	require.Contains(t, out, "; skipped 0 dirty hours")
 }
 
 // TestBigtableInspect prints keys, rows and tables while a server writes to them.
 func TestBigtableInspect(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	dir := t.TempDir()
 	now := time.Now().Truncate(time.Second)
-	none, err := tsdb(offline(dir, "inspect", "tables")...)
+	none, err := tsdb(t, offline(dir, "inspect", "tables")...)
 	require.NoError(t, err, none)
 	require.Contains(t, none, "There are no tables yet")
 	s := startServer(t, dir, onBigtable("--web.enable-admin-api", "--storage.retention.raw=40d")...)
@@ -103,16 +95,16 @@ func TestBigtableInspect(t *testing.T) {
 		{[]string{"rows", "--table", "meta", "--prefix", "owner", "--verbose"}, `"path":"` + dir + `"`},
 		{[]string{"tables"}, "family s kind 0 max-age 960h0m0s"},
 	} {
-		out, err := tsdb(offline(dir, append([]string{"inspect"}, c.args...)...)...)
+		out, err := tsdb(t, offline(dir, append([]string{"inspect"}, c.args...)...)...)
 		require.NoError(t, err, out)
 		require.Contains(t, out, c.want, "%v", c.args)
 	}
-	out, err := tsdb("retention", "--url", s.url)
+	out, err := tsdb(t, "retention", "--url", s.url)
 	require.NoError(t, err, out)
 	require.Contains(t, out, "Bigtable knows no sizes of days")
-	out, err = tsdb("inspect", "wal", "--storage.path", dir)
+	out, err = tsdb(t, "inspect", "wal", "--storage.path", dir)
 	require.NoError(t, err, out)
-	out, err = tsdb("inspect", "tables", "--storage.path", dir)
+	out, err = tsdb(t, "inspect", "tables", "--storage.path", dir)
 	require.Error(t, err)
 	require.Contains(t, out, "--storage.engine")
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
@@ -120,13 +112,14 @@ func TestBigtableInspect(t *testing.T) {
 	// Another retention is another GC policy; what is too old is gone at once.
 	s = startServer(t, dir, onBigtable("--storage.retention.raw=2d")...)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
-	out, err = tsdb(offline(dir, "inspect", "tables")...)
+	out, err = tsdb(t, offline(dir, "inspect", "tables")...)
 	require.NoError(t, err, out)
 	require.Contains(t, out, "family s kind 0 max-age 48h0m0s")
 }
 
 // TestBigtableRetention shortens the retention below the age of stored samples: reads hide them at once.
 func TestBigtableRetention(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	dir := t.TempDir()
 	now := time.Now().Truncate(time.Minute)
@@ -145,6 +138,7 @@ func TestBigtableRetention(t *testing.T) {
 
 // TestBigtableStatus asks a server on Bigtable for what the embedded engine also answers.
 func TestBigtableStatus(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	s := startServer(t, t.TempDir(), onBigtable("--web.enable-admin-api")...)
 	now := time.Now().Truncate(time.Second)

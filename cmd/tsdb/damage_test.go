@@ -30,7 +30,7 @@ type damagedPart struct {
 func verifyStore(t *testing.T, dir string, flags ...string) (r damageReport, whole bool) {
 	t.Helper()
 	cmd := append([]string{"verify", "--storage.path", dir, "--output", "json"}, flags...)
-	out, err := tsdbOutput(cmd...)
+	out, err := tsdbOutput(t, cmd...)
 	require.NoError(t, json.Unmarshal(out, &r), "%s", out)
 	require.Equal(t, err == nil, len(r.Damage) == 0, "%s", out)
 	return r, err == nil

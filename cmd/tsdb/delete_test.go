@@ -13,9 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDelete(t *testing.T) { deleteAndKill(t, []string{"--no-web.self-scrape"}) }
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	deleteAndKill(t, []string{"--no-web.self-scrape"})
+}
 
 func TestBigtableDelete(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	deleteAndKill(t, onBigtable())
 }
@@ -32,7 +36,7 @@ func without(points []point, instance string, fromMs, toMs int64) (rest []point)
 
 func (s *server) mustDelete(args ...string) string {
 	s.t.Helper()
-	out, err := tsdb(append([]string{"delete", "--url", s.url}, args...)...)
+	out, err := tsdb(s.t, append([]string{"delete", "--url", s.url}, args...)...)
 	require.NoError(s.t, err, out)
 	return out
 }
@@ -99,7 +103,7 @@ func deleteAndKill(t *testing.T, flags []string) {
 	}
 	require.Contains(t, s.metrics(), "tsdb_tombstones 0\n")
 	requirePoints(t, s, "gone", now, append(rest, again...))
-	out, err := tsdb("delete", "--url", s.url, "--match", `{__name__=~".+"}`)
+	out, err := tsdb(t, "delete", "--url", s.url, "--match", `{__name__=~".+"}`)
 	require.Error(t, err)
 	require.Contains(t, out, "all=true")
 	s.mustDelete("--match", `{__name__=~".+"}`, "--all")
@@ -132,13 +136,13 @@ func TestDeleteAndRollups(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 	verify := func(want string) {
 		t.Helper()
-		out, err := tsdb("rollup", "verify", "--storage.path", dir)
+		out, err := tsdb(t, "rollup", "verify", "--storage.path", dir)
 		require.NoError(t, err, out)
 		require.Contains(t, out, ", 0 differ; "+want)
 	}
 	rebuild := func() {
 		t.Helper()
-		out, err := tsdb("rollup", "rebuild", "--storage.path", dir)
+		out, err := tsdb(t, "rollup", "rebuild", "--storage.path", dir)
 		require.NoError(t, err, out)
 	}
 	rebuild()
@@ -167,12 +171,12 @@ func TestDeleteFlags(t *testing.T) {
 		"is a server running":   {"--match", "up", "--url", "http://127.0.0.1:1"},
 		"--url: ":               {"--match", "up", "--url", "http://%zz"},
 	} {
-		out, err := tsdb(append([]string{"delete"}, args...)...)
+		out, err := tsdb(t, append([]string{"delete"}, args...)...)
 		require.Error(t, err, want)
 		require.Contains(t, out, want)
 	}
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape")
-	out, err := tsdb("delete", "--url", s.url, "--match", "up")
+	out, err := tsdb(t, "delete", "--url", s.url, "--match", "up")
 	require.Error(t, err)
 	require.Contains(t, out, "admin APIs disabled")
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,7 +22,7 @@ func startDemo(t *testing.T, flags ...string) *server {
 	t.Helper()
 	addr := freeAddress(t)
 	args := append([]string{"demo", "--web.listen-address", addr, "--demo.hosts", strconv.Itoa(demoTestHosts)}, flags...)
-	s := &server{t: t, cmd: exec.Command(binary, args...), url: "http://" + addr, log: &logBuffer{}, done: make(chan error, 1)}
+	s := &server{t: t, cmd: command(t, args...), url: "http://" + addr, log: &logBuffer{}, done: make(chan error, 1)}
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	require.NoError(t, s.cmd.Start())
 	go func() { s.done <- s.cmd.Wait() }()
@@ -76,7 +75,7 @@ func TestDemo(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, len(places), 4, "the hot spot moves: %v", places)
 
-	out, err := exec.Command(binary, "graph", "--url", s.url, "--range", "6h", "sum by (instance) (rate(demo_requests_total[5m]))").
+	out, err := command(t, "graph", "--url", s.url, "--range", "6h", "sum by (instance) (rate(demo_requests_total[5m]))").
 		CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Equal(t, demoTestHosts, strings.Count(string(out), "\nhost-")+1, string(out))
@@ -86,7 +85,7 @@ func TestDemo(t *testing.T) {
 	require.Contains(t, s.log.String(), "\nremote_write:\n  - url: "+s.url+"/api/v1/write\n")
 	require.Contains(t, s.log.String(), "tsdb graph --url "+s.url)
 
-	out, err = exec.Command(binary, "demo", "--storage.path", dir, "--web.listen-address", freeAddress(t)).CombinedOutput()
+	out, err = command(t, "demo", "--storage.path", dir, "--web.listen-address", freeAddress(t)).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "tsdb serve")
 	s = startServer(t, dir, "--no-web.self-scrape")
@@ -118,7 +117,7 @@ func TestDemoAndGraphFaults(t *testing.T) {
 		{"graph --width=0 up", "--width"},
 		{"graph --url=http://" + freeAddress(t) + " up", "is a server running there"},
 	} {
-		out, err := exec.Command(binary, strings.Fields(c.args)...).CombinedOutput()
+		out, err := command(t, strings.Fields(c.args)...).CombinedOutput()
 		require.Error(t, err, c.args)
 		require.Contains(t, string(out), c.want, c.args)
 	}

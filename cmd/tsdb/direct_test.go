@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -51,6 +50,7 @@ func eventuallyPoints(t *testing.T, s *server, metric string, at time.Time, want
 // TestDirectServersShareTables: two servers write interleaved samples of the same series and see each other's; either may be
 // killed at any time; later servers see everything; late samples of packed hours join the rest.
 func TestDirectServersShareTables(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	dir := nowhere(t)
 	now := time.Now().Truncate(time.Second)
@@ -79,7 +79,7 @@ func TestDirectServersShareTables(t *testing.T) {
 
 	// One server's tables and shared ones are not mixed up.
 	args := append([]string{"serve", "--storage.path", t.TempDir(), "--web.listen-address", freeAddress(t)}, onBigtable()...)
-	out, err := exec.Command(binary, args...).CombinedOutput()
+	out, err := command(t, args...).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "--bigtable.mode=direct")
 	own := t.TempDir()
@@ -87,7 +87,7 @@ func TestDirectServersShareTables(t *testing.T) {
 	requirePoints(t, s, "e2e_metric", now, all)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 	args = append([]string{"serve", "--web.listen-address", freeAddress(t)}, direct()...)
-	out, err = exec.Command(binary, args...).CombinedOutput()
+	out, err = command(t, args...).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), own)
 	s = startServer(t, dir, direct("--bigtable.take-over")...)
@@ -96,6 +96,7 @@ func TestDirectServersShareTables(t *testing.T) {
 }
 
 func TestDirectKillUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	killUnderLoad(t, append([]string{"--bigtable.mode=direct"}, bigtableFlags...)...)
 }
@@ -104,7 +105,7 @@ func TestDirectKillUnderLoadLosesNothing(t *testing.T) {
 func TestDirectPacks(t *testing.T) {
 	startEmulator(t)
 	now := time.Now().Truncate(time.Second)
-	s := startServer(t, nowhere(t), direct("--bigtable.pack-delay=1s", "--bigtable.pack-interval=100ms")...)
+	s := startServer(t, nowhere(t), direct("--bigtable.pack-delay=2s", "--bigtable.pack-interval=100ms")...)
 	points := wave("e2e_metric", 20, now.Add(-3*time.Hour), now.Add(-2*time.Hour), 15*time.Second)
 	s.write(points)
 	require.Eventually(t, func() bool { return strings.Contains(s.metrics(), "tsdb_compactor_samples_total 4800\n") },
@@ -124,7 +125,7 @@ func TestDirectBadFlags(t *testing.T) {
 		{"serve --bigtable.mode=sideways", "direct"},
 		{"serve --bigtable.refresh=0s", "--bigtable.refresh"},
 	} {
-		out, err := exec.Command(binary, strings.Fields(c.args)...).CombinedOutput()
+		out, err := command(t, strings.Fields(c.args)...).CombinedOutput()
 		require.Error(t, err, c.args)
 		require.Contains(t, string(out), c.want, c.args)
 	}
@@ -234,7 +235,7 @@ func startFlaky(t *testing.T, seed uint64) *flaky {
 	service, err := emulator.Start(emulator.Options{Unary: f.unary, Stream: f.stream})
 	require.NoError(t, err)
 	t.Cleanup(service.Close)
-	t.Setenv("BIGTABLE_EMULATOR_HOST", service.Addr())
+	useEmulator(t, service.Addr())
 	return f
 }
 
@@ -308,6 +309,7 @@ func requireFaulty(t *testing.T, s *server, now time.Time, sent, acked map[point
 
 // TestDirectQuotaUsedUp: what Bigtable refuses is not acknowledged, queries fail as a whole, and all of it passes.
 func TestDirectQuotaUsedUp(t *testing.T) {
+	t.Parallel()
 	f := startFlaky(t, 1)
 	now := time.Now().Truncate(time.Second)
 	s := startServer(t, nowhere(t), direct("--bigtable.write-timeout=2s")...)

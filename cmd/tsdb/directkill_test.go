@@ -116,7 +116,7 @@ func (k *killed) late(s *server, round int) {
 	for i := range points {
 		points[i].tsMs += 7 + int64(round)
 	}
-	s.write(points)
+	s.writeRetrying(points)
 	k.want = append(k.want, points...)
 }
 
@@ -139,7 +139,7 @@ func TestDirectKilledAtWork(t *testing.T) {
 		"--bigtable.lease=1s")
 	k.pair = [2]*server{startServer(t, nowhere(t), k.flags...), startServer(t, nowhere(t), k.flags...)}
 	k.want = wave("rolled", 60, k.end.Add(-5*time.Hour), k.end, 10*time.Minute)
-	k.pair[0].write(k.want)
+	k.pair[0].writeRetrying(k.want)
 	eventuallyPoints(t, k.pair[1], "rolled", k.end, k.want)
 
 	k.strike(1, k.who("tsdb_ingest_lease"), "tsdb_compactor_rows_total", func(other *server) { k.late(other, 1); k.cut(other, 1) })
@@ -168,7 +168,7 @@ func TestDirectKilledAtWork(t *testing.T) {
 	clean, out := k.pair[1], ""
 	for until := time.Now().Add(20 * time.Second); clean.metric("tsdb_tombstones") > 0; time.Sleep(200 * time.Millisecond) {
 		require.True(t, time.Now().Before(until), "deletions are not forgotten: %s", out)
-		out, _ = tsdb("delete", "--url", clean.url, "--clean") // the lease of who was killed lasts for a while
+		out, _ = tsdb(t, "delete", "--url", clean.url, "--clean") // the lease of who was killed lasts for a while
 		k.check(k.pair[0])
 	}
 	fresh := startServer(t, nowhere(t), k.flags...)

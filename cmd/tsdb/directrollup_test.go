@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,8 +30,9 @@ func (s *server) day(t *testing.T, end time.Time) string {
 // TestDirectRollups: of two servers one computes rollups; late samples and deletions on one are seen by the other at once,
 // in answers from rollups, too; when the one that computes is killed the other one goes on.
 func TestDirectRollups(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
-	flags := direct("--storage.rollups", "--web.enable-admin-api", "--bigtable.pack-delay=600ms", "--bigtable.pack-interval=50ms",
+	flags := direct("--storage.rollups", "--web.enable-admin-api", "--bigtable.pack-delay=3s", "--bigtable.pack-interval=50ms",
 		"--bigtable.lease=1s")
 	a, b := startServer(t, nowhere(t), flags...), startServer(t, nowhere(t), flags...)
 	day := time.Now().UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour)
@@ -78,24 +78,25 @@ func TestDirectRollups(t *testing.T) {
 // TestDirectRollupTools: rollups of running servers are verified and rebuilt, by the server whose turn it is or by the tool
 // itself if there is none.
 func TestDirectRollupTools(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	tool := func(args ...string) (string, error) {
-		out, err := exec.Command(binary, append(append([]string{"rollup"}, args...), bigtableFlags...)...).CombinedOutput()
+		out, err := command(t, append(append([]string{"rollup"}, args...), bigtableFlags...)...).CombinedOutput()
 		return string(out), err
 	}
 	const done = "compared 192 hours and 0 days, 0 differ; skipped 0 dirty hours"
 	out, err := tool("verify")
 	require.Error(t, err)
 	require.Contains(t, out, "meta", "no tables at all")
-	flags := direct("--storage.rollups", "--bigtable.pack-delay=600ms", "--bigtable.pack-interval=50ms", "--bigtable.lease=1s")
+	flags := direct("--storage.rollups", "--bigtable.pack-delay=3s", "--bigtable.pack-interval=50ms", "--bigtable.lease=1s")
 	a := startServer(t, nowhere(t), flags...)
 	day := time.Now().UTC().AddDate(0, 0, -3).Truncate(24 * time.Hour)
 	end := day.Add(24*time.Hour - time.Millisecond)
 	a.write(wave("rolled", 8, day.Add(5*time.Hour), day.Add(9*time.Hour), time.Minute))
-	tables, err := exec.Command(binary, append([]string{"inspect", "tables"}, bigtableFlags...)...).CombinedOutput()
+	tables, err := command(t, append([]string{"inspect", "tables"}, bigtableFlags...)...).CombinedOutput()
 	require.NoError(t, err)
 	require.Contains(t, string(tables), "family s kind 0 max-age 720h0m0s", "samples do not live as long as states")
-	for until := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		out, err = tool("verify")
 		if err == nil && strings.Contains(out, done) {
 			break
@@ -103,14 +104,14 @@ func TestDirectRollupTools(t *testing.T) {
 		require.True(t, time.Now().Before(until), out)
 	}
 	before := a.day(t, end)
-	out, err = tool("rebuild", "--bigtable.pack-delay=600ms")
+	out, err = tool("rebuild", "--bigtable.pack-delay=3s")
 	require.NoError(t, err, out)
 	require.Contains(t, out, "rebuilt")
 	require.Contains(t, out, "by_this_process=false")
 	require.Equal(t, before, a.day(t, end))
 	require.NoError(t, a.end(syscall.SIGTERM), a.log)
 
-	out, err = tool("rebuild", "--reset", "--bigtable.pack-delay=600ms")
+	out, err = tool("rebuild", "--reset", "--bigtable.pack-delay=3s")
 	require.NoError(t, err, out)
 	require.Contains(t, out, "by_this_process=true")
 	out, err = tool("verify")

@@ -275,6 +275,7 @@ func TestOpenOnFullDisk(t *testing.T) { openOnFullDisk(t) }
 
 // TestLockOutlivesItsFiles removes every LOCK file below a running server: no second one starts.
 func TestLockOutlivesItsFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServer(t, dir, "--no-web.self-scrape")
 	removed := 0

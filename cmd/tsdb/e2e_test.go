@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -76,13 +75,6 @@ type server struct {
 	done chan error
 }
 
-func freeAddress(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // startServer starts the binary on dir and waits until it is ready.
 func startServer(t testing.TB, dir string, flags ...string) *server {
 	t.Helper()
@@ -99,7 +91,7 @@ func startServerAt(t testing.TB, dir, addr string, flags ...string) *server {
 // launch starts the binary and does not wait.
 func launch(t testing.TB, dir, addr string, flags ...string) *server {
 	t.Helper()
-	return launchWith(t, exec.Command(binary), dir, addr, flags...)
+	return launchWith(t, command(t), dir, addr, flags...)
 }
 
 // launchWith is launch with a command that takes the arguments of the binary.
@@ -195,6 +187,20 @@ func (s *server) write(points []point) {
 	s.t.Helper()
 	status, text, _ := s.post("/api/v1/write", encodeWrite(points))
 	require.Equal(s.t, http.StatusNoContent, status, text)
+}
+
+// writeRetrying writes as a sender does: a server that is too slow for the moment answers 503, and the sender tries again.
+func (s *server) writeRetrying(points []point) {
+	s.t.Helper()
+	body := encodeWrite(points)
+	for until := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		status, text, _ := s.post("/api/v1/write", body)
+		if status == http.StatusNoContent {
+			return
+		}
+		require.Equal(s.t, http.StatusServiceUnavailable, status, text)
+		require.True(s.t, time.Now().Before(until), "refused for a minute: %s", text)
+	}
 }
 
 type apiAnswer struct {
@@ -312,13 +318,16 @@ func testInspect(t *testing.T, dir string) {
 		{[]string{"inspect", "tables", "--storage.path", dir}, "data"},
 		{[]string{"inspect", "wal", "--storage.path", dir}, ".wal"},
 	} {
-		out, err := exec.Command(binary, c.args...).CombinedOutput()
+		out, err := command(t, c.args...).CombinedOutput()
 		require.NoError(t, err, "%v: %s", c.args, out)
 		require.Contains(t, string(out), c.want, "%v", c.args)
 	}
 }
 
-func TestKillUnderLoadLosesNothing(t *testing.T) { killUnderLoad(t) }
+func TestKillUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
+	killUnderLoad(t)
+}
 
 // killUnderLoad kills a server with these flags three times while it takes writes; none that it acknowledged may be gone.
 func killUnderLoad(t *testing.T, flags ...string) {
@@ -373,9 +382,10 @@ func TestSelfScrapeShowsUp(t *testing.T) {
 }
 
 func TestSecondStartNamesTheLock(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	startServer(t, dir, "--no-web.self-scrape")
-	out, err := exec.Command(binary, "serve", "--storage.path", dir, "--web.listen-address", freeAddress(t)).CombinedOutput()
+	out, err := command(t, "serve", "--storage.path", dir, "--web.listen-address", freeAddress(t)).CombinedOutput()
 	var exit *exec.ExitError
 	require.True(t, errors.As(err, &exit), "a second server on the same path must not start: %v\n%s", err, out)
 	require.Contains(t, string(out), "lock")
@@ -390,13 +400,14 @@ func TestBadFlagsAreNamed(t *testing.T) {
 		{"nonsense", "nonsense"},
 		{"inspect keys --storage.path=/nonexistent/path", "/nonexistent/path"},
 	} {
-		out, err := exec.Command(binary, strings.Fields(c.args)...).CombinedOutput()
+		out, err := command(t, strings.Fields(c.args)...).CombinedOutput()
 		require.Error(t, err, c.args)
 		require.Contains(t, string(out), c.want, c.args)
 	}
 }
 
 func TestBadInputOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape")
 	now := time.Now()
 	status, text, _ := s.post("/api/v1/write", []byte("this is not snappy"))

@@ -16,6 +16,7 @@ import (
 
 // TestReloadOfRunningServer changes the rules of a server by /-/reload and by SIGHUP; both say why they refuse. /-/quit ends it.
 func TestReloadOfRunningServer(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "rules.json")
 	const first, second = `{"pattern":"bus","from_hour":0,"salts":4}`, `{"pattern":"bus","from_hour":%d,"salts":%d}`
 	put := func(text string, args ...any) {

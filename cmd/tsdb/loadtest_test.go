@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,7 +19,7 @@ import (
 // loadtestReport runs `tsdb loadtest` and reads the JSON it prints.
 func loadtestReport(t *testing.T, into any, args ...string) {
 	t.Helper()
-	cmd := exec.Command(binary, append([]string{"loadtest"}, args...)...)
+	cmd := command(t, append([]string{"loadtest"}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -30,10 +29,14 @@ func loadtestReport(t *testing.T, into any, args ...string) {
 
 // TestLoadtestFindsEverything loads a real server with every kind of disorder over a past range that spans closed hours,
 // kills the server, and loads it once more; the second time everything is read back from a log and tables of both.
-func TestLoadtestFindsEverything(t *testing.T) { loadAndKill(t) }
+func TestLoadtestFindsEverything(t *testing.T) {
+	t.Parallel()
+	loadAndKill(t)
+}
 
 // TestBigtableLoadtest does the same on Bigtable.
 func TestBigtableLoadtest(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	loadAndKill(t, bigtableFlags...)
 }
@@ -74,7 +77,7 @@ func loadAndKill(t *testing.T, flags ...string) {
 func TestLoadtestSignal(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape")
-	cmd := exec.Command(binary, "loadtest", "--url", s.url,
+	cmd := command(t, "loadtest", "--url", s.url,
 		"--hosts", "5", "--rate", "2000", "--duration", "10m", "--format", "json")
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
@@ -135,7 +138,7 @@ func TestLoadtestFaults(t *testing.T) {
 		{[]string{"--schema-rules", "/nonexistent"}, "/nonexistent"},
 		{[]string{"compare", "--from", "1h", "--target", "name=x"}, "write URL"},
 	} {
-		out, err := exec.Command(binary, append([]string{"loadtest"}, c.args...)...).CombinedOutput()
+		out, err := command(t, append([]string{"loadtest"}, c.args...)...).CombinedOutput()
 		require.Error(t, err, "%v", c.args)
 		require.Contains(t, string(out), c.want, "%v", c.args)
 	}

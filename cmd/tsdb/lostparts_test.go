@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -15,7 +14,7 @@ import (
 func refusedStart(t *testing.T, args ...string) string {
 	t.Helper()
 	args = append(args, "--web.listen-address", freeAddress(t))
-	out, err := exec.Command(binary, args...).CombinedOutput()
+	out, err := command(t, args...).CombinedOutput()
 	require.Error(t, err, string(out))
 	return string(out)
 }
@@ -70,10 +69,10 @@ func TestLostPartsAreRefused(t *testing.T) {
 			require.Contains(t, out, c.says)
 			require.Contains(t, out, c.flag)
 			require.Equal(t, before, listFiles(t, dir), out)
-			_, err = tsdb("rollup", "rebuild", "--storage.path", dir)
+			_, err = tsdb(t, "rollup", "rebuild", "--storage.path", dir)
 			require.Error(t, err)
 			require.Equal(t, before, listFiles(t, dir), err)
-			out, err = tsdb("verify", "--storage.path", dir)
+			out, err = tsdb(t, "verify", "--storage.path", dir)
 			require.Error(t, err, out)
 			require.Equal(t, before, listFiles(t, dir), out)
 
@@ -108,6 +107,7 @@ func holdsFile(paths []string, name string) bool {
 // TestBigtableOlderDirectory starts an older copy of a directory beside tables in Bigtable that have gone on. It is refused as
 // the directory of another server is.
 func TestBigtableOlderDirectory(t *testing.T) {
+	t.Parallel()
 	startEmulator(t)
 	dir, older := t.TempDir(), filepath.Join(t.TempDir(), "older")
 	now := time.Now().Truncate(time.Second)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -30,6 +29,7 @@ const (
 // TestMigrateSurvivesKills migrates a database to Bigtable and back, kills the migration again and again once it has got
 // further, and wants every row. HALITE_MIGRATE_ROWS is the number of rows of samples.
 func TestMigrateSurvivesKills(t *testing.T) {
+	t.Parallel()
 	rows := migrateRowsDefault
 	if text := os.Getenv("HALITE_MIGRATE_ROWS"); text != "" {
 		var err error
@@ -46,7 +46,7 @@ func TestMigrateSurvivesKills(t *testing.T) {
 	there := migrateKilled(t, rows, "--to=bigtable", "--storage.path", dir)
 	home := migrateKilled(t, rows, "--to=pebble", "--storage.path", back)
 	// The first copy and the last have each been proven equal to what is in Bigtable, which has not changed since.
-	out, err := migrate("--to=bigtable", "--verify-only", "--storage.path", dir)
+	out, err := migrate(t, "--to=bigtable", "--verify-only", "--storage.path", dir)
 	require.NoError(t, err, out)
 	require.Equal(t, rows, dataRows(t, out))
 	t.Logf("%d rows: to Bigtable in %s, back in %s, %d kills each, all comparisons included", rows, there.Round(time.Millisecond),
@@ -69,7 +69,7 @@ func migrateKilled(t *testing.T, rows int, args ...string) time.Duration {
 	began := time.Now()
 	for kill := 1; kill <= migrateKills; kill++ {
 		given := []string{"migrate", "--bigtable.project=test-project", "--bigtable.instance=test-instance", "--batch-bytes=64KB"}
-		cmd := exec.Command(binary, append(given, args...)...)
+		cmd := command(t, append(given, args...)...)
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		require.NoError(t, cmd.Start())
@@ -85,7 +85,7 @@ func migrateKilled(t *testing.T, rows int, args ...string) time.Duration {
 		require.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
 		require.Error(t, <-ended)
 	}
-	out, err := migrate(args...)
+	out, err := migrate(t, args...)
 	require.NoError(t, err, out)
 	require.Contains(t, out, "Going on after")
 	require.Equal(t, rows, dataRows(t, out))

@@ -10,13 +10,13 @@ import (
 )
 
 func TestPlan(t *testing.T) {
-	out, err := tsdb("plan", "--series", "100M", "--simulate")
+	out, err := tsdb(t, "plan", "--series", "100M", "--simulate")
 	require.NoError(t, err, out)
 	require.Contains(t, out, "100,000,000 series")
 	require.Contains(t, out, "salts")
 	require.Contains(t, out, "direct")
 
-	out, err = tsdb("plan", "--series=1.5M", "--interval=60s", "--retention=90d", "--retention.hours=400d", "--churn=5",
+	out, err = tsdb(t, "plan", "--series=1.5M", "--interval=60s", "--retention=90d", "--retention.hours=400d", "--churn=5",
 		"--replicas=2", "--mode=buffered", "--simulate", "--simulate.salts=8", "--seed=3", "--format=json")
 	require.NoError(t, err, out)
 	var r struct {
@@ -41,7 +41,7 @@ func TestPlan(t *testing.T) {
 		if want != "--series" {
 			given = append(given, "--series=1M")
 		}
-		out, err := tsdb(given...)
+		out, err := tsdb(t, given...)
 		require.Error(t, err, args)
 		require.Contains(t, out, want)
 	}

@@ -34,6 +34,7 @@ func loggedQueries(t *testing.T, path, status string) (lines []map[string]any) {
 
 // TestKilledServerNamesItsQueries kills the server while a query runs. The next start names the query in both logs.
 func TestKilledServerNamesItsQueries(t *testing.T) {
+	t.Parallel()
 	const heavy = `quantile_over_time(0.5, rate(heavy_total[5m])[5m:1s])` // Takes several seconds.
 	dir, logFile := t.TempDir(), filepath.Join(t.TempDir(), "queries.log")
 	flags := []string{"--no-web.self-scrape", "--query.log-file", logFile, "--query.log-slower-than", "0s"}

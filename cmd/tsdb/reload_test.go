@@ -165,6 +165,7 @@ func (g *growing) flushUntil(ending <-chan struct{}) {
 // TestSaltsGrowUnderLoad gives a metric more salts and promotes a tag while it is written to, asked and flushed, and moves
 // the clock over the hour from which the new layout holds: nothing fails, and all series are what was acknowledged.
 func TestSaltsGrowUnderLoad(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.json"), []byte(growRules), 0o600))
 	hour := keyschema.HourOf(time.Now().UnixMilli()) - 4

@@ -3,7 +3,6 @@ package main_test
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -18,7 +17,7 @@ import (
 // runTsdb runs a command and returns what it printed.
 func runTsdb(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	out, err := exec.Command(binary, args...).CombinedOutput()
+	out, err := command(t, args...).CombinedOutput()
 	return string(out), err
 }
 

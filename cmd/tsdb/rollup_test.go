@@ -65,6 +65,7 @@ func createStore(t *testing.T, path string) {
 }
 
 func TestRollupVerifyAndRebuild(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	_, err := rollupCommand(t, "verify", "--storage.path", path)
 	require.ErrorContains(t, err, "holds no tables")

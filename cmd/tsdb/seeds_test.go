@@ -98,6 +98,7 @@ func (s *server) explain(query string, at time.Time) (e explained) {
 // TestSeedsOfTheModel asks the questions that the model is made for: each is one range of rows a day, of which all are
 // needed, and they come newest first. Later questions find some of the rows decoded and read a range of the others.
 func TestSeedsOfTheModel(t *testing.T) {
+	t.Parallel()
 	rules := filepath.Join(t.TempDir(), "rules.json")
 	require.NoError(t, os.WriteFile(rules, []byte(seedRules), 0o600))
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--web.enable-admin-api", "--storage.schema-rules", rules)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,7 +22,7 @@ import (
 // time of a small query beside them, and large-failed is the number of ten large queries beside them that found no memory.
 func BenchmarkSlowReaders(b *testing.B) {
 	const clients, series = 24, 10_000
-	cmd := exec.Command(binary)
+	cmd := command(b)
 	cmd.Env = append(os.Environ(), "GOMEMLIMIT=1GiB")
 	s := launchWith(b, cmd, b.TempDir(), freeAddress(b), "--no-web.self-scrape")
 	s.awaitReady()
