@@ -90,7 +90,7 @@ func TestDescriptorsFitConnections(t *testing.T) {
 	require.Contains(t, s.log.String(), "connections=64")
 	for range 300 {
 		address, _, _ := strings.Cut(strings.TrimPrefix(s.url, "http://"), "/")
-	c, err := net.Dial("tcp", address)
+		c, err := net.Dial("tcp", address)
 		require.NoError(t, err)
 		t.Cleanup(func() { c.Close() })
 		_, err = io.WriteString(c, "GET / HT")
