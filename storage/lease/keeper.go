@@ -3,9 +3,9 @@ package lease
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
-	"time"
+
+	"halite/storage/periodic"
 )
 
 // Keeper takes a lease as soon as it is free and keeps it until Close. Only one goroutine at a time may call Renew or Close.
@@ -14,8 +14,7 @@ type Keeper struct {
 	lease   *Lease
 	log     *slog.Logger
 	untilMs atomic.Int64 // end of the lease, 0 if another process holds it
-	stop    context.CancelFunc
-	work    sync.WaitGroup
+	jobs    periodic.Jobs
 }
 
 // NewKeeper returns a keeper, which does nothing before Start or Renew. A nil logger discards.
@@ -54,35 +53,24 @@ func (k *Keeper) Renew(ctx context.Context) (bool, error) {
 
 // Start takes the lease and renews it three times per TTL until Close.
 func (k *Keeper) Start() {
-	ctx, stop := context.WithCancel(context.Background())
-	k.stop = stop
-	k.work.Go(func() {
-		ticker := time.NewTicker(k.lease.opts.TTL / 3)
-		defer ticker.Stop()
-		for due := !k.Held(); ctx.Err() == nil; due = true {
-			if due {
-				k.renewAndTell(ctx)
-			}
-			select {
-			case <-ctx.Done():
-			case <-ticker.C:
-			}
-		}
-	})
+	interval := k.lease.opts.TTL / 3
+	if k.Held() {
+		k.jobs.Add(interval, nil, k.renewAndLog)
+	} else {
+		k.jobs.AddNow(interval, k.renewAndLog)
+	}
 }
 
-func (k *Keeper) renewAndTell(ctx context.Context) {
+func (k *Keeper) renewAndLog(ctx context.Context) {
 	if _, err := k.Renew(ctx); err != nil && ctx.Err() == nil {
-		k.log.Error("lease could not be renewed; it is tried again", "err", err)
+		k.log.Error("renewing a lease failed; the keeper tries again", "err", err)
 	}
 }
 
 // Close stops renewing and releases the lease.
 func (k *Keeper) Close(ctx context.Context) (err error) {
-	if k.stop != nil {
-		k.stop()
-		k.work.Wait()
-	}
+	k.jobs.Stop()
+	k.jobs.Wait()
 	if k.Held() {
 		err = k.lease.Release(ctx)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"time"
 
 	"halite/storage"
 	"halite/storage/pebble/catalog"
@@ -24,27 +23,19 @@ func (s *Store) startDayChunks() {
 	if s.opts.DayChunks == nil || s.opts.DayChunkInterval < 0 || s.opts.ReadOnly {
 		return
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stopDayChunks = stop
-	s.dayChunkJob.Go(func() {
-		ticker := time.NewTicker(s.opts.DayChunkInterval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				s.writeDueDayChunks(ctx, pauseFactor)
-			case <-s.dayChunkWake:
-				s.writeDayChunksOf(ctx, pauseFactor, (*Table).hasUnpacked)
-			}
+	s.dayChunkJobs.Add(s.opts.DayChunkInterval, s.dayChunkWake, func(ctx context.Context) {
+		due := (*Table).dayChunksDue
+		if s.dayChunkAll.Swap(false) {
+			due = (*Table).hasUnpacked
 		}
+		s.writeDayChunksOf(ctx, pauseFactor, due)
 	})
 }
 
 // WriteDayChunksSoon wakes the background job. The job packs all days with enough unpacked cells, also days that are not over.
 // WriteDayChunksSoon does not wait, and does nothing in a store without that job.
 func (s *Store) WriteDayChunksSoon() {
+	s.dayChunkAll.Store(true)
 	select {
 	case s.dayChunkWake <- struct{}{}:
 	default: // the job is about to start
@@ -57,13 +48,8 @@ func (s *Store) WriteDayChunks(ctx context.Context) error {
 	if err := s.checkOpen(); err != nil {
 		return err
 	}
-	s.writeDueDayChunks(ctx, 0)
+	s.writeDayChunksOf(ctx, 0, (*Table).dayChunksDue)
 	return ctx.Err()
-}
-
-// writeDueDayChunks packs the days that are due.
-func (s *Store) writeDueDayChunks(ctx context.Context, pause int) {
-	s.writeDayChunksOf(ctx, pause, (*Table).dayChunksDue)
 }
 
 // writeDayChunksOf packs the days that due selects.

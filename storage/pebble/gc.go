@@ -32,7 +32,7 @@ func (s *Store) CollectGarbage(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	s.writeDueDayChunks(ctx, 0)
+	s.writeDayChunksOf(ctx, 0, (*Table).dayChunksDue)
 	for _, t := range s.tablesByName() {
 		if err := t.tablets.Check(ctx); err != nil {
 			return err

@@ -25,6 +25,7 @@ import (
 	"halite/storage/pebble/partition"
 	"halite/storage/pebble/recovery"
 	"halite/storage/pebble/treefs"
+	"halite/storage/periodic"
 )
 
 // Store is an open store. It implements storage.Store.
@@ -52,8 +53,8 @@ type Store struct {
 	dayChunkMu      sync.Mutex // held while days are packed
 	dayChunkFigures dayChunkFigures
 	dayChunkWake    chan struct{}
-	stopDayChunks   func()
-	dayChunkJob     sync.WaitGroup
+	dayChunkAll     atomic.Bool // the next run packs all unpacked days, due or not
+	dayChunkJobs    periodic.Jobs
 
 	applied atomic.Uint64 // writes that need a flush to be durable
 	synced  atomic.Uint64 // the part of applied that is durable
@@ -230,13 +231,11 @@ func (s *Store) Close() error {
 	if s.unregister != nil {
 		s.unregister()
 	}
-	if s.stopDayChunks != nil {
-		s.stopDayChunks()
-	}
+	s.dayChunkJobs.Stop()
 	var errs []error
 	err := s.flush(context.Background())
 	s.health.StopWaiting() // otherwise packing could wait for disk space forever
-	s.dayChunkJob.Wait()
+	s.dayChunkJobs.Wait()
 	if err == nil {
 		err = s.flush(context.Background())
 	}
