@@ -64,24 +64,12 @@ func TestOnlyRowsOfWindowsAreRead(t *testing.T) {
 	}
 }
 
-func TestExplain(t *testing.T) {
+// TestStatistics: a request gets statistics, per step if it asks for them, and no explanation.
+func TestStatistics(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
 	s.write([]ingest.Sample{{Labels: labels.FromStrings("__name__", "m", "i", "1"), TsMs: dataFrom, Value: 3}})
 	e := newQueryEngine(t, s, query.Default)
-	for text, want := range map[string][]string{
-		"sum by (i) (rate(m[5m])) > 0": {
-			"> scalar", "  aggregate sum by (i)", "    rate over 5m0s of m",
-		},
-		"mad_over_time(m[5m]) + sum(m)": {"engine", "  aggregate sum", "    instant m"},
-		"mad_over_time(m[5m])":          {"engine"},
-		"1 + 1":                         {"scalar expression"},
-	} {
-		res, err := ask(e, text, dataFrom, dataFrom+hourMs, time.Minute, query.Params{Explain: true})
-		require.NoError(t, err)
-		require.Equal(t, want, res.Explain.Operators)
-		require.Contains(t, res.Explain.String(), want[len(want)-1]+"\n")
-	}
 	res, err := ask(e, "sum(m)", dataFrom, dataFrom+hourMs, time.Minute, query.Params{Stats: true, StatsPerStep: true})
 	require.NoError(t, err)
 	require.Nil(t, res.Explain)

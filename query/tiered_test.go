@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -254,65 +253,4 @@ func tieredDifference(want, got promengine.Matrix, exact bool) error {
 		}
 	}
 	return nil
-}
-
-// TestTiersExplain: the explanation says which states were read and why. Only rows at the edges are read.
-func TestTiersExplain(t *testing.T) {
-	clock := new(atomic.Int64)
-	clock.Store(tieredFrom + 60*dayMs)
-	s := openStackWith(t, vfs.NewMem(), stackOptions{tiers: true, clock: clock})
-	defer func() { require.NoError(t, s.Close()) }()
-	const series = 3
-	var samples []ingest.Sample
-	for i := range series {
-		for ts := tieredFrom + int64(i) + 1; ts < clock.Load(); ts += 600_000 {
-			samples = append(samples, ingest.Sample{
-				Labels: labels.FromStrings("__name__", "m_total", "i", fmt.Sprint(i)), TsMs: ts, Value: float64(ts % 1_000_000),
-			})
-		}
-	}
-	s.write(samples)
-	s.flush()
-	e := newQueryEngine(t, s.source, query.On)
-	end := tieredFrom + 50*dayMs + 90*60_000
-	explain := func(text string, p query.Params) *query.Explain {
-		p.Explain = true
-		res, err := ask(e, text, end, end, time.Second, p)
-		require.NoError(t, err)
-		defer res.Close()
-		require.Empty(t, res.Warnings)
-		return res.Explain
-	}
-	x := explain("max_over_time(m_total[40d])", query.Params{})
-	require.Len(t, x.Tiers, 1)
-	require.Equal(t, "raw", x.Tiers[0].Tier(), "nothing is rolled up yet")
-	require.Equal(t, int64(series*961), x.Reading.RowsUsed)
-	s.rollUp()
-	x = explain("max_over_time(m_total[40d])", query.Params{})
-	use := x.Tiers[0]
-	require.Equal(t, "hours and days", use.Tier())
-	require.Contains(t, use.Reason, "cheaper")
-	require.Equal(t, int64(series*2), use.Rows, "the hours that the window cuts")
-	require.Equal(t, x.Reading.Rows, use.Rows)
-	require.Equal(t, int64(series*(39*24+23)), use.Days*24+use.Hours)
-	require.Contains(t, x.String(), "tiers: m_total: hours and days: cheaper")
-	require.Empty(t, explain("max_over_time(m_total[1h])", query.Params{}).Tiers)
-	require.Empty(t, explain("max_over_time(m_total[40d])", query.Params{Tiers: query.Off}).Tiers)
-	require.Empty(t, explain("quantile_over_time(0.5, m_total[40d])", query.Params{}).Tiers)
-
-	// A late sample makes one hour unknown, in the head and flushed.
-	late := ingest.Sample{
-		Labels: labels.FromStrings("__name__", "m_total", "i", "1"), TsMs: tieredFrom + 30*dayMs + 5*hourMs + 7, Value: 5e9,
-	}
-	s.write([]ingest.Sample{late})
-	for _, flushed := range []bool{false, true} {
-		if flushed {
-			s.flush()
-		}
-		res, err := ask(e, "max_over_time(m_total[40d])", end, end, time.Second, query.Params{Explain: true})
-		require.NoError(t, err)
-		require.True(t, strings.Contains(res.Value.String(), "5000000000"), res.Value.String())
-		require.Equal(t, int64(series*2+1), res.Explain.Tiers[0].Rows)
-		res.Close()
-	}
 }
