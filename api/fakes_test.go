@@ -66,7 +66,7 @@ func (c catalogue) with(mint, maxt int64, do func(promstorage.Querier) error) er
 }
 
 func (c catalogue) Select(
-	ctx context.Context, mint, maxt int64, ms ...*labels.Matcher,
+	ctx context.Context, _ index.Budget, mint, maxt int64, ms ...*labels.Matcher,
 ) (list []index.Series, err error) {
 	err = c.with(mint, maxt, func(q promstorage.Querier) error {
 		hints := &promstorage.SelectHints{Start: mint, End: maxt, Func: "series"}
@@ -112,7 +112,7 @@ func (f failing) fail(ctx context.Context) error {
 	return f.err
 }
 
-func (f failing) Select(ctx context.Context, _, _ int64, _ ...*labels.Matcher) ([]index.Series, error) {
+func (f failing) Select(ctx context.Context, _ index.Budget, _, _ int64, _ ...*labels.Matcher) ([]index.Series, error) {
 	return nil, f.fail(ctx)
 }
 

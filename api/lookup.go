@@ -136,7 +136,6 @@ func (s *Server) findStrings(
 		return nil, aerr
 	}
 	defer leave()
-	ctx = budget.metered(ctx)
 	sets := l.sets
 	if len(sets) == 0 {
 		sets = [][]*labels.Matcher{nil}
@@ -198,9 +197,9 @@ func (s *Server) findSeries(r *http.Request, l lookup, budget responseBudget) (l
 		return nil, aerr
 	}
 	defer leave()
-	ctx = budget.metered(ctx)
+	reserve := budget.forLookup()
 	for _, set := range l.sets {
-		found, err := s.opts.Index.Select(ctx, l.mintMs, l.maxtMs, set...)
+		found, err := s.opts.Index.Select(ctx, reserve, l.mintMs, l.maxtMs, set...)
 		if err != nil {
 			return nil, evalError(err)
 		}

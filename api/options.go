@@ -320,7 +320,7 @@ type Engine interface {
 
 // Index answers which series exist; *index.Index is one. Times are unix milliseconds, inclusive.
 type Index interface {
-	Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
+	Select(ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
 	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)
 	LabelValues(
 		ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,

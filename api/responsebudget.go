@@ -8,6 +8,7 @@ import (
 	"halite/api/netlimit"
 	"halite/query/budget"
 	"halite/query/promadapter"
+	"halite/storage/index"
 )
 
 // responseBudget counts the memory of an answer against the memory of queries until the last byte is written. Without
@@ -45,13 +46,12 @@ func (b responseBudget) sending(r budget.Response) {
 	}
 }
 
-// metered returns a context in which look-ups in the index count their memory.
-func (b responseBudget) metered(ctx context.Context) context.Context {
+// forLookup returns the budget of look-ups in the index.
+func (b responseBudget) forLookup() index.Budget {
 	if b.budget == nil {
-		return ctx
+		return nil
 	}
-	metered, _ := b.budget.Metered(ctx)
-	return metered
+	return b.budget.Reserve
 }
 
 func (b responseBudget) end() {

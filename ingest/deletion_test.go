@@ -70,7 +70,7 @@ func (r *rig) delete(fromMs, toMs int64, ms ...[]*labels.Matcher) int {
 // seriesWithin lists the series of a window, as look-ups show them.
 func (r *rig) seriesWithin(fromMs, toMs int64) []string {
 	r.t.Helper()
-	found, err := r.index.Select(context.Background(), fromMs, toMs)
+	found, err := r.index.Select(context.Background(), nil, fromMs, toMs)
 	require.NoError(r.t, err)
 	names := []string{}
 	for _, s := range found {

@@ -78,7 +78,7 @@ func TestReplayInLessMemory(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Accepted, "a known series goes on, a new one is refused")
-	found, err := r.index.Select(context.Background(), 0, 1<<60, match(t, "__name__", "=~", "m.")...)
+	found, err := r.index.Select(context.Background(), nil, 0, 1<<60, match(t, "__name__", "=~", "m.")...)
 	require.NoError(t, err)
 	require.Len(t, found, len(all))
 	r.close()

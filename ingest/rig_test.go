@@ -145,7 +145,7 @@ func (r *rig) read(ls labels.Labels) (column, error) {
 			tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
 		}
 	})
-	found, err := r.index.Select(ctx, 0, math.MaxInt64/2, matchers...)
+	found, err := r.index.Select(ctx, nil, 0, math.MaxInt64/2, matchers...)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func (r *statesRig) withStates(ls labels.Labels, day int64) (hours []int64) {
 // listed tells whether any series is in the hour that begins then.
 func (r *statesRig) listed(fromMs int64) bool {
 	r.t.Helper()
-	found, err := r.index.Select(context.Background(), fromMs, fromMs+keyschema.HourMs-1)
+	found, err := r.index.Select(context.Background(), nil, fromMs, fromMs+keyschema.HourMs-1)
 	require.NoError(r.t, err)
 	return len(found) > 0
 }

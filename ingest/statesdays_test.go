@@ -94,7 +94,7 @@ func (r *daysRig) selectOne(ls labels.Labels) (found []index.Series) {
 	r.t.Helper()
 	var ms []*labels.Matcher
 	ls.Range(func(l labels.Label) { ms = append(ms, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value)) })
-	found, err := r.index.Select(context.Background(), r.at(0), r.at(24)-1, ms...)
+	found, err := r.index.Select(context.Background(), nil, r.at(0), r.at(24)-1, ms...)
 	require.NoError(r.t, err)
 	return found
 }

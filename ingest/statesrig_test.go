@@ -243,7 +243,7 @@ func (r *statesRig) headHours(ls labels.Labels) map[int64]bool {
 	r.t.Helper()
 	var ms []*labels.Matcher
 	ls.Range(func(l labels.Label) { ms = append(ms, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value)) })
-	found, err := r.index.Select(context.Background(), 0, math.MaxInt64/2, ms...)
+	found, err := r.index.Select(context.Background(), nil, 0, math.MaxInt64/2, ms...)
 	require.NoError(r.t, err)
 	hours := map[int64]bool{}
 	for _, s := range found {
@@ -312,7 +312,7 @@ func (m *statesModel) requirePart(r *statesRig, n int, s rollup.State, fromMs, t
 // deletion is pending.
 func (m *statesModel) checkLists(r *statesRig, from, to int64) {
 	r.t.Helper()
-	found, err := r.index.Select(context.Background(), keyschema.HourStartMs(from), keyschema.HourCellMs(to))
+	found, err := r.index.Select(context.Background(), nil, keyschema.HourStartMs(from), keyschema.HourCellMs(to))
 	require.NoError(r.t, err)
 	pending, _ := deletion.Pending(r.set, r.clock.now())
 	listed := map[string][]index.HourSpan{}

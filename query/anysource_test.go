@@ -35,7 +35,9 @@ func newAnyReader(tb testing.TB, q promstorage.Queryable) *read.Reader {
 }
 
 // Select implements read.Index.
-func (s *anyStorage) Select(ctx context.Context, mint, maxt int64, matchers ...*labels.Matcher) (out []index.Series, err error) {
+func (s *anyStorage) Select(
+	ctx context.Context, _ index.Budget, mint, maxt int64, matchers ...*labels.Matcher,
+) (out []index.Series, err error) {
 	q, err := s.Querier(mint, maxt)
 	if err != nil {
 		return nil, err
@@ -50,6 +52,21 @@ func (s *anyStorage) Select(ctx context.Context, mint, maxt int64, matchers ...*
 		})
 	}
 	return out, set.Err()
+}
+
+// SelectProjected implements read.Index.
+func (s *anyStorage) SelectProjected(
+	ctx context.Context, budget index.Budget, _ []string, mint, maxt int64, matchers ...*labels.Matcher,
+) ([]index.Series, error) {
+	return s.Select(ctx, budget, mint, maxt, matchers...)
+}
+
+// SelectJoin implements read.Index.
+func (s *anyStorage) SelectJoin(
+	ctx context.Context, budget index.Budget, _ *index.JoinKeys, mint, maxt int64, matchers ...*labels.Matcher,
+) ([]index.Series, int, error) {
+	found, err := s.Select(ctx, budget, mint, maxt, matchers...)
+	return found, 0, err
 }
 
 // LabelNames implements read.Index.

@@ -171,11 +171,11 @@ type faultyIndex struct {
 	onSelect func()
 }
 
-func (x faultyIndex) SelectPart(
-	ctx context.Context, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+func (x faultyIndex) SelectProjected(
+	ctx context.Context, budget index.Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]index.Series, error) {
 	x.onSelect()
-	return x.Index.SelectPart(ctx, names, mintMs, maxtMs, matchers...)
+	return x.Index.SelectProjected(ctx, budget, names, mintMs, maxtMs, matchers...)
 }
 
 // faulty is the source of a stack with such an index.

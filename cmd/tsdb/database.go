@@ -36,7 +36,7 @@ type database struct {
 	rollupTurn *lease.Keeper
 	index      *index.Index
 	ingester   ingester
-	catalogue  api.Index // index, as queries use it
+	lookup     read.Index // index, as queries use it
 	deleter    api.Deleter
 	reader     *read.Reader
 	rowCache   *rowcache.Cache
@@ -96,12 +96,12 @@ func (db *database) Flush(ctx context.Context) error {
 
 // StoreStats describes the store for /api/v1/status/tsdb.
 func (db *database) StoreStats(limit int) api.StoreStats {
-	catalogue, head := db.index.Stats(limit), db.ingester.Stats()
+	series, head := db.index.Stats(limit), db.ingester.Stats()
 	return api.StoreStats{
-		Series: catalogue.Series, LabelPairs: catalogue.LabelPairs, Chunks: int64(head.Rows),
+		Series: series.Series, LabelPairs: series.LabelPairs, Chunks: int64(head.Rows),
 		MinTimeMs: head.MinTimeMs, MaxTimeMs: head.MaxTimeMs,
-		SeriesByMetric: catalogue.SeriesByMetric, ValuesByLabel: catalogue.ValuesByLabel,
-		BytesByLabel: catalogue.BytesByLabel, SeriesByPair: catalogue.SeriesByPair,
+		SeriesByMetric: series.SeriesByMetric, ValuesByLabel: series.ValuesByLabel,
+		BytesByLabel: series.BytesByLabel, SeriesByPair: series.SeriesByPair,
 	}
 }
 

@@ -53,7 +53,7 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 	if err != nil {
 		return err
 	}
-	db.ingester, db.catalogue, db.deleter = t, t.Index(), t
+	db.ingester, db.lookup, db.deleter = t, t.Index(), t
 	c.resultCacheBytes, c.rowCacheBytes = 0, 0
 	return nil
 }

@@ -160,7 +160,7 @@ func (db *database) openIngester(
 	if err != nil {
 		return err // not i, which would be an interface that is not nil
 	}
-	db.ingester, db.catalogue, db.deleter = i, db.index, i
+	db.ingester, db.lookup, db.deleter = i, db.index, i
 	return db.settleLosses(ctx, opts.Logger)
 }
 
@@ -187,7 +187,7 @@ func (db *database) openReader(
 	}
 	ages := db.retention.Tier(keyschema.Raw)
 	db.reader, err = read.New(read.Options{
-		Index: db.catalogue, Head: db.ingester, Data: data, Schema: db.schema, Retention: time.Duration(ages.Longest()),
+		Index: db.lookup, Head: db.ingester, Data: data, Schema: db.schema, Retention: time.Duration(ages.Longest()),
 		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
 		Tombstones: db.deleted, Cache: db.rowCache, Registerer: r, Now: c.clock(), RetentionByMetric: ages,
 	})

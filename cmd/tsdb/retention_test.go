@@ -393,7 +393,7 @@ func (g *aging) compareLabels() {
 	}
 	ctx := context.Background()
 	fromMs, toMs := g.nowMs.Load()-(40*agingDay).Milliseconds(), g.nowMs.Load()
-	found, err := g.db.index.Select(ctx, fromMs, toMs)
+	found, err := g.db.index.Select(ctx, nil, fromMs, toMs)
 	require.NoError(g, err)
 	listed, metrics := map[string]bool{}, map[string]bool{}
 	for _, s := range found {

@@ -180,7 +180,7 @@ func newAPI(
 		quit = nil
 	}
 	return api.New(api.Options{
-		Writer: db.ingester, Engine: db.engine, Index: db.catalogue, Queryable: promadapter.New(db.reader), Budgets: db.reader,
+		Writer: db.ingester, Engine: db.engine, Index: db.lookup, Queryable: promadapter.New(db.reader), Budgets: db.reader,
 		Metadata: db.ingester,
 		Stats:    db, Flusher: db, Deleter: db.deleter,
 		Ready: gate.readiness, Refusing: db.refusing, Gatherer: registry, Registerer: registry, Logger: log,

@@ -28,7 +28,7 @@ type Scanner struct {
 func (sc Scanner) Select(ctx context.Context, d Request) ([]index.Series, error) {
 	var all []index.Series
 	for _, ms := range d.Selectors {
-		found, err := sc.Index.Select(ctx, d.FromMs, d.ToMs, ms...)
+		found, err := sc.Index.Select(ctx, nil, d.FromMs, d.ToMs, ms...)
 		if err != nil {
 			return nil, fmt.Errorf("select series: %w", err)
 		}

@@ -78,7 +78,7 @@ func (w *sharedDay) retire(table, family string) {
 // listed are the hours of the day in which a server lists the series.
 func (w *sharedDay) listed(n *Direct) (hours []int64) {
 	w.t.Helper()
-	found, err := n.Index().Select(w.t.Context(), w.startMs, w.startMs+dayMs-1)
+	found, err := n.Index().Select(w.t.Context(), nil, w.startMs, w.startMs+dayMs-1)
 	require.NoError(w.t, err)
 	for _, s := range found {
 		eachHour(s.Hours, func(hour int64) { hours = append(hours, hour-keyschema.HourOf(w.startMs)) })

@@ -297,11 +297,33 @@ func (c FreshIndex) check(ctx context.Context) error {
 }
 
 // Select is index.Index.Select on a fresh index.
-func (c FreshIndex) Select(ctx context.Context, mintMs, maxtMs int64, ms ...*labels.Matcher) ([]index.Series, error) {
+func (c FreshIndex) Select(
+	ctx context.Context, budget index.Budget, mintMs, maxtMs int64, ms ...*labels.Matcher,
+) ([]index.Series, error) {
 	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
-	return c.t.opts.Index.Select(ctx, mintMs, maxtMs, ms...)
+	return c.t.opts.Index.Select(ctx, budget, mintMs, maxtMs, ms...)
+}
+
+// SelectProjected is index.Index.SelectProjected on a fresh index.
+func (c FreshIndex) SelectProjected(
+	ctx context.Context, budget index.Budget, names []string, mintMs, maxtMs int64, ms ...*labels.Matcher,
+) ([]index.Series, error) {
+	if err := c.check(ctx); err != nil {
+		return nil, err
+	}
+	return c.t.opts.Index.SelectProjected(ctx, budget, names, mintMs, maxtMs, ms...)
+}
+
+// SelectJoin is index.Index.SelectJoin on a fresh index.
+func (c FreshIndex) SelectJoin(
+	ctx context.Context, budget index.Budget, keys *index.JoinKeys, mintMs, maxtMs int64, ms ...*labels.Matcher,
+) (found []index.Series, omitted int, err error) {
+	if err := c.check(ctx); err != nil {
+		return nil, 0, err
+	}
+	return c.t.opts.Index.SelectJoin(ctx, budget, keys, mintMs, maxtMs, ms...)
 }
 
 // LabelNames is index.Index.LabelNames on a fresh index.

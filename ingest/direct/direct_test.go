@@ -443,7 +443,7 @@ func (w *directWorld) look() {
 				continue
 			}
 			metric := labels.MustNewMatcher(labels.MatchEqual, "n", fmt.Sprint(p.series))
-			found, err := n.Index().Select(context.Background(), p.tsMs, p.tsMs, metric)
+			found, err := n.Index().Select(context.Background(), nil, p.tsMs, p.tsMs, metric)
 			require.NoError(w.t, err)
 			require.Len(w.t, found, 1, "server %d of %d: %+v", i, len(w.nodes), p)
 		}
@@ -457,7 +457,7 @@ func TestDirectSeesOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Accepted)
 	seen := func(n *Direct) int {
-		found, err := n.Index().Select(t.Context(), startMs, startMs)
+		found, err := n.Index().Select(t.Context(), nil, startMs, startMs)
 		require.NoError(t, err)
 		return len(found)
 	}
@@ -466,7 +466,7 @@ func TestDirectSeesOthers(t *testing.T) {
 	require.NoError(t, w.nodes[1].look(t.Context()))
 	require.Equal(t, 1, seen(w.nodes[1]))
 	w.clock.advance(time.Minute)
-	_, err = w.nodes[1].Index().Select(t.Context(), startMs, startMs)
+	_, err = w.nodes[1].Index().Select(t.Context(), nil, startMs, startMs)
 	require.ErrorIs(t, err, storage.ErrUnavailable)
 }
 
@@ -492,7 +492,7 @@ func TestDirectHourThatLeaves(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, report.Waiting, "not all of its rows are due, so it is not dropped")
 	known := func(n *Direct) int {
-		found, err := n.Index().Select(t.Context(), earlierMs, earlierMs)
+		found, err := n.Index().Select(t.Context(), nil, earlierMs, earlierMs)
 		require.NoError(t, err)
 		return len(found)
 	}

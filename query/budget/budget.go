@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -9,8 +8,6 @@ import (
 	"sync/atomic"
 
 	promengine "github.com/prometheus/prometheus/promql"
-
-	"halite/storage/index"
 )
 
 // LimitError is the error of a query that exceeds a limit. To errors.As it is also Prometheus's ErrTooManySamples.
@@ -159,17 +156,17 @@ func (b *Budget) Close() {
 	}
 }
 
-// Metered returns a context that reserves the memory of look-ups in the index; done releases it.
-func (b *Budget) Metered(ctx context.Context) (metered context.Context, done func()) {
+// ForLookup returns a function that reserves the memory of a look-up in the index; done releases what it has reserved.
+func (b *Budget) ForLookup() (reserve func(bytes int64) error, done func()) {
 	var taken atomic.Int64
-	metered = index.WithMeter(ctx, func(bytes int64) error {
+	reserve = func(bytes int64) error {
 		if err := b.Reserve(bytes); err != nil {
 			return err
 		}
 		taken.Add(bytes)
 		return nil
-	})
-	return metered, func() { b.Release(taken.Load()) }
+	}
+	return reserve, func() { b.Release(taken.Load()) }
 }
 
 // SeriesBytes is roughly the memory of a selected series: its struct, one span of hours, its labels where the index has

@@ -21,7 +21,7 @@ type valuesWorld struct{ *readtest.World }
 
 func (w valuesWorld) LabelValues(ctx context.Context, name string, mint, maxt int64, limit int, matchers ...*labels.Matcher,
 ) ([]string, error) {
-	series, err := w.Select(ctx, mint, maxt, matchers...)
+	series, err := w.Select(ctx, nil, mint, maxt, matchers...)
 	if err != nil {
 		return nil, err
 	}

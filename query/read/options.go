@@ -32,7 +32,13 @@ type Head interface {
 // Index finds series and labels; *index.Index is one. Times are inclusive milliseconds, limit 0 means all, results are
 // sorted.
 type Index interface {
-	Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
+	Select(ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
+	// SelectProjected is Select that need not make all labels of a series, see [index.Index.SelectProjected].
+	SelectProjected(ctx context.Context, budget index.Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+	) ([]index.Series, error)
+	// SelectJoin is Select that may omit series that match no keys, see [index.Index.SelectJoin].
+	SelectJoin(ctx context.Context, budget index.Budget, keys *index.JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+	) (found []index.Series, omitted int, err error)
 	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)
 	LabelValues(ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
 	) ([]string, error)

@@ -64,9 +64,9 @@ func newSelection(ctx context.Context, session *Session, r request, matchers []*
 		return s, nil
 	}
 	s.version = session.reader.opts.Cache.Version()
-	metered, done := session.budget.Metered(ctx)
+	reserve, done := session.budget.ForLookup()
 	defer done()
-	series, err := s.find(metered, matchers)
+	series, err := s.find(ctx, reserve, matchers)
 	if err != nil {
 		return nil, Classify("select series", err)
 	}
@@ -88,29 +88,20 @@ func newSelection(ctx context.Context, session *Session, r request, matchers []*
 	return s, nil
 }
 
-// joinIndex is an Index that can omit series that match no other ones, see [index.Index.SelectPartners].
-type joinIndex interface {
-	SelectPartners(ctx context.Context, p *index.JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
-	) (found []index.Series, left int, err error)
-}
-
-// projectingIndex is an Index that need not make all labels of a series, see [index.Index.SelectPart].
-type projectingIndex interface {
-	SelectPart(ctx context.Context, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
-}
-
 // find asks the index.
-func (s *Selection) find(ctx context.Context, matchers []*labels.Matcher) (found []index.Series, err error) {
+func (s *Selection) find(
+	ctx context.Context, budget index.Budget, matchers []*labels.Matcher,
+) (found []index.Series, err error) {
 	from, to := s.window.MinMs, s.window.MaxMs
 	series := s.session.reader.opts.Index
-	if i, ok := series.(joinIndex); ok && s.join != nil {
-		found, s.omitted, err = i.SelectPartners(ctx, s.join, from, to, matchers...)
+	switch {
+	case s.join != nil:
+		found, s.omitted, err = series.SelectJoin(ctx, budget, s.join, from, to, matchers...)
 		return found, err
+	case s.projected:
+		return series.SelectProjected(ctx, budget, s.names, from, to, matchers...)
 	}
-	if i, ok := series.(projectingIndex); ok && s.projected {
-		return i.SelectPart(ctx, s.names, from, to, matchers...)
-	}
-	return series.Select(ctx, from, to, matchers...)
+	return series.Select(ctx, budget, from, to, matchers...)
 }
 
 // restrictHours restricts the hours of each series to those needed, and omits series without any.

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -15,9 +14,9 @@ import (
 	"halite/storage/index/segment"
 )
 
-// TestMeter: a meter hears of all memory that an answer takes, active series or of closed days, and of no more than a
-// little once it has refused.
-func TestMeter(t *testing.T) {
+// TestBudget: a budget accounts for all memory of an answer, from memory or from closed days. After its error, a look-up takes
+// only a little more.
+func TestBudget(t *testing.T) {
 	w := newWorld(t, 1)
 	w.layout = segment.DefaultLayout()
 	w.x.store.Layout = w.layout
@@ -29,9 +28,9 @@ func TestMeter(t *testing.T) {
 		w.x.MarkActive(ref, w.hourNow())
 	}
 	from := w.now().UnixMilli()
-	check := func(name string, find func(ctx context.Context) ([]Series, error)) {
-		told := int64(0)
-		got, err := find(WithMeter(t.Context(), func(bytes int64) error { told += bytes; return nil }))
+	check := func(name string, find func(budget Budget) ([]Series, error)) {
+		charged := int64(0)
+		got, err := find(func(bytes int64) error { charged += bytes; return nil })
 		require.NoError(t, err, name)
 		require.Len(t, got, count, name)
 		size := int64(count * lookup.SeriesBytes)
@@ -40,24 +39,25 @@ func TestMeter(t *testing.T) {
 				size += int64(got[i].Labels.ByteSize())
 			}
 		}
-		require.GreaterOrEqual(t, told, size-lookup.ChargeBytes, name)
-		require.Less(t, told, 4*size, name)
+		require.GreaterOrEqual(t, charged, size-lookup.ChargeBytes, name)
+		require.Less(t, charged, 4*size, name)
 
-		refusal, heard := errors.New("no more"), int64(0)
-		_, err = find(WithMeter(t.Context(), func(bytes int64) error {
-			if heard += bytes; heard > size/2 {
+		refusal, taken := errors.New("no more"), int64(0)
+		_, err = find(func(bytes int64) error {
+			if taken += bytes; taken > size/2 {
 				return refusal
 			}
 			return nil
-		}))
+		})
 		require.ErrorIs(t, err, refusal, name)
 	}
-	all := func(ctx context.Context) ([]Series, error) {
-		return w.x.Select(ctx, from, w.now().UnixMilli(), labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "pods"))
+	all := func(budget Budget) ([]Series, error) {
+		pods := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "pods")
+		return w.x.Select(t.Context(), budget, from, w.now().UnixMilli(), pods)
 	}
 	check("active", all)
-	check("active, part of the labels", func(ctx context.Context) ([]Series, error) {
-		return w.x.SelectPart(ctx, []string{"zone"}, from, w.now().UnixMilli())
+	check("active, part of the labels", func(budget Budget) ([]Series, error) {
+		return w.x.SelectProjected(t.Context(), budget, []string{"zone"}, from, w.now().UnixMilli())
 	})
 	w.advance(26 * time.Hour)
 	require.True(t, w.maintain())

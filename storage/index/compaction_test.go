@@ -43,7 +43,7 @@ func lateWorld(t *testing.T, seed uint64) *world {
 func (w *world) everything() {
 	w.t.Helper()
 	mint, maxt := int64(0), keyschema.HourCellMs((baseDay+20)*24)
-	got, err := w.x.Select(context.Background(), mint, maxt)
+	got, err := w.x.Select(context.Background(), nil, mint, maxt)
 	require.NoError(w.t, err)
 	w.same(w.expect(mint, maxt, nil), got, "everything")
 	for range 5 {
@@ -135,7 +135,7 @@ func TestCompactIsSeenWhole(t *testing.T) {
 				return
 			default:
 			}
-			got, err := x.Select(context.Background(), mint, maxt)
+			got, err := x.Select(context.Background(), nil, mint, maxt)
 			if err == nil && len(got) != want {
 				err = fmt.Errorf("%d of %d series found", len(got), want)
 			}
@@ -184,7 +184,7 @@ func TestRetention(t *testing.T) {
 	w.advance(26 * time.Hour)
 	require.True(t, w.maintain())
 	all := func() []Series {
-		got, err := w.x.Select(context.Background(), 0, 1<<60)
+		got, err := w.x.Select(context.Background(), nil, 0, 1<<60)
 		require.NoError(t, err)
 		return got
 	}

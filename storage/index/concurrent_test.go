@@ -80,7 +80,7 @@ func TestConcurrent(t *testing.T) {
 	for err := range errs {
 		require.NoError(t, err)
 	}
-	got, err := w.x.Select(ctx, 0, 1<<60)
+	got, err := w.x.Select(ctx, nil, 0, 1<<60)
 	require.NoError(t, err)
 	require.Len(t, got, writers*series)
 	w.reopen()
@@ -103,7 +103,7 @@ func writeSeries(w *world, writer, count int) error {
 				return fmt.Errorf("no row key for %s", ls)
 			}
 			mint := keyschema.HourStartMs(hour)
-			got, err := x.Select(context.Background(), mint, mint,
+			got, err := x.Select(context.Background(), nil, mint, mint,
 				labels.MustNewMatcher(labels.MatchEqual, "n", n),
 				labels.MustNewMatcher(labels.MatchRegexp, "writer", fmt.Sprint(writer)))
 			if err != nil {

@@ -119,7 +119,7 @@ func TestDamageIsNoticed(t *testing.T) {
 func (w *world) damaged(c placedCell, gone bool) (failed bool) {
 	ctx, what := context.Background(), fmt.Sprintf("%q %q", c.key, c.cell.Qualifier)
 	mint, maxt := int64(0), keyschema.HourCellMs((baseDay+20)*24)
-	got, err := w.x.Select(ctx, mint, maxt)
+	got, err := w.x.Select(ctx, nil, mint, maxt)
 	switch {
 	case err != nil:
 		require.ErrorIs(w.t, err, storage.ErrCorrupt, what)

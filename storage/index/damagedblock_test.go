@@ -72,13 +72,13 @@ func TestDamagedBlock(t *testing.T) {
 		w.store.Store = damagedStore{w.store.Store, storage.TableData, day}
 		w.reopen()
 		ms := keyschema.HourStartMs(presence.FirstHour(day))
-		_, err := w.x.Select(t.Context(), ms, ms+1)
+		_, err := w.x.Select(t.Context(), nil, ms, ms+1)
 		require.ErrorIs(t, err, storage.ErrCorrupt)
 		other := keyschema.HourStartMs(presence.FirstHour(day + 1))
 		if day == baseDay+2 {
 			other = keyschema.HourStartMs(presence.FirstHour(day - 1))
 		}
-		got, err := w.x.Select(t.Context(), other, other+keyschema.DayHours*keyschema.HourMs-1)
+		got, err := w.x.Select(t.Context(), nil, other, other+keyschema.DayHours*keyschema.HourMs-1)
 		require.NoError(t, err)
 		w.same(w.expect(other, other+keyschema.DayHours*keyschema.HourMs-1, nil), got, "the other day")
 		require.NoError(t, w.x.Persist(t.Context()))

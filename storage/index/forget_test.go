@@ -40,7 +40,7 @@ func TestClearedBeforeItWasWritten(t *testing.T) {
 
 	x, err = Open(ctx, opts)
 	require.NoError(t, err)
-	found, err := x.Select(ctx, 0, 1<<50)
+	found, err := x.Select(ctx, nil, 0, 1<<50)
 	require.NoError(t, err)
 	require.Len(t, found, 2)
 	require.Equal(t, []presence.Span{{First: baseDay*24 + 3, Last: baseDay*24 + 3}}, found[0].Hours)

@@ -97,7 +97,7 @@ func valuesOf(label string, ms ...*labels.Matcher) func(x *Index, from, to int64
 
 func selecting(ms ...*labels.Matcher) func(x *Index, from, to int64) (int, error) {
 	return func(x *Index, from, to int64) (int, error) {
-		s, err := x.Select(context.Background(), from, to, ms...)
+		s, err := x.Select(context.Background(), nil, from, to, ms...)
 		return len(s), err
 	}
 }

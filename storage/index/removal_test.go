@@ -88,7 +88,7 @@ func (w *world) dropMetric() {
 	data, err := w.store.Store.EnsureTable(ctx, storage.DataSchema(0))
 	require.NoError(w.t, err)
 	require.NoError(w.t, data.Apply(ctx, gone))
-	found, err := w.x.Select(ctx, 0, 1<<60, ms...)
+	found, err := w.x.Select(ctx, nil, 0, 1<<60, ms...)
 	require.NoError(w.t, err)
 	var refs []memory.Ref
 	for _, s := range found {
@@ -220,7 +220,7 @@ func TestDropIsSmall(t *testing.T) {
 	require.Less(t, grown, 20)
 	for _, dropped := range []bool{true, false} {
 		require.Equal(t, dropped, w.x.store.Closed.Day(baseDay).Dropped.Load())
-		found, err := w.x.Select(ctx, 0, 1<<60)
+		found, err := w.x.Select(ctx, nil, 0, 1<<60)
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 		require.Equal(t, other, found[0].Labels)

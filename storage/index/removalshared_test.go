@@ -49,7 +49,7 @@ func TestSharedRemoval(t *testing.T) {
 			for n, x := range append(w.nodes, w.start()) {
 				require.NoError(t, x.Refresh(t.Context()))
 				require.NoError(t, x.Refresh(t.Context()))
-				found, err := x.Select(t.Context(), 0, keyschema.HourCellMs(w.clock.Load()))
+				found, err := x.Select(t.Context(), nil, 0, keyschema.HourCellMs(w.clock.Load()))
 				require.NoError(t, err)
 				seen := map[fact]bool{}
 				for _, s := range found {
@@ -152,7 +152,7 @@ func TestSharedRemovalIsFenced(t *testing.T) {
 			},
 		})
 		require.ErrorIs(t, err, errGivenUp)
-		found, err := w.start().Select(t.Context(), keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
+		found, err := w.start().Select(t.Context(), nil, keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
 		require.NoError(t, err)
 		require.Len(t, found, 1, "compacted: %v", compacted)
 	}
@@ -224,7 +224,7 @@ func writerAfterRemoval(t *testing.T, beforeWrite, failedRead int) (were bool) {
 	store.failIn = 0
 	require.NoError(t, writer.Refresh(t.Context()))
 	write()
-	found, err := open().Select(t.Context(), keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
+	found, err := open().Select(t.Context(), nil, keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
 	require.NoError(t, err)
 	require.Len(t, found, 1, "look before write %d, failing at read %d", beforeWrite, failedRead)
 	return were

@@ -31,7 +31,7 @@ func BenchmarkSelectAll(b *testing.B) {
 			spent := time.Duration(0)
 			for b.Loop() {
 				start := cpuTime(b)
-				got, err := w.x.Select(context.Background(), from, to)
+				got, err := w.x.Select(context.Background(), nil, from, to)
 				spent += cpuTime(b) - start
 				require.NoError(b, err)
 				require.Len(b, got, benchSeries)

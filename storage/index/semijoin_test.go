@@ -45,9 +45,9 @@ func (w *world) checkPartners() int {
 	for range w.rng.IntN(4) {
 		p.Labels = append(p.Labels, w.randomLabels())
 	}
-	all, err := w.x.Select(context.Background(), mint, maxt, ms...)
+	all, err := w.x.Select(context.Background(), nil, mint, maxt, ms...)
 	require.NoError(w.t, err)
-	some, left, err := w.x.SelectPartners(context.Background(), p, mint, maxt, ms...)
+	some, left, err := w.x.SelectJoin(context.Background(), nil, p, mint, maxt, ms...)
 	require.NoError(w.t, err)
 	require.GreaterOrEqual(w.t, left, len(all)-len(some))
 

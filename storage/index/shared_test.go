@@ -177,7 +177,7 @@ func (w *sharedWorld) tell(x *Index) {
 // check compares what a process sees with what is stored for sure and what may be.
 func (w *sharedWorld) check(x *Index, stored map[fact]bool, what string) {
 	w.t.Helper()
-	found, err := x.Select(context.Background(), 0, keyschema.HourCellMs(w.clock.Load()))
+	found, err := x.Select(context.Background(), nil, 0, keyschema.HourCellMs(w.clock.Load()))
 	require.NoError(w.t, err, what)
 	seen := map[fact]bool{}
 	for _, s := range found {
@@ -275,7 +275,7 @@ func (w *sharedWorld) exclusive() {
 
 func (w *sharedWorld) seesStored(f fact) bool {
 	from := keyschema.HourStartMs(f.hour)
-	found, err := w.nodes[0].Select(context.Background(), from, from)
+	found, err := w.nodes[0].Select(context.Background(), nil, from, from)
 	require.NoError(w.t, err)
 	return slices.ContainsFunc(found, func(s Series) bool { return s.Labels.String() == f.series })
 }

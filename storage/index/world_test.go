@@ -317,7 +317,7 @@ func (w *world) check() {
 		ms = append(ms, w.matcher())
 	}
 	want := w.expect(mint, maxt, ms)
-	got, err := w.x.Select(ctx, mint, maxt, ms...)
+	got, err := w.x.Select(ctx, nil, mint, maxt, ms...)
 	require.NoError(w.t, err)
 	names, values := map[string]bool{}, map[string]bool{}
 	label := w.pick(model.MetricNameLabel, "A", "b", "c", "z", "nope")
@@ -350,7 +350,7 @@ func (w *world) check() {
 // checkPart asks for some of the labels.
 func (w *world) checkPart(mint, maxt int64, ms []*labels.Matcher, want []Series) {
 	names := []string{w.pick(model.MetricNameLabel, "A", "b"), w.pick("c", "z", "nope"), w.pick("ünï", "long", "A")}[w.rng.IntN(3):]
-	got, err := w.x.SelectPart(context.Background(), names, mint, maxt, ms...)
+	got, err := w.x.SelectProjected(context.Background(), nil, names, mint, maxt, ms...)
 	require.NoError(w.t, err)
 	groups := map[uint32]labels.Labels{}
 	builder := labels.NewScratchBuilder(8)

@@ -187,7 +187,7 @@ func (noWriter) WriteRemote(context.Context, []byte) (ingest.Result, error) {
 type prometheusCatalogue struct{ promstorage.Queryable }
 
 func (c prometheusCatalogue) Select(
-	ctx context.Context, mint, maxt int64, ms ...*labels.Matcher,
+	ctx context.Context, _ index.Budget, mint, maxt int64, ms ...*labels.Matcher,
 ) (list []index.Series, err error) {
 	q, err := c.Querier(mint, maxt)
 	if err != nil {

@@ -33,7 +33,7 @@ const (
 type Index interface {
 	// Refresh reads what other processes have written.
 	Refresh(ctx context.Context) error
-	Select(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
+	Select(ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
 }
 
 // Options configure New. Data, Meta, Index, Schema and Sequence are required.
@@ -166,7 +166,7 @@ func (p *Compactor) due(ctx context.Context) (due []noted, err error) {
 func (p *Compactor) hour(ctx context.Context, n noted) error {
 	start := time.Now() // a duration, not a time of the data
 	from := keyschema.HourStartMs(n.hour)
-	found, err := p.opts.Index.Select(ctx, from, from+keyschema.HourMs-1)
+	found, err := p.opts.Index.Select(ctx, nil, from, from+keyschema.HourMs-1)
 	if err != nil {
 		return err
 	}

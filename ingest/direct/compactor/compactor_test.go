@@ -64,7 +64,7 @@ func (t lossyTable) CheckAndApply(
 // Refresh and Select are the index: one series.
 func (r *rig) Refresh(context.Context) error { return nil }
 
-func (r *rig) Select(context.Context, int64, int64, ...*labels.Matcher) ([]index.Series, error) {
+func (r *rig) Select(context.Context, index.Budget, int64, int64, ...*labels.Matcher) ([]index.Series, error) {
 	return []index.Series{{Labels: labels.FromStrings("__name__", "m")}}, nil
 }
 

@@ -164,8 +164,25 @@ func (w *World) Reader(change func(*read.Options)) *read.Reader {
 	return q
 }
 
+// SelectProjected implements Index with all labels.
+func (w *World) SelectProjected(
+	ctx context.Context, budget index.Budget, _ []string, mint, maxt int64, matchers ...*labels.Matcher,
+) ([]index.Series, error) {
+	return w.Select(ctx, budget, mint, maxt, matchers...)
+}
+
+// SelectJoin implements Index and omits nothing.
+func (w *World) SelectJoin(
+	ctx context.Context, budget index.Budget, _ *index.JoinKeys, mint, maxt int64, matchers ...*labels.Matcher,
+) ([]index.Series, int, error) {
+	found, err := w.Select(ctx, budget, mint, maxt, matchers...)
+	return found, 0, err
+}
+
 // Select implements Index: spans of hours with samples, neighbours joined.
-func (w *World) Select(_ context.Context, mint, maxt int64, matchers ...*labels.Matcher) ([]index.Series, error) {
+func (w *World) Select(
+	_ context.Context, _ index.Budget, mint, maxt int64, matchers ...*labels.Matcher,
+) ([]index.Series, error) {
 	var out []index.Series
 	for _, s := range w.Series {
 		if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(s.Labels.Get(m.Name)) }) {
