@@ -107,9 +107,7 @@ type Limits struct {
 	// WriteInflightBytesMax bounds the bodies of all write requests together, from their reading on. Default 256 MiB, at
 	// least WriteBytesMax; further requests wait for WriteQueueWait.
 	WriteInflightBytesMax int64
-	// WriteConcurrencyMax bounds the write requests handled at once. Default 64; further ones wait for WriteQueueWait.
-	WriteConcurrencyMax int
-	// WriteQueueWait is how long a write request may wait for its turn before it is answered 503. Default 5 s.
+	// WriteQueueWait is how long a write request may wait for WriteInflightBytesMax before it is answered 503. Default 5 s.
 	WriteQueueWait time.Duration
 	// BodyStallTimeout ends a request whose client sends nothing of the body for that long. Default 30 s.
 	BodyStallTimeout time.Duration
@@ -149,7 +147,6 @@ type Limits struct {
 const (
 	DefaultWriteBytesMax         = 32 << 20
 	DefaultWriteInflightBytesMax = 256 << 20
-	DefaultWriteConcurrencyMax   = 64
 	DefaultWriteQueueWait        = 5 * time.Second
 	DefaultBodyStallTimeout      = 30 * time.Second
 	DefaultFormBytesMax          = 10 << 20
@@ -248,7 +245,6 @@ func (l *Limits) Validate() error {
 	setPositive(&l.WriteBytesMax, DefaultWriteBytesMax, "WriteBytesMax", &faults)
 	setPositive(&l.WriteInflightBytesMax, max(DefaultWriteInflightBytesMax, l.WriteBytesMax),
 		"WriteInflightBytesMax", &faults)
-	setPositive(&l.WriteConcurrencyMax, DefaultWriteConcurrencyMax, "WriteConcurrencyMax", &faults)
 	setPositive(&l.WriteQueueWait, DefaultWriteQueueWait, "WriteQueueWait", &faults)
 	setPositive(&l.BodyStallTimeout, DefaultBodyStallTimeout, "BodyStallTimeout", &faults)
 	setPositive(&l.FormBytesMax, DefaultFormBytesMax, "FormBytesMax", &faults)

@@ -17,7 +17,6 @@ type Server struct {
 	origins *http.CrossOriginProtection // of requests that change something
 
 	writeBytes *semaphore.Weighted // bytes of write bodies in memory
-	writes     *semaphore.Weighted // write requests being stored
 	lookups    *semaphore.Weighted
 	reads      *semaphore.Weighted
 	crashLoops crashLoops
@@ -36,7 +35,6 @@ func newServer(opts Options) (*Server, error) {
 	return &Server{
 		opts: opts, metrics: m, buffers: bufferPool{bytesMax: l.BufferBytesMax}, origins: http.NewCrossOriginProtection(),
 		writeBytes: semaphore.NewWeighted(l.WriteInflightBytesMax),
-		writes:     semaphore.NewWeighted(int64(l.WriteConcurrencyMax)),
 		lookups:    semaphore.NewWeighted(int64(l.LookupConcurrencyMax)),
 		reads:      semaphore.NewWeighted(int64(l.ReadConcurrencyMax)),
 	}, nil

@@ -85,8 +85,8 @@ func rejection(r ingest.Result) string {
 	return b.String()
 }
 
-// storeWrite checks a write request, reads its body and hands it to the writer. The body counts against
-// Limits.WriteInflightBytesMax until storeWrite returns.
+// storeWrite checks a write request, reads its body and passes it to the writer, unless the same body made the writer panic too
+// often before. The body counts against Limits.WriteInflightBytesMax until storeWrite returns. The writer limits concurrency.
 func (s *Server) storeWrite(r *http.Request) (result ingest.Result, failure *writeError) {
 	if err := remote.CheckWriteType(r.Header.Get("Content-Type")); err != nil {
 		return result, writeFailure(http.StatusUnsupportedMediaType, rejectContentType, err)
@@ -116,7 +116,22 @@ func (s *Server) storeWrite(r *http.Request) (result ingest.Result, failure *wri
 	if err != nil {
 		return result, bodyFailure(err, limits.WriteBytesMax)
 	}
-	return s.writeBody(r.Context(), *buf)
+	if s.crashLoops.refuses(*buf) {
+		return result, writeFailure(http.StatusBadRequest, rejectCrashLoop, fmt.Errorf(
+			"this request failed unexpectedly %d times; it is dropped so that the requests behind it can pass", panicsMax))
+	}
+	done := false
+	defer func() {
+		if !done {
+			s.crashLoops.add(*buf)
+		}
+	}()
+	result, err = s.opts.Writer.WriteRemote(r.Context(), *buf)
+	done = true
+	if err != nil {
+		return ingest.Result{}, classifyWrite(err)
+	}
+	return result, nil
 }
 
 // bodyFailure gives a failure to read a body its status. A sender that was merely slow should send again.
@@ -132,30 +147,6 @@ func bodyFailure(err error, bytesMax int64) *writeError {
 		return writeFailure(http.StatusServiceUnavailable, rejectBody, fmt.Errorf("reading the request body: %w", err))
 	}
 	return writeFailure(http.StatusBadRequest, rejectBody, fmt.Errorf("reading the request body: %w", err))
-}
-
-// writeBody waits for a slot and hands body to the writer, unless body made the writer panic too often before.
-func (s *Server) writeBody(ctx context.Context, body []byte) (result ingest.Result, failure *writeError) {
-	if err := acquire(ctx, s.writes, 1, s.opts.Limits.WriteQueueWait); err != nil {
-		return result, overloaded(errors.New("too many write requests are being stored"))
-	}
-	defer s.writes.Release(1)
-	if s.crashLoops.refuses(body) {
-		return result, writeFailure(http.StatusBadRequest, rejectCrashLoop, fmt.Errorf(
-			"this request failed unexpectedly %d times; it is dropped so that those behind it are not held up", panicsMax))
-	}
-	done := false
-	defer func() {
-		if !done {
-			s.crashLoops.add(body)
-		}
-	}()
-	result, err := s.opts.Writer.WriteRemote(ctx, body)
-	done = true
-	if err != nil {
-		return ingest.Result{}, classifyWrite(err)
-	}
-	return result, nil
 }
 
 // acquire takes n from sem and waits for that at most as long as wait.
