@@ -123,7 +123,7 @@ func (w *benchWorld) storedBytes(tb testing.TB, months bool) (n int) {
 	return n
 }
 
-// benchDay is the first of 30 closed days, half of which lie in the next month: the worst that a window of 30 days meets.
+// benchDay is the first of 30 closed days. Half of them lie in the next month: the worst case for a window of 30 days.
 const benchDay = baseDay + 13
 
 // benchWorlds are made once for all benchmarks: one with the day active, one with 30 closed days and nothing active.

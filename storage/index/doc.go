@@ -9,7 +9,7 @@
 //   - As a journal: [Index.Persist] writes the days that are not compacted yet, so that a restart knows them.
 //   - As segments: [Index.Maintain] compacts each closed day into a segment. A segment has one block of columns for each large
 //     metric, one for several small ones, and dictionaries that all metrics share. A cache holds the parts that were read.
-//     A month has a segment, too, compacted from those of its days. Long time ranges are looked up there.
+//     A month has a segment, too, compacted from the segments of its days. Long time ranges are looked up there.
 //
 // Rows never change. So the index sorts the rows of a table once and picks the rows of large answers from that order. A query
 // that needs few labels of many series gets only these labels ([Index.SelectProjected]).

@@ -15,7 +15,7 @@ import (
 )
 
 // TestClearedBeforeItWasWritten: hours that were touched and cleared before the journal had them leave a journal that can
-// be read. There are no rows from which the day could be made anew.
+// be read. There are no rows to rebuild the day from.
 func TestClearedBeforeItWasWritten(t *testing.T) {
 	ctx, now := context.Background(), func() time.Time { return time.UnixMilli(baseDay * 24 * keyschema.HourMs) }
 	store := storagetest.NewModel(now)

@@ -12,7 +12,7 @@ import (
 	"halite/keyschema"
 )
 
-// reopenCold opens the store and the index anew: nothing is cached but by the file system.
+// reopenCold opens the store and the index again: only the file system has a cache.
 func (w *benchWorld) reopenCold(tb testing.TB) {
 	require.NoError(tb, w.store.Close())
 	w.openStore(tb)
@@ -51,7 +51,7 @@ func BenchmarkLookup(b *testing.B) {
 		for _, cold := range []bool{false, true} {
 			state := map[bool]string{false: "warm", true: "cold"}[cold]
 			run("1d-"+state, closed, lastDay, lastDay+dayMs-1, cold)
-			// The edges of a window seldom are those of days.
+			// A window seldom begins and ends with a day.
 			run("30d-"+state, closed, lastDay-29*dayMs+10*keyschema.HourMs, lastDay+20*keyschema.HourMs, cold)
 		}
 	}

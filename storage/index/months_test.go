@@ -120,8 +120,8 @@ func (w *world) monthReads() float64 {
 	return testutil.ToFloat64(w.x.metrics.monthReads) - before
 }
 
-// TestDamagedMonth breaks one cell of a month after another: answers come from the days then, and the next Maintain makes the
-// month anew.
+// TestDamagedMonth breaks one cell of a month after another: answers come from the days then, and the next Maintain writes
+// the month again.
 func TestDamagedMonth(t *testing.T) {
 	w := monthWorld(t, 3)
 	require.NotZero(t, w.monthReads())
@@ -193,7 +193,7 @@ func TestDamagedDayIsLeftOut(t *testing.T) {
 	}
 }
 
-// breakDay changes a cell of a day's segment that a compaction reads, and opens the index anew.
+// breakDay changes a cell of a day's segment that a compaction reads, and opens the index again.
 func (w *world) breakDay(day int64) {
 	var cells []placedCell
 	for _, c := range w.storedCells() {
@@ -263,7 +263,7 @@ func TestMonthVerified(t *testing.T) {
 	w.everything()
 }
 
-// TestMonthCompactIsThrottled: late data of contained days alone compacts a month anew only after hours, new days at once.
+// TestMonthCompactIsThrottled: late data alone compacts a month again only after hours, new days do at once.
 func TestMonthCompactIsThrottled(t *testing.T) {
 	w := monthWorld(t, 6)
 	month := w.x.store.Closed.Month(presence.MonthOf(baseDay))
@@ -374,7 +374,7 @@ func TestFormerFormat(t *testing.T) {
 	}
 }
 
-// TestMonthSeriesMax compacts days of which one has more series than the month may take in: that one is read by itself.
+// TestMonthSeriesMax compacts five days. One has more series than the month may take in and is read by itself.
 func TestMonthSeriesMax(t *testing.T) {
 	w := newWorld(t, 3)
 	w.layout = segment.DefaultLayout()

@@ -135,7 +135,7 @@ func (w *world) finish() {
 	})
 }
 
-// rowKey is that of a series which need not be active.
+// rowKey is the row key of a series, active or not.
 func (w *world) rowKey(ls labels.Labels, hour int64) []byte {
 	var tags []keyschema.Tag
 	ls.Range(func(l labels.Label) {

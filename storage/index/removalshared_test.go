@@ -17,8 +17,8 @@ import (
 	"halite/storage/index/segment"
 )
 
-// TestSharedRemoval: hours that one process removes are gone for all, whether their days are compacted or not, while the process
-// is fenced by compacts of others; what is told once more meanwhile stays, and so does everything else.
+// TestSharedRemoval: hours that one process removes are gone for all, whether their days are compacted or not, while compactions
+// of others fence the process. Hours that are announced again meanwhile stay, and so do all others.
 func TestSharedRemoval(t *testing.T) {
 	for seed := range seedCount(t, 6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -158,8 +158,8 @@ func TestSharedRemovalIsFenced(t *testing.T) {
 	}
 }
 
-// TestWriterAfterSharedRemoval: a writer that looked for news at any moment of a removal, or whose look failed at any read,
-// tells of a removed hour once more when it writes to it.
+// TestWriterAfterSharedRemoval: a writer refreshes at any moment of a removal, or its refresh fails at any read. It announces a
+// removed hour again when it writes to it.
 func TestWriterAfterSharedRemoval(t *testing.T) {
 	moments := 0
 	for writes := 0; writerAfterRemoval(t, writes, 0); writes++ {

@@ -13,7 +13,7 @@ import (
 // Idle returns the active series that Retire would forget now if none is busy, ascending.
 func (x *Index) Idle(idleBeforeHour int64) []memory.Ref { return x.active.Idle(x.open, idleBeforeHour) }
 
-// Retire forgets those of refs that are idle: neither added nor active in idleBeforeHour or later, with all their days in
+// Retire forgets the idle series among refs: neither added nor active in idleBeforeHour or later, with all their days in
 // segments, and busy reports false. It returns them. The caller drops its own state for them and no longer uses these refs:
 // from the moment busy has returned false, the caller may not mark the series active. busy must not call the Index. Retired
 // series stay in the segments of their days; Maintain frees their memory.

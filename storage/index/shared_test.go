@@ -223,9 +223,9 @@ func (w *sharedWorld) step() {
 	}
 }
 
-// TestSharedIndex: several processes tell facts, compact and crash in any order, also in the middle of each other's
-// writes, some of which fail before or after they took effect. Whatever was stored is seen by everybody after a refresh,
-// for ever, and nothing else is; in the end the journal is empty and the segments hold everything.
+// TestSharedIndex: several processes announce facts, compact and crash in any order, also in the middle of each other's writes.
+// Some writes fail before or after they take effect. After a refresh every process sees all facts that were stored, and no
+// others. In the end the journal is empty and the segments hold everything.
 func TestSharedIndex(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 12, Short: 4})
 	for seed := first; seed < first+count; seed++ {
@@ -260,7 +260,7 @@ func TestSharedIndex(t *testing.T) {
 	}
 }
 
-// exclusive opens the tables as the only process: what it is told and compacts joins the rest.
+// exclusive opens the tables as the only process. Its facts and its compaction join the rest.
 func (w *sharedWorld) exclusive() {
 	w.tell(w.nodes[1]) // leaves a part behind
 	x, err := Open(context.Background(), Options{Store: w.tables, Schema: w.schema, Now: w.now})

@@ -18,13 +18,13 @@ type NameCount struct {
 
 // Stats describes the active index, as /api/v1/status/tsdb shows it.
 type Stats struct {
-	// Series is the number of active series, LabelPairs that of distinct name=value pairs among them.
+	// Series counts the active series, LabelPairs their distinct name=value pairs.
 	Series, LabelPairs int
-	// SeriesByMetric counts the series of a metric, ValuesByLabel the distinct values of a label name, BytesByLabel the
-	// length of a label's values summed over all series, SeriesByPair the series that have a name=value pair. Each holds
-	// the largest, descending.
+	// SeriesByMetric counts the series of each metric, ValuesByLabel the distinct values of each label name, BytesByLabel the
+	// bytes of a label's values over all series, SeriesByPair the series with each name=value pair. Each list has the largest
+	// counts, descending.
 	SeriesByMetric, ValuesByLabel, BytesByLabel, SeriesByPair []NameCount
-	// ActiveBytes is about what the active index takes in memory, CacheBytes what closed days take.
+	// ActiveBytes is roughly the memory of the active index, CacheBytes the memory of segments.
 	ActiveBytes, CacheBytes int64
 	// OpenDays and ClosedDays count the days held in memory and those with segments.
 	OpenDays, ClosedDays int

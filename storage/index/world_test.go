@@ -84,7 +84,7 @@ func (w *world) now() time.Time { return time.Unix(0, w.clock.Load()) }
 
 func (w *world) advance(d time.Duration) { w.clock.Add(int64(d)) }
 
-// reopen opens the tables anew, as after a crash, and replays what was not persisted.
+// reopen opens the tables again, as after a crash, and replays what was not persisted.
 func (w *world) reopen() {
 	x, err := Open(context.Background(), Options{
 		Store: w.store, Schema: w.schema, Now: w.now,

@@ -12,10 +12,10 @@ import (
 	"halite/storage/index/segment"
 )
 
-// MetricDrop takes whole metrics out of the lists at once. Persist, Maintain and Rebuild wait until it is closed; Add, MarkActive
+// MetricDrop removes whole metrics from the lists at once. Persist, Maintain and Rebuild wait until it is closed; Add, MarkActive
 // and reads go on.
 //
-// A drop rewrites no day. Memory forgets the hours first, when the samples go. Then the root of each segment names the
+// A drop rewrites no day. First memory forgets the hours, together with the samples. Then the manifest of each segment names the
 // metric as dropped. The journal of an open day still has the hours: a crash brings them back until RemoveHours.
 type MetricDrop struct{ c *Compactor }
 
@@ -58,7 +58,7 @@ func (d MetricDrop) Segments(ctx context.Context, metric string, first, last int
 	return d.c.opts.Sync(ctx)
 }
 
-// dropFromDay notes in the root of a day that the metric is dropped, if it has no other hours than these.
+// dropFromDay names the metric as dropped in the manifest of a day, if it has no other hours than these.
 func (c *Compactor) dropFromDay(ctx context.Context, h *segment.Handle, metric string, hours uint32) (dropped bool, err error) {
 	s, err := c.store.Open(ctx, h)
 	if err != nil || s.Manifest.Metrics == 0 {

@@ -110,8 +110,8 @@ func (m *Merge) sourceValues(ctx context.Context, k int) (all []sourceValue, err
 	return all, err
 }
 
-// eachValue calls fn for the values of one label name with their source and its numbers of name and value, and makes room
-// for their ranks.
+// eachValue calls fn for the values of one label name, with their source and the source's numbers of name and value. It
+// allocates their ranks.
 func (m *Merge) eachValue(ctx context.Context, k int, fn func(s, n int, id uint32, value string)) error {
 	for s, src := range m.sources {
 		for n, label := range m.label[s] {
@@ -133,7 +133,7 @@ func (m *Merge) eachValue(ctx context.Context, k int, fn func(s, n int, id uint3
 	return nil
 }
 
-// dropUnused takes out the names that no series has.
+// dropUnused removes the names that no series has.
 func (m *Merge) dropUnused() {
 	keep := make([]int, len(m.names))
 	n := 0

@@ -23,7 +23,7 @@ type HourRemoval struct {
 	First, Last int64
 	// Matchers returns the selectors of the series to check on a day. A day without any stays as it is.
 	Matchers func(day int64) [][]*labels.Matcher
-	// Emptied returns which hours of each series have no samples. The hours are those of one day.
+	// Emptied returns which hours of each series have no samples. All hours are of one day.
 	Emptied func(ctx context.Context, series []lookup.Series) (hours [][]presence.Span, err error)
 	// Flushes is locked while a day is checked, so that no samples move from memory to the tables. nil locks nothing.
 	Flushes sync.Locker

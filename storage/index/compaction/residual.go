@@ -10,15 +10,15 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// residualSource reads a segment of a day from which hours were removed: without the series, values and metrics of which
-// nothing is left.
+// residualSource reads the segment of a day without its removed hours. It omits series, values and metrics that have no hours
+// left.
 type residualSource struct {
 	SegmentSource
-	used    []*valueid.Set // of each label name, the values that are left
+	used    []*valueid.Set // of each label name, the values that remain
 	present *valueid.Set   // the metrics
 }
 
-// NewDaySource is the source of what a day's segment holds.
+// NewDaySource is the segment of a day as a source, without removed hours and dropped metrics.
 func NewDaySource(ctx context.Context, s *segment.Segment) (Source, error) {
 	c := SegmentSource{Segment: s}
 	if len(s.Manifest.Dropped) == 0 && len(s.Lost) == 0 {
@@ -40,7 +40,7 @@ func NewDaySource(ctx context.Context, s *segment.Segment) (Source, error) {
 	return r, nil
 }
 
-// noteRemaining takes in what is left in a block.
+// noteRemaining marks the metrics and values of a block that remain.
 func (r residualSource) noteRemaining(b *segment.Block) error {
 	for i, m := range b.Metrics {
 		rows, err := b.Present(m.From, b.RowsEnd(i))

@@ -21,7 +21,7 @@ type encoder struct {
 	long   []storage.RowMutation // label sets to store beside the record
 }
 
-// localDict maps the ids of an active dictionary to those of a record.
+// localDict maps the ids of an active dictionary to the ids in a record.
 type localDict struct {
 	name  int
 	local []uint32 // by active id; 0 = not in the record yet

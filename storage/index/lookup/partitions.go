@@ -13,11 +13,11 @@ import (
 // generation of each day it contains: days that were compacted again since are read by themselves, so that a month that
 // is late, or gone, costs time but never an answer.
 
-// staleRetriesMax is how often a period is read again because a compaction replaced it; its compactions are minutes apart.
+// staleRetriesMax is how often a partition is read again because a compaction replaced it; its compactions are minutes apart.
 const staleRetriesMax = 8
 
 // eachClosed calls run with segments that together hold the closed days of the query, each with its window. With
-// wholeOnly a month is asked for whole days only. If a period is compacted meanwhile run is called again with a new
+// wholeOnly a month is asked for whole days only. If a partition is compacted meanwhile run is called again with a new
 // segment: it must bear to see a row twice.
 func (q *query) eachClosed(wholeOnly bool, run func(s *segment.Segment) error) error {
 	for _, g := range q.closed {

@@ -25,10 +25,10 @@ type projection struct {
 	// The table at hand:
 	v       *memory.View
 	columns []projected
-	numbers map[uint64]int // of combinations, each by that of the columns before and an id; nil if they are computed
+	numbers map[uint64]int // numbers combinations by the number in the columns before and an id; nil if computed
 }
 
-// tableRows are rows of a table, up to a place among those of all tables.
+// tableRows are rows of a table. They end at a place in the list of the rows of all tables.
 type tableRows struct {
 	v   *memory.View
 	end int
@@ -138,7 +138,7 @@ func (p *projection) appendSeries(out []Series, rows []uint32) []Series {
 	return out
 }
 
-// beginTable goes on to a table, of which so many rows are wanted.
+// beginTable continues with a table and the number of its rows that are needed.
 func (p *projection) beginTable(v *memory.View, rows int) {
 	p.v, p.columns, p.numbers = v, p.columns[:0], nil
 	p.hours.q.first = p.hours.q.firstRetainedHour(v.Metric())
@@ -159,7 +159,7 @@ func (p *projection) beginTable(v *memory.View, rows int) {
 	p.cells = slices.Grow(p.cells[:0], cells)[:cells]
 }
 
-// combination is that of a row.
+// combination returns the combination of a row.
 func (p *projection) combination(row uint32) *combination {
 	at := 0
 	for i := range p.columns {
@@ -186,7 +186,7 @@ func (p *projection) combination(row uint32) *combination {
 	return c
 }
 
-// labels are those of a row that are asked for.
+// labels returns the projected labels of a row.
 func (p *projection) labels(row uint32) labels.Labels {
 	p.builder.Reset()
 	p.builder.Add(model.MetricNameLabel, p.v.Metric())

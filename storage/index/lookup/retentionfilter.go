@@ -19,7 +19,7 @@ func (q *query) firstRetainedHour(metric string) int64 {
 	return max(q.from, keyschema.HourOf(q.cutoffs.Ms(metric)))
 }
 
-// hasExpired reports whether a segment's period began before all metrics are kept.
+// hasExpired reports whether a segment's partition began before all metrics are kept.
 func (q *query) hasExpired(s *segment.Segment) bool {
 	return q.cutoffs != nil && presence.FirstHour(s.Of.Of.FirstDay()) < keyschema.HourOf(q.cutoffs.LatestMs())
 }

@@ -52,7 +52,7 @@ func (q *query) scanSegment(s *segment.Segment, visit func(s *segment.Segment, b
 	return nil
 }
 
-// closedSet evaluates a matcher on the period; nil means that it takes every series.
+// closedSet evaluates a matcher on the partition; nil means that it takes every series.
 func (q *query) closedSet(s *segment.Segment, m *matcher) (*valueid.Set, error) {
 	if _, ok := s.Manifest.Name(m.Name); !ok && !m.metric {
 		if m.absent {

@@ -16,19 +16,18 @@ type Series struct {
 	Labels labels.Labels
 	// Ref is the series' number among the active ones, 0 if it is not active.
 	Ref memory.Ref
-	// Group, if not 0, says that Labels are those that SelectProjected was asked for: it is a number, up to that of all
-	// series, which
-	// series of equal Labels mostly share and others never do.
+	// Group is not 0 if Labels are only the labels that SelectProjected was asked for. Series with different Labels never have
+	// the same Group; most series with equal Labels do. It is at most the number of series.
 	Group uint32
 	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query. They
 	// are only to be read.
 	Hours []presence.Span
 
-	v   *memory.View // where all labels are, if Labels are not
+	v   *memory.View // has all labels if Labels do not
 	row uint32
 }
 
-// AllLabels are those of the series whatever was asked for.
+// AllLabels returns all labels of the series, also after SelectProjected.
 func (s *Series) AllLabels(b *labels.ScratchBuilder) labels.Labels {
 	if s.v == nil {
 		return s.Labels
@@ -36,7 +35,7 @@ func (s *Series) AllLabels(b *labels.ScratchBuilder) labels.Labels {
 	return s.v.Labels(s.row, b)
 }
 
-// Select returns the series that match and were touched in an hour that overlaps [mintMs, maxtMs], both inclusive,
+// Select returns the series that match and are active in an hour that overlaps [mintMs, maxtMs], both inclusive,
 // sorted by labels, each label set once. Without matchers it returns all series of the window.
 func (x *Reader) Select(
 	ctx context.Context, budget Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher,
@@ -44,9 +43,8 @@ func (x *Reader) Select(
 	return x.SelectBy(ctx, budget, x.store.Layout.Months, mintMs, maxtMs, matchers...)
 }
 
-// SelectProjected is Select for those who need few labels. The Labels of a series hold at least its metric's name and
-// those of the
-// names, and are mostly shared by all series that have them in common.
+// SelectProjected is Select for callers that need few labels. The Labels of a series hold at least its metric's name and the
+// labels with the names. Series that have these labels in common mostly share them.
 func (x *Reader) SelectProjected(
 	ctx context.Context, budget Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]Series, error) {
@@ -54,7 +52,7 @@ func (x *Reader) SelectProjected(
 	if !ok {
 		return nil, ctx.Err()
 	}
-	// Closed days that come into being during the scan hold what the scan has seen in memory, as in selectBy.
+	// A day that is compacted during the scan has only series that the scan has seen in memory, as in SelectBy.
 	if len(x.store.Closed.DaysBetween(presence.DayOf(q.from), presence.DayOf(q.to))) > 0 {
 		return x.Select(ctx, budget, mintMs, maxtMs, matchers...)
 	}
@@ -87,11 +85,11 @@ func (x *Reader) SelectBy(
 	return c.run()
 }
 
-// run visits all that matches.
+// run collects the matching series.
 func (c *collector) run() ([]Series, error) {
 	q, x := c.q, c.q.reader
-	// Closed days that come into being during the scan hold what the scan has seen in memory or, if it was late, what
-	// findClosed finds: see query.
+	// If a day is compacted during the scan, either the scan has seen its series in memory, or findClosed finds the day. See
+	// query.
 	c.merging = len(x.store.Closed.DaysBetween(presence.DayOf(q.from), presence.DayOf(q.to))) > 0
 	if err := q.scanActive(c.addActive); err != nil {
 		return nil, err
@@ -110,7 +108,7 @@ func (c *collector) run() ([]Series, error) {
 	return c.finish()
 }
 
-// labelNamesLikely is how many label names there mostly are.
+// labelNamesLikely is the usual number of label names.
 const labelNamesLikely = 50
 
 // LabelNames returns the label names of the series that Select would find, sorted; a limit above 0 keeps that many.

@@ -95,7 +95,7 @@ func (p *JoinKeys) compares(name string) bool {
 	return slices.Contains(p.Names, name) == p.On
 }
 
-// hash is that of the rows of a table which are partners of a series; not ok if none is.
+// hash is the hash of the rows of a table that match a series; not ok if no row does.
 func (p *JoinKeys) hash(v *memory.View, ls labels.Labels) (hash uint64, ok bool) {
 	if p.compares(model.MetricNameLabel) && ls.Get(model.MetricNameLabel) != v.Metric() {
 		return 0, false

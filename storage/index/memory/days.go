@@ -8,10 +8,10 @@ import (
 	"halite/storage/index/presence"
 )
 
-// OpenDays holds the hours touched on every day whose touches are not all compacted into segments yet: usually today,
-// for an hour after midnight yesterday too, and days for which late data came.
+// OpenDays holds the active hours of every day that has hours outside its segment: today, until an hour after midnight also
+// yesterday, and days with late data.
 type OpenDays struct {
-	mu   sync.RWMutex // held shared by MarkActive, so that no touch falls between a compaction and the day's removal
+	mu   sync.RWMutex // MarkActive holds it shared, so that it marks no hour between a compaction and the removal of the day
 	days map[int64]*OpenDay
 	// bytes is the memory of all days.
 	bytes atomic.Int64
@@ -22,32 +22,31 @@ type OpenDay struct {
 	Day   int64
 	mu    sync.Mutex // serialises the growth of pages
 	pages atomic.Pointer[[]*dayPage]
-	// dirty is set when a word may have touches that the journal does not hold.
+	// dirty is set when a word may have hours that the journal lacks.
 	dirty atomic.Bool
 	// sizeBytes is the memory of the day; total, if not nil, is the sum over all days. Guarded by mu.
 	sizeBytes int64
 	total     *atomic.Int64
 
-	// The rest belongs to whoever holds Index.maint.
+	// The lock that serialises the changes of tables guards the rest.
 	Journal JournalState
-	// Parts are the keys of parts with a writer that are contained in the day, to be removed once it is compacted.
+	// Records are the keys of the records with a writer that the day contains. A compaction deletes them.
 	Records [][]byte
 }
 
-// JournalState is where the next part goes.
+// JournalState is the place of the next record.
 type JournalState struct {
-	Known bool   // seq has been compared with the day's root
-	First uint32 // of the parts written since the last compaction
-	Seq   uint32 // of the next part
-	Rows  uint32 // series in the parts since first
+	Known bool   // Seq is above the records that the manifest contains
+	First uint32 // of the records written since the last compaction
+	Seq   uint32 // of the next record
+	Rows  uint32 // series in the records since First
 	Stale bool   // the journal has hours that memory has forgotten
 }
 
-// dayPage: bits 0–23 of a word are the hours touched, wordDirty says that the journal lacks some of them, wordWriting
-// that some are on their way there. wordUnsure says that some were read from a part of a day with a segment, that of
-// another writer or an older one: if the segment was made to remove hours, such a part may be about to go, and they
-// with it. rows holds the series' row in the day's journal plus one, 0 while it has none. dirty is set when one of the
-// words may be.
+// dayPage has a word for each series. Bits 0–23 are the active hours. wordDirty says that the journal lacks some of them,
+// wordWriting that some are being written. wordUnsure says that some hours are from a record, of another writer or an older
+// one, of a day with a segment. If a removal of hours has made that segment, the record may be deleted soon, and these hours
+// with it. rows holds the row of the series in the day's journal plus one, 0 if it has none. dirty is set when a word may be.
 type dayPage struct {
 	words [refPageSize]atomic.Uint32
 	rows  [refPageSize]uint32
@@ -60,7 +59,7 @@ const (
 	wordUnsure  = 1 << 29
 )
 
-// NewOpenDays returns days of which none is open.
+// NewOpenDays returns an empty set of days.
 func NewOpenDays() *OpenDays { return &OpenDays{days: map[int64]*OpenDay{}} }
 
 // Reset forgets all days.
@@ -86,7 +85,7 @@ func (o *OpenDays) MarkActive(ref Ref, hour int64) bool {
 	return d.MarkActive(ref, presence.HourBit(hour))
 }
 
-// Reannounce marks a series whose hours were touched as one that the journal lacks; not ok if the day is not open.
+// Reannounce makes the journal lack an active hour of a series; not ok if the day is not open.
 func (o *OpenDays) Reannounce(ref Ref, hour int64) (ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -113,8 +112,8 @@ func (d *OpenDay) MarkActive(ref Ref, hours uint32) bool {
 	return true
 }
 
-// IsPersisted reports whether the hours are touched and nothing of the series' day waits for being written, or should be
-// once more.
+// IsPersisted reports whether the hours are active and the series has no hours of the day that have to be written, or written
+// again.
 func (d *OpenDay) IsPersisted(ref Ref, hours uint32) bool {
 	n := int(ref >> refPageBits)
 	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
@@ -124,7 +123,7 @@ func (d *OpenDay) IsPersisted(ref Ref, hours uint32) bool {
 	return false
 }
 
-// page returns the ref's page, making it if needed.
+// page returns the page of a ref, and makes it if needed.
 func (d *OpenDay) page(ref Ref) *dayPage {
 	n := int(ref >> refPageBits)
 	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
@@ -148,7 +147,7 @@ func (d *OpenDay) page(ref Ref) *dayPage {
 	return grown[n]
 }
 
-// Hours returns the touched hours of a ref.
+// Hours returns the active hours of a ref.
 func (d *OpenDay) Hours(ref Ref) uint32 {
 	n := int(ref >> refPageBits)
 	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
@@ -157,8 +156,8 @@ func (d *OpenDay) Hours(ref Ref) uint32 {
 	return 0
 }
 
-// HoursOfRefs fills in the touched hours of several refs. It does nothing else, so that the words, which lie anywhere, are
-// fetched side by side.
+// HoursOfRefs fills in the active hours of several refs. It does nothing else, so that the processor fetches the scattered words
+// in parallel.
 func (d *OpenDay) HoursOfRefs(refs []Ref, words []uint32) {
 	pages := *d.pages.Load()
 	for i, ref := range refs {
@@ -169,7 +168,7 @@ func (d *OpenDay) HoursOfRefs(refs []Ref, words []uint32) {
 	}
 }
 
-// each calls fn for every ref with touched hours, ascending.
+// each calls fn for every ref with active hours, ascending.
 func (d *OpenDay) each(fn func(ref Ref, word *atomic.Uint32, row *uint32)) {
 	for n, p := range *d.pages.Load() {
 		if p == nil {
@@ -245,8 +244,8 @@ func (m HoursByRef) Hours(ref Ref) uint32 {
 	return 0
 }
 
-// Release clears the hours that a compaction has stored and drops the day if nothing else is left.
-// Every journal row number is void afterwards: the compaction has taken the journal's place.
+// Release clears the hours that a compaction has stored, and removes the day if no others are left.
+// No row number of the journal is valid afterwards, as the segment replaces the journal.
 func (o *OpenDays) Release(d *OpenDay, compacted HoursByRef) {
 	o.mu.Lock() // no MarkActive is under way
 	defer o.mu.Unlock()
@@ -271,20 +270,20 @@ func (o *OpenDays) Release(d *OpenDay, compacted HoursByRef) {
 		}
 	}
 	d.dirty.Store(left)
-	d.Journal, d.Records = JournalState{}, nil // the next part goes behind what the new root contains
+	d.Journal, d.Records = JournalState{}, nil // the next record follows those that the new manifest contains
 	if !left {
 		o.drop(d.Day)
 	}
 }
 
-// Put takes a day in. Nobody else uses the days yet.
+// Put adds a day before the first use of the days.
 func (o *OpenDays) Put(d *OpenDay) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.putLocked(d)
 }
 
-// putLocked takes a day in. The caller holds mu.
+// putLocked adds a day. The caller holds mu.
 func (o *OpenDays) putLocked(d *OpenDay) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -293,7 +292,7 @@ func (o *OpenDays) putLocked(d *OpenDay) {
 	o.days[d.Day] = d
 }
 
-// drop takes a day out. The caller holds mu.
+// drop removes a day. The caller holds mu.
 func (o *OpenDays) drop(day int64) {
 	d := o.days[day]
 	if d == nil {
@@ -306,7 +305,7 @@ func (o *OpenDays) drop(day int64) {
 	d.total = nil
 }
 
-// Day returns the open day, making it if needed.
+// Day returns the open day, and makes it if needed.
 func (o *OpenDays) Day(day int64) *OpenDay {
 	if d := o.Get(day); d != nil {
 		return d
@@ -321,8 +320,8 @@ func (o *OpenDays) Day(day int64) *OpenDay {
 	return d
 }
 
-// KeepJournal lets go of the hours of a day that are in its segment by now: all but those of journal, which is what the parts
-// say that are left, and those of series with hours that are not written yet.
+// KeepJournal removes the hours of a day that its segment has by now. It keeps the hours of journal, which the remaining records
+// have, and all hours of series with unwritten ones.
 func (o *OpenDays) KeepJournal(d, journal *OpenDay) {
 	o.mu.Lock() // no MarkActive is under way
 	defer o.mu.Unlock()
@@ -342,7 +341,7 @@ func (o *OpenDays) KeepJournal(d, journal *OpenDay) {
 	}
 }
 
-// Forget drops a day altogether: its samples are beyond retention.
+// Forget removes a day.
 func (o *OpenDays) Forget(day int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,7 +11,7 @@ const (
 	dictionaryBytes = int64(unsafe.Sizeof(Dictionary{})) + 80
 	openDayBytes    = int64(unsafe.Sizeof(OpenDay{})) + 80
 	refPageBytes    = 13568 // the allocator's size class of a refPage
-	dayPageBytes    = 9472  // and that of a dayPage
+	dayPageBytes    = 9472  // the allocator's size class of a dayPage
 )
 
 // SizeBytes is the memory of tables, dictionaries and refs. It is kept up to date.

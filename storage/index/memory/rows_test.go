@@ -16,7 +16,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// TestOrder compares the order by ranks with that of labels.Compare, in and beyond 128 bits.
+// TestOrder compares the order by ranks with the order of labels.Compare, in and beyond 128 bits.
 func TestOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))

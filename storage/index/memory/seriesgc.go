@@ -39,7 +39,7 @@ func (c *Index) idle(days *OpenDays, beforeHour int64) func(ref Ref) bool {
 	}
 }
 
-// Retire forgets those of refs that are idle and not busy, and returns them.
+// Retire forgets the idle series among refs that are not busy, and returns them.
 func (c *Index) Retire(days *OpenDays, refs []Ref, beforeHour int64, busy func(Ref) bool) []Ref {
 	c.retireMu.Lock()
 	defer c.retireMu.Unlock()

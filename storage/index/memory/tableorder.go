@@ -16,9 +16,9 @@ const (
 	SortRowsMin = 64
 	// orderShare is the part of a table from which on picking rows from the order of all beats sorting them.
 	orderShare = 8
-	// insertShare is the part of a table up to which new rows are put in their places one by one.
+	// insertShare is the share of new rows up to which a sort inserts them one by one.
 	insertShare = 16
-	// rankShare bounds the dictionaries that are ranked for a sort: so many values for each row.
+	// rankShare is the greatest number of values per row for which a sort ranks a dictionary.
 	rankShare = 16
 )
 

@@ -13,7 +13,7 @@ type Unwritten struct {
 	Hours uint32
 }
 
-// Due are series with hours that the journal lacks: fresh ones are not in it yet, known ones are.
+// Due are series with hours that the journal lacks: the journal has Known series, but not Fresh ones.
 type Due struct{ Fresh, Known []Unwritten }
 
 func (s *Due) Len() int { return len(s.Fresh) + len(s.Known) }
@@ -25,7 +25,7 @@ func (d *OpenDay) IsDirty() bool { return d.dirty.Load() }
 // EachUnwritten calls write with the series whose hours the journal lacks: at least seriesMin at a time, except for the last.
 // After an error the day stays dirty. write settles the series that it was given.
 func (d *OpenDay) EachUnwritten(seriesMin int, write func(due Due) error) (err error) {
-	d.dirty.Store(false) // before the words are read: a later touch sets it again
+	d.dirty.Store(false) // before the words are read: MarkActive sets it again
 	defer func() {
 		if err != nil {
 			d.dirty.Store(true)
@@ -45,8 +45,7 @@ func (d *OpenDay) EachUnwritten(seriesMin int, write func(due Due) error) (err e
 	return nil
 }
 
-// takeDirty lists the series of the n-th page with hours that the journal lacks, ascending, and notes that they are being
-// written.
+// takeDirty lists the series of the n-th page with hours that the journal lacks, ascending, and marks them as being written.
 func (d *OpenDay) takeDirty(due *Due, n int, p *dayPage) {
 	if p == nil || !p.dirty.Swap(false) { // before its words are read
 		return
@@ -89,7 +88,7 @@ func (d *OpenDay) Settle(series []Unwritten, failed bool) {
 	}
 }
 
-// MarkUnwritten marks all that is known of the day as not written yet, for a new journal.
+// MarkUnwritten marks all series of the day as unwritten, for a new journal.
 func (d *OpenDay) MarkUnwritten() {
 	for _, p := range *d.pages.Load() {
 		if p != nil {
@@ -103,7 +102,7 @@ func (d *OpenDay) MarkUnwritten() {
 	d.dirty.Store(true)
 }
 
-// Restore takes in hours that a stored journal has of a series. row is the journal row plus one, or 0.
+// Restore adds hours of a series from a stored journal. row is the row in the journal plus one, or 0.
 func (d *OpenDay) Restore(ref Ref, row, hours uint32, unsure bool) {
 	page := d.page(ref)
 	if unsure {

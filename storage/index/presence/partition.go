@@ -34,7 +34,7 @@ func (p Partition) IsMonth() bool { return p&monthBit != 0 }
 // Number is the unix day, or the number of months since January 1970.
 func (p Partition) Number() int64 { return int64(p &^ monthBit) }
 
-// FirstDay is the first unix day of the period.
+// FirstDay is the first unix day of the partition.
 func (p Partition) FirstDay() int64 {
 	if !p.IsMonth() {
 		return int64(p)
@@ -43,7 +43,7 @@ func (p Partition) FirstDay() int64 {
 	return time.Date(1970+int(n/12), time.Month(n%12+1), 1, 0, 0, 0, 0, time.UTC).Unix() / (int64(keyschema.DayHours) * 3600)
 }
 
-// LastDay is the last unix day of the period.
+// LastDay is the last unix day of the partition.
 func (p Partition) LastDay() int64 {
 	if !p.IsMonth() {
 		return int64(p)
@@ -51,8 +51,8 @@ func (p Partition) LastDay() int64 {
 	return (p + 1).FirstDay() - 1
 }
 
-// CellMs is the timestamp of the period's cells: the last millisecond of a day. A month's are one millisecond before the
-// end of its last day, so that they expire with it and are told from its cells by their time.
+// CellMs is the timestamp of the partition's cells: the last millisecond of a day. The cells of a month are one millisecond
+// older than the cells of its last day. So they expire with that day, and their time tells them apart.
 func (p Partition) CellMs() int64 {
 	if !p.IsMonth() {
 		return DayCellMs(int64(p))

@@ -6,10 +6,10 @@ import (
 	"halite/storage/index/envelope"
 )
 
-// A pattern is the hours in which a series has samples within a period: runs of days with the same hours. Most series
-// of a period share a few patterns, so that blocks number them.
+// A pattern is the hours in which a series has samples within a partition: runs of days with the same hours. Most series
+// of a partition share a few patterns, so that blocks number them.
 
-// DayRun gives each of the days [day, day+days), counted from the period's first, the same hours.
+// DayRun gives each of the days [day, day+days), counted from the partition's first, the same hours.
 type DayRun struct {
 	day, Days uint8
 	Hours     uint32

@@ -149,7 +149,7 @@ func (r *Recovery) probe(ctx context.Context, filter storage.Filter) error {
 // is gone. If the rows cannot be read either, look-ups of the day fail.
 func (r *Recovery) restoreFromRows(ctx context.Context, day int64, cause error) error {
 	for _, p := range []presence.Partition{presence.DayPartition(day), presence.MonthOf(day)} {
-		if p.LastDay() == day { // the manifest lies beside that of the day
+		if p.LastDay() == day { // both manifests lie side by side
 			r.compactor.Forget(p)
 		}
 	}

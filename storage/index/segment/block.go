@@ -23,12 +23,12 @@ type Block struct {
 }
 
 type metricRows struct {
-	Metric uint32 // number of the metric in the period
+	Metric uint32 // number of the metric in the partition
 	From   uint32 // first row
 }
 
 type blockColumn struct {
-	Name int // number of the label name in the period's root
+	Name int // number of the label name in the partition's manifest
 	IDs  valueid.Column
 }
 
@@ -144,8 +144,8 @@ func AppendBlockHeader(dst []byte, b *Block, month, inline bool) []byte {
 	return dst
 }
 
-// ParseBlockHeader reads the header of a block of the metrics [from, to) of a period with so many label names. If the
-// data is not inline, the caller adds it with setColumn. The block refers to the payload.
+// ParseBlockHeader reads the header of a block of the metrics [from, to). names is the number of label names of the partition. If
+// the data is not inline, the caller adds it with setColumn. The block refers to the payload.
 func ParseBlockHeader(payload []byte, from, to uint32, names int, month bool) (b *Block, inline bool, err error) {
 	c := &envelope.Decoder{Rest: payload}
 	b = &Block{Rows: c.Number(rowsMax)}

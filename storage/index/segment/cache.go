@@ -39,7 +39,7 @@ type cacheItem struct {
 // cacheItemBytes is what the map and the list take for an item.
 const cacheItemBytes = 200
 
-// KindMatch marks cached results of matchers; the other kinds are those of qualifiers.
+// KindMatch marks cached results of matchers; the other kinds are first bytes of qualifiers.
 const KindMatch = '~'
 
 func NewCache(bytesMax int64, hits, misses, evicted prometheus.Counter) *cache {

@@ -179,8 +179,8 @@ func boolByte(b bool) byte {
 	return 0
 }
 
-// ParseValueChunk reads a chunk that the header says holds the ids [first, end) out of so many sets. The result refers
-// to the payload.
+// ParseValueChunk reads a chunk with the ids [first, end), as the header says. sets is the number of sets of the dictionary. The
+// result refers to the payload.
 func ParseValueChunk(payload []byte, format byte, first, end, sets uint32) (*ValueChunk, error) {
 	c := &envelope.Decoder{Rest: payload}
 	v := &ValueChunk{First: first, Count: c.Number(1<<32 - 2)}

@@ -14,27 +14,27 @@ import (
 const (
 	dayDigits = 6 // days are written as six digits of dayMax − day, so that newer days sort first
 
-	ManifestPrefix      = "#d#" // rows of a day's root; a metric cannot begin with '#', it would be escaped
+	ManifestPrefix      = "#d#" // rows of the manifests of days; no metric begins with '#', which would be escaped
 	JournalPrefix       = "#j#" // rows of a day's journal
-	MonthManifestPrefix = "#m#" // rows of a month's root
+	MonthManifestPrefix = "#m#" // rows of the manifests of months
 
 	LabelSetPrefix = "labelset#"
 )
 
 // Kinds of cells: the first byte of a qualifier. Stored on disk, never renumber.
 const (
-	QualManifest = 'r' // root row: the period's current generation and directory
-	QualIntent   = 'i' // root row: a compaction is or was under way
+	QualManifest = 'r' // manifest row: the partition's current generation and directory
+	QualIntent   = 'i' // manifest row: a compaction is or was under way
 	QualBlock    = 'b' // block row: 'b' gen column chunk
 	qualHeader   = 'h' // dictionary row: 'h' gen
 	QualValues   = 'v' // dictionary row: 'v' gen chunk
 	qualSets     = 'w' // dictionary row: 'w' gen chunk
 	QualRecord   = 'p' // journal row
-	QualGen      = 'g' // root row of tables with several writers: the root's generation alone
+	QualGen      = 'g' // manifest row of tables with several writers: the generation alone
 	QualTagList  = 't' // label set row in TableMeta
 )
 
-// KindWriterRecord is what ParseKey calls the journal rows of one of several writers; it is not stored.
+// KindWriterRecord is the kind of journal rows with a writer. It is not stored.
 const KindWriterRecord = 'P'
 
 const (
@@ -49,32 +49,32 @@ func JournalKey(day int64, seq uint32) []byte {
 	return appendHex(k, seq)
 }
 
-// WriterRecordKey is the row of a part that one of several writers wrote. They sort behind the parts without a writer.
+// WriterRecordKey is the row of a record with a writer. These rows sort behind the records without one.
 func WriterRecordKey(day int64, writer string, seq uint32) []byte {
 	k := append(AppendDay([]byte(JournalPrefix), day), '#', WriterMark)
 	return appendHex(append(append(k, writer...), '#'), seq)
 }
 
-// ParseWriter reads the writer of a part that has one.
+// ParseWriter returns the writer of a record that has one.
 func ParseWriter(key []byte) string {
 	at := len(JournalPrefix) + dayDigits + 2
 	return string(key[at : at+writerDigits])
 }
 
-// blockKey is the row of the block whose first metric is given; dictKey that of a label's dictionary.
+// blockKey is the row of a block, by its first metric; dictKey is the row of a label's dictionary.
 func blockKey(metric string, p presence.Partition, part uint32) []byte {
-	k := periodKey(metric, p)
+	k := partitionKey(metric, p)
 	if part == 0 {
 		return k
 	}
 	return appendHex(append(k, '#'), part)
 }
 
-func dictKey(name string, p presence.Partition) []byte { return periodKey(name, p) }
+func dictKey(name string, p presence.Partition) []byte { return partitionKey(name, p) }
 
-func periodKey(s string, p presence.Partition) []byte {
+func partitionKey(s string, p presence.Partition) []byte {
 	k := make([]byte, 0, len(s)+9)
-	return appendPeriod(append(keyschema.AppendEscaped(k, s), '#'), p)
+	return appendPartition(append(keyschema.AppendEscaped(k, s), '#'), p)
 }
 
 func LabelSetKey(hash string) []byte { return append([]byte(LabelSetPrefix), hash...) }
@@ -112,7 +112,7 @@ func appendHex(dst []byte, v uint32) []byte {
 	return dst
 }
 
-// ParseKey reads a root or journal row key.
+// ParseKey parses the key of a manifest or journal row.
 func ParseKey(key []byte) (kind byte, p presence.Partition, seq uint32, err error) {
 	if len(key) < len(ManifestPrefix)+dayDigits {
 		return 0, 0, 0, ErrBadKey
@@ -171,7 +171,7 @@ func QualifierGen(q []byte) (gen uint32, ok bool) {
 	return 0, false
 }
 
-// ManifestKey is the row of the period's root.
+// ManifestKey is the row of the partition's manifest.
 func ManifestKey(p presence.Partition) []byte {
 	if p.IsMonth() {
 		return AppendDay([]byte(MonthManifestPrefix), p.Number())
@@ -179,8 +179,8 @@ func ManifestKey(p presence.Partition) []byte {
 	return AppendDay([]byte(ManifestPrefix), int64(p))
 }
 
-// appendPeriod appends what a row key says of the period.
-func appendPeriod(dst []byte, p presence.Partition) []byte {
+// appendPartition appends the partition to a row key.
+func appendPartition(dst []byte, p presence.Partition) []byte {
 	if p.IsMonth() {
 		dst = append(dst, 'm')
 	}

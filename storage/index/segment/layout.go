@@ -1,7 +1,6 @@
 package segment
 
-// Layout holds the sizes by which the index is cut into rows and cells. They are not part of the format: a reader
-// takes whatever it finds.
+// Layout holds the sizes of rows and cells. They are not part of the format: a reader accepts any size.
 type Layout struct {
 	// SmallMetricRows: metrics with fewer series share blocks, so that a day of many tiny metrics is a few rows.
 	SmallMetricRows int
@@ -14,12 +13,12 @@ type Layout struct {
 	// CellBytes bounds what goes into one cell: large cells would share storage blocks with small neighbours that are
 	// read alone. A single longer value still gets a chunk of its own.
 	CellBytes int
-	// RecordRows and partRuns bound the new series and the runs of hours in a part of a journal.
+	// RecordRows and RecordRuns bound the new series and the runs of hours in a record of a journal.
 	RecordRows, RecordRuns int
 	// ApplyBytes is how much a compaction sends in one request.
 	ApplyBytes int
-	// Months says when months are read and, by daysMin, when they are written; monthRows bounds the series of the days
-	// that one compaction of a month takes in.
+	// Months says when months are read and, by DaysMin, when they are written. MonthRows bounds the series of the days that one
+	// compaction of a month takes in.
 	Months    MonthRule
 	MonthRows uint64
 }
@@ -32,10 +31,10 @@ func DefaultLayout() Layout {
 	}
 }
 
-// MonthRule says from when on a month is read instead of its days.
+// MonthRule says when a month is read instead of its days.
 type MonthRule struct {
-	// DaysMin is the least number of days that the month must take off a query.
+	// DaysMin is the least number of days that the month must save a query.
 	DaysMin int
-	// Share: the days' series together must be at least 1/share of the month's.
+	// Share: the series of the days together must be at least 1/Share of the month's.
 	Share uint64
 }

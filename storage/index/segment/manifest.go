@@ -13,18 +13,18 @@ import (
 )
 
 // Manifest is the directory of a segment, held in one cell. Writing that cell is what makes a compaction take effect: it names
-// the generation, and only cells of that generation belong to the period.
+// the generation, and only cells of that generation belong to the partition.
 type Manifest struct {
 	Gen uint32
-	// JournalSeq: parts below it are contained in the generation.
+	// JournalSeq: the generation contains the records below it.
 	JournalSeq uint32
 	Series     uint64
 	Metrics    uint32
 	// Names are the label names but for the metric name, sorted; values is the size of each one's dictionary.
 	Names  []string
 	Values []uint32
-	// touched tells the hours of the day, or the days of the month, in which any series was touched; touchedNames that of
-	// the series that have each label. dated is false if the root does not say (format 1): then they are all.
+	// touched tells the hours of the day, or the days of the month, in which any series was touched; touchedNames for
+	// the series that have each label. dated is false if the manifest does not say (format 1): then they are all.
 	dated        bool
 	Touched      uint32
 	TouchedNames []uint32
@@ -80,7 +80,7 @@ func AppendRoot(dst []byte, r *Manifest) []byte {
 	return dst
 }
 
-// EncodeManifest starts a root's value.
+// EncodeManifest starts a manifest's value.
 func EncodeManifest(r *Manifest) []byte {
 	if len(r.Dropped) > 0 {
 		return AppendRoot(envelope.New(envelope.FormatV3, 1024), r)
@@ -88,7 +88,7 @@ func EncodeManifest(r *Manifest) []byte {
 	return AppendRoot(envelope.New(envelope.FormatV2, 1024), r)
 }
 
-// ManifestGeneration reads the generation that a root names, and nothing else.
+// ManifestGeneration reads the generation that a manifest names, and nothing else.
 func ManifestGeneration(payload []byte) (uint32, error) {
 	c := &envelope.Decoder{Rest: payload}
 	return c.Number(1<<32 - 1), c.Err

@@ -14,21 +14,21 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// Segment reads one generation of a period. It belongs to one query.
+// Segment reads one generation of a partition. It belongs to one query.
 type Segment struct {
 	Store    *Store
 	Of       *Handle
 	Manifest *Manifest
 	dicts    map[string]*Dict
-	// Window is what the query asks of each day of the period.
+	// Window has the hours of each day that the query needs.
 	Window presence.Window
-	// Lost are hours of a day that its next generation leaves out, by block and row; nil if there are none.
+	// Lost are the hours of a day that its next generation omits, by block and row; nil if there are none.
 	Lost map[int]map[uint32]uint32
-	// Damaged is set once something of the segment could not be read as it was written.
+	// Damaged is set once a part of the segment cannot be read.
 	Damaged bool
 }
 
-// Dict is a dictionary with the chunks that the query has used, so that the cache is not asked for every row.
+// Dict is a dictionary with the chunks that the query has used, so that not every row needs a look at the cache.
 type Dict struct {
 	Segment *Segment
 	name    string
@@ -49,7 +49,7 @@ func (s *Segment) Key(kind byte, name string, n uint32) Key {
 	return Key{of: s.Of.Of, gen: s.Manifest.Gen, kind: kind, name: name, n: n}
 }
 
-// Fault says what a missing or broken cell means: the generation may have been replaced, else it is corrupt.
+// Fault returns the error of a missing or broken cell: ErrStale if the generation was replaced, else a corrupt cell.
 func (s *Segment) Fault(table string, key, qualifier []byte, err error) error {
 	if now := s.Of.Manifest.Load(); now != nil && now.Gen != s.Manifest.Gen || s.Store.Replaced != nil && s.Store.Replaced(s.Of,
 		s.Manifest.Gen) {
@@ -59,7 +59,7 @@ func (s *Segment) Fault(table string, key, qualifier []byte, err error) error {
 	return envelope.Corrupt(table, key, qualifier, err)
 }
 
-// readCells is readCells of the period.
+// readCells reads cells of the partition.
 func (s *Segment) readCells(ctx context.Context, t storage.Table, keys [][]byte, start, end []byte) ([]RawCell, error) {
 	out, err := ReadCells(ctx, t, s.Of.Of.CellMs(), keys, start, end)
 	if errors.Is(err, storage.ErrCorrupt) {
@@ -96,7 +96,7 @@ func loadCell[T interface{ SizeBytes() int64 }](
 	return v, nil
 }
 
-// Dict opens the dictionary of a label name, __name__ included; the period must have the name.
+// Dict opens the dictionary of a label name, __name__ included; the partition must have the name.
 func (s *Segment) Dict(ctx context.Context, name string) (*Dict, error) {
 	if d := s.dicts[name]; d != nil {
 		return d, nil
@@ -139,7 +139,7 @@ func (d *Dict) read(ctx context.Context) error {
 			want = s.Manifest.Values[i]
 		}
 		if h.Values != want {
-			err = fmt.Errorf("%w: %d values, the root says %d", envelope.ErrRange, h.Values, want)
+			err = fmt.Errorf("%w: %d values, the manifest says %d", envelope.ErrRange, h.Values, want)
 		}
 	}
 	if err != nil {
@@ -193,7 +193,7 @@ func (d *Dict) Value(ctx context.Context, id uint32) (string, error) {
 	return c.Value(id), nil
 }
 
-// Lookup returns the id of a value, 0 if the period lacks it; it reads one chunk.
+// Lookup returns the id of a value, 0 if the partition lacks it; it reads one chunk.
 func (d *Dict) Lookup(ctx context.Context, value string) (uint32, error) {
 	i := d.Header.ChunkOfValue(value)
 	if i < 0 {
@@ -328,7 +328,7 @@ func (s *Segment) parseBlock(cells []RawCell, number int) (*Block, error) {
 	}
 	b.Number = number
 	if b.Rows != s.Manifest.Blocks[number].Rows {
-		return fail(head, fmt.Errorf("%w: %d rows, the root says %d", envelope.ErrRange, b.Rows, s.Manifest.Blocks[number].Rows))
+		return fail(head, fmt.Errorf("%w: %d rows, the manifest says %d", envelope.ErrRange, b.Rows, s.Manifest.Blocks[number].Rows))
 	}
 	rest, restBytes := cells[1:], 0
 	for _, c := range rest {

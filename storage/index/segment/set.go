@@ -27,22 +27,22 @@ func NewSet() *Set {
 	return &Set{days: map[int64]*Handle{}, months: map[presence.Partition]*Handle{}}
 }
 
-// Handle is a period that has a segment.
+// Handle is a partition that has a segment.
 type Handle struct {
 	Of       presence.Partition
-	Gen      atomic.Uint32            // that the root names; 0 while it is unknown, for the root is damaged
-	Manifest atomic.Pointer[Manifest] // nil until it is needed
-	// Dropped says that the manifest has dropped metrics: the day's month holds more than the day.
+	Gen      atomic.Uint32            // that the manifest names; 0 if unknown because the manifest is damaged
+	Manifest atomic.Pointer[Manifest] // nil until the first use
+	// Dropped says that the manifest has dropped metrics, which the day's month still contains.
 	Dropped atomic.Bool
-	// failed is why the root cannot be read, nil if it may be tried.
+	// failed is the reason that the manifest cannot be read; nil if a read may succeed.
 	failed atomic.Pointer[error]
-	// Broken is set when a month was found damaged: its days are read instead until it is compacted anew.
+	// Broken is set for a damaged month: look-ups read its days instead, until the next compaction.
 	Broken atomic.Bool
 }
 
 var (
-	// ErrStale: a compaction replaced the generation while it was being read; read the period again.
-	ErrStale = errors.New("the period was compacted meanwhile")
+	// ErrStale: a compaction replaced the generation during the read; read the partition again.
+	ErrStale = errors.New("the partition was compacted meanwhile")
 )
 
 func (c *Set) Day(day int64) *Handle {
@@ -57,7 +57,7 @@ func (c *Set) Month(p presence.Partition) *Handle {
 	return c.months[p]
 }
 
-// Get returns what is compacted of a day or month, nil if nothing is.
+// Get returns the handle of a day or month, nil if it has no segment.
 func (c *Set) Get(p presence.Partition) *Handle {
 	if p.IsMonth() {
 		return c.Month(p)
@@ -79,7 +79,7 @@ func (c *Set) DaysBetween(from, to int64) []*Handle {
 	return out
 }
 
-// MonthDays are the closed days of a month that a query asks for, and the month's own segment if it has one.
+// MonthDays are the closed days of a month that a query needs, and the month's own segment if it has one.
 type MonthDays struct {
 	Month *Handle
 	Of    presence.Partition
@@ -89,7 +89,7 @@ type MonthDays struct {
 // ByMonth returns the closed days in [from, to] by month, ascending.
 func (c *Set) ByMonth(from, to int64) []MonthDays {
 	var out []MonthDays
-	var next int64 // first day of the month behind out's last
+	var next int64 // first day of the month behind the last one in out
 	for _, d := range c.DaysBetween(from, to) {
 		if day := d.Of.FirstDay(); len(out) == 0 || day >= next {
 			m := presence.MonthOf(day)
@@ -109,7 +109,7 @@ func (c *Set) AllMonths() []*Handle {
 	return slices.Collect(maps.Values(c.months))
 }
 
-// Install makes a period's new root visible to readers.
+// Install makes a partition's new manifest visible to readers.
 func (c *Set) Install(p presence.Partition, r *Manifest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,10 +121,10 @@ func (c *Set) Install(p presence.Partition, r *Manifest) {
 	f.failed.Store(nil)
 }
 
-// Fail makes every use of the period fail until it has a new segment.
+// Fail makes every use of the partition fail until it has a new segment.
 func (f *Handle) Fail(err error) { f.failed.Store(&err) }
 
-// Ensure returns a period's entry, making it if needed. The caller holds mu.
+// Ensure returns the handle of a partition, and makes one if needed. The caller holds mu.
 func (c *Set) Ensure(p presence.Partition) *Handle {
 	f := &Handle{Of: p}
 	if p.IsMonth() {
@@ -151,7 +151,7 @@ func (c *Set) Forget(p presence.Partition) {
 	}
 }
 
-// Manifest returns the period's directory, reading it if needed.
+// Manifest returns the manifest of a partition, and reads it if needed.
 func (x *Store) Manifest(ctx context.Context, f *Handle) (*Manifest, error) {
 	if r := f.Manifest.Load(); r != nil {
 		return r, nil
@@ -207,7 +207,7 @@ func ReadCells(ctx context.Context, t storage.Table, atMs int64, keys [][]byte, 
 	it := t.ReadRows(ctx, storage.RowSet{Keys: keys}, storage.ReadOptions{Filter: storage.Filter{
 		QualifierStart: start, QualifierEnd: end, FromMs: atMs, ToMs: atMs + 1, VersionsMax: 1,
 	}})
-	defer func() { _ = it.Close() }() // Err has been asked
+	defer func() { _ = it.Close() }() // Err was checked
 	var out []RawCell
 	for it.Next() {
 		row := it.Row()
@@ -232,7 +232,7 @@ func ReadCell(ctx context.Context, t storage.Table, atMs int64, key, qualifier [
 	return cells[0].Value, nil
 }
 
-// Reset forgets all partitions. Nobody reads them yet.
+// Reset forgets all partitions before the first read of one.
 func (c *Set) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,9 +24,9 @@ type Store struct {
 	Replaced func(f *Handle, gen uint32) bool
 }
 
-// Content is what a segment is written from.
+// Content is the content of a segment to be written.
 type Content struct {
-	// Metrics and Names, the label names, are sorted. Values are those of each name, sorted; Values[k][i] has rank i+1.
+	// Metrics and Names, the label names, are sorted. Values has the values of each name, sorted; Values[k][i] has rank i+1.
 	Metrics, Names []string
 	Values         [][]string
 	// Hours numbers the patterns of hours.
@@ -42,7 +42,7 @@ type MetricSeries struct {
 	Hours   []uint32 // numbers of the merge's presences
 }
 
-// Write puts a generation of a partition into the tables. It takes effect with the returned root.
+// Write puts a generation of a partition into the tables. It takes effect with the returned manifest.
 func (s *Store) Write(ctx context.Context, p presence.Partition, gen uint32, content *Content) (*Manifest, error) {
 	w := &writer{x: s, of: p, gen: gen, m: content}
 	return w.write(ctx)

@@ -12,13 +12,13 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// writer writes one generation of a period. Nothing it writes is seen until the root names the generation.
+// writer writes one generation of a partition. Nothing it writes is seen until the manifest names the generation.
 type writer struct {
-	x    *Store
-	of   presence.Partition
-	gen  uint32
-	m    *Content
-	root *Manifest
+	x        *Store
+	of       presence.Partition
+	gen      uint32
+	m        *Content
+	manifest *Manifest
 
 	pending     []pendingMetric
 	pendingRows int
@@ -92,11 +92,11 @@ func (s *valueSets) number() [][]uint32 {
 	return sets
 }
 
-// write puts all blocks and dictionaries of the merge into the tables and returns the root to switch to.
+// write puts all blocks and dictionaries of the merge into the tables and returns the manifest to switch to.
 func (w *writer) write(ctx context.Context) (*Manifest, error) {
-	w.root = &Manifest{Gen: w.gen, Metrics: uint32(len(w.m.Metrics)), Names: w.m.Names, dated: true}
+	w.manifest = &Manifest{Gen: w.gen, Metrics: uint32(len(w.m.Metrics)), Names: w.m.Names, dated: true}
 	for _, values := range w.m.Values {
-		w.root.Values = append(w.root.Values, uint32(len(values)))
+		w.manifest.Values = append(w.manifest.Values, uint32(len(values)))
 		w.sets = append(w.sets, newValueSets(len(values)))
 		w.touched = append(w.touched, make([]uint32, len(values)+1))
 	}
@@ -126,20 +126,20 @@ func (w *writer) write(ctx context.Context) (*Manifest, error) {
 		for _, mask := range w.touched[k][1:] { // 0 stands for series without the label
 			all |= mask
 		}
-		w.root.TouchedNames = append(w.root.TouchedNames, all)
+		w.manifest.TouchedNames = append(w.manifest.TouchedNames, all)
 		if err := w.dictionary(ctx, name, w.m.Values[k], w.sets[k], w.touched[k]); err != nil {
 			return nil, err
 		}
 	}
-	return w.root, w.flush(ctx)
+	return w.manifest, w.flush(ctx)
 }
 
 func (w *writer) metric(ctx context.Context, metric uint32, s *MetricSeries) error {
-	w.root.Series += uint64(len(s.Hours))
+	w.manifest.Series += uint64(len(s.Hours))
 	for _, n := range s.Hours {
 		w.touchedOf[metric] |= w.m.Hours.Touched(n)
 	}
-	w.root.Touched |= w.touchedOf[metric]
+	w.manifest.Touched |= w.touchedOf[metric]
 	if len(s.Hours) < w.x.Layout.SmallMetricRows {
 		w.pending = append(w.pending, pendingMetric{metric, s})
 		w.pendingRows += len(s.Hours)
@@ -211,7 +211,7 @@ func (w *writer) column(name int, ids, touched []uint32) valueid.Column {
 	for i, id := range ids {
 		masks[id] |= touched[i]
 		if id != 0 && id != last {
-			sets.add(id, uint32(len(w.root.Blocks)))
+			sets.add(id, uint32(len(w.manifest.Blocks)))
 			last = id
 		}
 	}
@@ -238,7 +238,7 @@ func (w *writer) setHours(b *Block, numbers []uint32) (touched []uint32) {
 
 func (w *writer) block(ctx context.Context, b *Block, part uint32) error {
 	first := b.Metrics[0].Metric
-	w.root.Blocks = append(w.root.Blocks, BlockRef{FirstMetric: first, part: part, Rows: b.Rows})
+	w.manifest.Blocks = append(w.manifest.Blocks, BlockRef{FirstMetric: first, part: part, Rows: b.Rows})
 	key := blockKey(w.m.Metrics[first-1], w.of, part)
 	columns, size := b.packedColumns(), 0
 	for _, p := range columns {
@@ -324,7 +324,7 @@ func (w *writer) add(ctx context.Context, mut storage.RowMutation) error {
 	return w.flush(ctx)
 }
 
-// addFull sends what a row has so far if that is much: nothing is seen before the root is switched, so a row need not
+// addFull sends what a row has so far if that is much: nothing is seen before the manifest is switched, so a row need not
 // be written in one mutation.
 func (w *writer) addFull(ctx context.Context, mut *storage.RowMutation) error {
 	if w.mutBytes < w.x.Layout.ApplyBytes {

@@ -2,7 +2,7 @@ package valueid
 
 import "unsafe"
 
-// Filter appends the rows in [from, to) whose id is in the set; ids[row] is that of a row.
+// Filter appends the rows in [from, to) whose id is in the set; ids[row] is the id of a row.
 func Filter[T uint8 | uint16 | uint32](dst []uint32, ids []T, from, to uint32, set *Set) []uint32 {
 	if want, one := set.Single(); one {
 		if uint32(T(want)) != want {
