@@ -148,7 +148,7 @@ func compareEngines(t *testing.T, g exprs, embedded, cloud *query.Engine, cases 
 		ambiguous++
 		require.NoError(t, difference(want, got), text)
 		for tries := 0; sameBits(run(embedded), want); tries++ {
-			require.Less(t, tries, 50, "%s:\n%v\n%v", text, want.points, got.points)
+			require.Less(t, tries, repeatsMax, "%s:\n%v\n%v", text, want.points, got.points)
 		}
 	}
 	t.Logf("%d cases: %d with a result, %d of them with several", cases, filled, ambiguous)

@@ -148,7 +148,7 @@ func (d *dashboards) compare(t *testing.T, e *query.Engine) (outcome string) {
 	if wantErr != nil {
 		require.Error(t, err, text)
 		for tries := 0; err.Error() != wantErr.Error(); tries++ {
-			require.Less(t, tries, 20, "%s\nerror %v, want %v", text, err, wantErr)
+			require.Less(t, tries, repeatsMax, "%s\nerror %v, want %v", text, err, wantErr)
 			// Which two of many duplicates it names depends on a map as well, where they come from count_values.
 			_, againErr := ask(e, query.Params{NoCache: true})
 			require.Error(t, againErr, text)
@@ -162,7 +162,7 @@ func (d *dashboards) compare(t *testing.T, e *query.Engine) (outcome string) {
 	defer got.Close()
 	defer want.Close()
 	if diff := exact(want, got); diff != nil {
-		for range 20 {
+		for range repeatsMax {
 			again, err := ask(e, query.Params{NoCache: true})
 			require.NoError(t, err)
 			if exact(want, again) != nil {
