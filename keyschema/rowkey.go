@@ -1,6 +1,7 @@
 package keyschema
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -176,6 +177,20 @@ func (r *Rule) appendHashed(dst []byte, start int, tags []Tag) []byte {
 		dst = append(dst, tagSep)
 	}
 	return append(appendTagsHash(append(dst, markHash), tags), fieldSep)
+}
+
+// CutFields returns the first n fields of a row key, each with its separator. If the key has fewer separators, ok is false and
+// fields is the whole key.
+func CutFields(key []byte, n int) (fields []byte, ok bool) {
+	at := 0
+	for range n {
+		i := bytes.IndexByte(key[at:], fieldSep)
+		if i < 0 {
+			return key, false
+		}
+		at += i + 1
+	}
+	return key[:at], true
 }
 
 // ParseRowKey parses a row key of any rule. The key itself shows the width of the salt and which domains are reversed.

@@ -326,3 +326,14 @@ func TestCutHour(t *testing.T) {
 		}
 	}
 }
+
+func TestCutFields(t *testing.T) {
+	for n, want := range []string{"", "m#", "m#01#", "m#01#a=b#"} {
+		if got, ok := CutFields([]byte("m#01#a=b#9500000"), n); !ok || string(got) != want {
+			t.Errorf("%d fields: %q, %t", n, got, ok)
+		}
+	}
+	if got, ok := CutFields([]byte("m#01"), 2); ok || string(got) != "m#01" {
+		t.Errorf("too few fields: %q, %t", got, ok)
+	}
+}

@@ -67,8 +67,8 @@ func (c *neighbours) leadOf(rule *keyschema.Rule, prefix []byte, tags []keyschem
 			return 0
 		}
 	}
-	at := bytes.IndexByte(prefix, '#') + 1
-	at += bytes.IndexByte(prefix[at:], '#') + 1
+	salted, _ := keyschema.CutFields(prefix, 2)
+	at := len(salted)
 	for range depth {
 		if prefix[at] == '$' {
 			return 0 // the tags did not fit, a hash stands for them

@@ -298,14 +298,6 @@ func (s *Store) statesIn(ctx context.Context, r storage.RowRange) (dirty []dirty
 
 // seriesPart returns the series' part of a bound in the data table, or the bound if it is shorter.
 func seriesPart(bound []byte) []byte {
-	rest, n := bound, 0
-	for range 3 {
-		i := bytes.IndexByte(rest, '#')
-		if i < 0 {
-			return bytes.Clone(bound)
-		}
-		n += i + 1
-		rest = rest[i+1:]
-	}
-	return bytes.Clone(bound[:n])
+	part, _ := keyschema.CutFields(bound, 3)
+	return bytes.Clone(part)
 }

@@ -12,7 +12,7 @@ type retentionFilter struct {
 	retention *keyschema.RetentionByMetric
 	tier      keyschema.Tier
 	nowMs     int64
-	metric    []byte // of the last series: its key up to the first '#'
+	metric    []byte // first field of the last key
 	lastMs    int64  // the cutoff of metric
 }
 
@@ -29,7 +29,8 @@ func (f *retentionFilter) cutoffMs(prefix []byte) int64 {
 	if err != nil {
 		return 0 // not a key of ours; the reader reports it
 	}
-	f.metric = append(f.metric[:0], prefix[:bytes.IndexByte(prefix, '#')+1]...)
+	field, _ := keyschema.CutFields(prefix, 1)
+	f.metric = append(f.metric[:0], field...)
 	f.lastMs = f.retention.Of(metric)[f.tier].CutoffMs(f.nowMs)
 	return f.lastMs
 }
