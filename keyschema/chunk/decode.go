@@ -29,14 +29,14 @@ func (d *Decoder) Decode(src []byte, hourStartMs int64, tsMs []int64, values []f
 		if err != nil {
 			return tsMs, values, err
 		}
-		all, err := d.decodeValues(src, &h, values)
+		all, err := d.decodeLastValues(src, &h, values)
 		if err != nil {
 			return tsMs, values, err
 		}
 		return times, all, nil
 	}
 	// The values come first: only they show whether the count is true.
-	all, err := d.decodeValues(src, &h, values)
+	all, err := d.decodeLastValues(src, &h, values)
 	if err != nil {
 		return tsMs, values, err
 	}
@@ -70,61 +70,65 @@ func (d *Decoder) Stat(src []byte, hourStartMs int64) (Info, error) {
 // grow appends n elements that the caller overwrites.
 func grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
 
-// decodeValues reads the rest of a chunk, which has to end with src.
-func (d *Decoder) decodeValues(src []byte, h *header, values []float64) ([]float64, error) {
+// decodeLastValues reads the rest of a chunk, which has to end with src.
+func (d *Decoder) decodeLastValues(src []byte, h *header, values []float64) ([]float64, error) {
+	values, rest, err := d.decodeValues(src, h.first&flagExceptions != 0, h.count, values)
+	if err == nil && len(rest) != 0 {
+		return nil, column.Corrupt("%d bytes too many", len(rest))
+	}
+	return values, err
+}
+
+// decodeValues reads the exception values, if there are any, and the value column of count samples. It returns the bytes
+// after them.
+func (d *Decoder) decodeValues(src []byte, exceptions bool, count int, values []float64) ([]float64, []byte, error) {
 	listed := 0
-	if h.first&flagExceptions != 0 {
+	if exceptions {
 		var err error
-		if src, listed, err = d.readExceptions(src, h.count); err != nil {
-			return nil, err
+		if src, listed, err = d.readExceptions(src, count); err != nil {
+			return nil, nil, err
 		}
 	}
-	n := h.count - listed
+	n := count - listed
 	if n == 0 {
-		if len(src) != 0 {
-			return nil, column.Corrupt("%d bytes after exception values only", len(src))
-		}
 		start := len(values)
-		values = grow(values, h.count)
+		values = grow(values, count)
 		d.spread(values[start:], listed)
-		return values, nil
+		return values, src, nil
 	}
 	if len(src) == 0 {
-		return nil, column.Corrupt("no values")
+		return nil, nil, column.Corrupt("no values")
 	}
 	kind, scale := src[0], int(src[0]>>scaleShift&scaleMask)
 	raw, near := scale == scaleRaw, scale == scaleNear
 	src = src[1:]
 	if near || scale == scaleLong {
 		if len(src) == 0 || src[0] > exponentMax {
-			return nil, column.Corrupt("exponent")
+			return nil, nil, column.Corrupt("exponent")
 		}
 		scale, src = int(src[0]), src[1:]
 	}
 	c, err := d.columns.Open(src, kind, raw, n)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	start := len(values)
-	values = grow(values, h.count)
+	values = grow(values, count)
 	if raw {
 		scale = exponentRaw
 	}
 	if err := floats(&c, values[start:start+n], scale); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if near {
 		if err := d.decodeUlps(values[start : start+n]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-	}
-	if len(d.columns.Rest()) != 0 {
-		return nil, column.Corrupt("%d bytes too many", len(d.columns.Rest()))
 	}
 	if listed > 0 {
 		d.spread(values[start:], listed)
 	}
-	return values, nil
+	return values, d.columns.Rest(), nil
 }
 
 // Columns returns the decoder of the columns. The next call of a method of d overwrites what it decodes from.
