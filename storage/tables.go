@@ -1,6 +1,10 @@
 package storage
 
-import "time"
+import (
+	"time"
+
+	"halite/keyschema"
+)
 
 // The fixed set of tables and their one-letter families. Names are stored on disk: never change them.
 const (
@@ -20,6 +24,8 @@ const (
 	FamilyHistograms = "h"
 	// FamilyExemplars holds exemplars.
 	FamilyExemplars = "x"
+	// FamilyStartTimes holds the start timestamps of samples.
+	FamilyStartTimes = "t"
 	// FamilyIndex holds the columns and dictionaries of the series index.
 	FamilyIndex = "c"
 	// FamilyHours and FamilyDays hold the rollups of a series: of its hours, one cell per day, and of its days, one cell per
@@ -36,7 +42,22 @@ func DataSchema(retention time.Duration) TableSchema {
 	gc := GCPolicy{MaxAge: retention, MaxVersions: 1}
 	return TableSchema{Name: TableData, HourKeys: true, Families: []Family{
 		{Name: FamilySamples, GC: gc}, {Name: FamilyHistograms, GC: gc}, {Name: FamilyExemplars, GC: gc},
+		{Name: FamilyStartTimes, GC: gc},
 	}}
+}
+
+// SampleFamily returns the family of TableData that holds samples of a kind.
+func SampleFamily(kind keyschema.SampleKind) string {
+	switch kind {
+	case keyschema.Histograms:
+		return FamilyHistograms
+	case keyschema.Exemplars:
+		return FamilyExemplars
+	case keyschema.StartTimes:
+		return FamilyStartTimes
+	default:
+		return FamilySamples
+	}
 }
 
 // IndexSchema is the schema of TableSeries or TableLabels. The timestamp of a cell is the last millisecond of its day.

@@ -95,6 +95,8 @@ func placeOf(t keyschema.Tier) place {
 	case keyschema.Days:
 		return place{storage.TableRollup, []string{storage.FamilyDays}}
 	default:
-		return place{storage.TableData, []string{storage.FamilySamples, storage.FamilyHistograms, storage.FamilyExemplars}}
+		return place{storage.TableData, []string{
+			storage.FamilySamples, storage.FamilyHistograms, storage.FamilyExemplars, storage.FamilyStartTimes,
+		}}
 	}
 }
