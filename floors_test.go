@@ -21,6 +21,8 @@ var floors = map[string]int{
 	"keyschema/chunktest": 0,
 	"keyschema/chunk":     10,
 	"keyschema/daychunk":  15,
+	"keyschema/histchunk": 15,
+	"keyschema/exemplar":  15,
 	"storage":             20,
 	"storage/changes":     0,
 	"storage/refresh":     0,

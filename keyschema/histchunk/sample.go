@@ -1,0 +1,165 @@
+package histchunk
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/value"
+
+	"halite/keyschema/column"
+)
+
+// Limits.
+const (
+	// BucketsMax is how many buckets and how many spans a histogram may have, both sides together. Prometheus has no limit.
+	// An hour with a histogram of this size each 15 seconds still fits a chunk.
+	BucketsMax = 1 << 16
+	// NumbersMax bounds what a chunk decodes to. Each sample counts as its buckets and sampleNumbers more.
+	NumbersMax = 1 << 24
+	// sampleNumbers is the size of a histogram without buckets in numbers of eight bytes.
+	sampleNumbers = 32
+)
+
+// Errors. Each is wrapped with what is wrong.
+var (
+	// ErrCorrupt means that the bytes are not a chunk or record that this version writes. No retry helps.
+	ErrCorrupt = column.ErrCorrupt
+	// ErrBadSamples means that the samples cannot be a chunk: they are empty, do not ascend strictly, leave the hour, or
+	// one of them is no histogram that [Validate] accepts.
+	ErrBadSamples = errors.New("bad histograms")
+	// ErrTooLarge means that the samples exceed NumbersMax. The caller has to split them into several chunks.
+	ErrTooLarge = errors.New("histograms too large for a chunk")
+)
+
+// Sample is a histogram at a time. Exactly one of H and FH is set. A stale marker has the sum [value.StaleNaN].
+type Sample struct {
+	TsMs int64 // unix
+	H    *histogram.Histogram
+	FH   *histogram.FloatHistogram
+}
+
+// shape is what all samples of a group share.
+type shape struct {
+	float     bool
+	schema    int32
+	threshold float64
+	custom    []float64
+}
+
+// equal compares bit by bit.
+func (s *shape) equal(o *shape) bool {
+	if s.float != o.float || s.schema != o.schema || len(s.custom) != len(o.custom) ||
+		math.Float64bits(s.threshold) != math.Float64bits(o.threshold) {
+		return false
+	}
+	if len(s.custom) == 0 || &s.custom[0] == &o.custom[0] {
+		return true
+	}
+	for i, bound := range s.custom {
+		if math.Float64bits(bound) != math.Float64bits(o.custom[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// view is a sample but for its counts, whatever its kind.
+type view struct {
+	shape
+	hint                 histogram.CounterResetHint
+	sum                  float64
+	positive, negative   []histogram.Span
+	positives, negatives int  // buckets
+	stale                bool // a stale marker with nothing but its hint
+}
+
+func viewOf(s *Sample) (v view) {
+	empty := false
+	if h := s.H; h != nil {
+		v.shape = shape{false, h.Schema, h.ZeroThreshold, h.CustomValues}
+		v.hint, v.sum = h.CounterResetHint, h.Sum
+		v.positive, v.negative = h.PositiveSpans, h.NegativeSpans
+		v.positives, v.negatives = len(h.PositiveBuckets), len(h.NegativeBuckets)
+		empty = h.Count == 0 && h.ZeroCount == 0
+	} else {
+		h := s.FH
+		v.shape = shape{true, h.Schema, h.ZeroThreshold, h.CustomValues}
+		v.hint, v.sum = h.CounterResetHint, h.Sum
+		v.positive, v.negative = h.PositiveSpans, h.NegativeSpans
+		v.positives, v.negatives = len(h.PositiveBuckets), len(h.NegativeBuckets)
+		empty = math.Float64bits(h.Count) == 0 && math.Float64bits(h.ZeroCount) == 0
+	}
+	v.stale = empty && value.IsStaleNaN(v.sum) && v.schema == 0 && math.Float64bits(v.threshold) == 0 &&
+		len(v.custom)+len(v.positive)+len(v.negative)+v.positives+v.negatives == 0
+	return v
+}
+
+// check reports what keeps a sample out of a chunk.
+func (v *view) check() error {
+	switch {
+	case !histogram.IsKnownSchema(v.schema):
+		return histogram.UnknownSchemaError(v.schema)
+	case v.hint > histogram.GaugeType:
+		return fmt.Errorf("counter reset hint %d is unknown", v.hint)
+	}
+	if n := v.positives + v.negatives; n > BucketsMax {
+		return fmt.Errorf("%d buckets, at most %d", n, BucketsMax)
+	}
+	if n := len(v.positive) + len(v.negative); n > BucketsMax {
+		return fmt.Errorf("%d spans, at most %d", n, BucketsMax)
+	}
+	if len(v.custom) > BucketsMax {
+		return fmt.Errorf("%d custom bounds, at most %d", len(v.custom), BucketsMax)
+	}
+	if err := checkSpans(v.positive, v.positives); err != nil {
+		return fmt.Errorf("positive side: %w", err)
+	}
+	if err := checkSpans(v.negative, v.negatives); err != nil {
+		return fmt.Errorf("negative side: %w", err)
+	}
+	return nil
+}
+
+// checkSpans checks that spans ascend and have as many buckets as there are counts.
+func checkSpans(spans []histogram.Span, buckets int) error {
+	total := uint64(0)
+	for i, s := range spans {
+		if i > 0 && s.Offset < 0 {
+			return fmt.Errorf("span number %d with offset %d: %w", i+1, s.Offset, histogram.ErrHistogramSpanNegativeOffset)
+		}
+		total += uint64(s.Length)
+	}
+	if total != uint64(buckets) {
+		return fmt.Errorf("spans need %d buckets, have %d buckets: %w", total, buckets,
+			histogram.ErrHistogramSpansBucketsMismatch)
+	}
+	return nil
+}
+
+// Validate reports why a histogram cannot be stored: it breaks the rules of Histogram.Validate or FloatHistogram.Validate
+// of Prometheus, or a limit of this package. Unlike these it accepts the schemas −9 … 52, all that Prometheus reads. The
+// error names the schema, span, count or bound that is wrong.
+func Validate(s Sample) error {
+	if (s.H == nil) == (s.FH == nil) {
+		return errors.New("a sample is either an integer or a float histogram")
+	}
+	v := viewOf(&s)
+	if err := v.check(); err != nil {
+		return err
+	}
+	reserved := !histogram.IsValidSchema(v.schema) // Prometheus's rules for such a schema are those of any exponential one
+	if s.H != nil {
+		h := *s.H
+		if reserved {
+			h.Schema = 0
+		}
+		return h.Validate()
+	}
+	h := *s.FH
+	if reserved {
+		h.Schema = 0
+	}
+	return h.Validate()
+}
