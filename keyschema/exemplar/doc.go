@@ -1,4 +1,4 @@
-// Package exemplar encodes exemplars: single ones as records, and those of one series and hour as a list in a cell.
+// Package exemplar encodes exemplars: single ones as records, and all of one series and hour as a list in a cell.
 //
 // The log and the head hold records. A list stores the times and values of its exemplars as columns and their labels one
 // after the other. Label values of lower-case hexadecimal digits, as trace IDs are, take half their length. FORMAT.md

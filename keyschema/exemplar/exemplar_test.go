@@ -13,7 +13,7 @@ import (
 	"halite/keyschema/chunktest"
 )
 
-// randomList returns exemplars with ascending times, of which some are equal.
+// randomList returns exemplars with ascending times, some of them equal.
 func randomList(r *rand.Rand, n int) []Exemplar {
 	values, tsMs := make([]float64, n), r.Int64N(1000)
 	chunktest.RandomValues(r, values)

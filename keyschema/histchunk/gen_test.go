@@ -27,7 +27,7 @@ func oddFloat(r *rand.Rand) float64 {
 	}
 }
 
-// randomSpans returns spans, of which some are empty, and their number of buckets.
+// randomSpans returns spans, some of them empty, and their number of buckets.
 func randomSpans(r *rand.Rand) (spans []histogram.Span, buckets int) {
 	for i := range r.IntN(4) {
 		s := histogram.Span{Offset: int32(r.IntN(20)), Length: uint32(r.IntN(6))}

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/histogram"
 )
 
-// negativeKey is added to the index of a negative bucket, so that its key is above those of all positive buckets.
+// negativeKey is added to the index of a negative bucket, so that its key is above the keys of all positive buckets.
 const negativeKey = 1 << 60
 
 // A group may store absent buckets as zeros: wasteMax for each bucket that a sample has, and wasteFree in all.

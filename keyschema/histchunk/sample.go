@@ -149,7 +149,7 @@ func Validate(s Sample) error {
 	if err := v.check(); err != nil {
 		return err
 	}
-	reserved := !histogram.IsValidSchema(v.schema) // Prometheus's rules for such a schema are those of any exponential one
+	reserved := !histogram.IsValidSchema(v.schema) // Prometheus has the same rules for all exponential schemas
 	if s.H != nil {
 		h := *s.H
 		if reserved {
