@@ -163,7 +163,7 @@ func TestDamagedIndex(t *testing.T) {
 
 	damageTable(t, dir, "series", day)
 	s = startServer(t, dir, flags...)
-	require.Contains(t, s.log.String(), "made from the keys of its rows")
+	require.Contains(t, s.log.String(), "rebuilt from the keys of the rows")
 	requireFound()
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 	_, whole := verifyStore(t, dir)
