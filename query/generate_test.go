@@ -275,7 +275,7 @@ func (g exprs) function(inner string) string {
 		return "round(" + inner + ", 0.5)"
 	}
 	return pick(g, "abs", "ceil", "floor", "sgn", "sqrt", "exp", "ln", "timestamp", "-", "absent", "sort", "sort_desc",
-		"minute", "hour", "day_of_week", "year", "log2", "log10", "sin", "deg", "scalar(sparse) + ") +
+		"minute", "hour", "day_of_week", "year", "log2", "log10", "atan", "deg", "scalar(sparse) + ") +
 		"(" + inner + ")"
 }
 
