@@ -66,6 +66,19 @@ func (s *metadataStore) put(metric string, m Metadata) bool {
 	return true
 }
 
+// has reports whether an entry is kept, newest or not. Remote write 2.0 sends metadata with each series of each request. If two
+// senders describe a metric in two ways, an order of the entries by time would change with each request.
+func (s *metadataStore) has(metric []byte, kind string, help, unit []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.metrics[string(metric)] {
+		if m.Type == kind && m.Help == string(help) && m.Unit == string(unit) {
+			return true
+		}
+	}
+	return false
+}
+
 // fault returns the reason not to keep an entry, "" if there is none. The caller holds the lock.
 func (s *metadataStore) fault(m remotewrite.Metadata) string {
 	_, known := s.metrics[m.Metric]

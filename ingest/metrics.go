@@ -42,6 +42,9 @@ const (
 	ReasonTooFarAhead         = "too_far_ahead"
 	ReasonUnsupportedHist     = "unsupported_histogram"
 	ReasonUnsupportedExemplar = "unsupported_exemplar"
+	ReasonUnsupportedStart    = "unsupported_start_timestamp"
+	ReasonInvalidReference    = "invalid_reference"
+	ReasonEmptySeries         = "empty_series"
 	ReasonMetadataInvalid     = "metadata_invalid"
 	ReasonMetadataLimit       = "metadata_limit"
 )

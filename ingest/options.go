@@ -87,6 +87,8 @@ type Limits struct {
 	BodyBytesMax, DecodedBytesMax int
 	// RequestSamplesMax bounds the series and the samples of one request; default 1,000,000.
 	RequestSamplesMax int
+	// RequestSymbolsMax bounds the symbols of one request of remote write 2.0; default 1,000,000.
+	RequestSymbolsMax int
 	// AheadMax is how far a timestamp may lie in the future; default AheadMaxDefault.
 	AheadMax time.Duration
 	// SeriesMax bounds the active series; 0 means no limit. New series beyond it are refused; samples of known series are not.
@@ -151,6 +153,7 @@ func (l Limits) withDefaults(cpus int) Limits {
 	l.BodyBytesMax = cmp.Or(l.BodyBytesMax, 32<<20)
 	l.DecodedBytesMax = cmp.Or(l.DecodedBytesMax, 32<<20)
 	l.RequestSamplesMax = cmp.Or(l.RequestSamplesMax, 1_000_000)
+	l.RequestSymbolsMax = cmp.Or(l.RequestSymbolsMax, 1_000_000)
 	l.AheadMax = cmp.Or(l.AheadMax, AheadMaxDefault)
 	l.InFlightBytesMax = cmp.Or(l.InFlightBytesMax, 256<<20)
 	l.ConcurrencyMax = cmp.Or(l.ConcurrencyMax, 4*cpus)
@@ -223,6 +226,7 @@ func (l Limits) Validate() error {
 		{"LabelsPerSeriesMax", int64(l.LabelsPerSeriesMax)}, {"LabelNameBytesMax", int64(l.LabelNameBytesMax)},
 		{"LabelValueBytesMax", int64(l.LabelValueBytesMax)}, {"BodyBytesMax", int64(l.BodyBytesMax)},
 		{"DecodedBytesMax", int64(l.DecodedBytesMax)}, {"RequestSamplesMax", int64(l.RequestSamplesMax)},
+		{"RequestSymbolsMax", int64(l.RequestSymbolsMax)},
 		{"AheadMax", int64(l.AheadMax)}, {"SeriesMax", int64(l.SeriesMax)},
 		{"InFlightBytesMax", l.InFlightBytesMax}, {"ConcurrencyMax", int64(l.ConcurrencyMax)},
 		{"QueueWaitMax", int64(l.QueueWaitMax)}, {"MetadataBytesMax", int64(l.MetadataBytesMax)},

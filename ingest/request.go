@@ -16,14 +16,26 @@ import (
 	"halite/storage/index"
 )
 
-// Input is what a request stores: a body of remote write 1.0, snappy-compressed, or samples if Body is nil.
+// Input is what a request stores: a snappy-compressed body of remote write, or samples if Body is nil.
 type Input struct {
 	Body    []byte
+	Version Version
 	Samples []Sample
 }
 
+// Version is the version of remote write that a body follows.
+type Version uint8
+
+const (
+	// V1 is remote write 1.0: a prometheus.WriteRequest.
+	V1 Version = iota
+	// V2 is remote write 2.0: an io.prometheus.write.v2.Request.
+	V2
+)
+
 // unknownSeries is a series of a request that the registry does not know. Its samples wait with ref 0.
 type unknownSeries struct {
+	key      head.Key
 	fields   []byte
 	offset   int // of the message in the body
 	from, to int // range of its samples in Request.samples
@@ -41,6 +53,7 @@ type Request struct {
 	aheadMs      int64              // maxMs is the clock plus this
 
 	walker   remotewrite.Walker
+	v2       requestV2
 	cursor   head.Cursor
 	lookups  lookups
 	samples  []head.Sample
@@ -129,6 +142,7 @@ func (r *Request) Release() {
 	r.w.Exit()
 	r.w, r.in = nil, Input{}
 	r.walker.Reset(nil)
+	r.v2.release()
 	clear(r.unknown)
 	clear(r.metadata)
 	clear(r.pairs)
@@ -152,24 +166,6 @@ func (r *Request) Accept(samples int) { r.result.Accepted += samples }
 // Samples returns the samples of a request that was read. Samples with ref 0 are rejected.
 func (r *Request) Samples() []head.Sample { return r.samples }
 
-// Read reads the request, finds its series and creates new ones. The caller has called LockSeries. Nothing of a malformed body
-// is stored.
-func (r *Request) Read() error {
-	if r.in.Body == nil {
-		r.readSamples(r.in.Samples)
-		return r.createUnknown()
-	}
-	buf, err := remotewrite.Snappy(r.in.Body, r.w.limits.DecodedBytesMax)
-	if err != nil {
-		return &BadRequestError{err}
-	}
-	defer buf.Release()
-	if err := r.readBody(buf.Bytes()); err != nil {
-		return err
-	}
-	return r.createUnknown()
-}
-
 // readSamples reads samples as if they came in a body.
 func (r *Request) readSamples(samples []Sample) {
 	for n := range samples {
@@ -178,7 +174,7 @@ func (r *Request) readSamples(samples []Sample) {
 		r.fields = remotewrite.AppendFields(r.fields, s.Labels)
 		fields := r.fields[start:len(r.fields):len(r.fields)]
 		sample := [1]remotewrite.Sample{{TsMs: s.TsMs, Value: s.Value}}
-		r.takeSeries(remotewrite.Series{Labels: fields, Samples: sample[:]}, false)
+		r.takeSeries(remotewrite.Series{Labels: fields, Samples: sample[:]}, r.w.registry.Hash(fields), false)
 	}
 }
 
@@ -217,15 +213,19 @@ func (r *Request) readBody(body []byte) error {
 
 func (r *Request) readSeries(w *remotewrite.Walker) error {
 	guess, sample, guessed := w.FastSample()
-	if guessed && r.postpone(w, guess, sample) {
-		return nil
+	var key head.Key
+	if guessed {
+		key = r.w.registry.Hash(guess)
+		if r.postpone(w, key, sample) {
+			return nil
+		}
 	}
 	if r.lookUp(w) {
 		r.series-- // the walker comes to it again
 		return nil
 	}
 	if guessed {
-		if ref, known := r.cursor.Find(r.w.registry.Hash(guess)); known {
+		if ref, known := r.cursor.Find(key); known {
 			r.take(ref, nil, sample)
 			return nil
 		}
@@ -237,29 +237,40 @@ func (r *Request) readSeries(w *remotewrite.Walker) error {
 	if err := r.w.admission.samples(len(r.samples) + len(s.Samples)); err != nil {
 		return err
 	}
-	r.takeSeries(s, guessed && len(guess) == len(s.Labels))
+	searched := guessed && len(guess) == len(s.Labels)
+	if !searched {
+		key = r.w.registry.Hash(s.Labels)
+	}
+	r.takeSeries(s, key, searched)
 	return nil
 }
 
-// takeSeries finds a series and takes its samples. searched means that the registry does not know it.
-func (r *Request) takeSeries(s remotewrite.Series, searched bool) {
+// takeSeries finds a series of 1.0 and takes its samples. searched means that the registry does not know the key.
+func (r *Request) takeSeries(s remotewrite.Series, key head.Key, searched bool) {
 	var ref uint32
 	known := false
 	if !searched {
-		ref, known = r.cursor.Find(r.w.registry.Hash(s.Labels))
+		ref, known = r.cursor.Find(key)
 	}
-	if s.Exemplars > 0 {
-		r.w.metrics.rejected.WithLabelValues(ReasonUnsupportedExemplar).Add(float64(s.Exemplars))
+	if n := len(s.Exemplars); n > 0 {
+		r.w.metrics.rejected.WithLabelValues(ReasonUnsupportedExemplar).Add(float64(n))
 	}
-	if s.Histograms > 0 {
-		r.reject(s.Histograms, ref, s.Labels, rejection{ReasonUnsupportedHist, "native histograms are not supported"})
+	r.takeValues(&s, key, ref, known)
+}
+
+// takeValues takes the samples of a series, and rejects what cannot be stored. The caller sets s.Labels if the series is new.
+func (r *Request) takeValues(s *remotewrite.Series, key head.Key, ref uint32, known bool) {
+	if n := len(s.Histograms); n > 0 {
+		r.reject(n, ref, s.Labels, rejection{ReasonUnsupportedHist, "native histograms are not supported"})
 	}
 	from := len(r.samples)
 	for _, sample := range s.Samples {
 		r.take(ref, s.Labels, sample)
 	}
 	if !known {
-		r.unknown = append(r.unknown, unknownSeries{fields: s.Labels, offset: s.Offset, from: from, to: len(r.samples)})
+		r.unknown = append(r.unknown, unknownSeries{
+			key: key, fields: s.Labels, offset: s.Offset, from: from, to: len(r.samples),
+		})
 	}
 }
 
@@ -346,9 +357,15 @@ type lookups struct {
 	mark int // of the first one's message
 }
 
+// rewinder is a walker of either version.
+type rewinder interface {
+	Mark() int
+	Rewind(mark int)
+}
+
 // postpone takes the sample of a series for a later look-up, and reports whether it did. It does not if the order is as
 // expected, or if the time of the sample may be wrong: the caller then finds the series itself.
-func (r *Request) postpone(w *remotewrite.Walker, labels []byte, s remotewrite.Sample) bool {
+func (r *Request) postpone(w rewinder, key head.Key, s remotewrite.Sample) bool {
 	if !r.cursor.Lost() || s.TsMs < r.minMs || s.TsMs > r.maxMs {
 		return false
 	}
@@ -356,7 +373,7 @@ func (r *Request) postpone(w *remotewrite.Walker, labels []byte, s remotewrite.S
 	if l.n == 0 {
 		l.mark = w.Mark()
 	}
-	l.keys[l.n] = r.w.registry.Hash(labels)
+	l.keys[l.n] = key
 	l.n++
 	r.samples = append(r.samples, head.Sample{TsMs: s.TsMs, Value: s.Value})
 	if l.n == len(l.keys) {
@@ -367,7 +384,7 @@ func (r *Request) postpone(w *remotewrite.Walker, labels []byte, s remotewrite.S
 
 // lookUp gives the waiting samples their refs. If a series is unknown, it drops them, rewinds the walker to the message of the
 // first one, and returns true. The caller then reads them one by one.
-func (r *Request) lookUp(w *remotewrite.Walker) (rewound bool) {
+func (r *Request) lookUp(w rewinder) (rewound bool) {
 	l := &r.lookups
 	n := l.n
 	l.n = 0

@@ -19,8 +19,8 @@ type Sample struct {
 
 // Result is the outcome of a write.
 type Result struct {
-	// Accepted samples are durable; Rejected ones were not stored.
-	Accepted, Rejected int
+	// Accepted samples are durable, and so are Histograms and Exemplars; Rejected ones were not stored.
+	Accepted, Histograms, Exemplars, Rejected int
 	// Reasons counts the rejected samples by reason; nil if there are none.
 	Reasons map[string]int
 	// First describes the first rejection: series and reason.

@@ -15,8 +15,9 @@ import (
 const (
 	// seriesRecordBytes is the size from which a record of new series is written out.
 	seriesRecordBytes = 1 << 20
-	// aliasSlack bounds the encodings that the registry keeps beyond one per series. The labels of a sender that varies its
-	// encoding endlessly are parsed each time, but they do not fill the memory.
+	// aliasSlack bounds the encodings that the registry keeps beyond three per series: the canonical one, one of remote write
+	// 2.0, and one more. The labels of a sender that varies its encoding endlessly are parsed each time, but they do not fill
+	// the memory.
 	aliasSlack = 1024
 )
 
@@ -74,8 +75,7 @@ func (r *Request) createUnknown() error {
 // register finds or creates the ref of an unknown series. Ref 0 means that there is nothing to store, and why.
 func (r *Request) register(p *unknownSeries) (ref uint32, why rejection, err error) {
 	w := r.w
-	key := w.registry.Hash(p.fields)
-	if ref, known := w.registry.Find(key); known {
+	if ref, known := w.registry.Find(p.key); known {
 		return ref, why, nil
 	}
 	r.pairs, err = remotewrite.AppendLabels(r.pairs[:0], p.fields)
@@ -105,8 +105,8 @@ func (r *Request) register(p *unknownSeries) (ref uint32, why rejection, err err
 		r.created = append(r.created, f)
 		ref = f.ref
 	}
-	if key != canonical && w.registry.Len() < 2*int(w.series.Load())+aliasSlack {
-		r.created = append(r.created, createdSeries{key: key, ref: ref})
+	if p.key != canonical && w.registry.Len() < 3*int(w.series.Load())+aliasSlack {
+		r.created = append(r.created, createdSeries{key: p.key, ref: ref})
 	}
 	return ref, why, nil
 }

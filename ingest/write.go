@@ -21,6 +21,14 @@ func (i *Ingester) WriteRemote(ctx context.Context, body []byte) (Result, error)
 	return i.write(ctx, Input{Body: body})
 }
 
+// WriteRemoteV2 is WriteRemote for a body of remote write 2.0.
+func (i *Ingester) WriteRemoteV2(ctx context.Context, body []byte) (Result, error) {
+	if body == nil {
+		body = []byte{}
+	}
+	return i.write(ctx, Input{Body: body, Version: V2})
+}
+
 // Write stores samples by the same path and rules as WriteRemote.
 func (i *Ingester) Write(ctx context.Context, samples []Sample) (Result, error) {
 	return i.write(ctx, Input{Samples: samples})

@@ -227,6 +227,11 @@ func (t *Direct) WriteRemote(ctx context.Context, body []byte) (ingest.Result, e
 	return t.write(ctx, ingest.Input{Body: body})
 }
 
+// WriteRemoteV2 is WriteRemote for a body of remote write 2.0.
+func (t *Direct) WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error) {
+	return t.write(ctx, ingest.Input{Body: body, Version: ingest.V2})
+}
+
 // Write stores samples by the same path and rules as WriteRemote.
 func (t *Direct) Write(ctx context.Context, samples []ingest.Sample) (ingest.Result, error) {
 	return t.write(ctx, ingest.Input{Samples: samples})

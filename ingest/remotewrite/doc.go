@@ -1,13 +1,17 @@
-// Package remotewrite reads remote write 1.0 bodies: snappy-compressed protobuf WriteRequests.
+// Package remotewrite reads remote write bodies: snappy-compressed protobuf messages, prometheus.WriteRequest of 1.0 and
+// io.prometheus.write.v2.Request of 2.0.
 //
-// It walks the bytes and returns, for each TimeSeries, the raw bytes of its label fields and its samples. It parses labels
-// only on demand: the caller hashes the raw bytes, and parses them if it does not know the hash. The package knows the
-// wire format. It knows nothing about limits on labels, series or storage.
+// Walker and WalkerV2 walk the bytes. Both return a Series with samples, histograms and exemplars. A series of 1.0 has the raw
+// bytes of its label fields: the caller hashes them, and parses them if it does not know the hash. A series of 2.0 has
+// references to symbols: WalkerV2 hashes each symbol once a request, and combines these hashes to the key of a series. The
+// package knows the wire format. It knows nothing about limits on labels, series or storage.
 //
 // Invariants:
 //   - No input makes it panic.
 //   - It compares the declared size with the size limit before it allocates.
-//   - It refuses every body that the generated decoder of Prometheus refuses, and names the byte offset of the error.
+//   - It refuses every body that the generated decoder of Prometheus refuses, and names the byte offset of the error. Beyond
+//     that, it refuses a body of 2.0 whose first symbol is not empty.
+//   - A wrong reference makes one series of 2.0 invalid, not the request, as in Prometheus.
 //
 // Concurrency: a Walker belongs to one goroutine. Buffers come from a pool that all goroutines share.
 package remotewrite

@@ -92,32 +92,34 @@ func label(b []byte, pos, end int) (name, value extent, err error) {
 
 // AppendFields writes a label set as the label fields of a TimeSeries, byte for byte as Prometheus does.
 func AppendFields(dst []byte, ls labels.Labels) []byte {
-	ls.Range(func(l labels.Label) { dst = appendField(dst, &l) })
+	ls.Range(func(l labels.Label) { dst = appendField(dst, l.Name, l.Value) })
 	return dst
 }
 
 // AppendPairs is AppendFields of a label set in a slice.
 func AppendPairs(dst []byte, ls []labels.Label) []byte {
 	for n := range ls {
-		dst = appendField(dst, &ls[n])
+		dst = appendField(dst, ls[n].Name, ls[n].Value)
 	}
 	return dst
 }
 
-func appendField(dst []byte, l *labels.Label) []byte {
+func appendField[T string | []byte](dst []byte, name, value T) []byte {
 	size := 0
-	if l.Name != "" {
-		size += 1 + protowire.SizeBytes(len(l.Name))
+	if len(name) > 0 {
+		size += 1 + protowire.SizeBytes(len(name))
 	}
-	if l.Value != "" {
-		size += 1 + protowire.SizeBytes(len(l.Value))
+	if len(value) > 0 {
+		size += 1 + protowire.SizeBytes(len(value))
 	}
 	dst = protowire.AppendVarint(append(dst, seriesLabel<<3|wireBytes), uint64(size))
-	if l.Name != "" {
-		dst = protowire.AppendString(append(dst, labelName<<3|wireBytes), l.Name)
+	if len(name) > 0 {
+		dst = protowire.AppendVarint(append(dst, labelName<<3|wireBytes), uint64(len(name)))
+		dst = append(dst, name...)
 	}
-	if l.Value != "" {
-		dst = protowire.AppendString(append(dst, labelValue<<3|wireBytes), l.Value)
+	if len(value) > 0 {
+		dst = protowire.AppendVarint(append(dst, labelValue<<3|wireBytes), uint64(len(value)))
+		dst = append(dst, value...)
 	}
 	return dst
 }

@@ -57,7 +57,7 @@ func walk(body []byte) (*prompb.WriteRequest, int, error) {
 			for _, sample := range s.Samples {
 				ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: sample.TsMs, Value: sample.Value})
 			}
-			unsupported += s.Exemplars + s.Histograms
+			unsupported += len(s.Exemplars) + len(s.Histograms)
 			req.Timeseries = append(req.Timeseries, ts)
 		case remotewrite.MetricMetadata:
 			m, err := w.Metadata()

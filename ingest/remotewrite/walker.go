@@ -3,8 +3,6 @@ package remotewrite
 import (
 	"encoding/binary"
 	"math"
-
-	"github.com/prometheus/prometheus/prompb"
 )
 
 // Field numbers of the messages.
@@ -19,17 +17,12 @@ const (
 
 	sampleValue = 1
 	sampleTime  = 2
+	sampleStart = 3 // only in 2.0
 
 	exemplarLabel = 1
 	exemplarValue = 2
 	exemplarTime  = 3
 )
-
-// Sample is one value; TsMs in milliseconds since 1970.
-type Sample struct {
-	TsMs  int64
-	Value float64
-}
 
 // Kind is the kind of message that Next found.
 type Kind uint8
@@ -43,31 +36,21 @@ const (
 	MetricMetadata
 )
 
-// Series is one TimeSeries. Samples are valid until the next call of Walker.Series, Labels as long as the body.
-type Series struct {
-	// Labels are the label fields as sent, tags and lengths included, one after the other.
-	Labels []byte
-	// Offset is where the message begins in the body.
-	Offset  int
-	Samples []Sample
-	// Exemplars and Histograms count the other fields of the message.
-	Exemplars, Histograms int
-}
-
-// Walker iterates over the messages of a WriteRequest.
+// Walker iterates over the messages of a WriteRequest, the message of remote write 1.0.
 type Walker struct {
-	b       []byte
-	pos     int
-	at      int // where the current message's tag is
-	from    int
-	to      int
-	err     error
-	samples []Sample
+	b      []byte
+	pos    int
+	at     int // where the current message's tag is
+	from   int
+	to     int
+	err    error
+	values values
 }
 
 // Reset begins a walk over a decoded body.
 func (w *Walker) Reset(body []byte) {
-	*w = Walker{b: body, samples: w.samples[:0]}
+	w.b, w.pos, w.at, w.from, w.to, w.err = body, 0, 0, 0, 0, nil
+	w.values.reset()
 }
 
 // Err returns the error that ended the walk: a *FormatError or nil.
@@ -156,7 +139,7 @@ func (w *Walker) FastSample() (labels []byte, s Sample, ok bool) {
 // Series reads the current TimeSeries. It does not check the inside of label fields; AppendLabels does.
 func (w *Walker) Series() (Series, error) {
 	s := Series{Offset: w.from}
-	samples := w.samples[:0]
+	w.values.next()
 	labelsFrom, labelsTo := w.from, w.from
 	for pos := w.from; pos < w.to; {
 		at := pos
@@ -191,17 +174,11 @@ func (w *Walker) Series() (Series, error) {
 				s.Labels = append(append([]byte{}, w.b[labelsFrom:labelsTo]...), w.b[at:to]...)
 			}
 		case seriesSample:
-			sample, err := w.sample(from, to)
-			if err != nil {
-				return s, err
-			}
-			samples = append(samples, sample)
+			err = w.values.sample(w.b, from, to, false)
 		case seriesExemplar:
-			s.Exemplars++
 			err = w.exemplar(from, to)
 		case seriesHistogram:
-			s.Histograms++
-			err = w.histogram(from, to)
+			err = w.values.histogram(w.b, from, to, false)
 		}
 		if err != nil {
 			return s, err
@@ -210,54 +187,15 @@ func (w *Walker) Series() (Series, error) {
 	if s.Labels == nil {
 		s.Labels = w.b[labelsFrom:labelsTo:labelsTo]
 	}
-	w.samples, s.Samples = samples, samples
+	w.values.into(&s)
 	return s, nil
 }
 
-func (w *Walker) sample(pos, end int) (s Sample, err error) {
-	for pos < end {
-		at := pos
-		field, wire, next, err := tag(w.b, pos, end)
-		if err != nil {
-			return s, err
-		}
-		switch field {
-		case sampleValue:
-			var bits uint64
-			if bits, pos, err = fixed64(w.b, "a sample's value", wire, at, next, end); err != nil {
-				return s, err
-			}
-			s.Value = math.Float64frombits(bits)
-		case sampleTime:
-			if err := expectType("a sample's timestamp", wire, wireVarint, at); err != nil {
-				return s, err
-			}
-			var v uint64
-			if v, pos, err = uvarint(w.b, next, end); err != nil {
-				return s, err
-			}
-			s.TsMs = int64(v)
-		default:
-			if pos, err = skip(w.b, wire, next, end); err != nil {
-				return s, err
-			}
-		}
-	}
-	return s, nil
-}
-
-func fixed64(b []byte, name string, wire, at, pos, end int) (v uint64, next int, err error) {
-	if err := expectType(name, wire, wireFixed64, at); err != nil {
-		return 0, 0, err
-	}
-	if end-pos < 8 {
-		return 0, 0, formatError(at, "%s is cut off", name)
-	}
-	return binary.LittleEndian.Uint64(b[pos:]), pos + 8, nil
-}
-
-// exemplar checks the form of an exemplar and drops it.
+// exemplar reads an exemplar.
 func (w *Walker) exemplar(pos, end int) error {
+	v := &w.values
+	v.builder.Reset()
+	var e Exemplar
 	for pos < end {
 		at := pos
 		field, wire, next, err := tag(w.b, pos, end)
@@ -273,34 +211,22 @@ func (w *Walker) exemplar(pos, end int) error {
 			if from, pos, err = lengthDelimited(w.b, next, end); err != nil {
 				return err
 			}
-			if _, _, err := label(w.b, from, pos); err != nil {
+			name, value, err := label(w.b, from, pos)
+			if err != nil {
 				return err
 			}
+			v.builder.Add(string(w.b[name.from:name.to]), string(w.b[value.from:value.to]))
 		case exemplarValue:
-			if _, pos, err = fixed64(w.b, "an exemplar's value", wire, at, next, end); err != nil {
-				return err
-			}
+			e.Value, pos, err = double(w.b, "an exemplar's value", wire, at, next, end)
 		case exemplarTime:
-			if err := expectType("an exemplar's timestamp", wire, wireVarint, at); err != nil {
-				return err
-			}
-			if _, pos, err = uvarint(w.b, next, end); err != nil {
-				return err
-			}
+			e.TsMs, pos, err = integer(w.b, "an exemplar's timestamp", wire, at, next, end)
 		default:
-			if pos, err = skip(w.b, wire, next, end); err != nil {
-				return err
-			}
+			pos, err = skip(w.b, wire, next, end)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return nil
-}
-
-// histogram checks a histogram's form with the generated decoder: histograms are rare enough for its cost.
-func (w *Walker) histogram(from, to int) error {
-	var h prompb.Histogram
-	if err := h.Unmarshal(w.b[from:to]); err != nil {
-		return formatError(from, "histogram: %v", err)
-	}
+	v.addExemplar(e)
 	return nil
 }

@@ -1,7 +1,9 @@
 package remotewrite
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // FormatError reports where and why a body is not a WriteRequest.
@@ -120,4 +122,24 @@ func expectType(name string, wire, wanted, pos int) error {
 		return formatError(pos, "wire type %d for %s", wire, name)
 	}
 	return nil
+}
+
+// double reads the value of a field of type double.
+func double(b []byte, name string, wire, at, pos, end int) (v float64, next int, err error) {
+	if err := expectType(name, wire, wireFixed64, at); err != nil {
+		return 0, 0, err
+	}
+	if end-pos < 8 {
+		return 0, 0, formatError(at, "%s is cut off", name)
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(b[pos:])), pos + 8, nil
+}
+
+// integer reads the value of a field of type int64.
+func integer(b []byte, name string, wire, at, pos, end int) (v int64, next int, err error) {
+	if err := expectType(name, wire, wireVarint, at); err != nil {
+		return 0, 0, err
+	}
+	u, next, err := uvarint(b, pos, end)
+	return int64(u), next, err
 }

@@ -1,0 +1,175 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/common/model"
+
+	"halite/ingest/remotewrite"
+)
+
+// Read reads the request, finds its series and creates new ones. The caller has called LockSeries. Nothing of a malformed body
+// is stored.
+func (r *Request) Read() error {
+	if r.in.Body == nil {
+		r.readSamples(r.in.Samples)
+		return r.createUnknown()
+	}
+	buf, err := remotewrite.Snappy(r.in.Body, r.w.limits.DecodedBytesMax)
+	if err != nil {
+		return &BadRequestError{err}
+	}
+	defer buf.Release()
+	if r.in.Version == V2 {
+		err = r.readBodyV2(buf.Bytes())
+	} else {
+		err = r.readBody(buf.Bytes())
+	}
+	if err != nil {
+		return err
+	}
+	return r.createUnknown()
+}
+
+// readBodyV2 reads a decoded body of remote write 2.0. It stores nothing yet.
+func (r *Request) readBodyV2(body []byte) error {
+	v := &r.v2
+	w := &v.walker
+	err := w.Reset(body, remotewrite.BoundsV2{
+		SymbolsMax: r.w.limits.RequestSymbolsMax, SeriesMax: r.w.limits.RequestSamplesMax,
+	})
+	if errors.Is(err, remotewrite.ErrTooLarge) {
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	} else if err != nil {
+		return &BadRequestError{err}
+	}
+	w.HashSymbols(r.w.registry.Hash)
+	v.reset()
+	for {
+		if !w.Next() {
+			if r.lookUp(w) {
+				continue
+			}
+			return nil
+		}
+		if err := r.readSeriesV2(w); err != nil {
+			return err
+		}
+	}
+}
+
+// readSeriesV2 reads one series of remote write 2.0.
+func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
+	key, sample, metadata, fast := w.FastSeries()
+	if fast {
+		if metadata != (remotewrite.MetadataRefs{}) {
+			var metricRef uint32
+			r.v2.nameRef, metricRef = w.FastValueRef(r.v2.nameRef, model.MetricNameLabel)
+			r.v2.describe(r, metadata, metricRef)
+		}
+		if r.postpone(w, key, sample) {
+			return nil
+		}
+	}
+	if r.lookUp(w) {
+		return nil // the walker comes to it again
+	}
+	if fast {
+		if ref, known := r.cursor.Find(key); known {
+			r.take(ref, nil, sample)
+			return nil
+		}
+	}
+	s, err := w.Series()
+	if err != nil {
+		return &BadRequestError{err}
+	}
+	if s.Fault != nil {
+		r.reject(len(s.Samples)+len(s.Histograms)+len(s.Exemplars), 0, nil, rejection{ReasonInvalidReference, s.Fault.Error()})
+		return nil
+	}
+	if err := r.w.admission.samples(len(r.samples) + len(s.Samples)); err != nil {
+		return err
+	}
+	ref, known := uint32(0), false
+	if !fast {
+		key = w.Key(s.Refs)
+		ref, known = r.cursor.Find(key)
+		if s.Metadata != (remotewrite.MetadataRefs{}) {
+			r.v2.describe(r, s.Metadata, w.ValueRef(s.Refs, model.MetricNameLabel))
+		}
+	}
+	if !known {
+		from := len(r.fields)
+		r.fields = w.AppendFields(r.fields, s.Refs)
+		s.Labels = r.fields[from:len(r.fields):len(r.fields)]
+	}
+	r.rejectV2(&s, ref)
+	r.takeValues(&s, key, ref, known)
+	return nil
+}
+
+// rejectV2 rejects what cannot be stored. Unlike a sender of 1.0, one of 2.0 learns of each exemplar that is not stored.
+func (r *Request) rejectV2(s *remotewrite.Series, ref uint32) {
+	if n := len(s.Exemplars); n > 0 {
+		r.reject(n, ref, s.Labels, rejection{ReasonUnsupportedExemplar, "exemplars are not supported"})
+	}
+	starts := 0
+	for n := range s.Samples {
+		if s.Samples[n].StartMs != 0 {
+			starts++
+		}
+	}
+	if starts > 0 {
+		r.w.metrics.rejected.WithLabelValues(ReasonUnsupportedStart).Add(float64(starts))
+	}
+	if len(s.Samples)+len(s.Histograms)+len(s.Exemplars) == 0 && s.Metadata == (remotewrite.MetadataRefs{}) {
+		r.reject(0, ref, s.Labels, rejection{ReasonEmptySeries, "neither samples nor histograms"})
+	}
+}
+
+// requestV2 is the state of a request of remote write 2.0 that 1.0 does not need.
+type requestV2 struct {
+	walker remotewrite.WalkerV2
+	// described has the metadata last seen of the metric with the symbol; it is empty until there is metadata.
+	described []remotewrite.MetadataRefs
+	// nameRef is a symbol that reads __name__, 0 if none is known.
+	nameRef uint32
+}
+
+// symbolsKeepMax is the number of symbols above which their memory is not kept for the next request.
+const symbolsKeepMax = 1 << 16
+
+func (v *requestV2) reset() { v.described, v.nameRef = v.described[:0], 0 }
+
+// release lets go of the body.
+func (v *requestV2) release() {
+	_ = v.walker.Reset(nil, remotewrite.BoundsV2{})
+	if cap(v.described) > symbolsKeepMax {
+		v.described = nil
+	}
+}
+
+// describe takes the metadata of a metric unless it is known. metricRef is the symbol of the metric, 0 if there is none.
+func (v *requestV2) describe(r *Request, m remotewrite.MetadataRefs, metricRef uint32) {
+	if metricRef == 0 {
+		return
+	}
+	w := &v.walker
+	if len(v.described) == 0 {
+		v.described = append(v.described, make([]remotewrite.MetadataRefs, w.Symbols())...)
+	}
+	if v.described[metricRef] == m {
+		return
+	}
+	v.described[metricRef] = m
+	metric, kind := m.Family(w.Symbol(metricRef)), m.TypeName()
+	help, unit := w.Symbol(m.HelpRef), w.Symbol(m.UnitRef)
+	if r.w.metadata.has(metric, kind, help, unit) {
+		return
+	}
+	r.metadata = append(r.metadata, remotewrite.Metadata{
+		Metric: string(metric), Type: kind, Help: string(help), Unit: string(unit),
+	})
+}

@@ -1,0 +1,122 @@
+package remotewrite
+
+import (
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// Series is one TimeSeries of either version. Samples and Refs are valid until the next call of the walker's Series.
+// Histograms and Exemplars are valid until its next Reset or Series; the histograms that they point to until its next Reset.
+type Series struct {
+	// Labels are the label fields of 1.0 as sent, tags and lengths included, one after the other. They are valid as long as
+	// the body.
+	Labels []byte
+	// Refs are the labels of 2.0: references to symbols, names and values in turn.
+	Refs []uint32
+	// Offset is where the message begins in the body.
+	Offset     int
+	Samples    []Sample
+	Histograms []Histogram
+	Exemplars  []Exemplar
+	// Metadata describes the metric; only 2.0 has it here.
+	Metadata MetadataRefs
+	// Fault is a *ReferenceError if a reference of 2.0 is wrong. It makes this series invalid, but not the request.
+	Fault error
+}
+
+// Sample is one value. Times are in milliseconds since 1970; StartMs is 0 if the sender did not set it.
+type Sample struct {
+	TsMs, StartMs int64
+	Value         float64
+}
+
+// Histogram is one native histogram; exactly one of H and FH is set. Sample explains the times. The histogram is as sent: it
+// may break the rules of its model.
+type Histogram struct {
+	TsMs, StartMs int64
+	H             *histogram.Histogram
+	FH            *histogram.FloatHistogram
+}
+
+// Exemplar is one exemplar; TsMs in milliseconds since 1970. Labels are sorted. The caller may keep it.
+type Exemplar struct {
+	TsMs   int64
+	Value  float64
+	Labels labels.Labels
+}
+
+// valuesKeepMax is the number of elements above which memory of a request is not kept for the next one.
+const valuesKeepMax = 1 << 16
+
+// values collects what a series has besides labels. It reuses its memory.
+type values struct {
+	samples    []Sample
+	histograms []Histogram
+	exemplars  []Exemplar
+	decoder    histogramDecoder
+	builder    labels.ScratchBuilder
+}
+
+// reset begins a request.
+func (v *values) reset() {
+	if cap(v.samples) > valuesKeepMax {
+		v.samples = nil
+	}
+	clear(v.histograms)
+	clear(v.exemplars)
+	v.next()
+	v.decoder.reset()
+}
+
+// next begins a series.
+func (v *values) next() {
+	v.samples, v.histograms, v.exemplars = v.samples[:0], v.histograms[:0], v.exemplars[:0]
+}
+
+// into hands the values to their series.
+func (v *values) into(s *Series) {
+	s.Samples, s.Histograms, s.Exemplars = v.samples, v.histograms, v.exemplars
+}
+
+// sample reads the Sample in b[pos:end]. starts says that the message has start timestamps.
+func (v *values) sample(b []byte, pos, end int, starts bool) error {
+	var s Sample
+	for pos < end {
+		at := pos
+		field, wire, next, err := tag(b, pos, end)
+		if err != nil {
+			return err
+		}
+		switch {
+		case field == sampleValue:
+			s.Value, pos, err = double(b, "a sample's value", wire, at, next, end)
+		case field == sampleTime:
+			s.TsMs, pos, err = integer(b, "a sample's timestamp", wire, at, next, end)
+		case field == sampleStart && starts:
+			s.StartMs, pos, err = integer(b, "a sample's start timestamp", wire, at, next, end)
+		default:
+			pos, err = skip(b, wire, next, end)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	v.samples = append(v.samples, s)
+	return nil
+}
+
+// histogram reads the Histogram in b[from:to].
+func (v *values) histogram(b []byte, from, to int, starts bool) error {
+	h, err := v.decoder.decode(b, from, to, starts)
+	if err == nil {
+		v.histograms = append(v.histograms, h)
+	}
+	return err
+}
+
+// addExemplar adds an exemplar with the labels in the builder.
+func (v *values) addExemplar(e Exemplar) {
+	v.builder.Sort()
+	e.Labels = v.builder.Labels()
+	v.exemplars = append(v.exemplars, e)
+}
