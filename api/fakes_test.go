@@ -51,6 +51,10 @@ func (f *fakeWriter) WriteRemote(_ context.Context, body []byte) (ingest.Result,
 	return f.answer(body)
 }
 
+func (f *fakeWriter) WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error) {
+	return f.WriteRemote(ctx, body)
+}
+
 // last is the body of the newest request, never nil.
 func (f *fakeWriter) last() []byte { return append([]byte{}, f.bodies[len(f.bodies)-1]...) }
 

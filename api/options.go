@@ -298,6 +298,8 @@ type Writer interface {
 	// durable. It does not keep body. Series that are invalid inside a well-formed request are reported in the result,
 	// the others are stored.
 	WriteRemote(ctx context.Context, body []byte) (ingest.Result, error)
+	// WriteRemoteV2 is WriteRemote for an io.prometheus.write.v2.Request.
+	WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error)
 }
 
 // Engine evaluates PromQL; *query.Engine is one. Its errors are *query.Error.

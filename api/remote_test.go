@@ -207,7 +207,7 @@ func TestPrometheusWrites(t *testing.T) {
 	a, b := labels.FromStrings("__name__", "m", "x", "a"), labels.FromStrings("__name__", "m", "x", "b")
 	stats, err := client.Store(t.Context(), writeRequest(ts, a, b), 0)
 	require.NoError(t, err)
-	require.Equal(t, remote.WriteResponseStats{Samples: 2, Confirmed: true}, stats)
+	require.False(t, stats.Confirmed, "only 2.0 has the headers")
 	w := comparison.Request{Method: http.MethodGet, Path: "query", Query: "query=sum(m)"}.Send(answer)
 	require.Contains(t, w.Body.String(), `"value":[1700003700,"1"]`)
 
@@ -217,7 +217,17 @@ func TestPrometheusWrites(t *testing.T) {
 	require.False(t, errors.As(err, retried), "%v", err)
 	require.ErrorContains(t, err, "1 of 3 samples rejected")
 	require.ErrorContains(t, err, "nameless")
-	require.Equal(t, 2, stats.Samples, "the valid series of the request are stored")
+	require.False(t, stats.Confirmed)
+
+	config := clientConfig(t, server.URL, "/api/v1/write")
+	config.WriteProtoMsg = remoteapi.WriteV2MessageType
+	v2, err := remote.NewWriteClient("test", config)
+	require.NoError(t, err)
+	partial := v2Case{items: []v2Item{point(pairs{"__name__": "v2"}, 1), point(pairs{"a": "b"}, 1)}}
+	stats, err = v2.Store(t.Context(), partial.request(), 0)
+	require.ErrorContains(t, err, "1 of 2 samples rejected")
+	require.False(t, errors.As(err, retried), "%v", err)
+	require.Equal(t, remote.WriteResponseStats{Samples: 1, Confirmed: true}, stats)
 	_, err = client.Store(t.Context(), []byte("garbage"), 0)
 	require.Error(t, err)
 	require.False(t, errors.As(err, retried), "%v", err)
@@ -230,16 +240,21 @@ func TestPrometheusWrites(t *testing.T) {
 // TestWriteStatusLikePrometheus compares the status of write requests, right and wrong, with Prometheus' own handler.
 func TestWriteStatusLikePrometheus(t *testing.T) {
 	theirs := remote.NewWriteHandler(promslog.NewNopLogger(), nil, teststorage.New(t),
-		remoteapi.MessageTypes{remoteapi.WriteV1MessageType}, false, false, false)
+		remoteapi.MessageTypes{remoteapi.WriteV1MessageType, remoteapi.WriteV2MessageType}, false, false, false)
 	ours := newStack(t).Handler()
 	good := writeRequest(comparison.End*1000, labels.FromStrings("__name__", "m"))
-	const v1 = "application/x-protobuf"
+	const v1, v2 = "application/x-protobuf", "application/x-protobuf;proto=io.prometheus.write.v2.Request"
+	goodV2 := v2Case{items: []v2Item{point(pairs{"__name__": "m2"}, 1)}}.request()
+	nameless := v2Case{items: []v2Item{point(pairs{"a": "b"}, 1), point(pairs{"__name__": "m2"}, 1)}}.request()
+	nothing := v2Case{items: []v2Item{{labels: pairs{"__name__": "m"}}}}.request()
 	for _, c := range []struct {
 		ctype, encoding string
 		body            []byte
 	}{
 		{"", "", good}, {v1, "snappy", good}, {v1, "", good}, {"", "snappy", good},
-		{v1 + ";proto=prometheus.WriteRequest", "snappy", good}, {v1 + ";proto=io.prometheus.write.v2.Request", "snappy", good},
+		{v1 + ";proto=prometheus.WriteRequest", "snappy", good}, {v2, "snappy", good}, {v1, "snappy", goodV2},
+		{v2, "snappy", goodV2}, {v2, "", goodV2}, {v2, "gzip", goodV2}, {v2, "snappy", goodV2[:len(goodV2)-1]},
+		{v2, "snappy", nameless}, {v2, "snappy", nothing}, {v2, "snappy", nil}, {v2, "snappy", snappy.Encode(nil, nil)},
 		{v1 + ";proto=other", "snappy", good}, {v1 + ";proto", "snappy", good}, {"application/json", "snappy", good},
 		{"text/plain", "snappy", good}, {v1, "gzip", good}, {v1, "zstd", good}, {v1, "identity", good},
 		{v1, "snappy", nil}, {v1, "snappy", []byte("garbage")}, {v1, "snappy", good[:len(good)-1]},
@@ -256,6 +271,12 @@ func TestWriteStatusLikePrometheus(t *testing.T) {
 		}
 		got, want := send(ours), send(theirs)
 		require.Equal(t, want.Code, got.Code, "%q %q %.20q: %s / %s", c.ctype, c.encoding, c.body, got.Body, want.Body)
+		for _, kind := range []string{"Samples", "Histograms", "Exemplars"} {
+			name := "X-Prometheus-Remote-Write-" + kind + "-Written"
+			if want.Code != http.StatusUnsupportedMediaType && (c.ctype != v2 || want.Header().Get(name) != "") {
+				require.Equal(t, want.Header().Get(name), got.Header().Get(name), "%q %.20q", c.ctype, c.body)
+			}
+		}
 	}
 }
 

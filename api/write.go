@@ -34,22 +34,47 @@ func overloaded(err error) *writeError {
 	return writeFailure(http.StatusServiceUnavailable, rejectOverload, err)
 }
 
-// remoteWrite answers /api/v1/write: remote write 1.0.
+// remoteWrite answers /api/v1/write: remote write 1.0 and 2.0. Only the header Content-Type tells them apart, as the
+// specification asks. Senders of 2.0 learn how much was written, after errors as well.
 func (s *Server) remoteWrite(w http.ResponseWriter, r *http.Request) {
-	result, failure := s.storeWrite(r)
+	message, failure := writeMessage(r.Header)
 	if failure != nil {
 		s.refuseWrite(w, failure)
 		return
 	}
-	h := w.Header()
-	h.Set("X-Prometheus-Remote-Write-Samples-Written", strconv.Itoa(result.Accepted))
-	h.Set("X-Prometheus-Remote-Write-Histograms-Written", "0")
-	h.Set("X-Prometheus-Remote-Write-Exemplars-Written", "0")
-	if result.Rejected > 0 {
-		http.Error(w, rejection(result), http.StatusBadRequest)
-		return
+	result, failure := s.storeWrite(r, message)
+	v2 := message == remote.MessageV2
+	if v2 {
+		setWritten(w.Header(), result)
 	}
-	w.WriteHeader(http.StatusNoContent)
+	switch {
+	case failure != nil:
+		s.refuseWrite(w, failure)
+	case result.Rejected > 0, v2 && result.First != "":
+		http.Error(w, rejection(result), http.StatusBadRequest)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// writeMessage returns the message that the headers of a request announce.
+func writeMessage(h http.Header) (remote.Message, *writeError) {
+	message, err := remote.WriteMessage(h.Get("Content-Type"))
+	if err != nil {
+		return "", writeFailure(http.StatusUnsupportedMediaType, rejectContentType, err)
+	}
+	if enc := h.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "snappy") {
+		return "", writeFailure(http.StatusUnsupportedMediaType, rejectEncoding, fmt.Errorf(
+			"%s encoding (compression) is not accepted by this server; only snappy is acceptable", enc))
+	}
+	return message, nil
+}
+
+// setWritten sets the headers with which 2.0 counts what was written. The zero Result, of a failure, counts nothing.
+func setWritten(h http.Header, r ingest.Result) {
+	h.Set("X-Prometheus-Remote-Write-Samples-Written", strconv.Itoa(r.Accepted))
+	h.Set("X-Prometheus-Remote-Write-Histograms-Written", strconv.Itoa(r.Histograms))
+	h.Set("X-Prometheus-Remote-Write-Exemplars-Written", strconv.Itoa(r.Exemplars))
 }
 
 func (s *Server) refuseWrite(w http.ResponseWriter, failure *writeError) {
@@ -68,7 +93,7 @@ func (s *Server) refuseWrite(w http.ResponseWriter, failure *writeError) {
 // rejection describes the samples of a request that were not stored: the number for each reason, and the first in full.
 func rejection(r ingest.Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d samples rejected", r.Rejected, r.Rejected+r.Accepted)
+	fmt.Fprintf(&b, "%d of %d samples rejected", r.Rejected, r.Rejected+r.Accepted+r.Histograms+r.Exemplars)
 	for i, reason := range slices.Sorted(maps.Keys(r.Reasons)) {
 		sep := ", "
 		if i == 0 {
@@ -85,16 +110,9 @@ func rejection(r ingest.Result) string {
 	return b.String()
 }
 
-// storeWrite checks a write request, reads its body and passes it to the writer, unless the same body made the writer panic too
+// storeWrite reads the body of a write request and passes it to the writer, unless the same body made the writer panic too
 // often before. The body counts against Limits.WriteInflightBytesMax until storeWrite returns. The writer limits concurrency.
-func (s *Server) storeWrite(r *http.Request) (result ingest.Result, failure *writeError) {
-	if err := remote.CheckWriteType(r.Header.Get("Content-Type")); err != nil {
-		return result, writeFailure(http.StatusUnsupportedMediaType, rejectContentType, err)
-	}
-	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "snappy") {
-		return result, writeFailure(http.StatusUnsupportedMediaType, rejectEncoding, fmt.Errorf(
-			"%s encoding (compression) is not accepted by this server; only snappy is acceptable", enc))
-	}
+func (s *Server) storeWrite(r *http.Request, message remote.Message) (result ingest.Result, failure *writeError) {
 	limits := &s.opts.Limits
 	if r.ContentLength > limits.WriteBytesMax {
 		return result, bodyFailure(remote.ErrBodyTooLarge, limits.WriteBytesMax)
@@ -126,7 +144,11 @@ func (s *Server) storeWrite(r *http.Request) (result ingest.Result, failure *wri
 			s.crashLoops.add(*buf)
 		}
 	}()
-	result, err = s.opts.Writer.WriteRemote(r.Context(), *buf)
+	write := s.opts.Writer.WriteRemote
+	if message == remote.MessageV2 {
+		write = s.opts.Writer.WriteRemoteV2
+	}
+	result, err = write(r.Context(), *buf)
 	done = true
 	if err != nil {
 		return ingest.Result{}, classifyWrite(err)

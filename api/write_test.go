@@ -45,13 +45,14 @@ func TestWriteHeaders(t *testing.T) {
 		{[]string{ctype, "application/x-protobuf;proto=prometheus.WriteRequest"}, 204, ""},
 		{[]string{ctype, `Application/X-Protobuf; charset=x; proto="prometheus.WriteRequest"`, cenc, "Snappy"}, 204, ""},
 		{
-			[]string{ctype, "application/x-protobuf;proto=io.prometheus.write.v2.Request", cenc, "snappy"}, 415,
-			"io.prometheus.write.v2.Request protobuf message is not accepted by this server; " +
-				"only accepts prometheus.WriteRequest",
+			[]string{
+				ctype, "application/x-protobuf;proto=io.prometheus.write.v2.Request", cenc, "snappy",
+				"X-Prometheus-Remote-Write-Version", "0.1.0",
+			}, 204, "",
 		},
-		{[]string{ctype, "application/x-protobuf;proto=x.Y"}, 415, "supported: prometheus.WriteRequest"},
+		{[]string{ctype, "application/x-protobuf;proto=x.Y"}, 415, "supported: io.prometheus.write.v2.Request, "},
 		{[]string{ctype, "application/x-protobuf;proto"}, 415, "parameter without a value"},
-		{[]string{ctype, "application/json"}, 415, "only application/x-protobuf;proto=prometheus.WriteRequest"},
+		{[]string{ctype, "application/json"}, 415, "only application/x-protobuf with proto=io.prometheus.write.v2.Request"},
 		{[]string{ctype, "text/plain"}, 415, "only application/x-protobuf"},
 		{[]string{cenc, "gzip"}, 415, "only snappy is acceptable"},
 		{[]string{cenc, "zstd"}, 415, "only snappy is acceptable"},
@@ -59,19 +60,21 @@ func TestWriteHeaders(t *testing.T) {
 		w := f.write(strings.NewReader("body"), c.header...)
 		require.Equal(t, c.code, w.Code, "%v", c.header)
 		require.Contains(t, body(t, w), c.says)
-		if c.code == 204 {
+		if v2 := c.code == 204 && strings.Contains(fmt.Sprint(c.header), "v2.Request"); v2 {
 			require.Equal(t, "3", w.Header().Get("X-Prometheus-Remote-Write-Samples-Written"))
 			require.Equal(t, "0", w.Header().Get("X-Prometheus-Remote-Write-Histograms-Written"))
 			require.Equal(t, "0", w.Header().Get("X-Prometheus-Remote-Write-Exemplars-Written"))
+		} else {
+			require.NotContains(t, fmt.Sprint(w.Header()), "-Written")
 		}
 	}
-	require.Equal(t, 4, len(f.writer.bodies))
-	require.Equal(t, 5., f.metric(t, "tsdb_http_rejected_total",
+	require.Equal(t, 5, len(f.writer.bodies))
+	require.Equal(t, 4., f.metric(t, "tsdb_http_rejected_total",
 		map[string]string{"handler": writePath, "reason": "content_type"}))
 	require.Equal(t, 2., f.metric(t, "tsdb_http_rejected_total",
 		map[string]string{"handler": writePath, "reason": "encoding"}))
-	require.Equal(t, 4., f.metric(t, "tsdb_http_requests_total", map[string]string{"handler": writePath, "code": "204"}))
-	require.Equal(t, 16., f.metric(t, "tsdb_http_request_bytes_total", map[string]string{"handler": writePath}))
+	require.Equal(t, 5., f.metric(t, "tsdb_http_requests_total", map[string]string{"handler": writePath, "code": "204"}))
+	require.Equal(t, 20., f.metric(t, "tsdb_http_request_bytes_total", map[string]string{"handler": writePath}))
 }
 
 // onlyReader hides the length of a body, so that it is sent in chunks.
@@ -179,7 +182,16 @@ func TestWritePartial(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, w.Code)
 	require.Equal(t, `3 of 8 samples rejected (label_name: 2, too_far_ahead: 1); first: series {a=""}: empty label name`+
 		"\n", body(t, w))
+	require.NotContains(t, w.Header(), "X-Prometheus-Remote-Write-Samples-Written", "only 2.0 has it")
+
+	w = f.write(strings.NewReader("x"), "Content-Type", "application/x-protobuf;proto=io.prometheus.write.v2.Request")
+	require.Equal(t, http.StatusBadRequest, w.Code)
 	require.Equal(t, "5", w.Header().Get("X-Prometheus-Remote-Write-Samples-Written"))
+
+	f.writer.answer = func([]byte) (ingest.Result, error) { return ingest.Result{}, ingest.ErrClosed }
+	w = f.write(strings.NewReader("x"), "Content-Type", "application/x-protobuf;proto=io.prometheus.write.v2.Request")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, "0", w.Header().Get("X-Prometheus-Remote-Write-Samples-Written"))
 }
 
 // TestWriteOverload checks that a request beyond the memory for bodies waits and then gets a 503. Running requests finish.
@@ -264,6 +276,10 @@ func BenchmarkWrite(b *testing.B) {
 }
 
 type discardWriter struct{}
+
+func (d discardWriter) WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error) {
+	return d.WriteRemote(ctx, body)
+}
 
 func (discardWriter) WriteRemote(context.Context, []byte) (ingest.Result, error) {
 	return ingest.Result{Accepted: 1}, nil

@@ -53,6 +53,7 @@ type ingester interface {
 	read.Head
 	resultcache.Changes
 	WriteRemote(ctx context.Context, body []byte) (ingest.Result, error)
+	WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error)
 	Metadata(metric string, limit int) map[string][]ingest.Metadata
 	Flush(ctx context.Context) error
 	Stats() ingest.Stats
