@@ -1,14 +1,14 @@
 package head
 
 import (
-	"slices"
-
 	"halite/keyschema"
+	"halite/keyschema/exemplar"
+	"halite/keyschema/histchunk"
 )
 
-// Delete removes the samples with mintMs ≤ time ≤ maxtMs of registered series, and the rows that become empty. It calls log,
-// which writes the deletion to the log, then removes the samples, then calls done. Appends and reads of all series wait
-// meanwhile. No flush may hold a row.
+// Delete removes the samples of all kinds with mintMs ≤ time ≤ maxtMs of registered series, and the rows that become empty.
+// It calls log, which writes the deletion to the log, then removes the samples, then calls done. Appends and reads of all
+// series wait meanwhile. No flush may hold a row.
 //
 // It returns the number of removed samples; samples that were written again may count twice. If log fails, Delete changes
 // nothing. After any other error some of the samples may remain.
@@ -21,7 +21,7 @@ func (h *Head) Delete(refs []uint32, mintMs, maxtMs int64, log func() error, don
 		return 0, err
 	}
 	d := readers.Get().(*Reader)
-	defer readers.Put(d)
+	defer d.put()
 	for _, ref := range refs {
 		s := &h.stripes[h.Stripe(ref)]
 		bytes, rows, count := s.bytes, s.count, s.samples
@@ -45,7 +45,7 @@ func (h *Head) deleteSamples(d *Reader, s *stripe, ref uint32, mintMs, maxtMs in
 		return nil
 	}
 	// If the newest row of an hour goes, the map misses the older rows of that hour.
-	defer delete(s.hours, ref)
+	defer delete(s.places, ref)
 	for n := at.row; n != 0; {
 		r := s.row(n)
 		next, startMs := r.next, keyschema.HourStartMs(r.hour())
@@ -64,50 +64,99 @@ func (h *Head) deleteFromRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, m
 	r := s.row(n)
 	d.reset()
 	d.copyRow(s, r)
-	tsMs, values, err := d.columns(d.rows)
-	if err != nil {
+	left, deleted, err := d.remaining(r.kind(), mintMs, maxtMs)
+	if err != nil || !deleted {
 		return err
-	}
-	from, _ := slices.BinarySearch(tsMs, mintMs)
-	to, _ := slices.BinarySearch(tsMs, maxtMs+1)
-	if from == to {
-		return nil
 	}
 	full := r.packedBytes() > h.opts.RowBytesMax
 	if full {
 		h.sealed.Add(-1)
 	}
-	if from == 0 && to == len(tsMs) {
+	if left.count() == 0 {
 		s.unlink(at, n)
 		return nil
 	}
 	s.release(r)
 	*r = row{
 		ref: r.ref, next: r.next, prev: r.prev, newestAhead: r.newestAhead, segment: r.segment, madeTick: r.madeTick,
-		latest: r.latest & lowMask, hourFlags: r.hourFlags & (^uint32(lowMask) | flagFrozen | flagHasOlder),
+		latest: r.latest & lowMask, hourFlags: r.hourFlags & (placeMask | flagFrozen | flagHasOlder),
 	}
 	s.bytes += s.memory(r)
-	startMs := keyschema.HourStartMs(r.hour())
-	for i, ts := range tsMs {
-		if i >= from && i < to {
-			continue
-		}
-		if err := s.add(r, uint32(ts-startMs), values[i]); err != nil {
-			return err
-		}
+	if err := left.addTo(h, s, r); err != nil {
+		return err
 	}
 	if full && r.packedBytes() > h.opts.RowBytesMax {
 		h.sealed.Add(1)
-	} else if full && s.newestOf(at, r.hour()) == n {
+	} else if full && s.newestOf(at, r.place()) == n {
 		r.hourFlags &^= flagFrozen
 	}
 	return nil
 }
 
-// newestOf returns the newest row of a series and hour, the only one that takes samples; 0 if there is none.
-func (s *stripe) newestOf(at *slot, hour int64) uint32 {
+// remainder is what a deletion leaves of a row: floats or records.
+type remainder struct {
+	tsMs    []int64
+	values  []float64
+	records []Record
+}
+
+func (l *remainder) count() int { return len(l.tsMs) + len(l.records) }
+
+// addTo adds the samples to an empty row.
+func (l *remainder) addTo(h *Head, s *stripe, r *row) error {
+	startMs := keyschema.HourStartMs(r.hour())
+	for i, ts := range l.tsMs {
+		if err := s.add(r, uint32(ts-startMs), l.values[i]); err != nil {
+			return err
+		}
+	}
+	for i := range l.records {
+		if err := h.addRecord(s, r, uint32(l.records[i].TsMs-startMs), l.records[i].Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remaining returns the samples of the copied row outside of [mintMs, maxtMs], and whether there are others.
+func (d *Reader) remaining(kind keyschema.SampleKind, mintMs, maxtMs int64) (left remainder, deleted bool, err error) {
+	deletes := func(tsMs int64) bool {
+		deleted = deleted || mintMs <= tsMs && tsMs <= maxtMs
+		return mintMs <= tsMs && tsMs <= maxtMs
+	}
+	switch kind {
+	case keyschema.Histograms:
+		samples, err := d.unpackHistograms(d.rows)
+		for _, s := range samples {
+			if tsMs := s.TsMs; !deletes(tsMs) {
+				s.TsMs = 0
+				left.records = append(left.records, Record{TsMs: tsMs, Data: histchunk.AppendRecord(nil, s)})
+			}
+		}
+		return left, deleted, err
+	case keyschema.Exemplars:
+		exemplars, err := d.unpackExemplars(d.rows)
+		for _, e := range exemplars {
+			if tsMs := e.TsMs; !deletes(tsMs) {
+				e.TsMs = 0
+				left.records = append(left.records, Record{TsMs: tsMs, Data: exemplar.AppendRecord(nil, e)})
+			}
+		}
+		return left, deleted, err
+	}
+	tsMs, values, err := d.columns(d.rows)
+	for i, ts := range tsMs {
+		if !deletes(ts) {
+			left.tsMs, left.values = append(left.tsMs, ts), append(left.values, values[i])
+		}
+	}
+	return left, deleted, err
+}
+
+// newestOf returns the newest row of a series, hour and kind, the only one that takes samples; 0 if there is none.
+func (s *stripe) newestOf(at *slot, where place) uint32 {
 	n := at.row
-	for n != 0 && s.row(n).hour() != hour {
+	for n != 0 && s.row(n).place() != where {
 		n = s.row(n).next
 	}
 	return n

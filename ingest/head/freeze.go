@@ -4,22 +4,28 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"halite/keyschema"
 )
 
 // Row names a row that was selected for a flush. It stays valid as long as no row is freed.
 type Row struct {
-	Ref  uint32
-	hour int32
-	n    uint32
+	Ref   uint32
+	place place
+	n     uint32
 }
 
 // Hour is the row's hour since 1970.
-func (r Row) Hour() int64 { return int64(r.hour) }
+func (r Row) Hour() int64 { return r.place.hour() }
+
+// Kind is the kind of the row's samples.
+func (r Row) Kind() keyschema.SampleKind { return r.place.kind() }
 
 // RowInfo describes a row to the caller that selects rows for a flush.
 type RowInfo struct {
 	Ref  uint32
 	Hour int64
+	Kind keyschema.SampleKind
 	// Bytes is the memory of the row, which a flush frees.
 	Bytes int64
 	// Samples is the number of stored samples.
@@ -53,10 +59,10 @@ func (s *stripe) selectRows(dst []Row, first uint32, pick func(RowInfo) bool) (r
 	for n := first; n <= last; n++ {
 		r := s.row(n)
 		if r.ref != 0 && !r.is(flagFlushing) && pick(RowInfo{
-			Ref: r.ref, Hour: r.hour(), Bytes: s.memory(r), Samples: r.samples(), Segment: uint64(r.segment),
+			Ref: r.ref, Hour: r.hour(), Kind: r.kind(), Bytes: s.memory(r), Samples: r.samples(), Segment: uint64(r.segment),
 			MadeTick: r.madeTick, LastTick: r.lastTick(), Frozen: !r.open(),
 		}) {
-			dst = append(dst, Row{Ref: r.ref, hour: int32(r.hour()), n: n})
+			dst = append(dst, Row{Ref: r.ref, place: r.place(), n: n})
 		}
 	}
 	if last == s.made {
@@ -65,10 +71,10 @@ func (s *stripe) selectRows(dst []Row, first uint32, pick func(RowInfo) bool) (r
 	return dst, last + 1
 }
 
-// Freeze freezes selected rows and appends them to dst, stripe by stripe, each stripe ordered by series, hour and creation. The
-// rows of one stripe must be adjacent. Freeze adds older rows of the same series and hour, so that the table receives them in
-// order, and leaves out rows that a flush holds. Frozen rows stay readable until Free. No row may have been freed since the
-// selection. Freeze sorts rows.
+// Freeze freezes selected rows and appends them to dst, stripe by stripe, each stripe ordered by series, hour, kind and
+// creation. The rows of one stripe must be adjacent. Freeze adds older rows of the same series, hour and kind, so that the
+// table receives them in order, and leaves out rows that a flush holds. Frozen rows stay readable until Free. No row may
+// have been freed since the selection. Freeze sorts rows.
 func (h *Head) Freeze(dst []Row, rows []Row) []Row {
 	for len(rows) > 0 {
 		at, some := h.Stripe(rows[0].Ref), 1
@@ -83,10 +89,10 @@ func (h *Head) Freeze(dst []Row, rows []Row) []Row {
 }
 
 func compareRows(a, b Row) int {
-	return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.hour, b.hour), cmp.Compare(a.n, b.n))
+	return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.place, b.place), cmp.Compare(a.n, b.n))
 }
 
-// freeze freezes selected rows of one series, sorted by compareRows, and the older rows of their hours.
+// freeze freezes selected rows of one series, sorted by compareRows, and the older rows of their hours and kinds.
 func (s *stripe) freeze(dst []Row, at *slot, selected []Row) []Row {
 	if slices.ContainsFunc(selected, func(r Row) bool { return s.row(r.n).is(flagHasOlder) }) {
 		return s.freezeOlder(dst, at, selected)
@@ -103,26 +109,26 @@ func (s *stripe) freezeRow(dst []Row, n uint32) []Row {
 		return dst
 	}
 	r.hourFlags |= flagFrozen | flagFlushing
-	return append(dst, Row{Ref: r.ref, hour: int32(r.hour()), n: n})
+	return append(dst, Row{Ref: r.ref, place: r.place(), n: n})
 }
 
 // freezeOlder is freeze for hours that may have older rows. It walks the series' list once, however many rows are selected:
 // months of a series may wait for a flush.
 func (s *stripe) freezeOlder(dst []Row, at *slot, selected []Row) []Row {
-	from, reached := len(dst), map[int32]bool{} // hours whose newest selected row was visited
+	from, reached := len(dst), map[place]bool{} // those whose newest selected row was visited
 	for n := at.row; n != 0; n = s.row(n).next {
 		r := s.row(n)
-		row := Row{Ref: r.ref, hour: int32(r.hour()), n: n}
-		if !reached[row.hour] {
+		row := Row{Ref: r.ref, place: r.place(), n: n}
+		if !reached[row.place] {
 			if _, found := slices.BinarySearchFunc(selected, row, compareRows); !found {
 				continue
 			}
-			reached[row.hour] = true
+			reached[row.place] = true
 		}
 		dst = s.freezeRow(dst, n)
 	}
 	slices.Reverse(dst[from:]) // oldest row of an hour first
-	slices.SortStableFunc(dst[from:], func(a, b Row) int { return cmp.Compare(a.hour, b.hour) })
+	slices.SortStableFunc(dst[from:], func(a, b Row) int { return cmp.Compare(a.place, b.place) })
 	return dst
 }
 
@@ -158,8 +164,8 @@ func (h *Head) CopyRows(d *Reader, rows []Row) {
 	}
 }
 
-// Columns unpacks the copied rows [from, to), which must be of one series and hour. Timestamps ascend without duplicates; the
-// last written value wins. The columns are valid until the next call.
+// Columns unpacks the copied rows [from, to), which must be of one series, hour and kind: floats or start times. Timestamps
+// ascend without duplicates; the last written value wins. The columns are valid until the next call.
 func (d *Reader) Columns(from, to int) ([]int64, []float64, error) { return d.columns(d.rows[from:to]) }
 
 // PackedBytes is the packed size of copied row i in bytes, an estimate of the size of its chunk.
@@ -185,11 +191,11 @@ func (h *Head) Free(rows []Row) {
 // is full or its series has a newer row of the hour; such a row stays frozen for the next flush.
 func (h *Head) Thaw(rows []Row) {
 	h.withSeries(rows, func(s *stripe, at *slot, rows []Row) {
-		newest := s.newestByHour(at)
+		newest := s.newestByPlace(at)
 		for _, row := range rows {
 			r := s.row(row.n)
 			r.hourFlags &^= flagFlushing
-			if r.packedBytes() <= h.opts.RowBytesMax && newest[row.hour] == row.n {
+			if r.packedBytes() <= h.opts.RowBytesMax && newest[row.place] == row.n {
 				r.hourFlags &^= flagFrozen
 			}
 		}

@@ -1,6 +1,7 @@
 package head
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -24,7 +25,13 @@ type Options struct {
 	// RowBytesMax is the packed size in bytes beyond which a row is full: it takes no more samples and is due for a flush. It
 	// is at most RowBytesMost.
 	RowBytesMax int
+	// ExemplarsMax is the number of exemplars that the head keeps of a series and hour, the newest ones; ExemplarsDefault if it
+	// is 0. A row may hold a quarter more for a while.
+	ExemplarsMax int
 }
+
+// ExemplarsDefault is the default of Options.ExemplarsMax.
+const ExemplarsDefault = 60
 
 // RowBytesMost is the largest RowBytesMax. The fields of a row have room for it and for the samples that fit into it.
 const RowBytesMost = 1 << 20
@@ -61,7 +68,7 @@ type Head struct {
 	rows    atomic.Int64
 	samples atomic.Int64
 	sealed  atomic.Int64 // full rows that are not yet freed
-	hours   hourCounts
+	counts  rowCounts
 }
 
 // New returns an empty head.
@@ -72,9 +79,13 @@ func New(opts Options) (*Head, error) {
 	if opts.RowBytesMax < 1 || opts.RowBytesMax > RowBytesMost {
 		return nil, fmt.Errorf("head: RowBytesMax %d is outside 1…%d", opts.RowBytesMax, RowBytesMost)
 	}
+	opts.ExemplarsMax = cmp.Or(opts.ExemplarsMax, ExemplarsDefault)
+	if opts.ExemplarsMax < 1 || opts.ExemplarsMax > ExemplarsMost {
+		return nil, fmt.Errorf("head: ExemplarsMax %d is outside 1…%d", opts.ExemplarsMax, ExemplarsMost)
+	}
 	h := &Head{opts: opts, stripes: make([]stripe, opts.Stripes)}
 	for i := range h.stripes {
-		h.stripes[i].slabs, h.stripes[i].counts = newSlabs(), &h.hours
+		h.stripes[i].slabs, h.stripes[i].counts = newSlabs(), &h.counts
 	}
 	h.slots.Store(new([]*slotChunk))
 	return h, nil
@@ -182,24 +193,47 @@ func (h *Head) LockStripe(stripe int) { h.stripes[stripe].mu.Lock() }
 // UnlockStripe unlocks a stripe.
 func (h *Head) UnlockStripe(stripe int) { h.stripes[stripe].mu.Unlock() }
 
-// Append stores samples of one stripe in their order. The caller has locked the stripe and written the samples to a segment of
+// Append stores floats of one stripe in their order. The caller has locked the stripe and written the samples to a segment of
 // the log. All refs must be registered. Append adds the rows that it has begun to opened; the caller must mark their series
 // active before it acknowledges the samples. After an error some samples may be missing, although they are in the log.
 func (h *Head) Append(stripe int, samples []Sample, segment uint64, opened []OpenedRow) ([]OpenedRow, error) {
+	return h.append(stripe, keyschema.Floats, samples, segment, opened)
+}
+
+// StoreStartTimes stores start times of one stripe in their order. The value of each is the start timestamp, in milliseconds
+// since 1970, of the sample with the same series and time. Everything else is as in Append.
+func (h *Head) StoreStartTimes(stripe int, starts []Sample, segment uint64, opened []OpenedRow) ([]OpenedRow, error) {
+	return h.append(stripe, keyschema.StartTimes, starts, segment, opened)
+}
+
+func (h *Head) append(
+	stripe int, kind keyschema.SampleKind, samples []Sample, segment uint64, opened []OpenedRow,
+) ([]OpenedRow, error) {
 	if segment > math.MaxUint32 {
-		return opened, fmt.Errorf("head: log segment %d has more than 32 bits", segment)
+		return opened, segmentFault(segment)
 	}
 	s := &h.stripes[stripe]
 	bytes, rows, count := s.bytes, s.count, s.samples
-	opened, err := h.appendLocked(s, samples, segment, opened)
-	h.bytes.Add(s.bytes - bytes)
-	h.rows.Add(s.count - rows)
-	h.samples.Add(s.samples - count)
+	opened, err := h.appendLocked(s, kind, samples, segment, opened)
+	h.addTotals(s, bytes, rows, count)
 	return opened, err
 }
 
-func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, opened []OpenedRow) ([]OpenedRow, error) {
-	tick := h.tick.Load()
+func segmentFault(segment uint64) error {
+	return fmt.Errorf("head: log segment %d has more than 32 bits", segment)
+}
+
+// addTotals adds the change of a stripe's totals, which were as given, to the totals of the head.
+func (h *Head) addTotals(s *stripe, bytes, rows, samples int64) {
+	h.bytes.Add(s.bytes - bytes)
+	h.rows.Add(s.count - rows)
+	h.samples.Add(s.samples - samples)
+}
+
+func (h *Head) appendLocked(
+	s *stripe, kind keyschema.SampleKind, samples []Sample, segment uint64, opened []OpenedRow,
+) ([]OpenedRow, error) {
+	tick, usable := h.tick.Load(), uint32(kind)<<kindShift
 	chunks := *h.slots.Load()
 	for i := range samples {
 		if i%prefetchSamples == 0 {
@@ -211,11 +245,11 @@ func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, opened 
 		if at.row != 0 {
 			r = s.row(at.row)
 		}
-		if r == nil || !r.open() || uint64(sample.TsMs-keyschema.HourStartMs(r.hour())) >= keyschema.HourMs {
-			hour := keyschema.HourOf(sample.TsMs)
+		if r == nil || r.hourFlags&(flagFrozen|kindMask) != usable ||
+			uint64(sample.TsMs-keyschema.HourStartMs(r.hour())) >= keyschema.HourMs {
 			var made bool
-			if r, made = s.openRow(at, sample.Ref, hour, segment, tick); made {
-				opened = append(opened, OpenedRow{Ref: sample.Ref, Hour: hour})
+			if r, made = s.openRow(at, sample.Ref, placeOf(sample.TsMs, kind), segment, tick); made {
+				opened = append(opened, OpenedRow{Ref: sample.Ref, Hour: r.hour()})
 				if err := h.packPreviousRow(s, r); err != nil {
 					return opened, err
 				}
@@ -233,18 +267,26 @@ func (h *Head) appendLocked(s *stripe, samples []Sample, segment uint64, opened 
 	return opened, nil
 }
 
-// packPreviousRow packs the tail of the row before r if r begins a later hour.
+// packPreviousRow packs the row of the same kind before r if r begins a later hour. Rows of other kinds may lie between them.
 func (h *Head) packPreviousRow(s *stripe, r *row) error {
-	if r.next == 0 {
-		return nil
+	n := r.next
+	for range keyschema.SampleKinds {
+		if n == 0 {
+			return nil
+		}
+		left := s.row(n)
+		if left.kind() != r.kind() {
+			n = left.next
+			continue
+		}
+		if left.hour() >= r.hour() || !left.open() {
+			return nil
+		}
+		err := s.packRow(left)
+		h.sealFull(left)
+		return err
 	}
-	left := s.row(r.next)
-	if left.hour() >= r.hour() || !left.open() {
-		return nil
-	}
-	err := s.packRow(left)
-	h.sealFull(left)
-	return err
+	return nil
 }
 
 // sealFull freezes a row that has grown too large.
@@ -263,10 +305,14 @@ func (h *Head) SeriesBytes() int64 {
 	return h.chunks.Load()*int64(unsafe.Sizeof(slotChunk{})) + int64(len(*h.slots.Load()))*int64(unsafe.Sizeof(uintptr(0)))
 }
 
+// HasKind reports whether there may be rows of a kind. It considers every append that has returned, and takes no lock. Floats
+// are not counted: for them it returns true.
+func (h *Head) HasKind(kind keyschema.SampleKind) bool { return h.counts.has(kind) }
+
 // Rows is the number of rows.
 func (h *Head) Rows() int { return int(h.rows.Load()) }
 
-// Samples is the number of stored samples; samples that were written again may count twice.
+// Samples is the number of stored samples of all kinds; samples that were written again may count twice.
 func (h *Head) Samples() int { return int(h.samples.Load()) }
 
 // Sealed is the number of rows that are full and wait for a flush.

@@ -13,7 +13,22 @@ const hourCounters = 64
 // first sample, under the lock of its stripe, until it is freed.
 type hourCounts [hourCounters]atomic.Int32
 
-func (c *hourCounts) add(hour int64, rows int32) { c[hour&(hourCounters-1)].Add(rows) }
+// rowCounts counts rows by hour. By kind it counts all rows but rows of floats.
+type rowCounts struct {
+	hours hourCounts
+	kinds [keyschema.SampleKinds]atomic.Int32
+}
+
+func (c *rowCounts) add(where place, rows int32) {
+	c.hours[where.hour()&(hourCounters-1)].Add(rows)
+	if kind := where.kind(); kind != keyschema.Floats {
+		c.kinds[kind].Add(rows)
+	}
+}
+
+func (c *rowCounts) has(kind keyschema.SampleKind) bool {
+	return kind == keyschema.Floats || c.kinds[kind].Load() != 0
+}
 
 // any reports whether there may be a row of the hours first to last.
 func (c *hourCounts) any(first, last int64) bool {
@@ -25,8 +40,8 @@ func (c *hourCounts) any(first, last int64) bool {
 	return false
 }
 
-// Holds reports whether there may be samples in [mintMs, maxtMs]. If it returns false, AppendSamples would find none of any
-// series at that moment. It considers every Append that has returned, and takes no lock.
+// Holds reports whether there may be samples in [mintMs, maxtMs]. If it returns false, there are none of any series and kind at
+// that moment. It considers every Append that has returned, and takes no lock.
 func (h *Head) Holds(mintMs, maxtMs int64) bool {
-	return mintMs <= maxtMs && h.hours.any(keyschema.HourOf(mintMs), keyschema.HourOf(maxtMs))
+	return mintMs <= maxtMs && h.counts.hours.any(keyschema.HourOf(mintMs), keyschema.HourOf(maxtMs))
 }

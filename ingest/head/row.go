@@ -11,13 +11,14 @@ import (
 	"halite/keyschema"
 )
 
-// row holds the unflushed samples of one series in one hour. It has no pointers: blocks are numbers in the stripe's slabs. A
-// head has a row for each series, so some fields share a word. Most appends need only the first sixteen bytes, which never lie
-// in two cache lines.
+// row holds the unflushed samples of one kind, of one series in one hour. It has no pointers: blocks are numbers in the
+// stripe's slabs. A head has a row for each series, so some fields share a word. Most appends need only the first sixteen
+// bytes, which never lie in two cache lines.
 type row struct {
-	// hourFlags is the hour, at most keyschema.HourMax, above eight bits of flags.
+	// hourFlags is the hour, at most keyschema.HourMax, above two bits for the kind and six bits of flags.
 	hourFlags uint32
-	// counts is the number of all samples above eight bits for the number of samples in the tail.
+	// counts is the number of all samples above eight bits for the number of samples in the tail, or of records that are not
+	// packed.
 	counts uint32
 	tail   uint32 // 0 if there is none
 	// latest is the largest offset in the hour above the lowest eight bits of the last sample's tick.
@@ -33,7 +34,7 @@ type row struct {
 
 	ref uint32
 	// next and prev are the neighbors in the list of the series' rows; 0 is none. next of a free row is the next free row. In
-	// the list, the newest row of an hour comes first.
+	// the list, the newest row of an hour and kind comes first.
 	next, prev uint32
 	// newestAhead is newest less the hour, at most newestAheadMax.
 	newestAhead uint16
@@ -54,9 +55,28 @@ const (
 	flagTailLarge
 	// flagTailFixedInterval: the samples of the large tail have a fixed interval.
 	flagTailFixedInterval
-	// flagHasOlder: the series had another row of the hour when this row began.
+	// flagHasOlder: the series had another row of the hour and kind when this row began.
 	flagHasOlder
 )
+
+// The kind of a row's samples lies above its flags.
+const (
+	kindShift = 6
+	kindMask  = 3 << kindShift
+)
+
+// place is the hour and the kind of a row, in the bits that they have in row.hourFlags. Places of later hours are larger.
+type place uint32
+
+const placeMask = ^uint32(lowMask) | kindMask
+
+func placeOf(tsMs int64, kind keyschema.SampleKind) place {
+	return place(keyschema.HourOf(tsMs)<<lowBits) | place(kind)<<kindShift
+}
+
+func (p place) hour() int64 { return int64(p >> lowBits) }
+
+func (p place) kind() keyschema.SampleKind { return keyschema.SampleKind(p & kindMask >> kindShift) }
 
 // A word with two fields has the smaller one in its eight lowest bits.
 const (
@@ -67,6 +87,13 @@ const (
 )
 
 func (r *row) hour() int64 { return int64(r.hourFlags >> lowBits) }
+
+func (r *row) place() place { return place(r.hourFlags & placeMask) }
+
+func (r *row) kind() keyschema.SampleKind { return r.place().kind() }
+
+// floats reports whether the samples of the row are numbers: floats or start times. Other rows hold records, see records.go.
+func (r *row) floats() bool { return r.kind() == keyschema.Floats || r.kind() == keyschema.StartTimes }
 
 // is reports whether the row has one of the flags.
 func (r *row) is(flags uint32) bool { return r.hourFlags&flags != 0 }
@@ -173,6 +200,9 @@ func (s *stripe) pack(r *row) error {
 // packRow packs the tail of a row that probably takes few more samples, and frees the tail. It leaves a small tail of a row
 // without chunks: a chunk for it would hardly be smaller.
 func (s *stripe) packRow(r *row) error {
+	if !r.floats() {
+		return s.packRecords(r)
+	}
 	if r.tail == 0 || r.packedLast == 0 && !r.is(flagTailLarge) {
 		return nil
 	}
@@ -240,15 +270,30 @@ func (s *stripe) appendPacked(dst []byte, r *row) []byte {
 
 // memory is the memory of the row in bytes.
 func (s *stripe) memory(r *row) int64 {
-	packed := r.packedBytes() + r.room() + int(r.blocks)*linkBytes // blocks but the last are full
-	return int64(rowBytes + len(s.tail(r)) + packed)
+	return int64(rowBytes + len(s.tail(r)) + r.chainBytes())
 }
+
+// chainBytes is the memory of the chain. All its blocks but the last are full.
+func (r *row) chainBytes() int { return r.packedBytes() + r.room() + int(r.blocks)*linkBytes }
 
 // release frees the row's blocks.
 func (s *stripe) release(r *row) {
 	s.bytes -= s.memory(r)
 	s.samples -= int64(r.samples())
 	s.releaseTail(r)
+	s.releaseChain(r)
+}
+
+// replaceChain replaces the content of the row's chain.
+func (s *stripe) replaceChain(r *row, b []byte) {
+	s.bytes -= int64(r.chainBytes())
+	s.releaseChain(r)
+	r.packed, r.packedLast, r.blocks = 0, 0, 0
+	s.appendToChain(r, b)
+}
+
+// releaseChain frees the blocks of the row's chain.
+func (s *stripe) releaseChain(r *row) {
 	if r.packedLast == 0 {
 		return
 	}

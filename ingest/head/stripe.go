@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"halite/keyschema/chunk"
+	"halite/keyschema/histchunk"
 )
 
 const (
@@ -18,9 +19,9 @@ type stripe struct {
 	free  uint32
 	made  uint32
 	slabs [classes]slab
-	// hours maps refs of series with long lists to the newest row of each hour; see openRow.
-	hours  map[uint32]map[int32]uint32
-	counts *hourCounts // of the head
+	// places maps refs of series with long lists to the newest row of each hour and kind; see openRow.
+	places map[uint32]map[place]uint32
+	counts *rowCounts // of the head
 
 	// bytes, samples and count are totals of the rows in use.
 	bytes, samples, count int64
@@ -33,6 +34,11 @@ type stripe struct {
 	values     [tailSamples]float64
 	prefetched uint8 // see prefetch
 
+	// Buffers of the writer for rows of records.
+	chain            []byte
+	histograms       []histchunk.Sample
+	histogramEncoder histchunk.Encoder
+
 	_ [64]byte // so that the locks of two stripes never share a cache line
 }
 
@@ -44,11 +50,12 @@ func (s *stripe) row(n uint32) *row {
 // rowsWalked is the number of rows of a series that openRow visits before it uses a map.
 const rowsWalked = 16
 
-// openRow finds the row of a series that takes samples of the hour, or makes one. The series' rows form a list, and the last
-// used row is its first: a stream stays in one hour for long. When a stream reaches its next hour, the search ends as soon as
-// only older rows remain, so a backfill of months does not visit all rows. If two streams backfill a series at once, or the
-// newest hours come first, a map replaces the search.
-func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick uint32) (r *row, made bool) {
+// openRow finds the row of a series that takes samples of the hour and kind, or makes one. The series' rows form a list, and
+// the last used row is its first: a stream stays in one hour for long. When a stream reaches its next hour, the search ends
+// as soon as only older rows remain, so a backfill of months does not visit all rows. If two streams backfill a series at
+// once, or the newest hours come first, a map replaces the search.
+func (s *stripe) openRow(at *slot, ref uint32, where place, segment uint64, tick uint32) (r *row, made bool) {
+	hour := where.hour()
 	newest := hour
 	if at.row != 0 {
 		newest = max(newest, s.row(at.row).newest())
@@ -60,7 +67,7 @@ func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick 
 		if hour > r.newest() {
 			break
 		}
-		if r.hour() == hour {
+		if r.place() == where {
 			if r.open() {
 				s.moveToFront(at, n, newest)
 				return r, false
@@ -68,7 +75,7 @@ func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick 
 			again = true
 		}
 		if walked == rowsWalked {
-			n := s.hoursOf(at, ref)[int32(hour)]
+			n := s.placesOf(at, ref)[where]
 			if n != 0 && s.row(n).open() {
 				return s.row(n), false
 			}
@@ -77,7 +84,7 @@ func (s *stripe) openRow(at *slot, ref uint32, hour int64, segment uint64, tick 
 		}
 		n = r.next
 	}
-	r = s.makeRow(at, ref, hour, newest, segment, tick)
+	r = s.makeRow(at, ref, where, newest, segment, tick)
 	if again {
 		r.hourFlags |= flagHasOlder
 	}
@@ -110,33 +117,33 @@ func (s *stripe) detach(at *slot, n uint32) {
 	}
 }
 
-// hoursOf returns the map of a series with a long list. It makes the map if needed.
-func (s *stripe) hoursOf(at *slot, ref uint32) map[int32]uint32 {
-	hours := s.hours[ref]
-	if hours != nil {
-		return hours
+// placesOf returns the map of a series with a long list. It makes the map if needed.
+func (s *stripe) placesOf(at *slot, ref uint32) map[place]uint32 {
+	places := s.places[ref]
+	if places != nil {
+		return places
 	}
-	hours = s.newestByHour(at)
-	if s.hours == nil {
-		s.hours = make(map[uint32]map[int32]uint32)
+	places = s.newestByPlace(at)
+	if s.places == nil {
+		s.places = make(map[uint32]map[place]uint32)
 	}
-	s.hours[ref] = hours
-	return hours
+	s.places[ref] = places
+	return places
 }
 
-// newestByHour returns the newest row of each hour of a series.
-func (s *stripe) newestByHour(at *slot) map[int32]uint32 {
-	hours := make(map[int32]uint32)
+// newestByPlace returns the newest row of each hour and kind of a series.
+func (s *stripe) newestByPlace(at *slot) map[place]uint32 {
+	places := make(map[place]uint32)
 	for n := at.row; n != 0; n = s.row(n).next {
-		if hour := int32(s.row(n).hour()); hours[hour] == 0 {
-			hours[hour] = n
+		if where := s.row(n).place(); places[where] == 0 {
+			places[where] = n
 		}
 	}
-	return hours
+	return places
 }
 
 // makeRow adds a new row at the front of a series' list.
-func (s *stripe) makeRow(at *slot, ref uint32, hour, newest int64, segment uint64, tick uint32) *row {
+func (s *stripe) makeRow(at *slot, ref uint32, where place, newest int64, segment uint64, tick uint32) *row {
 	n := s.free
 	if n != 0 {
 		s.free = s.row(n).next
@@ -149,7 +156,7 @@ func (s *stripe) makeRow(at *slot, ref uint32, hour, newest int64, segment uint6
 	}
 	r := s.row(n)
 	*r = row{
-		ref: ref, next: at.row, hourFlags: uint32(hour) << lowBits, segment: uint32(segment), madeTick: tick,
+		ref: ref, next: at.row, hourFlags: uint32(where), segment: uint32(segment), madeTick: tick,
 		latest: tick & lowMask,
 	}
 	r.setNewest(newest)
@@ -157,12 +164,12 @@ func (s *stripe) makeRow(at *slot, ref uint32, hour, newest int64, segment uint6
 		s.row(at.row).prev = n
 	}
 	at.row = n
-	if hours := s.hours[ref]; hours != nil {
-		hours[int32(hour)] = n
+	if places := s.places[ref]; places != nil {
+		places[where] = n
 	}
 	s.bytes += s.memory(r)
 	s.count++
-	s.counts.add(hour, 1)
+	s.counts.add(where, 1)
 	return r
 }
 
@@ -171,12 +178,12 @@ func (s *stripe) unlink(at *slot, n uint32) {
 	r := s.row(n)
 	s.detach(at, n)
 	if at.row == 0 {
-		delete(s.hours, r.ref)
-	} else if hours, hour := s.hours[r.ref], int32(r.hour()); hours != nil && hours[hour] == n {
-		delete(hours, hour)
+		delete(s.places, r.ref)
+	} else if places, where := s.places[r.ref], r.place(); places != nil && places[where] == n {
+		delete(places, where)
 	}
 	s.release(r)
-	s.counts.add(r.hour(), -1)
+	s.counts.add(r.place(), -1)
 	*r = row{next: s.free}
 	s.free = n
 	s.count--
@@ -187,7 +194,7 @@ func (s *stripe) unlink(at *slot, n uint32) {
 
 // freeMemory frees the memory of a stripe without rows, so that a burst of series does not occupy it forever.
 func (s *stripe) freeMemory() {
-	s.rows, s.free, s.made, s.hours = nil, 0, 0, nil
+	s.rows, s.free, s.made, s.places = nil, 0, 0, nil
 	for i := range s.slabs {
 		s.slabs[i].reset()
 	}
