@@ -60,6 +60,11 @@ func SampleFamily(kind keyschema.SampleKind) string {
 	}
 }
 
+// SampleFamilies lists the families of TableData, by kind of samples.
+func SampleFamilies() []string {
+	return []string{FamilySamples, FamilyHistograms, FamilyExemplars, FamilyStartTimes}
+}
+
 // IndexSchema is the schema of TableSeries or TableLabels. The timestamp of a cell is the last millisecond of its day.
 func IndexSchema(name string, retention time.Duration) TableSchema {
 	if retention > 0 {

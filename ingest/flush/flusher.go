@@ -12,6 +12,7 @@ import (
 	"halite/ingest/head"
 	"halite/ingest/wal"
 	"halite/storage"
+	"halite/storage/histmetrics"
 	"halite/storage/index"
 )
 
@@ -23,6 +24,8 @@ type Options struct {
 	Store    storage.Store
 	Data     storage.Table
 	Sequence *Sequence
+	// Histograms are the metrics with histograms.
+	Histograms *histmetrics.Set
 
 	// HeadBytesMax returns the memory of the head from which rows are flushed early.
 	HeadBytesMax func() int64
@@ -204,7 +207,7 @@ func (f *Flusher) MarkUnsynced() { f.unsynced = true }
 func (f *Flusher) FlushRows(ctx context.Context, pick func(row head.RowInfo) bool) (int, error) {
 	job := job{
 		head: f.head, index: f.opts.Index, data: f.opts.Data, sequence: f.opts.Sequence, partitions: &f.partitions,
-		metrics: &f.metrics, flushBytes: f.opts.FlushBytes, now: f.opts.Now,
+		metrics: &f.metrics, flushBytes: f.opts.FlushBytes, histograms: f.opts.Histograms, now: f.opts.Now,
 	}
 	rows, err := job.flush(ctx, pick)
 	if rows > 0 {

@@ -10,8 +10,8 @@ import (
 
 	"halite/ingest/head"
 	"halite/keyschema"
-	"halite/keyschema/chunk"
 	"halite/storage"
+	"halite/storage/histmetrics"
 	"halite/storage/index"
 )
 
@@ -33,10 +33,11 @@ type job struct {
 	partitions *partitions
 	metrics    *metrics
 	flushBytes int64
+	histograms *histmetrics.Set
 	now        func() time.Time
 
 	reader  head.Reader
-	encoder chunk.Encoder
+	encoder chunkEncoder
 	chosen  []head.Row
 	bytes   int64      // memory of chosen
 	days    []dayRows  // of chosen, oldest first
@@ -50,6 +51,8 @@ type job struct {
 	arena   Arena
 	first   uint32 // number of the batch's first chunks
 	numbers int    // taken for the batch
+	// holdsHistograms is set if the batch has histograms.
+	holdsHistograms bool
 }
 
 // flush freezes and writes the rows that pick takes, range by range. Rows that could not be written stay in the head. It
@@ -188,8 +191,8 @@ func (j *job) sameStripe(from int) (to int) {
 
 func sameHour(a, b head.Row) bool { return a.Ref == b.Ref && a.Hour() == b.Hour() }
 
-// add makes one mutation of the loaded rows [from, to), which are of one series and hour. It has one chunk, or several in the
-// order of arrival if the rows are large.
+// add makes one mutation of the loaded rows [from, to), which are of one series and hour. For each kind of samples it has one
+// chunk, or several in the order of arrival if the rows are large.
 func (j *job) add(ctx context.Context, rows []head.Row, from, to int) error {
 	hour := rows[from].Hour()
 	key := j.arena.Append(func(dst []byte) []byte {
@@ -199,23 +202,50 @@ func (j *job) add(ctx context.Context, rows []head.Row, from, to int) error {
 		return fmt.Errorf("series %d has rows in the head but is unknown to the index", rows[from].Ref)
 	}
 	firstEntry := len(j.entries)
-	for part := 0; from < to; part++ {
+	for from < to {
+		end := from + 1
+		for end < to && rows[end].Kind() == rows[from].Kind() {
+			end++
+		}
+		if err := j.addChunks(ctx, rows[from].Kind(), hour, from, end); err != nil {
+			return fmt.Errorf("pack row %s: %w", key, err)
+		}
+		from = end
+	}
+	j.muts = append(j.muts, storage.RowMutation{Key: key, Entries: j.entries[firstEntry:len(j.entries):len(j.entries)]})
+	return nil
+}
+
+// addChunks adds the chunks of the loaded rows [from, to), which are of one series, hour and kind.
+func (j *job) addChunks(ctx context.Context, kind keyschema.SampleKind, hour int64, from, to int) error {
+	j.holdsHistograms = j.holdsHistograms || kind == keyschema.Histograms
+	for part := 0; from < to; {
 		size, end := j.reader.PackedBytes(from), from+1
 		for end < to && size < chunkBytesMax {
 			size += j.reader.PackedBytes(end)
 			end++
 		}
-		if err := j.number(ctx, part); err != nil {
+		if err := j.encoder.load(&j.reader, kind, from, end); err != nil {
 			return err
 		}
-		entry, err := j.encode(hour, from, end, part)
-		if err != nil {
-			return fmt.Errorf("pack row %s: %w", key, err)
+		for more := true; more; part++ { // histograms may decode to far more than they take in the head
+			if err := j.number(ctx, part); err != nil {
+				return err
+			}
+			value := j.arena.Append(func(dst []byte) []byte { return j.encoder.append(dst, kind, keyschema.HourStartMs(hour)) })
+			var err error
+			if more, err = j.encoder.rest(); err != nil {
+				return err
+			}
+			j.entries = append(j.entries, storage.Entry{
+				Kind: storage.SetCell, Family: storage.SampleFamily(kind), TsMs: keyschema.HourCellMs(hour), Value: value,
+				Qualifier: j.arena.Append(func(dst []byte) []byte {
+					return keyschema.AppendChunkQualifier(dst, j.first+uint32(part))
+				}),
+			})
 		}
-		j.entries = append(j.entries, entry)
 		from = end
 	}
-	j.muts = append(j.muts, storage.RowMutation{Key: key, Entries: j.entries[firstEntry:len(j.entries):len(j.entries)]})
 	return nil
 }
 
@@ -235,27 +265,14 @@ func (j *job) number(ctx context.Context, part int) error {
 	return nil
 }
 
-func (j *job) encode(hour int64, from, to, part int) (storage.Entry, error) {
-	tsMs, values, err := j.reader.Columns(from, to)
-	if err != nil {
-		return storage.Entry{}, err
-	}
-	value := j.arena.Append(func(dst []byte) []byte {
-		dst, err = j.encoder.Append(dst, keyschema.HourStartMs(hour), tsMs, values)
-		return dst
-	})
-	if err != nil {
-		return storage.Entry{}, err
-	}
-	return storage.Entry{
-		Kind: storage.SetCell, Family: storage.FamilySamples, TsMs: keyschema.HourCellMs(hour), Value: value,
-		Qualifier: j.arena.Append(func(dst []byte) []byte { return keyschema.AppendChunkQualifier(dst, j.first+uint32(part)) }),
-	}, nil
-}
-
 // write writes the batch to the table and removes its rows, up to the given one, from the head.
 func (j *job) write(ctx context.Context, to int) error {
 	slices.SortFunc(j.muts, func(a, b storage.RowMutation) int { return bytes.Compare(a.Key, b.Key) })
+	if j.holdsHistograms { // a reader of the table must find them
+		if err := j.histograms.Persist(ctx); err != nil {
+			return err
+		}
+	}
 	var err error
 	if len(j.muts) >= loadRows {
 		err = j.data.Load(ctx, j.muts)
@@ -277,5 +294,6 @@ func (j *job) write(ctx context.Context, to int) error {
 
 func (j *job) clear() {
 	j.muts, j.entries, j.numbers = j.muts[:0], j.entries[:0], 0
+	j.holdsHistograms = false
 	j.arena.Reset()
 }

@@ -171,7 +171,7 @@ func RestoreSequence(ctx context.Context, store storage.Store) error {
 		return err
 	}
 	rows := data.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
-		Filter: storage.Filter{Families: []string{storage.FamilySamples}, KeysOnly: true}})
+		Filter: storage.Filter{Families: storage.SampleFamilies(), KeysOnly: true}})
 	defer func() { _ = rows.Close() }() // Err reports errors
 	for rows.Next() {
 		for _, cell := range rows.Row().Cells {

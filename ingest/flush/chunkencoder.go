@@ -1,0 +1,65 @@
+package flush
+
+import (
+	"errors"
+
+	"halite/ingest/head"
+	"halite/keyschema"
+	"halite/keyschema/chunk"
+	"halite/keyschema/exemplar"
+	"halite/keyschema/histchunk"
+)
+
+// chunkEncoder encodes rows of the head as chunks of the data table: load unpacks rows, then append encodes them, as often as
+// rest says that there is more.
+type chunkEncoder struct {
+	floats     chunk.Encoder
+	histograms histchunk.Encoder
+	exemplars  exemplar.Encoder
+
+	tsMs     []int64
+	values   []float64
+	unpacked []histchunk.Sample // those that append has not encoded yet
+	listed   []exemplar.Exemplar
+	err      error
+}
+
+// load unpacks the copied rows [from, to), which are of one series, hour and kind.
+func (e *chunkEncoder) load(rows *head.Reader, kind keyschema.SampleKind, from, to int) (err error) {
+	e.unpacked = nil
+	switch kind {
+	case keyschema.Histograms:
+		e.unpacked, err = rows.Histograms(from, to)
+	case keyschema.Exemplars:
+		e.listed, err = rows.Exemplars(from, to)
+	default:
+		e.tsMs, e.values, err = rows.Columns(from, to)
+	}
+	return err
+}
+
+// append appends the chunk of what load unpacked. Of histograms that are too large for one chunk, it encodes the first ones.
+func (e *chunkEncoder) append(dst []byte, kind keyschema.SampleKind, hourStartMs int64) []byte {
+	out := dst
+	switch kind {
+	case keyschema.Histograms:
+		n := len(e.unpacked)
+		out, e.err = e.histograms.Append(dst, hourStartMs, e.unpacked[:n])
+		for n > 1 && errors.Is(e.err, histchunk.ErrTooLarge) {
+			n /= 2
+			out, e.err = e.histograms.Append(dst, hourStartMs, e.unpacked[:n])
+		}
+		e.unpacked = e.unpacked[n:]
+	case keyschema.Exemplars:
+		out, e.err = e.exemplars.Append(dst, hourStartMs, e.listed)
+	default:
+		out, e.err = e.floats.Append(dst, hourStartMs, e.tsMs, e.values)
+	}
+	if e.err != nil {
+		return dst
+	}
+	return out
+}
+
+// rest returns the error of append, and whether there is more to encode.
+func (e *chunkEncoder) rest() (more bool, err error) { return len(e.unpacked) > 0, e.err }
