@@ -153,8 +153,9 @@ func (d *Deleter) cleanRows(ctx context.Context, todo []*tombstone.Tombstone, re
 func (d *Deleter) reclaim(ctx context.Context, rows []storage.RowRange, firstDay, lastDay int64) error {
 	store := d.opts.Tombstones.Base()
 	for _, at := range []struct{ table, family string }{
-		{storage.TableData, storage.FamilySamples}, {storage.TableRollup, storage.FamilyHours},
-		{storage.TableRollup, storage.FamilyDays},
+		{storage.TableData, storage.FamilySamples}, {storage.TableData, storage.FamilyHistograms},
+		{storage.TableData, storage.FamilyExemplars}, {storage.TableData, storage.FamilyStartTimes},
+		{storage.TableRollup, storage.FamilyHours}, {storage.TableRollup, storage.FamilyDays},
 	} {
 		table, err := store.Table(ctx, at.table)
 		if errors.Is(err, storage.ErrNoTable) {
@@ -202,7 +203,7 @@ func (c *cleaner) renew(ctx context.Context) (err error) {
 func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowSet) (err error) {
 	filter := c.view.NewFilter()
 	it := c.raw.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
-		Families: []string{storage.FamilySamples}, KeysOnly: true,
+		Families: storage.SampleFamilies(), KeysOnly: true,
 		FromMs: keyschema.HourStartMs(keyschema.HourOf(fromMs)), ToMs: keyschema.HourStartMs(keyschema.HourOf(toMs) + 1),
 	}})
 	defer func() { err = errors.Join(err, it.Close()) }()
@@ -265,7 +266,7 @@ func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 // mutations returns the mutations of the rows.
 func (c *cleaner) mutations(ctx context.Context, keys [][]byte) (muts []storage.RowMutation, err error) {
 	it := c.raw.ReadRows(ctx, storage.RowSet{Keys: keys}, storage.ReadOptions{Filter: storage.Filter{
-		Families: []string{storage.FamilySamples}, VersionsMax: 1,
+		Families: storage.SampleFamilies(), VersionsMax: 1,
 	}})
 	defer func() { err = errors.Join(err, it.Close()) }()
 	filter := c.view.NewFilter()
@@ -288,41 +289,34 @@ func (c *cleaner) mutations(ctx context.Context, keys [][]byte) (muts []storage.
 	return muts, it.Err()
 }
 
-// mutation replaces the chunks of a row by their remaining samples.
+// mutation replaces the chunks of a row by their remaining samples. It merges chunks of floats. Each chunk of another kind keeps
+// its number.
 func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m storage.RowMutation, err error) {
 	k, err := keyschema.ParseRowKey(before.Key)
 	if err != nil {
 		return m, err
 	}
 	m.Key = bytes.Clone(before.Key)
-	freed := 0
 	singles := map[string]bool{} // single samples that are left
 	for _, cell := range after.Cells {
-		if isSingle(cell.Qualifier) {
+		if isSingle(&cell) {
 			singles[string(cell.Qualifier)] = true
 		}
 	}
-	for _, cell := range before.Cells {
-		if !singles[string(cell.Qualifier)] {
-			freed += len(cell.Value)
-			m.Entries = append(m.Entries, storage.Entry{
-				Kind: storage.DeleteCells, Family: storage.FamilySamples, Qualifier: bytes.Clone(cell.Qualifier),
-				// Without a time, an engine that places cells by time would search all days.
-				FromMs: keyschema.HourStartMs(k.Hour), ToMs: keyschema.HourStartMs(k.Hour + 1),
-			})
-		}
-	}
+	freed := c.deleteFloats(&m, before.Cells, singles, k.Hour)
 	c.row.Reset(keyschema.HourStartMs(k.Hour))
 	for _, cell := range after.Cells {
-		if singles[string(cell.Qualifier)] {
-			continue // the cell stays
+		if cell.Family != storage.FamilySamples || singles[string(cell.Qualifier)] {
+			continue // a single sample stays
 		}
 		if err := c.row.Add(cell.Qualifier, cell.Value); err != nil {
 			return m, fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
 		}
 	}
 	tsMs, values := c.row.Columns()
-	if len(tsMs)+len(singles) == 0 {
+	others, shrunk := replaceChunks(&m, before.Cells, after.Cells, k.Hour)
+	freed += shrunk
+	if len(tsMs)+len(singles)+others == 0 {
 		c.report.RowsRemoved++
 	} else {
 		c.report.RowsRewritten++
@@ -348,7 +342,58 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 	return m, nil
 }
 
-func isSingle(qualifier []byte) bool {
-	q, err := keyschema.ParseQualifier(qualifier)
-	return err == nil && q.Kind == keyschema.KindSample
+// deleteFloats deletes the cells of floats but the single samples that are left. It returns the size of their values.
+func (c *cleaner) deleteFloats(
+	m *storage.RowMutation, cells []storage.Cell, singles map[string]bool, hour int64,
+) (freedBytes int) {
+	for _, cell := range cells {
+		if cell.Family == storage.FamilySamples && !singles[string(cell.Qualifier)] {
+			freedBytes += len(cell.Value)
+			m.Entries = append(m.Entries, deleteCell(&cell, hour))
+		}
+	}
+	return freedBytes
+}
+
+func deleteCell(cell *storage.Cell, hour int64) storage.Entry {
+	return storage.Entry{
+		Kind: storage.DeleteCells, Family: cell.Family, Qualifier: bytes.Clone(cell.Qualifier),
+		// Without a time, an engine that places cells by time would search all days.
+		FromMs: keyschema.HourStartMs(hour), ToMs: keyschema.HourStartMs(hour + 1),
+	}
+}
+
+// replaceChunks replaces the changed cells of all kinds but floats. It returns how many cells are left, and by how much they
+// shrank.
+func replaceChunks(m *storage.RowMutation, before, after []storage.Cell, hour int64) (left, freedBytes int) {
+	type name struct{ family, qualifier string }
+	values := map[name][]byte{}
+	for _, cell := range after {
+		values[name{cell.Family, string(cell.Qualifier)}] = cell.Value
+	}
+	for _, cell := range before {
+		if cell.Family == storage.FamilySamples {
+			continue
+		}
+		value, kept := values[name{cell.Family, string(cell.Qualifier)}]
+		switch {
+		case !kept:
+			m.Entries = append(m.Entries, deleteCell(&cell, hour))
+		case !bytes.Equal(value, cell.Value):
+			m.Entries = append(m.Entries, storage.Entry{
+				Kind: storage.SetCell, Family: cell.Family, TsMs: cell.TsMs, Qualifier: bytes.Clone(cell.Qualifier),
+				Value: bytes.Clone(value),
+			})
+		}
+		if kept {
+			left++
+		}
+		freedBytes += len(cell.Value) - len(value)
+	}
+	return left, freedBytes
+}
+
+func isSingle(cell *storage.Cell) bool {
+	q, err := keyschema.ParseQualifier(cell.Qualifier)
+	return err == nil && cell.Family == storage.FamilySamples && q.Kind == keyschema.KindSample
 }

@@ -27,6 +27,7 @@ type Filter struct {
 	encoder chunk.Encoder
 	tsMs    []int64
 	values  []float64
+	kinds   recordChunks
 }
 
 // NewFilter returns a filter for the tombstones of a view. The caller keeps the view until it is done with the filter.
@@ -156,9 +157,6 @@ func (f *Filter) series(ctx context.Context, key []byte) error {
 // strike collects the tombstones that concern a cell, and reports whether they delete all of it.
 func (f *Filter) strike(hour int64, c *storage.Cell) (whole bool) {
 	f.hits = f.hits[:0]
-	if c.Family != storage.FamilySamples {
-		return false
-	}
 	q, err := keyschema.ParseQualifier(c.Qualifier)
 	if err != nil {
 		return false
@@ -193,28 +191,45 @@ func (f *Filter) cell(hour int64, c *storage.Cell) (out storage.Cell, keep, same
 	if len(f.hits) == 0 {
 		return *c, true, true
 	}
-	startMs := keyschema.HourStartMs(hour)
-	var err error
-	if f.tsMs, f.values, err = f.decoder.Decode(c.Value, startMs, f.tsMs[:0], f.values[:0]); err != nil {
+	start := len(f.bytes)
+	left, all, err := f.rewrite(c, keyschema.HourStartMs(hour))
+	if err != nil {
 		return *c, true, true
 	}
-	all, n := len(f.tsMs), 0
-	for i, ts := range f.tsMs {
-		if !deleted(f.hits, ts) {
-			f.tsMs[n], f.values[n] = ts, f.values[i]
-			n++
-		}
-	}
-	if n == 0 || n == all {
-		return *c, n > 0, n > 0
-	}
-	start := len(f.bytes)
-	if f.bytes, err = f.encoder.Append(f.bytes, startMs, f.tsMs[:n], f.values[:n]); err != nil {
-		return *c, true, true // the values come from a chunk, so encoding them cannot fail
+	if left == 0 || left == all {
+		f.bytes = f.bytes[:start]
+		return *c, left > 0, left > 0
 	}
 	out = *c
 	out.Value = f.bytes[start:len(f.bytes):len(f.bytes)]
 	return out, true, false
+}
+
+// rewrite appends the chunk of a cell without its deleted samples to f.bytes, unless none or all of them are deleted. It returns
+// the number of samples that are left, and of all.
+func (f *Filter) rewrite(c *storage.Cell, startMs int64) (left, all int, err error) {
+	switch c.Family {
+	case storage.FamilyHistograms:
+		f.bytes, left, all, err = f.kinds.histograms(f.bytes, c.Value, startMs, f.hits)
+		return left, all, err
+	case storage.FamilyExemplars:
+		f.bytes, left, all, err = f.kinds.exemplars(f.bytes, c.Value, startMs, f.hits)
+		return left, all, err
+	}
+	if f.tsMs, f.values, err = f.decoder.Decode(c.Value, startMs, f.tsMs[:0], f.values[:0]); err != nil {
+		return 0, 0, err
+	}
+	all = len(f.tsMs)
+	for i, ts := range f.tsMs {
+		if !deleted(f.hits, ts) {
+			f.tsMs[left], f.values[left] = ts, f.values[i]
+			left++
+		}
+	}
+	if left > 0 && left < all {
+		f.bytes, err = f.encoder.Append(f.bytes, startMs, f.tsMs[:left], f.values[:left])
+	}
+	return left, all, err
 }
 
 func deleted(by []*Tombstone, tsMs int64) bool {
