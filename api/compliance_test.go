@@ -21,8 +21,8 @@ import (
 
 // What the server stores of remote write 2.0. What it does not store yet, it must reject.
 const (
-	storesHistograms = false
-	storesExemplars  = false
+	storesHistograms = true
+	storesExemplars  = true
 )
 
 type pairs = map[string]string

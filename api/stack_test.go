@@ -81,7 +81,7 @@ func (s *stack) load(tb testing.TB) {
 	tb.Helper()
 	var list []ingest.Sample
 	for _, sample := range comparison.Samples() {
-		list = append(list, ingest.Sample(sample))
+		list = append(list, ingest.Sample{Labels: sample.Labels, TsMs: sample.TsMs, Value: sample.Value})
 	}
 	result, err := s.ingester.Write(context.Background(), list)
 	require.NoError(tb, err)

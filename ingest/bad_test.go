@@ -56,8 +56,8 @@ func TestEachRejection(t *testing.T) {
 		{ReasonTooFarAhead, series(good, sample(startMs+600_001, 1)), []string{`bad{job="x"}`, "600000 ms ahead"}},
 		{ReasonTooFarAhead, series(good, sample(math.MaxInt64, 1)), nil},
 		{ReasonBefore1970, series(good, sample(math.MinInt64, 1)), nil},
-		{ReasonUnsupportedHist, prompb.TimeSeries{
-			Labels: series(good).Labels, Histograms: []prompb.Histogram{{Timestamp: startMs}},
+		{ReasonHistogramInvalid, prompb.TimeSeries{
+			Labels: series(good).Labels, Histograms: []prompb.Histogram{{Timestamp: startMs, Schema: 99}},
 		}, []string{`bad{job="x"}`}},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
@@ -108,12 +108,17 @@ func TestTimesWithinBoundsAreTaken(t *testing.T) {
 	}
 }
 
-func TestExemplarsAreCountedSilently(t *testing.T) {
+// TestBadExemplarsAreCountedSilently sends a request of 1.0: its sender would take a rejection for one of its samples.
+func TestBadExemplarsAreCountedSilently(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), newClock(), nil)
 	ts := series(upNames, sample(startMs, 1))
-	ts.Exemplars = []prompb.Exemplar{{Value: 1, Timestamp: startMs}, {Value: 2}}
+	long := []prompb.Label{{Name: "trace_id", Value: strings.Repeat("x", 121)}}
+	ts.Exemplars = []prompb.Exemplar{
+		{Value: 1, Timestamp: startMs, Labels: long}, {Value: 2, Timestamp: startMs * 2}, {Value: 3, Timestamp: startMs},
+	}
 	r.write(ts)
-	require.Equal(t, 2.0, r.rejected(ReasonUnsupportedExemplar))
+	require.Equal(t, 1.0, r.rejected(ReasonExemplarTooLong))
+	require.Equal(t, 1.0, r.rejected(ReasonTooFarAhead))
 	r.requireSeries(up, column{startMs: math.Float64bits(1)})
 	r.close()
 }

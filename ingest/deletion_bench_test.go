@@ -33,7 +33,8 @@ func BenchmarkDelete(b *testing.B) {
 					var some []Sample
 					for n := range series {
 						ls := labels.FromStrings("__name__", "m", "x", fmt.Sprint(n))
-						some = append(some, Sample{ls, c.now().UnixMilli() - (days-day)*keyschema.DayHours*keyschema.HourMs, float64(n)})
+						tsMs := c.now().UnixMilli() - (days-day)*keyschema.DayHours*keyschema.HourMs
+						some = append(some, Sample{Labels: ls, TsMs: tsMs, Value: float64(n)})
 					}
 					_, err := r.Ingester.Write(ctx, some)
 					require.NoError(b, err)

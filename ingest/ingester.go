@@ -18,7 +18,10 @@ import (
 	"halite/ingest/identity"
 	"halite/ingest/wal"
 	"halite/keyschema"
+	"halite/keyschema/exemplar"
+	"halite/keyschema/histchunk"
 	"halite/storage"
+	"halite/storage/histmetrics"
 	"halite/storage/index"
 	"halite/storage/periodic"
 )
@@ -46,6 +49,8 @@ type Ingester struct {
 	sequence *flush.Sequence
 	flusher  *flush.Flusher
 	deleter  *deletion.Deleter
+	// histograms are the metrics with histograms.
+	histograms *histmetrics.Set
 
 	identity *identity.Keeper // guarded by the flusher's lock
 	drained  bool             // no samples will follow; guarded by the flusher's lock
@@ -123,7 +128,10 @@ func (i *Ingester) openTables(ctx context.Context) (err error) {
 	if i.sequence, err = flush.OpenSequence(ctx, store, meta); err != nil {
 		return err
 	}
-	h, err := head.New(head.Options{Stripes: i.hopts.Stripes, RowBytesMax: i.hopts.RowBytesMax})
+	if i.histograms, err = histmetrics.Open(ctx, meta); err != nil {
+		return err
+	}
+	h, err := head.New(head.Options{Stripes: i.hopts.Stripes, RowBytesMax: i.hopts.RowBytesMax, ExemplarsMax: i.hopts.ExemplarsMax})
 	if err != nil {
 		return err
 	}
@@ -142,6 +150,7 @@ func (i *Ingester) newFlusher() *flush.Flusher {
 	}
 	return flush.New(flush.Options{
 		Head: i.head, Log: i.log, Index: i.opts.Index, Store: i.opts.Store, Data: i.data, Sequence: i.sequence,
+		Histograms:   i.histograms,
 		HeadBytesMax: i.admission.memory.rowBytesMax, LowSpace: i.admission.lowSpace.Load, Persist: i.persist, NoteLog: i.noteLog,
 		EmitMetadata: i.metadata.emit, Register: &i.regMu, FlushBytes: i.hopts.FlushBytes, Grace: i.hopts.Grace,
 		Spread: i.hopts.Spread, Tick: tick, CheckpointInterval: i.hopts.CheckpointInterval, LogBytesMax: i.opts.WALBytesMax,
@@ -164,6 +173,9 @@ func (i *Ingester) persist(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := i.histograms.Persist(ctx); err != nil {
+		return err
+	}
 	return i.metadata.persist(ctx)
 }
 
@@ -182,6 +194,33 @@ func (i *Ingester) AppendSamples(
 ) ([]int64, []float64, error) {
 	return i.head.AppendSamples(uint32(ref), mintMs, maxtMs, tsMs, values)
 }
+
+// AppendHistograms appends the unflushed histograms of a series in [mintMs, maxtMs] to dst: ascending, each timestamp once.
+func (i *Ingester) AppendHistograms(
+	ref index.Ref, mintMs, maxtMs int64, dst []histchunk.Sample,
+) ([]histchunk.Sample, error) {
+	return i.head.AppendHistograms(uint32(ref), mintMs, maxtMs, dst)
+}
+
+// AppendExemplars appends the unflushed exemplars of a series in [mintMs, maxtMs] to dst, by time.
+func (i *Ingester) AppendExemplars(
+	ref index.Ref, mintMs, maxtMs int64, dst []exemplar.Exemplar,
+) ([]exemplar.Exemplar, error) {
+	return i.head.AppendExemplars(uint32(ref), mintMs, maxtMs, dst)
+}
+
+// AppendStartTimes is AppendSamples for start times. A value is the start timestamp in milliseconds since 1970.
+func (i *Ingester) AppendStartTimes(
+	ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64,
+) ([]int64, []float64, error) {
+	return i.head.AppendStartTimes(uint32(ref), mintMs, maxtMs, tsMs, values)
+}
+
+// HasUnflushed reports whether there may be unflushed samples of a kind of any series.
+func (i *Ingester) HasUnflushed(kind keyschema.SampleKind) bool { return i.head.HasKind(kind) }
+
+// Histograms returns the metrics with histograms, stored or not.
+func (i *Ingester) Histograms() *histmetrics.Set { return i.histograms }
 
 // Holds reports whether there may be unflushed samples in [mintMs, maxtMs]; what it denies, AppendSamples would not find.
 func (i *Ingester) Holds(mintMs, maxtMs int64) bool { return i.head.Holds(mintMs, maxtMs) }

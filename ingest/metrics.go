@@ -45,12 +45,17 @@ const (
 	ReasonUnsupportedStart    = "unsupported_start_timestamp"
 	ReasonInvalidReference    = "invalid_reference"
 	ReasonEmptySeries         = "empty_series"
+	ReasonHistogramInvalid    = "histogram_invalid"
+	ReasonHistogramTooLarge   = "histogram_too_large"
+	ReasonExemplarTooLong     = "exemplar_labels_too_long"
 	ReasonMetadataInvalid     = "metadata_invalid"
 	ReasonMetadataLimit       = "metadata_limit"
 )
 
 type metrics struct {
 	accepted     prometheus.Counter
+	histograms   prometheus.Counter
+	exemplars    prometheus.Counter
 	rejected     *prometheus.CounterVec
 	seriesDryRun *prometheus.CounterVec
 	requests     prometheus.Counter
@@ -70,9 +75,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return f.NewCounter(prometheus.CounterOpts{Name: "tsdb_ingest_" + name, Help: help})
 	}
 	m := &metrics{
-		accepted: counter("samples_total", "Samples acknowledged."),
+		accepted:   counter("samples_total", "Float samples acknowledged."),
+		histograms: counter("histograms_total", "Native histograms acknowledged."),
+		exemplars:  counter("exemplars_total", "Exemplars acknowledged."),
 		rejected: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "tsdb_ingest_rejected_total", Help: "Samples, exemplars and metadata not stored, by reason.",
+			Name: "tsdb_ingest_rejected_total", Help: "Samples, histograms, exemplars and metadata not stored, by reason.",
 		}, []string{"reason"}),
 		seriesDryRun: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_ingest_series_limit_dry_run_total",

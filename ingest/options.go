@@ -89,6 +89,8 @@ type Limits struct {
 	RequestSamplesMax int
 	// RequestSymbolsMax bounds the symbols of one request of remote write 2.0; default 1,000,000.
 	RequestSymbolsMax int
+	// HistogramBytesMax bounds one native histogram as encoded in the log; default 64 KiB.
+	HistogramBytesMax int
 	// AheadMax is how far a timestamp may lie in the future; default AheadMaxDefault.
 	AheadMax time.Duration
 	// SeriesMax bounds the active series; 0 means no limit. New series beyond it are refused; samples of known series are not.
@@ -129,6 +131,8 @@ type HeadOptions struct {
 	// FlushInterval is the time between two runs of the flush job; default 15 s. Negative turns all background jobs off: then
 	// only Flush and Close flush.
 	FlushInterval time.Duration
+	// ExemplarsMax is the number of exemplars kept of a series and hour, the newest ones, at most head.ExemplarsMost; default 60.
+	ExemplarsMax int
 	// Grace is how long after the end of an hour its rows wait for late samples; default 1 minute.
 	Grace time.Duration
 	// Spread is the time over which the rows of one hour are flushed, partition by partition; default 5 minutes.
@@ -154,6 +158,7 @@ func (l Limits) withDefaults(cpus int) Limits {
 	l.DecodedBytesMax = cmp.Or(l.DecodedBytesMax, 32<<20)
 	l.RequestSamplesMax = cmp.Or(l.RequestSamplesMax, 1_000_000)
 	l.RequestSymbolsMax = cmp.Or(l.RequestSymbolsMax, 1_000_000)
+	l.HistogramBytesMax = cmp.Or(l.HistogramBytesMax, 64<<10)
 	l.AheadMax = cmp.Or(l.AheadMax, AheadMaxDefault)
 	l.InFlightBytesMax = cmp.Or(l.InFlightBytesMax, 256<<20)
 	l.ConcurrencyMax = cmp.Or(l.ConcurrencyMax, 4*cpus)
@@ -167,6 +172,7 @@ func (h HeadOptions) withDefaults() HeadOptions {
 	h.Stripes = cmp.Or(h.Stripes, 16)
 	h.BytesMax = cmp.Or(h.BytesMax, 1<<30)
 	h.RowBytesMax = cmp.Or(h.RowBytesMax, 256<<10)
+	h.ExemplarsMax = cmp.Or(h.ExemplarsMax, head.ExemplarsDefault)
 	h.FlushBytes = cmp.Or(h.FlushBytes, 4<<20)
 	h.FlushInterval = cmp.Or(h.FlushInterval, 15*time.Second)
 	h.Grace = cmp.Or(h.Grace, time.Minute)
@@ -198,6 +204,8 @@ func (o Options) Validate() error {
 	check(o.Head.TotalBytesMax < 0, "Head.TotalBytesMax %d is negative", o.Head.TotalBytesMax)
 	row := o.Head.RowBytesMax
 	check(row < 0 || row > head.RowBytesMost, "Head.RowBytesMax %d is not in 0…%d", row, head.RowBytesMost)
+	exemplars := o.Head.ExemplarsMax
+	check(exemplars < 0 || exemplars > head.ExemplarsMost, "Head.ExemplarsMax %d is not in 0…%d", exemplars, head.ExemplarsMost)
 	check(o.Head.Grace < 0 || o.Head.Spread < 0, "Head.Grace or Head.Spread is negative")
 	if err := o.Limits.Validate(); err != nil {
 		errs = append(errs, err)
@@ -227,7 +235,7 @@ func (l Limits) Validate() error {
 		{"LabelValueBytesMax", int64(l.LabelValueBytesMax)}, {"BodyBytesMax", int64(l.BodyBytesMax)},
 		{"DecodedBytesMax", int64(l.DecodedBytesMax)}, {"RequestSamplesMax", int64(l.RequestSamplesMax)},
 		{"RequestSymbolsMax", int64(l.RequestSymbolsMax)},
-		{"AheadMax", int64(l.AheadMax)}, {"SeriesMax", int64(l.SeriesMax)},
+		{"HistogramBytesMax", int64(l.HistogramBytesMax)}, {"AheadMax", int64(l.AheadMax)}, {"SeriesMax", int64(l.SeriesMax)},
 		{"InFlightBytesMax", l.InFlightBytesMax}, {"ConcurrencyMax", int64(l.ConcurrencyMax)},
 		{"QueueWaitMax", int64(l.QueueWaitMax)}, {"MetadataBytesMax", int64(l.MetadataBytesMax)},
 		{"MetadataMetricsMax", int64(l.MetadataMetricsMax)},

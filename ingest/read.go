@@ -89,7 +89,7 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 		r.reject(len(s.Samples)+len(s.Histograms)+len(s.Exemplars), 0, nil, rejection{ReasonInvalidReference, s.Fault.Error()})
 		return nil
 	}
-	if err := r.w.admission.samples(len(r.samples) + len(s.Samples)); err != nil {
+	if err := r.w.admission.samples(r.count() + s.Count()); err != nil {
 		return err
 	}
 	ref, known := uint32(0), false
@@ -105,28 +105,11 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 		r.fields = w.AppendFields(r.fields, s.Refs)
 		s.Labels = r.fields[from:len(r.fields):len(r.fields)]
 	}
-	r.rejectV2(&s, ref)
-	r.takeValues(&s, key, ref, known)
-	return nil
-}
-
-// rejectV2 rejects what cannot be stored. Unlike a sender of 1.0, one of 2.0 learns of each exemplar that is not stored.
-func (r *Request) rejectV2(s *remotewrite.Series, ref uint32) {
-	if n := len(s.Exemplars); n > 0 {
-		r.reject(n, ref, s.Labels, rejection{ReasonUnsupportedExemplar, "exemplars are not supported"})
-	}
-	starts := 0
-	for n := range s.Samples {
-		if s.Samples[n].StartMs != 0 {
-			starts++
-		}
-	}
-	if starts > 0 {
-		r.w.metrics.rejected.WithLabelValues(ReasonUnsupportedStart).Add(float64(starts))
-	}
 	if len(s.Samples)+len(s.Histograms)+len(s.Exemplars) == 0 && s.Metadata == (remotewrite.MetadataRefs{}) {
 		r.reject(0, ref, s.Labels, rejection{ReasonEmptySeries, "neither samples nor histograms"})
 	}
+	r.takeValues(&s, key, ref, known)
+	return nil
 }
 
 // requestV2 is the state of a request of remote write 2.0 that 1.0 does not need.

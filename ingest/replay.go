@@ -1,10 +1,12 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +15,7 @@ import (
 	logreplay "halite/ingest/replay"
 	"halite/ingest/wal"
 	"halite/ingest/wal/record"
+	"halite/keyschema"
 	"halite/storage/index"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -129,7 +132,8 @@ type replay struct {
 	ctx     context.Context
 	loader  *index.Loader
 	refs    []*[logRefChunkSize]uint32 // by number in the log
-	kept    []head.Sample              // of the batch under way
+	floats  []head.Sample              // of the batch under way, as records
+	records []head.Record
 	stripes head.StripeSorter
 	segment uint64
 	lost    int
@@ -160,7 +164,13 @@ func (p *replay) apply(b *logreplay.Batch) error {
 	case record.KindSeries:
 		return p.restore(b)
 	case record.KindSamples:
-		return p.store(b)
+		return p.store(b, keyschema.Floats)
+	case record.KindStartTimes:
+		return p.store(b, keyschema.StartTimes)
+	case record.KindHistograms:
+		return p.storeEncoded(b, keyschema.Histograms)
+	case record.KindExemplars:
+		return p.storeEncoded(b, keyschema.Exemplars)
 	case record.KindMetadata:
 		return record.ParseMetadata(b.Payload, func(m record.Metadata) error {
 			p.i.metadata.put(m.Metric, Metadata{Type: m.Type, Help: m.Help, Unit: m.Unit})
@@ -227,57 +237,103 @@ func (p *replay) setRef(log, ref uint32) {
 	p.refs[at][log&(logRefChunkSize-1)] = ref
 }
 
-// store appends the samples of a batch to the head.
-func (p *replay) store(b *logreplay.Batch) error {
-	samples := p.kept[:0]
+// kept returns the ref of the n-th sample of a batch, and whether replay keeps the sample.
+func (p *replay) kept(b *logreplay.Batch, n int, log uint32) (ref uint32, keep bool, err error) {
+	switch ref = p.ref(log); ref {
+	case retiredRef:
+		return 0, false, nil
+	case 0:
+		if !p.i.opts.AcceptWALLoss {
+			return 0, false, fmt.Errorf("%w: number %d at %s", errOrphan, log, b.Position(n))
+		}
+		p.lost++
+		return 0, false, nil
+	}
+	return ref, true, nil
+}
+
+// store appends the floats or start times of a batch to the head.
+func (p *replay) store(b *logreplay.Batch, kind keyschema.SampleKind) error {
+	samples := p.floats[:0]
 	for n := range b.Samples {
 		s := &b.Samples[n]
-		switch ref := p.ref(s.Ref); ref {
-		case retiredRef:
-		case 0:
-			if !p.i.opts.AcceptWALLoss {
-				return fmt.Errorf("%w: number %d at %s", errOrphan, s.Ref, b.Position(n))
-			}
-			p.lost++
-		default:
+		ref, keep, err := p.kept(b, n, s.Ref)
+		if err != nil {
+			return err
+		}
+		if keep {
 			samples = append(samples, head.Sample{Ref: ref, TsMs: s.TsMs, Value: s.Value})
 		}
 	}
-	p.kept = samples
+	p.floats = samples
 	p.samples.Add(int64(len(samples)))
 	p.stripes.Sort(p.i.head, samples)
-	if err := p.append(); err != nil {
+	if err := p.eachStripe(func(stripe int) error {
+		some := p.stripes.Of(stripe)
+		if len(some) == 0 {
+			return nil
+		}
+		p.i.head.LockStripe(stripe)
+		defer p.i.head.UnlockStripe(stripe)
+		_, err := p.i.appendNumbers(stripe, kind, some, p.segment, nil)
+		return err
+	}); err != nil {
 		return err
 	}
 	return p.relieve()
 }
 
-// append appends the samples that were divided by stripe, several stripes at a time.
-func (p *replay) append() error {
+// storeEncoded appends the histograms or exemplars of a batch to the head.
+func (p *replay) storeEncoded(b *logreplay.Batch, kind keyschema.SampleKind) error {
+	records := p.records[:0]
+	for n := range b.Encoded {
+		s := &b.Encoded[n]
+		ref, keep, err := p.kept(b, n, s.Ref)
+		if err != nil {
+			return err
+		}
+		if keep {
+			records = append(records, head.Record{Ref: ref, TsMs: s.TsMs, Data: s.Data})
+		}
+	}
+	p.records = records
+	p.samples.Add(int64(len(records)))
+	slices.SortStableFunc(records, func(a, b head.Record) int { // as Ingester.storeRecords
+		return cmp.Compare(p.i.head.Stripe(a.Ref), p.i.head.Stripe(b.Ref))
+	})
+	if err := p.eachStripe(func(stripe int) error {
+		from, _ := slices.BinarySearchFunc(records, stripe, p.compareStripe)
+		to, _ := slices.BinarySearchFunc(records, stripe+1, p.compareStripe)
+		if from == to {
+			return nil
+		}
+		p.i.head.LockStripe(stripe)
+		defer p.i.head.UnlockStripe(stripe)
+		return p.i.appendRecords(stripe, kind, records[from:to], p.segment)
+	}); err != nil {
+		return err
+	}
+	return p.relieve()
+}
+
+func (p *replay) compareStripe(r head.Record, stripe int) int {
+	return cmp.Compare(p.i.head.Stripe(r.Ref), stripe)
+}
+
+// eachStripe visits all stripes, several at a time.
+func (p *replay) eachStripe(visit func(stripe int) error) error {
 	stripes, workers := p.i.head.Stripes(), runtime.GOMAXPROCS(0)
 	errs := make([]error, workers)
 	var working sync.WaitGroup
 	for w := range workers {
 		working.Go(func() {
 			for stripe := w; stripe < stripes && errs[w] == nil; stripe += workers {
-				if some := p.stripes.Of(stripe); len(some) > 0 {
-					errs[w] = p.appendStripe(stripe, some)
-				}
+				errs[w] = visit(stripe)
 			}
 		})
 	}
 	working.Wait()
 	return errors.Join(errs...)
-}
-
-func (p *replay) appendStripe(stripe int, samples []head.Sample) error {
-	p.i.head.LockStripe(stripe)
-	defer p.i.head.UnlockStripe(stripe)
-	opened, err := p.i.head.Append(stripe, samples, p.segment, nil)
-	for _, row := range opened {
-		p.i.opts.Index.MarkActive(index.Ref(row.Ref), row.Hour)
-	}
-	return err
 }
 
 // relief is a flush of rows beside the replay.

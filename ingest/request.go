@@ -37,8 +37,8 @@ const (
 type unknownSeries struct {
 	key      head.Key
 	fields   []byte
-	offset   int // of the message in the body
-	from, to int // range of its samples in Request.samples
+	offset   int   // of the message in the body
+	from, to taken // range of its samples in the request
 }
 
 // Request is the state of one write; pooled. Its phases are: Begin admits it, Read decodes it, finds known series and creates
@@ -54,6 +54,7 @@ type Request struct {
 
 	walker   remotewrite.Walker
 	v2       requestV2
+	kinds    kinds
 	cursor   head.Cursor
 	lookups  lookups
 	samples  []head.Sample
@@ -116,6 +117,7 @@ func (r *Request) reset(w *Writer, in Input) {
 	r.cursor = w.registry.Cursor()
 	r.samples, r.unknown, r.metadata, r.fields = r.samples[:0], r.unknown[:0], r.metadata[:0], r.fields[:0]
 	r.lookups.n = 0
+	r.kinds.reset()
 	r.series, r.last, r.logged, r.result = 0, wal.Position{}, false, Result{}
 	nowMs := w.now().UnixMilli()
 	r.minMs, r.aheadMs = 0, w.limits.AheadMax.Milliseconds()
@@ -157,6 +159,10 @@ func (r *Request) Finish(err error) (Result, error) {
 		return Result{}, r.w.admission.classify(err)
 	}
 	r.w.metrics.accepted.Add(float64(r.result.Accepted))
+	if r.result.Histograms+r.result.Exemplars > 0 {
+		r.w.metrics.histograms.Add(float64(r.result.Histograms))
+		r.w.metrics.exemplars.Add(float64(r.result.Exemplars))
+	}
 	return r.result, nil
 }
 
@@ -173,8 +179,16 @@ func (r *Request) readSamples(samples []Sample) {
 		start := len(r.fields)
 		r.fields = remotewrite.AppendFields(r.fields, s.Labels)
 		fields := r.fields[start:len(r.fields):len(r.fields)]
-		sample := [1]remotewrite.Sample{{TsMs: s.TsMs, Value: s.Value}}
-		r.takeSeries(remotewrite.Series{Labels: fields, Samples: sample[:]}, r.w.registry.Hash(fields), false)
+		series := remotewrite.Series{Labels: fields}
+		if s.H == nil && s.FH == nil {
+			series.Samples = []remotewrite.Sample{{TsMs: s.TsMs, StartMs: s.StartMs, Value: s.Value}}
+		} else {
+			series.Histograms = []remotewrite.Histogram{{TsMs: s.TsMs, StartMs: s.StartMs, H: s.H, FH: s.FH}}
+		}
+		for _, e := range s.Exemplars {
+			series.Exemplars = append(series.Exemplars, remotewrite.Exemplar(e))
+		}
+		r.takeSeries(series, r.w.registry.Hash(fields), false)
 	}
 }
 
@@ -234,7 +248,7 @@ func (r *Request) readSeries(w *remotewrite.Walker) error {
 	if err != nil {
 		return &BadRequestError{err}
 	}
-	if err := r.w.admission.samples(len(r.samples) + len(s.Samples)); err != nil {
+	if err := r.w.admission.samples(r.count() + s.Count()); err != nil {
 		return err
 	}
 	searched := guessed && len(guess) == len(s.Labels)
@@ -252,24 +266,21 @@ func (r *Request) takeSeries(s remotewrite.Series, key head.Key, searched bool) 
 	if !searched {
 		ref, known = r.cursor.Find(key)
 	}
-	if n := len(s.Exemplars); n > 0 {
-		r.w.metrics.rejected.WithLabelValues(ReasonUnsupportedExemplar).Add(float64(n))
-	}
 	r.takeValues(&s, key, ref, known)
 }
 
-// takeValues takes the samples of a series, and rejects what cannot be stored. The caller sets s.Labels if the series is new.
+// takeValues takes the samples of a series. The caller sets s.Labels if the series is new.
 func (r *Request) takeValues(s *remotewrite.Series, key head.Key, ref uint32, known bool) {
-	if n := len(s.Histograms); n > 0 {
-		r.reject(n, ref, s.Labels, rejection{ReasonUnsupportedHist, "native histograms are not supported"})
-	}
-	from := len(r.samples)
+	from := r.taken()
 	for _, sample := range s.Samples {
 		r.take(ref, s.Labels, sample)
 	}
+	if len(s.Histograms)+len(s.Exemplars) > 0 {
+		r.takeRecords(s, ref)
+	}
 	if !known {
 		r.unknown = append(r.unknown, unknownSeries{
-			key: key, fields: s.Labels, offset: s.Offset, from: from, to: len(r.samples),
+			key: key, fields: s.Labels, offset: s.Offset, from: from, to: r.taken(),
 		})
 	}
 }
@@ -283,6 +294,9 @@ func (r *Request) take(ref uint32, fields []byte, s remotewrite.Sample) {
 		}
 	}
 	r.samples = append(r.samples, head.Sample{Ref: ref, TsMs: s.TsMs, Value: s.Value})
+	if s.StartMs != 0 {
+		r.takeStart(ref, s.TsMs, s.StartMs)
+	}
 }
 
 // timeFault returns what is wrong with a timestamp outside of minMs and maxMs. The metric may be kept longer.

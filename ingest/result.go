@@ -5,16 +5,25 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema/exemplar"
 )
 
-// Sample is one value of one series.
+// Sample is one value of one series: a float, or a native histogram if H or FH is set.
 type Sample struct {
 	// Labels include __name__.
 	Labels labels.Labels
 	// TsMs is in milliseconds since 1970.
 	TsMs  int64
 	Value float64
+	// StartMs is the start timestamp in milliseconds since 1970; 0 if the sender did not set it.
+	StartMs int64
+	H       *histogram.Histogram
+	FH      *histogram.FloatHistogram
+	// Exemplars are exemplars of the series. Their times are their own.
+	Exemplars []exemplar.Exemplar
 }
 
 // Result is the outcome of a write.

@@ -178,7 +178,7 @@ func (r *rig) readSeries(ctx context.Context, s index.Series, tags []keyschema.T
 			set.Keys = append(set.Keys, keyschema.AppendHour(prefix, hour))
 		}
 	}
-	rows := data.ReadRows(ctx, set, storage.ReadOptions{})
+	rows := data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilySamples}}})
 	var fold chunk.Row
 	for rows.Next() {
 		key, err := keyschema.ParseRowKey(rows.Row().Key)

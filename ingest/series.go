@@ -55,14 +55,10 @@ func (r *Request) createUnknown() error {
 			return err
 		}
 		if ref == 0 {
-			if why.reason != "" {
-				r.reject(p.to-p.from, 0, p.fields, why)
-			}
+			r.rejectUnknown(p, why)
 			continue
 		}
-		for j := p.from; j < p.to; j++ {
-			r.samples[j].Ref = ref
-		}
+		r.setRef(p.from, p.to, ref)
 		if len(r.encoded) >= seriesRecordBytes {
 			if err := r.publish(); err != nil {
 				return err
@@ -70,6 +66,18 @@ func (r *Request) createUnknown() error {
 		}
 	}
 	return r.publish()
+}
+
+// rejectUnknown rejects the samples of a series that breaks a rule.
+func (r *Request) rejectUnknown(p *unknownSeries, why rejection) {
+	if why.reason == "" {
+		return
+	}
+	samples, exemplars := p.to.since(p.from)
+	r.reject(samples, 0, p.fields, why) // describes the fault even if there are no samples
+	if exemplars > 0 {
+		r.rejectExemplars(exemplars, 0, p.fields, why)
+	}
 }
 
 // register finds or creates the ref of an unknown series. Ref 0 means that there is nothing to store, and why.
@@ -83,7 +91,8 @@ func (r *Request) register(p *unknownSeries) (ref uint32, why rejection, err err
 		return 0, why, &BadRequestError{err}
 	}
 	pairs, why := w.limits.validate(r.pairs)
-	if why.reason != "" || p.from == p.to {
+	samples, exemplars := p.to.since(p.from)
+	if why.reason != "" || samples+exemplars == 0 {
 		return 0, why, nil
 	}
 	r.builder.Reset()
@@ -99,7 +108,7 @@ func (r *Request) register(p *unknownSeries) (ref uint32, why rejection, err err
 	ref, known := w.registry.Find(canonical)
 	if !known {
 		f := createdSeries{key: canonical}
-		if f.ref, f.log, why, err = r.addSeries(ls, p.to-p.from); f.ref == 0 || err != nil {
+		if f.ref, f.log, why, err = r.addSeries(ls, samples); f.ref == 0 || err != nil {
 			return 0, why, err
 		}
 		r.created = append(r.created, f)

@@ -37,7 +37,7 @@ func TestAgesThatGrow(t *testing.T) {
 	write := func(hours ...int) {
 		t.Helper()
 		for _, hour := range hours {
-			_, err := r.Ingester.Write(ctx, []Sample{{m, at(hour) + 1000, float64(hour)}})
+			_, err := r.Ingester.Write(ctx, []Sample{{Labels: m, TsMs: at(hour) + 1000, Value: float64(hour)}})
 			require.NoError(t, err)
 		}
 	}

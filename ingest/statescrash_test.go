@@ -220,7 +220,7 @@ func (d *statesDriver) write() {
 			ts = nowMs - d.rng.Int64N(keyschema.HourMs)
 		}
 		v := d.rng.Float64()
-		samples = append(samples, Sample{d.model.labels[n], ts, v})
+		samples = append(samples, Sample{Labels: d.model.labels[n], TsMs: ts, Value: v})
 		d.after.columns[n][ts] = math.Float64bits(v)
 		d.after.forget(n, ts)
 	}

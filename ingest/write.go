@@ -1,15 +1,21 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"halite/ingest/head"
 	"halite/ingest/wal/record"
+	"halite/keyschema"
 	"halite/storage/index"
 )
 
-// recordSamplesMax bounds the samples of one log record, far below what a payload may hold.
-const recordSamplesMax = 1 << 16
+// Both bound a log record far below what a payload may hold: its samples, and the bytes of its histograms or exemplars.
+const (
+	recordSamplesMax = 1 << 16
+	recordBytesMax   = 1 << 20
+)
 
 // WriteRemote stores a remote write 1.0 body (snappy-compressed protobuf) and returns when it is durable. It leaves out series
 // that break a rule and lists them in the Result. The error is a *BadRequestError, ErrTooLarge, an *OverloadError, ErrClosed or
@@ -61,13 +67,23 @@ func (i *Ingester) store(r *Request) error {
 	if err := i.storeSamples(r); err != nil {
 		return err
 	}
+	if err := i.storeKinds(r); err != nil {
+		return err
+	}
 	return r.StoreMetadata()
 }
 
-// storeSamples appends the samples of known series to log and head, stripe by stripe.
+// storeSamples appends the floats of known series to log and head.
 func (i *Ingester) storeSamples(r *Request) error {
+	stored, err := i.storeNumbers(r, keyschema.Floats, r.samples)
+	r.Accept(stored)
+	return err
+}
+
+// storeNumbers appends floats or start times of known series to log and head, stripe by stripe. It returns their number.
+func (i *Ingester) storeNumbers(r *Request, kind keyschema.SampleKind, numbers []head.Sample) (stored int, err error) {
 	h := i.head
-	r.stripes.Sort(h, r.samples)
+	r.stripes.Sort(h, numbers)
 	defer func() { r.NoteChanges(r.stripes.Sorted()) }()
 	for stripe := range h.Stripes() {
 		samples := r.stripes.Of(stripe)
@@ -80,29 +96,148 @@ func (i *Ingester) storeSamples(r *Request) error {
 				r.encoder.Add(h.LogRef(s.Ref), s.TsMs, s.Value)
 			}
 			r.payload = r.encoder.Bytes()
-			if err := i.storeRecord(r, stripe, some); err != nil {
-				return err
+			if err := i.storePayload(r, stripe, kind, some); err != nil {
+				return stored, err
 			}
-			r.Accept(len(some))
+			stored += len(some)
 		}
 	}
 	if h.Sealed() > 0 || h.Bytes() > i.admission.memory.rowBytesMax() {
 		i.flusher.Wake()
 	}
-	return nil
+	return stored, nil
 }
 
-// storeRecord appends the samples of one stripe to the log and then to the head. The stripe is locked, so that log and head have
-// the samples of a series in the same order. The index learns of new rows before the samples are acknowledged.
-func (i *Ingester) storeRecord(r *Request, stripe int, samples []head.Sample) (err error) {
+// storePayload appends the payload to the log and then its samples, which are of one stripe, to the head. The stripe is locked,
+// so that log and head have the samples of a series in the same order. The index learns of new rows before the samples are
+// acknowledged.
+func (i *Ingester) storePayload(r *Request, stripe int, kind keyschema.SampleKind, samples []head.Sample) (err error) {
 	i.head.LockStripe(stripe)
 	defer i.head.UnlockStripe(stripe)
-	if err := r.appendLog(record.KindSamples, r.payload); err != nil {
+	if err := r.appendLog(logKind(kind), r.payload); err != nil {
 		return err
 	}
-	r.opened, err = i.head.Append(stripe, samples, r.last.Segment, r.opened[:0])
-	for _, row := range r.opened {
+	r.opened, err = i.appendNumbers(stripe, kind, samples, r.last.Segment, r.opened[:0])
+	return err
+}
+
+// appendNumbers appends floats or start times of one stripe, which the log holds in a segment, to the head. The index learns of
+// the rows that it begins, which it returns in the memory of opened. The caller has locked the stripe.
+func (i *Ingester) appendNumbers(
+	stripe int, kind keyschema.SampleKind, numbers []head.Sample, segment uint64, opened []head.OpenedRow,
+) (rows []head.OpenedRow, err error) {
+	if kind == keyschema.StartTimes {
+		rows, err = i.head.StoreStartTimes(stripe, numbers, segment, opened)
+	} else {
+		rows, err = i.head.Append(stripe, numbers, segment, opened)
+	}
+	for _, row := range rows {
 		i.index.MarkActive(index.Ref(row.Ref), row.Hour)
+	}
+	return rows, err
+}
+
+// logKind is the kind of log record that holds samples of a kind.
+func logKind(kind keyschema.SampleKind) byte {
+	switch kind {
+	case keyschema.Histograms:
+		return record.KindHistograms
+	case keyschema.Exemplars:
+		return record.KindExemplars
+	case keyschema.StartTimes:
+		return record.KindStartTimes
+	default:
+		return record.KindSamples
+	}
+}
+
+// storeKinds appends the samples that are not floats to log and head.
+func (i *Ingester) storeKinds(r *Request) error {
+	k := &r.kinds
+	if len(k.starts) > 0 {
+		if _, err := i.storeNumbers(r, keyschema.StartTimes, k.starts); err != nil {
+			return err
+		}
+	}
+	if len(k.histograms)+len(k.exemplars) == 0 {
+		return nil
+	}
+	n, err := i.storeRecords(r, keyschema.Histograms, k.histograms)
+	r.result.Histograms += n
+	if err != nil {
+		return err
+	}
+	n, err = i.storeRecords(r, keyschema.Exemplars, k.exemplars)
+	r.result.Exemplars += n
+	if i.head.Sealed() > 0 || i.head.Bytes() > i.admission.memory.rowBytesMax() {
+		i.flusher.Wake()
+	}
+	return err
+}
+
+// storeRecords appends histograms or exemplars of known series to log and head, stripe by stripe. It returns their number.
+func (i *Ingester) storeRecords(r *Request, kind keyschema.SampleKind, records []head.Record) (stored int, err error) {
+	records = slices.DeleteFunc(records, func(r head.Record) bool { return r.Ref == 0 })
+	slices.SortStableFunc(records, func(a, b head.Record) int {
+		return cmp.Compare(i.head.Stripe(a.Ref), i.head.Stripe(b.Ref))
+	})
+	defer func() { r.noteRecords(records[:stored]) }()
+	for rest := records; len(rest) > 0; {
+		n := r.encodeRecords(i.head, rest)
+		if err := i.storeEncoded(r, i.head.Stripe(rest[0].Ref), kind, rest[:n]); err != nil {
+			return stored, err
+		}
+		stored, rest = stored+n, rest[n:]
+	}
+	return stored, nil
+}
+
+// storeEncoded is storePayload for histograms or exemplars.
+func (i *Ingester) storeEncoded(r *Request, stripe int, kind keyschema.SampleKind, records []head.Record) error {
+	i.head.LockStripe(stripe)
+	defer i.head.UnlockStripe(stripe)
+	if err := r.appendLog(logKind(kind), r.payload); err != nil {
+		return err
+	}
+	return i.appendRecords(stripe, kind, records, r.last.Segment)
+}
+
+// encodeRecords makes the payload of the first records, which are of one stripe, and returns their number.
+func (r *Request) encodeRecords(h *head.Head, records []head.Record) (n int) {
+	e := &r.kinds.encoder
+	e.Reset(r.payload[:0])
+	stripe := h.Stripe(records[0].Ref)
+	for n < len(records) && n < recordSamplesMax && h.Stripe(records[n].Ref) == stripe {
+		at := &records[n]
+		if n > 0 && e.Len()+record.EncodedSizeMax(len(at.Data)) > recordBytesMax {
+			break
+		}
+		e.Add(h.LogRef(at.Ref), at.TsMs, at.Data)
+		n++
+	}
+	r.payload = e.Bytes()
+	return n
+}
+
+// noteRecords is NoteChanges for histograms or exemplars.
+func (r *Request) noteRecords(records []head.Record) {
+	times := r.kinds.times[:0]
+	for n := range records {
+		times = append(times, head.Sample{TsMs: records[n].TsMs})
+	}
+	r.kinds.times = times
+	r.NoteChanges(times)
+}
+
+// appendRecords is appendNumbers for histograms or exemplars. The set of metrics with histograms learns of the rows, too.
+func (i *Ingester) appendRecords(stripe int, kind keyschema.SampleKind, records []head.Record, segment uint64) error {
+	opened, err := i.head.StoreRecords(stripe, kind, records, segment, nil)
+	for _, row := range opened {
+		ref := index.Ref(row.Ref)
+		i.index.MarkActive(ref, row.Hour)
+		if kind == keyschema.Histograms {
+			i.histograms.Mark(i.index.Metric(ref), row.Hour)
+		}
 	}
 	return err
 }

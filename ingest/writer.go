@@ -25,17 +25,18 @@ import (
 // Writer is the first half of a write, the same in all modes: it admits a request, reads it, finds and creates its series,
 // and keeps metadata. The second half stores the samples.
 type Writer struct {
-	limits    Limits
-	retention time.Duration
-	ages      *keyschema.TierRetention
-	index     *index.Index
-	meta      storage.Table
-	now       func() time.Time
-	logger    *slog.Logger
-	metrics   *metrics
-	registry  *head.Registry
-	metadata  *metadataStore
-	changes   changes.Clock
+	limits     Limits
+	floatsOnly bool
+	retention  time.Duration
+	ages       *keyschema.TierRetention
+	index      *index.Index
+	meta       storage.Table
+	now        func() time.Time
+	logger     *slog.Logger
+	metrics    *metrics
+	registry   *head.Registry
+	metadata   *metadataStore
+	changes    changes.Clock
 
 	admission    admission
 	seriesLimits seriesLimits
@@ -59,7 +60,9 @@ type Writer struct {
 
 // WriterOptions configure a Writer. Head's limits, Log and Registerer are optional.
 type WriterOptions struct {
-	Limits            Limits
+	Limits Limits
+	// FloatsOnly refuses histograms and exemplars, and leaves out start times. Mode direct sets it.
+	FloatsOnly        bool
 	Memory            HeadOptions
 	Retention         time.Duration
 	RetentionByMetric *keyschema.TierRetention
@@ -75,6 +78,7 @@ type WriterOptions struct {
 // Init makes the writer ready and reads metadata from table meta. The caller sets the log afterwards, if there is one.
 func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	w.limits = o.Limits.withDefaults(runtime.GOMAXPROCS(0))
+	w.floatsOnly = o.FloatsOnly
 	w.retention, w.ages, w.index, w.meta, w.head, w.nextLog = o.Retention, o.RetentionByMetric, o.Index, o.Meta, o.Head, 1
 	w.now, w.logger, w.metrics = o.Now, o.Logger, newMetrics(o.Registerer)
 	w.registry = head.NewRegistry()

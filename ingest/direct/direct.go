@@ -166,7 +166,7 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 		return nil, err
 	}
 	if err := t.Init(ctx, ingest.WriterOptions{
-		Limits: opts.Limits, Retention: opts.Retention, RetentionByMetric: opts.RetentionByMetric,
+		Limits: opts.Limits, FloatsOnly: true, Retention: opts.Retention, RetentionByMetric: opts.RetentionByMetric,
 		Index: opts.Index, Schema: opts.Schema, Meta: t.meta,
 		Head: slots, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {

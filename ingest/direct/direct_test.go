@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
@@ -23,6 +24,7 @@ import (
 	"halite/ingest/deletion"
 	"halite/keyschema"
 	"halite/keyschema/chunk"
+	"halite/keyschema/exemplar"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/storagetest"
@@ -550,4 +552,22 @@ func (w *directWorld) logger() *slog.Logger {
 		return nil
 	}
 	return slog.New(slog.NewTextHandler(w.t.Output(), nil))
+}
+
+// TestDirectStoresFloatsOnly writes all kinds of samples: floats are stored, the others are refused by reason.
+func TestDirectStoresFloatsOnly(t *testing.T) {
+	w := newDirectWorld(t, 1, 1)
+	ls := labels.FromStrings("__name__", "m")
+	result, err := w.nodes[0].Write(context.Background(), []ingest.Sample{
+		{Labels: ls, TsMs: startMs, Value: 1, StartMs: startMs - 1, Exemplars: []exemplar.Exemplar{{TsMs: startMs}}},
+		{Labels: ls, TsMs: startMs + 1, H: &histogram.Histogram{}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1, result.Accepted)
+	require.Zero(t, result.Histograms+result.Exemplars)
+	require.Equal(t, map[string]int{ingest.ReasonUnsupportedHist: 1, ingest.ReasonUnsupportedExemplar: 1}, result.Reasons)
+	require.Equal(t, "series m{}: unsupported_exemplar: exemplars are unsupported in mode direct", result.First)
+	for _, n := range w.nodes {
+		require.NoError(t, n.Close(context.Background()))
+	}
 }

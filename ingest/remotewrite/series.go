@@ -24,6 +24,9 @@ type Series struct {
 	Fault error
 }
 
+// Count is the number of samples, histograms and exemplars.
+func (s *Series) Count() int { return len(s.Samples) + len(s.Histograms) + len(s.Exemplars) }
+
 // Sample is one value. Times are in milliseconds since 1970; StartMs is 0 if the sender did not set it.
 type Sample struct {
 	TsMs, StartMs int64

@@ -21,6 +21,8 @@ const (
 	// batchSeries and batchSamples bound a batch, but that one record of samples is never divided.
 	batchSeries  = 4096
 	batchSamples = 16384
+	// batchBytes is for histograms and exemplars what batchSamples is for floats.
+	batchBytes = 1 << 20
 	// batchesAhead are decoded ahead.
 	batchesAhead = 4
 )
@@ -30,11 +32,13 @@ type Batch struct {
 	Kind    byte // record.KindSeries for series of any encoding
 	Segment uint64
 	Series  []Series
-	Samples []record.Sample
-	Payload []byte // of another kind
+	Samples []record.Sample        // floats or start times
+	Encoded []record.EncodedSample // histograms or exemplars
+	Payload []byte                 // of another kind
 
 	entries []entry
 	labels  []labels.Label // of all series
+	data    []byte         // of Encoded
 }
 
 // entry is the position of a record in the log, and the end of its samples in the batch.
@@ -53,7 +57,8 @@ type Series struct {
 func (b *Batch) reset() {
 	clear(b.labels)
 	b.entries, b.Series, b.labels, b.Samples = b.entries[:0], b.Series[:0], b.labels[:0], b.Samples[:0]
-	b.Kind, b.Payload = 0, nil
+	clear(b.Encoded)
+	b.Kind, b.Payload, b.Encoded, b.data = 0, nil, b.Encoded[:0], b.data[:0]
 }
 
 // Labels returns the labels of the n-th series.
@@ -67,7 +72,7 @@ func (b *Batch) Labels(n int) []labels.Label {
 
 // full reports whether the batch goes before it takes more.
 func (b *Batch) full() bool {
-	return len(b.Series) >= batchSeries || len(b.Samples) >= batchSamples
+	return len(b.Series) >= batchSeries || len(b.Samples) >= batchSamples || len(b.data) >= batchBytes
 }
 
 // First returns the position of the first record.
@@ -144,8 +149,10 @@ func (r *Reader) Record(kind byte, payload []byte, pos wal.Position) error {
 			return fmt.Errorf("%w at %s", err, pos)
 		}
 		return r.parse(series, pos, record.ParseSeriesColumns)
-	case record.KindSamples:
-		return r.samples(payload, pos)
+	case record.KindSamples, record.KindStartTimes:
+		return r.samples(kind, payload, pos)
+	case record.KindHistograms, record.KindExemplars:
+		return r.encoded(kind, payload, pos)
 	case record.KindMetadata, record.KindDeletion:
 		if err := r.begin(kind, pos); err != nil {
 			return err
@@ -189,15 +196,22 @@ func (r *Reader) parse(
 	})
 }
 
-func (r *Reader) samples(payload []byte, pos wal.Position) error {
-	if err := r.begin(record.KindSamples, pos); err != nil {
+func checkTime(tsMs int64, pos wal.Position) error {
+	if tsMs < 0 || tsMs > TimestampMaxMs {
+		return fmt.Errorf("%w: timestamp %d ms at %s", record.ErrMalformed, tsMs, pos)
+	}
+	return nil
+}
+
+func (r *Reader) samples(kind byte, payload []byte, pos wal.Position) error {
+	if err := r.begin(kind, pos); err != nil {
 		return err
 	}
 	b := r.batch
 	it := record.ReadSamples(payload)
 	for it.Next() {
-		if it.TsMs < 0 || it.TsMs > TimestampMaxMs {
-			return fmt.Errorf("%w: timestamp %d ms at %s", record.ErrMalformed, it.TsMs, pos)
+		if err := checkTime(it.TsMs, pos); err != nil {
+			return err
 		}
 		b.Samples = append(b.Samples, it.Sample)
 	}
@@ -205,6 +219,30 @@ func (r *Reader) samples(payload []byte, pos wal.Position) error {
 		return fmt.Errorf("samples at %s: %w", pos, err)
 	}
 	b.entries[len(b.entries)-1].end = len(b.Samples)
+	return nil
+}
+
+// encoded takes histograms or exemplars. It copies their bytes.
+func (r *Reader) encoded(kind byte, payload []byte, pos wal.Position) error {
+	if err := r.begin(kind, pos); err != nil {
+		return err
+	}
+	b := r.batch
+	it := record.ReadEncoded(payload)
+	for it.Next() {
+		if err := checkTime(it.TsMs, pos); err != nil {
+			return err
+		}
+		from := len(b.data)
+		b.data = append(b.data, it.Data...) // older samples keep the memory from before it grew
+		sample := it.EncodedSample
+		sample.Data = b.data[from:len(b.data):len(b.data)]
+		b.Encoded = append(b.Encoded, sample)
+	}
+	if err := it.Err(); err != nil {
+		return fmt.Errorf("%s at %s: %w", record.KindName(kind), pos, err)
+	}
+	b.entries[len(b.entries)-1].end = len(b.Encoded)
 	return nil
 }
 

@@ -45,18 +45,29 @@ func (r *logReader) record(kind byte, payload []byte, at wal.Position) error {
 			return fmt.Errorf("%w at %s", err, at)
 		}
 		return record.ParseSeriesColumns(series, r.series)
-	case record.KindSamples:
+	case record.KindSamples, record.KindStartTimes:
 		it := record.ReadSamples(payload)
 		for it.Next() {
-			hour := keyschema.HourOf(max(0, it.TsMs))
-			if touch := r.touch[it.Ref]; touch != nil && r.last[it.Ref] != hour {
-				touch(hour)
-				r.last[it.Ref] = hour
-			}
+			r.sample(it.Ref, it.TsMs)
+		}
+		return it.Err()
+	case record.KindHistograms, record.KindExemplars:
+		it := record.ReadEncoded(payload)
+		for it.Next() {
+			r.sample(it.Ref, it.TsMs)
 		}
 		return it.Err()
 	}
 	return nil
+}
+
+// sample touches the hour of a sample.
+func (r *logReader) sample(number uint32, tsMs int64) {
+	hour := keyschema.HourOf(max(0, tsMs))
+	if touch := r.touch[number]; touch != nil && r.last[number] != hour {
+		touch(hour)
+		r.last[number] = hour
+	}
 }
 
 // series takes a series under a number. A series without labels frees the number.

@@ -1,0 +1,182 @@
+package ingest
+
+import (
+	"unicode/utf8"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/ingest/head"
+	"halite/ingest/remotewrite"
+	"halite/ingest/wal/record"
+	"halite/keyschema/exemplar"
+	"halite/keyschema/histchunk"
+)
+
+// exemplarRunesMax bounds the names and values of an exemplar's labels together, as OpenMetrics and Prometheus do.
+const exemplarRunesMax = 128
+
+// kinds are the samples of a request that are not floats. They wait with ref 0 until their series is known.
+type kinds struct {
+	starts     []head.Sample
+	histograms []head.Record
+	exemplars  []head.Record
+	data       []byte // of the records
+	times      []head.Sample
+	encoder    record.EncodedEncoder
+}
+
+// kindsKeepMax is the size of encoded histograms and exemplars above which their memory is not kept for the next request.
+const kindsKeepMax = 4 << 20
+
+func (k *kinds) reset() {
+	clear(k.histograms)
+	clear(k.exemplars)
+	if cap(k.data) > kindsKeepMax {
+		*k = kinds{}
+	}
+	k.starts, k.histograms, k.exemplars, k.data = k.starts[:0], k.histograms[:0], k.exemplars[:0], k.data[:0]
+}
+
+// taken counts the samples of a request that were taken so far, by kind.
+type taken struct{ floats, starts, histograms, exemplars int }
+
+func (r *Request) taken() taken {
+	return taken{len(r.samples), len(r.kinds.starts), len(r.kinds.histograms), len(r.kinds.exemplars)}
+}
+
+// setRef gives the samples between two counts a ref.
+func (r *Request) setRef(from, to taken, ref uint32) {
+	for n := from.floats; n < to.floats; n++ {
+		r.samples[n].Ref = ref
+	}
+	for n := from.starts; n < to.starts; n++ {
+		r.kinds.starts[n].Ref = ref
+	}
+	for n := from.histograms; n < to.histograms; n++ {
+		r.kinds.histograms[n].Ref = ref
+	}
+	for n := from.exemplars; n < to.exemplars; n++ {
+		r.kinds.exemplars[n].Ref = ref
+	}
+}
+
+// since returns the numbers of samples and exemplars that were taken since an earlier count.
+func (t taken) since(from taken) (samples, exemplars int) {
+	return t.floats - from.floats + t.histograms - from.histograms, t.exemplars - from.exemplars
+}
+
+// takeStart takes the start time of the sample that was taken last. It leaves out one that cannot be right.
+func (r *Request) takeStart(ref uint32, tsMs, startMs int64) {
+	switch {
+	case startMs <= 0 || startMs > tsMs:
+	case r.w.floatsOnly:
+		r.w.metrics.rejected.WithLabelValues(ReasonUnsupportedStart).Inc()
+	default:
+		r.kinds.starts = append(r.kinds.starts, head.Sample{Ref: ref, TsMs: tsMs, Value: float64(startMs)})
+	}
+}
+
+// count is the number of samples and exemplars taken so far.
+func (r *Request) count() int {
+	return len(r.samples) + len(r.kinds.histograms) + len(r.kinds.exemplars)
+}
+
+// takeRecords takes the histograms and exemplars of a series. s.Labels are set if ref is 0.
+func (r *Request) takeRecords(s *remotewrite.Series, ref uint32) {
+	if r.w.floatsOnly {
+		if n := len(s.Histograms); n > 0 {
+			r.reject(n, ref, s.Labels, rejection{ReasonUnsupportedHist, "native histograms are unsupported in mode direct"})
+		}
+		if n := len(s.Exemplars); n > 0 {
+			r.rejectExemplars(n, ref, s.Labels, rejection{ReasonUnsupportedExemplar, "exemplars are unsupported in mode direct"})
+		}
+		return
+	}
+	for n := range s.Histograms {
+		r.takeHistogram(ref, s.Labels, &s.Histograms[n])
+	}
+	for n := range s.Exemplars {
+		r.takeExemplar(ref, s.Labels, exemplar.Exemplar(s.Exemplars[n]))
+	}
+}
+
+// takeHistogram takes a histogram and its start time. fields are the series' label fields if ref is 0.
+func (r *Request) takeHistogram(ref uint32, fields []byte, h *remotewrite.Histogram) {
+	if why, bad := r.badTime(ref, fields, h.TsMs); bad {
+		r.reject(1, ref, fields, why)
+		return
+	}
+	s := histchunk.Sample{H: h.H, FH: h.FH} // log and head keep the time beside the record
+	if err := histchunk.Validate(s); err != nil {
+		r.reject(1, ref, fields, rejection{ReasonHistogramInvalid, err.Error()})
+		return
+	}
+	from := len(r.kinds.data)
+	r.kinds.data = histchunk.AppendRecord(r.kinds.data, s)
+	data := r.kinds.data[from:len(r.kinds.data):len(r.kinds.data)]
+	if most := r.w.limits.HistogramBytesMax; len(data) > most {
+		r.kinds.data = r.kinds.data[:from]
+		r.reject(1, ref, fields, rejectf(ReasonHistogramTooLarge, "histogram of %d bytes, %d allowed", len(data), most))
+		return
+	}
+	r.kinds.histograms = append(r.kinds.histograms, head.Record{Ref: ref, TsMs: h.TsMs, Data: data})
+	r.takeStart(ref, h.TsMs, h.StartMs)
+}
+
+// takeExemplar takes an exemplar. fields are the series' label fields if ref is 0.
+func (r *Request) takeExemplar(ref uint32, fields []byte, e exemplar.Exemplar) {
+	why, bad := r.badTime(ref, fields, e.TsMs)
+	if !bad {
+		why = exemplarFault(e.Labels)
+	}
+	if why.reason != "" {
+		r.rejectExemplars(1, ref, fields, why)
+		return
+	}
+	tsMs, from := e.TsMs, len(r.kinds.data)
+	e.TsMs = 0
+	r.kinds.data = exemplar.AppendRecord(r.kinds.data, e)
+	data := r.kinds.data[from:len(r.kinds.data):len(r.kinds.data)]
+	r.kinds.exemplars = append(r.kinds.exemplars, head.Record{Ref: ref, TsMs: tsMs, Data: data})
+}
+
+// badTime returns what is wrong with the time of a sample.
+func (r *Request) badTime(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
+	if tsMs >= r.minMs && tsMs <= r.maxMs {
+		return why, false
+	}
+	return r.timeFault(ref, fields, tsMs)
+}
+
+// rejectExemplars is reject for exemplars. A sender of remote write 1.0 would take a rejection for one of its samples, so there
+// they are only counted.
+func (r *Request) rejectExemplars(n int, ref uint32, fields []byte, why rejection) {
+	if r.in.Body != nil && r.in.Version == V1 {
+		r.w.metrics.rejected.WithLabelValues(why.reason).Add(float64(n))
+		return
+	}
+	r.reject(n, ref, fields, why)
+}
+
+// exemplarFault returns what is wrong with the labels of an exemplar.
+func exemplarFault(ls labels.Labels) (why rejection) {
+	runes, previous := 0, ""
+	ls.Range(func(l labels.Label) {
+		switch {
+		case why.reason != "":
+			return
+		case l.Name == "":
+			why = rejectf(ReasonEmptyLabelName, "the exemplar's label of value %q has an empty name", shorten(l.Value))
+		case !utf8.ValidString(l.Name) || !utf8.ValidString(l.Value):
+			why = rejectf(ReasonInvalidUTF8, "label %q of the exemplar is not valid UTF-8", shorten(l.Name))
+		case l.Name == previous:
+			why = rejectf(ReasonDuplicateLabel, "label %q of the exemplar appears twice", shorten(l.Name))
+		}
+		previous = l.Name
+		runes += utf8.RuneCountInString(l.Name) + utf8.RuneCountInString(l.Value)
+	})
+	if why.reason == "" && runes > exemplarRunesMax {
+		return rejectf(ReasonExemplarTooLong, "the exemplar's labels have %d characters, %d allowed", runes, exemplarRunesMax)
+	}
+	return why
+}

@@ -1,0 +1,409 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/keyschema/chunk"
+	"halite/keyschema/exemplar"
+	"halite/keyschema/histchunk"
+	"halite/storage"
+	"halite/storage/index"
+)
+
+// kindsOf is what a series holds of all kinds: an exact text by kind and time.
+type kindsOf map[string]string
+
+func kindKey(kind keyschema.SampleKind, tsMs int64) string { return fmt.Sprintf("%d %s", tsMs, kind) }
+
+func (k kindsOf) number(kind keyschema.SampleKind, tsMs int64, v float64) {
+	k[kindKey(kind, tsMs)] = fmt.Sprintf("%x", math.Float64bits(v))
+}
+
+func (k kindsOf) histogram(s histchunk.Sample) {
+	at := kindKey(keyschema.Histograms, s.TsMs)
+	s.TsMs = 0
+	k[at] = fmt.Sprintf("%x", histchunk.AppendRecord(nil, s))
+}
+
+// exemplar keys exemplars by value as well: several may have one time.
+func (k kindsOf) exemplar(e exemplar.Exemplar) {
+	k[kindKey(keyschema.Exemplars, e.TsMs)+" "+fmt.Sprint(e.Value)] = e.Labels.String()
+}
+
+// readKinds reads a series as a query does: table, then head, the head winning.
+func (r *rig) readKinds(ls labels.Labels) (kindsOf, error) {
+	ctx := context.Background()
+	var matchers []*labels.Matcher
+	var tags []keyschema.Tag
+	ls.Range(func(l labels.Label) {
+		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))
+		if l.Name != model.MetricNameLabel {
+			tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
+		}
+	})
+	found, err := r.index.Select(ctx, nil, 0, math.MaxInt64/2, matchers...)
+	if err != nil {
+		return nil, err
+	}
+	out := kindsOf{}
+	for _, s := range found {
+		if !labels.Equal(s.Labels, ls) {
+			continue
+		}
+		if err := r.readKindsOf(ctx, s, tags, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (r *rig) readKindsOf(ctx context.Context, s index.Series, tags []keyschema.Tag, into kindsOf) error {
+	data, err := r.store.Table(ctx, storage.TableData)
+	if err != nil {
+		return err
+	}
+	inHead := kindsOf{}
+	if err := r.readKindsHead(s.Ref, inHead); err != nil {
+		return err
+	}
+	metric := s.Labels.Get(model.MetricNameLabel)
+	var set storage.RowSet
+	for _, span := range s.Hours {
+		for hour := span.First; hour <= span.Last; hour++ {
+			prefix := r.schema.RuleAt(metric, hour).AppendPrefix(nil, metric, tags)
+			set.Keys = append(set.Keys, keyschema.AppendHour(prefix, hour))
+		}
+	}
+	rows := data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{VersionsMax: 1}})
+	for rows.Next() {
+		if err := r.readCells(rows.Row(), metric, into); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for at, v := range inHead {
+		into[at] = v
+	}
+	return rows.Close()
+}
+
+// readCells reads a row of the table. Cells of one family come by ascending number, so the later one wins.
+func (r *rig) readCells(row storage.Row, metric string, into kindsOf) error {
+	key, err := keyschema.ParseRowKey(row.Key)
+	if err != nil {
+		return err
+	}
+	startMs := keyschema.HourStartMs(key.Hour)
+	folds := map[string]*chunk.Row{}
+	sequence := map[string]uint32{}
+	for _, cell := range row.Cells {
+		q, err := keyschema.ParseQualifier(cell.Qualifier)
+		if err != nil {
+			return err
+		}
+		if q.Seq < sequence[cell.Family] {
+			return fmt.Errorf("cells of family %s do not ascend", cell.Family)
+		}
+		sequence[cell.Family] = q.Seq
+		switch cell.Family {
+		case storage.FamilyHistograms:
+			if !r.Histograms().Has(metric, key.Hour, key.Hour) {
+				return fmt.Errorf("metric %s has histograms in hour %d and is not in the set", metric, key.Hour)
+			}
+			samples, err := new(histchunk.Decoder).Decode(cell.Value, startMs, nil)
+			if err != nil {
+				return err
+			}
+			for _, s := range samples {
+				into.histogram(s)
+			}
+		case storage.FamilyExemplars:
+			list, err := new(exemplar.Decoder).Decode(cell.Value, startMs, nil)
+			if err != nil {
+				return err
+			}
+			for _, e := range list {
+				into.exemplar(e)
+			}
+		default:
+			if folds[cell.Family] == nil {
+				folds[cell.Family] = new(chunk.Row)
+				folds[cell.Family].Reset(startMs)
+			}
+			if err := folds[cell.Family].Add(cell.Qualifier, cell.Value); err != nil {
+				return err
+			}
+		}
+	}
+	for family, kind := range map[string]keyschema.SampleKind{
+		storage.FamilySamples: keyschema.Floats, storage.FamilyStartTimes: keyschema.StartTimes,
+	} {
+		if folds[family] == nil {
+			continue
+		}
+		tsMs, values := folds[family].Columns()
+		for i := range tsMs {
+			into.number(kind, tsMs[i], values[i])
+		}
+	}
+	return nil
+}
+
+func (r *rig) readKindsHead(ref index.Ref, into kindsOf) error {
+	if ref == 0 {
+		return nil
+	}
+	tsMs, values, err := r.AppendSamples(ref, 0, math.MaxInt64, nil, nil)
+	if err != nil {
+		return err
+	}
+	for i := range tsMs {
+		into.number(keyschema.Floats, tsMs[i], values[i])
+	}
+	if tsMs, values, err = r.AppendStartTimes(ref, 0, math.MaxInt64, nil, nil); err != nil {
+		return err
+	}
+	for i := range tsMs {
+		into.number(keyschema.StartTimes, tsMs[i], values[i])
+	}
+	histograms, err := r.AppendHistograms(ref, 0, math.MaxInt64, nil)
+	if err != nil {
+		return err
+	}
+	for _, s := range histograms {
+		into.histogram(s)
+	}
+	exemplars, err := r.AppendExemplars(ref, 0, math.MaxInt64, nil)
+	for _, e := range exemplars {
+		into.exemplar(e)
+	}
+	return err
+}
+
+// kindsModel writes samples of all kinds at random and keeps what must be readable.
+type kindsModel struct {
+	rng    *rand.Rand
+	labels []labels.Labels
+	want   []kindsOf
+}
+
+func newKindsModel(rng *rand.Rand, series int) *kindsModel {
+	m := &kindsModel{rng: rng}
+	for n := range series {
+		m.labels = append(m.labels, labels.FromStrings("__name__", fmt.Sprint("m", n%3), "x", fmt.Sprint(n)))
+		m.want = append(m.want, kindsOf{})
+	}
+	return m
+}
+
+func randomHistogram(rng *rand.Rand) (h *histogram.Histogram, fh *histogram.FloatHistogram) {
+	h = &histogram.Histogram{
+		Schema: int32(rng.IntN(9)), ZeroThreshold: 1e-9, CounterResetHint: histogram.CounterResetHint(rng.IntN(4)),
+	}
+	if rng.IntN(10) == 0 {
+		h.Schema, h.ZeroThreshold, h.Sum = 0, 0, math.Float64frombits(value.StaleNaN)
+		return h, nil
+	}
+	for n := rng.IntN(3); n > 0; n-- {
+		h.PositiveSpans = append(h.PositiveSpans, histogram.Span{Offset: int32(rng.IntN(3)), Length: 2})
+		h.PositiveBuckets = append(h.PositiveBuckets, int64(rng.IntN(3)), int64(rng.IntN(3)))
+	}
+	at := int64(0)
+	for _, delta := range h.PositiveBuckets {
+		at += delta
+		h.Count += uint64(at)
+	}
+	h.Sum = rng.NormFloat64()
+	if rng.IntN(2) == 0 {
+		return h, nil
+	}
+	return nil, h.ToFloat(nil)
+}
+
+// samples returns random samples around a time, in order, late and rewritten, and adds them to what is wanted.
+func (m *kindsModel) samples(nowMs int64) (list []Sample, histograms, exemplars int) {
+	for range 1 + m.rng.IntN(60) {
+		n := m.rng.IntN(len(m.labels))
+		s := Sample{Labels: m.labels[n]}
+		switch m.rng.IntN(4) {
+		case 0:
+			s.TsMs = nowMs - int64(m.rng.IntN(3*keyschema.HourMs))
+		case 1: // bounds of hours
+			s.TsMs = nowMs/keyschema.HourMs*keyschema.HourMs - int64(m.rng.IntN(2))
+		default:
+			s.TsMs = nowMs - int64(m.rng.IntN(20))*1000
+		}
+		want := m.want[n]
+		if m.rng.IntN(2) == 0 {
+			s.Value = m.rng.NormFloat64()
+			want.number(keyschema.Floats, s.TsMs, s.Value)
+		} else {
+			s.H, s.FH = randomHistogram(m.rng)
+			want.histogram(histchunk.Sample{TsMs: s.TsMs, H: s.H, FH: s.FH})
+			histograms++
+		}
+		if m.rng.IntN(3) == 0 {
+			s.StartMs = s.TsMs - int64(m.rng.IntN(keyschema.HourMs))
+			want.number(keyschema.StartTimes, s.TsMs, float64(s.StartMs))
+		}
+		if m.rng.IntN(10) == 0 {
+			e := exemplar.Exemplar{
+				TsMs: nowMs - int64(m.rng.IntN(3*keyschema.HourMs)), Value: m.rng.Float64(),
+				Labels: labels.FromStrings("trace_id", fmt.Sprintf("%x", m.rng.Uint64())),
+			}
+			s.Exemplars = []exemplar.Exemplar{e}
+			want.exemplar(e)
+			exemplars++
+		}
+		list = append(list, s)
+	}
+	return list, histograms, exemplars
+}
+
+func (m *kindsModel) write(t testing.TB, r *rig) {
+	t.Helper()
+	list, histograms, exemplars := m.samples(r.clock.now().UnixMilli())
+	result, err := r.Ingester.Write(context.Background(), list)
+	require.NoError(t, err)
+	require.Equal(t, Result{Accepted: len(list) - histograms, Histograms: histograms, Exemplars: exemplars}, result)
+}
+
+func (m *kindsModel) check(t testing.TB, r *rig) {
+	t.Helper()
+	for n, ls := range m.labels {
+		got, err := r.readKinds(ls)
+		require.NoError(t, err)
+		require.Equal(t, m.want[n], got, "%s", ls)
+	}
+}
+
+// manyExemplars keeps all exemplars that the model writes.
+func manyExemplars(o *Options) { o.Head.ExemplarsMax = 128 }
+
+// TestKindsAreStored writes samples of all kinds at random, by turns of one series too, flushes, cuts the log and restarts. Head
+// and table together hold what a map holds.
+func TestKindsAreStored(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 5))
+			m := newKindsModel(rng, 1+rng.IntN(12))
+			r := openRig(t, vfs.NewMem(), newClock(), manyExemplars)
+			for range 40 {
+				switch rng.IntN(8) {
+				case 0:
+					r.clock.advance(time.Duration(rng.IntN(90)) * time.Minute)
+				case 1:
+					r.doStep()
+				case 2:
+					r.flush()
+				case 3:
+					r = r.reopen(manyExemplars)
+				default:
+					m.write(t, r)
+				}
+			}
+			m.check(t, r)
+			r = r.reopen(manyExemplars)
+			m.check(t, r)
+			r.close()
+		})
+	}
+}
+
+// TestKindsSurviveKill stops without a close: replay restores exactly what was acknowledged.
+func TestKindsSurviveKill(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 6))
+			m := newKindsModel(rng, 1+rng.IntN(12))
+			fs := vfs.NewCrashableMem()
+			c := newClock()
+			r := openRig(t, fs, c, manyExemplars)
+			for range 5 {
+				for range 4 {
+					switch rng.IntN(5) {
+					case 0:
+						r.doStep()
+						c.advance(time.Duration(rng.IntN(60)) * time.Minute)
+					case 1:
+						r.flush()
+					default:
+						m.write(t, r)
+					}
+				}
+				// A power cut keeps only what was synced.
+				after := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(2) * 50, RNG: rng})
+				r.close()
+				fs = after
+				r = openRig(t, fs, c, manyExemplars)
+				m.check(t, r)
+			}
+			r.close()
+		})
+	}
+}
+
+// TestKindsAreDeleted deletes samples of all kinds at random, and cleans: readers never see a deleted one.
+func TestKindsAreDeleted(t *testing.T) {
+	ctx := context.Background()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 7))
+			m := newKindsModel(rng, 1+rng.IntN(8))
+			r, err := deletionRig(t, vfs.NewMem(), newClock(), manyExemplars)
+			require.NoError(t, err)
+			for range 40 {
+				switch rng.IntN(8) {
+				case 0:
+					r.flush()
+				case 1:
+					m.delete(t, r)
+					m.check(t, r)
+				case 2:
+					_, err := r.CleanTombstones(ctx)
+					require.NoError(t, err)
+					m.check(t, r)
+				case 3:
+					r.clock.advance(time.Duration(rng.IntN(60)) * time.Minute)
+				default:
+					m.write(t, r)
+				}
+			}
+			m.check(t, r)
+			r.close()
+		})
+	}
+}
+
+// delete deletes a range of some series, with all their kinds.
+func (m *kindsModel) delete(t testing.TB, r *rig) {
+	t.Helper()
+	n := m.rng.IntN(len(m.labels))
+	nowMs := r.clock.now().UnixMilli()
+	from := nowMs - int64(m.rng.IntN(4*keyschema.HourMs))
+	to := from + int64(m.rng.IntN(2*keyschema.HourMs))
+	r.delete(from, to, match(t, "__name__", "=", m.labels[n].Get("__name__"), "x", "=", m.labels[n].Get("x")))
+	for at := range m.want[n] {
+		var tsMs int64
+		_, err := fmt.Sscanf(at, "%d", &tsMs)
+		require.NoError(t, err)
+		if from <= tsMs && tsMs <= to {
+			delete(m.want[n], at)
+		}
+	}
+}
