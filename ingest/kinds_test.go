@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/deletion"
 	"halite/keyschema"
 	"halite/keyschema/chunk"
 	"halite/keyschema/exemplar"
@@ -397,6 +398,7 @@ func (m *kindsModel) delete(t testing.TB, r *rig) {
 	nowMs := r.clock.now().UnixMilli()
 	from := nowMs - int64(m.rng.IntN(4*keyschema.HourMs))
 	to := from + int64(m.rng.IntN(2*keyschema.HourMs))
+	m.checkCount(t, r, n, from, to)
 	r.delete(from, to, match(t, "__name__", "=", m.labels[n].Get("__name__"), "x", "=", m.labels[n].Get("x")))
 	for at := range m.want[n] {
 		var tsMs int64
@@ -406,4 +408,25 @@ func (m *kindsModel) delete(t testing.TB, r *rig) {
 			delete(m.want[n], at)
 		}
 	}
+}
+
+// checkCount counts what a deletion would delete of a series: the times with a float or a histogram.
+func (m *kindsModel) checkCount(t testing.TB, r *rig, n int, fromMs, toMs int64) {
+	t.Helper()
+	times := map[int64]bool{}
+	for at := range m.want[n] {
+		var tsMs int64
+		var kind string
+		_, err := fmt.Sscanf(at, "%d %s", &tsMs, &kind)
+		require.NoError(t, err)
+		if fromMs <= tsMs && tsMs <= toMs && (kind == keyschema.Floats.String() || kind == keyschema.Histograms.String()) {
+			times[tsMs] = true
+		}
+	}
+	count, err := r.CountDeletion(context.Background(), deletion.Request{
+		Selectors: [][]*labels.Matcher{match(t, "__name__", "=", m.labels[n].Get("__name__"), "x", "=", m.labels[n].Get("x"))},
+		FromMs:    fromMs, ToMs: toMs,
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, len(times), count.Samples)
 }

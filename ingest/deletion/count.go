@@ -10,6 +10,7 @@ import (
 
 	"halite/keyschema"
 	"halite/keyschema/chunk"
+	"halite/keyschema/histchunk"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/index"
@@ -37,12 +38,29 @@ func (d *Deleter) Count(ctx context.Context, r Request) (count Count, err error)
 	unflushed := func(
 		ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64,
 	) ([]int64, []float64, error) {
-		return d.opts.Head.AppendSamples(uint32(ref), mintMs, maxtMs, tsMs, values)
+		tsMs, values, err := d.opts.Head.AppendSamples(uint32(ref), mintMs, maxtMs, tsMs, values)
+		if err != nil {
+			return tsMs, values, err
+		}
+		histograms, err := d.opts.Head.AppendHistograms(uint32(ref), mintMs, maxtMs, nil)
+		return union(tsMs, histograms), values, err
 	}
 	return d.scanner().Count(ctx, r, d.opts.Tombstones, unflushed)
 }
 
-// Unflushed appends the samples of a series that are in no table yet.
+// union returns the times of floats and histograms. A query finds one sample at each.
+func union(tsMs []int64, histograms []histchunk.Sample) []int64 {
+	if len(histograms) == 0 {
+		return tsMs
+	}
+	for i := range histograms {
+		tsMs = append(tsMs, histograms[i].TsMs)
+	}
+	slices.Sort(tsMs)
+	return slices.Compact(tsMs)
+}
+
+// Unflushed appends the samples of a series that are in no table yet. A count uses only the times.
 type Unflushed func(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
 
 // Count counts what a deletion would delete.
@@ -72,6 +90,7 @@ type counter struct {
 	samples []int64
 	bytes   int64
 	row     chunk.Row
+	decoder histchunk.Decoder
 }
 
 // headSampleBytes is the approximate size of a sample in memory.
@@ -181,7 +200,7 @@ func (c *counter) readRows(ctx context.Context) (err error) {
 		return nil
 	}
 	it := c.Data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
-		Families: []string{storage.FamilySamples}, VersionsMax: 1,
+		Families: []string{storage.FamilySamples, storage.FamilyHistograms}, VersionsMax: 1,
 		FromMs: keyschema.HourStartMs(first), ToMs: keyschema.HourStartMs(last + 1),
 	}})
 	defer func() { err = errors.Join(err, it.Close()) }()
@@ -201,14 +220,20 @@ func (c *counter) add(row storage.Row, owners map[string]int) error {
 	}
 	n := owners[string(row.Key[:len(row.Key)-keyschema.HourDigits])]
 	c.row.Reset(keyschema.HourStartMs(k.Hour))
-	size := int64(0)
+	size, histograms := int64(0), []histchunk.Sample(nil)
 	for _, cell := range row.Cells {
-		if err := c.row.Add(cell.Qualifier, cell.Value); err != nil {
+		if cell.Family == storage.FamilyHistograms {
+			histograms, err = c.decoder.Decode(cell.Value, keyschema.HourStartMs(k.Hour), histograms)
+		} else {
+			err = c.row.Add(cell.Qualifier, cell.Value)
+		}
+		if err != nil {
 			return fmt.Errorf("row %s: %w", row.Key, err)
 		}
 		size += int64(len(cell.Value))
 	}
 	tsMs, _ := c.row.Columns()
+	tsMs = union(tsMs, histograms)
 	from, _ := slices.BinarySearch(tsMs, c.d.FromMs)
 	to, _ := slices.BinarySearch(tsMs, c.d.ToMs+1)
 	if from == to {
