@@ -89,7 +89,7 @@ type Limits struct {
 	RequestSamplesMax int
 	// RequestSymbolsMax bounds the symbols of one request of remote write 2.0; default 1,000,000.
 	RequestSymbolsMax int
-	// HistogramBytesMax bounds one native histogram as encoded in the log; default 64 KiB.
+	// HistogramBytesMax bounds one native histogram as encoded in the log; default 64 KiB, at most 1 MiB.
 	HistogramBytesMax int
 	// AheadMax is how far a timestamp may lie in the future; default AheadMaxDefault.
 	AheadMax time.Duration
@@ -145,6 +145,9 @@ type HeadOptions struct {
 	// IdleAfter is how long a series may be without samples before it is removed from memory; default 48 h.
 	IdleAfter time.Duration
 }
+
+// HistogramBytesMost is the largest Limits.HistogramBytesMax. A record of the log has room for such a histogram.
+const HistogramBytesMost = 1 << 20
 
 // AheadMaxDefault is the default of Limits.AheadMax.
 const AheadMaxDefault = 10 * time.Minute
@@ -226,6 +229,8 @@ func (l Limits) Validate() error {
 	}
 	check(l.MetricNameBytesMax < 0 || l.MetricNameBytesMax > keyschema.MetricBytesMax,
 		"Limits.MetricNameBytesMax %d is not in 0…%d", l.MetricNameBytesMax, keyschema.MetricBytesMax)
+	check(l.HistogramBytesMax > HistogramBytesMost, "Limits.HistogramBytesMax %d is above %d", l.HistogramBytesMax,
+		HistogramBytesMost)
 	check(!(l.SeriesWarn >= 0), "Limits.SeriesWarn %g is negative", l.SeriesWarn)
 	for _, f := range []struct {
 		name  string

@@ -13,6 +13,9 @@ import (
 // chunkEncoder encodes rows of the head as chunks of the data table: load unpacks rows, then append encodes them, as often as
 // rest says that there is more.
 type chunkEncoder struct {
+	// histogramBytesMax bounds a chunk of several histograms, below the largest value of a cell.
+	histogramBytesMax int
+
 	floats     chunk.Encoder
 	histograms histchunk.Encoder
 	exemplars  exemplar.Encoder
@@ -45,7 +48,7 @@ func (e *chunkEncoder) append(dst []byte, kind keyschema.SampleKind, hourStartMs
 	case keyschema.Histograms:
 		n := len(e.unpacked)
 		out, e.err = e.histograms.Append(dst, hourStartMs, e.unpacked[:n])
-		for n > 1 && errors.Is(e.err, histchunk.ErrTooLarge) {
+		for n > 1 && (errors.Is(e.err, histchunk.ErrTooLarge) || len(out)-len(dst) > e.histogramBytesMax) {
 			n /= 2
 			out, e.err = e.histograms.Append(dst, hourStartMs, e.unpacked[:n])
 		}

@@ -10,33 +10,43 @@ import (
 	"halite/keyschema/histchunk"
 )
 
-// TestLargeHistogramsAreSplit encodes histograms that together decode to more than a chunk may hold.
+// TestLargeHistogramsAreSplit encodes histograms that together decode to more than a chunk may hold, or exceed a cell.
 func TestLargeHistogramsAreSplit(t *testing.T) {
-	const buckets, hour = histchunk.BucketsMax, int64(470_000)
-	h := &histogram.Histogram{
-		Schema: 0, PositiveSpans: []histogram.Span{{Length: buckets}}, PositiveBuckets: make([]int64, buckets),
+	for name, c := range map[string]struct{ buckets, count, bytesMax int }{
+		"numbers": {histchunk.BucketsMax, histchunk.NumbersMax/histchunk.BucketsMax + 5, 1 << 20},
+		"bytes":   {100, 200, 500},
+		"one":     {100, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) { testSplit(t, c.buckets, c.count, c.bytesMax) })
 	}
-	var e chunkEncoder
-	count := histchunk.NumbersMax/buckets + 5
+}
+
+func testSplit(t *testing.T, buckets, count, bytesMax int) {
+	const hour = int64(470_000)
+	e := chunkEncoder{histogramBytesMax: bytesMax}
 	for n := range count {
+		h := &histogram.Histogram{
+			PositiveSpans: []histogram.Span{{Length: uint32(buckets)}}, PositiveBuckets: make([]int64, buckets),
+		}
+		h.PositiveBuckets[n%buckets] = int64(n)
 		e.unpacked = append(e.unpacked, histchunk.Sample{TsMs: keyschema.HourStartMs(hour) + int64(n), H: h})
 	}
+	want := e.unpacked
 	chunks, decoded := 0, []histchunk.Sample(nil)
 	for more := true; more; chunks++ {
 		value := e.append(nil, keyschema.Histograms, keyschema.HourStartMs(hour))
 		var err error
 		more, err = e.rest()
 		require.NoError(t, err)
-		samples, err := new(histchunk.Decoder).Decode(value, keyschema.HourStartMs(hour), nil)
+		before := len(decoded)
+		decoded, err = new(histchunk.Decoder).Decode(value, keyschema.HourStartMs(hour), decoded)
 		require.NoError(t, err)
-		for _, s := range samples {
-			decoded = append(decoded, histchunk.Sample{TsMs: s.TsMs})
-			require.Len(t, s.H.PositiveBuckets, buckets)
-		}
+		require.True(t, len(value) <= bytesMax || len(decoded) == before+1)
 	}
-	require.Greater(t, chunks, 1)
+	require.Equal(t, count > 1, chunks > 1)
 	require.Len(t, decoded, count)
-	for n, s := range decoded {
-		require.Equal(t, keyschema.HourStartMs(hour)+int64(n), s.TsMs)
+	for n := range decoded {
+		require.Equal(t, want[n].TsMs, decoded[n].TsMs)
+		require.True(t, want[n].H.Equals(decoded[n].H))
 	}
 }

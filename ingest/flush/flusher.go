@@ -208,6 +208,7 @@ func (f *Flusher) FlushRows(ctx context.Context, pick func(row head.RowInfo) boo
 	job := job{
 		head: f.head, index: f.opts.Index, data: f.opts.Data, sequence: f.opts.Sequence, partitions: &f.partitions,
 		metrics: &f.metrics, flushBytes: f.opts.FlushBytes, histograms: f.opts.Histograms, now: f.opts.Now,
+		encoder: chunkEncoder{histogramBytesMax: storage.CellBytesMax / 2},
 	}
 	rows, err := job.flush(ctx, pick)
 	if rows > 0 {
