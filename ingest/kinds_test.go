@@ -16,11 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest/deletion"
+	"halite/ingest/head"
 	"halite/keyschema"
 	"halite/keyschema/chunk"
 	"halite/keyschema/exemplar"
 	"halite/keyschema/histchunk"
 	"halite/storage"
+	"halite/storage/histmetrics"
 	"halite/storage/index"
 )
 
@@ -429,4 +431,27 @@ func (m *kindsModel) checkCount(t testing.TB, r *rig, n int, fromMs, toMs int64)
 	})
 	require.NoError(t, err)
 	require.EqualValues(t, len(times), count.Samples)
+}
+
+// TestSetIsStoredBeforeHistograms flushes without a checkpoint: whoever opens the tables now finds the metric.
+func TestSetIsStoredBeforeHistograms(t *testing.T) {
+	ctx := context.Background()
+	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	result, err := r.Ingester.Write(ctx, []Sample{
+		{Labels: labels.FromStrings("__name__", "m"), TsMs: startMs, H: &histogram.Histogram{}},
+		{Labels: labels.FromStrings("__name__", "n"), TsMs: startMs, Value: 1},
+	})
+	require.NoError(t, err)
+	require.Equal(t, Result{Accepted: 1, Histograms: 1}, result)
+	r.flusher.Lock()
+	rows, err := r.flusher.FlushRows(ctx, func(head.RowInfo) bool { return true })
+	r.flusher.Unlock()
+	require.NoError(t, err)
+	require.Equal(t, 2, rows)
+	set, err := histmetrics.Open(ctx, r.meta)
+	require.NoError(t, err)
+	hour := keyschema.HourOf(startMs)
+	require.True(t, set.Has("m", hour, hour))
+	require.False(t, set.Has("n", hour, hour))
+	r.close()
 }
