@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -26,11 +27,6 @@ import (
 // named.
 func TestEachRejection(t *testing.T) {
 	const retention = 30 * 24 * time.Hour
-	long := strings.Repeat("x", 5000)
-	var many []string
-	for _, n := range strings.Split("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789éèêë", "") {
-		many = append(many, "l"+n, "v")
-	}
 	now := sample(startMs, 1)
 	good := []string{"__name__", "bad", "job", "x"}
 	for _, tc := range []struct {
@@ -47,10 +43,19 @@ func TestEachRejection(t *testing.T) {
 		{ReasonNoMetricName, series([]string{"job", "x"}, now), []string{`{job="x"}`}},
 		{ReasonNoMetricName, series([]string{"__name__", "", "job", "x"}, now), nil},
 		{ReasonNoMetricName, series(nil, now), []string{"{}"}},
-		{ReasonTooManyLabels, series(append([]string{"__name__", "bad"}, sorted(many)...), now), []string{"67 labels, 64"}},
-		{ReasonLabelNameTooLong, series([]string{"__name__", "bad", long, "x"}, now), []string{"5000 bytes, 256"}},
-		{ReasonLabelValueTooLong, series([]string{"__name__", "bad", "a", long}, now), []string{"5000 bytes, 4096"}},
-		{ReasonMetricNameTooLong, series([]string{"__name__", long}, now), []string{"5000 bytes, 1024"}},
+		{ReasonTooManyLabels, series(manyLabels(512, "v"), now), []string{"513 labels, more than --ingest.max-labels=512"}},
+		{ReasonLabelNameTooLong, series([]string{"__name__", "bad", x(5000), "x"}, now), []string{
+			"5000 bytes, more than --ingest.max-label-name-bytes=1024",
+		}},
+		{ReasonLabelValueTooLong, series([]string{"__name__", "bad", "a", x(70_000)}, now), []string{
+			"70000 bytes, more than --ingest.max-label-value-bytes=65536",
+		}},
+		{ReasonMetricNameTooLong, series([]string{"__name__", x(5000)}, now), []string{
+			"5000 bytes, more than --ingest.max-metric-name-bytes=1024",
+		}},
+		{ReasonLabelSetTooLong, series(manyLabels(5, x(60_000)), now), []string{
+			"more than --ingest.max-label-set-bytes=262144",
+		}},
 		{ReasonBefore1970, series(good, sample(-1, 1)), []string{`bad{job="x"}`, "-1 ms"}},
 		{ReasonBeforeRetention, series(good, sample(startMs-retention.Milliseconds()-1, 1)), []string{`bad{job="x"}`}},
 		{ReasonTooFarAhead, series(good, sample(startMs+600_001, 1)), []string{`bad{job="x"}`, "600000 ms ahead"}},
@@ -87,12 +92,16 @@ func TestEachRejection(t *testing.T) {
 	}
 }
 
-func sorted(names []string) []string {
-	ls := labels.FromStrings(names...)
-	var out []string
-	ls.Range(func(l labels.Label) { out = append(out, l.Name, l.Value) })
-	return out
+// manyLabels are the names and values of a metric with n labels.
+func manyLabels(n int, value string) []string {
+	names := []string{"__name__", "bad"}
+	for i := range n {
+		names = append(names, fmt.Sprintf("label_%03d", i), value)
+	}
+	return names
 }
+
+func x(n int) string { return strings.Repeat("x", n) }
 
 // TestTimesWithinBoundsAreTaken sends the first and last acceptable timestamps.
 func TestTimesWithinBoundsAreTaken(t *testing.T) {

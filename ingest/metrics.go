@@ -30,6 +30,7 @@ const (
 	ReasonLabelNameTooLong    = "label_name_too_long"
 	ReasonLabelValueTooLong   = "label_value_too_long"
 	ReasonMetricNameTooLong   = "metric_name_too_long"
+	ReasonLabelSetTooLong     = "label_set_too_long"
 	ReasonNoMetricName        = "missing_metric_name"
 	ReasonEmptyLabelName      = "empty_label_name"
 	ReasonInvalidUTF8         = "invalid_utf8"
@@ -51,6 +52,15 @@ const (
 	ReasonMetadataInvalid     = "metadata_invalid"
 	ReasonMetadataLimit       = "metadata_limit"
 )
+
+// reasons are all reasons.
+var reasons = [...]string{
+	ReasonTooManyLabels, ReasonLabelNameTooLong, ReasonLabelValueTooLong, ReasonMetricNameTooLong, ReasonLabelSetTooLong,
+	ReasonNoMetricName, ReasonEmptyLabelName, ReasonInvalidUTF8, ReasonDuplicateLabel, ReasonSeriesLimit, ReasonMetricSeriesLimit,
+	ReasonSeriesMemory, ReasonBefore1970, ReasonBeforeRetention, ReasonTooFarAhead, ReasonUnsupportedHist,
+	ReasonUnsupportedExemplar, ReasonUnsupportedStart, ReasonInvalidReference, ReasonEmptySeries, ReasonHistogramInvalid,
+	ReasonHistogramTooLarge, ReasonExemplarTooLong, ReasonMetadataInvalid, ReasonMetadataLimit,
+}
 
 type metrics struct {
 	accepted     prometheus.Counter
@@ -102,8 +112,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		resourceSize, resourceFailed, ResourceTables} {
 		m.overloads.WithLabelValues(resource)
 	}
-	// Their first event may come when new series are refused, and so may the series of these metrics.
-	for _, reason := range []string{ReasonSeriesLimit, ReasonMetricSeriesLimit, ReasonSeriesMemory} {
+	for _, reason := range reasons {
 		m.rejected.WithLabelValues(reason)
 	}
 	return m

@@ -15,6 +15,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/index/memory"
 	"halite/storage/tombstone"
 )
 
@@ -77,12 +78,17 @@ type Options struct {
 
 // Limits bound requests. Zero fields mean the default.
 type Limits struct {
-	// LabelsPerSeriesMax counts the labels with __name__; default 64.
+	// LabelsPerSeriesMax counts the labels with __name__; default LabelsPerSeriesMaxDefault.
 	LabelsPerSeriesMax int
-	// LabelNameBytesMax and LabelValueBytesMax bound one label; defaults 256 and 4096.
-	LabelNameBytesMax, LabelValueBytesMax int
-	// MetricNameBytesMax bounds the value of __name__; default and upper bound 1024.
+	// LabelNameBytesMax bounds the name of a label; default and upper bound memory.LabelNameBytesMax (1 KiB).
+	LabelNameBytesMax int
+	// LabelValueBytesMax bounds the value of a label; default LabelValueBytesMaxDefault, upper bound memory.LabelValueBytesMax.
+	LabelValueBytesMax int
+	// MetricNameBytesMax bounds the value of __name__; default and upper bound keyschema.MetricBytesMax (1 KiB).
 	MetricNameBytesMax int
+	// LabelSetBytesMax bounds all names and values of a series together; default LabelSetBytesMaxDefault, upper bound
+	// LabelSetBytesMost.
+	LabelSetBytesMax int
 	// BodyBytesMax and DecodedBytesMax bound a request before and after decompression; default 32 MiB each.
 	BodyBytesMax, DecodedBytesMax int
 	// RequestSamplesMax bounds the series and the samples of one request; default 1,000,000.
@@ -152,11 +158,23 @@ const HistogramBytesMost = 1 << 20
 // AheadMaxDefault is the default of Limits.AheadMax.
 const AheadMaxDefault = 10 * time.Minute
 
+// Defaults of the limits of labels. Prometheus has no such limits, so the defaults leave room for what real fleets send, such
+// as annotations of Kubernetes objects.
+const (
+	LabelsPerSeriesMaxDefault = 512
+	LabelValueBytesMaxDefault = 64 << 10
+	LabelSetBytesMaxDefault   = 256 << 10
+	// LabelSetBytesMost is the upper bound of Limits.LabelSetBytesMax. A record of the log and a cell of the index hold whole
+	// label sets.
+	LabelSetBytesMost = 1 << 20
+)
+
 func (l Limits) withDefaults(cpus int) Limits {
-	l.LabelsPerSeriesMax = cmp.Or(l.LabelsPerSeriesMax, 64)
-	l.LabelNameBytesMax = cmp.Or(l.LabelNameBytesMax, 256)
-	l.LabelValueBytesMax = cmp.Or(l.LabelValueBytesMax, 4096)
+	l.LabelsPerSeriesMax = cmp.Or(l.LabelsPerSeriesMax, LabelsPerSeriesMaxDefault)
+	l.LabelNameBytesMax = cmp.Or(l.LabelNameBytesMax, memory.LabelNameBytesMax)
+	l.LabelValueBytesMax = cmp.Or(l.LabelValueBytesMax, LabelValueBytesMaxDefault)
 	l.MetricNameBytesMax = cmp.Or(l.MetricNameBytesMax, keyschema.MetricBytesMax)
+	l.LabelSetBytesMax = cmp.Or(l.LabelSetBytesMax, LabelSetBytesMaxDefault)
 	l.BodyBytesMax = cmp.Or(l.BodyBytesMax, 32<<20)
 	l.DecodedBytesMax = cmp.Or(l.DecodedBytesMax, 32<<20)
 	l.RequestSamplesMax = cmp.Or(l.RequestSamplesMax, 1_000_000)
@@ -227,17 +245,25 @@ func (l Limits) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(l.MetricNameBytesMax < 0 || l.MetricNameBytesMax > keyschema.MetricBytesMax,
-		"Limits.MetricNameBytesMax %d is not in 0…%d", l.MetricNameBytesMax, keyschema.MetricBytesMax)
 	check(l.HistogramBytesMax > HistogramBytesMost, "Limits.HistogramBytesMax %d is above %d", l.HistogramBytesMax,
 		HistogramBytesMost)
+	for _, f := range []struct {
+		name        string
+		value, most int
+	}{
+		{"MetricNameBytesMax", l.MetricNameBytesMax, keyschema.MetricBytesMax},
+		{"LabelNameBytesMax", l.LabelNameBytesMax, memory.LabelNameBytesMax},
+		{"LabelValueBytesMax", l.LabelValueBytesMax, memory.LabelValueBytesMax},
+		{"LabelSetBytesMax", l.LabelSetBytesMax, LabelSetBytesMost},
+	} {
+		check(f.value < 0 || f.value > f.most, "Limits.%s %d is not in 0…%d", f.name, f.value, f.most)
+	}
 	check(!(l.SeriesWarn >= 0), "Limits.SeriesWarn %g is negative", l.SeriesWarn)
 	for _, f := range []struct {
 		name  string
 		value int64
 	}{
-		{"LabelsPerSeriesMax", int64(l.LabelsPerSeriesMax)}, {"LabelNameBytesMax", int64(l.LabelNameBytesMax)},
-		{"LabelValueBytesMax", int64(l.LabelValueBytesMax)}, {"BodyBytesMax", int64(l.BodyBytesMax)},
+		{"LabelsPerSeriesMax", int64(l.LabelsPerSeriesMax)}, {"BodyBytesMax", int64(l.BodyBytesMax)},
 		{"DecodedBytesMax", int64(l.DecodedBytesMax)}, {"RequestSamplesMax", int64(l.RequestSamplesMax)},
 		{"RequestSymbolsMax", int64(l.RequestSymbolsMax)},
 		{"HistogramBytesMax", int64(l.HistogramBytesMax)}, {"AheadMax", int64(l.AheadMax)}, {"SeriesMax", int64(l.SeriesMax)},

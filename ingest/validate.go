@@ -31,6 +31,7 @@ func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
 	kept := pairs[:0]
 	metric := ""
 	previous := ""
+	sizeBytes := 0
 	for n, p := range pairs {
 		switch {
 		case p.Name == "":
@@ -40,8 +41,8 @@ func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
 		case !utf8.ValidString(p.Value):
 			return nil, rejectf(ReasonInvalidUTF8, "value of label %q is not valid UTF-8", p.Name)
 		case len(p.Name) > l.LabelNameBytesMax:
-			return nil, rejectf(ReasonLabelNameTooLong, "label name of %d bytes, %d allowed (%.64q…)",
-				len(p.Name), l.LabelNameBytesMax, p.Name)
+			return nil, tooLong(ReasonLabelNameTooLong, "label-name-bytes", l.LabelNameBytesMax,
+				"the label name %.64q… has %d bytes", p.Name, len(p.Name))
 		case n > 0 && p.Name == previous:
 			return nil, rejectf(ReasonDuplicateLabel, "label %q appears twice", p.Name)
 		}
@@ -52,22 +53,32 @@ func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
 		if p.Name == model.MetricNameLabel {
 			metric = p.Value
 			if len(metric) > l.MetricNameBytesMax {
-				return nil, rejectf(ReasonMetricNameTooLong, "metric name of %d bytes, %d allowed",
-					len(metric), l.MetricNameBytesMax)
+				return nil, tooLong(ReasonMetricNameTooLong, "metric-name-bytes", l.MetricNameBytesMax,
+					"the metric name has %d bytes", len(metric))
 			}
 		} else if len(p.Value) > l.LabelValueBytesMax {
-			return nil, rejectf(ReasonLabelValueTooLong, "value of label %q has %d bytes, %d allowed",
-				p.Name, len(p.Value), l.LabelValueBytesMax)
+			return nil, tooLong(ReasonLabelValueTooLong, "label-value-bytes", l.LabelValueBytesMax,
+				"the value of label %q has %d bytes", p.Name, len(p.Value))
 		}
+		sizeBytes += len(p.Name) + len(p.Value)
 		kept = append(kept, p)
 	}
 	if metric == "" {
 		return nil, rejectf(ReasonNoMetricName, "no metric name")
 	}
 	if len(kept) > l.LabelsPerSeriesMax {
-		return nil, rejectf(ReasonTooManyLabels, "%d labels, %d allowed", len(kept), l.LabelsPerSeriesMax)
+		return nil, tooLong(ReasonTooManyLabels, "labels", l.LabelsPerSeriesMax, "the series has %d labels", len(kept))
+	}
+	if sizeBytes > l.LabelSetBytesMax {
+		return nil, tooLong(ReasonLabelSetTooLong, "label-set-bytes", l.LabelSetBytesMax,
+			"the names and values of the labels have %d bytes", sizeBytes)
 	}
 	return kept, rejection{}
+}
+
+// tooLong rejects labels that exceed a limit. It names the flag --ingest.max-NAME that sets the limit.
+func tooLong(reason, name string, limit int, format string, args ...any) rejection {
+	return rejectf(reason, "%s, more than --ingest.max-%s=%d", fmt.Sprintf(format, args...), name, limit)
 }
 
 func byName(a, b prompb.Label) int { return strings.Compare(a.Name, b.Name) }

@@ -16,6 +16,8 @@ import (
 
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
+	"halite/keyschema"
+	"halite/storage/index/memory"
 )
 
 // serveConfig holds the flags of `tsdb serve`; the fields follow the flags' groups.
@@ -46,6 +48,10 @@ type serveConfig struct {
 	web                webConfig
 	bodyBytesMax       int64
 	labelsMax          int
+	labelNameMax       int64
+	labelValueMax      int64
+	metricNameMax      int64
+	labelSetMax        int64
 	seriesMax          int
 	seriesMaxByUser    bool
 	seriesWarn         float64
@@ -117,7 +123,16 @@ func asBytes(p *int64) *units.Base2Bytes {
 func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("ingest.max-body-bytes", "Maximum size of a request body, both compressed and decoded.").Default("32MiB").
 		BytesVar(asBytes(&c.bodyBytesMax))
-	cmd.Flag("ingest.max-labels", "Maximum number of labels of a series.").Default("64").IntVar(&c.labelsMax)
+	cmd.Flag("ingest.max-labels", "Maximum number of labels of a series.").Default("512").IntVar(&c.labelsMax)
+	cmd.Flag("ingest.max-label-name-bytes", "Maximum length of a label name, up to 1KB.").Default("1KB").
+		BytesVar(asBytes(&c.labelNameMax))
+	cmd.Flag("ingest.max-label-value-bytes", "Maximum length of a label value, up to 1MB.").Default("64KB").
+		BytesVar(asBytes(&c.labelValueMax))
+	cmd.Flag("ingest.max-metric-name-bytes", "Maximum length of a metric name, up to 1KB. A row key holds no longer name.").
+		Default("1KB").BytesVar(asBytes(&c.metricNameMax))
+	cmd.Flag("ingest.max-label-set-bytes", "Maximum length of all label names and values of a series together, up to 1MB. "+
+		"A row key holds the first 4KB at most. Beyond that, it holds a hash of the labels.").Default("256KB").
+		BytesVar(asBytes(&c.labelSetMax))
 	cmd.Flag("ingest.max-series", "Maximum number of active series. The server refuses further ones with 400; known series go "+
 		"on. 0 means no limit. Default: the memory limit divided by 512 bytes.").IsSetByUser(&c.seriesMaxByUser).IntVar(&c.seriesMax)
 	cmd.Flag("ingest.max-series-warn", "Number of active series at which the server warns. A value up to 1 is a share of "+
@@ -194,6 +209,8 @@ func (c *serveConfig) Validate() error {
 		"storage.index-bytes": c.indexBytes, "storage.head-bytes": c.headBytesMax,
 		"storage.wal-bytes": c.walBytesMax, "storage.tablet-bytes": c.tabletBytes, "storage.tablet-rows": c.tabletRows,
 		"ingest.max-body-bytes": c.bodyBytesMax, "ingest.max-labels": int64(c.labelsMax),
+		"ingest.max-label-name-bytes": c.labelNameMax, "ingest.max-label-value-bytes": c.labelValueMax,
+		"ingest.max-metric-name-bytes": c.metricNameMax, "ingest.max-label-set-bytes": c.labelSetMax,
 		"web.self-scrape-interval": int64(c.web.selfScrapeEvery), "web.max-connections": int64(c.web.connectionsMax),
 		"web.send-timeout": int64(c.web.sendTimeout), "query.timeout": int64(c.queryTimeout),
 		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),
@@ -209,6 +226,7 @@ func (c *serveConfig) Validate() error {
 			faults = append(faults, fmt.Errorf("--%s must be above 0", name))
 		}
 	}
+	faults = append(faults, c.labelFaults()...)
 	if err := c.bigtable.Validate(); c.engine == tables.EngineBigtable && err != nil {
 		faults = append(faults, err)
 	}
@@ -246,6 +264,21 @@ func (c *serveConfig) Validate() error {
 	}
 	sort.Slice(faults, func(i, j int) bool { return faults[i].Error() < faults[j].Error() })
 	return errors.Join(faults...)
+}
+
+// labelFaults lists the limits of labels that exceed what rows and the index hold.
+func (c *serveConfig) labelFaults() (faults []error) {
+	for name, limit := range map[string]struct{ value, most int64 }{
+		"label-name-bytes":  {c.labelNameMax, memory.LabelNameBytesMax},
+		"label-value-bytes": {c.labelValueMax, memory.LabelValueBytesMax},
+		"metric-name-bytes": {c.metricNameMax, keyschema.MetricBytesMax},
+		"label-set-bytes":   {c.labelSetMax, ingest.LabelSetBytesMost},
+	} {
+		if limit.value > limit.most {
+			faults = append(faults, fmt.Errorf("--ingest.max-%s is %d: the store holds at most %d", name, limit.value, limit.most))
+		}
+	}
+	return faults
 }
 
 // clock is the clock of all floors.

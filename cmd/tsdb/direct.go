@@ -18,7 +18,9 @@ import (
 func (c *serveConfig) ingestLimits() ingest.Limits {
 	return ingest.Limits{
 		BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
-		SeriesMax: c.seriesMax, SeriesWarn: c.seriesWarn, SeriesDryRun: c.seriesDryRun, AheadMax: c.aheadMax,
+		LabelNameBytesMax: int(c.labelNameMax), LabelValueBytesMax: int(c.labelValueMax), MetricNameBytesMax: int(c.metricNameMax),
+		LabelSetBytesMax: int(c.labelSetMax),
+		SeriesMax:        c.seriesMax, SeriesWarn: c.seriesWarn, SeriesDryRun: c.seriesDryRun, AheadMax: c.aheadMax,
 		InFlightBytesMax: c.inFlightBytesMax,
 	}
 }

@@ -52,6 +52,19 @@ func (e *encoder) encode(base uint32, fresh, known []memory.Unwritten) *record {
 	return e.record
 }
 
+// textBytes is the size of the label values in the record, and of the label sets beside it.
+func (e *encoder) textBytes() (sizeBytes int) {
+	for _, name := range e.record.names {
+		for _, value := range name.values {
+			sizeBytes += len(value)
+		}
+	}
+	for _, m := range e.long {
+		sizeBytes += len(m.Entries[0].Value)
+	}
+	return sizeBytes
+}
+
 func (r *record) addHours(row, hours uint32) {
 	if k := len(r.runs) - 1; k >= 0 && r.runs[k].hours == hours && r.runs[k].row+r.runs[k].count == row {
 		r.runs[k].count++

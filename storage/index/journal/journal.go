@@ -79,6 +79,13 @@ func (j *Journal) PersistDay(ctx context.Context, d *memory.OpenDay) error {
 	})
 }
 
+// recordTextBytesMax bounds the label values and label sets of a record of several series. So a record stays below the largest
+// cell, storage.CellBytesMax, although one label set may have a megabyte.
+const recordTextBytesMax = 4 << 20
+
+// errRecordText is an error of write: the record needs fewer new series.
+var errRecordText = errors.New("the label values of the record are too long")
+
 // persistSeries writes records with the series. After an error the series that are not written stay due.
 func (j *Journal) persistSeries(ctx context.Context, d *memory.OpenDay, enc *encoder, due memory.Due) error {
 	byRow := func(a, b memory.Unwritten) int { return cmp.Compare(a.Row, b.Row) }
@@ -88,7 +95,12 @@ func (j *Journal) persistSeries(ctx context.Context, d *memory.OpenDay, enc *enc
 	for due.Len() > 0 {
 		fresh := due.Fresh[:min(len(due.Fresh), j.store.Layout.RecordRows)]
 		known := due.Known[:min(len(due.Known), j.store.Layout.RecordRuns)]
-		if err := j.write(ctx, d, enc, fresh, known); err != nil {
+		err := j.write(ctx, d, enc, fresh, known)
+		for errors.Is(err, errRecordText) {
+			fresh = fresh[:len(fresh)/2]
+			err = j.write(ctx, d, enc, fresh, known)
+		}
+		if err != nil {
 			d.Settle(due.Fresh, true)
 			d.Settle(due.Known, true)
 			return err
@@ -106,6 +118,9 @@ func (j *Journal) write(ctx context.Context, d *memory.OpenDay, enc *encoder, fr
 		base, key = 0, j.nextKey(d.Day)
 	}
 	r := enc.encode(base, fresh, known)
+	if len(fresh) > 1 && enc.textBytes() > recordTextBytesMax {
+		return errRecordText
+	}
 	if len(enc.long) > 0 {
 		if err := j.opts.Meta.Apply(ctx, enc.long); err != nil {
 			return fmt.Errorf("store label sets too long for a row key: %w", err)

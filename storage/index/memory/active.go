@@ -19,6 +19,7 @@ import (
 // ErrBadLabels reports a label set that cannot be indexed; it must be rejected.
 var ErrBadLabels = errors.New("index: bad label set")
 
+// Limits of labels. A label name is part of row keys, where escaping may triple it.
 const (
 	LabelNameBytesMax  = 1024
 	LabelValueBytesMax = 1 << 20
