@@ -65,10 +65,11 @@ func (t taken) since(from taken) (samples, exemplars int) {
 	return t.floats - from.floats + t.histograms - from.histograms, t.exemplars - from.exemplars
 }
 
-// takeStart takes the start time of the sample that was taken last. It leaves out one that cannot be right.
+// takeStart takes the start time of the sample that was taken last. Like Prometheus, it also takes one
+// that is later than the sample. 0 means that there is none.
 func (r *Request) takeStart(ref uint32, tsMs, startMs int64) {
 	switch {
-	case startMs <= 0 || startMs > tsMs:
+	case startMs == 0:
 	case r.w.floatsOnly:
 		r.w.metrics.rejected.WithLabelValues(ReasonUnsupportedStart).Inc()
 	default:

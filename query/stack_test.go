@@ -10,16 +10,12 @@ import (
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	promstorage "github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest"
 	"halite/ingest/deletion"
 	"halite/keyschema"
 	"halite/query"
-	"halite/query/budget"
 	"halite/query/promadapter"
 	"halite/query/read"
 	"halite/query/read/rollups"
@@ -159,6 +155,7 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	s.deleted.SetLabelSets(x.LabelSet)
 	s.options = sourceOptions{Options: read.Options{
 		Index: x, Head: s.ingester, Data: data, Schema: schema, Retention: o.raw, Now: now, Tombstones: s.deleted,
+		Histograms: s.ingester.Histograms(), StartTimes: true,
 	}}
 	if s.tiers != nil {
 		s.options.Tiers = s.tiers
@@ -203,7 +200,7 @@ func (s *stack) write(samples []ingest.Sample) {
 	res, err := s.ingester.Write(context.Background(), samples)
 	require.NoError(s.tb, err)
 	require.Zero(s.tb, res.Rejected, res.First)
-	require.Equal(s.tb, len(samples), res.Accepted)
+	require.Equal(s.tb, len(samples), res.Accepted+res.Histograms)
 }
 
 func (s *stack) flush() {
@@ -224,89 +221,46 @@ const (
 
 var flushModes = []flushMode{inHead, inTables, inBoth, intoTables}
 
-// adapter makes a stack the storage of Prometheus' test files. Samples that Halite does not store (native histograms,
-// start timestamps) go to a Prometheus storage beside it and are counted.
+// adapter makes a stack the storage of Prometheus' test files.
 type adapter struct {
 	*stack
-	mode     flushMode
-	beside   *teststorage.TestStorage
-	diverted func()
-	columns  bool // offers columns to operators
+	mode    flushMode
+	columns bool // offers columns to operators
+	starts  bool // holds start timestamps
 }
+
+// NoStartTimes reports whether no sample has a start timestamp.
+func (a *adapter) NoStartTimes() bool { return !a.starts }
 
 var _ promstorage.Storage = (*adapter)(nil)
 
-func (a *adapter) Querier(mint, maxt int64) (promstorage.Querier, error) {
-	ours, err := a.stack.Querier(mint, maxt)
-	if err != nil || a.beside == nil {
-		return ours, err
-	}
-	theirs, err := a.beside.Querier(mint, maxt)
-	if err != nil {
-		return nil, err
-	}
-	return promstorage.NewMergeQuerier([]promstorage.Querier{ours, theirs}, nil, promstorage.ChainedSeriesMerge), nil
-}
-
-// Reader offers our columns, or both storages' series as columns.
+// Reader offers our columns.
 func (a *adapter) Reader() *read.Reader {
-	switch {
-	case !a.columns:
+	if !a.columns {
 		return nil
-	case a.beside == nil:
-		return a.stack.Reader()
 	}
-	return newAnyReader(a.tb, a)
+	return a.stack.Reader()
 }
-
-// WithBudget leaves the engine the series of both storages.
-func (a *adapter) WithBudget(*budget.Budget) promstorage.SampleAndChunkQueryable { return a }
 
 func (a *adapter) Appender(context.Context) promstorage.Appender     { panic("test files use AppenderV2") }
 func (a *adapter) StartTime() (int64, error)                         { return 0, nil }
 func (a *adapter) AppenderV2(context.Context) promstorage.AppenderV2 { return &appender{adapter: a} }
 
-func (a *adapter) Close() error {
-	if a.beside != nil {
-		if err := a.beside.Close(); err != nil {
-			return err
-		}
-	}
-	return a.stack.Close()
-}
-
 type appender struct {
 	*adapter
 	samples []ingest.Sample
-	theirs  promstorage.AppenderV2
 }
 
 func (a *appender) Append(
 	_ promstorage.SeriesRef, ls labels.Labels, st, t int64, v float64, h *histogram.Histogram,
-	fh *histogram.FloatHistogram, opts promstorage.AppendV2Options,
+	fh *histogram.FloatHistogram, _ promstorage.AppendV2Options,
 ) (promstorage.SeriesRef, error) {
-	if h == nil && fh == nil && st == 0 && len(opts.Exemplars) == 0 {
-		a.samples = append(a.samples, ingest.Sample{Labels: ls, TsMs: t, Value: v})
-		return 0, nil
-	}
-	a.diverted()
-	if a.beside == nil {
-		a.beside = teststorage.New(a.tb, func(o *tsdb.Options) {
-			o.EnableSTStorage, o.EnableHistogramSTEncoding, o.FloatChunkEncoding = true, true, chunkenc.EncXOR2
-		})
-	}
-	if a.theirs == nil {
-		a.theirs = a.beside.AppenderV2(context.Background())
-	}
-	return a.theirs.Append(0, ls, st, t, v, h, fh, opts)
+	a.starts = a.starts || st != 0
+	a.samples = append(a.samples, ingest.Sample{Labels: ls, TsMs: t, Value: v, StartMs: st, H: h, FH: fh})
+	return 0, nil
 }
 
 func (a *appender) Commit() error {
-	if a.theirs != nil {
-		if err := a.theirs.Commit(); err != nil {
-			return err
-		}
-	}
 	switch a.mode {
 	case inBoth, intoTables:
 		a.write(everyOther(a.samples, 1))
@@ -334,8 +288,5 @@ func everyOther(samples []ingest.Sample, first int) []ingest.Sample {
 
 func (a *appender) Rollback() error {
 	a.samples = nil
-	if a.theirs != nil {
-		return a.theirs.Rollback()
-	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"halite/storage/histmetrics"
+
 	"context"
 	"errors"
 	"io"
@@ -51,6 +53,8 @@ type database struct {
 type ingester interface {
 	sampleWriter
 	read.Head
+	// Histograms returns the metrics with histograms; nil if the write mode has none.
+	Histograms() *histmetrics.Set
 	resultcache.Changes
 	WriteRemote(ctx context.Context, body []byte) (ingest.Result, error)
 	WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error)

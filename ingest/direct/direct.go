@@ -20,7 +20,10 @@ import (
 	"halite/ingest/flush"
 	"halite/ingest/head"
 	"halite/keyschema"
+	"halite/keyschema/exemplar"
+	"halite/keyschema/histchunk"
 	"halite/storage"
+	"halite/storage/histmetrics"
 	"halite/storage/index"
 	"halite/storage/lease"
 	"halite/storage/periodic"
@@ -243,6 +246,26 @@ func (t *Direct) AppendSamples(
 ) ([]int64, []float64, error) {
 	return tsMs, values, nil
 }
+
+// AppendStartTimes appends nothing, because mode direct stores no start timestamps.
+func (t *Direct) AppendStartTimes(
+	_ index.Ref, _, _ int64, tsMs []int64, values []float64,
+) ([]int64, []float64, error) {
+	return tsMs, values, nil
+}
+
+// AppendHistograms appends nothing, because mode direct stores no histograms.
+func (t *Direct) AppendHistograms(_ index.Ref, _, _ int64, dst []histchunk.Sample) ([]histchunk.Sample, error) {
+	return dst, nil
+}
+
+// AppendExemplars appends nothing, because mode direct stores no exemplars.
+func (t *Direct) AppendExemplars(_ index.Ref, _, _ int64, dst []exemplar.Exemplar) ([]exemplar.Exemplar, error) {
+	return dst, nil
+}
+
+// Histograms returns nil, because no metric has histograms in mode direct.
+func (t *Direct) Histograms() *histmetrics.Set { return nil }
 
 // Holds returns false, because there are no unflushed samples.
 func (t *Direct) Holds(_, _ int64) bool { return false }

@@ -20,6 +20,8 @@ type Column struct {
 	// Segments follow Samples in time if the samples are not contiguous in memory; none is empty. Len, Time, Times and the
 	// like are of Samples only. Only a batch that is read as a whole has such columns.
 	Segments []Samples
+	// Records are what the series has besides floats. It is nil if only floats are read.
+	Records *Records
 }
 
 // Append appends samples to a column, as a segment if it has some already.

@@ -22,7 +22,7 @@ var _ promstorage.ChunkQuerier = (*chunkQuerier)(nil)
 func (q *chunkQuerier) Select(
 	ctx context.Context, _ bool, hints *promstorage.SelectHints, matchers ...*labels.Matcher,
 ) promstorage.ChunkSeriesSet {
-	return &chunkSet{newCursor(q.newLoader(ctx, hints, matchers), true)}
+	return &chunkSet{newCursor(q.newLoader(ctx, hints, matchers, true), true)}
 }
 
 type chunkSet struct{ cursor }
@@ -55,6 +55,7 @@ func (s *chunkSeries) Iterator(it chunks.Iterator) chunks.Iterator {
 // chunkIterator encodes a column chunk by chunk; each chunk has memory of its own, as consumers gather several.
 type chunkIterator struct {
 	samples seriesSamples
+	mixed   []chunks.Meta // chunks of a slice with histograms that were not returned yet
 	meta    chunks.Meta
 }
 
@@ -62,8 +63,16 @@ var _ chunks.Iterator = (*chunkIterator)(nil)
 
 // Next implements chunks.Iterator.
 func (it *chunkIterator) Next() bool {
-	if it.samples.err != nil || len(it.samples.tsMs) == 0 && !it.samples.next() {
+	if len(it.mixed) > 0 {
+		it.meta, it.mixed = it.mixed[0], it.mixed[1:]
+		return true
+	}
+	if it.samples.err != nil || it.samples.empty() && !it.samples.next() {
 		return false
+	}
+	if len(it.samples.histograms()) > 0 {
+		it.encodeMixed()
+		return it.Next()
 	}
 	n := min(len(it.samples.tsMs), chunkSamplesMax)
 	chunk := chunkenc.NewXORChunk()
@@ -78,6 +87,20 @@ func (it *chunkIterator) Next() bool {
 	it.meta = chunks.Meta{Chunk: chunk, MinTime: it.samples.tsMs[0], MaxTime: it.samples.tsMs[n-1]}
 	it.samples.tsMs, it.samples.values = it.samples.tsMs[n:], it.samples.values[n:]
 	return true
+}
+
+// encodeMixed encodes a slice that has histograms.
+func (it *chunkIterator) encodeMixed() {
+	s := &it.samples
+	slice := promstorage.SeriesEntry{SampleIteratorFn: func(chunkenc.Iterator) chunkenc.Iterator {
+		return &mixedIterator{samples: seriesSamples{tsMs: s.tsMs, values: s.values, records: s.records}}
+	}}
+	encoded := promstorage.NewSeriesToChunkEncoder(&slice).Iterator(nil)
+	for encoded.Next() {
+		it.mixed = append(it.mixed, encoded.At())
+	}
+	s.tsMs, s.values, s.records = nil, nil, nil
+	s.err = encoded.Err()
 }
 
 // At implements chunks.Iterator.

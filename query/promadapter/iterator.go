@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
-// iterator iterates over a series for Prometheus's engine. It keeps the batch of the series until it is given another.
+// iterator iterates over a series of floats for Prometheus's engine. It keeps the batch of the series until it is given another.
 type iterator struct {
 	samples seriesSamples
 	at      int // -1 before the first sample, len(tsMs) when exhausted
@@ -89,7 +89,7 @@ func (it *iterator) At() (int64, float64) { return it.samples.tsMs[it.at], it.sa
 // AtT implements chunkenc.Iterator.
 func (it *iterator) AtT() int64 { return it.samples.tsMs[it.at] }
 
-// AtST implements chunkenc.Iterator; start timestamps are not stored.
+// AtST implements chunkenc.Iterator; the series has no start timestamps.
 func (it *iterator) AtST() int64 { return 0 }
 
 // AtHistogram implements chunkenc.Iterator; a series holds floats only.

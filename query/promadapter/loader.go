@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"halite/keyschema/histchunk"
 	"halite/query/budget"
 	"halite/query/column"
 	"halite/query/read"
@@ -45,9 +46,22 @@ type seriesSamples struct {
 	stream *read.Stream
 	tsMs   []int64
 	values []float64
-	err    error
-	loader *loader
+	// records are what the slice has besides floats; nil if only floats are read.
+	records *column.Records
+	err     error
+	loader  *loader
 }
+
+// histograms returns the histograms of the slice.
+func (c *seriesSamples) histograms() []histchunk.Sample {
+	if c.records == nil {
+		return nil
+	}
+	return c.records.Histograms
+}
+
+// empty reports whether the slice has neither floats nor histograms.
+func (c *seriesSamples) empty() bool { return len(c.tsMs) == 0 && len(c.histograms()) == 0 }
 
 // release releases the samples.
 func (c *seriesSamples) release() {
@@ -65,7 +79,7 @@ func (c *seriesSamples) next() bool {
 	for c.stream != nil && c.err == nil && c.stream.More() {
 		if c.batch != nil {
 			c.batch.Release()
-			c.batch, c.tsMs, c.values = nil, nil, nil
+			c.batch, c.tsMs, c.values, c.records = nil, nil, nil, nil
 		}
 		if c.loader.closed.Load() {
 			c.err = read.ErrClosed
@@ -74,8 +88,9 @@ func (c *seriesSamples) next() bool {
 		if c.batch, c.err = c.stream.Next(c.loader.ctx); c.err != nil {
 			break
 		}
-		if only := c.batch.Columns[0]; len(only.TsMs) > 0 {
-			c.tsMs, c.values = only.TsMs, only.Values
+		only := &c.batch.Columns[0]
+		c.tsMs, c.values, c.records = only.TsMs, only.Values, only.Records
+		if !c.empty() {
 			c.loader.reserveCopy(c)
 			return c.err == nil
 		}
@@ -99,7 +114,7 @@ func (l *loader) series(i int) seriesSamples {
 	if err != nil {
 		return seriesSamples{err: err}
 	}
-	c := seriesSamples{batch: batch, tsMs: only.TsMs, values: only.Values}
+	c := seriesSamples{batch: batch, tsMs: only.TsMs, values: only.Values, records: only.Records}
 	l.reserveCopy(&c)
 	return c
 }
@@ -109,8 +124,9 @@ func (l *loader) reserveCopy(c *seriesSamples) {
 	if !l.copies {
 		return
 	}
-	if err := l.budget.Reserve(int64(len(c.tsMs)) * column.SampleBytes); err != nil {
-		c.tsMs, c.values, c.err = nil, nil, err
+	sizeBytes := int64(len(c.tsMs))*column.SampleBytes + column.HistogramBytes(c.histograms())
+	if err := l.budget.Reserve(sizeBytes); err != nil {
+		c.tsMs, c.values, c.records, c.err = nil, nil, nil, err
 	}
 }
 

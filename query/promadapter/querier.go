@@ -21,6 +21,6 @@ func (q *querier) Select(
 ) promstorage.SeriesSet {
 	// Prometheus requests only labels with this hint.
 	labelsOnly := hints != nil && hints.Func == "series"
-	l := q.newLoader(ctx, hints, matchers)
+	l := q.newLoader(ctx, hints, matchers, false)
 	return &seriesSet{cursor: newCursor(l, sortSeries && !labelsOnly), labelsOnly: labelsOnly}
 }

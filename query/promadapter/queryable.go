@@ -36,7 +36,7 @@ func (q *Queryable) Querier(mintMs, maxtMs int64) (promstorage.Querier, error) {
 	return &querier{q.selector(mintMs, maxtMs)}, nil
 }
 
-// ChunkQuerier is Querier for callers that want XOR chunks.
+// ChunkQuerier is Querier for callers that want Prometheus's chunks.
 func (q *Queryable) ChunkQuerier(mintMs, maxtMs int64) (promstorage.ChunkQuerier, error) {
 	return &chunkQuerier{q.selector(mintMs, maxtMs)}, nil
 }
@@ -95,9 +95,9 @@ func limitOf(hints *promstorage.LabelHints) int {
 
 // newLoader makes the loader of a selection. Of the hints, it uses Start, End, Limit and the shard.
 func (s *selector) newLoader(
-	ctx context.Context, hints *promstorage.SelectHints, matchers []*labels.Matcher,
+	ctx context.Context, hints *promstorage.SelectHints, matchers []*labels.Matcher, valuesOnly bool,
 ) *loader {
-	r := read.Range{TimeRange: s.window}
+	r := read.Range{TimeRange: s.window, ValuesOnly: valuesOnly}
 	copies := false
 	if hints != nil {
 		r.MinMs, r.MaxMs = max(r.MinMs, hints.Start), min(r.MaxMs, hints.End)

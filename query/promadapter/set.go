@@ -38,7 +38,7 @@ func (c *cursor) Next() bool {
 			return true
 		}
 		first := c.loader.series(c.at)
-		empty, err := len(first.tsMs) == 0, first.err
+		empty, err := first.empty(), first.err
 		first.release()
 		if err != nil {
 			c.err = err
@@ -91,6 +91,9 @@ func (s *series) Labels() labels.Labels { return s.labels }
 func (s *series) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
 	if s.labelsOnly {
 		return chunkenc.NewNopIterator()
+	}
+	if !s.loader.selection.OnlyFloats() {
+		return s.loader.mixed(s.number, it)
 	}
 	out, ok := it.(*iterator)
 	if !ok {

@@ -20,6 +20,8 @@ type Batch struct {
 	session *Session
 	data    []*column.Buffer // where the samples lie
 	pins    *rowcache.Pins   // of samples in the row cache; may be nil
+
+	recordsBytes int64 // of the columns' records
 }
 
 // Retain keeps the batch alive for one more Release.
@@ -34,6 +36,7 @@ func (b *Batch) Release() {
 	for _, d := range b.data {
 		b.session.putBuffer(&r.buffers, d)
 	}
+	b.session.budget.Release(b.recordsBytes)
 	b.pins.Release(b.session.budget)
 	r.columns.PutColumns(b.Columns)
 	b.data, b.Columns, b.pins = nil, nil, nil

@@ -17,6 +17,10 @@ type BatchReader struct {
 
 	head     *column.Buffer
 	headEnds []int // end of each series' samples in head; nil if the head has none at all
+	// headRecords are what the head had of each series besides floats, from the start of the window's first hour on; nil if
+	// only floats are read.
+	headRecords  []column.Records
+	recordsBytes int64 // of headRecords
 	// view holds the tombstones from the moment at which the head was read, so that reads see a deletion as a whole or not
 	// at all. It is nil if nothing can be deleted.
 	view *tombstone.View
@@ -48,11 +52,19 @@ func (b *BatchReader) copyHead(ctx context.Context) error {
 		return nil // as if each series had been looked up just now
 	}
 	b.headEnds = make([]int, len(b.series))
+	if b.sel.kinds.records() {
+		b.headRecords = make([]column.Records, len(b.series))
+	}
 	for i, s := range b.series {
 		if i%256 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if s.Ref != 0 {
+		if b.headRecords != nil && s.Ref != 0 {
+			if err := b.copyHeadRecords(i); err != nil {
+				return err
+			}
+		}
+		if s.Ref != 0 && b.sel.kinds.has(keyschema.Floats) {
 			tsMs, values, err := r.opts.Head.AppendSamples(s.Ref, window.MinMs, window.MaxMs, b.head.TsMs, b.head.Values)
 			if err != nil {
 				return Classify("read head", err)
@@ -125,6 +137,8 @@ func (b *BatchReader) Context(ctx context.Context) context.Context {
 func (b *BatchReader) Close() {
 	b.sel.session.putBuffer(&b.sel.session.reader.heads, b.head)
 	b.head = nil
+	b.sel.session.budget.Release(b.recordsBytes)
+	b.headRecords, b.recordsBytes = nil, 0
 	if b.view != nil {
 		b.view.Release()
 		b.view = nil

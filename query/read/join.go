@@ -1,6 +1,8 @@
 package read
 
 import (
+	"math"
+
 	"halite/keyschema"
 	"halite/query/column"
 )
@@ -46,6 +48,12 @@ func (t *timeSlice) join() (*Batch, error) {
 	}
 	if t.lookup != nil {
 		t.lookup.PutBlocks(batch.Columns)
+	}
+	if t.records != nil {
+		if err := t.joinRecords(batch); err != nil {
+			batch.Release()
+			return nil, err
+		}
 	}
 	t.hideOld(batch)
 	if len(apart) < len(t.batch.series) || batch.pins.Any() {
@@ -153,6 +161,9 @@ func (t *timeSlice) hideOld(b *Batch) {
 	}
 	for i := range b.Columns {
 		c := &b.Columns[i]
+		if c.Records != nil {
+			*c.Records = column.TimeRange{MinMs: cutoffs.Ms(metricOf(c.Labels)), MaxMs: math.MaxInt64}.ClipRecords(*c.Records)
+		}
 		if len(c.TsMs) == 0 {
 			continue
 		}

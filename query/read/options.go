@@ -13,9 +13,12 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
+	"halite/keyschema/exemplar"
+	"halite/keyschema/histchunk"
 	"halite/query/budget"
 	"halite/query/rowcache"
 	"halite/storage"
+	"halite/storage/histmetrics"
 	"halite/storage/index"
 	"halite/storage/tombstone"
 )
@@ -25,7 +28,13 @@ type Head interface {
 	// AppendSamples appends the unflushed samples of a series with mintMs ≤ time ≤ maxtMs to the two columns, ascending
 	// and without duplicates, and returns them. An unknown series has none.
 	AppendSamples(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
-	// Holds reports whether AppendSamples may find samples of any series at this moment. It must be cheap.
+	// AppendStartTimes is AppendSamples for start timestamps: a value is the start, in milliseconds since 1970, of the sample
+	// with the same time.
+	AppendStartTimes(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
+	// AppendHistograms and AppendExemplars are AppendSamples for histograms and exemplars.
+	AppendHistograms(ref index.Ref, mintMs, maxtMs int64, dst []histchunk.Sample) ([]histchunk.Sample, error)
+	AppendExemplars(ref index.Ref, mintMs, maxtMs int64, dst []exemplar.Exemplar) ([]exemplar.Exemplar, error)
+	// Holds reports whether the calls above may find anything of any series at this moment. It must be cheap.
 	Holds(mintMs, maxtMs int64) bool
 }
 
@@ -51,6 +60,10 @@ type Options struct {
 	Head   Head
 	Data   storage.Table
 	Schema *keyschema.Schema
+	// Histograms knows the metrics with histograms; nil if there are none.
+	Histograms *histmetrics.Set
+	// StartTimes says that the samples which Prometheus's engine reads have their start timestamps.
+	StartTimes bool
 	// Retention hides samples older than now − Retention; 0 hides none.
 	Retention time.Duration
 	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.

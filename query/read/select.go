@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/keyschema"
 	"halite/query/column"
 	"halite/storage/index"
 )
@@ -39,12 +40,25 @@ type Range struct {
 	column.TimeRange
 	Limit                  int    // of series; 0 means all
 	ShardIndex, ShardCount uint64 // of a stable hash of the labels; count 0 or 1 means all
+	ValuesOnly             bool   // start timestamps are not needed
 }
 
 // SelectRange finds the series that match and have samples in a range.
 func (s *Session) SelectRange(ctx context.Context, o Range, matchers ...*labels.Matcher) (*Selection, error) {
 	r := s.request(o.TimeRange)
 	r.limit, r.shardIndex, r.shardCount = o.Limit, o.ShardIndex, o.ShardCount
+	if s.reader.opts.StartTimes && !o.ValuesOnly {
+		r.kinds.add(keyschema.StartTimes)
+	}
+	return s.selection(ctx, r, matchers)
+}
+
+// SelectExemplars finds the series that match and have samples or exemplars in a range. Only their exemplars are read.
+func (s *Session) SelectExemplars(
+	ctx context.Context, within column.TimeRange, matchers ...*labels.Matcher,
+) (*Selection, error) {
+	r := s.request(within)
+	r.kinds = kindsOf(keyschema.Exemplars)
 	return s.selection(ctx, r, matchers)
 }
 
@@ -53,7 +67,9 @@ func (s *Session) SelectRange(ctx context.Context, o Range, matchers ...*labels.
 func (s *Session) SelectHours(
 	ctx context.Context, window column.TimeRange, hours []index.HourSpan, steps int, matchers ...*labels.Matcher,
 ) (*Selection, error) {
-	return s.selection(ctx, request{window: window, hours: hours, steps: steps, unretained: true}, matchers)
+	return s.selection(ctx, request{
+		window: window, hours: hours, steps: steps, unretained: true, kinds: kindsOf(keyschema.Floats),
+	}, matchers)
 }
 
 // ofWindows is the request for the samples of windows.
@@ -68,7 +84,9 @@ func (s *Session) ofWindows(w Windows) request {
 
 // request is the request for the samples of a range that retention leaves.
 func (s *Session) request(within column.TimeRange) request {
-	return request{window: s.reader.clip(within), nowMs: s.reader.opts.Now().UnixMilli()}
+	return request{
+		window: s.reader.clip(within), nowMs: s.reader.opts.Now().UnixMilli(), kinds: kindsOf(keyschema.Floats),
+	}
 }
 
 // selection runs a request.

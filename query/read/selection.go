@@ -31,6 +31,7 @@ type request struct {
 
 	// steps is the number of values that each series is evaluated to; 0 if series are read one after the other.
 	steps int
+	kinds kinds // of samples to read; setSeries adds histograms
 	// pin allows columns without TsMs that lie in the row cache. latest says that little but the last sample is needed.
 	pin, latest bool
 }
@@ -42,6 +43,7 @@ type Selection struct {
 	series   []index.Series
 	bounds   []boundary
 	reserved int             // series in the budget
+	metric   string          // one that may have histograms, if kinds has them
 	omitted  int             // series that SelectJoin has omitted
 	cache    *rowcache.Cache // nil if it is not used
 	merge    bool            // the row cache may merge rows
@@ -171,6 +173,7 @@ func (s *Selection) setSeries(series []index.Series) error {
 		return err
 	}
 	s.reserved, s.series = len(series), series
+	s.findHistograms()
 	s.divide()
 	return nil
 }
@@ -191,10 +194,11 @@ func (s *Selection) divide() {
 		perDay     = s.hoursPerDay()
 		rows       int // of the batch
 		all        int
-		longSeries = o.BatchRowsMax
+		rowsMax    = s.kinds.batchRows(o.BatchRowsMax)
+		longSeries = rowsMax
 	)
 	if s.steps > 0 {
-		longSeries = max(1, o.BatchRowsMax/streamShare)
+		longSeries = max(1, rowsMax/streamShare)
 	}
 	for i := range s.series {
 		n := hours.Count(s.series[i].Hours)
@@ -205,10 +209,10 @@ func (s *Selection) divide() {
 			count := i - last.first + 1
 			switch {
 			case long != last.streamed:
-			case !long && rows+n <= o.BatchRowsMax:
+			case !long && rows+n <= rowsMax:
 				rows += n
 				continue
-			case long && last.dayRows+dayRows <= o.BatchRowsMax && count*s.steps <= batchValuesMax && s.steps > 0:
+			case long && last.dayRows+dayRows <= rowsMax && count*s.steps <= batchValuesMax && s.steps > 0:
 				last.dayRows += dayRows
 				continue
 			}
@@ -225,6 +229,9 @@ func (s *Selection) divide() {
 // UseCache decides whether the row cache is used, given the number of rows.
 func (s *Selection) UseCache(rows int) {
 	s.cache, s.merge = nil, false
+	if s.kinds.records() {
+		return // it holds only floats
+	}
 	if c := s.session.reader.opts.Cache; c.Admits(rows) {
 		s.cache = c
 		s.merge = s.pin && s.hours == nil && c.AdmitsMerged(rows)

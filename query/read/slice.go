@@ -11,6 +11,8 @@ import (
 
 	"halite/keyschema"
 	"halite/keyschema/chunk"
+	"halite/keyschema/exemplar"
+	"halite/keyschema/histchunk"
 	"halite/query/column"
 	"halite/query/hours"
 	"halite/query/rowcache"
@@ -27,6 +29,10 @@ type timeSlice struct {
 	rows   *column.Rows
 	parts  []*column.Buffer // samples of rows: first from the row cache, then of each worker
 	lookup *rowcache.Lookup // nil if the row cache is not used
+
+	// records are what each of rows has besides floats, within their whole hours; nil if only floats are read.
+	records      []column.Records
+	recordsBytes atomic.Int64
 }
 
 // hoursOf returns the hours of a series within the slice.
@@ -53,6 +59,9 @@ func (t *timeSlice) read(ctx context.Context) (*Batch, error) {
 	defer t.close()
 	t.rows = t.batch.sel.session.reader.columns.Rows()
 	t.rows.Reset(len(t.batch.series), t.hoursOf)
+	if t.batch.sel.kinds.records() {
+		t.records = make([]column.Records, len(t.rows.All))
+	}
 	if err := t.lookUp(ctx); err != nil {
 		return nil, err
 	}
@@ -160,6 +169,11 @@ type rowDecoder struct {
 	part  int
 	row   chunk.Row
 	cache *rowcache.Writer // nil if the row cache is not used
+
+	startTimes chunk.Row
+	histograms histchunk.Decoder
+	exemplars  exemplar.Decoder
+	chunks     []histogramChunk
 }
 
 // work takes reads one after another until none is left, and decodes their rows into its part.
@@ -184,7 +198,7 @@ func (t *timeSlice) readDay(ctx context.Context, read dayRead, d *rowDecoder) (e
 	session := t.batch.sel.session
 	it := session.reader.opts.Data.ReadRows(t.batch.Context(ctx), storage.RowSet{Ranges: read.requested()},
 		storage.ReadOptions{Filter: storage.Filter{
-			Families: []string{storage.FamilySamples}, FromMs: keyschema.HourStartMs(read.fromHour),
+			Families: t.batch.sel.kinds.families(), FromMs: keyschema.HourStartMs(read.fromHour),
 			ToMs: keyschema.HourStartMs(read.toHour + 1), VersionsMax: 1,
 		}})
 	rows, used, samples := 0, 0, 0
@@ -243,8 +257,18 @@ func (t *timeSlice) addRow(owner RowPrefix, stored storage.Row, d *rowDecoder) (
 	}
 	d.row.Reset(keyschema.HourStartMs(hour))
 	for _, cell := range stored.Cells {
+		if t.records != nil && cell.Family != storage.FamilySamples {
+			continue
+		}
 		if err := d.row.Add(cell.Qualifier, cell.Value); err != nil {
 			return 0, Classify("read rows", fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, stored.Key, err))
+		}
+	}
+	records := 0
+	if t.records != nil {
+		var err error
+		if records, err = t.addRecords(at, hour, stored, d); err != nil {
+			return 0, err
 		}
 	}
 	var all column.Points
@@ -262,7 +286,7 @@ func (t *timeSlice) addRow(owner RowPrefix, stored storage.Row, d *rowDecoder) (
 		Part: int32(d.part), Start: int32(to.Len()), N: int32(len(c.TsMs)), Found: true, Properties: properties,
 	}
 	to.Append(c.TsMs, c.Values)
-	return len(c.TsMs), nil
+	return len(c.TsMs) + records, nil
 }
 
 // close releases what was read. join has passed on what the batch needs.
@@ -274,6 +298,7 @@ func (t *timeSlice) close() {
 	if t.lookup != nil {
 		t.lookup.Release()
 	}
+	session.budget.Release(t.recordsBytes.Swap(0))
 	session.reader.columns.PutRows(t.rows)
 	t.parts, t.lookup, t.rows = nil, nil, nil
 }

@@ -34,7 +34,7 @@ func (s *Selection) Open(ctx context.Context, i int) (*Stream, error) {
 	}
 	st := &Stream{batch: b, next: math.MaxInt64, last: math.MinInt64, hours: keyschema.HourMax + 1}
 	if bound := s.bounds[i]; bound.streamed {
-		st.hours = sliceHours(s.session.reader.opts.BatchRowsMax, max(1, bound.dayRows))
+		st.hours = sliceHours(s.kinds.batchRows(s.session.reader.opts.BatchRowsMax), max(1, bound.dayRows))
 	}
 	for i := range b.series {
 		if spans := b.series[i].Hours; len(spans) > 0 {

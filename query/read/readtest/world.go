@@ -16,6 +16,8 @@ import (
 
 	"halite/keyschema"
 	"halite/keyschema/chunk"
+	"halite/keyschema/exemplar"
+	"halite/keyschema/histchunk"
 	"halite/query/column"
 	"halite/query/read"
 	"halite/storage"
@@ -232,6 +234,23 @@ func (w *World) AppendSamples(
 		}
 	}
 	return tsMs, values, nil
+}
+
+// AppendStartTimes implements read.Head.
+func (w *World) AppendStartTimes(
+	_ index.Ref, _, _ int64, tsMs []int64, values []float64,
+) ([]int64, []float64, error) {
+	return tsMs, values, nil
+}
+
+// AppendHistograms implements read.Head.
+func (w *World) AppendHistograms(_ index.Ref, _, _ int64, dst []histchunk.Sample) ([]histchunk.Sample, error) {
+	return dst, nil
+}
+
+// AppendExemplars implements read.Head.
+func (w *World) AppendExemplars(_ index.Ref, _, _ int64, dst []exemplar.Exemplar) ([]exemplar.Exemplar, error) {
+	return dst, nil
 }
 
 // Holds implements read.Head.

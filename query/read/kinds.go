@@ -1,0 +1,213 @@
+package read
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"halite/keyschema"
+	"halite/keyschema/histchunk"
+	"halite/query/column"
+	"halite/storage"
+)
+
+// kinds is a set of kinds of samples.
+type kinds uint8
+
+func kindsOf(kind keyschema.SampleKind) kinds { return 1 << kind }
+
+func (k *kinds) add(kind keyschema.SampleKind) { *k |= kindsOf(kind) }
+
+func (k kinds) has(kind keyschema.SampleKind) bool { return k&kindsOf(kind) != 0 }
+
+// records reports whether the set has more than floats.
+func (k kinds) records() bool { return k&^kindsOf(keyschema.Floats) != 0 }
+
+// families lists the families of the data table that hold the kinds.
+func (k kinds) families() []string {
+	if !k.records() {
+		return []string{storage.FamilySamples}
+	}
+	var out []string
+	for kind := range keyschema.SampleKind(keyschema.SampleKinds) {
+		if k.has(kind) {
+			out = append(out, storage.SampleFamily(kind))
+		}
+	}
+	return out
+}
+
+// histogramShare is about how many times larger a row of histograms is than a row of floats.
+const histogramShare = 16
+
+// batchRows is the number of rows of a batch, given the number for floats.
+func (k kinds) batchRows(floats int) int {
+	if k.has(keyschema.Histograms) {
+		return max(1, floats/histogramShare)
+	}
+	return floats
+}
+
+// findHistograms adds histograms to the kinds if the metric of a series has any in the window.
+func (s *Selection) findHistograms() {
+	set := s.session.reader.opts.Histograms
+	if set == nil || set.Len() == 0 || !s.kinds.has(keyschema.Floats) {
+		return
+	}
+	metric := ""
+	for i := range s.series {
+		next := metricOf(s.series[i].Labels)
+		if next == metric && i > 0 {
+			continue
+		}
+		metric = next
+		if set.Has(metric, keyschema.HourOf(s.window.MinMs), keyschema.HourOf(s.window.MaxMs)) {
+			s.kinds.add(keyschema.Histograms)
+			s.metric = metric
+			return
+		}
+	}
+}
+
+// HistogramsKnown returns a function that reports whether a metric may have histograms in a range. It returns nil if no metric
+// has histograms.
+func (r *Reader) HistogramsKnown() func(metric string, within column.TimeRange) bool {
+	set := r.opts.Histograms
+	if set == nil || set.Len() == 0 {
+		return nil
+	}
+	return func(metric string, within column.TimeRange) bool {
+		return set.Has(metric, keyschema.HourOf(within.MinMs), keyschema.HourOf(within.MaxMs))
+	}
+}
+
+// Histograms returns a metric of the selection that may have histograms in the window, if there is one.
+func (s *Selection) Histograms() (metric string, ok bool) {
+	return s.metric, s.kinds.has(keyschema.Histograms)
+}
+
+// OnlyFloats reports whether columns of the selection have no Records.
+func (s *Selection) OnlyFloats() bool { return !s.kinds.records() }
+
+// copyHeadRecords copies what the head has of a series besides floats.
+func (b *BatchReader) copyHeadRecords(i int) (err error) {
+	h, ref, k := b.sel.session.reader.opts.Head, b.series[i].Ref, b.sel.kinds
+	minMs, maxMs := hourStart(b.sel.window.MinMs), b.sel.window.MaxMs
+	r := &b.headRecords[i]
+	if k.has(keyschema.Histograms) {
+		if r.Histograms, err = h.AppendHistograms(ref, minMs, maxMs, nil); err != nil {
+			return Classify("read histograms of the head", err)
+		}
+		r.Histograms = slices.DeleteFunc(r.Histograms, func(s histchunk.Sample) bool { return !b.selected(i, s.TsMs) })
+	}
+	if k.has(keyschema.StartTimes) {
+		p := &r.StartTimes
+		if p.TsMs, p.Values, err = h.AppendStartTimes(ref, minMs, maxMs, nil, nil); err != nil {
+			return Classify("read start timestamps of the head", err)
+		}
+		p.TsMs, p.Values = keepHours(b.series[i].Hours, 0, p.TsMs, p.Values)
+	}
+	if k.has(keyschema.Exemplars) {
+		if r.Exemplars, err = h.AppendExemplars(ref, minMs, maxMs, nil); err != nil {
+			return Classify("read exemplars of the head", err)
+		}
+	}
+	sizeBytes := r.SizeBytes()
+	if err := b.sel.session.budget.Reserve(sizeBytes); err != nil {
+		return err
+	}
+	b.recordsBytes += sizeBytes
+	b.sel.session.figures.samples.Add(int64(r.Len()))
+	return nil
+}
+
+// selected reports whether the hour of a time was selected for a series, see keepHours.
+func (b *BatchReader) selected(series int, tsMs int64) bool {
+	hour := keyschema.HourOf(tsMs)
+	for _, span := range b.series[series].Hours {
+		if hour <= span.Last {
+			return hour >= span.First
+		}
+	}
+	return false
+}
+
+// hourStart is the start of the hour of a time. The hint of a histogram depends on the one before.
+func hourStart(tsMs int64) int64 { return keyschema.HourStartMs(keyschema.HourOf(tsMs)) }
+
+// histogramChunk is a decoded chunk of a row.
+type histogramChunk struct {
+	seq     uint32
+	samples []histchunk.Sample
+}
+
+// addRecords decodes what a row has besides floats, and returns how many histograms and exemplars it has in the window.
+func (t *timeSlice) addRecords(at int, hour int64, stored storage.Row, d *rowDecoder) (int, error) {
+	r := &t.records[at]
+	startMs := keyschema.HourStartMs(hour)
+	d.startTimes.Reset(startMs)
+	d.chunks = d.chunks[:0]
+	for _, cell := range stored.Cells {
+		q, err := keyschema.ParseQualifier(cell.Qualifier)
+		if err == nil && q.Kind == keyschema.KindMark {
+			continue
+		}
+		switch {
+		case err != nil || cell.Family == storage.FamilySamples:
+		case cell.Family == storage.FamilyHistograms:
+			c := histogramChunk{seq: q.Seq}
+			c.samples, err = d.histograms.Decode(cell.Value, startMs, nil)
+			d.chunks = append(d.chunks, c)
+		case cell.Family == storage.FamilyStartTimes:
+			err = d.startTimes.Add(cell.Qualifier, cell.Value)
+		case cell.Family == storage.FamilyExemplars:
+			var listed column.Records
+			listed.Exemplars, err = d.exemplars.Decode(cell.Value, startMs, nil)
+			r.Add(&listed)
+		}
+		if err != nil {
+			return 0, Classify("read rows", fmt.Errorf("%w: row %q, family %s: %w", storage.ErrCorrupt, stored.Key, cell.Family, err))
+		}
+	}
+	slices.SortStableFunc(d.chunks, func(a, b histogramChunk) int { return cmp.Compare(a.seq, b.seq) })
+	for _, c := range d.chunks {
+		r.Add(&column.Records{Histograms: c.samples})
+	}
+	clear(d.chunks)
+	tsMs, values := d.startTimes.Columns()
+	r.StartTimes = column.Points{TsMs: slices.Clone(tsMs), Values: slices.Clone(values)}
+	sizeBytes := r.SizeBytes()
+	if err := t.batch.sel.session.budget.Reserve(sizeBytes); err != nil {
+		return 0, err
+	}
+	t.recordsBytes.Add(sizeBytes)
+	inWindow := t.window.ClipRecords(*r)
+	return inWindow.Len(), nil
+}
+
+// joinRecords gives each column of a batch its records: of its rows, with the head over them.
+func (t *timeSlice) joinRecords(batch *Batch) error {
+	records := make([]column.Records, len(batch.Columns))
+	for i := range batch.Columns {
+		r, c := &records[i], &batch.Columns[i]
+		c.Records = r
+		for at := t.rows.Bases[i]; at < t.rows.Bases[i+1]; at++ {
+			r.Add(&t.records[at])
+		}
+		if t.batch.headRecords != nil {
+			within := column.TimeRange{MinMs: hourStart(t.window.MinMs), MaxMs: t.window.MaxMs}
+			head := within.ClipRecords(t.batch.headRecords[i])
+			sizeBytes := head.SizeBytes()
+			if err := t.batch.sel.session.budget.Reserve(sizeBytes); err != nil {
+				return err
+			}
+			t.recordsBytes.Add(sizeBytes)
+			r.Add(&head)
+		}
+		column.SetHints(r.Histograms, c.TsMs)
+		*r = t.window.ClipRecords(*r)
+		r.HideFloats(&c.Samples)
+	}
+	batch.recordsBytes = t.recordsBytes.Swap(0)
+	return nil
+}
