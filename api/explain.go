@@ -14,6 +14,7 @@ import (
 type explanationData struct {
 	Operators []string             `json:"operators"`
 	Undecided bool                 `json:"givenUp,omitempty"`
+	GaveUpFor string               `json:"givenUpReason,omitempty"`
 	Engine    []explanationPart    `json:"engine"`
 	Selectors []explanationSpan    `json:"selectors"`
 	Reading   explanationReading   `json:"reading"`
@@ -103,7 +104,7 @@ func seconds(d time.Duration) stageTime { return stageTime(d.Seconds()) }
 
 func explanation(e *query.Explain) explanationData {
 	d := explanationData{
-		Operators: append([]string{}, e.Operators...), Undecided: e.Undecided,
+		Operators: append([]string{}, e.Operators...), Undecided: e.Undecided, GaveUpFor: e.UndecidedReason,
 		Engine: []explanationPart{}, Selectors: []explanationSpan{}, Tiers: []explanationTier{},
 		Reading: explanationReading{
 			Series: e.Reading.Series, Ranges: e.Reading.Ranges, RowsRead: e.Reading.Rows, RowsUsed: e.Reading.RowsUsed,

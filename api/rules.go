@@ -151,7 +151,7 @@ func (s *Server) features(*http.Request) (reply, *apiError) {
 	}
 	for name, has := range map[string]bool{
 		"at_modifier": true, "negative_offset": true, "subqueries": true, "per_query_lookback_delta": true,
-		"per_step_stats": true, "delayed_name_removal": false, "type_and_unit_labels": false,
+		"per_step_stats": true, "delayed_name_removal": s.opts.DelayedNames, "type_and_unit_labels": false,
 	} {
 		list.Set(features.PromQL, name, has)
 	}

@@ -27,7 +27,9 @@ type SelectorSpan struct {
 }
 
 // describe lists the selectors of a request, and the parts of it that only Prometheus's engine evaluates.
-func describe(p parser.Parser, lookback time.Duration, columns bool, q request) ([]SelectorSpan, []EnginePart) {
+func describe(
+	p parser.Parser, o operator.Options, lookback time.Duration, columns bool, q request,
+) ([]SelectorSpan, []EnginePart) {
 	e, err := p.ParseExpr(q.Text)
 	if err == nil {
 		e, err = promql.PreprocessExpr(e, q.Start, q.End, q.Step)
@@ -45,7 +47,8 @@ func describe(p parser.Parser, lookback time.Duration, columns bool, q request) 
 	if t := e.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar {
 		return selectors, []EnginePart{{Expression: e.String(), Reason: "the result is a " + parser.DocumentedType(t)}}
 	}
-	d := describer{}
+	o.LookbackMs = lookback.Milliseconds()
+	d := describer{compiler: operator.NewCompiler(o, q.Grid())}
 	d.walk(e, false)
 	return selectors, d.parts
 }
@@ -89,13 +92,16 @@ func alone(vs *parser.VectorSelector, path []parser.Node) parser.Expr {
 }
 
 // describer finds the smallest parts of an expression that columnar operators cannot evaluate.
-type describer struct{ parts []EnginePart }
+type describer struct {
+	compiler operator.Compiler
+	parts    []EnginePart
+}
 
 // walk reports whether all of e is supported, or is an operand that is looked at with what it is an operand of.
 func (d *describer) walk(e parser.Expr, once bool) bool {
 	switch e.Type() {
 	case parser.ValueTypeVector, parser.ValueTypeScalar:
-		if operator.Supports(e, once) {
+		if d.compiler.Supports(e, once) {
 			return true
 		}
 	case parser.ValueTypeMatrix:
@@ -115,13 +121,40 @@ func (d *describer) walk(e parser.Expr, once bool) bool {
 		}
 	}
 	if len(d.parts) == blamed {
-		d.parts = append(d.parts, EnginePart{Expression: e.String(), Reason: reasonOf(e)})
+		d.parts = append(d.parts, EnginePart{Expression: e.String(), Reason: d.reasonOf(e)})
 	}
 	return false
 }
 
+// leftOut says why a selector, or a function of one, is left to the engine whatever its form is.
+func (d *describer) leftOut(e parser.Expr) string {
+	switch e := e.(type) {
+	case *parser.VectorSelector:
+		if d.compiler.LeftOut != nil {
+			return d.compiler.LeftOut(e, 0)
+		}
+	case *parser.MatrixSelector:
+		if vs, ok := e.VectorSelector.(*parser.VectorSelector); ok && d.compiler.LeftOut != nil {
+			return d.compiler.LeftOut(vs, e.Range.Milliseconds())
+		}
+	case *parser.Call:
+		for _, a := range e.Args {
+			if reason := d.leftOut(a); reason != "" {
+				return reason
+			}
+		}
+		if d.compiler.StartTimes && operator.UsesStartTimes(e.Func.Name) {
+			return e.Func.Name + " uses start timestamps"
+		}
+	}
+	return ""
+}
+
 // reasonOf names what is not supported about a node whose operands are.
-func reasonOf(e parser.Expr) string {
+func (d *describer) reasonOf(e parser.Expr) string {
+	if reason := d.leftOut(e); reason != "" {
+		return reason
+	}
 	switch e := e.(type) {
 	case *parser.SubqueryExpr:
 		return "subqueries are the engine's"

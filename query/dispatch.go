@@ -46,7 +46,7 @@ func newDispatcher(opts promql.EngineOpts) *dispatcher {
 	return &dispatcher{
 		Engine: promql.NewEngine(opts), parser: p, lookback: opts.LookbackDelta, logger: opts.Logger,
 		options: operator.Options{
-			SamplesMax: opts.MaxSamples, DelayedNames: opts.EnableDelayedNameRemoval,
+			SamplesMax: opts.MaxSamples, DelayedNames: opts.EnableDelayedNameRemoval, StartTimes: opts.UseStartTimestamps,
 			Concurrency: min(concurrencyMax, runtime.GOMAXPROCS(0)), Memory: new(grid.Memory),
 		},
 	}
@@ -95,7 +95,7 @@ func (d *dispatcher) newQuery(
 		return d.alone(ctx, q, opts, s)
 	}
 	began := time.Now()
-	plan, err := d.plan(opts, s)
+	plan, err := d.plan(reader, opts, s)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (d *dispatcher) newQuery(
 }
 
 // plan parses and plans. It returns nil if Prometheus's engine must evaluate the query or report its error.
-func (d *dispatcher) plan(opts promql.QueryOpts, s expression.Expression) (*columnar.Plan, error) {
+func (d *dispatcher) plan(r *read.Reader, opts promql.QueryOpts, s expression.Expression) (*columnar.Plan, error) {
 	expr, err := s.TakeExpr(d.parser.Parser)
 	if err != nil {
 		return nil, err
@@ -135,9 +135,18 @@ func (d *dispatcher) plan(opts promql.QueryOpts, s expression.Expression) (*colu
 	if lookback < time.Millisecond {
 		return nil, nil
 	}
-	options := d.options
+	options := d.planOptions(r)
 	options.LookbackMs = lookback.Milliseconds()
 	return columnar.Build(expr, s.Grid(), options), nil
+}
+
+// planOptions returns the options of plans over a reader, which may be nil.
+func (d *dispatcher) planOptions(r *read.Reader) operator.Options {
+	options := d.options
+	if r != nil {
+		options.Histograms = r.HistogramsKnown()
+	}
+	return options
 }
 
 // columnarQuery is a query that columnar operators evaluate in whole or in part.
@@ -180,7 +189,7 @@ func (q *columnarQuery) Exec(ctx context.Context) *promql.Result {
 			"query", q.Text, "panic", fault.Value, "stack", fault.Stack)
 	}
 	if columnar.Undecided(result.Err) {
-		q.explain = Explain{Undecided: true}
+		q.explain = Explain{Undecided: true, UndecidedReason: result.Err.Error()}
 		result = q.askEngine(ctx, q.queryable, q.Text)
 	}
 	if q.explained {

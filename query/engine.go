@@ -49,6 +49,8 @@ func New(opts Options) (*Engine, error) {
 		EnableAtModifier:         true,
 		EnableNegativeOffset:     true,
 		EnablePerStepStats:       true,
+		EnableDelayedNameRemoval: opts.DelayedNames,
+		UseStartTimestamps:       opts.StartTimes,
 		Parser:                   p,
 	})
 	inner.options.SamplesMax, inner.rollups = opts.SamplesMax, opts.Rollups
@@ -236,7 +238,8 @@ func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcac
 	}
 	settle()
 	r.Explain = ex.finish(in)
-	r.Explain.Selectors, r.Explain.Engine = describe(e.parser, e.opts.Lookback, e.columns(q.Params), q)
+	planning := e.inner.planOptions(readerOf(e.opts.Queryable))
+	r.Explain.Selectors, r.Explain.Engine = describe(e.parser, planning, e.opts.Lookback, e.columns(q.Params), q)
 	return r, nil
 }
 

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -20,6 +21,8 @@ type Explain struct {
 	Operators []string
 	// Undecided: columnar operators gave up, and the engine evaluated the whole query.
 	Undecided bool
+	// UndecidedReason says why, if Undecided is set.
+	UndecidedReason string
 	// Engine lists the parts of the expression that only the engine evaluates, and why.
 	Engine []EnginePart
 	// Selectors lists the selectors of the query with their time ranges.
@@ -83,6 +86,7 @@ func (x *explainer) add(part *Explain) {
 	e, r := &x.explain, &part.Reading
 	e.Operators = part.Operators
 	e.Undecided = e.Undecided || part.Undecided
+	e.UndecidedReason = cmp.Or(e.UndecidedReason, part.UndecidedReason)
 	e.Reading.Series = max(e.Reading.Series, r.Series)
 	e.Reading.Ranges += r.Ranges
 	e.Reading.Scans = append(e.Reading.Scans, r.Scans...)
@@ -142,7 +146,7 @@ func (e *Explain) String() string {
 		b.WriteString(line + "\n")
 	}
 	if e.Undecided {
-		b.WriteString("given up; evaluated by the engine\n")
+		fmt.Fprintf(&b, "given up; evaluated by the engine: %s\n", e.UndecidedReason)
 	}
 	for _, p := range e.Engine {
 		fmt.Fprintf(&b, "engine: %s: %s\n", p.Expression, p.Reason)

@@ -89,6 +89,11 @@ type Options struct {
 	RetentionByMetric *keyschema.TierRetention
 	// Experimental accepts the functions, range selectors and modifiers that Prometheus keeps behind feature flags.
 	Experimental bool
+	// DelayedNames drops metric names at the end of an evaluation, as Prometheus does with promql-delayed-name-removal.
+	DelayedNames bool
+	// StartTimes makes rate, irate, increase, resets and start_timestamp use start timestamps, as Prometheus does with
+	// use-start-timestamps. The Queryable must read them.
+	StartTimes bool
 
 	// Log records running and slow queries; nil records none.
 	Log *querylog.Log

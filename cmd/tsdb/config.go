@@ -77,6 +77,8 @@ type serveConfig struct {
 	queryQueueWait     time.Duration
 	queryTiers         string
 	queryExperimental  bool
+	queryDelayedNames  bool
+	queryStartTimes    bool
 	queryLogFile       string
 	queryLogSlower     time.Duration
 	resultCacheBytes   int64
@@ -182,6 +184,10 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		EnumVar(&c.queryTiers, tiersAuto, tiersRaw)
 	cmd.Flag("query.experimental", "Accept the experimental functions, aggregations, selector modifiers and fill modifiers "+
 		"that Prometheus has behind --enable-feature.").BoolVar(&c.queryExperimental)
+	cmd.Flag("query.delayed-name-removal", "Drop metric names at the end of the evaluation, as Prometheus does with "+
+		"--enable-feature=promql-delayed-name-removal.").BoolVar(&c.queryDelayedNames)
+	cmd.Flag("query.use-start-timestamps", "Let rate, irate, increase and resets use the start timestamps of samples, as "+
+		"Prometheus does with --enable-feature=use-start-timestamps.").BoolVar(&c.queryStartTimes)
 	cmd.Flag("query.log-file", "File to append slow queries to, and queries that a crash interrupted, as JSON lines. Empty "+
 		"logs none. SIGHUP and POST /-/reload reopen the file.").StringVar(&c.queryLogFile)
 	cmd.Flag("query.log-slower-than", "Minimum time of a query in --query.log-file. 0s logs all.").Default("1s").

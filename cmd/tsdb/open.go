@@ -190,6 +190,7 @@ func (db *database) openReader(
 		Index: db.lookup, Head: db.ingester, Data: data, Schema: db.schema, Retention: time.Duration(ages.Longest()),
 		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
 		Tombstones: db.deleted, Cache: db.rowCache, Registerer: r, Now: c.clock(), RetentionByMetric: ages,
+		Histograms: db.ingester.Histograms(), StartTimes: c.queryStartTimes,
 	})
 	return err
 }
@@ -221,7 +222,8 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 		Retention: time.Duration(ages.Longest()), RetentionByMetric: ages, DepthMax: c.queryDepthMax,
 		SubqueryStepsMax:  c.subqueryStepsMax,
 		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
-		Experimental: c.queryExperimental, Log: db.queryLog,
+		Experimental: c.queryExperimental, DelayedNames: c.queryDelayedNames, StartTimes: c.queryStartTimes,
+		Log: db.queryLog,
 	}
 }
 

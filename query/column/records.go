@@ -134,7 +134,7 @@ func mergedPoints(earlier, later Points) Points {
 		later.TsMs, later.Values = later.TsMs[n:], later.Values[n:]
 	}
 	out.Append(earlier.TsMs, earlier.Values)
-	return Points{TsMs: out.TsMs, Values: out.Values}
+	return Points(out)
 }
 
 // MergeExemplars merges two lists by time, without duplicates.

@@ -15,8 +15,9 @@ const delegatedLabel = "__columnar__"
 
 // Plan is the way to evaluate an expression.
 type Plan struct {
-	grid grid.Grid
-	opts operator.Options
+	grid     grid.Grid
+	opts     operator.Options
+	compiler operator.Compiler
 
 	vector operator.Vector // the whole expression, if it is a supported vector
 	scalar operator.Scalar // the same for a scalar
@@ -34,12 +35,13 @@ type delegatedPart struct {
 
 // Build plans a preprocessed expression and takes it over. It returns nil if only the engine can evaluate it.
 func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
-	p := &Plan{grid: g, opts: opts, delegated: map[*labels.Matcher]*delegatedPart{}}
+	c := operator.NewCompiler(opts, g)
+	p := &Plan{grid: g, opts: opts, compiler: c, delegated: map[*labels.Matcher]*delegatedPart{}}
 	switch e.Type() {
 	case parser.ValueTypeVector:
-		p.vector = operator.Compiler{}.Vector(e)
+		p.vector = c.Vector(e)
 	case parser.ValueTypeScalar:
-		p.scalar = operator.Compiler{}.Scalar(e)
+		p.scalar = c.Scalar(e)
 	}
 	if p.Whole() {
 		return p
@@ -87,7 +89,9 @@ func (p *Plan) rewrite(e parser.Expr, once bool) parser.Expr {
 		return nil
 	}
 	if worthwhile(e) {
-		if v := (operator.Compiler{Once: once}).Vector(e); v != nil {
+		c := p.compiler
+		c.Once = once
+		if v := c.Vector(e); v != nil {
 			return p.delegate(v, e.PositionRange(), once || isOnce(e))
 		}
 	}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -18,6 +19,45 @@ import (
 type Compiler struct {
 	// Once is set inside of what is evaluated at one step only: there, @ is allowed.
 	Once bool
+	// StartTimes leaves functions that use start timestamps to the engine.
+	StartTimes bool
+	// LeftOut, if not nil, says why the engine must evaluate a selector with windows of rangeMs; 0 means the lookback. The
+	// reason is empty if operators can evaluate it.
+	LeftOut func(vs *parser.VectorSelector, rangeMs int64) (reason string)
+}
+
+// NewCompiler returns the compiler of expressions that are evaluated on a grid.
+func NewCompiler(o Options, g grid.Grid) Compiler {
+	c := Compiler{StartTimes: o.StartTimes}
+	if o.Histograms == nil {
+		return c
+	}
+	c.LeftOut = func(vs *parser.VectorSelector, rangeMs int64) string {
+		s := newSelector(vs)
+		for _, m := range s.matchers {
+			if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual &&
+				o.Histograms(m.Value, s.windows(g, cmp.Or(rangeMs, o.LookbackMs)).Bounds()) {
+				return histogramsReason(m.Value)
+			}
+		}
+		return ""
+	}
+	return c
+}
+
+// once returns the compiler for what is evaluated at one step only.
+func (c Compiler) once() Compiler {
+	c.Once = true
+	return c
+}
+
+// UsesStartTimes reports whether a function uses start timestamps if the engine's option is on.
+func UsesStartTimes(function string) bool {
+	switch function {
+	case "rate", "irate", "increase", "resets":
+		return true
+	}
+	return false
 }
 
 // Vector compiles an expression of type instant vector.
@@ -26,14 +66,14 @@ func (c Compiler) Vector(e parser.Expr) Vector {
 	case *parser.ParenExpr:
 		return c.Vector(e.Expr)
 	case *parser.StepInvariantExpr:
-		if child := (Compiler{Once: true}).Vector(e.Expr); child != nil {
+		if child := c.once().Vector(e.Expr); child != nil {
 			if c.Once {
 				return child
 			}
 			return Invariant{child}
 		}
 	case *parser.VectorSelector:
-		if c.selectable(e) {
+		if c.selectable(e, 0) {
 			return &instantSelector{selector: newSelector(e)}
 		}
 	case *parser.UnaryExpr:
@@ -53,8 +93,9 @@ func (c Compiler) Vector(e parser.Expr) Vector {
 }
 
 // selectable reports whether a selector has nothing that is left to the engine.
-func (c Compiler) selectable(vs *parser.VectorSelector) bool {
-	return !vs.Anchored && !vs.Smoothed && (vs.Timestamp == nil || c.Once) && vs.OriginalOffset%time.Millisecond == 0
+func (c Compiler) selectable(vs *parser.VectorSelector, rangeMs int64) bool {
+	return !vs.Anchored && !vs.Smoothed && (vs.Timestamp == nil || c.Once) && vs.OriginalOffset%time.Millisecond == 0 &&
+		(c.LeftOut == nil || c.LeftOut(vs, rangeMs) == "")
 }
 
 // Scalar compiles an expression of type scalar.
@@ -65,7 +106,7 @@ func (c Compiler) Scalar(e parser.Expr) Scalar {
 	case *parser.NumberLiteral:
 		return literal(e.Val)
 	case *parser.StepInvariantExpr:
-		child := (Compiler{Once: true}).Scalar(e.Expr)
+		child := c.once().Scalar(e.Expr)
 		if child == nil || c.Once {
 			return child
 		}
@@ -192,12 +233,13 @@ func counterInfo(pos posrange.PositionRange) func(ev *Eval, ls labels.Labels) {
 
 // Supports reports whether operators can evaluate all of a preprocessed expression. once says that it lies within what
 // is evaluated at one step only.
-func Supports(e parser.Expr, once bool) bool {
+func (c Compiler) Supports(e parser.Expr, once bool) bool {
+	c.Once = once
 	switch e.Type() {
 	case parser.ValueTypeVector:
-		return Compiler{Once: once}.Vector(e) != nil
+		return c.Vector(e) != nil
 	case parser.ValueTypeScalar:
-		return Compiler{Once: once}.Scalar(e) != nil
+		return c.Scalar(e) != nil
 	}
 	return false
 }

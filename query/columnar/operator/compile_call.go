@@ -39,7 +39,7 @@ func (c Compiler) call(e *parser.Call) Vector {
 		// Of a selector, it is the time of the sample and not of the step.
 		if vs, ok := e.Args[0].(*parser.VectorSelector); ok {
 			// With @, Prometheus forgets the offset when it looks for samples, but not when it asks for them.
-			if c.selectable(vs) && (vs.Timestamp == nil || vs.OriginalOffset == 0) {
+			if c.selectable(vs, 0) && (vs.Timestamp == nil || vs.OriginalOffset == 0) {
 				return &instantSelector{selector: newSelector(vs), times: true}
 			}
 			return nil
@@ -135,10 +135,13 @@ func (c Compiler) histogramQuantile(e *parser.Call) Vector {
 // overRange compiles a function over a range selector.
 func (c Compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position int) Vector {
 	vs, ok := m.VectorSelector.(*parser.VectorSelector)
-	if !ok || !c.selectable(vs) || m.Range < time.Millisecond || m.Range%time.Millisecond != 0 {
+	if !ok || !c.selectable(vs, m.Range.Milliseconds()) || m.Range < time.Millisecond || m.Range%time.Millisecond != 0 {
 		return nil
 	}
 	name := e.Func.Name
+	if c.StartTimes && UsesStartTimes(name) {
+		return nil
+	}
 	n := &rangeSelector{selector: newSelector(vs), name: name, rangeMs: m.Range.Milliseconds()}
 	for i, a := range e.Args {
 		if i == position {

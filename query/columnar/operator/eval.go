@@ -59,6 +59,14 @@ type Options struct {
 	Memory *grid.Memory
 	// DelayedNames drops metric names at the end of the evaluation, as the engine does with EnableDelayedNameRemoval.
 	DelayedNames bool
+	// StartTimes says that the engine's functions use start timestamps.
+	StartTimes bool
+	// Histograms reports whether a metric may have histograms in a range of time; nil if none has.
+	Histograms func(metric string, within column.TimeRange) bool
+}
+
+func histogramsReason(metric string) string {
+	return "metric " + metric + " has native histograms in the time range"
 }
 
 // Tiers says when rollup states of hours and days replace samples.

@@ -73,6 +73,9 @@ func (t *rollupRun) Run() error {
 		ev.Rollups.Note(use)
 		sel.Close()
 	}()
+	if err := onlyFloats(sel.Selection); err != nil {
+		return err
+	}
 	ev.noteTypes(sel.Selection)
 	t.states = make([]rollup.State, len(t.plan.Bounds)+1)
 	t.total, t.fresh = make([]int64, t.plan.Steps), make([]int64, t.plan.Steps)

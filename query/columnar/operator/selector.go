@@ -76,6 +76,9 @@ func (s selector) evaluate(ev *Eval, w read.Windows, e evaluator, pushdown *join
 		return err
 	}
 	defer sel.Close()
+	if err := onlyFloats(sel); err != nil {
+		return err
+	}
 	if pushdown != nil {
 		// What is left out is not read, but counts against the limit as much as it could at most.
 		if err := ev.account(pushdown.omit(sel) * w.Steps); err != nil {
@@ -86,6 +89,14 @@ func (s selector) evaluate(ev *Eval, w read.Windows, e evaluator, pushdown *join
 		return t.Run(e)
 	}
 	return ev.batches(sel, w, e)
+}
+
+// onlyFloats leaves a selection with histograms to the engine.
+func onlyFloats(sel *read.Selection) error {
+	if metric, ok := sel.Histograms(); ok {
+		return fmt.Errorf("%w: %s", ErrUndecided, histogramsReason(metric))
+	}
+	return nil
 }
 
 // find selects the series, with part of their labels if that will do.
