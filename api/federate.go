@@ -10,11 +10,14 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"google.golang.org/protobuf/proto"
+
+	"halite/api/remote"
 )
 
 // familyBytes is about what a series takes besides its labels: in the list, and in its metric's family with a dozen labels.
@@ -25,6 +28,27 @@ type newest struct {
 	labels labels.Labels
 	tsMs   int64
 	value  float64
+	// histogram is set instead of value for a native histogram.
+	histogram *histogram.FloatHistogram
+}
+
+// familyType is the type of the metric family that holds the sample.
+func (n *newest) familyType() dto.MetricType {
+	switch {
+	case n.histogram == nil:
+		return dto.MetricType_UNTYPED
+	case n.histogram.CounterResetHint == histogram.GaugeType:
+		return dto.MetricType_GAUGE_HISTOGRAM
+	}
+	return dto.MetricType_HISTOGRAM
+}
+
+// stale reports whether the series has ended.
+func (n *newest) stale() bool {
+	if n.histogram != nil {
+		return value.IsStaleNaN(n.histogram.Sum)
+	}
+	return value.IsStaleNaN(n.value)
 }
 
 // federate answers /federate: the newest sample of each selected series, in the exposition format that the client asks
@@ -46,10 +70,14 @@ func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
 		expfmt.NewFormat(expfmt.TypeProtoCompact), expfmt.NewFormat(expfmt.TypeTextPlain))
 	w.Header().Set("Content-Type", string(format))
 	encoder := expfmt.NewEncoder(w, format)
+	if format.FormatType() == expfmt.TypeTextPlain || format.FormatType() == expfmt.TypeOpenMetrics {
+		// The text formats cannot hold native histograms.
+		list = slices.DeleteFunc(list, func(n newest) bool { return n.histogram != nil && !n.histogram.UsesCustomBuckets() })
+	}
 	for len(list) > 0 {
-		name := list[0].labels.Get(model.MetricNameLabel)
+		name, typ := list[0].labels.Get(model.MetricNameLabel), list[0].familyType()
 		end := 1
-		for end < len(list) && list[end].labels.Get(model.MetricNameLabel) == name {
+		for end < len(list) && list[end].labels.Get(model.MetricNameLabel) == name && list[end].familyType() == typ {
 			end++
 		}
 		if err := encoder.Encode(family(name, list[:end])); err != nil {
@@ -121,15 +149,24 @@ func (s *Server) appendNewest(
 		n, found := newest{labels: series.Labels()}, false
 		it = series.Iterator(it)
 		for typ := it.Next(); typ != chunkenc.ValNone; typ = it.Next() {
-			if found = typ == chunkenc.ValFloat; found {
+			found = true
+			switch typ {
+			case chunkenc.ValFloat:
+				n.histogram = nil
 				n.tsMs, n.value = it.At()
+			case chunkenc.ValHistogram, chunkenc.ValFloatHistogram:
+				n.tsMs, n.histogram = it.AtFloatHistogram(n.histogram)
 			}
 		}
 		if err := it.Err(); err != nil {
 			return list, err
 		}
-		if found && !value.IsStaleNaN(n.value) {
-			if err := budget.take(familyBytes + 2*int(n.labels.ByteSize())); err != nil {
+		if found && !n.stale() {
+			sizeBytes := familyBytes + 2*int(n.labels.ByteSize())
+			if n.histogram != nil {
+				sizeBytes += 2 * n.histogram.Size()
+			}
+			if err := budget.take(sizeBytes); err != nil {
 				return list, err
 			}
 			list = append(list, n)
@@ -138,11 +175,16 @@ func (s *Server) appendNewest(
 	return list, selected.Err()
 }
 
-// family is one metric's samples in the model of the exposition formats.
+// family is samples of one metric and one type in the model of the exposition formats.
 func family(name string, list []newest) *dto.MetricFamily {
-	f := &dto.MetricFamily{Name: proto.String(name), Type: dto.MetricType_UNTYPED.Enum()}
+	f := &dto.MetricFamily{Name: proto.String(name), Type: list[0].familyType().Enum()}
 	for _, n := range list {
-		m := &dto.Metric{Untyped: &dto.Untyped{Value: proto.Float64(n.value)}, TimestampMs: proto.Int64(n.tsMs)}
+		m := &dto.Metric{TimestampMs: proto.Int64(n.tsMs)}
+		if n.histogram != nil {
+			m.Histogram = remote.Exposition(n.histogram)
+		} else {
+			m.Untyped = &dto.Untyped{Value: proto.Float64(n.value)}
+		}
 		n.labels.Range(func(l labels.Label) {
 			if l.Name != model.MetricNameLabel {
 				m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(l.Name), Value: proto.String(l.Value)})

@@ -88,6 +88,8 @@ type Options struct {
 	Reload func(ctx context.Context) error
 	// Quit makes the process stop in good order, for /-/quit, and returns at once; nil answers 403.
 	Quit func()
+	// AllKinds says that histograms, exemplars and start timestamps are stored, for /api/v1/features.
+	AllKinds bool
 	// DelayedNames says that the engine drops metric names at the end of an evaluation, for /api/v1/features.
 	DelayedNames bool
 	// Lookback is how old the newest sample of a series may be for /federate. Default 5 min, as the engine's.

@@ -1,11 +1,14 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 
+	"github.com/prometheus/prometheus/model/exemplar"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"halite/api/promjson"
@@ -174,7 +177,13 @@ func queryReply(r *http.Request, expr string, result *query.Result, err error) (
 	return reply{data: data, notes: result.Warnings, expr: expr, sending: result.Sending, done: result.Close}, nil
 }
 
-// queryExemplars answers /api/v1/query_exemplars. Exemplars are not stored, so a valid request finds none.
+// exemplarSource is a Queryable that has exemplars; *promadapter.Queryable is one.
+type exemplarSource interface {
+	// Exemplars returns the exemplars of the series that match one of the sets, sorted by series and time.
+	Exemplars(ctx context.Context, minMs, maxMs int64, sets ...[]*labels.Matcher) ([]exemplar.QueryResult, error)
+}
+
+// queryExemplars answers /api/v1/query_exemplars.
 func (s *Server) queryExemplars(r *http.Request) (reply, *apiError) {
 	start, end, aerr := boundsParam(r)
 	if aerr != nil {
@@ -183,10 +192,30 @@ func (s *Server) queryExemplars(r *http.Request) (reply, *apiError) {
 	if end.Before(start) {
 		return reply{}, badData(errors.New("end timestamp must not be before start timestamp"))
 	}
-	if _, err := s.opts.Engine.Parser().ParseExpr(r.FormValue("query")); err != nil {
+	expr, err := s.opts.Engine.Parser().ParseExpr(r.FormValue("query"))
+	if err != nil {
 		return reply{}, badData(err)
 	}
-	return document([]struct{}{})
+	selectors := parser.ExtractSelectors(expr)
+	minMs, maxMs, ok := storeBounds(start, end)
+	budget := s.newBudget()
+	source, has := s.readUnder(budget).(exemplarSource)
+	if !has || !ok || len(selectors) == 0 {
+		budget.end()
+		return document([]struct{}{})
+	}
+	ctx, leave, aerr := s.admit(r)
+	if aerr != nil {
+		budget.end()
+		return reply{}, aerr
+	}
+	defer leave()
+	list, err := source.Exemplars(ctx, minMs, maxMs, selectors...)
+	if err != nil {
+		budget.end()
+		return reply{}, evalError(err)
+	}
+	return reply{data: func(j *promjson.Writer) { j.Exemplars(list) }, sending: budget.sending, done: budget.end}, nil
 }
 
 // formatQuery answers /api/v1/format_query: the expression, laid out.

@@ -176,6 +176,12 @@ func (s *Server) querySamples(
 			if err := remote.AppendSample(ts, it, typ); err != nil {
 				return nil, readFailure(err)
 			}
+			if typ != chunkenc.ValFloat {
+				// The histogram, its encoded and its compressed form.
+				if err := budget.take(3 * ts.Histograms[len(ts.Histograms)-1].Size()); err != nil {
+					return nil, readFailure(err)
+				}
+			}
 			if len(ts.Samples)-counted == readStep {
 				if err := budget.take(readStep * readSampleBytes); err != nil {
 					return nil, readFailure(err)

@@ -155,6 +155,9 @@ func (s *Server) features(*http.Request) (reply, *apiError) {
 	} {
 		list.Set(features.PromQL, name, has)
 	}
+	for _, name := range []string{"native_histograms", "exemplar_storage", "st_storage"} {
+		list.Set(features.TSDB, name, s.opts.AllKinds)
+	}
 	s.opts.Engine.Parser().RegisterFeatures(list)
 	return document(list.Get())
 }

@@ -54,7 +54,9 @@ func newStack(tb testing.TB) *stack {
 		}
 		require.NoError(tb, store.Close())
 	})
-	options := read.Options{Index: catalogue, Head: in, Data: data, Schema: schema, Now: now}
+	options := read.Options{
+		Index: catalogue, Head: in, Data: data, Schema: schema, Now: now, Histograms: in.Histograms(), StartTimes: true,
+	}
 	reader, err := read.New(options)
 	require.NoError(tb, err)
 	s := &stack{ingester: in, queryable: promadapter.New(reader), options: options, catalogue: catalogue}

@@ -188,8 +188,8 @@ func newAPI(
 		Flags:   c.flagValues(),
 		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, rules, started) },
 		Reload:  reload, Quit: quit, Lookback: c.queryLookback, Rules: db.schema.Rules, OwnJob: ownJob,
-		DelayedNames: c.queryDelayedNames,
-		ExternalURL:  c.web.externalURL, RoutePrefix: c.web.routePrefix,
+		DelayedNames: c.queryDelayedNames, AllKinds: db.ingester.Histograms() != nil,
+		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Retention: db.sweeper.Costs,
 		SeriesLimits: db.ingester.SeriesLimits,
 		Limits: api.Limits{
