@@ -50,7 +50,7 @@ func TestReadiness(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, f.post("/api/v1/read", "x").Code)
 	require.Empty(t, f.writer.bodies)
 	require.Equal(t, 1., f.metric(t, "tsdb_http_rejected_total",
-		map[string]string{"handler": writePath, "reason": "not_ready"}))
+		map[string]string{"handler": WritePath, "reason": "not_ready"}))
 	for _, target := range []string{"/-/healthy", "/metrics", "/api/v1/status/walreplay", "/"} {
 		require.Equal(t, http.StatusOK, f.get(target).Code, target)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/api/landing"
+	"halite/api/senders"
 	"halite/storage"
 )
 
@@ -117,12 +118,29 @@ func (s *Server) landingPage(page *landing.Page) http.HandlerFunc {
 		err := page.Write(w, r, landing.Data{
 			Name: build.Name, Version: build.Version, APIVersion: build.APIVersion, DocsURL: build.DocsURL,
 			Ready: state.Ready, Reason: state.Reason, Arriving: arriving, Waiting: known && !arriving, OwnJob: s.opts.OwnJob,
-			URL: s.opts.ExternalURL, Prefix: s.opts.RoutePrefix,
+			Refused: s.refusedOnPage(),
+			URL:     s.opts.ExternalURL, Prefix: s.opts.RoutePrefix,
 		})
 		if err != nil {
 			s.respondError(w, &apiError{typ: errInternal, err: fmt.Errorf("landing page: %w", err)})
 		}
 	}
+}
+
+// refusedOnPage describes what was refused in the past hour.
+func (s *Server) refusedOnPage() (list []landing.Refusal) {
+	for _, f := range s.opts.Senders.Refusals() {
+		fix := senders.FixOf(f.Reason)
+		from := f.From.Address
+		if f.From.UserAgent != "" {
+			from += " (" + f.From.UserAgent + ")"
+		}
+		list = append(list, landing.Refusal{
+			What: f.What(), Why: fix.Words, From: from, Example: f.Last.Message, At: f.Last.Time.UTC().Format("15:04:05 UTC"),
+			Line: fix.Line, Where: fix.Where,
+		})
+	}
+	return list
 }
 
 // samplesArrive reports whether other samples than the server's own have come within the past hour. known is false if the

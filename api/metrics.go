@@ -6,18 +6,20 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/api/senders"
 )
 
 // Reasons of tsdb_http_rejected_total.
 const (
-	rejectNotReady    = "not_ready"
-	rejectContentType = "content_type"
-	rejectEncoding    = "encoding"
-	rejectTooLarge    = "too_large"
-	rejectBody        = "body"
-	rejectOverload    = "overload"
-	rejectOrigin      = "cross_origin"
-	rejectCrashLoop   = "repeated_panic"
+	rejectNotReady    = senders.ReasonNotReady
+	rejectContentType = senders.ReasonContentType
+	rejectEncoding    = senders.ReasonEncoding
+	rejectTooLarge    = senders.ReasonTooLarge
+	rejectBody        = senders.ReasonBody
+	rejectOverload    = senders.ReasonOverload
+	rejectOrigin      = senders.ReasonOrigin
+	rejectCrashLoop   = senders.ReasonCrashLoop
 )
 
 type metrics struct {
@@ -68,6 +70,11 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		readQueries: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "tsdb_http_remote_reads", Help: "Remote-read requests that run or wait for their turn.",
 		}),
+	}
+	// A counter that exists before its first event shows that event as an increase.
+	for _, reason := range []string{rejectNotReady, rejectContentType, rejectEncoding, rejectTooLarge, rejectBody, rejectOverload,
+		rejectOrigin, rejectCrashLoop} {
+		m.rejected.WithLabelValues(WritePath, reason)
 	}
 	if reg == nil {
 		return m, nil

@@ -83,8 +83,10 @@ type route struct {
 	// changesData makes the route refuse requests that a browser sends for a page of another origin.
 	changesData bool
 	// waits makes the route refuse requests until the server is ready.
-	waits  bool
-	handle http.HandlerFunc
+	waits bool
+	// refused, if not nil, is called for each request that admits refuses, except for wrong methods.
+	refused func(r *http.Request, status int, reason string, err error)
+	handle  http.HandlerFunc
 	// compressed is answer behind the compression of answers; nil if the route does not compress.
 	compressed http.Handler
 	// metrics appear with the first request, so that endpoints without requests cost no series.
@@ -181,6 +183,9 @@ func (e *route) admits(w http.ResponseWriter, r *http.Request) bool {
 		// Programs that are not browsers do not send the headers that this checks.
 		if err := s.origins.Check(r); err != nil && !s.allowedOrigin(r) {
 			s.metrics.rejected.WithLabelValues(e.name, rejectOrigin).Inc()
+			if e.refused != nil {
+				e.refused(r, http.StatusForbidden, rejectOrigin, err)
+			}
 			s.respondError(w, &apiError{typ: errBadData, status: http.StatusForbidden, err: err})
 			return false
 		}
@@ -190,11 +195,13 @@ func (e *route) admits(w http.ResponseWriter, r *http.Request) bool {
 	}
 	state := s.opts.Ready()
 	if !state.Ready {
+		err := errors.New("service unavailable: " + state.Reason)
 		s.metrics.rejected.WithLabelValues(e.name, rejectNotReady).Inc()
+		if e.refused != nil {
+			e.refused(r, http.StatusServiceUnavailable, rejectNotReady, err)
+		}
 		setStopping(w, state)
-		s.respondError(w, &apiError{
-			typ: errUnavailable, err: errors.New("service unavailable: " + state.Reason), retryAfter: state.RetryAfter,
-		})
+		s.respondError(w, &apiError{typ: errUnavailable, err: err, retryAfter: state.RetryAfter})
 	}
 	return state.Ready
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	promstorage "github.com/prometheus/prometheus/storage"
 
+	"halite/api/senders"
 	"halite/ingest"
 	"halite/ingest/deletion"
 	"halite/keyschema"
@@ -51,6 +52,9 @@ type Options struct {
 
 	// SeriesLimits answers /api/v1/status/limits; nil answers with nothing.
 	SeriesLimits SeriesLimitSource
+
+	// Senders remembers who writes; nil means one with default options.
+	Senders *senders.Tracker
 
 	// Ready says whether requests can be served; nil means always. It is asked once a request and must be cheap.
 	Ready func() Readiness
@@ -232,6 +236,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Senders == nil {
+		o.Senders = senders.New(senders.Options{Now: o.Now, Logger: o.Logger})
 	}
 	if o.Lookback == 0 {
 		o.Lookback = DefaultLookback

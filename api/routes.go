@@ -61,8 +61,8 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	compress(add("/api/v1/status/walreplay", s.json(s.walReplay), get))
 	compress(add("/federate", s.federate, get)).waits = true
 	compress(add("/", s.landingPage(page), get, head))
-	write := add("/api/v1/write", s.remoteWrite, post)
-	write.waits, write.changesData = true, true
+	write := add(WritePath, s.remoteWrite, post)
+	write.waits, write.changesData, write.refused = true, true, s.opts.Senders.Refuse
 	add("/api/v1/read", s.remoteRead, post).waits = true
 	exposition := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 	add("/metrics", s.ownMetrics(exposition), get, head)
@@ -109,6 +109,7 @@ func (s *Server) readOnlyEndpoints() map[string]endpoint {
 		"/api/v1/status/flags":          s.flags,
 		"/api/v1/status/limits":         s.limits,
 		"/api/v1/status/runtimeinfo":    s.runtimeInfo,
+		"/api/v1/status/senders":        s.senders,
 		"/api/v1/status/schema":         s.schemaRules,
 		"/api/v1/status/tablets":        s.tablets,
 		"/api/v1/status/retention":      s.retention,

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"halite/api/senders"
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/storage/index"
@@ -213,6 +214,23 @@ func (s *Server) limits(r *http.Request) (reply, *apiError) {
 		status = s.opts.SeriesLimits(most)
 	}
 	return document(status)
+}
+
+// senders answers /api/v1/status/senders: who has written since the start, the most recent first, and what was refused. The
+// parameter limit bounds the list. Prometheus has no such endpoint.
+func (s *Server) senders(r *http.Request) (reply, *apiError) {
+	most := rankingMax
+	if r.FormValue("limit") != "" {
+		var fault *apiError
+		if most, fault = rankingLimit(r); fault != nil {
+			return reply{}, fault
+		}
+	}
+	list, forgotten := s.opts.Senders.List(most)
+	return document(struct {
+		Senders   []senders.Status `json:"senders"`
+		Forgotten uint64           `json:"forgotten"`
+	}{list, forgotten})
 }
 
 // retention answers /api/v1/status/retention: see retention.Cost. The parameters raw, hours and days name ages to try, rule

@@ -15,19 +15,31 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"halite/api/remote"
+	"halite/api/senders"
 	"halite/ingest"
 	"halite/storage"
 )
+
+// WritePath takes remote write.
+const WritePath = "/api/v1/write"
 
 // writeError is the reason why a write request failed. A sender drops the data on 4xx and sends it again on 5xx. Answers are
 // plain text, because senders log them.
 type writeError struct {
 	apiError
-	reason string // label of tsdb_http_rejected_total; "" if the writer has counted the failure
+	reason string // for the list of senders
+	// counted is set if the writer has counted the failure; otherwise tsdb_http_rejected_total counts it.
+	counted bool
 }
 
 func writeFailure(code int, reason string, err error) *writeError {
 	return &writeError{apiError: apiError{status: code, err: err}, reason: reason}
+}
+
+func countedFailure(code int, reason string, err error) *writeError {
+	f := writeFailure(code, reason, err)
+	f.counted = true
+	return f
 }
 
 func overloaded(err error) *writeError {
@@ -39,7 +51,7 @@ func overloaded(err error) *writeError {
 func (s *Server) remoteWrite(w http.ResponseWriter, r *http.Request) {
 	message, failure := writeMessage(r.Header)
 	if failure != nil {
-		s.refuseWrite(w, failure)
+		s.refuseWrite(w, r, failure)
 		return
 	}
 	result, failure := s.storeWrite(r, message)
@@ -47,14 +59,25 @@ func (s *Server) remoteWrite(w http.ResponseWriter, r *http.Request) {
 	if v2 {
 		setWritten(w.Header(), result)
 	}
-	switch {
-	case failure != nil:
-		s.refuseWrite(w, failure)
-	case result.Rejected > 0, v2 && result.First != "":
-		http.Error(w, rejection(result), http.StatusBadRequest)
-	default:
-		w.WriteHeader(http.StatusNoContent)
+	if failure != nil {
+		s.refuseWrite(w, r, failure)
+		return
 	}
+	status := http.StatusNoContent
+	if result.Rejected > 0 || v2 && result.First != "" {
+		status = http.StatusBadRequest
+	}
+	s.opts.Senders.Add(r, &senders.Outcome{
+		Message: message, Status: status, Example: result.First, Samples: result.Reasons, Omitted: result.Omitted,
+		Accepted: senders.Counts{
+			Samples: uint64(result.Accepted), Histograms: uint64(result.Histograms), Exemplars: uint64(result.Exemplars),
+		},
+	})
+	if status == http.StatusBadRequest {
+		http.Error(w, rejection(result), status)
+		return
+	}
+	w.WriteHeader(status)
 }
 
 // writeMessage returns the message that the headers of a request announce.
@@ -77,10 +100,11 @@ func setWritten(h http.Header, r ingest.Result) {
 	h.Set("X-Prometheus-Remote-Write-Exemplars-Written", strconv.Itoa(r.Exemplars))
 }
 
-func (s *Server) refuseWrite(w http.ResponseWriter, failure *writeError) {
-	if failure.reason != "" {
-		s.metrics.rejected.WithLabelValues("/api/v1/write", failure.reason).Inc()
+func (s *Server) refuseWrite(w http.ResponseWriter, r *http.Request, failure *writeError) {
+	if !failure.counted {
+		s.metrics.rejected.WithLabelValues(WritePath, failure.reason).Inc()
 	}
+	s.opts.Senders.Refuse(r, failure.status, failure.reason, failure.err)
 	switch failure.status {
 	case http.StatusServiceUnavailable:
 		s.setRetryAfter(w, failure.retryAfter)
@@ -189,16 +213,16 @@ func classifyWrite(err error) *writeError {
 	)
 	switch {
 	case errors.As(err, &bad):
-		return writeFailure(http.StatusBadRequest, "", err)
+		return countedFailure(http.StatusBadRequest, senders.ReasonMalformed, err)
 	case errors.Is(err, ingest.ErrTooLarge):
-		return writeFailure(http.StatusRequestEntityTooLarge, "", err)
+		return countedFailure(http.StatusRequestEntityTooLarge, senders.ReasonTooLarge, err)
 	case errors.As(err, &overload):
-		f := writeFailure(http.StatusServiceUnavailable, "", err)
+		f := countedFailure(http.StatusServiceUnavailable, senders.ReasonOverload, err)
 		f.retryAfter = overload.RetryAfter
 		return f
 	case errors.Is(err, ingest.ErrClosed), errors.Is(err, storage.ErrUnavailable), errors.Is(err, context.Canceled),
 		errors.Is(err, context.DeadlineExceeded):
-		return writeFailure(http.StatusServiceUnavailable, "", err)
+		return countedFailure(http.StatusServiceUnavailable, senders.ReasonUnavailable, err)
 	}
-	return writeFailure(http.StatusInternalServerError, "", err)
+	return countedFailure(http.StatusInternalServerError, senders.ReasonInternal, err)
 }

@@ -20,11 +20,9 @@ import (
 	"halite/storage"
 )
 
-const writePath = "/api/v1/write"
-
 // write sends body with the given header pairs.
 func (f *fixture) write(body io.Reader, header ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, writePath, body)
+	r := httptest.NewRequest(http.MethodPost, WritePath, body)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -70,11 +68,11 @@ func TestWriteHeaders(t *testing.T) {
 	}
 	require.Equal(t, 5, len(f.writer.bodies))
 	require.Equal(t, 4., f.metric(t, "tsdb_http_rejected_total",
-		map[string]string{"handler": writePath, "reason": "content_type"}))
+		map[string]string{"handler": WritePath, "reason": "content_type"}))
 	require.Equal(t, 2., f.metric(t, "tsdb_http_rejected_total",
-		map[string]string{"handler": writePath, "reason": "encoding"}))
-	require.Equal(t, 5., f.metric(t, "tsdb_http_requests_total", map[string]string{"handler": writePath, "code": "204"}))
-	require.Equal(t, 20., f.metric(t, "tsdb_http_request_bytes_total", map[string]string{"handler": writePath}))
+		map[string]string{"handler": WritePath, "reason": "encoding"}))
+	require.Equal(t, 5., f.metric(t, "tsdb_http_requests_total", map[string]string{"handler": WritePath, "code": "204"}))
+	require.Equal(t, 20., f.metric(t, "tsdb_http_request_bytes_total", map[string]string{"handler": WritePath}))
 }
 
 // onlyReader hides the length of a body, so that it is sent in chunks.
@@ -107,10 +105,10 @@ func TestWriteBodies(t *testing.T) {
 	}
 	require.Len(t, f.writer.bodies, before, "nothing of a body over the limit reaches the writer")
 	require.Equal(t, 3., f.metric(t, "tsdb_http_rejected_total",
-		map[string]string{"handler": writePath, "reason": "too_large"}))
+		map[string]string{"handler": WritePath, "reason": "too_large"}))
 
 	// A stated length that does not come is refused without an answer being waited for.
-	r := httptest.NewRequest(http.MethodPost, writePath, strings.NewReader("short"))
+	r := httptest.NewRequest(http.MethodPost, WritePath, strings.NewReader("short"))
 	r.ContentLength = 100
 	w := f.do(r)
 	require.Equal(t, http.StatusBadRequest, w.Code)
@@ -218,7 +216,7 @@ func TestWriteOverload(t *testing.T) {
 		require.NotEmpty(t, w.Header().Get("Retry-After"))
 	}
 	require.Equal(t, 2., f.metric(t, "tsdb_http_rejected_total",
-		map[string]string{"handler": writePath, "reason": "overload"}))
+		map[string]string{"handler": WritePath, "reason": "overload"}))
 	close(leave)
 	require.Equal(t, 204, <-first)
 	f.writer.answer = func([]byte) (ingest.Result, error) { return ingest.Result{}, nil }
@@ -268,7 +266,7 @@ func BenchmarkWrite(b *testing.B) {
 	b.SetBytes(int64(len(sent)))
 	b.ReportAllocs()
 	for b.Loop() {
-		r := httptest.NewRequest(http.MethodPost, writePath, bytes.NewReader(sent))
+		r := httptest.NewRequest(http.MethodPost, WritePath, bytes.NewReader(sent))
 		if w := f.do(r); w.Code != http.StatusNoContent {
 			b.Fatal(w.Code)
 		}

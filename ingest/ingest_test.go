@@ -298,12 +298,13 @@ func TestFailedFlushKeepsRows(t *testing.T) {
 func TestMetadataIsKept(t *testing.T) {
 	ctx := context.Background()
 	r := openRig(t, vfs.NewMem(), newClock(), nil)
-	send := func(all ...prompb.MetricMetadata) {
+	send := func(omitted map[string]int, all ...prompb.MetricMetadata) {
 		result, err := r.WriteRemote(ctx, body(t, &prompb.WriteRequest{Metadata: all}))
 		require.NoError(t, err)
-		require.Equal(t, Result{}, result)
+		require.Equal(t, Result{Omitted: omitted}, result)
 	}
 	send(
+		map[string]int{ReasonMetadataInvalid: 2},
 		prompb.MetricMetadata{Type: prompb.MetricMetadata_COUNTER, MetricFamilyName: "a", Help: "old"},
 		prompb.MetricMetadata{Type: prompb.MetricMetadata_COUNTER, MetricFamilyName: "a", Help: "new", Unit: "s"},
 		prompb.MetricMetadata{Type: prompb.MetricMetadata_GAUGEHISTOGRAM, MetricFamilyName: "b é#"},
@@ -311,7 +312,7 @@ func TestMetadataIsKept(t *testing.T) {
 		prompb.MetricMetadata{MetricFamilyName: ""},
 	)
 	require.Equal(t, 2.0, r.rejected(ReasonMetadataInvalid))
-	send(prompb.MetricMetadata{Type: prompb.MetricMetadata_COUNTER, MetricFamilyName: "a", Help: "old"})
+	send(nil, prompb.MetricMetadata{Type: prompb.MetricMetadata_COUNTER, MetricFamilyName: "a", Help: "old"})
 	want := map[string][]Metadata{
 		"a":    {{"counter", "old", ""}, {"counter", "new", "s"}},
 		"b é#": {{"gaugehistogram", "", ""}},

@@ -71,7 +71,7 @@ func (r *Request) takeStart(ref uint32, tsMs, startMs int64) {
 	switch {
 	case startMs == 0:
 	case r.w.floatsOnly:
-		r.w.metrics.rejected.WithLabelValues(ReasonUnsupportedStart).Inc()
+		r.omit(1, ReasonUnsupportedStart)
 	default:
 		r.kinds.starts = append(r.kinds.starts, head.Sample{Ref: ref, TsMs: tsMs, Value: float64(startMs)})
 	}
@@ -117,7 +117,7 @@ func (r *Request) takeHistogram(ref uint32, fields []byte, h *remotewrite.Histog
 	data := r.kinds.data[from:len(r.kinds.data):len(r.kinds.data)]
 	if most := r.w.limits.HistogramBytesMax; len(data) > most {
 		r.kinds.data = r.kinds.data[:from]
-		r.reject(1, ref, fields, rejectf(ReasonHistogramTooLarge, "histogram of %d bytes, %d allowed", len(data), most))
+		r.reject(1, ref, fields, tooLong(ReasonHistogramTooLarge, "histogram-bytes", most, "the histogram has %d bytes", len(data)))
 		return
 	}
 	r.kinds.histograms = append(r.kinds.histograms, head.Record{Ref: ref, TsMs: h.TsMs, Data: data})
@@ -153,10 +153,19 @@ func (r *Request) badTime(ref uint32, fields []byte, tsMs int64) (why rejection,
 // they are only counted.
 func (r *Request) rejectExemplars(n int, ref uint32, fields []byte, why rejection) {
 	if r.in.Body != nil && r.in.Version == V1 {
-		r.w.metrics.rejected.WithLabelValues(why.reason).Add(float64(n))
+		r.omit(n, why.reason)
 		return
 	}
 	r.reject(n, ref, fields, why)
+}
+
+// omit counts what is left out without a rejection.
+func (r *Request) omit(n int, reason string) {
+	r.w.metrics.rejected.WithLabelValues(reason).Add(float64(n))
+	if r.result.Omitted == nil {
+		r.result.Omitted = make(map[string]int)
+	}
+	r.result.Omitted[reason] += n
 }
 
 // exemplarFault returns what is wrong with the labels of an exemplar.

@@ -53,13 +53,15 @@ const (
 	ReasonMetadataLimit       = "metadata_limit"
 )
 
-// reasons are all reasons.
-var reasons = [...]string{
-	ReasonTooManyLabels, ReasonLabelNameTooLong, ReasonLabelValueTooLong, ReasonMetricNameTooLong, ReasonLabelSetTooLong,
-	ReasonNoMetricName, ReasonEmptyLabelName, ReasonInvalidUTF8, ReasonDuplicateLabel, ReasonSeriesLimit, ReasonMetricSeriesLimit,
-	ReasonSeriesMemory, ReasonBefore1970, ReasonBeforeRetention, ReasonTooFarAhead, ReasonUnsupportedHist,
-	ReasonUnsupportedExemplar, ReasonUnsupportedStart, ReasonInvalidReference, ReasonEmptySeries, ReasonHistogramInvalid,
-	ReasonHistogramTooLarge, ReasonExemplarTooLong, ReasonMetadataInvalid, ReasonMetadataLimit,
+// Reasons returns all reasons.
+func Reasons() []string {
+	return []string{
+		ReasonTooManyLabels, ReasonLabelNameTooLong, ReasonLabelValueTooLong, ReasonMetricNameTooLong, ReasonLabelSetTooLong,
+		ReasonNoMetricName, ReasonEmptyLabelName, ReasonInvalidUTF8, ReasonDuplicateLabel, ReasonSeriesLimit, ReasonMetricSeriesLimit,
+		ReasonSeriesMemory, ReasonBefore1970, ReasonBeforeRetention, ReasonTooFarAhead, ReasonUnsupportedHist,
+		ReasonUnsupportedExemplar, ReasonUnsupportedStart, ReasonInvalidReference, ReasonEmptySeries, ReasonHistogramInvalid,
+		ReasonHistogramTooLarge, ReasonExemplarTooLong, ReasonMetadataInvalid, ReasonMetadataLimit,
+	}
 }
 
 type metrics struct {
@@ -112,7 +114,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		resourceSize, resourceFailed, ResourceTables} {
 		m.overloads.WithLabelValues(resource)
 	}
-	for _, reason := range reasons {
+	for _, reason := range Reasons() {
 		m.rejected.WithLabelValues(reason)
 	}
 	return m

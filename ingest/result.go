@@ -34,6 +34,9 @@ type Result struct {
 	Reasons map[string]int
 	// First describes the first rejection: series and reason.
 	First string
+	// Omitted counts by reason what was left out without a rejection, because the protocol has no word for it: exemplars of
+	// remote write 1.0, start times, metadata. It is nil if there is nothing.
+	Omitted map[string]int
 }
 
 // Metadata describes a metric.

@@ -187,7 +187,7 @@ func (r *Request) StoreMetadata() error {
 	r.payload = r.payload[:0]
 	for _, m := range r.metadata {
 		if reason := s.fault(m); reason != "" {
-			r.w.metrics.rejected.WithLabelValues(reason).Inc()
+			r.omit(1, reason)
 			continue
 		}
 		if s.put(m.Metric, Metadata{Type: m.Type, Help: m.Help, Unit: m.Unit}) {

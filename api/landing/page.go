@@ -37,11 +37,23 @@ type Data struct {
 	Reason string
 	// Arriving says that samples arrive, and Waiting that none have arrived yet. Both are false while the server does not know.
 	Arriving, Waiting bool
+	// Refused is what was refused in the past hour, the most recent first.
+	Refused []Refusal
 	// URL is where users reach the server, without a slash at the end; "" for the address that the request names. Prefix is
 	// the path behind that address.
 	URL, Prefix string
 	// OwnJob is the label job of the server's own samples; "" if it does not store them.
 	OwnJob string
+}
+
+// Refusal is what was refused for one reason.
+type Refusal struct {
+	// What counts it, as in "3 write requests". Why is the cause, without a full stop.
+	What, Why string
+	// From is the last sender, and Example what it was answered. At is the time of day.
+	From, Example, At string
+	// Line is the line of configuration that mends it, and Where its place; "" if there is none.
+	Line, Where string
 }
 
 // New parses the page.

@@ -18,6 +18,9 @@ import (
 // HostCheck refuses requests that name another host than the allowed ones. This stops DNS rebinding: an attacker makes the
 // name of a web page resolve to this server, so that the browser sees one origin. The requests still carry that name.
 type HostCheck struct {
+	// Refused, if not nil, is called for each request that is refused, with the reason.
+	Refused func(r *http.Request, err error)
+
 	any      bool
 	names    []string
 	prefixes []netip.Prefix
@@ -100,13 +103,16 @@ func (c *HostCheck) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		err := fmt.Errorf("host %q is not allowed; start the server with --web.allowed-hosts to allow it", r.Host)
 		c.refused.Inc()
+		if c.Refused != nil {
+			c.Refused(r, err)
+		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
 		// A failed write means that the client is gone.
-		_, _ = w.Write(promjson.AppendError(nil, "bad_data",
-			fmt.Sprintf("host %q is not allowed; start the server with --web.allowed-hosts to allow it", r.Host)))
+		_, _ = w.Write(promjson.AppendError(nil, "bad_data", err.Error()))
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/units"
 	"github.com/prometheus/common/model"
 
+	"halite/api/senders"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
 	"halite/keyschema"
@@ -52,6 +53,8 @@ type serveConfig struct {
 	labelValueMax      int64
 	metricNameMax      int64
 	labelSetMax        int64
+	histogramMax       int64
+	sendersMax         int
 	seriesMax          int
 	seriesMaxByUser    bool
 	seriesWarn         float64
@@ -94,6 +97,9 @@ type serveConfig struct {
 	// now is the clock; nil is time.Now.
 	now func() time.Time
 
+	// senders remembers who writes.
+	senders *senders.Tracker
+
 	// replaying, if not nil, receives the progress of the log's replay.
 	replaying func(ingest.ReplayProgress)
 	// waiting, if not nil, receives the error for which the start waits, such as a full disk, and nil when the wait ends.
@@ -135,6 +141,10 @@ func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("ingest.max-label-set-bytes", "Maximum length of all label names and values of a series together, up to 1MB. "+
 		"A row key holds the first 4KB at most. Beyond that, it holds a hash of the labels.").Default("256KB").
 		BytesVar(asBytes(&c.labelSetMax))
+	cmd.Flag("ingest.max-histogram-bytes", "Maximum size of a native histogram as encoded, up to 1MB.").Default("64KB").
+		BytesVar(asBytes(&c.histogramMax))
+	cmd.Flag("ingest.max-senders", "Maximum number of senders that /api/v1/status/senders lists. The least recent one leaves.").
+		Default("1000").IntVar(&c.sendersMax)
 	cmd.Flag("ingest.max-series", "Maximum number of active series. The server refuses further ones with 400; known series go "+
 		"on. 0 means no limit. Default: the memory limit divided by 512 bytes.").IsSetByUser(&c.seriesMaxByUser).IntVar(&c.seriesMax)
 	cmd.Flag("ingest.max-series-warn", "Number of active series at which the server warns. A value up to 1 is a share of "+
@@ -217,6 +227,7 @@ func (c *serveConfig) Validate() error {
 		"ingest.max-body-bytes": c.bodyBytesMax, "ingest.max-labels": int64(c.labelsMax),
 		"ingest.max-label-name-bytes": c.labelNameMax, "ingest.max-label-value-bytes": c.labelValueMax,
 		"ingest.max-metric-name-bytes": c.metricNameMax, "ingest.max-label-set-bytes": c.labelSetMax,
+		"ingest.max-histogram-bytes": c.histogramMax, "ingest.max-senders": int64(c.sendersMax),
 		"web.self-scrape-interval": int64(c.web.selfScrapeEvery), "web.max-connections": int64(c.web.connectionsMax),
 		"web.send-timeout": int64(c.web.sendTimeout), "query.timeout": int64(c.queryTimeout),
 		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),
@@ -272,13 +283,14 @@ func (c *serveConfig) Validate() error {
 	return errors.Join(faults...)
 }
 
-// labelFaults lists the limits of labels that exceed what rows and the index hold.
+// labelFaults lists the limits of labels and histograms that exceed what rows and the index hold.
 func (c *serveConfig) labelFaults() (faults []error) {
 	for name, limit := range map[string]struct{ value, most int64 }{
 		"label-name-bytes":  {c.labelNameMax, memory.LabelNameBytesMax},
 		"label-value-bytes": {c.labelValueMax, memory.LabelValueBytesMax},
 		"metric-name-bytes": {c.metricNameMax, keyschema.MetricBytesMax},
 		"label-set-bytes":   {c.labelSetMax, ingest.LabelSetBytesMost},
+		"histogram-bytes":   {c.histogramMax, ingest.HistogramBytesMost},
 	} {
 		if limit.value > limit.most {
 			faults = append(faults, fmt.Errorf("--ingest.max-%s is %d: the store holds at most %d", name, limit.value, limit.most))

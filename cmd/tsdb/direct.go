@@ -19,8 +19,8 @@ func (c *serveConfig) ingestLimits() ingest.Limits {
 	return ingest.Limits{
 		BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
 		LabelNameBytesMax: int(c.labelNameMax), LabelValueBytesMax: int(c.labelValueMax), MetricNameBytesMax: int(c.metricNameMax),
-		LabelSetBytesMax: int(c.labelSetMax),
-		SeriesMax:        c.seriesMax, SeriesWarn: c.seriesWarn, SeriesDryRun: c.seriesDryRun, AheadMax: c.aheadMax,
+		LabelSetBytesMax: int(c.labelSetMax), HistogramBytesMax: int(c.histogramMax),
+		SeriesMax: c.seriesMax, SeriesWarn: c.seriesWarn, SeriesDryRun: c.seriesDryRun, AheadMax: c.aheadMax,
 		InFlightBytesMax: c.inFlightBytesMax,
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"halite/api"
 	"halite/api/netlimit"
+	"halite/api/senders"
 	"halite/cmd/tsdb/internal/datadir"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/query/promadapter"
@@ -50,6 +51,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	registry := newRegistry()
 	gate := newGate(c.web.profiles)
 	c.replaying, c.waiting = gate.replaying, gate.wait
+	c.senders = senders.New(senders.Options{SendersMax: c.sendersMax, Now: c.clock(), Logger: log})
 	listener, httpServer, err := c.listen(gate, log, registry)
 	if err != nil {
 		return err
@@ -130,6 +132,11 @@ func (c *serveConfig) listen(
 	if err != nil {
 		return nil, nil, errors.Join(err, listener.Close())
 	}
+	check.Refused = func(r *http.Request, err error) {
+		if r.URL.Path == c.web.routePrefix+api.WritePath {
+			c.senders.Refuse(r, http.StatusForbidden, senders.ReasonHost, err)
+		}
+	}
 	return limiter.Listener(listener), limiter.HTTPServer(check.Handler(withRoutePrefix(c.web.routePrefix, gate))), nil
 }
 
@@ -191,7 +198,7 @@ func newAPI(
 		DelayedNames: c.queryDelayedNames, AllKinds: db.ingester.Histograms() != nil,
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Retention: db.sweeper.Costs,
-		SeriesLimits: db.ingester.SeriesLimits,
+		SeriesLimits: db.ingester.SeriesLimits, Senders: c.senders,
 		Limits: api.Limits{
 			WriteBytesMax: c.bodyBytesMax, WriteInflightBytesMax: c.inFlightBytesMax,
 			RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout,

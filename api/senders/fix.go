@@ -1,0 +1,125 @@
+package senders
+
+import "halite/ingest"
+
+// Reasons why a whole request was refused. Package ingest has the reasons for samples.
+const (
+	ReasonContentType = "content_type"
+	ReasonEncoding    = "encoding"
+	ReasonTooLarge    = "too_large"
+	ReasonBody        = "body"
+	ReasonOverload    = "overload"
+	ReasonOrigin      = "cross_origin"
+	ReasonHost        = "host"
+	ReasonNotReady    = "not_ready"
+	ReasonCrashLoop   = "repeated_panic"
+	ReasonMalformed   = "malformed"
+	ReasonUnavailable = "unavailable"
+	ReasonInternal    = "internal"
+)
+
+// Places of the configuration that a Fix changes.
+const (
+	inRemoteWrite = "prometheus.yml, below remote_write"
+	inScrape      = "prometheus.yml, below scrape_configs"
+	inFlags       = "the command line of tsdb serve"
+	inRules       = "a rule of --storage.schema-rules"
+)
+
+// Fix says in words why something was refused, and which configuration mends it.
+type Fix struct {
+	// Words are sentences with the cause, such as "the label values are too long".
+	Words string
+	// Line is the line of configuration, and Where its place; both are "" if no configuration mends it.
+	Line, Where string
+}
+
+// FixOf returns the fix for a reason.
+func FixOf(reason string) Fix {
+	if f, ok := requestFix(reason); ok {
+		return f
+	}
+	if f, ok := labelFix(reason); ok {
+		return f
+	}
+	return sampleFix(reason)
+}
+
+func requestFix(reason string) (f Fix, ok bool) {
+	switch reason {
+	case ReasonContentType:
+		return Fix{"the server does not know this message or content type",
+			"protobuf_message: io.prometheus.write.v2.Request", inRemoteWrite}, true
+	case ReasonEncoding:
+		return Fix{"the body is not compressed with snappy", "-remoteWrite.forcePromProto", "the command line of vmagent"}, true
+	case ReasonTooLarge:
+		return Fix{"the body is too large", "--ingest.max-body-bytes=128MB", inFlags}, true
+	case ReasonBody:
+		return Fix{"the body ended early or came too slowly", "remote_timeout: 1m", inRemoteWrite}, true
+	case ReasonOverload:
+		return Fix{Words: "a resource was short. Prometheus sends the samples again"}, true
+	case ReasonUnavailable, ReasonNotReady:
+		return Fix{Words: "the server or its storage was not available. Prometheus sends the samples again"}, true
+	case ReasonOrigin:
+		return Fix{"a web page of another origin sent it", "--web.cors.origin=https://page.example", inFlags}, true
+	case ReasonHost:
+		return Fix{"the header Host names a host that is not allowed", "--web.allowed-hosts=localhost,halite.example", inFlags}, true
+	case ReasonMalformed:
+		return Fix{Words: "the body is not a valid message of the protocol. The sender has a fault"}, true
+	case ReasonCrashLoop, ReasonInternal:
+		return Fix{Words: "the server has a fault. Its log has the details"}, true
+	}
+	return f, false
+}
+
+func labelFix(reason string) (f Fix, ok bool) {
+	switch reason {
+	case ingest.ReasonTooManyLabels:
+		return Fix{"the series have too many labels", "--ingest.max-labels=1000", inFlags}, true
+	case ingest.ReasonLabelNameTooLong:
+		return Fix{"the label names are too long", "--ingest.max-label-name-bytes=1KB", inFlags}, true
+	case ingest.ReasonLabelValueTooLong:
+		return Fix{"the label values are too long", "--ingest.max-label-value-bytes=1MB", inFlags}, true
+	case ingest.ReasonMetricNameTooLong:
+		return Fix{"the metric names are too long", "--ingest.max-metric-name-bytes=1KB", inFlags}, true
+	case ingest.ReasonLabelSetTooLong:
+		return Fix{"the labels of a series are too long together", "--ingest.max-label-set-bytes=1MB", inFlags}, true
+	case ingest.ReasonNoMetricName:
+		return Fix{Words: "the series have no metric name. The sender has a fault"}, true
+	case ingest.ReasonEmptyLabelName, ingest.ReasonDuplicateLabel, ingest.ReasonInvalidUTF8:
+		return Fix{Words: "the labels are invalid. The sender has a fault"}, true
+	case ingest.ReasonSeriesLimit:
+		return Fix{"the limit of active series is reached", "--ingest.max-series=0", inFlags}, true
+	case ingest.ReasonMetricSeriesLimit:
+		return Fix{"the metric has reached its limit of active series", `"max_series": 0`, inRules}, true
+	case ingest.ReasonSeriesMemory:
+		return Fix{"the memory of active series is used up", "--storage.head-total-bytes=8GB", inFlags}, true
+	}
+	return f, false
+}
+
+func sampleFix(reason string) Fix {
+	switch reason {
+	case ingest.ReasonTooFarAhead:
+		return Fix{"the times lie in the future. Check the clocks, or allow it", "--ingest.max-ahead=1h", inFlags}
+	case ingest.ReasonBeforeRetention:
+		return Fix{"the samples are older than the retention", "--storage.retention.raw=1y", inFlags}
+	case ingest.ReasonBefore1970:
+		return Fix{Words: "the times lie before 1970. The sender has a fault"}
+	case ingest.ReasonUnsupportedHist:
+		return Fix{"mode direct does not store native histograms", "send_native_histograms: false", inRemoteWrite}
+	case ingest.ReasonUnsupportedExemplar:
+		return Fix{"mode direct does not store exemplars", "send_exemplars: false", inRemoteWrite}
+	case ingest.ReasonUnsupportedStart:
+		return Fix{Words: "mode direct does not store start timestamps. It stores the samples"}
+	case ingest.ReasonHistogramTooLarge:
+		return Fix{"the native histograms have too many buckets", "native_histogram_bucket_limit: 1000", inScrape}
+	case ingest.ReasonExemplarTooLong:
+		return Fix{Words: "the labels of exemplars have more than 128 characters. Shorten them in the program that is scraped"}
+	case ingest.ReasonMetadataInvalid, ingest.ReasonMetadataLimit:
+		return Fix{Words: "the metadata is invalid or describes too many metrics"}
+	case ingest.ReasonHistogramInvalid, ingest.ReasonInvalidReference, ingest.ReasonEmptySeries:
+		return Fix{Words: "the samples are invalid. The sender has a fault"}
+	}
+	return Fix{Words: "the reason is " + reason}
+}

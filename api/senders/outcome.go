@@ -1,0 +1,87 @@
+package senders
+
+import (
+	"net"
+	"net/http"
+	"strings"
+
+	"halite/api/remote"
+)
+
+// Protocols of senders. A request whose protocol the server does not know has ProtocolUnknown.
+const (
+	ProtocolV1      = "remote write 1.0"
+	ProtocolV2      = "remote write 2.0"
+	ProtocolUnknown = "unknown"
+)
+
+// Sender identifies a sender.
+type Sender struct {
+	// Address is the remote address without its port.
+	Address string `json:"address"`
+	// UserAgent is the header of that name, cut to textBytesMax.
+	UserAgent string `json:"userAgent"`
+	Protocol  string `json:"protocol"`
+}
+
+// textBytesMax bounds a text that a sender chooses.
+const textBytesMax = 200
+
+// exampleBytesMax bounds the text of an example.
+const exampleBytesMax = 1000
+
+// versionHeader is the version of the protocol that a sender claims.
+const versionHeader = "X-Prometheus-Remote-Write-Version"
+
+// senderOf returns the sender of a request.
+func senderOf(r *http.Request, message remote.Message) Sender {
+	protocol := ProtocolUnknown
+	switch message {
+	case remote.MessageV1:
+		protocol = ProtocolV1
+	case remote.MessageV2:
+		protocol = ProtocolV2
+	}
+	address := r.RemoteAddr
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		address = host
+	}
+	return Sender{Address: address, UserAgent: clip(r.UserAgent(), textBytesMax), Protocol: protocol}
+}
+
+// clip cuts a text to a size. The result is valid UTF-8.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return strings.ToValidUTF8(s, "�")
+	}
+	return strings.ToValidUTF8(s[:most], "�") + "…"
+}
+
+// Counts are the samples of a request or a sender by kind.
+type Counts struct {
+	Samples    uint64 `json:"samples"`
+	Histograms uint64 `json:"histograms"`
+	Exemplars  uint64 `json:"exemplars"`
+}
+
+func (c *Counts) add(o Counts) {
+	c.Samples += o.Samples
+	c.Histograms += o.Histograms
+	c.Exemplars += o.Exemplars
+}
+
+// Outcome is what came of one write request.
+type Outcome struct {
+	// Message is the message that the request carried.
+	Message  remote.Message
+	Accepted Counts
+	// Status is the status of the answer.
+	Status int
+	// Reason says why the whole request was refused; "" if it was not.
+	Reason string
+	// Samples counts samples that were not stored by reason, although the request was taken. Omitted counts what was left
+	// out without a word to the sender.
+	Samples, Omitted map[string]int
+	// Example describes what was refused first.
+	Example string
+}
