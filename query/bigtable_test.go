@@ -115,7 +115,7 @@ func TestEnginesAgree(t *testing.T) {
 				for _, s := range []*stack{embedded, cloud} {
 					s.fill(history, mode)
 				}
-				compareEngines(t, exprs{rng}, newQueryEngine(t, embedded, query.On), newQueryEngine(t, cloud, query.On),
+				compareEngines(t, exprs{Rand: rng}, newQueryEngine(t, embedded, query.On), newQueryEngine(t, cloud, query.On),
 					int(fromEnv("HALITE_CASES", unlessShort(enginesCases, enginesCases/3))))
 			})
 		}

@@ -38,7 +38,7 @@ type dashboards struct {
 }
 
 func newDashboards(rng *rand.Rand) *dashboards {
-	d := &dashboards{exprs: exprs{rng}, all: []string{
+	d := &dashboards{exprs: exprs{Rand: rng}, all: []string{
 		`sum by (job) (rate(c_total[5m]))`, `rate(c_total[2m])`, `c_total`, `g`, `g{job="1"} offset -3m`,
 		`histogram_quantile(0.9, sum by (le) (rate(h_bucket[5m])))`, `topk(2, rate(c_total[10m]))`,
 		`topk(2, sum by (job) (rate(c_total[10m])))`, `avg by (zone) (g / on (inst, job) c_total)`,

@@ -114,7 +114,7 @@ func newRandomStack(t *testing.T) randomStack {
 	s := newStack(t)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	s.fill(newDataset(rng).history(rng), inBoth)
-	return randomStack{exprs{rng}, s, newQueryEngine(t, s, query.On)}
+	return randomStack{exprs{Rand: rng}, s, newQueryEngine(t, s, query.On)}
 }
 
 const limitCases = 400

@@ -160,7 +160,10 @@ func (d dataset) history(rng *rand.Rand) []ingest.Sample {
 }
 
 // exprs writes random expressions.
-type exprs struct{ *rand.Rand }
+type exprs struct {
+	*rand.Rand
+	histograms bool // half of the selectors are of metrics with histograms
+}
 
 func pick[T any](g exprs, from ...T) T { return from[g.IntN(len(from))] }
 
@@ -182,6 +185,9 @@ func (g exprs) series() string {
 	name := pick(g, "c_total", "c_total", "c_total", "g", "g", "g", "sparse", "h_bucket", "info", "odd_bucket", "none")
 	matcher := pick(g, "", "", "",
 		`{job="1"}`, `{job!="1"}`, `{inst=~"[1-4]"}`, `{inst!~"[1-4]"}`, `{zone="a"}`, `{zone=""}`)
+	if g.histograms && g.IntN(2) == 0 {
+		return pick(g, histogramMetrics...) + pick(g, "", "", `{job="1"}`, `{inst!~"[1-4]"}`)
+	}
 	switch g.IntN(20) {
 	case 0:
 		return `{__name__=~"c.*|g",job="2"}`
@@ -263,6 +269,15 @@ func (g exprs) aggregate(depth int) string {
 }
 
 func (g exprs) function(inner string) string {
+	if g.histograms && g.IntN(2) == 0 {
+		switch g.IntN(4) {
+		case 0:
+			return fmt.Sprintf("histogram_quantile(%.2f, %s)", g.Float64(), inner)
+		case 1:
+			return fmt.Sprintf("histogram_fraction(%.1f, %.1f, %s)", g.Float64(), g.Float64()*9, inner)
+		}
+		return pick(g, "histogram_count", "histogram_sum", "histogram_avg", "histogram_stddev", "histogram_stdvar") + "(" + inner + ")"
+	}
 	switch g.IntN(12) {
 	case 0:
 		return fmt.Sprintf("clamp(%s, %d, %d)", inner, -g.IntN(300), g.IntN(300)-10)

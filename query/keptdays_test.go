@@ -94,7 +94,7 @@ func TestKeptDays(t *testing.T) {
 			require.NoError(t, err)
 		}
 		for range fromEnv("HALITE_CASES", 120) {
-			cached += compareKeptDays(t, exprs{rng}, plain, kept, days)
+			cached += compareKeptDays(t, exprs{Rand: rng}, plain, kept, days)
 		}
 	}
 	require.Greater(t, cached, int64(100_000), "rows are found again")

@@ -34,7 +34,7 @@ func TestKeptRowsAreThoseOfTheTable(t *testing.T) {
 	defer func() { require.NoError(t, s.Close()) }()
 	kept := newQueryEngine(t, s.withRowCache(0), query.On)
 	plain := newQueryEngine(t, s.source, query.On)
-	g := exprs{rng}
+	g := exprs{Rand: rng}
 	history := newDataset(rng).history(rng)
 	size := len(history)/30 + 1
 	cached := int64(0)
