@@ -116,7 +116,8 @@ func (g *histogramSource) reset() {
 		h.PositiveSpans = []histogram.Span{{Length: 5}}
 		h.PositiveBuckets = make([]int64, 5)
 	} else {
-		h.PositiveSpans = []histogram.Span{{Offset: int32(g.IntN(3) - 1), Length: 3}, {Offset: 1 + int32(g.IntN(2)), Length: 2}}
+		first, gap := int32(g.IntN(3)-1), 1+int32(g.IntN(2))
+		h.PositiveSpans = []histogram.Span{{Offset: first, Length: 3}, {Offset: gap, Length: 2}}
 		h.NegativeSpans = []histogram.Span{{Offset: 0, Length: 2}}
 		h.PositiveBuckets, h.NegativeBuckets = make([]int64, 5), make([]int64, 2)
 	}
@@ -175,8 +176,8 @@ func (g *histogramSource) observe() {
 	}
 }
 
-// nearHistogram compares two histograms, counts to 1e-12. Prometheus's chunks add empty buckets, so it leaves out buckets that are
-// 0, or NaN as a product of 0.
+// nearHistogram compares two histograms, counts to 1e-12. Prometheus's chunks add empty buckets, so it leaves out buckets that
+// are 0, or NaN as a product of 0.
 func nearHistogram(a, b *histogram.FloatHistogram) bool {
 	if a.Schema != b.Schema || a.ZeroThreshold != b.ZeroThreshold || !near(a.Count, b.Count) || !near(a.Sum, b.Sum) {
 		return false

@@ -14,8 +14,6 @@ import (
 	"halite/cmd/tsdb/internal/datadir"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest/wal"
-	"halite/keyschema"
-	"halite/keyschema/chunk"
 	"halite/storage"
 )
 
@@ -129,48 +127,18 @@ func (c *inspectCommands) printRows(ctx context.Context, store storage.Store, w 
 
 func (c *inspectCommands) printCell(w io.Writer, key []byte, cell storage.Cell) {
 	at := time.UnixMilli(cell.TsMs).UTC().Format(time.RFC3339)
-	if c.table != storage.TableData || cell.Family != storage.FamilySamples {
+	if c.table != storage.TableData {
 		fmt.Fprintf(w, "  %s:%q @ %s  %d bytes\n", cell.Family, cell.Qualifier, at, len(cell.Value))
 		if c.verbose && len(cell.Value) > 0 {
 			fmt.Fprintf(w, "    %s\n", printable(cell.Value))
 		}
 		return
 	}
-	text, err := c.describeSamples(key, cell)
+	text, err := describeSamples(key, cell, c.verbose)
 	if err != nil {
 		text = "unreadable: " + err.Error()
 	}
 	fmt.Fprintf(w, "  %s @ %s  %d bytes  %s\n", cell.Family, at, len(cell.Value), text)
-}
-
-func (c *inspectCommands) describeSamples(key []byte, cell storage.Cell) (string, error) {
-	row, err := keyschema.ParseRowKey(key)
-	if err != nil {
-		return "", err
-	}
-	q, err := keyschema.ParseQualifier(cell.Qualifier)
-	if err != nil {
-		return "", err
-	}
-	startMs := keyschema.HourStartMs(row.Hour)
-	switch q.Kind {
-	case keyschema.KindMark:
-		return "mark of samples that came late", nil
-	case keyschema.KindSample:
-		v, err := chunk.ParseSampleValue(cell.Value)
-		return fmt.Sprintf("sample +%d ms = %g", q.OffsetMs, v), err
-	}
-	tsMs, values, err := chunk.Decode(cell.Value, startMs, nil, nil)
-	if err != nil {
-		return "", err
-	}
-	text := fmt.Sprintf("chunk %d: %d samples, %s to %s", q.Seq, len(tsMs), clock(tsMs[0]), clock(tsMs[len(tsMs)-1]))
-	if c.verbose {
-		for i := range tsMs {
-			text += fmt.Sprintf("\n    %s %g", clock(tsMs[i]), values[i])
-		}
-	}
-	return text, nil
 }
 
 func clock(tsMs int64) string { return time.UnixMilli(tsMs).UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -198,11 +198,8 @@ func (v *verification) cell(table string, row storage.Row) error {
 	day := cell.TsMs / keyschema.DayMs
 	switch table {
 	case storage.TableData:
-		if cell.Family != storage.FamilySamples {
-			return nil
-		}
 		v.days[day] = true
-		if _, err := (&inspectCommands{}).describeSamples(row.Key, *cell); err != nil {
+		if _, err := describeSamples(row.Key, *cell, false); err != nil {
 			return fmt.Errorf("%w: row %q: %w", storage.ErrCorrupt, row.Key, err)
 		}
 		return nil
