@@ -84,7 +84,8 @@ func statusCases() []endpointCase {
 		{"alertmanagers", "alertmanagers", ok(`{"activeAlertmanagers":[],"droppedAlertmanagers":[]}`)},
 		{"scrape pools", "scrape_pools", ok(`{"scrapePools":[]}`)},
 		{"targets", "targets?state=active", ok(`{"activeTargets":[],"droppedTargets":[],"droppedTargetCounts":{}}`)},
-		{"target metadata", "targets/metadata?match_target={job=%22x%22}", ok(`[]`)},
+		{"target metadata of none", "targets/metadata?match_target={job=%22x%22}", ok(`[]`)},
+		{"target metadata of a metric", "targets/metadata?match_target=up", ok(`[]`)},
 		{"notifications", "notifications", ok(`[]`)},
 		{
 			"buildinfo", "status/buildinfo", ok(`{"version":"` + DefaultAPIVersion + `","revision":"abc","branch":"",` +
@@ -343,4 +344,37 @@ func TestFeatures(t *testing.T) {
 	}
 	require.False(t, answer.Data["promql_functions"]["info"])
 	require.True(t, answer.Data["promql_functions"]["rate"])
+}
+
+// TestTargetMetadata: a target has the metadata of the metrics with its job and instance.
+func TestTargetMetadata(t *testing.T) {
+	f := newFixture(t, func(o *Options) {
+		o.Metadata = fakeMetadata{
+			"up": {{Type: "gauge", Help: "Up."}}, "requests": {{Type: "counter", Help: "R.", Unit: "req"}}, "b": {{Type: "gauge"}},
+		}
+	})
+	up := func(instance, metric string) string {
+		return `{"target":{"instance":"` + instance + `:9100","job":"node"},` + metric + `"type":"gauge","help":"Up.","unit":""}`
+	}
+	const all = `"metric":"up",`
+	for query, want := range map[string]string{
+		"":                                     up("a", all) + "," + up("b", all),
+		"?limit=1":                             up("a", all),
+		"?limit=0":                             "",
+		"?match_target={instance=~`b.*`}":      up("b", all),
+		"?match_target=up":                     "",
+		"?match_target={__name__!=`x`}":        up("a", all) + "," + up("b", all),
+		"?metric=up&match_target={job=`node`}": up("a", "") + "," + up("b", ""),
+		"?metric=requests":                     "",
+		"?metric=u.":                           "",
+		"?match_target={job=`web`}":            "",
+	} {
+		require.Equal(t, ok("["+want+"]"), body(t, f.get("/api/v1/targets/metadata"+strings.ReplaceAll(query, "`", "%22"))), query)
+	}
+	family, m, known := f.familyOf("requests_total", "web", "x")
+	require.True(t, known)
+	require.Equal(t, "requests", family)
+	require.Equal(t, "req", m.Unit)
+	_, _, known = f.familyOf("x_total", "web", "x")
+	require.False(t, known)
 }

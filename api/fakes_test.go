@@ -142,6 +142,13 @@ func (f fakeMetadata) Metadata(metric string, limit int) map[string][]ingest.Met
 	return found
 }
 
+func (f fakeMetadata) TargetMetadata(metric, _, _ string) (ingest.Metadata, bool) {
+	if entries := f[metric]; len(entries) > 0 {
+		return entries[0], true
+	}
+	return ingest.Metadata{}, false
+}
+
 type fakeStats struct{}
 
 func (fakeStats) StoreStats(limit int) StoreStats {

@@ -347,6 +347,8 @@ type MetadataSource interface {
 	// Metadata returns the entries of one metric, or of all if metric is empty; limit bounds the number of metrics, 0
 	// means all.
 	Metadata(metric string, limit int) map[string][]ingest.Metadata
+	// TargetMetadata returns the entry of a metric for a target.
+	TargetMetadata(metric, job, instance string) (m ingest.Metadata, known bool)
 }
 
 // StatsSource describes the store.

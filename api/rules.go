@@ -1,19 +1,27 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/grafana/regexp"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/features"
+
+	"halite/ingest"
+	"halite/storage/index"
 )
 
 // Halite evaluates no rules, sends no alerts and scrapes no targets but itself. Grafana and other clients of Prometheus
-// ask for them all the same, so each of these endpoints checks its parameters and answers with empty lists.
+// ask for them all the same, so each of these endpoints checks its parameters and answers with empty lists. Only the metadata of
+// the targets of others is known.
 
 // rules answers /api/v1/rules.
 func (s *Server) rules(r *http.Request) (reply, *apiError) {
@@ -121,17 +129,141 @@ func (s *Server) targets(*http.Request) (reply, *apiError) {
 	}{[]any{}, []any{}, map[string]int{}})
 }
 
-// targetMetadata answers /api/v1/targets/metadata.
+// describedMetric is an element of /api/v1/targets/metadata.
+type describedMetric struct {
+	Target labels.Labels `json:"target"`
+	Metric string        `json:"metric,omitempty"`
+	Type   string        `json:"type"`
+	Help   string        `json:"help"`
+	Unit   string        `json:"unit"`
+}
+
+// targetMetadata answers /api/v1/targets/metadata. The targets are the recent series of the metric up, whose labels are those
+// of the target. A target has the metrics whose series have its labels job and instance.
 func (s *Server) targetMetadata(r *http.Request) (reply, *apiError) {
-	if _, aerr := numberParam(r, "limit"); aerr != nil {
-		return reply{}, aerr
-	}
-	if selector := r.FormValue("match_target"); selector != "" {
-		if _, err := s.opts.Engine.Parser().ParseMetricSelector(selector); err != nil {
-			return reply{}, badParam("match_target", err)
+	limit := -1
+	if r.FormValue("limit") != "" {
+		var aerr *apiError
+		if limit, aerr = numberParam(r, "limit"); aerr != nil {
+			return reply{}, aerr
 		}
 	}
-	return document([]any{})
+	set := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "up")}
+	possible := s.opts.Metadata != nil
+	if selector := r.FormValue("match_target"); selector != "" {
+		matchers, err := s.opts.Engine.Parser().ParseMetricSelector(selector)
+		if err != nil {
+			return reply{}, badParam("match_target", err)
+		}
+		for _, m := range matchers {
+			if m.Name != model.MetricNameLabel {
+				set = append(set, m)
+			} else if !m.Matches("") { // a target has no metric name
+				possible = false
+			}
+		}
+	}
+	if !possible {
+		return document([]describedMetric{})
+	}
+	budget := s.newBudget()
+	defer budget.end()
+	list, aerr := s.describeTargets(r, limit, budget, set)
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	return document(list)
+}
+
+func (s *Server) describeTargets(
+	r *http.Request, limit int, budget responseBudget, set []*labels.Matcher,
+) (list []describedMetric, aerr *apiError) {
+	ctx, leave, aerr := s.admit(r)
+	if aerr != nil {
+		return nil, aerr
+	}
+	defer leave()
+	list = []describedMetric{}
+	nowMs := s.opts.Now().UnixMilli()
+	l := lookup{mintMs: nowMs - s.opts.Lookback.Milliseconds(), maxtMs: nowMs}
+	targets, err := s.opts.Index.Select(ctx, budget.forLookup(), l.mintMs, l.maxtMs, set...)
+	if err != nil {
+		return nil, evalError(err)
+	}
+	slices.SortFunc(targets, func(a, b index.Series) int { return labels.Compare(a.Labels, b.Labels) })
+	for _, target := range targets {
+		if limit >= 0 && len(list) >= limit {
+			break
+		}
+		size := len(list)
+		if list, err = s.appendDescribed(ctx, list, l, target.Labels, r.FormValue("metric")); err == nil {
+			err = budget.take((len(list) - size) * describedBytes)
+		}
+		if err != nil {
+			return nil, evalError(err)
+		}
+	}
+	return list, nil
+}
+
+// describedBytes estimates the memory of a describedMetric, whose texts the metadata of all metrics shares.
+const describedBytes = 100
+
+// appendDescribed appends the descriptions of a target's metrics, or of one metric unless it is "".
+func (s *Server) appendDescribed(
+	ctx context.Context, list []describedMetric, l lookup, up labels.Labels, metric string,
+) ([]describedMetric, error) {
+	job, instance := up.Get(model.JobLabel), up.Get(model.InstanceLabel)
+	set := []*labels.Matcher{
+		labels.MustNewMatcher(labels.MatchEqual, model.JobLabel, job),
+		labels.MustNewMatcher(labels.MatchEqual, model.InstanceLabel, instance),
+	}
+	if metric != "" {
+		pattern, err := labels.NewMatcher(labels.MatchRegexp, model.MetricNameLabel,
+			regexp.QuoteMeta(metric)+"("+strings.Join(familySuffixes(), "|")+")?")
+		if err != nil {
+			return nil, err
+		}
+		set = append(set, pattern)
+	}
+	names, err := s.opts.Index.LabelValues(ctx, model.MetricNameLabel, l.mintMs, l.maxtMs, 0, set...)
+	if err != nil {
+		return nil, err
+	}
+	target := up.DropReserved(func(name string) bool { return name == model.MetricNameLabel })
+	seen := map[string]struct{}{}
+	for _, name := range names {
+		family, m, known := s.familyOf(name, job, instance)
+		if _, again := seen[family]; !known || again || metric != "" && metric != family {
+			continue
+		}
+		seen[family] = struct{}{}
+		d := describedMetric{Target: target, Type: m.Type, Help: m.Help, Unit: m.Unit}
+		if metric == "" {
+			d.Metric = family
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// familySuffixes are what the names of metrics have and the names of their families lack.
+func familySuffixes() []string {
+	return []string{"_bucket", "_count", "_sum", "_gcount", "_gsum", "_total", "_info", "_created"}
+}
+
+// familyOf returns the metric family of a metric, with the description by a target.
+func (s *Server) familyOf(metric, job, instance string) (family string, m ingest.Metadata, known bool) {
+	if m, known = s.opts.Metadata.TargetMetadata(metric, job, instance); known {
+		return metric, m, true
+	}
+	for _, suffix := range familySuffixes() {
+		if base, cut := strings.CutSuffix(metric, suffix); cut {
+			m, known = s.opts.Metadata.TargetMetadata(base, job, instance)
+			return base, m, known
+		}
+	}
+	return metric, m, false
 }
 
 // notifications answers /api/v1/notifications.

@@ -40,11 +40,22 @@ type metadataStore struct {
 	mu      sync.Mutex
 	metrics map[string][]Metadata // newest first
 	dirty   map[string]struct{}   // not yet in the table
+	// targets says which description each target sends of metrics with several ones. It is not stored: remote write 2.0 sends
+	// it with each series.
+	targets     map[string]map[target]Metadata
+	targetCount int
 }
+
+// target is the labels job and instance of a series.
+type target struct{ job, instance string }
+
+// targetsMax bounds the descriptions by target of all metrics. When there are more, all are dropped and come again.
+const targetsMax = 100_000
 
 func newMetadataStore(table storage.Table, limits Limits, logger *slog.Logger) *metadataStore {
 	return &metadataStore{
 		table: table, limits: limits, logger: logger, metrics: make(map[string][]Metadata), dirty: make(map[string]struct{}),
+		targets: make(map[string]map[target]Metadata),
 	}
 }
 
@@ -67,16 +78,62 @@ func (s *metadataStore) put(metric string, m Metadata) bool {
 }
 
 // has reports whether an entry is kept, newest or not. Remote write 2.0 sends metadata with each series of each request. If two
-// senders describe a metric in two ways, an order of the entries by time would change with each request.
-func (s *metadataStore) has(metric []byte, kind string, help, unit []byte) bool {
+// senders describe a metric in two ways, an order of the entries by time would change with each request. several reports whether
+// the metric has more than one entry.
+func (s *metadataStore) has(metric []byte, kind string, help, unit []byte) (known, several bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range s.metrics[string(metric)] {
-		if m.Type == kind && m.Help == string(help) && m.Unit == string(unit) {
-			return true
+	entries := s.metrics[string(metric)]
+	for n := range entries {
+		if entries[n].is(kind, help, unit) {
+			return true, len(entries) > 1
 		}
 	}
-	return false
+	return false, len(entries) > 1
+}
+
+func (m *Metadata) is(kind string, help, unit []byte) bool {
+	return m.Type == kind && m.Help == string(help) && m.Unit == string(unit)
+}
+
+// assign keeps which of the entries of a metric a target sends.
+func (s *metadataStore) assign(metric []byte, kind string, help, unit, job, instance []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	byTarget := s.targets[string(metric)]
+	if m, known := byTarget[target{string(job), string(instance)}]; known && m.is(kind, help, unit) {
+		return
+	}
+	for _, m := range s.metrics[string(metric)] {
+		if !m.is(kind, help, unit) {
+			continue
+		}
+		if s.targetCount >= targetsMax {
+			clear(s.targets)
+			byTarget, s.targetCount = nil, 0
+		}
+		if byTarget == nil {
+			byTarget = make(map[target]Metadata)
+			s.targets[string(metric)] = byTarget
+		}
+		before := len(byTarget)
+		byTarget[target{string(job), string(instance)}] = m
+		s.targetCount += len(byTarget) - before
+	}
+}
+
+// ofTarget is Writer.TargetMetadata.
+func (s *metadataStore) ofTarget(metric, job, instance string) (m Metadata, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entries := s.metrics[metric]
+	if len(entries) == 0 {
+		return m, false
+	}
+	if m, assigned := s.targets[metric][target{job, instance}]; assigned {
+		return m, true
+	}
+	return entries[0], true
 }
 
 // fault returns the reason not to keep an entry, "" if there is none. The caller holds the lock.

@@ -66,7 +66,10 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 		if metadata != (remotewrite.MetadataRefs{}) {
 			var metricRef uint32
 			r.v2.nameRef, metricRef = w.FastValueRef(r.v2.nameRef, model.MetricNameLabel)
-			r.v2.describe(r, metadata, metricRef)
+			r.v2.describe(r, metadata, metricRef, func(name string) uint32 {
+				_, ref := w.FastValueRef(0, name)
+				return ref
+			})
 		}
 		if r.postpone(w, key, sample) {
 			return nil
@@ -97,7 +100,9 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 		key = w.Key(s.Refs)
 		ref, known = r.cursor.Find(key)
 		if s.Metadata != (remotewrite.MetadataRefs{}) {
-			r.v2.describe(r, s.Metadata, w.ValueRef(s.Refs, model.MetricNameLabel))
+			r.v2.describe(r, s.Metadata, w.ValueRef(s.Refs, model.MetricNameLabel), func(name string) uint32 {
+				return w.ValueRef(s.Refs, name)
+			})
 		}
 	}
 	if !known {
@@ -135,7 +140,10 @@ func (v *requestV2) release() {
 }
 
 // describe takes the metadata of a metric unless it is known. metricRef is the symbol of the metric, 0 if there is none.
-func (v *requestV2) describe(r *Request, m remotewrite.MetadataRefs, metricRef uint32) {
+// valueRef returns the symbol of another label's value.
+func (v *requestV2) describe(
+	r *Request, m remotewrite.MetadataRefs, metricRef uint32, valueRef func(name string) uint32,
+) {
 	if metricRef == 0 {
 		return
 	}
@@ -146,10 +154,16 @@ func (v *requestV2) describe(r *Request, m remotewrite.MetadataRefs, metricRef u
 	if v.described[metricRef] == m {
 		return
 	}
-	v.described[metricRef] = m
 	metric, kind := m.Family(w.Symbol(metricRef)), m.TypeName()
 	help, unit := w.Symbol(m.HelpRef), w.Symbol(m.UnitRef)
-	if r.w.metadata.has(metric, kind, help, unit) {
+	known, several := r.w.metadata.has(metric, kind, help, unit)
+	if known && several {
+		// Each series may have another target.
+		r.w.metadata.assign(metric, kind, help, unit, w.Symbol(valueRef(model.JobLabel)), w.Symbol(valueRef(model.InstanceLabel)))
+		return
+	}
+	v.described[metricRef] = m
+	if known {
 		return
 	}
 	r.metadata = append(r.metadata, remotewrite.Metadata{

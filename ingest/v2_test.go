@@ -266,6 +266,44 @@ func TestV2Metadata(t *testing.T) {
 	r.close()
 }
 
+// TestV2MetadataOfTargets: two targets describe a metric in two ways, and each keeps its description.
+func TestV2MetadataOfTargets(t *testing.T) {
+	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	defer r.close()
+	symbols := writev2.NewSymbolTable()
+	req := &writev2.Request{}
+	for n := range 6 {
+		pairs := []string{"__name__", "up", "instance", fmt.Sprint("i", n%3), "job", "j", "n", fmt.Sprint(n)}
+		ts := writev2.TimeSeries{
+			Samples: []writev2.Sample{{Timestamp: startMs, Value: 1}},
+			Metadata: writev2.Metadata{
+				Type: writev2.Metadata_METRIC_TYPE_GAUGE, HelpRef: symbols.Symbolize([]string{"old", "new", "new"}[n%3]),
+			},
+		}
+		for _, text := range pairs {
+			ts.LabelsRefs = append(ts.LabelsRefs, symbols.Symbolize(text))
+		}
+		req.Timeseries = append(req.Timeseries, ts)
+	}
+	req.Symbols = symbols.Symbols()
+	for range 3 { // unknown, then known series
+		_, err := r.writeV2(req)
+		require.NoError(t, err)
+	}
+	require.Len(t, r.Metadata("up", 0)["up"], 2)
+	require.Empty(t, requestMetadata(t, r, req))
+	for instance, help := range map[string]string{"i0": "old", "i1": "new", "i2": "new"} {
+		m, known := r.TargetMetadata("up", "j", instance)
+		require.True(t, known)
+		require.Equal(t, Metadata{"gauge", help, ""}, m, instance)
+	}
+	other, known := r.TargetMetadata("up", "j", "another")
+	require.True(t, known)
+	require.Equal(t, r.Metadata("up", 0)["up"][0], other, "the newest")
+	_, known = r.TargetMetadata("absent", "j", "i0")
+	require.False(t, known)
+}
+
 // requestMetadata returns how much metadata of a request would be stored.
 func requestMetadata(t *testing.T, r *rig, req *writev2.Request) []string {
 	request, err := r.Begin(context.Background(), Input{Body: bodyV2(t, req), Version: V2})

@@ -174,6 +174,12 @@ func (w *Writer) Metadata(metric string, limit int) map[string][]Metadata {
 	return w.metadata.get(metric, limit)
 }
 
+// TargetMetadata returns the description of a metric that a target sends. If the target's sender does not say, it is the newest
+// description of the metric.
+func (w *Writer) TargetMetadata(metric, job, instance string) (m Metadata, known bool) {
+	return w.metadata.ofTarget(metric, job, instance)
+}
+
 // PersistMetadata writes changed descriptions to table meta.
 func (w *Writer) PersistMetadata(ctx context.Context) error { return w.metadata.persist(ctx) }
 

@@ -59,6 +59,7 @@ type ingester interface {
 	WriteRemote(ctx context.Context, body []byte) (ingest.Result, error)
 	WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error)
 	Metadata(metric string, limit int) map[string][]ingest.Metadata
+	TargetMetadata(metric, job, instance string) (m ingest.Metadata, known bool)
 	Flush(ctx context.Context) error
 	Stats() ingest.Stats
 	SeriesLimits(most int) ingest.SeriesLimitStatus
