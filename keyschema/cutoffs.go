@@ -12,6 +12,14 @@ func (r *RetentionByMetric) Tier(t Tier) *TierRetention {
 	return &TierRetention{retention: r, tier: t, longest: r.Longest()[t], shortest: r.Shortest()[t]}
 }
 
+// Tier returns the retention of another tier of the same metrics. It returns nil for a nil receiver.
+func (r *TierRetention) Tier(t Tier) *TierRetention {
+	if r == nil {
+		return nil
+	}
+	return r.retention.Tier(t)
+}
+
 // Of returns the age of a metric.
 func (r *TierRetention) Of(metric string) Age { return r.retention.Of(metric)[r.tier] }
 
@@ -25,6 +33,14 @@ func (r *TierRetention) Shortest() Age { return r.shortest }
 // the same age. A nil receiver has no cutoffs.
 func (r *TierRetention) Since(nowMs, fromMs int64) *Cutoffs {
 	if r == nil || r.shortest == r.longest || r.shortest.CutoffMs(nowMs) <= fromMs {
+		return nil
+	}
+	return &Cutoffs{retention: r, nowMs: nowMs}
+}
+
+// At returns the cutoffs at a moment. A nil receiver has no cutoffs.
+func (r *TierRetention) At(nowMs int64) *Cutoffs {
+	if r == nil {
 		return nil
 	}
 	return &Cutoffs{retention: r, nowMs: nowMs}

@@ -13,17 +13,19 @@ import (
 // Tier is a kind of data with a retention of its own. The numbers are not stored.
 type Tier uint8
 
-// The tiers. Each is kept at least as long as the one before.
+// The tiers. Hours are kept at least as long as raw samples, and days at least as long as hours. Native histograms are kept at
+// most as long as raw samples.
 const (
 	Raw Tier = iota
 	Hours
 	Days
+	NativeHistograms
 	// TierCount is the number of tiers.
 	TierCount
 )
 
 // String is the tier's name in rules and flags.
-func (t Tier) String() string { return [...]string{"raw", "hours", "days"}[t] }
+func (t Tier) String() string { return [...]string{"raw", "hours", "days", "histograms"}[t] }
 
 // Check returns an error if the age is too short for a tier.
 func (t Tier) Check(age Age) error {
@@ -33,7 +35,7 @@ func (t Tier) Check(age Age) error {
 	return fmt.Errorf("retention.%s is %s: at least %s, the span of a partition, or 0 for ever", t, age, AgeMin)
 }
 
-// CheckBeside returns an error if the age of a tier is shorter than the age of the tier before it. The tier is not Raw.
+// CheckBeside returns an error if the age of a tier is shorter than the age of the tier before it. The tier is Hours or Days.
 func (t Tier) CheckBeside(before, age Age) error {
 	if !before.Outlives(age) {
 		return nil
@@ -47,16 +49,20 @@ type RuleRetention struct {
 	Raw   *Age `json:"raw,omitempty"`
 	Hours *Age `json:"hours,omitempty"`
 	Days  *Age `json:"days,omitempty"`
+	// Histograms is at most Raw; 0 is Raw.
+	Histograms *Age `json:"histograms,omitempty"`
 }
 
-func (a *RuleRetention) tiers() [TierCount]*Age { return [...]*Age{a.Raw, a.Hours, a.Days} }
+func (a *RuleRetention) tiers() [TierCount]*Age {
+	return [...]*Age{a.Raw, a.Hours, a.Days, a.Histograms}
+}
 
 func (a *RuleRetention) clone() *RuleRetention {
 	if a == nil {
 		return nil
 	}
 	c := *a
-	for _, age := range []**Age{&c.Raw, &c.Hours, &c.Days} {
+	for _, age := range []**Age{&c.Raw, &c.Hours, &c.Days, &c.Histograms} {
 		if *age != nil {
 			own := **age
 			*age = &own
@@ -79,40 +85,64 @@ func (a *RuleRetention) faults() []error {
 		}
 	}
 	if !named {
-		out = append(out, errors.New("retention has none of raw, hours and days"))
+		out = append(out, errors.New("retention has none of raw, hours, days and histograms"))
 	}
 	return out
 }
 
-// RetentionByTier is how long a metric keeps its samples, hourly rollups and daily rollups, by Tier.
+// RetentionByTier is how long a metric keeps its samples, hourly rollups, daily rollups and native histograms, by Tier.
 type RetentionByTier [TierCount]Age
 
-// NewRetentionByTier makes the retention of durations; 0 is for ever.
+// NewRetentionByTier makes the retention of durations; 0 is for ever. Native histograms are kept as long as raw samples.
 func NewRetentionByTier(raw, hours, days time.Duration) RetentionByTier {
-	return RetentionByTier{Age(raw), Age(hours), Age(days)}
+	return RetentionByTier{Age(raw), Age(hours), Age(days), Age(raw)}
 }
 
-// With returns the ages after a rule has replaced those that it sets. A tier that the rule does not set is kept at least as
-// long as the tier before it.
+// With returns the ages after a rule has replaced those that it sets. Hours and days that the rule does not set are kept at
+// least as long as the tier before. Native histograms that it does not set are kept at most as long as raw samples, and exactly
+// as long if they were before.
 func (a RetentionByTier) With(named *RuleRetention) RetentionByTier {
-	for t, age := range named.tiers() {
+	a = a.capped()
+	asRaw := a[NativeHistograms] == a[Raw]
+	ages := named.tiers()
+	for t := Raw; t <= Days; t++ {
 		switch {
-		case age != nil:
-			a[t] = *age
+		case ages[t] != nil:
+			a[t] = *ages[t]
 		case t > 0 && a[t-1].Outlives(a[t]):
 			a[t] = a[t-1]
 		}
 	}
+	switch age := named.Histograms; {
+	case age == nil && !asRaw:
+		return a.capped()
+	case age == nil || *age == 0:
+		a[NativeHistograms] = a[Raw]
+	default:
+		a[NativeHistograms] = *age
+	}
 	return a
 }
 
-// Check returns an error for each tier that is kept shorter than the tier before it.
+// capped returns the ages with native histograms kept at most as long as raw samples.
+func (a RetentionByTier) capped() RetentionByTier {
+	if a[NativeHistograms].Outlives(a[Raw]) {
+		a[NativeHistograms] = a[Raw]
+	}
+	return a
+}
+
+// Check returns an error for each tier that is kept too short or too long beside another.
 func (a RetentionByTier) Check() []error {
 	var out []error
-	for t := Hours; t < TierCount; t++ {
+	for t := Hours; t <= Days; t++ {
 		if fault := t.CheckBeside(a[t-1], a[t]); fault != nil {
 			out = append(out, fault)
 		}
+	}
+	if raw, age := a[Raw], a[NativeHistograms]; age.Outlives(raw) {
+		out = append(out, fmt.Errorf("retention.%s is %s, longer than retention.%s, which is %s: keep it at most as long",
+			NativeHistograms, age.words(), Raw, raw.words()))
 	}
 	return out
 }
@@ -153,13 +183,13 @@ func (s *Schema) Retention(rest RetentionByTier) (*RetentionByMetric, error) {
 			return out, errors.Join(faults...)
 		}
 	}
-	out.order = append(out.order, PatternRetention{"*", rest})
+	out.order = append(out.order, PatternRetention{"*", rest.capped()})
 	return out, errors.Join(faults...)
 }
 
 // Uniform gives all metrics the same ages.
 func Uniform(ages RetentionByTier) *RetentionByMetric {
-	return &RetentionByMetric{order: []PatternRetention{{"*", ages}}}
+	return &RetentionByMetric{order: []PatternRetention{{"*", ages.capped()}}}
 }
 
 // Of returns the ages of a metric.

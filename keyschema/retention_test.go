@@ -59,7 +59,7 @@ func rulesOf(t *testing.T, text string) ([]Rule, error) {
 func TestRetentionOfRules(t *testing.T) {
 	rules, err := rulesOf(t, `[
 		{"pattern": "debug_*", "retention": {"raw": "2d", "hours": "7d"}},
-		{"pattern": "debug_keep", "retention": {"raw": "90d"}},
+		{"pattern": "debug_keep", "retention": {"raw": "90d", "histograms": "3d"}},
 		{"pattern": "http_*", "from_hour": 0, "salts": 4, "basis": "tags"},
 		{"pattern": "http_*", "from_hour": 99, "salts": 8, "basis": "tags", "retention": {"raw": "0"}},
 		{"pattern": "http_*", "from_hour": 500000, "salts": 9, "basis": "tags"}]`)
@@ -77,8 +77,8 @@ func TestRetentionOfRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	for metric, want := range map[string]RetentionByTier{
-		"debug_x": {2 * day, 7 * day, 0}, "debug_keep": {90 * day, 90 * day, 0}, "debug_keeper": {2 * day, 7 * day, 0},
-		"http_x": {0, 0, 0}, "other": rest,
+		"debug_x": {2 * day, 7 * day, 0, 2 * day}, "debug_keep": {90 * day, 90 * day, 0, 3 * day},
+		"debug_keeper": {2 * day, 7 * day, 0, 2 * day}, "http_x": {0, 0, 0, 0}, "other": {30 * day, 60 * day, 0, 30 * day},
 	} {
 		if got := r.Of(metric); got != want {
 			t.Errorf("ages of %s are %v, want %v", metric, got, want)
@@ -87,7 +87,7 @@ func TestRetentionOfRules(t *testing.T) {
 	if got, want := r.Longest(), (RetentionByTier{0, 0, 0}); got != want {
 		t.Errorf("longest ages are %v, want %v", got, want)
 	}
-	if got, want := r.Shortest(), (RetentionByTier{2 * day, 7 * day, 0}); got != want {
+	if got, want := r.Shortest(), (RetentionByTier{2 * day, 7 * day, 0, 2 * day}); got != want {
 		t.Errorf("shortest ages are %v, want %v", got, want)
 	}
 	// Rules about retention do not lay out keys.
@@ -138,6 +138,9 @@ func TestRetentionFaultsNameRuleAndField(t *testing.T) {
 		`[{"pattern": "a", "retention": {"raw": "9d", "hours": "8d"}}]`:       {`"a"`, "hours is 8d", "raw, which is 9d"},
 		`[{"pattern": "a", "retention": {"days": "9d"}}]`:                     {`"a"`, "days is 9d", "hours, which is 60d"},
 		`[{"pattern": "a", "retention": {"raw": "0", "hours": "60d"}}]`:       {`"a"`, "retention.hours is 60d", "for ever"},
+		`[{"pattern": "a", "retention": {"histograms": "12h"}}]`:              {`"a"`, "retention.histograms is 12h", "at least 1d"},
+		`[{"pattern": "a", "retention": {"histograms": "31d"}}]`:              {`"a"`, "histograms is 31d", "raw, which is 30d"},
+		`[{"pattern": "a", "retention": {"raw": "9d", "histograms": "10d"}}]`: {`"a"`, "histograms is 10d", "at most as long"},
 		`[{"pattern": "a", "from_hour": 7, "retention": {"raw": "7d"}}]`:      {`"a"`, "from_hour is 7"},
 		`[{"pattern": "a", "basis": "promoted", "retention": {"raw": "7d"}}]`: {`"a"`, "salts 0"},
 		`[{"pattern": "a", "salts": 3}, {"pattern": "b"}]`:                    {`"b"`, "salts 0"},
@@ -221,6 +224,41 @@ func TestRetentionAgainstModel(t *testing.T) {
 					}
 				}), metric, got, want)
 			}
+		}
+	}
+}
+
+// TestRetentionOfHistograms sets the ages of native histograms by the server and by rules.
+func TestRetentionOfHistograms(t *testing.T) {
+	day := Age(24 * time.Hour)
+	for _, c := range []struct {
+		raw, rest int // days of the server; 0 is for ever, or as long as raw
+		rule      string
+		want      int
+	}{
+		{30, 0, `{"days": "0"}`, 30}, {0, 0, `{"days": "0"}`, 0}, {30, 7, `{"days": "0"}`, 7},
+		{30, 0, `{"raw": "40d"}`, 40}, {30, 30, `{"raw": "40d"}`, 40}, {30, 7, `{"raw": "40d"}`, 7}, {30, 7, `{"raw": "5d"}`, 5},
+		{30, 7, `{"raw": "0"}`, 7}, {30, 0, `{"raw": "0"}`, 0}, {0, 0, `{"raw": "5d"}`, 5},
+		{30, 7, `{"histograms": "9d"}`, 9}, {30, 7, `{"histograms": "0"}`, 30}, {0, 0, `{"histograms": "9d"}`, 9},
+		{30, 7, `{"raw": "20d", "histograms": "0"}`, 20}, {30, 0, `{"raw": "20d", "histograms": "20d"}`, 20},
+	} {
+		rules, err := rulesOf(t, `[{"pattern": "a", "retention": `+c.rule+`}]`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := NewSchema(rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Retention(RetentionByTier{Age(c.raw) * day, 0, 0, Age(c.rest) * day})
+		if err != nil {
+			t.Fatal(c, err)
+		}
+		if got := r.Of("a")[NativeHistograms]; got != Age(c.want)*day {
+			t.Errorf("%+v: histograms are kept for %v", c, got)
+		}
+		if other := r.Of("b"); other[NativeHistograms].Outlives(other[Raw]) {
+			t.Errorf("%+v: histograms without a rule outlive samples: %v", c, other)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (o Options) Validate() error {
 func CheckRetention(raw, hours, days time.Duration) error {
 	ages := keyschema.NewRetentionByTier(raw, hours, days)
 	var errs []error
-	for t := keyschema.Hours; t < keyschema.TierCount; t++ {
+	for t := keyschema.Hours; t <= keyschema.Days; t++ {
 		errs = append(errs, t.Check(ages[t]), t.CheckBeside(ages[t-1], ages[t]))
 	}
 	return errors.Join(errs...)

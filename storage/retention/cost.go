@@ -32,7 +32,7 @@ type Cost struct {
 type WhatIf struct {
 	// Pattern names the rule to change; empty changes all rules.
 	Pattern string
-	// Retention has the ages to try. A tier with nil keeps its age, or takes the age of the tier before it if that is longer.
+	// Retention has the ages to try. A tier with nil keeps its age, or takes the one that [keyschema.RetentionByTier.With] gives it.
 	Retention [keyschema.TierCount]*keyschema.Age
 }
 
@@ -76,6 +76,7 @@ func (w *WhatIf) of(r keyschema.PatternRetention) keyschema.RetentionByTier {
 	}
 	return r.Retention.With(&keyschema.RuleRetention{
 		Raw: w.Retention[keyschema.Raw], Hours: w.Retention[keyschema.Hours], Days: w.Retention[keyschema.Days],
+		Histograms: w.Retention[keyschema.NativeHistograms],
 	})
 }
 

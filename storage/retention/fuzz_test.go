@@ -43,8 +43,8 @@ func brief(t *testing.T, store storage.Store) {
 	require.NoError(t, data.Apply(t.Context(), rows))
 }
 
-const sweptOf = `{"rules":[{"pattern":"debug_*","raw":"3d","hours":"3d","days":"0"},{"pattern":"*","raw":"30d","hours":"30d",` +
-	`"days":"0"}],"days":{"raw":{"debug_*":%d}}}`
+const sweptOf = `{"rules":[{"pattern":"debug_*","raw":"3d","hours":"3d","days":"0","histograms":"3d"},` +
+	`{"pattern":"*","raw":"30d","hours":"30d","days":"0","histograms":"30d"}],"days":{"raw":{"debug_*":%d}}}`
 
 // FuzzSwept checks that no progress in the store makes a sweep drop data within its retention, and that a sweep drops all other
 // data unless the progress says that it was dropped.
@@ -115,6 +115,7 @@ func TestDaysToComeWereNotSwept(t *testing.T) {
 // FuzzServerRetention checks that ServerRetention returns what was stored, or an error that names the cell.
 func FuzzServerRetention(f *testing.F) {
 	f.Add([]byte(`{"pattern":"*","raw":"30d","hours":"400d","days":"0"}`))
+	f.Add([]byte(`{"pattern":"*","raw":"30d","hours":"400d","days":"0","histograms":"7d"}`))
 	f.Add([]byte(`{"raw":"106751d"}`))
 	f.Add([]byte(`{"raw":"-1d"}`))
 	f.Add([]byte(`{"version":7}`))

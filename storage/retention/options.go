@@ -94,9 +94,9 @@ func placeOf(t keyschema.Tier) place {
 		return place{storage.TableRollup, []string{storage.FamilyHours}}
 	case keyschema.Days:
 		return place{storage.TableRollup, []string{storage.FamilyDays}}
+	case keyschema.NativeHistograms:
+		return place{storage.TableData, []string{storage.FamilyHistograms}}
 	default:
-		return place{storage.TableData, []string{
-			storage.FamilySamples, storage.FamilyHistograms, storage.FamilyExemplars, storage.FamilyStartTimes,
-		}}
+		return place{storage.TableData, []string{storage.FamilySamples, storage.FamilyExemplars, storage.FamilyStartTimes}}
 	}
 }

@@ -32,6 +32,8 @@ type ruleRetention struct {
 	Raw     keyschema.Age `json:"raw"`
 	Hours   keyschema.Age `json:"hours"`
 	Days    keyschema.Age `json:"days"`
+	// Histograms is the age of native histograms; 0 is Raw.
+	Histograms keyschema.Age `json:"histograms"`
 }
 
 // newRuleRetention cuts ages to milliseconds, as their text does, so that a stored retention equals the one read back.
@@ -39,7 +41,8 @@ func newRuleRetention(pattern string, ages keyschema.RetentionByTier) ruleRetent
 	whole := func(t keyschema.Tier) keyschema.Age {
 		return keyschema.Age(time.Duration(ages[t]).Truncate(time.Millisecond))
 	}
-	return ruleRetention{pattern, whole(keyschema.Raw), whole(keyschema.Hours), whole(keyschema.Days)}
+	return ruleRetention{pattern, whole(keyschema.Raw), whole(keyschema.Hours), whole(keyschema.Days),
+		whole(keyschema.NativeHistograms)}
 }
 
 func storedRules(r *keyschema.RetentionByMetric) []ruleRetention {
@@ -117,5 +120,5 @@ func ServerRetention(ctx context.Context, store storage.Store) (ages keyschema.R
 	if found, err = agesCell().Read(ctx, meta, &stored); err != nil || !found {
 		return ages, false, err
 	}
-	return keyschema.RetentionByTier{stored.Raw, stored.Hours, stored.Days}, true, nil
+	return keyschema.RetentionByTier{stored.Raw, stored.Hours, stored.Days, stored.Histograms}, true, nil
 }

@@ -47,10 +47,12 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 	if damage != nil {
 		s.opts.Logger.Warn("progress of retention is damaged; all days are swept again", "err", damage)
 	}
-	longest, rules := s.opts.RetentionByMetric.Longest(), s.opts.RetentionByMetric.Rules()
+	policies, rules := s.opts.RetentionByMetric.Longest(), s.opts.RetentionByMetric.Rules()
+	// The family of histograms has the policy of raw samples, since exemplars and start times may go with histograms.
+	policies[keyschema.NativeHistograms] = policies[keyschema.Raw]
 	for tier := keyschema.Raw; tier < keyschema.TierCount; tier++ {
 		for i := range rules {
-			if !longest[tier].Outlives(rules[i].Retention[tier]) {
+			if !policies[tier].Outlives(rules[i].Retention[tier]) {
 				continue // the policy of the families drops them
 			}
 			to := s.cutoffDay(tier, rules[i].Retention[tier])
@@ -168,8 +170,11 @@ func (p *pass) window(ctx context.Context, w storage.CellSpan) error {
 	}
 	reclaim := w
 	reclaim.Rows = []storage.RowRange{p.bounds}
-	if err := p.table.Reclaim(ctx, reclaim); err != nil {
-		return err
+	for _, family := range append([]string{w.Family}, p.beside()...) {
+		reclaim.Family = family
+		if err := p.table.Reclaim(ctx, reclaim); err != nil {
+			return err
+		}
 	}
 	after, err := p.size(ctx, w)
 	if err != nil {
@@ -239,6 +244,9 @@ func (p *pass) drop(ctx context.Context) error {
 		}
 		p.bounds.Start = ranges[0].Start
 	}
+	if err := p.dropBeside(ctx); err != nil {
+		return err
+	}
 	if err := p.table.DropCells(ctx, p.span); err != nil {
 		return err
 	}
@@ -247,6 +255,48 @@ func (p *pass) drop(ctx context.Context) error {
 	p.metrics.note(p.tier, freed)
 	p.bounds.End = ranges[len(ranges)-1].End
 	p.span.Rows, p.rows = nil, 0
+	return nil
+}
+
+// beside lists the families that go with histograms, if the pass drops histograms.
+func (p *pass) beside() []string {
+	if p.tier != keyschema.NativeHistograms {
+		return nil
+	}
+	return []string{storage.FamilyExemplars, storage.FamilyStartTimes}
+}
+
+// dropBeside drops the exemplars and start times of the histograms in the gathered ranges. If a metric has floats in the window,
+// its exemplars and start times stay until the floats expire. It runs before the histograms are dropped: after a crash, the next sweep finds the
+// metric again by its histograms.
+func (p *pass) dropBeside(ctx context.Context) error {
+	families := p.beside()
+	if len(families) == 0 {
+		return nil
+	}
+	beside := p.span
+	beside.Rows = nil
+	for _, r := range p.span.Rows {
+		floats, err := storage.HasRow(ctx, p.table, storage.RowSet{Ranges: []storage.RowRange{r}}, storage.Filter{
+			Families: []string{storage.FamilySamples}, FromMs: p.span.FromDay * storage.DayMs, ToMs: p.span.ToDay * storage.DayMs,
+			KeysOnly: true,
+		})
+		if err != nil {
+			return err
+		}
+		if !floats {
+			beside.Rows = append(beside.Rows, r)
+		}
+	}
+	if len(beside.Rows) == 0 {
+		return nil
+	}
+	for _, family := range families {
+		beside.Family = family
+		if err := p.table.DropCells(ctx, beside); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
