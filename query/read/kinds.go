@@ -3,6 +3,7 @@ package read
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"halite/keyschema"
@@ -188,6 +189,7 @@ func (t *timeSlice) addRecords(at int, hour int64, stored storage.Row, d *rowDec
 // joinRecords gives each column of a batch its records: of its rows, with the head over them.
 func (t *timeSlice) joinRecords(batch *Batch) error {
 	records := make([]column.Records, len(batch.Columns))
+	cutoffs := t.batch.sel.histogramCutoffs()
 	for i := range batch.Columns {
 		r, c := &records[i], &batch.Columns[i]
 		c.Records = r
@@ -205,6 +207,10 @@ func (t *timeSlice) joinRecords(batch *Batch) error {
 			r.Add(&head)
 		}
 		column.SetHints(r.Histograms, c.TsMs)
+		if len(r.Histograms) > 0 && cutoffs != nil {
+			kept := column.TimeRange{MinMs: cutoffs.Ms(metricOf(t.batch.series[i].Labels)), MaxMs: math.MaxInt64}
+			r.Histograms = kept.ClipRecords(column.Records{Histograms: r.Histograms}).Histograms
+		}
 		*r = t.window.ClipRecords(*r)
 		r.HideFloats(&c.Samples)
 	}

@@ -19,6 +19,14 @@ func (s *Selection) cutoffs(window column.TimeRange) *keyschema.Cutoffs {
 	return s.session.reader.opts.RetentionByMetric.Since(s.nowMs, window.MinMs)
 }
 
+// histogramCutoffs returns the cutoffs of native histograms; nil if they are kept as long as other samples.
+func (s *Selection) histogramCutoffs() *keyschema.Cutoffs {
+	if s.unretained {
+		return nil
+	}
+	return s.session.reader.opts.RetentionByMetric.Tier(keyschema.NativeHistograms).At(s.nowMs)
+}
+
 // restrictToRetention omits hours that are older than the retention of their metric, and series without other hours.
 func (s *Selection) restrictToRetention(series []index.Series) []index.Series {
 	cutoffs := s.cutoffs(s.window)
