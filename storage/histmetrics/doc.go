@@ -3,7 +3,8 @@
 //
 // The set is in memory. Table meta has one small cell for each metric. [Set.Persist] writes the cells that lack hours; it runs
 // before the first histograms of a metric and hour reach the data table. What a crash loses of the set, replay of the log marks
-// again. Hours never leave the set, so it may name hours whose histograms have expired or were deleted.
+// again. A metric leaves the set by [Set.Expire] when all its hours are too old. Until then the set may name hours whose
+// histograms have expired or were deleted.
 //
 // Concurrency: all methods may be called by any number of goroutines.
 package histmetrics

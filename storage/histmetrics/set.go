@@ -162,6 +162,56 @@ func (s *Set) Persist(ctx context.Context) error {
 	return nil
 }
 
+// Expire removes the metrics without histograms from firstHour on. The caller does not mark hours before firstHour any more.
+// A metric leaves the set once table meta has lost its cell, so that a failure keeps it.
+func (s *Set) Expire(ctx context.Context, firstHour int64) error {
+	s.persisting.Lock()
+	defer s.persisting.Unlock()
+	for metrics := range slices.Chunk(s.before(firstHour), applyRows) {
+		var muts []storage.RowMutation
+		for _, metric := range metrics {
+			muts = append(muts, storage.RowMutation{
+				Key: keyschema.AppendEscaped([]byte(rowPrefix), metric), Entries: []storage.Entry{{Kind: storage.DeleteRow}},
+			})
+		}
+		if err := s.meta.Apply(ctx, muts); err != nil {
+			return fmt.Errorf("remove expired metrics with histograms: %w", err)
+		}
+		s.remove(metrics, firstHour)
+	}
+	return nil
+}
+
+// before returns the metrics without histograms from firstHour on, sorted.
+func (s *Set) before(firstHour int64) (metrics []string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for metric, at := range s.metrics {
+		if at.hours.last < firstHour {
+			metrics = append(metrics, metric)
+		}
+	}
+	slices.Sort(metrics)
+	return metrics
+}
+
+// remove forgets metrics whose cells were deleted. A metric that was marked meanwhile stays, and its cell is written again.
+func (s *Set) remove(metrics []string, firstHour int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, metric := range metrics {
+		at := s.metrics[metric]
+		if at.hours.last >= firstHour {
+			at.kept = false
+			s.dirty[metric] = struct{}{}
+			continue
+		}
+		delete(s.metrics, metric)
+		delete(s.dirty, metric)
+		s.count.Add(-1)
+	}
+}
+
 // unstored returns the hours to store of each metric that table meta lacks hours of.
 func (s *Set) unstored() map[string]span {
 	s.mu.RLock()

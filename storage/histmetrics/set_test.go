@@ -2,6 +2,7 @@ package histmetrics_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -138,4 +139,71 @@ func TestConcurrentMarks(t *testing.T) {
 	wg.Wait()
 	require.NoError(t, s.Persist(context.Background()))
 	require.Equal(t, 7, open(t, meta).Len())
+}
+
+// TestExpire removes metrics by their last hour, in memory and in the table.
+func TestExpire(t *testing.T) {
+	ctx := context.Background()
+	store, meta := openStore(t, vfs.NewMem())
+	defer func() { require.NoError(t, store.Close()) }()
+	s := open(t, meta)
+	for n := range 3000 { // more than one call of Apply removes
+		s.Mark(fmt.Sprint("old", n), 240)
+	}
+	s.Mark("late", 240)
+	s.Mark("late", 300)
+	require.NoError(t, s.Persist(ctx))
+	s.Mark("unstored", 250)
+	require.NoError(t, s.Expire(ctx, 240))
+	require.Equal(t, 3002, s.Len())
+	require.NoError(t, s.Expire(ctx, 251))
+	for _, set := range []*histmetrics.Set{s, open(t, meta)} {
+		require.Equal(t, 1, set.Len())
+		require.False(t, set.Has("old7", 0, 500))
+		require.False(t, set.Has("unstored", 0, 500))
+		require.True(t, set.Has("late", 240, 240))
+	}
+	// A metric that comes back is stored again.
+	s.Mark("old7", 400)
+	require.False(t, s.Has("old7", 0, 399))
+	require.NoError(t, s.Persist(ctx))
+	require.True(t, open(t, meta).Has("old7", 400, 400))
+}
+
+// TestExpireKeepsWhatIsMarkedMeanwhile marks a metric between the deletion of its cell and its removal.
+func TestExpireKeepsWhatIsMarkedMeanwhile(t *testing.T) {
+	ctx := context.Background()
+	store, meta := openStore(t, vfs.NewMem())
+	defer func() { require.NoError(t, store.Close()) }()
+	hooked := &hookedTable{Table: meta}
+	s := open(t, hooked)
+	s.Mark("m", 240)
+	require.NoError(t, s.Persist(ctx))
+	hooked.after = func() { s.Mark("m", 300) }
+	require.NoError(t, s.Expire(ctx, 280))
+	hooked.after = nil
+	require.True(t, s.Has("m", 300, 300))
+	require.NoError(t, s.Persist(ctx))
+	require.True(t, open(t, meta).Has("m", 300, 300))
+	// A failure keeps the metric.
+	hooked.err = errors.New("no space")
+	require.ErrorIs(t, s.Expire(ctx, 400), hooked.err)
+	require.True(t, s.Has("m", 300, 300))
+}
+
+type hookedTable struct {
+	storage.Table
+	after func()
+	err   error
+}
+
+func (t *hookedTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
+	if t.err != nil {
+		return t.err
+	}
+	err := t.Table.Apply(ctx, muts)
+	if t.after != nil {
+		t.after()
+	}
+	return err
 }
