@@ -43,7 +43,7 @@ func (i *Ingester) startJobs() {
 // maintain runs the catalogue's upkeep and, once a day, the engine's garbage collection.
 func (i *Ingester) maintain(ctx context.Context) error {
 	err := i.opts.Index.Maintain(ctx)
-	err = errors.Join(err, i.collectSeries(ctx))
+	err = errors.Join(err, i.collectSeries(ctx), i.expireHistogramMetrics(ctx))
 	if day := i.opts.Now().UnixMilli() / (keyschema.HourMs * keyschema.DayHours); day != i.collectedDay {
 		collectErr := i.opts.Store.CollectGarbage(ctx)
 		if collectErr == nil {
@@ -56,6 +56,16 @@ func (i *Ingester) maintain(ctx context.Context) error {
 		i.metrics.maintFails.Inc()
 	}
 	return err
+}
+
+// expireHistogramMetrics removes metrics from the set of metrics with histograms when these are older than every age. A day is
+// added for rows that are still in memory at that age.
+func (i *Ingester) expireHistogramMetrics(ctx context.Context) error {
+	cutoffMs := keyschema.Age(i.opts.Retention).CutoffMs(i.opts.Now().Add(-24 * time.Hour).UnixMilli())
+	if cutoffMs == 0 {
+		return nil
+	}
+	return i.histograms.Expire(ctx, keyschema.HourOf(cutoffMs))
 }
 
 // checkSpace checks the reserve and the free space of the log's file system, and sets whether writes are refused.

@@ -107,6 +107,10 @@ func (r *Request) takeHistogram(ref uint32, fields []byte, h *remotewrite.Histog
 		r.reject(1, ref, fields, why)
 		return
 	}
+	if why, bad := r.histogramExpired(ref, fields, h.TsMs); bad {
+		r.reject(1, ref, fields, why)
+		return
+	}
 	s := histchunk.Sample{H: h.H, FH: h.FH} // log and head keep the time beside the record
 	if err := histchunk.Validate(s); err != nil {
 		r.reject(1, ref, fields, rejection{ReasonHistogramInvalid, err.Error()})
@@ -147,6 +151,22 @@ func (r *Request) badTime(ref uint32, fields []byte, tsMs int64) (why rejection,
 		return why, false
 	}
 	return r.timeFault(ref, fields, tsMs)
+}
+
+// histogramExpired returns what is wrong with the time of a histogram whose metric keeps histograms shorter than floats.
+func (r *Request) histogramExpired(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
+	if tsMs >= r.histogramsMs {
+		return why, false
+	}
+	if r.histogramCutoffs == nil {
+		r.histogramCutoffs = r.w.histogramAges.At(r.w.now().UnixMilli())
+	}
+	beginMs := r.histogramCutoffs.Ms(r.metric(ref, fields))
+	if tsMs >= beginMs {
+		return why, false
+	}
+	return rejectf(ReasonBeforeRetention, "timestamp %d ms lies before the retention of native histograms, which begins at %d ms",
+		tsMs, beginMs), true
 }
 
 // rejectExemplars is reject for exemplars. A sender of remote write 1.0 would take a rejection for one of its samples, so there

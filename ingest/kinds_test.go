@@ -455,3 +455,59 @@ func TestSetIsStoredBeforeHistograms(t *testing.T) {
 	require.False(t, set.Has("n", hour, hour))
 	r.close()
 }
+
+// TestHistogramsBeforeTheirRetention refuses histograms older than their own age. Floats and exemplars of that time are stored.
+func TestHistogramsBeforeTheirRetention(t *testing.T) {
+	two := 2 * keyschema.AgeMin
+	schema, err := keyschema.NewSchema([]keyschema.Rule{
+		{Pattern: "short", Retention: &keyschema.RuleRetention{Histograms: &two}},
+	})
+	require.NoError(t, err)
+	ages, err := schema.Retention(keyschema.RetentionByTier{9 * keyschema.AgeMin, 0, 0, 4 * keyschema.AgeMin})
+	require.NoError(t, err)
+	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) {
+		o.Retention, o.RetentionByMetric = 9*24*time.Hour, ages.Tier(keyschema.Raw)
+	})
+	for metric, days := range map[string]int64{"short": 2, "other": 4} {
+		ls, first := labels.FromStrings(model.MetricNameLabel, metric), startMs-days*24*keyschema.HourMs
+		for range 2 { // a new series, then a known one
+			res, err := r.Write(context.Background(), []Sample{
+				{Labels: ls, TsMs: first - 1, H: &histogram.Histogram{Sum: 1}},
+				{Labels: ls, TsMs: first, H: &histogram.Histogram{Sum: 2}},
+				{Labels: ls, TsMs: first - 1, Value: 3, Exemplars: []exemplar.Exemplar{{TsMs: first - 1, Value: 4}}},
+			})
+			require.NoError(t, err)
+			require.Equal(t, map[string]int{ReasonBeforeRetention: 1}, res.Reasons)
+			require.Contains(t, res.First, "before the retention of native histograms")
+			require.Equal(t, []int{1, 1, 1}, []int{res.Accepted, res.Histograms, res.Exemplars})
+		}
+	}
+	r.close()
+}
+
+// TestMaintenanceForgetsExpiredHistogramMetrics removes a metric from the set of metrics with histograms once all its hours are
+// older than every age.
+func TestMaintenanceForgetsExpiredHistogramMetrics(t *testing.T) {
+	c := newClock()
+	tweak := func(o *Options) { o.Retention = 48 * time.Hour }
+	r := openRig(t, vfs.NewMem(), c, tweak)
+	write := func(metric string) {
+		_, err := r.Write(context.Background(), []Sample{
+			{Labels: labels.FromStrings(model.MetricNameLabel, metric), TsMs: c.ms.Load(), H: &histogram.Histogram{Sum: 1}},
+		})
+		require.NoError(t, err)
+	}
+	write("old")
+	r.flush()
+	c.advance(47 * time.Hour)
+	write("young")
+	r.flush()
+	require.NoError(t, r.maintain(context.Background()))
+	require.Equal(t, 2, r.Histograms().Len())
+	c.advance(50 * time.Hour) // the age, a day, and the rest of the day that is stored
+	require.NoError(t, r.maintain(context.Background()))
+	require.Equal(t, 1, r.Histograms().Len())
+	r = r.reopen(tweak)
+	require.Equal(t, 1, r.Histograms().Len())
+	r.close()
+}

@@ -40,7 +40,7 @@ type Options struct {
 	States deletion.States
 	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
 	Retention time.Duration
-	// RetentionByMetric overrides Retention per metric with a shorter time; nil means no overrides.
+	// RetentionByMetric overrides Retention per metric with a shorter time, and for native histograms; nil means no overrides.
 	RetentionByMetric *keyschema.TierRetention
 	// Limits bound what a request may ask for.
 	Limits Limits

@@ -51,6 +51,9 @@ type Request struct {
 	minMs, maxMs int64              // timestamps accepted of all metrics
 	cutoffs      *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
 	aheadMs      int64              // maxMs is the clock plus this
+	// histogramsMs is minMs for native histograms, histogramCutoffs are made when a histogram needs them.
+	histogramsMs     int64
+	histogramCutoffs *keyschema.Cutoffs
 
 	walker   remotewrite.Walker
 	v2       requestV2
@@ -127,6 +130,10 @@ func (r *Request) reset(w *Writer, in Input) {
 	}
 	if r.cutoffs = w.ages.Since(nowMs, r.minMs); r.cutoffs != nil {
 		r.minMs = r.cutoffs.LatestMs()
+	}
+	r.histogramsMs, r.histogramCutoffs = 0, nil
+	if w.histogramAges != nil {
+		r.histogramsMs = w.histogramAges.Shortest().CutoffMs(nowMs)
 	}
 }
 

@@ -29,14 +29,16 @@ type Writer struct {
 	floatsOnly bool
 	retention  time.Duration
 	ages       *keyschema.TierRetention
-	index      *index.Index
-	meta       storage.Table
-	now        func() time.Time
-	logger     *slog.Logger
-	metrics    *metrics
-	registry   *head.Registry
-	metadata   *metadataStore
-	changes    changes.Clock
+	// histogramAges are the ages of native histograms; nil if they are kept as long as floats.
+	histogramAges *keyschema.TierRetention
+	index         *index.Index
+	meta          storage.Table
+	now           func() time.Time
+	logger        *slog.Logger
+	metrics       *metrics
+	registry      *head.Registry
+	metadata      *metadataStore
+	changes       changes.Clock
 
 	admission    admission
 	seriesLimits seriesLimits
@@ -79,6 +81,7 @@ type WriterOptions struct {
 func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	w.limits = o.Limits.withDefaults(runtime.GOMAXPROCS(0))
 	w.floatsOnly = o.FloatsOnly
+	w.histogramAges = o.RetentionByMetric.Tier(keyschema.NativeHistograms)
 	w.retention, w.ages, w.index, w.meta, w.head, w.nextLog = o.Retention, o.RetentionByMetric, o.Index, o.Meta, o.Head, 1
 	w.now, w.logger, w.metrics = o.Now, o.Logger, newMetrics(o.Registerer)
 	w.registry = head.NewRegistry()
