@@ -233,8 +233,8 @@ func (s *Server) senders(r *http.Request) (reply, *apiError) {
 	}{list, forgotten})
 }
 
-// retention answers /api/v1/status/retention: see retention.Cost. The parameters raw, hours and days name ages to try, rule
-// the pattern of the only rule to change. Prometheus has no such endpoint.
+// retention answers /api/v1/status/retention: see retention.Cost. The parameters raw, hours, days and histograms name ages to
+// try, rule the pattern of the only rule to change. Prometheus has no such endpoint.
 func (s *Server) retention(r *http.Request) (reply, *apiError) {
 	if s.opts.Retention == nil {
 		return document(map[string]any{"costs": []retention.Cost{}})

@@ -26,6 +26,7 @@ type serveConfig struct {
 	engine             string
 	storagePath        string
 	retentionRaw       model.Duration
+	histogramRetention model.Duration
 	rollups            rollupConfig
 	schemaRulesFile    string
 	cacheBytes         int64
@@ -244,6 +245,7 @@ func (c *serveConfig) Validate() error {
 		}
 	}
 	faults = append(faults, c.labelFaults()...)
+	faults = append(faults, c.histogramFaults()...)
 	if err := c.bigtable.Validate(); c.engine == tables.EngineBigtable && err != nil {
 		faults = append(faults, err)
 	}

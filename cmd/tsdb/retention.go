@@ -52,7 +52,9 @@ func (db *database) openRules(
 func (c *serveConfig) ages() keyschema.RetentionByTier {
 	raw := time.Duration(c.retentionRaw)
 	hours, days := c.rollups.retention(raw)
-	return keyschema.NewRetentionByTier(raw, hours, days)
+	ages := keyschema.NewRetentionByTier(raw, hours, days)
+	ages[keyschema.NativeHistograms] = keyschema.Age(c.histogramRetention) // 0 is raw
+	return ages
 }
 
 // retentionOf gives each metric its ages, by rule or by flag.

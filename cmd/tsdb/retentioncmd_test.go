@@ -26,7 +26,7 @@ func TestRetentionCommand(t *testing.T) {
 	t.Parallel()
 	dir, rules := t.TempDir(), filepath.Join(t.TempDir(), "rules.json")
 	putRules := func(text string) { require.NoError(t, os.WriteFile(rules, []byte(text), 0o600)) }
-	putRules(`[{"pattern": "debug_*", "retention": {"raw": "3d"}}]`)
+	putRules(`[{"pattern": "debug_*", "retention": {"raw": "3d", "histograms": "2d"}}]`)
 	s := startServer(t, dir, "--web.enable-admin-api", "--no-web.self-scrape", "--storage.schema-rules", rules)
 	var points []point
 	for _, metric := range []string{"debug_a", "kept"} {
@@ -48,15 +48,16 @@ func TestRetentionCommand(t *testing.T) {
 	}
 	check := func(costs []retention.Cost) {
 		t.Helper()
-		require.Len(t, costs, 6, "two rules of three tiers")
+		require.Len(t, costs, 8, "two rules of four tiers")
 		require.Equal(t, "debug_*", costs[0].Pattern)
-		require.Equal(t, 3*keyschema.AgeMin, costs[0].Age)
-		require.Equal(t, 30*keyschema.AgeMin, costs[1].Age)
+		day := keyschema.AgeMin
+		require.Equal(t, []keyschema.Age{3 * day, 30 * day, 2 * day, 30 * day},
+			[]keyschema.Age{costs[0].Age, costs[1].Age, costs[6].Age, costs[7].Age})
 		for _, c := range costs[:2] {
 			require.Positive(t, c.OldestMs)
 			require.Positive(t, c.FreedBytes, "a day would go of %s", c.Pattern)
 			require.Less(t, c.FreedBytes, c.Bytes)
-			require.Equal(t, keyschema.AgeMin, c.NewAge)
+			require.Equal(t, day, c.NewAge)
 		}
 		require.Zero(t, costs[2].Bytes)
 	}
@@ -64,7 +65,8 @@ func TestRetentionCommand(t *testing.T) {
 	one := costs("--url", s.url, "--raw=1d", "--rule=debug_*")
 	require.Positive(t, one[0].FreedBytes)
 	require.Zero(t, one[1].FreedBytes)
-	for _, c := range [][2]string{{"--rule=nobody", "nobody"}, {"--hours=1h", "hours is 1h"}, {"--raw=x", "--raw"}} {
+	for _, c := range [][2]string{{"--rule=nobody", "nobody"}, {"--hours=1h", "hours is 1h"},
+		{"--histograms=31d", "histograms is 31d"}, {"--raw=x", "--raw"}} {
 		out, err := runTsdb(t, "retention", "--url", s.url, c[0])
 		require.Error(t, err, c[0])
 		require.Contains(t, out, c[1])
@@ -77,13 +79,13 @@ func TestRetentionCommand(t *testing.T) {
 	check(costs("--offline", "--storage.path", dir, "--raw=1d"))
 	out, err = runTsdb(t, "retention", "--offline", "--storage.path", dir)
 	require.NoError(t, err, out)
-	require.Contains(t, out, "WOULD FREE")
-	require.Contains(t, out, "debug_*")
+	require.Regexp(t, `(?s)WOULD FREE.*histograms.*debug_\*`, out)
 
 	// Shorter than a day, or tiers out of order: the server does not start, and says which rule.
 	for text, want := range map[string]string{
-		`[{"pattern": "debug_*", "retention": {"raw": "5h"}}]`:   `"debug_*": retention.raw is 5h`,
-		`[{"pattern": "debug_*", "retention": {"hours": "2d"}}]`: `"debug_*": retention.hours is 2d`,
+		`[{"pattern": "debug_*", "retention": {"raw": "5h"}}]`:         `"debug_*": retention.raw is 5h`,
+		`[{"pattern": "debug_*", "retention": {"hours": "2d"}}]`:       `"debug_*": retention.hours is 2d`,
+		`[{"pattern": "debug_*", "retention": {"histograms": "31d"}}]`: `"debug_*": retention.histograms is 31d`,
 	} {
 		putRules(text)
 		out, err := runTsdb(t, "serve", "--storage.path", dir, "--web.listen-address", freeAddress(t), "--storage.schema-rules", rules)

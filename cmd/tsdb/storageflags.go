@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"halite/cmd/tsdb/internal/tables"
+	"halite/keyschema"
 	rollupstore "halite/rollup/store"
 )
 
@@ -41,6 +42,8 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	c.retentionRaw = model.Duration(30 * 24 * time.Hour)
 	cmd.Flag("storage.retention.raw", "How long to keep raw samples. 0 keeps them for ever and accepts any time since 1970.").
 		Default("30d").SetValue(&c.retentionRaw)
+	cmd.Flag("storage.retention.histograms", "How long to keep native histograms, at most as long as raw samples. 0 keeps them as "+
+		"long as raw samples.").Default("0s").SetValue(&c.histogramRetention)
 	c.rollups.addFlags(cmd)
 	cmd.Flag("storage.schema-rules", "JSON file with the schema rules: salts, promoted labels and retention by metric. See "+
 		"docs/schema.md.").
@@ -125,6 +128,22 @@ func (c *rollupConfig) retention(raw time.Duration) (hours, days time.Duration) 
 		return 0, time.Duration(c.days)
 	}
 	return max(hoursDefault, raw), time.Duration(c.days)
+}
+
+// histogramFaults returns an error if native histograms cannot be kept for the time of the flag.
+func (c *serveConfig) histogramFaults() []error {
+	age, raw := time.Duration(c.histogramRetention), time.Duration(c.retentionRaw)
+	switch {
+	case age == 0:
+		return nil
+	case age < time.Duration(keyschema.AgeMin):
+		return []error{fmt.Errorf("--storage.retention.histograms is %s: at least 1d, the span of a partition, or 0",
+			c.histogramRetention)}
+	case raw != 0 && age > raw:
+		return []error{fmt.Errorf("--storage.retention.histograms is %s, longer than --storage.retention.raw, which is %s: keep it "+
+			"at most as long", c.histogramRetention, c.retentionRaw)}
+	}
+	return nil
 }
 
 // Validate returns an error about contradicting flags.

@@ -47,6 +47,8 @@ func AddRetention(app *kingpin.Application) Commands {
 	cmd.Flag("raw", "Show what another age of samples would free, such as 7d; 0 keeps for ever.").StringVar(&c.tries[keyschema.Raw])
 	cmd.Flag("hours", "Show what another age of the rollups of hours would free.").StringVar(&c.tries[keyschema.Hours])
 	cmd.Flag("days", "Show what another age of the rollups of days would free.").StringVar(&c.tries[keyschema.Days])
+	cmd.Flag("histograms", "Show what another age of native histograms would free.").
+		StringVar(&c.tries[keyschema.NativeHistograms])
 	c.source.AddFlags(cmd)
 	return Commands{cmd.FullCommand(): c.run}
 }
