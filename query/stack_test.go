@@ -155,7 +155,7 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	s.deleted.SetLabelSets(x.LabelSet)
 	s.options = sourceOptions{Options: read.Options{
 		Index: x, Head: s.ingester, Data: data, Schema: schema, Retention: o.raw, Now: now, Tombstones: s.deleted,
-		Histograms: s.ingester.Histograms(), StartTimes: true,
+		Histograms: s.ingester.Histograms(), StartTimes: true, Rollups: s.tiers != nil,
 	}}
 	if s.tiers != nil {
 		s.options.Tiers = s.tiers

@@ -190,7 +190,7 @@ func (db *database) openReader(
 		Index: db.lookup, Head: db.ingester, Data: data, Schema: db.schema, Retention: time.Duration(ages.Longest()),
 		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
 		Tombstones: db.deleted, Cache: db.rowCache, Registerer: r, Now: c.clock(), RetentionByMetric: ages,
-		Histograms: db.ingester.Histograms(), StartTimes: c.queryStartTimes,
+		Histograms: db.ingester.Histograms(), StartTimes: c.queryStartTimes, Rollups: db.rollups(c),
 	})
 	return err
 }

@@ -19,6 +19,8 @@ type loader struct {
 	// copies says that the engine copies all samples into its result, as for a range selector at the root of a query.
 	copies bool
 	budget *budget.Budget
+	// warning is nil if nothing is missing that was stored once.
+	warning error
 
 	mu        sync.Mutex
 	selection *read.Selection

@@ -2,7 +2,9 @@ package promadapter
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
@@ -104,8 +106,13 @@ func (s *selector) newLoader(
 		r.Limit, r.ShardIndex, r.ShardCount = hints.Limit, hints.ShardIndex, hints.ShardCount
 		copies = hints.Range > 0 && hints.Func == ""
 	}
+	var warning error
+	if metric, age, ok := s.reader.RetiredHistograms(r.TimeRange, matchers); ok {
+		warning = fmt.Errorf("native histograms of metric %s are kept for %s, and rollups do not hold them: "+
+			"the result lacks older ones", metric, model.Duration(age))
+	}
 	return s.loaders.add(&loader{
-		ctx: ctx, copies: copies, budget: s.session.Budget(),
+		ctx: ctx, copies: copies, budget: s.session.Budget(), warning: warning,
 		open: func() (*read.Selection, error) { return s.session.SelectRange(ctx, r, matchers...) },
 	})
 }

@@ -55,7 +55,12 @@ func (c *cursor) Next() bool {
 func (c *cursor) Err() error { return c.err }
 
 // Warnings implements SeriesSet and ChunkSeriesSet.
-func (c *cursor) Warnings() annotations.Annotations { return nil }
+func (c *cursor) Warnings() annotations.Annotations {
+	if c.loader.warning == nil {
+		return nil
+	}
+	return annotations.New().Add(c.loader.warning)
+}
 
 // seriesSet is a selection for Prometheus's engine.
 type seriesSet struct {

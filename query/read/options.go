@@ -62,6 +62,8 @@ type Options struct {
 	Schema *keyschema.Schema
 	// Histograms knows the metrics with histograms; nil if there are none.
 	Histograms *histmetrics.Set
+	// Rollups says that rollup states answer for floats whose samples are retired. They hold no histograms.
+	Rollups bool
 	// StartTimes says that the samples which Prometheus's engine reads have their start timestamps.
 	StartTimes bool
 	// Retention hides samples older than now − Retention; 0 hides none.

@@ -2,12 +2,15 @@ package read
 
 import (
 	"math"
+	"slices"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
 	"halite/query/column"
 	"halite/query/hours"
+	"halite/storage/histmetrics"
 	"halite/storage/index"
 )
 
@@ -43,6 +46,54 @@ func (s *Selection) restrictToRetention(series []index.Series) []index.Series {
 		}
 	}
 	return out
+}
+
+// RetiredHistograms returns a metric with histograms in the range that retention hides and that rollups do not hold. age is the
+// retention of the metric. ok is false if there is none, if rollups are off, or if no matcher names metrics.
+func (r *Reader) RetiredHistograms(
+	within column.TimeRange, matchers []*labels.Matcher,
+) (metric string, age time.Duration, ok bool) {
+	set, nowMs := r.opts.Histograms, r.opts.Now().UnixMilli()
+	if set == nil || set.Len() == 0 || !r.opts.Rollups {
+		return "", 0, false
+	}
+	oldestMs := int64(math.MinInt64)
+	if r.opts.Retention > 0 {
+		oldestMs = nowMs - r.opts.Retention.Milliseconds()
+	}
+	cutoffs := r.opts.RetentionByMetric.Since(nowMs, within.MinMs)
+	if cutoffs == nil && within.MinMs >= oldestMs {
+		return "", 0, false
+	}
+	for _, metric := range namedMetrics(set, within, matchers) {
+		cutoffMs := max(oldestMs, cutoffs.Ms(metric))
+		last := min(within.MaxMs, cutoffMs-1)
+		if within.MinMs <= last && set.Has(metric, keyschema.HourOf(within.MinMs), keyschema.HourOf(last)) {
+			return metric, time.Duration(nowMs-cutoffMs) * time.Millisecond, true
+		}
+	}
+	return "", 0, false
+}
+
+// namedMetrics lists the metrics with histograms in a range that match all matchers of the metric's name. Without such a matcher
+// it lists none.
+func namedMetrics(set *histmetrics.Set, within column.TimeRange, matchers []*labels.Matcher) []string {
+	var names []*labels.Matcher
+	for _, m := range matchers {
+		if m.Name == labelMetric && m.Type == labels.MatchEqual {
+			return []string{m.Value}
+		}
+		if m.Name == labelMetric {
+			names = append(names, m)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	known := set.Metrics(keyschema.HourOf(within.MinMs), keyschema.HourOf(within.MaxMs))
+	return slices.DeleteFunc(known, func(metric string) bool {
+		return slices.ContainsFunc(names, func(m *labels.Matcher) bool { return !m.Matches(metric) })
+	})
 }
 
 func metricOf(ls labels.Labels) string { return ls.Get(labelMetric) }

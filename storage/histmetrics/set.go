@@ -113,6 +113,19 @@ func (s *Set) Has(metric string, firstHour, lastHour int64) bool {
 	return at != nil && at.hours.first <= lastHour && firstHour <= at.hours.last
 }
 
+// Metrics lists the metrics that may have histograms in the hours from firstHour to lastHour, sorted.
+func (s *Set) Metrics(firstHour, lastHour int64) (out []string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for metric, at := range s.metrics {
+		if at.hours.first <= lastHour && firstHour <= at.hours.last {
+			out = append(out, metric)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // Mark adds an hour of a metric. Readers see it when Mark returns. The caller calls Persist before it writes histograms of the
 // hour to the data table.
 func (s *Set) Mark(metric string, hour int64) {

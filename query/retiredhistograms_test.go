@@ -1,0 +1,61 @@
+package query_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/tsdbutil"
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest"
+	"halite/query"
+)
+
+// TestRetiredHistogramsWarn: rollups hold no histograms, so a window that begins before those that are kept has a warning. Floats
+// and younger windows have none.
+func TestRetiredHistogramsWarn(t *testing.T) {
+	const fromMs = int64(20_000) * dayMs
+	clock := new(atomic.Int64)
+	clock.Store(fromMs + 2*dayMs)
+	s := openStackWith(t, vfs.NewMem(), stackOptions{
+		tiers: true, clock: clock, raw: 48 * time.Hour, hours: 100 * 24 * time.Hour, days: 200 * 24 * time.Hour,
+	})
+	defer func() { require.NoError(t, s.Close()) }()
+	for ts := fromMs + hourMs; ts < clock.Load(); ts += hourMs / 4 {
+		h := ingest.Sample{Labels: labels.FromStrings("__name__", "hist"), TsMs: ts, H: tsdbutil.GenerateTestHistogram(ts / 1000)}
+		s.write([]ingest.Sample{h, {Labels: labels.FromStrings("__name__", "plain"), TsMs: ts, Value: 1}})
+	}
+	s.flush()
+	s.rollUp()
+	e := newQueryEngine(t, s, query.On)
+	ask := func(text string) ([]string, int) {
+		res, err := e.Instant(context.Background(), query.InstantRequest{Query: text, TimeMs: clock.Load()})
+		require.NoError(t, err)
+		defer res.Close()
+		warnings, _ := res.Warnings.AsStrings(text, 0, 0)
+		return warnings, len(points(res.Value))
+	}
+	old := []string{"native histograms of metric hist are kept for 2d, and rollups do not hold them: the result lacks older ones"}
+	for range 2 {
+		warnings, series := ask("increase(hist[1d])")
+		require.Empty(t, warnings)
+		require.Equal(t, 1, series)
+		clock.Add(dayMs)
+		warnings, _ = ask("increase(hist[3d])")
+		require.Equal(t, old, warnings)
+		warnings, _ = ask("histogram_count({__name__=~'hi.*'} offset 50h)")
+		require.Equal(t, old, warnings)
+		warnings, series = ask("count_over_time(plain[3d])")
+		require.NotContains(t, warnings, old[0])
+		require.Equal(t, 1, series)
+		clock.Add(-dayMs)
+	}
+	clock.Add(10 * dayMs)
+	warnings, series := ask("sum(rate(hist[20d]))")
+	require.Equal(t, old, warnings)
+	require.Zero(t, series)
+}
