@@ -77,13 +77,13 @@ func labelFix(reason string) (f Fix, ok bool) {
 	case ingest.ReasonTooManyLabels:
 		return Fix{"the series have too many labels", "--ingest.max-labels=1000", inFlags}, true
 	case ingest.ReasonLabelNameTooLong:
-		return Fix{"the label names are too long", "--ingest.max-label-name-bytes=1KB", inFlags}, true
+		return Fix{"the label names are too long", "--ingest.max-label-name-bytes=1024", inFlags}, true
 	case ingest.ReasonLabelValueTooLong:
-		return Fix{"the label values are too long", "--ingest.max-label-value-bytes=1MB", inFlags}, true
+		return Fix{"the label values are too long", "--ingest.max-label-value-bytes=1048576", inFlags}, true
 	case ingest.ReasonMetricNameTooLong:
-		return Fix{"the metric names are too long", "--ingest.max-metric-name-bytes=1KB", inFlags}, true
+		return Fix{"the metric names are too long", "--ingest.max-metric-name-bytes=1024", inFlags}, true
 	case ingest.ReasonLabelSetTooLong:
-		return Fix{"the labels of a series are too long together", "--ingest.max-label-set-bytes=1MB", inFlags}, true
+		return Fix{"the labels of a series are too long together", "--ingest.max-label-set-bytes=1048576", inFlags}, true
 	case ingest.ReasonNoMetricName:
 		return Fix{Words: "the series have no metric name. The sender has a fault"}, true
 	case ingest.ReasonEmptyLabelName, ingest.ReasonDuplicateLabel, ingest.ReasonInvalidUTF8:

@@ -133,17 +133,17 @@ func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("ingest.max-body-bytes", "Maximum size of a request body, both compressed and decoded.").Default("32MiB").
 		BytesVar(asBytes(&c.bodyBytesMax))
 	cmd.Flag("ingest.max-labels", "Maximum number of labels of a series.").Default("512").IntVar(&c.labelsMax)
-	cmd.Flag("ingest.max-label-name-bytes", "Maximum length of a label name, up to 1KB.").Default("1KB").
-		BytesVar(asBytes(&c.labelNameMax))
-	cmd.Flag("ingest.max-label-value-bytes", "Maximum length of a label value, up to 1MB.").Default("64KB").
-		BytesVar(asBytes(&c.labelValueMax))
-	cmd.Flag("ingest.max-metric-name-bytes", "Maximum length of a metric name, up to 1KB. A row key holds no longer name.").
-		Default("1KB").BytesVar(asBytes(&c.metricNameMax))
-	cmd.Flag("ingest.max-label-set-bytes", "Maximum length of all label names and values of a series together, up to 1MB. "+
-		"A row key holds the first 4KB at most. Beyond that, it holds a hash of the labels.").Default("256KB").
-		BytesVar(asBytes(&c.labelSetMax))
-	cmd.Flag("ingest.max-histogram-bytes", "Maximum size of a native histogram as encoded, up to 1MB.").Default("64KB").
-		BytesVar(asBytes(&c.histogramMax))
+	cmd.Flag("ingest.max-label-name-bytes", "Maximum length of a label name in bytes, up to 1024.").Default("1024").
+		Int64Var(&c.labelNameMax)
+	cmd.Flag("ingest.max-label-value-bytes", "Maximum length of a label value in bytes, up to 1048576.").Default("65536").
+		Int64Var(&c.labelValueMax)
+	cmd.Flag("ingest.max-metric-name-bytes", "Maximum length of a metric name in bytes, up to 1024, which a row key can hold.").
+		Default("1024").Int64Var(&c.metricNameMax)
+	cmd.Flag("ingest.max-label-set-bytes", "Maximum length of all label names and values of a series together in bytes, "+
+		"up to 1048576. If labels do not fit into a row key of 4 KiB, the key holds their hash.").Default("262144").
+		Int64Var(&c.labelSetMax)
+	cmd.Flag("ingest.max-histogram-bytes", "Maximum size of an encoded native histogram in bytes, up to 1048576.").Default("65536").
+		Int64Var(&c.histogramMax)
 	cmd.Flag("ingest.max-senders", "Maximum number of senders that /api/v1/status/senders lists. The least recent one leaves.").
 		Default("1000").IntVar(&c.sendersMax)
 	cmd.Flag("ingest.max-series", "Maximum number of active series. The server refuses further ones with 400; known series go "+

@@ -125,3 +125,12 @@ func TestSeriesLimitsOfRules(t *testing.T) {
 	require.NotContains(t, string(metrics), "pod_info", "metrics of the server do not grow with names that senders choose")
 	require.NoError(t, s.end(syscall.SIGTERM))
 }
+
+// TestLabelLimitFlags: the server refuses to start with limits that the store cannot hold.
+func TestLabelLimitFlags(t *testing.T) {
+	out, err := command(t, "serve", "--storage.path", t.TempDir(), "--ingest.max-metric-name-bytes=1025",
+		"--ingest.max-label-set-bytes=0").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "--ingest.max-metric-name-bytes is 1025: the store holds at most 1024")
+	require.Contains(t, string(out), "--ingest.max-label-set-bytes must be above 0")
+}
