@@ -59,10 +59,11 @@ func (i *Ingester) maintain(ctx context.Context) error {
 }
 
 // expireHistogramMetrics removes metrics from the set of metrics with histograms when these are older than every age. A day is
-// added for rows that are still in memory at that age.
+// added for rows that are still in memory at that age. With rollups, metrics stay: queries of times that rollups cover warn that
+// the histograms are missing.
 func (i *Ingester) expireHistogramMetrics(ctx context.Context) error {
 	cutoffMs := keyschema.Age(i.opts.Retention).CutoffMs(i.opts.Now().Add(-24 * time.Hour).UnixMilli())
-	if cutoffMs == 0 {
+	if cutoffMs == 0 || i.opts.States != nil {
 		return nil
 	}
 	return i.histograms.Expire(ctx, keyschema.HourOf(cutoffMs))

@@ -13,6 +13,7 @@ import (
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
+	"halite/query/column"
 )
 
 // TestExpiredHistogramsAreHidden: histograms older than their own age are hidden to the millisecond, in the head and in the
@@ -57,6 +58,10 @@ func TestExpiredHistogramsAreHidden(t *testing.T) {
 			require.Contains(t, count(metric, "count_over_time", age-time.Millisecond), "\n4 @[", "%s %s", where, metric)
 			require.Contains(t, count(metric, "count_over_time", age), "\n3 @[", "%s %s", where, metric)
 			require.Contains(t, count(metric, "count_over_time", age+time.Millisecond), "\n2 @[", "%s %s", where, metric)
+			_, _, warn := s.Reader().RetiredHistograms(column.TimeRange{MinMs: dataFrom, MaxMs: dataFrom}, []*labels.Matcher{
+				labels.MustNewMatcher(labels.MatchEqual, "__name__", metric),
+			})
+			require.True(t, warn)
 			require.Contains(t, count(metric, "last_over_time", age+2*time.Millisecond), "\n7 @[", "%s %s", where, metric)
 		}
 	}

@@ -39,7 +39,8 @@ func TestRetiredHistogramsWarn(t *testing.T) {
 		warnings, _ := res.Warnings.AsStrings(text, 0, 0)
 		return warnings, len(points(res.Value))
 	}
-	old := []string{"native histograms of metric hist are kept for 2d, and rollups do not hold them: the result lacks older ones"}
+	old := []string{"native histograms of metric hist are kept for 2d: the result lacks older ones, " +
+		"which rollups do not hold either"}
 	for range 2 {
 		warnings, series := ask("increase(hist[1d])")
 		require.Empty(t, warnings)

@@ -108,8 +108,8 @@ func (s *selector) newLoader(
 	}
 	var warning error
 	if metric, age, ok := s.reader.RetiredHistograms(r.TimeRange, matchers); ok {
-		warning = fmt.Errorf("native histograms of metric %s are kept for %s, and rollups do not hold them: "+
-			"the result lacks older ones", metric, model.Duration(age))
+		warning = fmt.Errorf("native histograms of metric %s are kept for %s: the result lacks older ones, "+
+			"which rollups do not hold either", metric, model.Duration(age))
 	}
 	return s.loaders.add(&loader{
 		ctx: ctx, copies: copies, budget: s.session.Budget(), warning: warning,

@@ -48,13 +48,15 @@ func (s *Selection) restrictToRetention(series []index.Series) []index.Series {
 	return out
 }
 
-// RetiredHistograms returns a metric with histograms in the range that retention hides and that rollups do not hold. age is the
-// retention of the metric. ok is false if there is none, if rollups are off, or if no matcher names metrics.
+// RetiredHistograms returns a metric with histograms in the range that retention hides although floats of that time are found:
+// as samples, which are kept longer, or as rollups, which hold no histograms. age is the retention of the metric's histograms. ok
+// is false if there is no such metric, or if no matcher names metrics.
 func (r *Reader) RetiredHistograms(
 	within column.TimeRange, matchers []*labels.Matcher,
 ) (metric string, age time.Duration, ok bool) {
 	set, nowMs := r.opts.Histograms, r.opts.Now().UnixMilli()
-	if set == nil || set.Len() == 0 || !r.opts.Rollups {
+	shorter := r.opts.RetentionByMetric.Tier(keyschema.NativeHistograms).At(nowMs)
+	if set == nil || set.Len() == 0 || !r.opts.Rollups && shorter == nil {
 		return "", 0, false
 	}
 	oldestMs := int64(math.MinInt64)
@@ -62,13 +64,14 @@ func (r *Reader) RetiredHistograms(
 		oldestMs = nowMs - r.opts.Retention.Milliseconds()
 	}
 	cutoffs := r.opts.RetentionByMetric.Since(nowMs, within.MinMs)
-	if cutoffs == nil && within.MinMs >= oldestMs {
-		return "", 0, false
-	}
 	for _, metric := range namedMetrics(set, within, matchers) {
-		cutoffMs := max(oldestMs, cutoffs.Ms(metric))
+		floatsMs := max(oldestMs, cutoffs.Ms(metric))
+		cutoffMs := max(floatsMs, shorter.Ms(metric))
 		last := min(within.MaxMs, cutoffMs-1)
-		if within.MinMs <= last && set.Has(metric, keyschema.HourOf(within.MinMs), keyschema.HourOf(last)) {
+		if cutoffMs == floatsMs && !r.opts.Rollups || within.MinMs > last {
+			continue
+		}
+		if set.Has(metric, keyschema.HourOf(within.MinMs), keyschema.HourOf(last)) {
 			return metric, time.Duration(nowMs-cutoffMs) * time.Millisecond, true
 		}
 	}
