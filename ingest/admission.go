@@ -33,7 +33,7 @@ type admission struct {
 	metrics *metrics
 
 	turns    chan struct{}
-	inFlight atomic.Int64 // decoded bytes of requests being served
+	inFlight atomic.Int64 // decoded bytes of requests being served, with their decoded histograms
 
 	lowSpace atomic.Bool
 	logFull  atomic.Bool
@@ -54,9 +54,8 @@ func (a *admission) admit(ctx context.Context, sizeBytes int) error {
 	if resource, reason := a.lacks(); resource != "" {
 		return a.overload(resource, reason)
 	}
-	if a.inFlight.Add(int64(sizeBytes)) > a.limits.InFlightBytesMax {
-		a.inFlight.Add(int64(-sizeBytes))
-		return a.overload(resourceBytes, "too many bytes of requests in flight")
+	if err := a.grow(sizeBytes); err != nil {
+		return err
 	}
 	select {
 	case a.turns <- struct{}{}:
@@ -70,7 +69,16 @@ func (a *admission) admit(ctx context.Context, sizeBytes int) error {
 	return err
 }
 
-// leave gives back what admit took.
+// grow takes memory for a request, or refuses the request. The caller gives it back by leave.
+func (a *admission) grow(sizeBytes int) error {
+	if a.inFlight.Add(int64(sizeBytes)) > a.limits.InFlightBytesMax {
+		a.inFlight.Add(int64(-sizeBytes))
+		return a.overload(resourceBytes, "too many bytes of requests in flight")
+	}
+	return nil
+}
+
+// leave gives back what admit and grow took.
 func (a *admission) leave(sizeBytes int) {
 	<-a.turns
 	a.inFlight.Add(int64(-sizeBytes))

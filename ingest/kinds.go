@@ -1,6 +1,8 @@
 package ingest
 
 import (
+	"errors"
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -80,6 +82,38 @@ func (r *Request) takeStart(ref uint32, tsMs, startMs int64) {
 // count is the number of samples and exemplars taken so far.
 func (r *Request) count() int {
 	return len(r.samples) + len(r.kinds.histograms) + len(r.kinds.exemplars)
+}
+
+// histogramMemory is the memory of the decoded histograms of a series. The next series of the request reuses it.
+type histogramMemory struct{ seriesBytes, reservedBytes, maxBytes int }
+
+// reserveHistogram takes memory for a histogram of the current series. The error is ErrTooLarge or an *OverloadError.
+func (r *Request) reserveHistogram(sizeBytes int) error {
+	m := &r.histograms
+	m.seriesBytes += sizeBytes
+	moreBytes := m.seriesBytes - m.reservedBytes
+	if moreBytes <= 0 {
+		return nil
+	}
+	if m.seriesBytes > m.maxBytes {
+		return fmt.Errorf("%w: the histograms of a series take more than %d bytes when decoded "+
+			"(--ingest.max-decoded-histogram-bytes)", ErrTooLarge, m.maxBytes)
+	}
+	if err := r.w.admission.grow(moreBytes); err != nil {
+		return err
+	}
+	m.reservedBytes += moreBytes
+	r.sizeBytes += moreBytes
+	return nil
+}
+
+// seriesError makes errors of the walker a *BadRequestError, and leaves errors of reserveHistogram as they are.
+func seriesError(err error) error {
+	var overload *OverloadError
+	if errors.Is(err, ErrTooLarge) || errors.As(err, &overload) {
+		return err
+	}
+	return &BadRequestError{err}
 }
 
 // takeRecords takes the histograms and exemplars of a series. s.Labels are set if ref is 0.

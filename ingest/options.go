@@ -97,6 +97,9 @@ type Limits struct {
 	RequestSymbolsMax int
 	// HistogramBytesMax bounds one native histogram as encoded in the log; default 64 KiB, at most 1 MiB.
 	HistogramBytesMax int
+	// DecodedHistogramBytesMax bounds the memory of the decoded histograms of one series of a request; default eight times
+	// DecodedBytesMax. A request with more than InFlightBytesMax is refused as well.
+	DecodedHistogramBytesMax int
 	// AheadMax is how far a timestamp may lie in the future; default AheadMaxDefault.
 	AheadMax time.Duration
 	// SeriesMax bounds the active series; 0 means no limit. New series beyond it are refused; samples of known series are not.
@@ -106,7 +109,7 @@ type Limits struct {
 	SeriesWarn float64
 	// SeriesDryRun counts and logs the series beyond SeriesMax, but accepts them.
 	SeriesDryRun bool
-	// InFlightBytesMax bounds the decoded bytes of all requests being served; default 256 MiB.
+	// InFlightBytesMax bounds the decoded bytes of all requests being served, with their decoded histograms; default 256 MiB.
 	InFlightBytesMax int64
 	// ConcurrencyMax bounds the requests being decoded and stored at once; default four for each CPU.
 	ConcurrencyMax int
@@ -180,6 +183,7 @@ func (l Limits) withDefaults(cpus int) Limits {
 	l.RequestSamplesMax = cmp.Or(l.RequestSamplesMax, 1_000_000)
 	l.RequestSymbolsMax = cmp.Or(l.RequestSymbolsMax, 1_000_000)
 	l.HistogramBytesMax = cmp.Or(l.HistogramBytesMax, 64<<10)
+	l.DecodedHistogramBytesMax = cmp.Or(l.DecodedHistogramBytesMax, 8*l.DecodedBytesMax)
 	l.AheadMax = cmp.Or(l.AheadMax, AheadMaxDefault)
 	l.InFlightBytesMax = cmp.Or(l.InFlightBytesMax, 256<<20)
 	l.ConcurrencyMax = cmp.Or(l.ConcurrencyMax, 4*cpus)
@@ -187,6 +191,12 @@ func (l Limits) withDefaults(cpus int) Limits {
 	l.MetadataBytesMax = cmp.Or(l.MetadataBytesMax, 4096)
 	l.MetadataMetricsMax = cmp.Or(l.MetadataMetricsMax, 100_000)
 	return l
+}
+
+// histogramsBytesMax is DecodedHistogramBytesMax for a request of a decoded size. A request that can never be admitted is too
+// large. The sender must not repeat it.
+func (l *Limits) histogramsBytesMax(sizeBytes int) int {
+	return int(min(int64(l.DecodedHistogramBytesMax), l.InFlightBytesMax-int64(sizeBytes)))
 }
 
 func (h HeadOptions) withDefaults() HeadOptions {
@@ -265,7 +275,7 @@ func (l Limits) Validate() error {
 	}{
 		{"LabelsPerSeriesMax", int64(l.LabelsPerSeriesMax)}, {"BodyBytesMax", int64(l.BodyBytesMax)},
 		{"DecodedBytesMax", int64(l.DecodedBytesMax)}, {"RequestSamplesMax", int64(l.RequestSamplesMax)},
-		{"RequestSymbolsMax", int64(l.RequestSymbolsMax)},
+		{"RequestSymbolsMax", int64(l.RequestSymbolsMax)}, {"DecodedHistogramBytesMax", int64(l.DecodedHistogramBytesMax)},
 		{"HistogramBytesMax", int64(l.HistogramBytesMax)}, {"AheadMax", int64(l.AheadMax)}, {"SeriesMax", int64(l.SeriesMax)},
 		{"InFlightBytesMax", l.InFlightBytesMax}, {"ConcurrencyMax", int64(l.ConcurrencyMax)},
 		{"QueueWaitMax", int64(l.QueueWaitMax)}, {"MetadataBytesMax", int64(l.MetadataBytesMax)},

@@ -84,9 +84,10 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 			return nil
 		}
 	}
+	r.histograms.seriesBytes = 0
 	s, err := w.Series()
 	if err != nil {
-		return &BadRequestError{err}
+		return seriesError(err)
 	}
 	if s.Fault != nil {
 		r.reject(len(s.Samples)+len(s.Histograms)+len(s.Exemplars), 0, nil, rejection{ReasonInvalidReference, s.Fault.Error()})

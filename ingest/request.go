@@ -46,7 +46,8 @@ type unknownSeries struct {
 type Request struct {
 	w            *Writer
 	in           Input
-	sizeBytes    int
+	sizeBytes    int // admitted: of the body and of the decoded histograms of a series
+	histograms   histogramMemory
 	admitted     bool
 	minMs, maxMs int64              // timestamps accepted of all metrics
 	cutoffs      *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
@@ -84,7 +85,10 @@ type Request struct {
 }
 
 var requests = sync.Pool{New: func() any {
-	return &Request{builder: labels.NewScratchBuilder(16)}
+	r := &Request{builder: labels.NewScratchBuilder(16)}
+	r.walker.Reserve(r.reserveHistogram)
+	r.v2.walker.Reserve(r.reserveHistogram)
+	return r
 }}
 
 // requestKeepMax is the number of samples above which a request's memory is not kept for the next one.
@@ -112,6 +116,7 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 	r := requests.Get().(*Request)
 	r.reset(w, in)
 	r.sizeBytes, r.admitted = sizeBytes, true
+	r.histograms = histogramMemory{maxBytes: w.limits.histogramsBytesMax(sizeBytes)}
 	return r, nil
 }
 
@@ -251,9 +256,10 @@ func (r *Request) readSeries(w *remotewrite.Walker) error {
 			return nil
 		}
 	}
+	r.histograms.seriesBytes = 0
 	s, err := w.Series()
 	if err != nil {
-		return &BadRequestError{err}
+		return seriesError(err)
 	}
 	if err := r.w.admission.samples(r.count() + s.Count()); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"halite/api/senders"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
+	"halite/ingest/head"
 	"halite/keyschema"
 	"halite/storage/index/memory"
 )
@@ -55,6 +56,9 @@ type serveConfig struct {
 	metricNameMax      int64
 	labelSetMax        int64
 	histogramMax       int64
+	decodedHistMax     int64
+	exemplarsMax       int
+	symbolsMax         int
 	sendersMax         int
 	seriesMax          int
 	seriesMaxByUser    bool
@@ -144,6 +148,12 @@ func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
 		Int64Var(&c.labelSetMax)
 	cmd.Flag("ingest.max-histogram-bytes", "Maximum size of an encoded native histogram in bytes, up to 1048576.").Default("65536").
 		Int64Var(&c.histogramMax)
+	cmd.Flag("ingest.max-decoded-histogram-bytes", "Maximum memory of the decoded native histograms of one series of a request. "+
+		"0 means eight times --ingest.max-body-bytes.").Default("0").BytesVar(asBytes(&c.decodedHistMax))
+	cmd.Flag("ingest.max-exemplars", "Maximum number of exemplars kept of a series and hour, up to 128. The oldest ones leave.").
+		Default("60").IntVar(&c.exemplarsMax)
+	cmd.Flag("ingest.max-symbols", "Maximum number of symbols of a request of remote write 2.0.").Default("1000000").
+		IntVar(&c.symbolsMax)
 	cmd.Flag("ingest.max-senders", "Maximum number of senders that /api/v1/status/senders lists. The least recent one leaves.").
 		Default("1000").IntVar(&c.sendersMax)
 	cmd.Flag("ingest.max-series", "Maximum number of active series. The server refuses further ones with 400; known series go "+
@@ -228,6 +238,7 @@ func (c *serveConfig) Validate() error {
 		"ingest.max-body-bytes": c.bodyBytesMax, "ingest.max-labels": int64(c.labelsMax),
 		"ingest.max-label-name-bytes": c.labelNameMax, "ingest.max-label-value-bytes": c.labelValueMax,
 		"ingest.max-metric-name-bytes": c.metricNameMax, "ingest.max-label-set-bytes": c.labelSetMax,
+		"ingest.max-exemplars": int64(c.exemplarsMax), "ingest.max-symbols": int64(c.symbolsMax),
 		"ingest.max-histogram-bytes": c.histogramMax, "ingest.max-senders": int64(c.sendersMax),
 		"web.self-scrape-interval": int64(c.web.selfScrapeEvery), "web.max-connections": int64(c.web.connectionsMax),
 		"web.send-timeout": int64(c.web.sendTimeout), "query.timeout": int64(c.queryTimeout),
@@ -263,6 +274,9 @@ func (c *serveConfig) Validate() error {
 		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead, --storage.free-bytes, --storage.reserve-bytes, "+
 			"--storage.head-total-bytes and --storage.tombstones-max must not be negative"))
 	}
+	if c.decodedHistMax < 0 {
+		faults = append(faults, errors.New("--ingest.max-decoded-histogram-bytes must not be negative"))
+	}
 	if !(c.seriesWarn > 0) {
 		faults = append(faults, errors.New("--ingest.max-series-warn must be above 0"))
 	}
@@ -293,6 +307,7 @@ func (c *serveConfig) labelFaults() (faults []error) {
 		"metric-name-bytes": {c.metricNameMax, keyschema.MetricBytesMax},
 		"label-set-bytes":   {c.labelSetMax, ingest.LabelSetBytesMost},
 		"histogram-bytes":   {c.histogramMax, ingest.HistogramBytesMost},
+		"exemplars":         {int64(c.exemplarsMax), head.ExemplarsMost},
 	} {
 		if limit.value > limit.most {
 			faults = append(faults, fmt.Errorf("--ingest.max-%s is %d: the store holds at most %d", name, limit.value, limit.most))

@@ -20,6 +20,7 @@ func (c *serveConfig) ingestLimits() ingest.Limits {
 		BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
 		LabelNameBytesMax: int(c.labelNameMax), LabelValueBytesMax: int(c.labelValueMax), MetricNameBytesMax: int(c.metricNameMax),
 		LabelSetBytesMax: int(c.labelSetMax), HistogramBytesMax: int(c.histogramMax),
+		DecodedHistogramBytesMax: int(c.decodedHistMax), RequestSymbolsMax: c.symbolsMax,
 		SeriesMax: c.seriesMax, SeriesWarn: c.seriesWarn, SeriesDryRun: c.seriesDryRun, AheadMax: c.aheadMax,
 		InFlightBytesMax: c.inFlightBytesMax,
 	}

@@ -133,7 +133,7 @@ func (db *database) ingestOptions(
 		AcceptWALLoss: c.acceptWALLoss, AcceptTableLoss: identity.AcceptsTableLoss(db.tables), TakeOver: identity.TakesOver(),
 		FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log, Registerer: r, Now: c.clock(),
 		Replaying: c.replaying, Reserve: datadir.NewReserve(c.storagePath, c.reserveBytes).Restore,
-		Head:   ingest.HeadOptions{BytesMax: c.headBytesMax, TotalBytesMax: c.headTotalBytesMax},
+		Head:   ingest.HeadOptions{BytesMax: c.headBytesMax, TotalBytesMax: c.headTotalBytesMax, ExemplarsMax: c.exemplarsMax},
 		Limits: c.ingestLimits(),
 	}
 	if db.tiers != nil {

@@ -75,7 +75,6 @@ func TestRetentionCommand(t *testing.T) {
 	out, err := runTsdb(t, "retention", "--url", s.url)
 	require.Error(t, err)
 	require.Contains(t, out, "--offline")
-
 	check(costs("--offline", "--storage.path", dir, "--raw=1d"))
 	out, err = runTsdb(t, "retention", "--offline", "--storage.path", dir)
 	require.NoError(t, err, out)

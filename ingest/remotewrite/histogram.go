@@ -56,7 +56,7 @@ func (m *histogramMessage) reset(starts bool) {
 	}
 }
 
-// histogramDecoder decodes the histograms of a request into slices that the next request reuses.
+// histogramDecoder decodes the histograms of a series into slices that the next series reuses.
 type histogramDecoder struct {
 	message histogramMessage
 	ints    []histogram.Histogram
@@ -72,6 +72,11 @@ func (d *histogramDecoder) reset() {
 		*d = histogramDecoder{}
 		return
 	}
+	d.next()
+}
+
+// next begins a series.
+func (d *histogramDecoder) next() {
 	d.ints, d.floats, d.spans, d.deltas, d.counts = d.ints[:0], d.floats[:0], d.spans[:0], d.deltas[:0], d.counts[:0]
 }
 

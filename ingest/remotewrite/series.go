@@ -1,12 +1,14 @@
 package remotewrite
 
 import (
+	"unsafe"
+
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Series is one TimeSeries of either version. Samples and Refs are valid until the next call of the walker's Series.
-// Histograms and Exemplars are valid until its next Reset or Series; the histograms that they point to until its next Reset.
+// Histograms, what they point to, and Exemplars are valid until its next Reset or Series.
 type Series struct {
 	// Labels are the label fields of 1.0 as sent, tags and lengths included, one after the other. They are valid as long as
 	// the body.
@@ -58,6 +60,8 @@ type values struct {
 	exemplars  []Exemplar
 	decoder    histogramDecoder
 	builder    labels.ScratchBuilder
+	// reserve takes memory for a histogram of the series before it is decoded; nil takes none.
+	reserve func(sizeBytes int) error
 }
 
 // reset begins a request.
@@ -74,6 +78,7 @@ func (v *values) reset() {
 // next begins a series.
 func (v *values) next() {
 	v.samples, v.histograms, v.exemplars = v.samples[:0], v.histograms[:0], v.exemplars[:0]
+	v.decoder.next()
 }
 
 // into hands the values to their series.
@@ -108,8 +113,20 @@ func (v *values) sample(b []byte, pos, end int, starts bool) error {
 	return nil
 }
 
+const (
+	// histogramBytes is the memory of a decoded histogram besides its lists.
+	histogramBytes = int(unsafe.Sizeof(histogram.FloatHistogram{}) + unsafe.Sizeof(Histogram{}))
+	// decodedRatio is the largest size of a decoded list for each of its bytes: a bucket of one byte becomes an int64.
+	decodedRatio = 8
+)
+
 // histogram reads the Histogram in b[from:to].
 func (v *values) histogram(b []byte, from, to int, starts bool) error {
+	if v.reserve != nil {
+		if err := v.reserve(histogramBytes + decodedRatio*(to-from)); err != nil {
+			return err
+		}
+	}
 	h, err := v.decoder.decode(b, from, to, starts)
 	if err == nil {
 		v.histograms = append(v.histograms, h)

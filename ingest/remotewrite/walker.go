@@ -53,6 +53,9 @@ func (w *Walker) Reset(body []byte) {
 	w.values.reset()
 }
 
+// Reserve sets a function that is called with the memory of each histogram before it is decoded. Its error ends Series.
+func (w *Walker) Reserve(reserve func(sizeBytes int) error) { w.values.reserve = reserve }
+
 // Err returns the error that ended the walk: a *FormatError or nil.
 func (w *Walker) Err() error { return w.err }
 

@@ -98,7 +98,7 @@ func (w *WalkerV2) Reset(body []byte, bounds BoundsV2) error {
 			continue
 		}
 		if len(w.symbols) == bounds.SymbolsMax {
-			return fmt.Errorf("%w: more than %d symbols", ErrTooLarge, bounds.SymbolsMax)
+			return fmt.Errorf("%w: more than %d symbols (--ingest.max-symbols)", ErrTooLarge, bounds.SymbolsMax)
 		}
 		if len(w.symbols) == 0 && from != to {
 			return formatError(from, "the first symbol is not empty")
@@ -115,6 +115,9 @@ func reuse[T any](list []T) []T {
 	}
 	return list[:0]
 }
+
+// Reserve sets a function that is called with the memory of each histogram before it is decoded. Its error ends Series.
+func (w *WalkerV2) Reserve(reserve func(sizeBytes int) error) { w.values.reserve = reserve }
 
 // Symbols is the number of symbols.
 func (w *WalkerV2) Symbols() int { return len(w.symbols) }
@@ -140,7 +143,7 @@ func (w *WalkerV2) Mark() int { return w.next - 1 }
 // Rewind makes Next return again the series that was current when Mark returned mark.
 func (w *WalkerV2) Rewind(mark int) { w.next = mark }
 
-// Series reads the current series. The error is a *FormatError.
+// Series reads the current series. The error is a *FormatError or of Reserve.
 func (w *WalkerV2) Series() (Series, error) {
 	at := w.series[w.next-1]
 	s := Series{Offset: int(at.from)}

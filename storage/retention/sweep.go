@@ -267,8 +267,8 @@ func (p *pass) beside() []string {
 }
 
 // dropBeside drops the exemplars and start times of the histograms in the gathered ranges. If a metric has floats in the window,
-// its exemplars and start times stay until the floats expire. It runs before the histograms are dropped: after a crash, the next sweep finds the
-// metric again by its histograms.
+// its exemplars and start times stay until the floats expire. It runs before the histograms are dropped: after a crash, the next
+// sweep finds the metric again by its histograms.
 func (p *pass) dropBeside(ctx context.Context) error {
 	families := p.beside()
 	if len(families) == 0 {
