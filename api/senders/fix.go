@@ -21,7 +21,6 @@ const (
 // Places of the configuration that a Fix changes.
 const (
 	inRemoteWrite = "prometheus.yml, below remote_write"
-	inScrape      = "prometheus.yml, below scrape_configs"
 	inFlags       = "the command line of tsdb serve"
 	inRules       = "a rule of --storage.schema-rules"
 )
@@ -113,7 +112,7 @@ func sampleFix(reason string) Fix {
 	case ingest.ReasonUnsupportedStart:
 		return Fix{Words: "mode direct does not store start timestamps. It stores the samples"}
 	case ingest.ReasonHistogramTooLarge:
-		return Fix{"the native histograms have too many buckets", "native_histogram_bucket_limit: 1000", inScrape}
+		return Fix{"the native histograms have too many buckets", "--ingest.max-histogram-bytes=1048576", inFlags}
 	case ingest.ReasonExemplarTooLong:
 		return Fix{Words: "the labels of exemplars have more than 128 characters. Shorten them in the program that is scraped"}
 	case ingest.ReasonMetadataInvalid, ingest.ReasonMetadataLimit:
