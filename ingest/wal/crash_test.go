@@ -38,7 +38,7 @@ type journal struct {
 func (j *journal) append(size int) (uint64, Position, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	pos, err := j.log.Append(record.KindSamples, payloadOf(j.next, size))
+	pos, err := j.log.Append(sampleKind(j.next), payloadOf(j.next, size))
 	if err != nil {
 		return 0, pos, err
 	}
@@ -83,6 +83,9 @@ func check(frames []replayed) (uint64, error) {
 			}
 			n = number
 			continue
+		}
+		if f.kind != sampleKind(number) {
+			return 0, fmt.Errorf("frame %d has kind %d, want %d", number, f.kind, sampleKind(number))
 		}
 		if number != n+1 {
 			return 0, fmt.Errorf("frame %d has number %d, want %d", i, number, n+1)

@@ -34,7 +34,7 @@ func newSpecimen(t testing.TB, clean bool) *specimen {
 	next := uint64(1)
 	add := func(count int) {
 		for range count {
-			appendWait(t, l, record.KindSamples, payloadOf(next, int(next*37%700)))
+			appendWait(t, l, sampleKind(next), payloadOf(next, int(next*37%700)))
 			next++
 		}
 	}
@@ -66,6 +66,7 @@ func newSpecimen(t testing.TB, clean bool) *specimen {
 	}
 	l, frames, _ := mustOpen(t, testOptions(s.copy()))
 	require.Equal(t, sequence(1, next-1), numbers(frames))
+	requireKinds(t, frames)
 	require.NoError(t, l.Close())
 	s.frames = frames
 	return s
@@ -122,11 +123,13 @@ func openDamaged(t testing.TB, fs *vfs.MemFS) (
 	l, frames, stats, err := tryOpen(opts)
 	require.NoError(t, err)
 	require.NotEmpty(t, stats.Losses)
+	requireKinds(t, frames)
 	appendWait(t, l, record.KindSamples, payloadOf(1<<40, 8))
 	require.NoError(t, l.Close())
 	l, again, healed := mustOpen(t, testOptions(fs))
 	require.Empty(t, healed.Losses)
 	require.Equal(t, append(numbers(frames), 1<<40), numbers(again), "what survived stays")
+	requireKinds(t, again)
 	require.NoError(t, l.Close())
 	return frames, stats, damage, refusal
 }

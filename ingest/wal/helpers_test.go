@@ -13,6 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
+
+	"halite/ingest/wal/record"
 )
 
 // replayed is one frame as Replay gave it.
@@ -61,6 +63,21 @@ func payloadOf(i uint64, size int) []byte {
 		p = binary.LittleEndian.AppendUint64(p, rng.Uint64())
 	}
 	return p[:8+size]
+}
+
+// sampleKind is the kind of the frame with a number: the kinds of all samples in turn.
+func sampleKind(i uint64) byte {
+	return [...]byte{record.KindSamples, record.KindHistograms, record.KindStartTimes, record.KindExemplars}[i%4]
+}
+
+// requireKinds demands that each frame with samples has the kind of its number.
+func requireKinds(t testing.TB, frames []replayed) {
+	t.Helper()
+	for _, f := range frames {
+		if f.kind != record.KindSeries {
+			require.Equal(t, sampleKind(numberOf(f.payload)), f.kind, "frame %d", numberOf(f.payload))
+		}
+	}
 }
 
 func numberOf(payload []byte) uint64 { return binary.LittleEndian.Uint64(payload) }
