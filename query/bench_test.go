@@ -29,6 +29,10 @@ func benchStack(b *testing.B, series int, samples int64) *stack {
 		s.write(request)
 	}
 	s.flush()
+	s.options.StartTimes = false // as by default
+	var err error
+	s.source, err = newSource(s.options)
+	require.NoError(b, err)
 	b.ReportAllocs()
 	b.ResetTimer()
 	return s
