@@ -36,8 +36,12 @@ differential: ## random queries against Prometheus's own storage and engine (HAL
 bench: ## benchmarks, ten runs each, for benchstat
 	go test -run '^$$' -bench . -benchmem -count 10 ./keyschema/... ./storage/... ./rollup/... ./ingest/... ./query/...
 
-realinput: ## a real Prometheus and node_exporter write; queries must equal Prometheus's own (REALINPUT_ENGINE=bigtable)
-	go test -tags realinput -run TestRealInput -v -timeout 30m ./cmd/tsdb
+prometheus3: ## build the Prometheus that go.mod pins into the user's cache, and print its path
+	@.ci/tools/prometheus
+
+realinput: ## real Prometheus 2 and 3 and node_exporter write; queries must equal Prometheus's own (REALINPUT_ENGINE=bigtable)
+	PROMETHEUS3=$$(.ci/tools/prometheus) && export PROMETHEUS3 && \
+		go test -tags realinput -run TestRealInput -v -timeout 30m ./cmd/tsdb
 
 realsizes: ## bytes a sample of a day of real scrapes (VICTORIA_METRICS=/path/to/binary for a peer)
 	go test -tags realinput -run TestRealSizes -v -timeout 60m ./cmd/tsdb
@@ -45,4 +49,4 @@ realsizes: ## bytes a sample of a day of real scrapes (VICTORIA_METRICS=/path/to
 golden: ## rewrite golden files; read the diff before you commit it
 	go test ./keyschema/... ./rollup/cell -rewrite
 
-.PHONY: help build run test race lint fuzz crash differential bench realinput realsizes golden
+.PHONY: help build run test race lint fuzz crash differential bench prometheus3 realinput realsizes golden

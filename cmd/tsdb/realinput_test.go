@@ -96,8 +96,8 @@ func TestRealInput(t *testing.T) {
 	time.Sleep(time.Until(begin.Add(time.Duration(seconds) * time.Second)))
 	end := time.Now().Add(-10 * time.Second)
 	prom := "http://" + promAddr
-	waitCaughtUp(t, prom, s.url, begin, end)
-	total, equal := compareAll(t, prom, s.url, begin, end)
+	waitCaughtUp(t, `{job=~".+"}`, prom, s.url, begin, end)
+	total, equal := compareAll(t, realInputQueries, prom, s.url, begin, end)
 	t.Logf("real input: %d of %d queries equal over %s", equal, total, end.Sub(begin).Round(time.Second))
 	require.Equal(t, total, equal)
 	require.GreaterOrEqual(t, total, 60)
@@ -120,9 +120,9 @@ remote_write:
   - url: %s/api/v1/write
 `
 
-func compareAll(t *testing.T, prom, ours string, begin, end time.Time) (total, equal int) {
+func compareAll(t *testing.T, queries []string, prom, ours string, begin, end time.Time) (total, equal int) {
 	steps := []string{"5", "7.5", "15", "1m", "13s"}
-	for i, q := range realInputQueries {
+	for i, q := range queries {
 		at := end.Add(-time.Duration(i%5) * 11731 * time.Millisecond)
 		total++
 		ok := compareQuery(t, prom, ours, "/api/v1/query", url.Values{"query": {q}, "time": {unix(at)}})
@@ -244,8 +244,8 @@ func unix(t time.Time) string { return fmt.Sprintf("%.3f", float64(t.UnixMilli()
 
 // waitCaughtUp waits until both servers hold the very same raw samples up to end: nothing acknowledged is missing, and
 // what was refused while the server was down has been sent again.
-func waitCaughtUp(t *testing.T, prom, ours string, begin, end time.Time) {
-	raw := url.Values{"query": {fmt.Sprintf(`{job=~".+"}[%ds]`, int(end.Sub(begin).Seconds())+30)}, "time": {unix(end)}}
+func waitCaughtUp(t *testing.T, selector, prom, ours string, begin, end time.Time) {
+	raw := url.Values{"query": {fmt.Sprintf(`%s[%ds]`, selector, int(end.Sub(begin).Seconds())+30)}, "time": {unix(end)}}
 	var diff string
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(3 * time.Second) {
 		want, err := fetch(prom+"/api/v1/query", raw)
@@ -259,10 +259,13 @@ func waitCaughtUp(t *testing.T, prom, ours string, begin, end time.Time) {
 	t.Fatalf("the server did not catch up: %s", diff)
 }
 
-func startProcess(t *testing.T, path string, args ...string) {
-	cmd := exec.Command(path, args...)
+// startProcess starts a process that ends with the test, and returns its output.
+func startProcess(t *testing.T, path string, args ...string) *logBuffer {
+	cmd, log := exec.Command(path, args...), &logBuffer{}
+	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return log
 }
 
 func findBinary(t *testing.T, env, name string) string {
