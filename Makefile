@@ -46,7 +46,11 @@ realinput: ## real Prometheus 2 and 3 and node_exporter write; queries must equa
 realsizes: ## bytes a sample of a day of real scrapes (VICTORIA_METRICS=/path/to/binary for a peer)
 	go test -tags realinput -run TestRealSizes -v -timeout 60m ./cmd/tsdb
 
+realwrite: ## CPU time of remote write 1.0 and 2.0, beside Prometheus (VICTORIA_METRICS=/path/to/binary for another peer)
+	PROMETHEUS3=$$(.ci/tools/prometheus) && export PROMETHEUS3 && \
+		go test -tags realinput -run TestRealWriteCPU -v -timeout 30m ./cmd/tsdb
+
 golden: ## rewrite golden files; read the diff before you commit it
 	go test ./keyschema/... ./rollup/cell -rewrite
 
-.PHONY: help build run test race lint fuzz crash differential bench prometheus3 realinput realsizes golden
+.PHONY: help build run test race lint fuzz crash differential bench prometheus3 realinput realsizes realwrite golden
