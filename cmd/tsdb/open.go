@@ -191,6 +191,7 @@ func (db *database) openReader(
 		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
 		Tombstones: db.deleted, Cache: db.rowCache, Registerer: r, Now: c.clock(), RetentionByMetric: ages,
 		Histograms: db.ingester.Histograms(), StartTimes: c.queryStartTimes, Rollups: db.rollups(c),
+		ExemplarsMax: c.exemplarsMax,
 	})
 	return err
 }

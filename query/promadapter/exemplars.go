@@ -7,6 +7,7 @@ import (
 	promexemplar "github.com/prometheus/prometheus/model/exemplar"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/keyschema"
 	"halite/query/budget"
 	"halite/query/column"
 	"halite/query/read"
@@ -29,7 +30,12 @@ func (q *Queryable) Exemplars(
 		if err != nil {
 			return nil, err
 		}
+		from := len(results)
 		results, err = appendExemplars(ctx, results, selection, b)
+		for i := range results[from:] {
+			r := &results[from+i]
+			r.Exemplars = newestPerHour(r.Exemplars, q.reader.ExemplarsMax())
+		}
 		selection.Close()
 		if err != nil {
 			return nil, err
@@ -94,4 +100,21 @@ func appendBatch(
 		}
 	}
 	return results, nil
+}
+
+// newestPerHour keeps the newest exemplars of each hour, at most most of them; 0 keeps all. They ascend by time.
+func newestPerHour(exemplars []promexemplar.Exemplar, most int) []promexemplar.Exemplar {
+	if most == 0 {
+		return exemplars
+	}
+	kept := exemplars[:0]
+	for len(exemplars) > 0 {
+		hour, n := keyschema.HourOf(exemplars[0].Ts), 1
+		for n < len(exemplars) && keyschema.HourOf(exemplars[n].Ts) == hour {
+			n++
+		}
+		kept = append(kept, exemplars[max(0, n-most):n]...)
+		exemplars = exemplars[n:]
+	}
+	return kept
 }

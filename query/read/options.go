@@ -66,6 +66,9 @@ type Options struct {
 	Rollups bool
 	// StartTimes says that the samples which Prometheus's engine reads have their start timestamps.
 	StartTimes bool
+	// ExemplarsMax bounds the exemplars that a read returns of a series and hour, the newest ones; 0 means no bound. Each flush of an
+	// hour may have stored that number.
+	ExemplarsMax int
 	// Retention hides samples older than now − Retention; 0 hides none.
 	Retention time.Duration
 	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
@@ -111,6 +114,7 @@ func (o Options) Validate() error {
 		{"SeriesMax", int64(o.SeriesMax)}, {"BytesMax", o.BytesMax},
 		{"TotalBytesMax", o.TotalBytesMax},
 		{"BatchRowsMax", int64(o.BatchRowsMax)}, {"Concurrency", int64(o.Concurrency)},
+		{"ExemplarsMax", int64(o.ExemplarsMax)},
 	} {
 		if field.value < 0 {
 			errs = append(errs, fmt.Errorf("read: %s must not be negative, is %d", field.name, field.value))

@@ -40,6 +40,9 @@ func New(opts Options) (*Reader, error) {
 // Budget returns the budget of a query or look-up that begins. Close it.
 func (r *Reader) Budget() *budget.Budget { return budget.New(r.opts.limits(), r.pool) }
 
+// ExemplarsMax returns the bound of exemplars of a series and hour; 0 means no bound.
+func (r *Reader) ExemplarsMax() int { return r.opts.ExemplarsMax }
+
 // estimator is an Index that can estimate the size of a selection, see [index.Index.Estimate].
 type estimator interface {
 	Estimate(ctx context.Context, matchers ...*labels.Matcher) (int, error)
