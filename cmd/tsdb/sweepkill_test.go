@@ -161,8 +161,13 @@ func (w *sweeping) filled(flags []string) {
 // rolledUp has a server compute rollups of all days and answer what is asked later on.
 func (w *sweeping) rolledUp() {
 	s := startServer(w.t, w.dir, w.flags...)
+	// Servers that share tables note writes of a day soon after its end, and compute the day half an hour after its end.
+	open := 0.
+	if w.servers > 1 && w.now.UTC().Hour() == 0 {
+		open = 1
+	}
 	require.Eventually(w.t, func() bool {
-		return s.metric(`tsdb_rollup_passes_total\{kind="whole"\}`) >= sweptDays-2 && s.metric("tsdb_rollup_pending_days") == 0
+		return s.metric(`tsdb_rollup_passes_total\{kind="whole"\}`) >= sweptDays-2 && s.metric("tsdb_rollup_pending_days") <= open
 	}, time.Minute, 50*time.Millisecond, "%s", s.log)
 	w.ask(s)
 	require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
