@@ -66,8 +66,8 @@ type Options struct {
 	Rollups bool
 	// StartTimes says that the samples which Prometheus's engine reads have their start timestamps.
 	StartTimes bool
-	// ExemplarsMax bounds the exemplars that a read returns of a series and hour, the newest ones; 0 means no bound. Each flush of an
-	// hour may have stored that number.
+	// ExemplarsMax bounds the exemplars that a query returns of a series and hour, the newest ones; 0 means no bound. Each
+	// flush of an hour may have stored that number.
 	ExemplarsMax int
 	// Retention hides samples older than now − Retention; 0 hides none.
 	Retention time.Duration
