@@ -72,38 +72,18 @@ func AppendEncoded(dst []byte, samples []EncodedSample) []byte {
 // aliases the payload.
 type EncodedIter struct {
 	EncodedSample
-	rest      []byte
-	left      uint32
-	sizeBytes int
-	err       error
+	countedPayload
 }
 
 // ReadEncoded returns an iterator before the first sample of a KindHistograms or KindExemplars payload.
 func ReadEncoded(payload []byte) EncodedIter {
-	it := EncodedIter{sizeBytes: len(payload)}
-	if len(payload) < samplesHeaderBytes {
-		it.err = malformed("count of samples", 0)
-		return it
-	}
-	it.left = binary.LittleEndian.Uint32(payload)
-	it.rest = payload[samplesHeaderBytes:]
-	if uint64(it.left)*encodedBytesMin > uint64(len(it.rest)) {
-		it.left = 0
-		it.err = malformed("count of samples", 0)
-	}
-	return it
+	return EncodedIter{countedPayload: readCount(payload, encodedBytesMin)}
 }
-
-// Left is the number of samples to come. It never exceeds what the payload has room for.
-func (it *EncodedIter) Left() int { return int(it.left) }
 
 // Next moves to the next sample. It returns false at the end and after an error; see Err.
 func (it *EncodedIter) Next() bool {
 	if it.left == 0 {
-		if len(it.rest) > 0 && it.err == nil {
-			it.err = malformed("bytes after the last sample", it.sizeBytes-len(it.rest))
-		}
-		return false
+		return it.end()
 	}
 	b := it.rest
 	var fields [3]uint64 // series, time, length
@@ -124,13 +104,3 @@ func (it *EncodedIter) Next() bool {
 	it.left--
 	return true
 }
-
-func (it *EncodedIter) fail() bool {
-	it.err = malformed("sample", it.sizeBytes-len(it.rest))
-	it.left = 0
-	it.rest = nil
-	return false
-}
-
-// Err returns nil, or ErrMalformed with the offset of the first error in the payload.
-func (it *EncodedIter) Err() error { return it.err }

@@ -86,38 +86,18 @@ func AppendSamples(dst []byte, samples []Sample) []byte {
 //	if err := it.Err(); err != nil { … }
 type SampleIter struct {
 	Sample
-	rest      []byte
-	left      uint32
-	sizeBytes int
-	err       error
+	countedPayload
 }
 
 // ReadSamples returns an iterator before the first sample of a KindSamples payload.
 func ReadSamples(payload []byte) SampleIter {
-	it := SampleIter{sizeBytes: len(payload)}
-	if len(payload) < samplesHeaderBytes {
-		it.err = malformed("count of samples", 0)
-		return it
-	}
-	it.left = binary.LittleEndian.Uint32(payload)
-	it.rest = payload[samplesHeaderBytes:]
-	if uint64(it.left)*sampleBytesMin > uint64(len(it.rest)) {
-		it.left = 0
-		it.err = malformed("count of samples", 0)
-	}
-	return it
+	return SampleIter{countedPayload: readCount(payload, sampleBytesMin)}
 }
-
-// Left is the number of samples to come. It never exceeds what the payload has room for.
-func (it *SampleIter) Left() int { return int(it.left) }
 
 // Next moves to the next sample. It returns false at the end and after an error; see Err.
 func (it *SampleIter) Next() bool {
 	if it.left == 0 {
-		if len(it.rest) > 0 && it.err == nil {
-			it.err = malformed("bytes after the last sample", it.sizeBytes-len(it.rest))
-		}
-		return false
+		return it.end()
 	}
 	b := it.rest
 	var refDelta, tsDelta uint64
@@ -148,16 +128,6 @@ func (it *SampleIter) Next() bool {
 	it.left--
 	return true
 }
-
-func (it *SampleIter) fail() bool {
-	it.err = malformed("sample", it.sizeBytes-len(it.rest))
-	it.left = 0
-	it.rest = nil
-	return false
-}
-
-// Err returns nil, or ErrMalformed with the offset of the first error in the payload.
-func (it *SampleIter) Err() error { return it.err }
 
 // DecodeSamples appends the samples of a KindSamples payload to dst. With an error, dst holds the samples before it.
 func DecodeSamples(dst []Sample, payload []byte) ([]Sample, error) {

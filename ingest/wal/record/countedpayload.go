@@ -1,0 +1,48 @@
+package record
+
+import "encoding/binary"
+
+// countedPayload is a payload that begins with the number of its samples, and the place of an iterator in it.
+type countedPayload struct {
+	rest      []byte
+	left      uint32
+	sizeBytes int
+	err       error
+}
+
+// readCount reads the number of samples. Each sample takes sampleBytesMin bytes or more.
+func readCount(payload []byte, sampleBytesMin uint64) countedPayload {
+	p := countedPayload{sizeBytes: len(payload)}
+	if len(payload) < samplesHeaderBytes {
+		p.err = malformed("count of samples", 0)
+		return p
+	}
+	p.left = binary.LittleEndian.Uint32(payload)
+	p.rest = payload[samplesHeaderBytes:]
+	if uint64(p.left)*sampleBytesMin > uint64(len(p.rest)) {
+		p.left = 0
+		p.err = malformed("count of samples", 0)
+	}
+	return p
+}
+
+// Left is the number of samples to come. It never exceeds what the payload has room for.
+func (p *countedPayload) Left() int { return int(p.left) }
+
+// Err returns nil, or ErrMalformed with the offset of the first error in the payload.
+func (p *countedPayload) Err() error { return p.err }
+
+// end returns false, for an iterator without samples left. Bytes behind the last sample are an error.
+func (p *countedPayload) end() bool {
+	if len(p.rest) > 0 && p.err == nil {
+		p.err = malformed("bytes after the last sample", p.sizeBytes-len(p.rest))
+	}
+	return false
+}
+
+// fail ends the iteration at a malformed sample and returns false.
+func (p *countedPayload) fail() bool {
+	p.err = malformed("sample", p.sizeBytes-len(p.rest))
+	p.left, p.rest = 0, nil
+	return false
+}
