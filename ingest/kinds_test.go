@@ -48,27 +48,12 @@ func (k kindsOf) exemplar(e exemplar.Exemplar) {
 
 // readKinds reads a series as a query does: table, then head, the head winning.
 func (r *rig) readKinds(ls labels.Labels) (kindsOf, error) {
-	ctx := context.Background()
-	var matchers []*labels.Matcher
-	var tags []keyschema.Tag
-	ls.Range(func(l labels.Label) {
-		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))
-		if l.Name != model.MetricNameLabel {
-			tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
-		}
+	out := kindsOf{}
+	err := r.find(ls, func(ctx context.Context, s index.Series, tags []keyschema.Tag) error {
+		return r.readKindsOf(ctx, s, tags, out)
 	})
-	found, err := r.index.Select(ctx, nil, 0, math.MaxInt64/2, matchers...)
 	if err != nil {
 		return nil, err
-	}
-	out := kindsOf{}
-	for _, s := range found {
-		if !labels.Equal(s.Labels, ls) {
-			continue
-		}
-		if err := r.readKindsOf(ctx, s, tags, out); err != nil {
-			return nil, err
-		}
 	}
 	return out, nil
 }

@@ -134,8 +134,20 @@ func (r *rig) doStep() {
 // column is what a series holds: bits by time.
 type column map[int64]uint64
 
-// read returns a series' samples as a query does: catalogue, then head, then table, the head winning.
+// read returns a series' samples as a query does: index, then head, then table, the head winning.
 func (r *rig) read(ls labels.Labels) (column, error) {
+	all := column{}
+	err := r.find(ls, func(ctx context.Context, s index.Series, tags []keyschema.Tag) error {
+		return r.readSeries(ctx, s, tags, all)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// find visits what the index has of a series.
+func (r *rig) find(ls labels.Labels, visit func(ctx context.Context, s index.Series, tags []keyschema.Tag) error) error {
 	ctx := context.Background()
 	matchers := []*labels.Matcher{}
 	var tags []keyschema.Tag
@@ -147,18 +159,17 @@ func (r *rig) read(ls labels.Labels) (column, error) {
 	})
 	found, err := r.index.Select(ctx, nil, 0, math.MaxInt64/2, matchers...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all := column{}
 	for _, s := range found {
 		if !labels.Equal(s.Labels, ls) {
 			continue
 		}
-		if err := r.readSeries(ctx, s, tags, all); err != nil {
-			return nil, err
+		if err := visit(ctx, s, tags); err != nil {
+			return err
 		}
 	}
-	return all, nil
+	return nil
 }
 
 func (r *rig) readSeries(ctx context.Context, s index.Series, tags []keyschema.Tag, into column) error {
