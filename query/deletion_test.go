@@ -15,6 +15,10 @@ import (
 
 	"halite/ingest"
 	"halite/query"
+	"halite/query/read"
+	"halite/query/read/rollups"
+	"halite/rollup"
+	rollupstore "halite/rollup/store"
 )
 
 // vanishing is series that are deleted one after the other while they are asked for.
@@ -146,4 +150,73 @@ func countSamples(e *query.Engine, text string, atMs int64, p query.Params) (map
 		out[s.Metric.Get("i")] = s.Floats[0].F
 	}
 	return out, nil
+}
+
+// TestReadKeepsItsDeletions deletes a series after a read has seen the head, and before it reads the tables. The read still
+// returns all samples. A later read returns none.
+func TestReadKeepsItsDeletions(t *testing.T) {
+	clock := new(atomic.Int64)
+	clock.Store(tieredFrom + 4*dayMs)
+	metric := labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")
+	fill := func(o stackOptions) (s *stack, samples int) {
+		o.clock = clock
+		s = openStackWith(t, vfs.NewMem(), o)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		var all []ingest.Sample
+		for ts := int64(tieredFrom); ts < clock.Load(); ts += 20 * 60_000 {
+			all = append(all, ingest.Sample{Labels: labels.FromStrings("__name__", "m", "i", "0"), TsMs: ts, Value: 1})
+		}
+		s.write(all)
+		s.flush()
+		return s, len(all)
+	}
+	t.Run("rows", func(t *testing.T) {
+		s, samples := fill(stackOptions{})
+		session := s.Reader().Session()
+		defer session.Close()
+		sel, err := session.Select(t.Context(), read.Windows{FirstEndMs: clock.Load(), RangeMs: 10 * dayMs, Steps: 1}, metric)
+		require.NoError(t, err)
+		defer sel.Close()
+		for _, want := range []int{samples, 0} {
+			stream, err := sel.Open(t.Context(), 0)
+			require.NoError(t, err)
+			s.delete(0, clock.Load(), metric)
+			batch, err := stream.Next(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, batch.Columns[0].Len())
+			batch.Release()
+			stream.Close()
+		}
+	})
+	t.Run("states", func(t *testing.T) {
+		s, samples := fill(stackOptions{tiers: true})
+		s.rollUp()
+		options := s.options
+		store := &storeOfReads{Store: s.tiers, before: func() { s.delete(0, clock.Load(), metric) }}
+		options.Tiers = store
+		q, err := newSource(options)
+		require.NoError(t, err)
+		e := newQueryEngine(t, q, query.On)
+		for _, want := range []map[string]float64{{"0": float64(samples)}, {}} {
+			got, err := countSamples(e, "count_over_time(m[10d])", clock.Load(), query.Params{Tiers: query.On})
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+		require.Positive(t, store.reads.Load())
+	})
+}
+
+// storeOfReads does something before each read of states.
+type storeOfReads struct {
+	rollups.Store
+	before func()
+	reads  atomic.Int64
+}
+
+func (s *storeOfReads) Read(
+	ctx context.Context, req rollupstore.Request, each func(i int, c *rollup.Columns) error,
+) error {
+	s.reads.Add(1)
+	s.before()
+	return s.Store.Read(ctx, req, each)
 }

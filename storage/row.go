@@ -65,6 +65,17 @@ type ReadOptions struct {
 	Reverse bool
 	// RowsMax bounds the number of rows; 0 means no limit.
 	RowsMax int
+	// Deletions are the deletions that the data table hides from the read; nil means those in force at the call. Engines
+	// ignore it.
+	Deletions Deletions
+}
+
+// Deletions are the deletions in force at one moment. The package tombstone makes them.
+type Deletions interface {
+	// Current reports whether no deletion has come or gone since that moment.
+	Current() bool
+	// Release ends their use.
+	Release()
 }
 
 // Filter passes cells that meet every field. Zero fields pass all cells. A read returns only rows with a passing cell.

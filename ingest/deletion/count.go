@@ -103,7 +103,7 @@ func (c *counter) count(ctx context.Context, into *Count) error {
 		return err
 	}
 	defer view.Release()
-	if err := c.readRows(view.Context(ctx)); err != nil {
+	if err := c.readRows(ctx, view); err != nil {
 		return err
 	}
 	for n := range c.series {
@@ -185,7 +185,7 @@ func (c *counter) readHead() error {
 	return nil
 }
 
-func (c *counter) readRows(ctx context.Context) (err error) {
+func (c *counter) readRows(ctx context.Context, view *tombstone.View) (err error) {
 	var set storage.RowSet
 	owners := map[string]int{}
 	first, last := keyschema.HourOf(c.d.FromMs), keyschema.HourOf(c.d.ToMs)
@@ -199,7 +199,7 @@ func (c *counter) readRows(ctx context.Context) (err error) {
 	if len(set.Ranges) == 0 {
 		return nil
 	}
-	it := c.Data.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
+	it := c.Data.ReadRows(ctx, set, storage.ReadOptions{Deletions: view, Filter: storage.Filter{
 		Families: []string{storage.FamilySamples, storage.FamilyHistograms}, VersionsMax: 1,
 		FromMs: keyschema.HourStartMs(first), ToMs: keyschema.HourStartMs(last + 1),
 	}})

@@ -125,13 +125,8 @@ func (b *BatchReader) HeadTimes(series int) []int64 { return b.headOf(series).Ts
 // takes effect.
 func (b *BatchReader) Unchanged() bool { return b.view == nil || b.view.Current() }
 
-// Context returns the context for reads that have to see the deletions of the batch.
-func (b *BatchReader) Context(ctx context.Context) context.Context {
-	if b.view == nil {
-		return ctx
-	}
-	return b.view.Context(ctx)
-}
+// Deletions returns the deletions that all reads of the batch have to see; nil if nothing can be deleted.
+func (b *BatchReader) Deletions() *tombstone.View { return b.view }
 
 // Close releases what was read of the head.
 func (b *BatchReader) Close() {

@@ -196,11 +196,11 @@ func (t *timeSlice) work(ctx context.Context, part int, reads []dayRead, next *a
 // readDay reads the rows of one day.
 func (t *timeSlice) readDay(ctx context.Context, read dayRead, d *rowDecoder) (err error) {
 	session := t.batch.sel.session
-	it := session.reader.opts.Data.ReadRows(t.batch.Context(ctx), storage.RowSet{Ranges: read.requested()},
-		storage.ReadOptions{Filter: storage.Filter{
-			Families: t.batch.sel.kinds.families(), FromMs: keyschema.HourStartMs(read.fromHour),
-			ToMs: keyschema.HourStartMs(read.toHour + 1), VersionsMax: 1,
-		}})
+	opts := storage.ReadOptions{Deletions: t.batch.view, Filter: storage.Filter{
+		Families: t.batch.sel.kinds.families(), FromMs: keyschema.HourStartMs(read.fromHour),
+		ToMs: keyschema.HourStartMs(read.toHour + 1), VersionsMax: 1,
+	}}
+	it := session.reader.opts.Data.ReadRows(ctx, storage.RowSet{Ranges: read.requested()}, opts)
 	rows, used, samples := 0, 0, 0
 	scan := beginScan(read.day, read.requested())
 	defer func() {

@@ -24,7 +24,8 @@ const dirtySeriesMax = 1024
 type dayPass struct {
 	batch
 	day         int64
-	qualifier   []byte // of the states
+	view        *tombstone.View // the deletions that the states reflect; nil if nothing can be deleted
+	qualifier   []byte          // of the states
 	encoder     cell.Encoder
 	decoder     cell.Decoder
 	columns     rollup.Columns
@@ -34,7 +35,7 @@ type dayPass struct {
 // newDayPass makes a pass whose states reflect the deletions of a view.
 func (j *Job) newDayPass(day int64, view *tombstone.View, share float64) *dayPass {
 	return &dayPass{
-		batch: newBatch(j, share), day: day, qualifier: store.StatesQualifier(store.DayOfMonth(day)),
+		batch: newBatch(j, share), day: day, view: view, qualifier: store.StatesQualifier(store.DayOfMonth(day)),
 		invalidated: store.NewInvalidated(view),
 	}
 }
@@ -47,7 +48,6 @@ func (j *Job) computeDay(ctx context.Context, day int64) (err error) {
 		return err
 	}
 	p := j.newDayPass(day, view, j.opts.Share)
-	ctx = withView(ctx, view)
 	defer p.throttle.sleep(ctx) // also for the writes and syncs after the last series
 	defer release(view)
 	work := j.store.Manifest.BeginPass(day)
@@ -74,7 +74,7 @@ func (j *Job) computeDay(ctx context.Context, day int64) (err error) {
 func (p *dayPass) computeAll(ctx context.Context) (err error) {
 	stored := p.j.scanStored(ctx, p.day, allRows())
 	defer func() { err = errors.Join(err, stored.close()) }()
-	samples := p.j.scanSamples(ctx, p.day, allRows().Ranges)
+	samples := p.j.scanSamples(ctx, p.view, p.day, allRows().Ranges)
 	defer func() { err = errors.Join(err, samples.close()) }()
 	return p.merge(ctx, samples, stored.it, stored.next)
 }
@@ -119,7 +119,7 @@ func (p *dayPass) computeSeries(ctx context.Context, it storage.RowIter, dirty [
 		ranges[i].Start, ranges[i].End = keyschema.SeriesRange(dirty[i].prefix, p.day*keyschema.DayHours,
 			p.day*keyschema.DayHours+keyschema.DayHours-1)
 	}
-	samples := p.j.scanSamples(ctx, p.day, ranges)
+	samples := p.j.scanSamples(ctx, p.view, p.day, ranges)
 	defer func() { err = errors.Join(err, samples.close()) }()
 	return p.merge(ctx, samples, it, func() *storedDay {
 		if len(dirty) == 0 {

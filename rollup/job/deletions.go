@@ -136,7 +136,7 @@ func (p *deletionPass) computeDay(ctx context.Context, day int64) error {
 		manifest := p.j.store.Manifest
 		manifest.BeginDeletionPass(day)
 		d := p.j.newDayPass(day, p.view, p.share)
-		err := d.computeDirty(withView(ctx, p.view), p.rows)
+		err := d.computeDirty(ctx, p.rows)
 		if err == nil {
 			err = d.flush(ctx)
 		}
@@ -151,7 +151,7 @@ func (p *deletionPass) computeDay(ctx context.Context, day int64) error {
 // computeMonth computes the days of a month.
 func (p *deletionPass) computeMonth(ctx context.Context, month int64) error {
 	m := p.j.newMonthPass(month, p.view, p.share)
-	err := m.scan(withView(ctx, p.view), p.rows, func(storage.Row) (bool, error) {
+	err := m.scan(ctx, p.rows, func(storage.Row) (bool, error) {
 		last := m.invalidated.LastDeletion(m.firstDay, m.firstDay+int64(m.days)-1)
 		return m.current.found && last > m.current.horizon, nil
 	})

@@ -41,11 +41,3 @@ func release(view *tombstone.View) {
 		view.Release()
 	}
 }
-
-// withView returns a context whose reads of samples apply the deletions of a view.
-func withView(ctx context.Context, view *tombstone.View) context.Context {
-	if view == nil {
-		return ctx
-	}
-	return view.Context(ctx)
-}

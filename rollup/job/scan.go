@@ -10,6 +10,7 @@ import (
 	"halite/rollup"
 	"halite/rollup/store"
 	"halite/storage"
+	"halite/storage/tombstone"
 )
 
 // sampledDay holds the states that the rows of a series and day give.
@@ -30,9 +31,9 @@ type sampleScan struct {
 	day  sampledDay
 }
 
-// scanSamples starts to read rows of a day.
-func (j *Job) scanSamples(ctx context.Context, day int64, ranges []storage.RowRange) *sampleScan {
-	it := j.store.Data.ReadRows(ctx, storage.RowSet{Ranges: ranges}, storage.ReadOptions{Filter: storage.Filter{
+// scanSamples starts to read rows of a day without the samples that the view's deletions removed.
+func (j *Job) scanSamples(ctx context.Context, view *tombstone.View, day int64, ranges []storage.RowRange) *sampleScan {
+	it := j.store.Data.ReadRows(ctx, storage.RowSet{Ranges: ranges}, storage.ReadOptions{Deletions: view, Filter: storage.Filter{
 		Families: []string{storage.FamilySamples}, FromMs: day * dayMs, ToMs: (day + 1) * dayMs,
 	}})
 	return &sampleScan{j: j, it: it, more: it.Next()}

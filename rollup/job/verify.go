@@ -53,7 +53,7 @@ func (j *Job) Verify(ctx context.Context, first, last int64, report func(Differe
 	if err := v.refresh(ctx); err != nil {
 		return Verification{}, err
 	}
-	err := v.verify(withView(ctx, v.view), first, last)
+	err := v.verify(ctx, first, last)
 	return v.out, err
 }
 
@@ -116,7 +116,7 @@ type verifier struct {
 func (v *verifier) verifyDay(ctx context.Context, day int64) (err error) {
 	states := v.j.scanStored(ctx, day, allRows())
 	defer func() { err = errors.Join(err, states.close()) }()
-	samples := v.j.scanSamples(ctx, day, allRows().Ranges)
+	samples := v.j.scanSamples(ctx, v.view, day, allRows().Ranges)
 	defer func() { err = errors.Join(err, samples.close()) }()
 	sampled, stored := samples.next(), states.next()
 	for sampled != nil || stored != nil {

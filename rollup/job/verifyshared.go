@@ -67,7 +67,7 @@ func (v *verifier) compareAgain(ctx context.Context, day int64, prefix []byte) e
 		if err := v.refresh(ctx); err != nil {
 			return err
 		}
-		sampled, err := v.readSampled(withView(ctx, v.view), day, prefix)
+		sampled, err := v.readSampled(ctx, day, prefix)
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (v *verifier) readStored(ctx context.Context, day int64, prefix []byte) (st
 func (v *verifier) readSampled(ctx context.Context, day int64, prefix []byte) (sampled *sampledDay, err error) {
 	var r storage.RowRange
 	r.Start, r.End = keyschema.SeriesRange(prefix, day*keyschema.DayHours, day*keyschema.DayHours+keyschema.DayHours-1)
-	scan := v.j.scanSamples(ctx, day, []storage.RowRange{r})
+	scan := v.j.scanSamples(ctx, v.view, day, []storage.RowRange{r})
 	defer func() { err = errors.Join(err, scan.close()) }()
 	sampled = &sampledDay{}
 	if found := scan.next(); found != nil {

@@ -11,6 +11,7 @@ import (
 	"halite/rollup"
 	"halite/rollup/cell"
 	"halite/storage"
+	"halite/storage/tombstone"
 )
 
 // ErrBadRequest is wrapped by errors about requests that Read cannot answer.
@@ -43,6 +44,8 @@ type Request struct {
 	From, To int64
 	// Fields are the columns to read.
 	Fields rollup.Fields
+	// Deletions are the deletions that states must reflect; nil means those in force now.
+	Deletions *tombstone.View
 
 	// stored asks for all stored states, including dirty and expired ones, except those that contain deleted samples.
 	stored bool
@@ -79,7 +82,7 @@ func (s *Store) Read(ctx context.Context, req Request, each func(i int, c *rollu
 	}
 	r := s.newReader(&req)
 	if s.opts.Deletions != nil {
-		view, done := s.opts.Deletions.Within(ctx, r.firstDay*dayMs, (r.lastDay+1)*dayMs)
+		view, done := s.opts.Deletions.Within(req.Deletions, r.firstDay*dayMs, (r.lastDay+1)*dayMs)
 		defer done()
 		r.invalidated = NewInvalidated(view)
 	}

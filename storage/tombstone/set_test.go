@@ -59,12 +59,12 @@ func put(t testing.TB, table storage.Table, x string, hour int64, seq uint32, ts
 }
 
 // get reads all rows: samples by row key, the sequence as value; and the keys of a read of keys only.
-func get(t testing.TB, ctx context.Context, table storage.Table, rowsMax int) (samples map[string]map[int64]float64) {
+func get(t testing.TB, table storage.Table, opts storage.ReadOptions) (samples map[string]map[int64]float64) {
 	t.Helper()
 	samples = map[string]map[int64]float64{}
 	for _, keysOnly := range []bool{false, true} {
-		it := table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
-			RowsMax: rowsMax, Filter: storage.Filter{KeysOnly: keysOnly}})
+		opts.Filter.KeysOnly = keysOnly
+		it := table.ReadRows(t.Context(), storage.RowSet{Ranges: []storage.RowRange{{}}}, opts)
 		rows := 0
 		for it.Next() {
 			rows++
@@ -117,9 +117,9 @@ func TestReadsLackWhatWasDeleted(t *testing.T) {
 	require.Equal(t, map[string]map[int64]float64{
 		string(rowKey("a", 10)): {10 * hourMs: 5, 10*hourMs + 1: 9},
 		string(rowKey("b", 10)): {10 * hourMs: 7},
-	}, get(t, ctx, table, 0))
-	require.Len(t, get(t, ctx, table, 2), 2, "rows that are left out do not count")
-	require.Len(t, get(t, old.Context(ctx), table, 0), 3, "an older view sees all")
+	}, get(t, table, storage.ReadOptions{}))
+	require.Len(t, get(t, table, storage.ReadOptions{RowsMax: 2}), 2, "rows that are left out do not count")
+	require.Len(t, get(t, table, storage.ReadOptions{Deletions: old}), 3, "an older view sees all")
 	require.False(t, old.Current())
 
 	waiting, cancel := context.WithCancel(ctx)
@@ -223,7 +223,7 @@ func TestHashedTags(t *testing.T) {
 	}
 	put(t, table, long, 10, 5, 10*hourMs)
 	other := add(t, set, 8, 0, 12*hourMs, eq("__name__", "other"))
-	require.Len(t, get(t, ctx, table, 0), 1)
+	require.Len(t, get(t, table, storage.ReadOptions{}), 1)
 	add(t, set, 8, 0, 12*hourMs, eq("x", long))
 	it := table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{})
 	require.False(t, it.Next())
@@ -232,15 +232,14 @@ func TestHashedTags(t *testing.T) {
 	set.SetLabelSets(func(context.Context, string, string) ([]keyschema.Tag, error) {
 		return []keyschema.Tag{{Name: "x", Value: long}}, nil
 	})
-	require.Empty(t, get(t, ctx, table, 0))
+	require.Empty(t, get(t, table, storage.ReadOptions{}))
 	_, err := set.Drop(ctx, []uint64{other.ID, other.ID + 1})
 	require.NoError(t, err)
-	require.Len(t, get(t, ctx, table, 0), 1)
+	require.Len(t, get(t, table, storage.ReadOptions{}), 1)
 }
 
 // TestFilterModel compares reads with a model that goes sample by sample.
 func TestFilterModel(t *testing.T) {
-	ctx := context.Background()
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		set := open(t, storagetest.NewModel(time.Now))
@@ -279,7 +278,7 @@ func TestFilterModel(t *testing.T) {
 				delete(want, key)
 			}
 		}
-		require.Equal(t, want, get(t, ctx, table, 0), "seed %d", seed)
+		require.Equal(t, want, get(t, table, storage.ReadOptions{}), "seed %d", seed)
 	}
 }
 
@@ -324,7 +323,7 @@ func TestSingleSamples(t *testing.T) {
 	add(t, set, 1, 10*hourMs+2, 10*hourMs+3, eq("x", "a"))
 	require.Equal(t, map[string]map[int64]float64{
 		string(rowKey("a", 10)): {10*hourMs + 1: 1, 10*hourMs + 7: 5},
-	}, get(t, ctx, table, 0))
+	}, get(t, table, storage.ReadOptions{}))
 	add(t, set, 6, 10*hourMs, 10*hourMs+7, eq("x", "a"))
-	require.Empty(t, get(t, ctx, table, 0))
+	require.Empty(t, get(t, table, storage.ReadOptions{}))
 }

@@ -42,12 +42,13 @@ type filteredTable struct {
 	set *Set
 }
 
-// ReadRows implements storage.Table. It applies the View of the context, or else the tombstones now in force.
+// ReadRows implements storage.Table. It applies the View in opts.Deletions, or the tombstones now in force.
 func (t *filteredTable) ReadRows(ctx context.Context, set storage.RowSet, opts storage.ReadOptions) storage.RowIter {
 	if opts.RowsMax < 0 {
 		return t.Table.ReadRows(ctx, set, opts)
 	}
-	view, done := t.set.Within(ctx, opts.Filter.FromMs, opts.Filter.ToMs)
+	given, _ := opts.Deletions.(*View)
+	view, done := t.set.Within(given, opts.Filter.FromMs, opts.Filter.ToMs)
 	if view == nil {
 		return t.Table.ReadRows(ctx, set, opts)
 	}
@@ -151,6 +152,7 @@ func (it *rowIter) Close() error {
 }
 
 var (
-	_ storage.Store = (*filteredStore)(nil)
-	_ storage.Table = (*filteredTable)(nil)
+	_ storage.Store     = (*filteredStore)(nil)
+	_ storage.Table     = (*filteredTable)(nil)
+	_ storage.Deletions = (*View)(nil)
 )

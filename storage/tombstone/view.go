@@ -2,7 +2,6 @@ package tombstone
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"math"
 	"slices"
@@ -132,24 +131,14 @@ func (v *View) of(dst []*Tombstone, metric string, tags []keyschema.Tag) []*Tomb
 // perhaps reports whether a tombstone may concern series of a metric.
 func (v *View) perhaps(metric string) bool { return len(v.byMetric[metric])+len(v.others) > 0 }
 
-type viewKey struct{}
-
-// Context makes reads of the data table with the returned context use this view.
-func (v *View) Context(ctx context.Context) context.Context {
-	return context.WithValue(ctx, viewKey{}, v)
-}
-
-// Within returns the view of the context, or else a view of the tombstones now in force. It returns nil if no tombstone
+// Within returns the given view, or a view of the tombstones now in force if it is nil. It returns nil if no tombstone
 // concerns the times from mintMs to before endMs; endMs 0 means no bound. The caller calls done at the end.
-func (s *Set) Within(ctx context.Context, mintMs, endMs int64) (v *View, done func()) {
-	v, held := ctx.Value(viewKey{}).(*View)
-	if !held {
-		v = s.latest.Load()
-	}
+func (s *Set) Within(given *View, mintMs, endMs int64) (v *View, done func()) {
+	v = cmp.Or(given, s.latest.Load())
 	if !v.concerns(mintMs, endMs) {
 		return nil, func() {}
 	}
-	if held {
+	if given != nil {
 		return v, func() {}
 	}
 	v = s.View()

@@ -102,7 +102,7 @@ func (t *Selection) ReadBatch(ctx context.Context, i int) (*Batch, error) {
 		cached = nil // cached states may reflect later deletions
 	}
 	sr := newStateReader(t.session, rd, t.plan, cached, t.spans)
-	if err := sr.read(rd.Context(ctx)); err != nil {
+	if err := sr.read(ctx); err != nil {
 		return nil, read.Classify("read rollups", err)
 	}
 	out := &Batch{Incomplete: make([]bool, len(rd.Series())), session: t.session, slab: sr.slab}

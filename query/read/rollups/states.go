@@ -217,6 +217,7 @@ func (r *stateReader) readUnit(
 		group.Go(func() error {
 			req := rollupstore.Request{
 				Prefixes: r.keys[at:min(at+part, len(r.keys))], Unit: unit, From: from, To: to, Fields: r.plan.Fields,
+				Deletions: r.batch.Deletions(),
 			}
 			scratch := new(rollup.Columns)
 			return r.session.reader.opts.Store.Read(ctx, req, func(i int, c *rollup.Columns) error {
