@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -13,7 +14,6 @@ const spareBytesMax = 8 << 20
 // commitLoop commits when kicked, at most once in CommitDelay unless the group is large. While a commit runs, the next group
 // gathers.
 func (l *Log) commitLoop() {
-	defer l.background.Done()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var last time.Time
@@ -118,31 +118,21 @@ func (l *Log) writeSync(b []byte) (operation string, err error) {
 	return "", nil
 }
 
-// watermarkLoop advances the watermark, commits frames for which nobody waits and creates the file of the next segment.
-func (l *Log) watermarkLoop() {
-	defer l.background.Done()
-	ticker := time.NewTicker(l.opts.WatermarkInterval)
-	defer ticker.Stop()
-	for {
-		l.prepareNext()
-		select {
-		case <-ticker.C:
-		case <-l.stop:
-			return
-		}
-		l.mu.Lock()
-		at, err := l.durable, l.err
-		if l.next.pos != at.pos {
-			signal(l.kick)
-		}
-		l.mu.Unlock()
-		if err != nil {
-			return
-		}
-		err = l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq})
-		if err != nil && !storage.Exhausted(err) { // after those the next tick tries again
-			l.fail("watermark", err)
-			return
-		}
+// maintain advances the watermark, commits frames for which nobody waits and creates the file of the next segment.
+func (l *Log) maintain(context.Context) {
+	l.mu.Lock()
+	at, err := l.durable, l.err
+	if l.next.pos != at.pos {
+		signal(l.kick)
 	}
+	l.mu.Unlock()
+	if err != nil {
+		return
+	}
+	err = l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq})
+	if err != nil && !storage.Exhausted(err) { // after those the next call tries again
+		l.fail("watermark", err)
+		return
+	}
+	l.prepareNext()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"halite/storage"
+	"halite/storage/periodic"
 )
 
 // Log is an open write-ahead log.
@@ -30,7 +31,8 @@ type Log struct {
 	// kick wakes the committer. full makes it skip CommitDelay. Both hold one token.
 	kick, full chan struct{}
 	stop       chan struct{}
-	background sync.WaitGroup
+	background sync.WaitGroup // of the committer
+	jobs       periodic.Jobs
 
 	// truncating serializes calls of Truncate, replaying calls of Replay.
 	truncating sync.Mutex
@@ -330,7 +332,9 @@ func (l *Log) Close() error {
 	}
 	l.mu.Unlock()
 	close(l.stop)
+	l.jobs.Stop()
 	l.background.Wait()
+	l.jobs.Wait()
 	l.truncating.Lock()
 	defer l.truncating.Unlock()
 	if err == nil {

@@ -68,9 +68,9 @@ func (l *Log) Replay(fn func(kind byte, payload []byte, pos Position) error, don
 		return stats, err
 	}
 	stats.Duration = l.now().Sub(start)
-	l.background.Add(2)
-	go l.commitLoop()
-	go l.watermarkLoop()
+	l.prepareNext()
+	l.background.Go(l.commitLoop)
+	l.jobs.Add(l.opts.WatermarkInterval, nil, l.maintain)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.err = nil
