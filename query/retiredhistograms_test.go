@@ -60,3 +60,19 @@ func TestRetiredHistogramsWarn(t *testing.T) {
 	require.Equal(t, old, warnings)
 	require.Zero(t, series)
 }
+
+// TestHistogramsForEverNeverWarn: a window that begins before 1970 lacks nothing.
+func TestHistogramsForEverNeverWarn(t *testing.T) {
+	clock := new(atomic.Int64)
+	clock.Store(10 * dayMs)
+	s := openStackWith(t, vfs.NewMem(), stackOptions{tiers: true, clock: clock})
+	defer func() { require.NoError(t, s.Close()) }()
+	s.write([]ingest.Sample{{Labels: labels.FromStrings("__name__", "hist"), H: tsdbutil.GenerateTestHistogram(1)}})
+	e := newQueryEngine(t, s, query.On)
+	for _, atMs := range []int64{-1, 0, 60_000} {
+		res, err := e.Instant(context.Background(), query.InstantRequest{Query: "histogram_count(hist)", TimeMs: atMs})
+		require.NoError(t, err)
+		require.Empty(t, res.Warnings)
+		res.Close()
+	}
+}

@@ -63,6 +63,7 @@ func (r *Reader) RetiredHistograms(
 	if r.opts.Retention > 0 {
 		oldestMs = nowMs - r.opts.Retention.Milliseconds()
 	}
+	within.MinMs = max(0, within.MinMs) // there are no samples before 1970
 	cutoffs := r.opts.RetentionByMetric.Since(nowMs, within.MinMs)
 	for _, metric := range namedMetrics(set, within, matchers) {
 		floatsMs := max(oldestMs, cutoffs.Ms(metric))
