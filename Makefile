@@ -33,6 +33,9 @@ differential: ## random queries against Prometheus's own storage and engine (HAL
 	HALITE_SEEDS=$${HALITE_SEEDS:-250} HALITE_CASES=400 go test -run TestEnginesAgree -timeout 8h ./query
 	HALITE_OPLOG_OPS=100000 go test -run TestOplog -timeout 8h ./storage/bigtable
 
+reference: ## Prometheus's own API and PromQL files, over HTTP, beside the server (2 minutes)
+	cd api/testdata/reference && go test -timeout 20m ./...
+
 bench: ## benchmarks, ten runs each, for benchstat
 	go test -run '^$$' -bench . -benchmem -count 10 ./keyschema/... ./storage/... ./rollup/... ./ingest/... ./query/...
 
@@ -53,4 +56,4 @@ realwrite: ## CPU time of remote write 1.0 and 2.0, beside Prometheus (VICTORIA_
 golden: ## rewrite golden files; read the diff before you commit it
 	go test ./keyschema/... ./rollup/cell -rewrite
 
-.PHONY: help build run test race lint fuzz crash differential bench prometheus3 realinput realsizes realwrite golden
+.PHONY: help build run test race lint fuzz crash differential reference bench prometheus3 realinput realsizes realwrite golden

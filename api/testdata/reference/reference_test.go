@@ -94,6 +94,11 @@ func newPrometheus(tb testing.TB) http.Handler {
 		NoStepSubqueryIntervalFn: func(int64) int64 { return 60_000 },
 	})
 	tb.Cleanup(func() { require.NoError(tb, engine.Close()) })
+	return newPrometheusOver(store, engine, p)
+}
+
+// newPrometheusOver is Prometheus' API over a storage and an engine.
+func newPrometheusOver(store promstorage.SampleAndChunkQueryable, engine promql.QueryEngine, p parser.Parser) http.Handler {
 	none := nobody{}
 	router := route.New().WithPrefix("/api/v1")
 	v1.NewAPI(
