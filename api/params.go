@@ -208,7 +208,7 @@ func selective(set []*labels.Matcher) bool {
 
 // storeBounds clips a time range to what the store can hold, unix milliseconds; ok is false if nothing is left.
 func storeBounds(start, end time.Time) (mintMs, maxtMs int64, ok bool) {
-	last := keyschema.HourCellMs(keyschema.HourMax)
+	last := int64(keyschema.TimeMaxMs)
 	mintMs, maxtMs = max(unixMs(start), 0), min(unixMs(end), last)
 	return mintMs, maxtMs, mintMs <= maxtMs
 }

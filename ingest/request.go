@@ -129,7 +129,7 @@ func (r *Request) reset(w *Writer, in Input) {
 	r.series, r.last, r.logged, r.result = 0, wal.Position{}, false, Result{}
 	nowMs := w.now().UnixMilli()
 	r.minMs, r.aheadMs = 0, w.limits.AheadMax.Milliseconds()
-	r.maxMs = min(nowMs+r.aheadMs, timestampMaxMs)
+	r.maxMs = min(nowMs+r.aheadMs, keyschema.TimeMaxMs)
 	if w.retention > 0 {
 		r.minMs = max(0, nowMs-w.retention.Milliseconds())
 	}
@@ -371,9 +371,6 @@ func (r *Request) reject(n int, ref uint32, fields []byte, why rejection) {
 	r.result.Rejected += n
 	r.result.Reasons[why.reason] += n
 }
-
-// timestampMaxMs is the last timestamp that a row key can name.
-const timestampMaxMs = keyschema.HourMax*keyschema.HourMs + keyschema.HourMs - 1
 
 // lookups are series of a request that wait for a common look-up, because they come in an unexpected order. Their samples are
 // the last ones taken, with ref 0.

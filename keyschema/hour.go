@@ -7,6 +7,8 @@ const (
 	// HourMax is the last hour that a key can name (in the year 3110); keys hold HourMax − hour, so that the newest
 	// row of a series sorts first.
 	HourMax = 9_999_999
+	// TimeMaxMs is the last timestamp that a key can name: the last millisecond of HourMax.
+	TimeMaxMs = HourMax*HourMs + HourMs - 1
 	// DayHours is the number of hours in a day.
 	DayHours = 24
 	// DayMs is a day in milliseconds.
@@ -47,12 +49,8 @@ func ParseHour(digits []byte) (hour int64, ok bool) {
 // CutHour splits a row key into the prefix of its series, which [Rule.AppendPrefix] makes, and its hour. ok is false for a
 // key that does not end in an hour. CutHour does not check the prefix; [ParseRowKey] does.
 func CutHour(key []byte) (prefix []byte, hour int64, ok bool) {
-	at := len(key) - HourDigits
-	if at < 1 || key[at-1] != fieldSep {
-		return nil, 0, false
-	}
-	hour, ok = ParseHour(key[at:])
-	return key[:at], hour, ok
+	prefix, reversed, ok := cutDigits(key, HourDigits)
+	return prefix, HourMax - reversed, ok
 }
 
 // appendDigits appends n ≥ 0 in decimal with exactly width digits; n must fit.

@@ -327,6 +327,28 @@ func TestCutHour(t *testing.T) {
 	}
 }
 
+func TestMonthKeys(t *testing.T) {
+	rule := DefaultRule()
+	prefix := rule.AppendPrefix(nil, "up", []Tag{{Name: "job", Value: "node"}})
+	var before []byte
+	for _, month := range []int64{MonthMax, 900, 650, 1, 0} {
+		key := AppendMonthKey(nil, prefix, month)
+		got, gotMonth, ok := CutMonth(key)
+		if !ok || !bytes.Equal(got, prefix) || gotMonth != month {
+			t.Errorf("%q: prefix %q, month %d, %t", key, got, gotMonth, ok)
+		}
+		if bytes.Compare(before, key) >= 0 {
+			t.Errorf("%q sorts after %q, which is newer", before, key)
+		}
+		before = key
+	}
+	for _, bad := range []string{"", "00001", "#0000", "up#03#job=node#0000x", "up#03#job=node00001"} {
+		if _, month, ok := CutMonth([]byte(bad)); ok {
+			t.Errorf("%q has month %d", bad, month)
+		}
+	}
+}
+
 func TestCutFields(t *testing.T) {
 	for n, want := range []string{"", "m#", "m#01#", "m#01#a=b#"} {
 		if got, ok := CutFields([]byte("m#01#a=b#9500000"), n); !ok || string(got) != want {

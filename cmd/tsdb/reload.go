@@ -56,7 +56,7 @@ func newRulesReloader(c *serveConfig, db *database, r prometheus.Registerer) *ru
 		retention: db.retention, ages: c.ages(), queryLog: db.queryLog, loaded: true}
 	x.at = x.now()
 	x.stray = func(ctx context.Context, fromMs int64) ([]string, error) {
-		return db.index.LabelValues(ctx, "__name__", fromMs, keyschema.HourCellMs(keyschema.HourMax), 1)
+		return db.index.LabelValues(ctx, "__name__", fromMs, keyschema.TimeMaxMs, 1)
 	}
 	gauge := func(name, help string, value func() float64) {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))

@@ -214,16 +214,16 @@ func (c *counter) readRows(ctx context.Context, view *tombstone.View) (err error
 
 // add counts a row's samples.
 func (c *counter) add(row storage.Row, owners map[string]int) error {
-	k, err := keyschema.ParseRowKey(row.Key)
-	if err != nil {
-		return err
+	prefix, hour, ok := keyschema.CutHour(row.Key)
+	if !ok {
+		return fmt.Errorf("key %q has no hour", row.Key)
 	}
-	n := owners[string(row.Key[:len(row.Key)-keyschema.HourDigits])]
-	c.row.Reset(keyschema.HourStartMs(k.Hour))
-	size, histograms := int64(0), []histchunk.Sample(nil)
+	n := owners[string(prefix)]
+	c.row.Reset(keyschema.HourStartMs(hour))
+	size, histograms, err := int64(0), []histchunk.Sample(nil), error(nil)
 	for _, cell := range row.Cells {
 		if cell.Family == storage.FamilyHistograms {
-			histograms, err = c.decoder.Decode(cell.Value, keyschema.HourStartMs(k.Hour), histograms)
+			histograms, err = c.decoder.Decode(cell.Value, keyschema.HourStartMs(hour), histograms)
 		} else {
 			err = c.row.Add(cell.Qualifier, cell.Value)
 		}

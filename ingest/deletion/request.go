@@ -33,9 +33,6 @@ type Request struct {
 	Everything bool
 }
 
-// timestampMaxMs is the last timestamp that a row key can name.
-const timestampMaxMs = keyschema.HourMax*keyschema.HourMs + keyschema.HourMs - 1
-
 // Clip checks a request and narrows it to times that can have samples.
 func (r Request) Clip() (Request, error) {
 	t := tombstone.Tombstone{Selectors: r.Selectors}
@@ -49,7 +46,7 @@ func (r Request) Clip() (Request, error) {
 	case len(tombstone.Append(nil, &tombstone.Tombstone{Selectors: r.Selectors})) > tombstone.BytesMax/2:
 		return r, fmt.Errorf("%w: selectors of more than %d bytes", ErrBadRequest, tombstone.BytesMax/2)
 	}
-	r.FromMs, r.ToMs = max(r.FromMs, 0), min(r.ToMs, timestampMaxMs)
+	r.FromMs, r.ToMs = max(r.FromMs, 0), min(r.ToMs, keyschema.TimeMaxMs)
 	return r, nil
 }
 

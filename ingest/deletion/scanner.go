@@ -94,15 +94,15 @@ func (sc Scanner) RowHours(ctx context.Context, series []index.Series) (rows []m
 	}})
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for it.Next() {
-		k, err := keyschema.ParseRowKey(it.Row().Key)
-		if err != nil {
-			return nil, fmt.Errorf("%w: table %s: %w", storage.ErrCorrupt, storage.TableData, err)
+		prefix, hour, ok := keyschema.CutHour(it.Row().Key)
+		if !ok {
+			return nil, fmt.Errorf("%w: table %s: key %q has no hour", storage.ErrCorrupt, storage.TableData, it.Row().Key)
 		}
-		n := owners[string(it.Row().Key[:len(it.Row().Key)-keyschema.HourDigits])]
+		n := owners[string(prefix)]
 		if rows[n] == nil {
 			rows[n] = map[int64]bool{}
 		}
-		rows[n][k.Hour] = true
+		rows[n][hour] = true
 	}
 	if err := it.Err(); err != nil {
 		return nil, fmt.Errorf("look for rows that are left: %w", err)

@@ -14,9 +14,6 @@ import (
 	"halite/keyschema"
 )
 
-// TimestampMaxMs is the last timestamp that a row key can name.
-const TimestampMaxMs = keyschema.HourMax*keyschema.HourMs + keyschema.HourMs - 1
-
 const (
 	// batchSeries and batchSamples bound a batch, but that one record of samples is never divided.
 	batchSeries  = 4096
@@ -197,7 +194,7 @@ func (r *Reader) parse(
 }
 
 func checkTime(tsMs int64, pos wal.Position) error {
-	if tsMs < 0 || tsMs > TimestampMaxMs {
+	if tsMs < 0 || tsMs > keyschema.TimeMaxMs {
 		return fmt.Errorf("%w: timestamp %d ms at %s", record.ErrMalformed, tsMs, pos)
 	}
 	return nil

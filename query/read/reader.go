@@ -97,5 +97,5 @@ func (r *Reader) clip(t column.TimeRange) column.TimeRange {
 	if r.opts.Retention > 0 {
 		oldest = max(oldest, r.opts.Now().Add(-r.opts.Retention).UnixMilli())
 	}
-	return column.TimeRange{MinMs: max(t.MinMs, oldest), MaxMs: min(t.MaxMs, keyschema.HourCellMs(keyschema.HourMax))}
+	return column.TimeRange{MinMs: max(t.MinMs, oldest), MaxMs: min(t.MaxMs, keyschema.TimeMaxMs)}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"halite/keyschema"
 	"halite/rollup/store"
 	"halite/storage"
 )
@@ -99,7 +100,7 @@ func (b *batch) untouched(muts []storage.RowMutation, touched map[string]struct{
 		return muts
 	}
 	return slices.DeleteFunc(muts, func(m storage.RowMutation) bool {
-		prefix, _, _ := store.ParseKey(m.Key)
+		prefix, _, _ := keyschema.CutMonth(m.Key)
 		_, isTouched := touched[string(prefix)]
 		b.dropped = b.dropped || isTouched
 		return isTouched

@@ -185,7 +185,7 @@ func (p *dayPass) addSeries(ctx context.Context, prefix []byte, sampled *sampled
 	if err := p.invalidated.Seek(ctx, prefix); err != nil {
 		return err
 	}
-	key := p.alloc(func(dst []byte) []byte { return store.AppendKey(dst, prefix, store.MonthOfDay(p.day)) })
+	key := p.alloc(func(dst []byte) []byte { return keyschema.AppendMonthKey(dst, prefix, store.MonthOfDay(p.day)) })
 	if stored.states != nil {
 		p.keepOrphans(&states, sampled.found, key, stored)
 	}

@@ -169,7 +169,7 @@ func TestSuspendedProcessIsFenced(t *testing.T) {
 
 	// Another pass of the suspended process, which began before the deletion.
 	batch := newBatch(a.Job, 1)
-	key := store.AppendKey(nil, sharedPrefix(0), store.MonthOfDay(firstDay))
+	key := keyschema.AppendMonthKey(nil, sharedPrefix(0), store.MonthOfDay(firstDay))
 	batch.begun, batch.writes = now(), []storage.RowMutation{{Key: key}}
 	require.ErrorIs(t, batch.flush(t.Context()), store.ErrOvertaken)
 }

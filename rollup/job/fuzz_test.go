@@ -95,7 +95,7 @@ func FuzzStates(f *testing.F) {
 			return storage.Entry{Kind: storage.SetCell, Family: family, Qualifier: q, Value: v, TsMs: ts}
 		}
 		prefix := sharedPrefix(0)
-		key := store.AppendKey(nil, prefix, store.MonthOfDay(firstDay))
+		key := keyschema.AppendMonthKey(nil, prefix, store.MonthOfDay(firstDay))
 		p := fuzzed(t, storage.TableRollup, string(key), storage.RollupSchema(0, 0),
 			cell(q1, v1), cell(q2, v2))
 		storeManifest(t, p, store.Record{Closed: firstDay + 30, ClosedMonth: store.MonthOfDay(firstDay),

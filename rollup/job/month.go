@@ -83,7 +83,7 @@ func (p *monthPass) scan(ctx context.Context, set storage.RowSet, wanted func(st
 			return err
 		}
 		row := it.Row()
-		prefix, month, ok := store.ParseKey(row.Key)
+		prefix, month, ok := keyschema.CutMonth(row.Key)
 		if !ok || month != p.month {
 			continue
 		}

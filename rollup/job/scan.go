@@ -118,7 +118,7 @@ func (j *Job) scanStored(ctx context.Context, day int64, set storage.RowSet) *st
 func (s *storedScan) next() *storedDay {
 	for s.it.Next() {
 		row := s.it.Row()
-		prefix, _, ok := store.ParseKey(row.Key)
+		prefix, _, ok := keyschema.CutMonth(row.Key)
 		if !ok {
 			continue
 		}

@@ -152,7 +152,7 @@ func (v *verifier) compareHours(ctx context.Context, day int64, sampled *sampled
 		return err
 	}
 	stale := stored.dirty | v.invalidated.Hours(day, stored.horizon)
-	key := store.AppendKey(nil, stored.prefix, store.MonthOfDay(day))
+	key := keyschema.AppendMonthKey(nil, stored.prefix, store.MonthOfDay(day))
 	qualifier := store.StatesQualifier(store.DayOfMonth(day))
 	v.columns.Reset(day*dayMs, keyschema.HourMs, keyschema.DayHours, rollup.FieldsAll)
 	difference := Difference{Prefix: string(stored.prefix), Unit: store.Hours, Bucket: day * keyschema.DayHours}
@@ -200,7 +200,7 @@ func (v *verifier) compareRows(ctx context.Context, month int64, set storage.Row
 
 // compareDays compares the days of one series whose hours are still there.
 func (v *verifier) compareDays(p *monthPass, row storage.Row) error {
-	prefix, _, _ := store.ParseKey(row.Key)
+	prefix, _, _ := keyschema.CutMonth(row.Key)
 	s := &p.current
 	switch {
 	case s.damaged != nil:

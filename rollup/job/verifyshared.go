@@ -91,7 +91,7 @@ func (v *verifier) compareAgain(ctx context.Context, day int64, prefix []byte) e
 
 // readStored reads the stored states of one series and day.
 func (v *verifier) readStored(ctx context.Context, day int64, prefix []byte) (stored *storedDay, err error) {
-	scan := v.j.scanStored(ctx, day, storage.RowSet{Keys: [][]byte{store.AppendKey(nil, prefix, store.MonthOfDay(day))}})
+	scan := v.j.scanStored(ctx, day, storage.RowSet{Keys: [][]byte{keyschema.AppendMonthKey(nil, prefix, store.MonthOfDay(day))}})
 	defer func() { err = errors.Join(err, scan.close()) }()
 	stored = &storedDay{prefix: prefix}
 	if found := scan.next(); found != nil {

@@ -58,7 +58,7 @@ func (r *sharedRig) falsify() {
 	defer it.Close()
 	for it.Next() {
 		row := it.Row()
-		_, month, _ := store.ParseKey(row.Key)
+		_, month, _ := keyschema.CutMonth(row.Key)
 		for _, c := range row.Cells {
 			if !store.IsStates(c.Qualifier) {
 				continue

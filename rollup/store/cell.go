@@ -95,7 +95,7 @@ func ParseHorizon(value []byte) uint64 {
 
 // CheckCell verifies that a cell of TableRollup belongs to its row. It accepts all marks and deletion horizons.
 func CheckCell(row []byte, stored *storage.Cell) error {
-	_, month, ok := ParseKey(row)
+	_, month, ok := keyschema.CutMonth(row)
 	if !ok {
 		return fmt.Errorf("%w: table %s has row %q", storage.ErrCorrupt, storage.TableRollup, row)
 	}

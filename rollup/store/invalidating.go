@@ -219,7 +219,7 @@ func (s *Store) hasStates(ctx context.Context, day int64) (bool, error) {
 
 func markMutation(d *dirtyHours) storage.RowMutation {
 	month := MonthOfDay(d.day)
-	m := storage.RowMutation{Key: AppendKey(nil, d.prefix, month)}
+	m := storage.RowMutation{Key: keyschema.AppendMonthKey(nil, d.prefix, month)}
 	for hour := range keyschema.DayHours {
 		if d.hours>>hour&1 == 0 {
 			continue
@@ -282,7 +282,7 @@ func (s *Store) statesIn(ctx context.Context, r storage.RowRange) (dirty []dirty
 		Filter: storage.Filter{Families: []string{storage.FamilyHours}, KeysOnly: true},
 	})
 	for it.Next() {
-		prefix, month, ok := ParseKey(it.Row().Key)
+		prefix, month, ok := keyschema.CutMonth(it.Row().Key)
 		if !ok {
 			continue
 		}

@@ -8,10 +8,6 @@ import (
 
 const (
 	dayMs = keyschema.DayMs
-	// monthMax is the last month that a key can name. Keys hold monthMax − month, so the newest month sorts first.
-	monthMax    = 99_999
-	monthDigits = 5
-
 	// dayMax is the last day whose hours row keys can hold.
 	dayMax = keyschema.HourMax / keyschema.DayHours
 )
@@ -49,29 +45,3 @@ func DayCellMs(day int64) int64 { return day*dayMs + dayMs - 1 }
 
 // MonthCellMs is the timestamp of the cells of a month's days.
 func MonthCellMs(month int64) int64 { return MonthStart(month+1)*dayMs - 1 }
-
-// AppendKey appends the row key of a series and month. The prefix is made by keyschema.Rule.AppendPrefix.
-func AppendKey(dst, prefix []byte, month int64) []byte {
-	n, at := monthMax-month, len(dst)+len(prefix)
-	dst = append(append(dst, prefix...), "00000"[:monthDigits]...)
-	for i := at + monthDigits - 1; i >= at; i-- {
-		dst[i] = byte('0' + n%10)
-		n /= 10
-	}
-	return dst
-}
-
-// ParseKey is the inverse of AppendKey. ok is false for anything else.
-func ParseKey(key []byte) (prefix []byte, month int64, ok bool) {
-	at := len(key) - monthDigits
-	if at < 1 || key[at-1] != '#' {
-		return nil, 0, false
-	}
-	for _, c := range key[at:] {
-		if c < '0' || c > '9' {
-			return nil, 0, false
-		}
-		month = month*10 + int64(c-'0')
-	}
-	return key[:at], monthMax - month, true
-}

@@ -123,7 +123,7 @@ func (r *reader) rows() storage.RowSet {
 	keys := make([][]byte, 0, len(r.req.Prefixes)*int(to-from+1))
 	for _, prefix := range r.req.Prefixes {
 		for month := to; month >= from; month-- {
-			keys = append(keys, AppendKey(make([]byte, 0, len(prefix)+monthDigits), prefix, month))
+			keys = append(keys, keyschema.AppendMonthKey(make([]byte, 0, len(prefix)+keyschema.MonthDigits), prefix, month))
 		}
 	}
 	return storage.RowSet{Keys: keys}
@@ -152,7 +152,7 @@ func (r *reader) readSeries(ctx context.Context, it storage.RowIter, each func(i
 		}
 		for more {
 			row := it.Row()
-			rowPrefix, month, ok := ParseKey(row.Key)
+			rowPrefix, month, ok := keyschema.CutMonth(row.Key)
 			if !ok {
 				return fmt.Errorf("%w: table %s has row %q", storage.ErrCorrupt, storage.TableRollup, row.Key)
 			}

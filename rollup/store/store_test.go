@@ -1,13 +1,11 @@
 package store
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"halite/keyschema"
 	"halite/storage/storagetest"
 )
 
@@ -25,26 +23,6 @@ func TestOptionsAreChecked(t *testing.T) {
 	require.Error(t, Options{Tables: tables, MarksMax: -1}.Validate())
 	require.Error(t, Options{Tables: tables, CloseDelay: -1}.Validate())
 	require.Error(t, Options{}.Validate())
-}
-
-// TestKeysSortByPrefixThenNewestMonth checks the round trip of row keys and their order.
-func TestKeysSortByPrefixThenNewestMonth(t *testing.T) {
-	rule := keyschema.DefaultRule()
-	prefix := rule.AppendPrefix(nil, "up", []keyschema.Tag{{Name: "job", Value: "node"}})
-	var before []byte
-	for month := int64(900); month >= 0; month -= 25 {
-		key := AppendKey(nil, prefix, month)
-		gotPrefix, gotMonth, ok := ParseKey(key)
-		require.True(t, ok)
-		require.Equal(t, prefix, gotPrefix)
-		require.Equal(t, month, gotMonth)
-		require.Negative(t, bytes.Compare(before, key), "newer months come first")
-		before = key
-	}
-	for _, bad := range []string{"", "00001", "#0000", "up#03#job=node#0000x", "up#03#job=node00001"} {
-		_, _, ok := ParseKey([]byte(bad))
-		require.False(t, ok, bad)
-	}
 }
 
 func TestMonthsAndDays(t *testing.T) {

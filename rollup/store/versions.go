@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 
+	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/changes"
 )
@@ -101,7 +102,7 @@ func bucketsOf(muts []storage.RowMutation) (days, months []int64) {
 	days, months = []int64{}, []int64{}
 	month, start := int64(-1), int64(0)
 	for i := range muts {
-		_, m, ok := ParseKey(muts[i].Key)
+		_, m, ok := keyschema.CutMonth(muts[i].Key)
 		if !ok {
 			return nil, nil
 		}

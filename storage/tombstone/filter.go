@@ -121,7 +121,7 @@ func (f *Filter) begin(ctx context.Context, key []byte) (hour int64, concerned b
 func (f *Filter) Series(ctx context.Context, prefix []byte) ([]*Tombstone, error) {
 	if len(f.prefix) == 0 || !bytes.Equal(f.prefix, prefix) {
 		f.prefix = append(f.prefix[:0], prefix...)
-		if err := f.series(ctx, append(f.prefix, "0000000"[:keyschema.HourDigits]...)); err != nil {
+		if err := f.series(ctx, keyschema.AppendHour(f.prefix, 0)); err != nil {
 			f.prefix = f.prefix[:0]
 			return nil, err
 		}

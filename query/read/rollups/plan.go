@@ -100,7 +100,7 @@ func (p *Plan) prepare(ages keyschema.RetentionByTier) bool {
 	bounds := p.Windows.Bounds()
 	p.clip = column.TimeRange{
 		MinMs: max(bounds.MinMs, ages[keyschema.Days].CutoffMs(p.nowMs), 0),
-		MaxMs: min(bounds.MaxMs, keyschema.HourCellMs(keyschema.HourMax)),
+		MaxMs: min(bounds.MaxMs, keyschema.TimeMaxMs),
 	}
 	if p.clip.Empty() || !p.always && p.RangeMs < RangeMinMs && p.clip.MinMs >= p.RetiredBeforeMs {
 		return false
