@@ -87,6 +87,9 @@ func TestStatisticsAreThoseOfTheEngine(t *testing.T) {
 		// Parts of these are handed to the engine.
 		"sinh(rate(c_total[5m]))", "histogram_sum(delta(g[10m]))", "sinh(g) + tan(g)", "sinh(rate(c_total[5m] @ end())) + g",
 		"sinh(sum_over_time(g[7m] @ end()))", "max_over_time(sinh(g)[10m:1m])",
+		"max_over_time(rate(c_total[5m])[10m:1m])", "sum(avg_over_time(sum by (job) (g)[2m:17s] offset 1m))",
+		"max_over_time(min_over_time(g[10m:1m])[20m:2m] @ end()) + g", "count_over_time((g > bool 0)[1m:10s])",
+		"absent_over_time((g > 1e9)[10m:])", "predict_linear(g[10m:1m], scalar(g{inst='1'}))",
 	} {
 		for _, perStep := range []bool{true, false} {
 			var got [2]string
@@ -123,7 +126,8 @@ const limitCases = 400
 func TestLimitsAreTheEngines(t *testing.T) {
 	w := newRandomStack(t)
 	refused, cases := 0, int(fromEnv("HALITE_CASES", unlessShort(limitCases, limitCases/5)))
-	for range cases {
+	for i := range cases {
+		w.subqueries = i%2 == 0
 		text := w.vector(1 + w.IntN(3))
 		limit := 1 << w.IntN(14)
 		e, err := newEngine(query.Options{Queryable: w.stack, Experimental: true, SamplesMax: limit})

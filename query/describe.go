@@ -105,9 +105,14 @@ func (d *describer) walk(e parser.Expr, once bool) bool {
 			return true
 		}
 	case parser.ValueTypeMatrix:
-		if _, subquery := e.(*parser.SubqueryExpr); !subquery {
+		q, subquery := e.(*parser.SubqueryExpr)
+		if !subquery {
 			return true
 		}
+		outside := d.compiler
+		defer func() { d.compiler = outside }()
+		d.compiler = outside.Inside(q, "")
+		return d.walk(q.Expr, false)
 	default:
 		return true
 	}
@@ -130,11 +135,9 @@ func (d *describer) walk(e parser.Expr, once bool) bool {
 func (d *describer) leftOut(e parser.Expr) string {
 	switch e := e.(type) {
 	case *parser.VectorSelector:
-		if d.compiler.LeftOut != nil {
-			return d.compiler.LeftOut(e, 0)
-		}
+		return d.compiler.LeftOut(e, 0)
 	case *parser.MatrixSelector:
-		if vs, ok := e.VectorSelector.(*parser.VectorSelector); ok && d.compiler.LeftOut != nil {
+		if vs, ok := e.VectorSelector.(*parser.VectorSelector); ok {
 			return d.compiler.LeftOut(vs, e.Range.Milliseconds())
 		}
 	case *parser.Call:
@@ -156,8 +159,6 @@ func (d *describer) reasonOf(e parser.Expr) string {
 		return reason
 	}
 	switch e := e.(type) {
-	case *parser.SubqueryExpr:
-		return "subqueries are the engine's"
 	case *parser.Call:
 		return fmt.Sprintf("no columnar form of %s with these arguments", e.Func.Name)
 	case *parser.AggregateExpr:

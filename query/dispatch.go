@@ -47,7 +47,8 @@ func newDispatcher(opts promql.EngineOpts) *dispatcher {
 		Engine: promql.NewEngine(opts), parser: p, lookback: opts.LookbackDelta, logger: opts.Logger,
 		options: operator.Options{
 			SamplesMax: opts.MaxSamples, DelayedNames: opts.EnableDelayedNameRemoval, StartTimes: opts.UseStartTimestamps,
-			Concurrency: min(concurrencyMax, runtime.GOMAXPROCS(0)), Memory: new(grid.Memory),
+			SubqueryStepMs: opts.NoStepSubqueryIntervalFn,
+			Concurrency:    min(concurrencyMax, runtime.GOMAXPROCS(0)), Memory: new(grid.Memory),
 		},
 	}
 }

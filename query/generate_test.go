@@ -163,6 +163,7 @@ func (d dataset) history(rng *rand.Rand) []ingest.Sample {
 type exprs struct {
 	*rand.Rand
 	histograms bool // half of the selectors are of metrics with histograms
+	subqueries bool // half of the vectors come from functions of subqueries
 }
 
 func pick[T any](g exprs, from ...T) T { return from[g.IntN(len(from))] }
@@ -209,14 +210,16 @@ func (g exprs) vector(depth int) string {
 	if depth == 0 {
 		return g.series() + g.modifiers()
 	}
+	if g.subqueries && g.IntN(2) == 0 {
+		return g.overSubquery(depth)
+	}
 	switch g.IntN(9) {
 	case 0:
 		return g.series() + g.modifiers()
 	case 1, 2:
 		return g.overRange(g.series() + "[" + g.duration() + "]" + g.modifiers())
 	case 3:
-		step := pick(g, "", "30s", "1m", "7m")
-		return g.overRange(g.subject(depth) + "[" + pick(g, "5m", "20m", "1h") + ":" + step + "]" + g.modifiers())
+		return g.overSubquery(depth)
 	case 4, 5:
 		return g.aggregate(depth)
 	case 6:
@@ -229,6 +232,27 @@ func (g exprs) vector(depth int) string {
 		q := pick(g, fmt.Sprintf("%.2f", g.Float64()*1.2-0.1), "scalar(sparse{inst='1'})", "0.9")
 		return fmt.Sprintf("histogram_quantile(%s, %s)", q, by)
 	}
+}
+
+// overSubquery writes a function over a subquery of what dashboards ask for, or of anything.
+func (g exprs) overSubquery(depth int) string {
+	inner := g.subject(depth)
+	function := pick(g, "rate", "increase", "max_over_time", "avg_over_time")
+	rate := function + "(" + g.series() + "[" + g.duration() + "]" + g.modifiers() + ")"
+	switch g.IntN(7) {
+	case 0:
+		inner = rate
+	case 1:
+		inner = "(rate(c_total[5m]) / on (inst) group_right () rate(" + pick(g, "c_total", "g") + "[10m]))"
+	case 2:
+		inner = "sum by (" + g.labels() + ") (" + rate + ")"
+	case 3:
+		inner = "(" + rate + pick(g, " > ", " <= bool ", " >= bool ", " == ") + fmt.Sprintf("%.1f", g.Float64()*3) + ")"
+	case 4:
+		inner = "(" + g.series() + g.modifiers() + ")"
+	}
+	window := pick(g, "1m", "5m", "20m", "1h", "2h30m") + ":" + pick(g, "", "17s", "30s", "1m", "5m", "7m")
+	return g.overRange(inner + "[" + window + "]" + g.modifiers())
 }
 
 func (g exprs) subject(depth int) string { return "(" + g.vector(depth-1) + ")" }

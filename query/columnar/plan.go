@@ -90,7 +90,9 @@ func (p *Plan) rewrite(e parser.Expr, once bool) parser.Expr {
 	}
 	if worthwhile(e) {
 		c := p.compiler
-		c.Once = once
+		if once {
+			c = c.AtOnce()
+		}
 		if v := c.Vector(e); v != nil {
 			return p.delegate(v, e.PositionRange(), once || isOnce(e))
 		}

@@ -57,3 +57,33 @@ func (c *SampleCounts) CountOnce(once *SampleCounts) {
 	}
 	c.Fresh[0] += fresh[0]
 }
+
+// CountTotal adds the samples of all windows without those read.
+func (c *SampleCounts) CountTotal(windows *SampleCounts) {
+	total, _ := windows.Counts()
+	for k := range c.Total {
+		c.Total[k] += total[k]
+	}
+}
+
+// CountSubquery adds what a subquery on the grid inner has read for functions on the grid g. What a step of the subquery has
+// read counts at the first step of g whose window has it. Steps of the subquery between windows do not count.
+func (c *SampleCounts) CountSubquery(g Grid, subquery *SampleCounts, inner Grid, offsetMs, rangeMs int64) {
+	_, fresh := subquery.Counts()
+	for i, n := range fresh {
+		if n == 0 {
+			continue
+		}
+		k := 0
+		if g.Steps > 1 {
+			atMs := inner.At(i) + offsetMs
+			if atMs > g.StartMs {
+				k = min(int((atMs-g.StartMs+g.StepMs-1)/g.StepMs), g.Steps-1)
+			}
+			if atMs <= g.At(k)-rangeMs {
+				continue
+			}
+		}
+		c.Fresh[k] += n
+	}
+}

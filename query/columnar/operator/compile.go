@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"halite/query/column"
 	"halite/query/columnar/accumulate"
 	"halite/query/columnar/grid"
 )
@@ -21,33 +22,50 @@ type Compiler struct {
 	Once bool
 	// StartTimes leaves functions that use start timestamps to the engine.
 	StartTimes bool
-	// LeftOut, if not nil, says why the engine must evaluate a selector with windows of rangeMs; 0 means the lookback. The
-	// reason is empty if operators can evaluate it.
-	LeftOut func(vs *parser.VectorSelector, rangeMs int64) (reason string)
+
+	grid           grid.Grid // at which the expressions are evaluated
+	lookbackMs     int64
+	subqueryStepMs func(rangeMs int64) int64
+	histograms     func(metric string, within column.TimeRange) bool
+	exact          bool // inside of a function that shows the order of additions in its operand
 }
 
 // NewCompiler returns the compiler of expressions that are evaluated on a grid.
 func NewCompiler(o Options, g grid.Grid) Compiler {
-	c := Compiler{StartTimes: o.StartTimes}
-	if o.Histograms == nil {
-		return c
+	return Compiler{
+		StartTimes: o.StartTimes, grid: g, lookbackMs: o.LookbackMs, subqueryStepMs: o.SubqueryStepMs, histograms: o.Histograms,
 	}
-	c.LeftOut = func(vs *parser.VectorSelector, rangeMs int64) string {
-		s := newSelector(vs)
-		for _, m := range s.matchers {
-			if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual &&
-				o.Histograms(m.Value, s.windows(g, cmp.Or(rangeMs, o.LookbackMs)).Bounds()) {
-				return histogramsReason(m.Value)
-			}
-		}
+}
+
+// LeftOut says why the engine must evaluate a selector with windows of rangeMs; 0 means the lookback. The reason is empty if
+// operators can evaluate it.
+func (c Compiler) LeftOut(vs *parser.VectorSelector, rangeMs int64) (reason string) {
+	if c.histograms == nil {
 		return ""
 	}
+	s := newSelector(vs)
+	for _, m := range s.matchers {
+		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual &&
+			c.histograms(m.Value, s.windows(c.grid, cmp.Or(rangeMs, c.lookbackMs)).Bounds()) {
+			return histogramsReason(m.Value)
+		}
+	}
+	return ""
+}
+
+// AtOnce returns the compiler for what is evaluated at one step only.
+func (c Compiler) AtOnce() Compiler {
+	c.Once, c.grid = true, c.grid.First()
 	return c
 }
 
-// once returns the compiler for what is evaluated at one step only.
-func (c Compiler) once() Compiler {
-	c.Once = true
+// Inside returns the compiler for the operand of a subquery that is the operand of a function.
+func (c Compiler) Inside(q *parser.SubqueryExpr, function string) Compiler {
+	g := newSubquery(q, c.subqueryStepMs).grid(c.grid)
+	if g.Steps == 0 {
+		g = g.First()
+	}
+	c.Once, c.grid, c.exact = false, g, c.exact || showsLastBits(function)
 	return c
 }
 
@@ -66,7 +84,7 @@ func (c Compiler) Vector(e parser.Expr) Vector {
 	case *parser.ParenExpr:
 		return c.Vector(e.Expr)
 	case *parser.StepInvariantExpr:
-		if child := c.once().Vector(e.Expr); child != nil {
+		if child := c.AtOnce().Vector(e.Expr); child != nil {
 			if c.Once {
 				return child
 			}
@@ -95,7 +113,7 @@ func (c Compiler) Vector(e parser.Expr) Vector {
 // selectable reports whether a selector has nothing that is left to the engine.
 func (c Compiler) selectable(vs *parser.VectorSelector, rangeMs int64) bool {
 	return !vs.Anchored && !vs.Smoothed && (vs.Timestamp == nil || c.Once) && vs.OriginalOffset%time.Millisecond == 0 &&
-		(c.LeftOut == nil || c.LeftOut(vs, rangeMs) == "")
+		c.LeftOut(vs, rangeMs) == ""
 }
 
 // Scalar compiles an expression of type scalar.
@@ -106,7 +124,7 @@ func (c Compiler) Scalar(e parser.Expr) Scalar {
 	case *parser.NumberLiteral:
 		return literal(e.Val)
 	case *parser.StepInvariantExpr:
-		child := c.once().Scalar(e.Expr)
+		child := c.AtOnce().Scalar(e.Expr)
 		if child == nil || c.Once {
 			return child
 		}
@@ -234,7 +252,9 @@ func counterInfo(pos posrange.PositionRange) func(ev *Eval, ls labels.Labels) {
 // Supports reports whether operators can evaluate all of a preprocessed expression. once says that it lies within what
 // is evaluated at one step only.
 func (c Compiler) Supports(e parser.Expr, once bool) bool {
-	c.Once = once
+	if once {
+		c = c.AtOnce()
+	}
 	switch e.Type() {
 	case parser.ValueTypeVector:
 		return c.Vector(e) != nil

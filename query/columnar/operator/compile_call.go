@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
 
 	"halite/query/columnar/window"
 )
@@ -19,8 +20,11 @@ const pi = math.Pi
 func (c Compiler) call(e *parser.Call) Vector {
 	name := e.Func.Name
 	for i, a := range e.Args {
-		if m, ok := a.(*parser.MatrixSelector); ok {
-			return c.overRange(e, m, i)
+		switch a := a.(type) {
+		case *parser.MatrixSelector:
+			return c.overRange(e, a, i)
+		case *parser.SubqueryExpr:
+			return c.overSubquery(e, a, i)
 		}
 	}
 	switch name {
@@ -138,11 +142,59 @@ func (c Compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position i
 	if !ok || !c.selectable(vs, m.Range.Milliseconds()) || m.Range < time.Millisecond || m.Range%time.Millisecond != 0 {
 		return nil
 	}
+	f := c.overTime(e, position, m.Range, e.Args[0].PositionRange())
+	if f == nil {
+		return nil
+	}
+	return f.orMissing(&rangeSelector{selector: newSelector(vs), overTime: *f}, labelsOfMissing(vs.LabelMatchers))
+}
+
+// overSubquery compiles a function over a subquery.
+func (c Compiler) overSubquery(e *parser.Call, q *parser.SubqueryExpr, position int) Vector {
+	if q.Timestamp != nil && !c.Once || q.Range < time.Millisecond {
+		return nil
+	}
+	if q.Range%time.Millisecond != 0 || q.Step%time.Millisecond != 0 || q.OriginalOffset%time.Millisecond != 0 {
+		return nil
+	}
+	// Prometheus loses the position of the subquery before it annotates.
+	f := c.overTime(e, position, q.Range, posrange.PositionRange{})
+	if f == nil {
+		return nil
+	}
+	child := c.Inside(q, e.Func.Name).Vector(q.Expr)
+	if child == nil {
+		return nil
+	}
+	n := &overSubquery{subquery: newSubquery(q, c.subqueryStepMs), overTime: *f, child: child}
+	return f.orMissing(n, labels.EmptyLabels())
+}
+
+// showsLastBits reports whether other last bits in the operand of a function may make more of a difference to its result.
+func showsLastBits(function string) bool {
+	switch function {
+	case "min_over_time", "max_over_time", "first_over_time", "last_over_time", "quantile_over_time", "count_over_time",
+		"present_over_time", "absent_over_time":
+		return false
+	}
+	return true
+}
+
+// orMissing returns n, or absent_over_time of it with the labels ls.
+func (f *overTime) orMissing(n Vector, ls labels.Labels) Vector {
+	if f.name == "absent_over_time" {
+		return &missing{name: f.name, child: n, labels: ls, overTime: true}
+	}
+	return n
+}
+
+// overTime compiles a function of windows; pos is the position of the windows in annotations.
+func (c Compiler) overTime(e *parser.Call, position int, rangeOf time.Duration, pos posrange.PositionRange) *overTime {
 	name := e.Func.Name
 	if c.StartTimes && UsesStartTimes(name) {
 		return nil
 	}
-	n := &rangeSelector{selector: newSelector(vs), name: name, rangeMs: m.Range.Milliseconds()}
+	f := &overTime{name: name, rangeMs: rangeOf.Milliseconds(), exact: c.exact}
 	for i, a := range e.Args {
 		if i == position {
 			continue
@@ -151,26 +203,25 @@ func (c Compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position i
 		if p == nil {
 			return nil
 		}
-		n.params = append(n.params, p)
+		f.params = append(f.params, p)
 	}
-	if n.fn = rangeFunction(name, e, n.rangeMs); n.fn == nil {
+	if f.fn = rangeFunction(name, e, f.rangeMs); f.fn == nil {
 		return nil
 	}
 	switch name {
 	case "rate", "increase":
-		n.knowsEven = true
-		n.after = counterInfo(e.Args[0].PositionRange())
+		f.knowsEven = true
+		f.after = counterInfo(pos)
 	case "delta":
-		n.knowsEven = true
+		f.knowsEven = true
 	case "sum_over_time", "avg_over_time":
-		n.blockwise = true
+		f.blockwise = true
 	case "last_over_time", "first_over_time":
-		n.keepsName = true
+		f.keepsName = true
 	case "absent_over_time":
-		n.keepsName = true // nobody sees it: label sets need not be told apart
-		return &missing{name: name, child: n, labels: labelsOfMissing(vs.LabelMatchers), overTime: true}
+		f.keepsName = true // nobody sees it: label sets need not be told apart
 	}
-	return n
+	return f
 }
 
 func rangeFunction(name string, e *parser.Call, rangeMs int64) window.Func {

@@ -26,6 +26,10 @@
 // pieces of time that a window has or has not as a whole, are joined by a queue of two stacks, so that windows that slide
 // cost some joins each. What the order of additions could show in, see [window.Exactly], is evaluated from the samples.
 //
+// A subquery's operand is evaluated once, on a grid of multiples of the subquery's step, whatever the windows share. Each of
+// its rows becomes a column, and functions over windows work on it as they do on samples. Where a function shows other last
+// bits of its operand (a difference, a count of changes), the windows inside are added up in the engine's order.
+//
 // The limit on samples is the engine's. Every value that a selector or function hands on counts until the operator above
 // it has its result, whether it is still in memory or not, and so do the samples of the largest window of the series
 // being read: never less than the engine counts. Where that is too much, but not for certain by the engine's count, the

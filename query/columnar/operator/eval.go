@@ -47,6 +47,8 @@ const activity = "query execution"
 type Options struct {
 	// LookbackMs is how far an instant selector looks back, in milliseconds; required.
 	LookbackMs int64
+	// SubqueryStepMs returns the step of a subquery that names none, in milliseconds, of its range; required.
+	SubqueryStepMs func(rangeMs int64) int64
 	// SamplesMax is the number of samples the query may hold; required.
 	SamplesMax int
 	// CountAll also reads samples that cannot change the result, so that statistics count them as the engine does.

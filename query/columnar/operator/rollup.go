@@ -39,7 +39,7 @@ func newRollupRun(ev *Eval, r *rangeRun) *rollupRun {
 	}
 	t := &rollupRun{rangeRun: r, ev: ev, fn: fn}
 	t.plan = ev.Rollups.Plan(r.window.Windows, neededFields(fn), ev.Opts.Tiers == TiersAlways, r.matchers...)
-	if t.plan == nil {
+	if t.plan == nil || r.exact && !t.plan.Retired() {
 		return nil
 	}
 	if !t.plan.Use {

@@ -337,9 +337,8 @@ func (r *instantRun) done(ev *Eval, c *column.Column, row []float64, _ int) erro
 	return r.emit(s, row)
 }
 
-// rangeSelector applies a function to the samples of each window.
-type rangeSelector struct {
-	selector
+// overTime is a function of the samples in each window.
+type overTime struct {
 	name    string
 	rangeMs int64
 	params  []Scalar
@@ -348,10 +347,18 @@ type rangeSelector struct {
 	knowsEven bool
 	// blockwise is set if fn is.
 	blockwise bool
+	// exact is set if the order of additions may show in what is made of the result.
+	exact bool
 	// keepsName is set for the functions that act like an offset.
 	keepsName bool
 	// after sees each series that has a result; it may annotate.
 	after func(ev *Eval, ls labels.Labels)
+}
+
+// rangeSelector applies a function to the samples of each window.
+type rangeSelector struct {
+	selector
+	overTime
 }
 
 // need implements partial.
@@ -381,7 +388,9 @@ func (n *rangeSelector) Run(ev *Eval, emit emitFunc) error {
 		}
 	}
 	w := window.New(n.windows(ev.Grid, n.rangeMs), ev.Grid, params)
-	r := &rangeRun{rangeSelector: n, window: w, emit: emit, unique: NewDuplicateCheck(n.selector.names())}
+	w.Exact = n.exact
+	out := windowOutput{of: &n.overTime, emit: emit, unique: NewDuplicateCheck(n.selector.names())}
+	r := &rangeRun{rangeSelector: n, window: w, windowOutput: out}
 	if t := newRollupRun(ev, r); t != nil {
 		return t.Run()
 	}
@@ -391,10 +400,8 @@ func (n *rangeSelector) Run(ev *Eval, emit emitFunc) error {
 // rangeRun is an evaluation of a rangeSelector.
 type rangeRun struct {
 	*rangeSelector
-	window   *window.Window
-	emit     emitFunc
-	unique   *DuplicateCheck
-	handedOn int
+	windowOutput
+	window *window.Window
 }
 
 // section implements evaluator.
@@ -420,16 +427,30 @@ func (r *rangeRun) section(ev *Eval, c *column.Column, first int, row []float64)
 func (r *rangeRun) fork() evaluator {
 	own := *r
 	own.window = window.New(r.window.Windows, r.window.Grid, r.window.Params)
+	own.window.Exact = r.exact
 	return &own
 }
 
 // done implements evaluator.
 func (r *rangeRun) done(ev *Eval, c *column.Column, row []float64, largest int) error {
+	return r.handOn(ev, grid.Series{Labels: c.Labels, Group: c.Group, All: c.Series}, row, largest)
+}
+
+// windowOutput hands on the rows that a function makes of windows.
+type windowOutput struct {
+	of       *overTime
+	emit     emitFunc
+	unique   *DuplicateCheck
+	handedOn int
+}
+
+// handOn hands on the row of a series whose largest window has that number of samples.
+func (o *windowOutput) handOn(ev *Eval, s grid.Series, row []float64, largest int) error {
 	if largest == 0 {
 		return nil
 	}
 	// The samples of a window count while the series is worked on.
-	ev.lowerBound = max(ev.lowerBound, r.handedOn+largest)
+	ev.lowerBound = max(ev.lowerBound, o.handedOn+largest)
 	if err := ev.account(largest); err != nil {
 		return err
 	}
@@ -438,16 +459,17 @@ func (r *rangeRun) done(ev *Eval, c *column.Column, row []float64, largest int) 
 	if present == 0 {
 		return nil
 	}
-	if err := ev.selected(r.handedOn, present); err != nil {
+	if err := ev.selected(o.handedOn, present); err != nil {
 		return err
 	}
-	r.handedOn += present
-	s := grid.Series{Labels: c.Labels, Group: c.Group, All: c.Series, Dropped: !r.keepsName}
-	if err := r.unique.check(ev, s); err != nil {
+	o.handedOn += present
+	named := !s.Dropped || ev.Opts.DelayedNames
+	s.Dropped = s.Dropped || !o.of.keepsName
+	if err := o.unique.check(ev, s); err != nil {
 		return err
 	}
-	if r.after != nil {
-		r.after(ev, c.Labels)
+	if o.of.after != nil && named {
+		o.of.after(ev, s.Labels)
 	}
-	return r.emit(s, row)
+	return o.emit(s, row)
 }

@@ -67,6 +67,9 @@ func (b *blocks) sum(vs []float64, lo, hi int) total {
 // Overlapping reports whether windows share most of their samples: only then blocks save work.
 func Overlapping(w *read.Windows) bool { return 2*w.StepMs <= w.RangeMs }
 
+// shares reports whether windows share most of their samples, and may share sums too.
+func (w *Window) shares() bool { return !w.Exact && Overlapping(&w.Windows) }
+
 // blockwise makes a windowFunc of sums: direct computes a window from its samples; finish does so from its sum, the
 // compensation and the number of samples.
 func blockwise(direct func(w *Window, k int) float64, finish func(sum, c, n float64) float64) Func {
@@ -78,7 +81,7 @@ func blockwise(direct func(w *Window, k int) float64, finish func(sum, c, n floa
 				out[k] = grid.Absent()
 				continue
 			}
-			if hi-lo >= BlockwiseMin && Overlapping(&w.Windows) && len(out) > 1 {
+			if hi-lo >= BlockwiseMin && w.shares() && len(out) > 1 {
 				if !prepared {
 					w.blocks.reset(w.Values)
 					prepared = true

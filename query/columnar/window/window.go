@@ -13,6 +13,8 @@ type Window struct {
 	read.Windows
 	Grid   grid.Grid
 	Params [][]float64 // of the function, a value for each step
+	// Exact: the function adds up each window in the order of its samples, also where windows share most of them.
+	Exact bool
 
 	Values []float64 // without stale markers
 	ts     []int64   // of the same length; nil where firstMs and betweenMs tell them
@@ -62,7 +64,7 @@ func (w *Window) Section(first, steps int) *Window {
 	for i, values := range w.Params {
 		p.Params[i] = values[first : first+steps]
 	}
-	p.Lo, p.Hi = w.Lo[:steps], w.Hi[:steps]
+	p.Lo, p.Hi, p.Exact = w.Lo[:steps], w.Hi[:steps], w.Exact
 	return p
 }
 

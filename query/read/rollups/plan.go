@@ -145,6 +145,9 @@ func (p *Plan) Interval(tsMs int64, from int) int {
 	return from + at
 }
 
+// Retired reports whether samples of the windows may be retired.
+func (p *Plan) Retired() bool { return p.clip.MinMs < p.RetiredBeforeMs }
+
 // Used reports whether an interval lies in a window.
 func (p *Plan) Used(interval int) bool { return p.used[interval] }
 
