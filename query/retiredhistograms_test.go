@@ -26,8 +26,9 @@ func TestRetiredHistogramsWarn(t *testing.T) {
 	})
 	defer func() { require.NoError(t, s.Close()) }()
 	for ts := fromMs + hourMs; ts < clock.Load(); ts += hourMs / 4 {
-		h := ingest.Sample{Labels: labels.FromStrings("__name__", "hist"), TsMs: ts, H: tsdbutil.GenerateTestHistogram(ts / 1000)}
-		s.write([]ingest.Sample{h, {Labels: labels.FromStrings("__name__", "plain"), TsMs: ts, Value: 1}})
+		a, b := labels.FromStrings("__name__", "hist", "job", "a"), labels.FromStrings("__name__", "plain", "job", "b")
+		h := ingest.Sample{Labels: a, TsMs: ts, H: tsdbutil.GenerateTestHistogram(ts / 1000)}
+		s.write([]ingest.Sample{h, {Labels: b, TsMs: ts, Value: 1}})
 	}
 	s.flush()
 	s.rollUp()
@@ -50,6 +51,10 @@ func TestRetiredHistogramsWarn(t *testing.T) {
 		require.Equal(t, old, warnings)
 		warnings, _ = ask("histogram_count({__name__=~'hi.*'} offset 50h)")
 		require.Equal(t, old, warnings)
+		warnings, _ = ask("histogram_count({job='a'} offset 50h)")
+		require.Equal(t, old, warnings)
+		warnings, _ = ask("count_over_time({job='b'}[3d])")
+		require.NotContains(t, warnings, old[0])
 		warnings, series = ask("count_over_time(plain[3d])")
 		require.NotContains(t, warnings, old[0])
 		require.Equal(t, 1, series)

@@ -107,7 +107,7 @@ func (s *selector) newLoader(
 		copies = hints.Range > 0 && hints.Func == ""
 	}
 	var warning error
-	if metric, age, ok := s.reader.RetiredHistograms(r.TimeRange, matchers); ok {
+	if metric, age, ok := s.reader.RetiredHistograms(ctx, r.TimeRange, matchers); ok {
 		warning = fmt.Errorf("native histograms of metric %s are kept for %s: the result lacks older ones, "+
 			"which rollups do not hold either", metric, model.Duration(age))
 	}

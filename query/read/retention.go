@@ -1,6 +1,7 @@
 package read
 
 import (
+	"context"
 	"math"
 	"slices"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"halite/keyschema"
 	"halite/query/column"
 	"halite/query/hours"
-	"halite/storage/histmetrics"
 	"halite/storage/index"
 )
 
@@ -50,9 +50,9 @@ func (s *Selection) restrictToRetention(series []index.Series) []index.Series {
 
 // RetiredHistograms returns a metric with histograms in the range that retention hides although floats of that time are found:
 // as samples, which are kept longer, or as rollups, which hold no histograms. age is the retention of the metric's histograms. ok
-// is false if there is no such metric, or if no matcher names metrics.
+// is false if there is no such metric. An error of the index counts as none: the selection meets it as well.
 func (r *Reader) RetiredHistograms(
-	within column.TimeRange, matchers []*labels.Matcher,
+	ctx context.Context, within column.TimeRange, matchers []*labels.Matcher,
 ) (metric string, age time.Duration, ok bool) {
 	set, nowMs := r.opts.Histograms, r.opts.Now().UnixMilli()
 	shorter := r.opts.RetentionByMetric.Tier(keyschema.NativeHistograms).At(nowMs)
@@ -65,7 +65,7 @@ func (r *Reader) RetiredHistograms(
 	}
 	within.MinMs = max(0, within.MinMs) // there are no samples before 1970
 	cutoffs := r.opts.RetentionByMetric.Since(nowMs, within.MinMs)
-	for _, metric := range namedMetrics(set, within, matchers) {
+	for _, metric := range r.histogramMetrics(ctx, within, matchers) {
 		floatsMs := max(oldestMs, cutoffs.Ms(metric))
 		cutoffMs := max(floatsMs, shorter.Ms(metric))
 		last := min(within.MaxMs, cutoffMs-1)
@@ -79,9 +79,9 @@ func (r *Reader) RetiredHistograms(
 	return "", 0, false
 }
 
-// namedMetrics lists the metrics with histograms in a range that match all matchers of the metric's name. Without such a matcher
-// it lists none.
-func namedMetrics(set *histmetrics.Set, within column.TimeRange, matchers []*labels.Matcher) []string {
+// histogramMetrics lists the metrics with histograms in a range that match all matchers of the metric's name. Without such a
+// matcher, the index finds the metrics whose series match the other matchers.
+func (r *Reader) histogramMetrics(ctx context.Context, within column.TimeRange, matchers []*labels.Matcher) []string {
 	var names []*labels.Matcher
 	for _, m := range matchers {
 		if m.Name == labelMetric && m.Type == labels.MatchEqual {
@@ -91,13 +91,17 @@ func namedMetrics(set *histmetrics.Set, within column.TimeRange, matchers []*lab
 			names = append(names, m)
 		}
 	}
-	if len(names) == 0 {
+	known := r.opts.Histograms.Metrics(keyschema.HourOf(within.MinMs), keyschema.HourOf(within.MaxMs))
+	if len(names) > 0 || len(known) == 0 {
+		return slices.DeleteFunc(known, func(metric string) bool {
+			return slices.ContainsFunc(names, func(m *labels.Matcher) bool { return !m.Matches(metric) })
+		})
+	}
+	found, err := r.opts.Index.LabelValues(ctx, labelMetric, within.MinMs, within.MaxMs, 0, matchers...)
+	if err != nil {
 		return nil
 	}
-	known := set.Metrics(keyschema.HourOf(within.MinMs), keyschema.HourOf(within.MaxMs))
-	return slices.DeleteFunc(known, func(metric string) bool {
-		return slices.ContainsFunc(names, func(m *labels.Matcher) bool { return !m.Matches(metric) })
-	})
+	return slices.DeleteFunc(known, func(metric string) bool { return !slices.Contains(found, metric) })
 }
 
 func metricOf(ls labels.Labels) string { return ls.Get(labelMetric) }
