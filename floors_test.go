@@ -121,6 +121,7 @@ var floors = map[string]int{
 	"grafana":          0,
 	"grafana/generate": 10,
 	// The data directory and the tables in it, for the server and for the commands that work without it.
+	"cmd/tsdb/internal/config":  91,
 	"cmd/tsdb/internal/datadir": 91,
 	"cmd/tsdb/internal/tables":  92,
 	"cmd/tsdb/internal/client":  93,

@@ -162,8 +162,8 @@ func (s *Server) walReplay(*http.Request) (reply, *apiError) {
 	}{state.ReplayMin, state.ReplayMax, state.ReplayCurrent})
 }
 
-// schemaRules answers /api/v1/status/schema: the rules that say how row keys are made, in the form of the rules file, the
-// default rule last; and the hour that it is, to which from_hour compares. Prometheus has no such endpoint.
+// schemaRules answers /api/v1/status/schema: the rules in force, the default rule last, and the present hour, to which from_hour
+// compares. Prometheus has no such endpoint.
 func (s *Server) schemaRules(*http.Request) (reply, *apiError) {
 	rules := []keyschema.Rule{}
 	if s.opts.Rules != nil {

@@ -87,55 +87,79 @@ func (r *Rule) keyless() bool {
 // DefaultRule is the rule of every metric that no other rule matches.
 func DefaultRule() Rule { return Rule{Pattern: "*", Salts: DefaultSalts} }
 
-// Validate returns every fault of the rule, each wrapping [ErrBadRules].
+// FieldError is a fault of one field of a rule. It wraps [ErrBadRules].
+type FieldError struct {
+	// Pattern is the pattern of the rule, and Field is the name of the field in JSON.
+	Pattern, Field string
+	// Reason says what is wrong. It names the field.
+	Reason string
+}
+
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("%s: %q: %s", ErrBadRules, e.Pattern, e.Reason)
+}
+
+// Unwrap returns ErrBadRules.
+func (e *FieldError) Unwrap() error { return ErrBadRules }
+
+// Validate returns every fault of the rule, each a [*FieldError].
 func (r *Rule) Validate() error {
 	var faults []error
-	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: %q: %s", ErrBadRules, r.Pattern, fmt.Sprintf(format, args...)))
+	fault := func(field, format string, args ...any) {
+		faults = append(faults, &FieldError{Pattern: r.Pattern, Field: field, Reason: fmt.Sprintf(format, args...)})
 	}
 	if r.Pattern == "" {
-		fault("the pattern is empty")
+		fault("pattern", "the pattern is empty")
 	}
 	if r.FromHour < 0 || r.FromHour > HourMax {
-		fault("from_hour %d is outside 0..%d", r.FromHour, HourMax)
+		fault("from_hour", "from_hour %d is outside 0..%d", r.FromHour, HourMax)
 	}
 	if r.Retention != nil {
 		for _, err := range r.Retention.faults() {
-			fault("%v", err)
+			fault("retention", "%v", err)
 		}
 	}
 	for _, err := range r.seriesFaults() {
-		fault("%v", err)
+		fault("max_series", "%v", err)
 	}
 	if r.keyless() {
 		if r.FromHour != 0 {
-			fault("from_hour is %d, but a rule without salts says nothing about keys and holds at once: leave it out", r.FromHour)
+			fault("from_hour", "from_hour is %d, but a rule without salts says nothing about keys and holds at once: leave it out",
+				r.FromHour)
 		}
 		return errors.Join(faults...)
 	}
+	r.checkLayout(fault)
+	return errors.Join(faults...)
+}
+
+// checkLayout reports what is wrong with the fields that say how keys are made.
+func (r *Rule) checkLayout(fault func(field, format string, args ...any)) {
 	if r.Salts < 1 || r.Salts > SaltsMax {
-		fault("salts %d is outside 1..%d", r.Salts, SaltsMax)
+		fault("salts", "salts %d is outside 1..%d", r.Salts, SaltsMax)
 	}
 	if r.Basis > BasisPromoted {
-		fault("unknown basis %d", r.Basis)
+		fault("basis", "unknown basis %d", r.Basis)
 	}
 	if r.Basis == BasisPromoted && len(r.Promoted) == 0 {
-		fault("basis \"promoted\" needs promoted tags")
+		fault("basis", "basis \"promoted\" needs promoted tags")
 	}
 	if r.SaltTags < 0 || r.SaltTags > len(r.Promoted) || r.SaltTags > 0 && r.Basis != BasisPromoted {
-		fault("salt_tags %d: at most the number of promoted tags, and with basis \"promoted\" only", r.SaltTags)
+		fault("salt_tags", "salt_tags %d: at most the number of promoted tags, and with basis \"promoted\" only", r.SaltTags)
 	}
-	for _, list := range [][]string{r.Promoted, r.ReversedDomains} {
-		for i, name := range list {
+	for _, tags := range []struct {
+		field string
+		list  []string
+	}{{"promoted", r.Promoted}, {"reversed_domains", r.ReversedDomains}} {
+		for i, name := range tags.list {
 			switch {
 			case name == "" || name == "__name__":
-				fault("%q cannot be promoted or reversed", name)
-			case slices.Contains(list[:i], name):
-				fault("tag %q is listed twice", name)
+				fault(tags.field, "%q cannot be promoted or reversed", name)
+			case slices.Contains(tags.list[:i], name):
+				fault(tags.field, "tag %q is listed twice", name)
 			}
 		}
 	}
-	return errors.Join(faults...)
 }
 
 // sameLayout reports whether two rules give the same keys.

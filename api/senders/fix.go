@@ -22,7 +22,7 @@ const (
 const (
 	inRemoteWrite = "prometheus.yml, below remote_write"
 	inFlags       = "the command line of tsdb serve"
-	inRules       = "a rule of --storage.schema-rules"
+	inConfig      = "the file of --config.file, below limits"
 )
 
 // Fix says in words why something was refused, and which configuration mends it.
@@ -90,7 +90,8 @@ func labelFix(reason string) (f Fix, ok bool) {
 	case ingest.ReasonSeriesLimit:
 		return Fix{"the limit of active series is reached", "--ingest.max-series=0", inFlags}, true
 	case ingest.ReasonMetricSeriesLimit:
-		return Fix{"the metric has reached its limit of active series", `"max_series": 0`, inRules}, true
+		return Fix{"the metric has reached its limit of active series", "series_per_metric: [{pattern: the_metric, max: 0}]",
+			inConfig}, true
 	case ingest.ReasonSeriesMemory:
 		return Fix{"the memory of active series is used up", "--storage.head-total-bytes=8GB", inFlags}, true
 	}

@@ -29,7 +29,7 @@ type serveConfig struct {
 	retentionRaw       model.Duration
 	histogramRetention model.Duration
 	rollups            rollupConfig
-	schemaRulesFile    string
+	configFile         string
 	cacheBytes         int64
 	memtableBytes      int64
 	tabletBytes        int64
@@ -118,6 +118,8 @@ type serveConfig struct {
 func addServeFlags(cmd *kingpin.CmdClause) *serveConfig {
 	c := &serveConfig{}
 	c.addStorageFlags(cmd)
+	cmd.Flag("config.file", "YAML file with the rules and limits that a reload may change: row keys, retention and limits by "+
+		"metric. See docs/configuration.md.").StringVar(&c.configFile)
 	c.web.addFlags(cmd)
 	c.addIngestFlags(cmd)
 	c.addQueryFlags(cmd)

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"halite/api"
+	"halite/cmd/tsdb/internal/config"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
 	"halite/ingest/direct"
@@ -33,7 +34,8 @@ type database struct {
 	store   storage.Store
 	deleted *tombstone.Set
 	schema  *keyschema.Schema
-	tiers   *job.Rollups // nil in Bigtable until they are asked for
+	config  *config.Config // as it was read at the start
+	tiers   *job.Rollups   // nil in Bigtable until they are asked for
 	// rollupTurn is the lease under which one of several servers computes rollups; nil if there is one server.
 	rollupTurn *lease.Keeper
 	index      *index.Index

@@ -135,7 +135,6 @@ func TestLoadtestFaults(t *testing.T) {
 		{[]string{"--to", "1h"}, "--from"},
 		{[]string{"--from", "yesterday"}, "yesterday"},
 		{[]string{"--late", "120"}, "LatePercent"},
-		{[]string{"--schema-rules", "/nonexistent"}, "/nonexistent"},
 		{[]string{"compare", "--from", "1h", "--target", "name=x"}, "write URL"},
 	} {
 		out, err := command(t, append([]string{"loadtest"}, c.args...)...).CombinedOutput()

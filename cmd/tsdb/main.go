@@ -47,7 +47,7 @@ func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
 	demoConfig := addDemoFlags(demo)
 	commands[demo.FullCommand()] = func(w io.Writer) error { return runDemo(demoConfig, w) }
 	for _, add := range []func(*kingpin.Application) map[string]func(io.Writer) error{
-		client.AddGraph, client.AddDelete, tools.AddInspect, client.AddLoadtest, tools.AddMigrate, tools.AddEmulator,
+		client.AddGraph, client.AddDelete, client.AddCheck, tools.AddInspect, client.AddLoadtest, tools.AddMigrate, tools.AddEmulator,
 		tools.AddRollup, tools.AddPlan, tools.AddVerify, tools.AddRetention,
 	} {
 		maps.Copy(commands, add(app))

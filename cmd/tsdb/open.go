@@ -87,6 +87,9 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err := db.openEngine(c, log, r); err != nil {
 		return db, err
 	}
+	if err := db.applyRules(ctx, c, db.config); err != nil {
+		return db, err
+	}
 	db.startJobs(c)
 	return db, nil
 }
@@ -332,7 +335,7 @@ func (db *database) settleLosses(ctx context.Context, log *slog.Logger) error {
 		}
 	}
 	if db.lostFrom(storage.TableMeta) {
-		log.Warn("table meta has lost rows: give the schema rules again with --storage.schema-rules; deletions that waited for " +
+		log.Warn("table meta has lost rows: give the schema rules again with --config.file; deletions that waited for " +
 			"their cleaning are forgotten; metadata of metrics comes again from senders")
 	}
 	if err := db.tables.Sync(ctx); err != nil {

@@ -8,15 +8,15 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halite/cmd/tsdb/internal/config"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/keyschema"
-	"halite/query/querylog"
-	"halite/storage"
 )
 
 const (
@@ -27,121 +27,132 @@ const (
 	reloadMargin = time.Minute
 )
 
-// errNoRulesFile: the server was started without any file that a reload reads.
-var errNoRulesFile = errors.New("neither --storage.schema-rules nor --query.log-file was given, there is nothing to reload")
-
-// rulesReloader puts the rules of the file into force while the server runs.
-type rulesReloader struct {
-	schema *keyschema.Schema
-	store  storage.Store
-	file   string
-	// retention is what the server was started with, ages the part of it that comes from flags.
-	retention *keyschema.RetentionByMetric
-	ages      keyschema.RetentionByTier
-	queryLog  *querylog.Log
-	ahead     time.Duration // how far samples may lie in the future
-	now       func() time.Time
-	// stray names metrics that have samples from a time on.
-	stray func(ctx context.Context, fromMs int64) ([]string, error)
-
-	mu     sync.Mutex // held by a reload
-	state  sync.Mutex // guards what follows
-	loaded bool       // the last one went well
-	at     time.Time  // of the last one that did
+// readConfig reads the configuration file; without one it returns an empty configuration.
+func (c *serveConfig) readConfig() (*config.Config, error) {
+	if c.configFile == "" {
+		return &config.Config{}, nil
+	}
+	read, err := config.Read(c.configFile)
+	if err != nil {
+		return nil, fmt.Errorf("--config.file: %w", err)
+	}
+	return read, nil
 }
 
-// newRulesReloader begins with the rules that were loaded at the start.
-func newRulesReloader(c *serveConfig, db *database, r prometheus.Registerer) *rulesReloader {
-	x := &rulesReloader{schema: db.schema, store: db.store, file: c.schemaRulesFile, ahead: c.aheadOrDefault(), now: c.clock(),
-		retention: db.retention, ages: c.ages(), queryLog: db.queryLog, loaded: true}
-	x.at = x.now()
-	x.stray = func(ctx context.Context, fromMs int64) ([]string, error) {
-		return db.index.LabelValues(ctx, "__name__", fromMs, keyschema.TimeMaxMs, 1)
+// wantedRules returns the rules of a configuration; nil without a file, because the store remembers them then.
+func (c *serveConfig) wantedRules(read *config.Config) []keyschema.Rule {
+	if c.configFile == "" {
+		return nil
 	}
-	gauge := func(name, help string, value func() float64) {
-		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	return append([]keyschema.Rule{}, read.Rules()...)
+}
+
+// lastHour is the last hour that may have samples before a change of rules takes effect.
+func (c *serveConfig) lastHour() int64 {
+	return keyschema.HourOf(c.clock()().Add(c.aheadOrDefault() + reloadMargin).UnixMilli())
+}
+
+// applyRules puts the schema rules of a configuration into force. The error says why they are refused.
+func (db *database) applyRules(ctx context.Context, c *serveConfig, read *config.Config) error {
+	wanted := c.wantedRules(read)
+	if wanted == nil {
+		return nil
 	}
-	gauge("tsdb_config_last_reload_successful", "Whether the last reload of the schema rules went well.", func() float64 {
+	change := tables.SchemaChange{
+		Store: db.store, Schema: db.schema,
+		Check: func(next *keyschema.Schema) error {
+			kept, err := next.Retention(c.ages())
+			if err == nil && !sameRetention(kept, db.retention) {
+				err = errors.New("retention_rules: how long metrics are kept is changed by a restart only")
+			}
+			return err
+		},
+		Stray: func(ctx context.Context, fromMs int64) ([]string, error) {
+			return db.index.LabelValues(ctx, "__name__", fromMs, keyschema.TimeMaxMs, 1)
+		},
+	}
+	if err := change.Apply(ctx, wanted, c.lastHour()); err != nil {
+		return fmt.Errorf("%s: %w", c.configFile, err)
+	}
+	return nil
+}
+
+// reloader puts the configuration file into force while the server runs.
+type reloader struct {
+	flags *serveConfig
+	db    *database
+
+	mu      sync.Mutex // held by a reload
+	current atomic.Pointer[config.Config]
+	state   sync.Mutex // guards what follows
+	loaded  bool       // the last one went well
+	at      time.Time  // of the last one that did
+}
+
+// newReloader begins with the configuration that was loaded at the start.
+func newReloader(c *serveConfig, db *database, r prometheus.Registerer) *reloader {
+	x := &reloader{flags: c, db: db, loaded: true, at: c.clock()()}
+	x.current.Store(db.config)
+	successful := func() float64 {
 		if ok, _ := x.last(); !ok {
 			return 0
 		}
 		return 1
-	})
-	gauge("tsdb_config_last_reload_success_timestamp_seconds", "When the schema rules were last taken.", func() float64 {
+	}
+	since := func() float64 {
 		_, at := x.last()
 		return float64(at.UnixMilli()) / 1e3
-	})
+	}
+	// Alerts for Prometheus ask for the second prefix.
+	for _, prefix := range []string{"tsdb_", "prometheus_"} {
+		for name, gauge := range map[string]struct {
+			help  string
+			value func() float64
+		}{
+			"config_last_reload_successful":                {"Whether the last reload of the configuration went well.", successful},
+			"config_last_reload_success_timestamp_seconds": {"When the configuration was last taken.", since},
+		} {
+			r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: gauge.help}, gauge.value))
+		}
+	}
 	return x
 }
 
-func (x *rulesReloader) last() (ok bool, at time.Time) {
+func (x *reloader) last() (ok bool, at time.Time) {
 	x.state.Lock()
 	defer x.state.Unlock()
 	return x.loaded, x.at
 }
 
-// Reload opens the query log again and puts the rules of the file into force. If the rules are refused, the former ones
-// stay and the error says why. A new rule must begin in an hour that cannot have samples yet.
-func (x *rulesReloader) Reload(ctx context.Context) error {
+// Config returns the configuration in force as YAML.
+func (x *reloader) Config() string { return x.current.Load().Text() }
+
+// Reload opens the query log again and puts the configuration file into force, all of it or nothing. If it is refused, the
+// former one stays and the error says why. Without a file it succeeds.
+func (x *reloader) Reload(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	reopened := x.queryLog.Reopen()
-	err := x.reload(ctx)
+	reopened := x.db.queryLog.Reopen()
+	err := errors.Join(x.reload(ctx), reopened)
 	x.state.Lock()
 	defer x.state.Unlock()
 	if x.loaded = err == nil; x.loaded {
-		x.at = x.now()
+		x.at = x.flags.clock()()
 	}
-	return errors.Join(err, reopened)
+	return err
 }
 
-func (x *rulesReloader) reload(ctx context.Context) error {
-	if x.file == "" && x.queryLog.Logs() {
-		return nil
-	}
-	if x.file == "" {
-		return errNoRulesFile
-	}
-	wanted, err := tables.ReadRulesFile(x.file)
+func (x *reloader) reload(ctx context.Context) error {
+	next, err := x.flags.readConfig()
 	if err != nil {
 		return err
-	}
-	next, err := keyschema.NewSchema(wanted)
-	if err != nil {
-		return fmt.Errorf("%s: %w", x.file, err)
-	}
-	if retention, err := next.Retention(x.ages); err != nil {
-		return fmt.Errorf("%s: %w", x.file, err)
-	} else if !sameRetention(retention, x.retention) {
-		return fmt.Errorf("%s: how long metrics are kept is changed by a restart only", x.file)
-	}
-	nowHour := keyschema.HourOf(x.now().Add(x.ahead + reloadMargin).UnixMilli())
-	if err := x.schema.CheckChange(next, nowHour); err != nil {
-		return fmt.Errorf("%s: %w", x.file, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, reloadWait)
 	defer cancel()
-	if early, err := x.stray(ctx, keyschema.HourStartMs(nowHour+1)); err != nil {
-		return fmt.Errorf("look for samples of coming hours: %w", err)
-	} else if len(early) > 0 {
-		return fmt.Errorf("%s: metric %q has samples after hour %d already, from a time when more was accepted ahead; reload when "+
-			"that has passed", x.file, early[0], nowHour)
-	}
-	meta, err := x.store.Table(ctx, storage.TableMeta)
-	if err != nil {
+	if err := x.db.applyRules(ctx, x.flags, next); err != nil {
 		return err
 	}
-	// Stored first: rows keyed by rules that a restart does not know could not be found again.
-	if err := tables.WriteRules(ctx, meta, wanted); err != nil {
-		return fmt.Errorf("store the rules, which stay as they were: %w", err)
-	}
-	if err := x.schema.Replace(next, nowHour); err != nil {
-		return fmt.Errorf("%s: %w", x.file, err)
-	}
-	// Until this succeeds no flush does, and the log brings all rows of the new rules back.
-	if err := x.store.Sync(ctx); err != nil {
-		return fmt.Errorf("the rules of %s are in force, but not durable yet; reload again: %w", x.file, err)
-	}
+	x.current.Store(next)
 	return nil
 }
 
@@ -153,7 +164,7 @@ func catchHangups() (hangups chan os.Signal) {
 }
 
 // reloadOn reloads at each SIGHUP until ctx ends.
-func (x *rulesReloader) reloadOn(ctx context.Context, hangups <-chan os.Signal, log *slog.Logger) {
+func (x *reloader) reloadOn(ctx context.Context, hangups <-chan os.Signal, log *slog.Logger) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -164,6 +175,6 @@ func (x *rulesReloader) reloadOn(ctx context.Context, hangups <-chan os.Signal, 
 			log.Error("reload failed; what could not be reloaded stays as it was", "err", err)
 			continue
 		}
-		log.Info("reloaded", "schema_rules", x.file, "query_log", x.queryLog.Logs())
+		log.Info("reloaded", "config_file", x.flags.configFile, "query_log", x.db.queryLog.Logs())
 	}
 }

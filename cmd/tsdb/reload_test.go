@@ -27,9 +27,12 @@ const (
 	growSeries = 60
 	growStep   = 15 * time.Second
 	// growRules is the layout before the change; growLater what is added to it, from the hour that is filled in.
-	growRules = `[{"pattern":"hot_*","from_hour":0,"salts":2}]`
-	growLater = `[{"pattern":"hot_*","from_hour":0,"salts":2},
-		{"pattern":"hot_*","from_hour":%d,"salts":32,"promoted":["route"],"basis":"promoted"}]`
+	growRules = `schema_rules: [{pattern: hot_*, from_hour: 0, salts: 2}]`
+	growLater = `
+schema_rules:
+  - {pattern: hot_*, from_hour: 0, salts: 2}
+  - {pattern: hot_*, from_hour: %d, salts: 32, promoted: [route], basis: promoted}
+`
 )
 
 // growing is a database under load whose clock is moved by the load.
@@ -37,7 +40,7 @@ type growing struct {
 	t      *testing.T
 	config *serveConfig
 	db     *database
-	rules  *rulesReloader
+	rules  *reloader
 	nowMs  atomic.Int64
 
 	labels  []labels.Labels
@@ -55,7 +58,7 @@ func openGrowing(t *testing.T, dir string, at time.Time) *growing {
 	app := kingpin.New("tsdb", "")
 	g.config = addServeFlags(app.Command("serve", ""))
 	g.config.now = func() time.Time { return time.UnixMilli(g.nowMs.Load()) }
-	_, err := app.Parse([]string{"serve", "--storage.path", dir, "--storage.schema-rules", filepath.Join(dir, "rules.json")})
+	_, err := app.Parse([]string{"serve", "--storage.path", dir, "--config.file", filepath.Join(dir, "halite.yml")})
 	require.NoError(t, err)
 	g.open()
 	return g
@@ -66,11 +69,11 @@ func (g *growing) open() {
 	var err error
 	g.db, err = openDatabase(context.Background(), g.config, slog.New(slog.DiscardHandler), registry)
 	require.NoError(g.t, err)
-	g.rules = newRulesReloader(g.config, g.db, registry)
+	g.rules = newReloader(g.config, g.db, registry)
 }
 
 func (g *growing) putRules(format string, args ...any) {
-	require.NoError(g.t, os.WriteFile(g.config.schemaRulesFile, fmt.Appendf(nil, format, args...), 0o600))
+	require.NoError(g.t, os.WriteFile(g.config.configFile, fmt.Appendf(nil, format, args...), 0o600))
 }
 
 // write moves the clock by a step and writes a sample to every series, and every tenth time one of two hours ago.
@@ -167,7 +170,7 @@ func (g *growing) flushUntil(ending <-chan struct{}) {
 func TestSaltsGrowUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.json"), []byte(growRules), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "halite.yml"), []byte(growRules), 0o600))
 	hour := keyschema.HourOf(time.Now().UnixMilli()) - 4
 	g := openGrowing(t, dir, time.UnixMilli(keyschema.HourStartMs(hour)).Add(20*time.Minute))
 	ending := make(chan struct{})
@@ -220,7 +223,7 @@ func TestSaltsGrowUnderLoad(t *testing.T) {
 		require.Len(t, salts, 1, "vehicles of route %s share a salt", route)
 	}
 	require.NoError(t, g.db.close(t.Context()))
-	g.config.schemaRulesFile = "" // the store remembers
+	g.config.configFile = "" // the store remembers
 	g.open()
 	g.compare()
 	require.NoError(t, g.db.close(t.Context()))
@@ -229,7 +232,7 @@ func TestSaltsGrowUnderLoad(t *testing.T) {
 // TestReloadRefuses: whatever is wrong with new rules, the former ones hold, and the reason is told.
 func TestReloadRefuses(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.json"), []byte(growRules), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "halite.yml"), []byte(growRules), 0o600))
 	hour := keyschema.HourOf(time.Now().UnixMilli()) - 4
 	g := openGrowing(t, dir, time.UnixMilli(keyschema.HourStartMs(hour)).Add(52*time.Minute))
 	defer func() { require.NoError(t, g.db.close(context.Background())) }()
@@ -243,11 +246,11 @@ func TestReloadRefuses(t *testing.T) {
 	}
 	g.putRules(growLater, hour)
 	refused("must start after hour")
-	g.putRules("[]")
+	g.putRules("schema_rules: []")
 	refused("already holds")
 	g.putRules("[")
-	refused("unexpected EOF")
-	require.NoError(t, os.Remove(g.config.schemaRulesFile))
+	refused("line 1")
+	require.NoError(t, os.Remove(g.config.configFile))
 	refused("no such file")
 	g.nowMs.Add((90 * time.Second).Milliseconds())
 	g.putRules(growLater, hour+1)
@@ -263,8 +266,8 @@ func TestReloadRefuses(t *testing.T) {
 	_, err := g.db.ingester.Write(t.Context(), []ingest.Sample{{Labels: g.labels[0], TsMs: g.nowMs.Load() + 599_000}})
 	require.NoError(t, err)
 	g.nowMs.Add(-(20 * time.Minute).Milliseconds())
-	g.putRules(`[{"pattern":"hot_*","from_hour":0,"salts":2},{"pattern":"hot_*","from_hour":%d,"salts":8}]`, hour+1)
+	g.putRules(`schema_rules: [{pattern: hot_*, from_hour: 0, salts: 2}, {pattern: hot_*, from_hour: %d, salts: 8}]`, hour+1)
 	require.ErrorContains(t, g.rules.Reload(t.Context()), `metric "hot_total" has samples after hour`)
-	g.rules.file = ""
-	require.ErrorIs(t, g.rules.Reload(t.Context()), errNoRulesFile)
+	g.config.configFile = ""
+	require.NoError(t, g.rules.Reload(t.Context()), "without a file there is nothing to refuse")
 }

@@ -21,8 +21,13 @@ import (
 func (db *database) openRules(
 	ctx context.Context, c *serveConfig, opened storage.Store, log *slog.Logger, r prometheus.Registerer,
 ) (err error) {
-	db.schema, err = tables.LoadSchema(ctx, opened, c.schemaRulesFile, c.clock()().Add(c.aheadOrDefault()))
-	if err != nil {
+	if db.config, err = c.readConfig(); err != nil {
+		return err
+	}
+	db.schema, err = tables.LoadSchema(ctx, opened, c.wantedRules(db.config), c.lastHour())
+	if err != nil && c.configFile != "" {
+		return fmt.Errorf("%s: %w", c.configFile, err)
+	} else if err != nil {
 		return err
 	}
 	if db.retention, err = retentionOf(c, db.schema); err != nil {
@@ -61,7 +66,7 @@ func (c *serveConfig) ages() keyschema.RetentionByTier {
 func retentionOf(c *serveConfig, schema *keyschema.Schema) (*keyschema.RetentionByMetric, error) {
 	kept, err := schema.Retention(c.ages())
 	if err != nil {
-		return nil, fmt.Errorf("--storage.schema-rules: %w", err)
+		return nil, fmt.Errorf("retention rules: %w", err)
 	}
 	return kept, nil
 }

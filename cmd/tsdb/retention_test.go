@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -22,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
+	"halite/cmd/tsdb/internal/config"
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
@@ -143,10 +143,14 @@ func (g *aging) changeAges() {
 			break
 		}
 	}
-	text, err := json.Marshal(g.rules)
-	require.NoError(g, err)
-	g.note("rules %s, flags %v", text, g.rest)
-	require.NoError(g, os.WriteFile(filepath.Join(g.dir, "rules.json"), text, 0o600))
+	var file config.Config
+	for _, r := range g.rules {
+		file.RetentionRules = append(file.RetentionRules, config.RetentionRule{
+			Pattern: r.Pattern, Raw: r.Retention.Raw, Hours: r.Retention.Hours,
+		})
+	}
+	g.note("rules %s, flags %v", file.Text(), g.rest)
+	require.NoError(g, os.WriteFile(filepath.Join(g.dir, "halite.yml"), []byte(file.Text()), 0o600))
 }
 
 func (g *aging) open() {
@@ -154,7 +158,7 @@ func (g *aging) open() {
 	g.config = addServeFlags(app.Command("serve", ""))
 	g.config.now = g.now
 	_, err := app.Parse([]string{"serve", "--storage.path", filepath.Join(g.dir, "data"), "--storage.rollups",
-		"--storage.schema-rules", filepath.Join(g.dir, "rules.json"), "--storage.retention.raw", g.rest[keyschema.Raw].String(),
+		"--config.file", filepath.Join(g.dir, "halite.yml"), "--storage.retention.raw", g.rest[keyschema.Raw].String(),
 		"--storage.retention.hours", g.rest[keyschema.Hours].String()})
 	require.NoError(g, err)
 	g.db, err = openDatabase(context.Background(), g.config, slog.New(slog.DiscardHandler), prometheus.NewRegistry())

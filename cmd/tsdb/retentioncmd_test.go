@@ -24,10 +24,10 @@ func runTsdb(t *testing.T, args ...string) (string, error) {
 // TestRetentionCommand asks a server, and then its tables, what metrics cost.
 func TestRetentionCommand(t *testing.T) {
 	t.Parallel()
-	dir, rules := t.TempDir(), filepath.Join(t.TempDir(), "rules.json")
+	dir, rules := t.TempDir(), filepath.Join(t.TempDir(), "halite.yml")
 	putRules := func(text string) { require.NoError(t, os.WriteFile(rules, []byte(text), 0o600)) }
-	putRules(`[{"pattern": "debug_*", "retention": {"raw": "3d", "histograms": "2d"}}]`)
-	s := startServer(t, dir, "--web.enable-admin-api", "--no-web.self-scrape", "--storage.schema-rules", rules)
+	putRules(`retention_rules: [{pattern: debug_*, raw: 3d, histograms: 2d}]`)
+	s := startServer(t, dir, "--web.enable-admin-api", "--no-web.self-scrape", "--config.file", rules)
 	var points []point
 	for _, metric := range []string{"debug_a", "kept"} {
 		for h := range 23 {
@@ -82,12 +82,12 @@ func TestRetentionCommand(t *testing.T) {
 
 	// Shorter than a day, or tiers out of order: the server does not start, and says which rule.
 	for text, want := range map[string]string{
-		`[{"pattern": "debug_*", "retention": {"raw": "5h"}}]`:         `"debug_*": retention.raw is 5h`,
-		`[{"pattern": "debug_*", "retention": {"hours": "2d"}}]`:       `"debug_*": retention.hours is 2d`,
-		`[{"pattern": "debug_*", "retention": {"histograms": "31d"}}]`: `"debug_*": retention.histograms is 31d`,
+		"retention_rules:\n- pattern: debug_*\n  raw: 5h":        `line 3, column 8, field retention_rules[0].raw: 5h is shorter`,
+		`retention_rules: [{pattern: debug_*, hours: 2d}]`:       `"debug_*": retention.hours is 2d`,
+		`retention_rules: [{pattern: debug_*, histograms: 31d}]`: `"debug_*": retention.histograms is 31d`,
 	} {
 		putRules(text)
-		out, err := runTsdb(t, "serve", "--storage.path", dir, "--web.listen-address", freeAddress(t), "--storage.schema-rules", rules)
+		out, err := runTsdb(t, "serve", "--storage.path", dir, "--web.listen-address", freeAddress(t), "--config.file", rules)
 		require.Error(t, err)
 		require.Contains(t, out, want)
 	}

@@ -19,11 +19,12 @@ import (
 
 // seedRules lay out three worlds: flights by origin and arrival date, the speed on a highway by mile markers, and vehicles
 // by route.
-const seedRules = `[
-  {"pattern": "flight_delay_minutes", "salts": 16, "promoted": ["origin", "arrival"], "basis": "promoted"},
-  {"pattern": "highway_speed", "salts": 16, "promoted": ["highway", "mile"], "basis": "promoted", "salt_tags": 1},
-  {"pattern": "vehicle_speed", "salts": 16, "promoted": ["route"], "basis": "promoted"}
-]`
+const seedRules = `
+schema_rules:
+  - {pattern: flight_delay_minutes, promoted: [origin, arrival], basis: promoted}
+  - {pattern: highway_speed, promoted: [highway, mile], basis: promoted, salt_tags: 1}
+  - {pattern: vehicle_speed, promoted: [route], basis: promoted}
+`
 
 // explained is what EXPLAIN says of the reading.
 type explained struct {
@@ -99,9 +100,9 @@ func (s *server) explain(query string, at time.Time) (e explained) {
 // needed, and they come newest first. Later questions find some of the rows decoded and read a range of the others.
 func TestSeedsOfTheModel(t *testing.T) {
 	t.Parallel()
-	rules := filepath.Join(t.TempDir(), "rules.json")
+	rules := filepath.Join(t.TempDir(), "halite.yml")
 	require.NoError(t, os.WriteFile(rules, []byte(seedRules), 0o600))
-	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--web.enable-admin-api", "--storage.schema-rules", rules)
+	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--web.enable-admin-api", "--config.file", rules)
 	var series []seedSeries
 	for i := range 40 {
 		for _, origin := range []string{"LIS", "SFO", "ZRH"} {

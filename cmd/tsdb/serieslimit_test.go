@@ -95,10 +95,10 @@ func TestCardinalityBomb(t *testing.T) {
 // TestSeriesLimitsOfRules limits one metric by a rule.
 func TestSeriesLimitsOfRules(t *testing.T) {
 	t.Parallel()
-	rules := filepath.Join(t.TempDir(), "rules.json")
-	require.NoError(t, os.WriteFile(rules, []byte(`[{"pattern": "pod_*", "max_series": 50, "max_series_warn": 0.5}]`), 0o600))
+	rules := filepath.Join(t.TempDir(), "halite.yml")
+	require.NoError(t, os.WriteFile(rules, []byte(`limits: {series_per_metric: [{pattern: pod_*, max: 50, warn: 0.5}]}`), 0o600))
 	dir, now := t.TempDir(), time.Now().UnixMilli()
-	s := startServer(t, dir, "--no-web.self-scrape", "--storage.schema-rules", rules, "--web.enable-lifecycle")
+	s := startServer(t, dir, "--no-web.self-scrape", "--config.file", rules, "--web.enable-lifecycle")
 	code, text, _ := s.post("/api/v1/write", encodeWrite(append(bomb("pod_info", 0, 80, now), bomb("other", 0, 80, now)...)))
 	require.Equal(t, http.StatusBadRequest, code)
 	require.Contains(t, text, `metric pod_info has reached its limit of 50 active series, by the rule of pattern "pod_*"`)
@@ -106,7 +106,8 @@ func TestSeriesLimitsOfRules(t *testing.T) {
 	require.Equal(t, "pod_info", status.Metrics[0].Metric)
 	require.Equal(t, int64(50), status.Metrics[0].Max)
 
-	require.NoError(t, os.WriteFile(rules, []byte(`[{"pattern": "pod_*", "max_series": 80, "max_series_dry_run": true}]`), 0o600))
+	later := []byte(`limits: {series_per_metric: [{pattern: pod_*, max: 80, enforce: false}]}`)
+	require.NoError(t, os.WriteFile(rules, later, 0o600))
 	code, text, _ = s.post("/-/reload", nil)
 	require.Equal(t, http.StatusOK, code, text)
 	s.write(bomb("pod_info", 0, 100, now))

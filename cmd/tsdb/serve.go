@@ -66,8 +66,8 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return errors.Join(err, httpServer.Close())
 	}
-	rules := newRulesReloader(c, db, registry)
-	server, err := newAPI(c, db, gate, rules, quit, registry, log)
+	reloads := newReloader(c, db, registry)
+	server, err := newAPI(c, db, gate, reloads, quit, registry, log)
 	if err != nil {
 		return errors.Join(err, httpServer.Close(), db.close(ctx))
 	}
@@ -79,7 +79,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 
 	working, stopWork := context.WithCancel(ctx)
 	var work sync.WaitGroup
-	work.Go(func() { rules.reloadOn(working, hangups, log) })
+	work.Go(func() { reloads.reloadOn(working, hangups, log) })
 	if c.web.selfScrape {
 		work.Go(func() { newSelfScraper(c, db, registry, listener.Addr(), log).run(working) })
 	}
@@ -170,7 +170,7 @@ func newRegistry() *prometheus.Registry {
 }
 
 func newAPI(
-	c *serveConfig, db *database, gate *gate, rules *rulesReloader, quit func(), registry *prometheus.Registry, log *slog.Logger,
+	c *serveConfig, db *database, gate *gate, reloads *reloader, quit func(), registry *prometheus.Registry, log *slog.Logger,
 ) (*api.Server, error) {
 	var cors *regexp.Regexp
 	if c.web.corsOrigin != "" {
@@ -182,7 +182,7 @@ func newAPI(
 	build, started := readBuildInfo(), time.Now()
 	var reload func(context.Context) error
 	if c.web.lifecycle {
-		reload = rules.Reload
+		reload = reloads.Reload
 	} else {
 		quit = nil
 	}
@@ -193,7 +193,8 @@ func newAPI(
 		Ready: gate.readiness, Refusing: db.refusing, Gatherer: registry, Registerer: registry, Logger: log,
 		Build:   api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
 		Flags:   c.flagValues(),
-		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, rules, started) },
+		Config:  reloads.Config,
+		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, reloads, started) },
 		Reload:  reload, Quit: quit, Lookback: c.queryLookback, Rules: db.schema.Rules, OwnJob: ownJob,
 		DelayedNames: c.queryDelayedNames, AllKinds: db.ingester.Histograms() != nil,
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
@@ -207,8 +208,8 @@ func newAPI(
 	})
 }
 
-func runtimeInfo(c *serveConfig, rules *rulesReloader, started time.Time) api.RuntimeInfo {
-	ok, at := rules.last()
+func runtimeInfo(c *serveConfig, reloads *reloader, started time.Time) api.RuntimeInfo {
+	ok, at := reloads.last()
 	return api.RuntimeInfo{StartTime: started, ConfigLoaded: ok, ConfigTime: at, StorageRetention: c.retentionText()}
 }
 

@@ -45,9 +45,6 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.retention.histograms", "How long to keep native histograms, at most as long as raw samples. 0 keeps them as "+
 		"long as raw samples.").Default("0s").SetValue(&c.histogramRetention)
 	c.rollups.addFlags(cmd)
-	cmd.Flag("storage.schema-rules", "JSON file with the schema rules: salts, promoted labels and retention by metric. See "+
-		"docs/schema.md.").
-		StringVar(&c.schemaRulesFile)
 	c.addShared(cmd.Flag("storage.cache-bytes", "Memory for cached blocks of tables. The default is at most an eighth of the "+
 		"memory limit.").
 		Default("256MB"), sharedBytes{sizeBytes: &c.cacheBytes, part: 8, offHeap: true})

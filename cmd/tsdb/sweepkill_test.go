@@ -26,8 +26,7 @@ const (
 	// sweptDebug is more metrics than a request of a sweep drops.
 	sweptDebug, sweptTrace, sweptKept = 270, 20, 4
 	sweptDays                         = 7
-	sweptRules                        = `[{"pattern": "debug_*", "retention": {"raw": "2d"}},
-		{"pattern": "trace_*", "retention": {"raw": "4d", "hours": "5d"}}]`
+	sweptRules                        = `retention_rules: [{pattern: debug_*, raw: 2d}, {pattern: trace_*, raw: 4d, hours: 5d}]`
 	// sweptGrace is the sweeper's default.
 	sweptGrace = 6 * time.Hour
 )
@@ -83,7 +82,7 @@ func TestSweepKilled(t *testing.T) {
 
 func newSweeping(t *testing.T, on string, seed uint64) *sweeping {
 	w := &sweeping{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: time.Now().Truncate(time.Second), servers: 1, dir: t.TempDir()}
-	w.rules = filepath.Join(t.TempDir(), "rules.json")
+	w.rules = filepath.Join(t.TempDir(), "halite.yml")
 	require.NoError(t, os.WriteFile(w.rules, []byte(sweptRules), 0o600))
 	w.tool = []string{"--storage.path", w.dir}
 	w.flags = []string{"--no-web.self-scrape"}
@@ -105,7 +104,7 @@ func (w *sweeping) run() {
 	w.flags = append(w.flags, "--storage.rollups")
 	w.rolledUp()
 	w.before = w.dump()
-	w.flags = append(w.flags, "--storage.schema-rules", w.rules)
+	w.flags = append(w.flags, "--config.file", w.rules)
 	strikes := 2
 	if testing.Short() {
 		strikes = 1

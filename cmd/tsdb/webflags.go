@@ -47,7 +47,7 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("web.cors.origin", "Regular expression of the origins whose pages may read answers (CORS). Empty allows none.").
 		StringVar(&c.corsOrigin)
 	cmd.Flag("web.enable-admin-api", "Allow the endpoints below /api/v1/admin.").BoolVar(&c.adminAPI)
-	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload and POST /-/quit. The first reloads --storage.schema-rules and "+
+	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload and POST /-/quit. The first reloads --config.file and "+
 		"reopens --query.log-file, as SIGHUP does. The second stops the server, as SIGTERM does.").
 		BoolVar(&c.lifecycle)
 	cmd.Flag("web.enable-pprof", "Serve profiles of the Go runtime below /debug/pprof/.").BoolVar(&c.profiles)

@@ -1,4 +1,5 @@
-// Package client holds the sub-commands that talk to a running server: they draw a query, delete samples and load the server.
+// Package client holds the sub-commands that talk to a running server: they draw a query, delete samples, check a configuration
+// and load the server.
 package client
 
 import "io"

@@ -13,8 +13,6 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
-	"halite/cmd/tsdb/internal/tables"
-	"halite/keyschema"
 	"halite/loadtest"
 	loadclient "halite/loadtest/client"
 )
@@ -31,7 +29,6 @@ type loadtestCommands struct {
 	opts         loadtest.Options
 	comparing    loadtest.CompareOptions
 	from, to     string
-	schemaFile   string
 	format       string
 	jsonFile     string
 	quiet        bool
@@ -123,8 +120,6 @@ func (c *loadtestCommands) addRunFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("rate", "Samples per second. 0 sends as fast as the server accepts.").Float64Var(&c.opts.Load.Rate)
 	cmd.Flag("duration", "Length of a live load.").Default("1m").DurationVar(&c.opts.Load.Duration)
 	cmd.Flag("query-rate", "Dashboard queries per second during the load.").Float64Var(&c.opts.QueryRate)
-	cmd.Flag("schema-rules", "File with the server's schema rules, to compute salts; see docs/schema.md. Default: ask the server.").
-		StringVar(&c.schemaFile)
 }
 
 // loadtest runs a sub-command. The first signal ends the current phase: if that is the load, acknowledged samples are still
@@ -216,15 +211,6 @@ func (c *loadtestCommands) complete(now time.Time) error {
 		}
 		if c.opts.Load.To, err = parseTime(c.to, now); err != nil {
 			return fmt.Errorf("--to: %w", err)
-		}
-	}
-	if c.schemaFile != "" {
-		rules, err := tables.ReadRulesFile(c.schemaFile)
-		if err != nil {
-			return fmt.Errorf("--schema-rules: %w", err)
-		}
-		if c.opts.Schema, err = keyschema.NewSchema(rules); err != nil {
-			return fmt.Errorf("--schema-rules: %w", err)
 		}
 	}
 	if !c.quiet {

@@ -1,14 +1,9 @@
 package tables
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"time"
 
 	"halite/keyschema"
 	"halite/storage"
@@ -18,62 +13,94 @@ import (
 // rulesCell is where the rules in force are stored.
 func rulesCell() jsoncell.Cell { return jsoncell.Cell{Row: "schema", Qualifier: "rules"} }
 
-// LoadSchema returns the rules in force: those of the file if one is named, else those the store remembers. It refuses a
-// file that drops or changes a rule which already holds, because rows written under it could not be found again; latest is
-// the last time of which there may be samples.
-func LoadSchema(ctx context.Context, store storage.Store, file string, latest time.Time) (*keyschema.Schema, error) {
+// LoadSchema returns the rules with which a server starts. Without wanted rules they are those that the store remembers. A store
+// without rules and samples takes all wanted rules. Another store takes their retention and limits, and a [SchemaChange] the
+// rest as soon as the samples of coming hours are known. LoadSchema refuses rules that the change would refuse for nowHour, the
+// last hour that may have samples.
+func LoadSchema(ctx context.Context, store storage.Store, wanted []keyschema.Rule, nowHour int64) (*keyschema.Schema, error) {
 	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
 	if err != nil {
 		return nil, err
 	}
 	current, some, err := StoredSchema(ctx, meta)
-	if err != nil || file == "" {
+	if err != nil || wanted == nil {
 		return current, err
 	}
-	wanted, err := ReadRulesFile(file)
+	rules := current.Begin(wanted, -1)
+	if some || !isEmpty(ctx, store) {
+		if _, _, err := nextSchema(current, wanted, nowHour); err != nil {
+			return nil, err
+		}
+		rules = append(current.Layout(), keyschema.Limits(wanted)...)
+	}
+	next, err := keyschema.NewSchema(rules)
 	if err != nil {
 		return nil, err
 	}
-	next, err := keyschema.NewSchema(wanted)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if some || !isEmpty(ctx, store) {
-		if err := current.CheckChange(next, keyschema.HourOf(latest.UnixMilli())); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-	}
-	if err := WriteRules(ctx, meta, wanted); err != nil {
+	if err := WriteRules(ctx, meta, rules); err != nil {
 		return nil, err
 	}
 	return next, store.Sync(ctx)
 }
 
-func ReadRulesFile(file string) ([]keyschema.Rule, error) {
-	src, err := os.ReadFile(file)
+// nextSchema returns the wanted rules with their hours, and the schema of them, which may replace current.
+func nextSchema(
+	current *keyschema.Schema, wanted []keyschema.Rule, nowHour int64,
+) (*keyschema.Schema, []keyschema.Rule, error) {
+	rules := current.Begin(wanted, nowHour)
+	next, err := keyschema.NewSchema(rules)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	rules, err := parseRules(src)
-	if err != nil {
-		return nil, fmt.Errorf("%s, %w", file, err)
-	}
-	return rules, nil
+	return next, rules, current.CheckChange(next, nowHour)
 }
 
-// parseRules parses the rules of a file: members that there are not are faults, and so is what follows the list.
-func parseRules(src []byte) (rules []keyschema.Rule, err error) {
-	d := json.NewDecoder(bytes.NewReader(src))
-	d.DisallowUnknownFields()
-	if err = d.Decode(&rules); err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("something follows the list of rules")
+// SchemaChange puts rules into force while a server runs.
+type SchemaChange struct {
+	Store  storage.Store
+	Schema *keyschema.Schema // in force
+	// Check refuses a schema for another reason; nil refuses none.
+	Check func(next *keyschema.Schema) error
+	// Stray names metrics that have samples from a time on.
+	Stray func(ctx context.Context, fromMs int64) ([]string, error)
+}
+
+// Apply stores the wanted rules and puts them into force. nowHour is the last hour that may have samples. A refused rule changes
+// nothing.
+func (c *SchemaChange) Apply(ctx context.Context, wanted []keyschema.Rule, nowHour int64) error {
+	next, rules, err := nextSchema(c.Schema, wanted, nowHour)
+	if err != nil {
+		return err
+	}
+	if c.Check != nil {
+		if err := c.Check(next); err != nil {
+			return err
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("byte %d: %w", d.InputOffset(), err)
+	if !c.Schema.SameLayout(next) {
+		if early, err := c.Stray(ctx, keyschema.HourStartMs(nowHour+1)); err != nil {
+			return fmt.Errorf("look for samples of coming hours: %w", err)
+		} else if len(early) > 0 {
+			return fmt.Errorf("metric %q has samples after hour %d already, from a time when more was accepted ahead; try again when "+
+				"that has passed", early[0], nowHour)
+		}
 	}
-	return rules, nil
+	meta, err := c.Store.Table(ctx, storage.TableMeta)
+	if err != nil {
+		return err
+	}
+	// Stored first: rows keyed by rules that a restart does not know could not be found again.
+	if err := WriteRules(ctx, meta, rules); err != nil {
+		return fmt.Errorf("store the rules, which stay as they were: %w", err)
+	}
+	if err := c.Schema.Replace(next, nowHour); err != nil {
+		return err
+	}
+	// Until this succeeds no flush does, and the log brings all rows of the new rules back.
+	if err := c.Store.Sync(ctx); err != nil {
+		return fmt.Errorf("the rules are in force, but not durable yet; reload again: %w", err)
+	}
+	return nil
 }
 
 // isEmpty reports whether no row of samples was ever written.

@@ -1,0 +1,183 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"go.yaml.in/yaml/v3"
+
+	"halite/cmd/tsdb/internal/config"
+	"halite/keyschema"
+)
+
+// checkConfig holds the arguments of `tsdb check config`.
+type checkConfig struct {
+	file, url string
+	now       func() time.Time
+}
+
+// AddCheck declares `tsdb check config`.
+func AddCheck(app *kingpin.Application) Commands {
+	check := app.Command("check", "Check files without a server.")
+	cmd := check.Command("config", "Check a configuration file, and show what it would change in a running server.")
+	c := &checkConfig{now: time.Now}
+	cmd.Arg("file", "The file for --config.file of serve.").Required().StringVar(&c.file)
+	cmd.Flag("url", "A running server to compare the file with. Default: none.").StringVar(&c.url)
+	return Commands{cmd.FullCommand(): c.run}
+}
+
+func (c *checkConfig) run(w io.Writer) error {
+	next, err := config.Read(c.file)
+	if err != nil {
+		return err
+	}
+	lines := []string{fmt.Sprintf("%s is valid: %s", c.file, next.Summary())}
+	if c.url != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		changes, err := c.changes(ctx, next)
+		if err != nil {
+			return err
+		}
+		if len(changes) == 0 {
+			changes = []string{"nothing would change"}
+		}
+		lines = append(lines, changes...)
+	}
+	_, err = io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	return err
+}
+
+// changes lists what a reload would change in the server. The error says why the server would refuse the file.
+func (c *checkConfig) changes(ctx context.Context, next *config.Config) ([]string, error) {
+	var (
+		schema struct{ Rules []keyschema.Rule }
+		loaded struct{ YAML string }
+		flags  map[string]string
+	)
+	for path, data := range map[string]any{"schema": &schema, "config": &loaded, "flags": &flags} {
+		if err := Ask(ctx, http.MethodGet, c.url, "/api/v1/status/"+path, nil, data); err != nil {
+			return nil, err
+		}
+	}
+	ahead, err := time.ParseDuration(flags["ingest.max-ahead"])
+	if err != nil {
+		return nil, fmt.Errorf("the server's --ingest.max-ahead: %w", err)
+	}
+	former, err := config.Parse("the configuration of the server", []byte(loaded.YAML))
+	if err != nil {
+		return nil, fmt.Errorf("is it another version? %w", err)
+	}
+	out, err := ruleChanges(schema.Rules, next.Rules(), keyschema.HourOf(c.now().Add(ahead+time.Minute).UnixMilli()))
+	if err != nil {
+		return nil, fmt.Errorf("the server would refuse %s: %w", c.file, err)
+	}
+	before, after := *former, *next
+	for _, rest := range []*config.Config{&before, &after} {
+		rest.SchemaRules, rest.RetentionRules, rest.Limits.SeriesPerMetric = nil, nil, nil // compared as rules
+	}
+	more, err := valueChanges(&before, &after)
+	return append(out, more...), err
+}
+
+// ruleChanges compares the rules in force with wanted ones. nowHour is the last hour that may have samples.
+func ruleChanges(rules, wanted []keyschema.Rule, nowHour int64) (out []string, err error) {
+	current, err := keyschema.NewSchema(rules)
+	if err != nil {
+		return nil, err
+	}
+	next, err := keyschema.NewSchema(current.Begin(wanted, nowHour))
+	if err != nil {
+		return nil, err
+	}
+	if err := current.CheckChange(next, nowHour); err != nil {
+		return nil, err
+	}
+	before, err := ruleTexts(current.Rules())
+	if err != nil {
+		return nil, err
+	}
+	after, err := ruleTexts(next.Rules())
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range before {
+		if !slices.Contains(after, r) {
+			out = append(out, "- "+r.text+r.effect)
+		}
+	}
+	for _, r := range after {
+		if !slices.Contains(before, r) {
+			out = append(out, "+ "+r.text+r.effect)
+		}
+	}
+	return out, nil
+}
+
+// ruleText is a part of a rule in JSON, and when a change of it takes effect.
+type ruleText struct{ text, effect string }
+
+// ruleTexts divides rules into what they say about keys, retention and series.
+func ruleTexts(rules []keyschema.Rule) (out []ruleText, err error) {
+	add := func(v any, effect string) {
+		text, fault := json.Marshal(v)
+		if fault != nil {
+			err = fault
+		}
+		out = append(out, ruleText{string(text), effect})
+	}
+	for _, r := range rules {
+		if r.Retention != nil {
+			add(struct {
+				Pattern   string                   `json:"pattern"`
+				Retention *keyschema.RuleRetention `json:"retention"`
+			}{r.Pattern, r.Retention}, ", with a restart of the server")
+		}
+		if r.MaxSeries != nil {
+			add(struct {
+				Pattern string  `json:"pattern"`
+				Max     int     `json:"max"`
+				Warn    float64 `json:"warn,omitempty"`
+				DryRun  bool    `json:"dry_run,omitempty"`
+			}{r.Pattern, *r.MaxSeries, r.MaxSeriesWarn, r.MaxSeriesDryRun}, ", at once")
+		}
+		if r.Salts > 0 {
+			r.Retention, r.MaxSeries, r.MaxSeriesWarn, r.MaxSeriesDryRun = nil, nil, 0, false
+			add(r, ", from "+time.UnixMilli(keyschema.HourStartMs(r.FromHour)).UTC().Format(time.RFC3339))
+		}
+	}
+	return out, err
+}
+
+// valueChanges compares two values line by line in YAML.
+func valueChanges(before, after any) (out []string, err error) {
+	var lines [2][]string
+	for i, v := range []any{before, after} {
+		text, err := yaml.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		if string(text) != "{}\n" {
+			lines[i] = strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		}
+	}
+	if slices.Equal(lines[0], lines[1]) {
+		return nil, nil
+	}
+	for i, sign := range []string{"- ", "+ "} {
+		for _, line := range lines[i] {
+			out = append(out, sign+line)
+		}
+	}
+	return out, nil
+}

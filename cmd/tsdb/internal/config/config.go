@@ -1,0 +1,146 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"halite/keyschema"
+)
+
+const (
+	// BytesMax bounds a file.
+	BytesMax = 1 << 20
+	// NodesMax bounds the values of a document. An alias counts as often as it is used.
+	NodesMax = 200_000
+)
+
+// Config is the content of a file. The zero value is an empty file.
+type Config struct {
+	SchemaRules    []SchemaRule    `yaml:"schema_rules,omitempty"`
+	RetentionRules []RetentionRule `yaml:"retention_rules,omitempty"`
+	Limits         Limits          `yaml:"limits,omitempty"`
+}
+
+// Read reads a file. The error lists the faults in the order of the file, each with file, line, column and field.
+func Read(file string) (*Config, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, BytesMax+1))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(file, src)
+}
+
+// Parse parses the content of a file with a name. The error is as that of Read.
+func Parse(name string, src []byte) (*Config, error) {
+	if len(src) > BytesMax {
+		return nil, fmt.Errorf("%s: %w", name, ErrBytes)
+	}
+	doc, err := parseDocument(src)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	c := &Config{}
+	if doc == nil {
+		return c, nil
+	}
+	d := &decoder{file: name, places: make(map[string]place)}
+	d.decode(doc, "", reflect.ValueOf(c).Elem())
+	if len(d.faults) == 0 {
+		c.validate(d.fault)
+	}
+	if err := joined(d.sorted()); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// parseDocument returns the only document of a file; nil if it is empty.
+func parseDocument(src []byte) (*yaml.Node, error) {
+	var doc, more yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, syntaxFault(err)
+	}
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		if err != nil {
+			return nil, syntaxFault(err)
+		}
+		return nil, &Fault{Line: more.Line, Column: more.Column, Err: errors.New("a second document begins; a file has one")}
+	}
+	root := doc.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+		return nil, nil
+	}
+	return root, nil
+}
+
+// syntaxFault returns the error of the library with its line.
+func syntaxFault(err error) error {
+	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
+	if rest, ok := strings.CutPrefix(text, "line "); ok {
+		if number, reason, ok := strings.Cut(rest, ": "); ok {
+			if n, err := strconv.Atoi(number); err == nil {
+				line, text = n, reason
+			}
+		}
+	}
+	return &Fault{Line: line, Err: errors.New(text)}
+}
+
+// Text returns the configuration as YAML, without comments; empty for an empty file.
+func (c *Config) Text() string {
+	text, err := yaml.Marshal(c)
+	if err != nil || string(text) == "{}\n" {
+		return "" // every type of a Config has a text
+	}
+	return string(text)
+}
+
+// Rules returns the rules of schema, retention and series of metrics in the form of the store. A schema rule without from_hour
+// has FromHour keyschema.NextHour.
+func (c *Config) Rules() []keyschema.Rule {
+	var out []keyschema.Rule
+	for i := range c.SchemaRules {
+		out = append(out, c.SchemaRules[i].rule())
+	}
+	for i := range c.RetentionRules {
+		out = append(out, c.RetentionRules[i].rule())
+	}
+	for i := range c.Limits.SeriesPerMetric {
+		out = append(out, c.Limits.SeriesPerMetric[i].rule())
+	}
+	return out
+}
+
+// validate reports what is wrong with values that have the right type.
+func (c *Config) validate(fault func(field, format string, args ...any)) {
+	for i := range c.SchemaRules {
+		c.SchemaRules[i].validate(fmt.Sprintf("schema_rules[%d]", i), c.SchemaRules[:i], fault)
+	}
+	for i := range c.RetentionRules {
+		c.RetentionRules[i].validate(fmt.Sprintf("retention_rules[%d]", i), c.RetentionRules[:i], fault)
+	}
+	c.Limits.validate(fault)
+}
+
+// Summary counts what the configuration holds.
+func (c *Config) Summary() string {
+	return fmt.Sprintf("%d schema rules, %d retention rules, %d limits of metrics", len(c.SchemaRules), len(c.RetentionRules),
+		len(c.Limits.SeriesPerMetric))
+}

@@ -1,0 +1,145 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+)
+
+// TestFaults: each fault names file, line, column and field.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct{ src, want string }{
+		{"shcema_rules: []", "line 1, column 1, field shcema_rules: unknown key; known are schema_rules, "},
+		{"schema_rules:\n  - pattern: a\n    sallts: 3", "line 3, column 5, field schema_rules[0].sallts: unknown key"},
+		{"schema_rules:\n  - pattern: a\n    salts: x",
+			`line 3, column 12, field schema_rules[0].salts: this is "x", want a whole number`},
+		{"schema_rules: [{pattern: a, salts: 1.5}]", `field schema_rules[0].salts: this is "1.5", want a whole number`},
+		{"schema_rules: [{pattern: a, salts: '5'}]", `field schema_rules[0].salts: this is "5", want a whole number`},
+		{"schema_rules: [{pattern: a, salts: 99999999999999999999}]", "want a whole number"},
+		{"schema_rules:\n  - {pattern: a, salts: 2000}", "line 2, column 25, field schema_rules[0].salts: 2000 is outside 1..1000"},
+		{"schema_rules:\n  - {pattern: a, salts: 0}", "field schema_rules[0].salts: 0 is outside 1..1000"},
+		{"schema_rules: [{pattern: a}, {pattern: a, basis: promoted}]",
+			"line 1, column 50, field schema_rules[1].basis: basis \"promoted\" needs promoted tags"},
+		{"schema_rules: [{pattern: a, basis: tag}]", "line 1, column 36, field schema_rules[0].basis: "},
+		{"schema_rules: [{pattern: a}, {pattern: a}]", `field schema_rules[1].pattern: "a" has two rules without from_hour`},
+		{"schema_rules: [{pattern: a, from_hour: 3}, {pattern: a, from_hour: 3}]", `"a" has two rules from hour 3`},
+		{"schema_rules: [{pattern: a, from_hour: -1}]", "field schema_rules[0].from_hour: from_hour -1 is outside"},
+		{"schema_rules: [{salts: 3}]", "line 1, column 16, field schema_rules[0].pattern: the pattern is empty"},
+		{"schema_rules: [{pattern: a, promoted: [x, x]}]", `field schema_rules[0].promoted: tag "x" is listed twice`},
+		{"schema_rules: [{pattern: a, promoted: x}]", `field schema_rules[0].promoted: this is "x", want a list`},
+		{"schema_rules: [{pattern: a, promoted: [[x]]}]", "field schema_rules[0].promoted[0]: this is a list, want a text"},
+		{"schema_rules: {pattern: a}", "line 1, column 15, field schema_rules: this is a mapping, want a list"},
+		{"schema_rules:", "field schema_rules: the value is missing, want a list"},
+		{"schema_rules: [a]", `field schema_rules[0]: this is "a", want a mapping with pattern, `},
+		{"schema_rules: [{pattern: }]", "field schema_rules[0].pattern: the value is missing, want a text"},
+		{"schema_rules: [{pattern: a, pattern: b}]", "line 1, column 29, field schema_rules[0].pattern: the key stands twice"},
+		{"schema_rules: [{pattern: a, [x]: b}]", "line 1, column 29, field schema_rules[0].?: a key is not a word"},
+		{"schema_rules: [{pattern: a, <<: {salts: 3}}]", "field schema_rules[0].<<: unknown key"},
+		{"retention_rules: [{pattern: a, raw: 5h}]", "line 1, column 37, field retention_rules[0].raw: 5h is shorter than 1d"},
+		{"retention_rules: [{pattern: a, raw: soon}]", "line 1, column 37, field retention_rules[0].raw: "},
+		{"retention_rules: [{pattern: a}]", "field retention_rules[0]: the rule has none of raw, hours, days and histograms"},
+		{"retention_rules: [{pattern: a, raw: 0}, {pattern: a, raw: 0}]", `field retention_rules[1].pattern: "a" has two rules`},
+		{"limits: {series_per_metric: [{pattern: a}]}", "field limits.series_per_metric[0]: max is missing"},
+		{"limits: {series_per_metric: [{pattern: a, max: -1}]}", "field limits.series_per_metric[0].max: -1 is negative"},
+		{"limits: {series_per_metric: [{pattern: a, max: 1, warn: -1}]}", "field limits.series_per_metric[0].warn: -1 is negative"},
+		{"limits: {series_per_metric: [{pattern: a, max: 1, warn: .nan}]}", `this is ".nan", want a number`},
+		{"limits: {series_per_metric: [{pattern: a, max: 1, enforce: maybe}]}", "want true or false"},
+		{"limits: {series_per_metric: [{pattern: a, max: 1}, {pattern: a, max: 1}]}", `"a" has two limits`},
+		{"- a", "line 1, column 1: this is a list, want a mapping with schema_rules, "},
+		{"a: b: c", "line 1: mapping values are not allowed"},
+		{"schema_rules:\n  - pattern: a\n   salts: 3", "line 1: did not find expected"},
+		{"schema_rules: []\n---\n{}", "line 2, column 1: a second document begins"},
+		{"schema_rules: *x", "unknown anchor"},
+		{"schema_rules: &x [*x]", "field schema_rules[0]: this is a list, want a mapping"},
+		{strings.Repeat("#", BytesMax+1), ErrBytes.Error()},
+	} {
+		_, err := Parse("halite.yml", []byte(c.src))
+		require.ErrorContains(t, err, c.want, c.src)
+		require.ErrorContains(t, err, "halite.yml: ", c.src)
+	}
+	_, err := Parse("f", []byte("schema_rules: [{pattern: a, salts: 0}, {pattern: '', salts: 1}]\nlimits: {}\n"))
+	require.ErrorContains(t, err, "field schema_rules[0].salts")
+	require.ErrorContains(t, err, "field schema_rules[1].pattern", "all faults are listed")
+	_, err = Read(filepath.Join(t.TempDir(), "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestAliases: an alias counts as often as it is used, so a short file cannot become a long configuration.
+func TestAliases(t *testing.T) {
+	c, err := Parse("f", []byte("schema_rules: [{pattern: a, promoted: &p [x, y]}, {pattern: b, promoted: *p}]"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"x", "y"}, c.SchemaRules[1].Promoted)
+	bomb := "schema_rules: [{pattern: a, promoted: &p [" + strings.Repeat("x,", 1000) + "]}" +
+		strings.Repeat(", {pattern: b, promoted: *p}", 1000) + "]"
+	_, err = Parse("f", []byte(bomb))
+	require.ErrorIs(t, err, ErrNodes)
+	var fault *Fault
+	require.True(t, errors.As(err, &fault))
+	require.Equal(t, 1, fault.Line)
+}
+
+func TestEmptyFiles(t *testing.T) {
+	for _, src := range []string{"", "# nothing\n", "---\n", "null", "{}", "limits: {}"} {
+		c, err := Parse("f", []byte(src))
+		require.NoError(t, err, src)
+		require.Empty(t, c.Rules())
+		require.Empty(t, c.Text())
+	}
+}
+
+// TestExample: the example of docs/configuration.md is complete, and says what this test expects.
+func TestExample(t *testing.T) {
+	doc, err := os.ReadFile("../../../../docs/configuration.md")
+	require.NoError(t, err)
+	_, example, ok := strings.Cut(string(doc), "```yaml\n")
+	require.True(t, ok)
+	example, _, ok = strings.Cut(example, "```\n")
+	require.True(t, ok)
+	c, err := Parse("docs/configuration.md", []byte(example))
+	require.NoError(t, err)
+	for _, section := range names(reflect.TypeFor[Config]()) {
+		require.Contains(t, example, "\n"+section+":", "the example shows each section")
+	}
+	for _, limit := range names(reflect.TypeFor[Limits]()) {
+		require.Contains(t, example, "\n  "+limit+":", "the example shows each limit")
+	}
+	again, err := Parse("text", []byte(c.Text()))
+	require.NoError(t, err, c.Text())
+	require.Equal(t, c, again)
+	_, err = keyschema.NewSchema(keyschema.DefaultSchema().Begin(c.Rules(), 500_000))
+	require.NoError(t, err)
+}
+
+// FuzzParse: a document is a configuration, whose text is the same configuration, or an error with a place.
+func FuzzParse(f *testing.F) {
+	doc, err := os.ReadFile("../../../../docs/configuration.md")
+	require.NoError(f, err)
+	_, example, _ := strings.Cut(string(doc), "```yaml\n")
+	example, _, _ = strings.Cut(example, "```\n")
+	f.Add([]byte(example))
+	for _, src := range []string{
+		"", "a: b: c", "schema_rules: &x [*x]", "schema_rules: [{pattern: a, <<: {salts: 3}}]", "- ? [", "%YAML 1.1",
+		"schema_rules: [{pattern: \"\\u0000\", salts: 0x10, from_hour: 1_000}]", "retention_rules: [{pattern: a, raw: 0}]",
+	} {
+		f.Add([]byte(src))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		c, err := Parse("f", src)
+		if err != nil {
+			require.Contains(t, err.Error(), "f: ")
+			return
+		}
+		again, err := Parse("text", []byte(c.Text()))
+		require.NoError(t, err, c.Text())
+		require.Equal(t, c.Text(), again.Text())
+		_, err = keyschema.NewSchema(keyschema.DefaultSchema().Begin(c.Rules(), 500_000))
+		require.NoError(t, err, c.Text())
+	})
+}
