@@ -196,7 +196,9 @@ func TestPanicsAreLeftToTheEngine(t *testing.T) {
 	w := newRandomStack(t)
 	broken := faulty(t, w.stack, func() { panic("a fault") })
 	e := newQueryEngine(t, broken, query.On)
-	for _, text := range []string{"sum by (job) (g)", "mad_over_time(g[5m]) + on (inst) max by (inst) (g)"} {
+	for _, text := range []string{
+		"sum by (job) (g)", "double_exponential_smoothing(g[5m], 0.5, pi()/9) + on (inst) max by (inst) (g)",
+	} {
 		got, err := ask(e, text, dataFrom, dataTo, time.Hour, query.Params{Explain: true})
 		require.NoError(t, err)
 		require.True(t, got.Explain.Undecided)

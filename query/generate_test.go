@@ -258,16 +258,18 @@ func (g exprs) overSubquery(depth int) string {
 func (g exprs) subject(depth int) string { return "(" + g.vector(depth-1) + ")" }
 
 func (g exprs) overRange(matrix string) string {
-	switch g.IntN(10) {
+	switch g.IntN(12) {
 	case 0:
 		return fmt.Sprintf("quantile_over_time(%.2f, %s)", g.Float64(), matrix)
+	case 2:
+		return fmt.Sprintf("double_exponential_smoothing(%s, 0.%d, 0.%d)", matrix, 1+g.IntN(9), g.IntN(10))
 	case 1:
 		return fmt.Sprintf("predict_linear(%s, %d)", matrix, g.IntN(3600))
 	}
 	return pick(g, "rate", "rate", "increase", "delta", "irate", "idelta", "deriv", "resets", "changes", "avg_over_time",
 		"min_over_time", "max_over_time", "sum_over_time", "count_over_time", "last_over_time", "first_over_time",
 		"present_over_time", "stddev_over_time", "stdvar_over_time", "mad_over_time", "absent_over_time",
-		"ts_of_max_over_time", "ts_of_last_over_time") +
+		"ts_of_max_over_time", "ts_of_min_over_time", "ts_of_first_over_time", "ts_of_last_over_time") +
 		"(" + matrix + ")"
 }
 
@@ -288,6 +290,11 @@ func (g exprs) aggregate(depth int) string {
 	if strings.HasPrefix(op, "std") && (strings.Contains(inner, "ts_of_") || strings.Contains(inner, "timestamp")) {
 		// Timestamps are so large that their deviation depends on the order of the sum, which is not defined.
 		inner = "(" + inner + ") % 1000"
+	}
+	for _, name := range []string{"predict_linear", "deriv", "stddev_over", "stdvar_over"} {
+		if strings.HasPrefix(op, "std") && strings.Contains(inner, name) {
+			op = "avg" // these are equal to 1e-13, but not to the last bit: the deviation of values that differ little may show it
+		}
 	}
 	return op + by + " (" + inner + ")"
 }

@@ -30,8 +30,9 @@ func TestMemoryOfQueriesComesBack(t *testing.T) {
 		}
 	}
 	w.write(request)
-	many := []string{"many", "rate(many[5m])", "many * on (i) many", "sum(many)", "mad_over_time(many[5m])", "topk(300, many)",
-		"many + on (i) mad_over_time(many[3m])", "many * on () many", "absent(many)"}
+	many := []string{"many", "rate(many[5m])", "many * on (i) many", "sum(many)", "topk(300, many)",
+		"double_exponential_smoothing(many[5m], 0.5, pi()/9)",
+		"many + on (i) double_exponential_smoothing(many[3m], 0.5, pi()/9)", "many * on () many", "absent(many)"}
 	registry := prometheus.NewRegistry()
 	options := w.options
 	options.TotalBytesMax, options.Registerer = 1<<20, registry
@@ -123,7 +124,8 @@ func TestResultsAreCountedUntilClose(t *testing.T) {
 	}{
 		{name: "engine", text: "many[1h]", instant: true}, {name: "engine, subquery", text: "many[59m:30s]", instant: true},
 		{name: "engine by request", text: "many", columnar: query.Off}, {name: "columns", text: "many"},
-		{name: "result cache", text: "many"}, {name: "both", text: "mad_over_time(many[1m:30s]) + on (i) many"},
+		{name: "result cache", text: "many"},
+		{name: "both", text: "double_exponential_smoothing(many[1m:30s], 0.5, pi()/9) + on (i) many"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Zero(t, heldBytes(t, registry))

@@ -64,7 +64,7 @@ func cacheabilityOf(e parser.Expr) *cacheability {
 	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
 		switch n := n.(type) {
 		case *parser.Call:
-			s.known = s.known && n.Func.Name != "info" && !n.Func.Experimental
+			s.known = s.known && (n.Func.Name != "info" && !n.Func.Experimental || knownExperimental(n.Func.Name))
 		case *parser.VectorSelector:
 			s.known = s.known && !n.Anchored && !n.Smoothed
 			s.computed = s.computed || n.Timestamp != nil || n.StartOrEnd != 0 || n.OriginalOffsetExpr != nil
@@ -85,6 +85,16 @@ func cacheabilityOf(e parser.Expr) *cacheability {
 		s.WhySliding = refusedFunction
 	}
 	return s
+}
+
+// knownExperimental names the experimental functions whose results depend on nothing but the samples of their windows.
+func knownExperimental(function string) bool {
+	switch function {
+	case "double_exponential_smoothing", "mad_over_time", "ts_of_first_over_time", "ts_of_last_over_time",
+		"ts_of_max_over_time", "ts_of_min_over_time":
+		return true
+	}
+	return false
 }
 
 // stretch notes how far a selector looks.
@@ -268,20 +278,20 @@ func (l *locality) overRange(name string, m *parser.MatrixSelector, args parser.
 		}
 	}
 	switch name {
-	case "rate", "increase", "stddev_over_time", "stdvar_over_time":
+	case "rate", "increase", "sum_over_time", "avg_over_time", "stddev_over_time", "stdvar_over_time":
 		l.orderedMs = max(l.orderedMs, m.Range.Milliseconds())
 	}
 	switch name {
-	case "sum_over_time", "avg_over_time":
+	case "sum_over_time", "avg_over_time", "stddev_over_time", "stdvar_over_time", "deriv", "predict_linear":
 		l.sumsMs = max(l.sumsMs, m.Range.Milliseconds())
-		l.orderedMs = max(l.orderedMs, l.sumsMs)
 	case "last_over_time", "absent_over_time":
 		return true
 	}
 	switch name {
 	case "rate", "increase", "delta", "irate", "idelta", "count_over_time", "present_over_time", "sum_over_time",
 		"avg_over_time", "min_over_time", "max_over_time", "stdvar_over_time", "stddev_over_time", "quantile_over_time",
-		"resets", "changes", "deriv", "predict_linear":
+		"resets", "changes", "deriv", "predict_linear", "double_exponential_smoothing", "mad_over_time", "ts_of_first_over_time",
+		"ts_of_last_over_time", "ts_of_max_over_time", "ts_of_min_over_time":
 		if !named(vs) {
 			l.refuse(SkipNames)
 		}

@@ -214,8 +214,8 @@ func (c Compiler) overTime(e *parser.Call, position int, rangeOf time.Duration, 
 		f.after = counterInfo(pos)
 	case "delta":
 		f.knowsEven = true
-	case "sum_over_time", "avg_over_time":
-		f.blockwise = true
+	case "sum_over_time", "avg_over_time", "stddev_over_time", "stdvar_over_time", "deriv", "predict_linear":
+		f.shared = true
 	case "last_over_time", "first_over_time":
 		f.keepsName = true
 	case "absent_over_time":
@@ -266,8 +266,33 @@ func rangeFunction(name string, e *parser.Call, rangeMs int64) window.Func {
 		return window.Deriv()
 	case "predict_linear":
 		return window.PredictLinear()
+	case "mad_over_time":
+		return window.MadOverTime()
+	case "double_exponential_smoothing":
+		return smoothing(e)
+	case "ts_of_first_over_time":
+		return window.TimeOfFirst()
+	case "ts_of_last_over_time":
+		return window.TimeOfLast()
+	case "ts_of_min_over_time":
+		return window.TimeOfMin()
+	case "ts_of_max_over_time":
+		return window.TimeOfMax()
 	}
 	return nil
+}
+
+// smoothing leaves factors that are not written as numbers between 0 and 1 to the engine, which has the words for bad ones.
+func smoothing(e *parser.Call) window.Func {
+	var factors [2]float64
+	for i := range factors {
+		n, ok := e.Args[i+1].(*parser.NumberLiteral)
+		if !ok || !(n.Val > 0 && n.Val < 1) {
+			return nil
+		}
+		factors[i] = n.Val
+	}
+	return window.DoubleExponentialSmoothing(factors[0], factors[1])
 }
 
 // text is the value of a string argument.

@@ -345,8 +345,8 @@ type overTime struct {
 	fn      window.Func
 	// knowsEven is set if fn needs no bounds of windows where there is an even.
 	knowsEven bool
-	// blockwise is set if fn is.
-	blockwise bool
+	// shared is set if fn adds samples up that long windows share.
+	shared bool
 	// exact is set if the order of additions may show in what is made of the result.
 	exact bool
 	// keepsName is set for the functions that act like an offset.
@@ -407,7 +407,7 @@ type rangeRun struct {
 // section implements evaluator.
 func (r *rangeRun) section(ev *Eval, c *column.Column, first int, row []float64) int {
 	if len(c.Segments) > 0 {
-		return ev.segmented(r, r.window.Windows, r.blockwise && window.Overlapping(&r.window.Windows), c, first, row)
+		return ev.segmented(r, r.window.Windows, r.shared && window.Overlapping(&r.window.Windows), c, first, row)
 	}
 	w := r.window.Section(first, len(row))
 	largest := w.Reset(&ev.SampleCounts, first, c, r.knowsEven)

@@ -70,6 +70,12 @@ func Overlapping(w *read.Windows) bool { return 2*w.StepMs <= w.RangeMs }
 // shares reports whether windows share most of their samples, and may share sums too.
 func (w *Window) shares() bool { return !w.Exact && Overlapping(&w.Windows) }
 
+// sharesSums reports whether running sums save work in a window, the samples from lo to before hi. An instant query has steps of
+// a millisecond.
+func (w *Window) sharesSums(lo, hi int) bool {
+	return hi-lo >= BlockwiseMin && w.shares() && w.Windows.StepMs > 1
+}
+
 // blockwise makes a windowFunc of sums: direct computes a window from its samples; finish does so from its sum, the
 // compensation and the number of samples.
 func blockwise(direct func(w *Window, k int) float64, finish func(sum, c, n float64) float64) Func {

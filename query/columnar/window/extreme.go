@@ -70,3 +70,35 @@ func (e extreme) overTime(w *Window, out []float64) {
 		}
 	}
 }
+
+// TimeOfMin returns the time of the least sample of each window, in seconds: of the last one if several are equal.
+func TimeOfMin() Func { return extreme{-1}.timeOf }
+
+// TimeOfMax returns the time of the greatest sample of each window, in seconds: of the last one if several are equal.
+func TimeOfMax() Func { return extreme{1}.timeOf }
+
+// replaces reports whether a later value b takes the place of a.
+func (e extreme) replaces(a, b float64) bool { return e.sign*b >= e.sign*a || a != a }
+
+// timeOf keeps a queue of the samples that are the extreme once all before them have left the window.
+func (e extreme) timeOf(w *Window, out []float64) {
+	queue, first, end := w.marks[:0], 0, 0
+	for k := range out {
+		lo, hi := w.Lo[k], w.Hi[k]
+		if lo == hi {
+			out[k] = grid.Absent()
+			continue
+		}
+		for end = max(end, lo); end < hi; end++ {
+			for len(queue) > first && e.replaces(w.Values[queue[len(queue)-1]], w.Values[end]) {
+				queue = queue[:len(queue)-1]
+			}
+			queue = append(queue, end)
+		}
+		for queue[first] < lo {
+			first++
+		}
+		out[k] = float64(w.time(queue[first])) / 1000
+	}
+	w.marks = queue
+}

@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/prometheus/prometheus/promql/parser/posrange"
-	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/kahansum"
 
 	"halite/query/columnar/grid"
@@ -19,6 +17,16 @@ func CountOverTime() Func {
 // PresentOverTime is 1 for each window that has samples.
 func PresentOverTime() Func {
 	return each(1, func(*Window, int) float64 { return 1 })
+}
+
+// TimeOfFirst returns the time of the first sample of each window, in seconds.
+func TimeOfFirst() Func {
+	return each(1, func(w *Window, k int) float64 { return float64(w.time(w.Lo[k])) / 1000 })
+}
+
+// TimeOfLast returns the time of the last sample of each window, in seconds.
+func TimeOfLast() Func {
+	return each(1, func(w *Window, k int) float64 { return float64(w.time(w.Hi[k]-1)) / 1000 })
 }
 
 // LastOverTime returns the last sample of each window.
@@ -78,20 +86,6 @@ func incrementalMean(vs []float64, n, sum, c float64) float64 {
 	return mean + c
 }
 
-// VarianceOverTime returns the result of the variance of each window: the variance itself or its square root.
-func VarianceOverTime(result func(variance float64) float64) Func {
-	return each(1, func(w *Window, k int) float64 {
-		var count, mean, cMean, aux, cAux float64
-		for _, v := range w.valuesOf(k) {
-			count++
-			delta := v - (mean + cMean)
-			mean, cMean = kahansum.Inc(delta/count, mean, cMean)
-			aux, cAux = kahansum.Inc(delta*(v-(mean+cMean)), aux, cAux)
-		}
-		return result((aux + cAux) / count)
-	})
-}
-
 // changesOverTime counts, with running totals, the samples of a window that differ from the one before.
 func changesOverTime(differs func(before, v float64) bool) Func {
 	return func(w *Window, out []float64) {
@@ -126,18 +120,6 @@ func Changes() Func {
 	})
 }
 
-// QuantileOverTime takes the quantile from its first parameter.
-func QuantileOverTime(pos posrange.PositionRange) Func {
-	return each(1, func(w *Window, k int) float64 {
-		q := w.Params[0][k]
-		if BadQuantile(q) {
-			w.Annotations = append(w.Annotations, annotations.NewInvalidQuantileWarning(q, pos))
-		}
-		w.scratch = append(w.scratch[:0], w.valuesOf(k)...)
-		return Quantile(q, w.scratch)
-	})
-}
-
 // BadQuantile reports whether no quantile q exists.
 func BadQuantile(q float64) bool { return math.IsNaN(q) || q < 0 || q > 1 }
 
@@ -151,58 +133,16 @@ func Quantile(q float64, values []float64) float64 {
 	case q > 1:
 		return math.Inf(+1)
 	}
-	n := float64(len(values))
-	rank := q * (n - 1)
+	return interpolate(q, len(values), func(lower, upper int) (below, above float64) { return twoRanks(values, lower, upper) })
+}
+
+// interpolate asks for the values of the two ranks nearest to the quantile q of n values.
+func interpolate(q float64, n int, values func(lower, upper int) (below, above float64)) float64 {
+	last := float64(n - 1)
+	rank := q * last
 	lower := math.Max(0, math.Floor(rank))
-	upper := math.Min(n-1, lower+1)
+	upper := math.Min(last, lower+1)
 	weight := rank - math.Floor(rank)
-	below, above := twoRanks(values, int(lower), int(upper))
+	below, above := values(int(lower), int(upper))
 	return below*(1-weight) + above*weight
-}
-
-// Deriv returns the slope per second of a line through each window, by least squares.
-func Deriv() Func {
-	return each(2, func(w *Window, k int) float64 {
-		slope, _ := w.regression(k, w.time(w.Lo[k]))
-		return slope
-	})
-}
-
-// PredictLinear looks ahead by its first parameter, in seconds after the step.
-func PredictLinear() Func {
-	return each(2, func(w *Window, k int) float64 {
-		slope, intercept := w.regression(k, w.Grid.At(k))
-		return slope*w.Params[0][k] + intercept
-	})
-}
-
-// regression fits a line to the window of step k by least squares; the intercept is its value at originMs.
-func (w *Window) regression(k int, originMs int64) (slope, intercept float64) {
-	var n, sumX, cX, sumY, cY, sumXY, cXY, sumX2, cX2 float64
-	values := w.valuesOf(k)
-	lo := w.Lo[k]
-	constant := true
-	for i, y := range values {
-		if constant && i > 0 && y != values[0] {
-			constant = false
-		}
-		n++
-		x := float64(w.time(lo+i)-originMs) / 1e3
-		sumX, cX = kahansum.Inc(x, sumX, cX)
-		sumY, cY = kahansum.Inc(y, sumY, cY)
-		sumXY, cXY = kahansum.Inc(x*y, sumXY, cXY)
-		sumX2, cX2 = kahansum.Inc(x*x, sumX2, cX2)
-	}
-	if constant {
-		if math.IsInf(values[0], 0) {
-			return math.NaN(), math.NaN()
-		}
-		return 0, values[0]
-	}
-	sumX += cX
-	sumY += cY
-	sumXY += cXY
-	sumX2 += cX2
-	slope = (sumXY - sumX*sumY/n) / (sumX2 - sumX*sumX/n)
-	return slope, sumY/n - slope*sumX/n
 }

@@ -36,7 +36,11 @@ type Window struct {
 	scratch []float64
 	marks   []int
 	blocks  blocks
-	part    *Window // the section asked for last
+	// what overlapping windows share
+	lineSums lineSums
+	spread   spread
+	ranks    sortedWindow
+	part     *Window // the section asked for last
 }
 
 // Func computes a value for each step, or absent.
