@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"storage/changes":     0,
 	"storage/refresh":     0,
 	"storage/periodic":    0,
+	"storage/principal":   0,
 	// The packages of the embedded engine. Only the engine itself imports them.
 	"storage/pebble/cellkey":   21,
 	"storage/pebble/health":    21,
@@ -61,6 +62,7 @@ var floors = map[string]int{
 	"storage/index/compaction":    35,
 	"storage/index/recovery":      36,
 	"storage/index":               40,
+	"storage/index/restricted":    41,
 	"storage/retention":           40,
 	"storage/lease":               40,
 	"rollup":                      0,

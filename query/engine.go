@@ -15,6 +15,7 @@ import (
 	"halite/query/expression"
 	"halite/query/querylog"
 	"halite/query/resultcache"
+	"halite/storage/principal"
 )
 
 // Engine evaluates queries within limits.
@@ -191,7 +192,7 @@ func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result
 	if err := e.checkWork(q); err != nil {
 		return nil, err
 	}
-	in, err := e.lookUp(q)
+	in, err := e.lookUp(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +277,7 @@ func (e *Engine) checkWork(q request) error {
 }
 
 // lookUp looks a request up in the result cache; nil if the cache is off.
-func (e *Engine) lookUp(q request) (*resultcache.Lookup, error) {
+func (e *Engine) lookUp(ctx context.Context, q request) (*resultcache.Lookup, error) {
 	switch {
 	case e.cache == nil:
 		return nil, nil
@@ -288,7 +289,7 @@ func (e *Engine) lookUp(q request) (*resultcache.Lookup, error) {
 	if lookback <= 0 {
 		lookback = e.opts.Lookback
 	}
-	in, err := e.cache.Begin(e.parser, q.Expression, lookback)
+	in, err := e.cache.Begin(e.parser, q.Expression, lookback, principal.From(ctx).CacheKey())
 	if err != nil {
 		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
 	}

@@ -12,6 +12,7 @@ import (
 	"halite/rollup/job"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/index/restricted"
 	"halite/storage/lease"
 )
 
@@ -56,7 +57,7 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 	if err != nil {
 		return err
 	}
-	db.ingester, db.lookup, db.deleter = t, t.Index(), t
+	db.ingester, db.lookup, db.deleter = t, restricted.New(t.Index()), t
 	c.resultCacheBytes, c.rowCacheBytes = 0, 0
 	return nil
 }

@@ -26,6 +26,7 @@ import (
 	"halite/query/rowcache"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/index/restricted"
 	"halite/storage/pebble"
 	"halite/storage/pebble/fault"
 	"halite/storage/tombstone"
@@ -163,7 +164,7 @@ func (db *database) openIngester(
 	if err != nil {
 		return err // not i, which would be an interface that is not nil
 	}
-	db.ingester, db.lookup, db.deleter = i, db.index, i
+	db.ingester, db.lookup, db.deleter = i, restricted.New(db.index), i
 	return db.settleLosses(ctx, opts.Logger)
 }
 

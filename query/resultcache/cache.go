@@ -204,10 +204,11 @@ func (c *Cache) Bypass(s expression.Expression) *Lookup {
 type Lookup struct {
 	cache *Cache
 	expression.Expression
-	lookback   time.Duration
-	Shape      *cacheability
-	key        [sha256.Size]byte
-	generation uint64 // before anything was read
+	lookback    time.Duration
+	restriction string // of who asks
+	Shape       *cacheability
+	key         [sha256.Size]byte
+	generation  uint64 // before anything was read
 	// startMs, stepMs and steps are the grid; an instant query has one step.
 	startMs, stepMs int64
 	Steps           int
@@ -227,13 +228,18 @@ type part struct {
 	Cached   bool
 }
 
-// Begin prepares the use of the cache for a query; nil if it cannot be used at all.
-func (c *Cache) Begin(p parser.Parser, s expression.Expression, lookback time.Duration) (*Lookup, error) {
+// Begin prepares the use of the cache for a query; nil if it cannot be used at all. The restriction names the series that the
+// query may read; only queries with an equal one share results.
+func (c *Cache) Begin(
+	p parser.Parser, s expression.Expression, lookback time.Duration, restriction string,
+) (*Lookup, error) {
 	sh, err := c.shape(p, s)
 	if err != nil {
 		return nil, err
 	}
-	q := &Lookup{cache: c, Expression: s, lookback: lookback, Shape: sh, Steps: 1, stepMs: 1}
+	q := &Lookup{
+		cache: c, Expression: s, lookback: lookback, restriction: restriction, Shape: sh, Steps: 1, stepMs: 1,
+	}
 	q.startMs = s.Start.UnixMilli()
 	if s.IsRange {
 		q.stepMs = max(1, s.Step.Milliseconds())
@@ -328,6 +334,8 @@ func (q *Lookup) makeKey() {
 		b = binary.LittleEndian.AppendUint64(b, uint64(q.startMs))
 		b = binary.LittleEndian.AppendUint64(b, uint64(q.End.UnixMilli()))
 	}
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(q.restriction)))
+	b = append(b, q.restriction...)
 	b = append(b, q.Text...)
 	q.key = sha256.Sum256(b)
 }
