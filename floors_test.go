@@ -103,6 +103,7 @@ var floors = map[string]int{
 	"api/remote":                  0,
 	"api/netlimit":                10,
 	"api/senders":                 85,
+	"api/auth":                    85,
 	"api":                         90,
 	// A client of a server in another process. Of the packages outside loadtest, it imports only the keys.
 	"loadtest/acked":        0,

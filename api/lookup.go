@@ -19,6 +19,7 @@ import (
 	"halite/api/promjson"
 	"halite/ingest"
 	"halite/storage/index"
+	"halite/storage/principal"
 )
 
 // errTruncated is the warning of an answer that its limit cut short.
@@ -243,7 +244,12 @@ func (s *Server) metricMetadata(r *http.Request) (reply, *apiError) {
 	}
 	var found map[string][]ingest.Metadata
 	if s.opts.Metadata != nil {
-		found = s.opts.Metadata.Metadata(r.FormValue("metric"), max(limit, 0))
+		restricted := principal.From(r.Context()).Restricted()
+		if !restricted {
+			found = s.opts.Metadata.Metadata(r.FormValue("metric"), max(limit, 0))
+		} else if found, aerr = s.restrictedMetadata(r, s.opts.Metadata.Metadata(r.FormValue("metric"), 0)); aerr != nil {
+			return reply{}, aerr
+		}
 	}
 	names := slices.Sorted(maps.Keys(found))
 	if limit > 0 && len(names) > limit {
@@ -265,6 +271,37 @@ func (s *Server) metricMetadata(r *http.Request) (reply, *apiError) {
 		}
 		j.Raw("}")
 	}}, nil
+}
+
+// restrictedMetadata leaves the metrics that a restricted principal finds series of.
+func (s *Server) restrictedMetadata(
+	r *http.Request, all map[string][]ingest.Metadata,
+) (found map[string][]ingest.Metadata, aerr *apiError) {
+	ctx, leave, aerr := s.admit(r)
+	if aerr != nil {
+		return nil, aerr
+	}
+	defer leave()
+	minMs, maxMs, _ := storeBounds(minTime, maxTime)
+	names, err := s.opts.Index.LabelValues(ctx, model.MetricNameLabel, minMs, maxMs, 0)
+	if err != nil {
+		return nil, evalError(err)
+	}
+	found = make(map[string][]ingest.Metadata)
+	for _, name := range names {
+		families := []string{name}
+		for _, suffix := range familySuffixes() {
+			if base, cut := strings.CutSuffix(name, suffix); cut {
+				families = append(families, base)
+			}
+		}
+		for _, family := range families {
+			if entries, known := all[family]; known {
+				found[family] = entries
+			}
+		}
+	}
+	return found, nil
 }
 
 func writeMetadata(j *promjson.Writer, m ingest.Metadata) {

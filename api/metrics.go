@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halite/api/auth"
 	"halite/api/senders"
 )
 
@@ -20,6 +21,8 @@ const (
 	rejectOverload    = senders.ReasonOverload
 	rejectOrigin      = senders.ReasonOrigin
 	rejectCrashLoop   = senders.ReasonCrashLoop
+	rejectScope       = senders.ReasonScope
+	rejectRestricted  = senders.ReasonRestricted
 )
 
 type metrics struct {
@@ -73,7 +76,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	// A counter that exists before its first event shows that event as an increase.
 	for _, reason := range []string{rejectNotReady, rejectContentType, rejectEncoding, rejectTooLarge, rejectBody, rejectOverload,
-		rejectOrigin, rejectCrashLoop} {
+		rejectOrigin, rejectCrashLoop, rejectScope, auth.ReasonNoCredentials, auth.ReasonBadCredentials, auth.ReasonBusy} {
 		m.rejected.WithLabelValues(WritePath, reason)
 	}
 	if reg == nil {

@@ -12,7 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"halite/api/auth"
 	"halite/api/netlimit"
+	"halite/api/senders"
+	"halite/storage/principal"
 )
 
 // recorder notes what a handler sent.
@@ -74,17 +77,27 @@ type exchange struct {
 	began time.Time
 }
 
+// access is what a route asks of a principal.
+type access struct {
+	scopes principal.Scopes
+	// restricted says that the route answers a restricted principal, with series inside of its matchers only.
+	restricted bool
+	// open lets everybody in. Without it, a route without scopes refuses everybody.
+	open bool
+}
+
 // route is an endpoint: the checks that its requests must pass, and the handler. It counts and times the requests.
 type route struct {
 	server *Server
-	name   string   // label of the metrics
+	name   string // label of the metrics
+	needs  access
 	used   []string // methods that the handler takes, sorted; nil takes all
 	allow  string   // header that lists them
 	// changesData makes the route refuse requests that a browser sends for a page of another origin.
 	changesData bool
 	// waits makes the route refuse requests until the server is ready.
 	waits bool
-	// refused, if not nil, is called for each request that admits refuses, except for wrong methods.
+	// refused, if not nil, is called for each request that the route refuses, except for wrong methods.
 	refused func(r *http.Request, status int, reason string, err error)
 	handle  http.HandlerFunc
 	// compressed is answer behind the compression of answers; nil if the route does not compress.
@@ -94,10 +107,11 @@ type route struct {
 }
 
 // newRoute returns a route for the given methods, none meaning all.
-func (s *Server) newRoute(name string, handle http.HandlerFunc, methods ...string) *route {
+func (s *Server) newRoute(name string, needs access, handle http.HandlerFunc, methods ...string) *route {
 	slices.Sort(methods)
 	return &route{
-		server: s, name: name, used: methods, allow: strings.Join(append(slices.Clone(methods), http.MethodOptions), ", "),
+		server: s, name: name, needs: needs, used: methods,
+		allow:  strings.Join(append(slices.Clone(methods), http.MethodOptions), ", "),
 		handle: handle, metrics: sync.OnceValue(func() endpointMetrics { return s.metrics.endpoint(name) }),
 	}
 }
@@ -116,7 +130,6 @@ func (e *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(r.Context())
 		r.Body = &x.body
 	}
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if e.compressed != nil {
 		e.compressed.ServeHTTP(&x.recorder, r)
 		return
@@ -145,8 +158,12 @@ func (e *route) answer(w http.ResponseWriter, r *http.Request) {
 		rec = &recorder{ResponseWriter: w}
 	}
 	defer e.recovered(rec, r)
-	if e.admits(rec, r) {
-		e.handle(rec, r)
+	if !e.admits(rec, r) {
+		return
+	}
+	p, ok := e.identified(rec, r)
+	if ok && e.ready(rec, r) {
+		e.handle(rec, r.WithContext(principal.With(r.Context(), p)))
 	}
 }
 
@@ -172,38 +189,87 @@ func (e *route) recovered(w *recorder, r *http.Request) {
 	})
 }
 
-// admits reports whether the handler may take a request, and answers the request if not.
+// admits reports whether a request has a method of the route and comes from no foreign web page. It answers the request if not.
 func (e *route) admits(w http.ResponseWriter, r *http.Request) bool {
 	s := e.server
 	if len(e.used) > 0 && !slices.Contains(e.used, r.Method) {
 		e.refuseMethod(w, r)
 		return false
 	}
-	if e.changesData {
-		// Programs that are not browsers do not send the headers that this checks.
-		if err := s.origins.Check(r); err != nil && !s.allowedOrigin(r) {
-			s.metrics.rejected.WithLabelValues(e.name, rejectOrigin).Inc()
-			if e.refused != nil {
-				e.refused(r, http.StatusForbidden, rejectOrigin, err)
-			}
-			s.respondError(w, &apiError{typ: errBadData, status: http.StatusForbidden, err: err})
-			return false
-		}
+	if !e.changesData {
+		return true
 	}
+	// Programs that are not browsers do not send the headers that this checks.
+	err := s.origins.Check(r)
+	if err == nil || s.allowedOrigin(r) {
+		return true
+	}
+	e.refuse(w, r, rejectOrigin, &apiError{typ: errBadData, status: http.StatusForbidden, err: err})
+	return false
+}
+
+// identified returns who sends a request, if the route permits them. It answers the request if not.
+func (e *route) identified(w http.ResponseWriter, r *http.Request) (p *principal.Principal, ok bool) {
+	if e.needs.open {
+		return &principal.Principal{}, true
+	}
+	p, err := e.server.opts.Auth.Identify(r)
+	if err != nil {
+		aerr, reason := unidentified(w, err)
+		e.refuse(w, r, reason, aerr)
+		return nil, false
+	}
+	forbidden := &apiError{typ: errForbidden}
+	switch needs := e.needs; {
+	case needs.scopes == 0 || !p.Scopes.Has(needs.scopes):
+		forbidden.err = fmt.Errorf("%q has the scopes %s; this needs %s", p.Name, p.Scopes, needs.scopes)
+		e.refuse(w, r, rejectScope, forbidden)
+	case p.Restricted() && !needs.restricted:
+		forbidden.err = fmt.Errorf("%q reads the series %s only; this shows more than that", p.Name, p.CacheKey())
+		e.refuse(w, r, rejectRestricted, forbidden)
+	default:
+		return p, true
+	}
+	return nil, false
+}
+
+// unidentified is the answer to a request whose sender is unknown.
+func unidentified(w http.ResponseWriter, err error) (aerr *apiError, reason string) {
+	refusal := new(auth.Refusal)
+	if !errors.As(err, &refusal) {
+		return &apiError{typ: errInternal, err: err}, senders.ReasonInternal
+	}
+	if refusal.Status() == http.StatusUnauthorized {
+		auth.Challenge(w.Header())
+		return &apiError{typ: errUnauthorized, err: err}, refusal.Reason
+	}
+	return &apiError{typ: errUnavailable, err: err}, refusal.Reason
+}
+
+// ready reports whether the server answers requests of the route. It answers the request if not.
+func (e *route) ready(w http.ResponseWriter, r *http.Request) bool {
 	if !e.waits {
 		return true
 	}
-	state := s.opts.Ready()
+	state := e.server.opts.Ready()
 	if !state.Ready {
-		err := errors.New("service unavailable: " + state.Reason)
-		s.metrics.rejected.WithLabelValues(e.name, rejectNotReady).Inc()
-		if e.refused != nil {
-			e.refused(r, http.StatusServiceUnavailable, rejectNotReady, err)
-		}
 		setStopping(w, state)
-		s.respondError(w, &apiError{typ: errUnavailable, err: err, retryAfter: state.RetryAfter})
+		e.refuse(w, r, rejectNotReady, &apiError{
+			typ: errUnavailable, err: errors.New("service unavailable: " + state.Reason), retryAfter: state.RetryAfter,
+		})
 	}
 	return state.Ready
+}
+
+// refuse answers a request with an error and counts the reason.
+func (e *route) refuse(w http.ResponseWriter, r *http.Request, reason string, aerr *apiError) {
+	s := e.server
+	s.metrics.rejected.WithLabelValues(e.name, reason).Inc()
+	if e.refused != nil {
+		e.refused(r, aerr.code(), reason, aerr.err)
+	}
+	s.setCORS(w, r)
+	s.respondError(w, aerr)
 }
 
 // refuseMethod answers 405 with the allowed methods, or lists them for OPTIONS.

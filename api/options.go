@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/grafana/regexp"
@@ -21,6 +22,7 @@ import (
 	"halite/query/budget"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/principal"
 	"halite/storage/retention"
 )
 
@@ -30,7 +32,7 @@ type Options struct {
 	Writer Writer
 	// Engine evaluates PromQL. Required.
 	Engine Engine
-	// Index answers series and label look-ups. Required.
+	// Index answers series and label look-ups. Required. It restricts who asks, see package storage/index/restricted.
 	Index Index
 	// Budgets bound what look-ups of series, remote reads and federation hold; nil if nothing does.
 	Budgets Budgets
@@ -55,6 +57,11 @@ type Options struct {
 
 	// Senders remembers who writes; nil means one with default options.
 	Senders *senders.Tracker
+
+	// Auth says who sends a request; nil gives everybody every right.
+	Auth Authenticator
+	// GuardProbes makes /-/healthy and /-/ready need the scope read. Default: they answer everybody.
+	GuardProbes bool
 
 	// Ready says whether requests can be served; nil means always. It is asked once a request and must be cheap.
 	Ready func() Readiness
@@ -225,6 +232,9 @@ func (o *Options) Validate() error {
 			faults = append(faults, fmt.Errorf("api: option %s is required", f.name))
 		}
 	}
+	if o.Auth == nil {
+		o.Auth = nobodyLogsIn{}
+	}
 	if o.Ready == nil {
 		o.Ready = func() Readiness { return Readiness{Ready: true} }
 	}
@@ -313,6 +323,20 @@ type Writer interface {
 	WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error)
 }
 
+// Authenticator says who sends a request; *auth.Authenticator is one.
+type Authenticator interface {
+	// Identify returns an *auth.Refusal if the sender is unknown.
+	Identify(r *http.Request) (*principal.Principal, error)
+}
+
+// nobodyLogsIn gives everybody every right.
+type nobodyLogsIn struct{}
+
+// Identify implements Authenticator.
+func (nobodyLogsIn) Identify(*http.Request) (*principal.Principal, error) {
+	return &principal.Principal{Scopes: principal.Every}, nil
+}
+
 // Engine evaluates PromQL; *query.Engine is one. Its errors are *query.Error.
 type Engine interface {
 	Instant(ctx context.Context, r query.InstantRequest) (*query.Result, error)
@@ -397,6 +421,28 @@ type Deleter interface {
 	CountDeletion(ctx context.Context, d deletion.Request) (deletion.Count, error)
 	// CleanTombstones frees the space of what was deleted.
 	CleanTombstones(ctx context.Context) (deletion.Report, error)
+}
+
+// restrictedDeleter adds the matchers of who asks to each selector of a deletion.
+type restrictedDeleter struct{ Deleter }
+
+// DeleteSeries implements Deleter.
+func (x restrictedDeleter) DeleteSeries(ctx context.Context, d deletion.Request) (series int, err error) {
+	return x.Deleter.DeleteSeries(ctx, restrict(ctx, d))
+}
+
+// CountDeletion implements Deleter.
+func (x restrictedDeleter) CountDeletion(ctx context.Context, d deletion.Request) (deletion.Count, error) {
+	return x.Deleter.CountDeletion(ctx, restrict(ctx, d))
+}
+
+func restrict(ctx context.Context, d deletion.Request) deletion.Request {
+	selectors := make([][]*labels.Matcher, 0, len(d.Selectors))
+	for _, set := range d.Selectors {
+		selectors = append(selectors, principal.From(ctx).Restrict(set))
+	}
+	d.Selectors = selectors
+	return d
 }
 
 // SeriesLimitSource says how far limits of series are used; most bounds each list of metrics.

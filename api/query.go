@@ -13,6 +13,7 @@ import (
 
 	"halite/api/promjson"
 	"halite/query"
+	"halite/storage/principal"
 )
 
 // query answers /api/v1/query: an expression at one time.
@@ -98,6 +99,9 @@ func queryParams(r *http.Request, limit int) (query.Params, *apiError) {
 	var aerr *apiError
 	if p.Explain, aerr = boolParam(r, "explain"); aerr != nil {
 		return p, aerr
+	}
+	if p.Explain && principal.From(r.Context()).Restricted() {
+		return p, &apiError{typ: errForbidden, err: errors.New("a plan shows more than the series that you may read")}
 	}
 	if p.NoCache, aerr = boolParam(r, "nocache"); aerr != nil {
 		return p, aerr

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"halite/api/auth"
 	"halite/api/promjson"
 	"halite/query"
 	"halite/query/budget"
@@ -169,6 +170,10 @@ const (
 	errInternal    errorType = "internal"
 	errUnavailable errorType = "unavailable"
 	errNotFound    errorType = "not_found"
+
+	// Prometheus, which leaves this to a proxy, has no names for these.
+	errUnauthorized errorType = auth.TypeUnauthorized
+	errForbidden    errorType = auth.TypeForbidden
 )
 
 // statusClientClosed is what nginx, and after it Prometheus, reports when the client left before the answer was ready.
@@ -201,6 +206,10 @@ func (e *apiError) code() int {
 		return http.StatusServiceUnavailable
 	case errNotFound:
 		return http.StatusNotFound
+	case errUnauthorized:
+		return http.StatusUnauthorized
+	case errForbidden:
+		return http.StatusForbidden
 	default:
 		return http.StatusInternalServerError
 	}

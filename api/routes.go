@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"halite/api/landing"
+	"halite/storage/principal"
 )
 
 // New checks opts and builds a Server. The error lists every fault of the options.
@@ -37,9 +38,10 @@ func (s *Server) newRouter() (*mux.Router, error) {
 		return nil, fmt.Errorf("api: landing page: %w", err)
 	}
 	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	add := func(path string, handle http.HandlerFunc, methods ...string) *route {
-		e := s.newRoute(path, handle, methods...)
+	add := func(path string, needs access, handle http.HandlerFunc, methods ...string) *route {
+		e := s.newRoute(path, needs, handle, methods...)
 		router.Path(path).Handler(e)
+		s.routes = append(s.routes, e)
 		return e
 	}
 	const get, head, post, put = http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut
@@ -47,33 +49,58 @@ func (s *Server) newRouter() (*mux.Router, error) {
 		e.compressed = gzip(http.HandlerFunc(e.answer))
 		return e
 	}
-	for path, ep := range s.queryEndpoints() {
-		compress(add(path, s.json(ep), get, post)).waits = true
-	}
-	for path, ep := range s.readOnlyEndpoints() {
-		compress(add(path, s.json(ep), get)).waits = true
-	}
-	for path, ep := range s.adminEndpoints() {
-		e := compress(add(path, s.json(ep), post, put))
-		e.waits, e.changesData = true, true
+	// readsAll is for what shows more than series.
+	reads, readsAll := access{scopes: principal.Read, restricted: true}, access{scopes: principal.Read}
+	writes, administers := access{scopes: principal.Write}, access{scopes: principal.Admin}
+	for _, group := range s.endpointGroups() {
+		for path, ep := range group.endpoints {
+			e := compress(add(path, group.needs, s.json(ep), group.methods...))
+			e.waits, e.changesData = true, group.changesData
+		}
 	}
 	// While the log is replayed, this is the status that matters, so it does not wait.
-	compress(add("/api/v1/status/walreplay", s.json(s.walReplay), get))
-	compress(add("/federate", s.federate, get)).waits = true
-	compress(add("/", s.landingPage(page), get, head))
-	write := add(WritePath, s.remoteWrite, post)
+	compress(add("/api/v1/status/walreplay", readsAll, s.json(s.walReplay), get))
+	compress(add("/federate", reads, s.federate, get)).waits = true
+	compress(add("/", readsAll, s.landingPage(page), get, head))
+	write := add(WritePath, writes, s.remoteWrite, post)
 	write.waits, write.changesData, write.refused = true, true, s.opts.Senders.Refuse
-	add("/api/v1/read", s.remoteRead, post).waits = true
+	add("/api/v1/read", reads, s.remoteRead, post).waits = true
 	exposition := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
-	add("/metrics", s.ownMetrics(exposition), get, head)
-	add("/-/healthy", s.healthy, get, head)
-	add("/-/ready", s.ready, get, head)
-	add("/-/reload", s.reload, post, put).changesData = true
-	add("/-/quit", s.quit, post, put).changesData = true
-
-	compress(add("/api/v1/label/{name}/values", s.json(s.labelValues), get)).waits = true
-	router.NotFoundHandler = s.newRoute("unknown", s.notFound(router))
+	add("/metrics", readsAll, s.ownMetrics(exposition), get, head)
+	probes := access{open: true}
+	if s.opts.GuardProbes {
+		probes = readsAll
+	}
+	add("/-/healthy", probes, s.healthy, get, head)
+	add("/-/ready", probes, s.ready, get, head)
+	add("/-/reload", administers, s.reload, post, put).changesData = true
+	add("/-/quit", administers, s.quit, post, put).changesData = true
+	compress(add("/api/v1/label/{name}/values", reads, s.json(s.labelValues), get)).waits = true
+	router.NotFoundHandler = s.newRoute("unknown", access{open: true}, s.notFound(router))
 	return router, nil
+}
+
+// endpointGroup is endpoints with the same needs and methods, by their path.
+type endpointGroup struct {
+	needs       access
+	methods     []string
+	changesData bool
+	endpoints   map[string]endpoint
+}
+
+// endpointGroups are the endpoints that answer in Prometheus's envelope.
+func (s *Server) endpointGroups() []endpointGroup {
+	const get, post, put = http.MethodGet, http.MethodPost, http.MethodPut
+	reads, readsAll := access{scopes: principal.Read, restricted: true}, access{scopes: principal.Read}
+	administers, deletes := access{scopes: principal.Admin}, access{scopes: principal.Admin, restricted: true}
+	return []endpointGroup{
+		{reads, []string{get, post}, false, s.queryEndpoints()},
+		{readsAll, []string{get, post}, false, map[string]endpoint{"/api/v1/explain": s.explain}},
+		{reads, []string{get}, false, s.lookupEndpoints()},
+		{readsAll, []string{get}, false, s.statusEndpoints()},
+		{administers, []string{post, put}, true, s.adminEndpoints()},
+		{deletes, []string{post, put}, true, map[string]endpoint{"/api/v1/admin/tsdb/delete_series": s.deleteSeries}},
+	}
 }
 
 // queryEndpoints take their parameters from the URL, a form body, or both.
@@ -81,7 +108,6 @@ func (s *Server) queryEndpoints() map[string]endpoint {
 	return map[string]endpoint{
 		"/api/v1/query":           s.query,
 		"/api/v1/query_range":     s.queryRange,
-		"/api/v1/explain":         s.explain,
 		"/api/v1/query_exemplars": s.queryExemplars,
 		"/api/v1/format_query":    s.formatQuery,
 		"/api/v1/parse_query":     s.parseQuery,
@@ -90,7 +116,8 @@ func (s *Server) queryEndpoints() map[string]endpoint {
 	}
 }
 
-func (s *Server) readOnlyEndpoints() map[string]endpoint {
+// lookupEndpoints answer about series, or the same to everybody.
+func (s *Server) lookupEndpoints() map[string]endpoint {
 	return map[string]endpoint{
 		"/api/v1/features":              s.features,
 		"/api/v1/metadata":              s.metricMetadata,
@@ -103,8 +130,13 @@ func (s *Server) readOnlyEndpoints() map[string]endpoint {
 		"/api/v1/targets/metadata":      s.targetMetadata,
 		"/api/v1/targets/relabel_steps": s.relabelSteps,
 		"/api/v1/notifications":         s.notifications,
-		"/api/v1/status/active_queries": s.activeQueries,
 		"/api/v1/status/buildinfo":      s.buildInfo,
+	}
+}
+
+func (s *Server) statusEndpoints() map[string]endpoint {
+	return map[string]endpoint{
+		"/api/v1/status/active_queries": s.activeQueries,
 		"/api/v1/status/config":         s.config,
 		"/api/v1/status/flags":          s.flags,
 		"/api/v1/status/limits":         s.limits,
@@ -122,7 +154,6 @@ func (s *Server) adminEndpoints() map[string]endpoint {
 	return map[string]endpoint{
 		"/api/v1/admin/cancel_query":          s.cancelQuery,
 		"/api/v1/admin/flush":                 s.flush,
-		"/api/v1/admin/tsdb/delete_series":    s.deleteSeries,
 		"/api/v1/admin/tsdb/clean_tombstones": s.cleanTombstones,
 		"/api/v1/admin/tsdb/snapshot":         s.snapshot,
 	}

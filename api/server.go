@@ -13,6 +13,7 @@ type Server struct {
 	opts    Options
 	metrics *metrics
 	handler http.Handler
+	routes  []*route                    // all but the one for unknown paths
 	buffers bufferPool                  // bodies and answers
 	origins *http.CrossOriginProtection // of requests that change something
 
@@ -30,6 +31,9 @@ func newServer(opts Options) (*Server, error) {
 	m, err := newMetrics(opts.Registerer)
 	if err != nil {
 		return nil, fmt.Errorf("api: register metrics: %w", err)
+	}
+	if opts.Deleter != nil {
+		opts.Deleter = restrictedDeleter{opts.Deleter}
 	}
 	l := &opts.Limits
 	return &Server{

@@ -18,6 +18,7 @@ import (
 	"halite/query/read"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/index/restricted"
 	"halite/storage/pebble"
 )
 
@@ -27,7 +28,8 @@ type stack struct {
 	ingester  *ingest.Ingester
 	queryable promstorage.SampleAndChunkQueryable
 	options   read.Options
-	catalogue *index.Index
+	catalogue *restricted.Index
+	auth      api.Authenticator // nil: nobody logs in
 }
 
 func newStack(tb testing.TB) *stack {
@@ -54,12 +56,13 @@ func newStack(tb testing.TB) *stack {
 		}
 		require.NoError(tb, store.Close())
 	})
+	lookup := restricted.New(catalogue)
 	options := read.Options{
-		Index: catalogue, Head: in, Data: data, Schema: schema, Now: now, Histograms: in.Histograms(), StartTimes: true,
+		Index: lookup, Head: in, Data: data, Schema: schema, Now: now, Histograms: in.Histograms(), StartTimes: true,
 	}
 	reader, err := read.New(options)
 	require.NoError(tb, err)
-	s := &stack{ingester: in, queryable: promadapter.New(reader), options: options, catalogue: catalogue}
+	s := &stack{ingester: in, queryable: promadapter.New(reader), options: options, catalogue: lookup}
 	s.Server = s.server(tb, query.Options{})
 	return s
 }
@@ -72,7 +75,7 @@ func (s *stack) server(tb testing.TB, o query.Options) *api.Server {
 	require.NoError(tb, err)
 	server, err := api.New(api.Options{
 		Writer: s.ingester, Engine: engine, Index: s.catalogue, Queryable: s.queryable, Metadata: s.ingester,
-		Flusher: s.ingester, Now: comparison.Now, AdminAPI: true,
+		Flusher: s.ingester, Now: comparison.Now, AdminAPI: true, Auth: s.auth,
 	})
 	require.NoError(tb, err)
 	return server

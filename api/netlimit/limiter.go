@@ -25,6 +25,8 @@ type Options struct {
 	// IdleAfter is how long a connection may have no request. After that, the server may close it for a client that waits
 	// for a connection. Default 1 s.
 	IdleAfter time.Duration
+	// HeaderBytesMax bounds the header of a request, its URL included. Default 1 MiB, so that queries of 100 KB in a URL fit.
+	HeaderBytesMax int
 	// Registerer takes the metrics; nil means they are counted but not registered.
 	Registerer prometheus.Registerer
 	// Logger takes errors of accept; nil discards them.
@@ -37,6 +39,7 @@ const (
 	DefaultSendTimeout    = 30 * time.Second
 	DefaultSlowAfter      = time.Second
 	DefaultIdleAfter      = time.Second
+	DefaultHeaderBytesMax = 1 << 20
 )
 
 // Validate fills in defaults and reports every fault.
@@ -46,6 +49,7 @@ func (o *Options) Validate() error {
 	setPositive(&o.SendTimeout, DefaultSendTimeout, "SendTimeout", &faults)
 	setPositive(&o.SlowAfter, DefaultSlowAfter, "SlowAfter", &faults)
 	setPositive(&o.IdleAfter, DefaultIdleAfter, "IdleAfter", &faults)
+	setPositive(&o.HeaderBytesMax, DefaultHeaderBytesMax, "HeaderBytesMax", &faults)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

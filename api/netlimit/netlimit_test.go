@@ -225,5 +225,5 @@ func TestHTTPServer(t *testing.T) {
 	require.Equal(t, HeaderReadTimeout, server.ReadHeaderTimeout)
 	require.Equal(t, BodyReadTimeout, server.ReadTimeout)
 	require.Zero(t, server.WriteTimeout)
-	require.Equal(t, HeaderBytesMax, server.MaxHeaderBytes)
+	require.Equal(t, DefaultHeaderBytesMax, server.MaxHeaderBytes)
 }

@@ -2,12 +2,13 @@ package netlimit
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"time"
 )
 
-// Timeouts and sizes of Limiter.HTTPServer.
+// Timeouts of Limiter.HTTPServer.
 const (
 	// HeaderReadTimeout bounds how long a client may take to send its header.
 	HeaderReadTimeout = 10 * time.Second
@@ -15,8 +16,6 @@ const (
 	BodyReadTimeout = 5 * time.Minute
 	// IdleTimeout bounds how long an unused connection is kept.
 	IdleTimeout = 5 * time.Minute
-	// HeaderBytesMax bounds the request line and header. Queries of 100 KB in a URL fit.
-	HeaderBytesMax = 1 << 20
 )
 
 // HTTPServer returns a server for the Listeners of c. Its time limits keep slow clients from holding connections. It has no
@@ -27,17 +26,26 @@ func (c *Limiter) HTTPServer(h http.Handler) *http.Server {
 		ReadHeaderTimeout: HeaderReadTimeout,
 		ReadTimeout:       BodyReadTimeout,
 		IdleTimeout:       IdleTimeout,
-		MaxHeaderBytes:    HeaderBytesMax,
+		MaxHeaderBytes:    c.opts.HeaderBytesMax,
 		ConnState: func(nc net.Conn, state http.ConnState) {
-			if conn, ok := nc.(*Conn); ok {
+			if conn, ok := limited(nc); ok {
 				conn.setState(state)
 			}
 		},
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
-			if conn, ok := nc.(*Conn); ok {
+			if conn, ok := limited(nc); ok {
 				return context.WithValue(ctx, connKey{}, conn)
 			}
 			return ctx
 		},
 	}
+}
+
+// limited returns the connection below a connection of TLS.
+func limited(nc net.Conn) (c *Conn, ok bool) {
+	if secure, ok := nc.(*tls.Conn); ok {
+		nc = secure.NetConn()
+	}
+	c, ok = nc.(*Conn)
+	return c, ok
 }

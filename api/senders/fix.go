@@ -16,6 +16,13 @@ const (
 	ReasonMalformed   = "malformed"
 	ReasonUnavailable = "unavailable"
 	ReasonInternal    = "internal"
+	ReasonScope       = "scope"
+	ReasonRestricted  = "restricted"
+
+	// The reasons of package auth.
+	ReasonNoCredentials  = "no_credentials"
+	ReasonBadCredentials = "bad_credentials"
+	ReasonPasswordChecks = "password_checks"
 )
 
 // Places of the configuration that a Fix changes.
@@ -65,6 +72,13 @@ func requestFix(reason string) (f Fix, ok bool) {
 		return Fix{"the header Host names a host that is not allowed", "--web.allowed-hosts=localhost,halite.example", inFlags}, true
 	case ReasonMalformed:
 		return Fix{Words: "the body is not a valid message of the protocol. The sender has a fault"}, true
+	case ReasonNoCredentials, ReasonBadCredentials:
+		return Fix{"the sender does not log in, or with a wrong password or token",
+			"authorization: {credentials_file: /etc/prometheus/halite.token}", inRemoteWrite}, true
+	case ReasonScope, ReasonRestricted:
+		return Fix{"the user or token may not write", "scopes: [write]", "the entry in --web.access-file"}, true
+	case ReasonPasswordChecks:
+		return Fix{Words: "too many passwords waited for their check. Tokens take no such check"}, true
 	case ReasonCrashLoop, ReasonInternal:
 		return Fix{Words: "the server has a fault. Its log has the details"}, true
 	}

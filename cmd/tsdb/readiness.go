@@ -9,7 +9,9 @@ import (
 	"sync/atomic"
 
 	"halite/api"
+	"halite/api/auth"
 	"halite/ingest"
+	"halite/storage/principal"
 )
 
 // gate answers requests before the store is open and after it began to stop: 503 with Retry-After, so that a sender keeps
@@ -25,19 +27,18 @@ type gate struct {
 	profiles http.Handler
 }
 
-// newGate returns a closed gate; with profiles the Go runtime's profiles are served from the start.
-func newGate(profiles bool) *gate {
-	g := &gate{}
-	if profiles {
-		mux := http.NewServeMux()
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-		g.profiles = mux
-	}
-	return g
+// newGate returns a closed gate.
+func newGate() *gate { return &gate{} }
+
+// profile serves the Go runtime's profiles to administrators, from the start on.
+func (g *gate) profile(a *auth.Authenticator) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	g.profiles = a.Require(principal.Admin, mux)
 }
 
 // open lets requests through to h.

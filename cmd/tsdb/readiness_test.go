@@ -12,7 +12,7 @@ import (
 
 // TestGateTellsReplayProgress: while the server replays its log, /-/ready answers 503 and the share that was replayed.
 func TestGateTellsReplayProgress(t *testing.T) {
-	g := newGate(false)
+	g := newGate()
 	ask := func() (int, string) {
 		w := httptest.NewRecorder()
 		g.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/-/ready", nil))

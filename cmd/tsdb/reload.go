@@ -127,12 +127,12 @@ func (x *reloader) last() (ok bool, at time.Time) {
 // Config returns the configuration in force as YAML.
 func (x *reloader) Config() string { return x.current.Load().Text() }
 
-// Reload opens the query log again and puts the configuration file into force, all of it or nothing. If it is refused, the
-// former one stays and the error says why. Without a file it succeeds.
+// Reload opens the query log again, loads who may log in, and puts the configuration file into force, all of it or nothing. If a
+// file is refused, the former one stays and the error says why. Without a file it succeeds.
 func (x *reloader) Reload(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	reopened := x.db.queryLog.Reopen()
+	reopened := errors.Join(x.db.queryLog.Reopen(), x.flags.web.auth.Reload())
 	err := errors.Join(x.reload(ctx), reopened)
 	x.state.Lock()
 	defer x.state.Unlock()

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
+	"halite/api/auth"
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
@@ -68,6 +69,8 @@ func (g *growing) open() {
 	registry := prometheus.NewRegistry()
 	var err error
 	g.db, err = openDatabase(context.Background(), g.config, slog.New(slog.DiscardHandler), registry)
+	require.NoError(g.t, err)
+	g.config.web.auth, err = auth.New(auth.Options{})
 	require.NoError(g.t, err)
 	g.rules = newReloader(g.config, g.db, registry)
 }

@@ -49,7 +49,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	hangups := catchHangups()
 	defer signal.Stop(hangups)
 	registry := newRegistry()
-	gate := newGate(c.web.profiles)
+	gate := newGate()
 	c.replaying, c.waiting = gate.replaying, gate.wait
 	c.senders = senders.New(senders.Options{SendersMax: c.sendersMax, Now: c.clock(), Logger: log})
 	listener, httpServer, err := c.listen(gate, log, registry)
@@ -57,7 +57,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 		return err
 	}
 	failed := make(chan error, 3)
-	go func() { failed <- httpServer.Serve(listener) }()
+	go func() { failed <- serveHTTP(httpServer, listener) }()
 	logStart(c, log, listener.Addr())
 	fmt.Fprintf(out, connectText, c.reachedAt(listener.Addr()))
 
@@ -80,6 +80,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	working, stopWork := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	work.Go(func() { reloads.reloadOn(working, hangups, log) })
+	work.Go(func() { c.web.auth.Watch(working) })
 	if c.web.selfScrape {
 		work.Go(func() { newSelfScraper(c, db, registry, listener.Addr(), log).run(working) })
 	}
@@ -116,7 +117,8 @@ func (c *serveConfig) listen(
 		return nil, nil, err
 	}
 	limiter, err := netlimit.New(netlimit.Options{
-		ConnectionsMax: c.web.connectionsMax, SendTimeout: c.web.sendTimeout, Registerer: registry, Logger: log,
+		ConnectionsMax: c.web.connectionsMax, SendTimeout: c.web.sendTimeout, HeaderBytesMax: int(c.web.headerBytesMax),
+		Registerer: registry, Logger: log,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -128,16 +130,34 @@ func (c *serveConfig) listen(
 	if err != nil {
 		return nil, nil, fmt.Errorf("--web.listen-address: %w", err)
 	}
+	if err := c.web.openAuth(listener.Addr(), registry, log); err != nil {
+		return nil, nil, errors.Join(err, listener.Close())
+	}
 	check, err := c.web.hostCheck(listener.Addr(), registry)
 	if err != nil {
 		return nil, nil, errors.Join(err, listener.Close())
+	}
+	if c.web.profiles {
+		gate.profile(c.web.auth)
 	}
 	check.Refused = func(r *http.Request, err error) {
 		if r.URL.Path == c.web.routePrefix+api.WritePath {
 			c.senders.Refuse(r, http.StatusForbidden, senders.ReasonHost, err)
 		}
 	}
-	return limiter.Listener(listener), limiter.HTTPServer(check.Handler(withRoutePrefix(c.web.routePrefix, gate))), nil
+	handler := c.web.auth.Headers(check.Handler(withRoutePrefix(c.web.routePrefix, gate)))
+	server := limiter.HTTPServer(handler)
+	server.TLSConfig = c.web.auth.TLS()
+	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // of handshakes that fail
+	return limiter.Listener(listener), server, nil
+}
+
+// serveHTTP serves with TLS if the server has a configuration of it.
+func serveHTTP(server *http.Server, listener net.Listener) error {
+	if server.TLSConfig == nil {
+		return server.Serve(listener)
+	}
+	return server.ServeTLS(listener, "", "")
 }
 
 // drain finishes the requests under way, then flushes and closes the store.
@@ -199,11 +219,11 @@ func newAPI(
 		DelayedNames: c.queryDelayedNames, AllKinds: db.ingester.Histograms() != nil,
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Retention: db.sweeper.Costs,
-		SeriesLimits: db.ingester.SeriesLimits, Senders: c.senders,
+		SeriesLimits: db.ingester.SeriesLimits, Senders: c.senders, Auth: c.web.auth, GuardProbes: !c.web.openProbes,
 		Limits: api.Limits{
 			WriteBytesMax: c.bodyBytesMax, WriteInflightBytesMax: c.inFlightBytesMax,
 			RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout,
-			SelectorsMax: c.querySelectorsMax,
+			SelectorsMax: c.querySelectorsMax, FormBytesMax: c.web.formBytesMax, ReadBytesMax: c.web.readBytesMax,
 		},
 	})
 }
@@ -228,10 +248,14 @@ func (c *serveConfig) reachedAt(addr net.Addr) string {
 	if c.web.externalURL != "" {
 		return c.web.externalURL
 	}
-	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return "http://localhost:" + strconv.Itoa(tcp.Port) + c.web.routePrefix // a client cannot use the unspecified address
+	scheme := "http://"
+	if c.web.auth.TLS() != nil {
+		scheme = "https://"
 	}
-	return "http://" + addr.String() + c.web.routePrefix
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return scheme + "localhost:" + strconv.Itoa(tcp.Port) + c.web.routePrefix // a client cannot use the unspecified address
+	}
+	return scheme + addr.String() + c.web.routePrefix
 }
 
 // logStart says what an operator wants to know first.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halite/api/auth"
 	"halite/api/netlimit"
 )
 
@@ -27,6 +29,16 @@ type webConfig struct {
 	selfScrape      bool
 	selfScrapeEvery time.Duration
 	shutdownTimeout time.Duration
+
+	configFile     string
+	accessFile     string
+	insecure       bool
+	openProbes     bool
+	headerBytesMax int64
+	formBytesMax   int64
+	readBytesMax   int64
+	// auth is made by listen from the files.
+	auth *auth.Authenticator
 }
 
 func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
@@ -46,9 +58,11 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 		Default("30s").DurationVar(&c.sendTimeout)
 	cmd.Flag("web.cors.origin", "Regular expression of the origins whose pages may read answers (CORS). Empty allows none.").
 		StringVar(&c.corsOrigin)
+	c.addAccessFlags(cmd)
 	cmd.Flag("web.enable-admin-api", "Allow the endpoints below /api/v1/admin.").BoolVar(&c.adminAPI)
-	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload and POST /-/quit. The first reloads --config.file and "+
-		"reopens --query.log-file, as SIGHUP does. The second stops the server, as SIGTERM does.").
+	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload and POST /-/quit. The first reloads --config.file, "+
+		"--web.config.file and --web.access-file, and reopens --query.log-file, as SIGHUP does. The second stops the server, as "+
+		"SIGTERM does.").
 		BoolVar(&c.lifecycle)
 	cmd.Flag("web.enable-pprof", "Serve profiles of the Go runtime below /debug/pprof/.").BoolVar(&c.profiles)
 	cmd.Flag("web.self-scrape", "Store the server's own metrics.").Default("true").BoolVar(&c.selfScrape)
@@ -56,6 +70,41 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 		DurationVar(&c.selfScrapeEvery)
 	cmd.Flag("web.shutdown-timeout", "Maximum time for running requests after SIGTERM.").Default("30s").
 		DurationVar(&c.shutdownTimeout)
+}
+
+// addAccessFlags declares the flags that say who may do what.
+func (c *webConfig) addAccessFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("web.config.file", "Web configuration in the format of Prometheus: TLS, client certificates, users with bcrypt hashes "+
+		"of their passwords, HTTP/2 and headers. See docs/security.md. Changes take effect by themselves.").StringVar(&c.configFile)
+	cmd.Flag("web.access-file", "File of bearer tokens and of the rights of tokens and users, see docs/security.md. "+
+		"Changes take effect by themselves.").StringVar(&c.accessFile)
+	cmd.Flag("web.insecure", "Serve everybody on an address that other machines can reach, although nobody has to log in.").
+		BoolVar(&c.insecure)
+	cmd.Flag("web.open-probes", "Answer /-/healthy and /-/ready to everybody. Otherwise they need the scope read.").
+		Default("true").BoolVar(&c.openProbes)
+	cmd.Flag("web.max-header-bytes", "Maximum size of the header of a request, its URL included.").Default("1MiB").
+		BytesVar(asBytes(&c.headerBytesMax))
+	cmd.Flag("web.max-form-bytes", "Maximum size of the form in the body of a query or look-up.").Default("10MiB").
+		BytesVar(asBytes(&c.formBytesMax))
+	cmd.Flag("web.max-read-bytes", "Maximum size of the body of a remote read, both compressed and decoded.").Default("1MiB").
+		BytesVar(asBytes(&c.readBytesMax))
+}
+
+// openAuth loads who may log in. It refuses an address that other machines can reach, unless clients have to log in.
+func (c *webConfig) openAuth(listen net.Addr, r prometheus.Registerer, log *slog.Logger) (err error) {
+	c.auth, err = auth.New(auth.Options{WebConfigFile: c.configFile, AccessFile: c.accessFile, Registerer: r, Logger: log})
+	if err != nil {
+		return err
+	}
+	if err := c.auth.CheckExposure(listen); err != nil {
+		if !c.insecure {
+			return fmt.Errorf("--web.listen-address: %w; set --web.config.file or --web.access-file (docs/security.md), or "+
+				"--web.insecure to serve everybody", err)
+		}
+		log.Warn("everybody who reaches this address can read, write and use all that is enabled (--web.insecure)",
+			"address", listen.String())
+	}
+	return nil
 }
 
 // hostCheck makes the check of requests' hosts.

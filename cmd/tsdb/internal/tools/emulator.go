@@ -4,18 +4,21 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"halite/api/auth"
 	"halite/storage/bigtable/emulator"
 )
 
 // emulatorConfig holds the flags of `tsdb emulator`.
 type emulatorConfig struct {
 	listenAddress string
+	insecure      bool
 }
 
 // AddEmulator declares `tsdb emulator`.
@@ -24,6 +27,7 @@ func AddEmulator(app *kingpin.Application) Commands {
 	c := &emulatorConfig{}
 	cmd.Flag("listen-address", "HOST:PORT to listen at; port 0 takes a free one.").Default("127.0.0.1:9481").
 		StringVar(&c.listenAddress)
+	cmd.Flag("insecure", "Serve everybody on an address that other machines can reach.").BoolVar(&c.insecure)
 	return Commands{cmd.FullCommand(): func(w io.Writer) error { return emulate(c, w) }}
 }
 
@@ -34,6 +38,9 @@ func emulate(c *emulatorConfig, w io.Writer) error {
 		return fmt.Errorf("--listen-address: %w", err)
 	}
 	defer server.Close()
+	if addr, err := net.ResolveTCPAddr("tcp", server.Addr()); !c.insecure && (err != nil || !auth.Loopback(addr)) {
+		return fmt.Errorf("--listen-address: %s: %w; set --insecure to serve everybody", server.Addr(), auth.ErrExposed)
+	}
 	fmt.Fprintf(w, "Bigtable emulator on %s. Its data is gone when it stops. In another terminal:\n\n"+
 		"  export BIGTABLE_EMULATOR_HOST=%s\n"+
 		"  tsdb serve --storage.engine=bigtable --bigtable.project=my-project --bigtable.instance=my-instance\n",

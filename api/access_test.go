@@ -1,0 +1,189 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/mux"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/require"
+
+	"halite/api/auth"
+	"halite/storage/principal"
+	"halite/storage/tombstone"
+)
+
+// guests are senders with every kind of rights; the token of each is its name.
+func guests() map[string]*principal.Principal {
+	only, err := parser.NewParser(parser.Options{}).ParseMetricSelector(`{job="node"}`)
+	if err != nil {
+		panic(err)
+	}
+	return map[string]*principal.Principal{
+		"reader": {Name: "reader", Scopes: principal.Read}, "writer": {Name: "writer", Scopes: principal.Write},
+		"admin": {Name: "admin", Scopes: principal.Admin}, "everything": {Name: "everything", Scopes: principal.Every},
+		"part":      {Name: "part", Scopes: principal.Read, Match: only},
+		"partadmin": {Name: "partadmin", Scopes: principal.Admin | principal.Read, Match: only},
+	}
+}
+
+// authenticator is a real one with the tokens of guests.
+func authenticator(t testing.TB) *auth.Authenticator {
+	t.Helper()
+	text := "tokens:\n"
+	for name, p := range guests() {
+		hash := sha256.Sum256([]byte(name))
+		text += fmt.Sprintf("  - {name: %s, scopes: [%s], sha256: %x, match: %q}\n", name, p.Scopes, hash, p.CacheKey())
+	}
+	path := filepath.Join(t.TempDir(), "access.yml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	a, err := auth.New(auth.Options{AccessFile: path})
+	require.NoError(t, err)
+	return a
+}
+
+// guarded is a server over fakes in which everything is enabled and guests log in.
+func guarded(t testing.TB, change func(*Options)) *fixture {
+	t.Helper()
+	return newFixture(t, func(o *Options) {
+		o.Auth, o.AdminAPI, o.Deleter = authenticator(t), true, &fakeDeleter{}
+		o.Reload, o.Quit = func(context.Context) error { return nil }, func() {}
+		if change != nil {
+			change(o)
+		}
+	})
+}
+
+// TestAccess sends to each route as each guest, with a wrong token and without one.
+func TestAccess(t *testing.T) {
+	for _, guard := range []bool{false, true} {
+		f := guarded(t, func(o *Options) { o.GuardProbes = guard })
+		require.Greater(t, len(f.routes), 40)
+		for _, e := range f.routes {
+			for _, method := range e.used {
+				path := strings.ReplaceAll(e.name, "{name}", "job")
+				require.Equal(t, !e.needs.open, f.code(t, method, path, "", 401), path)
+				require.Equal(t, !e.needs.open, f.code(t, method, path, "wrong", 401), path)
+				for name, p := range guests() {
+					may := e.needs.open || p.Scopes.Has(e.needs.scopes) && (e.needs.restricted || !p.Restricted())
+					require.Equal(t, !may, f.code(t, method, path, name, 403), "%s as %s", path, name)
+				}
+			}
+		}
+		require.False(t, f.code(t, http.MethodGet, "/nothing", "", 401))
+	}
+}
+
+// code sends a request with a token, and reports whether the answer is a refusal with that code.
+func (f *fixture) code(t *testing.T, method, path, token string, code int) bool {
+	t.Helper()
+	r := httptest.NewRequest(method, path, nil)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := f.do(r)
+	if w.Code != http.StatusUnauthorized && w.Code != http.StatusForbidden {
+		return false
+	}
+	require.Equal(t, code, w.Code, "%s as %q", path, token)
+	require.Equal(t, code == http.StatusUnauthorized, len(w.Header().Values("WWW-Authenticate")) == 2)
+	if method != http.MethodHead {
+		var answer struct{ Status, ErrorType, Error string }
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer), w.Body)
+		require.Equal(t, "error", answer.Status)
+		require.Equal(t, map[int]string{401: "unauthorized", 403: "forbidden"}[code], answer.ErrorType)
+		require.NotEmpty(t, answer.Error)
+	}
+	return true
+}
+
+// TestAccessIsCounted: refusals are counted by reason, and refused senders are remembered.
+func TestAccessIsCounted(t *testing.T) {
+	f := guarded(t, nil)
+	for _, c := range []struct {
+		token, reason string
+		code          int
+	}{{"", "no_credentials", 401}, {"wrong", "bad_credentials", 401}, {"reader", "scope", 403}} {
+		require.True(t, f.code(t, http.MethodPost, WritePath, c.token, c.code))
+		labels := map[string]string{"handler": WritePath, "reason": c.reason}
+		require.EqualValues(t, 1, f.metric(t, "tsdb_http_rejected_total", labels))
+	}
+	f.code(t, http.MethodGet, "/api/v1/status/flags", "part", 403)
+	require.EqualValues(t, 1, f.metric(t, "tsdb_http_rejected_total",
+		map[string]string{"handler": "/api/v1/status/flags", "reason": "restricted"}))
+	require.Len(t, f.opts.Senders.Refusals(), 3)
+	require.True(t, f.code(t, http.MethodGet, "/api/v1/query?query=up&explain=1", "part", 403))
+	require.False(t, f.code(t, http.MethodGet, "/api/v1/query?query=up&explain=1", "reader", 403))
+}
+
+// TestRestrictedDeletions: a deletion gets the matchers of who asks.
+func TestRestrictedDeletions(t *testing.T) {
+	deleter := &fakeDeleter{}
+	f := guarded(t, func(o *Options) { o.Deleter = deleter })
+	f.code(t, http.MethodPost, "/api/v1/admin/tsdb/delete_series?match[]=up&match[]=x", "partadmin", 0)
+	require.Equal(t, `{__name__="up",job="node"} or {__name__="x",job="node"}`, tombstone.SelectorsText(deleter.asked[0].Selectors))
+}
+
+// TestSecurityTable compares the table of docs/security.md with the routes.
+func TestSecurityTable(t *testing.T) {
+	text, err := os.ReadFile("../docs/security.md")
+	require.NoError(t, err)
+	documented := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 3 || !strings.HasPrefix(strings.TrimSpace(cells[0]), "`/") {
+			continue
+		}
+		for _, path := range strings.Split(cells[0], ",") {
+			path = strings.Trim(strings.TrimSpace(path), "`")
+			require.NotContains(t, documented, path)
+			documented[path] = strings.TrimSpace(cells[1]) + " " + strings.TrimSpace(cells[2])
+		}
+	}
+	for _, e := range guarded(t, nil).routes {
+		want := e.needs.scopes.String() + " " + map[bool]string{true: "its series", false: "403"}[e.needs.restricted]
+		if e.needs.open {
+			want = "none yes"
+		}
+		require.Equal(t, want, documented[e.name], e.name)
+		delete(documented, e.name)
+	}
+	delete(documented, "/debug/pprof/") // the command serves it
+	require.Empty(t, documented)
+}
+
+// TestEveryRouteNeedsSomething: a route without scopes lets nobody in.
+func TestEveryRouteNeedsSomething(t *testing.T) {
+	f := guarded(t, nil)
+	for _, e := range f.routes {
+		require.True(t, e.needs.open != (e.needs.scopes != 0), e.name)
+		if slices.Contains(e.used, http.MethodPut) {
+			require.Equal(t, principal.Admin, e.needs.scopes, e.name)
+		}
+	}
+	e := f.newRoute("forgotten", access{}, func(http.ResponseWriter, *http.Request) { t.Error("called") })
+	router := mux.NewRouter()
+	router.Path("/").Handler(e)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Authorization", "Bearer everything")
+	w := httptest.NewRecorder()
+	router.ServeHTTP(w, r)
+	require.Equal(t, http.StatusForbidden, w.Code)
+}
+
+// Paths are all endpoints, for the tests of the whole database.
+func (s *Server) Paths() (list []string) {
+	for _, e := range s.routes {
+		list = append(list, e.name)
+	}
+	return list
+}

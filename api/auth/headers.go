@@ -1,0 +1,82 @@
+package auth
+
+import (
+	"errors"
+	"net/http"
+
+	"halite/api/promjson"
+	"halite/storage/principal"
+)
+
+// contentPolicy lets a page load nothing but its own styles, and no other site show it in a frame.
+const contentPolicy = "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'none'; " +
+	"base-uri 'none'; frame-ancestors 'none'"
+
+// Headers sets the headers that tell browsers what an answer may do. The headers of the web configuration replace them.
+func (a *Authenticator) Headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Content-Security-Policy", contentPolicy)
+		for name, value := range a.current.Load().web.headers {
+			h.Set(name, value)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Require lets requests through whose sender has the scopes and is not restricted. It answers the others with 401, 403 or 503.
+func (a *Authenticator) Require(scopes principal.Scopes, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch p, err := a.Identify(r); {
+		case err != nil:
+			refuse(w, err)
+		case !p.Scopes.Has(scopes) || p.Restricted():
+			answer(w, http.StatusForbidden, TypeForbidden, "this needs the scope "+scopes.String()+", without restrictions")
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// Types of errors in answers, beside the types of Prometheus.
+const (
+	TypeUnauthorized = "unauthorized"
+	TypeForbidden    = "forbidden"
+	typeUnavailable  = "unavailable"
+)
+
+// Status is the status code of a refusal.
+func (e *Refusal) Status() int {
+	if e.Reason == ReasonBusy {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusUnauthorized
+}
+
+// Challenge sets the header of a 401 that says how to log in.
+func Challenge(h http.Header) {
+	h.Add("WWW-Authenticate", `Basic realm="Halite", charset="UTF-8"`)
+	h.Add("WWW-Authenticate", `Bearer realm="Halite"`)
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	refusal := new(Refusal)
+	if errors.As(err, &refusal) && refusal.Status() == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+		answer(w, http.StatusServiceUnavailable, typeUnavailable, err.Error())
+		return
+	}
+	Challenge(w.Header())
+	answer(w, http.StatusUnauthorized, TypeUnauthorized, err.Error())
+}
+
+// answer writes an error as Prometheus does.
+func answer(w http.ResponseWriter, code int, kind, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	// A failed write means that the client is gone.
+	_, _ = w.Write(promjson.AppendError(nil, kind, message))
+}

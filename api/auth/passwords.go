@@ -1,0 +1,103 @@
+package auth
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"sync"
+	"sync/atomic"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/crypto/bcrypt"
+)
+
+// wrongMax bounds the wrong passwords that are remembered.
+const wrongMax = 1024
+
+// digest stands for a user, the hash and a password in memory.
+type digest [sha256.Size]byte
+
+// passwords checks passwords. A check of bcrypt takes about 50 ms of a CPU, so it remembers the outcome.
+type passwords struct {
+	key   []byte // of the digests
+	turns chan struct{}
+	queue atomic.Int64
+	most  int64 // of queue
+
+	mu    sync.RWMutex
+	right map[string]digest            // the last right password of each user
+	wrong *lru.Cache[digest, struct{}] // has a lock of its own
+}
+
+func newPasswords(o *Options) *passwords {
+	p := &passwords{
+		key: make([]byte, sha256.Size), turns: make(chan struct{}, o.PasswordChecksMax),
+		most: int64(o.PasswordChecksMax + o.PasswordQueueMax), right: map[string]digest{},
+	}
+	rand.Read(p.key)                                 // never fails
+	p.wrong, _ = lru.New[digest, struct{}](wrongMax) // fails for a size below 1 only
+	return p
+}
+
+// check reports whether a password is right. If too many requests wait for a check, ok is false and busy is true.
+func (p *passwords) check(ctx context.Context, user, password string, hash []byte) (ok, busy bool) {
+	d := p.digest(user, password, hash)
+	if ok, known := p.known(user, d); known {
+		return ok, false
+	}
+	defer p.queue.Add(-1)
+	if p.queue.Add(1) > p.most {
+		return false, true
+	}
+	select {
+	case p.turns <- struct{}{}:
+		defer func() { <-p.turns }()
+	case <-ctx.Done():
+		return false, true
+	}
+	if ok, known := p.known(user, d); known { // from a request before in the queue
+		return ok, false
+	}
+	if bcrypt.CompareHashAndPassword(hash, []byte(password)) != nil {
+		p.wrong.Add(d, struct{}{})
+		return false, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.right[user] = d
+	return true, false
+}
+
+// known looks an outcome up.
+func (p *passwords) known(user string, d digest) (ok, known bool) {
+	p.mu.RLock()
+	right, any := p.right[user]
+	p.mu.RUnlock()
+	if any && hmac.Equal(right[:], d[:]) {
+		return true, true
+	}
+	return false, p.wrong.Contains(d)
+}
+
+// keep forgets the users that no longer exist.
+func (p *passwords) keep(users map[string][]byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for user := range p.right {
+		if users[user] == nil {
+			delete(p.right, user)
+		}
+	}
+}
+
+// digest depends on the hash, so a new password invalidates what is known.
+func (p *passwords) digest(user, password string, hash []byte) (d digest) {
+	h := hmac.New(sha256.New, p.key)
+	for _, part := range [][]byte{[]byte(user), hash, []byte(password)} {
+		sum := sha256.Sum256(part)
+		h.Write(sum[:])
+	}
+	h.Sum(d[:0])
+	return d
+}

@@ -1,0 +1,212 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/storage/principal"
+)
+
+// HasFiles reports whether there is a file that Reload reads.
+func (a *Authenticator) HasFiles() bool { return a.opts.WebConfigFile != "" || a.opts.AccessFile != "" }
+
+// Reload loads the files and puts them into force. After an error the former configuration stays.
+func (a *Authenticator) Reload() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reload()
+}
+
+func (a *Authenticator) reload() error {
+	files, err := a.readFiles()
+	if err == nil {
+		err = a.replace(files)
+	}
+	a.loaded.Store(err == nil)
+	a.lastErr = ""
+	if err != nil {
+		a.lastErr = err.Error()
+		return err
+	}
+	a.at.Store(a.opts.Now().UnixMilli())
+	return nil
+}
+
+// Watch reloads when a file has changed, until ctx ends.
+func (a *Authenticator) Watch(ctx context.Context) {
+	if !a.HasFiles() {
+		return
+	}
+	tick := time.NewTicker(a.opts.CheckInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			a.reloadChanged()
+		}
+	}
+}
+
+// reloadChanged reloads if a file has changed. It logs an error once.
+func (a *Authenticator) reloadChanged() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	files, err := a.readFiles()
+	if err == nil && files.sum() == a.seen {
+		return
+	}
+	before := a.lastErr
+	switch err := a.reload(); {
+	case err == nil:
+		a.opts.Logger.Info("reloaded who may log in", "web_config_file", a.opts.WebConfigFile, "access_file", a.opts.AccessFile)
+	case err.Error() != before:
+		a.opts.Logger.Error("cannot reload who may log in; the former configuration stays", "err", err)
+	}
+}
+
+// fileContents are the contents of the two files.
+type fileContents struct {
+	web, access []byte
+	others      digest // of the certificates and keys of the configuration in force
+}
+
+func (f *fileContents) sum() digest {
+	web, access := sha256.Sum256(f.web), sha256.Sum256(f.access)
+	return sha256.Sum256(append(append(web[:], access[:]...), f.others[:]...))
+}
+
+// readFiles reads all that a reload depends on.
+func (a *Authenticator) readFiles() (f fileContents, err error) {
+	if f.web, err = a.read("--web.config.file", a.opts.WebConfigFile); err != nil {
+		return f, err
+	}
+	if f.access, err = a.read("--web.access-file", a.opts.AccessFile); err != nil {
+		return f, err
+	}
+	if s := a.current.Load(); s != nil {
+		f.others = a.sumOf(s.web.files)
+	}
+	return f, nil
+}
+
+// sumOf is the digest of files. A file that cannot be read counts as empty: the reload reports the error.
+func (a *Authenticator) sumOf(files []string) (d digest) {
+	var all []byte
+	for _, path := range files {
+		content, _ := a.read("", path)
+		sum := sha256.Sum256(content)
+		all = append(all, sum[:]...)
+	}
+	return sha256.Sum256(all)
+}
+
+// read reads a file up to the limit of its size; "" is empty.
+func (a *Authenticator) read(flag, path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, a.opts.FileBytesMax+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	if int64(len(content)) > a.opts.FileBytesMax {
+		return nil, fmt.Errorf("%s: %s has more than %d bytes", flag, path, a.opts.FileBytesMax)
+	}
+	return content, nil
+}
+
+// replace puts the contents of the files into force.
+func (a *Authenticator) replace(files fileContents) error {
+	// The digest of the files before they are loaded: a change in between leads to another reload.
+	a.seen = files.sum()
+	next, err := a.load(files)
+	if err != nil {
+		return err
+	}
+	before := a.current.Load()
+	switch {
+	case before == nil:
+	case next.open && !before.open:
+		return errors.New("without users, tokens and client certificates, everybody could do everything; restart the server for that")
+	case (next.web.tls == nil) != (before.web.tls == nil):
+		return fmt.Errorf("--web.config.file: %s: only a restart turns TLS on or off", a.opts.WebConfigFile)
+	}
+	a.current.Store(next)
+	a.passwords.keep(next.web.users)
+	if before == nil || !slices.Equal(before.web.files, next.web.files) {
+		files.others = a.sumOf(next.web.files)
+		a.seen = files.sum()
+	}
+	return nil
+}
+
+// load makes a configuration of the contents of the files.
+func (a *Authenticator) load(files fileContents) (*state, error) {
+	s := &state{
+		web: &webConfig{}, users: map[string]*principal.Principal{}, everyone: &principal.Principal{Scopes: principal.Every},
+	}
+	if path := a.opts.WebConfigFile; path != "" {
+		err := checkWebConfig(path)
+		if err == nil {
+			s.web, err = parseWebConfig(path, files.web)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--web.config.file: %s: %w", path, err)
+		}
+	}
+	var err error
+	if s.access, err = parseAccess(files.access); err != nil {
+		return nil, fmt.Errorf("--web.access-file: %s: %w", a.opts.AccessFile, err)
+	}
+	s.open = len(s.web.users) == 0 && len(s.access.tokens) == 0 && !s.web.certificates
+	for name := range s.web.users {
+		s.users[name] = &principal.Principal{Name: name, Scopes: principal.Every}
+	}
+	for name, p := range s.access.users {
+		if s.users[name] == nil && !s.web.certificates {
+			return nil, fmt.Errorf("--web.access-file: %s: user %q has rights, but no password in --web.config.file",
+				a.opts.AccessFile, name)
+		}
+		s.users[name] = p
+	}
+	if s.open && a.opts.AccessFile != "" {
+		return nil, fmt.Errorf("--web.access-file: %s: there is neither a token nor a user", a.opts.AccessFile)
+	}
+	return s, nil
+}
+
+// register registers the metrics.
+func (a *Authenticator) register() error {
+	if a.opts.Registerer == nil {
+		return nil
+	}
+	gauge := func(name, help string, value func() float64) error {
+		return a.opts.Registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	return errors.Join(
+		gauge("tsdb_web_auth_last_reload_successful", "Whether the last reload of users, tokens and certificates went well.",
+			func() float64 {
+				if ok, _ := a.Last(); ok {
+					return 1
+				}
+				return 0
+			}),
+		gauge("tsdb_web_auth_last_reload_success_timestamp_seconds", "When users, tokens and certificates were last loaded.",
+			func() float64 { _, at := a.Last(); return float64(at.UnixMilli()) / 1e3 }),
+	)
+}

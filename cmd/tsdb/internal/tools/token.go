@@ -1,0 +1,38 @@
+package tools
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"halite/api/auth"
+)
+
+// tokenConfig holds the flags of `tsdb token create`.
+type tokenConfig struct {
+	name   string
+	scopes []string
+	match  string
+}
+
+// AddToken declares `tsdb token create`.
+func AddToken(app *kingpin.Application) map[string]func(io.Writer) error {
+	cmd := app.Command("token", "Make tokens for --web.access-file, see docs/security.md.")
+	create := cmd.Command("create", "Print a new bearer token, and its entry for the access file.")
+	c := &tokenConfig{}
+	create.Flag("name", "Name of the token, for logs.").Required().StringVar(&c.name)
+	create.Flag("scope", "Right of the token: read, write or admin; may be repeated.").Required().StringsVar(&c.scopes)
+	create.Flag("match", `Selector such as {team="a"} that restricts what the token reads.`).StringVar(&c.match)
+	return map[string]func(io.Writer) error{create.FullCommand(): func(w io.Writer) error { return createToken(c, w) }}
+}
+
+func createToken(c *tokenConfig, w io.Writer) error {
+	token, entry, err := auth.NewToken(c.name, c.scopes, c.match)
+	if err != nil {
+		return fmt.Errorf("--%w", err)
+	}
+	_, err = fmt.Fprintf(w, "# The token. Nothing stores it: give it to its user now.\n%s\n\n# Its entry in the file of "+
+		"--web.access-file:\n%s", token, entry)
+	return err
+}
