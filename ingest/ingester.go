@@ -195,6 +195,14 @@ func (i *Ingester) AppendSamples(
 	return i.head.AppendSamples(uint32(ref), mintMs, maxtMs, tsMs, values)
 }
 
+// AppendBatch is AppendSamples for several series, one after the other. It appends the end of each series in the columns to ends.
+// If newest is set, it may omit all but the newest of an hour.
+func (i *Ingester) AppendBatch(
+	refs []uint32, mintMs, maxtMs int64, newest bool, tsMs []int64, values []float64, ends []int,
+) ([]int64, []float64, []int, error) {
+	return i.head.AppendBatch(refs, head.Window{MinMs: mintMs, MaxMs: maxtMs, Newest: newest}, tsMs, values, ends)
+}
+
 // AppendHistograms appends the unflushed histograms of a series in [mintMs, maxtMs] to dst: ascending, each timestamp once.
 func (i *Ingester) AppendHistograms(
 	ref index.Ref, mintMs, maxtMs int64, dst []histchunk.Sample,

@@ -247,6 +247,16 @@ func (t *Direct) AppendSamples(
 	return tsMs, values, nil
 }
 
+// AppendBatch appends nothing, because there are no unflushed samples.
+func (t *Direct) AppendBatch(
+	refs []uint32, _, _ int64, _ bool, tsMs []int64, values []float64, ends []int,
+) ([]int64, []float64, []int, error) {
+	for range refs {
+		ends = append(ends, len(tsMs))
+	}
+	return tsMs, values, ends, nil
+}
+
 // AppendStartTimes appends nothing, because mode direct stores no start timestamps.
 func (t *Direct) AppendStartTimes(
 	_ index.Ref, _, _ int64, tsMs []int64, values []float64,

@@ -4,6 +4,9 @@
 // chunks into blocks of slabs, and so are the tails of rows whose series has begun a later hour. Slabs contain no pointers, so
 // the garbage collector does not scan them. A [Registry] finds a series by a hash of its encoded labels.
 //
+// The packed blocks of a row form a chain from the newest to the oldest, and the length of a chunk follows it. So a reader of the
+// last minutes loads only the last chunks. [Head.AppendBatch] reads several series and overlaps their cache misses.
+//
 // The head counts rows by hour, so that readers skip hours without rows and need not look up each series ([Head.Holds]).
 //
 // The head knows refs, hours and samples. It knows neither labels nor tables, and of the log only the number of the oldest

@@ -210,6 +210,42 @@ func (m *model) check(ref uint32, mintMs, maxtMs int64) {
 	require.Equal(m.t, want, got, "series %d in [%d, %d]", ref, mintMs, maxtMs)
 }
 
+// checkBatch compares a batch of series with the same series one by one.
+func (m *model) checkBatch(mintMs, maxtMs int64) {
+	m.t.Helper()
+	refs := make([]uint32, m.rng.IntN(300))
+	for i := range refs {
+		refs[i] = uint32(m.rng.IntN(m.series + 600)) // some are not registered
+	}
+	w := head.Window{MinMs: mintMs, MaxMs: maxtMs, Newest: m.rng.IntN(2) == 0}
+	tsMs, values, ends, err := m.h.AppendBatch(refs, w, []int64{-1}, []float64{-1}, []int{1})
+	require.NoError(m.t, err)
+	require.Len(m.t, ends, 1+len(refs))
+	require.Len(m.t, values, len(tsMs))
+	for i, ref := range refs {
+		wantMs, want, err := m.h.AppendSamples(ref, mintMs, maxtMs, nil, nil)
+		require.NoError(m.t, err)
+		if w.Newest {
+			wantMs, want = newestOfHours(wantMs, want)
+		}
+		from, end := ends[i], ends[i+1]
+		require.Equal(m.t, append([]int64{}, wantMs...), append([]int64{}, tsMs[from:end]...), "series %d, %+v", ref, w)
+		for k := range want {
+			require.Equal(m.t, math.Float64bits(want[k]), math.Float64bits(values[from+k]), "series %d, %+v", ref, w)
+		}
+	}
+}
+
+// newestOfHours returns the newest sample of each hour.
+func newestOfHours(tsMs []int64, values []float64) (newestMs []int64, newest []float64) {
+	for i, ts := range tsMs {
+		if i+1 == len(tsMs) || keyschema.HourOf(tsMs[i+1]) != keyschema.HourOf(ts) {
+			newestMs, newest = append(newestMs, ts), append(newest, values[i])
+		}
+	}
+	return newestMs, newest
+}
+
 // TestHeadAgainstMap writes, freezes, frees, thaws and reads at random; head and flushed rows together must hold what a
 // map holds, to the bit.
 func TestHeadAgainstMap(t *testing.T) {
@@ -242,6 +278,8 @@ func TestHeadAgainstMap(t *testing.T) {
 						from := baseMs + int64(rng.IntN(m.hours*keyschema.HourMs))
 						m.check(ref, from, from+int64(rng.IntN(2*keyschema.HourMs)))
 					}
+					from := baseMs + int64(rng.IntN(m.hours*keyschema.HourMs))
+					m.checkBatch(from, from+int64(rng.IntN(2*keyschema.HourMs)))
 				}
 			}
 			for ref := range m.oracle {

@@ -2,10 +2,8 @@ package head
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"slices"
-	"sort"
 	"sync"
 
 	"halite/keyschema"
@@ -28,6 +26,8 @@ type Reader struct {
 	packed     []byte
 	tailMs     []int64
 	tailValues []float64
+	batch      batch
+	chunks     [][]byte // of the row at hand, the last one first
 	decoder    chunk.Decoder
 	sorter     sorter
 	tsMs       []int64
@@ -62,47 +62,33 @@ func (d *Reader) copyRow(s *stripe, r *row) {
 // columns unpacks rows of one hour, ordered by creation. Timestamps ascend without duplicates; the last written value wins. The
 // columns are valid until the next call.
 func (d *Reader) columns(rows []rowCopy) ([]int64, []float64, error) {
-	tsMs, values := d.tsMs[:0], d.values[:0]
-	unsorted := len(rows) > 1
+	var err error
+	d.tsMs, d.values, err = d.appendRows(rows, d.tsMs[:0], d.values[:0])
+	return d.tsMs, d.values, err
+}
+
+// appendRows appends the samples of rows of one hour, ordered by creation, to two columns. Otherwise it is like columns.
+func (d *Reader) appendRows(rows []rowCopy, tsMs []int64, values []float64) ([]int64, []float64, error) {
+	from, unsorted := len(tsMs), len(rows) > 1
 	for _, c := range rows {
 		unsorted = unsorted || c.unsorted
-		for packed := d.packed[c.packedFrom:c.packed]; len(packed) > 0; {
-			n, size := binary.Uvarint(packed)
-			if size <= 0 || n > uint64(len(packed)-size) {
-				return nil, nil, fmt.Errorf("head: the chunks of a row are corrupt at the last %d bytes", len(packed))
+		var err error
+		if d.chunks, err = chunksOf(d.chunks[:0], d.packed[c.packedFrom:c.packed]); err != nil {
+			return tsMs[:from], values[:from], err
+		}
+		for _, chunk := range slices.Backward(d.chunks) {
+			if tsMs, values, err = d.decoder.Decode(chunk, keyschema.HourStartMs(c.hour), tsMs, values); err != nil {
+				return tsMs[:from], values[:from], fmt.Errorf("head: unpack a row: %w", err)
 			}
-			packed = packed[size:]
-			var err error
-			tsMs, values, err = d.decoder.Decode(packed[:n], keyschema.HourStartMs(c.hour), tsMs, values)
-			if err != nil {
-				return nil, nil, fmt.Errorf("head: unpack a row: %w", err)
-			}
-			packed = packed[n:]
 		}
 		tsMs = append(tsMs, d.tailMs[c.tailFrom:c.tail]...)
 		values = append(values, d.tailValues[c.tailFrom:c.tail]...)
 	}
-	d.tsMs, d.values = tsMs, values
 	if unsorted {
-		tsMs, values = d.sorter.sortDedup(tsMs, values)
+		sortedMs, sortedValues := d.sorter.sortDedup(tsMs[from:], values[from:])
+		tsMs, values = append(tsMs[:from], sortedMs...), append(values[:from], sortedValues...)
 	}
 	return tsMs, values, nil
-}
-
-// AppendSamples appends the floats of a series in [mintMs, maxtMs] to the two columns. Timestamps ascend without duplicates;
-// the last written value wins. It sees every Append that has returned and every row not yet freed.
-func (h *Head) AppendSamples(
-	ref uint32, mintMs, maxtMs int64, tsMs []int64, values []float64,
-) ([]int64, []float64, error) {
-	return h.appendColumns(ref, keyschema.Floats, mintMs, maxtMs, tsMs, values)
-}
-
-// AppendStartTimes is AppendSamples for start times. A value is the start timestamp, in milliseconds since 1970, of the sample
-// with the same series and time. If the head has no start times, it costs nothing.
-func (h *Head) AppendStartTimes(
-	ref uint32, mintMs, maxtMs int64, tsMs []int64, values []float64,
-) ([]int64, []float64, error) {
-	return h.appendColumns(ref, keyschema.StartTimes, mintMs, maxtMs, tsMs, values)
 }
 
 // copySeries copies the rows of a series and kind that reach into [mintMs, maxtMs], by hour and creation. It returns nil if there
@@ -129,9 +115,16 @@ func (h *Head) copySeries(ref uint32, kind keyschema.SampleKind, mintMs, maxtMs 
 		n = r.next
 	}
 	s.mu.RUnlock()
-	slices.Reverse(d.rows) // oldest row of an hour first
-	slices.SortStableFunc(d.rows, func(a, b rowCopy) int { return cmp.Compare(a.hour, b.hour) })
+	sortRows(d.rows)
 	return d
+}
+
+// sortRows sorts the rows of a series, newest first, by hour and creation.
+func sortRows(rows []rowCopy) {
+	if len(rows) > 1 {
+		slices.Reverse(rows) // oldest row of an hour first
+		slices.SortStableFunc(rows, func(a, b rowCopy) int { return cmp.Compare(a.hour, b.hour) })
+	}
 }
 
 // put gives a reader back for the next one.
@@ -148,27 +141,4 @@ func sameHourRows(rows []rowCopy) int {
 		n++
 	}
 	return n
-}
-
-func (h *Head) appendColumns(
-	ref uint32, kind keyschema.SampleKind, mintMs, maxtMs int64, tsMs []int64, values []float64,
-) ([]int64, []float64, error) {
-	d := h.copySeries(ref, kind, mintMs, maxtMs)
-	if d == nil {
-		return tsMs, values, nil
-	}
-	defer readers.Put(d)
-	for rows := d.rows; len(rows) > 0; {
-		n := sameHourRows(rows)
-		hourMs, hourValues, err := d.columns(rows[:n])
-		if err != nil {
-			return tsMs, values, err
-		}
-		from := sort.Search(len(hourMs), func(i int) bool { return hourMs[i] >= mintMs })
-		to := sort.Search(len(hourMs), func(i int) bool { return hourMs[i] > maxtMs })
-		tsMs = append(tsMs, hourMs[from:to]...)
-		values = append(values, hourValues[from:to]...)
-		rows = rows[n:]
-	}
-	return tsMs, values, nil
 }

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"halite/keyschema"
+	"halite/keyschema/chunk"
 )
 
 // row holds the unflushed samples of one kind, of one series in one hour. It has no pointers: blocks are numbers in the
@@ -26,7 +27,7 @@ type row struct {
 
 	// packed is the size of the chunks in bytes above eight bits for the free bytes of the last packed block.
 	packed uint32
-	// packedLast is the last block of the chain, 0 if there is none. It links to the first block.
+	// packedLast is the last block of the chain, 0 if there is none. Each block links to the one before.
 	packedLast blockID
 	// segment is the oldest segment of the log that holds a sample of the row.
 	segment  uint32
@@ -175,24 +176,18 @@ func (s *stripe) addSlow(r *row, offset uint32, value float64) error {
 	return nil
 }
 
-// pack turns the tail into a chunk at the end of the chain. The length of the chunk precedes it.
+// pack turns the tail into a chunk at the end of the chain. The length of the chunk follows it, see appendChunkLength.
 func (s *stripe) pack(r *row) error {
 	tsMs, values := s.appendTail(r, s.tsMs[:0], s.values[:0])
 	if r.is(flagUnsorted) {
 		tsMs, values = s.sorter.sortDedup(tsMs, values)
 	}
-	const lengthBytesMax = binary.MaxVarintLen32
-	packed, err := s.encoder.Append(
-		append(s.packed[:0], make([]byte, lengthBytesMax)...), keyschema.HourStartMs(r.hour()), tsMs, values)
+	packed, err := s.encoder.Append(s.packed[:0], keyschema.HourStartMs(r.hour()), tsMs, values)
 	if err != nil {
 		return fmt.Errorf("pack samples of an open row: %w", err)
 	}
-	s.packed = packed
-	var length [lengthBytesMax]byte
-	n := binary.PutUvarint(length[:], uint64(len(packed)-lengthBytesMax))
-	packed = packed[lengthBytesMax-n:]
-	copy(packed, length[:n])
-	s.appendToChain(r, packed)
+	s.packed = appendChunkLength(packed, len(packed))
+	s.appendToChain(r, s.packed)
 	r.counts &^= lowMask
 	return nil
 }
@@ -236,36 +231,58 @@ func (s *stripe) extendChain(r *row, sizeBytes int) {
 		sizeBytes = math.MaxInt
 	}
 	id := s.allocPacked(sizeBytes)
-	block, first := s.packedBlock(id), id
-	if r.packedLast != 0 {
-		last := s.packedBlock(r.packedLast)
-		first = link(last)
-		setLink(last, id)
-	}
-	setLink(block, first)
+	block := s.packedBlock(id)
+	setLink(block, r.packedLast)
 	r.packedLast = id
 	r.packed += uint32(len(block) - linkBytes)
 	r.blocks++
 	s.bytes += int64(len(block))
 }
 
-// link returns the number of the next block in a chain; the last block links to the first.
+// link returns the number of the block before in a chain, 0 if it is the first: most readers need only the last blocks.
 func link(block []byte) blockID { return blockID(binary.LittleEndian.Uint32(block)) }
 
 func setLink(block []byte, id blockID) { binary.LittleEndian.PutUint32(block, uint32(id)) }
 
 // appendPacked appends the bytes of the row's chain to dst.
 func (s *stripe) appendPacked(dst []byte, r *row) []byte {
-	if r.packedLast == 0 {
-		return dst
-	}
-	for id := link(s.packedBlock(r.packedLast)); id != r.packedLast; {
+	end := len(dst) + r.packedBytes()
+	dst = slices.Grow(dst, r.packedBytes())[:end]
+	for id, room := r.packedLast, r.room(); id != 0; room = 0 {
 		block := s.packedBlock(id)
+		content := block[linkBytes : len(block)-room]
+		end -= len(content)
+		copy(dst[end:], content)
 		id = link(block)
-		dst = append(dst, block[linkBytes:]...)
 	}
-	block := s.packedBlock(r.packedLast)
-	return append(dst, block[linkBytes:len(block)-r.room()]...)
+	return dst
+}
+
+// appendRecent appends the chunks of a sorted row to dst, without those that have only samples before an offset in the hour.
+// Older chunks cost nothing.
+func (s *stripe) appendRecent(dst []byte, r *row, offset uint32, d *chunk.Decoder) []byte {
+	from, startMs := len(dst), keyschema.HourStartMs(r.hour())
+	dst = slices.Grow(dst, r.packedBytes())[:from+r.packedBytes()]
+	all := dst[from:]
+	copied, unknown := len(all), len(all) // where the copied bytes begin, and where the chunks with a known time begin
+	for id, room := r.packedLast, r.room(); id != 0; room = 0 {
+		block := s.packedBlock(id)
+		content := block[linkBytes : len(block)-room]
+		copied -= len(content)
+		copy(all[copied:], content)
+		id = link(block)
+		for unknown > copied {
+			last, before, ok := lastChunk(all[copied:unknown])
+			if !ok {
+				break // an earlier block has the rest of it
+			}
+			unknown = copied + len(before)
+			if info, err := d.Stat(last, startMs); err == nil && info.FirstMs <= startMs+int64(offset) {
+				return dst[:from+copy(all, all[unknown:])]
+			}
+		}
+	}
+	return dst
 }
 
 // memory is the memory of the row in bytes.
@@ -294,15 +311,11 @@ func (s *stripe) replaceChain(r *row, b []byte) {
 
 // releaseChain frees the blocks of the row's chain.
 func (s *stripe) releaseChain(r *row) {
-	if r.packedLast == 0 {
-		return
-	}
-	for id := link(s.packedBlock(r.packedLast)); id != r.packedLast; {
-		next := link(s.packedBlock(id))
+	for id := r.packedLast; id != 0; {
+		before := link(s.packedBlock(id))
 		s.releasePacked(id)
-		id = next
+		id = before
 	}
-	s.releasePacked(r.packedLast)
 }
 
 // sorter sorts columns by time and removes duplicates. It is not for concurrent use. A result is valid until the next call.

@@ -51,42 +51,82 @@ func (b *BatchReader) copyHead(ctx context.Context) error {
 	if !r.opts.Head.Holds(window.MinMs, window.MaxMs) {
 		return nil // as if each series had been looked up just now
 	}
-	b.headEnds = make([]int, len(b.series))
 	if b.sel.kinds.records() {
 		b.headRecords = make([]column.Records, len(b.series))
 	}
-	for i, s := range b.series {
-		if i%256 == 0 && ctx.Err() != nil {
+	refs := make([]uint32, 0, min(len(b.series), headBatch))
+	b.headEnds = make([]int, 0, len(b.series))
+	for first := 0; first < len(b.series); first += headBatch {
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if b.headRecords != nil && s.Ref != 0 {
-			if err := b.copyHeadRecords(i); err != nil {
-				return err
+		refs = refs[:0]
+		for i := first; i < min(first+headBatch, len(b.series)); i++ {
+			if b.headRecords != nil && b.series[i].Ref != 0 {
+				if err := b.copyHeadRecords(i); err != nil {
+					return err
+				}
 			}
+			refs = append(refs, uint32(b.series[i].Ref))
 		}
-		if s.Ref != 0 && b.sel.kinds.has(keyschema.Floats) {
-			tsMs, values, err := r.opts.Head.AppendSamples(s.Ref, window.MinMs, window.MaxMs, b.head.TsMs, b.head.Values)
-			if err != nil {
-				return Classify("read head", err)
-			}
-			tsMs, values = keepHours(s.Hours, b.head.Len(), tsMs, values)
-			if err := b.sel.session.reserve(len(tsMs) - b.head.Len()); err != nil {
-				return err
-			}
-			b.head.TsMs, b.head.Values = tsMs, values
+		if err := b.copyHeadSamples(refs); err != nil {
+			return err
 		}
-		b.headEnds[i] = b.head.Len()
 	}
 	b.sel.session.figures.samples.Add(int64(b.head.Len()))
 	return nil
 }
 
-// keepHours removes samples, from the given one on, whose hour was not selected. They came after the query had begun. Older
-// samples of that hour may have been flushed since, and would be missing beside them.
-func keepHours(hours []index.HourSpan, from int, tsMs []int64, values []float64) ([]int64, []float64) {
-	span, kept := 0, from
-	for i := from; i < len(tsMs); i++ {
-		hour := keyschema.HourOf(tsMs[i])
+// headBatch is the number of series that are copied from the head, and then reserved in the budget, at once.
+const headBatch = 1024
+
+// copyHeadSamples copies the samples of the next series.
+func (b *BatchReader) copyHeadSamples(refs []uint32) (err error) {
+	next, from := len(b.headEnds), b.head.Len()
+	if !b.sel.kinds.has(keyschema.Floats) {
+		for range refs {
+			b.headEnds = append(b.headEnds, from)
+		}
+		return nil
+	}
+	w := b.sel.window
+	tsMs, values, ends, err := b.sel.session.reader.opts.Head.AppendBatch(
+		refs, w.MinMs, w.MaxMs, b.sel.latest, b.head.TsMs, b.head.Values, b.headEnds)
+	if err != nil {
+		return Classify("read head", err)
+	}
+	kept, start := from, from
+	for i := next; i < len(ends); i++ {
+		of := column.Points{TsMs: tsMs[start:ends[i]], Values: values[start:ends[i]]}
+		start = ends[i]
+		n := len(keepHours(b.series[i].Hours, of).TsMs)
+		if start-len(of.TsMs) != kept {
+			copy(tsMs[kept:], of.TsMs[:n])
+			copy(values[kept:], of.Values[:n])
+		}
+		kept += n
+		ends[i] = kept
+	}
+	if err := b.sel.session.reserve(kept - from); err != nil {
+		return err
+	}
+	b.head.TsMs, b.head.Values, b.headEnds = tsMs[:kept], values[:kept], ends
+	return nil
+}
+
+// keepHours removes samples whose hour was not selected. They came after the query had begun. Older samples of that hour may have
+// been flushed since, and would be missing beside them. The samples that it keeps come first in p.
+func keepHours(hours []index.HourSpan, p column.Points) column.Points {
+	if len(p.TsMs) == 0 {
+		return p
+	}
+	span, kept := 0, 0
+	first, last := keyschema.HourOf(p.TsMs[0]), keyschema.HourOf(p.TsMs[len(p.TsMs)-1])
+	if len(hours) == 1 && hours[0].First <= first && last <= hours[0].Last {
+		return p
+	}
+	for i := range p.TsMs {
+		hour := keyschema.HourOf(p.TsMs[i])
 		for span < len(hours) && hours[span].Last < hour {
 			span++
 		}
@@ -94,11 +134,11 @@ func keepHours(hours []index.HourSpan, from int, tsMs []int64, values []float64)
 			break
 		}
 		if hours[span].First <= hour {
-			tsMs[kept], values[kept] = tsMs[i], values[i]
+			p.TsMs[kept], p.Values[kept] = p.TsMs[i], p.Values[i]
 			kept++
 		}
 	}
-	return tsMs[:kept], values[:kept]
+	return column.Points{TsMs: p.TsMs[:kept], Values: p.Values[:kept]}
 }
 
 // headOf returns what the head had of a series.

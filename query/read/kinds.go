@@ -106,7 +106,7 @@ func (b *BatchReader) copyHeadRecords(i int) (err error) {
 		if p.TsMs, p.Values, err = h.AppendStartTimes(ref, minMs, maxMs, nil, nil); err != nil {
 			return Classify("read start timestamps of the head", err)
 		}
-		p.TsMs, p.Values = keepHours(b.series[i].Hours, 0, p.TsMs, p.Values)
+		*p = keepHours(b.series[i].Hours, *p)
 	}
 	if k.has(keyschema.Exemplars) {
 		if r.Exemplars, err = h.AppendExemplars(ref, minMs, maxMs, nil); err != nil {

@@ -25,11 +25,13 @@ import (
 
 // Head holds samples that are not in the data table yet.
 type Head interface {
-	// AppendSamples appends the unflushed samples of a series with mintMs ≤ time ≤ maxtMs to the two columns, ascending
-	// and without duplicates, and returns them. An unknown series has none.
-	AppendSamples(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
-	// AppendStartTimes is AppendSamples for start timestamps: a value is the start, in milliseconds since 1970, of the sample
-	// with the same time.
+	// AppendBatch appends the unflushed samples of several series with mintMs ≤ time ≤ maxtMs to the two columns, one series
+	// after the other, each ascending and without duplicates. It appends the end of each series in the columns to ends. If
+	// newest is set, it may omit all but the newest of an hour. A ref is an index.Ref; an unknown one has no samples.
+	AppendBatch(refs []uint32, mintMs, maxtMs int64, newest bool, tsMs []int64, values []float64, ends []int,
+	) ([]int64, []float64, []int, error)
+	// AppendStartTimes appends the start timestamps of a series to the two columns: a value is the start, in milliseconds
+	// since 1970, of the sample with the same time.
 	AppendStartTimes(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
 	// AppendHistograms and AppendExemplars are AppendSamples for histograms and exemplars.
 	AppendHistograms(ref index.Ref, mintMs, maxtMs int64, dst []histchunk.Sample) ([]histchunk.Sample, error)

@@ -220,20 +220,29 @@ func (w *World) LabelValues(_ context.Context, name string, _, _ int64, limit in
 	return []string{name, "limit", string(rune('0' + limit))}, nil
 }
 
-// AppendSamples implements read.Head.
-func (w *World) AppendSamples(
-	ref index.Ref, mint, maxt int64, tsMs []int64, values []float64,
-) ([]int64, []float64, error) {
+// AppendBatch implements read.Head. It omits all but the newest sample of an hour if it may.
+func (w *World) AppendBatch(
+	refs []uint32, mint, maxt int64, newest bool, tsMs []int64, values []float64, ends []int,
+) ([]int64, []float64, []int, error) {
 	if w.HeadErr != nil {
-		return nil, nil, w.HeadErr
+		return nil, nil, nil, w.HeadErr
 	}
-	for _, s := range w.Series {
-		if s.Ref == ref {
+	for _, ref := range refs {
+		for _, s := range w.Series {
+			if uint32(s.Ref) != ref || ref == 0 {
+				continue
+			}
 			c := Sorted(s.Head, column.TimeRange{MinMs: mint, MaxMs: maxt})
-			return append(tsMs, c.TsMs...), append(values, c.Values...), nil
+			for i, ts := range c.TsMs {
+				if newest && i+1 < len(c.TsMs) && keyschema.HourOf(c.TsMs[i+1]) == keyschema.HourOf(ts) {
+					continue
+				}
+				tsMs, values = append(tsMs, ts), append(values, c.Values[i])
+			}
 		}
+		ends = append(ends, len(tsMs))
 	}
-	return tsMs, values, nil
+	return tsMs, values, ends, nil
 }
 
 // AppendStartTimes implements read.Head.
