@@ -134,6 +134,9 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	s.store = s.watch.Store(tables)
 	data, err := s.store.EnsureTable(ctx, storage.DataSchema(o.raw))
 	require.NoError(tb, err)
+	if o.tables == nil {
+		require.NoError(tb, s.watch.FindNewestRow(ctx, data, now()))
+	}
 	schema, err := keyschema.NewSchema(o.rules)
 	require.NoError(tb, err)
 	x, err := index.Open(ctx, index.Options{Store: s.store, Schema: schema, Retention: indexRetention, Now: now})
@@ -155,7 +158,7 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	s.deleted.SetLabelSets(x.LabelSet)
 	s.options = sourceOptions{Options: read.Options{
 		Index: x, Head: s.ingester, Data: data, Schema: schema, Retention: o.raw, Now: now, Tombstones: s.deleted,
-		Histograms: s.ingester.Histograms(), StartTimes: true, Rollups: s.tiers != nil,
+		Histograms: s.ingester.Histograms(), StartTimes: true, Rollups: s.tiers != nil, NewestRow: s.watch.NewestRow,
 	}}
 	if s.tiers != nil {
 		s.options.Tiers = s.tiers

@@ -66,6 +66,11 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err != nil {
 		return db, err
 	}
+	if c.engine == tables.EnginePebble {
+		if err := watch.FindNewestRow(ctx, data, now()); err != nil {
+			return db, err
+		}
+	}
 	opts := index.Options{
 		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.indexBytes, Logger: log, Registerer: r,
 		Now: now, RetentionByMetric: ages, MonthSeriesMax: c.monthSeriesMax,
@@ -193,7 +198,7 @@ func (db *database) openReader(
 	db.reader, err = read.New(read.Options{
 		Index: db.lookup, Head: db.ingester, Data: data, Schema: db.schema, Retention: time.Duration(ages.Longest()),
 		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
-		Tombstones: db.deleted, Cache: db.rowCache, Registerer: r, Now: c.clock(), RetentionByMetric: ages,
+		Tombstones: db.deleted, Cache: db.rowCache, NewestRow: watch.NewestRow, Registerer: r, Now: c.clock(), RetentionByMetric: ages,
 		Histograms: db.ingester.Histograms(), StartTimes: c.queryStartTimes, Rollups: db.rollups(c),
 		ExemplarsMax: c.exemplarsMax,
 	})

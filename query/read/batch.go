@@ -19,6 +19,7 @@ type Batch struct {
 	refs    atomic.Int32
 	session *Session
 	data    []*column.Buffer // where the samples lie
+	head    *column.Buffer   // samples of the head that no row joins; may be nil
 	pins    *rowcache.Pins   // of samples in the row cache; may be nil
 
 	recordsBytes int64 // of the columns' records
@@ -36,10 +37,11 @@ func (b *Batch) Release() {
 	for _, d := range b.data {
 		b.session.putBuffer(&r.buffers, d)
 	}
+	b.session.putBuffer(&r.heads, b.head)
 	b.session.budget.Release(b.recordsBytes)
 	b.pins.Release(b.session.budget)
 	r.columns.PutColumns(b.Columns)
-	b.data, b.Columns, b.pins = nil, nil, nil
+	b.data, b.head, b.Columns, b.pins = nil, nil, nil, nil
 }
 
 // putBuffer ends the use of a buffer, and releases its samples.

@@ -2,9 +2,11 @@ package read
 
 import (
 	"math"
+	"slices"
 
 	"halite/keyschema"
 	"halite/query/column"
+	"halite/storage/index"
 )
 
 // join makes the batch from what was read of a slice. Its samples stay in the budget until the batch is released.
@@ -61,6 +63,37 @@ func (t *timeSlice) join() (*Batch, error) {
 		t.parts = nil
 	}
 	return batch, nil
+}
+
+// onlyHead reports whether the data table has no rows of the hours of the batch. The head was read before: if a row has left it
+// by then, NewestRow knows the hour.
+func (t *timeSlice) onlyHead() bool {
+	sel := t.batch.sel
+	newest := sel.session.reader.opts.NewestRow
+	if newest == nil || !t.whole || sel.kinds.records() {
+		return false
+	}
+	last := newest()
+	return !slices.ContainsFunc(t.batch.series, func(s index.Series) bool { return len(s.Hours) > 0 && s.Hours[0].First <= last })
+}
+
+// takeHead makes the batch from the samples of the head, which it takes over.
+func (t *timeSlice) takeHead() *Batch {
+	session := t.batch.sel.session
+	batch := &Batch{First: t.batch.first, ToMs: t.window.MaxMs, session: session}
+	batch.refs.Store(1)
+	batch.Columns = session.reader.columns.Columns(len(t.batch.series))
+	for i := range t.batch.series {
+		c := &batch.Columns[i]
+		c.Series = &t.batch.series[i]
+		c.Labels, c.Group = c.Series.Labels, c.Series.Group
+		if head := t.batch.headOf(i); len(head.TsMs) > 0 {
+			c.Append(head, column.PropertiesOf(head))
+		}
+	}
+	t.hideOld(batch)
+	batch.head, t.batch.head, t.batch.headEnds = t.batch.head, nil, nil
+	return batch
 }
 
 // joinApart copies the samples of series that are not contiguous.

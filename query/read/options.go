@@ -85,6 +85,9 @@ type Options struct {
 	BatchRowsMax int
 	// Cache holds decoded rows; nil if there is none.
 	Cache *rowcache.Cache
+	// NewestRow returns an hour after which Data has no rows; nil if there is no such hour. A write raises it before its rows are
+	// visible.
+	NewestRow func() int64
 	// Tombstones hold what was deleted, for Data to hide; nil if nothing can be deleted.
 	Tombstones *tombstone.Set
 	// Concurrency is the number of concurrent reads of a batch; the number of CPUs, at most 4.

@@ -25,6 +25,7 @@ type timeSlice struct {
 	batch  *BatchReader
 	window column.TimeRange
 	hours  [][]index.HourSpan // of each series; nil if they are all of its hours
+	whole  bool               // the batch has no other slices
 
 	rows   *column.Rows
 	parts  []*column.Buffer // samples of rows: first from the row cache, then of each worker
@@ -56,6 +57,9 @@ func (t *timeSlice) headOf(series int) column.Points { return t.window.Clip(t.ba
 
 // read reads the rows of all series and joins them with the head.
 func (t *timeSlice) read(ctx context.Context) (*Batch, error) {
+	if t.onlyHead() {
+		return t.takeHead(), nil
+	}
 	defer t.close()
 	t.rows = t.batch.sel.session.reader.columns.Rows()
 	t.rows.Reset(len(t.batch.series), t.hoursOf)

@@ -124,7 +124,7 @@ func (st *Stream) Next(ctx context.Context) (*Batch, error) {
 	if last < st.last {
 		t.window.MaxMs = min(t.window.MaxMs, keyschema.HourStartMs(last+1)-1)
 	}
-	if st.started || last < st.last {
+	if t.whole = !st.started && last >= st.last; !t.whole {
 		t.narrow(first, last)
 	}
 	st.started, st.next = true, last+1

@@ -2,7 +2,11 @@ package rowcache
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
+	"sync/atomic"
+	"time"
 
 	"halite/keyschema"
 	"halite/storage"
@@ -11,10 +15,73 @@ import (
 
 // Watch holds a version for each hour, which grows with every write to a row of the hour. All writes to the data table have to
 // go through [Watch.Store].
-type Watch struct{ hours changes.Clock }
+type Watch struct {
+	hours changes.Clock
+	// newest is an hour after which the data table has no rows.
+	newest atomic.Int64
+}
 
 // NewWatch makes a watch.
-func NewWatch() *Watch { return &Watch{} }
+func NewWatch() *Watch {
+	w := &Watch{}
+	w.newest.Store(math.MaxInt64)
+	return w
+}
+
+// NewestRow returns an hour after which the data table has no rows; math.MaxInt64 if there is no such hour.
+func (w *Watch) NewestRow() int64 { return w.newest.Load() }
+
+// FindNewestRow learns what NewestRow returns, to the day, from a data table without later rows than of today. Call it before any
+// write. The engine must find the rows of a day without reading others.
+func (w *Watch) FindNewestRow(ctx context.Context, data storage.Table, now time.Time) error {
+	today := keyschema.HourOf(now.UnixMilli()) / keyschema.DayHours * keyschema.DayHours
+	for _, first := range []int64{today + keyschema.DayHours, today} {
+		some, err := anyRow(ctx, data, first)
+		if err != nil {
+			return fmt.Errorf("find the newest rows: %w", err)
+		}
+		if some {
+			if first == today {
+				w.newest.Store(today + keyschema.DayHours - 1)
+			}
+			return nil
+		}
+	}
+	w.newest.Store(today - 1)
+	return nil
+}
+
+// anyRow reports whether the table has rows of an hour or later.
+func anyRow(ctx context.Context, data storage.Table, hour int64) (some bool, err error) {
+	it := data.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{
+		Filter: storage.Filter{FromMs: keyschema.HourStartMs(hour), VersionsMax: 1, KeysOnly: true}, RowsMax: 1,
+	})
+	some = it.Next()
+	return some, errors.Join(it.Err(), it.Close())
+}
+
+// raise raises the newest hour before a write to hours, in any order; nil stands for hours that are not known.
+func (w *Watch) raise(hours []int64) {
+	newest := int64(math.MaxInt64)
+	if hours != nil {
+		newest = math.MinInt64
+		for _, hour := range hours {
+			newest = max(newest, hour)
+		}
+	}
+	for {
+		before := w.newest.Load()
+		if newest <= before || w.newest.CompareAndSwap(before, newest) {
+			return
+		}
+	}
+}
+
+// write runs a write to rows of hours; nil stands for hours that are not known.
+func (w *Watch) write(hours []int64, write func() error) error {
+	w.raise(hours)
+	return w.hours.During(hours, write)
+}
 
 // Store wraps s so that the watch sees the writes to its data table.
 func (w *Watch) Store(s storage.Store) storage.Store { return &watchedStore{Store: s, watch: w} }
@@ -82,19 +149,19 @@ type watchedTable struct {
 
 // Apply implements storage.Table.
 func (t *watchedTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
-	return t.watch.hours.During(hoursOfRows(muts), func() error { return t.Table.Apply(ctx, muts) })
+	return t.watch.write(hoursOfRows(muts), func() error { return t.Table.Apply(ctx, muts) })
 }
 
 // Load implements storage.Table.
 func (t *watchedTable) Load(ctx context.Context, muts []storage.RowMutation) error {
-	return t.watch.hours.During(hoursOfRows(muts), func() error { return t.Table.Load(ctx, muts) })
+	return t.watch.write(hoursOfRows(muts), func() error { return t.Table.Load(ctx, muts) })
 }
 
 // CheckAndApply implements storage.Table.
 func (t *watchedTable) CheckAndApply(
 	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
 ) (matched bool, err error) {
-	err = t.watch.hours.During(nil, func() (err error) {
+	err = t.watch.write(nil, func() (err error) {
 		matched, err = t.Table.CheckAndApply(ctx, key, cond, then, otherwise)
 		return err
 	})
