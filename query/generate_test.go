@@ -278,7 +278,7 @@ func (g exprs) aggregate(depth int) string {
 	by := pick(g, "", " by ("+g.labels()+")", " without ("+g.labels()+")")
 	switch g.IntN(7) {
 	case 6:
-		return fmt.Sprintf(`count_values%s ("v", round(%s, 100))`, by, inner)
+		return fmt.Sprintf(`count_values%s ("%s", round(%s, 100))`, by, pick(g, "v", "v", "job"), inner)
 	case 0:
 		// Of equal values, NaN among them, Prometheus takes any: only values that are never equal give one answer.
 		inner = pick(g, "c_total", "rate(c_total[5m])", "increase(c_total[37m])", "avg_over_time(c_total[10m:1m])")

@@ -215,7 +215,7 @@ func (l *locality) aggregation(e *parser.AggregateExpr) bool {
 		l.check(e.Param)
 	}
 	switch e.Op {
-	case parser.COUNT, parser.GROUP:
+	case parser.COUNT, parser.GROUP, parser.COUNT_VALUES:
 	case parser.SUM, parser.AVG, parser.MIN, parser.MAX, parser.STDDEV, parser.STDVAR, parser.QUANTILE,
 		parser.TOPK, parser.BOTTOMK:
 		if !ordered {

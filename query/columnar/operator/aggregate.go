@@ -2,6 +2,7 @@ package operator
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -230,7 +231,8 @@ type quantileOf struct {
 
 func (n *quantileOf) Describe(d *Description) { d.Node("aggregate quantile"+n.text, n.child) }
 
-type quantileGroup struct {
+// memberGroup is a group and the numbers of its series.
+type memberGroup struct {
 	accumulator
 	members []int
 }
@@ -248,8 +250,8 @@ func (n *quantileOf) Run(ev *Eval, emit emitFunc) error {
 	if window.BadQuantile(n.q) {
 		ev.Annotations.Add(annotations.NewInvalidQuantileWarning(n.q, n.pos))
 	}
-	gs := newGroups(n.grouping, func(s grid.Series) (quantileGroup, error) {
-		return quantileGroup{accumulator: accumulator{series: grid.Series{Labels: n.result(ev, s)}, lastStep: -1}}, nil
+	gs := newGroups(n.grouping, func(s grid.Series) (memberGroup, error) {
+		return memberGroup{accumulator: accumulator{series: grid.Series{Labels: n.result(ev, s)}, lastStep: -1}}, nil
 	})
 	for i, s := range all.Series {
 		g, err := gs.find(ev, s)
@@ -264,7 +266,7 @@ func (n *quantileOf) Run(ev *Eval, emit emitFunc) error {
 	return n.emitAll(ev, all, gs.list, before, emit)
 }
 
-func (n *quantileOf) emitAll(ev *Eval, all *Matrix, list []quantileGroup, before int, emit emitFunc) error {
+func (n *quantileOf) emitAll(ev *Eval, all *Matrix, list []memberGroup, before int, emit emitFunc) error {
 	if err := ev.replace(before, 0); err != nil {
 		return err
 	}
@@ -292,6 +294,111 @@ func (n *quantileOf) emitAll(ev *Eval, all *Matrix, list []quantileGroup, before
 			return err
 		}
 		if err := emit(g.series, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countValues is count_values: a series for each value in a group, with the number of series that have the value.
+type countValues struct {
+	grouping // without the label
+	label    string
+	child    Vector
+}
+
+// countValues compiles count_values. It leaves labels that mean something else to the engine.
+func (c Compiler) countValues(e *parser.AggregateExpr) Vector {
+	label, ok := text(e.Param)
+	if !ok || !model.UTF8Validation.IsValidLabelName(label) || schema.IsMetadataLabel(label) ||
+		e.Without && slices.Contains(e.Grouping, label) {
+		return nil
+	}
+	child := c.Vector(e.Expr)
+	if child == nil {
+		return nil
+	}
+	rest := *e
+	if e.Without {
+		rest.Grouping = append(slices.Clone(e.Grouping), label)
+	} else {
+		rest.Grouping = slices.DeleteFunc(slices.Clone(e.Grouping), func(name string) bool { return name == label })
+	}
+	g := newGrouping(&rest)
+	g.text = groupingText(e)
+	if p, ok := child.(partial); ok && !g.without {
+		p.need(append([]string{}, g.labels...))
+	}
+	return &countValues{grouping: g, label: label, child: child}
+}
+
+func (n *countValues) Describe(d *Description) { d.Node("aggregate count_values"+n.text, n.child) }
+
+func (n *countValues) Run(ev *Eval, emit emitFunc) error {
+	if ev.Opts.DelayedNames {
+		return ErrUndecided
+	}
+	before := ev.held
+	all, err := ev.Collect(n.child)
+	if err != nil {
+		return err
+	}
+	defer ev.free(all)
+	gs := newGroups(n.grouping, func(s grid.Series) (memberGroup, error) {
+		return memberGroup{accumulator: accumulator{series: grid.Series{Labels: n.result(ev, s)}}}, nil
+	})
+	for i, s := range all.Series {
+		g, err := gs.find(ev, s)
+		if err != nil {
+			return err
+		}
+		g.members = append(g.members, i)
+	}
+	if err := ev.replace(before, 0); err != nil {
+		return err
+	}
+	for _, g := range gs.list {
+		if err := n.emitGroup(ev, all, &g, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// emitGroup counts the values of a group and hands them on.
+func (n *countValues) emitGroup(ev *Eval, all *Matrix, g *memberGroup, emit emitFunc) error {
+	var counts accumulate.ValueCounts
+	numbers := make([]int, len(g.members)) // of the value that each series had last
+	bytes := int64(0)
+	defer func() { ev.Budget.Release(bytes) }()
+	for k := range ev.Grid.Steps {
+		if err := ev.tick(); err != nil {
+			return err
+		}
+		for i, member := range g.members {
+			if v := all.Rows[member][k]; !grid.IsAbsent(v) {
+				numbers[i] = counts.Add(k, v, numbers[i])
+			}
+		}
+		more := counts.Bytes() - bytes
+		if err := ev.Budget.Reserve(more); err != nil {
+			return err
+		}
+		bytes += more
+	}
+	if err := ev.account(counts.Points()); err != nil {
+		return err
+	}
+	row := make([]float64, ev.Grid.Steps)
+	b := labels.NewBuilder(g.series.Labels)
+	for i, v := range counts.Values {
+		if err := ev.tick(); err != nil {
+			return err
+		}
+		counts.Row(i, row)
+		b.Reset(g.series.Labels)
+		b.Set(n.label, strconv.FormatFloat(v, 'f', -1, 64))
+		if err := emit(grid.Series{Labels: b.Labels()}, row); err != nil {
 			return err
 		}
 	}

@@ -192,6 +192,9 @@ func (c Compiler) binary(e *parser.BinaryExpr) Vector {
 }
 
 func (c Compiler) aggregation(e *parser.AggregateExpr) Vector {
+	if e.Op == parser.COUNT_VALUES {
+		return c.countValues(e)
+	}
 	child := c.Vector(e.Expr)
 	if child == nil {
 		return nil
