@@ -24,6 +24,10 @@ type CompareOptions struct {
 	// QueryRepeats is how often each dashboard query is asked; 0 asks none. Each repeat asks for other hosts and
 	// services, so that no target answers from a result cache.
 	QueryRepeats int
+	// Suite asks for each function, operator, aggregation and modifier of PromQL instead of dashboard queries.
+	Suite bool
+	// Bound is the ratio of CPU time to the better peer above which the queries of the suite are listed. Default 0.8.
+	Bound float64
 	// Tolerance is the relative difference up to which query results count as equal. Default 1e-9.
 	Tolerance float64
 }
@@ -32,6 +36,7 @@ type CompareOptions struct {
 const (
 	DefaultSliceSamples = 1_000_000
 	DefaultTolerance    = 1e-9
+	DefaultBound        = 0.8
 	sliceSamplesMax     = 100_000_000
 )
 
@@ -39,7 +44,11 @@ const (
 func (o *CompareOptions) Validate() error {
 	o.SliceSamples = cmp.Or(o.SliceSamples, DefaultSliceSamples)
 	o.Tolerance = cmp.Or(o.Tolerance, DefaultTolerance)
+	o.Bound = cmp.Or(o.Bound, DefaultBound)
 	var errs []error
+	if !(o.Bound > 0) {
+		errs = append(errs, fmt.Errorf("%w: Bound is %g, it must be above 0", ErrOptions, o.Bound))
+	}
 	if o.SliceSamples < 0 || o.SliceSamples > sliceSamplesMax {
 		errs = append(errs, fmt.Errorf("%w: SliceSamples is %d, it must be 1 to %d", ErrOptions, o.SliceSamples, sliceSamplesMax))
 	}
@@ -96,7 +105,11 @@ func Compare(ctx, verifyCtx context.Context, targets []client.Target, opts Optio
 		out.Targets = append(out.Targets, c.report)
 	}
 	finishLoads(ctx, contenders)
-	if compare.QueryRepeats > 0 && ctx.Err() == nil {
+	switch {
+	case compare.QueryRepeats == 0 || ctx.Err() != nil:
+	case compare.Suite:
+		out.Suite = compareSuite(ctx, contenders, compare)
+	default:
 		out.Queries = compareQueries(ctx, contenders, compare)
 	}
 	reading, cancel := readingContext(ctx, verifyCtx)

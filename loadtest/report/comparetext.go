@@ -26,6 +26,10 @@ func (c *Comparison) WriteText(w io.Writer) error {
 		p.line("")
 		c.writeQueries(p)
 	}
+	if c.Suite != nil {
+		p.line("")
+		c.Suite.writeText(p)
+	}
 	for _, r := range c.Targets {
 		for _, e := range r.Writes.Errors {
 			p.line("%s: error: %s", r.Target, e)

@@ -7,6 +7,7 @@ type Comparison struct {
 	// Targets are in the order in which they were given. The others are compared with the first.
 	Targets []*Report       `json:"targets"`
 	Queries []QueryCompared `json:"queries,omitempty"`
+	Suite   *Suite          `json:"suite,omitempty"`
 }
 
 // Failed reports whether any target failed or answered a query with an error.
@@ -15,6 +16,9 @@ func (c *Comparison) Failed() bool {
 		if r.Failed() {
 			return true
 		}
+	}
+	if c.Suite.failed() {
+		return true
 	}
 	for _, q := range c.Queries {
 		for _, t := range q.Targets {

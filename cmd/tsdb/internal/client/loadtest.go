@@ -35,6 +35,7 @@ type loadtestCommands struct {
 	noVerify     bool
 	noFreshness  bool
 	profile      string
+	queries      string
 	series       int
 }
 
@@ -56,6 +57,11 @@ func AddLoadtest(app *kingpin.Application) Commands {
 		IntVar(&c.comparing.SliceSamples)
 	c.compare.Flag("query-repeats", "How often to ask each dashboard query, each time for other hosts. 0 asks none.").Default("10").
 		IntVar(&c.comparing.QueryRepeats)
+	c.compare.Flag("queries", "dashboards: the queries of dashboards. all: each function, operator, aggregation and modifier of "+
+		"PromQL. The last server is then compared with the better one of the others.").
+		Default(queriesDashboards).EnumVar(&c.queries, queriesDashboards, queriesAll)
+	c.compare.Flag("query-bound", "Ratio of CPU time above which --queries all counts a query.").Default("0.8").
+		Float64Var(&c.comparing.Bound)
 	c.compare.Flag("tolerance", "Relative difference up to which query results count as equal.").Default("1e-9").
 		Float64Var(&c.comparing.Tolerance)
 	return Commands{
@@ -167,6 +173,12 @@ func (c *loadtestCommands) loadtest(w io.Writer, compare bool) error {
 	return c.print(w, report)
 }
 
+// Values of --queries.
+const (
+	queriesDashboards = "dashboards"
+	queriesAll        = "all"
+)
+
 // Values of --profile.
 const (
 	profileFleet      = "fleet"
@@ -191,6 +203,7 @@ func (c *loadtestCommands) applyProfile() {
 // complete converts flags into options.
 func (c *loadtestCommands) complete(now time.Time) error {
 	c.applyProfile()
+	c.comparing.Suite = c.queries == queriesAll
 	c.target.QueryURL, c.target.WriteURL = c.url, c.write
 	if c.write == "" {
 		c.target.WriteURL = c.url + "/api/v1/write"

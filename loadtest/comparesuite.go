@@ -1,0 +1,58 @@
+package loadtest
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"halite/loadtest/probe"
+	"halite/loadtest/report"
+)
+
+// instantRepeats is how many times more often than range queries the others of the suite are asked: they take little time.
+const instantRepeats = 10
+
+// compareSuite asks all targets the queries of the suite in turn.
+func compareSuite(ctx context.Context, contenders []*contender, opts CompareOptions) *report.Suite {
+	first := contenders[0]
+	random := rand.New(rand.NewPCG(first.opts.Load.Fleet.Seed, 79))
+	list := probe.Suite()
+	out := &report.Suite{Bound: opts.Bound}
+	stop := first.progress.phase("queries", func() (float64, float64, string) {
+		return float64(len(out.Queries)), float64(len(list)), " of the suite"
+	})
+	defer stop()
+	for i := range list {
+		if ctx.Err() != nil {
+			break
+		}
+		repeats := opts.QueryRepeats
+		if list[i].Class != probe.ClassRange {
+			repeats *= instantRepeats
+		}
+		out.Queries = append(out.Queries, compareShape(ctx, contenders, &list[i], random, repeats, opts.Tolerance))
+	}
+	return out
+}
+
+// compareShape asks one query of the suite. A target that does not know it is asked by its former name.
+func compareShape(
+	ctx context.Context, contenders []*contender, q *probe.Query, random *rand.Rand, repeats int, tolerance float64,
+) (out report.QueryCompared) {
+	first := contenders[0]
+	requests, formerly := make([]probe.Request, repeats), make([]probe.Request, repeats)
+	former, renamed := q.Former()
+	for n := range requests {
+		// Each repeat is asked a second earlier, so that no target answers from a result cache.
+		seed, endMs := random.Uint64(), first.queryEndMs()-int64(n)*1000
+		requests[n] = q.Request(first.fleet, rand.New(rand.NewPCG(seed, 0)), endMs)
+		formerly[n] = former.Request(first.fleet, rand.New(rand.NewPCG(seed, 0)), endMs)
+	}
+	out = compareQuery(ctx, contenders, q, requests, tolerance)
+	for i := range out.Targets {
+		if t := &out.Targets[i]; renamed && t.Errors == int64(repeats) {
+			*t = report.QueryTarget{Target: t.Target}
+			contenders[i].askAll(ctx, &former, formerly, t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Suite is the outcome of the queries of a suite. The last target is compared with the better one of the others, its peers.
+type Suite struct {
+	Bound   float64         `json:"bound"`
+	Queries []QueryCompared `json:"queries"`
+}
+
+// failed reports whether the last target failed to answer what a peer answers. Peers need not know all of the language.
+func (s *Suite) failed() bool {
+	return s != nil && slices.ContainsFunc(s.Queries, func(q QueryCompared) bool {
+		own, peers := q.split()
+		return own.Errors > 0 && slices.ContainsFunc(peers, func(t QueryTarget) bool { return t.Errors == 0 })
+	})
+}
+
+func (q *QueryCompared) split() (own QueryTarget, peers []QueryTarget) {
+	last := len(q.Targets) - 1
+	return q.Targets[last], q.Targets[:last]
+}
+
+// ratio is the figure of the last target over the least of its peers, or 0 without one of them.
+func (q *QueryCompared) ratio(figure func(t QueryTarget) float64) float64 {
+	own, peers := q.split()
+	least := math.Inf(1)
+	for _, t := range peers {
+		if v := figure(t); v > 0 && t.Errors == 0 {
+			least = min(least, v)
+		}
+	}
+	if own.Errors > 0 || math.IsInf(least, 1) {
+		return 0
+	}
+	return figure(own) / least
+}
+
+func cpuMs(t QueryTarget) float64 { return t.CPUMs }
+
+func p50Ms(t QueryTarget) float64 { return t.Latency.P50Ms }
+
+// writeText writes a row for each query, the highest ratio of CPU time first.
+func (s *Suite) writeText(p *printer) {
+	if len(s.Queries) == 0 {
+		return
+	}
+	queries := slices.Clone(s.Queries)
+	slices.SortStableFunc(queries, func(a, b QueryCompared) int { return cmp.Compare(b.ratio(cpuMs), a.ratio(cpuMs)) })
+	line, rule := "| query | class", "|---|---"
+	for _, t := range queries[0].Targets {
+		line, rule = line+" | "+t.Target+" p50 ms | CPU ms", rule+"|--:|--:"
+	}
+	p.line("%s | ratio p50 | CPU |", line)
+	p.line("%s|--:|--:|", rule)
+	above := 0
+	for i := range queries {
+		q := &queries[i]
+		text := "| `" + q.Name + "` | " + q.Class
+		for _, t := range q.Targets {
+			ok := t.Errors == 0
+			text += fmt.Sprintf(" | %s | %s", cell("%.2f", t.Latency.P50Ms, ok), cell("%.2f", t.CPUMs, ok && t.CPUMs > 0))
+		}
+		cpu := q.ratio(cpuMs)
+		if cpu > s.Bound {
+			above++
+		}
+		p.line("%s | %s | %s |", text, ratioText(q.ratio(p50Ms)), ratioText(cpu))
+	}
+	p.line("")
+	s.writeMeans(p)
+	p.line("")
+	p.line("%d of %d queries take more than %g times the CPU time of the better peer.", above, len(queries), s.Bound)
+	s.writeFaults(p)
+}
+
+// writeMeans writes the geometric means of all queries and of each class.
+func (s *Suite) writeMeans(p *printer) {
+	type means struct{ p50, cpu geometricMean }
+	classes := []string{"all"}
+	of := map[string]*means{"all": {}}
+	for i := range s.Queries {
+		q := &s.Queries[i]
+		if of[q.Class] == nil {
+			of[q.Class] = &means{}
+			classes = append(classes, q.Class)
+		}
+		for _, class := range []string{"all", q.Class} {
+			of[class].p50.add(q.ratio(p50Ms))
+			of[class].cpu.add(q.ratio(cpuMs))
+		}
+	}
+	p.line("| geometric mean to the better peer | queries | p50 | CPU |")
+	p.line("|---|--:|--:|--:|")
+	for _, class := range classes {
+		m := of[class]
+		p.line("| %s | %d | %s | %s |", class, m.p50.n, m.p50.text(), m.cpu.text())
+	}
+}
+
+// writeFaults lists the queries that a target did not answer.
+func (s *Suite) writeFaults(p *printer) {
+	for _, q := range s.Queries {
+		for _, t := range q.Targets {
+			if t.Errors > 0 {
+				p.line("%s, %s: no answer from %s: %.160s", q.Name, q.Class, t.Target, t.Difference)
+			}
+		}
+	}
+}
+
+func ratioText(ratio float64) string { return cell("%.2f", ratio, ratio > 0) }
