@@ -237,15 +237,9 @@ func appendSpan(dst []histogram.Span, b []byte, wire, at, pos, end int) ([]histo
 // appendDeltas reads one or, packed, many values of type sint64. As the generated decoders do, it lets the last packed value
 // run over the end of the field.
 func appendDeltas(dst []int64, b []byte, wire, at, pos, end int) ([]int64, int, error) {
-	to := pos + 1
-	if wire != wireVarint {
-		if err := expectType("a histogram's bucket", wire, wireBytes, at); err != nil {
-			return dst, 0, err
-		}
-		var err error
-		if pos, to, err = lengthDelimited(b, pos, end); err != nil {
-			return dst, 0, err
-		}
+	pos, to, err := elements(b, "a histogram's bucket", wireVarint, wire, at, pos, end)
+	if err != nil {
+		return dst, 0, err
 	}
 	for pos < to {
 		v, next, err := uvarint(b, pos, end)
@@ -259,15 +253,9 @@ func appendDeltas(dst []int64, b []byte, wire, at, pos, end int) ([]int64, int, 
 
 // appendDoubles reads one or, packed, many values of type double, like appendDeltas.
 func appendDoubles(dst []float64, b []byte, wire, at, pos, end int) ([]float64, int, error) {
-	to := pos + 1
-	if wire != wireFixed64 {
-		if err := expectType("a histogram's list of numbers", wire, wireBytes, at); err != nil {
-			return dst, 0, err
-		}
-		var err error
-		if pos, to, err = lengthDelimited(b, pos, end); err != nil {
-			return dst, 0, err
-		}
+	pos, to, err := elements(b, "a histogram's list of numbers", wireFixed64, wire, at, pos, end)
+	if err != nil {
+		return dst, 0, err
 	}
 	for pos < to {
 		if end-pos < 8 {

@@ -134,6 +134,38 @@ func (v *values) histogram(b []byte, from, to int, starts bool) error {
 	return err
 }
 
+// Field numbers of Exemplar in both versions.
+const (
+	exemplarLabels = 1 // labels, or references to them
+	exemplarValue  = 2
+	exemplarTime   = 3
+)
+
+// readExemplar reads the Exemplar in b[pos:end]. It leaves fields of labels to labels, which returns where the next field begins.
+func readExemplar(b []byte, pos, end int, labels func(wire, at, pos int) (next int, err error)) (e Exemplar, err error) {
+	for pos < end {
+		at := pos
+		field, wire, next, err := tag(b, pos, end)
+		if err != nil {
+			return e, err
+		}
+		switch field {
+		case exemplarLabels:
+			pos, err = labels(wire, at, next)
+		case exemplarValue:
+			e.Value, pos, err = double(b, "an exemplar's value", wire, at, next, end)
+		case exemplarTime:
+			e.TsMs, pos, err = integer(b, "an exemplar's timestamp", wire, at, next, end)
+		default:
+			pos, err = skip(b, wire, next, end)
+		}
+		if err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
 // addExemplar adds an exemplar with the labels in the builder.
 func (v *values) addExemplar(e Exemplar) {
 	v.builder.Sort()

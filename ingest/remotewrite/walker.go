@@ -19,9 +19,6 @@ const (
 	sampleTime  = 2
 	sampleStart = 3 // only in 2.0
 
-	exemplarLabel = 1
-	exemplarValue = 2
-	exemplarTime  = 3
 )
 
 // Kind is the kind of message that Next found.
@@ -198,37 +195,22 @@ func (w *Walker) Series() (Series, error) {
 func (w *Walker) exemplar(pos, end int) error {
 	v := &w.values
 	v.builder.Reset()
-	var e Exemplar
-	for pos < end {
-		at := pos
-		field, wire, next, err := tag(w.b, pos, end)
-		if err != nil {
-			return err
+	e, err := readExemplar(w.b, pos, end, func(wire, at, pos int) (next int, err error) {
+		if err := expectType("an exemplar's label", wire, wireBytes, at); err != nil {
+			return 0, err
 		}
-		switch field {
-		case exemplarLabel:
-			if err := expectType("an exemplar's label", wire, wireBytes, at); err != nil {
-				return err
-			}
-			var from int
-			if from, pos, err = lengthDelimited(w.b, next, end); err != nil {
-				return err
-			}
-			name, value, err := label(w.b, from, pos)
-			if err != nil {
-				return err
-			}
+		from, next, err := lengthDelimited(w.b, pos, end)
+		if err != nil {
+			return 0, err
+		}
+		name, value, err := label(w.b, from, next)
+		if err == nil {
 			v.builder.Add(string(w.b[name.from:name.to]), string(w.b[value.from:value.to]))
-		case exemplarValue:
-			e.Value, pos, err = double(w.b, "an exemplar's value", wire, at, next, end)
-		case exemplarTime:
-			e.TsMs, pos, err = integer(w.b, "an exemplar's timestamp", wire, at, next, end)
-		default:
-			pos, err = skip(w.b, wire, next, end)
 		}
-		if err != nil {
-			return err
-		}
+		return next, err
+	})
+	if err != nil {
+		return err
 	}
 	v.addExemplar(e)
 	return nil

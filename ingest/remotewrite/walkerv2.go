@@ -15,10 +15,6 @@ const (
 	seriesHistogramV2 = 3
 	seriesExemplarV2  = 4
 	seriesMetadataV2  = 5
-
-	exemplarRefsV2  = 1
-	exemplarValueV2 = 2
-	exemplarTimeV2  = 3
 )
 
 // ReferenceError reports a reference that makes a series invalid.
@@ -225,26 +221,12 @@ func (w *WalkerV2) exemplar(s *Series, pos, end int) error {
 	v := &w.values
 	mark := len(w.refs) // the labels of the exemplar lie behind the labels of the series for a moment
 	defer func() { w.refs = w.refs[:mark] }()
-	var e Exemplar
-	for pos < end {
-		at := pos
-		field, wire, next, err := tag(w.b, pos, end)
-		if err != nil {
-			return err
-		}
-		switch field {
-		case exemplarRefsV2:
-			w.refs, pos, err = appendRefs(w.refs, w.b, wire, at, next, end)
-		case exemplarValueV2:
-			e.Value, pos, err = double(w.b, "an exemplar's value", wire, at, next, end)
-		case exemplarTimeV2:
-			e.TsMs, pos, err = integer(w.b, "an exemplar's timestamp", wire, at, next, end)
-		default:
-			pos, err = skip(w.b, wire, next, end)
-		}
-		if err != nil {
-			return err
-		}
+	e, err := readExemplar(w.b, pos, end, func(wire, at, pos int) (next int, err error) {
+		w.refs, next, err = appendRefs(w.refs, w.b, wire, at, pos, end)
+		return next, err
+	})
+	if err != nil {
+		return err
 	}
 	refs := w.refs[mark:]
 	if len(refs)%2 != 0 {
@@ -275,15 +257,9 @@ func (w *WalkerV2) AppendFields(dst []byte, refs []uint32) []byte {
 
 // appendRefs reads one or, packed, many references, like appendDeltas.
 func appendRefs(dst []uint32, b []byte, wire, at, pos, end int) ([]uint32, int, error) {
-	to := pos + 1
-	if wire != wireVarint {
-		if err := expectType("a list of references", wire, wireBytes, at); err != nil {
-			return dst, 0, err
-		}
-		var err error
-		if pos, to, err = lengthDelimited(b, pos, end); err != nil {
-			return dst, 0, err
-		}
+	pos, to, err := elements(b, "a list of references", wireVarint, wire, at, pos, end)
+	if err != nil {
+		return dst, 0, err
 	}
 	for pos < to {
 		// Most symbol tables need one or two bytes for a reference.

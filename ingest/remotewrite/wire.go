@@ -124,6 +124,17 @@ func expectType(name string, wire, wanted, pos int) error {
 	return nil
 }
 
+// elements returns where the elements of a repeated field begin and end: many in a packed field, or one of wire type single.
+func elements(b []byte, name string, single, wire, at, pos, end int) (from, to int, err error) {
+	if wire == single {
+		return pos, pos + 1, nil
+	}
+	if err := expectType(name, wire, wireBytes, at); err != nil {
+		return 0, 0, err
+	}
+	return lengthDelimited(b, pos, end)
+}
+
 // double reads the value of a field of type double.
 func double(b []byte, name string, wire, at, pos, end int) (v float64, next int, err error) {
 	if err := expectType(name, wire, wireFixed64, at); err != nil {

@@ -309,39 +309,61 @@ func scatter[T int64 | float64](runs []run, key int64, in, counts []T) {
 	}
 }
 
+// each yields each sample of the group in order: its number and its run.
+func (g *group) each(yield func(sample int, of *run) bool) {
+	sample := 0
+	for i := range g.runs {
+		for range g.runs[i].length {
+			if !yield(sample, &g.runs[i]) {
+				return
+			}
+			sample++
+		}
+	}
+}
+
+// eachHint yields the reset hint of each sample in order.
+func (g *group) eachHint(yield func(sample int, hint histogram.CounterResetHint) bool) {
+	sample := 0
+	for _, h := range g.hints {
+		for range h.length {
+			if !yield(sample, h.hint) {
+				return
+			}
+			sample++
+		}
+	}
+}
+
+// cutCounts cuts the counts of one sample's positive and negative buckets off counts.
+func cutCounts[T int64 | float64](of *run, counts []T) (positive, negative, rest []T) {
+	n, p := len(of.keys), of.positives
+	return nonEmpty(counts[:p:p]), nonEmpty(counts[p:n:n]), counts[n:]
+}
+
 // appendIntegers makes integer histograms of the counts, which it turns into differences.
 func (d *Decoder) appendIntegers(dst []Sample, counts []int64, from int) []Sample {
 	g := &d.group
 	all := make([]histogram.Histogram, g.samples)
 	dst = slices.Grow(dst, g.samples)
-	at, counted := 0, 0
-	for i := range g.runs {
-		run := &g.runs[i]
-		for range run.length {
-			h := &all[at]
-			h.Sum = d.sums[from+at]
-			dst = append(dst, Sample{TsMs: d.tsMs[from+at], H: h})
-			at++
-			if run.stale {
-				continue
-			}
-			h.Schema, h.ZeroThreshold, h.CustomValues = g.schema, g.threshold, g.custom
-			h.PositiveSpans, h.NegativeSpans = run.positive, run.negative
-			h.ZeroCount = uint64(d.zeros[counted])
-			h.Count = uint64(d.rest[counted]) + h.ZeroCount
-			counted++
-			n, p := len(run.keys), run.positives
-			h.PositiveBuckets, h.NegativeBuckets = nonEmpty(counts[:p:p]), nonEmpty(counts[p:n:n])
-			h.Count += toDeltas(h.PositiveBuckets) + toDeltas(h.NegativeBuckets)
-			counts = counts[n:]
+	counted := 0
+	for i, run := range g.each {
+		h := &all[i]
+		h.Sum = d.sums[from+i]
+		dst = append(dst, Sample{TsMs: d.tsMs[from+i], H: h})
+		if run.stale {
+			continue
 		}
+		h.Schema, h.ZeroThreshold, h.CustomValues = g.schema, g.threshold, g.custom
+		h.PositiveSpans, h.NegativeSpans = run.positive, run.negative
+		h.ZeroCount = uint64(d.zeros[counted])
+		h.Count = uint64(d.rest[counted]) + h.ZeroCount
+		counted++
+		h.PositiveBuckets, h.NegativeBuckets, counts = cutCounts(run, counts)
+		h.Count += toDeltas(h.PositiveBuckets) + toDeltas(h.NegativeBuckets)
 	}
-	at = 0
-	for _, h := range g.hints {
-		for range h.length {
-			all[at].CounterResetHint = h.hint
-			at++
-		}
+	for i, hint := range g.eachHint {
+		all[i].CounterResetHint = hint
 	}
 	return dst
 }
@@ -362,34 +384,24 @@ func (d *Decoder) appendFloats(dst []Sample, counts []float64, from int) []Sampl
 	g := &d.group
 	all := make([]histogram.FloatHistogram, g.samples)
 	dst = slices.Grow(dst, g.samples)
-	at, counted := 0, 0
-	for i := range g.runs {
-		run := &g.runs[i]
-		for range run.length {
-			h := &all[at]
-			h.Sum = d.sums[from+at]
-			dst = append(dst, Sample{TsMs: d.tsMs[from+at], FH: h})
-			at++
-			if run.stale {
-				continue
-			}
-			h.Schema, h.ZeroThreshold, h.CustomValues = g.schema, g.threshold, g.custom
-			h.PositiveSpans, h.NegativeSpans = run.positive, run.negative
-			h.ZeroCount = d.zeroes[counted]
-			n, p := len(run.keys), run.positives
-			expected := math.Float64bits(sumOfFloats(h.ZeroCount, counts[:n]))
-			h.Count = math.Float64frombits(expected + uint64(d.rest[counted]))
-			counted++
-			h.PositiveBuckets, h.NegativeBuckets = nonEmpty(counts[:p:p]), nonEmpty(counts[p:n:n])
-			counts = counts[n:]
+	counted := 0
+	for i, run := range g.each {
+		h := &all[i]
+		h.Sum = d.sums[from+i]
+		dst = append(dst, Sample{TsMs: d.tsMs[from+i], FH: h})
+		if run.stale {
+			continue
 		}
+		h.Schema, h.ZeroThreshold, h.CustomValues = g.schema, g.threshold, g.custom
+		h.PositiveSpans, h.NegativeSpans = run.positive, run.negative
+		h.ZeroCount = d.zeroes[counted]
+		expected := math.Float64bits(sumOfFloats(h.ZeroCount, counts[:len(run.keys)]))
+		h.Count = math.Float64frombits(expected + uint64(d.rest[counted]))
+		counted++
+		h.PositiveBuckets, h.NegativeBuckets, counts = cutCounts(run, counts)
 	}
-	at = 0
-	for _, h := range g.hints {
-		for range h.length {
-			all[at].CounterResetHint = h.hint
-			at++
-		}
+	for i, hint := range g.eachHint {
+		all[i].CounterResetHint = hint
 	}
 	return dst
 }

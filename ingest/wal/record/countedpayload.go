@@ -2,6 +2,29 @@ package record
 
 import "encoding/binary"
 
+// countedEncoder is what the encoders of counted payloads share: the payload so far, and the sample that differences count from.
+type countedEncoder struct {
+	buf   []byte
+	start int
+	count uint32
+	ref   uint32
+	tsMs  int64
+}
+
+// Reset starts a payload at the end of dst. The encoder owns dst from then on.
+func (e *countedEncoder) Reset(dst []byte) {
+	*e = countedEncoder{buf: append(dst, 0, 0, 0, 0), start: len(dst)}
+}
+
+// Len is the length of Bytes. The caller keeps the payload below BytesMax.
+func (e *countedEncoder) Len() int { return len(e.buf) }
+
+// Bytes returns the slice given to Reset with the payload behind it. It is valid until the next call of Add or Reset.
+func (e *countedEncoder) Bytes() []byte {
+	binary.LittleEndian.PutUint32(e.buf[e.start:], e.count)
+	return e.buf
+}
+
 // countedPayload is a payload that begins with the number of its samples, and the place of an iterator in it.
 type countedPayload struct {
 	rest      []byte

@@ -26,18 +26,7 @@ func EncodedSizeMax(dataBytes int) int { return encodedOverheadMax + dataBytes }
 
 // EncodedEncoder builds a KindHistograms or KindExemplars payload sample by sample. Call Reset first. It is not for concurrent
 // use.
-type EncodedEncoder struct {
-	buf   []byte
-	start int
-	count uint32
-	ref   uint32
-	tsMs  int64
-}
-
-// Reset starts a payload at the end of dst. The encoder owns dst from then on.
-func (e *EncodedEncoder) Reset(dst []byte) {
-	*e = EncodedEncoder{buf: append(dst, 0, 0, 0, 0), start: len(dst)}
-}
+type EncodedEncoder struct{ countedEncoder }
 
 // Add appends one sample. Series and times may come in any order.
 func (e *EncodedEncoder) Add(ref uint32, tsMs int64, data []byte) {
@@ -47,15 +36,6 @@ func (e *EncodedEncoder) Add(ref uint32, tsMs int64, data []byte) {
 	e.buf = append(e.buf, data...)
 	e.ref, e.tsMs = ref, tsMs
 	e.count++
-}
-
-// Len is the length of Bytes. The caller keeps the payload below BytesMax.
-func (e *EncodedEncoder) Len() int { return len(e.buf) }
-
-// Bytes returns the slice given to Reset with the payload behind it. It is valid until the next call of Add or Reset.
-func (e *EncodedEncoder) Bytes() []byte {
-	binary.LittleEndian.PutUint32(e.buf[e.start:], e.count)
-	return e.buf
 }
 
 // AppendEncoded appends the KindHistograms or KindExemplars payload of samples.

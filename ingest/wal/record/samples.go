@@ -22,18 +22,7 @@ const (
 )
 
 // SamplesEncoder builds a KindSamples payload sample by sample. Call Reset first. It is not for concurrent use.
-type SamplesEncoder struct {
-	buf   []byte
-	start int
-	count uint32
-	ref   uint32
-	tsMs  int64
-}
-
-// Reset starts a payload at the end of dst. The encoder owns dst from then on.
-func (e *SamplesEncoder) Reset(dst []byte) {
-	*e = SamplesEncoder{buf: append(dst, 0, 0, 0, 0), start: len(dst)}
-}
+type SamplesEncoder struct{ countedEncoder }
 
 // Add appends one sample. Series and times may come in any order; small steps in both take few bytes.
 func (e *SamplesEncoder) Add(ref uint32, tsMs int64, value float64) {
@@ -59,15 +48,6 @@ func (e *SamplesEncoder) Add(ref uint32, tsMs int64, value float64) {
 
 // Count is the number of samples so far.
 func (e *SamplesEncoder) Count() int { return int(e.count) }
-
-// Len is the length of Bytes. The caller keeps the payload below BytesMax.
-func (e *SamplesEncoder) Len() int { return len(e.buf) }
-
-// Bytes returns the slice given to Reset with the payload behind it. It is valid until the next call of Add or Reset.
-func (e *SamplesEncoder) Bytes() []byte {
-	binary.LittleEndian.PutUint32(e.buf[e.start:], e.count)
-	return e.buf
-}
 
 // AppendSamples appends the KindSamples payload of samples.
 func AppendSamples(dst []byte, samples []Sample) []byte {
