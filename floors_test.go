@@ -18,7 +18,7 @@ import (
 var floors = map[string]int{
 	"keyschema":           0,
 	"keyschema/column":    5,
-	"keyschema/chunktest": 0,
+	"keyschema/chunktest": -5,
 	"keyschema/chunk":     10,
 	"keyschema/daychunk":  15,
 	"keyschema/histchunk": 15,

@@ -3,30 +3,19 @@ package keyschema
 import (
 	"cmp"
 	"encoding/hex"
-	"flag"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+
+	"halite/keyschema/chunktest"
 )
 
 // TestFormat pins the bytes of keys and qualifiers and checks that FORMAT.md shows each example as it is.
 func TestFormat(t *testing.T) {
-	document, err := os.ReadFile("FORMAT.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	datadriven.RunTest(t, "testdata/format", func(t *testing.T, d *datadriven.TestData) string {
-		out := example(t, d)
-		example := strings.TrimSpace(fmt.Sprintf("%s\n----\n%s", strings.TrimSpace(d.Input), out))
-		if !rewriting() && !strings.Contains(string(document), example) {
-			t.Errorf("%s: FORMAT.md does not show\n%s", d.Pos, example)
-		}
-		return out
-	})
+	chunktest.CheckFormat(t, "FORMAT.md", example)
 }
 
 func example(t *testing.T, d *datadriven.TestData) string {
@@ -143,10 +132,4 @@ func exampleRange(t *testing.T, cmd string, rule *Rule, line string) string {
 		return "none\n"
 	}
 	return fmt.Sprintf("from %s\nto   %s\n", start, end)
-}
-
-// rewriting reports whether go test -rewrite is writing the examples. FORMAT.md cannot show them yet.
-func rewriting() bool {
-	rewrite := flag.Lookup("rewrite")
-	return rewrite != nil && rewrite.Value.String() == "true"
 }

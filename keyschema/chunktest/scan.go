@@ -1,7 +1,6 @@
 package chunktest
 
 import (
-	"flag"
 	"math"
 	"strconv"
 	"strings"
@@ -59,10 +58,4 @@ func ScanValues(t testing.TB, words []string) []float64 {
 		}
 	}
 	return values
-}
-
-// Rewriting reports whether go test -rewrite is writing the examples. FORMAT.md cannot show them yet.
-func Rewriting() bool {
-	rewrite := flag.Lookup("rewrite")
-	return rewrite != nil && rewrite.Value.String() == "true"
 }
