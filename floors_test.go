@@ -31,7 +31,7 @@ var floors = map[string]int{
 	// The packages of the embedded engine. Only the engine itself imports them.
 	"storage/pebble/cellkey":   21,
 	"storage/pebble/health":    21,
-	"storage/pebble/daychunk":  22,
+	"storage/pebble/daycells":  22,
 	"storage/pebble/partition": 22,
 	"storage/pebble/fault":     22,
 	"storage/pebble/treefs":    23,

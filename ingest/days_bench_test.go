@@ -14,7 +14,7 @@ import (
 
 	"halite/keyschema/daychunk"
 	"halite/storage/pebble"
-	engine "halite/storage/pebble/daychunk"
+	"halite/storage/pebble/daycells"
 )
 
 // BenchmarkDays ingests three days of 5,000 series at 15 s with all that the server does beside it, hour by hour, and
@@ -28,8 +28,8 @@ func BenchmarkDays(b *testing.B) {
 func benchmarkDays(b *testing.B, count, days int) {
 	const interval = 15 * time.Second
 	c, reg, dir := newClock(), prometheus.NewRegistry(), b.TempDir()
-	store, err := pebble.Open(pebble.Options{Dir: dir + "/tables", Now: c.now, Registerer: reg, DayChunks: &engine.Codec{
-		Name: daychunk.Format, Append: daychunk.Append, NewDecoder: func() engine.Decoder { return new(daychunk.Decoder) },
+	store, err := pebble.Open(pebble.Options{Dir: dir + "/tables", Now: c.now, Registerer: reg, DayChunks: &daycells.Codec{
+		Name: daychunk.Format, Append: daychunk.Append, NewDecoder: func() daycells.Decoder { return new(daychunk.Decoder) },
 	}})
 	require.NoError(b, err)
 	r, err := rigOn(context.Background(), b, vfs.Default, c, store, func(o *Options) {

@@ -12,14 +12,14 @@ import (
 	"halite/keyschema/daychunk"
 	"halite/storage"
 	"halite/storage/pebble"
-	engine "halite/storage/pebble/daychunk"
+	"halite/storage/pebble/daycells"
 	"halite/storage/storagetest"
 )
 
 // dayChunkCodec is the codec of chunks.
-func dayChunkCodec() *engine.Codec {
-	return &engine.Codec{Name: daychunk.Format, Append: daychunk.Append,
-		NewDecoder: func() engine.Decoder { return new(daychunk.Decoder) }}
+func dayChunkCodec() *daycells.Codec {
+	return &daycells.Codec{Name: daychunk.Format, Append: daychunk.Append,
+		NewDecoder: func() daycells.Decoder { return new(daychunk.Decoder) }}
 }
 
 // eager is a store that packs all days, closed or not, after some of its writes.

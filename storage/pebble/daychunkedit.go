@@ -10,7 +10,7 @@ import (
 	"halite/storage"
 	"halite/storage/pebble/catalog"
 	"halite/storage/pebble/cellkey"
-	"halite/storage/pebble/daychunk"
+	"halite/storage/pebble/daycells"
 	"halite/storage/pebble/partition"
 )
 
@@ -29,12 +29,12 @@ func (w *rowWriter) removeFromDayChunk(
 	if err != nil {
 		return err
 	}
-	b := daychunk.Reader{Codec: w.t.store.opts.DayChunks}
+	b := daycells.Reader{Codec: w.t.store.opts.DayChunks}
 	if err := b.Open(value); err != nil {
 		return err
 	}
 	c := cellkey.Key{Header: h, Row: prefix[:len(prefix)-1]}
-	newest := daychunk.NewestHour(h.Day())
+	newest := daycells.NewestHour(h.Day())
 	first, end := cellkey.HourOf(r.Start.Row[len(prefix):]), cellkey.HourOf(r.End.Row[len(prefix):])
 	left, changed, err := b.Without(func(hour uint8, qualifier []byte) bool {
 		c.Hour = newest + uint32(hour)
@@ -93,12 +93,12 @@ func (t *Table) dropFromDayChunks(b *pebble.Batch, h cellkey.Header, r cellkey.R
 
 // dayChunkOutside returns the day chunk of a prefix without the cells inside a range.
 func (t *Table) dayChunkOutside(value []byte, h cellkey.Header, prefix []byte, r cellkey.Range) ([]byte, error) {
-	o := daychunk.Reader{Codec: t.store.opts.DayChunks}
+	o := daycells.Reader{Codec: t.store.opts.DayChunks}
 	if err := o.Open(value); err != nil {
 		return nil, err
 	}
 	place := append(append([]byte(nil), prefix...), 0, 0, 0)
-	newest := daychunk.NewestHour(h.Day())
+	newest := daycells.NewestHour(h.Day())
 	left, changed, err := o.Without(func(hour uint8, _ []byte) bool {
 		v := newest + uint32(hour)
 		at := place[len(prefix):]

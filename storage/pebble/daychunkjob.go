@@ -13,7 +13,7 @@ import (
 	"halite/storage"
 	"halite/storage/pebble/cellkey"
 	"halite/storage/pebble/cursor"
-	"halite/storage/pebble/daychunk"
+	"halite/storage/pebble/daycells"
 	"halite/storage/pebble/fault"
 	"halite/storage/pebble/partition"
 	"halite/storage/periodic"
@@ -42,7 +42,7 @@ type dayChunkJob struct {
 	pause int // see pauseFactor; 0 means no rest
 
 	start, end []byte // the span; a nil end is the end of the partition
-	cells      daychunk.Builder
+	cells      daycells.Builder
 	plain      []plainCell
 	prefix     []byte
 	key        []byte
@@ -157,7 +157,7 @@ func (j *dayChunkJob) write(ctx context.Context, c *cursor.Cursor) error {
 	if err := c.Open(); err != nil {
 		return err
 	}
-	newest := daychunk.NewestHour(j.h.Day())
+	newest := daycells.NewestHour(j.h.Day())
 	for c.Valid {
 		prefix := c.Row[:len(c.Row)-cellkey.HourBytes]
 		if !bytes.Equal(prefix, j.prefix) {
@@ -191,7 +191,7 @@ func (j *dayChunkJob) take(c *cursor.Cursor, newest uint32) error {
 	}
 	hour := cellkey.HourOf(c.Row[len(c.Row)-cellkey.HourBytes:])
 	j.count++
-	if tsMs == cellkey.HourEndMs(hour) && hour >= newest && hour < newest+daychunk.DayHours && j.cells.Count() < daychunk.CellsMax {
+	if tsMs == cellkey.HourEndMs(hour) && hour >= newest && hour < newest+daycells.DayHours && j.cells.Count() < daycells.CellsMax {
 		size := len(j.cells.Bytes)
 		var err error
 		if j.cells.Bytes, err = c.AppendValue(j.cells.Bytes, storage.Plain); err != nil {

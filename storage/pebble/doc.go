@@ -20,6 +20,6 @@
 // Options.AcceptLoss goes on without lost files. Without disk space, writes fail with storage.ErrUnavailable until a flush
 // succeeds again.
 //
-// The packages below it, from the bottom: cellkey (keys), health, daychunk (format), partition, fault (errors), treefs (file
+// The packages below it, from the bottom: cellkey (keys), health, daycells (format), partition, fault (errors), treefs (file
 // system), cursor, tablet, catalog, recovery.
 package pebble

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"halite/storage"
-	"halite/storage/pebble/daychunk"
+	"halite/storage/pebble/daycells"
 )
 
 // Defaults of Options, for a machine with two cores and a few gigabytes of memory.
@@ -83,7 +83,7 @@ type Options struct {
 	StallWait time.Duration
 	// DayChunks packs the hours of a series and day into one value after the day is closed; nil keeps them apart. A store
 	// with day chunks opens only with the codec of the same name.
-	DayChunks *daychunk.Codec
+	DayChunks *daycells.Codec
 	// DayChunkAfter is the time between the end of a day and its packing; 0 is DayChunkAfterDefault.
 	DayChunkAfter time.Duration
 	// DayChunkQuiet is the time without writes that a day needs before it is packed; 0 is DayChunkQuietDefault.

@@ -7,13 +7,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"halite/storage/pebble/cellkey"
-	"halite/storage/pebble/daychunk"
+	"halite/storage/pebble/daycells"
 )
 
 // dayChunkCursor is the part of a Cursor for a partition with day chunks. It merges the cells in the day chunk of a prefix
 // with the cells beside it. Of two cells at one address, the cell beside the day chunk is the later one and wins.
 type dayChunkCursor struct {
-	open  daychunk.Reader
+	open  daycells.Reader
 	value []byte // value of the open day chunk; a copy, because the iterator moves on
 	place []byte // encoded row of the next cell in the day chunk
 	first uint32 // value of the day's newest hour
@@ -31,7 +31,7 @@ type dayChunkCursor struct {
 
 // Pool keeps idle cursors of day chunks for reuse.
 type Pool struct {
-	Codec *daychunk.Codec
+	Codec *daycells.Codec
 	idle  sync.Pool // of *dayChunkCursor
 }
 
@@ -43,7 +43,7 @@ func (p *Pool) get() *dayChunkCursor {
 	if b, ok := p.idle.Get().(*dayChunkCursor); ok {
 		return b
 	}
-	return &dayChunkCursor{open: daychunk.Reader{Codec: p.Codec}}
+	return &dayChunkCursor{open: daycells.Reader{Codec: p.Codec}}
 }
 
 // put takes a cursor back.
@@ -188,7 +188,7 @@ func (b *dayChunkCursor) take(c *Cursor, it *pebble.Iterator) error {
 
 // setPrefix sets the prefix to the prefix of c.Key.
 func (b *dayChunkCursor) setPrefix(c *Cursor) {
-	b.first = daychunk.NewestHour(c.Header.Day())
+	b.first = daycells.NewestHour(c.Header.Day())
 	b.place = append(append(b.place[:0], c.Key[cellkey.HeaderBytes:c.split]...), 0, 0, 0)
 	b.probe = true
 }

@@ -12,7 +12,7 @@ import (
 	"halite/storage"
 	"halite/storage/pebble/catalog"
 	"halite/storage/pebble/cellkey"
-	"halite/storage/pebble/daychunk"
+	"halite/storage/pebble/daycells"
 	"halite/storage/pebble/fault"
 	"halite/storage/pebble/treefs"
 )
@@ -28,7 +28,7 @@ type Verified struct {
 // each cell that the store would return. An error of visit counts as damage of that cell. The bytes of a row are valid only
 // during the call. Verify changes nothing. It fails only if it cannot do its work.
 func (t *Tree) Verify(
-	ctx context.Context, codec *daychunk.Codec, visit func(table string, row storage.Row) error,
+	ctx context.Context, codec *daycells.Codec, visit func(table string, row storage.Row) error,
 ) (v Verified, err error) {
 	for _, err := range []error{t.CheckManifest(), t.checkNote(), t.checkCopy()} {
 		var d *fault.Damage
@@ -48,7 +48,7 @@ func (t *Tree) Verify(
 			return v, err
 		}
 	}
-	walk := cellWalk{names: names, chunk: daychunk.Reader{Codec: codec}, visit: visit}
+	walk := cellWalk{names: names, chunk: daycells.Reader{Codec: codec}, visit: visit}
 	check := fileCheck{fs: t.FS, tree: t.Path(), names: names, readers: t.Options.MakeReaderOptions(), visit: walk.key}
 	for _, f := range files {
 		if err := ctx.Err(); err != nil {
@@ -103,7 +103,7 @@ func (t *Tree) listedFiles() (files []*treeFile, err error) {
 // cellWalk splits keys and values of files into cells.
 type cellWalk struct {
 	names tableNames
-	chunk daychunk.Reader
+	chunk daycells.Reader
 	visit func(table string, row storage.Row) error
 	row   []byte
 	value []byte
@@ -162,7 +162,7 @@ func (w *cellWalk) dayChunk(rec *catalog.Table, f *catalog.Family, h cellkey.Hea
 		return err
 	}
 	for i, n := range w.chunk.Hours {
-		hour := daychunk.NewestHour(h.Day()) + uint32(n)
+		hour := daycells.NewestHour(h.Day()) + uint32(n)
 		if w.value, err = w.chunk.AppendValue(w.value[:0], i); err != nil {
 			return err
 		}

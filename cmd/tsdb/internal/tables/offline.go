@@ -16,7 +16,7 @@ import (
 	"halite/keyschema/daychunk"
 	"halite/storage"
 	"halite/storage/pebble"
-	engine "halite/storage/pebble/daychunk"
+	"halite/storage/pebble/daycells"
 )
 
 // OfflineFlags holds the flags of commands that work on tables without a server.
@@ -114,7 +114,7 @@ type lockedStore struct {
 func (s *lockedStore) Close() error { return errors.Join(s.Store.Close(), s.lock.Close()) }
 
 // DayChunkCodec packs the chunks of one series and day. The engine knows only the function.
-func DayChunkCodec() *engine.Codec {
-	return &engine.Codec{Name: daychunk.Format, Append: daychunk.Append,
-		NewDecoder: func() engine.Decoder { return new(daychunk.Decoder) }}
+func DayChunkCodec() *daycells.Codec {
+	return &daycells.Codec{Name: daychunk.Format, Append: daychunk.Append,
+		NewDecoder: func() daycells.Decoder { return new(daychunk.Decoder) }}
 }

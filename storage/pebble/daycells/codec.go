@@ -1,4 +1,4 @@
-package daychunk
+package daycells
 
 // Codec packs the values of one series and day, which the engine does not interpret. Its functions are safe for concurrent
 // use.

@@ -1,4 +1,4 @@
-package daychunk
+package daycells
 
 import (
 	"bytes"
