@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"halite/storage/bigtable/emulator"
+	"halite/storage/storagetest/seeds"
 )
 
 func direct(flags ...string) []string {
@@ -242,12 +243,7 @@ func startFlaky(t *testing.T, seed uint64) *flaky {
 // TestDirectFaults: two servers behind faults take writes, some of them late, pack and answer queries. What was
 // acknowledged is there, nothing is there that was not sent, and a query is right or fails.
 func TestDirectFaults(t *testing.T) {
-	seed := uint64(1)
-	if text := os.Getenv("HALITE_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
+	seed, _ := seeds.Range(t, seeds.Default{Full: 1, Short: 1})
 	t.Log("seed", seed)
 	f := startFlaky(t, seed)
 	now := time.Now().Truncate(time.Second)

@@ -28,15 +28,14 @@ import (
 	"halite/rollup"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
+	"halite/storage/storagetest/seeds"
 )
 
 const (
-	agingSeedEnv  = "HALITE_SEED"
-	agingSeedsEnv = "HALITE_SEEDS"
-	agingSeeds    = 8
-	agingSteps    = 40
-	agingGrace    = 6 * time.Hour // the sweeper's default
-	agingDay      = 24 * time.Hour
+	agingSeeds = 8
+	agingSteps = 40
+	agingGrace = 6 * time.Hour // the sweeper's default
+	agingDay   = 24 * time.Hour
 )
 
 // aging is a database whose clock moves by hours and days, and a plain model of what it has.
@@ -70,23 +69,11 @@ var agingMetrics = []string{"debug_a", "debug_b", "keep_a", "x_debug", "other", 
 // TestRetentionOfRules writes samples of any age, moves the clock, changes rules and flags, sweeps and restarts, at random,
 // and compares samples, states, labels and stored rows with the model.
 func TestRetentionOfRules(t *testing.T) {
-	if text := os.Getenv(agingSeedEnv); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-		runAging(t, seed)
-		return
-	}
-	seeds := agingSeeds
-	if text := os.Getenv(agingSeedsEnv); text != "" {
-		var err error
-		seeds, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
-	first := rand.Uint64()
-	for i := range seeds {
-		t.Run(strconv.Itoa(i), func(t *testing.T) {
+	first, count := seeds.New(t, seeds.Default{Full: agingSeeds, Short: agingSeeds})
+	for seed := first; seed < first+count; seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
-			runAging(t, first+uint64(i))
+			runAging(t, seed)
 		})
 	}
 }
@@ -97,7 +84,7 @@ func runAging(t *testing.T, seed uint64) {
 	g.nowMs.Store(time.Date(2024, 3, 20, 7, 0, 0, 0, time.UTC).UnixMilli() + g.rng.Int64N(agingDay.Milliseconds()))
 	defer func() {
 		if t.Failed() {
-			t.Logf("repeat with %s=%d; what was done:\n%s", agingSeedEnv, seed, strings.Join(g.log, "\n"))
+			t.Logf("repeat with HALITE_SEED=%d; what was done:\n%s", seed, strings.Join(g.log, "\n"))
 		}
 	}()
 	g.flushedMs = g.nowMs.Load()

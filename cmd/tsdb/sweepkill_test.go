@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
+	"halite/storage/storagetest/seeds"
 )
 
 const (
@@ -51,28 +51,17 @@ type sweeping struct {
 // in the end all that is due is gone.
 func TestSweepKilled(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	if text := os.Getenv("HALITE_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	rounds := 1
-	if text := os.Getenv("HALITE_SEEDS"); text != "" {
-		var err error
-		rounds, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
+	first, rounds := seeds.New(t, seeds.Default{Full: 1, Short: 1})
 	var amid atomic.Int64
 	t.Cleanup(func() {
 		// A single strike may come after the sweep.
 		require.True(t, testing.Short() || amid.Load() > 0, "no sweep was cut off")
 	})
-	for n := range rounds {
+	for seed := first; seed < first+rounds; seed++ {
 		for _, on := range []string{"embedded", "buffered", "direct"} {
-			t.Run(fmt.Sprintf("%s/seed=%d", on, seed+uint64(n)), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/seed=%d", on, seed), func(t *testing.T) {
 				t.Parallel()
-				w := newSweeping(t, on, seed+uint64(n))
+				w := newSweeping(t, on, seed)
 				w.run()
 				amid.Add(int64(w.amid))
 			})

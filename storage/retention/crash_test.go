@@ -3,8 +3,6 @@ package retention_test
 import (
 	"context"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -55,17 +53,7 @@ const crashStep = 11
 // TestCrashDuringSweep cuts the power before each write of a sweep and of the drop of whole days. Nothing that is kept
 // may be missing then, and the next sweep must lead to the same tables.
 func TestCrashDuringSweep(t *testing.T) {
-	seed := rand.Uint64()
-	if text := os.Getenv("HALITE_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	defer func() {
-		if t.Failed() {
-			t.Logf("repeat with HALITE_SEED=%d", seed)
-		}
-	}()
+	seed, _ := seeds.New(t, seeds.Default{Full: 1, Short: 1})
 	ages := agesOf(t, 7, map[string]int{"debug_*": 2, "*_debug": 4, "debug_b": 6})
 	base := vfs.NewCrashableMem()
 	s := openStore(t, base)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -18,15 +16,11 @@ import (
 	"halite/query/columnar/grid"
 	"halite/query/columnar/window"
 	"halite/query/read"
+	"halite/storage/storagetest/seeds"
 )
 
 func newRand(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if n, err := strconv.ParseUint(os.Getenv("HALITE_SEED"), 10, 64); err == nil {
-		seed = n
-	}
-	t.Logf("HALITE_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return seeds.Rand(t, 0)
 }
 
 // TestFunctionsAgainstPrometheus computes random windows of random samples with each function and with Prometheus' own

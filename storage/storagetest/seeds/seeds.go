@@ -17,16 +17,38 @@ type Default struct {
 // Range returns the first seed and the number of seeds to run. It fails the test if the environment holds no numbers.
 func Range(t testing.TB, d Default) (first, count uint64) {
 	t.Helper()
+	return rangeFrom(t, 1, d)
+}
+
+// New is Range for a test that runs new seeds each time. A failed test logs the first one.
+func New(t testing.TB, d Default) (first, count uint64) {
+	t.Helper()
+	first, count = rangeFrom(t, rand.Uint64(), d)
+	logFailed(t, first)
+	return first, count
+}
+
+func rangeFrom(t testing.TB, otherwise uint64, d Default) (first, count uint64) {
+	t.Helper()
 	count = d.Full
 	if testing.Short() {
 		count = d.Short
 	}
-	first, replay := number(t, "HALITE_SEED", 1)
+	first, replay := number(t, "HALITE_SEED", otherwise)
 	if replay {
 		count = 1
 	}
 	count, _ = number(t, "HALITE_SEEDS", count)
 	return first, count
+}
+
+// logFailed logs the seed of a test if the test fails.
+func logFailed(t testing.TB, seed uint64) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("repeat with HALITE_SEED=%d", seed)
+		}
+	})
 }
 
 // Asked reports whether HALITE_SEEDS asks for a number of seeds. Tests that otherwise try a part of all cases then try all.
@@ -50,10 +72,6 @@ func number(t testing.TB, name string, otherwise uint64) (n uint64, set bool) {
 func Rand(t testing.TB, stream uint64) *rand.Rand {
 	t.Helper()
 	seed, _ := number(t, "HALITE_SEED", uint64(time.Now().UnixNano()))
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat with HALITE_SEED=%d", seed)
-		}
-	})
+	logFailed(t, seed)
 	return rand.New(rand.NewPCG(seed, stream))
 }
