@@ -70,6 +70,7 @@ var floors = map[string]int{
 	"rollup/rolluptest":           10,
 	"rollup/store":                40,
 	"rollup/job":                  50,
+	"ingest/ingesttest":           60,
 	"ingest/wal/record":           0,
 	"ingest/wal":                  50,
 	"ingest/head":                 60,

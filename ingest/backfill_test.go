@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 )
 
@@ -26,7 +27,7 @@ const (
 func TestBackfillLeavesFewFiles(t *testing.T) {
 	const days, count = 30, 60
 	store := &recordingStore{}
-	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) {
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) {
 		store.Store, o.Store = o.Store, store
 		o.Head.FlushBytes, o.Retention = 600<<10, keepForever
 	})
@@ -54,7 +55,7 @@ func TestBackfillLeavesFewFiles(t *testing.T) {
 // TestBacklogGoesAtOnce checks that large rows of long ago are flushed while they still grow. Rows of the last closed hour
 // wait for their turn, and small old rows wait until they are idle.
 func TestBacklogGoesAtOnce(t *testing.T) {
-	c := newClock()
+	c := ingesttest.NewClock()
 	r := openRig(t, vfs.NewMem(), c, func(o *Options) {
 		o.Head.BytesMax, o.Head.FlushInterval, o.Retention = 256<<10, -1, keepForever
 		o.Head.Spread = 30 * time.Minute
@@ -80,7 +81,7 @@ func TestBacklogGoesAtOnce(t *testing.T) {
 // TestFillingInBesideLiveSamples fills in a series newest hours first while it gets live samples, flushes now and then,
 // writes hours again whose rows are still there, and reads all back.
 func TestFillingInBesideLiveSamples(t *testing.T) {
-	c, rng := newClock(), rand.New(rand.NewPCG(1, 2))
+	c, rng := ingesttest.NewClock(), rand.New(rand.NewPCG(1, 2))
 	r := openRig(t, vfs.NewMem(), c, func(o *Options) { o.Retention = keepForever })
 	want := column{}
 	put := func(atMs int64) {
@@ -89,7 +90,7 @@ func TestFillingInBesideLiveSamples(t *testing.T) {
 		want[atMs] = math.Float64bits(v)
 	}
 	for n := range int64(3000) {
-		put(c.ms.Load())
+		put(c.Ms.Load())
 		put(startMs - n*keyschema.HourMs/2)
 		if rng.IntN(4) == 0 {
 			put(startMs - rng.Int64N(n+1)*keyschema.HourMs/2)
@@ -97,7 +98,7 @@ func TestFillingInBesideLiveSamples(t *testing.T) {
 		if rng.IntN(400) == 0 {
 			r.flush()
 		}
-		c.advance(time.Second)
+		c.Advance(time.Second)
 		if rng.IntN(40) == 0 {
 			r.doStep()
 		}
@@ -127,11 +128,11 @@ func BenchmarkBackfill(b *testing.B) {
 
 func benchmarkBackfill(b *testing.B, kind string, count, days int) {
 	b.StopTimer()
-	c := newClock()
+	c := ingesttest.NewClock()
 	r := openRig(b, vfs.NewMem(), c, func(o *Options) {
 		o.Head.Stripes, o.WALCommitDelay, o.Retention = 16, 0, keepForever
 	})
-	fromMs := c.ms.Load() - int64(days+2)*dayMs
+	fromMs := c.Ms.Load() - int64(days+2)*dayMs
 	const batch, perStep = 2000, 3_000_000
 	all := count * days * 24 * 60
 	values := make([]float64, count)
@@ -161,7 +162,7 @@ func benchmarkBackfill(b *testing.B, kind string, count, days int) {
 			b.Fatal(result, err)
 		}
 		if n%(perStep/batch) == 0 {
-			c.advance(15 * time.Second)
+			c.Advance(15 * time.Second)
 			r.doStep()
 		}
 		b.StopTimer()

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
 	"halite/ingest/wal/record"
@@ -66,7 +67,7 @@ func TestEachRejection(t *testing.T) {
 		}, []string{`bad{job="x"}`}},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			c := newClock()
+			c := ingesttest.NewClock()
 			r := openRig(t, vfs.NewMem(), c, func(o *Options) { o.Retention = retention })
 			other := []string{"__name__", "good"}
 			for range 2 { // the second time the good series are known
@@ -106,7 +107,7 @@ func x(n int) string { return strings.Repeat("x", n) }
 // TestTimesWithinBoundsAreTaken sends the first and last acceptable timestamps.
 func TestTimesWithinBoundsAreTaken(t *testing.T) {
 	for _, retention := range []time.Duration{0, time.Hour} {
-		r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) { o.Retention = retention })
+		r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) { o.Retention = retention })
 		first := int64(0)
 		if retention > 0 {
 			first = startMs - retention.Milliseconds()
@@ -119,7 +120,7 @@ func TestTimesWithinBoundsAreTaken(t *testing.T) {
 
 // TestBadExemplarsAreCountedSilently sends a request of 1.0: its sender would take a rejection for one of its samples.
 func TestBadExemplarsAreCountedSilently(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	ts := series(upNames, sample(startMs, 1))
 	long := []prompb.Label{{Name: "trace_id", Value: strings.Repeat("x", 121)}}
 	ts.Exemplars = []prompb.Exemplar{
@@ -139,7 +140,7 @@ func TestBrokenBodiesStoreNothing(t *testing.T) {
 	require.NoError(t, err)
 	badLabel := append(bytes.Clone(plain), 0x0a, 4, 0x0a, 2, 0x0a, 9) // a label whose name is cut off
 	whole := snappy.Encode(nil, plain)
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	const notSnappy = -1
 	for name, tc := range map[string]struct {
 		body   []byte
@@ -176,7 +177,7 @@ func TestBrokenBodiesStoreNothing(t *testing.T) {
 
 func TestLimitsOfARequest(t *testing.T) {
 	ctx := context.Background()
-	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) {
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) {
 		o.Limits = Limits{BodyBytesMax: 2000, DecodedBytesMax: 4000, RequestSamplesMax: 50, SeriesMax: 2}
 	})
 	_, err := r.WriteRemote(ctx, make([]byte, 2001))
@@ -218,7 +219,7 @@ func requireOverload(t *testing.T, err error) {
 func TestOverloadIsRefused(t *testing.T) {
 	ctx := context.Background()
 	fs := vfs.NewMem()
-	r := openRig(t, fs, newClock(), func(o *Options) {
+	r := openRig(t, fs, ingesttest.NewClock(), func(o *Options) {
 		o.Limits = Limits{ConcurrencyMax: 1, QueueWaitMax: time.Millisecond, InFlightBytesMax: 1000}
 		o.Head.BytesMax = 1000
 	})
@@ -265,7 +266,7 @@ func TestOverloadIsRefused(t *testing.T) {
 
 // TestOrphansAreNamed opens a log that has samples without their series.
 func TestOrphansAreNamed(t *testing.T) {
-	fs, c := vfs.NewMem(), newClock()
+	fs, c := vfs.NewMem(), ingesttest.NewClock()
 	log, err := wal.Open(wal.Options{Dir: "/db/wal", FS: fs})
 	require.NoError(t, err)
 	_, err = log.Replay(func(byte, []byte, wal.Position) error { return nil }, nil)
@@ -290,8 +291,8 @@ func FuzzWriteRemote(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(good, false)
 	f.Add(snappy.Encode(nil, good), true)
-	c := newClock()
-	r, err := rigOn(context.Background(), f, vfs.NewMem(), c, storagetest.NewModel(c.now), func(o *Options) {
+	c := ingesttest.NewClock()
+	r, err := rigOn(context.Background(), f, vfs.NewMem(), c, storagetest.NewModel(c.Now), func(o *Options) {
 		o.Limits.RequestSamplesMax, o.Limits.DecodedBytesMax = 1000, 1<<16
 	})
 	require.NoError(f, err)

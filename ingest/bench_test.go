@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 )
 
@@ -87,7 +88,7 @@ func (bs *bodies) shuffle(n int, rng *rand.Rand) {
 }
 
 // benchRig keeps log and tables in memory, so that no disk is measured.
-func benchRig(b testing.TB, fs vfs.FS, c *clock) *rig {
+func benchRig(b testing.TB, fs vfs.FS, c *ingesttest.Clock) *rig {
 	return openRig(b, fs, c, func(o *Options) {
 		o.Head.Stripes = 16
 		o.WALCommitDelay = 0
@@ -100,7 +101,7 @@ func benchRig(b testing.TB, fs vfs.FS, c *clock) *rig {
 func BenchmarkWriteRemote(b *testing.B) {
 	for _, count := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprint("series=", count), func(b *testing.B) {
-			c := newClock()
+			c := ingesttest.NewClock()
 			r := benchRig(b, vfs.NewMem(), c)
 			bs := newBodies(b, count)
 			var buf []byte
@@ -139,7 +140,7 @@ func BenchmarkStreams(b *testing.B) {
 	const late = 10 // one sample in ten
 	for _, kind := range []string{"ordinary", "late", "rewritten", "shuffled", "hourBefore"} {
 		b.Run(kind, func(b *testing.B) {
-			c := newClock()
+			c := ingesttest.NewClock()
 			r := benchRig(b, vfs.NewMem(), c)
 			bs := newBodies(b, 10_000)
 			rng := rand.New(rand.NewPCG(1, 1))
@@ -194,7 +195,7 @@ func BenchmarkStreams(b *testing.B) {
 
 // BenchmarkFirstSight reports the time of a body of 2,000 series that were never seen before.
 func BenchmarkFirstSight(b *testing.B) {
-	c := newClock()
+	c := ingesttest.NewClock()
 	r := benchRig(b, vfs.NewMem(), c)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
@@ -216,7 +217,7 @@ func BenchmarkFirstSight(b *testing.B) {
 // BenchmarkFlush reports the time to flush 20,000 rows of 240 samples.
 func BenchmarkFlush(b *testing.B) {
 	const count = 20_000
-	c := newClock()
+	c := ingesttest.NewClock()
 	r := benchRig(b, vfs.NewMem(), c)
 	var samples []Sample
 	for n := range count {
@@ -249,7 +250,7 @@ func BenchmarkFlush(b *testing.B) {
 // BenchmarkReplay reports the time to read back a log of 10,000 series with 100 samples each.
 func BenchmarkReplay(b *testing.B) {
 	fs := vfs.NewCrashableMem()
-	c := newClock()
+	c := ingesttest.NewClock()
 	r := benchRig(b, fs, c)
 	bs := newBodies(b, 10_000)
 	var buf []byte

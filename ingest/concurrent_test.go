@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest/head"
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 )
 
@@ -69,7 +70,7 @@ func (c *counters) check(w int) error {
 // all numbers acknowledged before it began, without a gap and each once.
 func TestReadersBesideFlushMissNothing(t *testing.T) {
 	const writers, rounds, perRound = 3, 60, 25
-	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) { o.Head.RowBytesMax = 400 })
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) { o.Head.RowBytesMax = 400 })
 	c := &counters{r: r, written: make([]atomic.Int64, writers)}
 	var running, helpers sync.WaitGroup
 	for w := range writers {
@@ -113,7 +114,7 @@ func TestReadersBesideFlushMissNothing(t *testing.T) {
 func TestConcurrentRegistrationIsOneSeries(t *testing.T) {
 	const writers, each = 6, 40
 	fs := vfs.NewCrashableMem()
-	c := newClock()
+	c := ingesttest.NewClock()
 	r := openRig(t, fs, c, func(o *Options) { o.Head.IdleAfter = time.Hour })
 	ctx := context.Background()
 	var running sync.WaitGroup
@@ -155,7 +156,7 @@ func TestConcurrentRegistrationIsOneSeries(t *testing.T) {
 // TestRunNumbersSurviveCrash loads rows as files, which are durable at once, and cuts the power: later runs must not
 // get the same numbers.
 func TestRunNumbersSurviveCrash(t *testing.T) {
-	fs, c := vfs.NewCrashableMem(), newClock()
+	fs, c := vfs.NewCrashableMem(), ingesttest.NewClock()
 	r := openRig(t, fs, c, nil)
 	var samples []Sample
 	for n := range 1000 {

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 	"halite/storage/storagetest/crashfs"
 	"halite/storage/storagetest/seeds"
@@ -161,7 +162,7 @@ func TestCrashLosesNothingAcknowledged(t *testing.T) {
 
 func crashSeed(t *testing.T, seed uint64) (samples int, err error) {
 	rng := rand.New(rand.NewPCG(seed, 11))
-	fs, c, o := vfs.NewCrashableMem(), newClock(), newOracle()
+	fs, c, o := vfs.NewCrashableMem(), ingesttest.NewClock(), newOracle()
 	var acked map[string]map[int64]int
 	for generation := range 3 {
 		run := &crashRun{t: t, fs: fs, clock: c, oracle: o, rng: rng}
@@ -190,7 +191,7 @@ func crashSeed(t *testing.T, seed uint64) (samples int, err error) {
 type crashRun struct {
 	t       testing.TB
 	fs      *vfs.MemFS
-	clock   *clock
+	clock   *ingesttest.Clock
 	oracle  *oracle
 	rng     *rand.Rand
 	armed   atomic.Bool
@@ -271,7 +272,7 @@ func (c *crashRun) ended() bool {
 // write sends requests of random samples to the writer's own series, one after the other.
 func (c *crashRun) write(r *rig, rng *rand.Rand, writer int) error {
 	for n := 0; n < 400 && !c.ended(); n++ {
-		nowMs := c.clock.ms.Load()
+		nowMs := c.clock.Ms.Load()
 		var samples []Sample
 		for range 1 + rng.IntN(12) {
 			ls := labels.FromStrings("__name__", "m", "n", strconv.Itoa(rng.IntN(6)), "writer", strconv.Itoa(writer))
@@ -314,9 +315,9 @@ func (c *crashRun) flush(r *rig, rng *rand.Rand) error {
 		case 1:
 			err = r.maintain(ctx)
 		case 2:
-			c.clock.advance(time.Duration(rng.IntN(90)) * time.Minute)
+			c.clock.Advance(time.Duration(rng.IntN(90)) * time.Minute)
 		default:
-			c.clock.advance(time.Duration(rng.IntN(180)) * time.Second)
+			c.clock.Advance(time.Duration(rng.IntN(180)) * time.Second)
 			err = r.flusher.Step(ctx)
 		}
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/keyschema/daychunk"
 	"halite/storage/pebble"
 	"halite/storage/pebble/daycells"
@@ -27,8 +28,8 @@ func BenchmarkDays(b *testing.B) {
 
 func benchmarkDays(b *testing.B, count, days int) {
 	const interval = 15 * time.Second
-	c, reg, dir := newClock(), prometheus.NewRegistry(), b.TempDir()
-	store, err := pebble.Open(pebble.Options{Dir: dir + "/tables", Now: c.now, Registerer: reg, DayChunks: &daycells.Codec{
+	c, reg, dir := ingesttest.NewClock(), prometheus.NewRegistry(), b.TempDir()
+	store, err := pebble.Open(pebble.Options{Dir: dir + "/tables", Now: c.Now, Registerer: reg, DayChunks: &daycells.Codec{
 		Name: daychunk.Format, Append: daychunk.Append, NewDecoder: func() daycells.Decoder { return new(daychunk.Decoder) },
 	}})
 	require.NoError(b, err)
@@ -41,7 +42,7 @@ func benchmarkDays(b *testing.B, count, days int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var buf []byte
 	for k := range days * 24 * int(time.Hour/interval) {
-		atMs := c.ms.Load()
+		atMs := c.Ms.Load()
 		for n := range bs.plain {
 			bs.change(n, func(i int) (int64, float64) {
 				return atMs + int64(n)*700, step(rng, &values[n*2000+i], i)
@@ -51,7 +52,7 @@ func benchmarkDays(b *testing.B, count, days int) {
 			require.NoError(b, err)
 			require.Zero(b, result.Rejected)
 		}
-		c.advance(interval)
+		c.Advance(interval)
 		r.doStep()
 		if k%int(time.Hour/interval) == 0 {
 			require.NoError(b, r.maintain(context.Background()))

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 )
 
@@ -26,14 +27,14 @@ func BenchmarkDelete(b *testing.B) {
 			ctx := context.Background()
 			for range b.N {
 				b.StopTimer()
-				c := newClock()
+				c := ingesttest.NewClock()
 				r, err := deletionRig(b, vfs.NewMem(), c, nil)
 				require.NoError(b, err)
 				for day := range int64(days) {
 					var some []Sample
 					for n := range series {
 						ls := labels.FromStrings("__name__", "m", "x", fmt.Sprint(n))
-						tsMs := c.now().UnixMilli() - (days-day)*keyschema.DayHours*keyschema.HourMs
+						tsMs := c.Now().UnixMilli() - (days-day)*keyschema.DayHours*keyschema.HourMs
 						some = append(some, Sample{Labels: ls, TsMs: tsMs, Value: float64(n)})
 					}
 					_, err := r.Ingester.Write(ctx, some)

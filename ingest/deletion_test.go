@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest/deletion"
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/pebble"
@@ -23,10 +24,10 @@ import (
 )
 
 // deletionRig is a rig whose samples can be deleted.
-func deletionRig(t testing.TB, fs vfs.FS, c *clock, tweak func(*Options)) (*rig, error) {
+func deletionRig(t testing.TB, fs vfs.FS, c *ingesttest.Clock, tweak func(*Options)) (*rig, error) {
 	ctx := context.Background()
 	store, err := pebble.Open(pebble.Options{
-		Dir: "/db/data", FS: fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10, Now: c.now,
+		Dir: "/db/data", FS: fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10, Now: c.Now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the engine: %w", err)
@@ -80,7 +81,7 @@ func (r *rig) seriesWithin(fromMs, toMs int64) []string {
 }
 
 func TestDeleteInHeadAndTable(t *testing.T) {
-	c := newClock()
+	c := ingesttest.NewClock()
 	r, err := deletionRig(t, vfs.NewMem(), c, nil)
 	require.NoError(t, err)
 	ctx := context.Background()
@@ -147,7 +148,7 @@ func TestDeleteInHeadAndTable(t *testing.T) {
 }
 
 func TestDeletionIsRefused(t *testing.T) {
-	r, err := deletionRig(t, vfs.NewMem(), newClock(), nil)
+	r, err := deletionRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	require.NoError(t, err)
 	defer r.close()
 	ctx := context.Background()
@@ -173,7 +174,7 @@ func TestTombstoneLimit(t *testing.T) {
 	store := pebbleOn(t, vfs.NewMem())
 	set, err := tombstone.Open(context.Background(), tombstone.Options{Store: store, TombstonesMax: 1})
 	require.NoError(t, err)
-	c := newClock()
+	c := ingesttest.NewClock()
 	r, err := rigOn(context.Background(), t, vfs.NewMem(), c, set.Store(), func(o *Options) { o.Tombstones = set })
 	require.NoError(t, err)
 	defer r.close()
@@ -226,7 +227,7 @@ func (m *deletionModel) check(t testing.TB, r *rig, hours []int64) {
 	for n, ls := range m.labels {
 		r.requireSeries(ls, m.columns[n])
 	}
-	pending, _ := deletion.Pending(r.opts.Tombstones, r.clock.now())
+	pending, _ := deletion.Pending(r.opts.Tombstones, r.clock.Now())
 	compare := func(want, got any, about ...any) {
 		t.Helper()
 		if len(pending) == 0 {
@@ -304,7 +305,7 @@ func TestDeletionModel(t *testing.T) {
 func deletionSeed(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 77))
 	ctx := context.Background()
-	fs, c := vfs.NewMem(), newClock()
+	fs, c := vfs.NewMem(), ingesttest.NewClock()
 	tweak := func(o *Options) {
 		o.WALSegmentBytesMax = 16 << 10
 		o.Head = HeadOptions{FlushBytes: 4 << 10, Stripes: 2, FlushInterval: -1, RowBytesMax: 300, BytesMax: 64 << 10,
@@ -320,13 +321,13 @@ func deletionSeed(t *testing.T, seed uint64) {
 		}
 		m.labels, m.columns = append(m.labels, ls), append(m.columns, column{})
 	}
-	start := c.now().UnixMilli()
+	start := c.Now().UnixMilli()
 	for range 60 {
 		switch rng.IntN(12) {
 		case 0, 1, 2, 3:
 			writeRandom(t, r, rng, m, start)
 		case 4, 5:
-			d := randomDeletion(t, rng, start-3*24*keyschema.HourMs, c.now().UnixMilli()+1)
+			d := randomDeletion(t, rng, start-3*24*keyschema.HourMs, c.Now().UnixMilli()+1)
 			want := m.counted(d)
 			got, err := r.CountDeletion(ctx, d)
 			require.NoError(t, err)
@@ -337,7 +338,7 @@ func deletionSeed(t *testing.T, seed uint64) {
 		case 6:
 			r.flush()
 		case 7:
-			c.advance(time.Duration(rng.IntN(20)) * time.Hour)
+			c.Advance(time.Duration(rng.IntN(20)) * time.Hour)
 			r.doStep()
 		case 8:
 			require.NoError(t, r.maintain(ctx))
@@ -356,7 +357,7 @@ func deletionSeed(t *testing.T, seed uint64) {
 			r, err = deletionRig(t, fs, c, tweak)
 			require.NoError(t, err)
 		}
-		m.check(t, r, someHours(rng, start, c.now().UnixMilli()))
+		m.check(t, r, someHours(rng, start, c.Now().UnixMilli()))
 	}
 	r.close()
 }
@@ -386,7 +387,7 @@ func someHours(rng *rand.Rand, fromMs, toMs int64) []int64 {
 // writeRandom writes samples near the clock, late ones, and some again.
 func writeRandom(t testing.TB, r *rig, rng *rand.Rand, m *deletionModel, startMs int64) {
 	t.Helper()
-	nowMs := r.clock.now().UnixMilli()
+	nowMs := r.clock.Now().UnixMilli()
 	var samples []Sample
 	for range 1 + rng.IntN(60) {
 		n := rng.IntN(len(m.labels))

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 )
 
@@ -53,8 +54,8 @@ func (m *deletionModel) clone() *deletionModel {
 
 func deletionCrashSeed(t *testing.T, seed uint64, cut map[string]int) {
 	rng := rand.New(rand.NewPCG(seed, 31))
-	fs, c := vfs.NewCrashableMem(), newClock()
-	d := &crashDriver{t: t, rng: rng, start: c.now().UnixMilli(), model: &deletionModel{}}
+	fs, c := vfs.NewCrashableMem(), ingesttest.NewClock()
+	d := &crashDriver{t: t, rng: rng, start: c.Now().UnixMilli(), model: &deletionModel{}}
 	for n := range 8 {
 		ls := labels.FromStrings("__name__", fmt.Sprint("m", n%3), "x", fmt.Sprint(n/3))
 		d.model.labels, d.model.columns = append(d.model.labels, ls), append(d.model.columns, column{})
@@ -110,7 +111,7 @@ func (d *crashDriver) settle() {
 		require.Equal(d.t, d.model.columns, got.columns, "cut off: %s", d.during)
 	}
 	d.model, d.after, d.during = got, got, ""
-	d.model.check(d.t, d.r, someHours(d.rng, d.start, d.r.clock.now().UnixMilli()))
+	d.model.check(d.t, d.r, someHours(d.rng, d.start, d.r.clock.Now().UnixMilli()))
 }
 
 func same(a, b *deletionModel) bool {
@@ -128,14 +129,14 @@ func (d *crashDriver) step(run *crashRun) {
 		writeRandom(d.t, d.r, d.rng, d.after, d.start)
 	case 4, 5:
 		d.during = "delete"
-		del := randomDeletion(d.t, d.rng, d.start-3*24*keyschema.HourMs, d.r.clock.now().UnixMilli()+1)
+		del := randomDeletion(d.t, d.rng, d.start-3*24*keyschema.HourMs, d.r.clock.Now().UnixMilli()+1)
 		d.after.delete(del)
 		_, err = d.r.DeleteSeries(ctx, del)
 	case 6:
 		d.during, err = "flush", d.r.Flush(ctx)
 	case 7:
 		d.during = "step"
-		d.r.clock.advance(time.Duration(d.rng.IntN(600)) * time.Minute)
+		d.r.clock.Advance(time.Duration(d.rng.IntN(600)) * time.Minute)
 		err = d.r.flusher.Step(ctx)
 	case 8:
 		d.during, err = "maintain", errors.Join(d.r.maintain(ctx), d.r.deleter.Maintain(ctx))

@@ -12,14 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest/deletion"
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 )
 
 // listsRig is a closed day and an open one with three series of two metrics.
-func listsRig(t *testing.T, fs vfs.FS, c *clock) (r *rig, closedMs, openMs int64) {
+func listsRig(t *testing.T, fs vfs.FS, c *ingesttest.Clock) (r *rig, closedMs, openMs int64) {
 	r, err := deletionRig(t, fs, c, nil)
 	require.NoError(t, err)
-	closedMs = c.now().UnixMilli()
+	closedMs = c.Now().UnixMilli()
 	write := func(tsMs int64) {
 		for _, ls := range []labels.Labels{
 			labels.FromStrings("__name__", "m", "x", "a"), labels.FromStrings("__name__", "m", "x", "b"),
@@ -32,10 +33,10 @@ func listsRig(t *testing.T, fs vfs.FS, c *clock) (r *rig, closedMs, openMs int64
 		}
 	}
 	write(closedMs)
-	c.advance(72 * time.Hour)
+	c.Advance(72 * time.Hour)
 	r.flush()
 	require.NoError(t, r.maintain(t.Context()))
-	openMs = c.now().UnixMilli()
+	openMs = c.Now().UnixMilli()
 	write(openMs)
 	return r, closedMs, openMs
 }
@@ -54,25 +55,25 @@ func (r *rig) requireLists(values []string, series int, atMs ...int64) {
 // TestListsFollowDeletion: the lists of closed and open days show a deleted series until IndexDelay and a run of the job have
 // passed, and not longer.
 func TestListsFollowDeletion(t *testing.T) {
-	c := newClock()
+	c := ingesttest.NewClock()
 	r, closedMs, openMs := listsRig(t, vfs.NewMem(), c)
 	defer r.close()
 	require.Equal(t, 1, r.delete(0, math.MaxInt64, match(t, "x", "=", "b")))
 	for passed := time.Duration(0); passed < deletion.IndexDelay; passed += deletion.MaintainInterval {
 		require.NoError(t, r.deleter.Maintain(t.Context()))
 		r.requireLists([]string{"a", "b"}, 3, closedMs, openMs)
-		c.advance(deletion.MaintainInterval)
+		c.Advance(deletion.MaintainInterval)
 	}
 	require.LessOrEqual(t, deletion.IndexDelay+deletion.MaintainInterval, time.Hour)
 	require.NoError(t, r.deleter.Maintain(t.Context()))
 	r.requireLists([]string{"a"}, 2, closedMs, openMs)
-	pending, _ := deletion.Pending(r.opts.Tombstones, c.now())
+	pending, _ := deletion.Pending(r.opts.Tombstones, c.Now())
 	require.Empty(t, pending)
 }
 
 // TestListsFollowClean: clean_tombstones has the lists follow at once.
 func TestListsFollowClean(t *testing.T) {
-	r, closedMs, openMs := listsRig(t, vfs.NewMem(), newClock())
+	r, closedMs, openMs := listsRig(t, vfs.NewMem(), ingesttest.NewClock())
 	defer r.close()
 	require.Equal(t, 1, r.delete(0, math.MaxInt64, match(t, "x", "=", "b")))
 	_, err := r.CleanTombstones(t.Context())
@@ -90,7 +91,7 @@ func TestWholeMetricLeavesListsAtOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fs, c := vfs.NewMem(), newClock()
+			fs, c := vfs.NewMem(), ingesttest.NewClock()
 			r, closedMs, openMs := listsRig(t, fs, c)
 			require.NoError(t, r.index.Persist(t.Context()))
 			fromMs, toMs := span(closedMs, openMs)

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 	"halite/storage"
 )
@@ -64,7 +65,7 @@ func numbered(n int, samples ...prompb.Sample) prompb.TimeSeries {
 
 // TestFlushWalksTheTable flushes many slices, at once and spread over time: their key ranges follow each other.
 func TestFlushWalksTheTable(t *testing.T) {
-	c := newClock()
+	c := ingesttest.NewClock()
 	store := &recordingStore{}
 	r := openRig(t, vfs.NewMem(), c, func(o *Options) {
 		store.Store, o.Store = o.Store, store
@@ -81,7 +82,7 @@ func TestFlushWalksTheTable(t *testing.T) {
 	write := func() {
 		var all []prompb.TimeSeries
 		for n := range 3000 {
-			all = append(all, numbered(n, sample(c.ms.Load(), 1)))
+			all = append(all, numbered(n, sample(c.Ms.Load(), 1)))
 		}
 		r.write(all...)
 	}
@@ -90,9 +91,9 @@ func TestFlushWalksTheTable(t *testing.T) {
 	check(10)
 	write()
 	for r.Stats().Rows > 0 {
-		c.advance(15 * time.Second)
+		c.Advance(15 * time.Second)
 		r.doStep()
-		require.Less(t, c.ms.Load(), int64(startMs+50*time.Minute.Milliseconds()))
+		require.Less(t, c.Ms.Load(), int64(startMs+50*time.Minute.Milliseconds()))
 	}
 	check(10)
 	r.close()
@@ -103,7 +104,7 @@ func TestFlushWalksTheTable(t *testing.T) {
 func TestLogIsKeptShort(t *testing.T) {
 	const limit = 64 << 10
 	for _, lack := range []bool{false, true} {
-		fs, c := vfs.NewMem(), newClock()
+		fs, c := vfs.NewMem(), ingesttest.NewClock()
 		tweak := func(o *Options) {
 			o.WALSegmentBytesMax, o.WALBytesMax = 8<<10, limit
 			if lack {
@@ -142,7 +143,7 @@ func TestLogIsKeptShort(t *testing.T) {
 // acknowledged is lost, and writes are taken again when the tables work.
 func TestTooLongLogRefusesWrites(t *testing.T) {
 	failing := &failingStore{}
-	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) {
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) {
 		failing.Store, o.Store = o.Store, failing
 		o.WALSegmentBytesMax, o.WALBytesMax = 4<<10, 32<<10
 	})

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 	"github.com/stretchr/testify/require"
+
+	"halite/ingest/ingesttest"
 )
 
 // manyHistograms makes bodies of both versions, each with n histograms of many buckets in each of some series.
@@ -45,7 +47,7 @@ func manyHistograms(t *testing.T, series, n int) map[Version][]byte {
 func TestMemoryOfDecodedHistograms(t *testing.T) {
 	ctx := context.Background()
 	const histogramsMax = 100 << 10 // of about 90 histograms
-	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) { o.Limits.DecodedHistogramBytesMax = histogramsMax })
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) { o.Limits.DecodedHistogramBytesMax = histogramsMax })
 	inFlight := func() int64 { return r.admission.inFlight.Load() }
 	for version, body := range manyHistograms(t, 3, 60) {
 		res, err := r.Ingester.write(ctx, Input{Body: body, Version: version})
@@ -73,7 +75,7 @@ func TestMemoryOfDecodedHistograms(t *testing.T) {
 	}
 	r.close()
 	// A request that does not fit even alone is too large.
-	r = openRig(t, vfs.NewMem(), newClock(), func(o *Options) { o.Limits.InFlightBytesMax = 40 << 10 })
+	r = openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) { o.Limits.InFlightBytesMax = 40 << 10 })
 	for version, body := range manyHistograms(t, 1, 60) {
 		_, err := r.Ingester.write(ctx, Input{Body: body, Version: version})
 		require.ErrorIs(t, err, ErrTooLarge, version)

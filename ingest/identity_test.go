@@ -17,6 +17,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"halite/ingest/identity"
+	"halite/ingest/ingesttest"
 	"halite/storage"
 	"halite/storage/pebble"
 )
@@ -27,14 +28,14 @@ const (
 )
 
 // openPair opens tables and log as the server does: it compares them before the engine changes anything.
-func openPair(t testing.TB, fs vfs.FS, c *clock, tweak func(*Options)) (*rig, error) {
+func openPair(t testing.TB, fs vfs.FS, c *ingesttest.Clock, tweak func(*Options)) (*rig, error) {
 	ctx := context.Background()
 	opts := Options{}
 	if tweak != nil {
 		tweak(&opts)
 	}
 	store, err := pebble.Open(pebble.Options{
-		Dir: tablesPath, FS: fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10, Now: c.now,
+		Dir: tablesPath, FS: fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10, Now: c.Now,
 		AcceptLoss: func(string) bool { return opts.AcceptTableLoss },
 		Admit: func(tables storage.Store) (pebble.Admission, error) {
 			verdict, err := identity.Check(ctx, identity.Options{Store: tables, FS: fs, Dir: logPath,
@@ -68,14 +69,14 @@ type storeCopy struct {
 type lifetime struct {
 	t      *testing.T
 	fs     *vfs.MemFS
-	clock  *clock
+	clock  *ingesttest.Clock
 	oracle *oracle
 	r      *rig
 	n      int
 }
 
 func newLifetime(t *testing.T) *lifetime {
-	l := &lifetime{t: t, fs: vfs.NewCrashableMem(), clock: newClock(), oracle: newOracle()}
+	l := &lifetime{t: t, fs: vfs.NewCrashableMem(), clock: ingesttest.NewClock(), oracle: newOracle()}
 	l.open()
 	return l
 }
@@ -92,7 +93,7 @@ func (l *lifetime) write() {
 	for range 20 {
 		l.n++
 		ls := labels.FromStrings("__name__", "m", "n", fmt.Sprint(l.n%7))
-		samples = append(samples, Sample{Labels: ls, TsMs: l.clock.ms.Load() - int64(l.n)*1000, Value: float64(l.n)})
+		samples = append(samples, Sample{Labels: ls, TsMs: l.clock.Ms.Load() - int64(l.n)*1000, Value: float64(l.n)})
 	}
 	acknowledge := l.oracle.begin(samples)
 	_, err := l.r.Write(context.Background(), samples)
@@ -221,7 +222,7 @@ func makeCopies(t *testing.T) (l *lifetime, c copies) {
 	c.now = l.cut()
 	l.r.close()
 	c.clean = l.cut()
-	fork := &lifetime{t: t, fs: c.old.fs.CrashClone(vfs.CrashCloneCfg{}), clock: newClock(), oracle: newOracle(), n: 1000}
+	fork := &lifetime{t: t, fs: c.old.fs.CrashClone(vfs.CrashCloneCfg{}), clock: ingesttest.NewClock(), oracle: newOracle(), n: 1000}
 	fork.open()
 	fork.write()
 	fork.r.flush()
@@ -291,7 +292,7 @@ func TestIdentityOfPairs(t *testing.T) {
 // requireAccepted opens a pair with the flag of one loss. If that is the loss, every file is kept somewhere, and the pair agrees
 // from then on.
 func requireAccepted(
-	t *testing.T, fs *vfs.MemFS, c *clock, lost string, accept func(*Options), before map[string]string,
+	t *testing.T, fs *vfs.MemFS, c *ingesttest.Clock, lost string, accept func(*Options), before map[string]string,
 ) {
 	var o Options
 	accept(&o)
@@ -415,7 +416,7 @@ func TestCrashWhileStarting(t *testing.T) {
 	count = max(1, count/8)
 	for seed := first; seed < first+count; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 21))
-		fs, c, o := vfs.NewCrashableMem(), newClock(), newOracle()
+		fs, c, o := vfs.NewCrashableMem(), ingesttest.NewClock(), newOracle()
 		for life := range 4 {
 			again := fmt.Sprintf("life %d; reproduce: HALITE_SEED=%d HALITE_SEEDS=1 go test -run %s ./ingest", life, seed, t.Name())
 			run := &crashRun{t: t, fs: fs, clock: c, oracle: o, rng: rng}
@@ -426,7 +427,7 @@ func TestCrashWhileStarting(t *testing.T) {
 			require.NoError(t, err, again)
 			for range rng.IntN(3) {
 				ls := labels.FromStrings("__name__", "m", "n", fmt.Sprint(rng.IntN(3)))
-				samples := []Sample{{Labels: ls, TsMs: c.ms.Load() - int64(rng.IntN(1000)), Value: rng.Float64()}}
+				samples := []Sample{{Labels: ls, TsMs: c.Ms.Load() - int64(rng.IntN(1000)), Value: rng.Float64()}}
 				acknowledge := o.begin(samples)
 				_, err := r.Write(context.Background(), samples)
 				require.NoError(t, err, again)

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"halite/ingest/head"
+	"halite/ingest/ingesttest"
 	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/storage"
@@ -30,7 +31,7 @@ var (
 )
 
 func TestWriteReadFlushRestart(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	stale := math.Float64frombits(0x7ff0000000000002)
 	r.write(series(upNames, sample(startMs, 1), sample(startMs+1, stale)))
 	want := column{startMs: math.Float64bits(1), startMs + 1: math.Float64bits(stale)}
@@ -56,7 +57,7 @@ func TestWriteReadFlushRestart(t *testing.T) {
 // TestLabelsInAnyOrder: a sender that writes labels as they come, another order each time, means one series; so does the
 // log after a restart.
 func TestLabelsInAnyOrder(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	orders := [][]string{
 		{"job", "x", "__name__", "any", "a", "1"}, {"a", "1", "job", "x", "__name__", "any"},
 		{"__name__", "any", "a", "1", "job", "x"}, {"job", "x", "empty", "", "a", "1", "__name__", "any"},
@@ -81,7 +82,7 @@ func TestLabelsInAnyOrder(t *testing.T) {
 }
 
 func TestLaterWriteWinsWhateverTheOrder(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	old := int64(startMs - 50*keyschema.HourMs)
 	r.write(series(upNames, sample(startMs, 1), sample(old, 1), sample(startMs-1, 1), sample(startMs, 2)))
 	r.flush()
@@ -94,7 +95,7 @@ func TestLaterWriteWinsWhateverTheOrder(t *testing.T) {
 }
 
 func TestWriteIsWriteRemote(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	r.write(series(upNames, sample(startMs, 1)))
 	result, err := r.Write(context.Background(), []Sample{
 		{Labels: up, TsMs: startMs + 1, Value: 2},
@@ -113,7 +114,7 @@ func TestWriteIsWriteRemote(t *testing.T) {
 
 // TestEncodingsOfOneSeriesMeet sends one label set in several encodings.
 func TestEncodingsOfOneSeriesMeet(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	r.write(series([]string{"__name__", "up", "empty", "", "job", "node"}, sample(startMs, 1)))
 	r.write(series(upNames, sample(startMs+1, 2)))
 	r.write(series([]string{"__name__", "up", "instance", "", "job", "node"}, sample(startMs+2, 3)))
@@ -126,7 +127,7 @@ func TestEncodingsOfOneSeriesMeet(t *testing.T) {
 
 // TestEndlessEncodingsDoNotFillMemory varies an encoding without end.
 func TestEndlessEncodingsDoNotFillMemory(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	for n := range 2 * aliasSlack {
 		names := []string{"__name__", "up", fmt.Sprint("e", n), "", "job", "node"}
 		r.write(series(names, sample(startMs+int64(n), 1)))
@@ -139,7 +140,7 @@ func TestEndlessEncodingsDoNotFillMemory(t *testing.T) {
 }
 
 func TestRowsAreFlushedAfterTheirHour(t *testing.T) {
-	c := newClock()
+	c := ingesttest.NewClock()
 	r := openRig(t, vfs.NewMem(), c, func(o *Options) {
 		o.Head.Grace, o.Head.Spread, o.Head.FlushBytes = time.Minute, 4*time.Minute, 60<<10
 	})
@@ -150,38 +151,38 @@ func TestRowsAreFlushedAfterTheirHour(t *testing.T) {
 	r.write(all...)
 	rows := func() int { r.doStep(); return r.Stats().Rows }
 	require.Equal(t, 2048, rows())
-	c.advance(40*time.Minute + 59*time.Second)
+	c.Advance(40*time.Minute + 59*time.Second)
 	require.Equal(t, 2048, rows(), "within grace")
-	c.advance(2 * time.Second)
+	c.Advance(2 * time.Second)
 	first := rows()
 	require.Less(t, first, 2048, "the first slice is due")
 	require.Greater(t, first, 1000)
-	c.advance(3 * time.Minute)
+	c.Advance(3 * time.Minute)
 	require.Zero(t, rows())
 	r.close()
 }
 
 // TestBackfillIsFlushedWhenIdle writes into an old hour: its row goes once nothing more comes.
 func TestBackfillIsFlushedWhenIdle(t *testing.T) {
-	c := newClock()
+	c := ingesttest.NewClock()
 	r := openRig(t, vfs.NewMem(), c, nil)
 	old := int64(startMs - 100*keyschema.HourMs)
 	for n := range 10 {
 		r.doStep()
 		r.write(series(upNames, sample(old+int64(n), 1)))
 		require.Equal(t, 1, r.Stats().Rows)
-		c.advance(time.Second) // a tick, as FlushInterval is off
+		c.Advance(time.Second) // a tick, as FlushInterval is off
 	}
 	r.doStep()
 	require.Equal(t, 1, r.Stats().Rows)
-	c.advance(2 * time.Second)
+	c.Advance(2 * time.Second)
 	r.doStep()
 	require.Zero(t, r.Stats().Rows)
 	r.close()
 }
 
 func TestHugeRowsAreFlushedEarly(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) { o.Head.RowBytesMax = 2000 })
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) { o.Head.RowBytesMax = 2000 })
 	want := column{}
 	for n := range 50 {
 		ts := series(upNames)
@@ -200,7 +201,7 @@ func TestHugeRowsAreFlushedEarly(t *testing.T) {
 }
 
 func TestMemoryPressureFlushesClosedThenLargest(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) { o.Head.BytesMax = 64 << 10 })
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) { o.Head.BytesMax = 64 << 10 })
 	names := func(n int) []string { return []string{"__name__", "m", "n", string(rune('a' + n))} }
 	for n := range 8 {
 		closed, open := series(names(n)), series(names(n))
@@ -267,7 +268,7 @@ func (f *failingTable) Load(ctx context.Context, muts []storage.RowMutation) err
 func TestFailedFlushKeepsRows(t *testing.T) {
 	for _, lie := range []bool{false, true} {
 		failing := &failingStore{lie: lie}
-		fs, c := vfs.NewMem(), newClock()
+		fs, c := vfs.NewMem(), ingesttest.NewClock()
 		r := openRig(t, fs, c, func(o *Options) {
 			failing.Store = o.Store
 			o.Store = failing
@@ -297,7 +298,7 @@ func TestFailedFlushKeepsRows(t *testing.T) {
 
 func TestMetadataIsKept(t *testing.T) {
 	ctx := context.Background()
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	send := func(omitted map[string]int, all ...prompb.MetricMetadata) {
 		result, err := r.WriteRemote(ctx, body(t, &prompb.WriteRequest{Metadata: all}))
 		require.NoError(t, err)
@@ -331,14 +332,14 @@ func TestMetadataIsKept(t *testing.T) {
 // TestRetiredSeriesReturns forgets a series, writes it again and restarts.
 func TestRetiredSeriesReturns(t *testing.T) {
 	ctx := context.Background()
-	c := newClock()
+	c := ingesttest.NewClock()
 	fs := vfs.NewMem()
 	tweak := func(o *Options) { o.Head.IdleAfter = 48 * time.Hour }
 	r := openRig(t, fs, c, tweak)
 	r.write(series(upNames, sample(startMs, 1)), series([]string{"__name__", "steady"}, sample(startMs, 1)))
 	r.flush()
-	c.advance(72 * time.Hour)
-	later := c.ms.Load()
+	c.Advance(72 * time.Hour)
+	later := c.Ms.Load()
 	r.write(series([]string{"__name__", "steady"}, sample(later, 2)))
 	require.NoError(t, r.maintain(ctx))
 	require.Equal(t, 1, r.Stats().Series)
@@ -356,7 +357,7 @@ func TestRetiredSeriesReturns(t *testing.T) {
 // TestReplayPassesOverRetiredSeries has a segment that still holds samples of a series forgotten since.
 func TestReplayPassesOverRetiredSeries(t *testing.T) {
 	ctx := context.Background()
-	c := newClock()
+	c := ingesttest.NewClock()
 	fs := vfs.NewCrashableMem()
 	r := openRig(t, fs, c, nil)
 	// The series' record is in the first segment, which goes; a sample of it is in the second, which an open row keeps.
@@ -372,7 +373,7 @@ func TestReplayPassesOverRetiredSeries(t *testing.T) {
 	r.flusher.Unlock()
 	require.NoError(t, err)
 	require.Equal(t, 1, r.Stats().Rows)
-	c.advance(72 * time.Hour)
+	c.Advance(72 * time.Hour)
 	require.NoError(t, r.index.Maintain(ctx))
 	require.NoError(t, r.collectSeries(ctx))
 	require.Equal(t, 1, r.Stats().Series)
@@ -395,7 +396,7 @@ func TestReplayPassesOverRetiredSeries(t *testing.T) {
 // numbers, and a checkpoint between two crashes must keep both.
 func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
 	ctx := context.Background()
-	c := newClock()
+	c := ingesttest.NewClock()
 	fs := vfs.NewCrashableMem()
 	first, open := labels.FromStrings("__name__", "first"), labels.FromStrings("__name__", "open")
 	r := openRig(t, fs, c, nil)
@@ -417,8 +418,8 @@ func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
 		require.NoError(t, err)
 	}
 	flushOld(open, first)
-	c.advance(72 * time.Hour)
-	later := c.ms.Load()
+	c.Advance(72 * time.Hour)
+	later := c.Ms.Load()
 	require.NoError(t, r.index.Maintain(ctx))
 	require.NoError(t, r.collectSeries(ctx))
 	r.write(series(upNames, sample(later, 2)))
@@ -443,7 +444,7 @@ func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
 }
 
 func TestClosedIngesterRefuses(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	r.write(series(upNames, sample(startMs, 1)))
 	r.close()
 	_, err := r.WriteRemote(context.Background(), nil)
@@ -455,15 +456,15 @@ func TestClosedIngesterRefuses(t *testing.T) {
 
 // TestJobsRunAndStop lets the real background jobs flush a closed hour, and Close end them (TestMain looks for leaks).
 func TestJobsRunAndStop(t *testing.T) {
-	c := newClock()
+	c := ingesttest.NewClock()
 	r := openRig(t, vfs.NewMem(), c, func(o *Options) {
 		o.Head.FlushInterval, o.Head.CheckpointInterval = time.Millisecond, time.Millisecond
 		o.Head.MaintainInterval = time.Millisecond
 	})
 	r.write(series(upNames, sample(startMs, 1)))
-	c.advance(2 * time.Hour)
+	c.Advance(2 * time.Hour)
 	require.Eventually(t, func() bool {
-		c.advance(time.Second)
+		c.Advance(time.Second)
 		return r.Stats().Rows == 0 && r.counter("tsdb_ingest_checkpoints_total", "", "") > 0
 	}, time.Minute, time.Millisecond)
 	r.requireSeries(up, column{startMs: math.Float64bits(1)})
@@ -481,7 +482,7 @@ func TestOptionsAreChecked(t *testing.T) {
 
 // TestSeriesTooLongForAKeyIsStored has labels within the limits that no row key can hold.
 func TestSeriesTooLongForAKeyIsStored(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	names := []string{"__name__", "long"}
 	for n := range 60 {
 		names = append(names, fmt.Sprintf("label_%02d", n), strings.Repeat(string(rune('a'+n%26)), 4000))
@@ -496,7 +497,7 @@ func TestSeriesTooLongForAKeyIsStored(t *testing.T) {
 
 // TestCloseHeedsItsContext closes while a write hangs: the log is closed in order, nothing is flushed, nothing is lost.
 func TestCloseHeedsItsContext(t *testing.T) {
-	fs, c := vfs.NewMem(), newClock()
+	fs, c := vfs.NewMem(), ingesttest.NewClock()
 	r := openRig(t, fs, c, nil)
 	r.write(series(upNames, sample(startMs, 1)))
 	require.NoError(t, r.Enter())

@@ -17,6 +17,7 @@ import (
 
 	"halite/ingest/deletion"
 	"halite/ingest/head"
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 	"halite/keyschema/chunk"
 	"halite/keyschema/exemplar"
@@ -265,7 +266,7 @@ func (m *kindsModel) samples(nowMs int64) (list []Sample, histograms, exemplars 
 
 func (m *kindsModel) write(t testing.TB, r *rig) {
 	t.Helper()
-	list, histograms, exemplars := m.samples(r.clock.now().UnixMilli())
+	list, histograms, exemplars := m.samples(r.clock.Now().UnixMilli())
 	result, err := r.Ingester.Write(context.Background(), list)
 	require.NoError(t, err)
 	require.Equal(t, Result{Accepted: len(list) - histograms, Histograms: histograms, Exemplars: exemplars}, result)
@@ -290,11 +291,11 @@ func TestKindsAreStored(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 5))
 			m := newKindsModel(rng, 1+rng.IntN(12))
-			r := openRig(t, vfs.NewMem(), newClock(), manyExemplars)
+			r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), manyExemplars)
 			for range 40 {
 				switch rng.IntN(8) {
 				case 0:
-					r.clock.advance(time.Duration(rng.IntN(90)) * time.Minute)
+					r.clock.Advance(time.Duration(rng.IntN(90)) * time.Minute)
 				case 1:
 					r.doStep()
 				case 2:
@@ -320,14 +321,14 @@ func TestKindsSurviveKill(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 6))
 			m := newKindsModel(rng, 1+rng.IntN(12))
 			fs := vfs.NewCrashableMem()
-			c := newClock()
+			c := ingesttest.NewClock()
 			r := openRig(t, fs, c, manyExemplars)
 			for range 5 {
 				for range 4 {
 					switch rng.IntN(5) {
 					case 0:
 						r.doStep()
-						c.advance(time.Duration(rng.IntN(60)) * time.Minute)
+						c.Advance(time.Duration(rng.IntN(60)) * time.Minute)
 					case 1:
 						r.flush()
 					default:
@@ -353,7 +354,7 @@ func TestKindsAreDeleted(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 7))
 			m := newKindsModel(rng, 1+rng.IntN(8))
-			r, err := deletionRig(t, vfs.NewMem(), newClock(), manyExemplars)
+			r, err := deletionRig(t, vfs.NewMem(), ingesttest.NewClock(), manyExemplars)
 			require.NoError(t, err)
 			for range 40 {
 				switch rng.IntN(8) {
@@ -367,7 +368,7 @@ func TestKindsAreDeleted(t *testing.T) {
 					require.NoError(t, err)
 					m.check(t, r)
 				case 3:
-					r.clock.advance(time.Duration(rng.IntN(60)) * time.Minute)
+					r.clock.Advance(time.Duration(rng.IntN(60)) * time.Minute)
 				default:
 					m.write(t, r)
 				}
@@ -382,7 +383,7 @@ func TestKindsAreDeleted(t *testing.T) {
 func (m *kindsModel) delete(t testing.TB, r *rig) {
 	t.Helper()
 	n := m.rng.IntN(len(m.labels))
-	nowMs := r.clock.now().UnixMilli()
+	nowMs := r.clock.Now().UnixMilli()
 	from := nowMs - int64(m.rng.IntN(4*keyschema.HourMs))
 	to := from + int64(m.rng.IntN(2*keyschema.HourMs))
 	m.checkCount(t, r, n, from, to)
@@ -421,7 +422,7 @@ func (m *kindsModel) checkCount(t testing.TB, r *rig, n int, fromMs, toMs int64)
 // TestSetIsStoredBeforeHistograms flushes without a checkpoint: whoever opens the tables now finds the metric.
 func TestSetIsStoredBeforeHistograms(t *testing.T) {
 	ctx := context.Background()
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	result, err := r.Ingester.Write(ctx, []Sample{
 		{Labels: labels.FromStrings("__name__", "m"), TsMs: startMs, H: &histogram.Histogram{}},
 		{Labels: labels.FromStrings("__name__", "n"), TsMs: startMs, Value: 1},
@@ -450,7 +451,7 @@ func TestHistogramsBeforeTheirRetention(t *testing.T) {
 	require.NoError(t, err)
 	ages, err := schema.Retention(keyschema.RetentionByTier{9 * keyschema.AgeMin, 0, 0, 4 * keyschema.AgeMin})
 	require.NoError(t, err)
-	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) {
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) {
 		o.Retention, o.RetentionByMetric = 9*24*time.Hour, ages.Tier(keyschema.Raw)
 	})
 	for metric, days := range map[string]int64{"short": 2, "other": 4} {
@@ -473,23 +474,23 @@ func TestHistogramsBeforeTheirRetention(t *testing.T) {
 // TestMaintenanceForgetsExpiredHistogramMetrics removes a metric from the set of metrics with histograms once all its hours are
 // older than every age.
 func TestMaintenanceForgetsExpiredHistogramMetrics(t *testing.T) {
-	c := newClock()
+	c := ingesttest.NewClock()
 	tweak := func(o *Options) { o.Retention = 48 * time.Hour }
 	r := openRig(t, vfs.NewMem(), c, tweak)
 	write := func(metric string) {
 		_, err := r.Write(context.Background(), []Sample{
-			{Labels: labels.FromStrings(model.MetricNameLabel, metric), TsMs: c.ms.Load(), H: &histogram.Histogram{Sum: 1}},
+			{Labels: labels.FromStrings(model.MetricNameLabel, metric), TsMs: c.Ms.Load(), H: &histogram.Histogram{Sum: 1}},
 		})
 		require.NoError(t, err)
 	}
 	write("old")
 	r.flush()
-	c.advance(47 * time.Hour)
+	c.Advance(47 * time.Hour)
 	write("young")
 	r.flush()
 	require.NoError(t, r.maintain(context.Background()))
 	require.Equal(t, 2, r.Histograms().Len())
-	c.advance(50 * time.Hour) // the age, a day, and the rest of the day that is stored
+	c.Advance(50 * time.Hour) // the age, a day, and the rest of the day that is stored
 	require.NoError(t, r.maintain(context.Background()))
 	require.Equal(t, 1, r.Histograms().Len())
 	r = r.reopen(tweak)

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/storage/bigtable"
 	"halite/storage/bigtable/emulator"
 )
@@ -20,7 +21,7 @@ func TestKindsInBigtable(t *testing.T) {
 	server, err := emulator.Start(emulator.Options{})
 	require.NoError(t, err)
 	defer server.Close()
-	fs, c := vfs.NewMem(), newClock()
+	fs, c := vfs.NewMem(), ingesttest.NewClock()
 	open := func() *rig {
 		store, err := bigtable.Open(ctx, bigtable.Options{
 			Project: "test-project", Instance: "test-instance", EmulatorHost: server.Addr(),
@@ -45,7 +46,7 @@ func TestKindsInBigtable(t *testing.T) {
 		r.close()
 		r = open()
 		m.check(t, r)
-		c.advance(50 * time.Minute)
+		c.Advance(50 * time.Minute)
 	}
 	r.flush()
 	m.check(t, r)

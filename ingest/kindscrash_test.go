@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/storage/storagetest/crashfs"
 )
 
@@ -66,14 +67,14 @@ func TestKindsSurvivePowerCut(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 8))
 			m := newKindsModel(rng, 1+rng.IntN(12))
 			cut := &kindsCut{fs: vfs.NewCrashableMem()}
-			c := newClock()
+			c := ingesttest.NewClock()
 			r := openRig(t, cut.wrap(rng), c, manyExemplars)
 			cut.left.Store(int64(1 + rng.IntN(400)))
 			for cut.crashed == nil {
 				switch rng.IntN(5) {
 				case 0:
 					r.doStep()
-					c.advance(time.Duration(rng.IntN(60)) * time.Minute)
+					c.Advance(time.Duration(rng.IntN(60)) * time.Minute)
 				case 1:
 					r.flush()
 				default:

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
+
+	"halite/ingest/ingesttest"
 )
 
 // TestLabelsAtTheirLimits stores series at the default limits of labels. They survive a crash, a flush and a new start.
@@ -20,7 +22,7 @@ func TestLabelsAtTheirLimits(t *testing.T) {
 	for n := range 3 {
 		longest = append(longest, fmt.Sprint("v", n), strings.Repeat("é", LabelValueBytesMaxDefault/2))
 	}
-	fs, c := vfs.NewMem(), newClock()
+	fs, c := vfs.NewMem(), ingesttest.NewClock()
 	r := openRig(t, fs, c, nil)
 	r.write(series(many, sample(startMs, 1)), series(longest, sample(startMs, 2)))
 	check := func() {
@@ -39,7 +41,7 @@ func TestLabelsAtTheirLimits(t *testing.T) {
 
 // TestManyLongLabelSets flushes new series whose label values together exceed the largest cell many times.
 func TestManyLongLabelSets(t *testing.T) {
-	fs, c := vfs.NewMem(), newClock()
+	fs, c := vfs.NewMem(), ingesttest.NewClock()
 	r := openRig(t, fs, c, nil)
 	random := rand.New(rand.NewPCG(1, 2))
 	text := func(size int) string {

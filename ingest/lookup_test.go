@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
+
+	"halite/ingest/ingesttest"
 )
 
 // TestShuffledSendersAreUnderstood sends series in another order each time, among them new ones, several samples of one,
@@ -16,8 +18,8 @@ import (
 func TestShuffledSendersAreUnderstood(t *testing.T) {
 	ctx := context.Background()
 	rng := rand.New(rand.NewPCG(1, 40))
-	together := openRig(t, vfs.NewMem(), newClock(), nil)
-	apart := openRig(t, vfs.NewMem(), newClock(), nil)
+	together := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
+	apart := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	known, lost := 400, 0
 	for round := range 40 {
 		req := &prompb.WriteRequest{}

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
+
+	"halite/ingest/ingesttest"
 )
 
 // flood is senders that write flat out, each to its own series, and remember what was acknowledged.
@@ -74,7 +76,7 @@ func TestFloodIsSurvived(t *testing.T) {
 		}
 		o.WALSegmentBytesMax, o.WALBytesMax, o.WALCommitDelay = 64<<10, 512<<10, 0
 	}
-	f := &flood{r: openRig(t, fs, newClock(), tweak)}
+	f := &flood{r: openRig(t, fs, ingesttest.NewClock(), tweak)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	failed := make(chan error, senders)

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 	"github.com/stretchr/testify/require"
+
+	"halite/ingest/ingesttest"
 )
 
 // podSeries makes series of pods: 11 labels, about 215 bytes, 40 metrics for each pod, as a sender batches them.
@@ -75,7 +77,7 @@ func BenchmarkRead(b *testing.B) {
 		{"version=2-metadata", Input{Body: bodyV2(b, described), Version: V2}},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
-			r := benchRig(b, vfs.NewMem(), newClock())
+			r := benchRig(b, vfs.NewMem(), ingesttest.NewClock())
 			defer r.close()
 			ctx := context.Background()
 			result, err := r.Ingester.write(ctx, bc.in)

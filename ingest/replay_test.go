@@ -9,10 +9,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+
+	"halite/ingest/ingesttest"
 )
 
 // fillLog writes two samples to each of some series and returns the file system after kill -9.
-func fillLog(t *testing.T, c *clock, series int, tweak func(*Options)) (killed *vfs.MemFS, all []labels.Labels) {
+func fillLog(t *testing.T, c *ingesttest.Clock, series int, tweak func(*Options)) (killed *vfs.MemFS, all []labels.Labels) {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
 	r := openRig(t, fs, c, tweak)
@@ -43,7 +45,7 @@ func requireFilled(t *testing.T, r *rig, all []labels.Labels, from, to int) {
 
 // TestReplayReportsProgress: Open tells how much of the log it has read, and in the end that it has read all of it.
 func TestReplayReportsProgress(t *testing.T) {
-	c := newClock()
+	c := ingesttest.NewClock()
 	killed, all := fillLog(t, c, 1000, nil)
 	var last ReplayProgress
 	r := openRig(t, killed, c, func(o *Options) { o.Replaying = func(now ReplayProgress) { last = now } })
@@ -60,7 +62,7 @@ func TestReplayReportsProgress(t *testing.T) {
 // size from which a running server refuses writes. Every sample and series is there, although the limit
 // of series is far below their number.
 func TestReplayInLessMemory(t *testing.T) {
-	c := newClock()
+	c := ingesttest.NewClock()
 	killed, all := fillLog(t, c, 20_000, nil)
 	const headBytes = 200 << 10
 	r := openRig(t, killed, c, func(o *Options) {
@@ -87,7 +89,7 @@ func TestReplayInLessMemory(t *testing.T) {
 // TestReplayBesideManySeries: where the series of the log take more than all memory of samples and series, a quarter of it
 // is left for rows. The replay flushes the others and takes every series.
 func TestReplayBesideManySeries(t *testing.T) {
-	c := newClock()
+	c := ingesttest.NewClock()
 	killed, all := fillLog(t, c, 20_000, nil)
 	const totalBytes = 800 << 10
 	r := openRig(t, killed, c, func(o *Options) { o.Head.TotalBytesMax, o.Head.FlushBytes = totalBytes, 64<<10 })

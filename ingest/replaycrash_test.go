@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest/deletion"
+	"halite/ingest/ingesttest"
 )
 
 // replayTweak makes the head so small that a replay flushes rows again and again.
@@ -36,8 +37,8 @@ func TestCrashWithinReplay(t *testing.T) {
 
 func replayCrashSeed(t *testing.T, seed uint64) (cuts int) {
 	rng := rand.New(rand.NewPCG(seed, 41))
-	fs, c := vfs.NewCrashableMem(), newClock()
-	d := &crashDriver{t: t, rng: rng, start: c.now().UnixMilli(), model: &deletionModel{}}
+	fs, c := vfs.NewCrashableMem(), ingesttest.NewClock()
+	d := &crashDriver{t: t, rng: rng, start: c.Now().UnixMilli(), model: &deletionModel{}}
 	for n := range 8 {
 		ls := labels.FromStrings("__name__", fmt.Sprint("m", n%3), "x", fmt.Sprint(n/3))
 		d.model.labels, d.model.columns = append(d.model.labels, ls), append(d.model.columns, column{})
@@ -82,7 +83,7 @@ func (d *crashDriver) crash(run *crashRun) *vfs.MemFS {
 // next replay, with enough memory, must hide what the killed one flushed.
 func TestKilledReplayKeepsDeletion(t *testing.T) {
 	ctx := context.Background()
-	fs, c := vfs.NewCrashableMem(), newClock()
+	fs, c := vfs.NewCrashableMem(), ingesttest.NewClock()
 	crash := func() *vfs.MemFS { return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 0}) }
 	r, err := deletionRig(t, fs, c, crashTweak)
 	require.NoError(t, err)

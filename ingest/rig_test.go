@@ -7,9 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/klauspost/compress/snappy"
@@ -19,34 +17,22 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 	"halite/keyschema/chunk"
 	"halite/storage"
 	"halite/storage/index"
-	"halite/storage/index/presence"
 	"halite/storage/pebble"
 )
 
 // startMs is the rig's clock at the beginning: 20 minutes into an hour.
-const startMs = 472_222*keyschema.HourMs + 20*60_000
-
-// clock is a clock that tests move.
-type clock struct{ ms atomic.Int64 }
-
-func newClock() *clock {
-	c := &clock{}
-	c.ms.Store(startMs)
-	return c
-}
-
-func (c *clock) now() time.Time          { return time.UnixMilli(c.ms.Load()) }
-func (c *clock) advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
+const startMs = ingesttest.StartMs
 
 // rig is an ingester with engine and catalogue on one file system. Background jobs are off: tests call step.
 type rig struct {
 	t      testing.TB
 	fs     vfs.FS
-	clock  *clock
+	clock  *ingesttest.Clock
 	store  storage.Store
 	index  *index.Index
 	schema *keyschema.Schema
@@ -55,17 +41,17 @@ type rig struct {
 }
 
 // openRig opens everything on fs; tweak may change the options.
-func openRig(t testing.TB, fs vfs.FS, c *clock, tweak func(*Options)) *rig {
+func openRig(t testing.TB, fs vfs.FS, c *ingesttest.Clock, tweak func(*Options)) *rig {
 	t.Helper()
 	r, err := tryRig(t, fs, c, tweak)
 	require.NoError(t, err)
 	return r
 }
 
-func tryRig(t testing.TB, fs vfs.FS, c *clock, tweak func(*Options)) (*rig, error) {
+func tryRig(t testing.TB, fs vfs.FS, c *ingesttest.Clock, tweak func(*Options)) (*rig, error) {
 	ctx := context.Background()
 	store, err := pebble.Open(pebble.Options{
-		Dir: "/db/data", FS: fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10, Now: c.now,
+		Dir: "/db/data", FS: fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10, Now: c.Now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the engine: %w", err)
@@ -78,7 +64,7 @@ func tryRig(t testing.TB, fs vfs.FS, c *clock, tweak func(*Options)) (*rig, erro
 }
 
 func rigOn(
-	ctx context.Context, t testing.TB, fs vfs.FS, c *clock, store storage.Store, tweak func(*Options),
+	ctx context.Context, t testing.TB, fs vfs.FS, c *ingesttest.Clock, store storage.Store, tweak func(*Options),
 ) (*rig, error) {
 	r := &rig{t: t, fs: fs, clock: c, store: store, reg: prometheus.NewRegistry()}
 	var err error
@@ -86,14 +72,14 @@ func rigOn(
 		return nil, err
 	}
 	opts := Options{
-		Dir: "/db/wal", FS: fs, Store: store, Schema: r.schema, Now: c.now, Registerer: r.reg, WALCommitDelay: -1,
+		Dir: "/db/wal", FS: fs, Store: store, Schema: r.schema, Now: c.Now, Registerer: r.reg, WALCommitDelay: -1,
 		Head: HeadOptions{Stripes: 4, FlushInterval: -1},
 	}
 	if tweak != nil {
 		tweak(&opts)
 	}
 	r.index, err = index.Open(ctx, index.Options{
-		Store: store, Schema: r.schema, Retention: opts.Retention, Now: c.now, CacheBytesMax: 1 << 20,
+		Store: store, Schema: r.schema, Retention: opts.Retention, Now: c.Now, CacheBytesMax: 1 << 20,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the catalogue: %w", err)
@@ -286,25 +272,4 @@ func (r *rig) write(all ...prompb.TimeSeries) {
 	result, err := r.WriteRemote(context.Background(), body(r.t, &prompb.WriteRequest{Timeseries: all}))
 	require.NoError(r.t, err)
 	require.Zero(r.t, result.Rejected, result.First)
-}
-
-// eachHour calls visit for all hours of spans.
-func eachHour(spans []presence.Span, visit func(hour int64)) {
-	for _, span := range spans {
-		for hour := span.First; hour <= span.Last; hour++ {
-			visit(hour)
-		}
-	}
-}
-
-// tagsOf splits the labels of a series.
-func tagsOf(ls labels.Labels) (metric string, tags []keyschema.Tag) {
-	ls.Range(func(l labels.Label) {
-		if l.Name == model.MetricNameLabel {
-			metric = l.Value
-			return
-		}
-		tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
-	})
-	return metric, tags
 }

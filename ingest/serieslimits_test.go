@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 )
 
@@ -38,7 +39,7 @@ func (r *rig) send(all ...prompb.TimeSeries) Result {
 func TestSeriesMemoryIsBounded(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	tweak := func(o *Options) { o.Head.TotalBytesMax = 8 << 20 }
-	r := openRig(t, fs, newClock(), tweak)
+	r := openRig(t, fs, ingesttest.NewClock(), tweak)
 	known := newSeries("known", 0, 100, startMs)
 	r.write(known...)
 	limit := int64(8<<20) / 4 * 3
@@ -74,15 +75,15 @@ func TestSeriesMemoryIsBounded(t *testing.T) {
 // TestIdleSeriesMakeRoom lets a bomb of one day be over on the next: its series are forgotten soon, and new ones are taken.
 func TestIdleSeriesMakeRoom(t *testing.T) {
 	ctx := context.Background()
-	c := newClock()
+	c := ingesttest.NewClock()
 	r := openRig(t, vfs.NewCrashableMem(), c, func(o *Options) { o.Head.TotalBytesMax, o.Limits.AheadMax = 8<<20, time.Minute })
 	for n := 0; r.send(newSeries("bomb", n*2000, 2000, startMs)...).Rejected == 0; n++ {
 		require.Less(t, n, 200)
 		r.doStep()
 	}
 	used := r.admission.memory.seriesBytes()
-	c.advance(30 * time.Hour)
-	nowMs := c.now().UnixMilli()
+	c.Advance(30 * time.Hour)
+	nowMs := c.Now().UnixMilli()
 	require.Equal(t, 10, r.send(newSeries("fresh", 0, 10, nowMs)...).Rejected, "the bomb is still there")
 	r.flush()
 	require.NoError(t, r.maintain(ctx))
@@ -96,7 +97,7 @@ func TestIdleSeriesMakeRoom(t *testing.T) {
 // TestMetricSeriesLimit limits metrics by rules, which change while the ingester runs.
 func TestMetricSeriesLimit(t *testing.T) {
 	var log bytes.Buffer
-	c := newClock()
+	c := ingesttest.NewClock()
 	r := openRig(t, vfs.NewCrashableMem(), c, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	limit := func(rules ...keyschema.Rule) {
 		next, err := keyschema.NewSchema(rules)
@@ -119,7 +120,7 @@ func TestMetricSeriesLimit(t *testing.T) {
 	require.Equal(t, []RefusedSamples{{Metric: "pod_a", Samples: 20}}, status.Refused)
 	require.Equal(t, []MetricLimitUse{{"pod_a", "pod_*", LimitUse{Used: 10, Warn: 5, Max: 10}}}, status.Metrics)
 	require.Equal(t, 1, strings.Count(log.String(), "refusing new series"), log.String())
-	c.advance(limitLogInterval)
+	c.Advance(limitLogInterval)
 	r.send(newSeries("pod_a", 0, 30, startMs+1)...)
 	require.Equal(t, 2, strings.Count(log.String(), "refusing new series"), log.String())
 	require.Contains(t, log.String(), "metric=pod_a series=20")
@@ -136,7 +137,7 @@ func TestMetricSeriesLimit(t *testing.T) {
 
 // TestSeriesLimitDryRun warns and counts, and takes everything.
 func TestSeriesLimitDryRun(t *testing.T) {
-	r := openRig(t, vfs.NewCrashableMem(), newClock(), func(o *Options) {
+	r := openRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), func(o *Options) {
 		o.Limits.SeriesMax, o.Limits.SeriesWarn, o.Limits.SeriesDryRun = 10, 0.5, true
 	})
 	r.write(newSeries("m", 0, 25, startMs)...)

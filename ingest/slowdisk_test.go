@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/storage"
 )
 
@@ -45,7 +46,7 @@ func TestSlowDisk(t *testing.T) {
 	const senders, bufferBytes = 16, 8 << 10
 	mem := vfs.NewCrashableMem()
 	disk := &slowDisk{latency: 50 * time.Millisecond}
-	clock := newClock()
+	clock := ingesttest.NewClock()
 	tweak := func(o *Options) { o.WALBufferBytesMax = bufferBytes }
 	f := &flood{r: openRig(t, errorfs.Wrap(mem, disk), clock, tweak)}
 	for range senders {
@@ -67,7 +68,7 @@ func TestSlowDisk(t *testing.T) {
 	require.Eventually(t, func() bool { return len(failed) > 0 || f.accepted.Load() >= 2*senders }, time.Minute, time.Millisecond)
 	disk.stalled.Lock()
 	require.Eventually(t, func() bool { return len(failed) > 0 || disk.held.Load() > 0 }, time.Minute, time.Millisecond)
-	clock.advance(5 * time.Second)
+	clock.Advance(5 * time.Second)
 	before := f.refused.Load()
 	require.Eventually(t, func() bool { return len(failed) > 0 || f.refused.Load() > before+100 }, time.Minute, time.Millisecond)
 	require.ErrorIs(t, f.r.Refusing(), storage.ErrUnavailable)
@@ -107,7 +108,7 @@ func TestLogFailure(t *testing.T) {
 		}
 		return nil
 	}))
-	clock := newClock()
+	clock := ingesttest.NewClock()
 	r := openRig(t, fs, clock, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&lines, nil)) })
 	one := []Sample{{Labels: labels.FromStrings("__name__", "a"), TsMs: startMs}}
 	_, err := r.Write(t.Context(), one)
@@ -119,11 +120,11 @@ func TestLogFailure(t *testing.T) {
 	for range 50 {
 		_, err = r.Write(t.Context(), one)
 		require.ErrorAs(t, err, &overload)
-		clock.advance(100 * time.Millisecond)
-		r.admission.reportRefused(clock.now(), r.log.Stats().Err)
+		clock.Advance(100 * time.Millisecond)
+		r.admission.reportRefused(clock.Now(), r.log.Stats().Err)
 	}
-	clock.advance(time.Hour)
-	r.admission.reportRefused(clock.now(), r.log.Stats().Err)
+	clock.Advance(time.Hour)
+	r.admission.reportRefused(clock.Now(), r.log.Stats().Err)
 	require.ErrorIs(t, r.Refusing(), storage.ErrFailed)
 	require.ErrorIs(t, r.Flush(t.Context()), storage.ErrUnavailable)
 	require.LessOrEqual(t, strings.Count(lines.String(), "\n"), 4, "%s", &lines)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest/deletion"
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 	"halite/rollup"
 	rollupstore "halite/rollup/store"
@@ -18,8 +19,8 @@ import (
 // TestAgesThatGrow retires samples by a short age and opens with a longer one: neither a late sample nor a deletion beside them
 // takes what is left of them, and both say what they do.
 func TestAgesThatGrow(t *testing.T) {
-	ctx, fs, c := context.Background(), vfs.NewMem(), newClock()
-	day := c.now().UnixMilli()/dayMs + 1
+	ctx, fs, c := context.Background(), vfs.NewMem(), ingesttest.NewClock()
+	day := c.Now().UnixMilli()/dayMs + 1
 	at := func(hour int) int64 { return day*dayMs + int64(hour)*keyschema.HourMs }
 	raw := ageDay
 	r, err := openStates(t, fs, c, keyschema.Rule{Pattern: "m", Retention: &keyschema.RuleRetention{Raw: &raw}})
@@ -28,7 +29,7 @@ func TestAgesThatGrow(t *testing.T) {
 	step := func(toMs int64) {
 		t.Helper()
 		require.NoError(t, r.Flush(ctx))
-		c.ms.Store(toMs)
+		c.Ms.Store(toMs)
 		for worked := true; worked; {
 			worked, err = r.tiers.Step(ctx)
 			require.NoError(t, err)
@@ -41,7 +42,7 @@ func TestAgesThatGrow(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	c.ms.Store(at(20))
+	c.Ms.Store(at(20))
 	write(10, 12, 14)
 	step(at(25))
 	step(at(49))

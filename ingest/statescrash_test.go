@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 )
 
@@ -48,11 +49,11 @@ type statesDriver struct {
 
 func statesSeed(t *testing.T, seed uint64, cut map[string]int) {
 	rng := rand.New(rand.NewPCG(seed, 53))
-	fs, c := vfs.NewCrashableMem(), newClock()
-	c.advance(time.Duration(rng.IntN(28*24)) * time.Hour)
+	fs, c := vfs.NewCrashableMem(), ingesttest.NewClock()
+	c.Advance(time.Duration(rng.IntN(28*24)) * time.Hour)
 	d := &statesDriver{t: t, rng: rng, model: &statesModel{deletionModel: &deletionModel{}}}
 	d.model.taken = &[keyschema.TierCount]map[int]int64{{}, {}, {}}
-	d.from = keyschema.HourOf(c.now().UnixMilli()) - 4*keyschema.DayHours
+	d.from = keyschema.HourOf(c.Now().UnixMilli()) - 4*keyschema.DayHours
 	for n := range 9 {
 		ls := labels.FromStrings("__name__", fmt.Sprint("m", n%3), "x", fmt.Sprint(n/3))
 		d.model.labels, d.model.columns = append(d.model.labels, ls), append(d.model.columns, column{})
@@ -101,7 +102,7 @@ func (d *statesDriver) note(format string, args ...any) {
 	d.log = append(d.log, fmt.Sprintf(format, args...))
 }
 
-func (d *statesDriver) lastHour() int64 { return keyschema.HourOf(d.r.clock.now().UnixMilli()) }
+func (d *statesDriver) lastHour() int64 { return keyschema.HourOf(d.r.clock.Now().UnixMilli()) }
 
 // settle finds out what the operation that was cut off has come to, and checks everything.
 func (d *statesDriver) settle() {
@@ -154,7 +155,7 @@ func (d *statesDriver) step(run *crashRun) {
 		d.write()
 	case 4, 5, 6:
 		d.during = "delete"
-		del := randomDeletion(d.t, d.rng, keyschema.HourStartMs(d.from), d.r.clock.now().UnixMilli()+1)
+		del := randomDeletion(d.t, d.rng, keyschema.HourStartMs(d.from), d.r.clock.Now().UnixMilli()+1)
 		d.note("delete %v from %d to %d", del.Selectors, del.FromMs, del.ToMs)
 		d.after.delete(d.r, del)
 		_, err = d.r.DeleteSeries(ctx, del)
@@ -167,7 +168,7 @@ func (d *statesDriver) step(run *crashRun) {
 			d.model = d.after
 			d.check(true)
 			d.after = d.model
-			d.r.clock.advance(time.Duration(d.rng.IntN(70*60)) * time.Minute)
+			d.r.clock.Advance(time.Duration(d.rng.IntN(70*60)) * time.Minute)
 		}
 	case 9:
 		d.during, err = "maintain", errors.Join(d.r.maintain(ctx), d.r.deleter.Maintain(ctx))
@@ -210,7 +211,7 @@ func (d *statesDriver) step(run *crashRun) {
 
 // write sends samples that are kept yet, of values that occur once.
 func (d *statesDriver) write() {
-	nowMs := d.r.clock.now().UnixMilli()
+	nowMs := d.r.clock.Now().UnixMilli()
 	var samples []Sample
 	for range 1 + d.rng.IntN(40) {
 		n := d.rng.IntN(len(d.model.labels))

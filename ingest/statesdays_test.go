@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest/deletion"
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 	rollupstore "halite/rollup/store"
 	"halite/storage/index"
@@ -25,14 +26,14 @@ type daysRig struct {
 func (r *daysRig) at(hour int) int64 { return r.day*dayMs + int64(hour)*keyschema.HourMs }
 
 func openDays(t *testing.T) *daysRig {
-	ctx, c := context.Background(), newClock()
+	ctx, c := context.Background(), ingesttest.NewClock()
 	raw, hours, long := ageDay, 2*ageDay, 100*ageDay
 	rules := []keyschema.Rule{
 		{Pattern: "m", Retention: &keyschema.RuleRetention{Raw: &raw, Hours: &hours}},
 		{Pattern: "kept", Retention: &keyschema.RuleRetention{Raw: &long, Hours: &long}},
 	}
 	r := &daysRig{
-		day: c.now().UnixMilli()/dayMs + 1, gone: labels.FromStrings("__name__", "m", "n", "gone"),
+		day: c.Now().UnixMilli()/dayMs + 1, gone: labels.FromStrings("__name__", "m", "n", "gone"),
 		beside: labels.FromStrings("__name__", "m", "n", "beside"), longer: labels.FromStrings("__name__", "kept"),
 	}
 	var err error
@@ -42,13 +43,13 @@ func openDays(t *testing.T) *daysRig {
 		require.NoError(t, r.Close(ctx))
 		require.NoError(t, r.store.Close())
 	})
-	c.ms.Store(r.at(23))
+	c.Ms.Store(r.at(23))
 	r.put(r.gone, 2, 10, 20)
 	r.put(r.beside, 1, 20)
 	r.put(r.longer, 2, 10, 20)
 	for range 40 {
 		r.pass()
-		c.advance(24 * time.Hour)
+		c.Advance(24 * time.Hour)
 	}
 	require.Empty(t, r.rowHours(r.gone))
 	require.Len(t, r.rowHours(r.longer), 3)
@@ -105,7 +106,7 @@ func (r *daysRig) selectOne(ls labels.Labels) (found []index.Series) {
 func (r *daysRig) hoursOf(ls labels.Labels) (hours []int64) {
 	r.t.Helper()
 	for _, s := range r.selectOne(ls) {
-		eachHour(s.Hours, func(hour int64) { hours = append(hours, hour-r.day*keyschema.DayHours) })
+		ingesttest.EachHour(s.Hours, func(hour int64) { hours = append(hours, hour-r.day*keyschema.DayHours) })
 	}
 	return hours
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest/deletion"
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 	"halite/rollup"
 	"halite/rollup/job"
@@ -63,9 +64,9 @@ func statesAges(rules []keyschema.Rule) (*keyschema.Schema, *keyschema.Retention
 	return schema, ages, err
 }
 
-func openStates(t testing.TB, fs vfs.FS, c *clock, rules ...keyschema.Rule) (*statesRig, error) {
+func openStates(t testing.TB, fs vfs.FS, c *ingesttest.Clock, rules ...keyschema.Rule) (*statesRig, error) {
 	ctx := context.Background()
-	store, err := pebble.Open(pebble.Options{Dir: "/db/data", FS: fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10, Now: c.now})
+	store, err := pebble.Open(pebble.Options{Dir: "/db/data", FS: fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10, Now: c.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func openStates(t testing.TB, fs vfs.FS, c *clock, rules ...keyschema.Rule) (*st
 }
 
 func (r *statesRig) open(ctx context.Context, rules []keyschema.Rule, store storage.Store) (err error) {
-	now := r.clock.now
+	now := r.clock.Now
 	if r.schema, r.ages, err = statesAges(rules); err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (m *statesModel) clone() *statesModel {
 
 // kept is the first hour of a tier that has been kept of a series ever since: by the ages of now, or by shorter ones before.
 func (m *statesModel) kept(r *statesRig, n int, tier keyschema.Tier) int64 {
-	cutoffMs := r.ages.Of(m.labels[n].Get(model.MetricNameLabel))[tier].CutoffMs(r.clock.now().UnixMilli())
+	cutoffMs := r.ages.Of(m.labels[n].Get(model.MetricNameLabel))[tier].CutoffMs(r.clock.Now().UnixMilli())
 	// A row lives until its last millisecond expires, a cell of hours until the last millisecond of its day.
 	first := cutoffMs / keyschema.HourMs
 	if tier != keyschema.Raw {
@@ -227,7 +228,7 @@ func (r *statesRig) states(
 	ls labels.Labels, unit rollupstore.Unit, from, to int64, each func(bucket int64, known bool, s rollup.State),
 ) {
 	r.t.Helper()
-	metric, tags := tagsOf(ls)
+	metric, tags := ingesttest.TagsOf(ls)
 	prefix := r.schema.RuleAt(metric, from).AppendPrefix(nil, metric, tags)
 	req := rollupstore.Request{Prefixes: [][]byte{prefix}, Unit: unit, From: from, To: to, Fields: rollup.FieldsAll}
 	require.NoError(r.t, r.tiers.Read(context.Background(), req, func(_ int, c *rollup.Columns) error {
@@ -259,7 +260,7 @@ func (r *statesRig) headHours(ls labels.Labels) map[int64]bool {
 func (m *statesModel) checkStates(r *statesRig, n int, from, to int64, worked bool) {
 	r.t.Helper()
 	keptRaw, keptHours := m.kept(r, n, keyschema.Raw), m.kept(r, n, keyschema.Hours)
-	closed := (r.clock.now().UnixMilli()-int64(30*time.Minute/time.Millisecond))/dayMs*keyschema.DayHours - 1
+	closed := (r.clock.Now().UnixMilli()-int64(30*time.Minute/time.Millisecond))/dayMs*keyschema.DayHours - 1
 	inHead := r.headHours(m.labels[n])
 	r.states(m.labels[n], rollupstore.Hours, from, to, func(hour int64, known bool, s rollup.State) {
 		want := m.state(n, keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
@@ -314,7 +315,7 @@ func (m *statesModel) checkLists(r *statesRig, from, to int64) {
 	r.t.Helper()
 	found, err := r.index.Select(context.Background(), nil, keyschema.HourStartMs(from), keyschema.HourCellMs(to))
 	require.NoError(r.t, err)
-	pending, _ := deletion.Pending(r.set, r.clock.now())
+	pending, _ := deletion.Pending(r.set, r.clock.Now())
 	listed := map[string][]index.HourSpan{}
 	for _, s := range found {
 		listed[s.Labels.String()] = s.Hours

@@ -16,6 +16,7 @@ import (
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/storage/storagetest/seeds"
 )
 
@@ -33,8 +34,8 @@ func TestV2EqualsV1(t *testing.T) {
 		o.Limits.SeriesMax = 150
 		o.Limits.LabelValueBytesMax = 20
 	}
-	one, two := openRig(t, vfs.NewMem(), newClock(), limit), openRig(t, vfs.NewMem(), newClock(), limit)
-	both := openRig(t, vfs.NewMem(), newClock(), limit)
+	one, two := openRig(t, vfs.NewMem(), ingesttest.NewClock(), limit), openRig(t, vfs.NewMem(), ingesttest.NewClock(), limit)
+	both := openRig(t, vfs.NewMem(), ingesttest.NewClock(), limit)
 	names := []string{"__name__", "a", "b", "c", "", "d"}
 	ctx := context.Background()
 	sent := map[string]labels.Labels{}
@@ -89,7 +90,7 @@ func TestV2EqualsV1(t *testing.T) {
 
 // TestV2KnownSeries: a series is found again by both versions, in another order of labels and symbols.
 func TestV2KnownSeries(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	defer r.close()
 	ctx := context.Background()
 	all := podSeries(200)
@@ -145,7 +146,7 @@ func TestV2Partial(t *testing.T) {
 			"series m{}: empty_series: neither samples nor histograms"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := openRig(t, vfs.NewMem(), newClock(), nil)
+			r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 			defer r.close()
 			bad := c.series
 			if len(bad.Histograms)+len(bad.Exemplars) == 0 && c.counts > 0 {
@@ -177,7 +178,7 @@ func TestV2Partial(t *testing.T) {
 
 // TestV2PartialAmongMany rejects a wrong series once, though the series around it are looked up twice.
 func TestV2PartialAmongMany(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	defer r.close()
 	all := podSeries(300)
 	_, err := r.writeV2(toV2(all))
@@ -199,7 +200,7 @@ func TestV2PartialAmongMany(t *testing.T) {
 
 // TestV2Broken: nothing of a malformed request is stored.
 func TestV2Broken(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), func(o *Options) {
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) {
 		o.Limits.RequestSymbolsMax, o.Limits.RequestSamplesMax = 10, 5
 	})
 	defer r.close()
@@ -229,7 +230,7 @@ func TestV2Broken(t *testing.T) {
 
 // TestV2Metadata: the series of a family describe their family, and their metadata is stored once.
 func TestV2Metadata(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	symbols := writev2.NewSymbolTable()
 	req := &writev2.Request{}
 	add := func(metric string, typ writev2.Metadata_MetricType, help, unit string, samples int) {
@@ -268,7 +269,7 @@ func TestV2Metadata(t *testing.T) {
 
 // TestV2MetadataOfTargets: two targets describe a metric in two ways, and each keeps its description.
 func TestV2MetadataOfTargets(t *testing.T) {
-	r := openRig(t, vfs.NewMem(), newClock(), nil)
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	defer r.close()
 	symbols := writev2.NewSymbolTable()
 	req := &writev2.Request{}

@@ -10,6 +10,7 @@ import (
 
 	"halite/ingest"
 	"halite/ingest/deletion"
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
@@ -27,14 +28,14 @@ func newSharedDay(t *testing.T) *sharedDay {
 	for _, n := range w.nodes {
 		n.opts.WriteTimeout = time.Minute // no server is killed, and others work in the middle of its writes
 	}
-	w.startMs = (w.clock.ms.Load()/dayMs + 1) * dayMs
-	w.clock.ms.Store(w.startMs + dayMs - 1)
+	w.startMs = (w.clock.Ms.Load()/dayMs + 1) * dayMs
+	w.clock.Ms.Store(w.startMs + dayMs - 1)
 	for _, hour := range []int64{2, 10, 20} {
 		w.put(w.nodes[0], hour)
 	}
 	w.settle(w.nodes[0])
 	for range 40 {
-		w.clock.advance(24 * time.Hour)
+		w.clock.Advance(24 * time.Hour)
 		w.settle(w.nodes[0])
 	}
 	w.retire(storage.TableData, storage.FamilySamples)
@@ -81,7 +82,7 @@ func (w *sharedDay) listed(n *Direct) (hours []int64) {
 	found, err := n.Index().Select(w.t.Context(), nil, w.startMs, w.startMs+dayMs-1)
 	require.NoError(w.t, err)
 	for _, s := range found {
-		eachHour(s.Hours, func(hour int64) { hours = append(hours, hour-keyschema.HourOf(w.startMs)) })
+		ingesttest.EachHour(s.Hours, func(hour int64) { hours = append(hours, hour-keyschema.HourOf(w.startMs)) })
 	}
 	return hours
 }
@@ -114,7 +115,7 @@ func TestDirectDeletedDays(t *testing.T) {
 			}
 			_, err = w.nodes[0].DeleteSeries(t.Context(), w.deletion())
 			require.NoError(t, err)
-			pending, _ := deletion.Pending(w.nodes[0].opts.Tombstones, w.clock.now())
+			pending, _ := deletion.Pending(w.nodes[0].opts.Tombstones, w.clock.Now())
 			require.NoError(t, w.nodes[0].cleanIndex(t.Context(), pending...))
 			require.Equal(t, moment == 11, deleting, "%d writes", at)
 			for _, n := range w.nodes {
@@ -144,7 +145,7 @@ func TestDirectWritesBesideDeletion(t *testing.T) {
 		deleter, writer := w.nodes[0], w.nodes[1]
 		d := w.deletion()
 		made, err := deleter.opts.Tombstones.Publish(t.Context(), tombstone.Tombstone{
-			FromMs: d.FromMs, ToMs: d.ToMs, MadeMs: w.clock.ms.Load(), Pending: true, Selectors: d.Selectors,
+			FromMs: d.FromMs, ToMs: d.ToMs, MadeMs: w.clock.Ms.Load(), Pending: true, Selectors: d.Selectors,
 		}, deleter.sequence.TakeHighest)
 		require.NoError(t, err)
 		require.NoError(t, writer.opts.Tombstones.Refresh(t.Context())) // it knows of the deletion

@@ -22,6 +22,7 @@ import (
 
 	"halite/ingest"
 	"halite/ingest/deletion"
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 	"halite/keyschema/chunk"
 	"halite/keyschema/exemplar"
@@ -129,7 +130,7 @@ type belief struct {
 type directWorld struct {
 	t      *testing.T
 	rng    *rand.Rand
-	clock  *clock
+	clock  *ingesttest.Clock
 	tables storage.Store
 	schema *keyschema.Schema
 	nodes  []*Direct
@@ -155,9 +156,9 @@ const seriesCount = 12
 
 func newDirectWorld(t *testing.T, seed uint64, nodes int) *directWorld {
 	w := &directWorld{
-		t: t, rng: rand.New(rand.NewPCG(seed, 5)), clock: newClock(), book: map[place]*belief{}, reach: 3 * keyschema.HourMs,
+		t: t, rng: rand.New(rand.NewPCG(seed, 5)), clock: ingesttest.NewClock(), book: map[place]*belief{}, reach: 3 * keyschema.HourMs,
 	}
-	w.tables = storagetest.NewModel(w.clock.now)
+	w.tables = storagetest.NewModel(w.clock.Now)
 	var err error
 	w.schema, err = keyschema.NewSchema(nil)
 	require.NoError(t, err)
@@ -180,7 +181,7 @@ func (w *directWorld) start() *Direct {
 	set, err := tombstone.Open(context.Background(), tombstone.Options{Store: store, Shared: true})
 	require.NoError(w.t, err)
 	opts := Options{
-		Tombstones: set, Store: set.Store(), Writer: writer, Schema: w.schema, Now: w.clock.now, Refresh: -1,
+		Tombstones: set, Store: set.Store(), Writer: writer, Schema: w.schema, Now: w.clock.Now, Refresh: -1,
 		WriteTimeout:    time.Second,
 		PackConcurrency: 1, // what interferes is one goroutine's
 		Logger:          w.logger(),
@@ -189,7 +190,7 @@ func (w *directWorld) start() *Direct {
 		w.extend(&opts, set, store)
 	}
 	opts.Index, err = index.Open(context.Background(), index.Options{
-		Store: opts.Store, Schema: w.schema, Now: w.clock.now, Writer: writer,
+		Store: opts.Store, Schema: w.schema, Now: w.clock.Now, Writer: writer,
 	})
 	require.NoError(w.t, err)
 	set.SetLabelSets(opts.Index.LabelSet)
@@ -233,7 +234,7 @@ func (w *directWorld) write(n *Direct) {
 	begun, cuts := map[place]int{}, map[place]int{}
 	values := map[place]float64{}
 	for range 1 + w.rng.IntN(8) {
-		p := place{series: w.rng.IntN(seriesCount), tsMs: w.clock.ms.Load() - w.rng.Int64N(1+w.rng.Int64N(w.reach))}
+		p := place{series: w.rng.IntN(seriesCount), tsMs: w.clock.Ms.Load() - w.rng.Int64N(1+w.rng.Int64N(w.reach))}
 		p.tsMs -= p.tsMs % (5 * 60_000) // often the same ones
 		w.value++
 		samples = append(samples, ingest.Sample{Labels: seriesLabels(p.series), TsMs: p.tsMs, Value: w.value})
@@ -272,7 +273,7 @@ func (w *directWorld) write(n *Direct) {
 
 // delete has a server delete samples of some series.
 func (w *directWorld) delete(n *Direct) {
-	from := w.clock.ms.Load() - w.rng.Int64N(w.reach+keyschema.HourMs)
+	from := w.clock.Ms.Load() - w.rng.Int64N(w.reach+keyschema.HourMs)
 	to := from + w.rng.Int64N(2*keyschema.HourMs)
 	name, value := "n", fmt.Sprint(w.rng.IntN(seriesCount))
 	if w.rng.IntN(3) == 0 {
@@ -321,7 +322,7 @@ func (w *directWorld) step(n *Direct) {
 	case 0, 1, 2, 3, 4:
 		w.write(n)
 	case 5:
-		w.clock.advance(time.Duration(w.rng.IntN(12)) * time.Minute)
+		w.clock.Advance(time.Duration(w.rng.IntN(12)) * time.Minute)
 	default:
 		// It may fail like any; without room in the index's news it cannot look either.
 		_ = n.Pack(context.Background())
@@ -393,7 +394,7 @@ func TestDirectAndCompactor(t *testing.T) {
 				w.check("under way")
 			}
 			w.revisit()
-			w.clock.advance(2 * time.Hour)
+			w.clock.Advance(2 * time.Hour)
 			for range 3 {
 				require.NoError(t, w.nodes[0].Pack(t.Context()))
 			}
@@ -467,7 +468,7 @@ func TestDirectSeesOthers(t *testing.T) {
 	require.Equal(t, 0, seen(w.nodes[1]))
 	require.NoError(t, w.nodes[1].look(t.Context()))
 	require.Equal(t, 1, seen(w.nodes[1]))
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	_, err = w.nodes[1].Index().Select(t.Context(), nil, startMs, startMs)
 	require.ErrorIs(t, err, storage.ErrUnavailable)
 }
@@ -489,7 +490,7 @@ func TestDirectHourThatLeaves(t *testing.T) {
 	})
 	require.NoError(t, err)
 	write(startMs - keyschema.HourMs) // a does not know the deletion yet, and announces the earlier hour, too
-	w.clock.advance(w.nodes[0].compactor.Delay() + time.Minute)
+	w.clock.Advance(w.nodes[0].compactor.Delay() + time.Minute)
 	report, err := b.CleanTombstones(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, report.Waiting, "not all of its rows are due, so it is not dropped")

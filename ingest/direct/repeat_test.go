@@ -33,12 +33,12 @@ func TestDirectRepeatedDeletions(t *testing.T) {
 		write(n, startMs)
 		write(n, startMs+1000)
 	}
-	w.clock.advance(time.Hour + delay)
+	w.clock.Advance(time.Hour + delay)
 	require.NoError(t, a.Pack(t.Context()))
 	remove(0)
 	remove(1)
 	for round := range 5 {
-		w.clock.advance(2*delay/3 + time.Second)
+		w.clock.Advance(2*delay/3 + time.Second)
 		remove(0)           // nothing new
 		write(2, startMs+1) // late
 		remove(2)           // which takes it
@@ -56,7 +56,7 @@ func TestDirectRepeatedDeletions(t *testing.T) {
 		}
 		require.Equal(t, 4+max(0, round-1), report.Waiting, "the young deletions, and the ones that the row waits for")
 	}
-	w.clock.advance(delay + time.Second)
+	w.clock.Advance(delay + time.Second)
 	report, err := b.CleanTombstones(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, report.Waiting)

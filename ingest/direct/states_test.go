@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/ingesttest"
 	"halite/keyschema"
 	"halite/rollup"
 	"halite/rollup/job"
@@ -34,9 +35,9 @@ type sharedStates struct {
 
 func newSharedStates(t *testing.T, seed uint64) *sharedStates {
 	w := &sharedStates{of: map[*Direct]*job.Rollups{}, hooks: map[*Direct]*hookStore{}}
-	w.directWorld = &directWorld{t: t, rng: rand.New(rand.NewPCG(seed, 23)), clock: newClock(), book: map[place]*belief{},
+	w.directWorld = &directWorld{t: t, rng: rand.New(rand.NewPCG(seed, 23)), clock: ingesttest.NewClock(), book: map[place]*belief{},
 		reach: 3 * dayMs, extend: w.open, hook: w.interfere}
-	w.tables = storagetest.NewModel(w.clock.now)
+	w.tables = storagetest.NewModel(w.clock.Now)
 	var err error
 	w.schema, err = keyschema.NewSchema(nil)
 	require.NoError(t, err)
@@ -51,10 +52,10 @@ func newSharedStates(t *testing.T, seed uint64) *sharedStates {
 func (w *sharedStates) open(o *Options, set *tombstone.Set, hooks *hookStore) {
 	var mine *job.Rollups
 	mine, err := job.Open(w.t.Context(), rollupstore.Options{
-		Tables: set.Store(), Deletions: set, MarksMax: 5, Now: w.clock.now,
+		Tables: set.Store(), Deletions: set, MarksMax: 5, Now: w.clock.Now,
 		Shared: &rollupstore.Shared{
 			Turn:   func() bool { return mine == w.holder || w.rng.IntN(40) == 0 },
-			Margin: 15 * time.Minute, Fresh: set.Refresh, Tick: w.clock.now,
+			Margin: 15 * time.Minute, Fresh: set.Refresh, Tick: w.clock.Now,
 		},
 	}, job.Options{Settle: -1, Share: 1, BatchBytes: 500})
 	require.NoError(w.t, err)
@@ -89,11 +90,11 @@ func (w *sharedStates) act(n *Direct) {
 	case 8, 9, 10:
 		switch {
 		case w.depth > 0: // nobody sleeps for long and goes on, see the limits of compactor and rollups
-			w.clock.advance(time.Duration(w.rng.IntN(20)) * time.Second)
+			w.clock.Advance(time.Duration(w.rng.IntN(20)) * time.Second)
 		case w.rng.IntN(3) == 0:
-			w.clock.advance(time.Duration(w.rng.IntN(5)) * time.Hour)
+			w.clock.Advance(time.Duration(w.rng.IntN(5)) * time.Hour)
 		default:
-			w.clock.advance(time.Duration(w.rng.IntN(10)) * time.Minute)
+			w.clock.Advance(time.Duration(w.rng.IntN(10)) * time.Minute)
 		}
 	case 11:
 		if w.rng.IntN(4) == 0 {
@@ -157,11 +158,11 @@ func (w *sharedStates) compare(n *Direct, all bool) {
 		at := place{p.series, keyschema.HourOf(p.tsMs)}
 		hours[at] = append(hours[at], p.tsMs)
 	}
-	to := keyschema.HourOf(w.clock.ms.Load())
+	to := keyschema.HourOf(w.clock.Ms.Load())
 	from := keyschema.HourOf(startMs - 4*dayMs)
-	closed := (w.clock.ms.Load()-30*60_000)/dayMs*keyschema.DayHours - 1
+	closed := (w.clock.Ms.Load()-30*60_000)/dayMs*keyschema.DayHours - 1
 	for series := range seriesCount {
-		metric, tags := tagsOf(seriesLabels(series))
+		metric, tags := ingesttest.TagsOf(seriesLabels(series))
 		prefix := w.schema.RuleAt(metric, from).AppendPrefix(nil, metric, tags)
 		req := rollupstore.Request{Prefixes: [][]byte{prefix}, From: from, To: to, Fields: rollup.FieldsAll}
 		require.NoError(w.t, w.of[n].Read(w.t.Context(), req, func(_ int, c *rollup.Columns) error {
@@ -189,7 +190,7 @@ func (w *sharedStates) settle(n *Direct) {
 	w.t.Helper()
 	w.holder = w.of[n]
 	for range 4 {
-		w.clock.advance(10 * time.Minute)
+		w.clock.Advance(10 * time.Minute)
 		require.NoError(w.t, n.Pack(w.t.Context()))
 		for worked := true; worked; {
 			var err error
@@ -225,7 +226,7 @@ func TestDirectStates(t *testing.T) {
 			for _, n := range w.nodes {
 				require.NoError(t, n.look(t.Context()))
 			}
-			w.clock.advance(26 * time.Hour)
+			w.clock.Advance(26 * time.Hour)
 			w.settle(w.nodes[0])
 			w.check("in the end")
 			for _, n := range append(w.nodes, w.join()) {

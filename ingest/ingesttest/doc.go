@@ -1,0 +1,2 @@
+// Package ingesttest has what tests of the write paths share.
+package ingesttest
