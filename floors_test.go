@@ -76,6 +76,7 @@ var floors = map[string]int{
 	"ingest/head":                 60,
 	"ingest/remotewrite":          60,
 	"ingest/identity":             60,
+	"ingest/batch":                65,
 	"ingest/replay":               65,
 	"ingest/flush":                70,
 	"ingest/deletion":             75,

@@ -51,6 +51,11 @@ const (
 	ReasonExemplarTooLong     = "exemplar_labels_too_long"
 	ReasonMetadataInvalid     = "metadata_invalid"
 	ReasonMetadataLimit       = "metadata_limit"
+	// Of protocols other than remote write: a line that does not parse, a value that is no number, and a sample that a later one
+	// of the same request, series and millisecond replaces.
+	ReasonMalformedLine = "malformed_line"
+	ReasonNotNumeric    = "not_numeric"
+	ReasonMerged        = "same_millisecond"
 )
 
 // Reasons returns all reasons.
@@ -61,6 +66,7 @@ func Reasons() []string {
 		ReasonSeriesMemory, ReasonBefore1970, ReasonBeforeRetention, ReasonTooFarAhead, ReasonUnsupportedHist,
 		ReasonUnsupportedExemplar, ReasonUnsupportedStart, ReasonInvalidReference, ReasonEmptySeries, ReasonHistogramInvalid,
 		ReasonHistogramTooLarge, ReasonExemplarTooLong, ReasonMetadataInvalid, ReasonMetadataLimit,
+		ReasonMalformedLine, ReasonNotNumeric, ReasonMerged,
 	}
 }
 

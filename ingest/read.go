@@ -13,8 +13,16 @@ import (
 // is stored.
 func (r *Request) Read() error {
 	if r.in.Body == nil {
-		r.readSamples(r.in.Samples)
-		return r.createUnknown()
+		if err := r.readBatch(); err != nil {
+			return err
+		}
+		if err := r.createUnknown(); err != nil {
+			return err
+		}
+		if r.batch.CountsEqual() {
+			r.countMerged()
+		}
+		return nil
 	}
 	buf, err := remotewrite.Snappy(r.in.Body, r.w.limits.DecodedBytesMax)
 	if err != nil {

@@ -1,13 +1,18 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 
+	"halite/ingest/batch"
 	"halite/ingest/head"
 	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
@@ -16,11 +21,13 @@ import (
 	"halite/storage/index"
 )
 
-// Input is what a request stores: a snappy-compressed body of remote write, or samples if Body is nil.
+// Input is what a request stores: a snappy-compressed body of remote write, or what Parse adds to a batch if Body is nil.
 type Input struct {
 	Body    []byte
 	Version Version
-	Samples []Sample
+	// Parse adds the series of another protocol to a batch. SizeBytes is the memory that it holds and takes besides the batch.
+	Parse     func(*batch.Batch) error
+	SizeBytes int
 }
 
 // Version is the version of remote write that a body follows.
@@ -64,7 +71,9 @@ type Request struct {
 	samples  []head.Sample
 	unknown  []unknownSeries
 	metadata []remotewrite.Metadata
-	fields   []byte // label fields made from Input.Samples
+	batch    batch.Batch
+	fields   []byte        // label fields of series of the batch
+	merging  []head.Sample // of countMerged
 	series   int
 
 	pairs   []prompb.Label
@@ -100,11 +109,9 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 		return nil, err
 	}
 	w.metrics.requests.Inc()
-	sizeBytes, err := 0, error(nil)
+	sizeBytes, err := in.SizeBytes, error(nil)
 	if in.Body != nil {
 		sizeBytes, err = w.admission.bodyBytes(in.Body)
-	} else {
-		err = w.admission.samples(len(in.Samples))
 	}
 	if err == nil {
 		err = w.admission.admit(ctx, sizeBytes)
@@ -157,6 +164,7 @@ func (r *Request) Release() {
 	r.w, r.in = nil, Input{}
 	r.walker.Reset(nil)
 	r.v2.release()
+	r.batch.Reset(batch.Bounds{})
 	clear(r.unknown)
 	clear(r.metadata)
 	clear(r.pairs)
@@ -184,24 +192,116 @@ func (r *Request) Accept(samples int) { r.result.Accepted += samples }
 // Samples returns the samples of a request that was read. Samples with ref 0 are rejected.
 func (r *Request) Samples() []head.Sample { return r.samples }
 
-// readSamples reads samples as if they came in a body.
-func (r *Request) readSamples(samples []Sample) {
-	for n := range samples {
-		s := &samples[n]
-		start := len(r.fields)
-		r.fields = remotewrite.AppendFields(r.fields, s.Labels)
-		fields := r.fields[start:len(r.fields):len(r.fields)]
-		series := remotewrite.Series{Labels: fields}
-		if s.H == nil && s.FH == nil {
-			series.Samples = []remotewrite.Sample{{TsMs: s.TsMs, StartMs: s.StartMs, Value: s.Value}}
-		} else {
-			series.Histograms = []remotewrite.Histogram{{TsMs: s.TsMs, StartMs: s.StartMs, H: s.H, FH: s.FH}}
-		}
-		for _, e := range s.Exemplars {
-			series.Exemplars = append(series.Exemplars, remotewrite.Exemplar(e))
-		}
-		r.takeSeries(series, r.w.registry.Hash(fields), false)
+// readBatch parses the request into a batch and reads that. It stores nothing yet.
+func (r *Request) readBatch() error {
+	b := &r.batch
+	b.Reset(batch.Bounds{ItemsMax: r.w.limits.RequestSamplesMax, Reserve: r.reserve})
+	if err := r.in.Parse(b); errors.Is(err, batch.ErrTooLarge) {
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	} else if err != nil {
+		return seriesError(err)
 	}
+	if err := r.w.admission.samples(b.Count()); err != nil {
+		return err
+	}
+	r.metadata = append(r.metadata, b.Descriptions()...)
+	for _, left := range b.Rejections() {
+		if left.Silent {
+			r.omit(left.Count, left.Reason)
+			continue
+		}
+		if r.result.First == "" {
+			r.result.First = left.Detail
+		}
+		r.reject(left.Count, 0, nil, rejection{left.Reason, left.Detail})
+	}
+	for {
+		if !b.Next() {
+			if r.lookUp(b) {
+				continue
+			}
+			return nil
+		}
+		r.series++
+		if err := r.readBatchSeries(b); err != nil {
+			return err
+		}
+	}
+}
+
+// reserve takes memory until the request leaves.
+func (r *Request) reserve(moreBytes int) error {
+	if err := r.w.admission.grow(moreBytes); err != nil {
+		return err
+	}
+	r.sizeBytes += moreBytes
+	return nil
+}
+
+// readBatchSeries reads one series of a batch.
+func (r *Request) readBatchSeries(b *batch.Batch) error {
+	s := b.Series()
+	key := r.w.registry.Hash(s.Key)
+	if len(s.Samples) == 1 && len(s.Histograms)+len(s.Exemplars) == 0 && s.Samples[0].StartMs == 0 &&
+		r.postpone(b, key, s.Samples[0]) {
+		return nil
+	}
+	if r.lookUp(b) {
+		r.series-- // the batch comes to it again
+		return nil
+	}
+	series := remotewrite.Series{Samples: s.Samples, Histograms: s.Histograms, Exemplars: s.Exemplars}
+	ref, known := r.cursor.Find(key)
+	if !known {
+		from := len(r.fields)
+		fields, err := b.AppendFields(r.fields, s.Key)
+		if err != nil {
+			return &BadRequestError{err}
+		}
+		r.fields = fields
+		series.Labels = fields[from:len(fields):len(fields)]
+	}
+	r.takeValues(&series, key, ref, known)
+	return nil
+}
+
+// SamplesInput returns the input of samples.
+func SamplesInput(samples []Sample) Input {
+	return Input{Parse: func(b *batch.Batch) error {
+		var fields []byte
+		for n := range samples {
+			s := &samples[n]
+			fields = remotewrite.AppendFields(fields[:0], s.Labels)
+			if err := b.Begin(fields); err != nil {
+				return err
+			}
+			if s.H == nil && s.FH == nil {
+				b.Sample(remotewrite.Sample{TsMs: s.TsMs, StartMs: s.StartMs, Value: s.Value})
+			} else {
+				b.Histogram(remotewrite.Histogram{TsMs: s.TsMs, StartMs: s.StartMs, H: s.H, FH: s.FH})
+			}
+			for _, e := range s.Exemplars {
+				b.Exemplar(remotewrite.Exemplar(e))
+			}
+		}
+		return nil
+	}}
+}
+
+// countMerged counts the floats that a later sample of the same series and time in the request replaces.
+func (r *Request) countMerged() {
+	order := r.merging[:0]
+	for n := range r.samples {
+		if s := &r.samples[n]; s.Ref != 0 {
+			order = append(order, head.Sample{Ref: s.Ref, TsMs: s.TsMs})
+		}
+	}
+	slices.SortFunc(order, func(a, b head.Sample) int { return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.TsMs, b.TsMs)) })
+	kept := len(slices.CompactFunc(order, func(a, b head.Sample) bool { return a.Ref == b.Ref && a.TsMs == b.TsMs }))
+	if merged := len(order) - kept; merged > 0 {
+		r.omit(merged, ReasonMerged)
+	}
+	r.merging = order[:0]
 }
 
 // readBody reads a decoded body. It stores nothing yet.

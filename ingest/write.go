@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"halite/ingest/batch"
 	"halite/ingest/head"
 	"halite/ingest/wal/record"
 	"halite/keyschema"
@@ -37,7 +38,13 @@ func (i *Ingester) WriteRemoteV2(ctx context.Context, body []byte) (Result, erro
 
 // Write stores samples by the same path and rules as WriteRemote.
 func (i *Ingester) Write(ctx context.Context, samples []Sample) (Result, error) {
-	return i.write(ctx, Input{Samples: samples})
+	return i.write(ctx, SamplesInput(samples))
+}
+
+// WriteBatch stores what parse adds to a batch, by the same path and rules as WriteRemote. sizeBytes is the memory that parse
+// holds and takes besides the batch. An error of parse makes the whole request a *BadRequestError.
+func (i *Ingester) WriteBatch(ctx context.Context, sizeBytes int, parse func(*batch.Batch) error) (Result, error) {
+	return i.write(ctx, Input{Parse: parse, SizeBytes: sizeBytes})
 }
 
 func (i *Ingester) write(ctx context.Context, in Input) (Result, error) {

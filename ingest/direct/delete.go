@@ -153,7 +153,7 @@ func (t *Direct) CountDeletion(ctx context.Context, r deletion.Request) (count d
 
 // confirm protects the samples of a batch from deletions that began before the end of the write. Such a deletion must neither
 // hide the samples nor remove their hours from the index. The rows of the batch are in the table.
-func (t *Direct) confirm(ctx context.Context, b *batch) error {
+func (t *Direct) confirm(ctx context.Context, b *rowBatch) error {
 	set := t.opts.Tombstones
 	for set != nil {
 		if err := set.Refresh(ctx); err != nil {
@@ -187,7 +187,7 @@ func (t *Direct) confirm(ctx context.Context, b *batch) error {
 }
 
 // span returns the first and last time of the rows of a batch.
-func (b *batch) span() (fromMs, toMs int64) {
+func (b *rowBatch) span() (fromMs, toMs int64) {
 	first, last := int64(keyschema.HourMax), int64(0)
 	for hour := range b.hours {
 		first, last = min(first, hour), max(last, hour)
@@ -196,7 +196,7 @@ func (b *batch) span() (fromMs, toMs int64) {
 }
 
 // renumber gives the samples the number of a later deletion.
-func (b *batch) renumber(floor uint32) {
+func (b *rowBatch) renumber(floor uint32) {
 	b.floor = floor
 	for _, row := range b.rows {
 		for n := range row.mutation.Entries {

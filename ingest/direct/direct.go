@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest"
+	"halite/ingest/batch"
 	"halite/ingest/deletion"
 	"halite/ingest/direct/compactor"
 	"halite/ingest/flush"
@@ -237,7 +238,12 @@ func (t *Direct) WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result,
 
 // Write stores samples by the same path and rules as WriteRemote.
 func (t *Direct) Write(ctx context.Context, samples []ingest.Sample) (ingest.Result, error) {
-	return t.write(ctx, ingest.Input{Samples: samples})
+	return t.write(ctx, ingest.SamplesInput(samples))
+}
+
+// WriteBatch stores what parse adds to a batch, as Ingester.WriteBatch does.
+func (t *Direct) WriteBatch(ctx context.Context, sizeBytes int, parse func(*batch.Batch) error) (ingest.Result, error) {
+	return t.write(ctx, ingest.Input{Parse: parse, SizeBytes: sizeBytes})
 }
 
 // AppendSamples appends nothing, because there are no unflushed samples.

@@ -27,8 +27,8 @@ const (
 	retryDelayMax = 2 * time.Second
 )
 
-// batch holds the mutations of one request.
-type batch struct {
+// rowBatch holds the mutations of one request.
+type rowBatch struct {
 	samples []head.Sample
 	rows    []batchRow
 	arena   flush.Arena
@@ -63,7 +63,7 @@ func (t *Direct) write(ctx context.Context, in ingest.Input) (ingest.Result, err
 }
 
 // prepare reads a request and makes its mutations. No series is forgotten meanwhile.
-func (t *Direct) prepare(r *ingest.Request) (*batch, error) {
+func (t *Direct) prepare(r *ingest.Request) (*rowBatch, error) {
 	t.LockSeries()
 	defer t.UnlockSeries()
 	if err := r.Read(); err != nil {
@@ -78,8 +78,8 @@ func (t *Direct) prepare(r *ingest.Request) (*batch, error) {
 
 // makeBatch makes the mutations of the request's rows. Of two samples with one timestamp the later one comes later in its
 // mutation.
-func (t *Direct) makeBatch(r *ingest.Request) (*batch, error) {
-	b := &batch{hours: map[int64]struct{}{}}
+func (t *Direct) makeBatch(r *ingest.Request) (*rowBatch, error) {
+	b := &rowBatch{hours: map[int64]struct{}{}}
 	for _, s := range r.Samples() {
 		if s.Ref != 0 {
 			b.samples = append(b.samples, s)
@@ -111,7 +111,7 @@ func (t *Direct) makeBatch(r *ingest.Request) (*batch, error) {
 }
 
 // addRow adds the samples of one series and hour. The index learns of the hour.
-func (t *Direct) addRow(b *batch, ref index.Ref, hour int64, samples []head.Sample) error {
+func (t *Direct) addRow(b *rowBatch, ref index.Ref, hour int64, samples []head.Sample) error {
 	if !t.opts.Index.IsPersisted(ref, hour) {
 		t.opts.Index.MarkActive(ref, hour)
 		b.unknown = true
@@ -138,7 +138,7 @@ func (t *Direct) addRow(b *batch, ref index.Ref, hour int64, samples []head.Samp
 }
 
 // await announces the rows to the index, then writes them. It returns when all of it is acknowledged.
-func (t *Direct) await(ctx context.Context, r *ingest.Request, b *batch) error {
+func (t *Direct) await(ctx context.Context, r *ingest.Request, b *rowBatch) error {
 	if len(b.rows) == 0 {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (t *Direct) await(ctx context.Context, r *ingest.Request, b *batch) error {
 	return err
 }
 
-func (t *Direct) writeBatch(ctx context.Context, b *batch) error {
+func (t *Direct) writeBatch(ctx context.Context, b *rowBatch) error {
 	if b.unknown {
 		if err := t.opts.Index.Persist(ctx); err != nil {
 			return err
@@ -178,7 +178,7 @@ func (t *Direct) writeBatch(ctx context.Context, b *batch) error {
 }
 
 // put writes the rows of a batch, with notes for the compactor.
-func (t *Direct) put(ctx context.Context, b *batch) error {
+func (t *Direct) put(ctx context.Context, b *rowBatch) error {
 	if err := t.note(ctx, b, false); err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (t *Direct) mark(rows []batchRow) {
 
 // note writes notes for the compactor: once for an hour that is not late, before its first sample is acknowledged, and each
 // time for late samples, after them.
-func (t *Direct) note(ctx context.Context, b *batch, late bool) error {
+func (t *Direct) note(ctx context.Context, b *rowBatch, late bool) error {
 	var hours []int64
 	t.notesMu.Lock()
 	for hour := range b.hours {

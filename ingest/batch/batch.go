@@ -1,0 +1,187 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"halite/ingest/remotewrite"
+)
+
+// Batch collects the series of a request. The zero value is ready after Reset.
+type Batch struct {
+	keys       []byte
+	series     []extent
+	samples    []remotewrite.Sample
+	histograms []remotewrite.Histogram
+	exemplars  []remotewrite.Exemplar
+	metadata   []remotewrite.Metadata
+	rejections []Rejection
+	labels     Labels
+	countEqual bool
+
+	bounds   Bounds
+	reserved int
+	next     int
+}
+
+// Labels appends the label fields of the series with a key to dst, as remote write 1.0 encodes them.
+type Labels func(dst, key []byte) ([]byte, error)
+
+// Bounds bound what a request may hold.
+type Bounds struct {
+	// ItemsMax bounds the series, and likewise the samples, histograms and exemplars together.
+	ItemsMax int
+	// Reserve takes memory; its error ends the request. Nil takes none.
+	Reserve func(sizeBytes int) error
+}
+
+// Rejection is data that the parser left out.
+type Rejection struct {
+	// Count is the number of samples.
+	Count  int
+	Reason string
+	Detail string
+	// Silent is set if the protocol has no word for it, so that the sender does not learn of it.
+	Silent bool
+}
+
+// Series is one series of a batch. It is valid until the batch is reset.
+type Series struct {
+	Key        []byte
+	Samples    []remotewrite.Sample
+	Histograms []remotewrite.Histogram
+	Exemplars  []remotewrite.Exemplar
+}
+
+// extent is where the parts of a series begin. They end where the parts of the next series begin.
+type extent struct{ key, samples, histograms, exemplars uint32 }
+
+// ErrTooLarge means that a request holds more than the bounds allow.
+var ErrTooLarge = errors.New("too many series or samples")
+
+// keepMax is the number of elements above which memory is not kept for the next request.
+const keepMax = 1 << 17
+
+// keysKeepMax is keepMax for the bytes of keys.
+const keysKeepMax = 8 << 20
+
+// Reset empties the batch.
+func (b *Batch) Reset(bounds Bounds) {
+	clear(b.histograms)
+	clear(b.exemplars)
+	clear(b.metadata)
+	if cap(b.keys) > keysKeepMax || max(cap(b.series), cap(b.samples), cap(b.histograms), cap(b.exemplars)) > keepMax {
+		*b = Batch{}
+	}
+	b.keys, b.series, b.samples = b.keys[:0], b.series[:0], b.samples[:0]
+	b.histograms, b.exemplars, b.metadata = b.histograms[:0], b.exemplars[:0], b.metadata[:0]
+	b.rejections, b.labels, b.countEqual, b.bounds, b.reserved, b.next = nil, nil, false, bounds, 0, 0
+}
+
+// SetLabels sets the function that turns keys into labels. Without one, keys are label fields.
+func (b *Batch) SetLabels(f Labels) { b.labels = f }
+
+// CountEqual asks the writer to count samples of one series with equal times as Merged.
+func (b *Batch) CountEqual() { b.countEqual = true }
+
+// CountsEqual reports whether the parser called CountEqual.
+func (b *Batch) CountsEqual() bool { return b.countEqual }
+
+// Begin begins a series. Its key is the concatenation of parts. What is added next belongs to it. The error is ErrTooLarge or an
+// error of Reserve.
+func (b *Batch) Begin(parts ...[]byte) error {
+	if len(b.series) == b.bounds.ItemsMax || b.Count() > b.bounds.ItemsMax {
+		return fmt.Errorf("%w: more than %d", ErrTooLarge, b.bounds.ItemsMax)
+	}
+	b.series = append(b.series, extent{
+		uint32(len(b.keys)), uint32(len(b.samples)), uint32(len(b.histograms)), uint32(len(b.exemplars)),
+	})
+	for _, part := range parts {
+		b.keys = append(b.keys, part...)
+	}
+	return b.reserve()
+}
+
+// reserve takes the memory by which the batch grew.
+func (b *Batch) reserve() error {
+	sizeBytes := cap(b.keys) + cap(b.series)*int(unsafe.Sizeof(extent{})) + cap(b.samples)*int(unsafe.Sizeof(remotewrite.Sample{})) +
+		cap(b.histograms)*int(unsafe.Sizeof(remotewrite.Histogram{})) + cap(b.exemplars)*int(unsafe.Sizeof(remotewrite.Exemplar{}))
+	if sizeBytes <= b.reserved {
+		return nil
+	}
+	more := sizeBytes - b.reserved
+	b.reserved = sizeBytes
+	if b.bounds.Reserve == nil {
+		return nil
+	}
+	return b.bounds.Reserve(more)
+}
+
+// Sample adds a sample to the series that was begun last.
+func (b *Batch) Sample(s remotewrite.Sample) { b.samples = append(b.samples, s) }
+
+// Histogram adds a native histogram to the series that was begun last. The batch keeps its pointers.
+func (b *Batch) Histogram(h remotewrite.Histogram) { b.histograms = append(b.histograms, h) }
+
+// Exemplar adds an exemplar to the series that was begun last.
+func (b *Batch) Exemplar(e remotewrite.Exemplar) { b.exemplars = append(b.exemplars, e) }
+
+// Metadata adds the description of a metric.
+func (b *Batch) Metadata(m remotewrite.Metadata) { b.metadata = append(b.metadata, m) }
+
+// Reject counts samples that the parser leaves out.
+func (b *Batch) Reject(r Rejection) {
+	for n := range b.rejections {
+		if at := &b.rejections[n]; at.Reason == r.Reason && at.Silent == r.Silent {
+			at.Count += r.Count
+			return
+		}
+	}
+	b.rejections = append(b.rejections, r)
+}
+
+// Count is the number of samples, histograms and exemplars.
+func (b *Batch) Count() int { return len(b.samples) + len(b.histograms) + len(b.exemplars) }
+
+// Descriptions returns the metadata.
+func (b *Batch) Descriptions() []remotewrite.Metadata { return b.metadata }
+
+// Rejections returns what the parser left out: one for each reason, with the detail of the first.
+func (b *Batch) Rejections() []Rejection { return b.rejections }
+
+// Next goes to the next series for the writer.
+func (b *Batch) Next() bool {
+	if b.next == len(b.series) {
+		return false
+	}
+	b.next++
+	return true
+}
+
+// Mark returns the position of the current series for Rewind.
+func (b *Batch) Mark() int { return b.next - 1 }
+
+// Rewind makes Next return again the series that was current when Mark returned mark.
+func (b *Batch) Rewind(mark int) { b.next = mark }
+
+// Series returns the current series.
+func (b *Batch) Series() Series {
+	from := b.series[b.next-1]
+	to := extent{uint32(len(b.keys)), uint32(len(b.samples)), uint32(len(b.histograms)), uint32(len(b.exemplars))}
+	if b.next < len(b.series) {
+		to = b.series[b.next]
+	}
+	return Series{
+		Key: b.keys[from.key:to.key:to.key], Samples: b.samples[from.samples:to.samples:to.samples],
+		Histograms: b.histograms[from.histograms:to.histograms], Exemplars: b.exemplars[from.exemplars:to.exemplars],
+	}
+}
+
+// AppendFields appends the label fields of the series with a key to dst.
+func (b *Batch) AppendFields(dst, key []byte) ([]byte, error) {
+	if b.labels == nil {
+		return append(dst, key...), nil
+	}
+	return b.labels(dst, key)
+}
