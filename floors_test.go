@@ -106,6 +106,8 @@ var floors = map[string]int{
 	"api/netlimit":                10,
 	"api/senders":                 85,
 	"api/auth":                    85,
+	"api/receiver":                86,
+	"api/receiver/exposition":     87,
 	"api":                         90,
 	// A client of a server in another process. Of the packages outside loadtest, it imports only the keys.
 	"loadtest/acked":        0,

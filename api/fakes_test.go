@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest"
+	"halite/ingest/batch"
 	"halite/query"
 	"halite/storage/index"
 )
@@ -53,6 +54,20 @@ func (f *fakeWriter) WriteRemote(_ context.Context, body []byte) (ingest.Result,
 
 func (f *fakeWriter) WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error) {
 	return f.WriteRemote(ctx, body)
+}
+
+// WriteBatch records the keys of the series.
+func (f *fakeWriter) WriteBatch(ctx context.Context, _ int, parse func(*batch.Batch) error) (ingest.Result, error) {
+	var b batch.Batch
+	b.Reset(batch.Bounds{ItemsMax: 1000})
+	if err := parse(&b); err != nil {
+		return ingest.Result{}, &ingest.BadRequestError{Err: err}
+	}
+	var keys []byte
+	for b.Next() {
+		keys = append(keys, b.Series().Key...)
+	}
+	return f.WriteRemote(ctx, keys)
 }
 
 // last is the body of the newest request, never nil.

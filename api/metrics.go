@@ -50,6 +50,15 @@ func (m *metrics) endpoint(name string) endpointMetrics {
 	}
 }
 
+// initRejected makes the counters of refusals of a write path. A counter that exists before its first event shows that event as
+// an increase.
+func (m *metrics) initRejected(path string) {
+	for _, reason := range []string{rejectNotReady, rejectContentType, rejectEncoding, rejectTooLarge, rejectBody, rejectOverload,
+		rejectOrigin, rejectCrashLoop, rejectScope, auth.ReasonNoCredentials, auth.ReasonBadCredentials, auth.ReasonBusy} {
+		m.rejected.WithLabelValues(path, reason)
+	}
+}
+
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	counter := func(name, help string, names ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, names)
@@ -74,11 +83,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "tsdb_http_remote_reads", Help: "Remote-read requests that run or wait for their turn.",
 		}),
 	}
-	// A counter that exists before its first event shows that event as an increase.
-	for _, reason := range []string{rejectNotReady, rejectContentType, rejectEncoding, rejectTooLarge, rejectBody, rejectOverload,
-		rejectOrigin, rejectCrashLoop, rejectScope, auth.ReasonNoCredentials, auth.ReasonBadCredentials, auth.ReasonBusy} {
-		m.rejected.WithLabelValues(WritePath, reason)
-	}
+	m.initRejected(WritePath)
 	if reg == nil {
 		return m, nil
 	}

@@ -97,9 +97,9 @@ type route struct {
 	changesData bool
 	// waits makes the route refuse requests until the server is ready.
 	waits bool
-	// refused, if not nil, is called for each request that the route refuses, except for wrong methods.
-	refused func(r *http.Request, status int, reason string, err error)
-	handle  http.HandlerFunc
+	// protocol, if not nil, returns the protocol of a write request for the list of senders.
+	protocol func(r *http.Request) string
+	handle   http.HandlerFunc
 	// compressed is answer behind the compression of answers; nil if the route does not compress.
 	compressed http.Handler
 	// metrics appear with the first request, so that endpoints without requests cost no series.
@@ -265,8 +265,8 @@ func (e *route) ready(w http.ResponseWriter, r *http.Request) bool {
 func (e *route) refuse(w http.ResponseWriter, r *http.Request, reason string, aerr *apiError) {
 	s := e.server
 	s.metrics.rejected.WithLabelValues(e.name, reason).Inc()
-	if e.refused != nil {
-		e.refused(r, aerr.code(), reason, aerr.err)
+	if e.protocol != nil {
+		s.opts.Senders.Refuse(r, e.protocol(r), aerr.code(), reason, aerr.err)
 	}
 	s.setCORS(w, r)
 	s.respondError(w, aerr)

@@ -16,6 +16,7 @@ import (
 
 	"halite/api/senders"
 	"halite/ingest"
+	"halite/ingest/batch"
 	"halite/ingest/deletion"
 	"halite/keyschema"
 	"halite/query"
@@ -313,7 +314,7 @@ func (b *BuildInfo) setDefaults() {
 	}
 }
 
-// Writer stores remote-write requests; *ingest.Ingester is one.
+// Writer stores write requests; *ingest.Ingester is one.
 type Writer interface {
 	// WriteRemote stores the request in body, a snappy-compressed prometheus.WriteRequest, and returns once it is
 	// durable. It does not keep body. Series that are invalid inside a well-formed request are reported in the result,
@@ -321,6 +322,8 @@ type Writer interface {
 	WriteRemote(ctx context.Context, body []byte) (ingest.Result, error)
 	// WriteRemoteV2 is WriteRemote for an io.prometheus.write.v2.Request.
 	WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error)
+	// WriteBatch stores what parse adds to a batch. sizeBytes is the memory that parse holds and takes besides the batch.
+	WriteBatch(ctx context.Context, sizeBytes int, parse func(*batch.Batch) error) (ingest.Result, error)
 }
 
 // Authenticator says who sends a request; *auth.Authenticator is one.

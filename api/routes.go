@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"halite/api/landing"
+	"halite/api/senders"
 	"halite/storage/principal"
 )
 
@@ -63,7 +64,8 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	compress(add("/federate", reads, s.federate, get)).waits = true
 	compress(add("/", readsAll, s.landingPage(page), get, head))
 	write := add(WritePath, writes, s.remoteWrite, post)
-	write.waits, write.changesData, write.refused = true, true, s.opts.Senders.Refuse
+	write.waits, write.changesData, write.protocol = true, true, senders.RemoteWrite
+	s.addReceivers(router, writes)
 	add("/api/v1/read", reads, s.remoteRead, post).waits = true
 	exposition := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 	add("/metrics", readsAll, s.ownMetrics(exposition), get, head)

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+
+	"halite/api/receiver"
 )
 
 // Server answers the HTTP API. Make one with New. The fields are what its handlers share.
@@ -20,7 +22,8 @@ type Server struct {
 	writeBytes *semaphore.Weighted // bytes of write bodies in memory
 	lookups    *semaphore.Weighted
 	reads      *semaphore.Weighted
-	crashLoops crashLoops
+	crashLoops receiver.CrashLoops
+	decoder    receiver.Decoder // of write bodies
 }
 
 // newServer checks opts and returns a Server without handlers.

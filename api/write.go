@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
+	"halite/api/receiver"
 	"halite/api/remote"
 	"halite/api/senders"
 	"halite/ingest"
@@ -67,17 +67,22 @@ func (s *Server) remoteWrite(w http.ResponseWriter, r *http.Request) {
 	if result.Rejected > 0 || v2 && result.First != "" {
 		status = http.StatusBadRequest
 	}
+	s.noteWrite(r, senders.RemoteWrite(r), status, &result)
+	if status == http.StatusBadRequest {
+		http.Error(w, result.Summary(), status)
+		return
+	}
+	w.WriteHeader(status)
+}
+
+// noteWrite tells the list of senders about a request that was stored, perhaps in part.
+func (s *Server) noteWrite(r *http.Request, protocol string, status int, result *ingest.Result) {
 	s.opts.Senders.Add(r, &senders.Outcome{
-		Message: message, Status: status, Example: result.First, Samples: result.Reasons, Omitted: result.Omitted,
+		Protocol: protocol, Status: status, Example: result.First, Samples: result.Reasons, Omitted: result.Omitted,
 		Accepted: senders.Counts{
 			Samples: uint64(result.Accepted), Histograms: uint64(result.Histograms), Exemplars: uint64(result.Exemplars),
 		},
 	})
-	if status == http.StatusBadRequest {
-		http.Error(w, rejection(result), status)
-		return
-	}
-	w.WriteHeader(status)
 }
 
 // writeMessage returns the message that the headers of a request announce.
@@ -101,54 +106,51 @@ func setWritten(h http.Header, r ingest.Result) {
 }
 
 func (s *Server) refuseWrite(w http.ResponseWriter, r *http.Request, failure *writeError) {
+	s.noteRefusal(w, r, WritePath, senders.RemoteWrite(r), failure)
+	http.Error(w, failure.err.Error(), failure.status)
+}
+
+// noteRefusal counts and logs a write request that is refused, and tells the client when to come again.
+func (s *Server) noteRefusal(w http.ResponseWriter, r *http.Request, path, protocol string, failure *writeError) {
 	if !failure.counted {
-		s.metrics.rejected.WithLabelValues(WritePath, failure.reason).Inc()
+		s.metrics.rejected.WithLabelValues(path, failure.reason).Inc()
 	}
-	s.opts.Senders.Refuse(r, failure.status, failure.reason, failure.err)
+	s.opts.Senders.Refuse(r, protocol, failure.status, failure.reason, failure.err)
 	switch failure.status {
 	case http.StatusServiceUnavailable:
 		s.setRetryAfter(w, failure.retryAfter)
 	case http.StatusInternalServerError:
-		s.opts.Logger.Error("remote write failed", "err", failure.err)
+		s.opts.Logger.Error("a write failed", "protocol", protocol, "err", failure.err)
 	}
-	http.Error(w, failure.err.Error(), failure.status)
 }
 
-// rejection describes the samples of a request that were not stored: the number for each reason, and the first in full.
-func rejection(r ingest.Result) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d samples rejected", r.Rejected, r.Rejected+r.Accepted+r.Histograms+r.Exemplars)
-	for i, reason := range slices.Sorted(maps.Keys(r.Reasons)) {
-		sep := ", "
-		if i == 0 {
-			sep = " ("
-		}
-		fmt.Fprintf(&b, "%s%s: %d", sep, reason, r.Reasons[reason])
-	}
-	if len(r.Reasons) > 0 {
-		b.WriteByte(')')
-	}
-	if r.First != "" {
-		b.WriteString("; first: " + r.First)
-	}
-	return b.String()
-}
-
-// storeWrite reads the body of a write request and passes it to the writer, unless the same body made the writer panic too
-// often before. The body counts against Limits.WriteInflightBytesMax until storeWrite returns. The writer limits concurrency.
+// storeWrite passes the body of a remote-write request to the writer.
 func (s *Server) storeWrite(r *http.Request, message remote.Message) (result ingest.Result, failure *writeError) {
+	write := s.opts.Writer.WriteRemote
+	if message == remote.MessageV2 {
+		write = s.opts.Writer.WriteRemoteV2
+	}
+	return s.storeBody(r, r.Body, r.ContentLength, func(body []byte) (ingest.Result, error) { return write(r.Context(), body) })
+}
+
+// storeBody reads body, which has sizeBytes, or any size if that is negative. It passes the bytes to write, unless the same bytes
+// made the writer panic too often before. They count against Limits.WriteInflightBytesMax until storeBody returns. The writer
+// limits concurrency.
+func (s *Server) storeBody(
+	r *http.Request, body io.Reader, sizeBytes int64, write func(body []byte) (ingest.Result, error),
+) (result ingest.Result, failure *writeError) {
 	limits := &s.opts.Limits
-	if r.ContentLength > limits.WriteBytesMax {
+	if sizeBytes > limits.WriteBytesMax {
 		return result, bodyFailure(remote.ErrBodyTooLarge, limits.WriteBytesMax)
 	}
-	counted := max(r.ContentLength, 0)
+	counted := max(sizeBytes, 0)
 	if err := acquire(r.Context(), s.writeBytes, counted, limits.WriteQueueWait); err != nil {
 		return result, overloaded(remote.ErrBodyMemory)
 	}
 	defer func() { s.writeBytes.Release(counted) }()
 	buf := s.buffers.get()
 	defer s.buffers.put(buf)
-	err := remote.ReadBody(r.Body, buf, r.ContentLength, limits.WriteBytesMax, func(moreBytes int64) bool {
+	err := remote.ReadBody(body, buf, sizeBytes, limits.WriteBytesMax, func(moreBytes int64) bool {
 		ok := s.writeBytes.TryAcquire(moreBytes)
 		if ok {
 			counted += moreBytes
@@ -158,21 +160,17 @@ func (s *Server) storeWrite(r *http.Request, message remote.Message) (result ing
 	if err != nil {
 		return result, bodyFailure(err, limits.WriteBytesMax)
 	}
-	if s.crashLoops.refuses(*buf) {
+	if s.crashLoops.Refuses(*buf) {
 		return result, writeFailure(http.StatusBadRequest, rejectCrashLoop, fmt.Errorf(
-			"this request failed unexpectedly %d times; it is dropped so that the requests behind it can pass", panicsMax))
+			"this request failed unexpectedly %d times; it is dropped so that the requests behind it can pass", receiver.PanicsMax))
 	}
 	done := false
 	defer func() {
 		if !done {
-			s.crashLoops.add(*buf)
+			s.crashLoops.Add(*buf)
 		}
 	}()
-	write := s.opts.Writer.WriteRemote
-	if message == remote.MessageV2 {
-		write = s.opts.Writer.WriteRemoteV2
-	}
-	result, err = write(r.Context(), *buf)
+	result, err = write(*buf)
 	done = true
 	if err != nil {
 		return ingest.Result{}, classifyWrite(err)

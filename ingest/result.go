@@ -3,6 +3,9 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/histogram"
@@ -37,6 +40,26 @@ type Result struct {
 	// Omitted counts by reason what was left out without a rejection, because the protocol has no word for it: exemplars of
 	// remote write 1.0, start times, metadata. It is nil if there is nothing.
 	Omitted map[string]int
+}
+
+// Summary describes the samples of a request that were not stored: the number for each reason, and the first in full.
+func (r *Result) Summary() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d samples rejected", r.Rejected, r.Rejected+r.Accepted+r.Histograms+r.Exemplars)
+	for i, reason := range slices.Sorted(maps.Keys(r.Reasons)) {
+		sep := ", "
+		if i == 0 {
+			sep = " ("
+		}
+		fmt.Fprintf(&b, "%s%s: %d", sep, reason, r.Reasons[reason])
+	}
+	if len(r.Reasons) > 0 {
+		b.WriteByte(')')
+	}
+	if r.First != "" {
+		b.WriteString("; first: " + r.First)
+	}
+	return b.String()
 }
 
 // Metadata describes a metric.

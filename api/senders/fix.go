@@ -16,6 +16,7 @@ const (
 	ReasonMalformed   = "malformed"
 	ReasonUnavailable = "unavailable"
 	ReasonInternal    = "internal"
+	ReasonParameter   = "parameter"
 	ReasonScope       = "scope"
 	ReasonRestricted  = "restricted"
 
@@ -79,6 +80,8 @@ func requestFix(reason string) (f Fix, ok bool) {
 		return Fix{"the user or token may not write", "scopes: [write]", "the entry in --web.access-file"}, true
 	case ReasonPasswordChecks:
 		return Fix{Words: "too many passwords waited for their check. Tokens take no such check"}, true
+	case ReasonParameter:
+		return Fix{Words: "a parameter or header of the request is invalid. The sender's configuration has a fault"}, true
 	case ReasonCrashLoop, ReasonInternal:
 		return Fix{Words: "the server has a fault. Its log has the details"}, true
 	}
@@ -132,6 +135,12 @@ func sampleFix(reason string) Fix {
 		return Fix{Words: "the labels of exemplars have more than 128 characters. Shorten them in the program that is scraped"}
 	case ingest.ReasonMetadataInvalid, ingest.ReasonMetadataLimit:
 		return Fix{Words: "the metadata is invalid or describes too many metrics"}
+	case ingest.ReasonMalformedLine:
+		return Fix{Words: "the lines break the rules of the format. The sender has a fault"}
+	case ingest.ReasonNotNumeric:
+		return Fix{Words: "the fields are texts. Only numbers and booleans are stored"}
+	case ingest.ReasonMerged:
+		return Fix{Words: "several samples of a series lie in one millisecond. The last one is stored"}
 	case ingest.ReasonHistogramInvalid, ingest.ReasonInvalidReference, ingest.ReasonEmptySeries:
 		return Fix{Words: "the samples are invalid. The sender has a fault"}
 	}

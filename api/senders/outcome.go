@@ -33,15 +33,19 @@ const exampleBytesMax = 1000
 // versionHeader is the version of the protocol that a sender claims.
 const versionHeader = "X-Prometheus-Remote-Write-Version"
 
-// senderOf returns the sender of a request.
-func senderOf(r *http.Request, message remote.Message) Sender {
-	protocol := ProtocolUnknown
-	switch message {
+// RemoteWrite returns the protocol of a remote-write request.
+func RemoteWrite(r *http.Request) string {
+	switch message, _ := remote.WriteMessage(r.Header.Get("Content-Type")); message {
 	case remote.MessageV1:
-		protocol = ProtocolV1
+		return ProtocolV1
 	case remote.MessageV2:
-		protocol = ProtocolV2
+		return ProtocolV2
 	}
+	return ProtocolUnknown
+}
+
+// senderOf returns the sender of a request.
+func senderOf(r *http.Request, protocol string) Sender {
 	address := r.RemoteAddr
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		address = host
@@ -72,8 +76,8 @@ func (c *Counts) add(o Counts) {
 
 // Outcome is what came of one write request.
 type Outcome struct {
-	// Message is the message that the request carried.
-	Message  remote.Message
+	// Protocol is the protocol of the request.
+	Protocol string
 	Accepted Counts
 	// Status is the status of the answer.
 	Status int

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"halite/api/remote"
 	"halite/ingest"
 )
 
@@ -33,15 +32,15 @@ func TestStatusOfSenders(t *testing.T) {
 	now := time.Unix(1_763_000_000, 0)
 	tracker := New(Options{Now: func() time.Time { return now }})
 	a, b := from("10.0.0.1:4000", "Prometheus/3.15.0"), from("[::1]:1", "vmagent")
-	tracker.Add(a, &Outcome{Message: remote.MessageV2, Status: 204, Accepted: Counts{5, 2, 1}})
+	tracker.Add(a, &Outcome{Protocol: ProtocolV2, Status: 204, Accepted: Counts{5, 2, 1}})
 	a.RemoteAddr = "10.0.0.1:4001" // another connection
 	tracker.Add(a, &Outcome{
-		Message: remote.MessageV2, Status: 400, Accepted: Counts{Samples: 1}, Samples: map[string]int{"too_far_ahead": 3},
+		Protocol: ProtocolV2, Status: 400, Accepted: Counts{Samples: 1}, Samples: map[string]int{"too_far_ahead": 3},
 		Omitted: map[string]int{"metadata_limit": 2}, Example: "series up{}: too far ahead",
 	})
 	now = now.Add(time.Second)
 	b.Header.Set("Content-Type", "application/x-protobuf;proto=x.Y")
-	tracker.Refuse(b, 415, ReasonContentType, errors.New("unknown message x.Y"))
+	tracker.Refuse(b, RemoteWrite(b), 415, ReasonContentType, errors.New("unknown message x.Y"))
 	list, forgotten := tracker.List(10)
 	require.Zero(t, forgotten)
 	require.Equal(t, []Status{{
@@ -120,7 +119,7 @@ func TestLogOfRefusals(t *testing.T) {
 		r := from("10.0.0.1:1", "Prometheus/3")
 		r.Header.Set("Content-Type", "application/x-protobuf;proto=x.Y")
 		for range 5 {
-			tracker.Refuse(r, 415, ReasonContentType, errors.New("unknown message"))
+			tracker.Refuse(r, RemoteWrite(r), 415, ReasonContentType, errors.New("unknown message"))
 		}
 		got := lines()
 		require.Len(t, got, 1)
@@ -134,7 +133,7 @@ func TestLogOfRefusals(t *testing.T) {
 		require.Contains(t, got[0], "requests=4", "one line for the others")
 		time.Sleep(10 * logInterval)
 		require.Equal(t, []string{""}, lines(), "nothing was refused")
-		tracker.Refuse(r, 415, ReasonContentType, errors.New("unknown message"))
+		tracker.Refuse(r, RemoteWrite(r), 415, ReasonContentType, errors.New("unknown message"))
 		require.Contains(t, lines()[0], "requests=1")
 	})
 }
@@ -175,6 +174,6 @@ func BenchmarkAdd(b *testing.B) {
 	r := from("10.0.0.1:4000", "Prometheus/3.15.0")
 	b.ReportAllocs()
 	for b.Loop() {
-		tracker.Add(r, &Outcome{Message: remote.MessageV1, Status: 204, Accepted: Counts{Samples: 2000}})
+		tracker.Add(r, &Outcome{Protocol: ProtocolV1, Status: 204, Accepted: Counts{Samples: 2000}})
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"halite/api/remote"
 )
 
 // Options configure a Tracker.
@@ -78,14 +76,13 @@ func New(o Options) *Tracker {
 }
 
 // Refuse counts a request that was refused as a whole.
-func (t *Tracker) Refuse(r *http.Request, status int, reason string, err error) {
-	message, _ := remote.WriteMessage(r.Header.Get("Content-Type"))
-	t.Add(r, &Outcome{Message: message, Status: status, Reason: reason, Example: err.Error()})
+func (t *Tracker) Refuse(r *http.Request, protocol string, status int, reason string, err error) {
+	t.Add(r, &Outcome{Protocol: protocol, Status: status, Reason: reason, Example: err.Error()})
 }
 
 // Add counts a request.
 func (t *Tracker) Add(r *http.Request, o *Outcome) {
-	now, sender, version := t.now(), senderOf(r, o.Message), r.Header.Get(versionHeader)
+	now, sender, version := t.now(), senderOf(r, o.Protocol), r.Header.Get(versionHeader)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.find(sender, now)

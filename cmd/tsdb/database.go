@@ -11,6 +11,7 @@ import (
 	"halite/cmd/tsdb/internal/config"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
+	"halite/ingest/batch"
 	"halite/ingest/direct"
 	"halite/keyschema"
 	"halite/query"
@@ -60,6 +61,7 @@ type ingester interface {
 	resultcache.Changes
 	WriteRemote(ctx context.Context, body []byte) (ingest.Result, error)
 	WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error)
+	WriteBatch(ctx context.Context, sizeBytes int, parse func(*batch.Batch) error) (ingest.Result, error)
 	Metadata(metric string, limit int) map[string][]ingest.Metadata
 	TargetMetadata(metric, job, instance string) (m ingest.Metadata, known bool)
 	Flush(ctx context.Context) error

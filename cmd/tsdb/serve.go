@@ -141,8 +141,8 @@ func (c *serveConfig) listen(
 		gate.profile(c.web.auth)
 	}
 	check.Refused = func(r *http.Request, err error) {
-		if r.URL.Path == c.web.routePrefix+api.WritePath {
-			c.senders.Refuse(r, http.StatusForbidden, senders.ReasonHost, err)
+		if protocol := api.WriteProtocol(r, c.web.routePrefix); protocol != "" {
+			c.senders.Refuse(r, protocol, http.StatusForbidden, senders.ReasonHost, err)
 		}
 	}
 	handler := c.web.auth.Headers(check.Handler(withRoutePrefix(c.web.routePrefix, gate)))

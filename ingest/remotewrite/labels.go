@@ -92,19 +92,20 @@ func label(b []byte, pos, end int) (name, value extent, err error) {
 
 // AppendFields writes a label set as the label fields of a TimeSeries, byte for byte as Prometheus does.
 func AppendFields(dst []byte, ls labels.Labels) []byte {
-	ls.Range(func(l labels.Label) { dst = appendField(dst, l.Name, l.Value) })
+	ls.Range(func(l labels.Label) { dst = AppendField(dst, l.Name, l.Value) })
 	return dst
 }
 
 // AppendPairs is AppendFields of a label set in a slice.
 func AppendPairs(dst []byte, ls []labels.Label) []byte {
 	for n := range ls {
-		dst = appendField(dst, ls[n].Name, ls[n].Value)
+		dst = AppendField(dst, ls[n].Name, ls[n].Value)
 	}
 	return dst
 }
 
-func appendField[T string | []byte](dst []byte, name, value T) []byte {
+// AppendField writes one label as a label field.
+func AppendField[T string | []byte](dst []byte, name, value T) []byte {
 	size := 0
 	if len(name) > 0 {
 		size += 1 + protowire.SizeBytes(len(name))

@@ -250,7 +250,7 @@ func (w *WalkerV2) exemplar(s *Series, pos, end int) error {
 // AppendFields writes the labels of a series without faults as the label fields of 1.0.
 func (w *WalkerV2) AppendFields(dst []byte, refs []uint32) []byte {
 	for i := 0; i+1 < len(refs); i += 2 {
-		dst = appendField(dst, w.Symbol(refs[i]), w.Symbol(refs[i+1]))
+		dst = AppendField(dst, w.Symbol(refs[i]), w.Symbol(refs[i+1]))
 	}
 	return dst
 }

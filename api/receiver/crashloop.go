@@ -1,4 +1,4 @@
-package api
+package receiver
 
 import (
 	"sync"
@@ -7,28 +7,28 @@ import (
 )
 
 const (
-	// panicsMax is the number of panics after which the server refuses a body for good.
-	panicsMax = 3
+	// PanicsMax is the number of panics after which the server refuses a body for good.
+	PanicsMax = 3
 	// crashLoopsMax bounds the bodies that the server remembers.
 	crashLoopsMax = 128
 )
 
-// crashLoops counts the panics that each write request has caused. A sender repeats a request that was answered 500 for ever,
+// CrashLoops counts the panics that each write request has caused. A sender repeats a request that was answered 500 for ever,
 // and the requests behind it wait. After some repetitions it is better to drop that one request.
-type crashLoops struct {
+type CrashLoops struct {
 	mu     sync.Mutex
 	panics map[uint64]int // by hash of the body; empty unless the program has a fault
 }
 
-// refuses reports whether body has caused too many panics.
-func (p *crashLoops) refuses(body []byte) bool {
+// Refuses reports whether body has caused too many panics.
+func (p *CrashLoops) Refuses(body []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.panics) > 0 && p.panics[xxh3.Hash(body)] >= panicsMax
+	return len(p.panics) > 0 && p.panics[xxh3.Hash(body)] >= PanicsMax
 }
 
-// add counts a panic that body caused.
-func (p *crashLoops) add(body []byte) {
+// Add counts a panic that body caused.
+func (p *CrashLoops) Add(body []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.panics == nil || len(p.panics) >= crashLoopsMax {

@@ -1,0 +1,281 @@
+package exposition
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	promexemplar "github.com/prometheus/prometheus/model/exemplar"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+
+	"halite/ingest/batch"
+	"halite/ingest/remotewrite"
+)
+
+// Parser parses one body.
+type Parser struct {
+	// ContentType is the header of that name. Anything but OpenMetrics and protobuf is read as the text format.
+	ContentType string
+	// TsMs is the time of samples that have none, in milliseconds since 1970.
+	TsMs int64
+	// OwnTimeOnly refuses samples that have a time.
+	OwnTimeOnly bool
+
+	extra  []label
+	prefix []byte // extra as label fields, for the keys
+	format format
+	types  model.MetricType
+	lines  lines
+	meta   remotewrite.Metadata
+	labels labels.Labels
+	fields []byte
+}
+
+type label struct{ name, value string }
+
+// format is the format of a body, as the keys have it.
+type format byte
+
+const (
+	formatText format = iota
+	formatOpenMetrics
+	formatProtobuf
+)
+
+// The first bytes of a key are keyMark, the format, and whether labels le or quantile are numbers. No label field begins so.
+const (
+	keyMark  = 1
+	keyBytes = 3
+)
+
+// Parse adds the series of a body to a batch. The error names the line.
+func (p *Parser) Parse(body []byte, b *batch.Batch) error {
+	body = append(body, '\n')[:len(body)] // the parser appends as well, and its parts stay parts of body
+	parser, err := textparse.New(body, p.ContentType, labels.NewSymbolTable(), textparse.ParserOptions{
+		FallbackContentType: "text/plain",
+	})
+	if parser == nil {
+		return err
+	}
+	switch media, _, _ := strings.Cut(p.ContentType, ";"); strings.TrimSpace(media) {
+	case "application/openmetrics-text":
+		p.format = formatOpenMetrics
+	case "application/vnd.google.protobuf":
+		p.format = formatProtobuf
+	}
+	if p.format != formatProtobuf {
+		b.SetLabels(p.appendFields)
+	}
+	p.lines = lines{body: body}
+	for {
+		entry, err := parser.Next()
+		if errors.Is(err, io.EOF) {
+			p.describe(b, nil)
+			return nil
+		}
+		if err == nil {
+			err = p.take(parser, entry, b)
+		}
+		if err != nil {
+			if line := p.lines.number(); p.format != formatProtobuf {
+				err = fmt.Errorf("line %d or later: %w", line, err)
+			}
+			return err
+		}
+	}
+}
+
+// take adds one entry to the batch.
+func (p *Parser) take(parser textparse.Parser, entry textparse.Entry, b *batch.Batch) error {
+	switch entry {
+	case textparse.EntrySeries:
+		series, ts, value := parser.Series()
+		p.lines.at(series)
+		tsMs, err := p.time(ts)
+		if err != nil {
+			return err
+		}
+		if err := p.begin(parser, series, b); err != nil {
+			return err
+		}
+		b.Sample(remotewrite.Sample{TsMs: tsMs, StartMs: p.start(parser), Value: value})
+		p.exemplars(parser, tsMs, b)
+	case textparse.EntryHistogram:
+		series, ts, h, fh := parser.Histogram()
+		tsMs, err := p.time(ts)
+		if err != nil {
+			return err
+		}
+		if err := p.begin(parser, series, b); err != nil {
+			return err
+		}
+		b.Histogram(remotewrite.Histogram{TsMs: tsMs, StartMs: p.start(parser), H: h, FH: fh})
+		p.exemplars(parser, tsMs, b)
+	case textparse.EntryType:
+		name, kind := parser.Type()
+		p.types = kind
+		p.describe(b, name)
+		p.meta.Type = string(kind)
+	case textparse.EntryHelp:
+		name, help := parser.Help()
+		p.describe(b, name)
+		p.meta.Help = string(help)
+	case textparse.EntryUnit:
+		name, unit := parser.Unit()
+		p.describe(b, name)
+		p.meta.Unit = string(unit)
+	}
+	return nil
+}
+
+// time returns the time of a sample.
+func (p *Parser) time(ts *int64) (int64, error) {
+	if ts == nil {
+		return p.TsMs, nil
+	}
+	if p.OwnTimeOnly {
+		return 0, errors.New("pushed metrics must not have timestamps")
+	}
+	return *ts, nil
+}
+
+// start returns the start timestamp of the current sample, 0 if there is none. In OpenMetrics they are series of their own, as in
+// Prometheus. Its parser could find them, but for each sample it would read on to the end of the metric.
+func (p *Parser) start(parser textparse.Parser) int64 {
+	if p.format != formatProtobuf {
+		return 0
+	}
+	return parser.StartTimestamp()
+}
+
+// describe adds the description of a metric to the batch once the next metric begins.
+func (p *Parser) describe(b *batch.Batch, metric []byte) {
+	if p.meta.Metric == string(metric) {
+		return
+	}
+	if p.meta.Metric != "" {
+		if p.meta.Type == "" {
+			p.meta.Type = string(model.MetricTypeUnknown)
+		}
+		b.Metadata(p.meta)
+	}
+	p.meta = remotewrite.Metadata{Metric: string(metric)}
+}
+
+// exemplars adds the exemplars of the current sample.
+func (p *Parser) exemplars(parser textparse.Parser, tsMs int64, b *batch.Batch) {
+	if p.format == formatText {
+		return // has none
+	}
+	var e promexemplar.Exemplar
+	for parser.Exemplar(&e) {
+		if !e.HasTs {
+			e.Ts = tsMs
+		}
+		b.Exemplar(remotewrite.Exemplar{TsMs: e.Ts, Value: e.Value, Labels: e.Labels})
+		e = promexemplar.Exemplar{}
+	}
+}
+
+// begin begins a series. Its key is its text. In protobuf there is none, so there it is its labels.
+func (p *Parser) begin(parser textparse.Parser, series []byte, b *batch.Batch) error {
+	if p.format != formatProtobuf {
+		return b.Begin([]byte{keyMark, byte(p.format), numbersOf(p.types)}, p.prefix, series)
+	}
+	parser.Labels(&p.labels)
+	p.fields = p.appendLabels(p.fields[:0], p.labels)
+	return b.Begin(p.fields)
+}
+
+// Metric types whose parser writes the numbers in labels in one way.
+const (
+	numbersNone = iota
+	numbersHistogram
+	numbersSummary
+)
+
+func numbersOf(kind model.MetricType) byte {
+	switch kind {
+	case model.MetricTypeHistogram, model.MetricTypeGaugeHistogram:
+		return numbersHistogram
+	case model.MetricTypeSummary:
+		return numbersSummary
+	}
+	return numbersNone
+}
+
+// appendFields appends the label fields of the series with a key. It parses the text of the series again.
+func (p *Parser) appendFields(dst, key []byte) ([]byte, error) {
+	var text bytes.Buffer
+	switch key[2] {
+	case numbersHistogram:
+		text.WriteString("# TYPE x histogram\n")
+	case numbersSummary:
+		text.WriteString("# TYPE x summary\n")
+	}
+	text.Write(key[keyBytes+len(p.prefix):])
+	text.WriteString(" 0\n")
+	contentType := "text/plain"
+	if format(key[1]) == formatOpenMetrics {
+		contentType = p.ContentType
+	}
+	parser, err := textparse.New(text.Bytes(), contentType, labels.NewSymbolTable(), textparse.ParserOptions{
+		FallbackContentType: "text/plain",
+	})
+	if parser == nil {
+		return dst, err
+	}
+	for {
+		entry, err := parser.Next()
+		if err != nil {
+			return dst, fmt.Errorf("series %q: %w", key[keyBytes+len(p.prefix):], err)
+		}
+		if entry == textparse.EntrySeries {
+			break
+		}
+	}
+	var ls labels.Labels
+	parser.Labels(&ls)
+	return p.appendLabels(dst, ls), nil
+}
+
+// appendLabels appends the label fields of a series, with the labels of all series in place of its own ones.
+func (p *Parser) appendLabels(dst []byte, ls labels.Labels) []byte {
+	if len(p.extra) == 0 {
+		return remotewrite.AppendFields(dst, ls)
+	}
+	builder := labels.NewBuilder(ls)
+	for _, l := range p.extra {
+		builder.Set(l.name, l.value)
+	}
+	return remotewrite.AppendFields(dst, builder.Labels())
+}
+
+// lines finds the numbers of lines.
+type lines struct {
+	body []byte
+	last []byte // of the last series that was read
+}
+
+func (l *lines) at(series []byte) { l.last = series }
+
+// number returns the number of the line after the last series, or 1.
+func (l *lines) number() int {
+	// Parts of one array have the same end.
+	from := cap(l.body) - cap(l.last)
+	if l.last == nil || from < 0 || from > len(l.body) {
+		return 1
+	}
+	return 2 + bytes.Count(l.body[:from], []byte("\n"))
+}
+
+// decodeBase64 decodes the alphabet of URLs, with or without padding. A single = stands for the empty text.
+func decodeBase64(text string) (string, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+	return string(raw), err
+}

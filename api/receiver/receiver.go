@@ -1,0 +1,52 @@
+package receiver
+
+import (
+	"net/http"
+
+	"halite/ingest"
+	"halite/ingest/batch"
+)
+
+// Open begins a request of a protocol. It reads the header and the URL, not the body.
+type Open func(r *http.Request) Request
+
+// Request is one write request of a protocol.
+type Request interface {
+	// Protocol is the name of the protocol in the list of senders.
+	Protocol() string
+	// Check returns what is wrong with the header or the URL; nil if nothing is.
+	Check() error
+	// Parse adds the series of a decoded body to a batch. The body is valid until the batch is reset. An error refuses the whole
+	// request.
+	Parse(body []byte, b *batch.Batch) error
+	// Answer is the answer to a request that was stored, perhaps in part.
+	Answer(result *ingest.Result) Answer
+	// Refuse is the answer to a request that was refused as a whole, with an HTTP status from 400 on.
+	Refuse(status int, err error) Answer
+}
+
+// Answer is an answer of a protocol. Header may be nil.
+type Answer struct {
+	Status int
+	Type   string // content type; "" if there is no body
+	Body   []byte
+	Header map[string]string
+}
+
+// Text returns an answer in plain text.
+func Text(status int, text string) Answer {
+	return Answer{Status: status, Type: "text/plain; charset=utf-8", Body: []byte(text + "\n")}
+}
+
+// Write sends the answer.
+func (a *Answer) Write(w http.ResponseWriter) {
+	for name, value := range a.Header {
+		w.Header().Set(name, value)
+	}
+	if a.Type != "" {
+		w.Header().Set("Content-Type", a.Type)
+	}
+	w.WriteHeader(a.Status)
+	// A failed write means that the client is gone; nobody is left to tell.
+	_, _ = w.Write(a.Body)
+}

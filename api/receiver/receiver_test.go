@@ -1,0 +1,55 @@
+package receiver
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/stretchr/testify/require"
+
+	"halite/api/remote"
+)
+
+// TestCrashLoopsForget: endless panics do not fill the memory.
+func TestCrashLoopsForget(t *testing.T) {
+	var p CrashLoops
+	for i := range 10 * crashLoopsMax {
+		p.Add([]byte(strconv.Itoa(i)))
+	}
+	require.LessOrEqual(t, len(p.panics), crashLoopsMax)
+}
+
+func TestDecoder(t *testing.T) {
+	var d Decoder
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err := z.Write(bytes.Repeat([]byte("up 1\n"), 1000))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	read := func(encoding string, body []byte, bytesMax int64) ([]byte, error) {
+		r, done, err := d.Open(encoding, bytes.NewReader(body), bytesMax)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		return io.ReadAll(r)
+	}
+	for range 2 { // the second one reuses the reader of the first
+		got, err := read("GZIP", packed.Bytes(), 1000)
+		require.NoError(t, err)
+		require.Len(t, got, 5000)
+	}
+	got, err := read("", []byte("up 1\n"), 1000)
+	require.NoError(t, err)
+	require.Equal(t, "up 1\n", string(got))
+	_, err = read("gzip", packed.Bytes(), 20)
+	require.ErrorIs(t, err, remote.ErrBodyTooLarge)
+	_, err = read("gzip", packed.Bytes()[:30], 1000)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	_, err = read("gzip", []byte("up 1 and no gzip"), 1000)
+	require.Error(t, err)
+	_, err = read("br", nil, 1000)
+	require.ErrorIs(t, err, ErrEncoding)
+}
