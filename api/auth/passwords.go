@@ -2,9 +2,10 @@ package auth
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
 
@@ -74,7 +75,7 @@ func (p *passwords) known(user string, d digest) (ok, known bool) {
 	p.mu.RLock()
 	right, any := p.right[user]
 	p.mu.RUnlock()
-	if any && hmac.Equal(right[:], d[:]) {
+	if any && subtle.ConstantTimeCompare(right[:], d[:]) == 1 {
 		return true, true
 	}
 	return false, p.wrong.Contains(d)
@@ -92,12 +93,10 @@ func (p *passwords) keep(users map[string][]byte) {
 }
 
 // digest depends on the hash, so a new password invalidates what is known.
-func (p *passwords) digest(user, password string, hash []byte) (d digest) {
-	h := hmac.New(sha256.New, p.key)
-	for _, part := range [][]byte{[]byte(user), hash, []byte(password)} {
-		sum := sha256.Sum256(part)
-		h.Write(sum[:])
-	}
-	h.Sum(d[:0])
-	return d
+func (p *passwords) digest(user, password string, hash []byte) digest {
+	b := make([]byte, 0, 256)
+	b = append(b, p.key...)
+	b = append(binary.AppendUvarint(b, uint64(len(user))), user...)
+	b = append(binary.AppendUvarint(b, uint64(len(hash))), hash...)
+	return sha256.Sum256(append(b, password...))
 }
