@@ -104,7 +104,8 @@ func (r *runner) newQuerier() *client.Querier {
 }
 
 func (r *runner) newRecorder() *measure.Recorder {
-	return measure.NewRecorder(measure.Server{PID: r.target.PID, Dir: r.target.Dir, FlushURL: r.target.FlushURL}, r.note)
+	t := &r.target
+	return measure.NewRecorder(measure.Server{PID: t.PID, Dir: t.Dir, FlushURL: t.FlushURL, Token: t.Token}, r.note)
 }
 
 // newFreshnessProbe returns nil if freshness is not measured. The probe has clients of its own, so that its requests do
@@ -119,7 +120,7 @@ func (r *runner) newFreshnessProbe() *probe.FreshnessProbe {
 // checkReachable asks a query that every server can answer.
 func (r *runner) checkReachable(ctx context.Context) error {
 	if _, err := r.querier.Data(ctx, "/api/v1/query", url.Values{"query": {"vector(1)"}}); err != nil {
-		return fmt.Errorf("%s: %w: %w", r.target.QueryURL, ErrUnreachable, err)
+		return fmt.Errorf("%s: %w: %w", r.target.Name, ErrUnreachable, err)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ type Querier struct {
 
 // NewQuerier returns a querier for a target that keeps up to conns idle connections. timeout bounds each request.
 func NewQuerier(t *Target, conns int, timeout time.Duration) *Querier {
-	return &Querier{base: t.QueryURL, params: t.Params, client: newHTTPClient(conns), timeout: timeout}
+	return &Querier{base: t.QueryURL, params: t.Params, client: newHTTPClient(t, conns), timeout: timeout}
 }
 
 // Get returns the body of a 2xx answer. Any other status is a StatusError.

@@ -4,18 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 )
 
 // Target is a server under test.
 type Target struct {
-	// Name is the server's name in reports. Default: the query URL.
+	// Name is the server's name in reports. Default: the query URL without its password.
 	Name string
 	// WriteURL is the server's remote-write 1.0 endpoint. Required.
 	WriteURL string
 	// QueryURL is the base of the Prometheus HTTP API, without /api/v1. Required.
 	QueryURL string
+	// Token is the bearer token of all requests. Empty sends none.
+	Token string
 	// PID is the server's process on this machine, whose CPU time and memory are measured. 0 measures neither.
 	PID int
 	// Dir is the server's data directory on this machine, whose size is measured. Empty measures none.
@@ -29,7 +32,7 @@ type Target struct {
 // ErrTarget is wrapped by all errors of ParseTarget and Target.Validate. The caller has to correct the target.
 var ErrTarget = errors.New("target")
 
-// ParseTarget parses "name=…;write=…;query=…;pid=…;dir=…;flush=…;params=…". Write and query are required.
+// ParseTarget parses "name=…;write=…;query=…;token-file=…;pid=…;dir=…;flush=…;params=…". Write and query are required.
 func ParseTarget(text string) (Target, error) {
 	var t Target
 	for _, pair := range strings.Split(text, ";") {
@@ -45,6 +48,10 @@ func ParseTarget(text string) (Target, error) {
 			t.WriteURL = value
 		case "query":
 			t.QueryURL = value
+		case "token-file":
+			var content []byte
+			content, err = os.ReadFile(value)
+			t.Token = strings.TrimSpace(string(content))
 		case "pid":
 			t.PID, err = strconv.Atoi(value)
 		case "dir":
@@ -54,7 +61,7 @@ func ParseTarget(text string) (Target, error) {
 		case "params":
 			t.Params, err = url.ParseQuery(value)
 		default:
-			err = errors.New("unknown key; valid keys are name, write, query, pid, dir, flush and params")
+			err = errors.New("unknown key; valid keys are name, write, query, token-file, pid, dir, flush and params")
 		}
 		if err != nil {
 			return t, fmt.Errorf("%w %q: %q: %w", ErrTarget, text, key, err)
@@ -67,7 +74,7 @@ func ParseTarget(text string) (Target, error) {
 func (t *Target) Validate() error {
 	t.QueryURL = strings.TrimRight(t.QueryURL, "/")
 	if t.Name == "" {
-		t.Name = t.QueryURL
+		t.Name = withoutPassword(t.QueryURL)
 	}
 	errs := []error{checkURL("write", t.WriteURL), checkURL("query", t.QueryURL)}
 	if t.FlushURL != "" {
@@ -82,10 +89,18 @@ func (t *Target) Validate() error {
 func checkURL(name, text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
-		return fmt.Errorf("%w: %s URL: %w", ErrTarget, name, err)
+		return fmt.Errorf("%w: %s URL is not a URL", ErrTarget, name) // err could hold the password
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("%w: %s URL is %q, it must have the form http://host:port/path", ErrTarget, name, text)
+		return fmt.Errorf("%w: %s URL is %q, it must have the form http://host:port/path", ErrTarget, name, u.Redacted())
 	}
 	return nil
+}
+
+func withoutPassword(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "target"
+	}
+	return u.Redacted()
 }

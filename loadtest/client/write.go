@@ -39,7 +39,7 @@ type Writer struct {
 
 // NewWriter returns a writer for a target.
 func NewWriter(t *Target, o WriteOptions) *Writer {
-	return &Writer{url: t.WriteURL, client: newHTTPClient(o.Connections), opts: o, tally: newTally()}
+	return &Writer{url: t.WriteURL, client: newHTTPClient(t, o.Connections), opts: o, tally: newTally()}
 }
 
 // response is the server's answer to one attempt.

@@ -75,12 +75,15 @@ const (
 )
 
 // flush calls the flush URL, which moves what the server holds in memory to its files.
-func flush(ctx context.Context, flushURL string) error {
+func flush(ctx context.Context, s *Server) error {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, flushURL, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.FlushURL, nil)
 	if err != nil {
 		return fmt.Errorf("flush URL: %w", err)
+	}
+	if s.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.Token)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 type Server struct {
 	PID      int
 	Dir      string // data directory
+	Token    string // bearer token for FlushURL; empty sends none
 	FlushURL string // called with POST before the last measurement of Dir
 }
 
@@ -132,7 +133,7 @@ func (r *Recorder) finishDisk(ctx context.Context, samples int64) *DiskUsage {
 	}
 	flushed := false
 	if err == nil && r.server.FlushURL != "" && ctx.Err() == nil {
-		err = flush(ctx, r.server.FlushURL)
+		err = flush(ctx, &r.server)
 		flushed = err == nil
 	}
 	if flushed && r.disk != nil {

@@ -7,28 +7,94 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+
+	"github.com/alecthomas/kingpin/v2"
 )
 
 // answerBytesMax bounds what commands read of a server's answer.
 const answerBytesMax = 64 << 20
+
+// tokenBytesMax bounds the file of a bearer token.
+const tokenBytesMax = 64 << 10
+
+// Server is a server to ask.
+type Server struct {
+	// URL is the base of its API; it may hold a user and a password.
+	URL string
+	// TokenFile holds a bearer token; "" sends none.
+	TokenFile string
+}
+
+// AddFlags declares the flags of a server. The URL has a default unless otherwise is "".
+func (s *Server) AddFlags(cmd *kingpin.CmdClause, help, otherwise string) {
+	url := cmd.Flag("url", help+" It may hold user and password: https://USER:PASSWORD@HOST.")
+	if otherwise != "" {
+		url = url.Default(otherwise)
+	}
+	url.StringVar(&s.URL)
+	cmd.Flag("bearer-token-file", "File with the token to log in with.").StringVar(&s.TokenFile)
+}
+
+// DefaultURL is the address of a server on this machine.
+const DefaultURL = "http://127.0.0.1:9480"
+
+// String is the URL without the password.
+func (s *Server) String() string { return withoutPassword(s.URL) }
+
+func withoutPassword(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "the URL" // it may hold the password anywhere
+	}
+	return strings.TrimSuffix(u.Redacted(), "/")
+}
+
+// token reads the bearer token; "" if there is none.
+func (s *Server) token() (string, error) {
+	if s.TokenFile == "" {
+		return "", nil
+	}
+	file, err := os.Open(s.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--bearer-token-file: %w", err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, tokenBytesMax))
+	if err != nil {
+		return "", fmt.Errorf("--bearer-token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(content))
+	if token == "" {
+		return "", fmt.Errorf("--bearer-token-file: %s is empty", s.TokenFile)
+	}
+	return token, nil
+}
 
 // Refusal is the error that a server answered with.
 type Refusal struct{ Status, Text string }
 
 func (e *Refusal) Error() string { return e.Text }
 
-// Ask sends a form to a path of a server and decodes the data of its answer into data. data may be nil if the answer is empty.
+// Ask sends a form to a path of the server and decodes the data of its answer into data. data may be nil if the answer is empty.
 // The error is a *Refusal if the server refuses the request.
-func Ask(ctx context.Context, method, base, path string, form url.Values, data any) error {
-	endpoint := strings.TrimSuffix(base, "/") + path
+func (s *Server) Ask(ctx context.Context, method, path string, form url.Values, data any) error {
+	endpoint := strings.TrimSuffix(s.URL, "/") + path
 	target, body := endpoint, form.Encode()
 	if method == http.MethodGet {
 		target, body = endpoint+"?"+body, ""
 	}
 	req, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("--url: %w", err)
+		return fmt.Errorf("--url: %s is not a URL", withoutPassword(s.URL))
+	}
+	token, err := s.token()
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	resp, err := http.DefaultClient.Do(req)
@@ -44,7 +110,7 @@ func Ask(ctx context.Context, method, base, path string, form url.Values, data a
 		Data          any
 	}{Data: data}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, answerBytesMax)).Decode(&answer); err != nil {
-		return fmt.Errorf("%s answered %s and no JSON: %w", endpoint, resp.Status, err)
+		return fmt.Errorf("%s answered %s and no JSON: %w", withoutPassword(endpoint), resp.Status, err)
 	}
 	if answer.Status != "success" {
 		return &Refusal{resp.Status, answer.Error}

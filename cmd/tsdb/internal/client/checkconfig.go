@@ -22,8 +22,9 @@ import (
 
 // checkConfig holds the arguments of `tsdb check config`.
 type checkConfig struct {
-	file, url string
-	now       func() time.Time
+	file   string
+	server Server
+	now    func() time.Time
 }
 
 // AddCheck declares `tsdb check config`.
@@ -32,7 +33,7 @@ func AddCheck(app *kingpin.Application) Commands {
 	cmd := check.Command("config", "Check a configuration file, and show what it would change in a running server.")
 	c := &checkConfig{now: time.Now}
 	cmd.Arg("file", "The file for --config.file of serve.").Required().StringVar(&c.file)
-	cmd.Flag("url", "A running server to compare the file with. Default: none.").StringVar(&c.url)
+	c.server.AddFlags(cmd, "A running server to compare the file with. Default: none.", "")
 	return Commands{cmd.FullCommand(): c.run}
 }
 
@@ -42,7 +43,7 @@ func (c *checkConfig) run(w io.Writer) error {
 		return err
 	}
 	lines := []string{fmt.Sprintf("%s is valid: %s", c.file, next.Summary())}
-	if c.url != "" {
+	if c.server.URL != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		changes, err := c.changes(ctx, next)
@@ -66,7 +67,7 @@ func (c *checkConfig) changes(ctx context.Context, next *config.Config) ([]strin
 		flags  map[string]string
 	)
 	for path, data := range map[string]any{"schema": &schema, "config": &loaded, "flags": &flags} {
-		if err := Ask(ctx, http.MethodGet, c.url, "/api/v1/status/"+path, nil, data); err != nil {
+		if err := c.server.Ask(ctx, http.MethodGet, "/api/v1/status/"+path, nil, data); err != nil {
 			return nil, err
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -17,7 +16,7 @@ import (
 
 // deleteConfig holds the flags of `tsdb delete`.
 type deleteConfig struct {
-	url      string
+	server   Server
 	matches  []string
 	from, to string
 	dryRun   bool
@@ -29,7 +28,7 @@ type deleteConfig struct {
 func AddDelete(app *kingpin.Application) Commands {
 	cmd := app.Command("delete", "Delete samples of a running server, or count what would be deleted.")
 	c := &deleteConfig{}
-	cmd.Flag("url", "The server; it runs with --web.enable-admin-api.").Default("http://127.0.0.1:9480").StringVar(&c.url)
+	c.server.AddFlags(cmd, "The server; it runs with --web.enable-admin-api.", DefaultURL)
 	cmd.Flag("match", "Selector of series; may be repeated.").StringsVar(&c.matches)
 	cmd.Flag("from", "First time to delete: RFC 3339 or seconds since 1970, to the millisecond; default: the beginning.").
 		StringVar(&c.from)
@@ -134,9 +133,9 @@ func (c *deleteConfig) cleanUp(ctx context.Context, w io.Writer) error {
 // post asks the admin API and reads the data of the answer into data, unless that is nil.
 func (c *deleteConfig) post(ctx context.Context, endpoint string, form url.Values, data any) error {
 	path := "/api/v1/admin/tsdb/" + endpoint
-	err := Ask(ctx, http.MethodPost, c.url, path, form, data)
+	err := c.server.Ask(ctx, http.MethodPost, path, form, data)
 	if refused := new(Refusal); errors.As(err, &refused) {
-		return fmt.Errorf("%s answered %s: %s", strings.TrimSuffix(c.url, "/")+path, refused.Status, refused.Text)
+		return fmt.Errorf("%s answered %s: %s", c.server.String()+path, refused.Status, refused.Text)
 	}
 	return err
 }

@@ -28,17 +28,17 @@ const (
 
 // graphConfig holds the flags of `tsdb graph`.
 type graphConfig struct {
-	url   string
-	query string
-	span  model.Duration
-	width int
+	server Server
+	query  string
+	span   model.Duration
+	width  int
 }
 
 // AddGraph declares `tsdb graph`.
 func AddGraph(app *kingpin.Application) Commands {
 	cmd := app.Command("graph", "Draw a query of a running server in the terminal.")
 	c := &graphConfig{}
-	cmd.Flag("url", "The server.").Default("http://127.0.0.1:9480").StringVar(&c.url)
+	c.server.AddFlags(cmd, "The server.", DefaultURL)
 	cmd.Flag("range", "How far back.").Default("15m").SetValue(&c.span)
 	cmd.Flag("width", "Columns of the graph.").Default("72").IntVar(&c.width)
 	cmd.Arg("query", "PromQL.").Required().StringVar(&c.query)
@@ -66,7 +66,7 @@ func drawGraph(c *graphConfig, w io.Writer) error {
 		return err
 	}
 	if len(list) == 0 {
-		return fmt.Errorf("%s knows no samples of this query in the last %s", c.url, c.span)
+		return fmt.Errorf("%s knows no samples of this query in the last %s", &c.server, c.span)
 	}
 	lines := 1
 	if len(list) == 1 {
@@ -102,7 +102,7 @@ func (c *graphConfig) ask(ctx context.Context, end time.Time, step time.Duration
 			Values []model.SamplePair `json:"values"`
 		} `json:"result"`
 	}
-	if err := Ask(ctx, http.MethodPost, c.url, "/api/v1/query_range", form, &data); err != nil {
+	if err := c.server.Ask(ctx, http.MethodPost, "/api/v1/query_range", form, &data); err != nil {
 		return nil, err
 	}
 	var list []plotted

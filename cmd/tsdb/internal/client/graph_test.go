@@ -26,7 +26,7 @@ func TestDrawGraph(t *testing.T) {
 		var out strings.Builder
 		span, err := model.ParseDuration("5s")
 		require.NoError(t, err)
-		err = drawGraph(&graphConfig{url: s.URL, query: "up", span: span, width: 5}, &out)
+		err = drawGraph(&graphConfig{server: Server{URL: s.URL}, query: "up", span: span, width: 5}, &out)
 		return out.String(), err
 	}
 	answer = `{"status":"success","data":{"resultType":"matrix","result":[

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,7 +24,8 @@ var errLoadtestFailed = errors.New("the load test failed: see its report")
 // loadtestCommands holds the flags of `tsdb loadtest run` and `tsdb loadtest compare`.
 type loadtestCommands struct {
 	run, compare *kingpin.CmdClause
-	url, write   string
+	server       Server
+	write        string
 	target       loadclient.Target
 	targets      []string
 	opts         loadtest.Options
@@ -50,7 +52,7 @@ func AddLoadtest(app *kingpin.Application) Commands {
 		c.addLoadFlags(sub)
 	}
 	c.addRunFlags(c.run)
-	c.compare.Flag("target", "One server, as 'name=…;write=URL;query=URL;pid=…;dir=…;flush=URL;params=…'. "+
+	c.compare.Flag("target", "One server, as 'name=…;write=URL;query=URL;token-file=…;pid=…;dir=…;flush=URL;params=…'. "+
 		"Repeat it for each server. Ratios are relative to the first.").
 		Required().StringsVar(&c.targets)
 	c.compare.Flag("slice-samples", "Number of samples to encode at a time and send to each server in turn.").Default("1000000").
@@ -118,7 +120,7 @@ func (c *loadtestCommands) addLoadFlags(cmd *kingpin.CmdClause) {
 }
 
 func (c *loadtestCommands) addRunFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("url", "URL of the server.").Default("http://127.0.0.1:9480").StringVar(&c.url)
+	c.server.AddFlags(cmd, "URL of the server.", DefaultURL)
 	cmd.Flag("write", "Remote-write URL of the server. Default: --url with /api/v1/write.").StringVar(&c.write)
 	cmd.Flag("pid", "Process id of the server, to measure its CPU time and memory.").IntVar(&c.target.PID)
 	cmd.Flag("dir", "Data directory of the server, to measure its size.").StringVar(&c.target.Dir)
@@ -204,9 +206,13 @@ func (c *loadtestCommands) applyProfile() {
 func (c *loadtestCommands) complete(now time.Time) error {
 	c.applyProfile()
 	c.comparing.Suite = c.queries == queriesAll
-	c.target.QueryURL, c.target.WriteURL = c.url, c.write
+	var err error
+	if c.target.Token, err = c.server.token(); err != nil {
+		return err
+	}
+	c.target.QueryURL, c.target.WriteURL = c.server.URL, c.write
 	if c.write == "" {
-		c.target.WriteURL = c.url + "/api/v1/write"
+		c.target.WriteURL = strings.TrimSuffix(c.server.URL, "/") + "/api/v1/write"
 	}
 	if c.noFreshness {
 		c.opts.FreshnessEvery = -1
@@ -218,7 +224,6 @@ func (c *loadtestCommands) complete(now time.Time) error {
 		return errors.New("--to needs --from")
 	}
 	if c.from != "" {
-		var err error
 		if c.opts.Load.From, err = parseTime(c.from, now); err != nil {
 			return fmt.Errorf("--from: %w", err)
 		}

@@ -26,7 +26,7 @@ import (
 
 // retentionConfig holds the flags of `tsdb retention`.
 type retentionConfig struct {
-	url    string
+	server client.Server
 	source tables.OfflineFlags
 	alone  bool // without a server
 	output string
@@ -39,7 +39,7 @@ type retentionConfig struct {
 func AddRetention(app *kingpin.Application) Commands {
 	cmd := app.Command("retention", "Show how long metrics are kept, what that costs on disk, and what other ages would free.")
 	c := &retentionConfig{}
-	cmd.Flag("url", "The server to ask.").Default("http://127.0.0.1:9480").StringVar(&c.url)
+	c.server.AddFlags(cmd, "The server to ask.", client.DefaultURL)
 	cmd.Flag("offline", "Look at the tables of a server that has stopped, named by --storage.path, instead of asking one.").
 		BoolVar(&c.alone)
 	cmd.Flag("output", "Form of the answer: table or json.").Default("table").EnumVar(&c.output, "table", "json")
@@ -142,9 +142,9 @@ func (c *retentionConfig) ask(ctx context.Context, try retention.WhatIf) ([]rete
 		}
 	}
 	var data struct{ Costs []retention.Cost }
-	err := client.Ask(ctx, http.MethodGet, c.url, "/api/v1/status/retention", values, &data)
+	err := c.server.Ask(ctx, http.MethodGet, "/api/v1/status/retention", values, &data)
 	if refused := new(client.Refusal); errors.As(err, &refused) {
-		return nil, fmt.Errorf("%s: %w", c.url, refused)
+		return nil, fmt.Errorf("%s: %w", &c.server, refused)
 	} else if err != nil {
 		return nil, fmt.Errorf("%w (--offline looks at the tables of a server that has stopped)", err)
 	}
