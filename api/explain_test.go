@@ -115,10 +115,9 @@ func TestExplain(t *testing.T) {
 	require.Equal(t, "bypassed", p.Cache.Outcome)
 
 	p = explain("GET", "max_over_time(rate(steady_total[5m])[1h:1m]) + on (inst) deriv(steady_total[10m] offset 1d)", end-hour, end)
-	require.Equal(t, "engine", p.Operators[0])
+	require.Equal(t, "join +", p.Operators[0])
 	require.Contains(t, strings.Join(p.Operators, "\n"), "deriv over 10m0s")
-	require.Len(t, p.Engine, 1)
-	require.Contains(t, p.Engine[0].Reason, "subquer")
+	require.Empty(t, p.Engine)
 	require.Len(t, p.Selectors, 2)
 	require.Equal(t, float64(end-hour-hour-300_000+1)/1000, p.Selectors[0].From, "the subquery's range comes on top")
 	require.Equal(t, "subquery", p.Cache.SameRangeOnly)
@@ -157,11 +156,13 @@ func TestExplainBesideTheResult(t *testing.T) {
 	require.Contains(t, w.Body.String(), `"warnings":["value \"perhaps\" for parameter \"stats\" is deprecated`)
 }
 
-// endless is an expression whose evaluation takes minutes unless it is stopped.
+// endless is an expression that Prometheus's engine evaluates for minutes unless it is stopped.
 const endless = `max_over_time((nothing + nothing)[3d:1ms])`
 
 // unbounded lets it pass.
-var unbounded = query.Options{SubqueryPointsMax: math.MaxInt64, SubqueryStepsMax: math.MaxInt64, ConcurrencyMax: 1}
+var unbounded = query.Options{
+	SubqueryPointsMax: math.MaxInt64, SubqueryStepsMax: math.MaxInt64, ConcurrencyMax: 1, Columnar: query.Off,
+}
 
 // awaitActive waits until one query is under way.
 func awaitActive(t *testing.T, h http.Handler) (id string) {

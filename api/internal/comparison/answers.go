@@ -79,7 +79,7 @@ func Differences(h http.Handler, recorded []Exchange) (list []string) {
 		case w.Code != want.Code:
 			list = append(list, fmt.Sprintf("%s\n  status %d, Prometheus answers %d\n  %s\n  %s",
 				r, w.Code, want.Code, cut(body), cut(want.Body)))
-		case !bytes.Equal(body, want.Body):
+		case !Equal(body, want.Body):
 			list = append(list, fmt.Sprintf("%s\n  answer     %s\n  Prometheus %s", r, cut(body), cut(want.Body)))
 		}
 	}

@@ -6,14 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +30,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
+
+	"halite/api/internal/comparison"
 )
 
 // TestFilesOverHTTP sends the samples of Prometheus's PromQL test files by remote write 2.0 to the real server, and each query by
@@ -199,7 +199,7 @@ func (e *comparingEngine) compare(s *twoServers, path string, params url.Values)
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(s.tb, err)
 	query := params.Get("query")
-	if resp.StatusCode != w.Code || !equalAnswers(answerOf(s.tb, w.Body.Bytes(), query), answerOf(s.tb, text, query)) {
+	if resp.StatusCode != w.Code || !comparison.EqualValues(answerOf(s.tb, w.Body.Bytes(), query), answerOf(s.tb, text, query)) {
 		s.tb.Errorf("%s %v\nPrometheus %d %s\nHalite %d %s", path, params, w.Code, w.Body, resp.StatusCode, text)
 	}
 }
@@ -224,35 +224,4 @@ func answerOf(tb testing.TB, text []byte, query string) map[string]any {
 	}
 	slices.SortStableFunc(series, func(a, b any) int { return cmp.Compare(metric(a), metric(b)) })
 	return answer
-}
-
-// equalAnswers compares decoded JSON. Numbers may differ by 1e-12 relative.
-func equalAnswers(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for key := range a {
-			if other, ok := b[key]; !ok || !equalAnswers(a[key], other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, equalAnswers)
-	case string:
-		b, ok := b.(string)
-		return ok && (a == b || equalNumbers(a, b))
-	default:
-		return reflect.DeepEqual(a, b)
-	}
-}
-
-func equalNumbers(a, b string) bool {
-	x, errA := strconv.ParseFloat(a, 64)
-	y, errB := strconv.ParseFloat(b, 64)
-	return errA == nil && errB == nil && math.Abs(x-y) <= 1e-12*max(math.Abs(x), math.Abs(y))
 }
