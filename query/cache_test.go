@@ -49,6 +49,8 @@ func newDashboards(rng *rand.Rand) *dashboards {
 		`max_over_time(sum(rate(c_total[5m]))[20m:1m])`, `rate({__name__=~"c.*|g",job="2"}[5m])`, `g > 0 unless c_total`,
 		`sum(sum by (zone) (g))`, `scalar(sum(g)) + g`, `sort_desc(g)`, `time()`, `sum by (__name__) ({job="1"})`,
 		`stddev by (job) (g)`, `bottomk(1, g)`, `timestamp(g)`, `hour(g)`, `changes(g[10m])`, `irate(c_total[5m] offset 1m)`,
+		`sort_by_label(g, "inst")`, `count_values("v", round(g, 100))`, `deriv(g[1h])`,
+		`double_exponential_smoothing(g[10m], 0.5, 0.1)`,
 	}}
 	for range 40 {
 		d.all = append(d.all, d.vector(1+d.IntN(3)))

@@ -85,8 +85,9 @@ func TestStatisticsAreThoseOfTheEngine(t *testing.T) {
 		"g", "rate(c_total[5m])", "sum(rate(c_total[37m] offset 1m))", "g @ start() + 1", "timestamp(g)",
 		"quantile_over_time(0.5, g[10m])", "g + on (inst) c_total", "g * on (inst) c_total{job='1'}", "rate(c_total[1m] @ end())",
 		// Parts of these are handed to the engine.
-		"sinh(rate(c_total[5m]))", "histogram_sum(delta(g[10m]))", "sinh(g) + tan(g)", "sinh(rate(c_total[5m] @ end())) + g",
-		"sinh(sum_over_time(g[7m] @ end()))", "max_over_time(sinh(g)[10m:1m])",
+		"limit_ratio(1, rate(c_total[5m]))", "histogram_sum(delta(g[10m]))", "limit_ratio(1, g) + tan(g)",
+		"limit_ratio(1, rate(c_total[5m] @ end())) + g", "limit_ratio(1, sum_over_time(g[7m] @ end()))",
+		"max_over_time(limit_ratio(1, g)[10m:1m])", "sinh(g) + limitk(3, g)", "sort_by_label(g, 'inst')",
 		"max_over_time(rate(c_total[5m])[10m:1m])", "sum(avg_over_time(sum by (job) (g)[2m:17s] offset 1m))",
 		"max_over_time(min_over_time(g[10m:1m])[20m:2m] @ end()) + g", "count_over_time((g > bool 0)[1m:10s])",
 		"absent_over_time((g > 1e9)[10m:])", "predict_linear(g[10m:1m], scalar(g{inst='1'}))",

@@ -276,7 +276,10 @@ func (g exprs) overRange(matrix string) string {
 func (g exprs) aggregate(depth int) string {
 	inner := g.vector(depth - 1)
 	by := pick(g, "", " by ("+g.labels()+")", " without ("+g.labels()+")")
-	switch g.IntN(7) {
+	switch g.IntN(8) {
+	case 7:
+		// The order of other operands is not defined.
+		return fmt.Sprintf("limitk%s (%d, %s)", by, g.IntN(5), pick(g, "c_total", "g", "rate(c_total[5m])", "g{job='1'} offset 1m"))
 	case 6:
 		return fmt.Sprintf(`count_values%s ("%s", round(%s, 100))`, by, pick(g, "v", "v", "job"), inner)
 	case 0:
@@ -324,9 +327,12 @@ func (g exprs) function(inner string) string {
 		return "label_join(" + inner + `, "x", "/", "job", "inst")`
 	case 3:
 		return "round(" + inner + ", 0.5)"
+	case 7:
+		return pick(g, "sort_by_label", "sort_by_label_desc") + "(" + inner + `, "inst", "job")`
 	}
 	return pick(g, "abs", "ceil", "floor", "sgn", "sqrt", "exp", "ln", "timestamp", "-", "absent", "sort", "sort_desc",
-		"minute", "hour", "day_of_week", "year", "log2", "log10", "atan", "deg", "scalar(sparse) + ") +
+		"minute", "hour", "day_of_week", "days_in_month", "year", "log2", "log10", "atan", "asinh", "tanh", "acosh", "deg",
+		"max_of(scalar(sparse), 3) + ", "scalar(sparse) + ") +
 		"(" + inner + ")"
 }
 

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"cmp"
+	"math"
 	"strings"
 	"time"
 
@@ -146,6 +147,14 @@ func (c Compiler) Scalar(e parser.Expr) Scalar {
 			return clock{}
 		case "pi":
 			return literal(pi)
+		case "max_of", "min_of":
+			pick := math.Max
+			if e.Func.Name == "min_of" {
+				pick = math.Min
+			}
+			if left, right := c.Scalar(e.Args[0]), c.Scalar(e.Args[1]); left != nil && right != nil {
+				return scalarBinary{left, right, pick}
+			}
 		case "scalar":
 			if child := c.Vector(e.Args[0]); child != nil {
 				return only{child}
@@ -215,6 +224,11 @@ func (c Compiler) aggregation(e *parser.AggregateExpr) Vector {
 	switch e.Op {
 	case parser.QUANTILE:
 		return &quantileOf{grouping: g, child: child, q: param.Val, pos: e.Param.PositionRange()}
+	case parser.LIMITK:
+		// The engine keeps an order in instant queries.
+		if k := param.Val; k >= 1 && k < 1e15 && !c.grid.Instant() {
+			return &limitK{grouping: g, k: int64(k), child: child}
+		}
 	case parser.TOPK, parser.BOTTOMK:
 		// Numbers beyond an int64, and NaN, are errors; up to a 32-bit one is enough to compute with.
 		if k := param.Val; k > -1e15 && k < 1e15 {

@@ -61,6 +61,11 @@ func (c Compiler) call(e *parser.Call) Vector {
 		return labelReplace(e, child)
 	case "label_join":
 		return labelJoin(e, child)
+	case "sort_by_label", "sort_by_label_desc":
+		if c.grid.Instant() {
+			return nil // the engine compares labels
+		}
+		return &sorted{child: child, pos: e.PositionRange()}
 	case "sort", "sort_desc":
 		return &sorted{child: child, descending: name == "sort_desc", pos: e.PositionRange()}
 	case "absent":

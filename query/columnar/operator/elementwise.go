@@ -123,6 +123,36 @@ func simpleFunctions(name string) func(float64) float64 {
 	if f := dateFunction(name); f != nil {
 		return func(v float64) float64 { return f(time.Unix(int64(v), 0).UTC()) }
 	}
+	return trigonometric(name)
+}
+
+func trigonometric(name string) func(float64) float64 {
+	switch name {
+	case "acos":
+		return math.Acos
+	case "acosh":
+		return math.Acosh
+	case "asin":
+		return math.Asin
+	case "asinh":
+		return math.Asinh
+	case "atan":
+		return math.Atan
+	case "atanh":
+		return math.Atanh
+	case "cos":
+		return math.Cos
+	case "cosh":
+		return math.Cosh
+	case "sin":
+		return math.Sin
+	case "sinh":
+		return math.Sinh
+	case "tan":
+		return math.Tan
+	case "tanh":
+		return math.Tanh
+	}
 	return nil
 }
 
@@ -149,6 +179,10 @@ func dateFunction(name string) func(t time.Time) float64 {
 		return func(t time.Time) float64 { return float64(t.Day()) }
 	case "day_of_year":
 		return func(t time.Time) float64 { return float64(t.YearDay()) }
+	case "days_in_month":
+		return func(t time.Time) float64 {
+			return float64(time.Date(t.Year(), t.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day())
+		}
 	case "month":
 		return func(t time.Time) float64 { return float64(t.Month()) }
 	case "year":

@@ -259,3 +259,54 @@ func (m byValue) Less(i, j int) bool {
 	}
 	return a < b
 }
+
+// limitK is limitk: the first k series of each group that have a value at a step.
+type limitK struct {
+	grouping
+	k     int64
+	child Vector
+}
+
+// names of series are kept.
+func (n *limitK) names() grid.Naming { return n.child.names() }
+
+func (n *limitK) Describe(d *Description) { d.Node("aggregate limitk"+n.text, n.child) }
+
+func (n *limitK) Run(ev *Eval, emit emitFunc) error {
+	if err := ev.account(ev.Grid.Steps); err != nil { // the parameter
+		return err
+	}
+	bytes := int64(0)
+	defer func() { ev.Budget.Release(bytes) }()
+	gs := newGroups(n.grouping, func(grid.Series) ([]int64, error) {
+		size := int64(ev.Grid.Steps * 8)
+		if err := ev.Budget.Reserve(size); err != nil {
+			return nil, err
+		}
+		bytes += size
+		return make([]int64, ev.Grid.Steps), nil // how many came at each step
+	})
+	row := make([]float64, ev.Grid.Steps)
+	return n.child.Run(ev, func(s grid.Series, values []float64) error {
+		came, err := gs.find(ev, s)
+		if err != nil {
+			return err
+		}
+		kept := 0
+		for k, v := range values {
+			row[k] = grid.Absent()
+			if !grid.IsAbsent(v) && (*came)[k] < n.k {
+				(*came)[k]++
+				row[k] = v
+				kept++
+			}
+		}
+		if kept == 0 {
+			return nil
+		}
+		if err := ev.account(kept); err != nil {
+			return err
+		}
+		return emit(s.Whole(), row)
+	})
+}

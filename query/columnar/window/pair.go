@@ -56,8 +56,8 @@ const (
 	carriedMax = 1 << 30
 	// roundoff is half the distance between 1 and the next larger number.
 	roundoff = 1.0 / (1 << 53)
-	// toleranceMax is the relative error up to which a result counts as equal: a tenth of what answers may differ by.
-	toleranceMax = 1e-13
+	// toleranceMax is the relative error up to which a result counts as equal: half of what answers may differ by.
+	toleranceMax = 5e-13
 )
 
 // odd reports whether prefixes cannot add a value up.
