@@ -71,20 +71,15 @@ func (i *Ingester) store(r *Request) error {
 	if err := r.Read(); err != nil {
 		return err
 	}
-	if err := i.storeSamples(r); err != nil {
+	stored, err := i.storeNumbers(r, keyschema.Floats, r.samples)
+	r.Accept(stored)
+	if err != nil {
 		return err
 	}
 	if err := i.storeKinds(r); err != nil {
 		return err
 	}
 	return r.StoreMetadata()
-}
-
-// storeSamples appends the floats of known series to log and head.
-func (i *Ingester) storeSamples(r *Request) error {
-	stored, err := i.storeNumbers(r, keyschema.Floats, r.samples)
-	r.Accept(stored)
-	return err
 }
 
 // storeNumbers appends floats or start times of known series to log and head, stripe by stripe. It returns their number.
