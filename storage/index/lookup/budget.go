@@ -1,7 +1,7 @@
 package lookup
 
-// Budget accounts for memory, in bytes, before a look-up takes it. Its error ends the look-up. A look-up gives nothing back;
-// when it ends, only what it returned is left. A nil Budget allows everything.
+// Budget accounts for the memory of a look-up, in bytes, before the look-up takes it. An error of the Budget ends the look-up.
+// A look-up gives nothing back, because only its result is left when it ends. A nil Budget allows everything.
 type Budget func(bytes int64) error
 
 // ChargeBytes is how much a look-up takes before it charges the budget.

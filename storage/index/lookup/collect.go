@@ -15,11 +15,11 @@ import (
 	"halite/storage/index/sorted"
 )
 
-// collector gathers the rows that a query visits. If closed days are in the window it knows each series by a 128-bit
-// hash of its labels, so that a label set found on many days is built once.
+// collector gathers the rows that a query visits. If the window contains closed days, it identifies each series by a 128-bit
+// hash of its labels. So it builds a label set that it finds on many days once.
 //
-// Rows come in the order of labels from the active index and from each segment. So the series looked for is mostly
-// the one that follows the last one, and the hash table is made only when that has failed.
+// Rows come in the order of labels from the active index and from each segment. So the next series is mostly the one behind
+// the last one. The collector makes the hash table only when that guess has failed.
 type collector struct {
 	q       *query
 	builder labels.ScratchBuilder
@@ -30,13 +30,13 @@ type collector struct {
 	fresh   bool
 	index   keyIndex
 	spans   []presence.Span // memory from which hours are cut
-	same    []presence.Span // of the active series that came last: most have the same
-	// sameDay and sameWord are what same was made of, if that is one day.
+	same    []presence.Span // hours of the last active series; most series have the same
+	// sameDay and sameWord are the day and the bitmap of same, if same is of one day.
 	sameDay  int64
 	sameWord uint32
 	key      []byte
 	sort     memory.SortScratch
-	// join are those without which series may be left out, nil if none may; left were.
+	// join holds the partners that a series needs to stay, nil if all stay. omitted counts the series that were left out.
 	join    *JoinKeys
 	omitted int
 }
@@ -45,7 +45,7 @@ func newCollector(q *query) *collector {
 	return &collector{q: q, builder: labels.NewScratchBuilder(16)}
 }
 
-// found is a series. If it has no labels yet it is an active one, at row of v.
+// found is a series. A series without labels is active, at row of v.
 type found struct {
 	key    xxh3.Uint128
 	labels labels.Labels
@@ -55,7 +55,7 @@ type found struct {
 	ref    memory.Ref
 }
 
-// foundBytes and seriesBytes are what a found and a Series take, without their labels.
+// foundBytes and seriesBytes are the sizes of a found and a Series without their labels.
 const (
 	foundBytes  = int(unsafe.Sizeof(found{}))
 	SeriesBytes = int(unsafe.Sizeof(Series{}))
@@ -69,7 +69,7 @@ var foundPool = sync.Pool{New: func() any { return new(foundPage) }}
 
 func (c *collector) at(i int) *found { return &c.found[i/foundPageSize][i%foundPageSize] }
 
-// add makes a series.
+// add appends a series.
 func (c *collector) add() *found {
 	if c.count == len(c.found)*foundPageSize {
 		c.found = append(c.found, foundPool.Get().(*foundPage))
@@ -78,7 +78,7 @@ func (c *collector) add() *found {
 	return c.at(c.count - 1)
 }
 
-// close gives the memory back; what has been returned does not refer to it.
+// close gives the memory back. Series that were returned do not refer to it.
 func (c *collector) close() {
 	for _, p := range c.found {
 		clear(p[:])
@@ -87,7 +87,7 @@ func (c *collector) close() {
 	c.found, c.count = nil, 0
 }
 
-// entry returns the series of a key, making it if it is new.
+// entry returns the series of a key, and appends it if it is new.
 func (c *collector) entry(key xxh3.Uint128) *found {
 	if c.next < c.count {
 		if f := c.at(c.next); f.key == key {
@@ -112,8 +112,8 @@ func (c *collector) entry(key xxh3.Uint128) *found {
 	return f
 }
 
-// keyIndex is a hash table of the first count series of a collector: a slot is a part of the key in the upper half and
-// the series' number plus one in the lower, 0 if free.
+// keyIndex is a hash table of the first count series of a collector. The upper half of a slot is a part of the key. The lower
+// half is the number of the series plus one, or 0 if the slot is free.
 type keyIndex struct {
 	slots []uint64
 	count int
@@ -186,7 +186,8 @@ func (c *collector) addActive(v *memory.View, rows []uint32) error {
 		if err := c.q.charge(foundBytes); err != nil {
 			return err
 		}
-		// Its hours may lie on closed days only; its ref is wanted all the same, for what the head still holds.
+		// The hours of a series may lie on closed days only. The head may still hold samples of it, so the series needs its
+		// ref.
 		if kept == nil {
 			kept = v.Clone()
 		}
@@ -196,7 +197,7 @@ func (c *collector) addActive(v *memory.View, rows []uint32) error {
 	return nil
 }
 
-// activeHours are the hours of an active series. They may be shared, unless closed days are to be joined to them.
+// activeHours returns the hours of an active series. They may be shared, unless hours of closed days are added later.
 func (c *collector) activeHours(ref memory.Ref) []presence.Span {
 	if d := c.q.onlyDay(); d != nil && !c.merging {
 		return c.hoursOf(d.Day, d.Hours(ref)&presence.HoursWithin(d.Day, c.q.first, c.q.to))
@@ -214,7 +215,7 @@ func (c *collector) activeHours(ref memory.Ref) []presence.Span {
 	return c.same
 }
 
-// hoursOf are the hours of a series that was touched in these hours of a day and no others; they may be shared.
+// hoursOf returns the hours of a series that was active in these hours of one day only. They may be shared.
 func (c *collector) hoursOf(day int64, word uint32) []presence.Span {
 	switch {
 	case word == 0:
@@ -226,9 +227,9 @@ func (c *collector) hoursOf(day int64, word uint32) []presence.Span {
 	return c.same
 }
 
-// newSpans runs fill on spare memory of the collector, so that most series need no allocation of their own.
+// newSpans runs fill on spare memory of the collector, so that most series need no allocation.
 func (c *collector) newSpans(fill func([]presence.Span) []presence.Span) []presence.Span {
-	const spansMax = 32 // that one series is likely to need
+	const spansMax = 32 // spans that one series is likely to need
 	if cap(c.spans)-len(c.spans) < spansMax {
 		c.spans = make([]presence.Span, 0, min(max(2*spansMax, 2*cap(c.spans)), 4096))
 	}
@@ -252,8 +253,8 @@ func (c *collector) activeKey(v *memory.View, row uint32) xxh3.Uint128 {
 	return xxh3.Hash128Seed(key, c.q.reader.seed)
 }
 
-// addSegment gathers the rows of a segment. Its series differ from each other, so that the first one to be read needs no
-// comparing.
+// addSegment gathers the rows of a segment. The series of a segment differ from each other, so the first segment needs no
+// comparisons.
 func (c *collector) addSegment(s *segment.Segment) error {
 	c.fresh, c.next = c.count == 0, 0
 	return c.q.scanSegment(s, c.addBlock)
@@ -264,7 +265,7 @@ func (c *collector) addBlock(s *segment.Segment, b *segment.Block, rows []uint32
 	if err != nil {
 		return err
 	}
-	var hours []presence.Span // of the pattern that came last: most rows have the same
+	var hours []presence.Span // of the last pattern; most rows have the same
 	last := uint32(1<<32 - 1)
 	for i, row := range rows {
 		if i%4096 == 4095 && c.q.ctx.Err() != nil {
@@ -305,7 +306,7 @@ func (c *collector) addBlock(s *segment.Segment, b *segment.Block, rows []uint32
 	return nil
 }
 
-// finish builds what labels are missing, sorts, and drops series without hours.
+// finish builds the missing labels, sorts the series, and drops series without hours.
 func (c *collector) finish() ([]Series, error) {
 	count := 0
 	for i := range c.count {
@@ -331,7 +332,7 @@ func (c *collector) finish() ([]Series, error) {
 		}
 		out = append(out, Series{Labels: ls, Ref: f.ref, Hours: presence.Normalize(f.hours)})
 	}
-	// Rows come sorted from each segment and from each table.
+	// Rows of each segment and of each table are sorted.
 	out = sorted.MergeRuns(out, func(a, b Series) int { return labels.Compare(a.Labels, b.Labels) })
 	return out, c.q.ctx.Err()
 }

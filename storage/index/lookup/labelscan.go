@@ -16,7 +16,7 @@ import (
 type labelNameScan struct {
 	q     *query
 	names map[string]bool
-	found valueid.Set // dictionaries of active labels among them
+	found valueid.Set // dictionaries of the active labels in names
 }
 
 func (n *labelNameScan) run() error {
@@ -46,13 +46,13 @@ func (n *labelNameScan) run() error {
 
 func (n *labelNameScan) scan(s *segment.Segment) error { return n.q.scanSegment(s, n.closed) }
 
-// active looks for each name that is not found yet for one touched row that has it.
+// active searches, for each name that it has not found yet, a row that was active in the window and has the name.
 func (n *labelNameScan) active(v *memory.View, rows []uint32) error {
 	if !n.names[model.MetricNameLabel] && n.touched(v, rows, nil) {
 		n.names[model.MetricNameLabel] = true
 	}
 	for pos, c := range v.Columns {
-		// Most labels are found in the first tables: the others need no look at the map.
+		// The first tables have most labels. Later tables need no look-up in the map.
 		if id := c.Dict.ID; !n.found.Has(id) && n.touched(v, rows, v.Data[pos]) {
 			n.found.Grow(id)
 			n.found.Add(id)
@@ -62,7 +62,8 @@ func (n *labelNameScan) active(v *memory.View, rows []uint32) error {
 	return nil
 }
 
-// touched reports whether one of the rows has the label of the column, nil for any, and hours in the window.
+// touched reports whether one of the rows has the label of the column and was active in the window. A nil column means any
+// label.
 func (n *labelNameScan) touched(v *memory.View, rows []uint32, data *memory.ColumnData) bool {
 	for _, row := range rows {
 		if (data == nil || data.At(row) != 0) && n.q.touched(v.Ref(row)) {
@@ -104,14 +105,14 @@ func (n *labelNameScan) closed(s *segment.Segment, b *segment.Block, rows []uint
 	return nil
 }
 
-// labelValueScan gathers the values of one label among matching series. A value's rows are asked for their hours only until
-// one of them lies in the window.
+// labelValueScan gathers the values of one label among matching series. For each value it checks the hours of rows only until
+// one lies in the window.
 type labelValueScan struct {
 	q      *query
 	name   string
 	values []string // sorted
 
-	metrics []string // found in the active index, if name is the metric's
+	metrics []string // found in the active index, if the label is the metric's name
 	seen    map[*memory.Dictionary]*valueid.Set
 }
 
@@ -120,7 +121,7 @@ func (s *labelValueScan) run() error {
 	if err := s.q.scanActive(s.active); err != nil {
 		return err
 	}
-	s.values = s.metrics // tables come by metric
+	s.values = s.metrics // the tables are in the order of metrics
 	for d, ids := range s.seen {
 		s.values = sorted.Union(s.values, dictValues(ids, d))
 	}
@@ -189,7 +190,7 @@ func (s *labelValueScan) active(v *memory.View, rows []uint32) error {
 	return nil
 }
 
-// closed returns the segment's values, sorted. Without matchers the dictionary knows.
+// closed returns the values of a segment, sorted. Without matchers the dictionary has the answer.
 func (s *labelValueScan) closed(seg *segment.Segment, plain bool) ([]string, error) {
 	if _, has := seg.Manifest.Name(s.name); !has && s.name != model.MetricNameLabel || seg.Manifest.Series == 0 {
 		return nil, nil
@@ -219,7 +220,7 @@ func (s *labelValueScan) closed(seg *segment.Segment, plain bool) ([]string, err
 	return out, nil
 }
 
-// scan returns the values of the series that match and were touched in the window.
+// scan returns the values of the series that match and were active in the window.
 func (s *labelValueScan) scan(seg *segment.Segment) ([]string, error) {
 	d, err := seg.Dict(s.q.ctx, s.name)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// A matcher is evaluated once for each distinct value of its label, never for each series: the result is the set of
-// value ids that match, with id 0 for "the label is absent", which Prometheus treats as the empty string.
+// A matcher is evaluated once for each distinct value of its label, never for each series. The result is the set of value ids
+// that match. Id 0 means that the label is absent, which Prometheus treats as the empty string.
 
-// matcher is a labels.Matcher with what the scans ask of it again and again.
+// matcher is a labels.Matcher with properties that the scans need often.
 type matcher struct {
 	*labels.Matcher
 	metric bool // it is on the metric's name
@@ -33,7 +33,7 @@ func newMatchers(ms []*labels.Matcher) []matcher {
 	return out
 }
 
-// finite returns the only values that can match, if the matcher names them. The absent label may match in addition.
+// finite returns the only values that can match, if the matcher lists them. Series without the label may match as well.
 func (m *matcher) finite() (values []string, ok bool) {
 	switch m.Type {
 	case labels.MatchEqual:
@@ -49,7 +49,7 @@ func (m *matcher) finite() (values []string, ok bool) {
 	return nil, false
 }
 
-// matchMetric reports whether all matchers on the metric's name take it.
+// matchMetric reports whether all matchers on the metric's name accept it.
 func matchMetric(ms []matcher, metric string) bool {
 	for i := range ms {
 		if ms[i].metric && !ms[i].Matches(metric) {
@@ -59,7 +59,7 @@ func matchMetric(ms []matcher, metric string) bool {
 	return true
 }
 
-// metricNamed returns the metric that the matchers ask for by name.
+// metricNamed returns the metric that the matchers name.
 func metricNamed(ms []matcher) (metric string, ok bool) {
 	for i := range ms {
 		if ms[i].metric && ms[i].Type == labels.MatchEqual {
@@ -69,7 +69,7 @@ func metricNamed(ms []matcher) (metric string, ok bool) {
 	return "", false
 }
 
-// matchActive evaluates a matcher on an active dictionary as it is now.
+// matchActive evaluates a matcher on the current values of an active dictionary.
 func matchActive(ctx context.Context, m *matcher, d *memory.Dictionary) (*valueid.Set, error) {
 	if values, ok := m.finite(); ok {
 		return matchFinite(m, values, d.Len(), func(v string) (uint32, error) { return d.Lookup(v), nil })
@@ -90,7 +90,7 @@ func matchActive(ctx context.Context, m *matcher, d *memory.Dictionary) (*valuei
 	return set, nil
 }
 
-// matchFinite looks up the values that a matcher names.
+// matchFinite looks up the values that a matcher lists.
 func matchFinite(m *matcher, values []string, idMax uint32, lookup func(string) (uint32, error)) (*valueid.Set, error) {
 	var ids []uint32
 	for _, v := range values {
@@ -122,7 +122,7 @@ func matchFinite(m *matcher, values []string, idMax uint32, lookup func(string) 
 	return set, nil
 }
 
-// matchClosed evaluates a matcher on a segment's dictionary; results of regular expressions are cached, because the
+// matchClosed evaluates a matcher on a segment's dictionary. It caches the results of regular expressions, because the
 // dictionary never changes.
 func matchClosed(ctx context.Context, m *matcher, d *segment.Dict) (*valueid.Set, error) {
 	if values, ok := m.finite(); ok {
@@ -161,7 +161,7 @@ func matchClosed(ctx context.Context, m *matcher, d *segment.Dict) (*valueid.Set
 	return set, nil
 }
 
-// hasPrefixOrLess reports whether values with the prefix can be at or behind v in order.
+// hasPrefixOrLess reports whether a value at or behind v, in order, may have the prefix.
 func hasPrefixOrLess(v, prefix string) bool {
 	return v < prefix || len(v) >= len(prefix) && v[:len(prefix)] == prefix
 }

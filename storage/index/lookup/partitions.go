@@ -8,17 +8,17 @@ import (
 	"halite/storage/index/segment"
 )
 
-// A closed day may be read in two places: its own segment, and its month's, which repeats what the days hold. A month
-// answers a long window at the cost of one look-up; a day is smaller where series come and go. A month says which
-// generation of each day it contains: days that were compacted again since are read by themselves, so that a month that
-// is late, or gone, costs time but never an answer.
+// Two places hold a closed day: its own segment, and the segment of its month. A month answers a long window with one look-up.
+// A day is smaller if series come and go. A month names the generation of each day that it contains. A day that was compacted
+// again since is read from its own segment. So a month that is late or gone costs time, and no answer is wrong.
 
-// staleRetriesMax is how often a partition is read again because a compaction replaced it; its compactions are minutes apart.
+// staleRetriesMax bounds how often a partition is read again because a compaction replaced it. Its compactions are minutes
+// apart.
 const staleRetriesMax = 8
 
-// eachClosed calls run with segments that together hold the closed days of the query, each with its window. With
-// wholeOnly a month is asked for whole days only. If a partition is compacted meanwhile run is called again with a new
-// segment: it must bear to see a row twice.
+// eachClosed calls run with segments that together hold the closed days of the query, each with its window. With wholeOnly it
+// uses a month for whole days only. If a compaction replaces a partition meanwhile, it calls run again with the new segment.
+// So run must tolerate that a row comes twice.
 func (q *query) eachClosed(wholeOnly bool, run func(s *segment.Segment) error) error {
 	for _, g := range q.closed {
 		served, err := q.inMonth(g, wholeOnly, run)
@@ -51,7 +51,7 @@ func (q *query) inDay(d *segment.Handle, run func(s *segment.Segment) error) err
 	}
 }
 
-// inMonth runs on the month's segment, if that is worth while, and returns the days that it has served.
+// inMonth runs on the segment of a month if that is cheaper, and returns the days that it has covered.
 func (q *query) inMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment.Segment) error) (served uint32, err error) {
 	if g.Month == nil || len(g.Days) < q.months.DaysMin || g.Month.Broken.Load() {
 		return 0, nil
@@ -80,8 +80,8 @@ func (q *query) inMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment
 	}
 }
 
-// monthWindow asks the segment for the days that it contains as they are now, and returns them; none if their own
-// segments are the better choice.
+// monthWindow returns the days whose current generation the month contains. It returns none if the segments of the days are
+// the better choice.
 func (q *query) monthWindow(s *segment.Segment, g segment.MonthDays, wholeOnly bool) (served uint32) {
 	count, series := 0, uint64(0)
 	for _, d := range g.Days {

@@ -11,10 +11,10 @@ import (
 	"halite/storage/index/presence"
 )
 
-// projection makes the active series of a query with some of their labels. Label sets are made once for each combination
-// of value ids that a table has.
+// projection makes the active series of a query with some of their labels. It makes one label set for each combination of
+// value ids in a table.
 type projection struct {
-	hours  collector // for these alone
+	hours  collector // of the projected series only
 	names  []string  // besides the metric's
 	tables []tableRows
 	*projectionScratch
@@ -25,29 +25,29 @@ type projection struct {
 	// The table at hand:
 	v       *memory.View
 	columns []projected
-	numbers map[uint64]int // numbers combinations by the number in the columns before and an id; nil if computed
+	numbers map[uint64]int // number of a combination by the number of the columns before and an id; nil if computed
 }
 
-// tableRows are rows of a table. They end at a place in the list of the rows of all tables.
+// tableRows are rows of a table. end is where they end in the list of the rows of all tables.
 type tableRows struct {
 	v   *memory.View
 	end int
 }
 
-// projected is a column that is asked for.
+// projected is a projected column.
 type projected struct {
 	pos  uint16
 	data *memory.ColumnData
-	ids  int // values that it may have, with 0
+	ids  int // number of values that it may have, with 0
 }
 
-// combination is the group and the labels of rows that have the same ids; the group is 0 while there are none.
+// combination is the group and the labels of rows with the same ids. The group is 0 before the first of these rows.
 type combination struct {
 	group  uint32
 	labels labels.Labels
 }
 
-// projectionScratch is memory that projections use again.
+// projectionScratch is memory that projections reuse.
 type projectionScratch struct {
 	rows  []uint32 // of all tables
 	cells []combination
@@ -56,7 +56,7 @@ type projectionScratch struct {
 
 var projectionPool = sync.Pool{New: func() any { return new(projectionScratch) }}
 
-// cellsShare bounds the combinations of values that may be thought of, for each row.
+// cellsShare bounds the number of possible combinations of values, for each row.
 const cellsShare = 4
 
 func newProjection(q *query, names []string) *projection {
@@ -66,17 +66,17 @@ func newProjection(q *query, names []string) *projection {
 	}
 }
 
-// close gives the memory back; series do not refer to it.
+// close gives the memory back. Series do not refer to it.
 func (p *projection) close() {
 	p.rows = p.rows[:0]
 	clear(p.cells)
 	projectionPool.Put(p.projectionScratch)
 }
 
-// unordered reports whether the tables in turn are not in the order of labels.
+// unordered reports whether the tables, one after another, are not in the order of labels.
 func (p *projection) unordered() bool { return p.early && len(p.tables) > 1 }
 
-// addRows takes rows of a table.
+// addRows adds rows of a table.
 func (p *projection) addRows(v *memory.View, rows []uint32) error {
 	p.rows = append(p.rows, rows...)
 	p.tables = append(p.tables, tableRows{v.Clone(), len(p.rows)})
@@ -101,10 +101,10 @@ func (p *projection) series() ([]Series, error) {
 	return out, p.hours.q.ctx.Err()
 }
 
-// projectionBatch is the number of rows whose refs and hours are fetched side by side, a part of 4096.
+// projectionBatch is the number of rows whose refs and hours are fetched together. It divides 4096.
 const projectionBatch = 128
 
-// appendSeries appends the series of a few rows of the table at hand.
+// appendSeries appends the series of some rows of the current table.
 func (p *projection) appendSeries(out []Series, rows []uint32) []Series {
 	var (
 		refs   [projectionBatch]memory.Ref
@@ -138,7 +138,7 @@ func (p *projection) appendSeries(out []Series, rows []uint32) []Series {
 	return out
 }
 
-// beginTable continues with a table and the number of its rows that are needed.
+// beginTable begins a table and sets the number of rows that it needs.
 func (p *projection) beginTable(v *memory.View, rows int) {
 	p.v, p.columns, p.numbers = v, p.columns[:0], nil
 	p.hours.q.first = p.hours.q.firstRetainedHour(v.Metric())

@@ -14,13 +14,13 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// query is one look-up. A reader scans the active index first and the closed days afterwards, while a compaction installs
-// a day's segment first and clears the day's touches afterwards: whatever order they meet in, no series is missed.
+// query is one look-up. A reader scans the active index first and the closed days afterwards. A compaction installs the
+// segment of a day first and clears the day's activity afterwards. So no series is missed in any order of the two.
 type query struct {
 	reader         *Reader
 	ctx            context.Context
 	from, to       int64 // unix hours
-	first          int64 // hour from which on the active metric at hand is kept, at least from
+	first          int64 // first retained hour of the current active metric, or later
 	cutoffs        *keyschema.Cutoffs
 	matchers       []matcher
 	open           []*memory.OpenDay
@@ -28,7 +28,7 @@ type query struct {
 	sets           map[activeSetKey]*valueid.Set
 	months         segment.MonthRule
 	budget         Budget // may be nil
-	unchargedBytes int64  // bytes that were not charged yet
+	unchargedBytes int64  // bytes to charge
 }
 
 type activeSetKey struct {
@@ -36,7 +36,7 @@ type activeSetKey struct {
 	matcher int
 }
 
-// newQuery clips the window to what can exist; ok is false if nothing can.
+// newQuery clips the window to times that can exist; ok is false if none is left.
 func (x *Reader) newQuery(ctx context.Context, budget Budget, mintMs, maxtMs int64, ms []*labels.Matcher) (q *query, ok bool) {
 	mintMs = max(mintMs, 0, OldestMs(x.opts.Now, x.opts.Retention))
 	cutoffs := x.opts.RetentionByMetric.Since(x.opts.Now().UnixMilli(), mintMs)
@@ -54,12 +54,12 @@ func (x *Reader) newQuery(ctx context.Context, budget Budget, mintMs, maxtMs int
 	return q, q.from <= q.to
 }
 
-// findClosed fixes the closed days of the window; call it after the active index has been scanned.
+// findClosed determines the closed days of the window. Call it after the scan of the active index.
 func (q *query) findClosed() {
 	q.closed = q.reader.store.Closed.ByMonth(presence.DayOf(q.from), presence.DayOf(q.to))
 }
 
-// activeHours appends the spans in which the ref was touched on open days.
+// activeHours appends the spans in which the series was active on open days.
 func (q *query) activeHours(spans []presence.Span, ref memory.Ref) []presence.Span {
 	for _, d := range q.open {
 		spans = presence.AppendSpans(spans, d.Day, d.Hours(ref)&presence.HoursWithin(d.Day, q.first, q.to))
@@ -75,7 +75,7 @@ func (q *query) onlyDay() *memory.OpenDay {
 	return q.open[0]
 }
 
-// touched reports whether activeHours would find any.
+// touched reports whether activeHours would append any spans.
 func (q *query) touched(ref memory.Ref) bool {
 	for _, d := range q.open {
 		if d.Hours(ref)&presence.HoursWithin(d.Day, q.first, q.to) != 0 {
@@ -85,14 +85,14 @@ func (q *query) touched(ref memory.Ref) bool {
 	return false
 }
 
-// scanScratch is memory that scans of the active index use again.
+// scanScratch is memory that scans of the active index reuse.
 type scanScratch struct {
 	v    memory.View
 	rows []uint32
 	all  []uint32 // 0, 1, 2 and so on
 }
 
-// upTo are the rows below n. They are shared by one scan after another.
+// upTo returns the rows below n. Scans share them.
 func (s *scanScratch) upTo(n uint32) []uint32 {
 	s.all = valueid.AppendRange(s.all, uint32(len(s.all)), n, true)
 	return s.all[:n:n]
@@ -100,8 +100,8 @@ func (s *scanScratch) upTo(n uint32) []uint32 {
 
 var scanPool = sync.Pool{New: func() any { return new(scanScratch) }}
 
-// scanActive calls visit with the matching rows of each metric, by metric, whatever their hours. The view and rows are
-// reused; sortRowsMin rows and more must not be changed.
+// scanActive calls visit with the matching rows of each metric, in the order of metrics, whatever their hours. It reuses the
+// view and the rows. Rows of a number from sortRowsMin on must not be changed.
 func (q *query) scanActive(visit func(v *memory.View, rows []uint32) error) error {
 	var one [1]*memory.Table
 	var tables []*memory.Table
@@ -135,7 +135,7 @@ func (q *query) scanActive(visit func(v *memory.View, rows []uint32) error) erro
 	return q.ctx.Err()
 }
 
-// activeRows are the rows of the table looked at that match, ascending.
+// activeRows returns the rows of the current table that match, ascending.
 func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
 	v, rows := &scratch.v, scratch.rows[:0]
 	type columnSet struct {

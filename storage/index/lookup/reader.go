@@ -14,7 +14,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Options configure a Lookup.
+// Options configure a Reader.
 type Options struct {
 	// Retention is how long samples are kept; 0 keeps all. RetentionByMetric overrides it for metrics; nil overrides none.
 	Retention         time.Duration
@@ -24,21 +24,21 @@ type Options struct {
 	DayReads, MonthReads prometheus.Counter
 }
 
-// Reader answers which series match in a time range, from active series and from segments.
+// Reader finds the series that match in a time range, among active series and in segments.
 type Reader struct {
 	opts   Options
 	active *memory.Index
 	open   *memory.OpenDays
 	store  *segment.Store
-	seed   uint64 // of the hashes by which label sets are joined
+	seed   uint64 // of the hashes that join label sets
 }
 
-// New returns a Lookup over active series, the hours of open days, and segments.
+// New returns a Reader of active series, the hours of open days, and segments.
 func New(active *memory.Index, open *memory.OpenDays, store *segment.Store, opts Options) *Reader {
 	return &Reader{opts: opts, active: active, open: open, store: store, seed: rand.Uint64()}
 }
 
-// OldestMs is the oldest time that is answered.
+// OldestMs is the oldest time with an answer.
 func OldestMs(now func() time.Time, retention time.Duration) int64 {
 	if retention <= 0 {
 		return 0
@@ -46,8 +46,8 @@ func OldestMs(now func() time.Time, retention time.Duration) int64 {
 	return max(0, now().Add(-retention).UnixMilli())
 }
 
-// ScanDays calls visit with the rows of the segments of days that match, whatever their hours. It reads no months and nothing
-// of active series.
+// ScanDays calls visit with the matching rows of the segments of days, whatever their hours. It reads no months and no active
+// series.
 func (x *Reader) ScanDays(
 	ctx context.Context, mintMs, maxtMs int64, matchers []*labels.Matcher,
 	visit func(s *segment.Segment, b *segment.Block, rows []uint32) error,

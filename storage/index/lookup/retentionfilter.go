@@ -8,10 +8,10 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Metrics that are kept shorter than others are looked up in a window of their own, which begins with the hour that is
-// still kept in part. All others are not asked for: only days that began before the latest of these hours concern it.
+// A metric with a shorter retention than others has a window of its own, which begins with the first hour that is still
+// retained in part. Other metrics need no check: this concerns only days that began before the latest of these hours.
 
-// firstRetainedHour is the first hour that the query asks of a metric.
+// firstRetainedHour is the first hour of a metric that the query needs.
 func (q *query) firstRetainedHour(metric string) int64 {
 	if q.cutoffs == nil {
 		return q.from
@@ -19,12 +19,12 @@ func (q *query) firstRetainedHour(metric string) int64 {
 	return max(q.from, keyschema.HourOf(q.cutoffs.Ms(metric)))
 }
 
-// hasExpired reports whether a segment's partition began before all metrics are kept.
+// hasExpired reports whether some metrics have expired at the beginning of a segment's partition.
 func (q *query) hasExpired(s *segment.Segment) bool {
 	return q.cutoffs != nil && presence.FirstHour(s.Of.Of.FirstDay()) < keyschema.HourOf(q.cutoffs.LatestMs())
 }
 
-// visitRetained calls visit with the rows of each metric that is kept, in the window in which it is.
+// visitRetained calls visit with the rows of each retained metric, and with its window.
 func (q *query) visitRetained(s *segment.Segment, b *segment.Block, rows []uint32,
 	visit func(s *segment.Segment, b *segment.Block, rows []uint32) error) error {
 	if !q.hasExpired(s) {

@@ -9,7 +9,7 @@ import (
 
 // scanSegment calls visit with the matching rows of each block of a segment, whatever their hours.
 func (q *query) scanSegment(s *segment.Segment, visit func(s *segment.Segment, b *segment.Block, rows []uint32) error) error {
-	sets := make([]*valueid.Set, len(q.matchers)) // nil: the matcher takes every series
+	sets := make([]*valueid.Set, len(q.matchers)) // nil: the matcher accepts every series
 	for i := range q.matchers {
 		var err error
 		if sets[i], err = q.closedSet(s, &q.matchers[i]); err != nil {
@@ -52,7 +52,7 @@ func (q *query) scanSegment(s *segment.Segment, visit func(s *segment.Segment, b
 	return nil
 }
 
-// closedSet evaluates a matcher on the partition; nil means that it takes every series.
+// closedSet evaluates a matcher on the partition; nil means that it accepts every series.
 func (q *query) closedSet(s *segment.Segment, m *matcher) (*valueid.Set, error) {
 	if _, ok := s.Manifest.Name(m.Name); !ok && !m.metric {
 		if m.absent {
@@ -71,7 +71,7 @@ func (q *query) closedSet(s *segment.Segment, m *matcher) (*valueid.Set, error) 
 	return set, err
 }
 
-// metricSet joins the matchers on the metric's name; nil means all metrics.
+// metricSet intersects the matchers on the metric's name; nil means all metrics.
 func (q *query) metricSet(s *segment.Segment, sets []*valueid.Set) (*valueid.Set, error) {
 	var out *valueid.Set
 	for i := range q.matchers {
@@ -94,7 +94,7 @@ func (q *query) metricSet(s *segment.Segment, sets []*valueid.Set) (*valueid.Set
 	return out, nil
 }
 
-// pruneValuesMax bounds the values whose sets of blocks are joined to leave blocks out.
+// pruneValuesMax bounds the values whose sets of blocks are joined to skip blocks.
 const pruneValuesMax = 4096
 
 // candidates lists the blocks that can hold matching series.

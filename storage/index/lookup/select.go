@@ -11,16 +11,16 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Series is one label set found by a query.
+// Series is one label set that a query found.
 type Series struct {
 	Labels labels.Labels
-	// Ref is the series' number among the active ones, 0 if it is not active.
+	// Ref is the number of an active series, 0 if the series is not active.
 	Ref memory.Ref
-	// Group is not 0 if Labels are only the labels that SelectProjected was asked for. Series with different Labels never have
-	// the same Group; most series with equal Labels do. It is at most the number of series.
+	// Group is not 0 if Labels are only the labels of a projection. Series with different Labels never have the same Group.
+	// Most series with equal Labels have the same Group. It is at most the number of series.
 	Group uint32
-	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query. They
-	// are only to be read.
+	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query. Do not
+	// change them.
 	Hours []presence.Span
 
 	v   *memory.View // has all labels if Labels do not
@@ -35,16 +35,16 @@ func (s *Series) AllLabels(b *labels.ScratchBuilder) labels.Labels {
 	return s.v.Labels(s.row, b)
 }
 
-// Select returns the series that match and are active in an hour that overlaps [mintMs, maxtMs], both inclusive,
-// sorted by labels, each label set once. Without matchers it returns all series of the window.
+// Select returns the series that match and are active in an hour that overlaps [mintMs, maxtMs], both inclusive. They are
+// sorted by labels, and each label set comes once. Without matchers it returns all series of the window.
 func (x *Reader) Select(
 	ctx context.Context, budget Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]Series, error) {
 	return x.SelectBy(ctx, budget, x.store.Layout.Months, mintMs, maxtMs, matchers...)
 }
 
-// SelectProjected is Select for callers that need few labels. The Labels of a series hold at least its metric's name and the
-// labels with the names. Series that have these labels in common mostly share them.
+// SelectProjected is Select for callers that need few labels. The Labels of a series hold at least the metric's name and the
+// labels with the given names. Most series with the same values of these labels share their Labels.
 func (x *Reader) SelectProjected(
 	ctx context.Context, budget Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]Series, error) {
@@ -52,7 +52,7 @@ func (x *Reader) SelectProjected(
 	if !ok {
 		return nil, ctx.Err()
 	}
-	// A day that is compacted during the scan has only series that the scan has seen in memory, as in SelectBy.
+	// A scan in memory has seen all series of a day that is compacted during the scan, as in SelectBy.
 	if len(x.store.Closed.DaysBetween(presence.DayOf(q.from), presence.DayOf(q.to))) > 0 {
 		return x.Select(ctx, budget, mintMs, maxtMs, matchers...)
 	}
@@ -71,7 +71,7 @@ func (x *Reader) SelectProjected(
 	return out, nil
 }
 
-// SelectBy is Select with a rule of its own for the choice between days and months.
+// SelectBy is Select with its own rule for the choice between days and months.
 func (x *Reader) SelectBy(
 	ctx context.Context, budget Budget, months segment.MonthRule, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]Series, error) {
@@ -111,7 +111,7 @@ func (c *collector) run() ([]Series, error) {
 // labelNamesLikely is the usual number of label names.
 const labelNamesLikely = 50
 
-// LabelNames returns the label names of the series that Select would find, sorted; a limit above 0 keeps that many.
+// LabelNames returns the label names of the series that Select would find, sorted. A limit above 0 bounds their number.
 func (x *Reader) LabelNames(
 	ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
 ) ([]string, error) {
@@ -126,8 +126,8 @@ func (x *Reader) LabelNames(
 	return sortedKeys(n.names, limit), nil
 }
 
-// LabelValues returns the values of a label among the series that Select would find, sorted; a limit above 0 keeps that
-// many.
+// LabelValues returns the values of a label among the series that Select would find, sorted. A limit above 0 bounds their
+// number.
 func (x *Reader) LabelValues(
 	ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
 ) ([]string, error) {

@@ -12,18 +12,18 @@ import (
 	"halite/storage/index/memory"
 )
 
-// JoinKeys are the series that those looked for are to be joined with: series are partners if they have equal values in
-// the labels Names, or in all but these and the metric if On is false.
+// JoinKeys are the series on the other side of a join. Two series are partners if they have equal values of the labels Names.
+// If On is false, these labels and the metric do not count, and all others must be equal.
 type JoinKeys struct {
 	Labels []labels.Labels
 	On     bool
 	Names  []string
-	// Alike keeps the series that other ones are like in these labels, whether they have a partner or not.
+	// Alike also keeps series that are equal to other series in these labels, even without a partner.
 	Alike bool
 }
 
-// SelectJoin is Select without the series that have no partner, as far as that is cheap to know: before labels are
-// made and sorted. It also returns the number of those that were left out.
+// SelectJoin is Select without series that have no partner. It omits only series that it can find cheaply, before it makes and
+// sorts labels. It also returns the number of omitted series.
 func (x *Reader) SelectJoin(
 	ctx context.Context, budget Budget, p *JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) (found []Series, left int, err error) {
@@ -33,18 +33,18 @@ func (x *Reader) SelectJoin(
 	}
 	c := newCollector(q)
 	defer c.close()
-	if _, one := metricNamed(q.matchers); one { // otherwise one of another metric may be like it
+	if _, one := metricNamed(q.matchers); one { // otherwise a series of another metric may be equal to it
 		c.join = p
 	}
 	found, err = c.run()
 	return found, c.omitted, err
 }
 
-// omitUnmatched takes the rows without a partner out of rows of a table.
+// omitUnmatched removes the rows without a partner from the rows of a table.
 func (c *collector) omitUnmatched(v *memory.View, rows []uint32) []uint32 {
 	p := c.join
 	if len(p.Labels) >= len(rows) {
-		return rows // hardly any would go
+		return rows // it would omit hardly any
 	}
 	columns := make([]uint16, 0, len(v.ByName))
 	for _, pos := range v.ByName {
@@ -87,7 +87,7 @@ func (c *collector) omitUnmatched(v *memory.View, rows []uint32) []uint32 {
 	return kept
 }
 
-// compares reports whether partners have the same value of a label.
+// compares reports whether partners must have the same value of a label.
 func (p *JoinKeys) compares(name string) bool {
 	if name == model.MetricNameLabel && !p.On {
 		return false
@@ -95,7 +95,7 @@ func (p *JoinKeys) compares(name string) bool {
 	return slices.Contains(p.Names, name) == p.On
 }
 
-// hash is the hash of the rows of a table that match a series; not ok if no row does.
+// hash returns the hash of the rows of a table that match a series; ok is false if no row does.
 func (p *JoinKeys) hash(v *memory.View, ls labels.Labels) (hash uint64, ok bool) {
 	if p.compares(model.MetricNameLabel) && ls.Get(model.MetricNameLabel) != v.Metric() {
 		return 0, false
@@ -116,8 +116,8 @@ func (p *JoinKeys) hash(v *memory.View, ls labels.Labels) (hash uint64, ok bool)
 	return hash, ok
 }
 
-// marks is a hash table of what is known of rows by their hash. Rows of one hash are taken for equal, which only keeps
-// more of them.
+// marks is a hash table of the states of rows by their hash. Rows with one hash count as equal, which keeps some rows too
+// many.
 type marks []mark
 
 type mark struct {
@@ -127,12 +127,12 @@ type mark struct {
 
 const (
 	unseen    uint8 = iota
-	seen            // one row has it
-	alike           // several have it
+	seen            // one row has the hash
+	alike           // several rows have it
 	partnered       // a partner has it
 )
 
-// joinScratch is memory that leave uses again.
+// joinScratch is memory that omitUnmatched reuses.
 type joinScratch struct {
 	marks  marks
 	markOf []*mark
@@ -140,7 +140,7 @@ type joinScratch struct {
 
 var joinPool = sync.Pool{New: func() any { return new(joinScratch) }}
 
-// marksKept is the largest table that is used again: the few large ones are not worth the memory.
+// marksKept bounds the size of a table that is reused. The few larger ones are not worth the memory.
 const marksKept = 1 << 16
 
 func (s *joinScratch) release() {
@@ -160,7 +160,7 @@ func (s *joinScratch) newMarks(n int) marks {
 	return s.marks
 }
 
-// of is the mark of a hash; it is the hash's once it has a state.
+// of returns the mark of a hash. The mark belongs to the hash once it has a state.
 func (m marks) of(hash uint64) *mark {
 	mask := uint64(len(m) - 1)
 	at := hash & mask

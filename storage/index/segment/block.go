@@ -9,13 +9,14 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// Block is the segment of one large metric, or of several small ones whose names follow each other: rows ordered by
-// metric, then labels; the hours of each row; a column of value ids for each label name.
+// Block is the part of a segment with one large metric, or with several small ones whose names follow each other. It has rows
+// ordered by metric, then labels; the hours of each row; and a column of value ids for each label name.
 type Block struct {
 	Number  int // in the segment
 	Rows    uint32
 	Metrics []metricRows
-	// runs holds the distinct patterns of hours one after another, ends the end of each; presence gives each row one.
+	// runs holds the distinct patterns of hours one after another, ends the end of each. presence holds the pattern of each
+	// row.
 	runs     []presence.DayRun
 	Ends     []uint32
 	presence valueid.Column
@@ -32,10 +33,10 @@ type blockColumn struct {
 	IDs  valueid.Column
 }
 
-// rowsMax is the number of series in a block that a reader accepts.
+// rowsMax bounds the series in a block that a reader accepts.
 const rowsMax = 1 << 27
 
-// RowsEnd is the row behind the last of the i-th metric.
+// RowsEnd is the end of the rows of the i-th metric.
 func (b *Block) RowsEnd(i int) uint32 {
 	if i+1 < len(b.Metrics) {
 		return b.Metrics[i+1].From
@@ -43,7 +44,7 @@ func (b *Block) RowsEnd(i int) uint32 {
 	return b.Rows
 }
 
-// Column returns a label name's column, nil if no series of the block has the label.
+// Column returns the column of a label name, nil if no series of the block has the label.
 func (b *Block) Column(name int) *valueid.Column {
 	lo, hi := 0, len(b.Columns)
 	for lo < hi {
@@ -90,7 +91,7 @@ func (b *Block) addPattern(p presence.Pattern) {
 	b.Ends = append(b.Ends, uint32(len(b.runs)))
 }
 
-// packedColumns lists the presence and all columns: data cells are numbered in this order, from 1.
+// packedColumns lists the presence and all columns. Data cells are numbered in this order, from 1.
 func (b *Block) packedColumns() []*valueid.Column {
 	out := make([]*valueid.Column, 0, len(b.Columns)+1)
 	out = append(out, &b.presence)
@@ -108,7 +109,8 @@ func (b *Block) SizeBytes() int64 {
 	return n
 }
 
-// AppendBlockHeader writes the header; the columns' data follows in it if inline. The patterns of a day are masks.
+// AppendBlockHeader writes the header, and behind it the data of the columns if inline is set. The patterns of a day are
+// masks.
 func AppendBlockHeader(dst []byte, b *Block, month, inline bool) []byte {
 	dst = binary.AppendUvarint(dst, uint64(b.Rows))
 	dst = binary.AppendUvarint(dst, uint64(len(b.Metrics)))

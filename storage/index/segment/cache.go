@@ -10,8 +10,8 @@ import (
 	"halite/storage/index/presence"
 )
 
-// cache keeps decoded parts of segments within a number of bytes. The least recently used part goes first. Values are
-// immutable; they may be used after they left the cache.
+// cache keeps decoded parts of segments within a number of bytes. It evicts the least recently used part first. Values are
+// immutable, and may be used after their eviction.
 type cache struct {
 	bytesMax int64
 	hits     prometheus.Counter
@@ -36,7 +36,7 @@ type cacheItem struct {
 	bytes int64
 }
 
-// cacheItemBytes is what the map and the list take for an item.
+// cacheItemBytes is the overhead of an item in the map and the list.
 const cacheItemBytes = 200
 
 // KindMatch marks cached results of matchers; the other kinds are first bytes of qualifiers.
@@ -44,12 +44,12 @@ const KindMatch = '~'
 
 func NewCache(bytesMax int64, hits, misses, evicted prometheus.Counter) *cache {
 	c := &cache{bytesMax: bytesMax, hits: hits, misses: misses, evicted: evicted}
-	// The size in items is never reached: bytes bound the cache. NewLRU fails only for sizes below 1.
+	// Bytes bound the cache, so it never reaches the size in items. NewLRU fails only for sizes below 1.
 	c.Items, _ = simplelru.NewLRU(math.MaxInt, func(_ Key, item cacheItem) { c.bytes -= item.bytes })
 	return c
 }
 
-// Cached returns the item of a key, if it is held.
+// Cached returns the item of a key, if the cache holds it.
 func Cached[T any](c *cache, key Key) (value T, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func Cached[T any](c *cache, key Key) (value T, ok bool) {
 	return value, ok
 }
 
-// Put stores an item unless it alone would take more than a quarter of the cache.
+// Put stores an item unless its size exceeds a quarter of the cache.
 func (c *cache) Put(key Key, value any, bytes int64) {
 	bytes += cacheItemBytes + int64(len(key.name))
 	if bytes > c.bytesMax/4 {
@@ -80,7 +80,7 @@ func (c *cache) Put(key Key, value any, bytes int64) {
 	}
 }
 
-// Drop removes all items of a partition: a compaction has replaced its segment, or it is beyond retention.
+// Drop removes all items of a partition, after a compaction has replaced its segment or after its retention.
 func (c *cache) Drop(p presence.Partition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

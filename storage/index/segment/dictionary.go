@@ -12,19 +12,19 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// A segment's dictionary of one label name: its distinct values sorted, numbered from 1, in chunks of up to a cell's
-// size, each value with the set of blocks in which it occurs and with the hours, or days, in which series that have it
-// were touched. The header tells which chunk can hold a value, so that looking one up reads a single chunk.
+// The dictionary of a label name in a segment holds its distinct values, sorted and numbered from 1. They lie in chunks of up
+// to a cell's size. With each value it holds the set of blocks that contain it, and the hours, or days, in which its series
+// were active. The header names the first value of each chunk, so a look-up reads a single chunk.
 
 type dictHeader struct {
 	Values uint32
 	Chunks []chunkRef
 	sets   uint32
-	// setChunks is the first set of each chunk of sets; sets are numbered from 0.
+	// setChunks holds the first set of each chunk of sets. Sets are numbered from 0.
 	setChunks []uint32
 }
 
-// chunkRef: values [first, next chunk's first).
+// chunkRef names a chunk with the values from first up to the next chunk's first.
 type chunkRef struct {
 	first uint32
 	Value string // the first value
@@ -78,7 +78,7 @@ func ParseDictHeader(payload []byte) (*dictHeader, error) {
 	return h, c.End()
 }
 
-// chunkEnd is the id behind a chunk's last.
+// chunkEnd is the end of the ids of a chunk.
 func (h *dictHeader) chunkEnd(i int) uint32 {
 	if i+1 < len(h.Chunks) {
 		return h.Chunks[i+1].first
@@ -93,12 +93,12 @@ func (h *dictHeader) setChunkEnd(i int) uint32 {
 	return h.sets
 }
 
-// ChunkOfValue is the only chunk that can hold the value, −1 if none can.
+// ChunkOfValue returns the only chunk that can hold the value, −1 if none can.
 func (h *dictHeader) ChunkOfValue(value string) int {
 	return sort.Search(len(h.Chunks), func(i int) bool { return h.Chunks[i].Value > value }) - 1
 }
 
-// chunkOfID is the chunk of an id in [1, values].
+// chunkOfID returns the chunk of an id in [1, values].
 func (h *dictHeader) chunkOfID(id uint32) int {
 	return sort.Search(len(h.Chunks), func(i int) bool { return h.Chunks[i].first > id }) - 1
 }
@@ -123,12 +123,13 @@ type ValueChunk struct {
 	wide    bool
 	text    string
 	Sets    valueid.Column // set of each value, plus one
-	// Masks are the distinct masks of hours of a day, or days of a month; touched gives each value one. Empty in format 1.
+	// Masks are the distinct masks of hours of a day, or of days of a month. touched holds the mask of each value. Both are
+	// empty in format 1.
 	Masks   []uint32
 	Touched valueid.Column
 }
 
-// AppendValueChunk writes values with their sets, plus one, and the masks in which they were touched.
+// AppendValueChunk writes values with their sets, plus one, and with the masks of their activity.
 func AppendValueChunk(dst []byte, values []string, sets, touched []uint32) []byte {
 	size := 0
 	for _, v := range values {
@@ -179,8 +180,8 @@ func boolByte(b bool) byte {
 	return 0
 }
 
-// ParseValueChunk reads a chunk with the ids [first, end), as the header says. sets is the number of sets of the dictionary. The
-// result refers to the payload.
+// ParseValueChunk reads a chunk with the ids [first, end), which the header names. sets is the number of sets of the
+// dictionary. The result refers to the payload.
 func ParseValueChunk(payload []byte, format byte, first, end, sets uint32) (*ValueChunk, error) {
 	c := &envelope.Decoder{Rest: payload}
 	v := &ValueChunk{First: first, Count: c.Number(1<<32 - 2)}
@@ -229,7 +230,7 @@ func (v *ValueChunk) readMasks(c *envelope.Decoder) {
 	valueid.ReadData(c, &v.Touched)
 }
 
-// AppendTouched appends the values that were touched in one of the hours, or days, of mask.
+// AppendTouched appends the values whose series were active in one of the hours, or days, of mask.
 func (v *ValueChunk) AppendTouched(dst []string, mask uint32) []string {
 	all, none := true, true
 	for _, m := range v.Masks {
@@ -253,7 +254,7 @@ func (v *ValueChunk) end(i uint32) int {
 	return int(binary.LittleEndian.Uint16(v.offsets[2*i:]))
 }
 
-// Value returns the value of an id in the chunk; it keeps the chunk's memory alive.
+// Value returns the value of an id in the chunk. The value keeps the chunk's memory alive.
 func (v *ValueChunk) Value(id uint32) string {
 	i, start := id-v.First, 0
 	if i > 0 {
@@ -262,7 +263,7 @@ func (v *ValueChunk) Value(id uint32) string {
 	return v.text[start:v.end(i)]
 }
 
-// set returns the set of blocks of an id in the chunk; ok is false if none is recorded (metric names).
+// set returns the set of blocks of an id in the chunk; ok is false if the chunk records none (metric names).
 func (v *ValueChunk) set(id uint32) (set uint32, ok bool) {
 	n := v.Sets.At(id - v.First)
 	return n - 1, n != 0
@@ -276,7 +277,7 @@ func (v *ValueChunk) lookup(value string) uint32 {
 	return 0
 }
 
-// Seek returns the first id whose value is not less, the id behind the last if there is none.
+// Seek returns the first id whose value is not less, or the end of the ids if there is none.
 func (v *ValueChunk) Seek(value string) uint32 {
 	return v.First + uint32(sort.Search(int(v.Count), func(i int) bool { return v.Value(v.First+uint32(i)) >= value }))
 }

@@ -10,7 +10,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// WithDropped is the manifest with one more dropped metric.
+// WithDropped returns the manifest with one more dropped metric.
 func (r *Manifest) WithDropped(metric uint32) *Manifest {
 	out := *r
 	out.Dropped = append(slices.Clone(r.Dropped), metric)
@@ -18,7 +18,7 @@ func (r *Manifest) WithDropped(metric uint32) *Manifest {
 	return &out
 }
 
-// HasOnly reports whether all hours of a metric are among the given ones.
+// HasOnly reports whether a metric has no hours besides the given ones.
 func (s *Segment) HasOnly(ctx context.Context, metric uint32, hours uint32) (bool, error) {
 	if hours == presence.HoursMask {
 		return true, nil
@@ -44,7 +44,7 @@ func (s *Segment) HasOnly(ctx context.Context, metric uint32, hours uint32) (boo
 	return true, nil
 }
 
-// IsDropped reports whether the metric was dropped since the segment was written.
+// IsDropped reports whether the metric was dropped after the segment was written.
 func (r *Manifest) IsDropped(metric uint32) bool {
 	_, found := slices.BinarySearch(r.Dropped, metric)
 	return found
@@ -76,7 +76,7 @@ func appendDropped(dst []byte, dropped []uint32) []byte {
 	return dst
 }
 
-// readDropped reads what appendDropped wrote of a segment with this number of metrics.
+// readDropped reads the numbers that appendDropped wrote, of a segment with this number of metrics.
 func readDropped(c *envelope.Decoder, metrics uint32) (dropped []uint32) {
 	last := uint64(0)
 	for n := c.Count(1); n > 0 && c.Err == nil; n-- {
@@ -93,7 +93,7 @@ func readDropped(c *envelope.Decoder, metrics uint32) (dropped []uint32) {
 	return dropped
 }
 
-// without is a block of a day without the hours that lost gives for each row; it shares the columns.
+// without returns a block of a day without the hours that lost returns for each row. It shares the columns.
 func (b *Block) without(lost func(b *Block, row uint32) uint32) (*Block, error) {
 	out := *b
 	out.runs, out.Ends = nil, nil

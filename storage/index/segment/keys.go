@@ -12,7 +12,7 @@ import (
 // Row keys and qualifiers of the index; FORMAT.md draws them.
 
 const (
-	dayDigits = 6 // days are written as six digits of dayMax − day, so that newer days sort first
+	dayDigits = 6 // a day is six digits of dayMax − day, so that newer days sort first
 
 	ManifestPrefix      = "#d#" // rows of the manifests of days; no metric begins with '#', which would be escaped
 	JournalPrefix       = "#j#" // rows of a day's journal
@@ -21,7 +21,7 @@ const (
 	LabelSetPrefix = "labelset#"
 )
 
-// Kinds of cells: the first byte of a qualifier. Stored on disk, never renumber.
+// Kinds of cells: the first byte of a qualifier. They are stored, so never renumber them.
 const (
 	QualManifest = 'r' // manifest row: the partition's current generation and directory
 	QualIntent   = 'i' // manifest row: a compaction is or was under way
@@ -49,19 +49,19 @@ func JournalKey(day int64, seq uint32) []byte {
 	return appendHex(k, seq)
 }
 
-// WriterRecordKey is the row of a record with a writer. These rows sort behind the records without one.
+// WriterRecordKey returns the row of a record with a writer. These rows sort behind the records without a writer.
 func WriterRecordKey(day int64, writer string, seq uint32) []byte {
 	k := append(AppendDay([]byte(JournalPrefix), day), '#', WriterMark)
 	return appendHex(append(append(k, writer...), '#'), seq)
 }
 
-// ParseWriter returns the writer of a record that has one.
+// ParseWriter returns the writer of a record that has a writer.
 func ParseWriter(key []byte) string {
 	at := len(JournalPrefix) + dayDigits + 2
 	return string(key[at : at+writerDigits])
 }
 
-// blockKey is the row of a block, by its first metric; dictKey is the row of a label's dictionary.
+// blockKey returns the row of a block, by its first metric; dictKey returns the row of a label's dictionary.
 func blockKey(metric string, p presence.Partition, part uint32) []byte {
 	k := partitionKey(metric, p)
 	if part == 0 {
@@ -153,7 +153,7 @@ func chunkQualifier(kind byte, gen, chunk uint32) []byte {
 	return binary.BigEndian.AppendUint32(GenQualifier(kind, gen), chunk)
 }
 
-// columnQualifier addresses a chunk of a block's column; column 0 chunk 0 is the block's header.
+// columnQualifier is the qualifier of a chunk of a block's column. Column 0, chunk 0 is the block's header.
 func columnQualifier(gen uint32, column, chunk int) []byte {
 	q := binary.BigEndian.AppendUint16(GenQualifier(QualBlock, gen), uint16(column))
 	return binary.BigEndian.AppendUint16(q, uint16(chunk))
@@ -171,7 +171,7 @@ func QualifierGen(q []byte) (gen uint32, ok bool) {
 	return 0, false
 }
 
-// ManifestKey is the row of the partition's manifest.
+// ManifestKey returns the row of the partition's manifest.
 func ManifestKey(p presence.Partition) []byte {
 	if p.IsMonth() {
 		return AppendDay([]byte(MonthManifestPrefix), p.Number())

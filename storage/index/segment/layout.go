@@ -2,23 +2,24 @@ package segment
 
 // Layout holds the sizes of rows and cells. They are not part of the format: a reader accepts any size.
 type Layout struct {
-	// SmallMetricRows: metrics with fewer series share blocks, so that a day of many tiny metrics is a few rows.
+	// SmallMetricRows is the number of series below which metrics share blocks, so that a day of many tiny metrics has few
+	// rows.
 	SmallMetricRows int
-	// SharedBlockRows and SharedBlockColumns close a shared block.
+	// SharedBlockRows and SharedBlockColumns bound a shared block.
 	SharedBlockRows, SharedBlockColumns int
-	// BlockRows splits the series of a huge metric: a row of the table must stay below 100 MiB.
+	// BlockRows bounds the series in a block of a huge metric, because a row of the table must stay below 100 MiB.
 	BlockRows int
-	// InlineBytes: a block whose columns fit keeps them in the header's cell.
+	// InlineBytes bounds the columns that a block keeps in the cell of its header.
 	InlineBytes int
-	// CellBytes bounds what goes into one cell: large cells would share storage blocks with small neighbours that are
-	// read alone. A single longer value still gets a chunk of its own.
+	// CellBytes bounds the values in one cell. Larger cells would share storage blocks with small neighbours that are read
+	// alone. A single longer value still gets a chunk of its own.
 	CellBytes int
 	// RecordRows and RecordRuns bound the new series and the runs of hours in a record of a journal.
 	RecordRows, RecordRuns int
-	// ApplyBytes is how much a compaction sends in one request.
+	// ApplyBytes bounds what a compaction sends in one request.
 	ApplyBytes int
-	// Months says when months are read and, by DaysMin, when they are written. MonthRows bounds the series of the days that one
-	// compaction of a month takes in.
+	// Months says when look-ups read months and, by DaysMin, when compactions write them. MonthRows bounds the series of the
+	// days that one compaction of a month adds.
 	Months    MonthRule
 	MonthRows uint64
 }
@@ -31,10 +32,10 @@ func DefaultLayout() Layout {
 	}
 }
 
-// MonthRule says when a month is read instead of its days.
+// MonthRule says when a look-up reads a month instead of its days.
 type MonthRule struct {
-	// DaysMin is the least number of days that the month must save a query.
+	// DaysMin is the least number of days that the month must replace.
 	DaysMin int
-	// Share: the series of the days together must be at least 1/Share of the month's.
+	// Share bounds the size of the month: its series are at most Share times the series of the days together.
 	Share uint64
 }

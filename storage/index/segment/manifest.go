@@ -12,38 +12,38 @@ import (
 	"halite/storage/index/presence"
 )
 
-// Manifest is the directory of a segment, held in one cell. Writing that cell is what makes a compaction take effect: it names
+// Manifest is the directory of a segment, held in one cell. A compaction takes effect when it writes that cell. The cell names
 // the generation, and only cells of that generation belong to the partition.
 type Manifest struct {
 	Gen uint32
-	// JournalSeq: the generation contains the records below it.
+	// JournalSeq is the number below which the generation contains the records of the journal.
 	JournalSeq uint32
 	Series     uint64
 	Metrics    uint32
-	// Names are the label names but for the metric name, sorted; values is the size of each one's dictionary.
+	// Names are the label names besides the metric name, sorted. values holds the size of each one's dictionary.
 	Names  []string
 	Values []uint32
-	// touched tells the hours of the day, or the days of the month, in which any series was touched; touchedNames for
-	// the series that have each label. dated is false if the manifest does not say (format 1): then they are all.
+	// touched holds the hours of the day, or the days of the month, in which any series was active. touchedNames holds them
+	// for the series with each label. dated is false if the manifest does not hold them (format 1). Then all count as active.
 	dated        bool
 	Touched      uint32
 	TouchedNames []uint32
-	// Blocks are ordered by metric; metrics are numbered from 1 in order of their names.
+	// Blocks are ordered by metric. Metrics are numbered from 1 in the order of their names.
 	Blocks []BlockRef
-	// Days are what a month contains, by the day of the month; nil in a day.
+	// Days are the days that a month contains, by the day of the month; nil in a day.
 	Days []DayVersion
-	// Dropped are the metrics of a day that were dropped since the segment was written, ascending.
+	// Dropped are the metrics of a day that were dropped after the segment was written, ascending.
 	Dropped []uint32
 }
 
-// DayVersion: the month contains this generation of the day, 0 if it contains none, with that many series.
+// DayVersion is the generation of a day that the month contains, 0 if it contains none, and its number of series.
 type DayVersion struct {
 	Gen    uint32
 	Series uint64
 }
 
-// BlockRef: the block holds the metrics from firstMetric up to the next block's. A metric with more than blockRowsMax
-// series has several blocks, numbered by part.
+// BlockRef names a block with the metrics from firstMetric up to the next block's. A metric with more than blockRowsMax series
+// has several blocks, numbered by part.
 type BlockRef struct {
 	FirstMetric uint32
 	part        uint32
@@ -88,7 +88,7 @@ func EncodeManifest(r *Manifest) []byte {
 	return AppendRoot(envelope.New(envelope.FormatV2, 1024), r)
 }
 
-// ManifestGeneration reads the generation that a manifest names, and nothing else.
+// ManifestGeneration reads only the generation of a manifest.
 func ManifestGeneration(payload []byte) (uint32, error) {
 	c := &envelope.Decoder{Rest: payload}
 	return c.Number(1<<32 - 1), c.Err
@@ -148,7 +148,7 @@ func ParseRoot(payload []byte, format byte, month bool) (*Manifest, error) {
 	return r, c.End()
 }
 
-// Name returns the number of a label name, ok is false if no series of the day has it.
+// Name returns the number of a label name; ok is false if no series of the day has the label.
 func (r *Manifest) Name(name string) (int, bool) {
 	return slices.BinarySearch(r.Names, name)
 }

@@ -10,14 +10,14 @@ import (
 	"halite/storage/index/envelope"
 )
 
-// RowReader reads the labels of one row after another of a block.
+// RowReader reads the labels of a block's rows one by one.
 type RowReader struct {
 	ctx     context.Context
 	b       *Block
 	metrics *Dict
 	dicts   []*Dict // of b.columns
 	names   []string
-	current []labels.Label // of the row read last, the metric's name first
+	current []labels.Label // of the last row, the metric's name first
 }
 
 func (s *Segment) RowReader(ctx context.Context, b *Block) (*RowReader, error) {
@@ -37,7 +37,7 @@ func (s *Segment) RowReader(ctx context.Context, b *Block) (*RowReader, error) {
 	return r, nil
 }
 
-// Key reads a row and appends what identifies its label set.
+// Key reads a row and appends a key that identifies its label set.
 func (r *RowReader) Key(dst []byte, row uint32) ([]byte, error) {
 	i, _ := slices.BinarySearchFunc(r.b.Metrics, row+1, func(m metricRows, row uint32) int {
 		return int(int64(m.From) - int64(row))
@@ -63,7 +63,7 @@ func (r *RowReader) Key(dst []byte, row uint32) ([]byte, error) {
 	return dst, nil
 }
 
-// Labels builds the label set of the row read last.
+// Labels builds the label set of the last row.
 func (r *RowReader) Labels(b *labels.ScratchBuilder) labels.Labels {
 	b.Reset()
 	rest := r.current[1:]

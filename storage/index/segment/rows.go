@@ -58,7 +58,8 @@ func ManifestCell(p presence.Partition, qualifier, blob []byte) storage.Entry {
 // deleteBatch is the number of cells that one request deletes.
 const deleteBatch = 4096
 
-// Deleter deletes cells in batches. Only its caller may read these cells meanwhile; an iterator sees the table as it was.
+// Deleter deletes cells in batches. Meanwhile only its caller may read these cells. An iterator sees the table as it was
+// before.
 type Deleter struct {
 	ctx       context.Context
 	table     storage.Table
@@ -71,7 +72,7 @@ func NewDeleter(ctx context.Context, table storage.Table) *Deleter {
 	return &Deleter{ctx: ctx, table: table}
 }
 
-// Cell deletes a cell, at the latest when Flush is called.
+// Cell deletes a cell, at the latest when the caller calls Flush.
 func (d *Deleter) Cell(key, qualifier []byte) error {
 	k := len(d.mutations) - 1
 	if k < 0 || string(d.mutations[k].Key) != string(key) {
@@ -87,7 +88,7 @@ func (d *Deleter) Cell(key, qualifier []byte) error {
 	return d.Flush()
 }
 
-// Flush deletes the cells that are left.
+// Flush deletes the remaining cells.
 func (d *Deleter) Flush() error {
 	if len(d.mutations) == 0 {
 		return nil

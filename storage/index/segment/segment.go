@@ -22,13 +22,13 @@ type Segment struct {
 	dicts    map[string]*Dict
 	// Window has the hours of each day that the query needs.
 	Window presence.Window
-	// Lost are the hours of a day that its next generation omits, by block and row; nil if there are none.
+	// Lost are the hours of a day that its next generation omits, by block and row; nil if it omits none.
 	Lost map[int]map[uint32]uint32
 	// Damaged is set once a part of the segment cannot be read.
 	Damaged bool
 }
 
-// Dict is a dictionary with the chunks that the query has used, so that not every row needs a look at the cache.
+// Dict is a dictionary with the chunks that the query has used, so that most rows need no look-up in the cache.
 type Dict struct {
 	Segment *Segment
 	name    string
@@ -49,7 +49,8 @@ func (s *Segment) Key(kind byte, name string, n uint32) Key {
 	return Key{of: s.Of.Of, gen: s.Manifest.Gen, kind: kind, name: name, n: n}
 }
 
-// Fault returns the error of a missing or broken cell: ErrStale if the generation was replaced, else a corrupt cell.
+// Fault returns the error of a missing or broken cell: ErrStale if the generation was replaced, otherwise an error that names
+// the corrupt cell.
 func (s *Segment) Fault(table string, key, qualifier []byte, err error) error {
 	if now := s.Of.Manifest.Load(); now != nil && now.Gen != s.Manifest.Gen || s.Store.Replaced != nil && s.Store.Replaced(s.Of,
 		s.Manifest.Gen) {
@@ -68,7 +69,7 @@ func (s *Segment) readCells(ctx context.Context, t storage.Table, keys [][]byte,
 	return out, err
 }
 
-// loadCell reads and parses one cell of the labels table through the cache.
+// loadCell reads a cell of the labels table through the cache and parses it.
 func loadCell[T interface{ SizeBytes() int64 }](
 	ctx context.Context, s *Segment, name string, key Key, qualifier []byte, parse func(payload []byte, format byte) (T, error),
 ) (T, error) {
@@ -96,7 +97,7 @@ func loadCell[T interface{ SizeBytes() int64 }](
 	return v, nil
 }
 
-// Dict opens the dictionary of a label name, __name__ included; the partition must have the name.
+// Dict opens the dictionary of a label name, or of __name__. The partition must have the name.
 func (s *Segment) Dict(ctx context.Context, name string) (*Dict, error) {
 	if d := s.dicts[name]; d != nil {
 		return d, nil
@@ -116,7 +117,7 @@ func (d *Dict) open(h *dictHeader) {
 	d.Header, d.chunks, d.sets = h, make([]*ValueChunk, len(h.Chunks)), make([]*setChunk, len(h.setChunks))
 }
 
-// read reads the header and, with it, the first chunk of values: most dictionaries have no other.
+// read reads the header together with the first chunk of values. Most dictionaries have only one.
 func (d *Dict) read(ctx context.Context) error {
 	s, row := d.Segment, dictKey(d.name, d.Segment.Of.Of)
 	head, first := GenQualifier(qualHeader, s.Manifest.Gen), chunkQualifier(QualValues, s.Manifest.Gen, 0)
@@ -180,7 +181,7 @@ func (d *Dict) Chunk(ctx context.Context, i int) (*ValueChunk, error) {
 	return c, err
 }
 
-// Value returns the value of an id found in a block; it keeps a chunk alive, so clone what is kept.
+// Value returns the value of an id from a block. The value keeps a chunk alive, so clone a value that you keep.
 func (d *Dict) Value(ctx context.Context, id uint32) (string, error) {
 	if id == 0 || id > d.Header.Values {
 		return "", d.Segment.Fault(storage.TableLabels, dictKey(d.name, d.Segment.Of.Of),
@@ -193,7 +194,7 @@ func (d *Dict) Value(ctx context.Context, id uint32) (string, error) {
 	return c.Value(id), nil
 }
 
-// Lookup returns the id of a value, 0 if the partition lacks it; it reads one chunk.
+// Lookup returns the id of a value, 0 if the partition lacks it. It reads one chunk.
 func (d *Dict) Lookup(ctx context.Context, value string) (uint32, error) {
 	i := d.Header.ChunkOfValue(value)
 	if i < 0 {
@@ -206,7 +207,7 @@ func (d *Dict) Lookup(ctx context.Context, value string) (uint32, error) {
 	return c.lookup(value), nil
 }
 
-// BlocksOf appends the blocks in which the value occurs to set.
+// BlocksOf appends the blocks that contain the value to set.
 func (d *Dict) BlocksOf(ctx context.Context, id uint32, into *valueid.Set, seen map[uint32]bool) error {
 	c, err := d.Chunk(ctx, d.Header.chunkOfID(id))
 	if err != nil {
@@ -254,7 +255,7 @@ func (s *Segment) Blocks(ctx context.Context, numbers []int) ([]*Block, error) {
 	return out, nil
 }
 
-// loadStored returns blocks as they were written, reading those that are not cached in one request.
+// loadStored returns blocks as they were written. It reads those that are not cached in one request.
 func (s *Segment) loadStored(ctx context.Context, numbers []int) ([]*Block, error) {
 	out := make([]*Block, len(numbers))
 	var keys [][]byte
@@ -306,12 +307,12 @@ func (s *Segment) loadStored(ctx context.Context, numbers []int) ([]*Block, erro
 	return out, nil
 }
 
-// blockEnd is the qualifier behind all cells of a generation's block.
+// blockEnd is the end of the qualifiers of a generation's block.
 func blockEnd(gen uint32) []byte {
 	return append(columnQualifier(gen, 1<<16-1, 1<<16-1), 0)
 }
 
-// parseBlock puts a block together from its cells, which are in order.
+// parseBlock makes a block of its cells, which are in order.
 func (s *Segment) parseBlock(cells []RawCell, number int) (*Block, error) {
 	head := cells[0]
 	fail := func(c RawCell, err error) (*Block, error) {
@@ -370,14 +371,14 @@ func (s *Segment) parseBlock(cells []RawCell, number int) (*Block, error) {
 	return b, nil
 }
 
-// CorruptHours says that a row's hours are out of range.
+// CorruptHours returns the error for hours of a row that are out of range.
 func (s *Segment) CorruptHours(b *Block, err error) error {
 	return s.Fault(storage.TableSeries, ManifestKey(s.Of.Of), columnQualifier(s.Manifest.Gen, 0, 0),
 		fmt.Errorf("block of metric %d: %w", b.Metrics[0].Metric, err))
 }
 
-// AskedMask is what the window asks for in the terms of the masks of a dictionary: hours of a day, or days of a month. It
-// is false if these masks cannot tell, because they do not exist in the first format, or metrics were dropped since.
+// AskedMask returns the window as a mask of a dictionary: hours of a day, or days of a month. ok is false if the masks cannot
+// tell, because the first format has none, or because metrics were dropped since.
 func (s *Segment) AskedMask() (mask uint32, ok bool) {
 	if len(s.Manifest.Dropped) > 0 {
 		return 0, false

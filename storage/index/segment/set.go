@@ -16,7 +16,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// Set are the days and months that have segments.
+// Set holds the days and months that have segments.
 type Set struct {
 	mu     sync.RWMutex
 	days   map[int64]*Handle
@@ -32,16 +32,16 @@ type Handle struct {
 	Of       presence.Partition
 	Gen      atomic.Uint32            // that the manifest names; 0 if unknown because the manifest is damaged
 	Manifest atomic.Pointer[Manifest] // nil until the first use
-	// Dropped says that the manifest has dropped metrics, which the day's month still contains.
+	// Dropped is set if the manifest has dropped metrics that the day's month still contains.
 	Dropped atomic.Bool
-	// failed is the reason that the manifest cannot be read; nil if a read may succeed.
+	// failed is the reason why the manifest cannot be read; nil if a read may succeed.
 	failed atomic.Pointer[error]
-	// Broken is set for a damaged month: look-ups read its days instead, until the next compaction.
+	// Broken is set for a damaged month. Look-ups read its days instead, until the next compaction.
 	Broken atomic.Bool
 }
 
 var (
-	// ErrStale: a compaction replaced the generation during the read; read the partition again.
+	// ErrStale is returned if a compaction replaced the generation during the read. Read the partition again.
 	ErrStale = errors.New("the partition was compacted meanwhile")
 )
 
@@ -79,7 +79,7 @@ func (c *Set) DaysBetween(from, to int64) []*Handle {
 	return out
 }
 
-// MonthDays are the closed days of a month that a query needs, and the month's own segment if it has one.
+// MonthDays are the closed days of a month that a query needs, and the segment of the month if it has one.
 type MonthDays struct {
 	Month *Handle
 	Of    presence.Partition
@@ -89,7 +89,7 @@ type MonthDays struct {
 // ByMonth returns the closed days in [from, to] by month, ascending.
 func (c *Set) ByMonth(from, to int64) []MonthDays {
 	var out []MonthDays
-	var next int64 // first day of the month behind the last one in out
+	var next int64 // first day after the last month in out
 	for _, d := range c.DaysBetween(from, to) {
 		if day := d.Of.FirstDay(); len(out) == 0 || day >= next {
 			m := presence.MonthOf(day)
@@ -121,10 +121,10 @@ func (c *Set) Install(p presence.Partition, r *Manifest) {
 	f.failed.Store(nil)
 }
 
-// Fail makes every use of the partition fail until it has a new segment.
+// Fail makes each use of the partition fail until it has a new segment.
 func (f *Handle) Fail(err error) { f.failed.Store(&err) }
 
-// Ensure returns the handle of a partition, and makes one if needed. The caller holds mu.
+// Ensure returns the handle of a partition, and makes the handle if needed. The caller holds mu.
 func (c *Set) Ensure(p presence.Partition) *Handle {
 	f := &Handle{Of: p}
 	if p.IsMonth() {
@@ -196,18 +196,18 @@ func (x *Store) FindManifest(ctx context.Context, p presence.Partition) (*Manife
 // RawCell is a copied cell.
 type RawCell struct{ Key, Qualifier, Value []byte }
 
-// clonePadded copies a value with room behind it, so that columns of bits need not be copied once more.
+// clonePadded copies a value and leaves room behind it, so that columns of bits need no second copy.
 func clonePadded(value []byte) []byte {
 	return append(make([]byte, 0, len(value)+valueid.PadBytes), value...)
 }
 
-// ReadCells reads the cells of rows whose qualifiers lie in [start, end) and whose timestamp is atMs, copied. The
-// timestamp lets an engine that places cells by time look in one place.
+// ReadCells reads and copies the cells of rows whose qualifiers lie in [start, end) and whose timestamp is atMs. Because of
+// the timestamp, an engine that places cells by time needs to read one place only.
 func ReadCells(ctx context.Context, t storage.Table, atMs int64, keys [][]byte, start, end []byte) ([]RawCell, error) {
 	it := t.ReadRows(ctx, storage.RowSet{Keys: keys}, storage.ReadOptions{Filter: storage.Filter{
 		QualifierStart: start, QualifierEnd: end, FromMs: atMs, ToMs: atMs + 1, VersionsMax: 1,
 	}})
-	defer func() { _ = it.Close() }() // Err was checked
+	defer func() { _ = it.Close() }() // the caller has checked Err
 	var out []RawCell
 	for it.Next() {
 		row := it.Row()

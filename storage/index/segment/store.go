@@ -17,7 +17,7 @@ type Store struct {
 	Cache       *cache
 	Closed      *Set
 	Layout      Layout
-	// Repairs counts damage that was found and is repaired; Logger takes it.
+	// Repairs counts damage that the server found and repairs; Logger reports it.
 	Repairs prometheus.Counter
 	Logger  *slog.Logger
 	// Replaced reports whether another process has replaced a generation of a partition. nil means that there is none.
@@ -35,7 +35,7 @@ type Content struct {
 	Series func(ctx context.Context, metric string) (*MetricSeries, error)
 }
 
-// MetricSeries are the series of one metric: ids[c][i] is the rank of series i in the label columns[c], 0 if absent.
+// MetricSeries are the series of one metric. ids[c][i] is the rank of series i in the label columns[c], 0 if absent.
 type MetricSeries struct {
 	Columns []int // label numbers, ascending
 	Ids     [][]uint32

@@ -12,7 +12,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// writer writes one generation of a partition. Nothing it writes is seen until the manifest names the generation.
+// writer writes one generation of a partition. Readers see nothing of it until the manifest names the generation.
 type writer struct {
 	x        *Store
 	of       presence.Partition
@@ -35,13 +35,13 @@ type pendingMetric struct {
 	series *MetricSeries
 }
 
-// valueSets grows, block by block, the set of blocks in which each value of a label occurs. A set is a node whose
-// parent is the set without its last block, so that values that occur together share their sets.
+// valueSets collects, block by block, the set of blocks that contain each value of a label. A set is a node, and its parent is
+// the set without its last block. So values that occur together share their sets.
 type valueSets struct {
 	of     []uint32 // node of each rank, 0 = empty
 	nodes  []setNode
 	next   map[setNode]uint32
-	parent setNode // the transition looked up last, and its result
+	parent setNode // the last transition, and its result
 	result uint32
 }
 
@@ -51,7 +51,7 @@ func newValueSets(values int) *valueSets {
 	return &valueSets{of: make([]uint32, values+1), nodes: make([]setNode, 1), next: map[setNode]uint32{}}
 }
 
-// add records that a value occurs in a block; blocks come in ascending order.
+// add records that a block contains a value. Blocks come in ascending order.
 func (s *valueSets) add(rank, block uint32) {
 	at := s.of[rank]
 	if at != 0 && s.nodes[at].block == block {
@@ -70,7 +70,7 @@ func (s *valueSets) add(rank, block uint32) {
 	s.of[rank] = s.result
 }
 
-// number replaces nodes by dense set numbers, from 1, in order of first use, and returns the sets.
+// number replaces nodes by numbers of sets, from 1, in the order of first use, and returns the sets.
 func (s *valueSets) number() [][]uint32 {
 	numbers := make([]uint32, len(s.nodes))
 	var sets [][]uint32
@@ -175,7 +175,7 @@ func (w *writer) pendingColumns() int {
 	return n / max(1, len(w.pending)/8) // names repeat among small metrics
 }
 
-// closeShared writes the small metrics gathered so far as one block.
+// closeShared writes the pending small metrics as one block.
 func (w *writer) closeShared(ctx context.Context) error {
 	if len(w.pending) == 0 {
 		return nil
@@ -205,7 +205,7 @@ func (w *writer) closeShared(ctx context.Context) error {
 	return w.block(ctx, b, 0)
 }
 
-// column packs a column and records its values' block and when they were touched.
+// column packs a column, and records the block of its values and when they were active.
 func (w *writer) column(name int, ids, touched []uint32) valueid.Column {
 	sets, last, masks := w.sets[name], uint32(0), w.touched[name]
 	for i, id := range ids {
@@ -218,7 +218,7 @@ func (w *writer) column(name int, ids, touched []uint32) valueid.Column {
 	return valueid.Pack(ids)
 }
 
-// setHours gives the rows of a block their presences and returns the hours, or days, in which each was touched.
+// setHours gives the rows of a block their presences, and returns the hours, or days, in which each was active.
 func (w *writer) setHours(b *Block, numbers []uint32) (touched []uint32) {
 	index := map[uint32]uint32{}
 	ids := make([]uint32, len(numbers))
@@ -262,7 +262,7 @@ func (w *writer) block(ctx context.Context, b *Block, part uint32) error {
 	return w.add(ctx, mut)
 }
 
-// dictionary writes the values of a label name, which are sorted, with their sets of blocks and when they were touched.
+// dictionary writes the sorted values of a label name, with their sets of blocks and when they were active.
 func (w *writer) dictionary(
 	ctx context.Context, name string, values []string, sets *valueSets, touched []uint32,
 ) error {
@@ -324,8 +324,8 @@ func (w *writer) add(ctx context.Context, mut storage.RowMutation) error {
 	return w.flush(ctx)
 }
 
-// addFull sends what a row has so far if that is much: nothing is seen before the manifest is switched, so a row need not
-// be written in one mutation.
+// addFull sends the current entries of a row if they are large. Readers see nothing before the manifest names the generation,
+// so a row may take several mutations.
 func (w *writer) addFull(ctx context.Context, mut *storage.RowMutation) error {
 	if w.mutBytes < w.x.Layout.ApplyBytes {
 		return nil
