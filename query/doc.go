@@ -1,25 +1,23 @@
-// Package query evaluates PromQL: columnar operators for the shapes that dashboards use, Prometheus' own engine for the
-// rest, behind limits, a queue and a list of what is running.
+// Package query evaluates PromQL. Columnar operators evaluate the expressions that dashboards use, and Prometheus's engine
+// evaluates the rest. Limits and a queue stand before both.
 //
-// An [Engine] takes an expression and times, checks every limit that can be checked before work begins (length of the
-// query, number of points, step), waits for one of a fixed number of slots, where cheap queries do
-// not wait for large ones, and lets the engine evaluate over the Queryable it was given. Errors are always
-// *[Error] with the type that Prometheus' HTTP API would report, so that a front end only has to print them.
+// An [Engine] takes an expression and times. It checks every limit that it can check before work begins: the length of the
+// query, the number of points, the step. Then the query waits for one of a fixed number of slots, where cheap queries do not
+// wait for large ones. The engine evaluates it over the Queryable. Errors are always *[Error] with the type that Prometheus's
+// HTTP API would report, so a front end only has to print them.
 //
-// Which of the two evaluates what is decided query by query (see query/columnar); results, annotations and errors are
-// the engine's in either case. [Params.Columnar] and [Options.Columnar] turn the operators off, [Params.Explain] tells
-// what was done.
+// Each query decides which of the two evaluates which part (see query/columnar). Results, annotations and errors are those
+// that Prometheus's engine would return. [Params.Columnar] and [Options.Columnar] turn the operators off. [Params.Explain]
+// describes the evaluation.
 //
-// Results are kept for those who ask again. What is kept is used only if no sample that it depends on has changed since,
-// which the write side tells through [Changes]; the steps around those that have changed, and those not asked for before,
-// are evaluated and joined to the rest. Parts of a result are used only where each value depends on the samples around
-// its step alone and not on the range of the query, to the last bit; the comments of locality say where that is not so.
-// Other results answer the same question again, for the same range.
+// Package resultcache keeps results. It returns a result only if no sample that the result depends on has changed since; the
+// write path reports changes through [Changes]. The engine evaluates steps near a change and steps that the cache lacks, and
+// joins them to the cached ones. It reuses a part of a result only if each value depends, to the last bit, on the samples
+// around its step and not on the range of the query. Other results answer the same query for the same range only.
 //
-// The package knows nothing of tables, heads or HTTP; package query/read below it reads samples.
+// The package knows no tables, heads or HTTP. Package query/read below it reads samples.
 //
-// Invariants: no query runs without holding a slot; a slot is given back exactly once; a [Result] keeps pooled
-// memory until Close.
+// Invariants: each running query holds a slot, and gives it back exactly once. A [Result] keeps pooled memory until Close.
 //
-// Concurrency: an Engine may be used by any number of goroutines; a Result belongs to one.
+// Concurrency: any number of goroutines may use an Engine. A Result belongs to one.
 package query

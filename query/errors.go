@@ -12,33 +12,34 @@ import (
 	"halite/storage"
 )
 
-// ErrorType tells a front end how to answer. Its strings are the errorType values of Prometheus's HTTP API.
+// ErrorType tells a front end which status to answer. Its strings are the errorType values of Prometheus's HTTP API.
 type ErrorType string
 
 const (
-	// ErrorBadData: the request is wrong and no retry helps (HTTP 400).
+	// ErrorBadData means that the request is wrong and no retry helps (HTTP 400).
 	ErrorBadData ErrorType = "bad_data"
-	// ErrorTimeout: the query ran longer than it may (503).
+	// ErrorTimeout means that the query ran longer than its limit (503).
 	ErrorTimeout ErrorType = "timeout"
-	// ErrorCanceled: the client went away or the query was cancelled by hand (499 or 503).
+	// ErrorCanceled means that the client went away or somebody cancelled the query (499 or 503).
 	ErrorCanceled ErrorType = "canceled"
-	// ErrorExecution: the query is well formed but cannot be evaluated, for example it needs too many samples (422).
+	// ErrorExecution means that a valid query cannot be evaluated, for example because it needs too many samples (422).
 	ErrorExecution ErrorType = "execution"
-	// ErrorInternal: the storage below failed (500).
+	// ErrorInternal means that the storage failed (500).
 	ErrorInternal ErrorType = "internal"
-	// ErrorUnavailable: too many queries are running, or the storage does not answer; retry later (503).
+	// ErrorUnavailable means that too many queries are running, or the storage does not answer; retry later (503).
 	ErrorUnavailable ErrorType = "unavailable"
 )
 
-// Error is what every call of an Engine returns on failure.
+// Error is the error of every failed call of an Engine.
 type Error struct {
 	Type ErrorType
-	// Param names the request parameter at fault, if one is: query, start, end, step, timeout, lookback_delta, limit.
+	// Param names the wrong parameter of the request, if there is one: query, start, end, step, timeout, lookback_delta,
+	// limit.
 	Param string
 	Err   error
 }
 
-// Error gives the message as Prometheus words it, with the parameter at fault in front.
+// Error returns the message in Prometheus's words, after the wrong parameter.
 func (e *Error) Error() string {
 	if e.Param != "" {
 		return fmt.Sprintf("invalid parameter %q: %v", e.Param, e.Err)
@@ -46,13 +47,13 @@ func (e *Error) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 var (
-	// ErrCancelled is the cause when Engine.Cancel ended a query.
+	// ErrCancelled is the cause of a query that Engine.Cancel ended.
 	ErrCancelled = errors.New("query was cancelled by request")
-	// ErrBusy is the cause when no slot became free in time.
+	// ErrBusy is the cause of a query that got no slot in time.
 	ErrBusy = errors.New("too many queries are running, try again later")
 )
 
@@ -60,8 +61,8 @@ func badParam(param, format string, args ...any) *Error {
 	return &Error{Type: ErrorBadData, Param: param, Err: fmt.Errorf(format, args...)}
 }
 
-// classify gives an evaluation error its type. A limit that was reached comes first, then the cause of ctx: once ctx has
-// ended, other failures follow from it. Every timeout begins with the words of Prometheus's engine.
+// classify returns an evaluation error with its type. An exceeded limit comes first, then the cause of ctx, because the end of
+// ctx causes other failures. Every timeout begins with the words of Prometheus's engine.
 func classify(ctx context.Context, err error) *Error {
 	var (
 		known    *Error
@@ -95,7 +96,7 @@ func classify(ctx context.Context, err error) *Error {
 	}
 }
 
-// samplesText says how many samples a query may hold.
+// samplesText describes how many samples a query may hold.
 func (o Options) samplesText() string {
 	text := fmt.Sprintf("%d (query.max-samples)", o.SamplesMax)
 	if o.EngineSamplesMax < o.SamplesMax {
@@ -104,7 +105,7 @@ func (o Options) samplesText() string {
 	return text
 }
 
-// limited names the limit in an error and says what the user can do.
+// limited adds the exceeded limit to an error, and what the user can do.
 func (o Options) limited(e *Error, timeout time.Duration) *Error {
 	var (
 		samples promql.ErrTooManySamples

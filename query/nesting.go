@@ -131,7 +131,7 @@ func checkLabels(e parser.Expr, growthMax int64) (err error) {
 	return err
 }
 
-// growthOf is the factor by which a function may lengthen labels, at least 1.
+// growthOf returns the factor by which a function may lengthen labels, at least 1.
 func growthOf(n parser.Node) int64 {
 	c, ok := n.(*parser.Call)
 	if !ok {
@@ -165,7 +165,7 @@ func added(a, b int64) int64 {
 	return a + b
 }
 
-// shortenedBytes is how much of a query a message repeats.
+// shortenedBytes is the length of the part of a query that a message repeats.
 const shortenedBytes = 200
 
 func shortened(text string) string {

@@ -113,7 +113,7 @@ func CheckPoints(span, step time.Duration, pointsMax int) error {
 		"Try decreasing the query resolution (?step=%d)", grouped(pointsMax), stepFor(span, pointsMax))
 }
 
-// stepFor gives the smallest whole number of seconds with which span/step, rounded down, is at most pointsMax.
+// stepFor returns the smallest whole number of seconds with which span/step, rounded down, is at most pointsMax.
 func stepFor(span time.Duration, pointsMax int) int64 {
 	for s := int64(span/time.Second) / int64(pointsMax+1); ; s++ {
 		if s > 0 && int64(span/(time.Duration(s)*time.Second)) <= int64(pointsMax) {
@@ -122,7 +122,7 @@ func stepFor(span time.Duration, pointsMax int) int64 {
 	}
 }
 
-// grouped prints n with commas between thousands.
+// grouped formats n with commas between thousands.
 func grouped(n int) string {
 	digits := strconv.Itoa(n)
 	var b strings.Builder

@@ -15,27 +15,26 @@ import (
 // errTruncated is the warning of a result cut by Params.Limit, in Prometheus' words.
 var errTruncated = errors.New("results truncated due to limit")
 
-// Result is the value of a query. Call Close once it has been written out, not before: its points live in pooled
-// memory.
+// Result is the value of a query. Call Close after it has been written out, because its points lie in pooled memory.
 type Result struct {
 	// Value is a promql.Vector, promql.Matrix, promql.Scalar or promql.String.
 	Value parser.Value
-	// Warnings holds warnings and infos, to be told apart with its AsStrings.
+	// Warnings holds warnings and infos. Its AsStrings separates them.
 	Warnings annotations.Annotations
-	// Stats is nil unless asked for.
+	// Stats is nil unless the request wants it.
 	Stats stats.QueryStats
-	// Explain is nil unless asked for.
+	// Explain is nil unless the request wants it.
 	Explain *Explain
 
 	queries []promql.Query
 	held    *budget.Budget // nil if nothing is counted
-	// settle is what is left to do for the result cache; nil if it was done.
+	// settle is the work that is left for the result cache; nil if it is done.
 	settle func()
 	// local is empty if columnar operators alone made the value, step by step.
 	local resultcache.SkipReason
 }
 
-// Close hands the result to the result cache and gives memory back; Value must not be used afterwards.
+// Close hands the result to the result cache and gives memory back. Do not use Value afterwards.
 func (r *Result) Close() {
 	if r.settle != nil {
 		r.settle()
@@ -50,8 +49,8 @@ func (r *Result) Close() {
 	}
 }
 
-// Sending says that the value is being written to a client, until Close. If other queries need the memory they may end
-// a slow answer; see budget.Answer.
+// Sending reports that the value is being written to a client, until Close. If other queries need the memory, they may end a
+// slow response; see budget.Response.
 func (r *Result) Sending(a budget.Response) {
 	if r.held != nil {
 		r.held.StartSending(a)

@@ -11,7 +11,7 @@ type Buffer struct {
 	Values []float64
 }
 
-// bufferSamplesMax bounds pooled buffers: the memory of an unusual query is left to the collector.
+// bufferSamplesMax bounds pooled buffers. The garbage collector frees the memory of an unusual query.
 const bufferSamplesMax = 2 << 20
 
 // BufferPool reuses buffers. Buffers for different uses have separate pools, so that small ones do not grow large.

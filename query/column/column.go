@@ -17,8 +17,8 @@ type Column struct {
 	Series *index.Series
 	Group  uint32
 	Samples
-	// Segments follow Samples in time if the samples are not contiguous in memory; none is empty. Len, Time, Times and the
-	// like are of Samples only. Only a batch that is read as a whole has such columns.
+	// Segments follow Samples in time if the samples are not contiguous in memory. No segment is empty. Len, Time, Times and
+	// similar methods cover Samples only. Only a batch that is read as a whole has such columns.
 	Segments []Samples
 	// Records are what the series has besides floats. It is nil if only floats are read.
 	Records *Records

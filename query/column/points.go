@@ -8,7 +8,7 @@ type Points struct {
 	Values []float64
 }
 
-// Split splits points at a time: from are those at or after tsMs.
+// Split splits points at a time. from holds the points at or after tsMs.
 func (c Points) Split(tsMs int64) (before, from Points) {
 	n := sort.Search(len(c.TsMs), func(i int) bool { return c.TsMs[i] >= tsMs })
 	return Points{c.TsMs[:n], c.Values[:n]}, Points{c.TsMs[n:], c.Values[n:]}

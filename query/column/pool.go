@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// pooledMax is the number of columns or rows beyond which memory is left to the collector: an unusual query needed it.
+// pooledMax is the number of columns or rows above which the garbage collector frees the memory, because an unusual query
+// needed it.
 const pooledMax = 1 << 16
 
 // Pool reuses columns and rows. It is safe for concurrent use.

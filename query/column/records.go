@@ -27,7 +27,7 @@ const (
 	exemplarBytes  = 64  // without labels
 )
 
-// HistogramBytes is the memory of histograms. What they share counts for each.
+// HistogramBytes returns the memory of histograms. It counts shared memory for each of them.
 func HistogramBytes(samples []histchunk.Sample) (sizeBytes int64) {
 	for i := range samples {
 		numbers := 0

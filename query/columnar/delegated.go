@@ -15,8 +15,8 @@ import (
 	"halite/query/columnar/operator"
 )
 
-// Queryable answers the selectors of the rest of a plan: those that stand for parts with what the parts evaluate to,
-// all others from q.
+// Queryable returns the series of selectors in the rest of a plan. For a selector that stands for a part, it returns the value
+// of the part. It passes all other selectors to q.
 func (r *Run) Queryable(q promstorage.Queryable) promstorage.Queryable {
 	return promstorage.QueryableFunc(func(mint, maxt int64) (promstorage.Querier, error) {
 		inner, err := q.Querier(mint, maxt)
@@ -44,7 +44,7 @@ func (q *delegatedQuerier) Select(
 	return q.Querier.Select(ctx, sortSeries, hints, matchers...)
 }
 
-// delegatedSet evaluates a part when its first series is wanted.
+// delegatedSet evaluates a part when the engine needs its first series.
 type delegatedSet struct {
 	Run    *Run
 	part   *delegatedPart
@@ -83,7 +83,8 @@ func (s *delegatedSet) evaluate() {
 	discount(r.eval, s.matrix, s.part.grid)
 }
 
-// discount takes the points that are handed over out of the statistics: the engine counts them as samples that it reads.
+// discount subtracts the points that the engine receives from the statistics, because the engine counts them as samples that
+// it reads.
 func discount(ev *operator.Eval, m *operator.Matrix, g grid.Grid) {
 	for _, row := range m.Rows {
 		if g == ev.Grid {
@@ -95,7 +96,7 @@ func discount(ev *operator.Eval, m *operator.Matrix, g grid.Grid) {
 			}
 			continue
 		}
-		// Evaluated once, as in countOnce.
+		// The part is evaluated once, as in countOnce.
 		n := int64(grid.Count(row))
 		for k := range ev.Total {
 			ev.Total[k] -= n
@@ -117,7 +118,7 @@ func (s *delegatedSet) Err() error { return s.err }
 // Warnings implements SeriesSet.
 func (s *delegatedSet) Warnings() annotations.Annotations { return s.annos }
 
-// delegatedSeries has a sample at every step: a stale marker where there is no value.
+// delegatedSeries has a sample at every step, and a stale marker at a step without a value.
 type delegatedSeries struct {
 	labels labels.Labels
 	grid   grid.Grid
@@ -137,7 +138,7 @@ func (s delegatedSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
 	return out
 }
 
-// rowIterator walks over the row of a series.
+// rowIterator iterates over the row of a series.
 type rowIterator struct {
 	grid grid.Grid
 	row  []float64

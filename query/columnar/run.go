@@ -133,14 +133,14 @@ func (r *Run) CountSamples(to *stats.QuerySamples) {
 	to.UpdatePeak(r.state.Peak)
 }
 
-// PeakSamples is the largest number of samples held at once, or a few more.
+// PeakSamples returns the largest number of samples held at once, or slightly more.
 func (r *Run) PeakSamples() int { return r.state.Peak }
 
 // Typed reports whether series with the labels __type__ or __unit__ were selected. Then dropping names may make series equal
 // although all have one name. The engine looks for such series over the whole range.
 func (r *Run) Typed() bool { return r.state.Typed }
 
-// Times returns how long the run spent finding series and reading samples. The rest of its time was evaluation.
+// Times returns the time that the run spent finding series and reading samples. The rest of its time was evaluation.
 func (r *Run) Times() (selecting, reading time.Duration) { return r.state.Selecting, r.state.Reading }
 
 // Undecided reports whether an error means that the engine has to evaluate the query.

@@ -1,3 +1,3 @@
-// Package expression holds what a query asks: the text of a PromQL expression, the times at which it is evaluated, and the
-// parsed text, so that each query is parsed once.
+// Package expression holds a PromQL expression with the times of its evaluation. It keeps the parsed text, so that each query
+// is parsed once.
 package expression

@@ -8,7 +8,7 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// Expression is what a query asks and for when; step is 0 for an instant query.
+// Expression is the text of a query and its times. Step is 0 for an instant query.
 type Expression struct {
 	Text       string
 	Start, End time.Time
@@ -17,7 +17,7 @@ type Expression struct {
 	Parsed     *Parsed // nil keeps nothing
 }
 
-// Grid is the times at which the expression is evaluated.
+// Grid returns the times at which the expression is evaluated.
 func (s Expression) Grid() grid.Grid {
 	if !s.IsRange {
 		return grid.New(s.Start.UnixMilli(), s.Start.UnixMilli(), 1)
@@ -25,11 +25,11 @@ func (s Expression) Grid() grid.Grid {
 	return grid.New(s.Start.UnixMilli(), s.End.UnixMilli(), s.Step.Milliseconds())
 }
 
-// Parsed passes the expression of a query from one who needs it to the next, so that it is parsed once: compiling the
-// regular expressions of its matchers may cost more than evaluating it.
+// Parsed passes the parsed expression of a query from one user to the next. So the query is parsed once: compiling the regular
+// expressions of its matchers may cost more than evaluating them.
 type Parsed struct{ expr parser.Expr }
 
-// Expr returns the expression, not to be changed.
+// Expr returns the expression. Do not change it.
 func (s *Expression) Expr(p parser.Parser) (parser.Expr, error) {
 	if s.Parsed != nil && s.Parsed.expr != nil {
 		return s.Parsed.expr, nil
@@ -41,7 +41,7 @@ func (s *Expression) Expr(p parser.Parser) (parser.Expr, error) {
 	return expr, err
 }
 
-// TakeExpr returns the expression for good.
+// TakeExpr returns the expression to a caller that may change it.
 func (s *Expression) TakeExpr(p parser.Parser) (parser.Expr, error) {
 	expr, err := s.Expr(p)
 	if s.Parsed != nil {

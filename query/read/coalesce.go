@@ -28,8 +28,8 @@ type coalescer struct {
 	values map[string][]string
 }
 
-// coalesce joins the row ranges of neighbouring series where every row between them is wanted too. Rows that are written there
-// later are read needlessly.
+// coalesce joins the row ranges of neighbouring series if every row between them is selected as well. It reads rows that are
+// written there later, without need.
 func (c *coalescer) coalesce(ctx context.Context, r *dayRead) error {
 	if !slices.ContainsFunc(r.owners, func(o RowPrefix) bool { return o.lead > 0 }) {
 		return nil
@@ -88,7 +88,7 @@ func (c *coalescer) adjoin(ctx context.Context, owners []RowPrefix, k int) (bool
 	if c.neighbours.divided {
 		return false, nil
 	}
-	// They differ in promoted tags. If only in the last one, all values of it between the two must be selected.
+	// They differ in promoted tags. If they differ only in the last one, all its values between the two must be selected.
 	stem := bytes.LastIndexAny(lead, ",#") + 1
 	if !bytes.HasPrefix(before, lead[:stem]) || bytes.ContainsAny(before[stem:], ",#") {
 		return false, nil

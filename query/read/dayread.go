@@ -23,8 +23,8 @@ type dayRead struct {
 // rangesSplitMin is the number of ranges from which a day's read is split among workers.
 const rangesSplitMin = 256
 
-// planReads lists the reads of days: one a day, or up to concurrency for a day with many ranges. apart asks for a range of
-// each span of hours, not for one of all hours of a day.
+// planReads lists the reads of days: one for each day, or up to concurrency reads for a day with many ranges. With apart, each
+// span of hours gets its own range. Otherwise one range covers all hours of a day.
 func planReads(prefixes []RowPrefix, hoursOf func(series int) []index.HourSpan, apart bool, concurrency int) []dayRead {
 	firstDay, lastDay := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, r := range prefixes {

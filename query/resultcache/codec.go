@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 )
 
-// stored is a result as the cache keeps it: series with a value at each step from their first to their last, the stale
-// marker where there is none. Its values stay encoded until they are wanted.
+// stored is a result in the cache: series with a value at each step from their first to their last, or a stale marker at a
+// step without a value. Its values stay encoded until a query needs them.
 type stored struct {
 	generation      uint64
 	startMs, stepMs int64
@@ -28,7 +28,7 @@ func (s *stored) at(k int) int64 { return s.startMs + int64(k)*s.stepMs }
 
 func (s *stored) lastMs() int64 { return s.at(s.steps - 1) }
 
-// appendStored encodes a matrix whose points lie on the steps of the grid; ok is false if it cannot be kept.
+// appendStored encodes a matrix whose points lie on the steps of the grid; ok is false if the cache cannot hold it.
 func appendStored(
 	dst []byte, generation uint64, startMs, stepMs int64, steps int, m promql.Matrix,
 ) (_ []byte, ok bool) {
@@ -78,10 +78,10 @@ func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// storedHeaderBytes is the size of what precedes the series.
+// storedHeaderBytes is the size of the part before the series.
 const storedHeaderBytes = 3*8 + 2*4
 
-// reader takes an encoded result apart. Entries come from this process alone; what is short is no entry at all.
+// reader decodes a result. Entries come from this process only, so a short entry is a fault and counts as missing.
 type storedReader struct {
 	b   []byte
 	bad bool
@@ -121,7 +121,7 @@ func (r *storedReader) text() string {
 	return string(r.take(int(n)))
 }
 
-// parseStored reads an encoded result; it keeps b. ok is false if b is none.
+// parseStored reads an encoded result and keeps b; ok is false if b is no result.
 func parseStored(b []byte) (*stored, bool) {
 	r := storedReader{b: b}
 	s := &stored{generation: r.u64(), startMs: int64(r.u64()), stepMs: int64(r.u64()), steps: r.u32()}
@@ -149,7 +149,7 @@ func parseStored(b []byte) (*stored, bool) {
 	return s, true
 }
 
-// cut copies the values of steps from to before to; series without any are left out.
+// cut copies the values of the steps [from, to). It leaves out series without values.
 func (s *stored) cut(from, to int) promql.Matrix {
 	total := 0
 	for i := range s.series {
@@ -174,7 +174,7 @@ func (s *stored) cut(from, to int) promql.Matrix {
 	return out
 }
 
-// Merged joins matrices that follow each other in time, each sorted by labels, into one that is. The points are copied
+// Merged joins matrices that follow each other in time, each sorted by labels, into one sorted matrix. It copies the points
 // unless a series is in one part only.
 func Merged(parts []promql.Matrix) promql.Matrix {
 	if len(parts) == 1 {

@@ -11,7 +11,7 @@ import (
 	"halite/query/expression"
 )
 
-// Find finds what the cache has for a query and decides what is left to evaluate.
+// Find searches the cache for a query and decides which steps the caller evaluates.
 func (q *Lookup) Find() (value parser.Value) {
 	if q == nil || q.Outcome != "" {
 		return nil
@@ -57,13 +57,13 @@ func (q *Lookup) wholeHit() parser.Value {
 	return Merged(matrices)
 }
 
-// Partial reports whether only a part has to be evaluated.
+// Partial reports whether the caller evaluates only a part.
 func (q *Lookup) Partial() bool { return q != nil && q.Outcome == outcomePartial }
 
-// EvaluateAll forgets what was found.
+// EvaluateAll discards the steps that Find has found.
 func (q *Lookup) EvaluateAll() { q.Outcome, q.Parts, q.Reused = outcomeMiss, nil, 0 }
 
-// Demote notes that the expression is not sliding after all. The result at hand can still answer the same question.
+// Demote records that the expression is not sliding after all. The current result can still answer the same query.
 func (q *Lookup) Demote(why SkipReason) {
 	if q == nil || !q.sliding() {
 		return
@@ -72,11 +72,12 @@ func (q *Lookup) Demote(why SkipReason) {
 	q.makeKey()
 }
 
-// keptStretch is a stretch of an entry that is still right, in steps of the query: they may be negative, or beyond it.
+// keptStretch is a stretch of an entry that is still valid. It counts in steps of the query, so it may be negative or go
+// beyond the query.
 type keptStretch struct{ from, to int }
 
-// divide cuts the steps asked for into those that the entry has and those to evaluate. Steps of the entry beside the
-// query's are not used here; extend takes them over.
+// divide splits the steps of the query into those that the entry has and those to evaluate. It does not use steps of the entry
+// outside the query; extend copies them.
 func (q *Lookup) divide(s *stored) {
 	kept := q.keptOf(s)
 	parts := make([]part, 0, 2*len(kept)+1)
@@ -99,7 +100,7 @@ func (q *Lookup) divide(s *stored) {
 		parts = append(parts, part{From: next, To: q.Steps})
 		evaluated += q.Steps - next
 	}
-	// Each part that is evaluated finds and reads the series again: that pays only where it saves most of the steps.
+	// Each evaluated part finds and reads the series again. That pays only if it saves most of the steps.
 	if evaluated > 0 && 4*q.Reused < q.Steps {
 		q.Reused = 0
 		return
@@ -110,7 +111,7 @@ func (q *Lookup) divide(s *stored) {
 	}
 }
 
-// keptOf tells which steps of an entry are still right: those before and those after all that has changed since.
+// keptOf returns the steps of an entry that are still valid: those before and those after all changes.
 func (q *Lookup) keptOf(s *stored) []keptStretch {
 	offset := int((s.startMs - q.startMs) / q.stepMs)
 	all := keptStretch{offset, offset + s.steps}
@@ -120,7 +121,7 @@ func (q *Lookup) keptOf(s *stored) []keptStretch {
 		return []keptStretch{all}
 	}
 	var kept []keptStretch
-	// The first step that looks at the first change, and the first that does not look at the last one any more.
+	// The first step that reads the first change, and the first step that no longer reads the last change.
 	first := stepsUpTo(from-q.afterMs-1-q.startMs, q.stepMs)
 	last := stepsUpTo(to+q.beforeMs-q.startMs, q.stepMs)
 	if first > all.from {
@@ -132,7 +133,7 @@ func (q *Lookup) keptOf(s *stored) []keptStretch {
 	return kept
 }
 
-// stepsUpTo is the number of steps at or before a time after the first step's; negative if it lies before.
+// stepsUpTo returns the number of steps up to a time. It is negative if the time lies before the first step.
 func stepsUpTo(ms, stepMs int64) int {
 	n := ms / stepMs
 	if ms < 0 && ms%stepMs != 0 {
@@ -141,7 +142,7 @@ func stepsUpTo(ms, stepMs int64) int {
 	return int(max(math.MinInt32, min(math.MaxInt32, n))) + 1
 }
 
-// Keep stores the value of a query that was evaluated, or completed, by parts, unless it came with warnings.
+// Keep stores the value of a query that was evaluated, or completed by parts, unless it has warnings.
 func (q *Lookup) Keep(value parser.Value, clean bool) {
 	if q == nil || q.Outcome != outcomeMiss && q.Outcome != outcomePartial {
 		return
@@ -187,7 +188,7 @@ func (q *Lookup) store(value parser.Value) SkipReason {
 	return refusedKind
 }
 
-// put stores a matrix under the query's key, with what the entry has beside it and is still right.
+// put stores a matrix under the query's key, together with the valid steps of the entry outside the matrix.
 func (q *Lookup) put(m promql.Matrix, startMs int64, steps int) SkipReason {
 	if q.sliding() && steps == q.Steps {
 		m, startMs, steps = q.extend(m)
@@ -212,8 +213,8 @@ func (q *Lookup) put(m promql.Matrix, startMs int64, steps int) SkipReason {
 
 func tooLarge(bytes, cacheBytes int64) bool { return bytes > cacheBytes/entryShareMax }
 
-// extend joins to a result what the entry has before and after it, so that dashboards of different lengths, or moved
-// back and forth, share an entry. What lies furthest away goes when it becomes too much.
+// extend joins the steps of the entry before and after a result to the result. So dashboards with different lengths, or
+// dashboards that move back and forth, share an entry. If the entry becomes too large, extend drops the most distant steps.
 func (q *Lookup) extend(m promql.Matrix) (_ promql.Matrix, startMs int64, steps int) {
 	startMs, steps = q.startMs, q.Steps
 	b := q.cache.entries.GetBig(nil, q.key[:])
@@ -271,7 +272,7 @@ func (s *stored) vector() promql.Vector {
 	return out
 }
 
-// Finish counts what the cache has done for a query.
+// Finish counts the outcome of the look-up.
 func (q *Lookup) Finish() {
 	if q == nil {
 		return
