@@ -10,7 +10,7 @@
 //   - A write is answered with a 2xx status only after Writer.WriteRemote returned without an error, that is, when the
 //     samples are durable. Whatever may succeed later is answered 503 with Retry-After, never 429, which a Prometheus
 //     answers by dropping the data.
-//   - Status codes, error types and the wording of errors are those of Prometheus 3, because clients branch on them.
+//   - Status codes, error types and the wording of errors equal those in Prometheus 3, because clients branch on them.
 //     The differences are listed in docs/api.md and in the comments of the endpoints that have them.
 //   - JSON lists are never null.
 //   - No body is read past its limit and no size stated by a client is allocated before it was compared with a limit.

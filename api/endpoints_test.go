@@ -329,7 +329,7 @@ func TestNoBackends(t *testing.T) {
 	require.ErrorContains(t, err, "WriteInflightBytesMax")
 }
 
-// TestFeatures: what is said to be there is.
+// TestFeatures checks that the server has the features that it lists.
 func TestFeatures(t *testing.T) {
 	var answer struct{ Data map[string]map[string]bool }
 	f := newFixture(t, func(o *Options) { o.AdminAPI = true })

@@ -194,7 +194,7 @@ func awaitNone(t *testing.T, h http.Handler) {
 	}, time.Minute, time.Millisecond)
 }
 
-// TestCancelQuery ends a query by its id; the one who asked is told.
+// TestCancelQuery ends a query by its id. The client of the query gets an error.
 func TestCancelQuery(t *testing.T) {
 	s := newStack(t)
 	end := steady(t, s)

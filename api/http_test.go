@@ -94,7 +94,7 @@ func TestRefusing(t *testing.T) {
 	require.Equal(t, http.StatusOK, f.get("/-/ready").Code)
 }
 
-// TestMethods: wrong methods are told which are right, unknown paths are 404 in JSON below /api/.
+// TestMethods checks that an answer to a wrong method lists the right ones, and that unknown paths below /api/ get 404 in JSON.
 func TestMethods(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, c := range []struct {

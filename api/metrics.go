@@ -36,7 +36,7 @@ type metrics struct {
 	readQueries   prometheus.Gauge
 }
 
-// endpointMetrics are those of one endpoint, found once. Requests with another code than 200 are counted apart.
+// endpointMetrics are the metrics of one endpoint, found once. Requests with another code than 200 are counted apart.
 type endpointMetrics struct {
 	ok, requestBytes, responseBytes prometheus.Counter
 	duration                        prometheus.Observer

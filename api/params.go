@@ -66,7 +66,7 @@ var (
 	maxTimeText = maxTime.Format(time.RFC3339Nano)
 )
 
-// parseTime reads a time as unix seconds, with an optional fraction of which milliseconds count, or as RFC 3339.
+// parseTime reads a time as unix seconds, with an optional fraction down to milliseconds, or as RFC 3339.
 // Unlike Prometheus it refuses NaN and seconds that overflow, which there become some arbitrary time.
 func parseTime(s string) (time.Time, error) {
 	if seconds, err := strconv.ParseFloat(s, 64); err == nil {

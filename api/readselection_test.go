@@ -23,8 +23,8 @@ func (s *stack) remoteRead(t *testing.T, req *prompb.ReadRequest) *httptest.Resp
 	return w
 }
 
-// TestReadSelections: a query without matchers finds nothing, and a fault of any query is told before the answer to the
-// first.
+// TestReadSelections checks that a query without matchers finds nothing, and that the fault of any query comes before the answer
+// to the first.
 func TestReadSelections(t *testing.T) {
 	s := newStack(t)
 	s.load(t)

@@ -12,7 +12,7 @@ import (
 	"halite/storage"
 )
 
-// budgets makes budgets of so many bytes.
+// budgets makes budgets with a limit in bytes.
 func budgets(t *testing.T, bytesMax int64) *read.Reader {
 	t.Helper()
 	type nothing struct {

@@ -24,7 +24,7 @@ const (
 	rankingMax     = 10_000
 )
 
-// buildInfo answers /api/v1/status/buildinfo. The version is that of the Prometheus API, because clients choose their
+// buildInfo answers /api/v1/status/buildinfo. The version names the Prometheus API, because clients choose their
 // requests by it; the program's own version is on the landing page and in tsdb_build_info.
 func (s *Server) buildInfo(*http.Request) (reply, *apiError) {
 	b := &s.opts.Build

@@ -169,7 +169,7 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// TestWritePartial: the good part of a request was stored, the sender is told what was not.
+// TestWritePartial checks that the good part of a request is stored, and that the answer names the rest.
 func TestWritePartial(t *testing.T) {
 	f := newFixture(t, nil)
 	f.writer.answer = func([]byte) (ingest.Result, error) {

@@ -108,7 +108,7 @@ func (o *oracle) check(r *rig, acked map[string]map[int64]int) (*oracle, error) 
 				if n > 0 {
 					return nil, fmt.Errorf("%s at %d: acknowledged sample is gone", name, at)
 				}
-				// The table may hold it all the same, in a row that the catalogue does not know until it is written again.
+				// The table may hold it all the same, in a row that the index does not know until it is written again.
 				next.series[name][at] = &history{bits: h.bits}
 				continue
 			}

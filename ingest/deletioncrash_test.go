@@ -20,7 +20,7 @@ import (
 
 // TestDeletionCrash cuts the power at a random file system operation of writes, deletions, flushes, maintenance and
 // cleaning, keeps a random part of what was not synced, and opens everything again, three times a seed. What was done is
-// there; the deletion under way was carried out as a whole or not at all; catalogue and samples agree.
+// there; the deletion under way was carried out as a whole or not at all; index and samples agree.
 func TestDeletionCrash(t *testing.T) {
 	first, count := crashSeeds(t)
 	deletions := map[string]int{}

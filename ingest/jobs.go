@@ -40,7 +40,7 @@ func (i *Ingester) startJobs() {
 	})
 }
 
-// maintain runs the catalogue's upkeep and, once a day, the engine's garbage collection.
+// maintain runs the jobs of the index and, once a day, the engine's garbage collection.
 func (i *Ingester) maintain(ctx context.Context) error {
 	err := i.opts.Index.Maintain(ctx)
 	err = errors.Join(err, i.collectSeries(ctx), i.expireHistogramMetrics(ctx))

@@ -22,7 +22,7 @@ func replayTweak(o *Options) {
 
 // TestCrashWithinReplay cuts the power at a random file system operation of a replay that flushes rows, up to three times
 // one after the other, and keeps a random part of the unsynced bytes. The next complete replay must find every
-// acknowledged sample with its last value, no deleted sample, and a catalogue that agrees.
+// acknowledged sample with its last value, no deleted sample, and an index that agrees.
 func TestCrashWithinReplay(t *testing.T) {
 	first, count := crashSeeds(t)
 	cuts := 0

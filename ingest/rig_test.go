@@ -28,7 +28,7 @@ import (
 // startMs is the rig's clock at the beginning: 20 minutes into an hour.
 const startMs = ingesttest.StartMs
 
-// rig is an ingester with engine and catalogue on one file system. Background jobs are off: tests call step.
+// rig is an ingester with engine and index on one file system. Background jobs are off: tests call step.
 type rig struct {
 	t      testing.TB
 	fs     vfs.FS
@@ -82,7 +82,7 @@ func rigOn(
 		Store: store, Schema: r.schema, Retention: opts.Retention, Now: c.Now, CacheBytesMax: 1 << 20,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open the catalogue: %w", err)
+		return nil, fmt.Errorf("open the index: %w", err)
 	}
 	if opts.Store != store {
 		r.store = opts.Store

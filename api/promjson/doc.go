@@ -1,7 +1,7 @@
 // Package promjson writes the JSON of Prometheus's HTTP API: results of queries, label sets, expression trees and the
 // envelope of errors.
 //
-// The text is byte for byte that of Prometheus, and tests compare it with Prometheus's own functions. A range query may
+// The text equals Prometheus's, byte for byte. Tests compare it with Prometheus's own functions. A range query may
 // return millions of points, so points are written without encoding/json: floattext.go writes the shortest text of a
 // float64, and timetext.go formats each time once for all series of a matrix.
 //

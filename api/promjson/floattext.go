@@ -30,8 +30,8 @@ const (
 	exponentBias = 1023 + mantissaBits // of a mantissa read as an integer
 )
 
-// appendShortest appends the shortest decimal text that reads back as v, byte for byte that of strconv, with an exponent
-// below 1e-6 and from 1e21 on.
+// appendShortest appends the shortest decimal text that reads back as v, with an exponent below 1e-6 and from 1e21 on. It equals
+// the text of strconv, byte for byte.
 func appendShortest(dst []byte, v float64) []byte {
 	abs := math.Abs(v)
 	if abs <= wholeMax { // not so for NaN

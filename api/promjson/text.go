@@ -55,8 +55,8 @@ func AppendString(dst []byte, s string, html bool) []byte {
 // wordBytes is the number of bytes that plainWords checks together.
 const wordBytes = 8
 
-// plainWords reports whether s has at least a word of bytes, and none of them needs an escape. The last word may overlap
-// the one before.
+// plainWords reports whether s has at least a word of bytes, and no byte needs an escape. The last word may overlap the one
+// before.
 func plainWords(s string, html bool) bool {
 	if len(s) < wordBytes {
 		return false

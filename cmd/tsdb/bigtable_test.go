@@ -170,7 +170,7 @@ func TestMigrateThereAndBack(t *testing.T) {
 	requirePoints(t, s, "e2e_metric", now, all)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 
-	// From there they may move on: they are those of another directory now.
+	// From there they may move on: they belong to another directory now.
 	out, err = migrate(t, "--to=bigtable", "--storage.path", back, "--bigtable.table-prefix=on_")
 	require.NoError(t, err, out)
 	s = startServer(t, back, onBigtable("--bigtable.table-prefix=on_")...)

@@ -198,7 +198,7 @@ func TestDamagedSmallTables(t *testing.T) {
 	noon := today.Add(-36 * time.Hour)
 	s := startServer(t, dir, flags...)
 	points := wave("damage_metric", 10, noon, noon.Add(10*time.Minute), 15*time.Second)
-	for range 3 { // each flush uses a run number, and the highest number wins
+	for range 3 { // each flush takes a sequence number, and the highest number wins
 		for i := range points {
 			points[i].value++
 		}

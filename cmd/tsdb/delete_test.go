@@ -123,7 +123,7 @@ func atoi(t *testing.T, text string) int {
 	return n
 }
 
-// TestDeleteAndRollups: rollups of a closed day are those of the samples that are left, before and after cleaning.
+// TestDeleteAndRollups checks that rollups of a closed day equal the remaining samples, before and after cleaning.
 func TestDeleteAndRollups(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -159,7 +159,7 @@ func TestDeleteAndRollups(t *testing.T) {
 	verify("skipped 0 dirty hours")
 
 	s = startServer(t, dir, flags...)
-	require.Contains(t, s.mustDelete("--clean"), "rows removed: 0, written anew: 4")
+	require.Contains(t, s.mustDelete("--clean"), "rows removed: 0, rewritten: 4")
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 	verify("skipped 0 dirty hours") // nothing has changed for them
 }

@@ -130,7 +130,7 @@ func (k *killed) cut(s *server, n int) {
 
 // TestDirectKilledAtWork: two servers write late samples, delete, clean, pack and compute rollups; one is killed in the middle
 // of packing, of a pass over states, of cleaning. The other one goes on. No acknowledged sample is lost, none that was deleted
-// comes back, and states are those of the samples.
+// comes back, and states equal the samples.
 func TestDirectKilledAtWork(t *testing.T) {
 	startEmulator(t)
 	k := &killed{t: t, sent: map[point]bool{}, acked: map[point]bool{}, now: time.Now().Truncate(time.Second)}

@@ -8,25 +8,25 @@ import (
 	"sync/atomic"
 )
 
-// garbageBytesMin is the garbage that a collection waits for at least. A heap of few bytes would otherwise be collected
-// every few queries, whose time that shows in.
+// garbageBytesMin is the least garbage that a cycle waits for. Otherwise the collector would run every few queries on a small
+// heap, and slow them down.
 const garbageBytesMin = 32 << 20
 
-// garbageShare is the part of the live heap that garbage may be at least: a sixteenth, so that sweeping it, which goes
-// through all of it, stays cheap.
+// garbageShare is the least part of the live heap that a cycle waits for: a sixteenth. So the sweep, which goes through the whole
+// heap, stays cheap.
 const garbageShare = 16
 
-// collector gives the garbage collector, after each of its rounds, the percentage for the next. A round costs what it has
-// to look into: memory with pointers, of which a million series have a few dozen megabytes, not the slabs of the head and
-// the caches, which are most of the heap. So it waits for as much garbage as there is memory with pointers, but not for more
-// than gcPercent of the heap, nor for less than garbageBytesMin. The memory limit holds all the same.
+// collector sets the percentage of the garbage collector after each cycle. The cost of a cycle grows with the memory that has
+// pointers. A million series have a few dozen megabytes of it. Most of the heap is slabs of the head and the caches, which have
+// no pointers. So a cycle waits for as much garbage as there is memory with pointers. It waits for at most gcPercent of the live
+// heap, and for at least garbageBytesMin and the part garbageShare. The memory limit of Go still holds.
 type collector struct {
 	stopped atomic.Bool
 	percent int
 	heap    []metrics.Sample // bytes alive after the last round, and bytes that it looked into
 }
 
-// paceCollector does so until stop is called; GOGC overrules it.
+// paceCollector sets the percentage until stop is called. GOGC overrides it.
 func paceCollector() (stop func()) {
 	c := &collector{percent: gcPercent, heap: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/total:bytes"}}}
 	if os.Getenv("GOGC") == "" {
@@ -54,7 +54,7 @@ func (c *collector) pace() {
 	c.afterNextRound()
 }
 
-// percentFor is the percentage of a live heap of so many bytes, of which so many may have pointers.
+// percentFor returns the percentage for a live heap of liveBytes. scanBytes of it may have pointers.
 func percentFor(liveBytes, scanBytes uint64) int {
 	liveBytes = max(liveBytes, 1<<20)
 	garbage := min(max(scanBytes, liveBytes/garbageShare), liveBytes/100*gcPercent)

@@ -77,8 +77,8 @@ func (c *serveConfig) fitSeries(limit int64) {
 	c.inFlightBytesMax = max(min(limit/inFlightShare, inFlightDefault), c.bodyBytesMax)
 }
 
-// The memory of a query is a fifth of what the heap may use, that of all together two: each leaves garbage behind, and the
-// head needs its part.
+// A query may use a fifth of the heap, and all queries together two fifths. Each query leaves garbage behind, and the head needs
+// its part.
 const (
 	queryMemoryShare  = 5
 	queryBytesLeast   = 64 << 20

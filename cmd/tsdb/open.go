@@ -237,7 +237,7 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 	}
 }
 
-// noneIfZero turns the size of a flag, of which 0 means none, into that of an option, of which 0 means the default.
+// noneIfZero turns the size of a flag, where 0 means none, into the size of an option, where 0 means the default.
 func noneIfZero(sizeBytes int64) int64 {
 	if sizeBytes == 0 {
 		return -1

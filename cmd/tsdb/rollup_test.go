@@ -33,7 +33,7 @@ func rollupCommand(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// writeHour writes a run to a store that no server has open, past the guard of rollups.
+// writeHour writes a chunk to a store that no server has open, past the guard of rollups.
 func writeHour(t *testing.T, path string, hour int64, value float64) {
 	t.Helper()
 	store, err := pebble.Open(pebble.Options{Dir: datadir.TablesDir(path), DayChunks: tables.DayChunkCodec(), DayChunkInterval: -1})

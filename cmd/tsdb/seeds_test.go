@@ -96,8 +96,8 @@ func (s *server) explain(query string, at time.Time) (e explained) {
 	return e
 }
 
-// TestSeedsOfTheModel asks the questions that the model is made for: each is one range of rows a day, of which all are
-// needed, and they come newest first. Later questions find some of the rows decoded and read a range of the others.
+// TestSeedsOfTheModel runs the queries that the data model is made for. Each reads one range of rows a day, needs all of these
+// rows, and reads the newest first. Later queries find some of the rows decoded and read a range of the others.
 func TestSeedsOfTheModel(t *testing.T) {
 	t.Parallel()
 	rules := filepath.Join(t.TempDir(), "halite.yml")

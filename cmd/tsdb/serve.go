@@ -39,8 +39,8 @@ func serveUntilSignal(c *serveConfig) error {
 	return serve(ctx, c, c.logger(), os.Stdout)
 }
 
-// serve listens first, so that senders are told to come back while the log is replayed, then opens the store, and serves
-// until ctx ends. What people are to read goes to out.
+// serve listens first, so that senders get 503 while the log is replayed. Then it opens the store, and serves until ctx ends. It
+// writes messages for people to out.
 func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer) (err error) {
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()

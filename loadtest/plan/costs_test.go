@@ -155,12 +155,12 @@ func TestCostsAreTrue(t *testing.T) {
 	got.RowBytes = sparseBytes/sparseRows - 60*got.RowSampleBytes
 	got.CellBytes, got.CellStoredBytes, got.CellWireBytes = measureCells(t, dense)
 
-	catalogue := newWorld(t)
-	series := catalogue.fill(fleet.Options{Hosts: 20}, 6*time.Hour, 3*24*time.Hour)
-	require.NoError(t, catalogue.index.Maintain(context.Background()))
+	world := newWorld(t)
+	series := world.fill(fleet.Options{Hosts: 20}, 6*time.Hour, 3*24*time.Hour)
+	require.NoError(t, world.index.Maintain(context.Background()))
 	for table, family := range map[string]string{storage.TableSeries: storage.FamilyIndex,
 		storage.TableLabels: storage.FamilyIndex, storage.TableMeta: storage.FamilyMeta} {
-		_, _, sizeBytes := catalogue.stored(table, family)
+		_, _, sizeBytes := world.stored(table, family)
 		got.IndexBytes += sizeBytes / float64(series*3)
 	}
 

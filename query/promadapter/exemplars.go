@@ -102,7 +102,7 @@ func appendBatch(
 	return results, nil
 }
 
-// newestPerHour keeps the newest exemplars of each hour, at most most of them; 0 keeps all. They ascend by time.
+// newestPerHour keeps the newest exemplars of each hour, up to a number of most; 0 keeps all. They ascend by time.
 func newestPerHour(exemplars []promexemplar.Exemplar, most int) []promexemplar.Exemplar {
 	if most == 0 {
 		return exemplars

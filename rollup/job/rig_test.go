@@ -116,7 +116,7 @@ func (r *rig) work(t testing.TB) {
 	}
 }
 
-// series is one series: its samples by time, and the next run number.
+// series is one series: its samples by time, and the next sequence number.
 type series struct {
 	prefix  []byte
 	samples map[int64]float64
@@ -145,7 +145,7 @@ func (s *series) columns(fromMs, toMs int64) (tsMs []int64, values []float64) {
 	return tsMs, values
 }
 
-// rows makes mutations that write samples: a run for each hour, or single samples.
+// rows makes mutations that write samples: a chunk for each hour, or single samples.
 func (s *series) rows(t testing.TB, rng *rand.Rand, samples map[int64]float64) []storage.RowMutation {
 	t.Helper()
 	byHour := map[int64][]int64{}

@@ -43,7 +43,7 @@ func rowKey(x string, hour int64) []byte {
 	return keyschema.AppendHour(rule.AppendPrefix(nil, "m", []keyschema.Tag{{Name: "x", Value: x}}), hour)
 }
 
-// put writes a run.
+// put writes a chunk.
 func put(t testing.TB, table storage.Table, x string, hour int64, seq uint32, tsMs ...int64) {
 	t.Helper()
 	values := make([]float64, len(tsMs))

@@ -238,7 +238,7 @@ func syntaxRequests() (list []Request) {
 	return list
 }
 
-// otherRequests are those of the small endpoints that both sides answer the same.
+// otherRequests are requests for the small endpoints that both sides answer the same.
 func otherRequests() []Request {
 	return []Request{
 		get("query_exemplars", "query", "up"), post("query_exemplars", "query", "up", "start", at(0), "end", at(10)),

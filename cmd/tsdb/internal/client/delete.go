@@ -98,7 +98,7 @@ func (c *deleteConfig) delete(ctx context.Context, w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "would delete %d samples of %d series, %d bytes\n", count.Samples, count.Series, count.Bytes)
 	if err == nil && count.Hours+count.Days > 0 {
-		_, err = fmt.Fprintf(w, "and rollups whose samples are retired: %d hours and %d days, of which %d reach beyond the span and "+
+		_, err = fmt.Fprintf(w, "and rollups whose samples are retired: %d hours and %d days; %d reach beyond the span and "+
 			"go as a whole\n", count.Hours, count.Days, count.Cut)
 	}
 	return err
@@ -116,7 +116,7 @@ func (c *deleteConfig) cleanUp(ctx context.Context, w io.Writer) error {
 	if err := c.post(ctx, "clean_tombstones", url.Values{"report": {"true"}}, &report); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "deletions cleaned: %d; rows removed: %d, written anew: %d\n", report.Tombstones, report.RowsRemoved,
+	fmt.Fprintf(w, "deletions cleaned: %d; rows removed: %d, rewritten: %d\n", report.Tombstones, report.RowsRemoved,
 		report.RowsRewritten)
 	if report.Waiting > 0 {
 		fmt.Fprintf(w, "deletions that are too young, or have rows that are not packed or rollups that are not computed yet: %d; "+

@@ -43,7 +43,7 @@ func Read(file string) (*Config, error) {
 	return Parse(file, src)
 }
 
-// Parse parses the content of a file with a name. The error is as that of Read.
+// Parse parses the content of a file with a name. Its errors are the same as in Read.
 func Parse(name string, src []byte) (*Config, error) {
 	if len(src) > BytesMax {
 		return nil, fmt.Errorf("%s: %w", name, ErrBytes)

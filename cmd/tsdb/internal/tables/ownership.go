@@ -115,8 +115,8 @@ func own(ctx context.Context, meta storage.Table, us Owner, takeOver bool) (Owne
 	return them, err
 }
 
-// Disown forgets whose tables were that have come to this machine from the cloud: here the directory's lock tells. Moved there
-// again, they would be taken for those of the former server.
+// Disown removes the owner from tables that were copied from Bigtable to this machine, where the lock of the directory protects
+// them. If they were copied back, they would otherwise seem to belong to the former server.
 func Disown(ctx context.Context, local storage.Store) error {
 	meta, err := local.Table(ctx, storage.TableMeta)
 	if errors.Is(err, storage.ErrNoTable) {

@@ -17,7 +17,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// holding is a store of which one cell of table meta has some value.
+// holding is a store with some value in one cell of table meta.
 func holding(t testing.TB, at jsoncell.Cell, value []byte) (storage.Store, storage.Table) {
 	t.Helper()
 	store := storagetest.NewModel(time.Now)

@@ -99,7 +99,7 @@ func (m *migration) readState() (found bool, err error) {
 	}
 	s, err := parseMigrationState(src)
 	if err != nil {
-		return false, fmt.Errorf("%s is no checkpoint: %w: delete it, empty the destination and start anew", m.file, err)
+		return false, fmt.Errorf("%s is no checkpoint: %w: delete it, empty the destination and start again", m.file, err)
 	}
 	if s.From != m.state.From || s.To != m.state.To {
 		return false, fmt.Errorf("%s belongs to a migration from %s to %s: finish that one, or name another --checkpoint", m.file,

@@ -50,8 +50,8 @@ func settleIndex(store *pebble.Store) error {
 	return store.ForgetLosses()
 }
 
-// rebuild makes the index of all days with samples from the row keys, and that of days that have only rollups if it is unknown.
-// Series of the log are added first, because a row may be there whose long label set is not.
+// rebuild makes the index of all days with samples from the row keys. It also makes the index of days with rollups only, if the
+// index is unknown. It adds the series of the log first, because a row may exist without its long label set.
 func (v *verification) rebuild(ctx context.Context, store storage.Store) error {
 	x, err := v.openIndex(ctx, store, func(opts index.Options) (*index.Index, error) {
 		retention, err := indexRetention(ctx, store)
